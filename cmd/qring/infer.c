@@ -56,8 +56,8 @@ static void put_csv(const struct answer *a, struct qr_buf *b) {
     put_heads(b, "label", d->n_outputs);
     put_heads(b, "prediction", k);
     for (size_t i = 0; i < a->n; i++) {
-        qr_buf_printf(b, "\n%zu", a->sample[i]);
-        put_cells(b, d->y + a->sample[i] * d->n_outputs, d->n_outputs);
+        qr_buf_printf(b, "\n%zu", qr_dataset_row(d, a->sample[i]));
+        put_cells(b, qr_dataset_y(d, a->sample[i]), d->n_outputs);
         put_cells(b, a->p + i * k, k);
     }
     qr_buf_puts(b, "\n");
@@ -81,7 +81,7 @@ static const char *metric_name(const struct answer *a, size_t i) {
 }
 
 static void print_json(const struct answer *a, const char *weights) {
-    size_t k = qr_model_n_outputs(a->l->load.model), n_sums = qr_model_n_sums(a->l->load.model);
+    size_t k = qr_model_n_outputs(a->l->load.model), n_values = qr_model_n_values(a->l->load.model);
     struct qr_buf b = {0};
     struct qr_json_writer w = qr_json_writer(&b, 0);
     qr_json_open(&w, '{');
@@ -97,7 +97,7 @@ static void print_json(const struct answer *a, const char *weights) {
     qr_json_put_double(&w, a->means[0]);
     qr_json_put_key(&w, "metrics");
     qr_json_open(&w, '{');
-    for (size_t i = 1; i < n_sums; i++) {
+    for (size_t i = 1; i < n_values; i++) {
         qr_json_put_key(&w, metric_name(a, i));
         qr_json_put_double(&w, a->means[i]);
     }
@@ -143,7 +143,7 @@ static const double *predictions_of(const struct answer *a, size_t i) {
     return a->p + i * qr_model_n_outputs(a->l->load.model);
 }
 static const double *labels_of(const struct answer *a, size_t i) {
-    return a->l->load.data.y + a->sample[i] * a->l->load.data.n_outputs;
+    return qr_dataset_y(&a->l->load.data, a->sample[i]);
 }
 
 /* As the tutorial's inference prints its results, then a line of ours. Nothing here depends on the
@@ -159,7 +159,7 @@ static void print_text(const struct answer *a) {
     if (a->n > WHOLE) printf("(--predictions FILE writes all %zu)\n", a->n);
     printf("%zu samples%s", a->n,
            a->held_out ? " (validation set)" : " (all: the job holds none out)");
-    for (size_t i = 0; i < qr_model_n_sums(a->l->load.model); i++)
+    for (size_t i = 0; i < qr_model_n_values(a->l->load.model); i++)
         printf(" - %s: %.4f", metric_name(a, i), a->means[i]);
     printf("\n");
 }
@@ -171,7 +171,7 @@ static enum qr_code evaluate(struct answer *a, struct qr_err *err) {
     a->n = w->data.n_samples - begin;
     a->sample = qr_xcalloc(a->n, sizeof *a->sample);
     a->p = qr_xcalloc(a->n * qr_model_n_outputs(w->model), sizeof *a->p);
-    a->means = qr_xcalloc(qr_model_n_sums(w->model), sizeof *a->means);
+    a->means = qr_xcalloc(qr_model_n_values(w->model), sizeof *a->means);
     for (size_t i = 0; i < a->n; i++) a->sample[i] = begin + i;
     return qr_evaluate(w->model, w->initial, &w->data, a->sample, a->n, a->l->pool, a->p, NULL,
                        a->means, err);

@@ -212,6 +212,7 @@ static enum qr_code check_job(struct run_command *r, struct qr_err *err) {
     struct qr_settings *s = &r->settings;
     struct qr_workload load;
     struct qr_outputs outputs;
+    struct qr_job_doubts doubts;
     char *unknown[8];
     size_t n_unknown = 0;
     enum qr_code code = qr_settings_environment(s, environ, unknown, 8, &n_unknown, err);
@@ -235,8 +236,10 @@ static enum qr_code check_job(struct run_command *r, struct qr_err *err) {
         free(outputs.checkpoints_url);
         outputs.checkpoints_url = qr_path_join(outputs.dir, "checkpoints");
     }
-    const char *doubt = qr_job_doubt(r->job);
-    if (doubt) qr_warn(qr_command_log(), "qring", "%s", doubt);
+    qr_job_doubts(r->job, &load.data, &doubts);
+    for (size_t i = 0; i < doubts.n; i++)
+        qr_warn(qr_command_log(), "qring", "%s", doubts.sentence[i]);
+    qr_job_doubts_fini(&doubts);
     code = qr_workload_trainable(&load, err);
     if (code == QR_OK) code = qr_outputs_check(&outputs, err);
     if (code == QR_OK) code = qr_outputs_lock(&outputs, r->job->name, NULL, err);
@@ -249,6 +252,9 @@ static enum qr_code check_job(struct run_command *r, struct qr_err *err) {
         outputs.dir_was_there = true; /* the workers' logs go there */
         fprintf(r->people, "%s%zu samples train, %zu validate\n", qr_buf_string(&table),
                 load.data.n_train, load.data.n_samples - load.data.n_train);
+        qr_buf_clear(&table);
+        qr_job_put_inputs(r->job, &load.data, &table);
+        if (table.n) fprintf(r->people, "inputs: %s\n", qr_buf_string(&table));
         fprintf(r->people, "%u worker%s, %u thread%s each, %s kernels, all-reduce %s%s\n",
                 r->n_workers, r->n_workers == 1 ? "" : "s", r->n_threads,
                 r->n_threads == 1 ? "" : "s", qr_isa_name(r->isa),

@@ -56,6 +56,14 @@ void qr_order_fill(struct qr_order *o, uint64_t seed, uint64_t epoch, bool shuff
     if (shuffle) sort(o);
 }
 
+void qr_order_split(struct qr_order *o, uint64_t seed) {
+    for (size_t i = 0; i < o->n; i++) {
+        o->index[i] = (uint32_t)i;
+        o->keys[i] = qr_random_u64(seed, QR_RANDOM_SPLIT, 0, i);
+    }
+    sort(o);
+}
+
 static struct qr_range slice(struct qr_range whole, size_t part, size_t i) {
     size_t n = whole.end - whole.begin;
     QR_ASSERT(part > 0 && i <= n / part && i * part < n);

@@ -23,6 +23,8 @@ void qr_order_init(struct qr_order *o, size_t n);
 void qr_order_fini(struct qr_order *o);
 /* no allocation */
 void qr_order_fill(struct qr_order *o, uint64_t seed, uint64_t epoch, bool shuffle);
+/* Ascending by (Philox(seed, SPLIT, 0, sample), sample): which samples train, once for all. */
+void qr_order_split(struct qr_order *o, uint64_t seed);
 
 struct qr_range {
     size_t begin, end;

@@ -12,11 +12,14 @@
 #include "store/store.h"
 
 enum qr_code qr_dataset_room(struct qr_dataset *ret, size_t n_samples, size_t n_columns,
-                             size_t n_outputs, struct qr_err *err) {
-    struct qr_dataset d = {.n_samples = n_samples, .n_columns = n_columns, .n_outputs = n_outputs};
-    size_t width, values;
+                             size_t n_outputs, bool weighted, struct qr_err *err) {
+    struct qr_dataset d = {.n_samples = n_samples,
+                           .n_columns = n_columns,
+                           .n_outputs = n_outputs,
+                           .weighted = weighted};
+    size_t width, values, y_width = qr_dataset_y_width(&d);
     void *x = NULL, *y = NULL;
-    if (__builtin_add_overflow(n_columns, n_outputs, &width) ||
+    if (__builtin_add_overflow(n_columns, y_width, &width) ||
         __builtin_mul_overflow(width, n_samples, &values))
         values = SIZE_MAX;
     if (values > SIZE_MAX / sizeof(double) || values * sizeof(double) > qr_memory_limit_bytes())
@@ -28,7 +31,7 @@ enum qr_code qr_dataset_room(struct qr_dataset *ret, size_t n_samples, size_t n_
     enum qr_code code =
         qr_large_new(n_samples * n_columns, sizeof(double), "the data set's x", &x, err);
     if (!code)
-        code = qr_large_new(n_samples * n_outputs, sizeof(double), "the data set's y", &y, err);
+        code = qr_large_new(n_samples * y_width, sizeof(double), "the data set's y", &y, err);
     if (code) {
         free(x);
         return code;
@@ -40,6 +43,9 @@ enum qr_code qr_dataset_room(struct qr_dataset *ret, size_t n_samples, size_t n_
 }
 
 void qr_dataset_fini(struct qr_dataset *d) {
+    for (size_t j = 0; d->names && j < d->n_columns; j++) free(d->names[j]);
+    free(d->names);
+    free(d->row);
     free(d->x);
     free(d->y);
     *d = (struct qr_dataset){0};
@@ -86,6 +92,16 @@ static enum qr_code put_label(const struct qr_data_options *opt, const double *f
     return QR_OK;
 }
 
+static enum qr_code put_weight(const struct qr_data_options *opt, double weight, double *to,
+                               const char *url, size_t row, struct qr_err *err) {
+    *to = weight;
+    if (weight >= 0 && weight < 0x1p40) return QR_OK;
+    return qr_fail(
+        err, QR_DATA_LOSS,
+        "%s: row %zu: the weight in '%.60s' is %g; a weight is 0 or more, and below 2^40", url,
+        row + 1, opt->sample_weight, weight);
+}
+
 /* ---- npz ---- */
 
 static enum qr_code find_array(const struct qr_tensors *t, const char *name, const char *url,
@@ -115,7 +131,8 @@ static enum qr_code check_finite(const struct qr_tensor *t, const char *url, str
  * data set. */
 static enum qr_code check_shapes(const struct qr_data_options *opt, const char *url,
                                  const struct qr_tensor *x, const struct qr_tensor *y,
-                                 size_t *ret_want, struct qr_err *err) {
+                                 const struct qr_tensor *weights, size_t *ret_want,
+                                 struct qr_err *err) {
     if (x->rank != 2 && !(x->rank == 1 && opt->n_columns <= 1))
         return qr_fail(err, QR_DATA_LOSS,
                        "%s: array x has %u dimension%s; it must be samples × columns (reshape it)",
@@ -131,6 +148,9 @@ static enum qr_code check_shapes(const struct qr_data_options *opt, const char *
     if (y->dims[0] != n)
         return qr_fail(err, QR_DATA_LOSS, "%s: x has %zu samples, but y has %zu", url, n,
                        y->dims[0]);
+    if (weights && weights->n != n)
+        return qr_fail(err, QR_DATA_LOSS, "%s: x has %zu samples, but %s has %zu weights", url, n,
+                       weights->name, weights->n);
     size_t want = opt->n_outputs ? opt->n_outputs : have;
     if (have == 0 || (have != want && have != 1))
         return qr_fail(err, QR_DATA_LOSS, "%s: y has %zu columns, but the model has %zu output%s",
@@ -141,21 +161,26 @@ static enum qr_code check_shapes(const struct qr_data_options *opt, const char *
 
 /* Takes x's values over. */
 static enum qr_code take_arrays(const struct qr_data_options *opt, const char *url,
-                                struct qr_tensor *x, const struct qr_tensor *y, size_t want,
+                                struct qr_tensor *x, const struct qr_tensor *y,
+                                const struct qr_tensor *weights, size_t want,
                                 struct qr_dataset *ret, struct qr_err *err) {
-    size_t have = y->rank == 2 ? y->dims[1] : 1;
+    size_t have = y->rank == 2 ? y->dims[1] : 1, width = want + (weights != NULL);
     void *labels = NULL;
     enum qr_code code = check_finite(x, url, err);
     if (!code) code = check_finite(y, url, err);
     if (!code)
-        code = qr_large_new(x->dims[0] * want, sizeof(double), "the data set's y", &labels, err);
+        code = qr_large_new(x->dims[0] * width, sizeof(double), "the data set's y", &labels, err);
     if (code) return code;
     struct qr_dataset d = {.n_samples = x->dims[0],
                            .n_columns = x->rank == 2 ? x->dims[1] : 1,
                            .n_outputs = want,
+                           .weighted = weights != NULL,
+                           .label_for_all = opt->one_label_for_all && have < want,
                            .y = labels};
     for (size_t i = 0; i < d.n_samples && !code; i++)
-        code = put_label(opt, y->values + i * have, have, want, d.y + i * want, url, i, err);
+        code = put_label(opt, y->values + i * have, have, want, d.y + i * width, url, i, err);
+    for (size_t i = 0; weights && i < d.n_samples && !code; i++)
+        code = put_weight(opt, weights->values[i], d.y + i * width + want, url, i, err);
     if (!code) d.x = QR_MOVE(x->values);
     if (code) qr_dataset_fini(&d);
     else *ret = d;
@@ -164,20 +189,24 @@ static enum qr_code take_arrays(const struct qr_data_options *opt, const char *u
 
 static enum qr_code from_npz(const struct qr_data_options *opt, const char *url,
                              struct qr_buf *file, struct qr_dataset *ret, struct qr_err *err) {
-    static const char *const names[] = {"x", "y", NULL};
+    const char *const names[] = {"x", "y", opt->sample_weight, NULL};
     struct qr_tensors t = {0};
-    const struct qr_tensor *x, *y;
+    const struct qr_tensor *x, *y, *weights = NULL;
     size_t want = 0;
     enum qr_code code = qr_npz_shapes(qr_buf_view(file), url, &t, err);
     if (code) return code;
-    if (!(code = find_array(&t, "x", url, &x, err)) && !(code = find_array(&t, "y", url, &y, err)))
-        code = check_shapes(opt, url, x, y, &want, err);
+    if (!(code = find_array(&t, "x", url, &x, err)) &&
+        !(code = find_array(&t, "y", url, &y, err)) &&
+        (!opt->sample_weight || !(code = find_array(&t, opt->sample_weight, url, &weights, err))))
+        code = check_shapes(opt, url, x, y, weights, &want, err);
     qr_tensors_free(&t);
     if (!code) code = qr_npz_read(qr_buf_view(file), url, names, qr_memory_limit_bytes(), &t, err);
     qr_buf_free(file);
     if (code) return code;
-    size_t x_is = strcmp(t.v[0].name, "x") != 0;
-    code = take_arrays(opt, url, &t.v[x_is], &t.v[!x_is], want, ret, err);
+    size_t x_is = 0;
+    while (strcmp(t.v[x_is].name, "x") != 0) x_is++;
+    weights = opt->sample_weight ? qr_tensors_find(&t, opt->sample_weight) : NULL;
+    code = take_arrays(opt, url, &t.v[x_is], qr_tensors_find(&t, "y"), weights, want, ret, err);
     qr_tensors_free(&t);
     return code;
 }
@@ -212,13 +241,27 @@ static enum qr_code label_columns(const struct qr_csv *c, const char *url, size_
     return qr_fail(err, QR_DATA_LOSS, "%s: the header has no column y (the labels)", url);
 }
 
+/* Where the weights are, if there should be any. */
+static enum qr_code weight_column(const struct qr_data_options *opt, const struct qr_csv *c,
+                                  const char *url, size_t *ret_at, struct qr_err *err) {
+    *ret_at = SIZE_MAX;
+    if (!opt->sample_weight) return QR_OK;
+    for (size_t j = 0; j < c->n_columns; j++)
+        if (strcmp(c->names[j], opt->sample_weight) == 0) *ret_at = j;
+    if (*ret_at != SIZE_MAX) return QR_OK;
+    return qr_fail(err, QR_DATA_LOSS,
+                   "%s: the header has no column '%.60s', which data.sample_weight names", url,
+                   opt->sample_weight);
+}
+
+/* label_at[have] is where the weights are, where there are any. */
 static enum qr_code shape_csv(const struct qr_data_options *opt, const struct qr_csv *c,
                               const char *url, const size_t *label_at, size_t have,
                               struct qr_dataset *d, struct qr_err *err) {
     enum qr_code code = QR_OK;
     uint8_t *is_label = qr_xcalloc(c->n_columns, 1);
     double *labels = qr_xcalloc(have, sizeof *labels);
-    for (size_t k = 0; k < have; k++) is_label[label_at[k]] = 1;
+    for (size_t k = 0; k < have + d->weighted; k++) is_label[label_at[k]] = 1;
     for (size_t i = 0; i < c->n_rows && !code; i++) {
         const double *row = c->values + i * c->n_columns;
         double *x = d->x + i * d->n_columns;
@@ -231,12 +274,26 @@ static enum qr_code shape_csv(const struct qr_data_options *opt, const struct qr
             if (!is_label[j]) *x++ = row[j];
         }
         for (size_t k = 0; k < have; k++) labels[k] = row[label_at[k]];
-        if (!code)
-            code = put_label(opt, labels, have, d->n_outputs, d->y + i * d->n_outputs, url, i, err);
+        double *y = d->y + i * qr_dataset_y_width(d);
+        if (!code) code = put_label(opt, labels, have, d->n_outputs, y, url, i, err);
+        if (!code && d->weighted)
+            code = put_weight(opt, row[label_at[have]], y + d->n_outputs, url, i, err);
     }
     free(labels);
     free(is_label);
     return code;
+}
+
+/* Those of the inputs, taken over. */
+static char **take_names(struct qr_csv *c, const size_t *label_at, size_t have) {
+    char **names = qr_xcalloc(c->n_columns, sizeof *names);
+    size_t n = 0;
+    for (size_t j = 0; j < c->n_columns; j++) {
+        bool is_label = false;
+        for (size_t k = 0; k < have; k++) is_label |= label_at[k] == j;
+        if (!is_label) names[n++] = QR_MOVE(c->names[j]);
+    }
+    return names;
 }
 
 static enum qr_code from_csv(const struct qr_data_options *opt, const char *url,
@@ -246,12 +303,18 @@ static enum qr_code from_csv(const struct qr_data_options *opt, const char *url,
         qr_csv_read(qr_buf_view(file), url, qr_memory_limit_bytes() / sizeof(double), &c, err);
     qr_buf_free(file);
     if (code) return code;
-    size_t want = opt->n_outputs ? opt->n_outputs : 1, have = 0, *at = qr_xcalloc(want, sizeof *at);
+    bool weighted = opt->sample_weight != NULL;
+    size_t want = opt->n_outputs ? opt->n_outputs : 1, have = 0, n_columns = 0,
+           *at = qr_xcalloc(want + 1, sizeof *at);
     struct qr_dataset d = {0};
     code = label_columns(&c, url, want, at, &have, err);
-    if (!code) code = check_sizes(opt, url, c.n_rows, c.n_columns - have, err);
-    if (!code) code = qr_dataset_room(&d, c.n_rows, c.n_columns - have, want, err);
+    if (!code) code = weight_column(opt, &c, url, &at[have], err);
+    if (!code) n_columns = c.n_columns - have - weighted;
+    if (!code) code = check_sizes(opt, url, c.n_rows, n_columns, err);
+    if (!code) code = qr_dataset_room(&d, c.n_rows, n_columns, want, weighted, err);
     if (!code) code = shape_csv(opt, &c, url, at, have, &d, err);
+    if (!code) d.names = take_names(&c, at, have + weighted);
+    d.label_for_all = opt->one_label_for_all && have < want;
     if (code) qr_dataset_fini(&d);
     else *ret = d;
     free(at);
@@ -261,10 +324,10 @@ static enum qr_code from_csv(const struct qr_data_options *opt, const char *url,
 
 /* ---- the whole ---- */
 
-static enum qr_code load_file(const struct qr_data_options *opt, const char *url,
+static enum qr_code load_file(const struct qr_data_options *opt, const char *key, const char *url,
                               struct qr_dataset *ret, struct qr_err *err) {
     struct qr_buf file = {0};
-    enum qr_code code = qr_url_read(url, qr_memory_limit_bytes(), &file, err);
+    enum qr_code code = qr_dataset_read(key, url, opt->folder, qr_memory_limit_bytes(), &file, err);
     uint64_t bytes = file.n;
     if (!code)
         code = opt->source == QR_DATA_NPZ ? from_npz(opt, url, &file, ret, err)
@@ -277,23 +340,25 @@ static enum qr_code load_file(const struct qr_data_options *opt, const char *url
 static enum qr_code load_both(const struct qr_data_options *opt, struct qr_dataset *ret,
                               struct qr_err *err) {
     struct qr_dataset train = {0}, more = {0}, all = {0};
-    enum qr_code code = load_file(opt, opt->url, &train, err);
+    enum qr_code code = load_file(opt, "data.url", opt->url, &train, err);
     struct qr_data_options rest = *opt; /* the second file must have what the first has */
     rest.n_columns = train.n_columns;
     rest.more_columns = false;
     rest.n_outputs = train.n_outputs;
-    if (!code) code = load_file(&rest, opt->validation_url, &more, err);
+    if (!code) code = load_file(&rest, "data.validation_url", opt->validation_url, &more, err);
     if (!code)
         code = qr_dataset_room(&all, train.n_samples + more.n_samples, train.n_columns,
-                               train.n_outputs, err);
+                               train.n_outputs, train.weighted, err);
+    size_t width = qr_dataset_y_width(&train);
     if (!code) {
         memcpy(all.x, train.x, train.n_samples * train.n_columns * sizeof *all.x);
-        memcpy(all.y, train.y, train.n_samples * train.n_outputs * sizeof *all.y);
+        memcpy(all.y, train.y, train.n_samples * width * sizeof *all.y);
         memcpy(all.x + train.n_samples * train.n_columns, more.x,
                more.n_samples * more.n_columns * sizeof *all.x);
-        memcpy(all.y + train.n_samples * train.n_outputs, more.y,
-               more.n_samples * more.n_outputs * sizeof *all.y);
+        memcpy(all.y + train.n_samples * width, more.y, more.n_samples * width * sizeof *all.y);
         all.n_train = train.n_samples;
+        all.names = QR_MOVE(train.names);
+        all.label_for_all = train.label_for_all;
         all.file_bytes = train.file_bytes > more.file_bytes ? train.file_bytes : more.file_bytes;
         *ret = all;
     }
@@ -308,8 +373,16 @@ static void digest(struct qr_dataset *d) {
     const uint64_t sizes[4] = {d->n_samples, d->n_train, d->n_columns, d->n_outputs};
     for (int i = 0; i < 4; i++) qr_set_u64le(text + 8 * i, sizes[i]);
     qr_sha256(d->x, d->n_samples * d->n_columns * sizeof *d->x, text + 32);
-    qr_sha256(d->y, d->n_samples * d->n_outputs * sizeof *d->y, text + 32 + QR_SHA256_BYTES);
+    qr_sha256(d->y, d->n_samples * qr_dataset_y_width(d) * sizeof *d->y,
+              text + 32 + QR_SHA256_BYTES);
     qr_sha256(text, sizeof text, d->digest);
+}
+
+/* True too where there are no weights. */
+static bool any_weight(const struct qr_dataset *d) {
+    for (size_t i = 0; i < d->n_train; i++)
+        if (!d->weighted || qr_dataset_y(d, i)[d->n_outputs] > 0) return true;
+    return false;
 }
 
 enum qr_code qr_dataset_load(const struct qr_data_options *opt, struct qr_dataset *ret,
@@ -324,13 +397,22 @@ enum qr_code qr_dataset_load(const struct qr_data_options *opt, struct qr_datase
     struct qr_dataset d = {0};
     enum qr_code code = opt->source == QR_DATA_EXCITATIONS ? qr_excitations(opt, &d, err)
                         : two                              ? load_both(opt, &d, err)
-                                                           : load_file(opt, opt->url, &d, err);
+                              : load_file(opt, "data.url", opt->url, &d, err);
     if (code) return code;
     if (!two) d.n_train = (size_t)floor((double)d.n_samples * opt->train_fraction);
     if (d.n_train == 0) {
         code = qr_fail(err, QR_DATA_LOSS,
                        "train_fraction %.17g of %zu samples leaves none to train on",
                        opt->train_fraction, d.n_samples);
+        qr_dataset_fini(&d);
+        return code;
+    }
+    if (opt->shuffle_split && !two) qr_dataset_shuffle(&d, opt->split_seed);
+    if (!any_weight(&d)) {
+        code = qr_fail(err, QR_DATA_LOSS,
+                       "data.sample_weight: the weights in '%.60s' are 0 for all %zu samples that "
+                       "train; nothing would train",
+                       opt->sample_weight, d.n_train);
         qr_dataset_fini(&d);
         return code;
     }

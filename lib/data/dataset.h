@@ -5,7 +5,9 @@
  *           y = +1 if |a| <= pi/2 else -1.
  *           "npz" (arrays x, y), "csv" (header; label column y; the other columns are x in file
  *           order). The first floor(N * train_fraction) samples train, the rest validate, in file
- *           order; or all train, with validation_url.
+ *           order, or in one that shuffle_split's seed fixes; or all train, with validation_url.
+ * Paths     a relative one is seen from the folder where the program runs and, where nothing is
+ *           there, from `folder`. One that is nowhere: NOT_FOUND with its key and both places.
  * Checks    NaN or infinity: DATA_LOSS naming file, row and column. x columns != wanted: DATA_LOSS
  *           with both numbers. No samples: DATA_LOSS. npz: x is samples × columns (or
  *           one-dimensional where one column is wanted), y one- or two-dimensional. With
@@ -13,6 +15,7 @@
  *           (anything else: DATA_LOSS), or with one_label_for_all is the label of every output, as
  *           Keras' losses broadcast it. CSV: with n_outputs > 1 the labels are columns
  *           y0 … y<k-1>, or one such column y.
+ * Weights   finite, 0 or more, below 2^40; not all 0 of those that train: DATA_LOSS naming the row.
  * Memory    the whole set; refused above the memory limit with both numbers.
  */
 #ifndef QR_DATA_DATASET_H
@@ -31,7 +34,10 @@ struct qr_data_options {
     uint64_t seed;
     unsigned rounds, qubits;          /* EXCITATIONS */
     const char *url, *validation_url; /* NPZ, CSV; borrowed; validation_url may be NULL */
+    const char *folder;               /* of the job file; NULL: none; borrowed */
     double train_fraction;            /* in (0, 1] */
+    bool shuffle_split;               /* the samples are shuffled before they are split */
+    uint64_t split_seed;
     /* wanted: what the model's first layer takes; 0: whatever the file has */
     size_t n_columns;
     /* the file may have more than n_columns: the model reads those that it names */
@@ -39,12 +45,19 @@ struct qr_data_options {
     /* columns of y wanted (1, or the classes of a one-hot y); 0: whatever the file has */
     size_t n_outputs;
     bool one_label_for_all; /* a single label is every output's, not a class number */
+    /* the column or array that has each sample's weight, 0 or more; NULL: none; borrowed */
+    const char *sample_weight;
 };
 
 struct qr_dataset {
     size_t n_samples, n_train; /* samples n_train .. n_samples-1 validate */
     size_t n_columns, n_outputs;
     double *x, *y; /* row-major; owned */
+    char **names;  /* n_columns names of x, where a file has them; owned; NULL: none has */
+    /* sample → its row in the file from 0; owned; NULL: the same number */
+    uint32_t *row;
+    bool weighted;      /* a row of y ends with the sample's weight, behind its n_outputs labels */
+    bool label_for_all; /* the file had one label a sample, and it is every output's */
     /* of the largest file that it was read from: both were in memory at once */
     uint64_t file_bytes;
     /* the data manifest in the job hash: SHA-256 of (u64le n_samples, n_train, n_columns,
@@ -55,5 +68,16 @@ struct qr_dataset {
 QR_MUST_CHECK enum qr_code qr_dataset_load(const struct qr_data_options *opt,
                                            struct qr_dataset *ret, struct qr_err *err);
 void qr_dataset_fini(struct qr_dataset *d);
+static inline size_t qr_dataset_y_width(const struct qr_dataset *d) {
+    return d->n_outputs + d->weighted;
+}
+/* Labels of a sample, and its weight where the data is weighted. */
+static inline const double *qr_dataset_y(const struct qr_dataset *d, size_t sample) {
+    return d->y + sample * qr_dataset_y_width(d);
+}
+/* Where people find this sample: its row in the file, from 0. */
+static inline size_t qr_dataset_row(const struct qr_dataset *d, size_t sample) {
+    return d->row ? d->row[sample] : sample;
+}
 
 #endif

@@ -124,16 +124,33 @@ static void add_optimizer(struct qr_job_canonical *c, const struct qr_optimizer_
     }
 }
 
+/* What is as it was before it could be said otherwise is not said. */
+static void add_loss(struct qr_job_canonical *c, const struct qr_train_spec *t, struct qr_buf *v) {
+    const struct qr_loss_options *o = &t->loss_options;
+    qr_buf_puts(v, qr_loss_names[t->loss]);
+    if (qr_loss_info(t->loss)->has_delta) qr_buf_printf(v, " delta=%.17g", o->delta);
+    if (o->from_logits) qr_buf_puts(v, " from_logits");
+    if (o->label_smoothing > 0) qr_buf_printf(v, " label_smoothing=%.17g", o->label_smoothing);
+    add(c, "loss", v);
+    for (size_t i = 0; i < t->n_class_weights; i++)
+        qr_buf_printf(v, "%s%.17g", i ? ", " : "", t->class_weight[i]);
+    if (t->n_class_weights) add(c, "class_weight", v);
+}
+
 static void add_train(struct qr_job_canonical *c, const struct qr_job *job, struct qr_buf *v) {
     const struct qr_train_spec *t = &job->train;
-    for (size_t i = 0; i < job->n_dense; i++)
+    for (size_t i = 0; i < job->n_dense; i++) {
         qr_buf_printf(v, "%s%u %s", i ? ", " : "", job->dense[i].units,
                       qr_activation_names[job->dense[i].activation]);
+        if (job->penalties[i].l1 > 0) qr_buf_printf(v, " l1=%.17g", job->penalties[i].l1);
+        if (job->penalties[i].l2 > 0) qr_buf_printf(v, " l2=%.17g", job->penalties[i].l2);
+    }
     if (job->n_dense) add(c, "dense", v);
-    qr_buf_puts(v, qr_loss_names[t->loss]);
-    add(c, "loss", v);
-    for (size_t i = 0; i < t->n_metrics; i++)
+    add_loss(c, t, v);
+    for (size_t i = 0; i < t->n_metrics; i++) {
         qr_buf_printf(v, "%s%s", i ? ", " : "", qr_metric_names[t->metrics[i]]);
+        if (t->metrics[i] == QR_TOP_K_ACCURACY) qr_buf_printf(v, " k=%u", t->top_k);
+    }
     add(c, "metrics", v);
     qr_buf_printf(v, "%llu", (unsigned long long)t->batch_size);
     add(c, "batch_size", v);

@@ -35,9 +35,38 @@ static enum qr_code read_excitations(const struct qr_json *data, struct qr_job *
     return QR_OK;
 }
 
+static enum qr_code read_split(const struct qr_json *data, struct qr_job *job, struct qr_err *err) {
+    job->data.shuffle_split = qr_json_get(data, "shuffle_split") != NULL;
+    if (!job->data.shuffle_split) return QR_OK;
+    if (qr_job_opt_u64(data, "data", "shuffle_split", 0, UINT64_C(1) << 53, &job->data.split_seed,
+                       err) != QR_OK)
+        return err->code;
+    if (job->data.validation_url)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "data: shuffle_split and validation_url exclude each other; with "
+                       "validation_url nothing is split");
+    return QR_OK;
+}
+
+static enum qr_code read_sample_weight(const struct qr_json *data, struct qr_job *job,
+                                       struct qr_err *err) {
+    const struct qr_json *v = qr_json_get(data, "sample_weight");
+    const char *name;
+    if (!v) return QR_OK;
+    if (qr_json_string(v, "data.sample_weight", &name, err) != QR_OK) return err->code;
+    bool npz = job->data.source == QR_DATA_NPZ;
+    if (!*name || strcmp(name, "y") == 0 || (npz && strcmp(name, "x") == 0))
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "data.sample_weight: '%s' is no %s of weights; give the name of one", name,
+                       npz ? "array" : "column");
+    job->data.sample_weight = qr_xstrdup(name);
+    return QR_OK;
+}
+
 static enum qr_code read_file(const struct qr_json *data, struct qr_job *job, struct qr_err *err) {
-    static const char *const keys[] = {"source", "url", "validation_url", "train_fraction"};
-    if (qr_json_known(data, "data", keys, 4, err) != QR_OK ||
+    static const char *const keys[] = {"source",         "url",           "validation_url",
+                                       "train_fraction", "shuffle_split", "sample_weight"};
+    if (qr_json_known(data, "data", keys, 6, err) != QR_OK ||
         opt_url(data, "url", &job->data.url, err) != QR_OK ||
         opt_url(data, "validation_url", &job->data.validation_url, err) != QR_OK)
         return err->code;
@@ -48,7 +77,7 @@ static enum qr_code read_file(const struct qr_json *data, struct qr_job *job, st
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "data: train_fraction and validation_url exclude each other; with "
                        "validation_url all samples of url train");
-    return QR_OK;
+    return read_sample_weight(data, job, err) != QR_OK ? err->code : read_split(data, job, err);
 }
 
 enum qr_code qr_job_read_data(const struct qr_json *data, struct qr_job *job, struct qr_err *err) {
@@ -69,5 +98,9 @@ enum qr_code qr_job_read_data(const struct qr_json *data, struct qr_job *job, st
     if (job->data.train_fraction <= 0)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "data.train_fraction must be above 0: nothing would train");
+    if (job->data.shuffle_split && job->data.train_fraction >= 1)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "data.shuffle_split: all samples train, so there is nothing to split; give "
+                       "data.train_fraction below 1");
     return QR_OK;
 }

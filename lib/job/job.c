@@ -117,7 +117,8 @@ static enum qr_code read_root(const struct qr_json *root, struct qr_job *job, st
         qr_job_read_train(qr_json_get(root, "train"), job, err) != QR_OK)
         return err->code;
     job->precision = precision ? QR_DOUBLE : QR_SINGLE;
-    if (read_micro_batches(root, job, err) != QR_OK) return err->code;
+    if (qr_job_check_outputs(job, err) != QR_OK || read_micro_batches(root, job, err) != QR_OK)
+        return err->code;
     job->data.seed = job->seed;
     job->worker = qr_json_get(root, "worker");
     if (job->worker) return qr_json_want(job->worker, "worker", QR_JSON_OBJECT, err);
@@ -145,6 +146,9 @@ enum qr_code qr_job_load(const char *url, struct qr_job **ret, struct qr_err *er
     if (code == QR_OK) {
         char *what = qr_xasprintf("job %s", url);
         code = qr_job_parse(qr_buf_view(&text), what, ret, err);
+        const char *slash = strrchr(url, '/');
+        if (code == QR_OK && slash)
+            (*ret)->data.folder = qr_xstrndup(url, (size_t)(slash - url) + (slash == url));
         free(what);
     } else {
         qr_wrap(err, "read the job");
@@ -159,20 +163,16 @@ void qr_job_free(struct qr_job *job) {
     free(job->readouts);
     qr_circuit_free(job->circuit);
     free(job->dense);
+    free(job->penalties);
     free((void *)(uintptr_t)job->data.url);
+    free((void *)(uintptr_t)job->data.folder);
     free((void *)(uintptr_t)job->data.validation_url);
+    free((void *)(uintptr_t)job->data.sample_weight);
+    free(job->train.class_weight);
     free(job->train.initial_weights);
     free(job->name);
     qr_json_free(job->tree);
     free(job);
-}
-
-const char *qr_job_doubt(const struct qr_job *job) {
-    bool softmax = job->n_dense && job->dense[job->n_dense - 1].activation == QR_SOFTMAX;
-    if (job->train.loss != QR_CATEGORICAL_CROSSENTROPY || softmax) return NULL;
-    return "train.loss: categorical_crossentropy takes the last layer's values for probabilities, "
-           "and its activation is no softmax: values below 0 give no "
-           "meaningful loss; give the last dense layer \"activation\": \"softmax\"";
 }
 
 enum qr_code qr_job_model(const struct qr_job *job, enum qr_isa isa, size_t n_columns,
@@ -184,18 +184,23 @@ enum qr_code qr_job_model(const struct qr_job *job, enum qr_isa isa, size_t n_co
         .n_filters = job->n_filters,
         .n_inputs = (unsigned)n_columns,
         .dense = job->dense,
+        .penalties = job->penalties,
         .n_dense = job->n_dense,
         .loss = job->train.loss,
+        .loss_options = job->train.loss_options,
+        .class_weight = job->train.class_weight,
+        .n_class_weights = job->train.n_class_weights,
+        .weighted = job->data.sample_weight != NULL,
         .metrics = job->train.metrics,
         .n_metrics = job->train.n_metrics,
+        .top_k = job->train.top_k,
         .sim = {.precision = job->precision, .isa = isa},
         .micro_batch_size = job->micro_batch_size,
     };
     return qr_model_new(&opt, ret, err);
 }
 
-/* Values that the last layer gives per sample; known without the data. */
-static size_t n_outputs(const struct qr_job *job) {
+size_t qr_job_n_outputs(const struct qr_job *job) {
     if (job->n_dense) return job->dense[job->n_dense - 1].units;
     return job->n_readouts * job->n_filters;
 }
@@ -204,7 +209,7 @@ enum qr_code qr_job_data(const struct qr_job *job, struct qr_dataset *ret, struc
     struct qr_data_options opt = job->data;
     opt.n_columns = job->has_quantum ? job->circuit->n_columns : 0; /* 0: as many as the data has */
     opt.more_columns = job->data_may_be_wider;
-    opt.n_outputs = n_outputs(job);
+    opt.n_outputs = qr_job_n_outputs(job);
     /* as Keras broadcasts; class numbers are for that loss alone */
     opt.one_label_for_all = job->train.loss != QR_CATEGORICAL_CROSSENTROPY;
     struct qr_dataset d;

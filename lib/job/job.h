@@ -23,8 +23,12 @@ struct qr_early_stopping {
 struct qr_train_spec {
     uint64_t epochs, batch_size;
     enum qr_loss loss;
+    struct qr_loss_options loss_options;
+    size_t n_class_weights; /* 0: none */
+    double *class_weight;   /* owned */
     size_t n_metrics;
     enum qr_metric metrics[8];
+    unsigned top_k; /* of top_k_accuracy */
     struct qr_optimizer_options optimizer;
     struct qr_early_stopping early_stopping;
     bool shuffle;
@@ -41,10 +45,12 @@ struct qr_job {
     struct qr_circuit *circuit;
     size_t n_readouts;
     struct qr_observable *readouts;
+    bool default_readouts; /* the layer gave none */
     unsigned n_filters;
     size_t n_dense;
     struct qr_dense_options *dense;
-    struct qr_data_options data; /* strings owned by the job */
+    struct qr_dense_penalty *penalties; /* n_dense */
+    struct qr_data_options data;        /* strings owned by the job */
     struct qr_train_spec train;
     const struct qr_json *worker; /* the "worker" object or NULL; borrowed from the job's tree */
     struct qr_json *tree;         /* the parsed file */
@@ -56,8 +62,19 @@ QR_MUST_CHECK enum qr_code qr_job_parse(struct qr_bytes text, const char *what, 
 /* The built-in copy of deploy/jobs/qcnn.json when url is NULL; else read from a path or URL. */
 QR_MUST_CHECK enum qr_code qr_job_load(const char *url, struct qr_job **ret, struct qr_err *err);
 void qr_job_free(struct qr_job *job);
-/* What is allowed and seldom meant, as a sentence for a warning; NULL: nothing. Static. */
-const char *qr_job_doubt(const struct qr_job *job);
+
+/* What is allowed and seldom meant, a sentence each for a warning. data: NULL where it could not be
+ * loaded; then only what the job file says. */
+struct qr_job_doubts {
+    size_t n;
+    char *sentence[8];
+};
+void qr_job_doubts(const struct qr_job *job, const struct qr_dataset *data,
+                   struct qr_job_doubts *ret);
+void qr_job_doubts_fini(struct qr_job_doubts *d);
+/* The columns of the data that the model reads, by name where the file has names: "a, b" or
+ * "columns 0, 3 of 6"; nothing for data that is made. */
+void qr_job_put_inputs(const struct qr_job *job, const struct qr_dataset *data, struct qr_buf *ret);
 
 /* Builds the model of a job. isa from the settings. n_inputs of a purely classical model comes from
  * the data. */

@@ -11,12 +11,20 @@ QR_MUST_CHECK enum qr_code qr_job_read_data(const struct qr_json *data, struct q
                                             struct qr_err *err);
 QR_MUST_CHECK enum qr_code qr_job_read_train(const struct qr_json *train, struct qr_job *job,
                                              struct qr_err *err);
+/* "loss" and "class_weight" of the train object. */
+QR_MUST_CHECK enum qr_code qr_job_read_loss(const struct qr_json *train, struct qr_train_spec *t,
+                                            struct qr_err *err);
 QR_MUST_CHECK enum qr_code qr_job_read_optimizer(const struct qr_json *optimizer,
                                                  struct qr_optimizer_options *ret,
                                                  struct qr_err *err);
 /* learning_rate as an object; of piecewise *ret_rate is the first value. */
 QR_MUST_CHECK enum qr_code qr_job_read_schedule(const struct qr_json *o, double *ret_rate,
                                                 struct qr_rate_schedule *ret, struct qr_err *err);
+
+/* Values that the last layer gives per sample; known without the data. */
+size_t qr_job_n_outputs(const struct qr_job *job);
+/* Outputs that cannot be what loss and weights of classes take them for: INVALID_ARGUMENT. */
+QR_MUST_CHECK enum qr_code qr_job_check_outputs(const struct qr_job *job, struct qr_err *err);
 
 /* Keys that may be left out: *ret keeps its value then. */
 QR_MUST_CHECK enum qr_code qr_job_opt_i64(const struct qr_json *o, const char *where,

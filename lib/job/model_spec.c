@@ -44,6 +44,7 @@ static enum qr_code read_readouts(const struct qr_json *layer, const char *where
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s: %zu read-outs; give 1 to %d, such as \"Z0\"",
                        path, n, MAX_READOUTS);
     job->readouts = qr_xcalloc(n, sizeof *job->readouts);
+    job->default_readouts = !list;
     if (!list) return default_readouts(remaining, job, err);
     size_t i = 0;
     for (const struct qr_json *v = qr_json_first(list); v; v = qr_json_next(v)) {
@@ -92,16 +93,20 @@ static enum qr_code read_quantum(const struct qr_json *layer, const char *where,
 
 static enum qr_code read_dense(const struct qr_json *layer, const char *where, struct qr_job *job,
                                struct qr_err *err) {
-    static const char *const keys[] = {"layer", "units", "activation"};
-    if (qr_json_known(layer, where, keys, 3, err) != QR_OK) return err->code;
+    static const char *const keys[] = {"layer", "units", "activation", "l1", "l2"};
+    if (qr_json_known(layer, where, keys, 5, err) != QR_OK) return err->code;
     char path[96];
     snprintf(path, sizeof path, "%s.units", where);
     int64_t units;
     size_t activation = QR_LINEAR;
+    double l1 = 0, l2 = 0;
     if (qr_json_i64(qr_json_get(layer, "units"), path, 1, MAX_UNITS, &units, err) != QR_OK ||
         qr_job_opt_choice(layer, where, "activation", qr_activation_names, QR_ACTIVATIONS,
-                          &activation, err) != QR_OK)
+                          &activation, err) != QR_OK ||
+        qr_job_opt_double(layer, where, "l1", 0, 1e300, &l1, err) != QR_OK ||
+        qr_job_opt_double(layer, where, "l2", 0, 1e300, &l2, err) != QR_OK)
         return err->code;
+    job->penalties[job->n_dense] = (struct qr_dense_penalty){l1, l2};
     job->dense[job->n_dense++] = (struct qr_dense_options){
         .units = (unsigned)units, .activation = (enum qr_activation)activation};
     return QR_OK;
@@ -116,6 +121,7 @@ enum qr_code qr_job_read_model(const struct qr_json *model, struct qr_job *job,
     if (n < 1 || n > MAX_LAYERS)
         return qr_fail(err, QR_INVALID_ARGUMENT, "model: %zu layers; give 1 to %d", n, MAX_LAYERS);
     job->dense = qr_xcalloc(n, sizeof *job->dense);
+    job->penalties = qr_xcalloc(n, sizeof *job->penalties);
     for (const struct qr_json *layer = qr_json_first(model); layer;
          layer = qr_json_next(layer), i++) {
         char where[48], kind_path[56];

@@ -7,6 +7,25 @@
 enum { MAX_METRICS = 8 };
 #define MAX_COUNT (UINT64_C(1) << 40)
 
+/* A name, or an object with the name and what the metric takes. */
+static enum qr_code read_metric(const struct qr_json *v, const char *where, struct qr_train_spec *t,
+                                size_t *ret, struct qr_err *err) {
+    static const char *const keys[] = {"name", "k"};
+    bool object = qr_json_type(v) == QR_JSON_OBJECT;
+    uint64_t k = 5; /* Keras' */
+    char name[64];
+    snprintf(name, sizeof name, "%s%s", where, object ? ".name" : "");
+    if (qr_json_choice(object ? qr_json_get(v, "name") : v, name, qr_metric_names, QR_METRICS, ret,
+                       err) != QR_OK)
+        return err->code;
+    bool top = *ret == QR_TOP_K_ACCURACY;
+    if (object && (qr_json_known(v, where, keys, top ? 2 : 1, err) != QR_OK ||
+                   qr_job_opt_u64(v, where, "k", 1, UINT64_C(1) << 20, &k, err) != QR_OK))
+        return err->code;
+    if (top) t->top_k = (unsigned)k;
+    return QR_OK;
+}
+
 static enum qr_code read_metrics(const struct qr_json *train, struct qr_train_spec *t,
                                  struct qr_err *err) {
     const struct qr_json *list = qr_json_get(train, "metrics");
@@ -18,8 +37,7 @@ static enum qr_code read_metrics(const struct qr_json *train, struct qr_train_sp
         snprintf(where, sizeof where, "train.metrics[%zu]", t->n_metrics);
         if (t->n_metrics == MAX_METRICS)
             return qr_fail(err, QR_INVALID_ARGUMENT, "train.metrics: more than %d", MAX_METRICS);
-        if (qr_json_choice(v, where, qr_metric_names, QR_METRICS, &metric, err) != QR_OK)
-            return err->code;
+        if (read_metric(v, where, t, &metric, err) != QR_OK) return err->code;
         for (size_t i = 0; i < t->n_metrics; i++)
             if (t->metrics[i] == (enum qr_metric)metric)
                 return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%s' is there twice", where,
@@ -85,28 +103,25 @@ static enum qr_code read_initial(const struct qr_json *train, struct qr_train_sp
 
 enum qr_code qr_job_read_train(const struct qr_json *train, struct qr_job *job,
                                struct qr_err *err) {
-    static const char *const keys[] = {"epochs",          "batch_size",    "loss",
-                                       "metrics",         "optimizer",     "shuffle",
-                                       "initial_weights", "early_stopping"};
+    static const char *const keys[] = {"epochs",          "batch_size",     "loss",
+                                       "metrics",         "optimizer",      "shuffle",
+                                       "initial_weights", "early_stopping", "class_weight"};
     struct qr_train_spec *t = &job->train;
-    size_t loss = QR_MSE;
     t->epochs = 1; /* Keras' defaults */
     t->batch_size = 32;
     t->shuffle = true;
     t->optimizer = qr_optimizer_defaults(QR_ADAM);
     if (!train) return QR_OK;
     if (qr_json_want(train, "train", QR_JSON_OBJECT, err) != QR_OK ||
-        qr_json_known(train, "train", keys, 8, err) != QR_OK ||
+        qr_json_known(train, "train", keys, 9, err) != QR_OK ||
         qr_job_opt_u64(train, "train", "epochs", 1, MAX_COUNT, &t->epochs, err) != QR_OK ||
         qr_job_opt_u64(train, "train", "batch_size", 1, UINT64_C(1) << 31, &t->batch_size, err) !=
             QR_OK ||
-        qr_job_opt_choice(train, "train", "loss", qr_loss_names, QR_LOSSES, &loss, err) != QR_OK ||
-        read_metrics(train, t, err) != QR_OK ||
+        qr_job_read_loss(train, t, err) != QR_OK || read_metrics(train, t, err) != QR_OK ||
         qr_job_read_optimizer(qr_json_get(train, "optimizer"), &t->optimizer, err) != QR_OK ||
         qr_job_opt_bool(train, "train", "shuffle", &t->shuffle, err) != QR_OK ||
         read_initial(train, t, err) != QR_OK ||
         read_early_stopping(qr_json_get(train, "early_stopping"), t, err) != QR_OK)
         return err->code;
-    t->loss = (enum qr_loss)loss;
     return QR_OK;
 }

@@ -65,7 +65,7 @@ struct qr_memory_estimate qr_workload_memory(const struct qr_workload *w,
         .process = *process,
         .file_bytes = w->data.file_bytes,
         .n_samples = w->data.n_samples,
-        .n_values_per_sample = w->data.n_columns + w->data.n_outputs,
+        .n_values_per_sample = w->data.n_columns + qr_dataset_y_width(&w->data),
         .lanes = qr_model_micro_batches_in_parallel(w->model) ? w->n_threads : 1,
         .bytes_per_lane = qr_model_bytes_per_thread(w->model),
         .bytes_of_state = qr_model_bytes_of_state(w->model),
@@ -108,7 +108,8 @@ static enum qr_code load(struct qr_workload *w, enum qr_isa isa, struct qr_err *
     if (code == QR_OK && !w->model)
         code = qr_job_model(w->job, isa, w->data.n_columns, &w->model, err);
     if (code == QR_OK) code = check_memory(w, err);
-    if (code == QR_OK) code = qr_model_check_labels(w->model, w->data.y, w->data.n_samples, err);
+    if (code == QR_OK)
+        code = qr_model_check_labels(w->model, w->data.y, w->data.row, w->data.n_samples, err);
     if (code != QR_OK) return code;
     make_layout(w->model, &w->layout);
     w->initial = qr_xcalloc(qr_model_n_params(w->model) + 1, sizeof *w->initial);

@@ -6,7 +6,9 @@
 
 static const double epsilon = 1e-7;
 
-static double squared(size_t k, const double *p, const double *y, double *ret_d) {
+static double squared(const struct qr_loss_options *o, size_t k, const double *p, const double *y,
+                      double *ret_d) {
+    (void)o;
     double sum = 0;
     for (size_t j = 0; j < k; j++) {
         double e = p[j] - y[j];
@@ -16,7 +18,9 @@ static double squared(size_t k, const double *p, const double *y, double *ret_d)
     return sum / (double)k;
 }
 
-static double absolute(size_t k, const double *p, const double *y, double *ret_d) {
+static double absolute(const struct qr_loss_options *o, size_t k, const double *p, const double *y,
+                       double *ret_d) {
+    (void)o;
     double sum = 0;
     for (size_t j = 0; j < k; j++) {
         double e = p[j] - y[j];
@@ -27,7 +31,9 @@ static double absolute(size_t k, const double *p, const double *y, double *ret_d
     return sum / (double)k;
 }
 
-static double hinge(size_t k, const double *p, const double *y, double *ret_d) {
+static double hinge(const struct qr_loss_options *o, size_t k, const double *p, const double *y,
+                    double *ret_d) {
+    (void)o;
     double sum = 0;
     for (size_t j = 0; j < k; j++) {
         double label = y[j] == 0 ? -1.0 : y[j], margin = 1.0 - label * p[j];
@@ -37,42 +43,79 @@ static double hinge(size_t k, const double *p, const double *y, double *ret_d) {
     return sum / (double)k;
 }
 
-static double clipped(double p) {
-    return p < epsilon ? epsilon : p > 1.0 - epsilon ? 1.0 - epsilon : p;
-}
-
-static double binary(size_t k, const double *p, const double *y, double *ret_d) {
-    double sum = 0;
+static double huber(const struct qr_loss_options *o, size_t k, const double *p, const double *y,
+                    double *ret_d) {
+    double sum = 0, delta = o->delta;
     for (size_t j = 0; j < k; j++) {
-        double q = clipped(p[j]), one = q + epsilon, zero = 1.0 - q + epsilon;
-        sum += -(y[j] * qr_log(one) + (1.0 - y[j]) * qr_log(zero));
-        if (ret_d) ret_d[j] = q == p[j] ? -(y[j] / one - (1.0 - y[j]) / zero) / (double)k : 0.0;
+        double e = p[j] - y[j], size = fabs(e);
+        bool near = size <= delta;
+        sum += near ? 0.5 * (e * e) : delta * size - 0.5 * (delta * delta);
+        if (ret_d) ret_d[j] = (near ? e : e > 0 ? delta : e < 0 ? -delta : e) / (double)k;
     }
     return sum / (double)k;
 }
 
-static double binary_logits(size_t k, const double *z, const double *p, const double *y,
-                            double *ret_d) {
-    (void)p;
+static double log_cosh(const struct qr_loss_options *o, size_t k, const double *p, const double *y,
+                       double *ret_d) {
+    static const double log_2 = 0x1.62e42fefa39efp-1;
     double sum = 0;
+    (void)o;
     for (size_t j = 0; j < k; j++) {
-        double positive = z[j] < 0 ? 0.0 : z[j];
-        sum += positive - z[j] * y[j] + qr_log1p(qr_exp(-fabs(z[j])));
-        if (ret_d) ret_d[j] = (qr_sigmoid(z[j]) - y[j]) / (double)k;
+        double e = p[j] - y[j], size = fabs(e);
+        sum += size + (qr_log1p(qr_exp(-2.0 * size)) - log_2);
+        if (ret_d) ret_d[j] = qr_tanh(e) / (double)k;
+    }
+    return sum / (double)k;
+}
+
+/* What a label is with label_smoothing; itself, to the bit, without. rest: its share of what the
+ * labels lose. */
+static double smoothed(const struct qr_loss_options *o, double y, double rest) {
+    return y * (1.0 - o->label_smoothing) + rest;
+}
+static double binary_rest(const struct qr_loss_options *o) { return 0.5 * o->label_smoothing; }
+static double class_rest(const struct qr_loss_options *o, size_t k) {
+    return o->label_smoothing / (double)k;
+}
+
+static double clipped(double p) {
+    return p < epsilon ? epsilon : p > 1.0 - epsilon ? 1.0 - epsilon : p;
+}
+
+static double binary(const struct qr_loss_options *o, size_t k, const double *p, const double *y,
+                     double *ret_d) {
+    double sum = 0, rest = binary_rest(o);
+    for (size_t j = 0; j < k; j++) {
+        double t = smoothed(o, y[j], rest);
+        double q = clipped(p[j]), one = q + epsilon, zero = 1.0 - q + epsilon;
+        sum += -(t * qr_log(one) + (1.0 - t) * qr_log(zero));
+        if (ret_d) ret_d[j] = q == p[j] ? -(t / one - (1.0 - t) / zero) / (double)k : 0.0;
+    }
+    return sum / (double)k;
+}
+
+static double binary_logits(const struct qr_loss_options *o, size_t k, const double *z,
+                            const double *y, double *ret_d) {
+    double sum = 0, rest = binary_rest(o);
+    for (size_t j = 0; j < k; j++) {
+        double t = smoothed(o, y[j], rest), positive = z[j] < 0 ? 0.0 : z[j];
+        sum += positive - z[j] * t + qr_log1p(qr_exp(-fabs(z[j])));
+        if (ret_d) ret_d[j] = (qr_sigmoid(z[j]) - t) / (double)k;
     }
     return sum / (double)k;
 }
 
 /* q_j = p_j / t with t = sum p; d/dp_i = (g_i - sum_j g_j q_j) / t with g_j = -y_j / q_j where
  * not clipped. */
-static double categorical(size_t k, const double *p, const double *y, double *ret_d) {
-    double t = 0, loss = 0, dot = 0;
+static double categorical(const struct qr_loss_options *o, size_t k, const double *p,
+                          const double *y, double *ret_d) {
+    double t = 0, loss = 0, dot = 0, rest = class_rest(o, k);
     for (size_t j = 0; j < k; j++) t += p[j];
     for (size_t j = 0; j < k; j++) {
-        double share = p[j] / t, q = clipped(share);
-        loss += y[j] * qr_log(q);
+        double label = smoothed(o, y[j], rest), share = p[j] / t, q = clipped(share);
+        loss += label * qr_log(q);
         if (!ret_d) continue;
-        ret_d[j] = q == share ? -y[j] / q : 0.0;
+        ret_d[j] = q == share ? -label / q : 0.0;
         dot += ret_d[j] * share;
     }
     if (ret_d)
@@ -80,16 +123,20 @@ static double categorical(size_t k, const double *p, const double *y, double *re
     return -loss;
 }
 
-/* p is the softmax of z already. */
-static double categorical_logits(size_t k, const double *z, const double *p, const double *y,
-                                 double *ret_d) {
-    double most = z[0], sum = 0, loss = 0;
+static double categorical_logits(const struct qr_loss_options *o, size_t k, const double *z,
+                                 const double *y, double *ret_d) {
+    double most = z[0], sum = 0, loss = 0, rest = class_rest(o, k);
     for (size_t j = 1; j < k; j++) most = z[j] > most ? z[j] : most;
-    for (size_t j = 0; j < k; j++) sum += qr_exp(z[j] - most);
+    for (size_t j = 0; j < k; j++) {
+        double e = qr_exp(z[j] - most);
+        if (ret_d) ret_d[j] = e;
+        sum += e;
+    }
     double log_sum = qr_log(sum);
     for (size_t j = 0; j < k; j++) {
-        loss += y[j] * (log_sum - (z[j] - most));
-        if (ret_d) ret_d[j] = p[j] - y[j];
+        double label = smoothed(o, y[j], rest);
+        loss += label * (log_sum - (z[j] - most));
+        if (ret_d) ret_d[j] = ret_d[j] / sum - label; /* the softmax, less the label */
     }
     return loss;
 }
@@ -105,49 +152,58 @@ static bool is_one_hot(const double *y, size_t k) {
     return ones == 1;
 }
 
+/* The i-th of all values. */
+static double value_of(const struct qr_labels *l, size_t i) {
+    return l->y[i / l->k * l->stride + i % l->k];
+}
+
 /* Every value is one of two. */
-static bool is_either(const double *y, size_t n, double a, double b, size_t *ret_at) {
-    for (size_t i = 0; i < n; i++) {
-        if (y[i] == a || y[i] == b) continue;
+static bool is_either(const struct qr_labels *l, double a, double b, size_t *ret_at) {
+    for (size_t i = 0; i < l->n_samples * l->k; i++) {
+        if (value_of(l, i) == a || value_of(l, i) == b) continue;
         *ret_at = i;
         return false;
     }
     return true;
 }
 
+static size_t row_of(const struct qr_labels *l, size_t sample) {
+    return l->row ? l->row[sample] : sample;
+}
+
 static enum qr_code one_hot_labels(const char *name, const struct qr_labels *l,
                                    struct qr_err *err) {
     for (size_t i = 0; i < l->n_samples; i++)
-        if (!is_one_hot(l->y + i * l->k, l->k))
+        if (!is_one_hot(l->y + i * l->stride, l->k))
             return qr_fail(err, QR_DATA_LOSS,
-                           "sample %zu: %s wants a one-hot label of %zu columns (one 1, else 0)", i,
-                           name, l->k);
+                           "sample %zu: %s wants a one-hot label of %zu columns (one 1, else 0)",
+                           row_of(l, i), name, l->k);
     return QR_OK;
 }
 
 static enum qr_code binary_labels(const char *name, const struct qr_labels *l, struct qr_err *err) {
     size_t at;
-    if (is_either(l->y, l->n_samples * l->k, 0, 1, &at)) return QR_OK;
+    if (is_either(l, 0, 1, &at)) return QR_OK;
     return qr_fail(err, QR_DATA_LOSS, "sample %zu: label %g, but %s wants 0 or 1; convert -1 to 0",
-                   at / l->k, l->y[at], name);
+                   row_of(l, at / l->k), value_of(l, at), name);
 }
 
 static enum qr_code hinge_labels(const char *name, const struct qr_labels *l, struct qr_err *err) {
-    size_t at, other, n = l->n_samples * l->k;
-    if (is_either(l->y, n, -1, 1, &at) || is_either(l->y, n, 0, 1, &other)) return QR_OK;
+    size_t at, other;
+    if (is_either(l, -1, 1, &at) || is_either(l, 0, 1, &other)) return QR_OK;
     at = at > other ? at : other;
     return qr_fail(err, QR_DATA_LOSS,
                    "sample %zu: label %g, but %s wants all labels -1 or 1 (or all 0 or 1)",
-                   at / l->k, l->y[at], name);
+                   row_of(l, at / l->k), value_of(l, at), name);
 }
 
 static enum qr_code sign_labels(const char *name, const struct qr_labels *l, struct qr_err *err) {
     size_t at;
-    if (!l->with_accuracy || is_either(l->y, l->n_samples * l->k, -1, 1, &at)) return QR_OK;
+    if (!l->with_accuracy || is_either(l, -1, 1, &at)) return QR_OK;
     return qr_fail(err, QR_DATA_LOSS,
                    "sample %zu: label %g, but accuracy goes by sign with %s and wants -1 or 1; use "
                    "binary_accuracy for 0 or 1",
-                   at / l->k, l->y[at], name);
+                   row_of(l, at / l->k), value_of(l, at), name);
 }
 
 /* ---- the table ---- */
@@ -165,19 +221,29 @@ bool qr_loss_from_logits(enum qr_loss loss, enum qr_activation last) {
     return infos[loss].of_logits && infos[loss].logits_of == last;
 }
 
-double qr_loss_of(enum qr_loss loss, bool from_logits, size_t k, const double *z, const double *p,
-                  const double *y, double *ret_d) {
-    return from_logits ? infos[loss].of_logits(k, z, p, y, ret_d)
-                       : infos[loss].value(k, p, y, ret_d);
+bool qr_loss_has_classes(enum qr_loss loss) {
+    return infos[loss].of_logits || infos[loss].zero_is_minus;
+}
+
+size_t qr_loss_class(enum qr_loss loss, size_t k, const double *y) {
+    size_t at = 0;
+    if (infos[loss].accuracy != QR_BY_LARGEST) return y[0] == 1;
+    while (at + 1 < k && y[at] != 1) at++;
+    return at;
 }
 
 enum qr_code qr_loss_check_labels(enum qr_loss loss, const struct qr_labels *l,
                                   struct qr_err *err) {
     for (size_t i = 0; i < l->n_samples * l->k; i++) {
-        if (!(fabs(l->y[i]) < 0x1p40))
+        if (!(fabs(value_of(l, i)) < 0x1p40))
             return qr_fail(err, QR_DATA_LOSS,
                            "sample %zu: label %g is not a number below 2^40; correct the data",
-                           i / l->k, l->y[i]);
+                           row_of(l, i / l->k), value_of(l, i));
     }
+    size_t at;
+    if (l->with_bits && !is_either(l, 0, 1, &at))
+        return qr_fail(err, QR_DATA_LOSS,
+                       "sample %zu: label %g, but precision and recall want 0 or 1",
+                       row_of(l, at / l->k), value_of(l, at));
     return infos[loss].labels(qr_loss_names[loss], l, err);
 }

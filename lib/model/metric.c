@@ -1,5 +1,7 @@
 #include "model/metric.h"
 
+#include "exact/functions.h"
+
 /* The first of the largest, as tf.argmax. */
 static size_t argmax(size_t k, const double *v) {
     size_t at = 0;
@@ -8,55 +10,113 @@ static size_t argmax(size_t k, const double *v) {
     return at;
 }
 
-static double share_right(size_t k, const double *p, const double *y, bool by_sign,
+static double share_right(size_t k, const double *p, const double *y, bool by_sign, double above,
                           bool zero_is_minus) {
     size_t right = 0;
     for (size_t j = 0; j < k; j++) {
         double label = zero_is_minus && y[j] == 0 ? -1.0 : y[j];
-        double guess = by_sign ? (p[j] >= 0 ? 1.0 : -1.0) : (p[j] > 0.5 ? 1.0 : 0.0);
+        double guess = by_sign ? (p[j] >= 0 ? 1.0 : -1.0) : (p[j] > above ? 1.0 : 0.0);
         right += guess == label;
     }
     return (double)right / (double)k;
 }
 
-static double accuracy(enum qr_loss loss, size_t k, const double *p, const double *y) {
-    const struct qr_loss_info *info = qr_loss_info(loss);
+static double accuracy(const struct qr_metric_options *o, size_t k, const double *p,
+                       const double *y) {
+    const struct qr_loss_info *info = qr_loss_info(o->loss);
     if (info->accuracy == QR_BY_LARGEST) return argmax(k, p) == argmax(k, y);
-    return share_right(k, p, y, info->accuracy == QR_BY_SIGN, info->zero_is_minus);
+    return share_right(k, p, y, info->accuracy == QR_BY_SIGN, o->from_logits ? 0.0 : 0.5,
+                       info->zero_is_minus);
 }
 
-static double binary_accuracy(enum qr_loss loss, size_t k, const double *p, const double *y) {
-    (void)loss;
-    return share_right(k, p, y, false, false);
+static double binary_accuracy(const struct qr_metric_options *o, size_t k, const double *p,
+                              const double *y) {
+    (void)o;
+    return share_right(k, p, y, false, 0.5, false);
 }
 
-static double squared_error(enum qr_loss loss, size_t k, const double *p, const double *y) {
-    (void)loss;
-    return qr_loss_of(QR_MSE, false, k, NULL, p, y, NULL);
+static double squared_error(const struct qr_metric_options *o, size_t k, const double *p,
+                            const double *y) {
+    (void)o;
+    return qr_loss_info(QR_MSE)->value(NULL, k, p, y, NULL);
 }
 
-static double absolute_error(enum qr_loss loss, size_t k, const double *p, const double *y) {
-    (void)loss;
-    return qr_loss_of(QR_MAE, false, k, NULL, p, y, NULL);
+static double absolute_error(const struct qr_metric_options *o, size_t k, const double *p,
+                             const double *y) {
+    (void)o;
+    return qr_loss_info(QR_MAE)->value(NULL, k, p, y, NULL);
+}
+
+static double in_top_k(const struct qr_metric_options *o, size_t k, const double *p,
+                       const double *y) {
+    size_t right = argmax(k, y), above = 0;
+    for (size_t j = 0; j < k; j++) above += p[j] > p[right];
+    return above < o->top_k;
+}
+
+/* ---- counts of positives ---- */
+
+/* What an output is above to be a positive. */
+static double threshold(const struct qr_metric_options *o, size_t k, const double *p) {
+    if (!o->from_logits) return 0.5;
+    if (qr_loss_info(o->loss)->accuracy != QR_BY_LARGEST) return 0;
+    /* softmax_j > 1/2: z_j is above the logarithm of half the sum */
+    double most = p[argmax(k, p)], sum = 0;
+    for (size_t j = 0; j < k; j++) sum += qr_exp(p[j] - most);
+    return most + qr_log(0.5 * sum);
+}
+
+static double true_positives(const struct qr_metric_options *o, size_t k, const double *p,
+                             const double *y) {
+    size_t n = 0;
+    double above = threshold(o, k, p);
+    for (size_t j = 0; j < k; j++) n += p[j] > above && y[j] == 1;
+    return (double)n;
+}
+
+static double predicted_positives(const struct qr_metric_options *o, size_t k, const double *p,
+                                  const double *y) {
+    size_t n = 0;
+    double above = threshold(o, k, p);
+    (void)y;
+    for (size_t j = 0; j < k; j++) n += p[j] > above;
+    return (double)n;
+}
+
+static double actual_positives(const struct qr_metric_options *o, size_t k, const double *p,
+                               const double *y) {
+    size_t n = 0;
+    (void)o, (void)p;
+    for (size_t j = 0; j < k; j++) n += y[j] == 1;
+    return (double)n;
 }
 
 /* ---- the table ---- */
 
-#define NAME(kind, name, grows, function) [kind] = name,
-#define VAL_NAME(kind, name, grows, function) [kind] = "val_" name,
+#define NAME(kind, name, ...) [kind] = name,
+#define VAL_NAME(kind, name, ...) [kind] = "val_" name,
 const char *const qr_metric_names[QR_METRICS] = {QR_METRIC_ROWS(NAME)};
 const char *const qr_val_metric_names[QR_METRICS] = {QR_METRIC_ROWS(VAL_NAME)};
 
+typedef double term_fn(const struct qr_metric_options *o, size_t k, const double *p,
+                       const double *y);
 static const struct {
     bool grows;
-    double (*value)(enum qr_loss loss, size_t k, const double *p, const double *y);
+    term_fn *value, *among;
 } table[QR_METRICS] = {
-#define INFO(kind, name, grows, function) [kind] = {grows, function},
+#define INFO(kind, name, grows, function, among) [kind] = {grows, function, among},
     QR_METRIC_ROWS(INFO)};
 
 bool qr_metric_grows(enum qr_metric metric) { return table[metric].grows; }
+bool qr_metric_is_ratio(enum qr_metric metric) { return table[metric].among != NULL; }
+bool qr_metric_wants_bits(enum qr_metric metric) { return table[metric].among != NULL; }
 
-double qr_metric_of(enum qr_metric metric, enum qr_loss loss, size_t k, const double *p,
-                    const double *y) {
-    return table[metric].value(loss, k, p, y);
+double qr_metric_of(enum qr_metric metric, const struct qr_metric_options *o, size_t k,
+                    const double *p, const double *y) {
+    return table[metric].value(o, k, p, y);
+}
+
+double qr_metric_among(enum qr_metric metric, const struct qr_metric_options *o, size_t k,
+                       const double *p, const double *y) {
+    return table[metric].among(o, k, p, y);
 }

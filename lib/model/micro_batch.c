@@ -126,6 +126,39 @@ static bool sums_fit(const qr_fixed *v, size_t n) {
     return true;
 }
 
+/* The loss of a sample, and dL/dp (or dL/dz where it is taken before the activation) in d unless
+ * that is NULL. */
+static double loss_of(const struct qr_model *m, const double *z, const double *p, const double *y,
+                      double *d) {
+    const struct qr_loss_info *info = qr_loss_info(m->loss);
+    const struct qr_loss_options *o = &m->loss_options;
+    size_t k = m->n_outputs;
+    double loss = m->before_activation ? info->of_logits(o, k, z, y, d)
+                  : o->from_logits     ? info->of_logits(o, k, p, y, d)
+                                       : info->value(o, k, p, y, d);
+    if (!m->weighted && !m->class_weight) return loss;
+    double weight = m->weighted ? y[k] : 1.0;
+    if (m->class_weight && d) weight *= m->class_weight[qr_loss_class(m->loss, k, y)];
+    for (size_t j = 0; d && j < k; j++) d[j] *= weight;
+    return weight * loss;
+}
+
+static bool add_metrics(const struct qr_model *m, const double *p, const double *y,
+                        qr_fixed *sums) {
+    const struct qr_metric_options *o = &m->metric_options;
+    for (size_t j = 0; j < m->n_metrics; j++) {
+        enum qr_metric metric = m->metrics[j];
+        qr_fixed *to = sums + m->sum_at[1 + j], term;
+        if (!qr_fixed_from_double(qr_metric_of(metric, o, m->n_outputs, p, y), &term)) return false;
+        to[0] += term;
+        if (!qr_metric_is_ratio(metric)) continue;
+        if (!qr_fixed_from_double(qr_metric_among(metric, o, m->n_outputs, p, y), &term))
+            return false;
+        to[1] += term;
+    }
+    return true;
+}
+
 bool qr_model_micro_batch(const struct qr_model_state *s, struct qr_model_workspace *w,
                           struct qr_pool *pool, const double *const *x, const double *const *y,
                           size_t n, qr_fixed *ret_sums, qr_fixed *ret_grad) {
@@ -137,20 +170,13 @@ bool qr_model_micro_batch(const struct qr_model_state *s, struct qr_model_worksp
     for (size_t i = 0; i < n; i++) {
         double *d = ret_grad ? w->d[0] + i * k : NULL;
         qr_fixed term;
-        if (!qr_fixed_from_double(
-                qr_loss_of(m->loss, m->from_logits, k, z + i * k, p + i * k, y[i], d), &term))
-            return false;
+        if (!qr_fixed_from_double(loss_of(m, z + i * k, p + i * k, y[i], d), &term)) return false;
         w->sums[0] += term;
-        for (size_t j = 0; j < m->n_metrics; j++) {
-            if (!qr_fixed_from_double(qr_metric_of(m->metrics[j], m->loss, k, p + i * k, y[i]),
-                                      &term))
-                return false;
-            w->sums[1 + j] += term;
-        }
+        if (!add_metrics(m, p + i * k, y[i], w->sums)) return false;
     }
     if (!sums_fit(w->sums, qr_model_n_sums(m))) return false;
     if (ret_grad) {
-        if (!backward(s, w, pool, n, m->from_logits)) return false;
+        if (!backward(s, w, pool, n, m->before_activation)) return false;
         qr_fixed_add(ret_grad, w->grad, m->n_params);
     }
     qr_fixed_add(ret_sums, w->sums, qr_model_n_sums(m));

@@ -55,6 +55,16 @@ static void add_tensor(struct qr_model *m, unsigned rank, size_t rows, size_t co
     m->n_params += t->n;
 }
 
+/* Those that do nothing are not kept. */
+static void set_penalties(struct qr_model *m, const struct qr_model_options *opt) {
+    bool any = false;
+    for (size_t i = 0; opt->penalties && i < opt->n_dense; i++)
+        any |= opt->penalties[i].l1 > 0 || opt->penalties[i].l2 > 0;
+    if (!any) return;
+    m->penalties = qr_xcalloc(opt->n_dense, sizeof *m->penalties);
+    memcpy(m->penalties, opt->penalties, opt->n_dense * sizeof *m->penalties);
+}
+
 static enum qr_code set_layers(struct qr_model *m, const struct qr_model_options *opt,
                                struct qr_err *err) {
     enum { MOST_LAYERS = 1000 };
@@ -91,6 +101,7 @@ static enum qr_code set_layers(struct qr_model *m, const struct qr_model_options
         if (width > m->widest) m->widest = width;
     }
     m->n_dense = opt->n_dense;
+    set_penalties(m, opt);
     m->n_outputs = width;
     m->affine &= width == 1;
     /* weights, gradient, moments, sums, twice the state */
@@ -106,15 +117,30 @@ static enum qr_code set_layers(struct qr_model *m, const struct qr_model_options
 static enum qr_code set_loss(struct qr_model *m, const struct qr_model_options *opt,
                              struct qr_err *err) {
     m->loss = opt->loss;
-    m->from_logits =
+    m->loss_options = opt->loss_options;
+    m->weighted = opt->weighted;
+    m->before_activation =
         m->n_dense && qr_loss_from_logits(m->loss, m->dense[m->n_dense - 1].activation);
+    if (opt->n_class_weights) {
+        QR_ASSERT(qr_loss_has_classes(m->loss));
+        m->class_weight = qr_xcalloc(opt->n_class_weights, sizeof *m->class_weight);
+        memcpy(m->class_weight, opt->class_weight, opt->n_class_weights * sizeof *m->class_weight);
+    }
     if (qr_loss_info(m->loss)->accuracy == QR_BY_LARGEST && m->n_outputs < 2)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "%s needs at least 2 outputs, one per class; with 1 use binary_crossentropy",
                        qr_loss_names[m->loss]);
     m->metrics = qr_xcalloc(opt->n_metrics + 1, sizeof *m->metrics);
-    for (size_t i = 0; i < opt->n_metrics; i++) m->metrics[i] = opt->metrics[i];
+    m->sum_at = qr_xcalloc(opt->n_metrics + 1, sizeof *m->sum_at);
+    m->n_sums = 1;
+    for (size_t i = 0; i < opt->n_metrics; i++) {
+        m->metrics[i] = opt->metrics[i];
+        m->sum_at[1 + i] = m->n_sums;
+        m->n_sums += 1 + qr_metric_is_ratio(opt->metrics[i]);
+    }
     m->n_metrics = opt->n_metrics;
+    m->metric_options = (struct qr_metric_options){
+        .loss = m->loss, .from_logits = m->loss_options.from_logits, .top_k = opt->top_k};
     return QR_OK;
 }
 
@@ -148,8 +174,11 @@ void qr_model_free(struct qr_model *m) {
     if (m->circuit) qr_circuit_free(m->circuit);
     free(m->zero_gradient);
     free(m->dense);
+    free(m->penalties);
     free(m->tensors);
     free(m->metrics);
+    free(m->sum_at);
+    free(m->class_weight);
     free(m);
 }
 
@@ -168,8 +197,9 @@ size_t qr_model_n_readouts(const struct qr_model *m) { return m->n_readouts; }
 double qr_model_readout_bound(const struct qr_model *m) { return m->readout_bound; }
 size_t qr_model_n_filters(const struct qr_model *m) { return m->n_filters; }
 size_t qr_model_micro_batch_size(const struct qr_model *m) { return m->micro_batch_size; }
-size_t qr_model_n_sums(const struct qr_model *m) { return 1 + m->n_metrics; }
-size_t qr_model_n_label_columns(const struct qr_model *m) { return m->n_outputs; }
+size_t qr_model_n_sums(const struct qr_model *m) { return m->n_sums; }
+size_t qr_model_n_values(const struct qr_model *m) { return 1 + m->n_metrics; }
+size_t qr_model_n_label_columns(const struct qr_model *m) { return m->n_outputs + m->weighted; }
 
 void qr_model_zero_gradient(const struct qr_model *m, uint8_t *ret) {
     memset(ret, 0, m->n_params);
@@ -197,14 +227,33 @@ bool qr_model_micro_batches_in_parallel(const struct qr_model *m) {
     return !m->plan || qr_sim_micro_batches_in_parallel(m->plan);
 }
 
-double qr_model_mean(const struct qr_model *m, size_t i, const qr_fixed *sums, uint64_t n) {
-    QR_ASSERT(i < qr_model_n_sums(m) && n > 0);
-    return qr_fixed_to_double(sums[i]) / (double)n;
+static bool is_ratio(const struct qr_model *m, size_t value) {
+    return value > 0 && qr_metric_is_ratio(m->metrics[value - 1]);
 }
 
-enum qr_code qr_model_check_labels(const struct qr_model *m, const double *y, size_t n_samples,
-                                   struct qr_err *err) {
-    struct qr_labels l = {.y = y, .n_samples = n_samples, .k = m->n_outputs};
-    for (size_t i = 0; i < m->n_metrics; i++) l.with_accuracy |= m->metrics[i] == QR_ACCURACY;
+double qr_model_mean(const struct qr_model *m, size_t i, const qr_fixed *sums, uint64_t n) {
+    QR_ASSERT(i < qr_model_n_values(m) && n > 0);
+    size_t at = m->sum_at[i];
+    if (!is_ratio(m, i)) return qr_fixed_to_double(sums[at]) / (double)n;
+    double among = qr_fixed_to_double(sums[at + 1]);
+    return among > 0 ? qr_fixed_to_double(sums[at]) / among : 0;
+}
+
+double qr_model_running_mean(const struct qr_model *m, size_t i, const double *sums, double n) {
+    double among = is_ratio(m, i) ? sums[m->sum_at[i] + 1] : n;
+    return among > 0 ? sums[m->sum_at[i]] / among : 0;
+}
+
+enum qr_code qr_model_check_labels(const struct qr_model *m, const double *y, const uint32_t *row,
+                                   size_t n_samples, struct qr_err *err) {
+    struct qr_labels l = {.y = y,
+                          .n_samples = n_samples,
+                          .k = m->n_outputs,
+                          .stride = qr_model_n_label_columns(m),
+                          .row = row};
+    for (size_t i = 0; i < m->n_metrics; i++) {
+        l.with_accuracy |= m->metrics[i] == QR_ACCURACY;
+        l.with_bits |= qr_metric_wants_bits(m->metrics[i]);
+    }
     return qr_loss_check_labels(m->loss, &l, err);
 }

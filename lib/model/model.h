@@ -24,6 +24,10 @@ struct qr_dense_options {
     unsigned units;
     enum qr_activation activation;
 };
+/* Of a dense layer's kernel: l1 sum |w| + l2 sum w^2 is added to the mean loss. */
+struct qr_dense_penalty {
+    double l1, l2;
+};
 struct qr_model_options {
     const struct qr_circuit *circuit; /* NULL: no quantum layer; copied */
     const struct qr_observable *readouts;
@@ -31,10 +35,16 @@ struct qr_model_options {
     unsigned n_filters; /* >= 1 with a circuit */
     unsigned n_inputs;  /* without a circuit: columns of x */
     const struct qr_dense_options *dense;
+    const struct qr_dense_penalty *penalties; /* n_dense, or NULL: none */
     size_t n_dense;
     enum qr_loss loss;
+    struct qr_loss_options loss_options;
+    const double *class_weight; /* one for each class, or NULL; copied */
+    size_t n_class_weights;
+    bool weighted; /* behind its labels a sample has the weight of its loss */
     const enum qr_metric *metrics;
     size_t n_metrics;
+    unsigned top_k; /* of top_k_accuracy */
     struct qr_sim_options sim;
     size_t micro_batch_size; /* samples of one at most */
 };
@@ -64,8 +74,10 @@ size_t qr_model_n_readouts(const struct qr_model *m); /* all filters; 0 when cla
 double qr_model_readout_bound(const struct qr_model *m);
 size_t qr_model_n_filters(const struct qr_model *m);
 size_t qr_model_micro_batch_size(const struct qr_model *m); /* samples that it may have at most */
-/* 1 + number of metrics: the loss sum, then the metric sums, as they stand in a contribution. */
+/* The loss sum, then each metric's sum, and behind it the sum of what it is a share of where it has
+ * one, as they stand in a contribution. */
 size_t qr_model_n_sums(const struct qr_model *m);
+size_t qr_model_n_values(const struct qr_model *m); /* 1 + number of metrics */
 /* Parameters whose gradient is exactly zero whatever the data: ret[n_params]. */
 void qr_model_zero_gradient(const struct qr_model *m, uint8_t *ret);
 
@@ -96,11 +108,13 @@ bool qr_model_head_known(const struct qr_model *m);
 bool qr_model_micro_batches_in_parallel(const struct qr_model *m);
 
 /* One micro-batch, n <= micro_batch_size samples: sample i has x[i] (n_inputs values) and y[i]
- * (n_outputs values; one-hot for categorical). Adds to ret_sums[n_sums] the loss and metric sums,
- * and, unless ret_grad is NULL, to ret_grad[n_params] the gradient of the loss sum. Integers: a
- * pure function of (state, samples). False, and nothing added, when a number (input, read-out,
- * value before an activation, loss, gradient) is not finite or leaves +-2^40. pool: NULL, or whose
- * idle threads help; a task of it may give it too. No allocation. */
+ * (n_label_columns values; one-hot for categorical). Adds to ret_sums[n_sums] the loss and metric
+ * sums, and, unless ret_grad is NULL, to ret_grad[n_params] the gradient of the loss sum. A
+ * sample's weight multiplies its loss, a class' weight only where there is a gradient, as Keras'
+ * fit does; metrics have no weights, and every sample counts 1 in a mean. Integers: a pure function
+ * of (state, samples). False, and nothing added, when a number (input, read-out, value before an
+ * activation, loss, gradient) is not finite or leaves +-2^40. pool: NULL, or whose idle threads
+ * help; a task of it may give it too. No allocation. */
 QR_MUST_CHECK bool qr_model_micro_batch(const struct qr_model_state *s,
                                         struct qr_model_workspace *w, struct qr_pool *pool,
                                         const double *const *x, const double *const *y, size_t n,
@@ -119,15 +133,23 @@ QR_MUST_CHECK bool qr_model_prediction_gradient(const struct qr_model_state *s,
                                                 struct qr_model_workspace *w, struct qr_pool *pool,
                                                 const double *x, size_t component,
                                                 double *ret_grad);
-/* Metric value from sums over n samples ("loss" is i = 0): sum / n, one float64 division.
- * Counts too. */
+/* Value i < n_values from sums over n samples ("loss" is i = 0, without the penalty): sum / n, or
+ * over its own sum (0 where that is 0), one float64 division. The second: of sums in float64. */
 double qr_model_mean(const struct qr_model *m, size_t i, const qr_fixed *sums, uint64_t n);
+double qr_model_running_mean(const struct qr_model *m, size_t i, const double *sums, double n);
+/* What the kernels' l1 and l2 add to the mean loss of any samples, and to its gradient: a function
+ * of the weights alone, in one order, so that every member has the same bits. 0, and nothing done,
+ * without them. */
+double qr_model_penalty(const struct qr_model *m, const double *params);
+void qr_model_add_penalty_gradient(const struct qr_model *m, const double *params, double *grad);
 /* Labels that this loss cannot take: DATA_LOSS naming the sample. y: n_samples rows of
  * n_label_columns. Sign accuracy with mse or mae wants ±1; hinge ±1, or 0/1 throughout (0 then
- * stands for -1, as in Keras); binary 0/1; categorical one-hot; all: below 2^40. */
+ * stands for -1, as in Keras); binary 0/1; categorical one-hot; all: below 2^40. row: the number
+ * that people know a sample by; NULL: its own. */
 QR_MUST_CHECK enum qr_code qr_model_check_labels(const struct qr_model *m, const double *y,
-                                                 size_t n_samples, struct qr_err *err);
-/* Columns of y that the data must have: n_outputs. */
+                                                 const uint32_t *row, size_t n_samples,
+                                                 struct qr_err *err);
+/* Values of a sample's y: its labels, n_outputs, then its weight where the model is weighted. */
 size_t qr_model_n_label_columns(const struct qr_model *m);
 
 #endif

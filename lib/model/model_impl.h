@@ -15,12 +15,20 @@ struct qr_model {
     size_t n_inputs, n_outputs, n_params, micro_batch_size;
     size_t n_dense;
     struct qr_dense *dense;
+    struct qr_dense_penalty *penalties; /* n_dense; NULL: none */
     size_t n_tensors;
     struct qr_model_tensor *tensors;
     enum qr_loss loss;
-    bool from_logits;
+    struct qr_loss_options loss_options;
+    /* The loss is taken from the last layer's values before its activation. */
+    bool before_activation;
+    double *class_weight; /* of each class; NULL: none */
+    bool weighted;
     size_t n_metrics;
     enum qr_metric *metrics;
+    size_t *sum_at; /* of each value its place among the sums */
+    size_t n_sums;
+    struct qr_metric_options metric_options;
     /* One output and nothing but linear layers behind the read-outs: d p / d z is one row for all
      * samples, known before the forward pass; dL/dp scales it afterwards. */
     bool affine;

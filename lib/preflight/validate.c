@@ -393,6 +393,13 @@ static bool read_job(struct qr_validation *v, char *const *environment, const st
     return code == QR_OK;
 }
 
+static void say_doubts(const struct qr_validation *v, const struct qr_log *log) {
+    struct qr_job_doubts doubts;
+    qr_job_doubts(v->job, v->has_load ? &v->load.data : NULL, &doubts);
+    for (size_t i = 0; i < doubts.n; i++) qr_warn(log, "qring", "%s", doubts.sentence[i]);
+    qr_job_doubts_fini(&doubts);
+}
+
 enum qr_code qr_validate(int argc, char *const *argv, char *const *environment, int64_t message_ns,
                          double price, const struct qr_log *log, struct qr_validation *ret,
                          struct qr_err *err) {
@@ -405,14 +412,13 @@ enum qr_code qr_validate(int argc, char *const *argv, char *const *environment, 
         return code;
     }
     if (!v.settings.help && read_job(&v, environment, log)) {
-        const char *doubt = qr_job_doubt(v.job);
-        if (doubt) qr_warn(log, "qring", "%s", doubt);
         check_ring(&v, environment);
         check_outputs(&v, log);
         code = qr_workload_load(v.job, v.settings.isa,
                                 v.settings.threads > 0 ? (unsigned)v.settings.threads : 0, &v.load,
                                 &why);
         v.has_load = code == QR_OK;
+        say_doubts(&v, log);
         if (v.has_load) weigh(&v);
         if (code == QR_OK) code = qr_workload_trainable(&v.load, &why);
         if (code == QR_OK) check_checkpoints(&v);

@@ -66,6 +66,10 @@ static void load_text(const struct qr_validation *v, struct qr_buf *b) {
         b, "data        %zu samples train, %zu validate; batches of %llu in micro-batches of %zu\n",
         l->data.n_train, l->data.n_samples - l->data.n_train,
         (unsigned long long)v->job->train.batch_size, v->job->micro_batch_size);
+    struct qr_buf inputs = {0};
+    qr_job_put_inputs(v->job, &l->data, &inputs);
+    if (inputs.n) qr_buf_printf(b, "inputs      %s\n", qr_buf_string(&inputs));
+    qr_buf_free(&inputs);
     qr_buf_printf(b, "model       %zu parameters%s%s\n", qr_model_n_params(l->model),
                   l->initial_from_file ? ", beginning with " : "",
                   l->initial_from_file ? v->job->train.initial_weights : "");

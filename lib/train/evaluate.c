@@ -39,11 +39,17 @@ static void pass_fini(struct pass *p) {
 static void point(struct pass *p, const size_t *sample, size_t n) {
     for (size_t i = 0; i < n; i++) {
         p->x[i] = p->data->x + sample[i] * p->data->n_columns;
-        p->y[i] = p->data->y + sample[i] * p->data->n_outputs;
+        p->y[i] = qr_dataset_y(p->data, sample[i]);
     }
 }
 
-static enum qr_code not_finite(const size_t *sample, size_t n, struct qr_err *err) {
+static enum qr_code not_finite(const struct qr_dataset *data, const size_t *sample, size_t n,
+                               struct qr_err *err) {
+    if (data->row)
+        return qr_fail(err, QR_OUT_OF_RANGE,
+                       "one of the %zu samples from sample %zu on gives a number that is not "
+                       "finite or reaches 2^40; look at the weights and at these samples",
+                       n, qr_dataset_row(data, sample[0]));
     return qr_fail(err, QR_OUT_OF_RANGE,
                    "samples %zu to %zu give a number that is not finite or reaches 2^40; look at "
                    "the weights and at these samples",
@@ -57,7 +63,7 @@ static enum qr_code sum_micro_batches(struct pass *p, const size_t *sample, size
         size_t k = n - at < p->micro_batch ? n - at : p->micro_batch;
         point(p, sample + at, k);
         if (!qr_model_micro_batch(p->numbers, p->workspace, p->pool, p->x, p->y, k, sums, grad))
-            return not_finite(sample + at, k, err);
+            return not_finite(p->data, sample + at, k, err);
     }
     return QR_OK;
 }
@@ -73,7 +79,7 @@ static enum qr_code predict_micro_batches(struct pass *p, const size_t *sample, 
         if (!qr_model_predict(p->numbers, p->workspace, p->pool, p->x, k,
                               ret_p ? ret_p + at * n_outputs : unused,
                               ret_z ? ret_z + at * n_readouts : NULL))
-            code = not_finite(sample + at, k, err);
+            code = not_finite(p->data, sample + at, k, err);
     }
     free(unused);
     return code;
@@ -91,8 +97,9 @@ enum qr_code qr_evaluate(const struct qr_model *m, const double *params,
         code = predict_micro_batches(&p, sample, n, ret_p, ret_z, err);
     if (code == QR_OK && ret_means) {
         code = sum_micro_batches(&p, sample, n, sums, NULL, err);
-        for (size_t i = 0; i < n_sums && code == QR_OK; i++)
+        for (size_t i = 0; i < qr_model_n_values(m) && code == QR_OK; i++)
             ret_means[i] = qr_model_mean(m, i, sums, n);
+        if (code == QR_OK) ret_means[0] += qr_model_penalty(m, params);
     }
     pass_fini(&p);
     free(sums);
@@ -109,8 +116,9 @@ enum qr_code qr_loss_gradient(const struct qr_model *m, const double *params,
     enum qr_code code = pass_init(&p, m, params, data, pool, err);
     if (code == QR_OK) code = sum_micro_batches(&p, sample, n, sums, grad, err);
     if (code == QR_OK) {
-        *ret_loss = qr_model_mean(m, 0, sums, n);
+        *ret_loss = qr_model_mean(m, 0, sums, n) + qr_model_penalty(m, params);
         for (size_t i = 0; i < n_params; i++) ret_grad[i] = qr_fixed_to_double(grad[i]) / (double)n;
+        qr_model_add_penalty_gradient(m, params, ret_grad);
     }
     pass_fini(&p);
     free(sums);

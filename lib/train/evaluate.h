@@ -8,7 +8,7 @@
 #include "model/model.h"
 
 /* Samples sample[0..n) of the data (positions in the data set). ret_p[n * n_outputs] may be NULL,
- * ret_z[n * n_readouts] too. ret_means[n_sums]: loss and metrics over them. */
+ * ret_z[n * n_readouts] too. ret_means[n_values]: loss and metrics over them. */
 QR_MUST_CHECK enum qr_code qr_evaluate(const struct qr_model *m, const double *params,
                                        const struct qr_dataset *data, const size_t *sample,
                                        size_t n, struct qr_pool *pool, double *ret_p, double *ret_z,

@@ -21,11 +21,12 @@ struct qr_state {
     double *weights;  /* n_params */
     double *moments;  /* n_moments * n_params */
     double *products; /* n_products */
-    double *sums;     /* n_sums + 1: loss, metrics and samples of this epoch so far */
+    double *sums;     /* n_sums + 1: of loss and metrics, and samples, of this epoch so far */
     /* early stopping: best value, epochs without a better one, its epoch, 1 = stopped */
     double stop[QR_STOP_COUNTERS];
     double *best; /* n_params: the weights at the best epoch */
-    /* n_sums: loss and metrics of the last evaluation; for the result, not in the digest */
+    /* n_sums; the first of them: loss and metrics of the last evaluation, for the result, not in
+     * the digest */
     double *validation;
     double *all; /* what the pointers above point into */
     size_t n_all;

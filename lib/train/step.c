@@ -121,7 +121,7 @@ static void point(const struct qr_stepper *s, struct lane *l, const struct qr_st
     for (size_t i = 0; i < n; i++) {
         size_t sample = sample_at(w, first + i);
         l->x[i] = d->x + sample * d->n_columns;
-        l->y[i] = d->y + sample * d->n_outputs;
+        l->y[i] = qr_dataset_y(d, sample);
     }
 }
 
@@ -330,7 +330,8 @@ enum qr_code qr_stepper_blame(struct qr_stepper *s, const struct qr_step_work *w
                     "step %llu: sample %zu (micro-batch %zu of the %s batch) gives a loss or "
                     "gradient that is not finite or "
                     "reaches 2^40; look at this sample's values and label, or lower learning_rate",
-                    (unsigned long long)step, sample_at(w, i), b, kind);
+                    (unsigned long long)step, qr_dataset_row(s->opt.data, sample_at(w, i)), b,
+                    kind);
     }
     return qr_fail(err, QR_OUT_OF_RANGE,
                    "step %llu: the sum of a %s micro-batch reaches 2^40 although each of its "

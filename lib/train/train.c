@@ -64,9 +64,9 @@ static void set_lines(struct train_run *r) {
 
 /* Keras' running means: sums since the epoch began over samples since then. */
 static void running_means(const struct train_run *r, struct qr_named_value *ret) {
-    double samples = r->state.sums[r->n_values];
+    const struct qr_state *s = &r->state;
     for (size_t i = 0; i < r->n_values; i++)
-        ret[i].value = samples > 0 ? r->state.sums[i] / samples : 0;
+        ret[i].value = qr_model_running_mean(r->opt->model, i, s->sums, s->sums[s->n_sums]);
 }
 
 /* The present state is committed: a reduction that was based on it has passed. What led to it may
@@ -208,9 +208,15 @@ static enum qr_code reduce(struct train_run *r, const struct qr_step_work *w, st
                             qr_fixed_to_count(r->sum[QR_VECTOR_BAD_IDS]), err);
 }
 
+/* Of the state that the reduction is based on: it enters once, whoever computed what. */
+static double penalty(const struct train_run *r) {
+    return qr_model_penalty(r->opt->model, r->state.weights);
+}
+
 static void means(const struct train_run *r, uint64_t samples, double *ret) {
     for (size_t i = 0; i < r->n_values; i++)
         ret[i] = qr_model_mean(r->opt->model, i, r->sum + QR_VECTOR_SUMS, samples);
+    ret[0] += penalty(r);
 }
 
 /* An epoch's sums stay until the next one's first update, so that the state has one digest between
@@ -218,15 +224,17 @@ static void means(const struct train_run *r, uint64_t samples, double *ret) {
 static void update(struct train_run *r, uint64_t samples) {
     struct qr_state *s = &r->spare;
     if (batch_of(r) == 0) memset(s->sums, 0, (s->n_sums + 1) * sizeof *s->sums);
-    const qr_fixed *grad = r->sum + QR_VECTOR_SUMS + r->n_values;
+    const qr_fixed *grad = r->sum + QR_VECTOR_SUMS + s->n_sums;
     for (size_t i = 0; i < s->n_params; i++)
         r->next_gradient[i] = qr_fixed_to_double(grad[i]) / (double)samples;
+    qr_model_add_penalty_gradient(r->opt->model, s->weights, r->next_gradient);
     memcpy(r->clipped, r->next_gradient, s->n_params * sizeof *r->clipped);
     qr_optimizer_apply(&r->job->train.optimizer, s->step, s->n_params, r->tensor_sizes,
                        r->n_tensors, r->clipped, s->weights, s->moments, s->products);
-    for (size_t i = 0; i < r->n_values; i++)
+    for (size_t i = 0; i < s->n_sums; i++)
         s->sums[i] += qr_fixed_to_double(r->sum[QR_VECTOR_SUMS + i]);
-    s->sums[r->n_values] += (double)samples;
+    s->sums[0] += penalty(r) * (double)samples;
+    s->sums[s->n_sums] += (double)samples;
     s->step++;
 }
 
@@ -463,7 +471,7 @@ static enum qr_code join(struct train_run *r, struct qr_err *err) {
 }
 
 static void name_values(struct train_run *r) {
-    r->n_values = qr_model_n_sums(r->opt->model);
+    r->n_values = qr_model_n_values(r->opt->model);
     QR_ASSERT(r->n_values <= 9);
     r->values[0].name = "loss";
     for (size_t i = 1; i < r->n_values; i++)
@@ -589,7 +597,7 @@ static void say_poison(struct train_run *r, uint64_t reductions, uint64_t micro_
     struct qr_range at = qr_micro_batch_at(w.range, r->job->micro_batch_size, (size_t)micro_batch);
     for (size_t i = at.begin; i < at.end && n < sizeof who - 16; i++)
         n += (size_t)snprintf(who + n, sizeof who - n, "%s%zu", i > at.begin ? ", " : "",
-                              w.sample ? w.sample[i] : i);
+                              qr_dataset_row(r->opt->data, w.sample ? w.sample[i] : i));
     snprintf(why, sizeof why, "%s", err->msg);
     qr_fail(err, err->code,
             "step %llu: %s; %s samples %s are in it: look at their values, and at the memory that "

@@ -306,12 +306,22 @@ static enum qr_code open_http(struct worker *w, struct qr_err *err) {
 
 /* ---- work ---- */
 
+static void say_doubts(const struct worker *w) {
+    struct qr_job_doubts doubts;
+    struct qr_buf inputs = {0};
+    qr_job_doubts(w->job, &w->load.data, &doubts);
+    for (size_t i = 0; i < doubts.n; i++) qr_warn(&w->log, "worker", "%s", doubts.sentence[i]);
+    qr_job_doubts_fini(&doubts);
+    qr_job_put_inputs(w->job, &w->load.data, &inputs);
+    if (inputs.n) qr_info(&w->log, "worker", "inputs: %s", qr_buf_string(&inputs));
+    qr_buf_free(&inputs);
+}
+
 static enum qr_code prepare(struct worker *w, struct qr_err *err) {
     const struct qr_settings *s = &w->settings;
-    const char *doubt = qr_job_doubt(w->job);
-    if (doubt) qr_warn(&w->log, "worker", "%s", doubt);
     enum qr_code code =
         qr_workload_load(w->job, s->isa, s->threads > 0 ? (unsigned)s->threads : 0, &w->load, err);
+    if (code == QR_OK) say_doubts(w);
     if (code == QR_OK) code = qr_workload_trainable(&w->load, err);
     if (code == QR_OK) code = qr_outputs_check(&w->outputs, err);
     if (code == QR_OK && s->lock_fd < 0)

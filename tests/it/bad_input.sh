@@ -83,7 +83,12 @@ run 4 'ragged.csv' "$(data csv ragged.csv)"
 run 4 'noy.csv|y' "$(data csv noy.csv)"
 run 4 '3|8' "$(data csv narrow.csv)"
 run 4 'label 0.5|sign' "$(data csv label.csv)"
-run permanent 'missing.csv' "$(data csv missing.csv)"
+run permanent "data.url|$work/missing.csv" "$(data csv missing.csv)"
+edit 's|"data": .*|"data": {"source": "csv", "url": "nowhere.csv"},|' beside >/dev/null
+run permanent "data.url: there is no file $root/nowhere.csv, and beside the job file no $work/nowhere.csv; correct the path" "$work/beside.json"
+wrong permanent "data.url: there is no file $root/nowhere.csv, and beside" "$qring" validate "$work/beside.json"
+run 2 'data.shuffle_split: all samples train, so there is nothing to split; give data.train_fraction below 1' \
+    "$(edit 's|"data": .*|"data": {"source": "csv", "url": "d.csv", "shuffle_split": 1},|' split)"
 $python -c "
 import numpy; numpy.savez('$work/whole.npz', x=numpy.zeros((32, 8)), y=numpy.ones(32))
 raw = open('$work/whole.npz', 'rb').read()
@@ -143,7 +148,71 @@ done
 wrong permanent "$work/pipe.h5" "$qringd" "$(edit 's|"seed": 1|"seed": 1, "worker": {"out": "'"$work/pipe.h5"'"}|' folder)" --http-port 0
 check "the pipe is still one" test -p "$work/pipe.h5"
 
+# outputs that cannot be what the loss takes them for
+classes=tests/golden/digests/jobs/categorical-crossentropy.json
+sed 's/"activation": "softmax"/"activation": "linear"/' "$classes" >"$work/linear.json"
+for command in run validate; do
+    wrong 2 'model[1]: its outputs (activation linear) may lie below 0, but train.loss categorical_crossentropy takes them for probabilities; give it "activation": "softmax", or the loss "from_logits": true' \
+        "$qring" $command "$work/linear.json" --out "$out"
+done
+run 2 'model[0].readouts[0]: Z4 lies in -1 to 1, but train.loss binary_crossentropy takes it for a probability; use such as "0.5 + 0.5*Z0"' \
+    "$(edit 's/"mse"/"binary_crossentropy"/; s/"accuracy"/"binary_accuracy"/; /"dense"/d; s/"Z7"\]},/"Z7"]}/' bare)"
+
+# options of losses, weights and metrics
+loss() { sed "s/\"loss\": \"categorical_crossentropy\"/\"loss\": $1/" "$classes" >"$work/loss.json"; echo "$work/loss.json"; }
+run 2 'train.loss: from_logits, but model[1] makes probabilities (activation softmax); take one of the two away' \
+    "$(loss '{"name": "categorical_crossentropy", "from_logits": true}')"
+run 2 "train.loss: unknown key 'delta'" "$(loss '{"name": "mse", "delta": 1}')"
+run 2 'train.loss.delta must be above 0' "$(loss '{"name": "huber", "delta": 0}')"
+run 2 'train.loss.label_smoothing' "$(loss '{"name": "categorical_crossentropy", "label_smoothing": 2}')"
+run 2 'train.class_weight: 2 numbers for 3 classes; give one for each, from class 0 on' "$(loss '"categorical_crossentropy", "class_weight": [1, 2]')"
+run 2 'train.class_weight: huber has no classes; use the weights of samples (data.sample_weight)' "$(loss '"huber", "class_weight": [1, 2]')"
+run 2 'train.class_weight: all classes weigh 0: nothing would train' "$(loss '"categorical_crossentropy", "class_weight": [0, 0, 0]')"
+metric() { tr -d '\n' <"$classes" | sed "s/\"metrics\": \[[^]]*\]/\"metrics\": [$1]/" >"$work/metric.json"; echo "$work/metric.json"; }
+run 2 'train.metrics[0]: top_k_accuracy with k 5 of 3 outputs is always 1; give a smaller "k"' "$(metric '"top_k_accuracy"')"
+run 2 "train.metrics[0]: unknown key 'k'" "$(metric '{"name": "recall", "k": 2}')"
+run 4 'but precision and recall want 0 or 1' "$(edit 's/"accuracy"/"precision"/' counts)"
+weighted=tests/golden/digests/jobs/weighted-classes.json
+weights() { sed "s|\"url\": \"[^\"]*\"|\"url\": \"$work/$1.csv\"|" "$weighted" >"$work/weights.json"; echo "$work/weights.json"; }
+{ echo a,b,c,d,y; echo 1,2,3,4,0; echo 1,2,3,4,1; } >"$work/no-w.csv"
+{ echo a,b,c,d,w,y; echo 1,2,3,4,1,0; echo 1,2,3,4,-2,1; } >"$work/minus.csv"
+{ echo a,b,c,d,w,y; echo 1,2,3,4,0,0; echo 1,2,3,4,0,1; } >"$work/nothing.csv"
+run 4 "no-w.csv: the header has no column 'w', which data.sample_weight names" "$(weights no-w)"
+run 4 "minus.csv: row 2: the weight in 'w' is -2; a weight is 0 or more, and below 2^40" "$(weights minus)"
+run 4 "data.sample_weight: the weights in 'w' are 0 for all 1 samples that train; nothing would train" "$(weights nothing)"
+run 2 "data.sample_weight: 'y' is no column of weights" "$(sed 's/"sample_weight": "w"/"sample_weight": "y"/' "$weighted" >"$work/labels.json"; echo "$work/labels.json")"
+run 2 'model[0].l2' "$(sed 's/"l2": 0.01/"l2": -0.01/' "$weighted" >"$work/minus-l2.json"; echo "$work/minus-l2.json")"
+
 # what is allowed and seldom meant is said once, and trains
+# doubted NAME WORDS: one warning with these words, by run and by validate, of $work/NAME.json, which trains
+doubted() {
+    run_in 60 "$work/$1.log" "$qring" run "$work/$1.json" -n 1 --epochs 1 --out "$work/$1"
+    check "$1: it trains" test -s "$work/$1/weights.h5"
+    check "$1: one warning: $(tail -n 3 "$work/$1.log")" test "$(grep -cF -- "$2" "$work/$1.log")" = 1
+    check "$1: qring validate says it too" test "$("$qring" validate "$work/$1.json" --out "$work/$1.v" 2>&1 | grep -cF -- "$2")" = 1
+}
+{ echo a,b,c,y; for i in 1 2 3 4 5 6; do echo 0.$i,0.2,0.3,-1; done; for i in 1 2 3 4; do echo 0.$i,0.2,0.3,1; done; } >"$work/sorted.csv"
+turn() { printf '{"gate": "RX", "qubits": [%s], "angle": {"data": %s}}, {"gate": "RY", "qubits": [%s], "angle": {"parameter": "w%s"}}' "$1" "$2" "$1" "$1"; }
+own() { # name, model, more of data, loss
+    printf '{"name": "%s", "model": [%s], "data": {"source": "csv", "url": "sorted.csv", "train_fraction": 0.5%s}, "train": {"loss": "%s"}}' "$@" >"$work/$1.json"
+}
+one='{"layer": "dense", "units": 1}'
+own sided "$one" '' hinge
+doubted sided 'data: all 5 samples that train have the label -1, so that there is only one answer to learn, and 4 that validate have another; is the file sorted? "shuffle_split" in data, with a seed'
+check "the inputs are said, by name" holds "$work/sided.log" 'inputs: a, b, c'
+check "by validate too" sh -c "'$qring' validate '$work/sided.json' --out '$work/sided.v' 2>/dev/null | grep -q '^inputs *a, b, c$'"
+own mixed "$one" ', "shuffle_split": 1' hinge
+run_in 60 "$work/mixed.log" "$qring" run "$work/mixed.json" -n 2 --epochs 1 --out "$work/mixed"
+check "a split by a seed has both labels, and the data is found beside the job file" test -s "$work/mixed/weights.h5"
+check "and no warning" sh -c "! grep -q 'one answer' '$work/mixed.log'"
+own columns "{\"layer\": \"quantum\", \"circuit\": {\"qubits\": 2, \"gates\": [$(turn 0 0), $(turn 1 2)]}, \"readouts\": [\"Z0\"]}" ', "shuffle_split": 1' mse
+doubted columns 'data: the circuit reads 2 of 3 columns (a, c) and not b; is that meant?'
+own readouts "{\"layer\": \"quantum\", \"circuit\": {\"qubits\": 2, \"columns\": 3, \"gates\": [$(turn 0 0), $(turn 1 2), $(turn 0 1)]}}" ', "shuffle_split": 1' mse
+doubted readouts 'data: a sample has one label, and it is that of all 2 outputs: the layer gives no readouts, so Z of 2 qubits is read; give "readouts" with one, or a dense layer with 1 unit'
+own reach '{"layer": "dense", "units": 1, "activation": "sigmoid"}' ', "shuffle_split": 1' mse
+doubted reach "data: the labels lie in -1 to 1, and the model's outputs in 0 to 1: they cannot meet"
+own positive '{"layer": "dense", "units": 1, "activation": "sigmoid"}' ', "shuffle_split": 1' hinge
+doubted positive 'train.loss: hinge takes the sign of the outputs for the class, and they are never below 0'
 sed 's/"activation": "softmax"/"activation": "sigmoid"/' tests/golden/digests/jobs/categorical-crossentropy.json >"$work/doubt.json"
 run_in 60 "$work/doubt.log" "$qring" run "$work/doubt.json" -n 1 --epochs 1 --out "$work/doubt"
 check "a loss for probabilities without a softmax: it trains" test -s "$work/doubt/weights.h5"

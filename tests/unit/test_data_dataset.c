@@ -1,6 +1,7 @@
 /* Data sets: the generator, files as they should be, and a table of files that lie, with the words
  * of each refusal. */
 #include <math.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -275,6 +276,150 @@ static void bad_options(void) {
     refused(&opt, QR_NOT_FOUND, "/nonexistent/qring/x.npz");
 }
 
+/* The split by a seed: each sample once, x with its y, which row it was, the same again, another
+ * one by another seed. */
+static void shuffled(void) {
+    struct qr_data_options opt = options(QR_DATA_NPZ, 2, 1);
+    enum { N = 100 };
+    write_npz(path, "x", (const size_t[]){N, 2}, 2, (const size_t[]){N}, 1, 0, 0);
+    opt.train_fraction = 0.8;
+    struct qr_dataset plain = load(&opt);
+    CHECK(!plain.row && qr_dataset_row(&plain, 7) == 7);
+    opt.shuffle_split = true;
+    opt.split_seed = 3;
+    struct qr_dataset d = load(&opt), again = load(&opt);
+    size_t wrong = 0, moved = 0;
+    uint8_t seen[N] = {0};
+    for (size_t i = 0; i < N; i++) {
+        size_t row = qr_dataset_row(&d, i);
+        wrong += row >= N || seen[row]++ || d.y[i] != (double)row || d.x[2 * i] != (double)row ||
+                 d.x[2 * i + 1] != (double)row + 0.5;
+        moved += row != i;
+        uint64_t key = qr_random_u64(3, QR_RANDOM_SPLIT, 0, row);
+        wrong += i && qr_random_u64(3, QR_RANDOM_SPLIT, 0, d.row[i - 1]) > key;
+    }
+    CHECK(wrong == 0 && moved > 80 && d.n_train == 80, "%zu wrong, %zu moved", wrong, moved);
+    CHECK(memcmp(d.digest, again.digest, 32) == 0 && memcmp(d.digest, plain.digest, 32) != 0);
+    qr_dataset_fini(&again);
+    opt.split_seed = 4;
+    again = load(&opt);
+    CHECK(memcmp(d.digest, again.digest, 32) != 0);
+    qr_dataset_fini(&again);
+    qr_dataset_fini(&d);
+    qr_dataset_fini(&plain);
+}
+
+/* A relative path: from here, then from the job file's folder; an error names its key and both. */
+static void looked_for(void) {
+    struct qr_data_options opt = options(QR_DATA_CSV, 1, 1);
+    const char *file = strrchr(path, '/') + 1;
+    char here[64], both[200];
+    write_text(path, "a,y\n5,1\n");
+    opt.url = file;
+    opt.folder = dir;
+    struct qr_dataset d = load(&opt);
+    CHECK(d.x[0] == 5 && d.names && strcmp(d.names[0], "a") == 0);
+    qr_dataset_fini(&d);
+    snprintf(here, sizeof here, "%s/none", dir);
+    CHECK(mkdir(here, 0700) == 0 && chdir(here) == 0);
+    write_text(file, "a,y\n6,1\n");
+    d = load(&opt);
+    CHECK(d.x[0] == 6, "the folder where the program runs comes first");
+    qr_dataset_fini(&d);
+    unlink(file);
+    opt.url = "x.csv";
+    snprintf(both, sizeof both,
+             "data.url: there is no file %s/x.csv, and beside the job file no %s/x.csv", here, dir);
+    refused(&opt, QR_NOT_FOUND, both);
+    opt.folder = here;
+    snprintf(both, sizeof both, "data.url: there is no file %s/x.csv; correct the path", here);
+    refused(&opt, QR_NOT_FOUND, both);
+    opt.folder = NULL;
+    refused(&opt, QR_NOT_FOUND, both);
+    opt.url = path;
+    opt.validation_url = "v.csv";
+    refused(&opt, QR_NOT_FOUND, "data.validation_url: there is no file ");
+    opt.validation_url = "/nonexistent/qring/v.csv";
+    refused(&opt, QR_NOT_FOUND, "data.validation_url: ");
+    CHECK(chdir("/") == 0 && rmdir(here) == 0);
+}
+
+/* Weights stand behind the labels: of a column or an array by name, shuffled with their samples. */
+static void weights(void) {
+    static const double of_row[3] = {0.5, 0, 2};
+    struct qr_data_options opt = options(QR_DATA_CSV, 2, 1);
+    opt.sample_weight = "w";
+    write_text(path, "a,w,y,b\n1,0.5,-1,2\n3,0,1,4\n5,2,1,6\n");
+    write_text(path2, "a,b,y,w\n5,6,1,3\n");
+    struct qr_dataset d = load(&opt);
+    CHECK(d.weighted && d.n_columns == 2 && d.n_outputs == 1 && qr_dataset_y_width(&d) == 2);
+    CHECK(d.x[1] == 2 && d.x[2] == 3 && strcmp(d.names[1], "b") == 0);
+    CHECK(qr_dataset_y(&d, 0)[0] == -1 && qr_dataset_y(&d, 0)[1] == 0.5 &&
+          qr_dataset_y(&d, 1)[1] == 0 && qr_dataset_y(&d, 2)[1] == 2);
+    qr_dataset_fini(&d);
+    opt.validation_url = path2;
+    d = load(&opt);
+    CHECK(d.n_samples == 4 && qr_dataset_y(&d, 3)[0] == 1 && qr_dataset_y(&d, 3)[1] == 3);
+    qr_dataset_fini(&d);
+    opt.validation_url = NULL;
+    opt.train_fraction = 0.7;
+    opt.shuffle_split = true;
+    for (opt.split_seed = 0; opt.split_seed < 3; opt.split_seed++) {
+        d = load(&opt);
+        for (size_t i = 0; i < 3; i++)
+            CHECK(qr_dataset_y(&d, i)[1] == of_row[d.row[i]] && d.x[2 * i] == 1 + 2.0 * d.row[i]);
+        qr_dataset_fini(&d);
+    }
+    opt = options(QR_DATA_CSV, 2, 2);
+    opt.sample_weight = "w";
+    write_text(path, "a,w,y,b\n1,0.5,1,2\n3,1,0,4\n");
+    d = load(&opt); /* one-hot */
+    CHECK(qr_dataset_y_width(&d) == 3 && d.y[0] == 0 && d.y[1] == 1 && d.y[2] == 0.5 &&
+          d.y[3] == 1 && d.y[4] == 0 && d.y[5] == 1);
+    qr_dataset_fini(&d);
+    opt.n_outputs = 1;
+    write_text(path, "a,y,b\n1,1,2\n");
+    refused(&opt, QR_DATA_LOSS, "no column 'w', which data.sample_weight names");
+    write_text(path, "a,w,y,b\n1,1,1,2\n3,-1,1,4\n");
+    refused(&opt, QR_DATA_LOSS, "row 2: the weight in 'w' is -1; a weight is 0 or more");
+    write_text(path, "a,w,y,b\n1,2e12,1,2\n");
+    refused(&opt, QR_DATA_LOSS, "below 2^40");
+    write_text(path, "a,w,y,b\n1,0,1,2\n3,0,1,4\n5,1,1,6\n");
+    opt.train_fraction = 0.7;
+    refused(&opt, QR_DATA_LOSS, "the weights in 'w' are 0 for all 2 samples that train");
+}
+
+static void weights_npz(void) {
+    struct qr_data_options opt = options(QR_DATA_NPZ, 2, 1);
+    opt.sample_weight = "w";
+    write_npz(path, "x", (const size_t[]){4, 2}, 2, (const size_t[]){4}, 1, 0, 0);
+    refused(&opt, QR_DATA_LOSS, "array 'w' is missing");
+    for (size_t n = 3; n < 6; n++) {
+        struct qr_tensors t = {0};
+        struct qr_tensor *w = qr_tensors_add(&t, "w", 1, (const size_t[]){n}, NULL);
+        for (size_t i = 0; i < n; i++) w->values[i] = 10 + (double)i;
+        static const double four[4] = {0, 1, 2, 3}, eight[8] = {0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5};
+        qr_tensors_add(&t, "y", 1, (const size_t[]){4}, four);
+        qr_tensors_add(&t, "x", 2, (const size_t[]){4, 2}, eight);
+        struct qr_buf out = {0};
+        struct qr_err err;
+        qr_npz_write(&t, &out);
+        CHECK(qr_file_replace(path, qr_buf_view(&out), &err) == QR_OK, "%s", err.msg);
+        qr_buf_free(&out);
+        qr_tensors_free(&t);
+        if (n != 4) {
+            refused(&opt, QR_DATA_LOSS,
+                    n == 3 ? "x has 4 samples, but w has 3 weights"
+                           : "x has 4 samples, but w has 5 weights");
+            continue;
+        }
+        struct qr_dataset d = load(&opt);
+        CHECK(d.weighted && d.x[7] == 3.5 && qr_dataset_y(&d, 3)[0] == 3 &&
+              qr_dataset_y(&d, 3)[1] == 13);
+        qr_dataset_fini(&d);
+    }
+}
+
 int main(void) {
     if (!mkdtemp(dir)) return 1;
     snprintf(path, sizeof path, "%s/first.bin", dir);
@@ -284,6 +429,10 @@ int main(void) {
     lying_csv();
     lying_npz();
     bad_options();
+    shuffled();
+    looked_for();
+    weights();
+    weights_npz();
     unlink(path);
     unlink(path2);
     rmdir(dir);

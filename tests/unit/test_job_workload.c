@@ -6,15 +6,15 @@
 #include "job/workload.h"
 #include "tests/t.h"
 
-/* Loads one dense unit over a CSV of these labels. */
-static enum qr_code load(const char *dir, const char *labels, const char *loss,
-                         struct qr_err *err) {
+/* Loads one dense unit over a CSV of these labels. more: of the data's keys, or NULL. */
+static enum qr_code load_more(const char *dir, const char *labels, const char *loss,
+                              const char *more, struct qr_err *err) {
     qr_auto(qr_free_p) char *url = qr_path_join(dir, "data.csv");
-    qr_auto(qr_free_p) char *job =
-        qr_xasprintf("{\"model\": [{\"layer\": \"dense\", \"units\": 1}], \"data\": {\"source\": "
-                     "\"csv\", \"url\": \"%s\"}, "
-                     "\"train\": {\"loss\": \"%s\", \"metrics\": [\"accuracy\"]}}",
-                     url, loss);
+    qr_auto(qr_free_p) char *job = qr_xasprintf(
+        "{\"model\": [{\"layer\": \"dense\", \"units\": 1%s}], \"data\": {\"source\": "
+        "\"csv\", \"url\": \"%s\"%s}, "
+        "\"train\": {\"loss\": \"%s\", \"metrics\": [\"accuracy\"]}}",
+        strstr(loss, "cross") ? ", \"activation\": \"sigmoid\"" : "", url, more ? more : "", loss);
     struct qr_buf csv = {0};
     struct qr_job *j = NULL;
     struct qr_workload w;
@@ -31,6 +31,11 @@ static enum qr_code load(const char *dir, const char *labels, const char *loss,
     return code;
 }
 
+static enum qr_code load(const char *dir, const char *labels, const char *loss,
+                         struct qr_err *err) {
+    return load_more(dir, labels, loss, NULL, err);
+}
+
 int main(void) {
     char dir[] = "/tmp/qring-test-XXXXXX";
     struct qr_err err = {0};
@@ -45,6 +50,13 @@ int main(void) {
           "%s", err.msg);
     CHECK(load(dir, "1 0 1", "mse", &err) == QR_DATA_LOSS && strstr(err.msg, "binary_accuracy"),
           "%s", err.msg);
+    for (int seed = 1; seed < 4; seed++) { /* a row of the file, wherever the sample is now */
+        char more[80];
+        snprintf(more, sizeof more, ", \"train_fraction\": 0.5, \"shuffle_split\": %d", seed);
+        CHECK(load_more(dir, "1 -1 1 1 -1 1 7 -1 1", "hinge", more, &err) == QR_DATA_LOSS &&
+                  strstr(err.msg, "sample 6: label 7"),
+              "%s", err.msg);
+    }
     rmdir(dir);
     return t_end();
 }

@@ -11,7 +11,7 @@ struct setup {
     struct qr_model *m;
     struct qr_model_state *s;
     struct qr_model_workspace *w;
-    double params[12];
+    double params[20];
 };
 
 static size_t index_of(const char *name, const char *const *names, size_t n) {
@@ -20,17 +20,14 @@ static size_t index_of(const char *name, const char *const *names, size_t n) {
     exit(1);
 }
 
-static struct setup identity(size_t k, enum qr_activation activation, enum qr_loss loss,
-                             const enum qr_metric *metrics, size_t n_metrics) {
+static struct setup identity_of(size_t k, enum qr_activation activation,
+                                struct qr_model_options opt) {
     struct setup u = {0};
     struct qr_dense_options dense = {(unsigned)k, activation};
-    struct qr_model_options opt = {.n_inputs = (unsigned)k,
-                                   .dense = &dense,
-                                   .n_dense = 1,
-                                   .loss = loss,
-                                   .metrics = metrics,
-                                   .n_metrics = n_metrics,
-                                   .micro_batch_size = 4};
+    opt.n_inputs = (unsigned)k;
+    opt.dense = &dense;
+    opt.n_dense = 1;
+    opt.micro_batch_size = 4;
     struct qr_err err;
     if (qr_model_new(&opt, &u.m, &err) != QR_OK ||
         qr_model_workspace_new(u.m, &u.w, &err) != QR_OK) {
@@ -41,6 +38,14 @@ static struct setup identity(size_t k, enum qr_activation activation, enum qr_lo
     for (size_t i = 0; i < k; i++) u.params[i * k + i] = 1;
     return u;
 }
+static struct setup identity(size_t k, enum qr_activation activation, enum qr_loss loss,
+                             const enum qr_metric *metrics, size_t n_metrics) {
+    return identity_of(k, activation,
+                       (struct qr_model_options){.loss = loss,
+                                                 .loss_options = {.delta = 1},
+                                                 .metrics = metrics,
+                                                 .n_metrics = n_metrics});
+}
 static void drop(struct setup *u) {
     qr_model_workspace_free(u->w);
     qr_model_state_free(u->s);
@@ -49,7 +54,7 @@ static void drop(struct setup *u) {
 
 static void test_golden(void) {
     struct qr_json *root = golden_load("tests/golden/keras/losses.json");
-    size_t rows = 0;
+    size_t rows = 0, weighted = 0;
     for (const struct qr_json *e = qr_json_first(root); e; e = qr_json_next(e), rows++) {
         size_t k, n;
         double *z = golden_numbers(qr_json_get(e, "z"), &k),
@@ -58,11 +63,25 @@ static void test_golden(void) {
                *want_g = golden_numbers(qr_json_get(e, "gradient"), &n);
         const char *loss = golden_text(e, "loss"), *activation = golden_text(e, "activation");
         double want = golden_number(e, "value", NAN);
-        struct setup u =
-            identity(k, (enum qr_activation)index_of(activation, qr_activation_names, 5),
-                     (enum qr_loss)index_of(loss, qr_loss_names, 5), NULL, 0);
+        const struct qr_json *o = qr_json_get(e, "options");
+        bool logits = false;
+        if (qr_json_get(o, "from_logits"))
+            CHECK(qr_json_bool(qr_json_get(o, "from_logits"), "", &logits, NULL) == QR_OK);
+        weighted += o != NULL;
+        struct setup u = identity_of(
+            k, (enum qr_activation)index_of(activation, qr_activation_names, QR_ACTIVATIONS),
+            (struct qr_model_options){
+                .loss = (enum qr_loss)index_of(loss, qr_loss_names, QR_LOSSES),
+                .loss_options = {.delta = o ? golden_number(o, "delta", 1) : 1,
+                                 .label_smoothing = o ? golden_number(o, "label_smoothing", 0) : 0,
+                                 .from_logits = logits},
+                .weighted = o != NULL});
         qr_model_prepare(u.s, u.params, NULL);
-        const double *x[1] = {z}, *labels[1] = {y};
+        double with_weight[4] = {0};
+        memcpy(with_weight, y, k * sizeof *y);
+        with_weight[k] = golden_number(e, "weight", 1);
+        CHECK(qr_model_n_label_columns(u.m) == k + (o != NULL));
+        const double *x[1] = {z}, *labels[1] = {with_weight};
         double p[4];
         qr_fixed sums[1] = {0}, grad[12] = {0};
         CHECK(qr_model_predict(u.s, u.w, NULL, x, 1, p, NULL));
@@ -89,7 +108,7 @@ static void test_golden(void) {
         free(z), free(y), free(want_p), free(want_g);
         drop(&u);
     }
-    CHECK(rows >= 100, "%zu rows", rows);
+    CHECK(rows >= 200 && weighted >= 80, "%zu rows, %zu with options", rows, weighted);
     qr_json_free(root);
 }
 
@@ -125,11 +144,109 @@ static void test_metrics(void) {
     CHECK(fabs(metric_of(QR_BINARY_ACCURACY, QR_MSE, 3, scores, second) - 2.0 / 3) <= DBL_EPSILON);
 }
 
+/* Sums of one sample: the metric's, and what it is a share of. */
+static void sums_of(enum qr_metric metric, struct qr_model_options opt, size_t k, const double *p,
+                    const double *y, double ret[2]) {
+    opt.metrics = &metric;
+    opt.n_metrics = 1;
+    struct setup u = identity_of(k, QR_LINEAR, opt);
+    qr_model_prepare(u.s, u.params, NULL);
+    qr_fixed sums[3] = {0};
+    CHECK(qr_model_n_sums(u.m) == 2u + qr_metric_is_ratio(metric) && qr_model_n_values(u.m) == 2);
+    CHECK(qr_model_micro_batch(u.s, u.w, NULL, &p, &y, 1, sums, NULL));
+    for (size_t i = 0; i < 2; i++) ret[i] = qr_fixed_to_double(sums[1 + i]);
+    drop(&u);
+}
+
+/* Positives above 0.5, as tf-keras' Precision and Recall count them over all outputs; of logits by
+ * their probability. */
+static void test_counts(void) {
+    static const struct {
+        enum qr_loss loss;
+        bool logits;
+        size_t k;
+        double p[3], y[3], precision[2], recall[2];
+    } table[] = {
+        {QR_MSE, false, 3, {0.5, 0.75, 2}, {1, 1, 0}, {1, 2}, {1, 2}},
+        {QR_MSE, false, 3, {-1, 0, 0.25}, {0, 0, 0}, {0, 0}, {0, 0}},
+        {QR_MSE, false, 2, {0.625, 1}, {1, 1}, {2, 2}, {2, 2}},
+        {QR_HINGE, false, 1, {0.25}, {1}, {0, 0}, {0, 1}},
+        {QR_BINARY_CROSSENTROPY, true, 3, {0.25, -0.25, 0}, {1, 0, 1}, {1, 1}, {1, 2}},
+        {QR_BINARY_CROSSENTROPY, true, 2, {0.25, 3}, {0, 0}, {0, 2}, {0, 0}},
+        /* softmax 0.506, 0.186, 0.307; 0.48, 0.29, 0.23; 0.21, 0.58, 0.21 */
+        {QR_CATEGORICAL_CROSSENTROPY, true, 3, {1, 0, 0.5}, {1, 0, 0}, {1, 1}, {1, 1}},
+        {QR_CATEGORICAL_CROSSENTROPY, true, 3, {1, 0.5, 0.25}, {1, 0, 0}, {0, 0}, {0, 1}},
+        {QR_CATEGORICAL_CROSSENTROPY, true, 3, {-7, -6, -7}, {1, 0, 0}, {0, 1}, {0, 1}},
+    };
+    for (size_t i = 0; i < COUNT(table); i++) {
+        const struct qr_model_options opt = {.loss = table[i].loss,
+                                             .loss_options = {.from_logits = table[i].logits}};
+        double precision[2], recall[2];
+        sums_of(QR_PRECISION, opt, table[i].k, table[i].p, table[i].y, precision);
+        sums_of(QR_RECALL, opt, table[i].k, table[i].p, table[i].y, recall);
+        CHECK(memcmp(precision, table[i].precision, sizeof precision) == 0, "row %zu: %g of %g", i,
+              precision[0], precision[1]);
+        CHECK(memcmp(recall, table[i].recall, sizeof recall) == 0, "row %zu: %g of %g", i,
+              recall[0], recall[1]);
+    }
+}
+
+/* Ties count as inside, as tf.math.in_top_k has it. */
+static void test_top_k(void) {
+    static const double p[4] = {0.25, 0.5, 0.5, 1},
+                        y[4][4] = {{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}, {0, 0, 0, 1}};
+    static const unsigned first[4] = {4, 2, 2, 1}; /* the smallest k that has it */
+    for (unsigned k = 1; k <= 4; k++)
+        for (size_t c = 0; c < 4; c++) {
+            double sum[2];
+            sums_of(QR_TOP_K_ACCURACY,
+                    (struct qr_model_options){.loss = QR_CATEGORICAL_CROSSENTROPY, .top_k = k}, 4,
+                    p, y[c], sum);
+            CHECK(sum[0] == (k >= first[c]), "k %u, class %zu", k, c);
+        }
+}
+
+/* Logits are even at 0. */
+static void test_accuracy_of_logits(void) {
+    static const double z[2] = {0.25, -0.25}, y[2] = {1, 0};
+    double sum[2];
+    struct qr_model_options opt = {.loss = QR_BINARY_CROSSENTROPY,
+                                   .loss_options = {.from_logits = true}};
+    sums_of(QR_ACCURACY, opt, 2, z, y, sum);
+    CHECK(sum[0] == 1);
+    sums_of(QR_BINARY_ACCURACY, opt, 2, z, y, sum);
+    CHECK(sum[0] == 0.5);
+}
+
+/* Values from sums: a mean, and a share of its own count, wherever it stands; 0 of nothing. */
+static void test_values(void) {
+    static const enum qr_metric metrics[4] = {QR_PRECISION, QR_METRIC_MSE, QR_RECALL, QR_ACCURACY};
+    struct setup u = identity(2, QR_LINEAR, QR_BINARY_CROSSENTROPY, metrics, 4);
+    static const uint64_t count[7] = {8, 3, 4, 6, 3, 12, 2};
+    static const double want[5] = {2, 0.75, 1.5, 0.25, 0.5};
+    qr_fixed sums[7];
+    double reals[7];
+    CHECK(qr_model_n_sums(u.m) == 7 && qr_model_n_values(u.m) == 5);
+    for (size_t i = 0; i < 7; i++) {
+        reals[i] = (double)count[i];
+        CHECK(qr_fixed_from_double(reals[i], &sums[i]));
+    }
+    for (size_t i = 0; i < 5; i++)
+        CHECK(qr_model_mean(u.m, i, sums, 4) == want[i] &&
+                  qr_model_running_mean(u.m, i, reals, 4) == want[i],
+              "value %zu: %g", i, qr_model_mean(u.m, i, sums, 4));
+    sums[1] = sums[2] = 0;
+    reals[1] = reals[2] = 0;
+    CHECK(qr_model_mean(u.m, 1, sums, 4) == 0 && qr_model_running_mean(u.m, 1, reals, 4) == 0 &&
+          qr_model_running_mean(u.m, 0, reals, 0) == 0);
+    drop(&u);
+}
+
 static bool takes(enum qr_loss loss, const enum qr_metric *metric, size_t k, const double *y,
                   size_t n, const char *word) {
     struct setup u = identity(k, QR_LINEAR, loss, metric, metric != NULL);
     struct qr_err err = {0};
-    enum qr_code code = qr_model_check_labels(u.m, y, n, &err);
+    enum qr_code code = qr_model_check_labels(u.m, y, NULL, n, &err);
     CHECK(code == QR_OK || (code == QR_DATA_LOSS && word && strstr(err.msg, word)), "%d: %s", code,
           err.msg);
     drop(&u);
@@ -147,6 +264,11 @@ static void test_labels(void) {
           !takes(QR_MSE, &accuracy, 1, bits, 3, "sample 1"));
     CHECK(takes(QR_MAE, &binary, 1, bits, 3, NULL) &&
           !takes(QR_MAE, &accuracy, 1, real, 3, "sample 0"));
+    static const enum qr_metric precision = QR_PRECISION, recall = QR_RECALL;
+    CHECK(takes(QR_MSE, &precision, 1, bits, 3, NULL) &&
+          !takes(QR_HINGE, &recall, 1, signs, 3, "sample 1: label -1, but precision and recall"));
+    CHECK(takes(QR_HUBER, &binary, 1, bits, 3, NULL) &&
+          !takes(QR_LOG_COSH, &accuracy, 1, bits, 3, "sample 1"));
     CHECK(takes(QR_HINGE, NULL, 1, signs, 3, NULL) && takes(QR_HINGE, &accuracy, 1, bits, 3, NULL));
     CHECK(!takes(QR_HINGE, NULL, 1, mixed, 3, "sample 2") &&
           !takes(QR_HINGE, NULL, 1, real, 3, "sample 0"));
@@ -155,6 +277,73 @@ static void test_labels(void) {
     CHECK(takes(QR_CATEGORICAL_CROSSENTROPY, &accuracy, 3, hot, 2, NULL));
     CHECK(!takes(QR_CATEGORICAL_CROSSENTROPY, NULL, 3, twice, 2, "sample 1") &&
           !takes(QR_CATEGORICAL_CROSSENTROPY, NULL, 3, soft, 2, "sample 1"));
+}
+
+/* Labels are read where weights stand behind them, and named by their rows. */
+static void test_rows_of_labels(void) {
+    struct setup u = identity_of(
+        1, QR_SIGMOID, (struct qr_model_options){.loss = QR_BINARY_CROSSENTROPY, .weighted = true});
+    static const double y[8] = {1, 0.25, 0, 7, 1, 3, 5, 1};
+    static const uint32_t row[4] = {3, 1, 0, 2};
+    struct qr_err err = {0};
+    CHECK(qr_model_check_labels(u.m, y, NULL, 3, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_model_check_labels(u.m, y, NULL, 4, &err) == QR_DATA_LOSS &&
+              strstr(err.msg, "sample 3: label 5"),
+          "%s", err.msg);
+    CHECK(qr_model_check_labels(u.m, y, row, 4, &err) == QR_DATA_LOSS &&
+              strstr(err.msg, "sample 2: label 5"),
+          "%s", err.msg);
+    drop(&u);
+}
+
+/* A class' weight is in the loss that has a gradient, and not in one that is only looked at; beside
+ * a sample's they are multiplied. Every sample counts 1. */
+static void test_class_weight(void) {
+    static const struct {
+        enum qr_loss loss;
+        enum qr_activation activation;
+        size_t k, n;
+        double weight[3], y[3][4];
+        size_t classes[3];
+    } table[] = {
+        {QR_HINGE, QR_LINEAR, 1, 2, {3, 0.5}, {{-1, 2}, {1, 4}, {0, 1}}, {0, 1, 0}},
+        {QR_BINARY_CROSSENTROPY, QR_SIGMOID, 1, 2, {0, 2}, {{1, 2}, {0, 4}, {1, 1}}, {1, 0, 1}},
+        {QR_CATEGORICAL_CROSSENTROPY,
+         QR_SOFTMAX,
+         3,
+         3,
+         {1, 2, 8},
+         {{0, 0, 1, 2}, {1, 0, 0, 1}, {0, 1, 0, 0.5}},
+         {2, 0, 1}},
+    };
+    static const double z[3] = {0.25, -0.5, 0.125};
+    for (size_t i = 0; i < COUNT(table); i++)
+        for (size_t c = 0; c < 3; c++) {
+            size_t k = table[i].k;
+            const double *x = z, *y = table[i].y[c];
+            qr_fixed sums[3] = {0}, grad[2][12] = {{0}};
+            for (int with = 0; with < 2; with++) {
+                struct setup u =
+                    identity_of(k, table[i].activation,
+                                (struct qr_model_options){.loss = table[i].loss,
+                                                          .class_weight = table[i].weight,
+                                                          .n_class_weights = with ? table[i].n : 0,
+                                                          .weighted = with});
+                qr_model_prepare(u.s, u.params, NULL);
+                CHECK(qr_model_micro_batch(u.s, u.w, NULL, &x, &y, 1, &sums[with], grad[with]));
+                if (with) CHECK(qr_model_micro_batch(u.s, u.w, NULL, &x, &y, 1, &sums[2], NULL));
+                drop(&u);
+            }
+            double sample = y[k], both = sample * table[i].weight[table[i].classes[c]];
+            /* powers of two, or 3 of numbers that were rounded to 2^-64 */
+            double bare = qr_fixed_to_double(sums[0]);
+            CHECK(fabs(qr_fixed_to_double(sums[1]) - both * bare) < 1e-15, "row %zu, %zu", i, c);
+            CHECK(fabs(qr_fixed_to_double(sums[2]) - sample * bare) < 1e-15, "row %zu, %zu", i, c);
+            for (size_t j = 0; j < 12; j++)
+                CHECK(fabs(qr_fixed_to_double(grad[1][j]) - both * qr_fixed_to_double(grad[0][j])) <
+                          1e-15,
+                      "row %zu, %zu: d[%zu]", i, c, j);
+        }
 }
 
 /* Four losses of 2^39 each: every one fits, their sum does not, and nothing is added. */
@@ -173,7 +362,13 @@ static void test_block_sum(void) {
 int main(void) {
     test_golden();
     test_metrics();
+    test_counts();
+    test_top_k();
+    test_accuracy_of_logits();
+    test_values();
     test_labels();
+    test_rows_of_labels();
+    test_class_weight();
     test_block_sum();
     return t_end();
 }

@@ -73,10 +73,11 @@ static struct qr_train_options options(struct fixture *f) {
 }
 
 #define QCNN(more) QCNN_OF("4", more)
-#define QCNN_OF(qubits, more)                                                                      \
+#define QCNN_OF(qubits, more) QCNN_WITH(qubits, "{\"layer\":\"dense\",\"units\":1}", more)
+#define QCNN_WITH(qubits, dense, more)                                                             \
     "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\","              \
-    "\"qubits\":" qubits ",\"stages\":1}},"                                                        \
-    "{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":\"cluster-excitations\",\"rounds\":"  \
+    "\"qubits\":" qubits ",\"stages\":1}}," dense                                                  \
+    "],\"data\":{\"source\":\"cluster-excitations\",\"rounds\":"                                   \
     "10,\"train_fraction\":0.7},"                                                                  \
     "\"precision\":\"double\",\"micro_batch_size\":2," more "}"
 #define SGD                                                                                        \
@@ -110,9 +111,20 @@ static void by_hand(struct fixture *f, double *w, double *ret_loss) {
     qr_order_fini(&o);
 }
 
-static void test_against_hand(void) {
+/* Final loss of the validation samples, by qr_evaluate. */
+static double validation(const struct fixture *f, const double *w) {
+    size_t sample[64], n = f->data.n_samples - f->data.n_train;
+    double means[8];
+    struct qr_err err = {0};
+    for (size_t i = 0; i < n; i++) sample[i] = f->data.n_train + i;
+    CHECK(qr_evaluate(f->model, w, &f->data, sample, n, NULL, NULL, NULL, means, &err) == QR_OK,
+          "%s", err.msg);
+    return means[0];
+}
+
+static void test_against_hand(const char *text) {
     struct fixture f;
-    setup(&f, QCNN(SGD "}"), 1);
+    setup(&f, text, 1);
     struct qr_train_options o = options(&f);
     struct qr_train_result r = {0};
     struct qr_err err = {0};
@@ -130,6 +142,7 @@ static void test_against_hand(void) {
           "%g %g", loss, r.loss);
     CHECK(strcmp(r.metrics[0].name, "accuracy") == 0 &&
           strcmp(r.metrics[1].name, "val_accuracy") == 0);
+    CHECK(fabs(r.val_loss - validation(&f, r.params)) < 1e-13, "%g", r.val_loss);
     free(r.params);
     teardown(&f);
 }
@@ -324,7 +337,12 @@ static void test_no_allocation(void) { SKIP("counting allocations: the sanitizer
 #endif
 
 int main(void) {
-    test_against_hand();
+    test_against_hand(QCNN(SGD "}"));
+    test_against_hand(QCNN_WITH("4",
+                                "{\"layer\":\"dense\",\"units\":3,\"activation\":\"tanh\",\"l2\":0."
+                                "02},{\"layer\":\"dense\","
+                                "\"units\":1,\"l1\":0.01,\"l2\":0.03}",
+                                SGD "}"));
     test_threads();
     test_poison();
     test_lines_and_early_stopping();

@@ -109,7 +109,7 @@ static struct batch *batch_new(const char *folder, unsigned threads, enum qr_eng
     b->y = qr_xcalloc(b->n_samples, sizeof *b->y);
     for (size_t i = 0; i < b->n_samples; i++) {
         b->x[i] = b->w.data.x + i * b->w.data.n_columns;
-        b->y[i] = b->w.data.y + i * b->w.data.n_outputs;
+        b->y[i] = qr_dataset_y(&b->w.data, i);
     }
     b->n_values = qr_model_n_sums(b->model) + qr_model_n_params(b->model);
     b->values = qr_xcalloc(b->n_lanes * b->n_values, sizeof *b->values);

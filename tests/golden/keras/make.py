@@ -2,7 +2,7 @@
 """Writes losses.json and optimizers.json beside itself: tf-keras 2.18's rules evaluated in Python; the later rows of optimizers.json by tf-keras itself.
 
 The formulas are written down here from tf-keras' documentation and source (optimizers/{sgd,rmsprop,adam}.py, losses.py, backend.py),
-independently of lib/model: losses and their derivatives with 50 decimal digits (derivatives by central differences of step 1e-18),
+independently of lib/model: losses (with their options and a sample's weight too) and their derivatives with 50 decimal digits (derivatives by central differences of step 1e-18),
 the first optimizers in float64, Adam with powers instead of running products. No TensorFlow is needed for those.
 
     make.py losses       with any Python
@@ -80,6 +80,55 @@ def losses():
                     rows.append({"loss": loss, "activation": activation, "z": z, "y": y,
                                  "p": [float(v) for v in activate(activation, dz)],
                                  "value": float(loss_of(loss, activation, dz, dy)), "gradient": grad})
+    return rows
+
+
+# ---- losses with options, and the weight of one sample: Keras' sum over the batch of weight times loss ----
+def smoothed(y, s, rest): return [b * (1 - s) + rest * s for b in y]
+
+
+def option_loss(loss, options, activation, z, y):
+    p, k = activate(activation, z), len(z)
+    if loss == "huber":
+        delta = D(options.get("delta", 1.0))
+        each = [abs(a - b) for a, b in zip(p, y)]
+        return sum(e * e / 2 if e <= delta else delta * e - delta * delta / 2 for e in each) / k
+    if loss == "log_cosh": return sum((((a - b).exp() + (b - a).exp()) / 2).ln() for a, b in zip(p, y)) / k
+    y = smoothed(y, D(options.get("label_smoothing", 0.0)), D(1) / 2 if loss == "binary_crossentropy" else D(1) / k)
+    if options.get("from_logits"):
+        if loss == "binary_crossentropy":
+            return sum(max(a, D(0)) - a * b + (1 + (-abs(a)).exp()).ln() for a, b in zip(p, y)) / k
+        return sum(b * (sum(v.exp() for v in p).ln() - a) for a, b in zip(p, y))
+    return loss_of(loss, activation, z, y)
+
+
+def losses_with_options():
+    rows, r = [], lcg(19)
+    bce, cce = "binary_crossentropy", "categorical_crossentropy"
+    kinds = [("huber", {}, "linear"), ("huber", {"delta": 0.5}, "linear"), ("huber", {"delta": 2.0}, "tanh"), ("huber", {}, "sigmoid"),
+             ("log_cosh", {}, "linear"), ("log_cosh", {}, "relu"), ("log_cosh", {}, "softmax"), (bce, {"from_logits": True}, "linear"),
+             (bce, {"from_logits": True}, "tanh"), (bce, {"label_smoothing": 0.1}, "sigmoid"), (bce, {"label_smoothing": 0.3}, "relu"),
+             (bce, {"from_logits": True, "label_smoothing": 0.2}, "linear"), (cce, {"from_logits": True}, "linear"),
+             (cce, {"from_logits": True}, "relu"), (cce, {"label_smoothing": 0.1}, "softmax"), (cce, {"label_smoothing": 0.25}, "relu"),
+             (cce, {"from_logits": True, "label_smoothing": 0.2}, "linear")]
+    for loss, options, activation in kinds:
+        for k in [1, 3] if loss != cce and activation != "softmax" else [3]:
+            for case in range(3):
+                z, draw = [next(r) * 2.5 for _ in range(k)], [next(r) for _ in range(k)]
+                y = {bce: [1.0 if v >= 0 else 0.0 for v in draw], cce: [1.0 if i == case else 0.0 for i in range(k)]}.get(loss, draw)
+                if activation == "relu" and loss in (bce, cce) and not options.get("from_logits"):
+                    z = [abs(v) / 3 + 0.05 for v in z]
+                weight = [1.0, 0.25, 3.5][case]
+                dz, dy, h, grad = [D(v) for v in z], [D(v) for v in y], D("1e-18"), []
+                for i in range(k):
+                    up, down = list(dz), list(dz)
+                    up[i] += h
+                    down[i] -= h
+                    slope = option_loss(loss, options, activation, up, dy) - option_loss(loss, options, activation, down, dy)
+                    grad.append(float(D(weight) * slope / (2 * h)))
+                rows.append({"loss": loss, "options": options, "activation": activation, "weight": weight, "z": z, "y": y,
+                             "p": [float(v) for v in activate(activation, dz)],
+                             "value": float(D(weight) * option_loss(loss, options, activation, dz, dy)), "gradient": grad})
     return rows
 
 
@@ -258,7 +307,7 @@ def keras_rows():
     return rows
 
 
-for name, made in [("losses", losses), ("optimizers", lambda: optimizers() + keras_rows())]:
+for name, made in [("losses", lambda: losses() + losses_with_options()), ("optimizers", lambda: optimizers() + keras_rows())]:
     if name not in (sys.argv[1:] or ["losses", "optimizers"]): continue
     rows = made()
     with open(os.path.join(here, name + ".json"), "w") as f:

@@ -1,0 +1,332 @@
+/* What a job and its data say about a training that would come to nothing: an error where it can
+ * only be a mistake, a sentence for a warning where it may be meant. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "job/job_impl.h"
+
+enum { SHOWN = 12 };              /* columns and classes in a sentence */
+static const double slack = 1e-9; /* of a bound that was added up */
+
+static void doubt(struct qr_job_doubts *d, char *sentence) {
+    QR_ASSERT(d->n < sizeof d->sentence / sizeof *d->sentence);
+    d->sentence[d->n++] = sentence;
+}
+
+void qr_job_doubts_fini(struct qr_job_doubts *d) {
+    for (size_t i = 0; i < d->n; i++) free(d->sentence[i]);
+    *d = (struct qr_job_doubts){0};
+}
+
+/* ---- where the outputs lie ---- */
+
+struct range {
+    double low, high;
+};
+
+static struct range range_of_readout(const struct qr_observable *o) {
+    double constant = 0, around = 0;
+    for (size_t t = 0; t < o->n_terms; t++) {
+        const struct qr_pauli_term *term = &o->terms[t];
+        if (qr_qubits_is_empty(&term->x) && qr_qubits_is_empty(&term->z))
+            constant += term->coefficient;
+        else around += fabs(term->coefficient);
+    }
+    return (struct range){constant - around, constant + around};
+}
+
+static struct range range_of_activation(enum qr_activation f) {
+    switch (f) {
+    case QR_RELU: return (struct range){0, INFINITY};
+    case QR_TANH: return (struct range){-1, 1};
+    case QR_SIGMOID:
+    case QR_SOFTMAX: return (struct range){0, 1};
+    default: return (struct range){-INFINITY, INFINITY};
+    }
+}
+
+/* NULL: read-outs are the outputs. */
+static const struct qr_dense_options *last_dense(const struct qr_job *job) {
+    return job->n_dense ? &job->dense[job->n_dense - 1] : NULL;
+}
+
+static struct range range_of_outputs(const struct qr_job *job) {
+    if (last_dense(job)) return range_of_activation(last_dense(job)->activation);
+    struct range all = {INFINITY, -INFINITY};
+    for (size_t i = 0; i < job->n_readouts; i++) {
+        struct range one = range_of_readout(&job->readouts[i]);
+        all.low = fmin(all.low, one.low);
+        all.high = fmax(all.high, one.high);
+    }
+    return all;
+}
+
+static bool wants_probabilities(const struct qr_job *job) {
+    return qr_loss_info(job->train.loss)->of_logits && !job->train.loss_options.from_logits;
+}
+
+static const char *fitting(const struct qr_job *job) {
+    return qr_activation_names[qr_loss_info(job->train.loss)->logits_of];
+}
+
+static enum qr_code check_logits(const struct qr_job *job, struct qr_err *err) {
+    const struct qr_dense_options *last = last_dense(job);
+    if (!last || (last->activation != QR_SIGMOID && last->activation != QR_SOFTMAX)) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "train.loss: from_logits, but model[%zu] makes probabilities (activation %s); "
+                   "take one of the two away",
+                   job->n_dense + job->has_quantum - 1, qr_activation_names[last->activation]);
+}
+
+static enum qr_code check_class_weight(const struct qr_job *job, struct qr_err *err) {
+    enum qr_loss loss = job->train.loss;
+    bool largest = qr_loss_info(loss)->accuracy == QR_BY_LARGEST;
+    size_t n_outputs = qr_job_n_outputs(job), n = largest ? n_outputs : 2;
+    if (!job->train.n_class_weights) return QR_OK;
+    if (!qr_loss_has_classes(loss))
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "train.class_weight: %s has no classes; use the weights of samples "
+                       "(data.sample_weight), or a cross-entropy or hinge",
+                       qr_loss_names[loss]);
+    if (!largest && n_outputs > 1)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "train.class_weight: with %s a sample of %zu outputs has no one class; use "
+                       "data.sample_weight",
+                       qr_loss_names[loss], n_outputs);
+    if (job->train.n_class_weights == n) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "train.class_weight: %zu numbers for %zu classes; give one for each, from class "
+                   "0 on",
+                   job->train.n_class_weights, n);
+}
+
+static enum qr_code check_top_k(const struct qr_job *job, struct qr_err *err) {
+    size_t n_outputs = qr_job_n_outputs(job);
+    for (size_t i = 0; i < job->train.n_metrics; i++)
+        if (job->train.metrics[i] == QR_TOP_K_ACCURACY && job->train.top_k >= n_outputs)
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "train.metrics[%zu]: top_k_accuracy with k %u of %zu output%s is always "
+                           "1; give a smaller \"k\"",
+                           i, job->train.top_k, n_outputs, n_outputs == 1 ? "" : "s");
+    return QR_OK;
+}
+
+enum qr_code qr_job_check_outputs(const struct qr_job *job, struct qr_err *err) {
+    const char *loss = qr_loss_names[job->train.loss];
+    const struct qr_dense_options *last = last_dense(job);
+    size_t at = job->n_dense + job->has_quantum - 1;
+    if (check_class_weight(job, err) != QR_OK || check_top_k(job, err) != QR_OK) return err->code;
+    if (job->train.loss_options.from_logits) return check_logits(job, err);
+    if (!wants_probabilities(job)) return QR_OK;
+    if (last && range_of_activation(last->activation).low < 0)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "model[%zu]: its outputs (activation %s) may lie below 0, but train.loss "
+                       "%s takes them for probabilities; give it \"activation\": \"%s\", or the "
+                       "loss \"from_logits\": true",
+                       at, qr_activation_names[last->activation], loss, fitting(job));
+    for (size_t i = 0; !last && i < job->n_readouts; i++) {
+        struct range r = range_of_readout(&job->readouts[i]);
+        if (r.low < -slack)
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "model[%zu].readouts[%zu]: %.80s lies in %g to %g, but train.loss %s "
+                           "takes it for a probability; use such as \"0.5 + 0.5*Z0\", or add a "
+                           "dense layer with \"activation\": \"%s\", or give the loss "
+                           "\"from_logits\": true",
+                           at, i, job->readouts[i].text, r.low, r.high, loss, fitting(job));
+    }
+    return QR_OK;
+}
+
+static void doubt_metrics(const struct qr_job *job, struct qr_job_doubts *d) {
+    for (size_t i = 0; job->train.loss_options.from_logits && i < job->train.n_metrics; i++)
+        if (job->train.metrics[i] == QR_BINARY_ACCURACY)
+            doubt(d, qr_xasprintf("train.metrics[%zu]: binary_accuracy takes outputs above 0.5 for "
+                                  "1, and from_logits makes them values that are even at 0; use "
+                                  "accuracy",
+                                  i));
+}
+
+static void doubt_outputs(const struct qr_job *job, struct qr_job_doubts *d) {
+    const struct qr_dense_options *last = last_dense(job);
+    struct range r = range_of_outputs(job);
+    bool probabilities = wants_probabilities(job);
+    if (probabilities && job->train.loss == QR_CATEGORICAL_CROSSENTROPY && last &&
+        last->activation != QR_SOFTMAX)
+        doubt(d, qr_xasprintf("train.loss: categorical_crossentropy divides the outputs by their "
+                              "sum to make probabilities of them, and the last activation is no "
+                              "softmax; give the last dense layer \"activation\": \"softmax\""));
+    if (probabilities && job->train.loss == QR_BINARY_CROSSENTROPY && r.high > 1 + slack)
+        doubt(d, qr_xasprintf("train.loss: binary_crossentropy takes the outputs for "
+                              "probabilities, and they reach above 1, where nothing is learnt; "
+                              "give the last dense layer \"activation\": \"sigmoid\""));
+    if (job->train.loss == QR_HINGE && r.low >= 0)
+        doubt(d, qr_xasprintf("train.loss: hinge takes the sign of the outputs for the class, and "
+                              "they are never below 0; give the last dense layer \"activation\": "
+                              "\"tanh\" or \"linear\""));
+}
+
+/* ---- labels ---- */
+
+static const double *label_of(const struct qr_dataset *data, size_t sample) {
+    return qr_dataset_y(data, sample);
+}
+
+static bool same_label(const struct qr_dataset *data, size_t a, size_t b) {
+    for (size_t k = 0; k < data->n_outputs; k++)
+        if (label_of(data, a)[k] != label_of(data, b)[k]) return false;
+    return true;
+}
+
+static size_t class_of(const struct qr_dataset *data, size_t sample) {
+    size_t k = 0;
+    while (k + 1 < data->n_outputs && label_of(data, sample)[k] != 1) k++;
+    return k;
+}
+
+static const char shuffle_it[] = "is the file sorted? \"shuffle_split\" in data, with a seed, "
+                                 "shuffles it before it is split";
+
+/* True when it was said. */
+static bool doubt_one_sided(const struct qr_job *job, const struct qr_dataset *data,
+                            struct qr_job_doubts *d) {
+    bool classes = job->train.loss == QR_CATEGORICAL_CROSSENTROPY;
+    size_t others = 0;
+    if (data->n_train < 2) return false;
+    for (size_t i = 1; i < data->n_train; i++)
+        if (!same_label(data, 0, i)) return false;
+    for (size_t i = data->n_train; i < data->n_samples; i++) others += !same_label(data, 0, i);
+    double label = classes ? (double)class_of(data, 0) : label_of(data, 0)[0];
+    struct qr_buf rest = {0};
+    if (others)
+        qr_buf_printf(&rest, ", and %zu that validate have another; %s", others, shuffle_it);
+    doubt(d, qr_xasprintf("data: all %zu samples that train have the %s %g, so that there is only "
+                          "one answer to learn%s",
+                          data->n_train, classes ? "class" : "label", label,
+                          others ? qr_buf_string(&rest) : ""));
+    qr_buf_free(&rest);
+    return true;
+}
+
+static void doubt_classes(const struct qr_job *job, const struct qr_dataset *data,
+                          struct qr_job_doubts *d) {
+    if (job->train.loss != QR_CATEGORICAL_CROSSENTROPY) return;
+    size_t missing = 0;
+    struct qr_buf list = {0};
+    uint8_t *there = qr_xcalloc(data->n_outputs, 1);
+    for (size_t i = 0; i < data->n_train; i++) there[class_of(data, i)] = 1;
+    for (size_t k = 0; k < data->n_outputs; k++)
+        if (!there[k] && missing++ < SHOWN)
+            qr_buf_printf(&list, "%s%zu", missing > 1 ? ", " : "", k);
+    free(there);
+    if (missing)
+        doubt(d, qr_xasprintf("data: no sample that trains has class %s%s; %s",
+                              qr_buf_string(&list), missing > SHOWN ? " ..." : "", shuffle_it));
+    qr_buf_free(&list);
+}
+
+/* Squares and distances are small only where outputs can reach the labels. */
+static void doubt_reach(const struct qr_job *job, const struct qr_dataset *data,
+                        struct qr_job_doubts *d) {
+    if (qr_loss_info(job->train.loss)->accuracy != QR_BY_SIGN || job->train.loss == QR_HINGE)
+        return;
+    struct range r = range_of_outputs(job), y = {INFINITY, -INFINITY};
+    for (size_t i = 0; i < data->n_samples; i++)
+        for (size_t k = 0; k < data->n_outputs; k++) {
+            y.low = fmin(y.low, label_of(data, i)[k]);
+            y.high = fmax(y.high, label_of(data, i)[k]);
+        }
+    if (y.low >= r.low - slack && y.high <= r.high + slack) return;
+    doubt(d, qr_xasprintf("data: the labels lie in %g to %g, and the model's outputs in %g to %g: "
+                          "they cannot meet; scale the labels, or end the model with a linear "
+                          "dense layer",
+                          y.low, y.high, r.low, r.high));
+}
+
+static void doubt_broadcast(const struct qr_job *job, const struct qr_dataset *data,
+                            struct qr_job_doubts *d) {
+    if (!data->label_for_all) return;
+    if (job->default_readouts && !job->n_dense)
+        doubt(d, qr_xasprintf("data: a sample has one label, and it is that of all %zu outputs: "
+                              "the layer gives no readouts, so Z of %zu qubits is read; give "
+                              "\"readouts\" with one, or a dense layer with 1 unit",
+                              data->n_outputs, data->n_outputs));
+    else
+        doubt(d, qr_xasprintf("data: a sample has one label, and it is that of all %zu outputs; "
+                              "give labels y0 to y%zu, or a last layer with one output",
+                              data->n_outputs, data->n_outputs - 1));
+}
+
+/* ---- columns ---- */
+
+/* Those that the model reads; heap. */
+static uint8_t *columns_read(const struct qr_job *job, const struct qr_dataset *data,
+                             size_t *ret_n) {
+    uint8_t *is = qr_xcalloc(data->n_columns, 1);
+    *ret_n = 0;
+    if (!job->has_quantum) memset(is, 1, data->n_columns);
+    for (size_t i = 0; job->has_quantum && i < job->circuit->n_gates; i++) {
+        const struct qr_gate *g = &job->circuit->gates[i];
+        for (unsigned k = 0; k < g->n_args; k++)
+            if (g->args[k].kind == QR_ARG_DATA && g->args[k].index < data->n_columns)
+                is[g->args[k].index] = 1;
+    }
+    for (size_t j = 0; j < data->n_columns; j++) *ret_n += is[j];
+    return is;
+}
+
+/* The columns that are (or are not) read: "a, b", or their numbers. */
+static void put_columns(const struct qr_dataset *data, const uint8_t *is, bool which,
+                        struct qr_buf *b) {
+    size_t n = 0;
+    for (size_t j = 0; j < data->n_columns; j++) {
+        if (is[j] != which || n++ >= SHOWN) continue;
+        if (n > 1) qr_buf_puts(b, ", ");
+        if (data->names) qr_buf_printf(b, "%.60s", data->names[j]);
+        else qr_buf_printf(b, "%zu", j);
+    }
+    if (n > SHOWN) qr_buf_printf(b, " and %zu more", n - SHOWN);
+}
+
+void qr_job_put_inputs(const struct qr_job *job, const struct qr_dataset *data,
+                       struct qr_buf *ret) {
+    size_t n;
+    if (job->data.source == QR_DATA_EXCITATIONS) return;
+    uint8_t *is = columns_read(job, data, &n);
+    if (n == 0) qr_buf_puts(ret, "none");
+    else if (!data->names) qr_buf_puts(ret, n == 1 ? "column " : "columns ");
+    put_columns(data, is, true, ret);
+    if (n < data->n_columns) qr_buf_printf(ret, " (%zu of %zu columns)", n, data->n_columns);
+    free(is);
+}
+
+static void doubt_columns(const struct qr_job *job, const struct qr_dataset *data,
+                          struct qr_job_doubts *d) {
+    size_t n;
+    uint8_t *is = columns_read(job, data, &n);
+    if (n < data->n_columns) {
+        struct qr_buf read = {0}, left = {0};
+        put_columns(data, is, true, &read);
+        put_columns(data, is, false, &left);
+        doubt(d, qr_xasprintf("data: the circuit reads %zu of %zu columns (%s) and not %s; is that "
+                              "meant?",
+                              n, data->n_columns, n ? qr_buf_string(&read) : "none",
+                              qr_buf_string(&left)));
+        qr_buf_free(&read);
+        qr_buf_free(&left);
+    }
+    free(is);
+}
+
+void qr_job_doubts(const struct qr_job *job, const struct qr_dataset *data,
+                   struct qr_job_doubts *ret) {
+    *ret = (struct qr_job_doubts){0};
+    doubt_outputs(job, ret);
+    doubt_metrics(job, ret);
+    if (!data) return;
+    doubt_columns(job, data, ret);
+    doubt_broadcast(job, data, ret);
+    if (!doubt_one_sided(job, data, ret)) doubt_classes(job, data, ret);
+    doubt_reach(job, data, ret);
+}
