@@ -57,8 +57,8 @@ static struct range range_of_outputs(const struct qr_job *job) {
     struct range all = {INFINITY, -INFINITY};
     for (size_t i = 0; i < job->n_readouts; i++) {
         struct range one = range_of_readout(&job->readouts[i]);
-        all.low = fmin(all.low, one.low);
-        all.high = fmax(all.high, one.high);
+        if (one.low < all.low) all.low = one.low;
+        if (one.high > all.high) all.high = one.high;
     }
     return all;
 }
@@ -234,8 +234,9 @@ static void doubt_reach(const struct qr_job *job, const struct qr_dataset *data,
     struct range r = range_of_outputs(job), y = {INFINITY, -INFINITY};
     for (size_t i = 0; i < data->n_samples; i++)
         for (size_t k = 0; k < data->n_outputs; k++) {
-            y.low = fmin(y.low, label_of(data, i)[k]);
-            y.high = fmax(y.high, label_of(data, i)[k]);
+            double label = label_of(data, i)[k];
+            if (label < y.low) y.low = label;
+            if (label > y.high) y.high = label;
         }
     if (y.low >= r.low - slack && y.high <= r.high + slack) return;
     doubt(d, qr_xasprintf("data: the labels lie in %g to %g, and the model's outputs in %g to %g: "
