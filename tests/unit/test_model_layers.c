@@ -235,8 +235,8 @@ static void test_bad_numbers(void) {
 }
 
 /* A layer of more rows and columns than one task of a product takes: every kernel table, alone and
- * with a pool, gives the integers of the sums written out. `size`: of the inputs. A gradient's bound
- * by magnitudes does not hold for large ones, so that each sum is looked at. */
+ * with a pool, gives the integers of the sums written out. `size`: of the inputs. For large ones a
+ * gradient's bound by magnitudes does not hold, so that each sum is looked at. */
 enum { WIDE_IN = 260, WIDE = 270, WIDE_BLOCK = 8, WIDE_PARAMS = (WIDE_IN + 1) * WIDE };
 struct wide {
     double params[WIDE_PARAMS], x[WIDE_BLOCK][WIDE_IN], y[WIDE_BLOCK][WIDE];

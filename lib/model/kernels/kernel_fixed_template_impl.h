@@ -16,7 +16,8 @@ typedef uint64_t word_at __attribute__((vector_size(8 * W), aligned(8), may_alia
 /* W numbers from x on, of which acc has lower and upper words by turns */
 INLINE void add_vector(uint64_t *acc, const double *x) {
     const vector none = (vector){0} + 0x1.8p52;
-    vector y = __builtin_shuffle((vector)(*(const vector_at *)x), (signed_vector)ORDER) * 0x1p8;
+    vector given = *(const vector_at *)x;
+    vector y = __builtin_shufflevector(given, given, ORDER) * 0x1p8;
     vector a = y + none, r = (y - (a - none)) * 0x1p28, b = r + none;
     vector c = (r - (b - none)) * 0x1p28 + none;
     signed_vector high = (signed_vector)a - (signed_vector)none,
@@ -24,11 +25,11 @@ INLINE void add_vector(uint64_t *acc, const double *x) {
                         ((signed_vector)c - (signed_vector)none);
     word first = *(const word_at *)acc, second = *(const word_at *)(acc + W);
     word above = (word)high << 56, term = above + (word)low;
-    word was = __builtin_shuffle(first, second, (word)EVENS), sum = was + term;
-    word upper = __builtin_shuffle(first, second, (word)ODDS) + (word)(high >> 8) +
+    word was = __builtin_shufflevector(first, second, EVENS), sum = was + term;
+    word upper = __builtin_shufflevector(first, second, ODDS) + (word)(high >> 8) +
                  (word)(low >> 63) - (word)(term < above) - (word)(sum < was);
-    *(word_at *)acc = __builtin_shuffle(sum, upper, (word)EVENS);
-    *(word_at *)(acc + W) = __builtin_shuffle(sum, upper, (word)ODDS);
+    *(word_at *)acc = __builtin_shufflevector(sum, upper, EVENS);
+    *(word_at *)(acc + W) = __builtin_shufflevector(sum, upper, ODDS);
 }
 
 static void add_doubles(qr_fixed *restrict acc, const double *restrict x, size_t n) {
@@ -44,13 +45,13 @@ INLINE void means_vector(double *ret, const uint64_t *sum, double by, word *larg
     const vector none = (vector){0} + 0x1.8p52, empty = (vector){0} + 0x1p52;
     const word limit = (word){0} + (1 << 20), mask = (word){0} + 0xffffffff;
     word first = *(const word_at *)sum, second = *(const word_at *)(sum + W);
-    word low = __builtin_shuffle(first, second, (word)EVENS),
-         high = __builtin_shuffle(first, second, (word)ODDS);
+    word low = __builtin_shufflevector(first, second, EVENS),
+         high = __builtin_shufflevector(first, second, ODDS);
     *large |= (high + limit) >> 21;
     vector x = (vector)(high + (word)none) - none, y = (vector)(low >> 32 | (word)empty) - empty,
            z = (vector)((low & mask) | (word)empty) - empty;
     vector v = ((x + y * 0x1p-32) + z * 0x1p-64) / by;
-    *(vector_at *)ret = __builtin_shuffle(v, (signed_vector)BACK);
+    *(vector_at *)ret = __builtin_shufflevector(v, v, BACK);
 }
 
 static void means(double *restrict ret, const qr_fixed *restrict sum, size_t n, double by) {
