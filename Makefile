@@ -179,7 +179,7 @@ bench-instructions: $(counted)
 	$(Q)tests/bench/counts write
 
 ## make bench-peers  the same gradients, qring beside ten other simulators, the tutorial beside TensorFlow Quantum (7 GB from PyPI, under
-##                 build/peers), all-reduce beside OpenMPI and Gloo: ratios, goals, who is fastest; CASES=qaoa only what begins so; an hour
+##                 build/peers), an MLP beside NumPy and Keras, all-reduce beside OpenMPI and Gloo: ratios, goals; CASES=qaoa: what begins so; an hour
 bench-peers: $(besides) $(filter %/bench_allreduce,$(benches)) $(progs)
 	$(Q)tests/bench/peers/run
 
@@ -233,7 +233,7 @@ fuzz-run: $(fuzzers)
 # ---- how ------------------------------------------------------------------
 # gcc 12's vectorisers form vfmaddsub even under -ffp-contract=off: kernel files are compiled without them.
 novec := -fno-tree-vectorize -fno-tree-slp-vectorize
-kernel   = $(findstring /lib/sim/kernels/kernel_$2,$1)
+kernel   = $(findstring /kernels/kernel_$2,$1)
 isa      = $(if $(call kernel,$1),$(novec)) $(if $(filter x86_64%,$(machine)),$(if $(call kernel,$1,avx2),-mavx2 -mfma) $(if $(call kernel,$1,avx512),-mavx512f -mavx512dq -mfma))
 
 flags   = $(pre) $(gen) $(warn) $(harden) $(CPPFLAGS) $(CFLAGS)

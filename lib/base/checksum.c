@@ -148,8 +148,22 @@ uint32_t qr_crc32(uint32_t crc, const void *p, size_t n) { return (uint32_t)crc3
 
 void qr_sha256(const void *p, size_t n, uint8_t ret[QR_SHA256_BYTES]) { SHA256(p, n, ret); }
 
-void qr_xxh3(const void *p, size_t n, uint8_t ret[QR_XXH3_BYTES]) {
+static void canonical(XXH128_hash_t hash, uint8_t ret[QR_XXH3_BYTES]) {
     XXH128_canonical_t c;
-    XXH128_canonicalFromHash(&c, XXH3_128bits(p, n));
+    XXH128_canonicalFromHash(&c, hash);
     memcpy(ret, c.digest, QR_XXH3_BYTES);
+}
+
+void qr_xxh3(const void *p, size_t n, uint8_t ret[QR_XXH3_BYTES]) {
+    canonical(XXH3_128bits(p, n), ret);
+}
+
+void qr_xxh3_parts(const struct qr_bytes *part, size_t n, uint8_t ret[QR_XXH3_BYTES]) {
+    XXH3_state_t *s = XXH3_createState();
+    bool ok = s && XXH3_128bits_reset(s) == XXH_OK;
+    for (size_t i = 0; i < n && ok; i++)
+        ok = XXH3_128bits_update(s, part[i].p, part[i].n) == XXH_OK;
+    QR_ASSERT(ok);
+    canonical(XXH3_128bits_digest(s), ret);
+    (void)XXH3_freeState(s);
 }

@@ -17,5 +17,7 @@ uint32_t qr_crc32c(uint32_t crc, const void *p, size_t n);
 uint32_t qr_crc32(uint32_t crc, const void *p, size_t n);
 void qr_sha256(const void *p, size_t n, uint8_t ret[QR_SHA256_BYTES]);
 void qr_xxh3(const void *p, size_t n, uint8_t ret[QR_XXH3_BYTES]);
+/* of n parts, one after the other */
+void qr_xxh3_parts(const struct qr_bytes *part, size_t n, uint8_t ret[QR_XXH3_BYTES]);
 
 #endif

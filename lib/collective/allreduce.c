@@ -184,7 +184,8 @@ enum qr_code qr_reduction_begin(struct qr_reduction *r, const struct qr_reductio
     r->own = r->c.coverage;
     qr_coverage_add_member(&r->own, &r->c.key, args->rank);
     r->total = qr_coverage_total(&r->c.key, r->c.n_micro_batches, args->n_ranks);
-    if (args->n_ranks == 1 && r->c.n) memcpy(args->sum, r->c.vector, r->c.n * sizeof(qr_fixed));
+    if (args->n_ranks == 1 && args->sum && r->c.n)
+        memcpy(args->sum, r->c.vector, r->c.n * sizeof(qr_fixed));
     qr_schedule_first(&r->s, queue_send, r);
     qr_reduction_pump(r);
     return QR_OK;

@@ -195,7 +195,8 @@ void qr_group_tell_finished(struct qr_group *g, qr_group_finished_fn *finished, 
 /* A stream that hangs may still read vector and sum of a reduction that has failed: they must stay
  * until qr_group_close. From the training thread. */
 bool qr_group_is_read(struct qr_group *g);
-/* ret_sum[n]: the sum over all members, checked by coverage. ret_sum may not alias vector. A
+/* ret_sum[n]: the sum over all members, checked by coverage. ret_sum may not alias vector; NULL in
+ * a generation of one member, whose sum is its vector. A
  * refused coverage word is ABORTED, and at the second time at one reduction DATA_LOSS for all;
  * alone it is DATA_LOSS at once. CANCELLED after qr_group_interrupt. */
 QR_MUST_CHECK enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c,

@@ -1,94 +1,148 @@
 #include "model/layers_impl.h"
 
 #include <math.h>
-#include <string.h>
+#include <stdatomic.h>
 
-/* Four doubles at any address; the compiler lowers it to what the base ISA has. */
-typedef double lanes __attribute__((vector_size(32), aligned(8), may_alias));
+#include "base/mem.h"
 
-static void add_row(double *restrict acc, size_t n, double a, const double *restrict row) {
-    for (size_t j = 0; j < n; j++) acc[j] += a * row[j];
+enum {
+    COLUMNS = 32, /* of a product, one task's: a multiple of every table's tile */
+    ROWS = 16,
+    WIDEST = 256, /* of a gradient that are made before they are added: 32 KiB */
+    TASK_ROWS = 64,
+};
+/* Multiply-adds from which on a product is shared with idle threads: waking one takes as long as
+ * some tens of thousands. */
+static const size_t many = (size_t)1 << 19;
+
+/* ---- bounds ---- */
+
+typedef double lanes __attribute__((vector_size(16)));
+typedef double lanes_at __attribute__((vector_size(16), aligned(8), may_alias));
+typedef int64_t words __attribute__((vector_size(16)));
+
+double qr_dense_magnitude(const double *v, size_t n) {
+    const words all_but_sign = {INT64_MAX, INT64_MAX};
+    lanes sum[4] = {0};
+    double rest = 0;
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        for (int k = 0; k < 4; k++)
+            sum[k] += (lanes)((words)(*(const lanes_at *)(v + i + 2 * k)) & all_but_sign);
+    for (; i < n; i++) rest += fabs(v[i]);
+    lanes all = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    return all[0] + all[1] + rest;
 }
 
-/* acc += a[0] row[0], then a[1] row[1], a[2] row[2], a[3] row[3]: the same roundings as four
- * add_row, with acc in registers. */
-static void add_four_rows(double *restrict acc, size_t n, const double a[4],
-                          const double *const row[4]) {
-    size_t j = 0;
-    for (; j + 4 <= n; j += 4) {
-        lanes sum = *(const lanes *)(acc + j);
-        for (int k = 0; k < 4; k++) sum += a[k] * *(const lanes *)(row[k] + j);
-        *(lanes *)(acc + j) = sum;
-    }
-    for (; j < n; j++)
-        for (int k = 0; k < 4; k++) acc[j] += a[k] * row[k][j];
+bool qr_dense_fits(const double *v, size_t n, double magnitude) {
+    if (magnitude < 0x1p39) return true;
+    bool ok = true;
+    for (size_t i = 0; i < n; i++) ok &= fabs(v[i]) < 0x1p40; /* false for NaN */
+    return ok;
 }
 
-bool qr_dense_forward(const struct qr_dense *d, const double *params, const double *const *in,
-                      size_t n, double *ret_z) {
+/* ---- products: c = a b ---- */
+
+struct product {
+    const struct qr_dense_kernels *by;
+    double *c;
+    struct qr_matrix a;
+    const double *b;
+    size_t n_i, n_k, n_j;
+};
+
+static void product_task(void *ctx, size_t i, unsigned worker) {
+    const struct product *p = ctx;
+    size_t j = i * COLUMNS, n = p->n_j - j < COLUMNS ? p->n_j - j : COLUMNS;
+    (void)worker;
+    p->by->matmul(p->c + j, p->n_j, p->a, p->b + j, p->n_j, p->n_i, p->n_k, n);
+}
+
+static void multiply(const struct product *p, struct qr_pool *pool) {
+    struct product shared = *p;
+    if (pool && p->n_i * p->n_k * p->n_j >= many)
+        qr_pool_for(pool, (p->n_j + COLUMNS - 1) / COLUMNS, product_task, &shared);
+    else p->by->matmul(p->c, p->n_j, p->a, p->b, p->n_j, p->n_i, p->n_k, p->n_j);
+}
+
+bool qr_dense_forward(const struct qr_dense *d, struct qr_pool *pool, const double *params,
+                      const double *in, size_t n, double *ret_z) {
     const double *kernel = params + d->kernel, *bias = params + d->bias;
     size_t units = d->units;
-    memset(ret_z, 0, n * units * sizeof *ret_z);
-    size_t i = 0;
-    for (; i + 4 <= d->n_in; i += 4) {
-        const double *row = kernel + i * units, *const rows[4] = {row, row + units, row + 2 * units,
-                                                                  row + 3 * units};
-        for (size_t s = 0; s < n; s++) add_four_rows(ret_z + s * units, units, in[s] + i, rows);
-    }
-    for (; i < d->n_in; i++)
-        for (size_t s = 0; s < n; s++)
-            add_row(ret_z + s * units, units, in[s][i], kernel + i * units);
-    bool fits = true;
-    for (size_t s = 0; s < n; s++) {
-        for (size_t j = 0; j < units; j++) {
-            ret_z[s * units + j] += bias[j];
-            /* false for NaN; a tanh would hide an infinity */
-            fits &= fabs(ret_z[s * units + j]) < 0x1p40;
-        }
-    }
-    return fits;
-}
-
-static bool to_fixed(const double *v, size_t n, qr_fixed *ret) {
-    bool fits = true;
-    for (size_t j = 0; j < n; j++) fits &= qr_fixed_from_double(v[j], &ret[j]);
-    return fits;
-}
-
-bool qr_dense_gradient(const struct qr_dense *d, const double *const *in, const double *dz,
-                       size_t n, double *acc, qr_fixed *ret_grad) {
-    size_t units = d->units;
-    bool fits = true;
-    for (size_t i = 0; i < d->n_in; i++) {
-        memset(acc, 0, units * sizeof *acc);
-        size_t s = 0;
-        for (; s + 4 <= n; s += 4) {
-            const double a[4] = {in[s][i], in[s + 1][i], in[s + 2][i], in[s + 3][i]},
-                         *row = dz + s * units;
-            const double *const rows[4] = {row, row + units, row + 2 * units, row + 3 * units};
-            add_four_rows(acc, units, a, rows);
-        }
-        for (; s < n; s++) add_row(acc, units, in[s][i], dz + s * units);
-        fits &= to_fixed(acc, units, ret_grad + d->kernel + i * units);
-    }
-    memset(acc, 0, units * sizeof *acc);
+    multiply(&(struct product){d->by, ret_z, {in, d->n_in, 1}, kernel, n, d->n_in, units}, pool);
     for (size_t s = 0; s < n; s++)
-        for (size_t j = 0; j < units; j++) acc[j] += dz[s * units + j];
-    return fits & to_fixed(acc, units, ret_grad + d->bias);
+        for (size_t j = 0; j < units; j++) ret_z[s * units + j] += bias[j];
+    /* a tanh would hide an infinity */
+    return qr_dense_fits(ret_z, n * units, qr_dense_magnitude(ret_z, n * units));
 }
 
-void qr_dense_backward(const struct qr_dense *d, const double *transposed, const double *dz,
-                       size_t n, double *ret_d) {
-    size_t n_in = d->n_in, units = d->units, j = 0;
-    memset(ret_d, 0, n * n_in * sizeof *ret_d);
-    for (; j + 4 <= units; j += 4) {
-        const double *row = transposed + j * n_in, *const rows[4] = {row, row + n_in,
-                                                                     row + 2 * n_in,
-                                                                     row + 3 * n_in};
-        for (size_t s = 0; s < n; s++)
-            add_four_rows(ret_d + s * n_in, n_in, dz + s * units + j, rows);
+void qr_dense_backward(const struct qr_dense *d, struct qr_pool *pool, const double *transposed,
+                       const double *dz, size_t n, double *ret_d) {
+    multiply(&(struct product){d->by, ret_d, {dz, d->units, 1}, transposed, n, d->units, d->n_in},
+             pool);
+}
+
+/* ---- gradients ---- */
+
+struct gradient {
+    const struct qr_dense *d;
+    const double *in, *dz;
+    size_t n;
+    qr_fixed *acc; /* NULL: they are looked at */
+    atomic_bool bad;
+};
+
+/* `rows` rows of the kernel's gradient, at most ROWS, `columns` of its columns, or, where row is
+ * n_in, the bias's. */
+static void part(struct gradient *g, size_t row, size_t rows, size_t column, size_t columns) {
+    const struct qr_dense *d = g->d;
+    static const double one = 1;
+    double made[ROWS * WIDEST] QR_RAW;
+    struct qr_matrix in = {row < d->n_in ? g->in + row : &one, row < d->n_in,
+                           row < d->n_in ? d->n_in : 0};
+    d->by->matmul(made, columns, in, g->dz + column, d->units, rows, g->n, columns);
+    if (!g->acc) {
+        if (!qr_dense_fits(made, rows * columns, INFINITY)) atomic_store(&g->bad, true);
+        return;
     }
-    for (; j < units; j++)
-        for (size_t s = 0; s < n; s++)
-            add_row(ret_d + s * n_in, n_in, dz[s * units + j], transposed + j * n_in);
+    qr_fixed *acc = g->acc + d->kernel + row * d->units + column;
+    if (columns == d->units) d->by->add_doubles(acc, made, rows * columns);
+    else
+        for (size_t r = 0; r < rows; r++)
+            d->by->add_doubles(acc + r * d->units, made + r * columns, columns);
+}
+
+static size_t least(size_t a, size_t b) { return a < b ? a : b; }
+
+static void gradient_task(void *ctx, size_t i, unsigned worker) {
+    struct gradient *g = ctx;
+    size_t n_in = g->d->n_in, units = g->d->units, row = i * TASK_ROWS,
+           end = least(row + TASK_ROWS, n_in);
+    (void)worker;
+    for (; row < end; row += ROWS)
+        for (size_t j = 0; j < units; j += WIDEST)
+            part(g, row, least(ROWS, end - row), j, least(WIDEST, units - j));
+    for (size_t j = 0; j < units && end == n_in; j += WIDEST)
+        part(g, n_in, 1, j, least(WIDEST, units - j));
+}
+
+static bool all_rows(struct gradient *g, struct qr_pool *pool) {
+    size_t n = (g->d->n_in + TASK_ROWS - 1) / TASK_ROWS;
+    QR_ASSERT(g->d->bias == g->d->kernel + g->d->n_in * g->d->units);
+    if (pool && g->n * g->d->n_in * g->d->units >= many) qr_pool_for(pool, n, gradient_task, g);
+    else
+        for (size_t i = 0; i < n; i++) gradient_task(g, i, 0);
+    return !atomic_load(&g->bad);
+}
+
+bool qr_dense_gradient_fits(const struct qr_dense *d, struct qr_pool *pool, const double *in,
+                            double magnitude, const double *dz, size_t n) {
+    /* no sum of products is larger */
+    if ((1 + magnitude) * qr_dense_magnitude(dz, n * d->units) < 0x1p39) return true;
+    return all_rows(&(struct gradient){.d = d, .in = in, .dz = dz, .n = n}, pool);
+}
+
+void qr_dense_gradient(const struct qr_dense *d, struct qr_pool *pool, const double *in,
+                       const double *dz, size_t n, qr_fixed *ret_grad) {
+    all_rows(&(struct gradient){.d = d, .in = in, .dz = dz, .n = n, .acc = ret_grad}, pool);
 }

@@ -1,13 +1,6 @@
-#include <math.h>
 #include <string.h>
 
 #include "model/model_impl.h"
-
-static bool fits(const double *v, size_t n) {
-    bool ok = true;
-    for (size_t i = 0; i < n; i++) ok &= fabs(v[i]) < 0x1p40; /* false for NaN */
-    return ok;
-}
 
 static struct qr_sim_workspace *sim_of(const struct qr_model_workspace *w, size_t filter) {
     return w->sim[w->m->n_sims == 1 ? 0 : filter];
@@ -43,26 +36,31 @@ static const double *outputs_of(const struct qr_model_workspace *w) {
     return w->m->n_dense ? w->p[w->m->n_dense - 1] : w->readouts;
 }
 
+/* n rows of what dense layer l takes. */
+static const double *input_of(const struct qr_model_workspace *w, size_t l) {
+    return l ? w->p[l - 1] : w->m->circuit ? w->readouts : w->x;
+}
+
 static bool forward(const struct qr_model_state *s, struct qr_model_workspace *w,
                     struct qr_pool *pool, const double *const *x, size_t n, bool gradient) {
     const struct qr_model *m = s->m;
     QR_ASSERT(n <= m->micro_batch_size && s->params && w->m == m);
-    for (size_t i = 0; i < n; i++) {
-        if (!fits(x[i], m->n_inputs)) return false;
-        if (m->circuit && m->n_inputs)
-            memcpy(w->x + i * m->n_inputs, x[i], m->n_inputs * sizeof(double));
+    double magnitude = 0;
+    for (size_t i = 0; i < n && m->n_inputs; i++) {
+        double *row = w->x + i * m->n_inputs;
+        memcpy(row, x[i], m->n_inputs * sizeof *row);
+        magnitude += qr_dense_magnitude(row, m->n_inputs);
     }
+    if (!qr_dense_fits(w->x, n * m->n_inputs, magnitude)) return false;
     if (m->circuit) {
         forward_quantum(s, w, pool, n, gradient);
-        if (!fits(w->readouts, n * m->n_readouts)) return false;
+        magnitude = qr_dense_magnitude(w->readouts, n * m->n_readouts);
+        if (!qr_dense_fits(w->readouts, n * m->n_readouts, magnitude)) return false;
     }
     for (size_t l = 0; l < m->n_dense; l++) {
         const struct qr_dense *d = &m->dense[l];
-        for (size_t i = 0; i < n; i++)
-            w->in[l][i] = l            ? w->p[l - 1] + i * d->n_in
-                          : m->circuit ? w->readouts + i * d->n_in
-                                       : x[i];
-        if (!qr_dense_forward(d, s->params, w->in[l], n, w->z[l])) return false;
+        w->magnitude[l] = l ? qr_dense_magnitude(w->p[l - 1], n * d->n_in) : magnitude;
+        if (!qr_dense_forward(d, pool, s->params, input_of(w, l), n, w->z[l])) return false;
         for (size_t i = 0; i < n; i++)
             qr_activation_apply(d->activation, d->units, w->z[l] + i * d->units,
                                 w->p[l] + i * d->units);
@@ -93,29 +91,35 @@ static bool backward_quantum(const struct qr_model_state *s, struct qr_model_wor
     return true;
 }
 
-/* w->grad = the gradient, from w->d[0] = dL/dp (or dL/dz of the last layer where logits), n rows
- * of n_outputs. */
+/* What add_dense needs, from the last dz = dL/dp (or dL/dz where logits), n rows of n_outputs:
+ * each layer's dz, and the quantum parameters' w->grad. False when a derivative does not fit. */
 static bool backward(const struct qr_model_state *s, struct qr_model_workspace *w,
                      struct qr_pool *pool, size_t n, bool logits) {
     const struct qr_model *m = s->m;
-    double *d = w->d[0], *other = w->d[1];
-    memset(w->grad, 0, m->n_params * sizeof *w->grad);
-    if (m->affine) memcpy(w->scale, d, n * sizeof *d);
+    if (m->affine) memcpy(w->scale, w->dz[m->n_dense], n * sizeof *w->scale);
     for (size_t l = m->n_dense; l-- > 0;) {
         const struct qr_dense *layer = &m->dense[l];
         size_t units = layer->units;
+        double *dz = w->dz[l + 1];
         bool before = logits && l + 1 == m->n_dense;
         for (size_t i = 0; i < n && !before; i++)
             qr_activation_backward(layer->activation, units, w->z[l] + i * units,
-                                   w->p[l] + i * units, d + i * units);
-        if (!qr_dense_gradient(layer, w->in[l], d, n, w->acc, w->grad)) return false;
-        if (!s->transposed[l]) continue; /* the first layer that learns, or an affine head */
-        qr_dense_backward(layer, s->transposed[l], d, n, other);
-        double *swap = d;
-        d = other;
-        other = swap;
+                                   w->p[l] + i * units, dz + i * units);
+        if (!qr_dense_gradient_fits(layer, pool, input_of(w, l), w->magnitude[l], dz, n))
+            return false;
+        if (s->transposed[l]) /* not the first layer that learns, nor an affine head */
+            qr_dense_backward(layer, pool, s->transposed[l], dz, n, w->dz[l]);
     }
-    return !m->circuit || backward_quantum(s, w, pool, n, d);
+    if (!m->circuit) return true;
+    memset(w->grad, 0, m->n_filters * m->n_theta * sizeof *w->grad);
+    return backward_quantum(s, w, pool, n, w->dz[0]);
+}
+
+/* grad += the dense layers' gradients */
+static void add_dense(const struct qr_model_workspace *w, struct qr_pool *pool, size_t n,
+                      qr_fixed *grad) {
+    for (size_t l = 0; l < w->m->n_dense; l++)
+        qr_dense_gradient(&w->m->dense[l], pool, input_of(w, l), w->dz[l + 1], n, grad);
 }
 
 /* A micro-batch's sum obeys the bound of a single term, so that 2^22 of them cannot overflow. */
@@ -168,7 +172,7 @@ bool qr_model_micro_batch(const struct qr_model_state *s, struct qr_model_worksp
     const double *p = outputs_of(w), *z = m->n_dense ? w->z[m->n_dense - 1] : p;
     memset(w->sums, 0, qr_model_n_sums(m) * sizeof *w->sums);
     for (size_t i = 0; i < n; i++) {
-        double *d = ret_grad ? w->d[0] + i * k : NULL;
+        double *d = ret_grad ? w->dz[m->n_dense] + i * k : NULL;
         qr_fixed term;
         if (!qr_fixed_from_double(loss_of(m, z + i * k, p + i * k, y[i], d), &term)) return false;
         w->sums[0] += term;
@@ -177,7 +181,8 @@ bool qr_model_micro_batch(const struct qr_model_state *s, struct qr_model_worksp
     if (!sums_fit(w->sums, qr_model_n_sums(m))) return false;
     if (ret_grad) {
         if (!backward(s, w, pool, n, m->before_activation)) return false;
-        qr_fixed_add(ret_grad, w->grad, m->n_params);
+        qr_fixed_add(ret_grad, w->grad, m->n_filters * m->n_theta);
+        add_dense(w, pool, n, ret_grad);
     }
     qr_fixed_add(ret_sums, w->sums, qr_model_n_sums(m));
     return true;
@@ -200,8 +205,11 @@ bool qr_model_prediction_gradient(const struct qr_model_state *s, struct qr_mode
     const struct qr_model *m = s->m;
     QR_ASSERT(component < m->n_outputs);
     if (!forward(s, w, pool, &x, 1, true)) return false;
-    for (size_t j = 0; j < m->n_outputs; j++) w->d[0][j] = j == component;
+    for (size_t j = 0; j < m->n_outputs; j++) w->dz[m->n_dense][j] = j == component;
     if (!backward(s, w, pool, 1, false)) return false;
+    size_t quantum = m->n_filters * m->n_theta;
+    memset(w->grad + quantum, 0, (m->n_params - quantum) * sizeof *w->grad);
+    add_dense(w, pool, 1, w->grad);
     for (size_t i = 0; i < m->n_params; i++) ret_grad[i] = qr_fixed_to_double(w->grad[i]);
     return true;
 }

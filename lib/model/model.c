@@ -92,7 +92,8 @@ static enum qr_code set_layers(struct qr_model *m, const struct qr_model_options
         m->dense[i] = (struct qr_dense){.n_in = width,
                                         .units = units,
                                         .activation = opt->dense[i].activation,
-                                        .kernel = m->n_params};
+                                        .kernel = m->n_params,
+                                        .by = m->kernels};
         add_tensor(m, 2, width, units, false, "dense", i, "kernel");
         m->dense[i].bias = m->n_params;
         add_tensor(m, 1, units, 1, false, "dense", i, "bias");
@@ -157,6 +158,7 @@ enum qr_code qr_model_new(const struct qr_model_options *opt, struct qr_model **
     struct qr_model *m = qr_xcalloc(1, sizeof *m);
     m->micro_batch_size = opt->micro_batch_size;
     m->n_inputs = opt->n_inputs;
+    m->kernels = qr_dense_kernels_of(opt->sim.isa);
     enum qr_code code = set_quantum(m, opt, err);
     if (code == QR_OK) code = set_layers(m, opt, err);
     if (code == QR_OK) code = set_loss(m, opt, err);
@@ -225,6 +227,29 @@ void qr_model_init(const struct qr_model *m, uint64_t seed, double *ret_params) 
 
 bool qr_model_micro_batches_in_parallel(const struct qr_model *m) {
     return !m->plan || qr_sim_micro_batches_in_parallel(m->plan);
+}
+
+struct means {
+    const struct qr_model *m;
+    const qr_fixed *grad;
+    double by, *ret;
+};
+
+enum { MEANS = 1 << 14 }; /* of one task */
+static void means_task(void *ctx, size_t i, unsigned worker) {
+    const struct means *t = ctx;
+    size_t at = i * MEANS, left = t->m->n_params - at;
+    (void)worker;
+    t->m->kernels->means(t->ret + at, t->grad + at, left < MEANS ? left : MEANS, t->by);
+}
+
+void qr_model_mean_gradient(const struct qr_model *m, struct qr_pool *pool, const qr_fixed *grad,
+                            uint64_t n, double *ret) {
+    struct means t = {m, grad, (double)n, ret};
+    size_t tasks = (m->n_params + MEANS - 1) / MEANS;
+    if (pool && tasks > 1) qr_pool_for(pool, tasks, means_task, &t);
+    else
+        for (size_t i = 0; i < tasks; i++) means_task(&t, i, 0);
 }
 
 static bool is_ratio(const struct qr_model *m, size_t value) {

@@ -133,6 +133,10 @@ QR_MUST_CHECK bool qr_model_prediction_gradient(const struct qr_model_state *s,
                                                 struct qr_model_workspace *w, struct qr_pool *pool,
                                                 const double *x, size_t component,
                                                 double *ret_grad);
+/* The mean gradient: ret[n_params] = grad's sums / n, each one float64 division. pool: NULL, or
+ * whose idle threads help. */
+void qr_model_mean_gradient(const struct qr_model *m, struct qr_pool *pool, const qr_fixed *grad,
+                            uint64_t n, double *ret);
 /* Value i < n_values from sums over n samples ("loss" is i = 0, without the penalty): sum / n, or
  * over its own sum (0 where that is 0), one float64 division. The second: of sums in float64. */
 double qr_model_mean(const struct qr_model *m, size_t i, const qr_fixed *sums, uint64_t n);

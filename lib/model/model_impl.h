@@ -13,6 +13,7 @@ struct qr_model {
     size_t n_readouts_each, n_readouts;
     double readout_bound; /* no read-out's value is further from 0 */
     size_t n_inputs, n_outputs, n_params, micro_batch_size;
+    const struct qr_dense_kernels *kernels;
     size_t n_dense;
     struct qr_dense *dense;
     struct qr_dense_penalty *penalties; /* n_dense; NULL: none */
@@ -53,10 +54,10 @@ struct qr_model_workspace {
     /* micro-batch x columns, x read-outs of a filter, x read-outs */
     double *x, *filter_z, *readouts;
     double **z, **p; /* per dense layer: micro-batch x units */
-    double *d[2];    /* micro-batch x widest: derivatives on their way back */
-    double *direction, *scale, *acc;
-    const double ***in; /* per dense layer: rows of its input */
-    const double **rows;
+    /* dL/dz of the read-outs, then of each dense layer: as z; of the last one dL/dp at first */
+    double **dz;
+    double *magnitude; /* n_dense: of each dense layer's input */
+    double *direction, *scale;
     qr_fixed *grad; /* n_params */
     qr_fixed *sums; /* n_sums */
 };

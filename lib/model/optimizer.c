@@ -120,6 +120,10 @@ static void average(const struct qr_optimizer_options *o, uint64_t done, size_t 
     if (o->ema_overwrite && done % o->ema_overwrite == 0) memcpy(w, mean, n * sizeof *w);
 }
 
+bool qr_optimizer_clips(const struct qr_optimizer_options *o) {
+    return o->clipnorm > 0 || o->global_clipnorm > 0 || o->clipvalue > 0;
+}
+
 void qr_optimizer_apply(const struct qr_optimizer_options *o, uint64_t step, size_t n,
                         const size_t *tensor_sizes, size_t n_tensors, double *gradient,
                         double *weights, double *moments, double *products) {

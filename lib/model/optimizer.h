@@ -87,6 +87,9 @@ const double *qr_optimizer_result(const struct qr_optimizer_options *o, uint64_t
 /* step: updates done before */
 double qr_learning_rate_at(const struct qr_optimizer_options *o, uint64_t step);
 
+/* One of the clippings is on. */
+bool qr_optimizer_clips(const struct qr_optimizer_options *o);
+
 /* gradient is the mean and is overwritten by the clipped one. tensor_sizes[n_tensors] sum to n (for
  * clipnorm). No allocation. */
 void qr_optimizer_apply(const struct qr_optimizer_options *o, uint64_t step, size_t n,

@@ -7,16 +7,31 @@ static size_t moments(const struct qr_optimizer_options *o, const char *ret[3]) 
     return n;
 }
 
+typedef double two __attribute__((vector_size(16), aligned(8), may_alias));
+typedef int64_t two_words __attribute__((vector_size(16)));
+
+/* Without momentum, two weights at a time. */
+static void straight(double lr, size_t n, const double *restrict g, double *restrict w) {
+    size_t i = 0;
+    for (; i + 2 <= n; i += 2) {
+        two was = *(const two *)(w + i), by = -*(const two *)(g + i) * lr;
+        two_words moves = by != 0;
+        *(two *)(w + i) = (two)(((two_words)(was + by) & moves) | ((two_words)was & ~moves));
+    }
+    if (i < n) qr_weight_move(&w[i], -g[i] * lr);
+}
+
 static void update(const struct qr_optimizer_options *o, double lr, size_t n, const double *g,
                    double *w, double *velocity, double *products) {
     (void)products;
+    if (o->momentum == 0) {
+        straight(lr, n, g, w);
+        return;
+    }
     for (size_t i = 0; i < n; i++) {
         double step = -g[i] * lr;
-        if (o->momentum != 0) {
-            velocity[i] = step + velocity[i] * o->momentum;
-            step = o->nesterov ? step + velocity[i] * o->momentum : velocity[i];
-        }
-        qr_weight_move(&w[i], step);
+        velocity[i] = step + velocity[i] * o->momentum;
+        qr_weight_move(&w[i], o->nesterov ? step + velocity[i] * o->momentum : velocity[i]);
     }
 }
 

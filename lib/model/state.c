@@ -67,24 +67,24 @@ void qr_model_prepare(struct qr_model_state *s, const double *params, struct qr_
 
 /* Doubles of one workspace, and, unless w is NULL, who has which. Each part starts on 64 bytes. */
 static size_t share_out(const struct qr_model *m, struct qr_model_workspace *w) {
-    size_t at = 0, b = m->micro_batch_size, columns = m->circuit ? m->n_inputs : 0;
+    size_t at = 0, b = m->micro_batch_size;
     double *base = w ? w->numbers : NULL;
 #define PART(place, count)                                                                         \
     do {                                                                                           \
         if (w) (place) = base + at;                                                                \
         at += ((count) + 7) & ~(size_t)7;                                                          \
     } while (0)
-    PART(w->x, b * columns);
+    PART(w->x, b * m->n_inputs);
     PART(w->filter_z, b * m->n_readouts_each);
     PART(w->readouts, b * m->n_readouts);
     PART(w->direction, b * m->n_readouts_each);
     PART(w->scale, b);
-    PART(w->d[0], b * m->widest);
-    PART(w->d[1], b * m->widest);
-    PART(w->acc, m->widest);
+    PART(w->magnitude, m->n_dense + 1);
+    PART(w->dz[0], b * m->n_readouts);
     for (size_t l = 0; l < m->n_dense; l++) {
         PART(w->z[l], b * m->dense[l].units);
         PART(w->p[l], b * m->dense[l].units);
+        PART(w->dz[l + 1], b * m->dense[l].units);
     }
 #undef PART
     return at;
@@ -98,18 +98,13 @@ enum qr_code qr_model_workspace_new(const struct qr_model *m, struct qr_model_wo
     w->sim = qr_xcalloc(m->n_sims + 1, sizeof(struct qr_sim_workspace *));
     w->z = qr_xcalloc(m->n_dense + 1, sizeof(double *));
     w->p = qr_xcalloc(m->n_dense + 1, sizeof(double *));
-    w->in = qr_xcalloc(m->n_dense + 1, sizeof(const double **));
+    w->dz = qr_xcalloc(m->n_dense + 1, sizeof(double *));
     w->sums = qr_xcalloc(qr_model_n_sums(m), sizeof(qr_fixed));
     enum qr_code code =
         qr_large_new(share_out(m, NULL), sizeof(double), "the layers of a micro-batch", &p, err);
     if (code != QR_OK) goto fail;
     w->numbers = p;
     (void)share_out(m, w);
-    code = qr_large_new((m->n_dense + 1) * m->micro_batch_size, sizeof(const double *),
-                        "the rows of a micro-batch", &p, err);
-    if (code != QR_OK) goto fail;
-    w->rows = p;
-    for (size_t l = 0; l < m->n_dense; l++) w->in[l] = w->rows + l * m->micro_batch_size;
     code = qr_large_new(m->n_params, sizeof(qr_fixed), "a micro-batch's gradient", &p, err);
     if (code != QR_OK) goto fail;
     w->grad = p;
@@ -130,17 +125,15 @@ void qr_model_workspace_free(struct qr_model_workspace *w) {
     free(w->sim);
     free(w->z);
     free(w->p);
-    free(w->in);
+    free(w->dz);
     free(w->sums);
     free(w->numbers);
-    free(w->rows);
     free(w->grad);
     free(w);
 }
 
 size_t qr_model_bytes_per_thread(const struct qr_model *m) {
-    size_t bytes = share_out(m, NULL) * sizeof(double) + m->n_params * sizeof(qr_fixed) +
-                   (m->n_dense + 1) * m->micro_batch_size * sizeof(double *);
+    size_t bytes = share_out(m, NULL) * sizeof(double) + m->n_params * sizeof(qr_fixed);
     if (m->plan) bytes += m->n_sims * qr_sim_bytes_per_thread(m->plan, m->micro_batch_size);
     return bytes;
 }

@@ -73,14 +73,12 @@ void qr_state_save(const struct qr_state *s, const struct qr_job *job, const str
     struct qr_checkpoint c = {.step = s->step, .epoch = s->epoch, .reductions = s->reductions};
     struct tensor_walk w = {.job = job, .model = m, .each = put, .out = &c.tensors};
     struct qr_state view = *s; /* only read: put copies */
-    struct qr_buf scratch = {0};
     uint8_t digest[16];
     c.n_digested = walk_state(&w, &view);
     snprintf(c.job_hash, sizeof c.job_hash, "%s", job_hash);
     snprintf(c.contract, sizeof c.contract, "%s", s->contract);
-    qr_state_digest(s, &scratch, digest);
+    qr_state_digest(s, digest);
     qr_hex(digest, sizeof digest, c.digest);
-    qr_buf_free(&scratch);
     *ret = c;
 }
 

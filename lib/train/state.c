@@ -23,7 +23,8 @@ void qr_state_init(struct qr_state *s, const struct qr_job *job, const struct qr
                            .n_params = qr_model_n_params(m),
                            .n_moments = qr_optimizer_n_moments(o),
                            .n_products = qr_optimizer_n_products(o),
-                           .n_sums = qr_model_n_sums(m)};
+                           .n_sums = qr_model_n_sums(m),
+                           .keeps_best = job->train.early_stopping.on};
     size_t n = s->n_params;
     s->n_all = n + s->n_moments * n + s->n_products + s->n_sums + 1 + n + s->n_sums;
     s->all = qr_xaligned(s->n_all * sizeof *s->all);
@@ -43,28 +44,26 @@ void qr_state_copy(struct qr_state *to, const struct qr_state *from) {
     to->epoch = from->epoch;
     to->reductions = from->reductions;
     memcpy(to->stop, from->stop, sizeof to->stop);
-    memcpy(to->all, from->all, from->n_all * sizeof *to->all);
+    memcpy(to->all, from->all, (size_t)(from->best - from->all) * sizeof *to->all);
+    if (from->keeps_best) memcpy(to->best, from->best, from->n_params * sizeof *to->best);
+    memcpy(to->validation, from->validation, from->n_sums * sizeof *to->validation);
 }
 
-static void put_doubles(struct qr_buf *b, const double *v, size_t n) {
-    uint8_t *at = qr_buf_grow(b, 8 * n);
-    QR_ASSERT(at != NULL || n == 0);
-    for (size_t i = 0; i < n; i++) qr_set_u64le(at + 8 * i, qr_bits_of_double(v[i]));
-}
+static struct qr_bytes bytes_of(const double *v, size_t n) { return qr_bytes_of(v, n * sizeof *v); }
 
-void qr_state_digest(const struct qr_state *s, struct qr_buf *scratch, uint8_t ret[16]) {
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a digest is of little-endian numbers");
+
+void qr_state_digest(const struct qr_state *s, uint8_t ret[16]) {
     uint8_t counters[16];
-    qr_buf_clear(scratch);
-    qr_buf_puts(scratch, s->contract);
     qr_set_u64le(counters, s->step);
     qr_set_u64le(counters + 8, s->epoch);
-    qr_buf_put(scratch, counters, sizeof counters);
-    put_doubles(scratch, s->weights, s->n_params);
-    put_doubles(scratch, s->moments, s->n_moments * s->n_params);
-    put_doubles(scratch, s->products, s->n_products);
-    put_doubles(scratch, s->sums, s->n_sums + 1);
-    put_doubles(scratch, s->stop, QR_STOP_COUNTERS);
-    qr_xxh3(scratch->p, scratch->n, ret);
+    const struct qr_bytes parts[] = {
+        qr_bytes_of_string(s->contract),      qr_bytes_of(counters, sizeof counters),
+        bytes_of(s->weights, s->n_params),    bytes_of(s->moments, s->n_moments * s->n_params),
+        bytes_of(s->products, s->n_products), bytes_of(s->sums, s->n_sums + 1),
+        bytes_of(s->stop, QR_STOP_COUNTERS),
+    };
+    qr_xxh3_parts(parts, sizeof parts / sizeof parts[0], ret);
 }
 
 void qr_state_monitor(struct qr_state *s, const struct qr_early_stopping *e, double value) {

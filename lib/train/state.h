@@ -24,7 +24,8 @@ struct qr_state {
     double *sums;     /* n_sums + 1: of loss and metrics, and samples, of this epoch so far */
     /* early stopping: best value, epochs without a better one, its epoch, 1 = stopped */
     double stop[QR_STOP_COUNTERS];
-    double *best; /* n_params: the weights at the best epoch */
+    double *best; /* n_params: the weights at the best epoch; 0 without early stopping */
+    bool keeps_best;
     /* n_sums; the first of them: loss and metrics of the last evaluation, for the result, not in
      * the digest */
     double *validation;
@@ -37,8 +38,7 @@ void qr_state_point(struct qr_state *s); /* weights, moments ... into s->all */
 void qr_state_fini(struct qr_state *s);
 /* both of one job; no allocation */
 void qr_state_copy(struct qr_state *to, const struct qr_state *from);
-/* scratch: a buffer that grows once and is then reused. */
-void qr_state_digest(const struct qr_state *s, struct qr_buf *scratch, uint8_t ret[16]);
+void qr_state_digest(const struct qr_state *s, uint8_t ret[16]);
 
 /* Early stopping after an epoch's validation; value is the monitored metric. Counts epochs from 1
  * in s->epoch. */

@@ -24,6 +24,7 @@ struct lane {
     bool busy;
     const double **x, **y;  /* micro_batch_size pointers each */
     int64_t micro_batch_ns; /* the longest */
+    bool used;              /* vector is not all 0 */
 };
 
 struct qr_stepper {
@@ -56,7 +57,7 @@ size_t qr_stepper_micro_batches(const struct qr_stepper *s, const struct qr_step
 
 static enum qr_code lane_init(struct qr_stepper *s, struct lane *l, struct qr_err *err) {
     if (qr_model_workspace_new(s->opt.model, &l->workspace, err) != QR_OK) return err->code;
-    l->vector = qr_xaligned(n_values(s, QR_REDUCTION_TRAIN) * sizeof *l->vector);
+    l->vector = qr_xaligned((n_values(s, QR_REDUCTION_TRAIN) + QR_MAX_MEMBERS) * sizeof *l->vector);
     if (n_values(s, QR_REDUCTION_TRAIN) <= QR_HANDOVER_MAX_COUNT)
         l->fresh = qr_xaligned(n_values(s, QR_REDUCTION_TRAIN) * sizeof *l->fresh);
     l->x = qr_xcalloc(s->opt.micro_batch_size, sizeof *l->x);
@@ -165,6 +166,7 @@ static void run_micro_batch(struct qr_stepper *s, struct lane *l, size_t micro_b
     const struct qr_step_work *w = s->work;
     struct qr_range r = qr_micro_batch_at(w->range, s->opt.micro_batch_size, micro_batch);
     size_t n = r.end - r.begin;
+    l->used = true;
     qr_fixed *vector = begin_micro_batch(s, l, micro_batch), *sums = vector + QR_VECTOR_SUMS;
     int64_t began_ns = qr_now_ns(s->opt.clock);
     point(s, l, w, r.begin, n);
@@ -199,12 +201,15 @@ void qr_stepper_seat(struct qr_stepper *s, uint32_t rank, uint32_t n_members) {
     s->opt.n_members = n_members;
 }
 
+static void lane_clear(struct qr_stepper *s, struct lane *l) {
+    if (l->used) memset(l->vector, 0, n_values(s, QR_REDUCTION_TRAIN) * sizeof *l->vector);
+    l->used = false;
+    l->coverage = (struct qr_coverage){0};
+}
+
 void qr_stepper_clear(struct qr_stepper *s) {
     s->took_ns = 0;
-    for (size_t i = 0; i < s->n_lanes; i++) {
-        memset(s->lanes[i].vector, 0, n_values(s, QR_REDUCTION_TRAIN) * sizeof *s->lanes[i].vector);
-        s->lanes[i].coverage = (struct qr_coverage){0};
-    }
+    for (size_t i = 0; i < s->n_lanes; i++) lane_clear(s, &s->lanes[i]);
 }
 
 void qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w, size_t n_left,
@@ -253,20 +258,29 @@ bool qr_stepper_finished(struct qr_stepper *s, const qr_fixed **ret_vector, size
 void qr_stepper_sum(struct qr_stepper *s, enum qr_reduction_kind kind, const qr_fixed **ret_vector,
                     struct qr_coverage *ret_coverage) {
     size_t values = n_values(s, kind);
-    memset(s->vector, 0, qr_stepper_vector_length(s, kind) * sizeof *s->vector);
-    *ret_coverage = (struct qr_coverage){0};
-    for (size_t i = 0; i < s->n_lanes; i++) {
-        qr_fixed_add(s->vector, s->lanes[i].vector, values);
-        *ret_coverage = qr_coverage_sum(*ret_coverage, s->lanes[i].coverage);
+    struct lane *first = &s->lanes[0];
+    for (size_t i = 1; i < s->n_lanes; i++) {
+        struct lane *l = &s->lanes[i];
+        if (!l->used) continue;
+        qr_fixed_add(first->vector, l->vector, values);
+        first->coverage = qr_coverage_sum(first->coverage, l->coverage);
+        lane_clear(s, l);
     }
-    s->vector[values + s->opt.rank] = qr_fixed_from_count((uint64_t)s->took_ns);
-    *ret_vector = s->vector;
+    first->used = true;
+    *ret_coverage = first->coverage;
+    /* who has peers sends from a vector that stays as it is while the next step is computed */
+    qr_fixed *sum = s->opt.n_members == 1 ? first->vector : s->vector;
+    if (sum != first->vector) memcpy(sum, first->vector, values * sizeof *sum);
+    memset(sum + values, 0, s->opt.n_members * sizeof *sum);
+    sum[values + s->opt.rank] = qr_fixed_from_count((uint64_t)s->took_ns);
+    *ret_vector = sum;
 }
 
 void qr_stepper_add(struct qr_stepper *s, const qr_fixed *vector, size_t n,
                     struct qr_coverage coverage) {
     struct lane *l = &s->lanes[0];
     QR_ASSERT(n <= n_values(s, QR_REDUCTION_TRAIN));
+    l->used = true;
     qr_fixed_add(l->vector, vector, n);
     l->coverage = qr_coverage_sum(l->coverage, coverage);
 }

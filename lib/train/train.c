@@ -20,11 +20,12 @@ struct train_run {
     struct qr_state state, spare;
     struct qr_stepper *stepper;
     struct qr_order order;
-    uint64_t ordered;             /* the epoch that order is of, + 1 */
-    struct qr_buf scratch, bytes; /* for digests; for states that change hands */
-    uint8_t digest[16];           /* of the present state */
-    qr_fixed *sum;                /* of the last reduction */
-    double *clipped;              /* by the optimizer */
+    uint64_t ordered;    /* the epoch that order is of, + 1 */
+    struct qr_buf bytes; /* for states that change hands */
+    uint8_t digest[16];  /* of the present state */
+    qr_fixed *own_sum;
+    const qr_fixed *sum; /* of the last reduction: own_sum, or, alone, the stepper's */
+    double *clipped;     /* by the optimizer */
     /* as they came: of the update that led to the state, and to the spare */
     double *gradient, *next_gradient;
     size_t n_tensors, *tensor_sizes;
@@ -199,7 +200,9 @@ static enum qr_code reduce(struct train_run *r, const struct qr_step_work *w, st
         say_schedule(r, c.n);
     }
     int64_t began_ns = qr_now_ns(r->opt->clock);
-    code = qr_group_reduce(g, &c, r->sum, err);
+    bool alone = r->view.n_members == 1;
+    code = qr_group_reduce(g, &c, alone ? NULL : r->own_sum, err);
+    r->sum = alone ? c.vector : r->own_sum;
     qr_count_time(QR_REDUCE_TIME, qr_now_ns(r->opt->clock) - began_ns);
     if (code != QR_OK || close) return code;
     uint64_t bad = qr_fixed_to_count(r->sum[QR_VECTOR_BAD]);
@@ -225,12 +228,15 @@ static void update(struct train_run *r, uint64_t samples) {
     struct qr_state *s = &r->spare;
     if (batch_of(r) == 0) memset(s->sums, 0, (s->n_sums + 1) * sizeof *s->sums);
     const qr_fixed *grad = r->sum + QR_VECTOR_SUMS + s->n_sums;
-    for (size_t i = 0; i < s->n_params; i++)
-        r->next_gradient[i] = qr_fixed_to_double(grad[i]) / (double)samples;
-    qr_model_add_penalty_gradient(r->opt->model, s->weights, r->next_gradient);
-    memcpy(r->clipped, r->next_gradient, s->n_params * sizeof *r->clipped);
+    double *gradient = r->next_gradient;
+    qr_model_mean_gradient(r->opt->model, r->opt->pool, grad, samples, gradient);
+    qr_model_add_penalty_gradient(r->opt->model, s->weights, gradient);
+    if (qr_optimizer_clips(&r->job->train.optimizer)) {
+        memcpy(r->clipped, gradient, s->n_params * sizeof *gradient);
+        gradient = r->clipped;
+    }
     qr_optimizer_apply(&r->job->train.optimizer, s->step, s->n_params, r->tensor_sizes,
-                       r->n_tensors, r->clipped, s->weights, s->moments, s->products);
+                       r->n_tensors, gradient, s->weights, s->moments, s->products);
     for (size_t i = 0; i < s->n_sums; i++)
         s->sums[i] += qr_fixed_to_double(r->sum[QR_VECTOR_SUMS + i]);
     s->sums[0] += penalty(r) * (double)samples;
@@ -268,7 +274,7 @@ static void update_spare(struct train_run *r, const struct qr_step_work *w, uint
     if (eval) qr_state_monitor(s, &r->job->train.early_stopping, monitored(r));
     s->reductions++;
     int64_t applied_ns = qr_now_ns(r->opt->clock);
-    qr_state_digest(s, &r->scratch, digest);
+    qr_state_digest(s, digest);
     qr_count_time(QR_DIGEST_TIME, qr_now_ns(r->opt->clock) - applied_ns);
     qr_count_time(QR_UPDATE_TIME, qr_now_ns(r->opt->clock) - began_ns);
 }
@@ -342,7 +348,7 @@ static enum qr_code fetch(struct train_run *r, const struct qr_group_start *star
     if (code == QR_OK)
         code =
             qr_transfer_decode(qr_buf_view(&r->bytes), start->base_reductions, start->base_digest,
-                               &r->scratch, &r->spare, r->next_gradient, &r->fetched_lines, err);
+                               &r->spare, r->next_gradient, &r->fetched_lines, err);
     if (code == QR_OK)
         code = qr_group_apply(r->opt->group, start->base_reductions, start->base_digest, err);
     if (code != QR_OK) return code;
@@ -370,7 +376,7 @@ static void begin_state(const struct train_run *r, struct qr_state *s) {
 static enum qr_code go_from_spare(struct train_run *r, const char *goes, const char *where,
                                   struct qr_err *err) {
     uint8_t digest[16];
-    qr_state_digest(&r->spare, &r->scratch, digest);
+    qr_state_digest(&r->spare, digest);
     enum qr_code code = qr_group_reloaded(r->opt->group, r->spare.reductions, digest, err);
     if (code != QR_ABORTED) return code;
     swap(r, digest);
@@ -505,7 +511,8 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
     qr_order_init(&r->order, opt->data->n_train);
     qr_state_init(&r->spare, r->job, m);
     qr_stepper_seat(r->stepper, 0, QR_MAX_MEMBERS);
-    r->sum = qr_xaligned(qr_stepper_vector_length(r->stepper, QR_REDUCTION_TRAIN) * sizeof *r->sum);
+    r->own_sum =
+        qr_xaligned(qr_stepper_vector_length(r->stepper, QR_REDUCTION_TRAIN) * sizeof *r->own_sum);
     r->clipped = qr_xaligned(r->state.n_params * sizeof *r->clipped);
     r->gradient = qr_xaligned(r->state.n_params * sizeof *r->gradient);
     r->next_gradient = qr_xaligned(r->state.n_params * sizeof *r->next_gradient);
@@ -517,7 +524,7 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
     show_values(r);
     plan(r, opt->epochs ? opt->epochs : opt->job->train.epochs);
     qr_group_plan(opt->group, r->epochs, r->n_batches + r->has_val);
-    qr_state_digest(&r->state, &r->scratch, r->digest);
+    qr_state_digest(&r->state, r->digest);
     size_t batch = qr_micro_batch_count(
         qr_batch_at(opt->data->n_train, r->job->train.batch_size, 0), r->job->micro_batch_size);
     size_t validation = qr_micro_batch_count(
@@ -541,9 +548,8 @@ static void run_free(struct train_run *r) {
     qr_state_fini(&r->state);
     qr_state_fini(&r->spare);
     qr_order_fini(&r->order);
-    qr_buf_free(&r->scratch);
     qr_buf_free(&r->bytes);
-    free(r->sum);
+    free(r->own_sum);
     free(r->clipped);
     free(r->gradient);
     free(r->next_gradient);

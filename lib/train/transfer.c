@@ -86,9 +86,9 @@ static const uint8_t *get_lines(const uint8_t *at, struct qr_lines *ret) {
 }
 
 enum qr_code qr_transfer_decode(struct qr_bytes bytes, uint64_t reductions,
-                                const uint8_t digest[16], struct qr_buf *scratch,
-                                struct qr_state *ret_state, double *ret_gradient,
-                                struct qr_lines *ret_lines, struct qr_err *err) {
+                                const uint8_t digest[16], struct qr_state *ret_state,
+                                double *ret_gradient, struct qr_lines *ret_lines,
+                                struct qr_err *err) {
     size_t n = length_of(ret_state);
     uint8_t sum[QR_XXH3_BYTES], found[16];
     if (bytes.n != n)
@@ -107,7 +107,7 @@ enum qr_code qr_transfer_decode(struct qr_bytes bytes, uint64_t reductions,
     at = get_u64(at, &s.reductions);
     at = get_reals(at, s.all, s.n_all);
     at = get_reals(at, s.stop, QR_STOP_COUNTERS);
-    qr_state_digest(&s, scratch, found);
+    qr_state_digest(&s, found);
     enum qr_code code = QR_OK;
     if (s.reductions != reductions || memcmp(found, digest, sizeof found) != 0)
         code = qr_fail(err, QR_UNAVAILABLE,

@@ -37,8 +37,8 @@ void qr_transfer_encode(const struct qr_state *s, const double *gradient, const 
 /* ret_state was made for this job; it, ret_gradient and ret_lines are untouched on failure.
  * UNAVAILABLE: damaged, or not what the digest names. */
 QR_MUST_CHECK enum qr_code qr_transfer_decode(struct qr_bytes bytes, uint64_t reductions,
-                                              const uint8_t digest[16], struct qr_buf *scratch,
-                                              struct qr_state *ret_state, double *ret_gradient,
-                                              struct qr_lines *ret_lines, struct qr_err *err);
+                                              const uint8_t digest[16], struct qr_state *ret_state,
+                                              double *ret_gradient, struct qr_lines *ret_lines,
+                                              struct qr_err *err);
 
 #endif

@@ -349,12 +349,10 @@ static uint64_t epochs_of(const struct worker *w) {
 static const int64_t look_again_ns = 2 * QR_SECOND;
 
 static void say_trained(const struct worker *w, const struct qr_state *s, const char *url) {
-    struct qr_buf scratch = {0};
     uint8_t digest[16];
     char hex[33];
-    qr_state_digest(s, &scratch, digest);
+    qr_state_digest(s, digest);
     qr_hex(digest, sizeof digest, hex);
-    qr_buf_free(&scratch);
     qr_info(&w->log, "worker",
             "already trained: %llu steps, %llu epochs (%s), state_digest %s; --fresh trains again",
             (unsigned long long)s->step, (unsigned long long)s->epoch, url, hex);

@@ -79,12 +79,11 @@ static enum qr_code on_reported(void *ctx, bool leader, const struct qr_step_lin
 }
 static enum qr_code on_committed(void *ctx, bool leader, const struct qr_state *state,
                                  struct qr_err *err) {
-    static struct qr_buf scratch;
     struct node *x = ctx;
     uint8_t digest[16];
     char hex[33];
     if (dead(x, err) != QR_OK) return QR_CANCELLED;
-    qr_state_digest(state, &scratch, digest);
+    qr_state_digest(state, digest);
     qr_hex(digest, sizeof digest, hex);
     bool known = state->reductions < truth.n_reductions;
     if (!known || strcmp(hex, truth.digest_at[state->reductions]) != 0)
@@ -226,9 +225,7 @@ static enum qr_code begin_from(struct node *x) {
     }
     uint8_t digest[16];
     char hex[33];
-    struct qr_buf scratch = {0};
-    qr_state_digest(state, &scratch, digest);
-    qr_buf_free(&scratch);
+    qr_state_digest(state, digest);
     qr_hex(digest, sizeof digest, hex);
     bool good = state->reductions < truth.n_reductions &&
                 strcmp(hex, truth.digest_at[state->reductions]) == 0;

@@ -22,7 +22,6 @@ static enum qr_code keep_line(void *ctx, bool leader, const struct qr_step_line 
 }
 static enum qr_code keep_state(void *ctx, bool leader, const struct qr_state *state,
                                struct qr_err *err) {
-    struct qr_buf scratch = {0};
     uint8_t digest[16];
     (void)ctx, (void)leader, (void)err;
     CHECK(state->reductions == truth.n_reductions);
@@ -33,10 +32,9 @@ static enum qr_code keep_state(void *ctx, bool leader, const struct qr_state *st
     struct qr_state *s = &truth.state[truth.n_reductions];
     qr_state_init(s, truth.job, truth.load.model);
     qr_state_copy(s, state);
-    qr_state_digest(state, &scratch, digest);
+    qr_state_digest(state, digest);
     qr_hex(digest, sizeof digest, truth.digest_at[truth.n_reductions]);
     truth.log_end[truth.n_reductions++] = truth.log.n;
-    qr_buf_free(&scratch);
     return QR_OK;
 }
 /* epochs 0: the job's. */

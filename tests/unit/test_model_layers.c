@@ -234,6 +234,97 @@ static void test_bad_numbers(void) {
     }
 }
 
+/* A layer of more rows and columns than one task of a product takes: every kernel table, alone and
+ * with a pool, gives the integers of the sums written out. `size`: of the inputs. For large ones a
+ * gradient's bound by magnitudes does not hold, so that each sum is looked at. */
+enum { WIDE_IN = 260, WIDE = 270, WIDE_BLOCK = 8, WIDE_PARAMS = (WIDE_IN + 1) * WIDE };
+struct wide {
+    double params[WIDE_PARAMS], x[WIDE_BLOCK][WIDE_IN], y[WIDE_BLOCK][WIDE];
+    const double *xs[WIDE_BLOCK], *ys[WIDE_BLOCK];
+    qr_fixed grad[WIDE_PARAMS], want[WIDE_PARAMS];
+};
+
+static void fill_wide(struct wide *t, double size) {
+    for (size_t i = 0; i < WIDE_PARAMS; i++)
+        t->params[i] = qr_random_uniform(5, QR_RANDOM_DATA, 0, i) - 0.5;
+    for (size_t s = 0; s < WIDE_BLOCK; s++) {
+        for (size_t i = 0; i < WIDE_IN; i++)
+            t->x[s][i] = size * (qr_random_uniform(5, QR_RANDOM_DATA, 1, s * WIDE_IN + i) - 0.5);
+        for (size_t j = 0; j < WIDE; j++) t->y[s][j] = (double)(j % 2);
+        t->xs[s] = t->x[s];
+        t->ys[s] = t->y[s];
+    }
+    memset(t->want, 0, sizeof t->want);
+    double sign[WIDE_BLOCK]; /* of mae's derivative */
+    for (size_t j = 0; j < WIDE; j++) {
+        for (size_t s = 0; s < WIDE_BLOCK; s++) {
+            double z = 0;
+            for (size_t i = 0; i < WIDE_IN; i++) z += t->x[s][i] * t->params[i * WIDE + j];
+            z += t->params[WIDE_IN * WIDE + j];
+            sign[s] = (z > t->y[s][j] ? 1.0 : -1.0) / WIDE;
+        }
+        for (size_t i = 0; i <= WIDE_IN; i++) {
+            double sum = 0;
+            for (size_t s = 0; s < WIDE_BLOCK; s++) sum += (i < WIDE_IN ? t->x[s][i] : 1) * sign[s];
+            CHECK(qr_fixed_from_double(sum, &t->want[i * WIDE + j]));
+        }
+    }
+}
+
+static void test_wide(void) {
+    static struct wide t;
+    static const struct qr_dense_options dense = {WIDE, QR_LINEAR};
+    static const double sizes[] = {1, 0x1p32};
+    struct qr_pool *pool = qr_pool_new(2);
+    for (int run = 0; run < 4 * QR_ISAS; run++) {
+        enum qr_isa isa = (enum qr_isa)(run / 4);
+        if (!qr_isa_available(isa)) continue;
+        struct qr_model_options opt = {.n_inputs = WIDE_IN,
+                                       .dense = &dense,
+                                       .n_dense = 1,
+                                       .loss = QR_MAE,
+                                       .sim = {.isa = isa},
+                                       .micro_batch_size = WIDE_BLOCK};
+        struct qr_model *m = NULL;
+        struct qr_model_workspace *w = NULL;
+        struct qr_err err;
+        CHECK(qr_model_new(&opt, &m, &err) == QR_OK &&
+              qr_model_workspace_new(m, &w, &err) == QR_OK);
+        struct qr_model_state *s = qr_model_state_new(m);
+        qr_fixed sum = 0;
+        fill_wide(&t, sizes[run % 2]);
+        memset(t.grad, 0, sizeof t.grad);
+        qr_model_prepare(s, t.params);
+        CHECK(qr_model_micro_batch(s, w, run & 2 ? pool : NULL, t.xs, t.ys, WIDE_BLOCK, &sum,
+                                   t.grad) &&
+                  memcmp(t.grad, t.want, sizeof t.grad) == 0,
+              "%s, inputs of size %g%s", qr_isa_name(isa), sizes[run % 2],
+              run & 2 ? ", two threads" : "");
+        qr_model_workspace_free(w);
+        qr_model_state_free(s);
+        qr_model_free(m);
+    }
+    qr_pool_free(pool);
+}
+
+/* Sums of derivatives that reach 2^40 where no term does: the upper layer's fit, the lower one's do
+ * not, and nothing is added. */
+static void test_gradient_too_large(void) {
+    static const struct qr_dense_options dense[2] = {{1, QR_LINEAR}, {1, QR_LINEAR}};
+    struct setup u = make(dense, 2, QR_MAE);
+    samples(false);
+    memset(u.params, 0, sizeof u.params);
+    u.params[INPUTS + 1] = 1; /* the upper kernel */
+    for (unsigned i = 0; i < BLOCK; i++) x_of[i][2] = 0x1p39, y_of[i][0] = 1;
+    qr_fixed sums[3] = {5, 6, 7}, grad[MOST] = {8};
+    qr_model_prepare(u.s, u.params);
+    CHECK(!qr_model_micro_batch(u.s, u.w, NULL, x, y, BLOCK, sums, grad));
+    for (size_t i = 0; i < MOST; i++) CHECK(grad[i] == (i ? 0 : 8));
+    CHECK(sums[0] == 5 && sums[1] == 6 && sums[2] == 7);
+    CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, y, 1, sums, grad), "one alone fits");
+    drop(&u);
+}
+
 static void test_tensors(void) {
     static const struct qr_dense_options dense[3] = {{4, QR_TANH}, {3, QR_RELU}, {2, QR_LINEAR}};
     struct setup u = make(dense, 3, QR_MSE);
@@ -304,6 +395,8 @@ int main(void) {
     test_integers();
     test_block_is_pure();
     test_bad_numbers();
+    test_wide();
+    test_gradient_too_large();
     test_tensors();
     test_refused();
     return t_end();

@@ -16,6 +16,7 @@ static struct qr_model *model;
 static void fill(struct qr_state *s, double x) {
     qr_state_init(s, job, model);
     for (size_t i = 0; i < s->n_all; i++) s->all[i] = x + (double)i;
+    s->keeps_best = true;
     s->stop[QR_STOP_WAIT] = x;
     s->step = 5;
     s->epoch = 1;
@@ -38,7 +39,7 @@ static struct qr_lines some_lines(void) {
 static void test_transfer(void) {
     struct qr_state s, got;
     struct qr_lines lines = some_lines(), got_lines = {0};
-    struct qr_buf bytes = {0}, scratch = {0};
+    struct qr_buf bytes = {0};
     struct qr_err err;
     uint8_t digest[16];
     fill(&s, 0.25);
@@ -47,29 +48,29 @@ static void test_transfer(void) {
     double *gradient = qr_xcalloc(n, sizeof *gradient),
            *got_gradient = qr_xcalloc(n, sizeof *gradient);
     for (size_t i = 0; i < n; i++) gradient[i] = 1.0 / (double)(i + 1);
-    qr_state_digest(&s, &scratch, digest);
+    qr_state_digest(&s, digest);
     qr_transfer_encode(&s, gradient, &lines, &bytes);
     /* one bit anywhere, a byte less, another digest, another number of reductions: refused, and
      * nothing has changed */
     for (size_t at = 0; at < bytes.n; at += at < 64 ? 1 : 37) {
         bytes.p[at] ^= 4;
-        CHECK(qr_transfer_decode(qr_buf_view(&bytes), 6, digest, &scratch, &got, got_gradient,
-                                 &got_lines, &err) == QR_UNAVAILABLE,
+        CHECK(qr_transfer_decode(qr_buf_view(&bytes), 6, digest, &got, got_gradient, &got_lines,
+                                 &err) == QR_UNAVAILABLE,
               "byte %zu", at);
         bytes.p[at] ^= 4;
     }
-    CHECK(qr_transfer_decode(qr_bytes_of(bytes.p, bytes.n - 1), 6, digest, &scratch, &got,
-                             got_gradient, &got_lines, &err) == QR_UNAVAILABLE);
-    CHECK(qr_transfer_decode(qr_buf_view(&bytes), 7, digest, &scratch, &got, got_gradient,
+    CHECK(qr_transfer_decode(qr_bytes_of(bytes.p, bytes.n - 1), 6, digest, &got, got_gradient,
                              &got_lines, &err) == QR_UNAVAILABLE);
+    CHECK(qr_transfer_decode(qr_buf_view(&bytes), 7, digest, &got, got_gradient, &got_lines,
+                             &err) == QR_UNAVAILABLE);
     digest[3] ^= 1;
-    CHECK(qr_transfer_decode(qr_buf_view(&bytes), 6, digest, &scratch, &got, got_gradient,
-                             &got_lines, &err) == QR_UNAVAILABLE &&
+    CHECK(qr_transfer_decode(qr_buf_view(&bytes), 6, digest, &got, got_gradient, &got_lines,
+                             &err) == QR_UNAVAILABLE &&
           strstr(err.msg, "not the one"));
     digest[3] ^= 1;
     CHECK(got.weights[0] == -3 && got_gradient[0] == 0 && got_lines.n == 0);
-    CHECK(qr_transfer_decode(qr_buf_view(&bytes), 6, digest, &scratch, &got, got_gradient,
-                             &got_lines, &err) == QR_OK,
+    CHECK(qr_transfer_decode(qr_buf_view(&bytes), 6, digest, &got, got_gradient, &got_lines,
+                             &err) == QR_OK,
           "%s", err.msg);
     CHECK(memcmp(got.all, s.all, s.n_all * sizeof *s.all) == 0 &&
           memcmp(got.stop, s.stop, sizeof s.stop) == 0 && got.step == 5 && got.epoch == 1 &&
@@ -84,7 +85,6 @@ static void test_transfer(void) {
     free(gradient);
     free(got_gradient);
     qr_buf_free(&bytes);
-    qr_buf_free(&scratch);
     qr_state_fini(&s);
     qr_state_fini(&got);
 }

@@ -2,8 +2,8 @@
 """qring beside other programs. Everybody does one repetition in turn, in processes that live on, so that what disturbs the machine meets all
 alike; a ratio is that of two neighbours in one round. Whether all computed the same is checked first.
 Usage: measure.py, from the repository's root, after `run` has made the environments under build/peers; writes build/bench/peers.jsonl.
-LONG=1: 22 and 23 qubits too. RUNS=n: so many repetitions at most. ONLY=gradient or tutorial: the rest is left out. CASES=WORD: only cases
-whose name and qubits, as in qaoa-2-20, begin so."""
+LONG=1: 22 and 23 qubits too. RUNS=n: so many repetitions at most. ONLY=gradient, mlp or tutorial: the rest is left out. CASES=WORD: only
+cases whose name and qubits, as in qaoa-2-20, or batch, as in mlp-sgd-128, begin so."""
 import json
 import os
 import signal
@@ -14,6 +14,7 @@ import sys
 sys.path.insert(0, "tests/bench")
 import cases
 import lines
+import mlp
 import report
 import tutorial
 from talk import Failed, Peer
@@ -36,6 +37,8 @@ PROGRAMS = {
     "jax": ("jax", ["jax"], ["jax_gradient.py"]),
     "tensorcircuit": ("jax", ["tensorcircuit-ng"], ["tensorcircuit_gradient.py", "state"]),
     "contraction": ("jax", [], ["tensorcircuit_gradient.py", "contraction"]),
+    "numpy": ("jax", ["numpy"], ["numpy_mlp.py"]),
+    "keras": ("tfq", ["tf_keras"], ["keras_mlp.py"]),
 }
 
 # How far a derivative may be from qring's: this part of the largest component. TFQ's read-outs have derivatives up to 7e-5 off (finite
@@ -195,6 +198,9 @@ def main():
             sides.stop()  # a compiled program of 20 qubits may hold gigabytes
     finally:
         sides.stop()
+    if only in (None, "mlp"):
+        programs = {who: sides.command(who, 1, "") for who in ("numpy", "keras") if who not in absent}
+        mlp.compare(out, programs, WORK, PYTHON_ENV, min(5, limit), sides.cores, begin)
     if only in (None, "tutorial") and "tfq" not in absent:
         tutorial.compare(out, python_of("tfq"), WORK, PYTHON_ENV, min(3, limit))
     return 0 if out.end() else 1

@@ -1,0 +1,69 @@
+/* model/kernels/kernel_fixed_template_impl.h — Q64.64 integers by vectors of W; a table's file
+ * includes it after kernel_matmul_template_impl.h, with
+ *
+ *   EVENS, ODDS  lanes of two vectors a and b: a's even (odd) ones and b's by turns. From what both
+ *                made of a and b they make a and b again
+ *   ORDER        where in a row of numbers those are whose lower words EVENS gives
+ *   BACK         from that order to the row's
+ *
+ * The steps are exact/integer.c's. No include guard: that is the point.
+ */
+
+typedef int64_t signed_vector __attribute__((vector_size(8 * W)));
+typedef uint64_t word __attribute__((vector_size(8 * W)));
+typedef uint64_t word_at __attribute__((vector_size(8 * W), aligned(8), may_alias));
+
+/* W numbers from x on, of which acc has lower and upper words by turns */
+INLINE void add_vector(uint64_t *acc, const double *x) {
+    const vector none = (vector){0} + 0x1.8p52;
+    vector given = *(const vector_at *)x;
+    vector y = __builtin_shufflevector(given, given, ORDER) * 0x1p8;
+    vector a = y + none, r = (y - (a - none)) * 0x1p28, b = r + none;
+    vector c = (r - (b - none)) * 0x1p28 + none;
+    signed_vector high = (signed_vector)a - (signed_vector)none,
+                  low = (((signed_vector)b - (signed_vector)none) << 28) +
+                        ((signed_vector)c - (signed_vector)none);
+    word first = *(const word_at *)acc, second = *(const word_at *)(acc + W);
+    word above = (word)high << 56, term = above + (word)low;
+    word was = __builtin_shufflevector(first, second, EVENS), sum = was + term;
+    word upper = __builtin_shufflevector(first, second, ODDS) + (word)(high >> 8) +
+                 (word)(low >> 63) - (word)(term < above) - (word)(sum < was);
+    *(word_at *)acc = __builtin_shufflevector(sum, upper, EVENS);
+    *(word_at *)(acc + W) = __builtin_shufflevector(sum, upper, ODDS);
+}
+
+static void add_doubles(qr_fixed *restrict acc, const double *restrict x, size_t n) {
+    size_t i = 0;
+    for (; i + W <= n; i += W) add_vector((uint64_t *)(acc + i), x + i);
+    if (i < n) NARROWER.add_doubles(acc + i, x + i, n - i);
+}
+
+/* What has no upper half below 2^20 sets a bit of `large`, and is not a number then. An integer
+ * below 2^51 that is added to the bits of 1.5 * 2^52, or one below 2^32 that is or-ed into those of
+ * 2^52, is that much above it. */
+INLINE void means_vector(double *ret, const uint64_t *sum, double by, word *large) {
+    const vector none = (vector){0} + 0x1.8p52, empty = (vector){0} + 0x1p52;
+    const word limit = (word){0} + (1 << 20), mask = (word){0} + 0xffffffff;
+    word first = *(const word_at *)sum, second = *(const word_at *)(sum + W);
+    word low = __builtin_shufflevector(first, second, EVENS),
+         high = __builtin_shufflevector(first, second, ODDS);
+    *large |= (high + limit) >> 21;
+    vector x = (vector)(high + (word)none) - none, y = (vector)(low >> 32 | (word)empty) - empty,
+           z = (vector)((low & mask) | (word)empty) - empty;
+    vector v = ((x + y * 0x1p-32) + z * 0x1p-64) / by;
+    *(vector_at *)ret = __builtin_shufflevector(v, v, BACK);
+}
+
+static void means(double *restrict ret, const qr_fixed *restrict sum, size_t n, double by) {
+    enum { SOME = 8 * W };
+    size_t i = 0;
+    for (; i + SOME <= n; i += SOME) {
+        word large = {0};
+        uint64_t any = 0;
+        for (size_t k = i; k < i + SOME; k += W)
+            means_vector(ret + k, (const uint64_t *)(sum + k), by, &large);
+        for (int k = 0; k < W; k++) any |= large[k];
+        if (any) NARROWER.means(ret + i, sum + i, SOME, by);
+    }
+    if (i < n) NARROWER.means(ret + i, sum + i, n - i, by);
+}

@@ -1,0 +1,93 @@
+/* The kernels of dense layers: every table against the plain sums, bit by bit, at all sizes that
+ * leave a rest. */
+#include "base/mem.h"
+#include "model/kernels/kernel.h"
+#include "tests/t.h"
+
+#include <math.h>
+#include <string.h>
+
+static uint64_t state = 12345;
+static uint64_t bits(void) {
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return state >> 11;
+}
+static double uniform(void) { return (double)bits() * 0x1p-52 - 1; }
+/* Of any size below 2^40; some zeros of both signs */
+static double wild(void) {
+    double x = ldexp(uniform(), (int)(bits() % 140) - 100);
+    return bits() % 16 == 0 ? copysign(0, x) : x;
+}
+
+enum { MOST_K = 131, MOST_J = 70, MOST_I = 9, GAP = 3 };
+static const size_t terms[] = {0, 1, 2, 7, 63, 64, 65, MOST_K};
+static const size_t columns[] = {1, 2, 3, 4, 5, 7, 8, 9, 10, 15, 16, 17, 31, 32, 33, 64, MOST_J};
+
+static void check_matmul(const struct qr_dense_kernels *k, const char *name, size_t n_i, size_t n_k,
+                         size_t n_j, bool turned) {
+    static double a[MOST_I * MOST_K], b[MOST_K * (MOST_J + GAP)], c[MOST_I * (MOST_J + GAP)];
+    size_t row = n_j + GAP;
+    struct qr_matrix at = {a, turned ? 1 : n_k, turned ? n_i : 1};
+    for (size_t i = 0; i < n_i * n_k; i++) a[i] = wild();
+    for (size_t i = 0; i < n_k * row; i++) b[i] = wild();
+    for (size_t i = 0; i < n_i * row; i++) c[i] = 5;
+    k->matmul(c, row, at, b, row, n_i, n_k, n_j);
+    size_t bad = 0;
+    for (size_t i = 0; i < n_i; i++)
+        for (size_t j = 0; j < row; j++) {
+            double sum = 0;
+            for (size_t t = 0; t < n_k; t++) sum += a[i * at.row + t * at.column] * b[t * row + j];
+            if (j >= n_j) sum = 5; /* what is beside it stays */
+            bad += memcmp(&sum, &c[i * row + j], sizeof sum) != 0;
+        }
+    CHECK(bad == 0, "%s: %zu x %zu x %zu%s: %zu numbers", name, n_i, n_k, n_j,
+          turned ? ", turned" : "", bad);
+}
+
+static void check_sums(const struct qr_dense_kernels *k, const char *name, size_t n) {
+    static const double edges[] = {0.0,      -0.0,       0x1p-64,        -0x1p-64,  0x1p-65,
+                                   -0x1p-65, 0x1.8p-64,  -0x1.8p-64,     0x1p-1000, 0x1p-36,
+                                   -0x1p-36, -0x1p-1074, 0x1.fffffffp39, -0x1.8p39};
+    enum { MOST = 200 };
+    static qr_fixed acc[MOST], want[MOST];
+    static double x[MOST], mean[MOST];
+    for (size_t i = 0; i < n; i++) {
+        x[i] = bits() % 3 ? wild() : edges[bits() % COUNT(edges)];
+        /* lower words that carry, and upper ones of all lengths */
+        uint64_t low = bits() % 4 ? bits() << 11 : UINT64_MAX - bits() % 2;
+        int64_t high = (int64_t)(bits() << 11) >> (n % 2 ? 44 + bits() % 20 : bits() % 64);
+        acc[i] = (qr_fixed)((unsigned __int128)(uint64_t)high << 64 | low);
+        qr_fixed term;
+        CHECK(qr_fixed_from_double(x[i], &term));
+        want[i] = (qr_fixed)((unsigned __int128)acc[i] + (unsigned __int128)term);
+    }
+    size_t bad = 0;
+    k->means(mean, acc, n, 7);
+    for (size_t i = 0; i < n; i++) {
+        double one = qr_fixed_to_double(acc[i]) / 7;
+        bad += memcmp(&one, &mean[i], sizeof one) != 0;
+    }
+    CHECK(bad == 0, "%s: means of %zu: %zu numbers", name, n, bad);
+    acc[n] = 5;
+    k->add_doubles(acc, x, n);
+    for (size_t i = bad = 0; i < n; i++) bad += acc[i] != want[i];
+    CHECK(bad == 0 && acc[n] == 5, "%s: sums of %zu: %zu numbers", name, n, bad);
+}
+
+int main(void) {
+    for (int isa = 0; isa < QR_ISAS; isa++) {
+        const char *name = qr_isa_name((enum qr_isa)isa);
+        if (!qr_isa_available((enum qr_isa)isa)) {
+            SKIP("%s: not on this machine", name);
+            continue;
+        }
+        const struct qr_dense_kernels *k = qr_dense_kernels_of((enum qr_isa)isa);
+        for (size_t t = 0; t < COUNT(terms); t++)
+            for (size_t j = 0; j < COUNT(columns); j++)
+                for (size_t i = 1; i <= MOST_I; i += i < 5 ? 1 : 4)
+                    for (int turned = 0; turned < 2; turned++)
+                        check_matmul(k, name, i, terms[t], columns[j], turned);
+        for (size_t n = 0; n < 150; n++) check_sums(k, name, n);
+    }
+    return t_end();
+}
