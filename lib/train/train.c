@@ -534,8 +534,8 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
                           batch > validation ? batch : validation, err);
 }
 
-/* What a stream goes on reading stays until the process ends; it is held here, so that whoever looks
- * for leaks finds it. */
+/* What a stream goes on reading stays until the process ends; it is held here, so that whoever
+ * looks for leaks finds it. */
 static struct train_run *volatile still_read;
 
 static void run_free(struct train_run *r) {

@@ -294,7 +294,7 @@ static void test_wide(void) {
         qr_fixed sum = 0;
         fill_wide(&t, sizes[run % 2]);
         memset(t.grad, 0, sizeof t.grad);
-        qr_model_prepare(s, t.params);
+        qr_model_prepare(s, t.params, NULL);
         CHECK(qr_model_micro_batch(s, w, run & 2 ? pool : NULL, t.xs, t.ys, WIDE_BLOCK, &sum,
                                    t.grad) &&
                   memcmp(t.grad, t.want, sizeof t.grad) == 0,
@@ -317,7 +317,7 @@ static void test_gradient_too_large(void) {
     u.params[INPUTS + 1] = 1; /* the upper kernel */
     for (unsigned i = 0; i < BLOCK; i++) x_of[i][2] = 0x1p39, y_of[i][0] = 1;
     qr_fixed sums[3] = {5, 6, 7}, grad[MOST] = {8};
-    qr_model_prepare(u.s, u.params);
+    qr_model_prepare(u.s, u.params, NULL);
     CHECK(!qr_model_micro_batch(u.s, u.w, NULL, x, y, BLOCK, sums, grad));
     for (size_t i = 0; i < MOST; i++) CHECK(grad[i] == (i ? 0 : 8));
     CHECK(sums[0] == 5 && sums[1] == 6 && sums[2] == 7);

@@ -16,7 +16,7 @@ static size_t size_at(size_t first, size_t n, size_t slice) {
     return n - first < slice ? n - first : slice;
 }
 
-struct product {
+struct slices {
     const struct qr_kernels *kernels;
     double *c;
     const double *a, *b;
@@ -24,8 +24,8 @@ struct product {
     bool columns; /* a slice is some of the columns, else of the rows */
 };
 
-static void product_slice(void *ctx, size_t i, unsigned worker) {
-    const struct product *p = ctx;
+static void matrix_slice(void *ctx, size_t i, unsigned worker) {
+    const struct slices *p = ctx;
     size_t at = i * p->slice;
     (void)worker;
     if (p->columns)
@@ -39,10 +39,10 @@ static void product_slice(void *ctx, size_t i, unsigned worker) {
 void cones_matmul(const struct qr_kernels *kernels, struct qr_pool *pool, double *c,
                   const double *a, size_t a_i, size_t a_k, const double *b, size_t n_i, size_t n_k,
                   size_t n_j) {
-    struct product p = {kernels, c, a, b, a_i, a_k, n_i, n_k, n_j, .columns = n_j > n_i};
+    struct slices p = {kernels, c, a, b, a_i, a_k, n_i, n_k, n_j, .columns = n_j > n_i};
     size_t n = p.columns ? n_j : n_i;
     p.slice = slice_of(pool, n, n_i * n_k * n_j / n);
-    qr_pool_for(pool, (n + p.slice - 1) / p.slice, product_slice, &p);
+    qr_pool_for(pool, (n + p.slice - 1) / p.slice, matrix_slice, &p);
 }
 
 struct lanes_product {

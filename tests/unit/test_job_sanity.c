@@ -1,0 +1,221 @@
+/* What a job says about a training that would come to nothing: errors, and warnings by its data. */
+#include "base/mem.h"
+#include "job/job.h"
+#include "tests/t.h"
+
+#define Q                                                                                          \
+    "{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":8,\"stages\":1},"          \
+    "\"readouts\":[\"Z4\",\"Z5\"]}"
+#define D "{\"layer\":\"dense\",\"units\":1}"
+#define MODEL "\"model\":[" Q "," D "]"
+#define DATA "\"data\":{\"source\":\"cluster-excitations\",\"rounds\":2}"
+#define JOB(...) "{" MODEL "," DATA __VA_ARGS__ "}"
+
+#define LAST(layer, loss)                                                                          \
+    "{\"model\":[" layer "],\"data\":{\"source\":\"npz\",\"url\":\"x.npz\"},\"train\":{\"loss\":"  \
+    "\"" loss "\"}}"
+#define LAST_OF(layer, loss, more)                                                                 \
+    "{\"model\":[" layer "],\"data\":{\"source\":\"npz\",\"url\":\"x.npz\"},\"train\":{" more      \
+    "\"loss\":" loss "}}"
+#define METRIC(list) "\"metrics\":[" list "],"
+#define LOGITS(loss) "{\"name\":\"" loss "\",\"from_logits\":true}"
+#define DENSE(activation) "{\"layer\":\"dense\",\"units\":3,\"activation\":\"" activation "\"}"
+#define READ(text)                                                                                 \
+    "{\"layer\":\"quantum\",\"circuit\":{\"qubits\":2,\"gates\":[{\"gate\":\"H\",\"qubits\":[0]}]" \
+    "},\"readouts\":[" text "]}"
+static const struct {
+    const char *text, *error, *doubt;
+} of_outputs[] = {
+    {LAST(DENSE("linear"), "categorical_crossentropy"),
+     "model[0]: its outputs (activation linear) may lie below 0", NULL},
+    {LAST(DENSE("tanh"), "categorical_crossentropy"), "\"softmax\"", NULL},
+    {LAST(DENSE("linear"), "binary_crossentropy"),
+     "train.loss binary_crossentropy takes them for probabilities; give it \"activation\": "
+     "\"sigmoid\", or the loss \"from_logits\": true",
+     NULL},
+    {LAST_OF(DENSE("linear"), LOGITS("binary_crossentropy"), ""), NULL, NULL},
+    {LAST_OF(DENSE("tanh"), LOGITS("categorical_crossentropy"), ""), NULL, NULL},
+    {LAST_OF(READ("\"Z1\""), LOGITS("binary_crossentropy"), ""), NULL, NULL},
+    {LAST_OF(DENSE("softmax"), LOGITS("categorical_crossentropy"), ""),
+     "train.loss: from_logits, but model[0] makes probabilities (activation softmax); take one",
+     NULL},
+    {LAST_OF(DENSE("sigmoid"), LOGITS("categorical_crossentropy"), ""), "activation sigmoid", NULL},
+    {LAST_OF(DENSE("linear"), LOGITS("binary_crossentropy"), "\"metrics\":[\"binary_accuracy\"],"),
+     NULL, "train.metrics[0]: binary_accuracy takes outputs above 0.5 for 1"},
+    {LAST_OF(DENSE("softmax"), "\"categorical_crossentropy\"", "\"class_weight\":[1,2],"),
+     "train.class_weight: 2 numbers for 3 classes", NULL},
+    {LAST_OF(DENSE("softmax"), "\"categorical_crossentropy\"", "\"class_weight\":[1,2,0],"), NULL,
+     NULL},
+    {LAST_OF(DENSE("sigmoid"), "\"binary_crossentropy\"", "\"class_weight\":[1,2],"),
+     "a sample of 3 outputs has no one class; use data.sample_weight", NULL},
+    {LAST_OF(DENSE("linear"), "\"mse\"", "\"class_weight\":[1,2],"),
+     "train.class_weight: mse has no classes", NULL},
+    {LAST_OF(DENSE("linear"), "\"hinge\"", "\"class_weight\":[0,0],"), "all classes weigh 0", NULL},
+    {LAST_OF(DENSE("linear"), "\"hinge\"", "\"class_weight\":[1,-1],"), "train.class_weight[1]",
+     NULL},
+    {LAST_OF(DENSE("linear"), "\"hinge\"", "\"class_weight\":[1],"),
+     "1 numbers; give one for each class", NULL},
+    {LAST_OF(DENSE("linear"), "{\"name\":\"huber\",\"delta\":0}", ""),
+     "train.loss.delta must be above 0", NULL},
+    {LAST_OF(DENSE("softmax"), "\"mse\"", METRIC("\"top_k_accuracy\"")),
+     "train.metrics[0]: top_k_accuracy with k 5 of 3 outputs is always 1; give a smaller \"k\"",
+     NULL},
+    {LAST_OF(DENSE("softmax"), "\"mse\"", METRIC("{\"name\":\"top_k_accuracy\",\"k\":3}")),
+     "with k 3 of 3 outputs", NULL},
+    {LAST_OF(DENSE("softmax"), "\"mse\"",
+             METRIC("\"recall\",{\"name\":\"top_k_accuracy\",\"k\":2},{\"name\":\"mse\"}")),
+     NULL, NULL},
+    {LAST_OF(DENSE("softmax"), "\"mse\"", METRIC("{\"name\":\"mse\",\"k\":2}")),
+     "train.metrics[0]: unknown key 'k'", NULL},
+    {LAST_OF(DENSE("softmax"), "\"mse\"", METRIC("{\"name\":\"top_k_accuracy\",\"k\":0}")),
+     "train.metrics[0].k is 0", NULL},
+    {LAST_OF(DENSE("softmax"), "\"mse\"", METRIC("{\"k\":2}")), "train.metrics[0].name", NULL},
+    {LAST_OF(DENSE("softmax"), "\"mse\"", METRIC("{\"name\":\"mse\"},\"mse\"")),
+     "'mse' is there twice", NULL},
+    {LAST_OF(DENSE("linear"), "{\"name\":\"mse\",\"delta\":1}", ""), "unknown key 'delta'", NULL},
+    {LAST_OF(DENSE("linear"), "{\"name\":\"huber\",\"from_logits\":true}", ""),
+     "unknown key 'from_logits'", NULL},
+    {LAST_OF(DENSE("softmax"), "{\"name\":\"categorical_crossentropy\",\"label_smoothing\":1.5}",
+             ""),
+     "train.loss.label_smoothing", NULL},
+    {LAST_OF(DENSE("linear"), "{\"delta\":1}", ""), "train.loss.name", NULL},
+    {LAST(DENSE("sigmoid"), "categorical_crossentropy"), NULL, "no softmax"},
+    {LAST(DENSE("relu"), "categorical_crossentropy"), NULL, "no softmax"},
+    {LAST(DENSE("softmax"), "categorical_crossentropy"), NULL, NULL},
+    {LAST(DENSE("sigmoid"), "binary_crossentropy"), NULL, NULL},
+    {LAST(DENSE("relu"), "binary_crossentropy"), NULL, "reach above 1"},
+    {LAST(DENSE("sigmoid"), "hinge"), NULL, "never below 0"},
+    {LAST(DENSE("tanh"), "hinge"), NULL, NULL},
+    {LAST(DENSE("linear"), "mse"), NULL, NULL},
+    {LAST(READ("\"0.5 + 0.5*Z0\",\"Z1\""), "binary_crossentropy"),
+     "model[0].readouts[1]: Z1 lies in -1 to 1", NULL},
+    {LAST(READ("\"0.5 + 0.5*Z0\""), "binary_crossentropy"), NULL, NULL},
+    {LAST(READ("\"1 + Z0\""), "binary_crossentropy"), NULL, "reach above 1"},
+    {JOB(), NULL, NULL},
+};
+
+/* What the last layer gives and what the loss takes: an error's words, a warning's, or neither. */
+static void test_outputs(void) {
+    for (size_t i = 0; i < COUNT(of_outputs); i++) {
+        struct qr_err err = {0};
+        struct qr_job *job = NULL;
+        enum qr_code code =
+            qr_job_parse(qr_bytes_of_string(of_outputs[i].text), "the test", &job, &err);
+        if (of_outputs[i].error)
+            CHECK(code == QR_INVALID_ARGUMENT && strstr(err.msg, of_outputs[i].error),
+                  "row %zu: %s", i, err.msg);
+        else CHECK(code == QR_OK, "row %zu: %s", i, err.msg);
+        if (code != QR_OK) continue;
+        struct qr_job_doubts d;
+        qr_job_doubts(job, NULL, &d);
+        CHECK(d.n == (of_outputs[i].doubt != NULL) &&
+                  (!d.n || strstr(d.sentence[0], of_outputs[i].doubt)),
+              "row %zu: %zu, %s", i, d.n, d.n ? d.sentence[0] : "");
+        qr_job_doubts_fini(&d);
+        qr_job_free(job);
+    }
+}
+
+#define OF(model, loss)                                                                            \
+    "{\"model\":[" model "],\"data\":{\"source\":\"npz\",\"url\":\"x.npz\"},"                      \
+    "\"train\":{\"loss\":\"" loss "\"}}"
+#define UNIT(n, activation)                                                                        \
+    "{\"layer\":\"dense\",\"units\":" #n ",\"activation\":\"" activation "\"}"
+#define ON_DATA(a, b, more)                                                                        \
+    "{\"layer\":\"quantum\",\"circuit\":{\"qubits\":2,\"gates\":[{\"gate\":\"RX\",\"qubits\":[0]," \
+    "\"angle\":{\"data\":" #a "}},{\"gate\":\"RX\",\"qubits\":[1],\"angle\":{\"data\":" #b         \
+    "}}]}" more "}"
+static char letters[][2] = {"a", "b", "c", "d"};
+static char *names[] = {letters[0], letters[1], letters[2], letters[3]};
+static const struct {
+    const char *job;
+    double y[6]; /* four samples, the last validates */
+    bool named, for_all;
+    const char *doubt, *inputs;
+} of_data[] = {
+    {OF(UNIT(1, "linear"), "mse"), {1, -1, 1, 1}, true, false, NULL, "a, b, c, d"},
+    {OF(UNIT(1, "linear"), "mse"), {1, -1, 1, 1}, false, false, NULL, "columns 0, 1, 2, 3"},
+    {OF(UNIT(1, "linear"), "hinge"),
+     {1, 1, 1, -1},
+     true,
+     false,
+     "all 3 samples that train have the label 1, so that there is only one answer to learn, "
+     "and 1 that validate have another; is the file sorted? \"shuffle_split\"",
+     "a, b, c, d"},
+    {OF(UNIT(1, "linear"), "hinge"), {1, 1, 1, 1}, true, false, "only one answer", NULL},
+    {OF(UNIT(1, "tanh"), "mse"), {1, 0.5, -2, 1}, true, false, "lie in -2 to 1", NULL},
+    {OF(UNIT(1, "sigmoid"), "mae"), {1, -1, 1, 1}, true, false, "outputs in 0 to 1", NULL},
+    {OF(UNIT(1, "sigmoid"), "mse"), {1, 0, 1, 1}, true, false, NULL, NULL},
+    {OF(ON_DATA(0, 3, ",\"readouts\":[\"Z0\"]"), "mse"),
+     {1, -1, 1, 1},
+     true,
+     false,
+     "the circuit reads 2 of 4 columns (a, d) and not b, c",
+     "a, d (2 of 4 columns)"},
+    {OF(ON_DATA(0, 3, ",\"readouts\":[\"Z0\"]"), "mse"),
+     {1, -1, 1, 1},
+     false,
+     false,
+     "2 of 4 columns (0, 3) and not 1, 2",
+     "columns 0, 3 (2 of 4 columns)"},
+};
+static const double hot[8] = {1, 0, 1, 0, 1, 0, 0, 1},
+                    three[12] = {1, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 1};
+static const struct {
+    const char *job;
+    const double *y;
+    size_t n_outputs;
+    bool for_all;
+    const char *doubt;
+} of_wide[] = {
+    {OF(UNIT(2, "softmax"), "categorical_crossentropy"), hot, 2, false, "have the class 0"},
+    {OF(UNIT(3, "softmax"), "categorical_crossentropy"), three, 3, false,
+     "no sample that trains has class 2; is the file sorted?"},
+    {OF(ON_DATA(0, 1, ""), "mse"), hot, 2, true,
+     "that of all 2 outputs: the layer gives no readouts, so Z of 2 qubits is read"},
+    {OF(UNIT(2, "linear"), "mse"), hot, 2, true, "give labels y0 to y1"},
+};
+
+/* What the data says beside the job: one warning with these words, or none. */
+static void test_data_doubts(void) {
+    for (size_t i = 0; i < COUNT(of_data) + COUNT(of_wide); i++) {
+        bool is_wide = i >= COUNT(of_data);
+        size_t w = i - COUNT(of_data);
+        struct qr_err err = {0};
+        struct qr_job *job = NULL;
+        double y[12];
+        memcpy(y, is_wide ? of_wide[w].y : of_data[i].y,
+               is_wide ? 4 * of_wide[w].n_outputs * sizeof *y : sizeof of_data[i].y);
+        struct qr_dataset data = {.n_samples = 4,
+                                  .n_train = 3,
+                                  .n_columns = is_wide ? 2 : 4,
+                                  .n_outputs = is_wide ? of_wide[w].n_outputs : 1,
+                                  .y = y,
+                                  .names = !is_wide && of_data[i].named ? names : NULL,
+                                  .label_for_all = is_wide && of_wide[w].for_all};
+        const char *want = is_wide ? of_wide[w].doubt : of_data[i].doubt;
+        CHECK(qr_job_parse(qr_bytes_of_string(is_wide ? of_wide[w].job : of_data[i].job),
+                           "the test", &job, &err) == QR_OK,
+              "row %zu: %s", i, err.msg);
+        if (!job) continue;
+        struct qr_job_doubts d;
+        struct qr_buf inputs = {0};
+        qr_job_doubts(job, &data, &d);
+        bool said = false;
+        for (size_t k = 0; want && k < d.n; k++) said |= strstr(d.sentence[k], want) != NULL;
+        CHECK(want ? said : d.n == 0, "row %zu: %zu, %s", i, d.n, d.n ? d.sentence[0] : "");
+        qr_job_put_inputs(job, &data, &inputs);
+        if (!is_wide && of_data[i].inputs)
+            CHECK(strcmp(qr_buf_string(&inputs), of_data[i].inputs) == 0, "row %zu: %s", i,
+                  qr_buf_string(&inputs));
+        qr_buf_free(&inputs);
+        qr_job_doubts_fini(&d);
+        qr_job_free(job);
+    }
+}
+
+int main(void) {
+    test_outputs();
+    test_data_doubts();
+    return t_end();
+}
