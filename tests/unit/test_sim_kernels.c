@@ -408,13 +408,13 @@ static void products_of_lanes(const struct qr_kernels *k) {
     double(*x)[QR_LANES] = qr_xaligned(N_I * N_S * sizeof *x),
     (*y)[QR_LANES] = qr_xaligned(N_O * N_S * sizeof *y),
     (*out)[QR_LANES] = qr_xaligned(N_I * N_O * sizeof *out);
-    for (size_t i = 0; i < N_I * N_S * QR_LANES; i++) (*x)[i] = uniform();
-    for (size_t i = 0; i < N_O * N_S * QR_LANES; i++) (*y)[i] = uniform();
+    for (size_t i = 0; i < N_I * N_S * QR_LANES; i++) x[i / QR_LANES][i % QR_LANES] = uniform();
+    for (size_t i = 0; i < N_O * N_S * QR_LANES; i++) y[i / QR_LANES][i % QR_LANES] = uniform();
     for (int turned = 0; turned < 4; turned++)
         for (int add = 0; add < 2; add++) {
             size_t x_i = turned & 1 ? 1 : N_S, x_s = turned & 1 ? N_I : 1,
                    y_o = turned & 2 ? 1 : N_S, y_s = turned & 2 ? N_O : 1, wrong = 0;
-            for (size_t i = 0; i < N_I * N_O * QR_LANES; i++) (*out)[i] = 0.5;
+            for (size_t i = 0; i < N_I * N_O * QR_LANES; i++) out[i / QR_LANES][i % QR_LANES] = 0.5;
             k->lanes(out, (const double(*)[QR_LANES])x, x_i, x_s, (const double(*)[QR_LANES])y, y_o,
                      y_s, N_I, N_S, N_O, add);
             for (size_t i = 0; i < N_I; i++)
