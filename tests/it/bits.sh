@@ -5,13 +5,13 @@
 . "$(dirname "$0")/common"
 $python tests/it/golden.py mlp-data "$work" || fail "data of the dense job"
 jobs=tests/golden/digests/jobs
-cat >"$work/mlp.json" <<J
-{"name": "mlp", "seed": 5,
+cat >"$work/dense-npz.json" <<J
+{"name": "dense-npz", "seed": 5,
  "model": [{"layer": "dense", "units": 128, "activation": "relu"}, {"layer": "dense", "units": 10, "activation": "softmax"}],
  "data": {"source": "npz", "url": "$work/mlp.npz", "train_fraction": 0.75},
  "train": {"epochs": 2, "batch_size": 64, "loss": "categorical_crossentropy", "metrics": ["accuracy"], "optimizer": {"name": "adam", "learning_rate": 0.001}}}
 J
-job_file() { case $1 in 0) echo $jobs/tutorial.json ;; 1) echo $jobs/tutorial-block2.json ;; 2) echo $jobs/three-filters.json ;; 3) echo $jobs/pure-12.json ;; 4) echo "$work/mlp.json" ;;
+job_file() { case $1 in 0) echo $jobs/tutorial.json ;; 1) echo $jobs/tutorial-block2.json ;; 2) echo $jobs/three-filters.json ;; 3) echo $jobs/pure-12.json ;; 4) echo "$work/dense-npz.json" ;;
     5) echo $jobs/hybrid-9-angles.json ;; 6) echo $jobs/filters-12.json ;; 7) echo $jobs/hybrid-15-angles.json ;; 8) echo $jobs/pure-24.json ;;
     9) echo $jobs/adamw-warmup-polynomial.json ;; 10) echo $jobs/nadam-restarts.json ;; 11) echo $jobs/adagrad-average-piecewise.json ;;
     12) echo $jobs/weighted-classes.json ;; 13) echo $jobs/huber-penalty.json ;; esac; }
