@@ -42,6 +42,10 @@ void cones_matmul(const struct qr_kernels *kernels, struct qr_pool *pool, double
     struct slices p = {kernels, c, a, b, a_i, a_k, n_i, n_k, n_j, .columns = n_j > n_i};
     size_t n = p.columns ? n_j : n_i;
     p.slice = slice_of(pool, n, n_i * n_k * n_j / n);
+    if (p.slice == n) { /* most are so small that a loop of the pool's would be longer */
+        kernels->matmul(c, a, a_i, a_k, b, n_i, n_k, n_j, n_j);
+        return;
+    }
     qr_pool_for(pool, (n + p.slice - 1) / p.slice, matrix_slice, &p);
 }
 
@@ -68,5 +72,6 @@ void cones_lanes(const struct qr_kernels *kernels, struct qr_pool *pool, cone_ro
                               x_i,     x_s, y_o, y_s,
                               n_i,     n_s, n_o, slice_of(pool, n_i, n_s * n_o * QR_LANES),
                               add};
-    qr_pool_for(pool, (n_i + p.slice - 1) / p.slice, lanes_slice, &p);
+    if (p.slice == n_i) kernels->lanes(out, x, x_i, x_s, y, y_o, y_s, n_i, n_s, n_o, add);
+    else qr_pool_for(pool, (n_i + p.slice - 1) / p.slice, lanes_slice, &p);
 }
