@@ -2,11 +2,12 @@
 """Row 41: a newcomer with other settings. It never ends a ring that works: where a value must be one for all the ring's counts, and the newcomer says so;
 where each may have its own nobody minds; else it alone is refused, with key and both values. Early is with the others, late into a ring that works; the
 newcomer has the lowest index, and so leads and proposes, or the highest. Digest and steps.jsonl are those of one worker alone."""
-import json, os, re, shutil, signal, subprocess, time
+import errno, json, os, re, shutil, signal, subprocess, time
 
 from ring import QRINGD, SANITIZED, Ring, certs, check, folder, free_ports, job, main, row, tell, truth, until
 
-EPOCHS, FOREVER = 400 if SANITIZED else 700, 1000000
+EPOCHS, FOREVER = 400 if SANITIZED else 3000, 1000000  # longer than a newcomer needs to come, on a machine that nobody disturbs
+SOON = 400 if SANITIZED else 700  # where all come at once
 MORE, FEWER = 100000, 40
 KINDS = "ring", "doubling", "star", "halving", "auto"
 
@@ -20,6 +21,23 @@ def works(r, *without):
     for i in range(r.n):
         if i not in without: r.start(i, "--form-timeout", "300ms")
     r.reaches(20)
+
+
+def leave(r, index):
+    """The ring goes on without this one, that has ended or should have."""
+    gone = r.worker.pop(index)
+    if gone.poll() is None: gone.kill()
+    gone.wait()
+
+
+def instead_of(path, other):
+    """A copy of that folder takes this one's place at once: a worker that writes here meanwhile must not write over half of it."""
+    shutil.copytree(other, path + ".new")
+    for turn in range(100):
+        if os.path.exists(path): os.rename(path, f"{path}.{turn}")
+        try: return os.rename(path + ".new", path)
+        except OSError as e:
+            if e.errno not in (errno.ENOTEMPTY, errno.EEXIST): raise
 
 
 def digest_in(out):
@@ -58,9 +76,9 @@ def epochs_late():
 @row(41)
 def epochs_early():
     """Nobody works yet: the first leader's count for all."""
-    for word, other in (("fewer", FEWER), ("more", 2 * EPOCHS)):
+    for word, other in (("fewer", FEWER), ("more", 2 * SOON)):
         for index in (0, 2):
-            r = ring(f"early-{word}-{index}")
+            r = ring(f"early-{word}-{index}", 3, SOON)
             for i in range(3): r.start(i, *(["--epochs", str(other)] if i == index else []))
             if index == 0: r.epochs = other
             ends(r, f"{word} epochs, early, {'lowest' if index == 0 else 'highest'} index")
@@ -212,13 +230,12 @@ def places():
     aside = folder("aside-checkpoints")
     r.start(0, "--checkpoints", aside + "/there", "--checkpoint-interval", "300ms", "--checkpoint-steps", "1")
     r.joins(0)
-    shutil.rmtree(aside + "/there", ignore_errors=True)
-    shutil.copytree(stranger + "/checkpoints", aside + "/there", dirs_exist_ok=True)
+    instead_of(aside + "/there", stranger + "/checkpoints")
     gone = r.worker[0]
     check(f"{r.name}: it ends", until(lambda: gone.poll() is not None, 30))
     good = check(f"{r.name}: with 2, not {gone.returncode}; {r.log(0)[-300:]}", gone.returncode == 2)
     good &= r.reaches(r.lines() + 10) & check(f"{r.name}: the others train on", r.alive() == [1, 2])
-    del r.worker[0]
+    leave(r, 0)
     codes = r.settle()
     good &= check(f"{r.name}: asked to leave they end with 143, not {codes}", set(codes.values()) == {143})
     good &= r.same()
@@ -253,7 +270,7 @@ def other_job():
         r.reaches(r.lines() + 10)
         if stranger.poll() is None: stranger.kill()  # it has 30 s where no leader refused it
         check(f"{r.name}: with 3, if at all, not {stranger.wait()}", stranger.returncode in (3, -9))
-        del r.worker[index]
+        leave(r, index)
         ended = [i for i in r.worker if i not in r.alive()]
         check(f"{r.name}: nobody ends, not {ended}; {r.last_words()}", not ended)
         codes = r.settle()
@@ -267,13 +284,16 @@ def tls_or_not():
     t = certs(job("other-tls"))
     for word, flags, more in ("TLS into a plain ring", [], ["--tls-dir", t]), ("plain into a TLS ring", ["--tls-dir", t], ["--tls-dir", "", "--plaintext"]):
         for index in (0, 2):
-            r = Ring(f"other-tls-{word.split()[0]}-{index}", job("other-tls"), 3, EPOCHS, ["--min-workers", "1", "--form-timeout", "300ms", *flags])
+            r = Ring(f"other-tls-{word.split()[0]}-{index}", job("other-tls"), 3, FOREVER, ["--min-workers", "1", "--form-timeout", "300ms", *flags])
             works(r, index)
-            r.start(index, *more, "--form-timeout", "500ms", "--min-workers", "2")
-            gone = r.worker.pop(index)
-            check(f"{r.name}: the newcomer gives up", until(lambda: gone.poll() is not None, 60))
-            check(f"{r.name}: with 138, not {gone.returncode}; {r.log(index)[-300:]}", gone.returncode == 138)
-            ends(r, f"{word}, {'lowest' if index == 0 else 'highest'} index")
+            gone = r.start(index, *more, "--form-timeout", "500ms", "--min-workers", "2")
+            good = check(f"{r.name}: the newcomer gives up", until(lambda: gone.poll() is not None, 60))
+            good &= check(f"{r.name}: with 138, not {gone.returncode}; {r.log(index)[-300:]}", gone.returncode == 138)
+            leave(r, index)
+            good &= r.reaches(r.lines() + 10)
+            codes = r.settle()
+            good &= check(f"{r.name}: asked to leave the others end with 143, not {codes}", set(codes.values()) == {143}) & r.same()
+            tell(41, f"{word}, {'lowest' if index == 0 else 'highest'} index", "it alone gives up, the same digest" if good else codes, "code 138 for it")
 
 
 if __name__ == "__main__": main()
