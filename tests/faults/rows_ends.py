@@ -11,7 +11,7 @@ PROMISED = (0, 2, 134, 138, 143)
 
 def broken_library():
     """The path of tests/faults/broken_library.c, to be preloaded; None where a sanitizer must come first."""
-    if SANITIZED: return skip("libraries that break: a sanitizer wants to be the first library")
+    if SANITIZED: return skip("row 43: libraries that break: a sanitizer wants to be the first library")
     os.makedirs(WORK, exist_ok=True)
     so = WORK + "/broken_library.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-D_GNU_SOURCE", "-I", ROOT, "-o", so, ROOT + "/tests/faults/broken_library.c", "-ldl"], check=True)
