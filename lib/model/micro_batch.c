@@ -83,7 +83,7 @@ static bool backward_quantum(const struct qr_model_state *s, struct qr_model_wor
             memcpy(w->direction + i * each, row + f * each, each * sizeof(double));
         }
         qr_fixed *grad = w->grad + f * m->n_theta;
-        if (!qr_sim_backward(s->bound[f], sim_of(w, f), pool, w->direction, w->scale, grad))
+        if (!qr_sim_backward(s->bound[f], sim_of(w, f), pool, w->direction, w->scale, grad, NULL))
             return false;
         for (size_t k = 0; k < m->n_theta; k++)
             if (m->zero_gradient[k]) grad[k] = 0;

@@ -3,6 +3,7 @@
 #include "sim/sim.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "sim/cones/cones.h"
@@ -61,6 +62,10 @@ static struct qr_sim_plan *new_plan(const struct qr_circuit *circuit, size_t n_o
     p->lanes_are_samples = p->n <= QR_SAMPLE_LANES_MAX_QUBITS;
     p->cell_bits = p->lanes_are_samples ? p->n : p->n - QR_LANE_BITS;
     p->zero_gradient = qr_xcalloc(p->n_params + 1, 1);
+    if (opt->wanted && memchr(opt->wanted, 1, p->n_columns)) {
+        p->wanted = qr_xcalloc(p->n_columns, 1);
+        memcpy(p->wanted, opt->wanted, p->n_columns);
+    }
     p->at_any_cost = opt->engine != QR_ENGINE_AUTO;
     snprintf(p->why, sizeof p->why, "it was asked for");
     return p;
@@ -122,6 +127,7 @@ void qr_sim_plan_free(struct qr_sim_plan *p) {
     if (p->engine) p->engine->plan_free(p);
     qr_plan_unfuse(p);
     free(p->zero_gradient);
+    free(p->wanted);
     free(p);
 }
 
@@ -191,6 +197,6 @@ void qr_sim_forward_for_gradient(const struct qr_sim_bound *b, struct qr_sim_wor
 
 bool qr_sim_backward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws,
                      struct qr_pool *pool, const double *direction, const double *scale,
-                     qr_fixed *ret_grad) {
-    return b->plan->engine->backward(b, ws, pool, direction, scale, ret_grad);
+                     qr_fixed *ret_grad, double *ret_dx) {
+    return b->plan->engine->backward(b, ws, pool, direction, scale, ret_grad, ret_dx);
 }

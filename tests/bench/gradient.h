@@ -75,7 +75,7 @@ static inline void gradient_model(struct gradient *g) {
         snprintf(text, sizeof text, "Z%u", q);
         gradient_must(qr_observable_parse(text, g->k.n, &g->readouts[g->n_readouts++], &err), &err);
     }
-    const struct qr_sim_options sim = {QR_SINGLE, g->k.isa, g->k.engine};
+    const struct qr_sim_options sim = {QR_SINGLE, g->k.isa, g->k.engine, NULL};
     g->block = gradient_block_size(g, &sim);
     struct qr_model_options o = {.circuit = g->circuit,
                                  .readouts = g->readouts,

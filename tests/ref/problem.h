@@ -105,7 +105,7 @@ static inline struct answer answer_of(const struct problem *p, const struct qr_c
     if (known)
         qr_sim_forward_for_gradient(b, ws, pool, p->x, c->n_columns, p->n_samples, known, a.z);
     else qr_sim_forward(b, ws, pool, p->x, c->n_columns, p->n_samples, a.z);
-    a.ok = qr_sim_backward(b, ws, pool, p->direction, p->scale, a.grad);
+    a.ok = qr_sim_backward(b, ws, pool, p->direction, p->scale, a.grad, NULL);
     qr_pool_free(pool);
     qr_sim_workspace_free(ws);
     qr_sim_bound_free(b);

@@ -399,7 +399,7 @@ static void streaming(void) {
     CHECK(strstr(qr_buf_string(&b), "Hadamard") && strstr(qr_buf_string(&b), "\"P\""));
     struct qr_circuit *words = read_circuit(qr_buf_string(&b)), *own = p.c;
     CHECK(words->n_gates == own->n_gates && words->n_params == own->n_params);
-    const struct qr_sim_options opt = {QR_DOUBLE, QR_ISA_PORTABLE, QR_ENGINE_STREAMING};
+    const struct qr_sim_options opt = {QR_DOUBLE, QR_ISA_PORTABLE, QR_ENGINE_STREAMING, NULL};
     struct answer a = answer_of(&p, words, p.obs, &opt, 0, NULL),
                   c = answer_of(&p, own, p.obs, &opt, 0, NULL);
     CHECK(a.ok && c.ok && strcmp(a.engine, "streaming") == 0);

@@ -12,7 +12,8 @@
 #include <stdlib.h>
 
 static struct answer by(const struct problem *p, enum qr_engine engine, enum qr_isa isa) {
-    return answer_of(p, p->c, p->obs, &(struct qr_sim_options){QR_DOUBLE, isa, engine}, 0, NULL);
+    return answer_of(p, p->c, p->obs, &(struct qr_sim_options){QR_DOUBLE, isa, engine, NULL}, 0,
+                     NULL);
 }
 
 /* ---- random problems ---- */
@@ -114,7 +115,7 @@ static void compare(const struct problem *p, const struct answer *a, const struc
 static bool plans(const struct problem *p) {
     struct qr_sim_plan *plan = NULL;
     struct qr_err err;
-    const struct qr_sim_options opt = {QR_DOUBLE, QR_ISA_PORTABLE, QR_ENGINE_CONES};
+    const struct qr_sim_options opt = {QR_DOUBLE, QR_ISA_PORTABLE, QR_ENGINE_CONES, NULL};
     if (qr_sim_compile(p->c, p->obs, p->n_obs, &opt, &plan, &err) != QR_OK) return false;
     struct qr_sim_facts f = qr_sim_facts(plan);
     qr_sim_plan_free(plan);
@@ -284,7 +285,7 @@ static void threads_share(bool with_data) {
         for (unsigned q = 0; q < 10; q++) put(&p, QR_GATE_X, q, 0, parameter(&p, name));
     }
     fill(&p);
-    const struct qr_sim_options opt = {QR_DOUBLE, qr_isa_best(), QR_ENGINE_CONES};
+    const struct qr_sim_options opt = {QR_DOUBLE, qr_isa_best(), QR_ENGINE_CONES, NULL};
     struct answer one = answer_of(&p, p.c, p.obs, &opt, 0, NULL);
     for (unsigned threads = 2; threads <= 5; threads++) {
         struct answer many = answer_of(&p, p.c, p.obs, &opt, threads, NULL);
@@ -294,7 +295,7 @@ static void threads_share(bool with_data) {
 }
 
 static void check_refusal(struct problem *p, const char *words) {
-    const struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_CONES};
+    const struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_CONES, NULL};
     struct qr_sim_plan *plan = NULL;
     struct qr_err err;
     CHECK(qr_sim_compile(p->c, p->obs, p->n_obs, &opt, &plan, &err) == QR_RESOURCE_EXHAUSTED &&

@@ -25,8 +25,8 @@ static struct problem make(uint64_t seed, unsigned n, unsigned gates, size_t n_s
 static struct answer ours(const struct problem *p, const struct qr_circuit *c,
                           const struct qr_observable *obs, enum qr_precision precision,
                           enum qr_isa isa, unsigned threads) {
-    return answer_of(p, c, obs, &(struct qr_sim_options){precision, isa, QR_ENGINE_AUTO}, threads,
-                     NULL);
+    return answer_of(p, c, obs, &(struct qr_sim_options){precision, isa, QR_ENGINE_AUTO, NULL},
+                     threads, NULL);
 }
 
 /* c is what ran; p->c is what the reference runs (the same on fewer qubits). tolerance is absolute:
@@ -233,7 +233,7 @@ static void used_workspace(void) {
         q.scale[0] = 0.7;
         struct answer fresh = ours(&q, c, obs, QR_SINGLE, qr_isa_best(), 0), used;
         memset(&used, 0, sizeof used);
-        struct qr_sim_options opt = {QR_SINGLE, qr_isa_best(), QR_ENGINE_AUTO};
+        struct qr_sim_options opt = {QR_SINGLE, qr_isa_best(), QR_ENGINE_AUTO, NULL};
         struct qr_sim_plan *plan = NULL;
         struct qr_sim_workspace *ws = NULL;
         struct qr_err err;
@@ -246,7 +246,8 @@ static void used_workspace(void) {
             qr_fixed *grad = t ? used.grad : qr_xcalloc(MAX_PARAMS, sizeof *grad);
             qr_sim_bind(b, turns[t]->theta, NULL);
             qr_sim_forward(b, ws, NULL, turns[t]->x, c->n_columns, 1, used.z);
-            used.ok = qr_sim_backward(b, ws, NULL, turns[t]->direction, turns[t]->scale, grad);
+            used.ok =
+                qr_sim_backward(b, ws, NULL, turns[t]->direction, turns[t]->scale, grad, NULL);
             if (!t) free(grad);
         }
         CHECK(same(&used, &fresh), "n = %u", sizes[i]);
@@ -279,7 +280,7 @@ static void too_large(void) {
     struct qr_observable o;
     struct qr_sim_plan *plan = NULL;
     CHECK(qr_observable_parse("Z63", 64, &o, &err) == QR_OK);
-    struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_STATEVECTOR};
+    struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_STATEVECTOR, NULL};
     CHECK(qr_sim_compile(c, &o, 1, &opt, &plan, &err) == QR_RESOURCE_EXHAUSTED && !plan);
     CHECK(strstr(err.msg, "64 qubits") && strstr(err.msg, "29514790517935") &&
               strstr(err.msg, "this process may use"),
@@ -305,7 +306,7 @@ static void too_many_qubits(void) {
         CHECK(qr_observable_parse("X64", n, &o, &err) == QR_OK);
         for (int named = 0; named < 2; named++) {
             struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE,
-                                         named ? QR_ENGINE_STATEVECTOR : QR_ENGINE_AUTO};
+                                         named ? QR_ENGINE_STATEVECTOR : QR_ENGINE_AUTO, NULL};
             struct qr_sim_plan *plan = NULL;
             char qubits[32];
             snprintf(qubits, sizeof qubits, "of %u qubits (", n);

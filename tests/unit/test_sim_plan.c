@@ -63,7 +63,7 @@ static size_t n_cases;
 static void check_plan(const struct problem *p, enum qr_engine engine, enum qr_precision precision,
                        bool known, bool count, const char *wanted) {
     struct qr_err err;
-    struct qr_sim_options opt = {precision, QR_ISA_PORTABLE, engine};
+    struct qr_sim_options opt = {precision, QR_ISA_PORTABLE, engine, NULL};
     struct qr_sim_plan *plan = NULL;
     struct qr_sim_workspace *ws = NULL;
     double z[MAX_SAMPLES * MAX_OBS];
@@ -115,7 +115,7 @@ static void check_plan(const struct problem *p, enum qr_engine engine, enum qr_p
         sum_operations = sum_bytes = 0;
         qr_sim_forward_for_gradient(b, ws, NULL, p->x, p->c->n_columns, p->n_samples,
                                     known ? p->direction : NULL, z);
-        CHECK(qr_sim_backward(b, ws, NULL, p->direction, p->scale, grad));
+        CHECK(qr_sim_backward(b, ws, NULL, p->direction, p->scale, grad, NULL));
         CHECK(fabs(2 * sum_operations - want_flop) <= 1e-9 * want_flop,
               "n %u %s: %.17g flop by the calls' shapes, the plan says %.17g", n, plan->why,
               2 * sum_operations, want_flop);
@@ -182,7 +182,7 @@ static void check_random(unsigned n, uint64_t seed, size_t samples) {
 
 static void check_words(const struct problem *p, enum qr_engine engine, const char *const *says,
                         size_t n_says) {
-    struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, engine};
+    struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, engine, NULL};
     struct qr_sim_plan *plan = NULL;
     struct qr_err err;
     struct qr_buf text = {0}, flat = {0};
@@ -266,7 +266,7 @@ static void check_memory(void) {
     size_t last = 0;
     for (unsigned n = 12; n <= 36; n++) {
         struct problem p = case_of(n, 0, LAST, 1);
-        struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_AUTO};
+        struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_AUTO, NULL};
         struct qr_sim_plan *plan = NULL;
         struct qr_err err;
         CHECK(qr_sim_compile(p.c, p.obs, 1, &opt, &plan, &err) == QR_OK, "%s", err.msg);

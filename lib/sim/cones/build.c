@@ -392,6 +392,7 @@ static void builder_free(struct plan_builder *b) {
 bool cones_build(struct qr_sim_plan *p, const struct qr_circuit *c, const struct qr_observable *obs,
                  size_t n_obs) {
     if (!n_obs) return refuse(p, "there is no read-out");
+    if (p->wanted) return refuse(p, "derivatives by inputs are wanted");
     struct plan_builder b = {.p = p, .c = c, .own = qr_xcalloc(1, sizeof *b.own)};
     b.own->constants = qr_xcalloc(n_obs, sizeof *b.own->constants);
     b.limit = p->at_any_cost ? (double)INFINITY : others(p, c);

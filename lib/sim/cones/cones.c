@@ -160,10 +160,11 @@ static void observe(const struct qr_sim_plan *p, struct cones_workspace *ws,
 
 static bool backward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
                      struct qr_pool *pool, const double *direction, const double *scale,
-                     qr_fixed *ret_grad) {
+                     qr_fixed *ret_grad, double *ret_dx) {
     struct cones_workspace *ws = (struct cones_workspace *)workspace;
     const struct qr_sim_plan *p = b->plan;
     const struct qr_cones *own = p->cones;
+    (void)ret_dx; /* no input is wanted */
     ws->pool = pool;
     observe(p, ws, direction, scale);
     for (uint32_t c = (uint32_t)own->n_classes; c-- > 0;) cones_class_backward(b, ws, c);
@@ -179,8 +180,8 @@ static bool backward(const struct qr_sim_bound *b, struct qr_sim_workspace *work
                           ws->d_transfer + shape * QR_TRANSFER, g->rows, g->columns, cross);
         good = qr_fixed_add_doubles(ws->cross + shape * QR_CROSS, cross, QR_CROSS);
     }
-    return good &&
-           qr_bound_gradient(b, ws->cross, NULL, 0, ws->x, ws->n_samples, ws->gradient, ret_grad);
+    return good && qr_bound_gradient(b, ws->cross, NULL, 0, ws->x, ws->n_samples, ws->gradient,
+                                     ret_grad, NULL);
 }
 
 /* ---- the engine ---- */

@@ -25,8 +25,9 @@ static double mixed_derivative(const struct qr_sim_bound *b, const struct qr_pla
 
 bool qr_bound_gradient(const struct qr_sim_bound *b, const qr_fixed *cross, const qr_fixed *mixed,
                        size_t mixed_stride, const double *x, size_t n_samples, double *scratch,
-                       qr_fixed *ret_grad) {
+                       qr_fixed *ret_grad, double *ret_dx) {
     const struct qr_sim_plan *p = b->plan;
+    for (size_t n = 0; p->wanted && n < n_samples * p->n_columns; n++) ret_dx[n] = 0;
     for (unsigned k = 0; k < p->n_params; k++) scratch[k] = 0;
     for (size_t i = 0; i < p->n_shapes; i++) {
         const struct qr_plan_shape *s = &p->shapes[i];
@@ -39,17 +40,17 @@ bool qr_bound_gradient(const struct qr_sim_bound *b, const qr_fixed *cross, cons
             if (!d->mixed && j + 1 < end && !d[1].mixed) {
                 double two[2];
                 qr_two_derivatives(w, k, two);
-                scratch[d->param] += two[0];
-                scratch[d[1].param] += two[1];
+                scratch[d->of] += two[0];
+                scratch[d[1].of] += two[1];
                 j++;
                 continue;
             }
             if (!d->mixed) {
-                scratch[d->param] += qr_derivative_value(w, k);
+                scratch[d->of] += qr_derivative_value(w, k);
                 continue;
             }
             for (size_t n = 0; n < n_samples; n++)
-                scratch[d->param] +=
+                *(d->input ? ret_dx + n * p->n_columns + d->of : scratch + d->of) +=
                     mixed_derivative(b, s, d, x + n * p->n_columns,
                                      mixed + (s->mixed_slot * mixed_stride + n) * QR_CROSS);
         }

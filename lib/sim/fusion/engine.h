@@ -58,7 +58,7 @@ struct qr_sim_engine {
                     const double *direction, double *ret_z);
     bool (*backward)(const struct qr_sim_bound *b, struct qr_sim_workspace *ws,
                      struct qr_pool *pool, const double *direction, const double *scale,
-                     qr_fixed *ret_grad);
+                     qr_fixed *ret_grad, double *ret_dx);
 
     /* Lines, parts, fused gates and stages of the report (report/build.h). */
     void (*report)(struct qr_report_build *b);

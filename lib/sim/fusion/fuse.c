@@ -21,7 +21,8 @@ struct fuser {
     const struct qr_circuit *c;
     unsigned n;
     bool in_pairs; /* what waits at the end on two neighbours becomes one fused gate */
-    /* per gate: has a data argument; has a parameter that some observable sees */
+    /* per gate: has a data argument; has a parameter that some observable sees, or a column that is
+     * wanted */
     bool *data, *param;
     bool *fixed; /* and has neither data nor any parameter */
     struct draft *drafts;
@@ -43,7 +44,7 @@ static void push_all(struct gates *l, const struct gates *more) {
 }
 
 /* A generator must not depend on the sample: inside a fused gate no data comes after
- * a parameter. */
+ * a parameter, or after data whose derivatives are wanted. */
 static bool may_follow(const struct fuser *f, const struct gates *have, const struct gates *more) {
     bool seen = false;
     for (size_t i = 0; i < have->n; i++) seen |= f->param[have->gates[i]];
@@ -53,6 +54,10 @@ static bool may_follow(const struct fuser *f, const struct gates *have, const st
     }
     return true;
 }
+static bool is_wanted(const struct qr_sim_plan *p, uint32_t column) {
+    return p->wanted && p->wanted[column];
+}
+
 static bool has_param(const struct fuser *f, const struct gates *l) {
     for (size_t i = 0; i < l->n; i++)
         if (f->param[l->gates[i]]) return true;
@@ -252,9 +257,14 @@ static void finish_shape(struct qr_sim_plan *p, uint32_t first, uint32_t n) {
         else op->number = number_of(p, first + i);
         for (unsigned k = 0; k < op->gate.n_args; k++) {
             const struct qr_gate_arg *a = &op->gate.args[k];
-            if (a->kind != QR_ARG_PARAMETER || p->zero_gradient[a->index]) continue;
-            p->derivatives[p->n_derivatives++] = (struct qr_plan_derivative){
-                .op = first + i, .param = a->index, .arg = k, .scale = a->scale, .mixed = data};
+            bool input = a->kind == QR_ARG_DATA && is_wanted(p, a->index);
+            if (!input && (a->kind != QR_ARG_PARAMETER || p->zero_gradient[a->index])) continue;
+            p->derivatives[p->n_derivatives++] = (struct qr_plan_derivative){.op = first + i,
+                                                                             .of = a->index,
+                                                                             .arg = k,
+                                                                             .scale = a->scale,
+                                                                             .mixed = data,
+                                                                             .input = input};
             if (data) s.mixed_slot = (uint32_t)p->n_mixed;
         }
     }
@@ -315,6 +325,7 @@ static void fuse_segment(struct fuser *f, const struct qr_sim_plan *p, const str
             const struct qr_gate_arg *a = &c->gates[i].args[k];
             f->data[i] |= a->kind == QR_ARG_DATA;
             f->param[i] |= a->kind == QR_ARG_PARAMETER && !p->zero_gradient[a->index];
+            f->param[i] |= a->kind == QR_ARG_DATA && is_wanted(p, a->index);
             f->fixed[i] &= a->kind == QR_ARG_CONSTANT;
         }
     }

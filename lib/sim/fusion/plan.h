@@ -34,10 +34,11 @@ struct qr_plan_op {
 /* One derivative that a shape owes. */
 struct qr_plan_derivative {
     uint32_t op; /* global index */
-    uint32_t param;
+    uint32_t of; /* parameter, or column */
     uint32_t arg;
     double scale;
-    bool mixed; /* its gate has data too: one generator per sample */
+    bool mixed; /* its gate has data (too): one generator per sample */
+    bool input; /* by a column that is wanted */
 };
 
 /* What a fused gate multiplies by. Those with the same gates at the same places share one. */
@@ -68,6 +69,7 @@ struct qr_sim_plan {
     size_t cell_bytes, elem_bytes;
 
     uint8_t *zero_gradient; /* n_params: no observable sees it */
+    uint8_t *wanted;        /* n_columns: derivatives by it are wanted; NULL: by none */
     struct qr_plan_op *ops;
     size_t n_ops;
     uint32_t *numbers; /* op that stands for each data-free gate matrix */

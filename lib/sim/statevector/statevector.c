@@ -172,7 +172,7 @@ static void sum_mixed(struct qr_statevector_workspace *ws) {
 
 static bool backward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
                      struct qr_pool *pool, const double *direction, const double *scale,
-                     qr_fixed *ret_grad) {
+                     qr_fixed *ret_grad, double *ret_dx) {
     struct qr_statevector_workspace *ws = (struct qr_statevector_workspace *)workspace;
     const struct qr_sim_plan *p = b->plan;
     const struct qr_statevector *v = p->statevector;
@@ -204,7 +204,7 @@ static bool backward(const struct qr_sim_bound *b, struct qr_sim_workspace *work
     if (bad) return false;
     sum_mixed(ws);
     return qr_bound_gradient(b, ws->cross, ws->mixed, ws->max_samples, ws->x, ws->n_samples,
-                             ws->scratch, ret_grad);
+                             ws->scratch, ret_grad, ret_dx);
 }
 
 /* ---- the engine ---- */
