@@ -348,6 +348,24 @@ static void threads_share(bool with_data) {
     check_equal(&p, 6);
 }
 
+/* Where there is no parameter whose derivative would be none, that by an input is. */
+static void bad_numbers(void) {
+    static const char *const obs[] = {"Z0"};
+    static const uint8_t all[] = {1};
+    for (unsigned turn = 0; turn < 3; turn++) {
+        struct problem p = bare(1, 2, obs, 1);
+        put(&p, QR_GATE_X, 0, 0, column(0));
+        fill(&p);
+        if (turn == 1) p.x[1] = NAN;
+        if (turn == 2) p.scale[0] = 0x1p60;
+        wanted = all;
+        struct answer a = by(&p, QR_ENGINE_CONES, qr_isa_best());
+        wanted = NULL;
+        CHECK(a.ok == !turn, "turn %u", turn);
+        drop(&p);
+    }
+}
+
 static void check_refusal(struct problem *p, const char *words) {
     const struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_CONES, NULL};
     struct qr_sim_plan *plan = NULL;
@@ -395,6 +413,7 @@ int main(void) {
     long_runs();
     threads_share(false);
     threads_share(true);
+    bad_numbers();
     refusals();
     return t_end();
 }
