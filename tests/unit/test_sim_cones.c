@@ -268,6 +268,35 @@ static void data_again(void) {
     check_equal(&p, 2);
 }
 
+/* Qubits with equal circuits on columns of which some are wanted; each column is in several places,
+ * first or second, and so are pairs of them. From the 17th sample on two columns are equal that are
+ * not before. */
+static void columns_in_many_places(void) {
+    static const uint32_t in[][2] = {{0, 1}, {1, 2}, {2, 0}, {1, 0}, {3, 2}, {2, 1}, {1, 3}, {3, 1}};
+    char text[COUNT(in)][24];
+    const char *obs[COUNT(in)];
+    for (unsigned q = 0; q < COUNT(in); q++) {
+        snprintf(text[q], sizeof text[q], "Z%u + 0.3*X%u", q, q);
+        obs[q] = text[q];
+    }
+    struct problem p = bare(COUNT(in), 19, obs, COUNT(in));
+    for (unsigned q = 0; q < COUNT(in); q++) {
+        put(&p, QR_GATE_X, q, 0, column(in[q][0]));
+        put(&p, QR_GATE_Y, q, 0, parameter(&p, "a"));
+        put(&p, QR_GATE_Z, q, 0, column(in[q][1]));
+        put(&p, QR_GATE_X, q, 0, parameter(&p, "b"));
+    }
+    fill(&p);
+    for (size_t s = 16; s < p.n_samples; s++) p.x[s * COUNT(in) + 3] = p.x[s * COUNT(in) + 2];
+    for (unsigned mask = 1; mask < 16; mask++) {
+        const uint8_t some[COUNT(in)] = {mask & 1, mask >> 1 & 1, mask >> 2 & 1, mask >> 3};
+        wanted = some;
+        compare_engines(&p, mask);
+    }
+    wanted = NULL;
+    drop(&p);
+}
+
 /* Pairs of qubits with cones that differ in one thing each: none may be taken for another. */
 static void nearly_equal_cones(void) {
     enum { BASE, CONTROL_VALUE, PARAMETER, SCALE, SHIFT, KIND, NO_CONTROL, DATA, PAIRS };
@@ -408,6 +437,7 @@ int main(void) {
     random_circuits();
     read_outs_of_little();
     data_again();
+    columns_in_many_places();
     nearly_equal_cones();
     many_alike();
     long_runs();
