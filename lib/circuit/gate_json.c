@@ -10,7 +10,8 @@
 #include "base/bytes.h"
 #include "base/mem.h"
 
-enum { MAX_NAME = 64 };
+/* A job has at most 2^22 values; only repeats read more numbers and names. */
+enum { MAX_NAME = 64, MAX_READ = 1 << 23 };
 
 /* Entries of seven digits are near enough. */
 #define UNITARY_WITHIN 1e-6
@@ -26,16 +27,73 @@ struct qr_path qr_path_of(const char *fmt, ...) {
 
 /* ---- one argument ---- */
 
-static enum qr_code read_parameter(struct qr_gate_reader *r, const struct qr_json *v,
-                                   const char *path, struct qr_gate_arg *arg) {
-    const char *name;
-    enum qr_code code = qr_json_string(v, path, &name, r->err);
+void qr_gate_reader_fini(struct qr_gate_reader *r) {
+    for (size_t i = 0; i < r->n_names; i++) free(r->names[i]);
+    free(r->names);
+    free(r->mentions);
+    qr_gate_list_fini(&r->list);
+}
+
+enum qr_code qr_gate_count(struct qr_gate_reader *r, const char *path, size_t n) {
+    r->n_read += n;
+    if (r->n_read <= MAX_READ) return QR_OK;
+    return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                   "%s: up to here the circuit's repeats have read over %d numbers and names; let "
+                   "them go round less often",
+                   path, MAX_READ);
+}
+
+enum qr_code qr_gate_integer(struct qr_gate_reader *r, const struct qr_json *v, const char *path,
+                             int64_t low, int64_t high, int64_t *ret) {
+    const char *text;
+    enum qr_code code = qr_gate_count(r, path, 1);
     if (code) return code;
-    size_t n = strlen(name);
-    if (n < 1 || n > MAX_NAME)
+    if (!r->scope.n || !v || qr_json_type(v) != QR_JSON_STRING)
+        return qr_json_i64(v, path, low, high, ret, r->err);
+    int64_t value = 0;
+    if ((code = qr_json_string(v, path, &text, r->err)) ||
+        (code = qr_index_value(&r->scope, text, path, &value, r->err)))
+        return code;
+    if (value < low || value > high)
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                       "%s: a parameter's name has 1 to %d bytes, not %zu", path, MAX_NAME, n);
-    for (size_t i = 0; i < n; i++)
+                       "%s: \"%s\" is %lld; it must be between %lld and %lld", path, text,
+                       (long long)value, (long long)low, (long long)high);
+    *ret = value;
+    return QR_OK;
+}
+
+static const char *keep_name(struct qr_gate_reader *r, const char *name) {
+    if (r->n_names == r->cap_names) {
+        r->cap_names = r->cap_names ? 2 * r->cap_names : 64;
+        r->names = qr_xreallocarray(r->names, r->cap_names, sizeof *r->names);
+    }
+    return r->names[r->n_names++] = qr_xstrdup(name);
+}
+
+enum qr_code qr_gate_fill(struct qr_gate_reader *r, const char *text, const char *path, size_t most,
+                          const char **ret) {
+    enum qr_code code = qr_gate_count(r, path, 1 + strlen(text) / 8);
+    *ret = text;
+    if (code || !r->scope.n || !strchr(text, '{')) return code;
+    char *filled = qr_xmalloc(most + 1);
+    code = qr_index_fill(&r->scope, text, path, filled, most + 1, r->err);
+    if (!code) *ret = keep_name(r, filled);
+    free(filled);
+    return code;
+}
+
+enum qr_code qr_gate_mention(struct qr_gate_reader *r, const char *name, bool kept,
+                             const char *path, uint32_t *ret) {
+    size_t n = strlen(name), all = n + (r->prefix ? strlen(r->prefix) : 0);
+    if (n < 1 || all > MAX_NAME)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                       "%s: a parameter's name has 1 to %d bytes, not %zu", path, MAX_NAME, all);
+    if (all > n || !kept) {
+        char whole[MAX_NAME + 1];
+        snprintf(whole, sizeof whole, "%s%s", r->prefix ? r->prefix : "", name);
+        name = keep_name(r, whole);
+    }
+    for (size_t i = 0; i < all; i++)
         if ((unsigned char)name[i] < ' ' || name[i] == 0x7f)
             return qr_fail(r->err, QR_INVALID_ARGUMENT,
                            "%s: a parameter's name has no control characters", path);
@@ -43,20 +101,28 @@ static enum qr_code read_parameter(struct qr_gate_reader *r, const struct qr_jso
         r->cap_mentions = r->cap_mentions ? 2 * r->cap_mentions : 64;
         r->mentions = qr_xreallocarray(r->mentions, r->cap_mentions, sizeof *r->mentions);
     }
-    arg->index = (uint32_t)r->n_mentions;
-    r->mentions[r->n_mentions++] = (struct qr_mention){name, arg->index};
+    *ret = (uint32_t)r->n_mentions;
+    r->mentions[r->n_mentions++] = (struct qr_mention){name, *ret};
     return QR_OK;
 }
 
-/* The first of n columns. */
-static enum qr_code read_columns(struct qr_gate_reader *r, const struct qr_json *v,
-                                 const char *path, unsigned n, uint32_t *ret) {
-    int64_t column, all = r->columns_given ? (int64_t)r->n_columns : QR_MAX_COLUMNS;
+static enum qr_code read_parameter(struct qr_gate_reader *r, const struct qr_json *v,
+                                   const char *path, struct qr_gate_arg *arg) {
+    const char *name;
+    enum qr_code code = qr_json_string(v, path, &name, r->err);
+    if (!code) code = qr_gate_fill(r, name, path, MAX_NAME, &name);
+    return code ? code : qr_gate_mention(r, name, true, path, &arg->index);
+}
+
+enum qr_code qr_gate_read_columns(struct qr_gate_reader *r, const struct qr_json *v, bool optional,
+                                  const char *path, unsigned n, uint32_t *ret) {
+    int64_t column = 0, all = r->columns_given ? (int64_t)r->n_columns : QR_MAX_COLUMNS;
     if (all < n)
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
                        "%s refers to data%s, but the circuit's columns are %d", path,
                        n > 1 ? " of each qubit" : "", (int)all);
-    enum qr_code code = qr_json_i64(v, path, 0, all - n, &column, r->err);
+    enum qr_code code = optional && !v ? qr_gate_count(r, path, n)
+                                       : qr_gate_integer(r, v, path, 0, all - n, &column);
     if (code) return code;
     *ret = (uint32_t)column;
     if (*ret + n > r->n_columns) r->n_columns = *ret + n;
@@ -100,7 +166,7 @@ static enum qr_code read_arg(struct qr_gate_reader *r, const struct qr_json *v, 
     arg.kind = parameter ? QR_ARG_PARAMETER : QR_ARG_DATA;
     struct qr_path inner = qr_path_of("%s.%s", path.s, parameter ? "parameter" : "data");
     code = parameter ? read_parameter(r, parameter, inner.s, &arg)
-                     : read_columns(r, data, inner.s, 1, &arg.index);
+                     : qr_gate_read_columns(r, data, false, inner.s, 1, &arg.index);
     if (!code) *ret = arg;
     return code;
 }
@@ -235,7 +301,8 @@ static enum qr_code read_state(struct qr_gate_reader *r, const struct qr_json *g
         static const char *const known[] = {"data"};
         struct qr_path inner = qr_path_of("%s.data", path.s);
         if ((code = qr_json_known(v, path.s, known, 1, r->err))) return code;
-        return read_columns(r, qr_json_get(v, "data"), inner.s, use->n_qubits, &use->column);
+        return qr_gate_read_columns(r, qr_json_get(v, "data"), false, inner.s, use->n_qubits,
+                                    &use->column);
     }
     if ((code = qr_json_string(v, path.s, &use->state, r->err))) return code;
     size_t good = strspn(use->state, "01");
@@ -293,6 +360,7 @@ static enum qr_code read_matrix(struct qr_gate_reader *r, const struct qr_json *
     const struct qr_json *m = qr_json_get(gate, "matrix");
     unsigned dim = 1u << n_qubits, i = 0;
     enum qr_code code = qr_json_want(m, path.s, QR_JSON_ARRAY, r->err);
+    if (!code) code = qr_gate_count(r, path.s, 2 * dim * dim);
     if (code) return code;
     if (qr_json_size(m) != dim)
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
@@ -358,11 +426,29 @@ static enum qr_code read_ints(struct qr_gate_reader *r, const struct qr_json *v,
         if (n == most)
             return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has more than %u entries", path.s,
                            most);
-        if ((code = qr_json_i64(i, item.s, 0, high, &q, r->err))) return code;
+        if ((code = qr_gate_integer(r, i, item.s, 0, high, &q))) return code;
         ret[n] = (uint16_t)q;
     }
     *ret_n = n;
     return QR_OK;
+}
+
+enum qr_code qr_gate_read_qubits(struct qr_gate_reader *r, const struct qr_json *v,
+                                 const char *where, const char *key, uint16_t *ret,
+                                 unsigned *ret_n) {
+    unsigned n = 0;
+    struct qr_qubits seen = {0};
+    enum qr_code code =
+        read_ints(r, v, where, key, (int64_t)qr_gate_qubits(r) - 1, QR_MAX_QUBITS, ret, &n);
+    for (unsigned i = 0; i < n && !code; i++) {
+        if (qr_qubits_has(&seen, ret[i]))
+            return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s.%s: qubit %u is given twice", where,
+                           key, ret[i]);
+        qr_qubits_add(&seen, ret[i]);
+    }
+    for (unsigned i = 0; i < n && r->map && !code; i++) ret[i] = r->map[ret[i]];
+    *ret_n = n;
+    return code;
 }
 
 static enum qr_code read_controls(struct qr_gate_reader *r, const struct qr_json *gate,
@@ -375,8 +461,7 @@ static enum qr_code read_controls(struct qr_gate_reader *r, const struct qr_json
         return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has control_values, but no controls",
                        where);
     if (!controls) return QR_OK;
-    enum qr_code code = read_ints(r, controls, where, "controls", (int64_t)r->n_qubits - 1,
-                                  QR_MAX_QUBITS, qubit, &n);
+    enum qr_code code = qr_gate_read_qubits(r, controls, where, "controls", qubit, &n);
     if (!code && values)
         code = read_ints(r, values, where, "control_values", 1, QR_MAX_QUBITS, value, &n_values);
     if (code) return code;
@@ -384,9 +469,6 @@ static enum qr_code read_controls(struct qr_gate_reader *r, const struct qr_json
         return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has %u controls, but %u control_values",
                        where, n, n_values);
     for (unsigned i = 0; i < n; i++) {
-        if (qr_qubits_has(&use->controls, qubit[i]))
-            return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s.controls: qubit %u is given twice",
-                           where, qubit[i]);
         qr_qubits_add(&use->controls, qubit[i]);
         if (!values || value[i]) qr_qubits_add(&use->control_values, qubit[i]);
     }
@@ -435,9 +517,8 @@ static enum qr_code read_qubits(struct qr_gate_reader *r, const struct qr_json *
                                 const char *where, const struct named *named, uint16_t *qubits,
                                 struct qr_gate_use *use) {
     unsigned n = 0;
-    struct qr_qubits seen = {0};
-    enum qr_code code = read_ints(r, qr_json_get(gate, "qubits"), where, "qubits",
-                                  (int64_t)r->n_qubits - 1, QR_MAX_QUBITS, qubits, &n);
+    enum qr_code code =
+        qr_gate_read_qubits(r, qr_json_get(gate, "qubits"), where, "qubits", qubits, &n);
     if (code) return code;
     if (n < named->least || (named->most && n > named->most))
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
@@ -445,12 +526,6 @@ static enum qr_code read_qubits(struct qr_gate_reader *r, const struct qr_json *
                        named->most ? "" : "at least ", named->least,
                        named->most > named->least ? " or 2" : "",
                        (named->most ? named->most : named->least) == 1 ? "" : "s", n);
-    for (unsigned k = 0; k < n; k++) {
-        if (qr_qubits_has(&seen, qubits[k]))
-            return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s.qubits: qubit %u is given twice", where,
-                           qubits[k]);
-        qr_qubits_add(&seen, qubits[k]);
-    }
     use->qubits = qubits;
     use->n_qubits = n;
     if ((code = read_controls(r, gate, where, use))) return code;
