@@ -163,7 +163,7 @@ static enum qr_code read_sum(struct reader *r);
 /* One more level; brackets, functions and signs go through here. */
 static enum qr_code deeper(struct reader *r, enum qr_code (*read)(struct reader *r)) {
     if (r->depth == QR_EXPRESSION_DEPTH)
-        return bad(r, r->at, "more than %d brackets, functions and signs inside each other",
+        return bad(r, r->at - 1, "more than %d brackets, functions and signs inside each other",
                    QR_EXPRESSION_DEPTH);
     r->depth++;
     enum qr_code code = read(r);

@@ -26,6 +26,16 @@ struct qr_path qr_path_of(const char *fmt, ...) {
 
 /* ---- one argument ---- */
 
+static uint32_t mention(struct qr_gate_reader *r, const char *name) {
+    if (r->n_mentions == r->cap_mentions) {
+        r->cap_mentions = r->cap_mentions ? 2 * r->cap_mentions : 64;
+        r->mentions = qr_xreallocarray(r->mentions, r->cap_mentions, sizeof *r->mentions);
+    }
+    uint32_t number = (uint32_t)r->n_mentions++;
+    r->mentions[number] = (struct qr_mention){name, number};
+    return number;
+}
+
 static enum qr_code read_parameter(struct qr_gate_reader *r, const struct qr_json *v,
                                    const char *path, struct qr_gate_arg *arg) {
     const char *name;
@@ -39,12 +49,7 @@ static enum qr_code read_parameter(struct qr_gate_reader *r, const struct qr_jso
         if ((unsigned char)name[i] < ' ' || name[i] == 0x7f)
             return qr_fail(r->err, QR_INVALID_ARGUMENT,
                            "%s: a parameter's name has no control characters", path);
-    if (r->n_mentions == r->cap_mentions) {
-        r->cap_mentions = r->cap_mentions ? 2 * r->cap_mentions : 64;
-        r->mentions = qr_xreallocarray(r->mentions, r->cap_mentions, sizeof *r->mentions);
-    }
-    arg->index = (uint32_t)r->n_mentions;
-    r->mentions[r->n_mentions++] = (struct qr_mention){name, arg->index};
+    arg->index = mention(r, name);
     return QR_OK;
 }
 
@@ -63,14 +68,93 @@ static enum qr_code read_columns(struct qr_gate_reader *r, const struct qr_json 
     return QR_OK;
 }
 
-/* v: a number or {"parameter" | "data", "scale"?} */
+/* ---- expressions ---- */
+
+static uint32_t name_parameter(void *reader, const char *name, size_t n) {
+    struct qr_gate_reader *r = reader;
+    if (r->n_names == r->cap_names) {
+        r->cap_names = r->cap_names ? 2 * r->cap_names : 64;
+        r->names = qr_xreallocarray(r->names, r->cap_names, sizeof *r->names);
+    }
+    r->names[r->n_names] = qr_xstrndup(name, n);
+    return mention(r, r->names[r->n_names++]);
+}
+
+static const char *name_column(void *reader, const char *name, size_t n, uint32_t *ret) {
+    struct qr_gate_reader *r = reader;
+    unsigned i = 0;
+    while (i < r->n_named && !(strncmp(r->column_names[i], name, n) == 0 && !r->column_names[i][n]))
+        i++;
+    if (i == QR_MAX_NAMED_COLUMNS) return "these are too many columns with names";
+    if (i == r->n_named) {
+        if (!r->column_names)
+            r->column_names = qr_xcalloc(QR_MAX_NAMED_COLUMNS, sizeof *r->column_names);
+        r->column_names[r->n_named++] = qr_xstrndup(name, n);
+    }
+    *ret = QR_MAX_COLUMNS + i;
+    return NULL;
+}
+
+static void see_column(struct qr_gate_reader *r, uint32_t column) {
+    if (column < QR_MAX_COLUMNS && column >= r->n_columns) r->n_columns = column + 1;
+}
+
+/* What is a number times a parameter or an input alone is what it would be without a text. */
+static enum qr_code read_expression(struct qr_gate_reader *r, const char *text, const char *path,
+                                    struct qr_gate_arg *ret) {
+    const struct qr_expression_names names = {.context = r,
+                                              .parameter = name_parameter,
+                                              .column = name_column,
+                                              .n_columns =
+                                                  r->columns_given ? r->n_columns : QR_MAX_COLUMNS};
+    struct qr_expression e;
+    struct qr_gate_arg arg = {.kind = QR_ARG_EXPRESSION};
+    enum qr_code code = qr_expression_parse(text, path, &names, &arg.scale, &e, r->err);
+    if (code) return code;
+    for (unsigned i = 0; i < e.n; i++)
+        if (e.node[i].op == QR_EXPRESSION_INPUT) see_column(r, e.node[i].index);
+    *ret = arg;
+    if (e.n == 1) {
+        ret->index = e.node->index;
+        ret->kind = e.node->op == QR_EXPRESSION_PARAMETER ? QR_ARG_PARAMETER
+                    : e.node->op == QR_EXPRESSION_INPUT   ? QR_ARG_DATA
+                                                          : QR_ARG_CONSTANT;
+        if (ret->kind == QR_ARG_CONSTANT) ret->scale = e.node->number;
+        qr_expression_fini(&e);
+        return QR_OK;
+    }
+    if (r->n_expressions == r->cap_expressions) {
+        r->cap_expressions = r->cap_expressions ? 2 * r->cap_expressions : 64;
+        r->expressions =
+            qr_xreallocarray(r->expressions, r->cap_expressions, sizeof *r->expressions);
+    }
+    ret->index = (uint32_t)r->n_expressions;
+    r->expressions[r->n_expressions++] = e;
+    return QR_OK;
+}
+
+void qr_gate_reader_fini(struct qr_gate_reader *r) {
+    qr_gate_list_fini(&r->list);
+    for (size_t i = 0; i < r->n_expressions; i++) qr_expression_fini(&r->expressions[i]);
+    for (size_t i = 0; i < r->n_names; i++) free(r->names[i]);
+    for (unsigned i = 0; i < r->n_named; i++) free(r->column_names[i]);
+    free(r->expressions);
+    free(r->names);
+    free(r->column_names);
+    free(r->mentions);
+}
+
+/* ---- any argument ---- */
+
+/* v: a number, an expression or {"parameter" | "data", "scale"?} */
 static enum qr_code read_arg(struct qr_gate_reader *r, const struct qr_json *v, const char *where,
                              const char *key, struct qr_gate_arg *ret) {
     struct qr_path path = qr_path_of("%s.%s", where, key);
     if (!v)
         return qr_fail(
             r->err, QR_INVALID_ARGUMENT,
-            "%s is missing; it must be a number, {\"parameter\": name} or {\"data\": column}",
+            "%s is missing; it must be a number, {\"parameter\": name}, {\"data\": column} or an "
+            "expression such as \"2*w + x[0]\"",
             path.s);
     struct qr_gate_arg arg = {QR_ARG_CONSTANT, 1, 0};
     enum qr_code code;
@@ -80,9 +164,15 @@ static enum qr_code read_arg(struct qr_gate_reader *r, const struct qr_json *v, 
         *ret = arg;
         return QR_OK;
     }
+    if (qr_json_type(v) == QR_JSON_STRING) {
+        const char *text;
+        code = qr_json_string(v, path.s, &text, r->err);
+        return code ? code : read_expression(r, text, path.s, ret);
+    }
     if (qr_json_type(v) != QR_JSON_OBJECT)
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                       "%s must be a number, {\"parameter\": name} or {\"data\": column}, not %s",
+                       "%s must be a number, {\"parameter\": name}, {\"data\": column} or an "
+                       "expression such as \"2*w + x[0]\", not %s",
                        path.s, qr_json_type_name(v));
     static const char *const known[] = {"parameter", "data", "scale"};
     if ((code = qr_json_known(v, path.s, known, 3, r->err))) return code;
