@@ -21,6 +21,11 @@ static enum qr_code angle_of(struct place *at, const struct qr_ansatz_angle *a,
                              struct qr_gate_arg *ret) {
     *ret = (struct qr_gate_arg){QR_ARG_CONSTANT, a->factor, 0};
     if (a->kind == QR_ANSATZ_NUMBER) return QR_OK;
+    if (a->kind == QR_ANSATZ_TEXT) {
+        enum qr_code code = qr_gate_expression(at->r, a->name, at->where, ret);
+        ret->scale *= a->factor;
+        return code;
+    }
     if (a->kind == QR_ANSATZ_INPUT) {
         ret->kind = QR_ARG_DATA;
         ret->index = a->column;
@@ -64,6 +69,10 @@ static enum qr_code add(void *host, const struct qr_ansatz_gate *g) {
         qr_gate_expand(&use, &at->r->list);
     }
     return qr_items_bounded(at->r, at->where);
+}
+
+static enum qr_code count(void *host, const char *path, size_t n) {
+    return qr_gate_count(((struct place *)host)->r, path, n);
 }
 
 static enum qr_code add_list(void *host, const struct qr_json *gates, const char *path,
@@ -148,7 +157,7 @@ static enum qr_code read_sum(struct place *at, const struct qr_json *v, const ch
     enum qr_code code = qr_json_string(v, path, &text, at->r->err);
     if (code) return code;
     size_t n = strlen(text); /* equal terms are looked for among all */
-    if (at->r->n_repeats && (code = qr_gate_count(at->r, path, n + n * n / 1024))) return code;
+    if ((code = qr_gate_count(at->r, path, n + n * n / 1024))) return code;
     if ((code = qr_observable_parse(text, at->r->n_qubits, &o, at->r->err)))
         return at->r->err ? qr_wrap(at->r->err, "%s", path) : code;
     code = append_terms(at, &o, path, to);
@@ -192,7 +201,7 @@ static enum qr_code read_prefix(struct qr_gate_reader *r, const struct qr_json *
 enum qr_code qr_ansatz_read(struct qr_gate_reader *r, const struct qr_json *ansatz,
                             const char *where, const struct qr_ansatz *row, const uint16_t *qubits,
                             unsigned n_qubits) {
-    static const struct qr_ansatz_host host = {add, add_list, read_terms, read_columns};
+    static const struct qr_ansatz_host host = {add, count, add_list, read_terms, read_columns};
     struct place at = {r, where, qubits, n_qubits};
     struct qr_ansatz_use use = {ansatz, where, qubits, n_qubits, &host, &at, r->err};
     const char *around = r->prefix;

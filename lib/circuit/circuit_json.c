@@ -17,8 +17,13 @@ static int by_name(const void *a, const void *b) {
     return order ? order : x->number < y->number ? -1 : 1;
 }
 
-/* Names get their numbers in natural order. */
-static void number_parameters(struct qr_gate_reader *r, struct qr_circuit *c) {
+/* Columns with names come behind those with numbers. */
+static uint32_t column_of(const struct qr_gate_reader *r, uint32_t index) {
+    return index < QR_MAX_COLUMNS ? index : r->n_columns + (index - QR_MAX_COLUMNS);
+}
+
+/* Names get their numbers: parameters in natural order. */
+static void number_names(struct qr_gate_reader *r, struct qr_circuit *c) {
     uint32_t *index = qr_xcalloc(r->n_mentions + 1, sizeof *index);
     if (r->n_mentions) qsort(r->mentions, r->n_mentions, sizeof *r->mentions, by_name);
     for (size_t i = 0; i < r->n_mentions; i++) {
@@ -27,17 +32,29 @@ static void number_parameters(struct qr_gate_reader *r, struct qr_circuit *c) {
             qr_circuit_append_param(c, m->name);
         index[m->number] = c->n_params - 1;
     }
+    for (size_t i = 0; i < r->n_expressions; i++)
+        for (unsigned k = 0; k < r->expressions[i].n; k++) {
+            struct qr_expression_node *n = &r->expressions[i].node[k];
+            if (n->op == QR_EXPRESSION_PARAMETER) n->index = index[n->index];
+            if (n->op == QR_EXPRESSION_INPUT) n->index = column_of(r, n->index);
+        }
     for (size_t i = 0; i < r->list.n; i++)
         for (unsigned k = 0; k < r->list.gates[i].n_args; k++) {
             struct qr_gate_arg *a = &r->list.gates[i].args[k];
             if (a->kind == QR_ARG_PARAMETER) a->index = index[a->index];
+            if (a->kind == QR_ARG_DATA) a->index = column_of(r, a->index);
+            if (a->kind == QR_ARG_EXPRESSION)
+                a->index = qr_circuit_expression(c, &r->expressions[a->index]);
         }
     free(index);
 }
 
 static enum qr_code build(struct qr_gate_reader *r, const char *where, struct qr_circuit **ret) {
-    struct qr_circuit *c = qr_circuit_new(r->n_qubits, r->n_columns);
-    number_parameters(r, c);
+    struct qr_circuit *c = qr_circuit_new(r->n_qubits, r->n_columns + r->n_named);
+    number_names(r, c);
+    c->n_named = r->n_named;
+    c->column_names = QR_MOVE(r->column_names);
+    r->n_named = 0;
     for (size_t i = 0; i < r->list.n; i++) {
         enum qr_code code = qr_circuit_add(c, &r->list.gates[i], r->err);
         if (code) {

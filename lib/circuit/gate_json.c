@@ -10,9 +10,6 @@
 #include "base/bytes.h"
 #include "base/mem.h"
 
-/* A job has at most 2^22 values; only repeats read more numbers and names. */
-enum { MAX_NAME = 64, MAX_READ = 1 << 23 };
-
 /* Entries of seven digits are near enough. */
 #define UNITARY_WITHIN 1e-6
 
@@ -27,116 +24,107 @@ struct qr_path qr_path_of(const char *fmt, ...) {
 
 /* ---- one argument ---- */
 
-void qr_gate_reader_fini(struct qr_gate_reader *r) {
-    for (size_t i = 0; i < r->n_names; i++) free(r->names[i]);
-    free(r->names);
-    free(r->mentions);
-    qr_gate_list_fini(&r->list);
-}
-
-enum qr_code qr_gate_count(struct qr_gate_reader *r, const char *path, size_t n) {
-    r->n_read += n;
-    if (r->n_read <= MAX_READ) return QR_OK;
-    return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                   "%s: up to here the circuit's repeats have read over %d numbers and names; let "
-                   "them go round less often",
-                   path, MAX_READ);
-}
-
-enum qr_code qr_gate_integer(struct qr_gate_reader *r, const struct qr_json *v, const char *path,
-                             int64_t low, int64_t high, int64_t *ret) {
-    const char *text;
-    enum qr_code code = qr_gate_count(r, path, 1);
-    if (code) return code;
-    if (!r->scope.n || !v || qr_json_type(v) != QR_JSON_STRING)
-        return qr_json_i64(v, path, low, high, ret, r->err);
-    int64_t value = 0;
-    if ((code = qr_json_string(v, path, &text, r->err)) ||
-        (code = qr_index_value(&r->scope, text, path, &value, r->err)))
-        return code;
-    if (value < low || value > high)
-        return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                       "%s: \"%s\" is %lld; it must be between %lld and %lld", path, text,
-                       (long long)value, (long long)low, (long long)high);
-    *ret = value;
-    return QR_OK;
-}
-
-static const char *keep_name(struct qr_gate_reader *r, const char *name) {
-    if (r->n_names == r->cap_names) {
-        r->cap_names = r->cap_names ? 2 * r->cap_names : 64;
-        r->names = qr_xreallocarray(r->names, r->cap_names, sizeof *r->names);
-    }
-    return r->names[r->n_names++] = qr_xstrdup(name);
-}
-
-enum qr_code qr_gate_fill(struct qr_gate_reader *r, const char *text, const char *path, size_t most,
-                          const char **ret) {
-    enum qr_code code = qr_gate_count(r, path, 1 + strlen(text) / 8);
-    *ret = text;
-    if (code || !r->scope.n || !strchr(text, '{')) return code;
-    char *filled = qr_xmalloc(most + 1);
-    code = qr_index_fill(&r->scope, text, path, filled, most + 1, r->err);
-    if (!code) *ret = keep_name(r, filled);
-    free(filled);
-    return code;
-}
-
-enum qr_code qr_gate_mention(struct qr_gate_reader *r, const char *name, bool kept,
-                             const char *path, uint32_t *ret) {
-    size_t n = strlen(name), all = n + (r->prefix ? strlen(r->prefix) : 0);
-    if (n < 1 || all > MAX_NAME)
-        return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                       "%s: a parameter's name has 1 to %d bytes, not %zu", path, MAX_NAME, all);
-    if (all > n || !kept) {
-        char whole[MAX_NAME + 1];
-        snprintf(whole, sizeof whole, "%s%s", r->prefix ? r->prefix : "", name);
-        name = keep_name(r, whole);
-    }
-    for (size_t i = 0; i < all; i++)
-        if ((unsigned char)name[i] < ' ' || name[i] == 0x7f)
-            return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                           "%s: a parameter's name has no control characters", path);
-    if (r->n_mentions == r->cap_mentions) {
-        r->cap_mentions = r->cap_mentions ? 2 * r->cap_mentions : 64;
-        r->mentions = qr_xreallocarray(r->mentions, r->cap_mentions, sizeof *r->mentions);
-    }
-    *ret = (uint32_t)r->n_mentions;
-    r->mentions[r->n_mentions++] = (struct qr_mention){name, *ret};
-    return QR_OK;
-}
-
 static enum qr_code read_parameter(struct qr_gate_reader *r, const struct qr_json *v,
                                    const char *path, struct qr_gate_arg *arg) {
     const char *name;
     enum qr_code code = qr_json_string(v, path, &name, r->err);
-    if (!code) code = qr_gate_fill(r, name, path, MAX_NAME, &name);
+    if (!code) code = qr_gate_fill(r, name, path, QR_NAME_BYTES, &name);
     return code ? code : qr_gate_mention(r, name, true, path, &arg->index);
 }
 
-enum qr_code qr_gate_read_columns(struct qr_gate_reader *r, const struct qr_json *v, bool optional,
-                                  const char *path, unsigned n, uint32_t *ret) {
-    int64_t column = 0, all = r->columns_given ? (int64_t)r->n_columns : QR_MAX_COLUMNS;
-    if (all < n)
-        return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                       "%s refers to data%s, but the circuit's columns are %d", path,
-                       n > 1 ? " of each qubit" : "", (int)all);
-    enum qr_code code = optional && !v ? qr_gate_count(r, path, n)
-                                       : qr_gate_integer(r, v, path, 0, all - n, &column);
+/* ---- expressions ---- */
+
+/* What is asked while one is read. */
+struct expression_reader {
+    struct qr_gate_reader *r;
+    const char *path;
+    enum qr_code code; /* of its names, once they stand behind a prefix */
+};
+
+static uint32_t name_parameter(void *reader, const char *name, size_t n) {
+    char text[QR_EXPRESSION_NAME + 1];
+    uint32_t number = 0;
+    struct expression_reader *e = reader;
+    snprintf(text, sizeof text, "%.*s", (int)n, name);
+    for (unsigned i = 0; i < e->r->scope.n && !e->code; i++)
+        if (strcmp(e->r->scope.known[i].name, text) == 0)
+            e->code = qr_fail(e->r->err, QR_INVALID_ARGUMENT,
+                              "%s: '%s' is %s here, which an expression has as {%s}", e->path, text,
+                              i ? "an index" : "the number of qubits", text);
+    if (!e->code) e->code = qr_gate_mention(e->r, text, false, e->path, &number);
+    return number;
+}
+
+static const char *name_column(void *reader, const char *name, size_t n, uint32_t *ret) {
+    struct qr_gate_reader *r = ((struct expression_reader *)reader)->r;
+    unsigned i = 0;
+    while (i < r->n_named && !(strncmp(r->column_names[i], name, n) == 0 && !r->column_names[i][n]))
+        i++;
+    if (i == QR_MAX_NAMED_COLUMNS) return "these are too many columns with names";
+    if (i == r->n_named) {
+        if (!r->column_names)
+            r->column_names = qr_xcalloc(QR_MAX_NAMED_COLUMNS, sizeof *r->column_names);
+        r->column_names[r->n_named++] = qr_xstrndup(name, n);
+    }
+    *ret = QR_MAX_COLUMNS + i;
+    return NULL;
+}
+
+static void see_column(struct qr_gate_reader *r, uint32_t column) {
+    if (column < QR_MAX_COLUMNS && column >= r->n_columns) r->n_columns = column + 1;
+}
+
+/* What is a number times a parameter or an input alone is what it would be without a text. */
+enum qr_code qr_gate_expression(struct qr_gate_reader *r, const char *text, const char *path,
+                                struct qr_gate_arg *ret) {
+    struct expression_reader reader = {r, path, QR_OK};
+    const struct qr_expression_names names = {.context = &reader,
+                                              .parameter = name_parameter,
+                                              .column = name_column,
+                                              .n_columns =
+                                                  r->columns_given ? r->n_columns : QR_MAX_COLUMNS};
+    struct qr_expression e;
+    struct qr_gate_arg arg = {.kind = QR_ARG_EXPRESSION};
+    enum qr_code code = qr_gate_fill(r, text, path, QR_EXPRESSION_BYTES, &text);
+    if (!code) code = qr_expression_parse(text, path, &names, &arg.scale, &e, r->err);
     if (code) return code;
-    *ret = (uint32_t)column;
-    if (*ret + n > r->n_columns) r->n_columns = *ret + n;
+    if (reader.code) {
+        qr_expression_fini(&e);
+        return reader.code;
+    }
+    for (unsigned i = 0; i < e.n; i++)
+        if (e.node[i].op == QR_EXPRESSION_INPUT) see_column(r, e.node[i].index);
+    *ret = arg;
+    if (e.n == 1) {
+        ret->index = e.node->index;
+        ret->kind = e.node->op == QR_EXPRESSION_PARAMETER ? QR_ARG_PARAMETER
+                    : e.node->op == QR_EXPRESSION_INPUT   ? QR_ARG_DATA
+                                                          : QR_ARG_CONSTANT;
+        if (ret->kind == QR_ARG_CONSTANT) ret->scale = e.node->number;
+        qr_expression_fini(&e);
+        return QR_OK;
+    }
+    if (r->n_expressions == r->cap_expressions) {
+        r->cap_expressions = r->cap_expressions ? 2 * r->cap_expressions : 64;
+        r->expressions =
+            qr_xreallocarray(r->expressions, r->cap_expressions, sizeof *r->expressions);
+    }
+    ret->index = (uint32_t)r->n_expressions;
+    r->expressions[r->n_expressions++] = e;
     return QR_OK;
 }
 
-/* v: a number or {"parameter" | "data", "scale"?} */
+/* ---- any argument ---- */
+
+/* v: a number, an expression or {"parameter" | "data", "scale"?} */
 static enum qr_code read_arg(struct qr_gate_reader *r, const struct qr_json *v, const char *where,
                              const char *key, struct qr_gate_arg *ret) {
     struct qr_path path = qr_path_of("%s.%s", where, key);
     if (!v)
         return qr_fail(
             r->err, QR_INVALID_ARGUMENT,
-            "%s is missing; it must be a number, {\"parameter\": name} or {\"data\": column}",
+            "%s is missing; it must be a number, {\"parameter\": name}, {\"data\": column} or an "
+            "expression such as \"2*w + x[0]\"",
             path.s);
     struct qr_gate_arg arg = {QR_ARG_CONSTANT, 1, 0};
     enum qr_code code;
@@ -146,9 +134,15 @@ static enum qr_code read_arg(struct qr_gate_reader *r, const struct qr_json *v, 
         *ret = arg;
         return QR_OK;
     }
+    if (qr_json_type(v) == QR_JSON_STRING) {
+        const char *text;
+        code = qr_json_string(v, path.s, &text, r->err);
+        return code ? code : qr_gate_expression(r, text, path.s, ret);
+    }
     if (qr_json_type(v) != QR_JSON_OBJECT)
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                       "%s must be a number, {\"parameter\": name} or {\"data\": column}, not %s",
+                       "%s must be a number, {\"parameter\": name}, {\"data\": column} or an "
+                       "expression such as \"2*w + x[0]\", not %s",
                        path.s, qr_json_type_name(v));
     static const char *const known[] = {"parameter", "data", "scale"};
     if ((code = qr_json_known(v, path.s, known, 3, r->err))) return code;

@@ -3,10 +3,10 @@
 #define QR_CIRCUIT_GATE_JSON_H
 
 #include "circuit/gate_words.h"
-#include "circuit/index.h"
+#include "circuit/ansatz/index.h"
 #include "format/json.h"
 
-enum { QR_MAX_COLUMNS = 1 << 20, QR_PATH_BYTES = 256 };
+enum { QR_MAX_COLUMNS = 1 << 20, QR_PATH_BYTES = 256, QR_NAME_BYTES = 64 };
 
 /* The path of a value, for messages; a very long one is cut. */
 struct qr_path {
@@ -16,27 +16,36 @@ struct qr_path qr_path_of(const char *fmt, ...) QR_PRINTF(1, 2);
 
 /* A parameter, where it was named. */
 struct qr_mention {
-    const char *name; /* the tree's, or of the reader's names */
+    const char *name; /* the tree's, or one of the reader's names */
     uint32_t number;  /* in order of mention */
 };
+
+enum { QR_MAX_NAMED_COLUMNS = 4096 };
 
 struct qr_gate_reader {
     unsigned n_qubits;
     unsigned n_columns; /* given, or 1 + the highest seen */
     bool columns_given;
-    struct qr_gate_list list; /* the index of a parameter is its mention's number */
+    /* The index of a parameter is its mention's number; that of a column with a name
+     * QR_MAX_COLUMNS + its place in column_names; that of an expression its place below. */
+    struct qr_gate_list list;
+    size_t n_expressions, cap_expressions;
+    struct qr_expression *expressions; /* owned, each as it was written */
+    size_t n_names, cap_names;
+    char **names; /* owned: parameters' names and texts that stand nowhere in the tree */
+    unsigned n_named;
+    char **column_names; /* owned, unique, in order of first mention */
     size_t n_mentions, cap_mentions;
     struct qr_mention *mentions; /* owned, as the list */
     struct qr_index_scope scope; /* of the repeats around */
     const uint16_t *map;         /* of a block's qubits to the circuit's; NULL: they are those */
     unsigned n_map;
     const char *prefix; /* of parameters' names, or NULL */
-    char **names;       /* owned: those that stand nowhere in the tree */
-    size_t n_names, cap_names;
     unsigned n_repeats; /* around this gate */
-    uint64_t n_read;    /* numbers and names, those of repeats each time */
+    uint64_t n_read;    /* numbers and names in repeats, each time */
     struct qr_err *err;
 };
+/* Frees what it owns. */
 void qr_gate_reader_fini(struct qr_gate_reader *r);
 /* Qubits that a gate here may name. */
 static inline unsigned qr_gate_qubits(const struct qr_gate_reader *r) {
@@ -69,5 +78,8 @@ QR_MUST_CHECK enum qr_code qr_gate_mention(struct qr_gate_reader *r, const char 
  * reader's names. */
 QR_MUST_CHECK enum qr_code qr_gate_fill(struct qr_gate_reader *r, const char *text,
                                         const char *path, size_t most, const char **ret);
+/* An expression (expression.h); one that is a number times a parameter or an input alone is that. */
+QR_MUST_CHECK enum qr_code qr_gate_expression(struct qr_gate_reader *r, const char *text,
+                                              const char *path, struct qr_gate_arg *ret);
 
 #endif

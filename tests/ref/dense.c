@@ -238,11 +238,13 @@ void ref_expectation(const struct qr_circuit *c, const double *theta, const doub
     for (size_t r = 0; r < n_obs; r++) ret_z[r] = braket(&obs[r], c->n_qubits, state, state);
 }
 
-void ref_gradient(const struct qr_circuit *c, const double *theta, const double *x,
-                  const struct qr_observable *obs, size_t n_obs, double *ret) {
+/* By the n parameters or columns. */
+static void derivatives(const struct qr_circuit *c, const double *theta, const double *x,
+                        const struct qr_observable *obs, size_t n_obs, enum qr_arg_kind by,
+                        unsigned n, double *ret) {
     amp final[MAX_DIM], before[MAX_DIM] = {0}, changed[MAX_DIM];
     ref_state(c, theta, x, final);
-    for (size_t i = 0; i < n_obs * c->n_params; i++) ret[i] = 0;
+    for (size_t i = 0; i < n_obs * n; i++) ret[i] = 0;
     before[0] = 1;
     for (size_t i = 0; i < c->n_gates; i++) {
         const struct qr_gate *g = &c->gates[i];
@@ -251,16 +253,25 @@ void ref_gradient(const struct qr_circuit *c, const double *theta, const double 
         values(g, theta, x, a);
         ref_gate_matrix(g, a, u, da);
         for (unsigned k = 0; k < g->n_args; k++) {
-            if (g->args[k].kind != QR_ARG_PARAMETER) continue;
+            if (g->args[k].kind != by) continue;
             memcpy(changed, before, sizeof changed);
             apply(g, da[k], c->n_qubits, 0, changed);
             run(c, i + 1, theta, x, changed);
             for (size_t r = 0; r < n_obs; r++)
-                ret[r * c->n_params + g->args[k].index] +=
+                ret[r * n + g->args[k].index] +=
                     2 * g->args[k].scale * braket(&obs[r], c->n_qubits, final, changed);
         }
         apply(g, u, c->n_qubits, 1, before);
     }
+}
+
+void ref_gradient(const struct qr_circuit *c, const double *theta, const double *x,
+                  const struct qr_observable *obs, size_t n_obs, double *ret) {
+    derivatives(c, theta, x, obs, n_obs, QR_ARG_PARAMETER, c->n_params, ret);
+}
+void ref_input_gradient(const struct qr_circuit *c, const double *theta, const double *x,
+                        const struct qr_observable *obs, size_t n_obs, double *ret) {
+    derivatives(c, theta, x, obs, n_obs, QR_ARG_DATA, c->n_columns, ret);
 }
 
 /* ---- random circuits ---- */

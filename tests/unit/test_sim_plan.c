@@ -58,15 +58,16 @@ __attribute__((visibility("default"))) void free(void *p) {
 /* ---- a plan and what it does ---- */
 
 static size_t n_cases;
+static const uint8_t *inputs; /* derivatives by these inputs too, or NULL */
 
 /* Bytes of everything are exact; of operations the counted ones too, where the kernels count. */
 static void check_plan(const struct problem *p, enum qr_engine engine, enum qr_precision precision,
                        bool known, bool count, const char *wanted) {
     struct qr_err err;
-    struct qr_sim_options opt = {precision, QR_ISA_PORTABLE, engine, NULL};
+    struct qr_sim_options opt = {precision, QR_ISA_PORTABLE, engine, inputs};
     struct qr_sim_plan *plan = NULL;
     struct qr_sim_workspace *ws = NULL;
-    double z[MAX_SAMPLES * MAX_OBS];
+    double z[MAX_SAMPLES * MAX_OBS], dx[MAX_SAMPLES * MAX_COLUMNS];
     qr_fixed grad[MAX_PARAMS] = {0};
     unsigned n = p->c->n_qubits;
     counts = count;
@@ -115,7 +116,7 @@ static void check_plan(const struct problem *p, enum qr_engine engine, enum qr_p
         sum_operations = sum_bytes = 0;
         qr_sim_forward_for_gradient(b, ws, NULL, p->x, p->c->n_columns, p->n_samples,
                                     known ? p->direction : NULL, z);
-        CHECK(qr_sim_backward(b, ws, NULL, p->direction, p->scale, grad, NULL));
+        CHECK(qr_sim_backward(b, ws, NULL, p->direction, p->scale, grad, dx));
         CHECK(fabs(2 * sum_operations - want_flop) <= 1e-9 * want_flop,
               "n %u %s: %.17g flop by the calls' shapes, the plan says %.17g", n, plan->why,
               2 * sum_operations, want_flop);
@@ -176,6 +177,23 @@ static void check_random(unsigned n, uint64_t seed, size_t samples) {
     ref_random_numbers(seed + 3, samples, -2, 2, p.scale);
     check_orders(&p, QR_ENGINE_STATEVECTOR, n % 2 ? QR_DOUBLE : QR_SINGLE, n < 12, "statevector");
     drop(&p);
+}
+
+/* Plans of which all inputs are wanted, or one in two. */
+static void check_inputs(unsigned top) {
+    uint8_t some[MAX_COLUMNS];
+    inputs = some;
+    for (unsigned turn = 0; turn < 2; turn++) {
+        for (unsigned i = 0; i < MAX_COLUMNS; i++) some[i] = !turn || i % 2;
+        for (unsigned n = 8; n <= 16 && n <= top; n += 4)
+            check_cones(n, 1, EACH, 1 + n % 5, QR_SINGLE);
+        check_cones(10, 1, MIXED, 17, QR_SINGLE);
+        for (unsigned n = 8; n <= 13 && n <= top; n += 1 + n / 10) {
+            check_statevector(n, 1, n <= 11 ? 17 : 2, n < 10);
+            check_random(n, 170 + n, n <= 11 ? 18 : 2);
+        }
+    }
+    inputs = NULL;
 }
 
 /* ---- words, and the reason for an engine ---- */
@@ -300,6 +318,7 @@ int main(void) {
     check_cones(10, 1, MIXED, 17, QR_SINGLE);
     check_cones(9, 2, EACH, 2, QR_SINGLE);
     for (unsigned n = 2; n <= 14 && n <= top; n++) check_random(n, 70 + n, n <= 11 ? 18 : 2);
+    check_inputs(top);
     check_texts();
     check_memory();
     printf("%zu plans\n", n_cases);

@@ -23,6 +23,9 @@ static const struct qr_ansatz rows[] = {
     {"all-singles-doubles", {"electrons", "singles", "doubles"}, qr_ansatz_singles_doubles},
     {"tensor-network", {"kind", "block"}, qr_ansatz_tensor_network},
     {"angle", {"data", "rotation", "scale"}, qr_ansatz_angle_encoder},
+    {"iqp", {"data", "layers", "entanglement"}, qr_ansatz_iqp},
+    {"zz-feature-map", {"data", "layers", "entanglement", "alpha"}, qr_ansatz_zz_feature_map},
+    {"amplitude", {"state", "normalize"}, qr_ansatz_amplitude},
 };
 
 const struct qr_ansatz *qr_ansatz_at(size_t i) {
@@ -50,6 +53,11 @@ const char *qr_ansatz_meant(const char *name) {
         {"QAOAAnsatz", "did you mean 'qaoa'?"},
         {"AllSinglesDoubles", "did you mean 'all-singles-doubles'?"},
         {"AngleEmbedding", "did you mean 'angle'?"},
+        {"IQPEmbedding", "did you mean 'iqp'?"},
+        {"ZZFeatureMap", "did you mean 'zz-feature-map'?"},
+        {"AmplitudeEmbedding", "'amplitude' prepares a constant state"},
+        {"MottonenStatePreparation", "did you mean 'amplitude'?"},
+        {"StatePrep", "did you mean 'amplitude'?"},
         {"MPS", "write 'tensor-network' with \"kind\": \"mps\""},
         {"TTN", "write 'tensor-network' with \"kind\": \"ttn\""},
         {"MERA", "write 'tensor-network' with \"kind\": \"mera\""},
@@ -65,6 +73,7 @@ const char *qr_ansatz_meant(const char *name) {
 
 void qr_ansatz_put(struct qr_ansatz_builder *b, const struct qr_ansatz_gate *g) {
     if (!b->code) b->code = b->use->host->add(b->use->at, g);
+    b->n_said++;
 }
 
 void qr_ansatz_one(struct qr_ansatz_builder *b, const char *gate, unsigned place,
@@ -126,6 +135,13 @@ double qr_ansatz_number(struct qr_ansatz_builder *b, const char *key, double abs
     if (v && !b->code)
         b->code = qr_json_double(v, qr_ansatz_path(b, key).s, -INFINITY, INFINITY, &value,
                                  b->use->err);
+    return value;
+}
+
+bool qr_ansatz_flag(struct qr_ansatz_builder *b, const char *key, bool absent) {
+    const struct qr_json *v = qr_json_get(b->use->options, key);
+    bool value = absent;
+    if (v && !b->code) b->code = qr_json_bool(v, qr_ansatz_path(b, key).s, &value, b->use->err);
     return value;
 }
 

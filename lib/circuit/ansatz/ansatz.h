@@ -16,10 +16,11 @@
 
 #include "format/json.h"
 
-enum { QR_ANSATZ_KEYS = 6, QR_ANSATZ_ANGLES = 4, QR_ANSATZ_NAME_BYTES = 40 };
+enum { QR_ANSATZ_KEYS = 6, QR_ANSATZ_ANGLES = 4, QR_ANSATZ_NAME_BYTES = 64 };
 
-/* factor * (1, the weight of this name, the input of this column), in radians. */
-enum qr_ansatz_angle_kind { QR_ANSATZ_NUMBER, QR_ANSATZ_WEIGHT, QR_ANSATZ_INPUT };
+/* factor * (1, the weight of this name, the input of this column, the expression of this text), in
+ * radians. */
+enum qr_ansatz_angle_kind { QR_ANSATZ_NUMBER, QR_ANSATZ_WEIGHT, QR_ANSATZ_INPUT, QR_ANSATZ_TEXT };
 struct qr_ansatz_angle {
     enum qr_ansatz_angle_kind kind;
     double factor;
@@ -48,6 +49,8 @@ void qr_ansatz_terms_fini(struct qr_ansatz_terms *t);
 
 struct qr_ansatz_host {
     enum qr_code (*add)(void *host, const struct qr_ansatz_gate *g);
+    /* n numbers are about to be read: bounds the time of repeats. */
+    enum qr_code (*count)(void *host, const char *path, size_t n);
     /* The gates of a list as on qubits 0 ... n - 1, on these places; before each weight's name
      * stands this. */
     enum qr_code (*add_list)(void *host, const struct qr_json *gates, const char *path,

@@ -9,6 +9,7 @@ struct qr_ansatz_builder {
     const struct qr_ansatz_use *use;
     unsigned n; /* qubits */
     enum qr_code code;
+    size_t n_said; /* gates */
 };
 
 void qr_ansatz_put(struct qr_ansatz_builder *b, const struct qr_ansatz_gate *g);
@@ -22,6 +23,7 @@ struct qr_ansatz_angle qr_ansatz_weight(double factor, const char *fmt, ...) QR_
 unsigned qr_ansatz_integer(struct qr_ansatz_builder *b, const char *key, unsigned low,
                            unsigned high, unsigned absent);
 double qr_ansatz_number(struct qr_ansatz_builder *b, const char *key, double absent);
+bool qr_ansatz_flag(struct qr_ansatz_builder *b, const char *key, bool absent);
 unsigned qr_ansatz_choice(struct qr_ansatz_builder *b, const char *key, const char *const *names,
                           unsigned n, unsigned absent);
 unsigned qr_ansatz_layers(struct qr_ansatz_builder *b, unsigned absent);
@@ -61,5 +63,8 @@ enum qr_code qr_ansatz_uccsd(const struct qr_ansatz_use *use);
 enum qr_code qr_ansatz_singles_doubles(const struct qr_ansatz_use *use);
 enum qr_code qr_ansatz_tensor_network(const struct qr_ansatz_use *use);
 enum qr_code qr_ansatz_angle_encoder(const struct qr_ansatz_use *use);
+enum qr_code qr_ansatz_iqp(const struct qr_ansatz_use *use);
+enum qr_code qr_ansatz_zz_feature_map(const struct qr_ansatz_use *use);
+enum qr_code qr_ansatz_amplitude(const struct qr_ansatz_use *use);
 
 #endif

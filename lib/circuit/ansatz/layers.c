@@ -30,7 +30,7 @@ static unsigned range_of(struct qr_ansatz_builder *b, const struct qr_json *give
 }
 
 enum qr_code qr_ansatz_strongly_entangling(const struct qr_ansatz_use *use) {
-    struct qr_ansatz_builder b = {use, use->n, QR_OK};
+    struct qr_ansatz_builder b = {use, use->n, QR_OK, 0};
     unsigned layers = qr_ansatz_layers(&b, 1);
     const char *gate = entangler(&b);
     const struct qr_json *ranges = qr_json_get(use->options, "ranges");
@@ -56,7 +56,7 @@ enum qr_code qr_ansatz_strongly_entangling(const struct qr_ansatz_use *use) {
 /* ---- basic-entangler ---- */
 
 enum qr_code qr_ansatz_basic_entangler(const struct qr_ansatz_use *use) {
-    struct qr_ansatz_builder b = {use, use->n, QR_OK};
+    struct qr_ansatz_builder b = {use, use->n, QR_OK, 0};
     unsigned layers = qr_ansatz_layers(&b, 1), n_pairs = b.n > 2 ? b.n : b.n - 1;
     const char *rotation = rotations[qr_ansatz_choice(&b, "rotation", rotations, N_ROTATIONS, 0)];
     for (unsigned l = 0; l < layers && !b.code; l++) {
@@ -72,7 +72,7 @@ enum qr_code qr_ansatz_basic_entangler(const struct qr_ansatz_use *use) {
 /* ---- simplified-two-design ---- */
 
 enum qr_code qr_ansatz_simplified_two_design(const struct qr_ansatz_use *use) {
-    struct qr_ansatz_builder b = {use, use->n, QR_OK};
+    struct qr_ansatz_builder b = {use, use->n, QR_OK, 0};
     unsigned layers = qr_ansatz_layers(&b, 1);
     for (unsigned q = 0; q < b.n; q++) {
         struct qr_ansatz_angle a = qr_ansatz_weight(1, "initial%u", q);
@@ -115,15 +115,12 @@ static unsigned read_rotations(struct qr_ansatz_builder *b, unsigned ret[MAX_ROT
 }
 
 enum qr_code qr_ansatz_hardware_efficient(const struct qr_ansatz_use *use) {
-    struct qr_ansatz_builder b = {use, use->n, QR_OK};
+    struct qr_ansatz_builder b = {use, use->n, QR_OK, 0};
     unsigned layers = qr_ansatz_layers(&b, 3), turns[MAX_ROTATIONS];
     unsigned n_turns = read_rotations(&b, turns), weights = 0;
     enum qr_ansatz_pattern pattern = qr_ansatz_entanglement(&b, QR_ANSATZ_REVERSE_LINEAR);
     const char *gate = entangler(&b);
-    const struct qr_json *last = qr_json_get(use->options, "final_rotations");
-    bool final = true;
-    if (last && !b.code)
-        b.code = qr_json_bool(last, qr_ansatz_path(&b, "final_rotations").s, &final, use->err);
+    bool final = qr_ansatz_flag(&b, "final_rotations", true);
     for (unsigned l = 0; l < layers + final && !b.code; l++) {
         for (unsigned k = 0; k < n_turns; k++)
             for (unsigned q = 0; q < b.n; q++) {

@@ -62,7 +62,7 @@ static void add_mera(struct network *t) {
 enum qr_code qr_ansatz_tensor_network(const struct qr_ansatz_use *use) {
     static const char *const kinds[] = {"mps", "ttn", "mera"};
     static void (*const build[])(struct network *t) = {add_mps, add_ttn, add_mera};
-    struct network t = {.b = {use, use->n, QR_OK}, .block = qr_json_get(use->options, "block")};
+    struct network t = {.b = {use, use->n, QR_OK, 0}, .block = qr_json_get(use->options, "block")};
     unsigned n = use->n;
     t.path = qr_ansatz_path(&t.b, "block");
     if (!qr_json_get(use->options, "kind"))

@@ -20,7 +20,7 @@ static void add_cost(struct qr_ansatz_builder *b, const struct qr_ansatz_terms *
 }
 
 enum qr_code qr_ansatz_qaoa(const struct qr_ansatz_use *use) {
-    struct qr_ansatz_builder b = {use, use->n, QR_OK};
+    struct qr_ansatz_builder b = {use, use->n, QR_OK, 0};
     struct qr_ansatz_terms cost = {0};
     unsigned layers = qr_ansatz_layers(&b, 1);
     if (!b.code)
@@ -162,7 +162,7 @@ static const struct qr_json *read_list(struct qr_ansatz_builder *b, const char *
 }
 
 static enum qr_code build_excitations(const struct qr_ansatz_use *use, bool fermionic) {
-    struct excitations e = {.b = {use, use->n, QR_OK}, .fermionic = fermionic, .n_layers = 1};
+    struct excitations e = {.b = {use, use->n, QR_OK, 0}, .fermionic = fermionic, .n_layers = 1};
     struct qr_ansatz_builder *b = &e.b;
     if (!qr_json_get(use->options, "electrons"))
         qr_ansatz_refuse(b, "electrons", "is missing: how many of the first qubits begin in 1");

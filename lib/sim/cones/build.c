@@ -117,7 +117,7 @@ static bool add_term(struct plan_builder *b, struct cone_finder *f, uint32_t rea
 }
 
 static bool find_cones(struct plan_builder *b, const struct qr_observable *obs, size_t n_obs) {
-    struct cone_finder *f = cone_finder_new(b->c);
+    struct cone_finder *f = cone_finder_new(b->c, b->p->wanted);
     bool good = true;
     for (uint32_t r = 0; r < n_obs && good; r++)
         for (size_t t = 0; t < obs[r].n_terms && good && b->n_gates <= ALL_GATES; t++)
@@ -310,7 +310,8 @@ static double others(struct qr_sim_plan *p, const struct qr_circuit *c) {
     qr_plan_fuse(p, c, 1, NULL);
     double of_amplitude = OF_FUSED_GATE * (double)p->n_fused;
     qr_plan_unfuse(p);
-    if (of_amplitude > OF_STREAMING) of_amplitude = OF_STREAMING;
+    /* the streaming engine knows no derivatives by inputs */
+    if (!p->wanted && of_amplitude > OF_STREAMING) of_amplitude = OF_STREAMING;
     return ldexp(of_amplitude, (int)c->n_qubits) / SLOWER;
 }
 
@@ -392,7 +393,6 @@ static void builder_free(struct plan_builder *b) {
 bool cones_build(struct qr_sim_plan *p, const struct qr_circuit *c, const struct qr_observable *obs,
                  size_t n_obs) {
     if (!n_obs) return refuse(p, "there is no read-out");
-    if (p->wanted) return refuse(p, "derivatives by inputs are wanted");
     struct plan_builder b = {.p = p, .c = c, .own = qr_xcalloc(1, sizeof *b.own)};
     b.own->constants = qr_xcalloc(n_obs, sizeof *b.own->constants);
     b.limit = p->at_any_cost ? (double)INFINITY : others(p, c);

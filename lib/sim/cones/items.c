@@ -1,5 +1,7 @@
 /* sim/cones/items.c — which items a micro-batch has: what is made of equal data, by equal programs,
- * is there once, be it of another sample or at another place of the circuit. */
+ * is there once, be it of another sample or at another place of the circuit. But derivatives by
+ * wanted columns are a sample's own, and an item's are sums over all who use it: there each place
+ * has an item of each sample. */
 #include <string.h>
 
 #include "exact/functions.h"
@@ -44,6 +46,20 @@ static uint32_t signal_item(const struct cones_workspace *ws, const struct cone_
         qr_sincospi(s->scale * x, &value[2], &value[1]);
     }
     return ws->table[at];
+}
+
+static void find_wanted(struct cones_workspace *ws, const struct cone_signal *s,
+                        struct cone_items *items) {
+    const double *x = ws->x;
+    unsigned n_columns = ws->head.plan->n_columns;
+    items->n = 0;
+    for (size_t t = 0; t < s->n_instances; t++)
+        for (size_t i = 0; i < ws->n_samples; i++) {
+            double *value = items->values + (size_t)items->n * QR_SIGNALS;
+            value[0] = 1;
+            qr_sincospi(s->scale * x[i * n_columns + s->columns[t]], &value[2], &value[1]);
+            ws->item[(s->first_slot + t) * ws->max_samples + i] = items->n++;
+        }
 }
 
 static void find_signals(struct cones_workspace *ws, const struct cone_signal *s,
@@ -94,7 +110,7 @@ static const uint32_t *items_of_input(const struct cones_workspace *ws, const st
 static void find_class(struct cones_workspace *ws, const struct qr_cones *own,
                        const struct cone_class *c, struct cone_items *items) {
     size_t mask = clear_table(ws, c->n_instances * ws->n_samples);
-    uint32_t n = c->n_inputs, item = 0;
+    uint32_t n = c->n_inputs, item = 0, seen = c->wanted ? 0 : CONE_SEEN;
     items->n = 0;
     for (size_t t = 0; t < c->n_instances; t++) {
         const uint32_t *from[CONE_MAX_INPUTS];
@@ -105,7 +121,7 @@ static void find_class(struct cones_workspace *ws, const struct qr_cones *own,
         for (size_t i = 0; i < ws->n_samples; i++) {
             uint32_t *key = items->keys + (size_t)items->n * n;
             for (uint32_t k = 0; k < n; k++) key[k] = from[k][i];
-            if (i >= CONE_SEEN && items->n - before == i) item = items->n++;
+            if (i >= seen && items->n - before == i) item = items->n++;
             else if (!items->n || !same_key(items->keys + (size_t)item * n, key, n))
                 item = class_item(ws, items, key, n, mask);
             ret[i] = item;
@@ -114,7 +130,10 @@ static void find_class(struct cones_workspace *ws, const struct qr_cones *own,
 }
 
 void cones_find_items(const struct qr_cones *own, struct cones_workspace *ws) {
-    for (size_t i = 0; i < own->n_signals; i++) find_signals(ws, &own->signals[i], &ws->signals[i]);
+    for (size_t i = 0; i < own->n_signals; i++) {
+        const struct cone_signal *s = &own->signals[i];
+        (s->wanted ? find_wanted : find_signals)(ws, s, &ws->signals[i]);
+    }
     for (size_t i = 0; i < own->n_classes; i++)
         find_class(ws, own, &own->classes[i], &ws->classes[i]);
 }

@@ -214,10 +214,12 @@ static void add_input(struct draft_class *d, uint32_t tensor, bool is_signal, ui
     *in = (struct cone_input){.is_signal = is_signal, .of = of, .tensor = tensor};
 }
 
-static uint32_t signal_of(struct qr_cones *own, double scale) {
+static uint32_t signal_of(struct qr_cones *own, double scale, bool wanted) {
     for (uint32_t i = 0; i < own->n_signals; i++)
-        if (qr_bits_of_double(own->signals[i].scale) == qr_bits_of_double(scale)) return i;
-    APPEND(own->signals, own->n_signals)->scale = scale;
+        if (qr_bits_of_double(own->signals[i].scale) == qr_bits_of_double(scale) &&
+            own->signals[i].wanted == wanted)
+            return i;
+    *APPEND(own->signals, own->n_signals) = (struct cone_signal){.scale = scale, .wanted = wanted};
     return (uint32_t)own->n_signals - 1;
 }
 
@@ -232,7 +234,9 @@ static uint32_t put_leaf(struct program *g, struct draft_class *d, uint32_t node
         t->source = l->shape;
         t->needs = g->p->shapes[l->shape].n_derivatives > 0;
     } else {
-        add_input(d, tensor, true, signal_of(g->own, l->scale), l->column);
+        t->needs = l->wanted;
+        d->c.wanted |= l->wanted;
+        add_input(d, tensor, true, signal_of(g->own, l->scale, l->wanted), l->column);
     }
     return tensor;
 }
@@ -246,6 +250,7 @@ static uint32_t put_cut(struct program *g, struct draft_class *d, uint32_t node,
     struct cone_tensor *t = new_tensor(d, CONE_INPUT, CONE_LANES, x->size);
     uint32_t tensor = (uint32_t)d->n_tensors - 1, *order = order_of(g, x->leg, legs, x->n_legs);
     t->needs = g->own->classes[class].needs;
+    d->c.wanted |= g->own->classes[class].wanted;
     t->first_entry = keep_entries(g->own, NULL, order, x->size);
     free(order);
     add_input(d, tensor, false, class, x->part);

@@ -31,7 +31,7 @@ struct qr_m4 qr_bound_data_matrix(const struct qr_sim_bound *b, const struct qr_
                                   const double *x);
 
 /* derivative.c: sums of all pieces to derivatives (see sim.h). mixed[(slot * n_samples + sample) *
- * QR_CROSS + k]. ret_dx: as sim.h's, or NULL where no input is wanted. */
+ * QR_CROSS + k]. ret_dx: as sim.h's, but added to; not looked at where no input is wanted. */
 bool qr_bound_gradient(const struct qr_sim_bound *b, const qr_fixed *cross, const qr_fixed *mixed,
                        size_t mixed_stride, const double *x, size_t n_samples, double *scratch,
                        qr_fixed *ret_grad, double *ret_dx);

@@ -203,6 +203,7 @@ static bool backward(const struct qr_sim_bound *b, struct qr_sim_workspace *work
     }
     if (bad) return false;
     sum_mixed(ws);
+    if (p->wanted) memset(ret_dx, 0, ws->n_samples * p->n_columns * sizeof *ret_dx);
     return qr_bound_gradient(b, ws->cross, ws->mixed, ws->max_samples, ws->x, ws->n_samples,
                              ws->scratch, ret_grad, ret_dx);
 }

@@ -11,7 +11,7 @@ import os
 import numpy
 import pennylane as qml
 import qiskit
-from qiskit.circuit.library import efficient_su2, n_local, qaoa_ansatz, real_amplitudes
+from qiskit.circuit.library import efficient_su2, n_local, qaoa_ansatz, real_amplitudes, zz_feature_map
 from qiskit.quantum_info import SparsePauliOp, Statevector
 
 random = numpy.random.default_rng(16)
@@ -111,7 +111,29 @@ def networks():
                     {"ansatz": "tensor-network", "kind": kind, **extra}]}, w, build)
 
 
+def states():
+    for n in 1, 2, 3, 5:
+        for real in True, False:
+            a = random.normal(size=2 ** n) + (0 if real else 1j * random.normal(size=2 ** n))
+            if n == 3: a[[1, 4, 5]] = 0
+            if n == 5 and not real: a[8:24] = 0
+            a = a / numpy.linalg.norm(a)
+            pennylane("MottonenStatePreparation", n,
+                      {"ansatz": "amplitude", "state": [float(v) for v in a] if real else [[float(v.real), float(v.imag)] for v in a]},
+                      [], lambda: qml.MottonenStatePreparation(a, wires=range(n)))
+    pennylane("AmplitudeEmbedding", 3, {"qubits": 3, "gates": [{"ansatz": "amplitude", "qubits": [2, 0], "normalize": True,
+                                                                "state": [1, -2, [0, 3], 0]}]},
+              [], lambda: qml.AmplitudeEmbedding([1, -2, 3j, 0], wires=[2, 0], normalize=True) and qml.Identity(1))
+
+
 def encoders():
+    for n, l in (1, 1), (2, 2), (4, 1), (4, 3):
+        x = numbers(n)
+        pennylane("IQPEmbedding", n, {"ansatz": "iqp", "layers": l}, [], lambda: qml.IQPEmbedding(x, wires=range(n), n_repeats=l), x)
+    x = numbers(5)
+    ring = [(3, 0), (0, 1), (1, 2), (2, 3)]
+    pennylane("IQPEmbedding", 4, {"ansatz": "iqp", "data": [4, 0, 2, 1], "entanglement": "circular"}, [],
+              lambda: qml.IQPEmbedding(x[[4, 0, 2, 1]], wires=range(4), pattern=ring), x)
     for n, name in (1, "X"), (3, "Y"), (4, "Z"):
         x, w = numbers(n), numbers(1, n, 3)
 
@@ -158,6 +180,12 @@ def of_qiskit():
     qiskit_row("EfficientSU2", efficient_su2(1, reps=2), {"ansatz": "hardware-efficient", "layers": 2})
     qiskit_row("n_local", n_local(4, ["rx", "rz", "ry"], "cz", "circular", reps=2),
                {"ansatz": "hardware-efficient", "rotations": ["RX", "RZ", "RY"], "entangler": "CZ", "entanglement": "circular", "layers": 2})
+    for n, options in (1, {}), (2, {}), (3, {"reps": 1}), (4, {"entanglement": "linear"}), (4, {"entanglement": "sca", "reps": 3}), (
+            3, {"alpha": 0.7}):
+        circuit, x = zz_feature_map(n, **options), numbers(n)
+        job = {{"reps": "layers"}.get(k, k): v for k, v in options.items()}
+        state = Statevector(by_name(circuit, x)).reverse_qargs().data
+        row("Qiskit ZZFeatureMap", {"ansatz": "zz-feature-map", "qubits": n, **job}, [], x, state)
     for n, terms, l in ((2, [("Z0 Z1", 1.0)], 1), (4, [("Z0 Z1", 0.5), ("Z1 Z2", -1.25), ("Z0 Z3", 1.0), ("Z2", 0.7)], 3),
                         (5, [("Z0 Z2 Z4", 0.3), ("Z1 Z3", -1.0), ("Z4", 2.0), ("Z0 Z1 Z2 Z3", 0.1)], 2)):
         operator = SparsePauliOp.from_sparse_list(
@@ -168,6 +196,7 @@ def of_qiskit():
 
 
 layers()
+states()
 excitations()
 networks()
 encoders()

@@ -1,4 +1,4 @@
-#include "circuit/index.h"
+#include "circuit/ansatz/index.h"
 
 #include <stdarg.h>
 #include <stdio.h>
