@@ -106,5 +106,6 @@ static void zz_two(struct products *e, unsigned p, unsigned q) {
 enum qr_code qr_ansatz_zz_feature_map(const struct qr_ansatz_use *use) {
     struct products e = {.b = {use, use->n, QR_OK, 0}, .one = zz_one, .two = zz_two};
     e.scale = qr_ansatz_number(&e.b, "alpha", 2);
+    if (e.b.n < 2) qr_ansatz_refuse(&e.b, NULL, "'zz-feature-map' is on 2 qubits and more, not 1");
     return build_products(&e, 2);
 }

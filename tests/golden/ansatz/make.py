@@ -180,7 +180,7 @@ def of_qiskit():
     qiskit_row("EfficientSU2", efficient_su2(1, reps=2), {"ansatz": "hardware-efficient", "layers": 2})
     qiskit_row("n_local", n_local(4, ["rx", "rz", "ry"], "cz", "circular", reps=2),
                {"ansatz": "hardware-efficient", "rotations": ["RX", "RZ", "RY"], "entangler": "CZ", "entanglement": "circular", "layers": 2})
-    for n, options in (1, {}), (2, {}), (3, {"reps": 1}), (4, {"entanglement": "linear"}), (4, {"entanglement": "sca", "reps": 3}), (
+    for n, options in (2, {}), (3, {"reps": 1}), (4, {"entanglement": "linear"}), (4, {"entanglement": "sca", "reps": 3}), (
             3, {"alpha": 0.7}):
         circuit, x = zz_feature_map(n, **options), numbers(n)
         job = {{"reps": "layers"}.get(k, k): v for k, v in options.items()}
