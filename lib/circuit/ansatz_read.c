@@ -82,13 +82,15 @@ static enum qr_code add_list(void *host, const struct qr_json *gates, const char
     const uint16_t *map = r->map;
     unsigned n_map = r->n_map;
     const char *around = r->prefix;
+    struct qr_index_scope scope = r->scope;
     char whole[QR_PATH_BYTES];
     uint16_t *qubits = qr_xcalloc(n, sizeof *qubits);
     for (unsigned i = 0; i < n; i++) qubits[i] = at->qubits[places[i]];
     snprintf(whole, sizeof whole, "%s%s", around ? around : "", prefix);
     r->map = qubits, r->n_map = n, r->prefix = whole;
+    if (r->scope.n) r->scope.known[0].value = n; /* its name is "n" */
     enum qr_code code = qr_items_read(r, gates, path);
-    r->map = map, r->n_map = n_map, r->prefix = around;
+    r->map = map, r->n_map = n_map, r->prefix = around, r->scope = scope;
     free(qubits);
     return code;
 }

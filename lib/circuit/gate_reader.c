@@ -7,7 +7,7 @@
 #include "circuit/gate_json.h"
 
 /* Repeats must end: so many numbers and names they read in seconds. */
-enum { MAX_READ = 1 << 23 };
+enum { MAX_READ = 1 << 22 };
 
 void qr_gate_reader_fini(struct qr_gate_reader *r) {
     qr_gate_list_fini(&r->list);

@@ -71,8 +71,6 @@ static enum qr_code read_repeat(struct qr_gate_reader *r, const struct qr_json *
     struct qr_index_scope around = r->scope;
     int64_t n = 0;
     enum qr_code code = qr_json_known(repeat, where, known, 3, r->err);
-    if (!code)
-        code = qr_gate_integer(r, qr_json_get(repeat, "repeat"), path.s, 0, MAX_ROUNDS, &n);
     if (code) return code;
     if (r->n_repeats == QR_MAX_REPEATS)
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
@@ -83,7 +81,8 @@ static enum qr_code read_repeat(struct qr_gate_reader *r, const struct qr_json *
         r->scope.known[0].value = qr_gate_qubits(r);
         r->scope.n = 1;
     }
-    code = read_rounds(r, repeat, where, n);
+    code = qr_gate_integer(r, qr_json_get(repeat, "repeat"), path.s, 0, MAX_ROUNDS, &n);
+    if (!code) code = read_rounds(r, repeat, where, n);
     r->n_repeats--;
     r->scope = around;
     return code;
@@ -123,17 +122,18 @@ static enum qr_code refuse_item(struct qr_gate_reader *r, const struct qr_json *
     if (n > 1)
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
                        "%s has \"%s\" and \"%s\"; it is one or the other%s", where, has[0], has[1],
-                       strcmp(has[n - 1], "repeat") == 0 || strcmp(has[1], "repeat") == 0
+                       qr_json_get(item, "repeat")
                            ? ": what a repeat repeats stands in its \"gates\""
                            : "");
+    const struct qr_json *gates = qr_json_get(item, "gates");
     for (const struct qr_json *v = qr_json_first(item); v; v = qr_json_next(v)) {
-        const char *near = qr_nearest(qr_json_key(v), kinds, 3);
+        const char *near = v == gates ? NULL : qr_nearest(qr_json_key(v), kinds, 3);
         if (near)
             return qr_fail(r->err, QR_INVALID_ARGUMENT,
                            "%s: unknown key '%.40s'; did you mean '%s'?", where, qr_json_key(v),
                            near);
     }
-    if (qr_json_get(item, "gates"))
+    if (gates)
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
                        "%s has \"gates\", but no \"repeat\": how often they follow each other",
                        where);

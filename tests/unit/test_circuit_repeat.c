@@ -112,6 +112,10 @@ static const struct {
      "\"block\": [" REPEAT("\"n\"", "i", RY("\"i\"", W("{i}"))) ", " RY("1", "\"2*a\"") "]}",
      RY("3", W("tb0_0")) "," RY("0", W("tb0_1")) "," RY("0", "\"2*tb0_a\"") ","
      RY("0", W("tb1_0")) "," RY("1", W("tb1_1")) "," RY("1", "\"2*tb1_a\"")},
+    {REPEAT("1", "k", "{\"ansatz\": \"tensor-network\", \"kind\": \"mps\", \"qubits\": [1, 3], "
+                      "\"block\": [" H("\"n-1\"") "," RY("0", W("{k}")) "]}")
+     "," REPEAT("1", "k", H("\"n-1\"")),
+     H("3") "," RY("1", W("b0_0")) "," H("3")},
     {"{\"ansatz\": \"amplitude\", \"qubits\": [2], \"state\": [1, 0]}",
      "{\"gate\": \"I\", \"qubits\": [2]}"},
 };
@@ -206,11 +210,11 @@ static const struct {
     {NEST(REPEAT("1024", "j", REPEAT("2", "k", H("0")))),
      "with it the circuit has over 1048576 gates"},
     {NEST(REPEAT("1024", "j", REPEAT("1024", "k", "{\"repeat\": 0, \"gates\": [" H("0") "]}"))),
-     "have read over 8388608 numbers and names"},
+     "have read over 4194304 numbers and names"},
     {NEST(REPEAT("1024", "j", REPEAT("1024", "k", "{\"repeat\": \"n-n\", \"gates\": [" H("0") "]}"))),
      "let them go round less often"},
     {NEST(REPEAT("1000", "j", "{\"ansatz\": \"qaoa\", \"qubits\": [0], \"layers\": 1000, \"cost\": "
-                              "\"Z0 - Z0\"}")),
+                              "\"Z0\"}")),
      "with it the circuit has over 1048576 gates"},
     {NEST(REPEAT("1024", "j", "{\"gate\": \"X\", \"qubits\": [0], \"controls\": [\"1\", \"2\", "
                               "\"3\"], \"exponent\": " W("{i}{j}{i}{j}{i}{j}{i}{j}") "}")),
