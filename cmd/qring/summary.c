@@ -15,24 +15,42 @@ static void put_row(struct qr_buf *b, const char *name, const char *type, size_t
     qr_buf_printf(b, " %-27s %-25s %zu\n", layer, shape, params);
 }
 
+/* A quantum layer is one of Keras' for each filter. */
+static void put_layer(struct qr_buf *b, const struct qr_model *m, const struct qr_model_layer *l,
+                      size_t *tensor, size_t seen[QR_LAYERS]) {
+    static const char *const types[QR_LAYERS] = {[QR_LAYER_QUANTUM] = "PQC",
+                                                 [QR_LAYER_DENSE] = "Dense",
+                                                 [QR_LAYER_ACTIVATION] = "Activation",
+                                                 [QR_LAYER_DROPOUT] = "Dropout",
+                                                 [QR_LAYER_SCALE] = "Rescaling"};
+    size_t n = l->n_filters ? l->n_filters : 1;
+    for (size_t f = 0; f < n; f++) {
+        char name[48];
+        size_t nth = seen[l->kind]++;
+        if (l->n_params)
+            snprintf(name, sizeof name, "%.*s",
+                     (int)strcspn(qr_model_tensor(m, *tensor)->name, "/"),
+                     qr_model_tensor(m, *tensor)->name);
+        else if (nth) snprintf(name, sizeof name, "%s_%zu", qr_layer_names[l->kind], nth);
+        else snprintf(name, sizeof name, "%s", qr_layer_names[l->kind]);
+        put_row(b, name, types[l->kind], l->n_out / n, l->n_params / n);
+        if (l->kind == QR_LAYER_QUANTUM) *tensor += 1;
+        if (l->kind == QR_LAYER_DENSE) *tensor += 2;
+    }
+}
+
 void qr_model_table(const struct qr_model *m, const struct qr_job *job, struct qr_buf *ret) {
+    size_t tensor = 0, seen[QR_LAYERS] = {0}, n = qr_model_n_params(m), frozen = 0;
     qr_buf_printf(ret, "Model: \"%s\"\n%s %-27s %-25s %s\n%s", job->name, rule, "Layer (type)",
                   "Output Shape", "Param #", double_rule);
-    size_t filters = qr_model_n_filters(m),
-           per_filter = filters ? qr_model_n_readouts(m) / filters : 0;
-    for (size_t i = 0; i < qr_model_n_tensors(m); i++) {
-        const struct qr_model_tensor *t = qr_model_tensor(m, i);
-        char name[48];
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(t->name, "/"), t->name);
-        if (t->quantum) {
-            put_row(ret, name, "PQC", per_filter, t->n);
-        } else if (t->rank == 2) { /* its bias comes next */
-            put_row(ret, name, "Dense", t->dims[1], t->n + t->dims[1]);
-        }
+    for (size_t i = 0; i < qr_model_n_layers(m); i++) {
+        const struct qr_model_layer l = qr_model_layer(m, i);
+        put_layer(ret, m, &l, &tensor, seen);
+        if (l.frozen) frozen += l.n_params;
     }
-    size_t n = qr_model_n_params(m);
-    qr_buf_printf(ret, "%sTotal params: %zu (%zu bytes in float32)\n%s", double_rule, n, 4 * n,
-                  rule);
+    qr_buf_printf(ret, "%sTotal params: %zu (%zu bytes in float32)\n", double_rule, n, 4 * n);
+    if (frozen) qr_buf_printf(ret, "Non-trainable params: %zu\n", frozen);
+    qr_buf_puts(ret, rule);
 }
 
 static void put_tensor(struct qr_json_writer *w, const struct qr_model_tensor *t, const double *v) {

@@ -26,12 +26,13 @@ static enum qr_code read_excitations(const struct qr_json *data, struct qr_job *
     if (qr_json_known(data, "data", keys, 3, err) != QR_OK ||
         qr_job_opt_u64(data, "data", "rounds", 1, MAX_ROUNDS, &rounds, err) != QR_OK)
         return err->code;
-    if (!job->has_quantum || job->circuit->n_columns == 0)
+    const struct qr_circuit *reads = qr_layers_input_circuit(job->layers, job->n_layers);
+    if (!reads || reads->n_columns == 0)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "data.source: cluster-excitations makes one angle per qubit, but the model "
-                       "has no quantum layer with data gates");
+                       "does not begin with a quantum layer that has data gates");
     job->data.rounds = (unsigned)rounds;
-    job->data.qubits = job->circuit->n_columns;
+    job->data.qubits = reads->n_columns;
     return QR_OK;
 }
 

@@ -71,13 +71,16 @@ static enum qr_code read_name(const struct qr_json *root, struct qr_job *job, st
     return QR_OK;
 }
 
-/* That of the circuit's plan. One that cannot be had is refused when the model is made. */
+/* That of the first circuit's plan, which has the data. One that cannot be had is refused when the
+ * model is made. */
 static size_t default_micro_batch_size(const struct qr_job *job) {
     const struct qr_sim_options any = {.precision = job->precision, .isa = QR_ISA_PORTABLE};
+    size_t first = qr_job_quantum(job, 0);
     struct qr_sim_plan *plan = NULL;
     struct qr_err err;
-    if (!job->has_quantum) return 32;
-    if (qr_sim_compile(job->circuit, job->readouts, job->n_readouts, &any, &plan, &err) != QR_OK)
+    if (first == job->n_layers) return 32;
+    const struct qr_quantum_options *q = &job->layers[first].quantum;
+    if (qr_sim_compile(q->circuit, q->readouts, q->n_readouts, &any, &plan, &err) != QR_OK)
         return 1;
     size_t size = qr_sim_micro_batch_size(plan, job->train.batch_size);
     qr_sim_plan_free(plan);
@@ -157,13 +160,18 @@ enum qr_code qr_job_load(const char *url, struct qr_job **ret, struct qr_err *er
     return code;
 }
 
+static void layer_fini(struct qr_layer_options *l) {
+    if (l->kind != QR_LAYER_QUANTUM) return;
+    struct qr_observable *readouts = (struct qr_observable *)(uintptr_t)l->quantum.readouts;
+    for (size_t i = 0; i < l->quantum.n_readouts; i++) qr_observable_fini(&readouts[i]);
+    free(readouts);
+    qr_circuit_free((struct qr_circuit *)(uintptr_t)l->quantum.circuit);
+}
+
 void qr_job_free(struct qr_job *job) {
     if (!job) return;
-    for (size_t i = 0; i < job->n_readouts; i++) qr_observable_fini(&job->readouts[i]);
-    free(job->readouts);
-    qr_circuit_free(job->circuit);
-    free(job->dense);
-    free(job->penalties);
+    for (size_t i = 0; i < job->n_layers; i++) layer_fini(&job->layers[i]);
+    free(job->layers);
     free((void *)(uintptr_t)job->data.url);
     free((void *)(uintptr_t)job->data.folder);
     free((void *)(uintptr_t)job->data.validation_url);
@@ -178,14 +186,9 @@ void qr_job_free(struct qr_job *job) {
 enum qr_code qr_job_model(const struct qr_job *job, enum qr_isa isa, size_t n_columns,
                           struct qr_model **ret, struct qr_err *err) {
     const struct qr_model_options opt = {
-        .circuit = job->circuit,
-        .readouts = job->readouts,
-        .n_readouts = job->n_readouts,
-        .n_filters = job->n_filters,
-        .n_inputs = (unsigned)n_columns,
-        .dense = job->dense,
-        .penalties = job->penalties,
-        .n_dense = job->n_dense,
+        .layers = job->layers,
+        .n_layers = job->n_layers,
+        .n_inputs = n_columns,
         .loss = job->train.loss,
         .loss_options = job->train.loss_options,
         .class_weight = job->train.class_weight,
@@ -200,14 +203,20 @@ enum qr_code qr_job_model(const struct qr_job *job, enum qr_isa isa, size_t n_co
     return qr_model_new(&opt, ret, err);
 }
 
+size_t qr_job_quantum(const struct qr_job *job, size_t n) {
+    size_t i = 0;
+    while (i < job->n_layers && (job->layers[i].kind != QR_LAYER_QUANTUM || n-- > 0)) i++;
+    return i;
+}
+
 size_t qr_job_n_outputs(const struct qr_job *job) {
-    if (job->n_dense) return job->dense[job->n_dense - 1].units;
-    return job->n_readouts * job->n_filters;
+    return qr_layers_n_outputs(job->layers, job->n_layers);
 }
 
 enum qr_code qr_job_data(const struct qr_job *job, struct qr_dataset *ret, struct qr_err *err) {
     struct qr_data_options opt = job->data;
-    opt.n_columns = job->has_quantum ? job->circuit->n_columns : 0; /* 0: as many as the data has */
+    const struct qr_circuit *reads = qr_layers_input_circuit(job->layers, job->n_layers);
+    opt.n_columns = reads ? reads->n_columns : 0; /* 0: as many as the data has */
     opt.more_columns = job->data_may_be_wider;
     opt.n_outputs = qr_job_n_outputs(job);
     /* as Keras broadcasts; class numbers are for that loss alone */

@@ -47,16 +47,38 @@ static struct range range_of_activation(enum qr_activation f) {
     }
 }
 
-/* NULL: read-outs are the outputs. */
-static const struct qr_dense_options *last_dense(const struct qr_job *job) {
-    return job->n_dense ? &job->dense[job->n_dense - 1] : NULL;
+static bool keeps_range(enum qr_layer_kind kind) { return kind == QR_LAYER_DROPOUT; }
+
+/* The layer whose values the outputs are. */
+static size_t last_layer(const struct qr_job *job) {
+    size_t i = job->n_layers - 1;
+    while (i > 0 && keeps_range(job->layers[i].kind)) i--;
+    return i;
+}
+
+/* The activation that the outputs have passed last: *ret. False: they are read-outs, or nothing is
+ * known of them. */
+static bool last_activation(const struct qr_job *job, enum qr_activation *ret) {
+    const struct qr_layer_options *l = &job->layers[last_layer(job)];
+    if (l->kind != QR_LAYER_DENSE && l->kind != QR_LAYER_ACTIVATION) return false;
+    *ret = l->kind == QR_LAYER_DENSE ? l->dense.activation : l->activation;
+    return true;
+}
+
+/* The read-outs that are the outputs; NULL: they are not. */
+static const struct qr_quantum_options *last_readouts(const struct qr_job *job) {
+    const struct qr_layer_options *l = &job->layers[last_layer(job)];
+    return l->kind == QR_LAYER_QUANTUM ? &l->quantum : NULL;
 }
 
 static struct range range_of_outputs(const struct qr_job *job) {
-    if (last_dense(job)) return range_of_activation(last_dense(job)->activation);
+    enum qr_activation f;
+    if (last_activation(job, &f)) return range_of_activation(f);
+    const struct qr_quantum_options *q = last_readouts(job);
+    if (!q) return range_of_activation(QR_LINEAR);
     struct range all = {INFINITY, -INFINITY};
-    for (size_t i = 0; i < job->n_readouts; i++) {
-        struct range one = range_of_readout(&job->readouts[i]);
+    for (size_t i = 0; i < q->n_readouts; i++) {
+        struct range one = range_of_readout(&q->readouts[i]);
         if (one.low < all.low) all.low = one.low;
         if (one.high > all.high) all.high = one.high;
     }
@@ -72,12 +94,12 @@ static const char *fitting(const struct qr_job *job) {
 }
 
 static enum qr_code check_logits(const struct qr_job *job, struct qr_err *err) {
-    const struct qr_dense_options *last = last_dense(job);
-    if (!last || (last->activation != QR_SIGMOID && last->activation != QR_SOFTMAX)) return QR_OK;
+    enum qr_activation last;
+    if (!last_activation(job, &last) || (last != QR_SIGMOID && last != QR_SOFTMAX)) return QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT,
                    "train.loss: from_logits, but model[%zu] makes probabilities (activation %s); "
                    "take one of the two away",
-                   job->n_dense + job->has_quantum - 1, qr_activation_names[last->activation]);
+                   last_layer(job), qr_activation_names[last]);
 }
 
 static enum qr_code check_class_weight(const struct qr_job *job, struct qr_err *err) {
@@ -115,26 +137,27 @@ static enum qr_code check_top_k(const struct qr_job *job, struct qr_err *err) {
 
 enum qr_code qr_job_check_outputs(const struct qr_job *job, struct qr_err *err) {
     const char *loss = qr_loss_names[job->train.loss];
-    const struct qr_dense_options *last = last_dense(job);
-    size_t at = job->n_dense + job->has_quantum - 1;
+    const struct qr_quantum_options *readouts = last_readouts(job);
+    enum qr_activation last;
+    size_t at = last_layer(job);
     if (check_class_weight(job, err) != QR_OK || check_top_k(job, err) != QR_OK) return err->code;
     if (job->train.loss_options.from_logits) return check_logits(job, err);
     if (!wants_probabilities(job)) return QR_OK;
-    if (last && range_of_activation(last->activation).low < 0)
+    if (last_activation(job, &last) && range_of_activation(last).low < 0)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "model[%zu]: its outputs (activation %s) may lie below 0, but train.loss "
                        "%s takes them for probabilities; give it \"activation\": \"%s\", or the "
                        "loss \"from_logits\": true",
-                       at, qr_activation_names[last->activation], loss, fitting(job));
-    for (size_t i = 0; !last && i < job->n_readouts; i++) {
-        struct range r = range_of_readout(&job->readouts[i]);
+                       at, qr_activation_names[last], loss, fitting(job));
+    for (size_t i = 0; readouts && i < readouts->n_readouts; i++) {
+        struct range r = range_of_readout(&readouts->readouts[i]);
         if (r.low < -slack)
             return qr_fail(err, QR_INVALID_ARGUMENT,
                            "model[%zu].readouts[%zu]: %.80s lies in %g to %g, but train.loss %s "
                            "takes it for a probability; use such as \"0.5 + 0.5*Z0\", or add a "
                            "dense layer with \"activation\": \"%s\", or give the loss "
                            "\"from_logits\": true",
-                           at, i, job->readouts[i].text, r.low, r.high, loss, fitting(job));
+                           at, i, readouts->readouts[i].text, r.low, r.high, loss, fitting(job));
     }
     return QR_OK;
 }
@@ -149,11 +172,11 @@ static void doubt_metrics(const struct qr_job *job, struct qr_job_doubts *d) {
 }
 
 static void doubt_outputs(const struct qr_job *job, struct qr_job_doubts *d) {
-    const struct qr_dense_options *last = last_dense(job);
+    enum qr_activation last;
     struct range r = range_of_outputs(job);
     bool probabilities = wants_probabilities(job);
-    if (probabilities && job->train.loss == QR_CATEGORICAL_CROSSENTROPY && last &&
-        last->activation != QR_SOFTMAX)
+    if (probabilities && job->train.loss == QR_CATEGORICAL_CROSSENTROPY &&
+        last_activation(job, &last) && last != QR_SOFTMAX)
         doubt(d, qr_xasprintf("train.loss: categorical_crossentropy divides the outputs by their "
                               "sum to make probabilities of them, and the last activation is no "
                               "softmax; give the last dense layer \"activation\": \"softmax\""));
@@ -248,7 +271,7 @@ static void doubt_reach(const struct qr_job *job, const struct qr_dataset *data,
 static void doubt_broadcast(const struct qr_job *job, const struct qr_dataset *data,
                             struct qr_job_doubts *d) {
     if (!data->label_for_all) return;
-    if (job->default_readouts && !job->n_dense)
+    if (job->default_readouts && last_readouts(job))
         doubt(d, qr_xasprintf("data: a sample has one label, and it is that of all %zu outputs: "
                               "the layer gives no readouts, so Z of %zu qubits is read; give "
                               "\"readouts\" with one, or a dense layer with 1 unit",
@@ -266,9 +289,10 @@ static uint8_t *columns_read(const struct qr_job *job, const struct qr_dataset *
                              size_t *ret_n) {
     uint8_t *is = qr_xcalloc(data->n_columns, 1);
     *ret_n = 0;
-    if (!job->has_quantum) memset(is, 1, data->n_columns);
-    for (size_t i = 0; job->has_quantum && i < job->circuit->n_gates; i++) {
-        const struct qr_gate *g = &job->circuit->gates[i];
+    const struct qr_circuit *c = qr_layers_input_circuit(job->layers, job->n_layers);
+    if (!c) memset(is, 1, data->n_columns);
+    for (size_t i = 0; c && i < c->n_gates; i++) {
+        const struct qr_gate *g = &c->gates[i];
         for (unsigned k = 0; k < g->n_args; k++)
             if (g->args[k].kind == QR_ARG_DATA && g->args[k].index < data->n_columns)
                 is[g->args[k].index] = 1;

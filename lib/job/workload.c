@@ -12,12 +12,11 @@ static const size_t max_weights_bytes = (size_t)1 << 30;
 static void make_layout(const struct qr_model *m, struct qr_weights_layout *ret) {
     size_t n = qr_model_n_tensors(m);
     struct qr_weights_entry *entries = qr_xcalloc(n, sizeof *entries);
-    const struct qr_circuit *c = qr_model_circuit(m);
     for (size_t i = 0; i < n; i++) {
         const struct qr_model_tensor *t = qr_model_tensor(m, i);
         entries[i] = (struct qr_weights_entry){
             .name = t->name, .rank = t->rank, .dims = {t->dims[0], t->dims[1]}};
-        if (t->quantum) entries[i].symbols = (const char *const *)c->param_names;
+        if (t->circuit) entries[i].symbols = (const char *const *)t->circuit->param_names;
     }
     *ret = (struct qr_weights_layout){n, entries};
 }
@@ -102,7 +101,8 @@ enum qr_code qr_workload_trainable(const struct qr_workload *w, struct qr_err *e
 static enum qr_code load(struct qr_workload *w, enum qr_isa isa, struct qr_err *err) {
     enum qr_code code = QR_OK;
     /* too many qubits is known before any data is read */
-    if (w->job->has_quantum) code = qr_job_model(w->job, isa, 0, &w->model, err);
+    if (qr_layers_input_circuit(w->job->layers, w->job->n_layers))
+        code = qr_job_model(w->job, isa, 0, &w->model, err);
     if (code == QR_OK) code = qr_job_data(w->job, &w->data, err);
     if (code == QR_OK) qr_give_back();
     if (code == QR_OK && !w->model)

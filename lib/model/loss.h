@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "model/activation.h"
+#include "model/layers/activation.h"
 
 /* Kind, name in job files, fields of struct qr_loss_info (loss.c has the functions). */
 #define QR_LOSS_ROWS(ROW)                                                                          \

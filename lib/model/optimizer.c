@@ -86,19 +86,19 @@ static double square_sum(const double *g, size_t n) {
 
 /* tf.clip_by_value, tf.clip_by_norm per tensor, tf.clip_by_global_norm: one of them, in Keras'
  * order of precedence. */
-static void clip(const struct qr_optimizer_options *o, const size_t *tensor_sizes, size_t n_tensors,
-                 size_t n, double *g) {
+static void clip(const struct qr_optimizer_options *o, const struct qr_optimizer_tensor *tensors,
+                 size_t n_tensors, size_t n, double *g) {
     if (o->clipnorm > 0) {
-        for (size_t t = 0; t < n_tensors; g += tensor_sizes[t], t++) {
-            double norm = sqrt(square_sum(g, tensor_sizes[t]));
+        for (size_t t = 0; t < n_tensors; g += tensors[t].n, t++) {
+            double norm = sqrt(square_sum(g, tensors[t].n));
             double below = norm > o->clipnorm ? norm : o->clipnorm;
-            for (size_t i = 0; i < tensor_sizes[t]; i++) g[i] = g[i] * o->clipnorm / below;
+            for (size_t i = 0; i < tensors[t].n; i++) g[i] = g[i] * o->clipnorm / below;
         }
     } else if (o->global_clipnorm > 0) {
         double total = 0;
         size_t at = 0;
-        for (size_t t = 0; t < n_tensors; at += tensor_sizes[t], t++)
-            total += square_sum(g + at, tensor_sizes[t]);
+        for (size_t t = 0; t < n_tensors; at += tensors[t].n, t++)
+            total += square_sum(g + at, tensors[t].n);
         double norm = sqrt(total), inverse = 1.0 / norm, most = 1.0 / o->global_clipnorm;
         double scale = o->global_clipnorm * (inverse < most ? inverse : most);
         for (size_t i = 0; i < n; i++) g[i] *= scale;
@@ -108,8 +108,11 @@ static void clip(const struct qr_optimizer_options *o, const size_t *tensor_size
     }
 }
 
-static void decay(double wd, double lr, size_t n, double *w) {
-    for (size_t i = 0; i < n; i++) qr_weight_move(&w[i], -(w[i] * wd * lr));
+static void decay(double wd, double lr, const struct qr_optimizer_tensor *tensors, size_t n_tensors,
+                  double *w) {
+    for (size_t t = 0; t < n_tensors; w += tensors[t].n, t++)
+        for (size_t i = 0; i < tensors[t].n && !tensors[t].frozen; i++)
+            qr_weight_move(&w[i], -(w[i] * wd * lr));
 }
 
 /* Written so that a weight that stays is its own average, to the bit. */
@@ -125,13 +128,13 @@ bool qr_optimizer_clips(const struct qr_optimizer_options *o) {
 }
 
 void qr_optimizer_apply(const struct qr_optimizer_options *o, uint64_t step, size_t n,
-                        const size_t *tensor_sizes, size_t n_tensors, double *gradient,
-                        double *weights, double *moments, double *products) {
-    clip(o, tensor_sizes, n_tensors, n, gradient);
+                        const struct qr_optimizer_tensor *tensors, size_t n_tensors,
+                        double *gradient, double *weights, double *moments, double *products) {
+    clip(o, tensors, n_tensors, n, gradient);
     double lr = qr_learning_rate_at(o, step);
     double *mean = o->use_ema ? moments + n_own(o) * n : NULL;
     if (mean && step == 0) memcpy(mean, weights, n * sizeof *mean);
-    if (o->weight_decay > 0) decay(o->weight_decay, lr, n, weights);
+    if (o->weight_decay > 0) decay(o->weight_decay, lr, tensors, n_tensors, weights);
     rule_of(o->kind)->update(o, lr, n, gradient, weights, moments, products);
     if (mean) average(o, step + 1, n, weights, mean);
 }

@@ -23,7 +23,7 @@
  *           after each; w = e after each ema_overwrite-th (0: never). The last e is the result.
  * Zero      a gradient that is exactly 0 from the first step leaves its weight's bits alone in
  *           all rules, averaged or not. Weight decay is no gradient: with it such a weight shrinks
- *           by the factor 1 - wd lr a step, like every other.
+ *           by the factor 1 - wd lr a step, like every other, unless its tensor is frozen.
  */
 #ifndef QR_MODEL_OPTIMIZER_H
 #define QR_MODEL_OPTIMIZER_H
@@ -90,10 +90,16 @@ double qr_learning_rate_at(const struct qr_optimizer_options *o, uint64_t step);
 /* One of the clippings is on. */
 bool qr_optimizer_clips(const struct qr_optimizer_options *o);
 
-/* gradient is the mean and is overwritten by the clipped one. tensor_sizes[n_tensors] sum to n (for
- * clipnorm). No allocation. */
+/* Weights that belong together: clipnorm's norm is theirs. Those of a frozen one have gradient 0,
+ * and stay as they are. */
+struct qr_optimizer_tensor {
+    size_t n;
+    bool frozen;
+};
+/* gradient is the mean and is overwritten by the clipped one. The tensors' sizes sum to n. No
+ * allocation. */
 void qr_optimizer_apply(const struct qr_optimizer_options *o, uint64_t step, size_t n,
-                        const size_t *tensor_sizes, size_t n_tensors, double *gradient,
-                        double *weights, double *moments, double *products);
+                        const struct qr_optimizer_tensor *tensors, size_t n_tensors,
+                        double *gradient, double *weights, double *moments, double *products);
 
 #endif

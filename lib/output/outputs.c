@@ -369,6 +369,9 @@ enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w,
     const struct qr_logdir_options up = {
         .url = o->logdir_url, .folder = o->logdir, .stopping = o->stopping, .log = o->log};
     if (o->logdir_url && qr_logdir_open(&up, &o->uploads, err) != QR_OK) return err->code;
+    size_t first = qr_job_quantum(job, 0);
+    const struct qr_quantum_options *quantum =
+        first < job->n_layers ? &job->layers[first].quantum : NULL;
     const struct qr_hparam hparams[] = {
         {.name = "optimizer", .text = qr_optimizer_names[job->train.optimizer.kind]},
         {.name = "learning_rate", .number = job->train.optimizer.learning_rate},
@@ -378,8 +381,8 @@ enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w,
         {.name = "seed", .number = (double)job->seed},
         {.name = "parameters", .number = (double)qr_model_n_params(w->model)},
         {.name = "precision", .text = job->precision == QR_DOUBLE ? "double" : "single"},
-        {.name = "filters", .number = job->n_filters},
-        {.name = "qubits", .number = job->has_quantum ? job->circuit->n_qubits : 0},
+        {.name = "filters", .number = quantum ? quantum->n_filters : 0},
+        {.name = "qubits", .number = quantum ? quantum->circuit->n_qubits : 0},
     };
     const struct qr_tensorboard_options opt = {
         .logdir = o->logdir,
@@ -387,7 +390,7 @@ enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w,
         .pid = (long)getpid(),
         .layout = &w->layout,
         .hparams = hparams,
-        .n_hparams = sizeof hparams / sizeof *hparams - (job->has_quantum ? 0 : 2),
+        .n_hparams = sizeof hparams / sizeof *hparams - (quantum ? 0 : 2),
         .group = canonical->hex,
         .has_validation = w->data.n_samples > w->data.n_train,
         .max_file_bytes = o->uploads ? QR_LOGDIR_FILE_BYTES : 0,

@@ -62,7 +62,8 @@ static enum qr_code sum_micro_batches(struct pass *p, const size_t *sample, size
     for (size_t at = 0; at < n; at += p->micro_batch) {
         size_t k = n - at < p->micro_batch ? n - at : p->micro_batch;
         point(p, sample + at, k);
-        if (!qr_model_micro_batch(p->numbers, p->workspace, p->pool, p->x, p->y, k, sums, grad))
+        if (!qr_model_micro_batch(p->numbers, p->workspace, p->pool, p->x, p->y, k, NULL, sums,
+                                  grad))
             return not_finite(p->data, sample + at, k, err);
     }
     return QR_OK;

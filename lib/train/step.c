@@ -23,6 +23,7 @@ struct lane {
     uint64_t in_flight; /* the micro-batch, while busy */
     bool busy;
     const double **x, **y;  /* micro_batch_size pointers each */
+    uint32_t *sample;       /* and numbers in the data */
     int64_t micro_batch_ns; /* the longest */
     bool used;              /* vector is not all 0 */
 };
@@ -62,6 +63,7 @@ static enum qr_code lane_init(struct qr_stepper *s, struct lane *l, struct qr_er
         l->fresh = qr_xaligned(n_values(s, QR_REDUCTION_TRAIN) * sizeof *l->fresh);
     l->x = qr_xcalloc(s->opt.micro_batch_size, sizeof *l->x);
     l->y = qr_xcalloc(s->opt.micro_batch_size, sizeof *l->y);
+    l->sample = qr_xcalloc(s->opt.micro_batch_size, sizeof *l->sample);
     return QR_OK;
 }
 
@@ -98,6 +100,7 @@ void qr_stepper_free(struct qr_stepper *s) {
         free(s->lanes[i].fresh);
         free(s->lanes[i].x);
         free(s->lanes[i].y);
+        free(s->lanes[i].sample);
     }
     qr_model_state_free(s->numbers);
     free(s->lanes);
@@ -123,7 +126,17 @@ static void point(const struct qr_stepper *s, struct lane *l, const struct qr_st
         size_t sample = sample_at(w, first + i);
         l->x[i] = d->x + sample * d->n_columns;
         l->y[i] = qr_dataset_y(d, sample);
+        l->sample[i] = (uint32_t)sample;
     }
+}
+
+/* The sums, and in training the gradient, of the n samples that the lane points at. */
+static bool compute(struct qr_stepper *s, struct lane *l, const struct qr_step_work *w, size_t n,
+                    qr_fixed *sums) {
+    bool train = w->kind == QR_REDUCTION_TRAIN;
+    const struct qr_draw draw = {.seed = s->opt.seed, .step = w->step, .sample = l->sample};
+    return qr_model_micro_batch(s->numbers, l->workspace, s->opt.pool, l->x, l->y, n,
+                                train ? &draw : NULL, sums, train ? sums + s->n_sums : NULL);
 }
 
 static void count_readouts(const struct qr_stepper *s, const struct lane *l, size_t n,
@@ -170,8 +183,7 @@ static void run_micro_batch(struct qr_stepper *s, struct lane *l, size_t micro_b
     qr_fixed *vector = begin_micro_batch(s, l, micro_batch), *sums = vector + QR_VECTOR_SUMS;
     int64_t began_ns = qr_now_ns(s->opt.clock);
     point(s, l, w, r.begin, n);
-    if (qr_model_micro_batch(s->numbers, l->workspace, s->opt.pool, l->x, l->y, n, sums,
-                             w->kind == QR_REDUCTION_TRAIN ? sums + s->n_sums : NULL)) {
+    if (compute(s, l, w, n, sums)) {
         count_readouts(s, l, n, vector);
     } else {
         vector[QR_VECTOR_BAD] += qr_fixed_from_count(1);
@@ -322,10 +334,8 @@ void qr_stepper_compute(struct qr_stepper *s, const struct qr_step_work *w,
 /* True when this one sample alone can be computed. */
 static bool sample_is_good(struct qr_stepper *s, const struct qr_step_work *w, size_t position) {
     struct lane *l = &s->lanes[0];
-    qr_fixed *sums = l->vector + QR_VECTOR_SUMS;
     point(s, l, w, position, 1);
-    return qr_model_micro_batch(s->numbers, l->workspace, s->opt.pool, l->x, l->y, 1, sums,
-                                w->kind == QR_REDUCTION_TRAIN ? sums + s->n_sums : NULL);
+    return compute(s, l, w, 1, l->vector + QR_VECTOR_SUMS);
 }
 
 enum qr_code qr_stepper_blame(struct qr_stepper *s, const struct qr_step_work *w, uint64_t step,

@@ -35,6 +35,7 @@ struct qr_stepper_options {
     const struct qr_model *model;
     const struct qr_dataset *data;
     size_t micro_batch_size;
+    uint64_t seed; /* of what is drawn in training */
     uint32_t rank, n_members;
     struct qr_pool *pool;
     const struct qr_clock *clock;
@@ -48,6 +49,7 @@ struct qr_step_work {
     enum qr_reduction_kind kind;
     struct qr_range range;
     const uint32_t *sample;
+    uint64_t step; /* updates before it */
     struct qr_coverage_key key;
 };
 size_t qr_stepper_micro_batches(const struct qr_stepper *s, const struct qr_step_work *w);

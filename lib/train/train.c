@@ -28,7 +28,8 @@ struct train_run {
     double *clipped;     /* by the optimizer */
     /* as they came: of the update that led to the state, and to the spare */
     double *gradient, *next_gradient;
-    size_t n_tensors, *tensor_sizes;
+    size_t n_tensors;
+    struct qr_optimizer_tensor *tensors;
     size_t n_values;                                                    /* 1 + metrics */
     struct qr_named_value values[16], val_values[16], epoch_values[32]; /* loss, metrics */
     struct qr_lines lines, fetched_lines;
@@ -136,7 +137,7 @@ static size_t batch_of(const struct train_run *r) {
     return (size_t)(r->state.step - r->state.epoch * r->n_batches);
 }
 
-/* kind, range, sample: of the k-th reduction of an epoch. */
+/* kind, range, sample, step: of the k-th reduction of an epoch. */
 static void work_at(struct train_run *r, uint64_t epoch, size_t k, struct qr_step_work *ret) {
     const struct qr_dataset *d = r->opt->data;
     bool train = k < r->n_batches;
@@ -144,6 +145,7 @@ static void work_at(struct train_run *r, uint64_t epoch, size_t k, struct qr_ste
     ret->range = train ? qr_batch_at(d->n_train, r->job->train.batch_size, k)
                        : (struct qr_range){d->n_train, d->n_samples};
     ret->sample = train ? r->order.index : NULL;
+    ret->step = epoch * r->n_batches + k;
     if (r->ordered != epoch + 1)
         qr_order_fill(&r->order, r->job->seed, epoch, r->job->train.shuffle);
     r->ordered = epoch + 1;
@@ -235,8 +237,8 @@ static void update(struct train_run *r, uint64_t samples) {
         memcpy(r->clipped, gradient, s->n_params * sizeof *gradient);
         gradient = r->clipped;
     }
-    qr_optimizer_apply(&r->job->train.optimizer, s->step, s->n_params, r->tensor_sizes,
-                       r->n_tensors, gradient, s->weights, s->moments, s->products);
+    qr_optimizer_apply(&r->job->train.optimizer, s->step, s->n_params, r->tensors, r->n_tensors,
+                       gradient, s->weights, s->moments, s->products);
     for (size_t i = 0; i < s->n_sums; i++)
         s->sums[i] += qr_fixed_to_double(r->sum[QR_VECTOR_SUMS + i]);
     s->sums[0] += penalty(r) * (double)samples;
@@ -502,6 +504,7 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
     const struct qr_stepper_options so = {.model = m,
                                           .data = opt->data,
                                           .micro_batch_size = r->job->micro_batch_size,
+                                          .seed = r->job->seed,
                                           .rank = 0,
                                           .n_members = 1,
                                           .pool = opt->pool,
@@ -518,8 +521,11 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
     r->next_gradient = qr_xaligned(r->state.n_params * sizeof *r->next_gradient);
     r->n_batches = qr_batch_count(opt->data->n_train, r->job->train.batch_size);
     r->n_tensors = qr_model_n_tensors(m);
-    r->tensor_sizes = qr_xcalloc(r->n_tensors, sizeof *r->tensor_sizes);
-    for (size_t i = 0; i < r->n_tensors; i++) r->tensor_sizes[i] = qr_model_tensor(m, i)->n;
+    r->tensors = qr_xcalloc(r->n_tensors, sizeof *r->tensors);
+    for (size_t i = 0; i < r->n_tensors; i++) {
+        const struct qr_model_tensor *t = qr_model_tensor(m, i);
+        r->tensors[i] = (struct qr_optimizer_tensor){.n = t->n, .frozen = t->frozen};
+    }
     qr_stepper_prepare(r->stepper, r->state.weights);
     show_values(r);
     plan(r, opt->epochs ? opt->epochs : opt->job->train.epochs);
@@ -553,7 +559,7 @@ static void run_free(struct train_run *r) {
     free(r->clipped);
     free(r->gradient);
     free(r->next_gradient);
-    free(r->tensor_sizes);
+    free(r->tensors);
     free(r);
 }
 

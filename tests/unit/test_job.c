@@ -137,7 +137,7 @@ static const struct row rows[] = {
     {"quantum second",
      "{\"model\":[" D "," Q "]," DATA "}",
      QR_INVALID_ARGUMENT,
-     {"model[1]", "first layer"}},
+     {"model[1].circuit", "takes 8 inputs", "gives 1"}},
     {"no circuit",
      "{\"model\":[{\"layer\":\"quantum\"}]," DATA "}",
      QR_INVALID_ARGUMENT,
@@ -534,7 +534,7 @@ static void test_builtin(void) {
     struct qr_job *job = NULL;
     CHECK(qr_job_load(NULL, &job, &err) == QR_OK, "%s", err.msg);
     CHECK(job && strcmp(job->name, "qcnn") == 0 && job->train.epochs == 50 &&
-          job->micro_batch_size == 16 && job->circuit->n_params == 20);
+          job->micro_batch_size == 16 && job->layers[0].quantum.circuit->n_params == 20);
     CHECK(strcmp(hash_of_job(job, NULL),
                  "65702c750804d30501ca82213c45d559cfcdd30ef55831b964d7d9146b44c1ee") == 0,
           "what checkpoints were written with");

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "model/model.h"
 #include "tests/golden.h"
+#include "tests/ref/chain.h"
 
 struct setup {
     struct qr_model *m;
@@ -23,10 +24,11 @@ static size_t index_of(const char *name, const char *const *names, size_t n) {
 static struct setup identity_of(size_t k, enum qr_activation activation,
                                 struct qr_model_options opt) {
     struct setup u = {0};
-    struct qr_dense_options dense = {(unsigned)k, activation};
+    struct qr_dense_options dense = {.units = (unsigned)k, .activation = activation};
+    const struct chain c = chain_of(NULL, &dense, 1);
     opt.n_inputs = (unsigned)k;
-    opt.dense = &dense;
-    opt.n_dense = 1;
+    opt.layers = c.layers;
+    opt.n_layers = c.n;
     opt.micro_batch_size = 4;
     struct qr_err err;
     if (qr_model_new(&opt, &u.m, &err) != QR_OK ||
@@ -85,7 +87,7 @@ static void test_golden(void) {
         double p[4];
         qr_fixed sums[1] = {0}, grad[12] = {0};
         CHECK(qr_model_predict(u.s, u.w, NULL, x, 1, p, NULL));
-        CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, labels, 1, sums, grad));
+        CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, labels, 1, NULL, sums, grad));
         /* Some 30 roundings of 2^-53 on terms of the size of the result, or of 1. A probability
          * next to 1 - epsilon is known to 2^-53, and 1 - p + epsilon = 2e-7 amplifies that. */
         double tolerance = 30 * DBL_EPSILON;
@@ -117,7 +119,7 @@ static double metric_of(enum qr_metric metric, enum qr_loss loss, size_t k, cons
     struct setup u = identity(k, QR_LINEAR, loss, &metric, 1);
     qr_model_prepare(u.s, u.params, NULL);
     qr_fixed sums[2] = {0};
-    CHECK(qr_model_micro_batch(u.s, u.w, NULL, &p, &y, 1, sums, NULL));
+    CHECK(qr_model_micro_batch(u.s, u.w, NULL, &p, &y, 1, NULL, sums, NULL));
     double v = qr_model_mean(u.m, 1, sums, 1);
     drop(&u);
     return v;
@@ -153,7 +155,7 @@ static void sums_of(enum qr_metric metric, struct qr_model_options opt, size_t k
     qr_model_prepare(u.s, u.params, NULL);
     qr_fixed sums[3] = {0};
     CHECK(qr_model_n_sums(u.m) == 2u + qr_metric_is_ratio(metric) && qr_model_n_values(u.m) == 2);
-    CHECK(qr_model_micro_batch(u.s, u.w, NULL, &p, &y, 1, sums, NULL));
+    CHECK(qr_model_micro_batch(u.s, u.w, NULL, &p, &y, 1, NULL, sums, NULL));
     for (size_t i = 0; i < 2; i++) ret[i] = qr_fixed_to_double(sums[1 + i]);
     drop(&u);
 }
@@ -330,8 +332,10 @@ static void test_class_weight(void) {
                                                           .n_class_weights = with ? table[i].n : 0,
                                                           .weighted = with});
                 qr_model_prepare(u.s, u.params, NULL);
-                CHECK(qr_model_micro_batch(u.s, u.w, NULL, &x, &y, 1, &sums[with], grad[with]));
-                if (with) CHECK(qr_model_micro_batch(u.s, u.w, NULL, &x, &y, 1, &sums[2], NULL));
+                CHECK(
+                    qr_model_micro_batch(u.s, u.w, NULL, &x, &y, 1, NULL, &sums[with], grad[with]));
+                if (with)
+                    CHECK(qr_model_micro_batch(u.s, u.w, NULL, &x, &y, 1, NULL, &sums[2], NULL));
                 drop(&u);
             }
             double sample = y[k], both = sample * table[i].weight[table[i].classes[c]];
@@ -353,9 +357,9 @@ static void test_block_sum(void) {
     double far = 0x1p39, zero = 0;
     const double *x[4] = {&far, &far, &far, &far}, *y[4] = {&zero, &zero, &zero, &zero};
     qr_fixed sums[1] = {5}, untouched = 5;
-    CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, y, 1, sums, NULL) && sums[0] != untouched);
+    CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, y, 1, NULL, sums, NULL) && sums[0] != untouched);
     sums[0] = untouched;
-    CHECK(!qr_model_micro_batch(u.s, u.w, NULL, x, y, 4, sums, NULL) && sums[0] == untouched);
+    CHECK(!qr_model_micro_batch(u.s, u.w, NULL, x, y, 4, NULL, sums, NULL) && sums[0] == untouched);
     drop(&u);
 }
 

@@ -1,4 +1,4 @@
-#include "model/layers_impl.h"
+#include "model/layers/dense_algebra.h"
 
 #include <math.h>
 #include <stdatomic.h>
