@@ -52,8 +52,7 @@ static void add_native(struct place *at, const struct qr_ansatz_gate *g, enum qr
 static enum qr_code add(void *host, const struct qr_ansatz_gate *g) {
     struct place *at = host;
     uint16_t qubits[QR_MAX_QUBITS];
-    struct qr_gate_use use = {
-        .qubits = qubits, .n_qubits = g->n_places, .paulis = g->paulis};
+    struct qr_gate_use use = {.qubits = qubits, .n_qubits = g->n_places, .paulis = g->paulis};
     use.args[0] = (struct qr_gate_arg){QR_ARG_CONSTANT, 1, 0};
     for (unsigned i = 0; i < g->n_places; i++) qubits[i] = at->qubits[g->places[i]];
     for (unsigned k = 0; k < g->n_angles; k++) {
@@ -226,13 +225,11 @@ static enum qr_code read_name(const struct qr_json *v, const char *path,
         QR_ASSERT(n < MAX_NAMES);
         names[n++] = row->name;
     }
-    enum qr_code code = qr_json_string(v, path, &name, err);
-    const char *meant = code ? NULL : qr_ansatz_meant(name);
-    if (meant)
+    if (qr_json_string(v, path, &name, NULL) == QR_OK && qr_ansatz_meant(name))
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s: unknown ansatz '%.40s'; %s", path, name,
-                       meant);
-    if (!code) code = qr_json_choice(v, path, names, n, &which, err);
-    if (!code) *ret = qr_ansatz_of(name);
+                       qr_ansatz_meant(name));
+    enum qr_code code = qr_json_choice(v, path, names, n, &which, err);
+    if (!code) *ret = qr_ansatz_of(names[which]);
     return code;
 }
 

@@ -86,7 +86,8 @@ static enum qr_code read_gates(struct qr_gate_reader *r, const struct qr_json *c
                        path.s, n_gates, QR_MAX_GATES);
     if ((code = qr_items_read(r, gates, path.s))) return code;
     if (!r->list.n)
-        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has no gates: no repeat goes round", path.s);
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has no gates: no repeat goes round",
+                       path.s);
     return build(r, where, ret);
 }
 

@@ -57,7 +57,7 @@ static const struct {
      "noise is not simulated: states are pure and read-outs exact"},
     {"if ifelse cif cond while condition", "gates do not depend on measurements"},
     {"for forloop loop repeat layer layers block",
-     "write {\"repeat\": times, \"index\": \"i\", \"gates\": [...]}"},
+     "write {\"repeat\": times, \"index\": \"i\", \"gates\": [gates]}"},
     {"qft inverseqft diagonal hamiltonian evolve approxtimeevolution trotterproduct",
      "write its gates: 'PauliRot' is e^(-i angle/2 P) for a product of Paulis"},
 };

@@ -73,7 +73,8 @@ enum qr_code qr_gate_mention(struct qr_gate_reader *r, const char *name, bool ke
     size_t n = strlen(name), all = n + (r->prefix ? strlen(r->prefix) : 0);
     if (n < 1 || all > QR_NAME_BYTES)
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                       "%s: a parameter's name has 1 to %d bytes, not %zu", path, QR_NAME_BYTES, all);
+                       "%s: a parameter's name has 1 to %d bytes, not %zu", path, QR_NAME_BYTES,
+                       all);
     if (all > n || !kept) {
         char whole[QR_NAME_BYTES + 1];
         snprintf(whole, sizeof whole, "%s%s", r->prefix ? r->prefix : "", name);

@@ -98,10 +98,11 @@ static enum qr_code read_ansatz(struct qr_gate_reader *r, const struct qr_json *
     enum qr_code code = qr_ansatz_named(item, where, &row, r->err);
     if (code) return code;
     if (!row)
-        return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                       "%s.ansatz: a 'qcnn' is a whole circuit with an encoder of its own; write it as the "
-                       "layer's \"circuit\"",
-                       where);
+        return qr_fail(
+            r->err, QR_INVALID_ARGUMENT,
+            "%s.ansatz: a 'qcnn' is a whole circuit with an encoder of its own; write it as the "
+            "layer's \"circuit\"",
+            where);
     const struct qr_json *list = qr_json_get(item, "qubits");
     if (list) code = qr_gate_read_qubits(r, list, where, "qubits", qubits, &n);
     for (; !list && n < qr_gate_qubits(r); n++) qubits[n] = r->map ? r->map[n] : (uint16_t)n;
@@ -120,11 +121,10 @@ static enum qr_code refuse_item(struct qr_gate_reader *r, const struct qr_json *
     for (unsigned k = 0; k < 3; k++)
         if (qr_json_get(item, kinds[k])) has[n++] = kinds[k];
     if (n > 1)
-        return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                       "%s has \"%s\" and \"%s\"; it is one or the other%s", where, has[0], has[1],
-                       qr_json_get(item, "repeat")
-                           ? ": what a repeat repeats stands in its \"gates\""
-                           : "");
+        return qr_fail(
+            r->err, QR_INVALID_ARGUMENT, "%s has \"%s\" and \"%s\"; it is one or the other%s",
+            where, has[0], has[1],
+            qr_json_get(item, "repeat") ? ": what a repeat repeats stands in its \"gates\"" : "");
     const struct qr_json *gates = qr_json_get(item, "gates");
     for (const struct qr_json *v = qr_json_first(item); v; v = qr_json_next(v)) {
         const char *near = v == gates ? NULL : qr_nearest(qr_json_key(v), kinds, 3);

@@ -27,8 +27,8 @@ static void against_others(void) {
                   QR_OK,
               "row %zu, %s: %s", n, from, err.msg);
         if (!c) exit(1);
-        CHECK(c->n_params == n_weights && c->n_columns <= n_x, "row %zu, %s: %u weights, not %zu", n,
-              from, c->n_params, n_weights);
+        CHECK(c->n_params == n_weights && c->n_columns <= n_x, "row %zu, %s: %u weights, not %zu",
+              n, from, c->n_params, n_weights);
         CHECK(n_state == (size_t)2 << c->n_qubits && qr_qubits_count(&readouts) == c->n_qubits);
         ref_state(c, weights, x, ours);
         double complex overlap = 0;
@@ -36,8 +36,8 @@ static void against_others(void) {
         for (size_t i = 0; i < n_state / 2; i++)
             overlap += __builtin_complex(state[2 * i], -state[2 * i + 1]) * ours[i];
         for (size_t i = 0; i < n_state / 2; i++)
-            worst = fmax(worst, cabs(ours[i] - overlap * __builtin_complex(state[2 * i],
-                                                                           state[2 * i + 1])));
+            worst = fmax(
+                worst, cabs(ours[i] - overlap * __builtin_complex(state[2 * i], state[2 * i + 1])));
         CHECK(fabs(cabs(overlap) - 1) < WITHIN && worst < WITHIN, "row %zu, %s: %g, overlap %g", n,
               from, worst, cabs(overlap));
         qr_circuit_free(c);
@@ -57,7 +57,8 @@ static void against_others(void) {
 static const struct {
     const char *text, *says;
 } refusals[] = {
-    {WHOLE("strongly", ""), "circuit.ansatz is 'strongly'; it must be 'qcnn', 'strongly-entangling'"},
+    {WHOLE("strongly", ""),
+     "circuit.ansatz is 'strongly'; it must be 'qcnn', 'strongly-entangling'"},
     {WHOLE("hardware-eficient", ""), "did you mean 'hardware-efficient'?"},
     {WHOLE("StronglyEntanglingLayers", ""), "did you mean 'strongly-entangling'?"},
     {WHOLE("qml.AngleEmbedding", ""), "did you mean 'angle'?"},
@@ -68,11 +69,13 @@ static const struct {
     {WHOLE("basic-entangler", ", \"rotation\": \"RW\""), "circuit.rotation is 'RW'"},
     {WHOLE("basic-entangler", ", \"layers\": 1048576"), "circuit: with it the circuit has over"},
     {WHOLE("basic-entangler", ", \"prefix\": 1"), "circuit.prefix must be a string"},
-    {WHOLE("strongly-entangling", ", \"ranges\": [1, 2]"), "circuit.ranges: 2 numbers for 1 layers"},
+    {WHOLE("strongly-entangling", ", \"ranges\": [1, 2]"),
+     "circuit.ranges: 2 numbers for 1 layers"},
     {WHOLE("strongly-entangling", ", \"ranges\": [4]"), "circuit.ranges[0] is 4"},
     {WHOLE("strongly-entangling", ", \"entangler\": \"RX\""), "circuit.entangler is 'RX'"},
     {WHOLE("hardware-efficient", ", \"rotations\": []"), "circuit.rotations: 0 names; give 1 to 8"},
-    {WHOLE("hardware-efficient", ", \"rotations\": [\"RY\", \"H\"]"), "circuit.rotations[1] is 'H'"},
+    {WHOLE("hardware-efficient", ", \"rotations\": [\"RY\", \"H\"]"),
+     "circuit.rotations[1] is 'H'"},
     {WHOLE("hardware-efficient", ", \"entanglement\": \"ring\""), "circuit.entanglement is 'ring'"},
     {WHOLE("qaoa", ""), "circuit.cost is missing"},
     {WHOLE("qaoa", ", \"cost\": \"Z0 X1\""), "circuit.cost: a cost has Z alone"},
@@ -86,7 +89,8 @@ static const struct {
     {WHOLE("uccsd", ", \"electrons\": 5"), "circuit.electrons is 5"},
     {WHOLE("uccsd", ", \"electrons\": 4"), "circuit: there is no excitation of these electrons"},
     {UCCSD(", \"singles\": []"), "leave \"singles\" and \"doubles\" out for all"},
-    {UCCSD(", \"singles\": [[0, 1, 2]]"), "circuit.singles[0]: 3 qubits; a single excitation has 2"},
+    {UCCSD(", \"singles\": [[0, 1, 2]]"),
+     "circuit.singles[0]: 3 qubits; a single excitation has 2"},
     {UCCSD(", \"doubles\": [[0, 1]]"), "circuit.doubles[0]: 2 qubits; a double excitation has 4"},
     {UCCSD(", \"singles\": [[2, 0]]"), "circuit.singles[0][1]: the qubits of an excitation ascend"},
     {UCCSD(", \"singles\": [[0, 4]]"), "circuit.singles[0][1]: the ansatz is not on qubit 4"},
@@ -96,7 +100,8 @@ static const struct {
     {WHOLE("tensor-network", ""), "circuit.kind: is missing"},
     {WHOLE("tensor-network", ", \"kind\": \"peps\""), "circuit.kind is 'peps'"},
     {WHOLE("tensor-network", ", \"kind\": \"mps\", \"block\": []"), "circuit.block: has no gates"},
-    {WHOLE("tensor-network", ", \"kind\": \"mps\", \"block\": [{\"gate\": \"X\", \"qubits\": [2]}]"),
+    {WHOLE("tensor-network",
+           ", \"kind\": \"mps\", \"block\": [{\"gate\": \"X\", \"qubits\": [2]}]"),
      "circuit.block[0].qubits[0] is 2; it must be between 0 and 1"},
     {"{\"qubits\": 6, \"ansatz\": \"tensor-network\", \"kind\": \"ttn\"}",
      "circuit: 'ttn' is on 2, 4, 8, ... qubits, not on 6"},

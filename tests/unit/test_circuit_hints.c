@@ -32,7 +32,7 @@ static const struct {
     {N("AngleEmbedding"), "{\"data\": column}"},
     {N("StronglyEntanglingLayers"), "{\"ansatz\": name}: did you mean 'strongly-entangling'?"},
     {N("uccsd"), "it is an ansatz, which stands as {\"ansatz\": name}"},
-    {N("repeat"), "{\"repeat\": times, \"index\": \"i\", \"gates\": [...]}"},
+    {N("repeat"), "{\"repeat\": times, \"index\": \"i\", \"gates\": [gates]}"},
     {N("GlobalPhase"), "no read-out sees a global phase"},
     {N("Molmer-Sorensen"), "did you mean 'MS'?"},
     {N("DepolarizingChannel"), "noise is not simulated"},

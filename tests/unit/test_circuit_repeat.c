@@ -55,7 +55,8 @@ static bool same_circuit(const struct qr_circuit *a, const struct qr_circuit *b)
 #define CX(p, q) "{\"gate\": \"CX\", \"qubits\": [" p ", " q "]}"
 #define RY(q, angle) "{\"gate\": \"RY\", \"qubits\": [" q "], \"angle\": " angle "}"
 #define W(name) "{\"parameter\": \"" name "\"}"
-#define REPEAT(n, index, gates) "{\"repeat\": " n ", \"index\": \"" index "\", \"gates\": [" gates "]}"
+#define REPEAT(n, index, gates)                                                                    \
+    "{\"repeat\": " n ", \"index\": \"" index "\", \"gates\": [" gates "]}"
 
 static const struct {
     const char *short_form, *by_hand;
@@ -71,15 +72,16 @@ static const struct {
     {H("3") "," REPEAT("0", "i", H("9")), H("3")},
     /* nested, with a number of rounds that shrinks to none */
     {REPEAT("\"n\"", "i", REPEAT("\"n-1-i\"", "j", CX("\"i\"", "\"i+j+1\""))),
-     CX("0", "1") "," CX("0", "2") "," CX("0", "3") "," CX("1", "2") "," CX("1", "3") ","
-     CX("2", "3")},
+     CX("0", "1") "," CX("0", "2") "," CX("0", "3") "," CX("1", "2") "," CX("1", "3") "," CX("2",
+                                                                                             "3")},
     /* names, columns, controls, expressions */
     {REPEAT("2", "i", RY("\"i\"", W("w{i}")) "," RY("\"i\"", W("v{i*3+1}_{n}x"))),
      RY("0", W("w0")) "," RY("0", W("v1_4x")) "," RY("1", W("w1")) "," RY("1", W("v4_4x"))},
     {REPEAT("2", "i", RY("0", "{\"data\": \"2*i\", \"scale\": 0.5}")),
      RY("0", "{\"data\": 0, \"scale\": 0.5}") "," RY("0", "{\"data\": 2, \"scale\": 0.5}")},
-    {REPEAT("2", "i", "{\"gate\": \"X\", \"qubits\": [\"i\"], \"controls\": [\"i+2\", \"i+1\"], "
-                      "\"control_values\": [1, 0]}"),
+    {REPEAT("2", "i",
+            "{\"gate\": \"X\", \"qubits\": [\"i\"], \"controls\": [\"i+2\", \"i+1\"], "
+            "\"control_values\": [1, 0]}"),
      "{\"gate\": \"X\", \"qubits\": [0], \"controls\": [2, 1], \"control_values\": [1, 0]},"
      "{\"gate\": \"X\", \"qubits\": [1], \"controls\": [3, 2], \"control_values\": [1, 0]}"},
     {REPEAT("2", "i", RY("0", "\"w{i}*x[{i+1}] + {2*i}\"")),
@@ -88,33 +90,45 @@ static const struct {
     {RY("0", W("w{i}")), RY("0", W("w{i}"))},
     /* ansätze on some qubits, behind a prefix */
     {"{\"ansatz\": \"basic-entangler\", \"qubits\": [3, 1], \"prefix\": \"a_\"}",
-     "{\"gate\": \"RX\", \"qubits\": [3], \"angle\": " W("a_w0_0") "},"
-     "{\"gate\": \"RX\", \"qubits\": [1], \"angle\": " W("a_w0_1") "}," CX("3", "1")},
-    {REPEAT("2", "i",
-            "{\"ansatz\": \"basic-entangler\", \"qubits\": [\"i\", \"i+1\"], \"prefix\": \"{i}:\"}"),
-     "{\"gate\": \"RX\", \"qubits\": [0], \"angle\": " W("0:w0_0") "},"
-     "{\"gate\": \"RX\", \"qubits\": [1], \"angle\": " W("0:w0_1") "}," CX("0", "1") ","
-     "{\"gate\": \"RX\", \"qubits\": [1], \"angle\": " W("1:w0_0") "},"
-     "{\"gate\": \"RX\", \"qubits\": [2], \"angle\": " W("1:w0_1") "}," CX("1", "2")},
+     "{\"gate\": \"RX\", \"qubits\": [3], \"angle\": " W(
+         "a_w0_0") "},"
+                   "{\"gate\": \"RX\", \"qubits\": [1], \"angle\": " W("a_w0_1") "}," CX("3", "1")},
+    {REPEAT(
+         "2", "i",
+         "{\"ansatz\": \"basic-entangler\", \"qubits\": [\"i\", \"i+1\"], \"prefix\": \"{i}:\"}"),
+     "{\"gate\": \"RX\", \"qubits\": [0], \"angle\": " W(
+         "0:w0_0") "},"
+                   "{\"gate\": \"RX\", \"qubits\": [1], \"angle\": " W("0:w0_1") "}," CX(
+                       "0", "1") ","
+                                 "{\"gate\": \"RX\", \"qubits\": [1], \"angle\": " W(
+                                     "1:w0_0") "},"
+                                               "{\"gate\": \"RX\", \"qubits\": [2], \"angle\": " W(
+                                                   "1:w0_1") "}," CX("1", "2")},
     {REPEAT("2", "k", "{\"ansatz\": \"angle\", \"qubits\": [0, 2], \"data\": \"k\"}"),
      "{\"gate\": \"RX\", \"qubits\": [0], \"angle\": {\"data\": 0}},"
      "{\"gate\": \"RX\", \"qubits\": [2], \"angle\": {\"data\": 1}},"
      "{\"gate\": \"RX\", \"qubits\": [0], \"angle\": {\"data\": 1}},"
      "{\"gate\": \"RX\", \"qubits\": [2], \"angle\": {\"data\": 2}}"},
     {"{\"ansatz\": \"qaoa\", \"qubits\": [2, 0], \"cost\": \"0.5*Z0 Z2 - Z0 + 7\"}",
-     H("2") "," H("0") ","
-     "{\"gate\": \"RZZ\", \"qubits\": [0, 2], \"angle\": {\"parameter\": \"gamma_0\"}},"
-     "{\"gate\": \"RZ\", \"qubits\": [0], \"angle\": {\"parameter\": \"gamma_0\", \"scale\": -2}},"
-     "{\"gate\": \"RX\", \"qubits\": [2], \"angle\": {\"parameter\": \"beta_0\", \"scale\": 2}},"
-     "{\"gate\": \"RX\", \"qubits\": [0], \"angle\": {\"parameter\": \"beta_0\", \"scale\": 2}}"},
+     H("2") "," H(
+         "0") ","
+              "{\"gate\": \"RZZ\", \"qubits\": [0, 2], \"angle\": {\"parameter\": \"gamma_0\"}},"
+              "{\"gate\": \"RZ\", \"qubits\": [0], \"angle\": {\"parameter\": \"gamma_0\", "
+              "\"scale\": -2}},"
+              "{\"gate\": \"RX\", \"qubits\": [2], \"angle\": {\"parameter\": \"beta_0\", "
+              "\"scale\": 2}},"
+              "{\"gate\": \"RX\", \"qubits\": [0], \"angle\": {\"parameter\": \"beta_0\", "
+              "\"scale\": 2}}"},
     /* a block's qubits are its own, its names behind the block's; n is 2 there */
-    {"{\"ansatz\": \"tensor-network\", \"kind\": \"mps\", \"qubits\": [3, 0, 1], \"prefix\": \"t\", "
+    {"{\"ansatz\": \"tensor-network\", \"kind\": \"mps\", \"qubits\": [3, 0, 1], \"prefix\": "
+     "\"t\", "
      "\"block\": [" REPEAT("\"n\"", "i", RY("\"i\"", W("{i}"))) ", " RY("1", "\"2*a\"") "]}",
-     RY("3", W("tb0_0")) "," RY("0", W("tb0_1")) "," RY("0", "\"2*tb0_a\"") ","
-     RY("0", W("tb1_0")) "," RY("1", W("tb1_1")) "," RY("1", "\"2*tb1_a\"")},
-    {REPEAT("1", "k", "{\"ansatz\": \"tensor-network\", \"kind\": \"mps\", \"qubits\": [1, 3], "
-                      "\"block\": [" H("\"n-1\"") "," RY("0", W("{k}")) "]}")
-     "," REPEAT("1", "k", H("\"n-1\"")),
+     RY("3", W("tb0_0")) "," RY("0", W("tb0_1")) "," RY("0", "\"2*tb0_a\"") "," RY(
+         "0", W("tb1_0")) "," RY("1", W("tb1_1")) "," RY("1", "\"2*tb1_a\"")},
+    {REPEAT("1", "k",
+            "{\"ansatz\": \"tensor-network\", \"kind\": \"mps\", \"qubits\": [1, 3], "
+            "\"block\": [" H("\"n-1\"") "," RY("0", W("{k}")) "]}") "," REPEAT("1", "k",
+                                                                               H("\"n-1\"")),
      H("3") "," RY("1", W("b0_0")) "," H("3")},
     {"{\"ansatz\": \"amplitude\", \"qubits\": [2], \"state\": [1, 0]}",
      "{\"gate\": \"I\", \"qubits\": [2]}"},
@@ -161,7 +175,8 @@ static const struct {
     {"{\"repeat\": 2, \"gates\": []}", "gates[0].gates has no gates"},
     {"{\"repeat\": 2}", "gates[0].gates is missing"},
     {"{\"repeat\": 2, \"gate\": \"X\", \"qubits\": [0]}",
-     "gates[0] has \"gate\" and \"repeat\"; it is one or the other: what a repeat repeats stands in"},
+     "gates[0] has \"gate\" and \"repeat\"; it is one or the other: what a repeat repeats stands "
+     "in"},
     {"{\"repeat\": 2, \"ansatz\": \"angle\"}", "gates[0] has \"repeat\" and \"ansatz\""},
     {"{\"gate\": \"X\", \"ansatz\": \"angle\"}",
      "gates[0] has \"gate\" and \"ansatz\"; it is one or the other"},
@@ -197,30 +212,42 @@ static const struct {
     {"{\"repeat\": 2, \"gates\": [" H("\"i\"") "]}", "nothing here is called 'i'; there is 'n'"},
     {REPEAT("2", "i", RY("0", W("w{i"))), "parameter: '{' without '}' behind it"},
     {REPEAT("2", "i", RY("0", W("w{}"))), "must stand here, not the end"},
-    {REPEAT("2", "i", RY("0", W("{i}0123456789012345678901234567890123456789012345678901234567890123"))),
+    {REPEAT("2", "i",
+            RY("0", W("{i}0123456789012345678901234567890123456789012345678901234567890123"))),
      "filled in it has over 64 bytes"},
     {REPEAT("2", "i", RY("0", "\"w*i\"")), "'i' is an index here, which an expression has as {i}"},
     {REPEAT("2", "i", RY("0", "\"w{i}*\"")), "gates[0].gates[0].angle"},
     {"{\"ansatz\": \"basic-entangler\", \"prefix\": "
      "\"01234567890123456789012345678901234567890123456789012345678901\"}",
      "a parameter's name has 1 to 64 bytes, not 66"},
-    {REPEAT("2", "i", "{\"gate\": \"X\", \"qubits\": [0], \"controls\": [1], \"control_values\": [\"2\"]}"),
+    {REPEAT("2", "i",
+            "{\"gate\": \"X\", \"qubits\": [0], \"controls\": [1], \"control_values\": [\"2\"]}"),
      "control_values[0]: \"2\" is 2; it must be between 0 and 1"},
     /* what would take long */
     {NEST(REPEAT("1024", "j", REPEAT("2", "k", H("0")))),
      "with it the circuit has over 1048576 gates"},
     {NEST(REPEAT("1024", "j", REPEAT("1024", "k", "{\"repeat\": 0, \"gates\": [" H("0") "]}"))),
      "have read over 4194304 numbers and names"},
-    {NEST(REPEAT("1024", "j", REPEAT("1024", "k", "{\"repeat\": \"n-n\", \"gates\": [" H("0") "]}"))),
+    {NEST(REPEAT("1024", "j",
+                 REPEAT("1024", "k", "{\"repeat\": \"n-n\", \"gates\": [" H("0") "]}"))),
      "let them go round less often"},
-    {NEST(REPEAT("1000", "j", "{\"ansatz\": \"qaoa\", \"qubits\": [0], \"layers\": 1000, \"cost\": "
-                              "\"Z0\"}")),
+    {NEST(REPEAT("1000", "j",
+                 "{\"ansatz\": \"qaoa\", \"qubits\": [0], \"layers\": 1000, \"cost\": "
+                 "\"Z0\"}")),
      "with it the circuit has over 1048576 gates"},
-    {NEST(REPEAT("1024", "j", "{\"gate\": \"X\", \"qubits\": [0], \"controls\": [\"1\", \"2\", "
-                              "\"3\"], \"exponent\": " W("{i}{j}{i}{j}{i}{j}{i}{j}") "}")),
+    {NEST(REPEAT("1024", "j",
+                 "{\"gate\": \"X\", \"qubits\": [0], \"controls\": [\"1\", \"2\", "
+                 "\"3\"], \"exponent\": " W("{i}{j}{i}{j}{i}{j}{i}{j}") "}")),
      "have read over"},
-    {REPEAT("1", "a", REPEAT("1", "b", REPEAT("1", "c", REPEAT("1", "d", REPEAT("1", "e",
-     REPEAT("1", "f", REPEAT("1", "g", REPEAT("1", "h", REPEAT("1", "i", H("0")))))))))),
+    {REPEAT("1", "a",
+            REPEAT("1", "b",
+                   REPEAT("1", "c",
+                          REPEAT("1", "d",
+                                 REPEAT("1", "e",
+                                        REPEAT("1", "f",
+                                               REPEAT("1", "g",
+                                                      REPEAT("1", "h",
+                                                             REPEAT("1", "i", H("0")))))))))),
      "8 repeats stand around this one"},
 };
 

@@ -133,8 +133,8 @@ double qr_ansatz_number(struct qr_ansatz_builder *b, const char *key, double abs
     const struct qr_json *v = qr_json_get(b->use->options, key);
     double value = absent;
     if (v && !b->code)
-        b->code = qr_json_double(v, qr_ansatz_path(b, key).s, -INFINITY, INFINITY, &value,
-                                 b->use->err);
+        b->code =
+            qr_json_double(v, qr_ansatz_path(b, key).s, -INFINITY, INFINITY, &value, b->use->err);
     return value;
 }
 
@@ -190,7 +190,8 @@ struct qr_ansatz_pair *qr_ansatz_pairs(enum qr_ansatz_pattern pattern, unsigned 
         if (pattern == QR_ANSATZ_PAIRWISE) p = k < n / 2 ? 2 * k : 2 * (k - n / 2) + 1;
         pairs[i] = (struct qr_ansatz_pair){(uint16_t)p, (uint16_t)(p + 1)};
         if (pattern == QR_ANSATZ_CIRCULAR) pairs[i] = of_ring(n, k);
-        if (pattern == QR_ANSATZ_SCA) { /* shifted by one a layer, and turned round in every other */
+        if (pattern ==
+            QR_ANSATZ_SCA) { /* shifted by one a layer, and turned round in every other */
             struct qr_ansatz_pair at = of_ring(n, (unsigned)((k + count - layer % count) % count));
             pairs[i] = layer % 2 ? (struct qr_ansatz_pair){at.q, at.p} : at;
         }

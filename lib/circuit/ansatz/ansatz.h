@@ -42,7 +42,7 @@ struct qr_ansatz_terms {
     struct {
         double coefficient;
         size_t first; /* its first place; the next term's is behind its last */
-    } *terms;         /* owned, n + 1 of them */
+    } * terms;        /* owned, n + 1 of them */
     uint16_t *places; /* owned */
 };
 void qr_ansatz_terms_fini(struct qr_ansatz_terms *t);

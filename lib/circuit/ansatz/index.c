@@ -70,7 +70,10 @@ static enum qr_code read_name(struct reader *r, int64_t *ret) {
         }
     struct qr_buf list = {0};
     for (unsigned i = 0; i < r->scope->n; i++)
-        qr_buf_printf(&list, "%s'%s'", !i ? "" : i + 1 < r->scope->n ? ", " : " and ",
+        qr_buf_printf(&list, "%s'%s'",
+                      !i                    ? ""
+                      : i + 1 < r->scope->n ? ", "
+                                            : " and ",
                       r->scope->known[i].name);
     enum qr_code code = bad(r, "nothing here is called '%.*s'; there %s %s", (int)n, name,
                             r->scope->n == 1 ? "is" : "are", qr_buf_string(&list));

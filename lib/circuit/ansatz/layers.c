@@ -24,8 +24,8 @@ static unsigned range_of(struct qr_ansatz_builder *b, const struct qr_json *give
     char key[32];
     snprintf(key, sizeof key, "ranges[%u]", layer);
     if (!b->code)
-        b->code = qr_json_i64(given, qr_ansatz_path(b, key).s, 1, (int64_t)b->n - 1, &range,
-                              b->use->err);
+        b->code =
+            qr_json_i64(given, qr_ansatz_path(b, key).s, 1, (int64_t)b->n - 1, &range, b->use->err);
     return (unsigned)range;
 }
 

@@ -61,15 +61,14 @@ static void add_mera(struct network *t) {
 
 enum qr_code qr_ansatz_tensor_network(const struct qr_ansatz_use *use) {
     static const char *const kinds[] = {"mps", "ttn", "mera"};
-    static void (*const build[])(struct network *t) = {add_mps, add_ttn, add_mera};
+    static void (*const build[])(struct network * t) = {add_mps, add_ttn, add_mera};
     struct network t = {.b = {use, use->n, QR_OK, 0}, .block = qr_json_get(use->options, "block")};
     unsigned n = use->n;
     t.path = qr_ansatz_path(&t.b, "block");
     if (!qr_json_get(use->options, "kind"))
         qr_ansatz_refuse(&t.b, "kind", "is missing; it is 'mps', 'ttn' or 'mera'");
     unsigned kind = qr_ansatz_choice(&t.b, "kind", kinds, 3, 0);
-    if (t.block && !t.b.code)
-        t.b.code = qr_json_want(t.block, t.path.s, QR_JSON_ARRAY, use->err);
+    if (t.block && !t.b.code) t.b.code = qr_json_want(t.block, t.path.s, QR_JSON_ARRAY, use->err);
     if (t.block && !t.b.code && !qr_json_size(t.block))
         qr_ansatz_refuse(&t.b, "block", "has no gates; leave it out for the default");
     if (kind == 0 ? n < 2 : n < 2 || (n & (n - 1)))

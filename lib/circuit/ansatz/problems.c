@@ -92,8 +92,7 @@ static void read_excitation(struct excitations *e, const struct qr_json *v, cons
     struct qr_ansatz_builder *b = &e->b;
     char item[48];
     snprintf(item, sizeof item, "%s[%zu]", key, i);
-    if (!b->code)
-        b->code = qr_json_want(v, qr_ansatz_path(b, item).s, QR_JSON_ARRAY, b->use->err);
+    if (!b->code) b->code = qr_json_want(v, qr_ansatz_path(b, item).s, QR_JSON_ARRAY, b->use->err);
     if (!b->code && qr_json_size(v) != n)
         qr_ansatz_refuse(b, item, "%zu qubits; %s", qr_json_size(v),
                          n == 2 ? "a single excitation has 2: from, to"
@@ -106,13 +105,13 @@ static void read_excitation(struct excitations *e, const struct qr_json *v, cons
         b->code = qr_json_i64(q, qr_ansatz_path(b, item).s, 0, INT16_MAX, &qubit, b->use->err);
         unsigned place = 0;
         while (place < b->n && b->use->qubits[place] != qubit) place++;
-        if (place == b->n)
-            qr_ansatz_refuse(b, item, "the ansatz is not on qubit %d", (int)qubit);
+        if (place == b->n) qr_ansatz_refuse(b, item, "the ansatz is not on qubit %d", (int)qubit);
         ret[k] = (uint16_t)place;
         for (unsigned j = 0; j < k; j++)
             if (e->fermionic ? ret[j] >= ret[k] : ret[j] == ret[k])
-                qr_ansatz_refuse(b, item, e->fermionic ? "the qubits of an excitation ascend"
-                                                       : "a qubit is given twice");
+                qr_ansatz_refuse(b, item,
+                                 e->fermionic ? "the qubits of an excitation ascend"
+                                              : "a qubit is given twice");
     }
 }
 
@@ -138,8 +137,8 @@ static void add_all_doubles(struct excitations *e) {
             for (unsigned q = m; q < n && !e->b.code; q++)
                 for (unsigned p = q + 1; p < n && !e->b.code; p++)
                     if (keeps_spin(s, r, q, p))
-                        add_excitation(e, (uint16_t[]){(uint16_t)s, (uint16_t)r, (uint16_t)q,
-                                                       (uint16_t)p}, 4);
+                        add_excitation(
+                            e, (uint16_t[]){(uint16_t)s, (uint16_t)r, (uint16_t)q, (uint16_t)p}, 4);
 }
 
 static void add_all_singles(struct excitations *e) {

@@ -104,8 +104,8 @@ static void read_state(struct qr_ansatz_builder *b, double *square, double *phas
     if (!b->code)
         b->code = qr_json_want(list, qr_ansatz_path(b, "state").s, QR_JSON_ARRAY, b->use->err);
     if (!b->code && qr_json_size(list) != dim)
-        qr_ansatz_refuse(b, "state", "%zu amplitudes; %u qubit%s have %zu", qr_json_size(list), b->n,
-                         b->n == 1 ? "" : "s", dim);
+        qr_ansatz_refuse(b, "state", "%zu amplitudes; %u qubit%s have %zu", qr_json_size(list),
+                         b->n, b->n == 1 ? "" : "s", dim);
     for (const struct qr_json *v = b->code ? NULL : qr_json_first(list); v && !b->code;
          v = qr_json_next(v), i++) {
         double a[2];
@@ -114,8 +114,7 @@ static void read_state(struct qr_ansatz_builder *b, double *square, double *phas
         phase[i] = angle_of(a[1], a[0]);
         sum += square[i];
     }
-    if (!b->code && !(sum > DBL_MIN))
-        qr_ansatz_refuse(b, "state", "all amplitudes are 0");
+    if (!b->code && !(sum > DBL_MIN)) qr_ansatz_refuse(b, "state", "all amplitudes are 0");
     if (!b->code && !normalize && fabs(sum - 1) > NORM_WITHIN)
         qr_ansatz_refuse(b, "state",
                          "the squares of the amplitudes add up to %.9g, not to 1; \"normalize\": "
