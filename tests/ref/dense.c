@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/ref/expression.h"
+
 typedef double complex amp;
 enum { MAX_DIM = 1 << REF_MAX_QUBITS };
 
@@ -178,12 +180,16 @@ static void apply(const struct qr_gate *g, const amp *m, unsigned n, double outs
     memcpy(state, out, dim * sizeof *out);
 }
 
-static void values(const struct qr_gate *g, const double *theta, const double *x, double a[2]) {
+static void values(const struct qr_circuit *c, const struct qr_gate *g, const double *theta,
+                   const double *x, double a[2]) {
     for (unsigned k = 0; k < g->n_args; k++) {
         const struct qr_gate_arg *arg = &g->args[k];
         a[k] = arg->scale;
         if (arg->kind == QR_ARG_PARAMETER) a[k] *= theta[arg->index];
         if (arg->kind == QR_ARG_DATA) a[k] *= x[arg->index];
+        if (arg->kind == QR_ARG_EXPRESSION)
+            a[k] *= ref_expression(&c->expressions[arg->index], theta, x, QR_EXPRESSION_NUMBER, 0,
+                                   NULL);
     }
 }
 
@@ -199,7 +205,7 @@ static void run(const struct qr_circuit *c, size_t from, const double *theta, co
     for (size_t i = from; i < c->n_gates; i++) {
         amp m[16];
         double a[2] = {0, 0};
-        values(&c->gates[i], theta, x, a);
+        values(c, &c->gates[i], theta, x, a);
         ref_gate_matrix(&c->gates[i], a, m, NULL);
         apply(&c->gates[i], m, c->n_qubits, 1, state);
     }
@@ -238,6 +244,19 @@ void ref_expectation(const struct qr_circuit *c, const double *theta, const doub
     for (size_t r = 0; r < n_obs; r++) ret_z[r] = braket(&obs[r], c->n_qubits, state, state);
 }
 
+/* Adds what argument a's derivative d gives to those by the names in it. */
+static void add_derivative(const struct qr_circuit *c, const struct qr_gate_arg *a,
+                           const double *theta, const double *x, enum qr_arg_kind by, unsigned n,
+                           double d, double *ret) {
+    enum qr_expression_op op = by == QR_ARG_DATA ? QR_EXPRESSION_INPUT : QR_EXPRESSION_PARAMETER;
+    if (a->kind == by) ret[a->index] += a->scale * d;
+    for (unsigned i = 0; i < n && a->kind == QR_ARG_EXPRESSION; i++) {
+        double slope;
+        ref_expression(&c->expressions[a->index], theta, x, op, i, &slope);
+        ret[i] += a->scale * slope * d;
+    }
+}
+
 /* By the n parameters or columns. */
 static void derivatives(const struct qr_circuit *c, const double *theta, const double *x,
                         const struct qr_observable *obs, size_t n_obs, enum qr_arg_kind by,
@@ -250,16 +269,16 @@ static void derivatives(const struct qr_circuit *c, const double *theta, const d
         const struct qr_gate *g = &c->gates[i];
         amp u[16], d0[16], d1[16], *da[2] = {d0, d1};
         double a[2] = {0, 0};
-        values(g, theta, x, a);
+        values(c, g, theta, x, a);
         ref_gate_matrix(g, a, u, da);
         for (unsigned k = 0; k < g->n_args; k++) {
-            if (g->args[k].kind != by) continue;
+            if (g->args[k].kind != by && g->args[k].kind != QR_ARG_EXPRESSION) continue;
             memcpy(changed, before, sizeof changed);
             apply(g, da[k], c->n_qubits, 0, changed);
             run(c, i + 1, theta, x, changed);
             for (size_t r = 0; r < n_obs; r++)
-                ret[r * n + g->args[k].index] +=
-                    2 * g->args[k].scale * braket(&obs[r], c->n_qubits, final, changed);
+                add_derivative(c, &g->args[k], theta, x, by, n,
+                               2 * braket(&obs[r], c->n_qubits, final, changed), ret + r * n);
         }
         apply(g, u, c->n_qubits, 1, before);
     }

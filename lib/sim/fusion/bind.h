@@ -10,6 +10,7 @@
 struct qr_sim_bound {
     const struct qr_sim_plan *plan;
     double *theta;
+    double *lowered_theta;       /* where the circuit was lowered: what theta is set to */
     double complex *matrices;    /* n_numbers * 16 */
     double complex *derivatives; /* n_numbers * 2 * 16 */
     struct qr_m4 *suffix;        /* n_shapes: product of the ops after the data */

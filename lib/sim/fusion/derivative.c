@@ -57,7 +57,13 @@ bool qr_bound_gradient(const struct qr_sim_bound *b, const qr_fixed *cross, cons
                                      mixed + (s->mixed_slot * mixed_stride + n) * QR_CROSS);
         }
     }
+    size_t n_params = p->n_params;
+    if (p->lowered) {
+        qr_lowered_chain(p->lowered, b->theta, x, n_samples, p->wanted, scratch,
+                         p->wanted ? ret_dx : NULL);
+        n_params = p->lowered->n_params;
+    }
     for (size_t n = 0; p->wanted && n < n_samples * p->n_columns; n++)
         good = good && fabs(ret_dx[n]) < 0x1p40;
-    return good && qr_fixed_add_doubles(ret_grad, scratch, p->n_params);
+    return good && qr_fixed_add_doubles(ret_grad, scratch, n_params);
 }

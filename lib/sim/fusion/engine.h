@@ -15,6 +15,10 @@
 /* An engine's workspace begins with it. */
 struct qr_sim_workspace {
     const struct qr_sim_plan *plan;
+    /* where the circuit was lowered, n_columns a sample: what the engine is given, and derivatives
+     * by it where any are wanted; else NULL (workspace.h) */
+    double *lowered_x, *lowered_dx;
+    size_t lowered_samples; /* of the last forward sweep */
 };
 
 struct qr_sim_bound;

@@ -4,6 +4,7 @@
 #define QR_SIM_FUSION_PLAN_H
 
 #include "circuit/circuit.h"
+#include "circuit/lower.h"
 #include "sim/kernels/kernel.h"
 
 enum {
@@ -68,8 +69,12 @@ struct qr_sim_plan {
     unsigned cell_bits;
     size_t cell_bytes, elem_bytes;
 
+    /* The circuit's expressions; NULL: it has none. n_params and n_columns are those of its lowered
+     * circuit, which is what was compiled. */
+    struct qr_lowered *lowered;
     uint8_t *zero_gradient; /* n_params: no observable sees it */
     uint8_t *wanted;        /* n_columns: derivatives by it are wanted; NULL: by none */
+    bool inputs_wanted;     /* by one of the circuit's own, before it was lowered */
     struct qr_plan_op *ops;
     size_t n_ops;
     uint32_t *numbers; /* op that stands for each data-free gate matrix */
