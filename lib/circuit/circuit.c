@@ -114,7 +114,7 @@ static enum qr_code find_places(const struct qr_circuit *c, const char *const *n
                                 uint32_t *ret, struct qr_err *err) {
     if (c->n_columns - c->n_named > n)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "the circuit refers to x[%u], but there are %u columns",
+                       "the circuit takes x[%u], but there are %u columns, from x[0] on",
                        c->n_columns - c->n_named - 1, n);
     for (unsigned i = 0; i < c->n_named; i++) {
         unsigned k = 0;
@@ -172,6 +172,18 @@ enum qr_code qr_circuit_place_columns(struct qr_circuit *c, const char *const *n
     free(place);
     free(moved);
     return code;
+}
+
+void qr_circuit_columns_read(const struct qr_circuit *c, uint8_t *is) {
+    for (size_t i = 0; i < c->n_gates; i++)
+        for (unsigned k = 0; k < c->gates[i].n_args; k++) {
+            const struct qr_gate_arg *a = &c->gates[i].args[k];
+            if (a->kind == QR_ARG_DATA) is[a->index] = 1;
+        }
+    for (size_t i = 0; i < c->n_expressions; i++)
+        for (unsigned k = 0; k < c->expressions[i].n; k++)
+            if (c->expressions[i].node[k].op == QR_EXPRESSION_INPUT)
+                is[c->expressions[i].node[k].index] = 1;
 }
 
 /* ---- gates ---- */

@@ -77,6 +77,8 @@ uint32_t qr_circuit_expression(struct qr_circuit *c, const struct qr_expression 
  * them, or a number is too large. */
 QR_MUST_CHECK enum qr_code qr_circuit_place_columns(struct qr_circuit *c, const char *const *names,
                                                     unsigned n, struct qr_err *err);
+/* Sets is[column] to 1 for each of the n_columns that a gate reads. */
+void qr_circuit_columns_read(const struct qr_circuit *c, uint8_t *is);
 /* Natural order of names: runs of digits compare as numbers (qconv2 < qconv10), all else by bytes;
  * -1, 0, 1. 0 only for equal names. */
 int qr_natural_compare(const char *a, const char *b);

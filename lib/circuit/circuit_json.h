@@ -22,9 +22,12 @@
  * Arguments power gates: "exponent" in half-turns (absent: 1), or "angle" a in radians: exponent
  *           a / pi with global shift -1/2, so that X with an angle is RX (not for ISWAP). PhasedX,
  *           PhasedISwap: "phase_exponent" and "exponent" (absent: 1). All others in radians, by the
- *           names in their row. Each is a number, {"parameter": name, "scale"?} or
- *           {"data": column, "scale"?}: value = scale * it. PauliRot has "pauli_word", Basis
- *           "state", Unitary "matrix" (unitary within 1e-6).
+ *           names in their row. Each is a number, {"parameter": name, "scale"?},
+ *           {"data": column, "scale"?}: value = scale * it, or a text (expression.h), which becomes
+ *           one of these where it is no more. PauliRot has "pauli_word", Basis "state", Unitary
+ *           "matrix" (unitary within 1e-6).
+ * Columns   by number or, in a text, by name: those with names stand behind the others, in order of
+ *           first mention (qr_circuit_place_columns).
  * Order     the parameters of a gate list are sorted naturally by name (qconv2 before qconv10),
  *           whatever order they appear in.
  * Qubits    1 to QR_MAX_QUBITS.

@@ -329,10 +329,14 @@ static enum qr_code load_file(const struct qr_data_options *opt, const char *key
     struct qr_buf file = {0};
     enum qr_code code = qr_dataset_read(key, url, opt->folder, qr_memory_limit_bytes(), &file, err);
     uint64_t bytes = file.n;
+    struct qr_data_options all = *opt;
+    if (opt->n_picked) all.n_columns = 0;
     if (!code)
-        code = opt->source == QR_DATA_NPZ ? from_npz(opt, url, &file, ret, err)
-                                          : from_csv(opt, url, &file, ret, err);
+        code = opt->source == QR_DATA_NPZ ? from_npz(&all, url, &file, ret, err)
+                                          : from_csv(&all, url, &file, ret, err);
     qr_buf_free(&file);
+    if (!code && opt->n_picked && (code = qr_dataset_pick(opt, url, ret, err)))
+        qr_dataset_fini(ret);
     if (!code) ret->file_bytes = bytes;
     return code;
 }

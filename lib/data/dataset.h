@@ -15,6 +15,9 @@
  *           (anything else: DATA_LOSS), or with one_label_for_all is the label of every output, as
  *           Keras' losses broadcast it. CSV: with n_outputs > 1 the labels are columns
  *           y0 … y<k-1>, or one such column y.
+ * Columns   those that are picked, by name or number, in the order in which they are; others of the
+ *           file are left. Names only of a CSV file. One that is not
+ *           there: DATA_LOSS.
  * Weights   finite, 0 or more, below 2^40; not all 0 of those that train: DATA_LOSS naming the row.
  * Memory    the whole set; refused above the memory limit with both numbers.
  */
@@ -29,6 +32,13 @@
 
 enum qr_data_source { QR_DATA_EXCITATIONS, QR_DATA_NPZ, QR_DATA_CSV };
 
+/* A column of x: by its name in the file, or, where that is NULL, by its number from 0, labels and
+ * weights not counted. */
+struct qr_data_column {
+    const char *name;
+    size_t number;
+};
+
 struct qr_data_options {
     enum qr_data_source source;
     uint64_t seed;
@@ -42,6 +52,10 @@ struct qr_data_options {
     size_t n_columns;
     /* the file may have more than n_columns: the model reads those that it names */
     bool more_columns;
+    /* NPZ, CSV: x is these columns of the file, no two of them the same; borrowed; 0: all */
+    size_t n_picked;
+    const struct qr_data_column *picked;
+    bool pick_all; /* a column of the file that is not picked is an error */
     /* columns of y wanted (1, or the classes of a one-hot y); 0: whatever the file has */
     size_t n_outputs;
     bool one_label_for_all; /* a single label is every output's, not a class number */

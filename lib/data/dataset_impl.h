@@ -14,6 +14,9 @@ QR_MUST_CHECK enum qr_code qr_excitations(const struct qr_data_options *opt, str
                                           struct qr_err *err);
 /* Shuffles the samples by the seed; d->row says which is which. */
 void qr_dataset_shuffle(struct qr_dataset *d, uint64_t seed);
+/* Leaves d with the columns that opt picks. */
+QR_MUST_CHECK enum qr_code qr_dataset_pick(const struct qr_data_options *opt, const char *url,
+                                           struct qr_dataset *d, struct qr_err *err);
 /* The file of a path or URL, looked for as dataset.h says. key: the job's, for the error. */
 QR_MUST_CHECK enum qr_code qr_dataset_read(const char *key, const char *url, const char *folder,
                                            size_t max_bytes, struct qr_buf *ret,

@@ -176,6 +176,9 @@ void qr_job_free(struct qr_job *job) {
     free((void *)(uintptr_t)job->data.folder);
     free((void *)(uintptr_t)job->data.validation_url);
     free((void *)(uintptr_t)job->data.sample_weight);
+    for (size_t i = 0; i < job->data.n_picked; i++)
+        free((void *)(uintptr_t)job->data.picked[i].name);
+    free((void *)(uintptr_t)job->data.picked);
     free(job->train.class_weight);
     free(job->train.initial_weights);
     for (size_t i = 0; i < job->train.n_initial_layers; i++) {
@@ -228,6 +231,7 @@ enum qr_code qr_job_data(const struct qr_job *job, struct qr_dataset *ret, struc
     opt.one_label_for_all = job->train.loss != QR_CATEGORICAL_CROSSENTROPY;
     struct qr_dataset d;
     enum qr_code code = qr_dataset_load(&opt, &d, err);
+    if (code == QR_OK && (code = qr_job_check_columns(job, &d, err))) qr_dataset_fini(&d);
     if (code != QR_OK) return code;
     size_t n_validate = d.n_samples - d.n_train;
     if (n_validate / job->micro_batch_size >= MAX_MICRO_BATCHES) {

@@ -26,6 +26,11 @@ size_t qr_job_n_outputs(const struct qr_job *job);
 /* Outputs that cannot be what loss and weights of classes take them for: INVALID_ARGUMENT. */
 QR_MUST_CHECK enum qr_code qr_job_check_outputs(const struct qr_job *job, struct qr_err *err);
 
+/* Columns of the data that the circuit passes over, where data.columns did not pick them:
+ * INVALID_ARGUMENT. */
+QR_MUST_CHECK enum qr_code qr_job_check_columns(const struct qr_job *job,
+                                                const struct qr_dataset *data, struct qr_err *err);
+
 /* Keys that may be left out: *ret keeps its value then. */
 QR_MUST_CHECK enum qr_code qr_job_opt_i64(const struct qr_json *o, const char *where,
                                           const char *key, int64_t min, int64_t max, int64_t *ret,

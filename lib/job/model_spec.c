@@ -90,6 +90,11 @@ static enum qr_code read_quantum(const struct qr_json *layer, const char *where,
     if (read_filters(&r, circuit, path) != QR_OK) return err->code;
     if (qr_layers_input_circuit(job->layers, job->n_layers) == r.circuit)
         job->data_may_be_wider = qr_json_get(circuit, "gates") && !qr_json_get(circuit, "columns");
+    else if (r.circuit->n_named)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s: it refers to x.%.64s, but its inputs are the outputs of the layer "
+                       "before it, which have no names; write x[0], x[1] and so on",
+                       path, r.circuit->column_names[0]);
     job->default_readouts = !qr_json_get(layer, "readouts");
     return read_readouts(&r, &remaining);
 }

@@ -7,7 +7,8 @@
 #include "base/mem.h"
 #include "job/job_impl.h"
 
-enum { SHOWN = 12 };              /* columns and classes in a sentence */
+/* columns and classes in a sentence; bytes of a list to be copied */
+enum { SHOWN = 12, SHOWN_PICK = 200 };
 static const double slack = 1e-9; /* of a bound that was added up */
 
 static void doubt(struct qr_job_doubts *d, char *sentence) {
@@ -291,12 +292,7 @@ static uint8_t *columns_read(const struct qr_job *job, const struct qr_dataset *
     *ret_n = 0;
     const struct qr_circuit *c = qr_layers_input_circuit(job->layers, job->n_layers);
     if (!c) memset(is, 1, data->n_columns);
-    for (size_t i = 0; c && i < c->n_gates; i++) {
-        const struct qr_gate *g = &c->gates[i];
-        for (unsigned k = 0; k < g->n_args; k++)
-            if (g->args[k].kind == QR_ARG_DATA && g->args[k].index < data->n_columns)
-                is[g->args[k].index] = 1;
-    }
+    else if (c->n_columns <= data->n_columns) qr_circuit_columns_read(c, is);
     for (size_t j = 0; j < data->n_columns; j++) *ret_n += is[j];
     return is;
 }
@@ -324,6 +320,35 @@ void qr_job_put_inputs(const struct qr_job *job, const struct qr_dataset *data,
     put_columns(data, is, true, ret);
     if (n < data->n_columns) qr_buf_printf(ret, " (%zu of %zu columns)", n, data->n_columns);
     free(is);
+}
+
+enum qr_code qr_job_check_columns(const struct qr_job *job, const struct qr_dataset *data,
+                                  struct qr_err *err) {
+    size_t n;
+    if (!job->data_may_be_wider || job->data.n_picked) return QR_OK;
+    uint8_t *is = columns_read(job, data, &n);
+    enum qr_code code = QR_OK;
+    if (n && n < data->n_columns) {
+        struct qr_buf read = {0}, left = {0}, pick = {0};
+        put_columns(data, is, true, &read);
+        put_columns(data, is, false, &left);
+        for (size_t j = 0, k = 0; j < data->n_columns && pick.n < SHOWN_PICK; j++) {
+            if (!is[j]) continue;
+            qr_buf_puts(&pick, k++ ? ", " : "");
+            if (data->names) qr_buf_printf(&pick, "\"%.60s\"", data->names[j]);
+            else qr_buf_printf(&pick, "%zu", j);
+        }
+        code = qr_fail(err, QR_INVALID_ARGUMENT,
+                       "data: the circuit reads %zu of %zu columns (%s) and not %s; if that is "
+                       "meant, give data \"columns\": [%s], which are x[0], x[1] and so on then",
+                       n, data->n_columns, qr_buf_string(&read), qr_buf_string(&left),
+                       qr_buf_string(&pick));
+        qr_buf_free(&read);
+        qr_buf_free(&left);
+        qr_buf_free(&pick);
+    }
+    free(is);
+    return code;
 }
 
 static void doubt_columns(const struct qr_job *job, const struct qr_dataset *data,

@@ -68,6 +68,11 @@ gate 'CRX takes angle, not "theta"' '{"gate": "CRX", "qubits": [0, 1], "theta": 
 gate 'gates[0].lambda is missing' '{"gate": "U3", "qubits": [0], "theta": 1, "phi": 2}'
 gate 'CCX acts on 3 qubits, but 2 are given' '{"gate": "Toffoli", "qubits": [0, 1]}'
 gate 'pauli_word has 2 letters, but 3 qubits' '{"gate": "PauliRot", "qubits": [0, 1, 2], "pauli_word": "XY", "angle": 1}'
+gate 'gates[0].angle: expression "w0*x[0] +", column 10: a number, a name or ( must stand here' '{"gate": "RX", "qubits": [0], "angle": "w0*x[0] +"}'
+gate 'column 1: there is no function '"'arcsin'"'; did you mean asin?' '{"gate": "RX", "qubits": [0], "angle": "arcsin(x[1])"}'
+gate 'column 2: powers are written pow(a, b)' '{"gate": "U3", "qubits": [0], "theta": 1, "phi": "w^2", "lambda": 0}'
+gate 'column 5: this is not a finite number' '{"gate": "RX", "qubits": [0], "angle": "w + asin(2)"}'
+gate 'column 1: x is the inputs; write x[0], or x.NAME' '{"gate": "RX", "qubits": [0], "angle": "x*w"}'
 gate 'state must have 2 digits' '{"gate": "Basis", "qubits": [0, 1], "state": "12"}'
 gate 'matrix is not unitary: rows 0 and 1' '{"gate": "Unitary", "qubits": [0], "matrix": [[1, 0], [1, 0]]}'
 gate "unknown gate 'StronglyEntanglingLayers'|ansatz|strongly-entangling" '{"gate": "StronglyEntanglingLayers", "qubits": [0]}'
@@ -219,7 +224,23 @@ run_in 60 "$work/mixed.log" "$qring" run "$work/mixed.json" -n 2 --epochs 1 --ou
 check "a split by a seed has both labels, and the data is found beside the job file" test -s "$work/mixed/weights.h5"
 check "and no warning" sh -c "! grep -q 'one answer' '$work/mixed.log'"
 own columns "{\"layer\": \"quantum\", \"circuit\": {\"qubits\": 2, \"gates\": [$(turn 0 0), $(turn 1 2)]}, \"readouts\": [\"Z0\"]}" ', "shuffle_split": 1' mse
-doubted columns 'data: the circuit reads 2 of 3 columns (a, c) and not b; is that meant?'
+run 2 'data: the circuit reads 2 of 3 columns (a, c) and not b; if that is meant, give data "columns": ["a", "c"], which are x[0], x[1]' "$work/columns.json"
+wrong 2 'data: the circuit reads 2 of 3 columns (a, c) and not b' "$qring" validate "$work/columns.json"
+named() { own "$1" "{\"layer\": \"quantum\", \"circuit\": {\"qubits\": 1, \"gates\": [{\"gate\": \"RY\", \"qubits\": [0], \"angle\": \"$2\"}]}}" "$3, \"shuffle_split\": 1" mse; } # name, angle, more of data
+named by-name 'w*x.a + asin(x.c)' ', "columns": ["c", "a"]'
+run_in 60 "$work/by-name.log" "$qring" run "$work/by-name.json" -n 2 --epochs 2 --out "$work/by-name"
+check "columns by name train: $(tail -n 3 "$work/by-name.log")" test -s "$work/by-name/weights.h5"
+check "and are said" holds "$work/by-name.log" 'inputs: c, a'
+named unpicked 'w*x.a + x.c' ''
+run 4 'sorted.csv: the circuit names 2 of its 3 columns and not b; if that is meant' "$work/unpicked.json"
+named misspelt 'w*x.a + x.d' ', "columns": ["a", "c"]'
+run 2 'data.columns: the circuit refers to x.d, which is none of the columns' "$work/misspelt.json"
+named nowhere-column 'w*x.a' ', "columns": ["a", "q"]'
+run 4 "sorted.csv: there is no column 'q'|there are: a, b, c" "$work/nowhere-column.json"
+named both-ways 'x.a + x[0]' ''
+run 2 'calls some columns by name (x.a) and others by number (x[0])' "$work/both-ways.json"
+named outside 'w + asin(10*x.a)' ', "columns": ["a"]'
+run 3 'not finite|NaN|bad' "$work/outside.json"
 own readouts "{\"layer\": \"quantum\", \"circuit\": {\"qubits\": 2, \"columns\": 3, \"gates\": [$(turn 0 0), $(turn 1 2), $(turn 0 1)]}}" ', "shuffle_split": 1' mse
 doubted readouts 'data: a sample has one label, and it is that of all 2 outputs: the layer gives no readouts, so Z of 2 qubits is read; give "readouts" with one, or a dense layer with 1 unit'
 own reach '{"layer": "dense", "units": 1, "activation": "sigmoid"}' ', "shuffle_split": 1' mse

@@ -420,6 +420,49 @@ static void weights_npz(void) {
     }
 }
 
+/* Columns that are picked, by name or number, in any order; those of the second file by its own
+ * header. */
+static void picked(void) {
+    struct qr_data_options opt = options(QR_DATA_CSV, 0, 1);
+    struct qr_data_column list[3] = {{"c d", 0}, {NULL, 0}, {"b", 0}};
+    opt.picked = list;
+    opt.n_picked = 2;
+    opt.n_columns = 2;
+    write_text(path, "a,y,b,c d\n1,9,2,3\n4,9,5,6\n");
+    write_text(path2, "b,c d,a,y\n7,8,9,1\n");
+    opt.validation_url = path2;
+    struct qr_dataset d = load(&opt);
+    CHECK(d.n_columns == 2 && strcmp(d.names[0], "c d") == 0 && strcmp(d.names[1], "a") == 0 &&
+          d.x[0] == 3 && d.x[1] == 1 && d.x[2] == 6 && d.x[3] == 4 && d.x[4] == 8 && d.x[5] == 7);
+    qr_dataset_fini(&d);
+    opt.validation_url = NULL;
+    opt.n_picked = 3;
+    d = load(&opt);
+    CHECK(d.n_columns == 3 && d.x[5] == 5 && d.y[1] == 9);
+    qr_dataset_fini(&d);
+    opt.pick_all = true; /* all three are */
+    d = load(&opt);
+    qr_dataset_fini(&d);
+    opt.n_picked = 2;
+    refused(&opt, QR_DATA_LOSS, "the circuit names 2 of its 3 columns and not b; if that is meant");
+    list[1].name = "bb";
+    refused(&opt, QR_DATA_LOSS,
+            "there is no column 'bb' (did you mean 'b'?); there are: a, b, c d");
+    list[1] = (struct qr_data_column){NULL, 3};
+    refused(&opt, QR_DATA_LOSS, "data.columns[1] is 3, but x has columns 0 to 2");
+    list[1].number = 2;
+    refused(&opt, QR_DATA_LOSS, "data.columns[1] is a column that stands before it, too");
+    opt = options(QR_DATA_NPZ, 2, 1);
+    opt.picked = list;
+    opt.n_picked = 1;
+    write_npz(path, "x", (const size_t[]){4, 3}, 2, (const size_t[]){4}, 1, 0, 0);
+    refused(&opt, QR_DATA_LOSS, "its columns have no names, so there is no 'c d'");
+    list[0] = (struct qr_data_column){NULL, 2};
+    d = load(&opt);
+    CHECK(d.n_columns == 1 && d.x[0] == 1 && d.x[3] == 5.5);
+    qr_dataset_fini(&d);
+}
+
 int main(void) {
     if (!mkdtemp(dir)) return 1;
     snprintf(path, sizeof path, "%s/first.bin", dir);
@@ -433,6 +476,7 @@ int main(void) {
     looked_for();
     weights();
     weights_npz();
+    picked();
     unlink(path);
     unlink(path2);
     rmdir(dir);
