@@ -7,6 +7,7 @@
 #include "base/checksum.h"
 #include "base/mem.h"
 #include "data/dataset_impl.h"
+#include "data/find.h"
 #include "format/csv.h"
 #include "format/npz.h"
 #include "store/store.h"

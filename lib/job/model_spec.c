@@ -9,11 +9,9 @@ enum { MAX_LAYERS = 64, MAX_FILTERS = 256, MAX_UNITS = 1 << 20, MAX_READOUTS = 4
 
 static enum qr_code read_one_readout(const struct qr_json *v, const char *where, struct qr_job *job,
                                      struct qr_err *err) {
-    const char *text;
-    if (qr_json_string(v, where, &text, err) != QR_OK) return err->code;
     struct qr_observable o = {0};
-    if (qr_observable_parse(text, job->circuit->n_qubits, &o, err) != QR_OK)
-        return qr_wrap(err, "%s", where);
+    if (qr_job_read_observable(job, v, where, job->circuit->n_qubits, &o, err) != QR_OK)
+        return err->code;
     job->readouts[job->n_readouts++] = o;
     return QR_OK;
 }

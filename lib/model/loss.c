@@ -68,6 +68,18 @@ static double log_cosh(const struct qr_loss_options *o, size_t k, const double *
     return sum / (double)k;
 }
 
+static double weighted_sum(const struct qr_loss_options *o, size_t k, const double *p,
+                           const double *y, double *ret_d) {
+    (void)y;
+    double sum = 0;
+    for (size_t j = 0; j < k; j++) {
+        double weight = o->weights ? o->weights[j] : 1.0;
+        sum += weight * p[j];
+        if (ret_d) ret_d[j] = weight;
+    }
+    return sum;
+}
+
 /* What a label is with label_smoothing; itself, to the bit, without. rest: its share of what the
  * labels lose. */
 static double smoothed(const struct qr_loss_options *o, double y, double rest) {
@@ -234,6 +246,7 @@ size_t qr_loss_class(enum qr_loss loss, size_t k, const double *y) {
 
 enum qr_code qr_loss_check_labels(enum qr_loss loss, const struct qr_labels *l,
                                   struct qr_err *err) {
+    if (infos[loss].no_labels) return QR_OK;
     for (size_t i = 0; i < l->n_samples * l->k; i++) {
         if (!(fabs(value_of(l, i)) < 0x1p40))
             return qr_fail(err, QR_DATA_LOSS,

@@ -141,7 +141,7 @@ static double loss_of(const struct qr_model *m, const double *z, const double *p
                   : o->from_logits     ? info->of_logits(o, k, p, y, d)
                                        : info->value(o, k, p, y, d);
     if (!m->weighted && !m->class_weight) return loss;
-    double weight = m->weighted ? y[k] : 1.0;
+    double weight = m->weighted ? y[m->n_labels] : 1.0;
     if (m->class_weight && d) weight *= m->class_weight[qr_loss_class(m->loss, k, y)];
     for (size_t j = 0; d && j < k; j++) d[j] *= weight;
     return weight * loss;

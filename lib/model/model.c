@@ -127,6 +127,13 @@ static enum qr_code set_loss(struct qr_model *m, const struct qr_model_options *
         m->class_weight = qr_xcalloc(opt->n_class_weights, sizeof *m->class_weight);
         memcpy(m->class_weight, opt->class_weight, opt->n_class_weights * sizeof *m->class_weight);
     }
+    m->n_labels = qr_loss_info(m->loss)->no_labels ? 0 : m->n_outputs;
+    if (opt->loss_options.weights) {
+        m->output_weights = qr_xcalloc(m->n_outputs, sizeof *m->output_weights);
+        memcpy(m->output_weights, opt->loss_options.weights,
+               m->n_outputs * sizeof *m->output_weights);
+        m->loss_options.weights = m->output_weights;
+    }
     if (qr_loss_info(m->loss)->accuracy == QR_BY_LARGEST && m->n_outputs < 2)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "%s needs at least 2 outputs, one per class; with 1 use binary_crossentropy",
@@ -181,6 +188,7 @@ void qr_model_free(struct qr_model *m) {
     free(m->metrics);
     free(m->sum_at);
     free(m->class_weight);
+    free(m->output_weights);
     free(m);
 }
 
@@ -201,7 +209,7 @@ size_t qr_model_n_filters(const struct qr_model *m) { return m->n_filters; }
 size_t qr_model_micro_batch_size(const struct qr_model *m) { return m->micro_batch_size; }
 size_t qr_model_n_sums(const struct qr_model *m) { return m->n_sums; }
 size_t qr_model_n_values(const struct qr_model *m) { return 1 + m->n_metrics; }
-size_t qr_model_n_label_columns(const struct qr_model *m) { return m->n_outputs + m->weighted; }
+size_t qr_model_n_label_columns(const struct qr_model *m) { return m->n_labels + m->weighted; }
 
 void qr_model_zero_gradient(const struct qr_model *m, uint8_t *ret) {
     memset(ret, 0, m->n_params);
@@ -273,7 +281,7 @@ enum qr_code qr_model_check_labels(const struct qr_model *m, const double *y, co
                                    size_t n_samples, struct qr_err *err) {
     struct qr_labels l = {.y = y,
                           .n_samples = n_samples,
-                          .k = m->n_outputs,
+                          .k = m->n_labels,
                           .stride = qr_model_n_label_columns(m),
                           .row = row};
     for (size_t i = 0; i < m->n_metrics; i++) {

@@ -38,7 +38,7 @@ struct qr_model_options {
     const struct qr_dense_penalty *penalties; /* n_dense, or NULL: none */
     size_t n_dense;
     enum qr_loss loss;
-    struct qr_loss_options loss_options;
+    struct qr_loss_options loss_options; /* its weights, where it has any: n_outputs, copied */
     const double *class_weight; /* one for each class, or NULL; copied */
     size_t n_class_weights;
     bool weighted; /* behind its labels a sample has the weight of its loss */
@@ -153,7 +153,8 @@ void qr_model_add_penalty_gradient(const struct qr_model *m, const double *param
 QR_MUST_CHECK enum qr_code qr_model_check_labels(const struct qr_model *m, const double *y,
                                                  const uint32_t *row, size_t n_samples,
                                                  struct qr_err *err);
-/* Values of a sample's y: its labels, n_outputs, then its weight where the model is weighted. */
+/* Values of a sample's y: its labels, n_outputs of them or, with a loss without labels, none; then
+ * its weight where the model is weighted. */
 size_t qr_model_n_label_columns(const struct qr_model *m);
 
 #endif
