@@ -43,6 +43,7 @@ static void put_cells(struct qr_buf *b, const double *v, size_t n) {
     for (size_t i = 0; i < n; i++) qr_buf_printf(b, ",%.17g", v[i]);
 }
 
+/* No head where there are no labels. */
 static void put_heads(struct qr_buf *b, const char *name, size_t n) {
     if (n == 1) qr_buf_printf(b, ",%s", name);
     else
@@ -152,12 +153,14 @@ static void print_text(const struct answer *a) {
     enum qr_loss loss = a->l->job->train.loss;
     puts("Results");
     print_array(a, qr_model_n_outputs(a->l->load.model), PREDICTIONS_A_LINE, true, predictions_of);
-    puts("Test Labels");
-    print_array(a, a->l->load.data.n_outputs, LABELS_A_LINE, false, labels_of);
+    if (a->l->load.data.n_outputs > 0) {
+        puts("Test Labels");
+        print_array(a, a->l->load.data.n_outputs, LABELS_A_LINE, false, labels_of);
+    }
     if (loss == QR_MSE) printf("Mean squared error:  %.8f\n", a->means[0]);
     else printf("Loss (%s):  %.8f\n", qr_loss_names[loss], a->means[0]);
     if (a->n > WHOLE) printf("(--predictions FILE writes all %zu)\n", a->n);
-    printf("%zu samples%s", a->n,
+    printf("%zu sample%s%s", a->n, a->n == 1 ? "" : "s",
            a->held_out ? " (validation set)" : " (all: the job holds none out)");
     for (size_t i = 0; i < qr_model_n_values(a->l->load.model); i++)
         printf(" - %s: %.4f", metric_name(a, i), a->means[i]);

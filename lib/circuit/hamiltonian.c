@@ -154,19 +154,22 @@ const char *qr_term_put(struct qr_pauli_term *term, char pauli, uint64_t qubit, 
     return NULL;
 }
 
+/* Behind its "(": what qubits the identity is on says nothing. */
+static enum qr_code skip_wires(struct reader *r) {
+    while (r->at < r->end && *r->at != ')' && *r->at != '\n') r->at++;
+    return skip(r, ')') ? QR_OK : bad(r, "')' must end the qubits of I");
+}
+
 /* "X0" or "X(0)"; I may stand alone. */
 static enum qr_code read_pauli(struct reader *r, struct qr_pauli_term *term) {
-    char pauli = *r->at, why[96];
-    r->at++;
-    const char *from = r->at;
-    bool bracket = skip(r, '('), digits = false;
+    char pauli = *r->at++, why[96];
+    bool bracket = here(r) == '(', digits = false;
     uint64_t qubit = 0;
-    if (!bracket) r->at = from;
-    else skip_blanks(r);
+    if (bracket) r->at++;
+    if (bracket && pauli == 'I') return skip_wires(r);
     for (; is_digit(here(r)); r->at++, digits = true)
         if (qubit < 1000000) qubit = 10 * qubit + (uint64_t)(*r->at - '0');
-    if (!digits && is_pauli(here(r)))
-        return bad(r, "each Pauli has its qubit: X0 Y1, not XY");
+    if (!digits && is_pauli(here(r))) return bad(r, "each Pauli has its qubit: X0 Y1, not XY");
     if (!digits && pauli != 'I')
         return bad(r, "a qubit number must follow %c, as in %c0", pauli, pauli);
     if (bracket && !skip(r, ')')) return bad(r, "')' must follow the qubit");

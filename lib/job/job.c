@@ -77,6 +77,7 @@ static size_t default_micro_batch_size(const struct qr_job *job) {
     struct qr_sim_plan *plan = NULL;
     struct qr_err err;
     if (!job->has_quantum) return 32;
+    if (job->data.source == QR_DATA_NONE) return 1;
     if (qr_sim_compile(job->circuit, job->readouts, job->n_readouts, &any, &plan, &err) != QR_OK)
         return 1;
     size_t size = qr_sim_micro_batch_size(plan, job->train.batch_size);
