@@ -145,12 +145,33 @@ static enum qr_code check_labels(const struct qr_job *job, struct qr_err *err) {
                    qr_metric_names[t->metrics[0]], qr_loss_names[t->loss]);
 }
 
+static enum qr_code check_counts(const struct qr_job *job, struct qr_err *err) {
+    const struct qr_train_spec *t = &job->train;
+    const struct qr_metric_options o = {.loss = t->loss};
+    size_t classes = qr_metric_classes(&o, qr_job_n_outputs(job));
+    struct range r = range_of_outputs(job);
+    bool probabilities = t->loss_options.from_logits || (r.low >= -slack && r.high <= 1 + slack);
+    for (size_t i = 0; i < t->n_metrics; i++) {
+        if (t->metrics[i] == QR_AUC && !probabilities)
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "train.metrics[%zu]: auc has thresholds from 0 to 1, and the outputs lie "
+                           "in %g to %g; end the model with \"sigmoid\" or \"softmax\", or give "
+                           "a cross-entropy \"from_logits\": true",
+                           i, r.low, r.high);
+        if (t->metrics[i] == QR_CONFUSION_MATRIX && classes > QR_MAX_CONFUSION_CLASSES)
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "train.metrics[%zu]: a confusion_matrix of %zu classes; at most %d", i,
+                           classes, QR_MAX_CONFUSION_CLASSES);
+    }
+    return QR_OK;
+}
+
 enum qr_code qr_job_check_outputs(const struct qr_job *job, struct qr_err *err) {
     const char *loss = qr_loss_names[job->train.loss];
     const struct qr_dense_options *last = last_dense(job);
     size_t at = job->n_dense + job->has_quantum - 1;
     if (check_labels(job, err) != QR_OK || check_class_weight(job, err) != QR_OK ||
-        check_top_k(job, err) != QR_OK)
+        check_top_k(job, err) != QR_OK || check_counts(job, err) != QR_OK)
         return err->code;
     if (job->train.loss_options.from_logits) return check_logits(job, err);
     if (!wants_probabilities(job)) return QR_OK;

@@ -213,8 +213,8 @@ static enum qr_code sign_labels(const char *name, const struct qr_labels *l, str
     size_t at;
     if (!l->with_accuracy || is_either(l, -1, 1, &at)) return QR_OK;
     return qr_fail(err, QR_DATA_LOSS,
-                   "sample %zu: label %g, but accuracy goes by sign with %s and wants -1 or 1; use "
-                   "binary_accuracy for 0 or 1",
+                   "sample %zu: label %g, but accuracy and confusion_matrix go by sign with %s and "
+                   "want -1 or 1; binary_accuracy is for 0 or 1",
                    row_of(l, at / l->k), value_of(l, at), name);
 }
 
@@ -256,7 +256,7 @@ enum qr_code qr_loss_check_labels(enum qr_loss loss, const struct qr_labels *l,
     size_t at;
     if (l->with_bits && !is_either(l, 0, 1, &at))
         return qr_fail(err, QR_DATA_LOSS,
-                       "sample %zu: label %g, but precision and recall want 0 or 1",
+                       "sample %zu: label %g, but precision, recall and auc want 0 or 1",
                        row_of(l, at / l->k), value_of(l, at));
     return infos[loss].labels(qr_loss_names[loss], l, err);
 }

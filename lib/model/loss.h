@@ -61,7 +61,7 @@ struct qr_labels {
     const double *y;
     size_t n_samples, k, stride;
     const uint32_t *row; /* sample → the row that people know it by; NULL: the same number */
-    bool with_accuracy;  /* the metric accuracy is asked for */
+    bool with_accuracy;  /* a metric that goes by classes is asked for */
     bool with_bits;      /* a metric that takes 0 and 1 alone */
 };
 

@@ -149,17 +149,10 @@ static double loss_of(const struct qr_model *m, const double *z, const double *p
 
 static bool add_metrics(const struct qr_model *m, const double *p, const double *y,
                         qr_fixed *sums) {
-    const struct qr_metric_options *o = &m->metric_options;
-    for (size_t j = 0; j < m->n_metrics; j++) {
-        enum qr_metric metric = m->metrics[j];
-        qr_fixed *to = sums + m->sum_at[1 + j], term;
-        if (!qr_fixed_from_double(qr_metric_of(metric, o, m->n_outputs, p, y), &term)) return false;
-        to[0] += term;
-        if (!qr_metric_is_ratio(metric)) continue;
-        if (!qr_fixed_from_double(qr_metric_among(metric, o, m->n_outputs, p, y), &term))
+    for (size_t j = 0; j < m->n_metrics; j++)
+        if (!qr_metric_add(m->metrics[j], &m->metric_options, m->n_outputs, p, y,
+                           sums + m->sum_at[1 + j]))
             return false;
-        to[1] += term;
-    }
     return true;
 }
 

@@ -74,8 +74,7 @@ size_t qr_model_n_readouts(const struct qr_model *m); /* all filters; 0 when cla
 double qr_model_readout_bound(const struct qr_model *m);
 size_t qr_model_n_filters(const struct qr_model *m);
 size_t qr_model_micro_batch_size(const struct qr_model *m); /* samples that it may have at most */
-/* The loss sum, then each metric's sum, and behind it the sum of what it is a share of where it has
- * one, as they stand in a contribution. */
+/* The loss sum, then each metric's sums (model/metric.h), as they stand in a contribution. */
 size_t qr_model_n_sums(const struct qr_model *m);
 size_t qr_model_n_values(const struct qr_model *m); /* 1 + number of metrics */
 /* Parameters whose gradient is exactly zero whatever the data: ret[n_params]. */
@@ -141,6 +140,9 @@ void qr_model_mean_gradient(const struct qr_model *m, struct qr_pool *pool, cons
  * over its own sum (0 where that is 0), one float64 division. The second: of sums in float64. */
 double qr_model_mean(const struct qr_model *m, size_t i, const qr_fixed *sums, uint64_t n);
 double qr_model_running_mean(const struct qr_model *m, size_t i, const double *sums, double n);
+/* Where the confusion matrix stands among the sums: as many rows of as many counts; 0: there is
+ * none, and *ret_at untouched. There is room in n_sums numbers for the values and it. */
+size_t qr_model_confusion(const struct qr_model *m, size_t *ret_at);
 /* What the kernels' l1 and l2 add to the mean loss of any samples, and to its gradient: a function
  * of the weights alone, in one order, so that every member has the same bits. 0, and nothing done,
  * without them. */

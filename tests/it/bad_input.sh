@@ -171,7 +171,7 @@ run 2 'train.class_weight: all classes weigh 0: nothing would train' "$(loss '"c
 metric() { tr -d '\n' <"$classes" | sed "s/\"metrics\": \[[^]]*\]/\"metrics\": [$1]/" >"$work/metric.json"; echo "$work/metric.json"; }
 run 2 'train.metrics[0]: top_k_accuracy with k 5 of 3 outputs is always 1; give a smaller "k"' "$(metric '"top_k_accuracy"')"
 run 2 "train.metrics[0]: unknown key 'k'" "$(metric '{"name": "recall", "k": 2}')"
-run 4 'but precision and recall want 0 or 1' "$(edit 's/"accuracy"/"precision"/' counts)"
+run 4 'but precision, recall and auc want 0 or 1' "$(edit 's/"accuracy"/"precision"/' counts)"
 weighted=tests/golden/digests/jobs/weighted-classes.json
 weights() { sed "s|\"url\": \"[^\"]*\"|\"url\": \"$work/$1.csv\"|" "$weighted" >"$work/weights.json"; echo "$work/weights.json"; }
 { echo a,b,c,d,y; echo 1,2,3,4,0; echo 1,2,3,4,1; } >"$work/no-w.csv"

@@ -152,7 +152,7 @@ static void sums_of(enum qr_metric metric, struct qr_model_options opt, size_t k
     struct setup u = identity_of(k, QR_LINEAR, opt);
     qr_model_prepare(u.s, u.params, NULL);
     qr_fixed sums[3] = {0};
-    CHECK(qr_model_n_sums(u.m) == 2u + qr_metric_is_ratio(metric) && qr_model_n_values(u.m) == 2);
+    CHECK(qr_model_n_sums(u.m) > 1 && qr_model_n_values(u.m) == 2);
     CHECK(qr_model_micro_batch(u.s, u.w, NULL, &p, &y, 1, sums, NULL));
     for (size_t i = 0; i < 2; i++) ret[i] = qr_fixed_to_double(sums[1 + i]);
     drop(&u);
@@ -266,7 +266,7 @@ static void test_labels(void) {
           !takes(QR_MAE, &accuracy, 1, real, 3, "sample 0"));
     static const enum qr_metric precision = QR_PRECISION, recall = QR_RECALL;
     CHECK(takes(QR_MSE, &precision, 1, bits, 3, NULL) &&
-          !takes(QR_HINGE, &recall, 1, signs, 3, "sample 1: label -1, but precision and recall"));
+          !takes(QR_HINGE, &recall, 1, signs, 3, "sample 1: label -1, but precision, recall and auc want"));
     CHECK(takes(QR_HUBER, &binary, 1, bits, 3, NULL) &&
           !takes(QR_LOG_COSH, &accuracy, 1, bits, 3, "sample 1"));
     CHECK(takes(QR_HINGE, NULL, 1, signs, 3, NULL) && takes(QR_HINGE, &accuracy, 1, bits, 3, NULL));
