@@ -112,6 +112,56 @@ static void test_golden(void) {
     qr_json_free(root);
 }
 
+/* The area under the ROC curve and the confusion matrix of all samples of a row, in micro-batches of
+ * one to four: the same integers. */
+static void test_golden_metrics(void) {
+    static const enum qr_metric metrics[2] = {QR_CONFUSION_MATRIX, QR_AUC};
+    struct qr_json *root = golden_load("tests/golden/keras/metrics.json");
+    size_t rows = 0;
+    for (const struct qr_json *e = qr_json_first(root); e; e = qr_json_next(e), rows++) {
+        size_t n, n_cells, at = 0, k = (size_t)golden_number(e, "k", 0);
+        double *z = golden_numbers(qr_json_get(e, "z"), &n),
+               *y = golden_numbers(qr_json_get(e, "y"), &n),
+               *want = golden_numbers(qr_json_get(e, "confusion_matrix"), &n_cells);
+        const struct qr_model_options opt = {
+            .loss = (enum qr_loss)index_of(golden_text(e, "loss"), qr_loss_names, QR_LOSSES),
+            .loss_options = {.from_logits = golden_flag(e, "from_logits")},
+            .metrics = metrics,
+            .n_metrics = 2};
+        struct setup u = identity_of(k, QR_LINEAR, opt);
+        qr_model_prepare(u.s, u.params, NULL);
+        size_t n_sums = qr_model_n_sums(u.m), classes = qr_model_confusion(u.m, &at);
+        qr_fixed *sums = qr_xaligned(2 * n_sums * sizeof *sums), *other = sums + n_sums;
+        memset(sums, 0, 2 * n_sums * sizeof *sums);
+        for (size_t i = 0, step = 0; i < n / k; i += step) {
+            const double *x[4], *labels[4];
+            step = step % 4 + 1 < n / k - i ? step % 4 + 1 : n / k - i;
+            for (size_t s = 0; s < step; s++) x[s] = z + (i + s) * k, labels[s] = y + (i + s) * k;
+            CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, labels, step, sums, NULL));
+            for (size_t s = step; s-- > 0;)
+                CHECK(qr_model_micro_batch(u.s, u.w, NULL, x + s, labels + s, 1, other, NULL));
+        }
+        /* the loss of several samples is another sum of the same terms */
+        CHECK(memcmp(sums + 1, other + 1, (n_sums - 1) * sizeof *sums) == 0);
+        CHECK(classes * classes == n_cells, "row %zu: %zu classes", rows, classes);
+        double trace = 0, auc = qr_model_mean(u.m, 2, sums, n / k);
+        for (size_t i = 0; i < n_cells; i++) {
+            CHECK(qr_fixed_to_count(sums[at + i]) == (uint64_t)want[i], "row %zu, cell %zu", rows,
+                  i);
+            if (i % (classes + 1) == 0) trace += want[i];
+        }
+        double all = opt.loss == QR_CATEGORICAL_CROSSENTROPY ? (double)(n / k) : (double)n;
+        CHECK(qr_model_mean(u.m, 1, sums, n / k) == trace / all, "row %zu", rows);
+        /* Keras divides and adds 199 times in float32 */
+        CHECK(fabs(auc - golden_number(e, "auc", NAN)) < 1e-6, "row %zu: %.9g for %.9g", rows, auc,
+              golden_number(e, "auc", NAN));
+        free(z), free(y), free(want), free(sums);
+        drop(&u);
+    }
+    CHECK(rows >= 26, "%zu rows", rows);
+    qr_json_free(root);
+}
+
 static double metric_of(enum qr_metric metric, enum qr_loss loss, size_t k, const double *p,
                         const double *y) {
     struct setup u = identity(k, QR_LINEAR, loss, &metric, 1);
@@ -361,6 +411,7 @@ static void test_block_sum(void) {
 
 int main(void) {
     test_golden();
+    test_golden_metrics();
     test_metrics();
     test_counts();
     test_top_k();
