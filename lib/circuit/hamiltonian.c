@@ -162,6 +162,7 @@ static enum qr_code skip_wires(struct reader *r) {
 
 /* "X0" or "X(0)"; I may stand alone. */
 static enum qr_code read_pauli(struct reader *r, struct qr_pauli_term *term) {
+    const char *from = r->at;
     char pauli = *r->at++, why[96];
     bool bracket = here(r) == '(', digits = false;
     uint64_t qubit = 0;
@@ -174,6 +175,7 @@ static enum qr_code read_pauli(struct reader *r, struct qr_pauli_term *term) {
         return bad(r, "a qubit number must follow %c, as in %c0", pauli, pauli);
     if (bracket && !skip(r, ')')) return bad(r, "')' must follow the qubit");
     const char *wrong = qr_term_put(term, pauli, qubit, r->n_qubits, why);
+    if (wrong) r->at = from;
     return wrong ? bad(r, "%s", wrong) : QR_OK;
 }
 

@@ -6,6 +6,7 @@
 #include "base/bounds.h"
 #include "base/counter.h"
 #include "base/mem.h"
+#include "train/confusion.h"
 #include "train/state.h"
 #include "train/step.h"
 #include "train/transfer.h"
@@ -222,13 +223,6 @@ static void means(const struct train_run *r, uint64_t samples, double *ret) {
     ret[0] += penalty(r);
 }
 
-/* Behind the values, where there is room for it. */
-static void keep_confusion(const struct train_run *r, double *validation) {
-    size_t at, n = qr_model_confusion(r->opt->model, &at);
-    for (size_t i = 0; i < n * n; i++)
-        validation[r->n_values + i] = qr_fixed_to_double(r->sum[QR_VECTOR_SUMS + at + i]);
-}
-
 /* An epoch's sums stay until the next one's first update, so that the state has one digest between
  * two reductions. */
 static void update(struct train_run *r, uint64_t samples) {
@@ -270,7 +264,7 @@ static void update_spare(struct train_run *r, const struct qr_step_work *w, uint
     qr_state_copy(s, &r->state);
     if (eval) {
         means(r, samples, s->validation);
-        keep_confusion(r, s->validation);
+        qr_confusion_keep(r->opt->model, r->sum + QR_VECTOR_SUMS, s->validation);
     } else {
         update(r, samples);
     }
@@ -568,26 +562,6 @@ static void run_free(struct train_run *r) {
     free(r);
 }
 
-/* The training part's is that of the last epoch's running sums. */
-static void fill_confusion(const struct train_run *r, struct qr_train_result *ret) {
-    size_t at = 0, n = qr_model_confusion(r->opt->model, &at), each = n * n;
-    if (!n) return;
-    ret->n_classes = n;
-    ret->confusion = qr_xcalloc(each, sizeof *ret->confusion);
-    if (r->has_val) ret->val_confusion = qr_xcalloc(each, sizeof *ret->val_confusion);
-    for (size_t i = 0; i < each; i++) {
-        ret->confusion[i] = (uint64_t)r->state.sums[at + i];
-        if (r->has_val) ret->val_confusion[i] = (uint64_t)r->state.validation[r->n_values + i];
-    }
-}
-
-void qr_train_result_fini(struct qr_train_result *r) {
-    free(r->params);
-    free(r->confusion);
-    free(r->val_confusion);
-    *r = (struct qr_train_result){0};
-}
-
 static void fill_result(const struct train_run *r, struct qr_train_result *ret) {
     const struct qr_state *s = &r->state;
     bool best = r->job->train.early_stopping.on && r->job->train.early_stopping.restore_best &&
@@ -601,7 +575,7 @@ static void fill_result(const struct train_run *r, struct qr_train_result *ret) 
     for (size_t v = 0; v < (r->has_val ? 2u : 1u); v++)
         for (size_t i = 1; i < r->n_values; i++)
             ret->metrics[ret->n_metrics++] = v ? r->val_values[i] : r->values[i];
-    fill_confusion(r, ret);
+    qr_confusion_take(r->opt->model, s, r->has_val, ret);
     qr_hex(r->digest, sizeof r->digest, ret->state_digest);
     ret->params = qr_xcalloc(s->n_params, sizeof *ret->params);
     const double *last =

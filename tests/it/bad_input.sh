@@ -192,7 +192,7 @@ run 2 'train.loss.weights: all outputs weigh 0' "$(objective nothing '"Z0"' "$no
 run 2 'train.class_weight: expectation has no classes' "$(objective class '"Z0"' "$none" '{"loss": "expectation", "class_weight": [1, 2]}')"
 hamiltonian() { objective "h$row" "{\"hamiltonian\": $1}" "$none" "$energy"; }
 run 2 'model[0].readouts[0].hamiltonian[1], column 1: qubit 2 is out of range' "$(hamiltonian '[["Z0", 1], ["X2", 1]]')"
-run 2 'model[0].readouts[0].hamiltonian is 3|it must be terms, as in' "$(hamiltonian 3)"
+run 2 'model[0].readouts[0].hamiltonian is a number; it must be terms, as in' "$(hamiltonian 3)"
 run permanent "model[0].readouts[0].hamiltonian: there is no file|$work/nowhere.txt; correct the path" "$(hamiltonian '"nowhere.txt"')"
 printf '# two terms\n0.5 Z0 Z1\n(0.5+0.5j) [X0]\n' >"$work/bad.txt"
 run 2 'model[0].readouts[0].hamiltonian: bad.txt, line 3, column 10: the coefficient has the imaginary part 0.5' "$(hamiltonian '"bad.txt"')"

@@ -241,6 +241,31 @@ static void test_counts(void) {
     }
 }
 
+/* The weighted sum of the outputs, whatever y holds; a sample's weight stands where its labels would
+ * begin. */
+static void test_expectation(void) {
+    static const double z[3] = {0.25, -0.5, 2}, weights[3] = {2, -1, 0.5}, heavy[1] = {4};
+    static const double ones[3] = {1, 1, 1};
+    for (int with = 0; with < 4; with++) {
+        const double *w = with & 1 ? weights : NULL, times = with & 2 ? 4 : 1;
+        struct setup u = identity_of(3, QR_LINEAR,
+                                     (struct qr_model_options){.loss = QR_EXPECTATION,
+                                                               .loss_options = {.weights = w},
+                                                               .weighted = with & 2});
+        const double *x[1] = {z}, *y[1] = {with & 2 ? heavy : NULL};
+        qr_fixed sums[1] = {0}, grad[12] = {0};
+        struct qr_err err;
+        CHECK(qr_model_n_label_columns(u.m) == (size_t)(with >= 2));
+        CHECK(qr_model_check_labels(u.m, NULL, NULL, 7, &err) == QR_OK);
+        qr_model_prepare(u.s, u.params, NULL);
+        CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, y, 1, sums, grad));
+        CHECK(qr_fixed_to_double(sums[0]) == times * (w ? 2.0 : 1.75), "%d", with);
+        for (size_t j = 0; j < 3; j++)
+            CHECK(qr_fixed_to_double(grad[9 + j]) == times * (w ? weights : ones)[j], "%d", with);
+        drop(&u);
+    }
+}
+
 /* Ties count as inside, as tf.math.in_top_k has it. */
 static void test_top_k(void) {
     static const double p[4] = {0.25, 0.5, 0.5, 1},
@@ -412,6 +437,7 @@ static void test_block_sum(void) {
 int main(void) {
     test_golden();
     test_golden_metrics();
+    test_expectation();
     test_metrics();
     test_counts();
     test_top_k();
