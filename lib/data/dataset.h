@@ -6,6 +6,7 @@
  *           "npz" (arrays x, y), "csv" (header; label column y; the other columns are x in file
  *           order). The first floor(N * train_fraction) samples train, the rest validate, in file
  *           order, or in one that shuffle_split's seed fixes; or all train, with validation_url.
+ *           "none": one sample without columns or labels.
  * Paths     a relative one is seen from the folder where the program runs and, where nothing is
  *           there, from `folder`. One that is nowhere: NOT_FOUND with its key and both places.
  * Checks    NaN or infinity: DATA_LOSS naming file, row and column. x columns != wanted: DATA_LOSS
@@ -30,7 +31,7 @@
 
 #include "base/err.h"
 
-enum qr_data_source { QR_DATA_EXCITATIONS, QR_DATA_NPZ, QR_DATA_CSV };
+enum qr_data_source { QR_DATA_EXCITATIONS, QR_DATA_NPZ, QR_DATA_CSV, QR_DATA_NONE };
 
 /* A column of x: by its name in the file, or, where that is NULL, by its number from 0, labels and
  * weights not counted. */
@@ -59,6 +60,8 @@ struct qr_data_options {
     /* columns of y wanted (1, or the classes of a one-hot y); 0: whatever the file has */
     size_t n_outputs;
     bool one_label_for_all; /* a single label is every output's, not a class number */
+    /* a sample has none: a column or array y is not read, and n_outputs is not looked at */
+    bool no_labels;
     /* the column or array that has each sample's weight, 0 or more; NULL: none; borrowed */
     const char *sample_weight;
 };

@@ -1,6 +1,7 @@
 /* Columns of a file that a job picks. */
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/mem.h"
 #include "base/parse.h"
 #include "data/dataset_impl.h"

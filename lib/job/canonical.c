@@ -174,6 +174,8 @@ static void add_loss(struct qr_job_canonical *c, const struct qr_train_spec *t, 
     if (qr_loss_info(t->loss)->has_delta) qr_buf_printf(v, " delta=%.17g", o->delta);
     if (o->from_logits) qr_buf_puts(v, " from_logits");
     if (o->label_smoothing > 0) qr_buf_printf(v, " label_smoothing=%.17g", o->label_smoothing);
+    for (size_t i = 0; i < t->n_output_weights; i++)
+        qr_buf_printf(v, "%s%.17g", i ? ", " : " weights=", t->output_weights[i]);
     add(c, "loss", v);
     for (size_t i = 0; i < t->n_class_weights; i++)
         qr_buf_printf(v, "%s%.17g", i ? ", " : "", t->class_weight[i]);

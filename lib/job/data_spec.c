@@ -41,6 +41,24 @@ static enum qr_code read_excitations(const struct qr_json *data, struct qr_job *
     return QR_OK;
 }
 
+/* One sample without inputs: a circuit's read-outs follow from its weights alone. */
+static enum qr_code read_none(const struct qr_json *data, struct qr_job *job, struct qr_err *err) {
+    static const char *const keys[] = {"source"};
+    if (qr_json_known(data, "data", keys, 1, err) != QR_OK) return err->code;
+    const struct qr_circuit *reads = qr_layers_input_circuit(job->layers, job->n_layers);
+    if (!reads)
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "data.source: none, but a model that does not begin with a quantum layer is a "
+            "function of its data; give a circuit, or data");
+    if (reads->n_columns > 0)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "data.source: none, but the circuit takes %u input%s; take the data gates "
+                       "away, or give data",
+                       reads->n_columns, reads->n_columns == 1 ? "" : "s");
+    return QR_OK;
+}
+
 static enum qr_code read_split(const struct qr_json *data, struct qr_job *job, struct qr_err *err) {
     job->data.shuffle_split = qr_json_get(data, "shuffle_split") != NULL;
     if (!job->data.shuffle_split) return QR_OK;
@@ -175,16 +193,19 @@ static enum qr_code read_file(const struct qr_json *data, struct qr_job *job, st
 
 enum qr_code qr_job_read_data(const struct qr_json *data, struct qr_job *job, struct qr_err *err) {
     /* as enum qr_data_source */
-    static const char *const sources[] = {"cluster-excitations", "npz", "csv"};
+    static const char *const sources[] = {"cluster-excitations", "npz", "csv", "none"};
+    static enum qr_code (*const readers[])(const struct qr_json *, struct qr_job *,
+                                           struct qr_err *) = {read_excitations, read_file,
+                                                               read_file, read_none};
     if (!data) return qr_fail(err, QR_INVALID_ARGUMENT, "data is missing: give {\"source\": ...}");
     size_t source;
     job->data.train_fraction = 1;
     if (qr_json_want(data, "data", QR_JSON_OBJECT, err) != QR_OK ||
-        qr_json_choice(qr_json_get(data, "source"), "data.source", sources, 3, &source, err) !=
+        qr_json_choice(qr_json_get(data, "source"), "data.source", sources, 4, &source, err) !=
             QR_OK)
         return err->code;
     job->data.source = (enum qr_data_source)source;
-    if ((source == QR_DATA_EXCITATIONS ? read_excitations : read_file)(data, job, err) != QR_OK ||
+    if (readers[source](data, job, err) != QR_OK ||
         qr_job_opt_double(data, "data", "train_fraction", 0, 1, &job->data.train_fraction, err) !=
             QR_OK)
         return err->code;

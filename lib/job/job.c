@@ -79,6 +79,7 @@ static size_t default_micro_batch_size(const struct qr_job *job) {
     struct qr_sim_plan *plan = NULL;
     struct qr_err err;
     if (first == job->n_layers) return 32;
+    if (job->data.source == QR_DATA_NONE) return 1;
     const struct qr_quantum_options *q = &job->layers[first].quantum;
     if (qr_sim_compile(q->circuit, q->readouts, q->n_readouts, &any, &plan, &err) != QR_OK)
         return 1;
@@ -128,16 +129,24 @@ static enum qr_code read_root(const struct qr_json *root, struct qr_job *job, st
     return QR_OK;
 }
 
-enum qr_code qr_job_parse(struct qr_bytes text, const char *what, struct qr_job **ret,
-                          struct qr_err *err) {
+/* folder: where files stand that the job names beside itself, or NULL; taken. */
+static enum qr_code parse(struct qr_bytes text, const char *what, bool is_file, char *folder,
+                          struct qr_job **ret, struct qr_err *err) {
     struct qr_err own;
     if (!err) err = &own;
     struct qr_job *job = qr_xcalloc(1, sizeof *job);
+    job->is_file = is_file;
+    job->data.folder = folder;
     enum qr_code code = qr_json_parse(text, what, &job->tree, err);
     if (code == QR_OK && (code = read_root(job->tree, job, err)) != QR_OK) qr_wrap(err, "%s", what);
     if (code != QR_OK) qr_job_free(job);
     else *ret = job;
     return code;
+}
+
+enum qr_code qr_job_parse(struct qr_bytes text, const char *what, struct qr_job **ret,
+                          struct qr_err *err) {
+    return parse(text, what, false, NULL, ret, err);
 }
 
 enum qr_code qr_job_load(const char *url, struct qr_job **ret, struct qr_err *err) {
@@ -148,10 +157,9 @@ enum qr_code qr_job_load(const char *url, struct qr_job **ret, struct qr_err *er
     enum qr_code code = qr_url_read(url, MAX_JOB_BYTES, &text, err);
     if (code == QR_OK) {
         char *what = qr_xasprintf("job %s", url);
-        code = qr_job_parse(qr_buf_view(&text), what, ret, err);
         const char *slash = strrchr(url, '/');
-        if (code == QR_OK && slash)
-            (*ret)->data.folder = qr_xstrndup(url, (size_t)(slash - url) + (slash == url));
+        char *folder = slash ? qr_xstrndup(url, (size_t)(slash - url) + (slash == url)) : NULL;
+        code = parse(qr_buf_view(&text), what, true, folder, ret, err);
         free(what);
     } else {
         qr_wrap(err, "read the job");
@@ -180,6 +188,7 @@ void qr_job_free(struct qr_job *job) {
         free((void *)(uintptr_t)job->data.picked[i].name);
     free((void *)(uintptr_t)job->data.picked);
     free(job->train.class_weight);
+    free(job->train.output_weights);
     free(job->train.initial_weights);
     for (size_t i = 0; i < job->train.n_initial_layers; i++) {
         free(job->train.initial_layers[i].here);
@@ -229,6 +238,7 @@ enum qr_code qr_job_data(const struct qr_job *job, struct qr_dataset *ret, struc
     opt.n_outputs = qr_job_n_outputs(job);
     /* as Keras broadcasts; class numbers are for that loss alone */
     opt.one_label_for_all = job->train.loss != QR_CATEGORICAL_CROSSENTROPY;
+    opt.no_labels = qr_loss_info(job->train.loss)->no_labels;
     struct qr_dataset d;
     enum qr_code code = qr_dataset_load(&opt, &d, err);
     if (code == QR_OK && (code = qr_job_check_columns(job, &d, err))) qr_dataset_fini(&d);

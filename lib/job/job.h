@@ -31,6 +31,8 @@ struct qr_train_spec {
     struct qr_loss_options loss_options;
     size_t n_class_weights; /* 0: none */
     double *class_weight;   /* owned */
+    size_t n_output_weights;
+    double *output_weights; /* owned: loss_options.weights */
     size_t n_metrics;
     enum qr_metric metrics[8];
     unsigned top_k; /* of top_k_accuracy */
@@ -46,6 +48,7 @@ struct qr_job {
     char *name;
     uint64_t seed;
     enum qr_precision precision;
+    bool is_file;            /* it may name files, which stand beside it */
     size_t micro_batch_size; /* effective: the defaults of exact/contract.md §4 applied */
     size_t n_layers;
     struct qr_layer_options *layers; /* their circuits and observables are the job's */
@@ -57,7 +60,8 @@ struct qr_job {
     struct qr_json *tree;         /* the parsed file */
 };
 
-/* text: the file's bytes; what: its name for messages. */
+/* text: the file's bytes; what: its name for messages. It reads no other file: a Hamiltonian in one
+ * is refused. */
 QR_MUST_CHECK enum qr_code qr_job_parse(struct qr_bytes text, const char *what, struct qr_job **ret,
                                         struct qr_err *err);
 /* The built-in copy of deploy/jobs/qcnn.json when url is NULL; else read from a path or URL. */

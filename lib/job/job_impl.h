@@ -11,6 +11,10 @@ QR_MUST_CHECK enum qr_code qr_job_read_data(const struct qr_json *data, struct q
                                             struct qr_err *err);
 QR_MUST_CHECK enum qr_code qr_job_read_train(const struct qr_json *train, struct qr_job *job,
                                              struct qr_err *err);
+/* An observable as text, or {"hamiltonian": terms or file}. */
+QR_MUST_CHECK enum qr_code qr_job_read_observable(const struct qr_job *job, const struct qr_json *v,
+                                                  const char *where, unsigned n_qubits,
+                                                  struct qr_observable *ret, struct qr_err *err);
 /* "loss" and "class_weight" of the train object. */
 QR_MUST_CHECK enum qr_code qr_job_read_loss(const struct qr_json *train, struct qr_train_spec *t,
                                             struct qr_err *err);

@@ -11,16 +11,18 @@ enum { MAX_LAYERS = 64, MAX_FILTERS = 256, MAX_UNITS = 1 << 20, MAX_READOUTS = 4
 struct quantum_reader {
     const struct qr_json *layer;
     const char *where;
+    struct qr_job *job;
     struct qr_quantum_options *q;
     struct qr_circuit *circuit;
     struct qr_observable *readouts;
     struct qr_err *err;
 };
 
-static enum qr_code add_readout(struct quantum_reader *r, const char *text, const char *where) {
+static enum qr_code add_readout(struct quantum_reader *r, const struct qr_json *v,
+                                const char *where) {
     struct qr_observable o = {0};
-    if (qr_observable_parse(text, r->circuit->n_qubits, &o, r->err) != QR_OK)
-        return where ? qr_wrap(r->err, "%s", where) : r->err->code;
+    if (qr_job_read_observable(r->job, v, where, r->circuit->n_qubits, &o, r->err) != QR_OK)
+        return r->err->code;
     r->readouts[r->q->n_readouts++] = o;
     return QR_OK;
 }
@@ -31,7 +33,10 @@ static enum qr_code default_readouts(struct quantum_reader *r, const struct qr_q
          q = qr_qubits_next(remaining, q)) {
         char text[16];
         snprintf(text, sizeof text, "Z%u", q);
-        if (add_readout(r, text, NULL) != QR_OK) return r->err->code;
+        struct qr_observable o = {0};
+        if (qr_observable_parse(text, r->circuit->n_qubits, &o, r->err) != QR_OK)
+            return r->err->code;
+        r->readouts[r->q->n_readouts++] = o;
     }
     return QR_OK;
 }
@@ -50,10 +55,8 @@ static enum qr_code read_readouts(struct quantum_reader *r, const struct qr_qubi
     if (!list) return default_readouts(r, remaining);
     for (const struct qr_json *v = qr_json_first(list); v; v = qr_json_next(v)) {
         char item[112];
-        const char *text;
         snprintf(item, sizeof item, "%s[%zu]", path, i++);
-        if (qr_json_string(v, item, &text, r->err) != QR_OK || add_readout(r, text, item) != QR_OK)
-            return r->err->code;
+        if (add_readout(r, v, item) != QR_OK) return r->err->code;
     }
     return QR_OK;
 }
@@ -77,7 +80,8 @@ static enum qr_code read_filters(struct quantum_reader *r, const struct qr_json 
 
 static enum qr_code read_quantum(const struct qr_json *layer, const char *where, struct qr_job *job,
                                  struct qr_layer_options *l, struct qr_err *err) {
-    struct quantum_reader r = {.layer = layer, .where = where, .q = &l->quantum, .err = err};
+    struct quantum_reader r = {
+        .layer = layer, .where = where, .job = job, .q = &l->quantum, .err = err};
     char path[96];
     snprintf(path, sizeof path, "%s.circuit", where);
     const struct qr_json *circuit = qr_json_get(layer, "circuit");

@@ -136,12 +136,68 @@ static enum qr_code check_top_k(const struct qr_job *job, struct qr_err *err) {
     return QR_OK;
 }
 
+/* What looks at labels, where a sample has none. */
+static enum qr_code check_labels(const struct qr_job *job, struct qr_err *err) {
+    const struct qr_train_spec *t = &job->train;
+    size_t n_outputs = qr_job_n_outputs(job);
+    bool none = job->data.source == QR_DATA_NONE, labels = !qr_loss_info(t->loss)->no_labels;
+    if (none && labels)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "train.loss: %s compares outputs with labels, and without data there are "
+                       "none; \"expectation\" minimizes the sum of the outputs",
+                       qr_loss_names[t->loss]);
+    if (none && t->batch_size > 1)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "train.batch_size is %llu, and without data a step has one sample; take "
+                       "the key away",
+                       (unsigned long long)t->batch_size);
+    if (none && t->early_stopping.on)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "train.early_stopping watches what validates, and without data nothing "
+                       "does; give the number of steps as train.epochs");
+    if (labels) return QR_OK;
+    if (t->n_output_weights && t->n_output_weights != n_outputs)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "train.loss.weights: %zu number%s for %zu output%s; give one for each",
+                       t->n_output_weights, t->n_output_weights == 1 ? "" : "s", n_outputs,
+                       n_outputs == 1 ? "" : "s");
+    if (!t->n_metrics) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "train.metrics[0]: %s compares outputs with labels, and train.loss %s has none; "
+                   "take it away",
+                   qr_metric_names[t->metrics[0]], qr_loss_names[t->loss]);
+}
+
+static enum qr_code check_counts(const struct qr_job *job, struct qr_err *err) {
+    const struct qr_train_spec *t = &job->train;
+    const struct qr_metric_options o = {.loss = t->loss};
+    size_t classes = qr_metric_classes(&o, qr_job_n_outputs(job));
+    struct range r = range_of_outputs(job);
+    bool probabilities = t->loss_options.from_logits || (r.low >= -slack && r.high <= 1 + slack);
+    for (size_t i = 0; i < t->n_metrics; i++) {
+        if (t->metrics[i] == QR_AUC && !probabilities)
+            return qr_fail(
+                err, QR_INVALID_ARGUMENT,
+                "train.metrics[%zu]: auc has thresholds from 0 to 1, and the outputs lie "
+                "in %g to %g; end the model with \"sigmoid\" or \"softmax\", or give "
+                "a cross-entropy \"from_logits\": true",
+                i, r.low, r.high);
+        if (t->metrics[i] == QR_CONFUSION_MATRIX && classes > QR_MAX_CONFUSION_CLASSES)
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "train.metrics[%zu]: a confusion_matrix of %zu classes; at most %d", i,
+                           classes, QR_MAX_CONFUSION_CLASSES);
+    }
+    return QR_OK;
+}
+
 enum qr_code qr_job_check_outputs(const struct qr_job *job, struct qr_err *err) {
     const char *loss = qr_loss_names[job->train.loss];
     const struct qr_quantum_options *readouts = last_readouts(job);
     enum qr_activation last;
     size_t at = last_layer(job);
-    if (check_class_weight(job, err) != QR_OK || check_top_k(job, err) != QR_OK) return err->code;
+    if (check_labels(job, err) != QR_OK || check_class_weight(job, err) != QR_OK ||
+        check_top_k(job, err) != QR_OK || check_counts(job, err) != QR_OK)
+        return err->code;
     if (job->train.loss_options.from_logits) return check_logits(job, err);
     if (!wants_probabilities(job)) return QR_OK;
     if (last_activation(job, &last) && range_of_activation(last).low < 0)
@@ -217,7 +273,7 @@ static bool doubt_one_sided(const struct qr_job *job, const struct qr_dataset *d
                             struct qr_job_doubts *d) {
     bool classes = job->train.loss == QR_CATEGORICAL_CROSSENTROPY;
     size_t others = 0;
-    if (data->n_train < 2) return false;
+    if (data->n_train < 2 || data->n_outputs == 0) return false;
     for (size_t i = 1; i < data->n_train; i++)
         if (!same_label(data, 0, i)) return false;
     for (size_t i = data->n_train; i < data->n_samples; i++) others += !same_label(data, 0, i);
@@ -253,7 +309,8 @@ static void doubt_classes(const struct qr_job *job, const struct qr_dataset *dat
 /* Squares and distances are small only where outputs can reach the labels. */
 static void doubt_reach(const struct qr_job *job, const struct qr_dataset *data,
                         struct qr_job_doubts *d) {
-    if (qr_loss_info(job->train.loss)->accuracy != QR_BY_SIGN || job->train.loss == QR_HINGE)
+    if (qr_loss_info(job->train.loss)->accuracy != QR_BY_SIGN || job->train.loss == QR_HINGE ||
+        data->n_outputs == 0)
         return;
     struct range r = range_of_outputs(job), y = {INFINITY, -INFINITY};
     for (size_t i = 0; i < data->n_samples; i++)
@@ -313,7 +370,7 @@ static void put_columns(const struct qr_dataset *data, const uint8_t *is, bool w
 void qr_job_put_inputs(const struct qr_job *job, const struct qr_dataset *data,
                        struct qr_buf *ret) {
     size_t n;
-    if (job->data.source == QR_DATA_EXCITATIONS) return;
+    if (job->data.source == QR_DATA_EXCITATIONS || job->data.source == QR_DATA_NONE) return;
     uint8_t *is = columns_read(job, data, &n);
     if (n == 0) qr_buf_puts(ret, "none");
     else if (!data->names) qr_buf_puts(ret, n == 1 ? "column " : "columns ");

@@ -136,7 +136,7 @@ enum qr_code qr_job_read_train(const struct qr_json *train, struct qr_job *job,
                                        "initial_weights", "early_stopping", "class_weight"};
     struct qr_train_spec *t = &job->train;
     t->epochs = 1; /* Keras' defaults */
-    t->batch_size = 32;
+    t->batch_size = job->data.source == QR_DATA_NONE ? 1 : 32;
     t->shuffle = true;
     t->optimizer = qr_optimizer_defaults(QR_ADAM);
     if (!train) return QR_OK;

@@ -88,13 +88,13 @@ static enum qr_code one_layer(struct qr_workload *w, const struct qr_initial_lay
                        layer->here);
     for (; first + n < all->n && is_of(&all->entries[first + n], layer->here); n++) {
         QR_ASSERT(n < MOST_TENSORS);
-        names[n] = qr_xasprintf("%s%s", layer->there,
-                                all->entries[first + n].name + strlen(layer->here));
+        names[n] =
+            qr_xasprintf("%s%s", layer->there, all->entries[first + n].name + strlen(layer->here));
     }
     const struct qr_weights_layout some = {n, all->entries + first};
-    enum qr_code code = qr_weights_decode_some(
-        format, file, url, &some, (const char *const *)names,
-        w->initial + qr_model_tensor(w->model, first)->offset, err);
+    enum qr_code code =
+        qr_weights_decode_some(format, file, url, &some, (const char *const *)names,
+                               w->initial + qr_model_tensor(w->model, first)->offset, err);
     for (size_t i = 0; i < n; i++) free(names[i]);
     return code;
 }

@@ -82,7 +82,7 @@ static double loss_of(const struct qr_model *m, const double *z, const double *p
                   : o->from_logits     ? info->of_logits(o, k, p, y, d)
                                        : info->value(o, k, p, y, d);
     if (!m->weighted && !m->class_weight) return loss;
-    double weight = m->weighted ? y[k] : 1.0;
+    double weight = m->weighted ? y[m->n_labels] : 1.0;
     if (m->class_weight && d) weight *= m->class_weight[qr_loss_class(m->loss, k, y)];
     for (size_t j = 0; d && j < k; j++) d[j] *= weight;
     return weight * loss;
@@ -90,17 +90,10 @@ static double loss_of(const struct qr_model *m, const double *z, const double *p
 
 static bool add_metrics(const struct qr_model *m, const double *p, const double *y,
                         qr_fixed *sums) {
-    const struct qr_metric_options *o = &m->metric_options;
-    for (size_t j = 0; j < m->n_metrics; j++) {
-        enum qr_metric metric = m->metrics[j];
-        qr_fixed *to = sums + m->sum_at[1 + j], term;
-        if (!qr_fixed_from_double(qr_metric_of(metric, o, m->n_outputs, p, y), &term)) return false;
-        to[0] += term;
-        if (!qr_metric_is_ratio(metric)) continue;
-        if (!qr_fixed_from_double(qr_metric_among(metric, o, m->n_outputs, p, y), &term))
+    for (size_t j = 0; j < m->n_metrics; j++)
+        if (!qr_metric_add(m->metrics[j], &m->metric_options, m->n_outputs, p, y,
+                           sums + m->sum_at[1 + j]))
             return false;
-        to[1] += term;
-    }
     return true;
 }
 

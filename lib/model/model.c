@@ -164,21 +164,28 @@ static enum qr_code set_loss(struct qr_model *m, const struct qr_model_options *
         m->class_weight = qr_xcalloc(opt->n_class_weights, sizeof *m->class_weight);
         memcpy(m->class_weight, opt->class_weight, opt->n_class_weights * sizeof *m->class_weight);
     }
+    m->n_labels = qr_loss_info(m->loss)->no_labels ? 0 : m->n_outputs;
+    if (opt->loss_options.weights) {
+        m->output_weights = qr_xcalloc(m->n_outputs, sizeof *m->output_weights);
+        memcpy(m->output_weights, opt->loss_options.weights,
+               m->n_outputs * sizeof *m->output_weights);
+        m->loss_options.weights = m->output_weights;
+    }
     if (qr_loss_info(m->loss)->accuracy == QR_BY_LARGEST && m->n_outputs < 2)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "%s needs at least 2 outputs, one per class; with 1 use binary_crossentropy",
                        qr_loss_names[m->loss]);
+    m->metric_options = (struct qr_metric_options){
+        .loss = m->loss, .from_logits = m->loss_options.from_logits, .top_k = opt->top_k};
     m->metrics = qr_xcalloc(opt->n_metrics + 1, sizeof *m->metrics);
     m->sum_at = qr_xcalloc(opt->n_metrics + 1, sizeof *m->sum_at);
     m->n_sums = 1;
     for (size_t i = 0; i < opt->n_metrics; i++) {
         m->metrics[i] = opt->metrics[i];
         m->sum_at[1 + i] = m->n_sums;
-        m->n_sums += 1 + qr_metric_is_ratio(opt->metrics[i]);
+        m->n_sums += qr_metric_n_sums(opt->metrics[i], &m->metric_options, m->n_outputs);
     }
     m->n_metrics = opt->n_metrics;
-    m->metric_options = (struct qr_metric_options){
-        .loss = m->loss, .from_logits = m->loss_options.from_logits, .top_k = opt->top_k};
     return QR_OK;
 }
 
@@ -217,6 +224,7 @@ void qr_model_free(struct qr_model *m) {
     free(m->metrics);
     free(m->sum_at);
     free(m->class_weight);
+    free(m->output_weights);
     free(m);
 }
 
@@ -261,7 +269,7 @@ double qr_model_readout_bound(const struct qr_model *m) {
 size_t qr_model_micro_batch_size(const struct qr_model *m) { return m->micro_batch_size; }
 size_t qr_model_n_sums(const struct qr_model *m) { return m->n_sums; }
 size_t qr_model_n_values(const struct qr_model *m) { return 1 + m->n_metrics; }
-size_t qr_model_n_label_columns(const struct qr_model *m) { return m->n_outputs + m->weighted; }
+size_t qr_model_n_label_columns(const struct qr_model *m) { return m->n_labels + m->weighted; }
 
 void qr_model_zero_gradient(const struct qr_model *m, uint8_t *ret) {
     memset(ret, 0, m->n_params);
@@ -322,32 +330,42 @@ void qr_model_mean_gradient(const struct qr_model *m, struct qr_pool *pool, cons
         for (size_t i = 0; i < tasks; i++) means_task(&t, i, 0);
 }
 
-static bool is_ratio(const struct qr_model *m, size_t value) {
-    return value > 0 && qr_metric_is_ratio(m->metrics[value - 1]);
+static double value_of(const struct qr_model *m, size_t i, struct qr_metric_sums sums, double n) {
+    QR_ASSERT(i < qr_model_n_values(m));
+    if (i == 0) return n > 0 ? qr_metric_sum(sums, 0) / n : 0;
+    if (sums.fixed) sums.fixed += m->sum_at[i];
+    else sums.real += m->sum_at[i];
+    return qr_metric_value(m->metrics[i - 1], &m->metric_options, m->n_outputs, sums, n);
 }
 
 double qr_model_mean(const struct qr_model *m, size_t i, const qr_fixed *sums, uint64_t n) {
-    QR_ASSERT(i < qr_model_n_values(m) && n > 0);
-    size_t at = m->sum_at[i];
-    if (!is_ratio(m, i)) return qr_fixed_to_double(sums[at]) / (double)n;
-    double among = qr_fixed_to_double(sums[at + 1]);
-    return among > 0 ? qr_fixed_to_double(sums[at]) / among : 0;
+    QR_ASSERT(n > 0);
+    return value_of(m, i, (struct qr_metric_sums){.fixed = sums}, (double)n);
 }
 
 double qr_model_running_mean(const struct qr_model *m, size_t i, const double *sums, double n) {
-    double among = is_ratio(m, i) ? sums[m->sum_at[i] + 1] : n;
-    return among > 0 ? sums[m->sum_at[i]] / among : 0;
+    return value_of(m, i, (struct qr_metric_sums){.real = sums}, n);
+}
+
+size_t qr_model_confusion(const struct qr_model *m, size_t *ret_at) {
+    for (size_t i = 0; i < m->n_metrics; i++)
+        if (m->metrics[i] == QR_CONFUSION_MATRIX) {
+            *ret_at = m->sum_at[1 + i] + 1;
+            return qr_metric_classes(&m->metric_options, m->n_outputs);
+        }
+    return 0;
 }
 
 enum qr_code qr_model_check_labels(const struct qr_model *m, const double *y, const uint32_t *row,
                                    size_t n_samples, struct qr_err *err) {
     struct qr_labels l = {.y = y,
                           .n_samples = n_samples,
-                          .k = m->n_outputs,
+                          .k = m->n_labels,
                           .stride = qr_model_n_label_columns(m),
                           .row = row};
     for (size_t i = 0; i < m->n_metrics; i++) {
-        l.with_accuracy |= m->metrics[i] == QR_ACCURACY;
+        l.with_accuracy |=
+            m->metrics[i] == QR_ACCURACY || m->metrics[i] == QR_CONFUSION_MATRIX;
         l.with_bits |= qr_metric_wants_bits(m->metrics[i]);
     }
     return qr_loss_check_labels(m->loss, &l, err);

@@ -24,7 +24,7 @@ struct qr_model_options {
     size_t n_layers;
     size_t n_inputs; /* columns of x, where no circuit reads them (qr_layers_input_circuit) */
     enum qr_loss loss;
-    struct qr_loss_options loss_options;
+    struct qr_loss_options loss_options; /* its weights, where it has any: n_outputs, copied */
     const double *class_weight; /* one for each class, or NULL; copied */
     size_t n_class_weights;
     bool weighted; /* behind its labels a sample has the weight of its loss */
@@ -86,8 +86,7 @@ size_t qr_model_n_readouts(const struct qr_model *m);
  * |coefficients|; 0 when there is none. */
 double qr_model_readout_bound(const struct qr_model *m);
 size_t qr_model_micro_batch_size(const struct qr_model *m); /* samples that it may have at most */
-/* The loss sum, then each metric's sum, and behind it the sum of what it is a share of where it has
- * one, as they stand in a contribution. */
+/* The loss sum, then each metric's sums (model/metric.h), as they stand in a contribution. */
 size_t qr_model_n_sums(const struct qr_model *m);
 size_t qr_model_n_values(const struct qr_model *m); /* 1 + number of metrics */
 /* Parameters whose gradient is exactly zero whatever the data, or that are frozen:
@@ -153,6 +152,9 @@ void qr_model_mean_gradient(const struct qr_model *m, struct qr_pool *pool, cons
  * over its own sum (0 where that is 0), one float64 division. The second: of sums in float64. */
 double qr_model_mean(const struct qr_model *m, size_t i, const qr_fixed *sums, uint64_t n);
 double qr_model_running_mean(const struct qr_model *m, size_t i, const double *sums, double n);
+/* Where the confusion matrix stands among the sums: as many rows of as many counts; 0: there is
+ * none, and *ret_at untouched. There is room in n_sums numbers for the values and it. */
+size_t qr_model_confusion(const struct qr_model *m, size_t *ret_at);
 /* What the kernels' l1 and l2 add to the mean loss of any samples, and to its gradient: a function
  * of the weights alone, in one order, so that every member has the same bits. 0, and nothing done,
  * without them. */
@@ -165,7 +167,8 @@ void qr_model_add_penalty_gradient(const struct qr_model *m, const double *param
 QR_MUST_CHECK enum qr_code qr_model_check_labels(const struct qr_model *m, const double *y,
                                                  const uint32_t *row, size_t n_samples,
                                                  struct qr_err *err);
-/* Values of a sample's y: its labels, n_outputs, then its weight where the model is weighted. */
+/* Values of a sample's y: its labels, n_outputs of them or, with a loss without labels, none; then
+ * its weight where the model is weighted. */
 size_t qr_model_n_label_columns(const struct qr_model *m);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/bounds.h"
 #include "base/counter.h"
 #include "base/mem.h"
+#include "train/confusion.h"
 #include "train/state.h"
 #include "train/step.h"
 #include "train/transfer.h"
@@ -263,8 +264,12 @@ static void update_spare(struct train_run *r, const struct qr_step_work *w, uint
          ends_epoch = eval || (batch_of(r) + 1 == r->n_batches && !r->has_val);
     QR_ASSERT(samples == w->range.end - w->range.begin);
     qr_state_copy(s, &r->state);
-    if (eval) means(r, samples, s->validation);
-    else update(r, samples);
+    if (eval) {
+        means(r, samples, s->validation);
+        qr_confusion_keep(r->opt->model, r->sum + QR_VECTOR_SUMS, s->validation);
+    } else {
+        update(r, samples);
+    }
     *line = (struct qr_reported){.step = s->step,
                                  .epoch = s->epoch + 1,
                                  .samples = samples,
@@ -576,6 +581,7 @@ static void fill_result(const struct train_run *r, struct qr_train_result *ret) 
     for (size_t v = 0; v < (r->has_val ? 2u : 1u); v++)
         for (size_t i = 1; i < r->n_values; i++)
             ret->metrics[ret->n_metrics++] = v ? r->val_values[i] : r->values[i];
+    qr_confusion_take(r->opt->model, s, r->has_val, ret);
     qr_hex(r->digest, sizeof r->digest, ret->state_digest);
     ret->params = qr_xcalloc(s->n_params, sizeof *ret->params);
     const double *last =
@@ -589,7 +595,7 @@ static enum qr_code finish(struct train_run *r, struct qr_train_result *ret, str
     const struct qr_train_options *o = r->opt;
     enum qr_code code = note_committed(r, err);
     if (code != QR_OK) return code;
-    free(ret->params);
+    qr_train_result_fini(ret);
     fill_result(r, ret);
     if (o->finish) code = o->finish(o->finish_ctx, &r->view, ret, err);
     if (code == QR_OK) r->done = true;
@@ -644,7 +650,7 @@ enum qr_code qr_train_run(const struct qr_train_options *opt, struct qr_train_re
     /* the others may have published the state that it belongs to */
     if (code == QR_CANCELLED && report(r, &ignored) == QR_OK) report_again(r, &ignored);
     if (code == QR_OK) *ret = result;
-    else free(result.params);
+    else qr_train_result_fini(&result);
     run_free(r);
     return code;
 }

@@ -51,14 +51,19 @@ struct qr_train_result {
     double val_loss;
     size_t n_metrics;                  /* metrics, then val_ metrics when has_val */
     struct qr_named_value metrics[16]; /* names are static */
-    char state_digest[33];             /* of the last step's state */
+    /* confusion matrices, where that metric is asked for: so many rows, labels', of so many counts;
+     * val_: of the validation samples, NULL without */
+    size_t n_classes;
+    uint64_t *confusion, *val_confusion;
+    char state_digest[33]; /* of the last step's state */
     /* n_params: the last state's, or their average where the optimizer keeps one, or the best
-     * one's when early stopping keeps it; caller frees */
+     * one's when early stopping keeps it */
     double *params;
     bool stopped_early;
     /* the others ended the run and wrote everything: the rest is not set */
     bool by_others;
 };
+void qr_train_result_fini(struct qr_train_result *r);
 struct qr_train_options {
     const struct qr_job *job;
     const struct qr_job_canonical *canonical;

@@ -189,7 +189,33 @@ run 2 'train.class_weight: all classes weigh 0: nothing would train' "$(loss '"c
 metric() { tr -d '\n' <"$classes" | sed "s/\"metrics\": \[[^]]*\]/\"metrics\": [$1]/" >"$work/metric.json"; echo "$work/metric.json"; }
 run 2 'train.metrics[0]: top_k_accuracy with k 5 of 3 outputs is always 1; give a smaller "k"' "$(metric '"top_k_accuracy"')"
 run 2 "train.metrics[0]: unknown key 'k'" "$(metric '{"name": "recall", "k": 2}')"
-run 4 'but precision and recall want 0 or 1' "$(edit 's/"accuracy"/"precision"/' counts)"
+run 4 'but precision, recall and auc want 0 or 1' "$(edit 's/"accuracy"/"precision"/' counts)"
+run 2 'train.metrics[0]: auc has thresholds from 0 to 1, and the outputs lie in -inf to inf' "$(edit 's/"accuracy"/"auc"/' auc)"
+
+# objectives without labels, and Hamiltonians
+# objective NAME READOUT DATA TRAIN
+objective() {
+    printf '{"model": [{"layer": "quantum", "circuit": {"qubits": 2, "gates": [{"gate": "RX", "qubits": [0], "angle": %s}]}, "readouts": [%s]}], "data": %s, "train": %s}' \
+        "${5-"{\"parameter\": \"a\"}"}" "$2" "$3" "$4" >"$work/$1.json"; echo "$work/$1.json"
+}
+none='{"source": "none"}' energy='{"loss": "expectation"}'
+run 2 'train.loss: mse compares outputs with labels, and without data there are none; "expectation" minimizes' "$(objective labels '"Z0"' "$none" '{}')"
+run 2 'data.source: none, but the circuit takes 1 input; take the data gates away' "$(objective inputs '"Z0"' "$none" "$energy" '{"data": 0}')"
+run 2 "data: unknown key 'train_fraction'" "$(objective split '"Z0"' '{"source": "none", "train_fraction": 0.5}' "$energy")"
+run 2 'train.batch_size is 8, and without data a step has one sample; take the key away' "$(objective batch '"Z0"' "$none" '{"loss": "expectation", "batch_size": 8}')"
+run 2 'train.early_stopping watches what validates, and without data nothing does' "$(objective stop '"Z0"' "$none" '{"loss": "expectation", "early_stopping": {}}')"
+run 2 'train.metrics[0]: mae compares outputs with labels, and train.loss expectation has none' "$(objective mae '"Z0"' "$none" '{"loss": "expectation", "metrics": ["mae"]}')"
+run 2 'train.loss.weights: 1 number for 2 outputs; give one for each' "$(objective few '"Z0", "Z1"' "$none" '{"loss": {"name": "expectation", "weights": [1]}}')"
+run 2 'train.loss.weights: all outputs weigh 0' "$(objective nothing '"Z0"' "$none" '{"loss": {"name": "expectation", "weights": [0]}}')"
+run 2 'train.class_weight: expectation has no classes' "$(objective class '"Z0"' "$none" '{"loss": "expectation", "class_weight": [1, 2]}')"
+hamiltonian() { objective "h$row" "{\"hamiltonian\": $1}" "$none" "$energy"; }
+run 2 'model[0].readouts[0].hamiltonian[1], column 1: qubit 2 is out of range' "$(hamiltonian '[["Z0", 1], ["X2", 1]]')"
+run 2 'model[0].readouts[0].hamiltonian is a number; it must be terms, as in' "$(hamiltonian 3)"
+run permanent "model[0].readouts[0].hamiltonian: there is no file|$work/nowhere.txt; correct the path" "$(hamiltonian '"nowhere.txt"')"
+printf '# two terms\n0.5 Z0 Z1\n(0.5+0.5j) [X0]\n' >"$work/bad.txt"
+run 2 'model[0].readouts[0].hamiltonian: bad.txt, line 3, column 10: the coefficient has the imaginary part 0.5' "$(hamiltonian '"bad.txt"')"
+head -c 300 /dev/urandom >"$work/noise.txt"
+run 2 'noise.txt' "$(hamiltonian '"noise.txt"')"
 weighted=tests/golden/digests/jobs/weighted-classes.json
 weights() { sed "s|\"url\": \"[^\"]*\"|\"url\": \"$work/$1.csv\"|" "$weighted" >"$work/weights.json"; echo "$work/weights.json"; }
 { echo a,b,c,d,y; echo 1,2,3,4,0; echo 1,2,3,4,1; } >"$work/no-w.csv"

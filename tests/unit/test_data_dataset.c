@@ -254,6 +254,45 @@ static void lying_npz(void) {
     refused(&opt, QR_DATA_LOSS, "second.bin: x has 3 columns, but the model takes 2");
 }
 
+/* Where no labels are wanted there are none, and a y is no input; weights stay. */
+static void unlabelled(void) {
+    static const char *const texts[] = {"a,b,w\n1,2,5\n3,4,6\n", "a,y,b,w\n1,9,2,5\n3,9,4,6\n"};
+    struct qr_data_options opt = options(QR_DATA_CSV, 2, 3);
+    opt.no_labels = true;
+    for (size_t i = 0; i < 2 * COUNT(texts); i++) {
+        write_text(path, texts[i / 2]);
+        opt.sample_weight = i % 2 ? "w" : NULL;
+        opt.n_columns = i % 2 ? 2 : 3;
+        struct qr_dataset d = load(&opt);
+        CHECK(d.n_samples == 2 && d.n_columns == opt.n_columns && d.n_outputs == 0 &&
+              qr_dataset_y_width(&d) == i % 2 && !d.label_for_all && strcmp(d.names[1], "b") == 0);
+        CHECK(d.x[d.n_columns] == 3 && d.x[d.n_columns + 1] == 4);
+        if (i % 2) CHECK(*qr_dataset_y(&d, 0) == 5 && *qr_dataset_y(&d, 1) == 6);
+        qr_dataset_fini(&d);
+    }
+    opt = options(QR_DATA_NPZ, 2, 3);
+    opt.no_labels = true;
+    static const size_t lengths[] = {4, 7}; /* of a y that nobody reads */
+    for (size_t i = 0; i < COUNT(lengths); i++) {
+        write_npz(path, "x", (const size_t[]){4, 2}, 2, &lengths[i], 1, 0, 0);
+        struct qr_dataset d = load(&opt);
+        CHECK(d.n_samples == 4 && d.n_outputs == 0 && qr_dataset_y_width(&d) == 0);
+        CHECK(d.x[7] == 3.5);
+        qr_dataset_fini(&d);
+    }
+    opt = options(QR_DATA_EXCITATIONS, 8, 3);
+    opt.no_labels = true;
+    struct qr_dataset made = load(&opt);
+    CHECK(made.n_samples == 160 && qr_dataset_y_width(&made) == 0);
+    qr_dataset_fini(&made);
+    opt = options(QR_DATA_NONE, 0, 1);
+    opt.url = NULL;
+    struct qr_dataset none = load(&opt);
+    CHECK(none.n_samples == 1 && none.n_train == 1 && none.n_columns == 0 &&
+          qr_dataset_y_width(&none) == 0 && none.x);
+    qr_dataset_fini(&none);
+}
+
 static void bad_options(void) {
     struct qr_data_options opt = options(QR_DATA_EXCITATIONS, 9, 1);
     refused(&opt, QR_INVALID_ARGUMENT, "makes 8, but the model takes 9");
@@ -471,6 +510,7 @@ int main(void) {
     files();
     lying_csv();
     lying_npz();
+    unlabelled();
     bad_options();
     shuffled();
     looked_for();

@@ -17,6 +17,14 @@
     ",\"train\":{\"optimizer\":{\"name\":\"sgd\",\"learning_rate\":{\"schedule\":\"" name          \
     "\"" keys "}}}"
 
+/* Two qubits without data gates. */
+#define TWO                                                                                        \
+    "\"circuit\":{\"qubits\":2,\"gates\":[{\"gate\":\"RX\",\"qubits\":[0],\"angle\":{"              \
+    "\"parameter\":\"a\"}}]}"
+#define H(terms)                                                                                   \
+    "{\"layer\":\"quantum\"," TWO ",\"readouts\":[{\"hamiltonian\":" terms "}]}"
+#define NONE "\"data\":{\"source\":\"none\"}"
+
 struct row {
     const char *name, *text;
     enum qr_code code;
@@ -55,6 +63,47 @@ static const struct row rows[] = {
      "{\"model\":[{\"layer\":\"dense\",\"units\":1,\"l2\":-1}]," DATA "}",
      QR_INVALID_ARGUMENT,
      {"model[0].l2 is -1; it must be between 0 and"}},
+    {"an objective without data",
+     "{\"model\":[" H("[[\"Z0 X1\",0.5],[\"\",-1]]") "]," NONE ",\"train\":{\"loss\":{\"name\":"
+     "\"expectation\",\"weights\":[-1]}}}",
+     QR_OK,
+     {0}},
+    {"an objective with data",
+     JOB(",\"train\":{\"loss\":\"expectation\",\"batch_size\":4}"),
+     QR_OK,
+     {0}},
+    {"no data, and a dense model",
+     "{\"model\":[" D "]," NONE ",\"train\":{\"loss\":\"expectation\"}}",
+     QR_INVALID_ARGUMENT,
+     {"data.source: none", "give a circuit, or data"}},
+    {"no data, and the default loss",
+     "{\"model\":[" H("[[\"Z0\",1]]") "]," NONE "}",
+     QR_INVALID_ARGUMENT,
+     {"train.loss: mse compares outputs with labels", "\"expectation\""}},
+    {"a Hamiltonian's file of a job that is none",
+     "{\"model\":[" H("\"h2.txt\"") "]," NONE ",\"train\":{\"loss\":\"expectation\"}}",
+     QR_INVALID_ARGUMENT,
+     {"model[0].readouts[0].hamiltonian: a file is read for a job that is one itself"}},
+    {"a Hamiltonian by another name",
+     "{\"model\":[{\"layer\":\"quantum\"," TWO ",\"readouts\":[{\"hamiltonien\":[]}]}]," NONE "}",
+     QR_INVALID_ARGUMENT,
+     {"model[0].readouts[0]: unknown key 'hamiltonien'", "did you mean", "'hamiltonian'"}},
+    {"no Hamiltonian",
+     "{\"model\":[{\"layer\":\"quantum\"," TWO ",\"readouts\":[{}]}]," NONE "}",
+     QR_INVALID_ARGUMENT,
+     {"model[0].readouts[0].hamiltonian is missing: give terms"}},
+    {"counts",
+     "{\"model\":[{\"layer\":\"dense\",\"units\":3,\"activation\":\"softmax\"}],\"data\":{\"source\":"
+     "\"csv\",\"url\":\"a.csv\"},\"train\":{\"loss\":\"categorical_crossentropy\",\"metrics\":["
+     "\"auc\",\"confusion_matrix\"]}}",
+     QR_OK,
+     {0}},
+    {"a confusion of 101",
+     "{\"model\":[{\"layer\":\"dense\",\"units\":101,\"activation\":\"softmax\"}],\"data\":{"
+     "\"source\":\"csv\",\"url\":\"a.csv\"},\"train\":{\"loss\":\"categorical_crossentropy\","
+     "\"metrics\":[\"confusion_matrix\"]}}",
+     QR_INVALID_ARGUMENT,
+     {"train.metrics[0]: a confusion_matrix of 101 classes; at most 100"}},
     {"two files and a split",
      "{\"model\":[" D "],\"data\":{\"source\":\"csv\",\"url\":\"a.csv\",\"validation_url\":"
      "\"b.csv\",\"shuffle_split\":7}}",

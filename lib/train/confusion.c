@@ -1,0 +1,31 @@
+#include "train/confusion.h"
+
+#include "base/mem.h"
+
+void qr_confusion_keep(const struct qr_model *m, const qr_fixed *sums, double *validation) {
+    size_t at = 0, n = qr_model_confusion(m, &at);
+    for (size_t i = 0; i < n * n; i++)
+        validation[qr_model_n_values(m) + i] = qr_fixed_to_double(sums[at + i]);
+}
+
+static uint64_t *counts_of(const double *v, size_t n) {
+    uint64_t *counts = qr_xcalloc(n, sizeof *counts);
+    for (size_t i = 0; i < n; i++) counts[i] = (uint64_t)v[i];
+    return counts;
+}
+
+void qr_confusion_take(const struct qr_model *m, const struct qr_state *s, bool has_val,
+                       struct qr_train_result *ret) {
+    size_t at = 0, n = qr_model_confusion(m, &at);
+    if (!n) return;
+    ret->n_classes = n;
+    ret->confusion = counts_of(s->sums + at, n * n);
+    if (has_val) ret->val_confusion = counts_of(s->validation + qr_model_n_values(m), n * n);
+}
+
+void qr_train_result_fini(struct qr_train_result *r) {
+    free(r->params);
+    free(r->confusion);
+    free(r->val_confusion);
+    *r = (struct qr_train_result){0};
+}
