@@ -204,7 +204,7 @@ arm64:
 	$(Q)tests/arm64/sysroot build/sysroot-arm64
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)$(MAKE) --no-print-directory CROSS=arm64 arm64-run
-bit_tests := $(foreach t,$(tests),$(if $(filter test_exact% test_sim_kernels test_sim_golden test_sim_gradient test_sim_streaming test_sim_cones test_model%,$(notdir $t)),$t))
+bit_tests := $(foreach t,$(tests),$(if $(filter test_exact% test_sim_kernels test_sim_golden test_sim_gradient test_sim_inputs test_sim_streaming test_sim_cones test_model%,$(notdir $t)),$t))
 arm64-run: $(progs) $(bit_tests)
 	$(Q)tests/arm64/run $(bit_tests)
 
