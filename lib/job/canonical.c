@@ -210,8 +210,8 @@ static void add_train(struct qr_job_canonical *c, const struct qr_job *job, stru
     }
 }
 
-static void add_data(struct qr_job_canonical *c, const struct qr_dataset *d,
-                     const uint8_t initial[32], struct qr_buf *v) {
+static void add_data(struct qr_job_canonical *c, const struct qr_train_spec *t,
+                     const struct qr_dataset *d, const uint8_t initial[32], struct qr_buf *v) {
     char hex[2 * QR_SHA256_BYTES + 1];
     qr_hex(d->digest, sizeof d->digest, hex);
     qr_buf_printf(v, "%zu samples, %zu train, sha256 %s", d->n_samples, d->n_train, hex);
@@ -219,6 +219,9 @@ static void add_data(struct qr_job_canonical *c, const struct qr_dataset *d,
     if (!initial) return;
     qr_hex(initial, QR_SHA256_BYTES, hex);
     qr_buf_printf(v, "sha256 %s", hex);
+    for (size_t i = 0; i < t->n_initial_layers; i++)
+        qr_buf_printf(v, "%s%s=%s", i ? ", " : " ", t->initial_layers[i].here,
+                      t->initial_layers[i].there);
     add(c, "initial_weights", v);
 }
 
@@ -241,7 +244,7 @@ void qr_job_canonical(const struct qr_job *job, const struct qr_dataset *data,
     add_layers(ret, job, &v);
     add_circuits(ret, job, &v);
     add_train(ret, job, &v);
-    add_data(ret, data, initial, &v);
+    add_data(ret, &job->train, data, initial, &v);
     for (size_t i = 0; i < ret->n; i++)
         qr_buf_printf(&text, "%s=%s\n", name_in_hash(ret->fields[i].name), ret->fields[i].value);
     qr_sha256(text.p, text.n, ret->hash);

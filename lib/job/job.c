@@ -181,6 +181,11 @@ void qr_job_free(struct qr_job *job) {
     free((void *)(uintptr_t)job->data.picked);
     free(job->train.class_weight);
     free(job->train.initial_weights);
+    for (size_t i = 0; i < job->train.n_initial_layers; i++) {
+        free(job->train.initial_layers[i].here);
+        free(job->train.initial_layers[i].there);
+    }
+    free(job->train.initial_layers);
     free(job->name);
     qr_json_free(job->tree);
     free(job);

@@ -20,6 +20,11 @@ struct qr_early_stopping {
     bool restore_best; /* keep the best state */
 };
 
+/* Initial weights of one layer: its name here, and in the file. */
+struct qr_initial_layer {
+    char *here, *there;
+};
+
 struct qr_train_spec {
     uint64_t epochs, batch_size;
     enum qr_loss loss;
@@ -33,6 +38,8 @@ struct qr_train_spec {
     struct qr_early_stopping early_stopping;
     bool shuffle;
     char *initial_weights; /* URL or NULL */
+    size_t n_initial_layers; /* 0: of all layers */
+    struct qr_initial_layer *initial_layers;
 };
 
 struct qr_job {

@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "job/job_impl.h"
 
-enum { MAX_METRICS = 8 };
+enum { MAX_METRICS = 8, MAX_INITIAL_LAYERS = 1024 };
 #define MAX_COUNT (UINT64_C(1) << 40)
 
 /* A name, or an object with the name and what the metric takes. */
@@ -91,14 +91,42 @@ static enum qr_code read_early_stopping(const struct qr_json *o, struct qr_train
     return QR_OK;
 }
 
+/* {"pqc_1": "pqc"}: what a layer is called here, and in the file; or ["pqc"], alike in both. */
+static enum qr_code read_initial_layers(const struct qr_json *v, struct qr_train_spec *t,
+                                        struct qr_err *err) {
+    const char *where = "train.initial_weights.layers";
+    bool object = qr_json_type(v) == QR_JSON_OBJECT;
+    if (!object && qr_json_want(v, where, QR_JSON_ARRAY, err) != QR_OK) return err->code;
+    size_t n = qr_json_size(v);
+    if (n < 1 || n > MAX_INITIAL_LAYERS)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: %zu layers; give 1 to %d", where, n,
+                       MAX_INITIAL_LAYERS);
+    t->initial_layers = qr_xcalloc(n, sizeof *t->initial_layers);
+    for (const struct qr_json *l = qr_json_first(v); l; l = qr_json_next(l)) {
+        char path[96];
+        const char *there;
+        snprintf(path, sizeof path, "%s[%zu]", where, t->n_initial_layers);
+        if (qr_json_string(l, path, &there, err) != QR_OK) return err->code;
+        t->initial_layers[t->n_initial_layers++] = (struct qr_initial_layer){
+            qr_xstrdup(object ? qr_json_key(l) : there), qr_xstrdup(there)};
+    }
+    return QR_OK;
+}
+
 static enum qr_code read_initial(const struct qr_json *train, struct qr_train_spec *t,
                                  struct qr_err *err) {
+    static const char *const keys[] = {"url", "layers"};
     const struct qr_json *v = qr_json_get(train, "initial_weights");
-    const char *url;
+    const char *where = "train.initial_weights", *url;
     if (!v) return QR_OK;
-    if (qr_json_string(v, "train.initial_weights", &url, err) != QR_OK) return err->code;
+    bool object = qr_json_type(v) == QR_JSON_OBJECT;
+    if (object && qr_json_known(v, where, keys, 2, err) != QR_OK) return err->code;
+    if (qr_json_string(object ? qr_json_get(v, "url") : v,
+                       object ? "train.initial_weights.url" : where, &url, err) != QR_OK)
+        return err->code;
     t->initial_weights = qr_xstrdup(url);
-    return QR_OK;
+    const struct qr_json *layers = object ? qr_json_get(v, "layers") : NULL;
+    return layers ? read_initial_layers(layers, t, err) : QR_OK;
 }
 
 enum qr_code qr_job_read_train(const struct qr_json *train, struct qr_job *job,

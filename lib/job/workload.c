@@ -43,17 +43,73 @@ static enum qr_code follow_latest(const char *url, char **ret, struct qr_err *er
     return code;
 }
 
+static enum qr_code read_weights(const char *from, char **ret_url,
+                                 enum qr_weights_format *ret_format, struct qr_buf *ret,
+                                 struct qr_err *err) {
+    ret->max = max_weights_bytes;
+    enum qr_code code = follow_latest(from, ret_url, err);
+    if (code == QR_OK) code = qr_weights_format_of(*ret_url, ret_format, err);
+    if (code == QR_OK) code = qr_url_read(*ret_url, max_weights_bytes, ret, err);
+    return code;
+}
+
 enum qr_code qr_workload_weights(const struct qr_workload *w, const char *from, double *ret_values,
                                  uint8_t ret_digest[32], struct qr_err *err) {
     enum qr_weights_format format;
-    struct qr_buf file = {.max = max_weights_bytes};
+    struct qr_buf file = {0};
     qr_auto(qr_free_p) char *url = NULL;
-    enum qr_code code = follow_latest(from, &url, err);
-    if (code == QR_OK) code = qr_weights_format_of(url, &format, err);
-    if (code == QR_OK) code = qr_url_read(url, max_weights_bytes, &file, err);
+    enum qr_code code = read_weights(from, &url, &format, &file, err);
     if (code == QR_OK)
         code = qr_weights_decode(format, qr_buf_view(&file), url, &w->layout, ret_values, err);
     if (code == QR_OK && ret_digest) qr_sha256(file.p, file.n, ret_digest);
+    qr_buf_free(&file);
+    return code;
+}
+
+/* ---- some layers' weights from a file ---- */
+
+/* "dense_1/kernel" is of the layer "dense_1". */
+static bool is_of(const struct qr_weights_entry *e, const char *layer) {
+    size_t n = strlen(layer);
+    return strncmp(e->name, layer, n) == 0 && e->name[n] == '/';
+}
+
+static enum qr_code one_layer(struct qr_workload *w, const struct qr_initial_layer *layer,
+                              enum qr_weights_format format, struct qr_bytes file, const char *url,
+                              struct qr_err *err) {
+    enum { MOST_TENSORS = 2 }; /* a kernel and a bias */
+    char *names[MOST_TENSORS] = {0};
+    const struct qr_weights_layout *all = &w->layout;
+    size_t first = 0, n = 0;
+    while (first < all->n && !is_of(&all->entries[first], layer->here)) first++;
+    if (first == all->n)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "layers: the model has no layer '%.80s' with weights; qring show names them",
+                       layer->here);
+    for (; first + n < all->n && is_of(&all->entries[first + n], layer->here); n++) {
+        QR_ASSERT(n < MOST_TENSORS);
+        names[n] = qr_xasprintf("%s%s", layer->there,
+                                all->entries[first + n].name + strlen(layer->here));
+    }
+    const struct qr_weights_layout some = {n, all->entries + first};
+    enum qr_code code = qr_weights_decode_some(
+        format, file, url, &some, (const char *const *)names,
+        w->initial + qr_model_tensor(w->model, first)->offset, err);
+    for (size_t i = 0; i < n; i++) free(names[i]);
+    return code;
+}
+
+/* The others' are drawn from the seed. */
+static enum qr_code some_layers(struct qr_workload *w, struct qr_err *err) {
+    const struct qr_train_spec *t = &w->job->train;
+    enum qr_weights_format format;
+    struct qr_buf file = {0};
+    qr_auto(qr_free_p) char *url = NULL;
+    enum qr_code code = read_weights(t->initial_weights, &url, &format, &file, err);
+    qr_model_init(w->model, w->job->seed, w->initial);
+    for (size_t i = 0; i < t->n_initial_layers && code == QR_OK; i++)
+        code = one_layer(w, &t->initial_layers[i], format, qr_buf_view(&file), url, err);
+    if (code == QR_OK) qr_sha256(file.p, file.n, w->initial_digest);
     qr_buf_free(&file);
     return code;
 }
@@ -118,8 +174,9 @@ static enum qr_code load(struct qr_workload *w, enum qr_isa isa, struct qr_err *
         return QR_OK;
     }
     w->initial_from_file = true;
-    code =
-        qr_workload_weights(w, w->job->train.initial_weights, w->initial, w->initial_digest, err);
+    code = w->job->train.n_initial_layers ? some_layers(w, err)
+                                          : qr_workload_weights(w, w->job->train.initial_weights,
+                                                                w->initial, w->initial_digest, err);
     return code == QR_OK ? code : qr_wrap(err, "train.initial_weights");
 }
 

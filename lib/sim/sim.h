@@ -1,7 +1,8 @@
 /* sim/sim.h — compiled circuits: expectation values and exact gradients of micro-batches.
  *
  * What      For a micro-batch: read-outs z[sample][r] = <O_r>, and then sum_s scale[s] *
- *           d(sum_r direction[s][r] z[s][r])/d(theta) for all parameters in one backward sweep.
+ *           d(sum_r direction[s][r] z[s][r])/d(theta) for all parameters in one backward sweep;
+ *           where they are wanted, each sample's derivatives by its inputs too.
  * Method    Gates are fused, two qubits at a time; the backward pass carries two vectors and takes
  *           per fused gate the cross matrix K = M - M^dagger, M = Tr_rest |phi><lambda|, from which
  *           small dense float64 algebra gives the derivative of every gate in it. sim/planner.md

@@ -75,6 +75,19 @@ gate 'column 5: this is not a finite number' '{"gate": "RX", "qubits": [0], "ang
 gate 'column 1: x is the inputs; write x[0], or x.NAME' '{"gate": "RX", "qubits": [0], "angle": "x*w"}'
 gate 'state must have 2 digits' '{"gate": "Basis", "qubits": [0, 1], "state": "12"}'
 gate 'matrix is not unitary: rows 0 and 1' '{"gate": "Unitary", "qubits": [0], "matrix": [[1, 0], [1, 0]]}'
+gate "unknown gate 'StronglyEntanglingLayers'|ansatz|strongly-entangling" '{"gate": "StronglyEntanglingLayers", "qubits": [0]}'
+
+# repeats and ansätze in a list of gates
+gate 'gates[0].gates[0].qubits[1]|"i+1" is 4|(i = 3)' '{"repeat": "n", "index": "i", "gates": [{"gate": "CX", "qubits": ["i", "i+1"]}]}'
+gate "nothing here is called 'j'|'n' and 'i'" '{"repeat": 2, "index": "i", "gates": [{"gate": "H", "qubits": ["j"]}]}'
+gate 'gates[0] has "gate" and "repeat"|"gates"' '{"gate": "H", "qubits": [0], "repeat": 3}'
+gate '"gates", but no "repeat"' '{"gates": [{"gate": "H", "qubits": [0]}]}'
+gate 'over 1048576 gates' '{"repeat": 1048576, "gates": [{"gate": "H", "qubits": [0]}, {"gate": "H", "qubits": [1]}]}'
+gate "unknown ansatz 'RealAmplitudes'|hardware-efficient" '{"ansatz": "RealAmplitudes"}'
+gate "did you mean 'strongly-entangling'" '{"ansatz": "strongly-entanglin"}'
+gate "unknown key 'reps'|'layers'" '{"ansatz": "hardware-efficient", "reps": 2}'
+gate 'gates[0].cost|a cost has Z alone' '{"ansatz": "qaoa", "cost": "X0 Z1"}'
+gate 'add up to 2, not to 1|normalize' '{"ansatz": "amplitude", "qubits": [0], "state": [1, 1]}'
 
 # data
 { echo x0,x1,x2,x3,x4,x5,x6,x7,y; echo 0,0,0,0,0,0,0,0,1; echo 0,0,nan,0,0,0,0,0,-1; } >"$work/nan.csv"

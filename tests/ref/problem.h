@@ -118,8 +118,7 @@ static inline struct answer answer_of(const struct problem *p, const struct qr_c
 /* To the last bit. */
 static inline bool same(const struct answer *a, const struct answer *b) {
     return a->ok && b->ok && memcmp(a->z, b->z, sizeof a->z) == 0 &&
-           memcmp(a->grad, b->grad, sizeof a->grad) == 0 &&
-           memcmp(a->dx, b->dx, sizeof a->dx) == 0;
+           memcmp(a->grad, b->grad, sizeof a->grad) == 0 && memcmp(a->dx, b->dx, sizeof a->dx) == 0;
 }
 
 #endif

@@ -345,11 +345,14 @@ static void engines(void) {
             const char *name;
             struct qr_sim_options opt;
             double tolerance;
-        } runs[] = {
-            {"statevector, double", {QR_DOUBLE, QR_ISA_PORTABLE, QR_ENGINE_STATEVECTOR}, 1e-12},
-            {"statevector, single", {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_STATEVECTOR}, 2e-5},
-            {"cones, double", {QR_DOUBLE, QR_ISA_PORTABLE, QR_ENGINE_CONES}, 1e-12},
-            {"cones, single", {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_CONES}, 1e-12}};
+        } runs[] = {{"statevector, double",
+                     {QR_DOUBLE, QR_ISA_PORTABLE, QR_ENGINE_STATEVECTOR, NULL},
+                     1e-12},
+                    {"statevector, single",
+                     {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_STATEVECTOR, NULL},
+                     2e-5},
+                    {"cones, double", {QR_DOUBLE, QR_ISA_PORTABLE, QR_ENGINE_CONES, NULL}, 1e-12},
+                    {"cones, single", {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_CONES, NULL}, 1e-12}};
         for (size_t i = 0; i < COUNT(runs); i++) {
             if (!narrow && runs[i].opt.engine == QR_ENGINE_CONES) continue;
             struct answer a = answer_of(&p, p.c, p.obs, &runs[i].opt, 0, NULL);

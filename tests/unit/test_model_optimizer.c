@@ -209,8 +209,8 @@ static void test_decay(void) {
             double g[4] = {0, 0, -0.0, 0};
             qr_optimizer_apply(&o, t, 4, tensors, 2, g, w, moments, products);
             want -= want * 0.125;
-            CHECK(signbit(w[0]) && w[1] == want && w[2] == -2 * want && w[3] == 3, "%s, step %d: %g %g",
-                  qr_optimizer_names[kind], (int)t, w[1], w[2]);
+            CHECK(signbit(w[0]) && w[1] == want && w[2] == -2 * want && w[3] == 3,
+                  "%s, step %d: %g %g", qr_optimizer_names[kind], (int)t, w[1], w[2]);
         }
     }
 }

@@ -272,7 +272,8 @@ static void data_again(void) {
  * first or second, and so are pairs of them. From the 17th sample on two columns are equal that are
  * not before. */
 static void columns_in_many_places(void) {
-    static const uint32_t in[][2] = {{0, 1}, {1, 2}, {2, 0}, {1, 0}, {3, 2}, {2, 1}, {1, 3}, {3, 1}};
+    static const uint32_t in[][2] = {{0, 1}, {1, 2}, {2, 0}, {1, 0},
+                                     {3, 2}, {2, 1}, {1, 3}, {3, 1}};
     char text[COUNT(in)][24];
     const char *obs[COUNT(in)];
     for (unsigned q = 0; q < COUNT(in); q++) {

@@ -194,10 +194,10 @@ static void random_circuits(void) {
     CHECK(n_both >= 20, "only %u gates with data and a parameter", n_both);
 }
 
-/* 11 and 12: the last where lanes are samples, the first where they are qubits; 15: several
+/* 11 and 12: the last where lanes are samples, the first where they are qubits; 17: eight
  * tiles. */
 static void large(void) {
-    static const unsigned sizes[] = {9, 11, 12, 13, 15};
+    static const unsigned sizes[] = {9, 11, 12, 13, 17};
     for (size_t i = 0; i < 2 * COUNT(sizes); i++) {
         unsigned n = sizes[i % COUNT(sizes)];
         uint8_t wanted[MAX_COLUMNS];
@@ -208,11 +208,41 @@ static void large(void) {
             CHECK(a.ok);
             against_parameters(&p, &a, wanted, (enum qr_precision)precision, 200 + i);
             against_plain(&p, &a, (enum qr_precision)precision, 200 + i);
-            if (i < COUNT(sizes))
-                equal_bits(&p, &a, wanted, (enum qr_precision)precision, 200 + i);
+            if (i < COUNT(sizes)) equal_bits(&p, &a, wanted, (enum qr_precision)precision, 200 + i);
         }
         drop(&p);
     }
+}
+
+/* The tutorial's circuits in single precision beside double: a sample's error is within what
+ * sim/planner.md says of gradients, as a part of the sample's own largest component. */
+static void float32_bound(void) {
+    static const unsigned sizes[] = {8, 9, 11, 12, 14};
+    double mean = 0, most = 0;
+    size_t n_samples = 0;
+    for (size_t i = 0; i < 2 * COUNT(sizes); i++) {
+        unsigned n = sizes[i / 2];
+        uint8_t wanted[MAX_COLUMNS];
+        memset(wanted, 1, sizeof wanted);
+        if (n > t_qubits()) continue;
+        struct problem p = case_of(n, i % 2, i % 2 ? EACH : LAST, n < 12 ? MAX_SAMPLES : 6);
+        struct answer a = by(&p, QR_SINGLE, qr_isa_best(), 0, wanted),
+                      b = by(&p, QR_DOUBLE, qr_isa_best(), 0, wanted);
+        for (size_t s = 0; s < p.n_samples; s++, n_samples++) {
+            double top = 0, off = 0;
+            for (unsigned k = s * n; k < (s + 1) * n; k++) {
+                top = fmax(top, fabs(b.dx[k]));
+                off = fmax(off, fabs(a.dx[k] - b.dx[k]));
+            }
+            mean += off / top;
+            most = fmax(most, off / top);
+        }
+        drop(&p);
+    }
+    mean /= (double)n_samples;
+    printf("    %zu samples in single precision: mean %.2g, worst %.2g of the largest component\n",
+           n_samples, mean, most);
+    CHECK(mean <= 6e-7 && most <= 2e-6, "mean %.3g, worst %.3g", mean, most);
 }
 
 static struct qr_gate_arg column(double scale, uint32_t i) {
@@ -295,6 +325,7 @@ int main(void) {
     random_circuits();
     both_arguments();
     large();
+    float32_bound();
     bad_numbers();
     engines();
     printf("    worst %.2g of the largest component in single precision, %.2g in double\n",

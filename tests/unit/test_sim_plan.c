@@ -179,28 +179,11 @@ static void check_random(unsigned n, uint64_t seed, size_t samples) {
     drop(&p);
 }
 
-/* Plans of which all inputs are wanted, or one in two. */
-static void check_inputs(unsigned top) {
-    uint8_t some[MAX_COLUMNS];
-    inputs = some;
-    for (unsigned turn = 0; turn < 2; turn++) {
-        for (unsigned i = 0; i < MAX_COLUMNS; i++) some[i] = !turn || i % 2;
-        for (unsigned n = 8; n <= 16 && n <= top; n += 4)
-            check_cones(n, 1, EACH, 1 + n % 5, QR_SINGLE);
-        check_cones(10, 1, MIXED, 17, QR_SINGLE);
-        for (unsigned n = 8; n <= 13 && n <= top; n += 1 + n / 10) {
-            check_statevector(n, 1, n <= 11 ? 17 : 2, n < 10);
-            check_random(n, 170 + n, n <= 11 ? 18 : 2);
-        }
-    }
-    inputs = NULL;
-}
-
 /* ---- words, and the reason for an engine ---- */
 
 static void check_words(const struct problem *p, enum qr_engine engine, const char *const *says,
                         size_t n_says) {
-    struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, engine, NULL};
+    struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, engine, inputs};
     struct qr_sim_plan *plan = NULL;
     struct qr_err err;
     struct qr_buf text = {0}, flat = {0};
@@ -276,6 +259,31 @@ static void check_texts(void) {
                                           .targets = {0, 11},
                                           .args = {{QR_ARG_CONSTANT, 0.3, 0}}};
     check_refused(12, &onto_a_source, "behind 0 layers no pool comes");
+}
+
+/* Plans of which all inputs are wanted, or one in two. */
+static void check_inputs(unsigned top) {
+    uint8_t some[MAX_COLUMNS];
+    inputs = some;
+    for (unsigned turn = 0; turn < 2; turn++) {
+        for (unsigned i = 0; i < MAX_COLUMNS; i++) some[i] = !turn || i % 2;
+        for (unsigned n = 8; n <= 16 && n <= top; n += 4)
+            check_cones(n, 1, EACH, 1 + n % 5, QR_SINGLE);
+        check_cones(10, 1, MIXED, 17, QR_SINGLE);
+        for (unsigned n = 8; n <= 13 && n <= top; n += 1 + n / 10) {
+            check_statevector(n, 1, n <= 11 ? 17 : 2, n < 10);
+            check_random(n, 170 + n, n <= 11 ? 18 : 2);
+        }
+    }
+    static const char *const cones[] = {"cones engine",
+                                        "equal data too, and no input that is wanted, is computed",
+                                        "inputs    derivatives by 7 of 15 data columns"},
+                             *const statevector[] = {
+                                 "statevector engine", "why       derivatives by inputs are wanted",
+                                 "inputs    derivatives by 4 of 8 data columns"};
+    check_case(15, 1, EACH, QR_ENGINE_AUTO, cones, COUNT(cones));
+    check_case(8, 0, LAST, QR_ENGINE_AUTO, statevector, COUNT(statevector));
+    inputs = NULL;
 }
 
 /* Streaming memory is O(2^(n/2)). 32 qubits with as many threads as there are processors here, up

@@ -48,8 +48,8 @@ static uint32_t signal_item(const struct cones_workspace *ws, const struct cone_
     return ws->table[at];
 }
 
-static void find_wanted(struct cones_workspace *ws, const struct cone_signal *s,
-                        struct cone_items *items) {
+static void find_wanted_signals(struct cones_workspace *ws, const struct cone_signal *s,
+                                struct cone_items *items) {
     const double *x = ws->x;
     unsigned n_columns = ws->head.plan->n_columns;
     items->n = 0;
@@ -107,21 +107,42 @@ static const uint32_t *items_of_input(const struct cones_workspace *ws, const st
     return ws->item + (first + instance) * ws->max_samples;
 }
 
+/* The same of all inputs of instance t. */
+static void items_of_inputs(const struct cones_workspace *ws, const struct qr_cones *own,
+                            const struct cone_class *c, size_t t, const uint32_t **ret) {
+    for (uint32_t k = 0; k < c->n_inputs; k++)
+        ret[k] = items_of_input(ws, own, &own->inputs[c->first_input + k],
+                                c->instances[t * c->n_inputs + k]);
+}
+
+static void find_wanted_class(struct cones_workspace *ws, const struct qr_cones *own,
+                              const struct cone_class *c, struct cone_items *items) {
+    uint32_t *key = items->keys;
+    items->n = 0;
+    for (size_t t = 0; t < c->n_instances; t++) {
+        const uint32_t *from[CONE_MAX_INPUTS];
+        uint32_t *ret = ws->item + (c->first_slot + t) * ws->max_samples;
+        items_of_inputs(ws, own, c, t, from);
+        for (size_t i = 0; i < ws->n_samples; i++) {
+            for (uint32_t k = 0; k < c->n_inputs; k++) *key++ = from[k][i];
+            ret[i] = items->n++;
+        }
+    }
+}
+
 static void find_class(struct cones_workspace *ws, const struct qr_cones *own,
                        const struct cone_class *c, struct cone_items *items) {
     size_t mask = clear_table(ws, c->n_instances * ws->n_samples);
-    uint32_t n = c->n_inputs, item = 0, seen = c->wanted ? 0 : CONE_SEEN;
+    uint32_t n = c->n_inputs, item = 0;
     items->n = 0;
     for (size_t t = 0; t < c->n_instances; t++) {
         const uint32_t *from[CONE_MAX_INPUTS];
         uint32_t *ret = ws->item + (c->first_slot + t) * ws->max_samples, before = items->n;
-        for (uint32_t k = 0; k < n; k++)
-            from[k] =
-                items_of_input(ws, own, &own->inputs[c->first_input + k], c->instances[t * n + k]);
+        items_of_inputs(ws, own, c, t, from);
         for (size_t i = 0; i < ws->n_samples; i++) {
             uint32_t *key = items->keys + (size_t)items->n * n;
             for (uint32_t k = 0; k < n; k++) key[k] = from[k][i];
-            if (i >= seen && items->n - before == i) item = items->n++;
+            if (i >= CONE_SEEN && items->n - before == i) item = items->n++;
             else if (!items->n || !same_key(items->keys + (size_t)item * n, key, n))
                 item = class_item(ws, items, key, n, mask);
             ret[i] = item;
@@ -132,8 +153,10 @@ static void find_class(struct cones_workspace *ws, const struct qr_cones *own,
 void cones_find_items(const struct qr_cones *own, struct cones_workspace *ws) {
     for (size_t i = 0; i < own->n_signals; i++) {
         const struct cone_signal *s = &own->signals[i];
-        (s->wanted ? find_wanted : find_signals)(ws, s, &ws->signals[i]);
+        (s->wanted ? find_wanted_signals : find_signals)(ws, s, &ws->signals[i]);
     }
-    for (size_t i = 0; i < own->n_classes; i++)
-        find_class(ws, own, &own->classes[i], &ws->classes[i]);
+    for (size_t i = 0; i < own->n_classes; i++) {
+        const struct cone_class *c = &own->classes[i];
+        (c->wanted ? find_wanted_class : find_class)(ws, own, c, &ws->classes[i]);
+    }
 }

@@ -88,10 +88,10 @@ void qr_bound_set(struct qr_sim_bound *b, const double *theta, struct qr_pool *p
 }
 
 struct qr_m4 qr_bound_data_matrix(const struct qr_sim_bound *b, const struct qr_plan_shape *s,
-                                  const double *x) {
+                                  uint32_t first, const double *x) {
     const struct qr_sim_plan *p = b->plan;
     struct qr_m4 after = b->suffix[s - p->shapes];
-    for (uint32_t i = s->n_prefix; i-- > 0;) {
+    for (uint32_t i = s->n_prefix; i-- > first;) {
         const struct qr_plan_op *op = &p->ops[s->first_op + i];
         double complex own[16];
         const double complex *u = own;

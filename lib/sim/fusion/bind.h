@@ -27,9 +27,10 @@ struct qr_sim_bound *qr_bound_new(const struct qr_sim_plan *p);
 void qr_bound_free(struct qr_sim_bound *b);
 void qr_bound_set(struct qr_sim_bound *b, const double *theta, struct qr_pool *pool);
 
-/* The matrix of a shape with data, for data row x. */
+/* The matrix of a shape with data, for data row x; of its ops from `first` on alone, which is at
+ * most n_prefix. */
 struct qr_m4 qr_bound_data_matrix(const struct qr_sim_bound *b, const struct qr_plan_shape *s,
-                                  const double *x);
+                                  uint32_t first, const double *x);
 
 /* derivative.c: sums of all pieces to derivatives (see sim.h). mixed[(slot * n_samples + sample) *
  * QR_CROSS + k]. ret_dx: as sim.h's, but added to; not looked at where no input is wanted. */

@@ -8,18 +8,19 @@ static void to_double(const qr_fixed *k, double ret[QR_CROSS]) {
     for (int i = 0; i < QR_CROSS; i++) ret[i] = qr_fixed_to_double(k[i]);
 }
 
-/* A gate with both a parameter and data has one generator per sample. */
+/* A gate with data has one generator per sample. */
 static double mixed_derivative(const struct qr_sim_bound *b, const struct qr_plan_shape *s,
                                const struct qr_plan_derivative *d, const double *x,
                                const qr_fixed *cross) {
     const struct qr_plan_op *op = &b->plan->ops[d->op];
     double complex u[16], du[32];
     double a[2] = {0, 0}, w[QR_CROSS], k[QR_CROSS];
+    struct qr_m4 after = qr_bound_data_matrix(b, s, d->op - s->first_op + 1, x);
     for (unsigned i = 0; i < op->gate.n_args; i++)
         a[i] = qr_gate_arg_value(&op->gate.args[i], b->theta, x);
     qr_gate_matrix(&op->gate, a, u, du);
-    qr_derivative_weights(&b->suffix[s - b->plan->shapes], op, u,
-                          du + d->arg * (op->gate.n_targets == 2 ? 16u : 4u), d->scale, w);
+    qr_derivative_weights(&after, op, u, du + d->arg * (op->gate.n_targets == 2 ? 16u : 4u),
+                          d->scale, w);
     to_double(cross, k);
     return qr_derivative_value(w, k);
 }

@@ -65,7 +65,7 @@ static void probe_way(struct qr_report_build *b, uint32_t shape) {
     double own[QR_NARROW];
     const double *numbers = b->probe->narrow + (size_t)shape * QR_NARROW;
     if (s->n_prefix) {
-        struct qr_m4 m = qr_bound_data_matrix(b->probe, s, b->x);
+        struct qr_m4 m = qr_bound_data_matrix(b->probe, s, 0, b->x);
         qr_narrow_numbers(&m, own);
         numbers = own;
     }
@@ -119,6 +119,14 @@ static void list_buffers(struct qr_report_build *b, size_t max_samples) {
     r->bound_bytes = qr_bound_bytes(b->p);
 }
 
+static void say_inputs(struct qr_report_build *b) {
+    unsigned n = 0;
+    if (!b->p->wanted) return;
+    for (unsigned i = 0; i < b->p->n_columns; i++) n += b->p->wanted[i];
+    qr_report_line(b, "inputs", "derivatives by %u of %u data columns, of each sample its own", n,
+                   b->p->n_columns);
+}
+
 static void say_order(struct qr_report_build *b) {
     if (!b->p->engine->joins_sweeps)
         qr_report_line(
@@ -155,6 +163,7 @@ struct qr_sim_report *qr_sim_report_new(const struct qr_sim_plan *p,
     list_shapes(&b, opt->param_names);
     list_buffers(&b, opt->max_samples);
     p->engine->report(&b);
+    say_inputs(&b);
     say_order(&b);
     for (size_t i = 0; i < r->n_stages; i++) {
         if (r->stages[i].when != QR_EACH_MICRO_BATCH) continue;

@@ -92,8 +92,9 @@ static void say_passes(struct qr_report_build *b) {
                        v->first_pass, v->first_pass == 1 ? "" : "es");
     if (v->first_cross < v->n_steps)
         qr_report_line(b, "back",
-                       "down to the first fused gate that has a parameter; adjoints only where one "
-                       "that has shares a qubit");
+                       "down to the first fused gate that has a parameter%s; adjoints only where "
+                       "one that has shares a qubit",
+                       p->wanted ? ", or an input that is wanted" : "");
     qr_report_line(b, "threads",
                    p->lanes_are_samples ? "each takes micro-batches, in a workspace of its own"
                                         : "all share the tiles of one sample");

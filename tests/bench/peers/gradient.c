@@ -127,8 +127,8 @@ static void batch_free(struct batch *b) {
 }
 
 static void answer_open(const struct batch *b) {
-    struct qr_sim_facts facts = qr_sim_facts(
-        qr_model_layer(b->model, qr_model_quantum(b->model, 0)).plan);
+    struct qr_sim_facts facts =
+        qr_sim_facts(qr_model_layer(b->model, qr_model_quantum(b->model, 0)).plan);
     printf("{\"table\": \"%s\", \"engine\": \"%s\", \"flops\": %.0f}\n", qr_isa_name(qr_isa_best()),
            facts.engine, facts.flop_per_gradient);
 }
