@@ -9,7 +9,7 @@
 #include "base/parse.h"
 #include "circuit/expression.h"
 
-struct reader {
+struct expression_reader {
     const char *where, *text, *at;
     const struct qr_expression_names *names;
     struct qr_expression_node node[QR_EXPRESSION_NODES];
@@ -18,14 +18,15 @@ struct reader {
 };
 
 /* Characters, not bytes, are counted. */
-static size_t column_of(const struct reader *r, const char *at) {
+static size_t column_of(const struct expression_reader *r, const char *at) {
     size_t n = 1;
     for (const char *s = r->text; s < at; s++) n += ((unsigned char)*s & 0xc0) != 0x80;
     return n;
 }
 
-static enum qr_code bad(struct reader *r, const char *at, const char *fmt, ...) QR_PRINTF(3, 4);
-static enum qr_code bad(struct reader *r, const char *at, const char *fmt, ...) {
+static enum qr_code bad(struct expression_reader *r, const char *at, const char *fmt, ...)
+    QR_PRINTF(3, 4);
+static enum qr_code bad(struct expression_reader *r, const char *at, const char *fmt, ...) {
     char why[240];
     va_list ap;
     va_start(ap, fmt);
@@ -35,7 +36,7 @@ static enum qr_code bad(struct reader *r, const char *at, const char *fmt, ...) 
                    r->where, r->text, column_of(r, at), why);
 }
 
-static void skip_blanks(struct reader *r) {
+static void skip_blanks(struct expression_reader *r) {
     while (*r->at == ' ' || *r->at == '\t') r->at++;
 }
 static bool is_digit(char ch) { return ch >= '0' && ch <= '9'; }
@@ -47,7 +48,8 @@ static bool in_name(char ch) { return begins_name(ch) || is_digit(ch); }
 
 /* ---- the program ---- */
 
-static enum qr_code append(struct reader *r, const char *at, struct qr_expression_node node) {
+static enum qr_code append(struct expression_reader *r, const char *at,
+                           struct qr_expression_node node) {
     if (r->n == QR_EXPRESSION_NODES)
         return bad(r, at, "it has more than %d numbers, names and operations", QR_EXPRESSION_NODES);
     r->node[r->n++] = node;
@@ -55,8 +57,8 @@ static enum qr_code append(struct reader *r, const char *at, struct qr_expressio
 }
 
 /* An operation on what stands last; left: the left operand's node, where it has two. */
-static enum qr_code operate(struct reader *r, const char *at, enum qr_expression_op op, bool two,
-                            unsigned left) {
+static enum qr_code operate(struct expression_reader *r, const char *at, enum qr_expression_op op,
+                            bool two, unsigned left) {
     struct qr_expression_node *last = &r->node[r->n - 1];
     bool constant = last->op == QR_EXPRESSION_NUMBER;
     if (two) constant = constant && left + 2 == r->n && r->node[left].op == QR_EXPRESSION_NUMBER;
@@ -72,7 +74,7 @@ static enum qr_code operate(struct reader *r, const char *at, enum qr_expression
 
 /* ---- numbers and names ---- */
 
-static enum qr_code read_number(struct reader *r) {
+static enum qr_code read_number(struct expression_reader *r) {
     const char *p = r->at;
     double v;
     while (is_digit(*p) || *p == '.') p++;
@@ -90,7 +92,7 @@ static enum qr_code read_number(struct reader *r) {
 }
 
 /* [digits]; nothing is read where it is none. */
-static bool read_index(struct reader *r, uint64_t *ret) {
+static bool read_index(struct expression_reader *r, uint64_t *ret) {
     const char *p = r->at;
     uint64_t i = 0;
     if (*p++ != '[' || !is_digit(*p)) return false;
@@ -102,11 +104,12 @@ static bool read_index(struct reader *r, uint64_t *ret) {
     return true;
 }
 
-static enum qr_code append_input(struct reader *r, const char *at, uint32_t column) {
+static enum qr_code append_input(struct expression_reader *r, const char *at, uint32_t column) {
     return append(r, at, (struct qr_expression_node){.op = QR_EXPRESSION_INPUT, .index = column});
 }
 
-static enum qr_code named_input(struct reader *r, const char *at, const char *name, size_t n) {
+static enum qr_code named_input(struct expression_reader *r, const char *at, const char *name,
+                                size_t n) {
     uint32_t column;
     if (n < 1 || n > QR_EXPRESSION_NAME)
         return bad(r, at, "a column's name has 1 to %d bytes, not %zu", QR_EXPRESSION_NAME, n);
@@ -116,7 +119,7 @@ static enum qr_code named_input(struct reader *r, const char *at, const char *na
 }
 
 /* Behind the x: [i], .NAME or ['any name']. */
-static enum qr_code read_input(struct reader *r, const char *at) {
+static enum qr_code read_input(struct expression_reader *r, const char *at) {
     uint64_t i;
     const char *name = r->at + 1, *end = name;
     if (*r->at == '.') {
@@ -142,7 +145,8 @@ static const char *const others[][2] = {
     {"arcsin", "asin"}, {"arccos", "acos"}, {"arctan", "atan"}, {"ln", "log"},
     {"power", "pow"},   {"fabs", "abs"},    {"tg", "tan"},      {"sqr", "pow(..., 2)"}};
 
-static enum qr_code unknown_function(struct reader *r, const char *at, const char *name) {
+static enum qr_code unknown_function(struct expression_reader *r, const char *at,
+                                     const char *name) {
     const char *known[QR_EXPRESSION_OPS], *meant = NULL;
     size_t n = 0;
     for (int op = 0; op < QR_EXPRESSION_OPS; op++)
@@ -158,10 +162,11 @@ static enum qr_code unknown_function(struct reader *r, const char *at, const cha
                name);
 }
 
-static enum qr_code read_sum(struct reader *r);
+static enum qr_code read_sum(struct expression_reader *r);
 
 /* One more level; brackets, functions and signs go through here. */
-static enum qr_code deeper(struct reader *r, enum qr_code (*read)(struct reader *r)) {
+static enum qr_code deeper(struct expression_reader *r,
+                           enum qr_code (*read)(struct expression_reader *r)) {
     if (r->depth == QR_EXPRESSION_DEPTH)
         return bad(r, r->at - 1, "more than %d brackets, functions and signs inside each other",
                    QR_EXPRESSION_DEPTH);
@@ -171,7 +176,7 @@ static enum qr_code deeper(struct reader *r, enum qr_code (*read)(struct reader 
     return code;
 }
 
-static enum qr_code close_bracket(struct reader *r, const char *open) {
+static enum qr_code close_bracket(struct expression_reader *r, const char *open) {
     skip_blanks(r);
     if (*r->at != ')')
         return *r->at ? bad(r, r->at, "'%.10s' makes no sense here; ) or an operation is missing",
@@ -181,7 +186,8 @@ static enum qr_code close_bracket(struct reader *r, const char *open) {
     return QR_OK;
 }
 
-static enum qr_code read_call(struct reader *r, const char *at, enum qr_expression_op op) {
+static enum qr_code read_call(struct expression_reader *r, const char *at,
+                              enum qr_expression_op op) {
     const char *open = r->at++;
     enum qr_code code = deeper(r, read_sum);
     unsigned left = r->n - 1;
@@ -203,7 +209,7 @@ static enum qr_code read_call(struct reader *r, const char *at, enum qr_expressi
 
 /* ---- the grammar ---- */
 
-static enum qr_code read_word(struct reader *r) {
+static enum qr_code read_word(struct expression_reader *r) {
     char name[QR_EXPRESSION_NAME + 1];
     const char *at = r->at, *p = at;
     while (in_name(*p) || (*p == '.' && begins_name(p[1]) && !(p == at + 1 && *at == 'x'))) p++;
@@ -234,7 +240,7 @@ static enum qr_code read_word(struct reader *r) {
                                     .index = r->names->parameter(r->names->context, at, n)});
 }
 
-static enum qr_code read_unary(struct reader *r) {
+static enum qr_code read_unary(struct expression_reader *r) {
     skip_blanks(r);
     const char *at = r->at;
     enum qr_code code;
@@ -256,7 +262,8 @@ static enum qr_code read_unary(struct reader *r) {
 }
 
 /* Operands of what reads them, joined from left to right by one of two signs. */
-static enum qr_code read_joined(struct reader *r, enum qr_code (*operand)(struct reader *r),
+static enum qr_code read_joined(struct expression_reader *r,
+                                enum qr_code (*operand)(struct expression_reader *r),
                                 const char signs[2], enum qr_expression_op first) {
     enum qr_code code = operand(r);
     while (!code) {
@@ -272,17 +279,17 @@ static enum qr_code read_joined(struct reader *r, enum qr_code (*operand)(struct
     return code;
 }
 
-static enum qr_code read_product(struct reader *r) {
+static enum qr_code read_product(struct expression_reader *r) {
     return read_joined(r, read_unary, "*/", QR_EXPRESSION_MULTIPLY);
 }
-static enum qr_code read_sum(struct reader *r) {
+static enum qr_code read_sum(struct expression_reader *r) {
     return read_joined(r, read_product, "+-", QR_EXPRESSION_ADD);
 }
 
 /* ---- the scale ---- */
 
 /* Takes the first node off. */
-static void drop_first(struct reader *r) {
+static void drop_first(struct expression_reader *r) {
     r->n--;
     for (unsigned i = 0; i < r->n; i++) {
         r->node[i] = r->node[i + 1];
@@ -291,7 +298,7 @@ static void drop_first(struct reader *r) {
 }
 
 /* Takes constant factors off what stands before, between and behind; their product. */
-static double take_scale(struct reader *r) {
+static double take_scale(struct expression_reader *r) {
     const struct qr_expression_node *last = &r->node[r->n - 1];
     bool product = last->op == QR_EXPRESSION_MULTIPLY, by = last->op == QR_EXPRESSION_DIVIDE;
     if (last->op == QR_EXPRESSION_NEGATE) {
@@ -315,7 +322,8 @@ static double take_scale(struct reader *r) {
 enum qr_code qr_expression_parse(const char *text, const char *where,
                                  const struct qr_expression_names *names, double *ret_scale,
                                  struct qr_expression *ret, struct qr_err *err) {
-    struct reader r = {.where = where, .text = text, .at = text, .names = names, .err = err};
+    struct expression_reader r = {
+        .where = where, .text = text, .at = text, .names = names, .err = err};
     size_t bytes = strlen(text);
     if (bytes > QR_EXPRESSION_BYTES)
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s: an expression has at most %d bytes, not %zu",

@@ -1,6 +1,6 @@
 /* Expressions: any text is a program or a sentence with its column; what was read has a text that
- * reads back as itself, a value, and derivatives of that value; a circuit holds it, without it after
- * it was lowered. */
+ * reads back as itself, a value, and derivatives of that value; a circuit holds it, and has none
+ * after it was lowered. */
 #include <string.h>
 
 #include "base/mem.h"

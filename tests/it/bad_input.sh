@@ -266,7 +266,8 @@ run 4 "sorted.csv: there is no column 'q'|there are: a, b, c" "$work/nowhere-col
 named both-ways 'x.a + x[0]' ''
 run 2 'calls some columns by name (x.a) and others by number (x[0])' "$work/both-ways.json"
 named outside 'w + asin(10*x.a)' ', "columns": ["a"]'
-run 3 'not finite|NaN|bad' "$work/outside.json"
+run_in 60 "$work/outside.log" "$qring" run "$work/outside.json" -n 1 --out "$work/outside"
+check "an angle that is no number is its sample's: $(tail -n 3 "$work/outside.log")" holds "$work/outside.log" 'gives a loss or gradient that is not finite'
 own readouts "{\"layer\": \"quantum\", \"circuit\": {\"qubits\": 2, \"columns\": 3, \"gates\": [$(turn 0 0), $(turn 1 2), $(turn 0 1)]}}" ', "shuffle_split": 1' mse
 doubted readouts 'data: a sample has one label, and it is that of all 2 outputs: the layer gives no readouts, so Z of 2 qubits is read; give "readouts" with one, or a dense layer with 1 unit'
 own reach '{"layer": "dense", "units": 1, "activation": "sigmoid"}' ', "shuffle_split": 1' mse

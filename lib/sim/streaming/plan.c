@@ -501,7 +501,9 @@ static bool lay_out(struct circuit_reader *r, const struct qr_observable *obs, s
 bool qr_stream_plan(struct qr_sim_plan *p, const struct qr_circuit *c,
                     const struct qr_observable *obs, size_t n_obs) {
     if (!n_obs) return refuse(p, "there is no read-out");
-    if (p->wanted) return refuse(p, "derivatives by inputs are wanted");
+    if (p->wanted)
+        return refuse(p, p->inputs_wanted ? "derivatives by inputs are wanted"
+                                          : "angles have inputs and parameters in one expression");
     if (c->n_qubits < QR_STREAM_MIN_QUBITS || c->n_qubits > QR_STREAM_MAX_QUBITS)
         return refuse(p, "%u qubits: streaming is for %d to %d", c->n_qubits,
                       (int)QR_STREAM_MIN_QUBITS, (int)QR_STREAM_MAX_QUBITS);
