@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "circuit/items.h"
 
-struct place {
+struct ansatz_place {
     struct qr_gate_reader *r;
     const char *where;
     const uint16_t *qubits; /* by place */
@@ -17,7 +17,7 @@ struct place {
 
 /* ---- gates ---- */
 
-static enum qr_code angle_of(struct place *at, const struct qr_ansatz_angle *a,
+static enum qr_code angle_of(struct ansatz_place *at, const struct qr_ansatz_angle *a,
                              struct qr_gate_arg *ret) {
     *ret = (struct qr_gate_arg){QR_ARG_CONSTANT, a->factor, 0};
     if (a->kind == QR_ANSATZ_NUMBER) return QR_OK;
@@ -35,8 +35,8 @@ static enum qr_code angle_of(struct place *at, const struct qr_ansatz_angle *a,
     return qr_gate_mention(at->r, a->name, false, at->where, &ret->index);
 }
 
-static void add_native(struct place *at, const struct qr_ansatz_gate *g, enum qr_gate_kind kind,
-                       const uint16_t *qubits, struct qr_gate_arg arg) {
+static void add_native(struct ansatz_place *at, const struct qr_ansatz_gate *g,
+                       enum qr_gate_kind kind, const uint16_t *qubits, struct qr_gate_arg arg) {
     struct qr_gate gate = {.kind = kind,
                            .n_targets = (uint8_t)g->n_places,
                            .n_args = qr_gate_info(kind)->n_args,
@@ -50,7 +50,7 @@ static void add_native(struct place *at, const struct qr_ansatz_gate *g, enum qr
 }
 
 static enum qr_code add(void *host, const struct qr_ansatz_gate *g) {
-    struct place *at = host;
+    struct ansatz_place *at = host;
     uint16_t qubits[QR_MAX_QUBITS];
     struct qr_gate_use use = {.qubits = qubits, .n_qubits = g->n_places, .paulis = g->paulis};
     use.args[0] = (struct qr_gate_arg){QR_ARG_CONSTANT, 1, 0};
@@ -71,12 +71,12 @@ static enum qr_code add(void *host, const struct qr_ansatz_gate *g) {
 }
 
 static enum qr_code count(void *host, const char *path, size_t n) {
-    return qr_gate_count(((struct place *)host)->r, path, n);
+    return qr_gate_count(((struct ansatz_place *)host)->r, path, n);
 }
 
 static enum qr_code add_list(void *host, const struct qr_json *gates, const char *path,
                              const uint16_t *places, unsigned n, const char *prefix) {
-    struct place *at = host;
+    struct ansatz_place *at = host;
     struct qr_gate_reader *r = at->r;
     const uint16_t *map = r->map;
     unsigned n_map = r->n_map;
@@ -98,7 +98,7 @@ static enum qr_code add_list(void *host, const struct qr_json *gates, const char
 
 static enum qr_code read_columns(void *host, const struct qr_json *v, const char *path, unsigned n,
                                  uint32_t *ret) {
-    struct place *at = host;
+    struct ansatz_place *at = host;
     enum qr_code code = QR_OK;
     bool list = v && qr_json_type(v) == QR_JSON_ARRAY;
     if (list && qr_json_size(v) != n)
@@ -115,15 +115,15 @@ static enum qr_code read_columns(void *host, const struct qr_json *v, const char
     return code;
 }
 
-static unsigned place_of(const struct place *at, unsigned qubit) {
+static unsigned place_of(const struct ansatz_place *at, unsigned qubit) {
     unsigned i = 0;
     while (i < at->n && at->qubits[i] != qubit) i++;
     return i;
 }
 
 /* Terms of one observable behind those that are there. */
-static enum qr_code append_terms(struct place *at, const struct qr_observable *o, const char *path,
-                                 struct qr_ansatz_terms *to) {
+static enum qr_code append_terms(struct ansatz_place *at, const struct qr_observable *o,
+                                 const char *path, struct qr_ansatz_terms *to) {
     size_t n_places = to->n ? to->terms[to->n].first : 0;
     to->terms = qr_xreallocarray(to->terms, to->n + o->n_terms + 1, sizeof *to->terms);
     for (size_t t = 0; t < o->n_terms; t++) {
@@ -151,7 +151,7 @@ static enum qr_code append_terms(struct place *at, const struct qr_observable *o
     return QR_OK;
 }
 
-static enum qr_code read_sum(struct place *at, const struct qr_json *v, const char *path,
+static enum qr_code read_sum(struct ansatz_place *at, const struct qr_json *v, const char *path,
                              struct qr_ansatz_terms *to) {
     const char *text;
     struct qr_observable o = {0};
@@ -168,7 +168,7 @@ static enum qr_code read_sum(struct place *at, const struct qr_json *v, const ch
 
 static enum qr_code read_terms(void *host, const struct qr_json *v, const char *path,
                                struct qr_ansatz_terms *ret) {
-    struct place *at = host;
+    struct ansatz_place *at = host;
     enum qr_code code = QR_OK;
     size_t i = 0;
     if (!v)
@@ -203,7 +203,7 @@ enum qr_code qr_ansatz_read(struct qr_gate_reader *r, const struct qr_json *ansa
                             const char *where, const struct qr_ansatz *row, const uint16_t *qubits,
                             unsigned n_qubits) {
     static const struct qr_ansatz_host host = {add, count, add_list, read_terms, read_columns};
-    struct place at = {r, where, qubits, n_qubits};
+    struct ansatz_place at = {r, where, qubits, n_qubits};
     struct qr_ansatz_use use = {ansatz, where, qubits, n_qubits, &host, &at, r->err};
     const char *around = r->prefix;
     char prefix[QR_PATH_BYTES];

@@ -78,7 +78,8 @@ QR_MUST_CHECK enum qr_code qr_gate_mention(struct qr_gate_reader *r, const char 
  * reader's names. */
 QR_MUST_CHECK enum qr_code qr_gate_fill(struct qr_gate_reader *r, const char *text,
                                         const char *path, size_t most, const char **ret);
-/* An expression (expression.h); one that is a number times a parameter or an input alone is that. */
+/* An expression (expression/expression.h); one that is a number times a parameter or an input alone
+ * is that. */
 QR_MUST_CHECK enum qr_code qr_gate_expression(struct qr_gate_reader *r, const char *text,
                                               const char *path, struct qr_gate_arg *ret);
 
