@@ -25,8 +25,9 @@ static void put_layer(struct qr_buf *b, const struct qr_model *m, const struct q
                                                  [QR_LAYER_SCALE] = "Rescaling"};
     size_t n = l->n_filters ? l->n_filters : 1;
     for (size_t f = 0; f < n; f++) {
-        char name[48];
-        size_t nth = seen[l->kind]++;
+        char name[QR_LAYER_NAME + 24];
+        size_t nth = 0;
+        if (!l->n_params) nth = seen[l->kind]++;
         if (l->n_params)
             snprintf(name, sizeof name, "%.*s",
                      (int)strcspn(qr_model_tensor(m, *tensor)->name, "/"),

@@ -82,13 +82,13 @@ static void add_circuits(struct qr_job_canonical *c, const struct qr_job *job, s
         add_circuit(c, &job->layers[i].quantum, n, v);
 }
 
-/* At most one quantum layer, then dense ones, all of which learn: once there was nothing else, and
- * what was as it was is not said. */
+/* At most one quantum layer, then dense ones, all of which learn and have no name: once there was
+ * nothing else, and what was as it was is not said. */
 static bool is_plain(const struct qr_job *job) {
     for (size_t i = 0; i < job->n_layers; i++) {
         bool known = job->layers[i].kind == QR_LAYER_DENSE ||
                      (i == 0 && job->layers[i].kind == QR_LAYER_QUANTUM);
-        if (!known || job->layers[i].frozen) return false;
+        if (!known || job->layers[i].frozen || job->layers[i].name) return false;
     }
     return true;
 }
@@ -103,6 +103,7 @@ static void add_layers(struct qr_job_canonical *c, const struct qr_job *job, str
         if (l->kind == QR_LAYER_SCALE)
             qr_buf_printf(v, " %.17g %.17g", l->scale.factor, l->scale.offset);
         if (l->frozen) qr_buf_puts(v, " frozen");
+        if (l->name) qr_buf_printf(v, " '%s'", l->name);
     }
     if (v->n) add(c, "layers", v);
 }

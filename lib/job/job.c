@@ -169,6 +169,7 @@ enum qr_code qr_job_load(const char *url, struct qr_job **ret, struct qr_err *er
 }
 
 static void layer_fini(struct qr_layer_options *l) {
+    free((void *)(uintptr_t)l->name);
     if (l->kind != QR_LAYER_QUANTUM) return;
     struct qr_observable *readouts = (struct qr_observable *)(uintptr_t)l->quantum.readouts;
     for (size_t i = 0; i < l->quantum.n_readouts; i++) qr_observable_fini(&readouts[i]);

@@ -2,9 +2,11 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/parse.h"
 #include "circuit/circuit_json.h"
 #include "job/job_impl.h"
 
+#define DIGITS "0123456789"
 enum { MAX_LAYERS = 64, MAX_FILTERS = 256, MAX_UNITS = 1 << 20, MAX_READOUTS = 4096 };
 
 /* A quantum layer while it is read; what is in it is the job's in the end. */
@@ -164,7 +166,7 @@ static enum qr_code read_scale(const struct qr_json *layer, const char *where, s
 static const struct {
     enum qr_code (*read)(const struct qr_json *layer, const char *where, struct qr_job *job,
                          struct qr_layer_options *l, struct qr_err *err);
-    bool has_weights; /* takes "trainable" */
+    bool has_weights; /* takes "name" and "trainable" */
     const char *keys[4];
 } readers[QR_LAYERS] = {
     [QR_LAYER_QUANTUM] = {read_quantum, true, {"circuit", "readouts", "filters"}},
@@ -174,9 +176,68 @@ static const struct {
     [QR_LAYER_SCALE] = {read_scale, false, {"factor", "offset"}},
 };
 
+/* What layers without a name are called: pqc, dense_2. */
+static bool is_given(const char *name) {
+    static const char *const words[] = {"pqc", "dense"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        size_t n = strlen(words[i]);
+        if (strncmp(name, words[i], n) != 0) continue;
+        if (!name[n] || (name[n] == '_' && name[n + 1 + strspn(name + n + 1, DIGITS)] == 0))
+            return true;
+    }
+    return false;
+}
+
+static enum qr_code read_name(const struct qr_json *v, const char *where,
+                              struct qr_layer_options *l, struct qr_err *err) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    char path[64];
+    const char *name;
+    snprintf(path, sizeof path, "%s.name", where);
+    if (!v) return QR_OK;
+    if (qr_json_string(v, path, &name, err) != QR_OK) return err->code;
+    size_t n = strlen(name);
+    bool ok = n >= 1 && n <= QR_LAYER_NAME && strspn(name, letters) >= 1;
+    for (size_t i = 0; i < n && ok; i++)
+        ok = strchr(letters, name[i]) || strchr("_-" DIGITS, name[i]);
+    if (!ok)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s: '%.40s': a layer's name is a letter, then up to %d letters, digits, _ "
+                       "and -",
+                       path, name, QR_LAYER_NAME - 1);
+    if (is_given(name))
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s: '%s' is what layers without a name are called; take another one", path,
+                       name);
+    l->name = qr_xstrdup(name);
+    return QR_OK;
+}
+
+/* Whether one of a's filters is called as one of b's: NAME, NAME_1 and so on. */
+static bool same_names(const struct qr_layer_options *a, const struct qr_layer_options *b) {
+    size_t n = strlen(a->name), filters = a->kind == QR_LAYER_QUANTUM ? a->quantum.n_filters : 1;
+    uint64_t nth;
+    if (strncmp(a->name, b->name, n) != 0) return false;
+    if (!b->name[n]) return true;
+    return b->name[n] == '_' && qr_parse_u64(b->name + n + 1, &nth) && nth < filters;
+}
+
+static enum qr_code check_names(const struct qr_job *job, struct qr_err *err) {
+    for (size_t i = 0; i < job->n_layers; i++)
+        for (size_t k = 0; k < job->n_layers; k++) {
+            const struct qr_layer_options *a = &job->layers[i], *b = &job->layers[k];
+            if (i == k || !a->name || !b->name || !same_names(a, b)) continue;
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "model[%zu].name: '%s' is a name of model[%zu] too; give each layer its "
+                           "own",
+                           k, b->name, i);
+        }
+    return QR_OK;
+}
+
 static enum qr_code read_layer(const struct qr_json *layer, size_t i, struct qr_job *job,
                                struct qr_err *err) {
-    const char *keys[6] = {"layer"};
+    const char *keys[7] = {"layer"};
     char where[48], path[64];
     size_t kind, n = 1;
     snprintf(where, sizeof where, "model[%zu]", i);
@@ -186,13 +247,17 @@ static enum qr_code read_layer(const struct qr_json *layer, size_t i, struct qr_
             QR_OK)
         return err->code;
     for (size_t k = 0; k < 4 && readers[kind].keys[k]; k++) keys[n++] = readers[kind].keys[k];
-    if (readers[kind].has_weights) keys[n++] = "trainable";
+    if (readers[kind].has_weights) {
+        keys[n++] = "name";
+        keys[n++] = "trainable";
+    }
     if (qr_json_known(layer, where, keys, n, err) != QR_OK) return err->code;
     struct qr_layer_options *l = &job->layers[job->n_layers++];
     bool trainable = true;
     l->kind = (enum qr_layer_kind)kind;
     if (readers[kind].has_weights &&
-        qr_job_opt_bool(layer, where, "trainable", &trainable, err) != QR_OK)
+        (read_name(qr_json_get(layer, "name"), where, l, err) != QR_OK ||
+         qr_job_opt_bool(layer, where, "trainable", &trainable, err) != QR_OK))
         return err->code;
     l->frozen = !trainable;
     return readers[kind].read(layer, where, job, l, err);
@@ -236,5 +301,6 @@ enum qr_code qr_job_read_model(const struct qr_json *model, struct qr_job *job,
     job->layers = qr_xcalloc(n, sizeof *job->layers);
     for (const struct qr_json *layer = qr_json_first(model); layer; layer = qr_json_next(layer))
         if (read_layer(layer, i++, job, err) != QR_OK) return err->code;
-    return check_widths(job, err) != QR_OK ? err->code : check_learns(job, err);
+    if (check_names(job, err) != QR_OK || check_widths(job, err) != QR_OK) return err->code;
+    return check_learns(job, err);
 }

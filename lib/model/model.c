@@ -61,6 +61,7 @@ static enum qr_code make_layer(struct qr_model *m, const struct qr_model_options
     l->table = qr_layer_tables[o->kind];
     l->kind = o->kind;
     l->number = (uint32_t)i;
+    if (o->name) snprintf(l->name, sizeof l->name, "%s", o->name);
     l->n_in = i ? m->layers[i - 1].n_out : m->n_inputs;
     l->first_param = m->n_params;
     l->learns = l->table->n_tensors && !o->frozen;
@@ -81,9 +82,9 @@ static enum qr_code make_layer(struct qr_model *m, const struct qr_model_options
     return QR_OK;
 }
 
-/* Keras numbers layers of a kind in order of appearance, and the first has no number. */
 static void add_tensor(struct qr_model *m, const struct qr_layer *l,
                        const struct qr_layer_tensor *of, size_t nth) {
+    const char *layer = *l->name ? l->name : of->layer;
     struct qr_model_tensor *t = &m->tensors[m->n_tensors];
     size_t before = m->n_tensors ? t[-1].offset + t[-1].n : 0;
     *t =
@@ -93,11 +94,13 @@ static void add_tensor(struct qr_model *m, const struct qr_layer *l,
                                  .n = of->dims[0] * (of->rank == 2 ? of->dims[1] : 1),
                                  .circuit = l->kind == QR_LAYER_QUANTUM ? l->quantum.circuit : NULL,
                                  .frozen = !l->learns};
-    if (nth) snprintf(t->name, sizeof t->name, "%s_%zu/%s", of->layer, nth, of->what);
-    else snprintf(t->name, sizeof t->name, "%s/%s", of->layer, of->what);
+    if (nth) snprintf(t->name, sizeof t->name, "%s_%zu/%s", layer, nth, of->what);
+    else snprintf(t->name, sizeof t->name, "%s/%s", layer, of->what);
     m->n_tensors++;
 }
 
+/* Keras numbers layers of a kind that have no name in order of appearance, and the first has no
+ * number. A named layer's filters are numbered alike. */
 static void name_tensors(struct qr_model *m) {
     size_t n = 0, seen[QR_LAYERS] = {0};
     for (size_t i = 0; i < m->n_layers; i++)
@@ -106,13 +109,14 @@ static void name_tensors(struct qr_model *m) {
     for (size_t i = 0; i < m->n_layers; i++) {
         const struct qr_layer *l = &m->layers[i];
         bool one_each = false;
+        size_t own = 0, *nth = *l->name ? &own : &seen[l->kind];
         for (size_t k = 0; l->table->n_tensors && k < l->table->n_tensors(l); k++) {
             struct qr_layer_tensor t = l->table->tensor(l, k);
             one_each = t.one_each;
-            add_tensor(m, l, &t, seen[l->kind]);
-            seen[l->kind] += one_each;
+            add_tensor(m, l, &t, *nth);
+            *nth += one_each;
         }
-        seen[l->kind] += !one_each;
+        *nth += !one_each;
     }
 }
 

@@ -37,7 +37,7 @@ struct qr_model_options {
 
 /* One weight tensor; its number is a of Philox INIT. */
 struct qr_model_tensor {
-    char name[48]; /* "pqc/parameters", "dense/kernel" ... */
+    char name[QR_LAYER_NAME + 40]; /* "pqc/parameters", "dense/kernel" ... */
     unsigned rank;
     size_t dims[2];
     size_t offset, n;                 /* in the parameter vector */

@@ -49,6 +49,10 @@ run 2 'boundaries[1]|3 is not above' "$(schedule falls '"piecewise", "boundaries
 run 2 'values|2 of them for 2 boundaries|give 3' "$(schedule short '"piecewise", "boundaries": [3, 5], "values": [1, 2]')"
 run 2 'warmup_learning_rate|no warm-up|warmup_steps' "$(schedule cold '"constant", "warmup_learning_rate": 0.1')"
 run 2 'warmup_step|did you mean|warmup_steps' "$(schedule near '"constant", "warmup_step": 5')"
+model() { printf '{"model": [%s],\n "data": {"source": "csv", "url": "none.csv"}}\n' "$1" >"$work/model.json"; echo "$work/model.json"; }
+run 2 'model[0].name|layers without a name|dense_1' "$(model '{"layer": "dense", "units": 2, "name": "dense_1"}')"
+run 2 'model[1].name|a name of model[0] too' "$(model '{"layer": "dense", "units": 2, "name": "a"}, {"layer": "dense", "units": 2, "name": "a"}')"
+run 2 'model[0].name|a letter' "$(model '{"layer": "dense", "units": 2, "name": "a/b"}')"
 run 2 'end.json' "$(edit '10,$d' end)"
 run permanent 'nowhere.json' "$work/nowhere.json"
 run permanent '64 qubits' "$(edit 's/"qubits": 8/"qubits": 64/; s/"stages": 1, //; s/"Z4", "Z5", "Z6", "Z7"/"Z63"/' wide)"

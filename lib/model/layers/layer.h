@@ -33,7 +33,8 @@ struct qr_layer_quantum {
 struct qr_layer {
     const struct qr_layer_table *table;
     enum qr_layer_kind kind;
-    uint32_t number; /* in the chain, from 0 */
+    uint32_t number;              /* in the chain, from 0 */
+    char name[QR_LAYER_NAME + 1]; /* "": none was given */
     size_t n_in, n_out;
     size_t first_param, n_params; /* its part of the parameter vector */
     bool learns;                  /* it has weights, and they are not frozen */

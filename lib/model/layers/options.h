@@ -47,9 +47,11 @@ struct qr_scale_options {
     double factor, offset;
 };
 
+enum { QR_LAYER_NAME = 32 }; /* bytes of a name at most */
 struct qr_layer_options {
     enum qr_layer_kind kind;
-    bool frozen; /* its weights stay as they are */
+    const char *name; /* of its weights; NULL: Keras' for layers without one */
+    bool frozen;      /* its weights stay as they are */
     union {
         struct qr_quantum_options quantum;
         struct qr_dense_options dense;
