@@ -31,6 +31,11 @@ static enum qr_code angle_of(struct place *at, const struct qr_ansatz_angle *a,
         ret->index = a->column;
         return QR_OK;
     }
+    if (a->kind == QR_ANSATZ_MADE) {
+        ret->kind = QR_ARG_EXPRESSION;
+        ret->index = a->column;
+        return QR_OK;
+    }
     ret->kind = QR_ARG_PARAMETER;
     return qr_gate_mention(at->r, a->name, false, at->where, &ret->index);
 }
@@ -68,6 +73,25 @@ static enum qr_code add(void *host, const struct qr_ansatz_gate *g) {
         qr_gate_expand(&use, &at->r->list);
     }
     return qr_items_bounded(at->r, at->where);
+}
+
+static struct qr_expression_node node_of(const struct qr_ansatz_value *v) {
+    if (v->kind == QR_ANSATZ_NUMBER)
+        return (struct qr_expression_node){.op = QR_EXPRESSION_NUMBER, .number = v->number};
+    return (struct qr_expression_node){.op = v->kind == QR_ANSATZ_MADE ? QR_EXPRESSION_SHARED
+                                                                       : QR_EXPRESSION_INPUT,
+                                       .index = v->column};
+}
+
+static enum qr_code make(void *host, enum qr_ansatz_make op, const struct qr_ansatz_value *a,
+                         const struct qr_ansatz_value *b, struct qr_ansatz_value *ret) {
+    static const enum qr_expression_op ops[] = {[QR_ANSATZ_ADD] = QR_EXPRESSION_ADD,
+                                                [QR_ANSATZ_SUBTRACT] = QR_EXPRESSION_SUBTRACT,
+                                                [QR_ANSATZ_ATAN2] = QR_EXPRESSION_ATAN2,
+                                                [QR_ANSATZ_HYPOT] = QR_EXPRESSION_HYPOT};
+    struct place *at = host;
+    *ret = (struct qr_ansatz_value){.kind = QR_ANSATZ_MADE};
+    return qr_gate_combine(at->r, ops[op], node_of(a), node_of(b), at->where, &ret->column);
 }
 
 static enum qr_code count(void *host, const char *path, size_t n) {
@@ -202,7 +226,8 @@ static enum qr_code read_prefix(struct qr_gate_reader *r, const struct qr_json *
 enum qr_code qr_ansatz_read(struct qr_gate_reader *r, const struct qr_json *ansatz,
                             const char *where, const struct qr_ansatz *row, const uint16_t *qubits,
                             unsigned n_qubits) {
-    static const struct qr_ansatz_host host = {add, count, add_list, read_terms, read_columns};
+    static const struct qr_ansatz_host host = {add,      make,       count,
+                                               add_list, read_terms, read_columns};
     struct place at = {r, where, qubits, n_qubits};
     struct qr_ansatz_use use = {ansatz, where, qubits, n_qubits, &host, &at, r->err};
     const char *around = r->prefix;
