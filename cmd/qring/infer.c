@@ -143,8 +143,7 @@ static void print_confusion(const struct answer *a) {
     const double *counts = confusion_of(a, &n);
     if (!counts) return;
     puts("Confusion matrix (a row a label, a column an answer)");
-    for (size_t i = 0; i < n * n; i++)
-        printf("%7.0f%s", counts[i], i % n == n - 1 ? "\n" : "");
+    for (size_t i = 0; i < n * n; i++) printf("%7.0f%s", counts[i], i % n == n - 1 ? "\n" : "");
 }
 
 /* [a b c ...] over lines, samples with more than one column as [a b] each. row: values of

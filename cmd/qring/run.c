@@ -64,7 +64,7 @@ struct run_command {
     struct qr_progress progress;
     struct qr_buf wrote;
     bool done, has_val_loss;
-    struct qr_buf stopped; /* why training ended before its last epoch; empty: it did not */
+    struct qr_buf stopped;   /* why training ended before its last epoch; empty: it did not */
     struct qr_buf confusion; /* the matrix; empty: none was asked for */
     char digest[33];
     double loss, val_loss;

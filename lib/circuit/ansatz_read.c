@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "circuit/items.h"
 
-struct place {
+struct ansatz_place {
     struct qr_gate_reader *r;
     const char *where;
     const uint16_t *qubits; /* by place */
@@ -17,7 +17,7 @@ struct place {
 
 /* ---- gates ---- */
 
-static enum qr_code angle_of(struct place *at, const struct qr_ansatz_angle *a,
+static enum qr_code angle_of(struct ansatz_place *at, const struct qr_ansatz_angle *a,
                              struct qr_gate_arg *ret) {
     *ret = (struct qr_gate_arg){QR_ARG_CONSTANT, a->factor, 0};
     if (a->kind == QR_ANSATZ_NUMBER) return QR_OK;
@@ -31,7 +31,7 @@ static enum qr_code angle_of(struct place *at, const struct qr_ansatz_angle *a,
         ret->index = a->column;
         return QR_OK;
     }
-    if (a->kind == QR_ANSATZ_MADE) {
+    if (a->kind == QR_ANSATZ_SHARED) {
         ret->kind = QR_ARG_EXPRESSION;
         ret->index = a->column;
         return QR_OK;
@@ -40,8 +40,8 @@ static enum qr_code angle_of(struct place *at, const struct qr_ansatz_angle *a,
     return qr_gate_mention(at->r, a->name, false, at->where, &ret->index);
 }
 
-static void add_native(struct place *at, const struct qr_ansatz_gate *g, enum qr_gate_kind kind,
-                       const uint16_t *qubits, struct qr_gate_arg arg) {
+static void add_native(struct ansatz_place *at, const struct qr_ansatz_gate *g,
+                       enum qr_gate_kind kind, const uint16_t *qubits, struct qr_gate_arg arg) {
     struct qr_gate gate = {.kind = kind,
                            .n_targets = (uint8_t)g->n_places,
                            .n_args = qr_gate_info(kind)->n_args,
@@ -55,7 +55,7 @@ static void add_native(struct place *at, const struct qr_ansatz_gate *g, enum qr
 }
 
 static enum qr_code add(void *host, const struct qr_ansatz_gate *g) {
-    struct place *at = host;
+    struct ansatz_place *at = host;
     uint16_t qubits[QR_MAX_QUBITS];
     struct qr_gate_use use = {.qubits = qubits, .n_qubits = g->n_places, .paulis = g->paulis};
     use.args[0] = (struct qr_gate_arg){QR_ARG_CONSTANT, 1, 0};
@@ -75,32 +75,20 @@ static enum qr_code add(void *host, const struct qr_ansatz_gate *g) {
     return qr_items_bounded(at->r, at->where);
 }
 
-static struct qr_expression_node node_of(const struct qr_ansatz_value *v) {
-    if (v->kind == QR_ANSATZ_NUMBER)
-        return (struct qr_expression_node){.op = QR_EXPRESSION_NUMBER, .number = v->number};
-    return (struct qr_expression_node){.op = v->kind == QR_ANSATZ_MADE ? QR_EXPRESSION_SHARED
-                                                                       : QR_EXPRESSION_INPUT,
-                                       .index = v->column};
-}
-
-static enum qr_code make(void *host, enum qr_ansatz_make op, const struct qr_ansatz_value *a,
-                         const struct qr_ansatz_value *b, struct qr_ansatz_value *ret) {
-    static const enum qr_expression_op ops[] = {[QR_ANSATZ_ADD] = QR_EXPRESSION_ADD,
-                                                [QR_ANSATZ_SUBTRACT] = QR_EXPRESSION_SUBTRACT,
-                                                [QR_ANSATZ_ATAN2] = QR_EXPRESSION_ATAN2,
-                                                [QR_ANSATZ_HYPOT] = QR_EXPRESSION_HYPOT};
-    struct place *at = host;
-    *ret = (struct qr_ansatz_value){.kind = QR_ANSATZ_MADE};
-    return qr_gate_combine(at->r, ops[op], node_of(a), node_of(b), at->where, &ret->column);
+static enum qr_code combine(void *host, enum qr_expression_op op, struct qr_expression_node a,
+                            struct qr_expression_node b, struct qr_expression_node *ret) {
+    struct ansatz_place *at = host;
+    *ret = (struct qr_expression_node){.op = QR_EXPRESSION_SHARED};
+    return qr_gate_combine(at->r, op, a, b, at->where, &ret->index);
 }
 
 static enum qr_code count(void *host, const char *path, size_t n) {
-    return qr_gate_count(((struct place *)host)->r, path, n);
+    return qr_gate_count(((struct ansatz_place *)host)->r, path, n);
 }
 
 static enum qr_code add_list(void *host, const struct qr_json *gates, const char *path,
                              const uint16_t *places, unsigned n, const char *prefix) {
-    struct place *at = host;
+    struct ansatz_place *at = host;
     struct qr_gate_reader *r = at->r;
     const uint16_t *map = r->map;
     unsigned n_map = r->n_map;
@@ -122,7 +110,7 @@ static enum qr_code add_list(void *host, const struct qr_json *gates, const char
 
 static enum qr_code read_columns(void *host, const struct qr_json *v, const char *path, unsigned n,
                                  uint32_t *ret) {
-    struct place *at = host;
+    struct ansatz_place *at = host;
     enum qr_code code = QR_OK;
     bool list = v && qr_json_type(v) == QR_JSON_ARRAY;
     if (list && qr_json_size(v) != n)
@@ -139,15 +127,15 @@ static enum qr_code read_columns(void *host, const struct qr_json *v, const char
     return code;
 }
 
-static unsigned place_of(const struct place *at, unsigned qubit) {
+static unsigned place_of(const struct ansatz_place *at, unsigned qubit) {
     unsigned i = 0;
     while (i < at->n && at->qubits[i] != qubit) i++;
     return i;
 }
 
 /* Terms of one observable behind those that are there. */
-static enum qr_code append_terms(struct place *at, const struct qr_observable *o, const char *path,
-                                 struct qr_ansatz_terms *to) {
+static enum qr_code append_terms(struct ansatz_place *at, const struct qr_observable *o,
+                                 const char *path, struct qr_ansatz_terms *to) {
     size_t n_places = to->n ? to->terms[to->n].first : 0;
     to->terms = qr_xreallocarray(to->terms, to->n + o->n_terms + 1, sizeof *to->terms);
     for (size_t t = 0; t < o->n_terms; t++) {
@@ -175,7 +163,7 @@ static enum qr_code append_terms(struct place *at, const struct qr_observable *o
     return QR_OK;
 }
 
-static enum qr_code read_sum(struct place *at, const struct qr_json *v, const char *path,
+static enum qr_code read_sum(struct ansatz_place *at, const struct qr_json *v, const char *path,
                              struct qr_ansatz_terms *to) {
     const char *text;
     struct qr_observable o = {0};
@@ -192,7 +180,7 @@ static enum qr_code read_sum(struct place *at, const struct qr_json *v, const ch
 
 static enum qr_code read_terms(void *host, const struct qr_json *v, const char *path,
                                struct qr_ansatz_terms *ret) {
-    struct place *at = host;
+    struct ansatz_place *at = host;
     enum qr_code code = QR_OK;
     size_t i = 0;
     if (!v)
@@ -226,9 +214,9 @@ static enum qr_code read_prefix(struct qr_gate_reader *r, const struct qr_json *
 enum qr_code qr_ansatz_read(struct qr_gate_reader *r, const struct qr_json *ansatz,
                             const char *where, const struct qr_ansatz *row, const uint16_t *qubits,
                             unsigned n_qubits) {
-    static const struct qr_ansatz_host host = {add,      make,       count,
+    static const struct qr_ansatz_host host = {add,      combine,    count,
                                                add_list, read_terms, read_columns};
-    struct place at = {r, where, qubits, n_qubits};
+    struct ansatz_place at = {r, where, qubits, n_qubits};
     struct qr_ansatz_use use = {ansatz, where, qubits, n_qubits, &host, &at, r->err};
     const char *around = r->prefix;
     char prefix[QR_PATH_BYTES];

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "circuit/expression.h"
+#include "expression/expression.h"
 #include "circuit/gate_rows.h"
 #include "circuit/qubits.h"
 

@@ -4,13 +4,13 @@
  *           "filters"?}; how many copies ("filters") is read by the job room, since the copies are
  *           the layer's. {"ansatz": NAME, "qubits", "prefix"?, KEYS}: a name and its keys of
  *           ansatz/ansatz.h
- * Gates     {"qubits", "columns"?, "gates": [ITEM, ..]}. Without "columns" the circuit takes 1 + the
- *           highest data column in use, and the data may have more. An item is
+ * Gates     {"qubits", "columns"?, "gates": [ITEM, ..]}. Without "columns" the circuit takes 1 +
+ *           the highest data column in use, and the data may have more. An item is
  *           {"gate", "qubits": [..], ARGUMENTS, "controls"?: [..], "control_values"?: [0 | 1, ..],
  *           "global_shift"?}; {"repeat", "index"?, "gates": [ITEM, ..]}; or {"ansatz": NAME,
  *           "qubits"?: [..], "prefix"?, KEYS}, on these qubits or all.
- * Repeats   the items so many times (0 to 2^20), with the index from 0 on. In them an integer may be
- *           a text that counts ("(i+1)%n", ansatz/index.h), and such texts stand in braces in
+ * Repeats   the items so many times (0 to 2^20), with the index from 0 on. In them an integer may
+ *           be a text that counts ("(i+1)%n", ansatz/index.h), and such texts stand in braces in
  *           parameters' names and expressions ("w{i}"). n is the number of qubits.
  * Prefix    of the names of an ansatz's parameters; one inside another stands behind it.
  * Bounds    2^20 gates, those counted of which gates are made; QR_MAX_REPEATS repeats around

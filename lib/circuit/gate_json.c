@@ -38,7 +38,7 @@ static enum qr_code read_parameter(struct qr_gate_reader *r, const struct qr_jso
 /* ---- expressions ---- */
 
 /* What is asked while one is read. */
-struct expression_reader {
+struct names_reader {
     struct qr_gate_reader *r;
     const char *path;
     enum qr_code code; /* of its names, once they stand behind a prefix */
@@ -47,7 +47,7 @@ struct expression_reader {
 static uint32_t name_parameter(void *reader, const char *name, size_t n) {
     char text[QR_EXPRESSION_NAME + 1];
     uint32_t number = 0;
-    struct expression_reader *e = reader;
+    struct names_reader *e = reader;
     snprintf(text, sizeof text, "%.*s", (int)n, name);
     for (unsigned i = 0; i < e->r->scope.n && !e->code; i++)
         if (strcmp(e->r->scope.known[i].name, text) == 0)
@@ -59,7 +59,7 @@ static uint32_t name_parameter(void *reader, const char *name, size_t n) {
 }
 
 static const char *name_column(void *reader, const char *name, size_t n, uint32_t *ret) {
-    struct qr_gate_reader *r = ((struct expression_reader *)reader)->r;
+    struct qr_gate_reader *r = ((struct names_reader *)reader)->r;
     unsigned i = 0;
     while (i < r->n_named && !(strncmp(r->column_names[i], name, n) == 0 && !r->column_names[i][n]))
         i++;
@@ -104,7 +104,7 @@ enum qr_code qr_gate_combine(struct qr_gate_reader *r, enum qr_expression_op op,
 /* What is a number times a parameter or an input alone is what it would be without a text. */
 enum qr_code qr_gate_expression(struct qr_gate_reader *r, const char *text, const char *path,
                                 struct qr_gate_arg *ret) {
-    struct expression_reader reader = {r, path, QR_OK};
+    struct names_reader reader = {r, path, QR_OK};
     const struct qr_expression_names names = {.context = &reader,
                                               .parameter = name_parameter,
                                               .column = name_column,

@@ -78,12 +78,12 @@ QR_MUST_CHECK enum qr_code qr_gate_mention(struct qr_gate_reader *r, const char 
  * reader's names. */
 QR_MUST_CHECK enum qr_code qr_gate_fill(struct qr_gate_reader *r, const char *text,
                                         const char *path, size_t most, const char **ret);
-/* An operation on two numbers, which expressions may share: nodes NUMBER, INPUT or SHARED, the last
- * by the number that this gave. */
+/* An operation on two nodes, NUMBER, INPUT or SHARED; the last by the number that this gave. */
 QR_MUST_CHECK enum qr_code qr_gate_combine(struct qr_gate_reader *r, enum qr_expression_op op,
                                            struct qr_expression_node a, struct qr_expression_node b,
                                            const char *path, uint32_t *ret);
-/* An expression (expression.h); one that is a number times a parameter or an input alone is that. */
+/* An expression (expression/expression.h); one that is a number times a parameter or an input alone
+ * is that. */
 QR_MUST_CHECK enum qr_code qr_gate_expression(struct qr_gate_reader *r, const char *text,
                                               const char *path, struct qr_gate_arg *ret);
 

@@ -13,7 +13,7 @@
 /* A sum that a program added up may leave this much of an imaginary part. */
 static const double imaginary_slack = 1e-10;
 
-struct reader {
+struct hamiltonian_reader {
     const char *at, *end, *line;
     size_t line_number; /* 0: the text is one line and has no number */
     unsigned n_qubits;
@@ -21,8 +21,8 @@ struct reader {
     struct qr_err *err;
 };
 
-static enum qr_code bad(struct reader *r, const char *fmt, ...) QR_PRINTF(2, 3);
-static enum qr_code bad(struct reader *r, const char *fmt, ...) {
+static enum qr_code bad(struct hamiltonian_reader *r, const char *fmt, ...) QR_PRINTF(2, 3);
+static enum qr_code bad(struct hamiltonian_reader *r, const char *fmt, ...) {
     char why[200], line[32] = "";
     va_list ap;
     va_start(ap, fmt);
@@ -33,17 +33,17 @@ static enum qr_code bad(struct reader *r, const char *fmt, ...) {
                    (size_t)(r->at - r->line) + 1, why);
 }
 
-static char here(const struct reader *r) { return r->at < r->end ? *r->at : '\0'; }
+static char here(const struct hamiltonian_reader *r) { return r->at < r->end ? *r->at : '\0'; }
 static bool is_digit(char ch) { return ch >= '0' && ch <= '9'; }
 static bool is_pauli(char ch) { return ch == 'I' || ch == 'X' || ch == 'Y' || ch == 'Z'; }
 static bool begins_number(char ch) { return is_digit(ch) || ch == '.'; }
 
-static void skip_blanks(struct reader *r) {
+static void skip_blanks(struct hamiltonian_reader *r) {
     while (here(r) == ' ' || here(r) == '\t' || here(r) == '\r') r->at++;
 }
 
 /* Blanks, comments and ends of lines. */
-static void skip_lines(struct reader *r) {
+static void skip_lines(struct hamiltonian_reader *r) {
     for (;;) {
         skip_blanks(r);
         if (here(r) == '#')
@@ -54,7 +54,7 @@ static void skip_lines(struct reader *r) {
     }
 }
 
-static bool skip(struct reader *r, char ch) {
+static bool skip(struct hamiltonian_reader *r, char ch) {
     skip_blanks(r);
     if (here(r) != ch) return false;
     r->at++;
@@ -64,7 +64,7 @@ static bool skip(struct reader *r, char ch) {
 /* ---- numbers ---- */
 
 /* Decimal, its sign read before. */
-static enum qr_code read_number(struct reader *r, double *ret) {
+static enum qr_code read_number(struct hamiltonian_reader *r, double *ret) {
     const char *from = r->at, *p = from;
     while (p < r->end && begins_number(*p)) p++;
     if (p < r->end && (*p == 'e' || *p == 'E')) {
@@ -79,14 +79,14 @@ static enum qr_code read_number(struct reader *r, double *ret) {
     return QR_OK;
 }
 
-static enum qr_code check_imaginary(struct reader *r, double imaginary) {
+static enum qr_code check_imaginary(struct hamiltonian_reader *r, double imaginary) {
     if (fabs(imaginary) <= imaginary_slack) return QR_OK;
     return bad(r, "the coefficient has the imaginary part %g, and an observable's is real",
                imaginary);
 }
 
 /* A number, or an imaginary one that is 0: "0j". */
-static enum qr_code read_part(struct reader *r, double *ret_real) {
+static enum qr_code read_part(struct hamiltonian_reader *r, double *ret_real) {
     double v, sign = skip(r, '-') ? -1 : 1;
     skip(r, '+');
     skip_blanks(r);
@@ -101,7 +101,7 @@ static enum qr_code read_part(struct reader *r, double *ret_real) {
 }
 
 /* "(0.5+0j)" or "(0.5)", behind its bracket. */
-static enum qr_code read_complex(struct reader *r, double *ret) {
+static enum qr_code read_complex(struct hamiltonian_reader *r, double *ret) {
     *ret = 0;
     enum qr_code code = read_part(r, ret);
     skip_blanks(r);
@@ -111,14 +111,14 @@ static enum qr_code read_complex(struct reader *r, double *ret) {
 }
 
 /* A bracket here holds a number, not Paulis. */
-static bool is_complex(const struct reader *r) {
+static bool is_complex(const struct hamiltonian_reader *r) {
     const char *p = r->at;
     if (p == r->end || *p++ != '(') return false;
     while (p < r->end && (*p == ' ' || *p == '-' || *p == '+')) p++;
     return p < r->end && begins_number(*p);
 }
 
-static enum qr_code read_coefficient(struct reader *r, double *ret, bool *ret_is) {
+static enum qr_code read_coefficient(struct hamiltonian_reader *r, double *ret, bool *ret_is) {
     *ret = 1;
     *ret_is = true;
     if (begins_number(here(r))) {
@@ -155,13 +155,13 @@ const char *qr_term_put(struct qr_pauli_term *term, char pauli, uint64_t qubit, 
 }
 
 /* Behind its "(": what qubits the identity is on says nothing. */
-static enum qr_code skip_wires(struct reader *r) {
+static enum qr_code skip_wires(struct hamiltonian_reader *r) {
     while (r->at < r->end && *r->at != ')' && *r->at != '\n') r->at++;
     return skip(r, ')') ? QR_OK : bad(r, "')' must end the qubits of I");
 }
 
 /* "X0" or "X(0)"; I may stand alone. */
-static enum qr_code read_pauli(struct reader *r, struct qr_pauli_term *term) {
+static enum qr_code read_pauli(struct hamiltonian_reader *r, struct qr_pauli_term *term) {
     const char *from = r->at;
     char pauli = *r->at++, why[96];
     bool bracket = here(r) == '(', digits = false;
@@ -180,7 +180,8 @@ static enum qr_code read_pauli(struct reader *r, struct qr_pauli_term *term) {
 }
 
 /* Up to what is none, with @ or * between them or not. */
-static enum qr_code read_paulis(struct reader *r, struct qr_pauli_term *term, bool *ret_any) {
+static enum qr_code read_paulis(struct hamiltonian_reader *r, struct qr_pauli_term *term,
+                                bool *ret_any) {
     for (*ret_any = false;; *ret_any = true) {
         skip_blanks(r);
         bool joined = *ret_any && (here(r) == '@' || here(r) == '*');
@@ -194,18 +195,20 @@ static enum qr_code read_paulis(struct reader *r, struct qr_pauli_term *term, bo
 }
 
 /* The same, or in brackets, which may be empty: "[]" is the identity. */
-static enum qr_code read_body(struct reader *r, struct qr_pauli_term *term, bool *ret_any) {
+static enum qr_code read_body(struct hamiltonian_reader *r, struct qr_pauli_term *term,
+                              bool *ret_any) {
     char closing = here(r) == '[' ? ']' : here(r) == '(' ? ')' : '\0';
     if (closing) r->at++;
     enum qr_code code = read_paulis(r, term, ret_any);
     if (code || !closing) return code;
     *ret_any = true;
-    return skip(r, closing) ? QR_OK : bad(r, "X, Y, Z with a qubit, or '%c', must stand here", closing);
+    return skip(r, closing) ? QR_OK
+                            : bad(r, "X, Y, Z with a qubit, or '%c', must stand here", closing);
 }
 
 /* ---- sums ---- */
 
-static enum qr_code read_term(struct reader *r, struct qr_pauli_term *term) {
+static enum qr_code read_term(struct hamiltonian_reader *r, struct qr_pauli_term *term) {
     *term = (struct qr_pauli_term){0};
     bool number, star = false, paulis = false;
     enum qr_code code = read_coefficient(r, &term->coefficient, &number);
@@ -217,7 +220,7 @@ static enum qr_code read_term(struct reader *r, struct qr_pauli_term *term) {
     return number || paulis ? QR_OK : bad(r, "a term like 0.5 Z0 Z1 must stand here");
 }
 
-static enum qr_code read_sum(struct reader *r, struct qr_term_list *l) {
+static enum qr_code read_sum(struct hamiltonian_reader *r, struct qr_term_list *l) {
     for (bool apart = true;;) {
         skip_lines(r);
         bool minus = false, plus = skip(r, '+');
@@ -248,12 +251,12 @@ enum qr_code qr_hamiltonian_of(struct qr_term_list *l, const char *what, struct 
 
 enum qr_code qr_hamiltonian_words(const char *words, const char *where, unsigned n_qubits,
                                   struct qr_pauli_term *ret, struct qr_err *err) {
-    struct reader r = {.at = words,
-                       .end = words + strlen(words),
-                       .line = words,
-                       .n_qubits = n_qubits,
-                       .what = where,
-                       .err = err};
+    struct hamiltonian_reader r = {.at = words,
+                                   .end = words + strlen(words),
+                                   .line = words,
+                                   .n_qubits = n_qubits,
+                                   .what = where,
+                                   .err = err};
     bool any;
     *ret = (struct qr_pauli_term){0};
     skip_blanks(&r);
@@ -276,18 +279,17 @@ enum qr_code qr_hamiltonian_read(struct qr_bytes text, const char *what, unsigne
                                  struct qr_observable *ret, struct qr_err *err) {
     static const char header[] = "QubitOperator:";
     const char *from = text.n ? (const char *)text.p : "";
-    struct reader r = {.at = from,
-                       .end = from + text.n,
-                       .line = from,
-                       .line_number = 1,
-                       .n_qubits = n_qubits,
-                       .what = what,
-                       .err = err};
+    struct hamiltonian_reader r = {.at = from,
+                                   .end = from + text.n,
+                                   .line = from,
+                                   .line_number = 1,
+                                   .n_qubits = n_qubits,
+                                   .what = what,
+                                   .err = err};
     struct qr_term_list l = {0};
     skip_lines(&r);
     if (here(&r) == '[' || here(&r) == '{') return read_json(text, what, n_qubits, ret, err);
-    if ((size_t)(r.end - r.at) >= sizeof header - 1 &&
-        memcmp(r.at, header, sizeof header - 1) == 0)
+    if ((size_t)(r.end - r.at) >= sizeof header - 1 && memcmp(r.at, header, sizeof header - 1) == 0)
         r.at += sizeof header - 1;
     enum qr_code code = read_sum(&r, &l);
     if (!code) return qr_hamiltonian_of(&l, what, ret, err);

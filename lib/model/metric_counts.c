@@ -29,9 +29,7 @@ static void roc_add(const struct qr_metric_options *o, size_t k, const double *p
     for (size_t j = 0; softmax && j < k; j++) most = p[j] > most ? p[j] : most;
     for (size_t j = 0; softmax && j < k; j++) sum += qr_exp(p[j] - most);
     for (size_t j = 0; j < k; j++) {
-        double q = softmax          ? qr_exp(p[j] - most) / sum
-                   : o->from_logits ? qr_sigmoid(p[j])
-                                    : p[j];
+        double q = softmax ? qr_exp(p[j] - most) / sum : o->from_logits ? qr_sigmoid(p[j]) : p[j];
         count(&counts[(y[j] == 1 ? 0 : BUCKETS) + bucket_of(q)]);
     }
 }

@@ -364,8 +364,7 @@ enum qr_code qr_model_check_labels(const struct qr_model *m, const double *y, co
                           .stride = qr_model_n_label_columns(m),
                           .row = row};
     for (size_t i = 0; i < m->n_metrics; i++) {
-        l.with_accuracy |=
-            m->metrics[i] == QR_ACCURACY || m->metrics[i] == QR_CONFUSION_MATRIX;
+        l.with_accuracy |= m->metrics[i] == QR_ACCURACY || m->metrics[i] == QR_CONFUSION_MATRIX;
         l.with_bits |= qr_metric_wants_bits(m->metrics[i]);
     }
     return qr_loss_check_labels(m->loss, &l, err);

@@ -25,7 +25,7 @@ struct qr_model_options {
     size_t n_inputs; /* columns of x, where no circuit reads them (qr_layers_input_circuit) */
     enum qr_loss loss;
     struct qr_loss_options loss_options; /* its weights, where it has any: n_outputs, copied */
-    const double *class_weight; /* one for each class, or NULL; copied */
+    const double *class_weight;          /* one for each class, or NULL; copied */
     size_t n_class_weights;
     bool weighted; /* behind its labels a sample has the weight of its loss */
     const enum qr_metric *metrics;

@@ -20,7 +20,7 @@ struct qr_model {
     struct qr_loss_options loss_options;
     /* The loss is taken from the last layer's values before its activation. */
     bool before_activation;
-    double *class_weight; /* of each class; NULL: none */
+    double *class_weight;   /* of each class; NULL: none */
     double *output_weights; /* loss_options.weights; NULL: none */
     size_t n_labels;        /* n_outputs, or none */
     bool weighted;

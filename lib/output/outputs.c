@@ -462,14 +462,13 @@ static char *why_stopped(const struct qr_early_stopping *e, uint64_t epoch, uint
 /* For people, a row a line; heap. */
 static char *confusion_text(const struct qr_train_result *r) {
     enum { SHOWN = 20 };
-    const uint64_t *counts = r->has_val ? r->val_confusion : r->confusion;
+    const uint64_t *counts = r->has_val ? r->confusion.validation : r->confusion.training;
     const char *samples = r->has_val ? "validation" : "training";
-    size_t n = r->n_classes;
+    size_t n = r->confusion.n;
     struct qr_buf b = {0};
-    if (n > SHOWN)
-        return qr_xasprintf("confusion matrix of %zu classes: result.json has it", n);
-    qr_buf_printf(&b, "confusion matrix of the %s samples (a row a label, a column an answer):",
-                  samples);
+    if (n > SHOWN) return qr_xasprintf("confusion matrix of %zu classes: result.json has it", n);
+    qr_buf_printf(
+        &b, "confusion matrix of the %s samples (a row a label, a column an answer):", samples);
     for (size_t i = 0; i < n * n; i++)
         qr_buf_printf(&b, "%s%7llu", i % n ? "" : "\n", (unsigned long long)counts[i]);
     return (char *)QR_MOVE(b.p);
@@ -500,7 +499,7 @@ static void say_done(struct qr_outputs *o, const struct qr_workload *w,
     else qr_json_put_null(&j);
     qr_json_put_key(&j, "state_digest");
     qr_json_put_string(&j, r->state_digest);
-    qr_auto(qr_free_p) char *confusion = r->n_classes ? confusion_text(r) : NULL;
+    qr_auto(qr_free_p) char *confusion = r->confusion.n ? confusion_text(r) : NULL;
     if (confusion) {
         qr_json_put_key(&j, "confusion");
         qr_json_put_string(&j, confusion);
@@ -544,9 +543,9 @@ enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
         .val_loss = r->val_loss,
         .metrics = r->metrics,
         .n_metrics = r->n_metrics,
-        .n_classes = r->n_classes,
-        .confusion = r->confusion,
-        .val_confusion = r->val_confusion,
+        .n_classes = r->confusion.n,
+        .confusion = r->confusion.training,
+        .val_confusion = r->confusion.validation,
         .state_digest = r->state_digest,
         .weights_url = o->weights_url,
         .weights_sha256 = sha256,

@@ -106,8 +106,8 @@ void qr_sim_forward_for_gradient(const struct qr_sim_bound *b, struct qr_sim_wor
  * integers of the micro-batch's derivatives: sum_s scale[s] * d(sum_r direction[s * n_readouts + r]
  * z[s][r])/d theta_k, rounded once per parameter and micro-batch. Where inputs are wanted,
  * ret_dx[s * n_columns + c] = scale[s] * d(sum_r direction[s * n_readouts + r] z[s][r])/d x_c in
- * float64, 0 for the others; else ret_dx is not looked at. False (ret_grad untouched, ret_dx without
- * meaning) when a number is not finite or >= 2^40. */
+ * float64, 0 for the others; else ret_dx is not looked at. False (ret_grad untouched, ret_dx
+ * without meaning) when a number is not finite or >= 2^40. */
 QR_MUST_CHECK bool qr_sim_backward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws,
                                    struct qr_pool *pool, const double *direction,
                                    const double *scale, qr_fixed *ret_grad, double *ret_dx);

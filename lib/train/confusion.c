@@ -14,18 +14,17 @@ static uint64_t *counts_of(const double *v, size_t n) {
     return counts;
 }
 
-void qr_confusion_take(const struct qr_model *m, const struct qr_state *s, bool has_val,
-                       struct qr_train_result *ret) {
+struct qr_confusion qr_confusion_of(const struct qr_model *m, const struct qr_state *s,
+                                    bool has_val) {
     size_t at = 0, n = qr_model_confusion(m, &at);
-    if (!n) return;
-    ret->n_classes = n;
-    ret->confusion = counts_of(s->sums + at, n * n);
-    if (has_val) ret->val_confusion = counts_of(s->validation + qr_model_n_values(m), n * n);
+    if (!n) return (struct qr_confusion){0};
+    struct qr_confusion c = {.n = n, .training = counts_of(s->sums + at, n * n)};
+    if (has_val) c.validation = counts_of(s->validation + qr_model_n_values(m), n * n);
+    return c;
 }
 
-void qr_train_result_fini(struct qr_train_result *r) {
-    free(r->params);
-    free(r->confusion);
-    free(r->val_confusion);
-    *r = (struct qr_train_result){0};
+void qr_confusion_fini(struct qr_confusion *c) {
+    free(c->training);
+    free(c->validation);
+    *c = (struct qr_confusion){0};
 }

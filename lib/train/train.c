@@ -6,7 +6,6 @@
 #include "base/bounds.h"
 #include "base/counter.h"
 #include "base/mem.h"
-#include "train/confusion.h"
 #include "train/state.h"
 #include "train/step.h"
 #include "train/transfer.h"
@@ -568,6 +567,12 @@ static void run_free(struct train_run *r) {
     free(r);
 }
 
+void qr_train_result_fini(struct qr_train_result *r) {
+    free(r->params);
+    qr_confusion_fini(&r->confusion);
+    *r = (struct qr_train_result){0};
+}
+
 static void fill_result(const struct train_run *r, struct qr_train_result *ret) {
     const struct qr_state *s = &r->state;
     bool best = r->job->train.early_stopping.on && r->job->train.early_stopping.restore_best &&
@@ -581,7 +586,7 @@ static void fill_result(const struct train_run *r, struct qr_train_result *ret) 
     for (size_t v = 0; v < (r->has_val ? 2u : 1u); v++)
         for (size_t i = 1; i < r->n_values; i++)
             ret->metrics[ret->n_metrics++] = v ? r->val_values[i] : r->values[i];
-    qr_confusion_take(r->opt->model, s, r->has_val, ret);
+    ret->confusion = qr_confusion_of(r->opt->model, s, r->has_val);
     qr_hex(r->digest, sizeof r->digest, ret->state_digest);
     ret->params = qr_xcalloc(s->n_params, sizeof *ret->params);
     const double *last =

@@ -13,6 +13,7 @@
 #include "job/canonical.h"
 #include "job/job.h"
 #include "record/result.h"
+#include "train/confusion.h"
 #include "train/state.h"
 
 /* Called on the training thread, on every member; a recorder acts only where leader is true. All
@@ -51,10 +52,7 @@ struct qr_train_result {
     double val_loss;
     size_t n_metrics;                  /* metrics, then val_ metrics when has_val */
     struct qr_named_value metrics[16]; /* names are static */
-    /* confusion matrices, where that metric is asked for: so many rows, labels', of so many counts;
-     * val_: of the validation samples, NULL without */
-    size_t n_classes;
-    uint64_t *confusion, *val_confusion;
+    struct qr_confusion confusion;
     char state_digest[33]; /* of the last step's state */
     /* n_params: the last state's, or their average where the optimizer keeps one, or the best
      * one's when early stopping keeps it */

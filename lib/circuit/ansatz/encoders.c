@@ -1,5 +1,5 @@
-/* circuit/ansatz/encoders.c — inputs as angles: PennyLane's AngleEmbedding and IQPEmbedding, Qiskit's
- * ZZFeatureMap. */
+/* circuit/ansatz/encoders.c — inputs as angles: PennyLane's AngleEmbedding and IQPEmbedding,
+ * Qiskit's ZZFeatureMap. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,8 +1,9 @@
 /* circuit/ansatz/index.h — texts that count: qubits, columns and names in the gates of a repeat.
  *
- * Numbers   "i", "i+1", "(i+1)%n", "2*i-j": integers, names, + - * % and parentheses. a % b has b's
- *           sign, so (i-1)%n is a qubit for any i. Every value on the way is within 2^53.
- * Names     "w{i}", "w{2*i+1}_{j}": what stands in braces is such a text, its value takes the place.
+ * Numbers   "i", "i+1", "(i+1)%n", "2*i-j": integers, names, + - * % and parentheses. a % b has
+ *           b's sign, so (i-1)%n is a qubit for any i. Every value on the way is within 2^53.
+ * Names     "w{i}", "w{2*i+1}_{j}": what stands in braces is such a text; its value takes the
+ *           place.
  * Cost      linear in the text, which has at most 64 bytes.
  */
 #ifndef QR_CIRCUIT_ANSATZ_INDEX_H

@@ -1,5 +1,6 @@
-/* circuit/ansatz/layers.c — layers of rotations and entanglers: PennyLane's StronglyEntanglingLayers,
- * BasicEntanglerLayers and SimplifiedTwoDesign; Qiskit's RealAmplitudes, EfficientSU2, TwoLocal. */
+/* circuit/ansatz/layers.c — layers of rotations and entanglers: PennyLane's
+ * StronglyEntanglingLayers, BasicEntanglerLayers and SimplifiedTwoDesign; Qiskit's RealAmplitudes,
+ * EfficientSU2 and TwoLocal. */
 #include <stdio.h>
 #include <stdlib.h>
 

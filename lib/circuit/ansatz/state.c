@@ -18,23 +18,16 @@ enum { MAX_STATE_QUBITS = 20, MAX_INPUT_QUBITS = 10 };
 
 /* ---- numbers that are known, or each sample's ---- */
 
-static struct qr_ansatz_value number(double v) {
-    return (struct qr_ansatz_value){.kind = QR_ANSATZ_NUMBER, .number = v};
+static struct qr_expression_node number(double v) {
+    return (struct qr_expression_node){.op = QR_EXPRESSION_NUMBER, .number = v};
 }
 
-static struct qr_ansatz_value make(struct qr_ansatz_builder *b, enum qr_ansatz_make op,
-                                   struct qr_ansatz_value x, struct qr_ansatz_value y) {
-    struct qr_ansatz_value made = number(0);
-    if (x.kind != QR_ANSATZ_NUMBER || y.kind != QR_ANSATZ_NUMBER) {
-        if (!b->code) b->code = b->use->host->make(b->use->at, op, &x, &y, &made);
-        return made;
-    }
-    switch (op) {
-    case QR_ANSATZ_ADD: return number(x.number + y.number);
-    case QR_ANSATZ_SUBTRACT: return number(x.number - y.number);
-    case QR_ANSATZ_ATAN2: return number(qr_atan2(x.number, y.number));
-    case QR_ANSATZ_HYPOT: return number(qr_hypot(x.number, y.number));
-    }
+static struct qr_expression_node combine(struct qr_ansatz_builder *b, enum qr_expression_op op,
+                                         struct qr_expression_node x, struct qr_expression_node y) {
+    struct qr_expression_node made = number(0);
+    if (x.op == QR_EXPRESSION_NUMBER && y.op == QR_EXPRESSION_NUMBER)
+        return number(qr_expression_apply(op, x.number, y.number));
+    if (!b->code) b->code = b->use->host->combine(b->use->at, op, x, y, &made);
     return made;
 }
 
@@ -42,23 +35,24 @@ static struct qr_ansatz_value make(struct qr_ansatz_builder *b, enum qr_ansatz_m
  * significant: rotations of its own between CNOTs from the qubit whose bit changes in Gray's
  * code. */
 static void add_multiplexed(struct qr_ansatz_builder *b, const char *gate, unsigned k, double turn,
-                            struct qr_ansatz_value *angles) {
+                            struct qr_expression_node *angles) {
     size_t n = (size_t)1 << k;
     bool any = false;
     for (size_t j = 0; j < n; j++)
-        any |= angles[j].kind != QR_ANSATZ_NUMBER || fabs(angles[j].number) > 0;
+        any |= angles[j].op != QR_EXPRESSION_NUMBER || fabs(angles[j].number) > 0;
     if (!any) return;
     for (size_t half = 1; half < n; half *= 2) /* Walsh and Hadamard */
         for (size_t at = 0; at < n; at += 2 * half)
             for (size_t j = at; j < at + half; j++) {
-                struct qr_ansatz_value one = angles[j], two = angles[j + half];
-                angles[j] = make(b, QR_ANSATZ_ADD, one, two);
-                angles[j + half] = make(b, QR_ANSATZ_SUBTRACT, one, two);
+                struct qr_expression_node one = angles[j], two = angles[j + half];
+                angles[j] = combine(b, QR_EXPRESSION_ADD, one, two);
+                angles[j + half] = combine(b, QR_EXPRESSION_SUBTRACT, one, two);
             }
     for (size_t i = 0; i < n && !b->code; i++) {
-        const struct qr_ansatz_value *v = &angles[i ^ i >> 1];
-        struct qr_ansatz_angle a = {v->kind, turn / (double)n, v->column, ""};
-        if (v->kind == QR_ANSATZ_NUMBER) a.factor *= v->number;
+        const struct qr_expression_node *v = &angles[i ^ i >> 1];
+        bool known = v->op == QR_EXPRESSION_NUMBER;
+        struct qr_ansatz_angle a = {known ? QR_ANSATZ_NUMBER : QR_ANSATZ_SHARED,
+                                    turn / (double)n * (known ? v->number : 1), v->index, ""};
         qr_ansatz_one(b, gate, k, &a);
         if (k) {
             unsigned bit = i + 1 < n ? (unsigned)__builtin_ctzll(i + 1) : k - 1;
@@ -70,7 +64,8 @@ static void add_multiplexed(struct qr_ansatz_builder *b, const char *gate, unsig
 /* ---- a constant state ---- */
 
 /* square[j]: of each amplitude's size; changed. */
-static void add_sizes(struct qr_ansatz_builder *b, double *square, struct qr_ansatz_value *angles) {
+static void add_sizes(struct qr_ansatz_builder *b, double *square,
+                      struct qr_expression_node *angles) {
     unsigned n = b->n;
     /* level k: the sums over all that begin alike in the first k qubits, from its place on */
     double *level[MAX_STATE_QUBITS + 1], *all = qr_xcalloc((size_t)2 << n, sizeof *all);
@@ -88,7 +83,8 @@ static void add_sizes(struct qr_ansatz_builder *b, double *square, struct qr_ans
     free(all);
 }
 
-static void add_phases(struct qr_ansatz_builder *b, double *phase, struct qr_ansatz_value *angles) {
+static void add_phases(struct qr_ansatz_builder *b, double *phase,
+                       struct qr_expression_node *angles) {
     for (unsigned k = b->n; k-- > 0;) {
         for (size_t j = 0; j < (size_t)1 << k; j++) {
             double zero = phase[2 * j], one = phase[2 * j + 1];
@@ -114,28 +110,32 @@ static void read_amplitude(struct qr_ansatz_builder *b, const struct qr_json *v,
                                  b->use->err);
 }
 
-/* What stands for amplitudes that are not given; without the key all must be. */
-static double read_padding(struct qr_ansatz_builder *b, const char *key, size_t n, size_t dim) {
+/* What stands for amplitudes that are not given. */
+static double read_padding(struct qr_ansatz_builder *b) {
     const struct qr_json *v = qr_json_get(b->use->options, "pad_with");
+    struct qr_ansatz_path path = qr_ansatz_path(b, "pad_with");
     double pad = 0;
-    if (v && !b->code)
-        b->code =
-            qr_json_double(v, qr_ansatz_path(b, "pad_with").s, -1e100, 1e100, &pad, b->use->err);
-    if (n > dim || (n < dim && !v))
+    if (v && !b->code) b->code = qr_json_double(v, path.s, -1e100, 1e100, &pad, b->use->err);
+    return pad;
+}
+
+/* n of them are given; without padding all must be. */
+static void check_count(struct qr_ansatz_builder *b, const char *key, size_t n) {
+    size_t dim = (size_t)1 << b->n;
+    if (n > dim || (n < dim && !qr_json_get(b->use->options, "pad_with")))
         qr_ansatz_refuse(b, key, "%zu amplitudes; %u qubit%s have %zu%s", n, b->n,
                          b->n == 1 ? "" : "s", dim,
                          n < dim ? "; \"pad_with\": 0 fills the others" : "");
-    return pad;
 }
 
 static void read_state(struct qr_ansatz_builder *b, double *square, double *phase) {
     const struct qr_json *list = qr_json_get(b->use->options, "state");
     size_t dim = (size_t)1 << b->n, i = 0;
-    double sum = 0, pad = 0;
+    double sum = 0, pad = read_padding(b);
     bool normalize = qr_ansatz_flag(b, "normalize", false);
     if (!b->code)
         b->code = qr_json_want(list, qr_ansatz_path(b, "state").s, QR_JSON_ARRAY, b->use->err);
-    if (!b->code) pad = read_padding(b, "state", qr_json_size(list), dim);
+    if (!b->code) check_count(b, "state", qr_json_size(list));
     const struct qr_json *v = b->code ? NULL : qr_json_first(list);
     for (; i < dim && !b->code; i++) {
         double a[2] = {pad, 0};
@@ -154,11 +154,14 @@ static void read_state(struct qr_ansatz_builder *b, double *square, double *phas
 }
 
 static void constant_state(struct qr_ansatz_builder *b) {
+    if (b->n > MAX_STATE_QUBITS)
+        qr_ansatz_refuse(b, NULL, "'amplitude' is on at most %d qubits, not on %u",
+                         MAX_STATE_QUBITS, b->n);
     size_t dim = b->code ? 0 : (size_t)1 << b->n;
     if (!b->code) b->code = b->use->host->count(b->use->at, qr_ansatz_path(b, "state").s, dim);
     if (b->code) return;
     double *square = qr_xcalloc(2 * dim, sizeof *square), *phase = square + dim;
-    struct qr_ansatz_value *angles = qr_xcalloc(dim, sizeof *angles);
+    struct qr_expression_node *angles = qr_xcalloc(dim, sizeof *angles);
     read_state(b, square, phase);
     if (!b->code) {
         add_sizes(b, square, angles);
@@ -172,35 +175,34 @@ static void constant_state(struct qr_ansatz_builder *b) {
 /* ---- a state of inputs ---- */
 
 /* How many amplitudes are inputs. */
-static unsigned read_count(struct qr_ansatz_builder *b, size_t dim) {
-    const struct qr_json *data = qr_json_get(b->use->options, "data");
-    bool list = data && qr_json_type(data) == QR_JSON_ARRAY,
-         given = qr_json_get(b->use->options, "inputs"),
-         pads = qr_json_get(b->use->options, "pad_with");
-    size_t n = list ? qr_json_size(data) : dim;
+static unsigned read_count(struct qr_ansatz_builder *b) {
+    const struct qr_json *options = b->use->options, *data = qr_json_get(options, "data");
+    bool list = data && qr_json_type(data) == QR_JSON_ARRAY, given = qr_json_get(options, "inputs");
+    unsigned n = qr_ansatz_integer(b, "inputs", 1, 1u << MAX_INPUT_QUBITS, 1u << b->n);
+    if (list) n = (unsigned)qr_json_size(data);
     if (list && given)
         qr_ansatz_refuse(b, "inputs", "the list in \"data\" says how many they are; leave one out");
-    if (pads && !list && !given)
+    if (list && !n) qr_ansatz_refuse(b, "data", "no columns");
+    if (qr_json_get(options, "pad_with") && !list && !given)
         qr_ansatz_refuse(b, "pad_with",
                          "how many amplitudes are inputs? Say \"inputs\": how many, or give "
                          "\"data\" as a list of columns");
-    if (!list) n = qr_ansatz_integer(b, "inputs", 1, 1u << 20, (unsigned)dim);
-    if (list && !n) qr_ansatz_refuse(b, "data", "no columns");
     if (!qr_ansatz_flag(b, "normalize", true))
         qr_ansatz_refuse(b, "normalize",
                          "inputs are divided by their norm always; leave the key out");
-    return (unsigned)n;
+    check_count(b, list ? "data" : "inputs", n);
+    return n;
 }
 
 /* amplitude: of inputs and numbers; changed. The last qubit's rotation turns its two amplitudes to
  * where they are, each one before it shares a size out among the two that it has made. */
-static void add_angles(struct qr_ansatz_builder *b, struct qr_ansatz_value *amplitude,
-                       struct qr_ansatz_value *angles) {
+static void add_angles(struct qr_ansatz_builder *b, struct qr_expression_node *amplitude,
+                       struct qr_expression_node *angles) {
     for (unsigned k = b->n; k-- > 0;)
         for (size_t j = 0; j < (size_t)1 << k; j++) {
-            struct qr_ansatz_value zero = amplitude[2 * j], one = amplitude[2 * j + 1];
-            angles[((size_t)1 << k) + j] = make(b, QR_ANSATZ_ATAN2, one, zero);
-            if (k) amplitude[j] = make(b, QR_ANSATZ_HYPOT, zero, one);
+            struct qr_expression_node zero = amplitude[2 * j], one = amplitude[2 * j + 1];
+            angles[((size_t)1 << k) + j] = combine(b, QR_EXPRESSION_ATAN2, one, zero);
+            if (k) amplitude[j] = combine(b, QR_EXPRESSION_HYPOT, zero, one);
         }
     for (unsigned k = 0; k < b->n; k++) add_multiplexed(b, "RY", k, 2, angles + ((size_t)1 << k));
 }
@@ -209,21 +211,20 @@ static void state_of_inputs(struct qr_ansatz_builder *b) {
     if (b->n > MAX_INPUT_QUBITS)
         qr_ansatz_refuse(b, NULL, "'amplitude' of inputs is on at most %d qubits, not on %u",
                          MAX_INPUT_QUBITS, b->n);
-    size_t dim = b->code ? 0 : (size_t)1 << b->n;
-    unsigned n = read_count(b, dim);
-    double pad =
-        read_padding(b, qr_json_get(b->use->options, "inputs") ? "inputs" : "data", n, dim);
-    /* all that is made, too */
-    if (!b->code)
+    if (b->code) return;
+    size_t dim = (size_t)1 << b->n;
+    double pad = read_padding(b);
+    unsigned n = read_count(b);
+    if (!b->code) /* what is combined counts too */
         b->code = b->use->host->count(b->use->at, qr_ansatz_path(b, "data").s, dim * (2 + b->n));
     if (b->code) return;
     uint32_t *columns = qr_xcalloc(dim, sizeof *columns);
-    struct qr_ansatz_value *amplitude = qr_xcalloc(2 * dim, sizeof *amplitude);
+    struct qr_expression_node *amplitude = qr_xcalloc(2 * dim, sizeof *amplitude);
     b->code = b->use->host->read_columns(b->use->at, qr_json_get(b->use->options, "data"),
                                          qr_ansatz_path(b, "data").s, n, columns);
     for (size_t i = 0; i < dim; i++)
         amplitude[i] =
-            i < n ? (struct qr_ansatz_value){QR_ANSATZ_INPUT, columns[i], 0} : number(pad);
+            i < n ? (struct qr_expression_node){QR_EXPRESSION_INPUT, columns[i], 0} : number(pad);
     if (!b->code) add_angles(b, amplitude, amplitude + dim);
     free(columns);
     free(amplitude);
@@ -232,9 +233,6 @@ static void state_of_inputs(struct qr_ansatz_builder *b) {
 enum qr_code qr_ansatz_amplitude(const struct qr_ansatz_use *use) {
     struct qr_ansatz_builder b = {use, use->n, QR_OK, 0};
     bool constant = qr_json_get(use->options, "state");
-    if (b.n > MAX_STATE_QUBITS)
-        qr_ansatz_refuse(&b, NULL, "'amplitude' is on at most %d qubits, not on %u",
-                         MAX_STATE_QUBITS, b.n);
     if (constant && (qr_json_get(use->options, "data") || qr_json_get(use->options, "inputs")))
         qr_ansatz_refuse(&b, NULL, "it has \"state\" and \"%s\"; a state is constant or of inputs",
                          qr_json_get(use->options, "data") ? "data" : "inputs");

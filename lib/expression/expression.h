@@ -1,4 +1,4 @@
-/* circuit/expression.h — numbers of gates as expressions: "w0*x[0] + b0", "2*asin(sqrt(x[1]))".
+/* expression/expression.h — numbers of gates as expressions: "w0*x[0] + b0", "2*asin(sqrt(x[1]))".
  *
  * Text      numbers, pi, parameters by name, inputs x[0], x.NAME or x['any name']; + - * / ( ) and
  *           unary minus; sin cos tan asin acos atan sqrt exp log abs of one, pow(a, b),
@@ -16,8 +16,8 @@
  *           functions and signs inside each other.
  * Threads   a program is const after it was read.
  */
-#ifndef QR_CIRCUIT_EXPRESSION_H
-#define QR_CIRCUIT_EXPRESSION_H
+#ifndef QR_EXPRESSION_EXPRESSION_H
+#define QR_EXPRESSION_EXPRESSION_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "circuit/expression.h"
+#include "expression/expression.h"
 
 #include <math.h>
 #include <stdio.h>

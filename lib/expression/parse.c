@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 #include "base/parse.h"
-#include "circuit/expression.h"
+#include "expression/expression.h"
 
 struct expression_reader {
     const char *where, *text, *at;
