@@ -31,6 +31,11 @@ static enum qr_code angle_of(struct ansatz_place *at, const struct qr_ansatz_ang
         ret->index = a->column;
         return QR_OK;
     }
+    if (a->kind == QR_ANSATZ_SHARED) {
+        ret->kind = QR_ARG_EXPRESSION;
+        ret->index = a->column;
+        return QR_OK;
+    }
     ret->kind = QR_ARG_PARAMETER;
     return qr_gate_mention(at->r, a->name, false, at->where, &ret->index);
 }
@@ -68,6 +73,13 @@ static enum qr_code add(void *host, const struct qr_ansatz_gate *g) {
         qr_gate_expand(&use, &at->r->list);
     }
     return qr_items_bounded(at->r, at->where);
+}
+
+static enum qr_code combine(void *host, enum qr_expression_op op, struct qr_expression_node a,
+                            struct qr_expression_node b, struct qr_expression_node *ret) {
+    struct ansatz_place *at = host;
+    *ret = (struct qr_expression_node){.op = QR_EXPRESSION_SHARED};
+    return qr_gate_combine(at->r, op, a, b, at->where, &ret->index);
 }
 
 static enum qr_code count(void *host, const char *path, size_t n) {
@@ -202,7 +214,8 @@ static enum qr_code read_prefix(struct qr_gate_reader *r, const struct qr_json *
 enum qr_code qr_ansatz_read(struct qr_gate_reader *r, const struct qr_json *ansatz,
                             const char *where, const struct qr_ansatz *row, const uint16_t *qubits,
                             unsigned n_qubits) {
-    static const struct qr_ansatz_host host = {add, count, add_list, read_terms, read_columns};
+    static const struct qr_ansatz_host host = {add,      combine,    count,
+                                               add_list, read_terms, read_columns};
     struct ansatz_place at = {r, where, qubits, n_qubits};
     struct qr_ansatz_use use = {ansatz, where, qubits, n_qubits, &host, &at, r->err};
     const char *around = r->prefix;

@@ -137,8 +137,11 @@ static void place_in_expressions(struct qr_circuit *c, const uint32_t *place, ui
     c->expression_slots = NULL;
     c->n_expressions = c->cap_expressions = 0;
     for (size_t i = 0; i < n; i++) {
-        for (unsigned k = 0; k < old[i].n; k++)
-            if (old[i].node[k].op == QR_EXPRESSION_INPUT) place_in(c, place, &old[i].node[k].index);
+        for (unsigned k = 0; k < old[i].n; k++) {
+            struct qr_expression_node *node = &old[i].node[k];
+            if (node->op == QR_EXPRESSION_INPUT) place_in(c, place, &node->index);
+            if (node->op == QR_EXPRESSION_SHARED) node->index = moved[node->index];
+        }
         moved[i] = qr_circuit_expression(c, &old[i]);
         qr_expression_fini(&old[i]);
     }

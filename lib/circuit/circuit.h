@@ -69,8 +69,8 @@ struct qr_circuit *qr_circuit_copy(const struct qr_circuit *c);
 void qr_circuit_free(struct qr_circuit *c);
 /* Index of the parameter of this name, adding it when new. Costs a look at every name there is. */
 uint32_t qr_circuit_param(struct qr_circuit *c, const char *name);
-/* Index of the expression, a copy of which is added when new; its parameters and columns are in
- * range. */
+/* Index of the expression, a copy of which is added when new; its parameters, its columns and what
+ * it shares are in range. */
 uint32_t qr_circuit_expression(struct qr_circuit *c, const struct qr_expression *e);
 /* The columns are names[n] from now on: those that go by a number keep it, those with a name get
  * its place; a NULL is a column without a name. INVALID_ARGUMENT, c as it was: a name is not among

@@ -22,9 +22,22 @@ static uint32_t column_of(const struct qr_gate_reader *r, uint32_t index) {
     return index < QR_MAX_COLUMNS ? index : r->n_columns + (index - QR_MAX_COLUMNS);
 }
 
+/* The circuit's number of expression i, behind what it shares; added: 1 + its number, or 0. */
+static uint32_t add_expression(struct qr_gate_reader *r, struct qr_circuit *c, uint32_t i,
+                               uint32_t *added) {
+    struct qr_expression *e = &r->expressions[i];
+    if (added[i]) return added[i] - 1;
+    for (unsigned k = 0; k < e->n; k++)
+        if (e->node[k].op == QR_EXPRESSION_SHARED)
+            e->node[k].index = add_expression(r, c, e->node[k].index, added);
+    added[i] = qr_circuit_expression(c, e) + 1;
+    return added[i] - 1;
+}
+
 /* Names get their numbers: parameters in natural order. */
 static void number_names(struct qr_gate_reader *r, struct qr_circuit *c) {
-    uint32_t *index = qr_xcalloc(r->n_mentions + 1, sizeof *index);
+    uint32_t *index = qr_xcalloc(r->n_mentions + 1, sizeof *index),
+             *added = qr_xcalloc(r->n_expressions + 1, sizeof *added);
     if (r->n_mentions) qsort(r->mentions, r->n_mentions, sizeof *r->mentions, by_name);
     for (size_t i = 0; i < r->n_mentions; i++) {
         const struct qr_mention *m = &r->mentions[i];
@@ -43,10 +56,10 @@ static void number_names(struct qr_gate_reader *r, struct qr_circuit *c) {
             struct qr_gate_arg *a = &r->list.gates[i].args[k];
             if (a->kind == QR_ARG_PARAMETER) a->index = index[a->index];
             if (a->kind == QR_ARG_DATA) a->index = column_of(r, a->index);
-            if (a->kind == QR_ARG_EXPRESSION)
-                a->index = qr_circuit_expression(c, &r->expressions[a->index]);
+            if (a->kind == QR_ARG_EXPRESSION) a->index = add_expression(r, c, a->index, added);
         }
     free(index);
+    free(added);
 }
 
 static enum qr_code build(struct qr_gate_reader *r, const char *where, struct qr_circuit **ret) {

@@ -24,8 +24,8 @@ static const struct {
      "a circuit has no timing and no marks; leave it out, gates keep their order"},
     {"initialize prepare stateprep statepreparation amplitudeembedding mottonenstatepreparation "
      "qubitstatevector amplitude",
-     "a constant state stands as {\"ansatz\": \"amplitude\"}; 'Basis' prepares a state of zeros "
-     "and ones"},
+     "write {\"ansatz\": \"amplitude\"}, with \"state\" where it is constant; 'Basis' prepares a "
+     "state of zeros and ones"},
     {"angleembedding angleencoding encoder embedding",
      "write {\"ansatz\": \"angle\"}, or an 'RX', 'RY' or 'RZ' for each qubit, with \"angle\": "
      "{\"data\": column}"},

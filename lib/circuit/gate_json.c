@@ -13,6 +13,9 @@
 /* Entries of seven digits are near enough. */
 #define UNITARY_WITHIN 1e-6
 
+/* Of a state on 10 qubits they are some eleven thousand. */
+enum { MAX_COMBINED = 1 << 18 };
+
 struct qr_path qr_path_of(const char *fmt, ...) {
     struct qr_path p;
     va_list ap;
@@ -74,6 +77,30 @@ static void see_column(struct qr_gate_reader *r, uint32_t column) {
     if (column < QR_MAX_COLUMNS && column >= r->n_columns) r->n_columns = column + 1;
 }
 
+static uint32_t keep_expression(struct qr_gate_reader *r, const struct qr_expression *e) {
+    if (r->n_expressions == r->cap_expressions) {
+        r->cap_expressions = r->cap_expressions ? 2 * r->cap_expressions : 64;
+        r->expressions =
+            qr_xreallocarray(r->expressions, r->cap_expressions, sizeof *r->expressions);
+    }
+    r->expressions[r->n_expressions] = *e;
+    return (uint32_t)r->n_expressions++;
+}
+
+enum qr_code qr_gate_combine(struct qr_gate_reader *r, enum qr_expression_op op,
+                             struct qr_expression_node a, struct qr_expression_node b,
+                             const char *path, uint32_t *ret) {
+    struct qr_expression_node nodes[] = {a, b, {.op = op, .index = 0}};
+    const struct qr_expression e = {.n = 3, .node = nodes};
+    if (++r->n_combined > MAX_COMBINED)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                       "%s: with it states of inputs are made of over %d numbers", path,
+                       MAX_COMBINED);
+    struct qr_expression kept = qr_expression_copy(&e);
+    *ret = keep_expression(r, &kept);
+    return QR_OK;
+}
+
 /* What is a number times a parameter or an input alone is what it would be without a text. */
 enum qr_code qr_gate_expression(struct qr_gate_reader *r, const char *text, const char *path,
                                 struct qr_gate_arg *ret) {
@@ -104,13 +131,7 @@ enum qr_code qr_gate_expression(struct qr_gate_reader *r, const char *text, cons
         qr_expression_fini(&e);
         return QR_OK;
     }
-    if (r->n_expressions == r->cap_expressions) {
-        r->cap_expressions = r->cap_expressions ? 2 * r->cap_expressions : 64;
-        r->expressions =
-            qr_xreallocarray(r->expressions, r->cap_expressions, sizeof *r->expressions);
-    }
-    ret->index = (uint32_t)r->n_expressions;
-    r->expressions[r->n_expressions++] = e;
+    ret->index = keep_expression(r, &e);
     return QR_OK;
 }
 

@@ -29,8 +29,8 @@ struct qr_gate_reader {
     /* The index of a parameter is its mention's number; that of a column with a name
      * QR_MAX_COLUMNS + its place in column_names; that of an expression its place below. */
     struct qr_gate_list list;
-    size_t n_expressions, cap_expressions;
-    struct qr_expression *expressions; /* owned, each as it was written */
+    size_t n_expressions, cap_expressions, n_combined;
+    struct qr_expression *expressions; /* owned, each as it was written; shared ones come first */
     size_t n_names, cap_names;
     char **names; /* owned: parameters' names and texts that stand nowhere in the tree */
     unsigned n_named;
@@ -78,6 +78,10 @@ QR_MUST_CHECK enum qr_code qr_gate_mention(struct qr_gate_reader *r, const char 
  * reader's names. */
 QR_MUST_CHECK enum qr_code qr_gate_fill(struct qr_gate_reader *r, const char *text,
                                         const char *path, size_t most, const char **ret);
+/* An operation on two nodes, NUMBER, INPUT or SHARED; the last by the number that this gave. */
+QR_MUST_CHECK enum qr_code qr_gate_combine(struct qr_gate_reader *r, enum qr_expression_op op,
+                                           struct qr_expression_node a, struct qr_expression_node b,
+                                           const char *path, uint32_t *ret);
 /* An expression (expression/expression.h); one that is a number times a parameter or an input alone
  * is that. */
 QR_MUST_CHECK enum qr_code qr_gate_expression(struct qr_gate_reader *r, const char *text,

@@ -98,8 +98,8 @@ enum qr_code qr_gate_read_columns(struct qr_gate_reader *r, const struct qr_json
     int64_t column = 0, all = r->columns_given ? (int64_t)r->n_columns : QR_MAX_COLUMNS;
     if (all < n)
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                       "%s refers to data%s, but the circuit's columns are %d", path,
-                       n > 1 ? " of each qubit" : "", (int)all);
+                       "%s refers to %u column%s of data, but the circuit's columns are %d", path,
+                       n, n == 1 ? "" : "s", (int)all);
     enum qr_code code = optional && !v ? qr_gate_count(r, path, n)
                                        : qr_gate_integer(r, v, path, 0, all - n, &column);
     if (code) return code;

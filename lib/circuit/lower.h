@@ -3,8 +3,10 @@
  *
  * Form      expressions of parameters alone become derived parameters, the others, which have
  *           inputs and maybe parameters too, derived columns. They stand behind the circuit's own,
- *           which keep their numbers: theta' and x' begin with theta and x.
- * Numbers   float64, in the order of expressions and nodes; samples ascend.
+ *           which keep their numbers: theta' and x' begin with theta and x. What expressions share
+ *           is a derived column, before theirs, and they refer to it by its column.
+ * Numbers   float64, in the order of expressions and nodes; samples ascend. Derivatives of what is
+ *           shared come last, in reverse order: they are whole then.
  * Cost      a value or a derivative costs a program's nodes.
  * Ownership it owns its circuit and its copies of the expressions. Const after it is made; any
  *           thread may read it. Nothing but qr_circuit_lower allocates.
@@ -19,6 +21,7 @@ struct qr_lowered {
     unsigned n_params, n_columns; /* of the circuit that was lowered */
     unsigned n_derived_params, n_derived_columns;
     struct qr_expression *params, *columns; /* the derived ones */
+    uint32_t *order; /* n_derived_columns: in which their derivatives are passed on */
 };
 
 /* NULL: the circuit has no expressions. */

@@ -17,7 +17,10 @@ double qr_tan(double x);  /* <= 2 ulp, any finite x */
 double qr_asin(double x); /* <= 1 ulp; NaN outside [-1, 1] */
 double qr_acos(double x); /* <= 1 ulp; NaN outside [-1, 1] */
 double qr_atan(double x); /* <= 1 ulp */
-double qr_exp(double x);  /* <= 1 ulp; 0 and inf beyond range */
+/* The angle of (x, y), in (-pi, pi]; 0 at the origin, and zeros have no sign. <= 2 ulp */
+double qr_atan2(double y, double x);
+double qr_hypot(double x, double y); /* the length of (x, y); <= 2 ulp */
+double qr_exp(double x);             /* <= 1 ulp; 0 and inf beyond range */
 double qr_expm1(double x);
 /* <= 1 ulp; log(0) = -inf, NaN below 0 */
 double qr_log(double x);

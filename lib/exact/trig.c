@@ -234,6 +234,25 @@ double qr_atan(double x) {
     return x < 0 ? -a : size == 0 ? x : a;
 }
 
+double qr_atan2(double y, double x) {
+    double width = x < 0 ? -x : x, height = y < 0 ? -y : y;
+    if (x != x || y != y) return x + y;
+    if (height <= 0) return x < 0 ? 2 * pio2_hi : 0;
+    if (width <= height) {
+        double a = qr_atan(x / y); /* from the other axis */
+        return y > 0 ? pio2_hi - a : -pio2_hi - a;
+    }
+    double a = qr_atan(y / x);
+    return x > 0 ? a : y > 0 ? a + 2 * pio2_hi : a - 2 * pio2_hi;
+}
+
+double qr_hypot(double x, double y) {
+    double a = x < 0 ? -x : x, b = y < 0 ? -y : y, large = a < b ? b : a, small = a < b ? a : b;
+    if (!(small > 0)) return large + small;
+    double ratio = small / large;
+    return large * __builtin_sqrt(1 + ratio * ratio);
+}
+
 double qr_asin(double x) {
     double size = x < 0 ? -x : x;
     if (x != x || size < 0x1p-28) return x;

@@ -40,6 +40,8 @@ double qr_expression_apply(enum qr_expression_op op, double a, double b) {
     case QR_EXPRESSION_DIVIDE: return a / b;
     case QR_EXPRESSION_NEGATE: return -a;
     case QR_EXPRESSION_POW: return qr_pow(a, b);
+    case QR_EXPRESSION_ATAN2: return qr_atan2(a, b);
+    case QR_EXPRESSION_HYPOT: return qr_hypot(a, b);
     case QR_EXPRESSION_SIN: return qr_sin(a);
     case QR_EXPRESSION_COS: return qr_cos(a);
     case QR_EXPRESSION_TAN: return qr_tan(a);
@@ -55,8 +57,8 @@ double qr_expression_apply(enum qr_expression_op op, double a, double b) {
     return (double)NAN;
 }
 
-static bool has_two(enum qr_expression_op op) {
-    return op >= QR_EXPRESSION_ADD && op <= QR_EXPRESSION_POW && op != QR_EXPRESSION_NEGATE;
+bool qr_expression_has_two(enum qr_expression_op op) {
+    return op >= QR_EXPRESSION_ADD && op <= QR_EXPRESSION_HYPOT && op != QR_EXPRESSION_NEGATE;
 }
 
 /* The value of node i from those before it. */
@@ -65,10 +67,12 @@ static double value_of(const struct qr_expression_node *node, unsigned i, const 
     switch (node[i].op) {
     case QR_EXPRESSION_NUMBER: return node[i].number;
     case QR_EXPRESSION_PARAMETER: return theta[node[i].index];
-    case QR_EXPRESSION_INPUT: return x[node[i].index];
+    case QR_EXPRESSION_INPUT:
+    case QR_EXPRESSION_SHARED: return x[node[i].index];
     default:
-        return has_two(node[i].op) ? qr_expression_apply(node[i].op, v[node[i].index], v[i - 1])
-                                   : qr_expression_apply(node[i].op, v[i - 1], 0);
+        return qr_expression_has_two(node[i].op)
+                   ? qr_expression_apply(node[i].op, v[node[i].index], v[i - 1])
+                   : qr_expression_apply(node[i].op, v[i - 1], 0);
     }
 }
 
@@ -105,6 +109,14 @@ static void slopes_of_pow(double a, double b, double y, double *ret_a, double *r
     *ret_b = y == 0 ? 0 : y * qr_log(a);
 }
 
+/* Of the angle atan2(a, b). The larger one is taken out: nothing overflows on the way. */
+static void slopes_of_atan2(double a, double b, double *ret_a, double *ret_b) {
+    double most = fabs(a) < fabs(b) ? fabs(b) : fabs(a), u = a / most, v = b / most;
+    bool origin = a == 0 && b == 0;
+    *ret_a = origin ? 0 : v / (u * u + v * v) / most;
+    *ret_b = origin ? 0 : -(u / (u * u + v * v) / most);
+}
+
 double qr_expression_derivatives(const struct qr_expression *e, const double *theta,
                                  const double *x, double ret_d[QR_EXPRESSION_NODES]) {
     QR_RAW double v[QR_EXPRESSION_NODES];
@@ -121,7 +133,8 @@ double qr_expression_derivatives(const struct qr_expression *e, const double *th
         switch (node->op) {
         case QR_EXPRESSION_NUMBER:
         case QR_EXPRESSION_PARAMETER:
-        case QR_EXPRESSION_INPUT: break;
+        case QR_EXPRESSION_INPUT:
+        case QR_EXPRESSION_SHARED: break;
         case QR_EXPRESSION_ADD: ret_d[left] = ret_d[right] = d; break;
         case QR_EXPRESSION_SUBTRACT:
             ret_d[left] = d;
@@ -140,6 +153,15 @@ double qr_expression_derivatives(const struct qr_expression *e, const double *th
             ret_d[left] = d * a;
             ret_d[right] = d * b;
             break;
+        case QR_EXPRESSION_ATAN2:
+            slopes_of_atan2(v[left], v[right], &a, &b);
+            ret_d[left] = d * a;
+            ret_d[right] = d * b;
+            break;
+        case QR_EXPRESSION_HYPOT:
+            ret_d[left] = v[i] == 0 ? 0 : d * (v[left] / v[i]);
+            ret_d[right] = v[i] == 0 ? 0 : d * (v[right] / v[i]);
+            break;
         default: ret_d[right] = d * slope(node->op, v[right], v[i]);
         }
     }
@@ -149,10 +171,11 @@ double qr_expression_derivatives(const struct qr_expression *e, const double *th
 /* ---- text ---- */
 
 static const char *const functions[QR_EXPRESSION_OPS] = {
-    [QR_EXPRESSION_POW] = "pow",   [QR_EXPRESSION_SIN] = "sin",   [QR_EXPRESSION_COS] = "cos",
-    [QR_EXPRESSION_TAN] = "tan",   [QR_EXPRESSION_ASIN] = "asin", [QR_EXPRESSION_ACOS] = "acos",
-    [QR_EXPRESSION_ATAN] = "atan", [QR_EXPRESSION_SQRT] = "sqrt", [QR_EXPRESSION_EXP] = "exp",
-    [QR_EXPRESSION_LOG] = "log",   [QR_EXPRESSION_ABS] = "abs"};
+    [QR_EXPRESSION_POW] = "pow",   [QR_EXPRESSION_ATAN2] = "atan2", [QR_EXPRESSION_HYPOT] = "hypot",
+    [QR_EXPRESSION_SIN] = "sin",   [QR_EXPRESSION_COS] = "cos",     [QR_EXPRESSION_TAN] = "tan",
+    [QR_EXPRESSION_ASIN] = "asin", [QR_EXPRESSION_ACOS] = "acos",   [QR_EXPRESSION_ATAN] = "atan",
+    [QR_EXPRESSION_SQRT] = "sqrt", [QR_EXPRESSION_EXP] = "exp",     [QR_EXPRESSION_LOG] = "log",
+    [QR_EXPRESSION_ABS] = "abs"};
 
 const char *qr_expression_function(enum qr_expression_op op) { return functions[op]; }
 
@@ -206,7 +229,7 @@ static void put_operation(const struct putter *p, unsigned i) {
     const struct qr_expression_node *n = &p->node[i];
     if (functions[n->op]) {
         qr_buf_printf(p->to, "%s(", functions[n->op]);
-        if (has_two(n->op)) {
+        if (qr_expression_has_two(n->op)) {
             put_node(p, n->index, SUM);
             qr_buf_puts(p->to, ", ");
         }
@@ -228,6 +251,7 @@ static void put_node(const struct putter *p, unsigned i, int least) {
     if (brackets) qr_buf_puts(p->to, "(");
     if (n->op == QR_EXPRESSION_NUMBER) put_number(p, n->number);
     else if (n->op == QR_EXPRESSION_INPUT) put_input(p, n->index);
+    else if (n->op == QR_EXPRESSION_SHARED) qr_buf_printf(p->to, "#%u", n->index);
     else if (n->op == QR_EXPRESSION_PARAMETER && p->parameters)
         qr_buf_puts(p->to, p->parameters[n->index]);
     else if (n->op == QR_EXPRESSION_PARAMETER) qr_buf_printf(p->to, "p%u", n->index);

@@ -142,8 +142,9 @@ static enum qr_code read_input(struct expression_reader *r, const char *at) {
 /* ---- functions ---- */
 
 static const char *const others[][2] = {
-    {"arcsin", "asin"}, {"arccos", "acos"}, {"arctan", "atan"}, {"ln", "log"},
-    {"power", "pow"},   {"fabs", "abs"},    {"tg", "tan"},      {"sqr", "pow(..., 2)"}};
+    {"arcsin", "asin"},   {"arccos", "acos"}, {"arctan", "atan"}, {"ln", "log"},
+    {"power", "pow"},     {"fabs", "abs"},    {"tg", "tan"},      {"sqr", "pow(..., 2)"},
+    {"arctan2", "atan2"}, {"norm", "hypot"}};
 
 static enum qr_code unknown_function(struct expression_reader *r, const char *at,
                                      const char *name) {
@@ -157,8 +158,8 @@ static enum qr_code unknown_function(struct expression_reader *r, const char *at
     if (!meant) meant = qr_nearest(name, known, n);
     if (meant) return bad(r, at, "there is no function '%s'; did you mean %s?", name, meant);
     return bad(r, at,
-               "there is no function '%s'; there are sin cos tan asin acos atan sqrt exp log "
-               "pow abs",
+               "there is no function '%s'; there are sin cos tan asin acos atan atan2 sqrt exp log "
+               "pow abs hypot",
                name);
 }
 
@@ -191,14 +192,14 @@ static enum qr_code read_call(struct expression_reader *r, const char *at,
     const char *open = r->at++;
     enum qr_code code = deeper(r, read_sum);
     unsigned left = r->n - 1;
-    bool two = op == QR_EXPRESSION_POW;
+    bool two = qr_expression_has_two(op);
     if (code) return code;
     skip_blanks(r);
-    if (two != (*r->at == ','))
-        return *r->at || two
-                   ? bad(r, r->at, two ? "pow takes two numbers: pow(a, b)" : "%s takes one number",
-                         qr_expression_function(op))
-                   : bad(r, open, "this ( is never closed");
+    if (two && *r->at != ',')
+        return bad(r, r->at, "%s takes two numbers: %s(a, b)", qr_expression_function(op),
+                   qr_expression_function(op));
+    if (!two && *r->at == ',')
+        return bad(r, r->at, "%s takes one number", qr_expression_function(op));
     if (two) {
         r->at++;
         if ((code = deeper(r, read_sum))) return code;

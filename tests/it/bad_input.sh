@@ -91,6 +91,12 @@ gate "unknown ansatz 'RealAmplitudes'|hardware-efficient" '{"ansatz": "RealAmpli
 gate "did you mean 'strongly-entangling'" '{"ansatz": "strongly-entanglin"}'
 gate "unknown key 'reps'|'layers'" '{"ansatz": "hardware-efficient", "reps": 2}'
 gate 'gates[0].cost|a cost has Z alone' '{"ansatz": "qaoa", "cost": "X0 Z1"}'
+gate 'gates[0].inputs: 10 amplitudes; 4 qubits have 16; "pad_with": 0 fills' '{"ansatz": "amplitude", "inputs": 10}'
+gate 'gates[0].pad_with: how many amplitudes are inputs?|"inputs"' '{"ansatz": "amplitude", "pad_with": 0}'
+gate 'gates[0].normalize: inputs are divided by their norm always' '{"ansatz": "amplitude", "normalize": false}'
+gate 'it has "state" and "data"' '{"ansatz": "amplitude", "qubits": [0], "state": [1, 0], "data": 3}'
+gate "unknown gate 'AmplitudeEmbedding'|\"ansatz\": \"amplitude\"" '{"gate": "AmplitudeEmbedding", "qubits": [0]}'
+gate 'column 9: atan2 takes two numbers: atan2(a, b)' '{"gate": "RX", "qubits": [0], "angle": "atan2(w)"}'
 gate 'add up to 2, not to 1|normalize' '{"ansatz": "amplitude", "qubits": [0], "state": [1, 1]}'
 
 # data

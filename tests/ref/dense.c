@@ -188,8 +188,7 @@ static void values(const struct qr_circuit *c, const struct qr_gate *g, const do
         if (arg->kind == QR_ARG_PARAMETER) a[k] *= theta[arg->index];
         if (arg->kind == QR_ARG_DATA) a[k] *= x[arg->index];
         if (arg->kind == QR_ARG_EXPRESSION)
-            a[k] *= ref_expression(&c->expressions[arg->index], theta, x, QR_EXPRESSION_NUMBER, 0,
-                                   NULL);
+            a[k] *= ref_expression(c, arg->index, theta, x, QR_EXPRESSION_NUMBER, 0, NULL);
     }
 }
 
@@ -252,7 +251,7 @@ static void add_derivative(const struct qr_circuit *c, const struct qr_gate_arg 
     if (a->kind == by) ret[a->index] += a->scale * d;
     for (unsigned i = 0; i < n && a->kind == QR_ARG_EXPRESSION; i++) {
         double slope;
-        ref_expression(&c->expressions[a->index], theta, x, op, i, &slope);
+        ref_expression(c, a->index, theta, x, op, i, &slope);
         ret[i] += a->scale * slope * d;
     }
 }

@@ -5,8 +5,9 @@
 
 #include "circuit/circuit.h"
 
-/* The value, and the derivative by one name: op QR_EXPRESSION_PARAMETER or _INPUT, index. */
-double ref_expression(const struct qr_expression *e, const double *theta, const double *x,
+/* The value of c's expression i, and the derivative by one name: op QR_EXPRESSION_PARAMETER or
+ * _INPUT, index. What it shares is walked through each time. */
+double ref_expression(const struct qr_circuit *c, size_t i, const double *theta, const double *x,
                       enum qr_expression_op by, uint32_t index, double *ret_derivative);
 
 #endif

@@ -78,6 +78,8 @@ static const struct {
     {"2/a", "2/a", 3},
     {"pow(a, 2)", "pow(a, 2)", 3},
     {"1e-3*sin(1e2*a)", "0.001*sin(100*a)", 4},
+    {"2*atan2(-a, hypot(3, 4))", "2*atan2(-a, 5)", 4},
+    {"hypot(a + b, -x[1])/2", "0.5*hypot(a + b, -x[1])", 6},
 };
 
 static void test_forms(void) {
@@ -127,6 +129,10 @@ static const struct {
     {"gauss(a)", 1, "there are sin cos"},
     {"sin(a, b)", 6, "sin takes one number"},
     {"pow(a)", 6, "pow takes two numbers"},
+    {"1 + atan2(a)", 12, "atan2 takes two numbers: atan2(a, b)"},
+    {"hypot(a, b, c)", 11, ") or an operation is missing"},
+    {"arctan2(a, b)", 1, "did you mean atan2"},
+    {"#0", 1, "makes no sense"},
     {"sin(a", 4, "never closed"},
     {"x", 1, "write x[0]"},
     {"1 + x*2", 5, "write x[0]"},
@@ -210,14 +216,14 @@ static unsigned below(unsigned n) {
 }
 
 static struct tree *grow(unsigned depth) {
-    static const char inner[] = "+-*/~sctSCTqelpb";
+    static const char inner[] = "+-*/~sctSCTqelpbAh";
     struct tree *t = qr_xcalloc(1, sizeof *t);
     t->op = depth ? inner[below(sizeof inner - 1)] : "nax"[below(3)];
     t->number = (double)(int)below(40) / 8;
     t->index = below(3);
     if (!depth) return t;
     t->left = grow(below(depth));
-    if (strchr("+-*/p", t->op)) t->right = grow(below(depth));
+    if (strchr("+-*/pAh", t->op)) t->right = grow(below(depth));
     return t;
 }
 static void cut_down(struct tree *t) {
@@ -245,6 +251,8 @@ static const char *pattern(char op) {
     case 'e': return "exp(sin(l))";
     case 'l': return "log(2 - cos(l))";
     case 'p': return "pow(2 + sin(l), cos(r))";
+    case 'A': return "atan2(l, 2 - cos(r))";
+    case 'h': return "hypot(l, 2 - cos(r))";
     default: return "abs(0.3 + sin(l))";
     }
 }
@@ -282,6 +290,18 @@ static struct dual dual_cos(struct dual a) { return chain(a, cosl(a.v), -sinl(a.
 static struct dual dual_exp(struct dual a) { return chain(a, expl(a.v), expl(a.v)); }
 static struct dual dual_log(struct dual a) { return chain(a, logl(a.v), 1 / a.v); }
 
+/* By its sine and cosine. */
+static struct dual dual_angle(struct dual y, struct dual x) {
+    long double square = x.v * x.v + y.v * y.v;
+    struct dual v = of_number(atan2l(y.v, x.v));
+    for (int k = 0; k < N_VARIABLES; k++) v.d[k] = (y.d[k] * x.v - x.d[k] * y.v) / square;
+    return v;
+}
+static struct dual dual_length(struct dual x, struct dual y) {
+    struct dual square = plus(times(x, x), times(y, y), 1);
+    return chain(square, sqrtl(square.v), 0.5L / sqrtl(square.v));
+}
+
 static struct dual dual_of(const struct tree *t, const double *at) {
     struct dual l = {0}, r = {0}, v = {0};
     if (t->left) l = dual_of(t->left, at);
@@ -313,6 +333,8 @@ static struct dual dual_of(const struct tree *t, const double *at) {
         return chain(v, sqrtl(v.v), 0.5L / sqrtl(v.v));
     case 'e': return dual_exp(dual_sin(l));
     case 'l': return dual_log(plus(of_number(2), dual_cos(l), -1));
+    case 'A': return dual_angle(l, plus(of_number(2), dual_cos(r), -1));
+    case 'h': return dual_length(l, plus(of_number(2), dual_cos(r), -1));
     case 'p': return dual_exp(times(dual_log(plus(of_number(2), dual_sin(l), 1)), dual_cos(r)));
     default:
         v = plus(of_number(0.3), dual_sin(l), 1);
@@ -394,6 +416,26 @@ static void test_edges(void) {
         if (parse(at_zero[i].text, &scale, &e, &err)) {
             qr_expression_derivatives(&e, zero, NULL, d);
             CHECK(scale * d[0] == at_zero[i].by_first, "%s: %g", at_zero[i].text, d[0]);
+            qr_expression_fini(&e);
+        }
+    /* and where there is no direction; the smallest and the largest do not overflow */
+    double tiny[3] = {-0x1p-1000, 0x1p-1000, 0}, huge[3] = {-0x1p1000, 0x1p1000, 0};
+    CHECK(value("atan2(a, b)", zero, NULL) == 0 && value("hypot(a, b)", zero, NULL) == 0 &&
+          value("atan2(a, b)", tiny, NULL) == -M_PI_4 &&
+          value("atan2(b, a)", huge, NULL) == 3 * M_PI_4);
+    static const char *const pairs[] = {"atan2(a, b)", "hypot(a, b)"};
+    for (size_t i = 0; i < COUNT(pairs); i++)
+        if (parse(pairs[i], &scale, &e, &err)) {
+            qr_expression_derivatives(&e, zero, NULL, d);
+            CHECK(d[0] == 0 && d[1] == 0, "%s: %g %g", pairs[i], d[0], d[1]);
+            qr_expression_derivatives(&e, tiny, NULL, d);
+            CHECK(i ? fabs(d[0] + M_SQRT1_2) < 1e-15 && fabs(d[1] - M_SQRT1_2) < 1e-15
+                    : d[0] == 0x1p999 && d[1] == 0x1p999,
+                  "%s: %g %g", pairs[i], d[0], d[1]);
+            qr_expression_derivatives(&e, huge, NULL, d);
+            CHECK(i ? fabs(d[0] + M_SQRT1_2) < 1e-15 && fabs(d[1] - M_SQRT1_2) < 1e-15
+                    : d[0] == 0x1p-1001 && d[1] == 0x1p-1001,
+                  "%s: %g %g", pairs[i], d[0], d[1]);
             qr_expression_fini(&e);
         }
     if (parse("pow(x[0], a)", &scale, &e, &err)) {

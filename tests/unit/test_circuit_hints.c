@@ -80,7 +80,7 @@ static const struct {
      "gates[0].state: unknown key 'column'"},
     {"{\"qubits\": 3, \"columns\": 2, \"gates\": [{\"gate\": \"Basis\", \"qubits\": [0, 1, 2], "
      "\"state\": {\"data\": 0}}]}",
-     "state.data refers to data of each qubit, but the circuit's columns are 2"},
+     "state.data refers to 3 columns of data, but the circuit's columns are 2"},
     {"{\"qubits\": 3, \"columns\": 3, \"gates\": [{\"gate\": \"Basis\", \"qubits\": [0, 1], "
      "\"state\": {\"data\": 2}}]}",
      "state.data is 2"},

@@ -146,6 +146,27 @@ static void test_all_exponents(void) {
     CHECK(s.ulps <= 1 && c.ulps <= 1 && l.ulps <= 1, "at %a %a %a", s.at, c.at, l.at);
 }
 
+/* Of two numbers: all sizes, and quadrants. */
+static void test_pairs(void) {
+    struct worst a = {0}, h = {0};
+    for (int k = 0; k < 40000; k++) {
+        double x = k % 2 ? uniform(-3, 3) : of_bits(next()),
+               y = k % 3 ? x * uniform(-2, 2) : of_bits(next());
+        if (!isfinite(x) || !isfinite(y)) continue;
+        note(&a, x, qr_atan2(y, x), atan2l(y, x));
+        note(&h, x, qr_hypot(y, x), hypotl(y, x));
+    }
+    printf("atan2 %.4f hypot %.4f ulp\n", a.ulps, h.ulps);
+    CHECK(a.ulps <= 2 && h.ulps <= 2, "atan2, hypot at %a %a: %g, %g ulp", a.at, h.at, a.ulps,
+          h.ulps);
+    CHECK(qr_atan2(0, 0) == 0 && qr_atan2(-0.0, -1) == M_PI && qr_atan2(-0.0, 1) == 0 &&
+          qr_atan2(1, 0) == M_PI_2 && qr_atan2(-1, 0) == -M_PI_2 && qr_atan2(1, -1) == 3 * M_PI_4 &&
+          isnan(qr_atan2(0, NAN)) && isnan(qr_atan2(NAN, 0)));
+    CHECK(qr_hypot(0, -0.0) == 0 && qr_hypot(-3, 4) == 5 && qr_hypot(0, -7) == 7 &&
+          isinf(qr_hypot(-INFINITY, 1)) && isnan(qr_hypot(NAN, 0)) && isnan(qr_hypot(0, NAN)) &&
+          isnan(qr_hypot(1, NAN)) && qr_hypot(0x1p-1074, 0) == 0x1p-1074);
+}
+
 /* Doubles next to multiples of pi/2, with the classic worst case of the whole range. */
 static void test_near_multiples(void) {
     struct worst s = {0}, t = {0};
@@ -271,6 +292,7 @@ int main(void) {
     test_ranges();
     test_all_exponents();
     test_near_multiples();
+    test_pairs();
     test_pow();
     test_exact_points();
     test_bits();

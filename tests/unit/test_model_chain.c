@@ -1,6 +1,8 @@
 /* Chains of layers in any order: outputs and gradients against a dense float64 oracle that shares
  * no formula with lib: quantum layers by tests/ref/dense.h, with their inputs as parameters;
- * everything else written out. SEEDS=2000 takes as many models. */
+ * everything else written out. A third of the models has two circuits with a dense layer between
+ * them; another has a dense layer before them too, whose kernel gets each sample's derivatives by
+ * the inputs. SEEDS=2000 takes as many models. */
 #include <math.h>
 
 #include "base/mem.h"
@@ -8,6 +10,7 @@
 #include "exact/random.h"
 #include "model/model.h"
 #include "tests/ref/dense.h"
+#include "tests/ref/words.h"
 #include "tests/t.h"
 
 enum { MOST = 5, WIDE = 4, MOST_PARAMS = 400, SAMPLES = 3, READOUTS = 3 };
@@ -24,12 +27,21 @@ static unsigned draw(uint64_t seed, unsigned what, unsigned n) {
     return (unsigned)(qr_random_u64(seed, QR_RANDOM_DATA, what, 0) % n);
 }
 
+static struct ref_drawn drawn;
+
 static void add_quantum(struct random_model *r, uint64_t seed, size_t i, size_t width) {
     struct qr_layer_options *l = &r->layers[i];
-    r->circuit[i] = ref_random_circuit(seed * 31 + i, (unsigned)width, 4 + draw(seed, 9, 12));
-    size_t n = 1 + draw(seed, 10 + (unsigned)i, READOUTS);
+    unsigned at = (unsigned)i, n_qubits = 1 + draw(seed, 20 + at, REF_WORDS_QUBITS);
+    if (draw(seed, 30 + at, 4)) {
+        r->circuit[i] = ref_random_words(seed * 31 + i, n_qubits, (unsigned)width,
+                                         2 + draw(seed, 9, 7), &drawn);
+    } else {
+        n_qubits = (unsigned)width;
+        r->circuit[i] = ref_random_circuit(seed * 31 + i, n_qubits, 4 + draw(seed, 9, 12));
+    }
+    size_t n = 1 + draw(seed, 10 + at, READOUTS);
     for (size_t k = 0; k < n; k++)
-        r->readouts[i][k] = ref_random_observable(seed * 7 + i * 3 + k, (unsigned)width);
+        r->readouts[i][k] = ref_random_observable(seed * 7 + i * 3 + k, n_qubits);
     l->kind = QR_LAYER_QUANTUM;
     l->quantum =
         (struct qr_quantum_options){r->circuit[i], r->readouts[i], n, 1 + draw(seed, 8, 2)};
@@ -40,13 +52,19 @@ static size_t width_behind(const struct qr_layer_options *l, size_t width) {
     return l->kind == QR_LAYER_QUANTUM ? l->quantum.n_readouts * l->quantum.n_filters : width;
 }
 
+/* Layers of each third of the models: quantum, dense, or any. */
+static const char *const shapes[] = {"?????", "qdq?d", "dqdqd"};
+
 static struct random_model model_of(uint64_t seed) {
-    struct random_model r = {.n_layers = 2 + draw(seed, 0, MOST - 1),
+    const char *shape = shapes[seed % COUNT(shapes)];
+    struct random_model r = {.n_layers = *shape == '?' ? 2 + draw(seed, 0, MOST - 1) : MOST,
                              .n_inputs = 1 + draw(seed, 1, WIDE)};
     size_t width = r.n_inputs;
     for (size_t i = 0; i < r.n_layers; i++) {
         struct qr_layer_options *l = &r.layers[i];
-        unsigned what = draw(seed, 100 + (unsigned)i, 8);
+        unsigned what = shape[i] == 'q'   ? 0
+                        : shape[i] == 'd' ? 4
+                                          : draw(seed, 100 + (unsigned)i, 8);
         if (what < 3 && width <= WIDE) add_quantum(&r, seed, i, width);
         else if (what < 5 || i + 1 == r.n_layers || width > WIDE)
             *l = (struct qr_layer_options){
@@ -128,7 +146,19 @@ static void oracle_dense(struct oracle_layer *o, const struct qr_dense_options *
         }
 }
 
-/* Its inputs become parameters behind its own. */
+static void input_as_parameter(struct qr_circuit *ret, const struct qr_circuit *c,
+                               const struct qr_expression *e) {
+    struct qr_expression copy = qr_expression_copy(e);
+    for (unsigned k = 0; k < copy.n; k++) {
+        if (copy.node[k].op != QR_EXPRESSION_INPUT) continue;
+        copy.node[k].op = QR_EXPRESSION_PARAMETER;
+        copy.node[k].index += c->n_params;
+    }
+    CHECK(qr_circuit_expression(ret, &copy) + 1 == ret->n_expressions);
+    qr_expression_fini(&copy);
+}
+
+/* Its inputs become parameters behind its own; expressions keep their numbers. */
 static struct qr_circuit *inputs_as_parameters(const struct qr_circuit *c) {
     struct qr_circuit *ret = qr_circuit_new(c->n_qubits, 0);
     struct qr_err err;
@@ -138,6 +168,7 @@ static struct qr_circuit *inputs_as_parameters(const struct qr_circuit *c) {
         snprintf(name, sizeof name, "~input%u", i); /* behind all others */
         (void)qr_circuit_param(ret, name);
     }
+    for (size_t i = 0; i < c->n_expressions; i++) input_as_parameter(ret, c, &c->expressions[i]);
     for (size_t i = 0; i < c->n_gates; i++) {
         struct qr_gate g = c->gates[i];
         for (unsigned k = 0; k < g.n_args; k++)
@@ -330,11 +361,23 @@ static void test_dropout(void) {
     CHECK(memcmp(a, none, sizeof a) != 0);
 }
 
+/* What was to be drawn was. */
+static void test_drawn(void) {
+    for (unsigned i = 0; i < ref_n_gates(); i++)
+        CHECK(drawn.gates[i], "no model has a gate '%s'", ref_gate_name(i));
+    CHECK(drawn.expressions > 200 && drawn.rounds > 100 && drawn.amplitudes > 50,
+          "%u expressions, %u repeats, %u states", drawn.expressions, drawn.rounds,
+          drawn.amplitudes);
+    printf("    %u expressions, %u repeats that upload inputs again, %u states of inputs\n",
+           drawn.expressions, drawn.rounds, drawn.amplitudes);
+}
+
 int main(void) {
     const char *seeds = getenv("SEEDS");
     uint64_t n = 200;
     if (seeds) CHECK(qr_parse_u64(seeds, &n));
     for (uint64_t seed = 1; seed <= n; seed++) test_oracle(seed);
+    if (n >= 200) test_drawn();
     test_dropout();
     return t_end();
 }

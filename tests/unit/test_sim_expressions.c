@@ -191,7 +191,7 @@ static void large(void) {
                 char name[24];
                 snprintf(name, sizeof name, "expression %u", (unsigned)i);
                 twin.theta[qr_circuit_param(twin.c, name)] =
-                    ref_expression(&p.c->expressions[i], p.theta, x, QR_EXPRESSION_NUMBER, 0, NULL);
+                    ref_expression(p.c, i, p.theta, x, QR_EXPRESSION_NUMBER, 0, NULL);
             }
             for (size_t i = 0; i < twin.c->n_gates; i++)
                 for (unsigned k = 0; k < twin.c->gates[i].n_args; k++) {
@@ -210,8 +210,7 @@ static void large(void) {
                 want[k] += qr_fixed_to_double(b.grad[k]);
                 for (size_t i = 0; i < p.c->n_expressions; i++) {
                     double slope;
-                    ref_expression(&p.c->expressions[i], p.theta, x, QR_EXPRESSION_PARAMETER, k,
-                                   &slope);
+                    ref_expression(p.c, i, p.theta, x, QR_EXPRESSION_PARAMETER, k, &slope);
                     want[k] += slope * qr_fixed_to_double(b.grad[n_own + i]);
                 }
             }

@@ -25,7 +25,7 @@ static const struct qr_ansatz rows[] = {
     {"angle", {"data", "rotation", "scale"}, qr_ansatz_angle_encoder},
     {"iqp", {"data", "layers", "entanglement"}, qr_ansatz_iqp},
     {"zz-feature-map", {"data", "layers", "entanglement", "alpha"}, qr_ansatz_zz_feature_map},
-    {"amplitude", {"state", "normalize"}, qr_ansatz_amplitude},
+    {"amplitude", {"data", "inputs", "pad_with", "state", "normalize"}, qr_ansatz_amplitude},
 };
 
 const struct qr_ansatz *qr_ansatz_at(size_t i) {
@@ -55,7 +55,7 @@ const char *qr_ansatz_meant(const char *name) {
         {"AngleEmbedding", "did you mean 'angle'?"},
         {"IQPEmbedding", "did you mean 'iqp'?"},
         {"ZZFeatureMap", "did you mean 'zz-feature-map'?"},
-        {"AmplitudeEmbedding", "'amplitude' prepares a constant state"},
+        {"AmplitudeEmbedding", "did you mean 'amplitude'?"},
         {"MottonenStatePreparation", "did you mean 'amplitude'?"},
         {"StatePrep", "did you mean 'amplitude'?"},
         {"MPS", "write 'tensor-network' with \"kind\": \"mps\""},

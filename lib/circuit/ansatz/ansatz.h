@@ -14,17 +14,24 @@
 #ifndef QR_CIRCUIT_ANSATZ_ANSATZ_H
 #define QR_CIRCUIT_ANSATZ_ANSATZ_H
 
+#include "expression/expression.h"
 #include "format/json.h"
 
 enum { QR_ANSATZ_KEYS = 6, QR_ANSATZ_ANGLES = 4, QR_ANSATZ_NAME_BYTES = 64 };
 
-/* factor * (1, the weight of this name, the input of this column, the expression of this text), in
- * radians. */
-enum qr_ansatz_angle_kind { QR_ANSATZ_NUMBER, QR_ANSATZ_WEIGHT, QR_ANSATZ_INPUT, QR_ANSATZ_TEXT };
+/* factor * (1, the weight of this name, the input of this column, the expression of this text, the
+ * number that the host has combined), in radians. */
+enum qr_ansatz_angle_kind {
+    QR_ANSATZ_NUMBER,
+    QR_ANSATZ_WEIGHT,
+    QR_ANSATZ_INPUT,
+    QR_ANSATZ_TEXT,
+    QR_ANSATZ_SHARED
+};
 struct qr_ansatz_angle {
     enum qr_ansatz_angle_kind kind;
     double factor;
-    uint32_t column;
+    uint32_t column; /* SHARED: which */
     char name[QR_ANSATZ_NAME_BYTES];
 };
 
@@ -49,6 +56,10 @@ void qr_ansatz_terms_fini(struct qr_ansatz_terms *t);
 
 struct qr_ansatz_host {
     enum qr_code (*add)(void *host, const struct qr_ansatz_gate *g);
+    /* A number of two, each a NUMBER, an INPUT or what this gave before: SHARED. Any number of
+     * others and of angles may be made of it. */
+    enum qr_code (*combine)(void *host, enum qr_expression_op op, struct qr_expression_node a,
+                            struct qr_expression_node b, struct qr_expression_node *ret);
     /* n numbers are about to be read: bounds the time of repeats. */
     enum qr_code (*count)(void *host, const char *path, size_t n);
     /* The gates of a list as on qubits 0 ... n - 1, on these places; before each weight's name

@@ -153,6 +153,37 @@ def encoders():
         {"ansatz": "strongly-entangling", "qubits": [2, 0], "prefix": "{k}_"}]}]}, w, build, x)
 
 
+def amplitudes():
+    """States of inputs: all, padded, by a list of columns, with zeros, between other gates."""
+    for n in 1, 2, 3, 4, 6:
+        x = numbers(2 ** n)
+        pennylane("AmplitudeEmbedding", n, {"ansatz": "amplitude"}, [], lambda: qml.AmplitudeEmbedding(x, wires=range(n), normalize=True), x)
+    x = numbers(16)
+    x[[0, 1, 2, 3, 6, 7, 8, 11, 13]] = 0
+    for y in x, numpy.eye(16)[9], -numpy.eye(16)[0], numpy.ones(16) / 4, -1e-200 * numbers(16), 1e200 * numbers(16):
+        pennylane("AmplitudeEmbedding", 4, {"ansatz": "amplitude", "data": 0, "normalize": True}, [],
+                  lambda: qml.AmplitudeEmbedding(y / numpy.abs(y).max(), wires=range(4), normalize=True), y)
+    for n, count, pad in (2, 3, 0.0), (3, 5, 0.25), (4, 10, 0.0), (4, 4, 0.0), (4, 15, -1.5), (3, 1, 0.0):
+        x = numbers(count)
+        pennylane("AmplitudeEmbedding", n, {"ansatz": "amplitude", "inputs": count, "pad_with": pad}, [],
+                  lambda: qml.AmplitudeEmbedding(x, wires=range(n), pad_with=pad, normalize=True), x)
+    x, columns = numbers(9), [7, 2, 2, 0, 8]
+    pennylane("AmplitudeEmbedding", 3, {"ansatz": "amplitude", "data": columns, "pad_with": 0.5}, [],
+              lambda: qml.AmplitudeEmbedding(x[columns], wires=range(3), pad_with=0.5, normalize=True), x)
+    a = random.normal(size=5)
+    pennylane("AmplitudeEmbedding", 3, {"ansatz": "amplitude", "state": [float(v) for v in a], "pad_with": -0.5, "normalize": True}, [],
+              lambda: qml.AmplitudeEmbedding(a, wires=range(3), pad_with=-0.5, normalize=True))
+    x, w = numbers(10), numbers(2, 4, 3)
+
+    def build():
+        qml.AmplitudeEmbedding(x[2:], wires=[3, 0, 2], normalize=True)
+        qml.RX(x[0], wires=1)
+        qml.StronglyEntanglingLayers(w, wires=range(4))
+    pennylane("AmplitudeEmbedding", 4, {"qubits": 4, "gates": [
+        {"ansatz": "amplitude", "qubits": [3, 0, 2], "data": 2}, {"gate": "RX", "qubits": [1], "angle": {"data": 0}},
+        {"ansatz": "strongly-entangling", "layers": 2}]}, w, build, x)
+
+
 # ---- Qiskit ----
 
 def by_name(circuit, weights):
@@ -201,6 +232,7 @@ excitations()
 networks()
 encoders()
 of_qiskit()
+amplitudes()
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "ansatz.json"), "w", encoding="utf-8") as f:
     f.write(json.dumps({"pennylane": qml.__version__, "qiskit": qiskit.__version__})[:-1] + ', "rows": [\n')
     f.write(",\n".join(json.dumps(r, separators=(",", ":")) for r in rows) + "\n]}\n")
