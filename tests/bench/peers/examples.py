@@ -16,11 +16,11 @@ from mlp import timed
 
 FOLDER = "deploy/jobs/examples"
 PENNYLANE = {"default.qubit": "catalyst", "lightning.qubit": "catalyst"}  # who: the environment under build/peers
-PEERS = {}  # of an example with others
+PEERS = {"mlp": {"numpy": "jax", "keras": "tfq"}}  # of an example with others
 FIRST = 20  # steps whose losses are compared
 LOSS_TOLERANCE = {"single": 1e-6, "double": 1e-12}
 FINAL_TOLERANCE = {"single": 1e-4, "double": 1e-9}  # of the last loss: differences grow from step to step
-WHOLE = ("default.qubit", "jax", "keras")  # who does the whole training; a step of the others takes too long
+WHOLE = ("default.qubit", "jax", "numpy", "keras")  # who does the whole training; a step of the others takes too long
 ROUNDS = 5
 LEAST_NS = 3e8  # that a longer run must take more than a shorter one
 RUN_S = 900
