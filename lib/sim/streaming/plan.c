@@ -217,8 +217,8 @@ static bool read_layers(struct circuit_reader *r, const struct qr_observable *ob
     s->diagonal = z_only && !r->rest.n;
     if (r->n_segments < least)
         return refuse(r->p,
-                      "behind %zu layers no pool comes in which source i of the first half "
-                      "controls a CNOT onto qubit i + half and is never used again",
+                      "streaming is for a qcnn: behind %zu layers no pool comes in which source i "
+                      "of the first half controls a CNOT onto qubit i + half and is never used again",
                       r->n_segments);
     if (r->rest.qubits < 2 || (r->rest.qubits > QR_STREAM_TAIL_QUBITS && !s->diagonal))
         return refuse(r->p,

@@ -1,12 +1,27 @@
 """deploy/jobs/examples/mnist.json: the classifier of TFQ's MNIST tutorial."""
 import math
 
-import pennylane as qml
-
 PIXELS = 16
 
 
+def by_hand(case):
+    """JAX without a simulator, for who sees that a pixel's qubit meets the read-out alone: the read-out begins in |->, of which XX makes a
+    rotation of the qubit, and X of the read-out behind the ZZ is a product over qubits."""
+    np = case.numpy
+
+    def outputs(weights, x):
+        w = math.pi * weights["pqc/parameters"]
+        z = np.cos(w[:PIXELS]) * (1 - 2 * x)
+        return -np.prod(np.cos(w[PIXELS:]) + 1j * np.sin(w[PIXELS:]) * z, -1).real[:, None]
+
+    return outputs
+
+
 def model(case):
+    if case.who == "jax":
+        return by_hand(case)
+    import pennylane as qml
+
     @case.circuit(PIXELS + 1)
     def circuit(w, x):
         for q in range(PIXELS):
