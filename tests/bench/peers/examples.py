@@ -16,7 +16,7 @@ from mlp import timed
 
 FOLDER = "deploy/jobs/examples"
 PENNYLANE = {"default.qubit": "catalyst", "lightning.qubit": "catalyst"}  # who: the environment under build/peers
-PEERS = {}  # of an example with others
+PEERS = {"transfer-base": {"jax": "catalyst"}}  # of an example with others
 FIRST = 20  # steps whose losses are compared
 LOSS_TOLERANCE = {"single": 1e-6, "double": 1e-12}
 FINAL_TOLERANCE = {"single": 1e-4, "double": 1e-9}  # of the last loss: differences grow from step to step
