@@ -3,7 +3,7 @@ PEERS says so another), on one core. examples/NAME.py is the peers' side, exampl
 All begin with the weights that the job's seed makes, and train on the same samples in the same order (not shuffled) by the same rule, without
 early stopping. The losses of the first 20 steps must agree, and after the whole training, where the peer does it in time, loss and metrics.
 Peers are compared in float64, and timed in the job's precision. An epoch of qring's is what a longer run takes more than a shorter one, with all that it always
-writes; of a peer it is the median step, without what compiles, times steps."""
+writes; of a peer it is the median step, without what compiles, times steps, and a look at the samples held out."""
 import glob
 import json
 import os
@@ -16,7 +16,7 @@ from mlp import timed
 
 FOLDER = "deploy/jobs/examples"
 PENNYLANE = {"default.qubit": "catalyst", "lightning.qubit": "catalyst"}  # who: the environment under build/peers
-PEERS = {"mlp": {"numpy": "jax", "keras": "tfq"}, "mnist": dict(PENNYLANE, jax="jax"),
+PEERS = {"transfer-base": {"jax": "catalyst"}, "mlp": {"numpy": "jax", "keras": "tfq"}, "mnist": dict(PENNYLANE, jax="jax"),
          "barren-plateaus": dict(PENNYLANE, jax="jax")}  # of an example with others
 FIRST = 20  # steps whose losses are compared
 LOSS_TOLERANCE = {"single": 1e-6, "double": 1e-12}
@@ -88,10 +88,10 @@ def peer(python, who, folder, name, dtype, steps, cores, environment):
 
 
 def epochs_of(said):
-    """A peer's epochs, one a round: the median step of each of as many parts of its run"""
+    """A peer's epochs, one a round: the median step of each of as many parts of its run, and the look at the samples held out"""
     size = max(1, len(said["ns"]) // ROUNDS)
-    return [{key: statistics.median(said[key][i * size:(i + 1) * size]) * said["steps"] for key in ("ns", "cpu_ns")}
-            for i in range(min(ROUNDS, len(said["ns"])))]
+    return [{key: statistics.median(said[key][i * size:(i + 1) * size]) * said["steps"] + said.get("held_" + key, 0)
+             for key in ("ns", "cpu_ns")} for i in range(min(ROUNDS, len(said["ns"])))]
 
 
 def disagreement(precision, ours, theirs):
@@ -129,7 +129,7 @@ def one_example(out, pythons, work, environment, name, rounds, cores):
                 continue
             if precision == "single":
                 timing = peer(python, who, folder, name, "float32", FIRST + said["steps"], cores, environment)
-                said = dict(said, ns=timing["ns"], cpu_ns=timing["cpu_ns"])
+                said.update({key: v for key, v in timing.items() if key.endswith("ns")})
         except (OSError, ValueError, KeyError, subprocess.SubprocessError) as e:
             out.problem("the example %s, beside %s: %s" % (name, who, e))
             continue

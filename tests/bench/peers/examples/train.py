@@ -1,7 +1,7 @@
 """The peers' side of an example (../examples.py): PennyLane's default.qubit and lightning.qubit with JAX, a step compiled once; or JAX alone.
 Usage: train.py WHO FOLDER NAME float32|float64 STEPS trains FOLDER/NAME.json from FOLDER/NAME.safetensors, so many steps at most, and prints
-one line of JSON: the loss of each step, its nanoseconds and processor time (none of a step that compiled), steps an epoch, and after the
-last step loss and metrics of what the job holds out, or of all samples.
+one line of JSON: the loss of each step, its nanoseconds and processor time (none of a step that compiled), steps an epoch, what a look at
+the samples held out takes (not of lightning.qubit), and after the last step loss and metrics of these, or of all samples.
 
 NAME.py beside this file has one of these:
 
@@ -89,7 +89,8 @@ class Case:
             held = read_data(folder, dict(about, url=about["validation_url"]), np)
             split, x = len(x), np.concatenate([x, held[0]])
             y = None if y is None else np.concatenate([y, held[1]])
-        part = slice(split, None) if split < len(x) else slice(None)
+        self.validates = split < len(x)
+        part = slice(split, None) if self.validates else slice(None)
         self.x, self.held_x = x[:split], x[part]
         self.y, self.held_y = (None, None) if y is None else (y[:split], y[part])
         self.batch, self.epochs = min(train.get("batch_size", 32), split), train.get("epochs", 1)
@@ -168,6 +169,12 @@ def rule_of(job, np):
     return lambda w, g, state, step: rule(w, g, state, step, **about)
 
 
+def held_out(case, outputs, weights):
+    import numpy
+    parts = [case.held_x[i:i + case.batch] for i in range(0, len(case.held_x), case.batch)]
+    return numpy.concatenate([numpy.asarray(outputs(weights, case.numpy.asarray(x, case.dtype)), float) for x in parts])
+
+
 def fit(case, model):
     """Trains f(weights, x) by JAX."""
     import numpy
@@ -199,10 +206,14 @@ def fit(case, model):
             said["ns"].append(time.perf_counter_ns() - began)
             said["cpu_ns"].append(time.process_time_ns() - cpu)
         seen.add(len(x))
+    held = labels_for(job, case.held_y, width, numpy)
+    if case.validates and case.who != "lightning.qubit":  # which would compile a circuit for each sample
+        held_out(case, outputs, {**frozen, **weights})
+        cpu, began = time.process_time_ns(), time.perf_counter_ns()
+        loss(held_out(case, outputs, {**frozen, **weights}), held)
+        said["held_ns"], said["held_cpu_ns"] = time.perf_counter_ns() - began, time.process_time_ns() - cpu
     if number == case.epochs * len(parts):  # the whole training
-        p = numpy.concatenate([numpy.asarray(outputs({**frozen, **weights}, np.asarray(case.held_x[i:i + case.batch], case.dtype)), float)
-                               for i in range(0, len(case.held_x), case.batch)])
-        held = labels_for(job, case.held_y, width, numpy)
+        p = held_out(case, outputs, {**frozen, **weights})
         said["loss"] = float(loss(p, held))
         said["metrics"] = {m: metric(m, job, p, held, numpy) for m in job["train"].get("metrics", [])}
     return dict(said, steps=len(parts))
