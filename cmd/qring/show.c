@@ -80,23 +80,41 @@ static void put_zero_gradient_name(struct qr_buf *b, const struct shown *s,
     if (several) qr_buf_printf(b, " of %.*s", (int)strcspn(t->name, "/"), t->name);
 }
 
-/* Of one circuit. */
-static size_t put_zero_gradient(const struct shown *s, const struct qr_circuit *c, struct qr_buf *b,
-                                struct qr_json_writer *w) {
-    size_t n = 0;
+/* Of one circuit, and of all its filters. */
+static void zero_gradient_json(const struct shown *s, const struct qr_circuit *c,
+                               struct qr_json_writer *w) {
     for (size_t i = 0; i < qr_model_n_tensors(s->model); i++) {
         const struct qr_model_tensor *t = qr_model_tensor(s->model, i);
         for (size_t k = 0; t->circuit == c && k < t->n; k++) {
             struct qr_buf name = {0};
             if (!s->zero_gradient[t->offset + k]) continue;
             put_zero_gradient_name(&name, s, t, k);
-            if (w) qr_json_put_string(w, qr_buf_string(&name));
-            else qr_buf_printf(b, "%s%s", n ? ", " : "", qr_buf_string(&name));
+            qr_json_put_string(w, qr_buf_string(&name));
             qr_buf_free(&name);
-            n++;
         }
     }
-    return n;
+}
+
+/* Of one circuit; in all its filters they are the same. */
+static void zero_gradient_text(const struct shown *s, const struct qr_model_layer *l,
+                               struct qr_buf *b) {
+    enum { SHOWN = 12 };
+    size_t at = 0, n = 0;
+    while (at < qr_model_n_tensors(s->model) &&
+           qr_model_tensor(s->model, at)->circuit != l->circuit)
+        at++;
+    const struct qr_model_tensor *t =
+        at < qr_model_n_tensors(s->model) ? qr_model_tensor(s->model, at) : NULL;
+    for (size_t k = 0; t && k < t->n; k++)
+        if (s->zero_gradient[t->offset + k] && n++ < SHOWN)
+            qr_buf_printf(b, "%s%s", n > 1 ? ", " : "", l->circuit->param_names[k]);
+    if (!n) {
+        qr_buf_puts(b, "none: every parameter can move a read-out");
+        return;
+    }
+    if (n > SHOWN) qr_buf_printf(b, " and %zu more", n - SHOWN);
+    qr_buf_printf(b, "%s (no read-out sees them: constants here, gradient exactly 0)",
+                  l->n_filters > 1 ? ", in each copy" : "");
 }
 
 static void put_flop(struct qr_buf *b, double flop) {
@@ -136,9 +154,7 @@ static void circuit_text(const struct shown *s, size_t at, bool plan, unsigned c
         qr_buf_printf(b, "%s%s", i ? ", " : "", q->readouts[i].text);
     qr_buf_puts(b, "\ngradient 0  ");
     if (l.frozen) qr_buf_puts(b, "all: the layer is not trainable");
-    else if (!put_zero_gradient(s, c, b, NULL))
-        qr_buf_puts(b, "none: every parameter can move a read-out");
-    else qr_buf_puts(b, " (no read-out sees them: constants here, gradient exactly 0)");
+    else zero_gradient_text(s, &l, b);
     qr_buf_puts(b, "\n");
     qr_sim_report_text(r, plan, b);
     if (!plan) {
@@ -185,7 +201,7 @@ static void circuit_json(const struct shown *s, size_t at, struct qr_json_writer
     qr_json_close(w, ']');
     qr_json_put_key(w, "zero_gradient");
     qr_json_open(w, '[');
-    put_zero_gradient(s, l.circuit, NULL, w);
+    zero_gradient_json(s, l.circuit, w);
     qr_json_close(w, ']');
     qr_json_put_key(w, "plan");
     qr_sim_report_json(r, w);

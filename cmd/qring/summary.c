@@ -7,13 +7,20 @@ static const char rule[] = "____________________________________________________
 static const char double_rule[] =
     "=================================================================\n";
 
+enum {
+    SHOWN = 8
+}; /* filters of a layer, each in a row of its own; of more the first and the rest */
+
 static void put_row(struct qr_buf *b, const char *name, const char *type, size_t outputs,
-                    size_t params) {
-    char layer[64], shape[32];
+                    size_t params, const char *each) {
+    char layer[2 * QR_LAYER_NAME + 64], shape[32];
     snprintf(layer, sizeof layer, "%s (%s)", name, type);
     snprintf(shape, sizeof shape, "(None, %zu)", outputs);
-    qr_buf_printf(b, " %-27s %-25s %zu\n", layer, shape, params);
+    qr_buf_printf(b, " %-27s %-25s %zu%s\n", layer, shape, params, each);
 }
+
+/* "pqc" of the tensor "pqc/parameters" */
+static int name_length(const char *tensor) { return (int)strcspn(tensor, "/"); }
 
 /* A quantum layer is one of Keras' for each filter. */
 static void put_layer(struct qr_buf *b, const struct qr_model *m, const struct qr_model_layer *l,
@@ -25,16 +32,19 @@ static void put_layer(struct qr_buf *b, const struct qr_model *m, const struct q
                                                  [QR_LAYER_SCALE] = "Rescaling"};
     size_t n = l->n_filters ? l->n_filters : 1;
     for (size_t f = 0; f < n; f++) {
-        char name[QR_LAYER_NAME + 24];
-        size_t nth = 0;
-        if (!l->n_params) nth = seen[l->kind]++;
-        if (l->n_params)
-            snprintf(name, sizeof name, "%.*s",
-                     (int)strcspn(qr_model_tensor(m, *tensor)->name, "/"),
-                     qr_model_tensor(m, *tensor)->name);
+        char name[2 * QR_LAYER_NAME + 48];
+        const char *first = l->n_params ? qr_model_tensor(m, *tensor)->name : NULL;
+        bool rest = n > SHOWN && f == 1 && first;
+        size_t nth = first ? 0 : seen[l->kind]++;
+        if (rest) {
+            *tensor += n - 2, f = n - 1;
+            const char *last = qr_model_tensor(m, *tensor)->name;
+            snprintf(name, sizeof name, "%.*s ... %.*s", name_length(first), first,
+                     name_length(last), last);
+        } else if (first) snprintf(name, sizeof name, "%.*s", name_length(first), first);
         else if (nth) snprintf(name, sizeof name, "%s_%zu", qr_layer_names[l->kind], nth);
         else snprintf(name, sizeof name, "%s", qr_layer_names[l->kind]);
-        put_row(b, name, types[l->kind], l->n_out / n, l->n_params / n);
+        put_row(b, name, types[l->kind], l->n_out / n, l->n_params / n, rest ? " each" : "");
         if (l->kind == QR_LAYER_QUANTUM) *tensor += 1;
         if (l->kind == QR_LAYER_DENSE) *tensor += 2;
     }

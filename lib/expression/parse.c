@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/mem.h"
 #include "base/parse.h"
@@ -148,14 +149,17 @@ static const char *const others[][2] = {
 
 static enum qr_code unknown_function(struct expression_reader *r, const char *at,
                                      const char *name) {
-    const char *known[QR_EXPRESSION_OPS], *meant = NULL;
+    const char *known[QR_EXPRESSION_OPS], *meant = NULL, *dot = strrchr(name, '.');
+    const char *bare = dot ? dot + 1 : name; /* numpy's, math's */
     size_t n = 0;
     for (int op = 0; op < QR_EXPRESSION_OPS; op++)
         if (qr_expression_function((enum qr_expression_op)op))
             known[n++] = qr_expression_function((enum qr_expression_op)op);
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(bare, known[i]) == 0) meant = known[i];
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (strcmp(name, others[i][0]) == 0) meant = others[i][1];
-    if (!meant) meant = qr_nearest(name, known, n);
+        if (strcmp(bare, others[i][0]) == 0) meant = others[i][1];
+    if (!meant) meant = qr_nearest(bare, known, n);
     if (meant) return bad(r, at, "there is no function '%s'; did you mean %s?", name, meant);
     return bad(r, at,
                "there is no function '%s'; there are sin cos tan asin acos atan atan2 sqrt exp log "
@@ -235,6 +239,9 @@ static enum qr_code read_word(struct expression_reader *r) {
     if (strcmp(name, "pi") == 0)
         return append(r, at,
                       (struct qr_expression_node){.op = QR_EXPRESSION_NUMBER, .number = M_PI});
+    const char *dot = strrchr(name, '.');
+    if (strcasecmp(dot ? dot + 1 : name, "pi") == 0 || strcmp(name, "π") == 0)
+        return bad(r, at, "'%s' would be a trainable weight; write pi", name);
     return append(
         r, at,
         (struct qr_expression_node){.op = QR_EXPRESSION_PARAMETER,

@@ -35,6 +35,13 @@ QR_MUST_CHECK enum qr_code qr_job_check_outputs(const struct qr_job *job, struct
 QR_MUST_CHECK enum qr_code qr_job_check_columns(const struct qr_job *job,
                                                 const struct qr_dataset *data, struct qr_err *err);
 
+/* One of n names, as qr_json_choice reads it; other programs' names of the thing get what is meant
+ * here. */
+enum qr_job_name { QR_JOB_LAYER, QR_JOB_LOSS, QR_JOB_METRIC };
+QR_MUST_CHECK enum qr_code qr_job_choice(const struct qr_json *v, const char *where,
+                                         enum qr_job_name of, const char *const *names, size_t n,
+                                         size_t *ret, struct qr_err *err);
+
 /* Keys that may be left out: *ret keeps its value then. */
 QR_MUST_CHECK enum qr_code qr_job_opt_i64(const struct qr_json *o, const char *where,
                                           const char *key, int64_t min, int64_t max, int64_t *ret,

@@ -243,8 +243,8 @@ static enum qr_code read_layer(const struct qr_json *layer, size_t i, struct qr_
     snprintf(where, sizeof where, "model[%zu]", i);
     snprintf(path, sizeof path, "%s.layer", where);
     if (qr_json_want(layer, where, QR_JSON_OBJECT, err) != QR_OK ||
-        qr_json_choice(qr_json_get(layer, "layer"), path, qr_layer_names, QR_LAYERS, &kind, err) !=
-            QR_OK)
+        qr_job_choice(qr_json_get(layer, "layer"), path, QR_JOB_LAYER, qr_layer_names, QR_LAYERS,
+                      &kind, err) != QR_OK)
         return err->code;
     for (size_t k = 0; k < 4 && readers[kind].keys[k]; k++) keys[n++] = readers[kind].keys[k];
     if (readers[kind].has_weights) {

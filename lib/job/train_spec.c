@@ -15,8 +15,8 @@ static enum qr_code read_metric(const struct qr_json *v, const char *where, stru
     uint64_t k = 5; /* Keras' */
     char name[64];
     snprintf(name, sizeof name, "%s%s", where, object ? ".name" : "");
-    if (qr_json_choice(object ? qr_json_get(v, "name") : v, name, qr_metric_names, QR_METRICS, ret,
-                       err) != QR_OK)
+    if (qr_job_choice(object ? qr_json_get(v, "name") : v, name, QR_JOB_METRIC, qr_metric_names,
+                      QR_METRICS, ret, err) != QR_OK)
         return err->code;
     bool top = *ret == QR_TOP_K_ACCURACY;
     if (object && (qr_json_known(v, where, keys, top ? 2 : 1, err) != QR_OK ||

@@ -4,6 +4,7 @@
 
 #include "base/checksum.h"
 #include "base/mem.h"
+#include "data/find.h"
 #include "record/checkpoint_folder.h"
 #include "store/store.h"
 
@@ -43,27 +44,33 @@ static enum qr_code follow_latest(const char *url, char **ret, struct qr_err *er
     return code;
 }
 
-static enum qr_code read_weights(const char *from, char **ret_url,
+/* folder: where it is looked for too, or NULL. */
+static enum qr_code read_weights(const char *from, const char *folder, char **ret_url,
                                  enum qr_weights_format *ret_format, struct qr_buf *ret,
                                  struct qr_err *err) {
     ret->max = max_weights_bytes;
     enum qr_code code = follow_latest(from, ret_url, err);
     if (code == QR_OK) code = qr_weights_format_of(*ret_url, ret_format, err);
-    if (code == QR_OK) code = qr_url_read(*ret_url, max_weights_bytes, ret, err);
+    if (code == QR_OK) code = qr_named_file_read(*ret_url, folder, max_weights_bytes, ret, err);
     return code;
 }
 
-enum qr_code qr_workload_weights(const struct qr_workload *w, const char *from, double *ret_values,
-                                 uint8_t ret_digest[32], struct qr_err *err) {
+static enum qr_code all_layers(const struct qr_workload *w, const char *from, const char *folder,
+                               double *ret_values, uint8_t ret_digest[32], struct qr_err *err) {
     enum qr_weights_format format;
     struct qr_buf file = {0};
     qr_auto(qr_free_p) char *url = NULL;
-    enum qr_code code = read_weights(from, &url, &format, &file, err);
+    enum qr_code code = read_weights(from, folder, &url, &format, &file, err);
     if (code == QR_OK)
         code = qr_weights_decode(format, qr_buf_view(&file), url, &w->layout, ret_values, err);
     if (code == QR_OK && ret_digest) qr_sha256(file.p, file.n, ret_digest);
     qr_buf_free(&file);
     return code;
+}
+
+enum qr_code qr_workload_weights(const struct qr_workload *w, const char *from, double *ret_values,
+                                 uint8_t ret_digest[32], struct qr_err *err) {
+    return all_layers(w, from, NULL, ret_values, ret_digest, err);
 }
 
 /* ---- some layers' weights from a file ---- */
@@ -105,7 +112,8 @@ static enum qr_code some_layers(struct qr_workload *w, struct qr_err *err) {
     enum qr_weights_format format;
     struct qr_buf file = {0};
     qr_auto(qr_free_p) char *url = NULL;
-    enum qr_code code = read_weights(t->initial_weights, &url, &format, &file, err);
+    enum qr_code code =
+        read_weights(t->initial_weights, w->job->data.folder, &url, &format, &file, err);
     qr_model_init(w->model, w->job->seed, w->initial);
     for (size_t i = 0; i < t->n_initial_layers && code == QR_OK; i++)
         code = one_layer(w, &t->initial_layers[i], format, qr_buf_view(&file), url, err);
@@ -174,9 +182,10 @@ static enum qr_code load(struct qr_workload *w, enum qr_isa isa, struct qr_err *
         return QR_OK;
     }
     w->initial_from_file = true;
-    code = w->job->train.n_initial_layers ? some_layers(w, err)
-                                          : qr_workload_weights(w, w->job->train.initial_weights,
-                                                                w->initial, w->initial_digest, err);
+    code = w->job->train.n_initial_layers
+               ? some_layers(w, err)
+               : all_layers(w, w->job->train.initial_weights, w->job->data.folder, w->initial,
+                            w->initial_digest, err);
     return code == QR_OK ? code : qr_wrap(err, "train.initial_weights");
 }
 

@@ -37,7 +37,13 @@ run 2 'batch_size' "$(edit 's/"batch_size": 64/"batch_size": 0/' zero)"
 run 2 'block_size is now micro_batch_size' "$(edit 's/"seed": 1/"seed": 1, "block_size": 4/' renamed)"
 run 2 'mse' "$(edit 's/"mse"/"mes"/' loss)"
 run 2 'Z9' "$(edit 's/"Z7"/"Z9"/' readout)"
+# other programs' names: what they mean, where letters would say something else or nothing
+run 2 "model[0].layer is 'PQC'; did you mean 'quantum'?" "$(edit 's/"quantum"/"PQC"/' pqc)"
+run 2 "model[1].layer is 'flatten'; take it away" "$(edit '0,/{"layer": "dense"/s//{"layer": "flatten"}, {"layer": "dense"/' flatten)"
+run 2 "train.loss is 'sparse_categorical_crossentropy'; write 'categorical_crossentropy'" "$(edit 's/"mse"/"sparse_categorical_crossentropy"/' sparse)"
+run 2 "train.metrics[0] is 'hinge_accuracy'; did you mean 'accuracy'?" "$(edit 's/"metrics": .*/"metrics": ["hinge_accuracy"],/' hinge)"
 optimizer() { edit "s|\"optimizer\": .*|\"optimizer\": {$2}|" "$1"; } # name, keys
+run 2 'train.optimizer must be an object, such as {"name": "adam"}, not a string' "$(edit 's|"optimizer": .*|"optimizer": "adam"|' text)"
 run 2 'ema_momentum|no average|use_ema' "$(optimizer ema '"name": "adamw", "ema_momentum": 0.9')"
 run 2 'initial_accumulator_value|unknown key' "$(optimizer adadelta '"name": "adadelta", "initial_accumulator_value": 1')"
 run 2 'weight_decay|-0.1' "$(optimizer decay '"name": "sgd", "weight_decay": -0.1')"
@@ -64,6 +70,7 @@ gate() { # words, gate
     run 2 "$1" "$work/gate.json"
 }
 gate "gates[0].gate|unknown gate 'CNOTT'|did you mean 'CNOT'" '{"gate": "CNOTT", "wires": [0, 1]}'
+gate "gates[0]: unknown key 'wires'; did you mean 'qubits'?" '{"gate": "CNOT", "wires": [0, 1]}'
 gate "unknown gate 'measure'|readouts" '{"gate": "measure", "qubits": [0]}'
 gate "unknown gate 'U4'|'Unitary'" '{"gate": "U4", "qubits": [0, 1]}'
 gate "unknown gate 'sdag'|did you mean 'Sdg'" '{"gate": "sdag", "qubits": [0]}'
@@ -76,6 +83,7 @@ gate 'gates[0].angle: expression "w0*x[0] +", column 10: a number, a name or ( m
 gate 'column 1: there is no function '"'arcsin'"'; did you mean asin?' '{"gate": "RX", "qubits": [0], "angle": "arcsin(x[1])"}'
 gate 'column 2: powers are written pow(a, b)' '{"gate": "U3", "qubits": [0], "theta": 1, "phi": "w^2", "lambda": 0}'
 gate 'column 5: this is not a finite number' '{"gate": "RX", "qubits": [0], "angle": "w + asin(2)"}'
+gate "column 1: 'np.pi' would be a trainable weight; write pi" '{"gate": "RX", "qubits": [0], "angle": "np.pi/4"}'
 gate 'column 1: x is the inputs; write x[0], or x.NAME' '{"gate": "RX", "qubits": [0], "angle": "x*w"}'
 gate 'state must have 2 digits' '{"gate": "Basis", "qubits": [0, 1], "state": "12"}'
 gate 'matrix is not unitary: rows 0 and 1' '{"gate": "Unitary", "qubits": [0], "matrix": [[1, 0], [1, 0]]}'
@@ -155,6 +163,8 @@ infer permanent 'Keras' "$work/x.weights.h5"
 infer permanent 'nothing.h5' "$work/nothing.h5"
 run 2 'early_stopping|validation' "$(edit 's|"train_fraction": 0.7|"train_fraction": 1|; s|"epochs": 50|"epochs": 50, "early_stopping": {}|' stopping)"
 run permanent 'nothing.h5' "$(edit 's|"epochs": 50|"epochs": 50, "initial_weights": "'"$work"'/nothing.h5"|' initial)"
+run permanent "train.initial_weights: there is no file $root/nowhere.h5, and beside the job file no $work/nowhere.h5; correct the path" \
+    "$(edit 's|"epochs": 50|"epochs": 50, "initial_weights": "nowhere.h5"|' initial-beside)"
 
 # the command line and the machine
 wrong 2 '--threads' "$qring" run "$base" --thread 2 --out "$out"
