@@ -42,14 +42,14 @@ static const char *const expressions[] = {
     "2*asin(0.9*sin(W + X))",
     "-acos(0.8*cos(X + 1))/2",
     "exp(0.3*sin(W*X)) - abs(W + 9)",
-    "atan(W*X + X)*log(2 + W*W)",
+    "atan(W*X + X)*log(2 + pow(W, 2))",
     "pow(1.5 + sin(W), cos(X))",
     "tan(0.5*sin(W - X))",
-    "sqrt(1 + X*X)/3 + W*pi",
+    "sqrt(1 + pow(X, 2))/3 + W*pi",
     "atan2(X, 2 + cos(W))",
     "hypot(2 + sin(W), X)",
     "W/(2 + sin(W))",
-    "X - X*X/(9 + X*X)",
+    "X - X*X/(9 + pow(X, 2))",
 };
 
 /* In a repeat a third have a name of each round. */
