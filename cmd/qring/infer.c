@@ -143,8 +143,7 @@ static void print_confusion(const struct answer *a) {
     const double *counts = confusion_of(a, &n);
     if (!counts) return;
     puts("Confusion matrix (a row a label, a column an answer)");
-    for (size_t i = 0; i < n * n; i++)
-        printf("%7.0f%s", counts[i], i % n == n - 1 ? "\n" : "");
+    for (size_t i = 0; i < n * n; i++) printf("%7.0f%s", counts[i], i % n == n - 1 ? "\n" : "");
 }
 
 /* [a b c ...] over lines, samples with more than one column as [a b] each. row: values of
@@ -270,7 +269,7 @@ int qr_command_infer(const struct qr_command *self, int argc, char **argv) {
                        "--json and --predictions - both want standard output; the JSON has the "
                        "predictions too");
     if (code == QR_OK) code = qr_load(job_of(&words), isa, threads, &l, &err);
-    if (code == QR_OK) code = qr_workload_weights(&l.load, url, l.load.initial, NULL, &err);
+    if (code == QR_OK) code = qr_workload_weights(&l.load, url, l.load.initial, &err);
     if (code == QR_OK) code = evaluate(&a, &err);
     if (code == QR_OK && predictions) code = write_csv(&a, predictions, &err);
     if (code == QR_OK && json) print_json(&a, url);
