@@ -100,7 +100,8 @@ static void zero_gradient_text(const struct shown *s, const struct qr_model_laye
                                struct qr_buf *b) {
     enum { SHOWN = 12 };
     size_t at = 0, n = 0;
-    while (at < qr_model_n_tensors(s->model) && qr_model_tensor(s->model, at)->circuit != l->circuit)
+    while (at < qr_model_n_tensors(s->model) &&
+           qr_model_tensor(s->model, at)->circuit != l->circuit)
         at++;
     const struct qr_model_tensor *t =
         at < qr_model_n_tensors(s->model) ? qr_model_tensor(s->model, at) : NULL;

@@ -7,7 +7,9 @@ static const char rule[] = "____________________________________________________
 static const char double_rule[] =
     "=================================================================\n";
 
-enum { SHOWN = 8 }; /* filters of a layer, each in a row of its own; of more the first and the rest */
+enum {
+    SHOWN = 8
+}; /* filters of a layer, each in a row of its own; of more the first and the rest */
 
 static void put_row(struct qr_buf *b, const char *name, const char *type, size_t outputs,
                     size_t params, const char *each) {
@@ -18,9 +20,7 @@ static void put_row(struct qr_buf *b, const char *name, const char *type, size_t
 }
 
 /* "pqc" of the tensor "pqc/parameters" */
-static int name_length(const char *tensor) {
-    return (int)strcspn(tensor, "/");
-}
+static int name_length(const char *tensor) { return (int)strcspn(tensor, "/"); }
 
 /* A quantum layer is one of Keras' for each filter. */
 static void put_layer(struct qr_buf *b, const struct qr_model *m, const struct qr_model_layer *l,

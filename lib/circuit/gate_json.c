@@ -538,6 +538,9 @@ enum qr_code qr_gate_read(struct qr_gate_reader *r, const struct qr_json *gate, 
     if (code) return code;
     /* the name first: what the keys mean depends on it */
     if ((name = qr_json_get(gate, "gate"))) code = read_name(r, name, where, &named);
+    if (!code && qr_json_get(gate, "wires"))
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                       "%s: unknown key 'wires'; did you mean 'qubits'?", where);
     if (!code) code = qr_json_known(gate, where, keys, N_KEYS, r->err);
     if (!code && !name) code = read_name(r, NULL, where, &named);
     if (code) return code;

@@ -247,9 +247,10 @@ static enum qr_code label_columns(const struct qr_csv *c, const char *url, size_
     if (want > 1)
         return qr_fail(
             err, QR_DATA_LOSS,
-            "%s: the header has neither columns y0 to y%zu nor a column y of class numbers", url,
-            want - 1);
-    return qr_fail(err, QR_DATA_LOSS, "%s: the header has no column y (the labels)", url);
+            "%s: the header has neither columns y0 to y%zu nor a column y of class numbers%s", url,
+            want - 1, qr_csv_header_hint(c->names[0]));
+    return qr_fail(err, QR_DATA_LOSS, "%s: the header has no column y (the labels)%s", url,
+                   qr_csv_header_hint(c->names[0]));
 }
 
 /* Where the weights are, if there should be any. */

@@ -54,6 +54,9 @@ enum qr_code qr_job_read_optimizer(const struct qr_json *o, struct qr_optimizer_
     const char *where = "train.optimizer";
     size_t kind = QR_ADAM;
     if (!o) return QR_OK;
+    if (qr_json_type(o) == QR_JSON_STRING)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s must be an object, such as {\"name\": \"adam\"}, not a string", where);
     if (qr_json_want(o, where, QR_JSON_OBJECT, err) != QR_OK ||
         qr_json_choice(qr_json_get(o, "name"), "train.optimizer.name", qr_optimizer_names,
                        QR_OPTIMIZERS, &kind, err) != QR_OK)

@@ -43,6 +43,7 @@ run 2 "model[1].layer is 'flatten'; take it away" "$(edit '0,/{"layer": "dense"/
 run 2 "train.loss is 'sparse_categorical_crossentropy'; write 'categorical_crossentropy'" "$(edit 's/"mse"/"sparse_categorical_crossentropy"/' sparse)"
 run 2 "train.metrics[0] is 'hinge_accuracy'; did you mean 'accuracy'?" "$(edit 's/"metrics": .*/"metrics": ["hinge_accuracy"],/' hinge)"
 optimizer() { edit "s|\"optimizer\": .*|\"optimizer\": {$2}|" "$1"; } # name, keys
+run 2 'train.optimizer must be an object, such as {"name": "adam"}, not a string' "$(edit 's|"optimizer": .*|"optimizer": "adam"|' text)"
 run 2 'ema_momentum|no average|use_ema' "$(optimizer ema '"name": "adamw", "ema_momentum": 0.9')"
 run 2 'initial_accumulator_value|unknown key' "$(optimizer adadelta '"name": "adadelta", "initial_accumulator_value": 1')"
 run 2 'weight_decay|-0.1' "$(optimizer decay '"name": "sgd", "weight_decay": -0.1')"
@@ -65,6 +66,7 @@ gate() { # words, gate
     run 2 "$1" "$work/gate.json"
 }
 gate "gates[0].gate|unknown gate 'CNOTT'|did you mean 'CNOT'" '{"gate": "CNOTT", "wires": [0, 1]}'
+gate "gates[0]: unknown key 'wires'; did you mean 'qubits'?" '{"gate": "CNOT", "wires": [0, 1]}'
 gate "unknown gate 'measure'|readouts" '{"gate": "measure", "qubits": [0]}'
 gate "unknown gate 'U4'|'Unitary'" '{"gate": "U4", "qubits": [0, 1]}'
 gate "unknown gate 'sdag'|did you mean 'Sdg'" '{"gate": "sdag", "qubits": [0]}'

@@ -172,6 +172,7 @@ static void lying_csv(void) {
         {"", 1, "is empty"},
         {"a,b,y\n", 1, "there are no samples"},
         {"a,b\n1,2\n", 1, "the header has no column y"},
+        {"0.5,1\n1,2\n", 1, "the header has no column y (the labels); is the line"},
         {"a,b,z\n1,2,0\n", 3, "neither columns y0 to y2 nor a column y"},
         {"a,y\n1,2\n", 1, "x has 1 columns, but the model takes 2"},
         {"y\n1\n", 1, "x has no columns"},

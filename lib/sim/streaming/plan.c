@@ -216,10 +216,11 @@ static bool read_layers(struct circuit_reader *r, const struct qr_observable *ob
         take_rest(r);
     s->diagonal = z_only && !r->rest.n;
     if (r->n_segments < least)
-        return refuse(r->p,
-                      "streaming is for a qcnn: behind %zu layers no pool comes in which source i "
-                      "of the first half controls a CNOT onto qubit i + half and is never used again",
-                      r->n_segments);
+        return refuse(
+            r->p,
+            "streaming is for a qcnn: behind %zu layers no pool comes in which source i "
+            "of the first half controls a CNOT onto qubit i + half and is never used again",
+            r->n_segments);
     if (r->rest.qubits < 2 || (r->rest.qubits > QR_STREAM_TAIL_QUBITS && !s->diagonal))
         return refuse(r->p,
                       "%u qubits are left behind the last pool that streams: there may be 2 to %d, "
