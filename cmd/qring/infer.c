@@ -269,7 +269,7 @@ int qr_command_infer(const struct qr_command *self, int argc, char **argv) {
                        "--json and --predictions - both want standard output; the JSON has the "
                        "predictions too");
     if (code == QR_OK) code = qr_load(job_of(&words), isa, threads, &l, &err);
-    if (code == QR_OK) code = qr_workload_weights(&l.load, url, l.load.initial, NULL, &err);
+    if (code == QR_OK) code = qr_workload_weights(&l.load, url, l.load.initial, &err);
     if (code == QR_OK) code = evaluate(&a, &err);
     if (code == QR_OK && predictions) code = write_csv(&a, predictions, &err);
     if (code == QR_OK && json) print_json(&a, url);

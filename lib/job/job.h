@@ -39,7 +39,7 @@ struct qr_train_spec {
     struct qr_optimizer_options optimizer;
     struct qr_early_stopping early_stopping;
     bool shuffle;
-    char *initial_weights;   /* URL or NULL */
+    char *initial_weights;   /* URL, found as the data's is, or NULL */
     size_t n_initial_layers; /* 0: of all layers */
     struct qr_initial_layer *initial_layers;
 };

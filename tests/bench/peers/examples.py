@@ -2,8 +2,8 @@
 PEERS says so another), on one core. examples/NAME.py is the peers' side, examples/train.py has their training and what NAME.py must give.
 All begin with the weights that the job's seed makes, and train on the same samples in the same order (not shuffled) by the same rule, without
 early stopping. The losses of the first 20 steps must agree, and after the whole training, where the peer does it in time, loss and metrics.
-Peers are compared in float64, and timed in the job's precision. An epoch of qring's is what a longer run takes more than a shorter one, with all that it always
-writes; of a peer it is the median step, without what compiles, times steps, and a look at the samples held out."""
+Peers are compared in float64, and timed in the job's precision. An epoch of qring's is what a longer run takes more than a shorter one,
+with all that it always writes; of a peer it is the median step, without what compiles, times steps, and a look at the samples held out."""
 import glob
 import json
 import os
@@ -39,7 +39,7 @@ def run(folder, job, cores, epochs=None):
     return timed(command, {}, cores, folder + "/qring.log")[:2]
 
 
-def write_job(folder, name):
+def write_job(folder, name, cores):
     """The job that both sides train, in a copy of the examples' folder: (its path, what is in it). Its first weights are those of a run in
     which nothing moves."""
     path = "%s/%s.json" % (folder, name)
@@ -50,7 +50,7 @@ def write_job(folder, name):
     still = dict(job, train=dict(train, epochs=1, optimizer={"name": "sgd", "learning_rate": 0}))
     with open(folder + "/still.json", "w") as f:
         json.dump(still, f)
-    run(folder, folder + "/still.json", {0})
+    run(folder, folder + "/still.json", cores)
     weights = "%s/%s.safetensors" % (folder, name)
     shutil.copy(folder + "/out/weights.safetensors", weights)
     train.update(shuffle=False, initial_weights=weights)
@@ -114,7 +114,7 @@ def one_example(out, pythons, work, environment, name, rounds, cores):
     folder = "%s/examples/%s" % (work, name)
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(FOLDER, folder)
-    path, job = write_job(folder, name)
+    path, job = write_job(folder, name, cores)
     precision = job.get("precision", "single")
     about = {"name": name, "n": max([layer["circuit"]["qubits"] for layer in job["model"] if layer["layer"] == "quantum"] or [0]),
              "batch": job["train"].get("batch_size", 32) if job["data"]["source"] != "none" else 1, "threads": 1}
@@ -128,7 +128,7 @@ def one_example(out, pythons, work, environment, name, rounds, cores):
                 out.problem("the example %s, beside %s: %s" % (name, who, problem))
                 continue
             if precision == "single":
-                timing = peer(python, who, folder, name, "float32", FIRST + said["steps"], cores, environment)
+                timing = peer(python, who, folder, name, "float32", max(steps, FIRST + said["steps"]), cores, environment)
                 said.update({key: v for key, v in timing.items() if key.endswith("ns")})
         except (OSError, ValueError, KeyError, subprocess.SubprocessError) as e:
             out.problem("the example %s, beside %s: %s" % (name, who, e))
