@@ -32,7 +32,7 @@ static struct ref_drawn drawn;
 static void add_quantum(struct random_model *r, uint64_t seed, size_t i, size_t width) {
     struct qr_layer_options *l = &r->layers[i];
     unsigned at = (unsigned)i, n_qubits = 1 + draw(seed, 20 + at, REF_WORDS_QUBITS);
-    if (draw(seed, 30 + at, 4)) {
+    if (i || draw(seed, 30 + at, 4)) {
         r->circuit[i] = ref_random_words(seed * 31 + i, n_qubits, (unsigned)width,
                                          2 + draw(seed, 9, 7), &drawn);
     } else {
@@ -55,18 +55,19 @@ static size_t width_behind(const struct qr_layer_options *l, size_t width) {
 /* Layers of each third of the models: quantum, dense, or any. */
 static const char *const shapes[] = {"?????", "qdq?d", "dqdqd"};
 
-static struct random_model model_of(uint64_t seed) {
+/* In place: layers borrow its read-outs. */
+static void make(uint64_t seed, struct random_model *r) {
     const char *shape = shapes[seed % COUNT(shapes)];
-    struct random_model r = {.n_layers = *shape == '?' ? 2 + draw(seed, 0, MOST - 1) : MOST,
-                             .n_inputs = 1 + draw(seed, 1, WIDE)};
-    size_t width = r.n_inputs;
-    for (size_t i = 0; i < r.n_layers; i++) {
-        struct qr_layer_options *l = &r.layers[i];
+    *r = (struct random_model){.n_layers = *shape == '?' ? 2 + draw(seed, 0, MOST - 1) : MOST,
+                               .n_inputs = 1 + draw(seed, 1, WIDE)};
+    size_t width = r->n_inputs;
+    for (size_t i = 0; i < r->n_layers; i++) {
+        struct qr_layer_options *l = &r->layers[i];
         unsigned what = shape[i] == 'q'   ? 0
                         : shape[i] == 'd' ? 4
                                           : draw(seed, 100 + (unsigned)i, 8);
-        if (what < 3 && width <= WIDE) add_quantum(&r, seed, i, width);
-        else if (what < 5 || i + 1 == r.n_layers || width > WIDE)
+        if (what < 3 && width <= WIDE) add_quantum(r, seed, i, width);
+        else if (what < 5 || i + 1 == r->n_layers || width > WIDE)
             *l = (struct qr_layer_options){
                 .kind = QR_LAYER_DENSE,
                 .dense = {.units = 1 + draw(seed, 200 + (unsigned)i, WIDE),
@@ -80,9 +81,8 @@ static struct random_model model_of(uint64_t seed) {
         l->frozen = draw(seed, 400 + (unsigned)i, 5) == 0;
         width = width_behind(l, width);
     }
-    ref_random_numbers(seed + 1, SAMPLES * WIDE, -1.5, 1.5, r.x);
-    ref_random_numbers(seed + 2, SAMPLES * WIDE, -1, 1, r.y);
-    return r;
+    ref_random_numbers(seed + 1, SAMPLES * WIDE, -1.5, 1.5, r->x);
+    ref_random_numbers(seed + 2, SAMPLES * WIDE, -1, 1, r->y);
 }
 
 static void drop(struct random_model *r) {
@@ -123,6 +123,10 @@ static double activated_by(enum qr_activation f, const double *z, size_t n, size
     return f == QR_RELU ? z[j] > 0 : f == QR_TANH ? 1 - p * p : f == QR_SIGMOID ? p * (1 - p) : 1;
 }
 
+/* Times that rounding decides of a derivative: a relu at 0, two amplitudes that are both nearly 0.
+ * They come: a read-out may be 0 whatever the weights. */
+static unsigned n_kinks;
+
 static void oracle_dense(struct oracle_layer *o, const struct qr_dense_options *d, const double *in,
                          const double *w) {
     double z[WIDE], by_z[WIDE * WIDE];
@@ -132,6 +136,7 @@ static void oracle_dense(struct oracle_layer *o, const struct qr_dense_options *
         for (size_t i = 0; i < o->n_in; i++) z[j] += in[i] * w[i * units + j];
     }
     for (size_t j = 0; j < units; j++) {
+        n_kinks += d->activation == QR_RELU && fabs(z[j]) < 1e-9;
         o->out[j] = activated(d->activation, z, units, j);
         for (size_t k = 0; k < units; k++)
             by_z[j * units + k] = activated_by(d->activation, z, units, j, k);
@@ -181,12 +186,25 @@ static struct qr_circuit *inputs_as_parameters(const struct qr_circuit *c) {
     return ret;
 }
 
+/* The angle of two inputs grows rounding by the inverse of their length. */
+static bool has_kink(const struct qr_circuit *c, const double *in) {
+    for (size_t i = 0; i < c->n_expressions; i++) {
+        const struct qr_expression_node *n = c->expressions[i].node;
+        if (c->expressions[i].n == 3 && n[2].op == QR_EXPRESSION_ATAN2 &&
+            n[0].op == QR_EXPRESSION_INPUT && n[1].op == QR_EXPRESSION_INPUT &&
+            hypot(in[n[0].index], in[n[1].index]) < 0.1)
+            return true;
+    }
+    return false;
+}
+
 static void oracle_quantum(struct oracle_layer *o, const struct qr_quantum_options *q,
                            const double *in, const double *w) {
     struct qr_circuit *c = inputs_as_parameters(q->circuit);
     size_t n_theta = q->circuit->n_params, n = n_theta + o->n_in;
     double *theta = qr_xcalloc(n + 1, sizeof *theta),
            *by = qr_xcalloc(q->n_readouts * n + 1, sizeof *by);
+    n_kinks += has_kink(q->circuit, in);
     for (size_t f = 0; f < q->n_filters; f++) {
         memcpy(theta, w + f * n_theta, n_theta * sizeof *theta);
         memcpy(theta + n_theta, in, o->n_in * sizeof *theta);
@@ -317,24 +335,31 @@ static bool sums_of(const struct random_model *r, const struct qr_draw *d,
     return true;
 }
 
+static unsigned n_left_out;
+
 /* Double precision: 1e-12 of the largest component. A layer's rounding grows by its weights on the
  * way, which are of order 1. */
 static void test_oracle(uint64_t seed) {
     const struct qr_draw d = {.seed = seed, .step = seed * 3 + (seed << 33), .sample = numbers};
-    struct random_model r = model_of(seed);
+    struct random_model r;
+    make(seed, &r);
     double params[MOST_PARAMS], want[MOST_PARAMS] = {0}, loss = 0, largest = 1, worst = 0;
     qr_fixed got[MOST_PARAMS], sum;
     size_t n = 0;
     if (sums_of(&r, &d, QR_DOUBLE, params, &sum, got)) {
+        unsigned before = n_kinks;
         for (size_t s = 0; s < SAMPLES; s++) loss += oracle_sample(&r, params, &d, s, want);
         for (size_t i = 0; i < MOST_PARAMS; i++) {
             if (got[i] != 0) n++;
             largest = fmax(largest, fabs(want[i]));
             worst = fmax(worst, fabs(want[i] - qr_fixed_to_double(got[i])));
         }
-        CHECK(worst <= 1e-12 * largest, "seed %llu, %zu layers: %g of %g", (unsigned long long)seed,
-              r.n_layers, worst, largest);
-        CHECK(fabs(loss - qr_fixed_to_double(sum)) <= 1e-12 * fmax(1, loss));
+        if (n_kinks > before) n_left_out++;
+        CHECK(n_kinks > before || worst <= 1e-12 * largest, "seed %llu, %zu layers: %g of %g",
+              (unsigned long long)seed, r.n_layers, worst, largest);
+        CHECK(n_kinks > before || fabs(loss - qr_fixed_to_double(sum)) <= 1e-12 * fmax(1, loss),
+              "seed %llu: %.17g not %.17g", (unsigned long long)seed, qr_fixed_to_double(sum),
+              loss);
     }
     drop(&r);
 }
@@ -342,7 +367,8 @@ static void test_oracle(uint64_t seed) {
 /* A micro-batch's numbers do not depend on what was computed before, nor dropout on the place of a
  * sample in it. */
 static void test_dropout(void) {
-    struct random_model r = model_of(1);
+    struct random_model r;
+    make(1, &r);
     drop(&r);
     r.n_layers = 2;
     r.n_inputs = WIDE;
@@ -378,6 +404,8 @@ int main(void) {
     if (seeds) CHECK(qr_parse_u64(seeds, &n));
     for (uint64_t seed = 1; seed <= n; seed++) test_oracle(seed);
     if (n >= 200) test_drawn();
+    CHECK(n_left_out <= n / 10, "%u of %llu models stand at a kink", n_left_out,
+          (unsigned long long)n);
     test_dropout();
     return t_end();
 }
