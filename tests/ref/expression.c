@@ -37,12 +37,9 @@ static struct dual function(enum qr_expression_op op, struct dual a) {
     }
 }
 
-bool ref_expression_singular;
-
 /* Of two; both 0: no angle and no length, and they stay so. */
 static struct dual of_pair(enum qr_expression_op op, struct dual a, struct dual b) {
     long double square = a.v * a.v + b.v * b.v, length = sqrtl(square);
-    if (square < 1e-20L) ref_expression_singular = true;
     if (square == 0) return (struct dual){0, 0};
     if (op == QR_EXPRESSION_HYPOT) return (struct dual){length, (a.v * a.d + b.v * b.d) / length};
     return (struct dual){atan2l(a.v, b.v), (a.d * b.v - a.v * b.d) / square};
@@ -70,8 +67,7 @@ static struct dual walk(const struct walk *w, unsigned i) {
         return (struct dual){a.v / b.v, (a.d * b.v - a.v * b.d) / (b.v * b.v)};
     case QR_EXPRESSION_ATAN2:
     case QR_EXPRESSION_HYPOT: return of_pair(n->op, a, b);
-    default: { /* e^(b log a); where b is constant, of numbers that have no logarithm too */
-        if (b.d == 0) return (struct dual){powl(a.v, b.v), b.v * powl(a.v, b.v - 1) * a.d};
+    default: { /* e^(b log a) */
         long double l = logl(a.v), v = expl(b.v * l);
         return (struct dual){v, v * (b.d * l + b.v * a.d / a.v)};
     }

@@ -10,8 +10,4 @@
 double ref_expression(const struct qr_circuit *c, size_t i, const double *theta, const double *x,
                       enum qr_expression_op by, uint32_t index, double *ret_derivative);
 
-/* Is set where an angle or a length is of two numbers that are 0, or nothing but rounding: others
- * have another one there. */
-extern bool ref_expression_singular;
-
 #endif

@@ -42,14 +42,14 @@ static const char *const expressions[] = {
     "2*asin(0.9*sin(W + X))",
     "-acos(0.8*cos(X + 1))/2",
     "exp(0.3*sin(W*X)) - abs(W + 9)",
-    "atan(W*X + X)*log(2 + pow(W, 2))",
+    "atan(W*X + X)*log(2 + sin(W))",
     "pow(1.5 + sin(W), cos(X))",
     "tan(0.5*sin(W - X))",
-    "sqrt(1 + pow(X, 2))/3 + W*pi",
+    "sqrt(2 + cos(X))/3 + W*pi",
     "atan2(X, 2 + cos(W))",
     "hypot(2 + sin(W), X)",
     "W/(2 + sin(W))",
-    "X - X*X/(9 + pow(X, 2))",
+    "X - X/(2 + cos(X))",
 };
 
 /* In a repeat a third have a name of each round. */
@@ -70,7 +70,7 @@ static void put_expression(struct writer *w) {
 }
 
 static void put_argument(struct writer *w) {
-    static const double scales[] = {1, -1, 0.5, -2};
+    static const double scales[] = {1, -1, 0.5, -0.25};
     unsigned what = below(w, 6);
     double scale = scales[below(w, 4)];
     if (what == 0) {
@@ -166,10 +166,11 @@ static void put_gate(struct writer *w) {
 
 /* ---- circuits ---- */
 
-/* On one or two qubits, of up to four inputs, and a number for the others. */
+/* On up to three qubits, of as many inputs as there are, and at least one number: their norm is not
+ * 0 whatever the inputs. */
 static void put_amplitudes(struct writer *w) {
-    unsigned q[REF_WORDS_QUBITS], n = w->n_qubits < 2 ? 1 : 2, dim = 1u << n, columns[4];
-    unsigned most = w->n_columns < dim ? w->n_columns : dim, first = below(w, w->n_columns);
+    unsigned q[REF_WORDS_QUBITS], n = w->n_qubits < 3 ? w->n_qubits : 3, dim = 1u << n, columns[8];
+    unsigned most = w->n_columns < dim ? w->n_columns : dim - 1, first = below(w, w->n_columns);
     for (unsigned i = 0; i < most; i++) columns[i] = (first + i) % w->n_columns;
     draw_qubits(w, q);
     qr_buf_puts(&w->text, "{\"ansatz\": \"amplitude\", \"pad_with\": 0.5");
