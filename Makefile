@@ -108,7 +108,7 @@ all: $(libqring) $(progs)
 deps:
 	@tests/deps install test
 
-## make install    programs, man pages, completions of bash, zsh and fish; PREFIX=/usr/local DESTDIR=
+## make install    programs, man pages, completions of bash, zsh and fish, the job file's schema; PREFIX=/usr/local DESTDIR=
 PREFIX   ?= /usr/local
 install: $(progs) $(B)/share/.made
 	install -d $(DESTDIR)$(PREFIX)/bin && install -m 755 $(progs) $(DESTDIR)$(PREFIX)/bin
@@ -132,7 +132,7 @@ check-run: $(filter $(B)/%,$(checked)) $(progs) $(lib_o)
 test: $(filter $(B)/%,$(suite)) $(if $(filter-out $(B)/%,$(suite)),$(progs) $(proxy) $(lib_o)) $(if $(filter %/poison.sh,$(suite)),$(poisoned)) $(if $(filter %/instructions.sh,$(suite)),$(counted))
 	$(Q)tests/run $(suite)
 
-## make lint       floors, rooms, tags, form, third-party boundaries, banned calls, sizes, headers, objects, words, settings, jobs, pages, citations, versions
+## make lint       floors, rooms, tags, form, third-party boundaries, banned calls, sizes, headers, objects, words, settings, jobs, schema, pages, citations, versions
 lint: $(lib_o) $(progs)
 	$(Q)tests/lint/run
 
@@ -285,7 +285,7 @@ $(fuzzers): %: %.o $(libqring)
 	$(Q)$(CC) -fsanitize=fuzzer,address $^ $(libs) -o $@
 
 # Man pages and completions are what the programs say of themselves.
-$(B)/share/.made: $(progs) $(wildcard cmd/share/*) lib/VERSION
+$(B)/share/.made: $(progs) $(wildcard cmd/share/*) deploy/jobs/job.schema.json lib/VERSION
 	$(Q)cmd/share/make "$(if $(CROSS),qemu-aarch64 -L $(sysroot) )$(BIN)" $(@D) && touch $@
 
 ## make compile_commands.json  how each file is compiled, by the present flags, for editors and analyzers
