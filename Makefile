@@ -59,7 +59,7 @@ endif
 lib_c    := $(wildcard lib/*/*.c lib/*/*/*.c)
 protos   := $(wildcard proto/*.proto)
 gen_c    := $(protos:proto/%.proto=$(B)/gen/%.pb-c.c)
-gen_h    := $(B)/gen/builtin_job.h $(B)/gen/version.h
+gen_h    := $(B)/gen/builtin_job.h $(B)/gen/job_page.h $(B)/gen/version.h
 lib_o    := $(lib_c:%.c=$(B)/%.o) $(gen_c:%.c=%.o)
 # objects of sources that have moved or gone: lint reads every object that is there
 stale    := $(filter-out $(lib_o),$(wildcard $(B)/lib/*/*.o $(B)/lib/*/*/*.o))
@@ -257,9 +257,14 @@ $(B)/gen/%.pb-c.o: $(B)/gen/%.pb-c.c $(B)/.flags
 $(B)/gen/version.h: lib/VERSION
 	@mkdir -p $(@D)
 	$(Q)sed 's/.*/#define QR_VERSION "&"/' $< > $@
+bytes = ( echo 'static const unsigned char $1[] = {'; od -An -v -tx1 | sed 's/ \(..\)/0x\1,/g'; echo '0};' )
 $(B)/gen/builtin_job.h: deploy/jobs/qcnn.json
 	@mkdir -p $(@D)
-	$(Q)( echo 'static const char qr_builtin_job[] = {'; od -An -v -tx1 $< | sed 's/ \(..\)/0x\1,/g'; echo '0};' ) > $@
+	$(Q)$(call bytes,qr_builtin_job) < $< > $@
+# The reference of the job file: what qring help job prints.
+$(B)/gen/job_page.h: deploy/jobs/README.md
+	@mkdir -p $(@D)
+	$(Q)sed -n '/^## The keys/,/^## Predictions/p' $< | sed '$$d' | $(call bytes,qr_job_page) > $@
 
 $(libqring): $(lib_o)
 	$(Q)rm -f $@ && $(AR) rcsD $@ $^
