@@ -65,7 +65,8 @@ static enum qr_code check_sizes(const struct qr_data_options *opt, const char *u
     if (n_columns == 0) return qr_fail(err, QR_DATA_LOSS, "%s: x has no columns", url);
     if (opt->n_columns &&
         (opt->more_columns ? n_columns < opt->n_columns : n_columns != opt->n_columns))
-        return qr_fail(err, QR_DATA_LOSS, "%s: x has %zu columns, but the model takes %zu", url,
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: x has %zu columns, but the model takes %zu; correct one of them", url,
                        n_columns, opt->n_columns);
     return QR_OK;
 }
@@ -198,7 +199,7 @@ static enum qr_code take_arrays(const struct qr_data_options *opt, const char *u
 static enum qr_code from_npz(const struct qr_data_options *opt, const char *url,
                              struct qr_buf *file, struct qr_dataset *ret, struct qr_err *err) {
     const char *const all[] = {"x", "y", opt->sample_weight, NULL},
-                *const unlabelled[] = {"x", opt->sample_weight, NULL},
+                      *const unlabelled[] = {"x", opt->sample_weight, NULL},
                       *const *names = opt->no_labels ? unlabelled : all;
     struct qr_tensors t = {0};
     const struct qr_tensor *x, *y = NULL, *weights = NULL;
@@ -410,8 +411,7 @@ enum qr_code qr_dataset_load(const struct qr_data_options *opt, struct qr_datase
                        "train_fraction is %.17g; it must be above 0 and at most 1",
                        opt->train_fraction);
     bool file = opt->source == QR_DATA_NPZ || opt->source == QR_DATA_CSV;
-    if (file && !opt->url)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "data: url is missing");
+    if (file && !opt->url) return qr_fail(err, QR_INVALID_ARGUMENT, "data: url is missing");
     bool two = file && opt->validation_url;
     struct qr_dataset d = {0};
     enum qr_code code = opt->source == QR_DATA_EXCITATIONS ? qr_excitations(opt, &d, err)

@@ -268,12 +268,20 @@ static enum qr_code check_widths(const struct qr_job *job, struct qr_err *err) {
     size_t width = 0; /* 0: as many as the data has columns */
     for (size_t i = 0; i < job->n_layers; i++) {
         const struct qr_layer_options *l = &job->layers[i];
-        if (l->kind == QR_LAYER_QUANTUM && width && l->quantum.circuit->n_columns != width)
+        unsigned takes = l->kind == QR_LAYER_QUANTUM ? l->quantum.circuit->n_columns : 0;
+        if (l->kind == QR_LAYER_QUANTUM && i > 0 && takes == 0)
             return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "model[%zu].circuit: it takes %u inputs, and the layer before it gives "
-                           "%zu: give it as many columns, or put a dense layer with %u units "
-                           "before it",
-                           i, l->quantum.circuit->n_columns, width, l->quantum.circuit->n_columns);
+                           "model[%zu].circuit: it takes no inputs, so that nothing of the layers "
+                           "before it would reach the outputs; use x[0] in one of its angles, or "
+                           "take those layers away",
+                           i);
+        if (l->kind == QR_LAYER_QUANTUM && width && takes != width)
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "model[%zu].circuit: it takes %u input%s, and model[%zu] gives %zu; let "
+                           "one of them have as many as the other, or put a dense layer with %u "
+                           "unit%s between",
+                           i, takes, takes == 1 ? "" : "s", i - 1, width, takes,
+                           takes == 1 ? "" : "s");
         if (l->kind == QR_LAYER_QUANTUM) width = l->quantum.n_readouts * l->quantum.n_filters;
         if (l->kind == QR_LAYER_DENSE) width = l->dense.units;
     }
@@ -297,7 +305,10 @@ enum qr_code qr_job_read_model(const struct qr_json *model, struct qr_job *job,
     if (qr_json_want(model, "model", QR_JSON_ARRAY, err) != QR_OK) return err->code;
     size_t n = qr_json_size(model), i = 0;
     if (n < 1 || n > MAX_LAYERS)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "model: %zu layers; give 1 to %d", n, MAX_LAYERS);
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "model: %zu layers; give 1 to %d, such as {\"layer\": \"dense\", \"units\": "
+                       "1}",
+                       n, MAX_LAYERS);
     job->layers = qr_xcalloc(n, sizeof *job->layers);
     for (const struct qr_json *layer = qr_json_first(model); layer; layer = qr_json_next(layer))
         if (read_layer(layer, i++, job, err) != QR_OK) return err->code;

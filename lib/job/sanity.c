@@ -416,10 +416,13 @@ static void doubt_columns(const struct qr_job *job, const struct qr_dataset *dat
         struct qr_buf read = {0}, left = {0};
         put_columns(data, is, true, &read);
         put_columns(data, is, false, &left);
-        doubt(d, qr_xasprintf("data: the circuit reads %zu of %zu columns (%s) and not %s; is that "
-                              "meant?",
-                              n, data->n_columns, n ? qr_buf_string(&read) : "none",
-                              qr_buf_string(&left)));
+        doubt(d, n ? qr_xasprintf("data: the circuit reads %zu of %zu columns (%s) and not %s; is "
+                                  "that meant?",
+                                  n, data->n_columns, qr_buf_string(&read), qr_buf_string(&left))
+                   : qr_xasprintf("data: the circuit reads none of %zu columns (%s), so that all "
+                                  "samples are the same to it; is that meant? use x[0] in one of "
+                                  "its angles, or \"source\": \"none\" in data",
+                                  data->n_columns, qr_buf_string(&left)));
         qr_buf_free(&read);
         qr_buf_free(&left);
     }

@@ -107,8 +107,13 @@ static enum qr_code read_initial_layers(const struct qr_json *v, struct qr_train
         const char *there;
         snprintf(path, sizeof path, "%s[%zu]", where, t->n_initial_layers);
         if (qr_json_string(l, path, &there, err) != QR_OK) return err->code;
-        t->initial_layers[t->n_initial_layers++] = (struct qr_initial_layer){
-            qr_xstrdup(object ? qr_json_key(l) : there), qr_xstrdup(there)};
+        const char *here = object ? qr_json_key(l) : there;
+        for (size_t i = 0; i < t->n_initial_layers; i++)
+            if (strcmp(t->initial_layers[i].here, here) == 0)
+                return qr_fail(err, QR_INVALID_ARGUMENT,
+                               "%s: '%.80s' is there twice; take one away", path, here);
+        t->initial_layers[t->n_initial_layers++] =
+            (struct qr_initial_layer){qr_xstrdup(here), qr_xstrdup(there)};
     }
     return QR_OK;
 }

@@ -81,6 +81,22 @@ static bool is_of(const struct qr_weights_entry *e, const char *layer) {
     return strncmp(e->name, layer, n) == 0 && e->name[n] == '/';
 }
 
+static enum qr_code refuse_layer(const struct qr_weights_layout *all, const char *name,
+                                 struct qr_err *err) {
+    struct qr_buf names = {0};
+    for (size_t i = 0; i < all->n; i++) {
+        const char *entry = all->entries[i].name;
+        int n = (int)strcspn(entry, "/");
+        if (i && strncmp(entry, all->entries[i - 1].name, (size_t)n + 1) == 0) continue;
+        qr_buf_printf(&names, "%s%.*s", i ? ", " : "", n, entry);
+    }
+    qr_fail(err, QR_INVALID_ARGUMENT,
+            "layers: the model has no layer '%.80s' with weights; it has %s", name,
+            qr_buf_string(&names));
+    qr_buf_free(&names);
+    return QR_INVALID_ARGUMENT;
+}
+
 static enum qr_code one_layer(struct qr_workload *w, const struct qr_initial_layer *layer,
                               enum qr_weights_format format, struct qr_bytes file, const char *url,
                               struct qr_err *err) {
@@ -89,10 +105,7 @@ static enum qr_code one_layer(struct qr_workload *w, const struct qr_initial_lay
     const struct qr_weights_layout *all = &w->layout;
     size_t first = 0, n = 0;
     while (first < all->n && !is_of(&all->entries[first], layer->here)) first++;
-    if (first == all->n)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "layers: the model has no layer '%.80s' with weights; qring show names them",
-                       layer->here);
+    if (first == all->n) return refuse_layer(all, layer->here, err);
     for (; first + n < all->n && is_of(&all->entries[first + n], layer->here); n++) {
         QR_ASSERT(n < MOST_TENSORS);
         names[n] =

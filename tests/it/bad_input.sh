@@ -107,6 +107,54 @@ gate "unknown gate 'AmplitudeEmbedding'|\"ansatz\": \"amplitude\"" '{"gate": "Am
 gate 'column 9: atan2 takes two numbers: atan2(a, b)' '{"gate": "RX", "qubits": [0], "angle": "atan2(w)"}'
 gate 'add up to 2, not to 1|normalize' '{"ansatz": "amplitude", "qubits": [0], "state": [1, 1]}'
 
+# chains of layers
+{ echo a,b,y; for i in 1 2 3 4; do echo "0.$i,0.2,1"; done; } >"$work/two.csv"
+chain() { # words, layers, more of train, more of the job
+    printf '{"model": [%s], "data": {"source": "csv", "url": "two.csv"}, "train": {"loss": "mse"%s}%s}' "$2" "$3" "$4" >"$work/chain.json"
+    run 2 "$1" "$work/chain.json"
+}
+angle() { printf '{"gate": "RY", "qubits": [0], "angle": "%s"}' "$1"; }
+circuit() { printf '{"layer": "quantum", "circuit": {"qubits": 2, "gates": [%s]}, "readouts": ["Z0", "Z1"]}' "$1"; }
+two=$(circuit "$(angle 'w*x[0] + x[1]')")
+chain 'model: 0 layers; give 1 to 64, such as {"layer": "dense"' ''
+chain 'model[0] must be an object, not the string "dense"' '"dense"'
+chain "model[0].layer is missing; it must be 'quantum'" '{"layers": "dense", "units": 1}'
+chain "model[0].layer is 'conv'; it must be" '{"layer": "conv", "units": 1}'
+chain 'model[0].units is 0; it must be between 1 and' '{"layer": "dense", "units": 0}'
+chain 'model[0].units is missing; it must be an integer' '{"layer": "dense"}'
+chain "model[0].activation is 'softmaks'; it must be|did you mean 'softmax'" '{"layer": "dense", "units": 1, "activation": "softmaks"}'
+chain "model[1].activation is 'gelu'; it must be" '{"layer": "dense", "units": 1}, {"layer": "activation", "activation": "gelu"}'
+chain 'model[1].activation is missing' '{"layer": "dense", "units": 1}, {"layer": "activation"}'
+chain 'model[0].rate must be below 1: with 1 nothing passes' '{"layer": "dropout", "rate": 1}, {"layer": "dense", "units": 1}'
+chain 'model[0].rate is -0.1; it must be between 0 and 1' '{"layer": "dropout", "rate": -0.1}, {"layer": "dense", "units": 1}'
+chain 'model[0].rate is missing; it must be a number' '{"layer": "dropout"}, {"layer": "dense", "units": 1}'
+chain 'model[0] has neither factor nor offset: give one of them' '{"layer": "scale"}, {"layer": "dense", "units": 1}'
+chain 'model: no layer has weights: give a dense or a quantum layer' '{"layer": "activation", "activation": "tanh"}'
+chain 'model: every layer has "trainable": false, so nothing would train; let one learn' "$(echo "$two" | sed 's/^{/{"trainable": false, /'), {\"layer\": \"dense\", \"units\": 1, \"trainable\": false}"
+chain "model[0]: unknown key 'trainable'; known are" '{"layer": "dropout", "rate": 0.5, "trainable": false}, {"layer": "dense", "units": 1}'
+chain "model[0]: unknown key 'name'; known are" '{"layer": "dense", "units": 1, "name": "a"}, {"layer": "dense", "units": 1, "name": "a"}'
+chain 'model[1].circuit: it takes 1 input, and model[0] gives 2; let one of them have as many as the other, or put a dense layer with 1 unit between' "$two, $(circuit "$(angle 'w*x[0]')")"
+chain 'model[1].circuit: it takes 4 inputs, and model[0] gives 2; let one of them have as many as the other, or put a dense layer with 4 units between' \
+    "$two, {\"layer\": \"quantum\", \"circuit\": {\"ansatz\": \"qcnn\", \"qubits\": 4}}"
+chain 'model[1].circuit: it takes no inputs, so that nothing of the layers before it would reach the outputs; use x[0]' "$two, $(circuit "$(angle w)")"
+chain 'model[1].circuit: it refers to x.a, but its inputs are the outputs of the layer before it, which have no names; write x[0]' "$two, $(circuit "$(angle 'w*x.a')")"
+chain "model[0]: filters stands in the layer and in its circuit; give it once" '{"layer": "quantum", "filters": 2, "circuit": {"ansatz": "qcnn", "qubits": 4, "filters": 2}}'
+chain "the job: unknown key 'layers'" '{"layer": "dense", "units": 1}' '' ', "layers": []'
+chain "the job: unknown key 'circuit'" '{"layer": "dense", "units": 1}' '' ', "circuit": {"ansatz": "qcnn", "qubits": 4}'
+chain '$schema must be a string, not true' '{"layer": "dense", "units": 1}' '' ', "$schema": true'
+chain 'train.initial_weights.layers: 0 layers; give 1 to' '{"layer": "dense", "units": 1}' ', "initial_weights": {"url": "w.h5", "layers": []}'
+chain "train.initial_weights.layers[1]: 'dense' is there twice; take one away" '{"layer": "dense", "units": 1}' ', "initial_weights": {"url": "w.h5", "layers": ["dense", "dense"]}'
+chain 'train.initial_weights.url is missing; it must be a string' '{"layer": "dense", "units": 1}' ', "initial_weights": {"layers": ["dense"]}'
+cp tests/golden/tfq/qcnn_weights.h5 "$work/qcnn.h5" # layers pqc, dense, dense_1
+initial() { # words, the model's layers, layers to take
+    chain "$1" "$2" ", \"initial_weights\": {\"url\": \"$work/qcnn.h5\", \"layers\": $3}"
+}
+initial "train.initial_weights: layers: the model has no layer 'dens' with weights; it has dense, dense_1" '{"layer": "dense", "units": 8}, {"layer": "dense", "units": 1}' '["dens"]'
+initial "train.initial_weights: layers: the model has no layer 'dropout' with weights; it has dense" '{"layer": "dropout", "rate": 0.5}, {"layer": "dense", "units": 1}' '["dropout"]'
+initial "the file has no 'head/kernel'; its layers are pqc, dense, dense_1" '{"layer": "dense", "units": 1}' '{"dense": "head"}'
+sed 's|"model": .*, "data"|"model": ['"$(circuit "$(angle 'w*x[2]')")"'], "data"|' "$work/chain.json" >"$work/wide-chain.json"
+run 4 'two.csv: x has 2 columns, but the model takes 3; correct one of them' "$work/wide-chain.json"
+
 # data
 { echo x0,x1,x2,x3,x4,x5,x6,x7,y; echo 0,0,0,0,0,0,0,0,1; echo 0,0,nan,0,0,0,0,0,-1; } >"$work/nan.csv"
 { echo x0,x1,x2,x3,x4,x5,x6,x7,y; echo 0,0,0,0,0,0,0,0,1; echo 0,0,0,0,0,0,-1; } >"$work/ragged.csv"
@@ -290,6 +338,8 @@ run_in 60 "$work/outside.log" "$qring" run "$work/outside.json" -n 1 --out "$wor
 check "an angle that is no number is its sample's: $(tail -n 3 "$work/outside.log")" holds "$work/outside.log" 'gives a loss or gradient that is not finite'
 own readouts "{\"layer\": \"quantum\", \"circuit\": {\"qubits\": 2, \"columns\": 3, \"gates\": [$(turn 0 0), $(turn 1 2), $(turn 0 1)]}}" ', "shuffle_split": 1' mse
 doubted readouts 'data: a sample has one label, and it is that of all 2 outputs: the layer gives no readouts, so Z of 2 qubits is read; give "readouts" with one, or a dense layer with 1 unit'
+own no-inputs "$(circuit "$(angle w)"), $one" ', "shuffle_split": 1' mse
+doubted no-inputs 'data: the circuit reads none of 3 columns (a, b, c), so that all samples are the same to it; is that meant? use x[0] in one of its angles, or "source": "none" in data'
 own reach '{"layer": "dense", "units": 1, "activation": "sigmoid"}' ', "shuffle_split": 1' mse
 doubted reach "data: the labels lie in -1 to 1, and the model's outputs in 0 to 1: they cannot meet"
 own positive '{"layer": "dense", "units": 1, "activation": "sigmoid"}' ', "shuffle_split": 1' hinge
