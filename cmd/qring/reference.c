@@ -1,5 +1,5 @@
-/* qring help job: deploy/jobs/README.md from "The keys" to "Worker", compiled in, for a terminal. What
- * marks its tables says tests/lint/job_page.py. */
+/* qring help job: deploy/jobs/README.md from "The keys" to "Worker", compiled in, for a terminal.
+ * What marks its tables says tests/lint/job_page.py. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,12 +20,12 @@ struct text {
 
 /* "<!-- object: circuit model[].circuit by ansatz -->": what an object is called here, where it
  * stands, and which key says of what kind it is. */
-struct object {
+struct page_object {
     struct text name, path, by;
 };
 
 enum block_kind { HEADING, PARAGRAPH, CODE, TABLE };
-struct block {
+struct page_block {
     enum block_kind kind;
     unsigned level;         /* of a heading */
     struct text text, head; /* of a table: its rows and their titles */
@@ -34,9 +34,9 @@ struct block {
 };
 
 struct page {
-    struct block *blocks; /* owned */
+    struct page_block *blocks; /* owned */
     size_t n;
-    struct object objects[MOST_OBJECTS];
+    struct page_object objects[MOST_OBJECTS];
     size_t n_objects;
 };
 
@@ -72,14 +72,14 @@ static const char *line_behind(const char *p) {
 
 static void read_object(struct page *page, struct text words) {
     QR_ASSERT(page->n_objects < MOST_OBJECTS);
-    struct object *o = &page->objects[page->n_objects++];
-    *o = (struct object){.name = take(&words, " ")};
+    struct page_object *o = &page->objects[page->n_objects++];
+    *o = (struct page_object){.name = take(&words, " ")};
     if (!begins(words, "by ")) o->path = take(&words, " ");
     if (begins(words, "by ")) take(&words, " "), o->by = words;
 }
 
 /* A marker says of the block below it what that has. */
-static void read_marker(struct page *page, struct text line, struct block *next) {
+static void read_marker(struct page *page, struct text line, struct page_block *next) {
     struct text words = trim(line.p + 4, line.n - 7), mark = take(&words, " ");
     if (equal(mark, "object:")) read_object(page, words);
     next->keys = equal(mark, "keys:"), next->names = equal(mark, "names:");
@@ -93,7 +93,7 @@ static bool ends_paragraph(struct text line) {
 }
 
 /* A block from p on; returns where the next one may begin. */
-static const char *read_block(const char *p, struct block *b) {
+static const char *read_block(const char *p, struct page_block *b) {
     struct text line = line_at(p);
     const char *end = line_behind(p);
     if (begins(line, "#")) {
@@ -123,7 +123,7 @@ static const char *read_block(const char *p, struct block *b) {
 
 static struct page read_page(void) {
     struct page page = {0};
-    struct block next = {0};
+    struct page_block next = {0};
     const char *p = (const char *)qr_job_page;
     while (*p) {
         struct text line = line_at(p);
@@ -135,12 +135,12 @@ static struct page read_page(void) {
         p = read_block(p, &next);
         page.blocks = qr_xreallocarray(page.blocks, page.n + 1, sizeof *page.blocks);
         page.blocks[page.n++] = next;
-        next = (struct block){0};
+        next = (struct page_block){0};
     }
     return page;
 }
 
-static const struct object *object_of(const struct page *page, struct text name) {
+static const struct page_object *object_of(const struct page *page, struct text name) {
     for (size_t i = 0; i < page->n_objects; i++)
         if (page->objects[i].name.n == name.n &&
             memcmp(page->objects[i].name.p, name.p, name.n) == 0)
@@ -220,8 +220,8 @@ static void put_wrapped(struct qr_buf *plain, size_t first, size_t others) {
 }
 
 /* `With "name": "adam" or "adamw":` before their keys; `With "gates":` before its own. */
-static void put_kinds(const struct page *page, const struct block *b) {
-    const struct object *o = object_of(page, b->of);
+static void put_kinds(const struct page *page, const struct page_block *b) {
+    const struct page_object *o = object_of(page, b->of);
     struct qr_buf line = {0};
     struct text kinds = b->kinds;
     if (!kinds.n || !o) return;
@@ -239,8 +239,8 @@ static void put_kinds(const struct page *page, const struct block *b) {
     qr_buf_free(&line);
 }
 
-static void put_key(const struct page *page, const struct block *b, const struct text cells[5]) {
-    const struct object *o = object_of(page, b->of);
+static void put_key(const struct page *page, const struct page_block *b, const struct text cells[5]) {
+    const struct page_object *o = object_of(page, b->of);
     struct qr_buf line = {0};
     if (o && o->path.n) qr_buf_printf(&line, "%.*s.", (int)o->path.n, o->path.p);
     add_plain(&line, cells[0]);
@@ -257,7 +257,7 @@ static void put_key(const struct page *page, const struct block *b, const struct
 }
 
 /* Any other row: the first cell is what the others are about. */
-static void put_cells(const struct block *b, const struct text *cells, size_t n) {
+static void put_cells(const struct page_block *b, const struct text *cells, size_t n) {
     struct text titles[MOST_CELLS];
     struct qr_buf line = {0};
     size_t n_titles = cells_of(b->head, titles), example = 0;
@@ -284,14 +284,14 @@ static void put_cells(const struct block *b, const struct text *cells, size_t n)
     qr_buf_free(&line);
 }
 
-static void put_row(const struct page *page, const struct block *b, struct text row) {
+static void put_row(const struct page *page, const struct page_block *b, struct text row) {
     struct text cells[MOST_CELLS];
     size_t n = cells_of(row, cells);
     if (b->keys && n >= 5) put_key(page, b, cells);
     else put_cells(b, cells, n);
 }
 
-static void put_block(const struct page *page, const struct block *b) {
+static void put_block(const struct page *page, const struct page_block *b) {
     struct qr_buf line = {0};
     const char *p = b->text.p, *end = b->text.p + b->text.n;
     if (b->kind == PARAGRAPH) {
@@ -373,9 +373,9 @@ static struct text last_of(struct text path) {
 }
 
 /* One of these names, which a table or a list has. */
-static bool asks_name(const struct page *page, const struct block *b, const struct query *q,
+static bool asks_name(const struct page *page, const struct page_block *b, const struct query *q,
                       struct text names) {
-    const struct object *o = object_of(page, b->of);
+    const struct page_object *o = object_of(page, b->of);
     struct text name;
     if (!b->keys && !b->names) return false;
     while (next_name(&names, &name)) {
@@ -388,8 +388,8 @@ static bool asks_name(const struct page *page, const struct block *b, const stru
 }
 
 /* All of it: a table of keys of this kind, or of the object that a path ends with. */
-static bool asks_table(const struct page *page, const struct block *b, const struct query *q) {
-    const struct object *o = object_of(page, b->of);
+static bool asks_table(const struct page *page, const struct page_block *b, const struct query *q) {
+    const struct page_object *o = object_of(page, b->of);
     struct text kinds = b->kinds, last = q->parts[q->n - 1];
     if (!b->keys || !o) return false;
     while (kinds.n)
@@ -402,8 +402,8 @@ static bool asks_section(const struct page *page, size_t heading, const struct q
     struct text last = q->parts[q->n - 1];
     if (q->n == 1 && alike(page->blocks[heading].text, last)) return true;
     for (size_t i = heading + 1; i < page->n && page->blocks[i].kind != HEADING; i++) {
-        const struct block *b = &page->blocks[i];
-        const struct object *o = b->keys && !b->kinds.n ? object_of(page, b->of) : NULL;
+        const struct page_block *b = &page->blocks[i];
+        const struct page_object *o = b->keys && !b->kinds.n ? object_of(page, b->of) : NULL;
         if (o && alike_or_plural(o->name, last) && leads_to(q, o->path)) return true;
     }
     return false;
@@ -415,7 +415,7 @@ static bool asks_section(const struct page *page, size_t heading, const struct q
 static void put_parts(const struct page *page, size_t heading) {
     struct qr_buf line = {0};
     for (size_t i = heading + 1; i < page->n; i++) {
-        const struct block *b = &page->blocks[i];
+        const struct page_block *b = &page->blocks[i];
         if (b->kind != HEADING) continue;
         if (b->level <= page->blocks[heading].level) break;
         qr_buf_puts(&line, strlen(qr_buf_string(&line)) ? ", " : "\nParts of it: ");
@@ -428,7 +428,7 @@ static void put_parts(const struct page *page, size_t heading) {
     qr_buf_free(&line);
 }
 
-struct answer {
+struct reference_answer {
     const struct page *page;
     const struct query *q; /* NULL: all is asked for */
     size_t heading;        /* of the section */
@@ -436,14 +436,14 @@ struct answer {
 };
 
 /* The heading once, and a blank before each block. */
-static void begin_block(struct answer *a) {
+static void begin_block(struct reference_answer *a) {
     if (!a->begun && a->any) putchar('\n');
     if (!a->begun) put_block(a->page, &a->page->blocks[a->heading]);
     a->begun = a->any = true;
     putchar('\n');
 }
 
-static void put_rows(struct answer *a, const struct block *b) {
+static void put_rows(struct reference_answer *a, const struct page_block *b) {
     const char *p = b->text.p, *end = p + b->text.n;
     bool begun = false;
     if (b->kind == PARAGRAPH && asks_name(a->page, b, a->q, b->text)) {
@@ -461,12 +461,12 @@ static void put_rows(struct answer *a, const struct block *b) {
     }
 }
 
-static void put_section(struct answer *a) {
+static void put_section(struct reference_answer *a) {
     const struct page *page = a->page;
     bool whole = !a->q || asks_section(page, a->heading, a->q);
     a->begun = false;
     for (size_t i = a->heading + 1; i < page->n && page->blocks[i].kind != HEADING; i++) {
-        const struct block *b = &page->blocks[i];
+        const struct page_block *b = &page->blocks[i];
         if (whole || asks_table(page, b, a->q)) {
             begin_block(a);
             put_block(page, b);
@@ -503,7 +503,7 @@ static void add_word(struct words *w, struct text word, bool heading) {
 static struct words words_of(const struct page *page) {
     struct words w = {0};
     for (size_t i = 0; i < page->n; i++) {
-        const struct block *b = &page->blocks[i];
+        const struct page_block *b = &page->blocks[i];
         const char *p = b->text.p, *end = p + b->text.n;
         struct text cells[MOST_CELLS], name;
         if (b->kind == HEADING) add_word(&w, b->text, true);
@@ -549,7 +549,7 @@ static int refuse(const struct page *page, const struct query *q) {
 int qr_help_job(int n_words, char **words) {
     struct page page = read_page();
     struct query q;
-    struct answer a = {.page = &page, .q = n_words && read_query(n_words, words, &q) ? &q : NULL};
+    struct reference_answer a = {.page = &page, .q = n_words && read_query(n_words, words, &q) ? &q : NULL};
     int code = 0;
     if (!a.q)
         puts("The job file. qring help job WORD prints what one word means: a key or its path, a "

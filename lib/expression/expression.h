@@ -1,9 +1,9 @@
-/* expression/expression.h — numbers of gates as expressions: "w0*x[0] + b0", "2*asin(sqrt(x[1]))".
+/* expression/expression.h — numbers of gates as expressions: "w0*x[0] + b0", "2*asin(x[1])".
  *
  * Text      numbers, pi, parameters by name, inputs x[0], x.NAME or x['any name']; + - * / ( ) and
  *           unary minus; sin cos tan asin acos atan sqrt exp log abs of one, pow(a, b),
- *           atan2(y, x), hypot(a, b). A parameter's name begins with a letter or _, goes on with these, digits and dots, and
- *           may end in [digits]: theta[3]. Blanks mean nothing.
+ *           atan2(y, x), hypot(a, b). A parameter's name begins with a letter or _, goes on with
+ *           these, digits and dots, and may end in [digits]: theta[3]. Blanks mean nothing.
  * Form      read once to a program in postfix order, in which each operation names its left operand
  *           (the right one stands just before it). What is constant is computed while reading, and
  *           factors before the whole become its scale; what is left is the form that is compared,

@@ -57,7 +57,6 @@ run 2 'warmup_learning_rate|no warm-up|warmup_steps' "$(schedule cold '"constant
 run 2 'warmup_step|did you mean|warmup_steps' "$(schedule near '"constant", "warmup_step": 5')"
 model() { printf '{"model": [%s],\n "data": {"source": "csv", "url": "none.csv"}}\n' "$1" >"$work/model.json"; echo "$work/model.json"; }
 run 2 'model[0].name|layers without a name|dense_1' "$(model '{"layer": "dense", "units": 2, "name": "dense_1"}')"
-run 2 'model[1].name|a name of model[0] too' "$(model '{"layer": "dense", "units": 2, "name": "a"}, {"layer": "dense", "units": 2, "name": "a"}')"
 run 2 'model[0].name|a letter' "$(model '{"layer": "dense", "units": 2, "name": "a/b"}')"
 run 2 'end.json' "$(edit '10,$d' end)"
 run permanent 'nowhere.json' "$work/nowhere.json"
@@ -104,7 +103,7 @@ gate 'gates[0].pad_with: how many amplitudes are inputs?|"inputs"' '{"ansatz": "
 gate 'gates[0].normalize: inputs are divided by their norm always' '{"ansatz": "amplitude", "normalize": false}'
 gate 'it has "state" and "data"' '{"ansatz": "amplitude", "qubits": [0], "state": [1, 0], "data": 3}'
 gate "unknown gate 'AmplitudeEmbedding'|\"ansatz\": \"amplitude\"" '{"gate": "AmplitudeEmbedding", "qubits": [0]}'
-gate 'column 9: atan2 takes two numbers: atan2(a, b)' '{"gate": "RX", "qubits": [0], "angle": "atan2(w)"}'
+gate 'column 8: atan2 takes two numbers: atan2(a, b)' '{"gate": "RX", "qubits": [0], "angle": "atan2(w)"}'
 gate 'add up to 2, not to 1|normalize' '{"ansatz": "amplitude", "qubits": [0], "state": [1, 1]}'
 
 # chains of layers
@@ -132,7 +131,7 @@ chain 'model[0] has neither factor nor offset: give one of them' '{"layer": "sca
 chain 'model: no layer has weights: give a dense or a quantum layer' '{"layer": "activation", "activation": "tanh"}'
 chain 'model: every layer has "trainable": false, so nothing would train; let one learn' "$(echo "$two" | sed 's/^{/{"trainable": false, /'), {\"layer\": \"dense\", \"units\": 1, \"trainable\": false}"
 chain "model[0]: unknown key 'trainable'; known are" '{"layer": "dropout", "rate": 0.5, "trainable": false}, {"layer": "dense", "units": 1}'
-chain "model[0]: unknown key 'name'; known are" '{"layer": "dense", "units": 1, "name": "a"}, {"layer": "dense", "units": 1, "name": "a"}'
+chain "model[1].name: 'a' is a name of model[0] too" '{"layer": "dense", "units": 1, "name": "a"}, {"layer": "dense", "units": 1, "name": "a"}'
 chain 'model[1].circuit: it takes 1 input, and model[0] gives 2; let one of them have as many as the other, or put a dense layer with 1 unit between' "$two, $(circuit "$(angle 'w*x[0]')")"
 chain 'model[1].circuit: it takes 4 inputs, and model[0] gives 2; let one of them have as many as the other, or put a dense layer with 4 units between' \
     "$two, {\"layer\": \"quantum\", \"circuit\": {\"ansatz\": \"qcnn\", \"qubits\": 4}}"

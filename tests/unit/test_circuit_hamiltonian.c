@@ -50,7 +50,7 @@ static void same_as(const struct qr_json *e, const char *form) {
 }
 
 static void of_other_programs(void) {
-    static const char *const forms[] = {"plain.txt",  "openfermion.txt", "pennylane.txt",
+    static const char *const forms[] = {"plain.txt",    "openfermion.txt", "pennylane.txt",
                                         "sentence.txt", "terms.json",      "ops.json",
                                         "members.json"};
     struct qr_json *root = golden_load("tests/golden/hamiltonians/values.json");
@@ -80,8 +80,7 @@ static void accepted(void) {
         {"-1.0 * I([0, 1]) + (X(0) @ Z(7)) + 3 * Y(2) + I(1)", "X0 Z7 + 3*Y2"},
         {"2 * X0*X1", "2*X0 X1"},
         {"+ Z0", "Z0"},
-        {"[[\"Z0\", 1], [\"X(1) @ Y(2)\", -0.5], [\"\", 2], [\"I\", 1]]",
-         "Z0 - 0.5*X1 Y2 + 3"},
+        {"[[\"Z0\", 1], [\"X(1) @ Y(2)\", -0.5], [\"\", 2], [\"I\", 1]]", "Z0 - 0.5*X1 Y2 + 3"},
         {" {\"Z0 Z1\": 0.5, \"I()\": 1}", "0.5*Z0 Z1 + 1"},
         {"[[[[0, \"X\"], [3, \"I\"]], 2]]", "2*X0"},
         {"{\"ops\": [\"Z(0)\"], \"coeffs\": [4]}", "4*Z0"},

@@ -19,10 +19,9 @@
 
 /* Two qubits without data gates. */
 #define TWO                                                                                        \
-    "\"circuit\":{\"qubits\":2,\"gates\":[{\"gate\":\"RX\",\"qubits\":[0],\"angle\":{"              \
+    "\"circuit\":{\"qubits\":2,\"gates\":[{\"gate\":\"RX\",\"qubits\":[0],\"angle\":{"             \
     "\"parameter\":\"a\"}}]}"
-#define H(terms)                                                                                   \
-    "{\"layer\":\"quantum\"," TWO ",\"readouts\":[{\"hamiltonian\":" terms "}]}"
+#define H(terms) "{\"layer\":\"quantum\"," TWO ",\"readouts\":[{\"hamiltonian\":" terms "}]}"
 #define NONE "\"data\":{\"source\":\"none\"}"
 
 struct row {
@@ -65,7 +64,7 @@ static const struct row rows[] = {
      {"model[0].l2 is -1; it must be between 0 and"}},
     {"an objective without data",
      "{\"model\":[" H("[[\"Z0 X1\",0.5],[\"\",-1]]") "]," NONE ",\"train\":{\"loss\":{\"name\":"
-     "\"expectation\",\"weights\":[-1]}}}",
+                                                     "\"expectation\",\"weights\":[-1]}}}",
      QR_OK,
      {0}},
     {"an objective with data",
@@ -93,7 +92,8 @@ static const struct row rows[] = {
      QR_INVALID_ARGUMENT,
      {"model[0].readouts[0].hamiltonian is missing: give terms"}},
     {"counts",
-     "{\"model\":[{\"layer\":\"dense\",\"units\":3,\"activation\":\"softmax\"}],\"data\":{\"source\":"
+     "{\"model\":[{\"layer\":\"dense\",\"units\":3,\"activation\":\"softmax\"}],\"data\":{"
+     "\"source\":"
      "\"csv\",\"url\":\"a.csv\"},\"train\":{\"loss\":\"categorical_crossentropy\",\"metrics\":["
      "\"auc\",\"confusion_matrix\"]}}",
      QR_OK,

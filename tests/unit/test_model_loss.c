@@ -141,7 +141,8 @@ static void test_golden_metrics(void) {
             for (size_t s = 0; s < step; s++) x[s] = z + (i + s) * k, labels[s] = y + (i + s) * k;
             CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, labels, step, NULL, sums, NULL));
             for (size_t s = step; s-- > 0;)
-                CHECK(qr_model_micro_batch(u.s, u.w, NULL, x + s, labels + s, 1, NULL, other, NULL));
+                CHECK(
+                    qr_model_micro_batch(u.s, u.w, NULL, x + s, labels + s, 1, NULL, other, NULL));
         }
         /* the loss of several samples is another sum of the same terms */
         CHECK(memcmp(sums + 1, other + 1, (n_sums - 1) * sizeof *sums) == 0);
@@ -343,7 +344,8 @@ static void test_labels(void) {
           !takes(QR_MAE, &accuracy, 1, real, 3, "sample 0"));
     static const enum qr_metric precision = QR_PRECISION, recall = QR_RECALL;
     CHECK(takes(QR_MSE, &precision, 1, bits, 3, NULL) &&
-          !takes(QR_HINGE, &recall, 1, signs, 3, "sample 1: label -1, but precision, recall and auc want"));
+          !takes(QR_HINGE, &recall, 1, signs, 3,
+                 "sample 1: label -1, but precision, recall and auc want"));
     CHECK(takes(QR_HUBER, &binary, 1, bits, 3, NULL) &&
           !takes(QR_LOG_COSH, &accuracy, 1, bits, 3, "sample 1"));
     CHECK(takes(QR_HINGE, NULL, 1, signs, 3, NULL) && takes(QR_HINGE, &accuracy, 1, bits, 3, NULL));

@@ -1,6 +1,6 @@
 /* States of inputs (the ansatz 'amplitude'): read-outs, gradients by parameters and derivatives by
- * inputs against the dense reference, and against the closed form of x / |x|, which knows nothing of
- * gates; equal bits over tables and threads; zeros. */
+ * inputs against the dense reference, and against the closed form of x / |x|, which knows nothing
+ * of gates; equal bits over tables and threads; zeros. */
 #include <math.h>
 
 #include "circuit/circuit_json.h"
