@@ -50,7 +50,7 @@ struct qr_train_result {
     bool has_val;
     double val_loss;
     size_t n_metrics;                  /* metrics, then val_ metrics when has_val */
-    struct qr_named_value metrics[16]; /* names are static */
+    struct qr_named_value metrics[16]; /* names are the model's */
     /* confusion matrices, where that metric is asked for: so many rows, labels', of so many counts;
      * val_: of the validation samples, NULL without */
     size_t n_classes;
