@@ -78,7 +78,7 @@ static enum qr_code write_csv(const struct answer *a, const char *path, struct q
 }
 
 static const char *metric_name(const struct answer *a, size_t i) {
-    return i ? qr_metric_names[a->l->job->train.metrics[i - 1]] : "loss";
+    return qr_model_value_name(a->l->load.model, i, false);
 }
 
 /* The counts, label by label; *ret_n rows; NULL: the job does not ask for it. */

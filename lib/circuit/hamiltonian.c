@@ -242,8 +242,43 @@ static enum qr_code read_sum(struct hamiltonian_reader *r, struct qr_term_list *
     }
 }
 
+/* ---- terms that turn the same qubits stand together: an engine computes them at once ---- */
+
+struct place {
+    size_t index, first; /* of the term; of the first that turns the same qubits */
+    const struct qr_qubits *x;
+};
+
+static int by_number(size_t a, size_t b) { return (a > b) - (a < b); }
+static int by_x(const void *a, const void *b) {
+    const struct place *p = a, *q = b;
+    int order = memcmp(p->x, q->x, sizeof *p->x);
+    return order ? order : by_number(p->index, q->index);
+}
+static int by_first(const void *a, const void *b) {
+    const struct place *p = a, *q = b;
+    int order = by_number(p->first, q->first);
+    return order ? order : by_number(p->index, q->index);
+}
+
+/* Each behind the first that turns the same qubits, otherwise as they were read. */
+static void group(struct qr_term_list *l) {
+    struct place *at = qr_xcalloc(l->n + 1, sizeof *at);
+    struct qr_pauli_term *grouped = qr_xcalloc(l->n + 1, sizeof *grouped);
+    for (size_t i = 0; i < l->n; i++) at[i] = (struct place){.index = i, .x = &l->terms[i].x};
+    qsort(at, l->n, sizeof *at, by_x);
+    for (size_t i = 0; i < l->n; i++)
+        at[i].first = i && qr_qubits_equal(at[i].x, at[i - 1].x) ? at[i - 1].first : at[i].index;
+    qsort(at, l->n, sizeof *at, by_first);
+    for (size_t i = 0; i < l->n; i++) grouped[i] = l->terms[at[i].index];
+    free(at);
+    free(l->terms);
+    l->terms = grouped;
+}
+
 enum qr_code qr_hamiltonian_of(struct qr_term_list *l, const char *what, struct qr_observable *ret,
                                struct qr_err *err) {
+    group(l);
     const char *wrong = qr_observable_of_terms(l, true, ret);
     free(l->terms);
     return wrong ? qr_fail(err, QR_INVALID_ARGUMENT, "%s: %s", what, wrong) : QR_OK;

@@ -11,7 +11,9 @@
  *           [[0, "X"], [1, "Y"]].
  * Meaning   the sum of all; like terms are added. An imaginary part of more than 1e-10 is refused:
  *           the operator is not Hermitian.
- * Bounds    65536 terms. Reading costs time linear in the text.
+ * Order     as they are read, but that each term stands behind the first that turns the same qubits
+ *           (has X or Y on them).
+ * Bounds    65536 terms. Reading costs n log n.
  */
 #ifndef QR_CIRCUIT_HAMILTONIAN_H
 #define QR_CIRCUIT_HAMILTONIAN_H

@@ -75,6 +75,9 @@ static void add_circuit(struct qr_job_canonical *c, const struct qr_quantum_opti
     add_nth(c, "readouts", n, v);
     qr_buf_printf(v, "%u", q->n_filters);
     add_nth(c, "filters", n, v);
+    for (size_t i = 0; i < q->n_watched; i++)
+        qr_buf_printf(v, "%s%s: %s", i ? "; " : "", q->watched_names[i], q->watched[i].text);
+    if (q->n_watched) add_nth(c, "watch", n, v);
 }
 
 static void add_circuits(struct qr_job_canonical *c, const struct qr_job *job, struct qr_buf *v) {

@@ -177,6 +177,7 @@ static void layer_fini(struct qr_layer_options *l) {
     struct qr_observable *readouts = (struct qr_observable *)(uintptr_t)l->quantum.readouts;
     for (size_t i = 0; i < l->quantum.n_readouts; i++) qr_observable_fini(&readouts[i]);
     free(readouts);
+    qr_job_free_watched(&l->quantum);
     qr_circuit_free((struct qr_circuit *)(uintptr_t)l->quantum.circuit);
 }
 

@@ -13,7 +13,7 @@
 
 struct qr_early_stopping {
     bool on;
-    char monitor[32]; /* "val_loss" or "val_<metric>" */
+    char monitor[32]; /* "val_loss", "val_<metric>" or val_ and what is watched */
     bool maximize;
     double min_delta;
     uint64_t patience;
@@ -25,6 +25,8 @@ struct qr_initial_layer {
     char *here, *there;
 };
 
+enum { QR_MAX_METRICS = 8 }; /* with what quantum layers watch */
+
 struct qr_train_spec {
     uint64_t epochs, batch_size;
     enum qr_loss loss;
@@ -34,7 +36,7 @@ struct qr_train_spec {
     size_t n_output_weights;
     double *output_weights; /* owned: loss_options.weights */
     size_t n_metrics;
-    enum qr_metric metrics[8];
+    enum qr_metric metrics[QR_MAX_METRICS];
     unsigned top_k; /* of top_k_accuracy */
     struct qr_optimizer_options optimizer;
     struct qr_early_stopping early_stopping;
@@ -54,6 +56,7 @@ struct qr_job {
     struct qr_layer_options *layers; /* their circuits and observables are the job's */
     bool data_may_be_wider;      /* its circuit is a gate list that does not say how many columns */
     bool default_readouts;       /* the last quantum layer gave none */
+    size_t n_watched;            /* observables that its layers watch */
     struct qr_data_options data; /* strings owned by the job */
     struct qr_train_spec train;
     const struct qr_json *worker; /* the "worker" object or NULL; borrowed from the job's tree */

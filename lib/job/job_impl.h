@@ -15,6 +15,13 @@ QR_MUST_CHECK enum qr_code qr_job_read_train(const struct qr_json *train, struct
 QR_MUST_CHECK enum qr_code qr_job_read_observable(const struct qr_job *job, const struct qr_json *v,
                                                   const char *where, unsigned n_qubits,
                                                   struct qr_observable *ret, struct qr_err *err);
+/* "watch" of a quantum layer, whose circuit is there; freed by the second. */
+QR_MUST_CHECK enum qr_code qr_job_read_watched(const struct qr_json *layer, const char *where,
+                                               struct qr_job *job, struct qr_quantum_options *q,
+                                               struct qr_err *err);
+void qr_job_free_watched(struct qr_quantum_options *q);
+/* Some layer watches what has this name. */
+bool qr_job_watches(const struct qr_job *job, const char *name);
 /* "loss" and "class_weight" of the train object. */
 QR_MUST_CHECK enum qr_code qr_job_read_loss(const struct qr_json *train, struct qr_train_spec *t,
                                             struct qr_err *err);

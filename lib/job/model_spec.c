@@ -102,7 +102,8 @@ static enum qr_code read_quantum(const struct qr_json *layer, const char *where,
                        "before it, which have no names; write x[0], x[1] and so on",
                        path, r.circuit->column_names[0]);
     job->default_readouts = !qr_json_get(layer, "readouts");
-    return read_readouts(&r, &remaining);
+    if (read_readouts(&r, &remaining) != QR_OK) return err->code;
+    return qr_job_read_watched(layer, where, job, &l->quantum, err);
 }
 
 static enum qr_code read_dense(const struct qr_json *layer, const char *where, struct qr_job *job,
@@ -169,7 +170,7 @@ static const struct {
     bool has_weights; /* takes "name" and "trainable" */
     const char *keys[4];
 } readers[QR_LAYERS] = {
-    [QR_LAYER_QUANTUM] = {read_quantum, true, {"circuit", "readouts", "filters"}},
+    [QR_LAYER_QUANTUM] = {read_quantum, true, {"circuit", "readouts", "filters", "watch"}},
     [QR_LAYER_DENSE] = {read_dense, true, {"units", "activation", "l1", "l2"}},
     [QR_LAYER_ACTIVATION] = {read_activation, false, {"activation"}},
     [QR_LAYER_DROPOUT] = {read_dropout, false, {"rate"}},

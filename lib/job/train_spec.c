@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "job/job_impl.h"
 
-enum { MAX_METRICS = 8, MAX_INITIAL_LAYERS = 1024 };
+enum { MAX_INITIAL_LAYERS = 1024 };
 #define MAX_COUNT (UINT64_C(1) << 40)
 
 /* A name, or an object with the name and what the metric takes. */
@@ -26,8 +26,8 @@ static enum qr_code read_metric(const struct qr_json *v, const char *where, stru
     return QR_OK;
 }
 
-static enum qr_code read_metrics(const struct qr_json *train, struct qr_train_spec *t,
-                                 struct qr_err *err) {
+static enum qr_code read_metrics(const struct qr_json *train, const struct qr_job *job,
+                                 struct qr_train_spec *t, struct qr_err *err) {
     const struct qr_json *list = qr_json_get(train, "metrics");
     if (!list) return QR_OK;
     if (qr_json_want(list, "train.metrics", QR_JSON_ARRAY, err) != QR_OK) return err->code;
@@ -35,8 +35,9 @@ static enum qr_code read_metrics(const struct qr_json *train, struct qr_train_sp
         char where[48];
         size_t metric;
         snprintf(where, sizeof where, "train.metrics[%zu]", t->n_metrics);
-        if (t->n_metrics == MAX_METRICS)
-            return qr_fail(err, QR_INVALID_ARGUMENT, "train.metrics: more than %d", MAX_METRICS);
+        if (t->n_metrics + job->n_watched == QR_MAX_METRICS)
+            return qr_fail(err, QR_INVALID_ARGUMENT, "train.metrics: more than %d%s",
+                           QR_MAX_METRICS, job->n_watched ? ", with what layers watch" : "");
         if (read_metric(v, where, t, &metric, err) != QR_OK) return err->code;
         for (size_t i = 0; i < t->n_metrics; i++)
             if (t->metrics[i] == (enum qr_metric)metric)
@@ -54,24 +55,26 @@ static bool grows(const char *monitor) {
     return false;
 }
 
-static enum qr_code check_monitor(const struct qr_train_spec *t, const char *monitor,
+static enum qr_code check_monitor(const struct qr_job *job, const char *monitor,
                                   struct qr_err *err) {
+    const struct qr_train_spec *t = &job->train;
     if (strcmp(monitor, "val_loss") == 0) return QR_OK;
+    if (strncmp(monitor, "val_", 4) == 0 && qr_job_watches(job, monitor + 4)) return QR_OK;
     for (size_t i = 0; i < t->n_metrics; i++)
         if (strcmp(monitor, qr_val_metric_names[t->metrics[i]]) == 0) return QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT,
                    "train.early_stopping.monitor: '%.40s' is not computed; use val_loss, or val_ "
-                   "and a name in train.metrics",
+                   "and a name in train.metrics or in a layer's watch",
                    monitor);
 }
 
-static enum qr_code read_early_stopping(const struct qr_json *o, struct qr_train_spec *t,
+static enum qr_code read_early_stopping(const struct qr_json *o, struct qr_job *job,
                                         struct qr_err *err) {
     static const char *const keys[] = {"monitor", "mode", "min_delta", "patience",
                                        "restore_best_weights"};
     static const char *const modes[] = {"auto", "min", "max"};
     const char *where = "train.early_stopping", *monitor = "val_loss";
-    struct qr_early_stopping *e = &t->early_stopping;
+    struct qr_early_stopping *e = &job->train.early_stopping;
     size_t mode = 0;
     if (!o) return QR_OK;
     *e = (struct qr_early_stopping){.on = true, .patience = 0, .restore_best = true};
@@ -85,7 +88,7 @@ static enum qr_code read_early_stopping(const struct qr_json *o, struct qr_train
     const struct qr_json *v = qr_json_get(o, "monitor");
     if (v && qr_json_string(v, "train.early_stopping.monitor", &monitor, err) != QR_OK)
         return err->code;
-    if (check_monitor(t, monitor, err) != QR_OK) return err->code;
+    if (check_monitor(job, monitor, err) != QR_OK) return err->code;
     snprintf(e->monitor, sizeof e->monitor, "%s", monitor);
     e->maximize = mode == 2 || (mode == 0 && grows(monitor));
     return QR_OK;
@@ -150,11 +153,11 @@ enum qr_code qr_job_read_train(const struct qr_json *train, struct qr_job *job,
         qr_job_opt_u64(train, "train", "epochs", 1, MAX_COUNT, &t->epochs, err) != QR_OK ||
         qr_job_opt_u64(train, "train", "batch_size", 1, UINT64_C(1) << 31, &t->batch_size, err) !=
             QR_OK ||
-        qr_job_read_loss(train, t, err) != QR_OK || read_metrics(train, t, err) != QR_OK ||
+        qr_job_read_loss(train, t, err) != QR_OK || read_metrics(train, job, t, err) != QR_OK ||
         qr_job_read_optimizer(qr_json_get(train, "optimizer"), &t->optimizer, err) != QR_OK ||
         qr_job_opt_bool(train, "train", "shuffle", &t->shuffle, err) != QR_OK ||
         read_initial(train, t, err) != QR_OK ||
-        read_early_stopping(qr_json_get(train, "early_stopping"), t, err) != QR_OK)
+        read_early_stopping(qr_json_get(train, "early_stopping"), job, err) != QR_OK)
         return err->code;
     return QR_OK;
 }

@@ -97,6 +97,20 @@ static bool add_metrics(const struct qr_model *m, const double *p, const double 
     return true;
 }
 
+static bool add_watched(const struct qr_model_state *s, struct qr_model_workspace *w,
+                        struct qr_pool *pool, size_t n) {
+    const struct qr_model *m = s->m;
+    size_t at = 1 + m->n_metrics;
+    for (size_t i = 0; m->n_watched && i < m->n_layers; i++) {
+        const struct qr_layer *l = &m->layers[i];
+        if (l->kind != QR_LAYER_QUANTUM || !l->quantum.n_watched) continue;
+        if (!l->table->watch(&s->layers[i], &w->layers[i], pool, n, w->sums + m->sum_at[at]))
+            return false;
+        at += l->quantum.n_watched;
+    }
+    return true;
+}
+
 bool qr_model_micro_batch(const struct qr_model_state *s, struct qr_model_workspace *w,
                           struct qr_pool *pool, const double *const *x, const double *const *y,
                           size_t n, const struct qr_draw *draw, qr_fixed *ret_sums,
@@ -114,7 +128,7 @@ bool qr_model_micro_batch(const struct qr_model_state *s, struct qr_model_worksp
         w->sums[0] += term;
         if (!add_metrics(m, p + i * k, y[i], w->sums)) return false;
     }
-    if (!sums_fit(w->sums, qr_model_n_sums(m))) return false;
+    if (!add_watched(s, w, pool, n) || !sums_fit(w->sums, qr_model_n_sums(m))) return false;
     if (ret_grad) {
         if (!backward(s, w, pool, n, m->before_activation)) return false;
         add_gradients(w, pool, n, ret_grad);

@@ -156,6 +156,38 @@ static enum qr_activation last_activation(const struct qr_model *m) {
                                                : QR_LINEAR;
 }
 
+static void name_value(struct qr_model *m, size_t i, const char *name) {
+    m->value_names[i] = qr_xstrdup(name);
+    m->value_names[qr_model_n_values(m) + i] = qr_xasprintf("val_%s", name);
+}
+
+static size_t n_watched(const struct qr_layer_options *l) {
+    return l->kind == QR_LAYER_QUANTUM ? l->quantum.n_watched : 0;
+}
+
+/* Names of all values, and where their sums stand. */
+static void set_values(struct qr_model *m, const struct qr_model_options *opt) {
+    m->n_metrics = opt->n_metrics;
+    for (size_t i = 0; i < opt->n_layers; i++) m->n_watched += n_watched(&opt->layers[i]);
+    size_t n = qr_model_n_values(m), at = 1 + m->n_metrics;
+    m->metrics = qr_xcalloc(m->n_metrics + 1, sizeof *m->metrics);
+    m->sum_at = qr_xcalloc(n, sizeof *m->sum_at);
+    m->value_names = qr_xcalloc(2 * n, sizeof *m->value_names);
+    m->n_sums = 1;
+    name_value(m, 0, "loss");
+    for (size_t i = 0; i < m->n_metrics; i++) {
+        m->metrics[i] = opt->metrics[i];
+        m->sum_at[1 + i] = m->n_sums;
+        m->n_sums += qr_metric_n_sums(opt->metrics[i], &m->metric_options, m->n_outputs);
+        name_value(m, 1 + i, qr_metric_names[m->metrics[i]]);
+    }
+    for (size_t i = 0; i < opt->n_layers; i++)
+        for (size_t k = 0; k < n_watched(&opt->layers[i]); k++) {
+            m->sum_at[at] = m->n_sums++;
+            name_value(m, at++, opt->layers[i].quantum.watched_names[k]);
+        }
+}
+
 static enum qr_code set_loss(struct qr_model *m, const struct qr_model_options *opt,
                              struct qr_err *err) {
     m->loss = opt->loss;
@@ -181,15 +213,7 @@ static enum qr_code set_loss(struct qr_model *m, const struct qr_model_options *
                        qr_loss_names[m->loss]);
     m->metric_options = (struct qr_metric_options){
         .loss = m->loss, .from_logits = m->loss_options.from_logits, .top_k = opt->top_k};
-    m->metrics = qr_xcalloc(opt->n_metrics + 1, sizeof *m->metrics);
-    m->sum_at = qr_xcalloc(opt->n_metrics + 1, sizeof *m->sum_at);
-    m->n_sums = 1;
-    for (size_t i = 0; i < opt->n_metrics; i++) {
-        m->metrics[i] = opt->metrics[i];
-        m->sum_at[1 + i] = m->n_sums;
-        m->n_sums += qr_metric_n_sums(opt->metrics[i], &m->metric_options, m->n_outputs);
-    }
-    m->n_metrics = opt->n_metrics;
+    set_values(m, opt);
     return QR_OK;
 }
 
@@ -226,6 +250,8 @@ void qr_model_free(struct qr_model *m) {
     free(m->layers);
     free(m->tensors);
     free(m->metrics);
+    for (size_t i = 0; m->value_names && i < 2 * qr_model_n_values(m); i++) free(m->value_names[i]);
+    free(m->value_names);
     free(m->sum_at);
     free(m->class_weight);
     free(m->output_weights);
@@ -272,7 +298,11 @@ double qr_model_readout_bound(const struct qr_model *m) {
 }
 size_t qr_model_micro_batch_size(const struct qr_model *m) { return m->micro_batch_size; }
 size_t qr_model_n_sums(const struct qr_model *m) { return m->n_sums; }
-size_t qr_model_n_values(const struct qr_model *m) { return 1 + m->n_metrics; }
+size_t qr_model_n_values(const struct qr_model *m) { return 1 + m->n_metrics + m->n_watched; }
+const char *qr_model_value_name(const struct qr_model *m, size_t i, bool validation) {
+    QR_ASSERT(i < qr_model_n_values(m));
+    return m->value_names[validation ? qr_model_n_values(m) + i : i];
+}
 size_t qr_model_n_label_columns(const struct qr_model *m) { return m->n_labels + m->weighted; }
 
 void qr_model_zero_gradient(const struct qr_model *m, uint8_t *ret) {
@@ -304,10 +334,12 @@ void qr_model_init(const struct qr_model *m, uint64_t seed, double *ret_params) 
 }
 
 bool qr_model_micro_batches_in_parallel(const struct qr_model *m) {
-    for (size_t i = 0; i < m->n_layers; i++)
-        if (m->layers[i].kind == QR_LAYER_QUANTUM &&
-            !qr_sim_micro_batches_in_parallel(m->layers[i].quantum.plan))
-            return false;
+    for (size_t i = 0; i < m->n_layers; i++) {
+        const struct qr_layer_quantum *q = &m->layers[i].quantum;
+        if (m->layers[i].kind != QR_LAYER_QUANTUM) continue;
+        if (!qr_sim_micro_batches_in_parallel(q->plan)) return false;
+        if (q->watch_plan && !qr_sim_micro_batches_in_parallel(q->watch_plan)) return false;
+    }
     return true;
 }
 
@@ -336,7 +368,7 @@ void qr_model_mean_gradient(const struct qr_model *m, struct qr_pool *pool, cons
 
 static double value_of(const struct qr_model *m, size_t i, struct qr_metric_sums sums, double n) {
     QR_ASSERT(i < qr_model_n_values(m));
-    if (i == 0) return n > 0 ? qr_metric_sum(sums, 0) / n : 0;
+    if (i == 0 || i > m->n_metrics) return n > 0 ? qr_metric_sum(sums, m->sum_at[i]) / n : 0;
     if (sums.fixed) sums.fixed += m->sum_at[i];
     else sums.real += m->sum_at[i];
     return qr_metric_value(m->metrics[i - 1], &m->metric_options, m->n_outputs, sums, n);

@@ -86,9 +86,13 @@ size_t qr_model_n_readouts(const struct qr_model *m);
  * |coefficients|; 0 when there is none. */
 double qr_model_readout_bound(const struct qr_model *m);
 size_t qr_model_micro_batch_size(const struct qr_model *m); /* samples that it may have at most */
-/* The loss sum, then each metric's sums (model/metric.h), as they stand in a contribution. */
+/* The loss sum, then each metric's sums (model/metric.h), then one for each observable that is
+ * watched, as they stand in a contribution. */
 size_t qr_model_n_sums(const struct qr_model *m);
-size_t qr_model_n_values(const struct qr_model *m); /* 1 + number of metrics */
+/* The loss, the metrics, and what quantum layers watch. */
+size_t qr_model_n_values(const struct qr_model *m);
+/* "loss", "accuracy" ...; of the validation samples "val_loss" ...; the model's. */
+const char *qr_model_value_name(const struct qr_model *m, size_t i, bool validation);
 /* Parameters whose gradient is exactly zero whatever the data, or that are frozen:
  * ret[n_params]. */
 void qr_model_zero_gradient(const struct qr_model *m, uint8_t *ret);

@@ -26,6 +26,8 @@ struct qr_model {
     bool weighted;
     size_t n_metrics;
     enum qr_metric *metrics;
+    size_t n_watched;   /* by all layers, in their order; behind the metrics */
+    char **value_names; /* n_values, then those of the validation samples */
     size_t *sum_at; /* of each value its place among the sums */
     size_t n_sums;
     struct qr_metric_options metric_options;

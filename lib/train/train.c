@@ -485,12 +485,10 @@ static enum qr_code join(struct train_run *r, struct qr_err *err) {
 static void name_values(struct train_run *r) {
     r->n_values = qr_model_n_values(r->opt->model);
     QR_ASSERT(r->n_values <= 9);
-    r->values[0].name = "loss";
-    for (size_t i = 1; i < r->n_values; i++)
-        r->values[i].name = qr_metric_names[r->job->train.metrics[i - 1]];
-    r->val_values[0].name = "val_loss";
-    for (size_t i = 1; i < r->n_values; i++)
-        r->val_values[i].name = qr_val_metric_names[r->job->train.metrics[i - 1]];
+    for (size_t i = 0; i < r->n_values; i++) {
+        r->values[i].name = qr_model_value_name(r->opt->model, i, false);
+        r->val_values[i].name = qr_model_value_name(r->opt->model, i, true);
+    }
 }
 
 static enum qr_code run_init(struct train_run *r, const struct qr_train_options *opt,

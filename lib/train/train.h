@@ -51,7 +51,7 @@ struct qr_train_result {
     bool has_val;
     double val_loss;
     size_t n_metrics;                  /* metrics, then val_ metrics when has_val */
-    struct qr_named_value metrics[16]; /* names are static */
+    struct qr_named_value metrics[16]; /* names are the model's */
     struct qr_confusion confusion;
     char state_digest[33]; /* of the last step's state */
     /* n_params: the last state's, or their average where the optimizer keeps one, or the best

@@ -79,8 +79,11 @@ static inline void gradient_model(struct gradient *g) {
     }
     const struct qr_sim_options sim = {QR_SINGLE, g->k.isa, g->k.engine, NULL};
     g->block = gradient_block_size(g, &sim);
-    const struct qr_quantum_options quantum = {g->circuit, g->readouts, g->n_readouts,
-                                               g->k.kind == GRADIENT_FILTERS ? 3 : 1};
+    const struct qr_quantum_options quantum = {.circuit = g->circuit,
+                                               .readouts = g->readouts,
+                                               .n_readouts = g->n_readouts,
+                                               .n_filters =
+                                                   g->k.kind == GRADIENT_FILTERS ? 3 : 1};
     const struct chain chain = chain_of(&quantum, head, g->k.kind == GRADIENT_PURE ? 0 : 2);
     struct qr_model_options o = {.layers = chain.layers,
                                  .n_layers = chain.n,

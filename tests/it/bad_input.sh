@@ -275,6 +275,12 @@ run 2 'train.metrics[0]: mae compares outputs with labels, and train.loss expect
 run 2 'train.loss.weights: 1 number for 2 outputs; give one for each' "$(objective few '"Z0", "Z1"' "$none" '{"loss": {"name": "expectation", "weights": [1]}}')"
 run 2 'train.loss.weights: all outputs weigh 0' "$(objective nothing '"Z0"' "$none" '{"loss": {"name": "expectation", "weights": [0]}}')"
 run 2 'train.class_weight: expectation has no classes' "$(objective class '"Z0"' "$none" '{"loss": "expectation", "class_weight": [1, 2]}')"
+watch() { f=$(objective "w$row" '"Z0"' "$none" "$energy"); sed -i "s/\"readouts\"/\"watch\": $1, \"readouts\"/" "$f"; echo "$f"; }
+run 2 'model[0].watch is a text; it must be an object' "$(watch '"Z0"')"
+run 2 "model[0].watch: 'mae' is the name of another value; give it a name of its own" "$(watch '{"mae": "Z0"}')"
+run 2 "model[0].watch: 'my energy' is no name for a metric: 1 to 24 letters" "$(watch '{"my energy": "Z0"}')"
+run 2 'model[0].watch.energy: observable "Z2", column 1: qubit 2 is out of range' "$(watch '{"energy": "Z2"}')"
+run 2 'model[0].watch: 9 observables; at most 8 are watched' "$(watch '{"a":"Z0","b":"Z0","c":"Z0","d":"Z0","e":"Z0","f":"Z0","g":"Z0","h":"Z0","i":"Z0"}')"
 hamiltonian() { objective "h$row" "{\"hamiltonian\": $1}" "$none" "$energy"; }
 run 2 'model[0].readouts[0].hamiltonian[1], column 1: qubit 2 is out of range' "$(hamiltonian '[["Z0", 1], ["X2", 1]]')"
 run 2 'model[0].readouts[0].hamiltonian is a number; it must be terms, as in' "$(hamiltonian 3)"

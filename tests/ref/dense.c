@@ -380,3 +380,24 @@ struct qr_observable ref_random_observable(uint64_t seed, unsigned n) {
     }
     return o;
 }
+
+struct qr_observable ref_alike_observable(uint64_t seed, unsigned n, unsigned terms) {
+    struct qr_buf text = {0};
+    uint64_t s = seed ^ UINT64_C(0xa11e), turned = 1 + below(&s, (1u << n) - 1);
+    for (unsigned t = 0; t < terms; t++) {
+        qr_buf_printf(&text, "%s%.3f", t ? " + " : "", uniform(&s, 0.2, 1.5) / terms);
+        for (unsigned q = 0; q < n; q++) {
+            bool z = below(&s, 2);
+            if (turned >> q & 1) qr_buf_printf(&text, " %c%u", z ? 'Y' : 'X', q);
+            else if (z) qr_buf_printf(&text, " Z%u", q);
+        }
+    }
+    struct qr_observable o;
+    struct qr_err err;
+    if (qr_observable_parse(qr_buf_string(&text), n, &o, &err)) {
+        fprintf(stderr, "dense: %s\n", err.msg);
+        abort();
+    }
+    qr_buf_free(&text);
+    return o;
+}

@@ -42,6 +42,8 @@ void ref_input_gradient(const struct qr_circuit *c, const double *theta, const d
 struct qr_circuit *ref_random_circuit(uint64_t seed, unsigned n_qubits, unsigned n_gates);
 /* One to three terms of random Paulis. */
 struct qr_observable ref_random_observable(uint64_t seed, unsigned n_qubits);
+/* So many terms at most, which turn the same qubits: one run of the statevector engine, or more. */
+struct qr_observable ref_alike_observable(uint64_t seed, unsigned n, unsigned terms);
 /* n numbers in [low, high). */
 void ref_random_numbers(uint64_t seed, size_t n, double low, double high, double *ret);
 

@@ -80,10 +80,13 @@ static void accepted(void) {
         {"-1.0 * I([0, 1]) + (X(0) @ Z(7)) + 3 * Y(2) + I(1)", "X0 Z7 + 3*Y2"},
         {"2 * X0*X1", "2*X0 X1"},
         {"+ Z0", "Z0"},
-        {"[[\"Z0\", 1], [\"X(1) @ Y(2)\", -0.5], [\"\", 2], [\"I\", 1]]", "Z0 - 0.5*X1 Y2 + 3"},
+        {"[[\"Z0\", 1], [\"X(1) @ Y(2)\", -0.5], [\"\", 2], [\"I\", 1]]", "Z0 + 3 - 0.5*X1 Y2"},
         {" {\"Z0 Z1\": 0.5, \"I()\": 1}", "0.5*Z0 Z1 + 1"},
         {"[[[[0, \"X\"], [3, \"I\"]], 2]]", "2*X0"},
         {"{\"ops\": [\"Z(0)\"], \"coeffs\": [4]}", "4*Z0"},
+        /* what turns the same qubits stands together, else in the order of the text */
+        {"Z1\nX0 Y2\n2 Z0\nX3\nY0 X2\n3 X0 X2 Z1\n4",
+         "Z1 + 2*Z0 + 4 + X0 Y2 + Y0 X2 + 3*X0 Z1 X2 + X3"},
     };
     for (size_t i = 0; i < COUNT(table); i++) {
         struct qr_observable o = {0};

@@ -44,8 +44,10 @@ static void add_quantum(struct random_model *r, uint64_t seed, size_t i, size_t 
     for (size_t k = 0; k < n; k++)
         r->readouts[i][k] = ref_random_observable(seed * 7 + i * 3 + k, n_qubits);
     l->kind = QR_LAYER_QUANTUM;
-    l->quantum =
-        (struct qr_quantum_options){r->circuit[i], r->readouts[i], n, 1 + draw(seed, 8, 2)};
+    l->quantum = (struct qr_quantum_options){.circuit = r->circuit[i],
+                                             .readouts = r->readouts[i],
+                                             .n_readouts = n,
+                                             .n_filters = 1 + draw(seed, 8, 2)};
 }
 
 static size_t width_behind(const struct qr_layer_options *l, size_t width) {

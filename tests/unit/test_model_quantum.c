@@ -50,7 +50,8 @@ static struct setup make(unsigned n_qubits, unsigned n_stages, enum qr_qcnn_vari
             must(qr_observable_parse(text, n_qubits, &z[n++], &err), &err);
     }
     static const enum qr_metric metrics[2] = {QR_ACCURACY, QR_BINARY_ACCURACY};
-    const struct qr_quantum_options quantum = {circuit, z, n, n_filters};
+    const struct qr_quantum_options quantum = {
+        .circuit = circuit, .readouts = z, .n_readouts = n, .n_filters = n_filters};
     const struct chain chain = chain_of(&quantum, dense, n_dense);
     struct qr_model_options opt = {.layers = chain.layers,
                                    .n_layers = chain.n,
@@ -444,6 +445,88 @@ static void test_tensors(void) {
     drop(&u);
 }
 
+/* What is watched: two observables of a layer with two filters, before a dense one. */
+enum { WATCHED = 2, W_QUBITS = 4, W_SAMPLES = 5 };
+struct watching {
+    double grad[MOST_WEIGHTS], value[1 + 1 + WATCHED], readouts[W_SAMPLES * 2 * WATCHED];
+    size_t n_values;
+    char val_name[64];
+};
+
+/* The same model, with these read-outs, watching these. */
+static struct watching watching(const struct qr_circuit *c, const struct qr_observable *z,
+                                const struct qr_observable *watched, size_t n_watched) {
+    static char first[] = "magnetisation", second[] = "energy";
+    static char *const names[WATCHED] = {first, second};
+    static const enum qr_metric metric = QR_METRIC_MAE;
+    const struct qr_quantum_options quantum = {c, z, WATCHED, 2, watched, names, n_watched};
+    const struct qr_dense_options dense = {.units = 1, .activation = QR_TANH};
+    const struct chain chain = chain_of(&quantum, &dense, 1);
+    struct qr_model_options opt = {.layers = chain.layers,
+                                   .n_layers = chain.n,
+                                   .loss = QR_MSE,
+                                   .metrics = &metric,
+                                   .n_metrics = 1,
+                                   .sim = {QR_DOUBLE, isa, QR_ENGINE_AUTO, NULL},
+                                   .micro_batch_size = W_SAMPLES};
+    struct qr_err err;
+    struct qr_model *m;
+    struct qr_model_workspace *w;
+    struct watching ret = {0};
+    must(qr_model_new(&opt, &m, &err), &err);
+    must(qr_model_workspace_new(m, &w, &err), &err);
+    struct qr_model_state *s = qr_model_state_new(m);
+    double params[MOST_WEIGHTS], x[W_SAMPLES * W_QUBITS], y = 1, p[W_SAMPLES];
+    const double *rows[W_SAMPLES], *labels[W_SAMPLES];
+    qr_fixed sums[8] = {0}, grad[MOST_WEIGHTS] = {0};
+    qr_model_init(m, 3, params);
+    for (size_t i = 0; i < W_SAMPLES * W_QUBITS; i++) x[i] = 0.1 * (double)i;
+    for (size_t i = 0; i < W_SAMPLES; i++) rows[i] = x + i * W_QUBITS, labels[i] = &y;
+    qr_model_prepare(s, params, NULL);
+    CHECK(qr_model_micro_batch(s, w, NULL, rows, labels, W_SAMPLES, NULL, sums, grad));
+    CHECK(qr_model_predict(s, w, NULL, rows, W_SAMPLES, p, ret.readouts));
+    ret.n_values = qr_model_n_values(m);
+    CHECK(ret.n_values == 2 + n_watched && qr_model_n_sums(m) == ret.n_values);
+    for (size_t i = 0; i < ret.n_values; i++) ret.value[i] = qr_model_mean(m, i, sums, W_SAMPLES);
+    for (size_t i = 0; i < qr_model_n_params(m); i++) ret.grad[i] = qr_fixed_to_double(grad[i]);
+    snprintf(ret.val_name, sizeof ret.val_name, "%s %s",
+             qr_model_value_name(m, ret.n_values - 1, false),
+             qr_model_value_name(m, ret.n_values - 1, true));
+    qr_model_state_free(s);
+    qr_model_workspace_free(w);
+    qr_model_free(m);
+    return ret;
+}
+
+/* It moves no bit of loss, metrics and gradient; its values are the means, over samples and
+ * filters, of the same observables as read-outs. */
+static void test_watch(void) {
+    static const char *const texts[2 * WATCHED] = {"Z0", "Z3", "X0 Y1 + 0.5*Z2", "Z1 Z2 - 2"};
+    struct qr_err err;
+    struct qr_circuit *c = NULL;
+    struct qr_qubits remaining;
+    struct qr_observable o[2 * WATCHED];
+    must(qr_qcnn_new(&(struct qr_qcnn_options){W_QUBITS, 0, QR_QCNN_NOTEBOOK}, &c, &remaining, &err),
+         &err);
+    for (size_t i = 0; i < COUNT(texts); i++)
+        must(qr_observable_parse(texts[i], W_QUBITS, &o[i], &err), &err);
+    struct watching without = watching(c, o, NULL, 0), with = watching(c, o, o + WATCHED, WATCHED),
+                    read = watching(c, o + WATCHED, NULL, 0);
+    CHECK(memcmp(without.grad, with.grad, sizeof with.grad) == 0);
+    CHECK(memcmp(without.value, with.value, 2 * sizeof *with.value) == 0);
+    for (size_t k = 0; k < WATCHED; k++) {
+        double mean = 0;
+        for (size_t i = 0; i < W_SAMPLES; i++)
+            for (size_t f = 0; f < 2; f++)
+                mean += read.readouts[(i * 2 + f) * WATCHED + k] / (2 * W_SAMPLES);
+        CHECK(fabs(with.value[2 + k] - mean) <= 1e-14 && fabs(mean) > 1e-3, "%.17g not %.17g",
+              with.value[2 + k], mean);
+    }
+    CHECK(strcmp(with.val_name, "energy val_energy") == 0, "%s", with.val_name);
+    for (size_t i = 0; i < COUNT(texts); i++) qr_observable_fini(&o[i]);
+    qr_circuit_free(c);
+}
+
 int main(void) {
     isa = qr_isa_best();
     for (int precision = QR_SINGLE; precision <= QR_DOUBLE; precision++) {
@@ -460,5 +543,6 @@ int main(void) {
     test_same_bits();
     test_blocks_share_slices();
     test_tensors();
+    test_watch();
     return t_end();
 }

@@ -171,6 +171,10 @@ static void large(void) {
     for (uint64_t seed = 1; seed <= 15; seed++) {
         unsigned n = sizes[seed % 5], place[64];
         struct problem p = make(seed + 1000, 5, 30, 2);
+        if (seed % 2) {
+            qr_observable_fini(&p.obs[p.n_obs - 1]);
+            p.obs[p.n_obs - 1] = ref_alike_observable(seed, 5, 60);
+        }
         struct qr_circuit *c = scatter(p.c, n, seed, place);
         struct qr_observable obs[MAX_OBS];
         for (size_t r = 0; r < p.n_obs; r++) obs[r] = move(&p.obs[r], place, 5);

@@ -165,11 +165,13 @@ static void check_statevector(unsigned n, unsigned stages, size_t samples, bool 
     drop(&p);
 }
 
-/* Gates of all kinds, with controls. */
+/* Gates of all kinds, with controls; a read-out of a few terms, and one of many that turn the same
+ * qubits. */
 static void check_random(unsigned n, uint64_t seed, size_t samples) {
     struct problem p = {
         .c = ref_random_circuit(seed, n, 40 + 2 * n), .n_obs = 2, .n_samples = samples};
-    for (unsigned r = 0; r < 2; r++) p.obs[r] = ref_random_observable(seed + r, n);
+    p.obs[0] = ref_random_observable(seed, n);
+    p.obs[1] = ref_alike_observable(seed, n, n % 3 ? 70 : 1);
     problem_room(&p, p.c->n_columns);
     ref_random_numbers(seed, p.c->n_params, 0, 6.28, p.theta);
     ref_random_numbers(seed + 1, samples * p.c->n_columns, -2, 2, p.x);

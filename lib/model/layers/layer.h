@@ -28,6 +28,10 @@ struct qr_layer_quantum {
     /* What is behind it is affine with one output: d output / d read-outs is one row for all
      * samples, known before the forward pass; dL/d output scales it afterwards. */
     bool known;
+    /* What is watched has a plan of its own, so that the read-outs' plan, and each bit that is
+     * learnt, is the same without it; NULL: nothing is. */
+    struct qr_sim_plan *watch_plan;
+    size_t n_watched;
 };
 
 struct qr_layer {
@@ -65,7 +69,9 @@ struct qr_layer_state {
     const double *params; /* the whole vector; borrowed */
     union {
         double *transposed; /* dense: the kernel's transpose, or NULL where nothing flows */
-        struct qr_sim_bound **bound; /* quantum: n_filters */
+        struct {
+            struct qr_sim_bound **bound, **watch_bound; /* quantum: n_filters of each */
+        };
     };
     const double *row; /* quantum, known: d output / d read-outs */
 };
@@ -80,6 +86,8 @@ struct qr_layer_work {
     double *z;        /* dense: before the activation; dropout: the factors */
     /* quantum */
     struct qr_sim_workspace **sim; /* n_sims */
+    struct qr_sim_workspace *watch; /* or NULL */
+    double *watched, *watch_z;      /* n_watched for each sample: of all filters, of one */
     double *filter_z, *filter_dx, *direction, *scale;
     qr_fixed *grad; /* n_params */
 };
@@ -124,6 +132,10 @@ struct qr_layer_table {
                      size_t n, bool logits, double *ret_d);
     /* grad += its weights' derivatives; grad: the whole vector. Layers that learn. */
     void (*add)(const struct qr_layer_work *w, struct qr_pool *pool, size_t n, qr_fixed *grad);
+    /* sums[k] += what it watches, over n samples, after forward. False where a number does not
+     * fit. */
+    bool (*watch)(const struct qr_layer_state *s, struct qr_layer_work *w, struct qr_pool *pool,
+                  size_t n, qr_fixed *sums);
     /* What its activation is taken of: the loss may be taken there. NULL: it activates nothing. */
     const double *(*before_activation)(const struct qr_layer_work *w);
 };

@@ -31,6 +31,10 @@ struct qr_quantum_options {
     const struct qr_observable *readouts;
     size_t n_readouts;
     unsigned n_filters; /* at least 1 */
+    /* Observables beside the read-outs, by name: metrics, which nothing learns from. */
+    const struct qr_observable *watched;
+    char *const *watched_names;
+    size_t n_watched;
 };
 /* activation(in kernel + bias). l1 sum |w| + l2 sum w^2 of the kernel is added to the mean loss. */
 struct qr_dense_options {

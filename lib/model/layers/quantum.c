@@ -31,6 +31,15 @@ static enum qr_code compile(struct qr_layer *l, const struct qr_quantum_options 
     return code;
 }
 
+static enum qr_code compile_watched(struct qr_layer_quantum *q, const struct qr_quantum_options *o,
+                                    const struct qr_layer_place *place, struct qr_err *err) {
+    q->n_watched = o->n_watched;
+    if (!q->n_watched) return QR_OK;
+    enum qr_code code =
+        qr_sim_compile(q->circuit, o->watched, o->n_watched, &place->sim, &q->watch_plan, err);
+    return code == QR_OK ? code : qr_wrap(err, "what it watches");
+}
+
 static enum qr_code make(struct qr_layer *l, const struct qr_layer_options *opt,
                          const struct qr_layer_place *place, struct qr_err *err) {
     enum { MOST_FILTERS = 1000 };
@@ -44,6 +53,7 @@ static enum qr_code make(struct qr_layer *l, const struct qr_layer_options *opt,
                        MOST_FILTERS);
     q->circuit = qr_circuit_copy(o->circuit);
     enum qr_code code = compile(l, o, place, err);
+    if (code == QR_OK) code = compile_watched(q, o, place, err);
     if (code != QR_OK) return code;
     q->n_filters = o->n_filters;
     q->n_theta = q->circuit->n_params;
@@ -59,6 +69,7 @@ static enum qr_code make(struct qr_layer *l, const struct qr_layer_options *opt,
 
 static void layer_free(struct qr_layer *l) {
     qr_sim_plan_free(l->quantum.plan);
+    qr_sim_plan_free(l->quantum.watch_plan);
     qr_circuit_free(l->quantum.circuit);
     free(l->quantum.zero_gradient);
 }
@@ -76,21 +87,33 @@ static void state_new(struct qr_layer_state *s) {
     const struct qr_layer_quantum *q = &s->layer->quantum;
     s->bound = qr_xcalloc(q->n_filters, sizeof(struct qr_sim_bound *));
     for (size_t f = 0; f < q->n_filters; f++) s->bound[f] = qr_sim_bound_new(q->plan);
+    if (!q->watch_plan) return;
+    s->watch_bound = qr_xcalloc(q->n_filters, sizeof(struct qr_sim_bound *));
+    for (size_t f = 0; f < q->n_filters; f++) s->watch_bound[f] = qr_sim_bound_new(q->watch_plan);
 }
 
 static void state_free(struct qr_layer_state *s) {
-    for (size_t f = 0; f < s->layer->quantum.n_filters; f++) qr_sim_bound_free(s->bound[f]);
+    for (size_t f = 0; f < s->layer->quantum.n_filters; f++) {
+        qr_sim_bound_free(s->bound[f]);
+        if (s->watch_bound) qr_sim_bound_free(s->watch_bound[f]);
+    }
     free(s->bound);
+    free(s->watch_bound);
 }
 
 static size_t state_bytes(const struct qr_layer *l) {
-    return l->quantum.n_filters * qr_sim_bound_bytes(l->quantum.plan);
+    const struct qr_layer_quantum *q = &l->quantum;
+    size_t watch = q->watch_plan ? qr_sim_bound_bytes(q->watch_plan) : 0;
+    return q->n_filters * (qr_sim_bound_bytes(q->plan) + watch);
 }
 
 static void prepare(struct qr_layer_state *s, struct qr_pool *pool) {
     const struct qr_layer_quantum *q = &s->layer->quantum;
-    for (size_t f = 0; f < q->n_filters; f++)
-        qr_sim_bind(s->bound[f], s->params + s->layer->first_param + f * q->n_theta, pool);
+    for (size_t f = 0; f < q->n_filters; f++) {
+        const double *theta = s->params + s->layer->first_param + f * q->n_theta;
+        qr_sim_bind(s->bound[f], theta, pool);
+        if (q->watch_plan) qr_sim_bind(s->watch_bound[f], theta, pool);
+    }
 }
 
 /* ---- a micro-batch's workspace ---- */
@@ -101,6 +124,9 @@ static size_t doubles(const struct qr_layer *l, size_t n, struct qr_layer_work *
     qr_layer_part(base, &at, n * each, w ? &w->direction : NULL);
     qr_layer_part(base, &at, n, w ? &w->scale : NULL);
     if (l->flows) qr_layer_part(base, &at, n * l->n_in, w ? &w->filter_dx : NULL);
+    if (!l->quantum.n_watched) return at;
+    qr_layer_part(base, &at, n * l->quantum.n_watched, w ? &w->watched : NULL);
+    qr_layer_part(base, &at, n * l->quantum.n_watched, w ? &w->watch_z : NULL);
     return at;
 }
 
@@ -111,19 +137,23 @@ static enum qr_code work_new(struct qr_layer_work *w, size_t n, struct qr_err *e
     w->sim = qr_xcalloc(q->n_sims, sizeof(struct qr_sim_workspace *));
     for (size_t f = 0; f < q->n_sims && code == QR_OK; f++)
         code = qr_sim_workspace_new(q->plan, n, &w->sim[f], err);
+    if (code == QR_OK && q->watch_plan)
+        code = qr_sim_workspace_new(q->watch_plan, n, &w->watch, err);
     return code;
 }
 
 static void work_free(struct qr_layer_work *w) {
     for (size_t f = 0; w->sim && f < w->layer->quantum.n_sims; f++)
         qr_sim_workspace_free(w->sim[f]);
+    qr_sim_workspace_free(w->watch);
     free(w->sim);
     free(w->grad);
 }
 
 static size_t work_bytes(const struct qr_layer *l, size_t n) {
-    return l->quantum.n_sims * qr_sim_bytes_per_thread(l->quantum.plan, n) +
-           l->n_params * sizeof(qr_fixed);
+    const struct qr_layer_quantum *q = &l->quantum;
+    size_t watch = q->watch_plan ? qr_sim_bytes_per_thread(q->watch_plan, n) : 0;
+    return q->n_sims * qr_sim_bytes_per_thread(q->plan, n) + watch + l->n_params * sizeof(qr_fixed);
 }
 
 /* ---- a micro-batch ---- */
@@ -195,6 +225,23 @@ static void add(const struct qr_layer_work *w, struct qr_pool *pool, size_t n, q
     qr_fixed_add(grad + w->layer->first_param, w->grad, w->layer->n_params);
 }
 
+/* A sample's term is the mean over filters. */
+static bool watch(const struct qr_layer_state *s, struct qr_layer_work *w, struct qr_pool *pool,
+                  size_t n, qr_fixed *sums) {
+    const struct qr_layer_quantum *q = &s->layer->quantum;
+    memset(w->watched, 0, n * q->n_watched * sizeof *w->watched);
+    for (size_t f = 0; f < q->n_filters; f++) {
+        qr_sim_forward(s->watch_bound[f], w->watch, pool, w->in, s->layer->n_in, n, w->watch_z);
+        for (size_t i = 0; i < n * q->n_watched; i++) w->watched[i] += w->watch_z[i];
+    }
+    for (size_t i = 0; i < n * q->n_watched; i++) {
+        qr_fixed term;
+        if (!qr_fixed_from_double(w->watched[i] / (double)q->n_filters, &term)) return false;
+        sums[i % q->n_watched] += term;
+    }
+    return true;
+}
+
 const struct qr_layer_table qr_layer_quantum = {
     .name = "quantum",
     .make = make,
@@ -212,4 +259,5 @@ const struct qr_layer_table qr_layer_quantum = {
     .forward = forward,
     .backward = backward,
     .add = add,
+    .watch = watch,
 };

@@ -232,6 +232,7 @@ static void plan_free(struct qr_sim_plan *p) {
     free(v->passes);
     free(v->offsets);
     free(v->terms);
+    free(v->runs);
     free(v);
     p->statevector = NULL;
 }
