@@ -239,7 +239,8 @@ static void put_kinds(const struct page *page, const struct page_block *b) {
     qr_buf_free(&line);
 }
 
-static void put_key(const struct page *page, const struct page_block *b, const struct text cells[5]) {
+static void put_key(const struct page *page, const struct page_block *b,
+                    const struct text cells[5]) {
     const struct page_object *o = object_of(page, b->of);
     struct qr_buf line = {0};
     if (o && o->path.n) qr_buf_printf(&line, "%.*s.", (int)o->path.n, o->path.p);
@@ -549,7 +550,8 @@ static int refuse(const struct page *page, const struct query *q) {
 int qr_help_job(int n_words, char **words) {
     struct page page = read_page();
     struct query q;
-    struct reference_answer a = {.page = &page, .q = n_words && read_query(n_words, words, &q) ? &q : NULL};
+    struct reference_answer a = {.page = &page,
+                                 .q = n_words && read_query(n_words, words, &q) ? &q : NULL};
     int code = 0;
     if (!a.q)
         puts("The job file. qring help job WORD prints what one word means: a key or its path, a "

@@ -28,7 +28,7 @@ struct qr_model {
     enum qr_metric *metrics;
     size_t n_watched;   /* by all layers, in their order; behind the metrics */
     char **value_names; /* n_values, then those of the validation samples */
-    size_t *sum_at; /* of each value its place among the sums */
+    size_t *sum_at;     /* of each value its place among the sums */
     size_t n_sums;
     struct qr_metric_options metric_options;
 };

@@ -82,8 +82,7 @@ static inline void gradient_model(struct gradient *g) {
     const struct qr_quantum_options quantum = {.circuit = g->circuit,
                                                .readouts = g->readouts,
                                                .n_readouts = g->n_readouts,
-                                               .n_filters =
-                                                   g->k.kind == GRADIENT_FILTERS ? 3 : 1};
+                                               .n_filters = g->k.kind == GRADIENT_FILTERS ? 3 : 1};
     const struct chain chain = chain_of(&quantum, head, g->k.kind == GRADIENT_PURE ? 0 : 2);
     struct qr_model_options o = {.layers = chain.layers,
                                  .n_layers = chain.n,

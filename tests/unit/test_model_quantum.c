@@ -506,8 +506,9 @@ static void test_watch(void) {
     struct qr_circuit *c = NULL;
     struct qr_qubits remaining;
     struct qr_observable o[2 * WATCHED];
-    must(qr_qcnn_new(&(struct qr_qcnn_options){W_QUBITS, 0, QR_QCNN_NOTEBOOK}, &c, &remaining, &err),
-         &err);
+    must(
+        qr_qcnn_new(&(struct qr_qcnn_options){W_QUBITS, 0, QR_QCNN_NOTEBOOK}, &c, &remaining, &err),
+        &err);
     for (size_t i = 0; i < COUNT(texts); i++)
         must(qr_observable_parse(texts[i], W_QUBITS, &o[i], &err), &err);
     struct watching without = watching(c, o, NULL, 0), with = watching(c, o, o + WATCHED, WATCHED),

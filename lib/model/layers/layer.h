@@ -85,7 +85,7 @@ struct qr_layer_work {
     double magnitude; /* of what is in `in`; below 0: nobody has looked */
     double *z;        /* dense: before the activation; dropout: the factors */
     /* quantum */
-    struct qr_sim_workspace **sim; /* n_sims */
+    struct qr_sim_workspace **sim;  /* n_sims */
     struct qr_sim_workspace *watch; /* or NULL */
     double *watched, *watch_z;      /* n_watched for each sample: of all filters, of one */
     double *filter_z, *filter_dx, *direction, *scale;

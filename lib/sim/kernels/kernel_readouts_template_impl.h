@@ -82,8 +82,8 @@ static void NAME(expect)(const void *phi, size_t first, size_t count,
         for (size_t k = 0; k < n; k++) {
             bool flip = at[k].n_y == 1 || at[k].n_y == 2;
             for (size_t i = 0; i < m; i++) signs[i] = one[NAME(odd)((begin + i) & at[k].z) ^ flip];
-            NAME(add_products)((const E(*)[QR_LANES])products[at[k].n_y & 1], signs, m,
-                          sum + k * QR_LANES);
+            NAME(add_products)
+            ((const E(*)[QR_LANES])products[at[k].n_y & 1], signs, m, sum + k * QR_LANES);
         }
     }
 }

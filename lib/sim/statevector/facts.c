@@ -46,8 +46,7 @@ static void forward_cost(struct qr_report_build *b, struct qr_sim_stage *s, size
 static void read_cost(const struct qr_sim_plan *p, struct qr_sim_stage *s) {
     const struct qr_statevector *v = p->statevector;
     for (const struct qr_plan_run *r = v->runs; r < v->runs + v->n_runs; r++)
-        qr_cost(s, cells_of(p) * (2.0 * r->parities + r->n),
-                cells_of(p) * (double)p->cell_bytes);
+        qr_cost(s, cells_of(p) * (2.0 * r->parities + r->n), cells_of(p) * (double)p->cell_bytes);
 }
 
 static void backward_cost(struct qr_report_build *b) {
