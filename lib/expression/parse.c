@@ -152,11 +152,12 @@ static enum qr_code unknown_function(struct expression_reader *r, const char *at
     const char *known[QR_EXPRESSION_OPS], *meant = NULL, *dot = strrchr(name, '.');
     const char *bare = dot ? dot + 1 : name; /* numpy's, math's */
     size_t n = 0;
-    for (int op = 0; op < QR_EXPRESSION_OPS; op++)
-        if (qr_expression_function((enum qr_expression_op)op))
-            known[n++] = qr_expression_function((enum qr_expression_op)op);
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(bare, known[i]) == 0) meant = known[i];
+    for (int op = 0; op < QR_EXPRESSION_OPS; op++) {
+        const char *function = qr_expression_function((enum qr_expression_op)op);
+        if (!function) continue;
+        if (strcmp(bare, function) == 0) meant = function;
+        known[n++] = function;
+    }
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strcmp(bare, others[i][0]) == 0) meant = others[i][1];
     if (!meant) meant = qr_nearest(bare, known, n);

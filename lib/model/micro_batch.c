@@ -144,10 +144,10 @@ const double *qr_model_readouts(const struct qr_model_workspace *w) {
 bool qr_model_predict(const struct qr_model_state *s, struct qr_model_workspace *w,
                       struct qr_pool *pool, const double *const *x, size_t n, double *ret_p,
                       double *ret_z) {
-    size_t n_readouts = qr_model_n_readouts(s->m);
     if (!forward(s, w, pool, x, n, NULL, false)) return false;
+    const double *z = qr_model_readouts(w);
     memcpy(ret_p, outputs_of(w), n * s->m->n_outputs * sizeof *ret_p);
-    if (ret_z && n_readouts) memcpy(ret_z, qr_model_readouts(w), n * n_readouts * sizeof *ret_z);
+    if (ret_z && z) memcpy(ret_z, z, n * qr_model_n_readouts(s->m) * sizeof *ret_z);
     return true;
 }
 

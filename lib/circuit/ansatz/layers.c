@@ -58,14 +58,15 @@ enum qr_code qr_ansatz_strongly_entangling(const struct qr_ansatz_use *use) {
 
 enum qr_code qr_ansatz_basic_entangler(const struct qr_ansatz_use *use) {
     struct qr_ansatz_builder b = {use, use->n, QR_OK, 0};
-    unsigned layers = qr_ansatz_layers(&b, 1), n_pairs = b.n > 2 ? b.n : b.n - 1;
+    unsigned layers = qr_ansatz_layers(&b, 1);
     const char *rotation = rotations[qr_ansatz_choice(&b, "rotation", rotations, N_ROTATIONS, 0)];
     for (unsigned l = 0; l < layers && !b.code; l++) {
         for (unsigned q = 0; q < b.n; q++) {
             struct qr_ansatz_angle a = qr_ansatz_weight(1, "w%u_%u", l, q);
             qr_ansatz_one(&b, rotation, q, &a);
         }
-        for (unsigned q = 0; q < n_pairs; q++) qr_ansatz_two(&b, "CNOT", q, (q + 1) % b.n);
+        for (unsigned q = 0; q + 1 < b.n; q++) qr_ansatz_two(&b, "CNOT", q, q + 1);
+        if (b.n > 2) qr_ansatz_two(&b, "CNOT", b.n - 1, 0);
     }
     return b.code;
 }

@@ -126,8 +126,9 @@ struct qr_layer_table {
      * number is not finite or leaves +-2^40. */
     bool (*forward)(const struct qr_layer_state *s, struct qr_layer_work *w, struct qr_pool *pool,
                     size_t n, const struct qr_draw *draw, bool gradient);
-    /* From d. Where the layer learns, what `add` needs; unless NULL, ret_d[n x n_in] = dL/d in.
-     * logits: d is dL/d what the layer activates. False when a derivative does not fit. */
+    /* From d. Where the layer learns, what `add` needs; where it flows, ret_d[n x n_in] = dL/d in,
+     * else ret_d is NULL. logits: d is dL/d what the layer activates. False when a derivative does
+     * not fit. */
     bool (*backward)(const struct qr_layer_state *s, struct qr_layer_work *w, struct qr_pool *pool,
                      size_t n, bool logits, double *ret_d);
     /* grad += its weights' derivatives; grad: the whole vector. Layers that learn. */

@@ -210,10 +210,10 @@ static bool backward(const struct qr_layer_state *s, struct qr_layer_work *w, st
             memcpy(w->direction + i * each, row + f * each, each * sizeof(double));
         }
         qr_fixed *grad = w->grad + f * q->n_theta;
-        double *dx = f + 1 == q->n_filters ? ret_d : w->filter_dx;
+        double *dx = ret_d && f + 1 < q->n_filters ? w->filter_dx : ret_d;
         if (!qr_sim_backward(s->bound[f], sim_of(w, f), pool, w->direction, w->scale, grad, dx))
             return false;
-        for (size_t i = 0; dx && dx != ret_d && i < n * l->n_in; i++) ret_d[i] += dx[i];
+        for (size_t i = 0; dx != ret_d && i < n * l->n_in; i++) ret_d[i] += dx[i];
         for (size_t k = 0; k < q->n_theta; k++)
             if (q->zero_gradient[k]) grad[k] = 0;
     }

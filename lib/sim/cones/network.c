@@ -290,8 +290,8 @@ static void narrow(const struct network_builder *b, struct cone_leaf *l) {
     }
     for (uint32_t i = 0; i < l->size; i++) { /* from is never before to */
         uint32_t from = widen(b, &all, i);
-        if (l->numbers) l->numbers[i] = l->numbers[from];
-        if (l->entries) l->entries[i] = l->entries[from];
+        if (l->from == CONE_NUMBERS) l->numbers[i] = l->numbers[from];
+        else l->entries[i] = l->entries[from];
     }
     /* the first of the three signals is 1 */
     if (l->from == CONE_INPUT && l->size == 1 && l->entries[0] == 0) {
