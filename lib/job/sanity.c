@@ -155,6 +155,12 @@ static enum qr_code check_labels(const struct qr_job *job, struct qr_err *err) {
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "train.early_stopping watches what validates, and without data nothing "
                        "does; give the number of steps as train.epochs");
+    if (!none && t->optimizer.kind == QR_LBFGS)
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "train.optimizer: lbfgs needs one loss that all steps see, and a step sees a "
+            "batch of the data; give another optimizer, or \"data\": {\"source\": "
+            "\"none\"} for an objective without data");
     if (labels) return QR_OK;
     if (t->n_output_weights && t->n_output_weights != n_outputs)
         return qr_fail(err, QR_INVALID_ARGUMENT,

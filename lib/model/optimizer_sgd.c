@@ -1,7 +1,7 @@
 /* model/optimizer_sgd.c — optimizer.h has the formulas. */
 #include "model/optimizer_impl.h"
 
-static size_t moments(const struct qr_optimizer_options *o, const char *ret[3]) {
+static size_t moments(const struct qr_optimizer_options *o, const char **ret) {
     size_t n = 0;
     if (o->momentum != 0) ret[n++] = "velocity";
     return n;

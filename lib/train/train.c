@@ -238,8 +238,10 @@ static void update(struct train_run *r, uint64_t samples) {
         memcpy(r->clipped, gradient, s->n_params * sizeof *gradient);
         gradient = r->clipped;
     }
-    qr_optimizer_apply(&r->job->train.optimizer, s->step, s->n_params, r->tensors, r->n_tensors,
-                       gradient, s->weights, s->moments, s->products);
+    double loss = qr_model_mean(r->opt->model, 0, r->sum + QR_VECTOR_SUMS, samples) + penalty(r);
+    qr_optimizer_apply(&r->job->train.optimizer, s->step, loss, s->n_params, r->tensors,
+                       r->n_tensors, gradient, s->weights, s->moments, s->products);
+    if (qr_optimizer_ended(&r->job->train.optimizer, s->products)) s->stop[QR_STOP_STOPPED] = 1;
     for (size_t i = 0; i < s->n_sums; i++)
         s->sums[i] += qr_fixed_to_double(r->sum[QR_VECTOR_SUMS + i]);
     s->sums[0] += penalty(r) * (double)samples;
@@ -577,7 +579,9 @@ static void fill_result(const struct train_run *r, struct qr_train_result *ret) 
                                     .loss = r->values[0].value,
                                     .has_val = r->has_val,
                                     .val_loss = r->has_val ? r->val_values[0].value : 0,
-                                    .stopped_early = s->stop[QR_STOP_STOPPED] > 0};
+                                    .stopped_early = s->stop[QR_STOP_STOPPED] > 0,
+                                    .ended =
+                                        qr_optimizer_ended(&r->job->train.optimizer, s->products)};
     for (size_t v = 0; v < (r->has_val ? 2u : 1u); v++)
         for (size_t i = 1; i < r->n_values; i++)
             ret->metrics[ret->n_metrics++] = v ? r->val_values[i] : r->values[i];

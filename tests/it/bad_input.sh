@@ -205,6 +205,12 @@ run 2 "data: unknown key 'train_fraction'" "$(objective split '"Z0"' '{"source":
 run 2 'train.batch_size is 8, and without data a step has one sample; take the key away' "$(objective batch '"Z0"' "$none" '{"loss": "expectation", "batch_size": 8}')"
 run 2 'train.early_stopping watches what validates, and without data nothing does' "$(objective stop '"Z0"' "$none" '{"loss": "expectation", "early_stopping": {}}')"
 run 2 'train.metrics[0]: mae compares outputs with labels, and train.loss expectation has none' "$(objective mae '"Z0"' "$none" '{"loss": "expectation", "metrics": ["mae"]}')"
+still() { objective "$1" '"Z0"' "$none" "{\"loss\": \"expectation\", \"optimizer\": {$2}}"; } # name, keys
+run 2 'train.optimizer.learning_rate: lbfgs finds the length of its steps itself|take it away' "$(still rate '"name": "lbfgs", "learning_rate": 0.1')"
+run 2 'train.optimizer.clipnorm: lbfgs|take it away' "$(still clip '"name": "lbfgs", "clipnorm": 1')"
+run 2 'train.optimizer.memory is 0|between 1 and 20' "$(still memory '"name": "lbfgs", "memory": 0')"
+run 2 "unknown key 'momentum'|memory" "$(still momentum '"name": "lbfgs", "momentum": 0.9')"
+run 2 'train.optimizer: lbfgs needs one loss that all steps see' "$(optimizer batches '"name": "lbfgs"')"
 run 2 'train.loss.weights: 1 number for 2 outputs; give one for each' "$(objective few '"Z0", "Z1"' "$none" '{"loss": {"name": "expectation", "weights": [1]}}')"
 run 2 'train.loss.weights: all outputs weigh 0' "$(objective nothing '"Z0"' "$none" '{"loss": {"name": "expectation", "weights": [0]}}')"
 run 2 'train.class_weight: expectation has no classes' "$(objective class '"Z0"' "$none" '{"loss": "expectation", "class_weight": [1, 2]}')"

@@ -19,11 +19,13 @@
 
 /* Two qubits without data gates. */
 #define TWO                                                                                        \
-    "\"circuit\":{\"qubits\":2,\"gates\":[{\"gate\":\"RX\",\"qubits\":[0],\"angle\":{"              \
+    "\"circuit\":{\"qubits\":2,\"gates\":[{\"gate\":\"RX\",\"qubits\":[0],\"angle\":{"             \
     "\"parameter\":\"a\"}}]}"
-#define H(terms)                                                                                   \
-    "{\"layer\":\"quantum\"," TWO ",\"readouts\":[{\"hamiltonian\":" terms "}]}"
+#define H(terms) "{\"layer\":\"quantum\"," TWO ",\"readouts\":[{\"hamiltonian\":" terms "}]}"
 #define NONE "\"data\":{\"source\":\"none\"}"
+#define STILL(optimizer)                                                                           \
+    "{\"model\":[{\"layer\":\"quantum\"," TWO "}]," NONE ",\"train\":{\"loss\":\"expectation\","   \
+    "\"optimizer\":{\"name\":\"" optimizer "}}}"
 
 struct row {
     const char *name, *text;
@@ -65,7 +67,7 @@ static const struct row rows[] = {
      {"model[0].l2 is -1; it must be between 0 and"}},
     {"an objective without data",
      "{\"model\":[" H("[[\"Z0 X1\",0.5],[\"\",-1]]") "]," NONE ",\"train\":{\"loss\":{\"name\":"
-     "\"expectation\",\"weights\":[-1]}}}",
+                                                     "\"expectation\",\"weights\":[-1]}}}",
      QR_OK,
      {0}},
     {"an objective with data",
@@ -93,7 +95,8 @@ static const struct row rows[] = {
      QR_INVALID_ARGUMENT,
      {"model[0].readouts[0].hamiltonian is missing: give terms"}},
     {"counts",
-     "{\"model\":[{\"layer\":\"dense\",\"units\":3,\"activation\":\"softmax\"}],\"data\":{\"source\":"
+     "{\"model\":[{\"layer\":\"dense\",\"units\":3,\"activation\":\"softmax\"}],\"data\":{"
+     "\"source\":"
      "\"csv\",\"url\":\"a.csv\"},\"train\":{\"loss\":\"categorical_crossentropy\",\"metrics\":["
      "\"auc\",\"confusion_matrix\"]}}",
      QR_OK,
@@ -363,6 +366,22 @@ static const struct row rows[] = {
      JOB(",\"train\":{\"optimizer\":{\"name\":\"lion\",\"epsilon\":1}}"),
      QR_INVALID_ARGUMENT,
      {"train.optimizer", "epsilon"}},
+    {"a rate for lbfgs",
+     STILL("lbfgs\",\"learning_rate\":0.1"),
+     QR_INVALID_ARGUMENT,
+     {"train.optimizer.learning_rate", "lbfgs finds the length of its steps itself"}},
+    {"an average for lbfgs",
+     STILL("lbfgs\",\"use_ema\":true"),
+     QR_INVALID_ARGUMENT,
+     {"train.optimizer.use_ema", "take it away"}},
+    {"memory of lbfgs",
+     STILL("lbfgs\",\"memory\":21"),
+     QR_INVALID_ARGUMENT,
+     {"train.optimizer.memory", "21", "20"}},
+    {"lbfgs with data",
+     JOB(",\"train\":{\"optimizer\":{\"name\":\"lbfgs\"}}"),
+     QR_INVALID_ARGUMENT,
+     {"train.optimizer", "lbfgs needs one loss", "\"source\": \"none\""}},
     {"all that cosine uses",
      JOB(SCHEDULE("cosine", ",\"decay_steps\":3,\"alpha\":0.1")),
      QR_OK,
@@ -477,7 +496,7 @@ static void test_hash(void) {
          0},
         {"{" MODEL ",\"data\":{\"source\":\"cluster-excitations\",\"rounds\":3}}", 0},
     };
-    /* pairs that differ in one thing of the loss */
+    /* pairs that differ in one thing of the loss, or of an optimizer */
 #define LOSS(loss, more) JOB(",\"train\":{\"loss\":" loss more "}")
     static const char *const pairs[][2] = {
         {LOSS("\"huber\"", ""), LOSS("{\"name\":\"huber\",\"delta\":0.5}", "")},
@@ -487,6 +506,9 @@ static void test_hash(void) {
         {LOSS("\"hinge\"", ""), LOSS("\"hinge\"", ",\"class_weight\":[1,2]")},
         {LOSS("\"hinge\"", ",\"class_weight\":[2,1]"),
          LOSS("\"hinge\"", ",\"class_weight\":[1,2]")},
+        {STILL("lbfgs\""), STILL("lbfgs\",\"memory\":9")},
+        {STILL("lbfgs\""), STILL("lbfgs\",\"gradient_tolerance\":1e-6")},
+        {STILL("lbfgs\""), STILL("lbfgs\",\"loss_tolerance\":1e-6")},
     };
     char base[65], hex[65];
     size_t n;

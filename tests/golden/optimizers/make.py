@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""Makes lbfgs.json, spsa.json and natural-gradient.json: optimizers of SciPy and PennyLane, step by step.
+
+    pip install pennylane==0.45.1 scipy==1.17.1; python tests/golden/optimizers/make.py [NAME ...]
+
+lbfgs: a row has a function (tests/unit/test_model_lbfgs.c computes the same), options, and every point at which SciPy's
+L-BFGS-B evaluated it, in order, with the losses there and the point that it returned."""
+import json
+import math
+import os
+import sys
+
+import numpy as np
+
+here = os.path.dirname(os.path.abspath(__file__))
+
+
+def lcg(seed):
+    while True:
+        seed = (seed * 6364136223846793005 + 1442695040888963407) % 2**64
+        yield (seed >> 33) / 2**30 - 1
+
+
+# ---- L-BFGS ----
+def rosenbrock(x):
+    n = len(x)
+    f, g = 0.0, np.zeros(n)
+    for i in range(n - 1):
+        a, b = x[i + 1] - x[i] * x[i], 1 - x[i]
+        f += 100 * a * a + b * b
+        g[i] += -400 * a * x[i] - 2 * b
+        g[i + 1] += 200 * a
+    return f, g
+
+
+def quadratic(x):
+    """sum (i + 1)^2 / 2 x_i^2, each x_i coupled to the next, less the sum"""
+    n = len(x)
+    f, g = 0.0, np.zeros(n)
+    for i in range(n):
+        f += 0.5 * (i + 1) * (i + 1) * x[i] * x[i] - x[i]
+        g[i] += (i + 1) * (i + 1) * x[i] - 1
+        if i + 1 < n:
+            f += 0.25 * x[i] * x[i + 1]
+            g[i] += 0.25 * x[i + 1]
+            g[i + 1] += 0.25 * x[i]
+    return f, g
+
+
+def waves(x):
+    """what the energy of a circuit looks like: products of cosines, many minima"""
+    n = len(x)
+    f, g = 0.0, np.zeros(n)
+    for i in range(n):
+        k = (i + 1) % n
+        f += math.cos(x[i]) * math.cos(x[k]) + 0.5 * math.sin(x[i])
+        g[i] += -math.sin(x[i]) * math.cos(x[k]) + 0.5 * math.cos(x[i])
+        g[k] += -math.cos(x[i]) * math.sin(x[k])
+    return f, g
+
+
+def flat(x):
+    """sum x_i^4 / (1 + x_i^2): a line search has to go far, and back"""
+    f, g = 0.0, np.zeros(len(x))
+    for i, v in enumerate(x):
+        f += v * v * v * v / (1 + v * v)
+        g[i] = (2 * v * v * v * v * v + 4 * v * v * v) / ((1 + v * v) * (1 + v * v))
+    return f, g
+
+
+def lbfgs():
+    from scipy.optimize import minimize
+    rows, r = [], lcg(5)
+    for function, n, spread in [(rosenbrock, 2, 2), (rosenbrock, 5, 1.5), (quadratic, 6, 1), (quadratic, 12, 3), (waves, 3, 3), (waves, 8, 3),
+                                (waves, 15, 3), (flat, 4, 5), (flat, 7, 0.5)]:
+        for memory in (10, 3):
+            start, seen, losses = np.array([spread * next(r) for _ in range(n)]), [], []
+
+            def evaluate(x):
+                f, g = function(x)
+                seen.append([float(v) for v in x])
+                losses.append(f)
+                return f, g
+
+            options = {"maxcor": memory, "gtol": 1e-8, "ftol": 1e-13, "maxiter": 300}
+            end = minimize(evaluate, start, jac=True, method="L-BFGS-B", options=options)
+            rows.append({"function": function.__name__, "memory": memory, "gradient_tolerance": 1e-8, "loss_tolerance": 1e-13,
+                         "why": end.message, "evaluations": seen, "losses": losses, "end": [float(v) for v in end.x], "loss": float(end.fun)})
+    return rows
+
+
+made = {"lbfgs": lbfgs}
+for name in sys.argv[1:] or made:
+    rows = made[name]()
+    with open(os.path.join(here, name + ".json"), "w") as f:
+        f.write("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
