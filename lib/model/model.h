@@ -25,7 +25,7 @@ struct qr_model_options {
     size_t n_inputs; /* columns of x, where no circuit reads them (qr_layers_input_circuit) */
     enum qr_loss loss;
     struct qr_loss_options loss_options; /* its weights, where it has any: n_outputs, copied */
-    const double *class_weight; /* one for each class, or NULL; copied */
+    const double *class_weight;          /* one for each class, or NULL; copied */
     size_t n_class_weights;
     bool weighted; /* behind its labels a sample has the weight of its loss */
     const enum qr_metric *metrics;
@@ -119,8 +119,8 @@ bool qr_model_micro_batches_in_parallel(const struct qr_model *m);
 /* One micro-batch, n <= micro_batch_size samples: sample i has x[i] (n_inputs values) and y[i]
  * (n_label_columns values; one-hot for categorical). Adds to ret_sums[n_sums] the loss and metric
  * sums, and, unless ret_grad is NULL, to ret_grad[n_params] the gradient of the loss sum. A
- * sample's weight multiplies its loss, a class' weight only where there is a gradient, as Keras'
- * fit does; metrics have no weights, and every sample counts 1 in a mean. draw: for dropout, in
+ * sample's weight multiplies its loss, a class' weight only where there is a gradient or a draw,
+ * as Keras' fit does; metrics have no weights, and every sample counts 1 in a mean. draw: for dropout, in
  * training; NULL: nothing is dropped. Frozen weights have gradient 0. Integers: a pure function
  * of (state, samples). False, and nothing added, when a number (input, read-out, value before an
  * activation, loss, gradient) is not finite or leaves +-2^40. pool: NULL, or whose idle threads

@@ -24,6 +24,10 @@ struct qr_optimizer_options qr_optimizer_defaults(enum qr_optimizer_kind kind) {
         .epsilon = 1e-7,
         .initial_accumulator = 0.1,
         .ema_momentum = 0.99,
+        .perturbation = 0.2,
+        .stability = 10,
+        .alpha = 0.602,
+        .gamma = 0.101,
         .memory = 10,
         .gradient_tolerance = 1e-5,
         .loss_tolerance = 2.2e-9,
@@ -79,7 +83,8 @@ const double *qr_optimizer_result(const struct qr_optimizer_options *o, uint64_t
 }
 
 double qr_learning_rate_at(const struct qr_optimizer_options *o, uint64_t step) {
-    return qr_rate_schedule_at(&o->schedule, o->learning_rate, step);
+    double rate = qr_rate_schedule_at(&o->schedule, o->learning_rate, step);
+    return rule_of(o->kind)->gain ? rate * rule_of(o->kind)->gain(o, step) : rate;
 }
 
 static double square_sum(const double *g, size_t n) {
@@ -125,6 +130,19 @@ static void average(const struct qr_optimizer_options *o, uint64_t done, size_t 
     for (size_t i = 0; i < n; i++)
         qr_weight_move(&mean[i], (w[i] - mean[i]) * (1 - o->ema_momentum));
     if (o->ema_overwrite && done % o->ema_overwrite == 0) memcpy(w, mean, n * sizeof *w);
+}
+
+size_t qr_optimizer_n_points(enum qr_optimizer_kind kind) { return rule_of(kind)->points ? 2 : 1; }
+
+void qr_optimizer_points(const struct qr_optimizer_options *o, uint64_t seed, uint64_t step,
+                         size_t n, const uint8_t *still, const double *weights, double *ret_plus,
+                         double *ret_minus) {
+    rule_of(o->kind)->points(o, seed, step, n, still, weights, ret_plus, ret_minus);
+}
+
+void qr_optimizer_estimate(const struct qr_optimizer_options *o, uint64_t seed, uint64_t step,
+                           size_t n, const uint8_t *still, double difference, double *ret) {
+    rule_of(o->kind)->estimate(o, seed, step, n, still, difference, ret);
 }
 
 bool qr_optimizer_finds_steps(enum qr_optimizer_kind kind) { return rule_of(kind)->evaluated; }

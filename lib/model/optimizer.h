@@ -15,6 +15,9 @@
  *           b = rho b + (1 - rho) d^2; w -= lr d.
  * Adamax    m as Adam's; u = max(beta2 u, |g|); w -= lr m / ((1 - beta1^t) (u + epsilon)).
  * Lion      w -= lr sign(beta1 m + (1 - beta1) g); m = beta2 m + (1 - beta2) g.
+ * SPSA      two losses instead of a gradient: g_i = (L(w + c_k d) - L(w - c_k d)) / (2 c_k d_i), k = 1
+ *           at first, c_k = perturbation / k^gamma, each d_i -1 or 1 by Philox(seed, SPSA, step); the
+ *           rate is the schedule's times ((stability + 1) / (stability + k))^alpha; w -= rate g.
  * L-BFGS    for objectives without data: an update is one evaluation of loss and gradient, at w. A
  *           line search goes from the point reached so far along the direction that the last
  *           `memory` steps and changes of the gradient give (SciPy's L-BFGS-B without bounds;
@@ -48,7 +51,8 @@
     ROW(QR_ADADELTA, "adadelta", qr_optimizer_adadelta)                                            \
     ROW(QR_ADAMAX, "adamax", qr_optimizer_adamax)                                                  \
     ROW(QR_LION, "lion", qr_optimizer_lion)                                                        \
-    ROW(QR_LBFGS, "lbfgs", qr_optimizer_lbfgs)
+    ROW(QR_LBFGS, "lbfgs", qr_optimizer_lbfgs)                                                     \
+    ROW(QR_SPSA, "spsa", qr_optimizer_spsa)
 
 enum qr_optimizer_kind {
 #define QR_OPTIMIZER_KIND(kind, name, rule) kind,
@@ -67,8 +71,9 @@ struct qr_optimizer_options {
     double weight_decay;                         /* 0: off */
     bool use_ema;
     double ema_momentum;
-    uint64_t ema_overwrite; /* 0: never */
-    unsigned memory;        /* pairs that L-BFGS keeps, 1 to QR_LBFGS_MEMORY */
+    uint64_t ema_overwrite;                       /* 0: never */
+    double perturbation, stability, alpha, gamma; /* SPSA */
+    unsigned memory; /* pairs that L-BFGS keeps, 1 to QR_LBFGS_MEMORY */
     double gradient_tolerance, loss_tolerance;
 };
 /* Keras' defaults of a kind (learning rate 0.01 SGD, 0.0001 Lion, 0.001 else; rho 0.9, 0.95
@@ -100,8 +105,19 @@ void qr_optimizer_init(const struct qr_optimizer_options *o, size_t n, double *m
 const double *qr_optimizer_result(const struct qr_optimizer_options *o, uint64_t step, size_t n,
                                   const double *weights, const double *moments);
 
-/* step: updates done before */
+/* step: updates done before; as they are applied, gains too */
 double qr_learning_rate_at(const struct qr_optimizer_options *o, uint64_t step);
+
+/* How many evaluations a step's reduction sums: 1, of loss and gradient at the weights; or 2, of
+ * the loss alone, at two points around them. */
+size_t qr_optimizer_n_points(enum qr_optimizer_kind kind);
+/* These points, ret_plus[n] and ret_minus[n], and what follows from the difference of their mean
+ * losses, for qr_optimizer_apply. still[i]: no loss depends on weight i, or it is frozen. */
+void qr_optimizer_points(const struct qr_optimizer_options *o, uint64_t seed, uint64_t step,
+                         size_t n, const uint8_t *still, const double *weights, double *ret_plus,
+                         double *ret_minus);
+void qr_optimizer_estimate(const struct qr_optimizer_options *o, uint64_t seed, uint64_t step,
+                           size_t n, const uint8_t *still, double difference, double *ret);
 
 /* It takes no rate and nothing that changes steps: it finds their length from the loss. */
 bool qr_optimizer_finds_steps(enum qr_optimizer_kind kind);

@@ -110,7 +110,7 @@ static void learn(struct lbfgs *l, const double *g) {
            curvature = (dot(g, l->direction, l->n) - slope) * step;
     if (curvature <= 0x1p-52 * -slope * step) return;
     bool full = l->k.n_pairs == (double)l->memory;
-    if (full) l->k.oldest = fmod(l->k.oldest + 1, (double)l->memory);
+    if (full) l->k.oldest = (double)(((size_t)l->k.oldest + 1) % l->memory);
     else l->k.n_pairs++;
     double *s = step_of(l, (size_t)l->k.n_pairs - 1), *y = s + l->n;
     for (size_t i = 0; i < l->n; i++) {

@@ -41,6 +41,9 @@ optimizer() { edit "s|\"optimizer\": .*|\"optimizer\": {$2}|" "$1"; } # name, ke
 run 2 'ema_momentum|no average|use_ema' "$(optimizer ema '"name": "adamw", "ema_momentum": 0.9')"
 run 2 'initial_accumulator_value|unknown key' "$(optimizer adadelta '"name": "adadelta", "initial_accumulator_value": 1')"
 run 2 'weight_decay|-0.1' "$(optimizer decay '"name": "sgd", "weight_decay": -0.1')"
+run 2 'train.optimizer.perturbation is 0' "$(optimizer shift '"name": "spsa", "perturbation": 0')"
+run 2 "unknown key 'A'|stability" "$(optimizer calm '"name": "spsa", "A": 10')"
+run 2 'train.optimizer.gamma is -1|between 0 and 100' "$(optimizer falls '"name": "spsa", "gamma": -1')"
 schedule() { optimizer "$1" "\"name\": \"nadam\", \"learning_rate\": {\"schedule\": $2}"; }
 run 2 'first_decay_steps is missing|cosine_restarts' "$(schedule restarts '"cosine_restarts"')"
 run 2 't_mul is 0.5|between 1 and 1048576' "$(schedule shrinks '"cosine_restarts", "first_decay_steps": 9, "t_mul": 0.5')"

@@ -2,59 +2,9 @@
  * points at which it evaluates, and the end; weights that no gradient moves; a loss with noise. */
 #include <math.h>
 
-#include "exact/functions.h"
 #include "model/optimizer.h"
+#include "tests/functions.h"
 #include "tests/golden.h"
-
-/* ---- the functions of golden/optimizers/make.py ---- */
-
-static double rosenbrock(size_t n, const double *x, double *g) {
-    double f = 0;
-    for (size_t i = 0; i + 1 < n; i++) {
-        double a = x[i + 1] - x[i] * x[i], b = 1 - x[i];
-        f += 100 * a * a + b * b;
-        g[i] += -400 * a * x[i] - 2 * b;
-        g[i + 1] += 200 * a;
-    }
-    return f;
-}
-static double quadratic(size_t n, const double *x, double *g) {
-    double f = 0;
-    for (size_t i = 0; i < n; i++) {
-        double k = (double)((i + 1) * (i + 1));
-        f += 0.5 * k * x[i] * x[i] - x[i];
-        g[i] += k * x[i] - 1;
-        if (i + 1 == n) break;
-        f += 0.25 * x[i] * x[i + 1];
-        g[i] += 0.25 * x[i + 1];
-        g[i + 1] += 0.25 * x[i];
-    }
-    return f;
-}
-static double waves(size_t n, const double *x, double *g) {
-    double f = 0;
-    for (size_t i = 0; i < n; i++) {
-        size_t k = (i + 1) % n;
-        f += qr_cos(x[i]) * qr_cos(x[k]) + 0.5 * qr_sin(x[i]);
-        g[i] += -qr_sin(x[i]) * qr_cos(x[k]) + 0.5 * qr_cos(x[i]);
-        g[k] += -qr_cos(x[i]) * qr_sin(x[k]);
-    }
-    return f;
-}
-static double flat(size_t n, const double *x, double *g) {
-    double f = 0;
-    for (size_t i = 0; i < n; i++) {
-        double v = x[i], below = 1 + v * v;
-        f += v * v * v * v / below;
-        g[i] = (2 * v * v * v * v * v + 4 * v * v * v) / (below * below);
-    }
-    return f;
-}
-static const struct function {
-    const char *name;
-    double (*at)(size_t n, const double *x, double *g);
-} functions[] = {
-    {"rosenbrock", rosenbrock}, {"quadratic", quadratic}, {"waves", waves}, {"flat", flat}};
 
 enum { MOST = 16, MOMENTS = MOST * QR_OPTIMIZER_MOMENTS };
 struct run {
@@ -94,12 +44,12 @@ static double furthest(const double *a, const double *b, size_t n) {
  * same to 1e-12, and so many of them, and the end. */
 static void golden_row(const struct qr_json *e, size_t row) {
     enum { FIRST = 17 };
-    size_t k = 0, n, n_seen;
-    while (k < COUNT(functions) && strcmp(functions[k].name, golden_text(e, "function")) != 0) k++;
+    const struct function *f = function_of(golden_text(e, "function"));
+    size_t n, n_seen;
     double *seen = golden_numbers(qr_json_get(e, "evaluations"), &n_seen),
            *end = golden_numbers(qr_json_get(e, "end"), &n), first = 0, worst = 0, g[MOST] = {0};
     struct run r;
-    CHECK(k < COUNT(functions) && n <= MOST, "row %zu", row);
+    CHECK(n <= MOST, "row %zu", row);
     begin(&r, n, seen);
     r.o.memory = (unsigned)golden_number(e, "memory", 0);
     r.o.gradient_tolerance = golden_number(e, "gradient_tolerance", 0);
@@ -108,10 +58,10 @@ static void golden_row(const struct qr_json *e, size_t row) {
     do {
         worst = fmax(worst, furthest(r.w, seen + r.step * n, n));
         if (r.step < FIRST) first = worst;
-        (void)evaluate(&r, &functions[k]);
+        (void)evaluate(&r, f);
     } while (!ended(&r) && r.step < n_seen);
     const double *got = qr_optimizer_result(&r.o, r.step, n, r.w, r.moments);
-    double loss = functions[k].at(n, got, g) - golden_number(e, "loss", 0);
+    double loss = f->at(n, got, g) - golden_number(e, "loss", 0);
     bool by_gradient = strstr(golden_text(e, "why"), "PROJECTED GRADIENT") != NULL;
     CHECK(ended(&r) && r.step == n_seen, "row %zu: %d evaluations, and SciPy %zu", row, (int)r.step,
           n_seen);

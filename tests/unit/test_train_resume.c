@@ -304,6 +304,10 @@ int main(void) {
                         "2,\"restore_best_weights\":false}"));
     /* cut off within line searches, too: there are about as many steps as evaluations */
     each_reduction("lbfgs", VQE("\"name\":\"lbfgs\",\"memory\":4,\"loss_tolerance\":1e-10"));
+    each_reduction("spsa with validation, decay and an average",
+                   QCNN(",\"train_fraction\":0.7",
+                        "\"epochs\":4,\"batch_size\":9,\"metrics\":[\"accuracy\"],\"optimizer\":{"
+                        "\"name\":\"spsa\",\"weight_decay\":0.01,\"use_ema\":true}"));
     averages();
     strangers();
     strange_optimizers();

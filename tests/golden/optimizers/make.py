@@ -4,7 +4,9 @@
     pip install pennylane==0.45.1 scipy==1.17.1; python tests/golden/optimizers/make.py [NAME ...]
 
 lbfgs: a row has a function (tests/unit/test_model_lbfgs.c computes the same), options, and every point at which SciPy's
-L-BFGS-B evaluated it, in order, with the losses there and the point that it returned."""
+L-BFGS-B evaluated it, in order, with the losses there and the point that it returned.
+spsa: a function, options, and the weights after each step of PennyLane's SPSAOptimizer, whose signs are ours: bits of
+Philox(seed, SPSA, weight / 64, step) (lib/exact/contract.md)."""
 import json
 import math
 import os
@@ -89,7 +91,38 @@ def lbfgs():
     return rows
 
 
-made = {"lbfgs": lbfgs}
+# ---- SPSA ----
+def philox(seed, purpose, a, b):
+    """Philox4x32-10 (Salmon et al., SC'11): words 0 and 1"""
+    k, c, low = [seed & 0xFFFFFFFF, seed >> 32], [purpose, a, b & 0xFFFFFFFF, b >> 32], 0xFFFFFFFF
+    for _ in range(10):
+        p, q = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [q >> 32 ^ c[1] ^ k[0], q & low, p >> 32 ^ c[3] ^ k[1], p & low]
+        k = [k[0] + 0x9E3779B9 & low, k[1] + 0xBB67AE85 & low]
+    return c[1] << 32 | c[0]
+
+
+def spsa():
+    import pennylane as qml
+    rows, r = [], lcg(8)
+    for function, n, spread, seed, options in [
+            (waves, 8, 3, 1, {"A": 10}), (quadratic, 6, 1, 3, {"A": 10, "a": 0.02}), (quadratic, 3, 1, 2**63 + 5, {"A": 5, "c": 0.1, "a": 0.1}),
+            (waves, 70, 3, 9, {"A": 20, "a": 0.5}), (waves, 130, 3, 4, {"A": 2, "alpha": 1.0, "gamma": 1 / 6, "c": 0.05}),
+            (rosenbrock, 5, 1, 2**40, {"A": 100, "a": 0.01}), (flat, 4, 2, 7, {"A": 10, "gamma": 0.0}), (flat, 4, 2, 7, {"A": 10, "alpha": 0.0})]:
+        opt, w, after = qml.SPSAOptimizer(**options), np.array([spread * next(r) for _ in range(n)]), []
+        start, draw = [float(v) for v in w], np.random.choice
+        for step in range(30):
+            words = [philox(seed, 10, i, step) for i in range(n // 64 + 1)]
+            np.random.choice = lambda values, size: np.array([1 if words[i // 64] >> i % 64 & 1 else -1 for i in range(n)])
+            w = opt.step(lambda x: np.array(function(x)[0]), qml.numpy.array(w, requires_grad=True))
+            after.append([float(v) for v in w])
+        np.random.choice = draw
+        rows.append({"function": function.__name__, "seed": str(seed), "learning_rate": opt.a / (opt.A + 1)**opt.alpha, "perturbation": opt.c,
+                     "stability": opt.A, "alpha": opt.alpha, "gamma": opt.gamma, "weights": start, "after": after})
+    return rows
+
+
+made = {"lbfgs": lbfgs, "spsa": spsa}
 for name in sys.argv[1:] or made:
     rows = made[name]()
     with open(os.path.join(here, name + ".json"), "w") as f:
