@@ -152,6 +152,8 @@ static void add_optimizer(struct qr_job_canonical *c, const struct qr_optimizer_
     if (o->kind == QR_SPSA)
         qr_buf_printf(v, " perturbation=%.17g stability=%.17g alpha=%.17g gamma=%.17g",
                       o->perturbation, o->stability, o->alpha, o->gamma);
+    if (o->kind == QR_NATURAL_GRADIENT)
+        qr_buf_printf(v, " regularization=%.17g", o->regularization);
     if (o->kind == QR_LBFGS)
         qr_buf_printf(v, " memory=%u gradient_tolerance=%.17g loss_tolerance=%.17g", o->memory,
                       o->gradient_tolerance, o->loss_tolerance);

@@ -88,6 +88,8 @@ enum qr_code qr_job_read_optimizer(const struct qr_json *o, struct qr_optimizer_
         qr_job_opt_double(o, where, "stability", 0, 1e300, &opt.stability, err) != QR_OK ||
         qr_job_opt_double(o, where, "alpha", 0, 100, &opt.alpha, err) != QR_OK ||
         qr_job_opt_double(o, where, "gamma", 0, 100, &opt.gamma, err) != QR_OK ||
+        qr_job_opt_double(o, where, "regularization", 0, 1e300, &opt.regularization, err) !=
+            QR_OK ||
         qr_job_opt_u64(o, where, "memory", 1, QR_LBFGS_MEMORY, &memory, err) != QR_OK ||
         qr_job_opt_double(o, where, "gradient_tolerance", 0, 1e300, &opt.gradient_tolerance, err) !=
             QR_OK ||

@@ -4,6 +4,7 @@
 
 #include "model/layers/layer.h"
 #include "model/model.h"
+#include "model/natural_gradient.h"
 
 struct qr_model {
     size_t n_layers;
@@ -20,7 +21,7 @@ struct qr_model {
     struct qr_loss_options loss_options;
     /* The loss is taken from the last layer's values before its activation. */
     bool before_activation;
-    double *class_weight; /* of each class; NULL: none */
+    double *class_weight;   /* of each class; NULL: none */
     double *output_weights; /* loss_options.weights; NULL: none */
     size_t n_labels;        /* n_outputs, or none */
     bool weighted;
@@ -29,6 +30,7 @@ struct qr_model {
     size_t *sum_at; /* of each value its place among the sums */
     size_t n_sums;
     struct qr_metric_options metric_options;
+    struct qr_natural_gradient *natural; /* NULL: it is not wanted */
 };
 
 struct qr_model_state {

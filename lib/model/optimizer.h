@@ -15,9 +15,12 @@
  *           b = rho b + (1 - rho) d^2; w -= lr d.
  * Adamax    m as Adam's; u = max(beta2 u, |g|); w -= lr m / ((1 - beta1^t) (u + epsilon)).
  * Lion      w -= lr sign(beta1 m + (1 - beta1) g); m = beta2 m + (1 - beta2) g.
- * SPSA      two losses instead of a gradient: g_i = (L(w + c_k d) - L(w - c_k d)) / (2 c_k d_i), k = 1
- *           at first, c_k = perturbation / k^gamma, each d_i -1 or 1 by Philox(seed, SPSA, step); the
- *           rate is the schedule's times ((stability + 1) / (stability + k))^alpha; w -= rate g.
+ * SPSA      two losses instead of a gradient: g_i = (L(w + c_k d) - L(w - c_k d)) / (2 c_k d_i),
+ *           k = 1 at first, c_k = perturbation / k^gamma, each d_i -1 or 1 by Philox(seed, SPSA,
+ *           step); the rate is the schedule's times ((stability + 1) / (stability + k))^alpha;
+ *           w -= rate g.
+ * Natural   w -= rate (F + regularization)^+ g, F the metric of the circuit's states: the caller
+ *           makes that gradient (natural_gradient.h).
  * L-BFGS    for objectives without data: an update is one evaluation of loss and gradient, at w. A
  *           line search goes from the point reached so far along the direction that the last
  *           `memory` steps and changes of the gradient give (SciPy's L-BFGS-B without bounds;
@@ -32,8 +35,9 @@
  * Average   use_ema: e is the weights before the first update; e += (w - e) (1 - ema_momentum)
  *           after each; w = e after each ema_overwrite-th (0: never). The last e is the result.
  * Zero      a gradient that is exactly 0 from the first step leaves its weight's bits alone in
- *           all rules, averaged or not. Weight decay is no gradient: with it such a weight shrinks
- *           by the factor 1 - wd lr a step, like every other, unless its tensor is frozen.
+ *           all rules, averaged or not; a natural one is 0 where no weight that it is coupled to
+ *           has one. Weight decay is no gradient: with it such a weight shrinks by the factor
+ *           1 - wd lr a step, like every other, unless its tensor is frozen.
  */
 #ifndef QR_MODEL_OPTIMIZER_H
 #define QR_MODEL_OPTIMIZER_H
@@ -52,7 +56,8 @@
     ROW(QR_ADAMAX, "adamax", qr_optimizer_adamax)                                                  \
     ROW(QR_LION, "lion", qr_optimizer_lion)                                                        \
     ROW(QR_LBFGS, "lbfgs", qr_optimizer_lbfgs)                                                     \
-    ROW(QR_SPSA, "spsa", qr_optimizer_spsa)
+    ROW(QR_SPSA, "spsa", qr_optimizer_spsa)                                                        \
+    ROW(QR_NATURAL_GRADIENT, "quantum-natural-gradient", qr_optimizer_natural)
 
 enum qr_optimizer_kind {
 #define QR_OPTIMIZER_KIND(kind, name, rule) kind,
@@ -75,6 +80,7 @@ struct qr_optimizer_options {
     double perturbation, stability, alpha, gamma; /* SPSA */
     unsigned memory; /* pairs that L-BFGS keeps, 1 to QR_LBFGS_MEMORY */
     double gradient_tolerance, loss_tolerance;
+    double regularization; /* of the natural gradient's metric */
 };
 /* Keras' defaults of a kind (learning rate 0.01 SGD, 0.0001 Lion, 0.001 else; rho 0.9, 0.95
  * Adadelta; betas 0.9, 0.999, 0.99 Lion's second; epsilon 1e-7). */

@@ -15,7 +15,7 @@ enum { EVALUATIONS = 20 }; /* of one line search, at most */
 /* Products of a state begin as 1. */
 enum stage { AT_START = 1, SEARCHES, FLAT, LEVEL, STUCK };
 
-/* What is kept between two evaluations besides vectors: the state's products, and so all float64. */
+/* What is kept between two evaluations besides vectors: the state's products, so all float64. */
 struct kept {
     double stage, iterations, n_pairs, oldest, n_evaluations, loss;
     struct qr_line_search line;

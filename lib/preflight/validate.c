@@ -225,6 +225,9 @@ static double own_s(struct qr_validation *v, struct qr_stepper *stepper, const d
     for (int i = 0; i < 8 && qr_now_ns(&qr_clock_monotonic) - began_ns < measure_for_ns; i++) {
         int64_t from_ns = qr_now_ns(&qr_clock_monotonic);
         memcpy(scratch, gradient, n * sizeof *scratch);
+        if (v->job->train.optimizer.kind == QR_NATURAL_GRADIENT)
+            qr_model_natural_gradient(m, state.weights, v->job->train.optimizer.regularization,
+                                      NULL, scratch);
         qr_optimizer_apply(&v->job->train.optimizer, (uint64_t)i, 0, n, tensors, n_tensors, scratch,
                            state.weights, state.moments, state.products);
         qr_stepper_prepare(stepper, v->load.initial);

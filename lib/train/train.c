@@ -10,6 +10,7 @@
 #include "train/state.h"
 #include "train/step.h"
 #include "train/transfer.h"
+#include "train/update.h"
 
 struct train_run {
     const struct qr_train_options *opt;
@@ -26,14 +27,9 @@ struct train_run {
     uint8_t digest[16];  /* of the present state */
     qr_fixed *own_sum;
     const qr_fixed *sum; /* of the last reduction: own_sum, or, alone, the stepper's */
-    double *clipped;     /* by the optimizer */
-    /* where it wants the loss at two points: these, of the present state; which weights stay */
-    double *plus, *minus;
-    uint8_t *still;
+    struct qr_update update;
     /* as they came: of the update that led to the state, and to the spare */
     double *gradient, *next_gradient;
-    size_t n_tensors;
-    struct qr_optimizer_tensor *tensors;
     size_t n_values;                                                    /* 1 + metrics */
     struct qr_named_value values[16], val_values[16], epoch_values[32]; /* loss, metrics */
     struct qr_lines lines, fetched_lines;
@@ -222,31 +218,10 @@ static double penalty(const struct train_run *r) {
     return qr_model_penalty(r->opt->model, r->state.weights);
 }
 
-/* As often is each sample of a training batch evaluated. */
-static size_t n_points(const struct train_run *r) {
-    return qr_optimizer_n_points(r->job->train.optimizer.kind);
-}
-
 static void means(const struct train_run *r, uint64_t samples, double *ret) {
     for (size_t i = 0; i < r->n_values; i++)
         ret[i] = qr_model_mean(r->opt->model, i, r->sum + QR_VECTOR_SUMS, samples);
     ret[0] += penalty(r);
-}
-
-/* The mean gradient, or what stands for it. */
-static void take_gradient(struct train_run *r, uint64_t samples, double *ret) {
-    const struct qr_model *m = r->opt->model;
-    const struct qr_state *s = &r->spare;
-    const qr_fixed *grad = r->sum + QR_VECTOR_SUMS + s->n_sums;
-    if (n_points(r) > 1) {
-        double difference = qr_fixed_to_double(grad[0]) / (double)samples +
-                            qr_model_penalty(m, r->plus) - qr_model_penalty(m, r->minus);
-        qr_optimizer_estimate(&r->job->train.optimizer, r->job->seed, s->step, s->n_params,
-                              r->still, difference, ret);
-    } else {
-        qr_model_mean_gradient(m, r->opt->pool, grad, samples, ret);
-        qr_model_add_penalty_gradient(m, s->weights, ret);
-    }
 }
 
 /* An epoch's sums stay until the next one's first update, so that the state has one digest between
@@ -254,22 +229,7 @@ static void take_gradient(struct train_run *r, uint64_t samples, double *ret) {
 static void update(struct train_run *r, uint64_t samples) {
     struct qr_state *s = &r->spare;
     if (batch_of(r) == 0) memset(s->sums, 0, (s->n_sums + 1) * sizeof *s->sums);
-    double *gradient = r->next_gradient;
-    take_gradient(r, samples, gradient);
-    if (qr_optimizer_clips(&r->job->train.optimizer)) {
-        memcpy(r->clipped, gradient, s->n_params * sizeof *gradient);
-        gradient = r->clipped;
-    }
-    uint64_t evaluated = n_points(r) * samples;
-    double loss = qr_model_mean(r->opt->model, 0, r->sum + QR_VECTOR_SUMS, evaluated) + penalty(r);
-    qr_optimizer_apply(&r->job->train.optimizer, s->step, loss, s->n_params, r->tensors,
-                       r->n_tensors, gradient, s->weights, s->moments, s->products);
-    if (qr_optimizer_ended(&r->job->train.optimizer, s->products)) s->stop[QR_STOP_STOPPED] = 1;
-    for (size_t i = 0; i < s->n_sums; i++)
-        s->sums[i] += qr_fixed_to_double(r->sum[QR_VECTOR_SUMS + i]);
-    s->sums[0] += penalty(r) * (double)evaluated;
-    s->sums[s->n_sums] += (double)evaluated;
-    s->step++;
+    qr_update_apply(&r->update, r->sum + QR_VECTOR_SUMS, samples, s, r->next_gradient);
 }
 
 static double monitored(const struct train_run *r) {
@@ -300,7 +260,7 @@ static void update_spare(struct train_run *r, const struct qr_step_work *w, uint
                                  .samples = samples,
                                  .eval = eval,
                                  .ends_epoch = ends_epoch};
-    means(r, eval ? samples : n_points(r) * samples, line->value);
+    means(r, eval ? samples : r->update.n_points * samples, line->value);
     qr_stepper_readouts(r->sum, line->readouts);
     if (ends_epoch) s->epoch++;
     if (eval) qr_state_monitor(s, &r->job->train.early_stopping, monitored(r));
@@ -318,14 +278,7 @@ static void show_values(struct train_run *r) {
 
 /* Numbers for what comes next. */
 static void prepare(struct train_run *r) {
-    const struct qr_state *s = &r->state;
-    if (n_points(r) == 1 || batch_of(r) == r->n_batches) {
-        qr_stepper_prepare(r->stepper, s->weights);
-        return;
-    }
-    qr_optimizer_points(&r->job->train.optimizer, r->job->seed, s->step, s->n_params, r->still,
-                        s->weights, r->plus, r->minus);
-    qr_stepper_prepare_points(r->stepper, r->plus, r->minus);
+    qr_update_prepare(&r->update, r->stepper, &r->state, batch_of(r) < r->n_batches);
 }
 
 /* The spare is the state from now on. */
@@ -543,11 +496,12 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
                        "data.validation_url",
                        r->job->train.early_stopping.monitor);
     name_values(r);
+    qr_update_init(&r->update, r->job, m, opt->pool);
     const struct qr_stepper_options so = {.model = m,
                                           .data = opt->data,
                                           .micro_batch_size = r->job->micro_batch_size,
                                           .seed = r->job->seed,
-                                          .n_points = n_points(r),
+                                          .n_points = r->update.n_points,
                                           .rank = 0,
                                           .n_members = 1,
                                           .pool = opt->pool,
@@ -559,22 +513,9 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
     qr_stepper_seat(r->stepper, 0, QR_MAX_MEMBERS);
     r->own_sum =
         qr_xaligned(qr_stepper_vector_length(r->stepper, QR_REDUCTION_TRAIN) * sizeof *r->own_sum);
-    r->clipped = qr_xaligned(r->state.n_params * sizeof *r->clipped);
     r->gradient = qr_xaligned(r->state.n_params * sizeof *r->gradient);
     r->next_gradient = qr_xaligned(r->state.n_params * sizeof *r->next_gradient);
-    if (n_points(r) > 1) {
-        r->plus = qr_xaligned(r->state.n_params * sizeof *r->plus);
-        r->minus = qr_xaligned(r->state.n_params * sizeof *r->minus);
-        r->still = qr_xcalloc(r->state.n_params + 1, sizeof *r->still);
-        qr_model_zero_gradient(m, r->still);
-    }
     r->n_batches = qr_batch_count(opt->data->n_train, r->job->train.batch_size);
-    r->n_tensors = qr_model_n_tensors(m);
-    r->tensors = qr_xcalloc(r->n_tensors, sizeof *r->tensors);
-    for (size_t i = 0; i < r->n_tensors; i++) {
-        const struct qr_model_tensor *t = qr_model_tensor(m, i);
-        r->tensors[i] = (struct qr_optimizer_tensor){.n = t->n, .frozen = t->frozen};
-    }
     prepare(r);
     show_values(r);
     plan(r, opt->epochs ? opt->epochs : opt->job->train.epochs);
@@ -605,13 +546,9 @@ static void run_free(struct train_run *r) {
     qr_order_fini(&r->order);
     qr_buf_free(&r->bytes);
     free(r->own_sum);
-    free(r->clipped);
-    free(r->plus);
-    free(r->minus);
-    free(r->still);
+    qr_update_fini(&r->update);
     free(r->gradient);
     free(r->next_gradient);
-    free(r->tensors);
     free(r);
 }
 

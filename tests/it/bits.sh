@@ -15,7 +15,7 @@ job_file() { case $1 in 0) echo $jobs/tutorial.json ;; 1) echo $jobs/tutorial-bl
     5) echo $jobs/hybrid-9-angles.json ;; 6) echo $jobs/filters-12.json ;; 7) echo $jobs/hybrid-15-angles.json ;; 8) echo $jobs/pure-24.json ;;
     9) echo $jobs/adamw-warmup-polynomial.json ;; 10) echo $jobs/nadam-restarts.json ;; 11) echo $jobs/adagrad-average-piecewise.json ;;
     12) echo $jobs/weighted-classes.json ;; 13) echo $jobs/huber-penalty.json ;; 14) echo $jobs/lbfgs-vqe.json ;;
-    15) echo $jobs/spsa-classes.json ;; esac; }
+    15) echo $jobs/spsa-classes.json ;; 16) echo $jobs/natural-vqe.json ;; esac; }
 fast=; # tables that pure-24 runs by: its threads share the slices of one sample
 isa_name() { case $1 in 0) echo portable ;; 1) echo avx2 ;; 2) echo avx512 ;; esac; }
 sum_name() { case $1 in 0) echo ring ;; 1) echo star ;; 2) echo doubling ;; esac; }
@@ -44,7 +44,7 @@ one() { # workers, threads, isa, all-reduce, job number
 }
 
 if [ "$1" = full ]; then
-    for number in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do for n in 1 2 3 5 8; do for t in 1 2; do for isa in portable avx2 avx512; do
+    for number in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do for n in 1 2 3 5 8; do for t in 1 2; do for isa in portable avx2 avx512; do
         case $have in *" $isa "*) ;; *) continue ;; esac
         if [ $number$isa = 8portable ]; then continue; fi
         for sum in ring star doubling halving; do
@@ -74,6 +74,7 @@ else
     one 5 1 avx512 ring 11
     one 3 1 avx2 star 14
     one 5 2 portable star 15
+    one 2 1 avx512 ring 16
     for isa in $fast; do
         one 1 1 "$isa" ring 8
         one 2 2 "$isa" ring 8

@@ -308,6 +308,9 @@ int main(void) {
                    QCNN(",\"train_fraction\":0.7",
                         "\"epochs\":4,\"batch_size\":9,\"metrics\":[\"accuracy\"],\"optimizer\":{"
                         "\"name\":\"spsa\",\"weight_decay\":0.01,\"use_ema\":true}"));
+    each_reduction("natural gradient",
+                   VQE("\"name\":\"quantum-natural-gradient\",\"learning_rate\":0.05,"
+                       "\"clipvalue\":0.5"));
     averages();
     strangers();
     strange_optimizers();

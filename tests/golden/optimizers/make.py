@@ -6,7 +6,9 @@
 lbfgs: a row has a function (tests/unit/test_model_lbfgs.c computes the same), options, and every point at which SciPy's
 L-BFGS-B evaluated it, in order, with the losses there and the point that it returned.
 spsa: a function, options, and the weights after each step of PennyLane's SPSAOptimizer, whose signs are ours: bits of
-Philox(seed, SPSA, weight / 64, step) (lib/exact/contract.md)."""
+Philox(seed, SPSA, weight / 64, step) (lib/exact/contract.md).
+natural-gradient: a job, its first weights, PennyLane's block-diagonal metric there, and the weights after each step of its
+QNGOptimizer."""
 import json
 import math
 import os
@@ -122,7 +124,62 @@ def spsa():
     return rows
 
 
-made = {"lbfgs": lbfgs, "spsa": spsa}
+# ---- natural gradient ----
+GATES = {"RX": "RX", "RY": "RY", "RZ": "RZ", "IsingXX": "RXX", "IsingYY": "RYY", "IsingZZ": "RZZ", "PhaseShift": "P", "CNOT": "CX", "CZ": "CZ",
+         "Hadamard": "H"}
+
+
+def layered(n, depth):
+    """an ansatz: its gates as (name, qubits, index of the weight or None, factor)"""
+    gates, at = [], 0
+    for d in range(depth):
+        for q in range(n):
+            gates.append((("RY", "RX", "RZ")[(d + q) % 3], [q], at, 1))
+            at += 1
+        for q in range(n - 1): gates.append(("CNOT" if d % 2 else "CZ", [q, q + 1], None, 1))
+    return gates
+
+
+def natural_gradient():
+    import pennylane as qml
+    from pennylane import numpy as pnp
+    terms2 = [("Z0 Z1", 1.0, qml.Z(0) @ qml.Z(1)), ("X0", 0.5, qml.X(0)), ("Y1", -0.25, qml.Y(1))]
+    terms3 = terms2 + [("X1 Y2", 0.7, qml.X(1) @ qml.Y(2)), ("Z2", -0.4, qml.Z(2))]
+    start = [("Hadamard", [q], None, 1) for q in range(3)]
+    field = [("RY", [0], 0, 1), ("IsingXX", [0, 1], 1, 1), ("RX", [2], 2, 1), ("IsingZZ", [1, 2], 3, 1), ("PhaseShift", [0], 4, 1),
+             ("RZ", [2], 5, 1), ("IsingYY", [0, 2], 6, 1), ("RY", [1], 7, 1), ("CNOT", [0, 1], None, 1), ("RX", [0], 8, 1)]
+    shared = [("IsingZZ", [0, 1], 0, 2), ("IsingZZ", [1, 2], 0, 2), ("RX", [0], 1, 1), ("RX", [1], 1, 1), ("RX", [2], 1, -1),
+              ("IsingZZ", [0, 1], 2, 2), ("RX", [0], 3, 0.5), ("RY", [1], 0, 1)]
+    rows, r = [], lcg(31)
+    for gates, terms, rate, lam in [(layered(2, 2), terms2, 0.01, 0), (layered(3, 3), terms3, 0.05, 0.1), (start + field, terms3, 0.02, 0.01),
+                                    (start + shared, terms3, 0.02, 0)]:
+        n, w = 1 + max(max(q) for _, q, _, _ in gates), [3 * next(r) for _ in range(1 + max(k for _, _, k, _ in gates if k is not None))]
+        hamiltonian = qml.Hamiltonian([c for _, c, _ in terms], [o for _, _, o in terms])
+
+        @qml.qnode(qml.device("default.qubit", wires=n))
+        def energy(x):
+            for gate, qubits, k, factor in gates:
+                if k is None: getattr(qml, gate)(wires=qubits)
+                else: getattr(qml, gate)(factor * x[k], wires=qubits)
+            return qml.expval(hamiltonian)
+
+        x = pnp.array(w, requires_grad=True)
+        metric, opt, after = qml.metric_tensor(energy, approx="block-diag")(x), qml.QNGOptimizer(stepsize=rate, lam=lam), []
+        for _ in range(8):
+            x = opt.step(energy, x)
+            after.append([float(v) for v in x])
+        job = {"precision": "double",
+               "model": [{"layer": "quantum",
+                          "circuit": {"qubits": n, "gates": [{"gate": GATES[g], "qubits": q, **({} if k is None else
+                                                              {"angle": {"parameter": f"w{k}", "scale": f}})} for g, q, k, f in gates]},
+                          "readouts": [{"hamiltonian": [[t, c] for t, c, _ in terms]}]}],
+               "data": {"source": "none"},
+               "train": {"loss": "expectation", "optimizer": {"name": "quantum-natural-gradient", "learning_rate": rate, "regularization": lam}}}
+        rows.append({"job": json.dumps(job), "weights": w, "metric": np.array(metric).tolist(), "after": after})
+    return rows
+
+
+made = {"lbfgs": lbfgs, "spsa": spsa, "natural-gradient": natural_gradient}
 for name in sys.argv[1:] or made:
     rows = made[name]()
     with open(os.path.join(here, name + ".json"), "w") as f:
