@@ -151,8 +151,8 @@ QR_MUST_CHECK bool qr_model_prediction_gradient(const struct qr_model_state *s,
  * whose idle threads help. */
 void qr_model_mean_gradient(const struct qr_model *m, struct qr_pool *pool, const qr_fixed *grad,
                             uint64_t n, double *ret);
-/* The natural gradient instead of a mean one (natural_gradient.h): ret[n_params]. One caller at a
- * time. */
+/* The natural gradient instead of a mean one (natural/natural_gradient.h): ret[n_params]. One
+ * caller at a time. */
 void qr_model_natural_gradient(const struct qr_model *m, const double *params,
                                double regularization, struct qr_pool *pool, double *ret);
 /* Value i < n_values from sums over n samples ("loss" is i = 0, without the penalty): sum / n, or

@@ -4,7 +4,7 @@
 
 #include "model/layers/layer.h"
 #include "model/model.h"
-#include "model/natural_gradient.h"
+#include "model/natural/natural_gradient.h"
 
 struct qr_model {
     size_t n_layers;

@@ -20,7 +20,7 @@
  *           step); the rate is the schedule's times ((stability + 1) / (stability + k))^alpha;
  *           w -= rate g.
  * Natural   w -= rate (F + regularization)^+ g, F the metric of the circuit's states: the caller
- *           makes that gradient (natural_gradient.h).
+ *           makes that gradient (natural/natural_gradient.h).
  * L-BFGS    for objectives without data: an update is one evaluation of loss and gradient, at w. A
  *           line search goes from the point reached so far along the direction that the last
  *           `memory` steps and changes of the gradient give (SciPy's L-BFGS-B without bounds;
@@ -44,7 +44,8 @@
 
 #include "model/schedule.h"
 
-/* Kind, name in job files, its rule: the file of its name (adamw's is adam's). */
+/* Kind, name in job files, its rule: the file of its name (adamw's is adam's, the natural
+ * gradient's sgd's). */
 #define QR_OPTIMIZER_ROWS(ROW)                                                                     \
     ROW(QR_SGD, "sgd", qr_optimizer_sgd)                                                           \
     ROW(QR_RMSPROP, "rmsprop", qr_optimizer_rmsprop)                                               \

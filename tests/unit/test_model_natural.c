@@ -1,11 +1,11 @@
 /* The natural gradient against PennyLane's block-diagonal metric and QNGOptimizer
  * (golden/optimizers/natural-gradient.json); pseudo-inverses; gates that it cannot take. */
-#include "model/natural_gradient.h"
+#include "model/natural/natural_gradient.h"
 
 #include <math.h>
 
 #include "job/job.h"
-#include "model/pseudo_inverse.h"
+#include "model/natural/pseudo_inverse.h"
 #include "tests/golden.h"
 #include "tests/ref/dense.h"
 #include "train/evaluate.h"

@@ -1,11 +1,11 @@
-#include "model/natural_gradient.h"
+#include "model/natural/natural_gradient.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "model/generator.h"
-#include "model/pseudo_inverse.h"
+#include "model/natural/generator.h"
+#include "model/natural/pseudo_inverse.h"
 
 enum { ARGUMENTS = 512 }; /* of a block */
 static const size_t no_readout = SIZE_MAX;

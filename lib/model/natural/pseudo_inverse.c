@@ -1,4 +1,4 @@
-#include "model/pseudo_inverse.h"
+#include "model/natural/pseudo_inverse.h"
 
 #include <math.h>
 #include <string.h>

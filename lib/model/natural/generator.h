@@ -1,7 +1,7 @@
-/* model/generator.h — what moves a state as an argument of a gate changes, as a sum of Paulis:
- * d psi / d argument = -i K psi behind the gate. */
-#ifndef QR_MODEL_GENERATOR_H
-#define QR_MODEL_GENERATOR_H
+/* model/natural/generator.h — what moves a state as an argument of a gate changes, as a sum of
+ * Paulis: d psi / d argument = -i K psi behind the gate. */
+#ifndef QR_MODEL_NATURAL_GENERATOR_H
+#define QR_MODEL_NATURAL_GENERATOR_H
 
 #include "circuit/circuit.h"
 

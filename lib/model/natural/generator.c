@@ -1,4 +1,4 @@
-#include "model/generator.h"
+#include "model/natural/generator.h"
 
 #include <math.h>
 

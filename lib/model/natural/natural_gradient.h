@@ -1,5 +1,5 @@
-/* model/natural_gradient.h — the natural gradient of a circuit without inputs: the gradient times
- * the pseudo-inverse of the metric of its states.
+/* model/natural/natural_gradient.h — the natural gradient of a circuit without inputs: the gradient
+ * times the pseudo-inverse of the metric of its states.
  *
  * Metric    Fubini and Study's, by blocks (Stokes et al., Quantum 4, 269; PennyLane's
  *           block-diag): a block is a set of gates of which none follows another; between blocks
@@ -11,8 +11,8 @@
  * Cost      one simulation of what is before it for each block, all its entries at once; then some
  *           ten times the cube of a block's parameters.
  */
-#ifndef QR_MODEL_NATURAL_GRADIENT_H
-#define QR_MODEL_NATURAL_GRADIENT_H
+#ifndef QR_MODEL_NATURAL_NATURAL_GRADIENT_H
+#define QR_MODEL_NATURAL_NATURAL_GRADIENT_H
 
 #include "circuit/circuit.h"
 #include "sim/sim.h"
