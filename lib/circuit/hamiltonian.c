@@ -244,28 +244,28 @@ static enum qr_code read_sum(struct hamiltonian_reader *r, struct qr_term_list *
 
 /* ---- terms that turn the same qubits stand together: an engine computes them at once ---- */
 
-struct x_place {
+struct term_place {
     size_t index, first; /* of the term; of the first that turns the same qubits */
     const struct qr_qubits *x;
 };
 
 static int by_number(size_t a, size_t b) { return (a > b) - (a < b); }
 static int by_x(const void *a, const void *b) {
-    const struct x_place *p = a, *q = b;
+    const struct term_place *p = a, *q = b;
     int order = memcmp(p->x, q->x, sizeof *p->x);
     return order ? order : by_number(p->index, q->index);
 }
 static int by_first(const void *a, const void *b) {
-    const struct x_place *p = a, *q = b;
+    const struct term_place *p = a, *q = b;
     int order = by_number(p->first, q->first);
     return order ? order : by_number(p->index, q->index);
 }
 
 /* Each behind the first that turns the same qubits, otherwise as they were read. */
 static void group(struct qr_term_list *l) {
-    struct x_place *at = qr_xcalloc(l->n + 1, sizeof *at);
+    struct term_place *at = qr_xcalloc(l->n + 1, sizeof *at);
     struct qr_pauli_term *grouped = qr_xcalloc(l->n + 1, sizeof *grouped);
-    for (size_t i = 0; i < l->n; i++) at[i] = (struct x_place){.index = i, .x = &l->terms[i].x};
+    for (size_t i = 0; i < l->n; i++) at[i] = (struct term_place){.index = i, .x = &l->terms[i].x};
     qsort(at, l->n, sizeof *at, by_x);
     for (size_t i = 0; i < l->n; i++)
         at[i].first = i && qr_qubits_equal(at[i].x, at[i - 1].x) ? at[i - 1].first : at[i].index;

@@ -153,6 +153,14 @@ static void add_optimizer(struct qr_job_canonical *c, const struct qr_optimizer_
         epsilon, o->amsgrad);
     if (o->kind == QR_ADAGRAD)
         qr_buf_printf(v, " initial_accumulator=%.17g", o->initial_accumulator);
+    if (o->kind == QR_SPSA)
+        qr_buf_printf(v, " perturbation=%.17g stability=%.17g alpha=%.17g gamma=%.17g",
+                      o->perturbation, o->stability, o->alpha, o->gamma);
+    if (o->kind == QR_NATURAL_GRADIENT)
+        qr_buf_printf(v, " regularization=%.17g", o->regularization);
+    if (o->kind == QR_LBFGS)
+        qr_buf_printf(v, " memory=%u gradient_tolerance=%.17g loss_tolerance=%.17g", o->memory,
+                      o->gradient_tolerance, o->loss_tolerance);
     add(c, "optimizer", v);
     add_rate(c, o, v);
     if (o->clipvalue > 0 || o->clipnorm > 0 || o->global_clipnorm > 0) {

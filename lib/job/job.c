@@ -221,6 +221,7 @@ enum qr_code qr_job_model(const struct qr_job *job, enum qr_isa isa, size_t n_co
         .top_k = job->train.top_k,
         .sim = {.precision = job->precision, .isa = isa},
         .micro_batch_size = job->micro_batch_size,
+        .natural_gradient = job->train.optimizer.kind == QR_NATURAL_GRADIENT,
     };
     return qr_model_new(&opt, ret, err);
 }

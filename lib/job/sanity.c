@@ -136,6 +136,14 @@ static enum qr_code check_top_k(const struct qr_job *job, struct qr_err *err) {
     return QR_OK;
 }
 
+/* All weights are of one circuit, which takes no data. */
+static bool is_one_state(const struct qr_job *job) {
+    for (size_t i = 1; i < job->n_layers; i++)
+        if (job->layers[i].kind == QR_LAYER_DENSE || job->layers[i].kind == QR_LAYER_QUANTUM)
+            return false;
+    return job->data.source == QR_DATA_NONE && job->layers[0].kind == QR_LAYER_QUANTUM;
+}
+
 /* What looks at labels, where a sample has none. */
 static enum qr_code check_labels(const struct qr_job *job, struct qr_err *err) {
     const struct qr_train_spec *t = &job->train;
@@ -155,6 +163,17 @@ static enum qr_code check_labels(const struct qr_job *job, struct qr_err *err) {
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "train.early_stopping watches what validates, and without data nothing "
                        "does; give the number of steps as train.epochs");
+    if (!none && t->optimizer.kind == QR_LBFGS)
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "train.optimizer: lbfgs needs one loss that all steps see, and a step sees a "
+            "batch of the data; give another optimizer, or \"data\": {\"source\": "
+            "\"none\"} for an objective without data");
+    if (t->optimizer.kind == QR_NATURAL_GRADIENT && !is_one_state(job))
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "train.optimizer: quantum-natural-gradient is for one quantum layer without "
+                       "data, and no dense ones: only there do its weights make one state, whose "
+                       "metric it takes; give another optimizer");
     if (labels) return QR_OK;
     if (t->n_output_weights && t->n_output_weights != n_outputs)
         return qr_fail(err, QR_INVALID_ARGUMENT,

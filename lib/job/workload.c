@@ -137,6 +137,7 @@ static enum qr_code some_layers(struct qr_workload *w, struct qr_err *err) {
 
 struct qr_memory_estimate qr_workload_memory(const struct qr_workload *w,
                                              const struct qr_memory_process *process) {
+    const struct qr_optimizer_options *o = &w->job->train.optimizer;
     struct qr_memory_need n = {
         .process = *process,
         .file_bytes = w->data.file_bytes,
@@ -144,10 +145,10 @@ struct qr_memory_estimate qr_workload_memory(const struct qr_workload *w,
         .n_values_per_sample = w->data.n_columns + qr_dataset_y_width(&w->data),
         .lanes = qr_model_micro_batches_in_parallel(w->model) ? w->n_threads : 1,
         .bytes_per_lane = qr_model_bytes_per_thread(w->model),
-        .bytes_of_state = qr_model_bytes_of_state(w->model),
+        .bytes_of_state = qr_model_bytes_of_state(w->model) * qr_optimizer_n_points(o->kind),
         .n_params = qr_model_n_params(w->model),
-        /* weights, moments, best weights */
-        .n_vectors = 2 + qr_optimizer_n_moments(&w->job->train.optimizer),
+        /* weights, moments, best weights; two points */
+        .n_vectors = 2 + qr_optimizer_n_moments(o) + 2 * (qr_optimizer_n_points(o->kind) > 1),
     };
     n.process.threads = w->n_threads;
     return qr_memory_estimate(&n);

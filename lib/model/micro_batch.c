@@ -72,9 +72,9 @@ static bool sums_fit(const qr_fixed *v, size_t n) {
 }
 
 /* The loss of a sample, and dL/dp (or dL/dz where it is taken before the activation) in d unless
- * that is NULL. */
-static double loss_of(const struct qr_model *m, const double *z, const double *p, const double *y,
-                      double *d) {
+ * that is NULL. A class has its weight where the sample trains. */
+static double loss_of(const struct qr_model *m, bool trains, const double *z, const double *p,
+                      const double *y, double *d) {
     const struct qr_loss_info *info = qr_loss_info(m->loss);
     const struct qr_loss_options *o = &m->loss_options;
     size_t k = m->n_outputs;
@@ -83,7 +83,7 @@ static double loss_of(const struct qr_model *m, const double *z, const double *p
                                        : info->value(o, k, p, y, d);
     if (!m->weighted && !m->class_weight) return loss;
     double weight = m->weighted ? y[m->n_labels] : 1.0;
-    if (m->class_weight && d) weight *= m->class_weight[qr_loss_class(m->loss, k, y)];
+    if (m->class_weight && trains) weight *= m->class_weight[qr_loss_class(m->loss, k, y)];
     for (size_t j = 0; d && j < k; j++) d[j] *= weight;
     return weight * loss;
 }
@@ -124,7 +124,9 @@ bool qr_model_micro_batch(const struct qr_model_state *s, struct qr_model_worksp
     for (size_t i = 0; i < n; i++) {
         double *d = ret_grad ? dp + i * k : NULL;
         qr_fixed term;
-        if (!qr_fixed_from_double(loss_of(m, z + i * k, p + i * k, y[i], d), &term)) return false;
+        if (!qr_fixed_from_double(loss_of(m, draw || ret_grad, z + i * k, p + i * k, y[i], d),
+                                  &term))
+            return false;
         w->sums[0] += term;
         if (!add_metrics(m, p + i * k, y[i], w->sums)) return false;
     }

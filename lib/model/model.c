@@ -235,6 +235,8 @@ enum qr_code qr_model_new(const struct qr_model_options *opt, struct qr_model **
     m->kernels = qr_dense_kernels_of(opt->sim.isa);
     enum qr_code code = set_layers(m, opt, err);
     if (code == QR_OK) code = set_loss(m, opt, err);
+    if (code == QR_OK && opt->natural_gradient)
+        code = qr_natural_gradient_new(reads, opt->sim.isa, &m->natural, err);
     if (code != QR_OK) {
         qr_model_free(m);
         return code;
@@ -255,6 +257,7 @@ void qr_model_free(struct qr_model *m) {
     free(m->sum_at);
     free(m->class_weight);
     free(m->output_weights);
+    qr_natural_gradient_free(m->natural);
     free(m);
 }
 
@@ -364,6 +367,14 @@ void qr_model_mean_gradient(const struct qr_model *m, struct qr_pool *pool, cons
     if (pool && tasks > 1) qr_pool_for(pool, tasks, means_task, &t);
     else
         for (size_t i = 0; i < tasks; i++) means_task(&t, i, 0);
+}
+
+void qr_model_natural_gradient(const struct qr_model *m, const double *params,
+                               double regularization, struct qr_pool *pool, double *ret) {
+    const struct qr_layer_quantum *q = &m->layers[m->quantum].quantum;
+    for (size_t f = 0; f < q->n_filters; f++)
+        qr_natural_gradient_apply(m->natural, params + f * q->n_theta, regularization, pool,
+                                  ret + f * q->n_theta);
 }
 
 static double value_of(const struct qr_model *m, size_t i, struct qr_metric_sums sums, double n) {

@@ -33,6 +33,9 @@ struct qr_model_options {
     unsigned top_k; /* of top_k_accuracy */
     struct qr_sim_options sim;
     size_t micro_batch_size; /* samples of one at most */
+    /* qr_model_natural_gradient is wanted: the first layer is quantum and takes no inputs, no other
+     * has weights */
+    bool natural_gradient;
 };
 
 /* One weight tensor; its number is a of Philox INIT. */
@@ -123,10 +126,10 @@ bool qr_model_micro_batches_in_parallel(const struct qr_model *m);
 /* One micro-batch, n <= micro_batch_size samples: sample i has x[i] (n_inputs values) and y[i]
  * (n_label_columns values; one-hot for categorical). Adds to ret_sums[n_sums] the loss and metric
  * sums, and, unless ret_grad is NULL, to ret_grad[n_params] the gradient of the loss sum. A
- * sample's weight multiplies its loss, a class' weight only where there is a gradient, as Keras'
- * fit does; metrics have no weights, and every sample counts 1 in a mean. draw: for dropout, in
- * training; NULL: nothing is dropped. Frozen weights have gradient 0. Integers: a pure function
- * of (state, samples). False, and nothing added, when a number (input, read-out, value before an
+ * sample's weight multiplies its loss, a class' weight only where there is a gradient or a draw,
+ * as Keras' fit does; metrics have no weights, and every sample counts 1 in a mean. draw: for
+ * dropout, in training; NULL: nothing is dropped. Frozen weights have gradient 0. Integers: a pure
+ * function of (state, samples). False, and nothing added, when a number (input, read-out, value before an
  * activation, loss, gradient) is not finite or leaves +-2^40. pool: NULL, or whose idle threads
  * help; a task of it may give it too. No allocation. */
 QR_MUST_CHECK bool qr_model_micro_batch(const struct qr_model_state *s,
@@ -152,6 +155,10 @@ QR_MUST_CHECK bool qr_model_prediction_gradient(const struct qr_model_state *s,
  * whose idle threads help. */
 void qr_model_mean_gradient(const struct qr_model *m, struct qr_pool *pool, const qr_fixed *grad,
                             uint64_t n, double *ret);
+/* The natural gradient instead of a mean one (natural/natural_gradient.h): ret[n_params]. One
+ * caller at a time. */
+void qr_model_natural_gradient(const struct qr_model *m, const double *params,
+                               double regularization, struct qr_pool *pool, double *ret);
 /* Value i < n_values from sums over n samples ("loss" is i = 0, without the penalty): sum / n, or
  * over its own sum (0 where that is 0), one float64 division. The second: of sums in float64. */
 double qr_model_mean(const struct qr_model *m, size_t i, const qr_fixed *sums, uint64_t n);

@@ -4,6 +4,7 @@
 
 #include "model/layers/layer.h"
 #include "model/model.h"
+#include "model/natural/natural_gradient.h"
 
 struct qr_model {
     size_t n_layers;
@@ -31,6 +32,7 @@ struct qr_model {
     size_t *sum_at;     /* of each value its place among the sums */
     size_t n_sums;
     struct qr_metric_options metric_options;
+    struct qr_natural_gradient *natural; /* NULL: it is not wanted */
 };
 
 struct qr_model_state {

@@ -121,6 +121,7 @@ size_t qr_model_bytes_per_thread(const struct qr_model *m) {
 
 size_t qr_model_bytes_of_state(const struct qr_model *m) {
     size_t bytes = 2 * m->widest * sizeof(double);
+    if (m->natural) bytes += qr_natural_gradient_bytes(m->natural);
     for (size_t i = 0; i < m->n_layers; i++)
         if (m->layers[i].table->state_bytes)
             bytes += m->layers[i].table->state_bytes(&m->layers[i]);

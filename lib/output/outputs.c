@@ -449,10 +449,16 @@ static enum qr_code write_weights(const char *url, const struct qr_workload *w,
     return code;
 }
 
-static char *why_stopped(const struct qr_early_stopping *e, uint64_t epoch, uint64_t epochs) {
+static char *why_stopped(const struct qr_train_spec *t, const struct qr_train_result *r,
+                         uint64_t epochs) {
+    const struct qr_early_stopping *e = &t->early_stopping;
     struct qr_buf b = {0};
+    if (r->ended)
+        return qr_xasprintf("stopped after step %llu of %llu: %s: %s", (unsigned long long)r->steps,
+                            (unsigned long long)epochs, qr_optimizer_names[t->optimizer.kind],
+                            r->ended);
     qr_buf_printf(&b, "stopped early after epoch %llu of %llu: %s has not improved",
-                  (unsigned long long)epoch, (unsigned long long)epochs, e->monitor);
+                  (unsigned long long)r->epochs, (unsigned long long)epochs, e->monitor);
     if (e->min_delta > 0) qr_buf_printf(&b, " by more than %g", e->min_delta);
     if (e->patience > 1) qr_buf_printf(&b, " for %llu epochs", (unsigned long long)e->patience);
     if (e->restore_best) qr_buf_puts(&b, "; the weights are the best epoch's");
@@ -484,7 +490,7 @@ static void say_done(struct qr_outputs *o, const struct qr_workload *w,
         qr_info(o->log, "worker", "done: %llu steps, loss %.4f, state_digest %s",
                 (unsigned long long)r->steps, r->loss, r->state_digest);
     qr_auto(qr_free_p) char *stopped =
-        r->stopped_early ? why_stopped(&w->job->train.early_stopping, r->epochs, o->epochs) : NULL;
+        r->stopped_early ? why_stopped(&w->job->train, r, o->epochs) : NULL;
     if (stopped) qr_info(o->log, "worker", "%s", stopped);
     qr_info(o->log, "worker", "wrote %s, %s, %s and %s/steps.jsonl", o->weights_url, safetensors,
             result, o->dir);

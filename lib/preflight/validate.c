@@ -225,7 +225,10 @@ static double own_s(struct qr_validation *v, struct qr_stepper *stepper, const d
     for (int i = 0; i < 8 && qr_now_ns(&qr_clock_monotonic) - began_ns < measure_for_ns; i++) {
         int64_t from_ns = qr_now_ns(&qr_clock_monotonic);
         memcpy(scratch, gradient, n * sizeof *scratch);
-        qr_optimizer_apply(&v->job->train.optimizer, (uint64_t)i, n, tensors, n_tensors, scratch,
+        if (v->job->train.optimizer.kind == QR_NATURAL_GRADIENT)
+            qr_model_natural_gradient(m, state.weights, v->job->train.optimizer.regularization,
+                                      NULL, scratch);
+        qr_optimizer_apply(&v->job->train.optimizer, (uint64_t)i, 0, n, tensors, n_tensors, scratch,
                            state.weights, state.moments, state.products);
         qr_stepper_prepare(stepper, v->load.initial);
         int64_t took_ns = qr_now_ns(&qr_clock_monotonic) - from_ns;
@@ -314,6 +317,7 @@ static enum qr_code measure(struct qr_validation *v, struct qr_err *err) {
         .data = &l->data,
         .micro_batch_size = v->job->micro_batch_size,
         .seed = v->job->seed,
+        .n_points = qr_optimizer_n_points(v->job->train.optimizer.kind),
         .rank = 0,
         .n_members = 1,
         .pool = pool,
@@ -324,8 +328,9 @@ static enum qr_code measure(struct qr_validation *v, struct qr_err *err) {
     enum qr_code code = choose_timing(v, &t, err);
     if (code == QR_OK) code = qr_stepper_new(&opt, &m.stepper, err);
     if (code == QR_OK) {
-        double *zero = qr_xcalloc(f->n_params + 1, sizeof *zero);
-        qr_stepper_prepare(m.stepper, l->initial);
+        double *zero = qr_xcalloc(qr_model_n_params(l->model) + 1, sizeof *zero);
+        if (opt.n_points > 1) qr_stepper_prepare_points(m.stepper, l->initial, l->initial);
+        else qr_stepper_prepare(m.stepper, l->initial);
         if (t.kind == QR_TIMING_ESTIMATED) {
             f->train_wave_s = t.wave_s;
             /* a gradient costs about three simulations (sim/sim.h) */
@@ -350,7 +355,9 @@ static void estimate(struct qr_validation *v, int64_t message_ns) {
         .batch_size = v->job->train.batch_size,
         .micro_batch_size = v->job->micro_batch_size,
         .epochs = v->epochs,
-        .n_params = qr_model_n_params(l->model),
+        .n_derivatives = qr_optimizer_n_points(v->job->train.optimizer.kind) > 1
+                             ? 1
+                             : qr_model_n_params(l->model),
         .n_sums = qr_model_n_sums(l->model),
         .lanes = qr_model_micro_batches_in_parallel(l->model) ? l->n_threads : 1,
         .message_s = (double)message_ns / 1e9,

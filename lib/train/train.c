@@ -9,6 +9,7 @@
 #include "train/state.h"
 #include "train/step.h"
 #include "train/transfer.h"
+#include "train/update.h"
 
 struct train_run {
     const struct qr_train_options *opt;
@@ -25,11 +26,9 @@ struct train_run {
     uint8_t digest[16];  /* of the present state */
     qr_fixed *own_sum;
     const qr_fixed *sum; /* of the last reduction: own_sum, or, alone, the stepper's */
-    double *clipped;     /* by the optimizer */
+    struct qr_update update;
     /* as they came: of the update that led to the state, and to the spare */
     double *gradient, *next_gradient;
-    size_t n_tensors;
-    struct qr_optimizer_tensor *tensors;
     size_t n_values;                                                    /* 1 + metrics */
     struct qr_named_value values[16], val_values[16], epoch_values[32]; /* loss, metrics */
     struct qr_lines lines, fetched_lines;
@@ -229,21 +228,7 @@ static void means(const struct train_run *r, uint64_t samples, double *ret) {
 static void update(struct train_run *r, uint64_t samples) {
     struct qr_state *s = &r->spare;
     if (batch_of(r) == 0) memset(s->sums, 0, (s->n_sums + 1) * sizeof *s->sums);
-    const qr_fixed *grad = r->sum + QR_VECTOR_SUMS + s->n_sums;
-    double *gradient = r->next_gradient;
-    qr_model_mean_gradient(r->opt->model, r->opt->pool, grad, samples, gradient);
-    qr_model_add_penalty_gradient(r->opt->model, s->weights, gradient);
-    if (qr_optimizer_clips(&r->job->train.optimizer)) {
-        memcpy(r->clipped, gradient, s->n_params * sizeof *gradient);
-        gradient = r->clipped;
-    }
-    qr_optimizer_apply(&r->job->train.optimizer, s->step, s->n_params, r->tensors, r->n_tensors,
-                       gradient, s->weights, s->moments, s->products);
-    for (size_t i = 0; i < s->n_sums; i++)
-        s->sums[i] += qr_fixed_to_double(r->sum[QR_VECTOR_SUMS + i]);
-    s->sums[0] += penalty(r) * (double)samples;
-    s->sums[s->n_sums] += (double)samples;
-    s->step++;
+    qr_update_apply(&r->update, r->sum + QR_VECTOR_SUMS, samples, s, r->next_gradient);
 }
 
 static double monitored(const struct train_run *r) {
@@ -274,7 +259,7 @@ static void update_spare(struct train_run *r, const struct qr_step_work *w, uint
                                  .samples = samples,
                                  .eval = eval,
                                  .ends_epoch = ends_epoch};
-    means(r, samples, line->value);
+    means(r, eval ? samples : r->update.n_points * samples, line->value);
     qr_stepper_readouts(r->sum, line->readouts);
     if (ends_epoch) s->epoch++;
     if (eval) qr_state_monitor(s, &r->job->train.early_stopping, monitored(r));
@@ -290,6 +275,11 @@ static void show_values(struct train_run *r) {
     for (size_t i = 0; i < r->n_values; i++) r->val_values[i].value = r->state.validation[i];
 }
 
+/* Numbers for what comes next. */
+static void prepare(struct train_run *r) {
+    qr_update_prepare(&r->update, r->stepper, &r->state, batch_of(r) < r->n_batches);
+}
+
 /* The spare is the state from now on. */
 static void swap(struct train_run *r, const uint8_t digest[16]) {
     struct qr_state s = r->state;
@@ -300,7 +290,7 @@ static void swap(struct train_run *r, const uint8_t digest[16]) {
     r->next_gradient = gradient;
     memcpy(r->digest, digest, sizeof r->digest);
     qr_stepper_clear(r->stepper);
-    qr_stepper_prepare(r->stepper, r->state.weights);
+    prepare(r);
     show_values(r);
 }
 
@@ -503,10 +493,12 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
                        "data.validation_url",
                        r->job->train.early_stopping.monitor);
     name_values(r);
+    qr_update_init(&r->update, r->job, m, opt->pool);
     const struct qr_stepper_options so = {.model = m,
                                           .data = opt->data,
                                           .micro_batch_size = r->job->micro_batch_size,
                                           .seed = r->job->seed,
+                                          .n_points = r->update.n_points,
                                           .rank = 0,
                                           .n_members = 1,
                                           .pool = opt->pool,
@@ -518,17 +510,10 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
     qr_stepper_seat(r->stepper, 0, QR_MAX_MEMBERS);
     r->own_sum =
         qr_xaligned(qr_stepper_vector_length(r->stepper, QR_REDUCTION_TRAIN) * sizeof *r->own_sum);
-    r->clipped = qr_xaligned(r->state.n_params * sizeof *r->clipped);
     r->gradient = qr_xaligned(r->state.n_params * sizeof *r->gradient);
     r->next_gradient = qr_xaligned(r->state.n_params * sizeof *r->next_gradient);
     r->n_batches = qr_batch_count(opt->data->n_train, r->job->train.batch_size);
-    r->n_tensors = qr_model_n_tensors(m);
-    r->tensors = qr_xcalloc(r->n_tensors, sizeof *r->tensors);
-    for (size_t i = 0; i < r->n_tensors; i++) {
-        const struct qr_model_tensor *t = qr_model_tensor(m, i);
-        r->tensors[i] = (struct qr_optimizer_tensor){.n = t->n, .frozen = t->frozen};
-    }
-    qr_stepper_prepare(r->stepper, r->state.weights);
+    prepare(r);
     show_values(r);
     plan(r, opt->epochs ? opt->epochs : opt->job->train.epochs);
     qr_group_plan(opt->group, r->epochs, r->n_batches + r->has_val);
@@ -558,10 +543,9 @@ static void run_free(struct train_run *r) {
     qr_order_fini(&r->order);
     qr_buf_free(&r->bytes);
     free(r->own_sum);
-    free(r->clipped);
+    qr_update_fini(&r->update);
     free(r->gradient);
     free(r->next_gradient);
-    free(r->tensors);
     free(r);
 }
 
@@ -580,7 +564,9 @@ static void fill_result(const struct train_run *r, struct qr_train_result *ret) 
                                     .loss = r->values[0].value,
                                     .has_val = r->has_val,
                                     .val_loss = r->has_val ? r->val_values[0].value : 0,
-                                    .stopped_early = s->stop[QR_STOP_STOPPED] > 0};
+                                    .stopped_early = s->stop[QR_STOP_STOPPED] > 0,
+                                    .ended =
+                                        qr_optimizer_ended(&r->job->train.optimizer, s->products)};
     for (size_t v = 0; v < (r->has_val ? 2u : 1u); v++)
         for (size_t i = 1; i < r->n_values; i++)
             ret->metrics[ret->n_metrics++] = v ? r->val_values[i] : r->values[i];

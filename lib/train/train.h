@@ -58,6 +58,7 @@ struct qr_train_result {
      * one's when early stopping keeps it */
     double *params;
     bool stopped_early;
+    const char *ended; /* why the optimizer has ended; NULL: it has not; static */
     /* the others ended the run and wrote everything: the rest is not set */
     bool by_others;
 };

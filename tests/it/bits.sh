@@ -16,8 +16,9 @@ job_file() { case $1 in 0) echo $jobs/tutorial.json ;; 1) echo $jobs/tutorial-bl
     9) echo $jobs/adamw-warmup-polynomial.json ;; 10) echo $jobs/nadam-restarts.json ;; 11) echo $jobs/adagrad-average-piecewise.json ;;
     12) echo $jobs/weighted-classes.json ;; 13) echo $jobs/huber-penalty.json ;; 14) echo $jobs/chain-12.json ;; 15) echo $jobs/chain-frozen.json ;;
     16) echo $jobs/chain-sandwich.json ;; 17) echo $jobs/chain-two-circuits.json ;; 18) echo $jobs/ansatz-feature-map.json ;; 19) echo $jobs/ansatz-uploading.json ;;
-    20) echo $jobs/expressions.json ;; 21) echo $jobs/vqe-hamiltonian.json ;; 22) echo $jobs/expectation-weights.json ;; 23) echo $jobs/counts-auc.json ;; esac; }
-models="14 15 16 17 18 19 20 21 22 23" # chains, ansätze, expressions, objectives
+    20) echo $jobs/expressions.json ;; 21) echo $jobs/vqe-hamiltonian.json ;; 22) echo $jobs/expectation-weights.json ;; 23) echo $jobs/counts-auc.json ;;
+    24) echo $jobs/lbfgs-vqe.json ;; 25) echo $jobs/spsa-classes.json ;; 26) echo $jobs/natural-vqe.json ;; esac; }
+models="14 15 16 17 18 19 20 21 22 23 24 25 26" # chains, ansätze, expressions, objectives, optimizers that look more than once
 fast=; # tables that pure-24 runs by: its threads share the slices of one sample
 isa_name() { case $1 in 0) echo portable ;; 1) echo avx2 ;; 2) echo avx512 ;; esac; }
 sum_name() { case $1 in 0) echo ring ;; 1) echo star ;; 2) echo doubling ;; esac; }

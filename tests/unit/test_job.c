@@ -23,6 +23,9 @@
     "\"parameter\":\"a\"}}]}"
 #define H(terms) "{\"layer\":\"quantum\"," TWO ",\"readouts\":[{\"hamiltonian\":" terms "}]}"
 #define NONE "\"data\":{\"source\":\"none\"}"
+#define STILL(optimizer)                                                                           \
+    "{\"model\":[{\"layer\":\"quantum\"," TWO "}]," NONE ",\"train\":{\"loss\":\"expectation\","   \
+    "\"optimizer\":{\"name\":\"" optimizer "}}}"
 
 struct row {
     const char *name, *text;
@@ -363,6 +366,30 @@ static const struct row rows[] = {
      JOB(",\"train\":{\"optimizer\":{\"name\":\"lion\",\"epsilon\":1}}"),
      QR_INVALID_ARGUMENT,
      {"train.optimizer", "epsilon"}},
+    {"a perturbation of nothing",
+     JOB(",\"train\":{\"optimizer\":{\"name\":\"spsa\",\"perturbation\":0}}"),
+     QR_INVALID_ARGUMENT,
+     {"train.optimizer.perturbation", "0"}},
+    {"a natural gradient with data",
+     JOB(",\"train\":{\"optimizer\":{\"name\":\"quantum-natural-gradient\"}}"),
+     QR_INVALID_ARGUMENT,
+     {"train.optimizer", "one quantum layer without data"}},
+    {"a rate for lbfgs",
+     STILL("lbfgs\",\"learning_rate\":0.1"),
+     QR_INVALID_ARGUMENT,
+     {"train.optimizer.learning_rate", "lbfgs finds the length of its steps itself"}},
+    {"an average for lbfgs",
+     STILL("lbfgs\",\"use_ema\":true"),
+     QR_INVALID_ARGUMENT,
+     {"train.optimizer.use_ema", "take it away"}},
+    {"memory of lbfgs",
+     STILL("lbfgs\",\"memory\":21"),
+     QR_INVALID_ARGUMENT,
+     {"train.optimizer.memory", "21", "20"}},
+    {"lbfgs with data",
+     JOB(",\"train\":{\"optimizer\":{\"name\":\"lbfgs\"}}"),
+     QR_INVALID_ARGUMENT,
+     {"train.optimizer", "lbfgs needs one loss", "\"source\": \"none\""}},
     {"all that cosine uses",
      JOB(SCHEDULE("cosine", ",\"decay_steps\":3,\"alpha\":0.1")),
      QR_OK,
@@ -477,7 +504,7 @@ static void test_hash(void) {
          0},
         {"{" MODEL ",\"data\":{\"source\":\"cluster-excitations\",\"rounds\":3}}", 0},
     };
-    /* pairs that differ in one thing of the loss */
+    /* pairs that differ in one thing of the loss, or of an optimizer */
 #define LOSS(loss, more) JOB(",\"train\":{\"loss\":" loss more "}")
     static const char *const pairs[][2] = {
         {LOSS("\"huber\"", ""), LOSS("{\"name\":\"huber\",\"delta\":0.5}", "")},
@@ -487,6 +514,16 @@ static void test_hash(void) {
         {LOSS("\"hinge\"", ""), LOSS("\"hinge\"", ",\"class_weight\":[1,2]")},
         {LOSS("\"hinge\"", ",\"class_weight\":[2,1]"),
          LOSS("\"hinge\"", ",\"class_weight\":[1,2]")},
+        {STILL("spsa\""), STILL("spsa\",\"perturbation\":0.1")},
+        {STILL("spsa\""), STILL("spsa\",\"stability\":9")},
+        {STILL("spsa\""), STILL("spsa\",\"alpha\":1")},
+        {STILL("spsa\""), STILL("spsa\",\"gamma\":1")},
+        {STILL("spsa\""), STILL("sgd\",\"learning_rate\":0.05")},
+        {STILL("quantum-natural-gradient\""),
+         STILL("quantum-natural-gradient\",\"regularization\":0.1")},
+        {STILL("lbfgs\""), STILL("lbfgs\",\"memory\":9")},
+        {STILL("lbfgs\""), STILL("lbfgs\",\"gradient_tolerance\":1e-6")},
+        {STILL("lbfgs\""), STILL("lbfgs\",\"loss_tolerance\":1e-6")},
     };
     char base[65], hex[65];
     size_t n;

@@ -230,7 +230,7 @@ static void check_training(const char *file, unsigned n_stages, enum qr_qcnn_var
               "%s: accuracy of step %d", file, (int)t);
         for (size_t i = 0; i < n_params; i++)
             g[i] = qr_fixed_to_double(grad[i]) / (double)(last - first);
-        qr_optimizer_apply(&adam, t, n_params, tensors, n_tensors, g, params, moments, products);
+        qr_optimizer_apply(&adam, t, 0, n_params, tensors, n_tensors, g, params, moments, products);
     }
     double *still, worst = 0;
     size_t n_still;
