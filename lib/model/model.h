@@ -129,9 +129,9 @@ bool qr_model_micro_batches_in_parallel(const struct qr_model *m);
  * sample's weight multiplies its loss, a class' weight only where there is a gradient or a draw,
  * as Keras' fit does; metrics have no weights, and every sample counts 1 in a mean. draw: for
  * dropout, in training; NULL: nothing is dropped. Frozen weights have gradient 0. Integers: a pure
- * function of (state, samples). False, and nothing added, when a number (input, read-out, value before an
- * activation, loss, gradient) is not finite or leaves +-2^40. pool: NULL, or whose idle threads
- * help; a task of it may give it too. No allocation. */
+ * function of (state, samples). False, and nothing added, when a number (input, read-out, value
+ * before an activation, loss, gradient) is not finite or leaves +-2^40. pool: NULL, or whose idle
+ * threads help; a task of it may give it too. No allocation. */
 QR_MUST_CHECK bool qr_model_micro_batch(const struct qr_model_state *s,
                                         struct qr_model_workspace *w, struct qr_pool *pool,
                                         const double *const *x, const double *const *y, size_t n,

@@ -1,4 +1,5 @@
-/* model/optimizer.h — update rules in float64, tf-keras 2.18's to the operation where Keras has them.
+/* model/optimizer.h — update rules in float64, to the operation tf-keras 2.18's where Keras has
+ * them.
  *
  * SGD       momentum m: v = m v - lr g; w += v (nesterov: w += m v - lr g).
  * RMSprop   v = rho v + (1 - rho) g^2; w -= lr g / sqrt(v + epsilon) (ε under the root; momentum
@@ -94,7 +95,8 @@ size_t qr_optimizer_keys(enum qr_optimizer_kind kind, const char *ret[QR_OPTIMIZ
 
 /* Values that belong to the state besides the weights, in this order: n_moments vectors of n_params
  * (SGD "velocity"; RMSprop "rms", "momentum", "average_gradient"; Adam "m", "v", "v_hat" …; those
- * that the options use; with use_ema last "average"), then n_products scalars (beta_1^t …), 1 at first. */
+ * that the options use; with use_ema last "average"), then n_products scalars (beta_1^t …), 1 at
+ * first. */
 enum {
     QR_LBFGS_MEMORY = 20,
     QR_LBFGS_PRODUCTS = 21,

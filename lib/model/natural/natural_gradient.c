@@ -12,7 +12,7 @@ static const size_t no_readout = SIZE_MAX;
 static const double cutoff = 1e-12; /* of eigenvalues */
 
 /* An expectation value: constant, and a read-out of the block's plan. */
-struct value {
+struct natural_value {
     double constant;
     size_t readout;
 };
@@ -21,11 +21,11 @@ struct argument {
     size_t gate;
     unsigned which;
 };
-struct block {
+struct natural_block {
     size_t n, cap;
     struct argument *argument;
-    struct value *value;      /* n of the generators, then of the products a <= b */
-    struct qr_sim_plan *plan; /* of what is before it; NULL: nothing is to be simulated */
+    struct natural_value *value; /* n of the generators, then of the products a <= b */
+    struct qr_sim_plan *plan;    /* of what is before it; NULL: nothing is to be simulated */
     struct qr_sim_bound *bound;
     struct qr_sim_workspace *workspace;
     size_t n_readouts;
@@ -39,7 +39,7 @@ struct coupled {
 struct qr_natural_gradient {
     struct qr_circuit *circuit;
     size_t n_blocks, cap;
-    struct block *blocks;
+    struct natural_block *blocks;
     size_t n_coupled, widest;
     struct coupled *coupled;
     uint32_t *order, *where, *of; /* parameters by set; of each its set, and its place there */
@@ -51,23 +51,23 @@ static const struct qr_gate *gate_of(const struct qr_natural_gradient *n,
                                      const struct argument *a) {
     return &n->circuit->gates[a->gate];
 }
-static size_t pair_at(const struct block *b, size_t i, size_t j) {
+static size_t pair_at(const struct natural_block *b, size_t i, size_t j) {
     return b->n + j * (j + 1) / 2 + i; /* i <= j */
 }
 
 /* ---- blocks ---- */
 
-static struct block *new_block(struct qr_natural_gradient *n) {
+static struct natural_block *new_block(struct qr_natural_gradient *n) {
     if (n->n_blocks == n->cap) {
         n->cap = 2 * n->cap + 4;
         n->blocks = qr_xreallocarray(n->blocks, n->cap, sizeof *n->blocks);
     }
-    struct block *b = &n->blocks[n->n_blocks++];
-    *b = (struct block){0};
+    struct natural_block *b = &n->blocks[n->n_blocks++];
+    *b = (struct natural_block){0};
     return b;
 }
 
-static void add_argument(struct block *b, size_t gate, unsigned which) {
+static void add_argument(struct natural_block *b, size_t gate, unsigned which) {
     if (b->n == b->cap) {
         b->cap = 2 * b->cap + 4;
         b->argument = qr_xreallocarray(b->argument, b->cap, sizeof *b->argument);
@@ -87,7 +87,8 @@ static bool meets(const struct qr_qubits *a, const struct qr_qubits *b) {
 }
 
 /* What is before a block: all gates up to its last that follow none of its own. */
-static struct qr_circuit *before(const struct qr_natural_gradient *n, const struct block *b) {
+static struct qr_circuit *before(const struct qr_natural_gradient *n,
+                                 const struct natural_block *b) {
     struct qr_circuit *c = qr_circuit_copy(n->circuit);
     struct qr_qubits behind = {0};
     size_t kept = 0, next = 0;
@@ -106,7 +107,7 @@ static struct qr_circuit *before(const struct qr_natural_gradient *n, const stru
 static enum qr_code find_blocks(struct qr_natural_gradient *n, struct qr_err *err) {
     const struct qr_circuit *c = n->circuit;
     struct qr_qubits behind = {0};
-    struct block *b = NULL;
+    struct natural_block *b = NULL;
     for (size_t i = 0; i < c->n_gates; i++) {
         const struct qr_gate *g = &c->gates[i];
         struct qr_qubits on = qubits_of(g);
@@ -138,8 +139,8 @@ struct wanted {
 };
 
 /* Of the state |0…0> a value is known. */
-static struct value want(struct wanted *w, bool simulated, struct qr_pauli_sum *s) {
-    struct value v = {s->constant, no_readout};
+static struct natural_value want(struct wanted *w, bool simulated, struct qr_pauli_sum *s) {
+    struct natural_value v = {s->constant, no_readout};
     if (simulated && s->n) {
         v.readout = w->n;
         w->o[w->n++] = (struct qr_observable){.n_terms = s->n,
@@ -153,8 +154,8 @@ static struct value want(struct wanted *w, bool simulated, struct qr_pauli_sum *
     return v;
 }
 
-static enum qr_code want_all(const struct qr_natural_gradient *n, struct block *b, bool simulated,
-                             struct wanted *w, struct qr_err *err) {
+static enum qr_code want_all(const struct qr_natural_gradient *n, struct natural_block *b,
+                             bool simulated, struct wanted *w, struct qr_err *err) {
     struct qr_pauli_sum *k = qr_xcalloc(b->n, sizeof *k);
     enum qr_code code = QR_OK;
     for (size_t i = 0; i < b->n && code == QR_OK; i++) {
@@ -181,7 +182,7 @@ static enum qr_code want_all(const struct qr_natural_gradient *n, struct block *
     return code;
 }
 
-static enum qr_code make_block(const struct qr_natural_gradient *n, struct block *b,
+static enum qr_code make_block(const struct qr_natural_gradient *n, struct natural_block *b,
                                enum qr_isa isa, struct qr_err *err) {
     const struct qr_sim_options sim = {.precision = QR_DOUBLE, .isa = isa};
     size_t n_values = b->n + b->n * (b->n + 1) / 2;
@@ -232,7 +233,7 @@ static void find_sets(struct qr_natural_gradient *n) {
     uint32_t n_params = n->circuit->n_params, *parent = qr_xcalloc(n_params + 1, sizeof *parent);
     for (uint32_t p = 0; p < n_params; p++) parent[p] = p;
     for (size_t k = 0; k < n->n_blocks; k++) {
-        const struct block *b = &n->blocks[k];
+        const struct natural_block *b = &n->blocks[k];
         uint32_t first = UINT32_MAX, p;
         for (size_t a = 0; a < b->n; a++)
             for (size_t i = 0; (i = parameters_of(n, &b->argument[a], i, &p)) > 0;) {
@@ -289,7 +290,7 @@ enum qr_code qr_natural_gradient_new(const struct qr_circuit *circuit, enum qr_i
 void qr_natural_gradient_free(struct qr_natural_gradient *n) {
     if (!n) return;
     for (size_t i = 0; i < n->n_blocks; i++) {
-        struct block *b = &n->blocks[i];
+        struct natural_block *b = &n->blocks[i];
         qr_sim_workspace_free(b->workspace);
         qr_sim_bound_free(b->bound);
         qr_sim_plan_free(b->plan);
@@ -307,7 +308,7 @@ size_t qr_natural_gradient_bytes(const struct qr_natural_gradient *n) {
     for (size_t i = 0; i < n->n_coupled; i++)
         bytes += n->coupled[i].n * n->coupled[i].n * sizeof(double);
     for (size_t i = 0; i < n->n_blocks; i++) {
-        const struct block *b = &n->blocks[i];
+        const struct natural_block *b = &n->blocks[i];
         bytes += (b->n * b->n + b->n_readouts) * sizeof(double) +
                  (b->n * (b->n + 3) / 2) * sizeof *b->value;
         if (b->plan) bytes += qr_sim_bytes_per_thread(b->plan, 1) + qr_sim_bound_bytes(b->plan);
@@ -317,12 +318,12 @@ size_t qr_natural_gradient_bytes(const struct qr_natural_gradient *n) {
 
 /* ---- at a state ---- */
 
-static double value_of(const struct block *b, size_t i) {
-    const struct value *v = &b->value[i];
+static double value_of(const struct natural_block *b, size_t i) {
+    const struct natural_value *v = &b->value[i];
     return v->constant + (v->readout == no_readout ? 0 : b->z[v->readout]);
 }
 
-static void measure(struct block *b, const double *theta, struct qr_pool *pool) {
+static void measure(struct natural_block *b, const double *theta, struct qr_pool *pool) {
     static const double none[1];
     if (b->plan) {
         qr_sim_bind(b->bound, theta, pool);
@@ -351,7 +352,7 @@ static void derive(struct qr_natural_gradient *n, const struct argument *a, cons
 }
 
 /* The set that a block's parameters are in; they all are in one. n_coupled: it has none. */
-static size_t set_of(const struct qr_natural_gradient *n, const struct block *b) {
+static size_t set_of(const struct qr_natural_gradient *n, const struct natural_block *b) {
     uint32_t p;
     for (size_t a = 0; a < b->n; a++)
         if (parameters_of(n, &b->argument[a], 0, &p)) return n->of[p];
@@ -359,7 +360,7 @@ static size_t set_of(const struct qr_natural_gradient *n, const struct block *b)
 }
 
 /* square += J^T metric J */
-static void add_block(struct qr_natural_gradient *n, struct block *b, const double *theta) {
+static void add_block(struct qr_natural_gradient *n, struct natural_block *b, const double *theta) {
     size_t set = set_of(n, b);
     if (set == n->n_coupled) return;
     size_t w = n->coupled[set].n;
