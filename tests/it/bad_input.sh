@@ -288,7 +288,7 @@ run 2 'train.loss.weights: 1 number for 2 outputs; give one for each' "$(objecti
 run 2 'train.loss.weights: all outputs weigh 0' "$(objective nothing '"Z0"' "$none" '{"loss": {"name": "expectation", "weights": [0]}}')"
 run 2 'train.class_weight: expectation has no classes' "$(objective class '"Z0"' "$none" '{"loss": "expectation", "class_weight": [1, 2]}')"
 watch() { f=$(objective "w$row" '"Z0"' "$none" "$energy"); sed -i "s/\"readouts\"/\"watch\": $1, \"readouts\"/" "$f"; echo "$f"; }
-run 2 'model[0].watch is a text; it must be an object' "$(watch '"Z0"')"
+run 2 'model[0].watch must be an object, not the string "Z0"' "$(watch '"Z0"')"
 run 2 "model[0].watch: 'mae' is the name of another value; give it a name of its own" "$(watch '{"mae": "Z0"}')"
 run 2 "model[0].watch: 'my energy' is no name for a metric: 1 to 24 letters" "$(watch '{"my energy": "Z0"}')"
 run 2 'model[0].watch.energy: observable "Z2", column 1: qubit 2 is out of range' "$(watch '{"energy": "Z2"}')"
