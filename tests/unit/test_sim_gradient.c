@@ -197,6 +197,36 @@ static void large(void) {
     }
 }
 
+/* Without data the lanes are qubits from 10 on: tiles of 64 cells and more. */
+static void without_data(void) {
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        unsigned n = 9 + (unsigned)(seed % 3), place[64];
+        struct problem p = make(seed + 2000, 5, 30, 1);
+        for (size_t i = 0; i < p.c->n_gates; i++)
+            for (unsigned k = 0; k < p.c->gates[i].n_args; k++)
+                if (p.c->gates[i].args[k].kind == QR_ARG_DATA)
+                    p.c->gates[i].args[k] = (struct qr_gate_arg){QR_ARG_CONSTANT, 0.37, 0};
+        p.c->n_columns = 0;
+        struct qr_circuit *c = scatter(p.c, n, seed, place);
+        struct qr_observable obs[MAX_OBS];
+        for (size_t r = 0; r < p.n_obs; r++) obs[r] = move(&p.obs[r], place, 5);
+        observe_idle(&obs[0], place, 5, n, seed & 1);
+        for (int precision = 0; precision < 2; precision++) {
+            struct answer a = ours(&p, c, obs, (enum qr_precision)precision, qr_isa_best(), 0);
+            CHECK(a.ok);
+            compare(&p, &a, tolerance[precision], "without data", seed);
+            equal_over_tables(&p, c, obs, (enum qr_precision)precision, &a, seed);
+            for (unsigned t = 1; t <= 3; t++) {
+                struct answer b = ours(&p, c, obs, (enum qr_precision)precision, qr_isa_best(), t);
+                CHECK(same(&a, &b), "bits with %u threads, n = %u, no data", t, n);
+            }
+        }
+        for (size_t r = 0; r < p.n_obs; r++) qr_observable_fini(&obs[r]);
+        qr_circuit_free(c);
+        drop(&p);
+    }
+}
+
 /* A sample's numbers are its own: read-outs do not depend on its neighbours in the lanes, and a
  * gradient over samples one by one is that of the micro-batch but for one rounding to 2^-64 and the
  * float64 tree. */
@@ -348,5 +378,6 @@ int main(void) {
     used_workspace();
     bad_numbers();
     large();
+    without_data();
     return t_end();
 }

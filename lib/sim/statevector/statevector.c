@@ -214,6 +214,11 @@ static bool plan(struct qr_sim_plan *p, const struct qr_circuit *c, const struct
                  size_t n_obs) {
     struct qr_statevector *v = qr_xcalloc(1, sizeof *v);
     p->statevector = v;
+    /* without data all samples have one value, and lanes of samples would compute it 16 times */
+    if (!p->n_columns && p->n >= QR_QUBIT_LANES_MIN_QUBITS) {
+        p->lanes_are_samples = false;
+        p->cell_bits = p->n - QR_LANE_BITS;
+    }
     v->tile_bits =
         p->lanes_are_samples || p->cell_bits < QR_TILE_BITS ? p->cell_bits : QR_TILE_BITS;
     v->n_slots = 1;
