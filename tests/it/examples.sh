@@ -103,7 +103,7 @@ check "a prediction without a label: $(head -n 1 log)" test "$(head -n 1 log)" =
 run_in 60 log qring validate deploy/jobs/examples/vqe-h2.json --out out/v
 check "validate finds nothing against it" holds log 'Nothing was found that would stop it'
 run_in 60 log qring show deploy/jobs/examples/vqe-h2.json
-check "show says the Hamiltonian by its terms" holds log 'a Hamiltonian of 15 terms, sha256 6a82e8084432d88189d58b2569c9f2ec'
+check "show says the Hamiltonian by its terms" holds log 'a Hamiltonian of 15 terms, sha256 5406865b6216a40ff08c35a579428c9f'
 run_in 60 log qring gradient deploy/jobs/examples/vqe-h2.json
 check "gradient takes it: $(tail -n 1 log)" grep -q '"pqc/parameters"' log
 
