@@ -59,7 +59,7 @@ endif
 lib_c    := $(wildcard lib/*/*.c lib/*/*/*.c)
 protos   := $(wildcard proto/*.proto)
 gen_c    := $(protos:proto/%.proto=$(B)/gen/%.pb-c.c)
-gen_h    := $(B)/gen/builtin_job.h $(B)/gen/version.h
+gen_h    := $(B)/gen/builtin_job.h $(B)/gen/job_page.h $(B)/gen/version.h
 lib_o    := $(lib_c:%.c=$(B)/%.o) $(gen_c:%.c=%.o)
 # objects of sources that have moved or gone: lint reads every object that is there
 stale    := $(filter-out $(lib_o),$(wildcard $(B)/lib/*/*.o $(B)/lib/*/*/*.o))
@@ -108,7 +108,7 @@ all: $(libqring) $(progs)
 deps:
 	@tests/deps install test
 
-## make install    programs, man pages, completions of bash, zsh and fish; PREFIX=/usr/local DESTDIR=
+## make install    programs, man pages, completions of bash, zsh and fish, the job file's schema; PREFIX=/usr/local DESTDIR=
 PREFIX   ?= /usr/local
 install: $(progs) $(B)/share/.made
 	install -d $(DESTDIR)$(PREFIX)/bin && install -m 755 $(progs) $(DESTDIR)$(PREFIX)/bin
@@ -132,7 +132,7 @@ check-run: $(filter $(B)/%,$(checked)) $(progs) $(lib_o)
 test: $(filter $(B)/%,$(suite)) $(if $(filter-out $(B)/%,$(suite)),$(progs) $(proxy) $(lib_o)) $(if $(filter %/poison.sh,$(suite)),$(poisoned)) $(if $(filter %/instructions.sh,$(suite)),$(counted))
 	$(Q)tests/run $(suite)
 
-## make lint       floors, rooms, tags, form, third-party boundaries, banned calls, sizes, headers, objects, words, settings, jobs, pages, citations, versions
+## make lint       floors, rooms, tags, form, third-party boundaries, banned calls, sizes, headers, objects, words, settings, jobs, schema, pages, citations, versions
 lint: $(lib_o) $(progs)
 	$(Q)tests/lint/run
 
@@ -204,7 +204,7 @@ arm64:
 	$(Q)tests/arm64/sysroot build/sysroot-arm64
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)$(MAKE) --no-print-directory CROSS=arm64 arm64-run
-bit_tests := $(foreach t,$(tests),$(if $(filter test_exact% test_sim_kernels test_sim_golden test_sim_gradient test_sim_streaming test_sim_cones test_model%,$(notdir $t)),$t))
+bit_tests := $(foreach t,$(tests),$(if $(filter test_exact% test_sim_kernels test_sim_golden test_sim_gradient test_sim_inputs test_sim_streaming test_sim_cones test_model%,$(notdir $t)),$t))
 arm64-run: $(progs) $(bit_tests)
 	$(Q)tests/arm64/run $(bit_tests)
 
@@ -257,9 +257,14 @@ $(B)/gen/%.pb-c.o: $(B)/gen/%.pb-c.c $(B)/.flags
 $(B)/gen/version.h: lib/VERSION
 	@mkdir -p $(@D)
 	$(Q)sed 's/.*/#define QR_VERSION "&"/' $< > $@
+bytes = ( echo 'static const unsigned char $1[] = {'; od -An -v -tx1 | sed 's/ \(..\)/0x\1,/g'; echo '0};' )
 $(B)/gen/builtin_job.h: deploy/jobs/qcnn.json
 	@mkdir -p $(@D)
-	$(Q)( echo 'static const char qr_builtin_job[] = {'; od -An -v -tx1 $< | sed 's/ \(..\)/0x\1,/g'; echo '0};' ) > $@
+	$(Q)$(call bytes,qr_builtin_job) < $< > $@
+# The reference of the job file: what qring help job prints.
+$(B)/gen/job_page.h: deploy/jobs/README.md
+	@mkdir -p $(@D)
+	$(Q)sed -n '/^## The keys/,/^## Predictions/p' $< | sed '$$d' | $(call bytes,qr_job_page) > $@
 
 $(libqring): $(lib_o)
 	$(Q)rm -f $@ && $(AR) rcsD $@ $^
@@ -285,7 +290,7 @@ $(fuzzers): %: %.o $(libqring)
 	$(Q)$(CC) -fsanitize=fuzzer,address $^ $(libs) -o $@
 
 # Man pages and completions are what the programs say of themselves.
-$(B)/share/.made: $(progs) $(wildcard cmd/share/*) lib/VERSION
+$(B)/share/.made: $(progs) $(wildcard cmd/share/*) deploy/jobs/job.schema.json lib/VERSION
 	$(Q)cmd/share/make "$(if $(CROSS),qemu-aarch64 -L $(sysroot) )$(BIN)" $(@D) && touch $@
 
 ## make compile_commands.json  how each file is compiled, by the present flags, for editors and analyzers

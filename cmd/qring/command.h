@@ -36,6 +36,10 @@ struct qr_help_flag {
 };
 /* The next flag of a help text; *at is its beginning at first. False: there is no other. */
 bool qr_help_flag(const char **at, struct qr_help_flag *ret);
+/* qring help job [WORD]: the reference of the job file, or what it says of a word. The exit
+ * code. */
+int qr_help_job(int n_words, char **words);
+void qr_help_job_words(struct qr_buf *ret); /* those that it knows, with blanks between */
 /* Flags of qringd that qring run does not take, as it tells each worker who it is. No dashes. */
 bool qr_run_refuses(const char *name);
 

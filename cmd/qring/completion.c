@@ -105,6 +105,14 @@ static void put_commands(void) {
     fputs("help", stdout);
 }
 
+/* Of qring help job. */
+static void put_reference(void) {
+    struct qr_buf words = {0};
+    qr_help_job_words(&words);
+    put_quoted(qr_buf_string(&words), "$");
+    qr_buf_free(&words);
+}
+
 /* ---- bash ---- */
 
 static const char bash_head[] =
@@ -166,6 +174,8 @@ static void bash(void) {
     put_commands();
     fputs("' ;;\n    help) words='", stdout);
     put_commands();
+    fputs(" job'\n        [ \"$COMP_CWORD $flag\" != '3 job' ] || words='", stdout);
+    put_reference();
     fputs("' ;;\n", stdout);
     for_each(put_bash);
     fputs(bash_tail, stdout);
@@ -236,8 +246,11 @@ static void zsh(void) {
           "        (( CURRENT-- ))\n"
           "    fi\n"
           "    case $command in\n"
-          "    help) _describe command commands ;;\n",
+          "    help)\n"
+          "        if (( CURRENT == 3 )) && [[ $words[2] == job ]]; then compadd -- ",
           stdout);
+    put_reference();
+    fputs("\n        else compadd job; _describe command commands; fi ;;\n", stdout);
     for_each(put_zsh);
     fputs("    esac\n"
           "}\n"
@@ -301,6 +314,11 @@ static void fish(void) {
           "complete -c qring -n '__fish_seen_subcommand_from help' -a '",
           stdout);
     put_commands();
+    fputs(" job'\n"
+          "complete -c qring -n '__fish_seen_subcommand_from help; and __fish_seen_subcommand_from "
+          "job' -a '",
+          stdout);
+    put_reference();
     fputs("'\n", stdout);
     for (size_t i = 0; i < qr_n_commands; i++) {
         printf("complete -c qring -n __fish_use_subcommand -a %s -d '", qr_commands[i].name);

@@ -175,7 +175,7 @@ int qr_command_gradient(const struct qr_command *self, int argc, char **argv) {
             qr_fail(&err, QR_INVALID_ARGUMENT, "--of: '%.40s' is neither loss nor prediction", of);
     if (code == QR_OK) code = qr_load(words.v[0], isa, threads, &l, &err);
     if (code == QR_OK && weights)
-        code = qr_workload_weights(&l.load, weights, l.load.initial, NULL, &err);
+        code = qr_workload_weights(&l.load, weights, l.load.initial, &err);
     if (code == QR_OK) code = read_samples(samples, l.load.data.n_train, &sample, &n, &err);
     if (code == QR_OK)
         code = strcmp(of, "loss") == 0 ? of_loss(&l, l.load.initial, sample, n, &err)

@@ -36,13 +36,14 @@ struct answer {
     const struct qr_loaded *l;
     size_t *sample, n;
     bool held_out;
-    double *p, *means;
+    double *p, *means, *sums;
 };
 
 static void put_cells(struct qr_buf *b, const double *v, size_t n) {
     for (size_t i = 0; i < n; i++) qr_buf_printf(b, ",%.17g", v[i]);
 }
 
+/* No head where there are no labels. */
 static void put_heads(struct qr_buf *b, const char *name, size_t n) {
     if (n == 1) qr_buf_printf(b, ",%s", name);
     else
@@ -77,7 +78,28 @@ static enum qr_code write_csv(const struct answer *a, const char *path, struct q
 }
 
 static const char *metric_name(const struct answer *a, size_t i) {
-    return i ? qr_metric_names[a->l->job->train.metrics[i - 1]] : "loss";
+    return qr_model_value_name(a->l->load.model, i, false);
+}
+
+/* The counts, label by label; *ret_n rows; NULL: the job does not ask for it. */
+static const double *confusion_of(const struct answer *a, size_t *ret_n) {
+    size_t at = 0;
+    *ret_n = qr_model_confusion(a->l->load.model, &at);
+    return *ret_n ? a->sums + at : NULL;
+}
+
+static void put_confusion(const struct answer *a, struct qr_json_writer *w) {
+    size_t n;
+    const double *counts = confusion_of(a, &n);
+    if (!counts) return;
+    qr_json_put_key(w, "confusion_matrix");
+    qr_json_open(w, '[');
+    for (size_t i = 0; i < n; i++) {
+        qr_json_open(w, '[');
+        for (size_t j = 0; j < n; j++) qr_json_put_i64(w, (int64_t)counts[i * n + j]);
+        qr_json_close(w, ']');
+    }
+    qr_json_close(w, ']');
 }
 
 static void print_json(const struct answer *a, const char *weights) {
@@ -102,6 +124,7 @@ static void print_json(const struct answer *a, const char *weights) {
         qr_json_put_double(&w, a->means[i]);
     }
     qr_json_close(&w, '}');
+    put_confusion(a, &w);
     qr_json_put_key(&w, "predictions");
     qr_json_open(&w, '[');
     for (size_t i = 0; i < a->n; i++) {
@@ -113,6 +136,14 @@ static void print_json(const struct answer *a, const char *weights) {
     qr_json_close(&w, '}');
     printf("%s\n", qr_buf_string(&b));
     qr_buf_free(&b);
+}
+
+static void print_confusion(const struct answer *a) {
+    size_t n;
+    const double *counts = confusion_of(a, &n);
+    if (!counts) return;
+    puts("Confusion matrix (a row a label, a column an answer)");
+    for (size_t i = 0; i < n * n; i++) printf("%7.0f%s", counts[i], i % n == n - 1 ? "\n" : "");
 }
 
 /* [a b c ...] over lines, samples with more than one column as [a b] each. row: values of
@@ -152,12 +183,15 @@ static void print_text(const struct answer *a) {
     enum qr_loss loss = a->l->job->train.loss;
     puts("Results");
     print_array(a, qr_model_n_outputs(a->l->load.model), PREDICTIONS_A_LINE, true, predictions_of);
-    puts("Test Labels");
-    print_array(a, a->l->load.data.n_outputs, LABELS_A_LINE, false, labels_of);
+    if (a->l->load.data.n_outputs > 0) {
+        puts("Test Labels");
+        print_array(a, a->l->load.data.n_outputs, LABELS_A_LINE, false, labels_of);
+    }
     if (loss == QR_MSE) printf("Mean squared error:  %.8f\n", a->means[0]);
     else printf("Loss (%s):  %.8f\n", qr_loss_names[loss], a->means[0]);
+    print_confusion(a);
     if (a->n > WHOLE) printf("(--predictions FILE writes all %zu)\n", a->n);
-    printf("%zu samples%s", a->n,
+    printf("%zu sample%s%s", a->n, a->n == 1 ? "" : "s",
            a->held_out ? " (validation set)" : " (all: the job holds none out)");
     for (size_t i = 0; i < qr_model_n_values(a->l->load.model); i++)
         printf(" - %s: %.4f", metric_name(a, i), a->means[i]);
@@ -172,9 +206,10 @@ static enum qr_code evaluate(struct answer *a, struct qr_err *err) {
     a->sample = qr_xcalloc(a->n, sizeof *a->sample);
     a->p = qr_xcalloc(a->n * qr_model_n_outputs(w->model), sizeof *a->p);
     a->means = qr_xcalloc(qr_model_n_values(w->model), sizeof *a->means);
+    a->sums = qr_xcalloc(qr_model_n_sums(w->model), sizeof *a->sums);
     for (size_t i = 0; i < a->n; i++) a->sample[i] = begin + i;
     return qr_evaluate(w->model, w->initial, &w->data, a->sample, a->n, a->l->pool, a->p, NULL,
-                       a->means, err);
+                       a->means, a->sums, err);
 }
 
 /* Where the weights are: --weights, the tutorial's two flags, QRING_WEIGHTS. *ret_url on
@@ -234,7 +269,7 @@ int qr_command_infer(const struct qr_command *self, int argc, char **argv) {
                        "--json and --predictions - both want standard output; the JSON has the "
                        "predictions too");
     if (code == QR_OK) code = qr_load(job_of(&words), isa, threads, &l, &err);
-    if (code == QR_OK) code = qr_workload_weights(&l.load, url, l.load.initial, NULL, &err);
+    if (code == QR_OK) code = qr_workload_weights(&l.load, url, l.load.initial, &err);
     if (code == QR_OK) code = evaluate(&a, &err);
     if (code == QR_OK && predictions) code = write_csv(&a, predictions, &err);
     if (code == QR_OK && json) print_json(&a, url);
@@ -242,6 +277,7 @@ int qr_command_infer(const struct qr_command *self, int argc, char **argv) {
     free(a.sample);
     free(a.p);
     free(a.means);
+    free(a.sums);
     qr_loaded_fini(&l);
     return qr_conclude(code, &err);
 }

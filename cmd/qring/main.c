@@ -53,6 +53,8 @@ static void print_help(FILE *out) {
     for (size_t i = 0; i < qr_n_commands; i++)
         fprintf(out, "  %-40s %s\n", qr_commands[i].usage, qr_commands[i].summary);
     fputs("  help [COMMAND]                           this text, or a command's\n"
+          "  help job [WORD]                          the job file's reference, or what it says of "
+          "a key, a name or a heading\n"
           "\n"
           "JOB is a path or URL of a job file; without it the built-in tutorial is meant. qring "
           "COMMAND --help shows examples and flags.\n",
@@ -78,6 +80,15 @@ static int unknown_command(const char *name) {
     return 2;
 }
 
+static int help_of(int n_words, char **words) {
+    if (n_words && strcmp(words[0], "job") == 0) return qr_help_job(n_words - 1, words + 1);
+    const struct qr_command *about = n_words ? find(words[0]) : NULL;
+    if (n_words && !about) return unknown_command(words[0]);
+    if (about) fputs(about->help, stdout);
+    else print_help(stdout);
+    return 0;
+}
+
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : NULL;
     struct qr_err err;
@@ -95,16 +106,11 @@ int main(int argc, char **argv) {
                qr_contract_name(QR_DOUBLE));
         return 0;
     }
-    if (strcmp(name, "help") == 0) {
-        const struct qr_command *about = argc > 2 ? find(argv[2]) : NULL;
-        if (argc > 2 && !about) return unknown_command(argv[2]);
-        if (about) fputs(about->help, stdout);
-        else print_help(stdout);
-        return 0;
-    }
     const struct qr_command *command = find(name);
     qr_store_configure(environ, qr_stop_requested, qr_command_log());
-    int code = command ? command->run(command, argc - 1, argv + 1) : unknown_command(name);
+    int code = strcmp(name, "help") == 0 ? help_of(argc - 2, argv + 2)
+               : command                 ? command->run(command, argc - 1, argv + 1)
+                                         : unknown_command(name);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         qr_error(qr_command_log(), "qring", "standard output cannot be written");
         return code ? code : 2;

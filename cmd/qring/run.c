@@ -64,7 +64,8 @@ struct run_command {
     struct qr_progress progress;
     struct qr_buf wrote;
     bool done, has_val_loss;
-    struct qr_buf stopped; /* why training ended before its last epoch; empty: it did not */
+    struct qr_buf stopped;   /* why training ended before its last epoch; empty: it did not */
+    struct qr_buf confusion; /* the matrix; empty: none was asked for */
     char digest[33];
     double loss, val_loss;
 };
@@ -333,6 +334,9 @@ static void on_done(struct run_command *r, const struct qr_json *event) {
     qr_buf_clear(&r->stopped);
     if (qr_json_string(qr_json_get(event, "stopped"), "stopped", &path, NULL) == QR_OK)
         qr_buf_puts(&r->stopped, path);
+    qr_buf_clear(&r->confusion);
+    if (qr_json_string(qr_json_get(event, "confusion"), "confusion", &path, NULL) == QR_OK)
+        qr_buf_puts(&r->confusion, path);
     qr_buf_clear(&r->wrote);
     for (const struct qr_json *p = qr_json_first(qr_json_get(event, "wrote")); p;
          p = qr_json_next(p))
@@ -379,6 +383,7 @@ static int conclude(struct run_command *r, const struct qr_local_result *result)
     }
     if (r->stopped.n) fprintf(r->people, "%s\n", qr_buf_string(&r->stopped));
     fprintf(r->people, "wrote\n%s", qr_buf_string(&r->wrote));
+    if (r->confusion.n) fprintf(r->people, "%s\n", qr_buf_string(&r->confusion));
     if (*r->digest) fprintf(r->people, "state_digest: %s\n", r->digest);
     if (r->has_val_loss) fprintf(r->people, "loss: %.4f - val_loss: %.4f\n", r->loss, r->val_loss);
     else fprintf(r->people, "loss: %.4f\n", r->loss);
@@ -432,6 +437,8 @@ int qr_command_run(const struct qr_command *self, int argc, char **argv) {
     qr_settings_fini(&r.settings);
     qr_buf_free(&r.wrote);
     qr_buf_free(&r.stopped);
+    qr_buf_free(&r.confusion);
+    qr_buf_free(&r.confusion);
     free(r.out);
     return code == QR_OK ? exit_code : qr_conclude(code, &err);
 }

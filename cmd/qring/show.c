@@ -39,7 +39,8 @@ static enum qr_code load(struct shown *s, const char *job, const char *isa_name,
     size_t columns = 0;
     enum qr_code code = qr_isa_parse(isa_name, &isa, err);
     if (code == QR_OK) code = qr_job_load(job, &s->job, err);
-    if (code == QR_OK && !s->job->has_quantum) { /* how wide its data is, only the data says */
+    if (code == QR_OK && !qr_layers_input_circuit(s->job->layers, s->job->n_layers)) {
+        /* how wide its data is, only the data says */
         code = qr_job_data(s->job, &s->data, err);
         columns = s->data.n_columns;
     }
@@ -69,29 +70,51 @@ static enum qr_code read_width(const char *columns, unsigned *ret, struct qr_err
     return QR_OK;
 }
 
-/* "qconv20", or "qconv20 of pqc_1" where there are several filters. */
+/* "qconv20", or "qconv20 of pqc_1" where there are several filters or quantum layers. */
 static void put_zero_gradient_name(struct qr_buf *b, const struct shown *s,
                                    const struct qr_model_tensor *t, size_t i) {
-    const struct qr_circuit *c = qr_model_circuit(s->model);
-    qr_buf_puts(b, c->param_names[i]);
-    if (s->job->n_filters > 1) qr_buf_printf(b, " of %.*s", (int)strcspn(t->name, "/"), t->name);
+    size_t n = qr_model_n_layers(s->model);
+    bool several = qr_model_quantum(s->model, 1) < n ||
+                   qr_model_layer(s->model, qr_model_quantum(s->model, 0)).n_filters > 1;
+    qr_buf_puts(b, t->circuit->param_names[i]);
+    if (several) qr_buf_printf(b, " of %.*s", (int)strcspn(t->name, "/"), t->name);
 }
 
-static size_t put_zero_gradient(const struct shown *s, struct qr_buf *b, struct qr_json_writer *w) {
-    size_t n = 0;
+/* Of one circuit, and of all its filters. */
+static void zero_gradient_json(const struct shown *s, const struct qr_circuit *c,
+                               struct qr_json_writer *w) {
     for (size_t i = 0; i < qr_model_n_tensors(s->model); i++) {
         const struct qr_model_tensor *t = qr_model_tensor(s->model, i);
-        for (size_t k = 0; t->quantum && k < t->n; k++) {
+        for (size_t k = 0; t->circuit == c && k < t->n; k++) {
             struct qr_buf name = {0};
             if (!s->zero_gradient[t->offset + k]) continue;
             put_zero_gradient_name(&name, s, t, k);
-            if (w) qr_json_put_string(w, qr_buf_string(&name));
-            else qr_buf_printf(b, "%s%s", n ? ", " : "", qr_buf_string(&name));
+            qr_json_put_string(w, qr_buf_string(&name));
             qr_buf_free(&name);
-            n++;
         }
     }
-    return n;
+}
+
+/* Of one circuit; in all its filters they are the same. */
+static void zero_gradient_text(const struct shown *s, const struct qr_model_layer *l,
+                               struct qr_buf *b) {
+    enum { SHOWN = 12 };
+    size_t at = 0, n = 0;
+    while (at < qr_model_n_tensors(s->model) &&
+           qr_model_tensor(s->model, at)->circuit != l->circuit)
+        at++;
+    const struct qr_model_tensor *t =
+        at < qr_model_n_tensors(s->model) ? qr_model_tensor(s->model, at) : NULL;
+    for (size_t k = 0; t && k < t->n; k++)
+        if (s->zero_gradient[t->offset + k] && n++ < SHOWN)
+            qr_buf_printf(b, "%s%s", n > 1 ? ", " : "", l->circuit->param_names[k]);
+    if (!n) {
+        qr_buf_puts(b, "none: every parameter can move a read-out");
+        return;
+    }
+    if (n > SHOWN) qr_buf_printf(b, " and %zu more", n - SHOWN);
+    qr_buf_printf(b, "%s (no read-out sees them: constants here, gradient exactly 0)",
+                  l->n_filters > 1 ? ", in each copy" : "");
 }
 
 static void put_flop(struct qr_buf *b, double flop) {
@@ -102,36 +125,41 @@ static void put_flop(struct qr_buf *b, double flop) {
 }
 
 /* Of the micro-batches that the job trains in. */
-static struct qr_sim_report *report_of(const struct shown *s) {
+static struct qr_sim_report *report_of(const struct shown *s, const struct qr_model_layer *l) {
     size_t batch = s->job->train.batch_size, size = s->job->micro_batch_size;
-    const struct qr_sim_report_options opt = {
-        .n_samples = size < batch ? size : batch,
-        .max_samples = size,
-        .head_known = qr_model_head_known(s->model),
-        .param_names = (const char *const *)qr_model_circuit(s->model)->param_names};
-    return qr_sim_report_new(qr_model_plan(s->model), &opt);
+    const struct qr_sim_report_options opt = {.n_samples = size < batch ? size : batch,
+                                              .max_samples = size,
+                                              .head_known = l->head_known,
+                                              .param_names =
+                                                  (const char *const *)l->circuit->param_names};
+    return qr_sim_report_new(l->plan, &opt);
 }
 
-static void circuit_text(const struct shown *s, bool plan, unsigned columns, struct qr_buf *b) {
-    const struct qr_circuit *c = qr_model_circuit(s->model);
+static void circuit_text(const struct shown *s, size_t at, bool plan, unsigned columns,
+                         struct qr_buf *b) {
+    const struct qr_model_layer l = qr_model_layer(s->model, at);
+    const struct qr_quantum_options *q = &s->job->layers[at].quantum;
+    const struct qr_circuit *c = l.circuit;
     qr_auto(qr_free_p) char *drawing =
-        plan ? NULL : qr_circuit_draw(c, s->job->readouts, s->job->n_readouts, columns);
-    struct qr_sim_report *r = report_of(s);
+        plan ? NULL : qr_circuit_draw(c, q->readouts, q->n_readouts, columns);
+    struct qr_sim_report *r = report_of(s, &l);
+    if (qr_model_quantum(s->model, 1) < qr_model_n_layers(s->model))
+        qr_buf_printf(b, "layer       model[%zu]%s\n", at, l.frozen ? ", not trainable" : "");
     if (drawing) qr_buf_printf(b, "%s\n", drawing);
     qr_buf_printf(b, "circuit     %u qubits, %zu gates, %u parameters, %u data columns",
                   c->n_qubits, c->n_gates, c->n_params, c->n_columns);
-    if (s->job->n_filters > 1) qr_buf_printf(b, "; %u independent copies", s->job->n_filters);
+    if (l.n_filters > 1) qr_buf_printf(b, "; %zu independent copies", l.n_filters);
     qr_buf_puts(b, "\nread-outs   ");
-    for (size_t i = 0; i < s->job->n_readouts; i++)
-        qr_buf_printf(b, "%s%s", i ? ", " : "", s->job->readouts[i].text);
+    for (size_t i = 0; i < q->n_readouts; i++)
+        qr_buf_printf(b, "%s%s", i ? ", " : "", q->readouts[i].text);
     qr_buf_puts(b, "\ngradient 0  ");
-    if (!put_zero_gradient(s, b, NULL)) qr_buf_puts(b, "none: every parameter can move a read-out");
-    else qr_buf_puts(b, " (no read-out sees them: constants here, gradient exactly 0)");
+    if (l.frozen) qr_buf_puts(b, "all: the layer is not trainable");
+    else zero_gradient_text(s, &l, b);
     qr_buf_puts(b, "\n");
     qr_sim_report_text(r, plan, b);
     if (!plan) {
         qr_buf_puts(b, "gradient    ");
-        put_flop(b, r->flop / (double)r->n_samples * s->job->n_filters);
+        put_flop(b, r->flop / (double)r->n_samples * (double)l.n_filters);
         qr_buf_printf(b, " a sample, all parameters at once; %zu bytes a thread\n",
                       qr_model_bytes_per_thread(s->model));
     }
@@ -139,8 +167,11 @@ static void circuit_text(const struct shown *s, bool plan, unsigned columns, str
 }
 
 static void text_of(const struct shown *s, bool plan, unsigned columns, struct qr_buf *b) {
-    if (qr_model_circuit(s->model)) circuit_text(s, plan, columns, b);
-    else if (plan) qr_buf_puts(b, "plan        none: a job without a circuit\n");
+    size_t n_layers = qr_model_n_layers(s->model);
+    for (size_t n = 0, at; (at = qr_model_quantum(s->model, n)) < n_layers; n++)
+        circuit_text(s, at, plan, columns, b);
+    if (plan && qr_model_quantum(s->model, 0) == n_layers)
+        qr_buf_puts(b, "plan        none: a job without a circuit\n");
     if (plan) return;
     qr_buf_printf(b, "batches     of %llu samples, in micro-batches of %zu\n\n",
                   (unsigned long long)s->job->train.batch_size, s->job->micro_batch_size);
@@ -152,8 +183,34 @@ static void put_number(struct qr_json_writer *w, const char *key, double v) {
     qr_json_put_double(w, v);
 }
 
+static void circuit_json(const struct shown *s, size_t at, struct qr_json_writer *w) {
+    const struct qr_model_layer l = qr_model_layer(s->model, at);
+    const struct qr_quantum_options *q = &s->job->layers[at].quantum;
+    struct qr_sim_report *r = report_of(s, &l);
+    put_number(w, "qubits", l.circuit->n_qubits);
+    put_number(w, "gates", (double)l.circuit->n_gates);
+    put_number(w, "circuit_parameters", l.circuit->n_params);
+    put_number(w, "filters", (double)l.n_filters);
+    put_number(w, "fused_gates", (double)r->n_fused);
+    put_number(w, "flop_per_gradient", r->flop / (double)r->n_samples);
+    qr_json_put_key(w, "engine");
+    qr_json_put_string(w, r->engine);
+    qr_json_put_key(w, "readouts");
+    qr_json_open(w, '[');
+    for (size_t i = 0; i < q->n_readouts; i++) qr_json_put_string(w, q->readouts[i].text);
+    qr_json_close(w, ']');
+    qr_json_put_key(w, "zero_gradient");
+    qr_json_open(w, '[');
+    zero_gradient_json(s, l.circuit, w);
+    qr_json_close(w, ']');
+    qr_json_put_key(w, "plan");
+    qr_sim_report_json(r, w);
+    qr_sim_report_free(r);
+}
+
+/* One circuit's members stand in the object itself; of several each has its own in "circuits". */
 static void json_of(const struct shown *s, struct qr_buf *b) {
-    const struct qr_circuit *c = qr_model_circuit(s->model);
+    size_t n_layers = qr_model_n_layers(s->model), first = qr_model_quantum(s->model, 0);
     struct qr_json_writer w = qr_json_writer(b, 0);
     qr_json_open(&w, '{');
     qr_json_put_key(&w, "job");
@@ -162,28 +219,18 @@ static void json_of(const struct shown *s, struct qr_buf *b) {
     put_number(&w, "micro_batch_size", (double)s->job->micro_batch_size);
     put_number(&w, "batch_size", (double)s->job->train.batch_size);
     put_number(&w, "bytes_per_thread", (double)qr_model_bytes_per_thread(s->model));
-    if (c) {
-        struct qr_sim_report *r = report_of(s);
-        put_number(&w, "qubits", c->n_qubits);
-        put_number(&w, "gates", (double)c->n_gates);
-        put_number(&w, "circuit_parameters", c->n_params);
-        put_number(&w, "filters", s->job->n_filters);
-        put_number(&w, "fused_gates", (double)r->n_fused);
-        put_number(&w, "flop_per_gradient", r->flop / (double)r->n_samples);
-        qr_json_put_key(&w, "engine");
-        qr_json_put_string(&w, r->engine);
-        qr_json_put_key(&w, "readouts");
+    bool several = qr_model_quantum(s->model, 1) < n_layers;
+    if (first < n_layers && !several) circuit_json(s, first, &w);
+    if (several) {
+        qr_json_put_key(&w, "circuits");
         qr_json_open(&w, '[');
-        for (size_t i = 0; i < s->job->n_readouts; i++)
-            qr_json_put_string(&w, s->job->readouts[i].text);
+        for (size_t n = 0, at; (at = qr_model_quantum(s->model, n)) < n_layers; n++) {
+            qr_json_open(&w, '{');
+            put_number(&w, "layer", (double)at);
+            circuit_json(s, at, &w);
+            qr_json_close(&w, '}');
+        }
         qr_json_close(&w, ']');
-        qr_json_put_key(&w, "zero_gradient");
-        qr_json_open(&w, '[');
-        put_zero_gradient(s, NULL, &w);
-        qr_json_close(&w, ']');
-        qr_json_put_key(&w, "plan");
-        qr_sim_report_json(r, &w);
-        qr_sim_report_free(r);
     }
     qr_json_close(&w, '}');
     qr_buf_puts(b, "\n");

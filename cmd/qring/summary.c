@@ -7,32 +7,61 @@ static const char rule[] = "____________________________________________________
 static const char double_rule[] =
     "=================================================================\n";
 
+enum {
+    SHOWN = 8
+}; /* filters of a layer, each in a row of its own; of more the first and the rest */
+
 static void put_row(struct qr_buf *b, const char *name, const char *type, size_t outputs,
-                    size_t params) {
-    char layer[64], shape[32];
+                    size_t params, const char *each) {
+    char layer[2 * QR_LAYER_NAME + 64], shape[32];
     snprintf(layer, sizeof layer, "%s (%s)", name, type);
     snprintf(shape, sizeof shape, "(None, %zu)", outputs);
-    qr_buf_printf(b, " %-27s %-25s %zu\n", layer, shape, params);
+    qr_buf_printf(b, " %-27s %-25s %zu%s\n", layer, shape, params, each);
+}
+
+/* "pqc" of the tensor "pqc/parameters" */
+static int name_length(const char *tensor) { return (int)strcspn(tensor, "/"); }
+
+/* A quantum layer is one of Keras' for each filter. */
+static void put_layer(struct qr_buf *b, const struct qr_model *m, const struct qr_model_layer *l,
+                      size_t *tensor, size_t seen[QR_LAYERS]) {
+    static const char *const types[QR_LAYERS] = {[QR_LAYER_QUANTUM] = "PQC",
+                                                 [QR_LAYER_DENSE] = "Dense",
+                                                 [QR_LAYER_ACTIVATION] = "Activation",
+                                                 [QR_LAYER_DROPOUT] = "Dropout",
+                                                 [QR_LAYER_SCALE] = "Rescaling"};
+    size_t n = l->n_filters ? l->n_filters : 1;
+    for (size_t f = 0; f < n; f++) {
+        char name[2 * QR_LAYER_NAME + 48];
+        const char *first = l->n_params ? qr_model_tensor(m, *tensor)->name : NULL;
+        bool rest = n > SHOWN && f == 1 && first;
+        size_t nth = first ? 0 : seen[l->kind]++;
+        if (rest) {
+            *tensor += n - 2, f = n - 1;
+            const char *last = qr_model_tensor(m, *tensor)->name;
+            snprintf(name, sizeof name, "%.*s ... %.*s", name_length(first), first,
+                     name_length(last), last);
+        } else if (first) snprintf(name, sizeof name, "%.*s", name_length(first), first);
+        else if (nth) snprintf(name, sizeof name, "%s_%zu", qr_layer_names[l->kind], nth);
+        else snprintf(name, sizeof name, "%s", qr_layer_names[l->kind]);
+        put_row(b, name, types[l->kind], l->n_out / n, l->n_params / n, rest ? " each" : "");
+        if (l->kind == QR_LAYER_QUANTUM) *tensor += 1;
+        if (l->kind == QR_LAYER_DENSE) *tensor += 2;
+    }
 }
 
 void qr_model_table(const struct qr_model *m, const struct qr_job *job, struct qr_buf *ret) {
+    size_t tensor = 0, seen[QR_LAYERS] = {0}, n = qr_model_n_params(m), frozen = 0;
     qr_buf_printf(ret, "Model: \"%s\"\n%s %-27s %-25s %s\n%s", job->name, rule, "Layer (type)",
                   "Output Shape", "Param #", double_rule);
-    size_t filters = qr_model_n_filters(m),
-           per_filter = filters ? qr_model_n_readouts(m) / filters : 0;
-    for (size_t i = 0; i < qr_model_n_tensors(m); i++) {
-        const struct qr_model_tensor *t = qr_model_tensor(m, i);
-        char name[48];
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(t->name, "/"), t->name);
-        if (t->quantum) {
-            put_row(ret, name, "PQC", per_filter, t->n);
-        } else if (t->rank == 2) { /* its bias comes next */
-            put_row(ret, name, "Dense", t->dims[1], t->n + t->dims[1]);
-        }
+    for (size_t i = 0; i < qr_model_n_layers(m); i++) {
+        const struct qr_model_layer l = qr_model_layer(m, i);
+        put_layer(ret, m, &l, &tensor, seen);
+        if (l.frozen) frozen += l.n_params;
     }
-    size_t n = qr_model_n_params(m);
-    qr_buf_printf(ret, "%sTotal params: %zu (%zu bytes in float32)\n%s", double_rule, n, 4 * n,
-                  rule);
+    qr_buf_printf(ret, "%sTotal params: %zu (%zu bytes in float32)\n", double_rule, n, 4 * n);
+    if (frozen) qr_buf_printf(ret, "Non-trainable params: %zu\n", frozen);
+    qr_buf_puts(ret, rule);
 }
 
 static void put_tensor(struct qr_json_writer *w, const struct qr_model_tensor *t, const double *v) {

@@ -43,7 +43,7 @@ static enum qr_code read_plain(const char *url, struct qr_tensors *ret, struct q
 static enum qr_code read_of_job(const struct qr_workload *w, const char *url,
                                 struct qr_tensors *ret, struct qr_err *err) {
     double *values = qr_xcalloc(qr_model_n_params(w->model) + 1, sizeof *values);
-    enum qr_code code = qr_workload_weights(w, url, values, NULL, err);
+    enum qr_code code = qr_workload_weights(w, url, values, err);
     size_t at = 0;
     for (size_t i = 0; i < w->layout.n && code == QR_OK; i++) {
         const struct qr_weights_entry *e = &w->layout.entries[i];

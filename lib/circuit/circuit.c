@@ -23,13 +23,27 @@ struct qr_circuit *qr_circuit_copy(const struct qr_circuit *c) {
     copy->n_gates = copy->cap_gates = c->n_gates;
     copy->gates = qr_xreallocarray(NULL, c->n_gates + 1, sizeof *copy->gates);
     if (c->n_gates) memcpy(copy->gates, c->gates, c->n_gates * sizeof *copy->gates);
+    for (size_t i = 0; i < c->n_expressions; i++) qr_circuit_expression(copy, &c->expressions[i]);
+    if (c->n_named) copy->column_names = qr_xcalloc(c->n_named, sizeof *copy->column_names);
+    for (unsigned i = 0; i < c->n_named; i++) /* NULL: a column without a name */
+        if (c->column_names[i]) copy->column_names[i] = qr_xstrdup(c->column_names[i]);
+    copy->n_named = c->n_named;
     return copy;
+}
+
+static void free_columns(struct qr_circuit *c) {
+    for (unsigned i = 0; i < c->n_named; i++) free(c->column_names[i]);
+    free(c->column_names);
 }
 
 void qr_circuit_free(struct qr_circuit *c) {
     if (!c) return;
     for (unsigned i = 0; i < c->n_params; i++) free(c->param_names[i]);
     free(c->param_names);
+    for (size_t i = 0; i < c->n_expressions; i++) qr_expression_fini(&c->expressions[i]);
+    free(c->expressions);
+    free(c->expression_slots);
+    free_columns(c);
     free(c->gates);
     free(c);
 }
@@ -49,6 +63,134 @@ uint32_t qr_circuit_param(struct qr_circuit *c, const char *name) {
     return qr_circuit_append_param(c, name);
 }
 
+/* ---- expressions ---- */
+
+static uint64_t hash_of(const struct qr_expression *e) {
+    uint64_t h = e->n;
+    for (unsigned i = 0; i < e->n; i++) {
+        const struct qr_expression_node *n = &e->node[i];
+        h = (h ^ qr_bits_of_double(n->number)) * UINT64_C(0x9e3779b97f4a7c15);
+        h = (h ^ h >> 29 ^ ((uint64_t)n->op << 32 | n->index)) * UINT64_C(0xbf58476d1ce4e5b9);
+    }
+    return h ^ h >> 32;
+}
+
+/* The slot that holds it, or a free one; slots hold 1 + the expression. */
+static size_t slot_of(const struct qr_circuit *c, const struct qr_expression *e) {
+    size_t last = 2 * c->cap_expressions - 1, at = hash_of(e) & last;
+    while (c->expression_slots[at] &&
+           !qr_expression_equal(&c->expressions[c->expression_slots[at] - 1], e))
+        at = (at + 1) & last;
+    return at;
+}
+
+static void more_expressions(struct qr_circuit *c) {
+    c->cap_expressions = c->cap_expressions ? 2 * c->cap_expressions : FIRST_CAP;
+    c->expressions = qr_xreallocarray(c->expressions, c->cap_expressions, sizeof *c->expressions);
+    free(c->expression_slots);
+    c->expression_slots = qr_xcalloc(2 * c->cap_expressions, sizeof *c->expression_slots);
+    for (size_t i = 0; i < c->n_expressions; i++)
+        c->expression_slots[slot_of(c, &c->expressions[i])] = (uint32_t)i + 1;
+}
+
+uint32_t qr_circuit_expression(struct qr_circuit *c, const struct qr_expression *e) {
+    if (c->n_expressions == c->cap_expressions) more_expressions(c);
+    size_t at = slot_of(c, e);
+    if (!c->expression_slots[at]) {
+        c->expressions[c->n_expressions++] = qr_expression_copy(e);
+        c->expression_slots[at] = (uint32_t)c->n_expressions;
+    }
+    return c->expression_slots[at] - 1;
+}
+
+/* ---- columns ---- */
+
+static void place_in(const struct qr_circuit *c, const uint32_t *place, uint32_t *column) {
+    unsigned n_numbered = c->n_columns - c->n_named;
+    if (*column >= n_numbered) *column = place[*column - n_numbered];
+}
+
+static enum qr_code find_places(const struct qr_circuit *c, const char *const *names, unsigned n,
+                                uint32_t *ret, struct qr_err *err) {
+    if (c->n_columns - c->n_named > n)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "the circuit takes x[%u], but there are %u columns, from x[0] on",
+                       c->n_columns - c->n_named - 1, n);
+    for (unsigned i = 0; i < c->n_named; i++) {
+        unsigned k = 0;
+        const char *name = c->column_names[i];
+        while (k < n && !(names[k] && strcmp(names[k], name) == 0)) k++;
+        if (k == n)
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "the circuit refers to x.%.64s, which is none of the columns", name);
+        ret[i] = k;
+    }
+    return QR_OK;
+}
+
+/* Two that were different may be equal now. */
+static void place_in_expressions(struct qr_circuit *c, const uint32_t *place, uint32_t *moved) {
+    struct qr_expression *old = c->expressions;
+    size_t n = c->n_expressions;
+    free(c->expression_slots);
+    c->expressions = NULL;
+    c->expression_slots = NULL;
+    c->n_expressions = c->cap_expressions = 0;
+    for (size_t i = 0; i < n; i++) {
+        for (unsigned k = 0; k < old[i].n; k++) {
+            struct qr_expression_node *node = &old[i].node[k];
+            if (node->op == QR_EXPRESSION_INPUT) place_in(c, place, &node->index);
+            if (node->op == QR_EXPRESSION_SHARED) node->index = moved[node->index];
+        }
+        moved[i] = qr_circuit_expression(c, &old[i]);
+        qr_expression_fini(&old[i]);
+    }
+    free(old);
+}
+
+static void place_in_gates(struct qr_circuit *c, const uint32_t *place, const uint32_t *moved) {
+    for (size_t i = 0; i < c->n_gates; i++)
+        for (unsigned k = 0; k < c->gates[i].n_args; k++) {
+            struct qr_gate_arg *a = &c->gates[i].args[k];
+            if (a->kind == QR_ARG_DATA) place_in(c, place, &a->index);
+            if (a->kind == QR_ARG_EXPRESSION) a->index = moved[a->index];
+        }
+}
+
+enum qr_code qr_circuit_place_columns(struct qr_circuit *c, const char *const *names, unsigned n,
+                                      struct qr_err *err) {
+    uint32_t *place = qr_xcalloc(c->n_named + 1, sizeof *place),
+             *moved = qr_xcalloc(c->n_expressions + 1, sizeof *moved);
+    enum qr_code code = find_places(c, names, n, place, err);
+    if (!code) {
+        char **own = qr_xcalloc(n + 1, sizeof *own);
+        for (unsigned i = 0; i < n; i++)
+            if (names[i]) own[i] = qr_xstrdup(names[i]);
+        place_in_expressions(c, place, moved);
+        place_in_gates(c, place, moved);
+        free_columns(c);
+        c->column_names = own;
+        c->n_columns = c->n_named = n;
+    }
+    free(place);
+    free(moved);
+    return code;
+}
+
+void qr_circuit_columns_read(const struct qr_circuit *c, uint8_t *is) {
+    for (size_t i = 0; i < c->n_gates; i++)
+        for (unsigned k = 0; k < c->gates[i].n_args; k++) {
+            const struct qr_gate_arg *a = &c->gates[i].args[k];
+            if (a->kind == QR_ARG_DATA) is[a->index] = 1;
+        }
+    for (size_t i = 0; i < c->n_expressions; i++)
+        for (unsigned k = 0; k < c->expressions[i].n; k++)
+            if (c->expressions[i].node[k].op == QR_EXPRESSION_INPUT)
+                is[c->expressions[i].node[k].index] = 1;
+}
+
+/* ---- gates ---- */
+
 static enum qr_code check_arg(const struct qr_circuit *c, const struct qr_gate_arg *a,
                               const char *what, const char *arg, struct qr_err *err) {
     if (!isfinite(a->scale))
@@ -64,6 +206,10 @@ static enum qr_code check_arg(const struct qr_circuit *c, const struct qr_gate_a
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "%s: %s refers to data column %u, but the circuit has %u (counted from 0)",
                        what, arg, a->index, c->n_columns);
+    case QR_ARG_EXPRESSION:
+        if (a->index < c->n_expressions) return QR_OK;
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: %s refers to expression %u of %zu", what, arg,
+                       a->index, c->n_expressions);
     }
     return qr_fail(err, QR_INVALID_ARGUMENT, "%s: %s is of unknown kind %d", what, arg,
                    (int)a->kind);

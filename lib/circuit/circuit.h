@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "expression/expression.h"
 #include "circuit/gate_rows.h"
 #include "circuit/qubits.h"
 
@@ -27,12 +28,13 @@ enum qr_gate_kind {
         QR_GATE_KINDS
 };
 
-/* value = scale * (1, the parameter, or the sample's data column). */
-enum qr_arg_kind { QR_ARG_CONSTANT, QR_ARG_PARAMETER, QR_ARG_DATA };
+/* value = scale * (1, the parameter, the sample's data column, or the expression). */
+enum qr_arg_kind { QR_ARG_CONSTANT, QR_ARG_PARAMETER, QR_ARG_DATA, QR_ARG_EXPRESSION };
 struct qr_gate_arg {
     enum qr_arg_kind kind;
-    double scale;   /* CONSTANT: the value itself */
-    uint32_t index; /* PARAMETER: 0..n_params-1; DATA: column 0..n_columns-1 */
+    double scale; /* CONSTANT: the value itself */
+    /* PARAMETER: 0..n_params-1; DATA: column 0..n_columns-1; EXPRESSION: 0..n_expressions-1 */
+    uint32_t index;
 };
 
 struct qr_gate {
@@ -53,6 +55,13 @@ struct qr_circuit {
     size_t n_gates, cap_gates;
     struct qr_gate *gates; /* in program order */
     char **param_names;    /* n_params, unique */
+    size_t n_expressions, cap_expressions;
+    struct qr_expression *expressions; /* no two are equal */
+    uint32_t *expression_slots;        /* where each is, by hash; 2 * cap_expressions */
+    /* Names of the last n_named columns; NULL: there are none. Those before have no names. Their
+     * order is that of first mention until qr_circuit_place_columns gives them places. */
+    char **column_names;
+    unsigned n_named;
 };
 
 struct qr_circuit *qr_circuit_new(unsigned n_qubits, unsigned n_columns);
@@ -60,6 +69,16 @@ struct qr_circuit *qr_circuit_copy(const struct qr_circuit *c);
 void qr_circuit_free(struct qr_circuit *c);
 /* Index of the parameter of this name, adding it when new. Costs a look at every name there is. */
 uint32_t qr_circuit_param(struct qr_circuit *c, const char *name);
+/* Index of the expression, a copy of which is added when new; its parameters, its columns and what
+ * it shares are in range. */
+uint32_t qr_circuit_expression(struct qr_circuit *c, const struct qr_expression *e);
+/* The columns are names[n] from now on: those that go by a number keep it, those with a name get
+ * its place; a NULL is a column without a name. INVALID_ARGUMENT, c as it was: a name is not among
+ * them, or a number is too large. */
+QR_MUST_CHECK enum qr_code qr_circuit_place_columns(struct qr_circuit *c, const char *const *names,
+                                                    unsigned n, struct qr_err *err);
+/* Sets is[column] to 1 for each of the n_columns that a gate reads. */
+void qr_circuit_columns_read(const struct qr_circuit *c, uint8_t *is);
 /* Natural order of names: runs of digits compare as numbers (qconv2 < qconv10), all else by bytes;
  * -1, 0, 1. 0 only for equal names. */
 int qr_natural_compare(const char *a, const char *b);
@@ -115,8 +134,8 @@ int qr_gate_kind_of(const char *name); /* -1 when unknown */
  * the same bits everywhere. */
 void qr_gate_matrix(const struct qr_gate *g, const double a[2], double complex *ret_u,
                     double complex *ret_da);
-/* The value of argument k for parameters theta and data row x (either may be NULL when not
- * referred to). */
+/* The value of an argument that is no expression, for parameters theta and data row x (either may
+ * be NULL when not referred to). */
 double qr_gate_arg_value(const struct qr_gate_arg *arg, const double *theta, const double *x);
 
 /* ---- observables ---- */

@@ -6,10 +6,8 @@
 
 #include "base/mem.h"
 #include "circuit/circuit_impl.h"
-#include "circuit/gate_json.h"
+#include "circuit/items.h"
 #include "circuit/qcnn.h"
-
-enum { MAX_GATES = 1 << 20 };
 
 /* ---- the circuit ---- */
 
@@ -19,9 +17,27 @@ static int by_name(const void *a, const void *b) {
     return order ? order : x->number < y->number ? -1 : 1;
 }
 
-/* Names get their numbers in natural order. */
-static void number_parameters(struct qr_gate_reader *r, struct qr_circuit *c) {
-    uint32_t *index = qr_xcalloc(r->n_mentions + 1, sizeof *index);
+/* Columns with names come behind those with numbers. */
+static uint32_t column_of(const struct qr_gate_reader *r, uint32_t index) {
+    return index < QR_MAX_COLUMNS ? index : r->n_columns + (index - QR_MAX_COLUMNS);
+}
+
+/* The circuit's number of expression i, behind what it shares; added: 1 + its number, or 0. */
+static uint32_t add_expression(struct qr_gate_reader *r, struct qr_circuit *c, uint32_t i,
+                               uint32_t *added) {
+    struct qr_expression *e = &r->expressions[i];
+    if (added[i]) return added[i] - 1;
+    for (unsigned k = 0; k < e->n; k++)
+        if (e->node[k].op == QR_EXPRESSION_SHARED)
+            e->node[k].index = add_expression(r, c, e->node[k].index, added);
+    added[i] = qr_circuit_expression(c, e) + 1;
+    return added[i] - 1;
+}
+
+/* Names get their numbers: parameters in natural order. */
+static void number_names(struct qr_gate_reader *r, struct qr_circuit *c) {
+    uint32_t *index = qr_xcalloc(r->n_mentions + 1, sizeof *index),
+             *added = qr_xcalloc(r->n_expressions + 1, sizeof *added);
     if (r->n_mentions) qsort(r->mentions, r->n_mentions, sizeof *r->mentions, by_name);
     for (size_t i = 0; i < r->n_mentions; i++) {
         const struct qr_mention *m = &r->mentions[i];
@@ -29,17 +45,29 @@ static void number_parameters(struct qr_gate_reader *r, struct qr_circuit *c) {
             qr_circuit_append_param(c, m->name);
         index[m->number] = c->n_params - 1;
     }
+    for (size_t i = 0; i < r->n_expressions; i++)
+        for (unsigned k = 0; k < r->expressions[i].n; k++) {
+            struct qr_expression_node *n = &r->expressions[i].node[k];
+            if (n->op == QR_EXPRESSION_PARAMETER) n->index = index[n->index];
+            if (n->op == QR_EXPRESSION_INPUT) n->index = column_of(r, n->index);
+        }
     for (size_t i = 0; i < r->list.n; i++)
         for (unsigned k = 0; k < r->list.gates[i].n_args; k++) {
             struct qr_gate_arg *a = &r->list.gates[i].args[k];
             if (a->kind == QR_ARG_PARAMETER) a->index = index[a->index];
+            if (a->kind == QR_ARG_DATA) a->index = column_of(r, a->index);
+            if (a->kind == QR_ARG_EXPRESSION) a->index = add_expression(r, c, a->index, added);
         }
     free(index);
+    free(added);
 }
 
 static enum qr_code build(struct qr_gate_reader *r, const char *where, struct qr_circuit **ret) {
-    struct qr_circuit *c = qr_circuit_new(r->n_qubits, r->n_columns);
-    number_parameters(r, c);
+    struct qr_circuit *c = qr_circuit_new(r->n_qubits, r->n_columns + r->n_named);
+    number_names(r, c);
+    c->n_named = r->n_named;
+    c->column_names = QR_MOVE(r->column_names);
+    r->n_named = 0;
     for (size_t i = 0; i < r->list.n; i++) {
         enum qr_code code = qr_circuit_add(c, &r->list.gates[i], r->err);
         if (code) {
@@ -66,20 +94,13 @@ static enum qr_code read_gates(struct qr_gate_reader *r, const struct qr_json *c
     path = qr_path_of("%s.gates", where);
     if ((code = qr_json_want(gates, path.s, QR_JSON_ARRAY, r->err))) return code;
     size_t n_gates = qr_json_size(gates);
-    if (n_gates < 1 || n_gates > MAX_GATES)
+    if (n_gates < 1 || n_gates > QR_MAX_GATES)
         return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has %zu gates; it must have 1 to %d",
-                       path.s, n_gates, MAX_GATES);
-    size_t i = 0;
-    for (const struct qr_json *g = qr_json_first(gates); g; g = qr_json_next(g), i++) {
-        path = qr_path_of("%s.gates[%zu]", where, i);
-        if ((code = qr_gate_read(r, g, path.s))) return code;
-        if (r->list.n > MAX_GATES)
-            return qr_fail(
-                r->err, QR_INVALID_ARGUMENT,
-                "%s: with it the circuit has over %d gates, those counted of which it is "
-                "made",
-                path.s, MAX_GATES);
-    }
+                       path.s, n_gates, QR_MAX_GATES);
+    if ((code = qr_items_read(r, gates, path.s))) return code;
+    if (!r->list.n)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has no gates: no repeat goes round",
+                       path.s);
     return build(r, where, ret);
 }
 
@@ -108,32 +129,48 @@ static enum qr_code read_qcnn(struct qr_gate_reader *r, const struct qr_json *ci
     return code && r->err ? qr_wrap(r->err, "%s", where) : code;
 }
 
+/* By name: *ret_readouts are the qubits that it leaves. */
+static enum qr_code read_ansatz(struct qr_gate_reader *r, const struct qr_json *circuit,
+                                const char *where, const struct qr_ansatz *row,
+                                struct qr_circuit **ret, struct qr_qubits *ret_readouts) {
+    uint16_t qubits[QR_MAX_QUBITS];
+    if (!row) return read_qcnn(r, circuit, where, ret, ret_readouts);
+    for (unsigned q = 0; q < r->n_qubits; q++) {
+        qubits[q] = (uint16_t)q;
+        qr_qubits_add(ret_readouts, q);
+    }
+    enum qr_code code = qr_ansatz_read(r, circuit, where, row, qubits, r->n_qubits);
+    return code ? code : build(r, where, ret);
+}
+
+/* What a circuit that has neither ansatz nor gates may have meant. */
+static enum qr_code refuse_circuit(const struct qr_json *circuit, const char *where,
+                                   struct qr_err *err) {
+    static const char *const known[] = {"ansatz",  "qubits",  "stages", "variant",
+                                        "filters", "columns", "gates"};
+    enum qr_code code = qr_json_known(circuit, where, known, 7, err);
+    return code ? code
+                : qr_fail(err, QR_INVALID_ARGUMENT,
+                          "%s must have \"ansatz\": \"qcnn\", or \"gates\": [...]", where);
+}
+
 enum qr_code qr_circuit_from_json(const struct qr_json *circuit, const char *where,
                                   struct qr_circuit **ret, struct qr_qubits *ret_default_readouts,
                                   struct qr_err *err) {
-    static const char *const of_qcnn[] = {"ansatz", "qubits", "stages", "variant", "filters"};
     static const char *const of_gates[] = {"qubits", "columns", "gates"};
-    static const char *const of_any[] = {"ansatz",  "qubits",  "stages", "variant",
-                                         "filters", "columns", "gates"};
-    static const char *const ansatz_names[] = {"qcnn"};
     enum qr_code code = qr_json_want(circuit, where, QR_JSON_OBJECT, err);
     if (code) return code;
     const struct qr_json *ansatz = qr_json_get(circuit, "ansatz"),
                          *gates = qr_json_get(circuit, "gates");
+    const struct qr_ansatz *row = NULL;
+    struct qr_path path = qr_path_of("%s.qubits", where);
     code = ansatz && gates
                ? qr_fail(err, QR_INVALID_ARGUMENT,
                          "%s has \"ansatz\" and \"gates\"; it is one or the other", where)
-           : ansatz ? qr_json_known(circuit, where, of_qcnn, 5, err)
+           : ansatz ? qr_ansatz_named(circuit, where, &row, err)
            : gates  ? qr_json_known(circuit, where, of_gates, 3, err)
-                    : qr_json_known(circuit, where, of_any, 7, err);
-    if (!code && !ansatz && !gates)
-        code = qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s must have \"ansatz\": \"qcnn\", or \"gates\": [...]", where);
+                    : refuse_circuit(circuit, where, err);
     int64_t n_qubits;
-    size_t which;
-    struct qr_path path = qr_path_of("%s.ansatz", where);
-    if (!code && ansatz) code = qr_json_choice(ansatz, path.s, ansatz_names, 1, &which, err);
-    path = qr_path_of("%s.qubits", where);
     if (!code)
         code =
             qr_json_i64(qr_json_get(circuit, "qubits"), path.s, 1, QR_MAX_QUBITS, &n_qubits, err);
@@ -141,11 +178,10 @@ enum qr_code qr_circuit_from_json(const struct qr_json *circuit, const char *whe
     struct qr_gate_reader r = {.n_qubits = (unsigned)n_qubits, .err = err};
     struct qr_circuit *built = NULL;
     struct qr_qubits readouts = {0};
-    code = ansatz ? read_qcnn(&r, circuit, where, &built, &readouts)
+    code = ansatz ? read_ansatz(&r, circuit, where, row, &built, &readouts)
                   : read_gates(&r, circuit, where, &built);
     for (unsigned q = 0; !ansatz && q < r.n_qubits; q++) qr_qubits_add(&readouts, q);
-    qr_gate_list_fini(&r.list);
-    free(r.mentions);
+    qr_gate_reader_fini(&r);
     if (code) return code;
     *ret = built;
     *ret_default_readouts = readouts;

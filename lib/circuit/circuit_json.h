@@ -2,10 +2,19 @@
  *
  * Ansatz    {"ansatz": "qcnn", "qubits", "stages"?, "variant"?: "notebook" | "research",
  *           "filters"?}; how many copies ("filters") is read by the job room, since the copies are
- *           the layer's
- * Gates     {"qubits", "columns"?, "gates": [{"gate", "qubits": [..], ARGUMENTS, "controls"?: [..],
- *           "control_values"?: [0 | 1, ..], "global_shift"?}, ..]}. Without "columns" the circuit
- *           takes 1 + the highest data column in use, and the data may have more.
+ *           the layer's. {"ansatz": NAME, "qubits", "prefix"?, KEYS}: a name and its keys of
+ *           ansatz/ansatz.h
+ * Gates     {"qubits", "columns"?, "gates": [ITEM, ..]}. Without "columns" the circuit takes 1 +
+ *           the highest data column in use, and the data may have more. An item is
+ *           {"gate", "qubits": [..], ARGUMENTS, "controls"?: [..], "control_values"?: [0 | 1, ..],
+ *           "global_shift"?}; {"repeat", "index"?, "gates": [ITEM, ..]}; or {"ansatz": NAME,
+ *           "qubits"?: [..], "prefix"?, KEYS}, on these qubits or all.
+ * Repeats   the items so many times (0 to 2^20), with the index from 0 on. In them an integer may
+ *           be a text that counts ("(i+1)%n", ansatz/index.h), and such texts stand in braces in
+ *           parameters' names and expressions ("w{i}"). n is the number of qubits.
+ * Prefix    of the names of an ansatz's parameters; one inside another stands behind it.
+ * Bounds    2^20 gates, those counted of which gates are made; QR_MAX_REPEATS repeats around
+ *           another, which read 2^22 numbers and names in all: seconds.
  * Names     I X Y Z H XX YY ZZ CZ CNOT (CX) SWAP ISWAP PhasedX PhasedISwap FSIM, and RX RY RZ (X Y
  *           Z by angle alone); case is ignored. TFQ's names (XP ... PISP) and Cirq's PhasedXPow,
  *           PhasedISwapPow mean the same. Gates of gate_words.c become the native gates that they
@@ -13,9 +22,12 @@
  * Arguments power gates: "exponent" in half-turns (absent: 1), or "angle" a in radians: exponent
  *           a / pi with global shift -1/2, so that X with an angle is RX (not for ISWAP). PhasedX,
  *           PhasedISwap: "phase_exponent" and "exponent" (absent: 1). All others in radians, by the
- *           names in their row. Each is a number, {"parameter": name, "scale"?} or
- *           {"data": column, "scale"?}: value = scale * it. PauliRot has "pauli_word", Basis
- *           "state", Unitary "matrix" (unitary within 1e-6).
+ *           names in their row. Each is a number, {"parameter": name, "scale"?},
+ *           {"data": column, "scale"?}: value = scale * it, or a text (expression.h), which becomes
+ *           one of these where it is no more. PauliRot has "pauli_word", Basis "state", Unitary
+ *           "matrix" (unitary within 1e-6).
+ * Columns   by number or, in a text, by name: those with names stand behind the others, in order of
+ *           first mention (qr_circuit_place_columns).
  * Order     the parameters of a gate list are sorted naturally by name (qconv2 before qconv10),
  *           whatever order they appear in.
  * Qubits    1 to QR_MAX_QUBITS.

@@ -82,7 +82,7 @@ struct qr_cone_finder *qr_cone_finder_new(const struct qr_circuit *c) {
     for (unsigned q = 2; q < c->n_qubits + 2; q++) f->qubit_first[q] += f->qubit_first[q - 1];
     for (size_t i = 0; i < n_legs; i++)
         f->gates[f->qubit_first[f->legs[i].qubit + 1]++] = f->legs[i].gate;
-    memset(f->known, ALL, f->n_qubits);
+    memset(f->known, ALL, sizeof f->known);
     return f;
 }
 

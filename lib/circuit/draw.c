@@ -31,6 +31,11 @@ static void cut(char *s, size_t most) {
     memcpy(p, "…", sizeof "…"); /* three bytes: label buffers keep room */
 }
 
+/* Of all columns, where they have names. */
+static char *const *column_names(const struct qr_circuit *c) {
+    return c->n_named == c->n_columns ? c->column_names : NULL;
+}
+
 static void arg_text(const struct qr_circuit *c, const struct qr_gate_arg *a, double factor,
                      char ret[LABEL_BYTES]) {
     char number[32] = "";
@@ -40,9 +45,20 @@ static void arg_text(const struct qr_circuit *c, const struct qr_gate_arg *a, do
         snprintf(ret, LABEL_BYTES, "%.6g", v);
         return;
     }
+    if (a->kind == QR_ARG_EXPRESSION) {
+        struct qr_buf text = {0};
+        qr_expression_put(&c->expressions[a->index], v, c->param_names, column_names(c), true,
+                          &text);
+        snprintf(ret, LABEL_BYTES, "%.100s", qr_buf_string(&text));
+        qr_buf_free(&text);
+        return;
+    }
     if (v == -1) snprintf(number, sizeof number, "-");
     else if (v != 1) snprintf(number, sizeof number, "%.6g*", v);
-    if (a->kind == QR_ARG_DATA) snprintf(ret, LABEL_BYTES, "%sx%u", number, a->index);
+    const char *column =
+        a->kind == QR_ARG_DATA && column_names(c) ? c->column_names[a->index] : NULL;
+    if (column) snprintf(ret, LABEL_BYTES, "%sx.%.100s", number, column);
+    else if (a->kind == QR_ARG_DATA) snprintf(ret, LABEL_BYTES, "%sx%u", number, a->index);
     else snprintf(ret, LABEL_BYTES, "%s%.100s", number, c->param_names[a->index]);
 }
 
@@ -99,6 +115,12 @@ static const char *fixed_name(const struct qr_gate *g) {
     return NULL;
 }
 
+static void in_brackets(char text[LABEL_BYTES]) {
+    char inner[LABEL_BYTES];
+    snprintf(inner, sizeof inner, "%s", text);
+    snprintf(text, LABEL_BYTES, "(%.120s)", inner);
+}
+
 /* What stands on each target. A control's dot on the first; on the second the gate, or a dot too
  * where they might change places: a plain CZ. Rotations (shift -1/2) show their angle in radians,
  * powers their exponent. */
@@ -123,6 +145,9 @@ static void target_labels(const struct qr_circuit *c, const struct qr_gate *g,
         if (g->n_args > 0) arg_text(c, &g->args[0], 1, a);
         if (g->n_args > 1) arg_text(c, &g->args[1], 1, b);
         if (g->global_shift != 0) snprintf(shift, sizeof shift, "(g=%.4g)", g->global_shift);
+        char *exponent = g->n_args > 1 ? b : a;
+        if (g->n_args && g->args[g->n_args - 1].kind == QR_ARG_EXPRESSION && info->has_exponent)
+            in_brackets(exponent);
         if (g->n_args == 1 && strcmp(a, "1") != 0) snprintf(power, sizeof power, "^%s", a);
         if (g->n_args < 2) snprintf(label, size, "%s%.200s%s", name, power, shift);
         else if (info->has_exponent) snprintf(label, size, "%s(%.140s)^%.140s", name, a, b);

@@ -12,6 +12,7 @@ double qr_gate_arg_value(const struct qr_gate_arg *arg, const double *theta, con
     case QR_ARG_CONSTANT: break;
     case QR_ARG_PARAMETER: return arg->scale * theta[arg->index];
     case QR_ARG_DATA: return arg->scale * x[arg->index];
+    case QR_ARG_EXPRESSION: QR_ASSERT(false);
     }
     return arg->scale;
 }

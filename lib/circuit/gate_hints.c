@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/mem.h"
 #include "base/parse.h"
+#include "circuit/ansatz/ansatz.h"
 #include "circuit/gate_words.h"
 
 enum { NAME_BYTES = 48, MAX_NAMES = 160 };
@@ -23,9 +24,11 @@ static const struct {
      "a circuit has no timing and no marks; leave it out, gates keep their order"},
     {"initialize prepare stateprep statepreparation amplitudeembedding mottonenstatepreparation "
      "qubitstatevector amplitude",
-     "a state is not prepared from amplitudes; 'Basis' prepares a state of zeros and ones"},
+     "write {\"ansatz\": \"amplitude\"}, with \"state\" where it is constant; 'Basis' prepares a "
+     "state of zeros and ones"},
     {"angleembedding angleencoding encoder embedding",
-     "write an 'RX', 'RY' or 'RZ' for each qubit, with \"angle\": {\"data\": column}"},
+     "write {\"ansatz\": \"angle\"}, or an 'RX', 'RY' or 'RZ' for each qubit, with \"angle\": "
+     "{\"data\": column}"},
     {"globalphase gphase phase0 gp",
      "no read-out sees a global phase; on a control's side it is a 'P' on the control"},
     {"u4 u5 su4 su2 specialunitary arbitraryunitary matrix twoqubitunitary",
@@ -52,7 +55,9 @@ static const struct {
     {"depolarize depolarizing depolarizingchannel bitflipchannel amplitudedamping phasedamping "
      "noise channel kraus kraus1",
      "noise is not simulated: states are pure and read-outs exact"},
-    {"if ifelse cif cond while for condition", "gates do not depend on measurements"},
+    {"if ifelse cif cond while condition", "gates do not depend on measurements"},
+    {"for forloop loop repeat layer layers block",
+     "write {\"repeat\": times, \"index\": \"i\", \"gates\": [gates]}"},
     {"qft inverseqft diagonal hamiltonian evolve approxtimeevolution trotterproduct",
      "write its gates: 'PauliRot' is e^(-i angle/2 P) for a product of Paulis"},
 };
@@ -133,6 +138,15 @@ static bool derived(const char *name, const char *const *known, size_t n, struct
     return false;
 }
 
+/* Ansätze, by our names or others'. */
+static bool is_ansatz(const char *name, struct qr_buf *to) {
+    const char *meant = qr_ansatz_meant(name);
+    if (!meant && !qr_ansatz_of(name)) return false;
+    qr_buf_puts(to, "; it is an ansatz, which stands as {\"ansatz\": name}");
+    if (meant) qr_buf_printf(to, ": %s", meant);
+    return true;
+}
+
 /* Each gate by one name. */
 static void list_known(struct qr_buf *to) {
     const struct qr_gate_word *w;
@@ -150,6 +164,7 @@ char *qr_gate_hint(const char *name) {
     struct qr_buf text = {0};
     plain(strncasecmp(name, "qml.", 4) == 0 ? name + 4 : name, word);
     if ((found = meaning_of(word))) qr_buf_printf(&text, "; %s", found);
+    else if (is_ansatz(name, &text)) found = NULL;
     else if (*word && (found = same_word(word, known, n)))
         qr_buf_printf(&text, "; did you mean '%s'?", found);
     else if (!derived(word, known, n, &text)) {

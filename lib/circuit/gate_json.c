@@ -10,10 +10,11 @@
 #include "base/bytes.h"
 #include "base/mem.h"
 
-enum { MAX_NAME = 64 };
-
 /* Entries of seven digits are near enough. */
 #define UNITARY_WITHIN 1e-6
+
+/* Of a state on 10 qubits they are some eleven thousand. */
+enum { MAX_COMBINED = 1 << 18 };
 
 struct qr_path qr_path_of(const char *fmt, ...) {
     struct qr_path p;
@@ -30,47 +31,121 @@ static enum qr_code read_parameter(struct qr_gate_reader *r, const struct qr_jso
                                    const char *path, struct qr_gate_arg *arg) {
     const char *name;
     enum qr_code code = qr_json_string(v, path, &name, r->err);
-    if (code) return code;
-    size_t n = strlen(name);
-    if (n < 1 || n > MAX_NAME)
-        return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                       "%s: a parameter's name has 1 to %d bytes, not %zu", path, MAX_NAME, n);
-    for (size_t i = 0; i < n; i++)
-        if ((unsigned char)name[i] < ' ' || name[i] == 0x7f)
-            return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                           "%s: a parameter's name has no control characters", path);
-    if (r->n_mentions == r->cap_mentions) {
-        r->cap_mentions = r->cap_mentions ? 2 * r->cap_mentions : 64;
-        r->mentions = qr_xreallocarray(r->mentions, r->cap_mentions, sizeof *r->mentions);
+    if (!code) code = qr_gate_fill(r, name, path, QR_NAME_BYTES, &name);
+    return code ? code : qr_gate_mention(r, name, true, path, &arg->index);
+}
+
+/* ---- expressions ---- */
+
+/* What is asked while one is read. */
+struct names_reader {
+    struct qr_gate_reader *r;
+    const char *path;
+    enum qr_code code; /* of its names, once they stand behind a prefix */
+};
+
+static uint32_t name_parameter(void *reader, const char *name, size_t n) {
+    char text[QR_EXPRESSION_NAME + 1];
+    uint32_t number = 0;
+    struct names_reader *e = reader;
+    snprintf(text, sizeof text, "%.*s", (int)n, name);
+    for (unsigned i = 0; i < e->r->scope.n && !e->code; i++)
+        if (strcmp(e->r->scope.known[i].name, text) == 0)
+            e->code = qr_fail(e->r->err, QR_INVALID_ARGUMENT,
+                              "%s: '%s' is %s here, which an expression has as {%s}", e->path, text,
+                              i ? "an index" : "the number of qubits", text);
+    if (!e->code) e->code = qr_gate_mention(e->r, text, false, e->path, &number);
+    return number;
+}
+
+static const char *name_column(void *reader, const char *name, size_t n, uint32_t *ret) {
+    struct qr_gate_reader *r = ((struct names_reader *)reader)->r;
+    unsigned i = 0;
+    while (i < r->n_named && !(strncmp(r->column_names[i], name, n) == 0 && !r->column_names[i][n]))
+        i++;
+    if (i == QR_MAX_NAMED_COLUMNS) return "these are too many columns with names";
+    if (i == r->n_named) {
+        if (!r->column_names)
+            r->column_names = qr_xcalloc(QR_MAX_NAMED_COLUMNS, sizeof *r->column_names);
+        r->column_names[r->n_named++] = qr_xstrndup(name, n);
     }
-    arg->index = (uint32_t)r->n_mentions;
-    r->mentions[r->n_mentions++] = (struct qr_mention){name, arg->index};
-    return QR_OK;
+    *ret = QR_MAX_COLUMNS + i;
+    return NULL;
 }
 
-/* The first of n columns. */
-static enum qr_code read_columns(struct qr_gate_reader *r, const struct qr_json *v,
-                                 const char *path, unsigned n, uint32_t *ret) {
-    int64_t column, all = r->columns_given ? (int64_t)r->n_columns : QR_MAX_COLUMNS;
-    if (all < n)
+static void see_column(struct qr_gate_reader *r, uint32_t column) {
+    if (column < QR_MAX_COLUMNS && column >= r->n_columns) r->n_columns = column + 1;
+}
+
+static uint32_t keep_expression(struct qr_gate_reader *r, const struct qr_expression *e) {
+    if (r->n_expressions == r->cap_expressions) {
+        r->cap_expressions = r->cap_expressions ? 2 * r->cap_expressions : 64;
+        r->expressions =
+            qr_xreallocarray(r->expressions, r->cap_expressions, sizeof *r->expressions);
+    }
+    r->expressions[r->n_expressions] = *e;
+    return (uint32_t)r->n_expressions++;
+}
+
+enum qr_code qr_gate_combine(struct qr_gate_reader *r, enum qr_expression_op op,
+                             struct qr_expression_node a, struct qr_expression_node b,
+                             const char *path, uint32_t *ret) {
+    struct qr_expression_node nodes[] = {a, b, {.op = op, .index = 0}};
+    const struct qr_expression e = {.n = 3, .node = nodes};
+    if (++r->n_combined > MAX_COMBINED)
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                       "%s refers to data%s, but the circuit's columns are %d", path,
-                       n > 1 ? " of each qubit" : "", (int)all);
-    enum qr_code code = qr_json_i64(v, path, 0, all - n, &column, r->err);
-    if (code) return code;
-    *ret = (uint32_t)column;
-    if (*ret + n > r->n_columns) r->n_columns = *ret + n;
+                       "%s: with it states of inputs are made of over %d numbers", path,
+                       MAX_COMBINED);
+    struct qr_expression kept = qr_expression_copy(&e);
+    *ret = keep_expression(r, &kept);
     return QR_OK;
 }
 
-/* v: a number or {"parameter" | "data", "scale"?} */
+/* What is a number times a parameter or an input alone is what it would be without a text. */
+enum qr_code qr_gate_expression(struct qr_gate_reader *r, const char *text, const char *path,
+                                struct qr_gate_arg *ret) {
+    struct names_reader reader = {r, path, QR_OK};
+    const struct qr_expression_names names = {.context = &reader,
+                                              .parameter = name_parameter,
+                                              .column = name_column,
+                                              .n_columns =
+                                                  r->columns_given ? r->n_columns : QR_MAX_COLUMNS};
+    struct qr_expression e;
+    struct qr_gate_arg arg = {.kind = QR_ARG_EXPRESSION};
+    enum qr_code code = qr_gate_fill(r, text, path, QR_EXPRESSION_BYTES, &text);
+    if (!code) code = qr_expression_parse(text, path, &names, &arg.scale, &e, r->err);
+    if (code) return code;
+    if (reader.code) {
+        qr_expression_fini(&e);
+        return reader.code;
+    }
+    for (unsigned i = 0; i < e.n; i++)
+        if (e.node[i].op == QR_EXPRESSION_INPUT) see_column(r, e.node[i].index);
+    *ret = arg;
+    if (e.n == 1) {
+        ret->index = e.node->index;
+        ret->kind = e.node->op == QR_EXPRESSION_PARAMETER ? QR_ARG_PARAMETER
+                    : e.node->op == QR_EXPRESSION_INPUT   ? QR_ARG_DATA
+                                                          : QR_ARG_CONSTANT;
+        if (ret->kind == QR_ARG_CONSTANT) ret->scale = e.node->number;
+        qr_expression_fini(&e);
+        return QR_OK;
+    }
+    ret->index = keep_expression(r, &e);
+    return QR_OK;
+}
+
+/* ---- any argument ---- */
+
+/* v: a number, an expression or {"parameter" | "data", "scale"?} */
 static enum qr_code read_arg(struct qr_gate_reader *r, const struct qr_json *v, const char *where,
                              const char *key, struct qr_gate_arg *ret) {
     struct qr_path path = qr_path_of("%s.%s", where, key);
     if (!v)
         return qr_fail(
             r->err, QR_INVALID_ARGUMENT,
-            "%s is missing; it must be a number, {\"parameter\": name} or {\"data\": column}",
+            "%s is missing; it must be a number, {\"parameter\": name}, {\"data\": column} or an "
+            "expression such as \"2*w + x[0]\"",
             path.s);
     struct qr_gate_arg arg = {QR_ARG_CONSTANT, 1, 0};
     enum qr_code code;
@@ -80,9 +155,15 @@ static enum qr_code read_arg(struct qr_gate_reader *r, const struct qr_json *v, 
         *ret = arg;
         return QR_OK;
     }
+    if (qr_json_type(v) == QR_JSON_STRING) {
+        const char *text;
+        code = qr_json_string(v, path.s, &text, r->err);
+        return code ? code : qr_gate_expression(r, text, path.s, ret);
+    }
     if (qr_json_type(v) != QR_JSON_OBJECT)
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                       "%s must be a number, {\"parameter\": name} or {\"data\": column}, not %s",
+                       "%s must be a number, {\"parameter\": name}, {\"data\": column} or an "
+                       "expression such as \"2*w + x[0]\", not %s",
                        path.s, qr_json_type_name(v));
     static const char *const known[] = {"parameter", "data", "scale"};
     if ((code = qr_json_known(v, path.s, known, 3, r->err))) return code;
@@ -100,7 +181,7 @@ static enum qr_code read_arg(struct qr_gate_reader *r, const struct qr_json *v, 
     arg.kind = parameter ? QR_ARG_PARAMETER : QR_ARG_DATA;
     struct qr_path inner = qr_path_of("%s.%s", path.s, parameter ? "parameter" : "data");
     code = parameter ? read_parameter(r, parameter, inner.s, &arg)
-                     : read_columns(r, data, inner.s, 1, &arg.index);
+                     : qr_gate_read_columns(r, data, false, inner.s, 1, &arg.index);
     if (!code) *ret = arg;
     return code;
 }
@@ -235,7 +316,8 @@ static enum qr_code read_state(struct qr_gate_reader *r, const struct qr_json *g
         static const char *const known[] = {"data"};
         struct qr_path inner = qr_path_of("%s.data", path.s);
         if ((code = qr_json_known(v, path.s, known, 1, r->err))) return code;
-        return read_columns(r, qr_json_get(v, "data"), inner.s, use->n_qubits, &use->column);
+        return qr_gate_read_columns(r, qr_json_get(v, "data"), false, inner.s, use->n_qubits,
+                                    &use->column);
     }
     if ((code = qr_json_string(v, path.s, &use->state, r->err))) return code;
     size_t good = strspn(use->state, "01");
@@ -293,6 +375,7 @@ static enum qr_code read_matrix(struct qr_gate_reader *r, const struct qr_json *
     const struct qr_json *m = qr_json_get(gate, "matrix");
     unsigned dim = 1u << n_qubits, i = 0;
     enum qr_code code = qr_json_want(m, path.s, QR_JSON_ARRAY, r->err);
+    if (!code) code = qr_gate_count(r, path.s, 2 * dim * dim);
     if (code) return code;
     if (qr_json_size(m) != dim)
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
@@ -358,11 +441,29 @@ static enum qr_code read_ints(struct qr_gate_reader *r, const struct qr_json *v,
         if (n == most)
             return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has more than %u entries", path.s,
                            most);
-        if ((code = qr_json_i64(i, item.s, 0, high, &q, r->err))) return code;
+        if ((code = qr_gate_integer(r, i, item.s, 0, high, &q))) return code;
         ret[n] = (uint16_t)q;
     }
     *ret_n = n;
     return QR_OK;
+}
+
+enum qr_code qr_gate_read_qubits(struct qr_gate_reader *r, const struct qr_json *v,
+                                 const char *where, const char *key, uint16_t *ret,
+                                 unsigned *ret_n) {
+    unsigned n = 0;
+    struct qr_qubits seen = {0};
+    enum qr_code code =
+        read_ints(r, v, where, key, (int64_t)qr_gate_qubits(r) - 1, QR_MAX_QUBITS, ret, &n);
+    for (unsigned i = 0; i < n && !code; i++) {
+        if (qr_qubits_has(&seen, ret[i]))
+            return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s.%s: qubit %u is given twice", where,
+                           key, ret[i]);
+        qr_qubits_add(&seen, ret[i]);
+    }
+    for (unsigned i = 0; i < n && r->map && !code; i++) ret[i] = r->map[ret[i]];
+    *ret_n = n;
+    return code;
 }
 
 static enum qr_code read_controls(struct qr_gate_reader *r, const struct qr_json *gate,
@@ -375,8 +476,7 @@ static enum qr_code read_controls(struct qr_gate_reader *r, const struct qr_json
         return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has control_values, but no controls",
                        where);
     if (!controls) return QR_OK;
-    enum qr_code code = read_ints(r, controls, where, "controls", (int64_t)r->n_qubits - 1,
-                                  QR_MAX_QUBITS, qubit, &n);
+    enum qr_code code = qr_gate_read_qubits(r, controls, where, "controls", qubit, &n);
     if (!code && values)
         code = read_ints(r, values, where, "control_values", 1, QR_MAX_QUBITS, value, &n_values);
     if (code) return code;
@@ -384,9 +484,6 @@ static enum qr_code read_controls(struct qr_gate_reader *r, const struct qr_json
         return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has %u controls, but %u control_values",
                        where, n, n_values);
     for (unsigned i = 0; i < n; i++) {
-        if (qr_qubits_has(&use->controls, qubit[i]))
-            return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s.controls: qubit %u is given twice",
-                           where, qubit[i]);
         qr_qubits_add(&use->controls, qubit[i]);
         if (!values || value[i]) qr_qubits_add(&use->control_values, qubit[i]);
     }
@@ -435,9 +532,8 @@ static enum qr_code read_qubits(struct qr_gate_reader *r, const struct qr_json *
                                 const char *where, const struct named *named, uint16_t *qubits,
                                 struct qr_gate_use *use) {
     unsigned n = 0;
-    struct qr_qubits seen = {0};
-    enum qr_code code = read_ints(r, qr_json_get(gate, "qubits"), where, "qubits",
-                                  (int64_t)r->n_qubits - 1, QR_MAX_QUBITS, qubits, &n);
+    enum qr_code code =
+        qr_gate_read_qubits(r, qr_json_get(gate, "qubits"), where, "qubits", qubits, &n);
     if (code) return code;
     if (n < named->least || (named->most && n > named->most))
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
@@ -445,12 +541,6 @@ static enum qr_code read_qubits(struct qr_gate_reader *r, const struct qr_json *
                        named->most ? "" : "at least ", named->least,
                        named->most > named->least ? " or 2" : "",
                        (named->most ? named->most : named->least) == 1 ? "" : "s", n);
-    for (unsigned k = 0; k < n; k++) {
-        if (qr_qubits_has(&seen, qubits[k]))
-            return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s.qubits: qubit %u is given twice", where,
-                           qubits[k]);
-        qr_qubits_add(&seen, qubits[k]);
-    }
     use->qubits = qubits;
     use->n_qubits = n;
     if ((code = read_controls(r, gate, where, use))) return code;
@@ -469,6 +559,9 @@ enum qr_code qr_gate_read(struct qr_gate_reader *r, const struct qr_json *gate, 
     if (code) return code;
     /* the name first: what the keys mean depends on it */
     if ((name = qr_json_get(gate, "gate"))) code = read_name(r, name, where, &named);
+    if (!code && qr_json_get(gate, "wires"))
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                       "%s: unknown key 'wires'; did you mean 'qubits'?", where);
     if (!code) code = qr_json_known(gate, where, keys, N_KEYS, r->err);
     if (!code && !name) code = read_name(r, NULL, where, &named);
     if (code) return code;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/checksum.h"
 #include "base/mem.h"
 #include "base/parse.h"
 #include "circuit/circuit.h"
@@ -99,19 +100,46 @@ static enum qr_code read_term(struct observable_reader *r, struct qr_pauli_term 
     return any ? QR_OK : bad(r, "a term like Z4 or 0.5*X0 Z1 must stand here");
 }
 
-static void merge(struct qr_observable *o, const struct qr_pauli_term *term) {
-    for (size_t i = 0; i < o->n_terms; i++)
-        if (qr_qubits_equal(&o->terms[i].z, &term->z) &&
-            qr_qubits_equal(&o->terms[i].x, &term->x)) {
-            o->terms[i].coefficient += term->coefficient;
-            return;
-        }
-    if ((o->n_terms & (o->n_terms - 1)) == 0)
-        o->terms = qr_xreallocarray(o->terms, o->n_terms ? 2 * o->n_terms : 1, sizeof *o->terms);
-    o->terms[o->n_terms++] = *term;
+/* ---- terms ---- */
+
+void qr_term_list_add(struct qr_term_list *l, const struct qr_pauli_term *term) {
+    if ((l->n & (l->n - 1)) == 0)
+        l->terms = qr_xreallocarray(l->terms, l->n ? 2 * l->n : 1, sizeof *l->terms);
+    l->terms[l->n++] = *term;
 }
 
-static enum qr_code read_sum(struct observable_reader *r, struct qr_observable *o) {
+static uint64_t hash_of(const struct qr_pauli_term *t) {
+    const struct qr_qubits both[2] = {t->x, t->z};
+    uint8_t digest[QR_XXH3_BYTES];
+    qr_xxh3(both, sizeof both, digest);
+    return qr_get_u64le(digest);
+}
+
+static bool alike(const struct qr_pauli_term *a, const struct qr_pauli_term *b) {
+    return qr_qubits_equal(&a->z, &b->z) && qr_qubits_equal(&a->x, &b->x);
+}
+
+/* Like terms become one, where the first of them stood. */
+static void merge(struct qr_term_list *l) {
+    struct qr_pauli_term *t = l->terms;
+    size_t slots = 16, kept = 0;
+    while (slots < 2 * l->n) slots *= 2;
+    uint32_t *table = qr_xcalloc(slots, sizeof *table); /* the place of a term, + 1 */
+    for (size_t i = 0; i < l->n; i++) {
+        size_t s = hash_of(&t[i]) & (slots - 1);
+        while (table[s] && !alike(&t[table[s] - 1], &t[i])) s = (s + 1) & (slots - 1);
+        if (table[s]) {
+            t[table[s] - 1].coefficient += t[i].coefficient;
+        } else {
+            t[kept++] = t[i];
+            table[s] = (uint32_t)kept;
+        }
+    }
+    free(table);
+    l->n = kept;
+}
+
+static enum qr_code read_sum(struct observable_reader *r, struct qr_term_list *l) {
     for (size_t i = 0;; i++) {
         skip_blanks(r);
         double sign = 1;
@@ -128,7 +156,7 @@ static enum qr_code read_sum(struct observable_reader *r, struct qr_observable *
         enum qr_code code = read_term(r, &term);
         if (code) return code;
         term.coefficient *= sign;
-        merge(o, &term);
+        qr_term_list_add(l, &term);
     }
 }
 
@@ -160,28 +188,47 @@ static char *canonical(const struct qr_observable *o) {
     return (char *)QR_MOVE(text.p);
 }
 
+/* A long one by its digest: every worker sees its text, and the job hash has it. */
+static char *name_of(char *text, size_t n_terms) {
+    enum { LONGEST = 120 };
+    uint8_t digest[QR_SHA256_BYTES];
+    char hex[2 * QR_SHA256_BYTES + 1];
+    if (strlen(text) <= LONGEST) return text;
+    qr_sha256(text, strlen(text), digest);
+    qr_hex(digest, sizeof digest, hex);
+    free(text);
+    return qr_xasprintf("a Hamiltonian of %zu terms, sha256 %s", n_terms, hex);
+}
+
+const char *qr_observable_of_terms(struct qr_term_list *l, bool by_digest,
+                                   struct qr_observable *ret) {
+    const char *wrong = NULL;
+    size_t kept = 0;
+    merge(l);
+    for (size_t i = 0; i < l->n && !wrong; i++) {
+        if (!isfinite(l->terms[i].coefficient)) wrong = "a coefficient is too large";
+        if (l->terms[i].coefficient != 0) l->terms[kept++] = l->terms[i];
+    }
+    if (!wrong && kept == 0) wrong = "the sum is zero; there is nothing to measure";
+    if (wrong) return wrong;
+    struct qr_observable o = {.n_terms = kept, .terms = l->terms};
+    o.text = canonical(&o);
+    if (by_digest) o.text = name_of(o.text, kept);
+    *l = (struct qr_term_list){0};
+    *ret = o;
+    return NULL;
+}
+
 enum qr_code qr_observable_parse(const char *text, unsigned n_qubits, struct qr_observable *ret,
                                  struct qr_err *err) {
-    struct qr_observable o = {0};
+    struct qr_term_list l = {0};
     struct observable_reader r = {text, text, n_qubits, err};
-    enum qr_code code = read_sum(&r, &o);
-    size_t kept = 0;
-    for (size_t i = 0; !code && i < o.n_terms; i++) {
-        if (!isfinite(o.terms[i].coefficient)) code = bad(&r, "a coefficient is too large");
-        if (o.terms[i].coefficient != 0) o.terms[kept++] = o.terms[i];
-    }
-    o.n_terms = kept;
-    if (!code && kept == 0) {
-        r.at = text;
-        code = bad(&r, "the sum is zero; there is nothing to measure");
-    }
-    if (code) {
-        free(o.terms);
-        return code;
-    }
-    o.text = canonical(&o);
-    *ret = o;
-    return QR_OK;
+    enum qr_code code = read_sum(&r, &l);
+    const char *wrong = code ? NULL : qr_observable_of_terms(&l, false, ret);
+    r.at = wrong ? text : r.at;
+    if (wrong) code = bad(&r, "%s", wrong);
+    free(l.terms);
+    return code;
 }
 
 void qr_observable_fini(struct qr_observable *o) {

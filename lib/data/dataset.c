@@ -7,6 +7,7 @@
 #include "base/checksum.h"
 #include "base/mem.h"
 #include "data/dataset_impl.h"
+#include "data/find.h"
 #include "format/csv.h"
 #include "format/npz.h"
 #include "store/store.h"
@@ -64,7 +65,8 @@ static enum qr_code check_sizes(const struct qr_data_options *opt, const char *u
     if (n_columns == 0) return qr_fail(err, QR_DATA_LOSS, "%s: x has no columns", url);
     if (opt->n_columns &&
         (opt->more_columns ? n_columns < opt->n_columns : n_columns != opt->n_columns))
-        return qr_fail(err, QR_DATA_LOSS, "%s: x has %zu columns, but the model takes %zu", url,
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: x has %zu columns, but the model takes %zu; correct one of them", url,
                        n_columns, opt->n_columns);
     return QR_OK;
 }
@@ -74,6 +76,7 @@ static enum qr_code check_sizes(const struct qr_data_options *opt, const char *u
 static enum qr_code put_label(const struct qr_data_options *opt, const double *from, size_t have,
                               size_t want, double *to, const char *url, size_t row,
                               struct qr_err *err) {
+    if (opt->no_labels) return QR_OK;
     if (opt->one_label_for_all && have == 1) {
         for (size_t k = 0; k < want; k++) to[k] = from[0];
         return QR_OK;
@@ -127,8 +130,26 @@ static enum qr_code check_finite(const struct qr_tensor *t, const char *url, str
     return QR_OK;
 }
 
-/* What the headers say: before memory is taken for values. *ret_want: columns of y in the
- * data set. */
+static enum qr_code check_labels(const struct qr_data_options *opt, const char *url,
+                                 const struct qr_tensor *y, size_t n, size_t *ret_want,
+                                 struct qr_err *err) {
+    if (y->rank != 1 && y->rank != 2)
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: array y has %u dimensions; it must have one (a label a sample) or two",
+                       url, y->rank);
+    if (y->dims[0] != n)
+        return qr_fail(err, QR_DATA_LOSS, "%s: x has %zu samples, but y has %zu", url, n,
+                       y->dims[0]);
+    size_t have = y->rank == 2 ? y->dims[1] : 1, want = opt->n_outputs ? opt->n_outputs : have;
+    if (have == 0 || (have != want && have != 1))
+        return qr_fail(err, QR_DATA_LOSS, "%s: y has %zu columns, but the model has %zu output%s",
+                       url, have, want, want == 1 ? "" : "s");
+    *ret_want = want;
+    return QR_OK;
+}
+
+/* What the headers say: before memory is taken for values. y: NULL without labels. *ret_want:
+ * columns of y in the data set. */
 static enum qr_code check_shapes(const struct qr_data_options *opt, const char *url,
                                  const struct qr_tensor *x, const struct qr_tensor *y,
                                  const struct qr_tensor *weights, size_t *ret_want,
@@ -137,25 +158,13 @@ static enum qr_code check_shapes(const struct qr_data_options *opt, const char *
         return qr_fail(err, QR_DATA_LOSS,
                        "%s: array x has %u dimension%s; it must be samples × columns (reshape it)",
                        url, x->rank, x->rank == 1 ? "" : "s");
-    if (y->rank != 1 && y->rank != 2)
-        return qr_fail(err, QR_DATA_LOSS,
-                       "%s: array y has %u dimensions; it must have one (a label a sample) or two",
-                       url, y->rank);
-    size_t n = x->dims[0], n_columns = x->rank == 2 ? x->dims[1] : 1,
-           have = y->rank == 2 ? y->dims[1] : 1;
+    size_t n = x->dims[0], n_columns = x->rank == 2 ? x->dims[1] : 1;
     enum qr_code code = check_sizes(opt, url, n, n_columns, err);
+    if (!code && y) code = check_labels(opt, url, y, n, ret_want, err);
     if (code) return code;
-    if (y->dims[0] != n)
-        return qr_fail(err, QR_DATA_LOSS, "%s: x has %zu samples, but y has %zu", url, n,
-                       y->dims[0]);
     if (weights && weights->n != n)
         return qr_fail(err, QR_DATA_LOSS, "%s: x has %zu samples, but %s has %zu weights", url, n,
                        weights->name, weights->n);
-    size_t want = opt->n_outputs ? opt->n_outputs : have;
-    if (have == 0 || (have != want && have != 1))
-        return qr_fail(err, QR_DATA_LOSS, "%s: y has %zu columns, but the model has %zu output%s",
-                       url, have, want, want == 1 ? "" : "s");
-    *ret_want = want;
     return QR_OK;
 }
 
@@ -164,10 +173,10 @@ static enum qr_code take_arrays(const struct qr_data_options *opt, const char *u
                                 struct qr_tensor *x, const struct qr_tensor *y,
                                 const struct qr_tensor *weights, size_t want,
                                 struct qr_dataset *ret, struct qr_err *err) {
-    size_t have = y->rank == 2 ? y->dims[1] : 1, width = want + (weights != NULL);
+    size_t have = !y ? 0 : y->rank == 2 ? y->dims[1] : 1, width = want + (weights != NULL);
     void *labels = NULL;
     enum qr_code code = check_finite(x, url, err);
-    if (!code) code = check_finite(y, url, err);
+    if (!code && y) code = check_finite(y, url, err);
     if (!code)
         code = qr_large_new(x->dims[0] * width, sizeof(double), "the data set's y", &labels, err);
     if (code) return code;
@@ -177,7 +186,7 @@ static enum qr_code take_arrays(const struct qr_data_options *opt, const char *u
                            .weighted = weights != NULL,
                            .label_for_all = opt->one_label_for_all && have < want,
                            .y = labels};
-    for (size_t i = 0; i < d.n_samples && !code; i++)
+    for (size_t i = 0; y && i < d.n_samples && !code; i++)
         code = put_label(opt, y->values + i * have, have, want, d.y + i * width, url, i, err);
     for (size_t i = 0; weights && i < d.n_samples && !code; i++)
         code = put_weight(opt, weights->values[i], d.y + i * width + want, url, i, err);
@@ -189,14 +198,16 @@ static enum qr_code take_arrays(const struct qr_data_options *opt, const char *u
 
 static enum qr_code from_npz(const struct qr_data_options *opt, const char *url,
                              struct qr_buf *file, struct qr_dataset *ret, struct qr_err *err) {
-    const char *const names[] = {"x", "y", opt->sample_weight, NULL};
+    const char *const all[] = {"x", "y", opt->sample_weight, NULL},
+                      *const unlabelled[] = {"x", opt->sample_weight, NULL},
+                      *const *names = opt->no_labels ? unlabelled : all;
     struct qr_tensors t = {0};
-    const struct qr_tensor *x, *y, *weights = NULL;
+    const struct qr_tensor *x, *y = NULL, *weights = NULL;
     size_t want = 0;
     enum qr_code code = qr_npz_shapes(qr_buf_view(file), url, &t, err);
     if (code) return code;
     if (!(code = find_array(&t, "x", url, &x, err)) &&
-        !(code = find_array(&t, "y", url, &y, err)) &&
+        (opt->no_labels || !(code = find_array(&t, "y", url, &y, err))) &&
         (!opt->sample_weight || !(code = find_array(&t, opt->sample_weight, url, &weights, err))))
         code = check_shapes(opt, url, x, y, weights, &want, err);
     qr_tensors_free(&t);
@@ -206,15 +217,16 @@ static enum qr_code from_npz(const struct qr_data_options *opt, const char *url,
     size_t x_is = 0;
     while (strcmp(t.v[x_is].name, "x") != 0) x_is++;
     weights = opt->sample_weight ? qr_tensors_find(&t, opt->sample_weight) : NULL;
-    code = take_arrays(opt, url, &t.v[x_is], qr_tensors_find(&t, "y"), weights, want, ret, err);
+    y = opt->no_labels ? NULL : qr_tensors_find(&t, "y");
+    code = take_arrays(opt, url, &t.v[x_is], y, weights, want, ret, err);
     qr_tensors_free(&t);
     return code;
 }
 
 /* ---- CSV ---- */
 
-/* Which columns are labels: y, or y0 … y<k-1>. ret_at[k] gets their places; *ret_have how many
- * there are. */
+/* Which columns are labels: y, or y0 … y<k-1>; where none is wanted, a y that is there all the
+ * same. ret_at[k] gets their places; *ret_have how many there are. */
 static enum qr_code label_columns(const struct qr_csv *c, const char *url, size_t want,
                                   size_t *ret_at, size_t *ret_have, struct qr_err *err) {
     size_t found = 0, plain = SIZE_MAX;
@@ -230,15 +242,16 @@ static enum qr_code label_columns(const struct qr_csv *c, const char *url, size_
         *ret_have = want;
         return QR_OK;
     }
-    *ret_have = 1;
+    *ret_have = want > 0 || plain != SIZE_MAX;
     ret_at[0] = plain;
-    if (plain != SIZE_MAX) return QR_OK;
+    if (plain != SIZE_MAX || want == 0) return QR_OK;
     if (want > 1)
         return qr_fail(
             err, QR_DATA_LOSS,
-            "%s: the header has neither columns y0 to y%zu nor a column y of class numbers", url,
-            want - 1);
-    return qr_fail(err, QR_DATA_LOSS, "%s: the header has no column y (the labels)", url);
+            "%s: the header has neither columns y0 to y%zu nor a column y of class numbers%s", url,
+            want - 1, qr_csv_header_hint(c->names[0]));
+    return qr_fail(err, QR_DATA_LOSS, "%s: the header has no column y (the labels)%s", url,
+                   qr_csv_header_hint(c->names[0]));
 }
 
 /* Where the weights are, if there should be any. */
@@ -304,8 +317,10 @@ static enum qr_code from_csv(const struct qr_data_options *opt, const char *url,
     qr_buf_free(file);
     if (code) return code;
     bool weighted = opt->sample_weight != NULL;
-    size_t want = opt->n_outputs ? opt->n_outputs : 1, have = 0, n_columns = 0,
-           *at = qr_xcalloc(want + 1, sizeof *at);
+    size_t want = opt->no_labels   ? 0
+                  : opt->n_outputs ? opt->n_outputs
+                                   : 1,
+           have = 0, n_columns = 0, *at = qr_xcalloc(want + 2, sizeof *at);
     struct qr_dataset d = {0};
     code = label_columns(&c, url, want, at, &have, err);
     if (!code) code = weight_column(opt, &c, url, &at[have], err);
@@ -329,10 +344,14 @@ static enum qr_code load_file(const struct qr_data_options *opt, const char *key
     struct qr_buf file = {0};
     enum qr_code code = qr_dataset_read(key, url, opt->folder, qr_memory_limit_bytes(), &file, err);
     uint64_t bytes = file.n;
+    struct qr_data_options all = *opt;
+    if (opt->n_picked) all.n_columns = 0;
     if (!code)
-        code = opt->source == QR_DATA_NPZ ? from_npz(opt, url, &file, ret, err)
-                                          : from_csv(opt, url, &file, ret, err);
+        code = opt->source == QR_DATA_NPZ ? from_npz(&all, url, &file, ret, err)
+                                          : from_csv(&all, url, &file, ret, err);
     qr_buf_free(&file);
+    if (!code && opt->n_picked && (code = qr_dataset_pick(opt, url, ret, err)))
+        qr_dataset_fini(ret);
     if (!code) ret->file_bytes = bytes;
     return code;
 }
@@ -391,13 +410,14 @@ enum qr_code qr_dataset_load(const struct qr_data_options *opt, struct qr_datase
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "train_fraction is %.17g; it must be above 0 and at most 1",
                        opt->train_fraction);
-    if (opt->source != QR_DATA_EXCITATIONS && !opt->url)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "data: url is missing");
-    bool two = opt->source != QR_DATA_EXCITATIONS && opt->validation_url;
+    bool file = opt->source == QR_DATA_NPZ || opt->source == QR_DATA_CSV;
+    if (file && !opt->url) return qr_fail(err, QR_INVALID_ARGUMENT, "data: url is missing");
+    bool two = file && opt->validation_url;
     struct qr_dataset d = {0};
     enum qr_code code = opt->source == QR_DATA_EXCITATIONS ? qr_excitations(opt, &d, err)
-                        : two                              ? load_both(opt, &d, err)
-                              : load_file(opt, "data.url", opt->url, &d, err);
+                        : !file ? qr_dataset_room(&d, 1, 0, 0, false, err)
+                        : two   ? load_both(opt, &d, err)
+                                : load_file(opt, "data.url", opt->url, &d, err);
     if (code) return code;
     if (!two) d.n_train = (size_t)floor((double)d.n_samples * opt->train_fraction);
     if (d.n_train == 0) {

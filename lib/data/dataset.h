@@ -6,6 +6,7 @@
  *           "npz" (arrays x, y), "csv" (header; label column y; the other columns are x in file
  *           order). The first floor(N * train_fraction) samples train, the rest validate, in file
  *           order, or in one that shuffle_split's seed fixes; or all train, with validation_url.
+ *           "none": one sample without columns or labels.
  * Paths     a relative one is seen from the folder where the program runs and, where nothing is
  *           there, from `folder`. One that is nowhere: NOT_FOUND with its key and both places.
  * Checks    NaN or infinity: DATA_LOSS naming file, row and column. x columns != wanted: DATA_LOSS
@@ -15,6 +16,9 @@
  *           (anything else: DATA_LOSS), or with one_label_for_all is the label of every output, as
  *           Keras' losses broadcast it. CSV: with n_outputs > 1 the labels are columns
  *           y0 … y<k-1>, or one such column y.
+ * Columns   those that are picked, by name or number, in the order in which they are; others of the
+ *           file are left. Names only of a CSV file. One that is not
+ *           there: DATA_LOSS.
  * Weights   finite, 0 or more, below 2^40; not all 0 of those that train: DATA_LOSS naming the row.
  * Memory    the whole set; refused above the memory limit with both numbers.
  */
@@ -27,7 +31,14 @@
 
 #include "base/err.h"
 
-enum qr_data_source { QR_DATA_EXCITATIONS, QR_DATA_NPZ, QR_DATA_CSV };
+enum qr_data_source { QR_DATA_EXCITATIONS, QR_DATA_NPZ, QR_DATA_CSV, QR_DATA_NONE };
+
+/* A column of x: by its name in the file, or, where that is NULL, by its number from 0, labels and
+ * weights not counted. */
+struct qr_data_column {
+    const char *name;
+    size_t number;
+};
 
 struct qr_data_options {
     enum qr_data_source source;
@@ -42,9 +53,15 @@ struct qr_data_options {
     size_t n_columns;
     /* the file may have more than n_columns: the model reads those that it names */
     bool more_columns;
+    /* NPZ, CSV: x is these columns of the file, no two of them the same; borrowed; 0: all */
+    size_t n_picked;
+    const struct qr_data_column *picked;
+    bool pick_all; /* a column of the file that is not picked is an error */
     /* columns of y wanted (1, or the classes of a one-hot y); 0: whatever the file has */
     size_t n_outputs;
     bool one_label_for_all; /* a single label is every output's, not a class number */
+    /* a sample has none: a column or array y is not read, and n_outputs is not looked at */
+    bool no_labels;
     /* the column or array that has each sample's weight, 0 or more; NULL: none; borrowed */
     const char *sample_weight;
 };

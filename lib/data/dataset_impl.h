@@ -2,7 +2,6 @@
 #ifndef QR_DATA_DATASET_IMPL_H
 #define QR_DATA_DATASET_IMPL_H
 
-#include "base/bytes.h"
 #include "data/dataset.h"
 
 /* Room for samples in *ret (sizes set, x and y zeroed). RESOURCE_EXHAUSTED with both numbers. */
@@ -14,9 +13,8 @@ QR_MUST_CHECK enum qr_code qr_excitations(const struct qr_data_options *opt, str
                                           struct qr_err *err);
 /* Shuffles the samples by the seed; d->row says which is which. */
 void qr_dataset_shuffle(struct qr_dataset *d, uint64_t seed);
-/* The file of a path or URL, looked for as dataset.h says. key: the job's, for the error. */
-QR_MUST_CHECK enum qr_code qr_dataset_read(const char *key, const char *url, const char *folder,
-                                           size_t max_bytes, struct qr_buf *ret,
-                                           struct qr_err *err);
+/* Leaves d with the columns that opt picks. */
+QR_MUST_CHECK enum qr_code qr_dataset_pick(const struct qr_data_options *opt, const char *url,
+                                           struct qr_dataset *d, struct qr_err *err);
 
 #endif

@@ -17,7 +17,7 @@ enum qr_code qr_excitations(const struct qr_data_options *opt, struct qr_dataset
             err, QR_INVALID_ARGUMENT,
             "cluster-excitations: one column per qubit makes %zu, but the model takes %zu",
             n_qubits, opt->n_columns);
-    size_t n_outputs = opt->n_outputs ? opt->n_outputs : 1;
+    size_t n_outputs = opt->no_labels ? 0 : opt->n_outputs ? opt->n_outputs : 1;
     if (n_outputs > 1 && !opt->one_label_for_all)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "cluster-excitations: labels are +1 or -1, but the model has %zu outputs "

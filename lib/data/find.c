@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "data/dataset_impl.h"
+#include "data/find.h"
 #include "store/store.h"
 
 static bool is_relative(const char *url) { return url[0] != '/' && !strstr(url, "://"); }
@@ -19,11 +19,10 @@ static char *absolute(const char *path) {
     return qr_path_join(here, path);
 }
 
-enum qr_code qr_dataset_read(const char *key, const char *url, const char *folder, size_t max_bytes,
-                             struct qr_buf *ret, struct qr_err *err) {
+enum qr_code qr_named_file_read(const char *url, const char *folder, size_t max_bytes,
+                                struct qr_buf *ret, struct qr_err *err) {
     enum qr_code code = qr_url_read(url, max_bytes, ret, err);
-    if (code != QR_NOT_FOUND) return code;
-    if (!is_relative(url)) return qr_wrap(err, "%s", key);
+    if (code != QR_NOT_FOUND || !is_relative(url)) return code;
     qr_auto(qr_free_p) char *first = absolute(url);
     if (folder) {
         qr_auto(qr_free_p) char *beside = qr_path_join(folder, url), *second = absolute(beside);
@@ -31,10 +30,15 @@ enum qr_code qr_dataset_read(const char *key, const char *url, const char *folde
             code = qr_url_read(beside, max_bytes, ret, err);
             if (code != QR_NOT_FOUND) return code;
             return qr_fail(err, code,
-                           "%s: there is no file %s, and beside the job file no %s; correct the "
-                           "path",
-                           key, first, second);
+                           "there is no file %s, and beside the job file no %s; correct the path",
+                           first, second);
         }
     }
-    return qr_fail(err, code, "%s: there is no file %s; correct the path", key, first);
+    return qr_fail(err, code, "there is no file %s; correct the path", first);
+}
+
+enum qr_code qr_dataset_read(const char *key, const char *url, const char *folder, size_t max_bytes,
+                             struct qr_buf *ret, struct qr_err *err) {
+    enum qr_code code = qr_named_file_read(url, folder, max_bytes, ret, err);
+    return code == QR_NOT_FOUND ? qr_wrap(err, "%s", key) : code;
 }

@@ -142,9 +142,17 @@ double qr_sigmoid(double x) {
     return qr_pair_div(x < 0 ? e : (struct qr_pair){1.0, 0}, one_plus(e)).hi;
 }
 
+/* x^y = (-1)^y (-x)^y. */
+static double pow_of_negative(double x, double y) {
+    double half = 0.5 * y;
+    if (y != __builtin_floor(y)) return __builtin_nan("");
+    return half == __builtin_floor(half) ? qr_pow(-x, y) : -qr_pow(-x, y);
+}
+
 double qr_pow(double x, double y) {
     if (y == 0 || x == 1) return 1.0;
-    if (x != x || y != y || x < 0) return __builtin_nan("");
+    if (x != x || y != y) return __builtin_nan("");
+    if (x < 0) return pow_of_negative(x, y);
     bool grows = (x > 1) == (y > 0); /* |log x| * |y| > 0: towards infinity, else towards 0 */
     if (x == 0 || x == infinity || y == infinity || y == -infinity) return grows ? infinity : 0.0;
     struct qr_pair l = log_core(x, 0);

@@ -40,22 +40,30 @@ static const uint64_t two_over_pi[21] = {
     0xf0cfbc209af4361d,
 };
 
-/* sin and cos of y + t, |y| <= pi/4. */
-static double sin_kernel(double y, double t) {
+/* sin and cos of y + t, |y| <= pi/4: what is added to y, and to 1 - y^2 / 2 as it is rounded. */
+static double sin_rest(double y, double t) {
     static const double c[8] = {
         -1.0 / 6,        1.0 / 120,        -1.0 / 5040,          1.0 / 362880,
         -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000, 1.0 / 355687428096000};
     double z = y * y, p = c[7];
     for (int i = 6; i >= 0; i--) p = p * z + c[i];
-    return y + (y * z * p + t * (1.0 - 0.5 * z));
+    return y * z * p + t * (1.0 - 0.5 * z);
 }
-static double cos_kernel(double y, double t) {
+static double cos_rest(double y, double t) {
     static const double c[8] = {
         1.0 / 24,        -1.0 / 720,         1.0 / 40320,          -1.0 / 3628800,
         1.0 / 479001600, -1.0 / 87178291200, 1.0 / 20922789888000, -1.0 / 6402373705728000};
     double z = y * y, half = 0.5 * z, w = 1.0 - half, p = c[7];
     for (int i = 6; i >= 0; i--) p = p * z + c[i];
-    return w + (((1.0 - w) - half) + (z * z * p - y * t));
+    return ((1.0 - w) - half) + (z * z * p - y * t);
+}
+static double sin_kernel(double y, double t) { return y + sin_rest(y, t); }
+static double cos_kernel(double y, double t) { return 1.0 - 0.5 * (y * y) + cos_rest(y, t); }
+
+/* The same before they are rounded, within some 2^-56. */
+static void sincos_pairs(struct qr_pair y, struct qr_pair *ret_sin, struct qr_pair *ret_cos) {
+    *ret_sin = qr_fast_two_sum(y.hi, sin_rest(y.hi, y.lo));
+    *ret_cos = qr_fast_two_sum(1.0 - 0.5 * (y.hi * y.hi), cos_rest(y.hi, y.lo));
 }
 
 /* x mod pi/2 for |x| >= 2^20, finite. Returns the quadrant. */
@@ -167,4 +175,97 @@ void qr_sincospi(double x, double *ret_sin, double *ret_cos) {
     }
     *ret_sin = qr_bits_of(x) >> 63 ? -s : s;
     *ret_cos = c;
+}
+
+double qr_tan(double x) {
+    struct qr_pair r, s, c;
+    if (x - x != 0) return x - x; /* infinite or NaN */
+    if (x > -0x1p-28 && x < 0x1p-28) return x;
+    unsigned quadrant = reduce(x, &r);
+    sincos_pairs(r, &s, &c);
+    if (!(quadrant & 1)) return qr_pair_div(s, c).hi;
+    return -qr_pair_div(c, s).hi;
+}
+
+/* ---- inverse functions ----
+ *
+ * All are the angle of a point (x, y), both >= 0 and not both 0. A first angle a, good to 2^-21,
+ * comes from atan t = 4 atan u, u = tan of a quarter of the angle, by two half-angle steps and a
+ * short Taylor series; turned back by it, the point lies at the tangent
+ * (y cos a - x sin a) / (x cos a + y sin a), a number so small that it is its own angle. */
+
+static struct qr_pair negative(struct qr_pair a) { return (struct qr_pair){-a.hi, -a.lo}; }
+
+static struct qr_pair sqrt_pair(struct qr_pair a) {
+    if (a.hi == 0) return a;
+    double s = __builtin_sqrt(a.hi);
+    struct qr_pair p = qr_two_prod(s, s);
+    return qr_fast_two_sum(s, ((a.hi - p.hi) - p.lo + a.lo) / (2 * s));
+}
+
+static struct qr_pair angle_below_45(struct qr_pair y, struct qr_pair x) {
+    double t = y.hi / x.hi;
+    t = t / (1.0 + __builtin_sqrt(1.0 + t * t));
+    t = t / (1.0 + __builtin_sqrt(1.0 + t * t));
+    double z = t * t, a = 4 * (t - t * z * (1.0 / 3 - z * (1.0 / 5 - z * (1.0 / 7 - z / 9))));
+    struct qr_pair s, c;
+    sincos_pairs((struct qr_pair){a, 0}, &s, &c);
+    struct qr_pair rest = qr_pair_add(qr_pair_mul(y, c), negative(qr_pair_mul(x, s)));
+    return qr_fast_two_sum(a, rest.hi / (x.hi * c.hi + y.hi * s.hi));
+}
+
+/* Of (x, y), in [0, pi/2]. */
+static struct qr_pair angle_of(struct qr_pair y, struct qr_pair x) {
+    if (y.hi <= x.hi) return angle_below_45(y, x);
+    return qr_pair_add((struct qr_pair){pio2_hi, pio2_lo}, negative(angle_below_45(x, y)));
+}
+
+/* cos of the angle whose sine is |x| <= 1. */
+static struct qr_pair other_side(double x) {
+    double size = x < 0 ? -x : x;
+    return sqrt_pair(qr_pair_mul(qr_two_sum(1.0, -size), qr_two_sum(1.0, size)));
+}
+
+double qr_atan(double x) {
+    double size = x < 0 ? -x : x, a = size;
+    if (x != x) return x;
+    if (size >= 0x1p60) a = pio2_hi;
+    else if (size >= 0x1p-28) a = angle_of((struct qr_pair){size, 0}, (struct qr_pair){1, 0}).hi;
+    return x < 0 ? -a : size == 0 ? x : a;
+}
+
+double qr_atan2(double y, double x) {
+    double width = x < 0 ? -x : x, height = y < 0 ? -y : y;
+    if (x != x || y != y) return x + y;
+    if (height <= 0) return x < 0 ? 2 * pio2_hi : 0;
+    if (width <= height) {
+        double a = qr_atan(x / y); /* from the other axis */
+        return y > 0 ? pio2_hi - a : -pio2_hi - a;
+    }
+    double a = qr_atan(y / x);
+    return x > 0 ? a : y > 0 ? a + 2 * pio2_hi : a - 2 * pio2_hi;
+}
+
+double qr_hypot(double x, double y) {
+    double a = x < 0 ? -x : x, b = y < 0 ? -y : y, large = a < b ? b : a, small = a < b ? a : b;
+    if (!(small > 0)) return large + small;
+    double ratio = small / large;
+    return large * __builtin_sqrt(1 + ratio * ratio);
+}
+
+double qr_asin(double x) {
+    double size = x < 0 ? -x : x;
+    if (x != x || size < 0x1p-28) return x;
+    if (size > 1.0) return __builtin_nan("");
+    double a = angle_of((struct qr_pair){size, 0}, other_side(x)).hi;
+    return x < 0 ? -a : a;
+}
+
+double qr_acos(double x) {
+    double size = x < 0 ? -x : x;
+    if (x != x) return x;
+    if (size > 1.0) return __builtin_nan("");
+    struct qr_pair a = angle_of(other_side(x), (struct qr_pair){size, 0});
+    if (x >= 0) return a.hi;
+    return qr_pair_add((struct qr_pair){2 * pio2_hi, 2 * pio2_lo}, negative(a)).hi;
 }

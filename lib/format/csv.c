@@ -100,6 +100,11 @@ static int by_text(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+const char *qr_csv_header_hint(const char *name) {
+    double v;
+    return qr_parse_double(name, &v) ? "; is the line with the columns' names missing?" : "";
+}
+
 static enum qr_code read_names(struct csv_reader *r, const char *what, struct qr_csv *c,
                                struct qr_err *err) {
     size_t cap = 0;
@@ -128,8 +133,8 @@ static enum qr_code read_names(struct csv_reader *r, const char *what, struct qr
     for (size_t i = 1; i < c->n_columns && !twice; i++)
         if (strcmp(sorted[i - 1], sorted[i]) == 0) twice = sorted[i];
     free(sorted);
-    return twice ? qr_fail(err, QR_DATA_LOSS, "%s: header line: two columns are named '%.60s'",
-                           what, twice)
+    return twice ? qr_fail(err, QR_DATA_LOSS, "%s: header line: two columns are named '%.60s'%s",
+                           what, twice, qr_csv_header_hint(twice))
                  : QR_OK;
 }
 

@@ -19,4 +19,7 @@ QR_MUST_CHECK enum qr_code qr_csv_read(struct qr_bytes text, const char *what, s
                                        struct qr_csv *ret, struct qr_err *err);
 void qr_csv_fini(struct qr_csv *c);
 
+/* Behind an error about the header: a question, where this name is a number, or nothing. */
+const char *qr_csv_header_hint(const char *name);
+
 #endif

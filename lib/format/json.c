@@ -85,7 +85,7 @@ const char *qr_json_key(const struct qr_json *member) { return in(member)->strin
 /* What was found, for messages: the value itself where it is short. */
 static const char *found(const struct qr_json *v, char ret[96]) {
     switch (qr_json_type(v)) {
-    case QR_JSON_NUMBER: snprintf(ret, 96, "%.17g", in(v)->valuedouble); break;
+    case QR_JSON_NUMBER: qr_number_text(in(v)->valuedouble, ret); break;
     case QR_JSON_STRING:
         snprintf(ret, 96,
                  strlen(in(v)->valuestring) > 60 ? "the string \"%.60s...\""
@@ -115,15 +115,19 @@ enum qr_code qr_json_double(const struct qr_json *v, const char *where, double m
     enum qr_code code = qr_json_want(v, where, QR_JSON_NUMBER, err);
     if (code != QR_OK) return code;
     double x = in(v)->valuedouble;
+    char is[32], low[32], high[32];
+    qr_number_text(x, is);
+    qr_number_text(min, low);
+    qr_number_text(max, high);
     if (x < min && !isfinite(max))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %.17g; it must be at least %.17g", where, x,
-                       min);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %s; it must be at least %s", where, is,
+                       low);
     if (x > max && !isfinite(min))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %.17g; it must be at most %.17g", where, x,
-                       max);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %s; it must be at most %s", where, is,
+                       high);
     if (!(x >= min && x <= max))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %.17g; it must be between %.17g and %.17g",
-                       where, x, min, max);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %s; it must be between %s and %s", where,
+                       is, low, high);
     *ret = x;
     return QR_OK;
 }
@@ -141,7 +145,8 @@ enum qr_code qr_json_i64(const struct qr_json *v, const char *where, int64_t min
                        "%s is %.17g; integers above 2^53 are not exact and are refused", where, x);
     if (x != floor(x))
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s is %.17g; it must be an integer, without a fraction", where, x);
+                       "%s is %s; it must be an integer, without a fraction", where,
+                       found(v, text));
     int64_t i = (int64_t)x;
     if (i < min && max >= (int64_t)1 << 53)
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %lld; it must be at least %lld", where,

@@ -1,5 +1,6 @@
 #include "job/canonical.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/checksum.h"
@@ -46,22 +47,68 @@ static void put_gates(struct qr_buf *b, const struct qr_circuit *c) {
         qr_buf_puts(b, "\n");
     }
     for (unsigned i = 0; i < c->n_params; i++) qr_buf_printf(b, "%s\n", c->param_names[i]);
+    for (size_t i = 0; i < c->n_expressions; i++) {
+        qr_buf_printf(b, "expression %zu ", i);
+        qr_expression_put(&c->expressions[i], 1, NULL, NULL, false, b);
+        qr_buf_puts(b, "\n");
+    }
 }
 
-static void add_circuit(struct qr_job_canonical *c, const struct qr_job *job, struct qr_buf *v) {
-    if (!job->has_quantum) return;
+/* Fields of the n-th quantum layer have its number, but for the first one's. */
+static void add_nth(struct qr_job_canonical *c, const char *name, size_t n, struct qr_buf *v) {
+    char numbered[32];
+    if (n) snprintf(numbered, sizeof numbered, "%s_%zu", name, n);
+    add(c, n ? numbered : name, v);
+}
+
+static void add_circuit(struct qr_job_canonical *c, const struct qr_quantum_options *q, size_t n,
+                        struct qr_buf *v) {
     struct qr_buf gates = {0};
-    put_gates(&gates, job->circuit);
-    qr_buf_printf(v, "%u qubits, %zu gates, %u parameters, sha256 ", job->circuit->n_qubits,
-                  job->circuit->n_gates, job->circuit->n_params);
+    put_gates(&gates, q->circuit);
+    qr_buf_printf(v, "%u qubits, %zu gates, %u parameters, sha256 ", q->circuit->n_qubits,
+                  q->circuit->n_gates, q->circuit->n_params);
     put_digest(v, gates.p, gates.n);
     qr_buf_free(&gates);
-    add(c, "circuit", v);
-    for (size_t i = 0; i < job->n_readouts; i++)
-        qr_buf_printf(v, "%s%s", i ? "; " : "", job->readouts[i].text);
-    add(c, "readouts", v);
-    qr_buf_printf(v, "%u", job->n_filters);
-    add(c, "filters", v);
+    add_nth(c, "circuit", n, v);
+    for (size_t i = 0; i < q->n_readouts; i++)
+        qr_buf_printf(v, "%s%s", i ? "; " : "", q->readouts[i].text);
+    add_nth(c, "readouts", n, v);
+    qr_buf_printf(v, "%u", q->n_filters);
+    add_nth(c, "filters", n, v);
+    for (size_t i = 0; i < q->n_watched; i++)
+        qr_buf_printf(v, "%s%s: %s", i ? "; " : "", q->watched_names[i], q->watched[i].text);
+    if (q->n_watched) add_nth(c, "watch", n, v);
+}
+
+static void add_circuits(struct qr_job_canonical *c, const struct qr_job *job, struct qr_buf *v) {
+    for (size_t n = 0, i; (i = qr_job_quantum(job, n)) < job->n_layers; n++)
+        add_circuit(c, &job->layers[i].quantum, n, v);
+}
+
+/* At most one quantum layer, then dense ones, all of which learn and have no name: once there was
+ * nothing else, and what was as it was is not said. */
+static bool is_plain(const struct qr_job *job) {
+    for (size_t i = 0; i < job->n_layers; i++) {
+        bool known = job->layers[i].kind == QR_LAYER_DENSE ||
+                     (i == 0 && job->layers[i].kind == QR_LAYER_QUANTUM);
+        if (!known || job->layers[i].frozen || job->layers[i].name) return false;
+    }
+    return true;
+}
+
+static void add_layers(struct qr_job_canonical *c, const struct qr_job *job, struct qr_buf *v) {
+    for (size_t i = 0; i < job->n_layers && !is_plain(job); i++) {
+        const struct qr_layer_options *l = &job->layers[i];
+        qr_buf_printf(v, "%s%s", i ? ", " : "", qr_layer_names[l->kind]);
+        if (l->kind == QR_LAYER_ACTIVATION)
+            qr_buf_printf(v, " %s", qr_activation_names[l->activation]);
+        if (l->kind == QR_LAYER_DROPOUT) qr_buf_printf(v, " %.17g", l->dropout.rate);
+        if (l->kind == QR_LAYER_SCALE)
+            qr_buf_printf(v, " %.17g %.17g", l->scale.factor, l->scale.offset);
+        if (l->frozen) qr_buf_puts(v, " frozen");
+        if (l->name) qr_buf_printf(v, " '%s'", l->name);
+    }
+    if (v->n) add(c, "layers", v);
 }
 
 static void add_rate(struct qr_job_canonical *c, const struct qr_optimizer_options *o,
@@ -106,6 +153,14 @@ static void add_optimizer(struct qr_job_canonical *c, const struct qr_optimizer_
         epsilon, o->amsgrad);
     if (o->kind == QR_ADAGRAD)
         qr_buf_printf(v, " initial_accumulator=%.17g", o->initial_accumulator);
+    if (o->kind == QR_SPSA)
+        qr_buf_printf(v, " perturbation=%.17g stability=%.17g alpha=%.17g gamma=%.17g",
+                      o->perturbation, o->stability, o->alpha, o->gamma);
+    if (o->kind == QR_NATURAL_GRADIENT)
+        qr_buf_printf(v, " regularization=%.17g", o->regularization);
+    if (o->kind == QR_LBFGS)
+        qr_buf_printf(v, " memory=%u gradient_tolerance=%.17g loss_tolerance=%.17g", o->memory,
+                      o->gradient_tolerance, o->loss_tolerance);
     add(c, "optimizer", v);
     add_rate(c, o, v);
     if (o->clipvalue > 0 || o->clipnorm > 0 || o->global_clipnorm > 0) {
@@ -131,6 +186,8 @@ static void add_loss(struct qr_job_canonical *c, const struct qr_train_spec *t, 
     if (qr_loss_info(t->loss)->has_delta) qr_buf_printf(v, " delta=%.17g", o->delta);
     if (o->from_logits) qr_buf_puts(v, " from_logits");
     if (o->label_smoothing > 0) qr_buf_printf(v, " label_smoothing=%.17g", o->label_smoothing);
+    for (size_t i = 0; i < t->n_output_weights; i++)
+        qr_buf_printf(v, "%s%.17g", i ? ", " : " weights=", t->output_weights[i]);
     add(c, "loss", v);
     for (size_t i = 0; i < t->n_class_weights; i++)
         qr_buf_printf(v, "%s%.17g", i ? ", " : "", t->class_weight[i]);
@@ -139,13 +196,14 @@ static void add_loss(struct qr_job_canonical *c, const struct qr_train_spec *t, 
 
 static void add_train(struct qr_job_canonical *c, const struct qr_job *job, struct qr_buf *v) {
     const struct qr_train_spec *t = &job->train;
-    for (size_t i = 0; i < job->n_dense; i++) {
-        qr_buf_printf(v, "%s%u %s", i ? ", " : "", job->dense[i].units,
-                      qr_activation_names[job->dense[i].activation]);
-        if (job->penalties[i].l1 > 0) qr_buf_printf(v, " l1=%.17g", job->penalties[i].l1);
-        if (job->penalties[i].l2 > 0) qr_buf_printf(v, " l2=%.17g", job->penalties[i].l2);
+    for (size_t i = 0; i < job->n_layers; i++) {
+        const struct qr_dense_options *d = &job->layers[i].dense;
+        if (job->layers[i].kind != QR_LAYER_DENSE) continue;
+        qr_buf_printf(v, "%s%u %s", v->n ? ", " : "", d->units, qr_activation_names[d->activation]);
+        if (d->l1 > 0) qr_buf_printf(v, " l1=%.17g", d->l1);
+        if (d->l2 > 0) qr_buf_printf(v, " l2=%.17g", d->l2);
     }
-    if (job->n_dense) add(c, "dense", v);
+    if (v->n) add(c, "dense", v);
     add_loss(c, t, v);
     for (size_t i = 0; i < t->n_metrics; i++) {
         qr_buf_printf(v, "%s%s", i ? ", " : "", qr_metric_names[t->metrics[i]]);
@@ -166,8 +224,8 @@ static void add_train(struct qr_job_canonical *c, const struct qr_job *job, stru
     }
 }
 
-static void add_data(struct qr_job_canonical *c, const struct qr_dataset *d,
-                     const uint8_t initial[32], struct qr_buf *v) {
+static void add_data(struct qr_job_canonical *c, const struct qr_train_spec *t,
+                     const struct qr_dataset *d, const uint8_t initial[32], struct qr_buf *v) {
     char hex[2 * QR_SHA256_BYTES + 1];
     qr_hex(d->digest, sizeof d->digest, hex);
     qr_buf_printf(v, "%zu samples, %zu train, sha256 %s", d->n_samples, d->n_train, hex);
@@ -175,6 +233,9 @@ static void add_data(struct qr_job_canonical *c, const struct qr_dataset *d,
     if (!initial) return;
     qr_hex(initial, QR_SHA256_BYTES, hex);
     qr_buf_printf(v, "sha256 %s", hex);
+    for (size_t i = 0; i < t->n_initial_layers; i++)
+        qr_buf_printf(v, "%s%s=%s", i ? ", " : " ", t->initial_layers[i].here,
+                      t->initial_layers[i].there);
     add(c, "initial_weights", v);
 }
 
@@ -194,9 +255,10 @@ void qr_job_canonical(const struct qr_job *job, const struct qr_dataset *data,
     add(ret, "seed", &v);
     qr_buf_printf(&v, "%zu", job->micro_batch_size);
     add(ret, "micro_batch_size", &v);
-    add_circuit(ret, job, &v);
+    add_layers(ret, job, &v);
+    add_circuits(ret, job, &v);
     add_train(ret, job, &v);
-    add_data(ret, data, initial, &v);
+    add_data(ret, &job->train, data, initial, &v);
     for (size_t i = 0; i < ret->n; i++)
         qr_buf_printf(&text, "%s=%s\n", name_in_hash(ret->fields[i].name), ret->fields[i].value);
     qr_sha256(text.p, text.n, ret->hash);

@@ -26,12 +26,36 @@ static enum qr_code read_excitations(const struct qr_json *data, struct qr_job *
     if (qr_json_known(data, "data", keys, 3, err) != QR_OK ||
         qr_job_opt_u64(data, "data", "rounds", 1, MAX_ROUNDS, &rounds, err) != QR_OK)
         return err->code;
-    if (!job->has_quantum || job->circuit->n_columns == 0)
+    const struct qr_circuit *reads = qr_layers_input_circuit(job->layers, job->n_layers);
+    if (!reads || reads->n_columns == 0)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "data.source: cluster-excitations makes one angle per qubit, but the model "
-                       "has no quantum layer with data gates");
+                       "does not begin with a quantum layer that has data gates");
+    if (reads->n_named)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "data.source: the columns of cluster-excitations have no names, but the "
+                       "circuit refers to x.%.64s; write x[0], x[1] and so on",
+                       reads->column_names[0]);
     job->data.rounds = (unsigned)rounds;
-    job->data.qubits = job->circuit->n_columns;
+    job->data.qubits = reads->n_columns;
+    return QR_OK;
+}
+
+/* One sample without inputs: a circuit's read-outs follow from its weights alone. */
+static enum qr_code read_none(const struct qr_json *data, struct qr_job *job, struct qr_err *err) {
+    static const char *const keys[] = {"source"};
+    if (qr_json_known(data, "data", keys, 1, err) != QR_OK) return err->code;
+    const struct qr_circuit *reads = qr_layers_input_circuit(job->layers, job->n_layers);
+    if (!reads)
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "data.source: none, but a model that does not begin with a quantum layer is a "
+            "function of its data; give a circuit, or data");
+    if (reads->n_columns > 0)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "data.source: none, but the circuit takes %u input%s; take the data gates "
+                       "away, or give data",
+                       reads->n_columns, reads->n_columns == 1 ? "" : "s");
     return QR_OK;
 }
 
@@ -63,10 +87,94 @@ static enum qr_code read_sample_weight(const struct qr_json *data, struct qr_job
     return QR_OK;
 }
 
+enum { MAX_COLUMNS = 4096 };
+
+static enum qr_code read_column(const struct qr_json *v, size_t i, struct qr_data_column *ret,
+                                struct qr_err *err) {
+    char path[48];
+    int64_t number;
+    snprintf(path, sizeof path, "data.columns[%zu]", i);
+    if (qr_json_type(v) == QR_JSON_STRING) {
+        const char *name;
+        if (qr_json_string(v, path, &name, err) != QR_OK) return err->code;
+        ret->name = qr_xstrdup(name);
+        return QR_OK;
+    }
+    if (qr_json_type(v) != QR_JSON_NUMBER)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s must be a column's name or its number from 0, not %s", path,
+                       qr_json_type_name(v));
+    if (qr_json_i64(v, path, 0, INT32_MAX, &number, err) != QR_OK) return err->code;
+    ret->number = (size_t)number;
+    return QR_OK;
+}
+
+static bool same_column(const struct qr_data_column *a, const struct qr_data_column *b) {
+    return a->name && b->name ? strcmp(a->name, b->name) == 0
+                              : !a->name && !b->name && a->number == b->number;
+}
+
+static enum qr_code read_picked(const struct qr_json *data, struct qr_job *job,
+                                struct qr_err *err) {
+    const struct qr_json *list = qr_json_get(data, "columns");
+    if (!list) return QR_OK;
+    if (qr_json_want(list, "data.columns", QR_JSON_ARRAY, err) != QR_OK) return err->code;
+    size_t n = qr_json_size(list), i = 0;
+    if (n < 1 || n > MAX_COLUMNS)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "data.columns has %zu entries; give 1 to %d names or numbers of columns", n,
+                       MAX_COLUMNS);
+    struct qr_data_column *picked = qr_xcalloc(n, sizeof *picked);
+    job->data.picked = picked;
+    job->data.n_picked = n;
+    for (const struct qr_json *v = qr_json_first(list); v; v = qr_json_next(v), i++) {
+        if (read_column(v, i, &picked[i], err) != QR_OK) return err->code;
+        for (size_t k = 0; k < i; k++)
+            if (same_column(&picked[k], &picked[i]))
+                return qr_fail(err, QR_INVALID_ARGUMENT,
+                               "data.columns[%zu] is the same column as data.columns[%zu]", i, k);
+    }
+    return QR_OK;
+}
+
+/* What a circuit calls by name is picked. */
+static enum qr_code pick_named(const struct qr_circuit *c, struct qr_job *job, struct qr_err *err) {
+    if (c->n_columns > c->n_named)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "model: the circuit calls some columns by name (x.%.64s) and others by "
+                       "number (x[%u]); data.columns must say which names they are",
+                       c->column_names[0], c->n_columns - c->n_named - 1);
+    struct qr_data_column *picked = qr_xcalloc(c->n_named, sizeof *picked);
+    for (unsigned i = 0; i < c->n_named; i++) picked[i].name = qr_xstrdup(c->column_names[i]);
+    job->data.picked = picked;
+    job->data.n_picked = c->n_named;
+    job->data.pick_all = true;
+    return QR_OK;
+}
+
+/* The inputs of the circuit that reads the data are the columns that data.columns picks. */
+static enum qr_code place_columns(struct qr_job *job, struct qr_err *err) {
+    struct qr_circuit *c =
+        (struct qr_circuit *)(uintptr_t)qr_layers_input_circuit(job->layers, job->n_layers);
+    if (c && c->n_named && !job->data.n_picked && pick_named(c, job, err) != QR_OK)
+        return err->code;
+    if (!c || !job->data.n_picked) return QR_OK;
+    if (!job->data_may_be_wider && c->n_columns - c->n_named != job->data.n_picked)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "data.columns picks %zu columns, but the circuit takes %u",
+                       job->data.n_picked, c->n_columns - c->n_named);
+    const char **names = qr_xcalloc(job->data.n_picked, sizeof *names);
+    for (size_t i = 0; i < job->data.n_picked; i++) names[i] = job->data.picked[i].name;
+    enum qr_code code = qr_circuit_place_columns(c, names, (unsigned)job->data.n_picked, err);
+    free(names);
+    return code ? qr_wrap(err, "data.columns") : QR_OK;
+}
+
 static enum qr_code read_file(const struct qr_json *data, struct qr_job *job, struct qr_err *err) {
     static const char *const keys[] = {"source",         "url",           "validation_url",
-                                       "train_fraction", "shuffle_split", "sample_weight"};
-    if (qr_json_known(data, "data", keys, 6, err) != QR_OK ||
+                                       "train_fraction", "shuffle_split", "sample_weight",
+                                       "columns"};
+    if (qr_json_known(data, "data", keys, 7, err) != QR_OK ||
         opt_url(data, "url", &job->data.url, err) != QR_OK ||
         opt_url(data, "validation_url", &job->data.validation_url, err) != QR_OK)
         return err->code;
@@ -77,21 +185,27 @@ static enum qr_code read_file(const struct qr_json *data, struct qr_job *job, st
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "data: train_fraction and validation_url exclude each other; with "
                        "validation_url all samples of url train");
-    return read_sample_weight(data, job, err) != QR_OK ? err->code : read_split(data, job, err);
+    if (read_sample_weight(data, job, err) != QR_OK || read_picked(data, job, err) != QR_OK ||
+        place_columns(job, err) != QR_OK)
+        return err->code;
+    return read_split(data, job, err);
 }
 
 enum qr_code qr_job_read_data(const struct qr_json *data, struct qr_job *job, struct qr_err *err) {
     /* as enum qr_data_source */
-    static const char *const sources[] = {"cluster-excitations", "npz", "csv"};
+    static const char *const sources[] = {"cluster-excitations", "npz", "csv", "none"};
+    static enum qr_code (*const readers[])(const struct qr_json *, struct qr_job *,
+                                           struct qr_err *) = {read_excitations, read_file,
+                                                               read_file, read_none};
     if (!data) return qr_fail(err, QR_INVALID_ARGUMENT, "data is missing: give {\"source\": ...}");
     size_t source;
     job->data.train_fraction = 1;
     if (qr_json_want(data, "data", QR_JSON_OBJECT, err) != QR_OK ||
-        qr_json_choice(qr_json_get(data, "source"), "data.source", sources, 3, &source, err) !=
+        qr_json_choice(qr_json_get(data, "source"), "data.source", sources, 4, &source, err) !=
             QR_OK)
         return err->code;
     job->data.source = (enum qr_data_source)source;
-    if ((source == QR_DATA_EXCITATIONS ? read_excitations : read_file)(data, job, err) != QR_OK ||
+    if (readers[source](data, job, err) != QR_OK ||
         qr_job_opt_double(data, "data", "train_fraction", 0, 1, &job->data.train_fraction, err) !=
             QR_OK)
         return err->code;

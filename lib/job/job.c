@@ -71,13 +71,17 @@ static enum qr_code read_name(const struct qr_json *root, struct qr_job *job, st
     return QR_OK;
 }
 
-/* That of the circuit's plan. One that cannot be had is refused when the model is made. */
+/* That of the first circuit's plan, which has the data. One that cannot be had is refused when the
+ * model is made. */
 static size_t default_micro_batch_size(const struct qr_job *job) {
     const struct qr_sim_options any = {.precision = job->precision, .isa = QR_ISA_PORTABLE};
+    size_t first = qr_job_quantum(job, 0);
     struct qr_sim_plan *plan = NULL;
     struct qr_err err;
-    if (!job->has_quantum) return 32;
-    if (qr_sim_compile(job->circuit, job->readouts, job->n_readouts, &any, &plan, &err) != QR_OK)
+    if (first == job->n_layers) return 32;
+    if (job->data.source == QR_DATA_NONE) return 1;
+    const struct qr_quantum_options *q = &job->layers[first].quantum;
+    if (qr_sim_compile(q->circuit, q->readouts, q->n_readouts, &any, &plan, &err) != QR_OK)
         return 1;
     size_t size = qr_sim_micro_batch_size(plan, job->train.batch_size);
     qr_sim_plan_free(plan);
@@ -100,15 +104,18 @@ static enum qr_code read_micro_batches(const struct qr_json *root, struct qr_job
 }
 
 static enum qr_code read_root(const struct qr_json *root, struct qr_job *job, struct qr_err *err) {
-    static const char *const keys[] = {"name",  "seed", "precision", "micro_batch_size",
-                                       "model", "data", "train",     "worker"};
+    static const char *const keys[] = {"name", "seed",  "precision", "micro_batch_size", "model",
+                                       "data", "train", "worker",    "$schema"};
     static const char *const precisions[] = {"single", "double"};
     if (qr_json_want(root, "the job", QR_JSON_OBJECT, err) != QR_OK) return err->code;
     if (qr_json_get(root, "block_size"))
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "block_size is now micro_batch_size: the same number under that name");
-    if (qr_json_known(root, "the job", keys, 8, err) != QR_OK) return err->code;
+    if (qr_json_known(root, "the job", keys, 9, err) != QR_OK) return err->code;
+    const struct qr_json *schema = qr_json_get(root, "$schema"); /* an editor's */
+    const char *unread;
     size_t precision = 0;
+    if (schema && qr_json_string(schema, "$schema", &unread, err) != QR_OK) return err->code;
     if (read_name(root, job, err) != QR_OK ||
         qr_job_opt_u64(root, "", "seed", 0, UINT64_C(1) << 53, &job->seed, err) != QR_OK ||
         qr_job_opt_choice(root, "", "precision", precisions, 2, &precision, err) != QR_OK ||
@@ -125,16 +132,24 @@ static enum qr_code read_root(const struct qr_json *root, struct qr_job *job, st
     return QR_OK;
 }
 
-enum qr_code qr_job_parse(struct qr_bytes text, const char *what, struct qr_job **ret,
-                          struct qr_err *err) {
+/* folder: where files stand that the job names beside itself, or NULL; taken. */
+static enum qr_code parse(struct qr_bytes text, const char *what, bool is_file, char *folder,
+                          struct qr_job **ret, struct qr_err *err) {
     struct qr_err own;
     if (!err) err = &own;
     struct qr_job *job = qr_xcalloc(1, sizeof *job);
+    job->is_file = is_file;
+    job->data.folder = folder;
     enum qr_code code = qr_json_parse(text, what, &job->tree, err);
     if (code == QR_OK && (code = read_root(job->tree, job, err)) != QR_OK) qr_wrap(err, "%s", what);
     if (code != QR_OK) qr_job_free(job);
     else *ret = job;
     return code;
+}
+
+enum qr_code qr_job_parse(struct qr_bytes text, const char *what, struct qr_job **ret,
+                          struct qr_err *err) {
+    return parse(text, what, false, NULL, ret, err);
 }
 
 enum qr_code qr_job_load(const char *url, struct qr_job **ret, struct qr_err *err) {
@@ -145,10 +160,9 @@ enum qr_code qr_job_load(const char *url, struct qr_job **ret, struct qr_err *er
     enum qr_code code = qr_url_read(url, MAX_JOB_BYTES, &text, err);
     if (code == QR_OK) {
         char *what = qr_xasprintf("job %s", url);
-        code = qr_job_parse(qr_buf_view(&text), what, ret, err);
         const char *slash = strrchr(url, '/');
-        if (code == QR_OK && slash)
-            (*ret)->data.folder = qr_xstrndup(url, (size_t)(slash - url) + (slash == url));
+        char *folder = slash ? qr_xstrndup(url, (size_t)(slash - url) + (slash == url)) : NULL;
+        code = parse(qr_buf_view(&text), what, true, folder, ret, err);
         free(what);
     } else {
         qr_wrap(err, "read the job");
@@ -157,19 +171,35 @@ enum qr_code qr_job_load(const char *url, struct qr_job **ret, struct qr_err *er
     return code;
 }
 
+static void layer_fini(struct qr_layer_options *l) {
+    free((void *)(uintptr_t)l->name);
+    if (l->kind != QR_LAYER_QUANTUM) return;
+    struct qr_observable *readouts = (struct qr_observable *)(uintptr_t)l->quantum.readouts;
+    for (size_t i = 0; i < l->quantum.n_readouts; i++) qr_observable_fini(&readouts[i]);
+    free(readouts);
+    qr_job_free_watched(&l->quantum);
+    qr_circuit_free((struct qr_circuit *)(uintptr_t)l->quantum.circuit);
+}
+
 void qr_job_free(struct qr_job *job) {
     if (!job) return;
-    for (size_t i = 0; i < job->n_readouts; i++) qr_observable_fini(&job->readouts[i]);
-    free(job->readouts);
-    qr_circuit_free(job->circuit);
-    free(job->dense);
-    free(job->penalties);
+    for (size_t i = 0; i < job->n_layers; i++) layer_fini(&job->layers[i]);
+    free(job->layers);
     free((void *)(uintptr_t)job->data.url);
     free((void *)(uintptr_t)job->data.folder);
     free((void *)(uintptr_t)job->data.validation_url);
     free((void *)(uintptr_t)job->data.sample_weight);
+    for (size_t i = 0; i < job->data.n_picked; i++)
+        free((void *)(uintptr_t)job->data.picked[i].name);
+    free((void *)(uintptr_t)job->data.picked);
     free(job->train.class_weight);
+    free(job->train.output_weights);
     free(job->train.initial_weights);
+    for (size_t i = 0; i < job->train.n_initial_layers; i++) {
+        free(job->train.initial_layers[i].here);
+        free(job->train.initial_layers[i].there);
+    }
+    free(job->train.initial_layers);
     free(job->name);
     qr_json_free(job->tree);
     free(job);
@@ -178,14 +208,9 @@ void qr_job_free(struct qr_job *job) {
 enum qr_code qr_job_model(const struct qr_job *job, enum qr_isa isa, size_t n_columns,
                           struct qr_model **ret, struct qr_err *err) {
     const struct qr_model_options opt = {
-        .circuit = job->circuit,
-        .readouts = job->readouts,
-        .n_readouts = job->n_readouts,
-        .n_filters = job->n_filters,
-        .n_inputs = (unsigned)n_columns,
-        .dense = job->dense,
-        .penalties = job->penalties,
-        .n_dense = job->n_dense,
+        .layers = job->layers,
+        .n_layers = job->n_layers,
+        .n_inputs = n_columns,
         .loss = job->train.loss,
         .loss_options = job->train.loss_options,
         .class_weight = job->train.class_weight,
@@ -196,24 +221,33 @@ enum qr_code qr_job_model(const struct qr_job *job, enum qr_isa isa, size_t n_co
         .top_k = job->train.top_k,
         .sim = {.precision = job->precision, .isa = isa},
         .micro_batch_size = job->micro_batch_size,
+        .natural_gradient = job->train.optimizer.kind == QR_NATURAL_GRADIENT,
     };
     return qr_model_new(&opt, ret, err);
 }
 
+size_t qr_job_quantum(const struct qr_job *job, size_t n) {
+    size_t i = 0;
+    while (i < job->n_layers && (job->layers[i].kind != QR_LAYER_QUANTUM || n-- > 0)) i++;
+    return i;
+}
+
 size_t qr_job_n_outputs(const struct qr_job *job) {
-    if (job->n_dense) return job->dense[job->n_dense - 1].units;
-    return job->n_readouts * job->n_filters;
+    return qr_layers_n_outputs(job->layers, job->n_layers);
 }
 
 enum qr_code qr_job_data(const struct qr_job *job, struct qr_dataset *ret, struct qr_err *err) {
     struct qr_data_options opt = job->data;
-    opt.n_columns = job->has_quantum ? job->circuit->n_columns : 0; /* 0: as many as the data has */
+    const struct qr_circuit *reads = qr_layers_input_circuit(job->layers, job->n_layers);
+    opt.n_columns = reads ? reads->n_columns : 0; /* 0: as many as the data has */
     opt.more_columns = job->data_may_be_wider;
     opt.n_outputs = qr_job_n_outputs(job);
     /* as Keras broadcasts; class numbers are for that loss alone */
     opt.one_label_for_all = job->train.loss != QR_CATEGORICAL_CROSSENTROPY;
+    opt.no_labels = qr_loss_info(job->train.loss)->no_labels;
     struct qr_dataset d;
     enum qr_code code = qr_dataset_load(&opt, &d, err);
+    if (code == QR_OK && (code = qr_job_check_columns(job, &d, err))) qr_dataset_fini(&d);
     if (code != QR_OK) return code;
     size_t n_validate = d.n_samples - d.n_train;
     if (n_validate / job->micro_batch_size >= MAX_MICRO_BATCHES) {

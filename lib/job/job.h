@@ -13,12 +13,19 @@
 
 struct qr_early_stopping {
     bool on;
-    char monitor[32]; /* "val_loss" or "val_<metric>" */
+    char monitor[32]; /* "val_loss", "val_<metric>" or val_ and what is watched */
     bool maximize;
     double min_delta;
     uint64_t patience;
     bool restore_best; /* keep the best state */
 };
+
+/* Initial weights of one layer: its name here, and in the file. */
+struct qr_initial_layer {
+    char *here, *there;
+};
+
+enum { QR_MAX_METRICS = 8 }; /* with what quantum layers watch */
 
 struct qr_train_spec {
     uint64_t epochs, batch_size;
@@ -26,42 +33,45 @@ struct qr_train_spec {
     struct qr_loss_options loss_options;
     size_t n_class_weights; /* 0: none */
     double *class_weight;   /* owned */
+    size_t n_output_weights;
+    double *output_weights; /* owned: loss_options.weights */
     size_t n_metrics;
-    enum qr_metric metrics[8];
+    enum qr_metric metrics[QR_MAX_METRICS];
     unsigned top_k; /* of top_k_accuracy */
     struct qr_optimizer_options optimizer;
     struct qr_early_stopping early_stopping;
     bool shuffle;
-    char *initial_weights; /* URL or NULL */
+    char *initial_weights;   /* URL, found as the data's is, or NULL */
+    size_t n_initial_layers; /* 0: of all layers */
+    struct qr_initial_layer *initial_layers;
 };
 
 struct qr_job {
     char *name;
     uint64_t seed;
     enum qr_precision precision;
+    bool is_file;            /* it may name files, which stand beside it */
     size_t micro_batch_size; /* effective: the defaults of exact/contract.md §4 applied */
-    bool has_quantum;
-    bool data_may_be_wider; /* a gate list that does not say how many columns there are */
-    struct qr_circuit *circuit;
-    size_t n_readouts;
-    struct qr_observable *readouts;
-    bool default_readouts; /* the layer gave none */
-    unsigned n_filters;
-    size_t n_dense;
-    struct qr_dense_options *dense;
-    struct qr_dense_penalty *penalties; /* n_dense */
-    struct qr_data_options data;        /* strings owned by the job */
+    size_t n_layers;
+    struct qr_layer_options *layers; /* their circuits and observables are the job's */
+    bool data_may_be_wider;      /* its circuit is a gate list that does not say how many columns */
+    bool default_readouts;       /* the last quantum layer gave none */
+    size_t n_watched;            /* observables that its layers watch */
+    struct qr_data_options data; /* strings owned by the job */
     struct qr_train_spec train;
     const struct qr_json *worker; /* the "worker" object or NULL; borrowed from the job's tree */
     struct qr_json *tree;         /* the parsed file */
 };
 
-/* text: the file's bytes; what: its name for messages. */
+/* text: the file's bytes; what: its name for messages. It reads no other file: a Hamiltonian in one
+ * is refused. */
 QR_MUST_CHECK enum qr_code qr_job_parse(struct qr_bytes text, const char *what, struct qr_job **ret,
                                         struct qr_err *err);
 /* The built-in copy of deploy/jobs/qcnn.json when url is NULL; else read from a path or URL. */
 QR_MUST_CHECK enum qr_code qr_job_load(const char *url, struct qr_job **ret, struct qr_err *err);
 void qr_job_free(struct qr_job *job);
+/* The number of its n-th quantum layer; n_layers when there are not so many. */
+size_t qr_job_quantum(const struct qr_job *job, size_t n);
 
 /* What is allowed and seldom meant, a sentence each for a warning. data: NULL where it could not be
  * loaded; then only what the job file says. */
@@ -76,8 +86,8 @@ void qr_job_doubts_fini(struct qr_job_doubts *d);
  * "columns 0, 3 of 6"; nothing for data that is made. */
 void qr_job_put_inputs(const struct qr_job *job, const struct qr_dataset *data, struct qr_buf *ret);
 
-/* Builds the model of a job. isa from the settings. n_inputs of a purely classical model comes from
- * the data. */
+/* Builds the model of a job. isa from the settings. n_columns: of the data, where no circuit reads
+ * them. */
 QR_MUST_CHECK enum qr_code qr_job_model(const struct qr_job *job, enum qr_isa isa, size_t n_columns,
                                         struct qr_model **ret, struct qr_err *err);
 /* Loads the data as the model wants it (columns of x and y). What values labels may have is checked

@@ -11,6 +11,17 @@ QR_MUST_CHECK enum qr_code qr_job_read_data(const struct qr_json *data, struct q
                                             struct qr_err *err);
 QR_MUST_CHECK enum qr_code qr_job_read_train(const struct qr_json *train, struct qr_job *job,
                                              struct qr_err *err);
+/* An observable as text, or {"hamiltonian": terms or file}. */
+QR_MUST_CHECK enum qr_code qr_job_read_observable(const struct qr_job *job, const struct qr_json *v,
+                                                  const char *where, unsigned n_qubits,
+                                                  struct qr_observable *ret, struct qr_err *err);
+/* "watch" of a quantum layer, whose circuit is there; freed by the second. */
+QR_MUST_CHECK enum qr_code qr_job_read_watched(const struct qr_json *layer, const char *where,
+                                               struct qr_job *job, struct qr_quantum_options *q,
+                                               struct qr_err *err);
+void qr_job_free_watched(struct qr_quantum_options *q);
+/* Some layer watches what has this name. */
+bool qr_job_watches(const struct qr_job *job, const char *name);
 /* "loss" and "class_weight" of the train object. */
 QR_MUST_CHECK enum qr_code qr_job_read_loss(const struct qr_json *train, struct qr_train_spec *t,
                                             struct qr_err *err);
@@ -25,6 +36,18 @@ QR_MUST_CHECK enum qr_code qr_job_read_schedule(const struct qr_json *o, double 
 size_t qr_job_n_outputs(const struct qr_job *job);
 /* Outputs that cannot be what loss and weights of classes take them for: INVALID_ARGUMENT. */
 QR_MUST_CHECK enum qr_code qr_job_check_outputs(const struct qr_job *job, struct qr_err *err);
+
+/* Columns of the data that the circuit passes over, where data.columns did not pick them:
+ * INVALID_ARGUMENT. */
+QR_MUST_CHECK enum qr_code qr_job_check_columns(const struct qr_job *job,
+                                                const struct qr_dataset *data, struct qr_err *err);
+
+/* One of n names, as qr_json_choice reads it; other programs' names of the thing get what is meant
+ * here. */
+enum qr_job_name { QR_JOB_LAYER, QR_JOB_LOSS, QR_JOB_METRIC };
+QR_MUST_CHECK enum qr_code qr_job_choice(const struct qr_json *v, const char *where,
+                                         enum qr_job_name of, const char *const *names, size_t n,
+                                         size_t *ret, struct qr_err *err);
 
 /* Keys that may be left out: *ret keeps its value then. */
 QR_MUST_CHECK enum qr_code qr_job_opt_i64(const struct qr_json *o, const char *where,

@@ -5,6 +5,26 @@
 
 enum { MAX_CLASSES = 1 << 16 };
 
+static enum qr_code read_weights(const struct qr_json *list, struct qr_train_spec *t,
+                                 struct qr_err *err) {
+    const char *where = "train.loss.weights";
+    bool any = false;
+    if (!list) return QR_OK;
+    if (qr_json_want(list, where, QR_JSON_ARRAY, err) != QR_OK) return err->code;
+    t->output_weights = qr_xcalloc(qr_json_size(list) + 1, sizeof *t->output_weights);
+    for (const struct qr_json *v = qr_json_first(list); v; v = qr_json_next(v)) {
+        char item[48];
+        double *to = &t->output_weights[t->n_output_weights];
+        snprintf(item, sizeof item, "%s[%zu]", where, t->n_output_weights++);
+        if (qr_json_double(v, item, -0x1p40, 0x1p40, to, err) != QR_OK) return err->code;
+        any |= *to != 0;
+    }
+    t->loss_options.weights = t->output_weights;
+    if (any) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "%s: all outputs weigh 0: there is nothing to minimize", where);
+}
+
 static enum qr_code read_options(const struct qr_json *o, struct qr_train_spec *t,
                                  struct qr_err *err) {
     const struct qr_loss_info *info = qr_loss_info(t->loss);
@@ -14,7 +34,9 @@ static enum qr_code read_options(const struct qr_json *o, struct qr_train_spec *
     if (info->has_delta) keys[n++] = "delta";
     if (info->of_logits) keys[n++] = "from_logits";
     if (info->of_logits) keys[n++] = "label_smoothing";
+    if (info->no_labels) keys[n++] = "weights";
     if (qr_json_known(o, where, keys, n, err) != QR_OK ||
+        read_weights(qr_json_get(o, "weights"), t, err) != QR_OK ||
         qr_job_opt_double(o, where, "delta", 0, 1e300, &l->delta, err) != QR_OK ||
         qr_job_opt_bool(o, where, "from_logits", &l->from_logits, err) != QR_OK ||
         qr_job_opt_double(o, where, "label_smoothing", 0, 1, &l->label_smoothing, err) != QR_OK)
@@ -53,9 +75,9 @@ enum qr_code qr_job_read_loss(const struct qr_json *train, struct qr_train_spec 
     bool object = v && qr_json_type(v) == QR_JSON_OBJECT;
     size_t loss = QR_MSE;
     t->loss_options.delta = 1; /* Keras' */
-    if (v && qr_json_choice(object ? qr_json_get(v, "name") : v,
-                            object ? "train.loss.name" : "train.loss", qr_loss_names, QR_LOSSES,
-                            &loss, err) != QR_OK)
+    if (v && qr_job_choice(object ? qr_json_get(v, "name") : v,
+                           object ? "train.loss.name" : "train.loss", QR_JOB_LOSS, qr_loss_names,
+                           QR_LOSSES, &loss, err) != QR_OK)
         return err->code;
     t->loss = (enum qr_loss)loss;
     if (object && read_options(v, t, err) != QR_OK) return err->code;

@@ -54,13 +54,24 @@ enum qr_code qr_job_read_optimizer(const struct qr_json *o, struct qr_optimizer_
     const char *where = "train.optimizer";
     size_t kind = QR_ADAM;
     if (!o) return QR_OK;
+    if (qr_json_type(o) == QR_JSON_STRING)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s must be an object, such as {\"name\": \"adam\"}, not a string", where);
     if (qr_json_want(o, where, QR_JSON_OBJECT, err) != QR_OK ||
         qr_json_choice(qr_json_get(o, "name"), "train.optimizer.name", qr_optimizer_names,
                        QR_OPTIMIZERS, &kind, err) != QR_OK)
         return err->code;
+    if (qr_optimizer_finds_steps((enum qr_optimizer_kind)kind))
+        for (size_t i = 1; i < OF_ALL; i++)
+            if (qr_json_get(o, keys[i]))
+                return qr_fail(err, QR_INVALID_ARGUMENT,
+                               "%s.%s: %s finds the length of its steps itself, from the loss, and "
+                               "takes no such key; take it away",
+                               where, keys[i], qr_optimizer_names[kind]);
     size_t n_keys = OF_ALL + qr_optimizer_keys((enum qr_optimizer_kind)kind, keys + OF_ALL);
     struct qr_optimizer_options opt = qr_optimizer_defaults((enum qr_optimizer_kind)kind);
     double below_one = 1 - 0x1p-53;
+    uint64_t memory = opt.memory;
     if (qr_json_known(o, where, keys, n_keys, err) != QR_OK || read_rate(o, &opt, err) != QR_OK ||
         read_clipping(o, where, &opt, err) != QR_OK ||
         qr_job_opt_double(o, where, "weight_decay", 0, 1e300, &opt.weight_decay, err) != QR_OK ||
@@ -74,8 +85,20 @@ enum qr_code qr_job_read_optimizer(const struct qr_json *o, struct qr_optimizer_
         qr_job_opt_bool(o, where, "centered", &opt.centered, err) != QR_OK ||
         qr_job_opt_double(o, where, "beta_1", 0, below_one, &opt.beta_1, err) != QR_OK ||
         qr_job_opt_double(o, where, "beta_2", 0, below_one, &opt.beta_2, err) != QR_OK ||
-        qr_job_opt_bool(o, where, "amsgrad", &opt.amsgrad, err) != QR_OK)
+        qr_job_opt_bool(o, where, "amsgrad", &opt.amsgrad, err) != QR_OK ||
+        qr_job_opt_double(o, where, "perturbation", 1e-300, 1e300, &opt.perturbation, err) !=
+            QR_OK ||
+        qr_job_opt_double(o, where, "stability", 0, 1e300, &opt.stability, err) != QR_OK ||
+        qr_job_opt_double(o, where, "alpha", 0, 100, &opt.alpha, err) != QR_OK ||
+        qr_job_opt_double(o, where, "gamma", 0, 100, &opt.gamma, err) != QR_OK ||
+        qr_job_opt_double(o, where, "regularization", 0, 1e300, &opt.regularization, err) !=
+            QR_OK ||
+        qr_job_opt_u64(o, where, "memory", 1, QR_LBFGS_MEMORY, &memory, err) != QR_OK ||
+        qr_job_opt_double(o, where, "gradient_tolerance", 0, 1e300, &opt.gradient_tolerance, err) !=
+            QR_OK ||
+        qr_job_opt_double(o, where, "loss_tolerance", 0, 1e300, &opt.loss_tolerance, err) != QR_OK)
         return err->code;
+    opt.memory = (unsigned)memory;
     *ret = opt;
     return QR_OK;
 }

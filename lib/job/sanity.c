@@ -7,7 +7,8 @@
 #include "base/mem.h"
 #include "job/job_impl.h"
 
-enum { SHOWN = 12 };              /* columns and classes in a sentence */
+/* columns and classes in a sentence; bytes of a list to be copied */
+enum { SHOWN = 12, SHOWN_PICK = 200 };
 static const double slack = 1e-9; /* of a bound that was added up */
 
 static void doubt(struct qr_job_doubts *d, char *sentence) {
@@ -47,16 +48,38 @@ static struct range range_of_activation(enum qr_activation f) {
     }
 }
 
-/* NULL: read-outs are the outputs. */
-static const struct qr_dense_options *last_dense(const struct qr_job *job) {
-    return job->n_dense ? &job->dense[job->n_dense - 1] : NULL;
+static bool keeps_range(enum qr_layer_kind kind) { return kind == QR_LAYER_DROPOUT; }
+
+/* The layer whose values the outputs are. */
+static size_t last_layer(const struct qr_job *job) {
+    size_t i = job->n_layers - 1;
+    while (i > 0 && keeps_range(job->layers[i].kind)) i--;
+    return i;
+}
+
+/* The activation that the outputs have passed last: *ret. False: they are read-outs, or nothing is
+ * known of them. */
+static bool last_activation(const struct qr_job *job, enum qr_activation *ret) {
+    const struct qr_layer_options *l = &job->layers[last_layer(job)];
+    if (l->kind != QR_LAYER_DENSE && l->kind != QR_LAYER_ACTIVATION) return false;
+    *ret = l->kind == QR_LAYER_DENSE ? l->dense.activation : l->activation;
+    return true;
+}
+
+/* The read-outs that are the outputs; NULL: they are not. */
+static const struct qr_quantum_options *last_readouts(const struct qr_job *job) {
+    const struct qr_layer_options *l = &job->layers[last_layer(job)];
+    return l->kind == QR_LAYER_QUANTUM ? &l->quantum : NULL;
 }
 
 static struct range range_of_outputs(const struct qr_job *job) {
-    if (last_dense(job)) return range_of_activation(last_dense(job)->activation);
+    enum qr_activation f;
+    if (last_activation(job, &f)) return range_of_activation(f);
+    const struct qr_quantum_options *q = last_readouts(job);
+    if (!q) return range_of_activation(QR_LINEAR);
     struct range all = {INFINITY, -INFINITY};
-    for (size_t i = 0; i < job->n_readouts; i++) {
-        struct range one = range_of_readout(&job->readouts[i]);
+    for (size_t i = 0; i < q->n_readouts; i++) {
+        struct range one = range_of_readout(&q->readouts[i]);
         if (one.low < all.low) all.low = one.low;
         if (one.high > all.high) all.high = one.high;
     }
@@ -72,12 +95,12 @@ static const char *fitting(const struct qr_job *job) {
 }
 
 static enum qr_code check_logits(const struct qr_job *job, struct qr_err *err) {
-    const struct qr_dense_options *last = last_dense(job);
-    if (!last || (last->activation != QR_SIGMOID && last->activation != QR_SOFTMAX)) return QR_OK;
+    enum qr_activation last;
+    if (!last_activation(job, &last) || (last != QR_SIGMOID && last != QR_SOFTMAX)) return QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT,
                    "train.loss: from_logits, but model[%zu] makes probabilities (activation %s); "
                    "take one of the two away",
-                   job->n_dense + job->has_quantum - 1, qr_activation_names[last->activation]);
+                   last_layer(job), qr_activation_names[last]);
 }
 
 static enum qr_code check_class_weight(const struct qr_job *job, struct qr_err *err) {
@@ -113,28 +136,104 @@ static enum qr_code check_top_k(const struct qr_job *job, struct qr_err *err) {
     return QR_OK;
 }
 
+/* All weights are of one circuit, which takes no data. */
+static bool is_one_state(const struct qr_job *job) {
+    for (size_t i = 1; i < job->n_layers; i++)
+        if (job->layers[i].kind == QR_LAYER_DENSE || job->layers[i].kind == QR_LAYER_QUANTUM)
+            return false;
+    return job->data.source == QR_DATA_NONE && job->layers[0].kind == QR_LAYER_QUANTUM;
+}
+
+/* What looks at labels, where a sample has none. */
+static enum qr_code check_labels(const struct qr_job *job, struct qr_err *err) {
+    const struct qr_train_spec *t = &job->train;
+    size_t n_outputs = qr_job_n_outputs(job);
+    bool none = job->data.source == QR_DATA_NONE, labels = !qr_loss_info(t->loss)->no_labels;
+    if (none && labels)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "train.loss: %s compares outputs with labels, and without data there are "
+                       "none; \"expectation\" minimizes the sum of the outputs",
+                       qr_loss_names[t->loss]);
+    if (none && t->batch_size > 1)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "train.batch_size is %llu, and without data a step has one sample; take "
+                       "the key away",
+                       (unsigned long long)t->batch_size);
+    if (none && t->early_stopping.on)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "train.early_stopping watches what validates, and without data nothing "
+                       "does; give the number of steps as train.epochs");
+    if (!none && t->optimizer.kind == QR_LBFGS)
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "train.optimizer: lbfgs needs one loss that all steps see, and a step sees a "
+            "batch of the data; give another optimizer, or \"data\": {\"source\": "
+            "\"none\"} for an objective without data");
+    if (t->optimizer.kind == QR_NATURAL_GRADIENT && !is_one_state(job))
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "train.optimizer: quantum-natural-gradient is for one quantum layer without "
+                       "data, and no dense ones: only there do its weights make one state, whose "
+                       "metric it takes; give another optimizer");
+    if (labels) return QR_OK;
+    if (t->n_output_weights && t->n_output_weights != n_outputs)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "train.loss.weights: %zu number%s for %zu output%s; give one for each",
+                       t->n_output_weights, t->n_output_weights == 1 ? "" : "s", n_outputs,
+                       n_outputs == 1 ? "" : "s");
+    if (!t->n_metrics) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "train.metrics[0]: %s compares outputs with labels, and train.loss %s has none; "
+                   "take it away",
+                   qr_metric_names[t->metrics[0]], qr_loss_names[t->loss]);
+}
+
+static enum qr_code check_counts(const struct qr_job *job, struct qr_err *err) {
+    const struct qr_train_spec *t = &job->train;
+    const struct qr_metric_options o = {.loss = t->loss};
+    size_t classes = qr_metric_classes(&o, qr_job_n_outputs(job));
+    struct range r = range_of_outputs(job);
+    bool probabilities = t->loss_options.from_logits || (r.low >= -slack && r.high <= 1 + slack);
+    for (size_t i = 0; i < t->n_metrics; i++) {
+        if (t->metrics[i] == QR_AUC && !probabilities)
+            return qr_fail(
+                err, QR_INVALID_ARGUMENT,
+                "train.metrics[%zu]: auc has thresholds from 0 to 1, and the outputs lie "
+                "in %g to %g; end the model with \"sigmoid\" or \"softmax\", or give "
+                "a cross-entropy \"from_logits\": true",
+                i, r.low, r.high);
+        if (t->metrics[i] == QR_CONFUSION_MATRIX && classes > QR_MAX_CONFUSION_CLASSES)
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "train.metrics[%zu]: a confusion_matrix of %zu classes; at most %d", i,
+                           classes, QR_MAX_CONFUSION_CLASSES);
+    }
+    return QR_OK;
+}
+
 enum qr_code qr_job_check_outputs(const struct qr_job *job, struct qr_err *err) {
     const char *loss = qr_loss_names[job->train.loss];
-    const struct qr_dense_options *last = last_dense(job);
-    size_t at = job->n_dense + job->has_quantum - 1;
-    if (check_class_weight(job, err) != QR_OK || check_top_k(job, err) != QR_OK) return err->code;
+    const struct qr_quantum_options *readouts = last_readouts(job);
+    enum qr_activation last;
+    size_t at = last_layer(job);
+    if (check_labels(job, err) != QR_OK || check_class_weight(job, err) != QR_OK ||
+        check_top_k(job, err) != QR_OK || check_counts(job, err) != QR_OK)
+        return err->code;
     if (job->train.loss_options.from_logits) return check_logits(job, err);
     if (!wants_probabilities(job)) return QR_OK;
-    if (last && range_of_activation(last->activation).low < 0)
+    if (last_activation(job, &last) && range_of_activation(last).low < 0)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "model[%zu]: its outputs (activation %s) may lie below 0, but train.loss "
                        "%s takes them for probabilities; give it \"activation\": \"%s\", or the "
                        "loss \"from_logits\": true",
-                       at, qr_activation_names[last->activation], loss, fitting(job));
-    for (size_t i = 0; !last && i < job->n_readouts; i++) {
-        struct range r = range_of_readout(&job->readouts[i]);
+                       at, qr_activation_names[last], loss, fitting(job));
+    for (size_t i = 0; readouts && i < readouts->n_readouts; i++) {
+        struct range r = range_of_readout(&readouts->readouts[i]);
         if (r.low < -slack)
             return qr_fail(err, QR_INVALID_ARGUMENT,
                            "model[%zu].readouts[%zu]: %.80s lies in %g to %g, but train.loss %s "
                            "takes it for a probability; use such as \"0.5 + 0.5*Z0\", or add a "
                            "dense layer with \"activation\": \"%s\", or give the loss "
                            "\"from_logits\": true",
-                           at, i, job->readouts[i].text, r.low, r.high, loss, fitting(job));
+                           at, i, readouts->readouts[i].text, r.low, r.high, loss, fitting(job));
     }
     return QR_OK;
 }
@@ -149,11 +248,11 @@ static void doubt_metrics(const struct qr_job *job, struct qr_job_doubts *d) {
 }
 
 static void doubt_outputs(const struct qr_job *job, struct qr_job_doubts *d) {
-    const struct qr_dense_options *last = last_dense(job);
+    enum qr_activation last;
     struct range r = range_of_outputs(job);
     bool probabilities = wants_probabilities(job);
-    if (probabilities && job->train.loss == QR_CATEGORICAL_CROSSENTROPY && last &&
-        last->activation != QR_SOFTMAX)
+    if (probabilities && job->train.loss == QR_CATEGORICAL_CROSSENTROPY &&
+        last_activation(job, &last) && last != QR_SOFTMAX)
         doubt(d, qr_xasprintf("train.loss: categorical_crossentropy divides the outputs by their "
                               "sum to make probabilities of them, and the last activation is no "
                               "softmax; give the last dense layer \"activation\": \"softmax\""));
@@ -193,7 +292,7 @@ static bool doubt_one_sided(const struct qr_job *job, const struct qr_dataset *d
                             struct qr_job_doubts *d) {
     bool classes = job->train.loss == QR_CATEGORICAL_CROSSENTROPY;
     size_t others = 0;
-    if (data->n_train < 2) return false;
+    if (data->n_train < 2 || data->n_outputs == 0) return false;
     for (size_t i = 1; i < data->n_train; i++)
         if (!same_label(data, 0, i)) return false;
     for (size_t i = data->n_train; i < data->n_samples; i++) others += !same_label(data, 0, i);
@@ -229,7 +328,8 @@ static void doubt_classes(const struct qr_job *job, const struct qr_dataset *dat
 /* Squares and distances are small only where outputs can reach the labels. */
 static void doubt_reach(const struct qr_job *job, const struct qr_dataset *data,
                         struct qr_job_doubts *d) {
-    if (qr_loss_info(job->train.loss)->accuracy != QR_BY_SIGN || job->train.loss == QR_HINGE)
+    if (qr_loss_info(job->train.loss)->accuracy != QR_BY_SIGN || job->train.loss == QR_HINGE ||
+        data->n_outputs == 0)
         return;
     struct range r = range_of_outputs(job), y = {INFINITY, -INFINITY};
     for (size_t i = 0; i < data->n_samples; i++)
@@ -248,7 +348,7 @@ static void doubt_reach(const struct qr_job *job, const struct qr_dataset *data,
 static void doubt_broadcast(const struct qr_job *job, const struct qr_dataset *data,
                             struct qr_job_doubts *d) {
     if (!data->label_for_all) return;
-    if (job->default_readouts && !job->n_dense)
+    if (job->default_readouts && last_readouts(job))
         doubt(d, qr_xasprintf("data: a sample has one label, and it is that of all %zu outputs: "
                               "the layer gives no readouts, so Z of %zu qubits is read; give "
                               "\"readouts\" with one, or a dense layer with 1 unit",
@@ -266,13 +366,9 @@ static uint8_t *columns_read(const struct qr_job *job, const struct qr_dataset *
                              size_t *ret_n) {
     uint8_t *is = qr_xcalloc(data->n_columns, 1);
     *ret_n = 0;
-    if (!job->has_quantum) memset(is, 1, data->n_columns);
-    for (size_t i = 0; job->has_quantum && i < job->circuit->n_gates; i++) {
-        const struct qr_gate *g = &job->circuit->gates[i];
-        for (unsigned k = 0; k < g->n_args; k++)
-            if (g->args[k].kind == QR_ARG_DATA && g->args[k].index < data->n_columns)
-                is[g->args[k].index] = 1;
-    }
+    const struct qr_circuit *c = qr_layers_input_circuit(job->layers, job->n_layers);
+    if (!c) memset(is, 1, data->n_columns);
+    else if (c->n_columns <= data->n_columns) qr_circuit_columns_read(c, is);
     for (size_t j = 0; j < data->n_columns; j++) *ret_n += is[j];
     return is;
 }
@@ -293,13 +389,42 @@ static void put_columns(const struct qr_dataset *data, const uint8_t *is, bool w
 void qr_job_put_inputs(const struct qr_job *job, const struct qr_dataset *data,
                        struct qr_buf *ret) {
     size_t n;
-    if (job->data.source == QR_DATA_EXCITATIONS) return;
+    if (job->data.source == QR_DATA_EXCITATIONS || job->data.source == QR_DATA_NONE) return;
     uint8_t *is = columns_read(job, data, &n);
     if (n == 0) qr_buf_puts(ret, "none");
     else if (!data->names) qr_buf_puts(ret, n == 1 ? "column " : "columns ");
     put_columns(data, is, true, ret);
     if (n < data->n_columns) qr_buf_printf(ret, " (%zu of %zu columns)", n, data->n_columns);
     free(is);
+}
+
+enum qr_code qr_job_check_columns(const struct qr_job *job, const struct qr_dataset *data,
+                                  struct qr_err *err) {
+    size_t n;
+    if (!job->data_may_be_wider || job->data.n_picked) return QR_OK;
+    uint8_t *is = columns_read(job, data, &n);
+    enum qr_code code = QR_OK;
+    if (n && n < data->n_columns) {
+        struct qr_buf read = {0}, left = {0}, pick = {0};
+        put_columns(data, is, true, &read);
+        put_columns(data, is, false, &left);
+        for (size_t j = 0, k = 0; j < data->n_columns && pick.n < SHOWN_PICK; j++) {
+            if (!is[j]) continue;
+            qr_buf_puts(&pick, k++ ? ", " : "");
+            if (data->names) qr_buf_printf(&pick, "\"%.60s\"", data->names[j]);
+            else qr_buf_printf(&pick, "%zu", j);
+        }
+        code = qr_fail(err, QR_INVALID_ARGUMENT,
+                       "data: the circuit reads %zu of %zu columns (%s) and not %s; if that is "
+                       "meant, give data \"columns\": [%s], which are x[0], x[1] and so on then",
+                       n, data->n_columns, qr_buf_string(&read), qr_buf_string(&left),
+                       qr_buf_string(&pick));
+        qr_buf_free(&read);
+        qr_buf_free(&left);
+        qr_buf_free(&pick);
+    }
+    free(is);
+    return code;
 }
 
 static void doubt_columns(const struct qr_job *job, const struct qr_dataset *data,
@@ -310,10 +435,13 @@ static void doubt_columns(const struct qr_job *job, const struct qr_dataset *dat
         struct qr_buf read = {0}, left = {0};
         put_columns(data, is, true, &read);
         put_columns(data, is, false, &left);
-        doubt(d, qr_xasprintf("data: the circuit reads %zu of %zu columns (%s) and not %s; is that "
-                              "meant?",
-                              n, data->n_columns, n ? qr_buf_string(&read) : "none",
-                              qr_buf_string(&left)));
+        doubt(d, n ? qr_xasprintf("data: the circuit reads %zu of %zu columns (%s) and not %s; is "
+                                  "that meant?",
+                                  n, data->n_columns, qr_buf_string(&read), qr_buf_string(&left))
+                   : qr_xasprintf("data: the circuit reads none of %zu columns (%s), so that all "
+                                  "samples are the same to it; is that meant? use x[0] in one of "
+                                  "its angles, or \"source\": \"none\" in data",
+                                  data->n_columns, qr_buf_string(&left)));
         qr_buf_free(&read);
         qr_buf_free(&left);
     }

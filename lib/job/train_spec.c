@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "job/job_impl.h"
 
-enum { MAX_METRICS = 8 };
+enum { MAX_INITIAL_LAYERS = 1024 };
 #define MAX_COUNT (UINT64_C(1) << 40)
 
 /* A name, or an object with the name and what the metric takes. */
@@ -15,8 +15,8 @@ static enum qr_code read_metric(const struct qr_json *v, const char *where, stru
     uint64_t k = 5; /* Keras' */
     char name[64];
     snprintf(name, sizeof name, "%s%s", where, object ? ".name" : "");
-    if (qr_json_choice(object ? qr_json_get(v, "name") : v, name, qr_metric_names, QR_METRICS, ret,
-                       err) != QR_OK)
+    if (qr_job_choice(object ? qr_json_get(v, "name") : v, name, QR_JOB_METRIC, qr_metric_names,
+                      QR_METRICS, ret, err) != QR_OK)
         return err->code;
     bool top = *ret == QR_TOP_K_ACCURACY;
     if (object && (qr_json_known(v, where, keys, top ? 2 : 1, err) != QR_OK ||
@@ -26,8 +26,8 @@ static enum qr_code read_metric(const struct qr_json *v, const char *where, stru
     return QR_OK;
 }
 
-static enum qr_code read_metrics(const struct qr_json *train, struct qr_train_spec *t,
-                                 struct qr_err *err) {
+static enum qr_code read_metrics(const struct qr_json *train, const struct qr_job *job,
+                                 struct qr_train_spec *t, struct qr_err *err) {
     const struct qr_json *list = qr_json_get(train, "metrics");
     if (!list) return QR_OK;
     if (qr_json_want(list, "train.metrics", QR_JSON_ARRAY, err) != QR_OK) return err->code;
@@ -35,8 +35,9 @@ static enum qr_code read_metrics(const struct qr_json *train, struct qr_train_sp
         char where[48];
         size_t metric;
         snprintf(where, sizeof where, "train.metrics[%zu]", t->n_metrics);
-        if (t->n_metrics == MAX_METRICS)
-            return qr_fail(err, QR_INVALID_ARGUMENT, "train.metrics: more than %d", MAX_METRICS);
+        if (t->n_metrics + job->n_watched == QR_MAX_METRICS)
+            return qr_fail(err, QR_INVALID_ARGUMENT, "train.metrics: more than %d%s",
+                           QR_MAX_METRICS, job->n_watched ? ", with what layers watch" : "");
         if (read_metric(v, where, t, &metric, err) != QR_OK) return err->code;
         for (size_t i = 0; i < t->n_metrics; i++)
             if (t->metrics[i] == (enum qr_metric)metric)
@@ -54,24 +55,26 @@ static bool grows(const char *monitor) {
     return false;
 }
 
-static enum qr_code check_monitor(const struct qr_train_spec *t, const char *monitor,
+static enum qr_code check_monitor(const struct qr_job *job, const char *monitor,
                                   struct qr_err *err) {
+    const struct qr_train_spec *t = &job->train;
     if (strcmp(monitor, "val_loss") == 0) return QR_OK;
+    if (strncmp(monitor, "val_", 4) == 0 && qr_job_watches(job, monitor + 4)) return QR_OK;
     for (size_t i = 0; i < t->n_metrics; i++)
         if (strcmp(monitor, qr_val_metric_names[t->metrics[i]]) == 0) return QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT,
                    "train.early_stopping.monitor: '%.40s' is not computed; use val_loss, or val_ "
-                   "and a name in train.metrics",
+                   "and a name in train.metrics or in a layer's watch",
                    monitor);
 }
 
-static enum qr_code read_early_stopping(const struct qr_json *o, struct qr_train_spec *t,
+static enum qr_code read_early_stopping(const struct qr_json *o, struct qr_job *job,
                                         struct qr_err *err) {
     static const char *const keys[] = {"monitor", "mode", "min_delta", "patience",
                                        "restore_best_weights"};
     static const char *const modes[] = {"auto", "min", "max"};
     const char *where = "train.early_stopping", *monitor = "val_loss";
-    struct qr_early_stopping *e = &t->early_stopping;
+    struct qr_early_stopping *e = &job->train.early_stopping;
     size_t mode = 0;
     if (!o) return QR_OK;
     *e = (struct qr_early_stopping){.on = true, .patience = 0, .restore_best = true};
@@ -85,20 +88,53 @@ static enum qr_code read_early_stopping(const struct qr_json *o, struct qr_train
     const struct qr_json *v = qr_json_get(o, "monitor");
     if (v && qr_json_string(v, "train.early_stopping.monitor", &monitor, err) != QR_OK)
         return err->code;
-    if (check_monitor(t, monitor, err) != QR_OK) return err->code;
+    if (check_monitor(job, monitor, err) != QR_OK) return err->code;
     snprintf(e->monitor, sizeof e->monitor, "%s", monitor);
     e->maximize = mode == 2 || (mode == 0 && grows(monitor));
     return QR_OK;
 }
 
+/* {"pqc_1": "pqc"}: what a layer is called here, and in the file; or ["pqc"], alike in both. */
+static enum qr_code read_initial_layers(const struct qr_json *v, struct qr_train_spec *t,
+                                        struct qr_err *err) {
+    const char *where = "train.initial_weights.layers";
+    bool object = qr_json_type(v) == QR_JSON_OBJECT;
+    if (!object && qr_json_want(v, where, QR_JSON_ARRAY, err) != QR_OK) return err->code;
+    size_t n = qr_json_size(v);
+    if (n < 1 || n > MAX_INITIAL_LAYERS)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: %zu layers; give 1 to %d", where, n,
+                       MAX_INITIAL_LAYERS);
+    t->initial_layers = qr_xcalloc(n, sizeof *t->initial_layers);
+    for (const struct qr_json *l = qr_json_first(v); l; l = qr_json_next(l)) {
+        char path[96];
+        const char *there;
+        snprintf(path, sizeof path, "%s[%zu]", where, t->n_initial_layers);
+        if (qr_json_string(l, path, &there, err) != QR_OK) return err->code;
+        const char *here = object ? qr_json_key(l) : there;
+        for (size_t i = 0; i < t->n_initial_layers; i++)
+            if (strcmp(t->initial_layers[i].here, here) == 0)
+                return qr_fail(err, QR_INVALID_ARGUMENT,
+                               "%s: '%.80s' is there twice; take one away", path, here);
+        t->initial_layers[t->n_initial_layers++] =
+            (struct qr_initial_layer){qr_xstrdup(here), qr_xstrdup(there)};
+    }
+    return QR_OK;
+}
+
 static enum qr_code read_initial(const struct qr_json *train, struct qr_train_spec *t,
                                  struct qr_err *err) {
+    static const char *const keys[] = {"url", "layers"};
     const struct qr_json *v = qr_json_get(train, "initial_weights");
-    const char *url;
+    const char *where = "train.initial_weights", *url;
     if (!v) return QR_OK;
-    if (qr_json_string(v, "train.initial_weights", &url, err) != QR_OK) return err->code;
+    bool object = qr_json_type(v) == QR_JSON_OBJECT;
+    if (object && qr_json_known(v, where, keys, 2, err) != QR_OK) return err->code;
+    if (qr_json_string(object ? qr_json_get(v, "url") : v,
+                       object ? "train.initial_weights.url" : where, &url, err) != QR_OK)
+        return err->code;
     t->initial_weights = qr_xstrdup(url);
-    return QR_OK;
+    const struct qr_json *layers = object ? qr_json_get(v, "layers") : NULL;
+    return layers ? read_initial_layers(layers, t, err) : QR_OK;
 }
 
 enum qr_code qr_job_read_train(const struct qr_json *train, struct qr_job *job,
@@ -108,7 +144,7 @@ enum qr_code qr_job_read_train(const struct qr_json *train, struct qr_job *job,
                                        "initial_weights", "early_stopping", "class_weight"};
     struct qr_train_spec *t = &job->train;
     t->epochs = 1; /* Keras' defaults */
-    t->batch_size = 32;
+    t->batch_size = job->data.source == QR_DATA_NONE ? 1 : 32;
     t->shuffle = true;
     t->optimizer = qr_optimizer_defaults(QR_ADAM);
     if (!train) return QR_OK;
@@ -117,11 +153,11 @@ enum qr_code qr_job_read_train(const struct qr_json *train, struct qr_job *job,
         qr_job_opt_u64(train, "train", "epochs", 1, MAX_COUNT, &t->epochs, err) != QR_OK ||
         qr_job_opt_u64(train, "train", "batch_size", 1, UINT64_C(1) << 31, &t->batch_size, err) !=
             QR_OK ||
-        qr_job_read_loss(train, t, err) != QR_OK || read_metrics(train, t, err) != QR_OK ||
+        qr_job_read_loss(train, t, err) != QR_OK || read_metrics(train, job, t, err) != QR_OK ||
         qr_job_read_optimizer(qr_json_get(train, "optimizer"), &t->optimizer, err) != QR_OK ||
         qr_job_opt_bool(train, "train", "shuffle", &t->shuffle, err) != QR_OK ||
         read_initial(train, t, err) != QR_OK ||
-        read_early_stopping(qr_json_get(train, "early_stopping"), t, err) != QR_OK)
+        read_early_stopping(qr_json_get(train, "early_stopping"), job, err) != QR_OK)
         return err->code;
     return QR_OK;
 }

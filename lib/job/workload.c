@@ -4,6 +4,7 @@
 
 #include "base/checksum.h"
 #include "base/mem.h"
+#include "data/find.h"
 #include "record/checkpoint_folder.h"
 #include "store/store.h"
 
@@ -12,12 +13,11 @@ static const size_t max_weights_bytes = (size_t)1 << 30;
 static void make_layout(const struct qr_model *m, struct qr_weights_layout *ret) {
     size_t n = qr_model_n_tensors(m);
     struct qr_weights_entry *entries = qr_xcalloc(n, sizeof *entries);
-    const struct qr_circuit *c = qr_model_circuit(m);
     for (size_t i = 0; i < n; i++) {
         const struct qr_model_tensor *t = qr_model_tensor(m, i);
         entries[i] = (struct qr_weights_entry){
             .name = t->name, .rank = t->rank, .dims = {t->dims[0], t->dims[1]}};
-        if (t->quantum) entries[i].symbols = (const char *const *)c->param_names;
+        if (t->circuit) entries[i].symbols = (const char *const *)t->circuit->param_names;
     }
     *ret = (struct qr_weights_layout){n, entries};
 }
@@ -44,14 +44,23 @@ static enum qr_code follow_latest(const char *url, char **ret, struct qr_err *er
     return code;
 }
 
-enum qr_code qr_workload_weights(const struct qr_workload *w, const char *from, double *ret_values,
-                                 uint8_t ret_digest[32], struct qr_err *err) {
+/* folder: where it is looked for too, or NULL. */
+static enum qr_code read_weights(const char *from, const char *folder, char **ret_url,
+                                 enum qr_weights_format *ret_format, struct qr_buf *ret,
+                                 struct qr_err *err) {
+    ret->max = max_weights_bytes;
+    enum qr_code code = follow_latest(from, ret_url, err);
+    if (code == QR_OK) code = qr_weights_format_of(*ret_url, ret_format, err);
+    if (code == QR_OK) code = qr_named_file_read(*ret_url, folder, max_weights_bytes, ret, err);
+    return code;
+}
+
+static enum qr_code all_layers(const struct qr_workload *w, const char *from, const char *folder,
+                               double *ret_values, uint8_t ret_digest[32], struct qr_err *err) {
     enum qr_weights_format format;
-    struct qr_buf file = {.max = max_weights_bytes};
+    struct qr_buf file = {0};
     qr_auto(qr_free_p) char *url = NULL;
-    enum qr_code code = follow_latest(from, &url, err);
-    if (code == QR_OK) code = qr_weights_format_of(url, &format, err);
-    if (code == QR_OK) code = qr_url_read(url, max_weights_bytes, &file, err);
+    enum qr_code code = read_weights(from, folder, &url, &format, &file, err);
     if (code == QR_OK)
         code = qr_weights_decode(format, qr_buf_view(&file), url, &w->layout, ret_values, err);
     if (code == QR_OK && ret_digest) qr_sha256(file.p, file.n, ret_digest);
@@ -59,8 +68,76 @@ enum qr_code qr_workload_weights(const struct qr_workload *w, const char *from, 
     return code;
 }
 
+enum qr_code qr_workload_weights(const struct qr_workload *w, const char *from, double *ret_values,
+                                 struct qr_err *err) {
+    return all_layers(w, from, NULL, ret_values, NULL, err);
+}
+
+/* ---- some layers' weights from a file ---- */
+
+/* "dense_1/kernel" is of the layer "dense_1". */
+static bool is_of(const struct qr_weights_entry *e, const char *layer) {
+    size_t n = strlen(layer);
+    return strncmp(e->name, layer, n) == 0 && e->name[n] == '/';
+}
+
+static enum qr_code refuse_layer(const struct qr_weights_layout *all, const char *name,
+                                 struct qr_err *err) {
+    struct qr_buf names = {0};
+    for (size_t i = 0; i < all->n; i++) {
+        const char *entry = all->entries[i].name;
+        int n = (int)strcspn(entry, "/");
+        if (i && strncmp(entry, all->entries[i - 1].name, (size_t)n + 1) == 0) continue;
+        qr_buf_printf(&names, "%s%.*s", i ? ", " : "", n, entry);
+    }
+    qr_fail(err, QR_INVALID_ARGUMENT,
+            "layers: the model has no layer '%.80s' with weights; it has %s", name,
+            qr_buf_string(&names));
+    qr_buf_free(&names);
+    return QR_INVALID_ARGUMENT;
+}
+
+static enum qr_code one_layer(struct qr_workload *w, const struct qr_initial_layer *layer,
+                              enum qr_weights_format format, struct qr_bytes file, const char *url,
+                              struct qr_err *err) {
+    enum { MOST_TENSORS = 2 }; /* a kernel and a bias */
+    char *names[MOST_TENSORS] = {0};
+    const struct qr_weights_layout *all = &w->layout;
+    size_t first = 0, n = 0;
+    while (first < all->n && !is_of(&all->entries[first], layer->here)) first++;
+    if (first == all->n) return refuse_layer(all, layer->here, err);
+    for (; first + n < all->n && is_of(&all->entries[first + n], layer->here); n++) {
+        QR_ASSERT(n < MOST_TENSORS);
+        names[n] =
+            qr_xasprintf("%s%s", layer->there, all->entries[first + n].name + strlen(layer->here));
+    }
+    const struct qr_weights_layout some = {n, all->entries + first};
+    enum qr_code code =
+        qr_weights_decode_some(format, file, url, &some, (const char *const *)names,
+                               w->initial + qr_model_tensor(w->model, first)->offset, err);
+    for (size_t i = 0; i < n; i++) free(names[i]);
+    return code;
+}
+
+/* The others' are drawn from the seed. */
+static enum qr_code some_layers(struct qr_workload *w, struct qr_err *err) {
+    const struct qr_train_spec *t = &w->job->train;
+    enum qr_weights_format format;
+    struct qr_buf file = {0};
+    qr_auto(qr_free_p) char *url = NULL;
+    enum qr_code code =
+        read_weights(t->initial_weights, w->job->data.folder, &url, &format, &file, err);
+    qr_model_init(w->model, w->job->seed, w->initial);
+    for (size_t i = 0; i < t->n_initial_layers && code == QR_OK; i++)
+        code = one_layer(w, &t->initial_layers[i], format, qr_buf_view(&file), url, err);
+    if (code == QR_OK) qr_sha256(file.p, file.n, w->initial_digest);
+    qr_buf_free(&file);
+    return code;
+}
+
 struct qr_memory_estimate qr_workload_memory(const struct qr_workload *w,
                                              const struct qr_memory_process *process) {
+    const struct qr_optimizer_options *o = &w->job->train.optimizer;
     struct qr_memory_need n = {
         .process = *process,
         .file_bytes = w->data.file_bytes,
@@ -68,10 +145,10 @@ struct qr_memory_estimate qr_workload_memory(const struct qr_workload *w,
         .n_values_per_sample = w->data.n_columns + qr_dataset_y_width(&w->data),
         .lanes = qr_model_micro_batches_in_parallel(w->model) ? w->n_threads : 1,
         .bytes_per_lane = qr_model_bytes_per_thread(w->model),
-        .bytes_of_state = qr_model_bytes_of_state(w->model),
+        .bytes_of_state = qr_model_bytes_of_state(w->model) * qr_optimizer_n_points(o->kind),
         .n_params = qr_model_n_params(w->model),
-        /* weights, moments, best weights */
-        .n_vectors = 2 + qr_optimizer_n_moments(&w->job->train.optimizer),
+        /* weights, moments, best weights; two points */
+        .n_vectors = 2 + qr_optimizer_n_moments(o) + 2 * (qr_optimizer_n_points(o->kind) > 1),
     };
     n.process.threads = w->n_threads;
     return qr_memory_estimate(&n);
@@ -102,7 +179,8 @@ enum qr_code qr_workload_trainable(const struct qr_workload *w, struct qr_err *e
 static enum qr_code load(struct qr_workload *w, enum qr_isa isa, struct qr_err *err) {
     enum qr_code code = QR_OK;
     /* too many qubits is known before any data is read */
-    if (w->job->has_quantum) code = qr_job_model(w->job, isa, 0, &w->model, err);
+    if (qr_layers_input_circuit(w->job->layers, w->job->n_layers))
+        code = qr_job_model(w->job, isa, 0, &w->model, err);
     if (code == QR_OK) code = qr_job_data(w->job, &w->data, err);
     if (code == QR_OK) qr_give_back();
     if (code == QR_OK && !w->model)
@@ -118,8 +196,10 @@ static enum qr_code load(struct qr_workload *w, enum qr_isa isa, struct qr_err *
         return QR_OK;
     }
     w->initial_from_file = true;
-    code =
-        qr_workload_weights(w, w->job->train.initial_weights, w->initial, w->initial_digest, err);
+    code = w->job->train.n_initial_layers
+               ? some_layers(w, err)
+               : all_layers(w, w->job->train.initial_weights, w->job->data.folder, w->initial,
+                            w->initial_digest, err);
     return code == QR_OK ? code : qr_wrap(err, "train.initial_weights");
 }
 

@@ -41,10 +41,8 @@ struct qr_memory_estimate qr_workload_memory(const struct qr_workload *w,
 QR_MUST_CHECK enum qr_code qr_workload_trainable(const struct qr_workload *w, struct qr_err *err);
 
 /* Weights of this model from a URL, also of a checkpoint, or of the newest one where the URL
- * is a checkpoint folder's LATEST: ret_values[n_params]. ret_digest (may be NULL): SHA-256 of
- * the file. */
+ * is a checkpoint folder's LATEST: ret_values[n_params]. */
 QR_MUST_CHECK enum qr_code qr_workload_weights(const struct qr_workload *w, const char *url,
-                                               double *ret_values, uint8_t ret_digest[32],
-                                               struct qr_err *err);
+                                               double *ret_values, struct qr_err *err);
 
 #endif

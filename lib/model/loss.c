@@ -68,6 +68,18 @@ static double log_cosh(const struct qr_loss_options *o, size_t k, const double *
     return sum / (double)k;
 }
 
+static double weighted_sum(const struct qr_loss_options *o, size_t k, const double *p,
+                           const double *y, double *ret_d) {
+    (void)y;
+    double sum = 0;
+    for (size_t j = 0; j < k; j++) {
+        double weight = o->weights ? o->weights[j] : 1.0;
+        sum += weight * p[j];
+        if (ret_d) ret_d[j] = weight;
+    }
+    return sum;
+}
+
 /* What a label is with label_smoothing; itself, to the bit, without. rest: its share of what the
  * labels lose. */
 static double smoothed(const struct qr_loss_options *o, double y, double rest) {
@@ -201,8 +213,8 @@ static enum qr_code sign_labels(const char *name, const struct qr_labels *l, str
     size_t at;
     if (!l->with_accuracy || is_either(l, -1, 1, &at)) return QR_OK;
     return qr_fail(err, QR_DATA_LOSS,
-                   "sample %zu: label %g, but accuracy goes by sign with %s and wants -1 or 1; use "
-                   "binary_accuracy for 0 or 1",
+                   "sample %zu: label %g, but accuracy and confusion_matrix go by sign with %s and "
+                   "want -1 or 1; binary_accuracy is for 0 or 1",
                    row_of(l, at / l->k), value_of(l, at), name);
 }
 
@@ -234,6 +246,7 @@ size_t qr_loss_class(enum qr_loss loss, size_t k, const double *y) {
 
 enum qr_code qr_loss_check_labels(enum qr_loss loss, const struct qr_labels *l,
                                   struct qr_err *err) {
+    if (infos[loss].no_labels) return QR_OK;
     for (size_t i = 0; i < l->n_samples * l->k; i++) {
         if (!(fabs(value_of(l, i)) < 0x1p40))
             return qr_fail(err, QR_DATA_LOSS,
@@ -243,7 +256,7 @@ enum qr_code qr_loss_check_labels(enum qr_loss loss, const struct qr_labels *l,
     size_t at;
     if (l->with_bits && !is_either(l, 0, 1, &at))
         return qr_fail(err, QR_DATA_LOSS,
-                       "sample %zu: label %g, but precision and recall want 0 or 1",
+                       "sample %zu: label %g, but precision, recall and auc want 0 or 1",
                        row_of(l, at / l->k), value_of(l, at));
     return infos[loss].labels(qr_loss_names[loss], l, err);
 }

@@ -8,6 +8,7 @@
  *                   (Keras' log 2 is a float32: its values are 2e-9 less.)
  *   hinge           mean of max(1 - y p, 0), derivative -y where 1 - y p >= 0 (tf.maximum at a
  *                   tie); label 0 stands for -1.
+ *   expectation     sum of w_j p_j: no mean, and no labels; not one of Keras'.
  *   binary_ce       mean of -(y log(q + eps) + (1 - y) log(1 - q + eps)), q = p clipped to
  *                   [eps, 1 - eps]; derivative 0 where clipped. After a sigmoid Keras takes the
  *                   logits: max(z, 0) - z y + log1p(exp(-|z|)), derivative sigmoid(z) - y.
@@ -26,7 +27,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "model/activation.h"
+#include "model/layers/activation.h"
 
 /* Kind, name in job files, fields of struct qr_loss_info (loss.c has the functions). */
 #define QR_LOSS_ROWS(ROW)                                                                          \
@@ -41,7 +42,8 @@
         .of_logits = binary_logits, .accuracy = QR_BY_HALF, .labels = binary_labels)               \
     ROW(QR_CATEGORICAL_CROSSENTROPY, "categorical_crossentropy", .value = categorical,             \
         .logits_of = QR_SOFTMAX, .of_logits = categorical_logits, .accuracy = QR_BY_LARGEST,       \
-        .labels = one_hot_labels)
+        .labels = one_hot_labels)                                                                  \
+    ROW(QR_EXPECTATION, "expectation", .value = weighted_sum, .no_labels = true)
 
 enum qr_loss {
 #define QR_LOSS_KIND(kind, name, ...) kind,
@@ -59,7 +61,7 @@ struct qr_labels {
     const double *y;
     size_t n_samples, k, stride;
     const uint32_t *row; /* sample → the row that people know it by; NULL: the same number */
-    bool with_accuracy;  /* the metric accuracy is asked for */
+    bool with_accuracy;  /* a metric that goes by classes is asked for */
     bool with_bits;      /* a metric that takes 0 and 1 alone */
 };
 
@@ -67,6 +69,7 @@ struct qr_loss_options {
     double delta;           /* above 0; of a loss that has it */
     double label_smoothing; /* 0 to 1; of a loss that takes logits */
     bool from_logits;       /* the outputs are values before an activation; of the same */
+    const double *weights;  /* of each output; of expectation; NULL: 1; borrowed */
 };
 
 struct qr_loss_info {
@@ -81,7 +84,8 @@ struct qr_loss_info {
     bool has_delta;
     enum qr_rightness accuracy;
     bool zero_is_minus; /* label 0 stands for -1 */
-    /* DATA_LOSS naming the sample whose label it cannot take. */
+    bool no_labels;     /* y is not looked at, and a sample has none */
+    /* DATA_LOSS naming the sample whose label it cannot take; NULL where there are none. */
     enum qr_code (*labels)(const char *name, const struct qr_labels *l, struct qr_err *err);
 };
 const struct qr_loss_info *qr_loss_info(enum qr_loss loss);

@@ -1,6 +1,7 @@
 #include "model/metric.h"
 
 #include "exact/functions.h"
+#include "model/metric_impl.h"
 
 /* The first of the largest, as tf.argmax. */
 static size_t argmax(size_t k, const double *v) {
@@ -100,23 +101,44 @@ const char *const qr_val_metric_names[QR_METRICS] = {QR_METRIC_ROWS(VAL_NAME)};
 
 typedef double term_fn(const struct qr_metric_options *o, size_t k, const double *p,
                        const double *y);
-static const struct {
-    bool grows;
+static const struct qr_metric_info {
+    bool grows, bits;
+    /* a sample's term: the share of right outputs, the error's mean, a count; and what that is a
+     * share of, NULL: of the samples */
     term_fn *value, *among;
+    const struct qr_metric_counts *counts; /* instead of terms */
 } table[QR_METRICS] = {
-#define INFO(kind, name, grows, function, among) [kind] = {grows, function, among},
+#define INFO(kind, name, ...) [kind] = {__VA_ARGS__},
     QR_METRIC_ROWS(INFO)};
 
 bool qr_metric_grows(enum qr_metric metric) { return table[metric].grows; }
-bool qr_metric_is_ratio(enum qr_metric metric) { return table[metric].among != NULL; }
-bool qr_metric_wants_bits(enum qr_metric metric) { return table[metric].among != NULL; }
+bool qr_metric_wants_bits(enum qr_metric metric) { return table[metric].bits; }
 
-double qr_metric_of(enum qr_metric metric, const struct qr_metric_options *o, size_t k,
-                    const double *p, const double *y) {
-    return table[metric].value(o, k, p, y);
+size_t qr_metric_n_sums(enum qr_metric metric, const struct qr_metric_options *o, size_t k) {
+    const struct qr_metric_info *m = &table[metric];
+    return m->counts ? m->counts->n(o, k) : 1 + (m->among != NULL);
 }
 
-double qr_metric_among(enum qr_metric metric, const struct qr_metric_options *o, size_t k,
-                       const double *p, const double *y) {
-    return table[metric].among(o, k, p, y);
+bool qr_metric_add(enum qr_metric metric, const struct qr_metric_options *o, size_t k,
+                   const double *p, const double *y, qr_fixed *sums) {
+    const struct qr_metric_info *m = &table[metric];
+    qr_fixed term;
+    if (m->counts) {
+        m->counts->add(o, k, p, y, sums);
+        return true;
+    }
+    if (!qr_fixed_from_double(m->value(o, k, p, y), &term)) return false;
+    sums[0] += term;
+    if (!m->among) return true;
+    if (!qr_fixed_from_double(m->among(o, k, p, y), &term)) return false;
+    sums[1] += term;
+    return true;
+}
+
+double qr_metric_value(enum qr_metric metric, const struct qr_metric_options *o, size_t k,
+                       struct qr_metric_sums sums, double n) {
+    const struct qr_metric_info *m = &table[metric];
+    if (m->counts) return m->counts->value(o, k, sums);
+    double among = m->among ? qr_metric_sum(sums, 1) : n;
+    return among > 0 ? qr_metric_sum(sums, 0) / among : 0;
 }

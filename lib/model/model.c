@@ -8,103 +8,136 @@
 #include "exact/random.h"
 #include "model/model_impl.h"
 
-/* A Pauli string lies in [-1, 1]. */
-static double bound_of(const struct qr_observable *o, size_t n) {
-    double most = 0;
-    for (size_t i = 0; i < n; i++) {
-        double sum = 0;
-        for (size_t t = 0; t < o[i].n_terms; t++) sum += fabs(o[i].terms[t].coefficient);
-        if (sum > most) most = sum;
-    }
-    return most;
+/* ---- a chain of layers ---- */
+
+static bool keeps_values(enum qr_layer_kind kind) {
+    return kind != QR_LAYER_QUANTUM && kind != QR_LAYER_DENSE;
 }
 
-static enum qr_code set_quantum(struct qr_model *m, const struct qr_model_options *opt,
+const struct qr_circuit *qr_layers_input_circuit(const struct qr_layer_options *layers, size_t n) {
+    size_t i = 0;
+    while (i < n && keeps_values(layers[i].kind)) i++;
+    return i < n && layers[i].kind == QR_LAYER_QUANTUM ? layers[i].quantum.circuit : NULL;
+}
+
+size_t qr_layers_n_outputs(const struct qr_layer_options *layers, size_t n) {
+    while (n > 0 && keeps_values(layers[n - 1].kind)) n--;
+    if (!n) return 0;
+    const struct qr_layer_options *last = &layers[n - 1];
+    return last->kind == QR_LAYER_DENSE ? last->dense.units
+                                        : last->quantum.n_readouts * last->quantum.n_filters;
+}
+
+/* The last quantum layer, where nothing but linear dense layers is behind it and one value comes
+ * out; else n. */
+static size_t known_head(const struct qr_layer_options *layers, size_t n) {
+    size_t i = n;
+    while (i > 0 && layers[i - 1].kind == QR_LAYER_DENSE &&
+           layers[i - 1].dense.activation == QR_LINEAR)
+        i--;
+    bool known =
+        i > 0 && layers[i - 1].kind == QR_LAYER_QUANTUM && qr_layers_n_outputs(layers, n) == 1;
+    return known ? i - 1 : n;
+}
+
+static enum qr_code check_width(const struct qr_layer *l, const struct qr_layer_options *o,
                                 struct qr_err *err) {
-    if (!opt->circuit) return QR_OK;
-    if (!opt->n_readouts || !opt->n_filters)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "a quantum layer needs at least one read-out and one filter");
-    m->circuit = qr_circuit_copy(opt->circuit);
-    enum qr_code code =
-        qr_sim_compile(m->circuit, opt->readouts, opt->n_readouts, &opt->sim, &m->plan, err);
-    if (code != QR_OK) return qr_wrap(err, "quantum layer");
-    m->n_filters = opt->n_filters;
-    m->n_theta = m->circuit->n_params;
-    m->n_readouts_each = opt->n_readouts;
-    m->n_readouts = m->n_filters * m->n_readouts_each;
-    m->readout_bound = bound_of(opt->readouts, opt->n_readouts);
-    m->n_inputs = m->circuit->n_columns;
-    m->n_sims = qr_sim_micro_batches_in_parallel(m->plan) ? m->n_filters : 1;
-    m->zero_gradient = qr_xcalloc(m->n_theta + 1, 1);
-    qr_circuit_zero_gradient(m->circuit, opt->readouts, opt->n_readouts, m->zero_gradient);
+    if (l->kind != QR_LAYER_QUANTUM || o->quantum.circuit->n_columns == l->n_in) return QR_OK;
+    return qr_fail(
+        err, QR_INVALID_ARGUMENT,
+        "its circuit takes %u input%s, and %s gives %zu: give the circuit as many columns, "
+        "or put a dense layer of %u unit%s between",
+        o->quantum.circuit->n_columns, o->quantum.circuit->n_columns == 1 ? "" : "s",
+        l->number ? "the layer before it" : "the data", l->n_in, o->quantum.circuit->n_columns,
+        o->quantum.circuit->n_columns == 1 ? "" : "s");
+}
+
+static enum qr_code make_layer(struct qr_model *m, const struct qr_model_options *opt, size_t i,
+                               bool learns_before, struct qr_err *err) {
+    const struct qr_layer_place place = {.micro_batch_size = opt->micro_batch_size,
+                                         .sim = opt->sim};
+    const struct qr_layer_options *o = &opt->layers[i];
+    struct qr_layer *l = &m->layers[i];
+    l->table = qr_layer_tables[o->kind];
+    l->kind = o->kind;
+    l->number = (uint32_t)i;
+    if (o->name) snprintf(l->name, sizeof l->name, "%s", o->name);
+    l->n_in = i ? m->layers[i - 1].n_out : m->n_inputs;
+    l->first_param = m->n_params;
+    l->learns = l->table->n_tensors && !o->frozen;
+    /* behind a known head's read-outs nothing flows: the row is what they would get */
+    l->flows = learns_before && !(m->known < m->n_layers && i == m->known + 1);
+    enum qr_code code = check_width(l, o, err);
+    if (code == QR_OK) code = l->table->make(l, o, &place, err);
+    if (code != QR_OK && err)
+        return opt->n_layers > 1
+                   ? qr_wrap(err, "%s layer, number %zu of the model", l->table->name, i)
+                   : qr_wrap(err, "%s layer", l->table->name);
+    if (code != QR_OK) return code;
+    m->n_params += l->n_params;
+    if (l->n_out > m->widest) m->widest = l->n_out;
+    if (l->kind == QR_LAYER_QUANTUM) m->quantum = i;
+    if (l->kind == QR_LAYER_QUANTUM) l->quantum.known = i == m->known;
+    m->penalized |= l->kind == QR_LAYER_DENSE && (l->l1 > 0 || l->l2 > 0);
     return QR_OK;
 }
 
-static void add_tensor(struct qr_model *m, unsigned rank, size_t rows, size_t columns, bool quantum,
-                       const char *layer, size_t nth, const char *what) {
-    struct qr_model_tensor *t = &m->tensors[m->n_tensors++];
-    *t = (struct qr_model_tensor){.rank = rank,
-                                  .dims = {rows, columns},
-                                  .offset = m->n_params,
-                                  .n = rows * columns,
-                                  .quantum = quantum};
-    if (rank == 1) t->dims[1] = 0;
-    if (nth) snprintf(t->name, sizeof t->name, "%s_%zu/%s", layer, nth, what);
-    else snprintf(t->name, sizeof t->name, "%s/%s", layer, what);
-    m->n_params += t->n;
+static void add_tensor(struct qr_model *m, const struct qr_layer *l,
+                       const struct qr_layer_tensor *of, size_t nth) {
+    const char *layer = *l->name ? l->name : of->layer;
+    struct qr_model_tensor *t = &m->tensors[m->n_tensors];
+    size_t before = m->n_tensors ? t[-1].offset + t[-1].n : 0;
+    *t =
+        (struct qr_model_tensor){.rank = of->rank,
+                                 .dims = {of->dims[0], of->rank == 2 ? of->dims[1] : 0},
+                                 .offset = before,
+                                 .n = of->dims[0] * (of->rank == 2 ? of->dims[1] : 1),
+                                 .circuit = l->kind == QR_LAYER_QUANTUM ? l->quantum.circuit : NULL,
+                                 .frozen = !l->learns};
+    if (nth) snprintf(t->name, sizeof t->name, "%s_%zu/%s", layer, nth, of->what);
+    else snprintf(t->name, sizeof t->name, "%s/%s", layer, of->what);
+    m->n_tensors++;
 }
 
-/* Those that do nothing are not kept. */
-static void set_penalties(struct qr_model *m, const struct qr_model_options *opt) {
-    bool any = false;
-    for (size_t i = 0; opt->penalties && i < opt->n_dense; i++)
-        any |= opt->penalties[i].l1 > 0 || opt->penalties[i].l2 > 0;
-    if (!any) return;
-    m->penalties = qr_xcalloc(opt->n_dense, sizeof *m->penalties);
-    memcpy(m->penalties, opt->penalties, opt->n_dense * sizeof *m->penalties);
+/* Keras numbers layers of a kind that have no name in order of appearance, and the first has no
+ * number. A named layer's filters are numbered alike. */
+static void name_tensors(struct qr_model *m) {
+    size_t n = 0, seen[QR_LAYERS] = {0};
+    for (size_t i = 0; i < m->n_layers; i++)
+        if (m->layers[i].table->n_tensors) n += m->layers[i].table->n_tensors(&m->layers[i]);
+    m->tensors = qr_xcalloc(n + 1, sizeof *m->tensors);
+    for (size_t i = 0; i < m->n_layers; i++) {
+        const struct qr_layer *l = &m->layers[i];
+        bool one_each = false;
+        size_t own = 0, *nth = *l->name ? &own : &seen[l->kind];
+        for (size_t k = 0; l->table->n_tensors && k < l->table->n_tensors(l); k++) {
+            struct qr_layer_tensor t = l->table->tensor(l, k);
+            one_each = t.one_each;
+            add_tensor(m, l, &t, *nth);
+            *nth += one_each;
+        }
+        *nth += !one_each;
+    }
 }
 
 static enum qr_code set_layers(struct qr_model *m, const struct qr_model_options *opt,
                                struct qr_err *err) {
     enum { MOST_LAYERS = 1000 };
-    const size_t most_params = (size_t)1 << 36;
-    if (opt->n_dense > MOST_LAYERS || m->n_filters > MOST_LAYERS)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%zu dense layers and %zu filters: at most %d of each", opt->n_dense,
-                       m->n_filters, MOST_LAYERS);
-    m->tensors = qr_xcalloc(m->n_filters + 2 * opt->n_dense + 1, sizeof *m->tensors);
-    m->dense = qr_xcalloc(opt->n_dense + 1, sizeof *m->dense);
-    for (size_t f = 0; f < m->n_filters; f++)
-        add_tensor(m, 1, m->n_theta, 1, true, "pqc", f, "parameters");
-    size_t width = m->circuit ? m->n_readouts : m->n_inputs;
-    m->widest = width;
-    m->affine = m->circuit != NULL;
-    for (size_t i = 0; i < opt->n_dense; i++) {
-        size_t units = opt->dense[i].units;
-        if (units < 1)
-            return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "dense layer %zu has 0 units; give it at least 1", i);
-        if (width > most_params / units)
-            return qr_fail(err, QR_RESOURCE_EXHAUSTED,
-                           "dense layer %zu: %zu x %zu weights are more than %zu; make it smaller",
-                           i, width, units, most_params);
-        m->dense[i] = (struct qr_dense){.n_in = width,
-                                        .units = units,
-                                        .activation = opt->dense[i].activation,
-                                        .kernel = m->n_params,
-                                        .by = m->kernels};
-        add_tensor(m, 2, width, units, false, "dense", i, "kernel");
-        m->dense[i].bias = m->n_params;
-        add_tensor(m, 1, units, 1, false, "dense", i, "bias");
-        m->affine &= opt->dense[i].activation == QR_LINEAR;
-        width = units;
-        if (width > m->widest) m->widest = width;
+    if (opt->n_layers > MOST_LAYERS)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%zu layers: at most %d", opt->n_layers,
+                       MOST_LAYERS);
+    m->layers = qr_xcalloc(opt->n_layers, sizeof *m->layers);
+    m->n_layers = m->quantum = opt->n_layers;
+    m->known = known_head(opt->layers, opt->n_layers);
+    m->widest = m->n_inputs;
+    bool learns = false;
+    for (size_t i = 0; i < opt->n_layers; i++) {
+        enum qr_code code = make_layer(m, opt, i, learns, err);
+        if (code != QR_OK) return code;
+        learns |= m->layers[i].learns;
     }
-    m->n_dense = opt->n_dense;
-    set_penalties(m, opt);
-    m->n_outputs = width;
-    m->affine &= width == 1;
+    m->n_outputs = m->layers[m->n_layers - 1].n_out;
+    name_tensors(m);
     /* weights, gradient, moments, sums, twice the state */
     uint64_t need = (uint64_t)m->n_params * 96, there = qr_memory_limit_bytes();
     if (need > there)
@@ -115,33 +148,72 @@ static enum qr_code set_layers(struct qr_model *m, const struct qr_model_options
     return QR_OK;
 }
 
+/* The activation that the model's outputs have passed last. */
+static enum qr_activation last_activation(const struct qr_model *m) {
+    const struct qr_layer *last = &m->layers[m->n_layers - 1];
+    return last->kind == QR_LAYER_DENSE        ? last->dense.activation
+           : last->kind == QR_LAYER_ACTIVATION ? last->activation
+                                               : QR_LINEAR;
+}
+
+static void name_value(struct qr_model *m, size_t i, const char *name) {
+    m->value_names[i] = qr_xstrdup(name);
+    m->value_names[qr_model_n_values(m) + i] = qr_xasprintf("val_%s", name);
+}
+
+static size_t n_watched(const struct qr_layer_options *l) {
+    return l->kind == QR_LAYER_QUANTUM ? l->quantum.n_watched : 0;
+}
+
+/* Names of all values, and where their sums stand. */
+static void set_values(struct qr_model *m, const struct qr_model_options *opt) {
+    m->n_metrics = opt->n_metrics;
+    for (size_t i = 0; i < opt->n_layers; i++) m->n_watched += n_watched(&opt->layers[i]);
+    size_t n = qr_model_n_values(m), at = 1 + m->n_metrics;
+    m->metrics = qr_xcalloc(m->n_metrics + 1, sizeof *m->metrics);
+    m->sum_at = qr_xcalloc(n, sizeof *m->sum_at);
+    m->value_names = qr_xcalloc(2 * n, sizeof *m->value_names);
+    m->n_sums = 1;
+    name_value(m, 0, "loss");
+    for (size_t i = 0; i < m->n_metrics; i++) {
+        m->metrics[i] = opt->metrics[i];
+        m->sum_at[1 + i] = m->n_sums;
+        m->n_sums += qr_metric_n_sums(opt->metrics[i], &m->metric_options, m->n_outputs);
+        name_value(m, 1 + i, qr_metric_names[m->metrics[i]]);
+    }
+    for (size_t i = 0; i < opt->n_layers; i++)
+        for (size_t k = 0; k < n_watched(&opt->layers[i]); k++) {
+            m->sum_at[at] = m->n_sums++;
+            name_value(m, at++, opt->layers[i].quantum.watched_names[k]);
+        }
+}
+
 static enum qr_code set_loss(struct qr_model *m, const struct qr_model_options *opt,
                              struct qr_err *err) {
     m->loss = opt->loss;
     m->loss_options = opt->loss_options;
     m->weighted = opt->weighted;
-    m->before_activation =
-        m->n_dense && qr_loss_from_logits(m->loss, m->dense[m->n_dense - 1].activation);
+    m->before_activation = m->layers[m->n_layers - 1].table->before_activation &&
+                           qr_loss_from_logits(m->loss, last_activation(m));
     if (opt->n_class_weights) {
         QR_ASSERT(qr_loss_has_classes(m->loss));
         m->class_weight = qr_xcalloc(opt->n_class_weights, sizeof *m->class_weight);
         memcpy(m->class_weight, opt->class_weight, opt->n_class_weights * sizeof *m->class_weight);
     }
+    m->n_labels = qr_loss_info(m->loss)->no_labels ? 0 : m->n_outputs;
+    if (opt->loss_options.weights) {
+        m->output_weights = qr_xcalloc(m->n_outputs, sizeof *m->output_weights);
+        memcpy(m->output_weights, opt->loss_options.weights,
+               m->n_outputs * sizeof *m->output_weights);
+        m->loss_options.weights = m->output_weights;
+    }
     if (qr_loss_info(m->loss)->accuracy == QR_BY_LARGEST && m->n_outputs < 2)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "%s needs at least 2 outputs, one per class; with 1 use binary_crossentropy",
                        qr_loss_names[m->loss]);
-    m->metrics = qr_xcalloc(opt->n_metrics + 1, sizeof *m->metrics);
-    m->sum_at = qr_xcalloc(opt->n_metrics + 1, sizeof *m->sum_at);
-    m->n_sums = 1;
-    for (size_t i = 0; i < opt->n_metrics; i++) {
-        m->metrics[i] = opt->metrics[i];
-        m->sum_at[1 + i] = m->n_sums;
-        m->n_sums += 1 + qr_metric_is_ratio(opt->metrics[i]);
-    }
-    m->n_metrics = opt->n_metrics;
     m->metric_options = (struct qr_metric_options){
         .loss = m->loss, .from_logits = m->loss_options.from_logits, .top_k = opt->top_k};
+    set_values(m, opt);
     return QR_OK;
 }
 
@@ -151,17 +223,20 @@ enum qr_code qr_model_new(const struct qr_model_options *opt, struct qr_model **
     if (opt->micro_batch_size < 1 || opt->micro_batch_size > MOST_SAMPLES)
         return qr_fail(err, QR_INVALID_ARGUMENT, "micro_batch_size is %zu; it must be 1 to %d",
                        opt->micro_batch_size, MOST_SAMPLES);
-    if (!opt->circuit && (!opt->n_inputs || !opt->n_dense))
-        return qr_fail(
-            err, QR_INVALID_ARGUMENT,
-            "a model without a quantum layer needs data columns and at least one dense layer");
+    const struct qr_circuit *reads = qr_layers_input_circuit(opt->layers, opt->n_layers);
+    if (!opt->n_layers)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "a model needs at least one layer");
+    if (!opt->n_inputs && !reads)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "a model that does not begin with a quantum layer needs data columns");
     struct qr_model *m = qr_xcalloc(1, sizeof *m);
     m->micro_batch_size = opt->micro_batch_size;
-    m->n_inputs = opt->n_inputs;
+    m->n_inputs = reads ? reads->n_columns : opt->n_inputs;
     m->kernels = qr_dense_kernels_of(opt->sim.isa);
-    enum qr_code code = set_quantum(m, opt, err);
-    if (code == QR_OK) code = set_layers(m, opt, err);
+    enum qr_code code = set_layers(m, opt, err);
     if (code == QR_OK) code = set_loss(m, opt, err);
+    if (code == QR_OK && opt->natural_gradient)
+        code = qr_natural_gradient_new(reads, opt->sim.isa, &m->natural, err);
     if (code != QR_OK) {
         qr_model_free(m);
         return code;
@@ -172,15 +247,17 @@ enum qr_code qr_model_new(const struct qr_model_options *opt, struct qr_model **
 
 void qr_model_free(struct qr_model *m) {
     if (!m) return;
-    if (m->plan) qr_sim_plan_free(m->plan);
-    if (m->circuit) qr_circuit_free(m->circuit);
-    free(m->zero_gradient);
-    free(m->dense);
-    free(m->penalties);
+    for (size_t i = 0; m->layers && i < m->n_layers; i++)
+        if (m->layers[i].table && m->layers[i].table->free) m->layers[i].table->free(&m->layers[i]);
+    free(m->layers);
     free(m->tensors);
     free(m->metrics);
+    for (size_t i = 0; m->value_names && i < 2 * qr_model_n_values(m); i++) free(m->value_names[i]);
+    free(m->value_names);
     free(m->sum_at);
     free(m->class_weight);
+    free(m->output_weights);
+    qr_natural_gradient_free(m->natural);
     free(m);
 }
 
@@ -190,23 +267,57 @@ const struct qr_model_tensor *qr_model_tensor(const struct qr_model *m, size_t i
     QR_ASSERT(i < m->n_tensors);
     return &m->tensors[i];
 }
-const struct qr_circuit *qr_model_circuit(const struct qr_model *m) { return m->circuit; }
-const struct qr_sim_plan *qr_model_plan(const struct qr_model *m) { return m->plan; }
-bool qr_model_head_known(const struct qr_model *m) { return m->affine; }
 size_t qr_model_n_inputs(const struct qr_model *m) { return m->n_inputs; }
 size_t qr_model_n_outputs(const struct qr_model *m) { return m->n_outputs; }
-size_t qr_model_n_readouts(const struct qr_model *m) { return m->n_readouts; }
-double qr_model_readout_bound(const struct qr_model *m) { return m->readout_bound; }
-size_t qr_model_n_filters(const struct qr_model *m) { return m->n_filters; }
+size_t qr_model_n_layers(const struct qr_model *m) { return m->n_layers; }
+
+struct qr_model_layer qr_model_layer(const struct qr_model *m, size_t i) {
+    QR_ASSERT(i < m->n_layers);
+    const struct qr_layer *l = &m->layers[i];
+    struct qr_model_layer ret = {.kind = l->kind,
+                                 .n_in = l->n_in,
+                                 .n_out = l->n_out,
+                                 .n_params = l->n_params,
+                                 .frozen = l->table->n_tensors && !l->learns};
+    if (l->kind != QR_LAYER_QUANTUM) return ret;
+    ret.circuit = l->quantum.circuit;
+    ret.plan = l->quantum.plan;
+    ret.n_filters = l->quantum.n_filters;
+    ret.head_known = l->quantum.known;
+    return ret;
+}
+
+size_t qr_model_quantum(const struct qr_model *m, size_t nth) {
+    size_t i = 0;
+    while (i < m->n_layers && (m->layers[i].kind != QR_LAYER_QUANTUM || nth-- > 0)) i++;
+    return i;
+}
+
+size_t qr_model_n_readouts(const struct qr_model *m) {
+    return m->quantum < m->n_layers ? m->layers[m->quantum].n_out : 0;
+}
+double qr_model_readout_bound(const struct qr_model *m) {
+    return m->quantum < m->n_layers ? m->layers[m->quantum].quantum.readout_bound : 0;
+}
 size_t qr_model_micro_batch_size(const struct qr_model *m) { return m->micro_batch_size; }
 size_t qr_model_n_sums(const struct qr_model *m) { return m->n_sums; }
-size_t qr_model_n_values(const struct qr_model *m) { return 1 + m->n_metrics; }
-size_t qr_model_n_label_columns(const struct qr_model *m) { return m->n_outputs + m->weighted; }
+size_t qr_model_n_values(const struct qr_model *m) { return 1 + m->n_metrics + m->n_watched; }
+const char *qr_model_value_name(const struct qr_model *m, size_t i, bool validation) {
+    QR_ASSERT(i < qr_model_n_values(m));
+    return m->value_names[validation ? qr_model_n_values(m) + i : i];
+}
+size_t qr_model_n_label_columns(const struct qr_model *m) { return m->n_labels + m->weighted; }
 
 void qr_model_zero_gradient(const struct qr_model *m, uint8_t *ret) {
     memset(ret, 0, m->n_params);
-    for (size_t f = 0; f < m->n_filters; f++)
-        memcpy(ret + f * m->n_theta, m->zero_gradient, m->n_theta);
+    for (size_t i = 0; i < m->n_layers; i++) {
+        const struct qr_layer *l = &m->layers[i];
+        if (!l->learns) memset(ret + l->first_param, 1, l->n_params);
+        else if (l->kind == QR_LAYER_QUANTUM)
+            for (size_t f = 0; f < l->quantum.n_filters; f++)
+                memcpy(ret + l->first_param + f * l->quantum.n_theta, l->quantum.zero_gradient,
+                       l->quantum.n_theta);
+    }
 }
 
 void qr_model_init(const struct qr_model *m, uint64_t seed, double *ret_params) {
@@ -218,15 +329,21 @@ void qr_model_init(const struct qr_model *m, uint64_t seed, double *ret_params) 
                            : 0.0;
         for (size_t i = 0; i < tensor->n; i++) {
             double u = qr_random_uniform(seed, QR_RANDOM_INIT, (uint32_t)t, i);
-            ret_params[tensor->offset + i] = tensor->quantum ? two_pi * u : limit * (2.0 * u - 1.0);
+            ret_params[tensor->offset + i] = tensor->circuit ? two_pi * u : limit * (2.0 * u - 1.0);
         }
-        if (!tensor->quantum && tensor->rank == 1)
+        if (!tensor->circuit && tensor->rank == 1)
             memset(ret_params + tensor->offset, 0, tensor->n * sizeof *ret_params);
     }
 }
 
 bool qr_model_micro_batches_in_parallel(const struct qr_model *m) {
-    return !m->plan || qr_sim_micro_batches_in_parallel(m->plan);
+    for (size_t i = 0; i < m->n_layers; i++) {
+        const struct qr_layer_quantum *q = &m->layers[i].quantum;
+        if (m->layers[i].kind != QR_LAYER_QUANTUM) continue;
+        if (!qr_sim_micro_batches_in_parallel(q->plan)) return false;
+        if (q->watch_plan && !qr_sim_micro_batches_in_parallel(q->watch_plan)) return false;
+    }
+    return true;
 }
 
 struct means {
@@ -252,32 +369,49 @@ void qr_model_mean_gradient(const struct qr_model *m, struct qr_pool *pool, cons
         for (size_t i = 0; i < tasks; i++) means_task(&t, i, 0);
 }
 
-static bool is_ratio(const struct qr_model *m, size_t value) {
-    return value > 0 && qr_metric_is_ratio(m->metrics[value - 1]);
+void qr_model_natural_gradient(const struct qr_model *m, const double *params,
+                               double regularization, struct qr_pool *pool, double *ret) {
+    const struct qr_layer_quantum *q = &m->layers[m->quantum].quantum;
+    for (size_t f = 0; f < q->n_filters; f++)
+        qr_natural_gradient_apply(m->natural, params + f * q->n_theta, regularization, pool,
+                                  ret + f * q->n_theta);
+}
+
+static double value_of(const struct qr_model *m, size_t i, struct qr_metric_sums sums, double n) {
+    QR_ASSERT(i < qr_model_n_values(m));
+    if (i == 0 || i > m->n_metrics) return n > 0 ? qr_metric_sum(sums, m->sum_at[i]) / n : 0;
+    if (sums.fixed) sums.fixed += m->sum_at[i];
+    else sums.real += m->sum_at[i];
+    return qr_metric_value(m->metrics[i - 1], &m->metric_options, m->n_outputs, sums, n);
 }
 
 double qr_model_mean(const struct qr_model *m, size_t i, const qr_fixed *sums, uint64_t n) {
-    QR_ASSERT(i < qr_model_n_values(m) && n > 0);
-    size_t at = m->sum_at[i];
-    if (!is_ratio(m, i)) return qr_fixed_to_double(sums[at]) / (double)n;
-    double among = qr_fixed_to_double(sums[at + 1]);
-    return among > 0 ? qr_fixed_to_double(sums[at]) / among : 0;
+    QR_ASSERT(n > 0);
+    return value_of(m, i, (struct qr_metric_sums){.fixed = sums}, (double)n);
 }
 
 double qr_model_running_mean(const struct qr_model *m, size_t i, const double *sums, double n) {
-    double among = is_ratio(m, i) ? sums[m->sum_at[i] + 1] : n;
-    return among > 0 ? sums[m->sum_at[i]] / among : 0;
+    return value_of(m, i, (struct qr_metric_sums){.real = sums}, n);
+}
+
+size_t qr_model_confusion(const struct qr_model *m, size_t *ret_at) {
+    for (size_t i = 0; i < m->n_metrics; i++)
+        if (m->metrics[i] == QR_CONFUSION_MATRIX) {
+            *ret_at = m->sum_at[1 + i] + 1;
+            return qr_metric_classes(&m->metric_options, m->n_outputs);
+        }
+    return 0;
 }
 
 enum qr_code qr_model_check_labels(const struct qr_model *m, const double *y, const uint32_t *row,
                                    size_t n_samples, struct qr_err *err) {
     struct qr_labels l = {.y = y,
                           .n_samples = n_samples,
-                          .k = m->n_outputs,
+                          .k = m->n_labels,
                           .stride = qr_model_n_label_columns(m),
                           .row = row};
     for (size_t i = 0; i < m->n_metrics; i++) {
-        l.with_accuracy |= m->metrics[i] == QR_ACCURACY;
+        l.with_accuracy |= m->metrics[i] == QR_ACCURACY || m->metrics[i] == QR_CONFUSION_MATRIX;
         l.with_bits |= qr_metric_wants_bits(m->metrics[i]);
     }
     return qr_loss_check_labels(m->loss, &l, err);

@@ -2,64 +2,52 @@
 #ifndef QR_MODEL_MODEL_IMPL_H
 #define QR_MODEL_MODEL_IMPL_H
 
-#include "model/layers_impl.h"
+#include "model/layers/layer.h"
 #include "model/model.h"
+#include "model/natural/natural_gradient.h"
 
 struct qr_model {
-    struct qr_circuit *circuit; /* NULL: classical */
-    struct qr_sim_plan *plan;   /* one for all filters */
-    uint8_t *zero_gradient;     /* per parameter of the circuit */
-    size_t n_filters, n_theta;  /* parameters of one filter */
-    size_t n_readouts_each, n_readouts;
-    double readout_bound; /* no read-out's value is further from 0 */
+    size_t n_layers;
+    struct qr_layer *layers;
+    size_t known;   /* the quantum layer whose head is known; n_layers: none */
+    size_t quantum; /* the last quantum layer; n_layers: none */
     size_t n_inputs, n_outputs, n_params, micro_batch_size;
+    size_t widest; /* values of a sample in the widest place between layers */
     const struct qr_dense_kernels *kernels;
-    size_t n_dense;
-    struct qr_dense *dense;
-    struct qr_dense_penalty *penalties; /* n_dense; NULL: none */
+    bool penalized; /* some kernel is */
     size_t n_tensors;
     struct qr_model_tensor *tensors;
     enum qr_loss loss;
     struct qr_loss_options loss_options;
     /* The loss is taken from the last layer's values before its activation. */
     bool before_activation;
-    double *class_weight; /* of each class; NULL: none */
+    double *class_weight;   /* of each class; NULL: none */
+    double *output_weights; /* loss_options.weights; NULL: none */
+    size_t n_labels;        /* n_outputs, or none */
     bool weighted;
     size_t n_metrics;
     enum qr_metric *metrics;
-    size_t *sum_at; /* of each value its place among the sums */
+    size_t n_watched;   /* by all layers, in their order; behind the metrics */
+    char **value_names; /* n_values, then those of the validation samples */
+    size_t *sum_at;     /* of each value its place among the sums */
     size_t n_sums;
     struct qr_metric_options metric_options;
-    /* One output and nothing but linear layers behind the read-outs: d p / d z is one row for all
-     * samples, known before the forward pass; dL/dp scales it afterwards. */
-    bool affine;
-    /* Workspaces of the simulator: one per filter, since a state must live from forward to
-     * backward. Large circuits share one and go forward again. */
-    size_t n_sims;
-    size_t widest; /* values of a sample in the widest place between layers */
+    struct qr_natural_gradient *natural; /* NULL: it is not wanted */
 };
 
 struct qr_model_state {
     const struct qr_model *m;
-    const double *params;        /* borrowed */
-    struct qr_sim_bound **bound; /* n_filters */
-    double **transposed;         /* n_dense; NULL where nothing flows back */
-    double *row;                 /* n_readouts: d p / d z of an affine head */
+    const double *params; /* borrowed */
+    struct qr_layer_state *layers;
+    double *row; /* of the known head; the second half is scratch */
 };
 
 struct qr_model_workspace {
     const struct qr_model *m;
-    struct qr_sim_workspace **sim; /* n_sims */
-    double *numbers;               /* all that follow, one allocation */
-    /* micro-batch x columns, x read-outs of a filter, x read-outs */
-    double *x, *filter_z, *readouts;
-    double **z, **p; /* per dense layer: micro-batch x units */
-    /* dL/dz of the read-outs, then of each dense layer: as z; of the last one dL/dp at first */
-    double **dz;
-    double *magnitude; /* n_dense: of each dense layer's input */
-    double *direction, *scale;
-    qr_fixed *grad; /* n_params */
-    qr_fixed *sums; /* n_sums */
+    struct qr_layer_work *layers;
+    double *numbers; /* x, and the layers' doubles: one allocation */
+    double *x;       /* micro-batch x n_inputs */
+    qr_fixed *sums;  /* n_sums */
 };
 
 #endif

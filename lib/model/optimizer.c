@@ -24,6 +24,13 @@ struct qr_optimizer_options qr_optimizer_defaults(enum qr_optimizer_kind kind) {
         .epsilon = 1e-7,
         .initial_accumulator = 0.1,
         .ema_momentum = 0.99,
+        .perturbation = 0.2,
+        .stability = 10,
+        .alpha = 0.602,
+        .gamma = 0.101,
+        .memory = 10,
+        .gradient_tolerance = 1e-5,
+        .loss_tolerance = 2.2e-9,
         .schedule = qr_rate_schedule_defaults(),
     };
     if (rule_of(kind)->set_defaults) rule_of(kind)->set_defaults(&o);
@@ -39,7 +46,7 @@ size_t qr_optimizer_keys(enum qr_optimizer_kind kind, const char *ret[QR_OPTIMIZ
 
 /* Those of the rule; the average of the weights stands behind them. */
 static size_t n_own(const struct qr_optimizer_options *o) {
-    const char *names[3];
+    const char *names[QR_OPTIMIZER_MOMENTS];
     return rule_of(o->kind)->moments(o, names);
 }
 
@@ -52,7 +59,7 @@ size_t qr_optimizer_n_products(const struct qr_optimizer_options *o) {
 }
 
 const char *qr_optimizer_moment_name(const struct qr_optimizer_options *o, size_t i) {
-    const char *names[3];
+    const char *names[QR_OPTIMIZER_MOMENTS];
     size_t n = rule_of(o->kind)->moments(o, names);
     QR_ASSERT(i < n + o->use_ema);
     return i < n ? names[i] : "average";
@@ -71,11 +78,13 @@ void qr_optimizer_init(const struct qr_optimizer_options *o, size_t n, double *m
 
 const double *qr_optimizer_result(const struct qr_optimizer_options *o, uint64_t step, size_t n,
                                   const double *weights, const double *moments) {
-    return o->use_ema && step > 0 ? moments + n_own(o) * n : weights;
+    if (step == 0) return weights;
+    return rule_of(o->kind)->evaluated ? moments : o->use_ema ? moments + n_own(o) * n : weights;
 }
 
 double qr_learning_rate_at(const struct qr_optimizer_options *o, uint64_t step) {
-    return qr_rate_schedule_at(&o->schedule, o->learning_rate, step);
+    double rate = qr_rate_schedule_at(&o->schedule, o->learning_rate, step);
+    return rule_of(o->kind)->gain ? rate * rule_of(o->kind)->gain(o, step) : rate;
 }
 
 static double square_sum(const double *g, size_t n) {
@@ -86,19 +95,19 @@ static double square_sum(const double *g, size_t n) {
 
 /* tf.clip_by_value, tf.clip_by_norm per tensor, tf.clip_by_global_norm: one of them, in Keras'
  * order of precedence. */
-static void clip(const struct qr_optimizer_options *o, const size_t *tensor_sizes, size_t n_tensors,
-                 size_t n, double *g) {
+static void clip(const struct qr_optimizer_options *o, const struct qr_optimizer_tensor *tensors,
+                 size_t n_tensors, size_t n, double *g) {
     if (o->clipnorm > 0) {
-        for (size_t t = 0; t < n_tensors; g += tensor_sizes[t], t++) {
-            double norm = sqrt(square_sum(g, tensor_sizes[t]));
+        for (size_t t = 0; t < n_tensors; g += tensors[t].n, t++) {
+            double norm = sqrt(square_sum(g, tensors[t].n));
             double below = norm > o->clipnorm ? norm : o->clipnorm;
-            for (size_t i = 0; i < tensor_sizes[t]; i++) g[i] = g[i] * o->clipnorm / below;
+            for (size_t i = 0; i < tensors[t].n; i++) g[i] = g[i] * o->clipnorm / below;
         }
     } else if (o->global_clipnorm > 0) {
         double total = 0;
         size_t at = 0;
-        for (size_t t = 0; t < n_tensors; at += tensor_sizes[t], t++)
-            total += square_sum(g + at, tensor_sizes[t]);
+        for (size_t t = 0; t < n_tensors; at += tensors[t].n, t++)
+            total += square_sum(g + at, tensors[t].n);
         double norm = sqrt(total), inverse = 1.0 / norm, most = 1.0 / o->global_clipnorm;
         double scale = o->global_clipnorm * (inverse < most ? inverse : most);
         for (size_t i = 0; i < n; i++) g[i] *= scale;
@@ -108,8 +117,11 @@ static void clip(const struct qr_optimizer_options *o, const size_t *tensor_size
     }
 }
 
-static void decay(double wd, double lr, size_t n, double *w) {
-    for (size_t i = 0; i < n; i++) qr_weight_move(&w[i], -(w[i] * wd * lr));
+static void decay(double wd, double lr, const struct qr_optimizer_tensor *tensors, size_t n_tensors,
+                  double *w) {
+    for (size_t t = 0; t < n_tensors; w += tensors[t].n, t++)
+        for (size_t i = 0; i < tensors[t].n && !tensors[t].frozen; i++)
+            qr_weight_move(&w[i], -(w[i] * wd * lr));
 }
 
 /* Written so that a weight that stays is its own average, to the bit. */
@@ -120,18 +132,39 @@ static void average(const struct qr_optimizer_options *o, uint64_t done, size_t 
     if (o->ema_overwrite && done % o->ema_overwrite == 0) memcpy(w, mean, n * sizeof *w);
 }
 
+size_t qr_optimizer_n_points(enum qr_optimizer_kind kind) { return rule_of(kind)->points ? 2 : 1; }
+
+void qr_optimizer_points(const struct qr_optimizer_options *o, uint64_t seed, uint64_t step,
+                         size_t n, const uint8_t *still, const double *weights, double *ret_plus,
+                         double *ret_minus) {
+    rule_of(o->kind)->points(o, seed, step, n, still, weights, ret_plus, ret_minus);
+}
+
+void qr_optimizer_estimate(const struct qr_optimizer_options *o, uint64_t seed, uint64_t step,
+                           size_t n, const uint8_t *still, double difference, double *ret) {
+    rule_of(o->kind)->estimate(o, seed, step, n, still, difference, ret);
+}
+
+bool qr_optimizer_finds_steps(enum qr_optimizer_kind kind) { return rule_of(kind)->evaluated; }
+
+const char *qr_optimizer_ended(const struct qr_optimizer_options *o, const double *products) {
+    return rule_of(o->kind)->ended ? rule_of(o->kind)->ended(products) : NULL;
+}
+
 bool qr_optimizer_clips(const struct qr_optimizer_options *o) {
     return o->clipnorm > 0 || o->global_clipnorm > 0 || o->clipvalue > 0;
 }
 
-void qr_optimizer_apply(const struct qr_optimizer_options *o, uint64_t step, size_t n,
-                        const size_t *tensor_sizes, size_t n_tensors, double *gradient,
-                        double *weights, double *moments, double *products) {
-    clip(o, tensor_sizes, n_tensors, n, gradient);
+void qr_optimizer_apply(const struct qr_optimizer_options *o, uint64_t step, double loss, size_t n,
+                        const struct qr_optimizer_tensor *tensors, size_t n_tensors,
+                        double *gradient, double *weights, double *moments, double *products) {
+    const struct qr_optimizer_rule *rule = rule_of(o->kind);
+    if (rule->evaluated) return rule->evaluated(o, loss, n, gradient, weights, moments, products);
+    clip(o, tensors, n_tensors, n, gradient);
     double lr = qr_learning_rate_at(o, step);
     double *mean = o->use_ema ? moments + n_own(o) * n : NULL;
     if (mean && step == 0) memcpy(mean, weights, n * sizeof *mean);
-    if (o->weight_decay > 0) decay(o->weight_decay, lr, n, weights);
-    rule_of(o->kind)->update(o, lr, n, gradient, weights, moments, products);
+    if (o->weight_decay > 0) decay(o->weight_decay, lr, tensors, n_tensors, weights);
+    rule->update(o, lr, n, gradient, weights, moments, products);
     if (mean) average(o, step + 1, n, weights, mean);
 }

@@ -3,7 +3,7 @@
 
 #include "model/optimizer_impl.h"
 
-static size_t moments(const struct qr_optimizer_options *o, const char *ret[3]) {
+static size_t moments(const struct qr_optimizer_options *o, const char **ret) {
     (void)o;
     ret[0] = "accumulated_grad";
     ret[1] = "accumulated_delta_var";

@@ -4,7 +4,7 @@
 
 #include "model/optimizer_impl.h"
 
-static size_t moments(const struct qr_optimizer_options *o, const char *ret[3]) {
+static size_t moments(const struct qr_optimizer_options *o, const char **ret) {
     size_t n = 0;
     ret[n++] = "m";
     ret[n++] = "v";

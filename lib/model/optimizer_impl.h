@@ -10,7 +10,7 @@ struct qr_optimizer_rule {
     size_t n_products;
     /* Names of the vectors that the options use, in the order in which they stand; returns
      * how many. */
-    size_t (*moments)(const struct qr_optimizer_options *o, const char *ret[3]);
+    size_t (*moments)(const struct qr_optimizer_options *o, const char **ret);
     /* What all of them begin with; NULL: 0. */
     double (*begin)(const struct qr_optimizer_options *o);
     /* Keras' defaults that others have otherwise; NULL: there are none. */
@@ -18,6 +18,20 @@ struct qr_optimizer_rule {
     /* One update of w by the gradient g. */
     void (*update)(const struct qr_optimizer_options *o, double lr, size_t n, const double *g,
                    double *w, double *moments, double *products);
+    /* What a step's rate is of the schedule's; NULL: all of it. */
+    double (*gain)(const struct qr_optimizer_options *o, uint64_t step);
+    /* Of a rule that wants the loss alone, at two points: these, and the gradient that follows
+     * (optimizer.h). NULL: it wants the gradient. */
+    void (*points)(const struct qr_optimizer_options *o, uint64_t seed, uint64_t step, size_t n,
+                   const uint8_t *still, const double *w, double *ret_plus, double *ret_minus);
+    void (*estimate)(const struct qr_optimizer_options *o, uint64_t seed, uint64_t step, size_t n,
+                     const uint8_t *still, double difference, double *ret);
+    /* Instead of update, of a rule that finds its own steps: loss and gradient at w; w becomes
+     * where they are wanted next. The first of its moments is the point that it has reached. NULL:
+     * it is no such rule. */
+    void (*evaluated)(const struct qr_optimizer_options *o, double loss, size_t n, const double *g,
+                      double *w, double *moments, double *products);
+    const char *(*ended)(const double *products); /* why, or NULL: it has not */
 };
 
 #define QR_OPTIMIZER_RULE(kind, name, rule) extern const struct qr_optimizer_rule rule;

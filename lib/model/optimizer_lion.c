@@ -1,7 +1,7 @@
 /* model/optimizer_lion.c — optimizer.h has the formulas. */
 #include "model/optimizer_impl.h"
 
-static size_t moments(const struct qr_optimizer_options *o, const char *ret[3]) {
+static size_t moments(const struct qr_optimizer_options *o, const char **ret) {
     (void)o;
     ret[0] = "m";
     return 1;

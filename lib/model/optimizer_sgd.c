@@ -1,7 +1,8 @@
-/* model/optimizer_sgd.c — optimizer.h has the formulas. */
+/* model/optimizer_sgd.c — SGD, and descent along a natural gradient, which is SGD without momentum;
+ * optimizer.h has the formulas. */
 #include "model/optimizer_impl.h"
 
-static size_t moments(const struct qr_optimizer_options *o, const char *ret[3]) {
+static size_t moments(const struct qr_optimizer_options *o, const char **ret) {
     size_t n = 0;
     if (o->momentum != 0) ret[n++] = "velocity";
     return n;
@@ -38,6 +39,13 @@ static void update(const struct qr_optimizer_options *o, double lr, size_t n, co
 const struct qr_optimizer_rule qr_optimizer_sgd = {
     .learning_rate = 0.01,
     .keys = {"momentum", "nesterov"},
+    .moments = moments,
+    .update = update,
+};
+
+const struct qr_optimizer_rule qr_optimizer_natural = {
+    .learning_rate = 0.01,
+    .keys = {"regularization"},
     .moments = moments,
     .update = update,
 };

@@ -3,32 +3,36 @@
 
 #include "model/model_impl.h"
 
-static size_t kernel_size(const struct qr_dense *d) { return d->n_in * d->units; }
+/* The kernel of a layer that is penalized, or NULL. */
+static const double *kernel_of(const struct qr_layer *l, const double *params, size_t *ret_n) {
+    if (l->kind != QR_LAYER_DENSE || !(l->l1 > 0 || l->l2 > 0)) return NULL;
+    *ret_n = l->dense.n_in * l->dense.units;
+    return params + l->dense.kernel;
+}
 
 double qr_model_penalty(const struct qr_model *m, const double *params) {
     double all = 0;
-    for (size_t l = 0; m->penalties && l < m->n_dense; l++) {
-        const struct qr_dense *d = &m->dense[l];
-        const struct qr_dense_penalty r = m->penalties[l];
-        const double *w = params + d->kernel;
+    for (size_t i = 0; m->penalized && i < m->n_layers; i++) {
+        size_t n = 0;
+        const double *w = kernel_of(&m->layers[i], params, &n);
         double sizes = 0, squares = 0;
-        for (size_t i = 0; i < kernel_size(d); i++) {
-            sizes += fabs(w[i]);
-            squares += w[i] * w[i];
+        for (size_t k = 0; k < n; k++) {
+            sizes += fabs(w[k]);
+            squares += w[k] * w[k];
         }
-        all += r.l1 * sizes + r.l2 * squares;
+        if (w) all += m->layers[i].l1 * sizes + m->layers[i].l2 * squares;
     }
     return all;
 }
 
 void qr_model_add_penalty_gradient(const struct qr_model *m, const double *params, double *grad) {
-    for (size_t l = 0; m->penalties && l < m->n_dense; l++) {
-        const struct qr_dense *d = &m->dense[l];
-        const struct qr_dense_penalty r = m->penalties[l];
-        const double *w = params + d->kernel;
-        for (size_t i = 0; i < kernel_size(d); i++) {
-            double sign = w[i] > 0 ? 1.0 : w[i] < 0 ? -1.0 : 0.0; /* 0 at 0, as tf.abs */
-            grad[d->kernel + i] += r.l1 * sign + 2.0 * r.l2 * w[i];
+    for (size_t i = 0; m->penalized && i < m->n_layers; i++) {
+        const struct qr_layer *l = &m->layers[i];
+        size_t n = 0;
+        const double *w = l->learns ? kernel_of(l, params, &n) : NULL;
+        for (size_t k = 0; k < n; k++) {
+            double sign = w[k] > 0 ? 1.0 : w[k] < 0 ? -1.0 : 0.0; /* 0 at 0, as tf.abs */
+            grad[l->dense.kernel + k] += l->l1 * sign + 2.0 * l->l2 * w[k];
         }
     }
 }

@@ -369,6 +369,9 @@ enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w,
     const struct qr_logdir_options up = {
         .url = o->logdir_url, .folder = o->logdir, .stopping = o->stopping, .log = o->log};
     if (o->logdir_url && qr_logdir_open(&up, &o->uploads, err) != QR_OK) return err->code;
+    size_t first = qr_job_quantum(job, 0);
+    const struct qr_quantum_options *quantum =
+        first < job->n_layers ? &job->layers[first].quantum : NULL;
     const struct qr_hparam hparams[] = {
         {.name = "optimizer", .text = qr_optimizer_names[job->train.optimizer.kind]},
         {.name = "learning_rate", .number = job->train.optimizer.learning_rate},
@@ -378,8 +381,8 @@ enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w,
         {.name = "seed", .number = (double)job->seed},
         {.name = "parameters", .number = (double)qr_model_n_params(w->model)},
         {.name = "precision", .text = job->precision == QR_DOUBLE ? "double" : "single"},
-        {.name = "filters", .number = job->n_filters},
-        {.name = "qubits", .number = job->has_quantum ? job->circuit->n_qubits : 0},
+        {.name = "filters", .number = quantum ? quantum->n_filters : 0},
+        {.name = "qubits", .number = quantum ? quantum->circuit->n_qubits : 0},
     };
     const struct qr_tensorboard_options opt = {
         .logdir = o->logdir,
@@ -387,7 +390,7 @@ enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w,
         .pid = (long)getpid(),
         .layout = &w->layout,
         .hparams = hparams,
-        .n_hparams = sizeof hparams / sizeof *hparams - (job->has_quantum ? 0 : 2),
+        .n_hparams = sizeof hparams / sizeof *hparams - (quantum ? 0 : 2),
         .group = canonical->hex,
         .has_validation = w->data.n_samples > w->data.n_train,
         .max_file_bytes = o->uploads ? QR_LOGDIR_FILE_BYTES : 0,
@@ -446,14 +449,35 @@ static enum qr_code write_weights(const char *url, const struct qr_workload *w,
     return code;
 }
 
-static char *why_stopped(const struct qr_early_stopping *e, uint64_t epoch, uint64_t epochs) {
+static char *why_stopped(const struct qr_train_spec *t, const struct qr_train_result *r,
+                         uint64_t epochs) {
+    const struct qr_early_stopping *e = &t->early_stopping;
     struct qr_buf b = {0};
+    if (r->ended)
+        return qr_xasprintf("stopped after step %llu of %llu: %s: %s", (unsigned long long)r->steps,
+                            (unsigned long long)epochs, qr_optimizer_names[t->optimizer.kind],
+                            r->ended);
     qr_buf_printf(&b, "stopped early after epoch %llu of %llu: %s has not improved",
-                  (unsigned long long)epoch, (unsigned long long)epochs, e->monitor);
+                  (unsigned long long)r->epochs, (unsigned long long)epochs, e->monitor);
     if (e->min_delta > 0) qr_buf_printf(&b, " by more than %g", e->min_delta);
     if (e->patience > 1) qr_buf_printf(&b, " for %llu epochs", (unsigned long long)e->patience);
     if (e->restore_best) qr_buf_puts(&b, "; the weights are the best epoch's");
     return (char *)b.p;
+}
+
+/* For people, a row a line; heap. */
+static char *confusion_text(const struct qr_train_result *r) {
+    enum { SHOWN = 20 };
+    const uint64_t *counts = r->has_val ? r->confusion.validation : r->confusion.training;
+    const char *samples = r->has_val ? "validation" : "training";
+    size_t n = r->confusion.n;
+    struct qr_buf b = {0};
+    if (n > SHOWN) return qr_xasprintf("confusion matrix of %zu classes: result.json has it", n);
+    qr_buf_printf(
+        &b, "confusion matrix of the %s samples (a row a label, a column an answer):", samples);
+    for (size_t i = 0; i < n * n; i++)
+        qr_buf_printf(&b, "%s%7llu", i % n ? "" : "\n", (unsigned long long)counts[i]);
+    return (char *)QR_MOVE(b.p);
 }
 
 static void say_done(struct qr_outputs *o, const struct qr_workload *w,
@@ -466,7 +490,7 @@ static void say_done(struct qr_outputs *o, const struct qr_workload *w,
         qr_info(o->log, "worker", "done: %llu steps, loss %.4f, state_digest %s",
                 (unsigned long long)r->steps, r->loss, r->state_digest);
     qr_auto(qr_free_p) char *stopped =
-        r->stopped_early ? why_stopped(&w->job->train.early_stopping, r->epochs, o->epochs) : NULL;
+        r->stopped_early ? why_stopped(&w->job->train, r, o->epochs) : NULL;
     if (stopped) qr_info(o->log, "worker", "%s", stopped);
     qr_info(o->log, "worker", "wrote %s, %s, %s and %s/steps.jsonl", o->weights_url, safetensors,
             result, o->dir);
@@ -481,6 +505,11 @@ static void say_done(struct qr_outputs *o, const struct qr_workload *w,
     else qr_json_put_null(&j);
     qr_json_put_key(&j, "state_digest");
     qr_json_put_string(&j, r->state_digest);
+    qr_auto(qr_free_p) char *confusion = r->confusion.n ? confusion_text(r) : NULL;
+    if (confusion) {
+        qr_json_put_key(&j, "confusion");
+        qr_json_put_string(&j, confusion);
+    }
     qr_json_put_key(&j, "stopped_early");
     qr_json_put_bool(&j, r->stopped_early);
     if (stopped) {
@@ -520,6 +549,9 @@ enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
         .val_loss = r->val_loss,
         .metrics = r->metrics,
         .n_metrics = r->n_metrics,
+        .n_classes = r->confusion.n,
+        .confusion = r->confusion.training,
+        .val_confusion = r->confusion.validation,
         .state_digest = r->state_digest,
         .weights_url = o->weights_url,
         .weights_sha256 = sha256,

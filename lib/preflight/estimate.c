@@ -32,8 +32,8 @@ static double total_s(const struct qr_estimate_facts *f, unsigned n) {
     uint64_t sums = VECTOR_HEAD + f->n_sums, whole = f->n_train / f->batch_size,
              rest = f->n_train % f->batch_size;
     double epoch_s =
-        (double)whole * reduction_s(f, n, f->batch_size, f->train_wave_s, sums + f->n_params);
-    if (rest) epoch_s += reduction_s(f, n, rest, f->train_wave_s, sums + f->n_params);
+        (double)whole * reduction_s(f, n, f->batch_size, f->train_wave_s, sums + f->n_derivatives);
+    if (rest) epoch_s += reduction_s(f, n, rest, f->train_wave_s, sums + f->n_derivatives);
     if (f->n_validate) epoch_s += reduction_s(f, n, f->n_validate, f->validate_wave_s, sums);
     return (double)f->epochs * epoch_s;
 }
@@ -43,7 +43,8 @@ struct qr_estimate_row qr_estimate_row(const struct qr_estimate_facts *f, unsign
     double alone_s = total_s(f, 1), all_s = total_s(f, n);
     return (struct qr_estimate_row){
         .n_workers = n,
-        .step_s = reduction_s(f, n, batch, f->train_wave_s, VECTOR_HEAD + f->n_sums + f->n_params),
+        .step_s =
+            reduction_s(f, n, batch, f->train_wave_s, VECTOR_HEAD + f->n_sums + f->n_derivatives),
         .total_s = all_s,
         .speedup = n > 1 && all_s > 0 ? alone_s / all_s : 1,
         .pod_hours = n * all_s / 3600,

@@ -23,7 +23,7 @@
 #include "collective/contribution.h"
 
 struct qr_estimate_facts {
-    uint64_t n_train, n_validate, batch_size, micro_batch_size, epochs, n_params, n_sums;
+    uint64_t n_train, n_validate, batch_size, micro_batch_size, epochs, n_derivatives, n_sums;
     /* micro-batches that run side by side on one worker: its threads, or 1 where all threads
      * share one */
     unsigned lanes;

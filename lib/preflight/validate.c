@@ -212,26 +212,30 @@ static double fastest_s(struct measurement *m, const qr_fixed **ret_vector) {
 /* What each worker does besides its micro-batches: numbers for the state, the update. */
 static double own_s(struct qr_validation *v, struct qr_stepper *stepper, const double *gradient) {
     const struct qr_model *m = v->load.model;
-    size_t n = qr_model_n_params(m), n_tensors = qr_model_n_tensors(m),
-           *sizes = qr_xcalloc(n_tensors + 1, sizeof *sizes);
+    size_t n = qr_model_n_params(m), n_tensors = qr_model_n_tensors(m);
+    struct qr_optimizer_tensor *tensors = qr_xcalloc(n_tensors + 1, sizeof *tensors);
     double *scratch = qr_xcalloc(n + 1, sizeof *scratch);
     struct qr_state state;
     int64_t best_ns = INT64_MAX;
-    for (size_t i = 0; i < n_tensors; i++) sizes[i] = qr_model_tensor(m, i)->n;
+    for (size_t i = 0; i < n_tensors; i++)
+        tensors[i] = (struct qr_optimizer_tensor){qr_model_tensor(m, i)->n, false};
     qr_state_init(&state, v->job, m);
     memcpy(state.weights, v->load.initial, n * sizeof *state.weights);
     int64_t began_ns = qr_now_ns(&qr_clock_monotonic);
     for (int i = 0; i < 8 && qr_now_ns(&qr_clock_monotonic) - began_ns < measure_for_ns; i++) {
         int64_t from_ns = qr_now_ns(&qr_clock_monotonic);
         memcpy(scratch, gradient, n * sizeof *scratch);
-        qr_optimizer_apply(&v->job->train.optimizer, (uint64_t)i, n, sizes, n_tensors, scratch,
+        if (v->job->train.optimizer.kind == QR_NATURAL_GRADIENT)
+            qr_model_natural_gradient(m, state.weights, v->job->train.optimizer.regularization,
+                                      NULL, scratch);
+        qr_optimizer_apply(&v->job->train.optimizer, (uint64_t)i, 0, n, tensors, n_tensors, scratch,
                            state.weights, state.moments, state.products);
         qr_stepper_prepare(stepper, v->load.initial);
         int64_t took_ns = qr_now_ns(&qr_clock_monotonic) - from_ns;
         if (took_ns < best_ns) best_ns = took_ns;
     }
     qr_state_fini(&state);
-    free(sizes);
+    free(tensors);
     free(scratch);
     return (double)best_ns / 1e9;
 }
@@ -243,45 +247,52 @@ struct timing {
     double scale, wave_s;
 };
 
-/* Operations of one sample's gradient, with full lanes, in the order that this head wants. */
-static double gradient_flop(const struct qr_model *m) {
-    const struct qr_sim_plan *plan = qr_model_plan(m);
-    const struct qr_sim_report_options opt = {.n_samples = qr_sim_micro_batch_size(plan, 1),
-                                              .head_known = qr_model_head_known(m)};
-    struct qr_sim_report *r = qr_sim_report_new(plan, &opt);
-    double flop = r->flop / (double)opt.n_samples;
-    qr_sim_report_free(r);
-    return flop;
+/* Seconds of one sample's gradient in all quantum layers, with full lanes, in the order that each
+ * head wants. */
+static enum qr_code sample_s(const struct qr_validation *v, double *ret, struct qr_err *err) {
+    const struct qr_model *m = v->load.model;
+    *ret = 0;
+    for (size_t n = 0, at; (at = qr_model_quantum(m, n)) < qr_model_n_layers(m); n++) {
+        const struct qr_model_layer l = qr_model_layer(m, at);
+        bool streams = qr_sim_engine_of(l.plan) == QR_ENGINE_STREAMING;
+        const struct qr_sim_report_options opt = {.n_samples = qr_sim_micro_batch_size(l.plan, 1),
+                                                  .head_known = l.head_known};
+        struct qr_sim_options small = {.precision = v->job->precision,
+                                       .engine =
+                                           streams ? QR_ENGINE_STREAMING : QR_ENGINE_STATEVECTOR};
+        double flop_per_s;
+        enum qr_code code = qr_isa_parse(v->settings.isa, &small.isa, err);
+        if (code == QR_OK) code = qr_yardstick(&small, &flop_per_s, err);
+        if (code != QR_OK) return code;
+        struct qr_sim_report *r = qr_sim_report_new(l.plan, &opt);
+        *ret += r->flop / (double)opt.n_samples * (double)l.n_filters / flop_per_s;
+        qr_sim_report_free(r);
+    }
+    return QR_OK;
 }
 
 static enum qr_code choose_timing(const struct qr_validation *v, struct timing *ret,
                                   struct qr_err *err) {
     const struct qr_workload *l = &v->load;
-    const struct qr_sim_plan *plan = qr_model_plan(l->model);
+    size_t first = qr_model_quantum(l->model, 0);
     uint64_t size = v->job->micro_batch_size, n_train = l->data.n_train,
              batch = v->facts.batch_size < n_train ? v->facts.batch_size : n_train;
     uint64_t wave = v->facts.lanes * size < batch ? v->facts.lanes * size : batch, part = 1;
-    double flop_per_s;
+    double one_s;
     *ret = (struct timing){.kind = QR_TIMING_MEASURED, .samples = wave, .scale = 1};
-    if (!plan) return QR_OK;
-    bool streams = qr_sim_engine_of(plan) == QR_ENGINE_STREAMING;
-    double flop = gradient_flop(l->model);
-    struct qr_sim_options small = {.precision = v->job->precision,
-                                   .engine = streams ? QR_ENGINE_STREAMING : QR_ENGINE_STATEVECTOR};
-    enum qr_code code = qr_isa_parse(v->settings.isa, &small.isa, err);
-    if (code == QR_OK) code = qr_yardstick(&small, &flop_per_s, err);
+    if (first == qr_model_n_layers(l->model)) return QR_OK;
+    enum qr_code code = sample_s(v, &one_s, err);
     if (code != QR_OK) return code;
-    double threads_each = (double)l->n_threads / v->facts.lanes;
-    double sample_s = flop * (double)qr_model_n_filters(l->model) / (flop_per_s * threads_each);
+    one_s /= (double)l->n_threads / v->facts.lanes; /* threads that each has */
     if (size > batch) size = batch;
     /* one of them takes as long as so many */
-    uint64_t together = qr_sim_micro_batch_size(plan, batch);
+    uint64_t together = qr_sim_micro_batch_size(qr_model_layer(l->model, first).plan, batch);
     part = size < together ? size : together;
-    if (sample_s * (double)size <= run_at_most_s) return QR_OK;
+    if (one_s * (double)size <= run_at_most_s) return QR_OK;
     ret->scale = (double)size / (double)part;
     ret->samples = part;
-    ret->kind = sample_s * (double)part <= run_at_most_s ? QR_TIMING_SCALED : QR_TIMING_ESTIMATED;
-    ret->wave_s = sample_s * (double)size;
+    ret->kind = one_s * (double)part <= run_at_most_s ? QR_TIMING_SCALED : QR_TIMING_ESTIMATED;
+    ret->wave_s = one_s * (double)size;
     return QR_OK;
 }
 
@@ -305,6 +316,8 @@ static enum qr_code measure(struct qr_validation *v, struct qr_err *err) {
         .model = l->model,
         .data = &l->data,
         .micro_batch_size = v->job->micro_batch_size,
+        .seed = v->job->seed,
+        .n_points = qr_optimizer_n_points(v->job->train.optimizer.kind),
         .rank = 0,
         .n_members = 1,
         .pool = pool,
@@ -315,8 +328,9 @@ static enum qr_code measure(struct qr_validation *v, struct qr_err *err) {
     enum qr_code code = choose_timing(v, &t, err);
     if (code == QR_OK) code = qr_stepper_new(&opt, &m.stepper, err);
     if (code == QR_OK) {
-        double *zero = qr_xcalloc(f->n_params + 1, sizeof *zero);
-        qr_stepper_prepare(m.stepper, l->initial);
+        double *zero = qr_xcalloc(qr_model_n_params(l->model) + 1, sizeof *zero);
+        if (opt.n_points > 1) qr_stepper_prepare_points(m.stepper, l->initial, l->initial);
+        else qr_stepper_prepare(m.stepper, l->initial);
         if (t.kind == QR_TIMING_ESTIMATED) {
             f->train_wave_s = t.wave_s;
             /* a gradient costs about three simulations (sim/sim.h) */
@@ -341,7 +355,9 @@ static void estimate(struct qr_validation *v, int64_t message_ns) {
         .batch_size = v->job->train.batch_size,
         .micro_batch_size = v->job->micro_batch_size,
         .epochs = v->epochs,
-        .n_params = qr_model_n_params(l->model),
+        .n_derivatives = qr_optimizer_n_points(v->job->train.optimizer.kind) > 1
+                             ? 1
+                             : qr_model_n_params(l->model),
         .n_sums = qr_model_n_sums(l->model),
         .lanes = qr_model_micro_batches_in_parallel(l->model) ? l->n_threads : 1,
         .message_s = (double)message_ns / 1e9,

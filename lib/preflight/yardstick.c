@@ -22,7 +22,7 @@ static int64_t gradient_ns(const struct qr_sim_plan *plan, size_t n_params,
     for (int i = 0; i < 64; i++) {
         int64_t from_ns = qr_now_ns(&qr_clock_monotonic);
         qr_sim_forward_for_gradient(bound, ws, NULL, x, QUBITS, 1, &direction, &z);
-        bool good = qr_sim_backward(bound, ws, NULL, &direction, &scale, gradient);
+        bool good = qr_sim_backward(bound, ws, NULL, &direction, &scale, gradient, NULL);
         int64_t to_ns = qr_now_ns(&qr_clock_monotonic);
         if (good && to_ns - from_ns < best_ns) best_ns = to_ns - from_ns;
         if (to_ns - began_ns > for_ns) break;

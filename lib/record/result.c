@@ -25,6 +25,19 @@ static void put_double(struct qr_json_writer *w, const char *key, double v) {
     qr_json_put_double(w, v);
 }
 
+static void put_confusion(struct qr_json_writer *w, const char *key, const uint64_t *counts,
+                          size_t n) {
+    if (!counts) return;
+    qr_json_put_key(w, key);
+    qr_json_open(w, '[');
+    for (size_t i = 0; i < n * n; i++) {
+        if (i % n == 0) qr_json_open(w, '[');
+        qr_json_put_i64(w, (int64_t)counts[i]);
+        if (i % n == n - 1) qr_json_close(w, ']');
+    }
+    qr_json_close(w, ']');
+}
+
 void qr_result_json(const struct qr_result *r, struct qr_buf *ret) {
     struct qr_json_writer w = qr_json_writer(ret, 2);
     qr_json_open(&w, '{');
@@ -37,6 +50,8 @@ void qr_result_json(const struct qr_result *r, struct qr_buf *ret) {
     if (r->has_val_loss) qr_json_put_double(&w, r->val_loss);
     else qr_json_put_null(&w);
     put_metrics(&w, r->metrics, r->n_metrics);
+    put_confusion(&w, "confusion_matrix", r->confusion, r->n_classes);
+    put_confusion(&w, "val_confusion_matrix", r->val_confusion, r->n_classes);
     put_string(&w, "state_digest", r->state_digest);
     qr_json_put_key(&w, "weights");
     qr_json_open(&w, '{');

@@ -19,6 +19,9 @@ struct qr_result {
     /* validation ones with "val_" in front */
     const struct qr_named_value *metrics;
     size_t n_metrics;
+    /* confusion matrices: so many rows, labels', of so many counts; NULL: there is none */
+    size_t n_classes;
+    const uint64_t *confusion, *val_confusion;
     const char *state_digest; /* hex */
     const char *weights_url, *weights_sha256;
     uint32_t workers;

@@ -359,3 +359,46 @@ enum qr_code qr_weights_list(enum qr_weights_format f, struct qr_bytes file, con
     *ret = all;
     return QR_OK;
 }
+
+/* "pqc, dense": what a file's layers are called. */
+static void list_names(const struct qr_tensors *t, struct qr_buf *ret) {
+    for (size_t i = 0; i < t->n; i++) {
+        const char *name = t->v[i].name;
+        if (i == 0 || !same_layer(name, t->v[i - 1].name))
+            qr_buf_printf(ret, "%s%.*s", ret->n ? ", " : "", (int)layer_chars(name), name);
+    }
+}
+
+static enum qr_code not_there(const struct qr_tensors *t, const char *what, const char *name,
+                              struct qr_err *err) {
+    struct qr_buf there = {.max = 300};
+    list_names(t, &there);
+    qr_fail(err, QR_INVALID_ARGUMENT, "%s: the file has no '%.100s'; its layers are %s", what, name,
+            there.n ? qr_buf_string(&there) : "none");
+    qr_buf_free(&there);
+    return QR_INVALID_ARGUMENT;
+}
+
+enum qr_code qr_weights_decode_some(enum qr_weights_format f, struct qr_bytes file,
+                                    const char *what, const struct qr_weights_layout *layout,
+                                    const char *const *names, double *ret_values,
+                                    struct qr_err *err) {
+    struct qr_tensors t = {0};
+    enum qr_code code = qr_weights_list(f, file, what, &t, err);
+    const struct qr_tensor **found = qr_xcalloc(layout->n + 1, sizeof *found);
+    for (size_t i = 0; i < layout->n && code == QR_OK; i++) {
+        found[i] = qr_tensors_find(&t, names[i]);
+        code = found[i] ? check_entry(&layout->entries[i], found[i], what, err)
+                        : not_there(&t, what, names[i], err);
+    }
+    for (size_t i = 0; i < layout->n && code == QR_OK; i++) {
+        qr_auto(qr_free_p) size_t *order =
+            f == QR_WEIGHTS_H5 ? file_order(&layout->entries[i]) : NULL;
+        for (size_t j = 0; j < found[i]->n; j++)
+            ret_values[order ? order[j] : j] = found[i]->values[j];
+        ret_values += found[i]->n;
+    }
+    free(found);
+    qr_tensors_free(&t);
+    return code;
+}

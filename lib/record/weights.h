@@ -42,6 +42,13 @@ QR_MUST_CHECK enum qr_code qr_weights_decode(enum qr_weights_format f, struct qr
                                              const char *what,
                                              const struct qr_weights_layout *layout,
                                              double *ret_values, struct qr_err *err);
+/* Of a file that may have more: names[i] is the name there of the layout's i-th tensor, in HDF5
+ * too. INVALID_ARGUMENT when one is not there (says which layers are), or has another shape. */
+QR_MUST_CHECK enum qr_code qr_weights_decode_some(enum qr_weights_format f, struct qr_bytes file,
+                                                  const char *what,
+                                                  const struct qr_weights_layout *layout,
+                                                  const char *const *names, double *ret_values,
+                                                  struct qr_err *err);
 /* Without a model: whatever tensors the file has, HDF5 in file order and names ("dense/kernel:0"
  * → "dense/kernel"). */
 QR_MUST_CHECK enum qr_code qr_weights_list(enum qr_weights_format f, struct qr_bytes file,

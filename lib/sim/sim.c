@@ -3,10 +3,12 @@
 #include "sim/sim.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "sim/cones/cones.h"
 #include "sim/fusion/bind.h"
+#include "sim/fusion/workspace.h"
 #include "sim/statevector/statevector.h"
 #include "sim/streaming/streaming.h"
 
@@ -66,6 +68,26 @@ static struct qr_sim_plan *new_plan(const struct qr_circuit *circuit, size_t n_o
     return p;
 }
 
+/* Inputs by which derivatives are wanted, and derived columns through which they, or those by
+ * parameters, go. The circuit before it was lowered. */
+static void set_wanted(struct qr_sim_plan *p, const struct qr_circuit *circuit,
+                       const struct qr_observable *obs, size_t n_obs, const uint8_t *wanted) {
+    uint8_t *all = qr_xcalloc(p->n_columns + 1, 1), *unseen = NULL;
+    bool any = false;
+    if (p->lowered) {
+        unseen = qr_xcalloc(circuit->n_params + 1, 1);
+        qr_circuit_zero_gradient(circuit, obs, n_obs, unseen);
+        any = qr_lowered_wanted(p->lowered, wanted, unseen, all);
+    } else if (wanted && memchr(wanted, 1, p->n_columns)) {
+        memcpy(all, wanted, p->n_columns);
+        any = true;
+    }
+    p->inputs_wanted = wanted && memchr(wanted, 1, circuit->n_columns);
+    if (any) p->wanted = QR_MOVE(all);
+    free(all);
+    free(unseen);
+}
+
 static void pass_over(struct qr_sim_plan *p, const char *engine) {
     p->passed_over[p->n_passed_over].engine = engine;
     snprintf(p->passed_over[p->n_passed_over++].why, sizeof p->why, "%s", p->why);
@@ -108,9 +130,13 @@ enum qr_code qr_sim_compile(const struct qr_circuit *circuit,
     if (circuit->n_qubits < 1 || circuit->n_qubits > QR_MAX_QUBITS)
         return qr_fail(err, QR_INVALID_ARGUMENT, "a circuit of %u qubits: there may be 1 to %d",
                        circuit->n_qubits, (int)QR_MAX_QUBITS);
-    struct qr_sim_plan *p = new_plan(circuit, n_observables, opt);
-    qr_circuit_zero_gradient(circuit, observables, n_observables, p->zero_gradient);
-    enum qr_code code = choose_engine(p, circuit, observables, n_observables, opt->engine, err);
+    struct qr_lowered *lowered = qr_circuit_lower(circuit);
+    const struct qr_circuit *plain = lowered ? lowered->circuit : circuit;
+    struct qr_sim_plan *p = new_plan(plain, n_observables, opt);
+    p->lowered = lowered;
+    qr_circuit_zero_gradient(plain, observables, n_observables, p->zero_gradient);
+    set_wanted(p, circuit, observables, n_observables, opt->wanted);
+    enum qr_code code = choose_engine(p, plain, observables, n_observables, opt->engine, err);
     if (code == QR_OK) code = check_memory(p, err);
     if (code == QR_OK) *ret = p;
     else qr_sim_plan_free(p);
@@ -121,7 +147,9 @@ void qr_sim_plan_free(struct qr_sim_plan *p) {
     if (!p) return;
     if (p->engine) p->engine->plan_free(p);
     qr_plan_unfuse(p);
+    qr_lowered_free(p->lowered);
     free(p->zero_gradient);
+    free(p->wanted);
     free(p);
 }
 
@@ -141,7 +169,7 @@ bool qr_sim_micro_batches_in_parallel(const struct qr_sim_plan *p) {
 
 size_t qr_sim_bytes_per_thread(const struct qr_sim_plan *p, size_t max_samples) {
     struct qr_buffers all = {.allocate = false};
-    p->engine->workspace_buffers(p, max_samples, &all);
+    qr_workspace_buffers(p, max_samples, &all);
     return all.bytes;
 }
 
@@ -164,33 +192,48 @@ struct qr_sim_bound *qr_sim_bound_new(const struct qr_sim_plan *p) {
 }
 void qr_sim_bound_free(struct qr_sim_bound *b) { qr_bound_free(b); }
 void qr_sim_bind(struct qr_sim_bound *b, const double *theta, struct qr_pool *pool) {
+    if (b->plan->lowered) {
+        qr_lowered_theta(b->plan->lowered, theta, b->lowered_theta);
+        theta = b->lowered_theta;
+    }
     qr_bound_set(b, theta, pool);
 }
 
 enum qr_code qr_sim_workspace_new(const struct qr_sim_plan *p, size_t max_samples,
                                   struct qr_sim_workspace **ret, struct qr_err *err) {
-    return p->engine->workspace_new(p, max_samples, ret, err);
+    return qr_workspace_new(p, max_samples, ret, err);
 }
 
-void qr_sim_workspace_free(struct qr_sim_workspace *ws) {
-    if (ws) ws->plan->engine->workspace_free(ws);
+void qr_sim_workspace_free(struct qr_sim_workspace *ws) { qr_workspace_free(ws); }
+
+static void forward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool,
+                    const double *x, size_t x_stride, size_t n_samples, bool gradient,
+                    const double *direction, double *ret_z) {
+    if (b->plan->lowered) {
+        x = qr_workspace_lower(b, ws, x, x_stride, n_samples);
+        x_stride = b->plan->n_columns;
+    }
+    b->plan->engine->forward(b, ws, pool, x, x_stride, n_samples, gradient, direction, ret_z);
 }
 
 void qr_sim_forward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool,
                     const double *x, size_t x_stride, size_t n_samples, double *ret_z) {
     QR_ASSERT(ws->plan == b->plan);
-    b->plan->engine->forward(b, ws, pool, x, x_stride, n_samples, false, NULL, ret_z);
+    forward(b, ws, pool, x, x_stride, n_samples, false, NULL, ret_z);
 }
 
 void qr_sim_forward_for_gradient(const struct qr_sim_bound *b, struct qr_sim_workspace *ws,
                                  struct qr_pool *pool, const double *x, size_t x_stride,
                                  size_t n_samples, const double *direction, double *ret_z) {
     QR_ASSERT(ws->plan == b->plan);
-    b->plan->engine->forward(b, ws, pool, x, x_stride, n_samples, true, direction, ret_z);
+    forward(b, ws, pool, x, x_stride, n_samples, true, direction, ret_z);
 }
 
 bool qr_sim_backward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws,
                      struct qr_pool *pool, const double *direction, const double *scale,
-                     qr_fixed *ret_grad) {
-    return b->plan->engine->backward(b, ws, pool, direction, scale, ret_grad);
+                     qr_fixed *ret_grad, double *ret_dx) {
+    double *dx = b->plan->lowered ? ws->lowered_dx : ret_dx;
+    if (!b->plan->engine->backward(b, ws, pool, direction, scale, ret_grad, dx)) return false;
+    if (b->plan->lowered && b->plan->inputs_wanted) qr_workspace_raise(ws, ret_dx);
+    return true;
 }

@@ -1,7 +1,8 @@
 /* sim/sim.h — compiled circuits: expectation values and exact gradients of micro-batches.
  *
  * What      For a micro-batch: read-outs z[sample][r] = <O_r>, and then sum_s scale[s] *
- *           d(sum_r direction[s][r] z[s][r])/d(theta) for all parameters in one backward sweep.
+ *           d(sum_r direction[s][r] z[s][r])/d(theta) for all parameters in one backward sweep;
+ *           where they are wanted, each sample's derivatives by its inputs too.
  * Method    Gates are fused, two qubits at a time; the backward pass carries two vectors and takes
  *           per fused gate the cross matrix K = M - M^dagger, M = Tr_rest |phi><lambda|, from which
  *           small dense float64 algebra gives the derivative of every gate in it. sim/planner.md
@@ -39,6 +40,9 @@ struct qr_sim_options {
     enum qr_precision precision;
     enum qr_isa isa;
     enum qr_engine engine;
+    /* n_columns of the circuit, 0 or 1: derivatives by this input are wanted. NULL: by none. Read
+     * while compiling. */
+    const uint8_t *wanted;
 };
 
 struct qr_sim_plan;      /* the compiled circuit; immutable */
@@ -100,10 +104,12 @@ void qr_sim_forward_for_gradient(const struct qr_sim_bound *b, struct qr_sim_wor
 
 /* After qr_sim_forward on the same workspace and samples. Adds to ret_grad[0 .. n_params) the
  * integers of the micro-batch's derivatives: sum_s scale[s] * d(sum_r direction[s * n_readouts + r]
- * z[s][r])/d theta_k, rounded once per parameter and micro-batch. False (ret_grad untouched) when a
- * number is not finite or >= 2^40. */
+ * z[s][r])/d theta_k, rounded once per parameter and micro-batch. Where inputs are wanted,
+ * ret_dx[s * n_columns + c] = scale[s] * d(sum_r direction[s * n_readouts + r] z[s][r])/d x_c in
+ * float64, 0 for the others; else ret_dx is not looked at. False (ret_grad untouched, ret_dx
+ * without meaning) when a number is not finite or >= 2^40. */
 QR_MUST_CHECK bool qr_sim_backward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws,
                                    struct qr_pool *pool, const double *direction,
-                                   const double *scale, qr_fixed *ret_grad);
+                                   const double *scale, qr_fixed *ret_grad, double *ret_dx);
 
 #endif

@@ -62,7 +62,8 @@ static enum qr_code sum_micro_batches(struct pass *p, const size_t *sample, size
     for (size_t at = 0; at < n; at += p->micro_batch) {
         size_t k = n - at < p->micro_batch ? n - at : p->micro_batch;
         point(p, sample + at, k);
-        if (!qr_model_micro_batch(p->numbers, p->workspace, p->pool, p->x, p->y, k, sums, grad))
+        if (!qr_model_micro_batch(p->numbers, p->workspace, p->pool, p->x, p->y, k, NULL, sums,
+                                  grad))
             return not_finite(p->data, sample + at, k, err);
     }
     return QR_OK;
@@ -88,7 +89,7 @@ static enum qr_code predict_micro_batches(struct pass *p, const size_t *sample, 
 enum qr_code qr_evaluate(const struct qr_model *m, const double *params,
                          const struct qr_dataset *data, const size_t *sample, size_t n,
                          struct qr_pool *pool, double *ret_p, double *ret_z, double *ret_means,
-                         struct qr_err *err) {
+                         double *ret_sums, struct qr_err *err) {
     struct pass p;
     size_t n_sums = qr_model_n_sums(m);
     qr_fixed *sums = qr_xaligned(n_sums * sizeof *sums);
@@ -99,6 +100,8 @@ enum qr_code qr_evaluate(const struct qr_model *m, const double *params,
         code = sum_micro_batches(&p, sample, n, sums, NULL, err);
         for (size_t i = 0; i < qr_model_n_values(m) && code == QR_OK; i++)
             ret_means[i] = qr_model_mean(m, i, sums, n);
+        for (size_t i = 0; i < n_sums && code == QR_OK && ret_sums; i++)
+            ret_sums[i] = qr_fixed_to_double(sums[i]);
         if (code == QR_OK) ret_means[0] += qr_model_penalty(m, params);
     }
     pass_fini(&p);

@@ -20,17 +20,19 @@ struct lane {
     /* one micro-batch's, where micro-batches are long: it is added when it is finished. NULL: sums
      * are too long for that */
     qr_fixed *fresh;
-    uint64_t in_flight; /* the micro-batch, while busy */
+    qr_fixed *at_points; /* the sums of a micro-batch at two points; NULL where there is one */
+    uint64_t in_flight;  /* the micro-batch, while busy */
     bool busy;
     const double **x, **y;  /* micro_batch_size pointers each */
+    uint32_t *sample;       /* and numbers in the data */
     int64_t micro_batch_ns; /* the longest */
     bool used;              /* vector is not all 0 */
 };
 
 struct qr_stepper {
     struct qr_stepper_options opt;
-    struct qr_model_state *numbers;
-    size_t n_params, n_sums, n_lanes;
+    struct qr_model_state *numbers[2]; /* the second is of the second point */
+    size_t n_derivatives, n_sums, n_lanes;
     struct lane *lanes;
     qr_fixed *vector;     /* the contribution: a lane's layout, then nanoseconds per rank */
     int64_t took_ns;      /* for what was added */
@@ -44,7 +46,7 @@ struct qr_stepper {
 };
 
 static size_t n_values(const struct qr_stepper *s, enum qr_reduction_kind kind) {
-    return QR_VECTOR_SUMS + s->n_sums + (kind == QR_REDUCTION_TRAIN ? s->n_params : 0);
+    return QR_VECTOR_SUMS + s->n_sums + (kind == QR_REDUCTION_TRAIN ? s->n_derivatives : 0);
 }
 
 size_t qr_stepper_vector_length(const struct qr_stepper *s, enum qr_reduction_kind kind) {
@@ -60,8 +62,10 @@ static enum qr_code lane_init(struct qr_stepper *s, struct lane *l, struct qr_er
     l->vector = qr_xaligned((n_values(s, QR_REDUCTION_TRAIN) + QR_MAX_MEMBERS) * sizeof *l->vector);
     if (n_values(s, QR_REDUCTION_TRAIN) <= QR_HANDOVER_MAX_COUNT)
         l->fresh = qr_xaligned(n_values(s, QR_REDUCTION_TRAIN) * sizeof *l->fresh);
+    if (s->opt.n_points > 1) l->at_points = qr_xcalloc(2 * s->n_sums, sizeof *l->at_points);
     l->x = qr_xcalloc(s->opt.micro_batch_size, sizeof *l->x);
     l->y = qr_xcalloc(s->opt.micro_batch_size, sizeof *l->y);
+    l->sample = qr_xcalloc(s->opt.micro_batch_size, sizeof *l->sample);
     return QR_OK;
 }
 
@@ -71,9 +75,9 @@ enum qr_code qr_stepper_new(const struct qr_stepper_options *opt, struct qr_step
     if (!err) err = &own;
     struct qr_stepper *s = qr_xcalloc(1, sizeof *s);
     s->opt = *opt;
-    s->n_params = qr_model_n_params(opt->model);
+    s->n_derivatives = opt->n_points > 1 ? 1 : qr_model_n_params(opt->model);
     s->n_sums = qr_model_n_sums(opt->model);
-    s->numbers = qr_model_state_new(opt->model);
+    for (size_t i = 0; i < opt->n_points; i++) s->numbers[i] = qr_model_state_new(opt->model);
     size_t n_lanes = qr_model_micro_batches_in_parallel(opt->model) ? qr_pool_size(opt->pool) : 1;
     s->lanes = qr_xcalloc(n_lanes, sizeof *s->lanes);
     s->vector = qr_xaligned((n_values(s, QR_REDUCTION_TRAIN) + QR_MAX_MEMBERS) * sizeof *s->vector);
@@ -96,10 +100,12 @@ void qr_stepper_free(struct qr_stepper *s) {
         qr_model_workspace_free(s->lanes[i].workspace);
         free(s->lanes[i].vector);
         free(s->lanes[i].fresh);
+        free(s->lanes[i].at_points);
         free(s->lanes[i].x);
         free(s->lanes[i].y);
+        free(s->lanes[i].sample);
     }
-    qr_model_state_free(s->numbers);
+    for (size_t i = 0; i < s->opt.n_points; i++) qr_model_state_free(s->numbers[i]);
     free(s->lanes);
     free(s->vector);
     free(s->finished);
@@ -108,7 +114,12 @@ void qr_stepper_free(struct qr_stepper *s) {
 }
 
 void qr_stepper_prepare(struct qr_stepper *s, const double *weights) {
-    qr_model_prepare(s->numbers, weights, s->opt.pool);
+    qr_model_prepare(s->numbers[0], weights, s->opt.pool);
+}
+
+void qr_stepper_prepare_points(struct qr_stepper *s, const double *plus, const double *minus) {
+    qr_model_prepare(s->numbers[0], plus, s->opt.pool);
+    qr_model_prepare(s->numbers[1], minus, s->opt.pool);
 }
 
 static size_t sample_at(const struct qr_step_work *w, size_t position) {
@@ -123,7 +134,32 @@ static void point(const struct qr_stepper *s, struct lane *l, const struct qr_st
         size_t sample = sample_at(w, first + i);
         l->x[i] = d->x + sample * d->n_columns;
         l->y[i] = qr_dataset_y(d, sample);
+        l->sample[i] = (uint32_t)sample;
     }
+}
+
+/* The sums of both points, and the difference of their losses; nothing where one of them is bad. */
+static bool compute_points(struct qr_stepper *s, struct lane *l, const struct qr_draw *draw,
+                           size_t n, qr_fixed *sums) {
+    memset(l->at_points, 0, 2 * s->n_sums * sizeof *l->at_points);
+    for (size_t i = 0; i < 2; i++)
+        if (!qr_model_micro_batch(s->numbers[i], l->workspace, s->opt.pool, l->x, l->y, n, draw,
+                                  l->at_points + i * s->n_sums, NULL))
+            return false;
+    qr_fixed_add(sums, l->at_points, s->n_sums);
+    qr_fixed_add(sums, l->at_points + s->n_sums, s->n_sums);
+    sums[s->n_sums] += l->at_points[0] - l->at_points[s->n_sums];
+    return true;
+}
+
+/* The sums, and in training the gradient, of the n samples that the lane points at. */
+static bool compute(struct qr_stepper *s, struct lane *l, const struct qr_step_work *w, size_t n,
+                    qr_fixed *sums) {
+    bool train = w->kind == QR_REDUCTION_TRAIN;
+    const struct qr_draw draw = {.seed = s->opt.seed, .step = w->step, .sample = l->sample};
+    if (train && s->opt.n_points > 1) return compute_points(s, l, &draw, n, sums);
+    return qr_model_micro_batch(s->numbers[0], l->workspace, s->opt.pool, l->x, l->y, n,
+                                train ? &draw : NULL, sums, train ? sums + s->n_sums : NULL);
 }
 
 static void count_readouts(const struct qr_stepper *s, const struct lane *l, size_t n,
@@ -170,8 +206,7 @@ static void run_micro_batch(struct qr_stepper *s, struct lane *l, size_t micro_b
     qr_fixed *vector = begin_micro_batch(s, l, micro_batch), *sums = vector + QR_VECTOR_SUMS;
     int64_t began_ns = qr_now_ns(s->opt.clock);
     point(s, l, w, r.begin, n);
-    if (qr_model_micro_batch(s->numbers, l->workspace, s->opt.pool, l->x, l->y, n, sums,
-                             w->kind == QR_REDUCTION_TRAIN ? sums + s->n_sums : NULL)) {
+    if (compute(s, l, w, n, sums)) {
         count_readouts(s, l, n, vector);
     } else {
         vector[QR_VECTOR_BAD] += qr_fixed_from_count(1);
@@ -322,10 +357,8 @@ void qr_stepper_compute(struct qr_stepper *s, const struct qr_step_work *w,
 /* True when this one sample alone can be computed. */
 static bool sample_is_good(struct qr_stepper *s, const struct qr_step_work *w, size_t position) {
     struct lane *l = &s->lanes[0];
-    qr_fixed *sums = l->vector + QR_VECTOR_SUMS;
     point(s, l, w, position, 1);
-    return qr_model_micro_batch(s->numbers, l->workspace, s->opt.pool, l->x, l->y, 1, sums,
-                                w->kind == QR_REDUCTION_TRAIN ? sums + s->n_sums : NULL);
+    return compute(s, l, w, 1, l->vector + QR_VECTOR_SUMS);
 }
 
 enum qr_code qr_stepper_blame(struct qr_stepper *s, const struct qr_step_work *w, uint64_t step,

@@ -6,6 +6,10 @@
  *           reduction has no gradients. Read-outs: 15 integers with the counts of two buckets each
  *           (for TensorBoard; 240 bytes, so the histogram is that of all samples, exact, and the
  *           same for any number of workers).
+ * Two points       where the optimizer wants the loss alone, at two (qr_optimizer_points): a TRAIN
+ *           reduction evaluates each sample at both, sums are of both, and instead of gradients
+ *           there is one integer, the first point's loss less the second's. Read-outs are the
+ *           second's.
  * Micro-batches    are added one by one, by as many threads as the pool has, until `take` has no
  *           more: a contribution may be begun, interrupted and gone on with, in another generation
  *           too (group/elastic.md).
@@ -35,6 +39,8 @@ struct qr_stepper_options {
     const struct qr_model *model;
     const struct qr_dataset *data;
     size_t micro_batch_size;
+    uint64_t seed;   /* of what is drawn in training */
+    size_t n_points; /* 1 or 2 */
     uint32_t rank, n_members;
     struct qr_pool *pool;
     const struct qr_clock *clock;
@@ -48,12 +54,15 @@ struct qr_step_work {
     enum qr_reduction_kind kind;
     struct qr_range range;
     const uint32_t *sample;
+    uint64_t step; /* updates before it */
     struct qr_coverage_key key;
 };
 size_t qr_stepper_micro_batches(const struct qr_stepper *s, const struct qr_step_work *w);
 size_t qr_stepper_vector_length(const struct qr_stepper *s, enum qr_reduction_kind kind);
 /* Numbers for this state's weights. */
 void qr_stepper_prepare(struct qr_stepper *s, const double *weights);
+/* Or, before a TRAIN reduction of two points, for both. */
+void qr_stepper_prepare_points(struct qr_stepper *s, const double *plus, const double *minus);
 /* This member's place from now on: where its nanoseconds go, and how long the vector is. */
 void qr_stepper_seat(struct qr_stepper *s, uint32_t rank, uint32_t n_members);
 /* Forgets what was added. */

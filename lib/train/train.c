@@ -9,6 +9,7 @@
 #include "train/state.h"
 #include "train/step.h"
 #include "train/transfer.h"
+#include "train/update.h"
 
 struct train_run {
     const struct qr_train_options *opt;
@@ -25,10 +26,9 @@ struct train_run {
     uint8_t digest[16];  /* of the present state */
     qr_fixed *own_sum;
     const qr_fixed *sum; /* of the last reduction: own_sum, or, alone, the stepper's */
-    double *clipped;     /* by the optimizer */
+    struct qr_update update;
     /* as they came: of the update that led to the state, and to the spare */
     double *gradient, *next_gradient;
-    size_t n_tensors, *tensor_sizes;
     size_t n_values;                                                    /* 1 + metrics */
     struct qr_named_value values[16], val_values[16], epoch_values[32]; /* loss, metrics */
     struct qr_lines lines, fetched_lines;
@@ -136,7 +136,7 @@ static size_t batch_of(const struct train_run *r) {
     return (size_t)(r->state.step - r->state.epoch * r->n_batches);
 }
 
-/* kind, range, sample: of the k-th reduction of an epoch. */
+/* kind, range, sample, step: of the k-th reduction of an epoch. */
 static void work_at(struct train_run *r, uint64_t epoch, size_t k, struct qr_step_work *ret) {
     const struct qr_dataset *d = r->opt->data;
     bool train = k < r->n_batches;
@@ -144,6 +144,7 @@ static void work_at(struct train_run *r, uint64_t epoch, size_t k, struct qr_ste
     ret->range = train ? qr_batch_at(d->n_train, r->job->train.batch_size, k)
                        : (struct qr_range){d->n_train, d->n_samples};
     ret->sample = train ? r->order.index : NULL;
+    ret->step = epoch * r->n_batches + k;
     if (r->ordered != epoch + 1)
         qr_order_fill(&r->order, r->job->seed, epoch, r->job->train.shuffle);
     r->ordered = epoch + 1;
@@ -227,21 +228,7 @@ static void means(const struct train_run *r, uint64_t samples, double *ret) {
 static void update(struct train_run *r, uint64_t samples) {
     struct qr_state *s = &r->spare;
     if (batch_of(r) == 0) memset(s->sums, 0, (s->n_sums + 1) * sizeof *s->sums);
-    const qr_fixed *grad = r->sum + QR_VECTOR_SUMS + s->n_sums;
-    double *gradient = r->next_gradient;
-    qr_model_mean_gradient(r->opt->model, r->opt->pool, grad, samples, gradient);
-    qr_model_add_penalty_gradient(r->opt->model, s->weights, gradient);
-    if (qr_optimizer_clips(&r->job->train.optimizer)) {
-        memcpy(r->clipped, gradient, s->n_params * sizeof *gradient);
-        gradient = r->clipped;
-    }
-    qr_optimizer_apply(&r->job->train.optimizer, s->step, s->n_params, r->tensor_sizes,
-                       r->n_tensors, gradient, s->weights, s->moments, s->products);
-    for (size_t i = 0; i < s->n_sums; i++)
-        s->sums[i] += qr_fixed_to_double(r->sum[QR_VECTOR_SUMS + i]);
-    s->sums[0] += penalty(r) * (double)samples;
-    s->sums[s->n_sums] += (double)samples;
-    s->step++;
+    qr_update_apply(&r->update, r->sum + QR_VECTOR_SUMS, samples, s, r->next_gradient);
 }
 
 static double monitored(const struct train_run *r) {
@@ -261,14 +248,18 @@ static void update_spare(struct train_run *r, const struct qr_step_work *w, uint
          ends_epoch = eval || (batch_of(r) + 1 == r->n_batches && !r->has_val);
     QR_ASSERT(samples == w->range.end - w->range.begin);
     qr_state_copy(s, &r->state);
-    if (eval) means(r, samples, s->validation);
-    else update(r, samples);
+    if (eval) {
+        means(r, samples, s->validation);
+        qr_confusion_keep(r->opt->model, r->sum + QR_VECTOR_SUMS, s->validation);
+    } else {
+        update(r, samples);
+    }
     *line = (struct qr_reported){.step = s->step,
                                  .epoch = s->epoch + 1,
                                  .samples = samples,
                                  .eval = eval,
                                  .ends_epoch = ends_epoch};
-    means(r, samples, line->value);
+    means(r, eval ? samples : r->update.n_points * samples, line->value);
     qr_stepper_readouts(r->sum, line->readouts);
     if (ends_epoch) s->epoch++;
     if (eval) qr_state_monitor(s, &r->job->train.early_stopping, monitored(r));
@@ -284,6 +275,11 @@ static void show_values(struct train_run *r) {
     for (size_t i = 0; i < r->n_values; i++) r->val_values[i].value = r->state.validation[i];
 }
 
+/* Numbers for what comes next. */
+static void prepare(struct train_run *r) {
+    qr_update_prepare(&r->update, r->stepper, &r->state, batch_of(r) < r->n_batches);
+}
+
 /* The spare is the state from now on. */
 static void swap(struct train_run *r, const uint8_t digest[16]) {
     struct qr_state s = r->state;
@@ -294,7 +290,7 @@ static void swap(struct train_run *r, const uint8_t digest[16]) {
     r->next_gradient = gradient;
     memcpy(r->digest, digest, sizeof r->digest);
     qr_stepper_clear(r->stepper);
-    qr_stepper_prepare(r->stepper, r->state.weights);
+    prepare(r);
     show_values(r);
 }
 
@@ -479,12 +475,10 @@ static enum qr_code join(struct train_run *r, struct qr_err *err) {
 static void name_values(struct train_run *r) {
     r->n_values = qr_model_n_values(r->opt->model);
     QR_ASSERT(r->n_values <= 9);
-    r->values[0].name = "loss";
-    for (size_t i = 1; i < r->n_values; i++)
-        r->values[i].name = qr_metric_names[r->job->train.metrics[i - 1]];
-    r->val_values[0].name = "val_loss";
-    for (size_t i = 1; i < r->n_values; i++)
-        r->val_values[i].name = qr_val_metric_names[r->job->train.metrics[i - 1]];
+    for (size_t i = 0; i < r->n_values; i++) {
+        r->values[i].name = qr_model_value_name(r->opt->model, i, false);
+        r->val_values[i].name = qr_model_value_name(r->opt->model, i, true);
+    }
 }
 
 static enum qr_code run_init(struct train_run *r, const struct qr_train_options *opt,
@@ -499,9 +493,12 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
                        "data.validation_url",
                        r->job->train.early_stopping.monitor);
     name_values(r);
+    qr_update_init(&r->update, r->job, m, opt->pool);
     const struct qr_stepper_options so = {.model = m,
                                           .data = opt->data,
                                           .micro_batch_size = r->job->micro_batch_size,
+                                          .seed = r->job->seed,
+                                          .n_points = r->update.n_points,
                                           .rank = 0,
                                           .n_members = 1,
                                           .pool = opt->pool,
@@ -513,14 +510,10 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
     qr_stepper_seat(r->stepper, 0, QR_MAX_MEMBERS);
     r->own_sum =
         qr_xaligned(qr_stepper_vector_length(r->stepper, QR_REDUCTION_TRAIN) * sizeof *r->own_sum);
-    r->clipped = qr_xaligned(r->state.n_params * sizeof *r->clipped);
     r->gradient = qr_xaligned(r->state.n_params * sizeof *r->gradient);
     r->next_gradient = qr_xaligned(r->state.n_params * sizeof *r->next_gradient);
     r->n_batches = qr_batch_count(opt->data->n_train, r->job->train.batch_size);
-    r->n_tensors = qr_model_n_tensors(m);
-    r->tensor_sizes = qr_xcalloc(r->n_tensors, sizeof *r->tensor_sizes);
-    for (size_t i = 0; i < r->n_tensors; i++) r->tensor_sizes[i] = qr_model_tensor(m, i)->n;
-    qr_stepper_prepare(r->stepper, r->state.weights);
+    prepare(r);
     show_values(r);
     plan(r, opt->epochs ? opt->epochs : opt->job->train.epochs);
     qr_group_plan(opt->group, r->epochs, r->n_batches + r->has_val);
@@ -550,11 +543,16 @@ static void run_free(struct train_run *r) {
     qr_order_fini(&r->order);
     qr_buf_free(&r->bytes);
     free(r->own_sum);
-    free(r->clipped);
+    qr_update_fini(&r->update);
     free(r->gradient);
     free(r->next_gradient);
-    free(r->tensor_sizes);
     free(r);
+}
+
+void qr_train_result_fini(struct qr_train_result *r) {
+    free(r->params);
+    qr_confusion_fini(&r->confusion);
+    *r = (struct qr_train_result){0};
 }
 
 static void fill_result(const struct train_run *r, struct qr_train_result *ret) {
@@ -566,10 +564,13 @@ static void fill_result(const struct train_run *r, struct qr_train_result *ret) 
                                     .loss = r->values[0].value,
                                     .has_val = r->has_val,
                                     .val_loss = r->has_val ? r->val_values[0].value : 0,
-                                    .stopped_early = s->stop[QR_STOP_STOPPED] > 0};
+                                    .stopped_early = s->stop[QR_STOP_STOPPED] > 0,
+                                    .ended =
+                                        qr_optimizer_ended(&r->job->train.optimizer, s->products)};
     for (size_t v = 0; v < (r->has_val ? 2u : 1u); v++)
         for (size_t i = 1; i < r->n_values; i++)
             ret->metrics[ret->n_metrics++] = v ? r->val_values[i] : r->values[i];
+    ret->confusion = qr_confusion_of(r->opt->model, s, r->has_val);
     qr_hex(r->digest, sizeof r->digest, ret->state_digest);
     ret->params = qr_xcalloc(s->n_params, sizeof *ret->params);
     const double *last =
@@ -583,7 +584,7 @@ static enum qr_code finish(struct train_run *r, struct qr_train_result *ret, str
     const struct qr_train_options *o = r->opt;
     enum qr_code code = note_committed(r, err);
     if (code != QR_OK) return code;
-    free(ret->params);
+    qr_train_result_fini(ret);
     fill_result(r, ret);
     if (o->finish) code = o->finish(o->finish_ctx, &r->view, ret, err);
     if (code == QR_OK) r->done = true;
@@ -638,7 +639,7 @@ enum qr_code qr_train_run(const struct qr_train_options *opt, struct qr_train_re
     /* the others may have published the state that it belongs to */
     if (code == QR_CANCELLED && report(r, &ignored) == QR_OK) report_again(r, &ignored);
     if (code == QR_OK) *ret = result;
-    else free(result.params);
+    else qr_train_result_fini(&result);
     run_free(r);
     return code;
 }

@@ -13,6 +13,7 @@
 #include "job/canonical.h"
 #include "job/job.h"
 #include "record/result.h"
+#include "train/confusion.h"
 #include "train/state.h"
 
 /* Called on the training thread, on every member; a recorder acts only where leader is true. All
@@ -50,15 +51,18 @@ struct qr_train_result {
     bool has_val;
     double val_loss;
     size_t n_metrics;                  /* metrics, then val_ metrics when has_val */
-    struct qr_named_value metrics[16]; /* names are static */
-    char state_digest[33];             /* of the last step's state */
+    struct qr_named_value metrics[16]; /* names are the model's */
+    struct qr_confusion confusion;
+    char state_digest[33]; /* of the last step's state */
     /* n_params: the last state's, or their average where the optimizer keeps one, or the best
-     * one's when early stopping keeps it; caller frees */
+     * one's when early stopping keeps it */
     double *params;
     bool stopped_early;
+    const char *ended; /* why the optimizer has ended; NULL: it has not; static */
     /* the others ended the run and wrote everything: the rest is not set */
     bool by_others;
 };
+void qr_train_result_fini(struct qr_train_result *r);
 struct qr_train_options {
     const struct qr_job *job;
     const struct qr_job_canonical *canonical;

@@ -544,7 +544,7 @@ static enum qr_code train(struct worker *w, struct qr_err *err) {
     if (code != QR_OK) code = leave_state(w, code, err);
     if (code == QR_OK && result.by_others)
         qr_info(&w->log, "worker", "the others have ended the run, and everything is written");
-    free(result.params);
+    qr_train_result_fini(&result);
     return code;
 }
 

@@ -56,7 +56,7 @@ static struct turn one_run(struct gradient *g, size_t repeat) {
 /* The case's process: set up, one run to warm up, then one for each byte that comes. */
 static void serve(const struct gradient_case *k, int ask, int answer) {
     struct gradient *g = gradient_new(k);
-    struct qr_sim_facts f = qr_sim_facts(qr_model_plan(g->model));
+    struct qr_sim_facts f = qr_sim_facts(qr_model_layer(g->model, 0).plan);
     size_t repeat = 1;
     char byte;
     must_io(read(ask, &byte, 1) == 1);
@@ -70,7 +70,7 @@ static void serve(const struct gradient_case *k, int ask, int answer) {
     }
     struct rusage u;
     getrusage(RUSAGE_SELF, &u);
-    double filters = (double)qr_model_n_filters(g->model),
+    double filters = (double)qr_model_layer(g->model, 0).n_filters,
            amplitudes = (double)(UINT64_C(1) << k->n);
     struct last l = {.flop = f.flop_per_gradient / k->part * filters,
                      .resident_bytes = u.ru_maxrss * INT64_C(1024)};

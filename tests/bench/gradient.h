@@ -12,6 +12,7 @@
 #include "circuit/qcnn.h"
 #include "model/model.h"
 #include "sim/streaming/plan_impl.h"
+#include "tests/ref/chain.h"
 
 /* pure: down to one qubit, whose Z is the prediction. hybrid: one stage, a read-out on each qubit
  * that another was pooled onto, dense 8, dense 1. filters: three copies of hybrid's circuit in
@@ -64,7 +65,8 @@ static inline size_t gradient_block_size(const struct gradient *g,
 }
 
 static inline void gradient_model(struct gradient *g) {
-    static const struct qr_dense_options head[] = {{8, QR_LINEAR}, {1, QR_LINEAR}};
+    static const struct qr_dense_options head[] = {{.units = 8, .activation = QR_LINEAR},
+                                                   {.units = 1, .activation = QR_LINEAR}};
     struct qr_err err;
     struct qr_qcnn_options qcnn = {g->k.n, g->k.kind != GRADIENT_PURE, QR_QCNN_NOTEBOOK};
     struct qr_qubits remaining;
@@ -75,14 +77,15 @@ static inline void gradient_model(struct gradient *g) {
         snprintf(text, sizeof text, "Z%u", q);
         gradient_must(qr_observable_parse(text, g->k.n, &g->readouts[g->n_readouts++], &err), &err);
     }
-    const struct qr_sim_options sim = {QR_SINGLE, g->k.isa, g->k.engine};
+    const struct qr_sim_options sim = {QR_SINGLE, g->k.isa, g->k.engine, NULL};
     g->block = gradient_block_size(g, &sim);
-    struct qr_model_options o = {.circuit = g->circuit,
-                                 .readouts = g->readouts,
-                                 .n_readouts = g->n_readouts,
-                                 .n_filters = g->k.kind == GRADIENT_FILTERS ? 3 : 1,
-                                 .dense = head,
-                                 .n_dense = g->k.kind == GRADIENT_PURE ? 0 : 2,
+    const struct qr_quantum_options quantum = {.circuit = g->circuit,
+                                               .readouts = g->readouts,
+                                               .n_readouts = g->n_readouts,
+                                               .n_filters = g->k.kind == GRADIENT_FILTERS ? 3 : 1};
+    const struct chain chain = chain_of(&quantum, head, g->k.kind == GRADIENT_PURE ? 0 : 2);
+    struct qr_model_options o = {.layers = chain.layers,
+                                 .n_layers = chain.n,
                                  .loss = QR_MSE,
                                  .sim = sim,
                                  .micro_batch_size = g->block};
@@ -92,7 +95,8 @@ static inline void gradient_model(struct gradient *g) {
 /* Slices are all alike: a plan that believes it has fewer of them does that share of the work on
  * whole tables, in at least two items. */
 static inline void gradient_take_part(struct gradient *g) {
-    struct qr_stream *s = ((struct qr_sim_plan *)(uintptr_t)qr_model_plan(g->model))->stream;
+    struct qr_stream *s =
+        ((struct qr_sim_plan *)(uintptr_t)qr_model_layer(g->model, 0).plan)->stream;
     if (g->k.part == 1) return;
     s->front.n_slices /= g->k.part;
     while (s->front.n_slices / QR_LANES / s->item_chunks < 2) s->item_chunks /= 2;
@@ -134,7 +138,7 @@ static inline void gradient_block(void *ctx, size_t i, unsigned worker) {
     unsigned lane = g->n_lanes == 1 ? 0 : worker;
     qr_fixed *sums = g->values + lane * g->n_values;
     if (!qr_model_micro_batch(g->state, g->lanes[lane], g->pool, g->x_rows + first,
-                              g->y_rows + first, n, sums, sums + qr_model_n_sums(g->model)))
+                              g->y_rows + first, n, NULL, sums, sums + qr_model_n_sums(g->model)))
         atomic_store(&g->bad, true);
 }
 

@@ -23,6 +23,8 @@ CASES = [
     ("qring va\t", ["validate"]),
     ("qring comp\tf\t", ["completion", "fish"]),
     ("qring help gr\t", ["help", "gradient"]),
+    ("qring help jo\tlearning_\t", ["help", "job", "learning_rate"]),
+    ("qring help job strongly\t", ["help", "job", "strongly-entangling"]),
     ("qring --ver\t", ["--version"]),
     ("qring run jobs/\t", ["run", "jobs/tutorial.json"]),
     ("qring run job\t\t", ["run", "jobs/tutorial.json"]),

@@ -37,10 +37,19 @@ run 2 'batch_size' "$(edit 's/"batch_size": 64/"batch_size": 0/' zero)"
 run 2 'block_size is now micro_batch_size' "$(edit 's/"seed": 1/"seed": 1, "block_size": 4/' renamed)"
 run 2 'mse' "$(edit 's/"mse"/"mes"/' loss)"
 run 2 'Z9' "$(edit 's/"Z7"/"Z9"/' readout)"
+# other programs' names: what they mean, where letters would say something else or nothing
+run 2 "model[0].layer is 'PQC'; did you mean 'quantum'?" "$(edit 's/"quantum"/"PQC"/' pqc)"
+run 2 "model[1].layer is 'flatten'; take it away" "$(edit '0,/{"layer": "dense"/s//{"layer": "flatten"}, {"layer": "dense"/' flatten)"
+run 2 "train.loss is 'sparse_categorical_crossentropy'; write 'categorical_crossentropy'" "$(edit 's/"mse"/"sparse_categorical_crossentropy"/' sparse)"
+run 2 "train.metrics[0] is 'hinge_accuracy'; did you mean 'accuracy'?" "$(edit 's/"metrics": .*/"metrics": ["hinge_accuracy"],/' hinge)"
 optimizer() { edit "s|\"optimizer\": .*|\"optimizer\": {$2}|" "$1"; } # name, keys
+run 2 'train.optimizer must be an object, such as {"name": "adam"}, not a string' "$(edit 's|"optimizer": .*|"optimizer": "adam"|' text)"
 run 2 'ema_momentum|no average|use_ema' "$(optimizer ema '"name": "adamw", "ema_momentum": 0.9')"
 run 2 'initial_accumulator_value|unknown key' "$(optimizer adadelta '"name": "adadelta", "initial_accumulator_value": 1')"
 run 2 'weight_decay|-0.1' "$(optimizer decay '"name": "sgd", "weight_decay": -0.1')"
+run 2 'train.optimizer.perturbation is 0' "$(optimizer shift '"name": "spsa", "perturbation": 0')"
+run 2 "unknown key 'A'|stability" "$(optimizer calm '"name": "spsa", "A": 10')"
+run 2 'train.optimizer.gamma is -1|between 0 and 100' "$(optimizer falls '"name": "spsa", "gamma": -1')"
 schedule() { optimizer "$1" "\"name\": \"nadam\", \"learning_rate\": {\"schedule\": $2}"; }
 run 2 'first_decay_steps is missing|cosine_restarts' "$(schedule restarts '"cosine_restarts"')"
 run 2 't_mul is 0.5|between 1 and 1048576' "$(schedule shrinks '"cosine_restarts", "first_decay_steps": 9, "t_mul": 0.5')"
@@ -49,6 +58,9 @@ run 2 'boundaries[1]|3 is not above' "$(schedule falls '"piecewise", "boundaries
 run 2 'values|2 of them for 2 boundaries|give 3' "$(schedule short '"piecewise", "boundaries": [3, 5], "values": [1, 2]')"
 run 2 'warmup_learning_rate|no warm-up|warmup_steps' "$(schedule cold '"constant", "warmup_learning_rate": 0.1')"
 run 2 'warmup_step|did you mean|warmup_steps' "$(schedule near '"constant", "warmup_step": 5')"
+model() { printf '{"model": [%s],\n "data": {"source": "csv", "url": "none.csv"}}\n' "$1" >"$work/model.json"; echo "$work/model.json"; }
+run 2 'model[0].name|layers without a name|dense_1' "$(model '{"layer": "dense", "units": 2, "name": "dense_1"}')"
+run 2 'model[0].name|a letter' "$(model '{"layer": "dense", "units": 2, "name": "a/b"}')"
 run 2 'end.json' "$(edit '10,$d' end)"
 run permanent 'nowhere.json' "$work/nowhere.json"
 run permanent '64 qubits' "$(edit 's/"qubits": 8/"qubits": 64/; s/"stages": 1, //; s/"Z4", "Z5", "Z6", "Z7"/"Z63"/' wide)"
@@ -60,6 +72,7 @@ gate() { # words, gate
     run 2 "$1" "$work/gate.json"
 }
 gate "gates[0].gate|unknown gate 'CNOTT'|did you mean 'CNOT'" '{"gate": "CNOTT", "wires": [0, 1]}'
+gate "gates[0]: unknown key 'wires'; did you mean 'qubits'?" '{"gate": "CNOT", "wires": [0, 1]}'
 gate "unknown gate 'measure'|readouts" '{"gate": "measure", "qubits": [0]}'
 gate "unknown gate 'U4'|'Unitary'" '{"gate": "U4", "qubits": [0, 1]}'
 gate "unknown gate 'sdag'|did you mean 'Sdg'" '{"gate": "sdag", "qubits": [0]}'
@@ -68,8 +81,81 @@ gate 'CRX takes angle, not "theta"' '{"gate": "CRX", "qubits": [0, 1], "theta": 
 gate 'gates[0].lambda is missing' '{"gate": "U3", "qubits": [0], "theta": 1, "phi": 2}'
 gate 'CCX acts on 3 qubits, but 2 are given' '{"gate": "Toffoli", "qubits": [0, 1]}'
 gate 'pauli_word has 2 letters, but 3 qubits' '{"gate": "PauliRot", "qubits": [0, 1, 2], "pauli_word": "XY", "angle": 1}'
+gate 'gates[0].angle: expression "w0*x[0] +", column 10: a number, a name or ( must stand here' '{"gate": "RX", "qubits": [0], "angle": "w0*x[0] +"}'
+gate 'column 1: there is no function '"'arcsin'"'; did you mean asin?' '{"gate": "RX", "qubits": [0], "angle": "arcsin(x[1])"}'
+gate 'column 2: powers are written pow(a, b)' '{"gate": "U3", "qubits": [0], "theta": 1, "phi": "w^2", "lambda": 0}'
+gate 'column 5: this is not a finite number' '{"gate": "RX", "qubits": [0], "angle": "w + asin(2)"}'
+gate "column 1: 'np.pi' would be a trainable weight; write pi" '{"gate": "RX", "qubits": [0], "angle": "np.pi/4"}'
+gate 'column 1: x is the inputs; write x[0], or x.NAME' '{"gate": "RX", "qubits": [0], "angle": "x*w"}'
 gate 'state must have 2 digits' '{"gate": "Basis", "qubits": [0, 1], "state": "12"}'
 gate 'matrix is not unitary: rows 0 and 1' '{"gate": "Unitary", "qubits": [0], "matrix": [[1, 0], [1, 0]]}'
+gate "unknown gate 'StronglyEntanglingLayers'|ansatz|strongly-entangling" '{"gate": "StronglyEntanglingLayers", "qubits": [0]}'
+
+# repeats and ansätze in a list of gates
+gate 'gates[0].gates[0].qubits[1]|"i+1" is 4|(i = 3)' '{"repeat": "n", "index": "i", "gates": [{"gate": "CX", "qubits": ["i", "i+1"]}]}'
+gate "nothing here is called 'j'|'n' and 'i'" '{"repeat": 2, "index": "i", "gates": [{"gate": "H", "qubits": ["j"]}]}'
+gate 'gates[0] has "gate" and "repeat"|"gates"' '{"gate": "H", "qubits": [0], "repeat": 3}'
+gate '"gates", but no "repeat"' '{"gates": [{"gate": "H", "qubits": [0]}]}'
+gate 'over 1048576 gates' '{"repeat": 1048576, "gates": [{"gate": "H", "qubits": [0]}, {"gate": "H", "qubits": [1]}]}'
+gate "unknown ansatz 'RealAmplitudes'|hardware-efficient" '{"ansatz": "RealAmplitudes"}'
+gate "did you mean 'strongly-entangling'" '{"ansatz": "strongly-entanglin"}'
+gate "unknown key 'reps'|'layers'" '{"ansatz": "hardware-efficient", "reps": 2}'
+gate 'gates[0].cost|a cost has Z alone' '{"ansatz": "qaoa", "cost": "X0 Z1"}'
+gate 'gates[0].inputs: 10 amplitudes; 4 qubits have 16; "pad_with": 0 fills' '{"ansatz": "amplitude", "inputs": 10}'
+gate 'gates[0].pad_with: how many amplitudes are inputs?|"inputs"' '{"ansatz": "amplitude", "pad_with": 0}'
+gate 'gates[0].normalize: inputs are divided by their norm always' '{"ansatz": "amplitude", "normalize": false}'
+gate 'it has "state" and "data"' '{"ansatz": "amplitude", "qubits": [0], "state": [1, 0], "data": 3}'
+gate "unknown gate 'AmplitudeEmbedding'|\"ansatz\": \"amplitude\"" '{"gate": "AmplitudeEmbedding", "qubits": [0]}'
+gate 'column 8: atan2 takes two numbers: atan2(a, b)' '{"gate": "RX", "qubits": [0], "angle": "atan2(w)"}'
+gate 'add up to 2, not to 1|normalize' '{"ansatz": "amplitude", "qubits": [0], "state": [1, 1]}'
+
+# chains of layers
+{ echo a,b,y; for i in 1 2 3 4; do echo "0.$i,0.2,1"; done; } >"$work/two.csv"
+chain() { # words, layers, more of train, more of the job
+    printf '{"model": [%s], "data": {"source": "csv", "url": "two.csv"}, "train": {"loss": "mse"%s}%s}' "$2" "$3" "$4" >"$work/chain.json"
+    run 2 "$1" "$work/chain.json"
+}
+angle() { printf '{"gate": "RY", "qubits": [0], "angle": "%s"}' "$1"; }
+circuit() { printf '{"layer": "quantum", "circuit": {"qubits": 2, "gates": [%s]}, "readouts": ["Z0", "Z1"]}' "$1"; }
+two=$(circuit "$(angle 'w*x[0] + x[1]')")
+chain 'model: 0 layers; give 1 to 64, such as {"layer": "dense"' ''
+chain 'model[0] must be an object, not the string "dense"' '"dense"'
+chain "model[0].layer is missing; it must be 'quantum'" '{"layers": "dense", "units": 1}'
+chain "model[0].layer is 'conv'; it must be" '{"layer": "conv", "units": 1}'
+chain 'model[0].units is 0; it must be between 1 and' '{"layer": "dense", "units": 0}'
+chain 'model[0].units is missing; it must be an integer' '{"layer": "dense"}'
+chain "model[0].activation is 'softmaks'; it must be|did you mean 'softmax'" '{"layer": "dense", "units": 1, "activation": "softmaks"}'
+chain "model[1].activation is 'gelu'; it must be" '{"layer": "dense", "units": 1}, {"layer": "activation", "activation": "gelu"}'
+chain 'model[1].activation is missing' '{"layer": "dense", "units": 1}, {"layer": "activation"}'
+chain 'model[0].rate must be below 1: with 1 nothing passes' '{"layer": "dropout", "rate": 1}, {"layer": "dense", "units": 1}'
+chain 'model[0].rate is -0.1; it must be between 0 and 1' '{"layer": "dropout", "rate": -0.1}, {"layer": "dense", "units": 1}'
+chain 'model[0].rate is missing; it must be a number' '{"layer": "dropout"}, {"layer": "dense", "units": 1}'
+chain 'model[0] has neither factor nor offset: give one of them' '{"layer": "scale"}, {"layer": "dense", "units": 1}'
+chain 'model: no layer has weights: give a dense or a quantum layer' '{"layer": "activation", "activation": "tanh"}'
+chain 'model: every layer has "trainable": false, so nothing would train; let one learn' "$(echo "$two" | sed 's/^{/{"trainable": false, /'), {\"layer\": \"dense\", \"units\": 1, \"trainable\": false}"
+chain "model[0]: unknown key 'trainable'; known are" '{"layer": "dropout", "rate": 0.5, "trainable": false}, {"layer": "dense", "units": 1}'
+chain "model[1].name: 'a' is a name of model[0] too" '{"layer": "dense", "units": 1, "name": "a"}, {"layer": "dense", "units": 1, "name": "a"}'
+chain 'model[1].circuit: it takes 1 input, and model[0] gives 2; let one of them have as many as the other, or put a dense layer with 1 unit between' "$two, $(circuit "$(angle 'w*x[0]')")"
+chain 'model[1].circuit: it takes 4 inputs, and model[0] gives 2; let one of them have as many as the other, or put a dense layer with 4 units between' \
+    "$two, {\"layer\": \"quantum\", \"circuit\": {\"ansatz\": \"qcnn\", \"qubits\": 4}}"
+chain 'model[1].circuit: it takes no inputs, so that nothing of the layers before it would reach the outputs; use x[0]' "$two, $(circuit "$(angle w)")"
+chain 'model[1].circuit: it refers to x.a, but its inputs are the outputs of the layer before it, which have no names; write x[0]' "$two, $(circuit "$(angle 'w*x.a')")"
+chain "model[0]: filters stands in the layer and in its circuit; give it once" '{"layer": "quantum", "filters": 2, "circuit": {"ansatz": "qcnn", "qubits": 4, "filters": 2}}'
+chain "the job: unknown key 'layers'" '{"layer": "dense", "units": 1}' '' ', "layers": []'
+chain "the job: unknown key 'circuit'" '{"layer": "dense", "units": 1}' '' ', "circuit": {"ansatz": "qcnn", "qubits": 4}'
+chain '$schema must be a string, not true' '{"layer": "dense", "units": 1}' '' ', "$schema": true'
+chain 'train.initial_weights.layers: 0 layers; give 1 to' '{"layer": "dense", "units": 1}' ', "initial_weights": {"url": "w.h5", "layers": []}'
+chain "train.initial_weights.layers[1]: 'dense' is there twice; take one away" '{"layer": "dense", "units": 1}' ', "initial_weights": {"url": "w.h5", "layers": ["dense", "dense"]}'
+chain 'train.initial_weights.url is missing; it must be a string' '{"layer": "dense", "units": 1}' ', "initial_weights": {"layers": ["dense"]}'
+cp tests/golden/tfq/qcnn_weights.h5 "$work/qcnn.h5" # layers pqc, dense, dense_1
+initial() { # words, the model's layers, layers to take
+    chain "$1" "$2" ", \"initial_weights\": {\"url\": \"$work/qcnn.h5\", \"layers\": $3}"
+}
+initial "train.initial_weights: layers: the model has no layer 'dens' with weights; it has dense, dense_1" '{"layer": "dense", "units": 8}, {"layer": "dense", "units": 1}' '["dens"]'
+initial "train.initial_weights: layers: the model has no layer 'dropout' with weights; it has dense" '{"layer": "dropout", "rate": 0.5}, {"layer": "dense", "units": 1}' '["dropout"]'
+initial "the file has no 'head/kernel'; its layers are pqc, dense, dense_1" '{"layer": "dense", "units": 1}' '{"dense": "head"}'
+sed 's|"model": .*, "data"|"model": ['"$(circuit "$(angle 'w*x[2]')")"'], "data"|' "$work/chain.json" >"$work/wide-chain.json"
+run 4 'two.csv: x has 2 columns, but the model takes 3; correct one of them' "$work/wide-chain.json"
 
 # data
 { echo x0,x1,x2,x3,x4,x5,x6,x7,y; echo 0,0,0,0,0,0,0,0,1; echo 0,0,nan,0,0,0,0,0,-1; } >"$work/nan.csv"
@@ -127,6 +213,8 @@ infer permanent 'Keras' "$work/x.weights.h5"
 infer permanent 'nothing.h5' "$work/nothing.h5"
 run 2 'early_stopping|validation' "$(edit 's|"train_fraction": 0.7|"train_fraction": 1|; s|"epochs": 50|"epochs": 50, "early_stopping": {}|' stopping)"
 run permanent 'nothing.h5' "$(edit 's|"epochs": 50|"epochs": 50, "initial_weights": "'"$work"'/nothing.h5"|' initial)"
+run permanent "train.initial_weights: there is no file $root/nowhere.h5, and beside the job file no $work/nowhere.h5; correct the path" \
+    "$(edit 's|"epochs": 50|"epochs": 50, "initial_weights": "nowhere.h5"|' initial-beside)"
 
 # the command line and the machine
 wrong 2 '--threads' "$qring" run "$base" --thread 2 --out "$out"
@@ -171,7 +259,48 @@ run 2 'train.class_weight: all classes weigh 0: nothing would train' "$(loss '"c
 metric() { tr -d '\n' <"$classes" | sed "s/\"metrics\": \[[^]]*\]/\"metrics\": [$1]/" >"$work/metric.json"; echo "$work/metric.json"; }
 run 2 'train.metrics[0]: top_k_accuracy with k 5 of 3 outputs is always 1; give a smaller "k"' "$(metric '"top_k_accuracy"')"
 run 2 "train.metrics[0]: unknown key 'k'" "$(metric '{"name": "recall", "k": 2}')"
-run 4 'but precision and recall want 0 or 1' "$(edit 's/"accuracy"/"precision"/' counts)"
+run 4 'but precision, recall and auc want 0 or 1' "$(edit 's/"accuracy"/"precision"/' counts)"
+run 2 'train.metrics[0]: auc has thresholds from 0 to 1, and the outputs lie in -inf to inf' "$(edit 's/"accuracy"/"auc"/' auc)"
+
+# objectives without labels, and Hamiltonians
+# objective NAME READOUT DATA TRAIN
+objective() {
+    printf '{"model": [{"layer": "quantum", "circuit": {"qubits": 2, "gates": [{"gate": "RX", "qubits": [0], "angle": %s}]}, "readouts": [%s]}], "data": %s, "train": %s}' \
+        "${5-"{\"parameter\": \"a\"}"}" "$2" "$3" "$4" >"$work/$1.json"; echo "$work/$1.json"
+}
+none='{"source": "none"}' energy='{"loss": "expectation"}'
+run 2 'train.loss: mse compares outputs with labels, and without data there are none; "expectation" minimizes' "$(objective labels '"Z0"' "$none" '{}')"
+run 2 'data.source: none, but the circuit takes 1 input; take the data gates away' "$(objective inputs '"Z0"' "$none" "$energy" '{"data": 0}')"
+run 2 "data: unknown key 'train_fraction'" "$(objective split '"Z0"' '{"source": "none", "train_fraction": 0.5}' "$energy")"
+run 2 'train.batch_size is 8, and without data a step has one sample; take the key away' "$(objective batch '"Z0"' "$none" '{"loss": "expectation", "batch_size": 8}')"
+run 2 'train.early_stopping watches what validates, and without data nothing does' "$(objective stop '"Z0"' "$none" '{"loss": "expectation", "early_stopping": {}}')"
+run 2 'train.metrics[0]: mae compares outputs with labels, and train.loss expectation has none' "$(objective mae '"Z0"' "$none" '{"loss": "expectation", "metrics": ["mae"]}')"
+still() { objective "$1" '"Z0"' "$none" "{\"loss\": \"expectation\", \"optimizer\": {$2}}"; } # name, keys
+run 2 'train.optimizer.learning_rate: lbfgs finds the length of its steps itself|take it away' "$(still rate '"name": "lbfgs", "learning_rate": 0.1')"
+run 2 'train.optimizer.clipnorm: lbfgs|take it away' "$(still clip '"name": "lbfgs", "clipnorm": 1')"
+run 2 'train.optimizer.memory is 0|between 1 and 20' "$(still memory '"name": "lbfgs", "memory": 0')"
+run 2 "unknown key 'momentum'|memory" "$(still momentum '"name": "lbfgs", "momentum": 0.9')"
+run 2 'train.optimizer: lbfgs needs one loss that all steps see' "$(optimizer batches '"name": "lbfgs"')"
+run 2 'train.optimizer.regularization is -1' "$(still metric '"name": "quantum-natural-gradient", "regularization": -1')"
+run 2 "unknown key 'lam'|regularization" "$(still lam '"name": "quantum-natural-gradient", "lam": 0.1')"
+run 2 'train.optimizer: quantum-natural-gradient is for one quantum layer without data' "$(optimizer natural '"name": "quantum-natural-gradient"')"
+run 2 'train.loss.weights: 1 number for 2 outputs; give one for each' "$(objective few '"Z0", "Z1"' "$none" '{"loss": {"name": "expectation", "weights": [1]}}')"
+run 2 'train.loss.weights: all outputs weigh 0' "$(objective nothing '"Z0"' "$none" '{"loss": {"name": "expectation", "weights": [0]}}')"
+run 2 'train.class_weight: expectation has no classes' "$(objective class '"Z0"' "$none" '{"loss": "expectation", "class_weight": [1, 2]}')"
+watch() { f=$(objective "w$row" '"Z0"' "$none" "$energy"); sed -i "s/\"readouts\"/\"watch\": $1, \"readouts\"/" "$f"; echo "$f"; }
+run 2 'model[0].watch must be an object, not the string "Z0"' "$(watch '"Z0"')"
+run 2 "model[0].watch: 'mae' is the name of another value; give it a name of its own" "$(watch '{"mae": "Z0"}')"
+run 2 "model[0].watch: 'my energy' is no name for a metric: 1 to 24 letters" "$(watch '{"my energy": "Z0"}')"
+run 2 'model[0].watch.energy: observable "Z2", column 1: qubit 2 is out of range' "$(watch '{"energy": "Z2"}')"
+run 2 'model[0].watch: 9 observables; at most 8 are watched' "$(watch '{"a":"Z0","b":"Z0","c":"Z0","d":"Z0","e":"Z0","f":"Z0","g":"Z0","h":"Z0","i":"Z0"}')"
+hamiltonian() { objective "h$row" "{\"hamiltonian\": $1}" "$none" "$energy"; }
+run 2 'model[0].readouts[0].hamiltonian[1], column 1: qubit 2 is out of range' "$(hamiltonian '[["Z0", 1], ["X2", 1]]')"
+run 2 'model[0].readouts[0].hamiltonian is a number; it must be terms, as in' "$(hamiltonian 3)"
+run permanent "model[0].readouts[0].hamiltonian: there is no file|$work/nowhere.txt; correct the path" "$(hamiltonian '"nowhere.txt"')"
+printf '# two terms\n0.5 Z0 Z1\n(0.5+0.5j) [X0]\n' >"$work/bad.txt"
+run 2 'model[0].readouts[0].hamiltonian: bad.txt, line 3, column 10: the coefficient has the imaginary part 0.5' "$(hamiltonian '"bad.txt"')"
+head -c 300 /dev/urandom >"$work/noise.txt"
+run 2 'noise.txt' "$(hamiltonian '"noise.txt"')"
 weighted=tests/golden/digests/jobs/weighted-classes.json
 weights() { sed "s|\"url\": \"[^\"]*\"|\"url\": \"$work/$1.csv\"|" "$weighted" >"$work/weights.json"; echo "$work/weights.json"; }
 { echo a,b,c,d,y; echo 1,2,3,4,0; echo 1,2,3,4,1; } >"$work/no-w.csv"
@@ -206,9 +335,28 @@ run_in 60 "$work/mixed.log" "$qring" run "$work/mixed.json" -n 2 --epochs 1 --ou
 check "a split by a seed has both labels, and the data is found beside the job file" test -s "$work/mixed/weights.h5"
 check "and no warning" sh -c "! grep -q 'one answer' '$work/mixed.log'"
 own columns "{\"layer\": \"quantum\", \"circuit\": {\"qubits\": 2, \"gates\": [$(turn 0 0), $(turn 1 2)]}, \"readouts\": [\"Z0\"]}" ', "shuffle_split": 1' mse
-doubted columns 'data: the circuit reads 2 of 3 columns (a, c) and not b; is that meant?'
+run 2 'data: the circuit reads 2 of 3 columns (a, c) and not b; if that is meant, give data "columns": ["a", "c"], which are x[0], x[1]' "$work/columns.json"
+wrong 2 'data: the circuit reads 2 of 3 columns (a, c) and not b' "$qring" validate "$work/columns.json"
+named() { own "$1" "{\"layer\": \"quantum\", \"circuit\": {\"qubits\": 1, \"gates\": [{\"gate\": \"RY\", \"qubits\": [0], \"angle\": \"$2\"}]}}" "$3, \"shuffle_split\": 1" mse; } # name, angle, more of data
+named by-name 'w*x.a + asin(x.c)' ', "columns": ["c", "a"]'
+run_in 60 "$work/by-name.log" "$qring" run "$work/by-name.json" -n 2 --epochs 2 --out "$work/by-name"
+check "columns by name train: $(tail -n 3 "$work/by-name.log")" test -s "$work/by-name/weights.h5"
+check "and are said" holds "$work/by-name.log" 'inputs: c, a'
+named unpicked 'w*x.a + x.c' ''
+run 4 'sorted.csv: the circuit names 2 of its 3 columns and not b; if that is meant' "$work/unpicked.json"
+named misspelt 'w*x.a + x.d' ', "columns": ["a", "c"]'
+run 2 'data.columns: the circuit refers to x.d, which is none of the columns' "$work/misspelt.json"
+named nowhere-column 'w*x.a' ', "columns": ["a", "q"]'
+run 4 "sorted.csv: there is no column 'q'|there are: a, b, c" "$work/nowhere-column.json"
+named both-ways 'x.a + x[0]' ''
+run 2 'calls some columns by name (x.a) and others by number (x[0])' "$work/both-ways.json"
+named outside 'w + asin(10*x.a)' ', "columns": ["a"]'
+run_in 60 "$work/outside.log" "$qring" run "$work/outside.json" -n 1 --out "$work/outside"
+check "an angle that is no number is its sample's: $(tail -n 3 "$work/outside.log")" holds "$work/outside.log" 'gives a loss or gradient that is not finite'
 own readouts "{\"layer\": \"quantum\", \"circuit\": {\"qubits\": 2, \"columns\": 3, \"gates\": [$(turn 0 0), $(turn 1 2), $(turn 0 1)]}}" ', "shuffle_split": 1' mse
 doubted readouts 'data: a sample has one label, and it is that of all 2 outputs: the layer gives no readouts, so Z of 2 qubits is read; give "readouts" with one, or a dense layer with 1 unit'
+own no-inputs "$(circuit "$(angle w)"), $one" ', "shuffle_split": 1' mse
+doubted no-inputs 'data: the circuit reads none of 3 columns (a, b, c), so that all samples are the same to it; is that meant? use x[0] in one of its angles, or "source": "none" in data'
 own reach '{"layer": "dense", "units": 1, "activation": "sigmoid"}' ', "shuffle_split": 1' mse
 doubted reach "data: the labels lie in -1 to 1, and the model's outputs in 0 to 1: they cannot meet"
 own positive '{"layer": "dense", "units": 1, "activation": "sigmoid"}' ', "shuffle_split": 1' hinge

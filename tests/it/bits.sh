@@ -14,7 +14,11 @@ J
 job_file() { case $1 in 0) echo $jobs/tutorial.json ;; 1) echo $jobs/tutorial-block2.json ;; 2) echo $jobs/three-filters.json ;; 3) echo $jobs/pure-12.json ;; 4) echo "$work/dense-npz.json" ;;
     5) echo $jobs/hybrid-9-angles.json ;; 6) echo $jobs/filters-12.json ;; 7) echo $jobs/hybrid-15-angles.json ;; 8) echo $jobs/pure-24.json ;;
     9) echo $jobs/adamw-warmup-polynomial.json ;; 10) echo $jobs/nadam-restarts.json ;; 11) echo $jobs/adagrad-average-piecewise.json ;;
-    12) echo $jobs/weighted-classes.json ;; 13) echo $jobs/huber-penalty.json ;; esac; }
+    12) echo $jobs/weighted-classes.json ;; 13) echo $jobs/huber-penalty.json ;; 14) echo $jobs/chain-12.json ;; 15) echo $jobs/chain-frozen.json ;;
+    16) echo $jobs/chain-sandwich.json ;; 17) echo $jobs/chain-two-circuits.json ;; 18) echo $jobs/ansatz-feature-map.json ;; 19) echo $jobs/ansatz-uploading.json ;;
+    20) echo $jobs/expressions.json ;; 21) echo $jobs/vqe-hamiltonian.json ;; 22) echo $jobs/expectation-weights.json ;; 23) echo $jobs/counts-auc.json ;;
+    24) echo $jobs/lbfgs-vqe.json ;; 25) echo $jobs/spsa-classes.json ;; 26) echo $jobs/natural-vqe.json ;; esac; }
+models="14 15 16 17 18 19 20 21 22 23 24 25 26" # chains, ansätze, expressions, objectives, optimizers that look more than once
 fast=; # tables that pure-24 runs by: its threads share the slices of one sample
 isa_name() { case $1 in 0) echo portable ;; 1) echo avx2 ;; 2) echo avx512 ;; esac; }
 sum_name() { case $1 in 0) echo ring ;; 1) echo star ;; 2) echo doubling ;; esac; }
@@ -43,7 +47,7 @@ one() { # workers, threads, isa, all-reduce, job number
 }
 
 if [ "$1" = full ]; then
-    for number in 0 1 2 3 4 5 6 7 8 9 10 11 12 13; do for n in 1 2 3 5 8; do for t in 1 2; do for isa in portable avx2 avx512; do
+    for number in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 $models; do for n in 1 2 3 5 8; do for t in 1 2; do for isa in portable avx2 avx512; do
         case $have in *" $isa "*) ;; *) continue ;; esac
         if [ $number$isa = 8portable ]; then continue; fi
         for sum in ring star doubling halving; do
@@ -71,6 +75,12 @@ else
     one 3 2 portable star 9 # rules of the update
     one 2 1 avx2 doubling 10
     one 5 1 avx512 ring 11
+    for k in $models; do
+        one 2 2 avx2 $(sum_name $((k % 3))) $k
+        one 3 1 avx512 $(sum_name $(((k + 1) % 3))) $k
+        one 5 2 portable $(sum_name $(((k + 2) % 3))) $k
+        one 8 1 avx2 $(sum_name $((k % 3))) $k
+    done
     for isa in $fast; do
         one 1 1 "$isa" ring 8
         one 2 2 "$isa" ring 8

@@ -17,7 +17,7 @@ check "commands are found: $commands" test "$(echo "$commands" | wc -l)" -ge 9
     for c in $commands; do echo "share/man/man1/qring-$c.1"; done
     printf 'share/bash-completion/completions/%s\n' qring qringd
     printf 'share/fish/vendor_completions.d/%s.fish\n' qring qringd
-    printf '%s\n' share/zsh/site-functions/_qring share/doc/qring/copyright share/doc/qring/changelog
+    printf '%s\n' share/zsh/site-functions/_qring share/qring/job.schema.json share/doc/qring/copyright share/doc/qring/changelog
 } | sort >"$work/want"
 (cd "$to" && find . -type f | sed 's|^\./||' | sort) >"$work/got"
 check "these files and no others: $(diff "$work/want" "$work/got" | grep '^[<>]')" cmp -s "$work/want" "$work/got"

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/ref/expression.h"
+
 typedef double complex amp;
 enum { MAX_DIM = 1 << REF_MAX_QUBITS };
 
@@ -178,12 +180,15 @@ static void apply(const struct qr_gate *g, const amp *m, unsigned n, double outs
     memcpy(state, out, dim * sizeof *out);
 }
 
-static void values(const struct qr_gate *g, const double *theta, const double *x, double a[2]) {
+static void values(const struct qr_circuit *c, const struct qr_gate *g, const double *theta,
+                   const double *x, double a[2]) {
     for (unsigned k = 0; k < g->n_args; k++) {
         const struct qr_gate_arg *arg = &g->args[k];
         a[k] = arg->scale;
         if (arg->kind == QR_ARG_PARAMETER) a[k] *= theta[arg->index];
         if (arg->kind == QR_ARG_DATA) a[k] *= x[arg->index];
+        if (arg->kind == QR_ARG_EXPRESSION)
+            a[k] *= ref_expression(c, arg->index, theta, x, QR_EXPRESSION_NUMBER, 0, NULL);
     }
 }
 
@@ -199,7 +204,7 @@ static void run(const struct qr_circuit *c, size_t from, const double *theta, co
     for (size_t i = from; i < c->n_gates; i++) {
         amp m[16];
         double a[2] = {0, 0};
-        values(&c->gates[i], theta, x, a);
+        values(c, &c->gates[i], theta, x, a);
         ref_gate_matrix(&c->gates[i], a, m, NULL);
         apply(&c->gates[i], m, c->n_qubits, 1, state);
     }
@@ -238,29 +243,53 @@ void ref_expectation(const struct qr_circuit *c, const double *theta, const doub
     for (size_t r = 0; r < n_obs; r++) ret_z[r] = braket(&obs[r], c->n_qubits, state, state);
 }
 
-void ref_gradient(const struct qr_circuit *c, const double *theta, const double *x,
-                  const struct qr_observable *obs, size_t n_obs, double *ret) {
+/* Adds what argument a's derivative d gives to those by the names in it. */
+static void add_derivative(const struct qr_circuit *c, const struct qr_gate_arg *a,
+                           const double *theta, const double *x, enum qr_arg_kind by, unsigned n,
+                           double d, double *ret) {
+    enum qr_expression_op op = by == QR_ARG_DATA ? QR_EXPRESSION_INPUT : QR_EXPRESSION_PARAMETER;
+    if (a->kind == by) ret[a->index] += a->scale * d;
+    for (unsigned i = 0; i < n && a->kind == QR_ARG_EXPRESSION; i++) {
+        double slope;
+        ref_expression(c, a->index, theta, x, op, i, &slope);
+        ret[i] += a->scale * slope * d;
+    }
+}
+
+/* By the n parameters or columns. */
+static void derivatives(const struct qr_circuit *c, const double *theta, const double *x,
+                        const struct qr_observable *obs, size_t n_obs, enum qr_arg_kind by,
+                        unsigned n, double *ret) {
     amp final[MAX_DIM], before[MAX_DIM] = {0}, changed[MAX_DIM];
     ref_state(c, theta, x, final);
-    for (size_t i = 0; i < n_obs * c->n_params; i++) ret[i] = 0;
+    for (size_t i = 0; i < n_obs * n; i++) ret[i] = 0;
     before[0] = 1;
     for (size_t i = 0; i < c->n_gates; i++) {
         const struct qr_gate *g = &c->gates[i];
         amp u[16], d0[16], d1[16], *da[2] = {d0, d1};
         double a[2] = {0, 0};
-        values(g, theta, x, a);
+        values(c, g, theta, x, a);
         ref_gate_matrix(g, a, u, da);
         for (unsigned k = 0; k < g->n_args; k++) {
-            if (g->args[k].kind != QR_ARG_PARAMETER) continue;
+            if (g->args[k].kind != by && g->args[k].kind != QR_ARG_EXPRESSION) continue;
             memcpy(changed, before, sizeof changed);
             apply(g, da[k], c->n_qubits, 0, changed);
             run(c, i + 1, theta, x, changed);
             for (size_t r = 0; r < n_obs; r++)
-                ret[r * c->n_params + g->args[k].index] +=
-                    2 * g->args[k].scale * braket(&obs[r], c->n_qubits, final, changed);
+                add_derivative(c, &g->args[k], theta, x, by, n,
+                               2 * braket(&obs[r], c->n_qubits, final, changed), ret + r * n);
         }
         apply(g, u, c->n_qubits, 1, before);
     }
+}
+
+void ref_gradient(const struct qr_circuit *c, const double *theta, const double *x,
+                  const struct qr_observable *obs, size_t n_obs, double *ret) {
+    derivatives(c, theta, x, obs, n_obs, QR_ARG_PARAMETER, c->n_params, ret);
+}
+void ref_input_gradient(const struct qr_circuit *c, const double *theta, const double *x,
+                        const struct qr_observable *obs, size_t n_obs, double *ret) {
+    derivatives(c, theta, x, obs, n_obs, QR_ARG_DATA, c->n_columns, ret);
 }
 
 /* ---- random circuits ---- */
@@ -349,5 +378,26 @@ struct qr_observable ref_random_observable(uint64_t seed, unsigned n) {
         fprintf(stderr, "dense: %s\n", err.msg);
         abort();
     }
+    return o;
+}
+
+struct qr_observable ref_alike_observable(uint64_t seed, unsigned n, unsigned terms) {
+    struct qr_buf text = {0};
+    uint64_t s = seed ^ UINT64_C(0xa11e), turned = 1 + below(&s, (1u << n) - 1);
+    for (unsigned t = 0; t < terms; t++) {
+        qr_buf_printf(&text, "%s%.3f", t ? " + " : "", uniform(&s, 0.2, 1.5) / terms);
+        for (unsigned q = 0; q < n; q++) {
+            bool z = below(&s, 2);
+            if (turned >> q & 1) qr_buf_printf(&text, " %c%u", z ? 'Y' : 'X', q);
+            else if (z) qr_buf_printf(&text, " Z%u", q);
+        }
+    }
+    struct qr_observable o;
+    struct qr_err err;
+    if (qr_observable_parse(qr_buf_string(&text), n, &o, &err)) {
+        fprintf(stderr, "dense: %s\n", err.msg);
+        abort();
+    }
+    qr_buf_free(&text);
     return o;
 }

@@ -32,6 +32,9 @@ void ref_expectation(const struct qr_circuit *c, const double *theta, const doub
 /* ret[n_obs * n_params], observables outermost */
 void ref_gradient(const struct qr_circuit *c, const double *theta, const double *x,
                   const struct qr_observable *obs, size_t n_obs, double *ret);
+/* The same by the sample's data: ret[n_obs * n_columns]. */
+void ref_input_gradient(const struct qr_circuit *c, const double *theta, const double *x,
+                        const struct qr_observable *obs, size_t n_obs, double *ret);
 
 /* A circuit of n_gates gates of all kinds that fit, with controls on 0 and 1, global shifts,
  * constants, parameters (shared, scaled) and data columns (one per qubit; scaled). A pure function
@@ -39,6 +42,8 @@ void ref_gradient(const struct qr_circuit *c, const double *theta, const double 
 struct qr_circuit *ref_random_circuit(uint64_t seed, unsigned n_qubits, unsigned n_gates);
 /* One to three terms of random Paulis. */
 struct qr_observable ref_random_observable(uint64_t seed, unsigned n_qubits);
+/* So many terms at most, which turn the same qubits: one run of the statevector engine, or more. */
+struct qr_observable ref_alike_observable(uint64_t seed, unsigned n, unsigned terms);
 /* n numbers in [low, high). */
 void ref_random_numbers(uint64_t seed, size_t n, double low, double high, double *ret);
 

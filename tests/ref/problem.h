@@ -10,7 +10,7 @@
 #include "tests/ref/dense.h"
 #include "tests/t.h"
 
-enum { MAX_OBS = 8, MAX_SAMPLES = 20, MAX_PARAMS = 256 };
+enum { MAX_OBS = 8, MAX_SAMPLES = 20, MAX_PARAMS = 256, MAX_COLUMNS = 32 };
 
 struct problem {
     struct qr_circuit *c;
@@ -21,6 +21,7 @@ struct problem {
 struct answer {
     double z[MAX_SAMPLES * MAX_OBS];
     qr_fixed grad[MAX_PARAMS];
+    double dx[MAX_SAMPLES * MAX_COLUMNS]; /* 0 where no input is wanted */
     bool ok;
     char engine[64];
 };
@@ -101,11 +102,12 @@ static inline struct answer answer_of(const struct problem *p, const struct qr_c
     snprintf(a.engine, sizeof a.engine, "%s", qr_sim_facts(plan).engine);
     struct qr_sim_bound *b = qr_sim_bound_new(plan);
     struct qr_pool *pool = threads ? qr_pool_new(threads) : NULL;
+    CHECK(!opt->wanted || c->n_columns <= MAX_COLUMNS);
     qr_sim_bind(b, p->theta, pool);
     if (known)
         qr_sim_forward_for_gradient(b, ws, pool, p->x, c->n_columns, p->n_samples, known, a.z);
     else qr_sim_forward(b, ws, pool, p->x, c->n_columns, p->n_samples, a.z);
-    a.ok = qr_sim_backward(b, ws, pool, p->direction, p->scale, a.grad);
+    a.ok = qr_sim_backward(b, ws, pool, p->direction, p->scale, a.grad, a.dx);
     qr_pool_free(pool);
     qr_sim_workspace_free(ws);
     qr_sim_bound_free(b);
@@ -116,7 +118,7 @@ static inline struct answer answer_of(const struct problem *p, const struct qr_c
 /* To the last bit. */
 static inline bool same(const struct answer *a, const struct answer *b) {
     return a->ok && b->ok && memcmp(a->z, b->z, sizeof a->z) == 0 &&
-           memcmp(a->grad, b->grad, sizeof a->grad) == 0;
+           memcmp(a->grad, b->grad, sizeof a->grad) == 0 && memcmp(a->dx, b->dx, sizeof a->dx) == 0;
 }
 
 #endif

@@ -116,6 +116,12 @@ static double inside(unsigned bits, const struct qr_tile_place *at) {
     return (double)(UINT64_C(1) << (bits - (unsigned)__builtin_popcountll(at->controls)));
 }
 
+static double parities_of(const struct qr_pauli_place *at, size_t n) {
+    unsigned some = 0;
+    for (size_t k = 0; k < n; k++) some |= 1u << (at[k].n_y & 1);
+    return some == 3 ? 2 : 1;
+}
+
 #define COUNTED(...)                                                                               \
     const struct qr_kernels *k = real[sizeof(real_elem) == sizeof(double)];                        \
     uint64_t before = operations;                                                                  \
@@ -149,17 +155,17 @@ static double inside(unsigned bits, const struct qr_tile_place *at) {
         real[sizeof(ELEM) == sizeof(double)]->collect(sums, n, acc);                               \
     }                                                                                              \
     static void T##_expect_(const void *phi, size_t first, size_t count,                           \
-                            const struct qr_pauli_place *at, void *acc) {                          \
+                            const struct qr_pauli_place *at, size_t n, void *acc) {                \
         typedef T##_elem real_elem;                                                                \
-        COUNTED(call((double)count, 3, 1, sizeof(ELEM)));                                          \
-        k->expect(phi, first, count, at, acc);                                                     \
+        COUNTED(call((double)count, 2 * parities_of(at, n) + (double)n, 1, sizeof(ELEM)));         \
+        k->expect(phi, first, count, at, n, acc);                                                  \
         after(before, said);                                                                       \
     }                                                                                              \
     static void T##_observe_(void *lambda, const void *phi, size_t first, size_t count,            \
-                             const struct qr_pauli_place *at, const void *weight) {                \
+                             const struct qr_pauli_place *at, size_t n, const void *weights) {     \
         typedef T##_elem real_elem;                                                                \
-        COUNTED(call((double)count, 2, 3, sizeof(ELEM)));                                          \
-        k->observe(lambda, phi, first, count, at, weight);                                         \
+        COUNTED(call((double)count, 2 * (double)n, 3, sizeof(ELEM)));                              \
+        k->observe(lambda, phi, first, count, at, n, weights);                                     \
         after(before, said);                                                                       \
     }                                                                                              \
     static void T##_transpose_(void *cells, const uint64_t offsets[QR_LANES]) {                    \

@@ -30,6 +30,9 @@ static const struct {
     {N("ECRdg"), "write 'ECR' with negative angles"},
     {N("AmplitudeEmbedding"), "'Basis' prepares"},
     {N("AngleEmbedding"), "{\"data\": column}"},
+    {N("StronglyEntanglingLayers"), "{\"ansatz\": name}: did you mean 'strongly-entangling'?"},
+    {N("uccsd"), "it is an ansatz, which stands as {\"ansatz\": name}"},
+    {N("repeat"), "{\"repeat\": times, \"index\": \"i\", \"gates\": [gates]}"},
     {N("GlobalPhase"), "no read-out sees a global phase"},
     {N("Molmer-Sorensen"), "did you mean 'MS'?"},
     {N("DepolarizingChannel"), "noise is not simulated"},
@@ -77,7 +80,7 @@ static const struct {
      "gates[0].state: unknown key 'column'"},
     {"{\"qubits\": 3, \"columns\": 2, \"gates\": [{\"gate\": \"Basis\", \"qubits\": [0, 1, 2], "
      "\"state\": {\"data\": 0}}]}",
-     "state.data refers to data of each qubit, but the circuit's columns are 2"},
+     "state.data refers to 3 columns of data, but the circuit's columns are 2"},
     {"{\"qubits\": 3, \"columns\": 3, \"gates\": [{\"gate\": \"Basis\", \"qubits\": [0, 1], "
      "\"state\": {\"data\": 2}}]}",
      "state.data is 2"},

@@ -124,8 +124,11 @@ static const struct {
     {G("{\"gate\": \"XX\", \"qubits\": [1, 1]}"), "gates[1].qubits: qubit 1 is given twice"},
     {G("{\"gate\": \"X\", \"qubits\": [0], \"exponant\": 1}"),
      "gates[1]: unknown key 'exponant'; did you mean 'exponent'"},
-    {G("{\"gate\": \"X\", \"qubits\": [0], \"exponent\": \"1\"}"),
+    {G("{\"gate\": \"X\", \"qubits\": [0], \"exponent\": [1]}"),
      "model[0].circuit.gates[1].exponent must be a number"},
+    {G("{\"gate\": \"X\", \"qubits\": [0], \"exponent\": \"1 +\"}"),
+     "model[0].circuit.gates[1].exponent: expression \"1 +\", column 4: a number, a name or ( "
+     "must"},
     {G("{\"gate\": \"X\", \"qubits\": [0], \"exponent\": {}}"),
      "gates[1].exponent must have \"parameter\""},
     {G("{\"gate\": \"X\", \"qubits\": [0], \"exponent\": {\"parameter\": \"a\", \"data\": 0}}"),

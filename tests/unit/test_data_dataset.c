@@ -172,6 +172,7 @@ static void lying_csv(void) {
         {"", 1, "is empty"},
         {"a,b,y\n", 1, "there are no samples"},
         {"a,b\n1,2\n", 1, "the header has no column y"},
+        {"0.5,1\n1,2\n", 1, "the header has no column y (the labels); is the line"},
         {"a,b,z\n1,2,0\n", 3, "neither columns y0 to y2 nor a column y"},
         {"a,y\n1,2\n", 1, "x has 1 columns, but the model takes 2"},
         {"y\n1\n", 1, "x has no columns"},
@@ -252,6 +253,45 @@ static void lying_npz(void) {
     opt.n_columns = 0;
     opt.validation_url = path2;
     refused(&opt, QR_DATA_LOSS, "second.bin: x has 3 columns, but the model takes 2");
+}
+
+/* Where no labels are wanted there are none, and a y is no input; weights stay. */
+static void unlabelled(void) {
+    static const char *const texts[] = {"a,b,w\n1,2,5\n3,4,6\n", "a,y,b,w\n1,9,2,5\n3,9,4,6\n"};
+    struct qr_data_options opt = options(QR_DATA_CSV, 2, 3);
+    opt.no_labels = true;
+    for (size_t i = 0; i < 2 * COUNT(texts); i++) {
+        write_text(path, texts[i / 2]);
+        opt.sample_weight = i % 2 ? "w" : NULL;
+        opt.n_columns = i % 2 ? 2 : 3;
+        struct qr_dataset d = load(&opt);
+        CHECK(d.n_samples == 2 && d.n_columns == opt.n_columns && d.n_outputs == 0 &&
+              qr_dataset_y_width(&d) == i % 2 && !d.label_for_all && strcmp(d.names[1], "b") == 0);
+        CHECK(d.x[d.n_columns] == 3 && d.x[d.n_columns + 1] == 4);
+        if (i % 2) CHECK(*qr_dataset_y(&d, 0) == 5 && *qr_dataset_y(&d, 1) == 6);
+        qr_dataset_fini(&d);
+    }
+    opt = options(QR_DATA_NPZ, 2, 3);
+    opt.no_labels = true;
+    static const size_t lengths[] = {4, 7}; /* of a y that nobody reads */
+    for (size_t i = 0; i < COUNT(lengths); i++) {
+        write_npz(path, "x", (const size_t[]){4, 2}, 2, &lengths[i], 1, 0, 0);
+        struct qr_dataset d = load(&opt);
+        CHECK(d.n_samples == 4 && d.n_outputs == 0 && qr_dataset_y_width(&d) == 0);
+        CHECK(d.x[7] == 3.5);
+        qr_dataset_fini(&d);
+    }
+    opt = options(QR_DATA_EXCITATIONS, 8, 3);
+    opt.no_labels = true;
+    struct qr_dataset made = load(&opt);
+    CHECK(made.n_samples == 160 && qr_dataset_y_width(&made) == 0);
+    qr_dataset_fini(&made);
+    opt = options(QR_DATA_NONE, 0, 1);
+    opt.url = NULL;
+    struct qr_dataset none = load(&opt);
+    CHECK(none.n_samples == 1 && none.n_train == 1 && none.n_columns == 0 &&
+          qr_dataset_y_width(&none) == 0 && none.x);
+    qr_dataset_fini(&none);
 }
 
 static void bad_options(void) {
@@ -420,6 +460,49 @@ static void weights_npz(void) {
     }
 }
 
+/* Columns that are picked, by name or number, in any order; those of the second file by its own
+ * header. */
+static void picked(void) {
+    struct qr_data_options opt = options(QR_DATA_CSV, 0, 1);
+    struct qr_data_column list[3] = {{"c d", 0}, {NULL, 0}, {"b", 0}};
+    opt.picked = list;
+    opt.n_picked = 2;
+    opt.n_columns = 2;
+    write_text(path, "a,y,b,c d\n1,9,2,3\n4,9,5,6\n");
+    write_text(path2, "b,c d,a,y\n7,8,9,1\n");
+    opt.validation_url = path2;
+    struct qr_dataset d = load(&opt);
+    CHECK(d.n_columns == 2 && strcmp(d.names[0], "c d") == 0 && strcmp(d.names[1], "a") == 0 &&
+          d.x[0] == 3 && d.x[1] == 1 && d.x[2] == 6 && d.x[3] == 4 && d.x[4] == 8 && d.x[5] == 7);
+    qr_dataset_fini(&d);
+    opt.validation_url = NULL;
+    opt.n_picked = 3;
+    d = load(&opt);
+    CHECK(d.n_columns == 3 && d.x[5] == 5 && d.y[1] == 9);
+    qr_dataset_fini(&d);
+    opt.pick_all = true; /* all three are */
+    d = load(&opt);
+    qr_dataset_fini(&d);
+    opt.n_picked = 2;
+    refused(&opt, QR_DATA_LOSS, "the circuit names 2 of its 3 columns and not b; if that is meant");
+    list[1].name = "bb";
+    refused(&opt, QR_DATA_LOSS,
+            "there is no column 'bb' (did you mean 'b'?); there are: a, b, c d");
+    list[1] = (struct qr_data_column){NULL, 3};
+    refused(&opt, QR_DATA_LOSS, "data.columns[1] is 3, but x has columns 0 to 2");
+    list[1].number = 2;
+    refused(&opt, QR_DATA_LOSS, "data.columns[1] is a column that stands before it, too");
+    opt = options(QR_DATA_NPZ, 2, 1);
+    opt.picked = list;
+    opt.n_picked = 1;
+    write_npz(path, "x", (const size_t[]){4, 3}, 2, (const size_t[]){4}, 1, 0, 0);
+    refused(&opt, QR_DATA_LOSS, "its columns have no names, so there is no 'c d'");
+    list[0] = (struct qr_data_column){NULL, 2};
+    d = load(&opt);
+    CHECK(d.n_columns == 1 && d.x[0] == 1 && d.x[3] == 5.5);
+    qr_dataset_fini(&d);
+}
+
 int main(void) {
     if (!mkdtemp(dir)) return 1;
     snprintf(path, sizeof path, "%s/first.bin", dir);
@@ -428,11 +511,13 @@ int main(void) {
     files();
     lying_csv();
     lying_npz();
+    unlabelled();
     bad_options();
     shuffled();
     looked_for();
     weights();
     weights_npz();
+    picked();
     unlink(path);
     unlink(path2);
     rmdir(dir);

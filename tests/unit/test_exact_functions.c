@@ -85,6 +85,18 @@ static const struct {
     {"cospi", cospi_of, cospil_of, -2.1, 2.1, 1},
     {"sinpi", sinpi_of, sinpil_of, -1e5, 1e5, 1},
     {"cospi", cospi_of, cospil_of, -1e5, 1e5, 1},
+    {"tan", qr_tan, tanl, -0.8, 0.8, 2},
+    {"tan", qr_tan, tanl, -10, 10, 2},
+    {"tan", qr_tan, tanl, -1e15, 1e15, 2},
+    {"asin", qr_asin, asinl, -1, 1, 1},
+    {"asin", qr_asin, asinl, -1e-3, 1e-3, 1},
+    {"asin", qr_asin, asinl, 0.9999, 1, 1},
+    {"acos", qr_acos, acosl, -1, 1, 1},
+    {"acos", qr_acos, acosl, -1e-3, 1e-3, 1},
+    {"acos", qr_acos, acosl, 0.9999, 1, 1},
+    {"atan", qr_atan, atanl, -1.1, 1.1, 1},
+    {"atan", qr_atan, atanl, -50, 50, 1},
+    {"atan", qr_atan, atanl, -1e-3, 1e-3, 1},
     {"exp", qr_exp, expl, -1, 1, 1},
     {"exp", qr_exp, expl, -750, 712, 1},
     {"expm1", qr_expm1, expm1l, -1, 1, 1},
@@ -119,26 +131,52 @@ static void test_ranges(void) {
 /* Random bit patterns: every exponent, and sinl's x87 reduction has glibc's Payne-Hanek
  * behind it. */
 static void test_all_exponents(void) {
-    struct worst s = {0}, c = {0}, l = {0};
+    struct worst s = {0}, c = {0}, l = {0}, t = {0}, a = {0};
     for (int k = 0; k < 40000; k++) {
         double x = of_bits(next());
         if (!isfinite(x)) continue;
         note(&s, x, qr_sin(x), sinl(x));
         note(&c, x, qr_cos(x), cosl(x));
         note(&l, x, qr_log(fabs(x)), logl(fabsl(x)));
+        note(&t, x, qr_tan(x), tanl(x));
+        note(&a, x, qr_atan(x), atanl(x));
     }
+    CHECK(t.ulps <= 2 && a.ulps <= 1, "tan, atan at %a %a: %g, %g ulp", t.at, a.at, t.ulps, a.ulps);
     printf("all exponents: sin %.4f cos %.4f log %.4f ulp\n", s.ulps, c.ulps, l.ulps);
     CHECK(s.ulps <= 1 && c.ulps <= 1 && l.ulps <= 1, "at %a %a %a", s.at, c.at, l.at);
 }
 
+/* Of two numbers: all sizes, and quadrants. */
+static void test_pairs(void) {
+    struct worst a = {0}, h = {0};
+    for (int k = 0; k < 40000; k++) {
+        double x = k % 2 ? uniform(-3, 3) : of_bits(next()),
+               y = k % 3 ? x * uniform(-2, 2) : of_bits(next());
+        if (!isfinite(x) || !isfinite(y)) continue;
+        note(&a, x, qr_atan2(y, x), atan2l(y, x));
+        note(&h, x, qr_hypot(y, x), hypotl(y, x));
+    }
+    printf("atan2 %.4f hypot %.4f ulp\n", a.ulps, h.ulps);
+    CHECK(a.ulps <= 2 && h.ulps <= 2, "atan2, hypot at %a %a: %g, %g ulp", a.at, h.at, a.ulps,
+          h.ulps);
+    CHECK(qr_atan2(0, 0) == 0 && qr_atan2(-0.0, -1) == M_PI && qr_atan2(-0.0, 1) == 0 &&
+          qr_atan2(1, 0) == M_PI_2 && qr_atan2(-1, 0) == -M_PI_2 && qr_atan2(1, -1) == 3 * M_PI_4 &&
+          isnan(qr_atan2(0, NAN)) && isnan(qr_atan2(NAN, 0)));
+    CHECK(qr_hypot(0, -0.0) == 0 && qr_hypot(-3, 4) == 5 && qr_hypot(0, -7) == 7 &&
+          isinf(qr_hypot(-INFINITY, 1)) && isnan(qr_hypot(NAN, 0)) && isnan(qr_hypot(0, NAN)) &&
+          isnan(qr_hypot(1, NAN)) && qr_hypot(0x1p-1074, 0) == 0x1p-1074);
+}
+
 /* Doubles next to multiples of pi/2, with the classic worst case of the whole range. */
 static void test_near_multiples(void) {
-    struct worst s = {0};
+    struct worst s = {0}, t = {0};
     for (int n = 1; n < 20000; n++) {
         double x = (double)(n * 37 % 700001) * 0x1.921fb54442d18p+0;
         note(&s, x, qr_sin(x), sinl(x));
         note(&s, x, qr_cos(x), cosl(x));
+        note(&t, x, qr_tan(x), tanl(x));
     }
+    CHECK(t.ulps <= 2, "tan at %a: %g ulp", t.at, t.ulps);
     /* 6381956970095103 * 2^797, 2^-61 from a multiple of pi/2 */
     double worst_case = 0x1.6ac5b262ca1ffp+849;
     note(&s, worst_case, qr_sin(worst_case), sinl(worst_case));
@@ -169,6 +207,8 @@ static void test_pow(void) {
           isinf(qr_pow(0.5, -INFINITY)));
     CHECK(isinf(qr_pow(10, 309)) && qr_pow(10, -330) == 0 && isnan(qr_pow(-1, 0.5)) &&
           isnan(qr_pow(NAN, 1)));
+    CHECK(qr_pow(-2, 3) == -8 && qr_pow(-2, -2) == 0.25 && qr_pow(-1, 1e300) == 1 &&
+          isinf(qr_pow(-2, INFINITY)) && isnan(qr_pow(-2, NAN)));
     CHECK(isinf(qr_pow(1 + 0x1p-52, 1e300)) && qr_pow(1 + 0x1p-52, -1e300) == 0);
 }
 
@@ -202,6 +242,13 @@ static void test_exact_points(void) {
           qr_log1p(0x1p-60) == 0x1p-60);
     CHECK(qr_tanh(0) == 0 && signbit(qr_tanh(-0.0)) && qr_tanh(INFINITY) == 1 &&
           qr_tanh(-INFINITY) == -1 && isnan(qr_tanh(NAN)));
+    CHECK(qr_tan(0) == 0 && signbit(qr_tan(-0.0)) && isnan(qr_tan(INFINITY)));
+    CHECK(qr_asin(1) == M_PI_2 && qr_asin(-1) == -M_PI_2 && signbit(qr_asin(-0.0)) &&
+          isnan(qr_asin(1 + 0x1p-52)) && isnan(qr_asin(-INFINITY)) && isnan(qr_asin(NAN)));
+    CHECK(qr_acos(1) == 0 && qr_acos(-1) == M_PI && qr_acos(0) == M_PI_2 && isnan(qr_acos(-1.5)) &&
+          isnan(qr_acos(NAN)));
+    CHECK(qr_atan(INFINITY) == M_PI_2 && qr_atan(-INFINITY) == -M_PI_2 && qr_atan(1) == M_PI_4 &&
+          signbit(qr_atan(-0.0)) && isnan(qr_atan(NAN)) && qr_atan(0x1p-1074) == 0x1p-1074);
     CHECK(qr_sigmoid(0) == 0.5 && qr_sigmoid(INFINITY) == 1 && qr_sigmoid(-INFINITY) == 0 &&
           isnan(qr_sigmoid(NAN)));
 }
@@ -225,12 +272,30 @@ static void test_bits(void) {
     CHECK(h == 0x3a73f5dc25777106u, "digest %016llx", (unsigned long long)h);
 }
 
+/* The same of those that came later. */
+static void test_more_bits(void) {
+    uint64_t h = 14695981039346656037u;
+    state = 7654321;
+    for (int k = 0; k < 20000; k++) {
+        double x = uniform(-30, 30), in = x / 30,
+               v[5] = {qr_tan(x * 1e5), qr_asin(in), qr_acos(in), qr_atan(x), qr_pow(x, k % 7 - 3)};
+        for (int i = 0; i < 5; i++) {
+            uint64_t b;
+            memcpy(&b, &v[i], 8);
+            for (int j = 0; j < 8; j++) h = (h ^ (b >> (8 * j) & 255)) * 1099511628211u;
+        }
+    }
+    CHECK(h == 0x2b80e3e1ea20ccb6u, "digest %016llx", (unsigned long long)h);
+}
+
 int main(void) {
     test_ranges();
     test_all_exponents();
     test_near_multiples();
+    test_pairs();
     test_pow();
     test_exact_points();
     test_bits();
+    test_more_bits();
     return t_end();
 }

@@ -63,6 +63,7 @@ static void bad(void) {
         T("a,b\n1,\n", "row 1, column 'b': an empty cell"),
         T("a,b\n\n1,2\n", "row 1 has 0 cells"),
         T("a,a\n1,2\n", "two columns are named 'a'"),
+        T("0,0\n1,2\n", "two columns are named '0'; is the line with the columns' names missing?"),
         T(",a\n0,1\n", "column 1 has no name"),
         T("a,\xff\n1,2\n", "column 2 is not text in UTF-8"),
         T("a\n\"1\n", "row 1, column 1: a quoted cell has no closing quote"),

@@ -17,6 +17,16 @@
     ",\"train\":{\"optimizer\":{\"name\":\"sgd\",\"learning_rate\":{\"schedule\":\"" name          \
     "\"" keys "}}}"
 
+/* Two qubits without data gates. */
+#define TWO                                                                                        \
+    "\"circuit\":{\"qubits\":2,\"gates\":[{\"gate\":\"RX\",\"qubits\":[0],\"angle\":{"             \
+    "\"parameter\":\"a\"}}]}"
+#define H(terms) "{\"layer\":\"quantum\"," TWO ",\"readouts\":[{\"hamiltonian\":" terms "}]}"
+#define NONE "\"data\":{\"source\":\"none\"}"
+#define STILL(optimizer)                                                                           \
+    "{\"model\":[{\"layer\":\"quantum\"," TWO "}]," NONE ",\"train\":{\"loss\":\"expectation\","   \
+    "\"optimizer\":{\"name\":\"" optimizer "}}}"
+
 struct row {
     const char *name, *text;
     enum qr_code code;
@@ -55,6 +65,48 @@ static const struct row rows[] = {
      "{\"model\":[{\"layer\":\"dense\",\"units\":1,\"l2\":-1}]," DATA "}",
      QR_INVALID_ARGUMENT,
      {"model[0].l2 is -1; it must be between 0 and"}},
+    {"an objective without data",
+     "{\"model\":[" H("[[\"Z0 X1\",0.5],[\"\",-1]]") "]," NONE ",\"train\":{\"loss\":{\"name\":"
+                                                     "\"expectation\",\"weights\":[-1]}}}",
+     QR_OK,
+     {0}},
+    {"an objective with data",
+     JOB(",\"train\":{\"loss\":\"expectation\",\"batch_size\":4}"),
+     QR_OK,
+     {0}},
+    {"no data, and a dense model",
+     "{\"model\":[" D "]," NONE ",\"train\":{\"loss\":\"expectation\"}}",
+     QR_INVALID_ARGUMENT,
+     {"data.source: none", "give a circuit, or data"}},
+    {"no data, and the default loss",
+     "{\"model\":[" H("[[\"Z0\",1]]") "]," NONE "}",
+     QR_INVALID_ARGUMENT,
+     {"train.loss: mse compares outputs with labels", "\"expectation\""}},
+    {"a Hamiltonian's file of a job that is none",
+     "{\"model\":[" H("\"h2.txt\"") "]," NONE ",\"train\":{\"loss\":\"expectation\"}}",
+     QR_INVALID_ARGUMENT,
+     {"model[0].readouts[0].hamiltonian: a file is read for a job that is one itself"}},
+    {"a Hamiltonian by another name",
+     "{\"model\":[{\"layer\":\"quantum\"," TWO ",\"readouts\":[{\"hamiltonien\":[]}]}]," NONE "}",
+     QR_INVALID_ARGUMENT,
+     {"model[0].readouts[0]: unknown key 'hamiltonien'", "did you mean", "'hamiltonian'"}},
+    {"no Hamiltonian",
+     "{\"model\":[{\"layer\":\"quantum\"," TWO ",\"readouts\":[{}]}]," NONE "}",
+     QR_INVALID_ARGUMENT,
+     {"model[0].readouts[0].hamiltonian is missing: give terms"}},
+    {"counts",
+     "{\"model\":[{\"layer\":\"dense\",\"units\":3,\"activation\":\"softmax\"}],\"data\":{"
+     "\"source\":"
+     "\"csv\",\"url\":\"a.csv\"},\"train\":{\"loss\":\"categorical_crossentropy\",\"metrics\":["
+     "\"auc\",\"confusion_matrix\"]}}",
+     QR_OK,
+     {0}},
+    {"a confusion of 101",
+     "{\"model\":[{\"layer\":\"dense\",\"units\":101,\"activation\":\"softmax\"}],\"data\":{"
+     "\"source\":\"csv\",\"url\":\"a.csv\"},\"train\":{\"loss\":\"categorical_crossentropy\","
+     "\"metrics\":[\"confusion_matrix\"]}}",
+     QR_INVALID_ARGUMENT,
+     {"train.metrics[0]: a confusion_matrix of 101 classes; at most 100"}},
     {"two files and a split",
      "{\"model\":[" D "],\"data\":{\"source\":\"csv\",\"url\":\"a.csv\",\"validation_url\":"
      "\"b.csv\",\"shuffle_split\":7}}",
@@ -137,7 +189,7 @@ static const struct row rows[] = {
     {"quantum second",
      "{\"model\":[" D "," Q "]," DATA "}",
      QR_INVALID_ARGUMENT,
-     {"model[1]", "first layer"}},
+     {"model[1].circuit", "takes 8 inputs", "gives 1"}},
     {"no circuit",
      "{\"model\":[{\"layer\":\"quantum\"}]," DATA "}",
      QR_INVALID_ARGUMENT,
@@ -314,6 +366,30 @@ static const struct row rows[] = {
      JOB(",\"train\":{\"optimizer\":{\"name\":\"lion\",\"epsilon\":1}}"),
      QR_INVALID_ARGUMENT,
      {"train.optimizer", "epsilon"}},
+    {"a perturbation of nothing",
+     JOB(",\"train\":{\"optimizer\":{\"name\":\"spsa\",\"perturbation\":0}}"),
+     QR_INVALID_ARGUMENT,
+     {"train.optimizer.perturbation", "0"}},
+    {"a natural gradient with data",
+     JOB(",\"train\":{\"optimizer\":{\"name\":\"quantum-natural-gradient\"}}"),
+     QR_INVALID_ARGUMENT,
+     {"train.optimizer", "one quantum layer without data"}},
+    {"a rate for lbfgs",
+     STILL("lbfgs\",\"learning_rate\":0.1"),
+     QR_INVALID_ARGUMENT,
+     {"train.optimizer.learning_rate", "lbfgs finds the length of its steps itself"}},
+    {"an average for lbfgs",
+     STILL("lbfgs\",\"use_ema\":true"),
+     QR_INVALID_ARGUMENT,
+     {"train.optimizer.use_ema", "take it away"}},
+    {"memory of lbfgs",
+     STILL("lbfgs\",\"memory\":21"),
+     QR_INVALID_ARGUMENT,
+     {"train.optimizer.memory", "21", "20"}},
+    {"lbfgs with data",
+     JOB(",\"train\":{\"optimizer\":{\"name\":\"lbfgs\"}}"),
+     QR_INVALID_ARGUMENT,
+     {"train.optimizer", "lbfgs needs one loss", "\"source\": \"none\""}},
     {"all that cosine uses",
      JOB(SCHEDULE("cosine", ",\"decay_steps\":3,\"alpha\":0.1")),
      QR_OK,
@@ -428,7 +504,7 @@ static void test_hash(void) {
          0},
         {"{" MODEL ",\"data\":{\"source\":\"cluster-excitations\",\"rounds\":3}}", 0},
     };
-    /* pairs that differ in one thing of the loss */
+    /* pairs that differ in one thing of the loss, or of an optimizer */
 #define LOSS(loss, more) JOB(",\"train\":{\"loss\":" loss more "}")
     static const char *const pairs[][2] = {
         {LOSS("\"huber\"", ""), LOSS("{\"name\":\"huber\",\"delta\":0.5}", "")},
@@ -438,6 +514,16 @@ static void test_hash(void) {
         {LOSS("\"hinge\"", ""), LOSS("\"hinge\"", ",\"class_weight\":[1,2]")},
         {LOSS("\"hinge\"", ",\"class_weight\":[2,1]"),
          LOSS("\"hinge\"", ",\"class_weight\":[1,2]")},
+        {STILL("spsa\""), STILL("spsa\",\"perturbation\":0.1")},
+        {STILL("spsa\""), STILL("spsa\",\"stability\":9")},
+        {STILL("spsa\""), STILL("spsa\",\"alpha\":1")},
+        {STILL("spsa\""), STILL("spsa\",\"gamma\":1")},
+        {STILL("spsa\""), STILL("sgd\",\"learning_rate\":0.05")},
+        {STILL("quantum-natural-gradient\""),
+         STILL("quantum-natural-gradient\",\"regularization\":0.1")},
+        {STILL("lbfgs\""), STILL("lbfgs\",\"memory\":9")},
+        {STILL("lbfgs\""), STILL("lbfgs\",\"gradient_tolerance\":1e-6")},
+        {STILL("lbfgs\""), STILL("lbfgs\",\"loss_tolerance\":1e-6")},
     };
     char base[65], hex[65];
     size_t n;
@@ -534,7 +620,7 @@ static void test_builtin(void) {
     struct qr_job *job = NULL;
     CHECK(qr_job_load(NULL, &job, &err) == QR_OK, "%s", err.msg);
     CHECK(job && strcmp(job->name, "qcnn") == 0 && job->train.epochs == 50 &&
-          job->micro_batch_size == 16 && job->circuit->n_params == 20);
+          job->micro_batch_size == 16 && job->layers[0].quantum.circuit->n_params == 20);
     CHECK(strcmp(hash_of_job(job, NULL),
                  "65702c750804d30501ca82213c45d559cfcdd30ef55831b964d7d9146b44c1ee") == 0,
           "what checkpoints were written with");

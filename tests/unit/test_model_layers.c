@@ -6,6 +6,7 @@
 #include "exact/random.h"
 #include "model/model.h"
 #include "tests/golden.h"
+#include "tests/ref/chain.h"
 
 enum { BLOCK = 5, INPUTS = 6, MOST = 200 };
 struct setup {
@@ -18,9 +19,10 @@ struct setup {
 static struct setup make(const struct qr_dense_options *dense, size_t n_dense, enum qr_loss loss) {
     struct setup u = {0};
     static const enum qr_metric metrics[2] = {QR_METRIC_MSE, QR_METRIC_MAE};
+    const struct chain c = chain_of(NULL, dense, n_dense);
     struct qr_model_options opt = {.n_inputs = INPUTS,
-                                   .dense = dense,
-                                   .n_dense = n_dense,
+                                   .layers = c.layers,
+                                   .n_layers = c.n,
                                    .loss = loss,
                                    .metrics = metrics,
                                    .n_metrics = 2,
@@ -58,7 +60,7 @@ static void samples(bool one_hot) {
 static double loss_at(struct setup *u) {
     qr_fixed sums[3] = {0};
     qr_model_prepare(u->s, u->params, NULL);
-    CHECK(qr_model_micro_batch(u->s, u->w, NULL, x, y, BLOCK, sums, NULL));
+    CHECK(qr_model_micro_batch(u->s, u->w, NULL, x, y, BLOCK, NULL, sums, NULL));
     return qr_fixed_to_double(sums[0]);
 }
 
@@ -71,14 +73,30 @@ static void test_differences(void) {
         size_t n;
         enum qr_loss loss;
     } nets[] = {
-        {{{4, QR_LINEAR}, {1, QR_LINEAR}}, 2, QR_MSE},
-        {{{4, QR_TANH}, {3, QR_RELU}, {2, QR_LINEAR}}, 3, QR_MSE},
-        {{{4, QR_SIGMOID}, {1, QR_TANH}}, 2, QR_HINGE},
-        {{{5, QR_SOFTMAX}, {2, QR_LINEAR}}, 2, QR_MSE},
-        {{{4, QR_TANH}, {1, QR_SIGMOID}}, 2, QR_BINARY_CROSSENTROPY},
-        {{{4, QR_RELU}, {3, QR_SOFTMAX}}, 2, QR_CATEGORICAL_CROSSENTROPY},
-        {{{4, QR_TANH}, {3, QR_SIGMOID}}, 2, QR_CATEGORICAL_CROSSENTROPY},
-        {{{4, QR_TANH}, {3, QR_SOFTMAX}}, 2, QR_BINARY_CROSSENTROPY},
+        {{{.units = 4, .activation = QR_LINEAR}, {.units = 1, .activation = QR_LINEAR}}, 2, QR_MSE},
+        {{{.units = 4, .activation = QR_TANH},
+          {.units = 3, .activation = QR_RELU},
+          {.units = 2, .activation = QR_LINEAR}},
+         3,
+         QR_MSE},
+        {{{.units = 4, .activation = QR_SIGMOID}, {.units = 1, .activation = QR_TANH}},
+         2,
+         QR_HINGE},
+        {{{.units = 5, .activation = QR_SOFTMAX}, {.units = 2, .activation = QR_LINEAR}},
+         2,
+         QR_MSE},
+        {{{.units = 4, .activation = QR_TANH}, {.units = 1, .activation = QR_SIGMOID}},
+         2,
+         QR_BINARY_CROSSENTROPY},
+        {{{.units = 4, .activation = QR_RELU}, {.units = 3, .activation = QR_SOFTMAX}},
+         2,
+         QR_CATEGORICAL_CROSSENTROPY},
+        {{{.units = 4, .activation = QR_TANH}, {.units = 3, .activation = QR_SIGMOID}},
+         2,
+         QR_CATEGORICAL_CROSSENTROPY},
+        {{{.units = 4, .activation = QR_TANH}, {.units = 3, .activation = QR_SOFTMAX}},
+         2,
+         QR_BINARY_CROSSENTROPY},
     };
     for (size_t t = 0; t < COUNT(nets); t++) {
         struct setup u = make(nets[t].dense, nets[t].n, nets[t].loss);
@@ -86,7 +104,7 @@ static void test_differences(void) {
         size_t n = qr_model_n_params(u.m);
         qr_fixed sums[3] = {0}, grad[MOST] = {0};
         qr_model_prepare(u.s, u.params, NULL);
-        CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, y, BLOCK, sums, grad));
+        CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, y, BLOCK, NULL, sums, grad));
         double worst = 0;
         for (size_t i = 0; i < n; i++) {
             double was = u.params[i], h = 0x1p-17;
@@ -125,12 +143,13 @@ static void test_differences(void) {
  * per weight and block. The sizes leave a rest after groups of four. */
 static void test_integers(void) {
     enum { UNITS = 7, WEIGHTS = INPUTS * UNITS };
-    static const struct qr_dense_options dense[2] = {{UNITS, QR_LINEAR}, {UNITS, QR_LINEAR}};
+    static const struct qr_dense_options dense[2] = {{.units = UNITS, .activation = QR_LINEAR},
+                                                     {.units = UNITS, .activation = QR_LINEAR}};
     struct setup u = make(dense, 2, QR_MSE);
     samples(false);
     qr_model_prepare(u.s, u.params, NULL);
     qr_fixed sums[3] = {0}, grad[MOST] = {0}, want, loss = 0, term;
-    CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, y, BLOCK, sums, grad));
+    CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, y, BLOCK, NULL, sums, grad));
     const double *w1 = u.params, *b1 = w1 + WEIGHTS, *w2 = b1 + UNITS, *b2 = w2 + UNITS * UNITS;
     double h[BLOCK][UNITS], d[BLOCK][UNITS], back[BLOCK][UNITS];
     for (int s = 0; s < BLOCK; s++) {
@@ -176,7 +195,8 @@ static void test_integers(void) {
 /* A block's integers do not depend on what its workspace did before, nor on what they are
  * added to. */
 static void test_block_is_pure(void) {
-    static const struct qr_dense_options dense[2] = {{4, QR_TANH}, {2, QR_LINEAR}};
+    static const struct qr_dense_options dense[2] = {{.units = 4, .activation = QR_TANH},
+                                                     {.units = 2, .activation = QR_LINEAR}};
     struct setup u = make(dense, 2, QR_MSE), v = make(dense, 2, QR_MSE);
     samples(false);
     size_t n = qr_model_n_params(u.m);
@@ -184,26 +204,28 @@ static void test_block_is_pure(void) {
              start[3];
     qr_model_prepare(u.s, u.params, NULL);
     qr_model_prepare(v.s, v.params, NULL);
-    CHECK(qr_model_micro_batch(u.s, u.w, NULL, x + 1, y + 1, 2, sums, alone));
-    CHECK(qr_model_micro_batch(v.s, v.w, NULL, x, y, BLOCK, more, among));
+    CHECK(qr_model_micro_batch(u.s, u.w, NULL, x + 1, y + 1, 2, NULL, sums, alone));
+    CHECK(qr_model_micro_batch(v.s, v.w, NULL, x, y, BLOCK, NULL, more, among));
     memcpy(before, among, sizeof among);
     memcpy(start, more, sizeof more);
-    CHECK(qr_model_micro_batch(v.s, v.w, NULL, x + 1, y + 1, 2, more, among));
+    CHECK(qr_model_micro_batch(v.s, v.w, NULL, x + 1, y + 1, 2, NULL, more, among));
     for (size_t i = 0; i < n; i++) CHECK(among[i] - before[i] == alone[i]);
     for (size_t i = 0; i < 3; i++) CHECK(more[i] - start[i] == sums[i]);
     /* Evaluation gives the same sums as training. */
     qr_fixed eval[3] = {0};
-    CHECK(qr_model_micro_batch(v.s, v.w, NULL, x + 1, y + 1, 2, eval, NULL) &&
+    CHECK(qr_model_micro_batch(v.s, v.w, NULL, x + 1, y + 1, 2, NULL, eval, NULL) &&
           memcmp(eval, sums, sizeof eval) == 0);
     qr_fixed none[3] = {0}, none_grad[MOST] = {0};
-    CHECK(qr_model_micro_batch(v.s, v.w, NULL, x, y, 0, none, none_grad) && none[0] == 0 &&
+    CHECK(qr_model_micro_batch(v.s, v.w, NULL, x, y, 0, NULL, none, none_grad) && none[0] == 0 &&
           none_grad[0] == 0);
     drop(&u), drop(&v);
 }
 
 static void test_bad_numbers(void) {
-    static const struct qr_dense_options dense[2] = {{4, QR_TANH}, {1, QR_LINEAR}},
-                                         relu[2] = {{4, QR_RELU}, {1, QR_SIGMOID}};
+    static const struct qr_dense_options dense[2] = {{.units = 4, .activation = QR_TANH},
+                                                     {.units = 1, .activation = QR_LINEAR}},
+                                         relu[2] = {{.units = 4, .activation = QR_RELU},
+                                                    {.units = 1, .activation = QR_SIGMOID}};
     static const double bad[] = {NAN, INFINITY, -INFINITY, 0x1p41, -1e300};
     for (int net = 0; net < 2; net++) {
         struct setup u = make(net ? relu : dense, 2, net ? QR_BINARY_CROSSENTROPY : QR_MSE);
@@ -217,7 +239,7 @@ static void test_bad_numbers(void) {
                 if (where == 2) u.params[qr_model_n_params(u.m) - 1] = bad[b]; /* the last bias */
                 if (where == 3) y_of[2][0] = b < 3 ? bad[b] : 1e300;
                 qr_model_prepare(u.s, u.params, NULL);
-                CHECK(!qr_model_micro_batch(u.s, u.w, NULL, x, y, BLOCK, sums, grad),
+                CHECK(!qr_model_micro_batch(u.s, u.w, NULL, x, y, BLOCK, NULL, sums, grad),
                       "net %d %g in place %d", net, bad[b], where);
                 double g[MOST] = {3}, p[BLOCK];
                 if (where < 3)
@@ -273,15 +295,16 @@ static void fill_wide(struct wide *t, double size) {
 
 static void test_wide(void) {
     static struct wide t;
-    static const struct qr_dense_options dense = {WIDE, QR_LINEAR};
+    static const struct qr_dense_options dense = {.units = WIDE, .activation = QR_LINEAR};
     static const double sizes[] = {1, 0x1p32};
+    const struct chain c = chain_of(NULL, &dense, 1);
     struct qr_pool *pool = qr_pool_new(2);
     for (int run = 0; run < 4 * QR_ISAS; run++) {
         enum qr_isa isa = (enum qr_isa)(run / 4);
         if (!qr_isa_available(isa)) continue;
         struct qr_model_options opt = {.n_inputs = WIDE_IN,
-                                       .dense = &dense,
-                                       .n_dense = 1,
+                                       .layers = c.layers,
+                                       .n_layers = 1,
                                        .loss = QR_MAE,
                                        .sim = {.isa = isa},
                                        .micro_batch_size = WIDE_BLOCK};
@@ -295,7 +318,7 @@ static void test_wide(void) {
         fill_wide(&t, sizes[run % 2]);
         memset(t.grad, 0, sizeof t.grad);
         qr_model_prepare(s, t.params, NULL);
-        CHECK(qr_model_micro_batch(s, w, run & 2 ? pool : NULL, t.xs, t.ys, WIDE_BLOCK, &sum,
+        CHECK(qr_model_micro_batch(s, w, run & 2 ? pool : NULL, t.xs, t.ys, WIDE_BLOCK, NULL, &sum,
                                    t.grad) &&
                   memcmp(t.grad, t.want, sizeof t.grad) == 0,
               "%s, inputs of size %g%s", qr_isa_name(isa), sizes[run % 2],
@@ -310,7 +333,8 @@ static void test_wide(void) {
 /* Sums of derivatives that reach 2^40 where no term does: the upper layer's fit, the lower one's do
  * not, and nothing is added. */
 static void test_gradient_too_large(void) {
-    static const struct qr_dense_options dense[2] = {{1, QR_LINEAR}, {1, QR_LINEAR}};
+    static const struct qr_dense_options dense[2] = {{.units = 1, .activation = QR_LINEAR},
+                                                     {.units = 1, .activation = QR_LINEAR}};
     struct setup u = make(dense, 2, QR_MAE);
     samples(false);
     memset(u.params, 0, sizeof u.params);
@@ -318,28 +342,31 @@ static void test_gradient_too_large(void) {
     for (unsigned i = 0; i < BLOCK; i++) x_of[i][2] = 0x1p39, y_of[i][0] = 1;
     qr_fixed sums[3] = {5, 6, 7}, grad[MOST] = {8};
     qr_model_prepare(u.s, u.params, NULL);
-    CHECK(!qr_model_micro_batch(u.s, u.w, NULL, x, y, BLOCK, sums, grad));
+    CHECK(!qr_model_micro_batch(u.s, u.w, NULL, x, y, BLOCK, NULL, sums, grad));
     for (size_t i = 0; i < MOST; i++) CHECK(grad[i] == (i ? 0 : 8));
     CHECK(sums[0] == 5 && sums[1] == 6 && sums[2] == 7);
-    CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, y, 1, sums, grad), "one alone fits");
+    CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, y, 1, NULL, sums, grad), "one alone fits");
     drop(&u);
 }
 
 static void test_tensors(void) {
-    static const struct qr_dense_options dense[3] = {{4, QR_TANH}, {3, QR_RELU}, {2, QR_LINEAR}};
+    static const struct qr_dense_options dense[3] = {{.units = 4, .activation = QR_TANH},
+                                                     {.units = 3, .activation = QR_RELU},
+                                                     {.units = 2, .activation = QR_LINEAR}};
     struct setup u = make(dense, 3, QR_MSE);
     static const char *const names[6] = {"dense/kernel", "dense/bias",     "dense_1/kernel",
                                          "dense_1/bias", "dense_2/kernel", "dense_2/bias"};
     CHECK(qr_model_n_tensors(u.m) == 6 && qr_model_n_params(u.m) == 24 + 4 + 12 + 3 + 6 + 2 &&
           qr_model_n_outputs(u.m) == 2);
     CHECK(qr_model_n_sums(u.m) == 3 && qr_model_n_label_columns(u.m) == 2 &&
-          qr_model_n_inputs(u.m) == INPUTS && !qr_model_circuit(u.m));
+          qr_model_n_inputs(u.m) == INPUTS && qr_model_quantum(u.m, 0) == 3 &&
+          qr_model_n_layers(u.m) == 3);
     CHECK(qr_model_micro_batches_in_parallel(u.m) && qr_model_n_readouts(u.m) == 0 &&
-          !qr_model_plan(u.m) && qr_model_bytes_per_thread(u.m) > 0);
+          qr_model_bytes_per_thread(u.m) > 0);
     size_t at = 0;
     for (size_t i = 0; i < 6; i++) {
         const struct qr_model_tensor *t = qr_model_tensor(u.m, i);
-        CHECK(strcmp(t->name, names[i]) == 0 && t->offset == at && !t->quantum &&
+        CHECK(strcmp(t->name, names[i]) == 0 && t->offset == at && !t->circuit &&
                   t->rank == 2 - i % 2,
               "%s", t->name);
         double limit = sqrt(6.0 / (double)(t->dims[0] + t->dims[1])), most = 0;
@@ -361,12 +388,16 @@ static void test_tensors(void) {
 }
 
 static void test_refused(void) {
-    static const struct qr_dense_options one = {1, QR_SIGMOID}, none = {0, QR_LINEAR},
-                                         huge[2] = {{4294967295u, QR_LINEAR},
-                                                    {4294967295u, QR_LINEAR}};
+    static const struct qr_dense_options one = {.units = 1, .activation = QR_SIGMOID},
+                                         none = {.units = 0, .activation = QR_LINEAR},
+                                         huge[2] = {
+                                             {.units = 4294967295u, .activation = QR_LINEAR},
+                                             {.units = 4294967295u, .activation = QR_LINEAR}};
+    const struct chain ones = chain_of(NULL, &one, 1), nones = chain_of(NULL, &none, 1),
+                       huges = chain_of(NULL, huge, 2);
     struct qr_model_options ok = {.n_inputs = 3,
-                                  .dense = &one,
-                                  .n_dense = 1,
+                                  .layers = ones.layers,
+                                  .n_layers = 1,
                                   .loss = QR_BINARY_CROSSENTROPY,
                                   .micro_batch_size = 1},
                             o;
@@ -375,16 +406,16 @@ static void test_refused(void) {
     o = ok, o.micro_batch_size = 0;
     CHECK(qr_model_new(&o, &m, &err) == QR_INVALID_ARGUMENT && !m &&
           strstr(err.msg, "micro_batch_size"));
-    o = ok, o.n_dense = 0;
+    o = ok, o.n_layers = 0;
     CHECK(qr_model_new(&o, &m, &err) == QR_INVALID_ARGUMENT && !m);
     o = ok, o.n_inputs = 0;
     CHECK(qr_model_new(&o, &m, &err) == QR_INVALID_ARGUMENT && !m);
-    o = ok, o.dense = &none;
+    o = ok, o.layers = nones.layers;
     CHECK(qr_model_new(&o, &m, &err) == QR_INVALID_ARGUMENT && !m && strstr(err.msg, "0 units"));
     o = ok, o.loss = QR_CATEGORICAL_CROSSENTROPY;
     CHECK(qr_model_new(&o, &m, &err) == QR_INVALID_ARGUMENT && !m &&
           strstr(err.msg, "binary_crossentropy"));
-    o = ok, o.dense = huge, o.n_dense = 2;
+    o = ok, o.layers = huges.layers, o.n_layers = 2;
     CHECK(qr_model_new(&o, &m, &err) == QR_RESOURCE_EXHAUSTED && !m);
     CHECK(qr_model_new(&ok, &m, &err) == QR_OK && m);
     qr_model_free(m);

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "model/model.h"
 #include "tests/golden.h"
+#include "tests/ref/chain.h"
 
 struct setup {
     struct qr_model *m;
@@ -23,10 +24,11 @@ static size_t index_of(const char *name, const char *const *names, size_t n) {
 static struct setup identity_of(size_t k, enum qr_activation activation,
                                 struct qr_model_options opt) {
     struct setup u = {0};
-    struct qr_dense_options dense = {(unsigned)k, activation};
+    struct qr_dense_options dense = {.units = (unsigned)k, .activation = activation};
+    const struct chain c = chain_of(NULL, &dense, 1);
     opt.n_inputs = (unsigned)k;
-    opt.dense = &dense;
-    opt.n_dense = 1;
+    opt.layers = c.layers;
+    opt.n_layers = c.n;
     opt.micro_batch_size = 4;
     struct qr_err err;
     if (qr_model_new(&opt, &u.m, &err) != QR_OK ||
@@ -85,7 +87,7 @@ static void test_golden(void) {
         double p[4];
         qr_fixed sums[1] = {0}, grad[12] = {0};
         CHECK(qr_model_predict(u.s, u.w, NULL, x, 1, p, NULL));
-        CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, labels, 1, sums, grad));
+        CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, labels, 1, NULL, sums, grad));
         /* Some 30 roundings of 2^-53 on terms of the size of the result, or of 1. A probability
          * next to 1 - epsilon is known to 2^-53, and 1 - p + epsilon = 2e-7 amplifies that. */
         double tolerance = 30 * DBL_EPSILON;
@@ -112,12 +114,63 @@ static void test_golden(void) {
     qr_json_free(root);
 }
 
+/* The area under the ROC curve and the confusion matrix of all samples of a row, in micro-batches
+ * one to four: the same integers. */
+static void test_golden_metrics(void) {
+    static const enum qr_metric metrics[2] = {QR_CONFUSION_MATRIX, QR_AUC};
+    struct qr_json *root = golden_load("tests/golden/keras/metrics.json");
+    size_t rows = 0;
+    for (const struct qr_json *e = qr_json_first(root); e; e = qr_json_next(e), rows++) {
+        size_t n, n_cells, at = 0, k = (size_t)golden_number(e, "k", 0);
+        double *z = golden_numbers(qr_json_get(e, "z"), &n),
+               *y = golden_numbers(qr_json_get(e, "y"), &n),
+               *want = golden_numbers(qr_json_get(e, "confusion_matrix"), &n_cells);
+        const struct qr_model_options opt = {
+            .loss = (enum qr_loss)index_of(golden_text(e, "loss"), qr_loss_names, QR_LOSSES),
+            .loss_options = {.from_logits = golden_flag(e, "from_logits")},
+            .metrics = metrics,
+            .n_metrics = 2};
+        struct setup u = identity_of(k, QR_LINEAR, opt);
+        qr_model_prepare(u.s, u.params, NULL);
+        size_t n_sums = qr_model_n_sums(u.m), classes = qr_model_confusion(u.m, &at);
+        qr_fixed *sums = qr_xaligned(2 * n_sums * sizeof *sums), *other = sums + n_sums;
+        memset(sums, 0, 2 * n_sums * sizeof *sums);
+        for (size_t i = 0, step = 0; i < n / k; i += step) {
+            const double *x[4], *labels[4];
+            step = step % 4 + 1 < n / k - i ? step % 4 + 1 : n / k - i;
+            for (size_t s = 0; s < step; s++) x[s] = z + (i + s) * k, labels[s] = y + (i + s) * k;
+            CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, labels, step, NULL, sums, NULL));
+            for (size_t s = step; s-- > 0;)
+                CHECK(
+                    qr_model_micro_batch(u.s, u.w, NULL, x + s, labels + s, 1, NULL, other, NULL));
+        }
+        /* the loss of several samples is another sum of the same terms */
+        CHECK(memcmp(sums + 1, other + 1, (n_sums - 1) * sizeof *sums) == 0);
+        CHECK(classes * classes == n_cells, "row %zu: %zu classes", rows, classes);
+        double trace = 0, auc = qr_model_mean(u.m, 2, sums, n / k);
+        for (size_t i = 0; i < n_cells; i++) {
+            CHECK(qr_fixed_to_count(sums[at + i]) == (uint64_t)want[i], "row %zu, cell %zu", rows,
+                  i);
+            if (i % (classes + 1) == 0) trace += want[i];
+        }
+        double all = opt.loss == QR_CATEGORICAL_CROSSENTROPY ? (double)(n / k) : (double)n;
+        CHECK(qr_model_mean(u.m, 1, sums, n / k) == trace / all, "row %zu", rows);
+        /* Keras divides and adds 199 times in float32 */
+        CHECK(fabs(auc - golden_number(e, "auc", NAN)) < 1e-6, "row %zu: %.9g for %.9g", rows, auc,
+              golden_number(e, "auc", NAN));
+        free(z), free(y), free(want), free(sums);
+        drop(&u);
+    }
+    CHECK(rows >= 26, "%zu rows", rows);
+    qr_json_free(root);
+}
+
 static double metric_of(enum qr_metric metric, enum qr_loss loss, size_t k, const double *p,
                         const double *y) {
     struct setup u = identity(k, QR_LINEAR, loss, &metric, 1);
     qr_model_prepare(u.s, u.params, NULL);
     qr_fixed sums[2] = {0};
-    CHECK(qr_model_micro_batch(u.s, u.w, NULL, &p, &y, 1, sums, NULL));
+    CHECK(qr_model_micro_batch(u.s, u.w, NULL, &p, &y, 1, NULL, sums, NULL));
     double v = qr_model_mean(u.m, 1, sums, 1);
     drop(&u);
     return v;
@@ -152,8 +205,8 @@ static void sums_of(enum qr_metric metric, struct qr_model_options opt, size_t k
     struct setup u = identity_of(k, QR_LINEAR, opt);
     qr_model_prepare(u.s, u.params, NULL);
     qr_fixed sums[3] = {0};
-    CHECK(qr_model_n_sums(u.m) == 2u + qr_metric_is_ratio(metric) && qr_model_n_values(u.m) == 2);
-    CHECK(qr_model_micro_batch(u.s, u.w, NULL, &p, &y, 1, sums, NULL));
+    CHECK(qr_model_n_sums(u.m) > 1 && qr_model_n_values(u.m) == 2);
+    CHECK(qr_model_micro_batch(u.s, u.w, NULL, &p, &y, 1, NULL, sums, NULL));
     for (size_t i = 0; i < 2; i++) ret[i] = qr_fixed_to_double(sums[1 + i]);
     drop(&u);
 }
@@ -188,6 +241,31 @@ static void test_counts(void) {
               precision[0], precision[1]);
         CHECK(memcmp(recall, table[i].recall, sizeof recall) == 0, "row %zu: %g of %g", i,
               recall[0], recall[1]);
+    }
+}
+
+/* The weighted sum of the outputs, whatever y holds; a sample's weight stands where its labels
+ * begin. */
+static void test_expectation(void) {
+    static const double z[3] = {0.25, -0.5, 2}, weights[3] = {2, -1, 0.5}, heavy[1] = {4};
+    static const double ones[3] = {1, 1, 1};
+    for (int with = 0; with < 4; with++) {
+        const double *w = with & 1 ? weights : NULL, times = with & 2 ? 4 : 1;
+        struct setup u = identity_of(3, QR_LINEAR,
+                                     (struct qr_model_options){.loss = QR_EXPECTATION,
+                                                               .loss_options = {.weights = w},
+                                                               .weighted = with & 2});
+        const double *x[1] = {z}, *y[1] = {with & 2 ? heavy : NULL};
+        qr_fixed sums[1] = {0}, grad[12] = {0};
+        struct qr_err err;
+        CHECK(qr_model_n_label_columns(u.m) == (size_t)(with >= 2));
+        CHECK(qr_model_check_labels(u.m, NULL, NULL, 7, &err) == QR_OK);
+        qr_model_prepare(u.s, u.params, NULL);
+        CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, y, 1, NULL, sums, grad));
+        CHECK(qr_fixed_to_double(sums[0]) == times * (w ? 2.0 : 1.75), "%d", with);
+        for (size_t j = 0; j < 3; j++)
+            CHECK(qr_fixed_to_double(grad[9 + j]) == times * (w ? weights : ones)[j], "%d", with);
+        drop(&u);
     }
 }
 
@@ -266,7 +344,8 @@ static void test_labels(void) {
           !takes(QR_MAE, &accuracy, 1, real, 3, "sample 0"));
     static const enum qr_metric precision = QR_PRECISION, recall = QR_RECALL;
     CHECK(takes(QR_MSE, &precision, 1, bits, 3, NULL) &&
-          !takes(QR_HINGE, &recall, 1, signs, 3, "sample 1: label -1, but precision and recall"));
+          !takes(QR_HINGE, &recall, 1, signs, 3,
+                 "sample 1: label -1, but precision, recall and auc want"));
     CHECK(takes(QR_HUBER, &binary, 1, bits, 3, NULL) &&
           !takes(QR_LOG_COSH, &accuracy, 1, bits, 3, "sample 1"));
     CHECK(takes(QR_HINGE, NULL, 1, signs, 3, NULL) && takes(QR_HINGE, &accuracy, 1, bits, 3, NULL));
@@ -330,8 +409,10 @@ static void test_class_weight(void) {
                                                           .n_class_weights = with ? table[i].n : 0,
                                                           .weighted = with});
                 qr_model_prepare(u.s, u.params, NULL);
-                CHECK(qr_model_micro_batch(u.s, u.w, NULL, &x, &y, 1, &sums[with], grad[with]));
-                if (with) CHECK(qr_model_micro_batch(u.s, u.w, NULL, &x, &y, 1, &sums[2], NULL));
+                CHECK(
+                    qr_model_micro_batch(u.s, u.w, NULL, &x, &y, 1, NULL, &sums[with], grad[with]));
+                if (with)
+                    CHECK(qr_model_micro_batch(u.s, u.w, NULL, &x, &y, 1, NULL, &sums[2], NULL));
                 drop(&u);
             }
             double sample = y[k], both = sample * table[i].weight[table[i].classes[c]];
@@ -353,14 +434,16 @@ static void test_block_sum(void) {
     double far = 0x1p39, zero = 0;
     const double *x[4] = {&far, &far, &far, &far}, *y[4] = {&zero, &zero, &zero, &zero};
     qr_fixed sums[1] = {5}, untouched = 5;
-    CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, y, 1, sums, NULL) && sums[0] != untouched);
+    CHECK(qr_model_micro_batch(u.s, u.w, NULL, x, y, 1, NULL, sums, NULL) && sums[0] != untouched);
     sums[0] = untouched;
-    CHECK(!qr_model_micro_batch(u.s, u.w, NULL, x, y, 4, sums, NULL) && sums[0] == untouched);
+    CHECK(!qr_model_micro_batch(u.s, u.w, NULL, x, y, 4, NULL, sums, NULL) && sums[0] == untouched);
     drop(&u);
 }
 
 int main(void) {
     test_golden();
+    test_golden_metrics();
+    test_expectation();
     test_metrics();
     test_counts();
     test_top_k();

@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "model/model.h"
+#include "tests/ref/chain.h"
 #include "tests/t.h"
 #include "train/evaluate.h"
 
@@ -16,12 +17,14 @@ struct setup {
 };
 
 static void setup(struct setup *u, double l1, double l2) {
-    const struct qr_dense_options dense[3] = {{4, QR_TANH}, {2, QR_RELU}, {1, QR_LINEAR}};
-    const struct qr_dense_penalty penalties[3] = {{l1, l2}, {0, 0}, {0, 3 * l2}};
+    const struct qr_dense_options dense[3] = {
+        {.units = 4, .activation = QR_TANH, .l1 = l1, .l2 = l2},
+        {.units = 2, .activation = QR_RELU},
+        {.units = 1, .l2 = 3 * l2}};
+    const struct chain c = chain_of(NULL, dense, 3);
     const struct qr_model_options opt = {.n_inputs = INPUTS,
-                                         .dense = dense,
-                                         .penalties = penalties,
-                                         .n_dense = 3,
+                                         .layers = c.layers,
+                                         .n_layers = c.n,
                                          .loss = QR_LOG_COSH,
                                          .micro_batch_size = 4};
     struct qr_err err;
@@ -94,8 +97,8 @@ static void test_once(void) {
     for (size_t i = 0; i < 2 * N; i++) sample[i] = i % N;
     double a, b, c, grad[64], bare[64];
     CHECK(qr_loss_gradient(with.m, with.w, &with.data, sample, N, NULL, &a, grad, &err) == QR_OK);
-    CHECK(qr_evaluate(with.m, with.w, &with.data, sample, 2 * N, NULL, NULL, NULL, &b, &err) ==
-          QR_OK);
+    CHECK(qr_evaluate(with.m, with.w, &with.data, sample, 2 * N, NULL, NULL, NULL, &b, NULL,
+                      &err) == QR_OK);
     CHECK(qr_loss_gradient(without.m, with.w, &with.data, sample, N, NULL, &c, bare, &err) ==
           QR_OK);
     CHECK(fabs(a - b) < 1e-15 && fabs(a - c - qr_model_penalty(with.m, with.w)) < 1e-15);

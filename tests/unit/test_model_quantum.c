@@ -9,6 +9,7 @@
 #include "model/model.h"
 #include "model/optimizer.h"
 #include "tests/golden.h"
+#include "tests/ref/chain.h"
 
 enum { MOST_WEIGHTS = 256, BLOCK = 16 };
 
@@ -49,16 +50,15 @@ static struct setup make(unsigned n_qubits, unsigned n_stages, enum qr_qcnn_vari
             must(qr_observable_parse(text, n_qubits, &z[n++], &err), &err);
     }
     static const enum qr_metric metrics[2] = {QR_ACCURACY, QR_BINARY_ACCURACY};
-    struct qr_model_options opt = {.circuit = circuit,
-                                   .readouts = z,
-                                   .n_readouts = n,
-                                   .n_filters = n_filters,
-                                   .dense = dense,
-                                   .n_dense = n_dense,
+    const struct qr_quantum_options quantum = {
+        .circuit = circuit, .readouts = z, .n_readouts = n, .n_filters = n_filters};
+    const struct chain chain = chain_of(&quantum, dense, n_dense);
+    struct qr_model_options opt = {.layers = chain.layers,
+                                   .n_layers = chain.n,
                                    .loss = loss,
                                    .metrics = metrics,
                                    .n_metrics = 2,
-                                   .sim = {precision, isa, engine},
+                                   .sim = {precision, isa, engine, NULL},
                                    .micro_batch_size = BLOCK};
     must(qr_model_new(&opt, &u.m, &err), &err);
     must(qr_model_workspace_new(u.m, &u.w, &err), &err);
@@ -66,7 +66,7 @@ static struct setup make(unsigned n_qubits, unsigned n_stages, enum qr_qcnn_vari
     qr_circuit_free(circuit);
     for (size_t i = 0; i < n; i++) qr_observable_fini(&z[i]);
     /* Rank of each parameter's name among all, by strcmp: TFQ's order. */
-    const struct qr_circuit *c = qr_model_circuit(u.m);
+    const struct qr_circuit *c = qr_model_layer(u.m, 0).circuit;
     for (size_t i = 0; i < qr_model_n_params(u.m); i++) u.from_sorted[i] = i;
     for (size_t f = 0; f < n_filters; f++) {
         for (unsigned i = 0; i < c->n_params; i++) {
@@ -102,7 +102,8 @@ static double distance(const struct setup *u, size_t n, const double *got, const
     return worst / most;
 }
 
-static const struct qr_dense_options head[2] = {{8, QR_LINEAR}, {1, QR_LINEAR}};
+static const struct qr_dense_options head[2] = {{.units = 8, .activation = QR_LINEAR},
+                                                {.units = 1, .activation = QR_LINEAR}};
 
 static void check_golden(const char *file, unsigned n_qubits, unsigned n_stages,
                          enum qr_qcnn_variant variant, unsigned n_filters, size_t n_dense,
@@ -160,7 +161,7 @@ static void check_golden(const char *file, unsigned n_qubits, unsigned n_stages,
                   file);
     }
     qr_fixed sums[3] = {0}, grad[MOST_WEIGHTS] = {0};
-    CHECK(qr_model_micro_batch(u.s, u.w, NULL, rows, y, n, sums, grad));
+    CHECK(qr_model_micro_batch(u.s, u.w, NULL, rows, y, n, NULL, sums, grad));
     for (size_t j = 0; j < n_params; j++) g[j] = qr_fixed_to_double(grad[j]) / (double)n;
     double off = distance(&u, n_params, g, want_l), loss = golden_number(exact, "loss_mse", NAN);
     CHECK(off <= bound, "%s: gradient of the loss off by %g", file, off);
@@ -194,8 +195,9 @@ static void check_training(const char *file, unsigned n_stages, enum qr_qcnn_var
     struct qr_json *root = golden_load(path),
                    *data = golden_load("tests/golden/tfq/dataset_n8_seed2021.json");
     struct setup u = make(QUBITS, n_stages, variant, n_filters, head, n_dense, QR_MSE, precision);
-    size_t n, n_params = qr_model_n_params(u.m), sizes[8], n_tensors = qr_model_n_tensors(u.m);
-    for (size_t i = 0; i < n_tensors; i++) sizes[i] = qr_model_tensor(u.m, i)->n;
+    size_t n, n_params = qr_model_n_params(u.m), n_tensors = qr_model_n_tensors(u.m);
+    struct qr_optimizer_tensor tensors[8] = {0};
+    for (size_t i = 0; i < n_tensors; i++) tensors[i].n = qr_model_tensor(u.m, i)->n;
     double *angles = golden_numbers(qr_json_get(data, "angles"), &n),
            *qubits = golden_numbers(qr_json_get(data, "qubits"), &n);
     double *labels = golden_numbers(qr_json_get(data, "labels"), &n),
@@ -220,7 +222,7 @@ static void check_training(const char *file, unsigned n_stages, enum qr_qcnn_var
         qr_model_prepare(u.s, params, NULL);
         for (size_t b = first; b < last; b += BLOCK)
             CHECK(qr_model_micro_batch(u.s, u.w, NULL, rows + b, y + b,
-                                       last - b < BLOCK ? last - b : BLOCK, sums, grad));
+                                       last - b < BLOCK ? last - b : BLOCK, NULL, sums, grad));
         double loss = qr_model_mean(u.m, 0, sums, last - first);
         CHECK(fabs(loss - losses[t]) <= loss_bound, "%s: loss of step %d: %.17g for %.17g", file,
               (int)t, loss, losses[t]);
@@ -228,7 +230,7 @@ static void check_training(const char *file, unsigned n_stages, enum qr_qcnn_var
               "%s: accuracy of step %d", file, (int)t);
         for (size_t i = 0; i < n_params; i++)
             g[i] = qr_fixed_to_double(grad[i]) / (double)(last - first);
-        qr_optimizer_apply(&adam, t, n_params, sizes, n_tensors, g, params, moments, products);
+        qr_optimizer_apply(&adam, t, 0, n_params, tensors, n_tensors, g, params, moments, products);
     }
     double *still, worst = 0;
     size_t n_still;
@@ -257,15 +259,24 @@ static void test_heads(void) {
         size_t n_dense;
         enum qr_loss loss;
     } cases[] = {
-        {1, {{1, QR_LINEAR}}, 1, QR_MSE}, /* affine */
-        {2, {{3, QR_LINEAR}, {1, QR_LINEAR}}, 2, QR_MAE},
+        {1, {{.units = 1, .activation = QR_LINEAR}}, 1, QR_MSE}, /* affine */
+        {2,
+         {{.units = 3, .activation = QR_LINEAR}, {.units = 1, .activation = QR_LINEAR}},
+         2,
+         QR_MAE},
         /* read-outs first */
-        {2, {{3, QR_TANH}, {1, QR_LINEAR}}, 2, QR_MSE},
-        {1, {{2, QR_LINEAR}}, 1, QR_MSE},
-        {2, {{3, QR_SOFTMAX}}, 1, QR_CATEGORICAL_CROSSENTROPY},
-        {3, {{4, QR_RELU}, {1, QR_SIGMOID}}, 2, QR_BINARY_CROSSENTROPY},
+        {2,
+         {{.units = 3, .activation = QR_TANH}, {.units = 1, .activation = QR_LINEAR}},
+         2,
+         QR_MSE},
+        {1, {{.units = 2, .activation = QR_LINEAR}}, 1, QR_MSE},
+        {2, {{.units = 3, .activation = QR_SOFTMAX}}, 1, QR_CATEGORICAL_CROSSENTROPY},
+        {3,
+         {{.units = 4, .activation = QR_RELU}, {.units = 1, .activation = QR_SIGMOID}},
+         2,
+         QR_BINARY_CROSSENTROPY},
         /* two read-outs are the outputs */
-        {1, {{0, QR_LINEAR}}, 0, QR_MSE},
+        {1, {{.units = 0, .activation = QR_LINEAR}}, 0, QR_MSE},
     };
     enum { QUBITS = 4, SAMPLES = 3 };
     for (size_t t = 0; t < COUNT(cases); t++) {
@@ -284,8 +295,8 @@ static void test_heads(void) {
         }
         qr_fixed sums[3] = {0}, grad[MOST_WEIGHTS] = {0}, apart[MOST_WEIGHTS] = {0};
         qr_model_prepare(u.s, params, NULL);
-        CHECK(qr_model_micro_batch(u.s, u.w, NULL, rows, y, SAMPLES, sums, grad));
-        CHECK(qr_model_micro_batch(u.s, u.w, NULL, rows, y, SAMPLES, sums, apart) &&
+        CHECK(qr_model_micro_batch(u.s, u.w, NULL, rows, y, SAMPLES, NULL, sums, grad));
+        CHECK(qr_model_micro_batch(u.s, u.w, NULL, rows, y, SAMPLES, NULL, sums, apart) &&
                   memcmp(apart, grad, sizeof grad) == 0,
               "case %zu again", t);
         double worst = 0;
@@ -296,7 +307,7 @@ static void test_heads(void) {
                 qr_fixed shifted[3] = {0};
                 params[i] = was + h * (d < 2 ? d - 2 : d - 1);
                 qr_model_prepare(u.s, params, NULL);
-                CHECK(qr_model_micro_batch(u.s, u.w, NULL, rows, y, SAMPLES, shifted, NULL));
+                CHECK(qr_model_micro_batch(u.s, u.w, NULL, rows, y, SAMPLES, NULL, shifted, NULL));
                 sum += weight[d] * qr_fixed_to_double(shifted[0]);
             }
             params[i] = was;
@@ -306,7 +317,7 @@ static void test_heads(void) {
         /* A bad sample adds nothing, whichever filter meets it. */
         x[QUBITS] = NAN;
         qr_model_prepare(u.s, params, NULL);
-        CHECK(!qr_model_micro_batch(u.s, u.w, NULL, rows, y, SAMPLES, sums, apart) &&
+        CHECK(!qr_model_micro_batch(u.s, u.w, NULL, rows, y, SAMPLES, NULL, sums, apart) &&
               memcmp(apart, grad, sizeof grad) == 0);
         drop(&u);
     }
@@ -316,7 +327,8 @@ static void test_heads(void) {
  * same place in the head have the same gradient to the bit, though one of them went forward twice.
  * And no table and no pool shows in any integer. */
 static void test_same_bits(void) {
-    static const struct qr_dense_options mixed[2] = {{2, QR_TANH}, {1, QR_LINEAR}};
+    static const struct qr_dense_options mixed[2] = {{.units = 2, .activation = QR_TANH},
+                                                     {.units = 1, .activation = QR_LINEAR}};
     struct qr_pool *pool = qr_pool_new(2);
     /* 2: large, and so planned that each micro-batch has a small workspace */
     for (int large = 0; large < 3; large++) {
@@ -346,8 +358,8 @@ static void test_same_bits(void) {
                 qr_model_prepare(u.s, params, NULL);
                 for (int pooled = 0; pooled < 2; pooled++) {
                     qr_fixed sums[3] = {0}, grad[MOST_WEIGHTS] = {0};
-                    CHECK(qr_model_micro_batch(u.s, u.w, pooled ? pool : NULL, rows, y, 2, sums,
-                                               grad));
+                    CHECK(qr_model_micro_batch(u.s, u.w, pooled ? pool : NULL, rows, y, 2, NULL,
+                                               sums, grad));
                     CHECK(memcmp(grad, grad + n_theta, n_theta * sizeof *grad) == 0,
                           "large %d affine %d: filters differ", large, affine);
                     if (!have)
@@ -380,7 +392,7 @@ static void shared_block(void *ctx, size_t i, unsigned worker) {
     static const double label = 1;
     const double *x = b->x[i], *y = &label;
     /* the numbers of a state are read by all, a workspace is one thread's */
-    if (!qr_model_micro_batch(b->u[0].s, b->u[worker].w, b->pool, &x, &y, 1, b->sums[worker],
+    if (!qr_model_micro_batch(b->u[0].s, b->u[worker].w, b->pool, &x, &y, 1, NULL, b->sums[worker],
                               b->grad[worker]))
         atomic_fetch_add(&b->bad, 1);
 }
@@ -424,13 +436,96 @@ static void test_tensors(void) {
           strcmp(qr_model_tensor(u.m, 2)->name, "pqc_2/parameters") == 0);
     CHECK(strcmp(qr_model_tensor(u.m, 3)->name, "dense/kernel") == 0 &&
           qr_model_tensor(u.m, 3)->dims[0] == 12 && qr_model_n_tensors(u.m) == 7);
-    CHECK(qr_model_n_filters(u.m) == 3 && qr_model_n_readouts(u.m) == 12 &&
+    CHECK(qr_model_layer(u.m, 0).n_filters == 3 && qr_model_n_readouts(u.m) == 12 &&
           qr_model_n_inputs(u.m) == 8 && qr_model_n_params(u.m) == 60 + 104 + 9);
     double params[MOST_WEIGHTS];
     qr_model_init(u.m, 1, params);
     for (size_t i = 0; i < 60; i++) CHECK(params[i] >= 0 && params[i] < 6.2831853071795872);
     CHECK(params[0] != params[20]);
     drop(&u);
+}
+
+/* What is watched: two observables of a layer with two filters, before a dense one. */
+enum { WATCHED = 2, W_QUBITS = 4, W_SAMPLES = 5 };
+struct watching {
+    double grad[MOST_WEIGHTS], value[1 + 1 + WATCHED], readouts[W_SAMPLES * 2 * WATCHED];
+    size_t n_values;
+    char val_name[64];
+};
+
+/* The same model, with these read-outs, watching these. */
+static struct watching watching(const struct qr_circuit *c, const struct qr_observable *z,
+                                const struct qr_observable *watched, size_t n_watched) {
+    static char first[] = "magnetisation", second[] = "energy";
+    static char *const names[WATCHED] = {first, second};
+    static const enum qr_metric metric = QR_METRIC_MAE;
+    const struct qr_quantum_options quantum = {c, z, WATCHED, 2, watched, names, n_watched};
+    const struct qr_dense_options dense = {.units = 1, .activation = QR_TANH};
+    const struct chain chain = chain_of(&quantum, &dense, 1);
+    struct qr_model_options opt = {.layers = chain.layers,
+                                   .n_layers = chain.n,
+                                   .loss = QR_MSE,
+                                   .metrics = &metric,
+                                   .n_metrics = 1,
+                                   .sim = {QR_DOUBLE, isa, QR_ENGINE_AUTO, NULL},
+                                   .micro_batch_size = W_SAMPLES};
+    struct qr_err err;
+    struct qr_model *m;
+    struct qr_model_workspace *w;
+    struct watching ret = {0};
+    must(qr_model_new(&opt, &m, &err), &err);
+    must(qr_model_workspace_new(m, &w, &err), &err);
+    struct qr_model_state *s = qr_model_state_new(m);
+    double params[MOST_WEIGHTS], x[W_SAMPLES * W_QUBITS], y = 1, p[W_SAMPLES];
+    const double *rows[W_SAMPLES], *labels[W_SAMPLES];
+    qr_fixed sums[8] = {0}, grad[MOST_WEIGHTS] = {0};
+    qr_model_init(m, 3, params);
+    for (size_t i = 0; i < W_SAMPLES * W_QUBITS; i++) x[i] = 0.1 * (double)i;
+    for (size_t i = 0; i < W_SAMPLES; i++) rows[i] = x + i * W_QUBITS, labels[i] = &y;
+    qr_model_prepare(s, params, NULL);
+    CHECK(qr_model_micro_batch(s, w, NULL, rows, labels, W_SAMPLES, NULL, sums, grad));
+    CHECK(qr_model_predict(s, w, NULL, rows, W_SAMPLES, p, ret.readouts));
+    ret.n_values = qr_model_n_values(m);
+    CHECK(ret.n_values == 2 + n_watched && qr_model_n_sums(m) == ret.n_values);
+    for (size_t i = 0; i < ret.n_values; i++) ret.value[i] = qr_model_mean(m, i, sums, W_SAMPLES);
+    for (size_t i = 0; i < qr_model_n_params(m); i++) ret.grad[i] = qr_fixed_to_double(grad[i]);
+    snprintf(ret.val_name, sizeof ret.val_name, "%s %s",
+             qr_model_value_name(m, ret.n_values - 1, false),
+             qr_model_value_name(m, ret.n_values - 1, true));
+    qr_model_state_free(s);
+    qr_model_workspace_free(w);
+    qr_model_free(m);
+    return ret;
+}
+
+/* It moves no bit of loss, metrics and gradient; its values are the means, over samples and
+ * filters, of the same observables as read-outs. */
+static void test_watch(void) {
+    static const char *const texts[2 * WATCHED] = {"Z0", "Z3", "X0 Y1 + 0.5*Z2", "Z1 Z2 - 2"};
+    struct qr_err err;
+    struct qr_circuit *c = NULL;
+    struct qr_qubits remaining;
+    struct qr_observable o[2 * WATCHED];
+    must(
+        qr_qcnn_new(&(struct qr_qcnn_options){W_QUBITS, 0, QR_QCNN_NOTEBOOK}, &c, &remaining, &err),
+        &err);
+    for (size_t i = 0; i < COUNT(texts); i++)
+        must(qr_observable_parse(texts[i], W_QUBITS, &o[i], &err), &err);
+    struct watching without = watching(c, o, NULL, 0), with = watching(c, o, o + WATCHED, WATCHED),
+                    read = watching(c, o + WATCHED, NULL, 0);
+    CHECK(memcmp(without.grad, with.grad, sizeof with.grad) == 0);
+    CHECK(memcmp(without.value, with.value, 2 * sizeof *with.value) == 0);
+    for (size_t k = 0; k < WATCHED; k++) {
+        double mean = 0;
+        for (size_t i = 0; i < W_SAMPLES; i++)
+            for (size_t f = 0; f < 2; f++)
+                mean += read.readouts[(i * 2 + f) * WATCHED + k] / (2 * W_SAMPLES);
+        CHECK(fabs(with.value[2 + k] - mean) <= 1e-14 && fabs(mean) > 1e-3, "%.17g not %.17g",
+              with.value[2 + k], mean);
+    }
+    CHECK(strcmp(with.val_name, "energy val_energy") == 0, "%s", with.val_name);
+    for (size_t i = 0; i < COUNT(texts); i++) qr_observable_fini(&o[i]);
+    qr_circuit_free(c);
 }
 
 int main(void) {
@@ -449,5 +544,6 @@ int main(void) {
     test_same_bits();
     test_blocks_share_slices();
     test_tensors();
+    test_watch();
     return t_end();
 }

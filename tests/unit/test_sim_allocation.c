@@ -75,7 +75,7 @@ static void check(const struct shape *s, enum qr_engine engine, enum qr_precisio
                   unsigned threads) {
     struct problem p;
     set(&p, s, s->n <= 11 ? 19 : 2);
-    struct qr_sim_options opt = {precision, qr_isa_best(), engine};
+    struct qr_sim_options opt = {precision, qr_isa_best(), engine, NULL};
     struct qr_sim_plan *plan = NULL;
     struct qr_sim_workspace *ws = NULL;
     struct qr_err err;
@@ -91,9 +91,9 @@ static void check(const struct shape *s, enum qr_engine engine, enum qr_precisio
         qr_sim_bind(b, p.theta, NULL);
         qr_sim_forward(b, ws, pool, p.x, s->n, p.n_samples, z);
         qr_sim_forward_for_gradient(b, ws, pool, p.x, s->n, p.n_samples, p.direction, z);
-        bool ok = qr_sim_backward(b, ws, pool, p.direction, p.scale, grad);
+        bool ok = qr_sim_backward(b, ws, pool, p.direction, p.scale, grad, NULL);
         qr_sim_forward_for_gradient(b, ws, pool, p.x, s->n, p.n_samples, NULL, z);
-        ok = qr_sim_backward(b, ws, pool, p.direction, p.scale, grad) && ok;
+        ok = qr_sim_backward(b, ws, pool, p.direction, p.scale, grad, NULL) && ok;
         CHECK(ok);
     }
     long calls = atomic_load(&n_calls) - before;

@@ -1,5 +1,6 @@
 /* The cones engine against the statevector engine: random circuits with local and wide read-outs
- * and sums of them, up to 16 qubits; equal bits over tables; equal items computed once. */
+ * and sums of them, up to 16 qubits, and derivatives by some of their inputs; equal bits over
+ * tables; equal items computed once. */
 #include "base/mem.h"
 #include "base/pool.h"
 #include "circuit/qubits.h"
@@ -11,8 +12,12 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* Derivatives by these inputs too, or NULL. */
+static const uint8_t *wanted;
+
 static struct answer by(const struct problem *p, enum qr_engine engine, enum qr_isa isa) {
-    return answer_of(p, p->c, p->obs, &(struct qr_sim_options){QR_DOUBLE, isa, engine}, 0, NULL);
+    return answer_of(p, p->c, p->obs, &(struct qr_sim_options){QR_DOUBLE, isa, engine, wanted}, 0,
+                     NULL);
 }
 
 /* ---- random problems ---- */
@@ -109,33 +114,72 @@ static void compare(const struct problem *p, const struct answer *a, const struc
           "seed %lu, %u qubits: gradient off by %.3g of %.3g, z by %.3g", (unsigned long)seed,
           p->c->n_qubits, off, top, off_z);
     worst = fmax(worst, off / top);
+    top = 1;
+    off = 0;
+    for (size_t i = 0; i < p->n_samples * p->c->n_columns; i++) {
+        top = fmax(top, fabs(b->dx[i]));
+        off = fmax(off, fabs(a->dx[i] - b->dx[i]));
+    }
+    CHECK(off <= 1e-12 * top, "seed %lu, %u qubits: derivatives by inputs off by %.3g of %.3g",
+          (unsigned long)seed, p->c->n_qubits, off, top);
+    worst = fmax(worst, off / top);
 }
 
 static bool plans(const struct problem *p) {
     struct qr_sim_plan *plan = NULL;
     struct qr_err err;
-    const struct qr_sim_options opt = {QR_DOUBLE, QR_ISA_PORTABLE, QR_ENGINE_CONES};
+    const struct qr_sim_options opt = {QR_DOUBLE, QR_ISA_PORTABLE, QR_ENGINE_CONES, wanted};
     if (qr_sim_compile(p->c, p->obs, p->n_obs, &opt, &plan, &err) != QR_OK) return false;
     struct qr_sim_facts f = qr_sim_facts(plan);
     qr_sim_plan_free(plan);
     return f.flop_per_gradient < 1e8;
 }
 
+/* What a sample's derivatives are does not depend on the others of its micro-batch. */
+static void samples_alone(const struct problem *p, const struct answer *a, uint64_t seed) {
+    unsigned n = p->c->n_columns;
+    for (size_t s = 0; s < p->n_samples; s++) {
+        struct problem one = *p;
+        one.n_samples = 1;
+        one.x = p->x + s * n;
+        one.direction = p->direction + s * p->n_obs;
+        one.scale = p->scale + s;
+        struct answer b = by(&one, QR_ENGINE_CONES, qr_isa_best());
+        CHECK(memcmp(a->dx + s * n, b.dx, n * sizeof *b.dx) == 0, "sample %zu alone, seed %lu", s,
+              (unsigned long)seed);
+    }
+}
+
+static void compare_engines(const struct problem *p, uint64_t seed) {
+    struct answer a = by(p, QR_ENGINE_CONES, qr_isa_best()),
+                  b = by(p, QR_ENGINE_STATEVECTOR, qr_isa_best());
+    compare(p, &a, &b, seed);
+    for (int isa = 0; isa < QR_ISAS; isa++) {
+        if (!qr_isa_available((enum qr_isa)isa)) continue;
+        struct answer other = by(p, QR_ENGINE_CONES, (enum qr_isa)isa);
+        CHECK(same(&a, &other), "bits of %s, seed %lu", qr_isa_name((enum qr_isa)isa),
+              (unsigned long)seed);
+    }
+    if (wanted) samples_alone(p, &a, seed);
+}
+
+/* Some columns, or all of them. */
+static void want(const struct problem *p, uint64_t seed, uint8_t *ret) {
+    for (unsigned i = 0; i < p->c->n_columns; i++) ret[i] = seed % 2 || below(2);
+    wanted = ret;
+}
+
 static void random_circuits(void) {
     unsigned n_seeds = getenv("SEEDS") ? (unsigned)atoi(getenv("SEEDS")) : 300, n_compared = 0;
     for (uint64_t seed = 1; seed <= n_seeds; seed++) {
         struct problem p = random_problem(seed);
+        uint8_t some[MAX_COLUMNS];
         if (plans(&p)) {
             n_compared++;
-            struct answer a = by(&p, QR_ENGINE_CONES, qr_isa_best()),
-                          b = by(&p, QR_ENGINE_STATEVECTOR, qr_isa_best());
-            compare(&p, &a, &b, seed);
-            for (int isa = 0; isa < QR_ISAS; isa++) {
-                if (!qr_isa_available((enum qr_isa)isa)) continue;
-                struct answer other = by(&p, QR_ENGINE_CONES, (enum qr_isa)isa);
-                CHECK(same(&a, &other), "bits of %s, seed %lu", qr_isa_name((enum qr_isa)isa),
-                      (unsigned long)seed);
-            }
+            compare_engines(&p, seed);
+            want(&p, seed, some);
+            compare_engines(&p, seed);
+            wanted = NULL;
         }
         drop(&p);
     }
@@ -179,10 +223,18 @@ static void fill(struct problem *p) {
     ref_random_numbers(4, p->n_samples, -2, 2, p->scale);
 }
 
+/* Where no input is wanted, all are, and one in two. */
 static void check_equal(struct problem *p, uint64_t number) {
-    struct answer a = by(p, QR_ENGINE_CONES, qr_isa_best()),
-                  b = by(p, QR_ENGINE_STATEVECTOR, qr_isa_best());
-    compare(p, &a, &b, number);
+    uint8_t some[MAX_COLUMNS];
+    for (unsigned turn = 0; turn < 3; turn++) {
+        for (unsigned i = 0; i < MAX_COLUMNS; i++) some[i] = turn == 1 || i % 2;
+        wanted = turn ? some : NULL;
+        struct answer a = by(p, QR_ENGINE_CONES, qr_isa_best()),
+                      b = by(p, QR_ENGINE_STATEVECTOR, qr_isa_best());
+        compare(p, &a, &b, number);
+        if (turn) samples_alone(p, &a, number);
+    }
+    wanted = NULL;
     drop(p);
 }
 
@@ -214,6 +266,36 @@ static void data_again(void) {
     }
     fill(&p);
     check_equal(&p, 2);
+}
+
+/* Qubits with equal circuits on columns of which some are wanted; each column is in several places,
+ * first or second, and so are pairs of them. From the 17th sample on two columns are equal that are
+ * not before. */
+static void columns_in_many_places(void) {
+    static const uint32_t in[][2] = {{0, 1}, {1, 2}, {2, 0}, {1, 0},
+                                     {3, 2}, {2, 1}, {1, 3}, {3, 1}};
+    char text[COUNT(in)][24];
+    const char *obs[COUNT(in)];
+    for (unsigned q = 0; q < COUNT(in); q++) {
+        snprintf(text[q], sizeof text[q], "Z%u + 0.3*X%u", q, q);
+        obs[q] = text[q];
+    }
+    struct problem p = bare(COUNT(in), 19, obs, COUNT(in));
+    for (unsigned q = 0; q < COUNT(in); q++) {
+        put(&p, QR_GATE_X, q, 0, column(in[q][0]));
+        put(&p, QR_GATE_Y, q, 0, parameter(&p, "a"));
+        put(&p, QR_GATE_Z, q, 0, column(in[q][1]));
+        put(&p, QR_GATE_X, q, 0, parameter(&p, "b"));
+    }
+    fill(&p);
+    for (size_t s = 16; s < p.n_samples; s++) p.x[s * COUNT(in) + 3] = p.x[s * COUNT(in) + 2];
+    for (unsigned mask = 1; mask < 16; mask++) {
+        const uint8_t some[COUNT(in)] = {mask & 1, mask >> 1 & 1, mask >> 2 & 1, mask >> 3};
+        wanted = some;
+        compare_engines(&p, mask);
+    }
+    wanted = NULL;
+    drop(&p);
 }
 
 /* Pairs of qubits with cones that differ in one thing each: none may be taken for another. */
@@ -284,7 +366,10 @@ static void threads_share(bool with_data) {
         for (unsigned q = 0; q < 10; q++) put(&p, QR_GATE_X, q, 0, parameter(&p, name));
     }
     fill(&p);
-    const struct qr_sim_options opt = {QR_DOUBLE, qr_isa_best(), QR_ENGINE_CONES};
+    uint8_t all[MAX_COLUMNS];
+    memset(all, 1, sizeof all);
+    const struct qr_sim_options opt = {QR_DOUBLE, qr_isa_best(), QR_ENGINE_CONES,
+                                       with_data ? all : NULL};
     struct answer one = answer_of(&p, p.c, p.obs, &opt, 0, NULL);
     for (unsigned threads = 2; threads <= 5; threads++) {
         struct answer many = answer_of(&p, p.c, p.obs, &opt, threads, NULL);
@@ -293,8 +378,26 @@ static void threads_share(bool with_data) {
     check_equal(&p, 6);
 }
 
+/* Where there is no parameter whose derivative would be none, that by an input is. */
+static void bad_numbers(void) {
+    static const char *const obs[] = {"Z0"};
+    static const uint8_t all[] = {1};
+    for (unsigned turn = 0; turn < 3; turn++) {
+        struct problem p = bare(1, 2, obs, 1);
+        put(&p, QR_GATE_X, 0, 0, column(0));
+        fill(&p);
+        if (turn == 1) p.x[1] = NAN;
+        if (turn == 2) p.scale[0] = 0x1p60;
+        wanted = all;
+        struct answer a = by(&p, QR_ENGINE_CONES, qr_isa_best());
+        wanted = NULL;
+        CHECK(a.ok == !turn, "turn %u", turn);
+        drop(&p);
+    }
+}
+
 static void check_refusal(struct problem *p, const char *words) {
-    const struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_CONES};
+    const struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_CONES, NULL};
     struct qr_sim_plan *plan = NULL;
     struct qr_err err;
     CHECK(qr_sim_compile(p->c, p->obs, p->n_obs, &opt, &plan, &err) == QR_RESOURCE_EXHAUSTED &&
@@ -335,11 +438,13 @@ int main(void) {
     random_circuits();
     read_outs_of_little();
     data_again();
+    columns_in_many_places();
     nearly_equal_cones();
     many_alike();
     long_runs();
     threads_share(false);
     threads_share(true);
+    bad_numbers();
     refusals();
     return t_end();
 }

@@ -59,7 +59,7 @@ static void start(struct engine *e, unsigned n, unsigned stages, enum qr_qcnn_va
         snprintf(text, sizeof text, "Z%d", (int)number(at(readouts, (int)r)));
         CHECK(qr_observable_parse(text, n, &e->obs[r], &err) == QR_OK, "%s", err.msg);
     }
-    struct qr_sim_options so = {precision, qr_isa_best(), QR_ENGINE_AUTO};
+    struct qr_sim_options so = {precision, qr_isa_best(), QR_ENGINE_AUTO, NULL};
     if (qr_sim_compile(e->c, e->obs, e->n_obs, &so, &e->plan, &err) != QR_OK ||
         qr_sim_workspace_new(e->plan, 1, &e->ws, &err) != QR_OK) {
         CHECK(false, "%s", err.msg);
@@ -102,7 +102,7 @@ static void sample(struct engine *e, enum qr_precision precision, unsigned qubit
     x[qubit] = angle;
     qr_fixed grad[MAX_PARAMS] = {0};
     qr_sim_forward(e->b, e->ws, NULL, x, 64, 1, got);
-    CHECK(qr_sim_backward(e->b, e->ws, NULL, weight, &one, grad));
+    CHECK(qr_sim_backward(e->b, e->ws, NULL, weight, &one, grad, NULL));
     for (unsigned r = 0; r < e->n_obs; r++)
         CHECK(fabs(got[r] - number(at(z, (int)r))) <= z_tolerance[precision], "%s z[%u] %.17g",
               what, r, got[r]);

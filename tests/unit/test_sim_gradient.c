@@ -25,8 +25,8 @@ static struct problem make(uint64_t seed, unsigned n, unsigned gates, size_t n_s
 static struct answer ours(const struct problem *p, const struct qr_circuit *c,
                           const struct qr_observable *obs, enum qr_precision precision,
                           enum qr_isa isa, unsigned threads) {
-    return answer_of(p, c, obs, &(struct qr_sim_options){precision, isa, QR_ENGINE_AUTO}, threads,
-                     NULL);
+    return answer_of(p, c, obs, &(struct qr_sim_options){precision, isa, QR_ENGINE_AUTO, NULL},
+                     threads, NULL);
 }
 
 /* c is what ran; p->c is what the reference runs (the same on fewer qubits). tolerance is absolute:
@@ -171,6 +171,10 @@ static void large(void) {
     for (uint64_t seed = 1; seed <= 15; seed++) {
         unsigned n = sizes[seed % 5], place[64];
         struct problem p = make(seed + 1000, 5, 30, 2);
+        if (seed % 2) {
+            qr_observable_fini(&p.obs[p.n_obs - 1]);
+            p.obs[p.n_obs - 1] = ref_alike_observable(seed, 5, 60);
+        }
         struct qr_circuit *c = scatter(p.c, n, seed, place);
         struct qr_observable obs[MAX_OBS];
         for (size_t r = 0; r < p.n_obs; r++) obs[r] = move(&p.obs[r], place, 5);
@@ -185,6 +189,36 @@ static void large(void) {
             for (unsigned t = 1; t <= 3; t++) {
                 struct answer b = ours(&p, c, obs, (enum qr_precision)precision, qr_isa_best(), t);
                 CHECK(same(&a, &b), "bits with %u threads, n = %u", t, n);
+            }
+        }
+        for (size_t r = 0; r < p.n_obs; r++) qr_observable_fini(&obs[r]);
+        qr_circuit_free(c);
+        drop(&p);
+    }
+}
+
+/* Without data the lanes are qubits from 10 on: tiles of 64 cells and more. */
+static void without_data(void) {
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        unsigned n = 9 + (unsigned)(seed % 3), place[64];
+        struct problem p = make(seed + 2000, 5, 30, 1);
+        for (size_t i = 0; i < p.c->n_gates; i++)
+            for (unsigned k = 0; k < p.c->gates[i].n_args; k++)
+                if (p.c->gates[i].args[k].kind == QR_ARG_DATA)
+                    p.c->gates[i].args[k] = (struct qr_gate_arg){QR_ARG_CONSTANT, 0.37, 0};
+        p.c->n_columns = 0;
+        struct qr_circuit *c = scatter(p.c, n, seed, place);
+        struct qr_observable obs[MAX_OBS];
+        for (size_t r = 0; r < p.n_obs; r++) obs[r] = move(&p.obs[r], place, 5);
+        observe_idle(&obs[0], place, 5, n, seed & 1);
+        for (int precision = 0; precision < 2; precision++) {
+            struct answer a = ours(&p, c, obs, (enum qr_precision)precision, qr_isa_best(), 0);
+            CHECK(a.ok);
+            compare(&p, &a, tolerance[precision], "without data", seed);
+            equal_over_tables(&p, c, obs, (enum qr_precision)precision, &a, seed);
+            for (unsigned t = 1; t <= 3; t++) {
+                struct answer b = ours(&p, c, obs, (enum qr_precision)precision, qr_isa_best(), t);
+                CHECK(same(&a, &b), "bits with %u threads, n = %u, no data", t, n);
             }
         }
         for (size_t r = 0; r < p.n_obs; r++) qr_observable_fini(&obs[r]);
@@ -233,7 +267,7 @@ static void used_workspace(void) {
         q.scale[0] = 0.7;
         struct answer fresh = ours(&q, c, obs, QR_SINGLE, qr_isa_best(), 0), used;
         memset(&used, 0, sizeof used);
-        struct qr_sim_options opt = {QR_SINGLE, qr_isa_best(), QR_ENGINE_AUTO};
+        struct qr_sim_options opt = {QR_SINGLE, qr_isa_best(), QR_ENGINE_AUTO, NULL};
         struct qr_sim_plan *plan = NULL;
         struct qr_sim_workspace *ws = NULL;
         struct qr_err err;
@@ -246,7 +280,8 @@ static void used_workspace(void) {
             qr_fixed *grad = t ? used.grad : qr_xcalloc(MAX_PARAMS, sizeof *grad);
             qr_sim_bind(b, turns[t]->theta, NULL);
             qr_sim_forward(b, ws, NULL, turns[t]->x, c->n_columns, 1, used.z);
-            used.ok = qr_sim_backward(b, ws, NULL, turns[t]->direction, turns[t]->scale, grad);
+            used.ok =
+                qr_sim_backward(b, ws, NULL, turns[t]->direction, turns[t]->scale, grad, NULL);
             if (!t) free(grad);
         }
         CHECK(same(&used, &fresh), "n = %u", sizes[i]);
@@ -279,7 +314,7 @@ static void too_large(void) {
     struct qr_observable o;
     struct qr_sim_plan *plan = NULL;
     CHECK(qr_observable_parse("Z63", 64, &o, &err) == QR_OK);
-    struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_STATEVECTOR};
+    struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_STATEVECTOR, NULL};
     CHECK(qr_sim_compile(c, &o, 1, &opt, &plan, &err) == QR_RESOURCE_EXHAUSTED && !plan);
     CHECK(strstr(err.msg, "64 qubits") && strstr(err.msg, "29514790517935") &&
               strstr(err.msg, "this process may use"),
@@ -305,7 +340,7 @@ static void too_many_qubits(void) {
         CHECK(qr_observable_parse("X64", n, &o, &err) == QR_OK);
         for (int named = 0; named < 2; named++) {
             struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE,
-                                         named ? QR_ENGINE_STATEVECTOR : QR_ENGINE_AUTO};
+                                         named ? QR_ENGINE_STATEVECTOR : QR_ENGINE_AUTO, NULL};
             struct qr_sim_plan *plan = NULL;
             char qubits[32];
             snprintf(qubits, sizeof qubits, "of %u qubits (", n);
@@ -343,5 +378,6 @@ int main(void) {
     used_workspace();
     bad_numbers();
     large();
+    without_data();
     return t_end();
 }

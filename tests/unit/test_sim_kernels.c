@@ -38,6 +38,19 @@ static double complex amplitude(const void *cells, int precision, size_t cell, s
     return CMPLX((double)((const float *)cells)[i], (double)((const float *)cells)[i + QR_LANES]);
 }
 
+/* Of rows of a number a lane. */
+static double lane_of(const void *rows, int precision, size_t row, size_t lane) {
+    size_t i = row * QR_LANES + lane;
+    return precision ? ((const double *)rows)[i] : (double)((const float *)rows)[i];
+}
+static void negate(const void *row, void *ret, int precision) {
+    for (size_t l = 0; l < QR_LANES; l++) {
+        double v = -lane_of(row, precision, 0, l);
+        if (precision) ((double *)ret)[l] = v;
+        else ((float *)ret)[l] = (float)v;
+    }
+}
+
 struct work {
     void *phi, *lambda;
     double *narrow, *wide;
@@ -233,24 +246,68 @@ static void folds(const struct qr_kernels *k, const struct qr_kernels *portable)
     }
 }
 
+/* Strings that turn the same qubits: lane by lane what they are, as sums of the plain terms. */
+static void check_readouts(const struct work *w, const struct qr_pauli_place *at, size_t n,
+                           const void *weights, const void *sums, const void *lambda,
+                           int precision) {
+    static const double complex turned[4] = {1, -I, -1, I}, straight[4] = {1, I, -1, -I};
+    double worst = 0;
+    for (size_t l = 0; l < QR_LANES; l++) {
+        double sum[32] = {0};
+        for (size_t i = 3; i < CELLS; i++) {
+            double complex b = amplitude(w->phi, precision, i, l),
+                           a = amplitude(w->phi, precision, i ^ at->x, l ^ at->x_lane),
+                           o = amplitude(w->lambda, precision, i, l);
+            for (size_t k = 0; k < n; k++) {
+                double here = __builtin_parityll(i & at[k].z) ? -1 : 1,
+                       there = __builtin_parityll((i ^ at->x) & at[k].z) ? -1 : 1;
+                sum[k] += here * creal(conj(b) * turned[at[k].n_y] * a);
+                o += there * lane_of(weights, precision, k, l) * straight[at[k].n_y] * a;
+            }
+            worst = fmax(worst, cabs(o - amplitude(lambda, precision, i, l)));
+        }
+        for (size_t k = 0; k < n; k++)
+            worst = fmax(worst, fabs(sum[k] - lane_of(sums, precision, k, l)) / CELLS);
+    }
+    /* each of at most 32 terms of an amplitude, or of CELLS terms of a sum, is at most 2 in size */
+    CHECK(worst <= 4 * 32 * 32 * (precision ? 0x1p-53 : 0x1p-24), "%.3g", worst);
+}
+
+/* Many strings in one call have the bits of a call each, of the portable table. */
 static void readouts(const struct qr_kernels *k, const struct qr_kernels *portable, int precision) {
+    static const size_t sizes[] = {1, 2, 7, 32};
     struct work w = make(precision);
-    size_t bytes = bytes_of(CELLS, precision);
-    for (unsigned c = 0; c < 64; c++) {
-        struct qr_pauli_place at = {.x = c & 1 ? (uint64_t)(uniform() * 64 + 64) : 0,
-                                    .z = (uint64_t)(uniform() * 64 + 64),
-                                    .x_lane = (uint8_t)(c & 2 ? c >> 2 & 15 : 0),
-                                    .n_y = (uint8_t)(c >> 2 & 3)};
-        void *weight = random_cells(1, precision), *x = copy_of(w.lambda, bytes),
-             *y = copy_of(w.lambda, bytes);
-        void *s = random_cells(1, precision), *t = copy_of(s, bytes_of(1, precision));
-        k->expect(w.phi, 3, CELLS - 3, &at, s);
-        portable->expect(w.phi, 3, CELLS - 3, &at, t);
-        CHECK(memcmp(s, t, bytes_of(1, precision)) == 0, "%s expect", k->name);
-        k->observe(x, w.phi, 3, CELLS - 3, &at, weight);
-        portable->observe(y, w.phi, 3, CELLS - 3, &at, weight);
-        CHECK(memcmp(x, y, bytes) == 0 && memcmp(x, w.lambda, bytes) != 0, "%s observe", k->name);
-        free(weight);
+    size_t bytes = bytes_of(CELLS, precision), row = bytes_of(1, precision) / 2;
+    for (unsigned c = 0; c < 128; c++) {
+        size_t n = sizes[c / 32];
+        struct qr_pauli_place at[32] = {0};
+        unsigned char *weights = random_cells(n, precision), *x = copy_of(w.lambda, bytes),
+                      *y = copy_of(w.lambda, bytes), *s = qr_xaligned(n * row),
+                      *t = qr_xaligned(n * row);
+        memset(s, 0, n * row);
+        memset(t, 0, n * row);
+        for (size_t i = 0; i < n; i++) {
+            at[i].x = c & 1 ? c * 37 % CELLS : 0;
+            at[i].x_lane = (uint8_t)(c >> 1 & 15);
+            at[i].z = (uint64_t)(uniform() * CELLS / 2 + CELLS / 2);
+            at[i].n_y = (uint8_t)((c + i) & 3);
+            at[i].turned = false;
+            negate(weights + i * row, weights + (n + i) * row, precision);
+        }
+        k->expect(w.phi, 3, CELLS - 3, at, n, s);
+        k->observe(x, w.phi, 3, CELLS - 3, at, n, weights);
+        for (size_t i = 0; i < n; i++) {
+            unsigned char *one = random_cells(1, precision);
+            memcpy(one, weights + i * row, row);
+            negate(one, one + row, precision);
+            portable->expect(w.phi, 3, CELLS - 3, at + i, 1, t + i * row);
+            portable->observe(y, w.phi, 3, CELLS - 3, at + i, 1, one);
+            free(one);
+        }
+        CHECK(memcmp(s, t, n * row) == 0, "%s expect %zu", k->name, n);
+        CHECK(memcmp(x, y, bytes) == 0, "%s observe %zu", k->name, n);
+        if (k == portable) check_readouts(&w, at, n, weights, s, x, precision);
+        free(weights);
         free(s);
         free(t);
         free(x);

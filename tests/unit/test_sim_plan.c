@@ -58,15 +58,16 @@ __attribute__((visibility("default"))) void free(void *p) {
 /* ---- a plan and what it does ---- */
 
 static size_t n_cases;
+static const uint8_t *inputs; /* derivatives by these inputs too, or NULL */
 
 /* Bytes of everything are exact; of operations the counted ones too, where the kernels count. */
 static void check_plan(const struct problem *p, enum qr_engine engine, enum qr_precision precision,
                        bool known, bool count, const char *wanted) {
     struct qr_err err;
-    struct qr_sim_options opt = {precision, QR_ISA_PORTABLE, engine};
+    struct qr_sim_options opt = {precision, QR_ISA_PORTABLE, engine, inputs};
     struct qr_sim_plan *plan = NULL;
     struct qr_sim_workspace *ws = NULL;
-    double z[MAX_SAMPLES * MAX_OBS];
+    double z[MAX_SAMPLES * MAX_OBS], dx[MAX_SAMPLES * MAX_COLUMNS];
     qr_fixed grad[MAX_PARAMS] = {0};
     unsigned n = p->c->n_qubits;
     counts = count;
@@ -115,7 +116,7 @@ static void check_plan(const struct problem *p, enum qr_engine engine, enum qr_p
         sum_operations = sum_bytes = 0;
         qr_sim_forward_for_gradient(b, ws, NULL, p->x, p->c->n_columns, p->n_samples,
                                     known ? p->direction : NULL, z);
-        CHECK(qr_sim_backward(b, ws, NULL, p->direction, p->scale, grad));
+        CHECK(qr_sim_backward(b, ws, NULL, p->direction, p->scale, grad, dx));
         CHECK(fabs(2 * sum_operations - want_flop) <= 1e-9 * want_flop,
               "n %u %s: %.17g flop by the calls' shapes, the plan says %.17g", n, plan->why,
               2 * sum_operations, want_flop);
@@ -164,11 +165,13 @@ static void check_statevector(unsigned n, unsigned stages, size_t samples, bool 
     drop(&p);
 }
 
-/* Gates of all kinds, with controls. */
+/* Gates of all kinds, with controls; a read-out of a few terms, and one of many that turn the same
+ * qubits. */
 static void check_random(unsigned n, uint64_t seed, size_t samples) {
     struct problem p = {
         .c = ref_random_circuit(seed, n, 40 + 2 * n), .n_obs = 2, .n_samples = samples};
-    for (unsigned r = 0; r < 2; r++) p.obs[r] = ref_random_observable(seed + r, n);
+    p.obs[0] = ref_random_observable(seed, n);
+    p.obs[1] = ref_alike_observable(seed, n, n % 3 ? 70 : 1);
     problem_room(&p, p.c->n_columns);
     ref_random_numbers(seed, p.c->n_params, 0, 6.28, p.theta);
     ref_random_numbers(seed + 1, samples * p.c->n_columns, -2, 2, p.x);
@@ -182,7 +185,7 @@ static void check_random(unsigned n, uint64_t seed, size_t samples) {
 
 static void check_words(const struct problem *p, enum qr_engine engine, const char *const *says,
                         size_t n_says) {
-    struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, engine};
+    struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, engine, inputs};
     struct qr_sim_plan *plan = NULL;
     struct qr_err err;
     struct qr_buf text = {0}, flat = {0};
@@ -260,13 +263,38 @@ static void check_texts(void) {
     check_refused(12, &onto_a_source, "behind 0 layers no pool comes");
 }
 
+/* Plans of which all inputs are wanted, or one in two. */
+static void check_inputs(unsigned top) {
+    uint8_t some[MAX_COLUMNS];
+    inputs = some;
+    for (unsigned turn = 0; turn < 2; turn++) {
+        for (unsigned i = 0; i < MAX_COLUMNS; i++) some[i] = !turn || i % 2;
+        for (unsigned n = 8; n <= 16 && n <= top; n += 4)
+            check_cones(n, 1, EACH, 1 + n % 5, QR_SINGLE);
+        check_cones(10, 1, MIXED, 17, QR_SINGLE);
+        for (unsigned n = 8; n <= 13 && n <= top; n += 1 + n / 10) {
+            check_statevector(n, 1, n <= 11 ? 17 : 2, n < 10);
+            check_random(n, 170 + n, n <= 11 ? 18 : 2);
+        }
+    }
+    static const char *const cones[] = {"cones engine",
+                                        "equal data too, and no input that is wanted, is computed",
+                                        "inputs    derivatives by 7 of 15 data columns"},
+                             *const statevector[] = {
+                                 "statevector engine", "why       derivatives by inputs are wanted",
+                                 "inputs    derivatives by 4 of 8 data columns"};
+    check_case(15, 1, EACH, QR_ENGINE_AUTO, cones, COUNT(cones));
+    check_case(8, 0, LAST, QR_ENGINE_AUTO, statevector, COUNT(statevector));
+    inputs = NULL;
+}
+
 /* Streaming memory is O(2^(n/2)). 32 qubits with as many threads as there are processors here, up
  * to four. */
 static void check_memory(void) {
     size_t last = 0;
     for (unsigned n = 12; n <= 36; n++) {
         struct problem p = case_of(n, 0, LAST, 1);
-        struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_AUTO};
+        struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_AUTO, NULL};
         struct qr_sim_plan *plan = NULL;
         struct qr_err err;
         CHECK(qr_sim_compile(p.c, p.obs, 1, &opt, &plan, &err) == QR_OK, "%s", err.msg);
@@ -300,6 +328,7 @@ int main(void) {
     check_cones(10, 1, MIXED, 17, QR_SINGLE);
     check_cones(9, 2, EACH, 2, QR_SINGLE);
     for (unsigned n = 2; n <= 14 && n <= top; n++) check_random(n, 70 + n, n <= 11 ? 18 : 2);
+    check_inputs(top);
     check_texts();
     check_memory();
     printf("%zu plans\n", n_cases);

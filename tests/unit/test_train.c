@@ -84,13 +84,41 @@ static struct qr_train_options options(struct fixture *f) {
     "\"train\":{\"epochs\":3,\"batch_size\":9,\"loss\":\"mse\",\"metrics\":[\"accuracy\"],"        \
     "\"optimizer\":{\"name\":\"sgd\",\"learning_rate\":0.1}"
 
+#define SPSA                                                                                       \
+    "\"train\":{\"epochs\":3,\"batch_size\":9,\"loss\":\"mse\",\"metrics\":[\"accuracy\"],"        \
+    "\"optimizer\":{\"name\":\"spsa\",\"learning_rate\":0.02}"
+
+/* Loss and gradient of a batch; or the losses at two points, and what follows from them. */
+static double of_batch(const struct fixture *f, uint64_t step, const double *w,
+                       const size_t *sample, size_t m, double *grad) {
+    const struct qr_optimizer_options *o = &f->job->train.optimizer;
+    size_t k = qr_model_n_params(f->model);
+    struct qr_err err = {0};
+    double loss[2], plus[256], minus[256], unused[256];
+    uint8_t still[256];
+    if (o->kind != QR_SPSA) {
+        CHECK(qr_loss_gradient(f->model, w, &f->data, sample, m, NULL, loss, grad, &err) == QR_OK,
+              "%s", err.msg);
+        return loss[0];
+    }
+    qr_model_zero_gradient(f->model, still);
+    qr_optimizer_points(o, f->job->seed, step, k, still, w, plus, minus);
+    for (int i = 0; i < 2; i++)
+        CHECK(qr_loss_gradient(f->model, i ? minus : plus, &f->data, sample, m, NULL, &loss[i],
+                               unused, &err) == QR_OK,
+              "%s", err.msg);
+    qr_optimizer_estimate(o, f->job->seed, step, k, still, loss[0] - loss[1], grad);
+    double there = qr_model_penalty(f->model, plus) + qr_model_penalty(f->model, minus);
+    return (loss[0] + loss[1] - there) / 2 + qr_model_penalty(f->model, w);
+}
+
 /* The same training in plain float64, from qr_loss_gradient and the data alone: checks order,
  * batches, means and the update. */
-static void by_hand(struct fixture *f, double *w, double *ret_loss) {
-    struct qr_err err = {0};
+static void by_hand(struct fixture *f, double *w, double *ret_loss, double *ret_last) {
     size_t n = f->data.n_train, k = qr_model_n_params(f->model), batch = f->job->train.batch_size,
            sample[64];
-    double grad[256], loss, sum = 0;
+    double grad[256], sum = 0;
+    uint64_t step = 0;
     struct qr_order o;
     qr_order_init(&o, n);
     qr_model_init(f->model, f->job->seed, w);
@@ -100,11 +128,10 @@ static void by_hand(struct fixture *f, double *w, double *ret_loss) {
         for (size_t at = 0; at < n; at += batch) {
             size_t m = n - at < batch ? n - at : batch;
             for (size_t i = 0; i < m; i++) sample[i] = o.index[at + i];
-            CHECK(qr_loss_gradient(f->model, w, &f->data, sample, m, NULL, &loss, grad, &err) ==
-                      QR_OK,
-                  "%s", err.msg);
-            sum += loss * (double)m;
-            for (size_t i = 0; i < k; i++) w[i] -= 0.1 * grad[i];
+            *ret_last = of_batch(f, step, w, sample, m, grad);
+            sum += *ret_last * (double)m;
+            double rate = qr_learning_rate_at(&f->job->train.optimizer, step++);
+            for (size_t i = 0; i < k; i++) w[i] -= rate * grad[i];
         }
     }
     *ret_loss = sum / (double)n;
@@ -117,9 +144,17 @@ static double validation(const struct fixture *f, const double *w) {
     double means[8];
     struct qr_err err = {0};
     for (size_t i = 0; i < n; i++) sample[i] = f->data.n_train + i;
-    CHECK(qr_evaluate(f->model, w, &f->data, sample, n, NULL, NULL, NULL, means, &err) == QR_OK,
+    CHECK(qr_evaluate(f->model, w, &f->data, sample, n, NULL, NULL, NULL, means, NULL, &err) ==
+              QR_OK,
           "%s", err.msg);
     return means[0];
+}
+
+static enum qr_code keep_loss(void *ctx, bool leader, const struct qr_step_line *line,
+                              const struct qr_step_detail *detail, struct qr_err *err) {
+    (void)leader, (void)detail, (void)err;
+    if (!line->eval) *(double *)ctx = line->loss;
+    return QR_OK;
 }
 
 static void test_against_hand(const char *text) {
@@ -128,9 +163,12 @@ static void test_against_hand(const char *text) {
     struct qr_train_options o = options(&f);
     struct qr_train_result r = {0};
     struct qr_err err = {0};
-    double w[256], loss;
+    double w[256], loss, last, line = 0;
+    o.observer.ctx = &line;
+    o.observer.step = keep_loss;
     CHECK(qr_train_run(&o, &r, &err) == QR_OK, "%s", err.msg);
-    by_hand(&f, w, &loss);
+    by_hand(&f, w, &loss, &last);
+    CHECK(fabs(line - last) < 1e-13, "%g %g", line, last);
     double worst = 0;
     for (size_t i = 0; i < qr_model_n_params(f.model); i++)
         worst = fmax(worst, fabs(w[i] - r.params[i]));
@@ -147,11 +185,11 @@ static void test_against_hand(const char *text) {
     teardown(&f);
 }
 
-static void test_threads(void) {
+static void test_threads(const char *text) {
     char first[33] = "";
     for (unsigned threads = 1; threads <= 3; threads++) {
         struct fixture f;
-        setup(&f, QCNN(SGD "}"), threads);
+        setup(&f, text, threads);
         struct qr_train_options o = options(&f);
         struct qr_train_result r = {0};
         struct qr_err err = {0};
@@ -164,9 +202,9 @@ static void test_threads(void) {
     }
 }
 
-static void test_poison(void) {
+static void test_poison(const char *text) {
     struct fixture f;
-    setup(&f, QCNN(SGD "}"), 1);
+    setup(&f, text, 1);
     struct qr_train_options o = options(&f);
     struct qr_train_result r = {0};
     struct qr_err err = {0};
@@ -199,7 +237,8 @@ static void check_readouts(const struct seen *s, const struct qr_step_line *line
     CHECK(n_readouts <= 8 && bound == 1 && detail->readouts);
     for (size_t i = 0; i < n; i++) sample[i] = line->eval ? 28 + i : i;
     const double *weights = line->eval ? detail->weights : s->before;
-    CHECK(qr_evaluate(f->model, weights, &f->data, sample, n, NULL, NULL, z, NULL, &err) == QR_OK,
+    CHECK(qr_evaluate(f->model, weights, &f->data, sample, n, NULL, NULL, z, NULL, NULL, &err) ==
+              QR_OK,
           "%s", err.msg);
     for (int k = 0; k < QR_READOUT_BUCKETS; k++) {
         uint64_t count = 0;
@@ -227,7 +266,7 @@ static void check_detail(struct seen *s, const struct qr_step_line *line,
     for (size_t i = 0; i < 28; i++) sample[i] = line->eval ? 28 + i : i;
     if (line->eval) {
         CHECK(qr_evaluate(f->model, detail->weights, &f->data, sample, 12, NULL, NULL, NULL, means,
-                          &err) == QR_OK &&
+                          NULL, &err) == QR_OK &&
                   means[0] == line->loss,
               "%s", err.msg);
         /* one step an epoch: its mean is the step's */
@@ -287,8 +326,8 @@ static void test_lines_and_early_stopping(void) {
     size_t sample[12];
     double means[1];
     for (size_t i = 0; i < 12; i++) sample[i] = 28 + i;
-    CHECK(qr_evaluate(f.model, r.params, &f.data, sample, 12, NULL, NULL, NULL, means, &err) ==
-          QR_OK);
+    CHECK(qr_evaluate(f.model, r.params, &f.data, sample, 12, NULL, NULL, NULL, means, NULL,
+                      &err) == QR_OK);
     CHECK(means[0] == seen.lines[2 * best + 1].loss, "%.17g %.17g", means[0],
           seen.lines[2 * best + 1].loss);
     free(r.params);
@@ -325,8 +364,8 @@ static void check_no_allocation(const char *job) {
 }
 
 static void test_no_allocation(void) {
-    static const char *const jobs[] = {QCNN(SGD "}"), QCNN_OF("8", SGD "}"),
-                                       QCNN_OF("12", SGD "}")};
+    static const char *const jobs[] = {QCNN(SGD "}"), QCNN_OF("8", SGD "}"), QCNN_OF("12", SGD "}"),
+                                       QCNN(SPSA "}")};
     for (size_t i = 0; i < COUNT(jobs); i++) {
         atomic_store(&n_allocations, 0);
         check_no_allocation(jobs[i]);
@@ -343,8 +382,16 @@ int main(void) {
                                 "02},{\"layer\":\"dense\","
                                 "\"units\":1,\"l1\":0.01,\"l2\":0.03}",
                                 SGD "}"));
-    test_threads();
-    test_poison();
+    test_against_hand(QCNN(SPSA "}"));
+    test_against_hand(QCNN_WITH("4",
+                                "{\"layer\":\"dense\",\"units\":3,\"activation\":\"tanh\",\"l2\":0."
+                                "02},{\"layer\":\"dense\","
+                                "\"units\":1,\"l1\":0.01,\"l2\":0.03}",
+                                SPSA "}"));
+    test_threads(QCNN(SGD "}"));
+    test_threads(QCNN(SPSA "}"));
+    test_poison(QCNN(SGD "}"));
+    test_poison(QCNN(SPSA "}"));
     test_lines_and_early_stopping();
     test_no_allocation();
     return t_end();

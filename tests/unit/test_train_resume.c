@@ -11,6 +11,23 @@
     "{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":\"cluster-excitations\",\"rounds\":"  \
     "8" data "},\"train\":{\"loss\":\"mse\"," train "}}"
 
+/* An objective without data. */
+#define VQE(optimizer)                                                                             \
+    "{\"seed\":4,\"precision\":\"double\",\"model\":[{\"layer\":\"quantum\",\"circuit\":{"         \
+    "\"qubits\":3,\"gates\":[" ROW("0") "," ROW(                                                   \
+        "1") "]},\"readouts\":[\"Z0 Z1 + 0.5*X1 Y2 - X2\""                                         \
+             "]}],\"data\":{\"source\":\"none\"},\"train\":{\"epochs\":40,\"loss\":"               \
+             "\"expectation\","                                                                    \
+             "\"optimizer\":{" optimizer "}}}"
+#define TURN(gate, name, qubit)                                                                    \
+    "{\"gate\":\"" gate "\",\"qubits\":[" qubit "],\"angle\":{\"parameter\":\"" name "\"}},"
+#define ROW(k)                                                                                     \
+    TURN("RY", "a" k, "0")                                                                         \
+    TURN("RY", "b" k, "1")                                                                         \
+    TURN("RX", "c" k, "2")                                                                         \
+    TURN("RZ", "d" k, "1")                                                                         \
+    "{\"gate\":\"CX\",\"qubits\":[0,1]},{\"gate\":\"CX\",\"qubits\":[1,2]}"
+
 enum { MAX_REDUCTIONS = 64 };
 struct run {
     struct qr_job *job;
@@ -285,6 +302,15 @@ int main(void) {
                         "\"epochs\":30,\"batch_size\":30,\"optimizer\":{\"name\":\"adamax\","
                         "\"learning_rate\":0.9,\"use_ema\":true},\"early_stopping\":{\"patience\":"
                         "2,\"restore_best_weights\":false}"));
+    /* cut off within line searches, too: there are about as many steps as evaluations */
+    each_reduction("lbfgs", VQE("\"name\":\"lbfgs\",\"memory\":4,\"loss_tolerance\":1e-10"));
+    each_reduction("spsa with validation, decay and an average",
+                   QCNN(",\"train_fraction\":0.7",
+                        "\"epochs\":4,\"batch_size\":9,\"metrics\":[\"accuracy\"],\"optimizer\":{"
+                        "\"name\":\"spsa\",\"weight_decay\":0.01,\"use_ema\":true}"));
+    each_reduction("natural gradient",
+                   VQE("\"name\":\"quantum-natural-gradient\",\"learning_rate\":0.05,"
+                       "\"clipvalue\":0.5"));
     averages();
     strangers();
     strange_optimizers();

@@ -117,7 +117,7 @@ static bool add_term(struct plan_builder *b, struct cone_finder *f, uint32_t rea
 }
 
 static bool find_cones(struct plan_builder *b, const struct qr_observable *obs, size_t n_obs) {
-    struct cone_finder *f = cone_finder_new(b->c);
+    struct cone_finder *f = cone_finder_new(b->c, b->p->wanted);
     bool good = true;
     for (uint32_t r = 0; r < n_obs && good; r++)
         for (size_t t = 0; t < obs[r].n_terms && good && b->n_gates <= ALL_GATES; t++)
@@ -131,19 +131,24 @@ static bool find_cones(struct plan_builder *b, const struct qr_observable *obs, 
 /* ---- fused gates ---- */
 
 static void fuse(struct plan_builder *b) {
-    size_t n = 0, at = 0;
-    for (size_t i = 0; i < b->n_cones; i++) n += b->cones[i].n_levels;
+    size_t n = 0, n_gates = 0, at = 0;
+    for (size_t i = 0; i < b->n_cones; i++) {
+        n += b->cones[i].n_levels;
+        n_gates += b->cones[i].n_gates;
+    }
     struct qr_circuit *levels = qr_xcalloc(n + 1, sizeof *levels);
+    struct qr_gate *gates = qr_xcalloc(n_gates + 1, sizeof *gates), *free_gates = gates;
     uint32_t *first = qr_xcalloc(n + 1, sizeof *first);
     for (size_t i = 0; i < b->n_cones; i++) {
         const struct cone *c = &b->cones[i];
         for (size_t l = 0; l < c->n_levels; l++) {
             struct qr_circuit *to = &levels[at + l];
-            *to = (struct qr_circuit){.n_qubits = c->n_qubits, .n_params = b->c->n_params};
-            to->gates = qr_xcalloc(c->n_gates + 1, sizeof *to->gates);
+            *to = (struct qr_circuit){
+                .n_qubits = c->n_qubits, .n_params = b->c->n_params, .gates = free_gates};
             for (size_t g = 0; g < c->n_gates; g++)
                 if (c->level[g] == l && !cone_gate_has_data(&c->gates[g]))
                     to->gates[to->n_gates++] = c->gates[g];
+            free_gates += to->n_gates;
         }
         at += c->n_levels;
     }
@@ -155,8 +160,8 @@ static void fuse(struct plan_builder *b) {
         memcpy(c->first_fused, first + at, (c->n_levels + 1) * sizeof *first);
         at += c->n_levels;
     }
-    for (size_t i = 0; i < n; i++) free(levels[i].gates);
     free(levels);
+    free(gates);
     free(first);
 }
 
@@ -310,7 +315,8 @@ static double others(struct qr_sim_plan *p, const struct qr_circuit *c) {
     qr_plan_fuse(p, c, 1, NULL);
     double of_amplitude = OF_FUSED_GATE * (double)p->n_fused;
     qr_plan_unfuse(p);
-    if (of_amplitude > OF_STREAMING) of_amplitude = OF_STREAMING;
+    /* the streaming engine knows no derivatives by inputs */
+    if (!p->wanted && of_amplitude > OF_STREAMING) of_amplitude = OF_STREAMING;
     return ldexp(of_amplitude, (int)c->n_qubits) / SLOWER;
 }
 

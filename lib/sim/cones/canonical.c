@@ -10,6 +10,7 @@
 
 struct cone_finder {
     const struct qr_circuit *c;
+    const uint8_t *wanted;
     struct qr_cone_finder *f;
     uint32_t *gates; /* of the cone, ascending */
     size_t n_gates;
@@ -27,9 +28,10 @@ struct cone_finder {
 /* RUN: of gates that commute on a qubit so many are looked at for the next one. */
 enum { LOCAL_NONE = 255, RUN = 64 };
 
-struct cone_finder *cone_finder_new(const struct qr_circuit *c) {
+struct cone_finder *cone_finder_new(const struct qr_circuit *c, const uint8_t *wanted) {
     struct cone_finder *f = qr_xcalloc(1, sizeof *f);
     f->c = c;
+    f->wanted = wanted;
     f->f = qr_cone_finder_new(c);
     f->gates = qr_xcalloc(c->n_gates + 1, sizeof *f->gates);
     f->below = qr_xcalloc(c->n_gates + 1, sizeof *f->below);
@@ -267,6 +269,14 @@ static void forget(struct cone_finder *f) {
     f->columns = NULL;
 }
 
+static void set_wanted(const struct cone_finder *f, struct cone *c) {
+    c->n_columns = f->n_columns;
+    c->wanted = qr_xcalloc(f->n_columns + 1, 1);
+    for (unsigned i = 0; i < f->n_columns && f->wanted; i++)
+        c->wanted[i] = f->wanted[f->columns[i]];
+    qr_buf_put(&c->key, c->wanted, f->n_columns);
+}
+
 static uint8_t digit(const struct qr_pauli_term *t, unsigned q) {
     bool x = qr_qubits_has(&t->x, q), z = qr_qubits_has(&t->z, q);
     return x && z ? 2 : x ? 1 : z ? 3 : 0;
@@ -288,7 +298,7 @@ bool cone_of_term(struct cone_finder *f, const struct qr_pauli_term *term, struc
     ok = ok && stack(f) && walk(f, ret);
     if (ok) {
         ret->n_qubits = f->n_qubits;
-        ret->n_columns = f->n_columns;
+        set_wanted(f, ret);
         ret->paulis = qr_xcalloc(f->n_qubits + 1, 1);
         memcpy(ret->paulis, paulis, f->n_qubits);
         set_levels(ret);
@@ -305,6 +315,7 @@ bool cone_of_term(struct cone_finder *f, const struct qr_pauli_term *term, struc
 void cone_fini(struct cone *c) {
     free(c->gates);
     free(c->paulis);
+    free(c->wanted);
     free(c->level);
     free(c->first_fused);
     qr_buf_free(&c->key);

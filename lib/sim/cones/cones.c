@@ -2,6 +2,7 @@
  * a micro-batch. */
 #include "sim/cones/cones.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -33,9 +34,11 @@ static void workspace_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
     qr_buffers_take(r, "items", own->n_classes * sizeof *ws->classes, &ws->classes);
     for (size_t i = 0; i < own->n_signals && r->code == QR_OK; i++) {
         struct cone_items *items = &ws->signals[r->allocate ? i : 0];
-        size_t most = own->signals[i].n_instances * max_samples;
-        qr_buffers_take(r, "items", most * QR_SIGNALS * sizeof(double), &items->values);
-        qr_buffers_take(r, "items", most * sizeof *items->bits, &items->bits);
+        size_t most = own->signals[i].n_instances * max_samples,
+               bytes = most * QR_SIGNALS * sizeof(double);
+        qr_buffers_take(r, "items", bytes, &items->values);
+        if (own->signals[i].wanted) qr_buffers_take(r, "items", bytes, &items->d);
+        else qr_buffers_take(r, "items", most * sizeof *items->bits, &items->bits);
     }
     for (size_t i = 0; i < own->n_classes && r->code == QR_OK; i++) {
         const struct cone_class *c = &own->classes[i];
@@ -149,6 +152,9 @@ static void observe(const struct qr_sim_plan *p, struct cones_workspace *ws,
         size_t size = ws->classes[i].n * own->tensors[own->classes[i].root].size;
         if (own->classes[i].needs) memset(ws->classes[i].d, 0, size * sizeof(double));
     }
+    for (size_t i = 0; i < own->n_signals; i++)
+        if (own->signals[i].wanted)
+            memset(ws->signals[i].d, 0, ws->signals[i].n * QR_SIGNALS * sizeof(double));
     for (size_t t = 0; t < own->n_terms; t++) {
         const struct cone_term *term = &own->terms[t];
         if (!own->classes[term->class].needs) continue;
@@ -158,9 +164,25 @@ static void observe(const struct qr_sim_plan *p, struct cones_workspace *ws,
     }
 }
 
+/* From derivatives by the signals (1, cos pi t, sin pi t) to those by the columns, t = scale *
+ * column. */
+static void by_inputs(const struct qr_sim_plan *p, const struct cones_workspace *ws,
+                      double *ret_dx) {
+    memset(ret_dx, 0, ws->n_samples * p->n_columns * sizeof *ret_dx);
+    for (size_t i = 0; i < p->cones->n_signals; i++) {
+        const struct cone_signal *s = &p->cones->signals[i];
+        const double *v = ws->signals[i].values, *d = ws->signals[i].d;
+        if (!s->wanted) continue;
+        for (size_t t = 0; t < s->n_instances; t++)
+            for (size_t k = 0; k < ws->n_samples; k++, v += QR_SIGNALS, d += QR_SIGNALS)
+                ret_dx[k * p->n_columns + s->columns[t]] +=
+                    M_PI * s->scale * (d[2] * v[1] - d[1] * v[2]);
+    }
+}
+
 static bool backward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
                      struct qr_pool *pool, const double *direction, const double *scale,
-                     qr_fixed *ret_grad) {
+                     qr_fixed *ret_grad, double *ret_dx) {
     struct cones_workspace *ws = (struct cones_workspace *)workspace;
     const struct qr_sim_plan *p = b->plan;
     const struct qr_cones *own = p->cones;
@@ -168,6 +190,7 @@ static bool backward(const struct qr_sim_bound *b, struct qr_sim_workspace *work
     observe(p, ws, direction, scale);
     for (uint32_t c = (uint32_t)own->n_classes; c-- > 0;) cones_class_backward(b, ws, c);
     cones_step_backward(b, pool, ws->d_step, ws->scratch, ws->d_transfer);
+    if (p->wanted) by_inputs(p, ws, ret_dx);
     bool good = true;
     memset(ws->cross, 0, p->n_shapes * QR_CROSS * sizeof *ws->cross);
     for (size_t i = 0; i < own->n_gates && good; i++) {
@@ -179,8 +202,8 @@ static bool backward(const struct qr_sim_bound *b, struct qr_sim_workspace *work
                           ws->d_transfer + shape * QR_TRANSFER, g->rows, g->columns, cross);
         good = qr_fixed_add_doubles(ws->cross + shape * QR_CROSS, cross, QR_CROSS);
     }
-    return good &&
-           qr_bound_gradient(b, ws->cross, NULL, 0, ws->x, ws->n_samples, ws->gradient, ret_grad);
+    return good && qr_bound_gradient(b, ws->cross, NULL, 0, ws->x, ws->n_samples, ws->gradient,
+                                     ret_grad, ret_dx);
 }
 
 /* ---- the engine ---- */

@@ -30,12 +30,14 @@ enum cone_when { CONE_FIXED, CONE_STEP, CONE_LANES };
 
 /* ---- a cone: the gates that one Pauli term sees, in numbers of their own ---- */
 
-/* Cones that differ in qubits and data columns alone are equal. */
+/* Cones that differ in qubits and data columns alone are equal, where the same of their columns
+ * are wanted. */
 struct cone {
     unsigned n_qubits, n_columns; /* local */
     size_t n_gates;
     struct qr_gate *gates; /* in program order; targets and columns are local */
     uint8_t *paulis;       /* n_qubits: the term's digit on each */
+    uint8_t *wanted;       /* n_columns: derivatives by it are wanted */
     struct qr_buf key;     /* equal for equal cones */
     /* its gates without data, by the number of gates with data before them; fused gates
      * first_fused[l] .. first_fused[l + 1] of the plan are those of level l */
@@ -49,9 +51,9 @@ struct cone {
 bool cone_gate_has_data(const struct qr_gate *g);
 
 /* The cone of a term; ret_columns[local] is the circuit's column. False: more qubits or gates than
- * one may have, or a gate on more than two qubits. */
+ * one may have, or a gate on more than two qubits. wanted: as the plan's. */
 struct cone_finder;
-struct cone_finder *cone_finder_new(const struct qr_circuit *c);
+struct cone_finder *cone_finder_new(const struct qr_circuit *c, const uint8_t *wanted);
 void cone_finder_free(struct cone_finder *f);
 bool cone_of_term(struct cone_finder *f, const struct qr_pauli_term *term, struct cone *ret,
                   uint32_t **ret_columns);
@@ -73,6 +75,7 @@ struct cone_leaf {
     uint16_t *entries; /* CONE_GATE, CONE_INPUT: which numbers of the transfer matrix, the signal */
     double scale;      /* CONE_INPUT: a signal of exponent scale * column */
     uint32_t column;   /* local */
+    bool wanted;
 };
 struct cone_network {
     size_t n_leaves;
@@ -117,7 +120,7 @@ void cone_tree_fini(struct cone_tree *t);
 struct cone_tensor {
     enum cone_source from; /* NUMBERS: fixed ones, or what a contraction makes */
     enum cone_when when;
-    bool needs;         /* a derivative: some parameter is behind it */
+    bool needs;         /* a derivative: a parameter or a wanted column is behind it */
     uint32_t size;      /* numbers; of LANES: of each lane */
     size_t at;          /* in the plan's fixed numbers, the step's, or rows of a block */
     uint32_t source;    /* GATE: shape. INPUT: which of its class's */
@@ -146,6 +149,7 @@ struct cone_class {
     struct qr_buf key;
     uint32_t root;
     bool needs;
+    bool wanted; /* a wanted column is behind it */
     uint32_t first_input, n_inputs;
     uint32_t first_step, n_step, first_lanes, n_lanes; /* contractions */
     size_t n_rows, n_sums;                             /* of a block of lanes */
@@ -154,9 +158,11 @@ struct cone_class {
     size_t first_slot;   /* of its instances, among all */
 };
 
-/* Data gates whose exponent is scale * column; an instance is a column. */
+/* Data gates whose exponent is scale * column, with columns that are wanted or with others; an
+ * instance is a column. */
 struct cone_signal {
     double scale;
+    bool wanted;
     size_t n_instances, cap_instances;
     uint32_t *columns;
     size_t first_slot;
@@ -260,13 +266,14 @@ void cones_step_backward(const struct qr_sim_bound *b, struct qr_pool *pool, dou
 
 /* ---- items ---- */
 
-/* Items of a signal or a class in one micro-batch: what is equal is there once. */
+/* Items of a signal or a class in one micro-batch: what is equal is there once. Where a wanted
+ * column is behind them, instance i's item of sample s is i * n_samples + s. */
 struct cone_items {
     uint32_t n;
-    uint64_t *bits;            /* of a signal: the data's */
+    uint64_t *bits;            /* of a signal that is not wanted: the data's */
     uint32_t *keys;            /* of a class: n * n_inputs, items of the inputs */
     double *values;            /* n * (QR_SIGNALS, or the root's size) */
-    double *d;                 /* of a class: derivatives by them */
+    double *d;                 /* of a class that needs, a signal that is wanted: derivatives */
     size_t first_kept, n_kept; /* of a class: its first row that is kept, and of how many blocks */
 };
 

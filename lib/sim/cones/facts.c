@@ -77,9 +77,10 @@ void qr_cones_report(struct qr_report_build *b) {
                    own->n_cones == 1 ? "" : "s", own->widest);
     qr_report_line(
         b, "parts",
-        "%zu in %zu class%s of equal ones; what has equal data too is computed once in a "
+        "%zu in %zu class%s of equal ones; what has equal data too%s is computed once in a "
         "micro-batch",
-        n_instances, own->n_classes, own->n_classes == 1 ? "" : "es");
+        n_instances, own->n_classes, own->n_classes == 1 ? "" : "es",
+        p->wanted ? ", and no input that is wanted," : "");
     qr_report_line(b, "numbers",
                    "Pauli coordinates in float64; %zu once a step, at most %zu of an "
                    "item",

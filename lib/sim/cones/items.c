@@ -1,5 +1,7 @@
 /* sim/cones/items.c — which items a micro-batch has: what is made of equal data, by equal programs,
- * is there once, be it of another sample or at another place of the circuit. */
+ * is there once, be it of another sample or at another place of the circuit. But derivatives by
+ * wanted columns are a sample's own, and an item's are sums over all who use it: there each place
+ * has an item of each sample. */
 #include <string.h>
 
 #include "exact/functions.h"
@@ -44,6 +46,20 @@ static uint32_t signal_item(const struct cones_workspace *ws, const struct cone_
         qr_sincospi(s->scale * x, &value[2], &value[1]);
     }
     return ws->table[at];
+}
+
+static void find_wanted_signals(struct cones_workspace *ws, const struct cone_signal *s,
+                                struct cone_items *items) {
+    const double *x = ws->x;
+    unsigned n_columns = ws->head.plan->n_columns;
+    items->n = 0;
+    for (size_t t = 0; t < s->n_instances; t++)
+        for (size_t i = 0; i < ws->n_samples; i++) {
+            double *value = items->values + (size_t)items->n * QR_SIGNALS;
+            value[0] = 1;
+            qr_sincospi(s->scale * x[i * n_columns + s->columns[t]], &value[2], &value[1]);
+            ws->item[(s->first_slot + t) * ws->max_samples + i] = items->n++;
+        }
 }
 
 static void find_signals(struct cones_workspace *ws, const struct cone_signal *s,
@@ -91,6 +107,29 @@ static const uint32_t *items_of_input(const struct cones_workspace *ws, const st
     return ws->item + (first + instance) * ws->max_samples;
 }
 
+/* The same of all inputs of instance t. */
+static void items_of_inputs(const struct cones_workspace *ws, const struct qr_cones *own,
+                            const struct cone_class *c, size_t t, const uint32_t **ret) {
+    for (uint32_t k = 0; k < c->n_inputs; k++)
+        ret[k] = items_of_input(ws, own, &own->inputs[c->first_input + k],
+                                c->instances[t * c->n_inputs + k]);
+}
+
+static void find_wanted_class(struct cones_workspace *ws, const struct qr_cones *own,
+                              const struct cone_class *c, struct cone_items *items) {
+    uint32_t *key = items->keys;
+    items->n = 0;
+    for (size_t t = 0; t < c->n_instances; t++) {
+        const uint32_t *from[CONE_MAX_INPUTS];
+        uint32_t *ret = ws->item + (c->first_slot + t) * ws->max_samples;
+        items_of_inputs(ws, own, c, t, from);
+        for (size_t i = 0; i < ws->n_samples; i++) {
+            for (uint32_t k = 0; k < c->n_inputs; k++) *key++ = from[k][i];
+            ret[i] = items->n++;
+        }
+    }
+}
+
 static void find_class(struct cones_workspace *ws, const struct qr_cones *own,
                        const struct cone_class *c, struct cone_items *items) {
     size_t mask = clear_table(ws, c->n_instances * ws->n_samples);
@@ -99,9 +138,7 @@ static void find_class(struct cones_workspace *ws, const struct qr_cones *own,
     for (size_t t = 0; t < c->n_instances; t++) {
         const uint32_t *from[CONE_MAX_INPUTS];
         uint32_t *ret = ws->item + (c->first_slot + t) * ws->max_samples, before = items->n;
-        for (uint32_t k = 0; k < n; k++)
-            from[k] =
-                items_of_input(ws, own, &own->inputs[c->first_input + k], c->instances[t * n + k]);
+        items_of_inputs(ws, own, c, t, from);
         for (size_t i = 0; i < ws->n_samples; i++) {
             uint32_t *key = items->keys + (size_t)items->n * n;
             for (uint32_t k = 0; k < n; k++) key[k] = from[k][i];
@@ -114,7 +151,12 @@ static void find_class(struct cones_workspace *ws, const struct qr_cones *own,
 }
 
 void cones_find_items(const struct qr_cones *own, struct cones_workspace *ws) {
-    for (size_t i = 0; i < own->n_signals; i++) find_signals(ws, &own->signals[i], &ws->signals[i]);
-    for (size_t i = 0; i < own->n_classes; i++)
-        find_class(ws, own, &own->classes[i], &ws->classes[i]);
+    for (size_t i = 0; i < own->n_signals; i++) {
+        const struct cone_signal *s = &own->signals[i];
+        (s->wanted ? find_wanted_signals : find_signals)(ws, s, &ws->signals[i]);
+    }
+    for (size_t i = 0; i < own->n_classes; i++) {
+        const struct cone_class *c = &own->classes[i];
+        (c->wanted ? find_wanted_class : find_class)(ws, own, c, &ws->classes[i]);
+    }
 }

@@ -95,20 +95,27 @@ static void contract_back(const struct block *k, const struct cone_contraction *
                      c->n_i, (size_t)c->n_j * QR_LANES);
 }
 
-static void scatter(const struct block *k) {
-    for (uint32_t i = 0; i < k->c->n_inputs; i++) {
-        const struct cone_input *in = &k->own->inputs[k->c->first_input + i];
-        const struct cone_tensor *t = &k->own->tensors[in->tensor];
-        if (!t->needs) continue;
-        const uint16_t *entries = k->own->entries + t->first_entry;
-        size_t size;
-        struct cone_items *to = made_of(k, in, &size);
-        const cone_row *from = k->ws->d_rows + t->at;
-        for (unsigned l = 0; l < k->n; l++) {
-            double *d = to->d + k->items->keys[(k->first + l) * k->c->n_inputs + i] * size;
-            for (uint32_t e = 0; e < t->size; e++) d[entries[e]] += from[e][l];
-        }
+/* To input i, from these lanes. */
+static void scatter_input(const struct block *k, uint32_t i, unsigned lane, unsigned end) {
+    const struct cone_input *in = &k->own->inputs[k->c->first_input + i];
+    const struct cone_tensor *t = &k->own->tensors[in->tensor];
+    if (!t->needs) return;
+    const uint16_t *entries = k->own->entries + t->first_entry;
+    size_t size;
+    struct cone_items *to = made_of(k, in, &size);
+    const cone_row *from = k->ws->d_rows + t->at;
+    for (unsigned l = lane; l < end; l++) {
+        double *d = to->d + k->items->keys[(k->first + l) * k->c->n_inputs + i] * size;
+        for (uint32_t e = 0; e < t->size; e++) d[entries[e]] += from[e][l];
     }
+}
+
+/* Input by input; where a wanted column is behind them, lane by lane: then a sample's sums are in
+ * the order of its own items, whatever other samples are in the micro-batch. */
+static void scatter(const struct block *k) {
+    unsigned lanes = k->c->wanted ? 1 : k->n;
+    for (unsigned l = 0; l < k->n; l += lanes)
+        for (uint32_t i = 0; i < k->c->n_inputs; i++) scatter_input(k, i, l, l + lanes);
 }
 
 static struct block first_block(const struct qr_sim_bound *b, struct cones_workspace *ws,

@@ -182,6 +182,7 @@ static void add_data_gate(struct network_builder *b, const struct qr_gate *g, ui
     struct leaf_draft *d = new_draft(b, CONE_INPUT, CONE_LANES, 1, &legs[2 * k]);
     d->leaf.scale = g->args[0].scale;
     d->leaf.column = g->args[0].index;
+    d->leaf.wanted = b->cone->wanted[d->leaf.column];
     d->leaf.entries = qr_xcalloc(QR_SIGNALS, sizeof *d->leaf.entries);
     for (uint16_t i = 0; i < QR_SIGNALS; i++) d->leaf.entries[i] = i;
     for (d->n_there = 0; d->n_there < QR_SIGNALS; d->n_there++)
@@ -289,8 +290,8 @@ static void narrow(const struct network_builder *b, struct cone_leaf *l) {
     }
     for (uint32_t i = 0; i < l->size; i++) { /* from is never before to */
         uint32_t from = widen(b, &all, i);
-        if (l->numbers) l->numbers[i] = l->numbers[from];
-        if (l->entries) l->entries[i] = l->entries[from];
+        if (l->from == CONE_NUMBERS) l->numbers[i] = l->numbers[from];
+        else l->entries[i] = l->entries[from];
     }
     /* the first of the three signals is 1 */
     if (l->from == CONE_INPUT && l->size == 1 && l->entries[0] == 0) {

@@ -61,12 +61,13 @@ static bool has_leg(const struct node *x, uint16_t leg) {
     return false;
 }
 
-/* Legs of a that b has, or has not. */
-static unsigned legs_of(const struct node *a, const struct node *b, bool shared, uint16_t *ret) {
-    unsigned n = 0;
-    for (unsigned i = 0; i < a->n_legs; i++)
-        if (has_leg(b, a->leg[i]) == shared) ret[n++] = a->leg[i];
-    return n;
+/* Those of n legs that x has, or has not, in their order. */
+static unsigned legs_of(const uint16_t *leg, unsigned n, const struct node *x, bool has,
+                        uint16_t *ret) {
+    unsigned n_ret = 0;
+    for (unsigned i = 0; i < n; i++)
+        if (has_leg(x, leg[i]) == has) ret[n_ret++] = leg[i];
+    return n_ret;
 }
 
 static size_t size_of(const struct program *g, const uint16_t *leg, unsigned n) {
@@ -86,13 +87,14 @@ static void set_inner(struct program *g, uint32_t node, bool is_root) {
     struct node *x = &g->nodes[node];
     uint16_t shared[CONE_MAX_LEGS];
     x->when = a->when > b->when ? a->when : b->when;
-    x->n_legs = legs_of(a, b, false, x->leg);
-    x->n_legs += legs_of(b, a, false, x->leg + x->n_legs);
+    x->n_legs = legs_of(a->leg, a->n_legs, b, false, x->leg);
+    x->n_legs += legs_of(b->leg, b->n_legs, a, false, x->leg + x->n_legs);
     sort_legs(x->leg, x->n_legs);
     x->size = size_of(g, x->leg, x->n_legs);
     if (x->when != CONE_LANES) return;
-    x->work = (double)(x->size * size_of(g, shared, legs_of(a, b, true, shared))) +
-              (a->cut ? 0 : a->work) + (b->cut ? 0 : b->work);
+    unsigned n_shared = legs_of(a->leg, a->n_legs, b, true, shared);
+    x->work = (double)(x->size * size_of(g, shared, n_shared)) + (a->cut ? 0 : a->work) +
+              (b->cut ? 0 : b->work);
     x->cut = is_root || (x->size <= CONE_PART_NUMBERS && x->work >= (double)(CUT_WORK * x->size));
 }
 
@@ -121,15 +123,12 @@ static void set_nodes(struct program *g) {
 static uint32_t *order_of(const struct program *g, const uint16_t *from, const uint16_t *to,
                           unsigned n) {
     size_t size = size_of(g, to, n);
-    uint32_t *order = qr_xcalloc(size + 1, sizeof *order), stride[CONE_MAX_LEGS];
-    for (unsigned k = 0; k < n; k++) {
-        stride[k] = 1;
-        for (unsigned i = n; i-- > 0 && from[i] != to[k];) stride[k] *= g->n->dim[from[i]];
-    }
-    for (uint32_t x = 0; x < size; x++) {
-        uint32_t rest = x;
-        for (unsigned k = n; k-- > 0; rest /= g->n->dim[to[k]])
-            order[x] += rest % g->n->dim[to[k]] * stride[k];
+    uint32_t *order = qr_xcalloc(size + 1, sizeof *order), stride_to = 1;
+    for (unsigned k = n; k-- > 0; stride_to *= g->n->dim[to[k]]) {
+        uint32_t stride_from = 1;
+        for (unsigned i = n; i-- > 0 && from[i] != to[k];) stride_from *= g->n->dim[from[i]];
+        for (uint32_t x = 0; x < size; x++)
+            order[x] += x / stride_to % g->n->dim[to[k]] * stride_from;
     }
     return order;
 }
@@ -138,6 +137,28 @@ static bool is_identity(const uint32_t *order, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (order[i] != i) return false;
     return true;
+}
+
+/* ---- products ---- */
+
+/* A node over `both` as the product of two matrices: its children a over `left`, the last n_shared
+ * of them shared, and b over `right`, the first n_shared of them shared. */
+struct product {
+    unsigned n_left, n_shared, n_right; /* legs of a alone, of both, of b alone */
+    uint16_t left[CONE_MAX_LEGS], right[CONE_MAX_LEGS], both[CONE_MAX_LEGS];
+};
+
+/* legs: the n that a and b do not share; each keeps its own in their order. */
+static struct product product_of(const struct node *a, const struct node *b, const uint16_t *legs,
+                                 unsigned n) {
+    struct product p;
+    p.n_left = legs_of(legs, n, a, true, p.left);
+    p.n_shared = legs_of(a->leg, a->n_legs, b, true, p.left + p.n_left);
+    memcpy(p.right, p.left + p.n_left, p.n_shared * sizeof *p.right);
+    p.n_right = legs_of(legs, n, b, true, p.right + p.n_shared);
+    memcpy(p.both, p.left, p.n_left * sizeof *p.both);
+    memcpy(p.both + p.n_left, p.right + p.n_shared, p.n_right * sizeof *p.both);
+    return p;
 }
 
 /* ---- tensors of a class ---- */
@@ -183,15 +204,10 @@ static double *fixed_numbers(const struct program *g, uint32_t node, const uint1
     }
     const uint32_t *pair = children(g, node);
     const struct node *a = &g->nodes[pair[0]], *b = &g->nodes[pair[1]];
-    uint16_t left[2 * CONE_MAX_LEGS], right[2 * CONE_MAX_LEGS], both[2 * CONE_MAX_LEGS];
-    unsigned n_left = legs_of(a, b, false, left), n_shared = legs_of(a, b, true, left + n_left);
-    memcpy(right, left + n_left, n_shared * sizeof *right);
-    unsigned n_right = legs_of(b, a, false, right + n_shared);
-    memcpy(both, left, n_left * sizeof *both);
-    memcpy(both + n_left, right + n_shared, n_right * sizeof *both);
-    double *u = fixed_numbers(g, pair[0], left), *v = fixed_numbers(g, pair[1], right);
-    size_t n_k = size_of(g, right, n_shared), n_j = b->size / n_k;
-    uint32_t *order = order_of(g, both, legs, x->n_legs);
+    struct product p = product_of(a, b, legs, x->n_legs);
+    double *u = fixed_numbers(g, pair[0], p.left), *v = fixed_numbers(g, pair[1], p.right);
+    size_t n_k = size_of(g, p.right, p.n_shared), n_j = b->size / n_k;
+    uint32_t *order = order_of(g, p.both, legs, x->n_legs);
     for (size_t i = 0; i < x->size; i++) {
         size_t row = order[i] / n_j, column = order[i] % n_j;
         for (size_t k = 0; k < n_k; k++) ret[i] += u[row * n_k + k] * v[k * n_j + column];
@@ -214,10 +230,12 @@ static void add_input(struct draft_class *d, uint32_t tensor, bool is_signal, ui
     *in = (struct cone_input){.is_signal = is_signal, .of = of, .tensor = tensor};
 }
 
-static uint32_t signal_of(struct qr_cones *own, double scale) {
+static uint32_t signal_of(struct qr_cones *own, double scale, bool wanted) {
     for (uint32_t i = 0; i < own->n_signals; i++)
-        if (qr_bits_of_double(own->signals[i].scale) == qr_bits_of_double(scale)) return i;
-    APPEND(own->signals, own->n_signals)->scale = scale;
+        if (qr_bits_of_double(own->signals[i].scale) == qr_bits_of_double(scale) &&
+            own->signals[i].wanted == wanted)
+            return i;
+    *APPEND(own->signals, own->n_signals) = (struct cone_signal){.scale = scale, .wanted = wanted};
     return (uint32_t)own->n_signals - 1;
 }
 
@@ -232,7 +250,9 @@ static uint32_t put_leaf(struct program *g, struct draft_class *d, uint32_t node
         t->source = l->shape;
         t->needs = g->p->shapes[l->shape].n_derivatives > 0;
     } else {
-        add_input(d, tensor, true, signal_of(g->own, l->scale), l->column);
+        t->needs = l->wanted;
+        d->c.wanted |= l->wanted;
+        add_input(d, tensor, true, signal_of(g->own, l->scale, l->wanted), l->column);
     }
     return tensor;
 }
@@ -246,6 +266,7 @@ static uint32_t put_cut(struct program *g, struct draft_class *d, uint32_t node,
     struct cone_tensor *t = new_tensor(d, CONE_INPUT, CONE_LANES, x->size);
     uint32_t tensor = (uint32_t)d->n_tensors - 1, *order = order_of(g, x->leg, legs, x->n_legs);
     t->needs = g->own->classes[class].needs;
+    d->c.wanted |= g->own->classes[class].wanted;
     t->first_entry = keep_entries(g->own, NULL, order, x->size);
     free(order);
     add_input(d, tensor, false, class, x->part);
@@ -253,17 +274,6 @@ static uint32_t put_cut(struct program *g, struct draft_class *d, uint32_t node,
 }
 
 static uint32_t put(struct program *g, struct draft_class *d, uint32_t node, const uint16_t *legs);
-
-/* In the order that they have in `legs`. */
-static void as_in(const uint16_t *legs, unsigned n, uint16_t *some, unsigned n_some) {
-    uint16_t sorted[CONE_MAX_LEGS];
-    unsigned k = 0;
-    for (unsigned i = 0; i < n; i++)
-        for (unsigned j = 0; j < n_some; j++)
-            if (some[j] == legs[i]) sorted[k++] = legs[i];
-    QR_ASSERT(k == n_some);
-    memcpy(some, sorted, n_some * sizeof *some);
-}
 
 static uint32_t put_contraction(struct program *g, struct draft_class *d, uint32_t node,
                                 const uint16_t *legs) {
@@ -280,26 +290,18 @@ static uint32_t put_contraction(struct program *g, struct draft_class *d, uint32
         a = &g->nodes[pair[0]];
         b = &g->nodes[pair[1]];
     }
-    uint16_t left[2 * CONE_MAX_LEGS], right[2 * CONE_MAX_LEGS], both[2 * CONE_MAX_LEGS];
-    unsigned n_left = legs_of(a, b, false, left);
-    as_in(legs, x->n_legs, left, n_left);
-    unsigned n_shared = legs_of(a, b, true, left + n_left);
-    memcpy(right, left + n_left, n_shared * sizeof *right);
-    unsigned n_right = legs_of(b, a, false, right + n_shared);
-    as_in(legs, x->n_legs, right + n_shared, n_right);
-    memcpy(both, left, n_left * sizeof *both);
-    memcpy(both + n_left, right + n_shared, n_right * sizeof *both);
-    uint32_t u = put(g, d, pair[0], left), v = put(g, d, pair[1], right);
+    struct product p = product_of(a, b, legs, x->n_legs);
+    uint32_t u = put(g, d, pair[0], p.left), v = put(g, d, pair[1], p.right);
     struct cone_tensor *t = new_tensor(d, CONE_NUMBERS, x->when, x->size);
     t->needs = d->tensors[u].needs || d->tensors[v].needs;
-    uint32_t *order = order_of(g, legs, both, x->n_legs);
+    uint32_t *order = order_of(g, legs, p.both, p.n_left + p.n_right);
     struct cone_contraction *c = APPEND(d->contractions, d->n_contractions);
     *c = (struct cone_contraction){.a = u,
                                    .b = v,
                                    .out = (uint32_t)d->n_tensors - 1,
-                                   .n_i = (uint32_t)size_of(g, left, n_left),
-                                   .n_k = (uint32_t)size_of(g, right, n_shared),
-                                   .n_j = (uint32_t)size_of(g, right + n_shared, n_right),
+                                   .n_i = (uint32_t)size_of(g, p.left, p.n_left),
+                                   .n_k = (uint32_t)size_of(g, p.right, p.n_shared),
+                                   .n_j = (uint32_t)size_of(g, p.right + p.n_shared, p.n_right),
                                    .order_out = NO_ORDER,
                                    .sums = 0};
     if (!is_identity(order, x->size)) {

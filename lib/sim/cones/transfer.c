@@ -182,11 +182,10 @@ void qr_transfer_cross(const double r[QR_TRANSFER], const double d[QR_TRANSFER],
     for (unsigned i = 0; i < 4; i++) ret[12 + i] = k[i * 5][1] / 2;
 }
 
-static void projector(const struct qr_gate_info *info, bool plus, unsigned dim,
-                      struct qr_c64 ret[16]) {
+static void projector(const struct qr_gate_info *info, bool plus, struct qr_c64 ret[16]) {
     double complex u[16] = {0};
     info->power((struct qr_power){plus, !plus}, u);
-    for (unsigned i = 0; i < dim * dim; i++) ret[i] = (struct qr_c64){creal(u[i]), cimag(u[i])};
+    for (unsigned i = 0; i < 16; i++) ret[i] = (struct qr_c64){creal(u[i]), cimag(u[i])};
 }
 
 bool qr_transfer_of_power(const struct qr_gate *g, double ret[QR_SIGNAL_NUMBERS]) {
@@ -194,7 +193,7 @@ bool qr_transfer_of_power(const struct qr_gate *g, double ret[QR_SIGNAL_NUMBERS]
     if (!info->power || !qr_qubits_is_empty(&g->controls)) return false;
     unsigned k = g->n_targets, dim = 1u << k, n = dim * dim;
     struct qr_c64 side[2][16];
-    for (int minus = 0; minus < 2; minus++) projector(info, !minus, dim, side[minus]);
+    for (int minus = 0; minus < 2; minus++) projector(info, !minus, side[minus]);
     /* U = plus + e^{i pi t} minus, but for a phase */
     for (unsigned q = 0; q < n; q++) {
         struct qr_c64 w[2][2][16];

@@ -9,6 +9,8 @@
 static void bound_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
                           struct qr_sim_bound *b) {
     qr_buffers_take(r, "parameters", p->n_params * sizeof *b->theta, &b->theta);
+    if (p->lowered)
+        qr_buffers_take(r, "parameters", p->n_params * sizeof *b->theta, &b->lowered_theta);
     qr_buffers_take(r, "gates", p->n_numbers * 16 * sizeof *b->matrices, &b->matrices);
     qr_buffers_take(r, "gates", p->n_numbers * 32 * sizeof *b->derivatives, &b->derivatives);
     qr_buffers_take(r, "fused gates", p->n_shapes * sizeof *b->suffix, &b->suffix);
@@ -39,6 +41,7 @@ void qr_bound_free(struct qr_sim_bound *b) {
     if (!b) return;
     if (b->plan->engine->bound_free) b->plan->engine->bound_free(b);
     free(b->theta);
+    free(b->lowered_theta);
     free(b->matrices);
     free(b->derivatives);
     free(b->suffix);
@@ -85,10 +88,10 @@ void qr_bound_set(struct qr_sim_bound *b, const double *theta, struct qr_pool *p
 }
 
 struct qr_m4 qr_bound_data_matrix(const struct qr_sim_bound *b, const struct qr_plan_shape *s,
-                                  const double *x) {
+                                  uint32_t first, const double *x) {
     const struct qr_sim_plan *p = b->plan;
     struct qr_m4 after = b->suffix[s - p->shapes];
-    for (uint32_t i = s->n_prefix; i-- > 0;) {
+    for (uint32_t i = s->n_prefix; i-- > first;) {
         const struct qr_plan_op *op = &p->ops[s->first_op + i];
         double complex own[16];
         const double complex *u = own;

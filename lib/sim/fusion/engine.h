@@ -15,6 +15,10 @@
 /* An engine's workspace begins with it. */
 struct qr_sim_workspace {
     const struct qr_sim_plan *plan;
+    /* where the circuit was lowered, n_columns a sample: what the engine is given, and derivatives
+     * by it where any are wanted; else NULL (workspace.h) */
+    double *lowered_x, *lowered_dx;
+    size_t lowered_samples; /* of the last forward sweep */
 };
 
 struct qr_sim_bound;
@@ -58,7 +62,7 @@ struct qr_sim_engine {
                     const double *direction, double *ret_z);
     bool (*backward)(const struct qr_sim_bound *b, struct qr_sim_workspace *ws,
                      struct qr_pool *pool, const double *direction, const double *scale,
-                     qr_fixed *ret_grad);
+                     qr_fixed *ret_grad, double *ret_dx);
 
     /* Lines, parts, fused gates and stages of the report (report/build.h). */
     void (*report)(struct qr_report_build *b);

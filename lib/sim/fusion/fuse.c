@@ -21,8 +21,9 @@ struct fuser {
     const struct qr_circuit *c;
     unsigned n;
     bool in_pairs; /* what waits at the end on two neighbours becomes one fused gate */
-    /* per gate: has a data argument; has a parameter that some observable sees */
-    bool *data, *param;
+    bool *data,
+        *param;  /* per gate: has a data argument; has a parameter that some observable sees */
+    bool *owes;  /* that, or a column that is wanted: a derivative */
     bool *fixed; /* and has neither data nor any parameter */
     struct draft *drafts;
     size_t n_drafts, cap_drafts;
@@ -53,9 +54,13 @@ static bool may_follow(const struct fuser *f, const struct gates *have, const st
     }
     return true;
 }
-static bool has_param(const struct fuser *f, const struct gates *l) {
+static bool is_wanted(const struct qr_sim_plan *p, uint32_t column) {
+    return p->wanted && p->wanted[column];
+}
+
+static bool any_owes(const struct fuser *f, const struct gates *l) {
     for (size_t i = 0; i < l->n; i++)
-        if (f->param[l->gates[i]]) return true;
+        if (f->owes[l->gates[i]]) return true;
     return false;
 }
 
@@ -100,11 +105,11 @@ static void flush(struct fuser *f, unsigned q) {
 static void fuse_one(struct fuser *f, uint32_t gate, unsigned q) {
     struct gates one = {.gates = &gate, .n = 1};
     struct draft *d = f->last[q] >= 0 ? &f->drafts[f->last[q]] : NULL;
-    /* A fused gate without parameters is not given any as long as a later one can take them: fused
-     * gates before the first parameter cost nothing on the way back. Nor is a fixed one given data:
-     * what is fixed is simulated once for all samples. */
+    /* A fused gate that owes no derivatives is not given any as long as a later one can take them:
+     * fused gates before the first that does cost nothing on the way back. Nor is a fixed one given
+     * data: what is fixed is simulated once for all samples. */
     if (!f->pending[q].n && d && d->plain && may_follow(f, &d->ops, &one) &&
-        !(f->param[gate] && !has_param(f, &d->ops)) && !(f->data[gate] && is_fixed(f, &d->ops))) {
+        !(f->owes[gate] && !any_owes(f, &d->ops)) && !(f->data[gate] && is_fixed(f, &d->ops))) {
         push(&d->ops, gate);
         return;
     }
@@ -252,9 +257,14 @@ static void finish_shape(struct qr_sim_plan *p, uint32_t first, uint32_t n) {
         else op->number = number_of(p, first + i);
         for (unsigned k = 0; k < op->gate.n_args; k++) {
             const struct qr_gate_arg *a = &op->gate.args[k];
-            if (a->kind != QR_ARG_PARAMETER || p->zero_gradient[a->index]) continue;
-            p->derivatives[p->n_derivatives++] = (struct qr_plan_derivative){
-                .op = first + i, .param = a->index, .arg = k, .scale = a->scale, .mixed = data};
+            bool input = a->kind == QR_ARG_DATA && is_wanted(p, a->index);
+            if (!input && (a->kind != QR_ARG_PARAMETER || p->zero_gradient[a->index])) continue;
+            p->derivatives[p->n_derivatives++] = (struct qr_plan_derivative){.op = first + i,
+                                                                             .of = a->index,
+                                                                             .arg = k,
+                                                                             .scale = a->scale,
+                                                                             .mixed = data,
+                                                                             .input = input};
             if (data) s.mixed_slot = (uint32_t)p->n_mixed;
         }
     }
@@ -307,6 +317,7 @@ static void fuse_segment(struct fuser *f, const struct qr_sim_plan *p, const str
     f->n = c->n_qubits < 2 ? 2 : c->n_qubits;
     f->data = qr_xcalloc(c->n_gates + 1, sizeof *f->data);
     f->param = qr_xcalloc(c->n_gates + 1, sizeof *f->param);
+    f->owes = qr_xcalloc(c->n_gates + 1, sizeof *f->owes);
     f->fixed = qr_xcalloc(c->n_gates + 1, sizeof *f->fixed);
     for (unsigned q = 0; q < QR_FUSED_QUBITS; q++) f->last[q] = -1;
     for (size_t i = 0; i < c->n_gates; i++) {
@@ -315,6 +326,7 @@ static void fuse_segment(struct fuser *f, const struct qr_sim_plan *p, const str
             const struct qr_gate_arg *a = &c->gates[i].args[k];
             f->data[i] |= a->kind == QR_ARG_DATA;
             f->param[i] |= a->kind == QR_ARG_PARAMETER && !p->zero_gradient[a->index];
+            f->owes[i] |= f->param[i] || (a->kind == QR_ARG_DATA && is_wanted(p, a->index));
             f->fixed[i] &= a->kind == QR_ARG_CONSTANT;
         }
     }
@@ -336,6 +348,7 @@ void qr_plan_fuse(struct qr_sim_plan *p, const struct qr_circuit *segments, size
         free(f[s].drafts);
         free(f[s].data);
         free(f[s].param);
+        free(f[s].owes);
         free(f[s].fixed);
     }
     free(f);

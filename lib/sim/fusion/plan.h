@@ -4,10 +4,14 @@
 #define QR_SIM_FUSION_PLAN_H
 
 #include "circuit/circuit.h"
+#include "circuit/lower.h"
 #include "sim/kernels/kernel.h"
 
 enum {
     QR_SAMPLE_LANES_MAX_QUBITS = 11, /* up to here the lanes are samples */
+    /* From here on they are qubits where there is no data. The least that there can be: lanes change
+     * places with four qubits of the tile that the next fused gate, of two more, does not need. */
+    QR_QUBIT_LANES_MIN_QUBITS = QR_LANE_BITS + 4 + 2,
     /* of a cross matrix: groups of 4 cells, 4 terms a group and number, so 1024 terms a lane */
     QR_PIECE_GROUPS = 256,
     QR_NO_SLOT = UINT32_MAX,
@@ -34,10 +38,11 @@ struct qr_plan_op {
 /* One derivative that a shape owes. */
 struct qr_plan_derivative {
     uint32_t op; /* global index */
-    uint32_t param;
+    uint32_t of; /* parameter, or column */
     uint32_t arg;
     double scale;
-    bool mixed; /* its gate has data too: one generator per sample */
+    bool mixed; /* its gate has data (too): one generator per sample */
+    bool input; /* by a column that is wanted */
 };
 
 /* What a fused gate multiplies by. Those with the same gates at the same places share one. */
@@ -67,7 +72,12 @@ struct qr_sim_plan {
     unsigned cell_bits;
     size_t cell_bytes, elem_bytes;
 
+    /* The circuit's expressions; NULL: it has none. n_params and n_columns are those of its lowered
+     * circuit, which is what was compiled. */
+    struct qr_lowered *lowered;
     uint8_t *zero_gradient; /* n_params: no observable sees it */
+    uint8_t *wanted;        /* n_columns: derivatives by it are wanted; NULL: by none */
+    bool inputs_wanted;     /* by one of the circuit's own, before it was lowered */
     struct qr_plan_op *ops;
     size_t n_ops;
     uint32_t *numbers; /* op that stands for each data-free gate matrix */

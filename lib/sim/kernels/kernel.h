@@ -76,12 +76,14 @@ struct qr_kernels {
                       double (*acc)[QR_LANES]);
     /* ret[k] = tree over lanes of acc[k][lane] * scale[lane] */
     void (*fold)(const double (*acc)[QR_LANES], const double scale[QR_LANES], double ret[QR_CROSS]);
-    /* acc[lane] += <phi|P|phi> over cells first..first+count-1, without the signs of z_lane */
+    /* Of n strings of one x and x_lane. acc[k][lane] += <phi|P_k|phi> over cells first ..
+     * first + count - 1, without the signs of z_lane */
     void (*expect)(const void *phi, size_t first, size_t count, const struct qr_pauli_place *at,
-                   void *acc);
-    /* lambda[i] += weight[lane] * (P phi)[i], without the signs of z_lane */
+                   size_t n, void *acc);
+    /* lambda[i] += weights[k][lane] * (P_k phi)[i], k ascending, without the signs of z_lane;
+     * weights: n rows, then their negations */
     void (*observe)(void *lambda, const void *phi, size_t first, size_t count,
-                    const struct qr_pauli_place *at, const void *weight);
+                    const struct qr_pauli_place *at, size_t n, const void *weights);
     /* 16 cells at offsets: cell j lane l changes places with cell l lane j */
     void (*transpose)(void *cells, const uint64_t offsets[QR_LANES]);
     /* to[i] = from[offsets[i] ^ base] and back */

@@ -367,81 +367,27 @@ static void NAME(fold)(const double (*acc)[QR_LANES], const double scale[QR_LANE
     }
 }
 
-/* The lanes of a cell exchanged by XOR. */
-INLINE const struct NAME(cell) *
-    NAME(source)(const struct NAME(cell) * c, unsigned x_lane, struct NAME(cell) * room) {
-    if (!x_lane) return c;
-    for (unsigned l = 0; l < QR_LANES; l++) {
-        room->re[l] = c->re[l ^ x_lane];
-        room->im[l] = c->im[l ^ x_lane];
-    }
-    return room;
-}
-
-INLINE uint64_t NAME(cell_at)(const struct qr_pauli_place *at, uint64_t i) {
-    return at->turned ? qr_cell_at(i) : i;
-}
-
-static void NAME(expect)(const void *phi, size_t first, size_t count,
-                         const struct qr_pauli_place *at, void *acc) {
-    const struct NAME(cell) *p = phi;
-    E *sum = acc;
-    for (size_t i = first; i < first + count; i++) {
-        struct NAME(cell) room RAW;
-        const struct NAME(cell) *b = p + NAME(cell_at)(at, i),
-                                *a = NAME(source)(p + NAME(cell_at)(at, i ^ at->x), at->x_lane,
-                                                  &room);
-        bool minus = (__builtin_popcountll(i & at->z) & 1) != (at->n_y == 1 || at->n_y == 2);
-        for (int v = 0; v < QR_LANES; v += W) {
-            V ar = LOAD(&a->re[v]), ai = LOAD(&a->im[v]), br = LOAD(&b->re[v]),
-              bi = LOAD(&b->im[v]);
-            V t = at->n_y & 1 ? FNMA(ai, br, MUL(ar, bi)) : FMA(ai, bi, MUL(ar, br));
-            V s = LOAD(&sum[v]);
-            STORE(&sum[v], minus ? SUB(s, t) : ADD(s, t));
-        }
-    }
-}
-
-static void NAME(observe)(void *lambda, const void *phi, size_t first, size_t count,
-                          const struct qr_pauli_place *at, const void *weight) {
-    struct NAME(cell) *to = lambda;
-    const struct NAME(cell) *p = phi;
-    const E *w = weight;
-    bool swap = at->n_y & 1;
-    for (size_t i = first; i < first + count; i++) {
-        struct NAME(cell) room RAW;
-        const struct NAME(cell) *a =
-            NAME(source)(p + NAME(cell_at)(at, i ^ at->x), at->x_lane, &room);
-        struct NAME(cell) *o = to + NAME(cell_at)(at, i);
-        bool odd = __builtin_popcountll((i ^ at->x) & at->z) & 1;
-        bool minus_re = odd != (at->n_y == 1 || at->n_y == 2),
-             minus_im = odd != (at->n_y == 2 || at->n_y == 3);
-        for (int v = 0; v < QR_LANES; v += W) {
-            V x = LOAD(swap ? &a->im[v] : &a->re[v]), y = LOAD(swap ? &a->re[v] : &a->im[v]);
-            V re = LOAD(&o->re[v]), im = LOAD(&o->im[v]), c = LOAD(&w[v]);
-            STORE(&o->re[v], minus_re ? FNMA(c, x, re) : FMA(c, x, re));
-            STORE(&o->im[v], minus_im ? FNMA(c, y, im) : FMA(c, y, im));
-        }
-    }
-}
-
-/* Half of a square of 2h x 2h lanes changes places with another, from the largest squares down:
- * shuffles in registers. */
-typedef E NAME(e16) __attribute__((vector_size(16 * sizeof(E))));
 typedef __typeof__(__builtin_choose_expr(sizeof(E) == 4, 0, 0ll)) NAME(index);
-typedef NAME(index) NAME(i16) __attribute__((vector_size(16 * sizeof(E))));
 /* which shuffles by constants only; make fuzz and make lint-deep read this with it */
 #ifdef __clang__
 #define SHUFFLE(a, b, lanes)                                                                       \
     ({                                                                                             \
-        NAME(e16) put;                                                                             \
-        for (int l = 0; l < QR_LANES; l++)                                                         \
-            put[l] = (lanes)[l] < QR_LANES ? (a)[(lanes)[l]] : (b)[(lanes)[l] - QR_LANES];         \
+        __typeof__(a) put;                                                                         \
+        int most = (int)(sizeof put / sizeof put[0]);                                              \
+        for (int l = 0; l < most; l++)                                                             \
+            put[l] = (lanes)[l] < most ? (a)[(lanes)[l]] : (b)[(lanes)[l] - most];                 \
         put;                                                                                       \
     })
 #else
 #define SHUFFLE(a, b, lanes) __builtin_shuffle((a), (b), (lanes))
 #endif
+
+#include "sim/kernels/kernel_readouts_template_impl.h"
+
+/* Half of a square of 2h x 2h lanes changes places with another, from the largest squares down:
+ * shuffles in registers. */
+typedef E NAME(e16) __attribute__((vector_size(16 * sizeof(E))));
+typedef NAME(index) NAME(i16) __attribute__((vector_size(16 * sizeof(E))));
 INLINE void NAME(swap_squares)(NAME(e16) r[QR_LANES], const int h) {
     NAME(i16) keep, give;
 #pragma GCC unroll 16

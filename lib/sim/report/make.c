@@ -5,13 +5,33 @@
 
 #include "base/mem.h"
 #include "sim/fusion/engine.h"
+#include "sim/fusion/workspace.h"
 #include "sim/report/build.h"
 
 /* ---- shapes ---- */
 
-static void put_argument(const struct qr_gate_arg *a, const char *const *names, struct qr_buf *to) {
+/* What a derived parameter or column stands for; NULL: it is the circuit's own. */
+static const struct qr_expression *expression_of(const struct qr_sim_plan *p,
+                                                 const struct qr_gate_arg *a) {
+    const struct qr_lowered *l = p->lowered;
+    if (l && a->kind == QR_ARG_PARAMETER && a->index >= l->n_params)
+        return &l->params[a->index - l->n_params];
+    if (l && a->kind == QR_ARG_DATA && a->index >= l->n_columns)
+        return &l->columns[a->index - l->n_columns];
+    return NULL;
+}
+
+static void put_argument(const struct qr_sim_plan *p, const struct qr_gate_arg *a,
+                         const char *const *names, struct qr_buf *to) {
+    const struct qr_expression *e = expression_of(p, a);
     if (a->kind == QR_ARG_CONSTANT) {
         qr_buf_printf(to, "%.6g", a->scale);
+        return;
+    }
+    if (e) {
+        qr_buf_puts(to, "(");
+        qr_expression_put(e, a->scale, (char *const *)(uintptr_t)names, NULL, true, to);
+        qr_buf_puts(to, ")");
         return;
     }
     if (a->scale == -1) qr_buf_puts(to, "-");
@@ -21,7 +41,8 @@ static void put_argument(const struct qr_gate_arg *a, const char *const *names, 
     else qr_buf_printf(to, "p%u", a->index);
 }
 
-static void put_op(const struct qr_plan_op *op, const char *const *names, struct qr_buf *to) {
+static void put_op(const struct qr_sim_plan *p, const struct qr_plan_op *op,
+                   const char *const *names, struct qr_buf *to) {
     const struct qr_gate *g = &op->gate;
     qr_buf_puts(to, qr_gate_info(g->kind)->name);
     if (g->n_targets == 1) qr_buf_printf(to, "%u", op->t[0] + 1u);
@@ -34,7 +55,7 @@ static void put_op(const struct qr_plan_op *op, const char *const *names, struct
     qr_buf_puts(to, g->n_args == 1 ? "^" : "(");
     for (unsigned k = 0; k < g->n_args; k++) {
         if (k) qr_buf_puts(to, ", ");
-        put_argument(&g->args[k], names, to);
+        put_argument(p, &g->args[k], names, to);
     }
     if (g->n_args > 1) qr_buf_puts(to, ")");
 }
@@ -44,7 +65,7 @@ static void probe_way(struct qr_report_build *b, uint32_t shape) {
     double own[QR_NARROW];
     const double *numbers = b->probe->narrow + (size_t)shape * QR_NARROW;
     if (s->n_prefix) {
-        struct qr_m4 m = qr_bound_data_matrix(b->probe, s, b->x);
+        struct qr_m4 m = qr_bound_data_matrix(b->probe, s, 0, b->x);
         qr_narrow_numbers(&m, own);
         numbers = own;
     }
@@ -61,7 +82,7 @@ static void list_shapes(struct qr_report_build *b, const char *const *names) {
         struct qr_buf text = {0};
         for (uint32_t k = 0; k < s->n_ops; k++) {
             if (k) qr_buf_puts(&text, " ");
-            put_op(&p->ops[s->first_op + k], names, &text);
+            put_op(p, &p->ops[s->first_op + k], names, &text);
         }
         probe_way(b, i);
         b->r->shapes[i] = (struct qr_sim_shape){.gates = qr_xstrdup(qr_buf_string(&text)),
@@ -90,12 +111,20 @@ static void make_probe(struct qr_report_build *b) {
 static void list_buffers(struct qr_report_build *b, size_t max_samples) {
     struct qr_buffers all = {.allocate = false};
     struct qr_sim_report *r = b->r;
-    b->p->engine->workspace_buffers(b->p, max_samples ? max_samples : r->n_samples, &all);
+    qr_workspace_buffers(b->p, max_samples ? max_samples : r->n_samples, &all);
     r->buffers = qr_xcalloc(all.n, sizeof *r->buffers);
     memcpy(r->buffers, all.list, all.n * sizeof *r->buffers);
     r->n_buffers = all.n;
     r->workspace_bytes = all.bytes;
     r->bound_bytes = qr_bound_bytes(b->p);
+}
+
+static void say_inputs(struct qr_report_build *b) {
+    unsigned n = 0;
+    if (!b->p->wanted) return;
+    for (unsigned i = 0; i < b->p->n_columns; i++) n += b->p->wanted[i];
+    qr_report_line(b, "inputs", "derivatives by %u of %u data columns, of each sample its own", n,
+                   b->p->n_columns);
 }
 
 static void say_order(struct qr_report_build *b) {
@@ -134,6 +163,7 @@ struct qr_sim_report *qr_sim_report_new(const struct qr_sim_plan *p,
     list_shapes(&b, opt->param_names);
     list_buffers(&b, opt->max_samples);
     p->engine->report(&b);
+    say_inputs(&b);
     say_order(&b);
     for (size_t i = 0; i < r->n_stages; i++) {
         if (r->stages[i].when != QR_EACH_MICRO_BATCH) continue;

@@ -42,12 +42,19 @@ static void forward_cost(struct qr_report_build *b, struct qr_sim_stage *s, size
     }
 }
 
+/* A run's products are made once, and its cells are read once. */
+static void read_cost(const struct qr_sim_plan *p, struct qr_sim_stage *s) {
+    const struct qr_statevector *v = p->statevector;
+    for (const struct qr_plan_run *r = v->runs; r < v->runs + v->n_runs; r++)
+        qr_cost(s, cells_of(p) * (2.0 * r->parities + r->n), cells_of(p) * (double)p->cell_bytes);
+}
+
 static void backward_cost(struct qr_report_build *b) {
     const struct qr_sim_plan *p = b->p;
     const struct qr_statevector *v = p->statevector;
-    double cells = cells_of(p), terms = (double)v->n_terms;
+    double cells = cells_of(p), terms = (double)v->n_terms, runs = (double)v->n_runs;
     qr_cost(qr_report_stage(b, "observe", "lambda = O phi"), cells * 2 * terms,
-            cells * 3 * terms * (double)p->cell_bytes);
+            cells * 3 * runs * (double)p->cell_bytes);
     struct qr_sim_stage *s =
         qr_report_stage(b, "back", "cross matrices and adjoints, on phi and lambda");
     for (size_t i = 0; i < v->n_passes; i++) {
@@ -92,8 +99,9 @@ static void say_passes(struct qr_report_build *b) {
                        v->first_pass, v->first_pass == 1 ? "" : "es");
     if (v->first_cross < v->n_steps)
         qr_report_line(b, "back",
-                       "down to the first fused gate that has a parameter; adjoints only where one "
-                       "that has shares a qubit");
+                       "down to the first fused gate that has a parameter%s; adjoints only where "
+                       "one that has shares a qubit",
+                       p->wanted ? ", or an input that is wanted" : "");
     qr_report_line(b, "threads",
                    p->lanes_are_samples ? "each takes micro-batches, in a workspace of its own"
                                         : "all share the tiles of one sample");
@@ -122,9 +130,7 @@ void qr_statevector_report(struct qr_report_build *b) {
                                      v->first_pass ? "fused gates on the fixed state"
                                                    : "fused gates on |0...0>"),
                      v->first_pass, v->n_passes);
-        qr_cost(qr_report_stage(b, "read-outs", "a Pauli string each"),
-                cells_of(p) * 3 * (double)v->n_terms,
-                cells_of(p) * (double)v->n_terms * (double)p->cell_bytes);
+        read_cost(p, qr_report_stage(b, "read-outs", "a Pauli string each"));
         if (v->first_cross == v->n_steps) continue;
         if (g + 1 < groups)
             forward_cost(b,

@@ -220,6 +220,23 @@ static size_t add_pass(struct qr_sim_plan *p, struct layout *l, const bool *only
     return n;
 }
 
+static bool turn_alike(const struct qr_plan_term *a, const struct qr_plan_term *b) {
+    return a->place.x == b->place.x && a->place.x_lane == b->place.x_lane;
+}
+
+static void find_runs(struct qr_statevector *v) {
+    v->runs = qr_xcalloc(v->n_terms + 1, sizeof *v->runs);
+    for (size_t first = 0, n; first < v->n_terms; first += n) {
+        unsigned odd = 0;
+        for (n = 0; first + n < v->n_terms && n < QR_RUN_MOST; n++) {
+            if (!turn_alike(&v->terms[first], &v->terms[first + n])) break;
+            odd += v->terms[first + n].place.n_y & 1;
+        }
+        v->runs[v->n_runs++] = (struct qr_plan_run){
+            .first = (uint32_t)first, .n = (uint32_t)n, .parities = odd > 0 && odd < n ? 2 : 1};
+    }
+}
+
 static void place_terms(struct qr_sim_plan *p, const struct layout *l,
                         const struct qr_observable *obs, size_t n_obs) {
     struct qr_statevector *v = p->statevector;
@@ -246,6 +263,7 @@ static void place_terms(struct qr_sim_plan *p, const struct layout *l,
             }
             paired |= to->place.x;
         }
+    find_runs(v);
     v->tiles_observe =
         v->tile_bits < p->cell_bits && v->n_passes && !(paired & ~v->passes[v->n_passes - 1].tile);
 }

@@ -38,24 +38,30 @@ static size_t piece_cells(const struct qr_sweep *r, size_t first) {
     return all - first < QR_PIECE_CELLS ? all - first : QR_PIECE_CELLS;
 }
 
-/* All terms while the piece is in the cache. */
-static void expect_item(struct qr_sweep *r, size_t item, struct qr_sweep_slot *slot) {
+static void expect_run(struct qr_sweep *r, const struct qr_plan_run *run, size_t first, size_t n,
+                       struct qr_sweep_slot *slot) {
     const struct qr_sim_plan *p = r->p;
-    size_t first = item * QR_PIECE_CELLS, n = piece_cells(r, first);
-    for (size_t t = 0; t < r->v->n_terms; t++) {
-        _Alignas(64) double acc[QR_LANES]; /* or floats */
-        memset(acc, 0, sizeof acc);
-        p->kernels->expect(r->ws->phi, first, n, &r->v->terms[t].place, acc);
-        add_piece(r, &r->v->terms[t], acc, slot);
-    }
+    const struct qr_plan_term *terms = r->v->terms + run->first;
+    struct qr_pauli_place places[QR_RUN_MOST];
+    _Alignas(64) unsigned char acc[QR_RUN_MOST * QR_LANES * sizeof(double)] QR_RAW; /* or floats */
+    size_t each = p->cell_bytes / 2;
+    for (size_t k = 0; k < run->n; k++) places[k] = terms[k].place;
+    memset(acc, 0, run->n * each);
+    p->kernels->expect(r->ws->phi, first, n, places, run->n, acc);
+    for (size_t k = 0; k < run->n; k++) add_piece(r, &terms[k], acc + k * each, slot);
 }
 
-/* lambda += the term on phi; place: its own, or in a tile; minus: of what lies outside. */
-static void add_term(const struct qr_sweep *r, const struct qr_plan_term *t,
-                     const struct qr_pauli_place *place, bool minus, unsigned char *lambda,
-                     const unsigned char *phi, size_t first, size_t n) {
+/* All terms while the piece is in the cache. */
+static void expect_item(struct qr_sweep *r, size_t item, struct qr_sweep_slot *slot) {
+    size_t first = item * QR_PIECE_CELLS, n = piece_cells(r, first);
+    for (size_t i = 0; i < r->v->n_runs; i++) expect_run(r, &r->v->runs[i], first, n, slot);
+}
+
+/* Lanes' weights of a term, and their negations; minus: of what lies outside a tile. */
+static void put_weights(const struct qr_sweep *r, const struct qr_plan_term *t,
+                        const struct qr_pauli_place *place, bool minus, void *ret,
+                        void *ret_negated) {
     const struct qr_sim_plan *p = r->p;
-    _Alignas(64) double weight[QR_LANES]; /* or floats */
     for (unsigned l = 0; l < QR_LANES; l++) {
         double w = 0;
         if (!p->lanes_are_samples) {
@@ -64,19 +70,35 @@ static void add_term(const struct qr_sweep *r, const struct qr_plan_term *t,
         } else if (l < r->n) {
             w = r->direction[l * p->n_readouts + t->readout] * t->coefficient;
         }
-        qr_element_set(p, weight, l, w);
+        qr_element_set(p, ret, l, w);
+        qr_element_set(p, ret_negated, l, -w);
     }
-    p->kernels->observe(lambda, phi, first, n, place, weight);
+}
+
+/* lambda += the run's terms on phi; place: their own, or in a tile; minus: of each. */
+static void add_run(const struct qr_sweep *r, const struct qr_plan_run *run,
+                    const struct qr_pauli_place *places, const bool *minus, unsigned char *lambda,
+                    const unsigned char *phi, size_t first, size_t n) {
+    _Alignas(64) unsigned char weights[2 * QR_RUN_MOST * QR_LANES * sizeof(double)] QR_RAW;
+    size_t each = r->p->cell_bytes / 2;
+    for (size_t k = 0; k < run->n; k++)
+        put_weights(r, &r->v->terms[run->first + k], &places[k], minus[k], weights + k * each,
+                    weights + (run->n + k) * each);
+    r->p->kernels->observe(lambda, phi, first, n, places, run->n, weights);
 }
 
 static void observe_item(struct qr_sweep *r, size_t item, struct qr_sweep_slot *slot) {
     (void)slot;
+    static const bool plus[QR_RUN_MOST];
     const struct qr_sim_plan *p = r->p;
     size_t first = item * QR_PIECE_CELLS, n = piece_cells(r, first);
     memset(r->ws->lambda + first * p->cell_bytes, 0, n * p->cell_bytes);
-    for (size_t i = 0; i < r->v->n_terms; i++)
-        add_term(r, &r->v->terms[i], &r->v->terms[i].place, false, r->ws->lambda, r->ws->phi, first,
-                 n);
+    for (size_t i = 0; i < r->v->n_runs; i++) {
+        const struct qr_plan_run *run = &r->v->runs[i];
+        struct qr_pauli_place places[QR_RUN_MOST];
+        for (size_t k = 0; k < run->n; k++) places[k] = r->v->terms[run->first + k].place;
+        add_run(r, run, places, plus, r->ws->lambda, r->ws->phi, first, n);
+    }
 }
 
 /* The bits of x that lie in mask, one after the other. */
@@ -92,13 +114,19 @@ void qr_sweep_observe_tile(const struct qr_sweep *r, uint64_t base, unsigned cha
     const struct qr_sim_plan *p = r->p;
     size_t n = (size_t)1 << r->v->tile_bits;
     memset(lambda, 0, n * p->cell_bytes);
-    for (size_t i = 0; i < r->v->n_terms; i++) {
-        const struct qr_plan_term *t = &r->v->terms[i];
-        struct qr_pauli_place place = t->place;
-        place.x = collect(place.x, r->pass->tile);
-        place.z = collect(place.z, r->pass->tile);
-        place.turned = false;
-        add_term(r, t, &place, __builtin_parityll(t->place.z & base), lambda, phi, 0, n);
+    for (size_t i = 0; i < r->v->n_runs; i++) {
+        const struct qr_plan_run *run = &r->v->runs[i];
+        struct qr_pauli_place places[QR_RUN_MOST];
+        bool minus[QR_RUN_MOST];
+        for (size_t k = 0; k < run->n; k++) {
+            const struct qr_pauli_place *whole = &r->v->terms[run->first + k].place;
+            places[k] = *whole;
+            places[k].x = collect(whole->x, r->pass->tile);
+            places[k].z = collect(whole->z, r->pass->tile);
+            places[k].turned = false;
+            minus[k] = __builtin_parityll(whole->z & base);
+        }
+        add_run(r, run, places, minus, lambda, phi, 0, n);
     }
 }
 

@@ -172,7 +172,7 @@ static void sum_mixed(struct qr_statevector_workspace *ws) {
 
 static bool backward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
                      struct qr_pool *pool, const double *direction, const double *scale,
-                     qr_fixed *ret_grad) {
+                     qr_fixed *ret_grad, double *ret_dx) {
     struct qr_statevector_workspace *ws = (struct qr_statevector_workspace *)workspace;
     const struct qr_sim_plan *p = b->plan;
     const struct qr_statevector *v = p->statevector;
@@ -203,8 +203,9 @@ static bool backward(const struct qr_sim_bound *b, struct qr_sim_workspace *work
     }
     if (bad) return false;
     sum_mixed(ws);
+    if (p->wanted) memset(ret_dx, 0, ws->n_samples * p->n_columns * sizeof *ret_dx);
     return qr_bound_gradient(b, ws->cross, ws->mixed, ws->max_samples, ws->x, ws->n_samples,
-                             ws->scratch, ret_grad);
+                             ws->scratch, ret_grad, ret_dx);
 }
 
 /* ---- the engine ---- */
@@ -213,6 +214,11 @@ static bool plan(struct qr_sim_plan *p, const struct qr_circuit *c, const struct
                  size_t n_obs) {
     struct qr_statevector *v = qr_xcalloc(1, sizeof *v);
     p->statevector = v;
+    /* without data all samples have one value, and lanes of samples would compute it 16 times */
+    if (!p->n_columns && p->n >= QR_QUBIT_LANES_MIN_QUBITS) {
+        p->lanes_are_samples = false;
+        p->cell_bits = p->n - QR_LANE_BITS;
+    }
     v->tile_bits =
         p->lanes_are_samples || p->cell_bits < QR_TILE_BITS ? p->cell_bits : QR_TILE_BITS;
     v->n_slots = 1;
@@ -231,6 +237,7 @@ static void plan_free(struct qr_sim_plan *p) {
     free(v->passes);
     free(v->offsets);
     free(v->terms);
+    free(v->runs);
     free(v);
     p->statevector = NULL;
 }

@@ -42,6 +42,13 @@ struct qr_plan_term {
     struct qr_pauli_place place;
 };
 
+/* Terms that turn the same qubits and stand one after the other: one call of a kernel. */
+enum { QR_RUN_MOST = 32 };
+struct qr_plan_run {
+    uint32_t first, n;
+    uint8_t parities; /* of numbers of Y, how many there are: 1 or 2 */
+};
+
 /* This engine's part of a plan. */
 struct qr_statevector {
     unsigned tile_bits;
@@ -56,6 +63,8 @@ struct qr_statevector {
     size_t n_offsets;
     struct qr_plan_term *terms;
     size_t n_terms;
+    struct qr_plan_run *runs; /* all terms, in their order */
+    size_t n_runs;
     /* the last pass's tiles have all cells that the terms pair: lambda begins there, not as
      * a state */
     bool tiles_observe;

@@ -60,7 +60,7 @@ static void sample_numbers(const struct qr_sweep *r, const struct qr_plan_shape 
         else {
             while (same < l && !same_data(p, s, x + same * p->n_columns, x + l * p->n_columns))
                 same++;
-            m[l] = same < l ? m[same] : qr_bound_data_matrix(r->b, s, x + l * p->n_columns);
+            m[l] = same < l ? m[same] : qr_bound_data_matrix(r->b, s, 0, x + l * p->n_columns);
         }
         qr_wide_numbers(&m[l], l, r->ws->wide + (size_t)s->data_slot * QR_WIDE);
     }
@@ -76,7 +76,7 @@ static void prepare(const struct qr_sweep *r) {
             sample_numbers(r, s);
             continue;
         }
-        struct qr_m4 m = qr_bound_data_matrix(r->b, s, x);
+        struct qr_m4 m = qr_bound_data_matrix(r->b, s, 0, x);
         qr_narrow_numbers(&m, r->ws->narrow + (size_t)s->data_slot * QR_NARROW);
     }
     if (p->lanes_are_samples) return;
@@ -86,8 +86,8 @@ static void prepare(const struct qr_sweep *r) {
         const struct qr_plan_step *st = &r->v->steps[i];
         if (st->wide_slot == QR_NO_SLOT) continue;
         const struct qr_plan_shape *s = &p->shapes[st->shape];
-        struct qr_m4 m =
-            s->data_slot == QR_NO_SLOT ? r->b->suffix[st->shape] : qr_bound_data_matrix(r->b, s, x);
+        struct qr_m4 m = s->data_slot == QR_NO_SLOT ? r->b->suffix[st->shape]
+                                                    : qr_bound_data_matrix(r->b, s, 0, x);
         for (unsigned l = 0; l < QR_LANES; l++)
             qr_wide_numbers(st->lanes >> l & 1 ? &m : &one, l,
                             r->ws->wide + (size_t)st->wide_slot * QR_WIDE);

@@ -216,10 +216,11 @@ static bool read_layers(struct circuit_reader *r, const struct qr_observable *ob
         take_rest(r);
     s->diagonal = z_only && !r->rest.n;
     if (r->n_segments < least)
-        return refuse(r->p,
-                      "behind %zu layers no pool comes in which source i of the first half "
-                      "controls a CNOT onto qubit i + half and is never used again",
-                      r->n_segments);
+        return refuse(
+            r->p,
+            "streaming is for a qcnn: behind %zu layers no pool comes in which source i "
+            "of the first half controls a CNOT onto qubit i + half and is never used again",
+            r->n_segments);
     if (r->rest.qubits < 2 || (r->rest.qubits > QR_STREAM_TAIL_QUBITS && !s->diagonal))
         return refuse(r->p,
                       "%u qubits are left behind the last pool that streams: there may be 2 to %d, "
@@ -501,6 +502,9 @@ static bool lay_out(struct circuit_reader *r, const struct qr_observable *obs, s
 bool qr_stream_plan(struct qr_sim_plan *p, const struct qr_circuit *c,
                     const struct qr_observable *obs, size_t n_obs) {
     if (!n_obs) return refuse(p, "there is no read-out");
+    if (p->wanted)
+        return refuse(p, p->inputs_wanted ? "derivatives by inputs are wanted"
+                                          : "angles have inputs and parameters in one expression");
     if (c->n_qubits < QR_STREAM_MIN_QUBITS || c->n_qubits > QR_STREAM_MAX_QUBITS)
         return refuse(p, "%u qubits: streaming is for %d to %d", c->n_qubits,
                       (int)QR_STREAM_MIN_QUBITS, (int)QR_STREAM_MAX_QUBITS);

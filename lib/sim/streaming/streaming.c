@@ -389,14 +389,15 @@ static void forward(const struct qr_sim_bound *b, struct qr_sim_workspace *works
 
 static bool backward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
                      struct qr_pool *pool, const double *direction, const double *scale,
-                     qr_fixed *ret_grad) {
+                     qr_fixed *ret_grad, double *ret_dx) {
     struct qr_stream_workspace *ws = (struct qr_stream_workspace *)workspace;
     const struct qr_sim_plan *p = b->plan;
+    (void)ret_dx; /* no input is wanted */
     memset(ws->cross, 0, p->n_shapes * QR_CROSS * sizeof *ws->cross);
     bool ok = p->stream->sliced ? slices_backward(b, ws, pool, direction, scale)
                                 : samples_backward(b, ws, direction, scale);
-    return ok &&
-           qr_bound_gradient(b, ws->cross, NULL, 0, ws->x, ws->n_samples, ws->scratch, ret_grad);
+    return ok && qr_bound_gradient(b, ws->cross, NULL, 0, ws->x, ws->n_samples, ws->scratch,
+                                   ret_grad, NULL);
 }
 
 static unsigned __int128 least_bytes(const struct qr_sim_plan *p) {

@@ -59,14 +59,10 @@ static void load(struct batch *b, const char *folder, unsigned threads) {
     b->model = b->w.model;
     if (b->engine == QR_ENGINE_AUTO) return;
     const struct qr_job *j = b->job;
-    struct qr_model_options o = {.circuit = j->circuit,
-                                 .readouts = j->readouts,
-                                 .n_readouts = j->n_readouts,
-                                 .n_filters = j->n_filters,
-                                 .dense = j->dense,
-                                 .n_dense = j->n_dense,
+    struct qr_model_options o = {.layers = j->layers,
+                                 .n_layers = j->n_layers,
                                  .loss = j->train.loss,
-                                 .sim = {j->precision, qr_isa_best(), b->engine},
+                                 .sim = {j->precision, qr_isa_best(), b->engine, NULL},
                                  .micro_batch_size = j->micro_batch_size};
     must(qr_model_new(&o, &b->model, &err), &err);
 }
@@ -78,7 +74,7 @@ static void run_micro_batch(void *ctx, size_t i, unsigned worker) {
     unsigned lane = b->n_lanes == 1 ? 0 : worker;
     qr_fixed *sums = b->values + lane * b->n_values;
     if (!qr_model_micro_batch(b->state, b->lanes[lane], b->pool, b->x + first, b->y + first, n,
-                              sums, sums + qr_model_n_sums(b->model)))
+                              NULL, sums, sums + qr_model_n_sums(b->model)))
         atomic_store(&b->bad, true);
 }
 
@@ -131,7 +127,8 @@ static void batch_free(struct batch *b) {
 }
 
 static void answer_open(const struct batch *b) {
-    struct qr_sim_facts facts = qr_sim_facts(qr_model_plan(b->model));
+    struct qr_sim_facts facts =
+        qr_sim_facts(qr_model_layer(b->model, qr_model_quantum(b->model, 0)).plan);
     printf("{\"table\": \"%s\", \"engine\": \"%s\", \"flops\": %.0f}\n", qr_isa_name(qr_isa_best()),
            facts.engine, facts.flop_per_gradient);
 }

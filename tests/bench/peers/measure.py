@@ -2,7 +2,7 @@
 """qring beside other programs. Everybody does one repetition in turn, in processes that live on, so that what disturbs the machine meets all
 alike; a ratio is that of two neighbours in one round. Whether all computed the same is checked first.
 Usage: measure.py, from the repository's root, after `run` has made the environments under build/peers; writes build/bench/peers.jsonl.
-LONG=1: 22 and 23 qubits too. RUNS=n: so many repetitions at most. ONLY=gradient, mlp or tutorial: the rest is left out. CASES=WORD: only
+LONG=1: 22 and 23 qubits too. RUNS=n: so many repetitions at most. ONLY=gradient, mlp, tutorial or examples: the rest is left out. CASES=WORD: only
 cases whose name and qubits, as in qaoa-2-20, or batch, as in mlp-sgd-128, begin so."""
 import json
 import os
@@ -13,6 +13,7 @@ import sys
 
 sys.path.insert(0, "tests/bench")
 import cases
+import examples
 import lines
 import mlp
 import report
@@ -203,6 +204,8 @@ def main():
         mlp.compare(out, programs, WORK, PYTHON_ENV, min(5, limit), sides.cores, begin)
     if only in (None, "tutorial") and "tfq" not in absent:
         tutorial.compare(out, python_of("tfq"), WORK, PYTHON_ENV, min(3, limit))
+    if only in (None, "examples"):
+        examples.compare(out, python_of, missing, WORK, PYTHON_ENV, min(examples.ROUNDS, limit), sides.cores, begin)
     return 0 if out.end() else 1
 
 

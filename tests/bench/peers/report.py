@@ -90,12 +90,23 @@ class Report:
                 words += "  A PEER WINS" if ratio is None or ratio < 1 else ""
             print(words.rstrip())
 
+    def agreements(self):
+        """How far the examples' peers are from qring, who all met their bounds"""
+        found = [l for l in self.said if "loss_off" in l]
+        if found:
+            print("\nexample, beside: the largest difference of a loss of the first steps, of the last loss; metrics, equal to qring's")
+        for l in found:
+            last = "%9.2g" % l["last_loss_off"] if "last_loss_off" in l else "         "
+            metrics = ", ".join("%s %.6g" % m for m in l.get("metrics", {}).items())
+            print(("%-24s %-16s %9.2g %s  %s" % (l["name"], l["who"], l["loss_off"], last, metrics)).rstrip())
+
     def end(self):
         """The table; true when everything was measured."""
         width = [max(len(r[i]) for r in [HEAD, *self.rows]) for i in range(len(HEAD))]
         for row in [HEAD, *self.rows]:
             print("  ".join(c.ljust(w) if i in (0, 6, 9, 11) else c.rjust(w) for i, (c, w) in enumerate(zip(row, width))).rstrip())
         self.fastest()
+        self.agreements()
         goals = [r[-1] for r in self.rows if r[-1]]
         print("%d ratios, %d of %d goals missed, %d things not measured; lines in %s" % (
             len(self.rows), sum("MISSED" in g for g in goals), len(goals), len(self.problems), self.path))

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes losses.json and optimizers.json beside itself: tf-keras 2.18's rules evaluated in Python; the later rows of optimizers.json by tf-keras itself.
+"""Writes losses.json, optimizers.json and metrics.json beside itself: tf-keras 2.18's rules evaluated in Python; the later rows of optimizers.json, and
+metrics.json, by tf-keras itself.
 
 The formulas are written down here from tf-keras' documentation and source (optimizers/{sgd,rmsprop,adam}.py, losses.py, backend.py),
 independently of lib/model: losses (with their options and a sample's weight too) and their derivatives with 50 decimal digits (derivatives by central differences of step 1e-18),
@@ -7,6 +8,7 @@ the first optimizers in float64, Adam with powers instead of running products. N
 
     make.py losses       with any Python
     make.py optimizers   with tf-keras 2.18.0 and tensorflow-cpu 2.18.1: tf-keras in float64 makes the rows of keras_rows()
+    make.py metrics      with the same two: tf_keras.metrics.AUC (float32) and tf.math.confusion_matrix
 """
 import json, math, os, sys
 from decimal import Decimal as D, getcontext
@@ -307,8 +309,36 @@ def keras_rows():
     return rows
 
 
-for name, made in [("losses", lambda: losses() + losses_with_options()), ("optimizers", lambda: optimizers() + keras_rows())]:
-    if name not in (sys.argv[1:] or ["losses", "optimizers"]): continue
+# ---- metrics of counts: outputs z and labels y of many samples -> AUC, confusion matrix ----
+def metrics():
+    import tensorflow as tf, tf_keras
+    r, rows = lcg(23), []
+
+    def row(loss, k, logits, n, spread, labels):
+        # no output lies within 1e-4 of a threshold, where float32 could decide otherwise
+        z = [[round(spread * next(r), 2) + 0.0037 if logits else round(0.5 + 0.5 * next(r), 2) + 0.0013 for _ in range(k)] for _ in range(n)]
+        y = []
+        for i in range(n):
+            hot = int(k * (0.5 + 0.5 * next(r)))
+            y.append([1.0 if j == hot else 0.0 for j in range(k)] if labels == "hot" else [float(labels == 1 or (labels == "bit" and next(r) + z[i][j] - 0.4 > 0)) for j in range(k)])
+        p = tf.constant(z, tf.float32)
+        if logits: p = tf.nn.softmax(p) if labels == "hot" else tf.sigmoid(p)
+        auc = tf_keras.metrics.AUC()
+        auc.update_state(tf.constant(y, tf.float32), p)
+        if labels == "hot": true, answer = tf.argmax(y, 1), tf.argmax(z, 1)
+        else: true, answer = tf.reshape(tf.constant(y), -1), tf.reshape(tf.constant([[float(v > (0 if logits else 0.5)) for v in s] for s in z]), -1)
+        matrix = tf.math.confusion_matrix(tf.cast(true, tf.int64), tf.cast(answer, tf.int64), k if labels == "hot" else 2)
+        return {"loss": loss, "from_logits": logits, "k": k, "z": z, "y": y, "auc": float(auc.result()), "confusion_matrix": matrix.numpy().tolist()}
+
+    for loss, k, labels in [("binary_crossentropy", 1, "bit"), ("binary_crossentropy", 3, "bit"), ("categorical_crossentropy", 2, "hot"), ("categorical_crossentropy", 4, "hot")]:
+        for logits in False, True:
+            for n in 1, 7, 60: rows.append(row(loss, k, logits, n, 4, labels))
+    rows += [row("binary_crossentropy", 1, False, 9, 1, 1), row("binary_crossentropy", 1, True, 9, 1, 0)]
+    return rows
+
+
+for name, made in [("losses", lambda: losses() + losses_with_options()), ("optimizers", lambda: optimizers() + keras_rows()), ("metrics", metrics)]:
+    if name not in (sys.argv[1:] or ["losses", "optimizers", "metrics"]): continue
     rows = made()
     with open(os.path.join(here, name + ".json"), "w") as f:
         f.write("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")

@@ -1,17 +1,17 @@
-/* model/layers_impl.h — dense layers over the samples of a micro-batch, in float64.
+/* model/layers/dense_algebra.h — dense layers over the samples of a micro-batch, in float64.
  *
  * Rows are samples. Every output has one accumulator that takes its terms by ascending index; lanes
  * are outputs, and threads share outputs, so that neither changes a bit. A kernel is in x units,
  * row-major; z = sum_i a_i w_i. + bias. pool: NULL, or whose idle threads help where that pays off.
  */
-#ifndef QR_MODEL_LAYERS_IMPL_H
-#define QR_MODEL_LAYERS_IMPL_H
+#ifndef QR_MODEL_LAYERS_DENSE_ALGEBRA_H
+#define QR_MODEL_LAYERS_DENSE_ALGEBRA_H
 
 #include <stdbool.h>
 
 #include "base/pool.h"
 #include "exact/integer.h"
-#include "model/activation.h"
+#include "model/layers/activation.h"
 #include "model/kernels/kernel.h"
 
 struct qr_dense {

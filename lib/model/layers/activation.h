@@ -1,7 +1,7 @@
-/* model/activation.h — activations of dense layers: one row each, from which kinds and
+/* model/layers/activation.h — activations of dense layers: one row each, from which kinds and
  * names follow. */
-#ifndef QR_MODEL_ACTIVATION_H
-#define QR_MODEL_ACTIVATION_H
+#ifndef QR_MODEL_LAYERS_ACTIVATION_H
+#define QR_MODEL_LAYERS_ACTIVATION_H
 
 #include <stddef.h>
 

@@ -1,4 +1,4 @@
-#include "model/layers_impl.h"
+#include "model/layers/dense_algebra.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -43,7 +43,7 @@ bool qr_dense_fits(const double *v, size_t n, double magnitude) {
 
 /* ---- products: c = a b ---- */
 
-struct product {
+struct dense_product {
     const struct qr_dense_kernels *by;
     double *c;
     struct qr_matrix a;
@@ -52,14 +52,14 @@ struct product {
 };
 
 static void product_task(void *ctx, size_t i, unsigned worker) {
-    const struct product *p = ctx;
+    const struct dense_product *p = ctx;
     size_t j = i * COLUMNS, n = p->n_j - j < COLUMNS ? p->n_j - j : COLUMNS;
     (void)worker;
     p->by->matmul(p->c + j, p->n_j, p->a, p->b + j, p->n_j, p->n_i, p->n_k, n);
 }
 
-static void multiply(const struct product *p, struct qr_pool *pool) {
-    struct product shared = *p;
+static void multiply(const struct dense_product *p, struct qr_pool *pool) {
+    struct dense_product shared = *p;
     if (pool && p->n_i * p->n_k * p->n_j >= many)
         qr_pool_for(pool, (p->n_j + COLUMNS - 1) / COLUMNS, product_task, &shared);
     else p->by->matmul(p->c, p->n_j, p->a, p->b, p->n_j, p->n_i, p->n_k, p->n_j);
@@ -69,7 +69,8 @@ bool qr_dense_forward(const struct qr_dense *d, struct qr_pool *pool, const doub
                       const double *in, size_t n, double *ret_z) {
     const double *kernel = params + d->kernel, *bias = params + d->bias;
     size_t units = d->units;
-    multiply(&(struct product){d->by, ret_z, {in, d->n_in, 1}, kernel, n, d->n_in, units}, pool);
+    multiply(&(struct dense_product){d->by, ret_z, {in, d->n_in, 1}, kernel, n, d->n_in, units},
+             pool);
     for (size_t s = 0; s < n; s++)
         for (size_t j = 0; j < units; j++) ret_z[s * units + j] += bias[j];
     /* a tanh would hide an infinity */
@@ -78,8 +79,9 @@ bool qr_dense_forward(const struct qr_dense *d, struct qr_pool *pool, const doub
 
 void qr_dense_backward(const struct qr_dense *d, struct qr_pool *pool, const double *transposed,
                        const double *dz, size_t n, double *ret_d) {
-    multiply(&(struct product){d->by, ret_d, {dz, d->units, 1}, transposed, n, d->units, d->n_in},
-             pool);
+    multiply(
+        &(struct dense_product){d->by, ret_d, {dz, d->units, 1}, transposed, n, d->units, d->n_in},
+        pool);
 }
 
 /* ---- gradients ---- */

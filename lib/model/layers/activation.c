@@ -1,4 +1,4 @@
-#include "model/activation.h"
+#include "model/layers/activation.h"
 
 #include <stdint.h>
 

@@ -1,0 +1,125 @@
+/* Hamiltonians as JSON: pairs of Paulis and coefficient, in the forms of hamiltonian.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "circuit/gate_json.h"
+#include "circuit/hamiltonian_impl.h"
+
+struct collector {
+    const char *where;
+    unsigned n_qubits;
+    struct qr_err *err;
+    struct qr_term_list l;
+};
+
+static enum qr_code add(struct collector *c, struct qr_pauli_term *term,
+                        const struct qr_json *coefficient, const char *where) {
+    if (c->l.n == QR_MAX_HAMILTONIAN_TERMS)
+        return qr_fail(c->err, QR_INVALID_ARGUMENT, "%s: more than %d terms", c->where,
+                       QR_MAX_HAMILTONIAN_TERMS);
+    enum qr_code code =
+        qr_json_double(coefficient, where, -1e300, 1e300, &term->coefficient, c->err);
+    if (!code) qr_term_list_add(&c->l, term);
+    return code;
+}
+
+static enum qr_code words_of(struct collector *c, const struct qr_json *v, const char *where,
+                             struct qr_pauli_term *ret) {
+    const char *words;
+    enum qr_code code = qr_json_string(v, where, &words, c->err);
+    return code ? code : qr_hamiltonian_words(words, where, c->n_qubits, ret, c->err);
+}
+
+/* OpenFermion's: [[0, "X"], [1, "Y"]]. */
+static enum qr_code factors_of(struct collector *c, const struct qr_json *list, const char *where,
+                               struct qr_pauli_term *ret) {
+    *ret = (struct qr_pauli_term){0};
+    for (const struct qr_json *v = qr_json_first(list); v; v = qr_json_next(v)) {
+        const char *pauli = "";
+        char why[96];
+        int64_t qubit = 0;
+        const struct qr_json *first = qr_json_first(v);
+        bool pair = qr_json_type(v) == QR_JSON_ARRAY && qr_json_size(v) == 2;
+        enum qr_code code = QR_OK;
+        if (pair) code = qr_json_i64(first, where, 0, INT32_MAX, &qubit, c->err);
+        if (pair && !code) code = qr_json_string(qr_json_next(first), where, &pauli, c->err);
+        if (code) return code;
+        if (!pair || strlen(pauli) != 1 || !strchr("IXYZ", *pauli))
+            return qr_fail(c->err, QR_INVALID_ARGUMENT,
+                           "%s: a factor must be a qubit and its Pauli, as in [0, \"X\"]", where);
+        const char *wrong = qr_term_put(ret, *pauli, (uint64_t)qubit, c->n_qubits, why);
+        if (wrong) return qr_fail(c->err, QR_INVALID_ARGUMENT, "%s: %s", where, wrong);
+    }
+    return QR_OK;
+}
+
+static enum qr_code read_pairs(struct collector *c, const struct qr_json *list) {
+    size_t i = 0;
+    for (const struct qr_json *v = qr_json_first(list); v; v = qr_json_next(v)) {
+        struct qr_path path = qr_path_of("%s[%zu]", c->where, i++);
+        struct qr_pauli_term term;
+        if (qr_json_type(v) != QR_JSON_ARRAY || qr_json_size(v) != 2)
+            return qr_fail(c->err, QR_INVALID_ARGUMENT,
+                           "%s: a term is Paulis and their coefficient, as in [\"Z0 Z1\", 0.5]",
+                           path.s);
+        const struct qr_json *words = qr_json_first(v);
+        enum qr_code code = qr_json_type(words) == QR_JSON_ARRAY
+                                ? factors_of(c, words, path.s, &term)
+                                : words_of(c, words, path.s, &term);
+        if (!code) code = add(c, &term, qr_json_next(words), path.s);
+        if (code) return code;
+    }
+    return QR_OK;
+}
+
+static enum qr_code read_members(struct collector *c, const struct qr_json *object) {
+    for (const struct qr_json *v = qr_json_first(object); v; v = qr_json_next(v)) {
+        struct qr_path path = qr_path_of("%s.%s", c->where, qr_json_key(v));
+        struct qr_pauli_term term;
+        enum qr_code code =
+            qr_hamiltonian_words(qr_json_key(v), path.s, c->n_qubits, &term, c->err);
+        if (!code) code = add(c, &term, v, path.s);
+        if (code) return code;
+    }
+    return QR_OK;
+}
+
+static enum qr_code read_lists(struct collector *c, const struct qr_json *ops,
+                               const struct qr_json *coeffs) {
+    struct qr_path path = qr_path_of("%s.coeffs", c->where);
+    size_t i = 0;
+    enum qr_code code = qr_json_want(coeffs, path.s, QR_JSON_ARRAY, c->err);
+    path = qr_path_of("%s.ops", c->where);
+    if (!code) code = qr_json_want(ops, path.s, QR_JSON_ARRAY, c->err);
+    if (!code && qr_json_size(ops) != qr_json_size(coeffs))
+        code = qr_fail(c->err, QR_INVALID_ARGUMENT, "%s: %zu ops and %zu coeffs; give one for each",
+                       c->where, qr_json_size(ops), qr_json_size(coeffs));
+    if (code) return code;
+    const struct qr_json *number = qr_json_first(coeffs);
+    for (const struct qr_json *v = qr_json_first(ops); v && !code; v = qr_json_next(v)) {
+        struct qr_pauli_term term;
+        path = qr_path_of("%s.ops[%zu]", c->where, i);
+        code = words_of(c, v, path.s, &term);
+        path = qr_path_of("%s.coeffs[%zu]", c->where, i++);
+        if (!code) code = add(c, &term, number, path.s);
+        number = qr_json_next(number);
+    }
+    return code;
+}
+
+enum qr_code qr_hamiltonian_from_json(const struct qr_json *v, const char *where, unsigned n_qubits,
+                                      struct qr_observable *ret, struct qr_err *err) {
+    struct collector c = {.where = where, .n_qubits = n_qubits, .err = err};
+    const struct qr_json *ops = qr_json_get(v, "ops"), *coeffs = qr_json_get(v, "coeffs");
+    enum qr_code code;
+    if (qr_json_type(v) == QR_JSON_ARRAY) code = read_pairs(&c, v);
+    else if (qr_json_type(v) != QR_JSON_OBJECT)
+        code = qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s is %s; it must be terms, as in [[\"Z0 Z1\", 0.5], [\"X0\", -1]]", where,
+                       qr_json_type_name(v));
+    else code = ops || coeffs ? read_lists(&c, ops, coeffs) : read_members(&c, v);
+    if (!code) return qr_hamiltonian_of(&c.l, where, ret, err);
+    free(c.l.terms);
+    return code;
+}

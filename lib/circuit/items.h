@@ -1,0 +1,23 @@
+/* circuit/items.h — what stands in a list of gates: gates, repeats, ansätze. */
+#ifndef QR_CIRCUIT_ITEMS_H
+#define QR_CIRCUIT_ITEMS_H
+
+#include "circuit/ansatz/ansatz.h"
+#include "circuit/gate_json.h"
+
+enum { QR_MAX_GATES = 1 << 20 };
+
+/* Appends all gates of the list. INVALID_ARGUMENT: as circuit_json.h says. */
+QR_MUST_CHECK enum qr_code qr_items_read(struct qr_gate_reader *r, const struct qr_json *list,
+                                         const char *path);
+/* The row of an ansatz's name, NULL for "qcnn", which is a whole circuit; its keys are checked. */
+QR_MUST_CHECK enum qr_code qr_ansatz_named(const struct qr_json *ansatz, const char *where,
+                                           const struct qr_ansatz **ret, struct qr_err *err);
+/* Appends its gates on these qubits. */
+QR_MUST_CHECK enum qr_code qr_ansatz_read(struct qr_gate_reader *r, const struct qr_json *ansatz,
+                                          const char *where, const struct qr_ansatz *row,
+                                          const uint16_t *qubits, unsigned n_qubits);
+/* There are not too many gates. */
+QR_MUST_CHECK enum qr_code qr_items_bounded(const struct qr_gate_reader *r, const char *where);
+
+#endif

@@ -1,0 +1,16 @@
+/* data/find.h — a file that a job names. */
+#ifndef QR_DATA_FIND_H
+#define QR_DATA_FIND_H
+
+#include "base/bytes.h"
+
+/* The file of a path or URL, looked for as dataset.h says. The error of none names both places. */
+QR_MUST_CHECK enum qr_code qr_named_file_read(const char *url, const char *folder, size_t max_bytes,
+                                              struct qr_buf *ret, struct qr_err *err);
+
+/* The same, and that error begins with the job's key. */
+QR_MUST_CHECK enum qr_code qr_dataset_read(const char *key, const char *url, const char *folder,
+                                           size_t max_bytes, struct qr_buf *ret,
+                                           struct qr_err *err);
+
+#endif

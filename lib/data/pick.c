@@ -1,0 +1,99 @@
+/* Columns of a file that a job picks. */
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/mem.h"
+#include "base/parse.h"
+#include "data/dataset_impl.h"
+
+enum { SHOWN = 200 }; /* bytes of names in a sentence */
+
+static void put_names(const struct qr_dataset *d, const uint8_t *but, struct qr_buf *to) {
+    to->max = SHOWN;
+    for (size_t j = 0, n = 0; j < d->n_columns; j++) {
+        if (but && but[j]) continue;
+        if (n++) qr_buf_puts(to, ", ");
+        if (d->names) qr_buf_printf(to, "%.40s", d->names[j]);
+        else qr_buf_printf(to, "%zu", j);
+    }
+}
+
+static enum qr_code find_name(const struct qr_dataset *d, const char *url, const char *name,
+                              size_t *ret, struct qr_err *err) {
+    if (!d->names)
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: its columns have no names, so there is no '%.64s'; data.columns may "
+                       "give numbers, from 0",
+                       url, name);
+    for (*ret = 0; *ret < d->n_columns; ++*ret)
+        if (strcmp(d->names[*ret], name) == 0) return QR_OK;
+    struct qr_buf there = {0};
+    const char *near = qr_nearest(name, (const char *const *)d->names, d->n_columns);
+    put_names(d, NULL, &there);
+    qr_fail(err, QR_DATA_LOSS, "%s: there is no column '%.64s'%s%.64s%s; there are: %s", url, name,
+            near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "",
+            qr_buf_string(&there));
+    qr_buf_free(&there);
+    return err ? err->code : QR_DATA_LOSS;
+}
+
+static enum qr_code find_all(const struct qr_data_options *opt, const char *url,
+                             const struct qr_dataset *d, size_t *at, uint8_t *is,
+                             struct qr_err *err) {
+    for (size_t k = 0; k < opt->n_picked; k++) {
+        const struct qr_data_column *c = &opt->picked[k];
+        at[k] = c->number;
+        enum qr_code code = c->name ? find_name(d, url, c->name, &at[k], err) : QR_OK;
+        if (code) return code;
+        if (at[k] >= d->n_columns)
+            return qr_fail(err, QR_DATA_LOSS,
+                           "%s: data.columns[%zu] is %zu, but x has columns 0 to %zu", url, k,
+                           at[k], d->n_columns - 1);
+        if (is[at[k]])
+            return qr_fail(err, QR_DATA_LOSS,
+                           "%s: data.columns[%zu] is a column that stands before it, too", url, k);
+        is[at[k]] = 1;
+    }
+    if (!opt->pick_all || opt->n_picked == d->n_columns) return QR_OK;
+    struct qr_buf left = {0};
+    put_names(d, is, &left);
+    enum qr_code code =
+        qr_fail(err, QR_DATA_LOSS,
+                "%s: the circuit names %zu of its %zu columns and not %s; if that is meant, "
+                "give data \"columns\": the names of those that it takes",
+                url, opt->n_picked, d->n_columns, qr_buf_string(&left));
+    qr_buf_free(&left);
+    return code;
+}
+
+static enum qr_code take(struct qr_dataset *d, const size_t *at, size_t n, struct qr_err *err) {
+    void *room = NULL;
+    enum qr_code code =
+        qr_large_new(d->n_samples * n, sizeof(double), "the data set's x", &room, err);
+    if (code) return code;
+    double *x = room;
+    for (size_t i = 0; i < d->n_samples; i++)
+        for (size_t k = 0; k < n; k++) x[i * n + k] = d->x[i * d->n_columns + at[k]];
+    free(d->x);
+    d->x = x;
+    if (d->names) {
+        char **names = qr_xcalloc(n, sizeof *names);
+        for (size_t k = 0; k < n; k++) names[k] = QR_MOVE(d->names[at[k]]);
+        for (size_t j = 0; j < d->n_columns; j++) free(d->names[j]);
+        free(d->names);
+        d->names = names;
+    }
+    d->n_columns = n;
+    return QR_OK;
+}
+
+enum qr_code qr_dataset_pick(const struct qr_data_options *opt, const char *url,
+                             struct qr_dataset *d, struct qr_err *err) {
+    size_t *at = qr_xcalloc(opt->n_picked, sizeof *at);
+    uint8_t *is = qr_xcalloc(d->n_columns, 1);
+    enum qr_code code = find_all(opt, url, d, at, is, err);
+    if (!code) code = take(d, at, opt->n_picked, err);
+    free(at);
+    free(is);
+    return code;
+}

@@ -1,0 +1,21 @@
+#include "model/layers/layer.h"
+
+extern const struct qr_layer_table qr_layer_quantum, qr_layer_dense, qr_layer_activation,
+    qr_layer_dropout, qr_layer_scale;
+
+const struct qr_layer_table *const qr_layer_tables[QR_LAYERS] = {
+#define QR_LAYER_TABLE(kind, name, functions) [kind] = &(functions),
+    QR_LAYER_ROWS(QR_LAYER_TABLE)
+#undef QR_LAYER_TABLE
+};
+
+const char *const qr_layer_names[QR_LAYERS] = {
+#define QR_LAYER_NAME(kind, name, functions) [kind] = (name),
+    QR_LAYER_ROWS(QR_LAYER_NAME)
+#undef QR_LAYER_NAME
+};
+
+void qr_layer_part(double *base, size_t *at, size_t n, double **place) {
+    if (place) *place = base + *at;
+    *at += (n + 7) & ~(size_t)7;
+}

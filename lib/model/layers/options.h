@@ -1,0 +1,75 @@
+/* model/layers/options.h — what a layer of a model may be: kinds, and the options of each.
+ *
+ * Ownership everything pointed to is borrowed while a model is made; the model copies it.
+ */
+#ifndef QR_MODEL_LAYERS_OPTIONS_H
+#define QR_MODEL_LAYERS_OPTIONS_H
+
+#include "circuit/circuit.h"
+#include "model/layers/activation.h"
+
+/* Kind, name in job files, its functions: the file of its name. */
+#define QR_LAYER_ROWS(ROW)                                                                         \
+    ROW(QR_LAYER_QUANTUM, "quantum", qr_layer_quantum)                                             \
+    ROW(QR_LAYER_DENSE, "dense", qr_layer_dense)                                                   \
+    ROW(QR_LAYER_ACTIVATION, "activation", qr_layer_activation)                                    \
+    ROW(QR_LAYER_DROPOUT, "dropout", qr_layer_dropout)                                             \
+    ROW(QR_LAYER_SCALE, "scale", qr_layer_scale)
+
+enum qr_layer_kind {
+#define QR_LAYER_KIND(kind, name, functions) kind,
+    QR_LAYER_ROWS(QR_LAYER_KIND)
+#undef QR_LAYER_KIND
+        QR_LAYERS
+};
+extern const char *const qr_layer_names[QR_LAYERS];
+
+/* The circuit's columns are the layer's inputs; its outputs are the read-outs' expectation values,
+ * those of the first filter first. Filters are copies with parameters of their own. */
+struct qr_quantum_options {
+    const struct qr_circuit *circuit;
+    const struct qr_observable *readouts;
+    size_t n_readouts;
+    unsigned n_filters; /* at least 1 */
+    /* Observables beside the read-outs, by name: metrics, which nothing learns from. */
+    const struct qr_observable *watched;
+    char *const *watched_names;
+    size_t n_watched;
+};
+/* activation(in kernel + bias). l1 sum |w| + l2 sum w^2 of the kernel is added to the mean loss. */
+struct qr_dense_options {
+    unsigned units;
+    enum qr_activation activation;
+    double l1, l2;
+};
+/* In training each value is 0 with probability `rate`, and else divided by 1 - rate. */
+struct qr_dropout_options {
+    double rate; /* [0, 1) */
+};
+/* in * factor + offset, Keras' Rescaling. */
+struct qr_scale_options {
+    double factor, offset;
+};
+
+enum { QR_LAYER_NAME = 32 }; /* bytes of a name at most */
+struct qr_layer_options {
+    enum qr_layer_kind kind;
+    const char *name; /* of its weights; NULL: Keras' for layers without one */
+    bool frozen;      /* its weights stay as they are */
+    union {
+        struct qr_quantum_options quantum;
+        struct qr_dense_options dense;
+        enum qr_activation activation;
+        struct qr_dropout_options dropout;
+        struct qr_scale_options scale;
+    };
+};
+
+/* Where a micro-batch's random numbers come from: the same for whoever computes a sample. */
+struct qr_draw {
+    uint64_t seed, step;
+    const uint32_t
+        *sample; /* of each sample of the micro-batch the number that it has in the data */
+};
+
+#endif

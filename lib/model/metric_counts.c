@@ -1,0 +1,95 @@
+/* Metrics of counts: the area under the ROC curve, and the confusion matrix. */
+#include <math.h>
+
+#include "exact/functions.h"
+#include "model/metric_impl.h"
+
+static void count(qr_fixed *at) { *at += qr_fixed_from_count(1); }
+
+/* ---- the area under the ROC curve ---- */
+
+/* Keras' thresholds are i / 199, and one on either side: an output is above those up to its
+ * bucket's, so that a count a bucket says all. */
+enum { BUCKETS = 199 };
+
+static size_t bucket_of(double p) {
+    double at = ceil(p * BUCKETS) - 1;
+    return at > 0 ? at < BUCKETS ? (size_t)at : BUCKETS - 1 : 0;
+}
+
+static size_t roc_n(const struct qr_metric_options *o, size_t k) {
+    (void)o, (void)k;
+    return 2 * BUCKETS;
+}
+
+static void roc_add(const struct qr_metric_options *o, size_t k, const double *p, const double *y,
+                    qr_fixed *counts) {
+    bool softmax = o->from_logits && qr_loss_info(o->loss)->accuracy == QR_BY_LARGEST;
+    double most = p[0], sum = 0;
+    for (size_t j = 0; softmax && j < k; j++) most = p[j] > most ? p[j] : most;
+    for (size_t j = 0; softmax && j < k; j++) sum += qr_exp(p[j] - most);
+    for (size_t j = 0; j < k; j++) {
+        double q = softmax ? qr_exp(p[j] - most) / sum : o->from_logits ? qr_sigmoid(p[j]) : p[j];
+        count(&counts[(y[j] == 1 ? 0 : BUCKETS) + bucket_of(q)]);
+    }
+}
+
+/* From the highest threshold down: trapezoids of width negatives and heights positives so far. All
+ * numbers are integers below 2^53 unless there are over 10^7 samples. */
+static double roc_value(const struct qr_metric_options *o, size_t k, struct qr_metric_sums s) {
+    double above = 0, below = 0, twice = 0;
+    (void)o, (void)k;
+    for (size_t i = BUCKETS; i-- > 0;) {
+        double positives = qr_metric_sum(s, i), negatives = qr_metric_sum(s, BUCKETS + i);
+        twice += negatives * (2 * above + positives);
+        above += positives;
+        below += negatives;
+    }
+    return above > 0 && below > 0 ? twice / (2 * above * below) : 0;
+}
+
+const struct qr_metric_counts qr_counts_of_auc = {roc_n, roc_add, roc_value};
+
+/* ---- the confusion matrix ---- */
+
+static bool by_largest(const struct qr_metric_options *o) {
+    return qr_loss_info(o->loss)->accuracy == QR_BY_LARGEST;
+}
+
+size_t qr_metric_classes(const struct qr_metric_options *o, size_t k) {
+    return by_largest(o) ? k : 2;
+}
+
+static size_t confusion_n(const struct qr_metric_options *o, size_t k) {
+    size_t n = qr_metric_classes(o, k);
+    return 1 + n * n;
+}
+
+static void confusion_add(const struct qr_metric_options *o, size_t k, const double *p,
+                          const double *y, qr_fixed *counts) {
+    size_t n = qr_metric_classes(o, k), answer = 0, label = 0;
+    bool by_sign = qr_loss_info(o->loss)->accuracy == QR_BY_SIGN;
+    for (size_t j = 0; j < k && by_largest(o); j++) {
+        if (p[j] > p[answer]) answer = j;
+        if (y[j] > y[label]) label = j;
+    }
+    for (size_t j = 0; j < (by_largest(o) ? 1 : k); j++) {
+        if (!by_largest(o)) {
+            answer = by_sign ? p[j] >= 0 : p[j] > (o->from_logits ? 0 : 0.5);
+            label = y[j] == 1;
+        }
+        if (answer == label) count(&counts[0]);
+        count(&counts[1 + label * n + answer]);
+    }
+}
+
+static double confusion_value(const struct qr_metric_options *o, size_t k,
+                              struct qr_metric_sums s) {
+    size_t n = qr_metric_classes(o, k);
+    double all = 0;
+    for (size_t i = 0; i < n * n; i++) all += qr_metric_sum(s, 1 + i);
+    return all > 0 ? qr_metric_sum(s, 0) / all : 0;
+}
+
+const struct qr_metric_counts qr_counts_of_confusion = {confusion_n, confusion_add,
+                                                        confusion_value};

@@ -1,0 +1,12 @@
+/* model/natural/pseudo_inverse.h — y = A^+ y of a small symmetric matrix, by Jacobi's rotations in
+ * one order: float64, +, -, *, / and sqrt, so the same bits everywhere. */
+#ifndef QR_MODEL_NATURAL_PSEUDO_INVERSE_H
+#define QR_MODEL_NATURAL_PSEUDO_INVERSE_H
+
+#include <stddef.h>
+
+/* a: n x n, overwritten; scratch: n x n + n. Eigenvalues of at most cutoff times the largest
+ * absolute one count as 0. */
+void qr_pseudo_inverse_apply(size_t n, double *a, double cutoff, double *scratch, double *y);
+
+#endif

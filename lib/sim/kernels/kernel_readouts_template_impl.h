@@ -1,0 +1,125 @@
+/* sim/kernels/kernel_readouts_template_impl.h — Pauli strings that turn the same qubits: cells are
+ * read, and their lanes exchanged, once for all of them. Inside kernel_template_impl.h, with its
+ * macros.
+ *
+ * A sum gets a string's term of each cell in the cells' order, an amplitude each string's in the
+ * strings' order, however many strings there are.
+ */
+enum { NAME(BLOCK) = 16 }; /* cells whose products are kept while all strings add them */
+
+/* The lanes of a cell exchanged by XOR: bit 3 by halves, the others by shuffles in registers. */
+typedef E NAME(e8) __attribute__((vector_size(8 * sizeof(E))));
+typedef NAME(index) NAME(i8) __attribute__((vector_size(8 * sizeof(E))));
+INLINE void NAME(turn_half)(const E *from, unsigned x_lane, E *to) {
+    NAME(e8) v;
+    const NAME(i8) by4 = {4, 5, 6, 7, 0, 1, 2, 3}, by2 = {2, 3, 0, 1, 6, 7, 4, 5},
+                   by1 = {1, 0, 3, 2, 5, 4, 7, 6};
+    memcpy(&v, from, sizeof v);
+    if (x_lane & 4) v = SHUFFLE(v, v, by4);
+    if (x_lane & 2) v = SHUFFLE(v, v, by2);
+    if (x_lane & 1) v = SHUFFLE(v, v, by1);
+    memcpy(to, &v, sizeof v);
+}
+INLINE const struct NAME(cell) *
+    NAME(source)(const struct NAME(cell) * c, unsigned x_lane, struct NAME(cell) * room) {
+    if (!x_lane) return c;
+    unsigned other = x_lane & QR_HALF_LANES;
+#pragma GCC unroll 2
+    for (unsigned h = 0; h < QR_LANES; h += QR_HALF_LANES) {
+        NAME(turn_half)(&c->re[h ^ other], x_lane, &room->re[h]);
+        NAME(turn_half)(&c->im[h ^ other], x_lane, &room->im[h]);
+    }
+    return room;
+}
+
+INLINE uint64_t NAME(cell_at)(const struct qr_pauli_place *at, uint64_t i) {
+    return at->turned ? qr_cell_at(i) : i;
+}
+
+INLINE bool NAME(odd)(uint64_t i) { return __builtin_popcountll(i) & 1; }
+
+/* products[0]: of an even number of Y; products[1]: of an odd one */
+INLINE void NAME(products_of)(const struct NAME(cell) * p, uint64_t begin, size_t n,
+                              const struct qr_pauli_place *at, const bool some[2],
+                              E (*products)[NAME(BLOCK)][QR_LANES]) {
+    for (size_t i = 0; i < n; i++) {
+        struct NAME(cell) room RAW;
+        const struct NAME(cell) *b = p + NAME(cell_at)(at, begin + i),
+                                *a = NAME(source)(p + NAME(cell_at)(at, (begin + i) ^ at->x),
+                                                  at->x_lane, &room);
+        for (int v = 0; v < QR_LANES; v += W) {
+            V ar = LOAD(&a->re[v]), ai = LOAD(&a->im[v]), br = LOAD(&b->re[v]),
+              bi = LOAD(&b->im[v]);
+            if (some[0]) STORE(&products[0][i][v], FMA(ai, bi, MUL(ar, br)));
+            if (some[1]) STORE(&products[1][i][v], FNMA(ai, br, MUL(ar, bi)));
+        }
+    }
+}
+
+INLINE void NAME(add_products)(const E (*products)[QR_LANES], const E *signs, size_t n, E *sum) {
+    V s[QR_LANES / W];
+#pragma GCC unroll 16
+    for (int v = 0; v < QR_LANES / W; v++) s[v] = LOAD(&sum[v * W]);
+    for (size_t i = 0; i < n; i++) {
+        V sign = SET1(signs[i]);
+#pragma GCC unroll 16
+        for (int v = 0; v < QR_LANES / W; v++) s[v] = FMA(LOAD(&products[i][v * W]), sign, s[v]);
+    }
+#pragma GCC unroll 16
+    for (int v = 0; v < QR_LANES / W; v++) STORE(&sum[v * W], s[v]);
+}
+
+static void NAME(expect)(const void *phi, size_t first, size_t count,
+                         const struct qr_pauli_place *at, size_t n, void *acc) {
+    static const E one[2] = {1, -1};
+    _Alignas(64) E products[2][NAME(BLOCK)][QR_LANES] RAW;
+    E signs[NAME(BLOCK)] RAW, *sum = acc;
+    bool some[2] = {false, false};
+    for (size_t k = 0; k < n; k++) some[at[k].n_y & 1] = true;
+    for (size_t begin = first; begin < first + count; begin += NAME(BLOCK)) {
+        size_t left = first + count - begin, m = left < NAME(BLOCK) ? left : NAME(BLOCK);
+        NAME(products_of)(phi, begin, m, at, some, products);
+        for (size_t k = 0; k < n; k++) {
+            bool flip = at[k].n_y == 1 || at[k].n_y == 2;
+            for (size_t i = 0; i < m; i++) signs[i] = one[NAME(odd)((begin + i) & at[k].z) ^ flip];
+            NAME(add_products)
+            ((const E(*)[QR_LANES])products[at[k].n_y & 1], signs, m, sum + k * QR_LANES);
+        }
+    }
+}
+
+static void NAME(observe)(void *lambda, const void *phi, size_t first, size_t count,
+                          const struct qr_pauli_place *at, size_t n, const void *weights) {
+    struct NAME(cell) *to = lambda;
+    const struct NAME(cell) *p = phi;
+    const E *plus = weights, *minus = plus + n * QR_LANES;
+    for (size_t i = first; i < first + count; i++) {
+        struct NAME(cell) room RAW;
+        const struct NAME(cell) *a =
+            NAME(source)(p + NAME(cell_at)(at, i ^ at->x), at->x_lane, &room);
+        struct NAME(cell) *o = to + NAME(cell_at)(at, i);
+        V re[QR_LANES / W], im[QR_LANES / W];
+#pragma GCC unroll 16
+        for (int v = 0; v < QR_LANES / W; v++) {
+            re[v] = LOAD(&o->re[v * W]);
+            im[v] = LOAD(&o->im[v * W]);
+        }
+        for (size_t k = 0; k < n; k++) {
+            bool odd = NAME(odd)((i ^ at->x) & at[k].z), swap = at[k].n_y & 1,
+                 minus_re = odd != (at[k].n_y == 1 || at[k].n_y == 2), minus_im = minus_re != swap;
+            const E *c = (minus_re ? minus : plus) + k * QR_LANES,
+                    *d = (minus_im ? minus : plus) + k * QR_LANES, *x = swap ? a->im : a->re,
+                    *y = swap ? a->re : a->im;
+#pragma GCC unroll 16
+            for (int v = 0; v < QR_LANES / W; v++) {
+                re[v] = FMA(LOAD(&c[v * W]), LOAD(&x[v * W]), re[v]);
+                im[v] = FMA(LOAD(&d[v * W]), LOAD(&y[v * W]), im[v]);
+            }
+        }
+#pragma GCC unroll 16
+        for (int v = 0; v < QR_LANES / W; v++) {
+            STORE(&o->re[v * W], re[v]);
+            STORE(&o->im[v * W], im[v]);
+        }
+    }
+}

@@ -1,0 +1,159 @@
+"""The examples of deploy/jobs/examples beside the programs that they are from: qring run, and the same model in PennyLane with JAX (or where
+PEERS says so another), on one core. examples/NAME.py is the peers' side, examples/train.py has their training and what NAME.py must give.
+All begin with the weights that the job's seed makes, and train on the same samples in the same order (not shuffled) by the same rule, without
+early stopping. The losses of the first 20 steps must agree, and after the whole training, where the peer does it in time, loss and metrics.
+Peers are compared in float64, and timed in the job's precision. An epoch of qring's is what a longer run takes more than a shorter one,
+with all that it always writes; of a peer it is the median step, without what compiles, times steps, and a look at the samples held out."""
+import glob
+import json
+import os
+import shutil
+import statistics
+import subprocess
+
+import lines
+from mlp import timed
+
+FOLDER = "deploy/jobs/examples"
+PENNYLANE = {"default.qubit": "catalyst", "lightning.qubit": "catalyst"}  # who: the environment under build/peers
+PEERS = {"transfer-base": {"jax": "catalyst"}, "mlp": {"numpy": "jax", "keras": "tfq"}, "mnist": dict(PENNYLANE, jax="jax"),
+         "barren-plateaus": {"jax": "jax"}}  # of an example with others; of its 88000 gates PennyLane's have no step in minutes
+FIRST = 20  # steps whose losses are compared
+LOSS_TOLERANCE = {"single": 1e-6, "double": 1e-12}
+FINAL_TOLERANCE = {"single": 1e-4, "double": 1e-9}  # of the last loss: differences grow from step to step
+WHOLE = ("default.qubit", "jax", "numpy", "keras")  # who does the whole training; a step of the others takes too long
+SLOW = {("mnist", "default.qubit")}  # and of these
+ROUNDS = 5
+LEAST_NS = 3e8  # that a longer run must take more than a shorter one
+RUN_S = 900
+
+
+def names():
+    return sorted(os.path.basename(p)[:-5] for p in glob.glob(FOLDER + "/*.json"))
+
+
+def run(folder, job, cores, epochs=None):
+    """(nanoseconds, of processor time) of a training, results in FOLDER/out"""
+    command = [os.environ.get("QR_BIN", "build/bin") + "/qring", "run", job, "-n", "1", "--threads", str(len(cores)), "--fresh",
+               "--out", folder + "/out"] + (["--epochs", str(epochs)] if epochs else [])
+    return timed(command, {}, cores, folder + "/qring.log")[:2]
+
+
+def write_job(folder, name, cores):
+    """The job that both sides train, in a copy of the examples' folder: (its path, what is in it). Its first weights are those of a run in
+    which nothing moves."""
+    path = "%s/%s.json" % (folder, name)
+    with open(path) as f:
+        job = json.load(f)
+    train = job["train"]
+    train.pop("early_stopping", None)
+    still = dict(job, train=dict(train, epochs=1, optimizer={"name": "sgd", "learning_rate": 0}))
+    with open(folder + "/still.json", "w") as f:
+        json.dump(still, f)
+    run(folder, folder + "/still.json", cores)
+    weights = "%s/%s.safetensors" % (folder, name)
+    shutil.copy(folder + "/out/weights.safetensors", weights)
+    train.update(shuffle=False, initial_weights=weights)
+    with open(path, "w") as f:
+        json.dump(job, f)
+    return path, job
+
+
+def whole_training(folder, path, cores):
+    """Losses of all steps, and loss and metrics of the samples held out, by the last weights"""
+    run(folder, path, cores)
+    with open(folder + "/out/steps.jsonl") as f:
+        steps = [json.loads(line) for line in f]
+    infer = [os.environ.get("QR_BIN", "build/bin") + "/qring", "infer", path, "--weights", folder + "/out/weights.safetensors", "--json"]
+    said = json.loads(timed(infer, {}, cores, folder + "/qring.log")[2])
+    return {"losses": [s["loss"] for s in steps if s["kind"] == "TRAIN"], "loss": said["loss"], "metrics": said["metrics"]}
+
+
+def epochs_that_last(folder, path, cores, job):
+    """How many epochs take long enough to be measured, after the first one"""
+    short, more = run(folder, path, cores, 1)[0], max(1, job["train"].get("epochs", 1))
+    while run(folder, path, cores, 1 + more)[0] - short < LEAST_NS:
+        more *= 4
+    return more
+
+
+def one_epoch(folder, path, cores, more):
+    short, long = run(folder, path, cores, 1), run(folder, path, cores, 1 + more)
+    return {"ns": (long[0] - short[0]) / more, "cpu_ns": (long[1] - short[1]) / more}
+
+
+def peer(python, who, folder, name, dtype, steps, cores, environment):
+    command = [python, "tests/bench/peers/examples/train.py", who, folder, name, dtype, str(steps)]
+    return json.loads(timed(command, environment, cores, "%s/%s.log" % (folder, who), RUN_S)[2].splitlines()[-1])
+
+
+def epochs_of(said):
+    """A peer's epochs, one a round: the median step of each of as many parts of its run, and the look at the samples held out"""
+    size = max(1, len(said["ns"]) // ROUNDS)
+    return [{key: statistics.median(said[key][i * size:(i + 1) * size]) * said["steps"] + said.get("held_" + key, 0)
+             for key in ("ns", "cpu_ns")} for i in range(min(ROUNDS, len(said["ns"])))]
+
+
+def disagreement(precision, ours, theirs):
+    """(the largest difference of a loss, of the last loss or None, a sentence or None)"""
+    off = max(abs(a - b) / max(1, abs(b)) for a, b in zip(ours["losses"][:FIRST], theirs["losses"][:FIRST]))  # a sum of energies may be large
+    last = abs(ours["loss"] - theirs["loss"]) / max(1, abs(theirs["loss"])) if "loss" in theirs else None
+    if not off <= LOSS_TOLERANCE[precision]:
+        return off, last, "a loss of the first %d steps is off by %.2g" % (FIRST, off)
+    if last is not None and not last <= FINAL_TOLERANCE[precision]:
+        return off, last, "the last loss is off by %.2g" % last
+    for metric, value in theirs.get("metrics", {}).items():
+        mine = ours["metrics"][metric]
+        if not abs(mine - value) <= FINAL_TOLERANCE[precision]:
+            return off, last, "%s is %.12g, and theirs %.12g" % (metric, mine, value)
+    return off, last, None
+
+
+def one_example(out, pythons, work, environment, name, rounds, cores):
+    """pythons: who -> its Python"""
+    folder = "%s/examples/%s" % (work, name)
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(FOLDER, folder)
+    path, job = write_job(folder, name, cores)
+    precision = job.get("precision", "single")
+    about = {"name": name, "n": max([layer["circuit"]["qubits"] for layer in job["model"] if layer["layer"] == "quantum"] or [0]),
+             "batch": job["train"].get("batch_size", 32) if job["data"]["source"] != "none" else 1, "threads": 1}
+    ours, more, found = whole_training(folder, path, cores), epochs_that_last(folder, path, cores, job), {}
+    for who, python in pythons.items():
+        steps = len(ours["losses"]) if who in WHOLE and (name, who) not in SLOW else FIRST
+        try:
+            said = peer(python, who, folder, name, "float64", steps, cores, environment)
+            off, last, problem = disagreement(precision, ours, said)
+            if problem:
+                out.problem("the example %s, beside %s: %s" % (name, who, problem))
+                continue
+            if precision == "single":
+                timing = peer(python, who, folder, name, "float32", max(steps, FIRST + said["steps"]), cores, environment)
+                said.update({key: v for key, v in timing.items() if key.endswith("ns")})
+        except (OSError, ValueError, KeyError, subprocess.SubprocessError) as e:
+            out.problem("the example %s, beside %s: %s" % (name, who, e))
+            continue
+        found[who] = dict({"loss_off": off, "steps_compared": min(FIRST, len(said["losses"]))},
+                          **({} if last is None else {"last_loss_off": last, "metrics": said["metrics"]})), epochs_of(said)
+    mine = [one_epoch(folder, path, cores, more) for _ in range(rounds)]
+    figures = {who: dict(lines.spread([r["ns"] for r in runs]), cpu_ns=round(statistics.median(r["cpu_ns"] for r in runs)))
+               for who, runs in [("qring", mine)] + [(w, f[1]) for w, f in found.items()]}
+    out.measured("example", dict(about, who="qring", loss=ours["loss"], metrics=ours["metrics"], **figures["qring"]))
+    for who, (facts, runs) in found.items():
+        out.measured("example", dict(about, who=who, **facts, **figures[who]))
+        out.ratio("example", dict(about, against=who), mine, runs, figures["qring"], figures[who])
+
+
+def compare(out, python_of, missing, work, environment, rounds, cores, begin):
+    """python_of(environment), missing(environment): as measure.py has them. begin: only examples whose name begins so."""
+    for name in names():
+        if not name.startswith(begin):
+            continue
+        peers = PEERS.get(name, PENNYLANE)
+        for who, why in ((w, missing(e)) for w, e in peers.items()):
+            if why:
+                out.skipped({"who": who}, "%s: %s" % (name, why))
+        try:
+            one_example(out, {w: python_of(e) for w, e in peers.items() if not missing(e)}, work, environment, name, rounds, cores[1])
+        except (OSError, ValueError, KeyError, subprocess.SubprocessError) as e:
+            out.problem("the example %s: %s" % (name, e))

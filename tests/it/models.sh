@@ -1,0 +1,94 @@
+#!/bin/sh
+# Models of every kind (chains with dropout, frozen layers and two circuits, ansätze, expressions, objectives without labels) whose workers are killed:
+# one of three, which is started again, and all, which go on from their checkpoints. The weights and steps are an undisturbed worker's. bits.sh has the
+# same jobs by workers, threads, kernels and schedules.
+. "$(dirname "$0")/common"
+unset TF_CONFIG QRING_JOB QRING_WEIGHTS
+models="chain-12 chain-frozen chain-sandwich chain-two-circuits ansatz-feature-map ansatz-uploading expressions vqe-hamiltonian expectation-weights counts-auc"
+often="--checkpoint-interval 20ms --checkpoint-steps 5 --logdir="
+
+# started_run DIR FLAGS: qring run of $job in the background; until its log has $1 lines more
+started_run() { d=$1; shift; setsid "$qring" run "$job" --out "$d" --epochs $epochs "$@" >>"$d.log" 2>&1 </dev/null & r=$!; started="$started $r"; }
+lines() { if [ -f "$1" ]; then wc -l <"$1"; else echo 0; fi; }
+until_lines() {
+    tries=0
+    while [ "$(lines "$d/steps.jsonl")" -lt "$1" ] && kill -0 "$r" 2>/dev/null && [ $tries -lt 1500 ]; do tries=$((tries + 1)); sleep 0.02; done
+}
+as_undisturbed() {
+    check "$name, $1: the digest" test "$(json_string "$d/result.json" state_digest)" = "$(json_string "$work/$name-alone/result.json" state_digest)"
+    check "$name, $1: the weights" cmp -s "$d/weights.h5" "$work/$name-alone/weights.h5"
+    check "$name, $1: each step once" cmp -s "$d/steps.jsonl" "$work/$name-alone/steps.jsonl"
+}
+kills=0
+for name in $models; do
+    job=tests/golden/digests/jobs/$name.json epochs=600
+    run_in 120 "$work/log" "$qring" run "$job" -n 1 --epochs $epochs --out "$work/$name-alone" --checkpoints none --logdir= || fail "$name: $(tail -n 2 "$work/log")"
+    all=$(lines "$work/$name-alone/steps.jsonl")
+
+    started_run "$work/$name-one" -n 3 --restart --logdir=
+    until_lines $((all / 5))
+    if kill -9 "$(pgrep -P $r -f qringd | head -n 1)" 2>/dev/null; then kills=$((kills + 1)); fi
+    wait $r; rc=$?
+    check "$name: a ring of which one is killed ends with 0, not $rc: $(tail -n 2 "$d.log")" test $rc = 0
+    as_undisturbed "one of three killed"
+
+    # shellcheck disable=SC2086
+    started_run "$work/$name-all" -n 2 $often
+    until_lines $((all / 3))
+    if kill -9 $r 2>/dev/null; then kills=$((kills + 1)); fi
+    wait $r 2>/dev/null
+    # shellcheck disable=SC2086
+    run_in 120 "$work/log" "$qring" run "$job" -n 1 --epochs $epochs --out "$d" $often; rc=$?
+    check "$name: it ends with 0, not $rc: $(tail -n 2 "$work/log")" test $rc = 0
+    if grep -q "^goes on from step" "$work/log"; then resumed="$resumed $name"; fi
+    as_undisturbed "all killed"
+    rm -rf "$work/$name-one" "$work/$name-all"
+done
+check "most were killed while they trained: $kills of 20" test $kills -ge 12
+check "most went on from a checkpoint:$resumed" test "$(echo "$resumed" | wc -w)" -ge 6
+
+# transfer learning: an old circuit, frozen, under a new head; from each form of file
+old=$work/chain-sandwich-alone
+"$qring" weights "$old/weights.safetensors" --to "$work/old.npz" >/dev/null
+cp "$old/weights.safetensors" "$old/weights.h5" "$work"
+for file in weights.safetensors weights.h5 old.npz; do
+    $python - "$work" "$file" <<'P'
+import json, sys
+work, file = sys.argv[1:]
+job = json.load(open("tests/golden/digests/jobs/chain-sandwich.json"))
+job["name"] = "head"
+job["seed"] = 7
+job["model"][0]["name"] = "embedding"
+job["model"][2]["trainable"] = False
+job["model"][4]["name"] = "head"
+job["train"]["initial_weights"] = {"url": work + "/" + file, "layers": {"embedding": "dense", "pqc": "pqc"}}
+json.dump(job, open(work + "/head.json", "w"))
+P
+    run_in 60 "$work/log" "$qring" run "$work/head.json" -n 2 --epochs 3 --out "$work/head-$file"; rc=$?
+    check "a new head on $file: exit 0, not $rc: $(tail -n 2 "$work/log")" test $rc = 0
+done
+check "the same start from safetensors and npz" cmp -s "$work/head-weights.safetensors/weights.h5" "$work/head-old.npz/weights.h5"
+check "the frozen circuit is the old one, bit by bit (h5: as float32); the rest learns, the embedding from where it was, the head anew" $python - "$work" <<'P'
+import json, struct, sys
+def tensors(path):
+    raw = open(path, "rb").read()
+    n = struct.unpack("<Q", raw[:8])[0]
+    head = json.loads(raw[8:8 + n])
+    of = lambda at: struct.unpack("<%dd" % ((at[1] - at[0]) // 8), raw[8 + n + at[0]:8 + n + at[1]])
+    return {k: of(v["data_offsets"]) for k, v in head.items() if k != "__metadata__"}
+single = lambda v: struct.unpack("<%df" % len(v), struct.pack("<%df" % len(v), *v))
+far = lambda a, b: max(abs(x - y) for x, y in zip(a, b))
+work = sys.argv[1]
+old = tensors(work + "/weights.safetensors")
+for file in "weights.safetensors", "weights.h5":
+    new = tensors(work + "/head-%s/weights.safetensors" % file)
+    ok = sorted(new) == sorted(k.replace("dense_1/", "head/").replace("dense/", "embedding/") for k in old)
+    kept = old["pqc/parameters"]
+    ok = ok and new["pqc/parameters"] == (single(kept) if file.endswith("h5") else kept)
+    # three epochs are 12 steps of Adam, none of which moves a weight by more than 0.05 / sqrt(1 - 0.999) * (1 - 0.9)
+    moved = far(new["embedding/kernel"], old["dense/kernel"])
+    ok = ok and 0 < moved < 12 * 0.05 * 3.2 and far(new["head/kernel"], old["dense_1/kernel"]) > 0.01
+    if not ok:
+        sys.exit("%s: %s, moved by %g" % (file, sorted(new), moved))
+P
+end

@@ -1,0 +1,330 @@
+/* Circuits whose angles are expressions: read-outs, gradients by parameters and derivatives by
+ * inputs against the dense reference, which differentiates expressions in a way of its own; equal
+ * bits over tables, threads and micro-batches; parameters that nothing sees; bad numbers. */
+#include "base/mem.h"
+#include "circuit/lower.h"
+#include "sim/sim.h"
+#include "tests/ref/dense.h"
+#include "tests/ref/expression.h"
+#include "tests/ref/problem.h"
+#include "tests/t.h"
+
+#include <math.h>
+
+static const double tolerance[2] = {2e-5, 1e-12};
+
+/* ---- problems ---- */
+
+static uint32_t parameter(void *circuit, const char *name, size_t n) {
+    char *text = qr_xstrndup(name, n);
+    uint32_t i = qr_circuit_param(circuit, text);
+    free(text);
+    return i;
+}
+
+static struct qr_gate_arg argument(struct qr_circuit *c, const char *text) {
+    const struct qr_expression_names names = {c, parameter, NULL, c->n_columns};
+    struct qr_gate_arg arg = {.kind = QR_ARG_EXPRESSION};
+    struct qr_expression e;
+    struct qr_err err;
+    if (qr_expression_parse(text, "angle", &names, &arg.scale, &e, &err) != QR_OK) {
+        CHECK(false, "%s", err.msg);
+        return arg;
+    }
+    arg.index = qr_circuit_expression(c, &e);
+    qr_expression_fini(&e);
+    return arg;
+}
+
+/* Of parameters alone, of inputs alone, of both; all finite wherever. q0, q1 ... are parameters of
+ * their own. */
+static const char *const texts[] = {
+    "q0*x[0] + q1",
+    "2*asin(0.9*sin(q0))",
+    "-acos(0.8*cos(x[1] + 1))/2",
+    "sin(q2)*q0 - q1/(2 + cos(q2))",
+    "exp(0.3*q1*x[0]) - abs(q2 + 5)",
+    "atan(q0*x[0] + q1*x[1])*log(2 + q2*q2)",
+    "pow(1.5 + sin(q0), x[1])",
+    "tan(0.5*sin(x[0]*x[1]))",
+    "sqrt(1 + x[0]*x[0])/3 + q2*pi",
+    "q0*q1*q2",
+};
+
+/* A random circuit, every third argument of which is an expression; its columns are 2 more than are
+ * read by number. */
+static struct problem make(uint64_t seed, unsigned n, unsigned gates, size_t n_samples) {
+    struct problem p = {.n_obs = 1 + seed % 3, .n_samples = n_samples};
+    double u[2 * 64];
+    ref_random_numbers(seed + 50, COUNT(u), 0, 1, u);
+    p.c = ref_random_circuit(seed, n < 2 ? 2 : n, gates);
+    for (size_t i = 0; i < p.c->n_gates; i++)
+        for (unsigned k = 0; k < p.c->gates[i].n_args; k++) {
+            double choice = u[(2 * i + k) % COUNT(u)];
+            if (choice >= 0.4) continue;
+            double scale = p.c->gates[i].args[k].scale;
+            struct qr_gate_arg a = argument(p.c, texts[(size_t)(choice / 0.4 * COUNT(texts))]);
+            a.scale *= scale == 0 ? 1 : fmin(1, fmax(-1, scale));
+            p.c->gates[i].args[k] = a;
+        }
+    for (size_t r = 0; r < p.n_obs; r++)
+        p.obs[r] = ref_random_observable(seed * 7 + r, p.c->n_qubits);
+    problem_room(&p, p.c->n_columns);
+    ref_random_numbers(seed + 1, p.c->n_params, -2, 2, p.theta);
+    ref_random_numbers(seed + 2, n_samples * p.c->n_columns, -2, 2, p.x);
+    ref_random_numbers(seed + 3, n_samples * p.n_obs, -1, 1, p.direction);
+    ref_random_numbers(seed + 4, n_samples, -2, 2, p.scale);
+    return p;
+}
+
+static struct answer by(const struct problem *p, enum qr_precision precision, enum qr_isa isa,
+                        enum qr_engine engine, unsigned threads, const uint8_t *wanted) {
+    const struct qr_sim_options opt = {precision, isa, engine, wanted};
+    return answer_of(p, p->c, p->obs, &opt, threads, NULL);
+}
+
+/* ---- against the reference ---- */
+
+static double worst[2];
+
+static void off_by(const char *what, double got, double want, double top,
+                   enum qr_precision precision, uint64_t seed) {
+    double off = fabs(got - want) / top;
+    CHECK(off <= tolerance[precision], "seed %lu, precision %d, %s: %.17g not %.17g",
+          (unsigned long)seed, precision, what, got, want);
+    worst[precision] = fmax(worst[precision], off);
+}
+
+static void against_dense(const struct problem *p, const struct answer *a, const uint8_t *wanted,
+                          enum qr_precision precision, uint64_t seed) {
+    unsigned n_params = p->c->n_params, n_columns = p->c->n_columns;
+    double *j = qr_xcalloc(p->n_obs * (n_params + n_columns) + 1, sizeof *j),
+           *grad = qr_xcalloc(n_params + 1, sizeof *grad), top = 1;
+    for (size_t s = 0; s < p->n_samples; s++) {
+        const double *x = p->x + s * n_columns, *direction = p->direction + s * p->n_obs;
+        double z[MAX_OBS], dx[MAX_COLUMNS] = {0}, top_x = 1;
+        ref_expectation(p->c, p->theta, x, p->obs, p->n_obs, z);
+        for (size_t r = 0; r < p->n_obs; r++)
+            off_by("z", a->z[s * p->n_obs + r], z[r], 10, precision, seed);
+        ref_gradient(p->c, p->theta, x, p->obs, p->n_obs, j);
+        for (size_t r = 0; r < p->n_obs; r++)
+            for (unsigned k = 0; k < n_params; k++)
+                grad[k] += p->scale[s] * direction[r] * j[r * n_params + k];
+        if (!wanted) continue;
+        ref_input_gradient(p->c, p->theta, x, p->obs, p->n_obs, j);
+        for (size_t r = 0; r < p->n_obs; r++)
+            for (unsigned i = 0; i < n_columns; i++)
+                dx[i] += wanted[i] * p->scale[s] * direction[r] * j[r * n_columns + i];
+        for (unsigned i = 0; i < n_columns; i++) top_x = fmax(top_x, fabs(dx[i]));
+        for (unsigned i = 0; i < n_columns; i++)
+            off_by("by an input", a->dx[s * n_columns + i], dx[i], top_x, precision, seed);
+    }
+    for (unsigned k = 0; k < n_params; k++) top = fmax(top, fabs(grad[k]));
+    for (unsigned k = 0; k < n_params; k++)
+        off_by(p->c->param_names[k], qr_fixed_to_double(a->grad[k]), grad[k], top, precision, seed);
+    free(j);
+    free(grad);
+}
+
+static void equal_bits(const struct problem *p, const struct answer *a, enum qr_engine engine,
+                       const uint8_t *wanted, enum qr_precision precision, uint64_t seed) {
+    for (int isa = 0; isa < QR_ISAS; isa++) {
+        if (!qr_isa_available((enum qr_isa)isa)) continue;
+        struct answer b = by(p, precision, (enum qr_isa)isa, engine, 0, wanted);
+        CHECK(same(a, &b), "bits of %s, seed %lu", qr_isa_name((enum qr_isa)isa),
+              (unsigned long)seed);
+    }
+    for (unsigned threads = 1; threads <= 2; threads++) {
+        struct answer b = by(p, precision, qr_isa_best(), engine, threads, wanted);
+        CHECK(same(a, &b), "bits with %u threads, seed %lu", threads, (unsigned long)seed);
+    }
+}
+
+static void random_circuits(void) {
+    static const enum qr_engine engines[] = {QR_ENGINE_STATEVECTOR, QR_ENGINE_CONES};
+    unsigned n_expressions = 0;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        struct problem p = make(seed, 2 + (unsigned)(seed % 5), 10 + (unsigned)(seed % 20),
+                                seed % 10 == 0 ? 19 : 1 + seed % 4);
+        uint8_t mask[MAX_COLUMNS] = {0}, *wanted = seed % 3 ? mask : NULL;
+        for (unsigned i = 0; i < p.c->n_columns; i++) mask[i] = seed % 3 == 2 || i % 2;
+        n_expressions += (unsigned)p.c->n_expressions;
+        for (int precision = 0; precision < 2; precision++)
+            for (size_t e = 0; e < COUNT(engines); e++) {
+                struct qr_sim_options opt = {(enum qr_precision)precision, qr_isa_best(),
+                                             engines[e], wanted};
+                struct qr_sim_plan *plan;
+                if (qr_sim_compile(p.c, p.obs, p.n_obs, &opt, &plan, NULL) != QR_OK) {
+                    CHECK(engines[e] == QR_ENGINE_CONES);
+                    continue;
+                }
+                qr_sim_plan_free(plan);
+                struct answer a = by(&p, opt.precision, opt.isa, engines[e], 0, wanted);
+                CHECK(a.ok);
+                against_dense(&p, &a, wanted, opt.precision, seed);
+                if (seed % 5 == 0) equal_bits(&p, &a, engines[e], wanted, opt.precision, seed);
+            }
+        drop(&p);
+    }
+    CHECK(n_expressions > 100, "%u expressions", n_expressions);
+}
+
+/* 12: one sample at a time, its lanes are qubits; against the same circuit with every expression's
+ * value as a parameter of its own. */
+static void large(void) {
+    for (unsigned n = 11; n <= 13 && n <= t_qubits(); n++) {
+        struct problem p = make(300 + n, n, 50, 2), twin = p;
+        struct qr_lowered *l = qr_circuit_lower(p.c);
+        struct answer a = by(&p, QR_DOUBLE, qr_isa_best(), QR_ENGINE_STATEVECTOR, 0, NULL);
+        CHECK(a.ok && l->n_derived_params && l->n_derived_columns);
+        twin.n_samples = 1;
+        double want[MAX_PARAMS] = {0}, top = 1;
+        for (size_t s = 0; s < p.n_samples; s++) {
+            /* all that is derived is a number of this sample */
+            const double *x = p.x + s * p.c->n_columns;
+            unsigned n_own = p.c->n_params;
+            size_t n_all = n_own + p.c->n_expressions;
+            twin.c = qr_circuit_copy(p.c);
+            twin.theta = qr_xcalloc(n_all, sizeof *twin.theta);
+            memcpy(twin.theta, p.theta, n_own * sizeof *twin.theta);
+            for (size_t i = 0; i < p.c->n_expressions; i++) {
+                char name[24];
+                snprintf(name, sizeof name, "expression %u", (unsigned)i);
+                twin.theta[qr_circuit_param(twin.c, name)] =
+                    ref_expression(p.c, i, p.theta, x, QR_EXPRESSION_NUMBER, 0, NULL);
+            }
+            for (size_t i = 0; i < twin.c->n_gates; i++)
+                for (unsigned k = 0; k < twin.c->gates[i].n_args; k++) {
+                    struct qr_gate_arg *arg = &twin.c->gates[i].args[k];
+                    if (arg->kind == QR_ARG_EXPRESSION)
+                        *arg =
+                            (struct qr_gate_arg){QR_ARG_PARAMETER, arg->scale, n_own + arg->index};
+                }
+            twin.x = p.x + s * p.c->n_columns;
+            twin.direction = p.direction + s * p.n_obs;
+            twin.scale = p.scale + s;
+            struct answer b = by(&twin, QR_DOUBLE, qr_isa_best(), QR_ENGINE_STATEVECTOR, 0, NULL);
+            for (size_t r = 0; r < p.n_obs; r++)
+                off_by("z", a.z[s * p.n_obs + r], b.z[r], 10, QR_DOUBLE, n);
+            for (unsigned k = 0; k < n_own; k++) {
+                want[k] += qr_fixed_to_double(b.grad[k]);
+                for (size_t i = 0; i < p.c->n_expressions; i++) {
+                    double slope;
+                    ref_expression(p.c, i, p.theta, x, QR_EXPRESSION_PARAMETER, k, &slope);
+                    want[k] += slope * qr_fixed_to_double(b.grad[n_own + i]);
+                }
+            }
+            qr_circuit_free(twin.c);
+            free(twin.theta);
+        }
+        for (unsigned k = 0; k < p.c->n_params; k++) top = fmax(top, fabs(want[k]));
+        for (unsigned k = 0; k < p.c->n_params; k++)
+            off_by(p.c->param_names[k], qr_fixed_to_double(a.grad[k]), want[k], top, QR_DOUBLE, n);
+        qr_lowered_free(l);
+        drop(&p);
+    }
+}
+
+/* ---- a circuit of its own ---- */
+
+struct line {
+    enum qr_gate_kind kind;
+    uint16_t qubit;
+    const char *text;
+};
+
+static struct problem lines(const struct line *line, size_t n, unsigned n_columns,
+                            const char *readout) {
+    struct problem p = {.c = qr_circuit_new(2, n_columns), .n_obs = 1, .n_samples = 2};
+    struct qr_err err;
+    for (size_t i = 0; i < n; i++) {
+        struct qr_gate g = {.kind = line[i].kind,
+                            .n_targets = 1,
+                            .n_args = 1,
+                            .targets = {line[i].qubit},
+                            .args = {argument(p.c, line[i].text)}};
+        CHECK(qr_circuit_add(p.c, &g, &err) == QR_OK, "%s", err.msg);
+    }
+    CHECK(qr_observable_parse(readout, 2, &p.obs[0], &err) == QR_OK, "%s", err.msg);
+    problem_room(&p, n_columns);
+    ref_random_numbers(7, p.c->n_params, 0.1, 0.9, p.theta);
+    ref_random_numbers(8, 2 * n_columns, 0.1, 0.9, p.x);
+    p.direction[0] = p.direction[1] = p.scale[0] = 1;
+    p.scale[1] = -0.7;
+    return p;
+}
+
+/* A parameter that no read-out sees has an exact zero, though another in its expression is seen
+ * elsewhere. */
+static void unseen(void) {
+    static const struct line some[] = {
+        {QR_GATE_X, 0, "sin(a) + x[0]"}, {QR_GATE_X, 1, "a*b*x[1]"}, {QR_GATE_Y, 1, "cos(b*b)"}};
+    struct problem p = lines(some, 3, 2, "Z0");
+    uint8_t zero[2];
+    qr_circuit_zero_gradient(p.c, p.obs, 1, zero);
+    CHECK(!zero[0] && zero[1]);
+    for (int e = QR_ENGINE_AUTO; e <= QR_ENGINE_STATEVECTOR; e++) {
+        if (e == QR_ENGINE_STREAMING) continue;
+        struct answer a = by(&p, QR_DOUBLE, qr_isa_best(), (enum qr_engine)e, 0, NULL);
+        CHECK(a.ok && a.grad[0] != 0 && a.grad[1] == 0, "engine %d", e);
+        against_dense(&p, &a, NULL, QR_DOUBLE, 0);
+    }
+    drop(&p);
+}
+
+/* Numbers outside of a function's domain are the sample's, or the step's, fault. */
+static void bad_numbers(void) {
+    static const struct line some[] = {{QR_GATE_X, 0, "asin(x[0]) + a"},
+                                       {QR_GATE_Y, 0, "sqrt(a + 1)"}};
+    struct problem p = lines(some, 2, 1, "Z0");
+    struct answer good = by(&p, QR_SINGLE, qr_isa_best(), QR_ENGINE_STATEVECTOR, 0, NULL);
+    CHECK(good.ok && isfinite(good.z[0]) && isfinite(good.z[1]));
+    for (int e = QR_ENGINE_AUTO; e <= QR_ENGINE_STATEVECTOR; e++) {
+        if (e == QR_ENGINE_STREAMING) continue;
+        p.x[1] = 1.5;
+        struct answer a = by(&p, QR_SINGLE, qr_isa_best(), (enum qr_engine)e, 0, NULL);
+        CHECK(isfinite(a.z[0]) && isnan(a.z[1]) && !a.ok && a.grad[0] == 0, "engine %d", e);
+        p.x[1] = 0.5;
+        p.theta[0] = -2;
+        a = by(&p, QR_SINGLE, qr_isa_best(), (enum qr_engine)e, 0, NULL);
+        CHECK(isnan(a.z[0]) && isnan(a.z[1]) && !a.ok && a.grad[0] == 0, "engine %d", e);
+        p.theta[0] = 0.5;
+    }
+    drop(&p);
+}
+
+/* What is lowered, and what it takes. */
+static void lowered(void) {
+    static const struct line some[] = {
+        {QR_GATE_X, 0, "sin(a)"}, {QR_GATE_X, 1, "2*(a*x[1] + x[0])"}, {QR_GATE_Y, 1, "sin(a)/3"}};
+    struct problem p = lines(some, 3, 2, "Z0 Z1");
+    struct qr_lowered *l = qr_circuit_lower(p.c);
+    CHECK(p.c->n_expressions == 2 && l->n_params == 1 && l->n_columns == 2 &&
+          l->n_derived_params == 1 && l->n_derived_columns == 1 && l->circuit->n_params == 2 &&
+          l->circuit->n_columns == 3 && !l->circuit->n_expressions);
+    CHECK(l->circuit->gates[2].args[0].kind == QR_ARG_PARAMETER &&
+          l->circuit->gates[2].args[0].index == 1 &&
+          l->circuit->gates[1].args[0].kind == QR_ARG_DATA &&
+          l->circuit->gates[1].args[0].index == 2 && l->circuit->gates[1].args[0].scale == 2);
+    double theta[2], x[3];
+    qr_lowered_theta(l, p.theta, theta);
+    qr_lowered_x(l, p.theta, p.x, x);
+    CHECK(theta[0] == p.theta[0] && theta[1] == sin(p.theta[0]) && x[0] == p.x[0] &&
+          x[2] == p.theta[0] * p.x[1] + p.x[0]);
+    qr_lowered_free(l);
+    struct qr_circuit *plain = ref_random_circuit(1, 2, 5);
+    CHECK(!qr_circuit_lower(plain));
+    qr_circuit_free(plain);
+    drop(&p);
+}
+
+int main(void) {
+    lowered();
+    random_circuits();
+    large();
+    unseen();
+    bad_numbers();
+    printf("    worst %.2g of the largest component in single precision, %.2g in double\n",
+           worst[QR_SINGLE], worst[QR_DOUBLE]);
+    return t_end();
+}
