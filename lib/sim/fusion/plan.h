@@ -9,8 +9,9 @@
 
 enum {
     QR_SAMPLE_LANES_MAX_QUBITS = 11, /* up to here the lanes are samples */
-    /* From here on they are qubits where there is no data. The least that there can be: lanes change
-     * places with four qubits of the tile that the next fused gate, of two more, does not need. */
+    /* From here on they are qubits where there is no data. The least that there can be: lanes
+     * change places with four qubits of the tile that the next fused gate, of two more, does not
+     * need. */
     QR_QUBIT_LANES_MIN_QUBITS = QR_LANE_BITS + 4 + 2,
     /* of a cross matrix: groups of 4 cells, 4 terms a group and number, so 1024 terms a lane */
     QR_PIECE_GROUPS = 256,
