@@ -143,9 +143,11 @@ static struct natural_value want(struct wanted *w, bool simulated, struct qr_pau
     struct natural_value v = {s->constant, no_readout};
     if (simulated && s->n) {
         v.readout = w->n;
-        w->o[w->n++] = (struct qr_observable){.n_terms = s->n,
-                                              .terms = s->terms,
-                                              .text = qr_xasprintf("entry %zu of a metric", w->n)};
+        w->o[v.readout] =
+            (struct qr_observable){.n_terms = s->n,
+                                   .terms = s->terms,
+                                   .text = qr_xasprintf("entry %zu of a metric", v.readout)};
+        w->n++;
         *s = (struct qr_pauli_sum){0};
     }
     for (size_t t = 0; t < s->n; t++)
