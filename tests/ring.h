@@ -127,7 +127,7 @@ struct ring {
     enum qr_allreduce wish;
     int64_t step_ns; /* a leader sleeps so long in each step: time for others to come */
     int64_t form_ns;
-    enum qr_code (*committed)(void *worker, bool leader, const struct qr_state *state,
+    enum qr_code (*committed)(void *worker, bool leader, struct qr_state *state,
                               struct qr_err *err);
     enum qr_code (*reload)(void *worker, struct qr_state *ret, bool *ret_found, struct qr_err *err);
     bool (*ended)(void *worker);

@@ -315,7 +315,7 @@ static void keep_log(struct qr_outputs *o, enum qr_code code, const struct qr_er
     o->log_gave_up = o->steps.gave_up;
 }
 
-static enum qr_code on_committed(void *ctx, bool leader, const struct qr_state *state,
+static enum qr_code on_committed(void *ctx, bool leader, struct qr_state *state,
                                  struct qr_err *err) {
     struct qr_outputs *o = ctx;
     return o->publisher ? qr_publisher_committed(o->publisher, leader, state, err) : QR_OK;

@@ -319,18 +319,18 @@ bool qr_publisher_refused(struct qr_publisher *p) {
     return refused;
 }
 
-enum qr_code qr_publisher_committed(struct qr_publisher *p, bool leader,
-                                    const struct qr_state *state, struct qr_err *err) {
+enum qr_code qr_publisher_committed(struct qr_publisher *p, bool leader, struct qr_state *state,
+                                    struct qr_err *err) {
     enum qr_code code = QR_OK;
     pthread_mutex_lock(&p->lock);
     if (p->fatal) {
         code = p->why.code;
         if (err) *err = p->why;
     } else {
-        qr_state_copy(&p->newest.state, state);
+        qr_state_exchange(&p->newest.state, state);
         p->newest.full = true;
         bool late = now_ns(p) - p->taken_ns >= p->opt.every_ns &&
-                    state->step >= p->taken_step + p->opt.every_steps;
+                    p->newest.state.step >= p->taken_step + p->opt.every_steps;
         if (leader && late && !p->due && !p->busy) {
             p->due = true;
             wake(p);

@@ -1,10 +1,10 @@
-/* output/publisher.h — checkpoints while training goes on: a thread that publishes copies of
- * committed states.
+/* output/publisher.h — checkpoints while training goes on: a thread that publishes committed
+ * states.
  *
- * What      The training thread hands over every committed state (a copy into memory that is
- *           there already). Who leads has one published when it is due: so long and so many steps
- *           after the one before; at the end; and every worker that leaves publishes what is
- *           newer than LATEST.
+ * What      The training thread hands over every committed state, and takes the one that it handed
+ *           over before in exchange, to write on. Who leads has one published when it is due: so
+ *           long and so many steps after the one before; at the end; and every worker that leaves
+ *           publishes what is newer than LATEST.
  * Failure   is retried after 1, 2, 4 ... 30 s, and training goes on. What trying again cannot help
  *           ends training: another job's checkpoints in this place, a bucket that refuses; so do
  *           ten minutes without success at a bucket (UNAVAILABLE). A local disk that is full or
@@ -45,9 +45,10 @@ bool qr_publisher_free(struct qr_publisher *p);
 
 /* The ring trains so many epochs, whatever this worker was started with. */
 void qr_publisher_plan(struct qr_publisher *p, uint64_t epochs);
-/* An error: why training must end. */
+/* *state is the publisher's from now on, and an older one the caller's. An error: why training must
+ * end; *state stays. */
 QR_MUST_CHECK enum qr_code qr_publisher_committed(struct qr_publisher *p, bool leader,
-                                                  const struct qr_state *state, struct qr_err *err);
+                                                  struct qr_state *state, struct qr_err *err);
 /* Publishes the last state that was handed over; done: the weights are written. OK too where a
  * local disk keeps it from that, with a warning. */
 QR_MUST_CHECK enum qr_code qr_publisher_finish(struct qr_publisher *p, bool done, int64_t within_ns,

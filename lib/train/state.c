@@ -49,6 +49,13 @@ void qr_state_copy(struct qr_state *to, const struct qr_state *from) {
     memcpy(to->validation, from->validation, from->n_sums * sizeof *to->validation);
 }
 
+void qr_state_exchange(struct qr_state *a, struct qr_state *b) {
+    struct qr_state was = *a;
+    QR_ASSERT(a->n_all == b->n_all && a->n_params == b->n_params);
+    *a = *b;
+    *b = was;
+}
+
 static struct qr_bytes bytes_of(const double *v, size_t n) { return qr_bytes_of(v, n * sizeof *v); }
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a digest is of little-endian numbers");

@@ -116,7 +116,7 @@ static enum qr_code report_again(struct train_run *r, struct qr_err *err) {
 }
 
 /* A reduction that was based on the present state has passed. Its line is written before the state
- * is published. */
+ * is published, which may leave other numbers in its place. */
 static enum qr_code note_committed(struct train_run *r, struct qr_err *err) {
     const struct qr_train_observer *o = &r->opt->observer;
     if (report(r, err) != QR_OK) return err->code;
@@ -582,8 +582,10 @@ static void fill_result(const struct train_run *r, struct qr_train_result *ret) 
  * be published. */
 static enum qr_code finish(struct train_run *r, struct qr_train_result *ret, struct qr_err *err) {
     const struct qr_train_options *o = r->opt;
+    qr_state_copy(&r->spare, &r->state); /* whose place may be taken */
     enum qr_code code = note_committed(r, err);
     if (code != QR_OK) return code;
+    qr_state_exchange(&r->state, &r->spare);
     qr_train_result_fini(ret);
     fill_result(r, ret);
     if (o->finish) code = o->finish(o->finish_ctx, &r->view, ret, err);

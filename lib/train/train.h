@@ -33,10 +33,10 @@ struct qr_train_observer {
      * may go on from what it has published */
     enum qr_code (*reported)(void *ctx, bool leader, const struct qr_step_line *line, size_t n,
                              struct qr_err *err);
-    /* this state is committed: it may be published. Before the first update too. Valid during the
-     * call; no allocation is wanted here */
-    enum qr_code (*committed)(void *ctx, bool leader, const struct qr_state *state,
-                              struct qr_err *err);
+    /* this state is committed: it may be published. Before the first update too. The observer may
+     * keep it: it then leaves another of this job in its place (qr_state_exchange), whose numbers
+     * do not matter; not where it returns an error. No allocation is wanted here */
+    enum qr_code (*committed)(void *ctx, bool leader, struct qr_state *state, struct qr_err *err);
     /* for the progress bar: at once, not only when committed. batch 1..n_batches; running: Keras'
      * running means, [0] is the loss. */
     void (*progress)(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t batch, uint64_t n_batches,

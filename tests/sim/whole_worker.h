@@ -77,7 +77,7 @@ static enum qr_code on_reported(void *ctx, bool leader, const struct qr_step_lin
     if (dead(x, err) != QR_OK) return QR_CANCELLED;
     return qr_steps_log_write(&x->log, &line[n - 1], line, n - 1, &continues, err);
 }
-static enum qr_code on_committed(void *ctx, bool leader, const struct qr_state *state,
+static enum qr_code on_committed(void *ctx, bool leader, struct qr_state *state,
                                  struct qr_err *err) {
     struct node *x = ctx;
     uint8_t digest[16];
@@ -90,7 +90,7 @@ static enum qr_code on_committed(void *ctx, bool leader, const struct qr_state *
         broken(x->w, x, "every committed state is the undisturbed run's", hex);
     if (!x->publisher) return QR_OK;
     if ((x->w->mutations & PLANT_UNCOMMITTED) && state->reductions + 1 < truth.n_reductions)
-        state = &truth.state[state->reductions + 1];
+        qr_state_copy(state, &truth.state[state->reductions + 1]);
     return qr_publisher_committed(x->publisher, leader, state, err);
 }
 static enum qr_code on_finish(void *ctx, const struct qr_group_view *view,

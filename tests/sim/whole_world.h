@@ -20,8 +20,7 @@ static enum qr_code keep_line(void *ctx, bool leader, const struct qr_step_line 
     qr_step_json(line, &truth.log);
     return QR_OK;
 }
-static enum qr_code keep_state(void *ctx, bool leader, const struct qr_state *state,
-                               struct qr_err *err) {
+static enum qr_code keep_state(void *ctx, bool leader, struct qr_state *state, struct qr_err *err) {
     uint8_t digest[16];
     (void)ctx, (void)leader, (void)err;
     CHECK(state->reductions == truth.n_reductions);

@@ -67,7 +67,9 @@ static enum qr_code hand_over(struct qr_publisher *p, bool leader, uint64_t step
     qr_state_init(&s, job, model);
     s.step = s.reductions = step;
     for (size_t i = 0; i < s.n_params; i++) s.weights[i] = (double)step + (double)i;
+    const double *mine = s.all;
     enum qr_code code = qr_publisher_committed(p, leader, &s, &err);
+    CHECK((s.all == mine) == (code != QR_OK), "the state is the publisher's, unless it refuses");
     qr_state_fini(&s);
     return code;
 }

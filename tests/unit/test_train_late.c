@@ -24,7 +24,7 @@ static struct {
     atomic_uint n_looks;
 } store;
 
-static enum qr_code on_committed(void *ctx, bool leader, const struct qr_state *state,
+static enum qr_code on_committed(void *ctx, bool leader, struct qr_state *state,
                                  struct qr_err *err) {
     struct ring_worker *w = ctx;
     (void)leader, (void)err;

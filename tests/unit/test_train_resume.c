@@ -1,5 +1,7 @@
 /* Training is cut off after every reduction and goes on from the checkpoint after it, as bytes: the
  * same lines, result and digest as undisturbed. */
+#include <math.h>
+
 #include "base/mem.h"
 #include "tests/t.h"
 #include "train/checkpoint.h"
@@ -41,7 +43,8 @@ struct run {
     /* the reductions that the run began after; lines reported in it */
     uint64_t first, n_lines;
     bool keep, same_lines;
-    uint64_t cut_at; /* no step is reported beyond */
+    struct qr_state taken; /* the observer's, where it keeps states */
+    uint64_t cut_at;       /* no step is reported beyond */
 };
 static struct qr_err err;
 
@@ -58,8 +61,7 @@ static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *l
     qr_buf_free(&text);
     return QR_OK;
 }
-static enum qr_code on_committed(void *ctx, bool leader, const struct qr_state *s,
-                                 struct qr_err *e) {
+static enum qr_code on_committed(void *ctx, bool leader, struct qr_state *s, struct qr_err *e) {
     struct run *r = ctx;
     struct qr_checkpoint c;
     (void)leader;
@@ -72,6 +74,12 @@ static enum qr_code on_committed(void *ctx, bool leader, const struct qr_state *
         CHECK(qr_checkpoint_encode(&c, &r->files[s->reductions], NULL, &err) == QR_OK, "%s",
               err.msg);
         qr_checkpoint_fini(&c);
+    } else {
+        /* as the publisher does; what it leaves may not be read */
+        qr_state_exchange(&r->taken, s);
+        for (size_t i = 0; i < s->n_all; i++) s->all[i] = NAN;
+        memset(s->stop, 0xff, sizeof s->stop);
+        s->step = s->epoch = s->reductions = UINT64_MAX / 3;
     }
     return QR_OK;
 }
@@ -95,7 +103,9 @@ static enum qr_code train(struct run *r, const struct qr_state *from, uint64_t e
     r->first = from ? from->reductions : 0;
     r->n_lines = 0;
     r->same_lines = true;
+    qr_state_init(&r->taken, r->job, r->model);
     enum qr_code code = qr_train_run(&o, ret, &err);
+    qr_state_fini(&r->taken);
     qr_group_close(group);
     return code;
 }

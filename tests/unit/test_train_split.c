@@ -45,15 +45,11 @@ static void err_once(struct ring_worker *w, unsigned n) {
     }
     plan.busy = reduced;
 }
-static enum qr_code on_committed(void *ctx, bool leader, const struct qr_state *state,
+static enum qr_code on_committed(void *ctx, bool leader, struct qr_state *state,
                                  struct qr_err *err) {
     struct ring_worker *w = ctx;
-    union {
-        const struct qr_state *in;
-        struct qr_state *out;
-    } u = {state};
     (void)leader, (void)err;
-    if (w->index == plan.who) plan.state = u.out;
+    if (w->index == plan.who) plan.state = state;
     if (plan.has_kept || state->reductions != KEPT_REDUCTIONS) return QR_OK;
     qr_state_init(&plan.kept, w->ring->job, w->ring->model);
     qr_state_copy(&plan.kept, state);
