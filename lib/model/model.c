@@ -346,27 +346,9 @@ bool qr_model_micro_batches_in_parallel(const struct qr_model *m) {
     return true;
 }
 
-struct means {
-    const struct qr_model *m;
-    const qr_fixed *grad;
-    double by, *ret;
-};
-
-enum { MEANS = 1 << 14 }; /* of one task */
-static void means_task(void *ctx, size_t i, unsigned worker) {
-    const struct means *t = ctx;
-    size_t at = i * MEANS, left = t->m->n_params - at;
-    (void)worker;
-    t->m->kernels->means(t->ret + at, t->grad + at, left < MEANS ? left : MEANS, t->by);
-}
-
-void qr_model_mean_gradient(const struct qr_model *m, struct qr_pool *pool, const qr_fixed *grad,
+void qr_model_mean_gradient(const struct qr_model *m, size_t from, size_t end, const qr_fixed *grad,
                             uint64_t n, double *ret) {
-    struct means t = {m, grad, (double)n, ret};
-    size_t tasks = (m->n_params + MEANS - 1) / MEANS;
-    if (pool && tasks > 1) qr_pool_for(pool, tasks, means_task, &t);
-    else
-        for (size_t i = 0; i < tasks; i++) means_task(&t, i, 0);
+    m->kernels->means(ret + from, grad + from, end - from, (double)n);
 }
 
 void qr_model_natural_gradient(const struct qr_model *m, const double *params,

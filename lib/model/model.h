@@ -151,9 +151,9 @@ QR_MUST_CHECK bool qr_model_prediction_gradient(const struct qr_model_state *s,
                                                 struct qr_model_workspace *w, struct qr_pool *pool,
                                                 const double *x, size_t component,
                                                 double *ret_grad);
-/* The mean gradient: ret[n_params] = grad's sums / n, each one float64 division. pool: NULL, or
- * whose idle threads help. */
-void qr_model_mean_gradient(const struct qr_model *m, struct qr_pool *pool, const qr_fixed *grad,
+/* The mean gradient by weights from..end-1 of all: ret[i] = grad's sum i / n, one float64 division
+ * each. */
+void qr_model_mean_gradient(const struct qr_model *m, size_t from, size_t end, const qr_fixed *grad,
                             uint64_t n, double *ret);
 /* The natural gradient instead of a mean one (natural/natural_gradient.h): ret[n_params]. One
  * caller at a time. */
@@ -166,11 +166,12 @@ double qr_model_running_mean(const struct qr_model *m, size_t i, const double *s
 /* Where the confusion matrix stands among the sums: as many rows of as many counts; 0: there is
  * none, and *ret_at untouched. There is room in n_sums numbers for the values and it. */
 size_t qr_model_confusion(const struct qr_model *m, size_t *ret_at);
-/* What the kernels' l1 and l2 add to the mean loss of any samples, and to its gradient: a function
- * of the weights alone, in one order, so that every member has the same bits. 0, and nothing done,
- * without them. */
+/* What the kernels' l1 and l2 add to the mean loss of any samples, and to its gradient by weights
+ * from..end-1: a function of the weights alone, in one order, so that every member has the same
+ * bits. 0, and nothing done, without them. */
 double qr_model_penalty(const struct qr_model *m, const double *params);
-void qr_model_add_penalty_gradient(const struct qr_model *m, const double *params, double *grad);
+void qr_model_add_penalty_gradient(const struct qr_model *m, const double *params, size_t from,
+                                   size_t end, double *grad);
 /* Labels that this loss cannot take: DATA_LOSS naming the sample. y: n_samples rows of
  * n_label_columns. Sign accuracy with mse or mae wants ±1; hinge ±1, or 0/1 throughout (0 then
  * stands for -1, as in Keras); binary 0/1; categorical one-hot; all: below 2^40. row: the number

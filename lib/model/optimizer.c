@@ -117,11 +117,15 @@ static void clip(const struct qr_optimizer_options *o, const struct qr_optimizer
     }
 }
 
+/* Of weights from..end-1. */
 static void decay(double wd, double lr, const struct qr_optimizer_tensor *tensors, size_t n_tensors,
-                  double *w) {
-    for (size_t t = 0; t < n_tensors; w += tensors[t].n, t++)
-        for (size_t i = 0; i < tensors[t].n && !tensors[t].frozen; i++)
+                  size_t from, size_t end, double *w) {
+    for (size_t t = 0, at = 0; t < n_tensors; at += tensors[t].n, t++) {
+        size_t first = at > from ? at : from,
+               last = at + tensors[t].n < end ? at + tensors[t].n : end;
+        for (size_t i = first; i < last && !tensors[t].frozen; i++)
             qr_weight_move(&w[i], -(w[i] * wd * lr));
+    }
 }
 
 /* Written so that a weight that stays is its own average, to the bit. */
@@ -155,16 +159,32 @@ bool qr_optimizer_clips(const struct qr_optimizer_options *o) {
     return o->clipnorm > 0 || o->global_clipnorm > 0 || o->clipvalue > 0;
 }
 
+void qr_optimizer_begin(const struct qr_optimizer_options *o, double *products) {
+    if (rule_of(o->kind)->advance) rule_of(o->kind)->advance(o, products);
+}
+
+void qr_optimizer_part(const struct qr_optimizer_options *o, uint64_t step, size_t from, size_t end,
+                       const struct qr_optimizer_update *u) {
+    const struct qr_optimizer_rule *rule = rule_of(o->kind);
+    size_t n = end - from;
+    double lr = qr_learning_rate_at(o, step), *w = u->weights + from;
+    double *mean = o->use_ema ? u->moments + n_own(o) * u->n + from : NULL;
+    if (mean && step == 0) memcpy(mean, w, n * sizeof *mean);
+    if (o->weight_decay > 0)
+        decay(o->weight_decay, lr, u->tensors, u->n_tensors, from, end, u->weights);
+    rule->update(o, lr, n, u->gradient + from, w, (struct qr_moments){u->moments + from, u->n},
+                 u->products);
+    if (mean) average(o, step + 1, n, w, mean);
+}
+
 void qr_optimizer_apply(const struct qr_optimizer_options *o, uint64_t step, double loss, size_t n,
                         const struct qr_optimizer_tensor *tensors, size_t n_tensors,
                         double *gradient, double *weights, double *moments, double *products) {
     const struct qr_optimizer_rule *rule = rule_of(o->kind);
     if (rule->evaluated) return rule->evaluated(o, loss, n, gradient, weights, moments, products);
     clip(o, tensors, n_tensors, n, gradient);
-    double lr = qr_learning_rate_at(o, step);
-    double *mean = o->use_ema ? moments + n_own(o) * n : NULL;
-    if (mean && step == 0) memcpy(mean, weights, n * sizeof *mean);
-    if (o->weight_decay > 0) decay(o->weight_decay, lr, tensors, n_tensors, weights);
-    rule->update(o, lr, n, gradient, weights, moments, products);
-    if (mean) average(o, step + 1, n, weights, mean);
+    qr_optimizer_begin(o, products);
+    qr_optimizer_part(
+        o, step, 0, n,
+        &(struct qr_optimizer_update){n, tensors, n_tensors, gradient, weights, moments, products});
 }

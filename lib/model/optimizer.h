@@ -148,4 +148,18 @@ void qr_optimizer_apply(const struct qr_optimizer_options *o, uint64_t step, dou
                         const struct qr_optimizer_tensor *tensors, size_t n_tensors,
                         double *gradient, double *weights, double *moments, double *products);
 
+/* The same in parts, where nothing is clipped, and for kinds that do not find their own steps:
+ * begin, then weights from..end-1 of each part once, in any order, by any threads. */
+struct qr_optimizer_update {
+    size_t n; /* of all */
+    const struct qr_optimizer_tensor *tensors;
+    size_t n_tensors;
+    const double *gradient;
+    double *weights, *moments;
+    const double *products;
+};
+void qr_optimizer_begin(const struct qr_optimizer_options *o, double *products);
+void qr_optimizer_part(const struct qr_optimizer_options *o, uint64_t step, size_t from, size_t end,
+                       const struct qr_optimizer_update *u);
+
 #endif

@@ -3,7 +3,7 @@
 
 #include "model/optimizer_impl.h"
 
-static size_t moments(const struct qr_optimizer_options *o, const char **ret) {
+static size_t names(const struct qr_optimizer_options *o, const char **ret) {
     (void)o;
     ret[0] = "accumulated_grad";
     ret[1] = "accumulated_delta_var";
@@ -13,9 +13,9 @@ static size_t moments(const struct qr_optimizer_options *o, const char **ret) {
 static void set_defaults(struct qr_optimizer_options *o) { o->rho = 0.95; }
 
 static void update(const struct qr_optimizer_options *o, double lr, size_t n, const double *g,
-                   double *w, double *vectors, double *products) {
+                   double *w, struct qr_moments moments, const double *products) {
     (void)products;
-    double *grad = vectors, *delta = vectors + n;
+    double *grad = moments.v, *delta = grad + moments.row;
     for (size_t i = 0; i < n; i++) {
         double by = 0;
         grad[i] = o->rho * grad[i] + (1.0 - o->rho) * g[i] * g[i];
@@ -28,7 +28,7 @@ static void update(const struct qr_optimizer_options *o, double lr, size_t n, co
 const struct qr_optimizer_rule qr_optimizer_adadelta = {
     .learning_rate = 0.001,
     .keys = {"rho", "epsilon"},
-    .moments = moments,
+    .moments = names,
     .set_defaults = set_defaults,
     .update = update,
 };

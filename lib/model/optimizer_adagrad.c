@@ -3,7 +3,7 @@
 
 #include "model/optimizer_impl.h"
 
-static size_t moments(const struct qr_optimizer_options *o, const char **ret) {
+static size_t names(const struct qr_optimizer_options *o, const char **ret) {
     (void)o;
     ret[0] = "accumulator";
     return 1;
@@ -12,7 +12,8 @@ static size_t moments(const struct qr_optimizer_options *o, const char **ret) {
 static double begin(const struct qr_optimizer_options *o) { return o->initial_accumulator; }
 
 static void update(const struct qr_optimizer_options *o, double lr, size_t n, const double *g,
-                   double *w, double *accumulator, double *products) {
+                   double *w, struct qr_moments moments, const double *products) {
+    double *accumulator = moments.v;
     (void)products;
     for (size_t i = 0; i < n; i++) {
         accumulator[i] += g[i] * g[i];
@@ -23,7 +24,7 @@ static void update(const struct qr_optimizer_options *o, double lr, size_t n, co
 const struct qr_optimizer_rule qr_optimizer_adagrad = {
     .learning_rate = 0.001,
     .keys = {"initial_accumulator_value", "epsilon"},
-    .moments = moments,
+    .moments = names,
     .begin = begin,
     .update = update,
 };

@@ -4,7 +4,7 @@
 
 #include "model/optimizer_impl.h"
 
-static size_t moments(const struct qr_optimizer_options *o, const char **ret) {
+static size_t names(const struct qr_optimizer_options *o, const char **ret) {
     size_t n = 0;
     ret[n++] = "m";
     ret[n++] = "v";
@@ -12,12 +12,15 @@ static size_t moments(const struct qr_optimizer_options *o, const char **ret) {
     return n;
 }
 
-static void update(const struct qr_optimizer_options *o, double lr, size_t n, const double *g,
-                   double *w, double *vectors, double *products) {
+static void advance(const struct qr_optimizer_options *o, double *products) {
     products[0] *= o->beta_1;
     products[1] *= o->beta_2;
+}
+
+static void update(const struct qr_optimizer_options *o, double lr, size_t n, const double *g,
+                   double *w, struct qr_moments moments, const double *products) {
     double alpha = lr * sqrt(1.0 - products[1]) / (1.0 - products[0]);
-    double *m = vectors, *v = vectors + n, *v_hat = v + n;
+    double *m = moments.v, *v = m + moments.row, *v_hat = v + moments.row;
     for (size_t i = 0; i < n; i++) {
         m[i] += (g[i] - m[i]) * (1.0 - o->beta_1);
         v[i] += (g[i] * g[i] - v[i]) * (1.0 - o->beta_2);
@@ -34,7 +37,8 @@ const struct qr_optimizer_rule qr_optimizer_adam = {
     .learning_rate = 0.001,
     .keys = {"beta_1", "beta_2", "epsilon", "amsgrad"},
     .n_products = 2,
-    .moments = moments,
+    .moments = names,
+    .advance = advance,
     .update = update,
 };
 
@@ -44,7 +48,8 @@ const struct qr_optimizer_rule qr_optimizer_adamw = {
     .learning_rate = 0.001,
     .keys = {"beta_1", "beta_2", "epsilon", "amsgrad"},
     .n_products = 2,
-    .moments = moments,
+    .moments = names,
     .set_defaults = set_adamw_defaults,
+    .advance = advance,
     .update = update,
 };

@@ -4,6 +4,12 @@
 
 #include "model/optimizer.h"
 
+/* Of some weights: vector k begins at v + k * row. */
+struct qr_moments {
+    double *v;
+    size_t row;
+};
+
 struct qr_optimizer_rule {
     double learning_rate;                /* Keras' default */
     const char *keys[QR_OPTIMIZER_KEYS]; /* options as keys of a job file; NULL ends them */
@@ -15,9 +21,11 @@ struct qr_optimizer_rule {
     double (*begin)(const struct qr_optimizer_options *o);
     /* Keras' defaults that others have otherwise; NULL: there are none. */
     void (*set_defaults)(struct qr_optimizer_options *o);
-    /* One update of w by the gradient g. */
+    /* What a step makes of the products, first of all; NULL: it has none. */
+    void (*advance)(const struct qr_optimizer_options *o, double *products);
+    /* One update of w by the gradient g: of n weights, each by itself. */
     void (*update)(const struct qr_optimizer_options *o, double lr, size_t n, const double *g,
-                   double *w, double *moments, double *products);
+                   double *w, struct qr_moments moments, const double *products);
     /* What a step's rate is of the schedule's; NULL: all of it. */
     double (*gain)(const struct qr_optimizer_options *o, uint64_t step);
     /* Of a rule that wants the loss alone, at two points: these, and the gradient that follows

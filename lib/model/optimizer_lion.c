@@ -1,7 +1,7 @@
 /* model/optimizer_lion.c — optimizer.h has the formulas. */
 #include "model/optimizer_impl.h"
 
-static size_t moments(const struct qr_optimizer_options *o, const char **ret) {
+static size_t names(const struct qr_optimizer_options *o, const char **ret) {
     (void)o;
     ret[0] = "m";
     return 1;
@@ -10,7 +10,8 @@ static size_t moments(const struct qr_optimizer_options *o, const char **ret) {
 static void set_defaults(struct qr_optimizer_options *o) { o->beta_2 = 0.99; }
 
 static void update(const struct qr_optimizer_options *o, double lr, size_t n, const double *g,
-                   double *w, double *m, double *products) {
+                   double *w, struct qr_moments moments, const double *products) {
+    double *m = moments.v;
     (void)products;
     for (size_t i = 0; i < n; i++) {
         double towards = m[i] * o->beta_1 + g[i] * (1.0 - o->beta_1);
@@ -22,7 +23,7 @@ static void update(const struct qr_optimizer_options *o, double lr, size_t n, co
 const struct qr_optimizer_rule qr_optimizer_lion = {
     .learning_rate = 0.0001,
     .keys = {"beta_1", "beta_2"},
-    .moments = moments,
+    .moments = names,
     .set_defaults = set_defaults,
     .update = update,
 };

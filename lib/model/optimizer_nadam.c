@@ -3,7 +3,7 @@
 
 #include "model/optimizer_impl.h"
 
-static size_t moments(const struct qr_optimizer_options *o, const char **ret) {
+static size_t names(const struct qr_optimizer_options *o, const char **ret) {
     (void)o;
     ret[0] = "m";
     ret[1] = "v";
@@ -13,15 +13,21 @@ static size_t moments(const struct qr_optimizer_options *o, const char **ret) {
 /* Dozat's schedule of the momentum. */
 static const double decay = 0.96;
 
-static void update(const struct qr_optimizer_options *o, double lr, size_t n, const double *g,
-                   double *w, double *vectors, double *products) {
+static double momentum_of(const struct qr_optimizer_options *o, double product) {
+    return o->beta_1 * (1.0 - 0.5 * product);
+}
+
+static void advance(const struct qr_optimizer_options *o, double *products) {
     products[0] *= decay;
-    double u = o->beta_1 * (1.0 - 0.5 * products[0]),
-           u_next = o->beta_1 * (1.0 - 0.5 * (products[0] * decay));
-    products[1] *= u;
+    products[1] *= momentum_of(o, products[0]);
     products[2] *= o->beta_2;
+}
+
+static void update(const struct qr_optimizer_options *o, double lr, size_t n, const double *g,
+                   double *w, struct qr_moments moments, const double *products) {
+    double u = momentum_of(o, products[0]), u_next = momentum_of(o, products[0] * decay);
     double left = 1.0 - products[1], left_next = 1.0 - products[1] * u_next,
-           v_left = 1.0 - products[2], *m = vectors, *v = vectors + n;
+           v_left = 1.0 - products[2], *m = moments.v, *v = m + moments.row;
     for (size_t i = 0; i < n; i++) {
         m[i] += (g[i] - m[i]) * (1.0 - o->beta_1);
         v[i] += (g[i] * g[i] - v[i]) * (1.0 - o->beta_2);
@@ -34,6 +40,7 @@ const struct qr_optimizer_rule qr_optimizer_nadam = {
     .learning_rate = 0.001,
     .keys = {"beta_1", "beta_2", "epsilon"},
     .n_products = 3,
-    .moments = moments,
+    .moments = names,
+    .advance = advance,
     .update = update,
 };

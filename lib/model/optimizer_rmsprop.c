@@ -3,7 +3,7 @@
 
 #include "model/optimizer_impl.h"
 
-static size_t moments(const struct qr_optimizer_options *o, const char **ret) {
+static size_t names(const struct qr_optimizer_options *o, const char **ret) {
     size_t n = 0;
     ret[n++] = "rms";
     if (o->momentum > 0) ret[n++] = "momentum";
@@ -12,10 +12,10 @@ static size_t moments(const struct qr_optimizer_options *o, const char **ret) {
 }
 
 static void update(const struct qr_optimizer_options *o, double lr, size_t n, const double *g,
-                   double *w, double *vectors, double *products) {
+                   double *w, struct qr_moments moments, const double *products) {
     (void)products;
-    double *velocity = vectors, *momentum = vectors + n;
-    double *average = o->momentum > 0 ? momentum + n : momentum;
+    double *velocity = moments.v, *momentum = velocity + moments.row;
+    double *average = o->momentum > 0 ? momentum + moments.row : momentum;
     for (size_t i = 0; i < n; i++) {
         velocity[i] = o->rho * velocity[i] + (1.0 - o->rho) * (g[i] * g[i]);
         double below = velocity[i] + o->epsilon;
@@ -32,6 +32,6 @@ static void update(const struct qr_optimizer_options *o, double lr, size_t n, co
 const struct qr_optimizer_rule qr_optimizer_rmsprop = {
     .learning_rate = 0.001,
     .keys = {"momentum", "rho", "epsilon", "centered"},
-    .moments = moments,
+    .moments = names,
     .update = update,
 };

@@ -2,7 +2,7 @@
  * optimizer.h has the formulas. */
 #include "model/optimizer_impl.h"
 
-static size_t moments(const struct qr_optimizer_options *o, const char **ret) {
+static size_t names(const struct qr_optimizer_options *o, const char **ret) {
     size_t n = 0;
     if (o->momentum != 0) ret[n++] = "velocity";
     return n;
@@ -23,7 +23,8 @@ static void straight(double lr, size_t n, const double *restrict g, double *rest
 }
 
 static void update(const struct qr_optimizer_options *o, double lr, size_t n, const double *g,
-                   double *w, double *velocity, double *products) {
+                   double *w, struct qr_moments moments, const double *products) {
+    double *velocity = moments.v;
     (void)products;
     if (o->momentum == 0) {
         straight(lr, n, g, w);
@@ -39,13 +40,13 @@ static void update(const struct qr_optimizer_options *o, double lr, size_t n, co
 const struct qr_optimizer_rule qr_optimizer_sgd = {
     .learning_rate = 0.01,
     .keys = {"momentum", "nesterov"},
-    .moments = moments,
+    .moments = names,
     .update = update,
 };
 
 const struct qr_optimizer_rule qr_optimizer_natural = {
     .learning_rate = 0.01,
     .keys = {"regularization"},
-    .moments = moments,
+    .moments = names,
     .update = update,
 };

@@ -6,7 +6,7 @@
 #include "exact/random.h"
 #include "model/optimizer_impl.h"
 
-static size_t moments(const struct qr_optimizer_options *o, const char **ret) {
+static size_t names(const struct qr_optimizer_options *o, const char **ret) {
     (void)o, (void)ret;
     return 0;
 }
@@ -46,14 +46,14 @@ static void estimate(const struct qr_optimizer_options *o, uint64_t seed, uint64
 }
 
 static void update(const struct qr_optimizer_options *o, double lr, size_t n, const double *g,
-                   double *w, double *vectors, double *products) {
-    qr_optimizer_sgd.update(o, lr, n, g, w, vectors, products);
+                   double *w, struct qr_moments moments, const double *products) {
+    qr_optimizer_sgd.update(o, lr, n, g, w, moments, products);
 }
 
 const struct qr_optimizer_rule qr_optimizer_spsa = {
     .learning_rate = 0.05,
     .keys = {"perturbation", "stability", "alpha", "gamma"},
-    .moments = moments,
+    .moments = names,
     .gain = gain,
     .points = points,
     .estimate = estimate,

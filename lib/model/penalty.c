@@ -25,14 +25,16 @@ double qr_model_penalty(const struct qr_model *m, const double *params) {
     return all;
 }
 
-void qr_model_add_penalty_gradient(const struct qr_model *m, const double *params, double *grad) {
+void qr_model_add_penalty_gradient(const struct qr_model *m, const double *params, size_t from,
+                                   size_t end, double *grad) {
     for (size_t i = 0; m->penalized && i < m->n_layers; i++) {
         const struct qr_layer *l = &m->layers[i];
         size_t n = 0;
-        const double *w = l->learns ? kernel_of(l, params, &n) : NULL;
-        for (size_t k = 0; k < n; k++) {
-            double sign = w[k] > 0 ? 1.0 : w[k] < 0 ? -1.0 : 0.0; /* 0 at 0, as tf.abs */
-            grad[l->dense.kernel + k] += l->l1 * sign + 2.0 * l->l2 * w[k];
+        if (!l->learns || !kernel_of(l, params, &n)) continue;
+        size_t kernel = l->dense.kernel;
+        for (size_t k = kernel > from ? kernel : from; k < kernel + n && k < end; k++) {
+            double w = params[k], sign = w > 0 ? 1.0 : w < 0 ? -1.0 : 0.0; /* 0 at 0, as tf.abs */
+            grad[k] += l->l1 * sign + 2.0 * l->l2 * w;
         }
     }
 }

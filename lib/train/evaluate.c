@@ -121,7 +121,7 @@ enum qr_code qr_loss_gradient(const struct qr_model *m, const double *params,
     if (code == QR_OK) {
         *ret_loss = qr_model_mean(m, 0, sums, n) + qr_model_penalty(m, params);
         for (size_t i = 0; i < n_params; i++) ret_grad[i] = qr_fixed_to_double(grad[i]) / (double)n;
-        qr_model_add_penalty_gradient(m, params, ret_grad);
+        qr_model_add_penalty_gradient(m, params, 0, qr_model_n_params(m), ret_grad);
     }
     pass_fini(&p);
     free(sums);

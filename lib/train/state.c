@@ -38,15 +38,21 @@ void qr_state_fini(struct qr_state *s) {
     *s = (struct qr_state){0};
 }
 
-void qr_state_copy(struct qr_state *to, const struct qr_state *from) {
+void qr_state_copy_rest(struct qr_state *to, const struct qr_state *from) {
     QR_ASSERT(to->n_all == from->n_all && to->n_params == from->n_params);
     to->step = from->step;
     to->epoch = from->epoch;
     to->reductions = from->reductions;
     memcpy(to->stop, from->stop, sizeof to->stop);
-    memcpy(to->all, from->all, (size_t)(from->best - from->all) * sizeof *to->all);
+    memcpy(to->products, from->products,
+           (size_t)(from->best - from->products) * sizeof *to->products);
     if (from->keeps_best) memcpy(to->best, from->best, from->n_params * sizeof *to->best);
     memcpy(to->validation, from->validation, from->n_sums * sizeof *to->validation);
+}
+
+void qr_state_copy(struct qr_state *to, const struct qr_state *from) {
+    qr_state_copy_rest(to, from);
+    memcpy(to->all, from->all, (size_t)(from->products - from->all) * sizeof *to->all);
 }
 
 void qr_state_exchange(struct qr_state *a, struct qr_state *b) {

@@ -38,6 +38,8 @@ void qr_state_point(struct qr_state *s); /* weights, moments ... into s->all */
 void qr_state_fini(struct qr_state *s);
 /* both of one job; no allocation */
 void qr_state_copy(struct qr_state *to, const struct qr_state *from);
+/* The same without weights and moments. */
+void qr_state_copy_rest(struct qr_state *to, const struct qr_state *from);
 /* Each becomes the other; nothing is copied but pointers and counters. */
 void qr_state_exchange(struct qr_state *a, struct qr_state *b);
 void qr_state_digest(const struct qr_state *s, uint8_t ret[16]);

@@ -226,9 +226,8 @@ static void means(const struct train_run *r, uint64_t samples, double *ret) {
 /* An epoch's sums stay until the next one's first update, so that the state has one digest between
  * two reductions. */
 static void update(struct train_run *r, uint64_t samples) {
-    struct qr_state *s = &r->spare;
-    if (batch_of(r) == 0) memset(s->sums, 0, (s->n_sums + 1) * sizeof *s->sums);
-    qr_update_apply(&r->update, r->sum + QR_VECTOR_SUMS, samples, s, r->next_gradient);
+    qr_update_apply(&r->update, r->sum + QR_VECTOR_SUMS, samples, batch_of(r) == 0, &r->state,
+                    &r->spare, r->next_gradient);
 }
 
 static double monitored(const struct train_run *r) {
@@ -247,8 +246,8 @@ static void update_spare(struct train_run *r, const struct qr_step_work *w, uint
     bool eval = w->kind == QR_REDUCTION_EVAL,
          ends_epoch = eval || (batch_of(r) + 1 == r->n_batches && !r->has_val);
     QR_ASSERT(samples == w->range.end - w->range.begin);
-    qr_state_copy(s, &r->state);
     if (eval) {
+        qr_state_copy(s, &r->state);
         means(r, samples, s->validation);
         qr_confusion_keep(r->opt->model, r->sum + QR_VECTOR_SUMS, s->validation);
     } else {

@@ -45,6 +45,58 @@ void qr_update_prepare(struct qr_update *u, struct qr_stepper *stepper, const st
     qr_stepper_prepare_points(stepper, u->plus, u->minus);
 }
 
+/* ---- weight by weight ---- */
+
+enum {
+    TASK = 1 << 14, /* weights of one */
+    PART = 1 << 11, /* of these go through all that is done with them while they are in a cache */
+};
+
+struct update_parts {
+    const struct qr_update *u;
+    const qr_fixed *grad; /* sums over so many samples */
+    uint64_t samples;
+    const struct qr_state *s;
+    double *gradient;
+    struct qr_state *ret; /* NULL: the gradient alone */
+};
+
+static void next_part(const struct update_parts *p, size_t from, size_t end) {
+    const struct qr_state *s = p->s;
+    const struct qr_update *u = p->u;
+    size_t n = s->n_params, bytes = (end - from) * sizeof(double);
+    const struct qr_optimizer_update all = {n,
+                                            u->tensors,
+                                            u->n_tensors,
+                                            p->gradient,
+                                            p->ret->weights,
+                                            p->ret->moments,
+                                            p->ret->products};
+    memcpy(p->ret->weights + from, s->weights + from, bytes);
+    for (size_t k = 0; k < s->n_moments; k++)
+        memcpy(p->ret->moments + k * n + from, s->moments + k * n + from, bytes);
+    qr_optimizer_part(&u->job->train.optimizer, s->step, from, end, &all);
+}
+
+static void task(void *ctx, size_t i, unsigned worker) {
+    const struct update_parts *p = ctx;
+    const struct qr_model *m = p->u->model;
+    size_t n = p->s->n_params, end = (i + 1) * TASK < n ? (i + 1) * TASK : n;
+    (void)worker;
+    for (size_t at = i * TASK, last; at < end; at = last) {
+        last = at + PART < end ? at + PART : end;
+        qr_model_mean_gradient(m, at, last, p->grad, p->samples, p->gradient);
+        qr_model_add_penalty_gradient(m, p->s->weights, at, last, p->gradient);
+        if (p->ret) next_part(p, at, last);
+    }
+}
+
+static void all_parts(struct update_parts *p) {
+    qr_pool_for(p->u->pool, (p->s->n_params + TASK - 1) / TASK, task, p);
+}
+
+/* ---- all at once: where a weight's step depends on other weights' derivatives ---- */
+
 /* The mean gradient, or what stands for it. */
 static void take_gradient(struct qr_update *u, const qr_fixed *grad, uint64_t samples,
                           const struct qr_state *s, double *ret) {
@@ -55,19 +107,16 @@ static void take_gradient(struct qr_update *u, const qr_fixed *grad, uint64_t sa
         qr_optimizer_estimate(&u->job->train.optimizer, u->job->seed, s->step, s->n_params,
                               u->still, difference, ret);
     } else {
-        qr_model_mean_gradient(u->model, u->pool, grad, samples, ret);
-        qr_model_add_penalty_gradient(u->model, s->weights, ret);
+        all_parts(&(struct update_parts){u, grad, samples, s, ret, NULL});
     }
 }
 
-void qr_update_apply(struct qr_update *u, const qr_fixed *sums, uint64_t samples,
-                     struct qr_state *s, double *ret_gradient) {
+static void at_once(struct qr_update *u, const qr_fixed *grad, uint64_t samples, double loss,
+                    const struct qr_state *s, struct qr_state *ret, double *gradient) {
     const struct qr_optimizer_options *o = &u->job->train.optimizer;
     bool natural = o->kind == QR_NATURAL_GRADIENT;
-    uint64_t evaluated = u->n_points * samples;
-    double penalty = qr_model_penalty(u->model, s->weights),
-           loss = qr_model_mean(u->model, 0, sums, evaluated) + penalty, *gradient = ret_gradient;
-    take_gradient(u, sums + s->n_sums, samples, s, gradient);
+    qr_state_copy(ret, s);
+    take_gradient(u, grad, samples, s, gradient);
     if (natural || qr_optimizer_clips(o)) {
         memcpy(u->changed, gradient, s->n_params * sizeof *gradient);
         gradient = u->changed;
@@ -75,10 +124,35 @@ void qr_update_apply(struct qr_update *u, const qr_fixed *sums, uint64_t samples
     if (natural)
         qr_model_natural_gradient(u->model, s->weights, o->regularization, u->pool, gradient);
     qr_optimizer_apply(o, s->step, loss, s->n_params, u->tensors, u->n_tensors, gradient,
-                       s->weights, s->moments, s->products);
-    if (qr_optimizer_ended(o, s->products)) s->stop[QR_STOP_STOPPED] = 1;
-    for (size_t i = 0; i < s->n_sums; i++) s->sums[i] += qr_fixed_to_double(sums[i]);
-    s->sums[0] += penalty * (double)evaluated;
-    s->sums[s->n_sums] += (double)evaluated;
-    s->step++;
+                       ret->weights, ret->moments, ret->products);
+}
+
+/* ---- */
+
+static bool goes_by_parts(const struct qr_update *u) {
+    const struct qr_optimizer_options *o = &u->job->train.optimizer;
+    return u->n_points == 1 && o->kind != QR_NATURAL_GRADIENT && !qr_optimizer_clips(o) &&
+           !qr_optimizer_finds_steps(o->kind);
+}
+
+void qr_update_apply(struct qr_update *u, const qr_fixed *sums, uint64_t samples, bool begins,
+                     const struct qr_state *s, struct qr_state *ret, double *ret_gradient) {
+    const struct qr_optimizer_options *o = &u->job->train.optimizer;
+    const qr_fixed *grad = sums + s->n_sums;
+    uint64_t evaluated = u->n_points * samples;
+    double penalty = qr_model_penalty(u->model, s->weights),
+           loss = qr_model_mean(u->model, 0, sums, evaluated) + penalty;
+    if (goes_by_parts(u)) {
+        qr_state_copy_rest(ret, s);
+        qr_optimizer_begin(o, ret->products);
+        all_parts(&(struct update_parts){u, grad, samples, s, ret_gradient, ret});
+    } else {
+        at_once(u, grad, samples, loss, s, ret, ret_gradient);
+    }
+    if (qr_optimizer_ended(o, ret->products)) ret->stop[QR_STOP_STOPPED] = 1;
+    if (begins) memset(ret->sums, 0, (ret->n_sums + 1) * sizeof *ret->sums);
+    for (size_t i = 0; i < s->n_sums; i++) ret->sums[i] += qr_fixed_to_double(sums[i]);
+    ret->sums[0] += penalty * (double)evaluated;
+    ret->sums[s->n_sums] += (double)evaluated;
+    ret->step++;
 }

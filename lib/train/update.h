@@ -28,9 +28,10 @@ void qr_update_fini(struct qr_update *u);
 /* The stepper's numbers for the reduction that this state is the base of. */
 void qr_update_prepare(struct qr_update *u, struct qr_stepper *stepper, const struct qr_state *s,
                        bool train);
-/* s, the state that was prepared or a copy, becomes the next one, but for epoch and reductions.
- * sums: of the vector, from QR_VECTOR_SUMS on. ret_gradient[n_params]: as it came. */
-void qr_update_apply(struct qr_update *u, const qr_fixed *sums, uint64_t samples,
-                     struct qr_state *s, double *ret_gradient);
+/* s, the state that was prepared -> *ret, the next one, but for epoch and reductions. begins: an
+ * epoch, whose sums begin at 0. sums: of the vector, from QR_VECTOR_SUMS on.
+ * ret_gradient[n_params]: as it came. */
+void qr_update_apply(struct qr_update *u, const qr_fixed *sums, uint64_t samples, bool begins,
+                     const struct qr_state *s, struct qr_state *ret, double *ret_gradient);
 
 #endif

@@ -18,7 +18,7 @@ STEP = [
     ("sending a chunk", "qr_chunk_encode", "one"),
     ("taking a chunk", "qr_reduction_message", "one"),
     ("checking the sum", "qr_reduction_check", "one"),
-    ("updating the weights", "qr_optimizer_apply", "one"),
+    ("updating the weights", "qr_optimizer_part", "one"),
     ("applying it", "qr_group_apply", "one"),
     ("between applying and reporting", "qr_group_weigh", "one"),
     ("reporting", "train.c:report", "one"),

@@ -78,6 +78,26 @@ static void golden_rates(const struct qr_optimizer_options *o, const struct qr_j
     free(rates);
 }
 
+/* The update of a step by parts, the last one first, is that of all at once. */
+static bool same_by_parts(const struct qr_optimizer_options *o, uint64_t step, size_t n,
+                          const struct qr_optimizer_tensor *tensors, size_t n_tensors,
+                          const double *gradient, const double *w, const double *moments,
+                          const double *products) {
+    double g[64], a[64], b[64], m[64], v[64], p[QR_OPTIMIZER_PRODUCTS], q[QR_OPTIMIZER_PRODUCTS];
+    size_t n_moments = qr_optimizer_n_moments(o) * n, n_products = qr_optimizer_n_products(o);
+    QR_ASSERT(n <= COUNT(a) && n_moments <= COUNT(m));
+    memcpy(g, gradient, n * sizeof *g), memcpy(a, w, n * sizeof *a), memcpy(b, w, n * sizeof *b);
+    memcpy(m, moments, n_moments * sizeof *m), memcpy(v, moments, n_moments * sizeof *v);
+    memcpy(p, products, n_products * sizeof *p), memcpy(q, products, n_products * sizeof *q);
+    qr_optimizer_apply(o, step, 0, n, tensors, n_tensors, g, a, m, p);
+    qr_optimizer_begin(o, q);
+    const struct qr_optimizer_update u = {n, tensors, n_tensors, gradient, b, v, q};
+    for (size_t end = n; end > 0; end -= end < 3 ? end : 3)
+        qr_optimizer_part(o, step, end < 3 ? 0 : end - 3, end, &u);
+    return memcmp(a, b, n * sizeof *a) == 0 && memcmp(m, v, n_moments * sizeof *m) == 0 &&
+           memcmp(p, q, n_products * sizeof *p) == 0;
+}
+
 /* Weights after each step, and what is written in the end. */
 static void golden_weights(const struct qr_optimizer_options *o, const struct qr_json *e,
                            size_t row) {
@@ -95,7 +115,11 @@ static void golden_weights(const struct qr_optimizer_options *o, const struct qr
     qr_optimizer_init(o, n, moments, products);
     CHECK(memcmp(qr_optimizer_result(o, 0, n, w, moments), w, n * sizeof *w) == 0, "row %zu", row);
     double worst = 0;
+    bool by_parts = !qr_optimizer_clips(o) && !qr_optimizer_finds_steps(o->kind);
     for (size_t t = 0; t < n_steps; t++) {
+        CHECK(!by_parts ||
+                  same_by_parts(o, t, n, tensors, n_sizes, g + t * n, w, moments, products),
+              "row %zu (%s), step %zu", row, qr_optimizer_names[o->kind], t);
         qr_optimizer_apply(o, t, 0, n, tensors, n_sizes, g + t * n, w, moments, products);
         for (size_t i = 0; i < n; i++) worst = fmax(worst, fabs(w[i] - after[t * n + i]));
     }
