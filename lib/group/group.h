@@ -92,6 +92,9 @@ uint64_t qr_group_epochs(struct qr_group *g);
  * write there nobody can. */
 bool qr_group_leads_for_all(struct qr_group *g);
 
+/* False for a group that is alone for good (qr_group_solo): no other member's state is ever
+ * compared with this one's, and the digests that it is given may be all 0. */
+bool qr_group_compares(const struct qr_group *g);
 /* The state that this member begins with: reductions applied, and its digest. Starts the control
  * thread; nobody is met before. Steps of up to max_micro_batches micro-batches will then
  * allocate nothing. */

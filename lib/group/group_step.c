@@ -469,6 +469,8 @@ void qr_group_expect_sums(struct qr_group *g, const struct qr_contribution *shap
     unlock(g);
 }
 
+bool qr_group_compares(const struct qr_group *g) { return !g->solo; }
+
 bool qr_group_is_read(struct qr_group *g) { return !g->solo && qr_mesh_is_read(g->mesh); }
 
 void qr_group_tell_finished(struct qr_group *g, qr_group_finished_fn *finished, void *ctx) {

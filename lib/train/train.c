@@ -23,7 +23,7 @@ struct train_run {
     struct qr_order order;
     uint64_t ordered;    /* the epoch that order is of, + 1 */
     struct qr_buf bytes; /* for states that change hands */
-    uint8_t digest[16];  /* of the present state */
+    uint8_t digest[16]; /* of the present state; after an update alone, all 0: nobody compares it */
     qr_fixed *own_sum;
     const qr_fixed *sum; /* of the last reduction: own_sum, or, alone, the stepper's */
     struct qr_update update;
@@ -264,7 +264,8 @@ static void update_spare(struct train_run *r, const struct qr_step_work *w, uint
     if (eval) qr_state_monitor(s, &r->job->train.early_stopping, monitored(r));
     s->reductions++;
     int64_t applied_ns = qr_now_ns(r->opt->clock);
-    qr_state_digest(s, digest);
+    if (qr_group_compares(r->opt->group)) qr_state_digest(s, digest);
+    else memset(digest, 0, sizeof r->digest);
     qr_count_time(QR_DIGEST_TIME, qr_now_ns(r->opt->clock) - applied_ns);
     qr_count_time(QR_UPDATE_TIME, qr_now_ns(r->opt->clock) - began_ns);
 }
@@ -570,7 +571,9 @@ static void fill_result(const struct train_run *r, struct qr_train_result *ret) 
         for (size_t i = 1; i < r->n_values; i++)
             ret->metrics[ret->n_metrics++] = v ? r->val_values[i] : r->values[i];
     ret->confusion = qr_confusion_of(r->opt->model, s, r->has_val);
-    qr_hex(r->digest, sizeof r->digest, ret->state_digest);
+    uint8_t digest[sizeof r->digest];
+    qr_state_digest(s, digest);
+    qr_hex(digest, sizeof digest, ret->state_digest);
     ret->params = qr_xcalloc(s->n_params, sizeof *ret->params);
     const double *last =
         qr_optimizer_result(&r->job->train.optimizer, s->step, s->n_params, s->weights, s->moments);
