@@ -56,11 +56,14 @@ static bool backward(const struct qr_model_state *s, struct qr_model_workspace *
     return true;
 }
 
-/* grad += what the layers that learn have */
+/* grad += what the layers that learn have, or, where it `sets`, grad = that. */
 static void add_gradients(const struct qr_model_workspace *w, struct qr_pool *pool, size_t n,
-                          qr_fixed *grad) {
-    for (size_t i = 0; i < w->m->n_layers; i++)
-        if (w->m->layers[i].learns) w->m->layers[i].table->add(&w->layers[i], pool, n, grad);
+                          bool sets, qr_fixed *grad) {
+    for (size_t i = 0; i < w->m->n_layers; i++) {
+        const struct qr_layer *l = &w->m->layers[i];
+        if (l->learns) l->table->add(&w->layers[i], pool, n, sets, grad);
+        else if (sets) memset(grad + l->first_param, 0, l->n_params * sizeof *grad);
+    }
 }
 
 /* A micro-batch's sum obeys the bound of a single term, so that 2^22 of them cannot overflow. */
@@ -111,10 +114,10 @@ static bool add_watched(const struct qr_model_state *s, struct qr_model_workspac
     return true;
 }
 
-bool qr_model_micro_batch(const struct qr_model_state *s, struct qr_model_workspace *w,
-                          struct qr_pool *pool, const double *const *x, const double *const *y,
-                          size_t n, const struct qr_draw *draw, qr_fixed *ret_sums,
-                          qr_fixed *ret_grad) {
+bool qr_model_put_micro_batch(const struct qr_model_state *s, struct qr_model_workspace *w,
+                              struct qr_pool *pool, const double *const *x, const double *const *y,
+                              size_t n, const struct qr_draw *draw, bool sets, qr_fixed *ret_sums,
+                              qr_fixed *ret_grad) {
     const struct qr_model *m = s->m;
     size_t k = m->n_outputs;
     if (!forward(s, w, pool, x, n, draw, ret_grad != NULL)) return false;
@@ -133,10 +136,17 @@ bool qr_model_micro_batch(const struct qr_model_state *s, struct qr_model_worksp
     if (!add_watched(s, w, pool, n) || !sums_fit(w->sums, qr_model_n_sums(m))) return false;
     if (ret_grad) {
         if (!backward(s, w, pool, n, m->before_activation)) return false;
-        add_gradients(w, pool, n, ret_grad);
+        add_gradients(w, pool, n, sets, ret_grad);
     }
     qr_fixed_add(ret_sums, w->sums, qr_model_n_sums(m));
     return true;
+}
+
+bool qr_model_micro_batch(const struct qr_model_state *s, struct qr_model_workspace *w,
+                          struct qr_pool *pool, const double *const *x, const double *const *y,
+                          size_t n, const struct qr_draw *draw, qr_fixed *ret_sums,
+                          qr_fixed *ret_grad) {
+    return qr_model_put_micro_batch(s, w, pool, x, y, n, draw, false, ret_sums, ret_grad);
 }
 
 const double *qr_model_readouts(const struct qr_model_workspace *w) {
@@ -163,7 +173,7 @@ bool qr_model_prediction_gradient(const struct qr_model_state *s, struct qr_mode
     for (size_t j = 0; j < m->n_outputs; j++) dp[j] = j == component;
     if (!backward(s, w, pool, 1, false)) return false;
     qr_fixed *grad = qr_xcalloc(m->n_params + 1, sizeof *grad);
-    add_gradients(w, pool, 1, grad);
+    add_gradients(w, pool, 1, true, grad);
     for (size_t i = 0; i < m->n_params; i++) ret_grad[i] = qr_fixed_to_double(grad[i]);
     free(grad);
     return true;

@@ -137,6 +137,12 @@ QR_MUST_CHECK bool qr_model_micro_batch(const struct qr_model_state *s,
                                         const double *const *x, const double *const *y, size_t n,
                                         const struct qr_draw *draw, qr_fixed *ret_sums,
                                         qr_fixed *ret_grad);
+/* The same; `sets`: ret_grad, whatever it has, becomes the gradient, or is untouched when false. */
+QR_MUST_CHECK bool qr_model_put_micro_batch(const struct qr_model_state *s,
+                                            struct qr_model_workspace *w, struct qr_pool *pool,
+                                            const double *const *x, const double *const *y,
+                                            size_t n, const struct qr_draw *draw, bool sets,
+                                            qr_fixed *ret_sums, qr_fixed *ret_grad);
 /* The n x n_readouts read-outs of the workspace's last micro-batch, filter-major; borrowed until
  * its next use; NULL when there are none. */
 const double *qr_model_readouts(const struct qr_model_workspace *w);

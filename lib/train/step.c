@@ -26,7 +26,8 @@ struct lane {
     const double **x, **y;  /* micro_batch_size pointers each */
     uint32_t *sample;       /* and numbers in the data */
     int64_t micro_batch_ns; /* the longest */
-    bool used;              /* vector is not all 0 */
+    bool used;              /* vector is not all 0, up to the derivatives */
+    bool has_gradient;      /* its derivatives are of what was added; else they are anything */
 };
 
 struct qr_stepper {
@@ -45,8 +46,11 @@ struct qr_stepper {
     void *take_ctx;
 };
 
+/* All but the derivatives. */
+static size_t n_head(const struct qr_stepper *s) { return QR_VECTOR_SUMS + s->n_sums; }
+
 static size_t n_values(const struct qr_stepper *s, enum qr_reduction_kind kind) {
-    return QR_VECTOR_SUMS + s->n_sums + (kind == QR_REDUCTION_TRAIN ? s->n_derivatives : 0);
+    return n_head(s) + (kind == QR_REDUCTION_TRAIN ? s->n_derivatives : 0);
 }
 
 size_t qr_stepper_vector_length(const struct qr_stepper *s, enum qr_reduction_kind kind) {
@@ -138,6 +142,12 @@ static void point(const struct qr_stepper *s, struct lane *l, const struct qr_st
     }
 }
 
+/* Something is added to the lane's derivatives: 0, unless there was something. */
+static void begin_gradient(const struct qr_stepper *s, struct lane *l) {
+    if (!l->has_gradient) memset(l->vector + n_head(s), 0, s->n_derivatives * sizeof *l->vector);
+    l->has_gradient = true;
+}
+
 /* The sums of both points, and the difference of their losses; nothing where one of them is bad. */
 static bool compute_points(struct qr_stepper *s, struct lane *l, const struct qr_draw *draw,
                            size_t n, qr_fixed *sums) {
@@ -152,14 +162,16 @@ static bool compute_points(struct qr_stepper *s, struct lane *l, const struct qr
     return true;
 }
 
-/* The sums, and in training the gradient, of the n samples that the lane points at. */
+/* The sums, and in training the gradient, of the n samples that the lane points at. `sets`: the
+ * gradient that is there is none. */
 static bool compute(struct qr_stepper *s, struct lane *l, const struct qr_step_work *w, size_t n,
-                    qr_fixed *sums) {
+                    bool sets, qr_fixed *sums) {
     bool train = w->kind == QR_REDUCTION_TRAIN;
     const struct qr_draw draw = {.seed = s->opt.seed, .step = w->step, .sample = l->sample};
     if (train && s->opt.n_points > 1) return compute_points(s, l, &draw, n, sums);
-    return qr_model_micro_batch(s->numbers[0], l->workspace, s->opt.pool, l->x, l->y, n,
-                                train ? &draw : NULL, sums, train ? sums + s->n_sums : NULL);
+    return qr_model_put_micro_batch(s->numbers[0], l->workspace, s->opt.pool, l->x, l->y, n,
+                                    train ? &draw : NULL, sets, sums,
+                                    train ? sums + s->n_sums : NULL);
 }
 
 static void count_readouts(const struct qr_stepper *s, const struct lane *l, size_t n,
@@ -192,7 +204,10 @@ static qr_fixed *begin_micro_batch(struct qr_stepper *s, struct lane *l, uint64_
 
 static void end_micro_batch(struct qr_stepper *s, struct lane *l, uint64_t micro_batch) {
     if (s->long_micro_batches) pthread_mutex_lock(&s->lock);
-    if (s->long_micro_batches) qr_fixed_add(l->vector, l->fresh, n_values(s, s->work->kind));
+    if (s->long_micro_batches) {
+        if (s->work->kind == QR_REDUCTION_TRAIN) begin_gradient(s, l);
+        qr_fixed_add(l->vector, l->fresh, n_values(s, s->work->kind));
+    }
     qr_coverage_add_micro_batch(&l->coverage, &s->work->key, micro_batch);
     l->busy = false;
     if (s->long_micro_batches) pthread_mutex_unlock(&s->lock);
@@ -202,11 +217,15 @@ static void run_micro_batch(struct qr_stepper *s, struct lane *l, size_t micro_b
     const struct qr_step_work *w = s->work;
     struct qr_range r = qr_micro_batch_at(w->range, s->opt.micro_batch_size, micro_batch);
     size_t n = r.end - r.begin;
+    bool into_lane = w->kind == QR_REDUCTION_TRAIN && !s->long_micro_batches;
+    if (into_lane && s->opt.n_points > 1) begin_gradient(s, l);
+    bool sets = into_lane && !l->has_gradient;
     l->used = true;
     qr_fixed *vector = begin_micro_batch(s, l, micro_batch), *sums = vector + QR_VECTOR_SUMS;
     int64_t began_ns = qr_now_ns(s->opt.clock);
     point(s, l, w, r.begin, n);
-    if (compute(s, l, w, n, sums)) {
+    if (compute(s, l, w, n, sets, sums)) {
+        l->has_gradient |= sets;
         count_readouts(s, l, n, vector);
     } else {
         vector[QR_VECTOR_BAD] += qr_fixed_from_count(1);
@@ -237,8 +256,8 @@ void qr_stepper_seat(struct qr_stepper *s, uint32_t rank, uint32_t n_members) {
 }
 
 static void lane_clear(struct qr_stepper *s, struct lane *l) {
-    if (l->used) memset(l->vector, 0, n_values(s, QR_REDUCTION_TRAIN) * sizeof *l->vector);
-    l->used = false;
+    if (l->used) memset(l->vector, 0, n_head(s) * sizeof *l->vector);
+    l->used = l->has_gradient = false;
     l->coverage = (struct qr_coverage){0};
 }
 
@@ -281,7 +300,7 @@ bool qr_stepper_finished(struct qr_stepper *s, const qr_fixed **ret_vector, size
     memset(s->finished, 0, *ret_n * sizeof *s->finished);
     for (size_t i = 0; yes && i < s->n_lanes; i++) {
         const struct lane *l = &s->lanes[i];
-        qr_fixed_add(s->finished, l->vector, *ret_n);
+        qr_fixed_add(s->finished, l->vector, l->has_gradient ? *ret_n : n_head(s));
         *ret_coverage = qr_coverage_sum(*ret_coverage, l->coverage);
         if (l->busy) ret_in_flight[(*ret_n_in_flight)++] = l->in_flight;
     }
@@ -290,18 +309,45 @@ bool qr_stepper_finished(struct qr_stepper *s, const qr_fixed **ret_vector, size
     return yes;
 }
 
+/* Integers of one task of a long sum. */
+enum { SUMMED = 1 << 14 };
+struct lane_sum {
+    qr_fixed *acc;
+    const qr_fixed *term;
+    size_t n;
+};
+static void sum_task(void *ctx, size_t i, unsigned worker) {
+    const struct lane_sum *t = ctx;
+    size_t at = i * SUMMED, left = t->n - at;
+    (void)worker;
+    qr_fixed_add(t->acc + at, t->term + at, left < SUMMED ? left : SUMMED);
+}
+
+/* What the second has goes over to the first, which has the derivatives if one of them has. */
+static void take_over(struct qr_stepper *s, struct lane *first, struct lane *l) {
+    if (!first->has_gradient && l->has_gradient) {
+        qr_fixed *vector = first->vector;
+        first->vector = l->vector;
+        l->vector = vector;
+        first->has_gradient = true;
+        l->has_gradient = false;
+    }
+    struct lane_sum t = {first->vector, l->vector, n_head(s)};
+    if (l->has_gradient) t.n = n_values(s, QR_REDUCTION_TRAIN);
+    qr_pool_for(s->opt.pool, (t.n + SUMMED - 1) / SUMMED, sum_task, &t);
+    first->coverage = qr_coverage_sum(first->coverage, l->coverage);
+    l->used = true;
+    lane_clear(s, l);
+}
+
 void qr_stepper_sum(struct qr_stepper *s, enum qr_reduction_kind kind, const qr_fixed **ret_vector,
                     struct qr_coverage *ret_coverage) {
     size_t values = n_values(s, kind);
     struct lane *first = &s->lanes[0];
-    for (size_t i = 1; i < s->n_lanes; i++) {
-        struct lane *l = &s->lanes[i];
-        if (!l->used) continue;
-        qr_fixed_add(first->vector, l->vector, values);
-        first->coverage = qr_coverage_sum(first->coverage, l->coverage);
-        lane_clear(s, l);
-    }
+    for (size_t i = 1; i < s->n_lanes; i++)
+        if (s->lanes[i].used) take_over(s, first, &s->lanes[i]);
     first->used = true;
+    if (kind == QR_REDUCTION_TRAIN) begin_gradient(s, first);
     *ret_coverage = first->coverage;
     /* who has peers sends from a vector that stays as it is while the next step is computed */
     qr_fixed *sum = s->opt.n_members == 1 ? first->vector : s->vector;
@@ -316,6 +362,7 @@ void qr_stepper_add(struct qr_stepper *s, const qr_fixed *vector, size_t n,
     struct lane *l = &s->lanes[0];
     QR_ASSERT(n <= n_values(s, QR_REDUCTION_TRAIN));
     l->used = true;
+    if (n > n_head(s)) begin_gradient(s, l);
     qr_fixed_add(l->vector, vector, n);
     l->coverage = qr_coverage_sum(l->coverage, coverage);
 }
@@ -358,7 +405,7 @@ void qr_stepper_compute(struct qr_stepper *s, const struct qr_step_work *w,
 static bool sample_is_good(struct qr_stepper *s, const struct qr_step_work *w, size_t position) {
     struct lane *l = &s->lanes[0];
     point(s, l, w, position, 1);
-    return compute(s, l, w, 1, l->vector + QR_VECTOR_SUMS);
+    return compute(s, l, w, 1, true, l->vector + QR_VECTOR_SUMS);
 }
 
 enum qr_code qr_stepper_blame(struct qr_stepper *s, const struct qr_step_work *w, uint64_t step,

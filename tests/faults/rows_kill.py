@@ -13,7 +13,7 @@ ENDLESS = 1000000  # epochs: the row ends the ring when it has seen enough
 STEP = [
     ("opening a reduction", "qr_group_open_reduction", "one"),
     ("taking a micro-batch", "qr_group_take", "one"),
-    ("computing a micro-batch", "qr_model_micro_batch", "one"),
+    ("computing a micro-batch", "qr_model_put_micro_batch", "one"),
     ("starting the reduction", "qr_mesh_reduce", "one"),
     ("sending a chunk", "qr_chunk_encode", "one"),
     ("taking a chunk", "qr_reduction_message", "one"),
@@ -26,7 +26,7 @@ STEP = [
     ("making the new state the present one", "train.c:swap", "one"),
     ("a heartbeat", "member_heartbeat", "one"),
     ("taking a micro-batch", "qr_group_take", "leader"),
-    ("computing a micro-batch", "qr_model_micro_batch", "leader"),
+    ("computing a micro-batch", "qr_model_put_micro_batch", "leader"),
     ("sending a chunk", "qr_chunk_encode", "leader"),
     ("checking the sum", "qr_reduction_check", "leader"),
     ("applying it", "qr_group_apply", "leader"),

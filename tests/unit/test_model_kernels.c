@@ -72,6 +72,12 @@ static void check_sums(const struct qr_dense_kernels *k, const char *name, size_
     k->add_doubles(acc, x, n);
     for (size_t i = bad = 0; i < n; i++) bad += acc[i] != want[i];
     CHECK(bad == 0 && acc[n] == 5, "%s: sums of %zu: %zu numbers", name, n, bad);
+    k->set_doubles(acc, x, n);
+    for (size_t i = bad = 0; i < n; i++) {
+        CHECK(qr_fixed_from_double(x[i], &want[i]));
+        bad += acc[i] != want[i];
+    }
+    CHECK(bad == 0 && acc[n] == 5, "%s: %zu numbers set: %zu of them", name, n, bad);
 }
 
 static bool of_this_architecture(int isa) {

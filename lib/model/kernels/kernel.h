@@ -25,6 +25,8 @@ struct qr_dense_kernels {
                    size_t b_row, size_t n_i, size_t n_k, size_t n_j);
     /* acc[i] += x[i] as qr_fixed_add_doubles; every |x[i]| < 2^40 */
     void (*add_doubles)(qr_fixed *restrict acc, const double *restrict x, size_t n);
+    /* The same, to acc[i] = 0: whatever it is. */
+    void (*set_doubles)(qr_fixed *restrict acc, const double *restrict x, size_t n);
     /* ret[i] = qr_fixed_to_double(sum[i]) / by */
     void (*means)(double *restrict ret, const qr_fixed *restrict sum, size_t n, double by);
 };

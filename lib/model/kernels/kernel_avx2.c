@@ -13,5 +13,5 @@
 #define ODDS 1, 5, 3, 7
 #include "model/kernels/kernel_fixed_template_impl.h"
 
-const struct qr_dense_kernels qr_dense_kernels_avx2 = {matmul, add_doubles, means};
+const struct qr_dense_kernels qr_dense_kernels_avx2 = {matmul, add_doubles, set_doubles, means};
 #endif

@@ -13,5 +13,5 @@
 #define ODDS 1, 9, 3, 11, 5, 13, 7, 15
 #include "model/kernels/kernel_fixed_template_impl.h"
 
-const struct qr_dense_kernels qr_dense_kernels_avx512 = {matmul, add_doubles, means};
+const struct qr_dense_kernels qr_dense_kernels_avx512 = {matmul, add_doubles, set_doubles, means};
 #endif

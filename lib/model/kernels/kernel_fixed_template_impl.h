@@ -13,8 +13,8 @@ typedef int64_t signed_vector __attribute__((vector_size(8 * W)));
 typedef uint64_t word __attribute__((vector_size(8 * W)));
 typedef uint64_t word_at __attribute__((vector_size(8 * W), aligned(8), may_alias));
 
-/* W numbers from x on, of which acc has lower and upper words by turns */
-INLINE void add_vector(uint64_t *acc, const double *x) {
+/* W numbers from x on, of which acc has lower and upper words by turns; `sets`: acc is 0 */
+INLINE void add_vector(const bool sets, uint64_t *acc, const double *x) {
     const vector none = (vector){0} + 0x1.8p52;
     vector given = *(const vector_at *)x;
     vector y = __builtin_shufflevector(given, given, ORDER) * 0x1p8;
@@ -23,19 +23,28 @@ INLINE void add_vector(uint64_t *acc, const double *x) {
     signed_vector high = (signed_vector)a - (signed_vector)none,
                   low = (((signed_vector)b - (signed_vector)none) << 28) +
                         ((signed_vector)c - (signed_vector)none);
-    word first = *(const word_at *)acc, second = *(const word_at *)(acc + W);
-    word above = (word)high << 56, term = above + (word)low;
-    word was = __builtin_shufflevector(first, second, EVENS), sum = was + term;
-    word upper = __builtin_shufflevector(first, second, ODDS) + (word)(high >> 8) +
-                 (word)(low >> 63) - (word)(term < above) - (word)(sum < was);
+    word above = (word)high << 56, sum = above + (word)low;
+    word upper = (word)(high >> 8) + (word)(low >> 63) - (word)(sum < above);
+    if (!sets) {
+        word first = *(const word_at *)acc, second = *(const word_at *)(acc + W);
+        word was = __builtin_shufflevector(first, second, EVENS);
+        sum += was;
+        upper += __builtin_shufflevector(first, second, ODDS) - (word)(sum < was);
+    }
     *(word_at *)acc = __builtin_shufflevector(sum, upper, EVENS);
     *(word_at *)(acc + W) = __builtin_shufflevector(sum, upper, ODDS);
 }
 
 static void add_doubles(qr_fixed *restrict acc, const double *restrict x, size_t n) {
     size_t i = 0;
-    for (; i + W <= n; i += W) add_vector((uint64_t *)(acc + i), x + i);
+    for (; i + W <= n; i += W) add_vector(false, (uint64_t *)(acc + i), x + i);
     if (i < n) NARROWER.add_doubles(acc + i, x + i, n - i);
+}
+
+static void set_doubles(qr_fixed *restrict acc, const double *restrict x, size_t n) {
+    size_t i = 0;
+    for (; i + W <= n; i += W) add_vector(true, (uint64_t *)(acc + i), x + i);
+    if (i < n) NARROWER.set_doubles(acc + i, x + i, n - i);
 }
 
 /* What has no upper half below 2^20 sets a bit of `large`, and is not a number then. An integer

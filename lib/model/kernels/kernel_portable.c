@@ -1,6 +1,8 @@
 /* model/kernels/kernel_portable.c — vectors of two, as every CPU has them */
 #include "model/kernels/kernel.h"
 
+#include <string.h>
+
 #include "base/err.h"
 
 #define W 2
@@ -31,8 +33,13 @@ static void add_doubles(qr_fixed *restrict acc, const double *restrict x, size_t
     QR_ASSERT(all);
 }
 
+static void set_doubles(qr_fixed *restrict acc, const double *restrict x, size_t n) {
+    memset(acc, 0, n * sizeof *acc);
+    add_doubles(acc, x, n);
+}
+
 static void means(double *restrict ret, const qr_fixed *restrict sum, size_t n, double by) {
     for (size_t i = 0; i < n; i++) ret[i] = qr_fixed_to_double(sum[i]) / by;
 }
 
-const struct qr_dense_kernels qr_dense_kernels_portable = {matmul, add_doubles, means};
+const struct qr_dense_kernels qr_dense_kernels_portable = {matmul, add_doubles, set_doubles, means};

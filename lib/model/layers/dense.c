@@ -88,8 +88,9 @@ static bool backward(const struct qr_layer_state *s, struct qr_layer_work *w, st
     return true;
 }
 
-static void add(const struct qr_layer_work *w, struct qr_pool *pool, size_t n, qr_fixed *grad) {
-    qr_dense_gradient(&w->layer->dense, pool, w->in, w->d, n, grad);
+static void add(const struct qr_layer_work *w, struct qr_pool *pool, size_t n, bool sets,
+                qr_fixed *grad) {
+    qr_dense_gradient(&w->layer->dense, pool, w->in, w->d, n, sets, grad);
 }
 
 static const double *before_activation(const struct qr_layer_work *w) { return w->z; }

@@ -91,6 +91,7 @@ struct gradient {
     const double *in, *dz;
     size_t n;
     qr_fixed *acc; /* NULL: they are looked at */
+    void (*take)(qr_fixed *restrict acc, const double *restrict x, size_t n); /* into acc */
     atomic_bool bad;
 };
 
@@ -108,10 +109,9 @@ static void part(struct gradient *g, size_t row, size_t rows, size_t column, siz
         return;
     }
     qr_fixed *acc = g->acc + d->kernel + row * d->units + column;
-    if (columns == d->units) d->by->add_doubles(acc, made, rows * columns);
+    if (columns == d->units) g->take(acc, made, rows * columns);
     else
-        for (size_t r = 0; r < rows; r++)
-            d->by->add_doubles(acc + r * d->units, made + r * columns, columns);
+        for (size_t r = 0; r < rows; r++) g->take(acc + r * d->units, made + r * columns, columns);
 }
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
@@ -145,6 +145,8 @@ bool qr_dense_gradient_fits(const struct qr_dense *d, struct qr_pool *pool, cons
 }
 
 void qr_dense_gradient(const struct qr_dense *d, struct qr_pool *pool, const double *in,
-                       const double *dz, size_t n, qr_fixed *ret_grad) {
-    all_rows(&(struct gradient){.d = d, .in = in, .dz = dz, .n = n, .acc = ret_grad}, pool);
+                       const double *dz, size_t n, bool sets, qr_fixed *ret_grad) {
+    struct gradient g = {.d = d, .in = in, .dz = dz, .n = n, .acc = ret_grad};
+    g.take = sets ? d->by->set_doubles : d->by->add_doubles;
+    all_rows(&g, pool);
 }

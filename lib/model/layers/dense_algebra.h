@@ -33,9 +33,9 @@ bool qr_dense_forward(const struct qr_dense *d, struct qr_pool *pool, const doub
  * once. All of them fit; magnitude: of in. */
 bool qr_dense_gradient_fits(const struct qr_dense *d, struct qr_pool *pool, const double *in,
                             double magnitude, const double *dz, size_t n);
-/* ret_grad += them, where they fit. */
+/* ret_grad += them, where they fit; `sets`: ret_grad = them. */
 void qr_dense_gradient(const struct qr_dense *d, struct qr_pool *pool, const double *in,
-                       const double *dz, size_t n, qr_fixed *ret_grad);
+                       const double *dz, size_t n, bool sets, qr_fixed *ret_grad);
 /* ret_d[n x n_in] = dz w^T; transposed: units x n_in. */
 void qr_dense_backward(const struct qr_dense *d, struct qr_pool *pool, const double *transposed,
                        const double *dz, size_t n, double *ret_d);

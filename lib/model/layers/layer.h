@@ -131,8 +131,10 @@ struct qr_layer_table {
      * not fit. */
     bool (*backward)(const struct qr_layer_state *s, struct qr_layer_work *w, struct qr_pool *pool,
                      size_t n, bool logits, double *ret_d);
-    /* grad += its weights' derivatives; grad: the whole vector. Layers that learn. */
-    void (*add)(const struct qr_layer_work *w, struct qr_pool *pool, size_t n, qr_fixed *grad);
+    /* grad += its weights' derivatives, or, where it `sets`, grad = them; grad: the whole vector.
+     * Layers that learn. */
+    void (*add)(const struct qr_layer_work *w, struct qr_pool *pool, size_t n, bool sets,
+                qr_fixed *grad);
     /* sums[k] += what it watches, over n samples, after forward. False where a number does not
      * fit. */
     bool (*watch)(const struct qr_layer_state *s, struct qr_layer_work *w, struct qr_pool *pool,

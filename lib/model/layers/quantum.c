@@ -220,9 +220,13 @@ static bool backward(const struct qr_layer_state *s, struct qr_layer_work *w, st
     return !ret_d || qr_dense_fits(ret_d, n * l->n_in, qr_dense_magnitude(ret_d, n * l->n_in));
 }
 
-static void add(const struct qr_layer_work *w, struct qr_pool *pool, size_t n, qr_fixed *grad) {
+static void add(const struct qr_layer_work *w, struct qr_pool *pool, size_t n, bool sets,
+                qr_fixed *grad) {
+    size_t n_params = w->layer->n_params;
     (void)pool, (void)n;
-    qr_fixed_add(grad + w->layer->first_param, w->grad, w->layer->n_params);
+    grad += w->layer->first_param;
+    if (sets) memcpy(grad, w->grad, n_params * sizeof *grad);
+    else qr_fixed_add(grad, w->grad, n_params);
 }
 
 /* A sample's term is the mean over filters. */

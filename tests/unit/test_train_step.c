@@ -1,0 +1,173 @@
+/* A step's sum is that of its micro-batches one by one, whatever the stepper summed before: other
+ * steps, evaluations, bad samples, what others computed; one thread and three. */
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "tests/ref/chain.h"
+#include "tests/t.h"
+#include "train/step.h"
+
+enum { INPUTS = 5, SAMPLES = 40, SIZE = 4, TRAINED = 30, MOST = 64 };
+
+static struct qr_model *model;
+static struct qr_dataset data;
+static double weights[MOST];
+
+static void make(bool frozen) {
+    const struct qr_dense_options dense[2] = {{.units = 3, .activation = QR_TANH}, {.units = 1}};
+    struct chain c = chain_of(NULL, dense, 2);
+    c.layers[0].frozen = frozen;
+    const struct qr_model_options opt = {.n_inputs = INPUTS,
+                                         .layers = c.layers,
+                                         .n_layers = c.n,
+                                         .loss = QR_MSE,
+                                         .micro_batch_size = SIZE};
+    struct qr_err err;
+    CHECK(qr_model_new(&opt, &model, &err) == QR_OK, "%s", err.msg);
+    qr_model_init(model, 7, weights);
+    QR_ASSERT(qr_model_n_params(model) <= MOST);
+}
+
+/* In float64 vectors of zeros, micro-batch by micro-batch; those with a NaN do not count. */
+static void truth(const struct qr_step_work *w, uint32_t rank, uint32_t n_members, qr_fixed *ret) {
+    struct qr_model_state *s = qr_model_state_new(model);
+    struct qr_model_workspace *work;
+    struct qr_err err;
+    bool train = w->kind == QR_REDUCTION_TRAIN;
+    qr_fixed *sums = ret + QR_VECTOR_SUMS, *grad = sums + qr_model_n_sums(model);
+    CHECK(qr_model_workspace_new(model, &work, &err) == QR_OK, "%s", err.msg);
+    qr_model_prepare(s, weights, NULL);
+    for (size_t b = rank; b < qr_micro_batch_count(w->range, SIZE); b += n_members) {
+        struct qr_range r = qr_micro_batch_at(w->range, SIZE, b);
+        const double *x[SIZE], *y[SIZE];
+        size_t n = r.end - r.begin;
+        for (size_t i = 0; i < n; i++)
+            x[i] = data.x + (r.begin + i) * INPUTS, y[i] = data.y + r.begin + i;
+        if (!qr_model_micro_batch(s, work, NULL, x, y, n, NULL, sums, train ? grad : NULL)) {
+            ret[QR_VECTOR_BAD] += qr_fixed_from_count(1);
+            ret[QR_VECTOR_BAD_IDS] += qr_fixed_from_count(b);
+        }
+        ret[QR_VECTOR_SAMPLES] += qr_fixed_from_count(n);
+    }
+    qr_model_workspace_free(work);
+    qr_model_state_free(s);
+}
+
+static void check(struct qr_stepper *s, const char *what, enum qr_reduction_kind kind, size_t begin,
+                  size_t end, uint32_t rank, uint32_t n_members) {
+    const struct qr_step_work w = {.kind = kind, .range = {begin, end}};
+    qr_fixed want[MOST + QR_VECTOR_SUMS] = {0};
+    const qr_fixed *got;
+    struct qr_coverage coverage;
+    qr_stepper_seat(s, rank, n_members);
+    truth(&w, rank, n_members, want);
+    qr_stepper_compute(s, &w, &got, &coverage);
+    size_t n = qr_stepper_vector_length(s, kind) - n_members;
+    CHECK(memcmp(got, want, n * sizeof *got) == 0, "%s", what);
+}
+
+/* What another worker had computed, and then the rest. */
+static bool take_one(void *ctx, uint64_t *ret_micro_batch) {
+    int *left = ctx;
+    *ret_micro_batch = 1;
+    return (*left)-- > 0;
+}
+static void handed_over(struct qr_stepper *s, int left) {
+    const struct qr_step_work both = {.kind = QR_REDUCTION_TRAIN, .range = {0, 2 * SIZE}},
+                              first = {.kind = QR_REDUCTION_TRAIN, .range = {0, SIZE}};
+    qr_fixed want[MOST + QR_VECTOR_SUMS] = {0}, more[MOST + QR_VECTOR_SUMS] = {0};
+    const qr_fixed *got;
+    struct qr_coverage coverage;
+    int takes = left;
+    qr_stepper_seat(s, 0, 1);
+    size_t n = qr_stepper_vector_length(s, QR_REDUCTION_TRAIN) - 1;
+    truth(left ? &both : &first, 0, 1, want);
+    truth(&first, 0, 1, more);
+    qr_stepper_clear(s);
+    qr_stepper_add(s, more, n, (struct qr_coverage){0});
+    qr_stepper_work(s, &both, (size_t)left, take_one, &takes);
+    for (int i = 0; i < 2; i++) {
+        qr_stepper_sum(s, QR_REDUCTION_TRAIN, &got, &coverage);
+        CHECK(memcmp(got, want, n * sizeof *got) == 0, "handed over, %d more, sum %d", left, i);
+    }
+}
+
+/* This thread has nothing of it, or has what was handed over. */
+static pthread_t here;
+static atomic_size_t next;
+static bool take_elsewhere(void *ctx, uint64_t *ret_micro_batch) {
+    if (pthread_equal(pthread_self(), here)) return qr_sleep_ns(QR_MS / 10), false;
+    *ret_micro_batch = atomic_fetch_add(&next, 1);
+    return *ret_micro_batch < *(size_t *)ctx;
+}
+static void elsewhere(struct qr_stepper *s, bool more) {
+    const struct qr_step_work all = {.kind = QR_REDUCTION_TRAIN, .range = {0, 5 * SIZE}},
+                              first = {.kind = QR_REDUCTION_TRAIN, .range = {0, SIZE}};
+    qr_fixed want[MOST + QR_VECTOR_SUMS] = {0};
+    const qr_fixed *got;
+    struct qr_coverage coverage;
+    size_t n_micro_batches = 5;
+    qr_stepper_seat(s, 0, 1);
+    size_t n = qr_stepper_vector_length(s, QR_REDUCTION_TRAIN) - 1;
+    qr_stepper_clear(s);
+    if (more) {
+        truth(&first, 0, 1, want);
+        qr_stepper_add(s, want, n, (struct qr_coverage){0});
+    }
+    truth(&all, 0, 1, want);
+    atomic_store(&next, 0);
+    for (int i = 0; i < 200 && atomic_load(&next) < n_micro_batches; i++)
+        qr_stepper_work(s, &all, 200, take_elsewhere, &n_micro_batches);
+    qr_stepper_sum(s, QR_REDUCTION_TRAIN, &got, &coverage);
+    CHECK(memcmp(got, want, n * sizeof *got) == 0, "by other threads%s", more ? ", and more" : "");
+}
+
+static void sequence(unsigned threads, bool frozen) {
+    struct qr_stepper *s;
+    struct qr_err err;
+    make(frozen);
+    const struct qr_stepper_options opt = {.model = model,
+                                           .data = &data,
+                                           .micro_batch_size = SIZE,
+                                           .n_points = 1,
+                                           .n_members = 1,
+                                           .pool = qr_pool_new(threads),
+                                           .clock = &qr_clock_monotonic};
+    CHECK(qr_stepper_new(&opt, &s, &err) == QR_OK, "%s", err.msg);
+    qr_stepper_prepare(s, weights);
+    for (int i = 0; i < 20; i++) {
+        double nan_before = data.x[9 * INPUTS];
+        check(s, "one micro-batch", QR_REDUCTION_TRAIN, 0, SIZE, 0, 1);
+        check(s, "seven, and a short one", QR_REDUCTION_TRAIN, 0, TRAINED, 0, 1);
+        check(s, "an evaluation", QR_REDUCTION_EVAL, TRAINED, SAMPLES, 0, 1);
+        check(s, "after an evaluation", QR_REDUCTION_TRAIN, SIZE, TRAINED, 0, 1);
+        check(s, "with peers", QR_REDUCTION_TRAIN, 0, TRAINED, 1, 3);
+        check(s, "none of its own", QR_REDUCTION_TRAIN, 0, SIZE, 2, 3);
+        data.x[9 * INPUTS] = NAN;
+        check(s, "a bad one of eight", QR_REDUCTION_TRAIN, 0, TRAINED, 0, 1);
+        check(s, "a bad one alone", QR_REDUCTION_TRAIN, 2 * SIZE, 3 * SIZE, 0, 1);
+        data.x[9 * INPUTS] = nan_before;
+        handed_over(s, 0);
+        handed_over(s, 1);
+        for (int k = 0; k < 2 && threads > 1; k++) elsewhere(s, k);
+    }
+    qr_stepper_free(s);
+    qr_pool_free(opt.pool);
+    qr_model_free(model);
+}
+
+int main(void) {
+    here = pthread_self();
+    data = (struct qr_dataset){
+        .n_samples = SAMPLES, .n_train = TRAINED, .n_columns = INPUTS, .n_outputs = 1};
+    data.x = qr_xcalloc(SAMPLES * INPUTS, sizeof *data.x);
+    data.y = qr_xcalloc(SAMPLES, sizeof *data.y);
+    for (size_t i = 0; i < SAMPLES * INPUTS; i++) data.x[i] = sin((double)(i * i));
+    for (size_t i = 0; i < SAMPLES; i++) data.y[i] = cos((double)i);
+    for (int frozen = 0; frozen < 2; frozen++) sequence(1, frozen), sequence(3, frozen);
+    qr_dataset_fini(&data);
+    return t_end();
+}
