@@ -2,6 +2,7 @@
 
 #include <stdbool.h>
 
+#include "base/mem.h"
 #include "exact/functions_impl.h"
 
 /* Method: x = n * pi/2 + (y, t) with |y| <= pi/4, then the Taylor polynomials of sin and cos (to
@@ -13,6 +14,7 @@
  * bits of 2/pi that matter for x's exponent. No double below 2^1024 comes nearer than 2^-62 to a
  * multiple of pi/2, so 137 bits behind the point leave 75 good ones. */
 
+static const double pi_hi = 0x1.921fb54442d18p+1, pi_lo = 0x1.1a62633145c07p-53;
 static const double pio2_hi = 0x1.921fb54442d18p+0, pio2_lo = 0x1.1a62633145c07p-54;
 
 /* A zero word, then 1280 bits of 2/pi. */
@@ -41,20 +43,20 @@ static const uint64_t two_over_pi[21] = {
 };
 
 /* sin and cos of y + t, |y| <= pi/4: what is added to y, and to 1 - y^2 / 2 as it is rounded. */
+static const double sine[8] = {
+    -1.0 / 6,        1.0 / 120,        -1.0 / 5040,          1.0 / 362880,
+    -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000, 1.0 / 355687428096000};
+static const double cosine[8] = {
+    1.0 / 24,        -1.0 / 720,         1.0 / 40320,          -1.0 / 3628800,
+    1.0 / 479001600, -1.0 / 87178291200, 1.0 / 20922789888000, -1.0 / 6402373705728000};
 static double sin_rest(double y, double t) {
-    static const double c[8] = {
-        -1.0 / 6,        1.0 / 120,        -1.0 / 5040,          1.0 / 362880,
-        -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000, 1.0 / 355687428096000};
-    double z = y * y, p = c[7];
-    for (int i = 6; i >= 0; i--) p = p * z + c[i];
+    double z = y * y, p = sine[7];
+    for (int i = 6; i >= 0; i--) p = p * z + sine[i];
     return y * z * p + t * (1.0 - 0.5 * z);
 }
 static double cos_rest(double y, double t) {
-    static const double c[8] = {
-        1.0 / 24,        -1.0 / 720,         1.0 / 40320,          -1.0 / 3628800,
-        1.0 / 479001600, -1.0 / 87178291200, 1.0 / 20922789888000, -1.0 / 6402373705728000};
-    double z = y * y, half = 0.5 * z, w = 1.0 - half, p = c[7];
-    for (int i = 6; i >= 0; i--) p = p * z + c[i];
+    double z = y * y, half = 0.5 * z, w = 1.0 - half, p = cosine[7];
+    for (int i = 6; i >= 0; i--) p = p * z + cosine[i];
     return ((1.0 - w) - half) + (z * z * p - y * t);
 }
 static double sin_kernel(double y, double t) { return y + sin_rest(y, t); }
@@ -119,9 +121,9 @@ static unsigned reduce(double x, struct qr_pair *ret) {
 
 static void by_quadrant(unsigned quadrant, struct qr_pair r, double *ret_sin, double *ret_cos) {
     double s = sin_kernel(r.hi, r.lo), c = cos_kernel(r.hi, r.lo);
-    double sine = quadrant & 1 ? c : s, cosine = quadrant & 1 ? s : c;
-    *ret_sin = quadrant & 2 ? -sine : sine;
-    *ret_cos = (quadrant + 1) & 2 ? -cosine : cosine;
+    double sin = quadrant & 1 ? c : s, cos = quadrant & 1 ? s : c;
+    *ret_sin = quadrant & 2 ? -sin : sin;
+    *ret_cos = (quadrant + 1) & 2 ? -cos : cos;
 }
 
 void qr_sincos(double x, double *ret_sin, double *ret_cos) {
@@ -169,12 +171,82 @@ void qr_sincospi(double x, double *ret_sin, double *ret_cos) {
         s = n & 1 ? (n & 2 ? -1.0 : 1.0) : 0.0;
         c = n & 1 ? 0.0 : (n & 2 ? -1.0 : 1.0);
     } else {
-        static const double pi_hi = 0x1.921fb54442d18p+1, pi_lo = 0x1.1a62633145c07p-53;
         struct qr_pair r = qr_two_prod(rest, pi_hi);
         by_quadrant((unsigned)n & 3, qr_fast_two_sum(r.hi, r.lo + rest * pi_lo), &s, &c);
     }
     *ret_sin = qr_bits_of(x) >> 63 ? -s : s;
     *ret_cos = c;
+}
+
+/* Two lanes that the base instruction set handles at once, and four times that, which keep it busy:
+ * each number is what it is by qr_sincospi, operation by operation. */
+typedef double two __attribute__((vector_size(16)));
+typedef int64_t two_bits __attribute__((vector_size(16)));
+enum { TWOS = QR_SINCOSPI_MANY / 2 };
+#define EACH_TWO _Pragma("GCC unroll 4") for (unsigned i = 0; i < TWOS; i++)
+
+/* y = rest * pi and its tail t */
+static void times_pi(const two rest[TWOS], two y[TWOS], two t[TWOS]) {
+    EACH_TWO {
+        double c = 0x1.0000002p27 * pi_hi, bh = c - (c - pi_hi), bl = pi_hi - bh;
+        two p = rest[i] * pi_hi, ca = 0x1.0000002p27 * rest[i], ah = ca - (ca - rest[i]),
+            al = rest[i] - ah;
+        two lo = (((ah * bh - p) + ah * bl + al * bh) + al * bl) + rest[i] * pi_lo;
+        y[i] = p + lo;
+        t[i] = lo - (y[i] - p);
+    }
+}
+
+/* y becomes the sine, t the cosine */
+static void sincos_twos(two y[TWOS], two t[TWOS]) {
+    two z[TWOS] QR_RAW, p[TWOS] QR_RAW, q[TWOS] QR_RAW;
+    EACH_TWO {
+        z[i] = y[i] * y[i];
+        p[i] = z[i] * sine[7] + sine[6];
+        q[i] = z[i] * cosine[7] + cosine[6];
+    }
+#pragma GCC unroll 8
+    for (int k = 5; k >= 0; k--) EACH_TWO {
+            p[i] = p[i] * z[i] + sine[k];
+            q[i] = q[i] * z[i] + cosine[k];
+        }
+    EACH_TWO {
+        two half = 0.5 * z[i], w = 1.0 - half;
+        two sin = y[i] + (y[i] * z[i] * p[i] + t[i] * (1.0 - half)),
+            cos = w + (((1.0 - w) - half) + (z[i] * z[i] * q[i] - y[i] * t[i]));
+        y[i] = sin;
+        t[i] = cos;
+    }
+}
+
+void qr_sincospi_many(const double x[QR_SINCOSPI_MANY], double ret_sin[QR_SINCOSPI_MANY],
+                      double ret_cos[QR_SINCOSPI_MANY]) {
+    const two_bits sign = (two_bits){INT64_MIN, INT64_MIN};
+    two rest[TWOS] QR_RAW, y[TWOS] QR_RAW, t[TWOS] QR_RAW;
+    two_bits n[TWOS] QR_RAW;
+    bool small = true; /* NaN is not */
+    for (unsigned i = 0; i < QR_SINCOSPI_MANY; i++) small &= x[i] > -0x1p50 && x[i] < 0x1p50;
+    for (unsigned i = 0; i < QR_SINCOSPI_MANY && !small; i++)
+        qr_sincospi(x[i], &ret_sin[i], &ret_cos[i]);
+    if (!small) return;
+    EACH_TWO {
+        two a = {x[2 * i], x[2 * i + 1]};
+        two size = (two)((two_bits)a & ~sign), sum = 2 * size + 0x1.8p52;
+        n[i] = (two_bits)sum; /* its last bits are the integer's */
+        rest[i] = size - 0.5 * (sum - 0x1.8p52);
+    }
+    times_pi(rest, y, t);
+    sincos_twos(y, t);
+    EACH_TWO {
+        two_bits odd = -(n[i] & 1), s = (two_bits)y[i], c = (two_bits)t[i],
+                 sin = ((c & odd) | (s & ~odd)) ^ (n[i] & 2) << 62,
+                 cos = ((s & odd) | (c & ~odd)) ^ ((n[i] + 1) & 2) << 62;
+        two_bits minus = {(int64_t)qr_bits_of(x[2 * i]), (int64_t)qr_bits_of(x[2 * i + 1])};
+        /* a zero has no sign but x's */
+        two a = (two)((two_bits)((two)sin + 0.0) ^ (minus & sign)), b = (two)cos + 0.0;
+        memcpy(ret_sin + 2 * i, &a, sizeof a);
+        memcpy(ret_cos + 2 * i, &b, sizeof b);
+    }
 }
 
 double qr_tan(double x) {

@@ -288,6 +288,33 @@ static void test_more_bits(void) {
     CHECK(h == 0x2b80e3e1ea20ccb6u, "digest %016llx", (unsigned long long)h);
 }
 
+/* Many at once: each has the bits that it has alone, whatever stands beside it. */
+static void test_many(void) {
+    static const double points[] = {0,    -0.0,  0.5,      -0.5,      1,    -1,       1.5,     2,
+                                    0.25, -0.25, 0x1p-600, 0x1p-1074, 1e15, 0x1p49,   -0x1p50, 0.75,
+                                    NAN,  -1e30, INFINITY, -2,        3.5,  -0x1p-60, 2.25,    4};
+    for (unsigned round = 0; round < 200000; round++) {
+        double x[QR_SINCOSPI_MANY], s[QR_SINCOSPI_MANY], c[QR_SINCOSPI_MANY];
+        for (unsigned i = 0; i < QR_SINCOSPI_MANY; i++) {
+            uint64_t bits = next(), what = next() % 8;
+            x[i] = what < 5   ? uniform(-4, 4)
+                   : what < 6 ? points[bits % (round % 4 ? 16 : COUNT(points))]
+                   : what < 7 ? (double)(bits % 64) / 8 - 4
+                              : uniform(-1, 1) * 0x1p40;
+            if (round % 16 == 0 && what == 7) x[i] = of_bits(bits);
+        }
+        qr_sincospi_many(x, s, c);
+        for (unsigned i = 0; i < QR_SINCOSPI_MANY; i++) {
+            double sine, cosine;
+            qr_sincospi(x[i], &sine, &cosine);
+            CHECK(memcmp(&s[i], &sine, sizeof sine) == 0 &&
+                      memcmp(&c[i], &cosine, sizeof cosine) == 0,
+                  "sincospi(%a) = %a, %a alone and %a, %a beside others", x[i], sine, cosine, s[i],
+                  c[i]);
+        }
+    }
+}
+
 int main(void) {
     test_ranges();
     test_all_exponents();
@@ -297,5 +324,6 @@ int main(void) {
     test_exact_points();
     test_bits();
     test_more_bits();
+    test_many();
     return t_end();
 }

@@ -4,6 +4,7 @@
  * has an item of each sample. */
 #include <string.h>
 
+#include "base/mem.h"
 #include "exact/functions.h"
 #include "sim/cones/cones_impl.h"
 
@@ -33,19 +34,37 @@ static size_t clear_table(struct cones_workspace *ws, size_t n_items) {
     return size - 1;
 }
 
-static uint32_t signal_item(const struct cones_workspace *ws, const struct cone_signal *s,
-                            struct cone_items *items, size_t mask, double x) {
+static uint32_t signal_item(const struct cones_workspace *ws, struct cone_items *items, size_t mask,
+                            double x) {
     uint64_t bits = qr_bits_of_double(x);
     size_t at = mix(bits, bits >> 32) & mask;
     while (ws->table[at] != CONE_NONE && items->bits[ws->table[at]] != bits) at = (at + 1) & mask;
     if (ws->table[at] == CONE_NONE) {
-        double *value = items->values + (size_t)items->n * QR_SIGNALS;
         ws->table[at] = items->n++;
         items->bits[ws->table[at]] = bits;
-        value[0] = 1;
-        qr_sincospi(s->scale * x, &value[2], &value[1]);
     }
     return ws->table[at];
+}
+
+/* Signals of n exponents, many side by side. */
+static void put_signals(const double *exponents, unsigned n, double *value) {
+    double sine[QR_SINCOSPI_MANY] QR_RAW, cosine[QR_SINCOSPI_MANY] QR_RAW;
+    qr_sincospi_many(exponents, sine, cosine);
+    for (unsigned i = 0; i < n; i++, value += QR_SIGNALS) {
+        value[0] = 1;
+        value[1] = cosine[i];
+        value[2] = sine[i];
+    }
+}
+
+static void set_signals(const struct cone_signal *s, struct cone_items *items) {
+    for (uint32_t first = 0; first < items->n; first += QR_SINCOSPI_MANY) {
+        double exponents[QR_SINCOSPI_MANY] = {0};
+        uint32_t left = items->n - first, n = left < QR_SINCOSPI_MANY ? left : QR_SINCOSPI_MANY;
+        for (uint32_t i = 0; i < n; i++)
+            exponents[i] = s->scale * qr_double_of_bits(items->bits[first + i]);
+        put_signals(exponents, n, items->values + (size_t)first * QR_SIGNALS);
+    }
 }
 
 static void find_wanted_signals(struct cones_workspace *ws, const struct cone_signal *s,
@@ -53,13 +72,20 @@ static void find_wanted_signals(struct cones_workspace *ws, const struct cone_si
     const double *x = ws->x;
     unsigned n_columns = ws->head.plan->n_columns;
     items->n = 0;
-    for (size_t t = 0; t < s->n_instances; t++)
-        for (size_t i = 0; i < ws->n_samples; i++) {
-            double *value = items->values + (size_t)items->n * QR_SIGNALS;
-            value[0] = 1;
-            qr_sincospi(s->scale * x[i * n_columns + s->columns[t]], &value[2], &value[1]);
-            ws->item[(s->first_slot + t) * ws->max_samples + i] = items->n++;
+    for (size_t t = 0; t < s->n_instances; t++) {
+        uint32_t *ret = ws->item + (s->first_slot + t) * ws->max_samples;
+        for (size_t first = 0; first < ws->n_samples; first += QR_SINCOSPI_MANY) {
+            double exponents[QR_SINCOSPI_MANY] = {0},
+                   *value = items->values + (size_t)items->n * QR_SIGNALS;
+            size_t left = ws->n_samples - first;
+            unsigned n = left < QR_SINCOSPI_MANY ? (unsigned)left : QR_SINCOSPI_MANY;
+            for (unsigned i = 0; i < n; i++) {
+                exponents[i] = s->scale * x[(first + i) * n_columns + s->columns[t]];
+                ret[first + i] = items->n++;
+            }
+            put_signals(exponents, n, value);
         }
+    }
 }
 
 static void find_signals(struct cones_workspace *ws, const struct cone_signal *s,
@@ -74,10 +100,11 @@ static void find_signals(struct cones_workspace *ws, const struct cone_signal *s
         for (size_t i = 0; i < ws->n_samples; i++, x += n_columns) {
             /* often what it was just now */
             if (!items->n || items->bits[item] != qr_bits_of_double(*x))
-                item = signal_item(ws, s, items, mask, *x);
+                item = signal_item(ws, items, mask, *x);
             ret[i] = item;
         }
     }
+    set_signals(s, items);
 }
 
 static bool same_key(const uint32_t *a, const uint32_t *b, uint32_t n) {
@@ -120,7 +147,7 @@ static void find_wanted_class(struct cones_workspace *ws, const struct qr_cones 
     uint32_t *key = items->keys;
     items->n = 0;
     for (size_t t = 0; t < c->n_instances; t++) {
-        const uint32_t *from[CONE_MAX_INPUTS];
+        const uint32_t *from[CONE_MAX_INPUTS] QR_RAW;
         uint32_t *ret = ws->item + (c->first_slot + t) * ws->max_samples;
         items_of_inputs(ws, own, c, t, from);
         for (size_t i = 0; i < ws->n_samples; i++) {
@@ -130,20 +157,33 @@ static void find_wanted_class(struct cones_workspace *ws, const struct qr_cones 
     }
 }
 
+/* An item of each of these samples. */
+static void append_items(struct cone_items *items, const uint32_t *const *from, uint32_t n_inputs,
+                         size_t sample, size_t end, uint32_t *ret) {
+    uint32_t *key = items->keys + (size_t)items->n * n_inputs;
+    for (uint32_t k = 0; k < n_inputs; k++)
+        for (size_t i = sample; i < end; i++) key[(i - sample) * n_inputs + k] = from[k][i];
+    for (size_t i = sample; i < end; i++) ret[i] = items->n++;
+}
+
 static void find_class(struct cones_workspace *ws, const struct qr_cones *own,
                        const struct cone_class *c, struct cone_items *items) {
     size_t mask = clear_table(ws, c->n_instances * ws->n_samples);
     uint32_t n = c->n_inputs, item = 0;
     items->n = 0;
     for (size_t t = 0; t < c->n_instances; t++) {
-        const uint32_t *from[CONE_MAX_INPUTS];
+        const uint32_t *from[CONE_MAX_INPUTS] QR_RAW;
         uint32_t *ret = ws->item + (c->first_slot + t) * ws->max_samples, before = items->n;
         items_of_inputs(ws, own, c, t, from);
         for (size_t i = 0; i < ws->n_samples; i++) {
             uint32_t *key = items->keys + (size_t)items->n * n;
+            if (i == CONE_SEEN && items->n - before == i) {
+                append_items(items, from, n, i, ws->n_samples, ret);
+                item = items->n - 1;
+                break;
+            }
             for (uint32_t k = 0; k < n; k++) key[k] = from[k][i];
-            if (i >= CONE_SEEN && items->n - before == i) item = items->n++;
-            else if (!items->n || !same_key(items->keys + (size_t)item * n, key, n))
+            if (!items->n || !same_key(items->keys + (size_t)item * n, key, n))
                 item = class_item(ws, items, key, n, mask);
             ret[i] = item;
         }

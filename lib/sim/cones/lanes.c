@@ -1,6 +1,7 @@
 /* sim/cones/lanes.c — a class's program on sixteen items at a time, and back. */
 #include <string.h>
 
+#include "base/mem.h"
 #include "sim/cones/cones_impl.h"
 
 /* One block of items of a class. */
@@ -22,28 +23,27 @@ static struct cone_items *made_of(const struct block *k, const struct cone_input
     return in->is_signal ? &k->ws->signals[in->of] : &k->ws->classes[in->of];
 }
 
-/* Of each lane, the numbers of the item that is its input i; zeros where the block has no item. */
-static void values_of(const struct block *k, uint32_t i, const double *ret[QR_LANES]) {
-    static const double none[CONE_PART_NUMBERS];
+static void gather_input(const struct block *k, uint32_t i) {
+    static const double none[CONE_PART_NUMBERS]; /* where the block has no item */
+    const struct cone_input *in = &k->own->inputs[k->c->first_input + i];
+    const struct cone_tensor *t = &k->own->tensors[in->tensor];
+    const uint16_t *entries = k->own->entries + t->first_entry;
     const uint32_t *key = k->items->keys + k->first * k->c->n_inputs + i;
-    size_t size;
-    const struct cone_items *from = made_of(k, &k->own->inputs[k->c->first_input + i], &size);
-    for (unsigned l = 0; l < k->n; l++, key += k->c->n_inputs) ret[l] = from->values + *key * size;
-    for (unsigned l = k->n; l < QR_LANES; l++) ret[l] = none;
+    cone_row *to = k->rows + t->at;
+    const double *value[QR_LANES] QR_RAW;
+    size_t size, step = k->c->n_inputs;
+    const double *values = made_of(k, in, &size)->values;
+    for (unsigned l = 0; l < k->n; l++) value[l] = values + key[l * step] * size;
+    for (unsigned l = k->n; l < QR_LANES; l++) value[l] = none;
+    for (uint32_t e = 0, n = t->size; e < n; e++) {
+        size_t entry = entries[e];
+#pragma GCC unroll 16
+        for (unsigned l = 0; l < QR_LANES; l++) to[e][l] = value[l][entry];
+    }
 }
 
 static void gather(const struct block *k) {
-    for (uint32_t i = 0; i < k->c->n_inputs; i++) {
-        const struct cone_input *in = &k->own->inputs[k->c->first_input + i];
-        const struct cone_tensor *t = &k->own->tensors[in->tensor];
-        const uint16_t *entries = k->own->entries + t->first_entry;
-        cone_row *to = k->rows + t->at;
-        const double *value[QR_LANES];
-        values_of(k, i, value);
-        for (uint32_t e = 0; e < t->size; e++)
-#pragma GCC unroll 16
-            for (unsigned l = 0; l < QR_LANES; l++) to[e][l] = value[l][entries[e]];
-    }
+    for (uint32_t i = 0; i < k->c->n_inputs; i++) gather_input(k, i);
 }
 
 static void contract(const struct block *k, const struct cone_contraction *c) {
@@ -101,12 +101,19 @@ static void scatter_input(const struct block *k, uint32_t i, unsigned lane, unsi
     const struct cone_tensor *t = &k->own->tensors[in->tensor];
     if (!t->needs) return;
     const uint16_t *entries = k->own->entries + t->first_entry;
-    size_t size;
-    struct cone_items *to = made_of(k, in, &size);
+    const uint32_t *key = k->items->keys + k->first * k->c->n_inputs + i;
     const cone_row *from = k->ws->d_rows + t->at;
-    for (unsigned l = lane; l < end; l++) {
-        double *d = to->d + k->items->keys[(k->first + l) * k->c->n_inputs + i] * size;
-        for (uint32_t e = 0; e < t->size; e++) d[entries[e]] += from[e][l];
+    double *to[QR_LANES] QR_RAW;
+    size_t size, step = k->c->n_inputs;
+    double *d = made_of(k, in, &size)->d;
+    bool all = end - lane == QR_LANES;
+    for (unsigned l = lane; l < end; l++) to[l] = d + key[l * step] * size;
+    for (uint32_t e = 0, n = t->size; e < n; e++) {
+        size_t entry = entries[e];
+        for (unsigned l = lane; l < end && !all; l++) to[l][entry] += from[e][l];
+        if (!all) continue;
+#pragma GCC unroll 16
+        for (unsigned l = 0; l < QR_LANES; l++) to[l][entry] += from[e][l];
     }
 }
 
@@ -157,9 +164,9 @@ void cones_class_forward(const struct qr_sim_bound *b, struct cones_workspace *w
     for (size_t first = 0; set_block(&k, first); first += QR_LANES) {
         forward(&k);
         const cone_row *from = k.rows + root->at;
-        for (unsigned l = 0; l < k.n; l++)
-            for (uint32_t e = 0; e < root->size; e++)
-                k.items->values[(first + l) * root->size + e] = from[e][l];
+        double *to = k.items->values + first * root->size;
+        for (uint32_t e = 0, n = root->size; e < n; e++)
+            for (unsigned l = 0; l < k.n; l++) to[l * n + e] = from[e][l];
     }
 }
 
@@ -171,7 +178,7 @@ static void fold_sums(const struct block *k, double *d_step) {
         if (t->when != CONE_STEP || !t->needs) continue;
         const cone_row *sums = k->ws->sums + c->sums;
         for (uint32_t x = 0; x < t->size; x++) {
-            double v[QR_LANES];
+            double v[QR_LANES] QR_RAW;
             memcpy(v, sums[x], sizeof v);
             for (unsigned half = QR_LANES / 2; half; half /= 2)
                 for (unsigned l = 0; l < half; l++) v[l] += v[l + half];
@@ -193,10 +200,10 @@ void cones_class_backward(const struct qr_sim_bound *b, struct cones_workspace *
     for (size_t first = 0; set_block(&k, first); first += QR_LANES) {
         if (!is_kept(&k)) forward(&k);
         cone_row *to = ws->d_rows + root->at;
-        memset(to, 0, root->size * sizeof *to);
-        for (unsigned l = 0; l < k.n; l++)
-            for (uint32_t e = 0; e < root->size; e++)
-                to[e][l] = k.items->d[(first + l) * root->size + e];
+        const double *from = k.items->d + first * root->size;
+        if (k.n < QR_LANES) memset(to, 0, root->size * sizeof *to);
+        for (uint32_t e = 0, n = root->size; e < n; e++)
+            for (unsigned l = 0; l < k.n; l++) to[e][l] = from[l * n + e];
         for (uint32_t i = k.c->n_lanes; i-- > 0;)
             contract_back(&k, &k.own->contractions[k.c->first_lanes + i]);
         scatter(&k);
