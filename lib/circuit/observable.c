@@ -83,6 +83,8 @@ static enum qr_code read_term(struct observable_reader *r, struct qr_pauli_term 
     bool any;
     enum qr_code code = read_number(r, &term->coefficient, &any);
     if (code) return code;
+    if (any && (*r->at == 'i' || *r->at == 'j'))
+        return bad(r, "a coefficient is real, and this is imaginary");
     for (;;) {
         skip_blanks(r);
         bool star = *r->at == '*' && any;
@@ -90,6 +92,8 @@ static enum qr_code read_term(struct observable_reader *r, struct qr_pauli_term 
             r->at++;
             skip_blanks(r);
         }
+        if (*r->at == '@' && any)
+            return bad(r, "the Paulis of a term stand side by side, without @: Z0 Z1");
         if (!is_pauli(*r->at)) {
             if (star) return bad(r, "X, Y or Z with a qubit number must follow '*'");
             break;

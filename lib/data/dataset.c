@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/checksum.h"
 #include "base/mem.h"
@@ -225,6 +226,18 @@ static enum qr_code from_npz(const struct qr_data_options *opt, const char *url,
 
 /* ---- CSV ---- */
 
+/* A name that elsewhere is that of the labels, maybe between blanks; NULL: there is none. */
+static const char *column_meant(const struct qr_csv *c) {
+    static const char *const others[] = {"y", "label", "labels", "target", "class"};
+    for (size_t j = 0; j < c->n_columns; j++) {
+        const char *name = c->names[j] + strspn(c->names[j], " ");
+        size_t n = strcspn(name, " ");
+        for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+            if (n == strlen(others[k]) && strncasecmp(name, others[k], n) == 0) return c->names[j];
+    }
+    return NULL;
+}
+
 /* Which columns are labels: y, or y0 … y<k-1>; where none is wanted, a y that is there all the
  * same. ret_at[k] gets their places; *ret_have how many there are. */
 static enum qr_code label_columns(const struct qr_csv *c, const char *url, size_t want,
@@ -250,8 +263,16 @@ static enum qr_code label_columns(const struct qr_csv *c, const char *url, size_
             err, QR_DATA_LOSS,
             "%s: the header has neither columns y0 to y%zu nor a column y of class numbers%s", url,
             want - 1, qr_csv_header_hint(c->names[0]));
-    return qr_fail(err, QR_DATA_LOSS, "%s: the header has no column y (the labels)%s", url,
-                   qr_csv_header_hint(c->names[0]));
+    for (size_t j = 0; j < c->n_columns; j++)
+        if (strcmp(c->names[j], "y0") == 0)
+            return qr_fail(err, QR_DATA_LOSS,
+                           "%s: the header has y0, but the model has 1 output, whose label is a "
+                           "column y; let the last layer have an output for each label",
+                           url);
+    const char *meant = column_meant(c);
+    return qr_fail(err, QR_DATA_LOSS, "%s: the header has no column y (the labels)%s%s%s%s", url,
+                   qr_csv_header_hint(c->names[0]), meant ? "; is it '" : "", meant ? meant : "",
+                   meant ? "'? call it y" : "");
 }
 
 /* Where the weights are, if there should be any. */
@@ -356,6 +377,19 @@ static enum qr_code load_file(const struct qr_data_options *opt, const char *key
     return code;
 }
 
+/* Values stand by place, so places must have the same names. */
+static enum qr_code check_names(const struct qr_data_options *opt, const struct qr_dataset *train,
+                                const struct qr_dataset *more, struct qr_err *err) {
+    if (!train->names || !more->names) return QR_OK;
+    for (size_t j = 0; j < train->n_columns; j++)
+        if (strcmp(train->names[j], more->names[j]) != 0)
+            return qr_fail(err, QR_DATA_LOSS,
+                           "%s: input %zu is '%.60s', but in %s it is '%.60s'; give both files "
+                           "the same columns in the same order, or their names as data.columns",
+                           opt->validation_url, j, more->names[j], opt->url, train->names[j]);
+    return QR_OK;
+}
+
 static enum qr_code load_both(const struct qr_data_options *opt, struct qr_dataset *ret,
                               struct qr_err *err) {
     struct qr_dataset train = {0}, more = {0}, all = {0};
@@ -365,6 +399,7 @@ static enum qr_code load_both(const struct qr_data_options *opt, struct qr_datas
     rest.more_columns = false;
     rest.n_outputs = train.n_outputs;
     if (!code) code = load_file(&rest, "data.validation_url", opt->validation_url, &more, err);
+    if (!code) code = check_names(opt, &train, &more, err);
     if (!code)
         code = qr_dataset_room(&all, train.n_samples + more.n_samples, train.n_columns,
                                train.n_outputs, train.weighted, err);

@@ -132,6 +132,9 @@ static enum qr_code read_input(struct expression_reader *r, const char *at) {
         r->at = end + 2;
         return named_input(r, at, name, (size_t)(end - name));
     }
+    if (*r->at == '[' && begins_name(r->at[1]))
+        return bad(r, at, "x[ ] takes a number; what a repeat counts stands in braces: x[{%.1s}]",
+                   r->at + 1);
     if (!read_index(r, &i))
         return bad(r, at, "x is the inputs; write x[0], or x.NAME with a column's name");
     if (i < r->names->n_columns) return append_input(r, at, (uint32_t)i);
@@ -184,6 +187,7 @@ static enum qr_code deeper(struct expression_reader *r,
 
 static enum qr_code close_bracket(struct expression_reader *r, const char *open) {
     skip_blanks(r);
+    if (*r->at == '^') return bad(r, r->at, "powers are written pow(a, b)");
     if (*r->at != ')')
         return *r->at ? bad(r, r->at, "'%.10s' makes no sense here; ) or an operation is missing",
                             r->at)
@@ -240,6 +244,12 @@ static enum qr_code read_word(struct expression_reader *r) {
     if (strcmp(name, "pi") == 0)
         return append(r, at,
                       (struct qr_expression_node){.op = QR_EXPRESSION_NUMBER, .number = M_PI});
+    if (*behind == '[')
+        return bad(r, behind,
+                   "[ ] takes a number; what a repeat counts stands in braces: %.40s[{i}]", name);
+    if (strcasecmp(name, "nan") == 0 || strcasecmp(name, "inf") == 0 ||
+        strcasecmp(name, "infinity") == 0)
+        return bad(r, at, "'%s' would be a trainable weight; an angle is a finite number", name);
     const char *dot = strrchr(name, '.');
     if (strcasecmp(dot ? dot + 1 : name, "pi") == 0 || strcmp(name, "π") == 0)
         return bad(r, at, "'%s' would be a trainable weight; write pi", name);

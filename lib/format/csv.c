@@ -113,6 +113,10 @@ static enum qr_code read_names(struct csv_reader *r, const char *what, struct qr
         if (c->n_columns == MAX_COLUMNS)
             return qr_fail(err, QR_DATA_LOSS, "%s: header line: more than %d columns", what,
                            MAX_COLUMNS);
+        if (c->n_columns == 0 && r->cell.n && memchr(r->cell.p, '\t', r->cell.n))
+            return qr_fail(err, QR_DATA_LOSS,
+                           "%s: header line: there are tabs between the columns; write commas",
+                           what);
         if (!valid_name(&r->cell))
             return qr_fail(err, QR_DATA_LOSS,
                            "%s: header line: the name of column %zu is not text in UTF-8", what,
@@ -163,11 +167,18 @@ static enum qr_code read_row(struct csv_reader *r, const char *what, struct qr_c
                                "%s: row %zu, column '%.60s': an empty cell; a number is needed",
                                what, row, c->names[column]);
             return qr_fail(err, QR_DATA_LOSS,
-                           "%s: row %zu, column '%.60s': '%.60s' is not a number", what, row,
-                           c->names[column], qr_buf_string(&r->cell));
+                           "%s: row %zu, column '%.60s': '%.60s' is not a number%s", what, row,
+                           c->names[column], qr_buf_string(&r->cell),
+                           strchr(qr_buf_string(&r->cell), ';')
+                               ? "; between columns stand commas, not semicolons"
+                               : "");
         }
         column++;
     } while (!r->ends_row);
+    if (column == 0)
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: row %zu is a blank line; take it away (is the file cut short?)", what,
+                       row);
     if (column < c->n_columns)
         return qr_fail(err, QR_DATA_LOSS,
                        "%s: row %zu has %zu cells; the header has %zu (is the file cut short?)",

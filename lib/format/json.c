@@ -104,10 +104,16 @@ enum qr_code qr_json_want(const struct qr_json *v, const char *where, enum qr_js
     if (!v)
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s is missing; it must be %s", where,
                        type_names[type]);
-    if (qr_json_type(v) != type)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s must be %s, not %s", where, type_names[type],
-                       found(v, text));
-    return QR_OK;
+    if (qr_json_type(v) == type) return QR_OK;
+    const char *one = qr_json_type(v) == QR_JSON_STRING ? in(v)->valuestring : NULL;
+    if (type == QR_JSON_ARRAY && one && strlen(one) <= 40)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s must be %s, not %s; write [\"%s\"]", where,
+                       type_names[type], found(v, text), one);
+    if (type == QR_JSON_ARRAY && qr_json_type(v) == QR_JSON_NUMBER)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s must be %s, not %s; write [%s]", where,
+                       type_names[type], found(v, text), found(v, text));
+    return qr_fail(err, QR_INVALID_ARGUMENT, "%s must be %s, not %s", where, type_names[type],
+                   found(v, text));
 }
 
 enum qr_code qr_json_double(const struct qr_json *v, const char *where, double min, double max,
@@ -119,7 +125,10 @@ enum qr_code qr_json_double(const struct qr_json *v, const char *where, double m
     qr_number_text(x, is);
     qr_number_text(min, low);
     qr_number_text(max, high);
-    if (x < min && !isfinite(max))
+    if (max == 1 - 0x1p-53 && /* the last number below 1 */ !(x >= min && x <= max))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %s; it must be at least %s and below 1",
+                       where, is, low);
+    if (x < min && (!isfinite(max) || max >= 1e300))
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %s; it must be at least %s", where, is,
                        low);
     if (x > max && !isfinite(min))

@@ -71,6 +71,13 @@ static enum qr_code fail_at(struct scan *s, size_t at, const char *message) {
 /* "expected X but found Y" at the current byte. */
 static enum qr_code expected(struct scan *s, const char *wanted) {
     char found[48], message[192];
+    uint8_t here = s->at < s->n ? s->p[s->at] : 0, next = s->at + 1 < s->n ? s->p[s->at + 1] : 0;
+    if (here == '#' || (here == '/' && (next == '/' || next == '*')))
+        return fail_at(s, s->at, "JSON has no comments; take this one away");
+    size_t before = s->at;
+    while (before && s->p[before - 1] <= ' ') before--;
+    if ((here == '}' || here == ']') && before && s->p[before - 1] == ',')
+        return fail_at(s, s->at, "a comma stands before this bracket; take the comma away");
     if (s->at >= s->n) snprintf(found, sizeof found, "the end of the text");
     else if (s->p[s->at] > ' ' && s->p[s->at] < 0x7f)
         snprintf(found, sizeof found, "'%c'", s->p[s->at]);
@@ -271,6 +278,20 @@ static enum qr_code scan_word(struct scan *s) {
             s->at += n;
             return QR_OK;
         }
+    }
+    static const char *const others[][2] = {{"True", "true"},
+                                            {"False", "false"},
+                                            {"None", "null"},
+                                            {"NaN", "number"},
+                                            {"Infinity", "number"}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        size_t n = strlen(others[i][0]);
+        char message[96];
+        if (s->n - s->at < n || memcmp(s->p + s->at, others[i][0], n) != 0) continue;
+        snprintf(message, sizeof message,
+                 i < 3 ? "%s is Python's; JSON writes %s" : "JSON has no %s; a %s is finite",
+                 others[i][0], others[i][1]);
+        return fail_at(s, s->at, message);
     }
     return expected(s, "a value");
 }

@@ -174,7 +174,7 @@ static enum qr_code read_file(const struct qr_json *data, struct qr_job *job, st
     static const char *const keys[] = {"source",         "url",           "validation_url",
                                        "train_fraction", "shuffle_split", "sample_weight",
                                        "columns"};
-    if (qr_json_known(data, "data", keys, 7, err) != QR_OK ||
+    if (qr_job_known(data, "data", keys, 7, err) != QR_OK ||
         opt_url(data, "url", &job->data.url, err) != QR_OK ||
         opt_url(data, "validation_url", &job->data.validation_url, err) != QR_OK)
         return err->code;

@@ -111,14 +111,16 @@ static enum qr_code read_root(const struct qr_json *root, struct qr_job *job, st
     if (qr_json_get(root, "block_size"))
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "block_size is now micro_batch_size: the same number under that name");
-    if (qr_json_known(root, "the job", keys, 9, err) != QR_OK) return err->code;
+    if (qr_job_known(root, "the job", keys, 9, err) != QR_OK) return err->code;
     const struct qr_json *schema = qr_json_get(root, "$schema"); /* an editor's */
     const char *unread;
     size_t precision = 0;
     if (schema && qr_json_string(schema, "$schema", &unread, err) != QR_OK) return err->code;
     if (read_name(root, job, err) != QR_OK ||
         qr_job_opt_u64(root, "", "seed", 0, UINT64_C(1) << 53, &job->seed, err) != QR_OK ||
-        qr_job_opt_choice(root, "", "precision", precisions, 2, &precision, err) != QR_OK ||
+        (qr_json_get(root, "precision") &&
+         qr_job_choice(qr_json_get(root, "precision"), "precision", QR_JOB_PRECISION, precisions, 2,
+                       &precision, err) != QR_OK) ||
         qr_job_read_model(qr_json_get(root, "model"), job, err) != QR_OK ||
         qr_job_read_data(qr_json_get(root, "data"), job, err) != QR_OK ||
         qr_job_read_train(qr_json_get(root, "train"), job, err) != QR_OK)

@@ -77,7 +77,7 @@ size_t qr_job_quantum(const struct qr_job *job, size_t n);
  * loaded; then only what the job file says. */
 struct qr_job_doubts {
     size_t n;
-    char *sentence[8];
+    char *sentence[12];
 };
 void qr_job_doubts(const struct qr_job *job, const struct qr_dataset *data,
                    struct qr_job_doubts *ret);

@@ -44,10 +44,22 @@ QR_MUST_CHECK enum qr_code qr_job_check_columns(const struct qr_job *job,
 
 /* One of n names, as qr_json_choice reads it; other programs' names of the thing get what is meant
  * here. */
-enum qr_job_name { QR_JOB_LAYER, QR_JOB_LOSS, QR_JOB_METRIC };
+enum qr_job_name {
+    QR_JOB_LAYER,
+    QR_JOB_LOSS,
+    QR_JOB_METRIC,
+    QR_JOB_OPTIMIZER,
+    QR_JOB_SCHEDULE,
+    QR_JOB_PRECISION
+};
 QR_MUST_CHECK enum qr_code qr_job_choice(const struct qr_json *v, const char *where,
                                          enum qr_job_name of, const char *const *names, size_t n,
                                          size_t *ret, struct qr_err *err);
+
+/* qr_json_known, where a key that is meant for another place, or other programs' name of one, gets
+ * what is meant. */
+QR_MUST_CHECK enum qr_code qr_job_known(const struct qr_json *object, const char *where,
+                                        const char *const *known, size_t n, struct qr_err *err);
 
 /* Keys that may be left out: *ret keeps its value then. */
 QR_MUST_CHECK enum qr_code qr_job_opt_i64(const struct qr_json *o, const char *where,

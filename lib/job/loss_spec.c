@@ -52,6 +52,11 @@ static enum qr_code read_class_weight(const struct qr_json *list, struct qr_trai
     const char *where = "train.class_weight";
     double most = 0;
     if (!list) return QR_OK;
+    if (qr_json_type(list) == QR_JSON_OBJECT || qr_json_type(list) == QR_JSON_STRING)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s must be an array, not %s; give a number for each class from class 0 "
+                       "on, such as [1, 3]",
+                       where, qr_json_type_name(list));
     if (qr_json_want(list, where, QR_JSON_ARRAY, err) != QR_OK) return err->code;
     size_t n = qr_json_size(list);
     if (n < 2 || n > MAX_CLASSES)

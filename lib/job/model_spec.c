@@ -243,8 +243,11 @@ static enum qr_code read_layer(const struct qr_json *layer, size_t i, struct qr_
     size_t kind, n = 1;
     snprintf(where, sizeof where, "model[%zu]", i);
     snprintf(path, sizeof path, "%s.layer", where);
-    if (qr_json_want(layer, where, QR_JSON_OBJECT, err) != QR_OK ||
-        qr_job_choice(qr_json_get(layer, "layer"), path, QR_JOB_LAYER, qr_layer_names, QR_LAYERS,
+    if (qr_json_want(layer, where, QR_JSON_OBJECT, err) != QR_OK) return err->code;
+    if (!qr_json_get(layer, "layer") && qr_json_get(layer, "type"))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: unknown key 'type'; did you mean 'layer'?",
+                       where);
+    if (qr_job_choice(qr_json_get(layer, "layer"), path, QR_JOB_LAYER, qr_layer_names, QR_LAYERS,
                       &kind, err) != QR_OK)
         return err->code;
     for (size_t k = 0; k < 4 && readers[kind].keys[k]; k++) keys[n++] = readers[kind].keys[k];
@@ -262,6 +265,11 @@ static enum qr_code read_layer(const struct qr_json *layer, size_t i, struct qr_
         return err->code;
     l->frozen = !trainable;
     return readers[kind].read(layer, where, job, l, err);
+}
+
+static enum qr_activation activation_of(const struct qr_layer_options *l) {
+    if (l->kind == QR_LAYER_DENSE) return l->dense.activation;
+    return l->kind == QR_LAYER_ACTIVATION ? l->activation : QR_LINEAR;
 }
 
 /* A layer whose inputs are known takes as many as there are. */
@@ -285,6 +293,12 @@ static enum qr_code check_widths(const struct qr_job *job, struct qr_err *err) {
                            takes == 1 ? "" : "s");
         if (l->kind == QR_LAYER_QUANTUM) width = l->quantum.n_readouts * l->quantum.n_filters;
         if (l->kind == QR_LAYER_DENSE) width = l->dense.units;
+        if (width == 1 && activation_of(l) == QR_SOFTMAX)
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "model[%zu].activation: softmax of one value is always 1, and nothing "
+                           "would train; with one output take \"sigmoid\", or give a unit for each "
+                           "class",
+                           i);
     }
     if (!qr_layers_n_outputs(job->layers, job->n_layers))
         return qr_fail(err, QR_INVALID_ARGUMENT,

@@ -7,6 +7,11 @@ static enum qr_code read_rate(const struct qr_json *o, struct qr_optimizer_optio
     if (!rate) return QR_OK;
     if (qr_json_type(rate) == QR_JSON_OBJECT)
         return qr_job_read_schedule(rate, &opt->learning_rate, &opt->schedule, err);
+    if (qr_json_type(rate) == QR_JSON_STRING)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "train.optimizer.learning_rate must be a number, not %s; a schedule is an "
+                       "object, such as {\"schedule\": \"cosine\", \"decay_steps\": 1000}",
+                       qr_json_type_name(rate));
     return qr_json_double(rate, "train.optimizer.learning_rate", 0, 1e300, &opt->learning_rate,
                           err);
 }
@@ -58,8 +63,8 @@ enum qr_code qr_job_read_optimizer(const struct qr_json *o, struct qr_optimizer_
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "%s must be an object, such as {\"name\": \"adam\"}, not a string", where);
     if (qr_json_want(o, where, QR_JSON_OBJECT, err) != QR_OK ||
-        qr_json_choice(qr_json_get(o, "name"), "train.optimizer.name", qr_optimizer_names,
-                       QR_OPTIMIZERS, &kind, err) != QR_OK)
+        qr_job_choice(qr_json_get(o, "name"), "train.optimizer.name", QR_JOB_OPTIMIZER,
+                      qr_optimizer_names, QR_OPTIMIZERS, &kind, err) != QR_OK)
         return err->code;
     if (qr_optimizer_finds_steps((enum qr_optimizer_kind)kind))
         for (size_t i = 1; i < OF_ALL; i++)
@@ -72,7 +77,7 @@ enum qr_code qr_job_read_optimizer(const struct qr_json *o, struct qr_optimizer_
     struct qr_optimizer_options opt = qr_optimizer_defaults((enum qr_optimizer_kind)kind);
     double below_one = 1 - 0x1p-53;
     uint64_t memory = opt.memory;
-    if (qr_json_known(o, where, keys, n_keys, err) != QR_OK || read_rate(o, &opt, err) != QR_OK ||
+    if (qr_job_known(o, where, keys, n_keys, err) != QR_OK || read_rate(o, &opt, err) != QR_OK ||
         read_clipping(o, where, &opt, err) != QR_OK ||
         qr_job_opt_double(o, where, "weight_decay", 0, 1e300, &opt.weight_decay, err) != QR_OK ||
         read_average(o, where, &opt, err) != QR_OK ||

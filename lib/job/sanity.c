@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "job/job_impl.h"
+#include "job/readouts.h"
 
 /* columns and classes in a sentence; bytes of a list to be copied */
 enum { SHOWN = 12, SHOWN_PICK = 200 };
@@ -28,14 +29,9 @@ struct range {
 };
 
 static struct range range_of_readout(const struct qr_observable *o) {
-    double constant = 0, around = 0;
-    for (size_t t = 0; t < o->n_terms; t++) {
-        const struct qr_pauli_term *term = &o->terms[t];
-        if (qr_qubits_is_empty(&term->x) && qr_qubits_is_empty(&term->z))
-            constant += term->coefficient;
-        else around += fabs(term->coefficient);
-    }
-    return (struct range){constant - around, constant + around};
+    struct range r;
+    qr_readout_bounds(o, &r.low, &r.high);
+    return r;
 }
 
 static struct range range_of_activation(enum qr_activation f) {
@@ -229,11 +225,13 @@ enum qr_code qr_job_check_outputs(const struct qr_job *job, struct qr_err *err) 
         struct range r = range_of_readout(&readouts->readouts[i]);
         if (r.low < -slack)
             return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "model[%zu].readouts[%zu]: %.80s lies in %g to %g, but train.loss %s "
+                           "model[%zu].readouts[%zu]: %.80s%s lies in %g to %g, but train.loss %s "
                            "takes it for a probability; use such as \"0.5 + 0.5*Z0\", or add a "
                            "dense layer with \"activation\": \"%s\", or give the loss "
                            "\"from_logits\": true",
-                           at, i, readouts->readouts[i].text, r.low, r.high, loss, fitting(job));
+                           at, i, readouts->readouts[i].text,
+                           strlen(readouts->readouts[i].text) > 80 ? "..." : "", r.low, r.high,
+                           loss, fitting(job));
     }
     return QR_OK;
 }
@@ -264,6 +262,59 @@ static void doubt_outputs(const struct qr_job *job, struct qr_job_doubts *d) {
         doubt(d, qr_xasprintf("train.loss: hinge takes the sign of the outputs for the class, and "
                               "they are never below 0; give the last dense layer \"activation\": "
                               "\"tanh\" or \"linear\""));
+}
+
+/* ---- what moves the outputs ---- */
+
+/* A weight that trains can change what the layer gives. */
+static bool learns(const struct qr_layer_options *l) {
+    bool seen = l->kind == QR_LAYER_DENSE;
+    if (l->frozen) return false;
+    if (l->kind != QR_LAYER_QUANTUM) return seen;
+    uint8_t *unmoved = qr_xmalloc(l->quantum.n_readouts);
+    qr_readouts_unmoved(l->quantum.circuit, l->quantum.readouts, l->quantum.n_readouts, false,
+                        unmoved);
+    for (size_t i = 0; i < l->quantum.n_readouts; i++) seen |= !unmoved[i];
+    free(unmoved);
+    return seen;
+}
+
+/* Read-outs that have one value for ever. */
+static void doubt_readouts(const struct qr_quantum_options *q, size_t layer,
+                           struct qr_job_doubts *d) {
+    uint8_t *unmoved = qr_xmalloc(q->n_readouts);
+    size_t n = 0, first = 0;
+    qr_readouts_unmoved(q->circuit, q->readouts, q->n_readouts, true, unmoved);
+    for (size_t i = q->n_readouts; i-- > 0;)
+        if (unmoved[i]) first = i, n++;
+    free(unmoved);
+    if (n)
+        doubt(d, qr_xasprintf("model[%zu].readouts[%zu]: no weight and no input can change %.60s%s "
+                              "(constant read-outs: %zu of %zu); is that meant?",
+                              layer, first, q->readouts[first].text,
+                              strlen(q->readouts[first].text) > 60 ? "..." : "", n, q->n_readouts));
+}
+
+static void doubt_learning(const struct qr_job *job, struct qr_job_doubts *d) {
+    const struct qr_train_spec *t = &job->train;
+    const struct qr_optimizer_options *o = &t->optimizer;
+    size_t i = 0;
+    while (i < job->n_layers && !learns(&job->layers[i])) i++;
+    if (i == job->n_layers)
+        doubt(d, qr_xasprintf("model: no weight that trains can change what is read out, so that "
+                              "nothing is learnt; is that meant? \"qring show\" draws the "
+                              "circuit, and says which weights no read-out sees"));
+    for (size_t k = 0; i < job->n_layers && k < job->n_layers; k++)
+        if (job->layers[k].kind == QR_LAYER_QUANTUM && !job->layers[k].frozen) {
+            doubt_readouts(&job->layers[k].quantum, k, d);
+            break;
+        }
+    if (o->learning_rate == 0 && o->schedule.kind == QR_SCHEDULE_CONSTANT &&
+        !qr_optimizer_finds_steps(o->kind))
+        doubt(d, qr_xasprintf("train.optimizer.learning_rate is 0: no weight moves"));
+    if (t->loss_options.label_smoothing == 1)
+        doubt(d, qr_xasprintf("train.loss.label_smoothing is 1: all labels become the same, and "
+                              "there is nothing to learn; 0.1 is usual"));
 }
 
 /* ---- labels ---- */
@@ -398,6 +449,19 @@ void qr_job_put_inputs(const struct qr_job *job, const struct qr_dataset *data,
     free(is);
 }
 
+/* A weight that is called as a column that nothing reads: a sentence, or nothing. */
+static void put_mistaken(const struct qr_job *job, const struct qr_dataset *data, const uint8_t *is,
+                         struct qr_buf *ret) {
+    const struct qr_circuit *c = qr_layers_input_circuit(job->layers, job->n_layers);
+    for (size_t j = 0; c && data->names && j < data->n_columns; j++)
+        for (unsigned k = 0; !is[j] && k < c->n_params; k++)
+            if (strcmp(c->param_names[k], data->names[j]) == 0) {
+                qr_buf_printf(ret, "; %.60s is a weight of the circuit, the column is x.%.60s",
+                              data->names[j], data->names[j]);
+                return;
+            }
+}
+
 enum qr_code qr_job_check_columns(const struct qr_job *job, const struct qr_dataset *data,
                                   struct qr_err *err) {
     size_t n;
@@ -408,6 +472,7 @@ enum qr_code qr_job_check_columns(const struct qr_job *job, const struct qr_data
         struct qr_buf read = {0}, left = {0}, pick = {0};
         put_columns(data, is, true, &read);
         put_columns(data, is, false, &left);
+        put_mistaken(job, data, is, &left);
         for (size_t j = 0, k = 0; j < data->n_columns && pick.n < SHOWN_PICK; j++) {
             if (!is[j]) continue;
             qr_buf_puts(&pick, k++ ? ", " : "");
@@ -432,16 +497,19 @@ static void doubt_columns(const struct qr_job *job, const struct qr_dataset *dat
     size_t n;
     uint8_t *is = columns_read(job, data, &n);
     if (n < data->n_columns) {
-        struct qr_buf read = {0}, left = {0};
+        struct qr_buf read = {0}, left = {0}, weight = {0};
         put_columns(data, is, true, &read);
         put_columns(data, is, false, &left);
+        put_mistaken(job, data, is, &weight);
         doubt(d, n ? qr_xasprintf("data: the circuit reads %zu of %zu columns (%s) and not %s; is "
-                                  "that meant?",
-                                  n, data->n_columns, qr_buf_string(&read), qr_buf_string(&left))
+                                  "that meant?%s",
+                                  n, data->n_columns, qr_buf_string(&read), qr_buf_string(&left),
+                                  qr_buf_string(&weight))
                    : qr_xasprintf("data: the circuit reads none of %zu columns (%s), so that all "
                                   "samples are the same to it; is that meant? use x[0] in one of "
-                                  "its angles, or \"source\": \"none\" in data",
-                                  data->n_columns, qr_buf_string(&left)));
+                                  "its angles, or \"source\": \"none\" in data%s",
+                                  data->n_columns, qr_buf_string(&left), qr_buf_string(&weight)));
+        qr_buf_free(&weight);
         qr_buf_free(&read);
         qr_buf_free(&left);
     }
@@ -453,6 +521,7 @@ void qr_job_doubts(const struct qr_job *job, const struct qr_dataset *data,
     *ret = (struct qr_job_doubts){0};
     doubt_outputs(job, ret);
     doubt_metrics(job, ret);
+    doubt_learning(job, ret);
     if (!data) return;
     doubt_columns(job, data, ret);
     doubt_broadcast(job, data, ret);

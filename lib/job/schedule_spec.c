@@ -152,9 +152,9 @@ enum qr_code qr_job_read_schedule(const struct qr_json *o, double *ret_rate,
     const char *keys[MOST_KEYS];
     struct qr_rate_schedule s = qr_rate_schedule_defaults();
     size_t kind;
-    if (qr_json_known(o, WHERE, keys, all_keys(keys), err) != QR_OK ||
-        qr_json_choice(qr_json_get(o, "schedule"), WHERE ".schedule", qr_schedule_names,
-                       QR_SCHEDULES, &kind, err) != QR_OK)
+    if (qr_job_known(o, WHERE, keys, all_keys(keys), err) != QR_OK ||
+        qr_job_choice(qr_json_get(o, "schedule"), WHERE ".schedule", QR_JOB_SCHEDULE,
+                      qr_schedule_names, QR_SCHEDULES, &kind, err) != QR_OK)
         return err->code;
     s.kind = (enum qr_schedule_kind)kind;
     if (check_keys(o, (int)kind, err) != QR_OK || read_numbers(o, ret_rate, &s, err) != QR_OK)

@@ -42,8 +42,21 @@ run 2 "model[0].layer is 'PQC'; did you mean 'quantum'?" "$(edit 's/"quantum"/"P
 run 2 "model[1].layer is 'flatten'; take it away" "$(edit '0,/{"layer": "dense"/s//{"layer": "flatten"}, {"layer": "dense"/' flatten)"
 run 2 "train.loss is 'sparse_categorical_crossentropy'; write 'categorical_crossentropy'" "$(edit 's/"mse"/"sparse_categorical_crossentropy"/' sparse)"
 run 2 "train.metrics[0] is 'hinge_accuracy'; did you mean 'accuracy'?" "$(edit 's/"metrics": .*/"metrics": ["hinge_accuracy"],/' hinge)"
+run 2 "train.metrics[0] is 'f1'; take \"precision\" and \"recall\"" "$(edit 's/"metrics": .*/"metrics": ["f1"],/' f1)"
+run 2 'train.metrics must be an array, not the string "accuracy"; write ["accuracy"]' "$(edit 's/"metrics": .*/"metrics": "accuracy",/' one-metric)"
+run 2 "train.loss is 'bce'; did you mean 'binary_crossentropy'?" "$(edit 's/"mse"/"bce"/' bce)"
+run 2 'train: unknown key '"'lr'"'; it is a key of the optimizer: {"name": "adam", "learning_rate": 0.01}' "$(edit 's/"epochs": 50/"lr": 0.1/' lr)"
+run 2 "the job: unknown key 'epochs'; it is a key of \"train\"" "$(edit 's/"seed": 1/"epochs": 1/' epochs)"
+run 2 "precision is 'float64'; did you mean 'double'?" "$(edit 's/"seed": 1/"precision": "float64"/' float64)"
+run 2 "data: unknown key 'path'; did you mean 'url'?" "$(edit 's|"data": .*|"data": {"source": "csv", "path": "d.csv"},|' path)"
 optimizer() { edit "s|\"optimizer\": .*|\"optimizer\": {$2}|" "$1"; } # name, keys
 run 2 'train.optimizer must be an object, such as {"name": "adam"}, not a string' "$(edit 's|"optimizer": .*|"optimizer": "adam"|' text)"
+run 2 "train.optimizer.name is 'QNG'; did you mean 'quantum-natural-gradient'?" "$(optimizer qng '"name": "QNG"')"
+run 2 "train.optimizer.name is 'COBYLA'; it is not there; 'spsa' takes no gradient" "$(optimizer cobyla '"name": "COBYLA"')"
+run 2 "unknown key 'eps'; did you mean 'epsilon'?" "$(optimizer eps '"name": "adam", "eps": 1e-8')"
+run 2 'train.optimizer.beta_1 is 1; it must be at least 0 and below 1' "$(optimizer beta '"name": "adam", "beta_1": 1')"
+run 2 'train.optimizer.learning_rate is -1; it must be at least 0' "$(optimizer minus '"name": "adam", "learning_rate": -1')"
+run 2 'train.optimizer.learning_rate must be a number, not a string; a schedule is an object' "$(optimizer word '"name": "adam", "learning_rate": "cosine"')"
 run 2 'ema_momentum|no average|use_ema' "$(optimizer ema '"name": "adamw", "ema_momentum": 0.9')"
 run 2 'initial_accumulator_value|unknown key' "$(optimizer adadelta '"name": "adadelta", "initial_accumulator_value": 1')"
 run 2 'weight_decay|-0.1' "$(optimizer decay '"name": "sgd", "weight_decay": -0.1')"
@@ -53,6 +66,7 @@ run 2 'train.optimizer.gamma is -1|between 0 and 100' "$(optimizer falls '"name"
 schedule() { optimizer "$1" "\"name\": \"nadam\", \"learning_rate\": {\"schedule\": $2}"; }
 run 2 'first_decay_steps is missing|cosine_restarts' "$(schedule restarts '"cosine_restarts"')"
 run 2 't_mul is 0.5|between 1 and 1048576' "$(schedule shrinks '"cosine_restarts", "first_decay_steps": 9, "t_mul": 0.5')"
+run 2 "schedule is 'CosineDecay'; did you mean 'cosine'?" "$(schedule keras '"CosineDecay"')"
 run 2 'decay_rate|the polynomial schedule|step and exponential do' "$(schedule poly '"polynomial", "decay_steps": 9, "decay_rate": 0.5')"
 run 2 'boundaries[1]|3 is not above' "$(schedule falls '"piecewise", "boundaries": [5, 3], "values": [1, 2, 3]')"
 run 2 'values|2 of them for 2 boundaries|give 3' "$(schedule short '"piecewise", "boundaries": [3, 5], "values": [1, 2]')"
@@ -62,6 +76,11 @@ model() { printf '{"model": [%s],\n "data": {"source": "csv", "url": "none.csv"}
 run 2 'model[0].name|layers without a name|dense_1' "$(model '{"layer": "dense", "units": 2, "name": "dense_1"}')"
 run 2 'model[0].name|a letter' "$(model '{"layer": "dense", "units": 2, "name": "a/b"}')"
 run 2 'end.json' "$(edit '10,$d' end)"
+for bad in '// mine|JSON has no comments' '{"seed": 1, # one|JSON has no comments' '{"seed": 1,}|a comma stands before this bracket' \
+    '{"seed": True}|True is Python' '{"seed": NaN}|JSON has no NaN' "{'seed': 1}|a key in double quotes"; do
+    echo "${bad%%|*}" >"$work/no.json"
+    run 2 "${bad#*|}" "$work/no.json"
+done
 run permanent 'nowhere.json' "$work/nowhere.json"
 run permanent '64 qubits' "$(edit 's/"qubits": 8/"qubits": 64/; s/"stages": 1, //; s/"Z4", "Z5", "Z6", "Z7"/"Z63"/' wide)"
 
@@ -87,6 +106,11 @@ gate 'column 2: powers are written pow(a, b)' '{"gate": "U3", "qubits": [0], "th
 gate 'column 5: this is not a finite number' '{"gate": "RX", "qubits": [0], "angle": "w + asin(2)"}'
 gate "column 1: 'np.pi' would be a trainable weight; write pi" '{"gate": "RX", "qubits": [0], "angle": "np.pi/4"}'
 gate 'column 1: x is the inputs; write x[0], or x.NAME' '{"gate": "RX", "qubits": [0], "angle": "x*w"}'
+gate 'column 1: x[ ] takes a number; what a repeat counts stands in braces: x[{i}]' '{"gate": "RX", "qubits": [0], "angle": "x[i]"}'
+gate 'column 2: [ ] takes a number; what a repeat counts stands in braces: w[{i}]' '{"gate": "RX", "qubits": [0], "angle": "w[i]"}'
+gate 'braces are for names and angles; write it without them' '{"repeat": 2, "index": "i", "gates": [{"gate": "H", "qubits": ["{i}"]}]}'
+gate "column 1: 'nan' would be a trainable weight; an angle is a finite number" '{"gate": "RX", "qubits": [0], "angle": "nan"}'
+gate 'column 3: powers are written pow(a, b)' '{"gate": "RX", "qubits": [0], "angle": "(w^2)"}'
 gate 'state must have 2 digits' '{"gate": "Basis", "qubits": [0, 1], "state": "12"}'
 gate 'matrix is not unitary: rows 0 and 1' '{"gate": "Unitary", "qubits": [0], "matrix": [[1, 0], [1, 0]]}'
 gate "unknown gate 'StronglyEntanglingLayers'|ansatz|strongly-entangling" '{"gate": "StronglyEntanglingLayers", "qubits": [0]}'
@@ -121,6 +145,8 @@ two=$(circuit "$(angle 'w*x[0] + x[1]')")
 chain 'model: 0 layers; give 1 to 64, such as {"layer": "dense"' ''
 chain 'model[0] must be an object, not the string "dense"' '"dense"'
 chain "model[0].layer is missing; it must be 'quantum'" '{"layers": "dense", "units": 1}'
+chain "model[0]: unknown key 'type'; did you mean 'layer'?" '{"type": "dense", "units": 1}'
+chain 'model[0].activation: softmax of one value is always 1, and nothing would train' '{"layer": "dense", "units": 1, "activation": "softmax"}'
 chain "model[0].layer is 'conv'; it must be" '{"layer": "conv", "units": 1}'
 chain 'model[0].units is 0; it must be between 1 and' '{"layer": "dense", "units": 0}'
 chain 'model[0].units is missing; it must be an integer' '{"layer": "dense"}'
@@ -167,6 +193,19 @@ data() { edit "s|\"data\": .*|\"data\": {\"source\": \"$1\", \"url\": \"$work/$2
 run 4 'nan.csv|row|column' "$(data csv nan.csv)"
 run 4 'ragged.csv' "$(data csv ragged.csv)"
 run 4 'noy.csv|y' "$(data csv noy.csv)"
+{ echo 'a;b;y'; echo '1;2;3'; } >"$work/semicolons.csv"
+printf 'a\tb\ty\n1\t2\t3\n' >"$work/tabs.csv"
+{ echo x0,x1,x2,x3,x4,x5,x6,x7,y; echo 0,0,0,0,0,0,0,0,1; echo; echo 0,0,0,0,0,0,0,0,-1; } >"$work/blank.csv"
+{ echo x0,x1,x2,x3,x4,x5,x6,x7,y0,y1; echo 0,0,0,0,0,0,0,0,1,0; } >"$work/y0.csv"
+run 4 "noy.csv: the header has no column y (the labels); is it 'label'? call it y" "$(data csv noy.csv)"
+run 4 'semicolons.csv|between columns stand commas, not semicolons' "$(data csv semicolons.csv)"
+run 4 'tabs.csv: header line: there are tabs between the columns; write commas' "$(data csv tabs.csv)"
+run 4 'blank.csv: row 2 is a blank line; take it away' "$(data csv blank.csv)"
+run 4 'y0.csv: the header has y0, but the model has 1 output, whose label is a column y' "$(data csv y0.csv)"
+{ echo x1,x0,x2,x3,x4,x5,x6,x7,y; echo 0,0,0,0,0,0,0,0,1; } >"$work/turned.csv"
+{ echo x0,x1,x2,x3,x4,x5,x6,x7,y; echo 0,0,0,0,0,0,0,0,1; } >"$work/straight.csv"
+run 4 "turned.csv: input 0 is 'x1', but in $work/straight.csv it is 'x0'; give both files the same columns in the same order" \
+    "$(edit "s|\"data\": .*|\"data\": {\"source\": \"csv\", \"url\": \"$work/straight.csv\", \"validation_url\": \"$work/turned.csv\"},|" turned)"
 run 4 '3|8' "$(data csv narrow.csv)"
 run 4 'label 0.5|sign' "$(data csv label.csv)"
 run permanent "data.url|$work/missing.csv" "$(data csv missing.csv)"
@@ -254,6 +293,7 @@ run 2 "train.loss: unknown key 'delta'" "$(loss '{"name": "mse", "delta": 1}')"
 run 2 'train.loss.delta must be above 0' "$(loss '{"name": "huber", "delta": 0}')"
 run 2 'train.loss.label_smoothing' "$(loss '{"name": "categorical_crossentropy", "label_smoothing": 2}')"
 run 2 'train.class_weight: 2 numbers for 3 classes; give one for each, from class 0 on' "$(loss '"categorical_crossentropy", "class_weight": [1, 2]')"
+run 2 'train.class_weight must be an array, not an object; give a number for each class from class 0 on, such as [1, 3]' "$(loss '"categorical_crossentropy", "class_weight": {"0": 1, "1": 3}')"
 run 2 'train.class_weight: huber has no classes; use the weights of samples (data.sample_weight)' "$(loss '"huber", "class_weight": [1, 2]')"
 run 2 'train.class_weight: all classes weigh 0: nothing would train' "$(loss '"categorical_crossentropy", "class_weight": [0, 0, 0]')"
 metric() { tr -d '\n' <"$classes" | sed "s/\"metrics\": \[[^]]*\]/\"metrics\": [$1]/" >"$work/metric.json"; echo "$work/metric.json"; }
@@ -294,6 +334,8 @@ run 2 "model[0].watch: 'my energy' is no name for a metric: 1 to 24 letters" "$(
 run 2 'model[0].watch.energy: observable "Z2", column 1: qubit 2 is out of range' "$(watch '{"energy": "Z2"}')"
 run 2 'model[0].watch: 9 observables; at most 8 are watched' "$(watch '{"a":"Z0","b":"Z0","c":"Z0","d":"Z0","e":"Z0","f":"Z0","g":"Z0","h":"Z0","i":"Z0"}')"
 hamiltonian() { objective "h$row" "{\"hamiltonian\": $1}" "$none" "$energy"; }
+run 2 'column 3: the Paulis of a term stand side by side, without @: Z0 Z1' "$(objective at '"Z0@Z1"' "$none" "$energy")"
+run 2 'column 4: a coefficient is real, and this is imaginary' "$(objective imaginary '"0.5j*Z0"' "$none" "$energy")"
 run 2 'model[0].readouts[0].hamiltonian[1], column 1: qubit 2 is out of range' "$(hamiltonian '[["Z0", 1], ["X2", 1]]')"
 run 2 'model[0].readouts[0].hamiltonian is a number; it must be terms, as in' "$(hamiltonian 3)"
 run permanent "model[0].readouts[0].hamiltonian: there is no file|$work/nowhere.txt; correct the path" "$(hamiltonian '"nowhere.txt"')"
@@ -357,6 +399,13 @@ own readouts "{\"layer\": \"quantum\", \"circuit\": {\"qubits\": 2, \"columns\":
 doubted readouts 'data: a sample has one label, and it is that of all 2 outputs: the layer gives no readouts, so Z of 2 qubits is read; give "readouts" with one, or a dense layer with 1 unit'
 own no-inputs "$(circuit "$(angle w)"), $one" ', "shuffle_split": 1' mse
 doubted no-inputs 'data: the circuit reads none of 3 columns (a, b, c), so that all samples are the same to it; is that meant? use x[0] in one of its angles, or "source": "none" in data'
+sed 's/"w"/"b"/' "$work/no-inputs.json" >"$work/weight.json"
+doubted weight '"source": "none" in data; b is a weight of the circuit, the column is x.b'
+sed 's/"Z1"\]/"Z1", "X1"]/; s/"train": {/"train": {"optimizer": {"name": "adam", "learning_rate": 0}, /' "$work/weight.json" >"$work/rate.json"
+doubted rate 'train.optimizer.learning_rate is 0: no weight moves'
+doubted rate 'model[0].readouts[1]: no weight and no input can change Z1 (constant read-outs: 2 of 3); is that meant?'
+objective unmoved '"Z1"' "$none" "$energy" >/dev/null
+doubted unmoved 'model: no weight that trains can change what is read out, so that nothing is learnt'
 own reach '{"layer": "dense", "units": 1, "activation": "sigmoid"}' ', "shuffle_split": 1' mse
 doubted reach "data: the labels lie in -1 to 1, and the model's outputs in 0 to 1: they cannot meet"
 own positive '{"layer": "dense", "units": 1, "activation": "sigmoid"}' ', "shuffle_split": 1' hinge

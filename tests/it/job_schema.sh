@@ -25,7 +25,7 @@ s/"Z4"/4/ | must be a string
 s/"Z4"/{"hamiltonian": 4}/ | must be terms
 s/"units": 8/"units": 0/ | between 1 and
 s/"units": 8/"units": 8, "activation": "softmaks"/ | softmax
-s/"units": 8/"units": 8, "l2": -1/ | between 0 and
+s/"units": 8/"units": 8, "l2": -1/ | must be at least 0
 s/"units": 8/"units": 8, "trainable": 1/ | true or false
 s/"layer": "dense", "units": 8/"layer": "dropout", "rate": 1/ | must be below 1
 s/"layer": "dense", "units": 8/"layer": "dropout", "rate": -0.5/ | between 0 and

@@ -461,7 +461,7 @@ static void weights_npz(void) {
 }
 
 /* Columns that are picked, by name or number, in any order; those of the second file by its own
- * header. */
+ * header, and they are the same. */
 static void picked(void) {
     struct qr_data_options opt = options(QR_DATA_CSV, 0, 1);
     struct qr_data_column list[3] = {{"c d", 0}, {NULL, 0}, {"b", 0}};
@@ -469,12 +469,14 @@ static void picked(void) {
     opt.n_picked = 2;
     opt.n_columns = 2;
     write_text(path, "a,y,b,c d\n1,9,2,3\n4,9,5,6\n");
-    write_text(path2, "b,c d,a,y\n7,8,9,1\n");
+    write_text(path2, "a,b,c d,y\n7,9,8,1\n");
     opt.validation_url = path2;
     struct qr_dataset d = load(&opt);
     CHECK(d.n_columns == 2 && strcmp(d.names[0], "c d") == 0 && strcmp(d.names[1], "a") == 0 &&
           d.x[0] == 3 && d.x[1] == 1 && d.x[2] == 6 && d.x[3] == 4 && d.x[4] == 8 && d.x[5] == 7);
     qr_dataset_fini(&d);
+    write_text(path2, "b,c d,a,y\n7,8,9,1\n"); /* another column 0 */
+    refused(&opt, QR_DATA_LOSS, "second.bin: input 1 is 'b', but in ");
     opt.validation_url = NULL;
     opt.n_picked = 3;
     d = load(&opt);

@@ -64,7 +64,7 @@ static const struct row rows[] = {
     {"a negative penalty",
      "{\"model\":[{\"layer\":\"dense\",\"units\":1,\"l2\":-1}]," DATA "}",
      QR_INVALID_ARGUMENT,
-     {"model[0].l2 is -1; it must be between 0 and"}},
+     {"model[0].l2 is -1; it must be at least 0"}},
     {"an objective without data",
      "{\"model\":[" H("[[\"Z0 X1\",0.5],[\"\",-1]]") "]," NONE ",\"train\":{\"loss\":{\"name\":"
                                                      "\"expectation\",\"weights\":[-1]}}}",

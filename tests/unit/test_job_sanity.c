@@ -1,6 +1,9 @@
 /* What a job says about a training that would come to nothing: errors, and warnings by its data. */
+#include <math.h>
+
 #include "base/mem.h"
 #include "job/job.h"
+#include "job/readouts.h"
 #include "tests/t.h"
 
 #define Q                                                                                          \
@@ -19,10 +22,14 @@
     "\"loss\":" loss "}}"
 #define METRIC(list) "\"metrics\":[" list "],"
 #define LOGITS(loss) "{\"name\":\"" loss "\",\"from_logits\":true}"
+#define UNIT(n, activation)                                                                        \
+    "{\"layer\":\"dense\",\"units\":" #n ",\"activation\":\"" activation "\"}"
 #define DENSE(activation) "{\"layer\":\"dense\",\"units\":3,\"activation\":\"" activation "\"}"
-#define READ(text)                                                                                 \
-    "{\"layer\":\"quantum\",\"circuit\":{\"qubits\":2,\"gates\":[{\"gate\":\"H\",\"qubits\":[0]}]" \
-    "},\"readouts\":[" text "]}"
+#define READ_OF(angle, text)                                                                       \
+    "{\"layer\":\"quantum\",\"circuit\":{\"qubits\":3,\"gates\":[{\"gate\":\"RY\",\"qubits\":[0]," \
+    "\"angle\":" angle "},{\"gate\":\"CNOT\",\"qubits\":[0,1]}]},\"readouts\":[" text "]}"
+#define READ(text) READ_OF("\"w\"", text)
+#define RATE(rate) "\"optimizer\":{\"name\":\"sgd\",\"learning_rate\":" rate "},"
 static const struct {
     const char *text, *error, *doubt;
 } of_outputs[] = {
@@ -91,6 +98,30 @@ static const struct {
      "model[0].readouts[1]: Z1 lies in -1 to 1", NULL},
     {LAST(READ("\"0.5 + 0.5*Z0\""), "binary_crossentropy"), NULL, NULL},
     {LAST(READ("\"1 + Z0\""), "binary_crossentropy"), NULL, "reach above 1"},
+    /* probabilities that are sums of several terms */
+    {LAST(READ("\"0.25 + 0.25*Z0 + 0.25*Z1 + 0.25*Z0 Z1\",\"0.5 + 0.3*X0 - 0.4*Z0\""),
+          "categorical_crossentropy"),
+     NULL, NULL},
+    {LAST(READ("\"0.5 + 0.3*X0 - 0.4*Z1\""), "binary_crossentropy"),
+     "model[0].readouts[0]: 0.5 + 0.3*X0 - 0.4*Z1 lies in -0.2 to 1.2", NULL},
+    /* what nothing moves */
+    {LAST(READ("\"Z0\",\"Z2\",\"X2\""), "mse"), NULL,
+     "model[0].readouts[1]: no weight and no input can change Z2 (constant read-outs: 2 of 3); is "
+     "that meant?"},
+    {LAST(READ("\"Z2\""), "mse"), NULL, "model: no weight that trains can change what is read out"},
+    {LAST(READ_OF("0.5", "\"Z0\""), "mse"), NULL, "no weight that trains"},
+    {LAST(READ_OF("\"x[0]\"", "\"Z0\"") "," DENSE("linear"), "mse"), NULL, NULL},
+    {LAST_OF(DENSE("linear"), "\"mse\"", RATE("0")), NULL,
+     "train.optimizer.learning_rate is 0: no weight moves"},
+    {LAST_OF(DENSE("linear"), "\"mse\"",
+             RATE("{\"schedule\":\"polynomial\",\"initial_learning_rate\":0,\"decay_steps\":5}")),
+     NULL, NULL},
+    {LAST_OF(DENSE("softmax"), "{\"name\":\"categorical_crossentropy\",\"label_smoothing\":1}", ""),
+     NULL, "train.loss.label_smoothing is 1"},
+    {LAST(UNIT(1, "softmax"), "mse"), "model[0].activation: softmax of one value is always 1",
+     NULL},
+    {LAST(READ("\"Z0\"") ",{\"layer\":\"activation\",\"activation\":\"softmax\"}", "mse"),
+     "model[1].activation: softmax of one value is always 1", NULL},
     {JOB(), NULL, NULL},
 };
 
@@ -119,8 +150,6 @@ static void test_outputs(void) {
 #define OF(model, loss)                                                                            \
     "{\"model\":[" model "],\"data\":{\"source\":\"npz\",\"url\":\"x.npz\"},"                      \
     "\"train\":{\"loss\":\"" loss "\"}}"
-#define UNIT(n, activation)                                                                        \
-    "{\"layer\":\"dense\",\"units\":" #n ",\"activation\":\"" activation "\"}"
 #define ON_DATA(a, b, more)                                                                        \
     "{\"layer\":\"quantum\",\"circuit\":{\"qubits\":2,\"gates\":[{\"gate\":\"RX\",\"qubits\":[0]," \
     "\"angle\":{\"data\":" #a "}},{\"gate\":\"RX\",\"qubits\":[1],\"angle\":{\"data\":" #b         \
@@ -214,7 +243,44 @@ static void test_data_doubts(void) {
     }
 }
 
+/* Where expectation values lie: the ends, by hand. */
+static void bounds(void) {
+    static const struct {
+        const char *text;
+        double low, high;
+    } table[] = {
+        {"Z4", -1, 1},
+        {"0.5 + 0.5*Z0", 0, 1},
+        {"2 - 3*X0 Y1", -1, 5},
+        {"0.5*Z0 + 0.25*Z1 - 0.25*Z2", -1, 1},
+        /* how probable one outcome is, each qubit in a basis of its own */
+        {"0.25 + 0.25*Z0 - 0.25*X1 - 0.25*Z0 X1", 0, 1},
+        {"0.25 + 0.25*Y0 + 0.25*Y5 + 0.25*Y0 Y5", 0, 1},
+        /* signs that cannot all be met at once */
+        {"Z0 Z1 + Z1 Z2 + Z0 Z2", -1, 3},
+        /* bases that differ: a vector of Bloch's, and Bell's state */
+        {"0.5 + 0.3*X0 + 0.4*Z0", 0, 1},
+        {"0.6*X0 + 0.8*Y0", -1, 1},
+        {"X0 + Y0 + Z0", -1.7320508075688772, 1.7320508075688772},
+        {"0.25 + 0.25*X0 X7 - 0.25*Y0 Y7 + 0.25*Z0 Z7", 0, 1},
+        {"X0 X1 + Y0 Y1 + Z0 Z1", -3, 1},
+        {"X0 Y1 - Y0 X1", -2, 2},
+        {"X0 X1 X2 + Z0 + Z1 + Z2", -3.1622776601683795, 3.1622776601683795},
+    };
+    for (size_t i = 0; i < COUNT(table); i++) {
+        struct qr_observable o = {0};
+        struct qr_err err = {.msg = ""};
+        double low, high;
+        CHECK(qr_observable_parse(table[i].text, 8, &o, &err) == QR_OK, "%s", err.msg);
+        qr_readout_bounds(&o, &low, &high);
+        CHECK(fabs(low - table[i].low) < 1e-12 && fabs(high - table[i].high) < 1e-12,
+              "'%s': %.17g to %.17g", table[i].text, low, high);
+        qr_observable_fini(&o);
+    }
+}
+
 int main(void) {
+    bounds();
     test_outputs();
     test_data_doubts();
     return t_end();

@@ -85,6 +85,9 @@ static enum qr_code read_factor(struct reader *r, int64_t *ret) {
     char ch = next(r);
     if (is_digit(ch)) return read_digits(r, ret);
     if (begins_name(ch)) return read_name(r, ret);
+    if (ch == '{')
+        return bad(r, "this is a number already, and braces are for names and angles; write it "
+                      "without them");
     if (ch != '-' && ch != '(')
         return bad(r, "a number, a name or '(' must stand here%s", ch ? "" : ", not the end");
     if (++r->nested > MAX_NESTED) return bad(r, "over %d levels deep", MAX_NESTED);

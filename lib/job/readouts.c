@@ -1,0 +1,190 @@
+#include "job/readouts.h"
+
+#include <math.h>
+
+#include "base/mem.h"
+#include "circuit/cone.h"
+
+/* ---- where values lie ---- */
+
+/* One basis: a value for each of 2^n states, as long as that stays near the cost of reading the
+ * terms; a few states are always worth it. Else a matrix of 2^n rows, of which each eigenvalue is
+ * twice one of a real one of twice as many. */
+enum { ONE_BASIS = 16, ALWAYS = 6, STATES_A_TERM = 64, MATRIX = 4, SWEEPS = 40 };
+
+struct bounds {
+    double low, high;
+};
+
+static void take(struct bounds *b, double value) {
+    if (value < b->low) b->low = value;
+    if (value > b->high) b->high = value;
+}
+
+/* The qubits that the observable is about; at most `most` of them go to ret_at. */
+static unsigned support(const struct qr_observable *o, unsigned most, unsigned *ret_at) {
+    struct qr_qubits all = {0};
+    unsigned n = 0;
+    for (size_t t = 0; t < o->n_terms; t++) {
+        qr_qubits_add_all(&all, &o->terms[t].x);
+        qr_qubits_add_all(&all, &o->terms[t].z);
+    }
+    for (unsigned q = qr_qubits_first(&all); q < QR_MAX_QUBITS; q = qr_qubits_next(&all, q), n++)
+        if (n < most) ret_at[n] = q;
+    return n;
+}
+
+/* Each qubit has the same Pauli wherever it stands: one measurement reads all terms. */
+static bool is_of_one_basis(const struct qr_observable *o) {
+    struct qr_qubits x = {0}, z = {0};
+    for (size_t t = 0; t < o->n_terms; t++) {
+        qr_qubits_add_all(&x, &o->terms[t].x);
+        qr_qubits_add_all(&z, &o->terms[t].z);
+    }
+    for (size_t t = 0; t < o->n_terms; t++)
+        for (unsigned w = 0; w < QR_QUBITS_WORDS; w++) {
+            uint64_t tx = o->terms[t].x.word[w], tz = o->terms[t].z.word[w], on = tx | tz;
+            if ((on & x.word[w]) != tx || (on & z.word[w]) != tz) return false;
+        }
+    return true;
+}
+
+static unsigned packed(const struct qr_qubits *s, const unsigned *at, unsigned n) {
+    unsigned mask = 0;
+    for (unsigned k = 0; k < n; k++) mask |= (unsigned)qr_qubits_has(s, at[k]) << k;
+    return mask;
+}
+
+/* The values of all states of the basis, by Walsh and Hadamard's transform. */
+static struct bounds of_basis(const struct qr_observable *o, const unsigned *at, unsigned n) {
+    size_t size = (size_t)1 << n;
+    double *v = qr_xcalloc(size, sizeof *v);
+    for (size_t t = 0; t < o->n_terms; t++) {
+        unsigned x = packed(&o->terms[t].x, at, n), z = packed(&o->terms[t].z, at, n);
+        v[x | z] += o->terms[t].coefficient;
+    }
+    for (size_t half = 1; half < size; half *= 2)
+        for (size_t i = 0; i < size; i += 2 * half)
+            for (size_t k = i; k < i + half; k++) {
+                double a = v[k], b = v[k + half];
+                v[k] = a + b;
+                v[k + half] = a - b;
+            }
+    struct bounds b = {v[0], v[0]};
+    for (size_t i = 1; i < size; i++) take(&b, v[i]);
+    free(v);
+    return b;
+}
+
+/* Real and imaginary parts as one symmetric matrix, [[A, -B], [B, A]]. */
+static void put_matrix(const struct qr_observable *o, const unsigned *at, unsigned n, double *m) {
+    unsigned size = 1u << n, row = 2 * size;
+    for (size_t t = 0; t < o->n_terms; t++) {
+        unsigned x = packed(&o->terms[t].x, at, n), z = packed(&o->terms[t].z, at, n);
+        unsigned i_power = (unsigned)__builtin_popcount(x & z);
+        for (unsigned b = 0; b < size; b++) {
+            bool minus = (i_power & 2) != 0;
+            if (__builtin_popcount(z & b) & 1) minus = !minus;
+            double c = minus ? -o->terms[t].coefficient : o->terms[t].coefficient;
+            unsigned to = b ^ x;
+            if (i_power & 1) {
+                m[(to + size) * row + b] += c;
+                m[to * row + b + size] -= c;
+            } else {
+                m[to * row + b] += c;
+                m[(to + size) * row + b + size] += c;
+            }
+        }
+    }
+}
+
+/* m[p][q] and m[q][p] become 0 by a rotation (Jacobi's). */
+static void rotate(double *m, unsigned n, unsigned p, unsigned q) {
+    double apart = m[q * n + q] - m[p * n + p], off = m[p * n + q];
+    if (off == 0) return;
+    double theta = apart / (2 * off);
+    double t = (theta < 0 ? -1 : 1) / (fabs(theta) + sqrt(1 + theta * theta));
+    double c = 1 / sqrt(1 + t * t), s = t * c;
+    for (unsigned k = 0; k < n; k++) {
+        double a = m[k * n + p], b = m[k * n + q];
+        m[k * n + p] = c * a - s * b;
+        m[k * n + q] = s * a + c * b;
+    }
+    for (unsigned k = 0; k < n; k++) {
+        double a = m[p * n + k], b = m[q * n + k];
+        m[p * n + k] = c * a - s * b;
+        m[q * n + k] = s * a + c * b;
+    }
+    m[p * n + q] = m[q * n + p] = 0;
+}
+
+static struct bounds of_matrix(const struct qr_observable *o, const unsigned *at, unsigned n) {
+    unsigned size = 2u << n;
+    double *m = qr_xcalloc((size_t)size * size, sizeof *m), all = 0, off = 1;
+    put_matrix(o, at, n, m);
+    for (unsigned i = 0; i < size * size; i++) all += fabs(m[i]);
+    for (unsigned sweep = 0; sweep < SWEEPS && off > 1e-15 * all; sweep++) {
+        off = 0;
+        for (unsigned p = 0; p < size; p++)
+            for (unsigned q = p + 1; q < size; q++) {
+                off += fabs(m[p * size + q]);
+                rotate(m, size, p, q);
+            }
+    }
+    struct bounds b = {m[0], m[0]};
+    for (unsigned i = 1; i < size; i++) take(&b, m[i * size + i]);
+    free(m);
+    return b;
+}
+
+void qr_readout_bounds(const struct qr_observable *o, double *ret_low, double *ret_high) {
+    unsigned at[ONE_BASIS];
+    double constant = 0, around = 0;
+    for (size_t t = 0; t < o->n_terms; t++) {
+        const struct qr_pauli_term *term = &o->terms[t];
+        if (qr_qubits_is_empty(&term->x) && qr_qubits_is_empty(&term->z))
+            constant += term->coefficient;
+        else around += fabs(term->coefficient);
+    }
+    struct bounds b = {constant - around, constant + around};
+    unsigned n = o->n_terms > 1 ? support(o, ONE_BASIS, at) : ONE_BASIS + 1;
+    bool finite = isfinite(b.low) && isfinite(b.high);
+    if (finite && n <= ONE_BASIS && is_of_one_basis(o) &&
+        (n <= ALWAYS || (size_t)1 << n <= STATES_A_TERM * o->n_terms))
+        b = of_basis(o, at, n);
+    else if (finite && n <= MATRIX) b = of_matrix(o, at, n);
+    *ret_low = b.low;
+    *ret_high = b.high;
+}
+
+/* ---- what moves them ---- */
+
+static bool is_moved(const struct qr_circuit *c, const struct qr_gate *g, bool inputs_too) {
+    for (unsigned k = 0; k < g->n_args; k++) {
+        const struct qr_gate_arg *a = &g->args[k];
+        if (a->kind == QR_ARG_PARAMETER || (inputs_too && a->kind == QR_ARG_DATA)) return true;
+        if (a->kind != QR_ARG_EXPRESSION) continue;
+        const struct qr_expression *e = &c->expressions[a->index];
+        for (unsigned i = 0; i < e->n; i++)
+            if (e->node[i].op == QR_EXPRESSION_PARAMETER ||
+                (inputs_too && e->node[i].op == QR_EXPRESSION_INPUT))
+                return true;
+    }
+    return false;
+}
+
+void qr_readouts_unmoved(const struct qr_circuit *c, const struct qr_observable *obs, size_t n_obs,
+                         bool inputs_too, uint8_t *ret) {
+    struct qr_cone_finder *f = qr_cone_finder_new(c);
+    uint32_t *cone = qr_xcalloc(c->n_gates + 1, sizeof *cone);
+    for (size_t r = 0; r < n_obs; r++) {
+        ret[r] = 1;
+        for (size_t t = 0; t < obs[r].n_terms && ret[r]; t++) {
+            size_t n = qr_cone_find(f, &obs[r].terms[t], cone);
+            for (size_t i = 0; i < n && ret[r]; i++)
+                ret[r] = !is_moved(c, &c->gates[cone[i]], inputs_too);
+        }
+    }
+    free(cone);
+    qr_cone_finder_free(f);
+}
