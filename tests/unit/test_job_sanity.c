@@ -1,15 +1,8 @@
 /* What a job says about a training that would come to nothing: errors, and warnings by its data. */
 #include "base/mem.h"
 #include "job/job.h"
+#include "tests/jobs.h"
 #include "tests/t.h"
-
-#define Q                                                                                          \
-    "{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":8,\"stages\":1},"          \
-    "\"readouts\":[\"Z4\",\"Z5\"]}"
-#define D "{\"layer\":\"dense\",\"units\":1}"
-#define MODEL "\"model\":[" Q "," D "]"
-#define DATA "\"data\":{\"source\":\"cluster-excitations\",\"rounds\":2}"
-#define JOB(...) "{" MODEL "," DATA __VA_ARGS__ "}"
 
 #define LAST(layer, loss)                                                                          \
     "{\"model\":[" layer "],\"data\":{\"source\":\"npz\",\"url\":\"x.npz\"},\"train\":{\"loss\":"  \
