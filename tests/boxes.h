@@ -150,4 +150,12 @@ static void reset(void) {
     n_wires = 0, n_queue = 0, now_ns = QR_SECOND;
 }
 
+/* Worker `who` says which state it holds. */
+static inline void tell_state(uint32_t who, uint64_t step, uint8_t digest, bool stateless) {
+    struct qr_held h = {
+        .stateless = stateless, .applied_reductions = step, .base_reductions = step};
+    h.digest[0] = h.base_digest[0] = digest;
+    qr_member_set_held(boxes[who].m, &h);
+}
+
 #endif

@@ -24,6 +24,15 @@
 
 enum { RING_MAX = 6 };
 
+/* Four qubits and a dense unit on ten rounds of cluster excitations, one sample a micro-batch:
+ * steps of microseconds. train: the other keys of "train". */
+#define RING_JOB(train)                                                                            \
+    "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4," \
+    "\"stages\":1}},{\"layer\":\"dense\",\"units\":1}],"                                           \
+    "\"data\":{\"source\":\"cluster-excitations\",\"rounds\":10,\"train_fraction\":0.7},"          \
+    "\"precision\":\"double\",\"micro_batch_size\":1,\"train\":{\"loss\":\"mse\"," train "}}"
+#define RING_ADAM "\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.05}"
+
 /* ---- a data link that counts ---- */
 
 struct ring;

@@ -6,16 +6,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "store/gcs_impl.h"
-#include "tests/fuzz/parts.h"
+#include "tests/fuzz/gcs_replies.h"
 
 enum { MAX_PARTS = 6 };
-struct answers {
-    struct qr_gcs_http http;
-    char **part;
-    size_t n, next;
-};
-
 static bool is_local(const char *url) {
     return strncmp(url, "http://127.0.0.1", 16) == 0 || strncmp(url, "http://localhost", 16) == 0 ||
            strncmp(url, "http://[::1]", 12) == 0 ||
@@ -23,7 +16,6 @@ static bool is_local(const char *url) {
 }
 static enum qr_code answer(struct qr_gcs_http *h, const struct qr_gcs_request *req,
                            struct qr_gcs_reply *ret, struct qr_err *err) {
-    struct answers *a = (struct answers *)(void *)h;
     if (req->has_body) { /* what is sent with a body holds secrets */
         const char *host = req->url + 8, *suffix = ".googleapis.com";
         size_t n = strcspn(host, "/?#");
@@ -31,14 +23,9 @@ static enum qr_code answer(struct qr_gcs_http *h, const struct qr_gcs_request *r
                       memcmp(host + n - strlen(suffix), suffix, strlen(suffix)) == 0;
         QR_ASSERT((google && !memchr(host, '@', n)) || is_local(req->url));
     }
-    *ret = (struct qr_gcs_reply){.from_metadata = true};
-    if (a->next == a->n || strlen(a->part[a->next]) < 3)
-        return qr_fail(err, QR_UNAVAILABLE, "no answer");
-    const char *text = a->part[a->next++];
-    ret->status = text[0] % 16 % 10 * 100 + text[1] % 16 % 10 * 10 + text[2] % 16 % 10;
-    ret->body.max = req->max_reply_bytes + 1;
-    qr_buf_puts(&ret->body, text + 3);
-    return QR_OK;
+    enum qr_code code = gcs_reply(h, req, ret, err);
+    ret->from_metadata = true;
+    return code;
 }
 static int64_t now(void *ctx) { return (void)ctx, 1000 * QR_SECOND; }
 

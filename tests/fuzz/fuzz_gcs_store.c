@@ -2,28 +2,9 @@
  * are its replies in turn (three digits of the status, then the body). Every operation ends, well
  * or with a sentence; bytes that it gives out have the crc32c that was announced. */
 #include "base/checksum.h"
-#include "store/gcs_impl.h"
-#include "tests/fuzz/parts.h"
+#include "tests/fuzz/gcs_replies.h"
 
 enum { MAX_PARTS = 12 };
-struct answers {
-    struct qr_gcs_http http;
-    char **part;
-    size_t n, next;
-};
-
-static enum qr_code answer(struct qr_gcs_http *h, const struct qr_gcs_request *req,
-                           struct qr_gcs_reply *ret, struct qr_err *err) {
-    struct answers *a = (struct answers *)(void *)h;
-    *ret = (struct qr_gcs_reply){.status = 0};
-    if (a->next >= a->n || strlen(a->part[a->next]) < 3)
-        return qr_fail(err, QR_UNAVAILABLE, "no answer");
-    const char *text = a->part[a->next++];
-    ret->status = text[0] % 16 % 10 * 100 + text[1] % 16 % 10 * 10 + text[2] % 16 % 10;
-    ret->body.max = req->max_reply_bytes + 1;
-    qr_buf_puts(&ret->body, text + 3);
-    return QR_OK;
-}
 static void stay(struct qr_gcs_http *h) { (void)h; }
 static int64_t virtual_ns;
 static int64_t now(void *ctx) { return (void)ctx, virtual_ns; }
@@ -57,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                        .sleep = pass,
                                        .deadline_ns = 60 * QR_SECOND};
     char *part[MAX_PARTS];
-    struct answers a = {.http = {answer, stay}, .part = part};
+    struct answers a = {.http = {gcs_reply, stay}, .part = part};
     struct qr_store *s = NULL;
     struct qr_err err = {0};
     struct qr_buf b = {0};

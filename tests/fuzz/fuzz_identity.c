@@ -1,6 +1,6 @@
 /* Peers, template, index, replicas, completion index and host name from a pod's surroundings, a
  * line each: an identity that holds together, or one sentence. */
-#include "cluster/identity.h"
+#include "tests/fuzz/identity_of.h"
 #include "tests/fuzz/parts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -18,20 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                           .hostname = part[5],
                                           .default_port = 2222,
                                           .max_workers = 64};
-    struct qr_identity id;
-    struct qr_err err = {0};
-    if (qr_identity_find(&in, &id, &err) != QR_OK) {
-        QR_ASSERT(err.code == QR_INVALID_ARGUMENT && err.msg[0]);
-    } else {
-        struct qr_buf json = {0};
-        QR_ASSERT(id.n_peers <= 64 && id.index < 64);
-        for (size_t i = 0; i < id.n_peers; i++)
-            QR_ASSERT(id.peers[i] && !qr_address_fault(id.peers[i]));
-        QR_ASSERT(id.index < 0 || !id.n_peers || strcmp(id.peers[id.index], id.address) == 0);
-        qr_identity_json(&id, &json);
-        qr_buf_free(&json);
-        qr_identity_fini(&id);
-    }
+    identity_of(&in);
     parts_free(part, n);
     return 0;
 }

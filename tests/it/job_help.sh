@@ -36,6 +36,10 @@ for (name, kind), rows in page.keys.items():
         default = row.default.replace("`", "")
         wanted = "; must be given" if not default else "" if default == "-" else f"; default {default}"
         check(flat(wanted) in flat(text), f"{key}: '{wanted}'")
+        check("; default -" not in flat(text).replace("; default -1", ""), f"{key}: a dash is no default")
+        # it is asked for by its path: no key of the same name that is not below it
+        others = [l for l in text.split("\n") if re.match(rf"  \S+\.{re.escape(row.key)}: ", l) and not l.startswith("  " + path)]
+        check(not path or not others, f"{key}: also {others[:2]}")
 for what, rows in page.names.items():
     for name in (w for cells in rows for w in words(cells[0])):
         code, text, said = ask(name)

@@ -93,6 +93,30 @@ for script, words in rows:
     said = subprocess.run([qring, "run", work + "/job.json", "--out", work + "/none"], capture_output=True, text=True)
     check(said.returncode == 2 and words in said.stderr, f"the program: exit {said.returncode}, without '{words}': {script}: {said.stderr.strip()}")
     check(not valid.is_valid(json.loads(text)), f"the schema takes it: {script}")
+# a key that nobody knows, in an object of each kind that some job has: neither takes it
+def objects(v, at=()):
+    if isinstance(v, dict): yield at
+    for k, x in v.items() if isinstance(v, dict) else enumerate(v) if isinstance(v, list) else ():
+        yield from objects(x, at + (k,))
+def reached(v, at):
+    for k in at: v = v[k]
+    return v
+kinds = set()
+for f in files:
+    text = open(f).read()
+    for at in objects(json.loads(text)):
+        if at[-1:] == ("hamiltonian",): continue # its keys are terms, which the schema does not read
+        job = json.loads(text)
+        odd = reached(job, at)
+        kind = tuple(k for k in at if isinstance(k, str)), tuple(sorted(odd))
+        if kind in kinds: continue
+        kinds.add(kind)
+        odd["nonsense"] = 1
+        with open(work + "/job.json", "w") as out: json.dump(job, out)
+        said = subprocess.run([qring, "show", work + "/job.json"], capture_output=True, text=True)
+        check(said.returncode == 2 and "nonsense" in said.stderr, f"the program takes nonsense in {f}, {at}: {said.stderr.strip()}")
+        check(not valid.is_valid(job), f"the schema takes nonsense in {f}, {at}")
+check(len(kinds) > 100, f"{len(kinds)} kinds of objects")
 # a schema is named, and is not in the job's hash
 job = json.load(open("deploy/jobs/qcnn.json"))
 job["train"]["epochs"] = 1

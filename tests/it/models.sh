@@ -19,19 +19,13 @@ as_undisturbed() {
     check "$name, $1: the weights" cmp -s "$d/weights.h5" "$work/$name-alone/weights.h5"
     check "$name, $1: each step once" cmp -s "$d/steps.jsonl" "$work/$name-alone/steps.jsonl"
 }
-kills=0
-for name in $models; do
-    job=tests/golden/digests/jobs/$name.json epochs=600
+# undisturbed: $job by one worker, in peace; `all` is how many lines its steps have
+undisturbed() {
     run_in 120 "$work/log" "$qring" run "$job" -n 1 --epochs $epochs --out "$work/$name-alone" --checkpoints none --logdir= || fail "$name: $(tail -n 2 "$work/log")"
     all=$(lines "$work/$name-alone/steps.jsonl")
-
-    started_run "$work/$name-one" -n 3 --restart --logdir=
-    until_lines $((all / 5))
-    if kill -9 "$(pgrep -P $r -f qringd | head -n 1)" 2>/dev/null; then kills=$((kills + 1)); fi
-    wait $r; rc=$?
-    check "$name: a ring of which one is killed ends with 0, not $rc: $(tail -n 2 "$d.log")" test $rc = 0
-    as_undisturbed "one of three killed"
-
+}
+# all_killed: two workers of $job, killed after a third of the steps, and one that goes on
+all_killed() {
     # shellcheck disable=SC2086
     started_run "$work/$name-all" -n 2 $often
     until_lines $((all / 3))
@@ -42,6 +36,18 @@ for name in $models; do
     check "$name: it ends with 0, not $rc: $(tail -n 2 "$work/log")" test $rc = 0
     if grep -q "^goes on from step" "$work/log"; then resumed="$resumed $name"; fi
     as_undisturbed "all killed"
+}
+kills=0
+for name in $models; do
+    job=tests/golden/digests/jobs/$name.json epochs=600
+    undisturbed
+    started_run "$work/$name-one" -n 3 --restart --logdir=
+    until_lines $((all / 5))
+    if kill -9 "$(pgrep -P $r -f qringd | head -n 1)" 2>/dev/null; then kills=$((kills + 1)); fi
+    wait $r; rc=$?
+    check "$name: a ring of which one is killed ends with 0, not $rc: $(tail -n 2 "$d.log")" test $rc = 0
+    as_undisturbed "one of three killed"
+    all_killed
     rm -rf "$work/$name-one" "$work/$name-all"
 done
 check "most were killed while they trained: $kills of 20" test $kills -ge 12
@@ -63,12 +69,19 @@ job["model"][2]["trainable"] = False
 job["model"][4]["name"] = "head"
 job["train"]["initial_weights"] = {"url": work + "/" + file, "layers": {"embedding": "dense", "pqc": "pqc"}}
 json.dump(job, open(work + "/head.json", "w"))
+# where nothing learns that can be seen, and the same without the old weights: what they begin with
+job["train"]["optimizer"]["learning_rate"] = 1e-13
+json.dump(job, open(work + "/start.json", "w"))
+del job["train"]["initial_weights"]
+json.dump(job, open(work + "/anew.json", "w"))
 P
     run_in 60 "$work/log" "$qring" run "$work/head.json" -n 2 --epochs 3 --out "$work/head-$file"; rc=$?
     check "a new head on $file: exit 0, not $rc: $(tail -n 2 "$work/log")" test $rc = 0
+    check "the start of a new head on $file" run_in 60 "$work/log" "$qring" run "$work/start.json" -n 1 --epochs 1 --out "$work/start-$file"
 done
+check "the same model from its seed" run_in 60 "$work/log" "$qring" run "$work/anew.json" -n 1 --epochs 1 --out "$work/anew"
 check "the same start from safetensors and npz" cmp -s "$work/head-weights.safetensors/weights.h5" "$work/head-old.npz/weights.h5"
-check "the frozen circuit is the old one, bit by bit (h5: as float32); the rest learns, the embedding from where it was, the head anew" $python - "$work" <<'P'
+check "the frozen circuit is the old one, bit by bit (h5: as float32); the rest learns, the embedding from where it was, the head from the seed" $python - "$work" <<'P'
 import json, struct, sys
 def tensors(path):
     raw = open(path, "rb").read()
@@ -79,7 +92,7 @@ def tensors(path):
 single = lambda v: struct.unpack("<%df" % len(v), struct.pack("<%df" % len(v), *v))
 far = lambda a, b: max(abs(x - y) for x, y in zip(a, b))
 work = sys.argv[1]
-old = tensors(work + "/weights.safetensors")
+old, anew = tensors(work + "/weights.safetensors"), tensors(work + "/anew/weights.safetensors")
 for file in "weights.safetensors", "weights.h5":
     new = tensors(work + "/head-%s/weights.safetensors" % file)
     ok = sorted(new) == sorted(k.replace("dense_1/", "head/").replace("dense/", "embedding/") for k in old)
@@ -88,7 +101,14 @@ for file in "weights.safetensors", "weights.h5":
     # three epochs are 12 steps of Adam, none of which moves a weight by more than 0.05 / sqrt(1 - 0.999) * (1 - 0.9)
     moved = far(new["embedding/kernel"], old["dense/kernel"])
     ok = ok and 0 < moved < 12 * 0.05 * 3.2 and far(new["head/kernel"], old["dense_1/kernel"]) > 0.01
+    start = tensors(work + "/start-%s/weights.safetensors" % file)
+    ok = ok and far(start["embedding/kernel"], old["dense/kernel"]) < 1e-6 and far(start["head/kernel"], anew["head/kernel"]) < 1e-9
     if not ok:
         sys.exit("%s: %s, moved by %g" % (file, sorted(new), moved))
 P
+# and it goes on from its checkpoint, not from the old weights again
+name=head job=$work/head.json resumed=
+undisturbed
+all_killed
+check "transfer learning went on from a checkpoint: $(head -n 3 "$work/log")" test "$resumed" = " head"
 end

@@ -32,6 +32,26 @@ static inline void problem_room(struct problem *p, size_t n_columns) {
     p->direction = qr_xcalloc(p->n_samples * p->n_obs, sizeof *p->direction);
     p->scale = qr_xcalloc(p->n_samples, sizeof *p->scale);
 }
+/* Read-outs and numbers for c and n_samples, which are there. */
+static inline void problem_draw(struct problem *p, uint64_t seed) {
+    p->n_obs = 1 + seed % 3;
+    for (size_t r = 0; r < p->n_obs; r++)
+        p->obs[r] = ref_random_observable(seed * 7 + r, p->c->n_qubits);
+    problem_room(p, p->c->n_columns);
+    ref_random_numbers(seed + 1, p->c->n_params, -2, 2, p->theta);
+    ref_random_numbers(seed + 2, p->n_samples * p->c->n_columns, -2, 2, p->x);
+    ref_random_numbers(seed + 3, p->n_samples * p->n_obs, -1, 1, p->direction);
+    ref_random_numbers(seed + 4, p->n_samples, -2, 2, p->scale);
+}
+/* Sample s alone, borrowed. */
+static inline struct problem sample_of(const struct problem *p, size_t s) {
+    struct problem one = *p;
+    one.n_samples = 1;
+    one.x = p->x + s * p->c->n_columns;
+    one.direction = p->direction + s * p->n_obs;
+    one.scale = p->scale + s;
+    return one;
+}
 static inline void drop(struct problem *p) {
     qr_circuit_free(p->c);
     for (size_t r = 0; r < p->n_obs; r++) qr_observable_fini(&p->obs[r]);

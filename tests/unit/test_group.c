@@ -18,6 +18,7 @@ struct worker {
     bool tells_lies;   /* somebody does: after a refusal, once more */
     const char *field; /* value of its one setting */
     pthread_t training;
+    struct qr_field fields[2];
     struct qr_group *g;
     struct qr_group_view view;
     enum qr_code code;
@@ -85,11 +86,15 @@ static enum qr_code work(struct worker *w) {
     if (code == QR_OK) code = one_step(w, 12, QR_REDUCTION_CLOSE, 0);
     return code == QR_OK ? qr_group_done(w->g, NULL, 5 * QR_SECOND, &w->err) : code;
 }
-static void *train(void *arg) {
-    struct worker *w = arg;
-    struct qr_field fields[2] = {{"contract", "f32-v1"}, {"seed", w->field}};
+/* A group of its own over the hub's links, and its control thread. False: w->code and w->err say
+ * why. */
+static bool open_group(struct worker *w, pthread_t *thread) {
+    unsigned port;
+    if (!w->field) w->field = "1";
+    w->fields[0] = (struct qr_field){"contract", "f32-v1"};
+    w->fields[1] = (struct qr_field){"seed", w->field};
     struct qr_group_options o = {.run = "test",
-                                 .fields = fields,
+                                 .fields = w->fields,
                                  .n_fields = 2,
                                  .index = w->index,
                                  .n_peers = w->n,
@@ -101,13 +106,17 @@ static void *train(void *arg) {
                                  .allreduce = w->wish,
                                  .clock = &qr_clock_monotonic};
     memset(o.job_hash, w->field[0], sizeof o.job_hash);
-    unsigned port;
     w->code = qr_group_over(&o, qr_link_memory_new(w->hub), qr_link_memory_new(w->hub), &w->g,
                             &port, &w->err);
-    if (w->code != QR_OK) return NULL;
+    if (w->code != QR_OK) return false;
+    pthread_create(thread, NULL, control, w->g);
+    qr_group_set_thread(w->g, NULL, join, thread);
+    return true;
+}
+static void *train(void *arg) {
+    struct worker *w = arg;
     pthread_t thread;
-    pthread_create(&thread, NULL, control, w->g);
-    qr_group_set_thread(w->g, NULL, join, &thread);
+    if (!open_group(w, &thread)) return NULL;
     w->code = work(w);
     qr_group_close(w->g);
     return NULL;
@@ -116,7 +125,6 @@ static void run(struct worker *w, uint32_t n, enum qr_allreduce wish) {
     struct qr_link_hub *hub = qr_link_hub_new();
     for (uint32_t i = 0; i < n; i++) {
         w[i].hub = hub, w[i].index = i, w[i].n = n, w[i].wish = wish;
-        if (!w[i].field) w[i].field = "1";
         pthread_create(&w[i].training, NULL, train, &w[i]);
     }
     for (uint32_t i = 0; i < n; i++) pthread_join(w[i].training, NULL);
@@ -184,25 +192,8 @@ static struct { uint64_t micro_batches, steps, slow_rank, slow_steps, slow_ns; }
 static void *weighed(void *arg) {
     static const uint8_t digest[16];
     struct worker *w = arg;
-    struct qr_field fields[1] = {{"contract", "f32-v1"}};
-    struct qr_group_options o = {.run = "test",
-                                 .fields = fields,
-                                 .n_fields = 1,
-                                 .index = w->index,
-                                 .n_peers = w->n,
-                                 .peers = peers,
-                                 .count_known = true,
-                                 .min_workers = w->n,
-                                 .listen_address = peers[w->index],
-                                 .form_timeout_ns = 3 * QR_SECOND,
-                                 .clock = &qr_clock_monotonic};
-    unsigned port;
     pthread_t thread;
-    w->code = qr_group_over(&o, qr_link_memory_new(w->hub), qr_link_memory_new(w->hub), &w->g,
-                            &port, &w->err);
-    if (w->code != QR_OK) return NULL;
-    pthread_create(&thread, NULL, control, w->g);
-    qr_group_set_thread(w->g, NULL, join, &thread);
+    if (!open_group(w, &thread)) return NULL;
     w->code = qr_group_form(w->g, &w->view, &w->err);
     for (uint64_t step = 0; step < pace.steps && w->code == QR_OK; step++) {
         qr_fixed mine[4] = {0}, sum[4];

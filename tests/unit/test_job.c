@@ -1,31 +1,10 @@
-/* Job files: what is accepted, what is refused and in which words; the canonical form and
- * its hash. */
+/* Job files: what is accepted, what is refused and in which words. */
 #include "base/mem.h"
-#include "job/canonical.h"
 #include "job/job.h"
+#include "tests/jobs.h"
 #include "tests/t.h"
 
-#define Q                                                                                          \
-    "{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":8,\"stages\":1},"          \
-    "\"readouts\":[\"Z4\",\"Z5\"]}"
-#define D "{\"layer\":\"dense\",\"units\":1}"
-#define MODEL "\"model\":[" Q "," D "]"
-#define DATA "\"data\":{\"source\":\"cluster-excitations\",\"rounds\":2}"
-#define JOB(...) "{" MODEL "," DATA __VA_ARGS__ "}"
-
-#define SCHEDULE(name, keys)                                                                       \
-    ",\"train\":{\"optimizer\":{\"name\":\"sgd\",\"learning_rate\":{\"schedule\":\"" name          \
-    "\"" keys "}}}"
-
-/* Two qubits without data gates. */
-#define TWO                                                                                        \
-    "\"circuit\":{\"qubits\":2,\"gates\":[{\"gate\":\"RX\",\"qubits\":[0],\"angle\":{"             \
-    "\"parameter\":\"a\"}}]}"
-#define H(terms) "{\"layer\":\"quantum\"," TWO ",\"readouts\":[{\"hamiltonian\":" terms "}]}"
-#define NONE "\"data\":{\"source\":\"none\"}"
-#define STILL(optimizer)                                                                           \
-    "{\"model\":[{\"layer\":\"quantum\"," TWO "}]," NONE ",\"train\":{\"loss\":\"expectation\","   \
-    "\"optimizer\":{\"name\":\"" optimizer "}}}"
+#define FIVE "\"a\":\"Z0\",\"b\":\"Z0\",\"c\":\"Z0\",\"d\":\"Z0\",\"e\":\"Z0\""
 
 struct row {
     const char *name, *text;
@@ -398,6 +377,45 @@ static const struct row rows[] = {
      JOB(",\"train\":{\"early_stopping\":{\"monitor\":\"val_accuracy\"}}"),
      QR_INVALID_ARGUMENT,
      {"monitor", "val_accuracy"}},
+    {"what early stopping may go by: what a layer watches",
+     WATCHING("\"energy\":\"Z0\"", ",\"train\":{\"early_stopping\":{\"monitor\":\"val_energy\"}}"),
+     QR_OK,
+     {0}},
+    {"and not what none watches",
+     WATCHING("\"energy\":\"Z0\"", ",\"train\":{\"early_stopping\":{\"monitor\":\"val_enrgy\"}}"),
+     QR_INVALID_ARGUMENT,
+     {"train.early_stopping.monitor: 'val_enrgy' is not computed", "in a layer's watch"}},
+    {"a watched name of 24 letters", WATCHING("\"abcdefghijklmnopqrstuvwx\":\"Z0\""), QR_OK, {0}},
+    {"and of 25",
+     WATCHING("\"abcdefghijklmnopqrstuvwxy\":\"Z0\""),
+     QR_INVALID_ARGUMENT,
+     {"model[0].watch: 'abcdefghijklmnopqrstuvwxy' is no name for a metric"}},
+    {"and of none",
+     WATCHING("\"\":\"Z0\""),
+     QR_INVALID_ARGUMENT,
+     {"model[0].watch: '' is no name for a metric"}},
+    {"a watched name as that of a validation's value",
+     WATCHING("\"val_energy\":\"Z0\""),
+     QR_INVALID_ARGUMENT,
+     {"model[0].watch: 'val_energy' is the name of another value"}},
+    {"a name that two layers watch",
+     "{\"model\":[" QCNN(",\"watch\":{\"a\":\"Z0\"}") "," QCNN(
+         ",\"watch\":{\"a\":\"Z1\"}") "]," DATA "}",
+     QR_INVALID_ARGUMENT,
+     {"model[1].watch: 'a' is there twice"}},
+    {"nine that two layers watch",
+     "{\"model\":[" QCNN(",\"watch\":{" FIVE "}") "," QCNN(
+         ",\"watch\":{\"f\":\"Z0\",\"g\":\"Z0\",\"h\":\"Z0\",\"i\":\"Z0\"}") "]," DATA "}",
+     QR_INVALID_ARGUMENT,
+     {"model[1].watch: 9 observables; at most 8 are watched"}},
+    {"three metrics beside five that are watched",
+     WATCHING(FIVE, ",\"train\":{\"metrics\":[\"accuracy\",\"mse\",\"mae\"]}"),
+     QR_OK,
+     {0}},
+    {"and four",
+     WATCHING(FIVE, ",\"train\":{\"metrics\":[\"accuracy\",\"mse\",\"mae\",\"binary_accuracy\"]}"),
+     QR_INVALID_ARGUMENT,
+     {"train.metrics: more than 8, with what layers watch"}},
     {"worker not an object", JOB(",\"worker\":[]"), QR_INVALID_ARGUMENT, {"worker"}},
     {"the old name of micro_batch_size",
      JOB(",\"block_size\":4"),
@@ -424,219 +442,7 @@ static void test_rows(void) {
     }
 }
 
-/* Until the next call. */
-static const char *hash_of_job(const struct qr_job *job, size_t *ret_fields) {
-    static char hex[65];
-    struct qr_err err = {0};
-    struct qr_dataset data = {0};
-    struct qr_job_canonical c;
-    CHECK(qr_job_data(job, &data, &err) == QR_OK, "%s", err.msg);
-    qr_job_canonical(job, &data, NULL, &c);
-    memcpy(hex, c.hex, sizeof hex);
-    if (ret_fields) *ret_fields = c.n;
-    qr_job_canonical_fini(&c);
-    qr_dataset_fini(&data);
-    return hex;
-}
-
-static void hash_of(const char *text, char ret[65], size_t *ret_fields) {
-    struct qr_err err = {0};
-    struct qr_job *job = NULL;
-    CHECK(qr_job_parse(qr_bytes_of_string(text), "the test", &job, &err) == QR_OK, "%s", err.msg);
-    memcpy(ret, hash_of_job(job, ret_fields), 65);
-    qr_job_free(job);
-}
-
-/* A mismatch shows a field's text to people: as they would write it, not 0.029999999999999999. */
-static void test_texts(void) {
-    struct qr_err err = {0};
-    struct qr_job *job = NULL;
-    struct qr_dataset data = {0};
-    struct qr_job_canonical c;
-    const char *rate = NULL;
-    CHECK(
-        qr_job_parse(qr_bytes_of_string(JOB(
-                         ",\"train\":{\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.03}}")),
-                     "the test", &job, &err) == QR_OK,
-        "%s", err.msg);
-    CHECK(qr_job_data(job, &data, &err) == QR_OK, "%s", err.msg);
-    qr_job_canonical(job, &data, NULL, &c);
-    for (size_t i = 0; i < c.n; i++)
-        if (strcmp(c.fields[i].name, "learning_rate") == 0) rate = c.fields[i].value;
-    CHECK(rate && strcmp(rate, "0.03") == 0, "%s", rate ? rate : "missing");
-    qr_job_canonical_fini(&c);
-    qr_dataset_fini(&data);
-    qr_job_free(job);
-}
-
-static void test_hash(void) {
-    /* {what it is, does it change the hash} */
-    static const struct {
-        const char *text;
-        int same;
-    } variants[] = {
-        {JOB(",\"name\":\"other\""), 1},
-        {JOB(",\"worker\":{\"threads\":3}"), 1},
-        {JOB(",\"train\":{\"epochs\":9}"), 1},
-        {JOB(",\"train\":{\"batch_size\":32}"), 1}, /* the default, said aloud */
-        {JOB(",\"train\":{\"loss\":{\"name\":\"mse\"}}"), 1},
-        {"{\"model\":[" Q ",{\"layer\":\"dense\",\"units\":1,\"l1\":0,\"l2\":0}]," DATA "}", 1},
-        {"{\"model\":[" Q ",{\"layer\":\"dense\",\"units\":1,\"l1\":0.5}]," DATA "}", 0},
-        {"{\"model\":[" Q ",{\"layer\":\"dense\",\"units\":1,\"l2\":0.5}]," DATA "}", 0},
-        {JOB(",\"seed\":1"), 0},
-        {JOB(",\"precision\":\"double\""), 0},
-        {JOB(",\"micro_batch_size\":8"), 0},
-        {JOB(",\"train\":{\"batch_size\":33}"), 0},
-        {JOB(",\"train\":{\"loss\":\"mae\"}"), 0},
-        {JOB(",\"train\":{\"shuffle\":false}"), 0},
-        {JOB(",\"train\":{\"optimizer\":{\"name\":\"adam\",\"epsilon\":1e-8}}"), 0},
-        {JOB(",\"train\":{\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.5}}"), 0},
-        {JOB(",\"train\":{\"optimizer\":{\"name\":\"adam\",\"weight_decay\":0,\"use_ema\":false}}"),
-         1},
-        {JOB(",\"train\":{\"optimizer\":{\"name\":\"adam\",\"weight_decay\":0.01}}"), 0},
-        {JOB(",\"train\":{\"optimizer\":{\"name\":\"adam\",\"use_ema\":true}}"), 0},
-        {JOB(",\"train\":{\"optimizer\":{\"name\":\"adamw\"}}"), 0},
-        {JOB(",\"train\":{\"optimizer\":{\"name\":\"adam\",\"learning_rate\":{\"schedule\":"
-             "\"constant\",\"warmup_steps\":0}}}"),
-         1},
-        {JOB(",\"train\":{\"optimizer\":{\"name\":\"adam\",\"learning_rate\":{\"schedule\":"
-             "\"constant\",\"warmup_steps\":2}}}"),
-         0},
-        {"{" MODEL ",\"data\":{\"source\":\"cluster-excitations\",\"rounds\":3}}", 0},
-    };
-    /* pairs that differ in one thing of the loss, or of an optimizer */
-#define LOSS(loss, more) JOB(",\"train\":{\"loss\":" loss more "}")
-    static const char *const pairs[][2] = {
-        {LOSS("\"huber\"", ""), LOSS("{\"name\":\"huber\",\"delta\":0.5}", "")},
-        {LOSS("{\"name\":\"binary_crossentropy\",\"from_logits\":true}", ""),
-         LOSS("{\"name\":\"binary_crossentropy\",\"from_logits\":true,\"label_smoothing\":0.1}",
-              "")},
-        {LOSS("\"hinge\"", ""), LOSS("\"hinge\"", ",\"class_weight\":[1,2]")},
-        {LOSS("\"hinge\"", ",\"class_weight\":[2,1]"),
-         LOSS("\"hinge\"", ",\"class_weight\":[1,2]")},
-        {STILL("spsa\""), STILL("spsa\",\"perturbation\":0.1")},
-        {STILL("spsa\""), STILL("spsa\",\"stability\":9")},
-        {STILL("spsa\""), STILL("spsa\",\"alpha\":1")},
-        {STILL("spsa\""), STILL("spsa\",\"gamma\":1")},
-        {STILL("spsa\""), STILL("sgd\",\"learning_rate\":0.05")},
-        {STILL("quantum-natural-gradient\""),
-         STILL("quantum-natural-gradient\",\"regularization\":0.1")},
-        {STILL("lbfgs\""), STILL("lbfgs\",\"memory\":9")},
-        {STILL("lbfgs\""), STILL("lbfgs\",\"gradient_tolerance\":1e-6")},
-        {STILL("lbfgs\""), STILL("lbfgs\",\"loss_tolerance\":1e-6")},
-    };
-    char base[65], hex[65];
-    size_t n;
-    for (size_t i = 0; i < COUNT(pairs); i++) {
-        hash_of(pairs[i][0], base, &n);
-        hash_of(pairs[i][1], hex, &n);
-        CHECK(strcmp(base, hex) != 0, "pair %zu", i);
-    }
-    hash_of(LOSS("\"huber\"", ""), base, &n);
-    hash_of(LOSS("{\"name\":\"huber\",\"delta\":1}", ""), hex, &n);
-    CHECK(strcmp(base, hex) == 0, "a default, said aloud");
-    hash_of(JOB(), base, &n);
-    CHECK(strlen(base) == 64 && n > 8);
-    for (size_t i = 0; i < COUNT(variants); i++) {
-        hash_of(variants[i].text, hex, &n);
-        CHECK((strcmp(base, hex) == 0) == variants[i].same, "%s", variants[i].text);
-    }
-}
-
-/* Each key of an optimizer and of a schedule, by itself, makes another job. */
-static void test_hash_of_keys(void) {
-#define ADAGRAD(keys) ",\"train\":{\"optimizer\":{\"name\":\"adagrad\"" keys "}}"
-    static const char *const with[][2] = {
-        {ADAGRAD(""), ADAGRAD(",\"initial_accumulator_value\":0.2")},
-        {ADAGRAD(",\"use_ema\":true"), ADAGRAD(",\"use_ema\":true,\"ema_momentum\":0.9")},
-        {ADAGRAD(",\"use_ema\":true"), ADAGRAD(",\"use_ema\":true,\"ema_overwrite_frequency\":9")},
-        {SCHEDULE("cosine_restarts", ",\"first_decay_steps\":3"),
-         SCHEDULE("cosine_restarts", ",\"first_decay_steps\":4")},
-        {SCHEDULE("cosine_restarts", ",\"first_decay_steps\":3"),
-         SCHEDULE("cosine_restarts", ",\"first_decay_steps\":3,\"t_mul\":1")},
-        {SCHEDULE("cosine_restarts", ",\"first_decay_steps\":3"),
-         SCHEDULE("cosine_restarts", ",\"first_decay_steps\":3,\"m_mul\":0.5")},
-        {SCHEDULE("cosine_restarts", ",\"first_decay_steps\":3"),
-         SCHEDULE("cosine_restarts", ",\"first_decay_steps\":3,\"alpha\":0.5")},
-        {SCHEDULE("polynomial", ",\"decay_steps\":3"), SCHEDULE("cosine", ",\"decay_steps\":3")},
-        {SCHEDULE("polynomial", ",\"decay_steps\":3"),
-         SCHEDULE("polynomial", ",\"decay_steps\":3,\"end_learning_rate\":0.5")},
-        {SCHEDULE("polynomial", ",\"decay_steps\":3"),
-         SCHEDULE("polynomial", ",\"decay_steps\":3,\"power\":2")},
-        {SCHEDULE("polynomial", ",\"decay_steps\":3"),
-         SCHEDULE("polynomial", ",\"decay_steps\":3,\"cycle\":true")},
-        {SCHEDULE("polynomial", ",\"decay_steps\":3,\"warmup_steps\":3"),
-         SCHEDULE("polynomial",
-                  ",\"decay_steps\":3,\"warmup_steps\":3,\"warmup_learning_rate\":0.5")},
-        {SCHEDULE("piecewise", ",\"boundaries\":[3],\"values\":[1,2]"),
-         SCHEDULE("piecewise", ",\"boundaries\":[4],\"values\":[1,2]")},
-        {SCHEDULE("piecewise", ",\"boundaries\":[3],\"values\":[1,2]"),
-         SCHEDULE("piecewise", ",\"boundaries\":[3],\"values\":[1,3]")},
-        {SCHEDULE("piecewise", ",\"boundaries\":[3],\"values\":[1,2]"),
-         SCHEDULE("piecewise", ",\"boundaries\":[3],\"values\":[3,2]")},
-    };
-    for (size_t i = 0; i < COUNT(with); i++) {
-        char hex[2][65];
-        for (int k = 0; k < 2; k++) {
-            qr_auto(qr_free_p) char *text = qr_xasprintf("{" MODEL "," DATA "%s}", with[i][k]);
-            hash_of(text, hex[k], NULL);
-        }
-        CHECK(strcmp(hex[0], hex[1]) != 0, "%s", with[i][1]);
-    }
-}
-
-/* Controls in the hash are one number, however many words it takes: as it was when 64 qubits were
- * all, and for those beyond. */
-static void test_wide_hash(void) {
-#define CONTROLLED(qubits, controls)                                                               \
-    "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"qubits\":" qubits                           \
-    ",\"columns\":1,\"gates\":["                                                                   \
-    "{\"gate\":\"RX\",\"qubits\":[1],\"angle\":{\"data\":0},\"controls\":[" controls "]}]},"       \
-    "\"readouts\":[\"Z1\"]}]," DATA "}"
-    static const struct {
-        const char *text, *hex;
-    } table[] = {
-        {CONTROLLED("64", "0,62,63"),
-         "55cecba8c378c04a3c6d25bad854f9b745087d7e062e4e42089a8538b5d9123f"},
-        {CONTROLLED("1024", "0,700,1023"),
-         "b1bad6c1b0f18b70922f6144ff5be86862d9396660d7c69668015d2f262ecc83"},
-        {CONTROLLED("1024", "64,700"),
-         "ecb86d98f21ef2cf25c7638b26a17bbe4fb8c32fc5f1d18f7e8ded4a4713b982"},
-        {"{\"micro_batch_size\":1,"
-         "\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":1024,"
-         "\"stages\":"
-         "1}}," D "]," DATA "}",
-         "ebee70571aa3e35e2983dd48adb8d77f222bf395ae1ce0fbab2c10fd4543b721"},
-    };
-    for (size_t i = 0; i < COUNT(table); i++) {
-        char hex[65];
-        hash_of(table[i].text, hex, NULL);
-        CHECK(strcmp(hex, table[i].hex) == 0, "row %zu: %s", i, hex);
-    }
-}
-
-static void test_builtin(void) {
-    struct qr_err err = {0};
-    struct qr_job *job = NULL;
-    CHECK(qr_job_load(NULL, &job, &err) == QR_OK, "%s", err.msg);
-    CHECK(job && strcmp(job->name, "qcnn") == 0 && job->train.epochs == 50 &&
-          job->micro_batch_size == 16 && job->layers[0].quantum.circuit->n_params == 20);
-    CHECK(strcmp(hash_of_job(job, NULL),
-                 "65702c750804d30501ca82213c45d559cfcdd30ef55831b964d7d9146b44c1ee") == 0,
-          "what checkpoints were written with");
-    qr_job_free(job);
-    job = NULL;
-    CHECK(qr_job_load("nowhere/job.json", &job, &err) == QR_NOT_FOUND &&
-              strstr(err.msg, "nowhere/job.json"),
-          "%s", err.msg);
-}
-
 int main(void) {
     test_rows();
-    test_texts();
-    test_hash();
-    test_hash_of_keys();
-    test_wide_hash();
-    test_builtin();
     return t_end();
 }

@@ -4,15 +4,8 @@
 #include "base/mem.h"
 #include "job/job.h"
 #include "job/readouts.h"
+#include "tests/jobs.h"
 #include "tests/t.h"
-
-#define Q                                                                                          \
-    "{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":8,\"stages\":1},"          \
-    "\"readouts\":[\"Z4\",\"Z5\"]}"
-#define D "{\"layer\":\"dense\",\"units\":1}"
-#define MODEL "\"model\":[" Q "," D "]"
-#define DATA "\"data\":{\"source\":\"cluster-excitations\",\"rounds\":2}"
-#define JOB(...) "{" MODEL "," DATA __VA_ARGS__ "}"
 
 #define LAST(layer, loss)                                                                          \
     "{\"model\":[" layer "],\"data\":{\"source\":\"npz\",\"url\":\"x.npz\"},\"train\":{\"loss\":"  \

@@ -2,6 +2,7 @@
  * leave a rest. */
 #include "base/mem.h"
 #include "model/kernels/kernel.h"
+#include "tests/isa.h"
 #include "tests/t.h"
 
 #include <math.h>
@@ -78,14 +79,6 @@ static void check_sums(const struct qr_dense_kernels *k, const char *name, size_
         bad += acc[i] != want[i];
     }
     CHECK(bad == 0 && acc[n] == 5, "%s: %zu numbers set: %zu of them", name, n, bad);
-}
-
-static bool of_this_architecture(int isa) {
-#if defined __aarch64__
-    return isa == QR_ISA_NEON;
-#else
-    return isa != QR_ISA_NEON;
-#endif
 }
 
 int main(void) {

@@ -87,48 +87,50 @@ static void test_golden(void) {
     qr_json_free(root);
 }
 
-/* A parameter of one gate: its entry is that of the whole metric, whatever stands beside it. By
- * differences of dense states. */
+/* A parameter of one gate: its entry is that of the whole metric, whatever stands beside it: also a
+ * gate that turns nothing that learns, between two that learn side by side, or from one that has
+ * learnt to a qubit that has not. By differences of dense states. */
 static void test_diagonal(void) {
 #define T(gate, qubits, name, more)                                                                \
-    "{\"gate\":\"" gate "\",\"qubits\":[" qubits "],\"angle\":{\"parameter\":\"" name "\"}" more   \
-    "},"
+    "{\"gate\":\"" gate "\",\"qubits\":[" qubits "],\"angle\":" name more "},"
+#define P(name) "{\"parameter\":\"" name "\"}"
+    /* clang-format off */
     static const char text[] =
-        "{\"precision\":\"double\",\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"qubits\":4,"
-        "\"gates\":[" T("RY", "0", "a", "") T("RX", "1", "b", "") T(
-            "RX", "1", "c", ",\"controls\":[0]") T("RY", "2", "d", "")
-            T("RZ", "2", "e", ",\"controls\":[1,0],\"control_values\":[0,1]") T("RXX", "2,3", "f",
-                                                                                ",\"controls\":[0]")
-                T("P", "1", "g",
-                  ",\"controls\":[2]") "{\"gate\":\"H\",\"qubits\":[3]},"
-                                       "{\"gate\":\"RY\",\"qubits\":[3],\"angle\":\"sin(h)*2 + "
-                                       "0.5*h\"}]},"
-                                       "\"readouts\":[\"Z0 Z1 + X2 "
-                                       "Y3\"]}],\"data\":{\"source\":\"none\"},\"train\":{\"loss\":"
-                                       "\"expectation\",\"optimizer\":{\"name\":\"quantum-natural-"
-                                       "gradient\"}}}";
+        "{\"precision\":\"double\",\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"qubits\":5,"
+        "\"gates\":["
+        T("RY", "0", P("a"), "") T("RX", "1", P("b"), "")
+        T("RX", "1", P("c"), ",\"controls\":[0]") T("RY", "2", P("d"), "")
+        T("RZ", "2", P("e"), ",\"controls\":[1,0],\"control_values\":[0,1]")
+        T("RXX", "2,3", P("f"), ",\"controls\":[0]")
+        T("P", "1", P("g"), ",\"controls\":[2]") T("RX", "3", "0.9", "")
+        T("RY", "3", "\"sin(h)*2 + 0.5*h\"", "") T("RX", "4", "1.1", ",\"controls\":[3]")
+        "{\"gate\":\"RY\",\"qubits\":[4],\"angle\":" P("k") "}]},"
+        "\"readouts\":[\"Z0 Z1 + X2 Y3\"]}],\"data\":{\"source\":\"none\"},\"train\":"
+        "{\"loss\":\"expectation\",\"optimizer\":{\"name\":\"quantum-natural-gradient\"}}}";
+    /* clang-format on */
     static const double h = 1e-5;
-    double w[8] = {0.7, -1.1, 0.4, 2.2, -0.6, 1.3, 0.9, 0.35}, got[64];
+    enum { N = 9 };
+    double w[N] = {0.7, -1.1, 0.4, 2.2, -0.6, 1.3, 0.9, 0.35, 1.7}, got[N * N];
     struct fixture f;
     if (!setup(&f, text)) return;
-    CHECK(f.n == 8);
+    CHECK(f.n == N);
     metric_of(&f, w, got);
-    for (size_t p = 0; p < 8; p++) {
-        double complex at[16], up[16], down[16], along = 0;
-        double v[8], length = 0;
+    for (size_t p = 0; p < N; p++) {
+        double complex at[32], up[32], down[32], along = 0;
+        double v[N], length = 0;
         ref_state(f.circuit, w, NULL, at);
         memcpy(v, w, sizeof v), v[p] = w[p] + h;
         ref_state(f.circuit, v, NULL, up);
         v[p] = w[p] - h;
         ref_state(f.circuit, v, NULL, down);
-        for (int i = 0; i < 16; i++) {
+        for (int i = 0; i < 32; i++) {
             double complex d = (up[i] - down[i]) / (2 * h);
             length += creal(d * conj(d));
             along += conj(at[i]) * d;
         }
         double want = length - creal(along * conj(along));
-        CHECK(fabs(got[p * 8 + p] - want) < 1e-8 && want > 0.001, "parameter %zu: %.12g, not %.12g",
-              p, got[p * 8 + p], want);
+        CHECK(fabs(got[p * N + p] - want) < 1e-8 && want > 0.001, "parameter %zu: %.12g, not %.12g",
+              p, got[p * N + p], want);
     }
     teardown(&f);
 }
@@ -187,6 +189,14 @@ static void test_pseudo_inverse(void) {
     CHECK(fabs(z[0] - 1) < 1e-15 && fabs(z[1] - 1) < 1e-15, "%g %g", z[0], z[1]);
     qr_pseudo_inverse_apply(2, none, 1e-12, scratch, same);
     CHECK(same[0] == 0 && same[1] == 0);
+    /* what counts as 0 is so beside the largest eigenvalue, however large that is */
+    double small[4] = {2e-13, 0, 0, 1e-13}, large[4] = {1e6, 0, 0, 1e-8};
+    double of_small[2] = {2e-13, 3e-13}, of_large[2] = {2e6, 1};
+    qr_pseudo_inverse_apply(2, small, 1e-12, scratch, of_small);
+    qr_pseudo_inverse_apply(2, large, 1e-12, scratch, of_large);
+    CHECK(fabs(of_small[0] - 1) < 1e-15 && fabs(of_small[1] - 3) < 1e-15, "%g %g", of_small[0],
+          of_small[1]);
+    CHECK(fabs(of_large[0] - 2) < 1e-15 && of_large[1] == 0, "%g %g", of_large[0], of_large[1]);
 }
 
 int main(void) {

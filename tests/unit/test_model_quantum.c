@@ -445,7 +445,8 @@ static void test_tensors(void) {
     drop(&u);
 }
 
-/* What is watched: two observables of a layer with two filters, before a dense one. */
+/* What is watched: two observables of a layer with two filters, before a dense one; two
+ * micro-batches of the same samples, so that the means are one's. */
 enum { WATCHED = 2, W_QUBITS = 4, W_SAMPLES = 5 };
 struct watching {
     double grad[MOST_WEIGHTS], value[1 + 1 + WATCHED], readouts[W_SAMPLES * 2 * WATCHED];
@@ -483,11 +484,13 @@ static struct watching watching(const struct qr_circuit *c, const struct qr_obse
     for (size_t i = 0; i < W_SAMPLES * W_QUBITS; i++) x[i] = 0.1 * (double)i;
     for (size_t i = 0; i < W_SAMPLES; i++) rows[i] = x + i * W_QUBITS, labels[i] = &y;
     qr_model_prepare(s, params, NULL);
-    CHECK(qr_model_micro_batch(s, w, NULL, rows, labels, W_SAMPLES, NULL, sums, grad));
+    for (int times = 0; times < 2; times++)
+        CHECK(qr_model_micro_batch(s, w, NULL, rows, labels, W_SAMPLES, NULL, sums, grad));
     CHECK(qr_model_predict(s, w, NULL, rows, W_SAMPLES, p, ret.readouts));
     ret.n_values = qr_model_n_values(m);
     CHECK(ret.n_values == 2 + n_watched && qr_model_n_sums(m) == ret.n_values);
-    for (size_t i = 0; i < ret.n_values; i++) ret.value[i] = qr_model_mean(m, i, sums, W_SAMPLES);
+    for (size_t i = 0; i < ret.n_values; i++)
+        ret.value[i] = qr_model_mean(m, i, sums, 2 * W_SAMPLES);
     for (size_t i = 0; i < qr_model_n_params(m); i++) ret.grad[i] = qr_fixed_to_double(grad[i]);
     snprintf(ret.val_name, sizeof ret.val_name, "%s %s",
              qr_model_value_name(m, ret.n_values - 1, false),
@@ -528,6 +531,56 @@ static void test_watch(void) {
     qr_circuit_free(c);
 }
 
+/* Each layer's observables are its own: the second of two reads what it watches, and both watch. */
+static void test_two_watch(void) {
+    static char names[3][2] = {"a", "b", "c"};
+    static char *const first[] = {names[0]}, *const second[] = {names[1], names[2]};
+    struct qr_err err;
+    struct qr_observable o[3];
+    static const char *const texts[3] = {"X0", "Z0", "Y0 - 0.5*Z0"};
+    for (size_t i = 0; i < 3; i++) must(qr_observable_parse(texts[i], 1, &o[i], &err), &err);
+    struct qr_circuit *c = qr_circuit_new(1, 1);
+    const uint32_t theta = qr_circuit_param(c, "t");
+    struct qr_gate turn = {.kind = QR_GATE_X, .n_targets = 1, .n_args = 1};
+    turn.args[0] = (struct qr_gate_arg){QR_ARG_DATA, 0.7, 0};
+    must(qr_circuit_add(c, &turn, &err), &err);
+    turn.kind = QR_GATE_Y;
+    turn.args[0] = (struct qr_gate_arg){QR_ARG_PARAMETER, 1, theta};
+    must(qr_circuit_add(c, &turn, &err), &err);
+    const struct qr_layer_options layers[] = {
+        {.kind = QR_LAYER_QUANTUM, .quantum = {c, &o[1], 1, 1, &o[0], first, 1}},
+        {.kind = QR_LAYER_QUANTUM, .quantum = {c, &o[1], 2, 1, &o[1], second, 2}}};
+    struct qr_model_options opt = {.layers = layers,
+                                   .n_layers = 2,
+                                   .loss = QR_MSE,
+                                   .sim = {QR_DOUBLE, isa, QR_ENGINE_AUTO, NULL},
+                                   .micro_batch_size = 1};
+    struct qr_model *m;
+    struct qr_model_workspace *w;
+    must(qr_model_new(&opt, &m, &err), &err);
+    must(qr_model_workspace_new(m, &w, &err), &err);
+    struct qr_model_state *s = qr_model_state_new(m);
+    const double params[2] = {0.3, 0.8}, x = 0.4, y[2] = {0}, *row = &x, *label = y;
+    double p[2], z[2];
+    qr_fixed sums[4] = {0};
+    qr_model_prepare(s, params, NULL);
+    CHECK(qr_model_micro_batch(s, w, NULL, &row, &label, 1, NULL, sums, NULL) &&
+          qr_model_predict(s, w, NULL, &row, 1, p, z));
+    double want = cos(0.7 * 3.14159265358979 * x) * sin(0.3 * 3.14159265358979);
+    CHECK(fabs(qr_model_mean(m, 1, sums, 1) - want) < 1e-14 && fabs(want) > 0.1, "%.17g not %.17g",
+          qr_model_mean(m, 1, sums, 1), want);
+    for (size_t i = 0; i < 2; i++)
+        CHECK(fabs(qr_model_mean(m, 2 + i, sums, 1) - z[i]) < 1e-15 && fabs(z[i]) > 0.1,
+              "%.17g not %.17g", qr_model_mean(m, 2 + i, sums, 1), z[i]);
+    for (size_t i = 0; i < 3; i++)
+        CHECK(strcmp(qr_model_value_name(m, 1 + i, false), names[i]) == 0);
+    qr_model_state_free(s);
+    qr_model_workspace_free(w);
+    qr_model_free(m);
+    for (size_t i = 0; i < 3; i++) qr_observable_fini(&o[i]);
+    qr_circuit_free(c);
+}
+
 int main(void) {
     isa = qr_isa_best();
     for (int precision = QR_SINGLE; precision <= QR_DOUBLE; precision++) {
@@ -545,5 +598,6 @@ int main(void) {
     test_blocks_share_slices();
     test_tensors();
     test_watch();
+    test_two_watch();
     return t_end();
 }

@@ -4,9 +4,9 @@
 #include <math.h>
 
 #include "circuit/circuit_json.h"
-#include "tests/ref/problem.h"
 
 static const double tolerance[2] = {5e-5, 1e-12};
+#include "tests/ref/against_dense.h"
 
 static struct qr_circuit *circuit_of(const char *text) {
     struct qr_json *root = NULL;
@@ -22,14 +22,8 @@ static struct qr_circuit *circuit_of(const char *text) {
 }
 
 static struct problem problem_of(struct qr_circuit *c, uint64_t seed, size_t n_samples) {
-    struct problem p = {.c = c, .n_obs = 1 + seed % 3, .n_samples = n_samples};
-    for (size_t r = 0; r < p.n_obs; r++)
-        p.obs[r] = ref_random_observable(seed * 7 + r, c->n_qubits);
-    problem_room(&p, c->n_columns);
-    ref_random_numbers(seed + 1, c->n_params, -2, 2, p.theta);
-    ref_random_numbers(seed + 2, n_samples * c->n_columns, -2, 2, p.x);
-    ref_random_numbers(seed + 3, n_samples * p.n_obs, -1, 1, p.direction);
-    ref_random_numbers(seed + 4, n_samples, -2, 2, p.scale);
+    struct problem p = {.c = c, .n_samples = n_samples};
+    problem_draw(&p, seed);
     return p;
 }
 
@@ -37,16 +31,6 @@ static struct answer by(const struct problem *p, enum qr_precision precision, en
                         unsigned threads, const uint8_t *wanted) {
     const struct qr_sim_options opt = {precision, isa, QR_ENGINE_AUTO, wanted};
     return answer_of(p, p->c, p->obs, &opt, threads, NULL);
-}
-
-static double worst[2];
-
-static void off_by(const char *what, double got, double want, double top,
-                   enum qr_precision precision, uint64_t seed) {
-    double off = fabs(got - want) / top;
-    CHECK(off <= tolerance[precision], "seed %lu, precision %d, %s: %.17g not %.17g",
-          (unsigned long)seed, precision, what, got, want);
-    worst[precision] = fmax(worst[precision], off);
 }
 
 /* ---- the closed form ---- */
@@ -122,36 +106,6 @@ static void alone(void) {
 }
 
 /* ---- with other gates, against the dense reference ---- */
-
-static void against_dense(const struct problem *p, const struct answer *a, const uint8_t *wanted,
-                          enum qr_precision precision, uint64_t seed) {
-    unsigned n_params = p->c->n_params, n_columns = p->c->n_columns;
-    double *j = qr_xcalloc(p->n_obs * (n_params + n_columns) + 1, sizeof *j),
-           *grad = qr_xcalloc(n_params + 1, sizeof *grad), top = 1;
-    for (size_t s = 0; s < p->n_samples; s++) {
-        const double *x = p->x + s * n_columns, *direction = p->direction + s * p->n_obs;
-        double z[MAX_OBS], dx[MAX_COLUMNS] = {0}, top_x = 1;
-        ref_expectation(p->c, p->theta, x, p->obs, p->n_obs, z);
-        ref_gradient(p->c, p->theta, x, p->obs, p->n_obs, j);
-        for (size_t r = 0; r < p->n_obs; r++) {
-            off_by("z", a->z[s * p->n_obs + r], z[r], 10, precision, seed);
-            for (unsigned k = 0; k < n_params; k++)
-                grad[k] += p->scale[s] * direction[r] * j[r * n_params + k];
-        }
-        ref_input_gradient(p->c, p->theta, x, p->obs, p->n_obs, j);
-        for (size_t r = 0; r < p->n_obs; r++)
-            for (unsigned i = 0; i < n_columns; i++)
-                dx[i] += wanted[i] * p->scale[s] * direction[r] * j[r * n_columns + i];
-        for (unsigned i = 0; i < n_columns; i++) top_x = fmax(top_x, fabs(dx[i]));
-        for (unsigned i = 0; i < n_columns; i++)
-            off_by("by an input", a->dx[s * n_columns + i], dx[i], top_x, precision, seed);
-    }
-    for (unsigned k = 0; k < n_params; k++) top = fmax(top, fabs(grad[k]));
-    for (unsigned k = 0; k < n_params; k++)
-        off_by(p->c->param_names[k], qr_fixed_to_double(a->grad[k]), grad[k], top, precision, seed);
-    free(j);
-    free(grad);
-}
 
 #define LAYERS "{\"ansatz\": \"strongly-entangling\"}"
 static const char *const circuits[] = {

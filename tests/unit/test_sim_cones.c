@@ -139,11 +139,7 @@ static bool plans(const struct problem *p) {
 static void samples_alone(const struct problem *p, const struct answer *a, uint64_t seed) {
     unsigned n = p->c->n_columns;
     for (size_t s = 0; s < p->n_samples; s++) {
-        struct problem one = *p;
-        one.n_samples = 1;
-        one.x = p->x + s * n;
-        one.direction = p->direction + s * p->n_obs;
-        one.scale = p->scale + s;
+        struct problem one = sample_of(p, s);
         struct answer b = by(&one, QR_ENGINE_CONES, qr_isa_best());
         CHECK(memcmp(a->dx + s * n, b.dx, n * sizeof *b.dx) == 0, "sample %zu alone, seed %lu", s,
               (unsigned long)seed);

@@ -6,12 +6,12 @@
 #include "sim/sim.h"
 #include "tests/ref/dense.h"
 #include "tests/ref/expression.h"
-#include "tests/ref/problem.h"
 #include "tests/t.h"
 
 #include <math.h>
 
 static const double tolerance[2] = {2e-5, 1e-12};
+#include "tests/ref/against_dense.h"
 
 /* ---- problems ---- */
 
@@ -54,7 +54,7 @@ static const char *const texts[] = {
 /* A random circuit, every third argument of which is an expression; its columns are 2 more than are
  * read by number. */
 static struct problem make(uint64_t seed, unsigned n, unsigned gates, size_t n_samples) {
-    struct problem p = {.n_obs = 1 + seed % 3, .n_samples = n_samples};
+    struct problem p = {.n_samples = n_samples};
     double u[2 * 64];
     ref_random_numbers(seed + 50, COUNT(u), 0, 1, u);
     p.c = ref_random_circuit(seed, n < 2 ? 2 : n, gates);
@@ -67,13 +67,7 @@ static struct problem make(uint64_t seed, unsigned n, unsigned gates, size_t n_s
             a.scale *= scale == 0 ? 1 : fmin(1, fmax(-1, scale));
             p.c->gates[i].args[k] = a;
         }
-    for (size_t r = 0; r < p.n_obs; r++)
-        p.obs[r] = ref_random_observable(seed * 7 + r, p.c->n_qubits);
-    problem_room(&p, p.c->n_columns);
-    ref_random_numbers(seed + 1, p.c->n_params, -2, 2, p.theta);
-    ref_random_numbers(seed + 2, n_samples * p.c->n_columns, -2, 2, p.x);
-    ref_random_numbers(seed + 3, n_samples * p.n_obs, -1, 1, p.direction);
-    ref_random_numbers(seed + 4, n_samples, -2, 2, p.scale);
+    problem_draw(&p, seed);
     return p;
 }
 
@@ -81,49 +75,6 @@ static struct answer by(const struct problem *p, enum qr_precision precision, en
                         enum qr_engine engine, unsigned threads, const uint8_t *wanted) {
     const struct qr_sim_options opt = {precision, isa, engine, wanted};
     return answer_of(p, p->c, p->obs, &opt, threads, NULL);
-}
-
-/* ---- against the reference ---- */
-
-static double worst[2];
-
-static void off_by(const char *what, double got, double want, double top,
-                   enum qr_precision precision, uint64_t seed) {
-    double off = fabs(got - want) / top;
-    CHECK(off <= tolerance[precision], "seed %lu, precision %d, %s: %.17g not %.17g",
-          (unsigned long)seed, precision, what, got, want);
-    worst[precision] = fmax(worst[precision], off);
-}
-
-static void against_dense(const struct problem *p, const struct answer *a, const uint8_t *wanted,
-                          enum qr_precision precision, uint64_t seed) {
-    unsigned n_params = p->c->n_params, n_columns = p->c->n_columns;
-    double *j = qr_xcalloc(p->n_obs * (n_params + n_columns) + 1, sizeof *j),
-           *grad = qr_xcalloc(n_params + 1, sizeof *grad), top = 1;
-    for (size_t s = 0; s < p->n_samples; s++) {
-        const double *x = p->x + s * n_columns, *direction = p->direction + s * p->n_obs;
-        double z[MAX_OBS], dx[MAX_COLUMNS] = {0}, top_x = 1;
-        ref_expectation(p->c, p->theta, x, p->obs, p->n_obs, z);
-        for (size_t r = 0; r < p->n_obs; r++)
-            off_by("z", a->z[s * p->n_obs + r], z[r], 10, precision, seed);
-        ref_gradient(p->c, p->theta, x, p->obs, p->n_obs, j);
-        for (size_t r = 0; r < p->n_obs; r++)
-            for (unsigned k = 0; k < n_params; k++)
-                grad[k] += p->scale[s] * direction[r] * j[r * n_params + k];
-        if (!wanted) continue;
-        ref_input_gradient(p->c, p->theta, x, p->obs, p->n_obs, j);
-        for (size_t r = 0; r < p->n_obs; r++)
-            for (unsigned i = 0; i < n_columns; i++)
-                dx[i] += wanted[i] * p->scale[s] * direction[r] * j[r * n_columns + i];
-        for (unsigned i = 0; i < n_columns; i++) top_x = fmax(top_x, fabs(dx[i]));
-        for (unsigned i = 0; i < n_columns; i++)
-            off_by("by an input", a->dx[s * n_columns + i], dx[i], top_x, precision, seed);
-    }
-    for (unsigned k = 0; k < n_params; k++) top = fmax(top, fabs(grad[k]));
-    for (unsigned k = 0; k < n_params; k++)
-        off_by(p->c->param_names[k], qr_fixed_to_double(a->grad[k]), grad[k], top, precision, seed);
-    free(j);
-    free(grad);
 }
 
 static void equal_bits(const struct problem *p, const struct answer *a, enum qr_engine engine,

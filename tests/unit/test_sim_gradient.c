@@ -11,14 +11,9 @@
 #include <math.h>
 
 static struct problem make(uint64_t seed, unsigned n, unsigned gates, size_t n_samples) {
-    struct problem p = {.n_obs = 1 + seed % 3, .n_samples = n_samples};
+    struct problem p = {.n_samples = n_samples};
     p.c = ref_random_circuit(seed, n, gates);
-    for (size_t r = 0; r < p.n_obs; r++) p.obs[r] = ref_random_observable(seed * 7 + r, n);
-    problem_room(&p, p.c->n_columns);
-    ref_random_numbers(seed + 1, p.c->n_params, -2, 2, p.theta);
-    ref_random_numbers(seed + 2, n_samples * p.c->n_columns, -2, 2, p.x);
-    ref_random_numbers(seed + 3, n_samples * p.n_obs, -1, 1, p.direction);
-    ref_random_numbers(seed + 4, n_samples, -2, 2, p.scale);
+    problem_draw(&p, seed);
     return p;
 }
 
@@ -165,34 +160,39 @@ static void small(void) {
     }
 }
 
+/* Five qubits of p among n: against the reference, over tables and threads. */
+static void scattered(const struct problem *p, unsigned n, uint64_t seed, bool tables,
+                      const char *what) {
+    unsigned place[64];
+    struct qr_circuit *c = scatter(p->c, n, seed, place);
+    struct qr_observable obs[MAX_OBS];
+    for (size_t r = 0; r < p->n_obs; r++) obs[r] = move(&p->obs[r], place, 5);
+    observe_idle(&obs[0], place, 5, n, seed & 1);
+    for (int precision = 0; precision < 2; precision++) {
+        struct answer a = ours(p, c, obs, (enum qr_precision)precision, qr_isa_best(), 0);
+        CHECK(a.ok);
+        compare(p, &a, tolerance[precision], what, seed);
+        if (tables) equal_over_tables(p, c, obs, (enum qr_precision)precision, &a, seed);
+        for (unsigned t = 1; t <= 3; t++) {
+            struct answer b = ours(p, c, obs, (enum qr_precision)precision, qr_isa_best(), t);
+            CHECK(same(&a, &b), "%s: bits with %u threads, n = %u", what, t, n);
+        }
+    }
+    for (size_t r = 0; r < p->n_obs; r++) qr_observable_fini(&obs[r]);
+    qr_circuit_free(c);
+}
+
 static void large(void) {
     /* 11: two pieces; 15: two tiles; 17: eight */
     static const unsigned sizes[] = {11, 12, 13, 15, 17};
     for (uint64_t seed = 1; seed <= 15; seed++) {
-        unsigned n = sizes[seed % 5], place[64];
+        unsigned n = sizes[seed % 5];
         struct problem p = make(seed + 1000, 5, 30, 2);
         if (seed % 2) {
             qr_observable_fini(&p.obs[p.n_obs - 1]);
             p.obs[p.n_obs - 1] = ref_alike_observable(seed, 5, 60);
         }
-        struct qr_circuit *c = scatter(p.c, n, seed, place);
-        struct qr_observable obs[MAX_OBS];
-        for (size_t r = 0; r < p.n_obs; r++) obs[r] = move(&p.obs[r], place, 5);
-        observe_idle(&obs[0], place, 5, n, seed & 1);
-        for (int precision = 0; precision < 2; precision++) {
-            struct answer a = ours(&p, c, obs, (enum qr_precision)precision, qr_isa_best(), 0);
-            CHECK(a.ok);
-            compare(&p, &a, tolerance[precision], precision ? "double, large" : "single, large",
-                    seed);
-            if (seed <= 4 && n < 15)
-                equal_over_tables(&p, c, obs, (enum qr_precision)precision, &a, seed);
-            for (unsigned t = 1; t <= 3; t++) {
-                struct answer b = ours(&p, c, obs, (enum qr_precision)precision, qr_isa_best(), t);
-                CHECK(same(&a, &b), "bits with %u threads, n = %u", t, n);
-            }
-        }
-        for (size_t r = 0; r < p.n_obs; r++) qr_observable_fini(&obs[r]);
-        qr_circuit_free(c);
+        scattered(&p, n, seed, seed <= 4 && n < 15, "large");
         drop(&p);
     }
 }
@@ -200,30 +200,50 @@ static void large(void) {
 /* Without data the lanes are qubits from 10 on: tiles of 64 cells and more. */
 static void without_data(void) {
     for (uint64_t seed = 1; seed <= 12; seed++) {
-        unsigned n = 9 + (unsigned)(seed % 3), place[64];
         struct problem p = make(seed + 2000, 5, 30, 1);
         for (size_t i = 0; i < p.c->n_gates; i++)
             for (unsigned k = 0; k < p.c->gates[i].n_args; k++)
                 if (p.c->gates[i].args[k].kind == QR_ARG_DATA)
                     p.c->gates[i].args[k] = (struct qr_gate_arg){QR_ARG_CONSTANT, 0.37, 0};
         p.c->n_columns = 0;
-        struct qr_circuit *c = scatter(p.c, n, seed, place);
-        struct qr_observable obs[MAX_OBS];
-        for (size_t r = 0; r < p.n_obs; r++) obs[r] = move(&p.obs[r], place, 5);
-        observe_idle(&obs[0], place, 5, n, seed & 1);
-        for (int precision = 0; precision < 2; precision++) {
-            struct answer a = ours(&p, c, obs, (enum qr_precision)precision, qr_isa_best(), 0);
-            CHECK(a.ok);
-            compare(&p, &a, tolerance[precision], "without data", seed);
-            equal_over_tables(&p, c, obs, (enum qr_precision)precision, &a, seed);
-            for (unsigned t = 1; t <= 3; t++) {
-                struct answer b = ours(&p, c, obs, (enum qr_precision)precision, qr_isa_best(), t);
-                CHECK(same(&a, &b), "bits with %u threads, n = %u, no data", t, n);
-            }
-        }
-        for (size_t r = 0; r < p.n_obs; r++) qr_observable_fini(&obs[r]);
-        qr_circuit_free(c);
+        scattered(&p, 9 + (unsigned)(seed % 3), seed, true, "without data");
         drop(&p);
+    }
+}
+
+/* Of one layer of rotations. */
+static size_t workspace_bytes(unsigned n, bool data) {
+    struct qr_circuit *c = qr_circuit_new(n, data);
+    struct qr_gate g = {.kind = QR_GATE_X, .n_targets = 1, .n_args = 1};
+    struct qr_observable o;
+    struct qr_sim_plan *plan = NULL;
+    struct qr_err err;
+    const struct qr_sim_options opt = {QR_SINGLE, qr_isa_best(), QR_ENGINE_STATEVECTOR, NULL};
+    for (unsigned q = 0; q < n; q++) {
+        g.targets[0] = (uint16_t)q;
+        g.args[0] = (struct qr_gate_arg){data ? QR_ARG_DATA : QR_ARG_CONSTANT, 0.3, 0};
+        CHECK(qr_circuit_add(c, &g, &err) == QR_OK, "%s", err.msg);
+    }
+    CHECK(qr_observable_parse("Z0 Z1", n, &o, &err) == QR_OK &&
+              qr_sim_compile(c, &o, 1, &opt, &plan, &err) == QR_OK,
+          "%s", err.msg);
+    size_t bytes = plan ? qr_sim_bytes_per_thread(plan, 1) : 0;
+    qr_sim_plan_free(plan);
+    qr_observable_fini(&o);
+    qr_circuit_free(c);
+    return bytes;
+}
+
+/* One state, not sixteen that are equal; with data sixteen samples, up to 11 qubits. */
+static void lanes_of_sizes(void) {
+    for (unsigned n = 9; n <= 12; n++) {
+        double sixteen = (double)((size_t)2 * 16 * 2 * sizeof(float) << n);
+        for (int data = 0; data < 2; data++) {
+            double states = (double)workspace_bytes(n, data) / (sixteen / 16);
+            bool one = n >= (data ? 12 : 10);
+            CHECK(one ? states < 4 : states >= 16, "%u qubits, %s: %g states", n,
+                  data ? "data" : "no data", states);
+        }
     }
 }
 
@@ -235,11 +255,7 @@ static void lanes_are_strangers(void) {
     struct answer all = ours(&p, p.c, p.obs, QR_SINGLE, qr_isa_best(), 0);
     double sum[256] = {0};
     for (size_t s = 0; s < p.n_samples; s++) {
-        struct problem one = p;
-        one.n_samples = 1;
-        one.x = p.x + s * p.c->n_columns;
-        one.direction = p.direction + s * p.n_obs;
-        one.scale = p.scale + s;
+        struct problem one = sample_of(&p, s);
         struct answer a = ours(&one, p.c, p.obs, QR_SINGLE, qr_isa_best(), 0);
         CHECK(memcmp(a.z, all.z + s * p.n_obs, p.n_obs * sizeof(double)) == 0);
         for (unsigned k = 0; k < p.c->n_params; k++) sum[k] += qr_fixed_to_double(a.grad[k]);
@@ -379,5 +395,6 @@ int main(void) {
     bad_numbers();
     large();
     without_data();
+    lanes_of_sizes();
     return t_end();
 }

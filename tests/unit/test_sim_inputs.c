@@ -28,7 +28,7 @@ static unsigned n_both; /* gates with data and a parameter */
  * several gates, and several times on one qubit. wanted: most columns. */
 static struct problem make(uint64_t seed, unsigned n, unsigned gates, size_t n_samples,
                            uint8_t *wanted) {
-    struct problem p = {.n_obs = 1 + seed % 3, .n_samples = n_samples};
+    struct problem p = {.n_samples = n_samples};
     double u[MAX_COLUMNS + 4 * 64];
     ref_random_numbers(seed + 50, COUNT(u), 0, 1, u);
     p.c = ref_random_circuit(seed, n, gates);
@@ -40,12 +40,7 @@ static struct problem make(uint64_t seed, unsigned n, unsigned gates, size_t n_s
                                                   g->args[k].index % (1 + n / 2)};
         n_both += has(g, QR_ARG_DATA) && has(g, QR_ARG_PARAMETER);
     }
-    for (size_t r = 0; r < p.n_obs; r++) p.obs[r] = ref_random_observable(seed * 7 + r, n);
-    problem_room(&p, n);
-    ref_random_numbers(seed + 1, p.c->n_params, -2, 2, p.theta);
-    ref_random_numbers(seed + 2, n_samples * n, -2, 2, p.x);
-    ref_random_numbers(seed + 3, n_samples * p.n_obs, -1, 1, p.direction);
-    ref_random_numbers(seed + 4, n_samples, -2, 2, p.scale);
+    problem_draw(&p, seed);
     for (unsigned i = 0; i < n; i++) wanted[i] = seed % 3 == 0 || u[i] < 0.7;
     wanted[0] = 1;
     return p;
@@ -160,11 +155,7 @@ static void equal_bits(const struct problem *p, const struct answer *a, const ui
               (unsigned long)seed);
     }
     for (size_t s = 0; s < p->n_samples; s++) {
-        struct problem one = *p;
-        one.n_samples = 1;
-        one.x = p->x + s * n;
-        one.direction = p->direction + s * p->n_obs;
-        one.scale = p->scale + s;
+        struct problem one = sample_of(p, s);
         struct answer b = by(&one, precision, qr_isa_best(), 0, wanted);
         CHECK(memcmp(a->dx + s * n, b.dx, n * sizeof *b.dx) == 0,
               "bits of sample %zu alone, precision %d, seed %lu", s, precision,

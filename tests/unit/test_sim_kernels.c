@@ -2,6 +2,7 @@
  * precisions; and the portable one against plain complex arithmetic. */
 #include "base/mem.h"
 #include "sim/fusion/matrix.h"
+#include "tests/isa.h"
 #include "tests/t.h"
 
 #include <complex.h>
@@ -488,14 +489,6 @@ static void products_of_lanes(const struct qr_kernels *k) {
     free(x);
     free(y);
     free(out);
-}
-
-static bool of_this_architecture(int isa) {
-#if defined __aarch64__
-    return isa == QR_ISA_NEON;
-#else
-    return isa != QR_ISA_NEON;
-#endif
 }
 
 int main(void) {

@@ -8,13 +8,8 @@
     "\"name\":\"adam\",\"learning_rate\":0.05,\"use_ema\":true,\"ema_momentum\":0.9,"              \
     "\"ema_overwrite_frequency\":4"
 #define JOB(epochs, optimizer)                                                                     \
-    "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4," \
-    "\"stages\":1}},"                                                                              \
-    "{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":\"cluster-excitations\",\"rounds\":"  \
-    "10,\"train_fraction\":0.7},"                                                                  \
-    "\"precision\":\"double\",\"micro_batch_size\":1,\"train\":{\"epochs\":" #epochs               \
-    ",\"batch_size\":9,\"loss\":\"mse\","                                                          \
-    "\"metrics\":[\"accuracy\"],\"optimizer\":{" optimizer "}}}"
+    RING_JOB("\"epochs\":" #epochs                                                                 \
+             ",\"batch_size\":9,\"metrics\":[\"accuracy\"],\"optimizer\":{" optimizer "}")
 static const char *job = JOB(6, ADAM);
 
 #define TURN(gate, name, qubit)                                                                    \

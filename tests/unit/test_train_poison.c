@@ -5,13 +5,7 @@
 #undef qr_schedule
 #include "tests/ring.h"
 
-static const char job[] = "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":"
-                          "\"qcnn\",\"qubits\":4,\"stages\":1}},"
-                          "{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":\"cluster-"
-                          "excitations\",\"rounds\":10,\"train_fraction\":0.7},"
-                          "\"precision\":\"double\",\"micro_batch_size\":1,\"train\":{\"epochs\":3,"
-                          "\"batch_size\":28,\"loss\":\"mse\","
-                          "\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.05}}}";
+static const char job[] = RING_JOB("\"epochs\":3,\"batch_size\":28," RING_ADAM);
 enum { BAD_REDUCTION = 2, BAD_STEP = 2 /* an evaluation is a reduction too */ };
 
 static struct {

@@ -2,13 +2,7 @@
  * whoever leads then. Real step loops over links in memory. */
 #include "tests/ring.h"
 
-#define JOB                                                                                        \
-    "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4," \
-    "\"stages\":1}},{\"layer\":\"dense\",\"units\":1}],"                                           \
-    "\"data\":{\"source\":\"cluster-excitations\",\"rounds\":10,\"train_fraction\":0.7},"          \
-    "\"precision\":\"double\",\"micro_batch_size\":1,"                                             \
-    "\"train\":{\"epochs\":20,\"batch_size\":28,\"loss\":\"mse\",\"optimizer\":{\"name\":"         \
-    "\"adam\",\"learning_rate\":0.05}}}"
+#define JOB RING_JOB("\"epochs\":20,\"batch_size\":28," RING_ADAM)
 enum { EPOCHS = 20, FEWER = 4, MORE = 2000 };
 
 static struct {

@@ -6,13 +6,8 @@
 #include "base/counter.h"
 #include "tests/ring.h"
 
-static const char job[] = "{\"seed\":3,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":"
-                          "\"qcnn\",\"qubits\":4,\"stages\":1}},"
-                          "{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":\"cluster-"
-                          "excitations\",\"rounds\":10,\"train_fraction\":0.7},"
-                          "\"precision\":\"double\",\"micro_batch_size\":1,\"train\":{\"epochs\":4,"
-                          "\"batch_size\":9,\"loss\":\"mse\",\"metrics\":[\"accuracy\"],"
-                          "\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.05}}}";
+static const char job[] =
+    RING_JOB("\"epochs\":4,\"batch_size\":9,\"metrics\":[\"accuracy\"]," RING_ADAM);
 enum { KEPT_REDUCTIONS = 6, WRONG_REDUCTION = 9 };
 
 static struct {

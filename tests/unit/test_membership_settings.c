@@ -1,0 +1,242 @@
+/* The membership machine and settings: those that all must have, and those that differ and may; who
+ * comes to a ring that works, and what its words do there. */
+#include "tests/boxes.h"
+
+static void test_settings(void) {
+    reset();
+    struct box *a = box(0, 0, 2, 1, fields_64), *b = box(1, 1, 2, 2, fields_32);
+    int64_t t = now_ns;
+    wire_up(b, a);
+    pass(QR_SECOND);
+    CHECK(strstr(a->log, "worker 1 (b:2) has other settings under the job name \"qcnn\": "
+                         "train.batch_size is 32 there and 64 here (worker 0)"),
+          "%s", a->log);
+    CHECK(strstr(b->log, "worker 0 (a:1) has other settings under the job name \"qcnn\": "
+                         "train.batch_size is 64 there and 32 here (worker 1)"),
+          "%s", b->log);
+    CHECK(!a->stop && !b->stop);
+    pass(31 * QR_SECOND);
+    CHECK(a->stop && b->stop && !a->begun && !b->begun);
+    for (int i = 0; i < 2; i++)
+        CHECK(boxes[i].code == QR_FAILED_PRECONDITION && boxes[i].at_ns - t >= 30 * QR_SECOND &&
+                  boxes[i].at_ns - t < 31 * QR_SECOND && strstr(boxes[i].text, "batch_size is "),
+              "%s", boxes[i].text);
+
+    reset(); /* all exit, also those that agree with each other */
+    a = box(0, 0, 3, 1, fields_64), b = box(1, 1, 3, 2, fields_64);
+    struct box *c = box(2, 2, 3, 3, fields_32);
+    wire_up(b, a), wire_up(c, a), wire_up(c, b);
+    pass(31 * QR_SECOND);
+    CHECK(a->code == QR_FAILED_PRECONDITION && b->code == QR_FAILED_PRECONDITION &&
+          c->code == QR_FAILED_PRECONDITION);
+
+    /* a group that runs is not disturbed; the stranger is told by the leader at once, when a step
+     * is committed */
+    reset();
+    a = box(0, 0, 2, 1, fields_64), b = box(1, 1, 2, 2, fields_64);
+    wire_up(b, a);
+    deliver();
+    qr_member_set_held(a->m, &(struct qr_held){.applied_reductions = 2, .committed_reductions = 1});
+    c = box(2, 2, 3, 3, fields_32);
+    t = now_ns;
+    wire_up(c, a);
+    pass(100 * MILLI);
+    CHECK(c->stop && c->code == QR_FAILED_PRECONDITION && strstr(c->text, "worker 0 (a:1)"), "%s",
+          c->text);
+    CHECK(a->begun && !a->stop);
+}
+
+/* ---- settings that differ and may ---- */
+/* ten reductions an epoch */
+static struct box *with(struct box *b, uint64_t epochs, enum qr_allreduce kind,
+                        unsigned min_workers) {
+    qr_member_set_plan(b->m, epochs, 10);
+    b->m->own.allreduce = kind;
+    b->m->own.min_workers = min_workers;
+    return b;
+}
+static bool all_have(uint64_t epochs, enum qr_allreduce kind, unsigned min_workers,
+                     uint32_t n_members) {
+    for (uint32_t i = 0; i < n_members; i++) {
+        const struct qr_common *c = &boxes[i].gen.begin.common;
+        if (!boxes[i].begun || boxes[i].gen.begin.n_members != n_members || c->epochs != epochs ||
+            c->allreduce != kind || c->min_workers != min_workers)
+            return false;
+    }
+    return true;
+}
+/* Two of three work, with 7 epochs, the star, and 2 as the fewest; the one that will come is
+ * not there. */
+static void two_work(uint32_t newcomer) {
+    reset();
+    uint32_t one = newcomer == 0, two = newcomer == 2 ? 1 : 2;
+    with(box(one, one, 3, 1, fields_64), 7, QR_ALLREDUCE_STAR, 2);
+    with(box(two, two, 3, 2, fields_64), 7, QR_ALLREDUCE_STAR, 2);
+    wire_up(&boxes[two], &boxes[one]);
+    pass(61 * QR_SECOND);
+    CHECK(boxes[one].begun && boxes[two].begun && boxes[one].gen.begin.n_members == 2 &&
+          !strstr(boxes[two].log, " here and "));
+}
+static void come(uint32_t newcomer) {
+    for (uint32_t k = 0; k < 3; k++)
+        if (k < newcomer) wire_up(&boxes[newcomer], &boxes[k]);
+        else if (k > newcomer) wire_up(&boxes[k], &boxes[newcomer]);
+}
+static void test_others_settings(void) {
+    static const char *const said[] = {"epochs is 900 here and 7 in the ring, whose value counts "
+                                       "until it ends: to change it, stop all workers",
+                                       "allreduce is ring here and star",
+                                       "min-workers is 60 here and 2"};
+    for (uint32_t newcomer = 0; newcomer < 3; newcomer++) {
+        two_work(newcomer);
+        struct box *late =
+            with(box(newcomer, newcomer, 3, 9, fields_64), 900, QR_ALLREDUCE_RING, 60);
+        come(newcomer);
+        pass(QR_SECOND);
+        CHECK(all_have(7, QR_ALLREDUCE_STAR, 2, 3), "late, worker %u: %u members", newcomer,
+              boxes[1].gen.begin.n_members);
+        for (size_t k = 0; k < COUNT(said); k++)
+            CHECK(strstr(late->log, said[k]) && !strstr(strstr(late->log, said[k]) + 1, said[k]),
+                  "%s", late->log);
+        for (uint32_t i = 0; i < 3; i++)
+            CHECK(i == newcomer || !strstr(boxes[i].log, " here and "), "worker %u says: %s", i,
+                  boxes[i].log);
+        /* of the others one after the other is started again, with the newcomer's: what is handed
+         * on stays */
+        for (uint32_t gone = 0; gone < 3; gone++) {
+            if (gone == newcomer) continue;
+            for (uint32_t k = 0; k < n_wires; k++)
+                if (wires[k].open &&
+                    (wires[k].end[0] == &boxes[gone] || wires[k].end[1] == &boxes[gone])) {
+                    wires[k].open = false;
+                    qr_member_down(wires[k].end[wires[k].end[0] == &boxes[gone]]->m, now_ns,
+                                   2 * k + (wires[k].end[0] == &boxes[gone]), "reset");
+                }
+            with(box(gone, gone, 3, (uint8_t)(20 + gone), fields_64), 900, QR_ALLREDUCE_RING, 60);
+            come(gone);
+            pass(3 * QR_SECOND);
+            CHECK(all_have(7, QR_ALLREDUCE_STAR, 2, 3), "worker %u came, then %u again", newcomer,
+                  gone);
+        }
+    }
+    two_work(2); /* one has begun alone, and is ahead of them: still theirs */
+    with(box(2, 2, 3, 9, fields_64), 900, QR_ALLREDUCE_RING, 1);
+    pass(61 * QR_SECOND);
+    CHECK(boxes[2].begun && boxes[2].gen.begin.n_members == 1 &&
+          boxes[2].gen.begin.common.epochs == 900);
+    tell_state(2, 20, 5, false);
+    come(2);
+    pass(QR_SECOND);
+    CHECK(all_have(7, QR_ALLREDUCE_STAR, 2, 3) && boxes[0].gen.begin.base_reductions == 20);
+    reset(); /* early: the leader's */
+    for (uint32_t i = 0; i < 3; i++)
+        with(box(i, i, 3, (uint8_t)(1 + i), fields_64), 900 - i, (enum qr_allreduce)(i + 1), 1 + i);
+    for (uint32_t i = 0; i < 3; i++)
+        for (uint32_t k = 0; k < i; k++) wire_up(&boxes[i], &boxes[k]);
+    pass(QR_SECOND);
+    CHECK(all_have(900, QR_ALLREDUCE_RING, 1, 3));
+    CHECK(!strstr(boxes[0].log, " here and ") &&
+          strstr(boxes[2].log, "epochs is 898 here and 900") &&
+          strstr(boxes[2].log, "allreduce is star here and ring"));
+}
+/* A state beyond the ring's epochs is not gone on from; beyond those of a first leader
+ * nothing begins. */
+static void test_beyond(void) {
+    for (uint32_t newcomer = 0; newcomer < 3; newcomer += 2) {
+        two_work(newcomer);
+        with(box(newcomer, newcomer, 3, 9, fields_64), 900, QR_ALLREDUCE_RING, 1);
+        tell_state(newcomer, 71, 5, false);
+        come(newcomer);
+        pass(QR_SECOND);
+        CHECK(all_have(7, QR_ALLREDUCE_STAR, 2, 3) && boxes[1].gen.begin.base_reductions == 0 &&
+                  !boxes[1].gen.begin.member[newcomer].holder,
+              "step %llu", (unsigned long long)boxes[1].gen.begin.base_reductions);
+        two_work(newcomer); /* the last one of them is */
+        with(box(newcomer, newcomer, 3, 9, fields_64), 900, QR_ALLREDUCE_RING, 1);
+        tell_state(newcomer, 70, 5, false);
+        come(newcomer);
+        pass(QR_SECOND);
+        CHECK(all_have(7, QR_ALLREDUCE_STAR, 2, 3) && boxes[1].gen.begin.base_reductions == 70);
+    }
+    reset();
+    for (uint32_t i = 0; i < 2; i++) {
+        with(box(i, i, 2, (uint8_t)(1 + i), fields_64), 7 + i, QR_ALLREDUCE_AUTO, 1);
+        tell_state(i, 75, 5, false);
+    }
+    wire_up(&boxes[1], &boxes[0]);
+    pass(QR_SECOND);
+    for (int i = 0; i < 2; i++)
+        CHECK((boxes[i].stop || boxes[i].done) && !boxes[i].begun &&
+                  boxes[i].code == QR_INVALID_ARGUMENT &&
+                  strstr(boxes[i].text, "7 epochs are trained already, and worker 0 (a:1), which "
+                                        "leads, has --epochs 7"),
+              "%s", boxes[i].text);
+}
+/* A stranger beside a newcomer of the job's: it keeps a first generation from forming, and
+ * nothing else. */
+static void test_stranger_beside(void) {
+    for (uint32_t newcomer = 0; newcomer < 3; newcomer += 2)
+        for (int order = 0; order < 2; order++) {
+            two_work(newcomer);
+            with(box(newcomer, newcomer, 4, 9, fields_64), 7, QR_ALLREDUCE_STAR, 1);
+            box(3, 3, 4, 8, fields_32);
+            if (order) come(newcomer); /* the stranger comes between promise and Begin */
+            wire_up(&boxes[3], &boxes[newcomer]);
+            if (!order) come(newcomer);
+            pass(500 * MILLI);
+            CHECK(boxes[newcomer].begun && all_have(7, QR_ALLREDUCE_STAR, 2, 3),
+                  "worker %u, order %d: %s", newcomer, order, boxes[newcomer].log);
+            for (uint32_t i = 0; i < 3; i++)
+                if (i != newcomer) wire_up(&boxes[3], &boxes[i]);
+            pass(40 * QR_SECOND);
+            CHECK(all_have(7, QR_ALLREDUCE_STAR, 2, 3) && boxes[3].stop &&
+                  boxes[3].code == QR_FAILED_PRECONDITION);
+        }
+    /* one is left of two that are needed; a stranger comes, and then the other one again */
+    two_work(0);
+    qr_member_leave(boxes[2].m, now_ns, "SIGTERM");
+    deliver();
+    box(0, 0, 3, 8, fields_32);
+    wire_up(&boxes[1], &boxes[0]);
+    pass(50 * QR_SECOND);
+    CHECK(!boxes[1].stop && !boxes[1].begun && boxes[0].stop, "%s", boxes[1].text);
+    with(box(2, 2, 3, 7, fields_64), 900, QR_ALLREDUCE_RING, 1);
+    wire_up(&boxes[2], &boxes[1]);
+    pass(QR_SECOND);
+    CHECK(boxes[1].begun && boxes[2].begun && boxes[1].gen.begin.common.epochs == 7);
+}
+/* Who was started again under the leader's index is not the leader yet: its end is
+ * nobody else's. */
+static void test_end_of_another(void) {
+    static struct qr_message end[2] = {
+        {.kind = QR_MESSAGE_DONE, .done = {.code = QR_INVALID_ARGUMENT, .text = "mine"}},
+        {.kind = QR_MESSAGE_GOODBYE,
+         .goodbye = {.why = QR_GOODBYE_DONE, .code = QR_INVALID_ARGUMENT, .text = "mine"}}};
+    for (int how = 0; how < 2; how++) {
+        two_work(2);
+        box(2, 0, 3, 9, fields_64);
+        wires[n_wires++] = (struct wire){{&boxes[1], &boxes[2]}, true};
+        uint32_t conn = 2 * (n_wires - 1);
+        qr_member_up(boxes[1].m, now_ns, conn, true, 0);
+        qr_member_up(boxes[2].m, now_ns, conn + 1, false, 0);
+        for (size_t i = 0; i < n_queue; i++)
+            if (queue[i].conn == conn && queue[i].msg.kind == QR_MESSAGE_HELLO)
+                qr_member_message(boxes[1].m, now_ns, conn, &queue[i].msg);
+        n_queue = 0;
+        qr_member_message(boxes[1].m, now_ns, conn, &end[how]);
+        CHECK(!boxes[1].done && !boxes[1].stop &&
+                  strstr(boxes[1].log, "worker 0 (a:1) was started again"),
+              "%s", boxes[1].log);
+    }
+}
+int main(void) {
+    queue = qr_xcalloc(QUEUE, sizeof *queue);
+    test_settings();
+    test_others_settings();
+    test_beyond();
+    test_stranger_beside();
+    test_end_of_another();
+    reset();
+    free(queue);
+    return t_end();
+}
