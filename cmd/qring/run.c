@@ -1,3 +1,4 @@
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -46,14 +47,18 @@ const char qr_help_run[] =
     "  and every flag of qringd (qringd --help), for all workers, but those that say who a worker "
     "is.\n"
     "\n"
-    "Ctrl-C stops all workers and ends with 0; so does SIGTERM, with 143 (--exit-on-drain). When a "
-    "worker dies, the others go on, and the\n"
-    "results are the same bits; when all die, this command ends with 138.\n";
+    "Ctrl-C stops all workers, which leave a checkpoint, and ends with 130; a second one ends them "
+    "at "
+    "once. So does SIGTERM, with 143\n"
+    "(--exit-on-drain). When a worker dies, the others go on, and the results are the same bits; "
+    "when "
+    "all die, this command ends with 138.\n";
 
 struct run_command {
     struct qr_settings settings;
     unsigned n_workers, n_threads, http_port;
     bool json, help, restart, trained, tls; /* tls: with certificates made for this run */
+    bool interrupted;                       /* by Ctrl-C */
     char *arguments[96];
     size_t n_arguments;
     struct qr_job *job;
@@ -376,6 +381,7 @@ static int conclude(struct run_command *r, const struct qr_local_result *result)
                  result->worker, result->sentence, r->out, result->worker);
         return result->exit_code;
     }
+    r->interrupted = result->interrupted && !result->terminated;
     if (!r->done) {
         if (result->interrupted) fprintf(r->people, "stopped: all workers have ended\n");
         return result->terminated && result->exit_code == 0 ? (int)r->settings.exit_on_drain
@@ -422,6 +428,16 @@ static enum qr_code start(struct run_command *r, int *ret_exit_code, struct qr_e
     return QR_OK;
 }
 
+/* A shell's loop ends with a command that the signal has ended, and goes on after one that exits,
+ * with 130 too. Where the signal ends nothing (a container's first process), the code says it. */
+static _Noreturn void die_of_interrupt(void) {
+    enum { OF_INTERRUPT = 128 + SIGINT };
+    fflush(NULL);
+    signal(SIGINT, SIG_DFL);
+    raise(SIGINT);
+    _exit(OF_INTERRUPT);
+}
+
 int qr_command_run(const struct qr_command *self, int argc, char **argv) {
     struct run_command r = {.n_workers = 1};
     struct qr_err err = {0};
@@ -440,5 +456,6 @@ int qr_command_run(const struct qr_command *self, int argc, char **argv) {
     qr_buf_free(&r.confusion);
     qr_buf_free(&r.confusion);
     free(r.out);
+    if (r.interrupted && code == QR_OK && exit_code == 0) die_of_interrupt();
     return code == QR_OK ? exit_code : qr_conclude(code, &err);
 }

@@ -4,10 +4,10 @@
  * What      Finds free ports, starts the workers, passes their events on, stops them together. A
  *           port that somebody took in between is met by one more start with other ports.
  * End       SIGINT or SIGTERM to this process: SIGTERM to all, a bounded wait, exit code 0 (which
- *           of the two it was, the caller may tell). When a worker dies the others go on, and
- *           `restart` brings it back, after 0.5 s, then 1, 2 … 8 s. When one ends well, or with a
- *           permanent code, the others must soon; whoever does not within a bound is killed. Should
- *           this process die, the kernel kills the workers.
+ *           of the two it was, the caller may tell); a second one: SIGKILL to all. When a worker
+ *           dies the others go on, and `restart` brings it back, after 0.5 s, then 1, 2 … 8 s. When
+ *           one ends well, or with a permanent code, the others must soon; whoever does not within
+ *           a bound is killed. Should this process die, the kernel kills the workers.
  * Threads   the caller's only. Call before any thread exists: it forks and blocks signals.
  */
 #ifndef QR_LOCAL_PROCESSES_H

@@ -49,8 +49,8 @@ def random_faults():
         except subprocess.TimeoutExpired:
             run.kill()
             code = "none: it hangs"
-        tell(37, f"seed {seed}: {killed} killed, {asked} asked to leave, {stopped} stopped, started again by qring run: exit code", code, 0)
-        check(f"seed {seed} ends with 0, not {code}", code == 0)
+        tell(37, f"seed {seed}: {killed} killed, {asked} asked to leave, {stopped} stopped, started again by qring run: ended by Ctrl-C", code, "-2")
+        check(f"seed {seed} dies of SIGINT, not {code}", code == -signal.SIGINT)
         r.settle()
         r.same()
         r.close()

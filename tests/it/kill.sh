@@ -34,7 +34,37 @@ wait $a; rc_a=$?; wait $b; rc_b=$?
 for rc in $rc_a $rc_b; do check "3 and 5 epochs: exit code 0, not $rc" test "$rc" = 0; done
 check "the other says whose count" grep -q "epochs is 5 here and 3 in the ring" "$work/e1.log"
 check "three epochs" test "$(grep -c TRAIN "$work/e0/steps.jsonl")" = 6
-stop_run INT 0
+stop_run INT 130
 stop_run TERM 143
 stop_run TERM 0 --exit-on-drain=0
+# Ctrl-C: as a terminal sends it, to the shell and to what it runs
+cat >"$work/loop.py" <<'END'
+import os, signal, subprocess, sys, time
+qring, job, work, shell, times, freeze = sys.argv[1:4] + [sys.argv[4], int(sys.argv[5]), sys.argv[6] == "freeze"]
+out = f"{work}/loop"
+script = f'for s in 1 2 3; do "{qring}" run "{job}" -n 2 --epochs 1000000 --out "{out}/$s" >>"{out}.log" 2>&1; echo "code $?"; done; echo end'
+p = subprocess.Popen([shell, "-c", script], start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+end = time.monotonic() + 30
+while not os.path.exists(f"{out}/1/steps.jsonl") and time.monotonic() < end: time.sleep(0.02)
+if freeze: # workers that cannot stop in an orderly way
+    for pid in subprocess.run(["pgrep", "-f", f"qringd .*--out={out}/1"], capture_output=True, text=True).stdout.split(): os.kill(int(pid), signal.SIGSTOP)
+begin = time.monotonic()
+for i in range(times):
+    if i: time.sleep(0.3)
+    os.killpg(p.pid, signal.SIGINT)
+try: said = p.communicate(timeout=30)[0].split()
+except subprocess.TimeoutExpired: os.killpg(p.pid, signal.SIGKILL); said = ["hangs"]
+print(p.returncode, len(os.listdir(out)), "fast" if time.monotonic() - begin < 5 else "slow", *said)
+END
+interrupted() { rm -rf "$work/loop" "$work/loop.log"; $python "$work/loop.py" "$qring" "$work/job.json" "$work" "$@"; }
+for shell in bash dash; do
+    command -v $shell >/dev/null || { skip "no $shell"; continue; }
+    got=$(interrupted $shell 1 not)
+    case $got in "-2 1 fast"*) stops=yes ;; *) stops=no ;; esac
+    check "Ctrl-C ends the loop of $shell: '$got'" test $stops = yes
+    check "after an orderly stop" holds "$work/loop.log" "stopped: all workers have ended"
+    check "a checkpoint is behind it" test -s "$work/loop/1/checkpoints/LATEST"
+done
+got=$(interrupted bash 2 freeze)
+check "a second Ctrl-C ends it at once: '$got'" test "$got" = "-2 1 fast"
 end
