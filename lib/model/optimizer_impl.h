@@ -51,4 +51,19 @@ static inline void qr_weight_move(double *w, double by) {
     if (by != 0) *w += by;
 }
 
+/* Two weights at a time; each as by itself. */
+typedef double qr_two __attribute__((vector_size(16)));
+typedef double qr_two_at __attribute__((vector_size(16), aligned(8), may_alias));
+typedef int64_t qr_two_words __attribute__((vector_size(16)));
+
+/* a where the word is -1, b where it is 0 */
+static inline qr_two qr_two_select(qr_two_words which, qr_two a, qr_two b) {
+    return (qr_two)(((qr_two_words)a & which) | ((qr_two_words)b & ~which));
+}
+
+static inline void qr_two_move(double *w, qr_two by) {
+    qr_two was = *(const qr_two_at *)w;
+    *(qr_two_at *)w = qr_two_select(by != 0, was + by, was);
+}
+
 #endif

@@ -8,17 +8,10 @@ static size_t names(const struct qr_optimizer_options *o, const char **ret) {
     return n;
 }
 
-typedef double two __attribute__((vector_size(16), aligned(8), may_alias));
-typedef int64_t two_words __attribute__((vector_size(16)));
-
-/* Without momentum, two weights at a time. */
+/* Without momentum. */
 static void straight(double lr, size_t n, const double *restrict g, double *restrict w) {
     size_t i = 0;
-    for (; i + 2 <= n; i += 2) {
-        two was = *(const two *)(w + i), by = -*(const two *)(g + i) * lr;
-        two_words moves = by != 0;
-        *(two *)(w + i) = (two)(((two_words)(was + by) & moves) | ((two_words)was & ~moves));
-    }
+    for (; i + 2 <= n; i += 2) qr_two_move(&w[i], -*(const qr_two_at *)(g + i) * lr);
     if (i < n) qr_weight_move(&w[i], -g[i] * lr);
 }
 
