@@ -220,8 +220,7 @@ static enum qr_code sign_labels(const char *name, const struct qr_labels *l, str
 
 /* ---- the table ---- */
 
-#define NAME(kind, name, ...) [kind] = name,
-const char *const qr_loss_names[QR_LOSSES] = {QR_LOSS_ROWS(NAME)};
+const char *const qr_loss_names[QR_LOSSES] = {QR_LOSS_ROWS(QR_ROW_NAME)};
 
 static const struct qr_loss_info infos[QR_LOSSES] = {
 #define INFO(kind, name, ...) [kind] = {__VA_ARGS__},

@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/rows.h"
 #include "model/layers/activation.h"
 
 /* Kind, name in job files, fields of struct qr_loss_info (loss.c has the functions). */
@@ -45,12 +46,7 @@
         .labels = one_hot_labels)                                                                  \
     ROW(QR_EXPECTATION, "expectation", .value = weighted_sum, .no_labels = true)
 
-enum qr_loss {
-#define QR_LOSS_KIND(kind, name, ...) kind,
-    QR_LOSS_ROWS(QR_LOSS_KIND)
-#undef QR_LOSS_KIND
-        QR_LOSSES
-};
+enum qr_loss { QR_LOSS_ROWS(QR_ROW_KIND) QR_LOSSES };
 extern const char *const qr_loss_names[QR_LOSSES];
 
 /* What counts as right: p >= 0 is +1; p > 0.5 is 1; the largest output is the class. */

@@ -94,9 +94,8 @@ static double actual_positives(const struct qr_metric_options *o, size_t k, cons
 
 /* ---- the table ---- */
 
-#define NAME(kind, name, ...) [kind] = name,
 #define VAL_NAME(kind, name, ...) [kind] = "val_" name,
-const char *const qr_metric_names[QR_METRICS] = {QR_METRIC_ROWS(NAME)};
+const char *const qr_metric_names[QR_METRICS] = {QR_METRIC_ROWS(QR_ROW_NAME)};
 const char *const qr_val_metric_names[QR_METRICS] = {QR_METRIC_ROWS(VAL_NAME)};
 
 typedef double term_fn(const struct qr_metric_options *o, size_t k, const double *p,

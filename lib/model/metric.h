@@ -6,6 +6,7 @@
 #ifndef QR_MODEL_METRIC_H
 #define QR_MODEL_METRIC_H
 
+#include "base/rows.h"
 #include "exact/integer.h"
 #include "model/loss.h"
 
@@ -31,12 +32,7 @@
     /* its value is the share on the diagonal; labels are rows, answers columns */                 \
     ROW(QR_CONFUSION_MATRIX, "confusion_matrix", .grows = true, .counts = &qr_counts_of_confusion)
 
-enum qr_metric {
-#define QR_METRIC_KIND(kind, ...) kind,
-    QR_METRIC_ROWS(QR_METRIC_KIND)
-#undef QR_METRIC_KIND
-        QR_METRICS
-};
+enum qr_metric { QR_METRIC_ROWS(QR_ROW_KIND) QR_METRICS };
 extern const char *const qr_metric_names[QR_METRICS];
 /* "val_accuracy" ...: of the validation samples */
 extern const char *const qr_val_metric_names[QR_METRICS];

@@ -5,8 +5,7 @@
 
 #include "base/err.h"
 
-#define NAME(kind, name, rule) [kind] = name,
-const char *const qr_optimizer_names[QR_OPTIMIZERS] = {QR_OPTIMIZER_ROWS(NAME)};
+const char *const qr_optimizer_names[QR_OPTIMIZERS] = {QR_OPTIMIZER_ROWS(QR_ROW_NAME)};
 
 static const struct qr_optimizer_rule *rule_of(enum qr_optimizer_kind kind) {
 #define RULE(kind, name, rule) [kind] = &rule,

@@ -43,6 +43,7 @@
 #ifndef QR_MODEL_OPTIMIZER_H
 #define QR_MODEL_OPTIMIZER_H
 
+#include "base/rows.h"
 #include "model/schedule.h"
 
 /* Kind, name in job files, its rule: the file of its name (adamw's is adam's, the natural
@@ -61,12 +62,7 @@
     ROW(QR_SPSA, "spsa", qr_optimizer_spsa)                                                        \
     ROW(QR_NATURAL_GRADIENT, "quantum-natural-gradient", qr_optimizer_natural)
 
-enum qr_optimizer_kind {
-#define QR_OPTIMIZER_KIND(kind, name, rule) kind,
-    QR_OPTIMIZER_ROWS(QR_OPTIMIZER_KIND)
-#undef QR_OPTIMIZER_KIND
-        QR_OPTIMIZERS
-};
+enum qr_optimizer_kind { QR_OPTIMIZER_ROWS(QR_ROW_KIND) QR_OPTIMIZERS };
 extern const char *const qr_optimizer_names[QR_OPTIMIZERS];
 
 struct qr_optimizer_options {

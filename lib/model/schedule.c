@@ -102,8 +102,7 @@ static const struct rule piecewise = {
     .rate = piecewise_rate,
 };
 
-#define NAME(kind, name, rule) [kind] = name,
-const char *const qr_schedule_names[QR_SCHEDULES] = {QR_SCHEDULE_ROWS(NAME)};
+const char *const qr_schedule_names[QR_SCHEDULES] = {QR_SCHEDULE_ROWS(QR_ROW_NAME)};
 #define RULE(kind, name, rule) [kind] = &(rule),
 static const struct rule *const rules[QR_SCHEDULES] = {QR_SCHEDULE_ROWS(RULE)};
 

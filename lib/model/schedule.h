@@ -25,6 +25,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/rows.h"
+
 /* Kind, name in job files, its rule in schedule.c. Hashes have the kind's number: a new one comes
  * last. */
 #define QR_SCHEDULE_ROWS(ROW)                                                                      \
@@ -36,12 +38,7 @@
     ROW(QR_SCHEDULE_POLYNOMIAL, "polynomial", polynomial)                                          \
     ROW(QR_SCHEDULE_PIECEWISE, "piecewise", piecewise)
 
-enum qr_schedule_kind {
-#define QR_SCHEDULE_KIND(kind, name, rule) kind,
-    QR_SCHEDULE_ROWS(QR_SCHEDULE_KIND)
-#undef QR_SCHEDULE_KIND
-        QR_SCHEDULES
-};
+enum qr_schedule_kind { QR_SCHEDULE_ROWS(QR_ROW_KIND) QR_SCHEDULES };
 extern const char *const qr_schedule_names[QR_SCHEDULES]; /* "constant" ... as in job files */
 
 enum { QR_RATE_PIECES = 32 };

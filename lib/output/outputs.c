@@ -244,17 +244,6 @@ static void put_u64(struct qr_json_writer *w, const char *key, uint64_t v) {
     qr_json_put_i64(w, (int64_t)v);
 }
 
-static void put_values(struct qr_json_writer *w, const struct qr_named_value *v, size_t n) {
-    qr_json_put_key(w, "values");
-    qr_json_open(w, '{');
-    for (size_t i = 0; i < n; i++) {
-        qr_json_put_key(w, v[i].name);
-        qr_json_put_double(w, v[i].value);
-    }
-    qr_json_close(w, '}');
-    qr_json_close(w, '}');
-}
-
 static void on_progress(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t batch,
                         uint64_t n_batches, const struct qr_named_value *running, size_t n) {
     struct qr_outputs *o = ctx;
@@ -264,7 +253,8 @@ static void on_progress(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t bat
     put_u64(&w, "epochs", epochs);
     put_u64(&w, "batch", batch);
     put_u64(&w, "batches", n_batches);
-    put_values(&w, running, n);
+    qr_named_values_json(&w, "values", running, n);
+    qr_json_close(&w, '}');
     emit(o, 0);
 }
 
@@ -278,7 +268,8 @@ static void on_epoch(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t n_batc
         put_u64(&w, "batches", n_batches);
         qr_json_put_key(&w, "seconds");
         qr_json_put_double(&w, seconds);
-        put_values(&w, values, n);
+        qr_named_values_json(&w, "values", values, n);
+        qr_json_close(&w, '}');
         emit(o, READER_WITHIN_MS);
     } else if (o->leader) {
         qr_buf_clear(&o->line);

@@ -2,12 +2,13 @@
 
 #include "format/json.h"
 
-static void put_metrics(struct qr_json_writer *w, const struct qr_named_value *metrics, size_t n) {
-    qr_json_put_key(w, "metrics");
+void qr_named_values_json(struct qr_json_writer *w, const char *key, const struct qr_named_value *v,
+                          size_t n) {
+    qr_json_put_key(w, key);
     qr_json_open(w, '{');
     for (size_t i = 0; i < n; i++) {
-        qr_json_put_key(w, metrics[i].name);
-        qr_json_put_double(w, metrics[i].value);
+        qr_json_put_key(w, v[i].name);
+        qr_json_put_double(w, v[i].value);
     }
     qr_json_close(w, '}');
 }
@@ -49,7 +50,7 @@ void qr_result_json(const struct qr_result *r, struct qr_buf *ret) {
     qr_json_put_key(&w, "val_loss");
     if (r->has_val_loss) qr_json_put_double(&w, r->val_loss);
     else qr_json_put_null(&w);
-    put_metrics(&w, r->metrics, r->n_metrics);
+    qr_named_values_json(&w, "metrics", r->metrics, r->n_metrics);
     put_confusion(&w, "confusion_matrix", r->confusion, r->n_classes);
     put_confusion(&w, "val_confusion_matrix", r->val_confusion, r->n_classes);
     put_string(&w, "state_digest", r->state_digest);
@@ -72,7 +73,7 @@ void qr_step_json(const struct qr_step_line *l, struct qr_buf *ret) {
     put_string(&w, "kind", l->eval ? "EVAL" : "TRAIN");
     put_u64(&w, "samples", l->samples);
     put_double(&w, "loss", l->loss);
-    put_metrics(&w, l->metrics, l->n_metrics);
+    qr_named_values_json(&w, "metrics", l->metrics, l->n_metrics);
     qr_json_close(&w, '}');
     qr_buf_puts(ret, "\n");
 }

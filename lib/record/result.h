@@ -10,6 +10,11 @@ struct qr_named_value {
     const char *name;
     double value;
 };
+struct qr_json_writer;
+/* "key":{"name":value,…} in the object that w is in. */
+void qr_named_values_json(struct qr_json_writer *w, const char *key, const struct qr_named_value *v,
+                          size_t n);
+
 struct qr_result {
     const char *job, *job_hash; /* hash: hex */
     uint64_t steps, epochs;

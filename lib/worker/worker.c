@@ -1,4 +1,4 @@
-#include "worker/worker.h"
+#include "worker/worker_impl.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -6,49 +6,17 @@
 
 #include "base/counter.h"
 #include "base/mem.h"
-#include "base/pool.h"
-#include "group/group.h"
-#include "job/workload.h"
-#include "monitor/http.h"
 #include "monitor/last_error.h"
 #include "monitor/last_words.h"
 #include "output/place.h"
-#include "output/publisher.h"
 #include "store/store.h"
 #include "worker/ending.h"
 #include "worker/limits.h"
 #include "worker/results.h"
 #include "worker/ring.h"
-#include "worker/settings.h"
 #include "worker/stop.h"
-#include "worker/tls.h"
 
 enum { MAX_UNKNOWN = 8 };
-static const int64_t port_again_ns = QR_SECOND / 4;
-
-struct worker {
-    struct qr_settings settings;
-    struct qr_log log;
-    struct qr_job *job;
-    struct qr_identity identity;
-    struct qr_workload load;
-    struct qr_outputs outputs;
-    struct qr_job_canonical canonical;
-    struct qr_field *fields;
-    char *listen, *places;
-    struct qr_link_tls *tls; /* NULL: plaintext */
-    struct qr_group *group;
-    struct qr_pool *pool;
-    struct qr_http *http;
-    struct qr_publisher *publisher;
-    struct qr_start start; /* what a checkpoint had */
-    int64_t looked_ns;     /* when it was looked for last */
-    bool ended;            /* the last look found the end of the run */
-    int64_t began_ns;
-    bool local;                 /* every peer is on this machine */
-    bool has_outputs, finished; /* finished: exit 0 without training */
-    bool told_end;              /* the others know how this ends */
-};
 
 static const char help_head[] =
     "qringd - one worker of a training job\n"
@@ -173,135 +141,6 @@ static void warn_of_settings(const struct worker *w) {
                 "--profiler-port is accepted, but this program has no profiler: nothing is bound "
                 "to port %lld",
                 (long long)s->profiler_port);
-}
-
-/* ---- network ---- */
-
-static enum qr_code choose_address(struct worker *w, struct qr_err *err) {
-    const struct qr_settings *s = &w->settings;
-    const struct qr_identity *id = &w->identity;
-    bool local;
-    unsigned unused;
-    enum qr_code code;
-    qr_auto(qr_free_p) char *own = NULL;
-    if (qr_ring_network(s, id, &local, err) != QR_OK) return err->code;
-    w->local = local;
-    if (!qr_address_split(id->address, 2222, &own, &unused))
-        return qr_fail(err, QR_INTERNAL, "own address %s", id->address);
-    if ((code = qr_tls_open(s, &w->log, &w->tls, err)) != QR_OK) return code;
-    if (!local && !w->tls)
-        qr_warn(&w->log, "worker",
-                "--plaintext: gradients and weights travel between the workers unencrypted and "
-                "unauthenticated");
-    const char *host = s->bind ? s->bind : local ? own : strchr(own, ':') ? "::" : "0.0.0.0";
-    w->listen = qr_address_join(host, s->port >= 0 ? (unsigned)s->port : id->port);
-    return QR_OK;
-}
-
-/* A forerunner may have the port a little longer: it is on its way out, or was stopped and is about
- * to be killed. */
-static enum qr_code await_port(struct worker *w,
-                               enum qr_code (*open)(struct worker *w, struct qr_err *err),
-                               struct qr_err *err) {
-    enum qr_code code = open(w, err);
-    if (code != QR_ALREADY_EXISTS) return code;
-    qr_info(&w->log, "worker", "%s. Trying again for %lld s", err->msg,
-            (long long)(QR_PORT_WAIT_NS / QR_SECOND));
-    for (int64_t waited_ns = 0;
-         code == QR_ALREADY_EXISTS && waited_ns < QR_PORT_WAIT_NS && !qr_stop_requested();
-         waited_ns += port_again_ns) {
-        qr_sleep_ns(port_again_ns);
-        code = open(w, err);
-    }
-    return code == QR_ALREADY_EXISTS && qr_stop_requested()
-               ? qr_fail(err, QR_CANCELLED, "asked to stop while a port was in use")
-               : code;
-}
-
-/* gRPC may wait for a thread that it does not get. */
-static enum qr_code open_links(struct worker *w, const struct qr_group_options *opt,
-                               unsigned *ret_port, struct qr_err *err) {
-    qr_stop_within(QR_OPEN_BOUND_NS, qr_exit_code(QR_UNAVAILABLE),
-                   "while the ports for peers were opened: are there threads left (ulimit -u, the "
-                   "pod's pids)?");
-    enum qr_code code = qr_group_open(opt, &w->group, ret_port, err);
-    qr_stop_within(0, 0, NULL);
-    return code;
-}
-
-static enum qr_code open_group(struct worker *w, struct qr_err *err) {
-    const struct qr_settings *s = &w->settings;
-    const struct qr_identity *id = &w->identity;
-    free(w->places); /* of a try before */
-    w->places = qr_xasprintf("%s\n%s\n%s", w->outputs.dir, w->outputs.weights_url,
-                             w->outputs.checkpoints_url ? w->outputs.checkpoints_url : "none");
-    int64_t form_ns = s->form_timeout_ns >= 0 ? s->form_timeout_ns
-                      : id->count_known       ? s->start_timeout_ns
-                                              : 10 * QR_SECOND;
-    bool solo = id->role == QR_ROLE_SINGLE;
-    unsigned port = 0;
-    enum qr_code code = QR_OK;
-    free(w->fields);
-    w->fields = qr_xcalloc(w->canonical.n, sizeof *w->fields);
-    for (size_t i = 0; i < w->canonical.n; i++)
-        w->fields[i] = (struct qr_field){w->canonical.fields[i].name, w->canonical.fields[i].value};
-    struct qr_group_options opt = {
-        .run = w->job->name,
-        .fields = w->fields,
-        .n_fields = w->canonical.n,
-        .index = (uint32_t)id->index,
-        .n_peers = id->n_peers,
-        .peers = (const char *const *)id->peers,
-        .count_known = id->count_known,
-        .min_workers = s->min_workers > 0 ? (unsigned)s->min_workers : 0,
-        .listen_address = w->listen,
-        .data_port = (unsigned)s->data_port,
-        .form_timeout_ns = form_ns,
-        .allreduce = qr_ring_allreduce(s),
-        .places = w->places,
-        .echo = true,
-        .tls = w->tls,
-        .clock = &qr_clock_monotonic,
-        .awake = &qr_clock_awake,
-        .log = &w->log,
-    };
-    memcpy(opt.job_hash, w->canonical.hash, sizeof opt.job_hash);
-    if (solo) {
-        w->group = qr_group_solo(&opt);
-        qr_info(&w->log, "worker", "working alone: no ports are bound");
-    } else {
-        if ((code = open_links(w, &opt, &port, err)) != QR_OK) return code;
-        qr_info(&w->log, "worker", "listening on %s (control port %u, data port %lld%s)", w->listen,
-                port, (long long)s->data_port, s->data_port ? "" : ": any");
-        qr_outputs_say_listening(&w->outputs, port);
-    }
-    qr_stop_watch(w->group);
-    return QR_OK;
-}
-
-/* Once the group listens, so that "ready" is true from the first answer on. */
-static enum qr_code open_http(struct worker *w, struct qr_err *err) {
-    const struct qr_settings *s = &w->settings;
-    enum qr_isa isa = QR_ISA_PORTABLE;
-    unsigned port = 0;
-    if (s->http_port <= 0) return QR_OK;
-    enum qr_code code = qr_isa_parse(s->isa, &isa, err);
-    const struct qr_http_options opt = {
-        .bind = s->http_bind ? s->http_bind
-                : w->local   ? "127.0.0.1"
-                             : NULL,
-        .port = (unsigned)s->http_port,
-        .began_ns = w->began_ns,
-        .build = {QR_VERSION, qr_contract_name(w->job->precision), qr_isa_name(isa)},
-        .clock = &qr_clock_monotonic,
-    };
-    if (code == QR_OK) code = qr_http_open(&opt, &w->http, &port, err);
-    if (code != QR_OK) return code;
-    qr_http_ready(w->http, true);
-    qr_http_watch(w->http, QR_HTTP_CONTROL, w->identity.role != QR_ROLE_SINGLE);
-    qr_info(&w->log, "worker", "probes and metrics on port %u%s%s: /healthz, /readyz, /metrics",
-            port, opt.bind ? " of " : "", opt.bind ? opt.bind : "");
-    return QR_OK;
 }
 
 /* ---- work ---- */
@@ -565,13 +404,14 @@ static enum qr_code run(struct worker *w, int argc, char *const *argv, char *con
     qr_outputs_init(&w->outputs, &where, w->job->name);
     w->has_outputs = true;
     if ((code = check_role(w, err)) != QR_OK || w->finished) return code;
-    if (w->identity.role != QR_ROLE_SINGLE && (code = choose_address(w, err)) != QR_OK) return code;
+    if (w->identity.role != QR_ROLE_SINGLE && (code = worker_choose_address(w, err)) != QR_OK)
+        return code;
     if ((code = prepare(w, err)) != QR_OK) return code;
     if ((code = begin_from(w, err)) != QR_OK || w->finished) return code;
     if (qr_stop_requested())
         return qr_fail(err, QR_CANCELLED, "asked to stop before training began");
-    if ((code = await_port(w, open_group, err)) != QR_OK) return code;
-    if ((code = await_port(w, open_http, err)) != QR_OK) return code;
+    if ((code = worker_await_port(w, worker_open_group, err)) != QR_OK) return code;
+    if ((code = worker_await_port(w, worker_open_http, err)) != QR_OK) return code;
     return train(w, err);
 }
 

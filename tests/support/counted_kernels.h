@@ -13,6 +13,16 @@
 static uint64_t operations; /* of one lane each */
 
 #define TABLE_NAME "counting"
+#define D double
+#define DW 1
+#define DNUMBERS(p) (*(p))
+#define DGET(p) (*(p))
+#define DPUT(p, v) (*(p) = (v))
+#define DSET1(e) (e)
+#define DMUL(a, b) (operations++, (a) * (b))
+#define DFMA(a, b, c) (operations++, __builtin_fma((a), (b), (c)))
+#define DFNMA(a, b, c) (operations++, __builtin_fma(-(a), (b), (c)))
+
 #define NAME(x) f32_##x
 #define E float
 #define V float
@@ -26,17 +36,8 @@ static uint64_t operations; /* of one lane each */
 #define SUB(a, b) (operations++, (a) - (b))
 #define FMA(a, b, c) (operations++, __builtin_fmaf((a), (b), (c)))
 #define FNMA(a, b, c) (operations++, __builtin_fmaf(-(a), (b), (c)))
-#define D double
-#define DW 1
 #define DLOAD(p) ((double)*(p))
 #define DSTORE(p, v) (*(p) = (float)(v))
-#define DNUMBERS(p) (*(p))
-#define DGET(p) (*(p))
-#define DPUT(p, v) (*(p) = (v))
-#define DSET1(e) (e)
-#define DMUL(a, b) (operations++, (a) * (b))
-#define DFMA(a, b, c) (operations++, __builtin_fma((a), (b), (c)))
-#define DFNMA(a, b, c) (operations++, __builtin_fma(-(a), (b), (c)))
 #include "sim/kernels/kernel_template_impl.h"
 
 #define NAME(x) f64_##x
@@ -52,18 +53,18 @@ static uint64_t operations; /* of one lane each */
 #define SUB(a, b) (operations++, (a) - (b))
 #define FMA(a, b, c) (operations++, __builtin_fma((a), (b), (c)))
 #define FNMA(a, b, c) (operations++, __builtin_fma(-(a), (b), (c)))
-#define D double
-#define DW 1
 #define DLOAD(p) (*(p))
 #define DSTORE(p, v) (*(p) = (v))
-#define DNUMBERS(p) (*(p))
-#define DGET(p) (*(p))
-#define DPUT(p, v) (*(p) = (v))
-#define DSET1(e) (e)
-#define DMUL(a, b) (operations++, (a) * (b))
-#define DFMA(a, b, c) (operations++, __builtin_fma((a), (b), (c)))
-#define DFNMA(a, b, c) (operations++, __builtin_fma(-(a), (b), (c)))
 #include "sim/kernels/kernel_template_impl.h"
+#undef D
+#undef DW
+#undef DNUMBERS
+#undef DGET
+#undef DPUT
+#undef DSET1
+#undef DMUL
+#undef DFMA
+#undef DFNMA
 
 /* ---- calls, by their shapes ---- */
 

@@ -65,8 +65,7 @@ static void back_softmax(size_t k, const double *z, const double *p, double *d) 
 
 /* ---- the table ---- */
 
-#define NAME(kind, name, functions) [kind] = name,
-const char *const qr_activation_names[QR_ACTIVATIONS] = {QR_ACTIVATION_ROWS(NAME)};
+const char *const qr_activation_names[QR_ACTIVATIONS] = {QR_ACTIVATION_ROWS(QR_ROW_NAME)};
 
 static const struct {
     void (*apply)(size_t k, const double *z, double *ret_p);

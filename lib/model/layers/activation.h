@@ -5,6 +5,8 @@
 
 #include <stddef.h>
 
+#include "base/rows.h"
+
 /* Kind, name in job files, its functions in activation.c. */
 #define QR_ACTIVATION_ROWS(ROW)                                                                    \
     ROW(QR_LINEAR, "linear", linear)                                                               \
@@ -13,12 +15,7 @@
     ROW(QR_SIGMOID, "sigmoid", sigmoid)                                                            \
     ROW(QR_SOFTMAX, "softmax", softmax)
 
-enum qr_activation {
-#define QR_ACTIVATION_KIND(kind, name, functions) kind,
-    QR_ACTIVATION_ROWS(QR_ACTIVATION_KIND)
-#undef QR_ACTIVATION_KIND
-        QR_ACTIVATIONS
-};
+enum qr_activation { QR_ACTIVATION_ROWS(QR_ROW_KIND) QR_ACTIVATIONS };
 extern const char *const qr_activation_names[QR_ACTIVATIONS];
 
 /* p = f(z) for one sample. May be in place. */

@@ -9,11 +9,7 @@ const struct qr_layer_table *const qr_layer_tables[QR_LAYERS] = {
 #undef QR_LAYER_TABLE
 };
 
-const char *const qr_layer_names[QR_LAYERS] = {
-#define QR_LAYER_NAME(kind, name, functions) [kind] = (name),
-    QR_LAYER_ROWS(QR_LAYER_NAME)
-#undef QR_LAYER_NAME
-};
+const char *const qr_layer_names[QR_LAYERS] = {QR_LAYER_ROWS(QR_ROW_NAME)};
 
 void qr_layer_part(double *base, size_t *at, size_t n, double **place) {
     if (place) *place = base + *at;

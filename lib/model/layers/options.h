@@ -5,6 +5,7 @@
 #ifndef QR_MODEL_LAYERS_OPTIONS_H
 #define QR_MODEL_LAYERS_OPTIONS_H
 
+#include "base/rows.h"
 #include "circuit/circuit.h"
 #include "model/layers/activation.h"
 
@@ -16,12 +17,7 @@
     ROW(QR_LAYER_DROPOUT, "dropout", qr_layer_dropout)                                             \
     ROW(QR_LAYER_SCALE, "scale", qr_layer_scale)
 
-enum qr_layer_kind {
-#define QR_LAYER_KIND(kind, name, functions) kind,
-    QR_LAYER_ROWS(QR_LAYER_KIND)
-#undef QR_LAYER_KIND
-        QR_LAYERS
-};
+enum qr_layer_kind { QR_LAYER_ROWS(QR_ROW_KIND) QR_LAYERS };
 extern const char *const qr_layer_names[QR_LAYERS];
 
 /* The circuit's columns are the layer's inputs; its outputs are the read-outs' expectation values,

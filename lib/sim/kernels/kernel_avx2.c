@@ -7,6 +7,16 @@
 
 #define TABLE_NAME "avx2"
 
+#define D __m256d
+#define DW 4
+#define DNUMBERS(p) _mm256_load_pd(p)
+#define DGET(p) _mm256_loadu_pd(p)
+#define DPUT(p, v) _mm256_storeu_pd(p, v)
+#define DSET1(e) _mm256_set1_pd(e)
+#define DMUL(a, b) _mm256_mul_pd(a, b)
+#define DFMA(a, b, c) _mm256_fmadd_pd(a, b, c)
+#define DFNMA(a, b, c) _mm256_fnmadd_pd(a, b, c)
+
 #define NAME(x) f32_##x
 #define E float
 #define V __m256
@@ -20,17 +30,8 @@
 #define SUB(a, b) _mm256_sub_ps(a, b)
 #define FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
 #define FNMA(a, b, c) _mm256_fnmadd_ps(a, b, c)
-#define D __m256d
-#define DW 4
 #define DLOAD(p) _mm256_cvtps_pd(_mm_load_ps(p))
 #define DSTORE(p, v) _mm_store_ps(p, _mm256_cvtpd_ps(v))
-#define DNUMBERS(p) _mm256_load_pd(p)
-#define DGET(p) _mm256_loadu_pd(p)
-#define DPUT(p, v) _mm256_storeu_pd(p, v)
-#define DSET1(e) _mm256_set1_pd(e)
-#define DMUL(a, b) _mm256_mul_pd(a, b)
-#define DFMA(a, b, c) _mm256_fmadd_pd(a, b, c)
-#define DFNMA(a, b, c) _mm256_fnmadd_pd(a, b, c)
 #include "sim/kernels/kernel_template_impl.h"
 
 #define NAME(x) f64_##x
@@ -46,17 +47,8 @@
 #define SUB(a, b) _mm256_sub_pd(a, b)
 #define FMA(a, b, c) _mm256_fmadd_pd(a, b, c)
 #define FNMA(a, b, c) _mm256_fnmadd_pd(a, b, c)
-#define D __m256d
-#define DW 4
 #define DLOAD(p) _mm256_load_pd(p)
 #define DSTORE(p, v) _mm256_store_pd(p, v)
-#define DNUMBERS(p) _mm256_load_pd(p)
-#define DGET(p) _mm256_loadu_pd(p)
-#define DPUT(p, v) _mm256_storeu_pd(p, v)
-#define DSET1(e) _mm256_set1_pd(e)
-#define DMUL(a, b) _mm256_mul_pd(a, b)
-#define DFMA(a, b, c) _mm256_fmadd_pd(a, b, c)
-#define DFNMA(a, b, c) _mm256_fnmadd_pd(a, b, c)
 #include "sim/kernels/kernel_template_impl.h"
 
 const struct qr_kernels *const qr_kernels_avx2[2] = {&f32_table, &f64_table};

@@ -7,6 +7,16 @@
 
 #define TABLE_NAME "neon"
 
+#define D float64x2_t
+#define DW 2
+#define DNUMBERS(p) vld1q_f64(p)
+#define DGET(p) vld1q_f64(p)
+#define DPUT(p, v) vst1q_f64(p, v)
+#define DSET1(e) vdupq_n_f64(e)
+#define DMUL(a, b) vmulq_f64(a, b)
+#define DFMA(a, b, c) vfmaq_f64(c, a, b)
+#define DFNMA(a, b, c) vfmsq_f64(c, a, b)
+
 #define NAME(x) f32_##x
 #define E float
 #define V float32x4_t
@@ -20,17 +30,8 @@
 #define SUB(a, b) vsubq_f32(a, b)
 #define FMA(a, b, c) vfmaq_f32(c, a, b)
 #define FNMA(a, b, c) vfmsq_f32(c, a, b)
-#define D float64x2_t
-#define DW 2
 #define DLOAD(p) vcvt_f64_f32(vld1_f32(p))
 #define DSTORE(p, v) vst1_f32(p, vcvt_f32_f64(v))
-#define DNUMBERS(p) vld1q_f64(p)
-#define DGET(p) vld1q_f64(p)
-#define DPUT(p, v) vst1q_f64(p, v)
-#define DSET1(e) vdupq_n_f64(e)
-#define DMUL(a, b) vmulq_f64(a, b)
-#define DFMA(a, b, c) vfmaq_f64(c, a, b)
-#define DFNMA(a, b, c) vfmsq_f64(c, a, b)
 #include "sim/kernels/kernel_template_impl.h"
 
 #define NAME(x) f64_##x
@@ -46,17 +47,8 @@
 #define SUB(a, b) vsubq_f64(a, b)
 #define FMA(a, b, c) vfmaq_f64(c, a, b)
 #define FNMA(a, b, c) vfmsq_f64(c, a, b)
-#define D float64x2_t
-#define DW 2
 #define DLOAD(p) vld1q_f64(p)
 #define DSTORE(p, v) vst1q_f64(p, v)
-#define DNUMBERS(p) vld1q_f64(p)
-#define DGET(p) vld1q_f64(p)
-#define DPUT(p, v) vst1q_f64(p, v)
-#define DSET1(e) vdupq_n_f64(e)
-#define DMUL(a, b) vmulq_f64(a, b)
-#define DFMA(a, b, c) vfmaq_f64(c, a, b)
-#define DFNMA(a, b, c) vfmsq_f64(c, a, b)
 #include "sim/kernels/kernel_template_impl.h"
 
 const struct qr_kernels *const qr_kernels_neon[2] = {&f32_table, &f64_table};

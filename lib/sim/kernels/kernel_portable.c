@@ -6,6 +6,16 @@
 
 #define TABLE_NAME "portable"
 
+#define D double
+#define DW 1
+#define DNUMBERS(p) (*(p))
+#define DGET(p) (*(p))
+#define DPUT(p, v) (*(p) = (v))
+#define DSET1(e) (e)
+#define DMUL(a, b) ((a) * (b))
+#define DFMA(a, b, c) __builtin_fma((a), (b), (c))
+#define DFNMA(a, b, c) __builtin_fma(-(a), (b), (c))
+
 #define NAME(x) f32_##x
 #define E float
 #define V float
@@ -19,17 +29,8 @@
 #define SUB(a, b) ((a) - (b))
 #define FMA(a, b, c) __builtin_fmaf((a), (b), (c))
 #define FNMA(a, b, c) __builtin_fmaf(-(a), (b), (c))
-#define D double
-#define DW 1
 #define DLOAD(p) ((double)*(p))
 #define DSTORE(p, v) (*(p) = (float)(v))
-#define DNUMBERS(p) (*(p))
-#define DGET(p) (*(p))
-#define DPUT(p, v) (*(p) = (v))
-#define DSET1(e) (e)
-#define DMUL(a, b) ((a) * (b))
-#define DFMA(a, b, c) __builtin_fma((a), (b), (c))
-#define DFNMA(a, b, c) __builtin_fma(-(a), (b), (c))
 #include "sim/kernels/kernel_template_impl.h"
 
 #define NAME(x) f64_##x
@@ -45,17 +46,8 @@
 #define SUB(a, b) ((a) - (b))
 #define FMA(a, b, c) __builtin_fma((a), (b), (c))
 #define FNMA(a, b, c) __builtin_fma(-(a), (b), (c))
-#define D double
-#define DW 1
 #define DLOAD(p) (*(p))
 #define DSTORE(p, v) (*(p) = (v))
-#define DNUMBERS(p) (*(p))
-#define DGET(p) (*(p))
-#define DPUT(p, v) (*(p) = (v))
-#define DSET1(e) (e)
-#define DMUL(a, b) ((a) * (b))
-#define DFMA(a, b, c) __builtin_fma((a), (b), (c))
-#define DFNMA(a, b, c) __builtin_fma(-(a), (b), (c))
 #include "sim/kernels/kernel_template_impl.h"
 
 const struct qr_kernels *const qr_kernels_portable[2] = {&f32_table, &f64_table};

@@ -3,9 +3,10 @@
  *
  * In: E (element), V (vector of E), W (its lanes), NAME(x), LOAD(p) STORE(p, v) SET1(e) ZERO() MUL
  *     ADD SUB
- *     FMA(a, b, c) = a b + c, FNMA(a, b, c) = c - a b, both with one rounding; for sums in float64
- *     the same with D in front: D (vector of double), DW (its lanes), DLOAD(p) DSTORE(p, v) from
- *     and to E, DNUMBERS(p) DGET(p) DPUT(p, v) from and to double, the first aligned; TABLE_NAME.
+ *     FMA(a, b, c) = a b + c, FNMA(a, b, c) = c - a b, both with one rounding; DLOAD(p)
+ *     DSTORE(p, v) from and to E as double; TABLE_NAME. For sums in float64, once for both types,
+ *     the same with D in front: D (vector of double), DW (its lanes), DNUMBERS(p) DGET(p) DPUT(p,
+ *     v) from and to double, the first aligned.
  * A cell is walked in 16 / W vectors; each lane's expression is the same whatever W is.
  * No include guard: that is the point.
  */
@@ -484,14 +485,5 @@ static const struct qr_kernels NAME(table) = TABLE;
 #undef SUB
 #undef FMA
 #undef FNMA
-#undef D
-#undef DW
 #undef DLOAD
 #undef DSTORE
-#undef DNUMBERS
-#undef DPUT
-#undef DGET
-#undef DSET1
-#undef DMUL
-#undef DFMA
-#undef DFNMA

@@ -1,0 +1,55 @@
+/* worker/worker_impl.h — a worker as its files see it, and how it opens its ports. */
+#ifndef QR_WORKER_WORKER_IMPL_H
+#define QR_WORKER_WORKER_IMPL_H
+
+#include "base/pool.h"
+#include "group/group.h"
+#include "job/canonical.h"
+#include "job/workload.h"
+#include "monitor/http.h"
+#include "output/outputs.h"
+#include "output/publisher.h"
+#include "worker/ending.h"
+#include "worker/settings.h"
+#include "worker/tls.h"
+#include "worker/worker.h"
+
+struct worker {
+    struct qr_settings settings;
+    struct qr_log log;
+    struct qr_job *job;
+    struct qr_identity identity;
+    struct qr_workload load;
+    struct qr_outputs outputs;
+    struct qr_job_canonical canonical;
+    struct qr_field *fields;
+    char *listen, *places;
+    struct qr_link_tls *tls; /* NULL: plaintext */
+    struct qr_group *group;
+    struct qr_pool *pool;
+    struct qr_http *http;
+    struct qr_publisher *publisher;
+    struct qr_start start; /* what a checkpoint had */
+    int64_t looked_ns;     /* when it was looked for last */
+    bool ended;            /* the last look found the end of the run */
+    int64_t began_ns;
+    bool local;                 /* every peer is on this machine */
+    bool has_outputs, finished; /* finished: exit 0 without training */
+    bool told_end;              /* the others know how this ends */
+};
+
+/* Where it listens, and with which TLS: w->listen, w->tls, w->local. */
+QR_MUST_CHECK enum qr_code worker_choose_address(struct worker *w, struct qr_err *err);
+/* The ports for peers, or none where it works alone: w->group. */
+QR_MUST_CHECK enum qr_code worker_open_group(struct worker *w, struct qr_err *err);
+/* The port for probes and metrics, once the group listens, so that "ready" is true from the first
+ * answer on: w->http. */
+QR_MUST_CHECK enum qr_code worker_open_http(struct worker *w, struct qr_err *err);
+/* Tries `open` again for QR_PORT_WAIT_NS where a port is in use: a forerunner may have it a little
+ * longer, on its way out, or stopped and about to be killed. */
+QR_MUST_CHECK enum qr_code worker_await_port(struct worker *w,
+                                             enum qr_code (*open)(struct worker *w,
+                                                                  struct qr_err *err),
+                                             struct qr_err *err);
+
+#endif
