@@ -13,23 +13,61 @@ static const struct qr_flag *find(const struct qr_flag *flags, size_t n, const c
     return NULL;
 }
 
-static enum qr_code unknown(const char *arg, const struct qr_flag *flags, size_t n,
+static enum qr_code unknown(const char *arg, const struct qr_flag *flags, size_t n, bool sets,
                             struct qr_err *err) {
     const char *names[32];
     for (size_t i = 0; i < n; i++) names[i] = flags[i].name;
+    if (sets) {
+        names[n++] = "--set";
+        names[n++] = "--seed";
+    }
     const char *near = qr_nearest(arg, names, n);
     if (near)
         return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag %.80s; did you mean %s?", arg, near);
     return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag %.80s; --help lists them", arg);
 }
 
+/* The value of the flag at argv[*i], behind its '=' or next to it. */
+static const char *value_of(int argc, char **argv, int *i, struct qr_err *err) {
+    const char *a = argv[*i], *equals = strchr(a, '=');
+    if (equals) return equals + 1;
+    if (*i + 1 < argc) return argv[++*i];
+    qr_fail(err, QR_INVALID_ARGUMENT, "%s wants a value", a);
+    return NULL;
+}
+
+static bool is_flag(const char *arg, const char *name) {
+    size_t n = strlen(name);
+    return strncmp(arg, name, n) == 0 && (!arg[n] || arg[n] == '=');
+}
+
+/* --set or --seed at argv[*i]. */
+static enum qr_code set_key(struct qr_overrides *set, int argc, char **argv, int *i,
+                            struct qr_err *err) {
+    bool seed = is_flag(argv[*i], "--seed");
+    const char *value = value_of(argc, argv, i, err);
+    return value ? qr_overrides_add(set, QR_OVERRIDES_FLAG, seed ? "--seed" : "--set",
+                                    seed ? "seed" : NULL, value, err)
+                 : err->code;
+}
+
+static enum qr_code read_flag(const struct qr_flag *f, int argc, char **argv, int *i,
+                              struct qr_err *err) {
+    if (f->on && strchr(argv[*i], '='))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s takes no value", f->name);
+    if (f->on) *f->on = true;
+    else if (!(*f->text = value_of(argc, argv, i, err))) return err->code;
+    return QR_OK;
+}
+
 enum qr_code qr_read_flags(int argc, char **argv, const struct qr_flag *flags, size_t n_flags,
-                           size_t max_words, struct qr_words *ret_words, bool *ret_help,
-                           struct qr_err *err) {
+                           struct qr_overrides *set, size_t max_words, struct qr_words *ret_words,
+                           bool *ret_help, struct qr_err *err) {
     *ret_words = (struct qr_words){.n = 0};
     *ret_help = false;
-    for (int i = 1; i < argc; i++) {
-        const char *a = argv[i], *equals = strchr(a, '=');
+    enum qr_code code = QR_OK;
+    for (int i = 1; i < argc && code == QR_OK; i++) {
+        const char *a = argv[i];
         if (strcmp(a, "--help") == 0 || strcmp(a, "-h") == 0) {
             *ret_help = true;
             return QR_OK;
@@ -41,27 +79,24 @@ enum qr_code qr_read_flags(int argc, char **argv, const struct qr_flag *flags, s
             ret_words->v[ret_words->n++] = a;
             continue;
         }
-        const struct qr_flag *f =
-            find(flags, n_flags, a, equals ? (size_t)(equals - a) : strlen(a));
-        if (!f) return unknown(a, flags, n_flags, err);
-        if (f->on && equals) return qr_fail(err, QR_INVALID_ARGUMENT, "%s takes no value", f->name);
-        if (f->on) *f->on = true;
-        else if (equals) *f->text = equals + 1;
-        else if (i + 1 < argc) *f->text = argv[++i];
-        else return qr_fail(err, QR_INVALID_ARGUMENT, "%s wants a value", f->name);
+        const struct qr_flag *f = find(flags, n_flags, a, strcspn(a, "="));
+        if (f) code = read_flag(f, argc, argv, &i, err);
+        else if (set && (is_flag(a, "--set") || is_flag(a, "--seed")))
+            code = set_key(set, argc, argv, &i, err);
+        else return unknown(a, flags, n_flags, set != NULL, err);
     }
-    return QR_OK;
+    return code;
 }
 
-enum qr_code qr_load(const char *job, const char *isa, const char *threads, struct qr_loaded *ret,
-                     struct qr_err *err) {
+enum qr_code qr_load(const char *job, struct qr_overrides *set, const char *isa,
+                     const char *threads, struct qr_loaded *ret, struct qr_err *err) {
     struct qr_loaded l = {0};
     uint64_t n_threads = 0;
     enum qr_code code = QR_OK;
     if (threads && (!qr_parse_u64(threads, &n_threads) || n_threads < 1 || n_threads > 1024))
         return qr_fail(err, QR_INVALID_ARGUMENT, "--threads: '%.40s' is not a number in 1 ... 1024",
                        threads);
-    if ((code = qr_job_load(job, &l.job, err)) != QR_OK) return code;
+    if ((code = qr_job_load(job, set, &l.job, err)) != QR_OK) return code;
     code = qr_workload_load(l.job, isa ? isa : "auto", (unsigned)n_threads, &l.load, err);
     if (code != QR_OK) {
         qr_job_free(l.job);

@@ -25,7 +25,8 @@ const char qr_help_certs[] =
     "workers take them as they are\n"
     "\n"
     "Usage: qring certs JOB [FLAGS]\n"
-    "  JOB is the job's name, or its job file (*.json). The certificate is of "
+    "  JOB is the job's name, or its job file (*.json, or - for standard input). The certificate "
+    "is of "
     "qring://NAMESPACE/JOB: workers take no other job's.\n"
     "  --namespace NS         of the pods [default]\n"
     "  --service NAME         their headless Service; its names are for other programs, workers do "
@@ -57,11 +58,12 @@ struct certs {
 static enum qr_code job_name(const char *word, char **ret, struct qr_err *err) {
     size_t n = strlen(word);
     struct qr_job *job;
-    if (n < 5 || strcmp(word + n - 5, ".json") != 0) {
+    bool input = strcmp(word, "-") == 0;
+    if (!input && (n < 5 || strcmp(word + n - 5, ".json") != 0)) {
         *ret = qr_xstrdup(word);
         return QR_OK;
     }
-    enum qr_code code = qr_job_load(word, &job, err);
+    enum qr_code code = qr_job_load(word, NULL, &job, err);
     if (code != QR_OK) return code;
     *ret = qr_xstrdup(job->name);
     qr_job_free(job);
@@ -201,8 +203,8 @@ int qr_command_certs(const struct qr_command *self, int argc, char **argv) {
     };
     struct qr_words words;
     struct qr_err err = {0};
-    enum qr_code code =
-        qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, 1, &words, &c.help, &err);
+    enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, NULL, 1,
+                                      &words, &c.help, &err);
     if (code == QR_OK && c.help) {
         fputs(self->help, stdout);
         return 0;

@@ -54,20 +54,22 @@ struct qr_words {
     size_t n;
 };
 /* Flags anywhere, "--a b" or "--a=b"; other words in order. INVALID_ARGUMENT names the flag, the
- * nearest one, or what is too much. "--help" and "-h" set *ret_help and end the reading. */
+ * nearest one, or what is too much. "--help" and "-h" set *ret_help and end the reading.
+ * set: what --set and --seed say of the job; NULL: the command has no such flags. */
 QR_MUST_CHECK enum qr_code qr_read_flags(int argc, char **argv, const struct qr_flag *flags,
-                                         size_t n_flags, size_t max_words,
+                                         size_t n_flags, struct qr_overrides *set, size_t max_words,
                                          struct qr_words *ret_words, bool *ret_help,
                                          struct qr_err *err);
 
-/* A job and all that evaluating it needs; --isa and --threads as texts or NULL. */
+/* A job, with the keys that are set (or NULL), and all that evaluating it needs; --isa and
+ * --threads as texts or NULL. */
 struct qr_loaded {
     struct qr_job *job;
     struct qr_workload load;
     struct qr_pool *pool;
 };
-QR_MUST_CHECK enum qr_code qr_load(const char *job, const char *isa, const char *threads,
-                                   struct qr_loaded *ret, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_load(const char *job, struct qr_overrides *set, const char *isa,
+                                   const char *threads, struct qr_loaded *ret, struct qr_err *err);
 void qr_loaded_fini(struct qr_loaded *l);
 
 /* stderr, for people. */

@@ -203,7 +203,8 @@ static void put_zsh(const struct set *s) {
     for (size_t i = 0; i < s->n; i++) {
         const struct qr_help_flag *f = &s->flags[i];
         const char *joined = !f->value[0] ? "" : f->name[1] == '-' ? "=" : "+";
-        printf(" \\\n            '%s%s[", f->name, joined);
+        bool often = strcmp(f->name, "--set") == 0;
+        printf(" \\\n            '%s%s%s[", often ? "*" : "", f->name, joined);
         put_quoted(f->about[0] ? f->about : f->value, "]\\");
         putchar(']');
         if (f->value[0]) put_zsh_value(of_flag(f), f->value);
@@ -332,7 +333,7 @@ int qr_command_completion(const struct qr_command *self, int argc, char **argv) 
     struct qr_words words;
     struct qr_err err = {0};
     bool help;
-    enum qr_code code = qr_read_flags(argc, argv, NULL, 0, 1, &words, &help, &err);
+    enum qr_code code = qr_read_flags(argc, argv, NULL, 0, NULL, 1, &words, &help, &err);
     if (code == QR_OK && help) {
         fputs(self->help, stdout);
         return 0;

@@ -20,6 +20,9 @@ const char qr_help_gradient[] =
     "  --weights URL          .h5, .npz or .safetensors [the job's initial weights]\n"
     "  --samples 0,3          positions in the training set before shuffling [all]\n"
     "  --of loss|prediction   the mean loss over the samples, or each sample's prediction [loss]\n"
+    "  --set PATH=VALUE       a key of the job, as often as wanted: --set train.epochs=5 --set "
+    "model[1].units=8\n"
+    "  --seed N               --set seed=N\n"
     "  --isa NAME             auto, portable, avx2, avx512, neon; all give the same bits\n"
     "  --threads T            [the cgroup's]\n"
     "\n"
@@ -154,6 +157,7 @@ static enum qr_code of_predictions(const struct qr_loaded *l, const double *para
 
 int qr_command_gradient(const struct qr_command *self, int argc, char **argv) {
     const char *weights = NULL, *samples = NULL, *of = "loss", *isa = NULL, *threads = NULL;
+    struct qr_overrides set = {0};
     const struct qr_flag flags[] = {{"--weights", &weights, NULL},
                                     {"--samples", &samples, NULL},
                                     {"--of", &of, NULL},
@@ -164,8 +168,8 @@ int qr_command_gradient(const struct qr_command *self, int argc, char **argv) {
     struct qr_err err = {0};
     size_t *sample = NULL, n = 0;
     bool help;
-    enum qr_code code =
-        qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, 1, &words, &help, &err);
+    enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, &set, 1,
+                                      &words, &help, &err);
     if (code == QR_OK && help) {
         fputs(self->help, stdout);
         return 0;
@@ -173,7 +177,7 @@ int qr_command_gradient(const struct qr_command *self, int argc, char **argv) {
     if (code == QR_OK && strcmp(of, "loss") != 0 && strcmp(of, "prediction") != 0)
         code =
             qr_fail(&err, QR_INVALID_ARGUMENT, "--of: '%.40s' is neither loss nor prediction", of);
-    if (code == QR_OK) code = qr_load(words.v[0], isa, threads, &l, &err);
+    if (code == QR_OK) code = qr_load(words.v[0], &set, isa, threads, &l, &err);
     if (code == QR_OK && weights)
         code = qr_workload_weights(&l.load, weights, l.load.initial, &err);
     if (code == QR_OK) code = read_samples(samples, l.load.data.n_train, &sample, &n, &err);
@@ -182,5 +186,6 @@ int qr_command_gradient(const struct qr_command *self, int argc, char **argv) {
                                        : of_predictions(&l, l.load.initial, sample, n, &err);
     free(sample);
     qr_loaded_fini(&l);
+    qr_overrides_fini(&set);
     return qr_conclude(code, &err);
 }

@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "cmd/qring/command.h"
 #include "store/store.h"
@@ -14,18 +15,25 @@ const char qr_help_infer[] =
     "\n"
     "Examples:\n"
     "  qring infer --weights out/qcnn/weights.h5                        # the tutorial's model\n"
+    "  qring infer out/qcnn                                             # what a run has trained: "
+    "its own job and weights\n"
     "  qring infer job.json --weights w.h5 --predictions predictions.csv\n"
     "  qring infer job.json --weights w.safetensors --json | jq .loss\n"
     "  QRING_JOB=gs://b/job.json QRING_WEIGHTS=gs://b/w.h5 qring infer  # in a pod\n"
     "\n"
     "Usage: qring infer [JOB] --weights URL [FLAGS]\n"
-    "  JOB                    a path or URL [QRING_JOB, else the built-in tutorial]\n"
-    "  --weights URL          .h5 (also written by Keras), .npz or .safetensors [QRING_WEIGHTS]\n"
+    "  JOB                    a path or URL, - for standard input, or a run's folder [QRING_JOB, "
+    "else the built-in tutorial]\n"
+    "  --weights URL          .h5 (also written by Keras), .npz or .safetensors [QRING_WEIGHTS, "
+    "else that folder's]\n"
     "  --weights-gcs-bucket NAME, --weights-gcs-path PATH\n"
     "                         the tutorial's flags: --weights gs://NAME/PATH in two parts\n"
     "  --predictions FILE     all predictions as CSV: sample, label, prediction; - instead of the "
     "text on standard output\n"
     "  --json                 one object on standard output, predictions included\n"
+    "  --set PATH=VALUE       a key of the job, as often as wanted: --set train.epochs=5 --set "
+    "model[1].units=8\n"
+    "  --seed N               --set seed=N; QRING_SET and QRING_SEED are read too, as qringd does\n"
     "  --isa NAME             auto, portable, avx2, avx512, neon; all give the same bits\n"
     "  --threads T            [the cgroup's]\n";
 
@@ -212,10 +220,17 @@ static enum qr_code evaluate(struct answer *a, struct qr_err *err) {
                        a->means, a->sums, err);
 }
 
-/* Where the weights are: --weights, the tutorial's two flags, QRING_WEIGHTS. *ret_url on
- * the heap. */
-static enum qr_code find_weights(const char *weights, const char *bucket, const char *path,
-                                 char **ret_url, struct qr_err *err) {
+/* Of a run's folder; NULL: it is none, or the run has not ended. Heap. */
+static char *weights_of_run(const char *job) {
+    qr_auto(qr_free_p) char *file = job ? qr_path_join(job, "job.json") : NULL;
+    qr_auto(qr_free_p) char *weights = job ? qr_path_join(job, "weights.safetensors") : NULL;
+    return job && qr_file_exists(file) && qr_file_exists(weights) ? QR_MOVE(weights) : NULL;
+}
+
+/* Where the weights are: --weights, the tutorial's two flags, QRING_WEIGHTS, the run's folder.
+ * *ret_url on the heap. */
+static enum qr_code find_weights(const char *job, const char *weights, const char *bucket,
+                                 const char *path, char **ret_url, struct qr_err *err) {
     const char *set = getenv("QRING_WEIGHTS");
     if (weights && (bucket || path))
         return qr_fail(err, QR_INVALID_ARGUMENT,
@@ -227,6 +242,7 @@ static enum qr_code find_weights(const char *weights, const char *bucket, const 
             "--weights-gcs-bucket and --weights-gcs-path go together; --weights-gcs-%s is missing",
             path ? "bucket" : "path");
     if (!weights && !bucket && set && *set) weights = set;
+    if (!weights && !bucket && (*ret_url = weights_of_run(job))) return QR_OK;
     if (!weights && !bucket)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "--weights is missing: which weights are to be tried? (qring run writes "
@@ -240,10 +256,21 @@ static const char *job_of(const struct qr_words *words) {
     return words->v[0] ? words->v[0] : set && *set ? set : NULL;
 }
 
+/* As a worker of the job reads them. */
+static enum qr_code set_by_environment(struct qr_overrides *set, struct qr_err *err) {
+    const char *keys = getenv("QRING_SET"), *seed = getenv("QRING_SEED");
+    enum qr_code code = QR_OK;
+    if (keys) code = qr_overrides_add(set, QR_OVERRIDES_ENVIRONMENT, "QRING_SET", NULL, keys, err);
+    if (seed && code == QR_OK)
+        code = qr_overrides_add(set, QR_OVERRIDES_ENVIRONMENT_KEY, "QRING_SEED", "seed", seed, err);
+    return code;
+}
+
 int qr_command_infer(const struct qr_command *self, int argc, char **argv) {
     const char *weights = NULL, *bucket = NULL, *path = NULL, *predictions = NULL, *isa = NULL,
                *threads = NULL;
     bool help, json = false;
+    struct qr_overrides set = {0};
     const struct qr_flag flags[] = {{"--weights", &weights, NULL},
                                     {"--weights-gcs-bucket", &bucket, NULL},
                                     {"--weights-gcs-path", &path, NULL},
@@ -256,19 +283,20 @@ int qr_command_infer(const struct qr_command *self, int argc, char **argv) {
     struct qr_loaded l = {0};
     struct answer a = {.l = &l};
     struct qr_err err = {0};
-    enum qr_code code =
-        qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, 1, &words, &help, &err);
+    enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, &set, 1,
+                                      &words, &help, &err);
     if (code == QR_OK && help) {
         fputs(self->help, stdout);
         return 0;
     }
     bool csv = predictions && strcmp(predictions, "-") == 0;
-    if (code == QR_OK) code = find_weights(weights, bucket, path, &url, &err);
+    if (code == QR_OK) code = find_weights(job_of(&words), weights, bucket, path, &url, &err);
     if (code == QR_OK && csv && json)
         code = qr_fail(&err, QR_INVALID_ARGUMENT,
                        "--json and --predictions - both want standard output; the JSON has the "
                        "predictions too");
-    if (code == QR_OK) code = qr_load(job_of(&words), isa, threads, &l, &err);
+    if (code == QR_OK) code = set_by_environment(&set, &err);
+    if (code == QR_OK) code = qr_load(job_of(&words), &set, isa, threads, &l, &err);
     if (code == QR_OK) code = qr_workload_weights(&l.load, url, l.load.initial, &err);
     if (code == QR_OK) code = evaluate(&a, &err);
     if (code == QR_OK && predictions) code = write_csv(&a, predictions, &err);
@@ -279,5 +307,6 @@ int qr_command_infer(const struct qr_command *self, int argc, char **argv) {
     free(a.means);
     free(a.sums);
     qr_loaded_fini(&l);
+    qr_overrides_fini(&set);
     return qr_conclude(code, &err);
 }

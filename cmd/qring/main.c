@@ -56,7 +56,8 @@ static void print_help(FILE *out) {
           "  help job [WORD]                          the job file's reference, or what it says of "
           "a key, a name or a heading\n"
           "\n"
-          "JOB is a path or URL of a job file; without it the built-in tutorial is meant. qring "
+          "JOB is a path or URL of a job file, - for standard input, or the folder of a run; "
+          "without it the built-in tutorial is meant. qring\n"
           "COMMAND --help shows examples and flags.\n",
           out);
 }

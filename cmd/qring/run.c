@@ -1,6 +1,8 @@
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -24,10 +26,12 @@ const char qr_help_run[] =
     "out/qcnn\n"
     "  qring run deploy/jobs/qcnn.json -n 2 --out /tmp/q  # two workers: the same bits\n"
     "  qring run job.json -n 4 --epochs 5 --allreduce ring --isa portable\n"
+    "  for s in 1 2 3; do qring run --seed $s --set train.optimizer.learning_rate=0.01 --out "
+    "out/$s; done\n"
     "\n"
     "Usage: qring run [JOB] [FLAGS]\n"
     "  -n N                   workers [1]\n"
-    "  --out DIR              weights.h5, weights.safetensors, result.json, steps.jsonl, "
+    "  --out DIR              weights.h5, weights.safetensors, result.json, job.json, steps.jsonl, "
     "checkpoints, worker-<i>.log [out/NAME]\n"
     "  --checkpoints URL      where the same command goes on from when it was interrupted; none "
     "[OUT/checkpoints]\n"
@@ -36,6 +40,9 @@ const char qr_help_run[] =
     "  --logdir URL           event files for TensorBoard, in a folder or at gs://; '' for none "
     "[OUT/logs]\n"
     "  --epochs E             [the job's]\n"
+    "  --set PATH=VALUE       a key of the job, as often as wanted: --set train.epochs=5 --set "
+    "model[1].units=8\n"
+    "  --seed N               --set seed=N\n"
     "  --threads T            of each worker [this machine's, divided among them]\n"
     "  --isa NAME             auto, portable, avx2, avx512, neon; all give the same bits\n"
     "  --plaintext            no TLS between the workers [TLS, with certificates for this run "
@@ -54,12 +61,14 @@ const char qr_help_run[] =
     "when "
     "all die, this command ends with 138.\n";
 
+enum { MAX_FLAGS = 256, MAX_OWN_FLAGS = 32 };
+
 struct run_command {
     struct qr_settings settings;
     unsigned n_workers, n_threads, http_port;
     bool json, help, restart, trained, tls; /* tls: with certificates made for this run */
     bool interrupted;                       /* by Ctrl-C */
-    char *arguments[96];
+    char *arguments[MAX_FLAGS + MAX_OWN_FLAGS];
     size_t n_arguments;
     struct qr_job *job;
     char *out;
@@ -112,7 +121,9 @@ static enum qr_code worker_flag(struct run_command *r, const char *name, const c
     if (strcmp(name, "http-port") == 0)
         r->http_port =
             code == QR_OK && r->settings.http_port > 0 ? (unsigned)r->settings.http_port : 0;
-    else if (code == QR_OK && r->n_arguments < 64) pass_on(r, qr_xasprintf("--%s=%s", name, value));
+    else if (code == QR_OK && r->n_arguments == MAX_FLAGS)
+        code = qr_fail(err, QR_INVALID_ARGUMENT, "more than %d flags; write a job file", MAX_FLAGS);
+    else if (code == QR_OK) pass_on(r, qr_xasprintf("--%s=%s", name, value));
     return code;
 }
 
@@ -186,6 +197,28 @@ static enum qr_code read_arguments(struct run_command *r, int argc, char **argv,
 
 /* ---- before any worker ---- */
 
+static bool takes_input(const struct run_command *r) {
+    return r->settings.job && strcmp(r->settings.job, "-") == 0;
+}
+
+/* A pipe is read once, and each worker reads the job: standard input becomes a file. */
+static enum qr_code keep_input(struct qr_err *err) {
+    enum { MAX_BYTES = 64 << 20 };
+    struct qr_buf text = {0};
+    qr_auto(qr_close_p) int fd = memfd_create("job", MFD_CLOEXEC);
+    if (fd < 0) return qr_fail_errno(err, errno, "keep the job on standard input");
+    enum qr_code code = qr_input_read(MAX_BYTES, &text, err);
+    for (size_t at = 0; at < text.n && code == QR_OK;) {
+        ssize_t n = write(fd, text.p + at, text.n - at);
+        if (n > 0) at += (size_t)n;
+        else if (errno != EINTR) code = qr_fail_errno(err, errno, "keep the job on standard input");
+    }
+    if (code == QR_OK && (lseek(fd, 0, SEEK_SET) != 0 || dup2(fd, STDIN_FILENO) < 0))
+        code = qr_fail_errno(err, errno, "keep the job on standard input");
+    qr_buf_free(&text);
+    return code;
+}
+
 /* What an earlier run left: taken away, or gone on from, or all there is to do. Said here, once. */
 static enum qr_code look_back(struct run_command *r, const struct qr_outputs *outputs,
                               const struct qr_workload *load, struct qr_err *err) {
@@ -195,9 +228,10 @@ static enum qr_code look_back(struct run_command *r, const struct qr_outputs *ou
     const char *url = outputs->checkpoints_url;
     struct qr_start start;
     if (r->settings.fresh) return qr_place_forget(url, err);
-    enum qr_code code = qr_place_look(url, load, epochs, &start, err);
+    enum qr_code code = qr_place_look(url, outputs->dir, load, epochs, &start, err);
     unsigned long long step = start.state.step, epoch = start.state.epoch;
     qr_place_warn(&start.notes, qr_command_log());
+    if (code == QR_OK && start.differs.n) fprintf(r->people, "%s\n", qr_buf_string(&start.differs));
     if (start.found == QR_FOUND_STATE)
         fprintf(r->people,
                 "goes on from step %llu of %llu, %llu epochs finished (%s; --fresh trains from the "
@@ -226,9 +260,9 @@ static enum qr_code check_job(struct run_command *r, struct qr_err *err) {
         if (code == QR_OK) qr_warn(qr_command_log(), "qring", "%s", unknown[i]);
         free(unknown[i]);
     }
-    if (code == QR_OK) code = qr_job_load(s->job, &r->job, err);
+    if (code == QR_OK && takes_input(r)) code = keep_input(err);
     r->tls = !qr_tls_given(s); /* those that the job file names are a cluster's */
-    if (code == QR_OK) code = qr_settings_job(s, r->job->worker, err);
+    if (code == QR_OK) code = qr_settings_load_job(s, &r->job, err);
     r->tls = r->tls && !s->plaintext && r->n_workers > 1;
     if (code == QR_OK) code = qr_settings_check(s, err);
     if (code == QR_OK) code = qr_isa_parse(s->isa, &r->isa, err);
@@ -261,6 +295,9 @@ static enum qr_code check_job(struct run_command *r, struct qr_err *err) {
         qr_buf_clear(&table);
         qr_job_put_inputs(r->job, &load.data, &table);
         if (table.n) fprintf(r->people, "inputs: %s\n", qr_buf_string(&table));
+        qr_buf_clear(&table);
+        qr_overrides_put(&s->set, &table);
+        if (table.n) fprintf(r->people, "set: %s\n", qr_buf_string(&table));
         fprintf(r->people, "%u worker%s, %u thread%s each, %s kernels, all-reduce %s%s\n",
                 r->n_workers, r->n_workers == 1 ? "" : "s", r->n_threads,
                 r->n_threads == 1 ? "" : "s", qr_isa_name(r->isa),
@@ -279,7 +316,7 @@ static enum qr_code check_job(struct run_command *r, struct qr_err *err) {
 
 /* In front of what the person gave, which then wins; what run decides itself comes last. */
 static void arrange_arguments(struct run_command *r) {
-    char *given[96];
+    char *given[MAX_FLAGS];
     size_t n = r->n_arguments;
     memcpy(given, r->arguments, n * sizeof *given);
     r->n_arguments = 0;
@@ -415,6 +452,7 @@ static enum qr_code start(struct run_command *r, int *ret_exit_code, struct qr_e
         .environment = environ,
         .log_dir = r->out,
         .lock_fd = r->lock.held ? &r->lock.fd : NULL,
+        .input = takes_input(r),
         .tls = r->tls,
         .http_port = r->http_port,
         .restart = r->restart,

@@ -24,9 +24,13 @@ const char qr_help_show[] =
     "  --columns N            width of the drawing [the terminal's, else 120]\n"
     "  --plan                 the whole execution plan, without the drawing\n"
     "  --isa NAME             the kernels to compile for: auto, portable, avx2, avx512, neon\n"
+    "  --set PATH=VALUE       a key of the job, as often as wanted: --set train.epochs=5 --set "
+    "model[1].units=8\n"
+    "  --seed N               --set seed=N\n"
     "  --json                 one object on standard output, without the drawing\n";
 
 struct shown {
+    struct qr_overrides set;
     struct qr_job *job;
     struct qr_dataset data;
     struct qr_model *model;
@@ -38,7 +42,7 @@ static enum qr_code load(struct shown *s, const char *job, const char *isa_name,
     enum qr_isa isa = QR_ISA_PORTABLE;
     size_t columns = 0;
     enum qr_code code = qr_isa_parse(isa_name, &isa, err);
-    if (code == QR_OK) code = qr_job_load(job, &s->job, err);
+    if (code == QR_OK) code = qr_job_load(job, &s->set, &s->job, err);
     if (code == QR_OK && !qr_layers_input_circuit(s->job->layers, s->job->n_layers)) {
         /* how wide its data is, only the data says */
         code = qr_job_data(s->job, &s->data, err);
@@ -56,6 +60,7 @@ static void fini(struct shown *s) {
     qr_dataset_fini(&s->data);
     if (s->job) qr_job_free(s->job);
     free(s->zero_gradient);
+    qr_overrides_fini(&s->set);
 }
 
 static enum qr_code read_width(const char *columns, unsigned *ret, struct qr_err *err) {
@@ -168,6 +173,11 @@ static void circuit_text(const struct shown *s, size_t at, bool plan, unsigned c
 
 static void text_of(const struct shown *s, bool plan, unsigned columns, struct qr_buf *b) {
     size_t n_layers = qr_model_n_layers(s->model);
+    if (s->set.n) {
+        qr_buf_puts(b, "set         ");
+        qr_overrides_put(&s->set, b);
+        qr_buf_puts(b, "\n");
+    }
     for (size_t n = 0, at; (at = qr_model_quantum(s->model, n)) < n_layers; n++)
         circuit_text(s, at, plan, columns, b);
     if (plan && qr_model_quantum(s->model, 0) == n_layers)
@@ -215,6 +225,7 @@ static void json_of(const struct shown *s, struct qr_buf *b) {
     qr_json_open(&w, '{');
     qr_json_put_key(&w, "job");
     qr_json_put_string(&w, s->job->name);
+    qr_overrides_json(&s->set, &w);
     put_number(&w, "parameters", (double)qr_model_n_params(s->model));
     put_number(&w, "micro_batch_size", (double)s->job->micro_batch_size);
     put_number(&w, "batch_size", (double)s->job->train.batch_size);
@@ -240,16 +251,16 @@ int qr_command_show(const struct qr_command *self, int argc, char **argv) {
     const char *columns = NULL, *isa = "auto";
     bool help, json = false, plan = false;
     unsigned width = 0;
+    struct shown s = {0};
     const struct qr_flag flags[] = {{"--columns", &columns, NULL},
                                     {"--isa", &isa, NULL},
                                     {"--plan", NULL, &plan},
                                     {"--json", NULL, &json}};
     struct qr_words words;
-    struct shown s = {0};
     struct qr_buf text = {0};
     struct qr_err err = {0};
-    enum qr_code code =
-        qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, 1, &words, &help, &err);
+    enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, &s.set, 1,
+                                      &words, &help, &err);
     if (code == QR_OK && help) {
         fputs(self->help, stdout);
         return 0;

@@ -29,8 +29,8 @@ int qr_command_status(const struct qr_command *self, int argc, char **argv) {
     struct qr_status_pair s;
     struct qr_buf text = {0};
     const struct qr_flag flags[] = {{"--json", NULL, &json}};
-    enum qr_code code =
-        qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, 1, &words, &help, &err);
+    enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, NULL, 1,
+                                      &words, &help, &err);
     if (code == QR_OK && help) {
         fputs(self->help, stdout);
         return 0;

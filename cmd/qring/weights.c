@@ -245,8 +245,8 @@ int qr_command_weights(const struct qr_command *self, int argc, char **argv) {
     struct qr_tensors t[64] = {{0}};
     struct qr_loaded l = {0};
     struct qr_err err = {0};
-    enum qr_code code =
-        qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, 64, &words, &help, &err);
+    enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, NULL, 64,
+                                      &words, &help, &err);
     if (code == QR_OK && help) {
         fputs(self->help, stdout);
         return 0;
@@ -255,7 +255,7 @@ int qr_command_weights(const struct qr_command *self, int argc, char **argv) {
         code = qr_fail(&err, QR_INVALID_ARGUMENT, "which files? qring weights FILE...");
     if (code == QR_OK && to && words.n != 1)
         code = qr_fail(&err, QR_INVALID_ARGUMENT, "--to converts one file, not %zu", words.n);
-    if (code == QR_OK && job) code = qr_load(job, NULL, "1", &l, &err);
+    if (code == QR_OK && job) code = qr_load(job, NULL, NULL, "1", &l, &err);
     if (code == QR_OK && !to && words.n == 2 && is_absent(words.v[1])) to = words.v[--words.n];
     for (size_t i = 0; i < words.n && code == QR_OK; i++)
         code = job ? read_of_job(&l.load, words.v[i], &t[i], &err)

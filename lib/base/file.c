@@ -117,6 +117,10 @@ enum qr_code qr_file_read(const char *path, size_t max_bytes, struct qr_buf *ret
     return code == QR_OK ? read_fd(fd, path, max_bytes, ret, err) : code;
 }
 
+enum qr_code qr_input_read(size_t max_bytes, struct qr_buf *ret, struct qr_err *err) {
+    return read_fd(STDIN_FILENO, "standard input", max_bytes, ret, err);
+}
+
 /* What is there already is asked for only when mkdir fails: some file systems refuse before
  * they look. */
 static int make_one(const char *path) {

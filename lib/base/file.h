@@ -22,6 +22,8 @@ const char *qr_file_odd(const char *path);
  * through links. */
 QR_MUST_CHECK enum qr_code qr_file_read(const char *path, size_t max_bytes, struct qr_buf *ret,
                                         struct qr_err *err);
+/* Standard input to its end, as qr_file_read; it is waited for. */
+QR_MUST_CHECK enum qr_code qr_input_read(size_t max_bytes, struct qr_buf *ret, struct qr_err *err);
 /* Replaces path at once or not at all: temporary file beside it, write, fsync, rename, fsync of the
  * directory (when only that fails, an error comes back and the new content is there). Creates
  * missing parent directories. Several processes may replace one path at a time. */

@@ -37,6 +37,13 @@ enum qr_code qr_named_file_read(const char *url, const char *folder, size_t max_
     return qr_fail(err, code, "there is no file %s; correct the path", first);
 }
 
+char *qr_named_file_find(const char *url, const char *folder) {
+    if (!is_relative(url)) return qr_xstrdup(url);
+    if (qr_file_exists(url)) return absolute(url);
+    qr_auto(qr_free_p) char *beside = folder ? qr_path_join(folder, url) : NULL;
+    return beside && qr_file_exists(beside) ? absolute(beside) : qr_xstrdup(url);
+}
+
 enum qr_code qr_dataset_read(const char *key, const char *url, const char *folder, size_t max_bytes,
                              struct qr_buf *ret, struct qr_err *err) {
     enum qr_code code = qr_named_file_read(url, folder, max_bytes, ret, err);

@@ -8,7 +8,11 @@
 QR_MUST_CHECK enum qr_code qr_named_file_read(const char *url, const char *folder, size_t max_bytes,
                                               struct qr_buf *ret, struct qr_err *err);
 
-/* The same, and that error begins with the job's key. */
+/* Where it was found, as an absolute path; the name itself where it is no relative path or no file
+ * is there. Heap. */
+char *qr_named_file_find(const char *url, const char *folder);
+
+/* qr_named_file_read, and that error begins with the job's key. */
 QR_MUST_CHECK enum qr_code qr_dataset_read(const char *key, const char *url, const char *folder,
                                            size_t max_bytes, struct qr_buf *ret,
                                            struct qr_err *err);

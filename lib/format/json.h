@@ -64,6 +64,17 @@ QR_MUST_CHECK enum qr_code qr_json_choice(const struct qr_json *v, const char *w
 QR_MUST_CHECK enum qr_code qr_json_known(const struct qr_json *object, const char *where,
                                          const char *const *known, size_t n, struct qr_err *err);
 
+/* Puts a value into a tree, where a path leads: keys with points between, "[0]" or "[NAME]" behind
+ * an array for the element of that number or with that "name": "train.optimizer.learning_rate",
+ * "model[1].units", "model[head].units". A key that is not there is made, and objects on the way to
+ * it; an element must be there. value: JSON where it is JSON, else it is the string itself.
+ * ret_path (empty before): the path with numbers for names, as far as it leads. INVALID_ARGUMENT
+ * says what is wrong without the path=value, which the caller knows; the tree is good for nothing
+ * then but to be freed. */
+enum { QR_JSON_MAX_STEPS = 32 };
+QR_MUST_CHECK enum qr_code qr_json_set(struct qr_json *root, const char *path, const char *value,
+                                       struct qr_buf *ret_path, struct qr_err *err);
+
 /* Writing: appends to a buffer. Commas and quotes are the writer's; indent 0 = one line. */
 struct qr_json_writer {
     struct qr_buf *out;
@@ -78,6 +89,7 @@ void qr_json_put_key(struct qr_json_writer *w, const char *key);
 void qr_json_put_string(struct qr_json_writer *w, const char *s); /* invalid UTF-8 becomes U+FFFD */
 /* %.17g, no exponent below 1e17; null when not finite */
 void qr_json_put_double(struct qr_json_writer *w, double x);
+void qr_json_put_number(struct qr_json_writer *w, double x); /* the shortest that reads back as x */
 void qr_json_put_i64(struct qr_json_writer *w, int64_t x);
 void qr_json_put_bool(struct qr_json_writer *w, bool x);
 void qr_json_put_null(struct qr_json_writer *w);

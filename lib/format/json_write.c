@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/parse.h"
 #include "format/json.h"
 #include "format/json_impl.h"
 
@@ -93,6 +94,13 @@ void qr_json_put_double(struct qr_json_writer *w, double x) {
     /* %.17g writes integers below 1e17 without an exponent; above 2^53 a reader would refuse them
      * as integers */
     qr_buf_printf(w->out, fabs(x) > 0x1p53 && fabs(x) < 1e17 ? "%.1f" : "%.17g", x);
+}
+
+void qr_json_put_number(struct qr_json_writer *w, double x) {
+    char text[32];
+    before(w);
+    qr_number_text(x, text);
+    qr_buf_puts(w->out, isfinite(x) ? text : "null");
 }
 
 void qr_json_put_i64(struct qr_json_writer *w, int64_t x) {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "builtin_job.h" /* made from deploy/jobs/qcnn.json by the Makefile */
 #include "job/job_impl.h"
@@ -134,16 +135,34 @@ static enum qr_code read_root(const struct qr_json *root, struct qr_job *job, st
     return QR_OK;
 }
 
+/* Behind "job qcnn.json": whose key is wrong, or else which keys are not the file's. */
+static void say_where(const struct qr_overrides *set, const char *what, struct qr_err *err) {
+    struct qr_buf all = {0};
+    bool blamed = set && qr_overrides_blame(set, err);
+    if (set && set->n && !blamed) qr_overrides_put(set, &all);
+    if (all.n) qr_wrap(err, "%s with %.200s set", what, qr_buf_string(&all));
+    else qr_wrap(err, "%s", what);
+    qr_buf_free(&all);
+}
+
+static enum qr_code read_tree(struct qr_job *job, struct qr_overrides *set, const char *what,
+                              struct qr_err *err) {
+    enum qr_code code = set ? qr_overrides_apply(set, job->tree, err) : QR_OK;
+    if (code != QR_OK) return qr_wrap(err, "%s", what);
+    if ((code = read_root(job->tree, job, err)) != QR_OK) say_where(set, what, err);
+    return code;
+}
+
 /* folder: where files stand that the job names beside itself, or NULL; taken. */
 static enum qr_code parse(struct qr_bytes text, const char *what, bool is_file, char *folder,
-                          struct qr_job **ret, struct qr_err *err) {
+                          struct qr_overrides *set, struct qr_job **ret, struct qr_err *err) {
     struct qr_err own;
     if (!err) err = &own;
     struct qr_job *job = qr_xcalloc(1, sizeof *job);
     job->is_file = is_file;
     job->data.folder = folder;
     enum qr_code code = qr_json_parse(text, what, &job->tree, err);
-    if (code == QR_OK && (code = read_root(job->tree, job, err)) != QR_OK) qr_wrap(err, "%s", what);
+    if (code == QR_OK) code = read_tree(job, set, what, err);
     if (code != QR_OK) qr_job_free(job);
     else *ret = job;
     return code;
@@ -151,20 +170,25 @@ static enum qr_code parse(struct qr_bytes text, const char *what, bool is_file, 
 
 enum qr_code qr_job_parse(struct qr_bytes text, const char *what, struct qr_job **ret,
                           struct qr_err *err) {
-    return parse(text, what, false, NULL, ret, err);
+    return parse(text, what, false, NULL, NULL, ret, err);
 }
 
-enum qr_code qr_job_load(const char *url, struct qr_job **ret, struct qr_err *err) {
+enum qr_code qr_job_load(const char *url, struct qr_overrides *set, struct qr_job **ret,
+                         struct qr_err *err) {
     if (!url)
-        return qr_job_parse(qr_bytes_of(qr_builtin_job, sizeof qr_builtin_job - 1),
-                            "the built-in job", ret, err);
+        return parse(qr_bytes_of(qr_builtin_job, sizeof qr_builtin_job - 1), "the built-in job",
+                     false, NULL, set, ret, err);
     struct qr_buf text = {0};
-    enum qr_code code = qr_url_read(url, MAX_JOB_BYTES, &text, err);
+    bool input = strcmp(url, "-") == 0;
+    qr_auto(qr_free_p) char *in_folder = qr_path_join(url, "job.json");
+    if (!input && qr_file_exists(in_folder)) url = in_folder;
+    enum qr_code code = input ? qr_input_read(MAX_JOB_BYTES, &text, err)
+                              : qr_url_read(url, MAX_JOB_BYTES, &text, err);
     if (code == QR_OK) {
-        char *what = qr_xasprintf("job %s", url);
+        char *what = input ? qr_xstrdup("the job on standard input") : qr_xasprintf("job %s", url);
         const char *slash = strrchr(url, '/');
         char *folder = slash ? qr_xstrndup(url, (size_t)(slash - url) + (slash == url)) : NULL;
-        code = parse(qr_buf_view(&text), what, true, folder, ret, err);
+        code = parse(qr_buf_view(&text), what, true, folder, set, ret, err);
         free(what);
     } else {
         qr_wrap(err, "read the job");

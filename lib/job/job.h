@@ -8,6 +8,7 @@
 
 #include "data/dataset.h"
 #include "format/json.h"
+#include "job/overrides.h"
 #include "model/model.h"
 #include "model/optimizer.h"
 
@@ -67,8 +68,11 @@ struct qr_job {
  * is refused. */
 QR_MUST_CHECK enum qr_code qr_job_parse(struct qr_bytes text, const char *what, struct qr_job **ret,
                                         struct qr_err *err);
-/* The built-in copy of deploy/jobs/qcnn.json when url is NULL; else read from a path or URL. */
-QR_MUST_CHECK enum qr_code qr_job_load(const char *url, struct qr_job **ret, struct qr_err *err);
+/* The built-in copy of deploy/jobs/qcnn.json when url is NULL; else read from a path or URL, of a
+ * folder its job.json (output/job_file.h), and from standard input when it is "-". set: the keys
+ * that are said outside it, or NULL. */
+QR_MUST_CHECK enum qr_code qr_job_load(const char *url, struct qr_overrides *set,
+                                       struct qr_job **ret, struct qr_err *err);
 void qr_job_free(struct qr_job *job);
 /* The number of its n-th quantum layer; n_layers when there are not so many. */
 size_t qr_job_quantum(const struct qr_job *job, size_t n);

@@ -118,13 +118,14 @@ static char **arguments_of(const struct pool *pool, char *http, char *lock) {
 /* In the child: nothing but system calls. */
 static _Noreturn void become_worker(const struct pool *pool, pid_t parent, int log, int events,
                                     char **argv, char **env) {
-    int null = open("/dev/null", O_RDONLY);
+    /* opened anew: each reads from the beginning */
+    int in = open(pool->opt->input ? "/proc/self/fd/0" : "/dev/null", O_RDONLY);
     setpgid(0, 0); /* Ctrl-C is for the parent, who asks us */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) _exit(127);
-    if (dup2(null, 0) < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0) _exit(127);
+    if (dup2(in, 0) < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0) _exit(127);
     if (events == PROGRESS_FD) fcntl(events, F_SETFD, 0);
     else if (dup2(events, PROGRESS_FD) < 0) _exit(127);
-    if (null > PROGRESS_FD) close(null);
+    if (in > PROGRESS_FD) close(in);
     qr_throwaway_inherit(&pool->certificates);
     if (pool->lock >= 0) fcntl(pool->lock, F_SETFD, 0);
     sigprocmask(SIG_SETMASK, &pool->old_mask, NULL);

@@ -24,6 +24,8 @@ struct qr_local_options {
     char *const *environment; /* TF_CONFIG and our names for identity are taken out */
     const char *log_dir;      /* worker-<i>.log */
     const int *lock_fd;       /* every worker inherits it, as --lock-fd; NULL: none */
+    /* every worker reads this process's standard input, a file, from its beginning; else nothing */
+    bool input;
     /* with certificates that live as long as the run; not for one worker */
     bool tls;
     unsigned http_port; /* probes and metrics of worker i on http_port + i; 0: none */

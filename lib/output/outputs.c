@@ -10,6 +10,7 @@
 #include "base/checksum.h"
 #include "base/counter.h"
 #include "base/mem.h"
+#include "output/job_file.h"
 #include "store/gcs.h"
 
 /* A bucket's own patience, and a little. */
@@ -93,6 +94,7 @@ static enum qr_code check_folder(const char *dir, struct qr_err *err) {
     } files[] = {{"weights.h5", false},
                  {"weights.safetensors", false},
                  {"result.json", false},
+                 {"job.json", false},
                  {"steps.jsonl", true}};
     struct stat st;
     if (qr_url_remote(dir))
@@ -322,6 +324,16 @@ static enum qr_code on_joined(void *ctx, const struct qr_group_view *view, uint6
     return fresh ? qr_steps_log_fresh(&o->steps, err) : QR_OK;
 }
 
+/* Worth a warning, not a run; tried again at the end. */
+static void keep_job(struct qr_outputs *o) {
+    struct qr_err err;
+    if (o->wrote_job || !o->job) return;
+    o->wrote_job = true;
+    if (qr_job_file_write(o->dir, o->job, o->epochs, &err) == QR_OK) return;
+    qr_count(QR_STORE_PUT_ERRORS, 1);
+    qr_warn(o->log, "worker", "%s. Training goes on, and it is tried again at the end", err.msg);
+}
+
 static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *line,
                             const struct qr_step_detail *detail, struct qr_err *err) {
     struct qr_outputs *o = ctx;
@@ -329,6 +341,7 @@ static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *l
     o->leader = leader;
     if (!leader) return QR_OK;
     o->wrote = true;
+    keep_job(o);
     show_step(o, line, detail);
     keep_log(o,
              qr_steps_log_write(&o->steps, line, detail->before, detail->n_before, &continues, err),
@@ -355,7 +368,7 @@ static enum qr_code on_reported(void *ctx, bool leader, const struct qr_step_lin
 enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w,
                              const struct qr_job_canonical *canonical, uint64_t epochs,
                              const char *host, struct qr_err *err) {
-    const struct qr_job *job = w->job;
+    const struct qr_job *job = o->job = w->job;
     if (!o->logdir) return QR_OK;
     const struct qr_logdir_options up = {
         .url = o->logdir_url, .folder = o->logdir, .stopping = o->stopping, .log = o->log};
@@ -550,7 +563,8 @@ enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
         .seconds = seconds,
     };
     qr_result_json(&result, &text);
-    code = qr_file_replace(path, qr_buf_view(&text), err);
+    code = qr_job_file_write(o->dir, w->job, o->epochs, err);
+    if (code == QR_OK) code = qr_file_replace(path, qr_buf_view(&text), err);
     qr_buf_free(&text);
     if (code == QR_OK) code = qr_steps_log_flush(&o->steps, err);
     struct qr_err events;

@@ -1,13 +1,13 @@
 /* output/outputs.h — the files that a run leaves behind, and the lines of progress on the way.
  *
  * Files     DIR/weights.h5 (or another URL), DIR/weights.safetensors, DIR/result.json at the end;
- *           DIR/steps.jsonl grows while training. Only the leader writes; every worker may become
- *           it, so every one checks before training. TensorBoard's event files go to a folder of
- *           their own (DIR/logs where --logdir is a bucket, and from there to it: logdir.h); when
- *           they cannot be written, that is said once and training goes on; lines of steps.jsonl
- *           that cannot be written now are written later, and at the end must be. A run that goes
- *           on from a checkpoint keeps the lines of steps.jsonl up to it and no other: each step
- *           has one line.
+ *           DIR/job.json with the first step (job_file.h); DIR/steps.jsonl grows while training.
+ *           Only the leader writes; every worker may become it, so each one checks before training.
+ *           TensorBoard's event files go to a folder of their own (DIR/logs where --logdir is a
+ *           bucket, and from there to it: logdir.h); when they cannot be written, that is said once
+ *           and training goes on; lines of steps.jsonl that cannot be written now are written
+ *           later, and at the end must be. A run that goes on from a checkpoint keeps the lines of
+ *           steps.jsonl up to it and no other: each step has one line.
  * End       qr_outputs_fini uploads the rest of the events: 30 s after a run that ended well, 2 s
  *           after another, 1 s after SIGTERM.
  * Progress  JSON lines to a file descriptor, for who started this worker: "listening", "progress",
@@ -43,7 +43,7 @@ struct qr_outputs {
     char *logdir_url;      /* the bucket that they go to from there; NULL: none */
     char *checkpoints_url; /* a folder; NULL: no checkpoints */
     bool dir_was_there, logdir_was_there;
-    bool wrote; /* anything */
+    bool wrote, wrote_job; /* anything; job.json */
     struct qr_run_lock lock;
     struct qr_steps_log steps;
     struct qr_publisher *publisher; /* borrowed; NULL: no checkpoints */
@@ -57,6 +57,7 @@ struct qr_outputs {
     bool reader_stands, cut_line; /* no line is waited for; the last one has no end */
     bool (*stopping)(void);
     const struct qr_log *log;
+    const struct qr_job *job; /* of qr_outputs_show; borrowed */
     bool leader;
     uint64_t epochs; /* that the ring trains; 0: not known yet */
 };
@@ -83,8 +84,9 @@ QR_MUST_CHECK enum qr_code qr_outputs_check_folders(struct qr_outputs *o, struct
 QR_MUST_CHECK enum qr_code qr_outputs_check_weights(struct qr_outputs *o, struct qr_err *err);
 QR_MUST_CHECK enum qr_code qr_outputs_check_logdir(struct qr_outputs *o, struct qr_err *err);
 QR_MUST_CHECK enum qr_code qr_outputs_check_checkpoints(struct qr_outputs *o, struct qr_err *err);
-/* From here on steps become TensorBoard events too, where a logdir is set. canonical is borrowed
- * until qr_outputs_fini. host: this machine's name. */
+/* From here on steps become TensorBoard events too, where a logdir is set, and job.json is written.
+ * canonical and the workload's job are borrowed until qr_outputs_fini. host: this machine's
+ * name. */
 QR_MUST_CHECK enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w,
                                            const struct qr_job_canonical *canonical,
                                            uint64_t epochs, const char *host, struct qr_err *err);

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "data/batch.h"
 #include "job/canonical.h"
+#include "output/job_file.h"
 #include "train/checkpoint.h"
 
 enum qr_code qr_place_find(const struct qr_checkpoint_folder *p, const struct qr_workload *w,
@@ -39,8 +40,22 @@ enum qr_code qr_place_within(const char *url, const struct qr_workload *w, uint6
                    qr_batch_count(w->data.n_train, w->job->train.batch_size));
 }
 
-enum qr_code qr_place_look(const char *url, const struct qr_workload *w, uint64_t epochs,
-                           struct qr_start *ret, struct qr_err *err) {
+/* Another job's checkpoints, or this one's. */
+static enum qr_code compare(const char *dir, const struct qr_workload *w, uint64_t epochs,
+                            enum qr_code code, struct qr_start *ret, struct qr_err *err) {
+    if (code == QR_OK && ret->found == QR_FOUND_NOTHING) return code;
+    if (code != QR_OK && code != QR_INVALID_ARGUMENT) return code;
+    bool known = qr_job_file_differs(dir, w->job, epochs, &ret->differs);
+    if (code == QR_OK || !known) return code;
+    if (ret->differs.n) return qr_wrap(err, "%.320s", qr_buf_string(&ret->differs));
+    return qr_wrap(err,
+                   "no key differs from %.120s/job.json, but the data, the initial weights or "
+                   "the program do",
+                   dir);
+}
+
+enum qr_code qr_place_look(const char *url, const char *dir, const struct qr_workload *w,
+                           uint64_t epochs, struct qr_start *ret, struct qr_err *err) {
     struct qr_job_canonical canonical;
     struct qr_checkpoint_folder p;
     *ret = (struct qr_start){0};
@@ -48,6 +63,7 @@ enum qr_code qr_place_look(const char *url, const struct qr_workload *w, uint64_
     if (code != QR_OK) return code;
     qr_job_canonical(w->job, &w->data, w->initial_from_file ? w->initial_digest : NULL, &canonical);
     code = qr_place_find(&p, w, canonical.hex, epochs, ret, err);
+    code = compare(dir, w, epochs, code, ret, err);
     qr_job_canonical_fini(&canonical);
     qr_checkpoint_folder_close(&p);
     return code;
@@ -56,6 +72,7 @@ enum qr_code qr_place_look(const char *url, const struct qr_workload *w, uint64_
 void qr_start_fini(struct qr_start *s) {
     qr_state_fini(&s->state);
     qr_buf_free(&s->notes);
+    qr_buf_free(&s->differs);
 }
 
 void qr_place_warn(const struct qr_buf *notes, const struct qr_log *log) {

@@ -21,13 +21,15 @@ struct qr_start {
     enum qr_found found;
     /* of the checkpoint, unless nothing was found; freed with qr_start_fini */
     struct qr_state state;
-    struct qr_buf notes; /* warnings, a line each */
+    struct qr_buf notes;   /* warnings, a line each */
+    struct qr_buf differs; /* keys of the job that the run there has otherwise; job_file.h */
 };
 /* What this job does next: begin, go on from ret->state, or nothing, since it has been trained.
- * ret is set in every case. INVALID_ARGUMENT: another job's checkpoints are there; DATA_LOSS: none
- * is whole. */
-QR_MUST_CHECK enum qr_code qr_place_look(const char *url, const struct qr_workload *w,
-                                         uint64_t epochs, struct qr_start *ret, struct qr_err *err);
+ * dir: OUT, whose job.json says what differs. ret is set in every case. INVALID_ARGUMENT: another
+ * job's checkpoints are there, and which keys differ; DATA_LOSS: none is whole. */
+QR_MUST_CHECK enum qr_code qr_place_look(const char *url, const char *dir,
+                                         const struct qr_workload *w, uint64_t epochs,
+                                         struct qr_start *ret, struct qr_err *err);
 /* The same in a place that is open. */
 QR_MUST_CHECK enum qr_code qr_place_find(const struct qr_checkpoint_folder *p,
                                          const struct qr_workload *w, const char *job_hash,

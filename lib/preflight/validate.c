@@ -182,7 +182,7 @@ static void check_checkpoints(struct qr_validation *v) {
     struct qr_start start;
     struct qr_err err;
     if (!v->checkpoints_url || v->settings.fresh) return;
-    enum qr_code code = qr_place_look(v->checkpoints_url, &v->load, epochs, &start, &err);
+    enum qr_code code = qr_place_look(v->checkpoints_url, v->out, &v->load, epochs, &start, &err);
     if (code == QR_OK) code = qr_place_within(v->checkpoints_url, &v->load, epochs, &start, &err);
     if (code != QR_OK) found(v, &err);
     qr_start_fini(&start);
@@ -402,8 +402,7 @@ static bool read_job(struct qr_validation *v, char *const *environment, const st
         if (code == QR_OK) qr_warn(log, "qring", "%s", unknown[i]);
         free(unknown[i]);
     }
-    if (code == QR_OK) code = qr_job_load(v->settings.job, &v->job, &err);
-    if (code == QR_OK) code = qr_settings_job(&v->settings, v->job->worker, &err);
+    if (code == QR_OK) code = qr_settings_load_job(&v->settings, &v->job, &err);
     if (code == QR_OK) code = qr_settings_check(&v->settings, &err);
     if (code != QR_OK) found(v, &err);
     return code == QR_OK;

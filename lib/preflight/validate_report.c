@@ -158,6 +158,11 @@ static void time_text(const struct qr_validation *v, struct qr_buf *b) {
 
 void qr_validation_text(const struct qr_validation *v, struct qr_buf *b) {
     if (v->job) qr_buf_printf(b, "job         %s\n", v->job->name);
+    if (v->settings.set.n) {
+        qr_buf_puts(b, "set         ");
+        qr_overrides_put(&v->settings.set, b);
+        qr_buf_puts(b, "\n");
+    }
     if (v->has_identity) ring_text(v, b);
     if (v->outputs_good)
         qr_buf_printf(b, "results     %s can be written, and %s\n", v->out, v->weights_url);
@@ -260,6 +265,7 @@ void qr_validation_json(const struct qr_validation *v, struct qr_buf *b) {
     struct qr_json_writer w = qr_json_writer(b, 0);
     qr_json_open(&w, '{');
     put_text(&w, "job", v->job ? v->job->name : NULL);
+    qr_overrides_json(&v->settings.set, &w);
     qr_json_put_key(&w, "good");
     qr_json_put_bool(&w, v->n_findings == 0);
     qr_json_put_key(&w, "findings");

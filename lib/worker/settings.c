@@ -10,9 +10,10 @@
 #include "group/group.h"
 #include "sim/sim.h"
 
-enum type { TEXT, NUMBER, DURATION, SWITCH, CHOICE };
-/* HIDDEN: works, unlisted; COMMAND_LINE: a flag only */
-enum place { ANYWHERE, HIDDEN, COMMAND_LINE };
+/* JOB_KEYS: keys of the job and their values; JOB_KEY: the value of the job's key of that name */
+enum type { TEXT, NUMBER, DURATION, SWITCH, CHOICE, JOB_KEYS, JOB_KEY };
+/* HIDDEN: works, unlisted; COMMAND_LINE: a flag only; OUTSIDE: not in the job */
+enum place { ANYWHERE, HIDDEN, COMMAND_LINE, OUTSIDE };
 
 struct setting {
     const char *name;
@@ -59,6 +60,9 @@ static const char *print_choice(size_t i) { return i == 0 ? "markdown" : NULL; }
     "its own"
 /* link/link_grpc_tls.c */
 #define TLS_SAYS "no connection: what TLS says of it, and at last who did not answer"
+
+/* membership/member_hello.c; exit code 3 */
+#define HASH_SAYS "worker N has other settings under the job name: KEY is THERE there and HERE here"
 
 #define AT(member) offsetof(struct qr_settings, member)
 static const struct setting table[] = {
@@ -113,6 +117,13 @@ static const struct setting table[] = {
      "how sums travel: CHOICES; all give the same bits", RING, RING_SAYS},
     {"epochs", NUMBER, AT(epochs), NULL, 1, INT64_C(1) << 53, NULL, ANYWHERE, "E", "the job's",
      "train this many epochs", RING, RING_SAYS},
+    {"set", JOB_KEYS, AT(set), NULL, 0, 0, NULL, OUTSIDE, "PATH=VALUE", "none",
+     "a key of the job: train.epochs=60, model[1].units=8, model[NAME].units=8; as often as "
+     "wanted, "
+     "in the variable a line each",
+     EQUAL, HASH_SAYS},
+    {"seed", JOB_KEY, AT(set), NULL, 0, 0, NULL, OUTSIDE, "N", "the job's", "--set seed=N", EQUAL,
+     HASH_SAYS},
     {"out", TEXT, AT(out), NULL, 0, 0, NULL, ANYWHERE, "DIR", "out/NAME",
      "the folder for weights.h5, weights.safetensors, result.json, steps.jsonl", LEADER,
      PLACES_SAY},
@@ -165,8 +176,6 @@ enum { N = sizeof table / sizeof *table };
 _Static_assert(QR_MAX_MEMBERS == 64, "the default of max-workers is that text");
 _Static_assert((int)N <= (int)QR_SETTINGS_MAX, "origin has a place for every row");
 
-/* membership/member_hello.c; exit code 3 */
-#define HASH_SAYS "worker N has other settings under the job name: KEY is THERE there and HERE here"
 /* What else may differ between two workers of one ring. Keys of the job file that are not here are
  * in the job hash: the first of that kind, "*". */
 static const struct {
@@ -270,8 +279,22 @@ static enum qr_code set_value(struct qr_settings *s, const struct setting *t, co
             return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.80s' is neither true nor false", where,
                            value);
         return QR_OK;
+    case JOB_KEYS:
+    case JOB_KEY: break; /* gathered by offer */
     }
     return QR_OK;
+}
+
+/* A variable's come first, whatever is read first. */
+static enum qr_code gather(struct qr_settings *s, const struct setting *t, const char *value,
+                           enum qr_setting_origin origin, const char *where, struct qr_err *err) {
+    uint8_t *have = &s->origin[find("set") - table];
+    bool key = t->type == JOB_KEY;
+    unsigned place = origin == QR_ORIGIN_FLAG ? QR_OVERRIDES_FLAG
+                     : key                    ? QR_OVERRIDES_ENVIRONMENT_KEY
+                                              : QR_OVERRIDES_ENVIRONMENT;
+    if (*have < origin && *value) *have = (uint8_t)origin;
+    return qr_overrides_add(&s->set, place, where, key ? t->name : NULL, value, err);
 }
 
 /* Puts a value unless one from nearer by is there. */
@@ -279,6 +302,7 @@ static enum qr_code offer(struct qr_settings *s, const struct setting *t, const 
                           enum qr_setting_origin origin, const char *where, struct qr_err *err) {
     uint8_t *have = &s->origin[t - table];
     struct qr_settings scratch = {0}; /* a value that is not taken is checked all the same */
+    if (t->type == JOB_KEYS || t->type == JOB_KEY) return gather(s, t, value, origin, where, err);
     if (*have > origin) {
         enum qr_code code = set_value(&scratch, t, value, where, err);
         if (t->type == TEXT || t->type == CHOICE) free(*text_at(&scratch, t));
@@ -305,6 +329,7 @@ void qr_settings_fini(struct qr_settings *s) {
     for (size_t i = 0; i < N; i++)
         if (table[i].type == TEXT || table[i].type == CHOICE) free(*text_at(s, &table[i]));
     free(s->job);
+    qr_overrides_fini(&s->set);
     *s = (struct qr_settings){0};
 }
 
@@ -461,6 +486,11 @@ enum qr_code qr_settings_job(struct qr_settings *s, const struct qr_json *worker
                                 *where = qr_xasprintf("worker.%.80s", name), *value = NULL;
         for (char *c = name; *c; c++) *c = *c == '_' ? '-' : *c;
         const struct setting *t = find(name);
+        if (t && t->place == OUTSIDE)
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "%s is for the command line and the environment: here the job's keys "
+                           "themselves say it",
+                           where);
         if (!t || t->place != ANYWHERE) {
             const char *near = nearest(name);
             if (near)
@@ -474,6 +504,13 @@ enum qr_code qr_settings_job(struct qr_settings *s, const struct qr_json *worker
         if (code != QR_OK) return code;
     }
     return QR_OK;
+}
+
+enum qr_code qr_settings_load_job(struct qr_settings *s, struct qr_job **ret, struct qr_err *err) {
+    enum qr_code code = qr_job_load(s->job, &s->set, ret, err);
+    if (code == QR_OK && (code = qr_settings_job(s, (*ret)->worker, err)) != QR_OK)
+        qr_overrides_blame(&s->set, err);
+    return code;
 }
 
 enum qr_code qr_settings_check(const struct qr_settings *s, struct qr_err *err) {
@@ -504,7 +541,9 @@ static void put_value(struct qr_buf *b, const struct qr_settings *s, const struc
         t->type == TEXT || t->type == CHOICE ? *(char *const *)(const void *)p : NULL;
     int64_t number =
         t->type == NUMBER || t->type == DURATION ? *(const int64_t *)(const void *)p : 0;
-    if (t->type == SWITCH) qr_buf_puts(b, *(const bool *)(const void *)p ? "on" : "off");
+    if (t->type == JOB_KEYS && s->set.n) qr_overrides_put(&s->set, b);
+    else if (t->type == JOB_KEYS || t->type == JOB_KEY) qr_buf_puts(b, "unset");
+    else if (t->type == SWITCH) qr_buf_puts(b, *(const bool *)(const void *)p ? "on" : "off");
     else if (t->type == TEXT || t->type == CHOICE)
         qr_buf_printf(b, "%.200s", text ? text : "unset");
     else if (number < 0)
@@ -513,13 +552,18 @@ static void put_value(struct qr_buf *b, const struct qr_settings *s, const struc
     else qr_buf_printf(b, "%lld", (long long)number);
 }
 
+/* What --seed says stands with --set. */
+static bool is_logged(const struct setting *t) {
+    return t->place == ANYWHERE || t->type == JOB_KEYS;
+}
+
 void qr_settings_log(const struct qr_settings *s, const struct qr_log *log) {
     static const char *const from[] = {"by default", "from the job file", "from the environment",
                                        "from flags"};
     for (int origin = QR_ORIGIN_FLAG; origin >= QR_ORIGIN_DEFAULT; origin--) {
         struct qr_buf b = {0};
         for (size_t i = 0; i < N; i++) {
-            if (s->origin[i] != origin || table[i].place != ANYWHERE) continue;
+            if (s->origin[i] != origin || !is_logged(&table[i])) continue;
             qr_buf_printf(&b, "%s%s=", b.n ? ", " : "", table[i].name);
             put_value(&b, s, &table[i]);
         }
@@ -563,7 +607,7 @@ void qr_settings_help(struct qr_buf *ret) {
         qr_buf_puts(ret, "  ");
         put_help(t, ret);
         if (t->between > QR_SETTING_OWN) qr_buf_printf(ret, "; %s", between_text[t->between]);
-        if (t->place == ANYWHERE) qr_buf_printf(ret, " [%s]", shown(t));
+        if (t->place != COMMAND_LINE) qr_buf_printf(ret, " [%s]", shown(t));
         qr_buf_puts(ret, "\n");
     }
 }

@@ -5,7 +5,7 @@
  *           file's `worker` object ("a_b" or "a-b"), --help, cmd/README.md's table and the log at
  *           the start, which says of each value where it came from.
  * Order     flag, environment, job file, default: whichever is first, in whatever order they
- *           are read.
+ *           are read. Keys of the job (--set, --seed) are gathered instead: all of them count.
  * Values    texts are heap strings or NULL where unset; an empty text unsets. Numbers are int64, -1
  *           where unset; durations are _ns.
  * Ownership a settings object owns its texts. Const after start; any thread may read it.
@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "base/log.h"
-#include "format/json.h"
+#include "job/job.h"
 
 enum qr_setting_origin { QR_ORIGIN_DEFAULT, QR_ORIGIN_JOB, QR_ORIGIN_ENVIRONMENT, QR_ORIGIN_FLAG };
 /* Whose value counts where the workers of one ring have others. Nothing that a newcomer says ends a
@@ -36,7 +36,8 @@ enum qr_setting_between {
 enum { QR_SETTINGS_MAX = 48 };
 
 struct qr_settings {
-    char *job; /* the one positional argument, or QRING_JOB; NULL: the built-in job */
+    char *job;               /* the one positional argument, or QRING_JOB; NULL: the built-in job */
+    struct qr_overrides set; /* its keys that are said here: those of the environment first */
     /* who am I */
     char *index, *peers, *peer_template, *replicas;
     int64_t max_workers, min_workers; /* min_workers -1: ceil(replicas / 2) */
@@ -89,6 +90,10 @@ QR_MUST_CHECK enum qr_code qr_settings_environment(struct qr_settings *s, char *
 /* The job file's `worker` object; NULL is fine. */
 QR_MUST_CHECK enum qr_code qr_settings_job(struct qr_settings *s, const struct qr_json *worker,
                                            struct qr_err *err);
+/* The job that they name, with its keys that they set; its `worker` object is taken in. The job is
+ * the caller's, and is there also when only that object is refused. */
+QR_MUST_CHECK enum qr_code qr_settings_load_job(struct qr_settings *s, struct qr_job **ret,
+                                                struct qr_err *err);
 /* What only makes sense together (weights and its bucket). */
 QR_MUST_CHECK enum qr_code qr_settings_check(const struct qr_settings *s, struct qr_err *err);
 

@@ -32,8 +32,8 @@ static const char help_head[] =
     "  qringd --print-identity                         # who does it believe it is?\n"
     "\n"
     "Usage: qringd [JOB] [FLAGS]\n"
-    "  JOB is a path or URL of a job file (also QRING_JOB); without it the built-in tutorial "
-    "runs.\n"
+    "  JOB is a path or URL of a job file, - for standard input, or the folder of a run (also "
+    "QRING_JOB); without it the built-in tutorial runs.\n"
     "  --a-b VALUE may also be --a-b=VALUE, the variable QRING_A_B, or \"a_b\" in the job file's "
     "\"worker\" object; the flag wins, then the\n"
     "  variable, then the job file.\n"
@@ -70,8 +70,7 @@ static enum qr_code read_settings(struct worker *w, int argc, char *const *argv,
     }
     qr_stop_exit_code((int)s->exit_on_drain); /* the job may be long in coming */
     qr_last_words_to(s->termination_log, false);
-    if (code == QR_OK) code = qr_job_load(s->job, &w->job, err);
-    if (code == QR_OK) code = qr_settings_job(s, w->job->worker, err);
+    if (code == QR_OK) code = qr_settings_load_job(s, &w->job, err);
     if (code == QR_OK) code = qr_settings_check(s, err);
     w->log = make_log(s);
     qr_stop_exit_code((int)s->exit_on_drain);
@@ -200,8 +199,10 @@ static void say_trained(const struct worker *w, const struct qr_state *s, const 
 static enum qr_code look(struct worker *w, struct qr_start *start, struct qr_err *err) {
     const char *url = w->outputs.checkpoints_url;
     w->looked_ns = qr_now_ns(&qr_clock_monotonic);
-    enum qr_code code = qr_place_look(url, &w->load, epochs_of(w), start, err);
+    enum qr_code code = qr_place_look(url, w->outputs.dir, &w->load, epochs_of(w), start, err);
     qr_place_warn(&start->notes, &w->log);
+    if (code == QR_OK && start->differs.n)
+        qr_info(&w->log, "worker", "%s", qr_buf_string(&start->differs));
     w->ended = start->found == QR_FOUND_DONE;
     if (w->ended) say_trained(w, &start->state, url);
     return code;

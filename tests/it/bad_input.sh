@@ -84,6 +84,28 @@ done
 run permanent 'nowhere.json' "$work/nowhere.json"
 run permanent '64 qubits' "$(edit 's/"qubits": 8/"qubits": 64/; s/"stages": 1, //; s/"Z4", "Z5", "Z6", "Z7"/"Z63"/' wide)"
 
+# keys of the job that are set: as in the file, and who set them
+set_to() { words=$1; shift; wrong 2 "$words" "$qring" run "$base" -n 1 --out "$out" "$@"; }
+set_to "qcnn.json: --set train.epochs=many: train.epochs must be an integer, not the string" --set train.epochs=many
+set_to "--set train.epoch=1: train: unknown key 'epoch'; did you mean 'epochs'?" --set train.epoch=1
+set_to "--set trian.epochs=1: the job: unknown key 'trian'; did you mean 'train'?" --set trian.epochs=1
+set_to '--seed x: seed must be an integer' --seed x
+set_to '--seed -1: seed is -1' --seed=-1
+set_to "model has 3 elements|none is [3]; to add one give them all" --set 'model[3]={"layer": "dense", "units": 1}'
+set_to "--set model[head].units=1: model: no element has the \"name\" 'head'" --set 'model[head].units=1'
+set_to "--set: 'epochs' is no PATH=VALUE" --set epochs
+set_to "'train..epochs' is no path" --set train..epochs=1
+set_to '--set wants a value' --set
+set_to '--set worker.thread=2: worker.thread is no setting; did you mean' --set worker.thread=2
+set_to 'qcnn.json with model[0].circuit.qubits=4 set: model[0].readouts' --set 'model[0].circuit.qubits=4'
+wrong 2 'QRING_SET train.epochs=0: train.epochs is 0' env QRING_SET='seed=1
+train.epochs=0' "$qringd" "$base" --out "$out"
+wrong 2 "QRING_SEED many: seed must be" env QRING_SEED=many "$qring" infer "$base" --weights tests/golden/tfq/qcnn_weights.h5
+wrong 2 '--set train.loss=mes: train.loss is' "$qring" show "$base" --set train.loss=mes
+wrong 2 '--set seed=x: seed must be' "$qring" gradient "$base" --set seed=x
+wrong 2 '--set seed=x: seed must be' "$qring" validate "$base" --set seed=x --out "$out"
+run 2 'worker.set is for the command line' "$(edit 's/"seed": 1/"seed": 1, "worker": {"set": "seed=2"}/' worker-set)"
+
 # gates: the name is judged before the keys, and a hint says what is meant
 gate() { # words, gate
     printf '{"model": [{"layer": "quantum", "circuit": {"qubits": 4, "gates": [%s]}}],\n' "$2" >"$work/gate.json"

@@ -202,7 +202,7 @@ static void test_wide_hash(void) {
 static void test_builtin(void) {
     struct qr_err err = {0};
     struct qr_job *job = NULL;
-    CHECK(qr_job_load(NULL, &job, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_job_load(NULL, NULL, &job, &err) == QR_OK, "%s", err.msg);
     CHECK(job && strcmp(job->name, "qcnn") == 0 && job->train.epochs == 50 &&
           job->micro_batch_size == 16 && job->layers[0].quantum.circuit->n_params == 20);
     CHECK(strcmp(hash_of_job(job, NULL),
@@ -210,7 +210,7 @@ static void test_builtin(void) {
           "what checkpoints were written with");
     qr_job_free(job);
     job = NULL;
-    CHECK(qr_job_load("nowhere/job.json", &job, &err) == QR_NOT_FOUND &&
+    CHECK(qr_job_load("nowhere/job.json", NULL, &job, &err) == QR_NOT_FOUND &&
               strstr(err.msg, "nowhere/job.json"),
           "%s", err.msg);
 }

@@ -207,6 +207,54 @@ static void test_job(void) {
     }
 }
 
+/* Keys of the job are gathered, not chosen: those of the environment, then flags in their order. */
+static void test_set(void) {
+    struct qr_settings s;
+    struct qr_err err = {0};
+    struct qr_buf b = {0};
+    struct qr_job *j = NULL;
+    char unknown[512];
+    qr_settings_init(&s);
+    CHECK(flags(&s, &err, "--set=train.epochs=60", "--seed=9", "--set=seed=4") == QR_OK, "%s",
+          err.msg);
+    CHECK(environment(&s, &err, "QRING_SEED=7",
+                      "QRING_SET=\n train.epochs=5 \r\n\nworker.threads=3\n", unknown,
+                      sizeof unknown) == QR_OK &&
+              !unknown[0],
+          "%s %s", err.msg, unknown);
+    qr_overrides_put(&s.set, &b);
+    CHECK(strcmp(qr_buf_string(&b), "train.epochs=5, worker.threads=3, seed=7, train.epochs=60, "
+                                    "seed=9, seed=4") == 0,
+          "%s", qr_buf_string(&b));
+    CHECK(qr_settings_origin(&s, "set") == QR_ORIGIN_FLAG);
+    CHECK(qr_settings_load_job(&s, &j, &err) == QR_OK && j->seed == 4 && j->train.epochs == 60 &&
+              s.threads == 3,
+          "%s", err.msg);
+    qr_job_free(j);
+    qr_settings_fini(&s);
+    qr_settings_init(&s);
+    CHECK(flags(&s, &err, "--set=", "--seed=", NULL) == QR_OK && s.set.n == 0, "as if not there");
+    CHECK(flags(&s, &err, "--set", "epochs", NULL) == QR_INVALID_ARGUMENT &&
+              strstr(err.msg, "--set: 'epochs' is no PATH=VALUE"),
+          "%s", err.msg);
+    CHECK(environment(&s, &err, "QRING_SET=a=1\nb", NULL, unknown, sizeof unknown) ==
+                  QR_INVALID_ARGUMENT &&
+              strstr(err.msg, "QRING_SET: 'b' is no PATH=VALUE"),
+          "%s", err.msg);
+    CHECK(job(&s, &err, "{\"set\": \"seed=1\"}") == QR_INVALID_ARGUMENT &&
+              strstr(err.msg, "worker.set is for the command line and the environment"),
+          "%s", err.msg);
+    qr_settings_fini(&s);
+    qr_settings_init(&s);
+    CHECK(flags(&s, &err, "--set=worker.thread=2", NULL, NULL) == QR_OK &&
+              qr_settings_load_job(&s, &j, &err) == QR_INVALID_ARGUMENT &&
+              strstr(err.msg, "--set worker.thread=2: worker.thread is no setting; did you mean"),
+          "%s", err.msg);
+    qr_job_free(j);
+    qr_buf_free(&b);
+    qr_settings_fini(&s);
+}
+
 static void gather(void *ctx, enum qr_log_level level, const char *module, const char *message) {
     (void)level, (void)module;
     qr_buf_printf(ctx, "%s\n", message);
@@ -261,6 +309,8 @@ static void test_between(void) {
         {"checkpoints", QR_SETTING_LEADER},
         {"checkpoint-interval", QR_SETTING_LEADER},
         {"threads", QR_SETTING_OWN},
+        {"set", QR_SETTING_EQUAL},
+        {"seed", QR_SETTING_EQUAL},
     };
     const char *told;
     size_t n[QR_SETTING_EQUAL + 1] = {0};
@@ -357,6 +407,7 @@ int main(void) {
     test_refused();
     test_environment();
     test_job();
+    test_set();
     test_texts();
     test_between();
     test_keys();

@@ -53,7 +53,7 @@ spec:
         - {{ . | quote }}
         {{- end }}
       {{- $peers := .peers | default (printf "%s-{i}.%s:2222" .name (include "qring.name" .root)) }}
-      {{- if or (ne $peers "none") .root.Values.extraEnv }}
+      {{- if or (ne $peers "none") .root.Values.set .root.Values.extraEnv }}
       env:
         {{- if ne $peers "none" }}
         {{- if eq (.restart | default "Never") "Always" }}
@@ -75,6 +75,10 @@ spec:
           valueFrom:
             configMapKeyRef: {name: {{ include "qring.name" .root }}, key: replicas}
           {{- end }}
+        {{- end }}
+        {{- with .root.Values.set }}
+        - name: QRING_SET
+          value: {{ join "\n" . | quote }}
         {{- end }}
         {{- with .root.Values.extraEnv }}
         {{- toYaml . | nindent 8 }}

@@ -54,7 +54,7 @@ static unsigned whole(const char *text, unsigned most) {
 static void load(struct batch *b, const char *folder, unsigned threads) {
     struct qr_err err;
     qr_auto(qr_free_p) char *path = qr_xasprintf("%s/job.json", folder);
-    must(qr_job_load(path, &b->job, &err), &err);
+    must(qr_job_load(path, NULL, &b->job, &err), &err);
     must(qr_workload_load(b->job, "auto", threads, &b->w, &err), &err);
     b->model = b->w.model;
     if (b->engine == QR_ENGINE_AUTO) return;

@@ -1,0 +1,179 @@
+#include "job/record.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "data/find.h"
+
+/* ---- the job as it was trained ---- */
+
+static void put(struct qr_json_writer *w, const struct qr_json *v) {
+    double x;
+    bool object = qr_json_type(v) == QR_JSON_OBJECT;
+    if (qr_json_type(v) == QR_JSON_NUMBER) {
+        if (qr_json_double(v, "", -1.7976931348623157e308, 1.7976931348623157e308, &x, NULL) ==
+            QR_OK)
+            qr_json_put_number(w, x);
+    } else if (!object && qr_json_type(v) != QR_JSON_ARRAY) {
+        qr_json_put_value(w, v, false);
+    } else {
+        qr_json_open(w, object ? '{' : '[');
+        for (const struct qr_json *m = qr_json_first(v); m; m = qr_json_next(m)) {
+            if (object) qr_json_put_key(w, qr_json_key(m));
+            put(w, m);
+        }
+        qr_json_close(w, object ? '}' : ']');
+    }
+}
+
+/* text: JSON. A path of the tree's own. */
+static void set(struct qr_json *tree, const char *path, const char *text) {
+    struct qr_buf where = {0};
+    enum qr_code code = qr_json_set(tree, path, text, &where, NULL);
+    QR_ASSERT(code == QR_OK || code == QR_RESOURCE_EXHAUSTED);
+    qr_buf_free(&where);
+}
+
+/* The name of a file at a path, when a name stands there. */
+static void set_file(struct qr_json *tree, const struct qr_job *job, const char *path,
+                     const struct qr_json *v) {
+    const char *url;
+    struct qr_buf text = {0};
+    if (!v || qr_json_type(v) != QR_JSON_STRING || qr_json_string(v, path, &url, NULL) != QR_OK)
+        return;
+    qr_auto(qr_free_p) char *found = qr_named_file_find(url, job->data.folder);
+    struct qr_json_writer w = qr_json_writer(&text, 0);
+    qr_json_put_string(&w, found);
+    set(tree, path, qr_buf_string(&text));
+    qr_buf_free(&text);
+}
+
+/* Every "hamiltonian" that is a name. v: of the job's own tree, which stays as it is. */
+static void set_hamiltonians(struct qr_json *tree, const struct qr_job *job, const char *path,
+                             const struct qr_json *v) {
+    size_t i = 0;
+    for (const struct qr_json *m = qr_json_first(v); m; m = qr_json_next(m), i++) {
+        bool member = qr_json_type(v) == QR_JSON_OBJECT;
+        /* keys that are no words stand in no path, and have no file in them */
+        if (member && strpbrk(qr_json_key(m), ".[]=")) continue;
+        qr_auto(qr_free_p) char *at =
+            member ? qr_xasprintf("%s.%s", path, qr_json_key(m)) : qr_xasprintf("%s[%zu]", path, i);
+        if (member && strcmp(qr_json_key(m), "hamiltonian") == 0) set_file(tree, job, at, m);
+        set_hamiltonians(tree, job, at, m);
+    }
+}
+
+void qr_job_record(const struct qr_job *job, uint64_t epochs, struct qr_buf *ret) {
+    struct qr_buf text = {0};
+    struct qr_json *tree = NULL;
+    char number[24];
+    const struct qr_json *data = qr_json_get(job->tree, "data"),
+                         *train = qr_json_get(job->tree, "train"),
+                         *initial = qr_json_get(train, "initial_weights"),
+                         *url = initial ? qr_json_get(initial, "url") : NULL;
+    struct qr_json_writer w = qr_json_writer(&text, 0);
+    qr_json_put_value(&w, job->tree, false);
+    if (qr_json_parse(qr_buf_view(&text), "the job", &tree, NULL) == QR_OK) {
+        snprintf(number, sizeof number, "%llu", (unsigned long long)epochs);
+        if (epochs != job->train.epochs) set(tree, "train.epochs", number);
+        set_file(tree, job, "data.url", qr_json_get(data, "url"));
+        set_file(tree, job, "data.validation_url", qr_json_get(data, "validation_url"));
+        set_file(tree, job, url ? "train.initial_weights.url" : "train.initial_weights",
+                 url ? url : initial);
+        if (qr_json_get(job->tree, "model"))
+            set_hamiltonians(tree, job, "model", qr_json_get(job->tree, "model"));
+        w = qr_json_writer(ret, 2);
+        put(&w, tree);
+        qr_buf_puts(ret, "\n");
+    }
+    qr_json_free(tree);
+    qr_buf_free(&text);
+}
+
+/* ---- what differs ---- */
+
+struct differences {
+    const char *where;
+    struct qr_buf *out;
+    size_t n;
+};
+
+static void text_of(const struct qr_json *v, struct qr_buf *ret) {
+    enum { SHOWN = 60 };
+    struct qr_json_writer w = qr_json_writer(ret, 0);
+    if (v) put(&w, v);
+    else qr_buf_puts(ret, "not set");
+    if (ret->n <= SHOWN) return;
+    ret->n = SHOWN;
+    while (ret->n && (ret->p[ret->n] & 0xc0) == 0x80) ret->n--; /* whole characters */
+    qr_buf_puts(ret, "...");
+}
+
+static void say(struct differences *d, const char *path, const struct qr_json *there,
+                const struct qr_json *here) {
+    struct qr_buf a = {0}, b = {0};
+    if (d->n++ >= QR_JOB_DIFFERENCES) return;
+    text_of(there, &a);
+    text_of(here, &b);
+    qr_buf_printf(d->out, "%s%.100s: %s in %s, %s here", d->n > 1 ? "; " : "", path,
+                  qr_buf_string(&a), d->where, qr_buf_string(&b));
+    qr_buf_free(&a);
+    qr_buf_free(&b);
+}
+
+static bool same_text(const struct qr_json *a, const struct qr_json *b) {
+    struct qr_buf x = {0}, y = {0};
+    struct qr_json_writer wx = qr_json_writer(&x, 0), wy = qr_json_writer(&y, 0);
+    qr_json_put_value(&wx, a, true);
+    qr_json_put_value(&wy, b, true);
+    bool same = x.n == y.n && memcmp(x.p, y.p, x.n) == 0;
+    qr_buf_free(&x);
+    qr_buf_free(&y);
+    return same;
+}
+
+static void compare(struct differences *d, const char *path, const struct qr_json *there,
+                    const struct qr_json *here);
+
+/* path "": the whole job, whose "worker" and "$schema" reach no bit. */
+static void compare_objects(struct differences *d, const char *path, const struct qr_json *there,
+                            const struct qr_json *here) {
+    for (int turn = 0; turn < 2; turn++) {
+        const struct qr_json *first = turn ? here : there, *second = turn ? there : here;
+        for (const struct qr_json *m = qr_json_first(first); m; m = qr_json_next(m)) {
+            const char *key = qr_json_key(m);
+            const struct qr_json *other = qr_json_get(second, key);
+            if (!*path && (strcmp(key, "worker") == 0 || *key == '$')) continue;
+            if (turn && other) continue; /* in the first turn */
+            qr_auto(qr_free_p) char *at = qr_xasprintf("%s%s%s", path, *path ? "." : "", key);
+            compare(d, at, turn ? other : m, turn ? m : other);
+        }
+    }
+}
+
+static void compare(struct differences *d, const char *path, const struct qr_json *there,
+                    const struct qr_json *here) {
+    bool both = there && here && qr_json_type(there) == qr_json_type(here);
+    if (both && qr_json_type(there) == QR_JSON_OBJECT) {
+        compare_objects(d, path, there, here);
+    } else if (both && qr_json_type(there) == QR_JSON_ARRAY &&
+               qr_json_size(there) == qr_json_size(here)) {
+        size_t i = 0;
+        const struct qr_json *b = qr_json_first(here);
+        for (const struct qr_json *a = qr_json_first(there); a && b;
+             a = qr_json_next(a), b = qr_json_next(b)) {
+            qr_auto(qr_free_p) char *at = qr_xasprintf("%s[%zu]", path, i++);
+            compare(d, at, a, b);
+        }
+    } else if (!both || !same_text(there, here)) {
+        say(d, path, there, here);
+    }
+}
+
+void qr_job_differences(const struct qr_json *there, const struct qr_json *here, const char *where,
+                        struct qr_buf *ret) {
+    struct differences d = {.where = where, .out = ret};
+    compare(&d, "", there, here);
+    if (d.n > QR_JOB_DIFFERENCES) qr_buf_printf(ret, "; and %zu more", d.n - QR_JOB_DIFFERENCES);
+}

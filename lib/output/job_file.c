@@ -1,0 +1,37 @@
+#include "output/job_file.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "job/record.h"
+
+enum { MAX_BYTES = 64 << 20 };
+
+enum qr_code qr_job_file_write(const char *dir, const struct qr_job *job, uint64_t epochs,
+                               struct qr_err *err) {
+    struct qr_buf text = {0};
+    qr_auto(qr_free_p) char *path = qr_path_join(dir, "job.json");
+    qr_job_record(job, epochs, &text);
+    enum qr_code code = qr_file_replace(path, qr_buf_view(&text), err);
+    qr_buf_free(&text);
+    return code;
+}
+
+bool qr_job_file_differs(const char *dir, const struct qr_job *job, uint64_t epochs,
+                         struct qr_buf *ret) {
+    struct qr_buf was = {0}, is = {0};
+    struct qr_json *there = NULL, *here = NULL;
+    qr_auto(qr_free_p) char *path = qr_path_join(dir, "job.json"),
+                            *where = qr_xasprintf("the run in %.120s", dir);
+    bool known = qr_file_read(path, MAX_BYTES, &was, NULL) == QR_OK &&
+                 qr_json_parse(qr_buf_view(&was), path, &there, NULL) == QR_OK;
+    if (known) {
+        qr_job_record(job, epochs, &is);
+        known = qr_json_parse(qr_buf_view(&is), path, &here, NULL) == QR_OK;
+    }
+    if (known) qr_job_differences(there, here, where, ret);
+    qr_json_free(there);
+    qr_json_free(here);
+    qr_buf_free(&was);
+    qr_buf_free(&is);
+    return known;
+}

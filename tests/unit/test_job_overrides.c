@@ -1,0 +1,240 @@
+/* Keys of a job that are said outside its file: where a path leads, what a value is, which wins,
+ * and who is named when a job is refused; the job as it was trained, and what differs from it. */
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "job/record.h"
+#include "tests/t.h"
+
+static const char tree[] =
+    "{\"a\":{\"b\":1,\"c\":[{\"name\":\"x\",\"n\":1},{\"n\":2},{\"name\":\"y\"}]},\"t\":\"s\"}";
+
+static struct qr_json *parse(const char *text) {
+    struct qr_json *v = NULL;
+    struct qr_err err;
+    CHECK(qr_json_parse(qr_bytes_of_string(text), "test", &v, &err) == QR_OK, "%s", err.msg);
+    return v;
+}
+
+static void test_paths(void) {
+    static const struct {
+        const char *path, *value, *want, *where;
+    } rows[] = {
+        {"a.b", "2",
+         "{\"a\":{\"b\":2,\"c\":[{\"name\":\"x\",\"n\":1},{\"n\":2},{\"name\":\"y\"}]},"
+         "\"t\":\"s\"}",
+         "a.b"},
+        {"a", "null", "{\"a\":null,\"t\":\"s\"}", "a"},
+        {"a.c", "[]", "{\"a\":{\"b\":1,\"c\":[]},\"t\":\"s\"}", "a.c"},
+        {"a.c[1]", "7",
+         "{\"a\":{\"b\":1,\"c\":[{\"name\":\"x\",\"n\":1},7,{\"name\":\"y\"}]},"
+         "\"t\":\"s\"}",
+         "a.c[1]"},
+        {"a.c[y].n", "\"3\"",
+         "{\"a\":{\"b\":1,\"c\":[{\"name\":\"x\",\"n\":1},{\"n\":2},{\"name\":\"y\",\"n\":\"3\"}]},"
+         "\"t\":\"s\"}",
+         "a.c[2].n"},
+        {"t", "true and more",
+         "{\"a\":{\"b\":1,\"c\":[{\"name\":\"x\",\"n\":1},{\"n\":2},{\"name\":\"y\"}]},"
+         "\"t\":\"true and more\"}",
+         "t"},
+        {"u.v.w", "007",
+         "{\"a\":{\"b\":1,\"c\":[{\"name\":\"x\",\"n\":1},{\"n\":2},{\"name\":\"y\"}]},"
+         "\"t\":\"s\",\"u\":{\"v\":{\"w\":\"007\"}}}",
+         "u.v.w"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct qr_json *v = parse(tree);
+        struct qr_buf where = {0}, text = {0};
+        struct qr_err err = {0};
+        CHECK(qr_json_set(v, rows[i].path, rows[i].value, &where, &err) == QR_OK, "%s", err.msg);
+        struct qr_json_writer w = qr_json_writer(&text, 0);
+        qr_json_put_value(&w, v, false);
+        CHECK(strcmp(qr_buf_string(&text), rows[i].want) == 0, "%s: %s", rows[i].path,
+              qr_buf_string(&text));
+        CHECK(strcmp(qr_buf_string(&where), rows[i].where) == 0, "%s", qr_buf_string(&where));
+        qr_buf_free(&where);
+        qr_buf_free(&text);
+        qr_json_free(v);
+    }
+}
+
+static void test_no_paths(void) {
+    static const struct {
+        const char *path, *words;
+    } rows[] = {
+        {"", "is no path"},
+        {".a", "is no path"},
+        {"a.", "is no path"},
+        {"a..b", "is no path"},
+        {"[0]", "is no path"},
+        {"a.c[", "is no path"},
+        {"a.c[]", "is no path"},
+        {"a.c[1", "is no path"},
+        {"a.c]1", "is no path"},
+        {"a.c[1]n", "is no path"},
+        {"a.c[[1]]", "is no path"},
+        {"a.\xff", "is not valid UTF-8"},
+        {"a.c[3]", "a.c has 3 elements, counted from 0, and none is [3]; to add one give them all: "
+                   "a.c=[...]"},
+        {"a.c[18446744073709551616].n", "none is [184467440737095516"},
+        {"a.c[z].n", "no element has the \"name\" 'z'; there are: x, y"},
+        {"a[0]", "a is an object, not an array, so that it has no [0]"},
+        {"t.u", "t is a string, not an object, so that it has no 'u'"},
+        {"a.b.c.d", "a.b is a number, not an object, so that it has no 'c'"},
+        {"n[0]", "n is not there or empty, not an array"},
+        {"a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a", "is no path"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct qr_json *v = parse(tree);
+        struct qr_buf where = {0};
+        struct qr_err err = {0};
+        CHECK(qr_json_set(v, rows[i].path, "1", &where, &err) == QR_INVALID_ARGUMENT &&
+                  strstr(err.msg, rows[i].words),
+              "%s: %s", rows[i].path, err.msg);
+        qr_buf_free(&where);
+        qr_json_free(v);
+    }
+}
+
+/* The built-in job with these, a line each. */
+static enum qr_code load(const char *lines, struct qr_job **ret, struct qr_err *err) {
+    struct qr_overrides set = {0};
+    *ret = NULL;
+    enum qr_code code = qr_overrides_add(&set, QR_OVERRIDES_FLAG, "--set", NULL, lines, err);
+    if (code == QR_OK) code = qr_job_load(NULL, &set, ret, err);
+    qr_overrides_fini(&set);
+    return code;
+}
+
+static void test_jobs(void) {
+    struct qr_job *job;
+    struct qr_err err = {0};
+    CHECK(load("train.epochs=60\nseed=3\ntrain.epochs=61\ntrain.shuffle=false\n"
+               "train.optimizer.learning_rate=0.5",
+               &job, &err) == QR_OK,
+          "%s", err.msg);
+    if (job)
+        CHECK(job->train.epochs == 61 && job->seed == 3 && !job->train.shuffle &&
+                  job->train.optimizer.learning_rate == 0.5,
+              "the later one wins");
+    qr_job_free(job);
+    CHECK(load("model[1].name=head\nmodel[head].units=5", &job, &err) == QR_OK, "%s", err.msg);
+    if (job) CHECK(job->layers[1].dense.units == 5);
+    qr_job_free(job);
+    CHECK(load("", &job, &err) == QR_OK && job->seed == 1);
+    qr_job_free(job);
+}
+
+static void test_blame(void) {
+    static const struct {
+        const char *lines, *words;
+    } rows[] = {
+        {"train.epochs=many", "the built-in job: --set train.epochs=many: train.epochs must be an "
+                              "integer, not the string \"many\""},
+        {"train.optimizer.learning_rat=1",
+         "the built-in job: --set train.optimizer.learning_rat=1: train.optimizer: unknown key "
+         "'learning_rat'; did you mean 'learning_rate'?"},
+        {"sed=1\nseed=2", "--set sed=1: the job: unknown key 'sed'; did you mean 'seed'?"},
+        {"model[1]={\"layer\":\"dense\",\"unit\":1}",
+         "--set model[1]={\"layer\":\"dense\",\"unit\":1}: model[1]: unknown key 'unit'"},
+        {"model[1].name=head\nmodel[head].units=0",
+         "--set model[head].units=0: model[1].units is 0"},
+        {"seed=x\nseed=2\nseed=y", "--set seed=y: seed must be"},
+        {"model[0].circuit.qubits=4",
+         "the built-in job with model[0].circuit.qubits=4 set: model[0].readouts"},
+        {"model[9].units=1", "the built-in job: --set model[9].units=1: model has 3 elements"},
+        {"epochs", "--set: 'epochs' is no PATH=VALUE"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct qr_job *job;
+        struct qr_err err = {0};
+        CHECK(load(rows[i].lines, &job, &err) == QR_INVALID_ARGUMENT &&
+                  strstr(err.msg, rows[i].words),
+              "%s: %s", rows[i].lines, err.msg);
+        qr_job_free(job);
+    }
+    struct qr_overrides many = {0};
+    struct qr_err err = {0};
+    enum qr_code code = QR_OK;
+    for (size_t i = 0; i <= QR_MAX_OVERRIDES && code == QR_OK; i++)
+        code = qr_overrides_add(&many, QR_OVERRIDES_FLAG, "--seed", "seed", "1", &err);
+    CHECK(code == QR_INVALID_ARGUMENT && many.n == QR_MAX_OVERRIDES, "%s", err.msg);
+    qr_overrides_fini(&many);
+}
+
+/* The record is a job file, and the same job; files are named so that any folder finds them. */
+static void test_record(void) {
+    char folder[] = "/tmp/qring-test-record-XXXXXX", want[128];
+    struct qr_err err = {0};
+    struct qr_job *job = NULL, *again = NULL;
+    struct qr_buf text = {0};
+    CHECK(mkdtemp(folder) != NULL);
+    qr_auto(qr_free_p) char *path = qr_path_join(folder, "j.json"),
+                            *data = qr_path_join(folder, "true");
+    CHECK(qr_file_replace(path,
+                          qr_bytes_of_string(
+                              "{\"model\":[{\"layer\":\"dense\",\"units\":1}],\"data\":{\"source\":"
+                              "\"csv\",\"url\":\"true\"},\"train\":{\"optimizer\":{\"name\":"
+                              "\"sgd\",\"learning_rate\":0.1}}}"),
+                          &err) == QR_OK &&
+              qr_file_replace(data, qr_bytes_of_string("x,y\n1,2\n"), &err) == QR_OK,
+          "%s", err.msg);
+    CHECK(qr_job_load(path, NULL, &job, &err) == QR_OK, "%s", err.msg);
+    qr_job_record(job, 7, &text);
+    snprintf(want, sizeof want, "\"url\": \"%s/true\"", folder);
+    CHECK(strstr(qr_buf_string(&text), want) && strstr(qr_buf_string(&text), "\"epochs\": 7") &&
+              strstr(qr_buf_string(&text), "\"learning_rate\": 0.1\n"),
+          "%s", qr_buf_string(&text));
+    CHECK(qr_job_parse(qr_buf_view(&text), "the record", &again, &err) == QR_OK &&
+              again->train.epochs == 7,
+          "%s", err.msg);
+    qr_job_free(job);
+    qr_job_free(again);
+    qr_buf_free(&text);
+    unlink(path);
+    unlink(data);
+    rmdir(folder);
+}
+
+static void test_differences(void) {
+    static const struct {
+        const char *there, *here, *want;
+    } rows[] = {
+        {"{\"seed\":1}", "{\"seed\":1.0}", ""},
+        {"{\"seed\":1,\"a\":{\"b\":1}}", "{\"a\":{\"b\":1},\"seed\":1}", ""},
+        {"{\"worker\":{\"threads\":1},\"$schema\":\"x\"}", "{}", ""},
+        {"{\"train\":{\"epochs\":50}}", "{\"train\":{\"epochs\":60}}",
+         "train.epochs: 50 in the run, 60 here"},
+        {"{\"seed\":1}", "{\"train\":{\"shuffle\":false}}",
+         "seed: 1 in the run, not set here; train: not set in the run, {\"shuffle\":false} here"},
+        {"{\"m\":[{\"n\":1},{\"n\":2}]}", "{\"m\":[{\"n\":1},{\"n\":0.1}]}",
+         "m[1].n: 2 in the run, 0.1 here"},
+        {"{\"m\":[1]}", "{\"m\":[1,2]}", "m: [1] in the run, [1,2] here"},
+        {"{\"m\":\"1\"}", "{\"m\":1}", "m: \"1\" in the run, 1 here"},
+        {"{\"a\":1,\"b\":1,\"c\":1,\"d\":1,\"e\":1,\"f\":1}",
+         "{\"a\":2,\"b\":2,\"c\":2,\"d\":2,\"e\":2}",
+         "a: 1 in the run, 2 here; b: 1 in the run, 2 here; c: 1 in the run, 2 here; d: 1 in the "
+         "run, 2 here; and 2 more"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct qr_json *there = parse(rows[i].there), *here = parse(rows[i].here);
+        struct qr_buf text = {0};
+        qr_job_differences(there, here, "the run", &text);
+        CHECK(strcmp(qr_buf_string(&text), rows[i].want) == 0, "%s", qr_buf_string(&text));
+        qr_buf_free(&text);
+        qr_json_free(there);
+        qr_json_free(here);
+    }
+}
+
+int main(void) {
+    test_paths();
+    test_no_paths();
+    test_jobs();
+    test_blame();
+    test_record();
+    test_differences();
+    return t_end();
+}
