@@ -11,7 +11,7 @@
 
 enum { MAX_PARTS = 6 };
 struct answers {
-    struct qr_gcs_http http;
+    struct qr_web http;
     char **part;
     size_t n, next;
 };
@@ -21,8 +21,8 @@ static bool is_local(const char *url) {
            strncmp(url, "http://[::1]", 12) == 0 ||
            strncmp(url, "http://metadata.google.internal/", 32) == 0;
 }
-static enum qr_code answer(struct qr_gcs_http *h, const struct qr_gcs_request *req,
-                           struct qr_gcs_reply *ret, struct qr_err *err) {
+static enum qr_code answer(struct qr_web *h, const struct qr_web_request *req,
+                           struct qr_web_reply *ret, struct qr_err *err) {
     struct answers *a = (struct answers *)(void *)h;
     if (req->has_body) { /* what is sent with a body holds secrets */
         const char *host = req->url + 8, *suffix = ".googleapis.com";
@@ -31,7 +31,7 @@ static enum qr_code answer(struct qr_gcs_http *h, const struct qr_gcs_request *r
                       memcmp(host + n - strlen(suffix), suffix, strlen(suffix)) == 0;
         QR_ASSERT((google && !memchr(host, '@', n)) || is_local(req->url));
     }
-    *ret = (struct qr_gcs_reply){.from_metadata = true};
+    *ret = (struct qr_web_reply){.from_metadata = true};
     if (a->next == a->n || strlen(a->part[a->next]) < 3)
         return qr_fail(err, QR_UNAVAILABLE, "no answer");
     const char *text = a->part[a->next++];
@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const struct qr_clock clock = {now, NULL};
     char *part[MAX_PARTS], path[64];
-    struct qr_gcs_options opt = {.clock = &clock, .wall = &clock};
+    struct qr_gcs_options opt = {.waits.clock = &clock, .waits.wall = &clock};
     struct qr_err err = {0};
     const char *header = NULL;
     int fd = -1;

@@ -7,15 +7,15 @@
 
 enum { MAX_PARTS = 12 };
 struct answers {
-    struct qr_gcs_http http;
+    struct qr_web http;
     char **part;
     size_t n, next;
 };
 
-static enum qr_code answer(struct qr_gcs_http *h, const struct qr_gcs_request *req,
-                           struct qr_gcs_reply *ret, struct qr_err *err) {
+static enum qr_code answer(struct qr_web *h, const struct qr_web_request *req,
+                           struct qr_web_reply *ret, struct qr_err *err) {
     struct answers *a = (struct answers *)(void *)h;
-    *ret = (struct qr_gcs_reply){.status = 0};
+    *ret = (struct qr_web_reply){.status = 0};
     if (a->next >= a->n || strlen(a->part[a->next]) < 3)
         return qr_fail(err, QR_UNAVAILABLE, "no answer");
     const char *text = a->part[a->next++];
@@ -24,7 +24,7 @@ static enum qr_code answer(struct qr_gcs_http *h, const struct qr_gcs_request *r
     qr_buf_puts(&ret->body, text + 3);
     return QR_OK;
 }
-static void stay(struct qr_gcs_http *h) { (void)h; }
+static void stay(struct qr_web *h) { (void)h; }
 static int64_t virtual_ns;
 static int64_t now(void *ctx) { return (void)ctx, virtual_ns; }
 static void pass(int64_t ns) { virtual_ns += ns; }
@@ -42,7 +42,7 @@ static enum qr_code act(struct qr_store *s, unsigned which, const char *name, st
 }
 
 static bool announces(char *text, struct qr_gcs_object *ret) {
-    const struct qr_gcs_reply reply = {.status = 200,
+    const struct qr_web_reply reply = {.status = 200,
                                        .body = {.p = (uint8_t *)text, .n = strlen(text)}};
     struct qr_err err;
     return qr_gcs_read_object(ret, &reply, &err) == QR_OK;
@@ -52,10 +52,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const struct qr_clock clock = {now, NULL};
     const struct qr_gcs_options opt = {.emulator_host = "127.0.0.1:1",
-                                       .clock = &clock,
-                                       .wall = &clock,
-                                       .sleep = pass,
-                                       .deadline_ns = 60 * QR_SECOND};
+                                       .waits.clock = &clock,
+                                       .waits.wall = &clock,
+                                       .waits.sleep = pass,
+                                       .waits.deadline_ns = 60 * QR_SECOND};
     char *part[MAX_PARTS];
     struct answers a = {.http = {answer, stay}, .part = part};
     struct qr_store *s = NULL;
