@@ -9,32 +9,9 @@
 #include "store/gcs_impl.h"
 #include "store/names_impl.h"
 
-static const int64_t first_notice_ns = 5 * QR_SECOND, next_notice_ns = 60 * QR_SECOND;
-
 enum { MAX_TRIES = 4, MAX_NAME_BYTES = 1024, MAX_PAGES = 4096 };
 
 static struct qr_gcs *self(struct qr_store *s) { return (struct qr_gcs *)s; }
-
-void qr_gcs_id(char ret[QR_GCS_ID_BYTES]) {
-    uint8_t b[16];
-    char hex[33];
-    qr_entropy(b, sizeof b);
-    b[6] = (uint8_t)((b[6] & 0x0f) | 0x40);
-    b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
-    qr_hex(b, sizeof b, hex);
-    snprintf(ret, QR_GCS_ID_BYTES, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16,
-             hex + 20);
-}
-
-void qr_gcs_escape(struct qr_buf *ret, const char *text) {
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-            strchr("-._~", c))
-            qr_buf_put(ret, &c, 1);
-        else qr_buf_printf(ret, "%%%02X", c);
-    }
-}
 
 /* ---- requests ---- */
 
@@ -44,7 +21,7 @@ static bool ours(const struct qr_gcs *g, const char *url) {
 }
 
 /* Of a success that cannot be read nobody knows whether it is one. */
-static enum qr_code read_success(const struct qr_gcs_request *req, const struct qr_gcs_reply *reply,
+static enum qr_code read_success(const struct qr_web_request *req, const struct qr_web_reply *reply,
                                  struct qr_err *err) {
     enum qr_code code = req->read(req->ctx, reply, err);
     if (code != QR_INVALID_ARGUMENT) return code;
@@ -54,13 +31,13 @@ static enum qr_code read_success(const struct qr_gcs_request *req, const struct 
 }
 
 enum qr_code qr_gcs_attempt(struct qr_gcs *g, const struct qr_gcs_call *c,
-                            const struct qr_gcs_request *req, struct qr_gcs_reply *ret,
+                            const struct qr_web_request *req, struct qr_web_reply *ret,
                             struct qr_err *err) {
     qr_auto(qr_free_p) char *token =
         c->token ? qr_xasprintf("x-goog-gcs-idempotency-token: %s", c->token) : NULL;
-    *ret = (struct qr_gcs_reply){0};
+    *ret = (struct qr_web_reply){0};
     for (int tries = 0;; tries++) {
-        struct qr_gcs_request r = *req;
+        struct qr_web_request r = *req;
         const char *authorization = NULL;
         /* a session elsewhere is its own secret */
         enum qr_code code =
@@ -71,65 +48,63 @@ enum qr_code qr_gcs_attempt(struct qr_gcs *g, const struct qr_gcs_call *c,
         if (g->opt.extra_header) r.headers[r.n_headers++] = g->opt.extra_header;
         r.direct = g->opt.emulator_host || g->opt.endpoint;
         code = g->http->send(g->http, &r, ret, err);
-        if (code == QR_OK && qr_gcs_success(ret->status) && req->read)
+        if (code == QR_OK && qr_web_success(ret->status) && req->read)
             return read_success(req, ret, err);
         if (code != QR_OK || ret->status != 401 || !authorization || tries) return code;
         qr_gcs_auth_drop(g->auth);
-        qr_gcs_reply_fini(ret);
+        qr_web_reply_fini(ret);
     }
 }
 
-enum qr_code qr_gcs_send(struct qr_gcs *g, struct qr_gcs_retry *r, const struct qr_gcs_call *c,
-                         const struct qr_gcs_request *req, struct qr_gcs_reply *ret,
+enum qr_code qr_gcs_send(struct qr_gcs *g, struct qr_web_retry *r, const struct qr_gcs_call *c,
+                         const struct qr_web_request *req, struct qr_web_reply *ret,
                          struct qr_err *err) {
     for (;;) {
         enum qr_code code = qr_gcs_attempt(g, c, req, ret, err);
-        if (code == QR_OK ? !qr_gcs_retryable(ret->status) : code != QR_UNAVAILABLE)
+        if (code == QR_OK ? !qr_web_retryable(ret->status) : code != QR_UNAVAILABLE)
             return code == QR_OK ? code
                                  : qr_wrap(err, "gs://%s/%s: %s", g->bucket, c->name, c->doing);
         if (!qr_gcs_wait(g, r, c, ret, err)) return qr_gcs_gave_up(g, r, c, ret, err);
-        qr_gcs_reply_fini(ret);
+        qr_web_reply_fini(ret);
     }
 }
 
-static void why(const struct qr_gcs_reply *reply, const struct qr_err *err, char *ret,
+static void why(const struct qr_web_reply *reply, const struct qr_err *err, char *ret,
                 size_t bytes) {
     char text[200];
     qr_gcs_error_text(qr_buf_view(&reply->body), text, sizeof text);
-    if (reply->status && !qr_gcs_success(reply->status))
+    if (reply->status && !qr_web_success(reply->status))
         snprintf(ret, bytes, "%d%s%s", reply->status, *text ? ", " : "", text);
     else snprintf(ret, bytes, "%.250s", err ? err->msg : "");
 }
 
-bool qr_gcs_wait(const struct qr_gcs *g, struct qr_gcs_retry *r, const struct qr_gcs_call *c,
-                 const struct qr_gcs_reply *reply, const struct qr_err *err) {
-    int64_t now = qr_gcs_awake_ns(&g->opt);
-    if (g->opt.notice && now - r->began_ns >= first_notice_ns &&
-        (!r->noticed_ns || now - r->noticed_ns >= next_notice_ns)) {
+bool qr_gcs_wait(const struct qr_gcs *g, struct qr_web_retry *r, const struct qr_gcs_call *c,
+                 const struct qr_web_reply *reply, const struct qr_err *err) {
+    int64_t seconds;
+    if (qr_web_retry_notice(r, &seconds)) {
         char reason[300];
         why(reply, err, reason, sizeof reason);
         qr_auto(qr_free_p) char *sentence =
             qr_xasprintf("gs://%s/%s: %s: no success for %lld s (%s); trying again", g->bucket,
-                         c->name, c->doing, (long long)((now - r->began_ns) / QR_SECOND), reason);
-        g->opt.notice(g->opt.notice_ctx, sentence);
-        r->noticed_ns = now;
+                         c->name, c->doing, (long long)seconds, reason);
+        g->opt.waits.notice(g->opt.waits.notice_ctx, sentence);
     }
-    return qr_gcs_retry_wait(r, reply->retry_after_s);
+    return qr_web_retry_wait(r, reply->retry_after_s);
 }
 
-enum qr_code qr_gcs_gave_up(const struct qr_gcs *g, const struct qr_gcs_retry *r,
-                            const struct qr_gcs_call *c, const struct qr_gcs_reply *reply,
+enum qr_code qr_gcs_gave_up(const struct qr_gcs *g, const struct qr_web_retry *r,
+                            const struct qr_gcs_call *c, const struct qr_web_reply *reply,
                             struct qr_err *err) {
     char reason[300];
     why(reply, err, reason, sizeof reason);
-    long long seconds = (long long)((qr_gcs_awake_ns(&g->opt) - r->began_ns) / QR_SECOND);
+    long long seconds = (long long)((qr_web_awake_ns(&g->opt.waits) - r->began_ns) / QR_SECOND);
     return qr_fail(err, QR_UNAVAILABLE,
                    "gs://%s/%s: %s: no success in %lld s, at the last: %s; please retry", g->bucket,
                    c->name, c->doing, seconds, reason);
 }
 
 enum qr_code qr_gcs_refused(const struct qr_gcs *g, const struct qr_gcs_call *c,
-                            const struct qr_gcs_reply *reply, struct qr_err *err) {
+                            const struct qr_web_reply *reply, struct qr_err *err) {
     const char *role = strcmp(c->doing, "download") == 0 || strcmp(c->doing, "list") == 0
                            ? "roles/storage.objectViewer"
                            : "roles/storage.objectUser";
@@ -165,7 +140,7 @@ enum qr_code qr_gcs_refused(const struct qr_gcs *g, const struct qr_gcs_call *c,
 
 void qr_gcs_object_url(const struct qr_gcs *g, const char *name, struct qr_buf *ret) {
     qr_buf_printf(ret, "%s/storage/v1/b/%s/o/", g->base, g->bucket);
-    qr_gcs_escape(ret, name);
+    qr_web_escape(ret, name);
 }
 
 /* What can stand in front of a name. Other bytes than UTF-8 the server would store as another name,
@@ -191,19 +166,19 @@ static enum qr_code check_name(const struct qr_gcs *g, const char *name, struct 
 /* What the server says about an object; *ret_found false on 404. */
 static enum qr_code stat_object(struct qr_gcs *g, const struct qr_gcs_call *c,
                                 struct qr_gcs_object *ret, bool *ret_found, struct qr_err *err) {
-    struct qr_gcs_retry retry;
-    struct qr_gcs_reply reply = {0};
+    struct qr_web_retry retry;
+    struct qr_web_reply reply = {0};
     struct qr_buf url = {0};
-    qr_gcs_retry_begin(&retry, &g->opt);
+    qr_web_retry_begin(&retry, &g->opt.waits);
     qr_gcs_object_url(g, c->name, &url);
     qr_buf_puts(&url, "?fields=size,generation,crc32c,metadata");
-    struct qr_gcs_request req = {.method = "GET",
+    struct qr_web_request req = {.method = "GET",
                                  .url = qr_buf_string(&url),
-                                 .max_reply_bytes = QR_GCS_REPLY_BYTES,
+                                 .max_reply_bytes = QR_WEB_REPLY_BYTES,
                                  .read = qr_gcs_read_object,
                                  .ctx = ret};
     enum qr_code code = qr_gcs_send(g, &retry, c, &req, &reply, err);
-    if (code == QR_OK && qr_gcs_success(reply.status)) {
+    if (code == QR_OK && qr_web_success(reply.status)) {
         *ret_found = true;
     } else if (code == QR_OK) {
         code = qr_gcs_refused(g, c, &reply, err);
@@ -212,7 +187,7 @@ static enum qr_code stat_object(struct qr_gcs *g, const struct qr_gcs_call *c,
         if (reply.status == 404 && !strstr(text, "bucket does not exist"))
             *ret_found = false, code = QR_OK;
     }
-    qr_gcs_reply_fini(&reply);
+    qr_web_reply_fini(&reply);
     qr_buf_free(&url);
     return code;
 }
@@ -227,9 +202,9 @@ static enum qr_code not_found(const struct qr_gcs *g, const char *name, struct q
 
 /* What answered wrongly may have been in between, and go. */
 static bool wait_a_little(const struct qr_gcs *g) {
-    struct qr_gcs_retry retry;
-    qr_gcs_retry_begin(&retry, &g->opt);
-    return qr_gcs_retry_wait(&retry, 0);
+    struct qr_web_retry retry;
+    qr_web_retry_begin(&retry, &g->opt.waits);
+    return qr_web_retry_wait(&retry, 0);
 }
 
 /* *ret_generation 0: there is no such object, and *ret is as it was. */
@@ -298,13 +273,13 @@ static bool is_ours(const struct qr_gcs_object *o, struct qr_bytes content, cons
 static enum qr_code upload(struct qr_gcs *g, const char *name, struct qr_bytes content,
                            const uint64_t *only, struct qr_err *err) {
     const struct qr_gcs_call c = {name, "upload", NULL};
-    char write_id[QR_GCS_ID_BYTES];
+    char write_id[QR_WEB_ID_BYTES];
     struct qr_gcs_object o = {0};
     bool found = false;
     enum qr_code code = check_name(g, name, err);
     if (code == QR_OK && !only) code = stat_object(g, &c, &o, &found, err);
     uint64_t generation = only ? *only : found ? o.generation : 0;
-    qr_gcs_id(write_id);
+    qr_web_id(write_id);
     for (int tries = 0; code == QR_OK; tries++) {
         int status = 0;
         if ((code = qr_gcs_upload(g, name, content, generation, write_id, &o, &status, err)) !=
@@ -356,14 +331,14 @@ static enum qr_code swap(struct qr_store *s, const char *name, struct qr_bytes c
 
 static enum qr_code remove_object(struct qr_store *s, const char *name, struct qr_err *err) {
     struct qr_gcs *g = self(s);
-    char token[QR_GCS_ID_BYTES];
-    qr_gcs_id(token);
+    char token[QR_WEB_ID_BYTES];
+    qr_web_id(token);
     const struct qr_gcs_call c = {name, "delete", token};
     enum qr_code code = check_name(g, name, err);
     for (int tries = 0; code == QR_OK; tries++) {
         struct qr_gcs_object o;
-        struct qr_gcs_retry retry;
-        struct qr_gcs_reply reply = {0};
+        struct qr_web_retry retry;
+        struct qr_web_reply reply = {0};
         struct qr_buf url = {0};
         bool found = false;
         if ((code = stat_object(g, &c, &o, &found, err)) != QR_OK) return code;
@@ -371,16 +346,16 @@ static enum qr_code remove_object(struct qr_store *s, const char *name, struct q
         qr_gcs_object_url(g, name, &url);
         qr_buf_printf(&url, "?generation=%llu&ifGenerationMatch=%llu",
                       (unsigned long long)o.generation, (unsigned long long)o.generation);
-        struct qr_gcs_request req = {
-            .method = "DELETE", .url = qr_buf_string(&url), .max_reply_bytes = QR_GCS_REPLY_BYTES};
-        qr_gcs_retry_begin(&retry, &g->opt);
+        struct qr_web_request req = {
+            .method = "DELETE", .url = qr_buf_string(&url), .max_reply_bytes = QR_WEB_REPLY_BYTES};
+        qr_web_retry_begin(&retry, &g->opt.waits);
         code = qr_gcs_send(g, &retry, &c, &req, &reply, err);
         /* it was there: gone by our lost attempt, or somebody's */
         bool done =
             code == QR_OK && (reply.status == 204 || reply.status == 200 || reply.status == 404);
         if (code == QR_OK && !done && (reply.status != 412 || tries + 1 == MAX_TRIES))
             code = qr_gcs_refused(g, &c, &reply, err);
-        qr_gcs_reply_fini(&reply);
+        qr_web_reply_fini(&reply);
         qr_buf_free(&url);
         if (done) break;
     }
@@ -390,7 +365,7 @@ static enum qr_code remove_object(struct qr_store *s, const char *name, struct q
 /* ---- list ---- */
 
 /* {"items": [{"name": …}], "nextPageToken": …} */
-static enum qr_code read_page(void *ctx, const struct qr_gcs_reply *reply, struct qr_err *err) {
+static enum qr_code read_page(void *ctx, const struct qr_web_reply *reply, struct qr_err *err) {
     struct qr_json **ret = ctx, *root = NULL;
     const char *name;
     enum qr_code code = qr_json_parse(qr_buf_view(&reply->body), "a page of names", &root, err);
@@ -428,29 +403,29 @@ static enum qr_code list_pages(struct qr_gcs *g, const char *prefix, struct qr_n
     qr_auto(qr_free_p) char *page = NULL;
     enum qr_code code = QR_OK;
     for (int n = 0; code == QR_OK; n++) {
-        struct qr_gcs_retry retry;
-        struct qr_gcs_reply reply = {0};
+        struct qr_web_retry retry;
+        struct qr_web_reply reply = {0};
         struct qr_buf url = {0};
         if (n == MAX_PAGES)
             return qr_fail(err, QR_RESOURCE_EXHAUSTED, "gs://%s/%s: list: more than %d pages",
                            g->bucket, prefix, MAX_PAGES);
-        qr_gcs_retry_begin(&retry, &g->opt);
+        qr_web_retry_begin(&retry, &g->opt.waits);
         qr_buf_printf(
             &url, "%s/storage/v1/b/%s/o?maxResults=1000&fields=items(name),nextPageToken&prefix=",
             g->base, g->bucket);
-        qr_gcs_escape(&url, prefix);
-        if (page) qr_buf_puts(&url, "&pageToken="), qr_gcs_escape(&url, page);
+        qr_web_escape(&url, prefix);
+        if (page) qr_buf_puts(&url, "&pageToken="), qr_web_escape(&url, page);
         free(QR_MOVE(page));
         qr_auto(qr_json_free_p) struct qr_json *said = NULL;
-        struct qr_gcs_request req = {.method = "GET",
+        struct qr_web_request req = {.method = "GET",
                                      .url = qr_buf_string(&url),
-                                     .max_reply_bytes = QR_GCS_REPLY_BYTES,
+                                     .max_reply_bytes = QR_WEB_REPLY_BYTES,
                                      .read = read_page,
                                      .ctx = &said};
         code = qr_gcs_send(g, &retry, &c, &req, &reply, err);
         if (code == QR_OK)
             code = said ? add_page(g, said, names, &page, err) : qr_gcs_refused(g, &c, &reply, err);
-        qr_gcs_reply_fini(&reply);
+        qr_web_reply_fini(&reply);
         qr_buf_free(&url);
         if (!page) break;
     }
@@ -467,7 +442,7 @@ static enum qr_code list(struct qr_store *s, const char *prefix, struct qr_buf *
 
 /* ---- may we write? ---- */
 
-static enum qr_code read_permissions(void *ctx, const struct qr_gcs_reply *reply,
+static enum qr_code read_permissions(void *ctx, const struct qr_web_reply *reply,
                                      struct qr_err *err) {
     struct qr_json **ret = ctx, *root = NULL;
     enum qr_code code =
@@ -503,21 +478,21 @@ static enum qr_code missing_permission(const struct qr_gcs *g, const struct qr_g
 static enum qr_code check_writable(struct qr_store *s, const char *prefix, struct qr_err *err) {
     struct qr_gcs *g = self(s);
     const struct qr_gcs_call c = {prefix, "permission check", NULL};
-    struct qr_gcs_retry retry;
-    struct qr_gcs_reply reply = {0};
+    struct qr_web_retry retry;
+    struct qr_web_reply reply = {0};
     qr_auto(qr_free_p) char *url = qr_xasprintf(
         "%s/storage/v1/b/%s/iam/"
         "testPermissions?permissions=storage.objects.create&permissions=storage.objects.get&"
         "permissions=storage.objects.delete",
         g->base, g->bucket);
     qr_auto(qr_json_free_p) struct qr_json *said = NULL;
-    struct qr_gcs_request req = {.method = "GET",
+    struct qr_web_request req = {.method = "GET",
                                  .url = url,
-                                 .max_reply_bytes = QR_GCS_REPLY_BYTES,
+                                 .max_reply_bytes = QR_WEB_REPLY_BYTES,
                                  .read = read_permissions,
                                  .ctx = &said};
     if (check_prefix(g, prefix, err) != QR_OK) return err->code;
-    qr_gcs_retry_begin(&retry, &g->opt);
+    qr_web_retry_begin(&retry, &g->opt.waits);
     enum qr_code code = qr_gcs_send(g, &retry, &c, &req, &reply, err);
     if (said) code = missing_permission(g, &c, said, err);
     else if (code == QR_OK && (reply.status == 404 || reply.status == 405 || reply.status == 501) &&
@@ -528,7 +503,7 @@ static enum qr_code check_writable(struct qr_store *s, const char *prefix, struc
     } else if (code == QR_OK) {
         code = qr_gcs_refused(g, &c, &reply, err);
     }
-    qr_gcs_reply_fini(&reply);
+    qr_web_reply_fini(&reply);
     return code;
 }
 
@@ -557,7 +532,7 @@ static char *base_of(const struct qr_gcs_options *o) {
 }
 
 enum qr_code qr_store_gcs_new(const char *bucket, const struct qr_gcs_options *opt,
-                              struct qr_gcs_http *http, struct qr_store **ret, struct qr_err *err) {
+                              struct qr_web *http, struct qr_store **ret, struct qr_err *err) {
     static const struct qr_store_ops ops = {get,         put,  remove_object, list, check_writable,
                                             get_version, swap, close_store};
     size_t n = strlen(bucket);
@@ -571,7 +546,7 @@ enum qr_code qr_store_gcs_new(const char *bucket, const struct qr_gcs_options *o
     g->opt = *opt;
     g->bucket = qr_xstrdup(bucket);
     g->base = base_of(opt);
-    g->http = http ? http : qr_gcs_http_curl();
+    g->http = http ? http : qr_web_curl();
     g->auth = qr_gcs_auth_new(&g->opt, g->http);
     *ret = &g->store;
     return QR_OK;

@@ -19,8 +19,8 @@
 
 #include <stdbool.h>
 
-#include "base/clock.h"
 #include "store/store.h"
+#include "store/web/web.h"
 
 /* Borrowed for the store's life; the all-zero value means "not configured". Texts may be NULL. */
 struct qr_gcs_options {
@@ -32,15 +32,7 @@ struct qr_gcs_options {
     const char *metadata_host; /* GCE_METADATA_HOST: "host:port"; NULL: metadata.google.internal */
     bool no_metadata;          /* NO_GCE_CHECK */
     const char *extra_header;  /* sent with every storage request: a fault test's name */
-    const struct qr_clock *clock, *wall; /* wall: what the time is, for signed requests */
-    /* qr_clock_awake, by which an outage has lasted so long; NULL: clock */
-    const struct qr_clock *awake;
-    void (*sleep)(int64_t ns);
-    /* now and then while an operation is retried, for a log; NULL: silent */
-    void (*notice)(void *ctx, const char *sentence);
-    void *notice_ctx;
-    bool (*stopping)(void); /* true: this process has been asked to end; NULL: never */
-    int64_t deadline_ns, stop_deadline_ns; /* 0: 10 min, and 2 min once stopping */
+    struct qr_web_waits waits;
 };
 
 /* What gs:// URLs are opened with; qr_store_configure calls it with what the environment says,
@@ -49,11 +41,10 @@ void qr_gcs_configure(const struct qr_gcs_options *options);
 /* gs://BUCKET/NAME. Heap. */
 char *qr_gcs_url(const char *bucket, const char *name);
 
-struct qr_gcs_http; /* gcs_impl.h: what carries requests; tests bring their own */
 /* INVALID_ARGUMENT for a name that no bucket can have. http NULL: libcurl; otherwise taken over,
  * also on failure. */
 QR_MUST_CHECK enum qr_code qr_store_gcs_new(const char *bucket, const struct qr_gcs_options *opt,
-                                            struct qr_gcs_http *http, struct qr_store **ret,
+                                            struct qr_web *http, struct qr_store **ret,
                                             struct qr_err *err);
 
 #endif

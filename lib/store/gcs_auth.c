@@ -19,7 +19,7 @@ static const char google_token_url[] = "https://oauth2.googleapis.com/token";
 enum source { UNDECIDED, NONE, METADATA, SERVICE_ACCOUNT, USER, EXTERNAL };
 struct qr_gcs_auth {
     const struct qr_gcs_options *opt;
-    struct qr_gcs_http *http;
+    struct qr_web *http;
     enum source source;
     char *path; /* of the credentials file */
     struct qr_json *file;
@@ -28,7 +28,7 @@ struct qr_gcs_auth {
     bool there; /* a metadata server has answered, if only that it cannot */
 };
 
-struct qr_gcs_auth *qr_gcs_auth_new(const struct qr_gcs_options *opt, struct qr_gcs_http *http) {
+struct qr_gcs_auth *qr_gcs_auth_new(const struct qr_gcs_options *opt, struct qr_web *http) {
     struct qr_gcs_auth *a = qr_xcalloc(1, sizeof *a);
     a->opt = opt;
     a->http = http;
@@ -141,7 +141,7 @@ static enum qr_code decide(struct qr_gcs_auth *a, struct qr_err *err) {
 static void keep(struct qr_gcs_auth *a, const char *token, int64_t seconds) {
     qr_gcs_auth_drop(a);
     a->header = qr_xasprintf("Authorization: Bearer %s", token);
-    a->expires_ns = qr_now_ns(a->opt->clock) + seconds * QR_SECOND;
+    a->expires_ns = qr_now_ns(a->opt->waits.clock) + seconds * QR_SECOND;
 }
 
 static bool is_token(const char *t) {
@@ -153,7 +153,7 @@ static bool is_token(const char *t) {
 /* what: where the reply came from. Of a refusal only the two fields that OAuth has for people
  * are shown. */
 static enum qr_code read_token(struct qr_gcs_auth *a, const char *what, const char *key,
-                               const struct qr_gcs_reply *r, struct qr_err *err) {
+                               const struct qr_web_reply *r, struct qr_err *err) {
     struct qr_json *root = NULL;
     const char *token = NULL, *reason = "", *description = "";
     int64_t seconds = 3600;
@@ -168,7 +168,7 @@ static enum qr_code read_token(struct qr_gcs_auth *a, const char *what, const ch
         /* RFC 6749 5.2: a refusal says why, in JSON */
         bool cut = code != QR_OK && (r->status == 400 || r->status == 401);
         bool again =
-            cut || qr_gcs_retryable(r->status) || strcmp(reason, "internal_failure") == 0 ||
+            cut || qr_web_retryable(r->status) || strcmp(reason, "internal_failure") == 0 ||
             strcmp(reason, "server_error") == 0 || strcmp(reason, "temporarily_unavailable") == 0;
         code = qr_fail(err, again ? QR_UNAVAILABLE : QR_UNAUTHENTICATED,
                        "%s gives no token: %d, %.80s%s%.200s%s", what, r->status, reason,
@@ -190,7 +190,7 @@ static enum qr_code read_token(struct qr_gcs_auth *a, const char *what, const ch
 static enum qr_code post(struct qr_gcs_auth *a, const char *url, const char *type,
                          const char *extra, struct qr_bytes body, const char *what, const char *key,
                          struct qr_err *err) {
-    struct qr_gcs_request req = {.method = "POST",
+    struct qr_web_request req = {.method = "POST",
                                  .url = url,
                                  .headers = {type, extra},
                                  .n_headers = extra ? 2 : 1,
@@ -198,11 +198,11 @@ static enum qr_code post(struct qr_gcs_auth *a, const char *url, const char *typ
                                  .body = body,
                                  .max_reply_bytes = MAX_TOKEN_BYTES,
                                  .timeout_ms = TOKEN_TIMEOUT_MS};
-    struct qr_gcs_reply reply = {0};
+    struct qr_web_reply reply = {0};
     enum qr_code code = a->http->send(a->http, &req, &reply, err);
     if (code == QR_OK) code = read_token(a, what, key, &reply, err);
     if (reply.body.p) OPENSSL_cleanse(reply.body.p, reply.body.n);
-    qr_gcs_reply_fini(&reply);
+    qr_web_reply_fini(&reply);
     return code;
 }
 
@@ -210,7 +210,7 @@ static const char form[] = "Content-Type: application/x-www-form-urlencoded";
 
 static void field(struct qr_buf *b, const char *name, const char *value) {
     qr_buf_printf(b, "%s%s=", b->n ? "&" : "", name);
-    qr_gcs_escape(b, value);
+    qr_web_escape(b, value);
 }
 
 /* ---- metadata server ---- */
@@ -222,15 +222,15 @@ static enum qr_code from_metadata(struct qr_gcs_auth *a, struct qr_err *err) {
     int n = (int)strcspn(host, "/");
     qr_auto(qr_free_p) char *url = qr_xasprintf(
         "http://%.*s/computeMetadata/v1/instance/service-accounts/default/token", n, host);
-    struct qr_gcs_request req = {.method = "GET",
+    struct qr_web_request req = {.method = "GET",
                                  .url = url,
                                  .headers = {"Metadata-Flavor: Google"},
                                  .n_headers = 1,
                                  .max_reply_bytes = MAX_TOKEN_BYTES,
                                  .timeout_ms = TOKEN_TIMEOUT_MS,
                                  .direct = true};
-    struct qr_gcs_reply reply = {0};
-    if (!a->began_ns) a->began_ns = qr_gcs_awake_ns(a->opt) + 1;
+    struct qr_web_reply reply = {0};
+    if (!a->began_ns) a->began_ns = qr_web_awake_ns(&a->opt->waits) + 1;
     enum qr_code code = a->http->send(a->http, &req, &reply, err);
     a->there |= reply.from_metadata;
     if (code == QR_OK && reply.status == 200 && !reply.from_metadata)
@@ -238,9 +238,9 @@ static enum qr_code from_metadata(struct qr_gcs_auth *a, struct qr_err *err) {
     else if (code == QR_OK)
         code = read_token(a, "the metadata server", "access_token", &reply, err);
     if (reply.body.p) OPENSSL_cleanse(reply.body.p, reply.body.n);
-    qr_gcs_reply_fini(&reply);
+    qr_web_reply_fini(&reply);
     if (code == QR_UNAVAILABLE && !a->there &&
-        qr_gcs_awake_ns(a->opt) - a->began_ns > patience_ns) {
+        qr_web_awake_ns(&a->opt->waits) - a->began_ns > patience_ns) {
         struct qr_err last = *err;
         return qr_fail(err, QR_UNAUTHENTICATED,
                        "no credentials for Cloud Storage: GOOGLE_APPLICATION_CREDENTIALS is not "
@@ -293,7 +293,7 @@ static enum qr_code from_service_account(struct qr_gcs_auth *a, struct qr_err *e
     if (code == QR_OK) code = url_of(a, "token_uri", google_token_url, &url, err);
     if (code != QR_OK) return code;
     if (qr_json_string(qr_json_get(a->file, "private_key_id"), "", &id, NULL) != QR_OK) id = "";
-    int64_t now = qr_now_ns(a->opt->wall) / QR_SECOND;
+    int64_t now = qr_now_ns(a->opt->waits.wall) / QR_SECOND;
     struct qr_json_writer w = qr_json_writer(&part, 0);
     qr_json_open(&w, '{');
     qr_json_put_key(&w, "alg"), qr_json_put_string(&w, "RS256");
@@ -353,28 +353,28 @@ static enum qr_code from_user(struct qr_gcs_auth *a, struct qr_err *err) {
 
 static enum qr_code fetch_subject(struct qr_gcs_auth *a, const struct qr_json *source,
                                   const char *url, struct qr_buf *ret, struct qr_err *err) {
-    struct qr_gcs_request req = {.method = "GET",
+    struct qr_web_request req = {.method = "GET",
                                  .url = url,
                                  .max_reply_bytes = MAX_TOKEN_BYTES,
                                  .timeout_ms = TOKEN_TIMEOUT_MS,
                                  .direct = true};
-    char *lines[QR_GCS_MAX_HEADERS];
+    char *lines[QR_WEB_MAX_HEADERS];
     const char *value;
     for (const struct qr_json *h = qr_json_first(qr_json_get(source, "headers"));
-         h && req.n_headers < QR_GCS_MAX_HEADERS; h = qr_json_next(h)) {
+         h && req.n_headers < QR_WEB_MAX_HEADERS; h = qr_json_next(h)) {
         if (qr_json_string(h, "headers", &value, NULL) != QR_OK) continue;
         lines[req.n_headers] = qr_xasprintf("%s: %s", qr_json_key(h), value);
         req.headers[req.n_headers] = lines[req.n_headers];
         req.n_headers++;
     }
-    struct qr_gcs_reply reply = {0};
+    struct qr_web_reply reply = {0};
     enum qr_code code = a->http->send(a->http, &req, &reply, err);
     for (size_t i = 0; i < req.n_headers; i++) free(lines[i]);
     if (code == QR_OK && reply.status != 200)
-        code = qr_fail(err, qr_gcs_retryable(reply.status) ? QR_UNAVAILABLE : QR_UNAUTHENTICATED,
+        code = qr_fail(err, qr_web_retryable(reply.status) ? QR_UNAVAILABLE : QR_UNAUTHENTICATED,
                        "credentials %s: credential_source.url answers %d", a->path, reply.status);
     if (code == QR_OK) qr_buf_put(ret, reply.body.p, reply.body.n);
-    qr_gcs_reply_fini(&reply);
+    qr_web_reply_fini(&reply);
     return code;
 }
 
@@ -463,7 +463,7 @@ static enum qr_code from_external(struct qr_gcs_auth *a, struct qr_err *err) {
 
 enum qr_code qr_gcs_auth_header(struct qr_gcs_auth *a, const char **ret, struct qr_err *err) {
     enum qr_code code = QR_OK;
-    int64_t left = a->header ? a->expires_ns - qr_now_ns(a->opt->clock) : 0;
+    int64_t left = a->header ? a->expires_ns - qr_now_ns(a->opt->waits.clock) : 0;
     if (a->source == UNDECIDED && (code = decide(a, err)) != QR_OK) return code;
     if (a->source == NONE || left > early_ns) return *ret = a->header, QR_OK;
     switch (a->source) {

@@ -29,7 +29,7 @@ static bool number(const struct qr_json *v, uint64_t *ret) {
     return qr_json_string(v, "", &text, NULL) == QR_OK && qr_parse_u64(text, ret);
 }
 
-enum qr_code qr_gcs_read_object(void *ctx, const struct qr_gcs_reply *reply, struct qr_err *err) {
+enum qr_code qr_gcs_read_object(void *ctx, const struct qr_web_reply *reply, struct qr_err *err) {
     struct qr_gcs_object *ret = ctx;
     struct qr_json *root = NULL;
     struct qr_gcs_object o = {0};

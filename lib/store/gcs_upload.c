@@ -13,9 +13,9 @@ struct upload {
     struct qr_bytes content;
     uint64_t generation;
     struct qr_gcs_call call;
-    char token[QR_GCS_ID_BYTES];
+    char token[QR_WEB_ID_BYTES];
     struct qr_buf metadata, url, session;
-    struct qr_gcs_retry retry;
+    struct qr_web_retry retry;
     unsigned restarts, unreadable; /* unreadable: one after the other */
     struct qr_gcs_object *object;  /* as the server describes it */
     uint64_t at, best;             /* bytes that the server has; the most that it ever had */
@@ -47,9 +47,9 @@ static void put_url(struct upload *u, const char *type) {
 
 /* A reply that ends an upload: a success, whose object has been read, 412 and 400 for the caller to
  * look at, the others as errors. */
-static enum qr_code conclude(const struct upload *u, const struct qr_gcs_reply *reply,
+static enum qr_code conclude(const struct upload *u, const struct qr_web_reply *reply,
                              int *ret_status, struct qr_err *err) {
-    *ret_status = qr_gcs_success(reply->status) ? 200 : reply->status;
+    *ret_status = qr_web_success(reply->status) ? 200 : reply->status;
     if (*ret_status == 200) return QR_OK;
     enum qr_code code = qr_gcs_refused(u->g, &u->call, reply, err);
     return reply->status == 412 || reply->status == 400 ? QR_OK : code;
@@ -58,10 +58,10 @@ static enum qr_code conclude(const struct upload *u, const struct qr_gcs_reply *
 /* ---- in one request ---- */
 
 static enum qr_code multipart(struct upload *u, int *ret_status, struct qr_err *err) {
-    char boundary[QR_GCS_ID_BYTES];
+    char boundary[QR_WEB_ID_BYTES];
     struct qr_buf body = {0};
-    struct qr_gcs_reply reply = {0};
-    qr_gcs_id(boundary);
+    struct qr_web_reply reply = {0};
+    qr_web_id(boundary);
     qr_auto(qr_free_p) char *type =
         qr_xasprintf("Content-Type: multipart/related; boundary=%s", boundary);
     put_url(u, "multipart");
@@ -70,25 +70,25 @@ static enum qr_code multipart(struct upload *u, int *ret_status, struct qr_err *
     qr_buf_printf(&body, "\r\n--%s\r\nContent-Type: application/octet-stream\r\n\r\n", boundary);
     qr_buf_put(&body, u->content.p, u->content.n);
     qr_buf_printf(&body, "\r\n--%s--\r\n", boundary);
-    struct qr_gcs_request req = {.method = "POST",
+    struct qr_web_request req = {.method = "POST",
                                  .url = qr_buf_string(&u->url),
                                  .headers = {type},
                                  .n_headers = 1,
                                  .has_body = true,
                                  .body = qr_buf_view(&body),
-                                 .max_reply_bytes = QR_GCS_REPLY_BYTES,
+                                 .max_reply_bytes = QR_WEB_REPLY_BYTES,
                                  .read = qr_gcs_read_object,
                                  .ctx = u->object};
     enum qr_code code = qr_gcs_send(u->g, &u->retry, &u->call, &req, &reply, err);
     if (code == QR_OK) code = conclude(u, &reply, ret_status, err);
-    qr_gcs_reply_fini(&reply);
+    qr_web_reply_fini(&reply);
     qr_buf_free(&body);
     return code;
 }
 
 /* ---- in many ---- */
 
-static enum qr_code read_session(void *ctx, const struct qr_gcs_reply *reply, struct qr_err *err) {
+static enum qr_code read_session(void *ctx, const struct qr_web_reply *reply, struct qr_err *err) {
     struct qr_buf *ret = ctx;
     if (!reply->location || !strstr(reply->location, "://"))
         return qr_fail(err, QR_INVALID_ARGUMENT, "it does not say where the upload goes on");
@@ -98,9 +98,9 @@ static enum qr_code read_session(void *ctx, const struct qr_gcs_reply *reply, st
 }
 
 static enum qr_code open_session(struct upload *u, int *ret_status, struct qr_err *err) {
-    struct qr_gcs_reply reply = {0};
+    struct qr_web_reply reply = {0};
     qr_auto(qr_free_p) char *length = qr_xasprintf("X-Upload-Content-Length: %zu", u->content.n);
-    struct qr_gcs_request req = {.method = "POST",
+    struct qr_web_request req = {.method = "POST",
                                  .url = qr_buf_string(&u->url),
                                  .headers = {"Content-Type: application/json; charset=UTF-8",
                                              "X-Upload-Content-Type: application/octet-stream",
@@ -108,20 +108,20 @@ static enum qr_code open_session(struct upload *u, int *ret_status, struct qr_er
                                  .n_headers = 3,
                                  .has_body = true,
                                  .body = qr_buf_view(&u->metadata),
-                                 .max_reply_bytes = QR_GCS_REPLY_BYTES,
+                                 .max_reply_bytes = QR_WEB_REPLY_BYTES,
                                  .read = read_session,
                                  .ctx = &u->session};
     enum qr_code code = qr_gcs_send(u->g, &u->retry, &u->call, &req, &reply, err);
     u->at = 0;
     u->unreadable = 0;
-    if (code == QR_OK && qr_gcs_success(reply.status)) *ret_status = 308;
+    if (code == QR_OK && qr_web_success(reply.status)) *ret_status = 308;
     else if (code == QR_OK) code = conclude(u, &reply, ret_status, err);
-    qr_gcs_reply_fini(&reply);
+    qr_web_reply_fini(&reply);
     return code;
 }
 
 /* One PUT to the session: bytes from u->at, or with ask the question how many the server has. */
-static enum qr_code put_chunk(struct upload *u, bool ask, struct qr_gcs_reply *reply,
+static enum qr_code put_chunk(struct upload *u, bool ask, struct qr_web_reply *reply,
                               struct qr_err *err) {
     size_t total = u->content.n, left = total - (size_t)u->at,
            n = left > QR_GCS_CHUNK_BYTES ? QR_GCS_CHUNK_BYTES : left;
@@ -129,12 +129,12 @@ static enum qr_code put_chunk(struct upload *u, bool ask, struct qr_gcs_reply *r
         ask || n == 0 ? qr_xasprintf("Content-Range: bytes */%zu", total)
                       : qr_xasprintf("Content-Range: bytes %zu-%zu/%zu", (size_t)u->at,
                                      (size_t)u->at + n - 1, total);
-    struct qr_gcs_request req = {.method = "PUT",
+    struct qr_web_request req = {.method = "PUT",
                                  .url = qr_buf_string(&u->session),
                                  .headers = {range},
                                  .n_headers = 1,
                                  .has_body = true,
-                                 .max_reply_bytes = QR_GCS_REPLY_BYTES,
+                                 .max_reply_bytes = QR_WEB_REPLY_BYTES,
                                  .read = qr_gcs_read_object,
                                  .ctx = u->object};
     if (!ask && n) req.body = qr_bytes_of(u->content.p + u->at, n);
@@ -142,23 +142,23 @@ static enum qr_code put_chunk(struct upload *u, bool ask, struct qr_gcs_reply *r
 }
 
 /* The server has this many now; false when it says less than no byte or more than all. */
-static bool advance(struct upload *u, const struct qr_gcs_reply *reply) {
+static bool advance(struct upload *u, const struct qr_web_reply *reply) {
     uint64_t have = reply->has_range ? reply->range_end + 1 : 0;
     if (have > u->content.n) return false;
     u->at = have;
     if (have <= u->best) return true;
     u->best = have;
-    qr_gcs_retry_begin(&u->retry, &u->g->opt); /* progress: the patience begins anew */
+    qr_web_retry_begin(&u->retry, &u->g->opt.waits); /* progress: the patience begins anew */
     return true;
 }
 
 /* What to do after a PUT: send, ask how far it came, open another session, or end. */
 enum next { SEND, ASK, RESTART, END };
 
-static enum next after(struct upload *u, enum qr_code code, const struct qr_gcs_reply *reply,
+static enum next after(struct upload *u, enum qr_code code, const struct qr_web_reply *reply,
                        bool *ret_wait) {
     uint64_t before = u->at;
-    bool success = qr_gcs_success(reply->status);
+    bool success = qr_web_success(reply->status);
     *ret_wait = true;
     if (code != QR_OK && code != QR_UNAVAILABLE) return END;
     /* ends with 412 where this upload is done */
@@ -173,7 +173,7 @@ static enum next after(struct upload *u, enum qr_code code, const struct qr_gcs_
         return u->at == u->content.n ? ASK : SEND;
     }
     if (reply->status == 404 || reply->status == 410) return RESTART;
-    return qr_gcs_retryable(reply->status) ? ASK : END;
+    return qr_web_retryable(reply->status) ? ASK : END;
 }
 
 static enum qr_code resumable(struct upload *u, int *ret_status, struct qr_err *err) {
@@ -181,7 +181,7 @@ static enum qr_code resumable(struct upload *u, int *ret_status, struct qr_err *
     enum qr_code code = open_session(u, ret_status, err);
     enum next next = SEND;
     while (code == QR_OK && *ret_status == 308) {
-        struct qr_gcs_reply reply = {0};
+        struct qr_web_reply reply = {0};
         bool asked = next == ASK, wait;
         enum qr_code sent = put_chunk(u, asked, &reply, err);
         next = after(u, sent, &reply, &wait);
@@ -196,7 +196,7 @@ static enum qr_code resumable(struct upload *u, int *ret_status, struct qr_err *
             code = open_session(u, ret_status, err);
             next = SEND;
         }
-        qr_gcs_reply_fini(&reply);
+        qr_web_reply_fini(&reply);
     }
     return code;
 }
@@ -210,9 +210,9 @@ enum qr_code qr_gcs_upload(struct qr_gcs *g, const char *name, struct qr_bytes c
                        .content = content,
                        .generation = generation,
                        .object = ret};
-    qr_gcs_id(u.token);
+    qr_web_id(u.token);
     u.call = (struct qr_gcs_call){name, "upload", u.token};
-    qr_gcs_retry_begin(&u.retry, &g->opt);
+    qr_web_retry_begin(&u.retry, &g->opt.waits);
     put_metadata(&u);
     enum qr_code code = content.n <= QR_GCS_CHUNK_BYTES ? multipart(&u, ret_status, err)
                                                         : resumable(&u, ret_status, err);

@@ -38,13 +38,13 @@ void qr_store_gcs_configure(char *const *environment, bool (*stopping)(void),
         .gcloud_dir = gcloud_dir,
         .metadata_host = given(environment, "GCE_METADATA_HOST"),
         .no_metadata = none,
-        .clock = &qr_clock_monotonic,
-        .awake = &qr_clock_awake,
-        .wall = &qr_clock_wall,
-        .sleep = qr_sleep_ns,
-        .stopping = stopping,
-        .notice = say,
-        .notice_ctx = (void *)(uintptr_t)log,
+        .waits.clock = &qr_clock_monotonic,
+        .waits.awake = &qr_clock_awake,
+        .waits.wall = &qr_clock_wall,
+        .waits.sleep = qr_sleep_ns,
+        .waits.stopping = stopping,
+        .waits.notice = say,
+        .waits.notice_ctx = (void *)(uintptr_t)log,
     };
     qr_gcs_configure(&o);
 }
@@ -57,7 +57,7 @@ enum qr_code qr_store_gcs_open(const char *url, const struct qr_store_waits *wai
                                struct qr_store **ret, char **ret_name, struct qr_err *err) {
     const char *bucket = url + strlen("gs://"), *slash = strchr(bucket, '/');
     struct qr_gcs_options o = process_options;
-    if (!o.clock)
+    if (!o.waits.clock)
         return qr_fail(err, QR_FAILED_PRECONDITION,
                        "%s: Cloud Storage is not configured in this program; give a local path",
                        url);
@@ -65,11 +65,11 @@ enum qr_code qr_store_gcs_open(const char *url, const struct qr_store_waits *wai
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s: give bucket and name, gs://bucket/dir/name",
                        url);
     if (waits) {
-        o.deadline_ns = waits->deadline_ns;
-        o.stop_deadline_ns = waits->stop_deadline_ns;
-        o.stopping = waits->stopping;
-        o.sleep = waits->sleep;
-        o.notice = NULL;
+        o.waits.deadline_ns = waits->deadline_ns;
+        o.waits.stop_deadline_ns = waits->stop_deadline_ns;
+        o.waits.stopping = waits->stopping;
+        o.waits.sleep = waits->sleep;
+        o.waits.notice = NULL;
     }
     qr_auto(qr_free_p) char *name = qr_xstrndup(bucket, (size_t)(slash - bucket));
     enum qr_code code = qr_store_gcs_new(name, &o, NULL, ret, err);

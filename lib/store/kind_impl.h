@@ -19,6 +19,10 @@ void qr_store_gcs_configure(char *const *environment, bool (*stopping)(void),
                             const struct qr_log *log);
 enum qr_code qr_store_gcs_open(const char *url, const struct qr_store_waits *waits,
                                struct qr_store **ret, char **ret_name, struct qr_err *err);
+void qr_store_s3_configure(char *const *environment, bool (*stopping)(void),
+                           const struct qr_log *log);
+enum qr_code qr_store_s3_open(const char *url, const struct qr_store_waits *waits,
+                              struct qr_store **ret, char **ret_name, struct qr_err *err);
 enum qr_code qr_store_file_open(const char *url, const struct qr_store_waits *waits,
                                 struct qr_store **ret, char **ret_name, struct qr_err *err);
 

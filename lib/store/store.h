@@ -1,7 +1,7 @@
-/* store/store.h — where bytes live: one interface for memory, files and Google Cloud Storage.
+/* store/store.h — where bytes live: one interface for memory, files, Google Cloud Storage and S3.
  *
- * URLs      gs://bucket/name, file:///dir/name, or a plain path. qr_store_resolve picks the store
- *           and the name in it.
+ * URLs      gs://bucket/name, s3://bucket/name, file:///dir/name, or a plain path.
+ *           qr_store_resolve picks the store and the name in it.
  * Errors    NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION (if_absent or swap lost), UNAVAILABLE
  *           (retry), each naming the URL.
  * Threads   a store may be used by one thread at a time.
@@ -14,8 +14,8 @@
 #include "base/bytes.h"
 #include "base/log.h"
 
-/* Which content of a name was seen: Cloud Storage's generation; the content's own
- * digest elsewhere. */
+/* Which content of a name was seen: Cloud Storage's generation; of S3 the ETag's digest, the
+ * content's own elsewhere. */
 struct qr_store_version {
     bool there;
     uint8_t id[16];

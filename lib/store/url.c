@@ -5,6 +5,7 @@
 
 static const struct qr_store_kind kinds[] = {
     {"gs", "gs://bucket/name", "two", true, qr_store_gcs_configure, qr_store_gcs_open},
+    {"s3", "s3://bucket/name", "two", true, qr_store_s3_configure, qr_store_s3_open},
     {"file", "file:///dir/name", "three", false, NULL, qr_store_file_open},
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };

@@ -145,7 +145,8 @@ static const struct setting table[] = {
     {"fresh", SWITCH, AT(fresh), NULL, 0, 0, NULL, COMMAND_LINE, NULL, NULL,
      "train again from the start: what --checkpoints has, of any job, is taken away", FIRST, NULL},
     {"logdir", TEXT, AT(logdir), NULL, 0, 0, NULL, ANYWHERE, "URL", "none",
-     "the folder for TensorBoard, here or gs://BUCKET/PATH: losses, metrics, gradients, read-outs, "
+     "the folder for TensorBoard, here, gs:// or s3://BUCKET/PATH: losses, metrics, gradients, "
+     "read-outs, "
      "weights; qring run: OUT/logs",
      LEADER, NULL},
     {"profiler-port", NUMBER, AT(profiler_port), NULL, 1, 65535, NULL, ANYWHERE, "PORT", "none",

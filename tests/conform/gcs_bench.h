@@ -23,13 +23,13 @@ static char endpoint[128], host[64], header[160];
 
 static struct qr_gcs_options options(void) {
     return (struct qr_gcs_options){.emulator_host = endpoint,
-                                   .clock = &virtual_clock,
-                                   .wall = &qr_clock_wall,
-                                   .sleep = pass,
-                                   .stopping = is_stopping};
+                                   .waits.clock = &virtual_clock,
+                                   .waits.wall = &qr_clock_wall,
+                                   .waits.sleep = pass,
+                                   .waits.stopping = is_stopping};
 }
 static struct qr_store *open_with(const char *bucket, const struct qr_gcs_options *o,
-                                  struct qr_gcs_http *http) {
+                                  struct qr_web *http) {
     struct qr_store *s = NULL;
     struct qr_err err = {0};
     CHECK(qr_store_gcs_new(bucket, o, http, &s, &err) == QR_OK, "%s", err.msg);
@@ -39,9 +39,9 @@ static struct qr_store *open_with(const char *bucket, const struct qr_gcs_option
 /* ---- the fake ---- */
 
 static struct qr_json *ask(const char *method, const char *path, const char *body) {
-    struct qr_gcs_http *h = qr_gcs_http_curl();
+    struct qr_web *h = qr_web_curl();
     qr_auto(qr_free_p) char *url = qr_xasprintf("%s%s", endpoint, path);
-    struct qr_gcs_request req = {.method = method,
+    struct qr_web_request req = {.method = method,
                                  .url = url,
                                  .headers = {"Content-Type: application/json"},
                                  .n_headers = 1,
@@ -49,14 +49,14 @@ static struct qr_json *ask(const char *method, const char *path, const char *bod
                                  .max_reply_bytes = 1 << 20,
                                  .direct = true};
     if (body) req.body = qr_bytes_of_string(body);
-    struct qr_gcs_reply reply;
+    struct qr_web_reply reply;
     struct qr_err err = {0};
     struct qr_json *root = NULL;
     CHECK(h->send(h, &req, &reply, &err) == QR_OK && reply.status == 200, "%s %s: %d %s", method,
           path, reply.status, err.msg);
     if (reply.status == 200)
         CHECK(qr_json_parse(qr_buf_view(&reply.body), path, &root, &err) == QR_OK, "%s", err.msg);
-    qr_gcs_reply_fini(&reply);
+    qr_web_reply_fini(&reply);
     h->close(h);
     return root;
 }

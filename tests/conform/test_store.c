@@ -49,7 +49,9 @@ static void files_only(const char *dir) {
     } rows[] = {
         {"gs://bucket/w.h5", QR_FAILED_PRECONDITION,
          "gs://bucket/w.h5: Cloud Storage is not configured in this program; give a local path"},
-        {"s3://bucket/w.h5", QR_INVALID_ARGUMENT, "unknown kind of URL"},
+        {"s3://bucket/w.h5", QR_FAILED_PRECONDITION,
+         "s3://bucket/w.h5: S3 is not configured in this program; give a local path"},
+        {"s3:/bucket/w.h5", QR_INVALID_ARGUMENT, "s3://bucket/name has two"},
         {"https://x/w.h5", QR_INVALID_ARGUMENT, "unknown kind of URL"},
         {"file://host/w.h5", QR_INVALID_ARGUMENT, "three slashes"},
         {"file://", QR_INVALID_ARGUMENT, "three slashes"},
@@ -64,8 +66,9 @@ static void files_only(const char *dir) {
                   strstr(err.msg, rows[i].words) && !s && !name,
               "%s: %s", rows[i].url, err.msg);
     }
-    CHECK(qr_url_remote("gs://bucket/w.h5") && !qr_url_remote("file:///dir/w.h5") &&
-          !qr_url_remote("gs:/w.h5") && !qr_url_remote("dir/w.h5") && !qr_url_remote(NULL));
+    CHECK(qr_url_remote("gs://bucket/w.h5") && qr_url_remote("s3://bucket/w.h5") &&
+          !qr_url_remote("file:///dir/w.h5") && !qr_url_remote("gs:/w.h5") &&
+          !qr_url_remote("dir/w.h5") && !qr_url_remote(NULL));
     CHECK(qr_url_read("/nonexistent/file", 10, &b, &err) == QR_NOT_FOUND &&
               strstr(err.msg, "/nonexistent/file"),
           "%s", err.msg);

@@ -17,34 +17,33 @@ static char dir[] = "/tmp/qring-gcs-XXXXXX";
 /* ---- the network, broken by us ---- */
 
 struct broken {
-    struct qr_gcs_http http;
-    struct qr_gcs_http *under;
+    struct qr_web http;
+    struct qr_web *under;
     int64_t back_at_ns;
     long attempts;
     bool always_503;
 };
 
-static enum qr_code send_broken(struct qr_gcs_http *h, const struct qr_gcs_request *req,
-                                struct qr_gcs_reply *ret, struct qr_err *err) {
+static enum qr_code send_broken(struct qr_web *h, const struct qr_web_request *req,
+                                struct qr_web_reply *ret, struct qr_err *err) {
     struct broken *b = (struct broken *)h;
     b->attempts++;
     if (virtual_ns >= b->back_at_ns) return b->under->send(b->under, req, ret, err);
-    *ret = (struct qr_gcs_reply){0};
+    *ret = (struct qr_web_reply){0};
     virtual_ns += 10 * QR_MS;
     if (!b->always_503)
         return qr_fail(err, QR_UNAVAILABLE, "storage.googleapis.com: Couldn't connect to server");
     ret->status = 503;
     return QR_OK;
 }
-static void close_broken(struct qr_gcs_http *h) {
+static void close_broken(struct qr_web *h) {
     struct broken *b = (struct broken *)h;
     b->under->close(b->under);
     free(b);
 }
 static struct broken *break_network(int64_t for_ns) {
     struct broken *b = qr_xcalloc(1, sizeof *b);
-    *b = (struct broken){
-        {send_broken, close_broken}, qr_gcs_http_curl(), virtual_ns + for_ns, 0, false};
+    *b = (struct broken){{send_broken, close_broken}, qr_web_curl(), virtual_ns + for_ns, 0, false};
     return b;
 }
 
@@ -56,7 +55,7 @@ static void count_notice(void *ctx, const char *sentence) {
 
 static void outages(void) {
     struct qr_gcs_options o = options();
-    o.notice = count_notice, o.notice_ctx = &notices;
+    o.waits.notice = count_notice, o.waits.notice_ctx = &notices;
     struct qr_err err = {0};
     struct broken *b = break_network(599 * QR_SECOND);
     struct qr_store *s = open_with("outage", &o, &b->http);
@@ -84,20 +83,20 @@ static void outages(void) {
     }
     stopping = false;
     /* full jitter: some waits are shorter than half of what they could be, some longer */
-    struct qr_gcs_retry r;
+    struct qr_web_retry r;
     int low = 0, high = 0;
     for (int i = 0; i < 64; i++) {
-        qr_gcs_retry_begin(&r, &o);
+        qr_web_retry_begin(&r, &o.waits);
         int64_t before = virtual_ns;
-        CHECK(qr_gcs_retry_wait(&r, 0));
+        CHECK(qr_web_retry_wait(&r, 0));
         if (virtual_ns - before < QR_SECOND / 2) low++;
         else high++;
         CHECK(virtual_ns - before <= QR_SECOND);
     }
     CHECK(low > 8 && high > 8, "%d %d", low, high); /* of 64 fair coins fewer than 9: 1e-10 */
-    qr_gcs_retry_begin(&r, &o);
+    qr_web_retry_begin(&r, &o.waits);
     int64_t before = virtual_ns;
-    CHECK(qr_gcs_retry_wait(&r, 40) && virtual_ns - before == 40 * QR_SECOND,
+    CHECK(qr_web_retry_wait(&r, 40) && virtual_ns - before == 40 * QR_SECOND,
           "Retry-After is honoured");
 }
 

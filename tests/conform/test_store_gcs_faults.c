@@ -279,14 +279,14 @@ static void odd_downloads(void) {
 /* A server that gives everything whatever part is asked for, and breaks off in the middle each
  * time: no progress, and it ends. */
 struct stubborn {
-    struct qr_gcs_http http;
-    struct qr_gcs_http *under;
+    struct qr_web http;
+    struct qr_web *under;
     bool bytes_too;
 };
-static enum qr_code send_stubborn(struct qr_gcs_http *h, const struct qr_gcs_request *req,
-                                  struct qr_gcs_reply *ret, struct qr_err *err) {
+static enum qr_code send_stubborn(struct qr_web *h, const struct qr_web_request *req,
+                                  struct qr_web_reply *ret, struct qr_err *err) {
     struct stubborn *s = (struct stubborn *)h;
-    struct qr_gcs_request all = *req;
+    struct qr_web_request all = *req;
     if (all.n_headers && strncmp(all.headers[all.n_headers - 1], "Range:", 6) == 0) all.n_headers--;
     virtual_ns += QR_MS;
     enum qr_code code = s->under->send(s->under, &all, ret, err);
@@ -297,7 +297,7 @@ static enum qr_code send_stubborn(struct qr_gcs_http *h, const struct qr_gcs_req
                ? qr_fail(err, QR_UNAVAILABLE, "storage.googleapis.com: Transferred a partial file")
                : QR_OK;
 }
-static void close_stubborn(struct qr_gcs_http *h) {
+static void close_stubborn(struct qr_web *h) {
     struct stubborn *s = (struct stubborn *)h;
     s->under->close(s->under);
     free(s);
@@ -305,7 +305,7 @@ static void close_stubborn(struct qr_gcs_http *h) {
 static void without_end(void) {
     for (int media = 0; media < 2; media++) {
         struct stubborn *b = qr_xcalloc(1, sizeof *b);
-        *b = (struct stubborn){{send_stubborn, close_stubborn}, qr_gcs_http_curl(), media == 1};
+        *b = (struct stubborn){{send_stubborn, close_stubborn}, qr_web_curl(), media == 1};
         struct qr_gcs_options o = options();
         struct qr_store *s = open_with("conform", &o, &b->http);
         struct qr_err err = {0};
@@ -334,10 +334,10 @@ static void packed(void) {
                        "b\r\nContent-Type: text/csv\r\n\r\n");
     qr_buf_put(&body, text, sizeof text - 1);
     qr_buf_puts(&body, "\r\n--b--\r\n");
-    struct qr_gcs_http *h = qr_gcs_http_curl();
+    struct qr_web *h = qr_web_curl();
     qr_auto(qr_free_p) char *url =
         qr_xasprintf("%s/upload/storage/v1/b/conform/o?uploadType=multipart", endpoint);
-    struct qr_gcs_request req = {.method = "POST",
+    struct qr_web_request req = {.method = "POST",
                                  .url = url,
                                  .headers = {"Content-Type: multipart/related; boundary=b"},
                                  .n_headers = 1,
@@ -345,11 +345,11 @@ static void packed(void) {
                                  .body = qr_buf_view(&body),
                                  .max_reply_bytes = 1 << 20,
                                  .direct = true};
-    struct qr_gcs_reply reply;
+    struct qr_web_reply reply;
     struct qr_err err = {0};
     CHECK(h->send(h, &req, &reply, &err) == QR_OK && reply.status == 200, "%d %s", reply.status,
           err.msg);
-    qr_gcs_reply_fini(&reply);
+    qr_web_reply_fini(&reply);
     h->close(h);
     qr_buf_free(&body);
     struct qr_gcs_options o = options();
@@ -438,9 +438,9 @@ static void cut_tokens(void) {
 
 /* The test bench has the buckets that were made there. */
 static void make_bucket(void) {
-    struct qr_gcs_http *h = qr_gcs_http_curl();
+    struct qr_web *h = qr_web_curl();
     qr_auto(qr_free_p) char *url = qr_xasprintf("%s/storage/v1/b?project=p", endpoint);
-    struct qr_gcs_request req = {.method = "POST",
+    struct qr_web_request req = {.method = "POST",
                                  .url = url,
                                  .headers = {"Content-Type: application/json"},
                                  .n_headers = 1,
@@ -448,11 +448,11 @@ static void make_bucket(void) {
                                  .body = qr_bytes_of_string("{\"name\":\"conform\"}"),
                                  .max_reply_bytes = 1 << 20,
                                  .direct = true};
-    struct qr_gcs_reply reply;
+    struct qr_web_reply reply;
     struct qr_err err = {0};
     CHECK(h->send(h, &req, &reply, &err) == QR_OK && (reply.status == 200 || reply.status == 409),
           "%d %s", reply.status, err.msg);
-    qr_gcs_reply_fini(&reply);
+    qr_web_reply_fini(&reply);
     h->close(h);
 }
 

@@ -20,10 +20,10 @@ static char host[64]; /* of the fake */
 static struct qr_store *opened(const char *at) {
     const struct qr_gcs_options o = {.emulator_host = at,
                                      .metadata_host = at,
-                                     .clock = &virtual_clock,
-                                     .wall = &qr_clock_wall,
-                                     .sleep = pass,
-                                     .deadline_ns = 20 * QR_SECOND};
+                                     .waits.clock = &virtual_clock,
+                                     .waits.wall = &qr_clock_wall,
+                                     .waits.sleep = pass,
+                                     .waits.deadline_ns = 20 * QR_SECOND};
     struct qr_store *s = NULL;
     struct qr_err err = {0};
     return qr_store_gcs_new("auth-torture", &o, NULL, &s, &err) == QR_OK ? s : NULL;

@@ -568,11 +568,15 @@ class Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
-if __name__ == "__main__":
+def main(handler):
     host = sys.argv[3] if len(sys.argv) > 3 else "127.0.0.1"
-    server = Server((host, int(sys.argv[1]) if len(sys.argv) > 1 else 0), Handler)
+    server = Server((host, int(sys.argv[1]) if len(sys.argv) > 1 else 0), handler)
     if len(sys.argv) > 2:  # where the port is written once it listens
         with open(sys.argv[2], "w") as f:
             f.write("%d\n" % server.server_address[1])
     print(server.server_address[1], flush=True)
     server.serve_forever()
+
+
+if __name__ == "__main__":
+    main(Handler)

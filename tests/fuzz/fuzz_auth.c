@@ -14,8 +14,8 @@ static bool is_local(const char *url) {
            strncmp(url, "http://[::1]", 12) == 0 ||
            strncmp(url, "http://metadata.google.internal/", 32) == 0;
 }
-static enum qr_code answer(struct qr_gcs_http *h, const struct qr_gcs_request *req,
-                           struct qr_gcs_reply *ret, struct qr_err *err) {
+static enum qr_code answer(struct qr_web *h, const struct qr_web_request *req,
+                           struct qr_web_reply *ret, struct qr_err *err) {
     if (req->has_body) { /* what is sent with a body holds secrets */
         const char *host = req->url + 8, *suffix = ".googleapis.com";
         size_t n = strcspn(host, "/?#");
@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const struct qr_clock clock = {now, NULL};
     char *part[MAX_PARTS], path[64];
-    struct qr_gcs_options opt = {.clock = &clock, .wall = &clock};
+    struct qr_gcs_options opt = {.waits.clock = &clock, .waits.wall = &clock};
     struct qr_err err = {0};
     const char *header = NULL;
     int fd = -1;

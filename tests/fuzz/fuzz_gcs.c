@@ -7,7 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
-    struct qr_gcs_reply r = {0};
+    struct qr_web_reply r = {0};
     struct qr_gcs_object o = {.size = 77};
     struct qr_err err;
     char text[40], crc[9];
@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
         }
         char *line = qr_xmalloc(length); /* without a NUL behind it */
         memcpy(line, data + at, length);
-        qr_gcs_reply_header(&r, line, length);
+        qr_web_reply_header(&r, line, length);
         free(line);
         at += length;
     }
@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     QR_ASSERT(!r.location || strlen(r.location) < 8193);
     QR_ASSERT(r.retry_after_s >= 0 && r.retry_after_s <= 60);
     /* only read */
-    const struct qr_gcs_reply told = {.status = 200,
+    const struct qr_web_reply told = {.status = 200,
                                       .body = {.p = (uint8_t *)(uintptr_t)body.p, .n = body.n}};
     if (qr_gcs_read_object(&o, &told, &err) == QR_OK) {
         uint32_t again;
@@ -42,6 +42,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     qr_gcs_error_text(body, text, sizeof text);
     QR_ASSERT(strlen(text) < sizeof text && !strpbrk(text, "\r\n\t"));
     (void)qr_gcs_is_error(body);
-    qr_gcs_reply_fini(&r);
+    qr_web_reply_fini(&r);
     return 0;
 }

@@ -5,7 +5,7 @@
 #include "tests/fuzz/gcs_replies.h"
 
 enum { MAX_PARTS = 12 };
-static void stay(struct qr_gcs_http *h) { (void)h; }
+static void stay(struct qr_web *h) { (void)h; }
 static int64_t virtual_ns;
 static int64_t now(void *ctx) { return (void)ctx, virtual_ns; }
 static void pass(int64_t ns) { virtual_ns += ns; }
@@ -23,7 +23,7 @@ static enum qr_code act(struct qr_store *s, unsigned which, const char *name, st
 }
 
 static bool announces(char *text, struct qr_gcs_object *ret) {
-    const struct qr_gcs_reply reply = {.status = 200,
+    const struct qr_web_reply reply = {.status = 200,
                                        .body = {.p = (uint8_t *)text, .n = strlen(text)}};
     struct qr_err err;
     return qr_gcs_read_object(ret, &reply, &err) == QR_OK;
@@ -33,10 +33,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const struct qr_clock clock = {now, NULL};
     const struct qr_gcs_options opt = {.emulator_host = "127.0.0.1:1",
-                                       .clock = &clock,
-                                       .wall = &clock,
-                                       .sleep = pass,
-                                       .deadline_ns = 60 * QR_SECOND};
+                                       .waits.clock = &clock,
+                                       .waits.wall = &clock,
+                                       .waits.sleep = pass,
+                                       .waits.deadline_ns = 60 * QR_SECOND};
     char *part[MAX_PARTS];
     struct answers a = {.http = {gcs_reply, stay}, .part = part};
     struct qr_store *s = NULL;

@@ -13,8 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct qr_err err = {0};
     enum qr_weights_format format;
     if (!configured)
-        qr_gcs_configure(
-            &(struct qr_gcs_options){.emulator_host = "127.0.0.1:1", .clock = &qr_clock_monotonic});
+        qr_gcs_configure(&(struct qr_gcs_options){.emulator_host = "127.0.0.1:1",
+                                                  .waits.clock = &qr_clock_monotonic});
     configured = true;
     if (qr_store_resolve(url, &s, &name, &err) == QR_OK) {
         QR_ASSERT(s && name && *name);

@@ -7,15 +7,15 @@
 #include "tests/fuzz/parts.h"
 
 struct answers {
-    struct qr_gcs_http http;
+    struct qr_web http;
     char **part;
     size_t n, next;
 };
 
-static inline enum qr_code gcs_reply(struct qr_gcs_http *h, const struct qr_gcs_request *req,
-                                     struct qr_gcs_reply *ret, struct qr_err *err) {
+static inline enum qr_code gcs_reply(struct qr_web *h, const struct qr_web_request *req,
+                                     struct qr_web_reply *ret, struct qr_err *err) {
     struct answers *a = (struct answers *)(void *)h;
-    *ret = (struct qr_gcs_reply){.status = 0};
+    *ret = (struct qr_web_reply){.status = 0};
     if (a->next >= a->n || strlen(a->part[a->next]) < 3)
         return qr_fail(err, QR_UNAVAILABLE, "no answer");
     const char *text = a->part[a->next++];

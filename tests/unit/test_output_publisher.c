@@ -216,9 +216,9 @@ static void threadless(const char *url) {
 /* A bucket that does not answer for ten minutes: please retry. */
 static void unreachable(void) {
     const struct qr_gcs_options gcs = {.emulator_host = "127.0.0.1:1",
-                                       .clock = &virtual_clock,
-                                       .wall = &qr_clock_wall,
-                                       .sleep = virtual_sleep};
+                                       .waits.clock = &virtual_clock,
+                                       .waits.wall = &qr_clock_wall,
+                                       .waits.sleep = virtual_sleep};
     qr_gcs_configure(&gcs);
     int64_t began_ns = virtual_now(NULL);
     struct qr_checkpoint_folder place;

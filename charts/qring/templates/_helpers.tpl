@@ -62,3 +62,13 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- define "qring.gcs" -}}
 {{- if regexMatch "gs://|weights-gcs-bucket|weights_gcs_bucket|WEIGHTS_GCS_BUCKET" (toJson .Values) }}yes{{ end -}}
 {{- end -}}
+
+{{- /* Not empty where a value names a bucket of S3. */}}
+{{- define "qring.s3" -}}
+{{- if regexMatch "s3://" (toJson .Values) }}yes{{ end -}}
+{{- end -}}
+
+{{- /* Not empty where the weights go to a bucket, or come from one. */}}
+{{- define "qring.weights.bucket" -}}
+{{- if regexMatch "^(gs|s3)://" .Values.weights }}yes{{ end -}}
+{{- end -}}

@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "base/parse.h"
-#include "store/gcs_impl.h"
+#include "store/web/web.h"
 
 enum {
     CONNECT_MS = 20000,
@@ -17,23 +17,23 @@ enum {
 
 /* ---- replies ---- */
 
-void qr_gcs_reply_fini(struct qr_gcs_reply *r) {
+void qr_web_reply_fini(struct qr_web_reply *r) {
     qr_buf_free(&r->body);
     free(r->location);
-    *r = (struct qr_gcs_reply){0};
+    *r = (struct qr_web_reply){0};
 }
 
 static bool is(const char *line, size_t n, const char *name) {
     return n == strlen(name) && strncasecmp(line, name, n) == 0;
 }
 
-static void read_range(struct qr_gcs_reply *r, const char *value) {
+static void read_range(struct qr_web_reply *r, const char *value) {
     uint64_t end;
     r->has_range = strncmp(value, "bytes=0-", 8) == 0 && qr_parse_u64(value + 8, &end);
     if (r->has_range) r->range_end = end;
 }
 
-static void read_piece(struct qr_gcs_reply *r, const char *value) {
+static void read_piece(struct qr_web_reply *r, const char *value) {
     static const char unit[] = "bytes ";
     if (strncmp(value, unit, strlen(unit)) != 0) return;
     const char *begin = value + strlen(unit), *dash = strchr(begin, '-');
@@ -41,7 +41,28 @@ static void read_piece(struct qr_gcs_reply *r, const char *value) {
     r->has_piece = qr_parse_u64(text, &r->piece_begin);
 }
 
-void qr_gcs_reply_header(struct qr_gcs_reply *r, const char *line, size_t n) {
+/* What is sent back in a request's header must not begin another line there. */
+static bool is_plain(const char *text) {
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 127) return false;
+    return true;
+}
+
+static void keep_text(struct qr_web_reply *r, const char *line, size_t name, const char *value) {
+    const struct {
+        const char *name;
+        char *to;
+    } rows[] = {{"etag", r->etag},
+                {"x-amz-checksum-crc32c", r->crc32c},
+                {"x-amz-bucket-region", r->region},
+                {"x-amz-meta-qring-write-id", r->write_id},
+                {"x-amz-meta-qring-crc32c", r->our_crc32c}};
+    if (strlen(value) >= QR_WEB_TEXT_BYTES || !is_plain(value)) return;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (is(line, name, rows[i].name)) memcpy(rows[i].to, value, strlen(value) + 1);
+}
+
+void qr_web_reply_header(struct qr_web_reply *r, const char *line, size_t n) {
     const char *colon = memchr(line, ':', n);
     uint64_t seconds;
     if (!colon || memchr(line, 0, n)) return;
@@ -57,7 +78,8 @@ void qr_gcs_reply_header(struct qr_gcs_reply *r, const char *line, size_t n) {
     } else if (is(line, name, "content-range")) {
         read_piece(r, value);
     } else if (is(line, name, "content-length")) {
-        if (!qr_parse_u64(value, &r->length)) r->length = 0;
+        r->has_length = qr_parse_u64(value, &r->length);
+        if (!r->has_length) r->length = 0;
     } else if (is(line, name, "x-goog-generation")) {
         if (!qr_parse_u64(value, &r->generation)) r->generation = 0;
     } else if (is(line, name, "location")) {
@@ -68,17 +90,19 @@ void qr_gcs_reply_header(struct qr_gcs_reply *r, const char *line, size_t n) {
             r->retry_after_s = seconds < MAX_RETRY_AFTER_S ? (int64_t)seconds : MAX_RETRY_AFTER_S;
     } else if (is(line, name, "metadata-flavor")) {
         r->from_metadata = strcmp(value, "Google") == 0;
+    } else {
+        keep_text(r, line, name, value);
     }
 }
 
 /* ---- libcurl ---- */
 
 struct http {
-    struct qr_gcs_http http;
+    struct qr_web web;
     CURL *curl;
 };
 struct receiver {
-    struct qr_gcs_reply *reply;
+    struct qr_web_reply *reply;
     size_t max;
     bool too_long, headers_ended;
 };
@@ -96,10 +120,10 @@ static size_t on_header(char *line, size_t size, size_t n, void *ctx) {
         struct qr_buf body = r->reply->body;
         r->headers_ended = false;
         r->reply->body = (struct qr_buf){0};
-        qr_gcs_reply_fini(r->reply);
+        qr_web_reply_fini(r->reply);
         r->reply->body = body;
     } else {
-        qr_gcs_reply_header(r->reply, line, size * n);
+        qr_web_reply_header(r->reply, line, size * n);
     }
     return size * n;
 }
@@ -132,7 +156,7 @@ static int on_seek(void *ctx, curl_off_t offset, int origin) {
 
 /* Path and query as they stand: libcurl 7.88 sends the path alone when it has no memory for the
  * query, and a list of some would be one of all. NULL where a proxy needs the whole URL. */
-static const char *target_of(const struct qr_gcs_request *req) {
+static const char *target_of(const struct qr_web_request *req) {
     const char *host = strstr(req->url, "://");
     if (!host || (!req->direct && strncmp(req->url, "https://", 8) != 0)) return NULL;
     return strchr(host + 3, '/');
@@ -140,7 +164,7 @@ static const char *target_of(const struct qr_gcs_request *req) {
 
 /* Every option: one that libcurl had no memory for would make another request of this one (a DELETE
  * without its method is a GET). */
-static CURLcode put_options(CURL *c, const struct qr_gcs_request *req, struct receiver *in,
+static CURLcode put_options(CURL *c, const struct qr_web_request *req, struct receiver *in,
                             struct sender *out) {
     CURLcode rc = CURLE_OK;
 #define PUT(option, value) rc = rc == CURLE_OK ? curl_easy_setopt(c, option, value) : rc
@@ -158,6 +182,8 @@ static CURLcode put_options(CURL *c, const struct qr_gcs_request *req, struct re
     PUT(CURLOPT_TCP_KEEPALIVE, 1L);
     PUT(CURLOPT_USERAGENT, "qring");
     if (req->direct) PUT(CURLOPT_NOPROXY, "*");
+    if (req->ca_file) PUT(CURLOPT_CAINFO, req->ca_file);
+    if (strcmp(req->method, "HEAD") == 0) PUT(CURLOPT_NOBODY, 1L);
     PUT(CURLOPT_HEADERFUNCTION, on_header);
     PUT(CURLOPT_HEADERDATA, in);
     PUT(CURLOPT_WRITEFUNCTION, on_body);
@@ -201,14 +227,14 @@ static enum qr_code describe(CURLcode rc, const char *url, struct qr_err *err) {
     }
 }
 
-static enum qr_code send_curl(struct qr_gcs_http *self, const struct qr_gcs_request *req,
-                              struct qr_gcs_reply *ret, struct qr_err *err) {
+static enum qr_code send_curl(struct qr_web *self, const struct qr_web_request *req,
+                              struct qr_web_reply *ret, struct qr_err *err) {
     struct http *h = (struct http *)self;
     struct receiver in = {.reply = ret, .max = req->max_reply_bytes};
     struct sender out = {.body = req->body};
     struct curl_slist *headers = NULL;
     long status = 0;
-    *ret = (struct qr_gcs_reply){0};
+    *ret = (struct qr_web_reply){0};
     ret->body.max = req->max_reply_bytes + 1;
     CURLcode rc = put_options(h->curl, req, &in, &out);
     bool all = put_header(&headers, "Expect:") && put_header(&headers, "Accept:");
@@ -230,7 +256,7 @@ static enum qr_code send_curl(struct qr_gcs_http *self, const struct qr_gcs_requ
     return rc == CURLE_OK ? QR_OK : describe(rc, req->url, err);
 }
 
-static void close_curl(struct qr_gcs_http *self) {
+static void close_curl(struct qr_web *self) {
     struct http *h = (struct http *)self;
     curl_easy_cleanup(h->curl);
     free(h);
@@ -240,13 +266,13 @@ static void start_curl(void) {
     qr_check_memory(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK, "libcurl");
 }
 
-struct qr_gcs_http *qr_gcs_http_curl(void) {
+struct qr_web *qr_web_curl(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, start_curl);
     struct http *h = qr_xcalloc(1, sizeof *h);
-    h->http.send = send_curl;
-    h->http.close = close_curl;
+    h->web.send = send_curl;
+    h->web.close = close_curl;
     h->curl = curl_easy_init();
     qr_check_memory(h->curl != NULL, "libcurl");
-    return &h->http;
+    return &h->web;
 }

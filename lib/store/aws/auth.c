@@ -1,0 +1,381 @@
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/parse.h"
+#include "format/json.h"
+#include "store/aws/aws.h"
+
+enum { MAX_TOKEN_BYTES = 64 << 10, TIMEOUT_MS = 10000, METADATA_TIMEOUT_MS = 2000 };
+static const int64_t early_ns = 300 * QR_SECOND; /* keys are renewed when they have less left */
+/* an instance's metadata server may come later than the process; elsewhere there is none */
+static const int64_t patience_ns = 10 * QR_SECOND;
+
+enum keys_source { UNDECIDED, ENVIRONMENT, WEB_IDENTITY, PROFILE, CONTAINER, METADATA };
+struct qr_s3_auth {
+    const struct qr_s3_options *opt;
+    const char *region; /* NULL: not said */
+    struct qr_web *web;
+    enum keys_source source;
+    const char *role, *token_file; /* of the environment or the profile */
+    struct qr_s3_profile profile;
+    struct qr_s3_keys keys;
+    int64_t began_ns;
+    bool there; /* a metadata server has answered, if only that it cannot */
+};
+
+struct qr_s3_auth *qr_s3_auth_new(const struct qr_s3_options *opt, const char *region,
+                                  struct qr_web *web) {
+    struct qr_s3_auth *a = qr_xcalloc(1, sizeof *a);
+    a->opt = opt;
+    a->region = region;
+    a->web = web;
+    return a;
+}
+
+void qr_s3_auth_free(struct qr_s3_auth *a) {
+    if (!a) return;
+    qr_s3_keys_fini(&a->keys);
+    qr_s3_profile_fini(&a->profile);
+    free(a);
+}
+
+bool qr_s3_auth_drop(struct qr_s3_auth *a) {
+    if (a->source == ENVIRONMENT) return false;
+    qr_s3_keys_fini(&a->keys);
+    return true;
+}
+
+/* What stands in a header or a signature: nothing that could begin another line. */
+static bool is_token(const char *t) {
+    for (const char *c = t; *c; c++)
+        if (*c <= ' ' || *c > '~') return false;
+    return *t != 0;
+}
+
+/* Takes the three texts over. */
+static enum qr_code keep(struct qr_s3_auth *a, const char *what, struct qr_s3_keys *k,
+                         enum qr_code bad, struct qr_err *err) {
+    if (!k->id || !k->secret || !is_token(k->id) || !is_token(k->secret) ||
+        (k->session && !is_token(k->session))) {
+        qr_s3_keys_fini(k);
+        return qr_fail(err, bad, "%s gives no access key and secret key", what);
+    }
+    qr_s3_keys_fini(&a->keys);
+    a->keys = *k;
+    *k = (struct qr_s3_keys){0};
+    return QR_OK;
+}
+
+static char *copy_of(const char *text) { return text && *text ? qr_xstrdup(text) : NULL; }
+
+static enum qr_code ask(struct qr_s3_auth *a, struct qr_web_request *req,
+                        struct qr_web_reply *reply, struct qr_err *err) {
+    req->max_reply_bytes = MAX_TOKEN_BYTES;
+    if (!req->timeout_ms) req->timeout_ms = TIMEOUT_MS;
+    return a->web->send(a->web, req, reply, err);
+}
+
+static void forget(struct qr_web_reply *reply) {
+    if (reply->body.p) OPENSSL_cleanse(reply->body.p, reply->body.n);
+    qr_web_reply_fini(reply);
+}
+
+/* Of a refusal the code and the sentence alone are shown. */
+static enum qr_code refused(const char *what, const struct qr_web_reply *reply,
+                            struct qr_err *err) {
+    struct qr_s3_error e;
+    qr_s3_error_read(qr_buf_view(&reply->body), &e);
+    bool again = qr_web_retryable(reply->status) || strcmp(e.code, "Throttling") == 0 ||
+                 strcmp(e.code, "IDPCommunicationError") == 0;
+    return qr_fail(err, again ? QR_UNAVAILABLE : QR_UNAUTHENTICATED, "%s gives no keys: %d%s%s%s%s",
+                   what, reply->status, *e.code ? ", " : "", e.code, *e.message ? ": " : "",
+                   e.message);
+}
+
+/* ---- STS ---- */
+
+static void sts_leaf(void *ctx, const char *parent, const char *name, const char *text) {
+    struct qr_s3_keys *k = ctx;
+    int64_t expires;
+    if (strcmp(parent, "Credentials") != 0) return;
+    if (strcmp(name, "AccessKeyId") == 0 && !k->id) k->id = copy_of(text);
+    else if (strcmp(name, "SecretAccessKey") == 0 && !k->secret) k->secret = copy_of(text);
+    else if (strcmp(name, "SessionToken") == 0 && !k->session) k->session = copy_of(text);
+    else if (strcmp(name, "Expiration") == 0 && qr_s3_time_parse(text, &expires))
+        k->expires_ns = expires;
+}
+
+static void field(struct qr_buf *b, const char *name, const char *value) {
+    qr_buf_printf(b, "%s%s=", b->n ? "&" : "", name);
+    qr_web_escape(b, value);
+}
+
+static char *sts_url(const struct qr_s3_auth *a) {
+    const char *china = a->region && strncmp(a->region, "cn-", 3) == 0 ? ".cn" : "";
+    if (a->opt->sts_endpoint) {
+        size_t n = strlen(a->opt->sts_endpoint);
+        while (n && a->opt->sts_endpoint[n - 1] == '/') n--;
+        return qr_xasprintf("%.*s/", (int)n, a->opt->sts_endpoint);
+    }
+    return a->region ? qr_xasprintf("https://sts.%s.amazonaws.com%s/", a->region, china)
+                     : qr_xstrdup("https://sts.amazonaws.com/");
+}
+
+/* Read again each time: a projected token is renewed in place. */
+static enum qr_code from_web_identity(struct qr_s3_auth *a, struct qr_err *err) {
+    struct qr_buf token = {0}, body = {0};
+    enum qr_code code = qr_file_read(a->token_file, MAX_TOKEN_BYTES, &token, err);
+    if (code != QR_OK) {
+        qr_buf_free(&token);
+        return qr_wrap(err, "AWS_WEB_IDENTITY_TOKEN_FILE");
+    }
+    while (token.n && strchr(" \r\n", token.p[token.n - 1])) token.p[--token.n] = 0;
+    field(&body, "Action", "AssumeRoleWithWebIdentity");
+    field(&body, "RoleArn", a->role);
+    field(&body, "RoleSessionName", a->opt->role_session ? a->opt->role_session : "qring");
+    field(&body, "Version", "2011-06-15");
+    field(&body, "WebIdentityToken", qr_buf_string(&token));
+    qr_auto(qr_free_p) char *url = sts_url(a);
+    struct qr_web_request req = {.method = "POST",
+                                 .url = url,
+                                 .headers = {"Content-Type: application/x-www-form-urlencoded"},
+                                 .n_headers = 1,
+                                 .has_body = true,
+                                 .body = qr_buf_view(&body),
+                                 .ca_file = a->opt->ca_file};
+    struct qr_web_reply reply = {0};
+    struct qr_s3_keys k = {0};
+    code = ask(a, &req, &reply, err);
+    if (code == QR_OK && reply.status != 200) {
+        code = refused("STS (AssumeRoleWithWebIdentity)", &reply, err);
+    } else if (code == QR_OK) {
+        struct qr_err why;
+        if (qr_s3_xml(qr_buf_view(&reply.body), "AssumeRoleWithWebIdentityResponse", sts_leaf, &k,
+                      &why) != QR_OK)
+            code = qr_fail(err, QR_UNAVAILABLE, "STS: a reply (200) that cannot be read: %.200s",
+                           why.msg);
+        else code = keep(a, "STS", &k, QR_UNAVAILABLE, err);
+    }
+    qr_s3_keys_fini(&k);
+    forget(&reply);
+    if (token.p) OPENSSL_cleanse(token.p, token.n);
+    if (body.p) OPENSSL_cleanse(body.p, body.n);
+    qr_buf_free(&token);
+    qr_buf_free(&body);
+    return code;
+}
+
+/* ---- endpoints that answer in JSON ---- */
+
+static enum qr_code read_json(struct qr_s3_auth *a, const char *what,
+                              const struct qr_web_reply *reply, struct qr_err *err) {
+    struct qr_json *root = NULL;
+    struct qr_s3_keys k = {0};
+    const char *text;
+    if (reply->status != 200) return refused(what, reply, err);
+    if (qr_json_parse(qr_buf_view(&reply->body), what, &root, NULL) != QR_OK)
+        return qr_fail(err, QR_UNAVAILABLE, "%s: a reply (200) that is no JSON", what);
+    if (qr_json_string(qr_json_get(root, "AccessKeyId"), "", &text, NULL) == QR_OK)
+        k.id = copy_of(text);
+    if (qr_json_string(qr_json_get(root, "SecretAccessKey"), "", &text, NULL) == QR_OK)
+        k.secret = copy_of(text);
+    if (qr_json_string(qr_json_get(root, "Token"), "", &text, NULL) == QR_OK)
+        k.session = copy_of(text);
+    if (qr_json_string(qr_json_get(root, "Expiration"), "", &text, NULL) != QR_OK ||
+        !qr_s3_time_parse(text, &k.expires_ns))
+        k.expires_ns = 0;
+    enum qr_code code = keep(a, what, &k, QR_UNAVAILABLE, err);
+    qr_json_free(root);
+    return code;
+}
+
+/* Secrets are asked of and sent to what is encrypted, this machine, or the addresses that ECS and
+ * EKS have for it. */
+static bool trusted(const char *url) {
+    static const char *const here[] = {"http://127.0.0.1",      "http://localhost",
+                                       "http://[::1]",          "http://169.254.170.2",
+                                       "http://169.254.170.23", "http://[fd00:ec2::23]"};
+    if (strpbrk(url, "@\\")) return false;
+    for (size_t i = 0; i < sizeof here / sizeof *here; i++) {
+        size_t n = strlen(here[i]);
+        if (strncmp(url, here[i], n) == 0 && (url[n] == ':' || url[n] == '/' || !url[n]))
+            return true;
+    }
+    return strncmp(url, "https://", 8) == 0;
+}
+
+static enum qr_code from_container(struct qr_s3_auth *a, struct qr_err *err) {
+    const struct qr_s3_options *o = a->opt;
+    struct qr_buf token = {0};
+    enum qr_code code = QR_OK;
+    qr_auto(qr_free_p) char *url = o->container_path
+                                       ? qr_xasprintf("http://169.254.170.2%s", o->container_path)
+                                       : qr_xstrdup(o->container_url);
+    if (!trusted(url) || (o->container_path && *o->container_path != '/'))
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "AWS_CONTAINER_CREDENTIALS_FULL_URI is neither https nor an address of this "
+                       "machine or container; keys are asked for nowhere else");
+    if (o->container_token_file)
+        code = qr_file_read(o->container_token_file, MAX_TOKEN_BYTES, &token, err);
+    else if (o->container_token) qr_buf_puts(&token, o->container_token);
+    while (token.n && strchr(" \r\n", token.p[token.n - 1])) token.p[--token.n] = 0;
+    if (code != QR_OK) qr_wrap(err, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+    /* "Basic ..." and the like have a blank */
+    if (code == QR_OK && token.n && strpbrk(qr_buf_string(&token), "\r\n"))
+        code = qr_fail(err, QR_INVALID_ARGUMENT, "the container's token has several lines");
+    if (code == QR_OK) {
+        qr_auto(qr_free_p) char *authorization =
+            token.n ? qr_xasprintf("Authorization: %s", qr_buf_string(&token)) : NULL;
+        struct qr_web_request req = {.method = "GET",
+                                     .url = url,
+                                     .headers = {authorization},
+                                     .n_headers = authorization != NULL,
+                                     .direct = true,
+                                     .ca_file = o->ca_file};
+        struct qr_web_reply reply = {0};
+        code = ask(a, &req, &reply, err);
+        if (code == QR_OK) code = read_json(a, "the container's endpoint", &reply, err);
+        forget(&reply);
+        if (authorization) OPENSSL_cleanse(authorization, strlen(authorization));
+    }
+    if (token.p) OPENSSL_cleanse(token.p, token.n);
+    qr_buf_free(&token);
+    return code;
+}
+
+/* One line of the instance's metadata; method PUT: the session's token. */
+static enum qr_code metadata_line(struct qr_s3_auth *a, const char *method, const char *path,
+                                  const char *header, struct qr_web_reply *reply,
+                                  struct qr_err *err) {
+    const char *base = a->opt->metadata ? a->opt->metadata : "http://169.254.169.254";
+    size_t n = strlen(base);
+    while (n && base[n - 1] == '/') n--;
+    qr_auto(qr_free_p) char *url = qr_xasprintf("%.*s/latest/%s", (int)n, base, path);
+    struct qr_web_request req = {.method = method,
+                                 .url = url,
+                                 .headers = {header},
+                                 .n_headers = 1,
+                                 .has_body = strcmp(method, "PUT") == 0,
+                                 .timeout_ms = METADATA_TIMEOUT_MS,
+                                 .direct = true};
+    bool has_body = req.has_body;
+    enum qr_code code = ask(a, &req, reply, err);
+    a->there |= reply->status != 0;
+    if (code == QR_OK && reply->status != 200)
+        code = refused("the instance's metadata", reply, err);
+    else if (code == QR_OK && has_body && !is_token(qr_buf_string(&reply->body)))
+        code = qr_fail(err, QR_UNAVAILABLE, "the instance's metadata: no token");
+    return code;
+}
+
+static enum qr_code from_metadata(struct qr_s3_auth *a, struct qr_err *err) {
+    static const char place[] = "meta-data/iam/security-credentials/";
+    struct qr_web_reply token = {0}, role = {0}, keys = {0};
+    qr_auto(qr_free_p) char *header = NULL, *path = NULL;
+    if (!a->began_ns) a->began_ns = qr_web_awake_ns(&a->opt->waits) + 1;
+    enum qr_code code = metadata_line(a, "PUT", "api/token",
+                                      "X-aws-ec2-metadata-token-ttl-seconds: 21600", &token, err);
+    if (code == QR_OK) {
+        header = qr_xasprintf("X-aws-ec2-metadata-token: %s", qr_buf_string(&token.body));
+        code = metadata_line(a, "GET", place, header, &role, err);
+    }
+    if (code == QR_OK) {
+        struct qr_buf escaped = {0};
+        const char *name = qr_buf_string(&role.body);
+        qr_auto(qr_free_p) char *first = qr_xstrndup(name, strcspn(name, "\r\n"));
+        qr_web_escape(&escaped, first);
+        path = qr_xasprintf("%s%s", place, qr_buf_string(&escaped));
+        qr_buf_free(&escaped);
+        code = metadata_line(a, "GET", path, header, &keys, err);
+    }
+    if (code == QR_OK) code = read_json(a, "the instance's metadata", &keys, err);
+    forget(&token), forget(&role), forget(&keys);
+    if (code == QR_UNAVAILABLE && !a->there &&
+        qr_web_awake_ns(&a->opt->waits) - a->began_ns > patience_ns) {
+        struct qr_err last = *err;
+        return qr_fail(err, QR_UNAUTHENTICATED,
+                       "no credentials for S3: neither AWS_ACCESS_KEY_ID, nor "
+                       "AWS_WEB_IDENTITY_TOKEN_FILE, nor a profile in ~/.aws, nor a container's "
+                       "endpoint, and there is no instance metadata (%.200s)",
+                       last.msg);
+    }
+    return code;
+}
+
+/* ---- */
+
+static enum qr_code from_environment(struct qr_s3_auth *a, struct qr_err *err) {
+    struct qr_s3_keys k = {.id = copy_of(a->opt->key_id),
+                           .secret = copy_of(a->opt->secret),
+                           .session = copy_of(a->opt->session)};
+    return keep(a, "AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY", &k, QR_UNAUTHENTICATED, err);
+}
+
+static enum qr_code from_profile(struct qr_s3_auth *a, struct qr_err *err) {
+    struct qr_s3_profile p = {0};
+    enum qr_code code = qr_s3_profile_read(a->opt, &p, err);
+    struct qr_s3_keys k = {QR_MOVE(p.key_id), QR_MOVE(p.secret), QR_MOVE(p.session), 0};
+    qr_s3_profile_fini(&p);
+    if (code == QR_OK) code = keep(a, "the profile in ~/.aws", &k, QR_UNAUTHENTICATED, err);
+    qr_s3_keys_fini(&k);
+    return code;
+}
+
+static enum qr_code decide(struct qr_s3_auth *a, struct qr_err *err) {
+    const struct qr_s3_options *o = a->opt;
+    struct qr_s3_profile *p = &a->profile;
+    if (o->key_id || o->secret) return a->source = ENVIRONMENT, QR_OK;
+    if (o->role && o->token_file) {
+        a->role = o->role, a->token_file = o->token_file;
+        return a->source = WEB_IDENTITY, QR_OK;
+    }
+    if (o->token_file)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "AWS_WEB_IDENTITY_TOKEN_FILE is set, and AWS_ROLE_ARN is not");
+    qr_s3_profile_fini(p);
+    enum qr_code code = qr_s3_profile_read(o, p, err);
+    if (code != QR_OK) return code;
+    if (p->key_id) return a->source = PROFILE, QR_OK;
+    if (p->role && p->token_file) {
+        a->role = p->role, a->token_file = p->token_file;
+        return a->source = WEB_IDENTITY, QR_OK;
+    }
+    if (p->unsupported)
+        return qr_fail(err, QR_UNAUTHENTICATED,
+                       "no credentials for S3: the profile in ~/.aws asks for %s, which is not "
+                       "supported; aws configure export-credentials --format env gives keys",
+                       p->unsupported);
+    if (o->container_path || o->container_url) return a->source = CONTAINER, QR_OK;
+    if (o->no_metadata)
+        return qr_fail(
+            err, QR_UNAUTHENTICATED,
+            "no credentials for S3: neither AWS_ACCESS_KEY_ID, nor AWS_WEB_IDENTITY_TOKEN_FILE, "
+            "nor a profile in ~/.aws, nor a container's endpoint, and AWS_EC2_METADATA_DISABLED "
+            "forbids to ask the instance");
+    a->source = METADATA;
+    return QR_OK;
+}
+
+enum qr_code qr_s3_auth_keys(struct qr_s3_auth *a, const struct qr_s3_keys **ret,
+                             struct qr_err *err) {
+    enum qr_code code = QR_OK;
+    if (a->source == UNDECIDED && (code = decide(a, err)) != QR_OK) return code;
+    int64_t left = a->keys.expires_ns - qr_now_ns(a->opt->waits.wall);
+    bool lasting = a->keys.id && !a->keys.expires_ns;
+    if (!lasting && !(a->keys.id && left > early_ns)) {
+        switch (a->source) {
+        case ENVIRONMENT: code = from_environment(a, err); break;
+        case WEB_IDENTITY: code = from_web_identity(a, err); break;
+        case PROFILE: code = from_profile(a, err); break;
+        case CONTAINER: code = from_container(a, err); break;
+        default: code = from_metadata(a, err); break;
+        }
+        /* keys that are still good serve while new ones cannot be had */
+        if (code != QR_OK && !(a->keys.id && left > 0)) return code;
+    }
+    *ret = &a->keys;
+    return QR_OK;
+}

@@ -1,0 +1,146 @@
+/* AWS Signature Version 4: docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-
+ * request.html. */
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/checksum.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/parse.h"
+#include "store/aws/aws.h"
+
+static void wipe(char *text) {
+    if (text) OPENSSL_cleanse(text, strlen(text));
+    free(text);
+}
+
+void qr_s3_keys_fini(struct qr_s3_keys *k) {
+    free(k->id);
+    wipe(k->secret);
+    wipe(k->session);
+    *k = (struct qr_s3_keys){0};
+}
+
+/* ---- time ---- */
+
+/* Days since 1970-01-01 and back (Hinnant, chrono-compatible low-level date algorithms). */
+static int64_t days_of(int64_t y, int64_t m, int64_t d) {
+    y -= m <= 2;
+    int64_t era = (y >= 0 ? y : y - 399) / 400, yoe = y - era * 400;
+    int64_t doy = (153 * (m + (m > 2 ? -3 : 9)) + 2) / 5 + d - 1;
+    return era * 146097 + yoe * 365 + yoe / 4 - yoe / 100 + doy - 719468;
+}
+
+void qr_s3_time(int64_t wall_ns, char ret[QR_S3_TIME_BYTES]) {
+    int64_t s = wall_ns / QR_SECOND, z = s / 86400 + 719468, era = z / 146097;
+    int64_t doe = z - era * 146097, yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365,
+            doy = doe - (365 * yoe + yoe / 4 - yoe / 100), mp = (5 * doy + 2) / 153,
+            d = doy - (153 * mp + 2) / 5 + 1, m = mp < 10 ? mp + 3 : mp - 9,
+            y = yoe + era * 400 + (m <= 2);
+    int64_t t = s % 86400;
+    snprintf(ret, QR_S3_TIME_BYTES, "%04u%02u%02uT%02u%02u%02uZ", (unsigned)(y % 10000),
+             (unsigned)m % 100, (unsigned)d % 100, (unsigned)(t / 3600) % 100,
+             (unsigned)(t / 60 % 60) % 100, (unsigned)(t % 60) % 100);
+}
+
+bool qr_s3_time_parse(const char *text, int64_t *ret) {
+    static const char form[] = "dddd-dd-ddTdd:dd:dd";
+    int64_t v[6] = {0};
+    size_t k = 0;
+    for (size_t i = 0; form[i]; i++) {
+        if (form[i] != 'd') k++;
+        if (form[i] == 'd' ? text[i] < '0' || text[i] > '9' : text[i] != form[i]) return false;
+        if (form[i] == 'd') v[k] = v[k] * 10 + (text[i] - '0');
+    }
+    const char *end = text + strlen(form);
+    if (*end == '.') end += 1 + strspn(end + 1, "0123456789");
+    if (strcmp(end, "Z") != 0 && strcmp(end, "+00:00") != 0) return false;
+    if (v[0] < 1970 || v[0] > 2200 || v[1] < 1 || v[1] > 12 || v[2] < 1 || v[2] > 31 || v[3] > 23 ||
+        v[4] > 59 || v[5] > 60)
+        return false;
+    *ret = (days_of(v[0], v[1], v[2]) * 86400 + v[3] * 3600 + v[4] * 60 + v[5]) * QR_SECOND;
+    return true;
+}
+
+/* ---- the canonical request ---- */
+
+struct line {
+    char *name; /* in lower case */
+    const char *value;
+    size_t n;
+};
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const struct line *)a)->name, ((const struct line *)b)->name);
+}
+
+static struct line line_of(const char *header) {
+    size_t n = strcspn(header, ":");
+    struct line l = {.name = qr_xstrndup(header, n), .value = header + n + (header[n] == ':')};
+    for (char *c = l.name; *c; c++)
+        if (*c >= 'A' && *c <= 'Z') *c = (char)(*c - 'A' + 'a');
+    l.value += strspn(l.value, " \t");
+    l.n = strlen(l.value);
+    while (l.n && (l.value[l.n - 1] == ' ' || l.value[l.n - 1] == '\t')) l.n--;
+    return l;
+}
+
+/* Headers into the request, their names into ret_names. */
+static void put_headers(const struct qr_s3_signing *s, struct qr_buf *request,
+                        struct qr_buf *ret_names) {
+    struct line *lines = qr_xcalloc(s->n_headers + 1, sizeof *lines);
+    for (size_t i = 0; i < s->n_headers; i++) lines[i] = line_of(s->headers[i]);
+    if (s->n_headers) qsort(lines, s->n_headers, sizeof *lines, by_name);
+    for (size_t i = 0; i < s->n_headers; i++) {
+        qr_buf_printf(request, "%s:%.*s\n", lines[i].name, (int)lines[i].n, lines[i].value);
+        qr_buf_printf(ret_names, "%s%s", i ? ";" : "", lines[i].name);
+        free(lines[i].name);
+    }
+    free(lines);
+}
+
+static void sha256_hex(struct qr_bytes b, char ret[QR_S3_HASH_BYTES]) {
+    uint8_t hash[QR_SHA256_BYTES];
+    qr_sha256(b.p, b.n, hash);
+    qr_hex(hash, sizeof hash, ret);
+}
+
+static void hmac(const void *key, size_t n, const char *text, uint8_t ret[QR_SHA256_BYTES]) {
+    unsigned length = QR_SHA256_BYTES;
+    qr_check_memory(HMAC(EVP_sha256(), key, (int)n, (const unsigned char *)text, strlen(text), ret,
+                         &length) != NULL,
+                    "libcrypto");
+}
+
+char *qr_s3_authorization(const struct qr_s3_signing *s, const struct qr_s3_keys *keys) {
+    struct qr_buf request = {0}, names = {0}, text = {0};
+    char hash[QR_S3_HASH_BYTES], signature[QR_S3_HASH_BYTES];
+    uint8_t key[QR_SHA256_BYTES];
+    qr_buf_printf(&request, "%s\n%s\n%s\n", s->method, s->path, s->query);
+    put_headers(s, &request, &names);
+    qr_buf_printf(&request, "\n%s\n%s", qr_buf_string(&names), s->payload);
+    sha256_hex(qr_buf_view(&request), hash);
+    qr_auto(qr_free_p) char *day = qr_xstrndup(s->time, 8);
+    qr_auto(qr_free_p) char *scope =
+        qr_xasprintf("%s/%s/%s/aws4_request", day, s->region, s->service);
+    qr_buf_printf(&text, "AWS4-HMAC-SHA256\n%s\n%s\n%s", s->time, scope, hash);
+    char *first = qr_xasprintf("AWS4%s", keys->secret);
+    hmac(first, strlen(first), day, key);
+    hmac(key, sizeof key, s->region, key);
+    hmac(key, sizeof key, s->service, key);
+    hmac(key, sizeof key, "aws4_request", key);
+    hmac(key, sizeof key, qr_buf_string(&text), key);
+    qr_hex(key, sizeof key, signature);
+    char *header = qr_xasprintf(
+        "Authorization: AWS4-HMAC-SHA256 Credential=%s/%s, SignedHeaders=%s, Signature=%s",
+        keys->id, scope, qr_buf_string(&names), signature);
+    wipe(first);
+    OPENSSL_cleanse(key, sizeof key);
+    qr_buf_free(&request);
+    qr_buf_free(&names);
+    qr_buf_free(&text);
+    return header;
+}

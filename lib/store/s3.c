@@ -1,0 +1,562 @@
+#include "store/s3.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/checksum.h"
+#include "base/mem.h"
+#include "format/json.h"
+#include "store/names_impl.h"
+#include "store/s3_impl.h"
+
+enum { MAX_TRIES = 4, MAX_NAME_BYTES = 1024, MAX_PAGES = 4096 };
+
+static struct qr_s3 *self(struct qr_store *s) { return (struct qr_s3 *)s; }
+
+/* ---- names ---- */
+
+/* What can stand in front of a name. */
+static enum qr_code check_prefix(const struct qr_s3 *s, const char *prefix, struct qr_err *err) {
+    size_t n = strlen(prefix);
+    if (n <= MAX_NAME_BYTES && !strpbrk(prefix, "\r\n") && qr_is_utf8(prefix)) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "s3://%s/%.100s: a name is UTF-8 of at most %d bytes without line breaks",
+                   s->bucket, prefix, MAX_NAME_BYTES);
+}
+
+/* Parts . and .. are other paths for proxies and for servers that keep files. */
+static bool has_dots(const char *name) {
+    for (const char *part = name; part; part = strchr(part, '/')) {
+        part += *part == '/';
+        size_t n = strcspn(part, "/");
+        if ((n == 1 || n == 2) && strspn(part, ".") == n) return true;
+    }
+    return false;
+}
+
+static enum qr_code check_name(const struct qr_s3 *s, const char *name, struct qr_err *err) {
+    size_t n = strlen(name);
+    if (check_prefix(s, name, err) != QR_OK) return err->code;
+    if (n && name[n - 1] != '/' && !has_dots(name)) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "s3://%s/%.100s names no object: give a name without parts . and .. and "
+                   "without / at its end",
+                   s->bucket, name);
+}
+
+static enum qr_code not_found(const struct qr_s3 *s, const char *name, struct qr_err *err) {
+    return qr_fail(err, QR_NOT_FOUND,
+                   "s3://%s/%s: no such object; check the name (and that bucket %s is the one)",
+                   s->bucket, name, s->bucket);
+}
+
+/* ---- what is there ---- */
+
+static enum qr_code head(struct qr_s3 *s, const struct qr_s3_call *c, const char *url,
+                         struct qr_s3_object *ret, struct qr_web_reply *reply, struct qr_err *err) {
+    struct qr_web_retry retry;
+    qr_web_retry_begin(&retry, &s->opt.waits);
+    struct qr_web_request req = {.method = "HEAD",
+                                 .url = url,
+                                 .headers = {"x-amz-checksum-mode: ENABLED"},
+                                 .n_headers = 1,
+                                 .max_reply_bytes = QR_WEB_REPLY_BYTES,
+                                 .read = qr_s3_read_object,
+                                 .ctx = ret};
+    return qr_s3_send(s, &retry, c, &req, reply, err);
+}
+
+/* A refused HEAD has no body that says why; the same question as a GET has. */
+static enum qr_code reason(struct qr_s3 *s, const struct qr_s3_call *c, const char *url,
+                           struct qr_web_reply *reply, struct qr_err *err) {
+    struct qr_web_retry retry;
+    qr_web_retry_begin(&retry, &s->opt.waits);
+    struct qr_web_request req = {.method = "GET",
+                                 .url = url,
+                                 .headers = {"Range: bytes=0-0"},
+                                 .n_headers = 1,
+                                 .max_reply_bytes = QR_WEB_REPLY_BYTES};
+    return qr_s3_send(s, &retry, c, &req, reply, err);
+}
+
+/* What the server says about an object; *ret_found false where there is none. */
+static enum qr_code stat_object(struct qr_s3 *s, const struct qr_s3_call *c,
+                                struct qr_s3_object *ret, bool *ret_found, struct qr_err *err) {
+    struct qr_buf url = {0};
+    qr_s3_object_url(s, c->name, &url);
+    enum qr_code code = QR_OK;
+    bool done = false;
+    for (int tries = 0; code == QR_OK && !done; tries++) {
+        struct qr_web_reply reply = {0};
+        code = head(s, c, qr_buf_string(&url), ret, &reply, err);
+        if (code == QR_OK && qr_web_success(reply.status)) {
+            *ret_found = done = true;
+        } else if (code == QR_OK) {
+            struct qr_web_reply because = {0};
+            struct qr_s3_error e;
+            code = reason(s, c, qr_buf_string(&url), &because, err);
+            qr_s3_error_read(qr_buf_view(&because.body), &e);
+            /* it has come meanwhile */
+            bool again = qr_web_success(because.status) && tries + 1 < MAX_TRIES;
+            if (code == QR_OK && because.status == 404 && strcmp(e.code, "NoSuchBucket") != 0)
+                *ret_found = false, done = true;
+            else if (code == QR_OK && !again)
+                code = qr_s3_refused(s, c, *e.code ? &because : &reply, err);
+            qr_web_reply_fini(&because);
+        }
+        qr_web_reply_fini(&reply);
+    }
+    qr_buf_free(&url);
+    return code;
+}
+
+/* ---- get ---- */
+
+/* What answered wrongly may have been in between, and go. */
+static bool wait_a_little(const struct qr_s3 *s) {
+    struct qr_web_retry retry;
+    qr_web_retry_begin(&retry, &s->opt.waits);
+    return qr_web_retry_wait(&retry, 0);
+}
+
+static enum qr_code get_object(struct qr_s3 *s, const char *name, size_t max_bytes,
+                               struct qr_buf *ret, struct qr_s3_object *ret_object, bool *ret_found,
+                               struct qr_err *err) {
+    const struct qr_s3_call c = {name, "download"};
+    enum qr_code code = check_name(s, name, err);
+    *ret_found = false;
+    for (int tries = 0; code == QR_OK; tries++) {
+        struct qr_s3_object o;
+        bool found = false;
+        if ((code = stat_object(s, &c, &o, &found, err)) != QR_OK || !found) return code;
+        if (o.size > max_bytes)
+            return qr_fail(err, QR_RESOURCE_EXHAUSTED,
+                           "s3://%s/%s has %llu bytes; at most %zu are read", s->bucket, name,
+                           (unsigned long long)o.size, max_bytes);
+        struct qr_buf content = {.max = max_bytes + 1};
+        code = qr_s3_download(s, &c, &o, &content, err);
+        bool again = (code == QR_ABORTED || code == QR_DATA_LOSS) && tries + 1 < MAX_TRIES &&
+                     wait_a_little(s);
+        if (code == QR_OK) {
+            qr_buf_clear(ret);
+            qr_buf_put(ret, content.p, content.n);
+            if (!qr_buf_ok(ret))
+                code = qr_fail(err, QR_RESOURCE_EXHAUSTED, "s3://%s/%s: %zu bytes are too many",
+                               s->bucket, name, content.n);
+            *ret_object = o;
+            *ret_found = true;
+        }
+        qr_buf_free(&content);
+        if (!again) break;
+        code = QR_OK;
+    }
+    return code;
+}
+
+static enum qr_code get(struct qr_store *store, const char *name, size_t max_bytes,
+                        struct qr_buf *ret, struct qr_err *err) {
+    struct qr_s3_object o;
+    bool found;
+    enum qr_code code = get_object(self(store), name, max_bytes, ret, &o, &found, err);
+    return code != QR_OK || found ? code : not_found(self(store), name, err);
+}
+
+static void version_of(const struct qr_s3_object *o, uint8_t ret[QR_XXH3_BYTES]) {
+    qr_xxh3(o->etag, strlen(o->etag), ret);
+}
+
+static enum qr_code get_version(struct qr_store *store, const char *name, size_t max_bytes,
+                                struct qr_buf *ret, struct qr_store_version *ret_version,
+                                struct qr_err *err) {
+    struct qr_s3_object o;
+    bool found;
+    enum qr_code code = get_object(self(store), name, max_bytes, ret, &o, &found, err);
+    if (code != QR_OK) return code;
+    *ret_version = (struct qr_store_version){.there = found};
+    if (found) version_of(&o, ret_version->id);
+    else qr_buf_clear(ret);
+    return QR_OK;
+}
+
+/* ---- put ---- */
+
+struct stored {
+    char etag[QR_WEB_TEXT_BYTES];
+    bool has_crc32c;
+    uint32_t crc32c;
+};
+
+static enum qr_code read_stored(void *ctx, const struct qr_web_reply *reply, struct qr_err *err) {
+    struct stored *ret = ctx;
+    if (!*reply->etag) return qr_fail(err, QR_INVALID_ARGUMENT, "it says no ETag of an object");
+    memcpy(ret->etag, reply->etag, sizeof ret->etag);
+    ret->has_crc32c = qr_s3_crc32c_parse(reply->crc32c, &ret->crc32c);
+    return QR_OK;
+}
+
+/* One upload under a condition ("If-None-Match: *"; NULL: none). */
+static enum qr_code send_object(struct qr_s3 *s, const struct qr_s3_call *c,
+                                struct qr_bytes content, const char *condition,
+                                const char *write_id, struct stored *ret,
+                                struct qr_web_reply *reply, struct qr_err *err) {
+    struct qr_web_retry retry;
+    struct qr_buf url = {0};
+    char crc[9];
+    qr_s3_crc32c_text(qr_crc32c(0, content.p, content.n), crc);
+    qr_auto(qr_free_p) char *sum = qr_xasprintf("x-amz-checksum-crc32c: %s", crc),
+                            *own = qr_xasprintf("x-amz-meta-qring-crc32c: %s", crc),
+                            *id = qr_xasprintf("x-amz-meta-qring-write-id: %s", write_id);
+    qr_s3_object_url(s, c->name, &url);
+    struct qr_web_request req = {
+        .method = "PUT",
+        .url = qr_buf_string(&url),
+        .headers = {"Content-Type: application/octet-stream", sum, own, id, condition},
+        .n_headers = condition ? 5 : 4,
+        .has_body = true,
+        .body = content,
+        .max_reply_bytes = QR_WEB_REPLY_BYTES,
+        .read = read_stored,
+        .ctx = ret};
+    qr_web_retry_begin(&retry, &s->opt.waits);
+    enum qr_code code = qr_s3_send(s, &retry, c, &req, reply, err);
+    qr_buf_free(&url);
+    return code;
+}
+
+/* A condition that did not hold: of an object that is gone some servers say 404. */
+static bool lost(const struct qr_web_reply *reply, bool conditional) {
+    struct qr_s3_error e;
+    if (reply->status == 412) return true;
+    if (reply->status != 404 || !conditional) return false;
+    qr_s3_error_read(qr_buf_view(&reply->body), &e);
+    return strcmp(e.code, "NoSuchKey") == 0;
+}
+
+/* Refused because other bytes came than were sent. */
+static bool damaged(const struct qr_web_reply *reply) {
+    static const char *const codes[] = {"BadDigest", "XAmzContentSHA256Mismatch", "InvalidDigest",
+                                        "XAmzContentChecksumMismatch", "IncompleteBody"};
+    struct qr_s3_error e;
+    qr_s3_error_read(qr_buf_view(&reply->body), &e);
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        if (strcmp(e.code, codes[i]) == 0) return true;
+    return false;
+}
+
+/* etag: this version alone is replaced; "": the object is created; NULL: whatever is there. */
+static enum qr_code upload(struct qr_s3 *s, const char *name, struct qr_bytes content,
+                           const char *etag, struct qr_err *err) {
+    const struct qr_s3_call c = {name, "upload"};
+    char write_id[QR_WEB_ID_BYTES];
+    uint32_t crc = qr_crc32c(0, content.p, content.n);
+    qr_auto(qr_free_p) char *condition = !etag   ? NULL
+                                         : *etag ? qr_xasprintf("If-Match: %s", etag)
+                                                 : qr_xstrdup("If-None-Match: *");
+    qr_web_id(write_id);
+    for (int tries = 0; tries < MAX_TRIES; tries++) {
+        struct stored stored = {0};
+        struct qr_web_reply reply = {0};
+        enum qr_code code = send_object(s, &c, content, condition, write_id, &stored, &reply, err);
+        bool good = code == QR_OK && qr_web_success(reply.status),
+             refused = code == QR_OK && !good && lost(&reply, etag != NULL),
+             bad = code == QR_OK && !good && !refused && damaged(&reply);
+        if (code == QR_OK && !good && !refused) {
+            enum qr_code final = qr_s3_refused(s, &c, &reply, err);
+            if (!bad) code = final;
+        }
+        qr_web_reply_fini(&reply);
+        if (code != QR_OK) return code;
+        if (refused) {
+            /* what is there now decides: our own success may be behind it */
+            struct qr_s3_object o;
+            bool found = false;
+            if ((code = stat_object(s, &c, &o, &found, err)) != QR_OK) return code;
+            if (found && strcmp(o.write_id, write_id) == 0 && o.size == content.n && o.has_crc32c &&
+                o.crc32c == crc)
+                return QR_OK;
+            return qr_fail(err, QR_FAILED_PRECONDITION, "s3://%s/%s %s and is not replaced",
+                           s->bucket, name,
+                           etag && *etag ? "has been changed meanwhile" : "is there already");
+        }
+        if (good && (!stored.has_crc32c || stored.crc32c == crc)) return QR_OK;
+        if (good && etag) { /* what a damaged upload of ours left is ours to replace */
+            free(condition);
+            condition = qr_xasprintf("If-Match: %s", stored.etag);
+        }
+    }
+    return qr_fail(err, QR_DATA_LOSS,
+                   "s3://%s/%s: in %d uploads other bytes came than were sent (size or crc32c)",
+                   s->bucket, name, MAX_TRIES);
+}
+
+static enum qr_code put(struct qr_store *store, const char *name, struct qr_bytes content,
+                        bool if_absent, struct qr_err *err) {
+    enum qr_code code = check_name(self(store), name, err);
+    return code == QR_OK ? upload(self(store), name, content, if_absent ? "" : NULL, err) : code;
+}
+
+static enum qr_code swap(struct qr_store *store, const char *name, struct qr_bytes content,
+                         const struct qr_store_version *seen, struct qr_err *err) {
+    struct qr_s3 *s = self(store);
+    const struct qr_s3_call c = {name, "upload"};
+    struct qr_s3_object o;
+    uint8_t id[QR_XXH3_BYTES];
+    bool found = false;
+    enum qr_code code = check_name(s, name, err);
+    if (code != QR_OK) return code;
+    if (!seen->there) return upload(s, name, content, "", err);
+    if ((code = stat_object(s, &c, &o, &found, err)) != QR_OK) return code;
+    if (found) version_of(&o, id);
+    if (!found || memcmp(id, seen->id, sizeof id) != 0)
+        return qr_fail(err, QR_FAILED_PRECONDITION,
+                       "s3://%s/%s has been changed meanwhile and is not replaced", s->bucket,
+                       name);
+    return upload(s, name, content, o.etag, err);
+}
+
+/* ---- remove ---- */
+
+/* What is not there is removed all the same. */
+static enum qr_code delete_object(struct qr_s3 *s, const struct qr_s3_call *c, struct qr_err *err) {
+    struct qr_web_retry retry;
+    struct qr_web_reply reply = {0};
+    struct qr_buf url = {0};
+    qr_s3_object_url(s, c->name, &url);
+    struct qr_web_request req = {
+        .method = "DELETE", .url = qr_buf_string(&url), .max_reply_bytes = QR_WEB_REPLY_BYTES};
+    qr_web_retry_begin(&retry, &s->opt.waits);
+    enum qr_code code = qr_s3_send(s, &retry, c, &req, &reply, err);
+    if (code == QR_OK && !qr_web_success(reply.status) && reply.status != 404)
+        code = qr_s3_refused(s, c, &reply, err);
+    qr_web_reply_fini(&reply);
+    qr_buf_free(&url);
+    return code;
+}
+
+static enum qr_code remove_object(struct qr_store *store, const char *name, struct qr_err *err) {
+    struct qr_s3 *s = self(store);
+    const struct qr_s3_call c = {name, "delete"};
+    struct qr_s3_object o;
+    bool found = false;
+    enum qr_code code = check_name(s, name, err);
+    if (code == QR_OK) code = stat_object(s, &c, &o, &found, err);
+    if (code != QR_OK) return code;
+    return found ? delete_object(s, &c, err) : not_found(s, name, err);
+}
+
+/* ---- list ---- */
+
+struct names_page {
+    struct qr_names names;
+    char *next;
+    bool more, full;
+};
+
+static void page_leaf(void *ctx, const char *parent, const char *name, const char *text) {
+    struct names_page *p = ctx;
+    if (strcmp(parent, "Contents") == 0 && strcmp(name, "Key") == 0 && !strpbrk(text, "\r\n")) {
+        char *own = qr_xstrdup(text);
+        if (qr_names_add(&p->names, own)) return;
+        free(own);
+        p->full = true;
+    } else if (strcmp(parent, "ListBucketResult") == 0 && strcmp(name, "IsTruncated") == 0) {
+        p->more = strcmp(text, "true") == 0;
+    } else if (strcmp(parent, "ListBucketResult") == 0 &&
+               strcmp(name, "NextContinuationToken") == 0) {
+        free(p->next);
+        p->next = qr_xstrdup(text);
+    }
+}
+
+static void page_fini(struct names_page *p) {
+    qr_names_give(&p->names, NULL);
+    free(p->next);
+    *p = (struct names_page){0};
+}
+
+/* Names of one page behind those of the pages before. */
+static enum qr_code read_page(void *ctx, const struct qr_web_reply *reply, struct qr_err *err) {
+    struct names_page *ret = ctx, p = {0};
+    enum qr_code code =
+        qr_s3_xml(qr_buf_view(&reply->body), "ListBucketResult", page_leaf, &p, err);
+    if (code == QR_OK && p.more && (!p.next || !*p.next))
+        code = qr_fail(err, QR_INVALID_ARGUMENT, "there is more, and it does not say from where");
+    if (code != QR_OK) return page_fini(&p), code;
+    bool full = p.full;
+    for (size_t i = 0; i < p.names.n; i++)
+        if (!qr_names_add(&ret->names, p.names.v[i])) free(p.names.v[i]), full = true;
+    free(p.names.v);
+    free(ret->next);
+    ret->next = p.next;
+    ret->more = p.more;
+    ret->full |= full;
+    return QR_OK;
+}
+
+static enum qr_code list(struct qr_store *store, const char *prefix, struct qr_buf *ret,
+                         struct qr_err *err) {
+    struct qr_s3 *s = self(store);
+    const struct qr_s3_call c = {prefix, "list"};
+    struct names_page all = {0};
+    enum qr_code code = check_prefix(s, prefix, err);
+    for (int n = 0; code == QR_OK && (n == 0 || all.more); n++) {
+        struct qr_web_retry retry;
+        struct qr_web_reply reply = {0};
+        struct qr_buf url = {0};
+        qr_buf_printf(&url, "%s/?", s->base);
+        if (all.more) {
+            qr_buf_puts(&url, "continuation-token=");
+            qr_web_escape(&url, all.next);
+            qr_buf_puts(&url, "&");
+        }
+        qr_buf_puts(&url, "list-type=2&max-keys=1000&prefix="); /* sorted, as the signature is */
+        qr_web_escape(&url, prefix);
+        struct qr_web_request req = {.method = "GET",
+                                     .url = qr_buf_string(&url),
+                                     .max_reply_bytes = QR_WEB_REPLY_BYTES,
+                                     .read = read_page,
+                                     .ctx = &all};
+        qr_web_retry_begin(&retry, &s->opt.waits);
+        code = qr_s3_send(s, &retry, &c, &req, &reply, err);
+        if (code == QR_OK && !qr_web_success(reply.status))
+            code = qr_s3_refused(s, &c, &reply, err);
+        if (code == QR_OK && (all.full || n == MAX_PAGES))
+            code = qr_fail(err, QR_RESOURCE_EXHAUSTED, "s3://%s/%s: list: more than %d objects",
+                           s->bucket, prefix, (int)QR_NAMES_MAX);
+        qr_web_reply_fini(&reply);
+        qr_buf_free(&url);
+    }
+    if (code == QR_OK) qr_names_give(&all.names, ret);
+    page_fini(&all);
+    return code;
+}
+
+/* ---- may we write? ---- */
+
+/* A write whose condition cannot hold: a server that obeys it refuses. */
+static enum qr_code must_refuse(struct qr_s3 *s, const struct qr_s3_call *c, const char *condition,
+                                struct qr_err *err) {
+    struct stored stored;
+    struct qr_web_reply reply = {0};
+    enum qr_code code =
+        send_object(s, c, qr_bytes_of_string("?"), condition, "none", &stored, &reply, err);
+    if (code == QR_OK && qr_web_success(reply.status))
+        code = qr_fail(err, QR_UNIMPLEMENTED,
+                       "s3://%s: this server passes over %s and would replace what another worker "
+                       "wrote; qring needs conditional writes (AWS, MinIO, Ceph and R2 have them)",
+                       s->bucket, condition);
+    else if (code == QR_OK && reply.status != 412) code = qr_s3_refused(s, c, &reply, err);
+    qr_web_reply_fini(&reply);
+    return code;
+}
+
+/* S3 has no question for it: an object is created beside the name, its conditions tried, and
+ * removed. */
+static enum qr_code check_writable(struct qr_store *store, const char *prefix, struct qr_err *err) {
+    struct qr_s3 *s = self(store);
+    char id[QR_WEB_ID_BYTES];
+    qr_web_id(id);
+    enum qr_code code = check_prefix(s, prefix, err);
+    if (code != QR_OK) return code;
+    qr_auto(qr_free_p) char *name = qr_xasprintf("%s.check-%s", prefix, id);
+    const struct qr_s3_call c = {prefix, "write check"}, probe = {name, "write check"};
+    if (strlen(name) > MAX_NAME_BYTES || check_name(s, name, err) != QR_OK)
+        return check_name(s, prefix, err) == QR_OK ? QR_OK : err->code;
+    struct stored stored = {0};
+    struct qr_web_reply reply = {0};
+    code = send_object(s, &probe, qr_bytes_of_string(""), "If-None-Match: *", id, &stored, &reply,
+                       err);
+    /* a success that got lost is ours: nobody else has this name */
+    bool made = code == QR_OK && (qr_web_success(reply.status) || reply.status == 412);
+    if (code == QR_OK && !made) code = qr_s3_refused(s, &c, &reply, err);
+    qr_web_reply_fini(&reply);
+    if (code != QR_OK) return code;
+    code = must_refuse(s, &probe, "If-None-Match: *", err);
+    if (code == QR_OK)
+        code = must_refuse(s, &probe, "If-Match: \"00000000000000000000000000000000\"", err);
+    struct qr_err other;
+    enum qr_code gone = delete_object(s, &probe, &other);
+    if (code == QR_OK && gone != QR_OK) *err = other, code = gone;
+    return code;
+}
+
+/* ---- the store ---- */
+
+static void close_store(struct qr_store *store) {
+    if (!store) return;
+    struct qr_s3 *s = self(store);
+    qr_s3_auth_free(s->auth);
+    s->web->close(s->web);
+    qr_s3_profile_fini(&s->profile);
+    free(s->bucket);
+    free(s->region);
+    free(s->base);
+    free(s->host);
+    free(s);
+}
+
+/* Without a slash at its end, and without the port that its scheme has anyway. */
+static char *endpoint_of(const char *endpoint) {
+    char *url =
+        strstr(endpoint, "://") ? qr_xstrdup(endpoint) : qr_xasprintf("https://%s", endpoint);
+    size_t n = strlen(url);
+    while (n && url[n - 1] == '/') url[--n] = 0;
+    const char *port = strncmp(url, "https://", 8) == 0 ? ":443" : ":80";
+    if (n > strlen(port) && strcmp(url + n - strlen(port), port) == 0) url[n - strlen(port)] = 0;
+    return url;
+}
+
+static void address(struct qr_s3 *s, const char *endpoint, const char *style) {
+    const char *china = strncmp(s->region, "cn-", 3) == 0 ? ".cn" : "";
+    /* a certificate of *.s3.REGION.amazonaws.com holds for no name with a dot */
+    bool plain = strspn(s->bucket, "abcdefghijklmnopqrstuvwxyz0123456789-") == strlen(s->bucket);
+    bool virtual = style && strcmp(style, "virtual") == 0;
+    if (!endpoint && !(style && strcmp(style, "path") == 0)) virtual = plain;
+    qr_auto(qr_free_p) char *root =
+        endpoint ? endpoint_of(endpoint)
+                 : qr_xasprintf("https://s3.%s.amazonaws.com%s", s->region, china);
+    char *host = strstr(root, "://") + 3;
+    int scheme = (int)(host - root);
+    s->base = virtual ? qr_xasprintf("%.*s%s.%s", scheme, root, s->bucket, host)
+                      : qr_xasprintf("%s/%s", root, s->bucket);
+    const char *at = strstr(s->base, "://") + 3;
+    s->host = qr_xstrndup(at, strcspn(at, "/"));
+}
+
+enum qr_code qr_store_s3_new(const char *bucket, const struct qr_s3_options *opt,
+                             struct qr_web *web, struct qr_store **ret, struct qr_err *err) {
+    static const struct qr_store_ops ops = {get,         put,  remove_object, list, check_writable,
+                                            get_version, swap, close_store};
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+    struct qr_s3_profile profile = {0};
+    size_t n = strlen(bucket);
+    enum qr_code code = QR_OK;
+    if (n < 3 || n > 255 || strspn(bucket, letters) != n || strspn(bucket, ".") != 0)
+        code = qr_fail(err, QR_INVALID_ARGUMENT,
+                       "'%.80s' is no bucket's name: 3 to 63 of a-z, 0-9, - and .", bucket);
+    if (code == QR_OK) code = qr_s3_profile_read(opt, &profile, err);
+    const char *region = opt->region ? opt->region : profile.region;
+    if (code == QR_OK && region && strspn(region, letters) != strlen(region))
+        code = qr_fail(err, QR_INVALID_ARGUMENT, "'%.80s' is no region's name", region);
+    const char *endpoint = opt->endpoint ? opt->endpoint : profile.endpoint;
+    if (code == QR_OK && endpoint && strpbrk(endpoint, "?#@\\ \r\n"))
+        code =
+            qr_fail(err, QR_INVALID_ARGUMENT, "AWS_ENDPOINT_URL is no address: http://host:port");
+    if (code != QR_OK) {
+        qr_s3_profile_fini(&profile);
+        if (web) web->close(web);
+        return code;
+    }
+    struct qr_s3 *s = qr_xcalloc(1, sizeof *s);
+    s->store.ops = &ops;
+    s->opt = *opt;
+    s->profile = profile;
+    s->bucket = qr_xstrdup(bucket);
+    s->region = qr_xstrdup(region ? region : "us-east-1");
+    address(s, endpoint, profile.style);
+    s->web = web ? web : qr_web_curl();
+    s->auth = qr_s3_auth_new(&s->opt, region ? s->region : NULL, s->web);
+    *ret = &s->store;
+    return QR_OK;
+}

@@ -1,0 +1,25 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "store/web/web.h"
+
+void qr_web_id(char ret[QR_WEB_ID_BYTES]) {
+    uint8_t b[16];
+    char hex[33];
+    qr_entropy(b, sizeof b);
+    b[6] = (uint8_t)((b[6] & 0x0f) | 0x40);
+    b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
+    qr_hex(b, sizeof b, hex);
+    snprintf(ret, QR_WEB_ID_BYTES, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16,
+             hex + 20);
+}
+
+void qr_web_escape(struct qr_buf *ret, const char *text) {
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+            strchr("-._~", c))
+            qr_buf_put(ret, &c, 1);
+        else qr_buf_printf(ret, "%%%02X", c);
+    }
+}
