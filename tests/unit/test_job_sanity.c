@@ -103,6 +103,11 @@ static const struct {
      "that meant?"},
     {LAST(READ("\"Z2\""), "mse"), NULL, "model: no weight that trains can change what is read out"},
     {LAST(READ_OF("0.5", "\"Z0\""), "mse"), NULL, "no weight that trains"},
+    {LAST("{\"layer\":\"quantum\",\"circuit\":{\"qubits\":1,\"gates\":[{\"repeat\":150000,"
+          "\"gates\":["
+          "{\"gate\":\"H\",\"qubits\":[0]},{\"gate\":\"T\",\"qubits\":[0]}]}]}}",
+          "mse"),
+     NULL, NULL}, /* too many gates to look at before a worker starts */
     {LAST(READ_OF("\"x[0]\"", "\"Z0\"") "," DENSE("linear"), "mse"), NULL, NULL},
     {LAST_OF(DENSE("linear"), "\"mse\"", RATE("0")), NULL,
      "train.optimizer.learning_rate is 0: no weight moves"},
