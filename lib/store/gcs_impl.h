@@ -67,8 +67,6 @@ QR_MUST_CHECK enum qr_code qr_gcs_read_object(void *ctx, const struct qr_web_rep
 void qr_gcs_error_text(struct qr_bytes body, char *ret, size_t bytes);
 /* True when the body is the API's own JSON error. */
 bool qr_gcs_is_error(struct qr_bytes body);
-bool qr_gcs_crc32c_parse(const char *base64, uint32_t *ret);
-void qr_gcs_crc32c_text(uint32_t crc, char ret[9]);
 
 /* ".../o/NAME" */
 void qr_gcs_object_url(const struct qr_gcs *g, const char *name, struct qr_buf *ret);

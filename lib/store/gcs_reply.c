@@ -1,27 +1,9 @@
-#include <openssl/evp.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/parse.h"
 #include "format/json.h"
 #include "store/gcs_impl.h"
-
-enum { BASE64_OF_4 = 8 };
-
-void qr_gcs_crc32c_text(uint32_t crc, char ret[9]) {
-    const unsigned char bytes[4] = {(unsigned char)(crc >> 24), (unsigned char)(crc >> 16),
-                                    (unsigned char)(crc >> 8), (unsigned char)crc};
-    EVP_EncodeBlock((unsigned char *)ret, bytes, 4);
-}
-
-bool qr_gcs_crc32c_parse(const char *base64, uint32_t *ret) {
-    unsigned char bytes[6];
-    if (strlen(base64) != BASE64_OF_4 || strcmp(base64 + 6, "==") != 0 ||
-        EVP_DecodeBlock(bytes, (const unsigned char *)base64, BASE64_OF_4) != 6)
-        return false;
-    *ret = (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
-    return true;
-}
 
 /* 64-bit numbers are texts in this API. */
 static bool number(const struct qr_json *v, uint64_t *ret) {
@@ -40,7 +22,7 @@ enum qr_code qr_gcs_read_object(void *ctx, const struct qr_web_reply *reply, str
     if (!number(qr_json_get(root, "size"), &o.size) ||
         !number(qr_json_get(root, "generation"), &o.generation) ||
         qr_json_string(qr_json_get(root, "crc32c"), "crc32c", &text, NULL) != QR_OK ||
-        !qr_gcs_crc32c_parse(text, &o.crc32c))
+        !qr_web_crc32c_parse(text, &o.crc32c))
         code = qr_fail(err, QR_INVALID_ARGUMENT,
                        "the object's description lacks size, generation or crc32c");
     if (qr_json_string(qr_json_get(qr_json_get(root, "metadata"), "qring-write-id"), "", &text,

@@ -25,7 +25,7 @@ struct upload {
  * somebody else's. */
 static void put_metadata(struct upload *u) {
     char crc[9];
-    qr_gcs_crc32c_text(qr_crc32c(0, u->content.p, u->content.n), crc);
+    qr_web_crc32c_text(qr_crc32c(0, u->content.p, u->content.n), crc);
     struct qr_json_writer w = qr_json_writer(&u->metadata, 0);
     qr_json_open(&w, '{');
     qr_json_put_key(&w, "name"), qr_json_put_string(&w, u->name);

@@ -190,7 +190,7 @@ static enum qr_code read_stored(void *ctx, const struct qr_web_reply *reply, str
     struct stored *ret = ctx;
     if (!*reply->etag) return qr_fail(err, QR_INVALID_ARGUMENT, "it says no ETag of an object");
     memcpy(ret->etag, reply->etag, sizeof ret->etag);
-    ret->has_crc32c = qr_s3_crc32c_parse(reply->crc32c, &ret->crc32c);
+    ret->has_crc32c = qr_web_crc32c_parse(reply->crc32c, &ret->crc32c);
     return QR_OK;
 }
 
@@ -202,7 +202,7 @@ static enum qr_code send_object(struct qr_s3 *s, const struct qr_s3_call *c,
     struct qr_web_retry retry;
     struct qr_buf url = {0};
     char crc[9];
-    qr_s3_crc32c_text(qr_crc32c(0, content.p, content.n), crc);
+    qr_web_crc32c_text(qr_crc32c(0, content.p, content.n), crc);
     qr_auto(qr_free_p) char *sum = qr_xasprintf("x-amz-checksum-crc32c: %s", crc),
                             *own = qr_xasprintf("x-amz-meta-qring-crc32c: %s", crc),
                             *id = qr_xasprintf("x-amz-meta-qring-write-id: %s", write_id);

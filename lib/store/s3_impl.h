@@ -28,8 +28,6 @@ struct qr_s3_call {
 /* A request's read: what its headers say about an object, into a struct qr_s3_object. */
 QR_MUST_CHECK enum qr_code qr_s3_read_object(void *ctx, const struct qr_web_reply *reply,
                                              struct qr_err *err);
-bool qr_s3_crc32c_parse(const char *base64, uint32_t *ret);
-void qr_s3_crc32c_text(uint32_t crc, char ret[9]);
 
 /* One signed attempt; keys that are refused are renewed once. Codes as qr_gcs_attempt. */
 QR_MUST_CHECK enum qr_code qr_s3_attempt(struct qr_s3 *s, const struct qr_web_request *req,

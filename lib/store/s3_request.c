@@ -1,29 +1,9 @@
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/checksum.h"
 #include "base/mem.h"
 #include "store/s3_impl.h"
-
-/* ---- checksums ---- */
-
-enum { BASE64_OF_4 = 8 };
-
-void qr_s3_crc32c_text(uint32_t crc, char ret[9]) {
-    const unsigned char bytes[4] = {(unsigned char)(crc >> 24), (unsigned char)(crc >> 16),
-                                    (unsigned char)(crc >> 8), (unsigned char)crc};
-    EVP_EncodeBlock((unsigned char *)ret, bytes, 4);
-}
-
-bool qr_s3_crc32c_parse(const char *base64, uint32_t *ret) {
-    unsigned char bytes[6];
-    if (strlen(base64) != BASE64_OF_4 || strcmp(base64 + 6, "==") != 0 ||
-        EVP_DecodeBlock(bytes, (const unsigned char *)base64, BASE64_OF_4) != 6)
-        return false;
-    *ret = (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
-    return true;
-}
 
 enum qr_code qr_s3_read_object(void *ctx, const struct qr_web_reply *reply, struct qr_err *err) {
     struct qr_s3_object o = {.size = reply->length};
@@ -34,7 +14,7 @@ enum qr_code qr_s3_read_object(void *ctx, const struct qr_web_reply *reply, stru
         memcpy(o.write_id, reply->write_id, strlen(reply->write_id));
     /* a server without checksums keeps our own as metadata; of parts ("…-2") there is no other */
     o.has_crc32c =
-        qr_s3_crc32c_parse(*reply->crc32c ? reply->crc32c : reply->our_crc32c, &o.crc32c);
+        qr_web_crc32c_parse(*reply->crc32c ? reply->crc32c : reply->our_crc32c, &o.crc32c);
     *(struct qr_s3_object *)ctx = o;
     return QR_OK;
 }

@@ -33,8 +33,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
                                       .body = {.p = (uint8_t *)(uintptr_t)body.p, .n = body.n}};
     if (qr_gcs_read_object(&o, &told, &err) == QR_OK) {
         uint32_t again;
-        qr_gcs_crc32c_text(o.crc32c, crc);
-        QR_ASSERT(qr_gcs_crc32c_parse(crc, &again) && again == o.crc32c);
+        qr_web_crc32c_text(o.crc32c, crc);
+        QR_ASSERT(qr_web_crc32c_parse(crc, &again) && again == o.crc32c);
         QR_ASSERT(strlen(o.write_id) < sizeof o.write_id);
     } else {
         QR_ASSERT(o.size == 77); /* untouched on failure */

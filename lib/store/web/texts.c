@@ -1,3 +1,4 @@
+#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,4 +23,21 @@ void qr_web_escape(struct qr_buf *ret, const char *text) {
             qr_buf_put(ret, &c, 1);
         else qr_buf_printf(ret, "%%%02X", c);
     }
+}
+
+enum { BASE64_OF_4 = 8 };
+
+void qr_web_crc32c_text(uint32_t crc, char ret[9]) {
+    const unsigned char bytes[4] = {(unsigned char)(crc >> 24), (unsigned char)(crc >> 16),
+                                    (unsigned char)(crc >> 8), (unsigned char)crc};
+    EVP_EncodeBlock((unsigned char *)ret, bytes, 4);
+}
+
+bool qr_web_crc32c_parse(const char *base64, uint32_t *ret) {
+    unsigned char bytes[6];
+    if (strlen(base64) != BASE64_OF_4 || strcmp(base64 + 6, "==") != 0 ||
+        EVP_DecodeBlock(bytes, (const unsigned char *)base64, BASE64_OF_4) != 6)
+        return false;
+    *ret = (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+    return true;
 }

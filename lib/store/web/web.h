@@ -74,6 +74,9 @@ struct qr_web *qr_web_curl(void);
 
 void qr_web_escape(struct qr_buf *ret, const char *text); /* as RFC 3986, all that is reserved */
 void qr_web_id(char ret[QR_WEB_ID_BYTES]);                /* a random UUID */
+/* A crc32c as both APIs have it: base64 of four bytes, the highest first. */
+void qr_web_crc32c_text(uint32_t crc, char ret[9]);
+bool qr_web_crc32c_parse(const char *base64, uint32_t *ret);
 
 /* ---- retries ---- */
 
