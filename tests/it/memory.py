@@ -1,6 +1,6 @@
 """memory.py QRING QRINGD FOLDER QUBITS: real workers of circuits of so many qubits ("8,12"), and what `qring validate` says of their memory.
 
-One short step each, alone and two together, with one thread and with two, plaintext and TLS, streaming and statevector, three filters, a large file of data. The peak is the kernel's (ru_maxrss of the
+One short step each, alone and two together, with one thread and with two, plaintext and TLS, streaming, statevector and cones of gates with several controls, three filters, a large file of data. The peak is the kernel's (ru_maxrss of the
 process that ended). A prediction is good within 10 % of it, either way; worker 0's, who writes the weights, and the others'. Prints a table; then the counts."""
 import json, os, socket, subprocess, sys
 
@@ -22,6 +22,12 @@ def job(n, kind, rows=2):
         gates = [{"gate": "RX", "qubits": [q], "angle": {"data": q, "scale": 1}} for q in range(n)]
         gates += [{"gate": "XX", "qubits": [q, (q + 3) % n], "exponent": {"parameter": "p%d" % q, "scale": 1}} for q in range(n)]
         layer = {"layer": "quantum", "circuit": {"qubits": n, "gates": gates}, "readouts": ["Z0"]}
+    if kind == "cones":
+        gates = [{"gate": "RX", "qubits": [q], "angle": {"data": q}} for q in range(n)]
+        for q in range(0, n - 3, 3):
+            gates += [{"gate": "DoubleExcitation", "qubits": [q, q + 1, q + 2, q + 3], "angle": {"parameter": "d%d" % q}},
+                      {"gate": "CCX", "qubits": [q, q + 1, q + 2]}, {"gate": "FSIM", "qubits": [q, q + 1], "theta": {"data": q}, "phi": {"parameter": "f"}}]
+        layer, block = {"layer": "quantum", "circuit": {"qubits": n, "gates": gates}, "readouts": ["Z%d" % (n // 2)]}, 16
     if kind == "filters":
         layer["circuit"]["stages"], layer["filters"] = 1, 3
         head, block = [{"layer": "dense", "units": 4, "activation": "tanh"}, {"layer": "dense", "units": 1}], 16
@@ -106,6 +112,7 @@ def main():
         if n in (8, 20):
             case(job(n, "statevector"), "%d qubits, statevector" % n, 1, 2, False)
     case(job(16, "filters"), "16 qubits, three filters", 1, 2, False)
+    case(job(60, "cones", 64), "60 qubits, gates with several controls", 1, 2, False)
     case(job(8, "large data", 50000), "8 qubits, 50000 samples", 1, 1, False)
     print("%d passed, %d failed, 0 skipped" % (passed, failed))
 

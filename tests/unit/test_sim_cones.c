@@ -1,6 +1,6 @@
-/* The cones engine against the statevector engine: random circuits with local and wide read-outs
- * and sums of them, up to 16 qubits, and derivatives by some of their inputs; equal bits over
- * tables; equal items computed once. */
+/* The cones engine against the statevector engine: random circuits of every gate, with controls and
+ * data in any of them, with local and wide read-outs and sums of them, up to 16 qubits, and
+ * derivatives by some of their inputs; equal bits over tables; equal items computed once. */
 #include "base/mem.h"
 #include "base/pool.h"
 #include "circuit/qubits.h"
@@ -34,6 +34,27 @@ static double between(double low, double high) {
     return u;
 }
 
+/* A parameter's, a column's, or a number: in the gate's other argument maybe of another kind. */
+static struct qr_gate_arg argument(struct qr_circuit *c, unsigned what) {
+    char name[16];
+    snprintf(name, sizeof name, "p%u", below(8));
+    if (below(4) == 0) what = below(6);
+    if (what < 3)
+        return (struct qr_gate_arg){QR_ARG_PARAMETER, between(0.2, 1), qr_circuit_param(c, name)};
+    if (what == 3) return (struct qr_gate_arg){QR_ARG_DATA, between(0.5, 1), below(c->n_columns)};
+    return (struct qr_gate_arg){QR_ARG_CONSTANT, what == 4 ? 1 : between(-1, 1), 0};
+}
+
+/* Up to three more qubits near the gate. */
+static void add_controls(const struct qr_circuit *c, struct qr_gate *g) {
+    for (unsigned i = 0, n = 1 + below(below(3) ? 1 : 3); i < n; i++) {
+        unsigned q = (g->targets[0] + 1 + below(4)) % c->n_qubits;
+        if (q == g->targets[0] || (g->n_targets == 2 && q == g->targets[1])) continue;
+        qr_qubits_add(&g->controls, q);
+        if (below(2)) qr_qubits_add(&g->control_values, q);
+    }
+}
+
 static void add(struct qr_circuit *c, enum qr_gate_kind kind, unsigned a, unsigned b) {
     const struct qr_gate_info *info = qr_gate_info(kind);
     struct qr_gate g = {.kind = kind,
@@ -41,21 +62,9 @@ static void add(struct qr_circuit *c, enum qr_gate_kind kind, unsigned a, unsign
                         .n_args = info->n_args,
                         .targets = {(uint16_t)a, info->n_targets == 2 ? (uint16_t)b : 0}};
     unsigned what = below(6);
-    char name[16];
-    snprintf(name, sizeof name, "p%u", below(8));
-    for (unsigned k = 0; k < g.n_args; k++) {
-        if (what < 3)
-            g.args[k] =
-                (struct qr_gate_arg){QR_ARG_PARAMETER, between(0.2, 1), qr_circuit_param(c, name)};
-        else if (what == 3 && info->power)
-            g.args[k] = (struct qr_gate_arg){QR_ARG_DATA, between(0.5, 1), below(c->n_columns)};
-        else g.args[k] = (struct qr_gate_arg){QR_ARG_CONSTANT, what == 4 ? 1 : between(-1, 1), 0};
-    }
-    if (kind != QR_GATE_I && kind != QR_GATE_FSIM && below(3) == 0) g.global_shift = -0.5;
-    if (info->n_targets == 1 && what != 3 && below(5) == 0) {
-        qr_qubits_add(&g.controls, b);
-        if (below(2)) g.control_values = g.controls;
-    }
+    for (unsigned k = 0; k < g.n_args; k++) g.args[k] = argument(c, what);
+    if (kind != QR_GATE_FSIM && below(3) == 0) g.global_shift = below(2) ? -0.5 : between(-1, 1);
+    if (below(5) == 0) add_controls(c, &g);
     struct qr_err err;
     CHECK(qr_circuit_add(c, &g, &err) == QR_OK, "%s", err.msg);
 }
@@ -323,6 +332,90 @@ static void nearly_equal_cones(void) {
     check_equal(&p, 4);
 }
 
+static void put_controlled(struct problem *p, enum qr_gate_kind kind, const unsigned *on,
+                           unsigned n_controls, unsigned values, struct qr_gate_arg arg,
+                           double shift) {
+    const struct qr_gate_info *info = qr_gate_info(kind);
+    struct qr_gate g = {
+        .kind = kind, .n_targets = info->n_targets, .n_args = info->n_args, .global_shift = shift};
+    for (unsigned k = 0; k < n_controls; k++) {
+        qr_qubits_add(&g.controls, on[k]);
+        if (values >> k & 1) qr_qubits_add(&g.control_values, on[k]);
+    }
+    for (unsigned k = 0; k < g.n_targets; k++) g.targets[k] = (uint16_t)on[n_controls + k];
+    for (unsigned k = 0; k < g.n_args; k++) g.args[k] = arg;
+    struct qr_err err;
+    CHECK(qr_circuit_add(p->c, &g, &err) == QR_OK, "%s", err.msg);
+}
+
+/* Threes of qubits with two controls each that differ in one thing. */
+static void nearly_equal_controls(void) {
+    enum { BASE, FIRST_VALUE, SECOND_VALUE, PARAMETER, SHIFT, KIND, DATA, THREES };
+    char text[THREES][24];
+    const char *obs[THREES];
+    for (unsigned k = 0; k < THREES; k++) {
+        snprintf(text[k], sizeof text[k], "Z%u + 0.5*X%u", 3 * k + 2, 3 * k);
+        obs[k] = text[k];
+    }
+    struct problem p = bare(3 * THREES, 2, obs, THREES);
+    for (unsigned k = 0; k < THREES; k++) {
+        unsigned on[3] = {3 * k, 3 * k + 1, 3 * k + 2};
+        for (unsigned q = 0; q < 3; q++)
+            put(&p, QR_GATE_Y, on[q], 0, q ? number(0.2 + 0.3 * q) : parameter(&p, "c"));
+        put_controlled(&p, k == KIND ? QR_GATE_Y : QR_GATE_X, on, 2,
+                       k == FIRST_VALUE    ? 2
+                       : k == SECOND_VALUE ? 1
+                                           : 3,
+                       k == DATA ? column(3) : parameter(&p, k == PARAMETER ? "b" : "a"),
+                       k == SHIFT ? -0.5 : 0.25);
+    }
+    fill(&p);
+    check_equal(&p, 7);
+}
+
+/* A line of n qubits in threes, and again in threes that lie across: gates with several controls,
+ * data in gates that are no powers, excitations. The same from 12 qubits on. */
+static struct problem line(unsigned n, const char *const *obs, size_t n_obs) {
+    static const enum qr_gate_kind kinds[] = {QR_GATE_X, QR_GATE_SWAP, QR_GATE_ISWAP, QR_GATE_Y};
+    struct problem p = bare(n, 2, obs, n_obs);
+    p.c->n_columns = 12;
+    for (unsigned q = 0; q < n; q++) put(&p, QR_GATE_Y, q, 0, parameter(&p, q % 2 ? "a" : "b"));
+    for (unsigned layer = 0; layer < 2; layer++) {
+        for (unsigned q = 2 * layer, k = 0; q + 3 <= n; q += 3, k++) {
+            const enum qr_gate_kind kind = kinds[k % 4];
+            unsigned on[3] = {q, q + 1, q + 2}, n_controls = 3 - qr_gate_info(kind)->n_targets;
+            put_controlled(&p, kind, on, n_controls, 1 + k % 3,
+                           k % 3 == 0   ? parameter(&p, "c")
+                           : k % 3 == 1 ? column(k % 12)
+                                        : number(1),
+                           k % 2 ? 0 : -0.5);
+            put_controlled(&p, QR_GATE_FSIM, on + layer, 0, 0, column(q % 12), 0);
+            put_controlled(&p, QR_GATE_PHASED_X, on, 1, layer, parameter(&p, "d"), 0);
+        }
+        for (unsigned q = 0; q < n; q++) put(&p, QR_GATE_X, q, 0, parameter(&p, "e"));
+    }
+    fill(&p);
+    return p;
+}
+
+/* 240 qubits: no state vector holds them, but one of 12 has all that a read-out sees. */
+static void far_beyond_a_state(void) {
+    static const char *const far[] = {"Z150 X151", "Y149"}, *const near[] = {"Z6 X7", "Y5"};
+    struct problem p = line(240, far, 2), part = line(12, near, 2);
+    uint8_t all[MAX_COLUMNS];
+    memset(all, 1, sizeof all);
+    for (unsigned turn = 0; turn < 2; turn++) {
+        wanted = turn ? all : NULL;
+        struct answer a = by(&p, QR_ENGINE_AUTO, qr_isa_best()),
+                      b = by(&part, QR_ENGINE_STATEVECTOR, qr_isa_best());
+        CHECK(strcmp(a.engine, "cones") == 0, "%s", a.engine);
+        compare(&p, &a, &b, 8);
+    }
+    wanted = NULL;
+    drop(&p);
+    drop(&part);
+}
+
 /* Micro-batches of one, of more than a block, and samples that are all alike. */
 static void many_alike(void) {
     static const char *const obs[] = {"Z3"};
@@ -392,6 +485,18 @@ static void bad_numbers(void) {
     }
 }
 
+/* What a state of 11 qubits computed before there was another way keeps its bits. */
+static void small_states_stay(void) {
+    static const char *const obs[] = {"Z6 X7", "Y5"};
+    for (unsigned n = 11; n <= 12; n++) {
+        struct problem p = line(n, obs, COUNT(obs));
+        struct answer a = by(&p, QR_ENGINE_AUTO, qr_isa_best());
+        CHECK(strcmp(a.engine, n < 12 ? "statevector" : "cones") == 0, "%u qubits by %s", n,
+              a.engine);
+        drop(&p);
+    }
+}
+
 static void check_refusal(struct problem *p, const char *words) {
     const struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_CONES, NULL};
     struct qr_sim_plan *plan = NULL;
@@ -405,19 +510,13 @@ static void check_refusal(struct problem *p, const char *words) {
 static void refusals(void) {
     static const char *const obs[] = {"Z2"};
     struct problem p = bare(3, 1, obs, 1);
-    struct qr_err err;
-    struct qr_gate toffoli = {
-        .kind = QR_GATE_X, .n_targets = 1, .n_args = 1, .targets = {2}, .args = {number(1)}};
-    qr_qubits_add(&toffoli.controls, 0);
-    qr_qubits_add(&toffoli.controls, 1);
-    toffoli.control_values = toffoli.controls;
-    CHECK(qr_circuit_add(p.c, &toffoli, &err) == QR_OK, "%s", err.msg);
+    for (unsigned i = 0; i < 62; i++) { /* a helper each, and three qubits */
+        static const unsigned on[] = {0, 1, 2};
+        put_controlled(&p, QR_GATE_X, on, 2, 3, number(1), 0);
+        for (unsigned q = 0; q < 3; q++) put(&p, QR_GATE_Y, q, 0, number(0.3));
+    }
     fill(&p);
-    check_refusal(&p, "a gate on more than two");
-    p = bare(3, 1, obs, 1);
-    put(&p, QR_GATE_ISWAP, 1, 2, column(0));
-    fill(&p);
-    check_refusal(&p, "ISWAP takes data");
+    check_refusal(&p, "has over 64 qubits");
     p = bare(3, 1, obs, 1);
     for (unsigned i = 0; i < 1025; i++) {
         put(&p, QR_GATE_X, 2, 0, number(0.3));
@@ -436,11 +535,14 @@ int main(void) {
     data_again();
     columns_in_many_places();
     nearly_equal_cones();
+    nearly_equal_controls();
+    far_beyond_a_state();
     many_alike();
     long_runs();
     threads_share(false);
     threads_share(true);
     bad_numbers();
+    small_states_stay();
     refusals();
     return t_end();
 }

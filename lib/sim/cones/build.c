@@ -46,6 +46,7 @@ struct plan_builder {
     struct cone_recipe *recipes;
     size_t n_cones, n_recipes, n_terms;
     size_t n_gates; /* of all terms' cones */
+    bool expanded;  /* one of them is */
     size_t *places; /* of each cone: how many terms have it */
     struct draft_term *terms;
     double limit;       /* multiply-adds of a sample, from which on another engine is better */
@@ -72,17 +73,6 @@ static uint32_t cone_like(const struct plan_builder *b, const struct cone *c) {
     return CONE_NONE;
 }
 
-static bool check_data(struct plan_builder *b, const struct cone *c) {
-    double numbers[QR_SIGNAL_NUMBERS];
-    for (size_t i = 0; i < c->n_gates; i++)
-        if (cone_gate_has_data(&c->gates[i]) && !qr_transfer_of_power(&c->gates[i], numbers))
-            return refuse(b->p,
-                          "%s takes data: cones know data in powers of "
-                          "Paulis and of their products, without controls",
-                          qr_gate_info(c->gates[i].kind)->name);
-    return true;
-}
-
 static bool add_term(struct plan_builder *b, struct cone_finder *f, uint32_t readout,
                      const struct qr_pauli_term *term) {
     if (qr_qubits_is_empty(&term->x) && qr_qubits_is_empty(&term->z)) {
@@ -93,27 +83,27 @@ static bool add_term(struct plan_builder *b, struct cone_finder *f, uint32_t rea
     struct draft_term t = {.readout = readout, .coefficient = term->coefficient};
     if (!cone_of_term(f, term, &cone, &t.columns))
         return refuse(b->p,
-                      "the cone of a term of read-out %u has over %d qubits or %d gates, or a gate "
-                      "on more than two",
+                      "the cone of a term of read-out %u has over %d qubits or %d gates, those "
+                      "counted that stand for its controlled gates",
                       readout, (int)CONE_MAX_QUBITS, (int)CONE_MAX_GATES);
     b->n_gates += cone.n_gates;
     t.cone = cone_like(b, &cone);
-    bool good = true;
     if (t.cone == CONE_NONE) {
         t.cone = (uint32_t)b->n_cones;
         b->cones = qr_xreallocarray(b->cones, b->n_cones + 1, sizeof *b->cones);
         b->places = qr_xreallocarray(b->places, b->n_cones + 1, sizeof *b->places);
         b->places[b->n_cones] = 0;
         b->cones[b->n_cones++] = cone;
-        good = check_data(b, &cone);
-        if (cone.n_qubits > b->own->widest) b->own->widest = cone.n_qubits;
+        unsigned n_qubits = cone.n_qubits - cone.n_helpers;
+        b->expanded |= cone.expanded;
+        if (n_qubits > b->own->widest) b->own->widest = n_qubits;
     } else {
         cone_fini(&cone);
     }
     b->places[t.cone]++;
     b->terms = qr_xreallocarray(b->terms, b->n_terms + 1, sizeof *b->terms);
     b->terms[b->n_terms++] = t;
-    return good;
+    return true;
 }
 
 static bool find_cones(struct plan_builder *b, const struct qr_observable *obs, size_t n_obs) {
@@ -123,6 +113,11 @@ static bool find_cones(struct plan_builder *b, const struct qr_observable *obs, 
         for (size_t t = 0; t < obs[r].n_terms && good && b->n_gates <= ALL_GATES; t++)
             good = add_term(b, f, r, &obs[r].terms[t]);
     cone_finder_free(f);
+    if (good && b->expanded && !b->p->at_any_cost && b->c->n_qubits < CONE_EXPANDED_QUBITS)
+        return refuse(b->p,
+                      "gates with several controls, or with controls and data, or with data and no "
+                      "power: a state vector has them up to %d qubits",
+                      CONE_EXPANDED_QUBITS - 1);
     if (b->n_gates > ALL_GATES)
         return refuse(b->p, "the cones of all terms have over %d gates", ALL_GATES);
     return good;
@@ -146,7 +141,7 @@ static void fuse(struct plan_builder *b) {
             *to = (struct qr_circuit){
                 .n_qubits = c->n_qubits, .n_params = b->c->n_params, .gates = free_gates};
             for (size_t g = 0; g < c->n_gates; g++)
-                if (c->level[g] == l && !cone_gate_has_data(&c->gates[g]))
+                if (c->level[g] == l && !cone_gate_is_apart(&c->gates[g]))
                     to->gates[to->n_gates++] = c->gates[g];
             free_gates += to->n_gates;
         }

@@ -12,7 +12,8 @@ struct cone_finder {
     const struct qr_circuit *c;
     const uint8_t *wanted;
     struct qr_cone_finder *f;
-    uint32_t *gates; /* of the cone, ascending */
+    uint32_t *gates;            /* of the cone, ascending */
+    struct cone_gates expanded; /* in their place, where one of them is not simple; else none */
     size_t n_gates;
     /* of qubit q: its latest gate that the walk has not met, as a place in gates; and for each
      * place the gate below on each of its qubits */
@@ -23,24 +24,27 @@ struct cone_finder {
     uint16_t qubit[CONE_MAX_QUBITS]; /* met */
     unsigned n_qubits, n_columns;
     uint32_t *columns;
+    bool stacked; /* top, below and count are set */
 };
 
-/* RUN: of gates that commute on a qubit so many are looked at for the next one. */
-enum { LOCAL_NONE = 255, RUN = 64 };
+/* RUN: of gates that commute on a qubit so many are looked at for the next one. ANDs commute on
+ * their helper. */
+enum { LOCAL_NONE = 255, RUN = 64, FACTOR_AND = 8 };
 
 struct cone_finder *cone_finder_new(const struct qr_circuit *c, const uint8_t *wanted) {
     struct cone_finder *f = qr_xcalloc(1, sizeof *f);
+    size_t n_qubits = c->n_qubits + CONE_MAX_QUBITS; /* helpers with them */
     f->c = c;
     f->wanted = wanted;
     f->f = qr_cone_finder_new(c);
     f->gates = qr_xcalloc(c->n_gates + 1, sizeof *f->gates);
-    f->below = qr_xcalloc(c->n_gates + 1, sizeof *f->below);
-    f->top = qr_xcalloc(c->n_qubits + 1, sizeof *f->top);
-    f->count = qr_xcalloc(c->n_qubits + 1, sizeof *f->count);
-    f->local = qr_xcalloc(c->n_qubits + 1, sizeof *f->local);
+    f->below = qr_xcalloc(CONE_MAX_GATES, sizeof *f->below);
+    f->top = qr_xcalloc(n_qubits, sizeof *f->top);
+    f->count = qr_xcalloc(n_qubits, sizeof *f->count);
+    f->local = qr_xcalloc(n_qubits, sizeof *f->local);
     f->column = qr_xcalloc(c->n_columns + 1, sizeof *f->column);
-    memset(f->top, 0xff, c->n_qubits * sizeof *f->top);
-    memset(f->local, LOCAL_NONE, c->n_qubits);
+    memset(f->top, 0xff, n_qubits * sizeof *f->top);
+    memset(f->local, LOCAL_NONE, n_qubits);
     memset(f->column, 0xff, c->n_columns * sizeof *f->column);
     return f;
 }
@@ -48,6 +52,7 @@ struct cone_finder *cone_finder_new(const struct qr_circuit *c, const uint8_t *w
 void cone_finder_free(struct cone_finder *f) {
     qr_cone_finder_free(f->f);
     free(f->gates);
+    free(f->expanded.gates);
     free(f->below);
     free(f->top);
     free(f->count);
@@ -57,15 +62,31 @@ void cone_finder_free(struct cone_finder *f) {
 }
 
 static const struct qr_gate *gate_at(const struct cone_finder *f, uint32_t place) {
-    return &f->c->gates[f->gates[place]];
+    return f->expanded.n ? &f->expanded.gates[place] : &f->c->gates[f->gates[place]];
 }
 
-/* Its qubits, targets first; 0: they are more than two. */
+/* Those of the term's cone. False: they are too many, or need too many helpers. */
+static bool find_gates(struct cone_finder *f, const struct qr_pauli_term *term) {
+    struct cone_gates *all = &f->expanded;
+    bool simple = true;
+    f->n_gates = qr_cone_find(f->f, term, f->gates);
+    all->n = 0;
+    if (f->n_gates > CONE_MAX_GATES) return false;
+    for (size_t i = 0; i < f->n_gates; i++)
+        simple = simple && cone_gate_is_simple(&f->c->gates[f->gates[i]]);
+    if (simple) return true;
+    all->next_helper = (uint16_t)f->c->n_qubits;
+    for (size_t i = 0; i < f->n_gates && all->n <= CONE_MAX_GATES; i++)
+        cone_gate_expand(all, &f->c->gates[f->gates[i]]);
+    f->n_gates = all->n;
+    return all->n <= CONE_MAX_GATES && all->next_helper <= f->c->n_qubits + CONE_MAX_QUBITS;
+}
+
+/* Its qubits, targets first. */
 static unsigned qubits_of(const struct qr_gate *g, uint16_t ret[2]) {
-    unsigned n = g->n_targets, n_controls = qr_qubits_count(&g->controls);
+    unsigned n = g->n_targets;
     memcpy(ret, g->targets, n * sizeof *ret);
-    if (n + n_controls > 2) return 0;
-    if (n_controls) ret[n++] = (uint16_t)qr_qubits_first(&g->controls);
+    if (!qr_qubits_is_empty(&g->controls)) ret[n++] = (uint16_t)qr_qubits_first(&g->controls);
     return n;
 }
 
@@ -77,8 +98,9 @@ static bool meet(struct cone_finder *f, unsigned q) {
     return true;
 }
 
-/* Gates on each qubit, the latest on top. False: one has more than two qubits. */
-static bool stack(struct cone_finder *f) {
+/* Gates on each qubit, the latest on top. */
+static void stack(struct cone_finder *f) {
+    f->stacked = true;
     for (uint32_t i = 0; i < f->n_gates; i++) {
         uint16_t q[2];
         unsigned n = qubits_of(gate_at(f, i), q);
@@ -87,9 +109,7 @@ static bool stack(struct cone_finder *f) {
             f->top[q[k]] = i;
             f->count[q[k]]++;
         }
-        if (!n) return false;
     }
-    return true;
 }
 
 /* The place of the gate that lies under this one on qubit q. */
@@ -100,6 +120,7 @@ static uint32_t *under(struct cone_finder *f, uint32_t place, unsigned q) {
 /* The Paulis that the gate's part on this qubit is made of; 0: of several. */
 static uint8_t factor_on(const struct cone_finder *f, uint32_t place, unsigned q) {
     const struct qr_gate *g = gate_at(f, place);
+    if (g->kind == CONE_GATE_AND) return g->targets[0] == q ? FACTOR_AND : QR_PAULI_Z;
     for (unsigned k = 0; k < g->n_targets; k++)
         if (g->targets[k] == q) return qr_gate_info(g->kind)->factor[k];
     return QR_PAULI_Z;
@@ -162,6 +183,21 @@ static uint32_t next_gate(struct cone_finder *f) {
     return best;
 }
 
+/* Where none is: what expands a gate may end on a qubit that was not met, above the rest. What lies
+ * above the first gate of those that were. */
+static uint32_t gate_above(struct cone_finder *f) {
+    uint32_t place = CONE_NONE, above = CONE_NONE;
+    for (unsigned i = 0; i < f->n_qubits && above == CONE_NONE; i++) above = f->top[f->qubit[i]];
+    while (above != CONE_NONE) {
+        uint16_t q[2];
+        unsigned n = qubits_of(gate_at(f, place = above), q);
+        above = CONE_NONE;
+        for (unsigned k = 0; k < n && above == CONE_NONE; k++)
+            if (!is_exposed(f, place, q[k])) above = f->top[q[k]];
+    }
+    return place;
+}
+
 static void take(struct cone_finder *f, uint32_t place, unsigned q) {
     uint32_t *at = &f->top[q];
     while (*at != place) at = under(f, *at, q);
@@ -213,6 +249,7 @@ static bool walk(struct cone_finder *f, struct cone *ret) {
     ret->gates = qr_xcalloc(f->n_gates + 1, sizeof *ret->gates);
     for (size_t left = f->n_gates; left-- > 0;) {
         uint32_t place = next_gate(f);
+        if (place == CONE_NONE) place = gate_above(f);
         QR_ASSERT(place != CONE_NONE); /* what is in the cone is reached from its end */
         struct qr_gate *g = &ret->gates[left];
         *g = *gate_at(f, place);
@@ -235,7 +272,11 @@ bool cone_gate_has_data(const struct qr_gate *g) {
     return data;
 }
 
-/* Gates with data part the others into levels. */
+bool cone_gate_is_apart(const struct qr_gate *g) {
+    return cone_gate_has_data(g) || g->kind == CONE_GATE_AND;
+}
+
+/* Gates apart part the others into levels. */
 static void set_levels(struct cone *c) {
     uint16_t at[CONE_MAX_QUBITS] = {0};
     c->level = qr_xcalloc(c->n_gates + 1, sizeof *c->level);
@@ -248,13 +289,13 @@ static void set_levels(struct cone *c) {
         c->level[i] = level;
         c->data |= cone_gate_has_data(&c->gates[i]);
         for (unsigned k = 0; k < n; k++)
-            at[q[k]] = (uint16_t)(level + cone_gate_has_data(&c->gates[i]));
+            at[q[k]] = (uint16_t)(level + cone_gate_is_apart(&c->gates[i]));
         if (at[q[0]] >= c->n_levels) c->n_levels = at[q[0]] + 1u;
     }
 }
 
 static void forget(struct cone_finder *f) {
-    for (uint32_t i = 0; i < f->n_gates; i++) {
+    for (uint32_t i = 0; i < f->n_gates && f->stacked; i++) {
         uint16_t q[2];
         unsigned n = qubits_of(gate_at(f, i), q);
         for (unsigned k = 0; k < n; k++) {
@@ -264,6 +305,7 @@ static void forget(struct cone_finder *f) {
     }
     for (unsigned i = 0; i < f->n_qubits; i++) f->local[f->qubit[i]] = LOCAL_NONE;
     for (unsigned i = 0; i < f->n_columns; i++) f->column[f->columns[i]] = CONE_NONE;
+    f->stacked = false;
     f->n_qubits = f->n_columns = 0;
     free(f->columns);
     f->columns = NULL;
@@ -285,8 +327,7 @@ static uint8_t digit(const struct qr_pauli_term *t, unsigned q) {
 bool cone_of_term(struct cone_finder *f, const struct qr_pauli_term *term, struct cone *ret,
                   uint32_t **ret_columns) {
     *ret = (struct cone){0};
-    f->n_gates = qr_cone_find(f->f, term, f->gates);
-    bool ok = f->n_gates <= CONE_MAX_GATES;
+    bool ok = find_gates(f, term);
     for (unsigned q = 0; q < f->c->n_qubits && ok; q++) {
         uint8_t pauli = digit(term, q);
         if (!pauli) continue;
@@ -295,9 +336,16 @@ bool cone_of_term(struct cone_finder *f, const struct qr_pauli_term *term, struc
     }
     uint8_t paulis[CONE_MAX_QUBITS] = {0};
     for (unsigned i = 0; i < f->n_qubits; i++) paulis[i] = digit(term, f->qubit[i]);
-    ok = ok && stack(f) && walk(f, ret);
+    if (ok) stack(f);
+    ok = ok && walk(f, ret);
     if (ok) {
         ret->n_qubits = f->n_qubits;
+        ret->expanded = f->expanded.n > 0;
+        for (unsigned i = 0; i < f->n_qubits; i++) {
+            if (f->qubit[i] < f->c->n_qubits) continue;
+            paulis[i] = CONE_HELPER;
+            ret->n_helpers++;
+        }
         set_wanted(f, ret);
         ret->paulis = qr_xcalloc(f->n_qubits + 1, 1);
         memcpy(ret->paulis, paulis, f->n_qubits);

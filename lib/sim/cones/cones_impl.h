@@ -19,6 +19,10 @@ enum {
     CONE_STEP_SAMPLES = 32, /* among which what is done once a step is divided */
     CONE_KEPT_ROWS = 2048,  /* of blocks that backward need not go forward through again */
     CONE_SEEN = 16, /* samples: where an instance's all differ, the others are not looked for */
+    /* circuits with gates that are not simple: fewer have been a state vector's always, which is
+     * small, and keep its bits */
+    CONE_EXPANDED_QUBITS = 12,
+    CONE_HELPER = 4, /* beside the four Paulis */
     CONE_NONE = UINT32_MAX,
 };
 /* Numbers of one tensor: the same for all samples, and in each lane. */
@@ -33,25 +37,43 @@ enum cone_when { CONE_FIXED, CONE_STEP, CONE_LANES };
 /* Cones that differ in qubits and data columns alone are equal, where the same of their columns
  * are wanted. */
 struct cone {
-    unsigned n_qubits, n_columns; /* local */
+    unsigned n_qubits, n_columns; /* local; helpers are qubits too */
+    unsigned n_helpers;
+    bool expanded; /* not all of its gates were simple */
     size_t n_gates;
     struct qr_gate *gates; /* in program order; targets and columns are local */
-    uint8_t *paulis;       /* n_qubits: the term's digit on each */
+    uint8_t *paulis;       /* n_qubits: the term's digit on each, or CONE_HELPER */
     uint8_t *wanted;       /* n_columns: derivatives by it are wanted */
     struct qr_buf key;     /* equal for equal cones */
-    /* its gates without data, by the number of gates with data before them; fused gates
-     * first_fused[l] .. first_fused[l + 1] of the plan are those of level l */
+    /* its gates, by the number of gates apart before them; fused gates first_fused[l] ..
+     * first_fused[l + 1] of the plan are those of level l */
     size_t n_levels;
-    uint16_t *level; /* n_gates; of a gate with data, the level that it ends */
+    uint16_t *level; /* n_gates; of a gate apart, the level that it ends */
     uint32_t *first_fused;
     bool data; /* it has gates with data */
 };
 
 /* Where a gate's angle depends on the sample. */
 bool cone_gate_has_data(const struct qr_gate *g);
+/* It is a tensor of its own, and no gate is fused with it: one with data, or an AND. */
+bool cone_gate_is_apart(const struct qr_gate *g);
 
-/* The cone of a term; ret_columns[local] is the circuit's column. False: more qubits or gates than
- * one may have, or a gate on more than two qubits. wanted: as the plan's. */
+/* expand.c: gates in the place of those that there are no tensors for. */
+struct cone_gates {
+    struct qr_gate *gates; /* owned */
+    size_t n, cap;
+    uint16_t next_helper; /* a qubit's number */
+};
+/* Without controls: its first target, a helper, becomes itself AND its second being its argument, 0
+ * or 1. It is not unitary. */
+#define CONE_GATE_AND QR_GATE_KINDS
+/* A gate on one or two qubits, and where it has data a power of an involution without controls. */
+bool cone_gate_is_simple(const struct qr_gate *g);
+/* Appends g as simple gates and ANDs with new helpers. */
+void cone_gate_expand(struct cone_gates *to, const struct qr_gate *g);
+
+/* The cone of a term, of simple gates and ANDs; ret_columns[local] is the circuit's column. False:
+ * more qubits, helpers with them, or gates than one may have. wanted: as the plan's. */
 struct cone_finder;
 struct cone_finder *cone_finder_new(const struct qr_circuit *c, const uint8_t *wanted);
 void cone_finder_free(struct cone_finder *f);

@@ -189,24 +189,44 @@ static void add_data_gate(struct network_builder *b, const struct qr_gate *g, ui
         d->there[d->n_there] = (uint32_t)d->n_there;
 }
 
+/* The helper's row s, the control's c: |s c> becomes |s and (c = value), c>. */
+static void add_and(struct network_builder *b, const struct qr_gate *g, uint16_t *wire) {
+    struct qr_m4 m = {0};
+    double numbers[QR_TRANSFER];
+    unsigned value = g->args[0].scale != 0;
+    for (unsigned s = 0; s < 2; s++)
+        for (unsigned c = 0; c < 2; c++) m.e[((s & (c == value)) * 2 + c) * 4 + s * 2 + c].re = 1;
+    qr_transfer(&m, QR_ALL_DIGITS, numbers);
+    uint16_t legs[4];
+    for (unsigned k = 0; k < 2; k++) {
+        legs[2 + k] = wire[g->targets[k]];
+        legs[k] = wire[g->targets[k]] = new_leg(b, QR_PAULIS);
+    }
+    add_numbers(b, 4, legs, numbers);
+}
+
+/* A helper begins as |1> and ends as the sum over s, s' of |s><s'|. */
 static void draw_all(struct network_builder *b) {
-    static const double zero[QR_PAULIS] = {1, 0, 0, 1};
+    static const double zero[QR_PAULIS] = {1, 0, 0, 1}, one[QR_PAULIS] = {1, 0, 0, -1};
     const struct cone *c = b->cone;
     uint16_t wire[CONE_MAX_QUBITS];
     for (unsigned q = 0; q < c->n_qubits; q++) {
         wire[q] = new_leg(b, QR_PAULIS);
-        add_numbers(b, 1, &wire[q], zero);
+        add_numbers(b, 1, &wire[q], c->paulis[q] == CONE_HELPER ? one : zero);
     }
     for (size_t l = 0; l < c->n_levels; l++) {
         for (uint32_t f = c->first_fused[l]; f < c->first_fused[l + 1]; f++) add_fused(b, f, wire);
-        for (size_t i = 0; i < c->n_gates; i++)
-            if (c->level[i] == l && cone_gate_has_data(&c->gates[i]))
-                add_data_gate(b, &c->gates[i], wire);
+        for (size_t i = 0; i < c->n_gates; i++) {
+            if (c->level[i] != l || !cone_gate_is_apart(&c->gates[i])) continue;
+            if (c->gates[i].kind == CONE_GATE_AND) add_and(b, &c->gates[i], wire);
+            else add_data_gate(b, &c->gates[i], wire);
+        }
     }
     for (unsigned q = 0; q < c->n_qubits; q++) {
-        double pauli[QR_PAULIS] = {0};
-        pauli[c->paulis[q]] = 1;
-        add_numbers(b, 1, &wire[q], pauli);
+        double end[QR_PAULIS] = {0};
+        if (c->paulis[q] == CONE_HELPER) end[0] = end[1] = 1;
+        else end[c->paulis[q]] = 1;
+        add_numbers(b, 1, &wire[q], end);
     }
 }
 
