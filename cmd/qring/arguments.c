@@ -7,10 +7,11 @@
 
 static const struct qr_flag *find(const struct qr_flag *flags, size_t n, const char *name,
                                   size_t chars) {
-    for (size_t i = 0; i < n; i++)
+    const struct qr_flag *last = NULL;
+    for (size_t i = 0; i < n && !(last && last->text && !*last->text); i++)
         if (strlen(flags[i].name) == chars && strncmp(flags[i].name, name, chars) == 0)
-            return &flags[i];
-    return NULL;
+            last = &flags[i];
+    return last;
 }
 
 static enum qr_code unknown(const char *arg, const struct qr_flag *flags, size_t n, bool sets,
@@ -88,18 +89,28 @@ enum qr_code qr_read_flags(int argc, char **argv, const struct qr_flag *flags, s
     return code;
 }
 
-enum qr_code qr_load(const char *job, struct qr_overrides *set, const char *isa,
+enum qr_code qr_load(const char *url, struct qr_overrides *set, const char *isa,
                      const char *threads, struct qr_loaded *ret, struct qr_err *err) {
-    struct qr_loaded l = {0};
+    struct qr_job *job;
+    enum qr_code code = qr_job_load(url, set, &job, err);
+    return code == QR_OK ? qr_load_job(job, NULL, isa, threads, ret, err) : code;
+}
+
+enum qr_code qr_load_job(struct qr_job *job, const struct qr_job_samples *samples, const char *isa,
+                         const char *threads, struct qr_loaded *ret, struct qr_err *err) {
+    struct qr_loaded l = {.job = job};
     uint64_t n_threads = 0;
     enum qr_code code = QR_OK;
+    if (!isa) isa = "auto";
     if (threads && (!qr_parse_u64(threads, &n_threads) || n_threads < 1 || n_threads > 1024))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--threads: '%.40s' is not a number in 1 ... 1024",
+        code = qr_fail(err, QR_INVALID_ARGUMENT, "--threads: '%.40s' is not a number in 1 ... 1024",
                        threads);
-    if ((code = qr_job_load(job, set, &l.job, err)) != QR_OK) return code;
-    code = qr_workload_load(l.job, isa ? isa : "auto", (unsigned)n_threads, &l.load, err);
+    if (code == QR_OK)
+        code = samples
+                   ? qr_workload_load_samples(job, samples, isa, (unsigned)n_threads, &l.load, err)
+                   : qr_workload_load(job, isa, (unsigned)n_threads, &l.load, err);
     if (code != QR_OK) {
-        qr_job_free(l.job);
+        qr_job_free(job);
         return code;
     }
     l.pool = qr_pool_new(l.load.n_threads);

@@ -19,6 +19,8 @@ extern const size_t qr_n_commands;
 
 int qr_command_run(const struct qr_command *self, int argc, char **argv);
 int qr_command_infer(const struct qr_command *self, int argc, char **argv);
+int qr_command_predict(const struct qr_command *self, int argc, char **argv);
+int qr_command_evaluate(const struct qr_command *self, int argc, char **argv);
 int qr_command_gradient(const struct qr_command *self, int argc, char **argv);
 int qr_command_validate(const struct qr_command *self, int argc, char **argv);
 int qr_command_status(const struct qr_command *self, int argc, char **argv);
@@ -26,8 +28,9 @@ int qr_command_show(const struct qr_command *self, int argc, char **argv);
 int qr_command_weights(const struct qr_command *self, int argc, char **argv);
 int qr_command_certs(const struct qr_command *self, int argc, char **argv);
 int qr_command_completion(const struct qr_command *self, int argc, char **argv);
-extern const char qr_help_run[], qr_help_infer[], qr_help_gradient[], qr_help_validate[],
-    qr_help_status[], qr_help_show[], qr_help_weights[], qr_help_certs[], qr_help_completion[];
+extern const char qr_help_run[], qr_help_infer[], qr_help_predict[], qr_help_evaluate[],
+    qr_help_gradient[], qr_help_validate[], qr_help_status[], qr_help_show[], qr_help_weights[],
+    qr_help_certs[], qr_help_completion[];
 
 /* A flag as a help text explains it: "  --out DIR   the folder …" has name "--out", value "DIR"
  * ("" for a switch) and about "the folder …". */
@@ -43,7 +46,8 @@ void qr_help_job_words(struct qr_buf *ret); /* those that it knows, with blanks 
 /* Flags of qringd that qring run does not take, as it tells each worker who it is. No dashes. */
 bool qr_run_refuses(const char *name);
 
-/* One flag of a command: text takes a value, on does not. */
+/* One flag of a command: text takes a value, on does not. One that stands several times in a table
+ * may be given as often; its values fill the texts that are NULL, in order, and then the last. */
 struct qr_flag {
     const char *name;
     const char **text;
@@ -70,7 +74,46 @@ struct qr_loaded {
 };
 QR_MUST_CHECK enum qr_code qr_load(const char *job, struct qr_overrides *set, const char *isa,
                                    const char *threads, struct qr_loaded *ret, struct qr_err *err);
+/* The same of a job that is there, which is taken over; samples: instead of its own, or NULL. */
+QR_MUST_CHECK enum qr_code qr_load_job(struct qr_job *job, const struct qr_job_samples *samples,
+                                       const char *isa, const char *threads, struct qr_loaded *ret,
+                                       struct qr_err *err);
 void qr_loaded_fini(struct qr_loaded *l);
+
+/* Weights and samples, as infer, evaluate and predict name them; NULL where a flag is not there. */
+enum { QR_METRIC_FLAGS = QR_MAX_METRICS + 1 };
+struct qr_evaluation_flags {
+    const char *job, *weights, *bucket, *path; /* else QRING_JOB, QRING_WEIGHTS */
+    const char *data;                          /* a path, a URL, or - for standard input */
+    const char *isa, *threads, *metrics[QR_METRIC_FLAGS];
+    struct qr_overrides set; /* keys of the job; QRING_SET and QRING_SEED come before them */
+};
+/* What a model says of samples: those that training holds out, all of the job's where it holds none
+ * out, or those of data. */
+struct qr_evaluation {
+    struct qr_loaded l;
+    char *weights;     /* where they were */
+    const char *set;   /* "validation", "all" or "data" */
+    const char *data;  /* borrowed from the flags */
+    size_t *sample, n; /* positions in the data */
+    double *p, *means; /* n x n_outputs; loss and metrics, NULL without labels */
+    size_t n_classes;  /* of counts; 0: not counted */
+    int64_t *counts;   /* the confusion matrix, label by label */
+};
+/* labels: the samples of data have some, and loss and metrics are wanted. */
+QR_MUST_CHECK enum qr_code qr_evaluation_new(struct qr_evaluation_flags *f, bool labels,
+                                             struct qr_evaluation *ret, struct qr_err *err);
+void qr_evaluation_fini(struct qr_evaluation *e);
+/* Fills counts; nothing with more classes than a matrix may have. */
+void qr_evaluation_count(struct qr_evaluation *e);
+/* "loss", and the metrics'. */
+const char *qr_evaluation_value_name(const struct qr_evaluation *e, size_t i);
+void qr_print_confusion(const struct qr_evaluation *e); /* nothing where it was not counted */
+/* The keys "job" to "confusion_matrix" of an open object. */
+void qr_put_evaluation(struct qr_json_writer *w, const struct qr_evaluation *e);
+/* Columns of a CSV file, a comma before each: "name", or "name_0" ...; 17 digits. No head for 0. */
+void qr_put_heads(struct qr_buf *b, const char *name, size_t n);
+void qr_put_cells(struct qr_buf *b, const double *v, size_t n);
 
 /* stderr, for people. */
 const struct qr_log *qr_command_log(void);

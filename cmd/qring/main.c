@@ -1,3 +1,5 @@
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,6 +17,12 @@ const struct qr_command qr_commands[] = {
      qr_help_run, qr_command_run},
     {"infer", "infer [JOB] --weights URL", "predictions, labels and loss on the test set",
      qr_help_infer, qr_command_infer},
+    {"predict", "predict [JOB] --weights URL --data FILE",
+     "classes, probabilities or values of new samples, as CSV or JSON lines", qr_help_predict,
+     qr_command_predict},
+    {"evaluate", "evaluate [JOB] --weights URL",
+     "loss, metrics and confusion matrix, on the test set or a file", qr_help_evaluate,
+     qr_command_evaluate},
     {"gradient", "gradient [JOB] [--of loss|prediction]",
      "exact derivatives as JSON, to check against other programs", qr_help_gradient,
      qr_command_gradient},
@@ -90,6 +98,15 @@ static int help_of(int n_words, char **words) {
     return 0;
 }
 
+enum { EXIT_BROKEN_PIPE = 128 + SIGPIPE };
+
+/* A pipe's reader has seen enough. That ends this process by SIGPIPE, or, where who started it had
+ * that signal ignored (systemd does), here. */
+static bool reader_is_gone(void) {
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&out, 1, 0) == 1 && (out.revents & POLLERR);
+}
+
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : NULL;
     struct qr_err err;
@@ -113,6 +130,7 @@ int main(int argc, char **argv) {
                : command                 ? command->run(command, argc - 1, argv + 1)
                                          : unknown_command(name);
     if (fflush(stdout) != 0 || ferror(stdout)) {
+        if (reader_is_gone()) return code ? code : EXIT_BROKEN_PIPE;
         qr_error(qr_command_log(), "qring", "standard output cannot be written");
         return code ? code : 2;
     }

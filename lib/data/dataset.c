@@ -7,6 +7,7 @@
 
 #include "base/checksum.h"
 #include "base/mem.h"
+#include "base/parse.h"
 #include "data/dataset_impl.h"
 #include "data/find.h"
 #include "format/csv.h"
@@ -199,9 +200,9 @@ static enum qr_code take_arrays(const struct qr_data_options *opt, const char *u
 
 static enum qr_code from_npz(const struct qr_data_options *opt, const char *url,
                              struct qr_buf *file, struct qr_dataset *ret, struct qr_err *err) {
-    const char *const all[] = {"x", "y", opt->sample_weight, NULL},
-                      *const unlabelled[] = {"x", opt->sample_weight, NULL},
-                      *const *names = opt->no_labels ? unlabelled : all;
+    const char *weight = opt->only_inputs ? NULL : opt->sample_weight,
+               *const all[] = {"x", "y", weight, NULL}, *const unlabelled[] = {"x", weight, NULL},
+               *const *names = opt->no_labels ? unlabelled : all;
     struct qr_tensors t = {0};
     const struct qr_tensor *x, *y = NULL, *weights = NULL;
     size_t want = 0;
@@ -209,7 +210,7 @@ static enum qr_code from_npz(const struct qr_data_options *opt, const char *url,
     if (code) return code;
     if (!(code = find_array(&t, "x", url, &x, err)) &&
         (opt->no_labels || !(code = find_array(&t, "y", url, &y, err))) &&
-        (!opt->sample_weight || !(code = find_array(&t, opt->sample_weight, url, &weights, err))))
+        (!weight || !(code = find_array(&t, weight, url, &weights, err))))
         code = check_shapes(opt, url, x, y, weights, &want, err);
     qr_tensors_free(&t);
     if (!code) code = qr_npz_read(qr_buf_view(file), url, names, qr_memory_limit_bytes(), &t, err);
@@ -217,7 +218,7 @@ static enum qr_code from_npz(const struct qr_data_options *opt, const char *url,
     if (code) return code;
     size_t x_is = 0;
     while (strcmp(t.v[x_is].name, "x") != 0) x_is++;
-    weights = opt->sample_weight ? qr_tensors_find(&t, opt->sample_weight) : NULL;
+    weights = weight ? qr_tensors_find(&t, weight) : NULL;
     y = opt->no_labels ? NULL : qr_tensors_find(&t, "y");
     code = take_arrays(opt, url, &t.v[x_is], y, weights, want, ret, err);
     qr_tensors_free(&t);
@@ -240,19 +241,21 @@ static const char *column_meant(const struct qr_csv *c) {
 
 /* Which columns are labels: y, or y0 … y<k-1>; where none is wanted, a y that is there all the
  * same. ret_at[k] gets their places; *ret_have how many there are. */
-static enum qr_code label_columns(const struct qr_csv *c, const char *url, size_t want,
-                                  size_t *ret_at, size_t *ret_have, struct qr_err *err) {
+static enum qr_code label_columns(const struct qr_data_options *opt, const struct qr_csv *c,
+                                  const char *url, size_t want, size_t *ret_at, size_t *ret_have,
+                                  struct qr_err *err) {
     size_t found = 0, plain = SIZE_MAX;
     for (size_t j = 0; j < c->n_columns; j++)
         if (strcmp(c->names[j], "y") == 0) plain = j;
-    for (size_t k = 0; k < want && want > 1; k++) {
+    size_t several = opt->only_inputs ? opt->n_outputs : want;
+    for (size_t k = 0; k < several && several > 1; k++) {
         char name[32];
         snprintf(name, sizeof name, "y%zu", k);
         for (size_t j = 0; j < c->n_columns; j++)
             if (strcmp(c->names[j], name) == 0) ret_at[found++] = j;
     }
-    if (want > 1 && found == want) {
-        *ret_have = want;
+    if (several > 1 && found == several) {
+        *ret_have = several;
         return QR_OK;
     }
     *ret_have = want > 0 || plain != SIZE_MAX;
@@ -282,10 +285,26 @@ static enum qr_code weight_column(const struct qr_data_options *opt, const struc
     if (!opt->sample_weight) return QR_OK;
     for (size_t j = 0; j < c->n_columns; j++)
         if (strcmp(c->names[j], opt->sample_weight) == 0) *ret_at = j;
-    if (*ret_at != SIZE_MAX) return QR_OK;
+    if (*ret_at != SIZE_MAX || opt->only_inputs) return QR_OK;
     return qr_fail(err, QR_DATA_LOSS,
                    "%s: the header has no column '%.60s', which data.sample_weight names", url,
                    opt->sample_weight);
+}
+
+/* Without labels nothing else misses a header: the first sample would be lost as one. Names that
+ * are places (0, 1, 2 ...) are pandas'. */
+static enum qr_code check_header(const struct qr_csv *c, const char *url, struct qr_err *err) {
+    bool places = true;
+    for (size_t j = 0; j < c->n_columns; j++) {
+        double v;
+        if (!qr_parse_double(c->names[j], &v)) return QR_OK;
+        places &= v == (double)j;
+    }
+    if (places) return QR_OK;
+    return qr_fail(err, QR_DATA_LOSS,
+                   "%s: the first line has numbers alone (%.40s ...); write a line with the "
+                   "columns' names above it",
+                   url, c->names[0]);
 }
 
 /* label_at[have] is where the weights are, where there are any. */
@@ -337,14 +356,17 @@ static enum qr_code from_csv(const struct qr_data_options *opt, const char *url,
         qr_csv_read(qr_buf_view(file), url, qr_memory_limit_bytes() / sizeof(double), &c, err);
     qr_buf_free(file);
     if (code) return code;
-    bool weighted = opt->sample_weight != NULL;
+    bool weighted = opt->sample_weight && !opt->only_inputs;
     size_t want = opt->no_labels   ? 0
                   : opt->n_outputs ? opt->n_outputs
                                    : 1,
-           have = 0, n_columns = 0, *at = qr_xcalloc(want + 2, sizeof *at);
+           have = 0, n_columns = 0,
+           *at = qr_xcalloc((want > opt->n_outputs ? want : opt->n_outputs) + 2, sizeof *at);
     struct qr_dataset d = {0};
-    code = label_columns(&c, url, want, at, &have, err);
+    if (opt->no_labels) code = check_header(&c, url, err);
+    if (!code) code = label_columns(opt, &c, url, want, at, &have, err);
     if (!code) code = weight_column(opt, &c, url, &at[have], err);
+    if (!code && opt->only_inputs) have += at[have] != SIZE_MAX; /* left out as a label is */
     if (!code) n_columns = c.n_columns - have - weighted;
     if (!code) code = check_sizes(opt, url, c.n_rows, n_columns, err);
     if (!code) code = qr_dataset_room(&d, c.n_rows, n_columns, want, weighted, err);
@@ -360,21 +382,43 @@ static enum qr_code from_csv(const struct qr_data_options *opt, const char *url,
 
 /* ---- the whole ---- */
 
-static enum qr_code load_file(const struct qr_data_options *opt, const char *key, const char *url,
-                              struct qr_dataset *ret, struct qr_err *err) {
-    struct qr_buf file = {0};
-    enum qr_code code = qr_dataset_read(key, url, opt->folder, qr_memory_limit_bytes(), &file, err);
-    uint64_t bytes = file.n;
+/* Frees the file. */
+static enum qr_code from_bytes(const struct qr_data_options *opt, bool npz, const char *url,
+                               struct qr_buf *file, struct qr_dataset *ret, struct qr_err *err) {
+    uint64_t bytes = file->n;
     struct qr_data_options all = *opt;
     if (opt->n_picked) all.n_columns = 0;
-    if (!code)
-        code = opt->source == QR_DATA_NPZ ? from_npz(&all, url, &file, ret, err)
-                                          : from_csv(&all, url, &file, ret, err);
-    qr_buf_free(&file);
+    enum qr_code code =
+        npz ? from_npz(&all, url, file, ret, err) : from_csv(&all, url, file, ret, err);
+    qr_buf_free(file);
     if (!code && opt->n_picked && (code = qr_dataset_pick(opt, url, ret, err)))
         qr_dataset_fini(ret);
     if (!code) ret->file_bytes = bytes;
     return code;
+}
+
+static enum qr_code load_file(const struct qr_data_options *opt, const char *key, const char *url,
+                              struct qr_dataset *ret, struct qr_err *err) {
+    struct qr_buf file = {0};
+    enum qr_code code = qr_dataset_read(key, url, opt->folder, qr_memory_limit_bytes(), &file, err);
+    return code ? code : from_bytes(opt, opt->source == QR_DATA_NPZ, url, &file, ret, err);
+}
+
+enum qr_code qr_dataset_load_samples(const struct qr_data_options *opt, const char *key,
+                                     struct qr_buf *file, struct qr_dataset *ret,
+                                     struct qr_err *err) {
+    static const char zip[] = "PK\3\4";
+    struct qr_buf own = {0};
+    if (file) {
+        own = *file;
+        *file = (struct qr_buf){0};
+    }
+    enum qr_code code =
+        file ? QR_OK
+             : qr_dataset_read(key, opt->url, opt->folder, qr_memory_limit_bytes(), &own, err);
+    if (code) return code;
+    bool npz = own.n >= 4 && memcmp(own.p, zip, 4) == 0;
+    return from_bytes(opt, npz, opt->url, &own, ret, err);
 }
 
 /* Values stand by place, so places must have the same names. */

@@ -11,7 +11,8 @@
  *           there, from `folder`. One that is nowhere: NOT_FOUND with its key and both places.
  * Checks    NaN or infinity: DATA_LOSS naming file, row and column. x columns != wanted: DATA_LOSS
  *           with both numbers. No samples: DATA_LOSS. npz: x is samples × columns (or
- *           one-dimensional where one column is wanted), y one- or two-dimensional. With
+ *           one-dimensional where one column is wanted), y one- or two-dimensional. CSV without
+ *           labels: a first line of numbers alone, but 0, 1, 2 …: DATA_LOSS, it is a sample. With
  *           n_outputs > 1 a y of one column holds class numbers 0 … n_outputs-1 and becomes one-hot
  *           (anything else: DATA_LOSS), or with one_label_for_all is the label of every output, as
  *           Keras' losses broadcast it. CSV: with n_outputs > 1 the labels are columns
@@ -29,6 +30,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/bytes.h"
 #include "base/err.h"
 
 enum qr_data_source { QR_DATA_EXCITATIONS, QR_DATA_NPZ, QR_DATA_CSV, QR_DATA_NONE };
@@ -62,6 +64,9 @@ struct qr_data_options {
     bool one_label_for_all; /* a single label is every output's, not a class number */
     /* a sample has none: a column or array y is not read, and n_outputs is not looked at */
     bool no_labels;
+    /* with no_labels: of a CSV file labels of n_outputs and a column sample_weight are no inputs
+     * where they are there, and not missed; of npz neither is read */
+    bool only_inputs;
     /* the column or array that has each sample's weight, 0 or more; NULL: none; borrowed */
     const char *sample_weight;
 };
@@ -84,6 +89,13 @@ struct qr_dataset {
 
 QR_MUST_CHECK enum qr_code qr_dataset_load(const struct qr_data_options *opt,
                                            struct qr_dataset *ret, struct qr_err *err);
+/* Samples beside the job's, none of which trains (n_train 0; no digest): of one file, whatever
+ * opt->source says: one that is a ZIP archive is npz, any other CSV. It is opt->url's, or, unless
+ * that is NULL, `file`, whose bytes are taken and which messages call opt->url. key: what the error
+ * of a file that is not there begins with. */
+QR_MUST_CHECK enum qr_code qr_dataset_load_samples(const struct qr_data_options *opt,
+                                                   const char *key, struct qr_buf *file,
+                                                   struct qr_dataset *ret, struct qr_err *err);
 void qr_dataset_fini(struct qr_dataset *d);
 static inline size_t qr_dataset_y_width(const struct qr_dataset *d) {
     return d->n_outputs + d->weighted;

@@ -262,7 +262,8 @@ size_t qr_job_n_outputs(const struct qr_job *job) {
     return qr_layers_n_outputs(job->layers, job->n_layers);
 }
 
-enum qr_code qr_job_data(const struct qr_job *job, struct qr_dataset *ret, struct qr_err *err) {
+/* What the model wants of any data. */
+static struct qr_data_options data_options(const struct qr_job *job) {
     struct qr_data_options opt = job->data;
     const struct qr_circuit *reads = qr_layers_input_circuit(job->layers, job->n_layers);
     opt.n_columns = reads ? reads->n_columns : 0; /* 0: as many as the data has */
@@ -271,18 +272,61 @@ enum qr_code qr_job_data(const struct qr_job *job, struct qr_dataset *ret, struc
     /* as Keras broadcasts; class numbers are for that loss alone */
     opt.one_label_for_all = job->train.loss != QR_CATEGORICAL_CROSSENTROPY;
     opt.no_labels = qr_loss_info(job->train.loss)->no_labels;
+    return opt;
+}
+
+/* What is right of the data as a whole; takes it over. */
+static enum qr_code check_data(const struct qr_job *job, const char *which, struct qr_dataset *d,
+                               struct qr_dataset *ret, struct qr_err *err) {
+    enum qr_code code = qr_job_check_columns(job, d, err);
+    size_t n_validate = d->n_samples - d->n_train;
+    if (code == QR_OK && n_validate / job->micro_batch_size >= MAX_MICRO_BATCHES)
+        code = qr_fail(err, QR_INVALID_ARGUMENT,
+                       "data: %zu %s in micro-batches of %zu are more than %d of "
+                       "them; enlarge micro_batch_size",
+                       n_validate, which, job->micro_batch_size, MAX_MICRO_BATCHES);
+    if (code == QR_OK) *ret = *d;
+    else qr_dataset_fini(d);
+    return code;
+}
+
+enum qr_code qr_job_data(const struct qr_job *job, struct qr_dataset *ret, struct qr_err *err) {
+    struct qr_data_options opt = data_options(job);
     struct qr_dataset d;
     enum qr_code code = qr_dataset_load(&opt, &d, err);
-    if (code == QR_OK && (code = qr_job_check_columns(job, &d, err))) qr_dataset_fini(&d);
-    if (code != QR_OK) return code;
-    size_t n_validate = d.n_samples - d.n_train;
-    if (n_validate / job->micro_batch_size >= MAX_MICRO_BATCHES) {
-        qr_dataset_fini(&d);
+    return code ? code : check_data(job, "validation samples", &d, ret, err);
+}
+
+enum qr_code qr_job_samples(const struct qr_job *job, const struct qr_job_samples *of,
+                            struct qr_dataset *ret, struct qr_err *err) {
+    struct qr_data_options opt = data_options(job);
+    struct qr_dataset d;
+    if (job->data.source == QR_DATA_NONE) {
+        if (of->file) qr_buf_free(of->file);
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "data: %zu validation samples in micro-batches of %zu are more than %d of "
-                       "them; enlarge micro_batch_size",
-                       n_validate, job->micro_batch_size, MAX_MICRO_BATCHES);
+                       "%s: the job's model takes no inputs (data.source is none), so that there "
+                       "is nothing to compute of other data; leave it away",
+                       of->url);
     }
-    *ret = d;
-    return QR_OK;
+    opt.url = of->url;
+    opt.folder = NULL; /* not a file that the job names */
+    if (!of->labels) opt.no_labels = opt.only_inputs = true;
+    enum qr_code code = qr_dataset_load_samples(&opt, "--data", of->file, &d, err);
+    if (code) return code;
+    code = check_data(job, "samples", &d, ret, err);
+    return code ? qr_wrap(err, "%s", of->url) : QR_OK;
+}
+
+bool qr_job_has_classes(const struct qr_job *job) {
+    const struct qr_train_spec *t = &job->train;
+    bool asked = qr_loss_has_classes(t->loss);
+    for (size_t i = 0; i < t->n_metrics; i++)
+        asked |= t->metrics[i] == QR_ACCURACY || t->metrics[i] == QR_CONFUSION_MATRIX;
+    return asked;
+}
+
+struct qr_metric_options qr_job_metric_options(const struct qr_job *job) {
+    return (struct qr_metric_options){.loss = job->train.loss,
+                                      .from_logits = job->train.loss_options.from_logits,
+                                      .top_k = job->train.top_k};
 }

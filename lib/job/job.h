@@ -99,5 +99,24 @@ QR_MUST_CHECK enum qr_code qr_job_model(const struct qr_job *job, enum qr_isa is
  * (exact/contract.md §3), here. */
 QR_MUST_CHECK enum qr_code qr_job_data(const struct qr_job *job, struct qr_dataset *ret,
                                        struct qr_err *err);
+/* Other samples than the job's own, read as its data is: the columns that it picks, by name where
+ * it has names. */
+struct qr_job_samples {
+    const char *url;     /* a path, a URL, or what messages call the file */
+    struct qr_buf *file; /* its bytes, taken; NULL: they are read from url */
+    bool labels;         /* there are some, and weights of samples where the job has these */
+};
+/* INVALID_ARGUMENT for a job without inputs; other errors as the data set's, naming the file. */
+QR_MUST_CHECK enum qr_code qr_job_samples(const struct qr_job *job, const struct qr_job_samples *of,
+                                          struct qr_dataset *ret, struct qr_err *err);
+
+/* A metric more than the file has, before the model is built: a name, or an object as in the file
+ * ({"name": "top_k_accuracy", "k": 3}). One that is there already stays one. */
+QR_MUST_CHECK enum qr_code qr_job_add_metric(struct qr_job *job, const char *text,
+                                             struct qr_err *err);
+/* Outputs are answers of a classifier: with a cross-entropy and hinge, with other losses where a
+ * metric goes by the sign (accuracy, confusion_matrix). What qr_metric_answer takes. */
+bool qr_job_has_classes(const struct qr_job *job);
+struct qr_metric_options qr_job_metric_options(const struct qr_job *job);
 
 #endif

@@ -48,6 +48,35 @@ static enum qr_code read_metrics(const struct qr_json *train, const struct qr_jo
     return QR_OK;
 }
 
+/* As the reader of the file takes it. */
+static enum qr_code parse_metric(const char *text, struct qr_json **ret, struct qr_err *err) {
+    struct qr_buf quoted = {0};
+    struct qr_json_writer w = qr_json_writer(&quoted, 0);
+    bool object = text[strspn(text, " \t")] == '{';
+    if (!object) qr_json_put_string(&w, text);
+    enum qr_code code = qr_json_parse(object ? qr_bytes_of_string(text) : qr_buf_view(&quoted),
+                                      "--metric", ret, err);
+    qr_buf_free(&quoted);
+    return code;
+}
+
+enum qr_code qr_job_add_metric(struct qr_job *job, const char *text, struct qr_err *err) {
+    struct qr_train_spec *t = &job->train;
+    struct qr_json *v = NULL;
+    size_t metric, i = 0;
+    enum qr_code code = parse_metric(text, &v, err);
+    if (code == QR_OK) code = read_metric(v, "--metric", t, &metric, err);
+    qr_json_free(v);
+    if (code != QR_OK) return code;
+    while (i < t->n_metrics && t->metrics[i] != (enum qr_metric)metric) i++;
+    if (i == t->n_metrics && t->n_metrics + job->n_watched == QR_MAX_METRICS)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "--metric: with the job's more than %d%s",
+                       QR_MAX_METRICS, job->n_watched ? ", with what layers watch" : "");
+    t->metrics[i] = (enum qr_metric)metric;
+    if (i == t->n_metrics) t->n_metrics++;
+    return qr_job_check_outputs(job, err) == QR_OK ? QR_OK : qr_wrap(err, "--metric %.80s", text);
+}
+
 /* A metric that grows with success is kept at its maximum, as Keras' mode "auto" does. */
 static bool grows(const char *monitor) {
     for (int i = 0; i < QR_METRICS; i++)

@@ -176,21 +176,33 @@ enum qr_code qr_workload_trainable(const struct qr_workload *w, struct qr_err *e
                    w->job->train.early_stopping.monitor);
 }
 
-static enum qr_code load(struct qr_workload *w, enum qr_isa isa, struct qr_err *err) {
+/* samples: NULL for the job's own. */
+static enum qr_code load_model(struct qr_workload *w, const struct qr_job_samples *samples,
+                               enum qr_isa isa, struct qr_err *err) {
     enum qr_code code = QR_OK;
     /* too many qubits is known before any data is read */
     if (qr_layers_input_circuit(w->job->layers, w->job->n_layers))
         code = qr_job_model(w->job, isa, 0, &w->model, err);
-    if (code == QR_OK) code = qr_job_data(w->job, &w->data, err);
+    if (code == QR_OK)
+        code = samples ? qr_job_samples(w->job, samples, &w->data, err)
+                       : qr_job_data(w->job, &w->data, err);
     if (code == QR_OK) qr_give_back();
     if (code == QR_OK && !w->model)
         code = qr_job_model(w->job, isa, w->data.n_columns, &w->model, err);
     if (code == QR_OK) code = check_memory(w, err);
-    if (code == QR_OK)
-        code = qr_model_check_labels(w->model, w->data.y, w->data.row, w->data.n_samples, err);
+    if (code == QR_OK && (!samples || samples->labels) &&
+        (code = qr_model_check_labels(w->model, w->data.y, w->data.row, w->data.n_samples, err)) &&
+        samples)
+        qr_wrap(err, "%s", samples->url);
     if (code != QR_OK) return code;
     make_layout(w->model, &w->layout);
     w->initial = qr_xcalloc(qr_model_n_params(w->model) + 1, sizeof *w->initial);
+    return QR_OK;
+}
+
+static enum qr_code load(struct qr_workload *w, enum qr_isa isa, struct qr_err *err) {
+    enum qr_code code = load_model(w, NULL, isa, err);
+    if (code != QR_OK) return code;
     if (!w->job->train.initial_weights) {
         qr_model_init(w->model, w->job->seed, w->initial);
         return QR_OK;
@@ -209,6 +221,19 @@ enum qr_code qr_workload_load(const struct qr_job *job, const char *isa_name, un
     enum qr_isa isa = QR_ISA_PORTABLE;
     enum qr_code code = qr_isa_parse(isa_name, &isa, err);
     if (code == QR_OK) code = load(&w, isa, err);
+    if (code != QR_OK) qr_workload_fini(&w);
+    else *ret = w;
+    return code;
+}
+
+enum qr_code qr_workload_load_samples(const struct qr_job *job,
+                                      const struct qr_job_samples *samples, const char *isa_name,
+                                      unsigned n_threads, struct qr_workload *ret,
+                                      struct qr_err *err) {
+    struct qr_workload w = {.job = job, .n_threads = n_threads ? n_threads : qr_cpu_limit()};
+    enum qr_isa isa = QR_ISA_PORTABLE;
+    enum qr_code code = qr_isa_parse(isa_name, &isa, err);
+    if (code == QR_OK) code = load_model(&w, samples, isa, err);
     if (code != QR_OK) qr_workload_fini(&w);
     else *ret = w;
     return code;

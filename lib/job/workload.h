@@ -29,6 +29,12 @@ struct qr_workload {
 QR_MUST_CHECK enum qr_code qr_workload_load(const struct qr_job *job, const char *isa,
                                             unsigned n_threads, struct qr_workload *ret,
                                             struct qr_err *err);
+/* The same to predict or evaluate other samples: the job's own data is not read, and no initial
+ * weights are made (initial is 0 until qr_workload_weights fills it). */
+QR_MUST_CHECK enum qr_code qr_workload_load_samples(const struct qr_job *job,
+                                                    const struct qr_job_samples *samples,
+                                                    const char *isa, unsigned n_threads,
+                                                    struct qr_workload *ret, struct qr_err *err);
 void qr_workload_fini(struct qr_workload *w);
 
 /* Peak resident bytes of a worker with this job, in a process of that kind (threads are the

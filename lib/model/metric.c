@@ -11,6 +11,12 @@ static size_t argmax(size_t k, const double *v) {
     return at;
 }
 
+size_t qr_metric_answer(const struct qr_metric_options *o, size_t k, const double *p, size_t j) {
+    enum qr_rightness by = qr_loss_info(o->loss)->accuracy;
+    if (by == QR_BY_LARGEST) return argmax(k, p);
+    return by == QR_BY_SIGN ? p[j] >= 0 : p[j] > (o->from_logits ? 0 : 0.5);
+}
+
 static double share_right(size_t k, const double *p, const double *y, bool by_sign, double above,
                           bool zero_is_minus) {
     size_t right = 0;

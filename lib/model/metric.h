@@ -68,4 +68,13 @@ enum { QR_MAX_CONFUSION_CLASSES = 100 };
 /* It takes labels of 0 and 1 alone. */
 bool qr_metric_wants_bits(enum qr_metric metric);
 
+/* What accuracy compares with a label: the number of the largest output where the loss goes by that
+ * (j is not looked at), else of output j whether it is 1; 0 is -1 where the loss goes by the
+ * sign. */
+size_t qr_metric_answer(const struct qr_metric_options *o, size_t k, const double *p, size_t j);
+/* The probabilities that a cross-entropy's outputs stand for, ret[k]: the outputs themselves, or,
+ * of logits, their softmax or sigmoids. */
+void qr_metric_probabilities(const struct qr_metric_options *o, size_t k, const double *p,
+                             double *ret);
+
 #endif

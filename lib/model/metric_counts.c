@@ -22,16 +22,35 @@ static size_t roc_n(const struct qr_metric_options *o, size_t k) {
     return 2 * BUCKETS;
 }
 
+/* How a sample's outputs become probabilities. */
+struct scale {
+    bool softmax, sigmoid;
+    double most, sum;
+};
+
+static struct scale scale_of(const struct qr_metric_options *o, size_t k, const double *p) {
+    bool softmax = o->from_logits && qr_loss_info(o->loss)->accuracy == QR_BY_LARGEST;
+    struct scale s = {.softmax = softmax, .sigmoid = o->from_logits && !softmax, .most = p[0]};
+    for (size_t j = 0; softmax && j < k; j++) s.most = p[j] > s.most ? p[j] : s.most;
+    for (size_t j = 0; softmax && j < k; j++) s.sum += qr_exp(p[j] - s.most);
+    return s;
+}
+
+static double probability(const struct scale *s, double p) {
+    return s->softmax ? qr_exp(p - s->most) / s->sum : s->sigmoid ? qr_sigmoid(p) : p;
+}
+
+void qr_metric_probabilities(const struct qr_metric_options *o, size_t k, const double *p,
+                             double *ret) {
+    const struct scale s = scale_of(o, k, p);
+    for (size_t j = 0; j < k; j++) ret[j] = probability(&s, p[j]);
+}
+
 static void roc_add(const struct qr_metric_options *o, size_t k, const double *p, const double *y,
                     qr_fixed *counts) {
-    bool softmax = o->from_logits && qr_loss_info(o->loss)->accuracy == QR_BY_LARGEST;
-    double most = p[0], sum = 0;
-    for (size_t j = 0; softmax && j < k; j++) most = p[j] > most ? p[j] : most;
-    for (size_t j = 0; softmax && j < k; j++) sum += qr_exp(p[j] - most);
-    for (size_t j = 0; j < k; j++) {
-        double q = softmax ? qr_exp(p[j] - most) / sum : o->from_logits ? qr_sigmoid(p[j]) : p[j];
-        count(&counts[(y[j] == 1 ? 0 : BUCKETS) + bucket_of(q)]);
-    }
+    const struct scale s = scale_of(o, k, p);
+    for (size_t j = 0; j < k; j++)
+        count(&counts[(y[j] == 1 ? 0 : BUCKETS) + bucket_of(probability(&s, p[j]))]);
 }
 
 /* From the highest threshold down: trapezoids of width negatives and heights positives so far. All
@@ -67,17 +86,10 @@ static size_t confusion_n(const struct qr_metric_options *o, size_t k) {
 
 static void confusion_add(const struct qr_metric_options *o, size_t k, const double *p,
                           const double *y, qr_fixed *counts) {
-    size_t n = qr_metric_classes(o, k), answer = 0, label = 0;
-    bool by_sign = qr_loss_info(o->loss)->accuracy == QR_BY_SIGN;
-    for (size_t j = 0; j < k && by_largest(o); j++) {
-        if (p[j] > p[answer]) answer = j;
-        if (y[j] > y[label]) label = j;
-    }
+    size_t n = qr_metric_classes(o, k);
     for (size_t j = 0; j < (by_largest(o) ? 1 : k); j++) {
-        if (!by_largest(o)) {
-            answer = by_sign ? p[j] >= 0 : p[j] > (o->from_logits ? 0 : 0.5);
-            label = y[j] == 1;
-        }
+        size_t answer = qr_metric_answer(o, k, p, j);
+        size_t label = by_largest(o) ? qr_metric_answer(o, k, y, j) : y[j] == 1;
         if (answer == label) count(&counts[0]);
         count(&counts[1 + label * n + answer]);
     }

@@ -56,6 +56,23 @@ static enum qr_code not_finite(const struct qr_dataset *data, const size_t *samp
                    sample[0], sample[n - 1]);
 }
 
+/* The first of them that cannot be computed alone; that is one of those that cannot together. */
+static enum qr_code not_predicted(struct pass *p, const size_t *sample, size_t n,
+                                  struct qr_err *err) {
+    double *unused = qr_xcalloc(qr_model_n_outputs(p->m), sizeof *unused);
+    size_t i = 0;
+    for (; i < n; i++) {
+        point(p, sample + i, 1);
+        if (!qr_model_predict(p->numbers, p->workspace, p->pool, p->x, 1, unused, NULL)) break;
+    }
+    free(unused);
+    if (i == n) return not_finite(p->data, sample, n, err);
+    return qr_fail(err, QR_OUT_OF_RANGE,
+                   "sample %zu (counted from 0) gives a number that is not finite or reaches 2^40; "
+                   "look at the weights and at this sample",
+                   qr_dataset_row(p->data, sample[i]));
+}
+
 /* Loss and metric sums, and gradient sums unless grad is NULL. */
 static enum qr_code sum_micro_batches(struct pass *p, const size_t *sample, size_t n,
                                       qr_fixed *sums, qr_fixed *grad, struct qr_err *err) {
@@ -80,7 +97,7 @@ static enum qr_code predict_micro_batches(struct pass *p, const size_t *sample, 
         if (!qr_model_predict(p->numbers, p->workspace, p->pool, p->x, k,
                               ret_p ? ret_p + at * n_outputs : unused,
                               ret_z ? ret_z + at * n_readouts : NULL))
-            code = not_finite(p->data, sample + at, k, err);
+            code = not_predicted(p, sample + at, k, err);
     }
     free(unused);
     return code;
@@ -89,7 +106,7 @@ static enum qr_code predict_micro_batches(struct pass *p, const size_t *sample, 
 enum qr_code qr_evaluate(const struct qr_model *m, const double *params,
                          const struct qr_dataset *data, const size_t *sample, size_t n,
                          struct qr_pool *pool, double *ret_p, double *ret_z, double *ret_means,
-                         double *ret_sums, struct qr_err *err) {
+                         struct qr_err *err) {
     struct pass p;
     size_t n_sums = qr_model_n_sums(m);
     qr_fixed *sums = qr_xaligned(n_sums * sizeof *sums);
@@ -100,8 +117,6 @@ enum qr_code qr_evaluate(const struct qr_model *m, const double *params,
         code = sum_micro_batches(&p, sample, n, sums, NULL, err);
         for (size_t i = 0; i < qr_model_n_values(m) && code == QR_OK; i++)
             ret_means[i] = qr_model_mean(m, i, sums, n);
-        for (size_t i = 0; i < n_sums && code == QR_OK && ret_sums; i++)
-            ret_sums[i] = qr_fixed_to_double(sums[i]);
         if (code == QR_OK) ret_means[0] += qr_model_penalty(m, params);
     }
     pass_fini(&p);

@@ -442,6 +442,41 @@ check "qring validate says it too" test "$("$qring" validate "$work/doubt.json" 
 run_in 60 "$work/stopped.log" "$qring" run tests/golden/digests/jobs/mae-stopping.json -n 1 --out "$work/stopped"
 check "when and why it stopped early" grep -q '^stopped early after epoch [1-5] of 6: val_accuracy has not improved; the weights are the best epoch.s$' "$work/stopped.log"
 
+# new samples: what is wrong with a row, a column, a flag, and what to do
+net=$root/tests/golden/digests/jobs/categorical-crossentropy.json
+run_in 60 "$work/net.log" "$qring" run "$net" -n 1 --epochs 1 --out "$work/net" --logdir= --checkpoints none
+samples() { rows=$1; shift; printf '%s\n' "$@" >"$work/rows$rows.csv"; echo "$work/rows$rows.csv"; } # name, lines
+predict() { code=$1 words=$2 data=$3; shift 3; wrong "$code" "$words" "$qring" predict "$net" --weights "$work/net/weights.h5" --data "$data" --out "$out" "$@"; }
+evaluate() { code=$1 words=$2; shift 2; wrong "$code" "$words" "$qring" evaluate "$net" --weights "$work/net/weights.h5" "$@"; }
+predict 4 "rows1.csv: row 2, column 'b': 'x' is not a number" "$(samples 1 a,b,c,d 1,2,3,4 1,x,3,4)"
+predict 4 "rows2.csv: row 2, column 'b': an empty cell; a number is needed" "$(samples 2 a,b,c,d 1,2,3,4 1,,3,4)"
+predict 4 "rows3.csv: row 1, column 'c' is NaN; every value must be a finite number" "$(samples 3 a,b,c,d 1,2,nan,4)"
+predict 4 'rows4.csv: row 2 has 3 cells; the header has 4' "$(samples 4 a,b,c,d 1,2,3,4 1,2,3)"
+predict 4 'rows5.csv: the first line has numbers alone (0.1 ...); write a line with the columns' "$(samples 5 0.1,0.2,0.3,0.4 1,2,3,4)"
+predict 4 'rows6.csv: there are no samples in it' "$(samples 6 a,b,c,d)"
+predict 2 'with the 3 input columns of|rows7.csv|dense/kernel has shape (4, 8) in the file' "$(samples 7 a,b,c 1,2,3)"
+predict 4 'rows8.csv: sample 1 (counted from 0) gives a number that is not finite or reaches 2^40' "$(samples 8 a,b,c,d 1,2,3,4 1e300,-1e300,3,4)"
+predict 2 '--data: there is no file|nowhere.csv; correct the path' nowhere.csv
+predict 2 'is a directory' "$work"
+predict 4 'standard input is empty' -
+wrong 2 'the job and --data are both standard input' "$qring" predict - --weights "$work/net/weights.h5" --data -
+predict 2 "--set model[7].units=3: model has 3 elements, counted from 0, and none is [7]" "$(samples 9 a,b,c,d 1,2,3,4)" --set 'model[7].units=3'
+predict 2 "--format: 'xml' is neither csv nor jsonl" "$(samples 9 a,b,c,d 1,2,3,4)" --format xml
+wrong 2 '--data is missing: which samples?|- for standard input' "$qring" predict "$net" --weights "$work/net/weights.h5"
+wrong 2 '--weights is missing' "$qring" predict "$net" --data "$work/rows9.csv"
+wrong 2 '--out would replace the samples in' "$qring" predict "$net" --weights "$work/net/weights.h5" --data "$work/rows9.csv" --out "$work/rows9.csv"
+wrong 2 'takes no inputs (data.source is none)' "$qring" predict tests/golden/digests/jobs/vqe-hamiltonian.json --weights w.h5 --data "$work/rows9.csv"
+wrong 4 'x has 4 columns, but the model takes 8' "$qring" predict "$base" --weights tests/golden/tfq/qcnn_weights.h5 --data "$work/rows9.csv"
+turns=$root/tests/golden/digests/jobs/gate-list.json
+run_in 60 "$work/turns.log" "$qring" run "$turns" -n 1 --epochs 1 --out "$work/turns" --logdir= --checkpoints none
+wrong 2 'rows11.csv: data: the circuit reads 3 of 4 columns (a, b, c) and not d; if that is meant' "$qring" predict "$turns" --weights "$work/turns/weights.h5" --data "$(samples 11 a,b,c,d 1,2,3,4)"
+evaluate 4 'neither columns y0 to y2 nor a column y of class numbers' --data "$work/rows9.csv"
+evaluate 4 'rows10.csv: row 1 of y is 7' --data "$(samples 10 a,b,c,d,y 1,2,3,4,7)"
+evaluate 2 "--metric is 'acc'; did you mean 'accuracy'?" --metric acc
+evaluate 2 "--metric: unknown key 'q'" --metric '{"name": "top_k_accuracy", "q": 2}'
+evaluate 2 '--metric top_k_accuracy: train.metrics[1]: top_k_accuracy with k 5 of 3 outputs' --metric top_k_accuracy
+evaluate 2 'unknown flag --metrics; did you mean --metric?' --metrics mae
+
 wrong permanent 'gs://bucket|local folder' "$qring" run "$base" -n 1 --out gs://bucket/out
 check "no folder is called gs:" test ! -e gs:
 check "predictions go to a file URL" "$qring" infer "$base" --weights tests/golden/tfq/qcnn_weights.h5 --predictions "file://$work/p.csv" >/dev/null

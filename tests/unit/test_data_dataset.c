@@ -294,6 +294,67 @@ static void unlabelled(void) {
     qr_dataset_fini(&none);
 }
 
+static enum qr_code load_samples(struct qr_data_options *opt, const char *text,
+                                 struct qr_dataset *ret, struct qr_err *err) {
+    struct qr_buf file = {0};
+    qr_buf_puts(&file, text);
+    opt->url = "some text";
+    opt->only_inputs = opt->no_labels = true;
+    enum qr_code code = qr_dataset_load_samples(opt, "--data", &file, ret, err);
+    CHECK(!file.p);
+    return code;
+}
+
+/* Samples beside the job's: nothing trains, and labels and weights that are there are no inputs. */
+static void samples(void) {
+    static const char *const texts[] = {"a,b\n1,2\n3,4\n", "y,a,b,w\n9,1,2,5\n9,3,4,5\n",
+                                        "w,a,y1,y0,b,y2\n5,1,0,0,2,1\n5,3,0,0,4,1\n",
+                                        "0,1\n1,2\n3,4\n"};
+    struct qr_dataset d;
+    struct qr_err err;
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        struct qr_data_options opt = options(QR_DATA_NPZ, 2, 3);
+        opt.sample_weight = "w";
+        CHECK(load_samples(&opt, texts[i], &d, &err) == QR_OK, "%s", err.msg);
+        CHECK(d.n_samples == 2 && d.n_train == 0 && d.n_columns == 2 && d.n_outputs == 0 &&
+              qr_dataset_y_width(&d) == 0 && d.file_bytes == strlen(texts[i]));
+        CHECK(d.x[0] == 1 && d.x[1] == 2 && d.x[2] == 3 && d.x[3] == 4);
+        qr_dataset_fini(&d);
+    }
+    static const struct {
+        const char *text, *words;
+    } bad[] = {{"0.5,1\n1,2\n", "the first line has numbers alone (0.5 ...)"},
+               {"1,0\n1,2\n", "the first line has numbers alone (1 ...)"},
+               {"a,b,c\n1,2,3\n", "some text: x has 3 columns, but the model takes 2"},
+               {"a,y0,y1\n1,2,3\n", "x has 3 columns"}, /* two of three labels are inputs */
+               {"a,b\n", "there are no samples in it"}};
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        struct qr_data_options opt = options(QR_DATA_CSV, 2, 3);
+        CHECK(load_samples(&opt, bad[i].text, &d, &err) == QR_DATA_LOSS &&
+                  strstr(err.msg, bad[i].words),
+              "%s", err.msg);
+    }
+    struct qr_data_options opt = options(QR_DATA_CSV, 2, 3); /* a ZIP archive is npz all the same */
+    opt.only_inputs = opt.no_labels = true;
+    opt.sample_weight = "w";
+    write_npz(path, "x", (const size_t[]){4, 2}, 2, (const size_t[]){7}, 1, 0, 0);
+    CHECK(qr_dataset_load_samples(&opt, "--data", NULL, &d, &err) == QR_OK, "%s", err.msg);
+    CHECK(d.n_samples == 4 && d.n_train == 0 && d.x[7] == 3.5 && qr_dataset_y_width(&d) == 0);
+    qr_dataset_fini(&d);
+    opt.only_inputs = opt.no_labels = false; /* with labels they must be there */
+    opt.sample_weight = NULL;
+    write_text(path, "a,b,y\n1,2,1\n");
+    CHECK(qr_dataset_load_samples(&opt, "--data", NULL, &d, &err) == QR_OK, "%s", err.msg);
+    CHECK(d.n_outputs == 3 && qr_dataset_y(&d, 0)[1] == 1);
+    qr_dataset_fini(&d);
+    write_text(path, "a,b\n1,2\n");
+    CHECK(qr_dataset_load_samples(&opt, "--data", NULL, &d, &err) == QR_DATA_LOSS &&
+          strstr(err.msg, "neither columns y0 to y2 nor a column y"));
+    opt.url = "nowhere";
+    CHECK(qr_dataset_load_samples(&opt, "--data", NULL, &d, &err) == QR_NOT_FOUND &&
+          strstr(err.msg, "--data: there is no file"));
+}
+
 static void bad_options(void) {
     struct qr_data_options opt = options(QR_DATA_EXCITATIONS, 9, 1);
     refused(&opt, QR_INVALID_ARGUMENT, "makes 8, but the model takes 9");
@@ -514,6 +575,7 @@ int main(void) {
     lying_csv();
     lying_npz();
     unlabelled();
+    samples();
     bad_options();
     shuffled();
     looked_for();

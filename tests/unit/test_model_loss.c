@@ -296,6 +296,30 @@ static void test_accuracy_of_logits(void) {
     CHECK(sum[0] == 0.5);
 }
 
+/* The class and the probabilities of a sample's outputs, by each way that a loss goes. */
+static void test_answers(void) {
+    static const double p[3] = {0.5, 2.5, -0.25}, even[3] = {0.3, 0.3, 0.2};
+    const struct qr_metric_options sign = {.loss = QR_MSE}, half = {.loss = QR_BINARY_CROSSENTROPY},
+                                   bits = {.loss = QR_BINARY_CROSSENTROPY, .from_logits = true},
+                                   most = {.loss = QR_CATEGORICAL_CROSSENTROPY},
+                                   soft = {.loss = QR_CATEGORICAL_CROSSENTROPY,
+                                           .from_logits = true};
+    static const double zero[1] = {0};
+    double q[3];
+    CHECK(qr_metric_answer(&sign, 3, p, 0) == 1 && qr_metric_answer(&sign, 3, p, 2) == 0);
+    CHECK(qr_metric_answer(&sign, 1, zero, 0) == 1 && qr_metric_answer(&bits, 1, zero, 0) == 0);
+    CHECK(qr_metric_answer(&half, 3, p, 0) == 0 && qr_metric_answer(&half, 3, p, 1) == 1);
+    CHECK(qr_metric_answer(&bits, 3, p, 0) == 1 && qr_metric_answer(&bits, 3, p, 2) == 0);
+    CHECK(qr_metric_answer(&most, 3, p, 0) == 1 && qr_metric_answer(&most, 3, even, 2) == 0);
+    qr_metric_probabilities(&most, 3, even, q);
+    CHECK(q[0] == 0.3 && q[1] == 0.3 && q[2] == 0.2);
+    qr_metric_probabilities(&bits, 3, p, q);
+    for (size_t j = 0; j < 3; j++) CHECK(fabs(q[j] - 1 / (1 + exp(-p[j]))) < 1e-15);
+    qr_metric_probabilities(&soft, 3, p, q);
+    for (size_t j = 0; j < 3; j++)
+        CHECK(fabs(q[j] - exp(p[j]) / (exp(0.5) + exp(2.5) + exp(-0.25))) < 1e-15);
+}
+
 /* Values from sums: a mean, and a share of its own count, wherever it stands; 0 of nothing. */
 static void test_values(void) {
     static const enum qr_metric metrics[4] = {QR_PRECISION, QR_METRIC_MSE, QR_RECALL, QR_ACCURACY};
@@ -448,6 +472,7 @@ int main(void) {
     test_counts();
     test_top_k();
     test_accuracy_of_logits();
+    test_answers();
     test_values();
     test_labels();
     test_rows_of_labels();

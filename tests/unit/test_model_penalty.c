@@ -99,8 +99,8 @@ static void test_once(void) {
     for (size_t i = 0; i < 2 * N; i++) sample[i] = i % N;
     double a, b, c, grad[64], bare[64];
     CHECK(qr_loss_gradient(with.m, with.w, &with.data, sample, N, NULL, &a, grad, &err) == QR_OK);
-    CHECK(qr_evaluate(with.m, with.w, &with.data, sample, 2 * N, NULL, NULL, NULL, &b, NULL,
-                      &err) == QR_OK);
+    CHECK(qr_evaluate(with.m, with.w, &with.data, sample, 2 * N, NULL, NULL, NULL, &b, &err) ==
+          QR_OK);
     CHECK(qr_loss_gradient(without.m, with.w, &with.data, sample, N, NULL, &c, bare, &err) ==
           QR_OK);
     CHECK(fabs(a - b) < 1e-15 && fabs(a - c - qr_model_penalty(with.m, with.w)) < 1e-15);

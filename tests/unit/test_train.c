@@ -144,8 +144,7 @@ static double validation(const struct fixture *f, const double *w) {
     double means[8];
     struct qr_err err = {0};
     for (size_t i = 0; i < n; i++) sample[i] = f->data.n_train + i;
-    CHECK(qr_evaluate(f->model, w, &f->data, sample, n, NULL, NULL, NULL, means, NULL, &err) ==
-              QR_OK,
+    CHECK(qr_evaluate(f->model, w, &f->data, sample, n, NULL, NULL, NULL, means, &err) == QR_OK,
           "%s", err.msg);
     return means[0];
 }
@@ -237,8 +236,7 @@ static void check_readouts(const struct seen *s, const struct qr_step_line *line
     CHECK(n_readouts <= 8 && bound == 1 && detail->readouts);
     for (size_t i = 0; i < n; i++) sample[i] = line->eval ? 28 + i : i;
     const double *weights = line->eval ? detail->weights : s->before;
-    CHECK(qr_evaluate(f->model, weights, &f->data, sample, n, NULL, NULL, z, NULL, NULL, &err) ==
-              QR_OK,
+    CHECK(qr_evaluate(f->model, weights, &f->data, sample, n, NULL, NULL, z, NULL, &err) == QR_OK,
           "%s", err.msg);
     for (int k = 0; k < QR_READOUT_BUCKETS; k++) {
         uint64_t count = 0;
@@ -266,7 +264,7 @@ static void check_detail(struct seen *s, const struct qr_step_line *line,
     for (size_t i = 0; i < 28; i++) sample[i] = line->eval ? 28 + i : i;
     if (line->eval) {
         CHECK(qr_evaluate(f->model, detail->weights, &f->data, sample, 12, NULL, NULL, NULL, means,
-                          NULL, &err) == QR_OK &&
+                          &err) == QR_OK &&
                   means[0] == line->loss,
               "%s", err.msg);
         /* one step an epoch: its mean is the step's */
@@ -326,8 +324,8 @@ static void test_lines_and_early_stopping(void) {
     size_t sample[12];
     double means[1];
     for (size_t i = 0; i < 12; i++) sample[i] = 28 + i;
-    CHECK(qr_evaluate(f.model, r.params, &f.data, sample, 12, NULL, NULL, NULL, means, NULL,
-                      &err) == QR_OK);
+    CHECK(qr_evaluate(f.model, r.params, &f.data, sample, 12, NULL, NULL, NULL, means, &err) ==
+          QR_OK);
     CHECK(means[0] == seen.lines[2 * best + 1].loss, "%.17g %.17g", means[0],
           seen.lines[2 * best + 1].loss);
     free(r.params);

@@ -1,0 +1,80 @@
+#include <stdio.h>
+
+#include "cmd/qring/command.h"
+
+const char qr_help_evaluate[] =
+    "Loss, metrics and, of a classifier, the confusion matrix of trained weights: on the samples "
+    "that training holds out, or on those of\n"
+    "a file with labels.\n"
+    "\n"
+    "Examples:\n"
+    "  qring evaluate --weights out/qcnn/weights.h5                # the tutorial's model\n"
+    "  qring evaluate job.json --weights w.h5 --data test.csv      # another file\n"
+    "  qring evaluate job.json --weights w.h5 --metric auc --metric mae --json | jq .metrics.auc\n"
+    "\n"
+    "Usage: qring evaluate [JOB] --weights URL [FLAGS]\n"
+    "  JOB                    a path or URL, - for standard input, or a run's folder [QRING_JOB, "
+    "else the built-in tutorial]\n"
+    "  --weights URL          .h5 (also written by Keras), .npz or .safetensors [QRING_WEIGHTS, "
+    "else that folder's]\n"
+    "  --data FILE            CSV or npz with labels, a path or URL; - is standard input [the "
+    "job's own samples that it holds out]\n"
+    "  --metric NAME          one more than the job has, by its name or object there; again for "
+    "another\n"
+    "  --json                 one object on standard output\n"
+    "  --set PATH=VALUE       a key of the job, as often as wanted: --set model[1].units=8\n"
+    "  --seed N               --set seed=N; QRING_SET and QRING_SEED are read too, as qringd does\n"
+    "  --isa NAME             auto, portable, avx2, avx512, neon; all give the same bits\n"
+    "  --threads T            [the cgroup's]\n";
+
+static void print_text(const struct qr_evaluation *e) {
+    bool held_out = e->set[0] == 'v';
+    printf("%zu sample%s (%s)\n", e->n, e->n == 1 ? "" : "s",
+           e->data    ? e->data
+           : held_out ? "validation set"
+                      : "all: the job holds none out");
+    printf("%-24s %.8f  (%s)\n", "loss", e->means[0], qr_loss_names[e->l.job->train.loss]);
+    for (size_t i = 1; i < qr_model_n_values(e->l.load.model); i++)
+        printf("%-24s %.8f\n", qr_evaluation_value_name(e, i), e->means[i]);
+    qr_print_confusion(e);
+}
+
+static void print_json(const struct qr_evaluation *e) {
+    struct qr_buf b = {0};
+    struct qr_json_writer w = qr_json_writer(&b, 0);
+    qr_json_open(&w, '{');
+    qr_put_evaluation(&w, e);
+    qr_json_close(&w, '}');
+    printf("%s\n", qr_buf_string(&b));
+    qr_buf_free(&b);
+}
+
+int qr_command_evaluate(const struct qr_command *self, int argc, char **argv) {
+    struct qr_evaluation_flags f = {0};
+    struct qr_flag flags[5 + QR_METRIC_FLAGS] = {{"--weights", &f.weights, NULL},
+                                                 {"--data", &f.data, NULL},
+                                                 {"--json", NULL, NULL},
+                                                 {"--isa", &f.isa, NULL},
+                                                 {"--threads", &f.threads, NULL}};
+    struct qr_words words;
+    struct qr_evaluation e = {0};
+    struct qr_err err = {0};
+    bool help, json = false;
+    flags[2].on = &json;
+    for (size_t i = 0; i < QR_METRIC_FLAGS; i++)
+        flags[5 + i] = (struct qr_flag){"--metric", &f.metrics[i], NULL};
+    enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, &f.set, 1,
+                                      &words, &help, &err);
+    if (code == QR_OK && help) {
+        fputs(self->help, stdout);
+        return 0;
+    }
+    f.job = words.v[0];
+    if (code == QR_OK) code = qr_evaluation_new(&f, true, &e, &err);
+    if (code == QR_OK && qr_job_has_classes(e.l.job)) qr_evaluation_count(&e);
+    if (code == QR_OK && json) print_json(&e);
+    if (code == QR_OK && !json) print_text(&e);
+    qr_evaluation_fini(&e);
+    qr_overrides_fini(&f.set);
+    return qr_conclude(code, &err);
+}

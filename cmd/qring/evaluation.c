@@ -1,0 +1,202 @@
+/* What infer, evaluate and predict share: which weights, which samples, the numbers of both. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "cmd/qring/command.h"
+#include "model/metric.h"
+#include "train/evaluate.h"
+
+/* Of a run's folder; NULL: it is none, or the run has not ended. Heap. */
+static char *weights_of_run(const char *job) {
+    qr_auto(qr_free_p) char *file = job ? qr_path_join(job, "job.json") : NULL;
+    qr_auto(qr_free_p) char *weights = job ? qr_path_join(job, "weights.safetensors") : NULL;
+    return job && qr_file_exists(file) && qr_file_exists(weights) ? QR_MOVE(weights) : NULL;
+}
+
+/* Where the weights are: --weights, the tutorial's two flags, QRING_WEIGHTS, the run's folder.
+ * *ret_url on the heap. */
+static enum qr_code find_weights(const struct qr_evaluation_flags *f, const char *job,
+                                 char **ret_url, struct qr_err *err) {
+    const char *weights = f->weights, *set = getenv("QRING_WEIGHTS");
+    if (weights && (f->bucket || f->path))
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--weights and --weights-gcs-%s name two places; give one",
+                       f->bucket ? "bucket" : "path");
+    if (!f->bucket != !f->path)
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "--weights-gcs-bucket and --weights-gcs-path go together; --weights-gcs-%s is missing",
+            f->path ? "bucket" : "path");
+    if (!weights && !f->bucket && set && *set) weights = set;
+    if (!weights && !f->bucket && (*ret_url = weights_of_run(job))) return QR_OK;
+    if (!weights && !f->bucket)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--weights is missing: which weights are to be tried? (qring run writes "
+                       "out/NAME/weights.h5)");
+    *ret_url = weights ? qr_xstrdup(weights) : qr_xasprintf("gs://%s/%s", f->bucket, f->path);
+    return QR_OK;
+}
+
+/* As a worker of the job reads them. */
+static enum qr_code set_by_environment(struct qr_overrides *set, struct qr_err *err) {
+    const char *keys = getenv("QRING_SET"), *seed = getenv("QRING_SEED");
+    enum qr_code code = QR_OK;
+    if (keys) code = qr_overrides_add(set, QR_OVERRIDES_ENVIRONMENT, "QRING_SET", NULL, keys, err);
+    if (seed && code == QR_OK)
+        code = qr_overrides_add(set, QR_OVERRIDES_ENVIRONMENT_KEY, "QRING_SEED", "seed", seed, err);
+    return code;
+}
+
+/* Takes the job over. */
+static enum qr_code load(const struct qr_evaluation_flags *f, bool labels, struct qr_job *job,
+                         struct qr_evaluation *e, struct qr_err *err) {
+    struct qr_job_samples samples = {.url = f->data, .labels = labels};
+    struct qr_buf input = {0};
+    enum qr_code code = QR_OK;
+    if (f->data && strcmp(f->data, "-") == 0) {
+        samples.url = "standard input";
+        samples.file = &input;
+        code = qr_input_read(qr_memory_limit_bytes(), &input, err);
+    }
+    if (code == QR_OK)
+        code = qr_load_job(job, f->data ? &samples : NULL, f->isa, f->threads, &e->l, err);
+    else qr_job_free(job);
+    qr_buf_free(&input);
+    return code;
+}
+
+static void choose(const struct qr_evaluation_flags *f, struct qr_evaluation *e) {
+    const struct qr_dataset *d = &e->l.load.data;
+    size_t begin = !f->data && d->n_train < d->n_samples ? d->n_train : 0;
+    e->set = f->data ? "data" : begin > 0 ? "validation" : "all";
+    e->n = d->n_samples - begin;
+    e->sample = qr_xcalloc(e->n, sizeof *e->sample);
+    for (size_t i = 0; i < e->n; i++) e->sample[i] = begin + i;
+}
+
+/* Weights that do not fit may be a column's fault: a model without a circuit at its beginning takes
+ * as many as there are. */
+static enum qr_code weights_of(struct qr_evaluation *e, struct qr_err *err) {
+    const struct qr_workload *w = &e->l.load;
+    enum qr_code code = qr_workload_weights(w, e->weights, w->initial, err);
+    if (code == QR_OK || !e->data || qr_layers_input_circuit(e->l.job->layers, e->l.job->n_layers))
+        return code;
+    return qr_wrap(err, "with the %zu input column%s of %s", w->data.n_columns,
+                   w->data.n_columns == 1 ? "" : "s", e->data);
+}
+
+enum qr_code qr_evaluation_new(struct qr_evaluation_flags *f, bool labels,
+                               struct qr_evaluation *ret, struct qr_err *err) {
+    const char *set = getenv("QRING_JOB");
+    const char *url = f->job ? f->job : set && *set ? set : NULL;
+    struct qr_evaluation e = {.data = f->data};
+    struct qr_job *job = NULL;
+    enum qr_code code = find_weights(f, url, &e.weights, err);
+    if (code == QR_OK && url && f->data && strcmp(url, "-") == 0 && strcmp(f->data, "-") == 0)
+        code = qr_fail(err, QR_INVALID_ARGUMENT,
+                       "the job and --data are both standard input; give one of them as a file");
+    if (code == QR_OK) code = set_by_environment(&f->set, err);
+    if (code == QR_OK) code = qr_job_load(url, &f->set, &job, err);
+    for (size_t i = 0; i < QR_METRIC_FLAGS && f->metrics[i] && code == QR_OK; i++)
+        if ((code = qr_job_add_metric(job, f->metrics[i], err)) != QR_OK) qr_job_free(job);
+    if (code == QR_OK) code = load(f, labels, job, &e, err);
+    const struct qr_workload *w = &e.l.load;
+    if (code == QR_OK) code = weights_of(&e, err);
+    if (code == QR_OK) {
+        choose(f, &e);
+        e.p = qr_xcalloc(e.n * qr_model_n_outputs(w->model), sizeof *e.p);
+        if (labels) e.means = qr_xcalloc(qr_model_n_values(w->model), sizeof *e.means);
+        code = qr_evaluate(w->model, w->initial, &w->data, e.sample, e.n, e.l.pool, e.p, NULL,
+                           e.means, err);
+        if (code != QR_OK && f->data)
+            qr_wrap(err, "%s", strcmp(f->data, "-") == 0 ? "standard input" : f->data);
+    }
+    if (code != QR_OK) qr_evaluation_fini(&e);
+    else *ret = e;
+    return code;
+}
+
+void qr_evaluation_fini(struct qr_evaluation *e) {
+    free(e->weights);
+    free(e->sample);
+    free(e->p);
+    free(e->means);
+    free(e->counts);
+    qr_loaded_fini(&e->l);
+    *e = (struct qr_evaluation){0};
+}
+
+void qr_evaluation_count(struct qr_evaluation *e) {
+    const struct qr_metric_options o = qr_job_metric_options(e->l.job);
+    size_t k = qr_model_n_outputs(e->l.load.model), n = qr_metric_classes(&o, k);
+    size_t n_sums = qr_metric_n_sums(QR_CONFUSION_MATRIX, &o, k);
+    if (n > QR_MAX_CONFUSION_CLASSES || e->l.load.data.n_outputs != k) return;
+    qr_fixed *sums = qr_xaligned(n_sums * sizeof *sums);
+    bool fine = true;
+    for (size_t i = 0; i < e->n; i++)
+        fine &= qr_metric_add(QR_CONFUSION_MATRIX, &o, k, e->p + i * k,
+                              qr_dataset_y(&e->l.load.data, e->sample[i]), sums);
+    QR_ASSERT(fine);
+    e->n_classes = n;
+    e->counts = qr_xcalloc(n * n, sizeof *e->counts);
+    for (size_t i = 0; i < n * n; i++) e->counts[i] = (int64_t)qr_fixed_to_double(sums[1 + i]);
+    free(sums);
+}
+
+const char *qr_evaluation_value_name(const struct qr_evaluation *e, size_t i) {
+    return qr_model_value_name(e->l.load.model, i, false);
+}
+
+void qr_print_confusion(const struct qr_evaluation *e) {
+    size_t n = e->n_classes;
+    if (!n) return;
+    puts("Confusion matrix (a row a label, a column an answer)");
+    for (size_t i = 0; i < n * n; i++)
+        printf("%7lld%s", (long long)e->counts[i], i % n == n - 1 ? "\n" : "");
+}
+
+void qr_put_evaluation(struct qr_json_writer *w, const struct qr_evaluation *e) {
+    size_t n = e->n_classes, n_values = qr_model_n_values(e->l.load.model);
+    qr_json_put_key(w, "job");
+    qr_json_put_string(w, e->l.job->name);
+    qr_json_put_key(w, "weights");
+    qr_json_put_string(w, e->weights);
+    qr_json_put_key(w, "set");
+    qr_json_put_string(w, e->set);
+    if (e->data) {
+        qr_json_put_key(w, "data");
+        qr_json_put_string(w, e->data);
+    }
+    qr_json_put_key(w, "samples");
+    qr_json_put_i64(w, (int64_t)e->n);
+    qr_json_put_key(w, "loss");
+    qr_json_put_double(w, e->means[0]);
+    qr_json_put_key(w, "metrics");
+    qr_json_open(w, '{');
+    for (size_t i = 1; i < n_values; i++) {
+        qr_json_put_key(w, qr_evaluation_value_name(e, i));
+        qr_json_put_double(w, e->means[i]);
+    }
+    qr_json_close(w, '}');
+    if (!n) return;
+    qr_json_put_key(w, "confusion_matrix");
+    qr_json_open(w, '[');
+    for (size_t i = 0; i < n; i++) {
+        qr_json_open(w, '[');
+        for (size_t j = 0; j < n; j++) qr_json_put_i64(w, e->counts[i * n + j]);
+        qr_json_close(w, ']');
+    }
+    qr_json_close(w, ']');
+}
+
+void qr_put_heads(struct qr_buf *b, const char *name, size_t n) {
+    if (n == 1) qr_buf_printf(b, ",%s", name);
+    else
+        for (size_t i = 0; i < n; i++) qr_buf_printf(b, ",%s_%zu", name, i);
+}
+
+void qr_put_cells(struct qr_buf *b, const double *v, size_t n) {
+    for (size_t i = 0; i < n; i++) qr_buf_printf(b, ",%.17g", v[i]);
+}

@@ -1,0 +1,199 @@
+#!/bin/sh
+# qring predict and qring evaluate: new samples get the predictions that qring infer and Keras have, as CSV and JSON lines, from files, npz, a bucket and
+# standard input; loss, metrics and confusion matrix are those of training's own evaluation. What goes wrong leaves nothing behind (bad_input.sh has more).
+. "$(dirname "$0")/common"
+unset TF_CONFIG QRING_JOB QRING_WEIGHTS GOOGLE_APPLICATION_CREDENTIALS GCE_METADATA_HOST NO_GCE_CHECK
+jobs=tests/golden/digests/jobs
+
+# against Keras: the same values by predict, and the class by their sign
+for precision in single double; do
+    d=$work/$precision
+    golden infer-job "$d" "$precision"
+    run_in 60 "$d/log" "$qring" predict "$d/job.json" --weights tests/golden/tfq/qcnn_weights.h5 --data "$d/data.csv" --out "$d/predictions"
+    check "predict: $(tail -n 2 "$d/log")" test -s "$d/predictions"
+    "$qring" infer "$d/job.json" --weights tests/golden/tfq/qcnn_weights.h5 --json >"$d/infer.json" 2>"$d/log"
+    golden infer-check "$d" "$precision"
+    check "$precision: the head" test "$(head -n 1 "$d/predictions")" = sample,class,prediction
+    "$qring" predict "$d/job.json" --weights tests/golden/tfq/qcnn_weights.h5 --data "$d/data.csv" --format jsonl >"$d/predictions"
+    golden infer-check "$d" "$precision"
+done
+
+# against infer: the job's own file, whose last rows are those held out. The numbers are the same texts
+own() { sed -n 's/.*"url": "\([^"]*\)".*/\1/p' "$1"; }
+$python - $jobs "$work" <<'P'
+import json, sys
+jobs, work = sys.argv[1:]
+def make(name, of, train, activation=None):
+    job = json.load(open("%s/%s.json" % (jobs, of)))
+    job["train"].update(train)
+    if activation:
+        job["model"][-1]["activation"] = activation
+    json.dump(job, open("%s/%s.json" % (work, name), "w"))
+make("logits", "categorical-crossentropy", {"loss": {"name": "categorical_crossentropy", "from_logits": True}}, "linear")
+make("bit-logits", "binary-crossentropy", {"loss": {"name": "binary_crossentropy", "from_logits": True}}, "linear")
+make("two-signs", "gate-list", {"loss": "hinge"}, "tanh")
+make("signs", "gate-list", {"loss": "mse", "metrics": ["mae", "accuracy"]})
+P
+for name in categorical-crossentropy logits binary-crossentropy bit-logits two-signs signs gate-list counts-auc expectation-weights weighted-classes; do
+    job=$jobs/$name.json d=$work/$name
+    if [ -e "$work/$name.json" ]; then job=$work/$name.json; fi
+    data=$(own "$job") weights=$d/weights.safetensors
+    run_in 60 "$d.log" "$qring" run "$job" -n 1 --epochs 2 --out "$d" --checkpoints none --logdir= || fail "$name: $(tail -n 2 "$d.log")"
+    "$qring" infer "$job" --weights "$weights" --predictions "$d/infer.csv" --json >"$d/infer.json" 2>"$d.log" || fail "$name: $(cat "$d.log")"
+    "$qring" predict "$job" --weights "$weights" --data "$data" >"$d/p.csv" 2>"$d.log" || fail "$name: $(cat "$d.log")"
+    "$qring" predict "$job" --weights "$weights" --data "$data" --format jsonl >"$d/p.jsonl" 2>"$d.log" || fail "$name: $(cat "$d.log")"
+    "$qring" evaluate "$job" --weights "$weights" --json >"$d/evaluate.json" 2>"$d.log" || fail "$name: $(cat "$d.log")"
+    { head -n 1 "$data"; sed '1d; s/,.*//' "$d/infer.csv" | while read -r row; do sed -n "$((row + 2))p" "$data"; done; } >"$d/held-out.csv"
+    "$qring" evaluate "$job" --weights "$weights" --data "$d/held-out.csv" --json >"$d/evaluate-file.json" 2>"$d.log" || fail "$name: $(cat "$d.log")"
+    "$qring" predict "$job" --weights "$weights" --data - --threads 3 --isa portable <"$data" >"$d/stdin.csv" 2>"$d.log" || fail "$name: $(cat "$d.log")"
+    check "$name: standard input, other threads and kernels: the same bytes" cmp "$d/p.csv" "$d/stdin.csv"
+    # without labels, and as npz; nothing else in the rows
+    $python - "$data" "$d/new.csv" "$d/new.npz" <<'P'
+import csv, struct, sys, zipfile
+rows = list(csv.reader(open(sys.argv[1])))
+keep = [j for j, name in enumerate(rows[0]) if name not in ("y", "w") and not (name[0] == "y" and name[1:].isdigit())]
+rows = [[r[j] for j in keep] for r in rows if r]
+csv.writer(open(sys.argv[2], "w", newline="")).writerows(rows)
+head = "{'descr': '<f8', 'fortran_order': False, 'shape': (%d, %d), }" % (len(rows) - 1, len(keep))
+head += " " * (-(len(head) + 11) % 64) + "\n"
+with zipfile.ZipFile(sys.argv[3], "w") as z:
+    z.writestr("x.npy", b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head.encode() + b"".join(struct.pack("<d", float(v)) for r in rows[1:] for v in r))
+P
+    "$qring" predict "$job" --weights "$weights" --data "$d/new.csv" --out "$d/new-p.csv" 2>"$d.log" || fail "$name: $(cat "$d.log")"
+    check "$name: without labels the same bytes" cmp "$d/p.csv" "$d/new-p.csv"
+    "$qring" predict "$job" --weights "$weights" --data "$d/new.npz" 2>"$d.log" | cmp - "$d/p.csv" || fail "$name: npz: $(cat "$d.log")"
+    "$qring" predict "$job" --weights "$weights" --data - <"$d/new.npz" 2>"$d.log" | cmp - "$d/p.csv" || fail "$name: npz on standard input: $(cat "$d.log")"
+    if $python - "$d" "$name" "$data" <<'P'
+import csv, json, math, sys
+d, name, data = sys.argv[1:]
+bad = []
+def check(ok, what):
+    if not ok:
+        bad.append(what)
+infer, p, own = [list(csv.DictReader(open(f))) for f in (d + "/infer.csv", d + "/p.csv", data)]
+lines = [json.loads(line) for line in open(d + "/p.jsonl")]
+said, ours, ours_file = [json.load(open(d + "/" + f)) for f in ("infer.json", "evaluate.json", "evaluate-file.json")]
+columns = lambda row, word: [row[c] for c in row if c == word or c.startswith(word + "_")]
+check(len(p) == len(own) == len(lines) and [int(r["sample"]) for r in p] == list(range(len(own))), "a row for each sample, in order")
+which = [int(r["sample"]) for r in infer]
+held_out = [p[i] for i in which]
+logits, crossentropy = "logits" in name or name == "weighted-classes", any(c.startswith("probability") for c in p[0])
+check(crossentropy == (name not in ("two-signs", "signs", "gate-list", "expectation-weights")), "probabilities where the loss has them")
+for mine, theirs in zip(held_out, infer):
+    z, q = columns(theirs, "prediction"), columns(mine, "probability" if crossentropy else "prediction")
+    if logits:
+        z, q = [float(v) for v in z], [float(v) for v in q]
+        sum_ = sum(math.exp(v) for v in z)
+        z = [1 / (1 + math.exp(-z[0]))] if len(z) == 1 else [math.exp(v) / sum_ for v in z]
+        check(all(abs(a - b) < 1e-14 for a, b in zip(z, q)) and len(z) == len(q), "the probabilities of %r: %r" % (z, q))
+    else:
+        check(z == q, "infer's numbers: %r, not %r" % (z, q))
+for row, line in zip(p, lines):
+    word = "probability" if crossentropy else "prediction"
+    values, classes = [float(v) for v in columns(row, word)], [int(v) for v in columns(row, "class")]
+    check(line == {"sample": int(row["sample"]), **({"class": classes[0] if len(classes) == 1 else classes} if classes else {}),
+                   word: values[0] if len(values) == 1 else values}, "JSON lines have what CSV has: %r" % line)
+    if not classes:
+        continue
+    best = max(range(len(values)), key=lambda j: values[j])
+    want = [best] if len(values) > 1 and crossentropy else [int(v > 0.5) if crossentropy else (1 if v >= 0 else -1) for v in values]
+    check(classes == want, "the class of %r: %r" % (values, classes))
+check(("class" in p[0]) == (name not in ("expectation-weights", "gate-list")), "classes")
+# evaluate: infer's loss and metrics, to the last bit; of the same rows in a file, too; and what training said at its end
+for e in ours, ours_file:
+    check(e["loss"] == said["loss"] and e["metrics"] == said["metrics"] and e["samples"] == said["samples"], "infer's loss and metrics")
+check(ours["set"] == "validation" and ours_file["set"] == "data" and ours_file["data"].endswith("held-out.csv"), "which set")
+result = json.load(open(d + "/result.json"))
+check(json.dumps(result).count(json.dumps(said["loss"])) >= 1, "training's own val_loss: %r" % said["loss"])
+if "class" in p[0]:
+    def label(row):
+        y = float(row["y"])
+        return int(y) if crossentropy else int(y == 1)
+    n = max(2, len(columns(p[0], "probability")))
+    counts = [[0] * n for _ in range(n)]
+    for mine, row in zip(held_out, [own[i] for i in which]):
+        counts[label(row)][max(0, int(mine["class"]))] += 1
+    check(ours["confusion_matrix"] == ours_file["confusion_matrix"] == counts, "the matrix of %r: %r" % (counts, ours.get("confusion_matrix")))
+    check(said.get("confusion_matrix", counts) == counts, "and infer's")
+else:
+    check("confusion_matrix" not in ours, "no matrix")
+for what in sorted(set(bad))[:5]:
+    print(what)
+sys.exit(bool(bad))
+P
+    then pass; else fail "$name: see above"; fi
+done
+job=$jobs/categorical-crossentropy.json weights=$work/categorical-crossentropy/weights.h5 data=tests/golden/digests/data/classes.csv
+
+# evaluate as text; metrics more than the job's, and once where it has them
+run_in 60 "$work/evaluate" "$qring" evaluate $job --weights "$weights" --metric auc --metric '{"name": "top_k_accuracy", "k": 2}' --metric accuracy; rc=$?
+check "evaluate ends with 0, not $rc" test $rc = 0
+check "the text: $(cat "$work/evaluate")" test "$(sed 's/ .*//' "$work/evaluate" | head -n 6 | tr '\n' ' ')" = "12 loss accuracy auc top_k_accuracy Confusion "
+check "auc and the rest do not change the loss" test "$("$qring" evaluate $job --weights "$weights" --json --metric auc | sed 's/.*"loss"://; s/,.*//')" = "$("$qring" evaluate $job --weights "$weights" --json | sed 's/.*"loss"://; s/,.*//')"
+run_in 60 "$work/whole" env QRING_JOB=$root/deploy/jobs/qcnn.json QRING_WEIGHTS="$root/tests/golden/tfq/qcnn_weights.h5" "$qring" evaluate
+check "job and weights from the environment: $(tail -n 1 "$work/whole")" holds "$work/whole" 'Confusion matrix'
+
+# columns by name: in any order; others are refused, or left where the job picks
+named() { printf '{"name": "named", "model": [{"layer": "quantum", "circuit": {"qubits": 1, "gates": [{"gate": "RY", "qubits": [0], "angle": "w*x.a + asin(x.c)"}]}}], "data": {"source": "csv", "url": "nowhere.csv"%s}}' "$1" >"$work/named.json"; }
+named ''
+{ echo a,c; echo 0.5,0.25; echo -2,1; } >"$work/ac.csv"
+{ echo c,a; echo 0.25,0.5; echo 1,-2; } >"$work/ca.csv"
+{ echo c,b,a; echo 0.25,7,0.5; echo 1,7,-2; } >"$work/cba.csv"
+{ echo a,c; echo 0.5,0.25; echo -2,1; echo 1,1.5; } >"$work/asin.csv"
+$python - "$work/named.safetensors" <<'P'
+import json, struct, sys
+head = json.dumps({"pqc/parameters": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}}).encode()
+open(sys.argv[1], "wb").write(struct.pack("<Q", len(head)) + head + struct.pack("<d", 0.75))
+P
+predict() { "$qring" predict "$work/named.json" --weights "$work/named.safetensors" --data "$@"; } # the job's own data is not there and not needed
+predict "$work/ac.csv" >"$work/ac" 2>"$work/log" || fail "by name: $(cat "$work/log")"
+predict "$work/ca.csv" >"$work/ca" 2>"$work/log"
+check "another order, the same bytes" cmp "$work/ac" "$work/ca"
+check "cos(w a + asin c)" $python -c "
+import math, sys
+rows = [r.split(',') for r in open('$work/ac').read().split()]
+sys.exit(rows[0] != ['sample', 'prediction'] or any(abs(float(r[1]) - math.cos(0.75 * a + math.asin(c))) > 1e-6 for r, (a, c) in zip(rows[1:], [(0.5, 0.25), (-2, 1)])) or len(rows) != 3)"
+predict "$work/cba.csv" >"$work/cba" 2>"$work/log"; rc=$?
+check "a column that the circuit does not name: exit 4, not $rc, and its name" sh -c "test $rc = 4 && grep -q 'not b; if that is meant' '$work/log' && test ! -s '$work/cba'"
+predict "$work/asin.csv" --out "$work/old" >"$work/cba" 2>"$work/log"; rc=$?
+check "the sample that has no number is named: $(cat "$work/log")" sh -c "test $rc = 4 && grep -q 'asin.csv: sample 2 (counted from 0) gives a number that is not finite' '$work/log' && test ! -e '$work/old'"
+named ', "columns": ["c", "a"]'
+predict "$work/cba.csv" >"$work/cba" 2>"$work/log"
+check "picked: others are left: $(cat "$work/log")" cmp "$work/ac" "$work/cba"
+
+# --out: the same bytes, at once or not at all
+echo old >"$work/old"
+predict "$work/cba.csv" --out "$work/old" >"$work/said" 2>&1
+check "--out has what standard output gets" cmp "$work/old" "$work/ac"
+check "and nothing is said" test ! -s "$work/said"
+echo old >"$work/old"
+predict "$work/asin.csv" --out "$work/old" >"$work/said" 2>&1
+check "an error leaves what was there" test "$(cat "$work/old")" = old
+check "and no temporary file" test -z "$(find "$work" -name '*.tmp-*')"
+predict "$work/ac.csv" >/dev/full 2>"$work/log"; rc=$?
+check "a full disk behind standard output: exit 2, not $rc" sh -c "test $rc = 2 && grep -q 'standard output cannot be written' '$work/log'"
+
+# a reader that has seen enough
+{ echo a,c; yes 0.5,0.25 | head -n 50000; } >"$work/many.csv"
+predict "$work/many.csv" 2>"$work/log" | head -n 2 >"$work/said"
+check "it ends quietly: $(cat "$work/log")" test ! -s "$work/log"
+check "with what was read" cmp -n 20 "$work/said" "$work/ac"
+(trap '' PIPE; predict "$work/many.csv" 2>"$work/log"; echo $? >"$work/rc") | head -n 2 >"$work/said"
+check "quietly too where the signal is ignored: exit 141, not $(cat "$work/rc"): $(cat "$work/log")" test "$(cat "$work/rc")$(cat "$work/log")" = 141
+check "all 50000 rows" test "$(predict "$work/many.csv" | wc -l)" = 50001
+
+# out of a bucket, and into it
+fake_storage
+$python - "$at" "$data" <<'P'
+import json, sys, urllib.request as u
+at, path = sys.argv[1:]
+token = json.load(u.urlopen(u.Request("http://%s/computeMetadata/v1/instance/service-accounts/default/token" % at, headers={"Metadata-Flavor": "Google"})))
+u.urlopen(u.Request("http://%s/upload/storage/v1/b/auth-predict/o?uploadType=media&name=new.csv" % at, data=open(path, "rb").read(),
+                    headers={"Authorization": "Bearer " + token["access_token"]}))
+P
+run_in 60 "$work/log" env STORAGE_EMULATOR_HOST="$at" GCE_METADATA_HOST="$at" "$qring" predict $job --weights "$work/categorical-crossentropy/weights.safetensors" \
+    --data gs://auth-predict/new.csv --out gs://auth-predict/p.csv; rc=$?
+check "a bucket: exit 0, not $rc: $(tail -n 2 "$work/log")" test $rc = 0
+object auth-predict p.csv "$work/bucket.csv"
+check "the same bytes there" cmp "$work/bucket.csv" "$work/categorical-crossentropy/p.csv"
+end
