@@ -39,13 +39,13 @@ static void matrix_slice(void *ctx, size_t i, unsigned worker) {
 void cones_matmul(const struct qr_kernels *kernels, struct qr_pool *pool, double *c,
                   const double *a, size_t a_i, size_t a_k, const double *b, size_t n_i, size_t n_k,
                   size_t n_j) {
-    struct slices p = {kernels, c, a, b, a_i, a_k, n_i, n_k, n_j, .columns = n_j > n_i};
-    size_t n = p.columns ? n_j : n_i;
-    p.slice = slice_of(pool, n, n_i * n_k * n_j / n);
-    if (p.slice == n) { /* most are so small that a loop of the pool's would be longer */
+    if (n_i * n_k * n_j <= SLICE_WORK) { /* most, and some are a handful of numbers */
         kernels->matmul(c, a, a_i, a_k, b, n_i, n_k, n_j, n_j);
         return;
     }
+    struct slices p = {kernels, c, a, b, a_i, a_k, n_i, n_k, n_j, .columns = n_j > n_i};
+    size_t n = p.columns ? n_j : n_i;
+    p.slice = slice_of(pool, n, n_i * n_k * n_j / n);
     qr_pool_for(pool, (n + p.slice - 1) / p.slice, matrix_slice, &p);
 }
 
@@ -68,10 +68,13 @@ static void lanes_slice(void *ctx, size_t i, unsigned worker) {
 void cones_lanes(const struct qr_kernels *kernels, struct qr_pool *pool, cone_row *out,
                  const cone_row *x, size_t x_i, size_t x_s, const cone_row *y, size_t y_o,
                  size_t y_s, size_t n_i, size_t n_s, size_t n_o, bool add) {
+    if (n_i * n_s * n_o * QR_LANES <= SLICE_WORK) {
+        kernels->lanes(out, x, x_i, x_s, y, y_o, y_s, n_i, n_s, n_o, add);
+        return;
+    }
     struct lanes_product p = {kernels, out, x,   y,
                               x_i,     x_s, y_o, y_s,
                               n_i,     n_s, n_o, slice_of(pool, n_i, n_s * n_o * QR_LANES),
                               add};
-    if (p.slice == n_i) kernels->lanes(out, x, x_i, x_s, y, y_o, y_s, n_i, n_s, n_o, add);
-    else qr_pool_for(pool, (n_i + p.slice - 1) / p.slice, lanes_slice, &p);
+    qr_pool_for(pool, (n_i + p.slice - 1) / p.slice, lanes_slice, &p);
 }

@@ -105,10 +105,11 @@ static void contract_back(const struct step_work *w, const struct cone_contracti
         result = scratch;
     }
     if (ta->needs) {
-        for (size_t k = 0; k < c->n_k; k++)
+        bool same = c->n_k == 1 || c->n_j == 1; /* a row is a column, number by number */
+        for (size_t k = 0; k < c->n_k && !same; k++)
             for (size_t j = 0; j < c->n_j; j++) turned[j * c->n_k + k] = vb[k * c->n_j + j];
-        cones_matmul(kernels, w->pool, w->d + ta->at, result, c->n_j, 1, turned, c->n_i, c->n_j,
-                     c->n_k);
+        cones_matmul(kernels, w->pool, w->d + ta->at, result, c->n_j, 1, same ? vb : turned, c->n_i,
+                     c->n_j, c->n_k);
     }
     if (tb->needs)
         cones_matmul(kernels, w->pool, w->d + tb->at, va, 1, c->n_k, result, c->n_k, c->n_i,

@@ -83,17 +83,49 @@ static const uint16_t flipped[4] = {
     1 << X * 5 | 1 << (X * 4 + Y) | 1 << (Y * 4 + X) | 1 << Y * 5,
 };
 
-/* Two values become their sum and difference: a digit's sign, and with it Z in its string. */
-static void butterflies(pair v[16]) {
+/* Two values become their sum and difference, of all pairs that far apart: a digit's sign, and with
+ * it Z in its string. */
+static inline void butterflies(pair *v, unsigned apart) {
+#pragma GCC unroll 2
+    for (unsigned step = apart; step < 4 * apart; step *= 2)
 #pragma GCC unroll 4
-    for (unsigned step = 1; step < 16; step *= 2)
-#pragma GCC unroll 16
-        for (unsigned i = 0; i < 16; i++) {
+        for (unsigned i = 0; i < 4 * apart; i += apart) {
             if (i & step) continue;
-            pair a = v[i], b = v[i | step];
+            pair a = v[i], b = v[i + step];
             v[i] = a + b;
-            v[i | step] = a - b;
+            v[i + step] = a - b;
         }
+}
+
+/* R_PQ of all P that flip the bits x of a row, and all Q that flip the bits y of a column. */
+static inline __attribute__((always_inline)) void transfer_of_flips(const struct qr_m4 *u,
+                                                                    unsigned x, unsigned y,
+                                                                    double ret[QR_TRANSFER]) {
+    pair v[16] QR_RAW; /* by signs: Q's at the lower two bits */
+#pragma GCC unroll 4
+    for (unsigned r = 0; r < 4; r++) {
+#pragma GCC unroll 4
+        for (unsigned c = 0; c < 4; c++) {
+            struct qr_c64 a = u->e[(r ^ x) * 4 + c], b = u->e[r * 4 + (c ^ y)];
+            v[r * 4 + c] = (pair){a.re, a.im} * b.re + (pair){a.im, -a.re} * b.im;
+        }
+        butterflies(v + r * 4, 1);
+    }
+#pragma GCC unroll 4
+    for (unsigned q = 0; q < 4; q++) {
+        /* a power of i: which part counts, and whether with a minus */
+        unsigned n_y = strings[y][q].n_y, other = n_y & 1;
+        const double sign[3] = {n_y & 2 ? -0.25 : 0.25, n_y ? -0.25 : 0.25, n_y & 2 ? 0.25 : -0.25};
+        double *to = ret + strings[y][q].p;
+        butterflies(v + q, 4);
+#pragma GCC unroll 4
+        for (unsigned p = 0; p < 4; p++) {
+            unsigned in_p = strings[x][p].n_y;
+            pair w = v[p * 4 + q];
+            double part = other ? w[!(in_p & 1)] : w[in_p & 1];
+            to[strings[x][p].p * 16] = part * sign[in_p];
+        }
+    }
 }
 
 /* R_PQ = 1/4 sum over r, c of P[r][r ^ x] Q[c][c ^ y] U[r ^ x][c] conj(U[r][c ^ y]), x and y the
@@ -101,23 +133,8 @@ static void butterflies(pair v[16]) {
 void qr_transfer(const struct qr_m4 *u, uint16_t columns, double ret[QR_TRANSFER]) {
     for (unsigned y = 0; y < 4; y++) {
         if (!(columns & flipped[y])) continue;
-        for (unsigned x = 0; x < 4; x++) {
-            pair v[16] QR_RAW;
 #pragma GCC unroll 4
-            for (unsigned r = 0; r < 4; r++)
-#pragma GCC unroll 4
-                for (unsigned c = 0; c < 4; c++) {
-                    struct qr_c64 a = u->e[(r ^ x) * 4 + c], b = u->e[r * 4 + (c ^ y)];
-                    v[r * 4 + c] = (pair){a.re, a.im} * b.re + (pair){a.im, -a.re} * b.im;
-                }
-            butterflies(v);
-#pragma GCC unroll 16
-            for (unsigned i = 0; i < 16; i++) {
-                unsigned n_y = strings[x][i >> 2].n_y + strings[y][i & 3].n_y;
-                ret[strings[x][i >> 2].p * 16 + strings[y][i & 3].p] =
-                    v[i][n_y & 1] * (1 - (double)(n_y & 2)) / 4;
-            }
-        }
+        for (unsigned x = 0; x < 4; x++) transfer_of_flips(u, x, y, ret);
     }
 }
 
