@@ -460,7 +460,7 @@ predict 2 '--data: there is no file|nowhere.csv; correct the path' nowhere.csv
 predict 2 'is a directory' "$work"
 predict 4 'standard input is empty' -
 wrong 2 'the job and --data are both standard input' "$qring" predict - --weights "$work/net/weights.h5" --data -
-predict 2 "--set model[7].units=3: model has 3 elements, counted from 0, and none is [7]" "$(samples 9 a,b,c,d 1,2,3,4)" --set 'model[7].units=3'
+predict 2 "--set model[7].units=3: model has 2 elements, counted from 0, and none is [7]" "$(samples 9 a,b,c,d 1,2,3,4)" --set 'model[7].units=3'
 predict 2 "--format: 'xml' is neither csv nor jsonl" "$(samples 9 a,b,c,d 1,2,3,4)" --format xml
 wrong 2 '--data is missing: which samples?|- for standard input' "$qring" predict "$net" --weights "$work/net/weights.h5"
 wrong 2 '--weights is missing' "$qring" predict "$net" --data "$work/rows9.csv"
@@ -469,7 +469,7 @@ wrong 2 'takes no inputs (data.source is none)' "$qring" predict tests/golden/di
 wrong 4 'x has 4 columns, but the model takes 8' "$qring" predict "$base" --weights tests/golden/tfq/qcnn_weights.h5 --data "$work/rows9.csv"
 turns=$root/tests/golden/digests/jobs/gate-list.json
 run_in 60 "$work/turns.log" "$qring" run "$turns" -n 1 --epochs 1 --out "$work/turns" --logdir= --checkpoints none
-wrong 2 'rows11.csv: data: the circuit reads 3 of 4 columns (a, b, c) and not d; if that is meant' "$qring" predict "$turns" --weights "$work/turns/weights.h5" --data "$(samples 11 a,b,c,d 1,2,3,4)"
+wrong 2 'rows11.csv: data: the circuit reads 3 of 4 columns (a, b, c) and not more; if that is meant' "$qring" predict "$turns" --weights "$work/turns/weights.h5" --data "$(samples 11 a,b,c,more 1,2,3,4)"
 evaluate 4 'neither columns y0 to y2 nor a column y of class numbers' --data "$work/rows9.csv"
 evaluate 4 'rows10.csv: row 1 of y is 7' --data "$(samples 10 a,b,c,d,y 1,2,3,4,7)"
 evaluate 2 "--metric is 'acc'; did you mean 'accuracy'?" --metric acc

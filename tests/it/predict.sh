@@ -61,6 +61,8 @@ with zipfile.ZipFile(sys.argv[3], "w") as z:
 P
     "$qring" predict "$job" --weights "$weights" --data "$d/new.csv" --out "$d/new-p.csv" 2>"$d.log" || fail "$name: $(cat "$d.log")"
     check "$name: without labels the same bytes" cmp "$d/p.csv" "$d/new-p.csv"
+    "$qring" predict "$d" --data "$d/new.csv" 2>"$d.log" | cmp - "$d/p.csv" || fail "$name: the run's folder: $(cat "$d.log")"
+    QRING_SET="micro_batch_size=3" "$qring" predict "$d" --data "$d/new.csv" --set train.batch_size=7 2>"$d.log" | cmp - "$d/p.csv" || fail "$name: keys set: $(cat "$d.log")"
     "$qring" predict "$job" --weights "$weights" --data "$d/new.npz" 2>"$d.log" | cmp - "$d/p.csv" || fail "$name: npz: $(cat "$d.log")"
     "$qring" predict "$job" --weights "$weights" --data - <"$d/new.npz" 2>"$d.log" | cmp - "$d/p.csv" || fail "$name: npz on standard input: $(cat "$d.log")"
     if $python - "$d" "$name" "$data" <<'P'
