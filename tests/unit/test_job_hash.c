@@ -173,7 +173,7 @@ static void test_hash_of_keys(void) {
  * all, and for those beyond. */
 static void test_wide_hash(void) {
 #define CONTROLLED(qubits, controls)                                                               \
-    "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"qubits\":" qubits                           \
+    "{\"micro_batch_size\":1,\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"qubits\":" qubits    \
     ",\"columns\":1,\"gates\":["                                                                   \
     "{\"gate\":\"RX\",\"qubits\":[1],\"angle\":{\"data\":0},\"controls\":[" controls "]}]},"       \
     "\"readouts\":[\"Z1\"]}]," DATA "}"
