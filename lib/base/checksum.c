@@ -118,6 +118,7 @@ WIDE static uint32_t crc32c_wide(uint32_t crc, const uint8_t *p, size_t n) {
     }
     uint8_t rest[LANES];
     _mm512_storeu_si512(rest, moved(moved(moved(a, last, b), last, c), last, d));
+    _mm256_zeroupper(); /* gcc leaves it out, and SSE code would be slow from here on */
     return crc32c_sse42(0, rest, sizeof rest);
 }
 #endif

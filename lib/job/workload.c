@@ -161,7 +161,7 @@ static enum qr_code check_memory(const struct qr_workload *w, struct qr_err *err
     if (need.total <= limit) return QR_OK;
     return qr_fail(err, QR_RESOURCE_EXHAUSTED,
                    "job %s needs %llu bytes (%llu of data, %llu of workspaces for %u threads); "
-                   "this process may use %llu: take fewer "
+                   "this process may use %llu bytes: take fewer "
                    "--threads, a smaller job or a larger memory limit",
                    w->job->name, (unsigned long long)need.total, (unsigned long long)need.data,
                    (unsigned long long)need.workspaces, w->n_threads, (unsigned long long)limit);

@@ -49,7 +49,6 @@ def too_little_memory():
     """The limit is what a container would see: its cgroup's file, bound over the machine's in a mount namespace."""
     n = 20
     gates = [{"gate": "XX", "qubits": [a, a + 1], "exponent": {"parameter": f"p{a}"}} for a in range(n - 1)]
-    gates.append({"gate": "X", "qubits": [0], "controls": [1, 2]})  # on three: no cone is simulated alone
     big = job("big", model=[{"layer": "quantum", "circuit": {"qubits": n, "gates": gates}, "readouts": ["Z0"]}])
     with open(big) as f: text = json.load(f)
     text["data"] = {"source": "csv", "url": f"{WORK}/big.csv", "train_fraction": 0.5}
