@@ -44,17 +44,18 @@ static void *mind(void *ctx) {
 
 static void *watch(void *ctx) {
     struct link_grpc_door *d = ctx;
+    int64_t wait_ns = LINK_GRPC_LOOK_NS;
     pthread_setname_np(pthread_self(), "qring-guard");
     pthread_mutex_lock(&d->lock);
     while (!d->closed) {
         struct timespec until;
         clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += LINK_GRPC_LOOK_NS;
+        until.tv_nsec += wait_ns;
         until.tv_sec += until.tv_nsec / QR_SECOND;
         until.tv_nsec %= QR_SECOND;
         if (pthread_cond_timedwait(&d->closing, &d->lock, &until) != ETIMEDOUT) continue;
         pthread_mutex_unlock(&d->lock);
-        link_grpc_guard_look(qr_now_ns(d->clock));
+        wait_ns = link_grpc_guard_look(qr_now_ns(d->clock));
         pthread_mutex_lock(&d->lock);
     }
     pthread_mutex_unlock(&d->lock);

@@ -80,7 +80,7 @@ static struct port {
     uint64_t unseen_bytes;
     const _Atomic int64_t *due_ns;
 } ports[PORTS];
-static int64_t looked_ns, cut_ns, trimmed_ns;
+static int64_t looked_ns, wait_ns = LINK_GRPC_LOOK_NS, cut_ns, trimmed_ns;
 
 static void map_v4(const struct in_addr *v4, uint8_t ip[16]) {
     static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
@@ -162,10 +162,11 @@ static uint64_t incoming(int fd, struct address *ret_far, int64_t now_ns) {
 enum whom { THIS, STRANGERS, WHO_SENT_TOO_MUCH, QUIET_STRANGERS };
 struct count {
     unsigned fds, strangers, cut;
+    bool strangers_send;
 };
 
 static bool misbehaves(int fd, enum whom whom, const struct link_grpc_caller *known,
-                       uint64_t unseen_bytes) {
+                       uint64_t unseen_bytes, struct count *count) {
     uint64_t most =
         known ? unseen_bytes + 2 * atomic_load_explicit(&known->seen_bytes, memory_order_relaxed)
               : STRANGER_BYTES;
@@ -176,7 +177,9 @@ static bool misbehaves(int fd, enum whom whom, const struct link_grpc_caller *kn
     int unread = 0;
     if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &n) != 0 || ioctl(fd, FIONREAD, &unread) != 0)
         return false;
-    return whom == QUIET_STRANGERS ? !known && info.tcpi_last_data_recv >= QUIET_MS
+    bool quiet = info.tcpi_last_data_recv >= QUIET_MS;
+    count->strangers_send |= !known && !quiet;
+    return whom == QUIET_STRANGERS ? !known && quiet
                                    : info.tcpi_bytes_received > most + (uint64_t)unread;
 }
 
@@ -189,7 +192,7 @@ static bool to_be_cut(int fd, enum whom whom, const struct address *peer, int64_
     count->strangers += !known;
     return whom == THIS        ? same(&far, peer)
            : whom == STRANGERS ? !known
-                               : misbehaves(fd, whom, known, unseen_bytes);
+                               : misbehaves(fd, whom, known, unseen_bytes, count);
 }
 
 /* The copy pins what fd names: whoever closes fd meanwhile, no other socket can be hit. */
@@ -322,16 +325,19 @@ static bool time_to_trim(int64_t now_ns) {
     return true;
 }
 
-void link_grpc_guard_look(int64_t now_ns) {
+int64_t link_grpc_guard_look(int64_t now_ns) {
     pthread_mutex_lock(&lock);
     bool trim = time_to_trim(now_ns);
-    if (now_ns - looked_ns >= LINK_GRPC_LOOK_NS) {
+    if (now_ns - looked_ns >= wait_ns) {
         struct count n = cut(WHO_SENT_TOO_MUCH, NULL, now_ns);
         struct rlimit most;
         bool few = getrlimit(RLIMIT_NOFILE, &most) == 0 && n.fds > most.rlim_cur / 4 * 3;
         if (n.strangers > CROWD || (few && n.strangers)) (void)cut(QUIET_STRANGERS, NULL, now_ns);
         looked_ns = now_ns;
+        wait_ns = n.strangers_send ? LINK_GRPC_SOON_NS : LINK_GRPC_LOOK_NS;
     }
+    int64_t ret = wait_ns;
     pthread_mutex_unlock(&lock);
     if (trim) malloc_trim(0);
+    return ret;
 }

@@ -58,13 +58,16 @@ struct qr_bytes link_grpc_unpack(struct link_grpc_unpacked *u, const grpc_byte_b
 /* link_grpc_guard.c. Connections that open stream after stream are cut, on servers with these
  * credentials at these ports. Any thread. */
 #define LINK_GRPC_LOOK_NS (25 * INT64_C(1000000))
+/* while somebody of whom nothing is known sends: between two looks memory grows as fast as he can */
+#define LINK_GRPC_SOON_NS (4 * INT64_C(1000000))
 void link_grpc_guard(grpc_server_credentials *creds, const struct qr_clock *clock);
 /* unseen_bytes: may come on a connection of this port and be in none of its messages; 0: the port
  * is closed. due_ns: when the owner wants to be back from gRPC (INT64_MAX: he is); NULL: it matters
  * to nobody. Borrowed until the port is closed. */
 void link_grpc_guard_port(int port, uint64_t unseen_bytes, const _Atomic int64_t *due_ns);
-/* cuts those that have sent too much; does nothing when that was a moment ago */
-void link_grpc_guard_look(int64_t now_ns);
+/* Cuts those that have sent too much; does nothing when that was a moment ago. In how many ns to
+ * look again. */
+int64_t link_grpc_guard_look(int64_t now_ns);
 /* A stream that was accepted: its connection is known from now on, until _over. NULL: it is not
  * known. All take NULL. */
 struct link_grpc_caller;
