@@ -58,7 +58,8 @@ struct qr_bytes link_grpc_unpack(struct link_grpc_unpacked *u, const grpc_byte_b
 /* link_grpc_guard.c. Connections that open stream after stream are cut, on servers with these
  * credentials at these ports. Any thread. */
 #define LINK_GRPC_LOOK_NS (25 * INT64_C(1000000))
-/* while somebody of whom nothing is known sends: between two looks memory grows as fast as he can */
+/* while somebody of whom nothing is known sends: between two looks memory grows as fast as bytes
+ * come */
 #define LINK_GRPC_SOON_NS (4 * INT64_C(1000000))
 void link_grpc_guard(grpc_server_credentials *creds, const struct qr_clock *clock);
 /* unseen_bytes: may come on a connection of this port and be in none of its messages; 0: the port
