@@ -26,15 +26,15 @@ def read(path):
     with open(path) as f: return [json.loads(l) for l in f if l.startswith("{")]
 
 
-def best_of(lines):
-    """Of each case of make bench-peers, on one core: ((name, n, batch), qring's line or None, the others' lines, the fastest first). Theirs
-    have `ratio` where qring did the case: the median over the rounds."""
+def best_of(lines, bench="gradient", threads=1):
+    """Of each case of make bench-peers, on so many cores: ((name, n, batch), qring's line or None, the others' lines, the fastest first).
+    Theirs have `ratio` where qring did the case: the median over the rounds."""
     found, ratio = {}, {}
     for l in lines:
         case = l.get("name"), l.get("n"), l.get("batch")
-        if l["bench"] in ("problem", "skipped") and "name" in l: found.setdefault(case, [])
-        if l.get("threads") != 1 or l["bench"] not in ("gradient", "gradient-ratio"): continue
-        if l["bench"] == "gradient": found.setdefault(case, []).append(l)
+        if bench == "gradient" and l["bench"] in ("problem", "skipped") and "name" in l: found.setdefault(case, [])
+        if l.get("threads") != threads or l["bench"] not in (bench, bench + "-ratio"): continue
+        if l["bench"] == bench: found.setdefault(case, []).append(l)
         elif "engine" not in l: ratio[case, l["against"]] = l["ratio"]
     for case, sides in found.items():
         ours = [l for l in sides if l["who"] == "qring"]
