@@ -38,6 +38,7 @@ enum { RING_MAX = 6 };
 struct ring;
 struct ring_worker;
 static void ring_kill(struct ring_worker *w);
+static bool ring_burns(const struct ring_worker *w);
 struct fused {
     struct qr_link base;
     struct qr_link *inner;
@@ -47,7 +48,7 @@ struct fused {
 static struct fused *fused_of(struct qr_link *l) { return (struct fused *)l; }
 static struct qr_link *burn(struct qr_link *l) {
     struct fused *f = fused_of(l);
-    if (f->left >= 0 && f->left-- == 0) ring_kill(f->worker);
+    if (f->left >= 0 && ring_burns(f->worker) && f->left-- == 0) ring_kill(f->worker);
     return f->inner;
 }
 static enum qr_code fused_listen(struct qr_link *l, const char *address, unsigned *ret_port,
@@ -106,6 +107,7 @@ struct ring_worker {
     struct ring *ring;
     uint32_t index;
     long fuse;                  /* data link operations until it is killed; < 0: never */
+    uint64_t lit_at, stepped;   /* the fuse burns from this step on; the step that it has made */
     int64_t start_ns, again_ns; /* after the ring's start; after a death, INT64_MAX: never again */
     bool comes_late;            /* when the others have made a step, however busy the machine is */
     pthread_t thread, control;
@@ -163,6 +165,7 @@ static void ring_kill(struct ring_worker *w) {
     qr_link_memory_kill(w->data_link);
     qr_group_interrupt(w->group); /* a process that dies stops computing */
 }
+static bool ring_burns(const struct ring_worker *w) { return w->stepped >= w->lit_at; }
 static void ring_pause(int64_t ns) {
     if (ns > 0)
         nanosleep(&(struct timespec){.tv_sec = ns / QR_SECOND, .tv_nsec = ns % QR_SECOND}, NULL);
@@ -187,6 +190,7 @@ static enum qr_code ring_step(void *ctx, bool leader, const struct qr_step_line 
     struct ring_worker *w = ctx;
     bool continues;
     atomic_store(&w->ring->has_stepped, true);
+    w->stepped = line->step;
     ring_event(w, RING_STEP, line);
     if (dead(w, err) != QR_OK) return QR_CANCELLED;
     if (!leader) return QR_OK;

@@ -244,7 +244,8 @@ static void test_scaled_up(void) {
     ring_fini(&r);
 }
 
-/* All but one, one after the other; then they come back. */
+/* All but one, each in a step of its own: three deaths in one step, each beside the last
+ * micro-batch that is left, would be that micro-batch's fault. Then they come back. */
 static void test_all_but_one(void) {
     for (unsigned again = 0; again < 2; again++) {
         struct ring r;
@@ -252,10 +253,16 @@ static void test_all_but_one(void) {
         r.step_ns = again ? 4 * QR_MS : 0;
         for (uint32_t i = 0; i < 5; i++) {
             if (i == 3) continue;
-            r.worker[i].fuse = 20 + 11 * i;
+            r.worker[i].lit_at = 2 + 4 * i;
+            r.worker[i].fuse = (long)i;
             r.worker[i].again_ns = again ? (int64_t)(5 + i) * QR_MS : INT64_MAX;
         }
         ring_run(&r);
+        for (uint32_t i = 0; i < 5; i++)
+            CHECK(r.worker[i].lives == (again && i != 3 ? 2U : 1U), "worker %u lived %u times", i,
+                  r.worker[i].lives);
+        for (uint32_t i = 0; i < 5 && !again; i++)
+            CHECK(atomic_load(&r.worker[i].killed) == (i != 3), "worker %u was not killed", i);
         check_ring(&r, "all but one killed");
         ring_fini(&r);
     }
