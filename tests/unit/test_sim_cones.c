@@ -134,15 +134,18 @@ static void compare(const struct problem *p, const struct answer *a, const struc
     worst = fmax(worst, off / top);
 }
 
-static bool plans(const struct problem *p) {
+/* Of a gradient; infinite: there is no plan. */
+static double flops_of(const struct problem *p) {
     struct qr_sim_plan *plan = NULL;
     struct qr_err err;
     const struct qr_sim_options opt = {QR_DOUBLE, QR_ISA_PORTABLE, QR_ENGINE_CONES, wanted};
-    if (qr_sim_compile(p->c, p->obs, p->n_obs, &opt, &plan, &err) != QR_OK) return false;
+    if (qr_sim_compile(p->c, p->obs, p->n_obs, &opt, &plan, &err) != QR_OK) return INFINITY;
     struct qr_sim_facts f = qr_sim_facts(plan);
     qr_sim_plan_free(plan);
-    return f.flop_per_gradient < 1e8;
+    return f.flop_per_gradient;
 }
+
+static bool plans(const struct problem *p) { return flops_of(p) < 1e8; }
 
 /* What a sample's derivatives are does not depend on the others of its micro-batch. */
 static void samples_alone(const struct problem *p, const struct answer *a, uint64_t seed) {
@@ -440,6 +443,42 @@ static void long_runs(void) {
     check_equal(&p, 5);
 }
 
+/* A ring in which all that is the same from both ends is written from either: the plan is the same,
+ * and so is each bit. */
+static struct problem ring(const enum qr_gate_kind *kinds, bool turned, const char *const *obs,
+                           size_t n_obs) {
+    struct problem p = bare(14, 3, obs, n_obs);
+    for (unsigned layer = 0; layer < 2; layer++) {
+        for (unsigned q = 0; q < 14; q++) put(&p, QR_GATE_Y, q, 0, parameter(&p, "a"));
+        for (unsigned q = 0; q < 14; q++) {
+            unsigned next = (q + 1) % 14;
+            bool turn = turned && q * 7 % 5 < 3;
+            put(&p, kinds[layer], turn ? next : q, turn ? q : next,
+                layer % 2 ? column(q) : parameter(&p, "b"));
+        }
+    }
+    fill(&p);
+    return p;
+}
+
+static void from_either_end(void) {
+    static const enum qr_gate_kind kinds[][2] = {
+        {QR_GATE_XX, QR_GATE_CZ}, {QR_GATE_YY, QR_GATE_ZZ}, {QR_GATE_CNOT, QR_GATE_CNOT}};
+    static const char *const obs[] = {"Z3 Z4", "Z9 Z10 + Z0 Z1"};
+    for (size_t k = 0; k < COUNT(kinds); k++) {
+        struct problem one = ring(kinds[k], false, obs, COUNT(obs)),
+                       other = ring(kinds[k], true, obs, COUNT(obs));
+        struct answer a = by(&one, QR_ENGINE_CONES, qr_isa_best()),
+                      b = by(&other, QR_ENGINE_CONES, qr_isa_best());
+        bool symmetric = kinds[k][0] != QR_GATE_CNOT;
+        CHECK(same(&a, &b) == symmetric, "gates %zu from their other ends", k);
+        CHECK(!symmetric || flops_of(&one) == flops_of(&other), "%.0f and %.0f flop",
+              flops_of(&one), flops_of(&other));
+        check_equal(&one, 9);
+        check_equal(&other, 10);
+    }
+}
+
 /* Contractions that are large enough for slices and shares, without data and with: threads do not
  * reach a bit. */
 static void threads_share(bool with_data) {
@@ -539,6 +578,7 @@ int main(void) {
     far_beyond_a_state();
     many_alike();
     long_runs();
+    from_either_end();
     threads_share(false);
     threads_share(true);
     bad_numbers();

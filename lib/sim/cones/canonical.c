@@ -205,9 +205,20 @@ static void take(struct cone_finder *f, uint32_t place, unsigned q) {
     f->count[q]--;
 }
 
+/* A power of CZ or of P on both: it does not matter which qubit comes first. */
+static bool is_symmetric(const struct qr_gate *g) {
+    const uint8_t *factor = qr_gate_info(g->kind)->factor;
+    return g->n_targets == 2 && factor[0] && factor[0] == factor[1];
+}
+
 static void localise(struct cone_finder *f, struct qr_gate *g) {
     struct qr_qubits controls = {{0}}, values = {{0}};
     for (unsigned k = 0; k < g->n_targets; k++) g->targets[k] = f->local[g->targets[k]];
+    if (g->kind != CONE_GATE_AND && is_symmetric(g) && g->targets[0] > g->targets[1]) {
+        uint16_t t = g->targets[0];
+        g->targets[0] = g->targets[1];
+        g->targets[1] = t;
+    }
     if (!qr_qubits_is_empty(&g->controls)) {
         unsigned q = qr_qubits_first(&g->controls);
         qr_qubits_add(&controls, f->local[q]);
