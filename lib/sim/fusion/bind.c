@@ -56,7 +56,8 @@ static size_t square(const struct qr_plan_op *op) { return op->gate.n_targets ==
 static void bind_shape(struct qr_sim_bound *b, uint32_t shape) {
     const struct qr_sim_plan *p = b->plan;
     const struct qr_plan_shape *s = &p->shapes[shape];
-    struct qr_m4 after = qr_m4_identity();
+    struct qr_m4 after QR_RAW;
+    const struct qr_m4 *so_far = NULL; /* no op yet */
     uint32_t next = s->first_derivative + s->n_derivatives;
     for (uint32_t i = s->n_ops; i-- > s->n_prefix;) {
         const struct qr_plan_op *op = &p->ops[s->first_op + i];
@@ -65,11 +66,13 @@ static void bind_shape(struct qr_sim_bound *b, uint32_t shape) {
             const struct qr_plan_derivative *d = &p->derivatives[--next];
             const double complex *du =
                 b->derivatives + (size_t)op->number * 32 + d->arg * square(op);
-            qr_derivative_weights(&after, op, u, du, d->scale,
+            qr_derivative_weights(so_far, op, u, du, d->scale,
                                   b->weights + (size_t)next * QR_CROSS);
         }
-        after = qr_m4_mul_gate(&after, op, u, false);
+        after = qr_m4_mul_gate(so_far, op, u, false);
+        so_far = &after;
     }
+    if (!so_far) after = qr_m4_identity();
     b->suffix[shape] = after;
     if (!s->n_prefix) qr_narrow_numbers(&after, b->narrow + shape * QR_NARROW);
 }

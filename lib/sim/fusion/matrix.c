@@ -81,6 +81,7 @@ struct qr_m4 qr_m4_embed(const struct qr_plan_op *op, const double complex *m, b
 /* On one qubit alone a column has two entries that are not zero. */
 struct qr_m4 qr_m4_mul_gate(const struct qr_m4 *a, const struct qr_plan_op *op,
                             const double complex *m, bool derivative) {
+    if (!a) return qr_m4_embed(op, m, derivative);
     if (op->gate.n_targets == 2 || op->has_control) {
         struct qr_m4 u QR_RAW = qr_m4_embed(op, m, derivative);
         return qr_m4_mul(a, &u);
@@ -102,7 +103,7 @@ struct qr_m4 qr_m4_mul_gate(const struct qr_m4 *a, const struct qr_plan_op *op,
     return p;
 }
 
-/* s g, g = (dG) G^adjoint in the frame. */
+/* s g, g = (dG) G^adjoint in the frame; g alone where s is NULL. */
 static struct qr_m4 mul_generator(const struct qr_m4 *s, const struct qr_plan_op *op,
                                   const double complex *u, const double complex *d) {
     if (op->gate.n_targets == 1) { /* the product first: a quarter of the entries */
@@ -117,16 +118,31 @@ static struct qr_m4 mul_generator(const struct qr_m4 *s, const struct qr_plan_op
     }
     struct qr_m4 a QR_RAW = qr_m4_embed(op, d, true), b QR_RAW = qr_m4_embed(op, u, false),
                    g QR_RAW = qr_m4_mul_adjoint(&a, &b);
-    return qr_m4_mul(s, &g);
+    return s ? qr_m4_mul(s, &g) : g;
 }
 
-/* D = s g s^adjoint is anti-Hermitian and so is K: Re Tr(D K) = sum_{i<j} 2 Re(D_ji K_ij) - 2 sum_i
- * Im D_ii Im K_ii / 2. So the lower half of D is enough. */
+/* The weights that entry z of D = s g s^adjoint gives, in row j and column i <= j. */
+static inline void put_weight(pair z, int j, int i, double scale, double ret[QR_CROSS]) {
+    static const int place[4][4] = {{12, 0, 2, 4}, {0, 13, 6, 8}, {2, 6, 14, 10}, {4, 8, 10, 15}};
+    double *to = ret + place[j][i];
+    if (i < j) *to++ = 2 * scale * z[0];
+    *to = -2 * scale * z[1];
+}
+
+/* D is anti-Hermitian and so is K: Re Tr(D K) = sum_{i<j} 2 Re(D_ji K_ij) - 2 sum_i Im D_ii
+ * Im K_ii / 2. So the lower half of D is enough. */
 void qr_derivative_weights(const struct qr_m4 *s, const struct qr_plan_op *op,
                            const double complex *u, const double complex *d, double scale,
                            double ret[QR_CROSS]) {
-    static const int place[4][4] = {{12, 0, 2, 4}, {0, 13, 6, 8}, {2, 6, 14, 10}, {4, 8, 10, 15}};
     struct qr_m4 t QR_RAW = mul_generator(s, op, u, d);
+    if (!s) {
+        for (int j = 0; j < 4; j++)
+            for (int i = 0; i <= j; i++) {
+                struct qr_c64 z = t.e[j * 4 + i];
+                put_weight((pair){z.re, z.im}, j, i, scale, ret);
+            }
+        return;
+    }
     pair y[16] QR_RAW, turned[16] QR_RAW; /* the adjoint's columns, and i times that */
     for (int k = 0; k < 16; k++) {
         y[k] = (pair){s->e[k].re, -s->e[k].im};
@@ -138,9 +154,7 @@ void qr_derivative_weights(const struct qr_m4 *s, const struct qr_plan_op *op,
             pair z = x[0].re * y[i * 4] + x[0].im * turned[i * 4];
 #pragma GCC unroll 3
             for (int k = 1; k < 4; k++) z += x[k].re * y[i * 4 + k] + x[k].im * turned[i * 4 + k];
-            double *to = ret + place[j][i];
-            if (i < j) *to++ = 2 * scale * z[0];
-            *to = -2 * scale * z[1];
+            put_weight(z, j, i, scale, ret);
         }
 }
 

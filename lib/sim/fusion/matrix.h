@@ -26,11 +26,13 @@ struct qr_m4 qr_m4_mul_adjoint(const struct qr_m4 *a, const struct qr_m4 *b);
 /* A gate's matrix in its fused gate's frame. derivative: zero, not identity, where its control does
  * not hold. */
 struct qr_m4 qr_m4_embed(const struct qr_plan_op *op, const double complex *m, bool derivative);
-/* a times that; zeros may have another sign than in the whole product. */
+/* a times that, or that alone where a is NULL; zeros may have another sign than in the whole
+ * product. */
 struct qr_m4 qr_m4_mul_gate(const struct qr_m4 *a, const struct qr_plan_op *op,
                             const double complex *m, bool derivative);
 /* The 16 weights with which the numbers of a cross matrix give Re Tr(s g s^adjoint K), times scale;
- * g = (dG) G^adjoint in the frame, d of one argument, both from qr_gate_matrix. */
+ * g = (dG) G^adjoint in the frame, d of one argument, both from qr_gate_matrix. s is NULL: the
+ * identity. */
 void qr_derivative_weights(const struct qr_m4 *s, const struct qr_plan_op *op,
                            const double complex *u, const double complex *d, double scale,
                            double ret[QR_CROSS]);
