@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -135,4 +136,9 @@ const struct qr_log *qr_command_log(void) {
 int qr_conclude(enum qr_code code, const struct qr_err *err) {
     if (code != QR_OK) qr_error(qr_command_log(), "qring", "%s", err->msg);
     return qr_exit_code(code);
+}
+
+int qr_print_help(const struct qr_command *self) {
+    fputs(self->help, stdout);
+    return 0;
 }

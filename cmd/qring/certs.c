@@ -205,10 +205,7 @@ int qr_command_certs(const struct qr_command *self, int argc, char **argv) {
     struct qr_err err = {0};
     enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, NULL, 1,
                                       &words, &c.help, &err);
-    if (code == QR_OK && c.help) {
-        fputs(self->help, stdout);
-        return 0;
-    }
+    if (code == QR_OK && c.help) return qr_print_help(self);
     if (code == QR_OK) code = check(&c, &words, &err);
     if (code == QR_OK) code = qr_certificate_make(&c.order, &c.set, &err);
     if (code == QR_OK && c.out) code = write_files(&c, &err);

@@ -65,6 +65,9 @@ QR_MUST_CHECK enum qr_code qr_read_flags(int argc, char **argv, const struct qr_
                                          struct qr_words *ret_words, bool *ret_help,
                                          struct qr_err *err);
 
+/* What a command answers to --help; its exit code. */
+int qr_print_help(const struct qr_command *self);
+
 /* A job, with the keys that are set (or NULL), and all that evaluating it needs; --isa and
  * --threads as texts or NULL. */
 struct qr_loaded {

@@ -334,10 +334,7 @@ int qr_command_completion(const struct qr_command *self, int argc, char **argv) 
     struct qr_err err = {0};
     bool help;
     enum qr_code code = qr_read_flags(argc, argv, NULL, 0, NULL, 1, &words, &help, &err);
-    if (code == QR_OK && help) {
-        fputs(self->help, stdout);
-        return 0;
-    }
+    if (code == QR_OK && help) return qr_print_help(self);
     const char *shell = words.n ? words.v[0] : "";
     if (code != QR_OK) return qr_conclude(code, &err);
     if (strcmp(shell, "bash") == 0) bash();

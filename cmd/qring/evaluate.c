@@ -65,10 +65,7 @@ int qr_command_evaluate(const struct qr_command *self, int argc, char **argv) {
         flags[5 + i] = (struct qr_flag){"--metric", &f.metrics[i], NULL};
     enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, &f.set, 1,
                                       &words, &help, &err);
-    if (code == QR_OK && help) {
-        fputs(self->help, stdout);
-        return 0;
-    }
+    if (code == QR_OK && help) return qr_print_help(self);
     f.job = words.v[0];
     if (code == QR_OK) code = qr_evaluation_new(&f, true, &e, &err);
     if (code == QR_OK && qr_job_has_classes(e.l.job)) qr_evaluation_count(&e);

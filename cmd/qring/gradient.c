@@ -170,10 +170,7 @@ int qr_command_gradient(const struct qr_command *self, int argc, char **argv) {
     bool help;
     enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, &set, 1,
                                       &words, &help, &err);
-    if (code == QR_OK && help) {
-        fputs(self->help, stdout);
-        return 0;
-    }
+    if (code == QR_OK && help) return qr_print_help(self);
     if (code == QR_OK && strcmp(of, "loss") != 0 && strcmp(of, "prediction") != 0)
         code =
             qr_fail(&err, QR_INVALID_ARGUMENT, "--of: '%.40s' is neither loss nor prediction", of);

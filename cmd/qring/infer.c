@@ -154,10 +154,7 @@ int qr_command_infer(const struct qr_command *self, int argc, char **argv) {
     size_t at;
     enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, &f.set, 1,
                                       &words, &help, &err);
-    if (code == QR_OK && help) {
-        fputs(self->help, stdout);
-        return 0;
-    }
+    if (code == QR_OK && help) return qr_print_help(self);
     bool csv = predictions && strcmp(predictions, "-") == 0;
     if (code == QR_OK && csv && json)
         code = qr_fail(&err, QR_INVALID_ARGUMENT,

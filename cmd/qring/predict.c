@@ -150,10 +150,7 @@ int qr_command_predict(const struct qr_command *self, int argc, char **argv) {
     struct qr_err err = {0};
     enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, &f.set, 1,
                                       &words, &help, &err);
-    if (code == QR_OK && help) {
-        fputs(self->help, stdout);
-        return 0;
-    }
+    if (code == QR_OK && help) return qr_print_help(self);
     f.job = words.v[0];
     if (out && strcmp(out, "-") == 0) out = NULL;
     if (code == QR_OK) code = check(&f, format, out, &err);

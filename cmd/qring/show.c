@@ -261,10 +261,7 @@ int qr_command_show(const struct qr_command *self, int argc, char **argv) {
     struct qr_err err = {0};
     enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, &s.set, 1,
                                       &words, &help, &err);
-    if (code == QR_OK && help) {
-        fputs(self->help, stdout);
-        return 0;
-    }
+    if (code == QR_OK && help) return qr_print_help(self);
     if (code == QR_OK) code = read_width(columns, &width, &err);
     if (code == QR_OK) code = load(&s, words.v[0], isa, &err);
     if (code == QR_OK && json) json_of(&s, &text);

@@ -31,10 +31,7 @@ int qr_command_status(const struct qr_command *self, int argc, char **argv) {
     const struct qr_flag flags[] = {{"--json", NULL, &json}};
     enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, NULL, 1,
                                       &words, &help, &err);
-    if (code == QR_OK && help) {
-        fputs(self->help, stdout);
-        return 0;
-    }
+    if (code == QR_OK && help) return qr_print_help(self);
     if (code == QR_OK && words.n == 0)
         code = qr_fail(&err, QR_INVALID_ARGUMENT,
                        "which worker? qring status HOST:PORT; --help shows examples");

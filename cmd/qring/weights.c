@@ -247,10 +247,7 @@ int qr_command_weights(const struct qr_command *self, int argc, char **argv) {
     struct qr_err err = {0};
     enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, NULL, 64,
                                       &words, &help, &err);
-    if (code == QR_OK && help) {
-        fputs(self->help, stdout);
-        return 0;
-    }
+    if (code == QR_OK && help) return qr_print_help(self);
     if (code == QR_OK && !words.n)
         code = qr_fail(&err, QR_INVALID_ARGUMENT, "which files? qring weights FILE...");
     if (code == QR_OK && to && words.n != 1)

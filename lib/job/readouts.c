@@ -4,13 +4,14 @@
 
 #include "base/mem.h"
 #include "circuit/cone.h"
+#include "exact/eigen.h"
 
 /* ---- where values lie ---- */
 
 /* One basis: a value for each of 2^n states, as long as that stays near the cost of reading the
  * terms; a few states are always worth it. Else a matrix of 2^n rows, of which each eigenvalue is
  * twice one of a real one of twice as many. */
-enum { ONE_BASIS = 16, ALWAYS = 6, STATES_A_TERM = 64, MATRIX = 4, SWEEPS = 40 };
+enum { ONE_BASIS = 16, ALWAYS = 6, STATES_A_TERM = 64, MATRIX = 4 };
 
 struct bounds {
     double low, high;
@@ -98,43 +99,18 @@ static void put_matrix(const struct qr_observable *o, const unsigned *at, unsign
     }
 }
 
-/* m[p][q] and m[q][p] become 0 by a rotation (Jacobi's). */
-static void rotate(double *m, unsigned n, unsigned p, unsigned q) {
-    double apart = m[q * n + q] - m[p * n + p], off = m[p * n + q];
-    if (off == 0) return;
-    double theta = apart / (2 * off);
-    double t = (theta < 0 ? -1 : 1) / (fabs(theta) + sqrt(1 + theta * theta));
-    double c = 1 / sqrt(1 + t * t), s = t * c;
-    for (unsigned k = 0; k < n; k++) {
-        double a = m[k * n + p], b = m[k * n + q];
-        m[k * n + p] = c * a - s * b;
-        m[k * n + q] = s * a + c * b;
-    }
-    for (unsigned k = 0; k < n; k++) {
-        double a = m[p * n + k], b = m[q * n + k];
-        m[p * n + k] = c * a - s * b;
-        m[q * n + k] = s * a + c * b;
-    }
-    m[p * n + q] = m[q * n + p] = 0;
-}
-
 static struct bounds of_matrix(const struct qr_observable *o, const unsigned *at, unsigned n) {
-    unsigned size = 2u << n;
-    double *m = qr_xcalloc((size_t)size * size, sizeof *m), all = 0, off = 1;
+    size_t size = (size_t)2 << n;
+    double *m = qr_xcalloc(size * size, sizeof *m), most = 0;
     put_matrix(o, at, n, m);
-    for (unsigned i = 0; i < size * size; i++) all += fabs(m[i]);
-    for (unsigned sweep = 0; sweep < SWEEPS && off > 1e-15 * all; sweep++) {
-        off = 0;
-        for (unsigned p = 0; p < size; p++)
-            for (unsigned q = p + 1; q < size; q++) {
-                off += fabs(m[p * size + q]);
-                rotate(m, size, p, q);
-            }
-    }
+    for (size_t i = 0; i < size * size; i++) most = fabs(m[i]) > most ? fabs(m[i]) : most;
+    /* of numbers up to 1, whose squares qr_eigen can add */
+    for (size_t i = 0; i < size * size && most > 0; i++) m[i] /= most;
+    qr_eigen(size, m, NULL);
     struct bounds b = {m[0], m[0]};
-    for (unsigned i = 1; i < size; i++) take(&b, m[i * size + i]);
+    for (size_t i = 1; i < size; i++) take(&b, m[i * size + i]);
     free(m);
-    return b;
+    return (struct bounds){b.low * most, b.high * most};
 }
 
 void qr_readout_bounds(const struct qr_observable *o, double *ret_low, double *ret_high) {

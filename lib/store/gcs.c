@@ -20,17 +20,7 @@ static bool ours(const struct qr_gcs *g, const char *url) {
     return strncmp(url, g->base, n) == 0 && url[n] == '/';
 }
 
-/* Of a success that cannot be read nobody knows whether it is one. */
-static enum qr_code read_success(const struct qr_web_request *req, const struct qr_web_reply *reply,
-                                 struct qr_err *err) {
-    enum qr_code code = req->read(req->ctx, reply, err);
-    if (code != QR_INVALID_ARGUMENT) return code;
-    struct qr_err reason = *err;
-    return qr_fail(err, QR_UNAVAILABLE, "a reply (%d) that cannot be read: %.200s", reply->status,
-                   reason.msg);
-}
-
-enum qr_code qr_gcs_attempt(struct qr_gcs *g, const struct qr_gcs_call *c,
+enum qr_code qr_gcs_attempt(struct qr_gcs *g, const struct qr_web_call *c,
                             const struct qr_web_request *req, struct qr_web_reply *ret,
                             struct qr_err *err) {
     qr_auto(qr_free_p) char *token =
@@ -49,61 +39,22 @@ enum qr_code qr_gcs_attempt(struct qr_gcs *g, const struct qr_gcs_call *c,
         r.direct = g->opt.emulator_host || g->opt.endpoint;
         code = g->http->send(g->http, &r, ret, err);
         if (code == QR_OK && qr_web_success(ret->status) && req->read)
-            return read_success(req, ret, err);
+            return qr_web_read(req, ret, err);
         if (code != QR_OK || ret->status != 401 || !authorization || tries) return code;
         qr_gcs_auth_drop(g->auth);
         qr_web_reply_fini(ret);
     }
 }
 
-enum qr_code qr_gcs_send(struct qr_gcs *g, struct qr_web_retry *r, const struct qr_gcs_call *c,
-                         const struct qr_web_request *req, struct qr_web_reply *ret,
-                         struct qr_err *err) {
-    for (;;) {
-        enum qr_code code = qr_gcs_attempt(g, c, req, ret, err);
-        if (code == QR_OK ? !qr_web_retryable(ret->status) : code != QR_UNAVAILABLE)
-            return code == QR_OK ? code
-                                 : qr_wrap(err, "gs://%s/%s: %s", g->bucket, c->name, c->doing);
-        if (!qr_gcs_wait(g, r, c, ret, err)) return qr_gcs_gave_up(g, r, c, ret, err);
-        qr_web_reply_fini(ret);
-    }
-}
-
-static void why(const struct qr_web_reply *reply, const struct qr_err *err, char *ret,
-                size_t bytes) {
-    char text[200];
-    qr_gcs_error_text(qr_buf_view(&reply->body), text, sizeof text);
-    if (reply->status && !qr_web_success(reply->status))
-        snprintf(ret, bytes, "%d%s%s", reply->status, *text ? ", " : "", text);
-    else snprintf(ret, bytes, "%.250s", err ? err->msg : "");
-}
-
-bool qr_gcs_wait(const struct qr_gcs *g, struct qr_web_retry *r, const struct qr_gcs_call *c,
-                 const struct qr_web_reply *reply, const struct qr_err *err) {
-    int64_t seconds;
-    if (qr_web_retry_notice(r, &seconds)) {
-        char reason[300];
-        why(reply, err, reason, sizeof reason);
-        qr_auto(qr_free_p) char *sentence =
-            qr_xasprintf("gs://%s/%s: %s: no success for %lld s (%s); trying again", g->bucket,
-                         c->name, c->doing, (long long)seconds, reason);
-        g->opt.waits.notice(g->opt.waits.notice_ctx, sentence);
-    }
-    return qr_web_retry_wait(r, reply->retry_after_s);
-}
-
-enum qr_code qr_gcs_gave_up(const struct qr_gcs *g, const struct qr_web_retry *r,
-                            const struct qr_gcs_call *c, const struct qr_web_reply *reply,
+static enum qr_code attempt(void *store, const struct qr_web_call *c,
+                            const struct qr_web_request *req, struct qr_web_reply *ret,
                             struct qr_err *err) {
-    char reason[300];
-    why(reply, err, reason, sizeof reason);
-    long long seconds = (long long)((qr_web_awake_ns(&g->opt.waits) - r->began_ns) / QR_SECOND);
-    return qr_fail(err, QR_UNAVAILABLE,
-                   "gs://%s/%s: %s: no success in %lld s, at the last: %s; please retry", g->bucket,
-                   c->name, c->doing, seconds, reason);
+    return qr_gcs_attempt(store, c, req, ret, err);
 }
 
-enum qr_code qr_gcs_refused(const struct qr_gcs *g, const struct qr_gcs_call *c,
+static bool retryable(const struct qr_web_reply *reply) { return qr_web_retryable(reply->status); }
+
+enum qr_code qr_gcs_refused(const struct qr_gcs *g, const struct qr_web_call *c,
                             const struct qr_web_reply *reply, struct qr_err *err) {
     const char *role = strcmp(c->doing, "download") == 0 || strcmp(c->doing, "list") == 0
                            ? "roles/storage.objectViewer"
@@ -138,6 +89,13 @@ enum qr_code qr_gcs_refused(const struct qr_gcs *g, const struct qr_gcs_call *c,
     }
 }
 
+static enum qr_code refused(void *store, const struct qr_web_call *c,
+                            const struct qr_web_reply *reply, struct qr_err *err) {
+    return qr_gcs_refused(store, c, reply, err);
+}
+
+static const struct qr_web_api gcs_api = {"gs", attempt, retryable, qr_gcs_error_text, refused};
+
 void qr_gcs_object_url(const struct qr_gcs *g, const char *name, struct qr_buf *ret) {
     qr_buf_printf(ret, "%s/storage/v1/b/%s/o/", g->base, g->bucket);
     qr_web_escape(ret, name);
@@ -164,7 +122,7 @@ static enum qr_code check_name(const struct qr_gcs *g, const char *name, struct 
 }
 
 /* What the server says about an object; *ret_found false on 404. */
-static enum qr_code stat_object(struct qr_gcs *g, const struct qr_gcs_call *c,
+static enum qr_code stat_object(struct qr_gcs *g, const struct qr_web_call *c,
                                 struct qr_gcs_object *ret, bool *ret_found, struct qr_err *err) {
     struct qr_web_retry retry;
     struct qr_web_reply reply = {0};
@@ -177,7 +135,7 @@ static enum qr_code stat_object(struct qr_gcs *g, const struct qr_gcs_call *c,
                                  .max_reply_bytes = QR_WEB_REPLY_BYTES,
                                  .read = qr_gcs_read_object,
                                  .ctx = ret};
-    enum qr_code code = qr_gcs_send(g, &retry, c, &req, &reply, err);
+    enum qr_code code = qr_web_send(&g->place, &retry, c, &req, &reply, err);
     if (code == QR_OK && qr_web_success(reply.status)) {
         *ret_found = true;
     } else if (code == QR_OK) {
@@ -207,11 +165,31 @@ static bool wait_a_little(const struct qr_gcs *g) {
     return qr_web_retry_wait(&retry, 0);
 }
 
+/* The bytes of one generation: codes as qr_web_download. */
+static enum qr_code download(struct qr_gcs *g, const struct qr_web_call *c,
+                             const struct qr_gcs_object *o, struct qr_buf *ret,
+                             struct qr_err *err) {
+    struct qr_buf url = {0};
+    qr_gcs_object_url(g, c->name, &url);
+    qr_buf_printf(&url, "?alt=media&generation=%llu", (unsigned long long)o->generation);
+    /* Of what somebody stored packed, size and crc32c are those of the packed bytes; they are sent
+     * where that is said to be welcome. */
+    const struct qr_web_object object = {.url = qr_buf_string(&url),
+                                         .header = "Accept-Encoding: gzip",
+                                         .size = o->size,
+                                         .generation = o->generation,
+                                         .has_crc32c = true,
+                                         .crc32c = o->crc32c};
+    enum qr_code code = qr_web_download(&g->place, c, &object, ret, err);
+    qr_buf_free(&url);
+    return code;
+}
+
 /* *ret_generation 0: there is no such object, and *ret is as it was. */
 static enum qr_code get_generation(struct qr_gcs *g, const char *name, size_t max_bytes,
                                    struct qr_buf *ret, uint64_t *ret_generation,
                                    struct qr_err *err) {
-    const struct qr_gcs_call c = {name, "download", NULL};
+    const struct qr_web_call c = {name, "download", NULL};
     enum qr_code code = check_name(g, name, err);
     *ret_generation = 0;
     for (int tries = 0; code == QR_OK; tries++) {
@@ -224,7 +202,7 @@ static enum qr_code get_generation(struct qr_gcs *g, const char *name, size_t ma
                            "gs://%s/%s has %llu bytes; at most %zu are read", g->bucket, name,
                            (unsigned long long)o.size, max_bytes);
         struct qr_buf content = {.max = max_bytes + 1};
-        code = qr_gcs_download(g, &c, &o, &content, err);
+        code = download(g, &c, &o, &content, err);
         bool again = (code == QR_ABORTED || code == QR_DATA_LOSS) && tries + 1 < MAX_TRIES &&
                      wait_a_little(g);
         if (code == QR_OK) {
@@ -272,7 +250,7 @@ static bool is_ours(const struct qr_gcs_object *o, struct qr_bytes content, cons
  * damaged upload of ours left is ours to replace. */
 static enum qr_code upload(struct qr_gcs *g, const char *name, struct qr_bytes content,
                            const uint64_t *only, struct qr_err *err) {
-    const struct qr_gcs_call c = {name, "upload", NULL};
+    const struct qr_web_call c = {name, "upload", NULL};
     char write_id[QR_WEB_ID_BYTES];
     struct qr_gcs_object o = {0};
     bool found = false;
@@ -333,7 +311,7 @@ static enum qr_code remove_object(struct qr_store *s, const char *name, struct q
     struct qr_gcs *g = self(s);
     char token[QR_WEB_ID_BYTES];
     qr_web_id(token);
-    const struct qr_gcs_call c = {name, "delete", token};
+    const struct qr_web_call c = {name, "delete", token};
     enum qr_code code = check_name(g, name, err);
     for (int tries = 0; code == QR_OK; tries++) {
         struct qr_gcs_object o;
@@ -349,7 +327,7 @@ static enum qr_code remove_object(struct qr_store *s, const char *name, struct q
         struct qr_web_request req = {
             .method = "DELETE", .url = qr_buf_string(&url), .max_reply_bytes = QR_WEB_REPLY_BYTES};
         qr_web_retry_begin(&retry, &g->opt.waits);
-        code = qr_gcs_send(g, &retry, &c, &req, &reply, err);
+        code = qr_web_send(&g->place, &retry, &c, &req, &reply, err);
         /* it was there: gone by our lost attempt, or somebody's */
         bool done =
             code == QR_OK && (reply.status == 204 || reply.status == 200 || reply.status == 404);
@@ -399,7 +377,7 @@ static enum qr_code add_page(const struct qr_gcs *g, const struct qr_json *page,
 
 static enum qr_code list_pages(struct qr_gcs *g, const char *prefix, struct qr_names *names,
                                struct qr_err *err) {
-    const struct qr_gcs_call c = {prefix, "list", NULL};
+    const struct qr_web_call c = {prefix, "list", NULL};
     qr_auto(qr_free_p) char *page = NULL;
     enum qr_code code = QR_OK;
     for (int n = 0; code == QR_OK; n++) {
@@ -422,7 +400,7 @@ static enum qr_code list_pages(struct qr_gcs *g, const char *prefix, struct qr_n
                                      .max_reply_bytes = QR_WEB_REPLY_BYTES,
                                      .read = read_page,
                                      .ctx = &said};
-        code = qr_gcs_send(g, &retry, &c, &req, &reply, err);
+        code = qr_web_send(&g->place, &retry, &c, &req, &reply, err);
         if (code == QR_OK)
             code = said ? add_page(g, said, names, &page, err) : qr_gcs_refused(g, &c, &reply, err);
         qr_web_reply_fini(&reply);
@@ -453,7 +431,7 @@ static enum qr_code read_permissions(void *ctx, const struct qr_web_reply *reply
     return code;
 }
 
-static enum qr_code missing_permission(const struct qr_gcs *g, const struct qr_gcs_call *c,
+static enum qr_code missing_permission(const struct qr_gcs *g, const struct qr_web_call *c,
                                        const struct qr_json *said, struct qr_err *err) {
     static const char *const needed[] = {"storage.objects.create", "storage.objects.get",
                                          "storage.objects.delete"};
@@ -477,7 +455,7 @@ static enum qr_code missing_permission(const struct qr_gcs *g, const struct qr_g
  * question is asked for a list instead. */
 static enum qr_code check_writable(struct qr_store *s, const char *prefix, struct qr_err *err) {
     struct qr_gcs *g = self(s);
-    const struct qr_gcs_call c = {prefix, "permission check", NULL};
+    const struct qr_web_call c = {prefix, "permission check", NULL};
     struct qr_web_retry retry;
     struct qr_web_reply reply = {0};
     qr_auto(qr_free_p) char *url = qr_xasprintf(
@@ -493,7 +471,7 @@ static enum qr_code check_writable(struct qr_store *s, const char *prefix, struc
                                  .ctx = &said};
     if (check_prefix(g, prefix, err) != QR_OK) return err->code;
     qr_web_retry_begin(&retry, &g->opt.waits);
-    enum qr_code code = qr_gcs_send(g, &retry, &c, &req, &reply, err);
+    enum qr_code code = qr_web_send(&g->place, &retry, &c, &req, &reply, err);
     if (said) code = missing_permission(g, &c, said, err);
     else if (code == QR_OK && (reply.status == 404 || reply.status == 405 || reply.status == 501) &&
              !qr_gcs_is_error(qr_buf_view(&reply.body))) {
@@ -545,6 +523,7 @@ enum qr_code qr_store_gcs_new(const char *bucket, const struct qr_gcs_options *o
     g->store.ops = &ops;
     g->opt = *opt;
     g->bucket = qr_xstrdup(bucket);
+    g->place = (struct qr_web_place){&gcs_api, g, g->bucket, &g->opt.waits};
     g->base = base_of(opt);
     g->http = http ? http : qr_web_curl();
     g->auth = qr_gcs_auth_new(&g->opt, g->http);

@@ -1,9 +1,9 @@
-/* store/gcs_impl.h — the parts of the Cloud Storage client: requests, retries,
- * credentials, uploads. */
+/* store/gcs_impl.h — the parts of the Cloud Storage client: requests, credentials, uploads. */
 #ifndef QR_STORE_GCS_IMPL_H
 #define QR_STORE_GCS_IMPL_H
 
 #include "store/gcs.h"
+#include "store/web/place.h"
 
 enum { QR_GCS_CHUNK_BYTES = 8 << 20 };
 
@@ -26,6 +26,7 @@ struct qr_gcs {
     char *bucket, *base; /* base: scheme and host without a slash at the end */
     struct qr_web *http;
     struct qr_gcs_auth *auth;
+    struct qr_web_place place;
 };
 struct qr_gcs_object {
     uint64_t size, generation;
@@ -33,33 +34,13 @@ struct qr_gcs_object {
     char write_id[QR_WEB_ID_BYTES];
 };
 
-/* What one request is for, in messages: "gs://bucket/name: upload". */
-struct qr_gcs_call {
-    const char *name, *doing, *token; /* token: constant over the retries of one operation */
-};
-
-/* One attempt with credentials; a 401 is tried once more with a fresh token. OK: look at the
- * status; a success has been read. UNAVAILABLE: no whole reply came, or one that cannot be read;
- * *ret has what came of it. */
-QR_MUST_CHECK enum qr_code qr_gcs_attempt(struct qr_gcs *g, const struct qr_gcs_call *c,
+/* One attempt, as struct qr_web_api has it. */
+QR_MUST_CHECK enum qr_code qr_gcs_attempt(struct qr_gcs *g, const struct qr_web_call *c,
                                           const struct qr_web_request *req,
                                           struct qr_web_reply *ret, struct qr_err *err);
-/* Attempts until there is a reply that retrying cannot better. */
-QR_MUST_CHECK enum qr_code qr_gcs_send(struct qr_gcs *g, struct qr_web_retry *r,
-                                       const struct qr_gcs_call *c,
-                                       const struct qr_web_request *req, struct qr_web_reply *ret,
-                                       struct qr_err *err);
-/* qr_web_retry_wait, and says now and then what is waited for. err: the last attempt's, where it
- * had no reply. */
-bool qr_gcs_wait(const struct qr_gcs *g, struct qr_web_retry *r, const struct qr_gcs_call *c,
-                 const struct qr_web_reply *reply, const struct qr_err *err);
 /* The sentence and code for a status that is an error. */
-enum qr_code qr_gcs_refused(const struct qr_gcs *g, const struct qr_gcs_call *c,
+enum qr_code qr_gcs_refused(const struct qr_gcs *g, const struct qr_web_call *c,
                             const struct qr_web_reply *reply, struct qr_err *err);
-/* After the deadline. *err comes in as the last attempt's. */
-enum qr_code qr_gcs_gave_up(const struct qr_gcs *g, const struct qr_web_retry *r,
-                            const struct qr_gcs_call *c, const struct qr_web_reply *reply,
-                            struct qr_err *err);
 /* A request's read: what a reply says about an object, into a struct qr_gcs_object. */
 QR_MUST_CHECK enum qr_code qr_gcs_read_object(void *ctx, const struct qr_web_reply *reply,
                                               struct qr_err *err);
@@ -70,13 +51,6 @@ bool qr_gcs_is_error(struct qr_bytes body);
 
 /* ".../o/NAME" */
 void qr_gcs_object_url(const struct qr_gcs *g, const char *name, struct qr_buf *ret);
-/* The bytes of one generation into ret (empty, with room for them), its crc32c checked; a stream
- * that breaks off goes on where it ended. ABORTED: this generation is not there any more;
- * DATA_LOSS: other bytes came. After both it helps to look at the object again. */
-QR_MUST_CHECK enum qr_code qr_gcs_download(struct qr_gcs *g, const struct qr_gcs_call *c,
-                                           const struct qr_gcs_object *o, struct qr_buf *ret,
-                                           struct qr_err *err);
-
 /* Uploads under ifGenerationMatch. *ret_status 200: *ret is the object as the server describes it.
  * 412: it is not our generation any more, or the upload succeeded before. 400: the checksum did not
  * fit, or the server disliked the request (err says so). */

@@ -12,7 +12,7 @@ struct upload {
     const char *name, *write_id;
     struct qr_bytes content;
     uint64_t generation;
-    struct qr_gcs_call call;
+    struct qr_web_call call;
     char token[QR_WEB_ID_BYTES];
     struct qr_buf metadata, url, session;
     struct qr_web_retry retry;
@@ -79,7 +79,7 @@ static enum qr_code multipart(struct upload *u, int *ret_status, struct qr_err *
                                  .max_reply_bytes = QR_WEB_REPLY_BYTES,
                                  .read = qr_gcs_read_object,
                                  .ctx = u->object};
-    enum qr_code code = qr_gcs_send(u->g, &u->retry, &u->call, &req, &reply, err);
+    enum qr_code code = qr_web_send(&u->g->place, &u->retry, &u->call, &req, &reply, err);
     if (code == QR_OK) code = conclude(u, &reply, ret_status, err);
     qr_web_reply_fini(&reply);
     qr_buf_free(&body);
@@ -111,7 +111,7 @@ static enum qr_code open_session(struct upload *u, int *ret_status, struct qr_er
                                  .max_reply_bytes = QR_WEB_REPLY_BYTES,
                                  .read = read_session,
                                  .ctx = &u->session};
-    enum qr_code code = qr_gcs_send(u->g, &u->retry, &u->call, &req, &reply, err);
+    enum qr_code code = qr_web_send(&u->g->place, &u->retry, &u->call, &req, &reply, err);
     u->at = 0;
     u->unreadable = 0;
     if (code == QR_OK && qr_web_success(reply.status)) *ret_status = 308;
@@ -190,8 +190,8 @@ static enum qr_code resumable(struct upload *u, int *ret_status, struct qr_err *
         if (next == END)
             code = sent != QR_OK ? qr_wrap(err, "gs://%s/%s: upload", u->g->bucket, u->name)
                                  : conclude(u, &reply, ret_status, err);
-        else if (wait && !qr_gcs_wait(u->g, &u->retry, &u->call, &reply, err))
-            code = qr_gcs_gave_up(u->g, &u->retry, &u->call, &reply, err);
+        else if (wait && !qr_web_wait(&u->g->place, &u->retry, &u->call, &reply, err))
+            code = qr_web_gave_up(&u->g->place, &u->retry, &u->call, &reply, err);
         else if (next == RESTART) {
             code = open_session(u, ret_status, err);
             next = SEND;
@@ -211,7 +211,7 @@ enum qr_code qr_gcs_upload(struct qr_gcs *g, const char *name, struct qr_bytes c
                        .generation = generation,
                        .object = ret};
     qr_web_id(u.token);
-    u.call = (struct qr_gcs_call){name, "upload", u.token};
+    u.call = (struct qr_web_call){name, "upload", u.token};
     qr_web_retry_begin(&u.retry, &g->opt.waits);
     put_metadata(&u);
     enum qr_code code = content.n <= QR_GCS_CHUNK_BYTES ? multipart(&u, ret_status, err)

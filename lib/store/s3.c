@@ -52,7 +52,7 @@ static enum qr_code not_found(const struct qr_s3 *s, const char *name, struct qr
 
 /* ---- what is there ---- */
 
-static enum qr_code head(struct qr_s3 *s, const struct qr_s3_call *c, const char *url,
+static enum qr_code head(struct qr_s3 *s, const struct qr_web_call *c, const char *url,
                          struct qr_s3_object *ret, struct qr_web_reply *reply, struct qr_err *err) {
     struct qr_web_retry retry;
     qr_web_retry_begin(&retry, &s->opt.waits);
@@ -63,11 +63,11 @@ static enum qr_code head(struct qr_s3 *s, const struct qr_s3_call *c, const char
                                  .max_reply_bytes = QR_WEB_REPLY_BYTES,
                                  .read = qr_s3_read_object,
                                  .ctx = ret};
-    return qr_s3_send(s, &retry, c, &req, reply, err);
+    return qr_web_send(&s->place, &retry, c, &req, reply, err);
 }
 
 /* A refused HEAD has no body that says why; the same question as a GET has. */
-static enum qr_code reason(struct qr_s3 *s, const struct qr_s3_call *c, const char *url,
+static enum qr_code reason(struct qr_s3 *s, const struct qr_web_call *c, const char *url,
                            struct qr_web_reply *reply, struct qr_err *err) {
     struct qr_web_retry retry;
     qr_web_retry_begin(&retry, &s->opt.waits);
@@ -76,11 +76,11 @@ static enum qr_code reason(struct qr_s3 *s, const struct qr_s3_call *c, const ch
                                  .headers = {"Range: bytes=0-0"},
                                  .n_headers = 1,
                                  .max_reply_bytes = QR_WEB_REPLY_BYTES};
-    return qr_s3_send(s, &retry, c, &req, reply, err);
+    return qr_web_send(&s->place, &retry, c, &req, reply, err);
 }
 
 /* What the server says about an object; *ret_found false where there is none. */
-static enum qr_code stat_object(struct qr_s3 *s, const struct qr_s3_call *c,
+static enum qr_code stat_object(struct qr_s3 *s, const struct qr_web_call *c,
                                 struct qr_s3_object *ret, bool *ret_found, struct qr_err *err) {
     struct qr_buf url = {0};
     qr_s3_object_url(s, c->name, &url);
@@ -119,10 +119,27 @@ static bool wait_a_little(const struct qr_s3 *s) {
     return qr_web_retry_wait(&retry, 0);
 }
 
+/* Codes as qr_web_download. */
+static enum qr_code download(struct qr_s3 *s, const struct qr_web_call *c,
+                             const struct qr_s3_object *o, struct qr_buf *ret, struct qr_err *err) {
+    struct qr_buf url = {0};
+    qr_auto(qr_free_p) char *match = qr_xasprintf("If-Match: %s", o->etag);
+    qr_s3_object_url(s, c->name, &url);
+    const struct qr_web_object object = {.url = qr_buf_string(&url),
+                                         .header = match,
+                                         .size = o->size,
+                                         .etag = o->etag,
+                                         .has_crc32c = o->has_crc32c,
+                                         .crc32c = o->crc32c};
+    enum qr_code code = qr_web_download(&s->place, c, &object, ret, err);
+    qr_buf_free(&url);
+    return code;
+}
+
 static enum qr_code get_object(struct qr_s3 *s, const char *name, size_t max_bytes,
                                struct qr_buf *ret, struct qr_s3_object *ret_object, bool *ret_found,
                                struct qr_err *err) {
-    const struct qr_s3_call c = {name, "download"};
+    const struct qr_web_call c = {name, "download", NULL};
     enum qr_code code = check_name(s, name, err);
     *ret_found = false;
     for (int tries = 0; code == QR_OK; tries++) {
@@ -134,7 +151,7 @@ static enum qr_code get_object(struct qr_s3 *s, const char *name, size_t max_byt
                            "s3://%s/%s has %llu bytes; at most %zu are read", s->bucket, name,
                            (unsigned long long)o.size, max_bytes);
         struct qr_buf content = {.max = max_bytes + 1};
-        code = qr_s3_download(s, &c, &o, &content, err);
+        code = download(s, &c, &o, &content, err);
         bool again = (code == QR_ABORTED || code == QR_DATA_LOSS) && tries + 1 < MAX_TRIES &&
                      wait_a_little(s);
         if (code == QR_OK) {
@@ -195,7 +212,7 @@ static enum qr_code read_stored(void *ctx, const struct qr_web_reply *reply, str
 }
 
 /* One upload under a condition ("If-None-Match: *"; NULL: none). */
-static enum qr_code send_object(struct qr_s3 *s, const struct qr_s3_call *c,
+static enum qr_code send_object(struct qr_s3 *s, const struct qr_web_call *c,
                                 struct qr_bytes content, const char *condition,
                                 const char *write_id, struct stored *ret,
                                 struct qr_web_reply *reply, struct qr_err *err) {
@@ -218,7 +235,7 @@ static enum qr_code send_object(struct qr_s3 *s, const struct qr_s3_call *c,
         .read = read_stored,
         .ctx = ret};
     qr_web_retry_begin(&retry, &s->opt.waits);
-    enum qr_code code = qr_s3_send(s, &retry, c, &req, reply, err);
+    enum qr_code code = qr_web_send(&s->place, &retry, c, &req, reply, err);
     qr_buf_free(&url);
     return code;
 }
@@ -246,7 +263,7 @@ static bool damaged(const struct qr_web_reply *reply) {
 /* etag: this version alone is replaced; "": the object is created; NULL: whatever is there. */
 static enum qr_code upload(struct qr_s3 *s, const char *name, struct qr_bytes content,
                            const char *etag, struct qr_err *err) {
-    const struct qr_s3_call c = {name, "upload"};
+    const struct qr_web_call c = {name, "upload", NULL};
     char write_id[QR_WEB_ID_BYTES];
     uint32_t crc = qr_crc32c(0, content.p, content.n);
     qr_auto(qr_free_p) char *condition = !etag   ? NULL
@@ -298,7 +315,7 @@ static enum qr_code put(struct qr_store *store, const char *name, struct qr_byte
 static enum qr_code swap(struct qr_store *store, const char *name, struct qr_bytes content,
                          const struct qr_store_version *seen, struct qr_err *err) {
     struct qr_s3 *s = self(store);
-    const struct qr_s3_call c = {name, "upload"};
+    const struct qr_web_call c = {name, "upload", NULL};
     struct qr_s3_object o;
     uint8_t id[QR_XXH3_BYTES];
     bool found = false;
@@ -317,7 +334,8 @@ static enum qr_code swap(struct qr_store *store, const char *name, struct qr_byt
 /* ---- remove ---- */
 
 /* What is not there is removed all the same. */
-static enum qr_code delete_object(struct qr_s3 *s, const struct qr_s3_call *c, struct qr_err *err) {
+static enum qr_code delete_object(struct qr_s3 *s, const struct qr_web_call *c,
+                                  struct qr_err *err) {
     struct qr_web_retry retry;
     struct qr_web_reply reply = {0};
     struct qr_buf url = {0};
@@ -325,7 +343,7 @@ static enum qr_code delete_object(struct qr_s3 *s, const struct qr_s3_call *c, s
     struct qr_web_request req = {
         .method = "DELETE", .url = qr_buf_string(&url), .max_reply_bytes = QR_WEB_REPLY_BYTES};
     qr_web_retry_begin(&retry, &s->opt.waits);
-    enum qr_code code = qr_s3_send(s, &retry, c, &req, &reply, err);
+    enum qr_code code = qr_web_send(&s->place, &retry, c, &req, &reply, err);
     if (code == QR_OK && !qr_web_success(reply.status) && reply.status != 404)
         code = qr_s3_refused(s, c, &reply, err);
     qr_web_reply_fini(&reply);
@@ -335,7 +353,7 @@ static enum qr_code delete_object(struct qr_s3 *s, const struct qr_s3_call *c, s
 
 static enum qr_code remove_object(struct qr_store *store, const char *name, struct qr_err *err) {
     struct qr_s3 *s = self(store);
-    const struct qr_s3_call c = {name, "delete"};
+    const struct qr_web_call c = {name, "delete", NULL};
     struct qr_s3_object o;
     bool found = false;
     enum qr_code code = check_name(s, name, err);
@@ -396,7 +414,7 @@ static enum qr_code read_page(void *ctx, const struct qr_web_reply *reply, struc
 static enum qr_code list(struct qr_store *store, const char *prefix, struct qr_buf *ret,
                          struct qr_err *err) {
     struct qr_s3 *s = self(store);
-    const struct qr_s3_call c = {prefix, "list"};
+    const struct qr_web_call c = {prefix, "list", NULL};
     struct names_page all = {0};
     enum qr_code code = check_prefix(s, prefix, err);
     for (int n = 0; code == QR_OK && (n == 0 || all.more); n++) {
@@ -417,7 +435,7 @@ static enum qr_code list(struct qr_store *store, const char *prefix, struct qr_b
                                      .read = read_page,
                                      .ctx = &all};
         qr_web_retry_begin(&retry, &s->opt.waits);
-        code = qr_s3_send(s, &retry, &c, &req, &reply, err);
+        code = qr_web_send(&s->place, &retry, &c, &req, &reply, err);
         if (code == QR_OK && !qr_web_success(reply.status))
             code = qr_s3_refused(s, &c, &reply, err);
         if (code == QR_OK && (all.full || n == MAX_PAGES))
@@ -434,7 +452,7 @@ static enum qr_code list(struct qr_store *store, const char *prefix, struct qr_b
 /* ---- may we write? ---- */
 
 /* A write whose condition cannot hold: a server that obeys it refuses. */
-static enum qr_code must_refuse(struct qr_s3 *s, const struct qr_s3_call *c, const char *condition,
+static enum qr_code must_refuse(struct qr_s3 *s, const struct qr_web_call *c, const char *condition,
                                 struct qr_err *err) {
     struct stored stored;
     struct qr_web_reply reply = {0};
@@ -459,7 +477,7 @@ static enum qr_code check_writable(struct qr_store *store, const char *prefix, s
     enum qr_code code = check_prefix(s, prefix, err);
     if (code != QR_OK) return code;
     qr_auto(qr_free_p) char *name = qr_xasprintf("%s.check-%s", prefix, id);
-    const struct qr_s3_call c = {prefix, "write check"}, probe = {name, "write check"};
+    const struct qr_web_call c = {prefix, "write check", NULL}, probe = {name, "write check", NULL};
     if (strlen(name) > MAX_NAME_BYTES || check_name(s, name, err) != QR_OK)
         return check_name(s, prefix, err) == QR_OK ? QR_OK : err->code;
     struct stored stored = {0};
@@ -553,6 +571,7 @@ enum qr_code qr_store_s3_new(const char *bucket, const struct qr_s3_options *opt
     s->opt = *opt;
     s->profile = profile;
     s->bucket = qr_xstrdup(bucket);
+    s->place = (struct qr_web_place){&qr_s3_api, s, s->bucket, &s->opt.waits};
     s->region = qr_xstrdup(region ? region : "us-east-1");
     address(s, endpoint, profile.style);
     s->web = web ? web : qr_web_curl();

@@ -34,16 +34,6 @@ void qr_s3_object_url(const struct qr_s3 *s, const char *name, struct qr_buf *re
 
 /* ---- requests ---- */
 
-/* Of a success that cannot be read nobody knows whether it is one. */
-static enum qr_code read_success(const struct qr_web_request *req, const struct qr_web_reply *reply,
-                                 struct qr_err *err) {
-    enum qr_code code = req->read(req->ctx, reply, err);
-    if (code != QR_INVALID_ARGUMENT) return code;
-    struct qr_err reason = *err;
-    return qr_fail(err, QR_UNAVAILABLE, "a reply (%d) that cannot be read: %.200s", reply->status,
-                   reason.msg);
-}
-
 /* req with its signature; the texts that it needs live in own, which the caller frees. */
 enum { OWN = 5 };
 static void sign(const struct qr_s3 *s, const struct qr_s3_keys *keys, struct qr_web_request *req,
@@ -87,8 +77,11 @@ static bool keys_refused(const struct qr_web_reply *reply) {
     return reply->status == 401;
 }
 
-enum qr_code qr_s3_attempt(struct qr_s3 *s, const struct qr_web_request *req,
-                           struct qr_web_reply *ret, struct qr_err *err) {
+static enum qr_code attempt(void *store, const struct qr_web_call *c,
+                            const struct qr_web_request *req, struct qr_web_reply *ret,
+                            struct qr_err *err) {
+    struct qr_s3 *s = store;
+    (void)c;
     *ret = (struct qr_web_reply){0};
     for (int tries = 0;; tries++) {
         struct qr_web_request r = *req;
@@ -102,13 +95,13 @@ enum qr_code qr_s3_attempt(struct qr_s3 *s, const struct qr_web_request *req,
         code = s->web->send(s->web, &r, ret, err);
         for (int i = 0; i < OWN; i++) free(own[i]);
         if (code == QR_OK && qr_web_success(ret->status) && req->read)
-            return read_success(req, ret, err);
+            return qr_web_read(req, ret, err);
         if (code != QR_OK || tries || !keys_refused(ret) || !qr_s3_auth_drop(s->auth)) return code;
         qr_web_reply_fini(ret);
     }
 }
 
-bool qr_s3_retryable(const struct qr_web_reply *reply) {
+static bool retryable(const struct qr_web_reply *reply) {
     struct qr_s3_error e;
     if (reply->status == 501) return false;
     if (qr_web_retryable(reply->status)) return true;
@@ -117,53 +110,6 @@ bool qr_s3_retryable(const struct qr_web_reply *reply) {
     return reply->status == 409 ? strcmp(e.code, "ConditionalRequestConflict") == 0 ||
                                       strcmp(e.code, "OperationAborted") == 0
                                 : strcmp(e.code, "RequestTimeout") == 0;
-}
-
-enum qr_code qr_s3_send(struct qr_s3 *s, struct qr_web_retry *r, const struct qr_s3_call *c,
-                        const struct qr_web_request *req, struct qr_web_reply *ret,
-                        struct qr_err *err) {
-    for (;;) {
-        enum qr_code code = qr_s3_attempt(s, req, ret, err);
-        if (code == QR_OK ? !qr_s3_retryable(ret) : code != QR_UNAVAILABLE)
-            return code == QR_OK ? code
-                                 : qr_wrap(err, "s3://%s/%s: %s", s->bucket, c->name, c->doing);
-        if (!qr_s3_wait(s, r, c, ret, err)) return qr_s3_gave_up(s, r, c, ret, err);
-        qr_web_reply_fini(ret);
-    }
-}
-
-static void why(const struct qr_web_reply *reply, const struct qr_err *err, char *ret,
-                size_t bytes) {
-    struct qr_s3_error e;
-    qr_s3_error_read(qr_buf_view(&reply->body), &e);
-    if (reply->status && !qr_web_success(reply->status))
-        snprintf(ret, bytes, "%d%s%s", reply->status, *e.code ? ", " : "", e.code);
-    else snprintf(ret, bytes, "%.250s", err ? err->msg : "");
-}
-
-bool qr_s3_wait(const struct qr_s3 *s, struct qr_web_retry *r, const struct qr_s3_call *c,
-                const struct qr_web_reply *reply, const struct qr_err *err) {
-    int64_t seconds;
-    if (qr_web_retry_notice(r, &seconds)) {
-        char reason[300];
-        why(reply, err, reason, sizeof reason);
-        qr_auto(qr_free_p) char *sentence =
-            qr_xasprintf("s3://%s/%s: %s: no success for %lld s (%s); trying again", s->bucket,
-                         c->name, c->doing, (long long)seconds, reason);
-        s->opt.waits.notice(s->opt.waits.notice_ctx, sentence);
-    }
-    return qr_web_retry_wait(r, reply->retry_after_s);
-}
-
-enum qr_code qr_s3_gave_up(const struct qr_s3 *s, const struct qr_web_retry *r,
-                           const struct qr_s3_call *c, const struct qr_web_reply *reply,
-                           struct qr_err *err) {
-    char reason[300];
-    why(reply, err, reason, sizeof reason);
-    long long seconds = (long long)((qr_web_awake_ns(&s->opt.waits) - r->began_ns) / QR_SECOND);
-    return qr_fail(err, QR_UNAVAILABLE,
-                   "s3://%s/%s: %s: no success in %lld s, at the last: %s; please retry", s->bucket,
-                   c->name, c->doing, seconds, reason);
 }
 
 /* ---- refusals ---- */
@@ -178,7 +124,7 @@ static const char *action_of(const char *doing) {
     return "s3:PutObject, s3:GetObject, s3:DeleteObject and s3:ListBucket";
 }
 
-enum qr_code qr_s3_refused(const struct qr_s3 *s, const struct qr_s3_call *c,
+enum qr_code qr_s3_refused(const struct qr_s3 *s, const struct qr_web_call *c,
                            const struct qr_web_reply *reply, struct qr_err *err) {
     struct qr_s3_error e;
     qr_s3_error_read(qr_buf_view(&reply->body), &e);
@@ -223,3 +169,16 @@ enum qr_code qr_s3_refused(const struct qr_s3 *s, const struct qr_s3_call *c,
                        "s3://%s/%s: %s refused (%s)", b, c->name, c->doing, what);
     }
 }
+
+static enum qr_code refused(void *store, const struct qr_web_call *c,
+                            const struct qr_web_reply *reply, struct qr_err *err) {
+    return qr_s3_refused(store, c, reply, err);
+}
+
+static void error_code(struct qr_bytes body, char *ret, size_t bytes) {
+    struct qr_s3_error e;
+    qr_s3_error_read(body, &e);
+    snprintf(ret, bytes, "%s", e.code);
+}
+
+const struct qr_web_api qr_s3_api = {"s3", attempt, retryable, error_code, refused};

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/parse.h"
+#include "store/bucket_url_impl.h"
 #include "store/kind_impl.h"
 #include "store/s3.h"
 
@@ -10,11 +10,10 @@ static struct qr_s3_options process_options; /* set once, before threads */
 
 void qr_s3_configure(const struct qr_s3_options *o) { process_options = *o; }
 
-/* The first of two that is there; one that is empty says nothing. */
+/* The first of two that is there. */
 static const char *given(char *const *environment, const char *name, const char *other) {
-    const char *value = qr_variable(environment, name);
-    if (value && *value) return value;
-    return other ? given(environment, other, NULL) : NULL;
+    const char *value = qr_bucket_given(environment, name);
+    return value || !other ? value : qr_bucket_given(environment, other);
 }
 
 static const char *below(const char *home, const char *name, char *path, size_t bytes) {
@@ -24,20 +23,12 @@ static const char *below(const char *home, const char *name, char *path, size_t 
     return path;
 }
 
-static void say(void *log, const char *sentence) {
-    qr_warn((const struct qr_log *)log, "store", "%s", sentence);
-}
-
 void qr_store_s3_configure(char *const *env, bool (*stopping)(void), const struct qr_log *log) {
     static char credentials[4096], config[4096];
-    const char *home = given(env, "HOME", NULL),
-               *no = given(env, "AWS_EC2_METADATA_DISABLED", NULL),
-               *ignore = given(env, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", NULL);
+    const char *home = given(env, "HOME", NULL);
     const char *own_credentials = given(env, "AWS_SHARED_CREDENTIALS_FILE", NULL),
                *own_config = given(env, "AWS_CONFIG_FILE", NULL);
-    bool none = false, plain = false;
-    if (no && !qr_parse_bool(no, &none)) none = strcasecmp(no, "true") == 0;
-    if (ignore && !qr_parse_bool(ignore, &plain)) plain = strcasecmp(ignore, "true") == 0;
+    bool plain = qr_bucket_switch(env, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS");
     const struct qr_s3_options o = {
         .endpoint = plain ? NULL : given(env, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
         .sts_endpoint = plain ? NULL : given(env, "AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL"),
@@ -58,39 +49,22 @@ void qr_store_s3_configure(char *const *env, bool (*stopping)(void), const struc
         .container_token = given(env, "AWS_CONTAINER_AUTHORIZATION_TOKEN", NULL),
         .container_token_file = given(env, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", NULL),
         .metadata = given(env, "AWS_EC2_METADATA_SERVICE_ENDPOINT", NULL),
-        .no_metadata = none,
+        .no_metadata = qr_bucket_switch(env, "AWS_EC2_METADATA_DISABLED"),
         .ca_file = given(env, "AWS_CA_BUNDLE", NULL),
-        .waits = {.clock = &qr_clock_monotonic,
-                  .awake = &qr_clock_awake,
-                  .wall = &qr_clock_wall,
-                  .sleep = qr_sleep_ns,
-                  .stopping = stopping,
-                  .notice = say,
-                  .notice_ctx = (void *)(uintptr_t)log},
+        .waits = qr_bucket_waits(stopping, log),
     };
     qr_s3_configure(&o);
 }
 
 enum qr_code qr_store_s3_open(const char *url, const struct qr_store_waits *waits,
                               struct qr_store **ret, char **ret_name, struct qr_err *err) {
-    const char *bucket = url + strlen("s3://"), *slash = strchr(bucket, '/');
     struct qr_s3_options o = process_options;
-    if (!o.waits.clock)
-        return qr_fail(err, QR_FAILED_PRECONDITION,
-                       "%s: S3 is not configured in this program; give a local path", url);
-    if (!slash || slash == bucket || !slash[1])
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: give bucket and name, s3://bucket/dir/name",
-                       url);
-    if (waits) {
-        o.waits.deadline_ns = waits->deadline_ns;
-        o.waits.stop_deadline_ns = waits->stop_deadline_ns;
-        o.waits.stopping = waits->stopping;
-        o.waits.sleep = waits->sleep;
-        o.waits.notice = NULL;
-    }
-    qr_auto(qr_free_p) char *name = qr_xstrndup(bucket, (size_t)(slash - bucket));
-    enum qr_code code = qr_store_s3_new(name, &o, NULL, ret, err);
+    qr_auto(qr_free_p) char *bucket = NULL;
+    const char *name;
+    enum qr_code code = qr_bucket_url(url, "S3", waits, &o.waits, &bucket, &name, err);
+    if (code != QR_OK) return code;
+    code = qr_store_s3_new(bucket, &o, NULL, ret, err);
     if (code != QR_OK) return qr_wrap(err, "%s", url);
-    *ret_name = qr_xstrdup(slash + 1);
+    *ret_name = qr_xstrdup(name);
     return QR_OK;
 }

@@ -1,5 +1,3 @@
-#include "worker/settings.h"
-
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,196 +5,7 @@
 #include "base/bounds.h"
 #include "base/mem.h"
 #include "base/parse.h"
-#include "group/group.h"
-#include "sim/sim.h"
-
-/* JOB_KEYS: keys of the job and their values; JOB_KEY: the value of the job's key of that name */
-enum type { TEXT, NUMBER, DURATION, SWITCH, CHOICE, JOB_KEYS, JOB_KEY };
-/* HIDDEN: works, unlisted; COMMAND_LINE: a flag only; OUTSIDE: not in the job */
-enum place { ANYWHERE, HIDDEN, COMMAND_LINE, OUTSIDE };
-
-struct setting {
-    const char *name;
-    enum type type;
-    size_t at;            /* offset in struct qr_settings */
-    const char *standard; /* the default as text; NULL: unset */
-    int64_t min, max;     /* of numbers */
-    /* the i-th value that it may have, NULL behind the last; the rooms that have such things
-     * name them */
-    const char *(*choice)(size_t i);
-    enum place place;
-    const char *value_name; /* in --help */
-    const char *shown;      /* the default as people read it; NULL: standard */
-    const char *help;       /* CHOICES: those */
-    /* may it differ between the workers of one ring, and whose counts */
-    enum qr_setting_between between;
-    /* what a newcomer with another value reads in its log; NULL: nothing, for nothing comes
-     * of it */
-    const char *told;
-};
-
-static const char *isa_choice(size_t i) {
-    return i == 0 ? "auto" : i <= QR_ISAS ? qr_isa_name((enum qr_isa)(i - 1)) : NULL;
-}
-static const char *allreduce_choice(size_t i) {
-    return i < QR_ALLREDUCE_KINDS ? qr_allreduce_names[i] : NULL;
-}
-static const char *level_choice(size_t i) { return qr_log_level_names[i]; }
-static const char *log_format_choice(size_t i) {
-    static const char *const names[] = {"auto", "text", "json", NULL};
-    return names[i];
-}
-static const char *print_choice(size_t i) { return i == 0 ? "markdown" : NULL; }
-
-#define OWN QR_SETTING_OWN
-#define RING QR_SETTING_RING
-#define LEADER QR_SETTING_LEADER
-#define FIRST QR_SETTING_FIRST
-#define EQUAL QR_SETTING_EQUAL
-/* membership/member_common.c */
-#define RING_SAYS "NAME is HERE here and THERE in the ring, whose value counts until it ends"
-#define PLACES_SAY                                                                                 \
-    "out, weights or checkpoints name other places here than in the ring: who leads writes to "    \
-    "its own"
-/* link/link_grpc_tls.c */
-#define TLS_SAYS "no connection: what TLS says of it, and at last who did not answer"
-
-/* membership/member_hello.c; exit code 3 */
-#define HASH_SAYS "worker N has other settings under the job name: KEY is THERE there and HERE here"
-
-#define AT(member) offsetof(struct qr_settings, member)
-static const struct setting table[] = {
-    {"index", TEXT, AT(index), NULL, 0, 0, NULL, ANYWHERE, "I", "from TF_CONFIG",
-     "this worker's index, with --peers or --peer-template", OWN, NULL},
-    {"peers", TEXT, AT(peers), NULL, 0, 0, NULL, ANYWHERE, "LIST", "from TF_CONFIG",
-     "all workers, by index: host:port,host:port", OWN, NULL},
-    {"peer-template", TEXT, AT(peer_template), NULL, 0, 0, NULL, ANYWHERE, "TEXT", "from TF_CONFIG",
-     "the workers' names with {i} for the index: name-{i}.service:2222; the index may come from "
-     "JOB_COMPLETION_INDEX or the host's name",
-     OWN, NULL},
-    {"replicas", TEXT, AT(replicas), NULL, 0, 0, NULL, ANYWHERE, "N", "probed",
-     "how many workers the template names", OWN, NULL},
-    {"max-workers", NUMBER, AT(max_workers), "64", 1, QR_MAX_MEMBERS, NULL, ANYWHERE, "N", NULL,
-     "the most workers there can be: 0 ... N-1 are probed where no count is known", OWN, NULL},
-    {"min-workers", NUMBER, AT(min_workers), NULL, 1, QR_MAX_MEMBERS, NULL, ANYWHERE, "N",
-     "half of them", "the fewest workers that begin without the others", RING, RING_SAYS},
-    {"port", NUMBER, AT(port), NULL, 0, 65535, NULL, ANYWHERE, "PORT",
-     "one's own address's, else 2222", "the control port to bind", OWN, NULL},
-    {"data-port", NUMBER, AT(data_port), "2224", 0, 65535, NULL, ANYWHERE, "PORT", NULL,
-     "the data port to bind; 0: any", OWN, NULL},
-    {"bind", TEXT, AT(bind), NULL, 0, 0, NULL, ANYWHERE, "HOST", "all; loopback when every peer is",
-     "the address to bind both ports to", OWN, NULL},
-    {"http-port", NUMBER, AT(http_port), "8080", 0, 65535, NULL, ANYWHERE, "PORT",
-     "8080; 0 in qring run", "the port of /healthz, /readyz and /metrics; 0: none", OWN, NULL},
-    {"http-bind", TEXT, AT(http_bind), NULL, 0, 0, NULL, ANYWHERE, "HOST",
-     "all; loopback when every peer is", "the address to bind that port to", OWN, NULL},
-    {"tls-dir", TEXT, AT(tls_dir), NULL, 0, 0, NULL, ANYWHERE, "DIR", "none",
-     "the folder with the job's tls.crt, tls.key and ca.crt, as Kubernetes mounts a TLS Secret; "
-     "read again when they change",
-     OWN, NULL},
-    {"tls-cert", TEXT, AT(tls_cert), NULL, 0, 0, NULL, ANYWHERE, "FILE", "TLS-DIR/tls.crt",
-     "the certificate (PEM), intermediates behind it", OWN, NULL},
-    {"tls-key", TEXT, AT(tls_key), NULL, 0, 0, NULL, ANYWHERE, "FILE", "TLS-DIR/tls.key",
-     "its key (PEM, not encrypted)", OWN, NULL},
-    {"tls-ca", TEXT, AT(tls_ca), NULL, 0, 0, NULL, ANYWHERE, "FILE", "TLS-DIR/ca.crt",
-     "the CAs (PEM) whose certificates of this job are taken", EQUAL, TLS_SAYS},
-    {"plaintext", SWITCH, AT(plaintext), NULL, 0, 0, NULL, ANYWHERE, NULL, "off",
-     "talk to peers without TLS also beyond this machine, and say so in the log; qring run: make "
-     "no certificates",
-     EQUAL, TLS_SAYS},
-    {"start-timeout", DURATION, AT(start_timeout_ns), "10m", 0, 0, NULL, ANYWHERE, "TIME", NULL,
-     "the default of form-timeout where the number of workers is known", OWN, NULL},
-    {"form-timeout", DURATION, AT(form_timeout_ns), NULL, 0, 0, NULL, ANYWHERE, "TIME",
-     "the start-timeout; 10s where no count is known",
-     "how long the first generation waits for all before it begins with those who came", OWN, NULL},
-    {"threads", NUMBER, AT(threads), NULL, 1, 1024, NULL, ANYWHERE, "T", "the cgroup's",
-     "threads that compute", OWN, NULL},
-    {"isa", CHOICE, AT(isa), "auto", 0, 0, isa_choice, ANYWHERE, "NAME", NULL,
-     "the kernels: CHOICES; all give the same bits", OWN, NULL},
-    {"allreduce", CHOICE, AT(allreduce), "auto", 0, 0, allreduce_choice, ANYWHERE, "NAME", NULL,
-     "how sums travel: CHOICES; all give the same bits", RING, RING_SAYS},
-    {"epochs", NUMBER, AT(epochs), NULL, 1, INT64_C(1) << 53, NULL, ANYWHERE, "E", "the job's",
-     "train this many epochs", RING, RING_SAYS},
-    {"set", JOB_KEYS, AT(set), NULL, 0, 0, NULL, OUTSIDE, "PATH=VALUE", "none",
-     "a key of the job: train.epochs=60, model[1].units=8, model[NAME].units=8; as often as "
-     "wanted, "
-     "in the variable a line each",
-     EQUAL, HASH_SAYS},
-    {"seed", JOB_KEY, AT(set), NULL, 0, 0, NULL, OUTSIDE, "N", "the job's", "--set seed=N", EQUAL,
-     HASH_SAYS},
-    {"out", TEXT, AT(out), NULL, 0, 0, NULL, ANYWHERE, "DIR", "out/NAME",
-     "the folder for weights.h5, weights.safetensors, result.json, steps.jsonl", LEADER,
-     PLACES_SAY},
-    {"weights", TEXT, AT(weights), NULL, 0, 0, NULL, ANYWHERE, "URL", "OUT/weights.h5",
-     "where the trained weights go: .h5 (Keras), .npz or .safetensors", LEADER, PLACES_SAY},
-    {"weights-gcs-bucket", TEXT, AT(weights_gcs_bucket), NULL, 0, 0, NULL, ANYWHERE, "NAME", "none",
-     "the tutorial's flag: --weights gs://BUCKET/PATH in two parts", LEADER, PLACES_SAY},
-    {"weights-gcs-path", TEXT, AT(weights_gcs_path), NULL, 0, 0, NULL, ANYWHERE, "PATH", "none",
-     "the object's name in that bucket", LEADER, PLACES_SAY},
-    {"checkpoints", TEXT, AT(checkpoints), NULL, 0, 0, NULL, ANYWHERE, "URL",
-     "OUT/checkpoints; beside weights in a bucket",
-     "the folder that training goes on from when it starts again; none: it starts from the "
-     "beginning",
-     LEADER, PLACES_SAY},
-    {"checkpoint-interval", DURATION, AT(checkpoint_interval_ns), "10s", 0, 0, NULL, ANYWHERE,
-     "TIME", NULL, "a checkpoint so long after the one before", LEADER, NULL},
-    {"checkpoint-steps", NUMBER, AT(checkpoint_steps), "100", 1, INT64_C(1) << 53, NULL, ANYWHERE,
-     "N", NULL, "and so many steps after it: whichever comes later", LEADER, NULL},
-    {"fresh", SWITCH, AT(fresh), NULL, 0, 0, NULL, COMMAND_LINE, NULL, NULL,
-     "train again from the start: what --checkpoints has, of any job, is taken away", FIRST, NULL},
-    {"logdir", TEXT, AT(logdir), NULL, 0, 0, NULL, ANYWHERE, "URL", "none",
-     "the folder for TensorBoard, here, gs:// or s3://BUCKET/PATH: losses, metrics, gradients, "
-     "read-outs, "
-     "weights; qring run: OUT/logs",
-     LEADER, NULL},
-    {"profiler-port", NUMBER, AT(profiler_port), NULL, 1, 65535, NULL, ANYWHERE, "PORT", "none",
-     "the tutorial's flag for the profiler: accepted, nothing is bound", OWN, NULL},
-    {"log-level", CHOICE, AT(log_level), "info", 0, 0, level_choice, ANYWHERE, "LEVEL", NULL,
-     "CHOICES", OWN, NULL},
-    {"log-format", CHOICE, AT(log_format), "auto", 0, 0, log_format_choice, ANYWHERE, "FORMAT",
-     NULL, "text, json (Cloud Logging's keys), or auto: text on a terminal, json elsewhere", OWN,
-     NULL},
-    {"exit-on-drain", NUMBER, AT(exit_on_drain), "143", 0, 255, NULL, ANYWHERE, "CODE", NULL,
-     "the exit code after SIGTERM; 0 where a TFJob is scaled down", OWN, NULL},
-    {"termination-log", TEXT, AT(termination_log), NULL, 0, 0, NULL, ANYWHERE, "FILE",
-     "/dev/termination-log", "the file that gets the reason for the end, where it exists", OWN,
-     NULL},
-    {"progress-fd", NUMBER, AT(progress_fd), NULL, 0, 1 << 20, NULL, HIDDEN, "FD", NULL,
-     "JSON lines of progress for qring run", OWN, NULL},
-    {"lock-fd", NUMBER, AT(lock_fd), NULL, 0, 1 << 20, NULL, HIDDEN, "FD", NULL,
-     "the lock on OUT, inherited from qring run", OWN, NULL},
-    {"print-identity", SWITCH, AT(print_identity), NULL, 0, 0, NULL, COMMAND_LINE, NULL, NULL,
-     "say who this worker believes it is, as JSON, and exit", OWN, NULL},
-    {"print-settings", CHOICE, AT(print_settings), NULL, 0, 0, print_choice, HIDDEN, "FORMAT", NULL,
-     "this table, for cmd/README.md", OWN, NULL},
-    {"help", SWITCH, AT(help), NULL, 0, 0, NULL, COMMAND_LINE, NULL, NULL, "this text", OWN, NULL},
-    {"version", SWITCH, AT(version), NULL, 0, 0, NULL, COMMAND_LINE, NULL, NULL,
-     "the version and the contract's names", OWN, NULL},
-};
-enum { N = sizeof table / sizeof *table };
-_Static_assert(QR_MAX_MEMBERS == 64, "the default of max-workers is that text");
-_Static_assert((int)N <= (int)QR_SETTINGS_MAX, "origin has a place for every row");
-
-/* What else may differ between two workers of one ring. Keys of the job file that are not here are
- * in the job hash: the first of that kind, "*". */
-static const struct {
-    const char *what;
-    enum qr_setting_between between;
-    const char *told;
-} beside[] = {
-    {"*", EQUAL, HASH_SAYS},
-    {"data", EQUAL, HASH_SAYS}, /* what is in the files, wherever they lie */
-    {"data.url", OWN, NULL},
-    {"data.validation_url", OWN, NULL},
-    {"name", EQUAL, "turned away worker N of another job: name is THERE there and HERE here"},
-    {"train.epochs", RING, RING_SAYS},
-    {"train.initial_weights", EQUAL, HASH_SAYS}, /* the file's bytes, wherever it lies */
-    {"worker", OWN, NULL},                       /* each of its keys as its setting */
-    {"the program's protocol", EQUAL, HASH_SAYS},
-    {"the program's arithmetic", EQUAL, HASH_SAYS},
-    {"the program's version", OWN, NULL},
-    {"the processor", OWN, NULL},
-};
+#include "worker/settings_impl.h"
 
 static char **text_at(struct qr_settings *s, const struct setting *t) {
     return (char **)(void *)((char *)s + t->at);
@@ -208,17 +17,11 @@ static bool *switch_at(struct qr_settings *s, const struct setting *t) {
     return (bool *)(void *)((char *)s + t->at);
 }
 
-static const struct setting *find(const char *name) {
-    for (size_t i = 0; i < N; i++)
-        if (strcmp(table[i].name, name) == 0) return &table[i];
-    return NULL;
-}
-
 static const char *nearest(const char *name) {
-    const char *names[N];
+    const char *names[QR_SETTINGS_MAX];
     size_t n = 0;
-    for (size_t i = 0; i < N; i++)
-        if (table[i].place != HIDDEN) names[n++] = table[i].name;
+    for (size_t i = 0; i < settings_n; i++)
+        if (settings_table[i].place != HIDDEN) names[n++] = settings_table[i].name;
     return qr_nearest(name, names, n);
 }
 
@@ -289,7 +92,7 @@ static enum qr_code set_value(struct qr_settings *s, const struct setting *t, co
 /* A variable's come first, whatever is read first. */
 static enum qr_code gather(struct qr_settings *s, const struct setting *t, const char *value,
                            enum qr_setting_origin origin, const char *where, struct qr_err *err) {
-    uint8_t *have = &s->origin[find("set") - table];
+    uint8_t *have = &s->origin[settings_find("set") - settings_table];
     bool key = t->type == JOB_KEY;
     unsigned place = origin == QR_ORIGIN_FLAG ? QR_OVERRIDES_FLAG
                      : key                    ? QR_OVERRIDES_ENVIRONMENT_KEY
@@ -301,7 +104,7 @@ static enum qr_code gather(struct qr_settings *s, const struct setting *t, const
 /* Puts a value unless one from nearer by is there. */
 static enum qr_code offer(struct qr_settings *s, const struct setting *t, const char *value,
                           enum qr_setting_origin origin, const char *where, struct qr_err *err) {
-    uint8_t *have = &s->origin[t - table];
+    uint8_t *have = &s->origin[t - settings_table];
     struct qr_settings scratch = {0}; /* a value that is not taken is checked all the same */
     if (t->type == JOB_KEYS || t->type == JOB_KEY) return gather(s, t, value, origin, where, err);
     if (*have > origin) {
@@ -316,8 +119,8 @@ static enum qr_code offer(struct qr_settings *s, const struct setting *t, const 
 
 void qr_settings_init(struct qr_settings *s) {
     *s = (struct qr_settings){0};
-    for (size_t i = 0; i < N; i++) {
-        const struct setting *t = &table[i];
+    for (size_t i = 0; i < settings_n; i++) {
+        const struct setting *t = &settings_table[i];
         if (t->type == NUMBER || t->type == DURATION) *number_at(s, t) = -1;
         if (t->standard) {
             enum qr_code code = set_value(s, t, t->standard, t->name, NULL);
@@ -327,8 +130,9 @@ void qr_settings_init(struct qr_settings *s) {
 }
 
 void qr_settings_fini(struct qr_settings *s) {
-    for (size_t i = 0; i < N; i++)
-        if (table[i].type == TEXT || table[i].type == CHOICE) free(*text_at(s, &table[i]));
+    for (size_t i = 0; i < settings_n; i++)
+        if (settings_table[i].type == TEXT || settings_table[i].type == CHOICE)
+            free(*text_at(s, &settings_table[i]));
     free(s->job);
     qr_overrides_fini(&s->set);
     *s = (struct qr_settings){0};
@@ -336,7 +140,7 @@ void qr_settings_fini(struct qr_settings *s) {
 
 enum qr_code qr_settings_set(struct qr_settings *s, const char *name, const char *value,
                              struct qr_err *err) {
-    const struct setting *t = find(name);
+    const struct setting *t = settings_find(name);
     qr_auto(qr_free_p) char *where = qr_xasprintf("--%s", name);
     if (!t) return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag %s", where);
     return offer(s, t, value, QR_ORIGIN_FLAG, where, err);
@@ -357,7 +161,7 @@ static enum qr_code flag(struct qr_settings *s, const char *text, const char *ne
     const char *equals = strchr(text, '=');
     qr_auto(qr_free_p) char *name =
         qr_xstrndup(text, equals ? (size_t)(equals - text) : strlen(text));
-    const struct setting *t = find(name);
+    const struct setting *t = settings_find(name);
     if (!t) return unknown_flag(name, err);
     const char *value = equals ? equals + 1 : t->type == SWITCH ? "true" : next;
     *ret_took_next = !equals && t->type != SWITCH;
@@ -434,7 +238,7 @@ enum qr_code qr_settings_environment(struct qr_settings *s, char *const *environ
             if (!s->job && equals[1]) s->job = qr_xstrdup(equals + 1);
             continue;
         }
-        const struct setting *t = find(name);
+        const struct setting *t = settings_find(name);
         if (t && t->place != COMMAND_LINE) {
             enum qr_code code = offer(s, t, equals + 1, QR_ORIGIN_ENVIRONMENT, where, err);
             if (code != QR_OK) return code;
@@ -486,7 +290,7 @@ enum qr_code qr_settings_job(struct qr_settings *s, const struct qr_json *worker
         qr_auto(qr_free_p) char *name = qr_xstrdup(qr_json_key(m)),
                                 *where = qr_xasprintf("worker.%.80s", name), *value = NULL;
         for (char *c = name; *c; c++) *c = *c == '_' ? '-' : *c;
-        const struct setting *t = find(name);
+        const struct setting *t = settings_find(name);
         if (t && t->place == OUTSIDE)
             return qr_fail(err, QR_INVALID_ARGUMENT,
                            "%s is for the command line and the environment: here the job's keys "
@@ -563,10 +367,10 @@ void qr_settings_log(const struct qr_settings *s, const struct qr_log *log) {
                                        "from flags"};
     for (int origin = QR_ORIGIN_FLAG; origin >= QR_ORIGIN_DEFAULT; origin--) {
         struct qr_buf b = {0};
-        for (size_t i = 0; i < N; i++) {
-            if (s->origin[i] != origin || !is_logged(&table[i])) continue;
-            qr_buf_printf(&b, "%s%s=", b.n ? ", " : "", table[i].name);
-            put_value(&b, s, &table[i]);
+        for (size_t i = 0; i < settings_n; i++) {
+            if (s->origin[i] != origin || !is_logged(&settings_table[i])) continue;
+            qr_buf_printf(&b, "%s%s=", b.n ? ", " : "", settings_table[i].name);
+            put_value(&b, s, &settings_table[i]);
         }
         if (b.n) qr_info(log, "worker", "settings %s: %s", from[origin], qr_buf_string(&b));
         qr_buf_free(&b);
@@ -598,8 +402,8 @@ static void put_help(const struct setting *t, struct qr_buf *ret) {
 }
 
 void qr_settings_help(struct qr_buf *ret) {
-    for (size_t i = 0; i < N; i++) {
-        const struct setting *t = &table[i];
+    for (size_t i = 0; i < settings_n; i++) {
+        const struct setting *t = &settings_table[i];
         if (t->place == HIDDEN) continue;
         qr_auto(qr_free_p) char *left = qr_xasprintf("--%s%s%s", t->name, t->value_name ? " " : "",
                                                      t->value_name ? t->value_name : "");
@@ -616,8 +420,8 @@ void qr_settings_help(struct qr_buf *ret) {
 void qr_settings_markdown(struct qr_buf *ret) {
     qr_buf_puts(ret, "| flag | environment | default | between workers | what it sets |\n| --- | "
                      "--- | --- | --- | --- |\n");
-    for (size_t i = 0; i < N; i++) {
-        const struct setting *t = &table[i];
+    for (size_t i = 0; i < settings_n; i++) {
+        const struct setting *t = &settings_table[i];
         if (t->place == HIDDEN) continue;
         qr_auto(qr_free_p) char *variable = qr_xasprintf("`QRING_%s`", t->name);
         for (char *c = variable; *c; c++) *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
@@ -629,36 +433,22 @@ void qr_settings_markdown(struct qr_buf *ret) {
     }
 }
 
-enum qr_setting_between qr_settings_between(const char *name, const char **ret_told) {
-    const struct setting *t = find(name);
-    if (ret_told) *ret_told = t ? t->told : NULL;
-    return t ? t->between : QR_SETTING_NONE;
-}
-
-enum qr_setting_between qr_settings_between_key(const char *path, const char **ret_told) {
-    size_t found = 0;
-    for (size_t i = 1; i < sizeof beside / sizeof *beside; i++)
-        if (strcmp(beside[i].what, path) == 0) found = i;
-    if (ret_told) *ret_told = beside[found].told;
-    return beside[found].between;
-}
-
 enum qr_setting_origin qr_settings_origin(const struct qr_settings *s, const char *name) {
-    const struct setting *t = find(name);
+    const struct setting *t = settings_find(name);
     QR_ASSERT(t);
-    return (enum qr_setting_origin)s->origin[t - table];
+    return (enum qr_setting_origin)s->origin[t - settings_table];
 }
 
 int qr_settings_arity(const char *name) {
-    const struct setting *t = find(name);
+    const struct setting *t = settings_find(name);
     return !t ? 0 : t->type == SWITCH ? 1 : 2;
 }
 
 const char *qr_settings_choices(const char *name) {
-    static char joined[N][64];
-    const struct setting *t = find(name);
+    static char joined[QR_SETTINGS_MAX][64];
+    const struct setting *t = settings_find(name);
     if (!t || !t->choice) return NULL;
-    char *to = joined[t - table];
+    char *to = joined[t - settings_table];
     struct qr_buf b = {0};
     put_choices(t, "|", &b);
     snprintf(to, sizeof joined[0], "%s", qr_buf_string(&b));
@@ -667,7 +457,7 @@ const char *qr_settings_choices(const char *name) {
 }
 
 const char *qr_settings_name(size_t i) {
-    for (size_t k = 0; k < N; k++)
-        if (table[k].place != HIDDEN && i-- == 0) return table[k].name;
+    for (size_t k = 0; k < settings_n; k++)
+        if (settings_table[k].place != HIDDEN && i-- == 0) return settings_table[k].name;
     return NULL;
 }

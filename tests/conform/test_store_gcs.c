@@ -2,7 +2,6 @@
  * credentials. Faults: test_store_gcs_faults.c. */
 #include "tests/conform/checkpoint_suite.h"
 #include "tests/conform/gcs_bench.h"
-#include "tests/conform/store_suite.h"
 
 #include <openssl/evp.h>
 #include <openssl/pem.h>
@@ -10,79 +9,9 @@
 #include <sys/wait.h>
 #include <fcntl.h>
 
-#include "base/file.h"
-
-static char dir[] = "/tmp/qring-gcs-XXXXXX";
-
-/* ---- the network, broken by us ---- */
-
-struct broken {
-    struct qr_web http;
-    struct qr_web *under;
-    int64_t back_at_ns;
-    long attempts;
-    bool always_503;
-};
-
-static enum qr_code send_broken(struct qr_web *h, const struct qr_web_request *req,
-                                struct qr_web_reply *ret, struct qr_err *err) {
-    struct broken *b = (struct broken *)h;
-    b->attempts++;
-    if (virtual_ns >= b->back_at_ns) return b->under->send(b->under, req, ret, err);
-    *ret = (struct qr_web_reply){0};
-    virtual_ns += 10 * QR_MS;
-    if (!b->always_503)
-        return qr_fail(err, QR_UNAVAILABLE, "storage.googleapis.com: Couldn't connect to server");
-    ret->status = 503;
-    return QR_OK;
-}
-static void close_broken(struct qr_web *h) {
-    struct broken *b = (struct broken *)h;
-    b->under->close(b->under);
-    free(b);
-}
-static struct broken *break_network(int64_t for_ns) {
-    struct broken *b = qr_xcalloc(1, sizeof *b);
-    *b = (struct broken){{send_broken, close_broken}, qr_web_curl(), virtual_ns + for_ns, 0, false};
-    return b;
-}
-
-static int notices;
-static void count_notice(void *ctx, const char *sentence) {
-    notices += ctx == &notices && strstr(sentence, "gs://outage/w: upload: no success for") &&
-               strstr(sentence, "connect to server");
-}
-
-static void outages(void) {
+/* Full jitter: some waits are shorter than half of what they could be, some longer. */
+static void jitter(void) {
     struct qr_gcs_options o = options();
-    o.waits.notice = count_notice, o.waits.notice_ctx = &notices;
-    struct qr_err err = {0};
-    struct broken *b = break_network(599 * QR_SECOND);
-    struct qr_store *s = open_with("outage", &o, &b->http);
-    CHECK(put(s, "w", "weights", false, &err) == QR_OK && holds(s, "w", "weights"),
-          "what ends before ten minutes is outlasted: %s", err.msg);
-    CHECK(longest_ns <= 32 * QR_SECOND && b->attempts > 15 && b->attempts < 200,
-          "%ld attempts, longest wait %lld s", b->attempts, (long long)(longest_ns / QR_SECOND));
-    CHECK(notices >= 5 && notices <= 11, "%d: about one a minute", notices);
-    s->ops->close(s);
-    for (int i = 0; i < 2; i++) {
-        b = break_network(INT64_C(1) << 60);
-        b->always_503 = i == 1;
-        stopping = i == 1;
-        int64_t began = virtual_ns, bound = (stopping ? 120 : 600) * QR_SECOND;
-        s = open_with("outage", &o, &b->http);
-        CHECK(put(s, "w", "again", false, &err) == QR_UNAVAILABLE &&
-                  strstr(err.msg, "gs://outage/w") && strstr(err.msg, "please retry") &&
-                  qr_exit_code(err.code) == 138,
-              "%s", err.msg);
-        int64_t took = virtual_ns - began;
-        CHECK(took >= bound && took < bound + 2 * QR_SECOND, "%lld s",
-              (long long)(took / QR_SECOND));
-        CHECK(strstr(err.msg, i ? "503" : "connect"), "%s", err.msg);
-        s->ops->close(s);
-    }
-    stopping = false;
-    /* full jitter: some waits are shorter than half of what they could be, some longer */
     struct qr_web_retry r;
     int low = 0, high = 0;
     for (int i = 0; i < 64; i++) {
@@ -194,13 +123,6 @@ static void one_operation(const struct qr_gcs_options *o, const char *what, enum
                             !strstr(err.msg, "PRIVATE") && !strstr(err.msg, "990011")),
           "a secret in: %s", err.msg);
     s->ops->close(s);
-}
-
-static char *write_file(const char *name, const char *text) {
-    char *path = qr_path_join(dir, name);
-    struct qr_err err;
-    CHECK(qr_file_replace(path, qr_bytes_of_string(text), &err) == QR_OK, "%s", err.msg);
-    return path;
 }
 
 /* OpenSSL would ask for its pass phrase on the terminal: nobody sits there. */
@@ -466,6 +388,7 @@ int main(void) {
     s->ops->close(s);
     idempotency();
     outages();
+    jitter();
     refusals();
     emulators();
     metadata_server();

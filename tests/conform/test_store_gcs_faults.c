@@ -12,10 +12,9 @@ static bool bench; /* it is the test bench itself */
 
 /* Google's eight groups. */
 static const struct row google[] = {
-    {1, "\"storage.objects.list\":[\"return-503\",\"return-503\"]", STAT_FREE_LIST, 0, QR_OK, "",
+    {1, "\"storage.objects.list\":[\"return-503\",\"return-503\"]", LIST, 0, QR_OK, "", true, NULL},
+    {1, "\"storage.objects.list\":[\"return-reset-connection\",\"return-503\"]", LIST, 0, QR_OK, "",
      true, NULL},
-    {1, "\"storage.objects.list\":[\"return-reset-connection\",\"return-503\"]", STAT_FREE_LIST, 0,
-     QR_OK, "", true, NULL},
     {1, GETS("\"return-503\",\"return-reset-connection\""), GET, 10, QR_OK, "", true, NULL},
     {1, GETS("\"return-408\",\"return-429\",\"return-500\",\"return-502\",\"return-504\""), GET, 10,
      QR_OK, "", true, NULL},
@@ -99,7 +98,7 @@ static const struct verb verbs[] = {
     {FROM, PUT, 100, true},
     {FROM, SWAP, 100, true},
     {FROM, REMOVE, 0, true},
-    {"storage.objects.list", STAT_FREE_LIST, 0, true},
+    {"storage.objects.list", LIST, 0, true},
     {"storage.objects.delete", REMOVE, 0, false},
     {"storage.buckets.testIamPermissions", CHECK_WRITE, 0, true},
 };

@@ -8,7 +8,7 @@
 
 #include "tests/fuzz/gcs_replies.h"
 
-enum { MAX_PARTS = 6 };
+enum { AUTH_PARTS = 6 };
 static bool is_local(const char *url) {
     return strncmp(url, "http://127.0.0.1", 16) == 0 || strncmp(url, "http://localhost", 16) == 0 ||
            strncmp(url, "http://[::1]", 12) == 0 ||
@@ -27,20 +27,19 @@ static enum qr_code answer(struct qr_web *h, const struct qr_web_request *req,
     ret->from_metadata = true;
     return code;
 }
-static int64_t now(void *ctx) { return (void)ctx, 1000 * QR_SECOND; }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static const struct qr_clock clock = {now, NULL};
-    char *part[MAX_PARTS], path[64];
-    struct qr_gcs_options opt = {.waits.clock = &clock, .waits.wall = &clock};
+    char *part[AUTH_PARTS], path[64];
+    struct qr_gcs_options opt = {.waits.clock = &virtual_clock, .waits.wall = &virtual_clock};
     struct qr_err err = {0};
     const char *header = NULL;
     int fd = -1;
     if (size == 0) return 0;
+    virtual_ns = 1000 * QR_SECOND;
     bool with_file = data[0] & 1;
-    struct answers a = {.http.send = answer, .part = part};
-    parts_of(data + 1, size - 1, 0, part, MAX_PARTS, &a.n);
+    struct answers a = {.web.send = answer, .part = part};
+    parts_of(data + 1, size - 1, 0, part, AUTH_PARTS, &a.n);
     if (with_file) {
         fd = memfd_create("credentials", MFD_CLOEXEC);
         snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
@@ -48,7 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         opt.credentials = path;
         a.next = 1;
     }
-    struct qr_gcs_auth *auth = qr_gcs_auth_new(&opt, &a.http);
+    struct qr_gcs_auth *auth = qr_gcs_auth_new(&opt, &a.web);
     enum qr_code code = qr_gcs_auth_header(auth, &header, &err);
     if (code != QR_OK) QR_ASSERT(err.code == code && err.msg[0]);
     else

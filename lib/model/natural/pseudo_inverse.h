@@ -1,5 +1,5 @@
-/* model/natural/pseudo_inverse.h — y = A^+ y of a small symmetric matrix, by Jacobi's rotations in
- * one order: float64, +, -, *, / and sqrt, so the same bits everywhere. */
+/* model/natural/pseudo_inverse.h — y = A^+ y of a small symmetric matrix, from its eigenvalues
+ * (exact/eigen.h): the same bits everywhere. */
 #ifndef QR_MODEL_NATURAL_PSEUDO_INVERSE_H
 #define QR_MODEL_NATURAL_PSEUDO_INVERSE_H
 

@@ -33,7 +33,7 @@ struct qr_web_request {
     int64_t timeout_ms;  /* of the whole attempt; 0: only the guard against stalls */
     bool direct;         /* past any proxy */
     const char *ca_file; /* whom to trust instead of the system's CAs; NULL: those */
-    /* Takes what a success (2xx) says into ctx, for qr_gcs_attempt and qr_s3_attempt; NULL: nothing
+    /* Takes what a success (2xx) says into ctx, for qr_web_read; NULL: nothing
      * is wanted of it, or its body is an object's bytes. One that says INVALID_ARGUMENT has left
      * ctx as it was: the reply is lost, like one that never came. */
     enum qr_code (*read)(void *ctx, const struct qr_web_reply *reply, struct qr_err *err);

@@ -1,0 +1,128 @@
+/* S3 that fails, against tests/fake/s3.py: the faults of Cloud Storage's test bench for every verb
+ * that we use, outages, somebody else between our look and our write. */
+#include "tests/conform/s3_bench.h"
+
+#define TO "storage.objects.insert "
+#define FROM "storage.objects.get "
+#define LISTS "storage.objects.list "
+#define GONE "storage.objects.delete "
+static const struct row faults[] = {
+    {0, TO "return-503 return-reset-connection return-429 return-500", CREATE, 100, QR_OK, "", true,
+     NULL},
+    {0, TO "return-503 return-reset-connection return-408", PUT, 100, QR_OK, "", true, NULL},
+    {0, TO "return-503 return-reset-connection", SWAP, 100, QR_OK, "", true, NULL},
+    {0, TO "return-503 return-502 return-504", PUT, LARGE, QR_OK, "", true, NULL},
+    {0, TO "return-503 return-500 return-503", CHECK_WRITE, 0, QR_OK, "", true, NULL},
+    {0, TO "return-412 return-503", CREATE, 100, QR_FAILED_PRECONDITION,
+     "s3://conform/new is there already", false, NULL},
+    {0, TO "return-412", SWAP, 100, QR_FAILED_PRECONDITION, "has been changed meanwhile", true,
+     NULL},
+    {0, TO "return-403 return-503", CREATE, 100, QR_PERMISSION_DENIED, "s3:PutObject", false, NULL},
+    {0, TO "return-400 return-503", CREATE, 100, QR_INVALID_ARGUMENT, "s3://conform/new", false,
+     NULL},
+    {0, TO "return-503 return-401", CREATE, 100, QR_UNAUTHENTICATED, "keys are not accepted", true,
+     NULL},
+    {0, TO "return-501 return-503", CREATE, 100, QR_UNIMPLEMENTED, "conditional writes", false,
+     NULL},
+    {0, TO "return-503-after-256K return-broken-stream-after-8192K", CREATE, LARGE, QR_OK, "", true,
+     NULL},
+    {0, TO "lost-acknowledgement", CREATE, 100, QR_OK, "", true, NULL},
+    {0, TO "lost-acknowledgement return-503", CREATE, 0, QR_OK, "", true, NULL},
+    {0, TO "lost-acknowledgement", PUT, 100, QR_OK, "", true, NULL},
+    {0, TO "lost-acknowledgement return-503", SWAP, 100, QR_OK, "", true, NULL},
+    {0, TO "lost-acknowledgement", CHECK_WRITE, 0, QR_OK, "", true, NULL},
+    {0, TO "wrong-crc32c", CREATE, 100, QR_OK, "", true, NULL},
+    {0, TO "wrong-crc32c", SWAP, 100, QR_OK, "", true, NULL},
+    {0, TO "wrong-crc32c wrong-crc32c wrong-crc32c wrong-crc32c", PUT, 100, QR_DATA_LOSS,
+     "s3://conform/there", true, NULL},
+    {0, TO "html-reply", CREATE, 100, QR_OK, "", true, NULL},
+    {0, TO "html-reply short-reply", PUT, 100, QR_OK, "", true, NULL},
+    {0, TO "chunked-reply", SWAP, 100, QR_OK, "", true, NULL},
+    {0, FROM "return-503 return-reset-connection return-429", GET, 10, QR_OK, "", true, NULL},
+    {0, FROM "return-400 return-400 return-503", GET, 10, QR_INVALID_ARGUMENT, "s3://conform/there",
+     false, NULL},
+    {0, FROM "return-403 return-403 return-503", GET, 10, QR_PERMISSION_DENIED, "s3:GetObject",
+     false, NULL},
+    {0, FROM "return-broken-stream return-broken-stream", GET, 600 * KIB, QR_OK, "", true, NULL},
+    {0,
+     FROM "return-broken-stream-after-256K return-broken-stream-after-256K return-503 "
+          "return-broken-stream-after-256K ignore-range",
+     GET, LARGE, QR_OK, "", true, NULL},
+    {0, FROM "return-broken-stream-after-256K short-reply html-reply other-range", GET, LARGE,
+     QR_OK, "", true, NULL},
+    {0, FROM "return-broken-stream-after-256K replaced", GET, LARGE, QR_OK, "", true, NULL},
+    {0, FROM "return-broken-stream-after-256K return-416", GET, 600 * KIB, QR_OK, "", true, NULL},
+    {0, FROM "cut-reply-after-100B chunked-reply html-reply", GET, 600 * KIB, QR_OK, "", true,
+     NULL},
+    {0, FROM "wrong-crc32c", GET, 10, QR_OK, "", true, NULL},
+    {0, FROM "wrong-crc32c wrong-crc32c wrong-crc32c wrong-crc32c", GET, 10, QR_DATA_LOSS, "crc32c",
+     true, NULL},
+    {0, LISTS "return-503 return-reset-connection", LIST, 0, QR_OK, "", true, NULL},
+    {0, LISTS "cut-reply-after-0B cut-reply-after-20B short-reply chunked-reply html-reply", LIST,
+     0, QR_OK, "", true, NULL},
+    {0, LISTS "return-403 return-503", LIST, 0, QR_PERMISSION_DENIED, "s3:ListBucket", false, NULL},
+    {0, GONE "return-503 return-reset-connection lost-acknowledgement", REMOVE, 0, QR_OK, "", true,
+     NULL},
+    {0, GONE "return-403 return-503", REMOVE, 0, QR_PERMISSION_DENIED, "s3:DeleteObject", false,
+     NULL},
+};
+
+/* ---- somebody else between our look and our write ---- */
+
+struct meddler {
+    struct qr_web web;
+    struct qr_web *under;
+    struct qr_store *other;
+};
+static enum qr_code send_meddled(struct qr_web *h, const struct qr_web_request *req,
+                                 struct qr_web_reply *ret, struct qr_err *err) {
+    struct meddler *m = (struct meddler *)h;
+    struct qr_err ignored;
+    if (strcmp(req->method, "PUT") == 0 && m->other)
+        CHECK(put(m->other, "w", "theirs", false, &ignored) == QR_OK, "%s", ignored.msg);
+    return m->under->send(m->under, req, ret, err);
+}
+static void close_meddled(struct qr_web *h) {
+    struct meddler *m = (struct meddler *)h;
+    m->under->close(m->under);
+    free(m);
+}
+static void between(void) {
+    struct qr_s3_options o = options();
+    struct qr_err err = {0};
+    struct qr_buf b = {0};
+    struct qr_store_version v;
+    struct meddler *m = qr_xcalloc(1, sizeof *m);
+    *m = (struct meddler){{send_meddled, close_meddled}, qr_web_curl(), NULL};
+    struct qr_store *s = open_with("between", &o, &m->web), *other = open_with("between", &o, NULL);
+    CHECK(put(s, "w", "ours", true, &err) == QR_OK, "%s", err.msg);
+    CHECK(s->ops->get_version(s, "w", 100, &b, &v, &err) == QR_OK, "%s", err.msg);
+    m->other = other;
+    CHECK(s->ops->swap(s, "w", qr_bytes_of_string("again"), &v, &err) == QR_FAILED_PRECONDITION &&
+              holds(other, "w", "theirs"),
+          "a swap is lost to who was between: %s", err.msg);
+    CHECK(other->ops->remove(other, "w", &err) == QR_OK, "%s", err.msg);
+    CHECK(put(s, "w", "new", true, &err) == QR_FAILED_PRECONDITION && holds(other, "w", "theirs"),
+          "and so is a creation: %s", err.msg);
+    s->ops->close(s);
+    other->ops->close(other);
+    qr_buf_free(&b);
+}
+
+int main(void) {
+    virtual_ns = 1000 * QR_SECOND;
+    pid_t pid = start_fake_of("tests/fake/s3.py", host, sizeof host);
+    if (pid < 0) {
+        SKIP("there is no /usr/bin/python3 for the fake of S3");
+        return t_end();
+    }
+    snprintf(endpoint, sizeof endpoint, "http://%s", host);
+    make_pattern();
+    for (size_t i = 0; i < COUNT(faults); i++) conform(&faults[i]);
+    outages();
+    between();
+    kill(pid, SIGTERM);
+    waitpid(pid, NULL, 0);
+    free(pattern);
+    return t_end();
+}
