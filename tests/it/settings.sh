@@ -57,7 +57,7 @@ check "through a pipe, with keys" sh -c "cat '$base' | QRING_JOB=- '$qring' run 
 same pipe
 check "qringd" sh -c "cat '$work/job.json' | '$qringd' - --out '$work/inputd' >'$work/inputd.log' 2>&1"
 same inputd
-for command in show gradient validate "infer --weights $work/ref/weights.h5"; do
+for command in show gradient "validate --out $work/none" "infer --weights $work/ref/weights.h5"; do
     check "qring ${command%% *} reads it" sh -c "cat '$work/job.json' | '$qring' $command - >/dev/null 2>'$work/reads.log'"
 done
 check "certs reads it" sh -c "cat '$work/job.json' | '$qring' certs - --out '$work/certs' >/dev/null 2>&1"
