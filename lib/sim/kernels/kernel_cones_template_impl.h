@@ -36,6 +36,11 @@ INLINE void NAME(matmul_rows)(const int rows, double *c, const double *a, size_t
     for (; j + 2 * DW <= n_j; j += 2 * DW)
         NAME(matmul_block)(rows, 2, c + j, a, a_i, a_k, b + j, n_k, row);
     for (; j + DW <= n_j; j += DW) NAME(matmul_block)(rows, 1, c + j, a, a_i, a_k, b + j, n_k, row);
+    if (j < n_j && n_j >= DW) { /* the last ones, some of them again */
+        j = n_j - DW;
+        NAME(matmul_block)(rows, 1, c + j, a, a_i, a_k, b + j, n_k, row);
+        return;
+    }
     for (; j < n_j; j++)
         for (int r = 0; r < rows; r++) {
             double s = a[r * a_i] * b[j];
@@ -50,6 +55,8 @@ static void NAME(matmul)(double *c, const double *a, size_t a_i, size_t a_k, con
     size_t i = 0;
     for (; i + 4 <= n_i; i += 4)
         NAME(matmul_rows)(4, c + i * row, a + i * a_i, a_i, a_k, b, n_k, n_j, row);
+    for (; i + 2 <= n_i; i += 2)
+        NAME(matmul_rows)(2, c + i * row, a + i * a_i, a_i, a_k, b, n_k, n_j, row);
     for (; i < n_i; i++) NAME(matmul_rows)(1, c + i * row, a + i * a_i, a_i, a_k, b, n_k, n_j, row);
 }
 
