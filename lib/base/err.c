@@ -163,3 +163,12 @@ void qr_assert_failed(const char *cond, const char *file, int line) {
             file, line);
     qr_abort();
 }
+
+struct qr_path qr_path_of(const char *fmt, ...) {
+    struct qr_path p;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(p.s, sizeof p.s, fmt, ap);
+    va_end(ap);
+    return p;
+}

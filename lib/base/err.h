@@ -79,4 +79,11 @@ _Noreturn void qr_assert_failed(const char *cond, const char *file, int line);
 _Noreturn void qr_abort(void);
 bool qr_has_said_why(void);
 
+enum { QR_PATH_BYTES = 256 };
+/* The path of a value in a document ("model[0].circuit"), for messages; a very long one is cut. */
+struct qr_path {
+    char s[QR_PATH_BYTES];
+};
+struct qr_path qr_path_of(const char *fmt, ...) QR_PRINTF(1, 2);
+
 #endif

@@ -1,4 +1,4 @@
-/* circuit/circuit.h — circuits as data: gates, parameters, data columns, observables.
+/* circuit/circuit.h — circuits as data: gates, parameters, data columns, expressions.
  *
  * Conventions (Cirq's and TFQ's): qubit 0 is the most significant bit of an amplitude's index. X^t
  * has exponent t in half-turns and matrix e^{i pi g t} [ (I+P)/2 + e^{i pi t} (I-P)/2 ] with global
@@ -17,8 +17,8 @@
 
 #include "base/err.h"
 #include "expression/expression.h"
+#include "observable/observable.h"
 #include "circuit/gate_rows.h"
-#include "circuit/qubits.h"
 
 /* QR_GATE_I, QR_GATE_X ...: gate_rows.h has them all. */
 enum qr_gate_kind {
@@ -138,24 +138,7 @@ void qr_gate_matrix(const struct qr_gate *g, const double a[2], double complex *
  * be NULL when not referred to). */
 double qr_gate_arg_value(const struct qr_gate_arg *arg, const double *theta, const double *x);
 
-/* ---- observables ---- */
-
-/* coefficient * product of Paulis: a qubit has X if it is in x alone, Z if in z alone, Y if in
- * both. */
-struct qr_pauli_term {
-    double coefficient;
-    struct qr_qubits x, z;
-};
-struct qr_observable {
-    size_t n_terms;
-    struct qr_pauli_term *terms; /* owned; like terms merged, order of first appearance */
-    char *text;                  /* owned; canonical form: "Z4", "0.5*X0 Z1 - Y2" */
-};
-/* Reads "Z4" or "0.5*X0 Z1 - Y2" or "1.5 + Z0". INVALID_ARGUMENT with the column where it stops
- * making sense, a qubit >= n_qubits, or a qubit twice in a term. */
-QR_MUST_CHECK enum qr_code qr_observable_parse(const char *text, unsigned n_qubits,
-                                               struct qr_observable *ret, struct qr_err *err);
-void qr_observable_fini(struct qr_observable *o);
+/* ---- what observables see of it ---- */
 
 /* Parameters with an exactly zero gradient for these observables: outside the light cone, or
  * diagonal and meeting only diagonal gates and controls until their qubit is traced out

@@ -1,7 +1,6 @@
 #include "circuit/gate_json.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,15 +14,6 @@
 
 /* Of a state on 10 qubits they are some eleven thousand. */
 enum { MAX_COMBINED = 1 << 18 };
-
-struct qr_path qr_path_of(const char *fmt, ...) {
-    struct qr_path p;
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(p.s, sizeof p.s, fmt, ap);
-    va_end(ap);
-    return p;
-}
 
 /* ---- one argument ---- */
 

@@ -6,13 +6,7 @@
 #include "circuit/ansatz/index.h"
 #include "format/json.h"
 
-enum { QR_MAX_COLUMNS = 1 << 20, QR_PATH_BYTES = 256, QR_NAME_BYTES = 64 };
-
-/* The path of a value, for messages; a very long one is cut. */
-struct qr_path {
-    char s[QR_PATH_BYTES];
-};
-struct qr_path qr_path_of(const char *fmt, ...) QR_PRINTF(1, 2);
+enum { QR_MAX_COLUMNS = 1 << 20, QR_NAME_BYTES = 64 };
 
 /* A parameter, where it was named. */
 struct qr_mention {

@@ -1,7 +1,7 @@
 #include <stdio.h>
 
 #include "base/mem.h"
-#include "circuit/hamiltonian.h"
+#include "observable/hamiltonian.h"
 #include "data/find.h"
 #include "job/job_impl.h"
 

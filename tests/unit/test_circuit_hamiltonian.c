@@ -2,7 +2,7 @@
  * small texts by their canonical form; what is refused, and in which words; many terms. */
 #include <math.h>
 
-#include "circuit/hamiltonian.h"
+#include "observable/hamiltonian.h"
 #include "tests/golden.h"
 
 static void put_path(char path[128], const char *name, const char *form) {

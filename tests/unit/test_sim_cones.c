@@ -3,7 +3,7 @@
  * derivatives by some of their inputs; equal bits over tables; equal items computed once. */
 #include "base/mem.h"
 #include "base/pool.h"
-#include "circuit/qubits.h"
+#include "observable/qubits.h"
 #include "sim/sim.h"
 #include "tests/ref/dense.h"
 #include "tests/ref/problem.h"

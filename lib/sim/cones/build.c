@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "circuit/qubits.h"
+#include "observable/qubits.h"
 #include "sim/cones/cones_impl.h"
 
 /* A step's work as a part of a sample's, in the search for an order: about a batch's samples times

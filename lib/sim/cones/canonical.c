@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "circuit/cone.h"
-#include "circuit/qubits.h"
+#include "observable/qubits.h"
 #include "sim/cones/cones_impl.h"
 
 struct cone_finder {

@@ -8,7 +8,7 @@
 #include <math.h>
 
 #include "base/mem.h"
-#include "circuit/qubits.h"
+#include "observable/qubits.h"
 #include "sim/cones/cones_impl.h"
 
 bool cone_gate_is_simple(const struct qr_gate *g) {

@@ -8,6 +8,7 @@
 struct gates {
     uint32_t *gates;
     size_t n, cap;
+    bool param, owes, varies; /* one of them has a parameter, owes, is not fixed: struct fuser */
 };
 
 struct draft {
@@ -32,22 +33,28 @@ struct fuser {
     int64_t last[QR_FUSED_QUBITS]; /* last fused gate on the qubit, -1: none */
 };
 
-static void push(struct gates *l, uint32_t gate) {
+static void push(const struct fuser *f, struct gates *l, uint32_t gate) {
     if (l->n == l->cap) {
         l->cap = l->cap ? 2 * l->cap : 8;
         l->gates = qr_xreallocarray(l->gates, l->cap, sizeof *l->gates);
     }
     l->gates[l->n++] = gate;
+    l->param |= f->param[gate];
+    l->owes |= f->owes[gate];
+    l->varies |= !f->fixed[gate];
 }
-static void push_all(struct gates *l, const struct gates *more) {
-    for (size_t i = 0; i < more->n; i++) push(l, more->gates[i]);
+static void push_all(const struct fuser *f, struct gates *l, const struct gates *more) {
+    for (size_t i = 0; i < more->n; i++) push(f, l, more->gates[i]);
+}
+static void clear(struct gates *l) {
+    l->n = 0;
+    l->param = l->owes = l->varies = false;
 }
 
 /* A generator must not depend on the sample: inside a fused gate no data comes after
  * a parameter. */
 static bool may_follow(const struct fuser *f, const struct gates *have, const struct gates *more) {
-    bool seen = false;
-    for (size_t i = 0; i < have->n; i++) seen |= f->param[have->gates[i]];
+    bool seen = have->param;
     for (size_t i = 0; i < more->n; i++) {
         if (f->data[more->gates[i]] && seen) return false;
         seen |= f->param[more->gates[i]];
@@ -56,18 +63,6 @@ static bool may_follow(const struct fuser *f, const struct gates *have, const st
 }
 static bool is_wanted(const struct qr_sim_plan *p, uint32_t column) {
     return p->wanted && p->wanted[column];
-}
-
-static bool any_owes(const struct fuser *f, const struct gates *l) {
-    for (size_t i = 0; i < l->n; i++)
-        if (f->owes[l->gates[i]]) return true;
-    return false;
-}
-
-static bool is_fixed(const struct fuser *f, const struct gates *l) {
-    for (size_t i = 0; i < l->n; i++)
-        if (!f->fixed[l->gates[i]]) return false;
-    return true;
 }
 
 static struct draft *new_draft(struct fuser *f, unsigned a, unsigned b) {
@@ -94,12 +89,12 @@ static void flush(struct fuser *f, unsigned q) {
         f->last[q] = (int64_t)f->n_drafts - 1;
         if (both) {
             f->last[partner] = f->last[q];
-            push_all(&d->ops, &f->pending[partner]);
-            f->pending[partner].n = 0;
+            push_all(f, &d->ops, &f->pending[partner]);
+            clear(&f->pending[partner]);
         }
     }
-    push_all(&d->ops, p);
-    p->n = 0;
+    push_all(f, &d->ops, p);
+    clear(p);
 }
 
 static void fuse_one(struct fuser *f, uint32_t gate, unsigned q) {
@@ -109,12 +104,12 @@ static void fuse_one(struct fuser *f, uint32_t gate, unsigned q) {
      * fused gates before the first that does cost nothing on the way back. Nor is a fixed one given
      * data: what is fixed is simulated once for all samples. */
     if (!f->pending[q].n && d && d->plain && may_follow(f, &d->ops, &one) &&
-        !(f->owes[gate] && !any_owes(f, &d->ops)) && !(f->data[gate] && is_fixed(f, &d->ops))) {
-        push(&d->ops, gate);
+        !(f->owes[gate] && !d->ops.owes) && !(f->data[gate] && !d->ops.varies)) {
+        push(f, &d->ops, gate);
         return;
     }
     if (!may_follow(f, &f->pending[q], &one)) flush(f, q);
-    push(&f->pending[q], gate);
+    push(f, &f->pending[q], gate);
 }
 
 /* Pending gates of a and b, those up to the last data first. */
@@ -126,9 +121,9 @@ static void merge(const struct fuser *f, const struct gates *a, const struct gat
         for (size_t i = 0; i < l[k]->n; i++)
             if (f->data[l[k]->gates[i]]) n[k] = i + 1;
     for (int k = 0; k < 2; k++)
-        for (size_t i = 0; i < n[k]; i++) push(ret, l[k]->gates[i]);
+        for (size_t i = 0; i < n[k]; i++) push(f, ret, l[k]->gates[i]);
     for (int k = 0; k < 2; k++)
-        for (size_t i = n[k]; i < l[k]->n; i++) push(ret, l[k]->gates[i]);
+        for (size_t i = n[k]; i < l[k]->n; i++) push(f, ret, l[k]->gates[i]);
 }
 
 static bool same_frame(const struct draft *d, unsigned a, unsigned b) {
@@ -138,7 +133,7 @@ static bool same_frame(const struct draft *d, unsigned a, unsigned b) {
 static void fuse_two(struct fuser *f, uint32_t gate, unsigned a, unsigned b) {
     struct gates none = {0}, ops = {0};
     merge(f, &f->pending[a], &f->pending[b], &ops);
-    push(&ops, gate);
+    push(f, &ops, gate);
     for (int attempt = 0;; attempt++) {
         struct draft *d =
             f->last[a] >= 0 && f->last[a] == f->last[b] ? &f->drafts[f->last[a]] : NULL;
@@ -148,15 +143,15 @@ static void fuse_two(struct fuser *f, uint32_t gate, unsigned a, unsigned b) {
             f->last[a] = f->last[b] = (int64_t)f->n_drafts - 1;
         }
         if (d) {
-            push_all(&d->ops, &ops);
-            if (!attempt) f->pending[a].n = f->pending[b].n = 0;
+            push_all(f, &d->ops, &ops);
+            if (!attempt) clear(&f->pending[a]), clear(&f->pending[b]);
             break;
         }
         /* pending data of one qubit would follow a parameter of the other */
         flush(f, a);
         flush(f, b);
-        ops.n = 0;
-        push(&ops, gate);
+        clear(&ops);
+        push(f, &ops, gate);
     }
     free(ops.gates);
 }
@@ -177,7 +172,7 @@ static void fuse_controlled(struct fuser *f, uint32_t gate, uint64_t qubits) {
     d->plain = false;
     d->controls = outer;
     d->control_values = qr_qubits_mask(&g->control_values) & outer;
-    push(&d->ops, gate);
+    push(f, &d->ops, gate);
     for (unsigned q = 0; q < f->n; q++)
         if (qubits >> q & 1) f->last[q] = (int64_t)f->n_drafts - 1;
 }

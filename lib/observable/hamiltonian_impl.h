@@ -1,9 +1,9 @@
-/* circuit/hamiltonian_impl.h — what the readers of Hamiltonians share. */
-#ifndef QR_CIRCUIT_HAMILTONIAN_IMPL_H
-#define QR_CIRCUIT_HAMILTONIAN_IMPL_H
+/* observable/hamiltonian_impl.h — what the readers of Hamiltonians share. */
+#ifndef QR_OBSERVABLE_HAMILTONIAN_IMPL_H
+#define QR_OBSERVABLE_HAMILTONIAN_IMPL_H
 
-#include "circuit/circuit_impl.h"
-#include "circuit/hamiltonian.h"
+#include "observable/hamiltonian.h"
+#include "observable/observable_impl.h"
 
 enum { QR_MAX_HAMILTONIAN_TERMS = 1 << 16 };
 

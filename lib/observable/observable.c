@@ -8,8 +8,7 @@
 #include "base/checksum.h"
 #include "base/mem.h"
 #include "base/parse.h"
-#include "circuit/circuit.h"
-#include "circuit/circuit_impl.h"
+#include "observable/observable_impl.h"
 
 enum { MAX_TERMS = 4096 };
 

@@ -1,5 +1,5 @@
 /* Hamiltonians as text: one grammar for plain terms, OpenFermion's and PennyLane's. */
-#include "circuit/hamiltonian.h"
+#include "observable/hamiltonian.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "base/parse.h"
-#include "circuit/hamiltonian_impl.h"
+#include "observable/hamiltonian_impl.h"
 
 /* A sum that a program added up may leave this much of an imaginary part. */
 static const double imaginary_slack = 1e-10;

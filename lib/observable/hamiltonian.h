@@ -1,4 +1,4 @@
-/* circuit/hamiltonian.h — Hamiltonians: observables of many terms, as other programs write them.
+/* observable/hamiltonian.h — Hamiltonians: observables of many terms, as other programs write them.
  *
  * Text      a term a line, or terms joined by + and -; # begins a comment. A term is a coefficient
  *           and Paulis with their qubits, either of which may be absent: "0.5 Z0 Z1" (plain),
@@ -15,12 +15,12 @@
  *           (has X or Y on them).
  * Bounds    65536 terms. Reading costs n log n.
  */
-#ifndef QR_CIRCUIT_HAMILTONIAN_H
-#define QR_CIRCUIT_HAMILTONIAN_H
+#ifndef QR_OBSERVABLE_HAMILTONIAN_H
+#define QR_OBSERVABLE_HAMILTONIAN_H
 
 #include "base/bytes.h"
-#include "circuit/circuit.h"
 #include "format/json.h"
+#include "observable/observable.h"
 
 /* A file's text, either of the two: JSON begins with [ or {. what: its name in messages.
  * INVALID_ARGUMENT with the line and column, or the JSON value, that makes no sense, or for a qubit

@@ -3,8 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "circuit/gate_json.h"
-#include "circuit/hamiltonian_impl.h"
+#include "observable/hamiltonian_impl.h"
 
 struct collector {
     const char *where;

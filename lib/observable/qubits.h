@@ -1,11 +1,11 @@
-/* circuit/qubits.h — a set of a circuit's qubits, as a value.
+/* observable/qubits.h — a set of a circuit's qubits, as a value.
  *
  * Its members in ascending order:
  *
  *     for (unsigned q = qr_qubits_first(&s); q < QR_MAX_QUBITS; q = qr_qubits_next(&s, q))
  */
-#ifndef QR_CIRCUIT_QUBITS_H
-#define QR_CIRCUIT_QUBITS_H
+#ifndef QR_OBSERVABLE_QUBITS_H
+#define QR_OBSERVABLE_QUBITS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,0 +1,138 @@
+/* How a run comes into a generation, and which state it goes on from there. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bounds.h"
+#include "base/counter.h"
+#include "train/train_impl.h"
+
+static enum qr_code fetch(struct train_run *r, const struct qr_group_start *start,
+                          struct qr_err *err) {
+    qr_buf_clear(&r->bytes);
+    enum qr_code code = qr_group_fetch(r->opt->group, &r->bytes, err);
+    if (code == QR_OK)
+        code =
+            qr_transfer_decode(qr_buf_view(&r->bytes), start->base_reductions, start->base_digest,
+                               &r->spare, r->next_gradient, &r->fetched_lines, err);
+    if (code == QR_OK)
+        code = qr_group_apply(r->opt->group, start->base_reductions, start->base_digest, err);
+    if (code != QR_OK) return code;
+    train_swap(r, start->base_digest);
+    r->lines = r->fetched_lines;
+    r->reported_leading = false;
+    r->epoch_began_ns = qr_now_ns(r->opt->clock);
+    qr_info(r->opt->log, "train", "took over the state of step %llu from the group",
+            (unsigned long long)r->state.step);
+    return QR_OK;
+}
+
+void train_begin_state(const struct train_run *r, struct qr_state *s) {
+    const struct qr_train_options *opt = r->opt;
+    qr_state_fini(s);
+    qr_state_init(s, r->job, opt->model);
+    if (opt->resume) qr_state_copy(s, opt->resume);
+    else if (opt->initial) memcpy(s->weights, opt->initial, s->n_params * sizeof *s->weights);
+    else qr_model_init(opt->model, r->job->seed, s->weights);
+}
+
+/* The spare is a checkpoint's: the next generation goes on from it. */
+static enum qr_code go_from_spare(struct train_run *r, const char *goes, const char *where,
+                                  struct qr_err *err) {
+    uint8_t digest[16];
+    qr_state_digest(&r->spare, digest);
+    enum qr_code code = qr_group_reloaded(r->opt->group, r->spare.reductions, digest, err);
+    if (code != QR_ABORTED) return code;
+    train_swap(r, digest);
+    r->lines = (struct qr_lines){0};
+    qr_warn(r->opt->log, "train", "goes %s step %llu (%s)", goes, (unsigned long long)r->state.step,
+            where);
+    return code;
+}
+
+/* The members' states differ, and who is right is not known: back to what is known to be. */
+static enum qr_code reload(struct train_run *r, struct qr_err *err) {
+    const struct qr_train_options *o = r->opt;
+    bool found = false;
+    enum qr_code code = o->reload ? o->reload(o->reload_ctx, &r->spare, &found, err) : QR_OK;
+    if (code != QR_OK) return qr_wrap(err, "go back to the last checkpoint");
+    if (!found) train_begin_state(r, &r->spare);
+    return go_from_spare(r, "back to",
+                         found ? "the last checkpoint" : "there is no newer checkpoint", err);
+}
+
+enum { ENDED_WITHIN_S = 60 };
+
+/* Rule 7: these have just started, some time ago; have others trained on? r->done: to the end. */
+static enum qr_code look(struct train_run *r, struct qr_err *err) {
+    const struct qr_train_options *o = r->opt;
+    bool found = false;
+    struct qr_err why;
+    if (o->anew) return o->anew(o->reload_ctx, err);
+    if (!train_leads(r) || !o->reload || !o->ended) return QR_OK;
+    if (o->reload(o->reload_ctx, &r->spare, &found, &why) != QR_OK) {
+        qr_warn(o->log, "train", "whether others have trained on is not known: %s", why.msg);
+        return QR_OK;
+    }
+    if (found && o->ended(o->reload_ctx)) {
+        r->done = true;
+        return qr_group_done(o->group, NULL, ENDED_WITHIN_S * QR_SECOND, err);
+    }
+    if (!found || r->spare.reductions <= r->state.reductions) return QR_OK;
+    return go_from_spare(r, "on from", "others have trained on since this worker started", err);
+}
+
+static enum qr_code give(struct train_run *r, struct qr_err *err) {
+    qr_buf_clear(&r->bytes);
+    qr_transfer_encode(&r->state, r->gradient, &r->lines, &r->bytes);
+    return qr_group_give(r->opt->group, qr_buf_view(&r->bytes), err);
+}
+
+static void say_members(struct train_run *r, int64_t took_ns) {
+    char who[400] = "";
+    size_t n = 0;
+    for (uint32_t k = 0; k < r->view.n_members && n < sizeof who - 8; k++)
+        n += (size_t)snprintf(who + n, sizeof who - n, "%s%u", k ? ", " : "", r->view.index[k]);
+    if (r->n_joined > 1)
+        qr_info(r->opt->log, "train",
+                "goes on after step %llu with %u worker%s (%s); the change took %.2f s",
+                (unsigned long long)r->state.step, r->view.n_members,
+                r->view.n_members == 1 ? "" : "s", who, (double)took_ns / 1e9);
+}
+
+void train_plan(struct train_run *r, uint64_t epochs) {
+    r->epochs = epochs;
+    qr_gauge(QR_EPOCHS_PLANNED, (int64_t)epochs);
+    qr_gauge(QR_STEPS_PLANNED, (int64_t)(epochs * r->n_batches));
+}
+
+enum qr_code train_join(struct train_run *r, struct qr_err *err) {
+    const struct qr_train_observer *o = &r->opt->observer;
+    int64_t began_ns = qr_now_ns(r->opt->clock);
+    enum qr_code code;
+    do {
+        struct qr_group_start start;
+        if ((code = qr_group_join(r->opt->group, &start, err)) != QR_OK) return code;
+        r->done = start.done;
+        if (r->done) return QR_OK;
+        r->view = start.view;
+        train_plan(r, start.epochs);
+        r->n_joined++;
+        qr_stepper_seat(r->stepper, r->view.rank, r->view.n_members);
+        if (!start.keep) qr_stepper_clear(r->stepper);
+        if (start.n_more) qr_stepper_add(r->stepper, start.more, start.n_more, start.more_coverage);
+        if (start.first && ((code = look(r, err)) != QR_OK || r->done)) continue;
+        if (o->joined && !start.reload &&
+            (code = o->joined(o->ctx, &r->view, r->epochs,
+                              start.whole && start.base_reductions == 0, err)) != QR_OK)
+            return code;
+        if (start.reload) code = reload(r, err);
+        else if (start.fetch) code = fetch(r, &start, err);
+        else if (start.give) code = give(r, err);
+    } while (code == QR_ABORTED);
+    /* of an epoch that began in an earlier process, its rest */
+    if (!r->epoch_began_ns) r->epoch_began_ns = qr_now_ns(r->opt->clock);
+    if (code == QR_OK && !r->done && train_leads(r) && !r->reported_leading)
+        code = train_report_again(r, err);
+    if (code == QR_OK && !r->done) say_members(r, qr_now_ns(r->opt->clock) - began_ns);
+    return code;
+}
