@@ -10,7 +10,7 @@ import time
 from cases import Cannot
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
-ANSWER_S = 600  # compiling takes some of them minutes; one gradient of TFQ's at 23 qubits takes 40 s when nothing else runs
+ANSWER_S = 300  # compiling takes some of them minutes; one gradient of TFQ at 23 qubits takes 40 s when nothing else runs
 
 
 def serve(open_case):
