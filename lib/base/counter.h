@@ -13,6 +13,7 @@
 #define QR_BASE_COUNTER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/bounds.h"
@@ -126,6 +127,15 @@ void qr_gauge_real(enum qr_counter c, double value); /* REAL */
 
 int64_t qr_counter_value(enum qr_counter c); /* all but REAL; SECONDS in nanoseconds */
 double qr_counter_real(enum qr_counter c);   /* REAL */
+
+/* Values of the last step and evaluation, by names of the job: metrics, what it logs. A name is
+ * copied; naming a place anew with another name forgets its value. Places beyond the table are left
+ * out. */
+enum { QR_VALUES = 24, QR_VALUE_NAME_BYTES = 32 };
+void qr_value_name(size_t i, const char *name);
+void qr_value_set(size_t i, double value);
+/* False: there is none yet. */
+bool qr_value_get(size_t i, char ret_name[QR_VALUE_NAME_BYTES], double *ret);
 
 /* The peers of this process by index, as its group sees them. An index beyond the table is
  * left out. */

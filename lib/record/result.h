@@ -42,6 +42,9 @@ struct qr_step_line {
     double loss;
     const struct qr_named_value *metrics;
     size_t n_metrics;
+    /* of the user's, by expressions: behind the metrics; one that is no finite number is null */
+    const struct qr_named_value *logged;
+    size_t n_logged;
 };
 /* Read-outs by value: buckets of equal width over [-bound, bound], the last one with its
  * right edge. */

@@ -6,6 +6,7 @@
 #include "base/bounds.h"
 #include "base/counter.h"
 #include "base/mem.h"
+#include "train/logged.h"
 #include "train/state.h"
 #include "train/step.h"
 #include "train/transfer.h"
@@ -33,7 +34,8 @@ struct train_run {
     struct qr_named_value values[16], val_values[16], epoch_values[32]; /* loss, metrics */
     struct qr_lines lines, fetched_lines;
     struct qr_step_line reported[QR_LINES_KEPT];
-    struct qr_named_value reported_metrics[QR_LINES_KEPT][QR_LINE_VALUES];
+    struct qr_named_value reported_metrics[QR_LINES_KEPT][QR_LINE_VALUES],
+        reported_logged[QR_LINES_KEPT][QR_MAX_LOGGED];
     bool reported_leading; /* the last line was reported by this process, leading */
     /* of the last line that this process reported, leading: none is reported again, also after a
      * step back */
@@ -57,7 +59,9 @@ static void set_lines(struct train_run *r) {
                                                .samples = t->samples,
                                                .loss = t->value[0],
                                                .metrics = r->reported_metrics[k],
-                                               .n_metrics = r->n_values - 1};
+                                               .n_metrics = r->n_values - 1,
+                                               .logged = r->reported_logged[k]};
+        r->reported[k].n_logged = qr_logged_of(r->job, r->opt->model, t, r->reported_logged[k]);
         for (size_t i = 1; i < r->n_values; i++)
             r->reported_metrics[k][i - 1] = (struct qr_named_value){r->values[i].name, t->value[i]};
     }
@@ -87,6 +91,7 @@ static enum qr_code report(struct train_run *r, struct qr_err *err) {
         qr_gauge(QR_EPOCH, (int64_t)last->epoch);
         qr_gauge_real(QR_LOSS, last->value[0]);
     }
+    qr_logged_show(r->job, r->opt->model, last);
     const struct qr_train_observer *o = &r->opt->observer;
     if (!o->step || again) return QR_OK;
     set_lines(r);
@@ -260,6 +265,7 @@ static void update_spare(struct train_run *r, const struct qr_step_work *w, uint
                                  .ends_epoch = ends_epoch};
     means(r, eval ? samples : r->update.n_points * samples, line->value);
     qr_stepper_readouts(r->sum, line->readouts);
+    qr_logged_add(r->job, r->opt->model, s, r->next_gradient, line);
     if (ends_epoch) s->epoch++;
     if (eval) qr_state_monitor(s, &r->job->train.early_stopping, monitored(r));
     s->reductions++;
@@ -479,6 +485,7 @@ static void name_values(struct train_run *r) {
         r->values[i].name = qr_model_value_name(r->opt->model, i, false);
         r->val_values[i].name = qr_model_value_name(r->opt->model, i, true);
     }
+    qr_logged_name(r->job, r->opt->model);
 }
 
 static enum qr_code run_init(struct train_run *r, const struct qr_train_options *opt,
@@ -492,6 +499,7 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
                        "data.train_fraction below 1 or "
                        "data.validation_url",
                        r->job->train.early_stopping.monitor);
+    if (qr_logged_check(r->job, r->has_val, err) != QR_OK) return err->code;
     name_values(r);
     qr_update_init(&r->update, r->job, m, opt->pool);
     const struct qr_stepper_options so = {.model = m,
@@ -570,6 +578,9 @@ static void fill_result(const struct train_run *r, struct qr_train_result *ret) 
     for (size_t v = 0; v < (r->has_val ? 2u : 1u); v++)
         for (size_t i = 1; i < r->n_values; i++)
             ret->metrics[ret->n_metrics++] = v ? r->val_values[i] : r->values[i];
+    ret->n_metrics += qr_logged_last(r->job, r->opt->model, s, &r->lines,
+                                     r->opt->data->n_samples - r->opt->data->n_train,
+                                     ret->metrics + ret->n_metrics);
     ret->confusion = qr_confusion_of(r->opt->model, s, r->has_val);
     uint8_t digest[sizeof r->digest];
     qr_state_digest(s, digest);

@@ -50,8 +50,8 @@ struct qr_train_result {
     double loss;            /* Keras' running mean over the last epoch */
     bool has_val;
     double val_loss;
-    size_t n_metrics;                  /* metrics, then val_ metrics when has_val */
-    struct qr_named_value metrics[16]; /* names are the model's */
+    size_t n_metrics; /* metrics, val_ metrics when has_val, what the job logs (logged.h) */
+    struct qr_named_value metrics[2 * QR_MAX_METRICS + QR_MAX_LOGGED]; /* names: model's, job's */
     struct qr_confusion confusion;
     char state_digest[33]; /* of the last step's state */
     /* n_params: the last state's, or their average where the optimizer keeps one, or the best
