@@ -29,6 +29,10 @@ enum qr_counter_kind { QR_KIND_COUNT, QR_KIND_GAUGE, QR_KIND_REAL, QR_KIND_SECON
     X(QR_EPOCHS_PLANNED, GAUGE, "qring_epochs_planned", "", "Epochs of the whole job.")            \
     X(QR_LOSS, REAL, "qring_loss", "", "The batch loss of the last committed step.")               \
     X(QR_VAL_LOSS, REAL, "qring_val_loss", "", "The loss of the last validation pass.")            \
+    X(QR_POD_SECONDS, REAL, "qring_pod_seconds", "",                                               \
+      "Members times time that the run has taken so far, at the last committed step.")             \
+    X(QR_COST, REAL, "qring_cost", "",                                                             \
+      "What that costs by --price-per-pod-hour; 0 where none is set.")                             \
     X(QR_STEPS, COUNT, "qring_steps_total", "", "Training steps that this process applied.")       \
     X(QR_COMPUTE_TIME, SECONDS, "qring_phase_seconds_total", "phase=\"compute\"",                  \
       "Time of the training thread, by phase of a step.")                                          \

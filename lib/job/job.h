@@ -136,6 +136,10 @@ struct qr_job_samples {
 QR_MUST_CHECK enum qr_code qr_job_samples(const struct qr_job *job, const struct qr_job_samples *of,
                                           struct qr_dataset *ret, struct qr_err *err);
 
+/* INVALID_ARGUMENT where an expression of train.log names an evaluation's value, and nothing is
+ * evaluated. */
+QR_MUST_CHECK enum qr_code qr_job_check_log(const struct qr_job *job, bool has_validation,
+                                            struct qr_err *err);
 /* A metric more than the file has, before the model is built: a name, or an object as in the file
  * ({"name": "top_k_accuracy", "k": 3}). One that is there already stays one. */
 QR_MUST_CHECK enum qr_code qr_job_add_metric(struct qr_job *job, const char *text,

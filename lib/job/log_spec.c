@@ -133,6 +133,18 @@ enum qr_code qr_job_read_log(const struct qr_json *train, struct qr_job *job, st
     return QR_OK;
 }
 
+enum qr_code qr_job_check_log(const struct qr_job *job, bool has_validation, struct qr_err *err) {
+    const struct qr_train_spec *t = &job->train;
+    for (size_t i = 0; i < t->n_logged; i++)
+        if (t->logged[i].evaluation && !has_validation)
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "train.log.%s: %.80s names a value of an evaluation, but there is no "
+                           "validation data; give data.train_fraction below 1 or "
+                           "data.validation_url",
+                           t->logged[i].name, t->logged[i].text);
+    return QR_OK;
+}
+
 void qr_job_free_logged(struct qr_train_spec *t) {
     for (size_t i = 0; i < t->n_logged; i++) {
         free(t->logged[i].name);

@@ -64,6 +64,12 @@ void qr_result_json(const struct qr_result *r, struct qr_buf *ret) {
     qr_json_close(&w, '}');
     put_u64(&w, "workers", r->workers);
     put_double(&w, "seconds", r->seconds);
+    if (r->cost) {
+        qr_json_put_key(&w, "cost");
+        qr_json_open(&w, '{');
+        r->cost(r->cost_ctx, &w);
+        qr_json_close(&w, '}');
+    }
     qr_json_close(&w, '}');
     qr_buf_puts(ret, "\n");
 }

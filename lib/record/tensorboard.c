@@ -366,6 +366,10 @@ static enum qr_code epoch_end(struct qr_tensorboard *t, const struct qr_step_lin
     for (size_t i = 0; i < d->n_running; i++)
         scalar(t, "epoch_", d->running[i].name, "", d->running[i].value);
     scalar(t, "epoch_learning_rate", "", "", d->learning_rate);
+    if (d->cost > 0) {
+        scalar(t, "cost", "", "", d->cost);
+        scalar(t, "cost_pod_hours", "", "", (double)d->pod_ms / 3.6e6);
+    }
     enum qr_code code = end_event(t, TRAIN, epoch, err);
     for (size_t i = 0; i < d->n_running; i++)
         scalar(t, d->running[i].name, "", "", d->running[i].value);

@@ -8,7 +8,8 @@
  *           and batch_gradient_variance/<weight> (over the parameters of one quantum layer: it
  *           falls towards 0 on a barren plateau) at true steps. validation/: epoch_loss,
  *           epoch_<metric>, evaluation_<loss, metric>_vs_iterations. What the user logs has a
- *           metric's tags, of steps or of evaluations.
+ *           metric's tags, of steps or of evaluations. Where a price is set, train/ has cost and
+ *           cost_pod_hours, so far, each epoch.
  *           Both: Readouts, the values that the quantum layer gave for all samples of the batch
  *           (whoever computed them), at the weights before the step: what the tutorial's
  *           ReadoutHistogramLayer wrote, but at true steps. 30 buckets over all that a read-out can

@@ -3,18 +3,6 @@
 #include "base/counter.h"
 #include "record/tensorboard.h"
 
-enum qr_code qr_logged_check(const struct qr_job *job, bool has_validation, struct qr_err *err) {
-    const struct qr_train_spec *t = &job->train;
-    for (size_t i = 0; i < t->n_logged; i++)
-        if (t->logged[i].evaluation && !has_validation)
-            return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "train.log.%s: %.80s names a value of an evaluation, but there is no "
-                           "validation data; give data.train_fraction below 1 or "
-                           "data.validation_url",
-                           t->logged[i].name, t->logged[i].text);
-    return QR_OK;
-}
-
 /* What expressions of this line may name. */
 static void name_values(const struct qr_job *job, const struct qr_model *m,
                         const struct qr_state *s, const struct qr_reported *line,

@@ -20,9 +20,6 @@
 _Static_assert((int)QR_LINE_VALUES >= 1 + (int)QR_MAX_METRICS + (int)QR_MAX_LOGGED,
                "a line has room for all");
 
-/* INVALID_ARGUMENT where an expression names an evaluation's value, and nothing is evaluated. */
-QR_MUST_CHECK enum qr_code qr_logged_check(const struct qr_job *job, bool has_validation,
-                                           struct qr_err *err);
 /* Puts those of this line behind its n model's values. s: the state after it; gradient: of a
  * step. */
 void qr_logged_add(const struct qr_job *job, const struct qr_model *m, const struct qr_state *s,

@@ -7,6 +7,7 @@
 #include "base/counter.h"
 #include "base/mem.h"
 #include "train/logged.h"
+#include "train/spent.h"
 #include "train/state.h"
 #include "train/step.h"
 #include "train/transfer.h"
@@ -43,6 +44,9 @@ struct train_run {
     int64_t epoch_began_ns;
     unsigned n_joined;
     bool has_val, said_schedule, done;
+    struct qr_spent spent;
+    /* the leader has said that its bound is reached: the members of this generation close */
+    bool over;
     uint64_t in_flight[QR_STEPPER_IN_FLIGHT]; /* the control thread's */
 };
 
@@ -103,6 +107,7 @@ static enum qr_code report(struct train_run *r, struct qr_err *err) {
         .readouts = qr_model_n_readouts(r->opt->model) ? last->readouts : NULL,
         .readout_bound = qr_model_readout_bound(r->opt->model),
         .learning_rate = qr_learning_rate_at(&r->job->train.optimizer, r->state.step),
+        .pod_ms = qr_spent_ms(&r->spent, qr_now_ns(r->opt->clock)),
         .running = r->values,
         .n_running = r->n_values,
         .before = r->reported,
@@ -155,12 +160,17 @@ static void work_at(struct train_run *r, uint64_t epoch, size_t k, struct qr_ste
     r->ordered = epoch + 1;
 }
 
+/* There are steps left, whatever they cost. */
+static bool goes_on(const struct train_run *r) {
+    return r->state.epoch < r->epochs && r->state.stop[QR_STOP_STOPPED] == 0;
+}
+
 static void next_work(struct train_run *r, struct qr_step_work *ret) {
     const struct qr_state *s = &r->state;
     *ret = (struct qr_step_work){.kind = QR_REDUCTION_CLOSE};
     memcpy(ret->key.job_hash, r->opt->canonical->hash, sizeof ret->key.job_hash);
     memcpy(ret->key.base_digest, r->digest, sizeof ret->key.base_digest);
-    if (s->epoch < r->epochs && s->stop[QR_STOP_STOPPED] == 0) {
+    if (goes_on(r) && !r->over) {
         work_at(r, s->epoch, batch_of(r), ret);
         if (batch_of(r) == 0) r->epoch_began_ns = qr_now_ns(r->opt->clock);
     }
@@ -180,6 +190,11 @@ static bool finished(void *run, struct qr_group_finished *ret) {
 
 static bool take(void *group, uint64_t *ret_micro_batch) {
     return qr_group_take(group, ret_micro_batch);
+}
+
+static void say_spent(struct train_run *r) {
+    uint64_t ms = qr_spent_ms(&r->spent, qr_now_ns(r->opt->clock));
+    qr_stepper_say(r->stepper, ms, r->opt->max_pod_ms && ms >= r->opt->max_pod_ms);
 }
 
 /* Our micro-batches, or what is left of them, then the sum over the group: r->sum. */
@@ -202,6 +217,7 @@ static enum qr_code reduce(struct train_run *r, const struct qr_step_work *w, st
             qr_stepper_work(r->stepper, w, left, take, g);
         if (code != QR_OK && code != QR_CANCELLED) return code;
         qr_group_expect(g, qr_stepper_micro_batch_ns(r->stepper));
+        say_spent(r);
         qr_stepper_sum(r->stepper, w->kind, &c.vector, &c.coverage);
         say_schedule(r, c.n);
     }
@@ -317,9 +333,19 @@ static void show(struct train_run *r, const struct qr_reported *line) {
              r->n_values * (r->has_val ? 2 : 1));
 }
 
+/* What the ranks say of themselves in the sum. */
+static const qr_fixed *by_rank(const struct train_run *r, const struct qr_step_work *w) {
+    return r->sum + qr_stepper_vector_length(r->stepper, w->kind) - r->view.n_members;
+}
+
+static void hear_spent(struct train_run *r, const struct qr_step_work *w) {
+    const struct qr_spent_said said = qr_spent_take(by_rank(r, w), r->view.n_members);
+    qr_spent_learn(&r->spent, said.pod_ms, qr_now_ns(r->opt->clock));
+    r->over = said.bound;
+}
+
 static void weigh(struct train_run *r, const struct qr_step_work *w) {
-    const qr_fixed *took =
-        r->sum + qr_stepper_vector_length(r->stepper, w->kind) - r->view.n_members;
+    const qr_fixed *took = by_rank(r, w);
     uint64_t ns[QR_MAX_MEMBERS];
     for (uint32_t k = 0; k < r->view.n_members; k++) ns[k] = qr_fixed_to_count(took[k]);
     qr_group_weigh(r->opt->group, qr_stepper_micro_batches(r->stepper, w), ns);
@@ -332,6 +358,7 @@ static enum qr_code apply(struct train_run *r, const struct qr_step_work *w, str
     update_spare(r, w, digest, &line);
     enum qr_code code = qr_group_apply(r->opt->group, r->spare.reductions, digest, err);
     if (code == QR_OK && w->kind == QR_REDUCTION_TRAIN) weigh(r, w);
+    if (code == QR_OK) hear_spent(r, w);
     if (code == QR_OK) code = note_committed(r, err);
     if (code != QR_OK) return code;
     swap(r, digest);
@@ -355,6 +382,7 @@ static enum qr_code fetch(struct train_run *r, const struct qr_group_start *star
         code = qr_group_apply(r->opt->group, start->base_reductions, start->base_digest, err);
     if (code != QR_OK) return code;
     swap(r, start->base_digest);
+    qr_spent_forget(&r->spent, qr_now_ns(r->opt->clock));
     r->lines = r->fetched_lines;
     r->reported_leading = false;
     r->epoch_began_ns = qr_now_ns(r->opt->clock);
@@ -457,6 +485,8 @@ static enum qr_code join(struct train_run *r, struct qr_err *err) {
         r->done = start.done;
         if (r->done) return QR_OK;
         r->view = start.view;
+        r->over = false; /* who has come does not know: the next sum says it again */
+        qr_spent_members(&r->spent, r->view.n_members, qr_now_ns(r->opt->clock));
         plan(r, start.epochs);
         r->n_joined++;
         qr_stepper_seat(r->stepper, r->view.rank, r->view.n_members);
@@ -499,8 +529,9 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
                        "data.train_fraction below 1 or "
                        "data.validation_url",
                        r->job->train.early_stopping.monitor);
-    if (qr_logged_check(r->job, r->has_val, err) != QR_OK) return err->code;
+    if (qr_job_check_log(r->job, r->has_val, err) != QR_OK) return err->code;
     name_values(r);
+    qr_spent_begin(&r->spent, opt->pod_ms);
     qr_update_init(&r->update, r->job, m, opt->pool);
     const struct qr_stepper_options so = {.model = m,
                                           .data = opt->data,
@@ -582,6 +613,8 @@ static void fill_result(const struct train_run *r, struct qr_train_result *ret) 
                                      r->opt->data->n_samples - r->opt->data->n_train,
                                      ret->metrics + ret->n_metrics);
     ret->confusion = qr_confusion_of(r->opt->model, s, r->has_val);
+    ret->pod_ms = qr_spent_ms(&r->spent, qr_now_ns(r->opt->clock));
+    ret->over_budget = goes_on(r);
     uint8_t digest[sizeof r->digest];
     qr_state_digest(s, digest);
     qr_hex(digest, sizeof digest, ret->state_digest);

@@ -57,6 +57,10 @@ struct qr_train_result {
     /* n_params: the last state's, or their average where the optimizer keeps one, or the best
      * one's when early stopping keeps it */
     double *params;
+    uint64_t pod_ms; /* members times time, since the run's beginning (spent.h) */
+    /* training ends here since the leader's bound is reached; its last state is committed, and it
+     * has steps to go */
+    bool over_budget;
     bool stopped_early;
     const char *ended; /* why the optimizer has ended; NULL: it has not; static */
     /* the others ended the run and wrote everything: the rest is not set */
@@ -86,6 +90,9 @@ struct qr_train_options {
     enum qr_code (*anew)(void *ctx, struct qr_err *err);
     /* overrides the job's when not 0; a ring's first leader's count for all (qr_group_plan) */
     uint64_t epochs;
+    /* pod-time that was taken before this process began, and that at which who leads ends
+     * training, after a step; 0: none */
+    uint64_t pod_ms, max_pod_ms;
     struct qr_group *group; /* not ready yet: qr_train_run says what state it begins with */
     struct qr_pool *pool;
     const struct qr_clock *clock;

@@ -151,6 +151,15 @@ static const struct setting table[] = {
      LEADER, NULL},
     {"profiler-port", NUMBER, AT(profiler_port), NULL, 1, 65535, NULL, ANYWHERE, "PORT", "none",
      "the tutorial's flag for the profiler: accepted, nothing is bound", OWN, NULL},
+    {"price-per-pod-hour", TEXT, AT(price_per_pod_hour), NULL, 0, 0, NULL, ANYWHERE, "P", "none",
+     "what a pod costs an hour: cost so far and at the end, kept in cost.json beside the "
+     "checkpoints",
+     LEADER, NULL},
+    {"currency", TEXT, AT(currency), NULL, 0, 0, NULL, ANYWHERE, "TEXT", "none",
+     "what the price is in, as in EUR: said with it", LEADER, NULL},
+    {"max-cost", TEXT, AT(max_cost), NULL, 0, 0, NULL, ANYWHERE, "COST", "none",
+     "end after the step in which the run has cost so much, with a checkpoint and exit code 5",
+     LEADER, NULL},
     {"log-level", CHOICE, AT(log_level), "info", 0, 0, level_choice, ANYWHERE, "LEVEL", NULL,
      "CHOICES", OWN, NULL},
     {"log-format", CHOICE, AT(log_format), "auto", 0, 0, log_format_choice, ANYWHERE, "FORMAT",
@@ -528,6 +537,9 @@ enum qr_code qr_settings_check(const struct qr_settings *s, struct qr_err *err) 
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "--plaintext and --tls-dir (or --tls-cert, --tls-key, --tls-ca) contradict "
                        "each other: take one away");
+    struct qr_price price;
+    uint64_t most;
+    if (qr_settings_price(s, &price, &most, err) != QR_OK) return err->code;
     if (s->min_workers > s->max_workers)
         return qr_fail(err, QR_INVALID_ARGUMENT, "--min-workers is %lld, but --max-workers is %lld",
                        (long long)s->min_workers, (long long)s->max_workers);
