@@ -1,6 +1,8 @@
 #include "base/counter.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -56,6 +58,39 @@ double qr_counter_real(enum qr_counter c) {
     QR_ASSERT(qr_counter_table[c].kind == QR_KIND_REAL);
     memcpy(&value, &bits, sizeof value);
     return value;
+}
+
+static struct {
+    char name[QR_VALUE_NAME_BYTES]; /* under the lock */
+    atomic_bool known;
+    _Atomic uint64_t bits;
+} named[QR_VALUES];
+static pthread_mutex_t naming = PTHREAD_MUTEX_INITIALIZER;
+
+void qr_value_name(size_t i, const char *name) {
+    if (i >= QR_VALUES) return;
+    pthread_mutex_lock(&naming);
+    if (strcmp(named[i].name, name) != 0) {
+        snprintf(named[i].name, sizeof named[i].name, "%s", name);
+        atomic_store(&named[i].known, false);
+    }
+    pthread_mutex_unlock(&naming);
+}
+
+void qr_value_set(size_t i, double value) {
+    if (i >= QR_VALUES) return;
+    atomic_store_explicit(&named[i].bits, qr_bits_of_double(value), memory_order_relaxed);
+    atomic_store_explicit(&named[i].known, true, memory_order_release);
+}
+
+bool qr_value_get(size_t i, char ret_name[QR_VALUE_NAME_BYTES], double *ret) {
+    if (i >= QR_VALUES || !atomic_load_explicit(&named[i].known, memory_order_acquire))
+        return false;
+    pthread_mutex_lock(&naming);
+    memcpy(ret_name, named[i].name, QR_VALUE_NAME_BYTES);
+    pthread_mutex_unlock(&naming);
+    *ret = qr_double_of_bits(atomic_load_explicit(&named[i].bits, memory_order_relaxed));
+    return true;
 }
 
 static _Atomic uint64_t peers[QR_MAX_MEMBERS], silent[QR_MAX_MEMBERS], speeds[QR_MAX_MEMBERS],

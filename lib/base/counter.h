@@ -13,6 +13,7 @@
 #define QR_BASE_COUNTER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/bounds.h"
@@ -28,6 +29,10 @@ enum qr_counter_kind { QR_KIND_COUNT, QR_KIND_GAUGE, QR_KIND_REAL, QR_KIND_SECON
     X(QR_EPOCHS_PLANNED, GAUGE, "qring_epochs_planned", "", "Epochs of the whole job.")            \
     X(QR_LOSS, REAL, "qring_loss", "", "The batch loss of the last committed step.")               \
     X(QR_VAL_LOSS, REAL, "qring_val_loss", "", "The loss of the last validation pass.")            \
+    X(QR_POD_SECONDS, REAL, "qring_pod_seconds", "",                                               \
+      "Members times time that the run has taken so far, at the last committed step.")             \
+    X(QR_COST, REAL, "qring_cost", "",                                                             \
+      "What that costs by --price-per-pod-hour; 0 where none is set.")                             \
     X(QR_STEPS, COUNT, "qring_steps_total", "", "Training steps that this process applied.")       \
     X(QR_COMPUTE_TIME, SECONDS, "qring_phase_seconds_total", "phase=\"compute\"",                  \
       "Time of the training thread, by phase of a step.")                                          \
@@ -126,6 +131,15 @@ void qr_gauge_real(enum qr_counter c, double value); /* REAL */
 
 int64_t qr_counter_value(enum qr_counter c); /* all but REAL; SECONDS in nanoseconds */
 double qr_counter_real(enum qr_counter c);   /* REAL */
+
+/* Values of the last step and evaluation, by names of the job: metrics, what it logs. A name is
+ * copied; naming a place anew with another name forgets its value. Places beyond the table are left
+ * out. */
+enum { QR_VALUES = 24, QR_VALUE_NAME_BYTES = 32 };
+void qr_value_name(size_t i, const char *name);
+void qr_value_set(size_t i, double value);
+/* False: there is none yet. */
+bool qr_value_get(size_t i, char ret_name[QR_VALUE_NAME_BYTES], double *ret);
 
 /* The peers of this process by index, as its group sees them. An index beyond the table is
  * left out. */

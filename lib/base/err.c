@@ -25,6 +25,7 @@ static const char *const code_names[] = {
     "UNAVAILABLE",
     "DATA_LOSS",
     "UNAUTHENTICATED",
+    "OVER_BUDGET",
 };
 
 /* A cut message says so, at a place that cannot be mistaken for the end of a sentence. */
@@ -140,6 +141,7 @@ int qr_exit_code(enum qr_code code) {
     case QR_FAILED_PRECONDITION: return 3;
     case QR_DATA_LOSS:
     case QR_OUT_OF_RANGE: return 4;
+    case QR_OVER_BUDGET: return 5;
     case QR_UNAVAILABLE:
     case QR_ABORTED:
     case QR_DEADLINE_EXCEEDED: return 138;

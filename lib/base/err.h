@@ -1,7 +1,8 @@
 /* base/err.h — why a call failed, and what its caller should do about it.
  *
- * What      One code enum (the canonical RPC codes, equal to gRPC's numbers) and one struct with a
- *           sentence for a person. Plain data on the caller's stack; owns nothing.
+ * What      One code enum (the canonical RPC codes, equal to gRPC's numbers, and one of our own)
+ *           and one struct with a sentence for a person. Plain data on the caller's stack; owns
+ *           nothing.
  * Use       if (qr_x(..., err) != QR_OK) return qr_wrap(err, "read job %s", path);
  * Messages  say what, where and what to do; outermost context first: "read job a.json:
  *           model[0]: ...".
@@ -34,6 +35,7 @@ enum qr_code {
     QR_UNAVAILABLE = 14, /* a peer or service is gone: please retry */
     QR_DATA_LOSS = 15,   /* bytes of a file are damaged or lie; bad values in data */
     QR_UNAUTHENTICATED = 16,
+    QR_OVER_BUDGET = 17, /* our own: --max-cost is spent; a checkpoint is behind it */
 };
 
 enum { QR_ERR_MSG_BYTES = 768 };
@@ -67,8 +69,8 @@ const char *qr_code_name(enum qr_code code);
 /* The process exit code that belongs to an error (deploy/README.md lists them): 0 for QR_OK;
  * 2 usage or job file (INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED,
  * RESOURCE_EXHAUSTED, UNIMPLEMENTED, UNAUTHENTICATED), 3 FAILED_PRECONDITION (refused by the job's
- * leader), 4 bad data (DATA_LOSS, OUT_OF_RANGE), 138 "please retry" (UNAVAILABLE, ABORTED,
- * DEADLINE_EXCEEDED), 143 CANCELLED, 1 otherwise. */
+ * leader), 4 bad data (DATA_LOSS, OUT_OF_RANGE), 5 OVER_BUDGET, 138 "please retry" (UNAVAILABLE,
+ * ABORTED, DEADLINE_EXCEEDED), 143 CANCELLED, 1 otherwise. */
 int qr_exit_code(enum qr_code code);
 
 /* For our own bugs only, never for input. Prints the condition and aborts. On in every build. */

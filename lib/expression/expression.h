@@ -80,7 +80,8 @@ struct qr_expression_names {
     /* NULL and *ret, or what is wrong with the name: a sentence's end, borrowed. The function NULL:
      * inputs have no names. */
     const char *(*column)(void *context, const char *name, size_t n, uint32_t *ret);
-    uint32_t n_columns; /* x[i] has i below it */
+    uint32_t n_columns;    /* x[i] has i below it */
+    const char *no_inputs; /* said of x where there are none; NULL: of a circuit */
 };
 
 /* Reads text: its value is *ret_scale times the program's. A program of one node that is a number

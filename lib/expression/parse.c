@@ -115,7 +115,9 @@ static enum qr_code named_input(struct expression_reader *r, const char *at, con
     if (n < 1 || n > QR_EXPRESSION_NAME)
         return bad(r, at, "a column's name has 1 to %d bytes, not %zu", QR_EXPRESSION_NAME, n);
     const char *why = r->names->column ? r->names->column(r->names->context, name, n, &column)
-                                       : "inputs have no names here; write x[0], x[1] and so on";
+                      : r->names->no_inputs
+                          ? r->names->no_inputs
+                          : "inputs have no names here; write x[0], x[1] and so on";
     return why ? bad(r, at, "x.%.*s: %s", (int)n, name, why) : append_input(r, at, column);
 }
 
@@ -138,7 +140,9 @@ static enum qr_code read_input(struct expression_reader *r, const char *at) {
     if (!read_index(r, &i))
         return bad(r, at, "x is the inputs; write x[0], or x.NAME with a column's name");
     if (i < r->names->n_columns) return append_input(r, at, (uint32_t)i);
-    if (!r->names->n_columns) return bad(r, at, "the circuit has no inputs");
+    if (!r->names->n_columns)
+        return bad(r, at, "%s",
+                   r->names->no_inputs ? r->names->no_inputs : "the circuit has no inputs");
     return bad(r, at, "there is no x[%llu], the circuit's inputs are x[0] to x[%u]",
                (unsigned long long)i, r->names->n_columns - 1);
 }

@@ -89,7 +89,7 @@ static enum qr_code take_phase(uint32_t v, enum qr_phase *ret, struct qr_err *er
 }
 
 static enum qr_code take_code(uint32_t v, enum qr_code *ret, struct qr_err *err) {
-    if (v > QR_UNAUTHENTICATED) REFUSE("code: %u is none", v);
+    if (v > QR_OVER_BUDGET) REFUSE("code: %u is none", v);
     *ret = (enum qr_code)v;
     return QR_OK;
 }

@@ -210,6 +210,9 @@ static void add_train(struct qr_job_canonical *c, const struct qr_job *job, stru
         if (t->metrics[i] == QR_TOP_K_ACCURACY) qr_buf_printf(v, " k=%u", t->top_k);
     }
     add(c, "metrics", v);
+    for (size_t i = 0; i < t->n_logged; i++)
+        qr_buf_printf(v, "%s%s: %s", i ? "; " : "", t->logged[i].name, t->logged[i].text);
+    if (t->n_logged) add(c, "log", v);
     qr_buf_printf(v, "%llu", (unsigned long long)t->batch_size);
     add(c, "batch_size", v);
     qr_buf_puts(v, t->shuffle ? "true" : "false");

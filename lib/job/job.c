@@ -226,6 +226,7 @@ void qr_job_free(struct qr_job *job) {
         free(job->train.initial_layers[i].there);
     }
     free(job->train.initial_layers);
+    qr_job_free_logged(&job->train);
     free(job->name);
     qr_json_free(job->tree);
     free(job);

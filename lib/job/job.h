@@ -7,6 +7,7 @@
 #define QR_JOB_JOB_H
 
 #include "data/dataset.h"
+#include "expression/expression.h"
 #include "format/json.h"
 #include "job/overrides.h"
 #include "model/model.h"
@@ -28,6 +29,29 @@ struct qr_initial_layer {
 
 enum { QR_MAX_METRICS = 8 }; /* with what quantum layers watch */
 
+/* What expressions in train.log may name, in this order: the model's values (qr_model_value_name)
+ * of the step, or, beside an evaluation's, of its epoch's training; and the evaluation's. */
+enum qr_log_value {
+    QR_LOG_STEP,
+    QR_LOG_EPOCH,
+    QR_LOG_SAMPLES,
+    QR_LOG_LEARNING_RATE,
+    QR_LOG_GRADIENT_NORM,
+    QR_LOG_VALUES,
+    QR_LOG_VAL_VALUES = QR_LOG_VALUES + 1 + QR_MAX_METRICS,
+    QR_LOG_NAMES = QR_LOG_VAL_VALUES + 1 + QR_MAX_METRICS
+};
+enum { QR_MAX_LOGGED = 7 };
+/* A value by a name of the user's: scale times the expression, whose parameters are enum
+ * qr_log_value. */
+struct qr_logged {
+    char *name, *text;
+    double scale;
+    struct qr_expression expression;
+    bool evaluation; /* it names an evaluation's value: logged with those, else with steps */
+    bool gradient;   /* it names the gradient's norm */
+};
+
 struct qr_train_spec {
     uint64_t epochs, batch_size;
     enum qr_loss loss;
@@ -39,6 +63,8 @@ struct qr_train_spec {
     size_t n_metrics;
     enum qr_metric metrics[QR_MAX_METRICS];
     unsigned top_k; /* of top_k_accuracy */
+    size_t n_logged;
+    struct qr_logged logged[QR_MAX_LOGGED]; /* owned */
     struct qr_optimizer_options optimizer;
     struct qr_early_stopping early_stopping;
     bool shuffle;
@@ -110,6 +136,10 @@ struct qr_job_samples {
 QR_MUST_CHECK enum qr_code qr_job_samples(const struct qr_job *job, const struct qr_job_samples *of,
                                           struct qr_dataset *ret, struct qr_err *err);
 
+/* INVALID_ARGUMENT where an expression of train.log names an evaluation's value, and nothing is
+ * evaluated. */
+QR_MUST_CHECK enum qr_code qr_job_check_log(const struct qr_job *job, bool has_validation,
+                                            struct qr_err *err);
 /* A metric more than the file has, before the model is built: a name, or an object as in the file
  * ({"name": "top_k_accuracy", "k": 3}). One that is there already stays one. */
 QR_MUST_CHECK enum qr_code qr_job_add_metric(struct qr_job *job, const char *text,

@@ -20,6 +20,14 @@ QR_MUST_CHECK enum qr_code qr_job_read_watched(const struct qr_json *layer, cons
                                                struct qr_job *job, struct qr_quantum_options *q,
                                                struct qr_err *err);
 void qr_job_free_watched(struct qr_quantum_options *q);
+/* A name that a value of a step may get: a sentence where it is none, or that of a value that is
+ * always there. */
+QR_MUST_CHECK enum qr_code qr_job_check_value_name(const struct qr_job *job, const char *where,
+                                                   const char *name, struct qr_err *err);
+/* "log" of train, whose metrics are read; freed by the second. */
+QR_MUST_CHECK enum qr_code qr_job_read_log(const struct qr_json *train, struct qr_job *job,
+                                           struct qr_err *err);
+void qr_job_free_logged(struct qr_train_spec *t);
 /* Some layer watches what has this name. */
 bool qr_job_watches(const struct qr_job *job, const char *name);
 /* "loss" and "class_weight" of the train object. */

@@ -16,21 +16,24 @@ bool qr_job_watches(const struct qr_job *job, const char *name) {
     return false;
 }
 
-static bool is_metric(const char *name) {
-    if (strcmp(name, "loss") == 0) return true;
+static bool is_value(const char *name) {
+    static const char *const others[] = {"loss",    "step",          "epoch",
+                                         "samples", "learning_rate", "gradient_norm"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(name, others[i]) == 0) return true;
     for (size_t i = 0; i < QR_METRICS; i++)
         if (strcmp(name, qr_metric_names[i]) == 0) return true;
     return false;
 }
 
-static enum qr_code check_name(const struct qr_job *job, const char *where, const char *name,
-                               struct qr_err *err) {
+enum qr_code qr_job_check_value_name(const struct qr_job *job, const char *where, const char *name,
+                                     struct qr_err *err) {
     size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
     if (n < 1 || n > LONGEST_NAME || name[n])
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "%s: '%.40s' is no name for a metric: 1 to %d letters, digits, _ and -",
                        where, name, LONGEST_NAME);
-    if (is_metric(name) || strncmp(name, "val_", 4) == 0)
+    if (is_value(name) || strncmp(name, "val_", 4) == 0)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "%s: '%s' is the name of another value; give it a name of its own", where,
                        name);
@@ -57,7 +60,7 @@ enum qr_code qr_job_read_watched(const struct qr_json *layer, const char *layer_
     q->watched_names = names;
     for (const struct qr_json *v = qr_json_first(o); v; v = qr_json_next(v)) {
         const char *name = qr_json_key(v);
-        if (check_name(job, where, name, err) != QR_OK) return err->code;
+        if (qr_job_check_value_name(job, where, name, err) != QR_OK) return err->code;
         snprintf(path, sizeof path, "%s.%s", where, name);
         if (qr_job_read_observable(job, v, path, q->circuit->n_qubits, &watched[q->n_watched],
                                    err) != QR_OK)

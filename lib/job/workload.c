@@ -168,7 +168,9 @@ static enum qr_code check_memory(const struct qr_workload *w, struct qr_err *err
 }
 
 enum qr_code qr_workload_trainable(const struct qr_workload *w, struct qr_err *err) {
-    if (!w->job->train.early_stopping.on || w->data.n_train < w->data.n_samples) return QR_OK;
+    bool has_validation = w->data.n_train < w->data.n_samples;
+    if (qr_job_check_log(w->job, has_validation, err) != QR_OK) return err->code;
+    if (!w->job->train.early_stopping.on || has_validation) return QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT,
                    "train.early_stopping watches %s, but there is no validation data; give "
                    "data.train_fraction below 1 or "

@@ -70,6 +70,22 @@ static void put_peers(struct qr_buf *b) {
                           qr_peer_get_rtt(i));
 }
 
+static void put_values(struct qr_buf *b) {
+    char name[QR_VALUE_NAME_BYTES];
+    double value;
+    put_head(b, "qring_value", "gauge",
+             "The named values of the last committed step and of the last evaluation: metrics, "
+             "watched observables, logged expressions.");
+    for (size_t i = 0; i < QR_VALUES; i++) {
+        if (!qr_value_get(i, name, &value)) continue;
+        qr_buf_puts(b, "qring_value{");
+        put_label(b, "name", name);
+        qr_buf_puts(b, "} ");
+        put_real(b, value);
+        qr_buf_puts(b, "\n");
+    }
+}
+
 /* The customary names, so that common dashboards find them. */
 static void put_process(int64_t uptime_ns, struct qr_buf *b) {
     struct rusage u;
@@ -104,6 +120,7 @@ void qr_metrics_text(const struct qr_build *build, int64_t uptime_ns, struct qr_
     put_seconds(ret, uptime_ns);
     qr_buf_puts(ret, "\n");
     for (int c = 0; c < QR_N_COUNTERS; c++) put_row(ret, (enum qr_counter)c);
+    put_values(ret);
     put_peers(ret);
     put_process(uptime_ns, ret);
 }

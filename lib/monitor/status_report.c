@@ -103,6 +103,13 @@ static void progress_text(const struct qr_status_pair *s, struct qr_buf *b) {
                       100 * update / s->interval_s);
 }
 
+static void cost_text(const struct qr_status_pair *s, struct qr_buf *b) {
+    if (!(now(s, QR_POD_SECONDS) > 0)) return;
+    qr_buf_printf(b, "cost        %.4g pod-hours", now(s, QR_POD_SECONDS) / 3600);
+    if (now(s, QR_COST) > 0) qr_buf_printf(b, ", %.6g by the price of one", now(s, QR_COST));
+    qr_buf_puts(b, "\n");
+}
+
 static void members_text(const struct qr_status_pair *s, struct qr_buf *b) {
     static const char *const heads[] = {
         [QR_PEER_ABSENT] = "\nnot here    ", [QR_PEER_MEMBER] = "members     "};
@@ -171,6 +178,7 @@ static void record_text(const struct qr_status_pair *s, struct qr_buf *b) {
 void qr_status_text(const struct qr_status_pair *s, const char *address, struct qr_buf *ret) {
     head_text(s, address, ret);
     progress_text(s, ret);
+    cost_text(s, ret);
     members_text(s, ret);
     record_text(s, ret);
 }

@@ -39,8 +39,10 @@ static char *checkpoints_of(const struct qr_outputs *o, const struct qr_outputs_
 
 void qr_outputs_init(struct qr_outputs *o, const struct qr_outputs_options *opt,
                      const char *job_name) {
-    *o = (struct qr_outputs){
-        .progress_fd = opt->progress_fd, .stopping = opt->stopping, .log = opt->log};
+    *o = (struct qr_outputs){.price = opt->price,
+                             .progress_fd = opt->progress_fd,
+                             .stopping = opt->stopping,
+                             .log = opt->log};
     o->dir = opt->out ? folder_of(opt->out) : qr_path_join("out", job_name);
     if (opt->weights) o->weights_url = qr_xstrdup(opt->weights);
     else if (opt->weights_gcs_bucket)
@@ -286,7 +288,9 @@ static void on_epoch(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t n_batc
 static void show_step(struct qr_outputs *o, const struct qr_step_line *line,
                       const struct qr_step_detail *detail) {
     struct qr_err err;
-    if (!o->events || qr_tensorboard_step(o->events, line, detail, &err) == QR_OK) return;
+    struct qr_step_detail with_cost = *detail;
+    with_cost.cost = qr_cost_money(&o->price, detail->pod_ms);
+    if (!o->events || qr_tensorboard_step(o->events, line, &with_cost, &err) == QR_OK) return;
     qr_count(QR_STORE_PUT_ERRORS, 1);
     qr_warn(o->log, "worker", "TensorBoard events end here: %s", err.msg);
     qr_tensorboard_close(o->events);
@@ -339,6 +343,9 @@ static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *l
     struct qr_outputs *o = ctx;
     bool continues = false;
     o->leader = leader;
+    qr_gauge_real(QR_POD_SECONDS, (double)detail->pod_ms / 1e3);
+    qr_gauge_real(QR_COST, qr_cost_money(&o->price, detail->pod_ms));
+    qr_teller_say(o->teller, leader, detail->pod_ms);
     if (!leader) return QR_OK;
     o->wrote = true;
     keep_job(o);
@@ -498,6 +505,10 @@ static void say_done(struct qr_outputs *o, const struct qr_workload *w,
     if (stopped) qr_info(o->log, "worker", "%s", stopped);
     qr_info(o->log, "worker", "wrote %s, %s, %s and %s/steps.jsonl", o->weights_url, safetensors,
             result, o->dir);
+    qr_buf_clear(&o->line);
+    qr_cost_text(&o->price, r->pod_ms, &o->line);
+    if (o->price.per_pod_hour > 0)
+        qr_info(o->log, "worker", "the run has cost %s", qr_buf_string(&o->line));
     const char *curves = o->logdir_url ? o->logdir_url : o->logdir;
     if (o->events) qr_info(o->log, "worker", "tensorboard --logdir %s shows the curves", curves);
     if (o->progress_fd < 0) return;
@@ -531,6 +542,16 @@ static void say_done(struct qr_outputs *o, const struct qr_workload *w,
     emit_last(o);
 }
 
+/* What result.json says of it. */
+struct result_cost {
+    const struct qr_price *price;
+    uint64_t pod_ms;
+};
+static void put_cost(const void *ctx, struct qr_json_writer *w) {
+    const struct result_cost *c = ctx;
+    qr_cost_json(c->price, c->pod_ms, w);
+}
+
 enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
                               const struct qr_job_canonical *canonical,
                               const struct qr_train_result *r, uint32_t n_workers, double seconds,
@@ -543,6 +564,7 @@ enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
     enum qr_code code = write_weights(safetensors, w, r->params, NULL, err);
     if (code == QR_OK) code = write_weights(o->weights_url, w, r->params, sha256, err);
     if (code != QR_OK) return qr_wrap(err, "write the trained weights");
+    const struct result_cost cost = {&o->price, r->pod_ms};
     struct qr_result result = {
         .job = w->job->name,
         .job_hash = canonical->hex,
@@ -561,6 +583,8 @@ enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
         .weights_sha256 = sha256,
         .workers = n_workers,
         .seconds = seconds,
+        .cost = put_cost,
+        .cost_ctx = &cost,
     };
     qr_result_json(&result, &text);
     code = qr_job_file_write(o->dir, w->job, o->epochs, err);

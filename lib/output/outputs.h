@@ -25,12 +25,14 @@
 #include "output/publisher.h"
 #include "output/run_lock.h"
 #include "output/steps_log.h"
+#include "output/teller.h"
 #include "record/tensorboard.h"
 #include "train/train.h"
 
 /* Where things are to go, as the settings of these names say: NULL where unset. Borrowed. */
 struct qr_outputs_options {
     const char *out, *weights, *weights_gcs_bucket, *weights_gcs_path, *checkpoints, *logdir;
+    struct qr_price price;  /* copied */
     int progress_fd;        /* -1: none */
     bool (*stopping)(void); /* has this process been asked to end? NULL: never */
     const struct qr_log *log;
@@ -47,6 +49,8 @@ struct qr_outputs {
     struct qr_run_lock lock;
     struct qr_steps_log steps;
     struct qr_publisher *publisher; /* borrowed; NULL: no checkpoints */
+    struct qr_teller *teller;       /* borrowed; NULL: nobody is told */
+    struct qr_price price;
     struct qr_tensorboard *events;
     struct qr_logdir *uploads;
     /* lines of steps.jsonl wait for room, or were given up: that has been said */

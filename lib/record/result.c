@@ -2,14 +2,17 @@
 
 #include "format/json.h"
 
-void qr_named_values_json(struct qr_json_writer *w, const char *key, const struct qr_named_value *v,
-                          size_t n) {
-    qr_json_put_key(w, key);
-    qr_json_open(w, '{');
+static void put_values(struct qr_json_writer *w, const struct qr_named_value *v, size_t n) {
     for (size_t i = 0; i < n; i++) {
         qr_json_put_key(w, v[i].name);
         qr_json_put_double(w, v[i].value);
     }
+}
+void qr_named_values_json(struct qr_json_writer *w, const char *key, const struct qr_named_value *v,
+                          size_t n) {
+    qr_json_put_key(w, key);
+    qr_json_open(w, '{');
+    put_values(w, v, n);
     qr_json_close(w, '}');
 }
 static void put_string(struct qr_json_writer *w, const char *key, const char *s) {
@@ -61,6 +64,12 @@ void qr_result_json(const struct qr_result *r, struct qr_buf *ret) {
     qr_json_close(&w, '}');
     put_u64(&w, "workers", r->workers);
     put_double(&w, "seconds", r->seconds);
+    if (r->cost) {
+        qr_json_put_key(&w, "cost");
+        qr_json_open(&w, '{');
+        r->cost(r->cost_ctx, &w);
+        qr_json_close(&w, '}');
+    }
     qr_json_close(&w, '}');
     qr_buf_puts(ret, "\n");
 }
@@ -73,7 +82,11 @@ void qr_step_json(const struct qr_step_line *l, struct qr_buf *ret) {
     put_string(&w, "kind", l->eval ? "EVAL" : "TRAIN");
     put_u64(&w, "samples", l->samples);
     put_double(&w, "loss", l->loss);
-    qr_named_values_json(&w, "metrics", l->metrics, l->n_metrics);
+    qr_json_put_key(&w, "metrics");
+    qr_json_open(&w, '{');
+    put_values(&w, l->metrics, l->n_metrics);
+    put_values(&w, l->logged, l->n_logged);
+    qr_json_close(&w, '}');
     qr_json_close(&w, '}');
     qr_buf_puts(ret, "\n");
 }

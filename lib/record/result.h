@@ -31,6 +31,9 @@ struct qr_result {
     const char *weights_url, *weights_sha256;
     uint32_t workers;
     double seconds;
+    /* puts what the run has cost into the object of "cost" */
+    void (*cost)(const void *ctx, struct qr_json_writer *w);
+    const void *cost_ctx;
 };
 void qr_result_json(const struct qr_result *r, struct qr_buf *ret);
 
@@ -42,6 +45,9 @@ struct qr_step_line {
     double loss;
     const struct qr_named_value *metrics;
     size_t n_metrics;
+    /* of the user's, by expressions: behind the metrics; one that is no finite number is null */
+    const struct qr_named_value *logged;
+    size_t n_logged;
 };
 /* Read-outs by value: buckets of equal width over [-bound, bound], the last one with its
  * right edge. */
@@ -55,6 +61,8 @@ struct qr_step_detail {
     const uint64_t *readouts;
     double readout_bound;
     double learning_rate; /* of the step after this one */
+    uint64_t pod_ms;      /* members times time so far (train/spent.h) */
+    double cost;          /* of that, for TensorBoard; 0: no price is set */
     /* the epoch's last line: its validation, or its last step where there is none */
     bool ends_epoch;
     /* Keras' running means of the epoch: loss, metrics in job order */

@@ -329,8 +329,10 @@ static double square_sum(const double *v, size_t n) {
     return all[0] + all[1] + rest;
 }
 
+double qr_gradient_norm(const double *g, size_t n) { return sqrt(square_sum(g, n)); }
+
 static void gradients(struct qr_tensorboard *t, const double *g) {
-    scalar(t, "batch_gradient_norm", "", "", sqrt(square_sum(g, t->n_params)));
+    scalar(t, "batch_gradient_norm", "", "", qr_gradient_norm(g, t->n_params));
     for (size_t i = 0; i < t->n_weights; i++) {
         const struct weight *w = &t->weights[i];
         if (!w->quantum || w->n == 0 || t->batch.n + 2 > QR_EVENT_MAX_VALUES) continue;
@@ -351,12 +353,23 @@ static void line_values(struct qr_tensorboard *t, const char *before,
         scalar(t, before, line->metrics[i].name, after, line->metrics[i].value);
 }
 
+static void logged_values(struct qr_tensorboard *t, const char *before,
+                          const struct qr_step_line *line, const char *after) {
+    for (size_t i = 0; i < line->n_logged; i++)
+        if (isfinite(line->logged[i].value))
+            scalar(t, before, line->logged[i].name, after, line->logged[i].value);
+}
+
 static enum qr_code epoch_end(struct qr_tensorboard *t, const struct qr_step_line *line,
                               const struct qr_step_detail *d, struct qr_err *err) {
     int64_t epoch = (int64_t)line->epoch - 1;
     for (size_t i = 0; i < d->n_running; i++)
         scalar(t, "epoch_", d->running[i].name, "", d->running[i].value);
     scalar(t, "epoch_learning_rate", "", "", d->learning_rate);
+    if (d->cost > 0) {
+        scalar(t, "cost", "", "", d->cost);
+        scalar(t, "cost_pod_hours", "", "", (double)d->pod_ms / 3.6e6);
+    }
     enum qr_code code = end_event(t, TRAIN, epoch, err);
     for (size_t i = 0; i < d->n_running; i++)
         scalar(t, d->running[i].name, "", "", d->running[i].value);
@@ -373,12 +386,15 @@ static enum qr_code put_line(struct qr_tensorboard *t, const struct qr_step_line
     if (!t->began && begin(t, line, err) != QR_OK) return err->code;
     if (line->eval) {
         line_values(t, "evaluation_", line, "_vs_iterations");
+        logged_values(t, "evaluation_", line, "_vs_iterations");
         if (end_event(t, VALIDATION, step, err) != QR_OK) return err->code;
         line_values(t, "epoch_", line, "");
+        logged_values(t, "epoch_", line, "");
         if (end_event(t, VALIDATION, (int64_t)line->epoch - 1, err) != QR_OK) return err->code;
         if (d->readouts && readouts(t, VALIDATION, d, step, err) != QR_OK) return err->code;
     } else {
         line_values(t, "batch_", line, "");
+        logged_values(t, "batch_", line, "");
         if (d->gradient) gradients(t, d->gradient);
         if (end_event(t, TRAIN, step, err) != QR_OK) return err->code;
         if (d->readouts && qr_tensorboard_shows_readouts(line->step) &&

@@ -7,7 +7,9 @@
  *           batch_<metric>, batch_gradient_norm (of all gradients), batch_gradient_norm/<weight>
  *           and batch_gradient_variance/<weight> (over the parameters of one quantum layer: it
  *           falls towards 0 on a barren plateau) at true steps. validation/: epoch_loss,
- *           epoch_<metric>, evaluation_<loss, metric>_vs_iterations.
+ *           epoch_<metric>, evaluation_<loss, metric>_vs_iterations. What the user logs has a
+ *           metric's tags, of steps or of evaluations. Where a price is set, train/ has cost and
+ *           cost_pod_hours, so far, each epoch.
  *           Both: Readouts, the values that the quantum layer gave for all samples of the batch
  *           (whoever computed them), at the weights before the step: what the tutorial's
  *           ReadoutHistogramLayer wrote, but at true steps. 30 buckets over all that a read-out can
@@ -74,6 +76,8 @@ void qr_tensorboard_close(struct qr_tensorboard *t);
  * nothing written, when a value is not finite. */
 enum { QR_HISTOGRAM_BUCKETS = 30 };
 QR_MUST_CHECK bool qr_histogram(const double *v, size_t n, double ret[QR_HISTOGRAM_BUCKETS][3]);
+/* The norm of a gradient, as batch_gradient_norm has it. */
+double qr_gradient_norm(const double *g, size_t n);
 /* Whether the read-outs of this training step are shown. */
 bool qr_tensorboard_shows_readouts(uint64_t step);
 

@@ -13,7 +13,9 @@ static void set_lines(struct train_run *r) {
                                                .samples = t->samples,
                                                .loss = t->value[0],
                                                .metrics = r->reported_metrics[k],
-                                               .n_metrics = r->n_values - 1};
+                                               .n_metrics = r->n_values - 1,
+                                               .logged = r->reported_logged[k]};
+        r->reported[k].n_logged = qr_logged_of(r->job, r->opt->model, t, r->reported_logged[k]);
         for (size_t i = 1; i < r->n_values; i++)
             r->reported_metrics[k][i - 1] = (struct qr_named_value){r->values[i].name, t->value[i]};
     }
@@ -42,6 +44,7 @@ enum qr_code train_report(struct train_run *r, struct qr_err *err) {
         qr_gauge(QR_EPOCH, (int64_t)last->epoch);
         qr_gauge_real(QR_LOSS, last->value[0]);
     }
+    qr_logged_show(r->job, r->opt->model, last);
     const struct qr_train_observer *o = &r->opt->observer;
     if (!o->step || again) return QR_OK;
     set_lines(r);
@@ -53,6 +56,7 @@ enum qr_code train_report(struct train_run *r, struct qr_err *err) {
         .readouts = qr_model_n_readouts(r->opt->model) ? last->readouts : NULL,
         .readout_bound = qr_model_readout_bound(r->opt->model),
         .learning_rate = qr_learning_rate_at(&r->job->train.optimizer, r->state.step),
+        .pod_ms = qr_spent_ms(&r->spent, qr_now_ns(r->opt->clock)),
         .running = r->values,
         .n_running = r->n_values,
         .before = r->reported,

@@ -9,6 +9,7 @@
 #include "base/counter.h"
 #include "base/mem.h"
 #include "format/handover.h"
+#include "train/spent.h"
 
 #define LONG_MICRO_BATCH_NS (20 * QR_MS)
 
@@ -35,8 +36,10 @@ struct qr_stepper {
     struct qr_model_state *numbers[2]; /* the second is of the second point */
     size_t n_derivatives, n_sums, n_lanes;
     struct lane *lanes;
-    qr_fixed *vector;     /* the contribution: a lane's layout, then nanoseconds per rank */
-    int64_t took_ns;      /* for what was added */
+    qr_fixed *vector; /* the contribution: a lane's layout, then nanoseconds per rank */
+    int64_t took_ns;  /* for what was added */
+    uint64_t pod_ms;  /* of qr_stepper_say */
+    bool bound;
     pthread_mutex_t lock; /* of the lanes, while one is looked at from another thread */
     /* under lock: work goes on, and its micro-batches are computed apart */
     bool long_micro_batches;
@@ -255,6 +258,11 @@ void qr_stepper_seat(struct qr_stepper *s, uint32_t rank, uint32_t n_members) {
     s->opt.n_members = n_members;
 }
 
+void qr_stepper_say(struct qr_stepper *s, uint64_t pod_ms, bool bound) {
+    s->pod_ms = pod_ms;
+    s->bound = bound;
+}
+
 static void lane_clear(struct qr_stepper *s, struct lane *l) {
     if (l->used) memset(l->vector, 0, n_head(s) * sizeof *l->vector);
     l->used = l->has_gradient = false;
@@ -353,7 +361,7 @@ void qr_stepper_sum(struct qr_stepper *s, enum qr_reduction_kind kind, const qr_
     qr_fixed *sum = s->opt.n_members == 1 ? first->vector : s->vector;
     if (sum != first->vector) memcpy(sum, first->vector, values * sizeof *sum);
     memset(sum + values, 0, s->opt.n_members * sizeof *sum);
-    sum[values + s->opt.rank] = qr_fixed_from_count((uint64_t)s->took_ns);
+    sum[values + s->opt.rank] = qr_spent_put((uint64_t)s->took_ns, s->pod_ms, s->bound);
     *ret_vector = sum;
 }
 

@@ -33,12 +33,17 @@ static void work_at(struct train_run *r, uint64_t epoch, size_t k, struct qr_ste
     r->ordered = epoch + 1;
 }
 
+/* There are steps left, whatever they cost. */
+static bool goes_on(const struct train_run *r) {
+    return r->state.epoch < r->epochs && r->state.stop[QR_STOP_STOPPED] == 0;
+}
+
 static void next_work(struct train_run *r, struct qr_step_work *ret) {
     const struct qr_state *s = &r->state;
     *ret = (struct qr_step_work){.kind = QR_REDUCTION_CLOSE};
     memcpy(ret->key.job_hash, r->opt->canonical->hash, sizeof ret->key.job_hash);
     memcpy(ret->key.base_digest, r->digest, sizeof ret->key.base_digest);
-    if (s->epoch < r->epochs && s->stop[QR_STOP_STOPPED] == 0) {
+    if (goes_on(r) && !r->over) {
         work_at(r, s->epoch, train_batch_of(r), ret);
         if (train_batch_of(r) == 0) r->epoch_began_ns = qr_now_ns(r->opt->clock);
     }
@@ -58,6 +63,11 @@ static bool finished(void *run, struct qr_group_finished *ret) {
 
 static bool take(void *group, uint64_t *ret_micro_batch) {
     return qr_group_take(group, ret_micro_batch);
+}
+
+static void say_spent(struct train_run *r) {
+    uint64_t ms = qr_spent_ms(&r->spent, qr_now_ns(r->opt->clock));
+    qr_stepper_say(r->stepper, ms, r->opt->max_pod_ms && ms >= r->opt->max_pod_ms);
 }
 
 /* Our micro-batches, or what is left of them, then the sum over the group: r->sum. */
@@ -80,6 +90,7 @@ static enum qr_code reduce(struct train_run *r, const struct qr_step_work *w, st
             qr_stepper_work(r->stepper, w, left, take, g);
         if (code != QR_OK && code != QR_CANCELLED) return code;
         qr_group_expect(g, qr_stepper_micro_batch_ns(r->stepper));
+        say_spent(r);
         qr_stepper_sum(r->stepper, w->kind, &c.vector, &c.coverage);
         say_schedule(r, c.n);
     }
@@ -143,6 +154,7 @@ static void update_spare(struct train_run *r, const struct qr_step_work *w, uint
                                  .ends_epoch = ends_epoch};
     means(r, eval ? samples : r->update.n_points * samples, line->value);
     qr_stepper_readouts(r->sum, line->readouts);
+    qr_logged_add(r->job, r->opt->model, s, r->next_gradient, line);
     if (ends_epoch) s->epoch++;
     if (eval) qr_state_monitor(s, &r->job->train.early_stopping, monitored(r));
     s->reductions++;
@@ -170,9 +182,19 @@ void train_swap(struct train_run *r, const uint8_t digest[16]) {
     train_show_values(r);
 }
 
+/* What the ranks say of themselves in the sum. */
+static const qr_fixed *by_rank(const struct train_run *r, const struct qr_step_work *w) {
+    return r->sum + qr_stepper_vector_length(r->stepper, w->kind) - r->view.n_members;
+}
+
+static void hear_spent(struct train_run *r, const struct qr_step_work *w) {
+    const struct qr_spent_said said = qr_spent_take(by_rank(r, w), r->view.n_members);
+    qr_spent_learn(&r->spent, said.pod_ms, qr_now_ns(r->opt->clock));
+    r->over = said.bound;
+}
+
 static void weigh(struct train_run *r, const struct qr_step_work *w) {
-    const qr_fixed *took =
-        r->sum + qr_stepper_vector_length(r->stepper, w->kind) - r->view.n_members;
+    const qr_fixed *took = by_rank(r, w);
     uint64_t ns[QR_MAX_MEMBERS];
     for (uint32_t k = 0; k < r->view.n_members; k++) ns[k] = qr_fixed_to_count(took[k]);
     qr_group_weigh(r->opt->group, qr_stepper_micro_batches(r->stepper, w), ns);
@@ -185,6 +207,7 @@ static enum qr_code apply(struct train_run *r, const struct qr_step_work *w, str
     update_spare(r, w, digest, &line);
     enum qr_code code = qr_group_apply(r->opt->group, r->spare.reductions, digest, err);
     if (code == QR_OK && w->kind == QR_REDUCTION_TRAIN) weigh(r, w);
+    if (code == QR_OK) hear_spent(r, w);
     if (code == QR_OK) code = train_note_committed(r, err);
     if (code != QR_OK) return code;
     train_swap(r, digest);
@@ -201,6 +224,7 @@ static void name_values(struct train_run *r) {
         r->values[i].name = qr_model_value_name(r->opt->model, i, false);
         r->val_values[i].name = qr_model_value_name(r->opt->model, i, true);
     }
+    qr_logged_name(r->job, r->opt->model);
 }
 
 static enum qr_code run_init(struct train_run *r, const struct qr_train_options *opt,
@@ -214,7 +238,9 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
                        "data.train_fraction below 1 or "
                        "data.validation_url",
                        r->job->train.early_stopping.monitor);
+    if (qr_job_check_log(r->job, r->has_val, err) != QR_OK) return err->code;
     name_values(r);
+    qr_spent_begin(&r->spent, opt->pod_ms);
     qr_update_init(&r->update, r->job, m, opt->pool);
     const struct qr_stepper_options so = {.model = m,
                                           .data = opt->data,
@@ -292,7 +318,12 @@ static void fill_result(const struct train_run *r, struct qr_train_result *ret) 
     for (size_t v = 0; v < (r->has_val ? 2u : 1u); v++)
         for (size_t i = 1; i < r->n_values; i++)
             ret->metrics[ret->n_metrics++] = v ? r->val_values[i] : r->values[i];
+    ret->n_metrics += qr_logged_last(r->job, r->opt->model, s, &r->lines,
+                                     r->opt->data->n_samples - r->opt->data->n_train,
+                                     ret->metrics + ret->n_metrics);
     ret->confusion = qr_confusion_of(r->opt->model, s, r->has_val);
+    ret->pod_ms = qr_spent_ms(&r->spent, qr_now_ns(r->opt->clock));
+    ret->over_budget = goes_on(r);
     uint8_t digest[sizeof r->digest];
     qr_state_digest(s, digest);
     qr_hex(digest, sizeof digest, ret->state_digest);

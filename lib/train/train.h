@@ -50,13 +50,17 @@ struct qr_train_result {
     double loss;            /* Keras' running mean over the last epoch */
     bool has_val;
     double val_loss;
-    size_t n_metrics;                  /* metrics, then val_ metrics when has_val */
-    struct qr_named_value metrics[16]; /* names are the model's */
+    size_t n_metrics; /* metrics, val_ metrics when has_val, what the job logs (logged.h) */
+    struct qr_named_value metrics[2 * QR_MAX_METRICS + QR_MAX_LOGGED]; /* names: model's, job's */
     struct qr_confusion confusion;
     char state_digest[33]; /* of the last step's state */
     /* n_params: the last state's, or their average where the optimizer keeps one, or the best
      * one's when early stopping keeps it */
     double *params;
+    uint64_t pod_ms; /* members times time, since the run's beginning (spent.h) */
+    /* training ends here since the leader's bound is reached; its last state is committed, and it
+     * has steps to go */
+    bool over_budget;
     bool stopped_early;
     const char *ended; /* why the optimizer has ended; NULL: it has not; static */
     /* the others ended the run and wrote everything: the rest is not set */
@@ -86,6 +90,9 @@ struct qr_train_options {
     enum qr_code (*anew)(void *ctx, struct qr_err *err);
     /* overrides the job's when not 0; a ring's first leader's count for all (qr_group_plan) */
     uint64_t epochs;
+    /* pod-time that was taken before this process began, and that at which who leads ends
+     * training, after a step; 0: none */
+    uint64_t pod_ms, max_pod_ms;
     struct qr_group *group; /* not ready yet: qr_train_run says what state it begins with */
     struct qr_pool *pool;
     const struct qr_clock *clock;

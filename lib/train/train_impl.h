@@ -3,6 +3,8 @@
 #ifndef QR_TRAIN_TRAIN_IMPL_H
 #define QR_TRAIN_TRAIN_IMPL_H
 
+#include "train/logged.h"
+#include "train/spent.h"
 #include "train/state.h"
 #include "train/step.h"
 #include "train/train.h"
@@ -31,7 +33,8 @@ struct train_run {
     struct qr_named_value values[16], val_values[16], epoch_values[32]; /* loss, metrics */
     struct qr_lines lines, fetched_lines;
     struct qr_step_line reported[QR_LINES_KEPT];
-    struct qr_named_value reported_metrics[QR_LINES_KEPT][QR_LINE_VALUES];
+    struct qr_named_value reported_metrics[QR_LINES_KEPT][QR_LINE_VALUES],
+        reported_logged[QR_LINES_KEPT][QR_MAX_LOGGED];
     bool reported_leading; /* the last line was reported by this process, leading */
     /* of the last line that this process reported, leading: none is reported again, also after a
      * step back */
@@ -39,6 +42,9 @@ struct train_run {
     int64_t epoch_began_ns;
     unsigned n_joined;
     bool has_val, said_schedule, done;
+    struct qr_spent spent;
+    /* the leader has said that its bound is reached: the members of this generation close */
+    bool over;
     uint64_t in_flight[QR_STEPPER_IN_FLIGHT]; /* the control thread's */
 };
 

@@ -332,6 +332,9 @@ enum qr_code qr_settings_check(const struct qr_settings *s, struct qr_err *err) 
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "--plaintext and --tls-dir (or --tls-cert, --tls-key, --tls-ca) contradict "
                        "each other: take one away");
+    struct qr_price price;
+    uint64_t most;
+    if (qr_settings_price(s, &price, &most, err) != QR_OK) return err->code;
     if (s->min_workers > s->max_workers)
         return qr_fail(err, QR_INVALID_ARGUMENT, "--min-workers is %lld, but --max-workers is %lld",
                        (long long)s->min_workers, (long long)s->max_workers);

@@ -19,6 +19,7 @@
 
 #include "base/log.h"
 #include "job/job.h"
+#include "output/cost.h"
 
 enum qr_setting_origin { QR_ORIGIN_DEFAULT, QR_ORIGIN_JOB, QR_ORIGIN_ENVIRONMENT, QR_ORIGIN_FLAG };
 /* Whose value counts where the workers of one ring have others. Nothing that a newcomer says ends a
@@ -62,6 +63,8 @@ struct qr_settings {
     bool fresh;                                       /* what was trained before is taken away */
     char *logdir;                                     /* TensorBoard's; NULL: no events */
     int64_t profiler_port;
+    /* what it costs: numbers as texts, of pod hours and of money; NULL: none (settings_cost.c) */
+    char *price_per_pod_hour, *currency, *max_cost;
     /* the process */
     char *log_level, *log_format;
     int64_t exit_on_drain;
@@ -96,6 +99,11 @@ QR_MUST_CHECK enum qr_code qr_settings_load_job(struct qr_settings *s, struct qr
                                                 struct qr_err *err);
 /* What only makes sense together (weights and its bucket). */
 QR_MUST_CHECK enum qr_code qr_settings_check(const struct qr_settings *s, struct qr_err *err);
+
+/* What a pod costs, and the pod-time that --max-cost pays; 0: none. INVALID_ARGUMENT: what is no
+ * number, or a bound without a price. */
+QR_MUST_CHECK enum qr_code qr_settings_price(const struct qr_settings *s, struct qr_price *ret,
+                                             uint64_t *ret_max_pod_ms, struct qr_err *err);
 
 /* Lines "from flags: index=1, …", one for each origin that has any. */
 void qr_settings_log(const struct qr_settings *s, const struct qr_log *log);

@@ -39,9 +39,10 @@ static const char help_head[] =
     "  variable, then the job file.\n"
     "\n"
     "Flags:\n";
-static const char help_tail[] = "\n"
-                                "Exit codes: 0 done, 2 usage or job file, 3 refused by the job's "
-                                "leader, 4 bad data, 138 please retry, 143 after SIGTERM.\n";
+static const char help_tail[] =
+    "\n"
+    "Exit codes: 0 done, 2 usage or job file, 3 refused by the job's "
+    "leader, 4 bad data, 5 --max-cost is spent, 138 please retry, 143 after SIGTERM.\n";
 
 static struct qr_log make_log(const struct qr_settings *s) {
     enum qr_log_level level = QR_LOG_INFO;
@@ -208,6 +209,14 @@ static enum qr_code look(struct worker *w, struct qr_start *start, struct qr_err
     return code;
 }
 
+/* --fresh, where no ring is at work: what is there goes, of any job. */
+static enum qr_code anew(void *ctx, struct qr_err *err) {
+    struct worker *w = ctx;
+    if (!w->outputs.checkpoints_url) return QR_OK;
+    enum qr_code code = qr_place_forget(w->outputs.checkpoints_url, err);
+    return code == QR_OK ? worker_forget_cost(w, err) : code;
+}
+
 /* What is there decides where training begins; w->finished: it has ended there. */
 static enum qr_code begin_from(struct worker *w, struct qr_err *err) {
     const char *url = w->outputs.checkpoints_url;
@@ -215,8 +224,9 @@ static enum qr_code begin_from(struct worker *w, struct qr_err *err) {
     if (!url) return QR_OK;
     bool solo = w->identity.role == QR_ROLE_SINGLE;
     /* a ring may be at work: anew() */
-    if (w->settings.fresh) return solo ? qr_place_forget(url, err) : QR_OK;
-    enum qr_code code = look(w, start, err);
+    if (w->settings.fresh) return solo ? anew(w, err) : QR_OK;
+    enum qr_code code = worker_find_cost(w, err);
+    if (code == QR_OK) code = look(w, start, err);
     if (code == QR_OK && solo) code = qr_place_within(url, &w->load, epochs_of(w), start, err);
     w->finished = w->ended;
     if (start->found == QR_FOUND_BEYOND && !solo)
@@ -248,12 +258,6 @@ static enum qr_code reload(void *ctx, struct qr_state *ret, bool *ret_found, str
 }
 
 static bool ended(void *ctx) { return ((struct worker *)ctx)->ended; }
-
-/* --fresh, where no ring is at work: what is there goes, of any job. */
-static enum qr_code anew(void *ctx, struct qr_err *err) {
-    struct worker *w = ctx;
-    return w->outputs.checkpoints_url ? qr_place_forget(w->outputs.checkpoints_url, err) : QR_OK;
-}
 
 /* The state to go on from, or NULL. */
 static const struct qr_state *resumed(const struct worker *w) {
@@ -321,7 +325,9 @@ static enum qr_code finish(void *ctx, const struct qr_group_view *view,
     enum qr_code wrote = QR_OK;
     struct qr_err done_err = {0};
     qr_stop_hurry(false);
-    if (view->rank == 0) {
+    if (result->over_budget) {
+        if (view->rank == 0) wrote = worker_over_budget(w, result, err);
+    } else if (view->rank == 0) {
         double seconds = (double)(qr_now_ns(&qr_clock_monotonic) - w->began_ns) / 1e9;
         wrote = qr_outputs_write(&w->outputs, &w->load, &w->canonical, result, view->n_members,
                                  seconds, err);
@@ -348,7 +354,7 @@ static enum qr_code train(struct worker *w, struct qr_err *err) {
     gethostname(host, sizeof host - 1);
     if (qr_outputs_show(&w->outputs, &w->load, &w->canonical, epochs, host, err) != QR_OK)
         return err->code;
-    if (open_publisher(w, err) != QR_OK) return err->code;
+    if (open_publisher(w, err) != QR_OK || worker_open_teller(w, err) != QR_OK) return err->code;
     w->pool = qr_pool_new(w->load.n_threads);
     if (qr_pool_size(w->pool) < w->load.n_threads)
         qr_warn(&w->log, "worker",
@@ -363,6 +369,8 @@ static enum qr_code train(struct worker *w, struct qr_err *err) {
         .initial = w->load.initial,
         .resume = resumed(w),
         .epochs = epochs,
+        .pod_ms = w->pod_ms,
+        .max_pod_ms = w->max_pod_ms,
         .group = w->group,
         .pool = w->pool,
         .clock = &qr_clock_monotonic,
@@ -401,7 +409,10 @@ static enum qr_code run(struct worker *w, int argc, char *const *argv, char *con
         return QR_OK;
     }
     warn_of_settings(w);
-    const struct qr_outputs_options where = qr_results_where(&w->settings, &w->log);
+    if ((code = qr_settings_price(&w->settings, &w->price, &w->max_pod_ms, err)) != QR_OK)
+        return code;
+    struct qr_outputs_options where = qr_results_where(&w->settings, &w->log);
+    where.price = w->price;
     qr_outputs_init(&w->outputs, &where, w->job->name);
     w->has_outputs = true;
     if ((code = check_role(w, err)) != QR_OK || w->finished) return code;
@@ -420,11 +431,12 @@ static enum qr_code run(struct worker *w, int argc, char *const *argv, char *con
 
 /* Its parts, and how long each may take; asked: after SIGTERM. What is beyond that is a library's,
  * and left behind (worker/stop.h). */
-enum { LAST_WORDS, PUBLISHER, GROUP, OUTPUTS, REST };
+enum { LAST_WORDS, PUBLISHER, TELLER, GROUP, OUTPUTS, REST };
 static const struct qr_stop_part parts[] = {
     [LAST_WORDS] = {2 * QR_SECOND, QR_SECOND, "while the last words were written"},
     [PUBLISHER] = {QR_PUBLISHER_CLOSE_NS + QR_SECOND / 2, QR_PUBLISHER_CLOSE_NS + QR_SECOND / 4,
                    "while the checkpoints were closed"},
+    [TELLER] = {2 * QR_SECOND, QR_SECOND, "while the last was told of the run"},
     [GROUP] = {3 * QR_SECOND, QR_SECOND, "while the connections were closed"},
     [OUTPUTS] = {QR_OUTPUTS_CLOSE_NS, QR_OUTPUTS_CLOSE_ASKED_NS, "while the outputs were closed"},
     [REST] = {2 * QR_SECOND, QR_SECOND / 2, "while everything was tidied up"},
@@ -463,6 +475,10 @@ static bool cleanup(struct worker *w, int exit_code) {
     qr_stop_end(exit_code, &parts[PUBLISHER]);
     qr_stop_publish(NULL);
     bool gone = qr_publisher_free(w->publisher);
+    qr_stop_end(exit_code, &parts[TELLER]);
+    gone = qr_teller_close(w->teller, exit_code == 0,
+                           qr_stop_requested() ? 3 * QR_SECOND / 4 : 3 * QR_SECOND / 2) &&
+           gone;
     qr_stop_end(exit_code, &parts[GROUP]);
     qr_group_close(w->group);
     qr_link_tls_free(w->tls);

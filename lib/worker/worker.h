@@ -23,9 +23,9 @@
  *                                                 data ports are read at the end of a step
  *             a state to fetch from a member      10 min without it; the member's death at once
  * The end   qr_worker_main's parts: 2 s for the last words, 1 s for checkpoints, 3 s for
- *           connections, 31 s for events on their way to a bucket (2 s after a bad end), 2 s for
- *           the rest; after SIGTERM 1, 0.75, 1, 1.5 and 0.5 s. Most take milliseconds. The code
- *           that was decided holds in each.
+ *           connections, 2 s for who is told of the run, 31 s for events on their way to a bucket
+ *           (2 s after a bad end), 2 s for the rest; after SIGTERM 1, 0.75, 1, 1, 1.5 and 0.5 s.
+ *           Most take milliseconds. The code that was decided holds in each.
  */
 #ifndef QR_WORKER_WORKER_H
 #define QR_WORKER_WORKER_H
@@ -36,8 +36,8 @@
 #define QR_OPEN_BOUND_NS INT64_C(5000000000)
 
 /* The whole of qringd. environment: NULL-terminated "NAME=value" texts. Returns the process'
- * exit code: 0 done, 2 usage, 3 refused, 4 bad data, 138 please retry, 143 (or --exit-on-drain)
- * after SIGTERM. */
+ * exit code: 0 done, 2 usage, 3 refused, 4 bad data, 5 --max-cost is spent, 138 please retry, 143
+ * (or --exit-on-drain) after SIGTERM. */
 int qr_worker_main(int argc, char *const *argv, char *const *environment);
 
 #endif

@@ -29,14 +29,26 @@ struct worker {
     struct qr_pool *pool;
     struct qr_http *http;
     struct qr_publisher *publisher;
-    struct qr_start start; /* what a checkpoint had */
-    int64_t looked_ns;     /* when it was looked for last */
-    bool ended;            /* the last look found the end of the run */
+    struct qr_teller *teller;
+    struct qr_price price;
+    uint64_t pod_ms, max_pod_ms; /* that were taken before; that are paid, 0: all */
+    struct qr_start start;       /* what a checkpoint had */
+    int64_t looked_ns;           /* when it was looked for last */
+    bool ended;                  /* the last look found the end of the run */
     int64_t began_ns;
     bool local;                 /* every peer is on this machine */
     bool has_outputs, finished; /* finished: exit 0 without training */
     bool told_end;              /* the others know how this ends */
 };
+
+/* What the run has cost before: w->pod_ms. --fresh: that was another run. */
+QR_MUST_CHECK enum qr_code worker_find_cost(struct worker *w, struct qr_err *err);
+QR_MUST_CHECK enum qr_code worker_forget_cost(struct worker *w, struct qr_err *err);
+/* w->teller, where a setting asks for somebody to be told. */
+QR_MUST_CHECK enum qr_code worker_open_teller(struct worker *w, struct qr_err *err);
+/* The bound is reached: a checkpoint, and the sentence that everybody ends with. */
+enum qr_code worker_over_budget(struct worker *w, const struct qr_train_result *result,
+                                struct qr_err *err);
 
 /* Where it listens, and with which TLS: w->listen, w->tls, w->local. */
 QR_MUST_CHECK enum qr_code worker_choose_address(struct worker *w, struct qr_err *err);

@@ -28,6 +28,24 @@ run 2 'gs:/bucket/w.h5|two slashes' "$base" --weights gs:/bucket/w.h5
 run 2 '--logdir|gs:bucket/logs|gs://bucket/name has two slashes' "$base" --logdir gs:bucket/logs
 run 2 '--logdir|two slashes' "$base" --logdir gs://
 
+# what it may cost
+run 2 "--price-per-pod-hour: 'cheap' is no number above 0" "$base" --price-per-pod-hour cheap
+run 2 "--price-per-pod-hour: '0' is no number above 0" "$base" --price-per-pod-hour 0
+run 2 "--max-cost: '-1' is no number above 0" "$base" --price-per-pod-hour 1 --max-cost -1
+run 2 "--max-cost: 'nan' is no number" "$base" --price-per-pod-hour 1 --max-cost nan
+run 2 '--max-cost wants a price|--price-per-pod-hour too' "$base" --max-cost 5
+run 2 '--currency wants a price' "$base" --currency EUR
+run 2 '--currency|at most 8 bytes' "$base" --price-per-pod-hour 1 --currency doubloons
+
+# values of one's own
+logs() { edit "s/\"epochs\": 50/\"epochs\": 2, \"log\": {$1}/" "$2"; }
+run 2 "train.log.a: 'lose' is no value of a step; did you mean loss?" "$(logs '"a": "lose"' log1)"
+run 2 'train.log.a|column 7' "$(logs '"a": "loss *"' log2)"
+run 2 "train.log: 'loss' is the name of another value" "$(logs '"loss": "step"' log3)"
+run 2 'gradient_norm belongs to a step' "$(logs '"a": "gradient_norm + val_loss"' log4)"
+run 2 "'a b' is no name for a metric" "$(logs '"a b": "step"' log5)"
+run 2 'names a value of an evaluation|data.train_fraction' "$(sed 's/"train_fraction": [0-9.]*/"train_fraction": 1/' "$(logs '"a": "val_loss"' log6)" >"$work/log7.json"; echo "$work/log7.json")"
+
 # job files
 run 2 'epoch|epochs' "$(edit 's/"epochs": 50/"epoch": 50/' key)"
 run 2 'learning_rat|learning_rate' "$(edit 's/learning_rate/learning_rat/' key2)"

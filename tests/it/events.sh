@@ -1,6 +1,6 @@
 #!/bin/sh
 # TensorBoard's events but for their times are the same for any number of workers, threads, schedule and kernels: losses, gradient norms and
-# variances, histograms of weights and of read-outs.
+# variances, histograms of weights and of read-outs, values that the job logs. So are steps.jsonl and what result.json says of the values.
 . "$(dirname "$0")/common"
 unset TF_CONFIG
 # events DIR OUT: every record of DIR's train and validation but the two at a file's head, without its time, as hex; a bad frame ends it.
@@ -19,17 +19,26 @@ for run in ("train", "validation"):
             at, n = at + 16 + size, n + 1
 P
 }
-sed 's/"stages": 1,/"stages": 1, "filters": 2,/; s/"epochs": 50/"epochs": 3/' deploy/jobs/qcnn.json >"$work/job.json"
+sed 's/"stages": 1,/"stages": 1, "filters": 2,/; s/"epochs": 50/"epochs": 3, "log": {"gap": "val_loss - loss", "speed": "learning_rate * gradient_norm"}/' deploy/jobs/qcnn.json >"$work/job.json"
 check "one worker" run_in 60 "$work/1.log" "$qring" run "$work/job.json" -n 1 --threads 1 --isa portable --out "$work/1"
 check "its events" events "$work/1/logs" "$work/1.txt"
 # 6 steps: 6 lines of values and 6 of read-outs, 3 epochs: values, 6 weights; validation: 3 times values by step, by epoch, read-outs
 check "42 of them, not $(wc -l <"$work/1.txt")" test "$(wc -l <"$work/1.txt")" = 42
 check "with read-outs at each step and evaluation" test "$(grep -c "$(printf Readouts | od -An -tx1 | tr -d ' \n')" "$work/1.txt")" = 9
+tagged() { test "$(grep -c "$(printf '%s' "$1" | od -An -tx1 | tr -d ' \n')" "$work/1.txt")" = "$2"; }
+check "what each step logs" tagged batch_speed 6
+check "what each evaluation logs" tagged evaluation_gap_vs_iterations 3
+check "by epoch too" tagged epoch_gap 3
+check "in steps.jsonl" test "$(grep -c '"kind":"TRAIN".*"speed":' "$work/1/steps.jsonl") $(grep -c '"kind":"EVAL".*"gap":' "$work/1/steps.jsonl")" = "6 3"
+values() { sed -n '/"metrics"/,/}/p' "$1/result.json"; }
+check "in result.json: $(values "$work/1")" sh -c 'grep -q gap "$1" && grep -q speed "$1"' - "$work/1/result.json"
 for form in "2 --threads 2" "3 --threads 1 --allreduce ring" "3 --threads 2 --allreduce star"; do
     n=$(echo "$form" | tr -d ' -')
     # shellcheck disable=SC2086
     check "-n $form" run_in 60 "$work/$n.log" "$qring" run "$work/job.json" -n $form --out "$work/$n"
     check "-n $form: its events" events "$work/$n/logs" "$work/$n.txt"
+    check "-n $form: the same steps" cmp "$work/1/steps.jsonl" "$work/$n/steps.jsonl"
+    check "-n $form: the same result" test "$(values "$work/1")" = "$(values "$work/$n")"
     check "-n $form: the same" cmp "$work/1.txt" "$work/$n.txt"
 done
 end

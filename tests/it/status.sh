@@ -27,6 +27,7 @@ start 0 "$h0"; w0=$p
 start 1 "$h1"; w1=$p
 until_said 60 "$h0" 'slowest     worker [01], at [0-9]+ % of worker [01]' "two workers show who is slow" && {
     check "who it is" said "^worker 0 at 127.0.0.1:$h0, rank [01] of 2 in generation [0-9]+\$"
+    check "what it takes" said '^cost        [0-9.e-]+ pod-hours$'
     check "both are members" said '^members     worker 0 \(.* micro-batches/s\), worker 1 \(.* micro-batches/s\)$'
     check "steps" said '^step        [0-9]+ of [0-9]+, epoch [0-9]+ of 1000000; [0-9.e+]+ steps/s, .* left$'
     check "nothing was lost" said '^changes     0: 0 joined, 0 lost'

@@ -20,7 +20,7 @@ static const char *column(void *context, const char *name, size_t n, uint32_t *r
                ? NULL
                : "no column has this name";
 }
-static const struct qr_expression_names names = {NULL, parameter, column, 6};
+static const struct qr_expression_names names = {NULL, parameter, column, 6, NULL};
 
 static bool parse(const char *text, double *scale, struct qr_expression *e, struct qr_err *err) {
     return qr_expression_parse(text, "angle", &names, scale, e, err) == QR_OK;
@@ -189,7 +189,7 @@ static void test_errors(void) {
     double scale;
     CHECK(!parse(qr_buf_string(&b), &scale, &e, &err) && strstr(err.msg, "at most 1024 bytes"));
     qr_buf_free(&b);
-    const struct qr_expression_names none = {NULL, parameter, NULL, 0};
+    const struct qr_expression_names none = {NULL, parameter, NULL, 0, NULL};
     CHECK(qr_expression_parse("x[0]", "angle", &none, &scale, &e, &err) != QR_OK &&
               strstr(err.msg, "has no inputs"),
           "%s", err.msg);

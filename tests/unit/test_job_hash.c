@@ -50,6 +50,45 @@ static void test_texts(void) {
     qr_job_free(job);
 }
 
+#define LOSS(loss, more) JOB(",\"train\":{\"loss\":" loss more "}")
+static void test_pairs(void) {
+    /* pairs that differ in one thing: of the loss, of an optimizer, of what is watched */
+    static const char *const pairs[][2] = {
+        {LOSS("\"huber\"", ""), LOSS("{\"name\":\"huber\",\"delta\":0.5}", "")},
+        {LOSS("{\"name\":\"binary_crossentropy\",\"from_logits\":true}", ""),
+         LOSS("{\"name\":\"binary_crossentropy\",\"from_logits\":true,\"label_smoothing\":0.1}",
+              "")},
+        {LOSS("\"hinge\"", ""), LOSS("\"hinge\"", ",\"class_weight\":[1,2]")},
+        {LOSS("\"hinge\"", ",\"class_weight\":[2,1]"),
+         LOSS("\"hinge\"", ",\"class_weight\":[1,2]")},
+        {STILL("spsa\""), STILL("spsa\",\"perturbation\":0.1")},
+        {STILL("spsa\""), STILL("spsa\",\"stability\":9")},
+        {STILL("spsa\""), STILL("spsa\",\"alpha\":1")},
+        {STILL("spsa\""), STILL("spsa\",\"gamma\":1")},
+        {STILL("spsa\""), STILL("sgd\",\"learning_rate\":0.05")},
+        {STILL("quantum-natural-gradient\""),
+         STILL("quantum-natural-gradient\",\"regularization\":0.1")},
+        {STILL("lbfgs\""), STILL("lbfgs\",\"memory\":9")},
+        {STILL("lbfgs\""), STILL("lbfgs\",\"gradient_tolerance\":1e-6")},
+        {STILL("lbfgs\""), STILL("lbfgs\",\"loss_tolerance\":1e-6")},
+        {JOB(), WATCHING("\"energy\":\"Z0\"")},
+        {WATCHING("\"energy\":\"Z0\""), WATCHING("\"energy\":\"Z1\"")},
+        {WATCHING("\"energy\":\"Z0\""), WATCHING("\"charge\":\"Z0\"")},
+        {JOB(), JOB(",\"train\":{\"log\":{\"a\":\"loss\"}}")},
+        {JOB(",\"train\":{\"log\":{\"a\":\"loss\"}}"),
+         JOB(",\"train\":{\"log\":{\"b\":\"loss\"}}")},
+        {JOB(",\"train\":{\"log\":{\"a\":\"loss\"}}"),
+         JOB(",\"train\":{\"log\":{\"a\":\"step\"}}")},
+    };
+    char base[65], hex[65];
+    size_t n;
+    for (size_t i = 0; i < COUNT(pairs); i++) {
+        hash_of(pairs[i][0], base, &n);
+        hash_of(pairs[i][1], hex, &n);
+        CHECK(strcmp(base, hex) != 0, "pair %zu", i);
+    }
+}
+
 static void test_hash(void) {
     /* {what it is, does it change the hash} */
     static const struct {
@@ -85,37 +124,8 @@ static void test_hash(void) {
          0},
         {"{" MODEL ",\"data\":{\"source\":\"cluster-excitations\",\"rounds\":3}}", 0},
     };
-    /* pairs that differ in one thing: of the loss, of an optimizer, of what is watched */
-#define LOSS(loss, more) JOB(",\"train\":{\"loss\":" loss more "}")
-    static const char *const pairs[][2] = {
-        {LOSS("\"huber\"", ""), LOSS("{\"name\":\"huber\",\"delta\":0.5}", "")},
-        {LOSS("{\"name\":\"binary_crossentropy\",\"from_logits\":true}", ""),
-         LOSS("{\"name\":\"binary_crossentropy\",\"from_logits\":true,\"label_smoothing\":0.1}",
-              "")},
-        {LOSS("\"hinge\"", ""), LOSS("\"hinge\"", ",\"class_weight\":[1,2]")},
-        {LOSS("\"hinge\"", ",\"class_weight\":[2,1]"),
-         LOSS("\"hinge\"", ",\"class_weight\":[1,2]")},
-        {STILL("spsa\""), STILL("spsa\",\"perturbation\":0.1")},
-        {STILL("spsa\""), STILL("spsa\",\"stability\":9")},
-        {STILL("spsa\""), STILL("spsa\",\"alpha\":1")},
-        {STILL("spsa\""), STILL("spsa\",\"gamma\":1")},
-        {STILL("spsa\""), STILL("sgd\",\"learning_rate\":0.05")},
-        {STILL("quantum-natural-gradient\""),
-         STILL("quantum-natural-gradient\",\"regularization\":0.1")},
-        {STILL("lbfgs\""), STILL("lbfgs\",\"memory\":9")},
-        {STILL("lbfgs\""), STILL("lbfgs\",\"gradient_tolerance\":1e-6")},
-        {STILL("lbfgs\""), STILL("lbfgs\",\"loss_tolerance\":1e-6")},
-        {JOB(), WATCHING("\"energy\":\"Z0\"")},
-        {WATCHING("\"energy\":\"Z0\""), WATCHING("\"energy\":\"Z1\"")},
-        {WATCHING("\"energy\":\"Z0\""), WATCHING("\"charge\":\"Z0\"")},
-    };
     char base[65], hex[65];
     size_t n;
-    for (size_t i = 0; i < COUNT(pairs); i++) {
-        hash_of(pairs[i][0], base, &n);
-        hash_of(pairs[i][1], hex, &n);
-        CHECK(strcmp(base, hex) != 0, "pair %zu", i);
-    }
     hash_of(LOSS("\"huber\"", ""), base, &n);
     hash_of(LOSS("{\"name\":\"huber\",\"delta\":1}", ""), hex, &n);
     CHECK(strcmp(base, hex) == 0, "a default, said aloud");
@@ -217,6 +227,7 @@ static void test_builtin(void) {
 
 int main(void) {
     test_texts();
+    test_pairs();
     test_hash();
     test_hash_of_keys();
     test_wide_hash();

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdatomic.h>
 
+#include "base/counter.h"
 #include "base/mem.h"
 #include "data/batch.h"
 #include "tests/t.h"
@@ -181,6 +182,101 @@ static void test_against_hand(const char *text) {
           strcmp(r.metrics[1].name, "val_accuracy") == 0);
     CHECK(fabs(r.val_loss - validation(&f, r.params)) < 1e-13, "%g", r.val_loss);
     free(r.params);
+    teardown(&f);
+}
+
+/* ---- values by names of the job's ---- */
+
+struct logged_run {
+    unsigned steps, evals;
+    double loss, gap, speed; /* last of them: an epoch's training loss, what was logged */
+};
+
+static double logged(const struct qr_step_line *line, const char *name) {
+    for (size_t i = 0; i < line->n_logged; i++)
+        if (strcmp(line->logged[i].name, name) == 0) return line->logged[i].value;
+    return -1;
+}
+
+static double norm_of(const double *g, size_t n) {
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += g[i] * g[i];
+    return sqrt(sum);
+}
+
+static enum qr_code keep_logged(void *ctx, bool leader, const struct qr_step_line *line,
+                                const struct qr_step_detail *detail, struct qr_err *err) {
+    struct logged_run *r = ctx;
+    (void)leader, (void)err;
+    double place = (double)(100 * line->step + 10 * line->epoch + line->samples);
+    CHECK(line->n_logged == (line->eval ? 2 : 3), "%zu", line->n_logged);
+    if (line->eval) {
+        r->evals++;
+        r->gap = logged(line, "gap");
+        CHECK(r->gap == line->loss - detail->running[0].value, "%g", r->gap);
+        CHECK(logged(line, "shares") == line->metrics[0].value - detail->running[1].value);
+        return QR_OK;
+    }
+    r->steps++;
+    r->speed = logged(line, "speed");
+    /* every schedule's first steps: the rate of this step, not of the next one */
+    double rate = 0.1 * pow(0.5, (double)(line->step - 1));
+    double norm = norm_of(detail->gradient, 24);
+    CHECK(fabs(r->speed - rate * norm) < 1e-14, "step %d: %.17g, not %.17g", (int)line->step,
+          r->speed, rate * norm);
+    CHECK(logged(line, "place") == place, "%g, not %g", logged(line, "place"), place);
+    CHECK(isnan(logged(line, "none")));
+    return QR_OK;
+}
+
+#define LOGGED(more)                                                                               \
+    "\"train\":{\"epochs\":3,\"batch_size\":9,\"loss\":\"mse\",\"metrics\":[\"accuracy\"],"        \
+    "\"log\":{\"gap\":\"val_loss - loss\",\"speed\":\"learning_rate * gradient_norm\","            \
+    "\"place\":\"100*step + 10*epoch + samples\",\"shares\":\"val_accuracy - accuracy\","          \
+    "\"none\":\"log(0 - step)\"},"                                                                 \
+    "\"optimizer\":{\"name\":\"sgd\",\"learning_rate\":{\"schedule\":\"exponential\","             \
+    "\"initial_learning_rate\":0.1,\"decay_steps\":1,\"decay_rate\":0.5}}" more
+
+static void test_logged(void) {
+    struct fixture f;
+    struct logged_run seen = {0};
+    struct qr_train_result r = {0};
+    struct qr_err err = {0};
+    setup(&f, QCNN(LOGGED("}")), 1);
+    CHECK(qr_model_n_params(f.model) == 24, "%zu", qr_model_n_params(f.model));
+    struct qr_train_options o = options(&f);
+    o.observer.ctx = &seen;
+    o.observer.step = keep_logged;
+    CHECK(qr_train_run(&o, &r, &err) == QR_OK, "%s", err.msg);
+    CHECK(seen.steps == 12 && seen.evals == 3);
+    /* the result has the last ones, behind the metrics */
+    CHECK(r.n_metrics == 7, "%zu", r.n_metrics);
+    for (size_t i = 2; i < r.n_metrics; i++) {
+        if (strcmp(r.metrics[i].name, "gap") == 0)
+            CHECK(r.metrics[i].value == seen.gap && seen.gap == r.val_loss - r.loss);
+        if (strcmp(r.metrics[i].name, "speed") == 0) CHECK(r.metrics[i].value == seen.speed);
+    }
+    /* and /metrics */
+    char name[QR_VALUE_NAME_BYTES];
+    double value;
+    bool shown = false;
+    for (size_t i = 0; i < QR_VALUES; i++)
+        if (qr_value_get(i, name, &value) && strcmp(name, "gap") == 0) shown = value == seen.gap;
+    CHECK(shown);
+    qr_train_result_fini(&r);
+    teardown(&f);
+}
+
+static void test_logged_without_evaluation(void) {
+    struct fixture f;
+    struct qr_train_result r = {0};
+    struct qr_err err = {0};
+    setup(&f, QCNN(LOGGED("}")), 1);
+    f.data.n_train = f.data.n_samples;
+    struct qr_train_options o = options(&f);
+    CHECK(qr_train_run(&o, &r, &err) == QR_INVALID_ARGUMENT &&
+              strstr(err.msg, "train.log.gap: val_loss - loss names a value of an evaluation"),
+          "%s", err.msg);
     teardown(&f);
 }
 
@@ -391,6 +487,8 @@ int main(void) {
     test_poison(QCNN(SGD "}"));
     test_poison(QCNN(SPSA "}"));
     test_lines_and_early_stopping();
+    test_logged();
+    test_logged_without_evaluation();
     test_no_allocation();
     return t_end();
 }

@@ -1,0 +1,154 @@
+/* Values of a step by names of the user's: expressions of what the step has. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/parse.h"
+#include "job/job_impl.h"
+
+static const char *const own[QR_LOG_VALUES] = {[QR_LOG_STEP] = "step",
+                                               [QR_LOG_EPOCH] = "epoch",
+                                               [QR_LOG_SAMPLES] = "samples",
+                                               [QR_LOG_LEARNING_RATE] = "learning_rate",
+                                               [QR_LOG_GRADIENT_NORM] = "gradient_norm"};
+
+/* The model's i-th value: loss, metrics, what layers watch. NULL behind the last. */
+static const char *value_name(const struct qr_job *job, size_t i) {
+    const struct qr_train_spec *t = &job->train;
+    if (i == 0) return "loss";
+    if (i <= t->n_metrics) return qr_metric_names[t->metrics[i - 1]];
+    i -= 1 + t->n_metrics;
+    for (size_t n = 0, l; (l = qr_job_quantum(job, n)) < job->n_layers; n++) {
+        const struct qr_quantum_options *q = &job->layers[l].quantum;
+        if (i < q->n_watched) return q->watched_names[i];
+        i -= q->n_watched;
+    }
+    return NULL;
+}
+
+static bool value_at(const struct qr_job *job, const char *name, uint32_t *ret) {
+    bool val = strncmp(name, "val_", 4) == 0;
+    const char *value;
+    for (uint32_t i = 0; i < QR_LOG_VALUES; i++)
+        if (strcmp(own[i], name) == 0) return *ret = i, true;
+    for (uint32_t i = 0; (value = value_name(job, i)) != NULL; i++)
+        if (strcmp(value, val ? name + 4 : name) == 0)
+            return *ret = (val ? QR_LOG_VAL_VALUES : QR_LOG_VALUES) + i, true;
+    return false;
+}
+
+/* The names of one expression. */
+struct log_names {
+    const struct qr_job *job;
+    bool used[QR_LOG_NAMES];
+    char unknown[QR_EXPRESSION_NAME + 1]; /* the first one that no value has */
+};
+
+static uint32_t take_name(void *context, const char *text, size_t n) {
+    struct log_names *names = context;
+    char name[QR_EXPRESSION_NAME + 1];
+    uint32_t at = 0;
+    snprintf(name, sizeof name, "%.*s", (int)n, text);
+    if (value_at(names->job, name, &at)) names->used[at] = true;
+    else if (!*names->unknown) memcpy(names->unknown, name, sizeof name);
+    return at;
+}
+
+static enum qr_code unknown_name(const struct qr_job *job, const char *where, const char *name,
+                                 struct qr_err *err) {
+    const char *known[QR_LOG_NAMES], *near;
+    size_t n = 0;
+    struct qr_buf list = {0};
+    for (; n < QR_LOG_VALUES; n++) known[n] = own[n];
+    for (size_t i = 0; value_name(job, i); i++) known[n++] = value_name(job, i);
+    for (size_t i = 0; i < n; i++) qr_buf_printf(&list, "%s%s", i ? ", " : "", known[i]);
+    near = qr_nearest(name, known, n);
+    enum qr_code code =
+        near ? qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%s' is no value of a step; did you mean %s?",
+                       where, name, near)
+             : qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s: '%s' is no value of a step: use %s; with val_ in front those of an "
+                       "evaluation. Another metric is a name in train.metrics",
+                       where, name, qr_buf_string(&list));
+    qr_buf_free(&list);
+    return code;
+}
+
+/* An evaluation has no gradient of its own, and a step no evaluation. */
+static enum qr_code check_kind(const char *where, const struct log_names *names, bool *ret_val,
+                               struct qr_err *err) {
+    *ret_val = false;
+    for (size_t i = QR_LOG_VAL_VALUES; i < QR_LOG_NAMES; i++) *ret_val |= names->used[i];
+    if (*ret_val && names->used[QR_LOG_GRADIENT_NORM])
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s: gradient_norm belongs to a step, and a name with val_ to an "
+                       "evaluation: log two values",
+                       where);
+    return QR_OK;
+}
+
+static enum qr_code read_logged(const struct qr_json *v, const char *where, struct qr_job *job,
+                                struct qr_logged *ret, struct qr_err *err) {
+    const char *text;
+    struct log_names names = {.job = job};
+    const struct qr_expression_names readers = {
+        .context = &names, .parameter = take_name, .no_inputs = "a step has no inputs"};
+    if (qr_json_string(v, where, &text, err) != QR_OK) return err->code;
+    enum qr_code code =
+        qr_expression_parse(text, where, &readers, &ret->scale, &ret->expression, err);
+    if (code != QR_OK) return code;
+    ret->text = qr_xstrdup(text);
+    if (*names.unknown) return unknown_name(job, where, names.unknown, err);
+    ret->gradient = names.used[QR_LOG_GRADIENT_NORM];
+    return check_kind(where, &names, &ret->evaluation, err);
+}
+
+static enum qr_code check_name(const struct qr_job *job, const char *name, struct qr_err *err) {
+    static const char where[] = "train.log";
+    const struct qr_train_spec *t = &job->train;
+    if (qr_job_check_value_name(job, where, name, err) != QR_OK) return err->code;
+    for (size_t i = 0; i < t->n_logged; i++)
+        if (strcmp(t->logged[i].name, name) == 0)
+            return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%s' is there twice", where, name);
+    return QR_OK;
+}
+
+enum qr_code qr_job_read_log(const struct qr_json *train, struct qr_job *job, struct qr_err *err) {
+    const struct qr_json *o = qr_json_get(train, "log");
+    struct qr_train_spec *t = &job->train;
+    char where[48];
+    if (!o) return QR_OK;
+    if (qr_json_want(o, "train.log", QR_JSON_OBJECT, err) != QR_OK) return err->code;
+    if (qr_json_size(o) > QR_MAX_LOGGED)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "train.log: %zu values; at most %d are logged",
+                       qr_json_size(o), QR_MAX_LOGGED);
+    for (const struct qr_json *v = qr_json_first(o); v; v = qr_json_next(v)) {
+        const char *name = qr_json_key(v);
+        if (check_name(job, name, err) != QR_OK) return err->code;
+        struct qr_logged *l = &t->logged[t->n_logged++];
+        l->name = qr_xstrdup(name);
+        snprintf(where, sizeof where, "train.log.%s", name);
+        if (read_logged(v, where, job, l, err) != QR_OK) return err->code;
+    }
+    return QR_OK;
+}
+
+enum qr_code qr_job_check_log(const struct qr_job *job, bool has_validation, struct qr_err *err) {
+    const struct qr_train_spec *t = &job->train;
+    for (size_t i = 0; i < t->n_logged; i++)
+        if (t->logged[i].evaluation && !has_validation)
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "train.log.%s: %.80s names a value of an evaluation, but there is no "
+                           "validation data; give data.train_fraction below 1 or "
+                           "data.validation_url",
+                           t->logged[i].name, t->logged[i].text);
+    return QR_OK;
+}
+
+void qr_job_free_logged(struct qr_train_spec *t) {
+    for (size_t i = 0; i < t->n_logged; i++) {
+        free(t->logged[i].name);
+        free(t->logged[i].text);
+        qr_expression_fini(&t->logged[i].expression);
+    }
+}

@@ -1,0 +1,131 @@
+#include "output/cost.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "format/json.h"
+#include "record/checkpoint_folder.h"
+
+enum { MAX_BYTES = 4096, TRIES = 8 };
+#define HOUR_MS 3.6e6
+/* what doubles and nanoseconds hold: a century of one pod */
+#define MOST_SECONDS 4e9
+
+double qr_cost_hours(uint64_t pod_ms) { return (double)pod_ms / HOUR_MS; }
+
+double qr_cost_money(const struct qr_price *p, uint64_t pod_ms) {
+    return p->per_pod_hour * qr_cost_hours(pod_ms);
+}
+
+uint64_t qr_cost_pod_ms(const struct qr_price *p, double money) {
+    double ms = money / p->per_pod_hour * HOUR_MS;
+    return ms < 1 ? 1 : ms < MOST_SECONDS * 1e3 ? (uint64_t)ms : (uint64_t)(MOST_SECONDS * 1e3);
+}
+
+void qr_cost_text(const struct qr_price *p, uint64_t pod_ms, struct qr_buf *ret) {
+    double hours = qr_cost_hours(pod_ms);
+    if (p->per_pod_hour > 0)
+        qr_buf_printf(ret, "%.6g%s%s (%.6g pod-hours)", qr_cost_money(p, pod_ms),
+                      *p->currency ? " " : "", p->currency, hours);
+    else qr_buf_printf(ret, "%.6g pod-hours", hours);
+}
+
+static void put(struct qr_json_writer *w, const char *key, double x) {
+    qr_json_put_key(w, key);
+    qr_json_put_number(w, x);
+}
+
+void qr_cost_json(const struct qr_price *p, uint64_t pod_ms, struct qr_json_writer *w) {
+    put(w, "pod_seconds", (double)pod_ms / 1e3);
+    put(w, "pod_hours", qr_cost_hours(pod_ms));
+    if (!(p->per_pod_hour > 0)) return;
+    put(w, "price_per_pod_hour", p->per_pod_hour);
+    put(w, "cost", qr_cost_money(p, pod_ms));
+    if (!*p->currency) return;
+    qr_json_put_key(w, "currency");
+    qr_json_put_string(w, p->currency);
+}
+
+enum qr_code qr_cost_decode(struct qr_bytes text, const char *what, uint64_t *ret_ms,
+                            struct qr_err *err) {
+    struct qr_json *o = NULL;
+    double seconds;
+    struct qr_err why = {0};
+    enum qr_code code = qr_json_parse(text, what, &o, &why);
+    if (code == QR_OK) code = qr_json_want(o, what, QR_JSON_OBJECT, &why);
+    if (code == QR_OK)
+        code = qr_json_double(qr_json_get(o, "pod_seconds"), "pod_seconds", 0, MOST_SECONDS,
+                              &seconds, &why);
+    if (code == QR_OK) *ret_ms = (uint64_t)(seconds * 1e3 + 0.5);
+    qr_json_free(o);
+    if (code == QR_OK) return QR_OK;
+    return qr_fail(
+        err, QR_DATA_LOSS,
+        "%s does not say what the run has cost so far: take it away, and the cost counts "
+        "from 0 (%s)",
+        what, why.msg);
+}
+
+/* ---- in a store ---- */
+
+static enum qr_code look(struct qr_store *store, const char *name, uint64_t *ret_ms,
+                         struct qr_store_version *ret_version, struct qr_err *err) {
+    struct qr_buf text = {0};
+    *ret_ms = 0;
+    enum qr_code code = store->ops->get_version(store, name, MAX_BYTES, &text, ret_version, err);
+    if (code == QR_RESOURCE_EXHAUSTED)
+        code = qr_fail(err, QR_DATA_LOSS,
+                       "%s is no file of this program: it is too long; take it away", name);
+    if (code == QR_OK && ret_version->there)
+        code = qr_cost_decode(qr_buf_view(&text), name, ret_ms, err);
+    qr_buf_free(&text);
+    return code;
+}
+
+enum qr_code qr_cost_read(struct qr_store *store, const char *name, uint64_t *ret_ms,
+                          struct qr_err *err) {
+    struct qr_store_version version;
+    return look(store, name, ret_ms, &version, err);
+}
+
+enum qr_code qr_cost_write(struct qr_store *store, const char *name, const struct qr_price *p,
+                           uint64_t pod_ms, struct qr_err *err) {
+    struct qr_store_version version;
+    struct qr_buf text = {0};
+    struct qr_json_writer w = qr_json_writer(&text, 2);
+    uint64_t there;
+    qr_json_open(&w, '{');
+    qr_cost_json(p, pod_ms, &w);
+    qr_json_close(&w, '}');
+    qr_buf_puts(&text, "\n");
+    enum qr_code code = QR_FAILED_PRECONDITION;
+    for (int i = 0; i < TRIES && code == QR_FAILED_PRECONDITION; i++) {
+        code = look(store, name, &there, &version, err);
+        if (code != QR_OK || there >= pod_ms) break;
+        code = store->ops->swap(store, name, qr_buf_view(&text), &version, err);
+    }
+    qr_buf_free(&text);
+    if (code == QR_FAILED_PRECONDITION)
+        return qr_fail(err, QR_UNAVAILABLE, "%s: others write it all the time", name);
+    return code;
+}
+
+enum qr_code qr_cost_find(const char *url, uint64_t *ret_ms, struct qr_err *err) {
+    struct qr_checkpoint_folder p;
+    enum qr_code code = qr_checkpoint_folder_open(url, &p, err);
+    if (code != QR_OK) return code;
+    qr_auto(qr_free_p) char *name = qr_xasprintf("%s/cost.json", p.dir);
+    code = qr_cost_read(p.at.store, name, ret_ms, err);
+    qr_checkpoint_folder_close(&p);
+    return code;
+}
+
+enum qr_code qr_cost_forget(const char *url, struct qr_err *err) {
+    struct qr_checkpoint_folder p;
+    enum qr_code code = qr_checkpoint_folder_open(url, &p, err);
+    if (code != QR_OK) return code;
+    qr_auto(qr_free_p) char *name = qr_xasprintf("%s/cost.json", p.dir);
+    code = p.at.store->ops->remove(p.at.store, name, err);
+    qr_checkpoint_folder_close(&p);
+    return code == QR_NOT_FOUND ? QR_OK : code;
+}

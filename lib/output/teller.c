@@ -1,0 +1,213 @@
+#include "output/teller.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+static const int64_t look_ns = QR_SECOND / 5, cost_every_ns = 10 * QR_SECOND,
+                     request_ns = 5 * QR_SECOND, last_request_ns = QR_SECOND / 2;
+
+struct listening {
+    struct qr_listener to;
+    int64_t next_ns;
+    uint64_t told_ms; /* pod-time at the last word that was heard */
+    bool told, failing;
+};
+
+struct qr_teller {
+    struct listening to[QR_LISTENERS];
+    size_t n;
+    struct qr_log log;
+    atomic_bool leads, said;
+    _Atomic uint64_t pod_ms;
+    pthread_t thread;
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t changed;
+    bool closing, ended_well, finished;
+};
+
+static int64_t now(void) { return qr_now_ns(&qr_clock_monotonic); }
+
+static void wait_until(struct qr_teller *t, int64_t ns) {
+    const struct timespec at = {.tv_sec = (time_t)(ns / QR_SECOND),
+                                .tv_nsec = (long)(ns % QR_SECOND)};
+    pthread_cond_timedwait(&t->changed, &t->lock, &at);
+}
+
+/* ---- what a store asks the thread ---- */
+
+static _Thread_local struct qr_teller *mine;
+
+static bool closing(void) {
+    pthread_mutex_lock(&mine->lock);
+    bool yes = mine->closing;
+    pthread_mutex_unlock(&mine->lock);
+    return yes;
+}
+
+static void nap(int64_t ns) {
+    int64_t end_ns = now() + ns;
+    pthread_mutex_lock(&mine->lock);
+    while (!mine->closing && now() < end_ns) wait_until(mine, end_ns);
+    pthread_mutex_unlock(&mine->lock);
+}
+
+/* ---- the thread ---- */
+
+static void tell(struct qr_teller *t, struct listening *l, bool last) {
+    struct qr_err err = {0};
+    uint64_t pod_ms = atomic_load(&t->pod_ms);
+    if (l->to.tell(l->to.ctx, pod_ms, last, &err) == QR_OK) {
+        if (l->failing) qr_info(&t->log, "worker", "%s is told again", l->to.what);
+        l->failing = false;
+        l->told = true;
+        l->told_ms = pod_ms;
+        return;
+    }
+    if (!l->failing)
+        qr_warn(&t->log, "worker", "%s is not told: %s. Training goes on, and it is tried again",
+                l->to.what, err.msg);
+    l->failing = true;
+}
+
+/* Those that are due, without the lock. */
+static void tell_due(struct qr_teller *t) {
+    for (size_t i = 0; i < t->n; i++) {
+        struct listening *l = &t->to[i];
+        int64_t began_ns = now();
+        if (began_ns < l->next_ns || (l->told && l->told_ms == atomic_load(&t->pod_ms))) continue;
+        tell(t, l, false);
+        l->next_ns = began_ns + l->to.every_ns;
+    }
+}
+
+static void tell_last(struct qr_teller *t, bool ended_well) {
+    for (size_t i = 0; i < t->n; i++)
+        if (atomic_load(&t->said) && (atomic_load(&t->leads) || t->to[i].to.last_of_all))
+            tell(t, &t->to[i], ended_well);
+}
+
+static void *serve(void *arg) {
+    struct qr_teller *t = arg;
+    mine = t;
+    pthread_mutex_lock(&t->lock);
+    while (!t->closing) {
+        pthread_mutex_unlock(&t->lock);
+        if (atomic_load(&t->leads)) tell_due(t);
+        pthread_mutex_lock(&t->lock);
+        if (!t->closing) wait_until(t, now() + look_ns);
+    }
+    bool ended_well = t->ended_well;
+    pthread_mutex_unlock(&t->lock);
+    tell_last(t, ended_well);
+    pthread_mutex_lock(&t->lock);
+    t->finished = true;
+    pthread_cond_broadcast(&t->changed);
+    pthread_mutex_unlock(&t->lock);
+    return NULL;
+}
+
+/* ---- the others ---- */
+
+static void teller_free(struct qr_teller *t) {
+    for (size_t i = 0; i < t->n; i++)
+        if (t->to[i].to.free) t->to[i].to.free(t->to[i].to.ctx);
+    pthread_cond_destroy(&t->changed);
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+}
+
+enum qr_code qr_teller_new(const struct qr_listener *to, size_t n, const struct qr_log *log,
+                           struct qr_teller **ret, struct qr_err *err) {
+    struct qr_teller *t = qr_xcalloc(1, sizeof *t);
+    pthread_condattr_t monotonic;
+    QR_ASSERT(n <= QR_LISTENERS);
+    for (; t->n < n; t->n++) t->to[t->n].to = to[t->n];
+    t->log = *log;
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&t->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    int sys = pthread_create(&t->thread, NULL, serve, t);
+    if (sys) {
+        teller_free(t);
+        return qr_fail_errno(err, sys, "start the thread that tells how the run goes");
+    }
+    *ret = t;
+    return QR_OK;
+}
+
+void qr_teller_say(struct qr_teller *t, bool leader, uint64_t pod_ms) {
+    if (!t) return;
+    atomic_store(&t->pod_ms, pod_ms);
+    atomic_store(&t->leads, leader);
+    atomic_store(&t->said, true);
+}
+
+bool qr_teller_close(struct qr_teller *t, bool ended_well, int64_t within_ns) {
+    if (!t) return true;
+    int64_t deadline_ns = now() + within_ns;
+    pthread_mutex_lock(&t->lock);
+    t->closing = true;
+    t->ended_well = ended_well;
+    pthread_cond_broadcast(&t->changed);
+    while (!t->finished && now() < deadline_ns) wait_until(t, deadline_ns);
+    bool finished = t->finished;
+    pthread_mutex_unlock(&t->lock);
+    if (!finished) {
+        pthread_detach(t->thread);
+        return false;
+    }
+    pthread_join(t->thread, NULL);
+    teller_free(t);
+    return true;
+}
+
+/* ---- what it has cost ---- */
+
+struct cost_listener {
+    struct qr_store *store;
+    char *name;
+    const struct qr_price *price;
+};
+
+static enum qr_code tell_cost(void *ctx, uint64_t pod_ms, bool last, struct qr_err *err) {
+    struct cost_listener *c = ctx;
+    (void)last;
+    return qr_cost_write(c->store, c->name, c->price, pod_ms, err);
+}
+
+static void free_cost(void *ctx) {
+    struct cost_listener *c = ctx;
+    c->store->ops->close(c->store);
+    free(c->name);
+    free(c);
+}
+
+enum qr_code qr_teller_to_cost(const char *url, const struct qr_price *price,
+                               struct qr_listener *ret, struct qr_err *err) {
+    const struct qr_store_waits waits = {.deadline_ns = request_ns,
+                                         .stop_deadline_ns = last_request_ns,
+                                         .stopping = closing,
+                                         .sleep = nap};
+    struct cost_listener *c = qr_xcalloc(1, sizeof *c);
+    qr_auto(qr_free_p) char *bare = qr_xstrdup(url), *full = NULL;
+    for (size_t n = strlen(bare); n > 1 && bare[n - 1] == '/'; n--) bare[n - 1] = 0;
+    full = qr_xasprintf("%s/cost.json", bare);
+    enum qr_code code = qr_store_resolve_waiting(full, &waits, &c->store, &c->name, err);
+    if (code != QR_OK) {
+        free(c);
+        return code;
+    }
+    c->price = price;
+    *ret = (struct qr_listener){.what = "cost.json",
+                                .every_ns = cost_every_ns,
+                                .last_of_all = true,
+                                .tell = tell_cost,
+                                .free = free_cost,
+                                .ctx = c};
+    return QR_OK;
+}

@@ -1,0 +1,81 @@
+#include "train/logged.h"
+
+#include "base/counter.h"
+#include "record/tensorboard.h"
+
+/* What expressions of this line may name. */
+static void name_values(const struct qr_job *job, const struct qr_model *m,
+                        const struct qr_state *s, const struct qr_reported *line,
+                        double ret[QR_LOG_NAMES]) {
+    size_t n = qr_model_n_values(m);
+    ret[QR_LOG_STEP] = (double)line->step;
+    ret[QR_LOG_EPOCH] = (double)line->epoch;
+    ret[QR_LOG_SAMPLES] = (double)line->samples;
+    ret[QR_LOG_LEARNING_RATE] =
+        qr_learning_rate_at(&job->train.optimizer, line->step ? line->step - 1 : 0);
+    for (size_t i = 0; i < n; i++)
+        ret[QR_LOG_VALUES + i] =
+            line->eval ? qr_model_running_mean(m, i, s->sums, s->sums[s->n_sums]) : line->value[i];
+    for (size_t i = 0; i < n && line->eval; i++) ret[QR_LOG_VAL_VALUES + i] = line->value[i];
+}
+
+void qr_logged_add(const struct qr_job *job, const struct qr_model *m, const struct qr_state *s,
+                   const double *gradient, struct qr_reported *line) {
+    const struct qr_train_spec *t = &job->train;
+    double named[QR_LOG_NAMES] = {0};
+    if (!t->n_logged) return;
+    name_values(job, m, s, line, named);
+    for (size_t i = 0; i < t->n_logged; i++) {
+        const struct qr_logged *l = &t->logged[i];
+        if (l->evaluation != line->eval) continue;
+        if (l->gradient) named[QR_LOG_GRADIENT_NORM] = qr_gradient_norm(gradient, s->n_params);
+        line->value[qr_model_n_values(m) + i] =
+            l->scale * qr_expression_value(&l->expression, named, NULL);
+    }
+}
+
+size_t qr_logged_of(const struct qr_job *job, const struct qr_model *m,
+                    const struct qr_reported *line, struct qr_named_value *ret) {
+    const struct qr_train_spec *t = &job->train;
+    size_t n = 0;
+    for (size_t i = 0; i < t->n_logged; i++)
+        if (t->logged[i].evaluation == line->eval)
+            ret[n++] =
+                (struct qr_named_value){t->logged[i].name, line->value[qr_model_n_values(m) + i]};
+    return n;
+}
+
+size_t qr_logged_last(const struct qr_job *job, const struct qr_model *m, const struct qr_state *s,
+                      const struct qr_lines *lines, uint64_t n_validation,
+                      struct qr_named_value *ret) {
+    size_t n = 0;
+    struct qr_reported eval = {
+        .step = s->step, .epoch = s->epoch, .samples = n_validation, .eval = true};
+    if (!job->train.n_logged) return 0;
+    for (size_t k = lines->n; k-- > 0 && n == 0;)
+        if (!lines->line[k].eval && lines->line[k].step == s->step)
+            n = qr_logged_of(job, m, &lines->line[k], ret);
+    if (!n_validation) return n;
+    for (size_t i = 0; i < qr_model_n_values(m); i++) eval.value[i] = s->validation[i];
+    qr_logged_add(job, m, s, NULL, &eval);
+    return n + qr_logged_of(job, m, &eval, ret + n);
+}
+
+void qr_logged_name(const struct qr_job *job, const struct qr_model *m) {
+    size_t n = qr_model_n_values(m);
+    for (size_t i = 1; i < n; i++) {
+        qr_value_name(i - 1, qr_model_value_name(m, i, false));
+        qr_value_name(n + i - 2, qr_model_value_name(m, i, true));
+    }
+    for (size_t i = 0; i < job->train.n_logged; i++)
+        qr_value_name(2 * n - 2 + i, job->train.logged[i].name);
+}
+
+void qr_logged_show(const struct qr_job *job, const struct qr_model *m,
+                    const struct qr_reported *line) {
+    size_t n = qr_model_n_values(m);
+    for (size_t i = 1; i < n; i++) qr_value_set(line->eval ? n + i - 2 : i - 1, line->value[i]);
+    for (size_t i = 0; i < job->train.n_logged; i++)
+        if (job->train.logged[i].evaluation == line->eval)
+            qr_value_set(2 * n - 2 + i, line->value[n + i]);
+}

@@ -1,0 +1,40 @@
+/* train/logged.h — values that a job logs by names of its own: train.log, expressions of what a
+ * step or an evaluation has.
+ *
+ * Of a step    its number, epoch, samples, learning rate, the norm of its gradient before clipping,
+ *              and the batch's loss, metrics and watched observables.
+ * Of an        step and epoch after which it is, its samples, the last step's learning rate; the
+ * evaluation   epoch's means over training, and the evaluation's with val_ in front.
+ * Where        behind the metrics in a line of the log (struct qr_reported), so they change hands
+ *              with it, and whoever reports it reports the same bits.
+ * Threads      pure. Cost: nothing for a job that logs nothing.
+ */
+#ifndef QR_TRAIN_LOGGED_H
+#define QR_TRAIN_LOGGED_H
+
+#include "job/job.h"
+#include "record/result.h"
+#include "train/state.h"
+#include "train/transfer.h"
+
+_Static_assert((int)QR_LINE_VALUES >= 1 + (int)QR_MAX_METRICS + (int)QR_MAX_LOGGED,
+               "a line has room for all");
+
+/* Puts those of this line behind its n model's values. s: the state after it; gradient: of a
+ * step. */
+void qr_logged_add(const struct qr_job *job, const struct qr_model *m, const struct qr_state *s,
+                   const double *gradient, struct qr_reported *line);
+/* Those of a line; names are the job's. *ret has room for QR_MAX_LOGGED. */
+size_t qr_logged_of(const struct qr_job *job, const struct qr_model *m,
+                    const struct qr_reported *line, struct qr_named_value *ret);
+/* The last ones when the run ends in state s: those of an evaluation follow from it, those of a
+ * step stand in the last lines, unless this process began from that very state. */
+size_t qr_logged_last(const struct qr_job *job, const struct qr_model *m, const struct qr_state *s,
+                      const struct qr_lines *lines, uint64_t n_validation,
+                      struct qr_named_value *ret);
+/* For /metrics: the names of all values but the losses, and those of a line. */
+void qr_logged_name(const struct qr_job *job, const struct qr_model *m);
+void qr_logged_show(const struct qr_job *job, const struct qr_model *m,
+                    const struct qr_reported *line);
+
+#endif

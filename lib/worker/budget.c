@@ -1,0 +1,54 @@
+/* What a run costs, and its end when that is spent. */
+#include "worker/worker_impl.h"
+
+static const int64_t last_checkpoint_ns = 620 * QR_SECOND;
+
+static const char *place_of(const struct worker *w) {
+    return w->price.per_pod_hour > 0 ? w->outputs.checkpoints_url : NULL;
+}
+
+enum qr_code worker_find_cost(struct worker *w, struct qr_err *err) {
+    enum qr_code code = place_of(w) ? qr_cost_find(place_of(w), &w->pod_ms, err) : QR_OK;
+    if (code != QR_OK || !w->pod_ms) return code;
+    struct qr_buf text = {0};
+    qr_cost_text(&w->price, w->pod_ms, &text);
+    qr_info(&w->log, "worker", "the run has cost %s before", qr_buf_string(&text));
+    qr_buf_free(&text);
+    return QR_OK;
+}
+
+enum qr_code worker_forget_cost(struct worker *w, struct qr_err *err) {
+    return place_of(w) ? qr_cost_forget(place_of(w), err) : QR_OK;
+}
+
+enum qr_code worker_open_teller(struct worker *w, struct qr_err *err) {
+    struct qr_listener to[QR_LISTENERS];
+    size_t n = 0;
+    if (place_of(w)) {
+        if (qr_teller_to_cost(place_of(w), &w->price, &to[n], err) != QR_OK) return err->code;
+        n++;
+    }
+    enum qr_code code = n ? qr_teller_new(to, n, &w->log, &w->teller, err) : QR_OK;
+    w->outputs.teller = w->teller;
+    return code;
+}
+
+enum qr_code worker_over_budget(struct worker *w, const struct qr_train_result *result,
+                                struct qr_err *err) {
+    struct qr_buf text = {0};
+    bool checkpoint = w->publisher != NULL;
+    qr_info(&w->log, "worker", "--max-cost is reached after step %llu%s",
+            (unsigned long long)result->steps, checkpoint ? ": a checkpoint, and the end" : "");
+    enum qr_code code =
+        checkpoint ? qr_publisher_finish(w->publisher, false, last_checkpoint_ns, err) : QR_OK;
+    if (code != QR_OK) return code;
+    qr_cost_text(&w->price, result->pod_ms, &text);
+    code = qr_fail(err, QR_OVER_BUDGET,
+                   "the run has cost %s, and --max-cost is %s: ended after step %llu, %s",
+                   qr_buf_string(&text), w->settings.max_cost ? w->settings.max_cost : "less",
+                   (unsigned long long)result->steps,
+                   checkpoint ? "with a checkpoint; a larger --max-cost goes on from it"
+                              : "without a checkpoint (--checkpoints none)");
+    qr_buf_free(&text);
+    return code;
+}

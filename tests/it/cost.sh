@@ -1,0 +1,121 @@
+#!/bin/sh
+# What a run costs: the integral of membership that the leader's log shows, through a worker that is killed, a leader that is killed and comes
+# back, and new starts; in cost.json, result.json, qring status, /metrics and TensorBoard. --max-cost ends all within a step, with a checkpoint
+# and exit code 5. A cost.json that cannot be written is a warning, one that is damaged a sentence; --fresh counts from nothing.
+. "$(dirname "$0")/common"
+unset TF_CONFIG QRING_HTTP_PORT
+sed 's/"name": "qcnn"/"name": "cost"/; s/"epochs": 50/"epochs": 1000000/' deploy/jobs/qcnn.json >"$work/job.json"
+# shellcheck disable=SC2046
+set -- $(free_ports 6)
+peers="127.0.0.1:$1 127.0.0.1:$2 127.0.0.1:$3" h1=$4
+h0=$5 h2=$6
+# a pod costs 1 EUR a second
+start() { # INDEX FLAGS...: a worker of three, into p
+    i=$1; shift
+    eval "http=\$h$i"
+    # shellcheck disable=SC2086
+    (TF_CONFIG=$(tf_config "$i" $peers) exec "$qringd" "$work/job.json" --data-port 0 --threads 1 --min-workers 1 --out "$work/out" --http-port "$http" \
+        --log-format json --price-per-pod-hour 3600 --currency EUR --checkpoint-interval 1s "$@" >>"$work/worker$i.log" 2>&1 </dev/null) & p=$!
+    started="$started $p"
+}
+all() { rm -f "$work"/worker?.log; start 0 "$@"; w0=$p; start 1 "$@"; w1=$p; start 2 "$@"; w2=$p; }
+# within a minute: who does not end is killed, and shows 137
+codes() {
+    (sleep 60; exec kill -9 "$@") 2>/dev/null & killer=$!
+    c=; for p in "$@"; do wait "$p"; c="$c${c:+ }$?"; done
+    kill "$killer" 2>/dev/null
+}
+seconds() { $python -c 'import json, sys; print(json.load(open(sys.argv[1]))["pod_seconds"])' "$work/out/checkpoints/cost.json"; }
+is() { # NUMBER PYTHON-CONDITION on x
+    $python -c 'import sys; x = float(sys.argv[1]); sys.exit(not (eval(sys.argv[2])))' "$1" "$2"
+}
+# integral LOG: pod-seconds by the times in a leader's log: from the first reduction on as many as it names, until the bound is reached
+integral() {
+    $python - "$@" <<'P'
+import datetime, json, re, sys
+total, members, since = 0.0, 0, None
+for line in open(sys.argv[1]):
+    r = json.loads(line)
+    at = datetime.datetime.strptime(r["time"][:26], "%Y-%m-%dT%H:%M:%S.%f").timestamp()
+    m = re.search(r"all-reduce: .* over (\d+) workers|with (\d+) workers? \(", r["message"])
+    ends = re.search(r"--max-cost is reached after step|ended after step|^done: ", r["message"])
+    if m or ends:
+        total += members * (at - since) if since else 0
+        members, since = int(m and (m[1] or m[2]) or 0), at
+print("%.3f" % total)
+P
+}
+until_true() { # SECONDS WHAT COMMAND...
+    tries=$(($1 * 10)) what=$2; shift 2
+    until "$@"; do tries=$((tries - 1)); [ $tries -gt 0 ] || { fail "$what"; return 1; }; sleep 0.1; done
+    pass
+}
+steps() { cat "$work/out/steps.jsonl" 2>/dev/null | wc -l; }
+trains() { [ "$(steps)" -gt 20 ] 2>/dev/null; }
+near() { # FIGURE INTEGRAL WHAT: the times in a log are of its lines, some milliseconds aside
+    echo "$3: $1 pod-seconds, by the log $2"
+    check "$3: $1 pod-seconds, and $2 by the log" is "$1" "abs(x - $2) < 0.25"
+}
+
+all --max-cost 9
+until_true 20 "it trains" trains
+run_in 15 "$work/status" "$qring" status "127.0.0.1:$h1"
+check "qring status: $(grep '^cost' "$work/status")" grep -qE '^cost        [0-9.e-]+ pod-hours, [0-9.]+ by the price of one$' "$work/status"
+kill -9 "$w2"; wait "$w2" 2>/dev/null
+codes "$w0" "$w1"
+check "both end with 5, not $c" test "$c" = "5 5"
+check "the sentence" holds "$work/worker0.log" '--max-cost is 9: ended after step'
+check "at all" holds "$work/worker1.log" '--max-cost is 9: ended after step'
+first=$(seconds)
+check "within a step of the bound: $first" is "$first" "9 <= x < 9.25"
+near "$first" "$(integral "$work/worker0.log")" "a worker killed"
+last=$(sed -n 's/.*ended after step \([0-9]*\),.*/\1/p' "$work/worker0.log" | head -n 1)
+check "LATEST is of step $last" sh -c 'ls "$1" | grep -q -- "-0*$2-"' - "$work/out/checkpoints" "$last"
+check "steps.jsonl ends there" sh -c 'tail -n 1 "$1" | grep -q "\"step\":$2,"' - "$work/out/steps.jsonl" "$last"
+check "there is no result" test ! -e "$work/out/result.json"
+
+# the leader is killed, another counts on, and who comes back leads at once
+all --max-cost 25
+until_true 20 "it goes on" sh -c 'grep -q "the run has cost 9.* before" "$1"' - "$work/worker1.log"
+until_true 20 "from the checkpoint" holds "$work/worker1.log" 'goes on from step'
+until_true 20 "in a ring of three" grep -q 'all-reduce: .* over 3 workers' "$work/worker1.log"
+sleep 0.7; kill -9 "$w0"; wait "$w0" 2>/dev/null
+until_true 20 "without its leader" grep -q 'with 2 workers (1, 2)' "$work/worker1.log"
+sleep 0.7; start 0 --max-cost 25; w0=$p
+codes "$w0" "$w1" "$w2"
+check "all end with 5, not $c" test "$c" = "5 5 5"
+check "and worker 0 has led again" grep -q 'with 3 workers (0, 1, 2)' "$work/worker1.log"
+second=$(seconds)
+check "within a step of the bound: $second" is "$second" "25 <= x < 25.3"
+near "$($python -c "print(round($second - $first, 3))")" "$(integral "$work/worker1.log")" "a leader killed"
+check "each step once" sh -c '! grep -o "^{\"step\":[0-9]*,\"epoch\":[0-9]*,\"kind\":\"TRAIN\"" "$1" | sort | uniq -d | grep -q .' - "$work/out/steps.jsonl"
+
+# a run that ends well, on one worker; SIGTERM writes what it has cost
+alone() { run_in 60 "$work/alone.log" "$qringd" "$work/job.json" --http-port 0 --threads 1 --out "$work/one" --log-format json --price-per-pod-hour 3600 "$@"; }
+alone --epochs 300 --logdir "$work/one/logs"; rc=$?
+check "it ends with 0, not $rc" test $rc = 0
+cost=$($python -c 'import json, sys; c = json.load(open(sys.argv[1]))["cost"]; assert abs(c["cost"] - c["pod_seconds"]) < 1e-6 and abs(c["pod_hours"] * 3600 - c["cost"]) < 1e-6; print(c["pod_seconds"])' "$work/one/result.json")
+check "result.json: $cost" is "$cost" "0 < x < 30"
+check "it is in the log" holds "$work/alone.log" 'the run has cost'
+check "and in TensorBoard" sh -c 'grep -qa cost_pod_hours "$1"/train/*' - "$work/one/logs"
+rm -f "$work"/one/checkpoints/LATEST "$work"/one/checkpoints/*.safetensors
+alone --epochs 300 --max-cost 0.001; rc=$?
+check "what was spent before counts: 5, not $rc" test $rc = 5
+alone --epochs 300 --fresh; rc=$?
+check "--fresh ends with 0, not $rc" test $rc = 0
+check "and counts from nothing" sh -c '! grep -q "has cost .* before" "$1"' - "$work/alone.log"
+
+# a folder where the file should be: a warning, once, and the run ends well
+rm -rf "$work/one"; mkdir -p "$work/one/checkpoints"
+(exec "$qringd" "$work/job.json" --http-port 0 --threads 1 --out "$work/one" --epochs 200000 --log-format json --price-per-pod-hour 3600 >"$work/stuck.log" 2>&1 </dev/null) & p=$!
+started="$started $p"
+until_true 20 "cost.json is there early" test -e "$work/one/checkpoints/cost.json"
+rm -f "$work/one/checkpoints/cost.json"; mkdir "$work/one/checkpoints/cost.json"
+kill -TERM "$p"; codes "$p"
+check "SIGTERM: 143, not $c" test "$c" = 143
+check "it is said: $(grep -c 'cost.json is not told' "$work/stuck.log")" test "$(grep -c 'cost.json is not told' "$work/stuck.log")" = 1
+rmdir "$work/one/checkpoints/cost.json"; echo '{"pod_seconds": "many"}' >"$work/one/checkpoints/cost.json"
+alone --epochs 1; rc=$?
+check "a damaged one: 4, not $rc" test $rc = 4
+check "is named" grep -q 'checkpoints/cost.json does not say what the run has cost so far: take it away' "$work/alone.log"
+end
