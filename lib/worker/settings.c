@@ -149,8 +149,9 @@ static const struct setting table[] = {
      "read-outs, "
      "weights; qring run: OUT/logs",
      LEADER, NULL},
-    {"profiler-port", NUMBER, AT(profiler_port), NULL, 1, 65535, NULL, ANYWHERE, "PORT", "none",
-     "the tutorial's flag for the profiler: accepted, nothing is bound", OWN, NULL},
+    {"profiler-port", NUMBER, AT(profiler_port), NULL, 0, 65535, NULL, ANYWHERE, "PORT", "none",
+     "the port where TensorBoard's \"Capture profile\" asks; bound as the HTTP port is; 0: none",
+     OWN, NULL},
     {"log-level", CHOICE, AT(log_level), "info", 0, 0, level_choice, ANYWHERE, "LEVEL", NULL,
      "CHOICES", OWN, NULL},
     {"log-format", CHOICE, AT(log_format), "auto", 0, 0, log_format_choice, ANYWHERE, "FORMAT",
@@ -189,6 +190,7 @@ static const struct {
     {"data.url", OWN, NULL},
     {"data.validation_url", OWN, NULL},
     {"name", EQUAL, "turned away worker N of another job: name is THERE there and HERE here"},
+    {"profile", OWN, NULL},
     {"train.epochs", RING, RING_SAYS},
     {"train.initial_weights", EQUAL, HASH_SAYS}, /* the file's bytes, wherever it lies */
     {"worker", OWN, NULL},                       /* each of its keys as its setting */
