@@ -25,9 +25,9 @@ PKGS     := grpc libprotobuf-c libcjson libcrypto libcurl hdf5 libxxhash zlib li
 
 # ---- what must be there: gcc, make and git are assumed, tests/deps has the rest ------
 goals    := $(or $(MAKECMDGOALS),all)
-need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter lint-deep fuzz,$(goals)),deep,$(if $(filter test check faults format lint bench bench-record bench-instructions model sim matrix image interop interop-gcs interop-s3 chart e2e-api e2e cluster,$(goals)),test,build)))
+need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter lint-deep fuzz,$(goals)),deep,$(if $(filter test check faults format lint bench bench-record bench-instructions model sim matrix image interop interop-gcs interop-s3 interop-profiler chart e2e-api e2e cluster,$(goals)),test,build)))
 missing  := $(if $(filter-out help clean deps manifests,$(goals)),$(shell tests/deps missing $(need)))
-.PHONY: all deps run install dist check test format lint lint-deep bench bench-record bench-instructions bench-peers fuzz model sim matrix soak faults arm64 arm64-run image interop interop-gcs interop-s3 manifests chart e2e-api e2e cluster help clean FORCE
+.PHONY: all deps run install dist check test format lint lint-deep bench bench-record bench-instructions bench-peers fuzz model sim matrix soak faults arm64 arm64-run image interop interop-gcs interop-s3 interop-profiler manifests chart e2e-api e2e cluster help clean FORCE
 .DEFAULT_GOAL := all
 
 ifneq ($(missing),)
@@ -91,7 +91,7 @@ quick    := $(filter-out $(call listed,slow),$(patsubst %.c,%,$(wildcard tests/u
 ifeq ($(SAN),)
 suite    := $(tests) $(replays) $(models) $(lints) $(its) $(faults)
 else ifeq ($(SAN),thread)
-suite    := $(foreach t,$(tests),$(if $(filter test_base% test_collective% test_group% test_link% test_member% test_train% test_monitor_http% test_output_publisher% test_output_logdir% test_sim_group,$(notdir $t)),$t)) $(filter %.py,$(faults))
+suite    := $(foreach t,$(tests),$(if $(filter test_base% test_collective% test_group% test_link% test_member% test_train% test_monitor_http% test_monitor_profiler% test_output_publisher% test_output_logdir% test_sim_group,$(notdir $t)),$t)) $(filter %.py,$(faults))
 else
 suite    := $(tests) $(replays) $(filter-out tests/it/bits.sh tests/it/digests.sh tests/it/image.sh tests/it/install.sh tests/it/instructions.sh,$(its)) $(faults)
 endif
@@ -198,6 +198,11 @@ interop-gcs: $(progs) $(filter %/test_store_gcs_faults,$(tests))
 	$(Q)tests/interop/gcs_clients
 	$(Q)TESTBENCH=$(TESTBENCH) tests/interop/gcs_testbench
 	$(Q)tests/interop/gke_commands
+
+## make interop-profiler  TensorBoard's profile plugin (400 MB from PyPI, under build/interop) captures two workers; its pages, and pictures where there is
+##                 a Chromium
+interop-profiler: $(progs)
+	$(Q)tests/interop/run_profiler
 
 ## make interop-s3  S3: MinIO from Go's module proxy (under build/interop) below the stores' suite and whole workers
 interop-s3: $(progs) $(filter %/test_store_s3,$(tests))

@@ -49,6 +49,8 @@ const char qr_help_run[] =
     "  --plaintext            no TLS between the workers [TLS, with certificates for this run "
     "alone]\n"
     "  --http-port PORT       probes and metrics of worker i on PORT + i [0: none]\n"
+    "  --profiler-port PORT   TensorBoard's \"Capture profile\" asks worker i on PORT + i [0: "
+    "none]\n"
     "  --restart              a worker that dies is started again, and joins while the others "
     "train\n"
     "  --json                 result.json on standard output, progress on standard error\n"
@@ -66,7 +68,7 @@ enum { MAX_FLAGS = 256, MAX_OWN_FLAGS = 32 };
 
 struct run_command {
     struct qr_settings settings;
-    unsigned n_workers, n_threads, http_port;
+    unsigned n_workers, n_threads, http_port, profiler_port;
     bool json, help, restart, trained, tls; /* tls: with certificates made for this run */
     bool interrupted;                       /* by Ctrl-C */
     char *arguments[MAX_FLAGS + MAX_OWN_FLAGS];
@@ -122,6 +124,10 @@ static enum qr_code worker_flag(struct run_command *r, const char *name, const c
     if (strcmp(name, "http-port") == 0)
         r->http_port =
             code == QR_OK && r->settings.http_port > 0 ? (unsigned)r->settings.http_port : 0;
+    else if (strcmp(name, "profiler-port") == 0)
+        r->profiler_port = code == QR_OK && r->settings.profiler_port > 0
+                               ? (unsigned)r->settings.profiler_port
+                               : 0;
     else if (code == QR_OK && r->n_arguments == MAX_FLAGS)
         code = qr_fail(err, QR_INVALID_ARGUMENT, "more than %d flags; write a job file", MAX_FLAGS);
     else if (code == QR_OK) pass_on(r, qr_xasprintf("--%s=%s", name, value));
@@ -456,6 +462,7 @@ static enum qr_code start(struct run_command *r, int *ret_exit_code, struct qr_e
         .input = takes_input(r),
         .tls = r->tls,
         .http_port = r->http_port,
+        .profiler_port = r->profiler_port,
         .restart = r->restart,
         .event = on_event,
         .lost = on_lost,

@@ -1,8 +1,8 @@
 /* base/clock.h — time as an argument.
  *
- * Up to train nobody asks the system for the time, but the log for its lines and the link's guard:
- * they are given a clock. Monotonic int64 nanoseconds everywhere inside. Tests pass a clock of
- * their own.
+ * Up to train nobody asks the system for the time, but the log for its lines, the link's guard, and
+ * spans while somebody captures them: they are given a clock. Monotonic int64 nanoseconds
+ * everywhere inside. Tests pass a clock of their own.
  */
 #ifndef QR_BASE_CLOCK_H
 #define QR_BASE_CLOCK_H

@@ -116,6 +116,9 @@ static void *thread_main(void *arg) {
     struct thread_arg a = *(struct thread_arg *)arg;
     free(arg);
     struct qr_pool *p = a.pool;
+    char name[16];
+    snprintf(name, sizeof name, "qring-pool-%u", a.worker % 1000);
+    pthread_setname_np(pthread_self(), name);
     pthread_mutex_lock(&p->lock);
     while (!p->stop) {
         struct loop *l = open_loop(p);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/span.h"
 #include "collective/mesh_impl.h"
 
 #define SLICE_NS (50 * QR_MS)
@@ -466,7 +467,23 @@ static enum qr_code hear(struct qr_mesh *m, struct qr_err *err) {
     return turn(m, now, err);
 }
 
+/* For whom a reduction waits, as spans. */
+struct wait {
+    int64_t began_ns; /* 0: nobody captures */
+    uint32_t rank;
+};
+
+static void note_wait(struct qr_mesh *m, struct wait *w) {
+    int64_t now_ns = qr_span_begin();
+    if (!now_ns && !w->began_ns) return;
+    uint32_t rank = qr_reduction_waits_for(m->reduction);
+    if (w->began_ns && rank == w->rank) return;
+    if (w->rank < m->n) qr_span_end(w->began_ns, QR_SPAN_WAIT, NULL, m->index_of[w->rank]);
+    *w = (struct wait){now_ns, rank};
+}
+
 static enum qr_code reduce(struct qr_mesh *m, struct qr_err *err) {
+    struct wait wait = {0};
     enum qr_code code = QR_OK;
     bool told = false;
     m->reducing = true;
@@ -475,10 +492,12 @@ static enum qr_code reduce(struct qr_mesh *m, struct qr_err *err) {
     if (!offer_held(m, err)) code = err->code;
     if (code == QR_OK) code = hear(m, err);
     while (code == QR_OK && !qr_reduction_done(m->reduction)) {
+        note_wait(m, &wait);
         code = turn(m, INT64_MAX, err);
         if (code == QR_OK) qr_reduction_pump(m->reduction);
         if (code == QR_OK) code = stalled(m, &told, err);
     }
+    note_wait(m, &wait);
     if (code == QR_OK) m->reducing = false;
     if (code == QR_OK) code = wait_released(m, err);
     m->o.link->look_ns = 0;

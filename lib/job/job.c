@@ -104,15 +104,46 @@ static enum qr_code read_micro_batches(const struct qr_json *root, struct qr_job
     return QR_OK;
 }
 
+/* What the profiler records: no bit follows from it. */
+static enum qr_code read_profile(const struct qr_json *profile, struct qr_job *job,
+                                 struct qr_err *err) {
+    static const char *const keys[] = {"steps"};
+    const int64_t most = INT64_C(1) << 53;
+    int64_t step[2] = {0};
+    if (!profile) return QR_OK;
+    if (qr_json_want(profile, "profile", QR_JSON_OBJECT, err) != QR_OK ||
+        qr_job_known(profile, "profile", keys, 1, err) != QR_OK)
+        return err->code;
+    const struct qr_json *steps = qr_json_get(profile, "steps");
+    if (!steps) return QR_OK;
+    if (qr_json_want(steps, "profile.steps", QR_JSON_ARRAY, err) != QR_OK) return err->code;
+    if (qr_json_size(steps) != 2)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "profile.steps: %zu numbers; the first and the last step to record, as in "
+                       "[100, 110]",
+                       qr_json_size(steps));
+    const struct qr_json *last = qr_json_next(qr_json_first(steps));
+    if (qr_json_i64(qr_json_first(steps), "profile.steps[0]", 1, most, &step[0], err) != QR_OK ||
+        qr_json_i64(last, "profile.steps[1]", 1, most, &step[1], err) != QR_OK)
+        return err->code;
+    if (step[0] > step[1])
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "profile.steps: from %lld to %lld; the first step to record comes first",
+                       (long long)step[0], (long long)step[1]);
+    job->profile_first = (uint64_t)step[0];
+    job->profile_last = (uint64_t)step[1];
+    return QR_OK;
+}
+
 static enum qr_code read_root(const struct qr_json *root, struct qr_job *job, struct qr_err *err) {
     static const char *const keys[] = {"name", "seed",  "precision", "micro_batch_size", "model",
-                                       "data", "train", "worker",    "$schema"};
+                                       "data", "train", "profile",   "worker",           "$schema"};
     static const char *const precisions[] = {"single", "double"};
     if (qr_json_want(root, "the job", QR_JSON_OBJECT, err) != QR_OK) return err->code;
     if (qr_json_get(root, "block_size"))
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "block_size is now micro_batch_size: the same number under that name");
-    if (qr_job_known(root, "the job", keys, 9, err) != QR_OK) return err->code;
+    if (qr_job_known(root, "the job", keys, 10, err) != QR_OK) return err->code;
     const struct qr_json *schema = qr_json_get(root, "$schema"); /* an editor's */
     const char *unread;
     size_t precision = 0;
@@ -130,6 +161,7 @@ static enum qr_code read_root(const struct qr_json *root, struct qr_job *job, st
     if (qr_job_check_outputs(job, err) != QR_OK || read_micro_batches(root, job, err) != QR_OK)
         return err->code;
     job->data.seed = job->seed;
+    if (read_profile(qr_json_get(root, "profile"), job, err) != QR_OK) return err->code;
     job->worker = qr_json_get(root, "worker");
     if (job->worker) return qr_json_want(job->worker, "worker", QR_JSON_OBJECT, err);
     return QR_OK;

@@ -86,6 +86,7 @@ struct qr_job {
     size_t n_watched;            /* observables that its layers watch */
     struct qr_data_options data; /* strings owned by the job */
     struct qr_train_spec train;
+    uint64_t profile_first, profile_last; /* steps that the profiler records; 0: none */
     const struct qr_json *worker; /* the "worker" object or NULL; borrowed from the job's tree */
     struct qr_json *tree;         /* the parsed file */
 };

@@ -100,13 +100,14 @@ static char **environment_of(const struct qr_local_options *opt, char *config) {
 }
 
 /* The array is the caller's, its texts are borrowed. */
-static char **arguments_of(const struct pool *pool, char *http, char *lock) {
+static char **arguments_of(const struct pool *pool, char *http, char *profiler, char *lock) {
     const struct qr_local_options *opt = pool->opt;
-    char **argv = qr_xcalloc(opt->n_arguments + 6 + QR_THROWAWAY_FILES, sizeof *argv);
+    char **argv = qr_xcalloc(opt->n_arguments + 7 + QR_THROWAWAY_FILES, sizeof *argv);
     size_t n = 0;
     argv[n++] = (char *)(uintptr_t)opt->program;
     argv[n++] = (char *)(uintptr_t) "--progress-fd=3";
     argv[n++] = http;
+    argv[n++] = profiler;
     if (opt->n_workers > 1) argv[n++] = (char *)(uintptr_t) "--data-port=0";
     if (pool->lock >= 0) argv[n++] = lock;
     for (int i = 0; i < QR_THROWAWAY_FILES && pool->certificates.argument[i]; i++)
@@ -144,10 +145,12 @@ static enum qr_code start_one(struct pool *pool, unsigned i, bool again, struct 
     if (code != QR_OK) return qr_wrap(err, "the log of worker %u (--out)", i);
     if (pipe2(pipe_fd, O_CLOEXEC) != 0)
         return qr_fail_errno(err, errno, "make a pipe for worker %u", i);
-    qr_auto(qr_free_p) char *http =
-        qr_xasprintf("--http-port=%u", pool->opt->http_port ? pool->opt->http_port + i : 0);
+    unsigned http_port = pool->opt->http_port, profiler_port = pool->opt->profiler_port;
+    qr_auto(qr_free_p) char *http = qr_xasprintf("--http-port=%u", http_port ? http_port + i : 0),
+                            *profiler = qr_xasprintf("--profiler-port=%u",
+                                                     profiler_port ? profiler_port + i : 0);
     qr_auto(qr_free_p) char *lock = qr_xasprintf("--lock-fd=%d", pool->lock);
-    qr_auto(qr_free_p) char **argv = arguments_of(pool, http, lock),
+    qr_auto(qr_free_p) char **argv = arguments_of(pool, http, profiler, lock),
                             **env = environment_of(pool->opt, p->config);
     pid_t self = getpid(), pid = fork();
     if (pid == 0) become_worker(pool, self, log, pipe_fd[1], argv, env);

@@ -28,8 +28,9 @@ struct qr_local_options {
     bool input;
     /* with certificates that live as long as the run; not for one worker */
     bool tls;
-    unsigned http_port; /* probes and metrics of worker i on http_port + i; 0: none */
-    bool restart;       /* a worker that is lost is started again */
+    unsigned http_port;     /* probes and metrics of worker i on http_port + i; 0: none */
+    unsigned profiler_port; /* likewise */
+    bool restart;           /* a worker that is lost is started again */
     /* the events of the lowest worker that lives, and "done" of any, as JSON objects */
     void (*event)(void *ctx, const struct qr_json *event);
     /* a worker is lost (or could not be started again), while n_left others live; NULL is fine */

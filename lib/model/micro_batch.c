@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/span.h"
 #include "model/model_impl.h"
 
 /* The model's outputs: n rows of n_outputs. */
@@ -29,7 +30,9 @@ static bool forward(const struct qr_model_state *s, struct qr_model_workspace *w
     for (size_t i = 0; i < m->n_layers; i++) {
         struct qr_layer_work *l = &w->layers[i];
         l->magnitude = magnitude;
+        int64_t began_ns = qr_span_begin();
         if (!l->layer->table->forward(&s->layers[i], l, pool, n, draw, gradient)) return false;
+        qr_span_end(began_ns, QR_SPAN_FORWARD, l->layer->span, n);
         magnitude = -1;
         if (l->layer->kind != QR_LAYER_QUANTUM) continue;
         magnitude = qr_dense_magnitude(l->out, n * l->layer->n_out);
@@ -48,9 +51,11 @@ static bool backward(const struct qr_model_state *s, struct qr_model_workspace *
     for (size_t i = m->n_layers; i-- > 0;) {
         const struct qr_layer *l = &m->layers[i];
         double *ret_d = l->flows ? w->layers[i - 1].d : NULL;
+        int64_t began_ns = qr_span_begin();
         if (!l->table->backward(&s->layers[i], &w->layers[i], pool, n,
                                 logits && i + 1 == m->n_layers, ret_d))
             return false;
+        qr_span_end(began_ns, QR_SPAN_BACKWARD, l->span, n);
         if (!l->flows && i != m->known + 1) break; /* nothing before it learns */
     }
     return true;
@@ -61,7 +66,9 @@ static void add_gradients(const struct qr_model_workspace *w, struct qr_pool *po
                           bool sets, qr_fixed *grad) {
     for (size_t i = 0; i < w->m->n_layers; i++) {
         const struct qr_layer *l = &w->m->layers[i];
+        int64_t began_ns = qr_span_begin();
         if (l->learns) l->table->add(&w->layers[i], pool, n, sets, grad);
+        if (l->learns) qr_span_end(began_ns, QR_SPAN_GRADIENT, l->span, n);
         else if (sets) memset(grad + l->first_param, 0, l->n_params * sizeof *grad);
     }
 }
@@ -124,6 +131,7 @@ bool qr_model_put_micro_batch(const struct qr_model_state *s, struct qr_model_wo
     const double *p = outputs_of(w), *z = logits_of(w);
     double *dp = w->layers[m->n_layers - 1].d;
     memset(w->sums, 0, qr_model_n_sums(m) * sizeof *w->sums);
+    int64_t began_ns = qr_span_begin();
     for (size_t i = 0; i < n; i++) {
         double *d = ret_grad ? dp + i * k : NULL;
         qr_fixed term;
@@ -133,6 +141,7 @@ bool qr_model_put_micro_batch(const struct qr_model_state *s, struct qr_model_wo
         w->sums[0] += term;
         if (!add_metrics(m, p + i * k, y[i], w->sums)) return false;
     }
+    qr_span_end(began_ns, QR_SPAN_LOSS, NULL, n);
     if (!add_watched(s, w, pool, n) || !sums_fit(w->sums, qr_model_n_sums(m))) return false;
     if (ret_grad) {
         if (!backward(s, w, pool, n, m->before_activation)) return false;

@@ -52,6 +52,18 @@ static enum qr_code check_width(const struct qr_layer *l, const struct qr_layer_
         o->quantum.circuit->n_columns == 1 ? "" : "s");
 }
 
+/* As the profile plugin knows operations: a name of its own, and a type that begins with a capital
+ * letter; with the engine, where there is one. */
+static void name_spans(struct qr_layer *l) {
+    char number[16] = "";
+    const char *kind = l->table->name;
+    bool quantum = l->kind == QR_LAYER_QUANTUM;
+    if (!*l->name) snprintf(number, sizeof number, "_%u", l->number);
+    snprintf(l->span, sizeof l->span, "%s%s:%c%s%s%s", *l->name ? l->name : kind, number,
+             kind[0] - 'a' + 'A', kind + 1, quantum ? "_" : "",
+             quantum ? qr_sim_engine_name(l->quantum.plan) : "");
+}
+
 static enum qr_code make_layer(struct qr_model *m, const struct qr_model_options *opt, size_t i,
                                bool learns_before, struct qr_err *err) {
     const struct qr_layer_place place = {.micro_batch_size = opt->micro_batch_size,
@@ -74,6 +86,7 @@ static enum qr_code make_layer(struct qr_model *m, const struct qr_model_options
                    ? qr_wrap(err, "%s layer, number %zu of the model", l->table->name, i)
                    : qr_wrap(err, "%s layer", l->table->name);
     if (code != QR_OK) return code;
+    name_spans(l);
     m->n_params += l->n_params;
     if (l->n_out > m->widest) m->widest = l->n_out;
     if (l->kind == QR_LAYER_QUANTUM) m->quantum = i;

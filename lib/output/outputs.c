@@ -414,6 +414,11 @@ enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w,
     return QR_OK;
 }
 
+void qr_outputs_wrote(void *outputs, const char *name, size_t bytes) {
+    struct qr_outputs *o = outputs;
+    if (o->uploads) qr_logdir_wrote(o->uploads, name, bytes);
+}
+
 struct qr_train_observer qr_outputs_observer(struct qr_outputs *o) {
     return (struct qr_train_observer){.ctx = o,
                                       .joined = on_joined,

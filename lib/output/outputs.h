@@ -95,6 +95,8 @@ QR_MUST_CHECK enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr
                                            const struct qr_job_canonical *canonical,
                                            uint64_t epochs, const char *host, struct qr_err *err);
 struct qr_train_observer qr_outputs_observer(struct qr_outputs *o);
+/* A file below LOGDIR that somebody else wrote, of so many bytes: it goes where the events go. */
+void qr_outputs_wrote(void *outputs, const char *name, size_t bytes);
 /* The leader, at the end. */
 QR_MUST_CHECK enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
                                             const struct qr_job_canonical *canonical,

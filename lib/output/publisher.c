@@ -7,6 +7,7 @@
 #include "base/counter.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/span.h"
 #include "output/publisher_impl.h"
 #include "train/checkpoint.h"
 
@@ -130,7 +131,9 @@ static void attempt(struct qr_publisher *p) {
     int64_t began_ns = p->taken_ns;
     pthread_mutex_unlock(&p->lock);
     struct qr_checkpoint_latest l;
+    int64_t span_ns = qr_span_begin();
     enum qr_code code = publish(p, done, &l, &err);
+    qr_span_end(span_ns, QR_SPAN_PUBLISH, NULL, p->taken_step);
     pthread_mutex_lock(&p->lock);
     p->busy = false;
     if (code == QR_OK) {
@@ -171,6 +174,7 @@ struct publisher_thread {
 
 static void *thread_main(void *ctx) {
     const struct publisher_thread *t = ctx;
+    pthread_setname_np(pthread_self(), "qring-publisher");
     t->body(t->p);
     return NULL;
 }

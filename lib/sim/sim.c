@@ -158,6 +158,7 @@ enum qr_engine qr_sim_engine_of(const struct qr_sim_plan *p) {
     while (engines[i].engine != p->engine) i++;
     return engines[i].kind;
 }
+const char *qr_sim_engine_name(const struct qr_sim_plan *p) { return p->engine->name; }
 size_t qr_sim_micro_batch_size(const struct qr_sim_plan *p, size_t batch_size) {
     return p->engine->micro_batch_size ? p->engine->micro_batch_size(p, batch_size)
            : p->lanes_are_samples      ? QR_LANES

@@ -60,6 +60,7 @@ QR_MUST_CHECK enum qr_code qr_sim_compile(const struct qr_circuit *circuit,
 void qr_sim_plan_free(struct qr_sim_plan *plan);
 
 enum qr_engine qr_sim_engine_of(const struct qr_sim_plan *plan); /* never AUTO */
+const char *qr_sim_engine_name(const struct qr_sim_plan *plan);  /* "cones"; static */
 /* Samples of a micro-batch that suit the plan, in batches of so many: 16 where they fill the lanes;
  * where cones share parts of them an eighth of the batch, but 32 to 256; else 1. */
 size_t qr_sim_micro_batch_size(const struct qr_sim_plan *plan, size_t batch_size);

@@ -8,6 +8,7 @@
 #include "base/bounds.h"
 #include "base/counter.h"
 #include "base/mem.h"
+#include "base/span.h"
 #include "format/handover.h"
 #include "train/spent.h"
 
@@ -220,6 +221,7 @@ static void run_micro_batch(struct qr_stepper *s, struct lane *l, size_t micro_b
     const struct qr_step_work *w = s->work;
     struct qr_range r = qr_micro_batch_at(w->range, s->opt.micro_batch_size, micro_batch);
     size_t n = r.end - r.begin;
+    int64_t span_ns = qr_span_begin();
     bool into_lane = w->kind == QR_REDUCTION_TRAIN && !s->long_micro_batches;
     if (into_lane && s->opt.n_points > 1) begin_gradient(s, l);
     bool sets = into_lane && !l->has_gradient;
@@ -238,6 +240,7 @@ static void run_micro_batch(struct qr_stepper *s, struct lane *l, size_t micro_b
     int64_t computed_ns = qr_now_ns(s->opt.clock), took_ns = computed_ns - began_ns;
     if (took_ns > l->micro_batch_ns) l->micro_batch_ns = took_ns;
     end_micro_batch(s, l, micro_batch);
+    qr_span_end(span_ns, QR_SPAN_MICRO_BATCH, NULL, micro_batch);
     qr_count_time(QR_COVERAGE_TIME, qr_now_ns(s->opt.clock) - computed_ns);
     qr_count(QR_MICRO_BATCHES, 1);
     qr_count(QR_SAMPLES, n);
@@ -276,7 +279,7 @@ void qr_stepper_clear(struct qr_stepper *s) {
 
 void qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w, size_t n_left,
                      qr_stepper_take_fn *take, void *ctx) {
-    int64_t began_ns = qr_now_ns(s->opt.clock);
+    int64_t began_ns = qr_now_ns(s->opt.clock), span_ns = qr_span_begin();
     uint64_t micro_batch;
     int64_t micro_batch_ns = qr_stepper_micro_batch_ns(s);
     s->take = take;
@@ -294,6 +297,7 @@ void qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w, size_t 
     pthread_mutex_unlock(&s->lock);
     int64_t took_ns = qr_now_ns(s->opt.clock) - began_ns;
     s->took_ns += took_ns;
+    qr_span_end(span_ns, QR_SPAN_COMPUTE, NULL, 0);
     qr_count_time(QR_COMPUTE_TIME, took_ns);
 }
 
@@ -352,6 +356,7 @@ void qr_stepper_sum(struct qr_stepper *s, enum qr_reduction_kind kind, const qr_
                     struct qr_coverage *ret_coverage) {
     size_t values = n_values(s, kind);
     struct lane *first = &s->lanes[0];
+    int64_t span_ns = qr_span_begin();
     for (size_t i = 1; i < s->n_lanes; i++)
         if (s->lanes[i].used) take_over(s, first, &s->lanes[i]);
     first->used = true;
@@ -363,6 +368,7 @@ void qr_stepper_sum(struct qr_stepper *s, enum qr_reduction_kind kind, const qr_
     memset(sum + values, 0, s->opt.n_members * sizeof *sum);
     sum[values + s->opt.rank] = qr_spent_put((uint64_t)s->took_ns, s->pod_ms, s->bound);
     *ret_vector = sum;
+    qr_span_end(span_ns, QR_SPAN_SUM, NULL, 0);
 }
 
 void qr_stepper_add(struct qr_stepper *s, const qr_fixed *vector, size_t n,

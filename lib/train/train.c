@@ -4,6 +4,7 @@
 #include "base/bounds.h"
 #include "base/counter.h"
 #include "base/mem.h"
+#include "base/span.h"
 #include "train/train_impl.h"
 
 static void say_schedule(struct train_run *r, size_t n) {
@@ -94,10 +95,11 @@ static enum qr_code reduce(struct train_run *r, const struct qr_step_work *w, st
         qr_stepper_sum(r->stepper, w->kind, &c.vector, &c.coverage);
         say_schedule(r, c.n);
     }
-    int64_t began_ns = qr_now_ns(r->opt->clock);
+    int64_t began_ns = qr_now_ns(r->opt->clock), span_ns = qr_span_begin();
     bool alone = r->view.n_members == 1;
     code = qr_group_reduce(g, &c, alone ? NULL : r->own_sum, err);
     r->sum = alone ? c.vector : r->own_sum;
+    qr_span_end(span_ns, QR_SPAN_REDUCE, NULL, c.n);
     qr_count_time(QR_REDUCE_TIME, qr_now_ns(r->opt->clock) - began_ns);
     if (code != QR_OK || close) return code;
     uint64_t bad = qr_fixed_to_count(r->sum[QR_VECTOR_BAD]);
@@ -166,7 +168,9 @@ static void update_spare(struct train_run *r, const struct qr_step_work *w, uint
 }
 
 void train_prepare(struct train_run *r) {
+    int64_t span_ns = qr_span_begin();
     qr_update_prepare(&r->update, r->stepper, &r->state, train_batch_of(r) < r->n_batches);
+    qr_span_end(span_ns, QR_SPAN_PREPARE, NULL, 0);
 }
 
 void train_swap(struct train_run *r, const uint8_t digest[16]) {
@@ -204,11 +208,15 @@ static void weigh(struct train_run *r, const struct qr_step_work *w) {
 static enum qr_code apply(struct train_run *r, const struct qr_step_work *w, struct qr_err *err) {
     struct qr_reported line;
     uint8_t digest[16];
+    int64_t span_ns = qr_span_begin();
     update_spare(r, w, digest, &line);
+    qr_span_end(span_ns, QR_SPAN_UPDATE, NULL, r->spare.step);
     enum qr_code code = qr_group_apply(r->opt->group, r->spare.reductions, digest, err);
     if (code == QR_OK && w->kind == QR_REDUCTION_TRAIN) weigh(r, w);
     if (code == QR_OK) hear_spent(r, w);
+    span_ns = qr_span_begin();
     if (code == QR_OK) code = train_note_committed(r, err);
+    qr_span_end(span_ns, QR_SPAN_REPORT, NULL, r->state.step);
     if (code != QR_OK) return code;
     train_swap(r, digest);
     qr_lines_add(&r->lines, &line);
@@ -372,12 +380,22 @@ static void say_poison(struct train_run *r, uint64_t reductions, uint64_t micro_
 
 static enum qr_code one_reduction(struct train_run *r, struct qr_train_result *ret,
                                   struct qr_err *err) {
+    static const enum qr_span_kind spans[] = {[QR_REDUCTION_TRAIN] = QR_SPAN_STEP,
+                                              [QR_REDUCTION_EVAL] = QR_SPAN_EVALUATION,
+                                              [QR_REDUCTION_CLOSE] = QR_SPAN_CLOSING};
     struct qr_step_work w;
     next_work(r, &w);
+    if (r->opt->begins) r->opt->begins(r->opt->begins_ctx, w.kind, r->state.step);
+    int64_t span_ns = qr_span_begin();
     enum qr_code code = reduce(r, &w, err);
-    if (code == QR_OK)
-        code = w.kind == QR_REDUCTION_CLOSE ? finish(r, ret, err) : apply(r, &w, err);
-    return code == QR_ABORTED ? train_join(r, err) : code;
+    if (code == QR_OK && w.kind != QR_REDUCTION_CLOSE) code = apply(r, &w, err);
+    qr_span_end(span_ns, spans[w.kind], NULL, r->state.step);
+    if (code == QR_OK && w.kind == QR_REDUCTION_CLOSE) code = finish(r, ret, err);
+    if (code != QR_ABORTED) return code;
+    span_ns = qr_span_begin();
+    code = train_join(r, err);
+    qr_span_end(span_ns, QR_SPAN_REGROUP, NULL, r->state.step);
+    return code;
 }
 
 enum qr_code qr_train_run(const struct qr_train_options *opt, struct qr_train_result *ret,

@@ -98,6 +98,9 @@ struct qr_train_options {
     const struct qr_clock *clock;
     const struct qr_log *log;
     struct qr_train_observer observer;
+    /* A reduction begins, from the state of this step. Training thread; NULL: nobody is told. */
+    void (*begins)(void *ctx, enum qr_reduction_kind kind, uint64_t step);
+    void *begins_ctx;
     /* When the closing reduction has passed: writes where view->rank is 0, then ends together
      * (qr_group_done). ABORTED: the group changed; it is called again after another closing
      * reduction. NULL: nothing to do. */

@@ -1,6 +1,7 @@
 #include "worker/worker_impl.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "worker/ring.h"
@@ -129,5 +130,38 @@ enum qr_code worker_open_http(struct worker *w, struct qr_err *err) {
     qr_http_watch(w->http, QR_HTTP_CONTROL, w->identity.role != QR_ROLE_SINGLE);
     qr_info(&w->log, "worker", "probes and metrics on port %u%s%s: /healthz, /readyz, /metrics",
             port, opt.bind ? " of " : "", opt.bind ? opt.bind : "");
+    return QR_OK;
+}
+
+enum qr_code worker_open_profiler(struct worker *w, struct qr_err *err) {
+    const struct qr_settings *s = &w->settings;
+    char host[256] = "";
+    unsigned port = 0;
+    if (s->profiler_port <= 0 && !w->job->profile_first) return QR_OK;
+    gethostname(host, sizeof host - 1);
+    bool solo = w->identity.role == QR_ROLE_SINGLE;
+    qr_auto(qr_free_p) char *name =
+        solo ? qr_xstrdup(host) : qr_xasprintf("%s_%d", host, w->identity.index);
+    const char *bind = s->http_bind ? s->http_bind : w->local ? "127.0.0.1" : "0.0.0.0";
+    qr_auto(qr_free_p) char *address =
+        s->profiler_port > 0 ? qr_address_join(bind, (unsigned)s->profiler_port) : NULL;
+    const struct qr_profiler_options opt = {
+        .address = address,
+        .host = name,
+        .first_step = w->job->profile_first,
+        .last_step = w->job->profile_last,
+        .logdir = w->outputs.logdir,
+        .wrote = qr_outputs_wrote,
+        .wrote_ctx = &w->outputs,
+        .clock = &qr_clock_monotonic,
+        .wall = &qr_clock_wall,
+        .log = &w->log,
+    };
+    enum qr_code code = qr_profiler_open(&opt, &w->profiler, &port, err);
+    if (code != QR_OK) return qr_wrap(err, "--profiler-port");
+    if (port)
+        qr_info(&w->log, "worker",
+                "profiler on port %u%s%s: TensorBoard's \"Capture profile\" takes HOST:%u", port,
+                w->local || s->http_bind ? " of " : "", w->local || s->http_bind ? bind : "", port);
     return QR_OK;
 }

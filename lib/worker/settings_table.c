@@ -118,8 +118,9 @@ const struct setting settings_table[] = {
      "read-outs, "
      "weights; qring run: OUT/logs",
      LEADER, NULL},
-    {"profiler-port", NUMBER, AT(profiler_port), NULL, 1, 65535, NULL, ANYWHERE, "PORT", "none",
-     "the tutorial's flag for the profiler: accepted, nothing is bound", OWN, NULL},
+    {"profiler-port", NUMBER, AT(profiler_port), NULL, 0, 65535, NULL, ANYWHERE, "PORT", "none",
+     "the port where TensorBoard's \"Capture profile\" asks; bound as the HTTP port is; 0: none",
+     OWN, NULL},
     {"price-per-pod-hour", TEXT, AT(price_per_pod_hour), NULL, 0, 0, NULL, ANYWHERE, "P", "none",
      "what a pod costs an hour: cost so far and at the end, kept in cost.json beside the "
      "checkpoints",
@@ -168,6 +169,7 @@ static const struct {
     {"data.url", OWN, NULL},
     {"data.validation_url", OWN, NULL},
     {"name", EQUAL, "turned away worker N of another job: name is THERE there and HERE here"},
+    {"profile", OWN, NULL},
     {"train.epochs", RING, RING_SAYS},
     {"train.initial_weights", EQUAL, HASH_SAYS}, /* the file's bytes, wherever it lies */
     {"worker", OWN, NULL},                       /* each of its keys as its setting */

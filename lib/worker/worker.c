@@ -136,11 +136,10 @@ static void warn_of_settings(const struct worker *w) {
             "an empty ordinary file; "
             "the reason for the end goes to this log alone (--termination-log is your own word)",
             s->termination_log);
-    if (s->profiler_port > 0)
+    if (w->job->profile_first && !s->logdir)
         qr_warn(&w->log, "worker",
-                "--profiler-port is accepted, but this program has no profiler: nothing is bound "
-                "to port %lld",
-                (long long)s->profiler_port);
+                "profile.steps: there is no folder for TensorBoard to write them to (--logdir): "
+                "they are not recorded");
 }
 
 /* ---- work ---- */
@@ -382,9 +381,12 @@ static enum qr_code train(struct worker *w, struct qr_err *err) {
         .anew = w->settings.fresh ? anew : NULL,
         .finish = finish,
         .finish_ctx = w,
+        .begins = w->profiler && w->job->profile_first ? qr_profiler_begins : NULL,
+        .begins_ctx = w->profiler,
     };
     qr_http_watch(w->http, QR_HTTP_TRAINING, true);
     enum qr_code code = qr_train_run(&opt, &result, err);
+    qr_profiler_ended(w->profiler);
     qr_stop_hurry(false);
     qr_http_watch(w->http, QR_HTTP_TRAINING, false);
     qr_debug(&w->log, "worker", "computed %lld micro-batches",
@@ -424,6 +426,7 @@ static enum qr_code run(struct worker *w, int argc, char *const *argv, char *con
         return qr_fail(err, QR_CANCELLED, "asked to stop before training began");
     if ((code = worker_await_port(w, worker_open_group, err)) != QR_OK) return code;
     if ((code = worker_await_port(w, worker_open_http, err)) != QR_OK) return code;
+    if ((code = worker_await_port(w, worker_open_profiler, err)) != QR_OK) return code;
     return train(w, err);
 }
 
@@ -480,6 +483,7 @@ static bool cleanup(struct worker *w, int exit_code) {
                            qr_stop_requested() ? 3 * QR_SECOND / 4 : 3 * QR_SECOND / 2) &&
            gone;
     qr_stop_end(exit_code, &parts[GROUP]);
+    qr_profiler_close(w->profiler);
     qr_group_close(w->group);
     qr_link_tls_free(w->tls);
     qr_pool_free(w->pool);

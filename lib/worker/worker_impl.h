@@ -7,6 +7,7 @@
 #include "job/canonical.h"
 #include "job/workload.h"
 #include "monitor/http.h"
+#include "monitor/profiler.h"
 #include "output/outputs.h"
 #include "output/publisher.h"
 #include "worker/ending.h"
@@ -28,6 +29,7 @@ struct worker {
     struct qr_group *group;
     struct qr_pool *pool;
     struct qr_http *http;
+    struct qr_profiler *profiler; /* NULL: none is wanted */
     struct qr_publisher *publisher;
     struct qr_teller *teller;
     struct qr_price price;
@@ -57,6 +59,8 @@ QR_MUST_CHECK enum qr_code worker_open_group(struct worker *w, struct qr_err *er
 /* The port for probes and metrics, once the group listens, so that "ready" is true from the first
  * answer on: w->http. */
 QR_MUST_CHECK enum qr_code worker_open_http(struct worker *w, struct qr_err *err);
+/* The profiler's port, and what the job records: w->profiler. */
+QR_MUST_CHECK enum qr_code worker_open_profiler(struct worker *w, struct qr_err *err);
 /* Tries `open` again for QR_PORT_WAIT_NS where a port is in use: a forerunner may have it a little
  * longer, on its way out, or stopped and about to be killed. */
 QR_MUST_CHECK enum qr_code worker_await_port(struct worker *w,

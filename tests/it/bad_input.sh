@@ -23,6 +23,15 @@ base=$root/deploy/jobs/qcnn.json
 edit() { sed "$1" "$base" >"$work/$2.json"; echo "$work/$2.json"; } # sed script, name
 run() { code=$1 words=$2 file=$3; shift 3; wrong "$code" "$words" "$qring" run "$file" -n 1 --out "$out" "$@"; }
 
+# the profiler
+for key in '"x"|profile|an object' '{"step": [1, 2]}|profile|steps' '{"steps": 5}|profile.steps|must be an array' '{"steps": [5]}|profile.steps|first and the last' \
+    '{"steps": [1, 2, 3]}|profile.steps|first and the last' '{"steps": [0, 2]}|profile.steps[0]|1' '{"steps": [7, 2.5]}|profile.steps[1]|2.5' \
+    '{"steps": [9, 8]}|profile.steps|from 9 to 8'; do
+    run 2 "${key#*|}" "$(edit 's/"seed": 1/"seed": 1, "profile": '"${key%%|*}"'/' profile)"
+done
+run 2 '--profiler-port|65536|0 ... 65535' "$base" --profiler-port 65536
+run 2 '--profiler-port|here' "$base" --profiler-port here
+
 # a slash too few is no folder's name
 run 2 'gs:/bucket/w.h5|two slashes' "$base" --weights gs:/bucket/w.h5
 run 2 '--logdir|gs:bucket/logs|gs://bucket/name has two slashes' "$base" --logdir gs:bucket/logs

@@ -42,7 +42,7 @@ for item, name in zip(items, names):
     want = open(os.path.join(folder, name), "rb").read()
     assert data == want if whole else want.startswith(data), name
     assert item["crc32c"] == gcs.walk(data) and int(item["size"]) == len(data), name
-    n = 0
+    n = 0 if "tfevents" in name else len(data)
     while n < len(data):  # a record: length, its sum, bytes, their sum
         n += 16 + struct.unpack("<Q", data[n:n + 8])[0]
     assert n == len(data), name + " ends in half a record"
@@ -54,11 +54,14 @@ all_logs() { logs "$@" whole >/dev/null; }
 
 check "training into a file" run_in 120 "$work/local.log" "$qring" run "$work/job.json" -n 1 --out "$work/local"
 check "training into a bucket" run_in 120 "$work/one.log" "$qring" run "$work/job.json" -n 2 --out "$work/one" \
-    --weights gs://auth-bucket/run/w.h5 --logdir gs://auth-bucket/run/logs/
+    --weights gs://auth-bucket/run/w.h5 --logdir gs://auth-bucket/run/logs/ --set "profile.steps=[2, 3]"
 check "the object is there" object auth-bucket run/w.h5 "$work/w.h5"
 check "the object's bytes are the file's" cmp "$work/w.h5" "$work/local/weights.h5"
 check "the event files are there, with the bytes and crc32c of the local ones" all_logs auth-bucket run/logs "$work/one/logs"
 check "three of them" test "$(find "$work/one/logs" -name '*tfevents*' | wc -l)" = 3
+profile=$(find "$work/one/logs/plugins/profile/steps_2_3" -name '*.xplane.pb' | head -n 1)
+object auth-bucket "run/logs${profile#"$work/one/logs"}" "$work/profile.pb"
+check "recorded steps are there too: $profile" cmp "$profile" "$work/profile.pb"
 check "their place is said" holds "$work/one.log" gs://auth-bucket/run/logs
 check "the place is said" holds "$work/one.log" gs://auth-bucket/run/w.h5
 check "result.json has the URL" holds "$work/one/result.json" gs://auth-bucket/run/w.h5

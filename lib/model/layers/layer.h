@@ -39,6 +39,7 @@ struct qr_layer {
     enum qr_layer_kind kind;
     uint32_t number;              /* in the chain, from 0 */
     char name[QR_LAYER_NAME + 1]; /* "": none was given */
+    char span[64];                /* what spans call it: "quantum_0:Quantum_cones" */
     size_t n_in, n_out;
     size_t first_param, n_params; /* its part of the parameter vector */
     bool learns;                  /* it has weights, and they are not frozen */

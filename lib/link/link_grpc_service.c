@@ -1,0 +1,300 @@
+#include "link/link_grpc_service.h"
+
+#include <grpc/byte_buffer.h>
+#include <grpc/slice.h>
+#include <grpc/support/alloc.h>
+#include <grpc/support/time.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "link/link_grpc_parts_impl.h"
+
+enum { QUOTA_BYTES = 64 << 20, UNSEEN_BYTES = 256 << 10 };
+static const int64_t closed_within_ns = QR_SECOND / 4;
+
+enum tag_kind { TAG_CALL, TAG_MESSAGE, TAG_CLOSED, TAG_ANSWERED, TAG_DOWN, TAG_KINDS };
+struct tag {
+    enum tag_kind kind;
+    struct qr_service_call *call;
+};
+
+struct qr_service_call {
+    struct qr_service *s;
+    struct qr_service_call *next;
+    grpc_call *call;
+    struct link_grpc_caller *caller;
+    struct tag tag[TAG_KINDS];
+    unsigned n_ops; /* batches in flight */
+    char *method;
+    grpc_byte_buffer *message;
+    int64_t by_ns; /* the request must have come; INT64_MAX: it has */
+    bool asked; /* the owner has been given it, and has neither answered nor been told to forget */
+    bool answered, left;
+    int cancelled;
+};
+
+struct qr_service {
+    struct qr_service_owner owner;
+    const struct qr_clock *clock;
+    grpc_completion_queue *cq;
+    grpc_server *server;
+    grpc_resource_quota *quota;
+    int port;
+    pthread_t thread;
+    atomic_bool closing;
+    /* the thread's */
+    grpc_call *accepted;
+    grpc_call_details details;
+    grpc_metadata_array metadata;
+    struct tag tag_call, tag_down;
+    bool accepting, down;
+    struct qr_service_call *calls;
+    unsigned n_calls;
+};
+
+static gpr_timespec at_ns(int64_t ns) {
+    if (ns == INT64_MAX) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
+    return (gpr_timespec){ns / QR_SECOND, (int32_t)(ns % QR_SECOND), GPR_CLOCK_MONOTONIC};
+}
+
+static void want_call(struct qr_service *s) {
+    grpc_call_details_init(&s->details);
+    grpc_metadata_array_init(&s->metadata);
+    s->accepted = NULL;
+    s->accepting = grpc_server_request_call(s->server, &s->accepted, &s->details, &s->metadata,
+                                            s->cq, s->cq, &s->tag_call) == GRPC_CALL_OK;
+}
+
+static void start(struct qr_service_call *c, enum tag_kind kind, const grpc_op *ops, size_t n) {
+    grpc_call_error error = grpc_call_start_batch(c->call, ops, n, &c->tag[kind], NULL);
+    QR_ASSERT(error == GRPC_CALL_OK);
+    c->n_ops++;
+}
+
+static void finish(struct qr_service_call *c, grpc_status_code status, const char *details,
+                   grpc_byte_buffer *message) {
+    grpc_slice text = grpc_slice_from_copied_string(details);
+    grpc_op ops[3] = {{.op = GRPC_OP_SEND_INITIAL_METADATA}};
+    size_t n = 1;
+    if (c->answered) return;
+    if (message)
+        ops[n++] = (grpc_op){.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = message};
+    ops[n++] =
+        (grpc_op){.op = GRPC_OP_SEND_STATUS_FROM_SERVER,
+                  .data.send_status_from_server = {.status = status, .status_details = &text}};
+    c->answered = true;
+    c->asked = false;
+    start(c, TAG_ANSWERED, ops, n);
+    grpc_slice_unref(text);
+}
+
+void qr_service_answer(struct qr_service_call *c, struct qr_bytes message) {
+    grpc_slice slice = grpc_slice_from_copied_buffer((const char *)message.p, message.n);
+    grpc_byte_buffer *packed = grpc_raw_byte_buffer_create(&slice, 1);
+    grpc_slice_unref(slice);
+    finish(c, GRPC_STATUS_OK, "", packed);
+    grpc_byte_buffer_destroy(packed);
+}
+
+void qr_service_refuse(struct qr_service_call *c, const struct qr_err *err) {
+    finish(c, (grpc_status_code)err->code, err->msg, NULL); /* ours are the canonical codes */
+}
+
+static void forget(struct qr_service_call *c) {
+    if (c->asked && !atomic_load(&c->s->closing)) c->s->owner.gone(c->s->owner.ctx, c);
+    c->asked = false;
+}
+
+static void drop_ended(struct qr_service *s) {
+    for (struct qr_service_call **at = &s->calls; *at;) {
+        struct qr_service_call *c = *at;
+        if (c->n_ops) {
+            at = &c->next;
+            continue;
+        }
+        *at = c->next;
+        s->n_calls--;
+        forget(c);
+        link_grpc_guard_over(c->caller);
+        if (c->message) grpc_byte_buffer_destroy(c->message);
+        grpc_call_unref(c->call);
+        free(c->method);
+        free(c);
+    }
+}
+
+/* A call has come: its message is asked for, and when it is over. */
+static void on_call(struct qr_service *s, bool ok) {
+    grpc_call *call = ok ? s->accepted : NULL;
+    char *method = ok ? grpc_slice_to_c_string(s->details.method) : NULL;
+    s->accepting = false;
+    grpc_metadata_array_destroy(&s->metadata);
+    grpc_call_details_destroy(&s->details);
+    if (!call) return;
+    if (!atomic_load(&s->closing)) want_call(s);
+    if (s->n_calls >= QR_SERVICE_CALLS) {
+        grpc_call_cancel_with_status(call, GRPC_STATUS_RESOURCE_EXHAUSTED, "too many calls", NULL);
+        grpc_call_unref(call);
+        gpr_free(method);
+        return;
+    }
+    struct qr_service_call *c = qr_xcalloc(1, sizeof *c);
+    for (int k = 0; k < TAG_KINDS; k++) c->tag[k] = (struct tag){(enum tag_kind)k, c};
+    c->s = s;
+    c->call = call;
+    c->method = qr_xstrdup(method);
+    gpr_free(method);
+    c->by_ns = qr_now_ns(s->clock) + QR_SERVICE_REQUEST_NS;
+    c->caller = link_grpc_guard_accepted(call, qr_now_ns(s->clock));
+    c->next = s->calls;
+    s->calls = c;
+    s->n_calls++;
+    grpc_op closed = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER,
+                      .data.recv_close_on_server.cancelled = &c->cancelled};
+    grpc_op message = {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &c->message};
+    start(c, TAG_CLOSED, &closed, 1);
+    start(c, TAG_MESSAGE, &message, 1);
+}
+
+static void on_message(struct qr_service_call *c, bool ok) {
+    struct qr_service *s = c->s;
+    struct link_grpc_unpacked unpacked = {0};
+    c->by_ns = INT64_MAX;
+    if (atomic_load(&s->closing)) {
+        finish(c, GRPC_STATUS_UNAVAILABLE, "the worker ends", NULL);
+        return;
+    }
+    if (!ok || !c->message || c->left) {
+        finish(c, GRPC_STATUS_INVALID_ARGUMENT, "a request has one message", NULL);
+        return;
+    }
+    size_t n = grpc_byte_buffer_length(c->message);
+    link_grpc_guard_seen(c->caller, n);
+    if (n > s->owner.max_request || c->message->data.raw.compression != GRPC_COMPRESS_NONE) {
+        finish(c, GRPC_STATUS_INVALID_ARGUMENT, "the request is too long, or compressed", NULL);
+        return;
+    }
+    c->asked = true;
+    s->owner.request(s->owner.ctx, c, c->method, link_grpc_unpack(&unpacked, c->message, NULL));
+    free(unpacked.bytes);
+    free(unpacked.piece);
+}
+
+static void handle(struct qr_service *s, const struct tag *tag, bool ok) {
+    struct qr_service_call *c = tag->call;
+    if (c) c->n_ops--;
+    switch (tag->kind) {
+    case TAG_CALL: on_call(s, ok); break;
+    case TAG_MESSAGE: on_message(c, ok); break;
+    case TAG_CLOSED:
+        c->left = true;
+        forget(c);
+        break;
+    case TAG_DOWN: s->down = true; break;
+    case TAG_ANSWERED:
+    case TAG_KINDS: break;
+    }
+}
+
+/* Calls whose request does not come; when to look again. */
+static int64_t refuse_late(struct qr_service *s, int64_t now_ns) {
+    int64_t next_ns = INT64_MAX;
+    for (struct qr_service_call *c = s->calls; c; c = c->next) {
+        if (now_ns >= c->by_ns) {
+            grpc_call_cancel_with_status(c->call, GRPC_STATUS_DEADLINE_EXCEEDED,
+                                         "the request does not come", NULL);
+            c->by_ns = INT64_MAX;
+        }
+        if (c->by_ns < next_ns) next_ns = c->by_ns;
+    }
+    return next_ns;
+}
+
+static void *serve(void *ctx) {
+    struct qr_service *s = ctx;
+    pthread_setname_np(pthread_self(), "qring-profiler");
+    want_call(s);
+    int64_t by_ns = INT64_MAX;
+    for (bool told = false;;) {
+        int64_t now_ns = qr_now_ns(s->clock), next_ns = by_ns;
+        bool closing = atomic_load(&s->closing);
+        if (closing && !told) {
+            for (struct qr_service_call *c = s->calls; c; c = c->next) {
+                c->asked = false;
+                if (!c->answered) finish(c, GRPC_STATUS_UNAVAILABLE, "the worker ends", NULL);
+            }
+            by_ns = next_ns = now_ns + closed_within_ns;
+            told = true;
+        }
+        if (!closing) {
+            int64_t due_ns = s->owner.turn(s->owner.ctx, now_ns);
+            next_ns = refuse_late(s, now_ns);
+            if (due_ns < next_ns) next_ns = due_ns;
+        }
+        drop_ended(s);
+        if (closing && s->down && !s->calls && !s->accepting) return NULL;
+        if (closing && now_ns >= by_ns) {
+            grpc_server_cancel_all_calls(s->server);
+            by_ns = next_ns = INT64_MAX; /* all of them end by that */
+        }
+        grpc_event e = grpc_completion_queue_next(s->cq, at_ns(next_ns), NULL);
+        if (e.type == GRPC_OP_COMPLETE) handle(s, e.tag, e.success);
+    }
+}
+
+static void free_service(struct qr_service *s) {
+    if (s->port) link_grpc_guard_port(s->port, 0, NULL);
+    if (s->server) grpc_server_destroy(s->server);
+    grpc_completion_queue_shutdown(s->cq);
+    while (grpc_completion_queue_next(s->cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL).type !=
+           GRPC_QUEUE_SHUTDOWN)
+        continue;
+    grpc_completion_queue_destroy(s->cq);
+    grpc_resource_quota_unref(s->quota);
+    free(s);
+    grpc_shutdown_blocking();
+}
+
+enum qr_code qr_service_open(const char *address, const struct qr_service_owner *owner,
+                             const struct qr_clock *clock, struct qr_service **ret,
+                             unsigned *ret_port, struct qr_err *err) {
+    enum qr_code code = link_grpc_address_check(address, err);
+    if (code != QR_OK) return code;
+    struct qr_service *s = qr_xcalloc(1, sizeof *s);
+    link_grpc_log_hook();
+    grpc_init();
+    s->owner = *owner;
+    s->clock = clock;
+    s->tag_call.kind = TAG_CALL;
+    s->tag_down.kind = TAG_DOWN;
+    s->quota = grpc_resource_quota_create("qring-service");
+    grpc_resource_quota_resize(s->quota, QUOTA_BYTES);
+    s->cq = grpc_completion_queue_create_for_next(NULL);
+    s->server = link_grpc_server(address, NULL, clock, s->quota, false, s->cq, &s->port);
+    if (!s->server) {
+        s->port = 0;
+        free_service(s);
+        return link_grpc_listen_failed(address, err);
+    }
+    link_grpc_guard_port(s->port, UNSEEN_BYTES, NULL);
+    *ret_port = (unsigned)s->port;
+    int sys = pthread_create(&s->thread, NULL, serve, s);
+    if (sys != 0) {
+        grpc_server_shutdown_and_notify(s->server, s->cq, &s->tag_down);
+        grpc_completion_queue_next(s->cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+        free_service(s);
+        return qr_fail_errno(err, sys, "start the thread that answers at %s", address);
+    }
+    *ret = s;
+    return QR_OK;
+}
+
+void qr_service_close(struct qr_service *s) {
+    if (!s) return;
+    atomic_store(&s->closing, true);
+    grpc_server_shutdown_and_notify(s->server, s->cq, &s->tag_down); /* which wakes the thread */
+    pthread_join(s->thread, NULL);
+    free_service(s);
+}

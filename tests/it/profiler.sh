@@ -1,0 +1,70 @@
+#!/bin/sh
+# The profiler of real workers: steps that the job names, and captures at the port while two workers train, by a client of our own. The same bits
+# with it as without; what it records is what there is; a port in use, and garbage at it.
+. "$(dirname "$0")/common"
+unset TF_CONFIG
+client() { timeout 60 $python tests/it/profile_client.py "$@"; }
+sed 's/"name": "qcnn"/"name": "profiler", "profile": {"steps": [5, 12]}/' deploy/jobs/qcnn.json >"$work/job.json"
+sed 's/"name": "qcnn"/"name": "profiler"/' deploy/jobs/qcnn.json >"$work/plain.json"
+run() { # NAME FLAGS...
+    name=$1; shift
+    run_in 60 "$work/$name.log" "$qring" run "$@" --fresh --out "$work/$name"
+}
+
+# ---- steps of the job, of two workers ----
+check "a run whose steps are recorded" run steps "$work/job.json" -n 2 --threads 2
+check "a run without" run plain "$work/plain.json" -n 1
+for key in state_digest job_hash weights_sha256; do
+    check "the profiler changes no $key" test "$(json_string "$work/steps/result.json" $key)" = "$(json_string "$work/plain/result.json" $key)"
+done
+n=$(find "$work/steps/logs/plugins/profile/steps_5_12" -name '*.xplane.pb' | wc -l)
+check "a file of each worker, not $n" test "$n" = 2
+for f in "$work"/steps/logs/plugins/profile/steps_5_12/*.xplane.pb; do
+    client spans "$f" >"$work/spans"
+    cat "$work/spans" >>"$work/both"
+    check "8 steps of the training thread: $(grep train "$work/spans" | tr '\n\t' '; ')" grep -q "^training	train	8	" "$work/spans"
+    for name in compute micro-batch forward/quantum_0:Quantum_streaming backward/quantum_0:Quantum_streaming gradient/dense_1:Dense loss:Loss \
+        reduce:AllReduce update:Optimizer prepare report test; do
+        check "$name is there" grep -q "	$name	" "$work/spans"
+    done
+    check "what is in a step takes no longer than it" awk -F'\t' '$1 == "training" { t[$2] = $4 }
+        END { exit !(t["compute"] + t["reduce:AllReduce"] + t["update:Optimizer"] <= t["train"] + t["test"] && t["compute"] > 0) }' "$work/spans"
+done
+check "somebody waits for the other" grep -q '	wait for worker [01]	' "$work/both"
+check "no folder for them, and that is said" run nowhere "$work/job.json" -n 1 --logdir ''
+check "and why" holds "$work/nowhere/worker-0.log" 'profile.steps: there is no folder for TensorBoard'
+
+# ---- at the port, while two workers train ----
+port=0 next=0
+for try in 1 2 3 4 5 6 7 8; do
+    [ $next = $((port + 1)) ] || read -r port next <<P
+$(free_ports 2)
+P
+done
+check "two ports beside each other: $port $next, after $try tries" test $next = $((port + 1))
+"$qring" run "$work/plain.json" -n 2 --epochs 1000000 --fresh --out "$work/long" --profiler-port "$port" >"$work/long.log" 2>&1 </dev/null &
+pid=$!; started="$started $pid"
+within=0
+until client monitor "$port" 10 2>/dev/null | grep -q 'steps/s' || [ $within -ge 100 ]; do sleep 0.1; within=$((within + 1)); done
+client capture "$port" 400 "$work/one.pb" & one=$!
+client capture $((port + 1)) 400 "$work/two.pb" & two=$!
+wait $one; check "worker 0 is captured" test $? = 0
+wait $two; check "worker 1 is captured, at the same time" test $? = 0
+for f in one two; do
+    client spans "$work/$f.pb" >"$work/$f.spans"
+    check "steps of $f" grep -Eq '^training	train	[0-9]{2,}	' "$work/$f.spans"
+done
+check "worker 0 waits for worker 1" grep -q 'wait for worker 1' "$work/one.spans"
+check "worker 1 waits for worker 0" grep -q 'wait for worker 0' "$work/two.spans"
+check "400 ms were recorded" awk -F'\t' '$2 ~ /^(train|test)$/ { t += $4 } END { exit !(t > 100000 && t < 450000) }' "$work/one.spans"
+client monitor "$port" 200 >"$work/monitor"
+check "the worker says how fast it trains: $(cat "$work/monitor")" grep -Eq '^[1-9][0-9.e+]* steps/s' "$work/monitor"
+check "garbage gets no answer" client garbage "$port"
+check "and harms nobody" client capture "$port" 20 "$work/three.pb"
+wrong=$work/wrong.log
+timeout 5 "$qringd" "$work/plain.json" --out "$work/taken" --profiler-port "$port" --http-bind 127.0.0.1 >"$wrong" 2>&1 </dev/null
+check "a port in use is named: $(tail -n 1 "$wrong")" holds "$wrong" '--profiler-port: cannot listen on 127.0.0.1'
+kill -TERM $pid; wait $pid
+check "it ends when asked to" test $? -lt 200
+check "without a word of trouble" test -z "$(grep -E '^E ' "$work"/long/worker-*.log)"
+end

@@ -1,0 +1,322 @@
+/* The profiler as TensorBoard's plugin meets it: captures over gRPC, what is refused and how many
+ * at once; and steps of a job that are written. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/span.h"
+#include "monitor/profile/profile.h"
+#include "link/link_grpc_service.h"
+#include "monitor/profiler.h"
+#include "profiler.pb-c.h"
+#include "tests/t.h"
+#include "tests/unary.h"
+
+#define SERVICE "/tensorflow.ProfilerService/"
+
+#ifdef __SANITIZE_ADDRESS__
+/* c-ares of Debian 12 loses the name that it looks up in /etc/hosts. */
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void) { return "leak:libcares.so"; }
+#endif
+
+static struct qr_log quiet;
+static unsigned port;
+static atomic_bool working;
+
+/* A step of a millisecond after the other. */
+static void *train(void *arg) {
+    (void)arg;
+    for (uint64_t step = 1; atomic_load(&working); step++) {
+        int64_t began_ns = qr_span_begin();
+        qr_sleep_ns(QR_MS);
+        qr_span_end(began_ns, QR_SPAN_STEP, NULL, step);
+    }
+    return NULL;
+}
+
+static struct qr_bytes request(uint64_t ms, char *session, uint64_t start_ns) {
+    static uint8_t packed[512];
+    Qring__Profiler__ProfileRequest r;
+    Qring__Profiler__ProfileOptions o;
+    qring__profiler__profile_request__init(&r);
+    qring__profiler__profile_options__init(&o);
+    r.duration_ms = ms;
+    r.session_id = session;
+    r.opts = &o;
+    o.start_timestamp_ns = start_ns;
+    return qr_bytes_of(packed, qring__profiler__profile_request__pack(&r, packed));
+}
+
+static struct unary *begin(const char *method, struct qr_bytes message) {
+    return unary_begin(port, method, message, 1);
+}
+
+/* Ends it: the status must be this, and the sentence have these words. */
+static void expect(struct unary *u, grpc_status_code status, const char *words, const char *what) {
+    unary_end(u);
+    CHECK(u->status == status && strstr(u->said, words), "%s: status %d, %s", what, (int)u->status,
+          u->said);
+    unary_free(u);
+}
+
+static size_t steps_in(const uint8_t *p, size_t n) {
+    Qring__Profiler__XSpace *x = qring__profiler__xspace__unpack(NULL, n, p);
+    size_t steps = 0;
+    for (size_t i = 0; x && i < x->n_planes; i++)
+        for (size_t k = 0; k < x->planes[i]->n_lines; k++)
+            steps += x->planes[i]->lines[k]->n_events;
+    if (x) qring__profiler__xspace__free_unpacked(x, NULL);
+    return steps;
+}
+
+/* Of an answer that has come: how many spans; SIZE_MAX: it is none. */
+static size_t captured(const struct unary *u) {
+    size_t n = SIZE_MAX;
+    Qring__Profiler__ProfileResponse *r =
+        qring__profiler__profile_response__unpack(NULL, u->bytes.n, u->bytes.p);
+    if (r && r->empty_trace) n = 0;
+    else if (r && r->n_tool_data == 1)
+        n = steps_in(r->tool_data[0]->data.data, r->tool_data[0]->data.len);
+    if (r) qring__profiler__profile_response__free_unpacked(r, NULL);
+    return n;
+}
+
+static void captures(void) {
+    char session[] = "one", two[] = "two";
+    int64_t began_ns = qr_now_ns(&qr_clock_monotonic);
+    struct unary *u = begin(SERVICE "Profile", request(300, session, 0));
+    unary_go_on(u, 100);
+    expect(begin(SERVICE "Profile", request(10, two, 0)), GRPC_STATUS_ALREADY_EXISTS,
+           "one capture at a time", "a second capture");
+    expect(begin(SERVICE "Terminate", qr_bytes_of("\x0a\x03two", 5)), GRPC_STATUS_NOT_FOUND,
+           "no capture of that session", "the end of another");
+    unary_end(u);
+    int64_t took_ns = qr_now_ns(&qr_clock_monotonic) - began_ns;
+    size_t n = captured(u);
+    CHECK(u->status == GRPC_STATUS_OK && took_ns >= 300 * QR_MS, "status %d", (int)u->status);
+    CHECK(n > 20 && n <= 300, "%zu steps of a millisecond in 300", n);
+    unary_free(u);
+
+    began_ns = qr_now_ns(&qr_clock_monotonic);
+    u = begin(SERVICE "Profile", request(15000, two, 0));
+    unary_go_on(u, 200);
+    expect(begin(SERVICE "Terminate", qr_bytes_of("\x0a\x03two", 5)), GRPC_STATUS_OK, "",
+           "its end");
+    unary_end(u);
+    took_ns = qr_now_ns(&qr_clock_monotonic) - began_ns;
+    n = captured(u);
+    CHECK(took_ns < 5 * QR_SECOND && n > 5 && n < 5000, "%zu steps, ended early", n);
+    unary_free(u);
+
+    uint64_t at_ns = (uint64_t)qr_now_ns(&qr_clock_wall) + UINT64_C(200000000);
+    began_ns = qr_now_ns(&qr_clock_monotonic);
+    u = begin(SERVICE "Profile", request(100, session, at_ns));
+    unary_end(u);
+    took_ns = qr_now_ns(&qr_clock_monotonic) - began_ns;
+    CHECK(took_ns >= 280 * QR_MS && captured(u) > 5, "begins when it was asked to");
+    unary_free(u);
+}
+
+/* Who leaves ends his capture: another may begin. */
+static void leaves(void) {
+    char session[] = "left";
+    struct unary *u = begin(SERVICE "Profile", request(15000, session, 0));
+    unary_go_on(u, 100);
+    grpc_call_cancel(u->call, NULL);
+    expect(u, GRPC_STATUS_CANCELLED, "", "who has left");
+    int64_t by_ns = qr_now_ns(&qr_clock_monotonic) + 5 * QR_SECOND;
+    size_t n = 0;
+    while (n == 0 && qr_now_ns(&qr_clock_monotonic) < by_ns) {
+        u = begin(SERVICE "Profile", request(50, session, 0));
+        unary_end(u);
+        n = u->status == GRPC_STATUS_OK ? captured(u) : 0;
+        unary_free(u);
+    }
+    CHECK(n > 5, "a capture after one whose owner has left");
+}
+
+static void refused(void) {
+    char session[] = "s";
+    uint64_t far_ns = (uint64_t)qr_now_ns(&qr_clock_wall) + UINT64_C(62000000000);
+    static uint8_t large[QR_PROFILE_REQUEST_MAX + 1];
+    expect(begin(SERVICE "Profile", request(0, session, 0)), GRPC_STATUS_INVALID_ARGUMENT,
+           "1 to 600000", "no time");
+    expect(begin(SERVICE "Profile", request(600001, session, 0)), GRPC_STATUS_INVALID_ARGUMENT,
+           "1 to 600000", "too long");
+    expect(begin(SERVICE "Profile", request(5, session, far_ns)), GRPC_STATUS_INVALID_ARGUMENT,
+           "clocks", "too far ahead");
+    expect(begin(SERVICE "Profile", qr_bytes_of("\x0b", 1)), GRPC_STATUS_INVALID_ARGUMENT,
+           "not a protobuf message", "garbage");
+    expect(begin(SERVICE "Terminate", qr_bytes_of("\x0a\x7f", 2)), GRPC_STATUS_INVALID_ARGUMENT,
+           "not a protobuf message", "garbage");
+    expect(begin(SERVICE "Monitor", qr_bytes_of("\x08", 1)), GRPC_STATUS_INVALID_ARGUMENT,
+           "not a protobuf message", "garbage");
+    expect(begin(SERVICE "Profile", qr_bytes_of(large, sizeof large)), GRPC_STATUS_INVALID_ARGUMENT,
+           "too long", "a long request");
+    expect(begin("/tensorflow.ProfileAnalysis/NewSession", (struct qr_bytes){0}),
+           GRPC_STATUS_UNIMPLEMENTED, "host:port,host:port", "a fleet's capture");
+    expect(begin("/qring.Link/Stream", (struct qr_bytes){0}), GRPC_STATUS_UNIMPLEMENTED,
+           "no such method", "another method");
+    int64_t began_ns = qr_now_ns(&qr_clock_monotonic);
+    expect(unary_begin(port, SERVICE "Profile", (struct qr_bytes){0}, 0),
+           GRPC_STATUS_DEADLINE_EXCEEDED, "does not come", "a request that does not come");
+    CHECK(qr_now_ns(&qr_clock_monotonic) - began_ns < 2 * QR_SERVICE_REQUEST_NS, "and in time");
+}
+
+static void monitors(void) {
+    struct unary *u = begin(SERVICE "Monitor", qr_bytes_of("\x08\x64", 2));
+    unary_end(u);
+    Qring__Profiler__MonitorResponse *r =
+        qring__profiler__monitor_response__unpack(NULL, u->bytes.n, u->bytes.p);
+    CHECK(u->status == GRPC_STATUS_OK && r && strstr(r->data, "worker w_0\nstep 0 of 0") &&
+              strstr(r->data, "steps/s"),
+          "%s", r ? r->data : u->said);
+    if (r) qring__profiler__monitor_response__free_unpacked(r, NULL);
+    unary_free(u);
+}
+
+/* As many calls as are taken at once, and one more; then the end, which waits for none of them. */
+static void too_many(struct qr_profiler *p) {
+    struct unary *all[QR_SERVICE_CALLS];
+    for (int i = 0; i < QR_SERVICE_CALLS; i++) {
+        all[i] = begin(SERVICE "Monitor", qr_bytes_of("\x08\x90\x4e", 3)); /* 10 s */
+        unary_go_on(all[i], 50);
+    }
+    expect(begin(SERVICE "Monitor", (struct qr_bytes){0}), GRPC_STATUS_RESOURCE_EXHAUSTED,
+           "too many", "one too many");
+    int64_t began_ns = qr_now_ns(&qr_clock_monotonic);
+    qr_profiler_close(p);
+    CHECK(qr_now_ns(&qr_clock_monotonic) - began_ns < QR_SECOND, "closes at once");
+    for (int i = 0; i < QR_SERVICE_CALLS; i++)
+        expect(all[i], GRPC_STATUS_UNAVAILABLE, "", "while it closes");
+    CHECK(!qr_spans_on);
+}
+
+static struct qr_profiler_options options(const char *address, const char *logdir) {
+    return (struct qr_profiler_options){.address = address,
+                                        .host = "w_0",
+                                        .logdir = logdir,
+                                        .clock = &qr_clock_monotonic,
+                                        .wall = &qr_clock_wall,
+                                        .log = &quiet};
+}
+
+static void at_a_port(void) {
+    struct qr_profiler_options opt = options("127.0.0.1:0", NULL);
+    struct qr_profiler *p, *second;
+    struct qr_err err;
+    char address[64];
+    pthread_t t;
+    unsigned unused;
+    CHECK(qr_profiler_open(&opt, &p, &port, &err) == QR_OK && port > 0, "%s", err.msg);
+    snprintf(address, sizeof address, "127.0.0.1:%u", port);
+    opt = options(address, NULL);
+    CHECK(qr_profiler_open(&opt, &second, &unused, &err) == QR_ALREADY_EXISTS &&
+              strstr(err.msg, "in use"),
+          "%s", err.msg);
+    opt = options("nowhere", NULL);
+    CHECK(qr_profiler_open(&opt, &second, &unused, &err) == QR_INVALID_ARGUMENT, "%s", err.msg);
+    char none[] = "none";
+    struct unary *u = begin(SERVICE "Profile", request(20, none, 0));
+    unary_end(u);
+    CHECK(u->status == GRPC_STATUS_OK && captured(u) == 0, "nothing happened");
+    unary_free(u);
+    atomic_store(&working, true);
+    pthread_create(&t, NULL, train, NULL);
+    captures();
+    leaves();
+    refused();
+    monitors();
+    atomic_store(&working, false);
+    pthread_join(t, NULL);
+    too_many(p);
+}
+
+/* ---- steps of the job ---- */
+
+static char wrote_name[256];
+static size_t wrote_bytes;
+static void wrote(void *ctx, const char *name, size_t bytes) {
+    (void)ctx;
+    snprintf(wrote_name, sizeof wrote_name, "%s", name);
+    wrote_bytes = bytes;
+}
+
+/* The loop, which goes from the state of step `from` until that of step `to`. */
+static size_t steps_of(const char *logdir, uint64_t from, uint64_t to, uint64_t first,
+                       uint64_t last) {
+    struct qr_profiler_options opt = options(NULL, logdir);
+    struct qr_profiler *p;
+    struct qr_err err;
+    struct qr_buf file = {0};
+    unsigned none;
+    size_t n = 0;
+    opt.first_step = first;
+    opt.last_step = last;
+    opt.wrote = wrote;
+    *wrote_name = '\0';
+    CHECK(qr_profiler_open(&opt, &p, &none, &err) == QR_OK && none == 0);
+    for (uint64_t step = from; step < to; step++) {
+        qr_profiler_begins(p, QR_REDUCTION_TRAIN, step);
+        int64_t began_ns = qr_span_begin();
+        qr_span_end(began_ns, QR_SPAN_STEP, NULL, step + 1);
+        if (step % 10 == 9) qr_profiler_begins(p, QR_REDUCTION_EVAL, step + 1);
+    }
+    qr_profiler_ended(p);
+    CHECK(!qr_spans_on, "a capture goes on after its steps");
+    qr_profiler_close(p);
+    if (!*wrote_name) return 0;
+    qr_auto(qr_free_p) char *path = qr_path_join(logdir, wrote_name);
+    CHECK(qr_file_read(path, 1 << 20, &file, &err) == QR_OK && file.n == wrote_bytes, "%s", path);
+    n = steps_in(file.p, file.n);
+    qr_buf_free(&file);
+    return n;
+}
+
+static void of_a_job(void) {
+    char dir[] = "/tmp/qring-profiler-XXXXXX";
+    CHECK(mkdtemp(dir) != NULL);
+    size_t n = steps_of(dir, 0, 40, 5, 12);
+    CHECK(n == 8 && strncmp(wrote_name, "plugins/profile/steps_5_12/w_0_", 31) == 0, "%zu in %s", n,
+          wrote_name);
+    CHECK((n = steps_of(dir, 0, 40, 1, 1)) == 1, "the first step: %zu", n);
+    CHECK((n = steps_of(dir, 7, 40, 5, 12)) == 5, "of a run that goes on from step 7: %zu", n);
+    CHECK((n = steps_of(dir, 0, 8, 5, 12)) == 4, "of a run that ends with step 8: %zu", n);
+    CHECK((n = steps_of(dir, 0, 40, 40, 40)) == 1, "the last step: %zu", n);
+    CHECK((n = steps_of(dir, 20, 40, 5, 12)) == 0, "of a run that is beyond: %zu", n);
+    CHECK(qr_spans_start()); /* somebody else captures */
+    struct qr_spans s;
+    struct qr_profiler_options opt = options(NULL, dir);
+    struct qr_profiler *p;
+    unsigned none;
+    opt.first_step = opt.last_step = 1;
+    opt.wrote = wrote;
+    *wrote_name = '\0';
+    CHECK(qr_profiler_open(&opt, &p, &none, NULL) == QR_OK);
+    qr_profiler_begins(p, QR_REDUCTION_TRAIN, 0);
+    qr_profiler_begins(p, QR_REDUCTION_TRAIN, 1);
+    CHECK(qr_spans_on && !*wrote_name, "another's capture is left alone");
+    qr_profiler_close(p);
+    qr_spans_stop(&s);
+    qr_spans_fini(&s);
+    /* a file stands where the folder should: said, and training goes on */
+    qr_auto(qr_free_p) char *blocked = qr_path_join(dir, "blocked");
+    CHECK(qr_file_replace(blocked, qr_bytes_of_string("x"), NULL) == QR_OK);
+    CHECK((n = steps_of(blocked, 0, 40, 5, 12)) == 0, "wrote below a file: %zu", n);
+    CHECK((n = steps_of(NULL, 0, 40, 5, 12)) == 0, "wrote nowhere: %zu", n);
+    qr_auto(qr_free_p) char *remove = qr_xasprintf("rm -rf '%s'", dir);
+    CHECK(system(remove) == 0);
+}
+
+int main(void) {
+    setenv("GRPC_POLL_STRATEGY", "poll", 0);
+    quiet = qr_log_stderr(QR_LOG_ERROR, QR_LOG_TEXT);
+    grpc_init();
+    of_a_job();
+    at_a_port();
+    grpc_shutdown_blocking();
+    return t_end();
+}
