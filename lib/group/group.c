@@ -275,6 +275,8 @@ enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *c
         .n_peers = opt->n_peers,
         .peers = opt->peers,
         .count_known = opt->count_known,
+        .n_servers = opt->n_servers,
+        .server = opt->server,
         .min_workers = opt->min_workers,
         .allreduce = opt->allreduce,
         .places = digest_of(opt->places),

@@ -6,6 +6,7 @@
 #include "base/bounds.h"
 #include "base/counter.h"
 #include "base/mem.h"
+#include "train/members.h"
 #include "train/state.h"
 #include "train/step.h"
 #include "train/transfer.h"
@@ -126,8 +127,9 @@ static enum qr_code note_committed(struct train_run *r, struct qr_err *err) {
 static void say_schedule(struct train_run *r, size_t n) {
     if (r->said_schedule || r->view.n_members < 2) return;
     r->said_schedule = true;
-    qr_info(r->opt->log, "train", "all-reduce: %s over %u workers, %zu integers (%zu bytes) a step",
-            qr_group_schedule_name(r->opt->group, n), r->view.n_members, n, n * QR_FIXED_BYTES);
+    qr_info(r->opt->log, "train", "all-reduce: %s over %u %s, %zu integers (%zu bytes) a step",
+            qr_group_schedule_name(r->opt->group, n), r->view.n_members,
+            r->view.servers ? "members" : "workers", n, n * QR_FIXED_BYTES);
 }
 
 /* ---- what comes next: a function of the state alone ---- */
@@ -421,15 +423,11 @@ static enum qr_code give(struct train_run *r, struct qr_err *err) {
 }
 
 static void say_members(struct train_run *r, int64_t took_ns) {
-    char who[400] = "";
-    size_t n = 0;
-    for (uint32_t k = 0; k < r->view.n_members && n < sizeof who - 8; k++)
-        n += (size_t)snprintf(who + n, sizeof who - n, "%s%u", k ? ", " : "", r->view.index[k]);
+    char who[900];
+    qr_members_text(&r->view, who, sizeof who);
     if (r->n_joined > 1)
-        qr_info(r->opt->log, "train",
-                "goes on after step %llu with %u worker%s (%s); the change took %.2f s",
-                (unsigned long long)r->state.step, r->view.n_members,
-                r->view.n_members == 1 ? "" : "s", who, (double)took_ns / 1e9);
+        qr_info(r->opt->log, "train", "goes on after step %llu with %s; the change took %.2f s",
+                (unsigned long long)r->state.step, who, (double)took_ns / 1e9);
 }
 
 /* The first leader's number counts for all. */
@@ -437,6 +435,18 @@ static void plan(struct train_run *r, uint64_t epochs) {
     r->epochs = epochs;
     qr_gauge(QR_EPOCHS_PLANNED, (int64_t)epochs);
     qr_gauge(QR_STEPS_PLANNED, (int64_t)(epochs * r->n_batches));
+}
+
+/* A parameter server without workers: they may have gone on without it, and ended. */
+static bool ended_elsewhere(struct train_run *r) {
+    const struct qr_train_options *o = r->opt;
+    bool found = false;
+    struct qr_err why;
+    if (!o->reload || !o->ended) return false;
+    if (o->reload(o->reload_ctx, &r->spare, &found, &why) == QR_OK)
+        return found && o->ended(o->reload_ctx);
+    qr_warn(o->log, "train", "whether others have ended the run is not known: %s", why.msg);
+    return false;
 }
 
 /* Until this member works in a generation and has its base, or the others have ended the
@@ -448,8 +458,12 @@ static enum qr_code join(struct train_run *r, struct qr_err *err) {
     do {
         struct qr_group_start start;
         if ((code = qr_group_join(r->opt->group, &start, err)) != QR_OK) return code;
-        r->done = start.done;
+        r->done = start.done || (start.waits && ended_elsewhere(r));
         if (r->done) return QR_OK;
+        if (start.waits) {
+            code = QR_ABORTED;
+            continue;
+        }
         r->view = start.view;
         plan(r, start.epochs);
         r->n_joined++;
@@ -499,6 +513,7 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
                                           .micro_batch_size = r->job->micro_batch_size,
                                           .seed = r->job->seed,
                                           .n_points = r->update.n_points,
+                                          .idle = opt->server,
                                           .rank = 0,
                                           .n_members = 1,
                                           .pool = opt->pool,

@@ -86,6 +86,8 @@ struct qr_train_options {
     enum qr_code (*anew)(void *ctx, struct qr_err *err);
     /* overrides the job's when not 0; a ring's first leader's count for all (qr_group_plan) */
     uint64_t epochs;
+    /* a parameter server: it holds the state, and computes no micro-batches. As the group's */
+    bool server;
     struct qr_group *group; /* not ready yet: qr_train_run says what state it begins with */
     struct qr_pool *pool;
     const struct qr_clock *clock;
