@@ -44,8 +44,11 @@ static void count_change(const struct qr_group *g, const struct qr_begin *before
     }
     for (uint32_t i = 0; i < g->o.n_peers; i++)
         qr_peer_set(i, g->o.count_known || qr_peer_get(i) ? QR_PEER_ABSENT : QR_PEER_UNKNOWN);
-    for (uint32_t r = 0; r < now->n_members; r++)
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) qr_peer_serves(i, i < g->o.n_servers);
+    for (uint32_t r = 0; r < now->n_members; r++) {
         qr_peer_set(now->member[r].name.index, QR_PEER_MEMBER);
+        qr_peer_serves(now->member[r].name.index, now->member[r].server);
+    }
 }
 
 /* What goes between control threads ends with its crc32c: a damaged bit of a hello would name

@@ -122,7 +122,9 @@ struct qr_member {
     bool need_new;                   /* a data stream broke, or a coverage word was refused */
     struct pending pending;
     int64_t backoff_until_ns;
-    int64_t said_waiting_ns; /* a parameter server, for workers */
+    /* a parameter server, that it waits for workers; that they are too few since the last Begin */
+    int64_t said_waiting_ns;
+    bool said_few;
     unsigned backoff_doublings;
     uint64_t split_reductions; /* of the last base without a majority, + 1 */
     struct qr_held held;

@@ -196,6 +196,7 @@ static void begun(struct qr_member *m, const struct qr_begin *b) {
     for (uint32_t r = 0; r < b->n_members; r++)
         if (b->member[r].name.index == m->opt.index) g->rank = r;
     m->active = m->formed = true;
+    m->said_few = false;
     m->begun_ns = m->now_ns;
     m->need_new = false;
     m->backoff_doublings = 0;
@@ -421,12 +422,14 @@ void member_consider_proposing(struct qr_member *m) {
     /* What broke, or too few: its generation can do nothing more. Who may not propose shows the
      * others by this that it needs a new one. */
     bool few = n_computing < member_min_workers(m);
-    if (m->active && few && m->opt.server)
+    if (m->formed && few && m->opt.server && !m->said_few) {
+        m->said_few = true;
         member_log(m, QR_LOG_WARNING,
                    "too few workers are left (%u of the %u that are needed): this parameter server "
                    "holds the state of %llu reductions, and waits for them",
                    n_computing, member_min_workers(m),
                    (unsigned long long)m->held.applied_reductions);
+    }
     if (m->active && (m->need_new || few)) suspend(m);
     if (m->over || q->on || m->now_ns < m->backoff_until_ns) return;
     if ((set & (bit(m->opt.index) - 1)) || !may_form(m, set)) return;
