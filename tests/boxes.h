@@ -30,7 +30,8 @@ struct box {
     struct qr_generation gen;
 };
 static struct box boxes[MAX];
-static unsigned few; /* min_workers; 0: half */
+static unsigned few;     /* min_workers; 0: half */
+static unsigned servers; /* the first so many are parameter servers */
 /* connection numbers: 2k at the dialing end, 2k + 1 at the other; wires never break unless a test
  * says so */
 static struct wire {
@@ -105,6 +106,8 @@ static struct box *box(uint32_t slot, uint32_t index, size_t n_peers, uint8_t in
                                     .n_peers = n_peers,
                                     .peers = peers,
                                     .count_known = true,
+                                    .n_servers = servers,
+                                    .server = index < servers,
                                     .form_timeout_ns = 60 * QR_SECOND,
                                     .data_port = 2224,
                                     .min_workers = few,

@@ -39,6 +39,7 @@ struct ring;
 struct ring_worker;
 static void ring_kill(struct ring_worker *w);
 static bool ring_burns(const struct ring_worker *w);
+static bool ring_falls(struct ring_worker *w);
 struct fused {
     struct qr_link base;
     struct qr_link *inner;
@@ -48,7 +49,8 @@ struct fused {
 static struct fused *fused_of(struct qr_link *l) { return (struct fused *)l; }
 static struct qr_link *burn(struct qr_link *l) {
     struct fused *f = fused_of(l);
-    if (f->left >= 0 && ring_burns(f->worker) && f->left-- == 0) ring_kill(f->worker);
+    if ((f->left >= 0 && ring_burns(f->worker) && f->left-- == 0) || ring_falls(f->worker))
+        ring_kill(f->worker);
     return f->inner;
 }
 static enum qr_code fused_listen(struct qr_link *l, const char *address, unsigned *ret_port,
@@ -116,6 +118,7 @@ struct ring_worker {
     struct qr_steps_log log;
     atomic_bool killed;
     unsigned lives, n_known; /* n_known: peers in its settings; 0: all */
+    unsigned survived;       /* of the ring's blows */
     enum qr_code code;
     struct qr_err err;
     struct qr_train_result result;
@@ -134,6 +137,8 @@ struct ring {
     struct qr_model *model;
     struct qr_job_canonical canonical;
     uint32_t n;
+    unsigned servers;  /* the first so many are parameter servers */
+    atomic_uint blows; /* each kills all workers that compute, at their next operation */
     unsigned min_workers, threads;
     enum qr_allreduce wish;
     int64_t step_ns; /* a leader sleeps so long in each step: time for others to come */
@@ -166,6 +171,13 @@ static void ring_kill(struct ring_worker *w) {
     qr_group_interrupt(w->group); /* a process that dies stops computing */
 }
 static bool ring_burns(const struct ring_worker *w) { return w->stepped >= w->lit_at; }
+static bool ring_serves(const struct ring_worker *w) { return w->index < w->ring->servers; }
+static bool ring_falls(struct ring_worker *w) {
+    unsigned blows = atomic_load(&w->ring->blows);
+    if (ring_serves(w) || w->survived == blows) return false;
+    w->survived = blows;
+    return true;
+}
 static void ring_pause(int64_t ns) {
     if (ns > 0)
         nanosleep(&(struct timespec){.tv_sec = ns / QR_SECOND, .tv_nsec = ns % QR_SECOND}, NULL);
@@ -243,6 +255,8 @@ static enum qr_code ring_live(struct ring_worker *w) {
                                  .n_peers = w->n_known ? w->n_known : ring->n,
                                  .peers = ring_peers,
                                  .count_known = true,
+                                 .n_servers = ring->servers,
+                                 .server = ring_serves(w),
                                  .min_workers = w->min_workers ? w->min_workers : ring->min_workers,
                                  .listen_address = ring_peers[w->index],
                                  .form_timeout_ns = ring->form_ns,
@@ -273,6 +287,7 @@ static enum qr_code ring_live(struct ring_worker *w) {
         .clock = ring->looked ? &busy : &qr_clock_monotonic,
         .log = &ring->noise,
         .epochs = w->epochs,
+        .server = ring_serves(w),
         .reload = ring->reload,
         .reload_ctx = w,
         .ended = ring->ended,
@@ -305,6 +320,8 @@ static void *ring_run_worker(void *arg) {
         if (!atomic_load(&w->killed) || w->again_ns == INT64_MAX) return NULL;
         ring_pause(w->again_ns);
         if (atomic_load(&w->ring->failed)) return NULL;
+        /* it would read in LATEST, which these rings do not have, that nothing is left to do */
+        if (w->ring->servers && atomic_load(&w->ring->n_wrote)) return NULL;
     }
 }
 static void ring_noise(void *ctx, enum qr_log_level level, const char *module,

@@ -94,7 +94,7 @@ bool qr_value_get(size_t i, char ret_name[QR_VALUE_NAME_BYTES], double *ret) {
 }
 
 static _Atomic uint64_t peers[QR_MAX_MEMBERS], silent[QR_MAX_MEMBERS], speeds[QR_MAX_MEMBERS],
-    rtts[QR_MAX_MEMBERS];
+    rtts[QR_MAX_MEMBERS], serves_as[QR_MAX_MEMBERS];
 
 void qr_peer_set(uint32_t index, enum qr_peer peer) {
     if (index < QR_MAX_MEMBERS)
@@ -115,6 +115,15 @@ void qr_peer_rtt(uint32_t index, double s) {
 void qr_peer_no_data(uint32_t index, bool no_data) {
     if (index < QR_MAX_MEMBERS)
         atomic_store_explicit(&silent[index], no_data, memory_order_relaxed);
+}
+
+void qr_peer_serves(uint32_t index, bool serves) {
+    if (index < QR_MAX_MEMBERS)
+        atomic_store_explicit(&serves_as[index], serves, memory_order_relaxed);
+}
+
+bool qr_peer_get_serves(uint32_t index) {
+    return atomic_load_explicit(&serves_as[index], memory_order_relaxed) != 0;
 }
 
 bool qr_peer_get_no_data(uint32_t index) {

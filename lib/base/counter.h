@@ -149,9 +149,11 @@ void qr_peer_set(uint32_t index, enum qr_peer peer);
 void qr_peer_no_data(uint32_t index, bool no_data);
 void qr_peer_speed(uint32_t index, double micro_batches_per_s); /* smoothed; 0: not known */
 void qr_peer_rtt(uint32_t index, double s);                     /* there and back; 0: not known */
+void qr_peer_serves(uint32_t index, bool serves);               /* it is a parameter server */
 enum qr_peer qr_peer_get(uint32_t index);
 bool qr_peer_get_no_data(uint32_t index);
 double qr_peer_get_speed(uint32_t index);
 double qr_peer_get_rtt(uint32_t index);
+bool qr_peer_get_serves(uint32_t index);
 
 #endif

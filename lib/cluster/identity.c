@@ -93,6 +93,8 @@ void qr_identity_is(struct qr_identity *id, size_t index) {
 
 /* ---- counts and indices ---- */
 
+#define SERVERS "--parameter-servers (QRING_PARAMETER_SERVERS)"
+
 static enum qr_code get_count(const struct qr_identity_inputs *in, uint64_t *ret,
                               struct qr_err *err) {
     *ret = 0;
@@ -117,66 +119,158 @@ static enum qr_code get_index(const struct qr_identity_inputs *in, const char *t
     return QR_OK;
 }
 
-/* A member of a ring whose names all come from one template. A count that an index has outgrown is
- * stale (a pod's environment does not follow scaling), unless a person gave both. */
-static enum qr_code from_template(const struct qr_identity_inputs *in, uint64_t index, bool strict,
-                                  const char *from, struct qr_identity *ret, struct qr_err *err) {
-    uint64_t count;
-    enum qr_code code = get_count(in, &count, err);
-    if (code != QR_OK) return code;
-    if (strict && count && index >= count)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "--index is %llu, but --replicas is %llu: the index must be in 0 ... %llu",
-                       (unsigned long long)index, (unsigned long long)count,
-                       (unsigned long long)count - 1);
-    bool stale = count && index >= count;
-    ret->count_known = count && !stale;
-    qr_peers_new(ret, ret->count_known ? count : in->max_workers);
-    code = qr_peers_expand(ret, in->peer_template, 0, in->default_port,
-                           "--peer-template (QRING_PEER_TEMPLATE)", err);
-    if (code != QR_OK) return code;
-    ret->role = QR_ROLE_WORKER;
-    qr_identity_is(ret, index);
-    if (stale)
-        ret->why = qr_xasprintf("%s says index %llu; replicas (%llu) is older than that, so 0 ... "
-                                "%u of the template are probed",
-                                from, (unsigned long long)index, (unsigned long long)count,
-                                in->max_workers - 1);
-    else if (count)
-        ret->why = qr_xasprintf("%s says index %llu; the template names %llu workers", from,
-                                (unsigned long long)index, (unsigned long long)count);
-    else
-        ret->why = qr_xasprintf(
-            "%s says index %llu; 0 ... %u of the template are probed, since no --replicas is given",
-            from, (unsigned long long)index, in->max_workers - 1);
-    return QR_OK;
+static size_t list_length(const char *list) {
+    size_t n = is_set(list);
+    for (const char *c = list; c && *c; c++) n += *c == ',';
+    return n;
 }
 
-static enum qr_code put_list(const struct qr_identity_inputs *in, struct qr_identity *ret,
+/* Its addresses, from peers[at] on. what: "--peers (QRING_PEERS), worker". */
+static enum qr_code put_list(const struct qr_identity_inputs *in, const char *list,
+                             const char *what, size_t at, struct qr_identity *ret,
                              struct qr_err *err) {
-    size_t n = 1, i = 0;
     enum qr_code code = QR_OK;
-    for (const char *s = in->peers; *s; s++) n += *s == ',';
-    if (n > in->max_workers)
-        return qr_fail(
-            err, QR_INVALID_ARGUMENT,
-            "--peers (QRING_PEERS) names %zu workers; at most %u (--max-workers) can work together",
-            n, in->max_workers);
-    qr_peers_new(ret, n);
-    for (const char *s = in->peers; code == QR_OK; i++) {
+    size_t i = 0;
+    for (const char *s = list; is_set(list) && code == QR_OK; i++) {
         size_t len = strcspn(s, ",");
         qr_auto(qr_free_p) char *address = qr_xstrndup(s, len),
-                                *where = qr_xasprintf("--peers (QRING_PEERS), worker %zu", i);
-        code = qr_peers_put(ret, i, address, true, in->default_port, where, err);
+                                *where = qr_xasprintf("%s %zu", what, i);
+        code = qr_peers_put(ret, at + i, address, true, in->default_port, where, err);
         if (!s[len]) break;
         s += len + 1;
     }
     return code;
 }
 
+/* Places for n members, the first of them parameter servers. */
+static enum qr_code begin_peers(const struct qr_identity_inputs *in, size_t n,
+                                struct qr_identity *ret, struct qr_err *err) {
+    qr_peers_new(ret, n);
+    return put_list(in, in->parameter_servers, SERVERS ", number", 0, ret, err);
+}
+
+/* ---- roles ---- */
+
+static enum qr_code find_role(const struct qr_identity_inputs *in, struct qr_identity *ret,
+                              struct qr_err *err) {
+    static const enum qr_role roles[] = {QR_ROLE_WORKER, QR_ROLE_PS};
+    enum { ROLES = sizeof roles / sizeof *roles };
+    size_t k = 0;
+    ret->n_servers = list_length(in->parameter_servers);
+    if (ret->n_servers >= in->max_workers)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       SERVERS " names %zu of at most %u members (--max-workers): nobody could "
+                               "compute",
+                       ret->n_servers, in->max_workers);
+    while (is_set(in->role) && k < ROLES && strcmp(in->role, qr_role_name(roles[k])) != 0) k++;
+    if (k == ROLES)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--role (QRING_ROLE): '%.40s' is neither worker nor ps", in->role);
+    ret->role = roles[k];
+    if (ret->role == QR_ROLE_PS && !ret->n_servers)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--role (QRING_ROLE) is ps, but " SERVERS " names none: give all of them, "
+                       "by index, to every worker and to each of them");
+    return QR_OK;
+}
+
+/* Its index in the ring, as the i-th of its role; n: places for workers. */
+static enum qr_code place_of(const struct qr_identity *id, uint64_t i, size_t n, const char *from,
+                             uint64_t *ret, struct qr_err *err) {
+    bool server = id->role == QR_ROLE_PS;
+    if (i >= (server ? id->n_servers : n))
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s is %llu, but %s %zu %s: the index must be in 0 ... %zu", from,
+                       (unsigned long long)i, server ? SERVERS " names" : "there is room for",
+                       server ? id->n_servers : n, server ? "of them" : "workers",
+                       (server ? id->n_servers : n) - 1);
+    *ret = server ? i : id->n_servers + i;
+    return QR_OK;
+}
+
+/* A member of a ring whose workers' names all come from one template. A count that an index has
+ * outgrown is stale (a pod's environment does not follow scaling), unless a person gave both. */
+static enum qr_code from_template(const struct qr_identity_inputs *in, uint64_t index, bool strict,
+                                  const char *from, struct qr_identity *ret, struct qr_err *err) {
+    uint64_t count, place;
+    size_t most = in->max_workers - ret->n_servers;
+    bool server = ret->role == QR_ROLE_PS;
+    const char *what = server ? "parameter server" : "index";
+    enum qr_code code = get_count(in, &count, err);
+    if (code != QR_OK) return code;
+    if (strict && !server && count && index >= count)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--index is %llu, but --replicas is %llu: the index must be in 0 ... %llu",
+                       (unsigned long long)index, (unsigned long long)count,
+                       (unsigned long long)count - 1);
+    if (count > most)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--replicas (QRING_REPLICAS) is %llu, and " SERVERS " names %zu: at most %u "
+                       "(--max-workers) can work together",
+                       (unsigned long long)count, ret->n_servers, in->max_workers);
+    bool stale = count && !server && index >= count;
+    ret->count_known = count && !stale;
+    code = place_of(ret, index, most, from, &place, err);
+    if (code == QR_OK)
+        code = begin_peers(in, ret->n_servers + (ret->count_known ? count : most), ret, err);
+    if (code == QR_OK)
+        code = qr_peers_expand(ret, in->peer_template, ret->n_servers, in->default_port,
+                               "--peer-template (QRING_PEER_TEMPLATE)", err);
+    if (code != QR_OK) return code;
+    qr_identity_is(ret, place);
+    if (stale)
+        ret->why =
+            qr_xasprintf("%s says index %llu; replicas (%llu) is older than that, so 0 ... "
+                         "%zu of the template are probed",
+                         from, (unsigned long long)index, (unsigned long long)count, most - 1);
+    else if (count)
+        ret->why = qr_xasprintf("%s says %s %llu; the template names %llu workers", from, what,
+                                (unsigned long long)index, (unsigned long long)count);
+    else
+        ret->why = qr_xasprintf(
+            "%s says %s %llu; 0 ... %zu of the template are probed, since no --replicas is given",
+            from, what, (unsigned long long)index, most - 1);
+    return QR_OK;
+}
+
+static enum qr_code from_list(const struct qr_identity_inputs *in, uint64_t index,
+                              struct qr_identity *ret, struct qr_err *err) {
+    uint64_t count, place;
+    size_t n = list_length(in->peers), all = ret->n_servers + n;
+    enum qr_code code = get_count(in, &count, err);
+    if (code != QR_OK) return code;
+    if (all > in->max_workers)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--peers (QRING_PEERS) names %zu workers%s; at most %u (--max-workers) can "
+                       "work together",
+                       all, ret->n_servers ? ", parameter servers with them" : "", in->max_workers);
+    code = begin_peers(in, all, ret, err);
+    if (code == QR_OK)
+        code = put_list(in, in->peers, "--peers (QRING_PEERS), worker", ret->n_servers, ret, err);
+    if (code != QR_OK) return code;
+    if (count && count != n)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--replicas is %llu, but --peers names %zu workers: leave --replicas out",
+                       (unsigned long long)count, n);
+    if (ret->role == QR_ROLE_WORKER && index >= n)
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "--index is %llu, but --peers names %zu workers: the index must be in 0 ... %zu",
+            (unsigned long long)index, n, n - 1);
+    if ((code = place_of(ret, index, n, "--index", &place, err)) != QR_OK) return code;
+    ret->count_known = true;
+    qr_identity_is(ret, place);
+    ret->why = ret->role == QR_ROLE_PS
+                   ? qr_xasprintf("--index says parameter server %llu of %zu beside %zu workers",
+                                  (unsigned long long)index, ret->n_servers, n)
+                   : qr_xasprintf("--index says %llu of the %zu workers that --peers names",
+                                  (unsigned long long)index, n);
+    return QR_OK;
+}
+
 static enum qr_code from_flags(const struct qr_identity_inputs *in, struct qr_identity *ret,
                                struct qr_err *err) {
-    uint64_t index, count;
+    uint64_t index;
     enum qr_code code;
     ret->source = QR_FROM_FLAGS;
     if (!is_set(in->index))
@@ -193,24 +287,8 @@ static enum qr_code from_flags(const struct qr_identity_inputs *in, struct qr_id
         return qr_fail(
             err, QR_INVALID_ARGUMENT,
             "--index (QRING_INDEX) is set without --peers or --peer-template: who are the others?");
-    if (is_set(in->peer_template)) return from_template(in, index, true, "--index", ret, err);
-    if ((code = get_count(in, &count, err)) != QR_OK || (code = put_list(in, ret, err)) != QR_OK)
-        return code;
-    if (count && count != ret->n_peers)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "--replicas is %llu, but --peers names %zu workers: leave --replicas out",
-                       (unsigned long long)count, ret->n_peers);
-    if (index >= ret->n_peers)
-        return qr_fail(
-            err, QR_INVALID_ARGUMENT,
-            "--index is %llu, but --peers names %zu workers: the index must be in 0 ... %zu",
-            (unsigned long long)index, ret->n_peers, ret->n_peers - 1);
-    ret->role = QR_ROLE_WORKER;
-    ret->count_known = true;
-    qr_identity_is(ret, index);
-    ret->why = qr_xasprintf("--index says %llu of the %zu workers that --peers names",
-                            (unsigned long long)index, ret->n_peers);
-    return QR_OK;
+    return is_set(in->peer_template) ? from_template(in, index, true, "--index", ret, err)
+                                     : from_list(in, index, ret, err);
 }
 
 /* "name-3" or "name-3.service.…": the text of the ordinal at the end of the first label; NULL
@@ -247,6 +325,10 @@ static enum qr_code from_template_or_single(const struct qr_identity_inputs *in,
         return code == QR_OK ? from_template(in, index, false, "the host's name", ret, err) : code;
     }
     if ((code = get_count(in, &count, err)) != QR_OK) return code;
+    if (ret->n_servers)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       SERVERS " is set, but nothing names the workers: set --peer-template or "
+                               "--peers");
     if (count > 1)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "--replicas (QRING_REPLICAS) is %llu, but nothing names the other workers: "
@@ -267,10 +349,19 @@ static enum qr_code from_template_or_single(const struct qr_identity_inputs *in,
 enum qr_code qr_identity_find(const struct qr_identity_inputs *in, struct qr_identity *ret,
                               struct qr_err *err) {
     struct qr_identity id = {.index = -1, .port = in->default_port};
+    bool flags = is_set(in->index) || is_set(in->peers);
     enum qr_code code;
-    if (is_set(in->index) || is_set(in->peers)) code = from_flags(in, &id, err);
-    else if (is_set(in->tf_config)) code = qr_identity_from_tf_config(in, &id, err);
-    else code = from_template_or_single(in, &id, err);
+    if (!flags && is_set(in->tf_config)) {
+        code = is_set(in->role) || is_set(in->parameter_servers)
+                   ? qr_fail(err, QR_INVALID_ARGUMENT,
+                             "TF_CONFIG says who is what: leave --role (QRING_ROLE) and " SERVERS
+                             " out")
+                   : qr_identity_from_tf_config(in, &id, err);
+    } else {
+        code = find_role(in, &id, err);
+        if (code == QR_OK)
+            code = flags ? from_flags(in, &id, err) : from_template_or_single(in, &id, err);
+    }
     if (code != QR_OK) qr_identity_fini(&id);
     else *ret = id;
     return code;
@@ -298,6 +389,8 @@ void qr_identity_json(const struct qr_identity *id, struct qr_buf *ret) {
     qr_json_put_key(&w, "address");
     if (id->address) qr_json_put_string(&w, id->address);
     else qr_json_put_null(&w);
+    qr_json_put_key(&w, "parameter_servers");
+    qr_json_put_i64(&w, (int64_t)id->n_servers);
     qr_json_put_key(&w, "peers");
     qr_json_open(&w, '[');
     for (size_t i = 0; i < id->n_peers; i++)

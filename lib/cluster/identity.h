@@ -3,7 +3,7 @@
  * First match wins: our settings (index + peers or template) → TF_CONFIG → JOB_COMPLETION_INDEX
  * with a template → StatefulSet ordinal (with a template) → single. TF_CONFIG that is set but wrong
  * is INVALID_ARGUMENT, never a fall-through.
- * Index     chief, then master, then worker i. Evaluator and ps in `cluster` are never peers.
+ * Index     parameter servers, then chief, master, worker i. An evaluator is never a peer.
  * Pure      the environment is an argument (struct qr_identity_inputs); no getenv here.
  */
 #ifndef QR_CLUSTER_IDENTITY_H
@@ -39,7 +39,10 @@ struct qr_identity_inputs {
     const char *peers;         /* --peers / QRING_PEERS: comma list of host:port, by index */
     const char *peer_template; /* --peer-template / QRING_PEER_TEMPLATE: name-{i}.service:port */
     const char *replicas;      /* --replicas / QRING_REPLICAS */
-    const char *tf_config;     /* TF_CONFIG */
+    /* beside peers or a template, not beside TF_CONFIG, which says both itself: */
+    const char *role;              /* --role / QRING_ROLE: worker, ps */
+    const char *parameter_servers; /* --parameter-servers / QRING_PARAMETER_SERVERS: a list */
+    const char *tf_config;         /* TF_CONFIG */
     const char *job_completion_index;
     const char *hostname;  /* for the StatefulSet ordinal */
     unsigned default_port; /* 2222 */
@@ -52,9 +55,10 @@ struct qr_identity {
     int index; /* -1 outside the ring */
     /* host:port of oneself ("[::1]:2222" for IPv6); NULL for single without a port */
     char *address;
-    unsigned port;  /* the control port to bind */
-    size_t n_peers; /* known ring members with oneself, by index; 0 for single */
-    char **peers;   /* host:port; NULL entries never */
+    unsigned port;    /* the control port to bind */
+    size_t n_peers;   /* known ring members with oneself, by index; 0 for single */
+    size_t n_servers; /* the first so many of them are parameter servers */
+    char **peers;     /* host:port; NULL entries never */
     /* n_peers: true for an address that the input names, false for a candidate made from
      * a template */
     bool *named;
@@ -65,8 +69,8 @@ struct qr_identity {
 QR_MUST_CHECK enum qr_code qr_identity_find(const struct qr_identity_inputs *in,
                                             struct qr_identity *ret, struct qr_err *err);
 void qr_identity_fini(struct qr_identity *id);
-/* {"source","role","index","address","peers"}: what --print-identity prints. Of candidates only the
- * named ones are peers. */
+/* {"source","role","index","address","parameter_servers","peers"}: what --print-identity prints.
+ * Of candidates only the named ones are peers. */
 void qr_identity_json(const struct qr_identity *id, struct qr_buf *ret);
 
 /* "host:port" → parts (host on the heap, without brackets). Accepts name, IPv4, [IPv6]; port may be

@@ -213,7 +213,11 @@ static enum qr_code put_keyed(const struct config *c, enum task t, struct qr_ide
         enum qr_code code = key_index(c, t, v, &i, err);
         qr_auto(qr_free_p) char *where =
             qr_xasprintf("TF_CONFIG: %s.%s[\"%.20s\"]", c->key, task_names[t], qr_json_key(v));
-        if (code == QR_OK && t != WORKER && i > 0)
+        if (code == QR_OK && t == PS && i >= ret->n_servers)
+            code =
+                qr_fail(err, QR_INVALID_ARGUMENT,
+                        "%s: the list must name all ps, from index 0 on: others count them", where);
+        if (code == QR_OK && t != WORKER && t != PS && i > 0)
             code = qr_fail(err, QR_INVALID_ARGUMENT, "%s: a job has at most one %s, with index 0",
                            where, task_names[t]);
         if (code == QR_OK && at + i >= ret->n_peers)
@@ -291,15 +295,24 @@ static void drop_holes(struct qr_identity *id) {
     id->n_peers = n;
 }
 
+/* By index. */
+enum { BEFORE_WORKERS = 3 };
+static const enum task before_workers[BEFORE_WORKERS] = {PS, CHIEF, MASTER};
+
 static enum qr_code fill_ring(const struct config *c, struct qr_identity *ret,
                               size_t *ret_first_worker, struct qr_err *err) {
     size_t first = 0, n;
     enum qr_code code = QR_OK;
     const struct qr_json *workers = c->lists[WORKER];
     bool guess = keyed(workers) && !complete(workers);
-    for (int t = CHIEF; t <= MASTER; t++) first += qr_json_size(c->lists[t]);
+    for (size_t k = 0; k < BEFORE_WORKERS; k++) first += qr_json_size(c->lists[before_workers[k]]);
     *ret_first_worker = first;
     n = first + qr_json_size(workers);
+    ret->n_servers = qr_json_size(c->lists[PS]);
+    if (ret->n_servers && n == ret->n_servers && !keyed(workers))
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "TF_CONFIG: %s names ps, and no worker, chief or master: who would compute?",
+                       c->key);
     if (n > c->in->max_workers)
         return qr_fail(
             err, QR_INVALID_ARGUMENT,
@@ -308,55 +321,51 @@ static enum qr_code fill_ring(const struct config *c, struct qr_identity *ret,
     if (guess && (code = sparse_size(c, first, &n, err)) != QR_OK) return code;
     ret->count_known = !guess || n < c->in->max_workers;
     qr_peers_new(ret, n);
-    for (int t = CHIEF, at = 0; t <= MASTER && code == QR_OK; t++) {
+    for (size_t k = 0, at = 0; k < BEFORE_WORKERS && code == QR_OK; k++) {
+        enum task t = before_workers[k];
         if (!c->lists[t]) continue;
-        code = keyed(c->lists[t]) ? put_keyed(c, (enum task)t, ret, (size_t)at, err)
-                                  : put_array(c, (enum task)t, ret, (size_t)at, err);
-        at += (int)qr_json_size(c->lists[t]);
+        code = keyed(c->lists[t]) ? put_keyed(c, t, ret, at, err) : put_array(c, t, ret, at, err);
+        at += qr_json_size(c->lists[t]);
     }
     if (code == QR_OK && !keyed(workers)) return put_array(c, WORKER, ret, first, err);
     if (code == QR_OK) code = put_keyed(c, WORKER, ret, first, err);
-    if (code == QR_OK && (c->task == EVALUATOR || c->task == PS)) drop_holes(ret);
+    if (code == QR_OK && c->task == EVALUATOR) drop_holes(ret);
     return code;
 }
 
-static bool is_own(const struct config *c, enum task t, const struct qr_json *v, size_t i) {
+static bool is_own(const struct config *c, const struct qr_json *v, size_t i) {
     uint64_t key;
-    if (t != c->task) return false;
-    return keyed(c->lists[t]) ? qr_parse_u64(qr_json_key(v), &key) && key == c->index
-                              : i == c->index;
+    if (c->task != EVALUATOR) return false;
+    return keyed(c->lists[EVALUATOR]) ? qr_parse_u64(qr_json_key(v), &key) && key == c->index
+                                      : i == c->index;
 }
 
-/* The cluster's addresses outside the ring must be addresses too, and nobody's twice. Our own among
- * them goes to ret->address. */
+/* Evaluators' addresses must be addresses too, and nobody's twice. Our own among them goes to
+ * ret->address. */
 static enum qr_code check_others(const struct config *c, struct qr_identity *ret,
                                  struct qr_err *err) {
     enum qr_code code = QR_OK;
-    for (int t = EVALUATOR; t <= PS && code == QR_OK; t++) {
-        size_t n = qr_json_size(c->lists[t]), i = 0;
-        if (n > MAX_OTHERS)
-            return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "TF_CONFIG: %s.%s names %zu addresses; at most %d", c->key,
-                           task_names[t], n, MAX_OTHERS);
-        struct qr_identity all = {.index = -1};
-        qr_peers_new(&all, ret->n_peers + n);
-        memcpy(all.peers, ret->peers, ret->n_peers * sizeof *all.peers);
-        for (const struct qr_json *v = qr_json_first(c->lists[t]); v && code == QR_OK;
-             v = qr_json_next(v), i++) {
-            qr_auto(qr_free_p) char *where =
-                qr_xasprintf("TF_CONFIG: %s.%s[%zu]", c->key, task_names[t], i);
-            code = put_address(c, v, where, &all, ret->n_peers + i, err);
-            if (code == QR_OK && is_own(c, (enum task)t, v, i) && !ret->address)
-                ret->address = qr_xstrdup(all.peers[ret->n_peers + i]);
-        }
-        memset(all.peers, 0, ret->n_peers * sizeof *all.peers); /* the ring's stay the ring's */
-        qr_identity_fini(&all);
+    size_t n = qr_json_size(c->lists[EVALUATOR]), i = 0;
+    if (n > MAX_OTHERS)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "TF_CONFIG: %s.evaluator names %zu addresses; at most %d", c->key, n,
+                       MAX_OTHERS);
+    struct qr_identity all = {.index = -1};
+    qr_peers_new(&all, ret->n_peers + n);
+    memcpy(all.peers, ret->peers, ret->n_peers * sizeof *all.peers);
+    for (const struct qr_json *v = qr_json_first(c->lists[EVALUATOR]); v && code == QR_OK;
+         v = qr_json_next(v), i++) {
+        qr_auto(qr_free_p) char *where = qr_xasprintf("TF_CONFIG: %s.evaluator[%zu]", c->key, i);
+        code = put_address(c, v, where, &all, ret->n_peers + i, err);
+        if (code == QR_OK && is_own(c, v, i) && !ret->address)
+            ret->address = qr_xstrdup(all.peers[ret->n_peers + i]);
     }
+    memset(all.peers, 0, ret->n_peers * sizeof *all.peers); /* the ring's stay the ring's */
+    qr_identity_fini(&all);
     return code;
 }
 
-/* An evaluator or ps: no member, but it knows the ring, and its own address where the cluster
- * has it. */
+/* An evaluator: no member, but it knows the ring, and its own address where the cluster has it. */
 static enum qr_code outside(const struct config *c, struct qr_identity *ret, struct qr_err *err) {
     const char *name = task_names[c->task];
     char *host;
@@ -374,8 +383,9 @@ static enum qr_code member(const struct config *c, size_t first, struct qr_ident
                            struct qr_err *err) {
     enum qr_code code;
     size_t at = c->task == WORKER   ? first + c->index
-                : c->task == MASTER ? qr_json_size(c->lists[CHIEF])
-                                    : 0;
+                : c->task == MASTER ? ret->n_servers + qr_json_size(c->lists[CHIEF])
+                : c->task == CHIEF  ? ret->n_servers
+                                    : c->index;
     if (at >= ret->n_peers || !ret->peers[at])
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "TF_CONFIG: task.index is %llu, but %s.%s has no address for it",
@@ -401,7 +411,11 @@ static enum qr_code member(const struct config *c, size_t first, struct qr_ident
 }
 
 static enum qr_code lone(const struct config *c, struct qr_identity *ret, struct qr_err *err) {
-    if (c->task == EVALUATOR || c->task == PS) {
+    if (c->task == PS)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "TF_CONFIG: task.type is 'ps', but there is no cluster that names the "
+                       "workers");
+    if (c->task == EVALUATOR) {
         ret->role = roles[c->task];
         ret->why = qr_xasprintf("TF_CONFIG says %s, and names no cluster", task_names[c->task]);
         return QR_OK;
@@ -435,6 +449,5 @@ enum qr_code qr_identity_from_tf_config(const struct qr_identity_inputs *in,
         return code;
     if ((code = check_others(&c, ret, err)) != QR_OK) return code;
     ret->role = roles[c.task];
-    return c.task == EVALUATOR || c.task == PS ? outside(&c, ret, err)
-                                               : member(&c, first, ret, err);
+    return c.task == EVALUATOR ? outside(&c, ret, err) : member(&c, first, ret, err);
 }

@@ -274,6 +274,7 @@ static void put_hello(struct scratch *s, const struct qr_hello *h) {
     p->generation = id_of(s, 0, &h->generation);
     p->highest_number = h->highest_number;
     p->data_port = h->data_port;
+    p->server = h->server;
     p->n_heard = h->n_heard;
     p->heard = names_of(s, h->heard, h->n_heard, "members heard");
     if (h->index >= QR_MAX_MEMBERS) s->bad = "index";
@@ -351,6 +352,7 @@ static void put_begin(struct scratch *s, const struct qr_begin *b) {
         out->data_port = in->data_port;
         out->holder = in->holder;
         out->keep = in->keep;
+        out->server = in->server;
         out->n_kept = in->n_kept;
         out->kept = runs_of(s, i * QR_MESSAGE_MAX_RUNS, in->kept, in->n_kept);
         s->members[i] = out;

@@ -22,9 +22,10 @@
 #include "base/bytes.h"
 
 enum {
-    /* 2: halving; micro-batches shared out to the nearest. 3: settings in common */
-    QR_PROTOCOL_MIN = 3,
-    QR_PROTOCOL_MAX = 3,
+    /* 2: halving; micro-batches shared out to the nearest. 3: settings in common. 4: parameter
+     * servers */
+    QR_PROTOCOL_MIN = 4,
+    QR_PROTOCOL_MAX = 4,
     QR_MESSAGE_MAX_BYTES = 65536,
     QR_INCARNATION_BYTES = 16,
     QR_MESSAGE_MAX_FIELDS = 128,   /* of a job, in a hello */
@@ -118,6 +119,7 @@ struct qr_hello {
     struct qr_gen_id generation; /* active */
     uint64_t highest_number;
     uint32_t data_port;
+    bool server; /* a parameter server: it computes no micro-batches */
     uint32_t n_heard;
     struct qr_member_name heard[QR_MAX_MEMBERS];
 };
@@ -198,7 +200,7 @@ struct qr_busy {
     char why[QR_MESSAGE_TEXT_BYTES];
 };
 /* What a generation starts from. Micro-batches in no `kept` run belong round robin: the j-th of
- * them, ascending, to rank j mod n_members. */
+ * them, ascending, to the member j mod n of the n that are no servers; one is no server. */
 struct qr_begin {
     struct qr_gen_id id;
     uint64_t base_reductions;
@@ -214,6 +216,7 @@ struct qr_begin {
         /* its held micro-batches count, they are `kept`; else it drops what it holds once it has
          * the base */
         bool keep;
+        bool server; /* it gets no other micro-batches than those that it keeps */
         uint32_t n_kept;
         struct qr_run kept[QR_MESSAGE_MAX_RUNS];
     } member[QR_MAX_MEMBERS];

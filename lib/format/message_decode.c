@@ -210,6 +210,7 @@ static enum qr_code take_hello(const Qring__Hello *p, struct qr_hello *h, struct
     TRY(take_id(p->generation, false, &h->generation, "generation", err));
     TRY(take_number(p->highest_number, &h->highest_number, err));
     TRY(take_port(p->data_port, &h->data_port, err));
+    h->server = p->server != 0;
     return take_names(p->heard, p->n_heard, h->heard, &h->n_heard, "members heard", err);
 }
 
@@ -263,6 +264,7 @@ static enum qr_code take_begin(const Qring__Begin *p, struct qr_begin *b, struct
     TRY(take_age(p->ring_age_ms, &b->ring_age_ms, err));
     if (p->n_members == 0 || p->n_members > QR_MAX_MEMBERS)
         REFUSE("members: %zu, from 1 to %d", p->n_members, QR_MAX_MEMBERS);
+    bool computes = false;
     for (size_t i = 0; i < p->n_members; i++) {
         const Qring__BeginMember *in = p->members[i];
         struct qr_begin_member *out = &b->member[i];
@@ -273,10 +275,13 @@ static enum qr_code take_begin(const Qring__Begin *p, struct qr_begin *b, struct
         TRY(take_port(in->data_port, &out->data_port, err));
         out->holder = in->holder != 0;
         out->keep = in->keep != 0;
+        out->server = in->server != 0;
+        computes = computes || !out->server;
         TRY(take_runs(in->kept, in->n_kept, out->kept, &out->n_kept, err));
         if (!out->keep && out->n_kept)
             REFUSE("members: rank %zu keeps nothing, but micro-batches are listed", i);
     }
+    if (!computes) REFUSE("members: all are parameter servers, and nobody computes");
     b->n_members = (uint32_t)p->n_members;
     return take_deaths(p->deaths, &b->deaths, err);
 }

@@ -44,8 +44,11 @@ static void count_change(const struct qr_group *g, const struct qr_begin *before
     }
     for (uint32_t i = 0; i < g->o.n_peers; i++)
         qr_peer_set(i, g->o.count_known || qr_peer_get(i) ? QR_PEER_ABSENT : QR_PEER_UNKNOWN);
-    for (uint32_t r = 0; r < now->n_members; r++)
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) qr_peer_serves(i, i < g->o.n_servers);
+    for (uint32_t r = 0; r < now->n_members; r++) {
         qr_peer_set(now->member[r].name.index, QR_PEER_MEMBER);
+        qr_peer_serves(now->member[r].name.index, now->member[r].server);
+    }
 }
 
 /* What goes between control threads ends with its crc32c: a damaged bit of a hello would name
@@ -275,6 +278,8 @@ enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *c
         .n_peers = opt->n_peers,
         .peers = opt->peers,
         .count_known = opt->count_known,
+        .n_servers = opt->n_servers,
+        .server = opt->server,
         .min_workers = opt->min_workers,
         .allreduce = opt->allreduce,
         .places = digest_of(opt->places),

@@ -42,7 +42,10 @@ struct qr_group_options {
     size_t n_peers;
     const char *const *peers; /* host:port by index with oneself; borrowed */
     bool count_known;
-    unsigned min_workers;       /* 0: ceil(n_peers / 2) */
+    /* the first so many of the peers are parameter servers; this process is one */
+    unsigned n_servers;
+    bool server;
+    unsigned min_workers;       /* that compute; 0: half of them, rounded up */
     const char *listen_address; /* "0.0.0.0:2222"; port 0 = any */
     unsigned data_port;         /* 2224; 0 = any */
     int64_t form_timeout_ns;
@@ -69,6 +72,7 @@ struct qr_group_view {
     uint64_t generation;            /* its number */
     uint32_t n_members, rank;       /* rank 0 leads */
     uint32_t index[QR_MAX_MEMBERS]; /* of each rank */
+    uint64_t servers; /* bit r: rank r is a parameter server, which computes no micro-batches */
 };
 
 struct qr_group;
@@ -123,6 +127,9 @@ struct qr_group_start {
     bool give;
     /* nothing begins any more: the leader said that everything is written. The rest is not set */
     bool done;
+    /* a parameter server alone: nothing has begun for the form timeout, or 5 s. Others may have
+     * ended the run meanwhile; if not, join again. The rest is not set */
+    bool waits;
     /* the micro-batches taken at this reduction count on; else what was computed of it must
      * be forgotten */
     bool keep;
@@ -133,7 +140,8 @@ struct qr_group_start {
     struct qr_coverage more_coverage;
 };
 /* Waits until a generation has begun that this member has not joined yet, and connects its data
- * streams. DEADLINE_EXCEEDED names who did not answer. Never ABORTED. */
+ * streams. DEADLINE_EXCEEDED names who did not answer. Never ABORTED. A parameter server is never
+ * told to give up for want of workers: `waits`. */
 QR_MUST_CHECK enum qr_code qr_group_join(struct qr_group *g, struct qr_group_start *ret,
                                          struct qr_err *err);
 /* To those that this member serves, and from who serves this one (appended to ret; checked for

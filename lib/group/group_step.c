@@ -15,6 +15,7 @@
 /* a member may still compute a micro-batch; the machine notices the frozen and the dead */
 #define CONNECT_NS (600 * QR_SECOND)
 #define GOODBYES_WITHIN_NS (8 * QR_SECOND)
+#define SERVER_WAITS_NS (5 * QR_SECOND) /* at least, between two looks at what is stored */
 #define TRANSFER_NS (600 * QR_SECOND)
 
 static void lock(struct qr_group *g) { pthread_mutex_lock(&g->lock); }
@@ -229,7 +230,10 @@ static void describe(struct qr_group *g, struct qr_group_start *ret) {
         .fetch = !b->from_checkpoint && !has_base(g)};
     memcpy(ret->base_digest, b->base_digest, sizeof ret->base_digest);
     ret->give = !ret->fetch && !ret->reload && gives(gen);
-    for (uint32_t r = 0; r < b->n_members; r++) ret->view.index[r] = b->member[r].name.index;
+    for (uint32_t r = 0; r < b->n_members; r++) {
+        ret->view.index[r] = b->member[r].name.index;
+        ret->view.servers |= (uint64_t)b->member[r].server << r;
+    }
     members_of(g);
     group_data_again(g);
 }
@@ -247,7 +251,15 @@ static enum qr_code wait_for_begin(struct qr_group *g, int64_t deadline_ns,
         bool awaits = qr_member_awaits_begin(g->member, &promised);
         unlock(g);
         qr_mesh_await(g->mesh, awaits ? &promised : NULL);
-        if (group_awake_ns(g) >= deadline_ns)
+        bool late = group_awake_ns(g) >= deadline_ns;
+        if (late && g->o.server) {
+            *ret = (struct qr_group_start){.waits = true};
+            lock(g);
+            g->joined = left;
+            unlock(g);
+            return QR_OK;
+        }
+        if (late)
             code = qr_fail(err, QR_DEADLINE_EXCEEDED, "no group formed within %" PRId64 " s",
                            g->o.form_timeout_ns / QR_SECOND);
         else code = qr_mesh_idle(g->mesh, group_clock_of(g, deadline_ns), err);
@@ -282,17 +294,20 @@ static enum qr_code join_solo(struct qr_group *g, struct qr_group_start *ret, st
 enum qr_code qr_group_join(struct qr_group *g, struct qr_group_start *ret, struct qr_err *err) {
     struct qr_err own;
     if (!err) err = &own;
-    int64_t deadline_ns = group_awake_ns(g) + g->o.form_timeout_ns + FORM_GRACE_NS;
+    int64_t wait_ns = g->o.form_timeout_ns;
+    if (!g->o.server) wait_ns += FORM_GRACE_NS;
+    else if (wait_ns < SERVER_WAITS_NS) wait_ns = SERVER_WAITS_NS;
+    int64_t deadline_ns = group_awake_ns(g) + wait_ns;
     enum qr_code code = g->solo ? join_solo(g, ret, err) : QR_ABORTED;
     while (code == QR_ABORTED) {
         code = wait_for_begin(g, deadline_ns, ret, err);
-        if (code != QR_OK || ret->done) break;
+        if (code != QR_OK || ret->done || ret->waits) break;
         int64_t by_ns = group_now_ns(g) + CONNECT_NS;
         code = qr_mesh_form(g->mesh, &g->joined_id, g->members, ret->view.n_members, ret->view.rank,
                             by_ns, err);
     }
     if (code != QR_OK) return noted(g, code, err);
-    if (ret->done) return QR_OK;
+    if (ret->done || ret->waits) return QR_OK;
     lock(g);
     ret->keep = !g->ledger.dropped;
     ret->n_more = 0;
@@ -388,6 +403,7 @@ static uint64_t first_of(const struct qr_group *g, uint32_t rank, uint64_t n_mic
     for (uint32_t r = 0; r < n; r++) mean += n_known ? speed[r] / n_known : 0;
     for (uint32_t r = 0; r < n; r++) {
         uint64_t weight = !speed[r] ? mean + 1 : speed[r] > mean / 16 ? speed[r] : mean / 16 + 1;
+        if (g->view.servers >> r & 1) weight = 0;
         if (r < rank) before += weight;
         all += weight;
     }
@@ -408,7 +424,8 @@ void qr_group_weigh(struct qr_group *g, uint64_t n_micro_batches, const uint64_t
     for (uint32_t r = 0; r < g->view.n_members; r++)
         count[r] = first_of(g, r + 1, n_micro_batches) - first_of(g, r, n_micro_batches);
     uint64_t mean = 0;
-    for (uint32_t r = 0; r < g->view.n_members; r++) mean += g->shares.speed[r] / g->view.n_members;
+    uint32_t n = g->view.n_members - (uint32_t)__builtin_popcountll(g->view.servers);
+    for (uint32_t r = 0; r < g->view.n_members; r++) mean += g->shares.speed[r] / n;
     for (uint32_t r = 0; r < g->view.n_members; r++) {
         uint64_t *speed = &g->shares.speed[r], now = (count[r] << 30) / (ns[r] + 1) + 1;
         if (count[r] && now < UINT64_C(1) << 50) *speed = *speed ? (7 * *speed + now) / 8 : now;

@@ -138,17 +138,20 @@ static enum qr_code some_layers(struct qr_workload *w, struct qr_err *err) {
 struct qr_memory_estimate qr_workload_memory(const struct qr_workload *w,
                                              const struct qr_memory_process *process) {
     const struct qr_optimizer_options *o = &w->job->train.optimizer;
+    size_t n_points = qr_optimizer_n_points(o->kind);
     struct qr_memory_need n = {
         .process = *process,
         .file_bytes = w->data.file_bytes,
         .n_samples = w->data.n_samples,
         .n_values_per_sample = w->data.n_columns + qr_dataset_y_width(&w->data),
-        .lanes = qr_model_micro_batches_in_parallel(w->model) ? w->n_threads : 1,
+        .lanes = w->idle                                        ? 0
+                 : qr_model_micro_batches_in_parallel(w->model) ? w->n_threads
+                                                                : 1,
         .bytes_per_lane = qr_model_bytes_per_thread(w->model),
-        .bytes_of_state = qr_model_bytes_of_state(w->model) * qr_optimizer_n_points(o->kind),
+        .bytes_of_state = w->idle ? 0 : qr_model_bytes_of_state(w->model) * n_points,
         .n_params = qr_model_n_params(w->model),
         /* weights, moments, best weights; two points */
-        .n_vectors = 2 + qr_optimizer_n_moments(o) + 2 * (qr_optimizer_n_points(o->kind) > 1),
+        .n_vectors = 2 + qr_optimizer_n_moments(o) + 2 * (n_points > 1),
     };
     n.process.threads = w->n_threads;
     return qr_memory_estimate(&n);
@@ -217,15 +220,30 @@ static enum qr_code load(struct qr_workload *w, enum qr_isa isa, struct qr_err *
     return code == QR_OK ? code : qr_wrap(err, "train.initial_weights");
 }
 
-enum qr_code qr_workload_load(const struct qr_job *job, const char *isa_name, unsigned n_threads,
-                              struct qr_workload *ret, struct qr_err *err) {
-    struct qr_workload w = {.job = job, .n_threads = n_threads ? n_threads : qr_cpu_limit()};
+static enum qr_code load_into(struct qr_workload w, const char *isa_name, struct qr_workload *ret,
+                              struct qr_err *err) {
     enum qr_isa isa = QR_ISA_PORTABLE;
     enum qr_code code = qr_isa_parse(isa_name, &isa, err);
     if (code == QR_OK) code = load(&w, isa, err);
     if (code != QR_OK) qr_workload_fini(&w);
     else *ret = w;
     return code;
+}
+
+enum qr_code qr_workload_load(const struct qr_job *job, const char *isa_name, unsigned n_threads,
+                              struct qr_workload *ret, struct qr_err *err) {
+    return load_into(
+        (struct qr_workload){.job = job, .n_threads = n_threads ? n_threads : qr_cpu_limit()},
+        isa_name, ret, err);
+}
+
+enum qr_code qr_workload_load_idle(const struct qr_job *job, const char *isa_name,
+                                   unsigned n_threads, struct qr_workload *ret,
+                                   struct qr_err *err) {
+    return load_into((struct qr_workload){.job = job,
+                                          .n_threads = n_threads ? n_threads : qr_cpu_limit(),
+                                          .idle = true},
+                     isa_name, ret, err);
 }
 
 enum qr_code qr_workload_load_samples(const struct qr_job *job,

@@ -22,6 +22,7 @@ struct qr_workload {
     bool initial_from_file;
     uint8_t initial_digest[32]; /* of that file's bytes */
     unsigned n_threads;
+    bool idle; /* no micro-batch is computed here */
 };
 /* isa: "auto" or a name. n_threads 0: as many as this process may use. Refuses what does not fit
  * the memory limit (RESOURCE_EXHAUSTED with both numbers). May read files for as long as the
@@ -29,6 +30,10 @@ struct qr_workload {
 QR_MUST_CHECK enum qr_code qr_workload_load(const struct qr_job *job, const char *isa,
                                             unsigned n_threads, struct qr_workload *ret,
                                             struct qr_err *err);
+/* The same for a parameter server, which computes no micro-batches: no workspaces are counted. */
+QR_MUST_CHECK enum qr_code qr_workload_load_idle(const struct qr_job *job, const char *isa,
+                                                 unsigned n_threads, struct qr_workload *ret,
+                                                 struct qr_err *err);
 /* The same to predict or evaluate other samples: the job's own data is not read, and no initial
  * weights are made (initial is 0 until qr_workload_weights fills it). */
 QR_MUST_CHECK enum qr_code qr_workload_load_samples(const struct qr_job *job,

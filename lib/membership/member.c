@@ -22,7 +22,8 @@ void member_log(struct qr_member *m, enum qr_log_level level, const char *fmt, .
 
 const char *qr_member_peer_text(struct qr_member *m, uint32_t index) {
     const char *address = index < m->opt.n_peers ? m->opt.peers[index] : "address unknown";
-    snprintf(m->peer_text, sizeof m->peer_text, "worker %u (%.*s)", index, 256, address);
+    snprintf(m->peer_text, sizeof m->peer_text, "%s %u (%.*s)",
+             index < m->opt.n_servers ? "parameter server" : "worker", index, 256, address);
     return m->peer_text;
 }
 
@@ -165,11 +166,13 @@ struct qr_member *qr_member_new(const struct qr_member_options *opt, qr_member_e
     m->emit = emit_fn;
     m->ctx = ctx;
     m->own = (struct qr_common){.epochs = 1, .allreduce = opt->allreduce, .places = opt->places};
+    size_t n_computing = opt->n_peers > opt->n_servers ? opt->n_peers - opt->n_servers : 1;
     m->own.min_workers = opt->min_workers   ? opt->min_workers
-                         : opt->count_known ? (unsigned)(opt->n_peers + 1) / 2
+                         : opt->count_known ? (unsigned)(n_computing + 1) / 2
                                             : 1;
     m->random = opt->seed ^ UINT64_C(0x9e3779b97f4a7c15);
     m->peer[opt->index].known = true;
+    m->peer[opt->index].server = opt->server;
     memcpy(m->peer[opt->index].incarnation, opt->incarnation, QR_INCARNATION_BYTES);
     return m;
 }

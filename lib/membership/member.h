@@ -55,8 +55,14 @@ struct qr_member_options {
     size_t n_peers;
     const char *const *peers;
     bool count_known; /* false: peers only probes, nobody is waited for by name */
+    /* the first so many of the peers are parameter servers, as far as the settings know: for texts
+     * and for the default of min_workers. Who is one says so itself */
+    unsigned n_servers;
+    bool server; /* this process is one */
     /* Of the first leader these count for all (protocol.md §5): */
-    unsigned min_workers; /* 0: ceil(n_peers / 2) where the count is known, else 1 */
+    /* that compute; 0: half of those that the settings name, rounded up, where the count is known,
+     * else 1 */
+    unsigned min_workers;
     enum qr_allreduce allreduce;
     uint64_t places; /* qr_common.places */
     int64_t form_timeout_ns;
@@ -79,7 +85,7 @@ struct qr_generation {
     bool first;
 };
 /* ret_mine[b] = 1 for each micro-batch b < n_micro_batches of the base reduction that belongs to
- * `rank` (kept ones too, when it keeps), else 0. For later reductions: b mod n_members == rank. */
+ * `rank` (kept ones too, when it keeps), else 0. */
 void qr_generation_micro_batches(const struct qr_begin *begin, uint32_t rank,
                                  uint64_t n_micro_batches, uint8_t *ret_mine);
 

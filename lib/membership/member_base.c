@@ -107,8 +107,15 @@ void qr_generation_micro_batches(const struct qr_begin *begin, uint32_t rank,
                  i++, at += run->stride)
                 if (ret_mine[at] != MINE) ret_mine[at] = r == rank ? MINE : TAKEN;
         }
+    /* of those that compute: how many there are, and which one this is */
+    uint32_t n = 0, mine = 0;
+    for (uint32_t r = 0; r < begin->n_members; r++) {
+        if (r == rank) mine = n;
+        n += !begin->member[r].server;
+    }
+    if (begin->member[rank].server) mine = n;
     for (uint64_t at = 0, j = 0; at < n_micro_batches; at++) {
-        if (ret_mine[at] == FREE) ret_mine[at] = j++ % begin->n_members == rank ? MINE : TAKEN;
+        if (ret_mine[at] == FREE) ret_mine[at] = j++ % n == mine ? MINE : TAKEN;
         ret_mine[at] = ret_mine[at] == MINE;
     }
 }

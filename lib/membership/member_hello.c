@@ -34,6 +34,7 @@ void member_send_hello(struct qr_member *m, uint32_t conn) {
     if (m->active) h->generation = m->generation.begin.id;
     h->highest_number = m->highest;
     h->data_port = m->opt.data_port;
+    h->server = m->opt.server;
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
         if (member_hears(m, i)) {
             h->heard[h->n_heard].index = i;
@@ -232,6 +233,7 @@ static void accept_peer(struct qr_member *m, struct member_conn *c, const struct
     p->differs_since_ns = -1;
     if (fresh) {
         p->known = true;
+        p->server = h->server;
         p->gone = p->frozen = false;
         p->silent_until_ns = p->worked_ns = 0;
         p->turns_ns = m->now_ns;

@@ -63,7 +63,8 @@ enum data_state { DATA_NONE, DATA_UP, DATA_BROKEN, DATA_BAD };
 struct peer {
     bool known; /* it was accepted once: incarnation holds */
     bool connected;
-    bool gone; /* said goodbye */
+    bool gone;   /* said goodbye */
+    bool server; /* of that incarnation */
     bool frozen;
     uint32_t conn, data_port;
     uint8_t incarnation[QR_INCARNATION_BYTES];
@@ -121,6 +122,9 @@ struct qr_member {
     bool need_new;                   /* a data stream broke, or a coverage word was refused */
     struct pending pending;
     int64_t backoff_until_ns;
+    /* a parameter server, that it waits for workers; that they are too few since the last Begin */
+    int64_t said_waiting_ns;
+    bool said_few;
     unsigned backoff_doublings;
     uint64_t split_reductions; /* of the last base without a majority, + 1 */
     struct qr_held held;
@@ -182,6 +186,8 @@ void member_try_again(struct qr_member *m);
 bool member_answers(const struct qr_member *m, uint32_t index); /* on its control connection */
 /* ... and its data stream passes data */
 bool member_hears(const struct qr_member *m, uint32_t index);
+/* so many of these compute micro-batches */
+unsigned member_n_computing(const struct qr_member *m, uint64_t set);
 /* both list each other; a or b may be oneself */
 bool member_linked(const struct qr_member *m, uint32_t a, uint32_t b);
 uint64_t member_set(const struct qr_member *m);

@@ -107,6 +107,7 @@ void member_died(struct qr_member *m, uint32_t index) {
     struct qr_death x = {.name.index = index, .generation = b->id.number};
     uint32_t rank = 0;
     if (!m->formed || m->over || m->ending || p->gone || m->held.stateless) return;
+    if (p->server) return; /* it died of something else */
     memcpy(x.name.incarnation, p->incarnation, QR_INCARNATION_BYTES);
     while (rank < b->n_members && !same_name(&b->member[rank].name, &x.name)) rank++;
     if (rank == b->n_members) return;

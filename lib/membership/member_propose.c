@@ -38,6 +38,12 @@ bool member_linked(const struct qr_member *m, uint32_t a, uint32_t b) {
     return lists(m, a, b) && lists(m, b, a);
 }
 
+unsigned member_n_computing(const struct qr_member *m, uint64_t set) {
+    unsigned n = 0;
+    for (uint64_t rest = set; rest; rest &= rest - 1) n += !m->peer[__builtin_ctzll(rest)].server;
+    return n;
+}
+
 /* It says that it works in this generation, or has said nothing since that began, a moment ago. */
 static bool works_in(const struct qr_member *m, const struct peer *p) {
     if (qr_gen_id_compare(&p->beat.active, &m->generation.begin.id) == 0) return true;
@@ -190,6 +196,7 @@ static void begun(struct qr_member *m, const struct qr_begin *b) {
     for (uint32_t r = 0; r < b->n_members; r++)
         if (b->member[r].name.index == m->opt.index) g->rank = r;
     m->active = m->formed = true;
+    m->said_few = false;
     m->begun_ns = m->now_ns;
     m->need_new = false;
     m->backoff_doublings = 0;
@@ -214,6 +221,7 @@ static void begin(struct qr_member *m) {
         b->member[r].name = q->propose.member[r];
         uint32_t i = b->member[r].name.index;
         b->member[r].data_port = i == m->opt.index ? m->opt.data_port : m->peer[i].data_port;
+        b->member[r].server = m->peer[i].server;
     }
     q->on = false;
     if (!member_begin_common(m, q, b)) return;
@@ -327,12 +335,28 @@ static bool may_form(struct qr_member *m, uint64_t set) {
     bool expired = m->now_ns - m->start_ns >= m->opt.form_timeout_ns;
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
         if ((set & bit(i)) && i != m->opt.index) expired = expired || m->peer[i].beat.form_expired;
-    if (size < member_min_workers(m)) return false;
+    if (member_n_computing(m, set) < member_min_workers(m)) return false;
     if (runs(m, set)) return true;
     if (member_mismatched(m) || works_beside(m, set)) return false;
     if (m->opt.count_known && size == m->opt.n_peers) return true;
     if (!m->opt.count_known && m->now_ns - m->newcomer_ns >= NEWCOMERS_NS) return true;
     return expired;
+}
+
+/* A parameter server has what the workers come back for: it waits as long as it takes, and says
+ * so. */
+static void say_waiting(struct qr_member *m, uint64_t set, int64_t waited) {
+    int64_t every = m->opt.form_timeout_ns > MS(10000) ? m->opt.form_timeout_ns : MS(10000);
+    char who[480];
+    if (m->now_ns - m->said_waiting_ns < every) return;
+    m->said_waiting_ns = m->now_ns;
+    missing_text(m, set, who, sizeof who);
+    member_log(m, QR_LOG_WARNING,
+               "no group for %.0f s: %s%s; this parameter server holds the state of %llu "
+               "reductions, and waits",
+               (double)waited / 1e9, who[0] ? who : "no more workers",
+               who[0] ? " did not answer" : " came",
+               (unsigned long long)m->held.applied_reductions);
 }
 
 static void give_up_waiting(struct qr_member *m, uint64_t set) {
@@ -344,7 +368,11 @@ static void give_up_waiting(struct qr_member *m, uint64_t set) {
         return;
     }
     if (m->active || waited < m->opt.form_timeout_ns) return;
-    unsigned size = (unsigned)__builtin_popcountll(set);
+    if (m->opt.server) {
+        say_waiting(m, set, waited);
+        return;
+    }
+    unsigned size = member_n_computing(m, set);
     bool beside = works_beside(m, set); /* its data stream comes up at the end of a step */
     if ((beside || size >= member_min_workers(m)) &&
         waited < m->opt.form_timeout_ns + (beside ? BESIDE_NS : FORM_GRACE_NS))
@@ -354,7 +382,8 @@ static void give_up_waiting(struct qr_member *m, uint64_t set) {
     if (who[0])
         snprintf(text, sizeof text,
                  "no group within %.0f s: %s did not answer (%u of %zu are here, %u are needed)",
-                 (double)waited / 1e9, who, size, m->opt.n_peers, member_min_workers(m));
+                 (double)waited / 1e9, who, size, m->opt.n_peers - m->opt.n_servers,
+                 member_min_workers(m));
     else
         snprintf(text, sizeof text,
                  "no group within %.0f s, though all answered: the group that runs does not take "
@@ -387,12 +416,21 @@ void member_consider_proposing(struct qr_member *m) {
     }
     bool differs = m->active && somebody_differs(m);
     uint64_t set = member_set(m);
-    member_check_poison(m, (unsigned)__builtin_popcountll(set));
+    unsigned n_computing = member_n_computing(m, set);
+    member_check_poison(m, n_computing);
     give_up_waiting(m, set);
     /* What broke, or too few: its generation can do nothing more. Who may not propose shows the
      * others by this that it needs a new one. */
-    if (m->active && (m->need_new || (unsigned)__builtin_popcountll(set) < member_min_workers(m)))
-        suspend(m);
+    bool few = n_computing < member_min_workers(m);
+    if (m->formed && few && m->opt.server && !m->said_few) {
+        m->said_few = true;
+        member_log(m, QR_LOG_WARNING,
+                   "too few workers are left (%u of the %u that are needed): this parameter server "
+                   "holds the state of %llu reductions, and waits for them",
+                   n_computing, member_min_workers(m),
+                   (unsigned long long)m->held.applied_reductions);
+    }
+    if (m->active && (m->need_new || few)) suspend(m);
     if (m->over || q->on || m->now_ns < m->backoff_until_ns) return;
     if ((set & (bit(m->opt.index) - 1)) || !may_form(m, set)) return;
     if (m->active && same_as_active(m, set) && !m->need_new && !differs) return;

@@ -51,6 +51,11 @@ static void put_peers(struct qr_buf *b) {
         if (qr_peer_get(i) != QR_PEER_UNKNOWN)
             qr_buf_printf(b, "qring_member{index=\"%u\"} %d\n", i,
                           qr_peer_get(i) == QR_PEER_MEMBER);
+    put_head(b, "qring_parameter_server", "gauge",
+             "1: this peer is a parameter server, which computes no micro-batches.");
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
+        if (qr_peer_get(i) != QR_PEER_UNKNOWN && qr_peer_get_serves(i))
+            qr_buf_printf(b, "qring_parameter_server{index=\"%u\"} 1\n", i);
     put_head(b, "qring_peer_no_data", "gauge",
              "1: this peer answers, but no data passes between it and this worker.");
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)

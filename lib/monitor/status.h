@@ -26,6 +26,7 @@ struct qr_status {
     enum qr_peer peer[QR_MAX_MEMBERS];
     /* it answers, and no data passes between it and this worker */
     bool no_data[QR_MAX_MEMBERS];
+    bool serves[QR_MAX_MEMBERS];  /* a parameter server: it computes nothing */
     double speed[QR_MAX_MEMBERS]; /* micro-batches a second; 0: not known */
     double rtt_s[QR_MAX_MEMBERS]; /* 2 KB to it and back; 0: not known */
 };

@@ -144,6 +144,8 @@ static bool take(const struct sample *s, struct qr_status *st) {
         st->peer[index] = s->value == 1 ? QR_PEER_MEMBER : QR_PEER_ABSENT;
     else if (is(s->name, "qring_peer_no_data") && index_of(s->labels, &index))
         st->no_data[index] = s->value == 1;
+    else if (is(s->name, "qring_parameter_server") && index_of(s->labels, &index))
+        st->serves[index] = s->value == 1;
     else if (is(s->name, "qring_member_blocks_per_second") && index_of(s->labels, &index))
         st->speed[index] = s->value;
     else if (is(s->name, "qring_member_rtt_seconds") && index_of(s->labels, &index))

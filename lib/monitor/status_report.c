@@ -71,11 +71,17 @@ static void put_ago(double s, struct qr_buf *b) {
     qr_buf_puts(b, " ago");
 }
 
+static const char *kind_of(const struct qr_status *s, double index) {
+    bool serves = index >= 0 && index < QR_MAX_MEMBERS && s->serves[(int)index];
+    return serves ? "parameter server" : "worker";
+}
+
 static void head_text(const struct qr_status_pair *s, const char *address, struct qr_buf *b) {
     double members = now(s, QR_MEMBERS);
     if (s->is.has[QR_INDEX] && members > 0)
-        qr_buf_printf(b, "worker %.0f at %s, rank %.0f of %.0f in generation %.0f",
-                      now(s, QR_INDEX), address, now(s, QR_RANK), members, now(s, QR_GENERATION));
+        qr_buf_printf(b, "%s %.0f at %s, rank %.0f of %.0f in generation %.0f",
+                      kind_of(&s->is, now(s, QR_INDEX)), now(s, QR_INDEX), address, now(s, QR_RANK),
+                      members, now(s, QR_GENERATION));
     else if (members > 0)
         qr_buf_printf(b, "a worker at %s, one of %.0f in generation %.0f", address, members,
                       now(s, QR_GENERATION));
@@ -120,7 +126,7 @@ static void members_text(const struct qr_status_pair *s, struct qr_buf *b) {
         unsigned n = 0;
         for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
             if ((int)st->peer[i] != what) continue;
-            qr_buf_printf(b, "%sworker %u", n++ ? ", " : heads[what], i);
+            qr_buf_printf(b, "%s%s %u", n++ ? ", " : heads[what], kind_of(st, i), i);
             if (what == QR_PEER_MEMBER && st->speed[i] > 0)
                 qr_buf_printf(b, " (%.3g micro-batches/s)", st->speed[i]);
         }
@@ -130,15 +136,15 @@ static void members_text(const struct qr_status_pair *s, struct qr_buf *b) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
         if (st->no_data[i])
             qr_buf_printf(
-                b, "broken link no data passes between this worker and worker %u, which answers\n",
-                i);
+                b, "broken link no data passes between this worker and %s %u, which answers\n",
+                kind_of(st, i), i);
     if (p.n_known > 1)
         qr_buf_printf(b, "slowest     worker %u, at %.0f %% of worker %u's speed\n", p.slowest,
                       100 * st->speed[p.slowest] / st->speed[p.fastest], p.fastest);
     if (p.n_linked > 1)
-        qr_buf_printf(
-            b, "slow link   2 KB to worker %u and back take %.2g ms, to worker %u %.2g ms\n",
-            p.farthest, 1e3 * st->rtt_s[p.farthest], p.nearest, 1e3 * st->rtt_s[p.nearest]);
+        qr_buf_printf(b, "slow link   2 KB to %s %u and back take %.2g ms, to %s %u %.2g ms\n",
+                      kind_of(st, p.farthest), p.farthest, 1e3 * st->rtt_s[p.farthest],
+                      kind_of(st, p.nearest), p.nearest, 1e3 * st->rtt_s[p.nearest]);
     if (st->has[QR_REGROUPS]) {
         qr_buf_printf(b, "changes     %.0f: %.0f joined, %.0f lost or gone", now(s, QR_REGROUPS),
                       now(s, QR_MEMBERS_JOINED), now(s, QR_MEMBERS_LOST));
@@ -202,6 +208,8 @@ static void put_members(const struct qr_status *s, struct qr_json_writer *w) {
         qr_json_put_i64(w, i);
         qr_json_put_key(w, "member");
         qr_json_put_bool(w, s->peer[i] == QR_PEER_MEMBER);
+        qr_json_put_key(w, "parameter_server");
+        qr_json_put_bool(w, s->serves[i]);
         qr_json_put_key(w, "no_data");
         qr_json_put_bool(w, s->no_data[i]);
         put_double(w, "blocks_per_second", s->speed[i] > 0 ? s->speed[i] : -1);

@@ -82,9 +82,7 @@ static void check_ring(struct qr_validation *v, char *const *environment) {
         return;
     }
     v->has_identity = true;
-    if (qr_ring_role(&v->identity, &err) != QR_OK) found(v, &err);
-    else if (v->identity.n_peers &&
-             qr_ring_network(&v->settings, &v->identity, &local, &err) != QR_OK)
+    if (v->identity.n_peers && qr_ring_network(&v->settings, &v->identity, &local, &err) != QR_OK)
         found(v, &err);
     else if (v->identity.n_peers && qr_tls_given(&v->settings) &&
              qr_tls_check(&v->settings, &own, &err) != QR_OK)
@@ -429,9 +427,10 @@ enum qr_code qr_validate(int argc, char *const *argv, char *const *environment, 
     if (!v.settings.help && read_job(&v, environment, log)) {
         check_ring(&v, environment);
         check_outputs(&v, log);
-        code = qr_workload_load(v.job, v.settings.isa,
-                                v.settings.threads > 0 ? (unsigned)v.settings.threads : 0, &v.load,
-                                &why);
+        unsigned n_threads = v.settings.threads > 0 ? (unsigned)v.settings.threads : 0;
+        code = v.has_identity && v.identity.role == QR_ROLE_PS
+                   ? qr_workload_load_idle(v.job, v.settings.isa, n_threads, &v.load, &why)
+                   : qr_workload_load(v.job, v.settings.isa, n_threads, &v.load, &why);
         v.has_load = code == QR_OK;
         say_doubts(&v, log);
         if (v.has_load) weigh(&v);

@@ -3,12 +3,17 @@
 #include "base/mem.h"
 #include "preflight/validate.h"
 
+/* Workers that the ring's names name. */
+static unsigned n_named(const struct qr_validation *v) {
+    return (unsigned)(v->identity.n_peers - v->identity.n_servers);
+}
+
 /* The rows that people want to see: powers of two and half-way, the ring as it is, what
  * pays off. */
 static bool is_shown(const struct qr_validation *v, unsigned n) {
     unsigned odd = n;
     while (odd % 2 == 0) odd /= 2;
-    return odd == 1 || (odd == 3 && n <= 12) || n == v->best || n == v->identity.n_peers ||
+    return odd == 1 || (odd == 3 && n <= 12) || n == v->best || n == n_named(v) ||
            n == v->max_workers;
 }
 
@@ -17,7 +22,7 @@ static unsigned last_row(const struct qr_validation *v) {
     const struct qr_estimate_facts *f = &v->facts;
     uint64_t batch = f->batch_size < f->n_train ? f->batch_size : f->n_train,
              micro_batches = (batch + f->micro_batch_size - 1) / f->micro_batch_size;
-    uint64_t last = micro_batches > v->identity.n_peers ? micro_batches : v->identity.n_peers;
+    uint64_t last = micro_batches > n_named(v) ? micro_batches : n_named(v);
     if (last < 4) last = 4;
     return last < v->max_workers ? (unsigned)last : v->max_workers;
 }
@@ -50,8 +55,9 @@ static void ring_text(const struct qr_validation *v, struct qr_buf *b) {
                       id->index, id->address, id->why);
     for (size_t i = 0; i < v->n_names; i++) {
         const struct qr_peer_name *p = &v->names[i];
-        if (p->address) qr_buf_printf(b, "  worker %-3zu%s -> %s\n", i, p->peer, p->address);
-        else if (p->must) qr_buf_printf(b, "  worker %-3zu%s -> no address\n", i, p->peer);
+        const char *kind = i < id->n_servers ? "ps" : "worker";
+        if (p->address) qr_buf_printf(b, "  %-6s %-3zu%s -> %s\n", kind, i, p->peer, p->address);
+        else if (p->must) qr_buf_printf(b, "  %-6s %-3zu%s -> no address\n", kind, i, p->peer);
         else missing++;
     }
     if (missing)

@@ -4,6 +4,7 @@
 
 #include "base/bounds.h"
 #include "base/counter.h"
+#include "train/members.h"
 #include "train/train_impl.h"
 
 static enum qr_code fetch(struct train_run *r, const struct qr_group_start *start,
@@ -89,21 +90,29 @@ static enum qr_code give(struct train_run *r, struct qr_err *err) {
 }
 
 static void say_members(struct train_run *r, int64_t took_ns) {
-    char who[400] = "";
-    size_t n = 0;
-    for (uint32_t k = 0; k < r->view.n_members && n < sizeof who - 8; k++)
-        n += (size_t)snprintf(who + n, sizeof who - n, "%s%u", k ? ", " : "", r->view.index[k]);
+    char who[900];
+    qr_members_text(&r->view, who, sizeof who);
     if (r->n_joined > 1)
-        qr_info(r->opt->log, "train",
-                "goes on after step %llu with %u worker%s (%s); the change took %.2f s",
-                (unsigned long long)r->state.step, r->view.n_members,
-                r->view.n_members == 1 ? "" : "s", who, (double)took_ns / 1e9);
+        qr_info(r->opt->log, "train", "goes on after step %llu with %s; the change took %.2f s",
+                (unsigned long long)r->state.step, who, (double)took_ns / 1e9);
 }
 
 void train_plan(struct train_run *r, uint64_t epochs) {
     r->epochs = epochs;
     qr_gauge(QR_EPOCHS_PLANNED, (int64_t)epochs);
     qr_gauge(QR_STEPS_PLANNED, (int64_t)(epochs * r->n_batches));
+}
+
+/* A parameter server without workers: they may have gone on without it, and ended. */
+static bool ended_elsewhere(struct train_run *r) {
+    const struct qr_train_options *o = r->opt;
+    bool found = false;
+    struct qr_err why;
+    if (!o->reload || !o->ended) return false;
+    if (o->reload(o->reload_ctx, &r->spare, &found, &why) == QR_OK)
+        return found && o->ended(o->reload_ctx);
+    qr_warn(o->log, "train", "whether others have ended the run is not known: %s", why.msg);
+    return false;
 }
 
 enum qr_code train_join(struct train_run *r, struct qr_err *err) {
@@ -113,8 +122,12 @@ enum qr_code train_join(struct train_run *r, struct qr_err *err) {
     do {
         struct qr_group_start start;
         if ((code = qr_group_join(r->opt->group, &start, err)) != QR_OK) return code;
-        r->done = start.done;
+        r->done = start.done || (start.waits && ended_elsewhere(r));
         if (r->done) return QR_OK;
+        if (start.waits) {
+            code = QR_ABORTED;
+            continue;
+        }
         r->view = start.view;
         r->over = false; /* who has come does not know: the next sum says it again */
         qr_spent_members(&r->spent, r->view.n_members, qr_now_ns(r->opt->clock));

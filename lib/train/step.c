@@ -35,6 +35,7 @@ struct lane {
 struct qr_stepper {
     struct qr_stepper_options opt;
     struct qr_model_state *numbers[2]; /* the second is of the second point */
+    const double *weights[2];          /* of an idle one: what the numbers would be made from */
     size_t n_derivatives, n_sums, n_lanes;
     struct lane *lanes;
     qr_fixed *vector; /* the contribution: a lane's layout, then nanoseconds per rank */
@@ -65,9 +66,9 @@ size_t qr_stepper_micro_batches(const struct qr_stepper *s, const struct qr_step
     return qr_micro_batch_count(w->range, s->opt.micro_batch_size);
 }
 
-static enum qr_code lane_init(struct qr_stepper *s, struct lane *l, struct qr_err *err) {
+/* What it computes with. */
+static enum qr_code lane_equip(struct qr_stepper *s, struct lane *l, struct qr_err *err) {
     if (qr_model_workspace_new(s->opt.model, &l->workspace, err) != QR_OK) return err->code;
-    l->vector = qr_xaligned((n_values(s, QR_REDUCTION_TRAIN) + QR_MAX_MEMBERS) * sizeof *l->vector);
     if (n_values(s, QR_REDUCTION_TRAIN) <= QR_HANDOVER_MAX_COUNT)
         l->fresh = qr_xaligned(n_values(s, QR_REDUCTION_TRAIN) * sizeof *l->fresh);
     if (s->opt.n_points > 1) l->at_points = qr_xcalloc(2 * s->n_sums, sizeof *l->at_points);
@@ -75,6 +76,11 @@ static enum qr_code lane_init(struct qr_stepper *s, struct lane *l, struct qr_er
     l->y = qr_xcalloc(s->opt.micro_batch_size, sizeof *l->y);
     l->sample = qr_xcalloc(s->opt.micro_batch_size, sizeof *l->sample);
     return QR_OK;
+}
+
+static enum qr_code lane_init(struct qr_stepper *s, struct lane *l, struct qr_err *err) {
+    l->vector = qr_xaligned((n_values(s, QR_REDUCTION_TRAIN) + QR_MAX_MEMBERS) * sizeof *l->vector);
+    return s->opt.idle ? QR_OK : lane_equip(s, l, err);
 }
 
 enum qr_code qr_stepper_new(const struct qr_stepper_options *opt, struct qr_stepper **ret,
@@ -85,8 +91,10 @@ enum qr_code qr_stepper_new(const struct qr_stepper_options *opt, struct qr_step
     s->opt = *opt;
     s->n_derivatives = opt->n_points > 1 ? 1 : qr_model_n_params(opt->model);
     s->n_sums = qr_model_n_sums(opt->model);
-    for (size_t i = 0; i < opt->n_points; i++) s->numbers[i] = qr_model_state_new(opt->model);
-    size_t n_lanes = qr_model_micro_batches_in_parallel(opt->model) ? qr_pool_size(opt->pool) : 1;
+    for (size_t i = 0; i < opt->n_points && !opt->idle; i++)
+        s->numbers[i] = qr_model_state_new(opt->model);
+    bool many = !opt->idle && qr_model_micro_batches_in_parallel(opt->model);
+    size_t n_lanes = many ? qr_pool_size(opt->pool) : 1;
     s->lanes = qr_xcalloc(n_lanes, sizeof *s->lanes);
     s->vector = qr_xaligned((n_values(s, QR_REDUCTION_TRAIN) + QR_MAX_MEMBERS) * sizeof *s->vector);
     s->finished = qr_xaligned(n_values(s, QR_REDUCTION_TRAIN) * sizeof *s->finished);
@@ -121,13 +129,27 @@ void qr_stepper_free(struct qr_stepper *s) {
     free(s);
 }
 
-void qr_stepper_prepare(struct qr_stepper *s, const double *weights) {
-    qr_model_prepare(s->numbers[0], weights, s->opt.pool);
+static void prepare(struct qr_stepper *s, size_t i, const double *weights) {
+    s->weights[i] = weights;
+    if (s->numbers[i]) qr_model_prepare(s->numbers[i], weights, s->opt.pool);
 }
 
+void qr_stepper_prepare(struct qr_stepper *s, const double *weights) { prepare(s, 0, weights); }
+
 void qr_stepper_prepare_points(struct qr_stepper *s, const double *plus, const double *minus) {
-    qr_model_prepare(s->numbers[0], plus, s->opt.pool);
-    qr_model_prepare(s->numbers[1], minus, s->opt.pool);
+    prepare(s, 0, plus);
+    prepare(s, 1, minus);
+}
+
+/* An idle one is to look for a bad sample. */
+static enum qr_code equip(struct qr_stepper *s, struct qr_err *err) {
+    if (s->lanes[0].workspace) return QR_OK;
+    if (lane_equip(s, &s->lanes[0], err) != QR_OK) return err->code;
+    for (size_t i = 0; i < s->opt.n_points; i++) {
+        s->numbers[i] = qr_model_state_new(s->opt.model);
+        if (s->weights[i]) prepare(s, i, s->weights[i]);
+    }
+    return QR_OK;
 }
 
 static size_t sample_at(const struct qr_step_work *w, size_t position) {
@@ -427,6 +449,7 @@ enum qr_code qr_stepper_blame(struct qr_stepper *s, const struct qr_step_work *w
     const char *kind = w->kind == QR_REDUCTION_TRAIN ? "training" : "validation";
     /* one bad micro-batch is known by its id; of several only the sum is, so they are looked for
      * in order */
+    if (equip(s, err) != QR_OK) return err->code;
     size_t first = bad == 1 ? (size_t)bad_ids : 0,
            end = bad == 1 ? first + 1 : qr_stepper_micro_batches(s, w);
     for (size_t b = first; b < end; b++) {

@@ -42,6 +42,7 @@ struct qr_stepper_options {
     size_t micro_batch_size;
     uint64_t seed;   /* of what is drawn in training */
     size_t n_points; /* 1 or 2 */
+    bool idle; /* it computes no micro-batches: no workspace until a bad sample is looked for */
     uint32_t rank, n_members;
     struct qr_pool *pool;
     const struct qr_clock *clock;
@@ -60,7 +61,7 @@ struct qr_step_work {
 };
 size_t qr_stepper_micro_batches(const struct qr_stepper *s, const struct qr_step_work *w);
 size_t qr_stepper_vector_length(const struct qr_stepper *s, enum qr_reduction_kind kind);
-/* Numbers for this state's weights. */
+/* Numbers for this state's weights, which stay as they are until the next ones. */
 void qr_stepper_prepare(struct qr_stepper *s, const double *weights);
 /* Or, before a TRAIN reduction of two points, for both. */
 void qr_stepper_prepare_points(struct qr_stepper *s, const double *plus, const double *minus);

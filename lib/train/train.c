@@ -10,8 +10,9 @@
 static void say_schedule(struct train_run *r, size_t n) {
     if (r->said_schedule || r->view.n_members < 2) return;
     r->said_schedule = true;
-    qr_info(r->opt->log, "train", "all-reduce: %s over %u workers, %zu integers (%zu bytes) a step",
-            qr_group_schedule_name(r->opt->group, n), r->view.n_members, n, n * QR_FIXED_BYTES);
+    qr_info(r->opt->log, "train", "all-reduce: %s over %u %s, %zu integers (%zu bytes) a step",
+            qr_group_schedule_name(r->opt->group, n), r->view.n_members,
+            r->view.servers ? "members" : "workers", n, n * QR_FIXED_BYTES);
 }
 
 /* ---- what comes next: a function of the state alone ---- */
@@ -255,6 +256,7 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
                                           .micro_batch_size = r->job->micro_batch_size,
                                           .seed = r->job->seed,
                                           .n_points = r->update.n_points,
+                                          .idle = opt->server,
                                           .rank = 0,
                                           .n_members = 1,
                                           .pool = opt->pool,

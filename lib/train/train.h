@@ -93,6 +93,8 @@ struct qr_train_options {
     /* pod-time that was taken before this process began, and that at which who leads ends
      * training, after a step; 0: none */
     uint64_t pod_ms, max_pod_ms;
+    /* a parameter server: it holds the state, and computes no micro-batches. As the group's */
+    bool server;
     struct qr_group *group; /* not ready yet: qr_train_run says what state it begins with */
     struct qr_pool *pool;
     const struct qr_clock *clock;

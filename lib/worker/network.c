@@ -83,6 +83,8 @@ enum qr_code worker_open_group(struct worker *w, struct qr_err *err) {
         .n_peers = id->n_peers,
         .peers = (const char *const *)id->peers,
         .count_known = id->count_known,
+        .n_servers = (unsigned)id->n_servers,
+        .server = id->role == QR_ROLE_PS,
         .min_workers = s->min_workers > 0 ? (unsigned)s->min_workers : 0,
         .listen_address = w->listen,
         .data_port = (unsigned)s->data_port,

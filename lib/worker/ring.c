@@ -18,6 +18,8 @@ enum qr_code qr_ring_identity(const struct qr_settings *s, char *const *environm
         .peers = s->peers,
         .peer_template = s->peer_template,
         .replicas = s->replicas,
+        .role = s->role,
+        .parameter_servers = s->parameter_servers,
         .tf_config = qr_variable(environment, "TF_CONFIG"),
         .job_completion_index = qr_variable(environment, "JOB_COMPLETION_INDEX"),
         .hostname = host,
@@ -25,14 +27,6 @@ enum qr_code qr_ring_identity(const struct qr_settings *s, char *const *environm
         .max_workers = (unsigned)s->max_workers,
     };
     return qr_identity_find(&in, ret, err);
-}
-
-enum qr_code qr_ring_role(const struct qr_identity *id, struct qr_err *err) {
-    if (id->role != QR_ROLE_PS) return QR_OK;
-    return qr_fail(err, QR_INVALID_ARGUMENT,
-                   "TF_CONFIG makes this process a ps, and the workers of this program need none: "
-                   "they sum gradients among "
-                   "themselves. Take the PS replicas out of the job");
 }
 
 static bool is_loopback(const char *host) {

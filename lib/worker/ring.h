@@ -16,8 +16,6 @@
  * NULL-terminated "NAME=value" texts. */
 QR_MUST_CHECK enum qr_code qr_ring_identity(const struct qr_settings *s, char *const *environment,
                                             struct qr_identity *ret, struct qr_err *err);
-/* INVALID_ARGUMENT for a role that this program has no work for and that should not be there. */
-QR_MUST_CHECK enum qr_code qr_ring_role(const struct qr_identity *id, struct qr_err *err);
 /* Of a worker with peers: *ret_local when all of them are on this machine. INVALID_ARGUMENT when
  * they are not and nothing protects the network. */
 QR_MUST_CHECK enum qr_code qr_ring_network(const struct qr_settings *s,

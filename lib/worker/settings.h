@@ -34,13 +34,14 @@ enum qr_setting_between {
     /* must be the same: else the newcomer does not get into the ring, and it alone gives up */
     QR_SETTING_EQUAL,
 };
-enum { QR_SETTINGS_MAX = 48 };
+enum { QR_SETTINGS_MAX = 64 };
 
 struct qr_settings {
     char *job;               /* the one positional argument, or QRING_JOB; NULL: the built-in job */
     struct qr_overrides set; /* its keys that are said here: those of the environment first */
     /* who am I */
-    char *index, *peers, *peer_template, *replicas;
+    char *index, *peers, *peer_template, *replicas, *parameter_servers;
+    char *role;                       /* NULL: worker, or TF_CONFIG's */
     int64_t max_workers, min_workers; /* min_workers -1: ceil(replicas / 2) */
     int64_t port, data_port;          /* port -1: that of one's own address, else 2222 */
     char *bind;                       /* NULL: all addresses; loopback when every peer is there */

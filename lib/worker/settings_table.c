@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "cluster/identity.h"
 #include "group/group.h"
 #include "sim/sim.h"
 #include "worker/settings_impl.h"
@@ -14,6 +15,10 @@ static const char *level_choice(size_t i) { return qr_log_level_names[i]; }
 static const char *log_format_choice(size_t i) {
     static const char *const names[] = {"auto", "text", "json", NULL};
     return names[i];
+}
+static const char *role_choice(size_t i) {
+    static const enum qr_role roles[] = {QR_ROLE_WORKER, QR_ROLE_PS};
+    return i < sizeof roles / sizeof *roles ? qr_role_name(roles[i]) : NULL;
 }
 static const char *print_choice(size_t i) { return i == 0 ? "markdown" : NULL; }
 
@@ -45,10 +50,18 @@ const struct setting settings_table[] = {
      OWN, NULL},
     {"replicas", TEXT, AT(replicas), NULL, 0, 0, NULL, ANYWHERE, "N", "probed",
      "how many workers the template names", OWN, NULL},
+    {"parameter-servers", TEXT, AT(parameter_servers), NULL, 0, 0, NULL, ANYWHERE, "LIST",
+     "from TF_CONFIG",
+     "the parameter servers, by index, before all workers: host:port,host:port; the same for all",
+     OWN, NULL},
+    {"role", CHOICE, AT(role), NULL, 0, 0, role_choice, ANYWHERE, "ROLE", "worker, or TF_CONFIG's",
+     "what this process is: CHOICES; its index is that among its kind", OWN, NULL},
     {"max-workers", NUMBER, AT(max_workers), "64", 1, QR_MAX_MEMBERS, NULL, ANYWHERE, "N", NULL,
-     "the most workers there can be: 0 ... N-1 are probed where no count is known", OWN, NULL},
+     "the most members there can be: 0 ... N-1 are probed where no count is known", OWN, NULL},
     {"min-workers", NUMBER, AT(min_workers), NULL, 1, QR_MAX_MEMBERS, NULL, ANYWHERE, "N",
-     "half of them", "the fewest workers that begin without the others", RING, RING_SAYS},
+     "half of them",
+     "the fewest workers that begin without the others; parameter servers do not count", RING,
+     RING_SAYS},
     {"port", NUMBER, AT(port), NULL, 0, 65535, NULL, ANYWHERE, "PORT",
      "one's own address's, else 2222", "the control port to bind", OWN, NULL},
     {"data-port", NUMBER, AT(data_port), "2224", 0, 65535, NULL, ANYWHERE, "PORT", NULL,

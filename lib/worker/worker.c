@@ -107,7 +107,7 @@ static void print_identity(const struct worker *w) {
     qr_buf_free(&text);
 }
 
-static enum qr_code check_role(struct worker *w, struct qr_err *err) {
+static void check_role(struct worker *w) {
     const struct qr_identity *id = &w->identity;
     char index[32] = "";
     if (id->index >= 0 && id->role != QR_ROLE_SINGLE)
@@ -117,13 +117,11 @@ static enum qr_code check_role(struct worker *w, struct qr_err *err) {
             id->role == QR_ROLE_SINGLE ? "single worker" : qr_role_name(id->role), index,
             id->address ? ", at " : "", id->address ? id->address : "",
             qr_identity_source_name(id->source), id->why);
-    if (qr_ring_role(id, err) != QR_OK) return err->code;
-    if (id->role != QR_ROLE_EVALUATOR) return QR_OK;
+    if (id->role != QR_ROLE_EVALUATOR) return;
     qr_info(&w->log, "worker",
             "an evaluator has no work here: the workers evaluate after each epoch themselves. "
             "Exiting with 0");
     w->finished = true;
-    return QR_OK;
 }
 
 static void warn_of_settings(const struct worker *w) {
@@ -157,8 +155,10 @@ static void say_doubts(const struct worker *w) {
 
 static enum qr_code prepare(struct worker *w, struct qr_err *err) {
     const struct qr_settings *s = &w->settings;
-    enum qr_code code =
-        qr_workload_load(w->job, s->isa, s->threads > 0 ? (unsigned)s->threads : 0, &w->load, err);
+    unsigned n_threads = s->threads > 0 ? (unsigned)s->threads : 0;
+    enum qr_code code = w->identity.role == QR_ROLE_PS
+                            ? qr_workload_load_idle(w->job, s->isa, n_threads, &w->load, err)
+                            : qr_workload_load(w->job, s->isa, n_threads, &w->load, err);
     if (code == QR_OK) say_doubts(w);
     if (code == QR_OK) code = qr_workload_trainable(&w->load, err);
     if (code == QR_OK) code = qr_outputs_check(&w->outputs, err);
@@ -328,8 +328,9 @@ static enum qr_code finish(void *ctx, const struct qr_group_view *view,
         if (view->rank == 0) wrote = worker_over_budget(w, result, err);
     } else if (view->rank == 0) {
         double seconds = (double)(qr_now_ns(&qr_clock_monotonic) - w->began_ns) / 1e9;
-        wrote = qr_outputs_write(&w->outputs, &w->load, &w->canonical, result, view->n_members,
-                                 seconds, err);
+        unsigned n_workers = view->n_members - (unsigned)__builtin_popcountll(view->servers);
+        wrote =
+            qr_outputs_write(&w->outputs, &w->load, &w->canonical, result, n_workers, seconds, err);
         /* who leads next has places of its own */
         if (wrote != QR_OK && !qr_group_leads_for_all(w->group)) return wrote;
     }
@@ -370,6 +371,7 @@ static enum qr_code train(struct worker *w, struct qr_err *err) {
         .epochs = epochs,
         .pod_ms = w->pod_ms,
         .max_pod_ms = w->max_pod_ms,
+        .server = w->identity.role == QR_ROLE_PS,
         .group = w->group,
         .pool = w->pool,
         .clock = &qr_clock_monotonic,
@@ -417,7 +419,8 @@ static enum qr_code run(struct worker *w, int argc, char *const *argv, char *con
     where.price = w->price;
     qr_outputs_init(&w->outputs, &where, w->job->name);
     w->has_outputs = true;
-    if ((code = check_role(w, err)) != QR_OK || w->finished) return code;
+    check_role(w);
+    if (w->finished) return QR_OK;
     if (w->identity.role != QR_ROLE_SINGLE && (code = worker_choose_address(w, err)) != QR_OK)
         return code;
     if ((code = prepare(w, err)) != QR_OK) return code;

@@ -1,7 +1,7 @@
 """What rendered manifests promise beyond their schema. Prints each promise that is not kept; exit 1.
     objects.py safe FILE...         restricted pods, requests = limits, selectors and references that meet, names that fit
     objects.py scaled FILE FILE     the same release at two sizes: which fields differ, one a line
-    objects.py command FILE NAME    the command of the pods that the ring of that name has, with its environment, for a shell
+    objects.py command FILE NAME    the command of the pods that the ring of that name has (NAME-ps: of its parameter servers), with its environment, for a shell
     objects.py secret FILE FOLDER   the files of its one Secret, as a pod has them
     objects.py builtin FILE...      the objects in them of kinds that are Kubernetes' own
     objects.py closed SCHEMA        a values schema without room for unknown keys"""
@@ -43,6 +43,36 @@ def template_of(d):
     if d["kind"] == "TFJob":
         return d["spec"]["tfReplicaSpecs"]["Worker"]["template"]
     return (job_of(d) or d["spec"])["template"]
+
+
+def servers_of(d):
+    """The template of the parameter servers in it, beside the workers'; None where they have an object of their own, or there are none."""
+    if d["kind"] == "TFJob":
+        return d["spec"]["tfReplicaSpecs"].get("PS", {}).get("template")
+    within = {"JobSet": d["spec"], "TrainingRuntime": d["spec"].get("template", {}).get("spec")}.get(d["kind"])
+    others = within["replicatedJobs"][1:] if within else []
+    return others[0]["template"]["spec"]["template"] if others else None
+
+
+def environment(pod):
+    return {e["name"]: e.get("value") for e in pod["containers"][0].get("env", [])}
+
+
+def serves(d):
+    return environment(template_of(d)["spec"]).get("QRING_ROLE") == "ps"
+
+
+def servers(name, template, workers, restart, known):
+    """Parameter servers: pods like the workers', of the same ring, and never on Spot nodes."""
+    pod, env = template["spec"], environment(template["spec"])
+    restricted(name, pod, restart)
+    probed(name, pod["containers"][0])
+    encrypted(name, pod, known)
+    hold(name + ": not on Spot nodes", "gke-spot" not in json.dumps(pod))
+    hold(name + ": another component", template["metadata"]["labels"]["app.kubernetes.io/component"] == "ps")
+    for key in ("QRING_PARAMETER_SERVERS", "QRING_PEER_TEMPLATE"):
+        hold("%s: the workers' %s" % (name, key), env.get(key) == environment(workers["spec"]).get(key))
+    hold(name + ": its role, but in a TFJob", (env.get("QRING_ROLE") == "ps") == ("QRING_PARAMETER_SERVERS" in env))
 
 
 def restricted(name, pod, restart):
@@ -127,7 +157,8 @@ def elsewhere(name, d, known):
     called = {"StatefulSet": "qringd", "JobSet": "qringd", "TFJob": "tensorflow", "TrainingRuntime": "node"}[d["kind"]]
     hold(name + ": the container that its controller looks for", [c["name"] for c in pod["containers"]] == [called])
     hold(name + ": a bucket for checkpoints, since pods have nothing in common", any(a.startswith("--weights=gs://") for a in container["args"]))
-    peers = {"StatefulSet": name + "-{i}.%s:2222" % name, "JobSet": name + "-workers-0-{i}.%s:2222" % name, "TFJob": None,
+    ring_name = name[:-3] if serves(d) else name
+    peers = {"StatefulSet": ring_name + "-{i}.%s:2222" % ring_name, "JobSet": name + "-workers-0-{i}.%s:2222" % name, "TFJob": None,
              "TrainingRuntime": "$(JOBSET_NAME)-node-0-{i}.$(JOBSET_NAME):2222"}[d["kind"]]
     hold(name + ": peers by the names that the controller gives", env.get("QRING_PEER_TEMPLATE") == peers)
     if d["kind"] == "StatefulSet":
@@ -163,7 +194,8 @@ def ring(name, job, known):
         hold(name + ": the Service selects the pods", selects(service["spec"]["selector"], labels))
         targets = {p["targetPort"] for p in service["spec"]["ports"]}
         hold(name + ": the Service's ports are the container's", targets == {p["name"] for p in container["ports"]})
-    hold(name + ": peers by the pods' names", env["QRING_PEER_TEMPLATE"]["value"] == "%s-{i}.%s:2222" % (name, pod["subdomain"]))
+    ring_name = name[:-3] if serves(job) else name
+    hold(name + ": peers by the pods' names", env["QRING_PEER_TEMPLATE"]["value"] == "%s-{i}.%s:2222" % (ring_name, pod["subdomain"]))
     hold(name + ": a pod's name fits", len("%s-%d-abcde" % (name, spec["completions"] - 1)) <= 63)
     hold(name + ": tries are bounded", ("backoffLimit" in spec) != ("backoffLimitPerIndex" in spec))
     hold(name + ": one index that has none left ends the Job", spec.get("maxFailedIndexes", 0) == 0)
@@ -190,6 +222,10 @@ def safe(path):
             elsewhere(name, job, known)
         elif job["spec"].get("completionMode"):
             ring(name, job, known)
+        if servers_of(job):
+            servers(name + "'s servers", servers_of(job), template_of(job), RESTARTS[job["kind"]], known)
+        elif serves(job):
+            servers(name, template_of(job), template_of(known[job["kind"], name[:-3]]), RESTARTS[job["kind"]], known)
         if pod["containers"][0]["command"] == ["qringd"]:
             probed(name, pod["containers"][0])
             encrypted(name, pod, known)
@@ -223,7 +259,9 @@ def scaled(a, b):
 
 def command(path, name):
     known = {(d["kind"], d["metadata"]["name"]): d for d in objects(path)}
-    (template,) = [template_of(d) for (kind, n), d in known.items() if n == name and kind in RESTARTS]
+    ours = {n: d for (kind, n), d in known.items() if kind in RESTARTS}
+    template = template_of(ours[name]) if name in ours else servers_of(ours[name[:-3]])
+    name = name if name in ours else name[:-3]
     container = template["spec"]["containers"][0]
     env = {}
     for e in container.get("env", []):

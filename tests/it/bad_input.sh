@@ -523,6 +523,18 @@ identity 2 'TF_CONFIG' '{"cluster":{"worker":["a:2222","b:2222"]},"task":{"type"
 identity 2 'TF_CONFIG' '{"cluster":{"worker":["a:99999","b:2222"]},"task":{"type":"worker","index":0}}'
 identity 2 'TF_CONFIG' '{"cluster":{"worker":"a:2222"},"task":{"type":"worker","index":0}}'
 
+identity 2 'who would compute' '{"cluster":{"ps":["a:2222"]},"task":{"type":"ps","index":0}}'
+identity 2 'names no ps' '{"cluster":{"worker":["a:2222"]},"task":{"type":"ps","index":0}}'
+identity 2 'no cluster' '{"task":{"type":"ps","index":0}}'
+identity 2 'enableDynamicWorker' '{"sparseCluster":{"worker":{},"ps":["p:2222"]},"task":{"type":"ps","index":0}}'
+roles() { wrong 2 "$1" "$qringd" "$base" --print-identity "$2" "$3" --index 0 --peers a:1,b:2; }
+roles '--role|boss' --role boss
+roles '--role|--parameter-servers' --role ps
+roles 'a:1|twice' --parameter-servers a:1
+roles 'number 1|no address' --parameter-servers p,
+wrong 2 'TF_CONFIG says who is what' env TF_CONFIG="$(tf_config 0 a:1)" "$qringd" "$base" --print-identity --role ps
+wrong 2 '--parameter-servers|nothing names the workers' "$qringd" "$base" --print-identity --parameter-servers p
+
 # a port in use
 $python -c "
 import socket, time

@@ -11,7 +11,7 @@ CERTMANAGER=$(tests/chart/tools certmanager 2>"$work/certmanager.log") && export
     unset CERTMANAGER; skip "no definition of a Certificate: $(tail -n 1 "$work/certmanager.log")"; }
 check "the chart's README is what values.yaml says" tests/chart/readme
 check "the chart's job file is deploy/jobs/qcnn.json" cmp deploy/jobs/qcnn.json charts/qring/files/qcnn.json
-rendered="qcnn infer statefulset jobset tfjob-restarts trainjob" # by make manifests
+rendered="qcnn infer statefulset jobset tfjob-restarts tfjob-ps trainjob" # by make manifests
 manifests=$(for f in $rendered tfjob tensorboard; do printf 'deploy/jobs/%s.yaml ' "$f"; done)
 
 . tests/chart/common
@@ -55,6 +55,16 @@ jobset|JOB_COMPLETION_INDEX=1|"source":"job_index" "index":1 "peers":["qcnn-work
 trainjob|JOB_COMPLETION_INDEX=1|"source":"job_index" "index":1 "peers":["qcnn-node-0-0.qcnn:2222","qcnn-node-0-1.qcnn:2222"]
 tfjob-restarts|TF_CONFIG='$(tf_config 1 qcnn-worker-0.default.svc:2222 qcnn-worker-1.default.svc:2222)'|"source":"tf_config" "index":1 "peers":["qcnn-worker-0.default.svc:2222","qcnn-worker-1.default.svc:2222"]
 tfjob-restarts||"source":"single" "index":0
+T
+    # parameter servers, and workers beside them: FILE|POD|WHAT THE CONTROLLER GIVES POD 0|WHO IT IS THEN
+    both='{"cluster":{"worker":["w:2222"],"ps":["p:2222"]},"task":'
+    while IFS='|' read -r f pod with who; do
+        printf '%s %s --print-identity\n' "$with" "$(in_pod "$f" "$pod" 0 "$job")" >"$work/who.sh"
+        check "pod $pod of $f starts" run_in 10 "$work/who.log" sh "$work/who.sh"
+        for words in $who; do check "pod $pod of $f says $words: $(tail -n 1 "$work/who.log")" holds "$work/who.log" "$words"; done
+    done <<T
+deploy/jobs/tfjob-ps.yaml|qcnn|TF_CONFIG='$both{"type":"worker","index":0}}'|"role":"worker" "index":1 "parameter_servers":1
+deploy/jobs/tfjob-ps.yaml|qcnn-ps|TF_CONFIG='$both{"type":"ps","index":0}}'|"role":"ps" "index":0 "peers":["p:2222","w:2222"]
 T
     printf 'hostname qcnn-1 && %s --print-identity\n' "$(in_pod deploy/jobs/statefulset.yaml qcnn 1 "$job")" >"$work/who.sh"
     if unshare -U -r -u true 2>/dev/null; then
@@ -118,6 +128,25 @@ for values in tests/chart/values/*.yaml; do
     for minor in 30 37; do check "Kubernetes 1.$minor knows all of $values" against 1.$minor "$out"; done
     check "no registry is built in with $values" sh -c "! grep -E 'image: ' '$out' | grep -vE 'qring:$(cat lib/VERSION)|registry.example/'"
 done
+# parameter servers, however they are launched: who each of their pods is, and who a worker's
+if [ -n "$py_exe" ]; then
+    job=$root/deploy/jobs/qcnn.json
+    while IFS='|' read -r values servers workers; do
+        for pod in a-release-ps a-release; do
+            printf 'JOB_COMPLETION_INDEX=1 %s --print-identity\n' "$(in_pod "$work/$values.yaml" $pod 1 "$job")" >"$work/who.sh"
+            check "$values: $pod starts" run_in 10 "$work/who.log" sh "$work/who.sh"
+            i=3; [ $pod = a-release ] || i=1
+            for words in "\"index\":$i," '"parameter_servers":2' "$servers" "$workers"; do
+                check "$values: $pod says $words: $(tail -n 1 "$work/who.log")" holds "$work/who.log" "$words"
+            done
+        done
+    done <<T
+servers|"a-release-ps-0.a-release:2222","a-release-ps-1.a-release:2222"|"a-release-0.a-release:2222"
+servers-jobset|"a-release-servers-0-0.a-release:2222","a-release-servers-0-1.a-release:2222"|"a-release-workers-0-0.a-release:2222"
+servers-trainingruntime|"a-release-ps-0-0.a-release:2222","a-release-ps-0-1.a-release:2222"|"a-release-node-0-0.a-release:2222"
+T
+fi
+check "65 members are refused" sh -c "'$helm' template a charts/qring --kube-version 1.33.0 --set replicas=64,parameterServers=1 2>&1 | grep -q 'more than 64 members'"
 # what deploy/gke/gke.sh would install
 for command in train infer; do
     PROJECT=my-project TAG=1 deploy/gke/gke.sh --dry-run $command 2>&1 | sed -n "s/^\(helm status .* || \)\{0,1\}helm install //p" >"$work/said"

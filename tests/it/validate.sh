@@ -99,7 +99,9 @@ says '2|138' 'worker 1  nowhere.invalid:2222 -> no address|name nowhere.invalid'
     env TF_CONFIG="$(tf_config 0 127.0.0.1:2222 nowhere.invalid:2222)" "$qring" validate "$base" --plaintext
 says 2 '--plaintext' "$qring" validate "$base" --index 0 --peers 10.255.255.1:2222,10.255.255.2:2222
 says 0 '10.255.255.2:2222 -> 10.255.255.2' "$qring" validate "$base" --index 0 --peers 10.255.255.1:2222,10.255.255.2:2222 --plaintext
-says 2 'ps' env TF_CONFIG='{"cluster":{"worker":["127.0.0.1:2222"],"ps":["127.0.0.1:2223"]},"task":{"type":"ps","index":0}}' "$qring" validate "$base"
+says 0 'ps, index 0|ps     0  127.0.0.1:2223 -> 127.0.0.1|worker 1  127.0.0.1:2222' \
+    env TF_CONFIG='{"cluster":{"worker":["127.0.0.1:2222"],"ps":["127.0.0.1:2223"]},"task":{"type":"ps","index":0}}' "$qring" validate "$base"
+says 2 'who would compute' env TF_CONFIG='{"cluster":{"ps":["127.0.0.1:2223"]},"task":{"type":"ps","index":0}}' "$qring" validate "$base"
 says 2 'TF_CONFIG' env TF_CONFIG='{' "$qring" validate "$base"
 
 # job, data, memory, places

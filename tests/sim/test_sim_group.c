@@ -119,7 +119,15 @@ static void trouble(struct world *w) {
 static void clean_up(struct world *w) {
     for (unsigned i = 0; i < w->n; i++) {
         struct node *x = &w->node[i];
-        if (!x->live || x->finished || !(x->ended || x->stopped)) continue;
+        if (!x->live || x->finished) continue;
+        if (i < w->servers && w->done && !x->active && !x->paused) { /* it looks at LATEST */
+            end_process(x);
+            x->finished = true;
+            continue;
+        }
+        if (!(x->ended || x->stopped)) continue;
+        RULE(i >= w->servers || x->code != QR_DEADLINE_EXCEEDED || w->done,
+             "a parameter server waits for workers");
         bool good = x->ended && x->code == QR_OK;
         RULE(!good || w->done, "done is said only after the closing reduction");
         RULE(x->value == ref_of(w, x->step), "every state is the undisturbed run's");

@@ -155,6 +155,7 @@ struct whole {
     int64_t every_ns, form_ns;
     uint64_t every_steps;
     unsigned min_workers;
+    unsigned servers; /* the first so many compute nothing */
     ucontext_t scheduler;
     struct actor *now;        /* who runs */
     unsigned victims;         /* whose loss is timed: a set of indices */

@@ -130,6 +130,8 @@ static inline void flavour(struct whole *w, struct plan *p) {
     w->every_steps = 1 + dice(w, 3);
     w->offsets = dice(w, 2);
     w->no_data = dice(w, 6) == 0;
+    /* where there is no LATEST, one that is left alone would wait for ever */
+    if (w->seed % 3 == 2 && s->on && w->n > 1) w->servers = 1 + (w->n > 3);
     *p = (struct plan){.calm = dice(w, 8) == 0,
                        .power = s->on && dice(w, 3) == 0,
                        .halves = w->n > 1 && dice(w, 8) == 0,

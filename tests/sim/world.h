@@ -58,6 +58,7 @@ struct world {
     /* nothing that the first sends on data streams comes to the second */
     bool deaf[MAX_NODES][MAX_NODES];
     unsigned n, mutations;
+    unsigned servers; /* the first so many compute nothing */
     enum plant plant;
     int planted;    /* how often still */
     uint64_t steps; /* of the job */

@@ -109,6 +109,7 @@ static void start(struct world *w, struct node *x) {
                                     .n_peers = w->n,
                                     .peers = w->peers,
                                     .count_known = true,
+                                    .server = index < w->servers,
                                     .min_workers = w->elastic ? 1 : w->n,
                                     .form_timeout_ns =
                                         w->elastic ? 20 * QR_SECOND : 600 * QR_SECOND,
@@ -219,6 +220,7 @@ static void world_init(struct world *w, uint64_t seed, bool elastic, unsigned n,
     memset(w, 0, sizeof *w);
     w->seed = seed, w->random = mix(seed), w->elastic = elastic, w->steps = steps;
     w->n = n ? n : 2 + (unsigned)dice(w, elastic ? 4 : 7);
+    if (!n && elastic && mix(seed ^ 77) % 3 == 0) w->servers = 1 + (w->n > 3);
     struct qr_sim_net_options opt = {
         .seed = mix(seed + 1), .min_delay_ns = 50000, .max_delay_ns = MS(1 + (int64_t)dice(w, 30))};
     w->net = qr_sim_net_new(&opt);

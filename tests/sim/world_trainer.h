@@ -52,6 +52,14 @@ static void tell_held(struct world *w, struct node *x) {
     }
     qr_member_set_held(x->m, &h);
 }
+/* After the first reduction: round robin, by rank, over those that compute. */
+static uint32_t owner_of(const struct node *x, unsigned b) {
+    const struct qr_begin *g = &x->gen.begin;
+    uint32_t rank[MAX_NODES], n = 0;
+    for (uint32_t r = 0; r < g->n_members; r++)
+        if (!g->member[r].server) rank[n++] = r;
+    return rank[b % n];
+}
 static void set_mine(struct world *w, struct node *x) {
     uint8_t mine[MICRO_BATCHES];
     x->mine = 0;
@@ -60,7 +68,7 @@ static void set_mine(struct world *w, struct node *x) {
         for (unsigned b = 0; b < step_micro_batches(w, x); b++) x->mine |= (uint64_t)mine[b] << b;
     } else
         for (unsigned b = 0; b < step_micro_batches(w, x); b++)
-            if (b % x->gen.begin.n_members == x->gen.rank) x->mine |= UINT64_C(1) << b;
+            if (owner_of(x, b) == x->gen.rank) x->mine |= UINT64_C(1) << b;
 }
 static bool has_base(const struct node *x) {
     return x->active && x->step >= x->gen.begin.base_reductions;
@@ -249,6 +257,11 @@ static void on_begin(struct world *w, struct node *x, const struct qr_generation
              !memcmp(g->begin.member[g->rank].name.incarnation, x->inc, 16),
          "its rank is its own");
     RULE(g->begin.member[0].name.index == g->begin.id.index, "the proposer leads");
+    for (uint32_t r = 0; r < g->begin.n_members; r++)
+        RULE(g->begin.member[r].server == (g->begin.member[r].name.index < w->servers),
+             "all know who computes");
+    RULE(g->begin.member[g->begin.n_members - 1].name.index >= w->servers,
+         "nothing begins without a worker");
     RULE(qr_gen_id_compare(&x->promised, &g->begin.id) == 0,
          "takes a Begin only for the greatest id that it promised");
     SAY("BEGIN %llu.%u: rank %u of %u, base %llu keep %d, own step %llu held %llx",

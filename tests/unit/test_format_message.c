@@ -28,7 +28,7 @@ static void fill_hello(void) {
     }
     h->committed_reductions = 12, h->phase = QR_PHASE_MEMBER, h->leader = true;
     h->generation = id_of(5, 2, 3);
-    h->highest_number = 77, h->data_port = 65535;
+    h->highest_number = 77, h->data_port = 65535, h->server = true;
     for (h->n_heard = 0; h->n_heard < 64; h->n_heard++) h->heard[h->n_heard].index = h->n_heard;
 }
 static void fill_deaths(struct qr_deaths *d) {
@@ -53,7 +53,7 @@ static void fill_begin(void) { /* the largest message */
         struct qr_begin_member *m = &b->member[b->n_members];
         m->name.index = b->n_members;
         memset(m->name.incarnation, 200, 16);
-        m->data_port = 65535, m->holder = m->keep = true;
+        m->data_port = 65535, m->holder = m->keep = true, m->server = b->n_members < 63;
         for (m->n_kept = 0; m->n_kept < QR_MESSAGE_MAX_RUNS; m->n_kept++)
             m->kept[m->n_kept] = (struct qr_run){(UINT64_C(1) << 39) + m->n_kept, 1 << 18, 1 << 20};
     }
@@ -193,6 +193,9 @@ static void test_decode_limits(void) {
     for (size_t i = 0; i + 1 < 65536; i += 2) big[i] = 0x50, big[i + 1] = 1;
     lies(big, 65536, "mostly unknown");
     free(big);
+    fill_begin();
+    for (int k = 0; k < 64; k++) in.begin.member[k].server = true;
+    CHECK(!round_trip() && strstr(err.msg, "nobody computes"), "%s", err.msg);
     fill_hello(); /* every prefix of a good message: refused or read, never a crash */
     round_trip();
     unsigned good = 0;

@@ -68,7 +68,7 @@ static void test_strangers(void) {
     wires[n_wires++] = (struct wire){{b, a}, true};
     qr_member_up(a->m, now_ns, 3, false, 0);
     qr_member_message(a->m, now_ns, 3, hello);
-    CHECK(strstr(a->log, "protocol is 9-9 there and 3-3 here"), "%s", a->log);
+    CHECK(strstr(a->log, "protocol is 9-9 there and 4-4 here"), "%s", a->log);
     wires[n_wires++] = (struct wire){{b, a}, true};
     qr_member_up(b->m, now_ns, 4, true, 0); /* who answers at a:1 says it is worker 1 */
     hello->hello.protocol_min = QR_PROTOCOL_MIN;
@@ -237,6 +237,67 @@ static void test_timeouts(void) {
     deliver();
     CHECK(!a->stop);
 }
+/* A parameter server leads, is not counted among those that compute, and waits for them. */
+static void test_servers(void) {
+    reset();
+    servers = 1;
+    struct box *a = box(0, 0, 4, 1, fields_64), *b = box(1, 1, 4, 2, fields_64),
+               *c = box(2, 2, 4, 3, fields_64);
+    wire_up(b, a), wire_up(c, a), wire_up(c, b);
+    pass(61 * QR_SECOND); /* two of the three that compute are enough; the fourth is awaited */
+    CHECK(a->begun && b->begun && c->begun && a->gen.rank == 0 && a->gen.begin.n_members == 3);
+    CHECK(a->gen.begin.member[0].server && !a->gen.begin.member[1].server &&
+          c->gen.begin.member[0].server && !c->gen.begin.member[2].server);
+    CHECK(strstr(b->log, "parameter server 0 (a:1) answered"), "%s", b->log);
+    uint8_t mine[3][9];
+    for (uint32_t r = 0; r < 3; r++) qr_generation_micro_batches(&c->gen.begin, r, 9, mine[r]);
+    for (int k = 0; k < 9; k++)
+        CHECK(!mine[0][k] && mine[1][k] == !(k % 2) && mine[2][k] == k % 2, "micro-batch %d", k);
+    /* one of them dies: one that computes is too few, whoever else is there */
+    tell_state(0, 7, 1, false);
+    tell_state(1, 7, 1, false);
+    qr_member_free(c->m);
+    c->m = NULL;
+    wires[1].open = wires[2].open = false;
+    qr_member_down(a->m, now_ns, 3, "gone");
+    qr_member_down(b->m, now_ns, 5, "gone");
+    pass(2 * QR_SECOND);
+    CHECK(!a->begun && !b->begun);
+    CHECK(strstr(a->log, "too few workers are left (1 of the 2 that are needed): this parameter "
+                         "server holds the state of 7 reductions"),
+          "%s", a->log);
+    pass(100 * QR_SECOND);
+    CHECK(b->stop && b->code == QR_DEADLINE_EXCEEDED &&
+              strstr(b->text, "(1 of 3 are here, 2 are needed)"),
+          "%s", b->text);
+    pass(1000 * QR_SECOND);
+    CHECK(!a->stop && strstr(a->log, "this parameter server holds the state of 7 reductions, and "
+                                     "waits"),
+          "%s", a->log);
+    /* they come back, as other processes, and go on from what it has */
+    *a->log = '\0';
+    b = box(1, 1, 4, 12, fields_64), c = box(2, 2, 4, 13, fields_64);
+    wire_up(b, a), wire_up(c, a), wire_up(c, b);
+    pass(2 * QR_SECOND);
+    CHECK(a->begun && b->begun && c->begun && b->gen.begin.base_reductions == 7 &&
+              b->gen.begin.member[0].holder && !b->gen.begin.member[1].holder,
+          "%s", a->log);
+    /* it dies: no micro-batch's fault, and the others go on */
+    qr_member_free(a->m);
+    a->m = NULL;
+    for (uint32_t k = 3; k < 5; k++) wires[k].open = false;
+    qr_member_down(b->m, now_ns, 6, "gone");
+    qr_member_down(c->m, now_ns, 8, "gone");
+    for (uint32_t i = 0; i < b->m->deaths.n; i++) CHECK(b->m->deaths.death[i].name.index != 0);
+    pass(2 * QR_SECOND);
+    CHECK(b->begun && c->begun && b->gen.rank == 0 && b->gen.begin.n_members == 2, "%s", b->log);
+    servers = 0;
+    reset(); /* by default half of those that compute */
+    servers = 2;
+    a = box(0, 0, 4, 1, fields_64);
+    CHECK(qr_member_common(a->m)->min_workers == 1);
+    servers = 0;
+}
 static const struct qr_member_faults no_faults;
 static void test_base(void) {
     struct qr_held h[3] = {
@@ -280,6 +341,7 @@ int main(void) {
     test_losses();
     test_broken_stream();
     test_timeouts();
+    test_servers();
     test_base();
     reset();
     free(queue);

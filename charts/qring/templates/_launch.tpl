@@ -9,7 +9,7 @@ metadata:
   name: {{ .name }}
   {{- include "qring.job.metadata" . | nindent 2 }}
 spec:
-  serviceName: {{ .name }}
+  serviceName: {{ include "qring.name" .root }}
   replicas: {{ .replicas }}
   # All at once. One after the other (OrderedReady) would do too, since no pod's readiness waits for another's, but slowly.
   podManagementPolicy: Parallel
@@ -48,7 +48,17 @@ spec:
       replicas: 1
       template:
         spec:
-          {{- include "qring.ring" (merge (dict "restart" "Never" "peers" (printf "%s-workers-0-{i}.%s:2222" .name .name)) .) | nindent 10 }}
+          {{- $peers := printf "%s-workers-0-{i}.%s:2222" .name .name }}
+          {{- $servers := include "qring.servers" (dict "n" .parameterServers "name" (printf "%s-servers-0" .name) "service" .name) | fromJsonArray }}
+          {{- include "qring.ring" (merge (dict "restart" "Never" "peers" $peers "servers" $servers) .) | nindent 10 }}
+    {{- if .parameterServers }}
+    - name: servers
+      replicas: 1
+      template:
+        spec:
+          {{- $ps := dict "restart" "Never" "peers" $peers "servers" $servers "server" true "component" "ps" "replicas" .parameterServers }}
+          {{- include "qring.ring" (merge $ps .) | nindent 10 }}
+    {{- end }}
 {{- end }}
 
 {{- define "qring.tfjob" }}
@@ -83,6 +93,15 @@ spec:
         # TF_CONFIG goes into the container called tensorflow, and no other. The Services come after the pods, with names of ready pods alone:
         # /readyz says "listens", and waits for nobody. Pods that run keep the TF_CONFIG of their start: members are who answers.
         {{- include "qring.ring.pod" (merge (dict "restart" "operator" "container" "tensorflow" "peers" "none") .) | nindent 8 }}
+    {{- if .parameterServers }}
+    # ps in TF_CONFIG: they hold the state and compute nothing.
+    PS:
+      replicas: {{ .parameterServers }}
+      restartPolicy: ExitCode
+      template:
+        {{- $ps := dict "restart" "operator" "container" "tensorflow" "peers" "none" "server" true "component" "ps" }}
+        {{- include "qring.ring.pod" (merge $ps .) | nindent 8 }}
+    {{- end }}
 {{- end }}
 
 {{- define "qring.trainingruntime" }}
@@ -114,9 +133,17 @@ spec:
               labels:
                 trainer.kubeflow.org/trainjob-ancestor-step: trainer
             spec:
-              {{- $ring := merge (dict "restart" "Never" "container" "node" "peers" "$(JOBSET_NAME)-node-0-{i}.$(JOBSET_NAME):2222") . }}
+              {{- $servers := include "qring.servers" (dict "n" .parameterServers "name" "$(JOBSET_NAME)-ps-0" "service" "$(JOBSET_NAME)") | fromJsonArray }}
+              {{- $ring := merge (dict "restart" "Never" "container" "node" "peers" "$(JOBSET_NAME)-node-0-{i}.$(JOBSET_NAME):2222" "servers" $servers) . }}
               {{- $_ := set $ring "before" (include "qring.trainingruntime.env" .) }}
               {{- include "qring.ring" $ring | nindent 14 }}
+        {{- if .parameterServers }}
+        - name: ps
+          template:
+            spec:
+              {{- $ps := merge (dict "server" true "component" "ps" "replicas" .parameterServers "fixed" false) $ring }}
+              {{- include "qring.ring" $ps | nindent 14 }}
+        {{- end }}
 {{- end }}
 
 {{- define "qring.trainingruntime.env" -}}

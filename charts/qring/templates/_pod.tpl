@@ -53,8 +53,10 @@ annotations:
   {{- end }}
 {{- end -}}
 
-{{- /* dict "root" $ "keep" whether /out may be the claim "restart" the restartPolicy, "operator" for none. */}}
+{{- /* dict "root" $ "keep" whether /out may be the claim "restart" the restartPolicy, "operator" for none, "server" whether it is a
+       parameter server's: those are never on Spot nodes. */}}
 {{- define "qring.pod.spec" -}}
+{{- $spot := and .root.Values.spot (not .server) -}}
 {{- if ne (.restart | default "Never") "operator" -}}
 restartPolicy: {{ .restart | default "Never" }}
 {{ end -}}
@@ -77,18 +79,18 @@ securityContext:
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- if or .root.Values.nodeSelector .root.Values.spot }}
+{{- if or .root.Values.nodeSelector $spot }}
 nodeSelector:
-  {{- if .root.Values.spot }}
+  {{- if $spot }}
   cloud.google.com/gke-spot: "true"
   {{- end }}
   {{- with .root.Values.nodeSelector }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
 {{- end }}
-{{- if or .root.Values.tolerations .root.Values.spot }}
+{{- if or .root.Values.tolerations $spot }}
 tolerations:
-  {{- if .root.Values.spot }}
+  {{- if $spot }}
   - {key: cloud.google.com/gke-spot, operator: Equal, value: "true", effect: NoSchedule}
   {{- end }}
   {{- with .root.Values.tolerations }}

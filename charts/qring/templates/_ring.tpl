@@ -2,7 +2,8 @@
        dict "root" $ "name" NAME "component" NAME "replicas" N "fixed" BOOL "retries" N "args" LIST, and where it is no Indexed Job:
        "container" NAME, "restart" the pods' restartPolicy ("operator": somebody else sets it), "peers" the template of their names ("none":
        TF_CONFIG has them).
-       fixed: N is in the pods' environment. Else they read it from the ConfigMap when they start. */}}
+       fixed: N is in the pods' environment. Else they read it from the ConfigMap when they start.
+       "servers" LIST: the parameter servers' addresses; "server" BOOL: these pods are those, and "peers" is their workers' template. */}}
 {{- define "qring.ring" -}}
 completionMode: Indexed
 completions: {{ .replicas }}
@@ -37,7 +38,7 @@ spec:
           {{- include "qring.selector" .root | nindent 10 }}
           app.kubernetes.io/component: {{ .component }}
   {{- end }}
-  {{- include "qring.pod.spec" (dict "root" .root "keep" (not .fixed) "restart" .restart) | nindent 2 }}
+  {{- include "qring.pod.spec" (dict "root" .root "keep" (not .fixed) "restart" .restart "server" .server) | nindent 2 }}
   containers:
     - name: {{ .container | default "qringd" }}
       {{- include "qring.container" . | nindent 6 }}
@@ -63,6 +64,14 @@ spec:
         {{- end }}
         {{- with .before }}
         {{- . | nindent 8 }}
+        {{- end }}
+        {{- if .server }}
+        - name: QRING_ROLE
+          value: ps
+        {{- end }}
+        {{- with .servers }}
+        - name: QRING_PARAMETER_SERVERS
+          value: {{ join "," . | quote }}
         {{- end }}
         - name: QRING_PEER_TEMPLATE
           value: {{ $peers | quote }}
@@ -105,4 +114,11 @@ spec:
         periodSeconds: 10
         timeoutSeconds: 5
         failureThreshold: 6
+{{- end -}}
+
+{{- /* The addresses of N parameter servers: dict "n" N "name" WHAT-BEFORE-THE-INDEX "service" NAME. A list, as JSON. */}}
+{{- define "qring.servers" -}}
+{{- $all := list -}}
+{{- range $i := until (int .n) }}{{ $all = append $all (printf "%s-%d.%s:2222" $.name $i $.service) }}{{ end -}}
+{{- $all | toJson -}}
 {{- end -}}

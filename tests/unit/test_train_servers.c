@@ -1,0 +1,287 @@
+/* Parameter servers beside workers: they hold the state and compute nothing. The digest and
+ * steps.jsonl are those of one worker that nobody disturbed, also when all workers die at once,
+ * again and again, and no step is made twice. */
+#include "base/counter.h"
+#include "tests/ring.h"
+
+#define JOB(optimizer)                                                                             \
+    RING_JOB("\"epochs\":6,\"batch_size\":9,\"metrics\":[\"accuracy\"],\"optimizer\":{" optimizer  \
+             "}")
+#define ADAM "\"name\":\"adam\",\"learning_rate\":0.05"
+static const char *job = JOB(ADAM);
+enum { MICRO_BATCHES = 12 }; /* of the longest reduction */
+
+static char digest[33];
+static int64_t n_micro_batches; /* of the run */
+static struct qr_buf lines;
+
+static int64_t computed(void) { return qr_counter_value(QR_MICRO_BATCHES); }
+
+static void undisturbed(void) {
+    struct ring r;
+    ring_init(&r, job, 1);
+    n_micro_batches = -computed();
+    ring_run(&r);
+    n_micro_batches += computed();
+    CHECK(r.worker[0].code == QR_OK, "%s", r.worker[0].err.msg);
+    memcpy(digest, r.worker[0].result.state_digest, sizeof digest);
+    lines = ring_log(&r);
+    ring_fini(&r);
+}
+
+/* Who was not killed for good has the digest; the log is the log. */
+static void check_ring(struct ring *r, const char *what) {
+    struct qr_buf text = ring_log(r);
+    unsigned ended = 0;
+    for (uint32_t i = 0; i < r->n; i++) {
+        struct ring_worker *w = &r->worker[i];
+        if (atomic_load(&w->killed) || ring_came_too_late(w)) continue;
+        CHECK(w->code == QR_OK, "%s: member %u: %s", what, i, w->err.msg);
+        if (w->result.by_others) continue;
+        ended++;
+        CHECK(strcmp(w->result.state_digest, digest) == 0, "%s: member %u: %s", what, i,
+              w->result.state_digest);
+    }
+    CHECK(ended > 0 && atomic_load(&r->n_wrote) > 0, "%s: nobody ended", what);
+    CHECK(text.n == lines.n && memcmp(text.p, lines.p, text.n) == 0,
+          "%s: the log differs: %zu bytes, not %zu (%s)", what, text.n, lines.n, r->dir);
+    qr_buf_free(&text);
+}
+
+/* One or two of them beside one to three workers, by each all-reduce: rank 0 is the first server,
+ * and the workers compute each micro-batch once. */
+static void test_nobody_disturbed(void) {
+    for (uint32_t k = 0; k < 12; k++) {
+        struct ring r;
+        char what[64];
+        uint32_t servers = 1 + k % 2;
+        ring_init(&r, job, servers + 1 + k / 2 % 3);
+        r.servers = servers;
+        r.wish = (enum qr_allreduce)(k % QR_ALLREDUCE_KINDS);
+        r.threads = 1 + k % 2;
+        snprintf(what, sizeof what, "%u servers, %u workers, %s", servers, r.n - servers,
+                 qr_allreduce_names[r.wish]);
+        int64_t before = computed();
+        ring_run(&r);
+        check_ring(&r, what);
+        CHECK(r.worker[0].view.rank == 0 && atomic_load(&r.n_wrote) == 1, "%s: who leads", what);
+        CHECK(computed() - before == n_micro_batches, "%s: %lld micro-batches, not %lld", what,
+              (long long)(computed() - before), (long long)n_micro_batches);
+        ring_fini(&r);
+    }
+}
+
+/* ---- all workers die at once, again and again ---- */
+
+struct blows {
+    unsigned every;    /* steps */
+    uint64_t at_step;  /* the last */
+    uint64_t reported; /* by the server: place in the log */
+    unsigned lost;     /* steps that were made again */
+};
+static void strike(struct ring_worker *w, enum ring_event e, const struct qr_step_line *line) {
+    struct blows *b = w->ring->ctx;
+    if (w->index != 0 || e != RING_STEP) return;
+    uint64_t place = 2 * line->step + line->eval;
+    b->lost += place <= b->reported;
+    b->reported = place;
+    if (line->eval || line->step < b->at_step + b->every) return;
+    b->at_step = line->step;
+    atomic_fetch_add(&w->ring->blows, 1);
+}
+
+/* Who comes when all is written learns it from LATEST. */
+static enum qr_code stored(void *worker, struct qr_state *ret, bool *ret_found,
+                           struct qr_err *err) {
+    const struct ring_worker *w = worker;
+    (void)ret, (void)err;
+    *ret_found = atomic_load(&w->ring->n_wrote) > 0;
+    return QR_OK;
+}
+static bool ended(void *worker) {
+    const struct ring_worker *w = worker;
+    return atomic_load(&w->ring->n_wrote) > 0;
+}
+
+static void test_all_workers_again_and_again(void) {
+    for (uint32_t k = 0; k < 6; k++) {
+        struct blows b = {.every = 1 + k % 3};
+        struct ring r;
+        char what[64];
+        uint32_t servers = 1 + k / 3;
+        ring_init(&r, job, servers + 1 + k % 3);
+        r.servers = servers;
+        r.on = strike;
+        r.ctx = &b;
+        r.reload = stored;
+        r.ended = ended;
+        r.form_ns = 1500 * QR_MS;
+        for (uint32_t i = servers; i < r.n; i++) r.worker[i].again_ns = (int64_t)(5 + i) * QR_MS;
+        snprintf(what, sizeof what, "%u workers beside %u servers, killed every %u steps",
+                 r.n - servers, servers, b.every);
+        int64_t before = computed();
+        ring_run(&r);
+        unsigned blows = atomic_load(&r.blows);
+        printf("%s: %u times, worker %u lived %u times, %lld micro-batches of %lld\n", what, blows,
+               servers, r.worker[servers].lives, (long long)(computed() - before),
+               (long long)n_micro_batches);
+        check_ring(&r, what);
+        for (uint32_t i = 0; i < servers; i++)
+            CHECK(r.worker[i].lives == 1 && !r.worker[i].result.by_others, "%s: server %u", what,
+                  i);
+        CHECK(blows >= 16 / b.every && r.worker[servers].lives > blows / 2, "%s: %u blows", what,
+              blows);
+        CHECK(b.lost == 0, "%s: %u steps were lost", what, b.lost);
+        /* a death costs no more than its process had of one reduction */
+        CHECK(computed() - before <= n_micro_batches + (int64_t)blows * (int64_t)MICRO_BATCHES,
+              "%s: %lld micro-batches", what, (long long)(computed() - before));
+        ring_fini(&r);
+    }
+}
+
+/* ---- the server dies, or leaves ---- */
+
+static void test_server_killed(void) {
+    for (uint32_t k = 0; k < 8; k++) {
+        struct ring r;
+        char what[64];
+        ring_init(&r, job, 3 + k % 2);
+        r.servers = 1 + k % 2;
+        r.worker[0].fuse = (long)(2 + k * k + 3 * k);
+        r.worker[0].again_ns = k < 4 ? INT64_MAX : 10 * QR_MS;
+        r.form_ns = 400 * QR_MS;
+        r.reload = stored;
+        r.ended = ended;
+        r.step_ns = k < 4 ? 0 : 4 * QR_MS;
+        snprintf(what, sizeof what, "server 0 of %u members killed at operation %ld", r.n,
+                 r.worker[0].fuse);
+        ring_run(&r);
+        check_ring(&r, what);
+        ring_fini(&r);
+    }
+}
+
+struct leave {
+    uint32_t who;
+    atomic_bool over;
+};
+static void leave_at(struct ring_worker *w, enum ring_event e, const struct qr_step_line *line) {
+    struct leave *l = w->ring->ctx;
+    if (e != RING_STEP || line->step != 5 || w->index != 0 || atomic_exchange(&l->over, true))
+        return;
+    qr_group_interrupt(w->ring->worker[l->who].group);
+}
+static void test_leaves(void) {
+    for (uint32_t who = 0; who < 3; who++) {
+        struct leave l = {.who = who};
+        struct ring r;
+        ring_init(&r, job, 3);
+        r.servers = 1;
+        r.on = leave_at;
+        r.ctx = &l;
+        ring_run(&r);
+        CHECK(r.worker[who].code == QR_CANCELLED, "member %u: %s", who, r.worker[who].err.msg);
+        atomic_store(&r.worker[who].killed, true); /* not to be looked at */
+        check_ring(&r, "one leaves");
+        ring_fini(&r);
+    }
+}
+
+/* ---- what a worker that leaves has computed goes to the server ---- */
+
+static void begin_slow(struct ring_worker *w, enum ring_event e, const struct qr_step_line *line) {
+    (void)line;
+    w->slow = e == RING_JOINED && w->view.n_members == w->ring->n && !ring_serves(w);
+}
+static void ask(struct ring_worker *w, unsigned n) {
+    if (w->index != 1 || n < 7) return;
+    w->slow = false;
+    qr_group_interrupt(w->group);
+}
+static void test_hands_over_to_the_server(void) {
+    struct ring r;
+    ring_init(&r, job, 3);
+    r.servers = 1;
+    r.on = begin_slow;
+    r.looked = ask;
+    r.look_ns = 60 * QR_MS;
+    int64_t before = computed(), in = qr_counter_value(QR_MICRO_BATCHES_TAKEN_OVER);
+    ring_run(&r);
+    CHECK(r.worker[1].code == QR_CANCELLED, "%s", r.worker[1].err.msg);
+    atomic_store(&r.worker[1].killed, true); /* not to be looked at */
+    check_ring(&r, "handed over");
+    CHECK(qr_counter_value(QR_MICRO_BATCHES_TAKEN_OVER) > in, "nothing was handed over");
+    CHECK(computed() - before == n_micro_batches, "%lld micro-batches, not %lld",
+          (long long)(computed() - before), (long long)n_micro_batches);
+    ring_fini(&r);
+}
+
+/* ---- a server without workers ---- */
+
+/* It waits longer than a worker would, with its state; at last LATEST says that others have ended
+ * the run, as it does here once a step was made. */
+static enum qr_code stored_later(void *worker, struct qr_state *ret, bool *ret_found,
+                                 struct qr_err *err) {
+    const struct ring_worker *w = worker;
+    (void)ret, (void)err;
+    *ret_found = atomic_load(&w->ring->has_stepped);
+    return QR_OK;
+}
+static bool ended_later(void *worker) {
+    const struct ring_worker *w = worker;
+    return atomic_load(&w->ring->has_stepped);
+}
+
+static void test_waits(void) {
+    struct blows b = {.every = 4};
+    struct ring r;
+    ring_init(&r, job, 2);
+    r.servers = 1;
+    r.on = strike;
+    r.ctx = &b;
+    r.form_ns = 300 * QR_MS;
+    r.reload = stored_later;
+    r.ended = ended_later;
+    int64_t began_ns = qr_now_ns(&qr_clock_monotonic);
+    ring_run(&r);
+    double s = (double)(qr_now_ns(&qr_clock_monotonic) - began_ns) / 1e9;
+    CHECK(r.worker[0].code == QR_OK && r.worker[0].result.by_others, "%s", r.worker[0].err.msg);
+    CHECK(atomic_load(&r.worker[1].killed) && r.worker[1].lives == 1);
+    CHECK(s > 4 && s < 20, "it waited %.1f s", s);
+    ring_fini(&r);
+}
+
+/* ---- numbers that are not finite ---- */
+
+/* It computes nothing, and finds the same sample all the same. */
+static void test_bad_numbers(void) {
+    struct ring r;
+    ring_init(&r, JOB("\"name\":\"adam\",\"learning_rate\":1e30"), 3);
+    r.servers = 1;
+    ring_run(&r);
+    for (uint32_t i = 0; i < 3; i++)
+        CHECK(r.worker[i].code == QR_OUT_OF_RANGE &&
+                  strcmp(r.worker[i].err.msg, r.worker[1].err.msg) == 0 &&
+                  strstr(r.worker[i].err.msg, "step 2: sample "),
+              "member %u: %s", i, r.worker[i].err.msg);
+    ring_fini(&r);
+}
+
+int main(void) {
+    undisturbed();
+    test_nobody_disturbed();
+    test_all_workers_again_and_again();
+    test_server_killed();
+    test_leaves();
+    test_hands_over_to_the_server();
+    test_waits();
+    test_bad_numbers();
+    qr_buf_free(&lines);
+    /* one number a step, at two points; and what needs circuits beside the micro-batches */
+    job = JOB("\"name\":\"spsa\"");
+    undisturbed();
+    test_nobody_disturbed();
+    test_leaves();
+    qr_buf_free(&lines);
+    return t_end();
+}
