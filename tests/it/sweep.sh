@@ -153,6 +153,13 @@ check "which is said" holds "$work/worse.log" 'no trial came to a number'
 check "--fresh, --json" sh -c "'$qring' sweep '$work/bad.json' --out '$work/bad' $quick --fresh --json 2>'$work/fresh.log' | cmp - '$work/bad/sweep.json'"
 check "it has trained again" sh -c "! grep -q 'goes on' '$work/fresh.log'"
 
+# TensorBoard's hyperparameters: the keys in which trials differ
+check "with events" run_in 20 "$work/events.log" "$qring" sweep "$work/bad.json" --out "$work/events" --threads 1
+for key in train.optimizer.name train.optimizer.learning_rate; do
+    check "trial 0's events have $key" sh -c "cat '$work'/events/trials/0000/logs/events* | grep -qa '$key'"
+done
+check "the same table" cmp "$work/events/sweep.csv" "$work/bad/sweep.csv"
+
 # what the other commands say
 check "show" sh -c "'$qring' show '$work/halving.json' | grep -q '^sweep       9 trials: draws of 3 keys .*; 9 to 200 epochs, 3 to 400 epochs, 1 to 1200 epochs'"
 check "validate" sh -c "'$qring' validate '$work/grid.json' --out '$work/v' 2>/dev/null | grep -q '^sweep       64 trials: a grid of 2 keys'"
