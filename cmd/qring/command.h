@@ -18,6 +18,7 @@ extern const struct qr_command qr_commands[];
 extern const size_t qr_n_commands;
 
 int qr_command_run(const struct qr_command *self, int argc, char **argv);
+int qr_command_sweep(const struct qr_command *self, int argc, char **argv);
 int qr_command_infer(const struct qr_command *self, int argc, char **argv);
 int qr_command_predict(const struct qr_command *self, int argc, char **argv);
 int qr_command_evaluate(const struct qr_command *self, int argc, char **argv);
@@ -28,9 +29,9 @@ int qr_command_show(const struct qr_command *self, int argc, char **argv);
 int qr_command_weights(const struct qr_command *self, int argc, char **argv);
 int qr_command_certs(const struct qr_command *self, int argc, char **argv);
 int qr_command_completion(const struct qr_command *self, int argc, char **argv);
-extern const char qr_help_run[], qr_help_infer[], qr_help_predict[], qr_help_evaluate[],
-    qr_help_gradient[], qr_help_validate[], qr_help_status[], qr_help_show[], qr_help_weights[],
-    qr_help_certs[], qr_help_completion[];
+extern const char qr_help_run[], qr_help_sweep[], qr_help_infer[], qr_help_predict[],
+    qr_help_evaluate[], qr_help_gradient[], qr_help_validate[], qr_help_status[], qr_help_show[],
+    qr_help_weights[], qr_help_certs[], qr_help_completion[];
 
 /* A flag as a help text explains it: "  --out DIR   the folder …" has name "--out", value "DIR"
  * ("" for a switch) and about "the folder …". */
@@ -45,6 +46,10 @@ int qr_help_job(int n_words, char **words);
 void qr_help_job_words(struct qr_buf *ret); /* those that it knows, with blanks between */
 /* Flags of qringd that qring run does not take, as it tells each worker who it is. No dashes. */
 bool qr_run_refuses(const char *name);
+/* qringd, beside this program; heap. */
+QR_MUST_CHECK enum qr_code qr_find_worker(char **ret, struct qr_err *err);
+/* Ends this process by SIGINT, so that a shell's loop ends too. */
+_Noreturn void qr_die_of_interrupt(void);
 
 /* One flag of a command: text takes a value, on does not. One that stands several times in a table
  * may be given as often; its values fill the texts that are NULL, in order, and then the last. */

@@ -15,6 +15,9 @@
 const struct qr_command qr_commands[] = {
     {"run", "run [JOB] [-n N] [--out DIR]", "train a job here, with N worker processes",
      qr_help_run, qr_command_run},
+    {"sweep", "sweep [JOB] [-n N] [--out DIR]",
+     "train the trials of a job's sweep, N at a time; a table, the best weights", qr_help_sweep,
+     qr_command_sweep},
     {"infer", "infer [JOB] --weights URL", "predictions, labels and loss on the test set",
      qr_help_infer, qr_command_infer},
     {"predict", "predict [JOB] --weights URL --data FILE",

@@ -287,6 +287,9 @@ static enum qr_code check_job(struct run_command *r, struct qr_err *err) {
     for (size_t i = 0; i < doubts.n; i++)
         qr_warn(qr_command_log(), "qring", "%s", doubts.sentence[i]);
     qr_job_doubts_fini(&doubts);
+    if (r->job->sweep)
+        qr_warn(qr_command_log(), "qring",
+                "the job has a sweep, which run does not look at: qring sweep trains its trials");
     code = qr_workload_trainable(&load, err);
     if (code == QR_OK) code = qr_outputs_check(&outputs, err);
     if (code == QR_OK) code = qr_outputs_lock(&outputs, r->job->name, NULL, err);
@@ -350,7 +353,7 @@ static void arrange_arguments(struct run_command *r) {
     if (r->tls) pass_on(r, qr_xstrdup("--tls-dir="));
 }
 
-static enum qr_code find_worker(char **ret, struct qr_err *err) {
+enum qr_code qr_find_worker(char **ret, struct qr_err *err) {
     char path[4096];
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
     if (n <= 0)
@@ -444,7 +447,7 @@ static int conclude(struct run_command *r, const struct qr_local_result *result)
 static enum qr_code start(struct run_command *r, int *ret_exit_code, struct qr_err *err) {
     qr_auto(qr_free_p) char *program = NULL;
     struct qr_local_result result = {0};
-    enum qr_code code = find_worker(&program, err);
+    enum qr_code code = qr_find_worker(&program, err);
     if (code == QR_OK) code = check_job(r, err);
     if (code == QR_OK && r->trained && r->json) print_result(r);
     if (code != QR_OK || r->trained) return code;
@@ -476,7 +479,7 @@ static enum qr_code start(struct run_command *r, int *ret_exit_code, struct qr_e
 
 /* A shell's loop ends with a command that the signal has ended, and goes on after one that exits,
  * with 130 too. Where the signal ends nothing (a container's first process), the code says it. */
-static _Noreturn void die_of_interrupt(void) {
+_Noreturn void qr_die_of_interrupt(void) {
     enum { OF_INTERRUPT = 128 + SIGINT };
     fflush(NULL);
     signal(SIGINT, SIG_DFL);
@@ -502,6 +505,6 @@ int qr_command_run(const struct qr_command *self, int argc, char **argv) {
     qr_buf_free(&r.confusion);
     qr_buf_free(&r.confusion);
     free(r.out);
-    if (r.interrupted && code == QR_OK && exit_code == 0) die_of_interrupt();
+    if (r.interrupted && code == QR_OK && exit_code == 0) qr_die_of_interrupt();
     return code == QR_OK ? exit_code : qr_conclude(code, &err);
 }

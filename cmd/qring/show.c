@@ -178,6 +178,11 @@ static void text_of(const struct shown *s, bool plan, unsigned columns, struct q
         qr_overrides_put(&s->set, b);
         qr_buf_puts(b, "\n");
     }
+    if (s->job->sweep) {
+        qr_buf_puts(b, "sweep       ");
+        qr_sweep_put(s->job->sweep, b);
+        qr_buf_puts(b, "\n");
+    }
     for (size_t n = 0, at; (at = qr_model_quantum(s->model, n)) < n_layers; n++)
         circuit_text(s, at, plan, columns, b);
     if (plan && qr_model_quantum(s->model, 0) == n_layers)
@@ -226,6 +231,7 @@ static void json_of(const struct shown *s, struct qr_buf *b) {
     qr_json_put_key(&w, "job");
     qr_json_put_string(&w, s->job->name);
     qr_overrides_json(&s->set, &w);
+    if (s->job->sweep) put_number(&w, "trials", (double)s->job->sweep->n_trials);
     put_number(&w, "parameters", (double)qr_model_n_params(s->model));
     put_number(&w, "micro_batch_size", (double)s->job->micro_batch_size);
     put_number(&w, "batch_size", (double)s->job->train.batch_size);

@@ -16,6 +16,7 @@ enum qr_random_purpose {
     QR_RANDOM_SPLIT = 8,   /* a = 0, b = sample */
     QR_RANDOM_DROPOUT = 9, /* a = layer, b = step: a key; with it a = unit, b = sample */
     QR_RANDOM_SPSA = 10,   /* a = weight / 64, whose sign is bit weight % 64; b = step */
+    QR_RANDOM_SWEEP = 11,  /* a = key, b = trial */
 };
 
 void qr_philox4x32(const uint32_t key[2], const uint32_t counter[4], uint32_t ret[4]);

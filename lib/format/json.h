@@ -95,5 +95,7 @@ void qr_json_put_bool(struct qr_json_writer *w, bool x);
 void qr_json_put_null(struct qr_json_writer *w);
 /* Copies a parsed value (numbers as 17 digits, keys sorted when `sorted`): canonical forms. */
 void qr_json_put_value(struct qr_json_writer *w, const struct qr_json *v, bool sorted);
+/* The same with the shortest numbers that read back as they are: for people. */
+void qr_json_put_shortest(struct qr_json_writer *w, const struct qr_json *v);
 
 #endif

@@ -165,3 +165,20 @@ void qr_json_put_value(struct qr_json_writer *w, const struct qr_json *v, bool s
     }
     QR_ASSERT(code == QR_OK);
 }
+
+void qr_json_put_shortest(struct qr_json_writer *w, const struct qr_json *v) {
+    double x;
+    bool object = qr_json_type(v) == QR_JSON_OBJECT;
+    if (qr_json_type(v) == QR_JSON_NUMBER) {
+        if (qr_json_double(v, "", -HUGE_VAL, HUGE_VAL, &x, NULL) == QR_OK) qr_json_put_number(w, x);
+    } else if (!object && qr_json_type(v) != QR_JSON_ARRAY) {
+        qr_json_put_value(w, v, false);
+    } else {
+        qr_json_open(w, object ? '{' : '[');
+        for (const struct qr_json *m = qr_json_first(v); m; m = qr_json_next(m)) {
+            if (object) qr_json_put_key(w, qr_json_key(m));
+            qr_json_put_shortest(w, m);
+        }
+        qr_json_close(w, object ? '}' : ']');
+    }
+}

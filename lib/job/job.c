@@ -136,14 +136,15 @@ static enum qr_code read_profile(const struct qr_json *profile, struct qr_job *j
 }
 
 static enum qr_code read_root(const struct qr_json *root, struct qr_job *job, struct qr_err *err) {
-    static const char *const keys[] = {"name", "seed",  "precision", "micro_batch_size", "model",
-                                       "data", "train", "profile",   "worker",           "$schema"};
+    static const char *const keys[] = {"name",  "seed",   "precision", "micro_batch_size",
+                                       "model", "data",   "train",     "profile",
+                                       "sweep", "worker", "$schema"};
     static const char *const precisions[] = {"single", "double"};
     if (qr_json_want(root, "the job", QR_JSON_OBJECT, err) != QR_OK) return err->code;
     if (qr_json_get(root, "block_size"))
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "block_size is now micro_batch_size: the same number under that name");
-    if (qr_job_known(root, "the job", keys, 10, err) != QR_OK) return err->code;
+    if (qr_job_known(root, "the job", keys, 11, err) != QR_OK) return err->code;
     const struct qr_json *schema = qr_json_get(root, "$schema"); /* an editor's */
     const char *unread;
     size_t precision = 0;
@@ -162,6 +163,8 @@ static enum qr_code read_root(const struct qr_json *root, struct qr_job *job, st
         return err->code;
     job->data.seed = job->seed;
     if (read_profile(qr_json_get(root, "profile"), job, err) != QR_OK) return err->code;
+    const struct qr_json *sweep = qr_json_get(root, "sweep");
+    if (sweep && qr_sweep_read(sweep, &job->sweep, err) != QR_OK) return err->code;
     job->worker = qr_json_get(root, "worker");
     if (job->worker) return qr_json_want(job->worker, "worker", QR_JSON_OBJECT, err);
     return QR_OK;
@@ -182,12 +185,14 @@ static enum qr_code read_tree(struct qr_job *job, struct qr_overrides *set, cons
     enum qr_code code = set ? qr_overrides_apply(set, job->tree, err) : QR_OK;
     if (code != QR_OK) return qr_wrap(err, "%s", what);
     if ((code = read_root(job->tree, job, err)) != QR_OK) say_where(set, what, err);
+    job->set = set && set->n ? qr_xcalloc(set->n, sizeof *job->set) : NULL;
+    for (; set && job->n_set < set->n; job->n_set++)
+        job->set[job->n_set] = qr_xstrdup(set->v[job->n_set].text);
     return code;
 }
 
-/* folder: where files stand that the job names beside itself, or NULL; taken. */
-static enum qr_code parse(struct qr_bytes text, const char *what, bool is_file, char *folder,
-                          struct qr_overrides *set, struct qr_job **ret, struct qr_err *err) {
+enum qr_code qr_job_parse_in(struct qr_bytes text, const char *what, bool is_file, char *folder,
+                             struct qr_overrides *set, struct qr_job **ret, struct qr_err *err) {
     struct qr_err own;
     if (!err) err = &own;
     struct qr_job *job = qr_xcalloc(1, sizeof *job);
@@ -202,14 +207,14 @@ static enum qr_code parse(struct qr_bytes text, const char *what, bool is_file, 
 
 enum qr_code qr_job_parse(struct qr_bytes text, const char *what, struct qr_job **ret,
                           struct qr_err *err) {
-    return parse(text, what, false, NULL, NULL, ret, err);
+    return qr_job_parse_in(text, what, false, NULL, NULL, ret, err);
 }
 
 enum qr_code qr_job_load(const char *url, struct qr_overrides *set, struct qr_job **ret,
                          struct qr_err *err) {
     if (!url)
-        return parse(qr_bytes_of(qr_builtin_job, sizeof qr_builtin_job - 1), "the built-in job",
-                     false, NULL, set, ret, err);
+        return qr_job_parse_in(qr_bytes_of(qr_builtin_job, sizeof qr_builtin_job - 1),
+                               "the built-in job", false, NULL, set, ret, err);
     struct qr_buf text = {0};
     bool input = strcmp(url, "-") == 0;
     qr_auto(qr_free_p) char *in_folder = qr_path_join(url, "job.json");
@@ -220,7 +225,7 @@ enum qr_code qr_job_load(const char *url, struct qr_overrides *set, struct qr_jo
         char *what = input ? qr_xstrdup("the job on standard input") : qr_xasprintf("job %s", url);
         const char *slash = strrchr(url, '/');
         char *folder = slash ? qr_xstrndup(url, (size_t)(slash - url) + (slash == url)) : NULL;
-        code = parse(qr_buf_view(&text), what, true, folder, set, ret, err);
+        code = qr_job_parse_in(qr_buf_view(&text), what, true, folder, set, ret, err);
         free(what);
     } else {
         qr_wrap(err, "read the job");
@@ -260,6 +265,9 @@ void qr_job_free(struct qr_job *job) {
     free(job->train.initial_layers);
     qr_job_free_logged(&job->train);
     free(job->name);
+    for (size_t i = 0; i < job->n_set; i++) free(job->set[i]);
+    free(job->set);
+    qr_sweep_free(job->sweep);
     qr_json_free(job->tree);
     free(job);
 }

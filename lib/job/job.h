@@ -12,6 +12,7 @@
 #include "job/overrides.h"
 #include "model/model.h"
 #include "model/optimizer.h"
+#include "sweep/sweep.h"
 
 struct qr_early_stopping {
     bool on;
@@ -87,6 +88,9 @@ struct qr_job {
     struct qr_data_options data; /* strings owned by the job */
     struct qr_train_spec train;
     uint64_t profile_first, profile_last; /* steps that the profiler records; 0: none */
+    struct qr_sweep_spec *sweep;          /* NULL: none */
+    size_t n_set;                 /* keys that were said beside the file: "train.epochs=60" */
+    char **set;                   /* owned */
     const struct qr_json *worker; /* the "worker" object or NULL; borrowed from the job's tree */
     struct qr_json *tree;         /* the parsed file */
 };
@@ -103,6 +107,19 @@ QR_MUST_CHECK enum qr_code qr_job_load(const char *url, struct qr_overrides *set
 void qr_job_free(struct qr_job *job);
 /* The number of its n-th quantum layer; n_layers when there are not so many. */
 size_t qr_job_quantum(const struct qr_job *job, size_t n);
+
+/* Trial t of its sweep, whose keys are set in the job. What is wrong with them is said with the
+ * trial's number in front. */
+QR_MUST_CHECK enum qr_code qr_job_trial(const struct qr_job *job, size_t trial, struct qr_job **ret,
+                                        struct qr_err *err);
+/* Those keys; ret is empty. */
+void qr_job_trial_set(const struct qr_job *job, size_t trial, struct qr_overrides *ret);
+/* Reads every trial of its sweep. ret: the metric that compares them, borrowed from the job or
+ * static, and which way. INVALID_ARGUMENT: what is wrong with a trial, or that it does not come to
+ * that metric. has_validation: there are such samples. */
+QR_MUST_CHECK enum qr_code qr_job_check_trials(const struct qr_job *job, bool has_validation,
+                                               const char **ret, bool *ret_maximize,
+                                               struct qr_err *err);
 
 /* What is allowed and seldom meant, a sentence each for a warning. data: NULL where it could not be
  * loaded; then only what the job file says. */

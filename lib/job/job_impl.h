@@ -4,6 +4,11 @@
 
 #include "job/job.h"
 
+/* folder: where files stand that the job names beside itself, or NULL; taken. set: NULL, or what is
+ * set in it. */
+QR_MUST_CHECK enum qr_code qr_job_parse_in(struct qr_bytes text, const char *what, bool is_file,
+                                           char *folder, struct qr_overrides *set,
+                                           struct qr_job **ret, struct qr_err *err);
 /* Each reads one top-level object into the job; where is its path for messages. */
 QR_MUST_CHECK enum qr_code qr_job_read_model(const struct qr_json *model, struct qr_job *job,
                                              struct qr_err *err);

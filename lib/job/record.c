@@ -8,23 +8,14 @@
 
 /* ---- the job as it was trained ---- */
 
-static void put(struct qr_json_writer *w, const struct qr_json *v) {
-    double x;
-    bool object = qr_json_type(v) == QR_JSON_OBJECT;
-    if (qr_json_type(v) == QR_JSON_NUMBER) {
-        if (qr_json_double(v, "", -1.7976931348623157e308, 1.7976931348623157e308, &x, NULL) ==
-            QR_OK)
-            qr_json_put_number(w, x);
-    } else if (!object && qr_json_type(v) != QR_JSON_ARRAY) {
-        qr_json_put_value(w, v, false);
-    } else {
-        qr_json_open(w, object ? '{' : '[');
-        for (const struct qr_json *m = qr_json_first(v); m; m = qr_json_next(m)) {
-            if (object) qr_json_put_key(w, qr_json_key(m));
-            put(w, m);
-        }
-        qr_json_close(w, object ? '}' : ']');
+static void put_job(struct qr_json_writer *w, const struct qr_json *tree, bool sweep) {
+    qr_json_open(w, '{');
+    for (const struct qr_json *m = qr_json_first(tree); m; m = qr_json_next(m)) {
+        if (!sweep && strcmp(qr_json_key(m), "sweep") == 0) continue;
+        qr_json_put_key(w, qr_json_key(m));
+        qr_json_put_shortest(w, m);
     }
+    qr_json_close(w, '}');
 }
 
 /* text: JSON. A path of the tree's own. */
@@ -64,7 +55,7 @@ static void set_hamiltonians(struct qr_json *tree, const struct qr_job *job, con
     }
 }
 
-void qr_job_record(const struct qr_job *job, uint64_t epochs, struct qr_buf *ret) {
+static void record(const struct qr_job *job, uint64_t epochs, bool sweep, struct qr_buf *ret) {
     struct qr_buf text = {0};
     struct qr_json *tree = NULL;
     char number[24];
@@ -84,11 +75,18 @@ void qr_job_record(const struct qr_job *job, uint64_t epochs, struct qr_buf *ret
         if (qr_json_get(job->tree, "model"))
             set_hamiltonians(tree, job, "model", qr_json_get(job->tree, "model"));
         w = qr_json_writer(ret, 2);
-        put(&w, tree);
+        put_job(&w, tree, sweep);
         qr_buf_puts(ret, "\n");
     }
     qr_json_free(tree);
     qr_buf_free(&text);
+}
+
+void qr_job_record(const struct qr_job *job, uint64_t epochs, struct qr_buf *ret) {
+    record(job, epochs, false, ret);
+}
+void qr_job_record_sweep(const struct qr_job *job, struct qr_buf *ret) {
+    record(job, job->train.epochs, true, ret);
 }
 
 /* ---- what differs ---- */
@@ -102,7 +100,7 @@ struct differences {
 static void text_of(const struct qr_json *v, struct qr_buf *ret) {
     enum { SHOWN = 60 };
     struct qr_json_writer w = qr_json_writer(ret, 0);
-    if (v) put(&w, v);
+    if (v) qr_json_put_shortest(&w, v);
     else qr_buf_puts(ret, "not set");
     if (ret->n <= SHOWN) return;
     ret->n = SHOWN;

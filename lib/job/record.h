@@ -6,8 +6,11 @@
 #include "job/job.h"
 
 /* The job file with the keys that were set and these epochs in it; names of files that stand beside
- * it, or where the program runs, are absolute, so that it means the same in another folder. */
+ * it, or where the program runs, are absolute, so that it means the same in another folder. Without
+ * "sweep": a run trains one job. */
 void qr_job_record(const struct qr_job *job, uint64_t epochs, struct qr_buf *ret);
+/* The same with it, and the job's own epochs. */
+void qr_job_record_sweep(const struct qr_job *job, struct qr_buf *ret);
 /* "seed: 1 in WHERE, 2 here; …" of two job files' trees, without "worker"; at most so many, and how
  * many more there are. Nothing where nothing differs. */
 enum { QR_JOB_DIFFERENCES = 4 };

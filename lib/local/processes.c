@@ -30,7 +30,8 @@ struct process {
     struct qr_buf line;
     int status; /* of waitpid */
     char *sentence;
-    char *config; /* its TF_CONFIG, or NULL */
+    enum qr_code said; /* the code that came with it */
+    char *config;      /* its TF_CONFIG, or NULL */
     /* when it is started again (0: not), and how long that takes from its end */
     int64_t restart_ns, delay_ns;
 };
@@ -213,9 +214,9 @@ static void on_line(struct pool *pool, unsigned i, const char *line, size_t n) {
     if (strcmp(kind, "error") == 0 && !p->sentence &&
         qr_json_string(qr_json_get(event, "message"), "message", &message, NULL) == QR_OK) {
         p->sentence = qr_xstrdup(message);
-        if (qr_json_i64(qr_json_get(event, "code"), "code", 0, 64, &code, NULL) == QR_OK &&
-            code == QR_ALREADY_EXISTS)
-            pool->port_taken = true;
+        if (qr_json_i64(qr_json_get(event, "code"), "code", 0, 64, &code, NULL) == QR_OK)
+            p->said = (enum qr_code)code;
+        if (p->said == QR_ALREADY_EXISTS) pool->port_taken = true;
     }
     if (pool->opt->event && (speaks(pool, i) || strcmp(kind, "done") == 0))
         pool->opt->event(pool->opt->ctx, event);
@@ -333,6 +334,16 @@ static void on_signal(struct pool *pool) {
     }
 }
 
+/* The caller wants no more of it. */
+static void on_refusal(struct pool *pool) {
+    if (!pool->opt->go_on || pool->stage || pool->interrupted || pool->opt->go_on(pool->opt->ctx))
+        return;
+    signal_all(pool, SIGTERM);
+    pool->stage = 1;
+    pool->interrupted = true;
+    pool->deadline_ns = qr_now_ns(&qr_clock_awake) + after_stop_ns;
+}
+
 static void lose_patience(struct pool *pool) {
     int64_t now = qr_now_ns(&qr_clock_awake);
     if (!pool->deadline_ns || now < pool->deadline_ns) return;
@@ -351,6 +362,7 @@ static void wait_for_all(struct pool *pool) {
         for (unsigned i = 0; i < pool->n; i++)
             if (fds[i + 1].revents) read_events(pool, i);
         on_signal(pool);
+        on_refusal(pool);
         reap(pool);
         restart(pool);
         lose_patience(pool);
@@ -376,6 +388,8 @@ static void judge(const struct pool *pool, struct qr_local_result *ret) {
     ret->worker = who;
     ret->exit_code = v;
     ret->sentence = sentence_of(&pool->p[who]);
+    ret->code = pool->p[who].said;
+    ret->signal = WIFSIGNALED(pool->p[who].status) ? WTERMSIG(pool->p[who].status) : 0;
 }
 
 static void forget(struct pool *pool) {

@@ -14,6 +14,7 @@
 #define QR_LOCAL_PROCESSES_H
 
 #include "base/bounds.h"
+#include "base/err.h"
 #include "format/json.h"
 
 struct qr_local_options {
@@ -36,15 +37,20 @@ struct qr_local_options {
     /* a worker is lost (or could not be started again), while n_left others live; NULL is fine */
     void (*lost)(void *ctx, unsigned worker, const char *sentence, unsigned n_left,
                  bool comes_back);
+    /* looked at several times a second while any lives; false: all are asked to stop, as by a
+     * signal. NULL is fine */
+    bool (*go_on)(void *ctx);
     void *ctx;
 };
 struct qr_local_result {
     /* 0, also when some were lost on the way; a worker's permanent code; 138 when all were lost */
     int exit_code;
-    bool interrupted; /* by a signal to this process */
-    bool terminated;  /* and the first was SIGTERM, not SIGINT */
-    int worker;       /* who ended first in a wrong way; -1: nobody */
-    char *sentence;   /* what it said, or how it died; NULL when nothing went wrong. Heap */
+    bool interrupted;  /* by a signal to this process */
+    bool terminated;   /* and the first was SIGTERM, not SIGINT */
+    int worker;        /* who ended first in a wrong way; -1: nobody */
+    char *sentence;    /* what it said, or how it died; NULL when nothing went wrong. Heap */
+    enum qr_code code; /* of what it said; QR_OK: it said nothing */
+    int signal;        /* that it died of; 0: none */
 };
 /* Fails only when nothing could be started. */
 QR_MUST_CHECK enum qr_code qr_local_run(const struct qr_local_options *opt,

@@ -10,6 +10,7 @@
 #include "base/checksum.h"
 #include "base/counter.h"
 #include "base/mem.h"
+#include "base/parse.h"
 #include "output/job_file.h"
 #include "store/gcs.h"
 
@@ -64,6 +65,8 @@ bool qr_outputs_fini(struct qr_outputs *o) {
                 qr_steps_log_kept(&o->steps), o->steps.path, err.msg);
     qr_steps_log_fini(&o->steps);
     qr_tensorboard_close(o->events);
+    for (size_t i = 0; i < o->n_hparam_texts; i++) free(o->hparam_texts[i]);
+    free(o->hparam_texts);
     bool ended = qr_logdir_close(o->uploads, o->ended_well ? QR_OUTPUTS_UPLOAD_NS : rest_failed_ns);
     if (o->logdir && !o->logdir_was_there) rmdir(o->logdir); /* when nothing went there */
     qr_run_lock_release(&o->lock);
@@ -372,6 +375,31 @@ static enum qr_code on_reported(void *ctx, bool leader, const struct qr_step_lin
     return QR_OK;
 }
 
+/* A value as it was set, and a string without its quotes. Heap. */
+static char *bare(const char *value) {
+    qr_auto(qr_json_free_p) struct qr_json *v = NULL;
+    const char *text = value;
+    bool is_text = *value == '"' &&
+                   qr_json_parse(qr_bytes_of_string(value), "value", &v, NULL) == QR_OK &&
+                   qr_json_string(v, "value", &text, NULL) == QR_OK;
+    return qr_xstrdup(is_text ? text : value);
+}
+
+/* The keys that were set beside the job file are what trials of a sweep differ in; of two that set
+ * one the later counts. owned: two texts of each. */
+static size_t add_set(const struct qr_job *job, struct qr_hparam *h, size_t n, char **owned) {
+    for (size_t i = 0; i < job->n_set && n < QR_HPARAMS_MAX; i++) {
+        size_t length = strcspn(job->set[i], "="), k = 0;
+        char *name = owned[2 * i] = qr_xstrndup(job->set[i], length);
+        char *value = owned[2 * i + 1] = bare(job->set[i] + length + 1);
+        while (k < n && strcmp(h[k].name, name) != 0) k++;
+        h[k] = (struct qr_hparam){.name = name, .text = value};
+        if (qr_parse_double(value, &h[k].number)) h[k].text = NULL;
+        n += k == n;
+    }
+    return n;
+}
+
 enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w,
                              const struct qr_job_canonical *canonical, uint64_t epochs,
                              const char *host, struct qr_err *err) {
@@ -383,7 +411,7 @@ enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w,
     size_t first = qr_job_quantum(job, 0);
     const struct qr_quantum_options *quantum =
         first < job->n_layers ? &job->layers[first].quantum : NULL;
-    const struct qr_hparam hparams[] = {
+    struct qr_hparam hparams[QR_HPARAMS_MAX] = {
         {.name = "optimizer", .text = qr_optimizer_names[job->train.optimizer.kind]},
         {.name = "learning_rate", .number = job->train.optimizer.learning_rate},
         {.name = "batch_size", .number = (double)job->train.batch_size},
@@ -395,13 +423,15 @@ enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w,
         {.name = "filters", .number = quantum ? quantum->n_filters : 0},
         {.name = "qubits", .number = quantum ? quantum->circuit->n_qubits : 0},
     };
+    o->hparam_texts = qr_xcalloc(2 * job->n_set + 1, sizeof *o->hparam_texts);
+    o->n_hparam_texts = 2 * job->n_set;
     const struct qr_tensorboard_options opt = {
         .logdir = o->logdir,
         .host = host,
         .pid = (long)getpid(),
         .layout = &w->layout,
         .hparams = hparams,
-        .n_hparams = sizeof hparams / sizeof *hparams - (quantum ? 0 : 2),
+        .n_hparams = add_set(job, hparams, quantum ? 10 : 8, o->hparam_texts),
         .group = canonical->hex,
         .has_validation = w->data.n_samples > w->data.n_train,
         .max_file_bytes = o->uploads ? QR_LOGDIR_FILE_BYTES : 0,

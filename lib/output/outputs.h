@@ -62,6 +62,8 @@ struct qr_outputs {
     bool (*stopping)(void);
     const struct qr_log *log;
     const struct qr_job *job; /* of qr_outputs_show; borrowed */
+    char **hparam_texts;      /* of keys that were set, for events */
+    size_t n_hparam_texts;
     bool leader;
     uint64_t epochs; /* that the ring trains; 0: not known yet */
 };

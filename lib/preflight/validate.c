@@ -413,6 +413,17 @@ static void say_doubts(const struct qr_validation *v, const struct qr_log *log) 
     qr_job_doubts_fini(&doubts);
 }
 
+/* Every trial is a job; where the data are not known, validation samples are believed in. */
+static void check_sweep(struct qr_validation *v) {
+    const struct qr_dataset *d = &v->load.data;
+    const char *metric;
+    bool maximize;
+    struct qr_err err;
+    if (v->job->sweep && qr_job_check_trials(v->job, !v->has_load || d->n_samples > d->n_train,
+                                             &metric, &maximize, &err) != QR_OK)
+        found(v, &err);
+}
+
 enum qr_code qr_validate(int argc, char *const *argv, char *const *environment, int64_t message_ns,
                          double price, const struct qr_log *log, struct qr_validation *ret,
                          struct qr_err *err) {
@@ -434,6 +445,7 @@ enum qr_code qr_validate(int argc, char *const *argv, char *const *environment, 
         v.has_load = code == QR_OK;
         say_doubts(&v, log);
         if (v.has_load) weigh(&v);
+        check_sweep(&v);
         if (code == QR_OK) code = qr_workload_trainable(&v.load, &why);
         if (code == QR_OK) check_checkpoints(&v);
         if (code != QR_OK) found(&v, &why);

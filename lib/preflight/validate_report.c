@@ -169,6 +169,11 @@ void qr_validation_text(const struct qr_validation *v, struct qr_buf *b) {
         qr_overrides_put(&v->settings.set, b);
         qr_buf_puts(b, "\n");
     }
+    if (v->job && v->job->sweep) {
+        qr_buf_puts(b, "sweep       ");
+        qr_sweep_put(v->job->sweep, b);
+        qr_buf_puts(b, "; what follows is of the job itself\n");
+    }
     if (v->has_identity) ring_text(v, b);
     if (v->outputs_good)
         qr_buf_printf(b, "results     %s can be written, and %s\n", v->out, v->weights_url);
@@ -272,6 +277,9 @@ void qr_validation_json(const struct qr_validation *v, struct qr_buf *b) {
     qr_json_open(&w, '{');
     put_text(&w, "job", v->job ? v->job->name : NULL);
     qr_overrides_json(&v->settings.set, &w);
+    qr_json_put_key(&w, "trials");
+    if (v->job && v->job->sweep) qr_json_put_i64(&w, (int64_t)v->job->sweep->n_trials);
+    else qr_json_put_null(&w);
     qr_json_put_key(&w, "good");
     qr_json_put_bool(&w, v->n_findings == 0);
     qr_json_put_key(&w, "findings");

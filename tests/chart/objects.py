@@ -201,6 +201,13 @@ def ring(name, job, known):
     hold(name + ": one index that has none left ends the Job", spec.get("maxFailedIndexes", 0) == 0)
 
 
+def trials(name, spec, container):
+    hold(name + ": Indexed, as many at once as in all", spec["completions"] == spec["parallelism"])
+    hold(name + ": tries are bounded", ("backoffLimit" in spec) != ("backoffLimitPerIndex" in spec))
+    shared = any(a.startswith("--to=") for a in container["args"])
+    hold(name + ": a place that all pods see", shared or any("persistentVolumeClaim" in v for v in spec["template"]["spec"]["volumes"]))
+
+
 def safe(path):
     all_objects = objects(path)
     known = {(d["kind"], d["metadata"]["name"]): d for d in all_objects}
@@ -220,8 +227,10 @@ def safe(path):
                 hold(name + ": which is JSON", isinstance(json.loads(got.get("job.json", "null")), dict))
         if job["kind"] != "Job":
             elsewhere(name, job, known)
-        elif job["spec"].get("completionMode"):
+        elif job["spec"].get("completionMode") and pod["containers"][0]["command"] == ["qringd"]:
             ring(name, job, known)
+        elif job["spec"].get("completionMode"):
+            trials(name, job["spec"], pod["containers"][0])
         if servers_of(job):
             servers(name + "'s servers", servers_of(job), template_of(job), RESTARTS[job["kind"]], known)
         elif serves(job):

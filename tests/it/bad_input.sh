@@ -182,6 +182,55 @@ gate "unknown gate 'AmplitudeEmbedding'|\"ansatz\": \"amplitude\"" '{"gate": "Am
 gate 'column 8: atan2 takes two numbers: atan2(a, b)' '{"gate": "RX", "qubits": [0], "angle": "atan2(w)"}'
 gate 'add up to 2, not to 1|normalize' '{"ansatz": "amplitude", "qubits": [0], "state": [1, 1]}'
 
+# sweeps: the object, whoever reads the job; its trials, before any is trained
+sweep() { # words, the object, flags of qring sweep
+    words=$1; edit 's|"seed": 1|"seed": 1, "sweep": '"$2"'|' sweep >/dev/null; shift 2
+    wrong 2 "$words" "$qring" sweep "$work/sweep.json" --out "$out" "$@"
+}
+wrong 2 'the built-in job has no "sweep"; say what trials differ in' "$qring" sweep --out "$out"
+run 2 "sweep: unknown key 'key'; did you mean 'keys'?" "$(edit 's|"seed": 1|"seed": 1, "sweep": {"key": {"seed": [1]}}|' sweep-run)"
+sweep 'sweep must be an object, not' '[1]'
+sweep 'sweep.keys is missing' '{}'
+sweep 'sweep.keys has 0 keys; give 1 to 32' '{"keys": {}}'
+sweep 'sweep.keys.seed must be an array, not' '{"keys": {"seed": 3}}'
+sweep 'sweep.keys.seed has no values' '{"keys": {"seed": []}}'
+sweep "sweep.keys.seed: unknown key 'unifrom'; did you mean 'uniform'" '{"trials": 2, "keys": {"seed": {"unifrom": [1, 2]}}}'
+sweep 'sweep.keys.seed: one of choice, uniform' '{"trials": 2, "keys": {"seed": {"uniform": [1, 2], "integer": [1, 2]}}}'
+sweep 'sweep.keys.seed is drawn: say how often with sweep.trials' '{"keys": {"seed": {"integer": [1, 9]}}}'
+sweep 'sweep.keys.seed.integer: the lowest stands first' '{"trials": 2, "keys": {"seed": {"integer": [9, 1]}}}'
+sweep 'sweep.keys.seed.integer has 1 values; give the lowest and highest' '{"trials": 2, "keys": {"seed": {"integer": [9]}}}'
+sweep 'sweep.keys.seed.integer[1] is 2.5; it must be an integer' '{"trials": 2, "keys": {"seed": {"integer": [1, 2.5]}}}'
+sweep 'sweep.keys.seed.log_uniform[0] is 0; it must be' '{"trials": 2, "keys": {"seed": {"log_uniform": [0, 1]}}}'
+sweep 'sweep.trials is 5000; it must be between 1 and 4096' '{"trials": 5000, "keys": {"seed": {"integer": [1, 9]}}}'
+sweep 'sweep.keys: the grid has more than 4096 trials' "{\"keys\": {\"seed\": [$(seq -s, 1 70)], \"train.epochs\": [$(seq -s, 1 70)]}}"
+sweep "sweep.keys: 'se ed' is no path" '{"keys": {"se ed": [1]}}'
+sweep 'sweep.keys.name: trials do not differ in name' '{"keys": {"name": ["a", "b"]}}'
+sweep 'sweep.keys.worker.out: trials do not differ in worker' '{"keys": {"worker.out": ["a", "b"]}}'
+sweep 'sweep.keys.train.epochs: sweep.halving says the epochs' '{"keys": {"train.epochs": [1, 2]}, "halving": {"epochs": [1, 2]}}'
+sweep 'sweep.halving.epochs has 1 values' '{"keys": {"seed": [1, 2]}, "halving": {"epochs": [1]}}'
+sweep 'sweep.halving.epochs[1] is 2; it must be at least 3' '{"keys": {"seed": [1, 2]}, "halving": {"epochs": [2, 2]}}'
+sweep 'sweep.halving.factor is 1; it must be between 2' '{"keys": {"seed": [1, 2]}, "halving": {"epochs": [1, 2], "factor": 1}}'
+sweep "sweep.mode is 'best'; it must be" '{"keys": {"seed": [1, 2]}, "mode": "best"}'
+sweep "sweep.metric: 'val_recall' is not a number that trials come to" '{"keys": {"seed": [1, 2]}, "metric": "val_recall"}'
+sweep "sweep.metric: 'val_loss' wants validation samples" '{"keys": {"data.train_fraction": [1]}, "metric": "val_loss"}'
+sweep 'sweep: trial 0 with train.epoch=2|unknown key '"'epoch'" '{"keys": {"seed": [1], "train.epoch": [2, 3]}}'
+sweep 'sweep: trial 1 with train.optimizer.learning_rate="fast": train.optimizer.learning_rate' '{"keys": {"train.optimizer.learning_rate": [0.1, "fast"]}}'
+sweep 'sweep: trial 0 with model[7].units=8: model has' '{"keys": {"model[7].units": [8]}}'
+good='{"keys": {"seed": [1, 2]}}'
+sweep '--set sweep.trials=0: sweep.trials is 0' "$good" --set sweep.trials=0
+sweep "-n: '0' is not a number in 1 ... 64" "$good" -n 0
+sweep "--lease: '1ms' is no length of time in 1s ... 24h" "$good" --lease 1ms
+sweep '--weights is not for qring sweep' "$good" --weights w.h5
+sweep '--logdir: trials have theirs in OUT' "$good" --logdir here
+sweep 'unknown flag --leas; did you mean --lease?' "$good" --leas 3s
+sweep 'gs:/bucket/x|two slashes' "$good" --to gs:/bucket/x
+: >"$work/no-folder"
+wrong permanent "$work/no-folder" "$qring" sweep "$work/sweep.json" --out "$work/no-folder/out"
+check "a sweep" run_in 60 "$work/swept.log" "$qring" sweep "$work/sweep.json" --out "$work/swept" --set train.epochs=1 --logdir ''
+wrong 2 "$work/swept has another sweep: train.epochs: 1 in $work/swept, 2 here|--fresh" "$qring" sweep "$work/sweep.json" --out "$work/swept" --set train.epochs=2
+echo '{"trial":0}' >"$work/swept/sweep/rows/0-0000.json"
+wrong 4 'rows/0-0000.json is not the row of that trial; remove it' "$qring" sweep "$work/sweep.json" --out "$work/swept" --set train.epochs=1
+
 # chains of layers
 { echo a,b,y; for i in 1 2 3 4; do echo "0.$i,0.2,1"; done; } >"$work/two.csv"
 chain() { # words, layers, more of train, more of the job

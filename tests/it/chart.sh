@@ -11,7 +11,7 @@ CERTMANAGER=$(tests/chart/tools certmanager 2>"$work/certmanager.log") && export
     unset CERTMANAGER; skip "no definition of a Certificate: $(tail -n 1 "$work/certmanager.log")"; }
 check "the chart's README is what values.yaml says" tests/chart/readme
 check "the chart's job file is deploy/jobs/qcnn.json" cmp deploy/jobs/qcnn.json charts/qring/files/qcnn.json
-rendered="qcnn infer statefulset jobset tfjob-restarts tfjob-ps trainjob" # by make manifests
+rendered="qcnn infer sweep statefulset jobset tfjob-restarts tfjob-ps trainjob" # by make manifests
 manifests=$(for f in $rendered tfjob tensorboard; do printf 'deploy/jobs/%s.yaml ' "$f"; done)
 
 . tests/chart/common
@@ -101,6 +101,20 @@ T
     "$qring" infer deploy/jobs/qcnn.json --weights "$weights" >"$work/laptop.txt" 2>&1
     check "and prints what qring infer prints on a laptop" cmp "$work/infer.txt" "$work/laptop.txt"
     check "Results, Test Labels, Mean squared error" test "$(grep -cE '^(Results|Test Labels|Mean squared error: )' "$work/infer.txt")" = 3
+    # two pods of the sweep, at a folder in place of the bucket; few epochs
+    for i in 0 1; do
+        in_pod deploy/jobs/sweep.yaml qcnn-sweep $i "$work/swept.json" | sed "s|gs://my-bucket/qcnn-sweep|$work/meet|" >"$work/sweep$i.sh"
+    done
+    py -c "
+import sys, yaml
+for part in yaml.safe_load_all(open('deploy/jobs/sweep.yaml')):
+    if part['kind'] == 'ConfigMap': sys.stdout.write(part['data']['job.json'])" >"$work/swept.json"
+    run_in 100 "$work/sweep0.log" env JOB_COMPLETION_INDEX=0 QRING_SET=train.epochs=2 sh "$work/sweep0.sh" & first=$!
+    run_in 100 "$work/sweep1.log" env JOB_COMPLETION_INDEX=1 QRING_SET=train.epochs=2 sh "$work/sweep1.sh"; second=$?
+    wait $first; first=$?
+    check "two pods of the sweep end with 0 0, not $first $second: $(tail -n 1 "$work/sweep0.log")" test "$first $second" = "0 0"
+    check "with one table" cmp "$work/out0/sweep.csv" "$work/out1/sweep.csv"
+    check "of sixteen trials, which is where they meet" test "$(grep -c ,done, "$work/meet/sweep.csv")" = 16
 fi
 
 # ---- the chart ----
@@ -297,6 +311,8 @@ networkPolicy.enable=true|'enable'
 networkPolicy.metricsFrom[0].podselector.x=y|'podselector'
 resources.limits.cpu=1|'resources'
 mode=infer|weights=gs://
+mode=sweep|sweepTo=gs://
+mode=sweep,sweepTo=/out/x|'/sweepTo'
 job=nonsense|job is not a JSON object
 T
 # a bucket named by the tutorial's flags, or their variables, lets Cloud Storage through

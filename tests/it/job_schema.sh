@@ -46,6 +46,11 @@ s/"learning_rate": 0.02/"learning_rate": {"schedule": "cosine", "decay_steps": 9
 s/"epochs": 50/"epochs": 50, "early_stopping": {"patience": -1}/ | patience
 s/"epochs": 50/"epochs": 50, "class_weight": 1/ | must be an array
 s/"epochs": 50/"epochs": 50, "initial_weights": {"url": "w.h5", "layer": []}/ | unknown key 'layer'
+s/"seed": 1/"seed": 1, "sweep": {"keys": {"seed": 1}}/ | must be an array
+s/"seed": 1/"seed": 1, "sweep": {"keys": {}}/ | 0 keys
+s/"seed": 1/"seed": 1, "sweep": {"trials": 0, "keys": {"seed": [1]}}/ | between 1 and
+s/"seed": 1/"seed": 1, "sweep": {"trials": 1, "keys": {"seed": {"normal": [0, 1]}}}/ | unknown key 'normal'
+s/"seed": 1/"seed": 1, "sweep": {"keys": {"seed": [1]}, "halving": {"factor": 2}}/ | epochs is missing
 T
 # gates in place of the ansatz
 gates='s/"circuit": {[^}]*}/"circuit": {"qubits": 8, "gates": [GATE]}/; s/GATE/'

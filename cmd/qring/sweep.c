@@ -1,0 +1,410 @@
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bounds.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/parse.h"
+#include "base/pool.h"
+#include "cmd/qring/command.h"
+#include "job/canonical.h"
+#include "job/record.h"
+#include "local/sweep.h"
+#include "worker/settings.h"
+
+const char qr_help_sweep[] =
+    "Trains the trials of a job's \"sweep\", each by one worker alone, N at a time; what is done "
+    "stays done. The table and the weights\n"
+    "are the same bytes whoever trained what, here or on many machines at one bucket.\n"
+    "\n"
+    "Examples:\n"
+    "  qring sweep job.json -n 4                        # into out/NAME: sweep.csv, sweep.json, "
+    "best/, trials/\n"
+    "  qring sweep --set 'sweep={\"keys\": {\"seed\": [1, 2, 3]}}' -n 2    # an ensemble of the "
+    "tutorial's model\n"
+    "  qring sweep job.json --to gs://my-bucket/sweep   # in each pod of an Indexed Job\n"
+    "\n"
+    "Usage: qring sweep [JOB] [FLAGS]\n"
+    "  -n N                   trials at a time [1]\n"
+    "  --out DIR              the table, best/ with the best trial's weights, trials/<number>/ as "
+    "a run leaves them [out/NAME]\n"
+    "  --to URL               the folder where several machines share one sweep, here, gs:// or "
+    "s3://; weights and checkpoints go there too [OUT]\n"
+    "  --fresh                train all trials again\n"
+    "  --lease TIME           a worker that is silent for so long loses its trial to another "
+    "[15s]\n"
+    "  --logdir ''            no event files for TensorBoard [OUT/trials/<number>/logs]\n"
+    "  --set PATH=VALUE       a key of the job, as often as wanted\n"
+    "  --seed N               --set seed=N\n"
+    "  --threads T            of each worker [this machine's, divided among them]\n"
+    "  --json                 sweep.json on standard output, progress on standard error\n"
+    "  and flags of qringd (qringd --help) that say how a worker computes: --isa, "
+    "--checkpoint-interval, --log-level.\n"
+    "\n"
+    "A line of each trial has its metrics as metric=value, as Katib's collector reads them. A "
+    "trial whose numbers leave the arithmetic\n"
+    "is a row with its error. Exit codes: 0 every trial has its row, 4 none of them came to a "
+    "number, 130 and 143 stopped: the same\n"
+    "command goes on; others as qringd's.\n";
+
+enum { MAX_FLAGS = 64, SHOWN = 5, MAX_TEXT_BYTES = 64 << 20 };
+
+struct sweep_command {
+    struct qr_settings settings;
+    unsigned n_slots;
+    bool json, fresh, help, events;
+    char *to;
+    int64_t lease_ns;
+    char *arguments[MAX_FLAGS + 2];
+    size_t n_arguments;
+    struct qr_job *job;
+    char *out, *job_path, *program;
+    const char *metric;
+    bool maximize;
+    char hash[65]; /* of the first trial */
+    struct qr_local_sweep_options opt;
+    struct qr_local_sweep_result result;
+    struct qr_sweep_board *board;
+    struct qr_sweep_rows rows;
+    FILE *people;
+};
+
+/* ---- arguments ---- */
+
+/* A worker's flag; those that say who it is or where its things go are the sweep's to say. */
+static enum qr_code worker_flag(struct sweep_command *c, const char *name, const char *value,
+                                struct qr_err *err) {
+    static const char *const ours[] = {"out", "set", "seed", "threads", "logdir"};
+    static const char *const not [] = {"epochs",           "weights",   "weights-gcs-bucket",
+                                       "weights-gcs-path", "http-port", "checkpoints"};
+    bool own = false, refused = qr_run_refuses(name);
+    for (size_t i = 0; i < sizeof not / sizeof *not ; i++) refused |= strcmp(name, not [i]) == 0;
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) own |= strcmp(name, ours[i]) == 0;
+    if (refused)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--%s is not for qring sweep, which tells each worker its trial and its "
+                       "places; --set, --out and --to say what may be said",
+                       name);
+    enum qr_code code = qr_settings_set(&c->settings, name, value, err);
+    if (strcmp(name, "logdir") == 0 && *value)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--logdir: trials have theirs in OUT/trials/<number>/logs; '' for none");
+    if (strcmp(name, "logdir") == 0) c->events = false;
+    if (code == QR_OK && !own && c->n_arguments == MAX_FLAGS)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "more than %d flags; write a job file", MAX_FLAGS);
+    if (code == QR_OK && !own)
+        c->arguments[c->n_arguments++] = qr_xasprintf("--%s=%s", name, value);
+    return code;
+}
+
+static enum qr_code own_flag(struct sweep_command *c, const char *name, const char *value,
+                             struct qr_err *err) {
+    uint64_t n;
+    if (strcmp(name, "to") == 0) {
+        free(c->to);
+        c->to = *value ? qr_xstrdup(value) : NULL;
+    } else if (strcmp(name, "lease") == 0) {
+        if (!qr_parse_duration_ns(value, &c->lease_ns) || c->lease_ns < QR_SECOND ||
+            c->lease_ns > 86400 * QR_SECOND)
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "--lease: '%.40s' is no length of time in 1s ... 24h", value);
+    } else {
+        if (!qr_parse_u64(value, &n) || n < 1 || n > QR_MAX_MEMBERS)
+            return qr_fail(err, QR_INVALID_ARGUMENT, "-n: '%.40s' is not a number in 1 ... %d",
+                           value, QR_MAX_MEMBERS);
+        c->n_slots = (unsigned)n;
+    }
+    return QR_OK;
+}
+
+static enum qr_code unknown_flag(const char *name, struct qr_err *err) {
+    const char *names[QR_SETTINGS_MAX + 4];
+    size_t n = 0;
+    for (; qr_settings_name(n); n++) names[n] = qr_settings_name(n);
+    names[n++] = "json";
+    names[n++] = "to";
+    names[n++] = "lease";
+    const char *near = qr_nearest(name, names, n);
+    if (near)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag --%.80s; did you mean --%s?", name,
+                       near);
+    return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag --%.80s; qring sweep --help lists them",
+                   name);
+}
+
+static enum qr_code read_flag(struct sweep_command *c, const char *text, const char *next,
+                              int *ret_took, struct qr_err *err) {
+    const char *equals = strchr(text, '=');
+    qr_auto(qr_free_p) char *name =
+        qr_xstrndup(text, equals ? (size_t)(equals - text) : strlen(text));
+    bool on = !equals && (strcmp(name, "json") == 0 || strcmp(name, "fresh") == 0 ||
+                          strcmp(name, "help") == 0);
+    c->json |= on && *name == 'j';
+    c->fresh |= on && *name == 'f';
+    c->help |= on && *name == 'h';
+    if (on) return QR_OK;
+    bool own = strcmp(name, "to") == 0 || strcmp(name, "lease") == 0 || strcmp(name, "-n") == 0;
+    int arity = own ? 2 : qr_settings_arity(name);
+    if (!arity || strcmp(name, "fresh") == 0) return unknown_flag(name, err);
+    const char *value = equals ? equals + 1 : arity == 1 ? "true" : next;
+    if (!value) return qr_fail(err, QR_INVALID_ARGUMENT, "%s wants a value", name);
+    *ret_took = !equals && arity == 2;
+    return own ? own_flag(c, name, value, err) : worker_flag(c, name, value, err);
+}
+
+static enum qr_code read_arguments(struct sweep_command *c, int argc, char **argv,
+                                   struct qr_err *err) {
+    enum qr_code code = QR_OK;
+    for (int i = 1; i < argc && code == QR_OK; i++) {
+        const char *a = argv[i], *next = i + 1 < argc ? argv[i + 1] : NULL;
+        int took = 0;
+        if (strcmp(a, "-h") == 0) c->help = true;
+        else if (strncmp(a, "--", 2) == 0) code = read_flag(c, a + 2, next, &took, err);
+        else if (strcmp(a, "-n") == 0) code = read_flag(c, a, next, &took, err);
+        else if (strncmp(a, "-n", 2) == 0) code = own_flag(c, "-n", a + 2 + (a[2] == '='), err);
+        else if (a[0] == '-' && a[1])
+            code = qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag %.80s; --help lists them", a);
+        else if (c->settings.job)
+            code = qr_fail(err, QR_INVALID_ARGUMENT,
+                           "two jobs are named, '%.200s' and '%.200s'; sweep takes one",
+                           c->settings.job, a);
+        else c->settings.job = qr_xstrdup(a);
+        i += took;
+    }
+    return code;
+}
+
+/* ---- before any worker ---- */
+
+static enum qr_code load_job(struct sweep_command *c, struct qr_err *err) {
+    char *unknown[8];
+    size_t n_unknown = 0;
+    enum qr_code code = qr_settings_environment(&c->settings, environ, unknown, 8, &n_unknown, err);
+    for (size_t i = 0; i < n_unknown; i++) {
+        if (code == QR_OK) qr_warn(qr_command_log(), "qring", "%s", unknown[i]);
+        free(unknown[i]);
+    }
+    if (code == QR_OK) code = qr_settings_load_job(&c->settings, &c->job, err);
+    if (code == QR_OK && !c->job->sweep)
+        code =
+            qr_fail(err, QR_INVALID_ARGUMENT,
+                    "%s has no \"sweep\"; say what trials differ in, as in \"sweep\": {\"keys\": "
+                    "{\"seed\": [1, 2, 3]}} (qring help job sweep)",
+                    c->settings.job ? c->settings.job : "the built-in job");
+    return code;
+}
+
+/* Everything that can be wrong with a trial's keys is said here, once; the first one's data, model
+ * and memory too. */
+static enum qr_code check_trials(struct sweep_command *c, struct qr_err *err) {
+    const struct qr_settings *s = &c->settings;
+    struct qr_job *first = NULL;
+    struct qr_workload load;
+    struct qr_job_canonical canonical;
+    unsigned n_threads = s->threads > 0 ? (unsigned)s->threads : 1;
+    if (qr_job_trial(c->job, 0, &first, err) != QR_OK) return err->code;
+    enum qr_code code = qr_workload_load(first, s->isa, n_threads, &load, err);
+    if (code == QR_OK) {
+        bool validates = load.data.n_samples > load.data.n_train;
+        code = qr_workload_trainable(&load, err);
+        if (code == QR_OK)
+            code = qr_job_check_trials(c->job, validates, &c->metric, &c->maximize, err);
+        qr_job_canonical(first, &load.data, load.initial_from_file ? load.initial_digest : NULL,
+                         &canonical);
+        memcpy(c->hash, canonical.hex, sizeof c->hash);
+        qr_job_canonical_fini(&canonical);
+        qr_workload_fini(&load);
+    }
+    qr_job_free(first);
+    return code;
+}
+
+/* What is there is of this sweep, or nothing. */
+static enum qr_code compare(struct sweep_command *c, struct qr_bytes here_text,
+                            const struct qr_buf *there_text, struct qr_err *err) {
+    qr_auto(qr_json_free_p) struct qr_json *here = NULL, *there = NULL;
+    struct qr_buf differs = {0};
+    enum qr_code code = qr_json_parse(here_text, "the job", &here, err);
+    if (code == QR_OK) code = qr_json_parse(qr_buf_view(there_text), "sweep/job.json", &there, err);
+    if (code == QR_OK) qr_job_differences(there, here, c->opt.board_url, &differs);
+    if (code == QR_OK && differs.n)
+        code =
+            qr_fail(err, QR_INVALID_ARGUMENT,
+                    "%.200s has another sweep: %.400s. Choose another --out or --to, or --fresh, "
+                    "which takes that one away",
+                    c->opt.board_url, qr_buf_string(&differs));
+    qr_buf_free(&differs);
+    return code;
+}
+
+static enum qr_code open_board(struct sweep_command *c, struct qr_err *err) {
+    const struct qr_sweep_spec *s = c->job->sweep;
+    const struct qr_sweep_board_options at = {.url = c->opt.board_url,
+                                              .n_trials = s->n_trials,
+                                              .n_rungs = s->n_rungs,
+                                              .lease_ns = c->lease_ns,
+                                              .clock = &qr_clock_awake};
+    struct qr_buf text = {0}, there = {0};
+    qr_job_record_sweep(c->job, &text);
+    enum qr_code code = qr_sweep_board_open(&at, &c->board, err);
+    if (code == QR_OK && c->fresh) code = qr_sweep_board_forget(c->board, err);
+    if (code == QR_OK && c->fresh) code = qr_local_sweep_forget(&c->opt, err);
+    if (code == QR_OK) code = qr_sweep_board_begin(c->board, qr_buf_view(&text), &there, err);
+    if (code == QR_OK) code = compare(c, qr_buf_view(&text), &there, err);
+    if (code == QR_OK) code = qr_sweep_board_rows(c->board, &c->rows, err);
+    const struct qr_sweep_row *first = c->rows.row;
+    if (code == QR_OK && first->there && !first->failed && strcmp(first->job_hash, c->hash) != 0)
+        code = qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%.200s has trials of other data or another version: the first one's job "
+                       "hash is %.12s there, %.12s here. Choose another --out or --to, or --fresh, "
+                       "which takes those away",
+                       c->opt.board_url, first->job_hash, c->hash);
+    qr_buf_free(&text);
+    qr_buf_free(&there);
+    return code;
+}
+
+/* The job without its sweep, as each worker reads it. */
+static enum qr_code write_base(struct sweep_command *c, struct qr_err *err) {
+    struct qr_buf text = {0};
+    qr_job_record(c->job, c->job->train.epochs, &text);
+    enum qr_code code = qr_file_replace(c->job_path, qr_buf_view(&text), err);
+    qr_buf_free(&text);
+    return code;
+}
+
+static enum qr_code prepare(struct sweep_command *c, struct qr_err *err) {
+    struct qr_settings *s = &c->settings;
+    enum qr_code code = load_job(c, err);
+    if (code == QR_OK) code = qr_settings_check(s, err);
+    if (code == QR_OK) code = check_trials(c, err);
+    if (code == QR_OK) code = qr_find_worker(&c->program, err);
+    if (code != QR_OK) return code;
+    unsigned share = qr_cpu_limit() / c->n_slots;
+    unsigned n_threads = s->threads > 0 ? (unsigned)s->threads : share ? share : 1;
+    c->arguments[c->n_arguments++] = qr_xasprintf("--threads=%u", n_threads);
+    c->out = s->out ? qr_xstrdup(s->out) : qr_path_join("out", c->job->name);
+    c->job_path = qr_path_join(c->out, "sweep/base.json");
+    qr_auto(qr_free_p) char *folder = qr_path_join(c->out, "sweep");
+    c->opt = (struct qr_local_sweep_options){
+        .program = c->program,
+        .job = c->job,
+        .job_path = c->job_path,
+        .out = c->out,
+        .board_url = c->to ? c->to : c->out,
+        .arguments = (const char *const *)c->arguments,
+        .n_arguments = c->n_arguments,
+        .environment = environ,
+        .n_slots = c->n_slots,
+        .events = c->events,
+        .lease_ns = c->lease_ns,
+        .metric = c->metric,
+        .maximize = c->maximize,
+        .people = c->people,
+        .log = qr_command_log(),
+    };
+    qr_sweep_rows_init(&c->rows, c->job->sweep, c->job->seed);
+    c->rows.metric = c->metric;
+    c->rows.maximize = c->maximize;
+    code = open_board(c, err); /* first: a URL that is none leaves no folder */
+    if (code == QR_OK) code = qr_dir_make(folder, err);
+    if (code == QR_OK) code = write_base(c, err);
+    if (code != QR_OK) return code;
+    struct qr_buf text = {0};
+    size_t there = 0, total = c->job->sweep->n_trials * c->job->sweep->n_rungs;
+    for (size_t i = 0; i < total; i++) there += c->rows.row[i].there;
+    qr_sweep_put(c->job->sweep, &text);
+    fprintf(c->people, "%s\n%u at a time, %u thread%s each, compared by %s\n", qr_buf_string(&text),
+            c->n_slots, n_threads, n_threads == 1 ? "" : "s", c->metric);
+    if (there)
+        fprintf(c->people, "goes on: %zu row%s there (--fresh trains all again)\n", there,
+                there == 1 ? " is" : "s are");
+    fflush(c->people);
+    qr_buf_free(&text);
+    return QR_OK;
+}
+
+/* ---- afterwards ---- */
+
+static void print_best(const struct sweep_command *c, const size_t *best, size_t n) {
+    for (size_t i = 0; i < n && i < SHOWN; i++) {
+        const struct qr_sweep_row *r =
+            qr_sweep_row_at(&c->rows, c->job->sweep->n_rungs - 1, best[i]);
+        struct qr_overrides set = {0};
+        struct qr_buf text = {0};
+        double v = 0;
+        if (!qr_sweep_row_metric(r, c->metric, &v)) continue;
+        qr_job_trial_set(c->job, r->trial, &set);
+        qr_overrides_put(&set, &text);
+        fprintf(c->people, "%s%s %.4f  trial %zu  %s\n", i ? "      " : "best  ", c->metric, v,
+                r->trial, qr_buf_string(&text));
+        qr_overrides_fini(&set);
+        qr_buf_free(&text);
+    }
+}
+
+static enum qr_code conclude(struct sweep_command *c, struct qr_err *err) {
+    qr_auto(qr_free_p) size_t *best = qr_xcalloc(c->job->sweep->n_trials, sizeof *best);
+    size_t failed = 0;
+    enum qr_code code = qr_sweep_board_rows(c->board, &c->rows, err);
+    if (code == QR_OK && !qr_sweep_complete(&c->rows))
+        code =
+            qr_fail(err, QR_INTERNAL, "%s: all have ended, and rows are missing", c->opt.board_url);
+    if (code == QR_OK) code = qr_local_sweep_publish(&c->opt, &c->rows, err);
+    if (code != QR_OK) return code;
+    qr_sweep_board_end(c->board);
+    const char *status;
+    for (size_t t = 0; t < c->job->sweep->n_trials; t++)
+        failed += qr_sweep_last(&c->rows, t, &status)->failed;
+    size_t n = qr_sweep_best(&c->rows, best);
+    print_best(c, best, n);
+    if (failed) fprintf(c->people, "%zu failed: sweep.csv says why\n", failed);
+    fprintf(c->people, "wrote\n  %s/sweep.csv\n  %s/sweep.json\n", c->out, c->out);
+    if (n) fprintf(c->people, "  %s/best/weights.h5\n", c->out);
+    if (c->json) {
+        struct qr_buf json = {0};
+        qr_sweep_json(&c->rows, &json);
+        fputs(qr_buf_string(&json), stdout);
+        qr_buf_free(&json);
+    }
+    return n ? QR_OK
+             : qr_fail(err, QR_OUT_OF_RANGE, "no trial came to a number: %s/sweep.csv says why",
+                       c->out);
+}
+
+static enum qr_code start(struct sweep_command *c, int *ret_exit_code, struct qr_err *err) {
+    enum qr_code code = prepare(c, err);
+    if (code == QR_OK && !qr_sweep_complete(&c->rows))
+        code = qr_local_sweep(&c->opt, &c->result, err);
+    if (code != QR_OK) return code;
+    *ret_exit_code = c->result.exit_code;
+    if (c->result.interrupted) {
+        fprintf(c->people, "stopped; the same command goes on\n");
+        if (c->result.terminated) *ret_exit_code = (int)c->settings.exit_on_drain;
+        return QR_OK;
+    }
+    return c->result.exit_code == 0 ? conclude(c, err) : QR_OK;
+}
+
+int qr_command_sweep(const struct qr_command *self, int argc, char **argv) {
+    struct sweep_command c = {.n_slots = 1, .events = true, .lease_ns = 15 * QR_SECOND};
+    struct qr_err err = {0};
+    int exit_code = 0;
+    qr_settings_init(&c.settings);
+    enum qr_code code = read_arguments(&c, argc, argv, &err);
+    c.people = c.json ? stderr : stdout;
+    if (code == QR_OK && c.help) fputs(self->help, stdout);
+    else if (code == QR_OK) code = start(&c, &exit_code, &err);
+    qr_sweep_board_close(c.board);
+    if (c.rows.row) qr_sweep_rows_fini(&c.rows);
+    for (size_t i = 0; i < c.n_arguments; i++) free(c.arguments[i]);
+    qr_job_free(c.job);
+    qr_settings_fini(&c.settings);
+    free(c.to);
+    free(c.out);
+    free(c.job_path);
+    free(c.program);
+    if (c.result.interrupted && !c.result.terminated && code == QR_OK) qr_die_of_interrupt();
+    return code == QR_OK ? exit_code : qr_conclude(code, &err);
+}

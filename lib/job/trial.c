@@ -1,0 +1,85 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "job/job_impl.h"
+#include "job/record.h"
+
+void qr_job_trial_set(const struct qr_job *job, size_t trial, struct qr_overrides *ret) {
+    const struct qr_sweep_spec *s = job->sweep;
+    char given[48];
+    snprintf(given, sizeof given, "sweep: trial %zu with", trial);
+    for (size_t k = 0; k < s->n_keys; k++) {
+        struct qr_buf text = {0};
+        qr_buf_printf(&text, "%s=", s->keys[k].path);
+        qr_sweep_value(s, job->seed, trial, k, &text);
+        /* one line: paths have no blanks, and a value is JSON without any between */
+        enum qr_code code =
+            qr_overrides_add(ret, QR_OVERRIDES_FLAG, given, NULL, qr_buf_string(&text), NULL);
+        QR_ASSERT(code == QR_OK);
+        qr_buf_free(&text);
+    }
+}
+
+enum qr_code qr_job_trial(const struct qr_job *job, size_t trial, struct qr_job **ret,
+                          struct qr_err *err) {
+    struct qr_buf text = {0};
+    struct qr_overrides set = {0};
+    qr_auto(qr_free_p) char *what = qr_xasprintf("job %s", job->name);
+    char *folder = job->data.folder ? qr_xstrdup(job->data.folder) : NULL;
+    qr_job_record(job, job->train.epochs, &text);
+    qr_job_trial_set(job, trial, &set);
+    enum qr_code code =
+        qr_job_parse_in(qr_buf_view(&text), what, job->is_file, folder, &set, ret, err);
+    qr_overrides_fini(&set);
+    qr_buf_free(&text);
+    return code;
+}
+
+/* ---- what trials are compared by ---- */
+
+/* A metric of the job by its name, without "val_"; QR_METRICS: none. */
+static int metric_of(const struct qr_job *job, const char *name) {
+    for (size_t i = 0; i < job->train.n_metrics; i++)
+        if (strcmp(qr_metric_names[job->train.metrics[i]], name) == 0)
+            return (int)job->train.metrics[i];
+    return QR_METRICS;
+}
+
+/* job: of a trial. */
+static enum qr_code compared_by(const struct qr_job *job, const struct qr_sweep_spec *s,
+                                bool has_validation, const char **ret, bool *ret_maximize,
+                                struct qr_err *err) {
+    const char *name = s->metric ? s->metric : has_validation ? "val_loss" : "loss";
+    bool val = strncmp(name, "val_", 4) == 0;
+    const char *bare = val ? name + 4 : name;
+    int metric = metric_of(job, bare);
+    if (metric == QR_CONFUSION_MATRIX ||
+        (strcmp(bare, "loss") != 0 && metric == QR_METRICS && !qr_job_watches(job, bare)))
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "sweep.metric: '%.40s' is not a number that trials come to; use loss, a "
+                       "name in train.metrics or in a layer's watch, or val_ and one of these",
+                       name);
+    if (val && !has_validation)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "sweep.metric: '%.40s' wants validation samples: data.train_fraction below "
+                       "1, or data.validation_url",
+                       name);
+    *ret = name;
+    *ret_maximize = s->mode == 2 || (s->mode == 0 && metric != QR_METRICS &&
+                                     qr_metric_grows((enum qr_metric)metric));
+    return QR_OK;
+}
+
+enum qr_code qr_job_check_trials(const struct qr_job *job, bool has_validation, const char **ret,
+                                 bool *ret_maximize, struct qr_err *err) {
+    enum qr_code code = QR_OK;
+    for (size_t t = 0; t < job->sweep->n_trials && code == QR_OK; t++) {
+        struct qr_job *trial = NULL;
+        code = qr_job_trial(job, t, &trial, err);
+        if (code == QR_OK)
+            code = compared_by(trial, job->sweep, has_validation, ret, ret_maximize, err);
+        qr_job_free(trial);
+    }
+    return code;
+}

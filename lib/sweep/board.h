@@ -1,0 +1,71 @@
+/* sweep/board.h — where the workers of a sweep meet: a folder of a store with a row of each trial
+ * that is done, and a claim on each that somebody trains.
+ *
+ * Names     URL/sweep/job.json what is swept; URL/sweep/rows/<rung>-<trial>.json, made once and
+ *           never changed; URL/sweep/claims/<rung>-<trial>, changed by compare-and-swap alone.
+ * Claims    say who has the trial (128 random bits), how often he has said so, and how long his
+ *           silence is waited for. Whoever sees one that has not changed for that long, by his own
+ *           clock, takes it over: of several one succeeds. A claim decides who works, never what
+ *           comes out: two who train one trial find the same row.
+ * Clock     of seconds in which this process ran (qr_clock_awake): a machine that slept takes
+ *           nothing from a neighbour that slept too.
+ * Errors    as the store's, each naming the URL.
+ * Threads   one.
+ */
+#ifndef QR_SWEEP_BOARD_H
+#define QR_SWEEP_BOARD_H
+
+#include "base/clock.h"
+#include "store/store.h"
+#include "sweep/row.h"
+
+struct qr_sweep_board;
+struct qr_sweep_board_options {
+    const char *url; /* a folder: a path, gs://, s3:// */
+    size_t n_trials, n_rungs;
+    char holder[33];  /* hex; whoever has the same one is the same worker */
+    int64_t lease_ns; /* how long this worker's silence is waited for */
+    const struct qr_clock *clock;
+    const struct qr_store_waits *waits; /* NULL: as everywhere */
+};
+QR_MUST_CHECK enum qr_code qr_sweep_board_open(const struct qr_sweep_board_options *opt,
+                                               struct qr_sweep_board **ret, struct qr_err *err);
+void qr_sweep_board_close(struct qr_sweep_board *b); /* NULL is fine */
+
+/* What is swept: the first text stays. ret: the one that is there now. */
+QR_MUST_CHECK enum qr_code qr_sweep_board_begin(struct qr_sweep_board *b, struct qr_bytes text,
+                                                struct qr_buf *ret, struct qr_err *err);
+/* Takes the text, all rows and all claims away. */
+QR_MUST_CHECK enum qr_code qr_sweep_board_forget(struct qr_sweep_board *b, struct qr_err *err);
+/* Takes the claims away: every row is there. */
+void qr_sweep_board_end(struct qr_sweep_board *b);
+
+/* Fetches the rows that are new. DATA_LOSS: one that cannot be read. */
+QR_MUST_CHECK enum qr_code qr_sweep_board_rows(struct qr_sweep_board *b, struct qr_sweep_rows *rows,
+                                               struct qr_err *err);
+/* INTERNAL: another row of that trial is there: two workers found different results. */
+QR_MUST_CHECK enum qr_code qr_sweep_board_put(struct qr_sweep_board *b,
+                                              const struct qr_sweep_row *row, struct qr_err *err);
+
+/* *ret_mine: this worker has the trial from now on. */
+QR_MUST_CHECK enum qr_code qr_sweep_board_take(struct qr_sweep_board *b, size_t rung, size_t trial,
+                                               bool *ret_mine, struct qr_err *err);
+/* Says that it is still being trained, when a fifth of the lease has passed. *ret_mine false:
+ * somebody else has it by now. */
+QR_MUST_CHECK enum qr_code qr_sweep_board_keep(struct qr_sweep_board *b, size_t rung, size_t trial,
+                                               bool *ret_mine, struct qr_err *err);
+/* Gives it back: whoever looks next may take it. */
+void qr_sweep_board_give(struct qr_sweep_board *b, size_t rung, size_t trial);
+/* When a claim of somebody else was seen to change last, by the clock; 0: none was. */
+int64_t qr_sweep_board_moved_ns(const struct qr_sweep_board *b);
+
+/* A claim's text, as it is read: INVALID_ARGUMENT for what is none. */
+struct qr_sweep_claim {
+    char holder[33]; /* "": free */
+    uint64_t beat;
+    int64_t lease_ns;
+};
+QR_MUST_CHECK enum qr_code qr_sweep_claim_read(struct qr_bytes text, const char *what,
+                                               struct qr_sweep_claim *ret, struct qr_err *err);
+
+#endif

@@ -1,0 +1,182 @@
+#!/bin/sh
+# qring sweep: one table and one set of weights whatever the number of workers and machines, through kill -9 of workers, of the processes that hold trials and
+# of everything, freezes, SIGTERM; halving; trials that fail; a bucket; what Katib and TensorBoard read.
+. "$(dirname "$0")/common"
+unset TF_CONFIG QRING_JOB QRING_WEIGHTS QRING_SET QRING_SEED GOOGLE_APPLICATION_CREDENTIALS NO_GCE_CHECK
+$python - "$work" <<'P'
+import json, sys
+work = sys.argv[1]
+job = {"name": "sw", "seed": 1,
+       "model": [{"layer": "quantum", "circuit": {"ansatz": "qcnn", "qubits": 4, "stages": 1}, "readouts": ["Z2", "Z3"]}, {"layer": "dense", "units": 1}],
+       "data": {"source": "cluster-excitations", "rounds": 4, "train_fraction": 0.7},
+       "train": {"epochs": 5, "batch_size": 16, "loss": "mse", "metrics": ["accuracy"], "optimizer": {"name": "adam", "learning_rate": 0.02}}}
+rates = "train.optimizer.learning_rate"
+def write(name, sweep, **train):
+    with open(f"{work}/{name}.json", "w") as f: json.dump({**job, "train": {**job["train"], **train}, "sweep": sweep}, f)
+write("grid", {"keys": {"seed": list(range(1, 17)), rates: [0.01, 0.02, 0.05, 0.1]}})
+write("long", {"keys": {"seed": [1, 2, 3, 4, 5, 6]}}, epochs=4000)
+write("halving", {"trials": 9, "keys": {rates: {"log_uniform": [0.001, 0.3]}, "train.batch_size": [4, 8], "model[1].units": {"integer": [1, 1]}},
+                  "metric": "val_accuracy", "halving": {"epochs": [200, 400, 1200], "factor": 3}})
+write("bad", {"keys": {rates: [0.01, 1e30], "train.optimizer.name": ["sgd"]}, "metric": "loss"})
+write("worse", {"keys": {rates: [1e30]}})
+P
+quick="--logdir= --threads 1"
+often="--checkpoint-interval 20ms --checkpoint-steps 5 --lease 1s"
+# weights_of DIR: a digest of each trial's weights
+weights_of() { (cd "$1/trials" && sha256sum ./*/weights.h5 ./*/weights.safetensors ./*/steps.jsonl | sha256sum); }
+# as DIR REFERENCE WHAT: the same table and weights
+as() {
+    for f in sweep.csv sweep.json best/weights.h5 best/weights.safetensors best/job.json; do check "$3: $f" cmp "$1/$f" "$2/$f"; done
+    check "$3: each trial's weights and steps" test "$(weights_of "$1")" = "$(weights_of "$2")"
+    # what a killed process had half written is nobody's
+    check "$3: no claim is left" test -z "$(ls "$1/sweep/claims" | grep -v '[.]tmp-')"
+}
+# background DIR LOG FLAGS...: a sweep in a session of its own; r is its process
+background() { d=$1 log=$2; shift 2; setsid "$qring" sweep --out "$d" $quick $often "$@" >>"$log" 2>&1 </dev/null & r=$!; started="$started $r"; }
+# below PID: the processes that it started
+below() { ps -o pid= --ppid "$1" | tr -d ' '; }
+rows() { ls "$1/sweep/rows" 2>/dev/null | grep -vc '^\.'; }
+until_steps() { # DIR TRIAL N: until that trial has so many lines
+    tries=0
+    while [ "$(cat "$1/trials/$2/steps.jsonl" 2>/dev/null | wc -l)" -lt "$3" ] && [ $tries -lt 1500 ]; do tries=$((tries + 1)); sleep 0.02; done
+}
+
+# 64 trials on 1, 2 and 5 workers
+for n in 1 2 5; do
+    check "64 trials, -n $n" run_in 120 "$work/grid$n.log" "$qring" sweep "$work/grid.json" -n $n --out "$work/grid$n" $quick
+    check "-n $n: 64 lines" test "$(grep -c '^trial [0-9]*: loss=' "$work/grid$n.log")" = 64
+    check "-n $n: 65 lines of table" test "$(wc -l <"$work/grid$n/sweep.csv")" = 65
+    [ $n = 1 ] || as "$work/grid$n" "$work/grid1" "-n $n"
+done
+check "again: nothing to do" run_in 20 "$work/again.log" "$qring" sweep "$work/grid.json" --out "$work/grid2" $quick
+check "it says so" holds "$work/again.log" 'goes on: 64 rows are there'
+as "$work/grid2" "$work/grid1" "again"
+
+# a trial is a run
+check "a run" run_in 20 "$work/run.log" "$qring" run "$work/grid.json" --set seed=3 --set train.optimizer.learning_rate=0.05 --out "$work/run" --logdir= --threads 1
+check "run says that it does not look at the sweep" holds "$work/run.log" 'qring sweep trains its trials'
+check "trial 10 is that run" cmp "$work/run/weights.h5" "$work/grid1/trials/0010/weights.h5"
+digest=$(json_string "$work/run/result.json" state_digest)
+check "and its row has its digest" grep -q "^10,done,5,5,3,0.05,.*,$digest,$(json_string "$work/run/result.json" job_hash),\$" "$work/grid1/sweep.csv"
+best=$(sed -n 's/.*"best":  *\([0-9]*\).*/\1/p; s/.*"best": \([0-9]*\).*/\1/p' "$work/grid1/sweep.json" | head -n 1)
+lowest=$(tail -n +2 "$work/grid1/sweep.csv" | sort -t, -k8,8g -k1,1n | head -n 1 | cut -d, -f1)
+check "the best is the one with the lowest val_loss: $lowest" test "$best" = "$lowest"
+check "its weights" cmp "$work/grid1/best/weights.h5" "$work/grid1/trials/$(printf %04d "$best")/weights.h5"
+check "they can be used" sh -c "'$qring' infer '$work/grid1/best' >'$work/infer.log'"
+
+# what Katib's collector reads: its own pattern, of each line
+$python - "$work" <<'P' || fail "Katib's pattern"
+import csv, re, sys
+work = sys.argv[1]
+pattern = re.compile(r"([\w|-]+)\s*=\s*([+-]?\d*(\.\d+)?([Ee][+-]?\d+)?)")
+got = {}
+for line in open(work + "/grid1.log"):
+    found = {m[0]: float(m[1]) for m in pattern.findall(line) if m[0] in ("loss", "val_loss", "accuracy", "val_accuracy", "seed")}
+    if line.startswith("trial "): got[int(line.split(":")[0][6:])] = found
+for row in csv.DictReader(open(work + "/grid1/sweep.csv")):
+    assert got[int(row["trial"])] == {k: float(row[k]) for k in ("loss", "val_loss", "accuracy", "val_accuracy")}, row
+P
+
+# kill -9: of a worker, of a process that has a trial, of everything; two commands at one place
+check "six longer trials, undisturbed" run_in 120 "$work/long.log" "$qring" sweep "$work/long.json" --out "$work/long" $quick
+background "$work/killed" "$work/killed.log" "$work/long.json" -n 2
+until_steps "$work/killed" 0000 300
+for slot in $(below $r); do for w in $(below "$slot"); do kill -9 "$w"; break 2; done; done
+tries=0; while ! holds "$work/killed.log" 'its worker died of signal 9' && [ $tries -lt 100 ]; do tries=$((tries + 1)); sleep 0.05; done
+for slot in $(below $r); do kill -9 "$slot"; break; done
+until_steps "$work/killed" 0000 900
+kill -9 $r; wait $r 2>/dev/null
+left=$(rows "$work/killed")
+check "it was killed before the end: $left rows" test "$left" -lt 6
+background "$work/killed" "$work/killed2.log" "$work/long.json"; first=$r
+background "$work/killed" "$work/killed3.log" "$work/long.json"; second=$r
+sleep 1
+kill -9 $second; wait $second 2>/dev/null
+wait $first; rc=$?
+check "who is left ends it: exit 0, not $rc" test $rc = 0
+as "$work/killed" "$work/long" "kill -9"
+check "a worker's death was said" grep -q 'its worker died of signal 9' "$work/killed.log"
+check "and that of who had a trial" grep -q 'a process for trials died of signal 9' "$work/killed.log"
+check "a worker went on from its checkpoint" grep -qs 'goes on from step' "$work"/killed/trials/*/worker-0.log
+
+# SIGTERM: 143, within a moment, and who comes next need not wait
+background "$work/asked" "$work/asked.log" "$work/long.json" -n 2 --lease 60s
+until_steps "$work/asked" 0000 300
+kill -TERM $r; wait $r; rc=$?
+check "SIGTERM: 143, not $rc" test $rc = 143
+check "it says what now" holds "$work/asked.log" 'stopped; the same command goes on'
+check "the same command goes on, at once" run_in 50 "$work/asked2.log" "$qring" sweep "$work/long.json" -n 2 --out "$work/asked" $quick --lease 60s
+as "$work/asked" "$work/long" "SIGTERM"
+
+# two machines with folders of their own; one is frozen until the other has done everything
+background "$work/m1" "$work/m1.log" "$work/long.json" --to "$work/shared" --checkpoint-interval 10s; frozen=$r
+until_steps "$work/m1" 0000 300
+all=$(for slot in $(below $frozen); do echo "$slot"; below "$slot"; done)
+# not while it holds the lock on a file, which the kernel gives back to nobody as long as it lives
+locked() { for f in "$work"/shared/sweep/claims/.*.lock "$work"/shared/trials/*/checkpoints/.*.lock; do [ ! -e "$f" ] || flock -n "$f" true || return 0; done; return 1; }
+tries=0
+while kill -STOP $frozen $all && locked && [ $tries -lt 50 ]; do kill -CONT $frozen $all; sleep 0.05; tries=$((tries + 1)); done
+check "the other one does all of it" run_in 60 "$work/m2.log" "$qring" sweep "$work/long.json" --out "$work/m2" --to "$work/shared" $quick $often
+kill -CONT $frozen $all
+wait $frozen; rc=$?
+check "who was frozen ends well: exit 0, not $rc" test $rc = 0
+for d in m1 m2 shared; do check "$d: the table" cmp "$work/$d/sweep.csv" "$work/long/sweep.csv"; done
+
+# halving: the same whoever trains, and killed in between
+check "halving" run_in 60 "$work/halving.log" "$qring" sweep "$work/halving.json" --out "$work/halving" $quick
+check "9, 3, 1" test "$(cut -d, -f2,3 "$work/halving/sweep.csv" | tail -n +2 | sort | uniq -c | awk '{printf "%s %s;", $1, $2}')" = "1 done,1200;6 stopped,200;2 stopped,400;"
+background "$work/halving2" "$work/halving2.log" "$work/halving.json" -n 3
+tries=0; while [ "$(rows "$work/halving2")" -lt 10 ] && [ $tries -lt 500 ]; do tries=$((tries + 1)); sleep 0.02; done
+kill -9 $r; wait $r 2>/dev/null
+check "halving goes on" run_in 60 "$work/halving3.log" "$qring" sweep "$work/halving.json" -n 2 --out "$work/halving2" $quick $often
+as "$work/halving2" "$work/halving" "halving, killed"
+$python - "$work/halving" "$work/halving.json" <<'P' || fail "who goes on is not who is best"
+import csv, json, glob, sys
+out, job = sys.argv[1:]
+rows = {}
+for f in glob.glob(out + "/sweep/rows/*.json"):
+    r = json.load(open(f)); rows[r["rung"], r["trial"]] = r["metrics"]["val_accuracy"]
+for rung, n in ((0, 9), (1, 3), (2, 1)):
+    here = [t for r, t in rows if r == rung]
+    assert len(here) == n, (rung, here)
+    if rung < 2:
+        best = sorted(here, key=lambda t: (-rows[rung, t], t))[:(n + 2) // 3]
+        assert sorted(best) == sorted(t for r, t in rows if r == rung + 1), (rung, best)
+P
+
+# trials that fail are rows, and the last ones
+check "one of two fails: exit 0" run_in 20 "$work/bad.log" "$qring" sweep "$work/bad.json" --out "$work/bad" $quick
+check "its row says why" grep -q '^1,failed,0,0,1e+30,sgd,.*gives a loss or gradient that is not finite' "$work/bad/sweep.csv"
+run_in 20 "$work/worse.log" "$qring" sweep "$work/worse.json" --out "$work/worse" $quick; rc=$?
+check "all fail: exit 4, not $rc" test $rc = 4
+check "which is said" holds "$work/worse.log" 'no trial came to a number'
+check "--fresh, --json" sh -c "'$qring' sweep '$work/bad.json' --out '$work/bad' $quick --fresh --json 2>'$work/fresh.log' | cmp - '$work/bad/sweep.json'"
+check "it has trained again" sh -c "! grep -q 'goes on' '$work/fresh.log'"
+
+# TensorBoard's hyperparameters: the keys in which trials differ
+check "with events" run_in 20 "$work/events.log" "$qring" sweep "$work/bad.json" --out "$work/events" --threads 1
+for key in train.optimizer.name train.optimizer.learning_rate; do
+    check "trial 0's events have $key" sh -c "cat '$work'/events/trials/0000/logs/events* | grep -qa '$key'"
+done
+check "the same table" cmp "$work/events/sweep.csv" "$work/bad/sweep.csv"
+
+# what the other commands say
+check "show" sh -c "'$qring' show '$work/halving.json' | grep -q '^sweep       9 trials: draws of 3 keys .*; 9 to 200 epochs, 3 to 400 epochs, 1 to 1200 epochs'"
+check "validate" sh -c "'$qring' validate '$work/grid.json' --out '$work/v' 2>/dev/null | grep -q '^sweep       64 trials: a grid of 2 keys'"
+check "validate --json" sh -c "'$qring' validate '$work/grid.json' --out '$work/v' --json 2>/dev/null | grep -q '\"trials\":64'"
+check "validate tries each trial" sh -c "! '$qring' validate '$work/grid.json' --out '$work/v' --set 'sweep.keys.seed=[1,-1]' >'$work/v.log' 2>&1 && grep -q 'trial 4 with seed=-1' '$work/v.log'"
+check "an ensemble of the built-in job" run_in 60 "$work/built.log" "$qring" sweep --set 'sweep={"keys": {"seed": [1, 2]}}' --set train.epochs=1 -n 2 --out "$work/built" $quick
+
+# two machines at a bucket
+fake_storage
+export STORAGE_EMULATOR_HOST="$at" GCE_METADATA_HOST="$at"
+background "$work/b1" "$work/b1.log" "$work/halving.json" --to gs://bucket/sweeps/one; first=$r
+background "$work/b2" "$work/b2.log" "$work/halving.json" --to gs://bucket/sweeps/one; second=$r
+wait $first; one=$?
+wait $second; two=$?
+check "two machines at a bucket: exit 0 and 0, not $one and $two: $(tail -n 1 "$work/b1.log") $(tail -n 1 "$work/b2.log")" test "$one $two" = "0 0"
+object bucket sweeps/one/sweep.csv "$work/bucket.csv"; object bucket sweeps/one/best/weights.h5 "$work/bucket.h5"
+for f in b1/sweep.csv b2/sweep.csv bucket.csv; do check "$f" cmp "$work/$f" "$work/halving/sweep.csv"; done
+for f in b1/best/weights.h5 b2/best/weights.h5 bucket.h5; do check "$f" cmp "$work/$f" "$work/halving/best/weights.h5"; done
+check "both have trained" sh -c "grep -q '^trial' '$work/b1.log' && grep -q '^trial' '$work/b2.log'"
+end
