@@ -105,9 +105,11 @@ static enum qr_code set_workers(struct run_command *r, const char *text, struct 
 }
 
 bool qr_run_refuses(const char *name) {
-    static const char *const ours[] = {"index",   "peers",       "peer-template",  "replicas",
-                                       "port",    "bind",        "print-identity", "print-settings",
-                                       "version", "progress-fd", "lock-fd"};
+    static const char *const ours[] = {
+        "index",   "peers",       "peer-template",  "replicas",
+        "port",    "bind",        "print-identity", "print-settings",
+        "version", "progress-fd", "lock-fd",        "parameter-servers",
+        "role"};
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         if (strcmp(name, ours[i]) == 0) return true;
     return false;
@@ -345,8 +347,8 @@ static void arrange_arguments(struct run_command *r) {
     for (size_t i = 0; i < n; i++) pass_on(r, given[i]);
     pass_on(r, qr_xasprintf("--threads=%u", r->n_threads));
     pass_on(r, qr_xasprintf("--out=%s", r->out));
-    static const char *const names[] = {"index",    "peers", "peer-template",
-                                        "replicas", "port",  "bind"};
+    static const char *const names[] = {"index", "peers", "peer-template",     "replicas",
+                                        "port",  "bind",  "parameter-servers", "role"};
     /* the job file's are for clusters */
     for (size_t i = 0; r->job->worker && i < sizeof names / sizeof *names; i++)
         pass_on(r, qr_xasprintf("--%s=", names[i]));

@@ -79,10 +79,13 @@ static char *tf_config(const unsigned *ports, unsigned n, unsigned index) {
 }
 
 static bool names_identity(const char *e) {
-    static const char *const names[] = {
-        "TF_CONFIG=",           "JOB_COMPLETION_INDEX=", "QRING_INDEX=",   "QRING_PEERS=",
-        "QRING_PEER_TEMPLATE=", "QRING_REPLICAS=",       "QRING_PORT=",    "QRING_BIND=",
-        "QRING_DATA_PORT=",     "QRING_PROGRESS_FD=",    "QRING_LOCK_FD=", "QRING_JOB="};
+    static const char *const names[] = {"TF_CONFIG=",           "JOB_COMPLETION_INDEX=",
+                                        "QRING_INDEX=",         "QRING_PEERS=",
+                                        "QRING_PEER_TEMPLATE=", "QRING_PARAMETER_SERVERS=",
+                                        "QRING_ROLE=",          "QRING_REPLICAS=",
+                                        "QRING_PORT=",          "QRING_BIND=",
+                                        "QRING_DATA_PORT=",     "QRING_PROGRESS_FD=",
+                                        "QRING_LOCK_FD=",       "QRING_JOB="};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(e, names[i], strlen(names[i])) == 0) return true;
     return false;

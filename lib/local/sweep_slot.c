@@ -80,8 +80,8 @@ static void add(char **argv, size_t *n, char *text) {
 /* What says which trial it is, in front of what the person gave; all on the heap. */
 static size_t arguments_of(const struct slot *s, const char *dir, uint64_t epochs, bool fresh,
                            char **argv) {
-    static const char *const of_clusters[] = {"index",    "peers", "peer-template",
-                                              "replicas", "port",  "bind"};
+    static const char *const of_clusters[] = {"index", "peers", "peer-template",     "replicas",
+                                              "port",  "bind",  "parameter-servers", "role"};
     const struct qr_local_sweep_options *o = s->opt;
     struct qr_overrides set = {0};
     size_t n = 0;
