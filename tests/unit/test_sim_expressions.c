@@ -23,7 +23,7 @@ static uint32_t parameter(void *circuit, const char *name, size_t n) {
 }
 
 static struct qr_gate_arg argument(struct qr_circuit *c, const char *text) {
-    const struct qr_expression_names names = {c, parameter, NULL, c->n_columns};
+    const struct qr_expression_names names = {c, parameter, NULL, c->n_columns, NULL};
     struct qr_gate_arg arg = {.kind = QR_ARG_EXPRESSION};
     struct qr_expression e;
     struct qr_err err;
