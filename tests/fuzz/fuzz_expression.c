@@ -43,7 +43,7 @@ static void lower(const struct qr_expression *e, double scale) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
-    const struct qr_expression_names names = {NULL, parameter, column, N};
+    const struct qr_expression_names names = {NULL, parameter, column, N, NULL};
     char *text = qr_xstrndup((const char *)data, n);
     char *letters[N] = {(char[]){"dddd"}, (char[]){"a"}, (char[]){"bb"}, (char[]){"ccc"}};
     struct qr_expression e, again;
