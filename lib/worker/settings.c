@@ -59,7 +59,7 @@ static enum qr_code set_value(struct qr_settings *s, const struct setting *t, co
     }
     switch (t->type) {
     case CHOICE:
-        if (!among(value, t)) return refuse_choice(t, value, where, err);
+        if ((*value || t->standard) && !among(value, t)) return refuse_choice(t, value, where, err);
         /* fall through */
     case TEXT:
         free(*text_at(s, t));

@@ -45,7 +45,7 @@ CASES = [
     ("qring gradient --of pr\t", ["gradient", "--of", "prediction"]),
     ("qring weights tra\t", ["weights", "trained.h5"]),
     ("qring weights trained.h5 --jo\tjobs/\t", ["weights", "trained.h5", "--job", "jobs/tutorial.json"]),
-    ("qring validate --price\t4", ["validate", "--price-per-cpu-hour", "4"]),
+    ("qring validate --price-per-c\t4", ["validate", "--price-per-cpu-hour", "4"]),
     ("qring certs --keep\t", ["certs", "--keep-ca"]),
     ("qringd --log-l\terr\t", ["--log-level", "error"]),
     ("qringd jobs/\t", ["jobs/tutorial.json"]),
