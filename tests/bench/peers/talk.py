@@ -81,7 +81,9 @@ class Peer:
             return answer
         self.stop()
         with open(self.log) as f:
-            raise Failed("%s with %d thread(s) ended at '%s': %s" % (self.who, self.threads, request, f.read()[-400:].strip()))
+            said = f.read().strip().splitlines()
+        # the last line is the error; those before name this machine's folders
+        raise Failed("%s with %d thread(s) ended at '%s': %s" % (self.who, self.threads, request.split()[0], said[-1][-400:] if said else ""))
 
     def alive(self):
         return self.process.poll() is None
