@@ -1,8 +1,4 @@
-#include "output/outputs.h"
-
 #include <errno.h>
-#include <limits.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +8,7 @@
 #include "base/mem.h"
 #include "base/parse.h"
 #include "output/job_file.h"
+#include "output/outputs_impl.h"
 #include "store/gcs.h"
 
 /* A bucket's own patience, and a little. */
@@ -198,94 +195,7 @@ enum qr_code qr_outputs_lock(struct qr_outputs *o, const char *job_name,
     return code == QR_OK ? code : qr_wrap(err, "results (--out)");
 }
 
-/* ---- progress ---- */
-
-/* A reader that is stopped (Ctrl-Z, a debugger) fills the pipe, and who waits for it trains no
- * more: the first line that finds no room waits so long, those after it not at all until there is
- * room. */
-enum { READER_WITHIN_MS = 2000 };
-
-/* Whether PIPE_BUF bytes can be written without waiting, from now on or within wait_ms. */
-static bool has_room(const struct qr_outputs *o, int wait_ms) {
-    struct pollfd p = {.fd = o->progress_fd, .events = POLLOUT};
-    int n;
-    do n = poll(&p, 1, wait_ms);
-    while (n < 0 && errno == EINTR);
-    return n == 1;
-}
-
-/* Nobody's fault when the reader is gone: training goes on. */
-static void emit(struct qr_outputs *o, int wait_ms) {
-    size_t at = 0;
-    qr_buf_puts(&o->line, "\n");
-    while (at < o->line.n && has_room(o, o->reader_stands ? 0 : wait_ms)) {
-        size_t left = o->line.n - at, piece = left < PIPE_BUF ? left : PIPE_BUF;
-        ssize_t n = write(o->progress_fd, o->line.p + at, piece);
-        if (n <= 0) break;
-        at += (size_t)n;
-        o->reader_stands = false;
-    }
-    if (at < o->line.n && wait_ms) o->reader_stands = true;
-    o->cut_line = at > 0 && at < o->line.n;
-    qr_buf_clear(&o->line);
-}
-
-/* What a reader that goes on again must find. */
-static void emit_last(struct qr_outputs *o) {
-    o->reader_stands = false;
-    emit(o, READER_WITHIN_MS);
-}
-
-static struct qr_json_writer begin(struct qr_outputs *o, const char *event) {
-    qr_buf_clear(&o->line);
-    if (o->cut_line) qr_buf_puts(&o->line, "\n"); /* the next one is whole */
-    struct qr_json_writer w = qr_json_writer(&o->line, 0);
-    qr_json_open(&w, '{');
-    qr_json_put_key(&w, "event");
-    qr_json_put_string(&w, event);
-    return w;
-}
-
-static void put_u64(struct qr_json_writer *w, const char *key, uint64_t v) {
-    qr_json_put_key(w, key);
-    qr_json_put_i64(w, (int64_t)v);
-}
-
-static void on_progress(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t batch,
-                        uint64_t n_batches, const struct qr_named_value *running, size_t n) {
-    struct qr_outputs *o = ctx;
-    if (o->progress_fd < 0) return;
-    struct qr_json_writer w = begin(o, "progress");
-    put_u64(&w, "epoch", epoch);
-    put_u64(&w, "epochs", epochs);
-    put_u64(&w, "batch", batch);
-    put_u64(&w, "batches", n_batches);
-    qr_named_values_json(&w, "values", running, n);
-    qr_json_close(&w, '}');
-    emit(o, 0);
-}
-
-static void on_epoch(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t n_batches, double seconds,
-                     const struct qr_named_value *values, size_t n) {
-    struct qr_outputs *o = ctx;
-    if (o->progress_fd >= 0) {
-        struct qr_json_writer w = begin(o, "epoch");
-        put_u64(&w, "epoch", epoch);
-        put_u64(&w, "epochs", epochs);
-        put_u64(&w, "batches", n_batches);
-        qr_json_put_key(&w, "seconds");
-        qr_json_put_double(&w, seconds);
-        qr_named_values_json(&w, "values", values, n);
-        qr_json_close(&w, '}');
-        emit(o, READER_WITHIN_MS);
-    } else if (o->leader) {
-        qr_buf_clear(&o->line);
-        for (size_t i = 0; i < n; i++)
-            qr_buf_printf(&o->line, " - %s: %.4f", values[i].name, values[i].value);
-        qr_info(o->log, "train", "epoch %llu/%llu - %.3fs%s", (unsigned long long)epoch,
-                (unsigned long long)epochs, seconds, qr_buf_string(&o->line));
-    }
-}
+/* ---- what the training tells ---- */
 
 /* Curves are worth a warning, not a run. */
 static void show_step(struct qr_outputs *o, const struct qr_step_line *line,
@@ -455,26 +365,26 @@ struct qr_train_observer qr_outputs_observer(struct qr_outputs *o) {
                                       .step = on_step,
                                       .reported = on_reported,
                                       .committed = on_committed,
-                                      .progress = on_progress,
-                                      .epoch = on_epoch};
+                                      .progress = outputs_on_progress,
+                                      .epoch = outputs_on_epoch};
 }
 
 void qr_outputs_say_listening(struct qr_outputs *o, unsigned port) {
     if (o->progress_fd < 0) return;
-    struct qr_json_writer w = begin(o, "listening");
-    put_u64(&w, "port", port);
+    struct qr_json_writer w = outputs_line(o, "listening");
+    outputs_put_u64(&w, "port", port);
     qr_json_close(&w, '}');
-    emit(o, READER_WITHIN_MS);
+    outputs_emit(o, READER_WITHIN_MS);
 }
 
 void qr_outputs_say_error(struct qr_outputs *o, const struct qr_err *err) {
     if (o->progress_fd < 0) return;
-    struct qr_json_writer w = begin(o, "error");
-    put_u64(&w, "code", err->code);
+    struct qr_json_writer w = outputs_line(o, "error");
+    outputs_put_u64(&w, "code", err->code);
     qr_json_put_key(&w, "message");
     qr_json_put_string(&w, err->msg);
     qr_json_close(&w, '}');
-    emit_last(o);
+    outputs_emit_last(o);
 }
 
 /* ---- the end ---- */
@@ -547,7 +457,7 @@ static void say_done(struct qr_outputs *o, const struct qr_workload *w,
     const char *curves = o->logdir_url ? o->logdir_url : o->logdir;
     if (o->events) qr_info(o->log, "worker", "tensorboard --logdir %s shows the curves", curves);
     if (o->progress_fd < 0) return;
-    struct qr_json_writer j = begin(o, "done");
+    struct qr_json_writer j = outputs_line(o, "done");
     qr_json_put_key(&j, "loss");
     qr_json_put_double(&j, r->loss);
     qr_json_put_key(&j, "val_loss");
@@ -574,7 +484,7 @@ static void say_done(struct qr_outputs *o, const struct qr_workload *w,
     if (o->events) qr_json_put_string(&j, curves);
     qr_json_close(&j, ']');
     qr_json_close(&j, '}');
-    emit_last(o);
+    outputs_emit_last(o);
 }
 
 /* What result.json says of it. */

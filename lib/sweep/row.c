@@ -1,4 +1,4 @@
-#include "sweep/row.h"
+#include "sweep/row_impl.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -127,11 +127,11 @@ enum qr_code qr_sweep_row_read(struct qr_bytes text, const char *what, struct qr
 
 /* ---- writing ---- */
 
-static void put_string(struct qr_json_writer *w, const char *key, const char *s) {
+void sweep_put_text(struct qr_json_writer *w, const char *key, const char *s) {
     qr_json_put_key(w, key);
     qr_json_put_string(w, s);
 }
-static void put_count(struct qr_json_writer *w, const char *key, uint64_t v) {
+void sweep_put_count(struct qr_json_writer *w, const char *key, uint64_t v) {
     qr_json_put_key(w, key);
     qr_json_put_i64(w, (int64_t)v);
 }
@@ -148,21 +148,21 @@ static void put_metrics(struct qr_json_writer *w, const struct qr_sweep_row *r) 
 
 static void put_outcome(struct qr_json_writer *w, const struct qr_sweep_row *r) {
     if (r->failed) {
-        put_string(w, "error", r->error);
+        sweep_put_text(w, "error", r->error);
         return;
     }
-    put_count(w, "steps", r->steps);
-    put_count(w, "epochs", r->epochs);
-    put_string(w, "job_hash", r->job_hash);
-    put_string(w, "state_digest", r->state_digest);
+    sweep_put_count(w, "steps", r->steps);
+    sweep_put_count(w, "epochs", r->epochs);
+    sweep_put_text(w, "job_hash", r->job_hash);
+    sweep_put_text(w, "state_digest", r->state_digest);
     put_metrics(w, r);
 }
 
 void qr_sweep_row_json(const struct qr_sweep_row *r, struct qr_buf *ret) {
     struct qr_json_writer w = qr_json_writer(ret, 0);
     qr_json_open(&w, '{');
-    put_count(&w, "trial", r->trial);
-    put_count(&w, "rung", r->rung);
+    sweep_put_count(&w, "trial", r->trial);
+    sweep_put_count(&w, "rung", r->rung);
     qr_json_put_key(&w, "failed");
     qr_json_put_bool(&w, r->failed);
     put_outcome(&w, r);

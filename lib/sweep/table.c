@@ -1,7 +1,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "sweep/row.h"
+#include "sweep/row_impl.h"
 
 /* The metrics of all rows, in the order in which the trials' numbers bring them. */
 struct names {
@@ -92,15 +92,6 @@ void qr_sweep_csv(const struct qr_sweep_rows *rows, struct qr_buf *ret) {
 
 /* ---- JSON ---- */
 
-static void put_string(struct qr_json_writer *w, const char *key, const char *s) {
-    qr_json_put_key(w, key);
-    qr_json_put_string(w, s);
-}
-static void put_count(struct qr_json_writer *w, const char *key, uint64_t v) {
-    qr_json_put_key(w, key);
-    qr_json_put_i64(w, (int64_t)v);
-}
-
 static void put_set(const struct qr_sweep_rows *rows, size_t trial, struct qr_json_writer *w) {
     struct qr_buf text = {0};
     qr_json_put_key(w, "set");
@@ -122,15 +113,15 @@ static void put_json_row(const struct qr_sweep_rows *rows, size_t trial, struct 
     const char *status;
     const struct qr_sweep_row *r = qr_sweep_last(rows, trial, &status);
     qr_json_open(w, '{');
-    put_count(w, "trial", trial);
-    put_string(w, "status", status);
+    sweep_put_count(w, "trial", trial);
+    sweep_put_text(w, "status", status);
     put_set(rows, trial, w);
-    put_count(w, "epochs", r->epochs);
-    put_count(w, "steps", r->steps);
-    if (r->failed) put_string(w, "error", r->error);
+    sweep_put_count(w, "epochs", r->epochs);
+    sweep_put_count(w, "steps", r->steps);
+    if (r->failed) sweep_put_text(w, "error", r->error);
     if (r->there && !r->failed) {
-        put_string(w, "state_digest", r->state_digest);
-        put_string(w, "job_hash", r->job_hash);
+        sweep_put_text(w, "state_digest", r->state_digest);
+        sweep_put_text(w, "job_hash", r->job_hash);
         qr_json_put_key(w, "metrics");
         qr_json_open(w, '{');
         for (size_t i = 0; i < r->n_metrics; i++) {
@@ -146,8 +137,8 @@ void qr_sweep_json(const struct qr_sweep_rows *rows, struct qr_buf *ret) {
     qr_auto(qr_free_p) size_t *best = qr_xcalloc(rows->sweep->n_trials, sizeof *best);
     struct qr_json_writer w = qr_json_writer(ret, 2);
     qr_json_open(&w, '{');
-    put_string(&w, "metric", rows->metric);
-    put_string(&w, "mode", rows->maximize ? "max" : "min");
+    sweep_put_text(&w, "metric", rows->metric);
+    sweep_put_text(&w, "mode", rows->maximize ? "max" : "min");
     qr_json_put_key(&w, "best");
     if (qr_sweep_best(rows, best)) qr_json_put_i64(&w, (int64_t)best[0]);
     else qr_json_put_null(&w);

@@ -1,6 +1,6 @@
 /* Whole workers that are killed, leave and join while they train: the digest and steps.jsonl are
  * those of one worker that nobody disturbed. */
-#include "tests/ring.h"
+#include "tests/ring_undisturbed.h"
 
 #include "base/counter.h"
 
@@ -30,43 +30,6 @@ static const char *job = JOB(6, ADAM);
                                                               "\"memory\":3,\"gradient_"           \
                                                               "tolerance\":1e-12,\"loss_"          \
                                                               "tolerance\":0}}}"
-
-static char digest[33];
-static int64_t n_micro_batches; /* of the run */
-static struct qr_buf lines;
-
-/* One worker, nobody else. */
-static void undisturbed(void) {
-    struct ring r;
-    ring_init(&r, job, 1);
-    n_micro_batches = -qr_counter_value(QR_MICRO_BATCHES);
-    ring_run(&r);
-    n_micro_batches += qr_counter_value(QR_MICRO_BATCHES);
-    CHECK(r.worker[0].code == QR_OK, "%s", r.worker[0].err.msg);
-    memcpy(digest, r.worker[0].result.state_digest, sizeof digest);
-    lines = ring_log(&r);
-    CHECK(lines.n > 900 && strlen(digest) == 32);
-    ring_fini(&r);
-}
-
-/* Everybody who was not killed for good has the digest; the log is the log. */
-static void check_ring(struct ring *r, const char *what) {
-    struct qr_buf text = ring_log(r);
-    unsigned ended = 0;
-    for (uint32_t i = 0; i < r->n; i++) {
-        struct ring_worker *w = &r->worker[i];
-        if (atomic_load(&w->killed) || ring_came_too_late(w)) continue;
-        CHECK(w->code == QR_OK, "%s: worker %u: %s", what, i, w->err.msg);
-        if (w->result.by_others) continue;
-        ended++;
-        CHECK(strcmp(w->result.state_digest, digest) == 0, "%s: worker %u: %s", what, i,
-              w->result.state_digest);
-    }
-    CHECK(ended > 0 && atomic_load(&r->n_wrote) > 0, "%s: nobody ended", what);
-    CHECK(text.n == lines.n && memcmp(text.p, lines.p, text.n) == 0,
-          "%s: the log differs: %zu bytes, not %zu (%s)", what, text.n, lines.n, r->dir);
-    qr_buf_free(&text);
-}
 
 static void test_nobody_disturbed(void) {
     for (uint32_t n = 2; n <= 4; n++) {
@@ -294,7 +257,7 @@ static void test_too_few(void) {
 }
 
 int main(void) {
-    undisturbed();
+    undisturbed(job);
     test_nobody_disturbed();
     test_killed_anywhere();
     test_killed_at();
@@ -307,7 +270,7 @@ int main(void) {
     qr_buf_free(&lines);
     /* one number a step instead of gradients */
     job = JOB(6, "\"name\":\"spsa\"");
-    undisturbed();
+    undisturbed(job);
     test_nobody_disturbed();
     test_leaves();
     test_hands_over();
@@ -315,7 +278,7 @@ int main(void) {
     qr_buf_free(&lines);
     /* cut off within line searches */
     job = LBFGS;
-    undisturbed();
+    undisturbed(job);
     test_nobody_disturbed();
     test_joins();
     qr_buf_free(&lines);

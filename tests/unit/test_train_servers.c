@@ -2,7 +2,7 @@
  * steps.jsonl are those of one worker that nobody disturbed, also when all workers die at once,
  * again and again, and no step is made twice. */
 #include "base/counter.h"
-#include "tests/ring.h"
+#include "tests/ring_undisturbed.h"
 
 #define JOB(optimizer)                                                                             \
     RING_JOB("\"epochs\":6,\"batch_size\":9,\"metrics\":[\"accuracy\"],\"optimizer\":{" optimizer  \
@@ -11,42 +11,7 @@
 static const char *job = JOB(ADAM);
 enum { MICRO_BATCHES = 12 }; /* of the longest reduction */
 
-static char digest[33];
-static int64_t n_micro_batches; /* of the run */
-static struct qr_buf lines;
-
 static int64_t computed(void) { return qr_counter_value(QR_MICRO_BATCHES); }
-
-static void undisturbed(void) {
-    struct ring r;
-    ring_init(&r, job, 1);
-    n_micro_batches = -computed();
-    ring_run(&r);
-    n_micro_batches += computed();
-    CHECK(r.worker[0].code == QR_OK, "%s", r.worker[0].err.msg);
-    memcpy(digest, r.worker[0].result.state_digest, sizeof digest);
-    lines = ring_log(&r);
-    ring_fini(&r);
-}
-
-/* Who was not killed for good has the digest; the log is the log. */
-static void check_ring(struct ring *r, const char *what) {
-    struct qr_buf text = ring_log(r);
-    unsigned ended = 0;
-    for (uint32_t i = 0; i < r->n; i++) {
-        struct ring_worker *w = &r->worker[i];
-        if (atomic_load(&w->killed) || ring_came_too_late(w)) continue;
-        CHECK(w->code == QR_OK, "%s: member %u: %s", what, i, w->err.msg);
-        if (w->result.by_others) continue;
-        ended++;
-        CHECK(strcmp(w->result.state_digest, digest) == 0, "%s: member %u: %s", what, i,
-              w->result.state_digest);
-    }
-    CHECK(ended > 0 && atomic_load(&r->n_wrote) > 0, "%s: nobody ended", what);
-    CHECK(text.n == lines.n && memcmp(text.p, lines.p, text.n) == 0,
-          "%s: the log differs: %zu bytes, not %zu (%s)", what, text.n, lines.n, r->dir);
-    qr_buf_free(&text);
-}
 
 /* One or two of them beside one to three workers, by each all-reduce: rank 0 is the first server,
  * and the workers compute each micro-batch once. */
@@ -268,7 +233,7 @@ static void test_bad_numbers(void) {
 }
 
 int main(void) {
-    undisturbed();
+    undisturbed(job);
     test_nobody_disturbed();
     test_all_workers_again_and_again();
     test_server_killed();
@@ -279,7 +244,7 @@ int main(void) {
     qr_buf_free(&lines);
     /* one number a step, at two points; and what needs circuits beside the micro-batches */
     job = JOB("\"name\":\"spsa\"");
-    undisturbed();
+    undisturbed(job);
     test_nobody_disturbed();
     test_leaves();
     qr_buf_free(&lines);

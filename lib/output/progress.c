@@ -1,0 +1,87 @@
+/* output/progress.c — lines of JSON for who started this process (qring run): how far it is. */
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "output/outputs_impl.h"
+
+/* Whether PIPE_BUF bytes can be written without waiting, from now on or within wait_ms. */
+static bool has_room(const struct qr_outputs *o, int wait_ms) {
+    struct pollfd p = {.fd = o->progress_fd, .events = POLLOUT};
+    int n;
+    do n = poll(&p, 1, wait_ms);
+    while (n < 0 && errno == EINTR);
+    return n == 1;
+}
+
+void outputs_emit(struct qr_outputs *o, int wait_ms) {
+    size_t at = 0;
+    qr_buf_puts(&o->line, "\n");
+    while (at < o->line.n && has_room(o, o->reader_stands ? 0 : wait_ms)) {
+        size_t left = o->line.n - at, piece = left < PIPE_BUF ? left : PIPE_BUF;
+        ssize_t n = write(o->progress_fd, o->line.p + at, piece);
+        if (n <= 0) break;
+        at += (size_t)n;
+        o->reader_stands = false;
+    }
+    if (at < o->line.n && wait_ms) o->reader_stands = true;
+    o->cut_line = at > 0 && at < o->line.n;
+    qr_buf_clear(&o->line);
+}
+
+void outputs_emit_last(struct qr_outputs *o) {
+    o->reader_stands = false;
+    outputs_emit(o, READER_WITHIN_MS);
+}
+
+struct qr_json_writer outputs_line(struct qr_outputs *o, const char *event) {
+    qr_buf_clear(&o->line);
+    if (o->cut_line) qr_buf_puts(&o->line, "\n"); /* the next one is whole */
+    struct qr_json_writer w = qr_json_writer(&o->line, 0);
+    qr_json_open(&w, '{');
+    qr_json_put_key(&w, "event");
+    qr_json_put_string(&w, event);
+    return w;
+}
+
+void outputs_put_u64(struct qr_json_writer *w, const char *key, uint64_t v) {
+    qr_json_put_key(w, key);
+    qr_json_put_i64(w, (int64_t)v);
+}
+
+void outputs_on_progress(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t batch,
+                         uint64_t n_batches, const struct qr_named_value *running, size_t n) {
+    struct qr_outputs *o = ctx;
+    if (o->progress_fd < 0) return;
+    struct qr_json_writer w = outputs_line(o, "progress");
+    outputs_put_u64(&w, "epoch", epoch);
+    outputs_put_u64(&w, "epochs", epochs);
+    outputs_put_u64(&w, "batch", batch);
+    outputs_put_u64(&w, "batches", n_batches);
+    qr_named_values_json(&w, "values", running, n);
+    qr_json_close(&w, '}');
+    outputs_emit(o, 0);
+}
+
+void outputs_on_epoch(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t n_batches,
+                      double seconds, const struct qr_named_value *values, size_t n) {
+    struct qr_outputs *o = ctx;
+    if (o->progress_fd >= 0) {
+        struct qr_json_writer w = outputs_line(o, "epoch");
+        outputs_put_u64(&w, "epoch", epoch);
+        outputs_put_u64(&w, "epochs", epochs);
+        outputs_put_u64(&w, "batches", n_batches);
+        qr_json_put_key(&w, "seconds");
+        qr_json_put_double(&w, seconds);
+        qr_named_values_json(&w, "values", values, n);
+        qr_json_close(&w, '}');
+        outputs_emit(o, READER_WITHIN_MS);
+    } else if (o->leader) {
+        qr_buf_clear(&o->line);
+        for (size_t i = 0; i < n; i++)
+            qr_buf_printf(&o->line, " - %s: %.4f", values[i].name, values[i].value);
+        qr_info(o->log, "train", "epoch %llu/%llu - %.3fs%s", (unsigned long long)epoch,
+                (unsigned long long)epochs, seconds, qr_buf_string(&o->line));
+    }
+}

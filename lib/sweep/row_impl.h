@@ -1,0 +1,10 @@
+/* sweep/row_impl.h — what rows and the table are written with (inside the room). */
+#ifndef QR_SWEEP_ROW_IMPL_H
+#define QR_SWEEP_ROW_IMPL_H
+
+#include "sweep/row.h"
+
+void sweep_put_text(struct qr_json_writer *w, const char *key, const char *s);
+void sweep_put_count(struct qr_json_writer *w, const char *key, uint64_t v);
+
+#endif
