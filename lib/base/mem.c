@@ -1,11 +1,12 @@
 #include "base/mem.h"
 
-#include <fcntl.h>
 #include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/cgroup.h"
 
 static void *check(void *p, size_t bytes) {
     if (p) return p;
@@ -70,16 +71,17 @@ void *qr_xaligned(size_t bytes) {
 
 enum qr_code qr_large_new(size_t count, size_t bytes, const char *what, void **ret_p,
                           struct qr_err *err) {
-    uint64_t limit = qr_memory_limit_bytes();
+    const char *by;
+    uint64_t limit = qr_memory_limit_under("", &by);
     size_t total;
     if (__builtin_mul_overflow(count, bytes, &total) || total > SIZE_MAX - 64)
         return qr_fail(err, QR_RESOURCE_EXHAUSTED,
-                       "%s need more than 2^64 bytes; this process may use %llu bytes", what,
-                       (unsigned long long)limit);
+                       "%s need more than 2^64 bytes; this process may use %llu bytes (%s)", what,
+                       (unsigned long long)limit, by);
     if (total > limit)
         return qr_fail(err, QR_RESOURCE_EXHAUSTED,
-                       "%s need %zu bytes; this process may use %llu bytes", what, total,
-                       (unsigned long long)limit);
+                       "%s need %zu bytes; this process may use %llu bytes (%s)", what, total,
+                       (unsigned long long)limit, by);
     void *p = NULL;
     size_t rounded = (total + 63) & ~(size_t)63;
     if (posix_memalign(&p, 64, rounded ? rounded : 64) != 0)
@@ -90,36 +92,18 @@ enum qr_code qr_large_new(size_t count, size_t bytes, const char *what, void **r
     return QR_OK;
 }
 
-/* One decimal number from a small file; UINT64_MAX when absent or "max". */
-static uint64_t number_in(const char *root, const char *name) {
-    char path[4096];
-    if (snprintf(path, sizeof path, "%s%s", root, name) >= (int)sizeof path) return UINT64_MAX;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return UINT64_MAX;
-    char text[64];
-    ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
-    uint64_t v = 0;
-    if (n <= 0 || text[0] < '0' || text[0] > '9') return UINT64_MAX;
-    for (ssize_t i = 0; i < n && text[i] >= '0' && text[i] <= '9'; i++) {
-        if (v > (UINT64_MAX - 9) / 10) return UINT64_MAX;
-        v = v * 10 + (uint64_t)(text[i] - '0');
-    }
-    return v;
-}
+uint64_t qr_memory_limit_bytes(void) { return qr_memory_limit_under("", NULL); }
 
-uint64_t qr_memory_limit_bytes(void) { return qr_memory_limit_bytes_under(""); }
-
-uint64_t qr_memory_limit_bytes_under(const char *root) {
-    uint64_t limit = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    /* inside a container both hierarchies are mounted at their roots */
-    static const char *const files[] = {"/sys/fs/cgroup/memory.max",
-                                        "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
-    for (size_t i = 0; i < 2; i++) {
-        uint64_t v = number_in(root, files[i]);
-        if (v > 0 && v < limit) limit = v;
-    }
-    return limit;
+uint64_t qr_memory_limit_under(const char *root, const char **ret_by) {
+    static const char *const whole[] = {"the machine's, no cgroup found",
+                                        "the machine's, cgroup v1 sets no lower limit",
+                                        "the machine's, cgroup v2 sets no lower limit"};
+    uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    struct qr_cgroup c;
+    qr_cgroup_read(root, &c);
+    bool lower = c.memory_bytes < machine;
+    if (ret_by) *ret_by = lower ? c.memory_by : whole[c.memory_version];
+    return lower ? c.memory_bytes : machine;
 }
 
 void qr_free_p(void *pp) {

@@ -53,12 +53,12 @@ void qr_check_memory(bool there, const char *what);
  * something large was read and turned into something else. */
 void qr_give_back(void);
 
-/* Bytes this process may use: the smallest of the cgroup limits (v2, v1) and physical memory.
- * Never 0. Reads /proc and /sys at each call. */
+/* Bytes this process may use: the smaller of its cgroups' limits (base/cgroup.h) and physical
+ * memory. Never 0. Reads /proc and /sys at each call. */
 uint64_t qr_memory_limit_bytes(void);
-/* The same with the cgroup files looked for below root ("" = this machine's
- * own, /sys/fs/cgroup/...). */
-uint64_t qr_memory_limit_bytes_under(const char *root);
+/* The same with all files looked for below root ("" = this machine's own); ret_by (may be NULL): by
+ * what it is limited, static ("cgroup v2, memory.max"). */
+uint64_t qr_memory_limit_under(const char *root, const char **ret_by);
 
 /* Releases at the end of the scope: qr_auto(qr_free_p) char *p = NULL; */
 #define qr_auto(fn) __attribute__((cleanup(fn)))

@@ -1,7 +1,6 @@
 #include "base/pool.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <fenv.h>
 #include <pthread.h>
 #include <sched.h>
@@ -10,8 +9,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "base/mem.h"
-#include "base/parse.h"
 
 /* A loop in progress, on the stack of who called for it. */
 struct loop {
@@ -204,35 +203,6 @@ void qr_pool_for(struct qr_pool *p, size_t n, qr_pool_task_fn task, void *ctx) {
     pthread_mutex_unlock(&p->lock);
 }
 
-static FILE *open_under(const char *root, const char *name) {
-    char path[4096];
-    return snprintf(path, sizeof path, "%s%s", root, name) < (int)sizeof path ? fopen(path, "re")
-                                                                              : NULL;
-}
-
-/* "max 100000" or "200000 100000" (v2), or one number a file (v1); 0 when there is no quota. */
-static double quota(const char *root) {
-    char a[32] = "", b[32] = "";
-    FILE *f = open_under(root, "/sys/fs/cgroup/cpu.max");
-    if (f) {
-        if (fscanf(f, "%31s %31s", a, b) != 2) a[0] = 0;
-        fclose(f);
-    } else {
-        static const char *const files[] = {"/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
-                                            "/sys/fs/cgroup/cpu/cpu.cfs_period_us"};
-        for (int i = 0; i < 2; i++) {
-            if (!(f = open_under(root, files[i]))) return 0;
-            if (fscanf(f, "%31s", i ? b : a) != 1) a[0] = 0;
-            fclose(f);
-        }
-    }
-    uint64_t q, period;
-    if (!qr_parse_u64(a, &q) || !qr_parse_u64(b, &period) || period == 0) return 0;
-    return (double)q / (double)period;
-}
-
-unsigned qr_cpu_limit(void) { return qr_cpu_limit_under(""); }
-
 /* The processors that the kernel lets this thread use. A set that is too small for the machine is
  * refused with EINVAL: cpu_set_t ends at 1024, and the kernel itself can be built for 8192. */
 static unsigned cpuset(void) {
@@ -247,13 +217,25 @@ static unsigned cpuset(void) {
     return 1;
 }
 
-unsigned qr_cpu_limit_under(const char *root) {
+unsigned qr_cpu_limit(void) { return qr_cpu_limit_under("", NULL); }
+
+unsigned qr_cpu_limit_under(const char *root, const char **ret_by) {
+    static const char *const all[] = {
+        "the processors that it may run on, no cgroup found",
+        "the processors that it may run on, cgroup v1 sets no lower limit",
+        "the processors that it may run on, cgroup v2 sets no lower limit"};
+    struct qr_cgroup c;
+    qr_cgroup_read(root, &c);
     unsigned n = cpuset();
-    double q = quota(root);
-    if (q > 0) {
-        unsigned whole = (unsigned)q;
-        if (whole < q) whole++;
-        if (whole >= 1 && whole < n) n = whole;
+    const char *by = all[c.cpu_version];
+    if (c.cpuset && c.cpuset < n) {
+        n = c.cpuset;
+        by = c.cpuset_by;
     }
+    if (c.cpus > 0 && c.cpus <= n - 1) { /* rounded up it is below n */
+        n = (unsigned)c.cpus + ((unsigned)c.cpus < c.cpus);
+        by = c.cpus_by;
+    }
+    if (ret_by) *ret_by = by;
     return n >= 1 ? n : 1;
 }

@@ -29,10 +29,11 @@ unsigned qr_pool_size(const struct qr_pool *pool);
 typedef void (*qr_pool_task_fn)(void *ctx, size_t i, unsigned worker);
 void qr_pool_for(struct qr_pool *pool, size_t n, qr_pool_task_fn task, void *ctx);
 
-/* Processors this process may use: min(cgroup quota rounded up, cpuset), at least 1. */
+/* Processors this process may use: those that the kernel lets it run on, its cgroups' sets of
+ * processors and their quota, rounded up (base/cgroup.h): the least of them, at least 1. */
 unsigned qr_cpu_limit(void);
-/* The same with the cgroup's files looked for below root ("" = this machine's
- * own, /sys/fs/cgroup/...). */
-unsigned qr_cpu_limit_under(const char *root);
+/* The same with all files looked for below root ("" = this machine's own); ret_by (may be NULL): by
+ * what it is limited, static ("cgroup v2, cpu.max"). */
+unsigned qr_cpu_limit_under(const char *root, const char **ret_by);
 
 #endif

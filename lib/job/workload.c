@@ -160,14 +160,16 @@ struct qr_memory_estimate qr_workload_memory(const struct qr_workload *w,
 static enum qr_code check_memory(const struct qr_workload *w, struct qr_err *err) {
     const struct qr_memory_process any = {.workers = 2, .tls = true, .hdf5 = true, .bucket = true};
     struct qr_memory_estimate need = qr_workload_memory(w, &any);
-    uint64_t limit = qr_memory_limit_bytes();
+    const char *by;
+    uint64_t limit = qr_memory_limit_under("", &by);
     if (need.total <= limit) return QR_OK;
     return qr_fail(err, QR_RESOURCE_EXHAUSTED,
                    "job %s needs %llu bytes (%llu of data, %llu of workspaces for %u threads); "
-                   "this process may use %llu bytes: take fewer "
+                   "this process may use %llu bytes (%s): take fewer "
                    "--threads, a smaller job or a larger memory limit",
                    w->job->name, (unsigned long long)need.total, (unsigned long long)need.data,
-                   (unsigned long long)need.workspaces, w->n_threads, (unsigned long long)limit);
+                   (unsigned long long)need.workspaces, w->n_threads, (unsigned long long)limit,
+                   by);
 }
 
 enum qr_code qr_workload_trainable(const struct qr_workload *w, struct qr_err *err) {

@@ -87,15 +87,18 @@ static void load_text(const struct qr_validation *v, struct qr_buf *b) {
     put_bytes(b, m->data);
     qr_buf_puts(b, ", workspaces ");
     put_bytes(b, m->workspaces);
-    qr_buf_printf(b, " for %u thread%s", l->n_threads, l->n_threads == 1 ? "" : "s");
+    const char *by;
+    (void)qr_cpu_limit_under("", &by);
+    qr_buf_printf(b, " for %u thread%s, %s", l->n_threads, l->n_threads == 1 ? "" : "s",
+                  v->settings.threads > 0 ? "as set" : by);
     if (m->writer) {
         qr_buf_puts(b, ", ");
         put_bytes(b, m->writer);
         qr_buf_puts(b, " while the one that leads writes the weights");
     }
     qr_buf_puts(b, "); this process may use ");
-    put_bytes(b, qr_memory_limit_bytes());
-    qr_buf_puts(b, "\n");
+    put_bytes(b, qr_memory_limit_under("", &by));
+    qr_buf_printf(b, " (%s)\n", by);
 }
 
 static void advice_text(const struct qr_validation *v, struct qr_buf *b) {
@@ -240,7 +243,9 @@ static void load_json(const struct qr_validation *v, struct qr_json_writer *w) {
     put_number(w, "memory_process_bytes", known, (double)v->memory.process);
     put_number(w, "memory_data_bytes", known, (double)v->memory.data);
     put_number(w, "memory_workspaces_bytes", known, (double)v->memory.workspaces);
-    put_number(w, "memory_limit_bytes", true, (double)qr_memory_limit_bytes());
+    const char *by;
+    put_number(w, "memory_limit_bytes", true, (double)qr_memory_limit_under("", &by));
+    put_text(w, "memory_limit_by", by);
 }
 
 static void time_json(const struct qr_validation *v, struct qr_json_writer *w) {

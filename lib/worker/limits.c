@@ -1,8 +1,10 @@
 #include "worker/limits.h"
 
 #include <pthread.h>
-#include <stdbool.h>
 #include <sys/resource.h>
+
+#include "base/mem.h"
+#include "base/pool.h"
 
 enum {
     LEAST_DESCRIPTORS = 64, /* ports, files, probes and a dozen peers */
@@ -52,4 +54,13 @@ static enum qr_code try_threads(struct qr_err *err) {
 enum qr_code qr_limits_take(struct qr_err *err) {
     enum qr_code code = take_descriptors(err);
     return code == QR_OK ? try_threads(err) : code;
+}
+
+void qr_limits_text(unsigned n_threads, bool as_set, struct qr_buf *ret) {
+    const char *threads_by, *memory_by;
+    uint64_t bytes = qr_memory_limit_under("", &memory_by);
+    (void)qr_cpu_limit_under("", &threads_by);
+    qr_buf_printf(ret, "%u thread%s (%s), %.1f MiB of memory (%s)", n_threads,
+                  n_threads == 1 ? "" : "s", as_set ? "as set" : threads_by,
+                  (double)bytes / 1048576, memory_by);
 }

@@ -167,10 +167,13 @@ static enum qr_code prepare(struct worker *w, struct qr_err *err) {
     if (code != QR_OK) return code;
     qr_job_canonical(w->job, &w->load.data,
                      w->load.initial_from_file ? w->load.initial_digest : NULL, &w->canonical);
-    qr_info(&w->log, "worker",
-            "job %s (%.12s): %zu samples, %zu of them train; %zu parameters; %u thread%s",
+    qr_info(&w->log, "worker", "job %s (%.12s): %zu samples, %zu of them train; %zu parameters",
             w->job->name, w->canonical.hex, w->load.data.n_samples, w->load.data.n_train,
-            qr_model_n_params(w->load.model), w->load.n_threads, w->load.n_threads == 1 ? "" : "s");
+            qr_model_n_params(w->load.model));
+    struct qr_buf limits = {0};
+    qr_limits_text(w->load.n_threads, n_threads != 0, &limits);
+    qr_info(&w->log, "worker", "limits: %s", qr_buf_string(&limits));
+    qr_buf_free(&limits);
     return QR_OK;
 }
 

@@ -1,5 +1,5 @@
-/* Files of the kernel's cgroups, a part each (ending with a bar): at least one thread, some memory,
- * never more than the machine has. */
+/* Files of the kernel's cgroups, and what /proc says of them, a part each (ending with a bar): at
+ * least one thread, some memory, never more than the machine has. */
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -7,6 +7,29 @@
 #include "base/pool.h"
 #include "tests/fuzz/parts.h"
 
+/* In the order of an input's parts; the last are of a group in the group that is mounted. */
+static const char *const files[] = {"/sys/fs/cgroup/cpu.max",
+                                    "/sys/fs/cgroup/memory.max",
+                                    "/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
+                                    "/sys/fs/cgroup/cpu/cpu.cfs_period_us",
+                                    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+                                    "/proc/self/cgroup",
+                                    "/proc/self/mountinfo",
+                                    "/sys/fs/cgroup/memory.high",
+                                    "/sys/fs/cgroup/cpuset.cpus.effective",
+                                    "/sys/fs/cgroup/cpuset/cpuset.effective_cpus",
+                                    "/sys/fs/cgroup/a/cpu.max",
+                                    "/sys/fs/cgroup/a/memory.max"};
+static const char *const folders[] = {"/proc",
+                                      "/proc/self",
+                                      "/sys",
+                                      "/sys/fs",
+                                      "/sys/fs/cgroup",
+                                      "/sys/fs/cgroup/cpu",
+                                      "/sys/fs/cgroup/cpuset",
+                                      "/sys/fs/cgroup/memory",
+                                      "/sys/fs/cgroup/a"};
+enum { N_FILES = sizeof files / sizeof *files, N_FOLDERS = sizeof folders / sizeof *folders };
 static char root[] = "/tmp/qring-fuzz-cgroup-XXXXXX";
 static uint64_t most_bytes;
 static unsigned most_threads;
@@ -24,53 +47,38 @@ static void put(const char *name, const char *text) {
     fclose(f);
 }
 static void clean(void) {
-    static const char *const all[] = {"/sys/fs/cgroup/cpu.max",
-                                      "/sys/fs/cgroup/memory.max",
-                                      "/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
-                                      "/sys/fs/cgroup/cpu/cpu.cfs_period_us",
-                                      "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-                                      "/sys/fs/cgroup/cpu",
-                                      "/sys/fs/cgroup/memory",
-                                      "/sys/fs/cgroup",
-                                      "/sys/fs",
-                                      "/sys",
-                                      ""};
     char path[256];
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        snprintf(path, sizeof path, "%s%s", root, all[i]);
-        if (i < 5) unlink(path);
-        else rmdir(path);
+    for (size_t i = 0; i < N_FILES; i++) put(files[i], NULL);
+    for (size_t i = N_FOLDERS; i-- > 0;) {
+        snprintf(path, sizeof path, "%s%s", root, folders[i]);
+        rmdir(path);
     }
+    rmdir(root);
 }
 static void begin(void) {
-    static const char *const folders[] = {"/sys", "/sys/fs", "/sys/fs/cgroup", "/sys/fs/cgroup/cpu",
-                                          "/sys/fs/cgroup/memory"};
     char path[256];
     QR_ASSERT(mkdtemp(root) != NULL);
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+    for (size_t i = 0; i < N_FOLDERS; i++) {
         snprintf(path, sizeof path, "%s%s", root, folders[i]);
         QR_ASSERT(mkdir(path, 0700) == 0);
     }
     atexit(clean);
-    most_bytes = qr_memory_limit_bytes_under(root);
-    most_threads = qr_cpu_limit_under(root);
+    most_bytes = qr_memory_limit_under(root, NULL);
+    most_threads = qr_cpu_limit_under(root, NULL);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static const char *const files[] = {"/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/memory.max",
-                                        "/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
-                                        "/sys/fs/cgroup/cpu/cpu.cfs_period_us",
-                                        "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
-    char *part[5] = {0};
+    char *part[N_FILES] = {0};
+    const char *memory_by = NULL, *threads_by = NULL;
     size_t n;
     if (!most_bytes) begin();
-    parts_of(data, size, '|', part, 5, &n);
-    for (size_t i = 0; i < 5; i++) put(files[i], i < n ? part[i] : NULL);
-    uint64_t bytes = qr_memory_limit_bytes_under(root);
-    unsigned threads = qr_cpu_limit_under(root);
-    QR_ASSERT(bytes >= 1 && bytes <= most_bytes);
-    QR_ASSERT(threads >= 1 && threads <= most_threads);
+    parts_of(data, size, '|', part, N_FILES, &n);
+    for (size_t i = 0; i < N_FILES; i++) put(files[i], i < n ? part[i] : NULL);
+    uint64_t bytes = qr_memory_limit_under(root, &memory_by);
+    unsigned threads = qr_cpu_limit_under(root, &threads_by);
+    QR_ASSERT(bytes >= 1 && bytes <= most_bytes && memory_by);
+    QR_ASSERT(threads >= 1 && threads <= most_threads && threads_by);
     parts_free(part, n);
     return 0;
 }

@@ -1,14 +1,17 @@
 #undef _FORTIFY_SOURCE
-/* What a cgroup allows, read from made-up files below a folder of ours: v2, v1, both, and nonsense.
- * What the cpuset allows, also on a machine with more processors than a cpu_set_t holds. How many
- * threads there may be. */
+/* What a cgroup allows, read from files below a folder of ours: v2, v1, both, and nonsense; groups
+ * in groups, and every way in which they are mounted (tests/cgroups). What the cpuset allows, also
+ * on a machine with more processors than a cpu_set_t holds. How many threads there may be. */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <glob.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -68,12 +71,12 @@ static void many_processors(void) {
     remove_all();
     for (size_t i = 0; i < COUNT(n); i++) {
         fake_bits = n[i];
-        unsigned got = qr_cpu_limit_under(root);
+        unsigned got = qr_cpu_limit_under(root, NULL);
         CHECK(got == n[i], "%u processors of %zu", got, n[i]);
     }
     fake_bits = 2048;
     put(V2_CPU, "150000 100000\n");
-    CHECK(qr_cpu_limit_under(root) == 2, "the quota holds there too");
+    CHECK(qr_cpu_limit_under(root, NULL) == 2, "the quota holds there too");
     fake_bits = 0;
 }
 
@@ -102,7 +105,7 @@ static void processors(void) {
         if (row[i].v2) put(V2_CPU, row[i].v2);
         if (row[i].quota) put(V1_QUOTA, row[i].quota);
         if (row[i].period) put(V1_PERIOD, row[i].period);
-        unsigned want = row[i].n ? at_most(row[i].n) : cpus, got = qr_cpu_limit_under(root);
+        unsigned want = row[i].n ? at_most(row[i].n) : cpus, got = qr_cpu_limit_under(root, NULL);
         CHECK(got == want, "row %zu: %u, not %u", i, got, want);
     }
 }
@@ -127,10 +130,118 @@ static void memory(void) {
         if (row[i].v2) put(V2_MEMORY, row[i].v2);
         if (row[i].v1) put(V1_MEMORY, row[i].v1);
         uint64_t want = row[i].bytes ? row[i].bytes : physical,
-                 got = qr_memory_limit_bytes_under(root);
+                 got = qr_memory_limit_under(root, NULL);
         CHECK(got == want, "row %zu: %llu, not %llu", i, (unsigned long long)got,
               (unsigned long long)want);
     }
+}
+
+/* Makes the folders of a file that is to be. */
+static void make_folders(char *path) {
+    for (char *at = path + strlen(root) + 1; (at = strchr(at, '/')); at++) {
+        *at = 0;
+        (void)mkdir(path, 0700);
+        *at = '/';
+    }
+}
+
+/* "threads 2 cgroup v2, cpu.max": a number and by what; 0: as many as there are. */
+struct told {
+    unsigned long long n;
+    const char *by;
+};
+static bool tells(char *line, const char *what, struct told *ret) {
+    size_t n = strlen(what);
+    if (strncmp(line, what, n) != 0) return false;
+    char *end;
+    ret->n = strtoull(line + n, &end, 10);
+    ret->by = end + 1;
+    return true;
+}
+
+/* A file of tests/cgroups: what is to come out, then "= PATH" and the lines of each file. */
+static void unpack(char *text, struct told *threads, struct told *bytes) {
+    FILE *f = NULL;
+    for (char *line = text, *end; *line; line = end) {
+        end = strchrnul(line, '\n');
+        if (*end) *end++ = 0;
+        if (line[0] == '=' && line[1] == ' ') {
+            char path[4096];
+            snprintf(path, sizeof path, "%s%s", root, line + 2);
+            make_folders(path);
+            if (f) fclose(f);
+            f = fopen(path, "w");
+            CHECK(f != NULL, "%s", path);
+        } else if (f) fprintf(f, "%s\n", line);
+        else if (!tells(line, "threads ", threads)) (void)tells(line, "memory ", bytes);
+    }
+    if (f) fclose(f);
+}
+
+/* Stand before libc's: from the k-th on, one call or all fail. */
+static long n_calls, fail_at;
+static bool fail_once;
+static bool fails(void) {
+    return fail_at && (++n_calls == fail_at || (n_calls > fail_at && !fail_once));
+}
+int open(const char *path, int flags, ...) {
+    REAL(open);
+    MODE_OF(mode, flags);
+    return fails() ? (errno = EMFILE, -1) : real(path, flags, mode);
+}
+ssize_t read(int fd, void *p, size_t n) {
+    REAL(read);
+    return fails() ? (errno = EIO, -1) : real(fd, p, n);
+}
+
+/* What cannot be read sets no limit, and nothing else changes. */
+static void failing(unsigned n_threads, uint64_t n_bytes) {
+    for (int once = 0; once < 2; once++) {
+        fail_once = once;
+        for (long k = 1;; k++) {
+            fail_at = k, n_calls = 0;
+            unsigned n = qr_cpu_limit_under(root, NULL);
+            uint64_t m = qr_memory_limit_under(root, NULL);
+            bool reached = n_calls >= k;
+            fail_at = 0;
+            CHECK(n >= n_threads && n <= 64 && m >= n_bytes && m <= physical,
+                  "call %ld fails: %u threads, %llu bytes", k, n, (unsigned long long)m);
+            if (!reached) break;
+        }
+    }
+}
+
+static void trees(void) {
+    glob_t found;
+    CHECK(glob("tests/cgroups/*", 0, NULL, &found) == 0 && found.gl_pathc >= 20);
+    char own[sizeof root];
+    memcpy(own, root, sizeof root);
+    fake_bits = 64;
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        struct told threads = {0}, bytes = {0};
+        struct qr_buf text = {0};
+        struct qr_err err = {0};
+        const char *name = found.gl_pathv[i], *threads_by, *bytes_by;
+        char all[] = "/tmp/qring-limits-XXXXXX", gone[64];
+        CHECK(mkdtemp(all) && qr_file_read(name, 1 << 20, &text, &err) == QR_OK, "%s", err.msg);
+        memcpy(root, all, sizeof root);
+        (void)qr_buf_string(&text); /* ends it with NUL */
+        unpack((char *)text.p, &threads, &bytes);
+        unsigned n = qr_cpu_limit_under(root, &threads_by);
+        uint64_t m = qr_memory_limit_under(root, &bytes_by);
+        CHECK(threads.by && n == (threads.n ? threads.n : 64) && !strcmp(threads_by, threads.by),
+              "%s: %u threads by %s, not %llu by %s", name, n, threads_by, threads.n, threads.by);
+        CHECK(bytes.by && m == (bytes.n ? bytes.n : physical) && !strcmp(bytes_by, bytes.by),
+              "%s: %llu bytes by %s, not %llu by %s", name, (unsigned long long)m, bytes_by,
+              bytes.n, bytes.by);
+        failing(n, m);
+        snprintf(gone, sizeof gone, "rm -r %s", all);
+        CHECK(system(gone) == 0, "%s", gone);
+        qr_buf_free(&text);
+    }
+    fake_bits = 0;
+    memcpy(root, own, sizeof root);
+    globfree(&found);
 }
 
 /* Stands before libc's: so many threads there are. */
@@ -166,12 +277,13 @@ static void threads(void) {
 
 int main(void) {
     if (!mkdtemp(root)) return 1;
-    physical = qr_memory_limit_bytes_under(root); /* no files: the machine's and the cpuset's */
-    cpus = qr_cpu_limit_under(root);
+    physical = qr_memory_limit_under(root, NULL); /* no files: the machine's and the cpuset's */
+    cpus = qr_cpu_limit_under(root, NULL);
     CHECK(physical > 0 && cpus >= 1);
     processors();
     many_processors();
     memory();
+    trees();
     threads();
     remove_all();
     static const char *const folders[] = {

@@ -17,8 +17,7 @@
 
 #include <math.h>
 
-/* ---- allocations that stay: by base/mem.h's functions (files of the cgroup are read through the
- * library's malloc) ---- */
+/* ---- allocations that stay: by base/mem.h's functions ---- */
 
 static size_t allocated;
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__

@@ -51,7 +51,9 @@ static enum call failed;
 static bool failed_for_writing; /* of OPEN and CLOSE */
 static bool failed_lock;        /* of CLOSE: a lock was given back */
 /* of /sys, /proc: what the machine says of itself never fails here */
-static int system_fd = -1;
+static bool of_system[1024];
+
+static bool is_of_system(int fd) { return fd >= 0 && fd < 1024 && of_system[fd]; }
 
 static bool fails(enum call kind) {
     if (fail_at == 0) return false;
@@ -66,14 +68,17 @@ static bool fails(enum call kind) {
 int open(const char *path, int flags, ...) {
     REAL(open);
     MODE_OF(mode, flags);
-    if (strncmp(path, "/sys/", 5) == 0 || strncmp(path, "/proc/", 6) == 0)
-        return system_fd = real(path, flags, mode);
+    if (strncmp(path, "/sys/", 5) == 0 || strncmp(path, "/proc/", 6) == 0) {
+        int fd = real(path, flags, mode);
+        if (fd >= 0 && fd < 1024) of_system[fd] = true;
+        return fd;
+    }
     if (fails(OPEN)) return failed_for_writing = (flags & O_ACCMODE) != O_RDONLY, -1;
     return real(path, flags, mode);
 }
 ssize_t read(int fd, void *p, size_t n) {
     REAL(read);
-    return fd != system_fd && fails(READ) ? -1 : real(fd, p, n);
+    return !is_of_system(fd) && fails(READ) ? -1 : real(fd, p, n);
 }
 /* A full disk takes what it can first. */
 ssize_t write(int fd, const void *p, size_t n) {
@@ -99,7 +104,7 @@ int fsync(int fd) { /* nothing here needs to outlive a power cut */
 int close(int fd) {
     REAL(close);
     int flags = fcntl(fd, F_GETFL), rc = real(fd); /* a failed close has closed */
-    if (fd == system_fd) return system_fd = -1, rc;
+    if (is_of_system(fd)) return of_system[fd] = false, rc;
     if (!fails(CLOSE)) return rc;
     failed_for_writing = (flags & O_ACCMODE) != O_RDONLY;
     failed_lock = (flags & O_ACCMODE) == O_RDWR;

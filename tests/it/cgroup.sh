@@ -1,0 +1,86 @@
+#!/bin/sh
+# A worker says how many threads and how much memory it may use, and by what: trees of files of cgroup v2, v1 and both at once (tests/cgroups),
+# mounted over the machine's own in a mount namespace; the machine's own v1; a real v2 in a mount namespace.
+. "$(dirname "$0")/common"
+
+[ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null ||
+    { skip "cgroups: no mount namespace here"; end; }
+# unpack TREE FOLDER: each file of it below the folder
+unpack() {
+    awk -v to="$2" '/^= / { if (f) close(f); f = to substr($0, 3); d = f; sub(/\/[^\/]*$/, "", d); gsub(/ /, "\\ ", d); system("mkdir -p " d); printf "" >f; next } f { print >f }' "$1"
+}
+# inside TREE COMMAND...: the files stand where the kernel's do; what /proc says of the process, too
+cat >"$work/inside" <<'END'
+#!/bin/sh
+tree=$1; shift
+mkdir -p "$tree/sys/fs/cgroup"
+mount --bind "$tree/sys/fs/cgroup" /sys/fs/cgroup || exit 99
+for f in cgroup mountinfo; do [ ! -e "$tree/proc/self/$f" ] || mount --bind "$tree/proc/self/$f" "/proc/$$/$f" || exit 99; done
+exec "$@"
+END
+chmod +x "$work/inside"
+
+# limits LOG: what the worker's line says
+limits() { sed -n 's/.*"message":"limits: \([^"]*\)".*/\1/p' "$1"; }
+cpus=$(nproc)
+mebibytes() { awk -v n="$1" 'BEGIN { printf "%.1f MiB", n / 1048576 }'; }
+for t in v2-pod v2-high v2-host v2-below v2-host-namespace v1-pod v1-host hybrid hybrid-split; do
+    tree=$work/$t; mkdir -p "$tree"
+    unpack "tests/cgroups/$t" "$tree"
+    run_in 60 "$work/$t.log" unshare -m "$work/inside" "$tree" "$qringd" deploy/jobs/qcnn.json --epochs 1 --out "$work/$t.out"; rc=$?
+    said=$(limits "$work/$t.log")
+    threads=$(sed -n 's/^threads //p' "tests/cgroups/$t") memory=$(sed -n 's/^memory //p' "tests/cgroups/$t")
+    check "$t: it trains (exit $rc): $(tail -n 2 "$work/$t.log")" [ $rc = 0 ]
+    if [ "${threads%% *}" -lt "$cpus" ]; then
+        case $said in "${threads%% *} thread"*" (${threads#* }), "*) pass ;; *) fail "$t: threads by $threads, not: $said" ;; esac
+    fi
+    case $said in *", $(mebibytes "${memory%% *}") of memory (${memory#* })") pass ;; *) fail "$t: memory by $memory, not: $said" ;; esac
+done
+
+# As set, and in `qring validate`; a job that does not fit is told which limit it is.
+tree=$work/v2-high
+run_in 60 "$work/set.log" unshare -m "$work/inside" "$tree" "$qringd" deploy/jobs/qcnn.json --epochs 1 --out "$work/set.out" --threads 1
+check "--threads: $(limits "$work/set.log")" test "$(limits "$work/set.log")" = "1 thread (as set), 384.0 MiB of memory (cgroup v2, memory.high)"
+run_in 60 "$work/validate.log" unshare -m "$work/inside" "$tree" "$qring" validate deploy/jobs/qcnn.json
+check "qring validate: $(cat "$work/validate.log")" holds "$work/validate.log" "this process may use 384.0 MiB (cgroup v2, memory.high)"
+run_in 60 "$work/json.log" unshare -m "$work/inside" "$tree" "$qring" validate deploy/jobs/qcnn.json --json
+check "qring validate --json: $(cat "$work/json.log")" holds "$work/json.log" '"memory_limit_by":"cgroup v2, memory.high"'
+mkdir -p "$work/tight/sys/fs/cgroup"; echo 8388608 >"$work/tight/sys/fs/cgroup/memory.high"
+run_in 60 "$work/tight.log" unshare -m "$work/inside" "$work/tight" "$qringd" deploy/jobs/qcnn.json --epochs 1 --out "$work/tight.out"; rc=$?
+check "too little memory is a permanent end, not $rc" test $rc -ge 1 -a $rc -lt 124
+check "and the file is named: $(cat "$work/tight.log")" holds "$work/tight.log" "may use 8388608 bytes (cgroup v2, memory.high)"
+
+# The machine's own v1: a group in a group, the upper one with the lower limit; no mount covers anything.
+v1=/sys/fs/cgroup/memory group=qring-$$ own=$(sed -n 's/^[0-9]*:memory:\(.*\)/\1/p' /proc/self/cgroup)
+if [ -n "$own" ] && mkdir "$v1$own/$group" 2>/dev/null; then
+    echo 1 >"$v1$own/$group/memory.use_hierarchy" 2>/dev/null
+    mkdir "$v1$own/$group/in"
+    echo 201326592 >"$v1$own/$group/memory.limit_in_bytes"
+    run_in 60 "$work/real1.log" sh -c 'echo $$ >"$1/tasks" && shift && exec "$@"' sh "$v1$own/$group/in" "$qringd" deploy/jobs/qcnn.json --epochs 1 --out "$work/real1.out"
+    case $(limits "$work/real1.log") in *", 192.0 MiB of memory (cgroup v1, memory.limit_in_bytes)") pass ;; *) fail "the kernel's v1: $(cat "$work/real1.log")" ;; esac
+    rmdir "$v1$own/$group/in" "$v1$own/$group"
+else skip "the kernel's cgroup v1: none here, or read-only"; fi
+
+# A real v2, mounted anew: a group in a group. Where v1 holds the controllers it has no limits, which is what is said.
+cat >"$work/real2" <<'END'
+#!/bin/sh
+at=$1; shift
+mount -t cgroup2 none "$at" || exit 99
+mkdir "$at/qring-$$" "$at/qring-$$/in" || exit 99
+trap 'echo $$ >"$at/cgroup.procs"; rmdir "$at/qring-$$/in" "$at/qring-$$"' EXIT
+if grep -qw memory "$at/cgroup.controllers"; then
+    echo +memory >"$at/cgroup.subtree_control" && echo +memory >"$at/qring-$$/cgroup.subtree_control" && echo 209715200 >"$at/qring-$$/memory.high" && echo "memory: v2's"
+fi
+echo $$ >"$at/qring-$$/in/cgroup.procs" || exit 99
+"$@"
+END
+chmod +x "$work/real2"; mkdir "$work/v2"
+run_in 60 "$work/real2.log" unshare -m "$work/real2" "$work/v2" "$qringd" deploy/jobs/qcnn.json --epochs 1 --out "$work/real2.out"; rc=$?
+if [ $rc = 99 ]; then skip "a real cgroup v2: $(tail -n 1 "$work/real2.log")"
+elif grep -q "^memory: v2's" "$work/real2.log"; then
+    case $(limits "$work/real2.log") in *", 200.0 MiB of memory (cgroup v2, memory.high)") pass ;; *) fail "the kernel's v2: $(cat "$work/real2.log")" ;; esac
+else
+    echo "the kernel's v2 has no memory controller here: v1 holds it"
+    case $(limits "$work/real2.log") in *"cgroup v2"*) fail "a v2 without controllers limits: $(limits "$work/real2.log")" ;; *" of memory ("*) pass ;; *) fail "the kernel's v2: $(cat "$work/real2.log")" ;; esac
+fi
+end
