@@ -94,6 +94,7 @@ struct qr_evaluation_flags {
     const char *job, *weights, *bucket, *path; /* else QRING_JOB, QRING_WEIGHTS */
     const char *data;                          /* a path, a URL, or - for standard input */
     const char *isa, *threads, *metrics[QR_METRIC_FLAGS];
+    const char *wait;        /* how long for weights that are not there yet; NULL: not at all */
     struct qr_overrides set; /* keys of the job; QRING_SET and QRING_SEED come before them */
 };
 /* What a model says of samples: those that training holds out, all of the job's where it holds none

@@ -1,9 +1,13 @@
 /* What infer, evaluate and predict share: which weights, which samples, the numbers of both. */
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
+#include "base/clock.h"
 #include "base/mem.h"
+#include "base/parse.h"
 #include "cmd/qring/command.h"
 #include "model/metric.h"
 #include "train/evaluate.h"
@@ -87,6 +91,50 @@ static enum qr_code weights_of(struct qr_evaluation *e, struct qr_err *err) {
                    w->data.n_columns == 1 ? "" : "s", e->data);
 }
 
+/* A container's first process is ended by no signal that it has not asked for. */
+static void end_by(int sig) {
+    signal(sig, SIG_DFL);
+    raise(sig);
+    _exit(128 + sig);
+}
+
+static void let_end(const int *sig, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        struct sigaction was, now = {.sa_handler = end_by, .sa_flags = SA_NODEFER};
+        sigemptyset(&now.sa_mask);
+        if (sigaction(sig[i], NULL, &was) == 0 && was.sa_handler == SIG_DFL)
+            (void)sigaction(sig[i], &now, NULL);
+    }
+}
+
+/* Weights that a training is still to write are waited for. */
+static enum qr_code await_weights(const char *wait, struct qr_evaluation *e, struct qr_err *err) {
+    static const int ends[] = {SIGTERM, SIGINT};
+    const struct qr_clock *clock = &qr_clock_monotonic;
+    int64_t patience = 0, pause = QR_SECOND / 4;
+    if (wait && !qr_parse_duration_ns(wait, &patience))
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--wait: '%.40s' is no length of time, as in 30s, 10m, 2h", wait);
+    int64_t began = qr_now_ns(clock), left = patience;
+    for (bool said = false;; said = true) {
+        enum qr_code code = weights_of(e, err);
+        left = patience - (qr_now_ns(clock) - began);
+        if (code != QR_NOT_FOUND || !patience) return code;
+        if (left <= 0)
+            return qr_fail(err, QR_DEADLINE_EXCEEDED,
+                           "there are no weights yet at %s, after %s (--wait): has the training "
+                           "that writes them ended?",
+                           e->weights, wait);
+        if (!said) {
+            let_end(ends, sizeof ends / sizeof *ends);
+            qr_info(qr_command_log(), "infer", "no weights yet at %s: waiting up to %s", e->weights,
+                    wait);
+        }
+        qr_sleep_ns(pause < left ? pause : left);
+        pause = pause < 5 * QR_SECOND / 2 ? 2 * pause : 5 * QR_SECOND;
+    }
+}
+
 enum qr_code qr_evaluation_new(struct qr_evaluation_flags *f, bool labels,
                                struct qr_evaluation *ret, struct qr_err *err) {
     const char *set = getenv("QRING_JOB");
@@ -103,7 +151,7 @@ enum qr_code qr_evaluation_new(struct qr_evaluation_flags *f, bool labels,
         if ((code = qr_job_add_metric(job, f->metrics[i], err)) != QR_OK) qr_job_free(job);
     if (code == QR_OK) code = load(f, labels, job, &e, err);
     const struct qr_workload *w = &e.l.load;
-    if (code == QR_OK) code = weights_of(&e, err);
+    if (code == QR_OK) code = await_weights(f->wait, &e, err);
     if (code == QR_OK) {
         choose(f, &e);
         e.p = qr_xcalloc(e.n * qr_model_n_outputs(w->model), sizeof *e.p);

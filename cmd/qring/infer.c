@@ -26,6 +26,9 @@ const char qr_help_infer[] =
     "else that folder's]\n"
     "  --weights-gcs-bucket NAME, --weights-gcs-path PATH\n"
     "                         the tutorial's flags: --weights gs://NAME/PATH in two parts\n"
+    "  --wait TIME            for weights that are not there yet, as in 30s, 10m; then the end "
+    "with "
+    "138 (please retry) [not at all]\n"
     "  --predictions FILE     all predictions as CSV: sample, label, prediction; - instead of the "
     "text on standard output\n"
     "  --json                 one object on standard output, predictions included\n"
@@ -144,6 +147,7 @@ int qr_command_infer(const struct qr_command *self, int argc, char **argv) {
     const struct qr_flag flags[] = {{"--weights", &f.weights, NULL},
                                     {"--weights-gcs-bucket", &f.bucket, NULL},
                                     {"--weights-gcs-path", &f.path, NULL},
+                                    {"--wait", &f.wait, NULL},
                                     {"--predictions", &predictions, NULL},
                                     {"--json", NULL, &json},
                                     {"--isa", &f.isa, NULL},

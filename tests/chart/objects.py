@@ -208,6 +208,28 @@ def trials(name, spec, container):
     hold(name + ": a place that all pods see", shared or any("persistentVolumeClaim" in v for v in spec["template"]["spec"]["volumes"]))
 
 
+def evicted(budget, rings):
+    """All but so many of a ring's pods are ready while one is evicted: a number that the controller can compare, for the pods that there are."""
+    name, spec = "the budget", budget["spec"]
+    (wanted,) = spec["selector"]["matchExpressions"]
+    component = lambda template: template["metadata"]["labels"]["app.kubernetes.io/component"]
+    own = [d for d in rings if component(template_of(d)) in wanted["values"]]
+    hold(name + ": of the ring's pods, and not of helm test's", own and wanted["operator"] == "In" and "test" not in wanted["values"])
+    n = 0
+    for d in own:
+        for template in filter(None, (template_of(d), servers_of(d))):
+            hold(name + ": selects " + d["metadata"]["name"], selects(spec["selector"]["matchLabels"], template["metadata"]["labels"]) and
+                 component(template) in wanted["values"])
+        job, tf = job_of(d), d["spec"].get("tfReplicaSpecs", {})
+        n += job["completions"] if job else sum(r["replicas"] for r in tf.values()) if tf else d["spec"]["replicas"]
+        if d["kind"] == "JobSet":
+            n += sum(r["template"]["spec"]["completions"] for r in d["spec"]["replicatedJobs"][1:])
+    scales = {d["kind"] for d in own} == {"StatefulSet"}
+    hold(name + ": by a number that its controllers have", ("maxUnavailable" in spec) == scales and ("minAvailable" in spec) != scales)
+    hold(name + ": one at a time, and always one", spec.get("maxUnavailable", 1) == 1 and spec.get("minAvailable", n - 1) == n - 1)
+    hold(name + ": who is not ready holds nobody up", spec["unhealthyPodEvictionPolicy"] == "AlwaysAllow")
+
+
 def safe(path):
     all_objects = objects(path)
     known = {(d["kind"], d["metadata"]["name"]): d for d in all_objects}
@@ -243,6 +265,8 @@ def safe(path):
             labels = template_of(job)["metadata"]["labels"]
             hold(name + ": the policy selects the pods", selects(policy["spec"]["podSelector"]["matchLabels"], labels))
             hold(name + ": the policy is for both ways", policy["spec"]["policyTypes"] == ["Ingress", "Egress"])
+    for budget in (d for d in all_objects if d["kind"] == "PodDisruptionBudget"):
+        evicted(budget, [d for d in jobs if template_of(d)["spec"]["containers"][0]["command"] == ["qringd"]])
     for d in all_objects:
         hold("%s: no namespace of its own" % d["metadata"]["name"], "namespace" not in d["metadata"])
         hold("%s: no key but in a Secret" % d["metadata"]["name"], d["kind"] == "Secret" or "PRIVATE KEY" not in json.dumps(d))
@@ -294,7 +318,7 @@ def secret(path, folder):
 
 
 def builtin(*paths):
-    print(yaml.safe_dump_all([d for p in paths for d in objects(p) if d["apiVersion"] in ("v1", "apps/v1", "batch/v1", "networking.k8s.io/v1")]))
+    print(yaml.safe_dump_all([d for p in paths for d in objects(p) if d["apiVersion"] in ("v1", "apps/v1", "batch/v1", "networking.k8s.io/v1", "policy/v1")]))
 
 
 def closed(schema, at="values"):

@@ -348,6 +348,7 @@ infer 4 'huge.safetensors' "$work/huge.safetensors"
 infer permanent 'pqc' tests/golden/tfq/qcnn_three_weights.h5
 infer permanent 'Keras' "$work/x.weights.h5"
 infer permanent 'nothing.h5' "$work/nothing.h5"
+wrong 2 "--wait: 'soon' is no length of time" "$qring" infer "$base" --weights "$work/nothing.h5" --wait soon
 run 2 'early_stopping|validation' "$(edit 's|"train_fraction": 0.7|"train_fraction": 1|; s|"epochs": 50|"epochs": 50, "early_stopping": {}|' stopping)"
 run permanent 'nothing.h5' "$(edit 's|"epochs": 50|"epochs": 50, "initial_weights": "'"$work"'/nothing.h5"|' initial)"
 run permanent "train.initial_weights: there is no file $root/nowhere.h5, and beside the job file no $work/nowhere.h5; correct the path" \

@@ -185,7 +185,7 @@ if [ -n "$py_exe" ]; then
     objects scaled "$work/two.yaml" "$work/five.yaml" >"$work/differ"
     # The Secret is another where no cluster can be asked for the one it has; the pods do not change by it.
     check "2 and 5 workers differ in nothing else: $(cat "$work/differ")" test "$(paste -sd' ' "$work/differ")" = "ConfigMap/a.data.replicas \
-Job/a.spec.completions Job/a.spec.parallelism Secret/a-tls.data.ca.crt Secret/a-tls.data.tls.crt Secret/a-tls.data.tls.key"
+Job/a.spec.completions Job/a.spec.parallelism PodDisruptionBudget/a.spec.minAvailable Secret/a-tls.data.ca.crt Secret/a-tls.data.tls.crt Secret/a-tls.data.tls.key"
 fi
 # certificates: those that Helm makes, and those of qring certs, by the two commands that deploy/jobs/qcnn.yaml names
 tls_ring() { # WHAT FILE IDENTITY: two pods with the Secret of FILE
@@ -235,7 +235,7 @@ check "the notes' way to predictions, with every value set" grep -q -- '--weight
 for words in '2 workers train as Job a-release in namespace physics, over TLS' 'in Secret a-release-tls, valid for 365 days' \
     'kubectl -n physics delete secret a-release-tls && helm -n physics upgrade a-release charts/qring --reuse-values' 'kubectl -n physics get pods' \
     'logs -f --tail=-1 -l batch.kubernetes.io/job-name=a-release' 'upgrade a-release charts/qring --reuse-values --set replicas=N' \
-    '"completions":N,"parallelism":N' '--field-selector=status.phase=Running -o name) 8080' 'helm -n physics test a-release' \
+    '"completions":N,"parallelism":N' "patch pdb a-release -p '{\"spec\":{\"minAvailable\":M}}' (M: N less 1)" '--field-selector=status.phase=Running -o name) 8080' 'helm -n physics test a-release' \
     'install a-release-infer charts/qring -f - --set mode=infer,fullnameOverride=,extraArgs=null' 'helm -n physics uninstall a-release'; do
     check "the notes say: $words" holds "$work/notes" "$words"
 done
@@ -311,6 +311,15 @@ networkPolicy.enable=true|'enable'
 networkPolicy.metricsFrom[0].podselector.x=y|'podselector'
 resources.limits.cpu=1|'resources'
 mode=infer|weights=gs://
+mode=infer,weights=gs://b/w.h5,extraArgs={--log-level=debug}|'/extraArgs/0'
+mode=infer,weights=gs://b/w.h5,extraArgs={--weights-gcs-bucket=b}|'/extraArgs/0'
+weightsWait=soon|'/weightsWait'
+weightsWait=10|'/weightsWait'
+podDisruptionBudget.maxUnavailable=0|'/podDisruptionBudget/maxUnavailable'
+podDisruptionBudget.maxUnavailable=50%|'/podDisruptionBudget/maxUnavailable'
+podDisruptionBudget.minAvailable=1|'minAvailable'
+topologySpreadConstraints[0].maxSkew=1|'/topologySpreadConstraints/0'
+topologySpreadConstraints[0].maxSkew=1,topologySpreadConstraints[0].topologyKey=a,topologySpreadConstraints[0].whenUnsatisfiable=Never|'/topologySpreadConstraints/0/whenUnsatisfiable'
 mode=sweep|sweepTo=gs://
 mode=sweep,sweepTo=/out/x|'/sweepTo'
 job=nonsense|job is not a JSON object
@@ -322,6 +331,14 @@ for with in 'extraArgs={--weights-gcs-bucket=b,--weights-gcs-path=w.h5}' 'extraE
 done
 template a charts/qring >"$work/rules.yaml" 2>&1
 check "and nothing where no value has a bucket" sh -c "! grep -q 'port: 443' '$work/rules.yaml'"
+# the budget, as every API server of 1.30 to 1.37 knows it
+if [ -n "$py_exe" ]; then
+    template a charts/qring --skip-tests | sed -n '/^# Source: qring\/templates\/disruption/,/^---/p' >"$work/budget.yaml"
+    check "there is a budget" holds "$work/budget.yaml" 'kind: PodDisruptionBudget'
+    check "our schemas know it: $(strict "$work/budget.yaml" 2>&1 | head -n 2)" says_nothing strict "$work/budget.yaml"
+    for minor in 30 34 37; do check "Kubernetes 1.$minor knows it" against 1.$minor "$work/budget.yaml"; done
+    misspelt "$work/budget.yaml" minAvailable unhealthyPodEvictionPolicy matchExpressions
+fi
 # names
 template "$(echo "$long" | cut -c1-53)" charts/qring >"$work/long.yaml" 2>&1
 check "a long release name is cut and stays itself" grep -qE '^  name: a{37}-[0-9a-f]{8}$' "$work/long.yaml"

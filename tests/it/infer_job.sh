@@ -68,6 +68,28 @@ check "the tutorial's two flags: the laptop's bytes" cmp "$work/tutorial.txt" "$
 # shellcheck disable=SC2086
 job "$work/job4.txt" QRING_WEIGHTS=gs://auth-infer/qcnn/none.h5 $as "$pod/qring" infer; rc=$?
 check "weights that are not there: exit 2, not $rc, and the object is named" sh -c "test $rc = 2 && grep -q gs://auth-infer/qcnn/none.h5 '$work/job4.txt.log' && test ! -s '$work/job4.txt'"
+# weights that are still to come are waited for, and it is said that there are none yet
+(sleep 2; put qcnn/late.h5 "$weights") &
+# shellcheck disable=SC2086
+job "$work/late.txt" $as "$pod/qring" infer --weights=gs://auth-infer/qcnn/late.h5 --wait=20s; rc=$?
+check "weights that come 2 s later: the laptop's bytes, exit $rc" cmp "$work/tutorial.txt" "$work/late.txt"
+check "and that was said, once: $(cat "$work/late.txt.log")" test "$(grep -c "no weights yet at gs://auth-infer/qcnn/late.h5: waiting up to 20s" "$work/late.txt.log")" = 1
+# shellcheck disable=SC2086
+job "$work/never.txt" $as "$pod/qring" infer --weights=gs://auth-infer/qcnn/none.h5 --wait=1s; rc=$?
+check "weights that never come: please retry (138), not $rc" test $rc = 138
+check "and the pod's last words say so: $(cat "$work/never.txt.log")" sh -c \
+    "tail -n 1 '$work/never.txt.log' | grep -q 'no weights yet at gs://auth-infer/qcnn/none.h5, after 1s (--wait): has the training that writes them ended?'"
+put qcnn/damaged.h5 "$work/data.csv"
+# shellcheck disable=SC2086
+job "$work/damaged.txt" $as "$pod/qring" infer --weights=gs://auth-infer/qcnn/damaged.h5 --wait=20s; rc=$?
+check "what is there and damaged is not waited for (exit $rc): $(cat "$work/damaged.txt.log")" sh -c "test $rc = 4 && ! grep -q waiting '$work/damaged.txt.log'"
+if unshare -pf --kill-child true 2>/dev/null; then # as a container's first process, which no signal ends by itself
+    : >"$work/first.log"
+    unshare -pf --kill-child sh -c "exec '$qring' infer --weights '$work/none.h5' --wait 60s" >"$work/first.log" 2>&1 & outer=$!
+    for _ in $(seq 100); do grep -q waiting "$work/first.log" && break; sleep 0.1; done
+    kill -TERM "$(cut -d' ' -f1 "/proc/$outer/task/$outer/children")"; wait $outer; rc=$?
+    check "SIGTERM ends the waiting: 143, not $rc" test $rc = 143
+else skip "no namespace of processes: SIGTERM to a first process"; fi
 check "nothing was written where the Job ran" test -z "$(ls -A "$pod/cwd")"
 chmod -R u+w "$pod"; rm -rf "$pod"
 cat "$work/job.txt"

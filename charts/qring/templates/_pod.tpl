@@ -129,6 +129,31 @@ volumes:
   {{- end }}
 {{- end -}}
 
+{{- /* Pods of a component on as many nodes as can be: dict "root" $ "component" NAME. Where a value says how, by that; constraints without a
+       labelSelector get the component's. */}}
+{{- define "qring.spread" -}}
+{{- $own := dict "matchLabels" (merge (dict "app.kubernetes.io/component" .component) (include "qring.selector" .root | fromYaml)) -}}
+{{- $all := list -}}
+{{- range .root.Values.topologySpreadConstraints -}}
+{{- $one := deepCopy . -}}
+{{- if not .labelSelector }}{{ $_ := set $one "labelSelector" $own }}{{ end -}}
+{{- $all = append $all $one -}}
+{{- end -}}
+{{- if $all -}}
+topologySpreadConstraints:
+  {{- toYaml $all | nindent 2 }}
+{{- else if .root.Values.spread -}}
+topologySpreadConstraints:
+  - maxSkew: 1
+    topologyKey: kubernetes.io/hostname
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- include "qring.selector" .root | nindent 8 }}
+        app.kubernetes.io/component: {{ .component }}
+{{- end -}}
+{{- end -}}
+
 {{- define "qring.container" -}}
 image: {{ include "qring.image" .root | quote }}
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}

@@ -28,15 +28,8 @@ spec:
   {{- if not .restart }}
   subdomain: {{ include "qring.name" .root }}
   {{- end }}
-  {{- if .root.Values.spread }}
-  topologySpreadConstraints:
-    - maxSkew: 1
-      topologyKey: kubernetes.io/hostname
-      whenUnsatisfiable: ScheduleAnyway
-      labelSelector:
-        matchLabels:
-          {{- include "qring.selector" .root | nindent 10 }}
-          app.kubernetes.io/component: {{ .component }}
+  {{- with include "qring.spread" . }}
+  {{- . | nindent 2 }}
   {{- end }}
   {{- include "qring.pod.spec" (dict "root" .root "keep" (not .fixed) "restart" .restart "server" .server) | nindent 2 }}
   containers:
