@@ -101,9 +101,9 @@ struct qr_evaluation_flags {
  * out, or those of data. */
 struct qr_evaluation {
     struct qr_loaded l;
-    char *weights;     /* where they were */
+    char *weights;     /* where they were, as a message may have it */
     const char *set;   /* "validation", "all" or "data" */
-    const char *data;  /* borrowed from the flags */
+    char *data;        /* where the samples were; NULL: the job's own */
     size_t *sample, n; /* positions in the data */
     double *p, *means; /* n x n_outputs; loss and metrics, NULL without labels */
     size_t n_classes;  /* of counts; 0: not counted */

@@ -10,6 +10,7 @@
 #include "base/parse.h"
 #include "cmd/qring/command.h"
 #include "model/metric.h"
+#include "store/store.h"
 #include "train/evaluate.h"
 
 /* Of a run's folder; NULL: it is none, or the run has not ended. Heap. */
@@ -139,7 +140,7 @@ enum qr_code qr_evaluation_new(struct qr_evaluation_flags *f, bool labels,
                                struct qr_evaluation *ret, struct qr_err *err) {
     const char *set = getenv("QRING_JOB");
     const char *url = f->job ? f->job : set && *set ? set : NULL;
-    struct qr_evaluation e = {.data = f->data};
+    struct qr_evaluation e = {.data = f->data ? qr_url_shown(f->data) : NULL};
     struct qr_job *job = NULL;
     enum qr_code code = find_weights(f, url, &e.weights, err);
     if (code == QR_OK && url && f->data && strcmp(url, "-") == 0 && strcmp(f->data, "-") == 0)
@@ -153,13 +154,15 @@ enum qr_code qr_evaluation_new(struct qr_evaluation_flags *f, bool labels,
     const struct qr_workload *w = &e.l.load;
     if (code == QR_OK) code = await_weights(f->wait, &e, err);
     if (code == QR_OK) {
+        qr_auto(qr_free_p) char *whole = QR_MOVE(e.weights);
+        e.weights = qr_url_shown(whole);
         choose(f, &e);
         e.p = qr_xcalloc(e.n * qr_model_n_outputs(w->model), sizeof *e.p);
         if (labels) e.means = qr_xcalloc(qr_model_n_values(w->model), sizeof *e.means);
         code = qr_evaluate(w->model, w->initial, &w->data, e.sample, e.n, e.l.pool, e.p, NULL,
                            e.means, err);
         if (code != QR_OK && f->data)
-            qr_wrap(err, "%s", strcmp(f->data, "-") == 0 ? "standard input" : f->data);
+            qr_wrap(err, "%s", strcmp(f->data, "-") == 0 ? "standard input" : e.data);
     }
     if (code != QR_OK) qr_evaluation_fini(&e);
     else *ret = e;
@@ -168,6 +171,7 @@ enum qr_code qr_evaluation_new(struct qr_evaluation_flags *f, bool labels,
 
 void qr_evaluation_fini(struct qr_evaluation *e) {
     free(e->weights);
+    free(e->data);
     free(e->sample);
     free(e->p);
     free(e->means);

@@ -164,6 +164,8 @@ int qr_command_infer(const struct qr_command *self, int argc, char **argv) {
         code = qr_fail(&err, QR_INVALID_ARGUMENT,
                        "--json and --predictions - both want standard output; the JSON has the "
                        "predictions too");
+    if (code == QR_OK && predictions && (code = qr_url_check_writable(predictions, &err)) != QR_OK)
+        qr_wrap(&err, "--predictions");
     f.job = words.v[0];
     if (code == QR_OK) code = qr_evaluation_new(&f, true, &e, &err);
     if (code == QR_OK && qr_model_confusion(e.l.load.model, &at)) qr_evaluation_count(&e);

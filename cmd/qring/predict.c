@@ -134,6 +134,7 @@ static enum qr_code check(const struct qr_evaluation_flags *f, const char *forma
     if (out && strcmp(out, f->data) == 0)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "--out would replace the samples in %s; give another file", out);
+    if (out && qr_url_check_writable(out, err) != QR_OK) return qr_wrap(err, "--out");
     return QR_OK;
 }
 

@@ -252,6 +252,8 @@ int qr_command_weights(const struct qr_command *self, int argc, char **argv) {
         code = qr_fail(&err, QR_INVALID_ARGUMENT, "which files? qring weights FILE...");
     if (code == QR_OK && to && words.n != 1)
         code = qr_fail(&err, QR_INVALID_ARGUMENT, "--to converts one file, not %zu", words.n);
+    if (code == QR_OK && to && (code = qr_url_check_writable(to, &err)) != QR_OK)
+        qr_wrap(&err, "--to");
     if (code == QR_OK && job) code = qr_load(job, NULL, NULL, "1", &l, &err);
     if (code == QR_OK && !to && words.n == 2 && is_absent(words.v[1])) to = words.v[--words.n];
     for (size_t i = 0; i < words.n && code == QR_OK; i++)

@@ -400,8 +400,9 @@ static enum qr_code from_bytes(const struct qr_data_options *opt, bool npz, cons
 static enum qr_code load_file(const struct qr_data_options *opt, const char *key, const char *url,
                               struct qr_dataset *ret, struct qr_err *err) {
     struct qr_buf file = {0};
+    qr_auto(qr_free_p) char *shown = qr_url_shown(url);
     enum qr_code code = qr_dataset_read(key, url, opt->folder, qr_memory_limit_bytes(), &file, err);
-    return code ? code : from_bytes(opt, opt->source == QR_DATA_NPZ, url, &file, ret, err);
+    return code ? code : from_bytes(opt, opt->source == QR_DATA_NPZ, shown, &file, ret, err);
 }
 
 enum qr_code qr_dataset_load_samples(const struct qr_data_options *opt, const char *key,
@@ -418,7 +419,8 @@ enum qr_code qr_dataset_load_samples(const struct qr_data_options *opt, const ch
              : qr_dataset_read(key, opt->url, opt->folder, qr_memory_limit_bytes(), &own, err);
     if (code) return code;
     bool npz = own.n >= 4 && memcmp(own.p, zip, 4) == 0;
-    return from_bytes(opt, npz, opt->url, &own, ret, err);
+    qr_auto(qr_free_p) char *shown = qr_url_shown(opt->url);
+    return from_bytes(opt, npz, shown, &own, ret, err);
 }
 
 /* Values stand by place, so places must have the same names. */

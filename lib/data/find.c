@@ -41,7 +41,8 @@ char *qr_named_file_find(const char *url, const char *folder) {
     if (!is_relative(url)) return qr_xstrdup(url);
     if (qr_file_exists(url)) return absolute(url);
     qr_auto(qr_free_p) char *beside = folder ? qr_path_join(folder, url) : NULL;
-    return beside && qr_file_exists(beside) ? absolute(beside) : qr_xstrdup(url);
+    bool there = beside && (qr_url_remote(beside) || qr_file_exists(beside));
+    return there ? absolute(beside) : qr_xstrdup(url);
 }
 
 enum qr_code qr_dataset_read(const char *key, const char *url, const char *folder, size_t max_bytes,

@@ -8,8 +8,8 @@
 QR_MUST_CHECK enum qr_code qr_named_file_read(const char *url, const char *folder, size_t max_bytes,
                                               struct qr_buf *ret, struct qr_err *err);
 
-/* Where it was found, as an absolute path; the name itself where it is no relative path or no file
- * is there. Heap. */
+/* Where it was found, as an absolute path, or as a URL beside a job file that has one (nothing is
+ * asked of its store); the name itself where it is no relative path or no file is there. Heap. */
 char *qr_named_file_find(const char *url, const char *folder);
 
 /* qr_named_file_read, and that error begins with the job's key. */

@@ -222,9 +222,12 @@ enum qr_code qr_job_load(const char *url, struct qr_overrides *set, struct qr_jo
     enum qr_code code = input ? qr_input_read(MAX_JOB_BYTES, &text, err)
                               : qr_url_read(url, MAX_JOB_BYTES, &text, err);
     if (code == QR_OK) {
-        char *what = input ? qr_xstrdup("the job on standard input") : qr_xasprintf("job %s", url);
-        const char *slash = strrchr(url, '/');
-        char *folder = slash ? qr_xstrndup(url, (size_t)(slash - url) + (slash == url)) : NULL;
+        qr_auto(qr_free_p) char *shown = qr_url_shown(url);
+        char *what =
+            input ? qr_xstrdup("the job on standard input") : qr_xasprintf("job %s", shown);
+        const char *slash = strrchr(shown, '/');
+        char *folder =
+            slash ? qr_xstrndup(shown, (size_t)(slash - shown) + (slash == shown)) : NULL;
         code = qr_job_parse_in(qr_buf_view(&text), what, true, folder, set, ret, err);
         free(what);
     } else {
@@ -342,12 +345,13 @@ enum qr_code qr_job_samples(const struct qr_job *job, const struct qr_job_sample
                             struct qr_dataset *ret, struct qr_err *err) {
     struct qr_data_options opt = data_options(job);
     struct qr_dataset d;
+    qr_auto(qr_free_p) char *shown = qr_url_shown(of->url);
     if (job->data.source == QR_DATA_NONE) {
         if (of->file) qr_buf_free(of->file);
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "%s: the job's model takes no inputs (data.source is none), so that there "
                        "is nothing to compute of other data; leave it away",
-                       of->url);
+                       shown);
     }
     opt.url = of->url;
     opt.folder = NULL; /* not a file that the job names */
@@ -355,7 +359,7 @@ enum qr_code qr_job_samples(const struct qr_job *job, const struct qr_job_sample
     enum qr_code code = qr_dataset_load_samples(&opt, "--data", of->file, &d, err);
     if (code) return code;
     code = check_data(job, "samples", &d, ret, err);
-    return code ? qr_wrap(err, "%s", of->url) : QR_OK;
+    return code ? qr_wrap(err, "%s", shown) : QR_OK;
 }
 
 bool qr_job_has_classes(const struct qr_job *job) {

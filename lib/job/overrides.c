@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "store/store.h"
 
 static enum qr_code refuse(const char *given, const char *text, struct qr_err *err) {
     return qr_fail(err, QR_INVALID_ARGUMENT,
@@ -110,8 +111,22 @@ bool qr_overrides_blame(const struct qr_overrides *o, struct qr_err *err) {
     return false;
 }
 
+/* URLs in it as a message may have them. */
+static void put_shown(const char *text, struct qr_buf *ret) {
+    for (const char *url; (url = strstr(text, "http")); text = url) {
+        qr_auto(qr_free_p) char *whole = qr_xstrndup(url, strcspn(url, "\" \t\r\n")),
+                                *shown = qr_url_shown(whole);
+        qr_buf_printf(ret, "%.*s%s", (int)(url - text), text, shown);
+        url += strlen(whole);
+    }
+    qr_buf_puts(ret, text);
+}
+
 void qr_overrides_put(const struct qr_overrides *o, struct qr_buf *ret) {
-    for (size_t i = 0; i < o->n; i++) qr_buf_printf(ret, "%s%s", i ? ", " : "", o->v[i].text);
+    for (size_t i = 0; i < o->n; i++) {
+        if (i) qr_buf_puts(ret, ", ");
+        put_shown(o->v[i].text, ret);
+    }
 }
 
 void qr_overrides_json(const struct qr_overrides *o, struct qr_json_writer *w) {

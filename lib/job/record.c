@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "data/find.h"
+#include "store/store.h"
 
 /* ---- the job as it was trained ---- */
 
@@ -100,7 +101,11 @@ struct differences {
 static void text_of(const struct qr_json *v, struct qr_buf *ret) {
     enum { SHOWN = 60 };
     struct qr_json_writer w = qr_json_writer(ret, 0);
-    if (v) qr_json_put_shortest(&w, v);
+    const char *text;
+    if (v && qr_json_type(v) == QR_JSON_STRING && qr_json_string(v, "", &text, NULL) == QR_OK) {
+        qr_auto(qr_free_p) char *shown = qr_url_shown(text);
+        qr_json_put_string(&w, shown);
+    } else if (v) qr_json_put_shortest(&w, v);
     else qr_buf_puts(ret, "not set");
     if (ret->n <= SHOWN) return;
     ret->n = SHOWN;

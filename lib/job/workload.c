@@ -44,7 +44,7 @@ static enum qr_code follow_latest(const char *url, char **ret, struct qr_err *er
     return code;
 }
 
-/* folder: where it is looked for too, or NULL. */
+/* folder: where it is looked for too, or NULL. ret_url: as messages may have it. */
 static enum qr_code read_weights(const char *from, const char *folder, char **ret_url,
                                  enum qr_weights_format *ret_format, struct qr_buf *ret,
                                  struct qr_err *err) {
@@ -52,6 +52,10 @@ static enum qr_code read_weights(const char *from, const char *folder, char **re
     enum qr_code code = follow_latest(from, ret_url, err);
     if (code == QR_OK) code = qr_weights_format_of(*ret_url, ret_format, err);
     if (code == QR_OK) code = qr_named_file_read(*ret_url, folder, max_weights_bytes, ret, err);
+    if (code != QR_OK) return code;
+    char *shown = qr_url_shown(*ret_url);
+    free(*ret_url);
+    *ret_url = shown;
     return code;
 }
 
@@ -199,8 +203,10 @@ static enum qr_code load_model(struct qr_workload *w, const struct qr_job_sample
     if (code == QR_OK) code = check_memory(w, err);
     if (code == QR_OK && (!samples || samples->labels) &&
         (code = qr_model_check_labels(w->model, w->data.y, w->data.row, w->data.n_samples, err)) &&
-        samples)
-        qr_wrap(err, "%s", samples->url);
+        samples) {
+        qr_auto(qr_free_p) char *shown = qr_url_shown(samples->url);
+        qr_wrap(err, "%s", shown);
+    }
     if (code != QR_OK) return code;
     make_layout(w->model, &w->layout);
     w->initial = qr_xcalloc(qr_model_n_params(w->model) + 1, sizeof *w->initial);

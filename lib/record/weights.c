@@ -22,17 +22,19 @@ static bool ends(const char *s, const char *with) {
 
 enum qr_code qr_weights_format_of(const char *url, enum qr_weights_format *ret,
                                   struct qr_err *err) {
-    if (ends(url, ".weights.h5"))
+    qr_auto(qr_free_p) char *shown = qr_url_shown(url), *name = qr_xstrdup(shown);
+    if (strcmp(shown, url) != 0) name[strcspn(name, "?")] = 0; /* a query ends no name */
+    if (ends(name, ".weights.h5"))
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "%s: under a name that ends with .weights.h5 Keras reads another format; "
                        "rename it, for example to weights.h5 or x_weights.h5",
-                       url);
-    if (ends(url, ".h5")) *ret = QR_WEIGHTS_H5;
-    else if (ends(url, ".npz")) *ret = QR_WEIGHTS_NPZ;
-    else if (ends(url, ".safetensors")) *ret = QR_WEIGHTS_SAFETENSORS;
+                       shown);
+    if (ends(name, ".h5")) *ret = QR_WEIGHTS_H5;
+    else if (ends(name, ".npz")) *ret = QR_WEIGHTS_NPZ;
+    else if (ends(name, ".safetensors")) *ret = QR_WEIGHTS_SAFETENSORS;
     else
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s: weights are named .h5 (Keras), .npz or .safetensors", url);
+                       "%s: weights are named .h5 (Keras), .npz or .safetensors", shown);
     return QR_OK;
 }
 

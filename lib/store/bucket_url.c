@@ -31,16 +31,15 @@ struct qr_web_waits qr_bucket_waits(bool (*stopping)(void), const struct qr_log 
                                  .notice_ctx = (void *)(uintptr_t)log};
 }
 
-enum qr_code qr_bucket_url(const char *url, const char *service, const struct qr_store_waits *own,
-                           struct qr_web_waits *waits, char **ret_bucket, const char **ret_name,
-                           struct qr_err *err) {
-    const char *bucket = strstr(url, "://") + 3, *slash = strchr(bucket, '/');
-    if (!waits->clock)
+enum qr_code qr_bucket_waits_of(const char *url, const char *service,
+                                const struct qr_store_waits *own, struct qr_web_waits *waits,
+                                struct qr_err *err) {
+    if (!waits->clock) {
+        qr_auto(qr_free_p) char *shown = qr_url_shown(url);
         return qr_fail(err, QR_FAILED_PRECONDITION,
-                       "%s: %s is not configured in this program; give a local path", url, service);
-    if (!slash || slash == bucket || !slash[1])
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: give bucket and name, %.*sbucket/dir/name",
-                       url, (int)(bucket - url), url);
+                       "%s: %s is not configured in this program; give a local path", shown,
+                       service);
+    }
     if (own) {
         waits->deadline_ns = own->deadline_ns;
         waits->stop_deadline_ns = own->stop_deadline_ns;
@@ -48,6 +47,18 @@ enum qr_code qr_bucket_url(const char *url, const char *service, const struct qr
         waits->sleep = own->sleep;
         waits->notice = NULL;
     }
+    return QR_OK;
+}
+
+enum qr_code qr_bucket_url(const char *url, const char *service, const struct qr_store_waits *own,
+                           struct qr_web_waits *waits, char **ret_bucket, const char **ret_name,
+                           struct qr_err *err) {
+    const char *bucket = strstr(url, "://") + 3, *slash = strchr(bucket, '/');
+    enum qr_code code = qr_bucket_waits_of(url, service, own, waits, err);
+    if (code != QR_OK) return code;
+    if (!slash || slash == bucket || !slash[1])
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: give bucket and name, %.*sbucket/dir/name",
+                       url, (int)(bucket - url), url);
     *ret_bucket = qr_xstrndup(bucket, (size_t)(slash - bucket));
     *ret_name = slash + 1;
     return QR_OK;

@@ -9,6 +9,9 @@ struct qr_store_kind {
     const char *form;    /* "gs://bucket/name", for people */
     const char *slashes; /* "two": how many that is */
     bool remote;         /* on another machine: see qr_url_remote */
+    bool read_only;      /* see qr_url_check_writable */
+    /* As qr_url_shown; NULL: as it is. */
+    char *(*shown)(const char *url);
     /* For whom this process' environment says something; NULL: nobody. */
     void (*configure)(char *const *environment, bool (*stopping)(void), const struct qr_log *log);
     /* As qr_store_resolve_waiting; the url begins with scheme://. */
@@ -23,6 +26,10 @@ void qr_store_s3_configure(char *const *environment, bool (*stopping)(void),
                            const struct qr_log *log);
 enum qr_code qr_store_s3_open(const char *url, const struct qr_store_waits *waits,
                               struct qr_store **ret, char **ret_name, struct qr_err *err);
+void qr_store_https_configure(char *const *environment, bool (*stopping)(void),
+                              const struct qr_log *log);
+enum qr_code qr_store_https_open(const char *url, const struct qr_store_waits *waits,
+                                 struct qr_store **ret, char **ret_name, struct qr_err *err);
 enum qr_code qr_store_file_open(const char *url, const struct qr_store_waits *waits,
                                 struct qr_store **ret, char **ret_name, struct qr_err *err);
 

@@ -1,7 +1,9 @@
-/* store/store.h — where bytes live: one interface for memory, files, Google Cloud Storage and S3.
+/* store/store.h — where bytes live: one interface for memory, files, Google Cloud Storage, S3 and
+ * web servers.
  *
- * URLs      gs://bucket/name, s3://bucket/name, file:///dir/name, or a plain path.
- *           qr_store_resolve picks the store and the name in it.
+ * URLs      gs://bucket/name, s3://bucket/name, https://host/path, file:///dir/name, or a plain
+ *           path. qr_store_resolve picks the store and the name in it.
+ * Read only https://: what writes or lists is UNIMPLEMENTED, check_writable too.
  * Errors    NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION (if_absent or swap lost), UNAVAILABLE
  *           (retry), each naming the URL.
  * Threads   a store may be used by one thread at a time.
@@ -86,7 +88,12 @@ QR_MUST_CHECK enum qr_code qr_store_resolve_waiting(const char *url,
                                                     const struct qr_store_waits *waits,
                                                     struct qr_store **ret, char **ret_name,
                                                     struct qr_err *err);
-/* Is it on another machine (a bucket)? Such a place has no folders to make or list by path, and
+/* As a message may have it: without what may be a secret in an https:// URL (its query). Heap. */
+char *qr_url_shown(const char *url);
+/* Is it of a kind that is only read (https://)? UNIMPLEMENTED; nothing is asked. For what is
+ * written at the end of work. */
+QR_MUST_CHECK enum qr_code qr_url_check_writable(const char *url, struct qr_err *err);
+/* Is it on another machine? Such a place has no folders to make or list by path, and
  * outages that are waited for. NULL: no. */
 bool qr_url_remote(const char *url);
 /* One-shot conveniences over qr_store_resolve. */

@@ -233,6 +233,7 @@ enum qr_code qr_settings_environment(struct qr_settings *s, char *const *environ
         if (!equals || strncmp(e, "QRING_", 6) != 0) continue;
         size_t n = (size_t)(equals - e);
         if (is_service_link(e, n, equals + 1)) continue;
+        if (strncmp(e, "QRING_HTTPS_TOKENS=", n + 1) == 0) continue; /* the stores' */
         qr_auto(qr_free_p) char *name = name_of_variable(e, n), *where = qr_xstrndup(e, n);
         if (strcmp(name, "job") == 0) {
             if (!s->job && equals[1]) s->job = qr_xstrdup(equals + 1);

@@ -121,4 +121,41 @@ static inline void suite(struct qr_store *s) {
     qr_buf_free(&b);
 }
 
+/* What a store that is only read must do: a name with that text, and one that is not there. What
+ * writes or lists is refused by a sentence that says so, at once, and changes nothing. */
+static inline void read_only_suite(struct qr_store *s, const char *name, const char *text,
+                                   const char *missing) {
+    struct qr_buf b = {0};
+    struct qr_err err = {0};
+    struct qr_store_version first = {0}, second = {0};
+    const struct qr_store_ops *o = s->ops;
+    CHECK(holds(s, name, text) && holds(s, name, text));
+    CHECK(o->get(s, missing, 100, &b, &err) == QR_NOT_FOUND && strstr(err.msg, missing), "%s",
+          err.msg);
+    CHECK(o->get(s, name, strlen(text) - 1, &b, &err) == QR_RESOURCE_EXHAUSTED &&
+              strstr(err.msg, name),
+          "%s", err.msg);
+    CHECK(o->get(s, "", 100, &b, &err) == QR_INVALID_ARGUMENT, "%s", err.msg);
+    CHECK(o->get_version(s, name, 100, &b, &first, &err) == QR_OK && first.there &&
+              o->get_version(s, name, 100, &b, &second, &err) == QR_OK &&
+              memcmp(first.id, second.id, sizeof first.id) == 0 &&
+              strcmp(qr_buf_string(&b), text) == 0,
+          "%s", err.msg);
+    CHECK(o->get_version(s, missing, 100, &b, &second, &err) == QR_OK && !second.there && b.n == 0,
+          "%s", err.msg);
+    const enum qr_code codes[] = {
+        put(s, name, "x", false, &err),     put(s, "new", "x", true, &err),
+        o->remove(s, name, &err),           o->check_writable(s, name, &err),
+        o->check_writable(s, "run/", &err), o->swap(s, name, qr_bytes_of_string("x"), &first, &err),
+        o->list(s, "", &b, &err),
+    };
+    for (size_t i = 0; i < COUNT(codes); i++)
+        CHECK(codes[i] == QR_UNIMPLEMENTED, "%zu: %s", i, qr_code_name(codes[i]));
+    CHECK(strstr(err.msg, "no list"), "%s", err.msg);
+    CHECK(o->check_writable(s, name, &err) == QR_UNIMPLEMENTED && strstr(err.msg, "not written"),
+          "%s", err.msg);
+    CHECK(holds(s, name, text));
+    qr_buf_free(&b);
+}
+
 #endif

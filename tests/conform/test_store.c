@@ -52,7 +52,10 @@ static void files_only(const char *dir) {
         {"s3://bucket/w.h5", QR_FAILED_PRECONDITION,
          "s3://bucket/w.h5: S3 is not configured in this program; give a local path"},
         {"s3:/bucket/w.h5", QR_INVALID_ARGUMENT, "s3://bucket/name has two"},
-        {"https://x/w.h5", QR_INVALID_ARGUMENT, "unknown kind of URL"},
+        {"https://x/w.h5?hush", QR_FAILED_PRECONDITION,
+         "https://x/w.h5?...: HTTPS is not configured in this program; give a local path"},
+        {"https:/x/w.h5", QR_INVALID_ARGUMENT, "https://host/path has two"},
+        {"ftp://x/w.h5", QR_INVALID_ARGUMENT, "unknown kind of URL"},
         {"file://host/w.h5", QR_INVALID_ARGUMENT, "three slashes"},
         {"file://", QR_INVALID_ARGUMENT, "three slashes"},
         {"", QR_INVALID_ARGUMENT, "empty path"},
@@ -66,9 +69,17 @@ static void files_only(const char *dir) {
                   strstr(err.msg, rows[i].words) && !s && !name,
               "%s: %s", rows[i].url, err.msg);
     }
+    static const char *const shown[][2] = {
+        {"https://u:p@h/a?b#c", "https://h/a?..."}, {"http://h/a#c", "http://h/a"},
+        {"s3://b/a?b@c", "s3://b/a?b@c"},           {"dir/a?b", "dir/a?b"},
+        {"https://h?a/b@c", "https://h?..."},       {"https://a@b@c/", "https://c/"}};
+    for (size_t i = 0; i < COUNT(shown); i++) {
+        qr_auto(qr_free_p) char *got = qr_url_shown(shown[i][0]);
+        CHECK(strcmp(got, shown[i][1]) == 0, "%s: %s", shown[i][0], got);
+    }
     CHECK(qr_url_remote("gs://bucket/w.h5") && qr_url_remote("s3://bucket/w.h5") &&
-          !qr_url_remote("file:///dir/w.h5") && !qr_url_remote("gs:/w.h5") &&
-          !qr_url_remote("dir/w.h5") && !qr_url_remote(NULL));
+          qr_url_remote("https://x/w.h5") && !qr_url_remote("file:///dir/w.h5") &&
+          !qr_url_remote("gs:/w.h5") && !qr_url_remote("dir/w.h5") && !qr_url_remote(NULL));
     CHECK(qr_url_read("/nonexistent/file", 10, &b, &err) == QR_NOT_FOUND &&
               strstr(err.msg, "/nonexistent/file"),
           "%s", err.msg);

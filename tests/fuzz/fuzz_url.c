@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "record/weights.h"
 #include "store/gcs.h"
+#include "store/https.h"
 #include "tests/fuzz/parts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -12,6 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct qr_store *s = NULL;
     struct qr_err err = {0};
     enum qr_weights_format format;
+    if (!configured)
+        qr_https_configure(&(struct qr_https_options){.waits.clock = &qr_clock_monotonic});
     if (!configured)
         qr_gcs_configure(&(struct qr_gcs_options){.emulator_host = "127.0.0.1:1",
                                                   .waits.clock = &qr_clock_monotonic});

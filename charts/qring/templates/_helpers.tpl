@@ -68,6 +68,11 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- if regexMatch "s3://" (toJson .Values) }}yes{{ end -}}
 {{- end -}}
 
+{{- /* Not empty where a value names a file of a web server. */}}
+{{- define "qring.https" -}}
+{{- if regexMatch "https://" (toJson .Values) }}yes{{ end -}}
+{{- end -}}
+
 {{- /* Not empty where the weights go to a bucket, or come from one. */}}
 {{- define "qring.weights.bucket" -}}
 {{- if regexMatch "^(gs|s3)://" .Values.weights }}yes{{ end -}}

@@ -90,6 +90,10 @@ void qr_web_reply_header(struct qr_web_reply *r, const char *line, size_t n) {
             r->retry_after_s = seconds < MAX_RETRY_AFTER_S ? (int64_t)seconds : MAX_RETRY_AFTER_S;
     } else if (is(line, name, "metadata-flavor")) {
         r->from_metadata = strcmp(value, "Google") == 0;
+    } else if (is(line, name, "transfer-encoding")) {
+        r->chunked = strcasecmp(value, "chunked") == 0;
+    } else if (is(line, name, "content-encoding")) {
+        r->packed = *value && strcasecmp(value, "identity") != 0;
     } else {
         keep_text(r, line, name, value);
     }
@@ -103,8 +107,8 @@ struct http {
 };
 struct receiver {
     struct qr_web_reply *reply;
-    size_t max;
-    bool too_long, headers_ended;
+    size_t max, max_unsaid;
+    bool headers_ended;
 };
 struct sender {
     struct qr_bytes body;
@@ -130,12 +134,14 @@ static size_t on_header(char *line, size_t size, size_t n, void *ctx) {
 
 static size_t on_body(char *p, size_t size, size_t n, void *ctx) {
     struct receiver *r = ctx;
-    if (size * n > r->max - r->reply->body.n) {
-        r->too_long = true;
+    struct qr_web_reply *reply = r->reply;
+    size_t max = reply->has_length ? r->max : r->max_unsaid;
+    if (size * n > max - reply->body.n || (reply->has_length && reply->length > max)) {
+        reply->too_long = true;
         return 0;
     }
-    qr_buf_put(&r->reply->body, p, size * n);
-    return qr_buf_ok(&r->reply->body) ? size * n : 0;
+    qr_buf_put(&reply->body, p, size * n);
+    return qr_buf_ok(&reply->body) ? size * n : 0;
 }
 
 static size_t on_read(char *p, size_t size, size_t n, void *ctx) {
@@ -230,7 +236,10 @@ static enum qr_code describe(CURLcode rc, const char *url, struct qr_err *err) {
 static enum qr_code send_curl(struct qr_web *self, const struct qr_web_request *req,
                               struct qr_web_reply *ret, struct qr_err *err) {
     struct http *h = (struct http *)self;
-    struct receiver in = {.reply = ret, .max = req->max_reply_bytes};
+    struct receiver in = {
+        .reply = ret, .max = req->max_reply_bytes, .max_unsaid = req->max_reply_bytes};
+    if (req->max_unsaid_bytes && req->max_unsaid_bytes < in.max)
+        in.max_unsaid = req->max_unsaid_bytes;
     struct sender out = {.body = req->body};
     struct curl_slist *headers = NULL;
     long status = 0;
@@ -247,10 +256,10 @@ static enum qr_code send_curl(struct qr_web *self, const struct qr_web_request *
     }
     curl_slist_free_all(headers);
     ret->status = (int)status;
-    if (in.too_long)
+    if (ret->too_long)
         return qr_fail(err, QR_DATA_LOSS,
                        "a reply of more than %zu bytes, where fewer were expected",
-                       req->max_reply_bytes);
+                       ret->has_length ? in.max : in.max_unsaid);
     /* the connection ended among them: for libcurl that is a whole reply */
     if (rc == CURLE_OK && !in.headers_ended) rc = CURLE_GOT_NOTHING;
     return rc == CURLE_OK ? QR_OK : describe(rc, req->url, err);

@@ -20,6 +20,7 @@ static enum qr_code replaced(const struct download *d, struct qr_err *err) {
 
 static bool is_another(const struct download *d, const struct qr_web_reply *reply) {
     const struct qr_web_object *o = d->object;
+    if (o->strict) return strcmp(reply->etag, o->etag) != 0;
     return (o->generation && reply->generation && reply->generation != o->generation) ||
            (o->etag && *reply->etag && strcmp(reply->etag, o->etag) != 0);
 }
@@ -29,6 +30,7 @@ static bool is_another(const struct download *d, const struct qr_web_reply *repl
 static uint64_t begin_of(const struct download *d, const struct qr_web_reply *reply) {
     uint64_t had = d->content->n, size = d->object->size;
     if (reply->status == 206 && reply->has_piece) return reply->piece_begin;
+    if (d->object->strict) return reply->status == 206 ? UINT64_MAX : 0;
     return reply->length != size && reply->length == size - had ? had : 0;
 }
 
@@ -87,7 +89,7 @@ static enum qr_code attempt(struct download *d, struct qr_web_reply *ret_reply,
 enum qr_code qr_web_download(const struct qr_web_place *p, const struct qr_web_call *c,
                              const struct qr_web_object *o, struct qr_buf *ret,
                              struct qr_err *err) {
-    struct download d = {p, c, o, ret, 0};
+    struct download d = {p, c, o, ret, ret->n};
     struct qr_web_retry retry;
     enum qr_code code = QR_OK;
     qr_web_retry_begin(&retry, p->waits);

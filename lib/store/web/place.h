@@ -65,10 +65,11 @@ struct qr_web_object {
     const char *etag;
     bool has_crc32c;
     uint32_t crc32c;
+    bool strict; /* a reply says of which etag it is, a piece that it is one, and from where */
 };
-/* Its bytes into ret (empty, with room for them), its crc32c checked; a stream that breaks off goes
- * on where it ended. ABORTED: this object is not there any more; DATA_LOSS: other bytes came. After
- * both it helps to look at the object again. */
+/* Its bytes into ret (with room for them, empty or its first bytes), its crc32c checked; a stream
+ * that breaks off goes on where it ended. ABORTED: this object is not there any more; DATA_LOSS:
+ * other bytes came. After both it helps to look at the object again. */
 QR_MUST_CHECK enum qr_code qr_web_download(const struct qr_web_place *p,
                                            const struct qr_web_call *c,
                                            const struct qr_web_object *o, struct qr_buf *ret,

@@ -1,7 +1,7 @@
 /* store/web/web.h — HTTP for the stores on other machines: one request at a time by libcurl, with
  * bounds; when to try again, and how long.
  *
- * Guards    20 s to connect, 30 s below 512 bytes/s, the reply's size. No redirects.
+ * Guards    20 s to connect, 30 s below 512 bytes/s, the reply's size. Redirects are not followed.
  * Retries   408, 429, 5xx and broken connections, with full jitter in [0, min(32 s, 2^n s)], at
  *           least what the server asked for, until the deadline since the last progress.
  * Secrets   messages name hosts alone: a path may be a session.
@@ -30,9 +30,10 @@ struct qr_web_request {
     bool has_body; /* an empty body too is sent with its length */
     struct qr_bytes body;
     size_t max_reply_bytes;
-    int64_t timeout_ms;  /* of the whole attempt; 0: only the guard against stalls */
-    bool direct;         /* past any proxy */
-    const char *ca_file; /* whom to trust instead of the system's CAs; NULL: those */
+    size_t max_unsaid_bytes; /* of a reply that does not say its size; 0: as any other */
+    int64_t timeout_ms;      /* of the whole attempt; 0: only the guard against stalls */
+    bool direct;             /* past any proxy */
+    const char *ca_file;     /* whom to trust instead of the system's CAs; NULL: those */
     /* Takes what a success (2xx) says into ctx, for qr_web_read; NULL: nothing
      * is wanted of it, or its body is an object's bytes. One that says INVALID_ARGUMENT has left
      * ctx as it was: the reply is lost, like one that never came. */
@@ -52,6 +53,9 @@ struct qr_web_reply {
     uint64_t generation;   /* of the object whose bytes these are; 0: not said */
     int64_t retry_after_s; /* 0: none */
     bool from_metadata;    /* Metadata-Flavor: Google */
+    bool chunked;          /* Transfer-Encoding: chunked: its end is marked */
+    bool packed;           /* Content-Encoding other than identity */
+    bool too_long;         /* more bytes came, or were announced, than were asked for */
     /* What an S3 server says of an object; "": not said, or too long. */
     char etag[QR_WEB_TEXT_BYTES], crc32c[QR_WEB_TEXT_BYTES], region[QR_WEB_TEXT_BYTES];
     char write_id[QR_WEB_TEXT_BYTES], our_crc32c[QR_WEB_TEXT_BYTES]; /* our own metadata */
@@ -77,6 +81,25 @@ void qr_web_id(char ret[QR_WEB_ID_BYTES]);                /* a random UUID */
 /* A crc32c as both APIs have it: base64 of four bytes, the highest first. */
 void qr_web_crc32c_text(uint32_t crc, char ret[9]);
 bool qr_web_crc32c_parse(const char *base64, uint32_t *ret);
+
+/* ---- addresses ---- */
+
+/* An http or https URL as libcurl reads it: whole without fragment and default port, what cannot
+ * stand there encoded. */
+struct qr_web_url {
+    char *whole, *host; /* heap; host: "name:port", the port also where it is the default */
+    bool https;
+    bool loopback; /* on this machine, by its name or address */
+    size_t path;   /* where in whole the path begins, with its slash */
+};
+/* base: where a relative one is seen from, or NULL. INVALID_ARGUMENT, whose sentence has nothing of
+ * the URL: no address, none of http or https, or with a user or password. */
+QR_MUST_CHECK enum qr_code qr_web_url_parse(const char *base, const char *text,
+                                            struct qr_web_url *ret, struct qr_err *err);
+void qr_web_url_fini(struct qr_web_url *u);
+/* As a message may have it: no user, no password, "?..." for a query, which may be a signature. Of
+ * any text. Heap. */
+char *qr_web_url_shown(const char *url);
 
 /* ---- retries ---- */
 

@@ -1,0 +1,316 @@
+/* https:// as a store that is only read, against tests/fake/https.py: what it cannot, addresses,
+ * tokens, redirects, replies that are cut, endless, packed or of another file. Time is virtual: a
+ * sleep moves the clock. TLS itself: tests/it/https.sh. */
+#include "store/https.h"
+
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "tests/conform/store_suite.h"
+#include "tests/fake/fake.h"
+#include "tests/fake/guard.h"
+
+static int64_t virtual_ns = 1000 * QR_SECOND, sleeps;
+static int64_t now(void *ctx) { return (void)ctx, virtual_ns; }
+static void pass(int64_t ns) { virtual_ns += ns, sleeps++; }
+static const struct qr_clock virtual_clock = {now, NULL};
+static char host[64], dir[] = "/tmp/qring-https-XXXXXX";
+static uint8_t *content;
+enum { BYTES = 700001 };
+
+static struct qr_https_options options(void) {
+    return (struct qr_https_options){
+        .waits = {.clock = &virtual_clock, .wall = &virtual_clock, .sleep = pass}};
+}
+static char *write_file(const char *name, struct qr_bytes text) {
+    char *path = qr_path_join(dir, name);
+    struct qr_err err;
+    CHECK(qr_file_replace(path, text, &err) == QR_OK, "%s", err.msg);
+    return path;
+}
+/* path: behind the fake's host, or a whole URL. */
+static enum qr_code read_by(const struct qr_https_options *o, struct qr_web *web, const char *path,
+                            size_t max, struct qr_buf *ret, struct qr_err *err) {
+    qr_auto(qr_free_p) char *url =
+        strstr(path, "://") ? qr_xstrdup(path) : qr_xasprintf("http://%s/%s", host, path);
+    qr_auto(qr_free_p) char *name = NULL;
+    struct qr_store *s = NULL;
+    enum qr_code code = qr_store_https_new(url, o, web, &s, &name, err);
+    if (code != QR_OK) return code;
+    code = s->ops->get(s, name, max, ret, err);
+    s->ops->close(s);
+    return code;
+}
+
+/* ---- faults of the server ---- */
+
+static const struct {
+    const char *path;
+    enum qr_code want;
+    const char *words;
+} rows[] = {
+    {"data.bin", QR_OK, ""},
+    {"chunked/data.bin", QR_OK, ""},
+    {"500,503,429,reset/data.bin", QR_OK, ""},
+    {"cut-0/data.bin", QR_OK, ""},
+    {"cut-1,cut-1,cut-1/data.bin", QR_OK, ""},
+    {"cut-300000,reset,503,cut-300000/data.bin", QR_OK, ""},
+    {"cut-300000,whole/data.bin", QR_OK, ""},
+    {"cut-300000,other,none/data.bin", QR_OK, ""},
+    {"cut-300000,unsaid,none/data.bin", QR_OK, ""},
+    {"cut-300000,stray,none/data.bin", QR_OK, ""},
+    {"cut-350000,half,none/data.bin", QR_OK, ""},
+    {"cut-300000,416/data.bin", QR_OK, ""},
+    {"cut-300000,weak/data.bin", QR_OK, ""},
+    {"weak/data.bin", QR_OK, ""},
+    {"cut-chunk/data.bin", QR_OK, ""},
+    {"to:here%2Fdata.bin/x", QR_OK, ""},
+    {"to:%2Fdata.bin/x", QR_OK, ""},
+    {"to:..%2Fdata.bin/x", QR_OK, ""},
+    {"to:%2Fcut-9%2Fdata.bin,to:%2Fdata.bin/x", QR_OK, ""},
+    {"nothing.bin", QR_NOT_FOUND, "nothing.bin: download: not found (404)"},
+    {"410/data.bin", QR_NOT_FOUND, "410"},
+    {"401/data.bin", QR_UNAUTHENTICATED, "QRING_HTTPS_TOKENS"},
+    {"403/data.bin?sig=hush", QR_PERMISSION_DENIED, "data.bin?...: download refused (403)"},
+    {"400/data.bin", QR_INVALID_ARGUMENT, "refused (400)"},
+    {"202/data.bin", QR_INVALID_ARGUMENT, "refused (202)"},
+    {"packed/data.bin", QR_INVALID_ARGUMENT, "Content-Encoding"},
+    {"bare/data.bin", QR_INVALID_ARGUMENT, "neither Content-Length nor chunks"},
+    {"huge/data.bin", QR_RESOURCE_EXHAUSTED, "has 1125899906842624 bytes; at most 700001"},
+    {"endless/data.bin", QR_RESOURCE_EXHAUSTED, "more than 700001 bytes"},
+    {"to:here/x", QR_NOT_FOUND, "not found (404)"},
+    {"to:http%3A%2F%2Fexample.com%2Fx/x", QR_INVALID_ARGUMENT,
+     "redirects to http://example.com/x, which is not encrypted"},
+    {"to:http%3A%2F%2Fu:p@localhost%2Fx/x", QR_INVALID_ARGUMENT, "no user and password"},
+    {"to:ftp%3A%2F%2Flocalhost%2Fx/x", QR_INVALID_ARGUMENT, "no address"},
+    {"to:/x", QR_INVALID_ARGUMENT, "does not say where"},
+    {"to:loop/y", QR_INVALID_ARGUMENT, "redirects more than 10 times"},
+    {"reset,503,reset/gone.bin", QR_NOT_FOUND, "gone.bin"},
+};
+
+static void faults(void) {
+    struct qr_https_options o = options();
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct qr_buf b = {0};
+        struct qr_err err = {0};
+        enum qr_code code = read_by(&o, NULL, rows[i].path, BYTES, &b, &err);
+        CHECK(code == rows[i].want && (code == QR_OK || strstr(err.msg, rows[i].words)),
+              "%s: %s %s", rows[i].path, qr_code_name(code), code == QR_OK ? "" : err.msg);
+        CHECK(code == QR_OK || !strstr(err.msg, "hush"), "a secret in: %s", err.msg);
+        if (code == QR_OK)
+            CHECK(b.n == BYTES && memcmp(b.p, content, BYTES) == 0, "%s: %zu bytes", rows[i].path,
+                  b.n);
+        qr_buf_free(&b);
+    }
+    struct qr_buf b = {0};
+    struct qr_err err = {0};
+    CHECK(read_by(&o, NULL, "data.bin", BYTES - 1, &b, &err) == QR_RESOURCE_EXHAUSTED &&
+              strstr(err.msg, "has 700001 bytes; at most 700000"),
+          "%s", err.msg);
+    CHECK(read_by(&o, NULL, "chunked/data.bin?1", BYTES - 1, &b, &err) == QR_RESOURCE_EXHAUSTED,
+          "%s", err.msg);
+    guard_s = 1;
+    int64_t began = virtual_ns;
+    o.waits.deadline_ns = 5 * QR_SECOND;
+    CHECK(read_by(&o, NULL, "silent,slow/data.bin", BYTES, &b, &err) == QR_OK && b.n == BYTES,
+          "what falls silent or drips is cut, and asked again: %s", err.msg);
+    CHECK(read_by(&o, NULL, "http://127.0.0.1:1/x.bin", BYTES, &b, &err) == QR_UNAVAILABLE &&
+              strstr(err.msg, "http://127.0.0.1:1/x.bin: download: no success in 5 s") &&
+              qr_exit_code(err.code) == 138 && virtual_ns - began < 20 * QR_SECOND,
+          "%s", err.msg);
+    qr_buf_free(&b);
+}
+
+/* Another file under the name while it is read: all of one, never a part of each. */
+static void changes(void) {
+    struct qr_https_options o = options();
+    struct qr_buf b = {0};
+    struct qr_err err = {0};
+    qr_auto(qr_free_p) char *path = write_file("moving.bin", qr_bytes_of(content, BYTES));
+    CHECK(read_by(&o, NULL, "cut-300000,changed/moving.bin", BYTES, &b, &err) == QR_OK &&
+              b.n == BYTES && memcmp(b.p, "changed", 7) == 0 &&
+              memcmp(b.p + 7, content + 7, BYTES - 7) == 0,
+          "%s", err.msg);
+    unlink(path);
+    qr_buf_free(&b);
+}
+
+/* Each request in turn fails as a network does. */
+struct failing {
+    struct qr_web web;
+    struct qr_web *under;
+    long left;
+};
+static enum qr_code send_failing(struct qr_web *h, const struct qr_web_request *req,
+                                 struct qr_web_reply *ret, struct qr_err *err) {
+    struct failing *f = (struct failing *)h;
+    if (f->left-- != 0) return f->under->send(f->under, req, ret, err);
+    *ret = (struct qr_web_reply){0};
+    return qr_fail(err, QR_UNAVAILABLE, "server.example: Couldn't connect to server");
+}
+static void close_failing(struct qr_web *h) {
+    struct failing *f = (struct failing *)h;
+    f->under->close(f->under);
+    free(f);
+}
+static void each_fails(void) {
+    struct qr_https_options o = options();
+    struct qr_buf b = {0};
+    struct qr_err err = {0};
+    for (long i = 0; i < 5; i++) {
+        struct failing *f = qr_xcalloc(1, sizeof *f);
+        *f = (struct failing){{send_failing, close_failing}, qr_web_curl(), i};
+        qr_auto(qr_free_p) char *path =
+            qr_xasprintf("to:%%2Fcut-300000%%2Ccut-9%%2Fdata.bin%%3F%ld/x?%ld", i, i);
+        CHECK(read_by(&o, &f->web, path, BYTES, &b, &err) == QR_OK && b.n == BYTES &&
+                  memcmp(b.p, content, BYTES) == 0,
+              "request %ld: %s", i, err.msg);
+    }
+    qr_buf_free(&b);
+}
+
+/* ---- addresses ---- */
+
+static void addresses(void) {
+    static const struct {
+        const char *url, *base, *name; /* base NULL: refused with name */
+    } urls[] = {
+        {"https://example.com/a/b.csv", "https://example.com", "a/b.csv"},
+        {"https://Example.com:443/a", "https://Example.com", "a"},
+        {"https://example.com:8443/a#part", "https://example.com:8443", "a"},
+        {"https://example.com/a b?c=d e", "https://example.com", "a%20b?c=d+e"},
+        {"https://example.com/a/../b/./c", "https://example.com", "b/c"},
+        {"https://example.com/a%2Fb?x=%20&y=/", "https://example.com", "a%2Fb?x=%20&y=/"},
+        {"http://localhost:1/a", "http://localhost:1", "a"},
+        {"http://127.1.2.3/a", "http://127.1.2.3", "a"},
+        {"http://[::1]:9/a", "http://[::1]:9", "a"},
+        {"http://127.0.0.1.example.com/a", NULL, "not encrypted"},
+        {"http://localhost.example.com/a", NULL, "not encrypted"},
+        {"http://10.0.0.1/a?secret", NULL, "http://10.0.0.1/a?...: http:// is not encrypted"},
+        {"https://example.com", NULL, "names no file"},
+        {"https://example.com/", NULL, "names no file"},
+        {"https://example.com?a", "https://example.com", "?a"},
+        {"https:///a", NULL, "names no file"},
+        {"https://user@example.com/a", NULL, "https://example.com/a: a URL has no user"},
+        {"https://user:hush@example.com/a?b", NULL, "https://example.com/a?...: a URL has no user"},
+        {"https://exa\nmple.com/a", NULL, "no address"},
+        {"https://example.com:99999/a", NULL, "no address"},
+    };
+    struct qr_https_options o = options();
+    for (size_t i = 0; i < COUNT(urls); i++) {
+        struct qr_store *s = NULL;
+        struct qr_err err = {0};
+        char *name = NULL;
+        enum qr_code code = qr_store_https_new(urls[i].url, &o, NULL, &s, &name, &err);
+        if (!urls[i].base) {
+            CHECK(code == QR_INVALID_ARGUMENT && strstr(err.msg, urls[i].name) &&
+                      !strstr(err.msg, "hush") && !strstr(err.msg, "secret"),
+                  "%s: %s", urls[i].url, err.msg);
+            continue;
+        }
+        CHECK(code == QR_OK && strcmp(name, urls[i].name) == 0, "%s: %s %s", urls[i].url,
+              name ? name : "", code == QR_OK ? "" : err.msg);
+        if (code != QR_OK) continue;
+        qr_auto(qr_free_p) char *want = qr_xasprintf("%s/x: an http", urls[i].base);
+        CHECK(s->ops->remove(s, "x", &err) == QR_UNIMPLEMENTED && strstr(err.msg, want), "%s",
+              err.msg);
+        s->ops->close(s);
+        free(name);
+    }
+}
+
+/* ---- tokens ---- */
+
+static void tokens(void) {
+    static const struct {
+        const char *text, *host, *want; /* want NULL: none; of an error: "!" */
+    } files[] = {
+        {"example.com abc", "example.com:443", "Authorization: Bearer abc"},
+        {"example.com abc", "example.com:8443", NULL},
+        {"example.com:8443 abc\n", "example.com:8443", "Authorization: Bearer abc"},
+        {"# words\n\n \tEXAMPLE.com \t a.b-c_/+= \r\n", "example.com:443",
+         "Authorization: Bearer a.b-c_/+="},
+        {"a.example.com x\nexample.com y\nexample.com z", "example.com:443",
+         "Authorization: Bearer y"},
+        {"example.com abc", "notexample.com:443", NULL},
+        {"[::1]:9 abc", "[::1]:9", "Authorization: Bearer abc"},
+        {"", "example.com:443", NULL},
+        {"just-a-token", "example.com:443", "!"},
+        {"example.com two words", "example.com:443", "!"},
+        {"example.com b\xc3\xa4h", "example.com:443", "!"},
+        {"a b\nc\x01 d e", "a:443", "!"},
+    };
+    struct qr_err err = {0};
+    for (size_t i = 0; i < COUNT(files); i++) {
+        char *got = NULL;
+        enum qr_code code =
+            qr_https_token(qr_bytes_of_string(files[i].text), files[i].host, &got, &err);
+        bool bad = files[i].want && *files[i].want == '!';
+        CHECK(bad ? code == QR_INVALID_ARGUMENT && !got && strstr(err.msg, "HOST TOKEN") &&
+                        !strstr(err.msg, "two")
+                  : code == QR_OK && (got && files[i].want ? strcmp(got, files[i].want) == 0
+                                                           : got == files[i].want),
+              "%zu: %s", i, got ? got : "");
+        free(got);
+    }
+    struct qr_https_options o = options();
+    struct qr_buf b = {0};
+    qr_auto(qr_free_p) char *line = qr_xasprintf("%s secret-of-the-fake\n", host),
+                            *path = write_file("tokens", qr_bytes_of_string(line)),
+                            *other = qr_xasprintf("http://localhost%s", strchr(host, ':')),
+                            *away = qr_xasprintf(
+                                "to:http%%3A%%2F%%2Flocalhost%s%%2Ftoken%%2Fdata.bin/x?a",
+                                strchr(host, ':')),
+                            *echo = qr_xasprintf("%s/echo", other);
+    o.tokens = path;
+    CHECK(read_by(&o, NULL, "token/data.bin", BYTES, &b, &err) == QR_OK && b.n == BYTES, "%s",
+          err.msg);
+    CHECK(read_by(&o, NULL, away, BYTES, &b, &err) == QR_UNAUTHENTICATED &&
+              !strstr(err.msg, "secret"),
+          "a redirect to another host takes no token along: %s", err.msg);
+    CHECK(read_by(&o, NULL, echo, BYTES, &b, &err) == QR_OK && !strstr(qr_buf_string(&b), "secret"),
+          "%s", qr_buf_string(&b));
+    CHECK(read_by(&o, NULL, "echo", BYTES, &b, &err) == QR_OK &&
+              strstr(qr_buf_string(&b), "\"accept-encoding\": \"identity\"") &&
+              strstr(qr_buf_string(&b), "Bearer secret-of-the-fake"),
+          "%s", qr_buf_string(&b));
+    unlink(path);
+    CHECK(read_by(&o, NULL, "echo", BYTES, &b, &err) == QR_INVALID_ARGUMENT &&
+              strstr(err.msg, "QRING_HTTPS_TOKENS"),
+          "%s", err.msg);
+    qr_buf_free(&b);
+}
+
+int main(void) {
+    CHECK(mkdtemp(dir) != NULL);
+    pid_t pid = start_fake_with("tests/fake/https.py", "0", "-", dir, host, sizeof host);
+    if (pid < 0) {
+        SKIP("there is no /usr/bin/python3 for the fake web server");
+        return t_end();
+    }
+    content = qr_xmalloc(BYTES);
+    for (size_t i = 0; i < BYTES; i++) content[i] = (uint8_t)(i * 2654435761U >> 13);
+    qr_auto(qr_free_p) char *path = write_file("data.bin", qr_bytes_of(content, BYTES)),
+                            *text = write_file("run-a", qr_bytes_of_string("three"));
+    struct qr_https_options o = options();
+    struct qr_store *s = NULL;
+    struct qr_err err = {0};
+    qr_auto(qr_free_p) char *url = qr_xasprintf("http://%s/run-a", host), *name = NULL;
+    CHECK(qr_store_https_new(url, &o, NULL, &s, &name, &err) == QR_OK, "%s", err.msg);
+    int64_t before = sleeps;
+    read_only_suite(s, "run-a", "three", "run-none");
+    CHECK(sleeps == before, "final errors are not waited for");
+    s->ops->close(s);
+    addresses();
+    faults();
+    changes();
+    each_fails();
+    tokens();
+    unlink(path), unlink(text);
+    CHECK(rmdir(dir) == 0, "%s is not empty", dir);
+    kill(pid, SIGTERM);
+    waitpid(pid, NULL, 0);
+    free(content);
+    return t_end();
+}

@@ -1,0 +1,111 @@
+#!/bin/sh
+# Real programs and a web server on loopback (tests/fake/https.py) with TLS: job, data and weights from https:// URLs for every command, through its
+# faults, with tokens; certificates that must not be taken; nothing is written there, and no secret said.
+. "$(dirname "$0")/common"
+command -v openssl >/dev/null || { skip "no openssl"; end; }
+unset TF_CONFIG QRING_JOB QRING_WEIGHTS QRING_HTTPS_TOKENS https_proxy HTTPS_PROXY all_proxy ALL_PROXY SSL_CERT_FILE
+export http_proxy=http://127.0.0.1:1 https_proxy=http://127.0.0.1:1 # this machine is asked directly
+
+# ---- certificates, servers ----
+cd "$work" || exit 1
+openssl ecparam -name prime256v1 -genkey -noout -out key.pem
+openssl req -x509 -new -key key.pem -subj /CN=ca -days 2 -out ca.pem 2>/dev/null
+certificate() { # NAME SAN DAYS
+    openssl req -new -key key.pem -subj "/CN=$1" -out "$1.csr"
+    printf 'subjectAltName=%s\n' "$2" >"$1.ext"
+    openssl x509 -req -in "$1.csr" -CA ca.pem -CAkey key.pem -days "$3" -extfile "$1.ext" -out "$1.pem" 2>/dev/null
+}
+certificate good DNS:localhost 2
+certificate other DNS:elsewhere.example 2
+certificate over DNS:localhost -1
+mkdir -p web/dir
+cd "$root" || exit 1
+server() { # NAME: its port in port
+    $python -B tests/fake/https.py 0 "$work/$1.port" "$work/web" "$work/$1.pem" "$work/key.pem" >/dev/null 2>"$work/$1.log" &
+    started="$started $!" tries=0
+    until [ -s "$work/$1.port" ] || [ $tries -gt 100 ]; do tries=$((tries + 1)); sleep 0.1; done
+    check "the server listens" test -s "$work/$1.port" || end
+    port=$(cat "$work/$1.port")
+}
+server other; other=https://localhost:$port
+server over; over=https://localhost:$port
+server good; at=https://localhost:$port
+
+# ---- a job, its data and its weights: as files, and there ----
+$python - "$work/web/dir" <<'P'
+import json, math, sys
+folder = sys.argv[1]
+with open(folder + "/data.csv", "w") as f:
+    f.write(",".join("x%d" % i for i in range(8)) + ",y\n")
+    for n in range(40):
+        f.write(",".join("%.6f" % math.sin(n * 8 + i) for i in range(8)) + ",%d\n" % (1 if n % 3 else -1))
+job = json.load(open("deploy/jobs/qcnn.json"))
+job["train"]["epochs"], job["data"] = 2, {"source": "csv", "url": "data.csv", "train_fraction": 0.5}
+json.dump(job, open(folder + "/job.json", "w"))
+P
+export SSL_CERT_FILE="$work/ca.pem"
+d=$work/web/dir job=$work/web/dir/job.json
+check "training from files" run_in 60 "$work/file.log" "$qring" run "$job" -n 1 --out "$work/file"
+cp "$work/file/weights.h5" "$work/file/weights.safetensors" "$d"
+same() { check "$1: the same weights" cmp "$work/file/weights.h5" "$work/$1/weights.h5"; }
+check "training from a URL" run_in 60 "$work/url.log" "$qring" run "$at/dir/job.json" -n 2 --out "$work/url"
+same url
+check "the run's job has the data's URL" holds "$work/url/job.json" "\"url\": \"$at/dir/data.csv\""
+check "and goes on from that folder: $(tail -n 2 "$work/url.log")" run_in 60 "$work/again.log" "$qring" run "$work/url" -n 1 --out "$work/url" --epochs 3
+check "a worker reads it too" env QRING_JOB="$at/dir/job.json" TF_CONFIG="$(tf_config 0 127.0.0.1:"$(free_ports 1)")" \
+    timeout 60 "$qringd" --data-port 0 --out "$work/worker" >"$work/worker.log" 2>&1
+same worker
+faulty=$(echo "503,cut-300/dir/data.csv" | sed 's|/|%2F|g; s|,|%2C|g')
+check "through faults and redirects" run_in 60 "$work/faults.log" "$qring" run "$at/to:%2Fdir%2Fjob.json/j" -n 1 --out "$work/faults" --set "data.url=$at/to:%2F$faulty/d?signature=hush"
+same faults
+for u in job.json,show job.json,validate; do
+    check "qring ${u#*,}" run_in 60 "$work/${u#*,}.log" "$qring" "${u#*,}" "$at/dir/${u%,*}"
+done
+"$qring" infer "$job" --weights "$d/weights.h5" --predictions "$work/file.csv" >"$work/infer.log" 2>&1 || fail "infer: $(cat "$work/infer.log")"
+check "qring infer" run_in 60 "$work/infer.log" "$qring" infer "$at/dir/job.json" --weights "$at/dir/weights.h5?signature=hush" --predictions "$work/url.csv"
+check "the same predictions" cmp "$work/file.csv" "$work/url.csv"
+"$qring" predict "$job" --weights "$d/weights.safetensors" --data "$d/data.csv" >"$work/file.p" 2>/dev/null
+"$qring" predict "$at/dir/job.json" --weights "$at/dir/weights.safetensors" --data "$at/dir/data.csv?signature=hush" >"$work/url.p" 2>"$work/predict.log"
+check "qring predict: $(cat "$work/predict.log")" cmp "$work/file.p" "$work/url.p"
+check "qring evaluate" run_in 60 "$work/evaluate.log" "$qring" evaluate "$at/dir/job.json" --weights "$at/dir/weights.h5" --data "$at/dir/data.csv"
+check "qring weights" run_in 60 "$work/weights.log" "$qring" weights "$at/dir/weights.h5"
+check "initial weights, by a URL" run_in 60 "$work/initial.log" "$qring" run "$at/dir/job.json" -n 1 --out "$work/initial" --set "train.initial_weights=$at/dir/weights.h5"
+check "a sweep" run_in 60 "$work/sweep.log" "$qring" sweep "$at/dir/job.json" --set 'sweep={"keys": {"seed": [1, 2]}, "metric": "loss"}' --out "$work/sweep"
+
+# ---- what must not be taken ----
+refused() { # CODE WORDS COMMAND...
+    rc=$1 words=$2; shift 2
+    run_in 60 "$work/refused.log" "$@"; got=$?
+    check "exit $rc, not $got: $*" test $got = "$rc"
+    check "'$words' in: $(tail -n 2 "$work/refused.log")" holds "$work/refused.log" "$words"
+}
+refused 2 "certificate cannot be verified" "$qring" show "$other/dir/job.json"
+refused 2 "certificate cannot be verified" "$qring" show "$over/dir/job.json"
+refused 2 "SSL_CERT_FILE names a file of CAs" env -u SSL_CERT_FILE "$qring" show "$at/dir/job.json"
+refused 2 "SSL_CERT_FILE" env SSL_CERT_FILE="$work/none.pem" "$qring" show "$at/dir/job.json"
+refused 2 "is not encrypted and is not followed" "$qring" show "$at/to:http%3A%2F%2Flocalhost%2Fx/job.json"
+refused 2 "certificate cannot be verified" "$qring" show "$at/to:$(echo "$other" | sed 's|:|%3A|g; s|/|%2F|g')%2Fdir%2Fjob.json/job.json"
+
+# ---- tokens ----
+refused 2 "QRING_HTTPS_TOKENS" "$qring" show "$at/token/dir/job.json"
+printf '%s secret-of-the-fake\n' "${at#https://}" >"$work/tokens"
+check "a token" run_in 60 "$work/token.log" env QRING_HTTPS_TOKENS="$work/tokens" "$qring" run "$at/token/dir/job.json" -n 2 --out "$work/token"
+same token
+check "whose variable is known" sh -c "! grep -q QRING_HTTPS_TOKENS '$work/token.log'"
+refused 2 "QRING_HTTPS_TOKENS ($work/none)" env QRING_HTTPS_TOKENS="$work/none" "$qring" show "$at/dir/job.json"
+
+# ---- it is only read ----
+only="an https:// URL can be read, not written"
+refused 2 "trained weights (--weights): $at/w.h5: $only" "$qring" run "$job" -n 1 --out "$work/no" --weights "$at/w.h5"
+refused 2 "checkpoints (--checkpoints): $at/ck" "$qring" run "$job" -n 1 --out "$work/no" --checkpoints "$at/ck"
+refused 2 "(--logdir): $at/logs" "$qring" run "$job" -n 1 --out "$work/no" --logdir "$at/logs"
+refused 2 "$at/out: a run's files go to a local folder" "$qring" run "$job" -n 1 --out "$at/out"
+refused 2 "$only" "$qring" validate "$job" --out "$work/no" --weights "$at/w.h5"
+refused 2 "--out: $at/p.csv: $only" "$qring" predict "$job" --weights "$d/weights.h5" --data "$d/data.csv" --out "$at/p.csv"
+refused 2 "--predictions: $at/p.csv: $only" "$qring" infer "$job" --weights "$d/weights.h5" --predictions "$at/p.csv"
+refused 2 "--to: $at/w.npz: $only" "$qring" weights "$d/weights.safetensors" --to "$at/w.npz"
+refused 2 "$only" "$qring" sweep "$job" --set 'sweep={"keys": {"seed": [1, 2]}, "metric": "loss"}' --out "$work/no" --to "$at/sweep"
+check "nothing was trained" test ! -e "$work/no/steps.jsonl"
+hushed() { ! grep -lE 'hush|secret-of-the-fake' "$work"/*.log "$work"/*/result.json "$work"/*/steps.jsonl; }
+check "no signature and no token is in a log" hushed
+end
