@@ -68,6 +68,23 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- if regexMatch "s3://" (toJson .Values) }}yes{{ end -}}
 {{- end -}}
 
+{{- /* What --progress-to says. */}}
+{{- define "qring.progress" -}}
+{{- if eq .Values.progressTo "annotations" -}}
+{{- if eq .Values.launch "trainingruntime" -}}
+{{- fail "progressTo: a TrainJob is told by Kubeflow Trainer's own server (its gate TrainJobStatus): leave progressTo empty" -}}
+{{- end -}}
+{{ .Values.launch }}/{{ include "qring.name" . }}
+{{- else -}}
+{{ .Values.progressTo }}
+{{- end -}}
+{{- end -}}
+
+{{- /* Not empty where pods train and patch annotations of an object of Kubernetes. */}}
+{{- define "qring.progress.annotates" -}}
+{{- if and (eq .Values.mode "train") (eq .Values.progressTo "annotations") }}yes{{ end -}}
+{{- end -}}
+
 {{- /* Not empty where the weights go to a bucket, or come from one. */}}
 {{- define "qring.weights.bucket" -}}
 {{- if regexMatch "^(gs|s3)://" .Values.weights }}yes{{ end -}}

@@ -38,7 +38,7 @@ spec:
           {{- include "qring.selector" .root | nindent 10 }}
           app.kubernetes.io/component: {{ .component }}
   {{- end }}
-  {{- include "qring.pod.spec" (dict "root" .root "keep" (not .fixed) "restart" .restart "server" .server) | nindent 2 }}
+  {{- include "qring.pod.spec" (dict "root" .root "keep" (not .fixed) "restart" .restart "server" .server "component" .component) | nindent 2 }}
   containers:
     - name: {{ .container | default "qringd" }}
       {{- include "qring.container" . | nindent 6 }}
