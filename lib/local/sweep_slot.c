@@ -100,6 +100,7 @@ static size_t arguments_of(const struct slot *s, const char *dir, uint64_t epoch
     if (fresh) add(argv, &n, qr_xstrdup("--fresh"));
     for (size_t i = 0; i < sizeof of_clusters / sizeof *of_clusters; i++)
         add(argv, &n, qr_xasprintf("--%s=", of_clusters[i]));
+    add(argv, &n, qr_xstrdup("--progress-to=none")); /* a trial is not the whole */
     qr_job_trial_set(o->job, s->trial, &set);
     for (size_t i = 0; i < set.n; i++) add(argv, &n, qr_xasprintf("--set=%s", set.v[i].text));
     qr_overrides_fini(&set);

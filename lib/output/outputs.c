@@ -258,7 +258,11 @@ static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *l
     o->leader = leader;
     qr_gauge_real(QR_POD_SECONDS, (double)detail->pod_ms / 1e3);
     qr_gauge_real(QR_COST, qr_cost_money(&o->price, detail->pod_ms));
-    qr_teller_say(o->teller, leader, detail->pod_ms);
+    if (o->teller) {
+        qr_standing_add(&o->standing, line, detail);
+        o->standing.epochs = o->epochs;
+        qr_teller_say(o->teller, leader, &o->standing);
+    }
     if (!leader) return QR_OK;
     o->wrote = true;
     keep_job(o);

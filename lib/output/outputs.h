@@ -50,6 +50,7 @@ struct qr_outputs {
     struct qr_steps_log steps;
     struct qr_publisher *publisher; /* borrowed; NULL: no checkpoints */
     struct qr_teller *teller;       /* borrowed; NULL: nobody is told */
+    struct qr_standing standing;    /* what it is told */
     struct qr_price price;
     struct qr_tensorboard *events;
     struct qr_logdir *uploads;

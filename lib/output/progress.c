@@ -53,6 +53,7 @@ void outputs_put_u64(struct qr_json_writer *w, const char *key, uint64_t v) {
 void outputs_on_progress(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t batch,
                          uint64_t n_batches, const struct qr_named_value *running, size_t n) {
     struct qr_outputs *o = ctx;
+    o->standing.steps = epochs * n_batches;
     if (o->progress_fd < 0) return;
     struct qr_json_writer w = outputs_line(o, "progress");
     outputs_put_u64(&w, "epoch", epoch);

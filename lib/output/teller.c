@@ -1,7 +1,6 @@
 #include "output/teller.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -12,20 +11,22 @@ static const int64_t look_ns = QR_SECOND / 5, cost_every_ns = 10 * QR_SECOND,
 struct listening {
     struct qr_listener to;
     int64_t next_ns;
-    uint64_t told_ms; /* pod-time at the last word that was heard */
-    bool told, failing;
+    uint64_t told; /* the last word that was heard; 0: none */
+    unsigned n_failed;
 };
 
 struct qr_teller {
     struct listening to[QR_LISTENERS];
     size_t n;
     struct qr_log log;
-    atomic_bool leads, said;
-    _Atomic uint64_t pod_ms;
+    struct qr_standing heard; /* the thread's own copy */
     pthread_t thread;
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t changed;
-    bool closing, ended_well, finished;
+    struct qr_standing now;
+    uint64_t said;     /* how often; 0: nothing is known */
+    const char *asked; /* who is told just now; NULL: nobody */
+    bool leads, closing, ended_well, finished;
 };
 
 static int64_t now(void) { return qr_now_ns(&qr_clock_monotonic); }
@@ -56,20 +57,43 @@ static void nap(int64_t ns) {
 
 /* ---- the thread ---- */
 
-static void tell(struct qr_teller *t, struct listening *l, bool last) {
+int64_t qr_listener_next_ns(const struct qr_listener *l, int64_t began_ns, unsigned n_failed) {
+    int64_t wait_ns = l->every_ns;
+    for (unsigned i = 0; i < n_failed && wait_ns < l->most_ns; i++) wait_ns *= 2;
+    return began_ns + (l->most_ns && wait_ns > l->most_ns ? l->most_ns : wait_ns);
+}
+
+/* How the run goes by now, into t->heard. What they were told last; 0: nothing is to be told. */
+static uint64_t listen(struct qr_teller *t, bool *ret_leads) {
+    pthread_mutex_lock(&t->lock);
+    uint64_t said = t->said;
+    *ret_leads = t->leads;
+    t->heard = t->now;
+    pthread_mutex_unlock(&t->lock);
+    return said;
+}
+
+static void set_asked(struct qr_teller *t, const char *what) {
+    pthread_mutex_lock(&t->lock);
+    t->asked = what;
+    pthread_mutex_unlock(&t->lock);
+}
+
+static void tell(struct qr_teller *t, struct listening *l, uint64_t said, enum qr_telling when) {
     struct qr_err err = {0};
-    uint64_t pod_ms = atomic_load(&t->pod_ms);
-    if (l->to.tell(l->to.ctx, pod_ms, last, &err) == QR_OK) {
-        if (l->failing) qr_info(&t->log, "worker", "%s is told again", l->to.what);
-        l->failing = false;
-        l->told = true;
-        l->told_ms = pod_ms;
+    set_asked(t, l->to.what);
+    enum qr_code code = l->to.tell(l->to.ctx, &t->heard, when, &err);
+    set_asked(t, NULL);
+    if (code == QR_OK) {
+        if (l->n_failed) qr_info(&t->log, "worker", "%s is told again", l->to.what);
+        l->n_failed = 0;
+        l->told = said;
         return;
     }
-    if (!l->failing)
-        qr_warn(&t->log, "worker", "%s is not told: %s. Training goes on, and it is tried again",
-                l->to.what, err.msg);
-    l->failing = true;
+    if (!l->n_failed)
+        qr_warn(&t->log, "worker", "%s is not told: %s%s", l->to.what, err.msg,
+                when == QR_TELLING_GOING ? ". Training goes on, and it is tried again" : "");
+    l->n_failed++;
 }
 
 /* Those that are due, without the lock. */
@@ -77,16 +101,20 @@ static void tell_due(struct qr_teller *t) {
     for (size_t i = 0; i < t->n; i++) {
         struct listening *l = &t->to[i];
         int64_t began_ns = now();
-        if (began_ns < l->next_ns || (l->told && l->told_ms == atomic_load(&t->pod_ms))) continue;
-        tell(t, l, false);
-        l->next_ns = began_ns + l->to.every_ns;
+        bool leads;
+        uint64_t said = began_ns < l->next_ns ? 0 : listen(t, &leads);
+        if (!said || !leads || l->told == said) continue;
+        tell(t, l, said, QR_TELLING_GOING);
+        l->next_ns = qr_listener_next_ns(&l->to, began_ns, l->n_failed);
     }
 }
 
 static void tell_last(struct qr_teller *t, bool ended_well) {
-    for (size_t i = 0; i < t->n; i++)
-        if (atomic_load(&t->said) && (atomic_load(&t->leads) || t->to[i].to.last_of_all))
-            tell(t, &t->to[i], ended_well);
+    bool leads;
+    uint64_t said = listen(t, &leads);
+    for (size_t i = 0; said && i < t->n; i++)
+        if (leads || t->to[i].to.last_of_all)
+            tell(t, &t->to[i], said, ended_well ? QR_TELLING_DONE : QR_TELLING_LAST);
 }
 
 static void *serve(void *arg) {
@@ -95,7 +123,7 @@ static void *serve(void *arg) {
     pthread_mutex_lock(&t->lock);
     while (!t->closing) {
         pthread_mutex_unlock(&t->lock);
-        if (atomic_load(&t->leads)) tell_due(t);
+        tell_due(t);
         pthread_mutex_lock(&t->lock);
         if (!t->closing) wait_until(t, now() + look_ns);
     }
@@ -140,11 +168,13 @@ enum qr_code qr_teller_new(const struct qr_listener *to, size_t n, const struct 
     return QR_OK;
 }
 
-void qr_teller_say(struct qr_teller *t, bool leader, uint64_t pod_ms) {
+void qr_teller_say(struct qr_teller *t, bool leader, const struct qr_standing *s) {
     if (!t) return;
-    atomic_store(&t->pod_ms, pod_ms);
-    atomic_store(&t->leads, leader);
-    atomic_store(&t->said, true);
+    pthread_mutex_lock(&t->lock);
+    t->now = *s;
+    t->leads = leader;
+    t->said++;
+    pthread_mutex_unlock(&t->lock);
 }
 
 bool qr_teller_close(struct qr_teller *t, bool ended_well, int64_t within_ns) {
@@ -156,8 +186,11 @@ bool qr_teller_close(struct qr_teller *t, bool ended_well, int64_t within_ns) {
     pthread_cond_broadcast(&t->changed);
     while (!t->finished && now() < deadline_ns) wait_until(t, deadline_ns);
     bool finished = t->finished;
+    const char *asked = t->asked;
     pthread_mutex_unlock(&t->lock);
     if (!finished) {
+        if (asked)
+            qr_warn(&t->log, "worker", "%s is not told: no answer by the end of the run", asked);
         pthread_detach(t->thread);
         return false;
     }
@@ -174,10 +207,11 @@ struct cost_listener {
     const struct qr_price *price;
 };
 
-static enum qr_code tell_cost(void *ctx, uint64_t pod_ms, bool last, struct qr_err *err) {
+static enum qr_code tell_cost(void *ctx, const struct qr_standing *s, enum qr_telling when,
+                              struct qr_err *err) {
     struct cost_listener *c = ctx;
-    (void)last;
-    return qr_cost_write(c->store, c->name, c->price, pod_ms, err);
+    (void)when;
+    return qr_cost_write(c->store, c->name, c->price, s->pod_ms, err);
 }
 
 static void free_cost(void *ctx) {

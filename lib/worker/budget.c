@@ -1,4 +1,4 @@
-/* What a run costs, and its end when that is spent. */
+/* What a run costs, and its end when that is spent; who is told, of that and of its progress. */
 #include "worker/worker_impl.h"
 
 static const int64_t last_checkpoint_ns = 620 * QR_SECOND;
@@ -21,6 +21,14 @@ enum qr_code worker_forget_cost(struct worker *w, struct qr_err *err) {
     return place_of(w) ? qr_cost_forget(place_of(w), err) : QR_OK;
 }
 
+void worker_find_told(struct worker *w, char *const *environment) {
+    struct qr_err err;
+    const char *account = w->settings.service_account;
+    if (qr_progress_find(w->settings.progress_to, account ? account : QR_PROGRESS_ACCOUNT,
+                         environment, &w->told, &err) != QR_OK)
+        qr_warn(&w->log, "worker", "nobody is told of the run's progress: %s", err.msg);
+}
+
 enum qr_code worker_open_teller(struct worker *w, struct qr_err *err) {
     struct qr_listener to[QR_LISTENERS];
     size_t n = 0;
@@ -28,6 +36,7 @@ enum qr_code worker_open_teller(struct worker *w, struct qr_err *err) {
         if (qr_teller_to_cost(place_of(w), &w->price, &to[n], err) != QR_OK) return err->code;
         n++;
     }
+    if (w->told.what) to[n++] = qr_progress_listener(&w->told, NULL);
     enum qr_code code = n ? qr_teller_new(to, n, &w->log, &w->teller, err) : QR_OK;
     w->outputs.teller = w->teller;
     return code;

@@ -5,6 +5,7 @@
 #include "base/bounds.h"
 #include "base/mem.h"
 #include "base/parse.h"
+#include "output/progress_to.h"
 #include "worker/settings_impl.h"
 
 static char **text_at(struct qr_settings *s, const struct setting *t) {
@@ -333,6 +334,7 @@ enum qr_code qr_settings_check(const struct qr_settings *s, struct qr_err *err) 
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "--plaintext and --tls-dir (or --tls-cert, --tls-key, --tls-ca) contradict "
                        "each other: take one away");
+    if (qr_progress_check(s->progress_to, err) != QR_OK) return err->code;
     struct qr_price price;
     uint64_t most;
     if (qr_settings_price(s, &price, &most, err) != QR_OK) return err->code;

@@ -66,6 +66,7 @@ struct qr_settings {
     int64_t profiler_port;
     /* what it costs: numbers as texts, of pod hours and of money; NULL: none (settings_cost.c) */
     char *price_per_pod_hour, *currency, *max_cost;
+    char *progress_to, *service_account; /* output/progress_to.h */
     /* the process */
     char *log_level, *log_format;
     int64_t exit_on_drain;

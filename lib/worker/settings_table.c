@@ -2,6 +2,7 @@
 
 #include "cluster/identity.h"
 #include "group/group.h"
+#include "output/progress_to.h"
 #include "sim/sim.h"
 #include "worker/settings_impl.h"
 
@@ -143,6 +144,13 @@ const struct setting settings_table[] = {
     {"max-cost", TEXT, AT(max_cost), NULL, 0, 0, NULL, ANYWHERE, "COST", "none",
      "end after the step in which the run has cost so much, with a checkpoint and exit code 5",
      LEADER, NULL},
+    {"progress-to", TEXT, AT(progress_to), NULL, 0, 0, NULL, ANYWHERE, "TARGET",
+     "Kubeflow Trainer's TrainJob",
+     "who is told how far the run is, every few seconds: a URL (POST of JSON), an object of "
+     "Kubernetes as job/NAME (annotations), or none",
+     LEADER, NULL},
+    {"service-account", TEXT, AT(service_account), QR_PROGRESS_ACCOUNT, 0, 0, NULL, ANYWHERE, "DIR",
+     NULL, "the folder with the pod's token, ca.crt and namespace, for --progress-to", OWN, NULL},
     {"log-level", CHOICE, AT(log_level), "info", 0, 0, level_choice, ANYWHERE, "LEVEL", NULL,
      "CHOICES", OWN, NULL},
     {"log-format", CHOICE, AT(log_format), "auto", 0, 0, log_format_choice, ANYWHERE, "FORMAT",

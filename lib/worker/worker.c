@@ -418,6 +418,7 @@ static enum qr_code run(struct worker *w, int argc, char *const *argv, char *con
     warn_of_settings(w);
     if ((code = qr_settings_price(&w->settings, &w->price, &w->max_pod_ms, err)) != QR_OK)
         return code;
+    worker_find_told(w, environment);
     struct qr_outputs_options where = qr_results_where(&w->settings, &w->log);
     where.price = w->price;
     qr_outputs_init(&w->outputs, &where, w->job->name);
@@ -500,6 +501,7 @@ static bool cleanup(struct worker *w, int exit_code) {
     qr_start_fini(&w->start);
     /* else its thread may look at the model and the job, until the process ends */
     if (gone) qr_workload_fini(&w->load);
+    if (gone) qr_progress_target_fini(&w->told);
     qr_identity_fini(&w->identity);
     if (gone) qr_job_free(w->job);
     qr_settings_fini(&w->settings);

@@ -9,6 +9,7 @@
 #include "monitor/http.h"
 #include "monitor/profiler.h"
 #include "output/outputs.h"
+#include "output/progress_to.h"
 #include "output/publisher.h"
 #include "worker/ending.h"
 #include "worker/settings.h"
@@ -32,6 +33,7 @@ struct worker {
     struct qr_profiler *profiler; /* NULL: none is wanted */
     struct qr_publisher *publisher;
     struct qr_teller *teller;
+    struct qr_progress_target told; /* who is told how far it is */
     struct qr_price price;
     uint64_t pod_ms, max_pod_ms; /* that were taken before; that are paid, 0: all */
     struct qr_start start;       /* what a checkpoint had */
@@ -46,6 +48,8 @@ struct worker {
 /* What the run has cost before: w->pod_ms. --fresh: that was another run. */
 QR_MUST_CHECK enum qr_code worker_find_cost(struct worker *w, struct qr_err *err);
 QR_MUST_CHECK enum qr_code worker_forget_cost(struct worker *w, struct qr_err *err);
+/* w->told; what is missing for it is said, and nobody is told. */
+void worker_find_told(struct worker *w, char *const *environment);
 /* w->teller, where a setting asks for somebody to be told. */
 QR_MUST_CHECK enum qr_code worker_open_teller(struct worker *w, struct qr_err *err);
 /* The bound is reached: a checkpoint, and the sentence that everybody ends with. */

@@ -52,6 +52,11 @@ run 2 "--max-cost: '-1' is no number above 0" "$base" --price-per-pod-hour 1 --m
 run 2 "--max-cost: 'nan' is no number" "$base" --price-per-pod-hour 1 --max-cost nan
 run 2 '--max-cost wants a price|--price-per-pod-hour too' "$base" --max-cost 5
 run 2 '--currency wants a price' "$base" --currency EUR
+run 2 "--progress-to: 'deployment/q' is no http:// or https:// URL|kinds: job, pod" "$base" --progress-to deployment/q
+run 2 "--progress-to: 'job/' is no" "$base" --progress-to job/
+run 2 "--progress-to: 'job/A_B' is no" "$base" --progress-to job/A_B
+run 2 "--progress-to: 'ftp://host/' is no" "$base" --progress-to ftp://host/
+run 2 "--progress-to: 'https:///path' is no" "$base" --progress-to https:///path
 run 2 '--currency|at most 8 bytes' "$base" --price-per-pod-hour 1 --currency doubloons
 
 # values of one's own

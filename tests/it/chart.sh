@@ -240,6 +240,28 @@ for words in '2 workers train as Job a-release in namespace physics, over TLS' '
     check "the notes say: $words" holds "$work/notes" "$words"
 done
 
+# ---- who is told how far it is: LAUNCH|API GROUP|RESOURCE ----
+while IFS='|' read -r launch group resource; do
+    template a-release charts/qring --set "progressTo=annotations,launch=$launch,parameterServers=$([ "$launch" = job ] && echo 1 || echo 0)" >"$work/told.yaml" 2>&1
+    check "$launch: a role for one object's patch" sh -c 'grep -A 20 "^kind: Role$" "$1" | tr -d "\n " |
+        grep -q "rules:-apiGroups:\[$2\]resources:\[$3\]resourceNames:\[a-release\]verbs:\[patch\]---"' - "$work/told.yaml" "$group" "$resource"
+    check "$launch: the pods have its token, the test's and the account do not" sh -c \
+        'grep -A 60 "component: \(train\|ps\)$" "$1" | grep -q "automountServiceAccountToken: true" && grep -q "^automountServiceAccountToken: false" "$1" &&
+        [ "$(grep -c "automountServiceAccountToken: true" "$1")" = "$(grep -c -- "--progress-to=$2/a-release" "$1")" ]' - "$work/told.yaml" "$launch"
+    check "$launch: and reach the API" holds "$work/told.yaml" '{port: 6443, protocol: TCP}'
+done <<T
+job|batch|jobs
+statefulset|apps|statefulsets
+jobset|jobset.x-k8s.io|jobsets
+tfjob|kubeflow.org|tfjobs
+T
+template a-release charts/qring --set progressTo=annotations,launch=trainingruntime >"$work/told.yaml" 2>&1
+check "a TrainJob is told without" holds "$work/told.yaml" 'leave progressTo empty'
+template a-release charts/qring --set progressTo=annotations,mode=infer >"$work/told.yaml" 2>&1
+check "predictions tell nobody" sh -c '! grep -qE "progress-to|kind: Role|ServiceAccountToken: true" "$1"' - "$work/told.yaml"
+template a-release charts/qring --set progressTo=http://me@host:8090/a:1 >"$work/told.yaml" 2>&1
+check "a server's port is open, and there is no role" sh -c 'grep -q "{port: 8090, protocol: TCP}" "$1" && ! grep -q "kind: Role" "$1"' - "$work/told.yaml"
+
 # ---- refusals: VALUE|WORDS ----
 long=$(printf 'a%.0s' $(seq 60))
 while IFS='|' read -r value words; do
@@ -262,6 +284,9 @@ logdir=logs|'/logdir'
 cost.max=much|'/cost/max'
 cost.pricePerPodHour=-1|'/cost/pricePerPodHour'
 cost.price=1|'price'
+progressTo=job/qcnn|'/progressTo'
+progressTo=ftp://host|'/progressTo'
+progressTo=https:///path|'/progressTo'
 outputClaim=My_Claim|'/outputClaim'
 plaintext=true|'plaintext'
 tls.mode=maybe|'/tls/mode'

@@ -106,12 +106,13 @@ static atomic_int n_told, n_warned, n_again, last_well = -1;
 static atomic_bool fails, hangs;
 static _Atomic uint64_t told_ms;
 
-static enum qr_code tell(void *ctx, uint64_t pod_ms, bool last, struct qr_err *err) {
+static enum qr_code tell(void *ctx, const struct qr_standing *s, enum qr_telling when,
+                         struct qr_err *err) {
     (void)ctx;
     while (atomic_load(&hangs)) qr_sleep_ns(QR_MS);
     atomic_fetch_add(&n_told, 1);
-    atomic_store(&told_ms, pod_ms);
-    if (last) atomic_store(&last_well, 1);
+    atomic_store(&told_ms, s->pod_ms);
+    if (when == QR_TELLING_DONE) atomic_store(&last_well, 1);
     return atomic_load(&fails) ? qr_fail(err, QR_UNAVAILABLE, "planted") : QR_OK;
 }
 
@@ -137,16 +138,21 @@ static struct qr_teller *teller(bool last_of_all, const struct qr_log *log) {
     return t;
 }
 
+static void say(struct qr_teller *t, bool leads, uint64_t pod_ms) {
+    const struct qr_standing s = {.pod_ms = pod_ms};
+    qr_teller_say(t, leads, &s);
+}
+
 static void test_teller(void) {
     const struct qr_log log = {.level = QR_LOG_DEBUG, .write = note};
     struct qr_teller *t = teller(false, &log);
-    qr_teller_say(t, false, 5);
+    say(t, false, 5);
     qr_sleep_ns(QR_SECOND / 2);
     CHECK(atomic_load(&n_told) == 0, "who does not lead tells nobody");
     atomic_store(&fails, true);
-    qr_teller_say(t, true, 6);
+    say(t, true, 6);
     until(&n_told, 1);
-    qr_teller_say(t, true, 7);
+    say(t, true, 7);
     until(&n_told, 3);
     CHECK(atomic_load(&n_warned) == 1, "said once, not %d times", atomic_load(&n_warned));
     atomic_store(&fails, false);
@@ -154,20 +160,20 @@ static void test_teller(void) {
     int n = atomic_load(&n_told);
     qr_sleep_ns(QR_SECOND / 2);
     CHECK(atomic_load(&n_told) == n, "there is nothing new");
-    qr_teller_say(t, true, 8);
+    say(t, true, 8);
     CHECK(qr_teller_close(t, true, QR_SECOND) && atomic_load(&told_ms) == 8 &&
           atomic_load(&last_well) == 1);
     t = teller(false, &log);
-    qr_teller_say(t, false, 9);
+    say(t, false, 9);
     CHECK(qr_teller_close(t, false, QR_SECOND) && atomic_load(&n_told) == 0);
     t = teller(true, &log);
-    qr_teller_say(t, false, 9);
+    say(t, false, 9);
     CHECK(qr_teller_close(t, false, QR_SECOND) && atomic_load(&n_told) == 1 &&
           atomic_load(&last_well) == -1);
     t = teller(true, &log);
     CHECK(qr_teller_close(t, false, QR_SECOND) && atomic_load(&n_told) == 0, "nothing to tell");
     CHECK(qr_teller_close(NULL, true, QR_SECOND));
-    qr_teller_say(NULL, true, 1);
+    say(NULL, true, 1);
 }
 
 /* It hangs: the caller goes on in time. */
@@ -175,7 +181,7 @@ static void test_hanging(void) {
     const struct qr_log log = {.level = QR_LOG_ERROR, .write = note};
     struct qr_teller *t = teller(true, &log);
     atomic_store(&hangs, true);
-    qr_teller_say(t, true, 1);
+    say(t, true, 1);
     qr_sleep_ns(QR_SECOND / 2);
     int64_t began_ns = qr_now_ns(&qr_clock_monotonic);
     CHECK(!qr_teller_close(t, true, QR_SECOND / 5));
@@ -197,7 +203,7 @@ static void test_folder(void) {
     CHECK(qr_cost_forget(folder, &err) == QR_OK, "%s", err.msg);
     CHECK(qr_teller_to_cost(folder, &price, &to, &err) == QR_OK, "%s", err.msg);
     CHECK(qr_teller_new(&to, 1, &log, &t, &err) == QR_OK, "%s", err.msg);
-    qr_teller_say(t, true, 4321);
+    say(t, true, 4321);
     CHECK(qr_teller_close(t, true, 2 * QR_SECOND));
     CHECK(qr_cost_find(folder, &ms, &err) == QR_OK && ms == 4321, "%s", err.msg);
     CHECK(qr_cost_forget(folder, &err) == QR_OK && qr_cost_find(folder, &ms, &err) == QR_OK &&

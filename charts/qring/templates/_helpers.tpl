@@ -70,7 +70,24 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 
 {{- /* Not empty where a value names a file of a web server. */}}
 {{- define "qring.https" -}}
-{{- if regexMatch "https://" (toJson .Values) }}yes{{ end -}}
+{{- if regexMatch "https://" (toJson (omit .Values "progressTo")) }}yes{{ end -}}
+{{- end -}}
+
+{{- /* What --progress-to says. */}}
+{{- define "qring.progress" -}}
+{{- if eq .Values.progressTo "annotations" -}}
+{{- if eq .Values.launch "trainingruntime" -}}
+{{- fail "progressTo: a TrainJob is told by Kubeflow Trainer's own server (its gate TrainJobStatus): leave progressTo empty" -}}
+{{- end -}}
+{{ .Values.launch }}/{{ include "qring.name" . }}
+{{- else -}}
+{{ .Values.progressTo }}
+{{- end -}}
+{{- end -}}
+
+{{- /* Not empty where pods train and patch annotations of an object of Kubernetes. */}}
+{{- define "qring.progress.annotates" -}}
+{{- if and (eq .Values.mode "train") (eq .Values.progressTo "annotations") }}yes{{ end -}}
 {{- end -}}
 
 {{- /* Not empty where the weights go to a bucket, or come from one. */}}

@@ -54,14 +54,14 @@ annotations:
 {{- end -}}
 
 {{- /* dict "root" $ "keep" whether /out may be the claim "restart" the restartPolicy, "operator" for none, "server" whether it is a
-       parameter server's: those are never on Spot nodes. */}}
+       parameter server's: those are never on Spot nodes; "component" NAME, or none. */}}
 {{- define "qring.pod.spec" -}}
 {{- $spot := and .root.Values.spot (not .server) -}}
 {{- if ne (.restart | default "Never") "operator" -}}
 restartPolicy: {{ .restart | default "Never" }}
 {{ end -}}
 serviceAccountName: {{ include "qring.account" .root }}
-automountServiceAccountToken: false
+automountServiceAccountToken: {{ if and (include "qring.progress.annotates" .root) (has .component (list "train" "ps")) }}true{{ else }}false{{ end }}
 enableServiceLinks: false
 terminationGracePeriodSeconds: {{ .root.Values.terminationGracePeriodSeconds }}
 {{- with .root.Values.priorityClassName }}

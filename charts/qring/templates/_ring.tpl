@@ -31,7 +31,7 @@ spec:
   {{- with include "qring.spread" . }}
   {{- . | nindent 2 }}
   {{- end }}
-  {{- include "qring.pod.spec" (dict "root" .root "keep" (not .fixed) "restart" .restart "server" .server) | nindent 2 }}
+  {{- include "qring.pod.spec" (dict "root" .root "keep" (not .fixed) "restart" .restart "server" .server "component" .component) | nindent 2 }}
   containers:
     - name: {{ .container | default "qringd" }}
       {{- include "qring.container" . | nindent 6 }}

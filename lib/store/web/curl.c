@@ -189,6 +189,7 @@ static CURLcode put_options(CURL *c, const struct qr_web_request *req, struct re
     PUT(CURLOPT_USERAGENT, "qring");
     if (req->direct) PUT(CURLOPT_NOPROXY, "*");
     if (req->ca_file) PUT(CURLOPT_CAINFO, req->ca_file);
+    if (req->ca_file) PUT(CURLOPT_CAPATH, (char *)NULL); /* else the system's CAs count too */
     if (strcmp(req->method, "HEAD") == 0) PUT(CURLOPT_NOBODY, 1L);
     PUT(CURLOPT_HEADERFUNCTION, on_header);
     PUT(CURLOPT_HEADERDATA, in);

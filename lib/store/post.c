@@ -1,0 +1,108 @@
+#include "store/post.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "format/json.h"
+#include "store/web/web.h"
+
+enum { MAX_TOKEN_BYTES = 64 << 10, MAX_REPLY_BYTES = 1 << 20, REASON_BYTES = 200 };
+
+struct qr_poster {
+    struct qr_web *(*make)(void);
+    struct qr_web *web; /* NULL: made when it is wanted */
+};
+
+struct qr_poster *qr_poster_new(struct qr_web *(*web)(void)) {
+    struct qr_poster *p = qr_xcalloc(1, sizeof *p);
+    p->make = web ? web : qr_web_curl;
+    return p;
+}
+
+static void forget(struct qr_poster *p) {
+    if (p->web) p->web->close(p->web);
+    p->web = NULL;
+}
+
+void qr_poster_free(struct qr_poster *p) {
+    if (!p) return;
+    forget(p);
+    free(p);
+}
+
+void qr_post_reason(struct qr_bytes body, char *ret, size_t bytes) {
+    qr_auto(qr_json_free_p) struct qr_json *root = NULL;
+    const char *text = "";
+    size_t n = 0;
+    if (qr_json_parse(body, "", &root, NULL) != QR_OK || qr_json_type(root) != QR_JSON_OBJECT ||
+        qr_json_string(qr_json_get(root, "message"), "", &text, NULL) != QR_OK)
+        text = "";
+    for (; *text && n + 1 < bytes; text++)
+        if ((unsigned char)*text >= ' ' && *text != 127) ret[n++] = *text;
+    /* not in the middle of a character */
+    if (((unsigned char)*text & 0xc0) == 0x80) {
+        while (n && ((unsigned char)ret[n - 1] & 0xc0) == 0x80) n--;
+        if (n) n--;
+    }
+    ret[n] = 0;
+}
+
+/* "Authorization: Bearer ..." on the heap, wiped by the caller. */
+static enum qr_code read_token(const char *path, char **ret, struct qr_err *err) {
+    struct qr_buf b = {0};
+    enum qr_code code = qr_file_read(path, MAX_TOKEN_BYTES, &b, err);
+    size_t n = b.n;
+    if (code != QR_OK) return qr_wrap(err, "the token");
+    while (n && (b.p[n - 1] == '\n' || b.p[n - 1] == '\r' || b.p[n - 1] == ' ')) n--;
+    bool plain = n > 0; /* what stands in a header begins no other line */
+    for (size_t i = 0; i < n; i++) plain = plain && b.p[i] > ' ' && b.p[i] <= '~';
+    if (plain) *ret = qr_xasprintf("Authorization: Bearer %.*s", (int)n, (const char *)b.p);
+    else code = qr_fail(err, QR_UNAUTHENTICATED, "%s holds no token", path);
+    if (b.p) explicit_bzero(b.p, b.n);
+    qr_buf_free(&b);
+    return code;
+}
+
+static enum qr_code code_of(int status) {
+    return status == 401              ? QR_UNAUTHENTICATED
+           : status == 403            ? QR_PERMISSION_DENIED
+           : status == 404            ? QR_NOT_FOUND
+           : status == 409            ? QR_ABORTED
+           : qr_web_retryable(status) ? QR_UNAVAILABLE
+                                      : QR_FAILED_PRECONDITION;
+}
+
+static enum qr_code refused(const struct qr_post *post, const struct qr_web_reply *reply,
+                            struct qr_err *err) {
+    char reason[REASON_BYTES];
+    const char *scheme = strstr(post->url, "://"), *host = scheme ? scheme + 3 : post->url;
+    qr_post_reason(qr_buf_view(&reply->body), reason, sizeof reason);
+    return qr_fail(err, code_of(reply->status), "%.*s answers %d%s%s", (int)strcspn(host, "/?#"),
+                   host, reply->status, *reason ? ": " : "", reason);
+}
+
+enum qr_code qr_poster_send(struct qr_poster *p, const struct qr_post *post, struct qr_bytes body,
+                            struct qr_err *err) {
+    qr_auto(qr_free_p) char *type = qr_xasprintf("Content-Type: %s", post->type), *token = NULL;
+    struct qr_web_reply reply = {0};
+    enum qr_code code = post->token_file ? read_token(post->token_file, &token, err) : QR_OK;
+    if (code != QR_OK) return code;
+    const struct qr_web_request req = {.method = post->method,
+                                       .url = post->url,
+                                       .headers = {type, token},
+                                       .n_headers = token ? 2 : 1,
+                                       .has_body = true,
+                                       .body = body,
+                                       .max_reply_bytes = MAX_REPLY_BYTES,
+                                       .timeout_ms = post->timeout_ms,
+                                       .ca_file = post->ca_file};
+    if (!p->web) p->web = p->make();
+    code = p->web->send(p->web, &req, &reply, err);
+    if (code != QR_OK) forget(p);
+    else if (!qr_web_success(reply.status)) code = refused(post, &reply, err);
+    if (token) explicit_bzero(token, strlen(token));
+    qr_web_reply_fini(&reply);
+    return code;
+}
