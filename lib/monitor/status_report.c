@@ -91,15 +91,20 @@ static void head_text(const struct qr_status_pair *s, const char *address, struc
     qr_buf_printf(b, "; qring %s, %s, %s\n", s->is.version, s->is.contract, s->is.isa);
 }
 
-static void progress_text(const struct qr_status_pair *s, struct qr_buf *b) {
+static void put_step(const struct qr_status_pair *s, struct qr_buf *b) {
     double rate = steps_per_s(s), left = now(s, QR_STEPS_PLANNED) - now(s, QR_STEP);
-    qr_buf_printf(b, "step        %.0f of %.0f, epoch %.0f of %.0f; %.3g steps/s", now(s, QR_STEP),
+    qr_buf_printf(b, "%.0f of %.0f, epoch %.0f of %.0f; %.3g steps/s", now(s, QR_STEP),
                   now(s, QR_STEPS_PLANNED), now(s, QR_EPOCH), now(s, QR_EPOCHS_PLANNED), rate);
     if (rate > 0 && left > 0) {
         qr_buf_puts(b, ", ");
         put_span(left / rate, b);
         qr_buf_puts(b, " left");
     }
+}
+
+static void progress_text(const struct qr_status_pair *s, struct qr_buf *b) {
+    qr_buf_puts(b, "step        ");
+    put_step(s, b);
     qr_buf_printf(b, "\nloss        %.6g, val_loss %.6g\n", now(s, QR_LOSS), now(s, QR_VAL_LOSS));
     double compute = grown(s, QR_COMPUTE_TIME), reduce = grown(s, QR_REDUCE_TIME),
            update = grown(s, QR_UPDATE_TIME);
@@ -189,6 +194,13 @@ void qr_status_text(const struct qr_status_pair *s, const char *address, struct 
     record_text(s, ret);
 }
 
+void qr_status_line(const struct qr_status_pair *s, struct qr_buf *ret) {
+    qr_buf_puts(ret, "step ");
+    put_step(s, ret);
+    qr_buf_printf(ret, "; loss %.6g, val_loss %.6g; %.0f member%s\n", now(s, QR_LOSS),
+                  now(s, QR_VAL_LOSS), now(s, QR_MEMBERS), now(s, QR_MEMBERS) == 1 ? "" : "s");
+}
+
 /* ---- for programs ---- */
 
 static void put_double(struct qr_json_writer *w, const char *key, double x) {
@@ -225,8 +237,9 @@ static void put_members(const struct qr_status *s, struct qr_json_writer *w) {
     else qr_json_put_null(w);
 }
 
-void qr_status_json(const struct qr_status_pair *s, const char *address, struct qr_buf *ret) {
-    struct qr_json_writer w = qr_json_writer(ret, 2);
+static void put_json(const struct qr_status_pair *s, const char *address, unsigned indent,
+                     struct qr_buf *ret) {
+    struct qr_json_writer w = qr_json_writer(ret, indent);
     qr_json_open(&w, '{');
     qr_json_put_key(&w, "address");
     qr_json_put_string(&w, address);
@@ -254,4 +267,12 @@ void qr_status_json(const struct qr_status_pair *s, const char *address, struct 
     qr_json_close(&w, '}');
     qr_json_close(&w, '}');
     qr_buf_puts(ret, "\n");
+}
+
+void qr_status_json(const struct qr_status_pair *s, const char *address, struct qr_buf *ret) {
+    put_json(s, address, 2, ret);
+}
+
+void qr_status_json_line(const struct qr_status_pair *s, const char *address, struct qr_buf *ret) {
+    put_json(s, address, 0, ret);
 }
