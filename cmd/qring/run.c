@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/parse.h"
@@ -263,6 +264,25 @@ static enum qr_code look_back(struct run_command *r, const struct qr_outputs *ou
     return code;
 }
 
+/* Each worker looks at its own need; whether there is room for all is asked here. Code and
+ * libraries are there once. */
+static enum qr_code check_memory(const struct run_command *r, const struct qr_workload *load,
+                                 struct qr_err *err) {
+    const struct qr_memory_process process = {
+        .threads = r->n_threads, .workers = r->n_workers, .tls = r->tls, .hdf5 = true};
+    const struct qr_memory_estimate one = qr_workload_memory(load, &process);
+    uint64_t need = one.total, available = qr_memory_available_under("", qr_memory_limit_bytes());
+    for (unsigned i = 1; i < r->n_workers && need <= available; i++)
+        need += one.follower > one.process ? one.follower - one.process : 0;
+    if (need <= available) return QR_OK;
+    return qr_fail(err, QR_UNAVAILABLE,
+                   "%u workers need more than the %llu bytes that are available now (each %llu, of "
+                   "which %llu for data and %llu for workspaces): take fewer (-n), fewer --threads "
+                   "or a smaller job, or end other programs",
+                   r->n_workers, (unsigned long long)available, (unsigned long long)one.total,
+                   (unsigned long long)one.data, (unsigned long long)one.workspaces);
+}
+
 /* Everything that can be wrong with the job, the data or the outputs is said here, once, and
  * nothing is left behind. */
 static enum qr_code check_job(struct run_command *r, struct qr_err *err) {
@@ -301,6 +321,7 @@ static enum qr_code check_job(struct run_command *r, struct qr_err *err) {
         qr_warn(qr_command_log(), "qring",
                 "the job has a sweep, which run does not look at: qring sweep trains its trials");
     code = qr_workload_trainable(&load, err);
+    if (code == QR_OK) code = check_memory(r, &load, err);
     if (code == QR_OK) code = qr_outputs_check(&outputs, err);
     if (code == QR_OK) code = qr_outputs_lock(&outputs, r->job->name, NULL, err);
     r->lock = outputs.lock;

@@ -65,6 +65,25 @@ static char *cut(char *s, char mark) {
     return rest;
 }
 
+/* The number of the line "NAME 12" or "NAME:   12 kB" (12: no unit is looked at). */
+static bool field(const char *root, const char *folder, const char *file, const char *name,
+                  uint64_t *ret) {
+    char line[256];
+    struct lines r;
+    bool found = false;
+    if (!open_under(&r, root, folder, file)) return false;
+    while (!found && next_line(&r, line, sizeof line)) {
+        size_t n = strcspn(line, ": ");
+        if (n != strlen(name) || strncmp(line, name, n) != 0) continue;
+        char *number = line + n + strspn(line + n, ": \t");
+        cut(number, ' ');
+        found = qr_parse_u64(number, ret);
+        break;
+    }
+    close(r.fd);
+    return found;
+}
+
 static bool has_name(const char *list, const char *name) {
     size_t n = strlen(name);
     for (const char *at = list;; at++) {
@@ -105,9 +124,35 @@ static void take_cpuset(struct qr_cgroup *c, char *list, const char *by) {
     c->cpuset_by = by;
 }
 
-static void take_memory(struct qr_cgroup *c, const char *text, const char *by) {
+/* How the two versions name what a group uses, and the caches in it. */
+struct usage_names {
+    const char *used, *inactive, *active;
+};
+static const struct usage_names names_v1 = {"/memory.usage_in_bytes", "total_inactive_file",
+                                            "total_active_file"},
+                                names_v2 = {"/memory.current", "inactive_file", "active_file"};
+
+/* What a group with this limit has left. */
+static void take_left(struct qr_cgroup *c, const char *root, const char *folder, uint64_t limit,
+                      const struct usage_names *name) {
+    char text[64];
+    uint64_t used, inactive, active = 0;
+    if (!line_of(root, folder, name->used, text, sizeof text) || !qr_parse_u64(text, &used) ||
+        !field(root, folder, "/memory.stat", name->inactive, &inactive))
+        return;
+    (void)field(root, folder, "/memory.stat", name->active, &active);
+    used = used > inactive ? used - inactive : 0;
+    used = used > active ? used - active : 0;
+    uint64_t left = limit > used ? limit - used : 0;
+    if (left < c->memory_left) c->memory_left = left;
+}
+
+static void take_memory(struct qr_cgroup *c, const char *root, const char *folder, const char *text,
+                        const char *by, const struct usage_names *name) {
     uint64_t n;
-    if (!qr_parse_u64(text, &n) || n == 0 || n >= c->memory_bytes) return;
+    if (!qr_parse_u64(text, &n) || n == 0) return;
+    if (c->memory_left) take_left(c, root, folder, n, name);
+    if (n >= c->memory_bytes) return;
     c->memory_bytes = n;
     c->memory_by = by;
 }
@@ -130,7 +175,7 @@ static void read_memory_v1(const char *root, const char *folder, struct qr_cgrou
     char text[64];
     if (!line_of(root, folder, "/memory.limit_in_bytes", text, sizeof text)) return;
     if (!c->memory_version) c->memory_version = 1;
-    take_memory(c, text, "cgroup v1, memory.limit_in_bytes");
+    take_memory(c, root, folder, text, "cgroup v1, memory.limit_in_bytes", &names_v1);
 }
 
 static void read_v2(const char *root, const char *folder, struct qr_cgroup *c) {
@@ -144,10 +189,10 @@ static void read_v2(const char *root, const char *folder, struct qr_cgroup *c) {
         take_cpuset(c, text, "cgroup v2, cpuset.cpus.effective");
     if (line_of(root, folder, "/memory.max", text, sizeof text)) {
         if (!c->memory_version) c->memory_version = 2;
-        take_memory(c, text, "cgroup v2, memory.max");
+        take_memory(c, root, folder, text, "cgroup v2, memory.max", &names_v2);
     }
     if (line_of(root, folder, "/memory.high", text, sizeof text))
-        take_memory(c, text, "cgroup v2, memory.high");
+        take_memory(c, root, folder, text, "cgroup v2, memory.high", &names_v2);
 }
 
 /* ---- where the group is ---- */
@@ -240,14 +285,47 @@ static void read_mount(const char *root, char *line, struct qr_cgroup *c) {
     }
 }
 
-void qr_cgroup_read(const char *root, struct qr_cgroup *ret) {
-    struct qr_cgroup c = {.memory_bytes = UINT64_MAX};
+static void read_all(const char *root, struct qr_cgroup *c) {
     char line[2 * PATH_MAX + 512];
     struct lines r;
     if (open_under(&r, root, "", "/proc/self/mountinfo")) {
-        while (next_line(&r, line, sizeof line)) read_mount(root, line, &c);
+        while (next_line(&r, line, sizeof line)) read_mount(root, line, c);
         close(r.fd);
     }
-    for (int i = 0; i < N_HIERARCHIES; i++) hierarchies[i].read(root, hierarchies[i].usual, &c);
-    *ret = c;
+    for (int i = 0; i < N_HIERARCHIES; i++) hierarchies[i].read(root, hierarchies[i].usual, c);
+}
+
+void qr_cgroup_read(const char *root, struct qr_cgroup *ret) {
+    *ret = (struct qr_cgroup){.memory_bytes = UINT64_MAX};
+    read_all(root, ret);
+}
+
+/* ---- what is left ---- */
+
+/* Of a file in kB; 0 where it is not told, or cannot be. */
+static uint64_t bytes_of(const char *root, const char *file, const char *name) {
+    uint64_t kib = 0;
+    return field(root, "/proc", file, name, &kib) && kib < UINT64_C(1) << 50 ? kib << 10 : 0;
+}
+
+uint64_t qr_memory_available_under(const char *root, uint64_t limit) {
+    struct qr_cgroup c = {.memory_bytes = UINT64_MAX, .memory_left = UINT64_MAX};
+    uint64_t machine = bytes_of(root, "/meminfo", "MemAvailable");
+    read_all(root, &c);
+    uint64_t left = c.memory_left;
+    if (machine) machine += bytes_of(root, "/meminfo", "SwapFree");
+    if (machine && machine < left) left = machine;
+    uint64_t own = bytes_of(root, "/self/status", "VmRSS");
+    return left < limit && own < limit - left ? left + own : limit;
+}
+
+struct qr_memory_kills qr_memory_kills_under(const char *root) {
+    struct qr_memory_kills k = {0};
+    uint64_t v1 = 0;
+    (void)field(root, "/sys/fs/cgroup", "/memory.events", "oom_kill", &k.group);
+    if (field(root, "/sys/fs/cgroup/memory", "/memory.oom_control", "oom_kill", &v1) &&
+        v1 > k.group)
+        k.group = v1;
+    (void)field(root, "/proc", "/vmstat", "oom_kill", &k.machine);
+    return k;
 }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/cgroup.h"
 #include "base/checksum.h"
 #include "base/mem.h"
 #include "data/find.h"
@@ -166,7 +167,16 @@ static enum qr_code check_memory(const struct qr_workload *w, struct qr_err *err
     struct qr_memory_estimate need = qr_workload_memory(w, &any);
     const char *by;
     uint64_t limit = qr_memory_limit_under("", &by);
-    if (need.total <= limit) return QR_OK;
+    uint64_t available = qr_memory_available_under("", limit);
+    if (need.total <= available) return QR_OK;
+    if (need.total <= limit)
+        return qr_fail(err, QR_UNAVAILABLE,
+                       "job %s needs %llu bytes (%llu of data, %llu of workspaces for %u threads); "
+                       "this process may use %llu bytes (%s), of which %llu are available now: end "
+                       "other programs, take fewer --threads or a smaller job, or try again later",
+                       w->job->name, (unsigned long long)need.total, (unsigned long long)need.data,
+                       (unsigned long long)need.workspaces, w->n_threads, (unsigned long long)limit,
+                       by, (unsigned long long)available);
     return qr_fail(err, QR_RESOURCE_EXHAUSTED,
                    "job %s needs %llu bytes (%llu of data, %llu of workspaces for %u threads); "
                    "this process may use %llu bytes (%s): take fewer "

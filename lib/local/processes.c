@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -30,8 +31,9 @@ struct process {
     struct qr_buf line;
     int status; /* of waitpid */
     char *sentence;
-    enum qr_code said; /* the code that came with it */
-    char *config;      /* its TF_CONFIG, or NULL */
+    enum qr_code said;                         /* the code that came with it */
+    enum { NOT, PROBABLY, SURELY } for_memory; /* the kernel ended it, having no memory left */
+    char *config;                              /* its TF_CONFIG, or NULL */
     /* when it is started again (0: not), and how long that takes from its end */
     int64_t restart_ns, delay_ns;
 };
@@ -46,6 +48,7 @@ struct pool {
     sigset_t old_mask;
     int64_t deadline_ns;           /* of patience; 0: none */
     int stage;                     /* 0 waiting, 1 SIGTERM sent, 2 SIGKILL sent */
+    struct qr_memory_kills kills;  /* that have been seen */
     int first_wrong, first_killed; /* workers; -1: none. Killed by a signal that was not ours */
     bool interrupted, terminated, port_taken, done; /* done: a worker has ended well */
 };
@@ -256,11 +259,30 @@ static int verdict_of(const struct process *p) {
 
 static char *sentence_of(const struct process *p) {
     if (p->sentence) return qr_xstrdup(p->sentence);
+    if (p->for_memory == SURELY)
+        return qr_xstrdup("was killed by the kernel, since memory had run out: fewer workers or "
+                          "--threads, or a smaller job, need less");
+    if (p->for_memory == PROBABLY)
+        return qr_xstrdup("was killed (signal 9) as the kernel ended a process because memory had "
+                          "run out, most likely this one: fewer workers or --threads, or a smaller "
+                          "job, need less");
     if (WIFSIGNALED(p->status))
         return qr_xasprintf("died of signal %d (%s)", WTERMSIG(p->status),
                             strsignal(WTERMSIG(p->status)));
     return qr_xasprintf("ended with exit code %d%s", WEXITSTATUS(p->status),
                         WEXITSTATUS(p->status) == 143 ? " (it was asked to stop)" : "");
+}
+
+/* A SIGKILL that is not ours: the kernel counts those that it sends for lack of memory. */
+static void look_for_kernel(struct pool *pool, struct process *p) {
+    struct qr_memory_kills now = qr_memory_kills_under("");
+    if (!WIFSIGNALED(p->status) || WTERMSIG(p->status) != SIGKILL || pool->stage == 2) return;
+    p->for_memory = now.group > pool->kills.group       ? SURELY
+                    : now.machine > pool->kills.machine ? PROBABLY
+                                                        : NOT;
+    /* one each: several may have been ended at once */
+    pool->kills.group += p->for_memory == SURELY;
+    pool->kills.machine += p->for_memory != NOT && now.machine > pool->kills.machine;
 }
 
 static void set_deadline(struct pool *pool, int64_t ns) {
@@ -293,6 +315,7 @@ static void reap(struct pool *pool) {
             set_deadline(pool, after_done_ns); /* the others have been told so too */
             continue;
         }
+        look_for_kernel(pool, p);
         if (pool->first_wrong < 0) pool->first_wrong = (int)i;
         /* asked to stop, and not by us */
         bool killed = WIFSIGNALED(p->status) || WEXITSTATUS(p->status) == 143;
@@ -420,6 +443,7 @@ enum qr_code qr_local_run(const struct qr_local_options *opt, struct qr_local_re
     if (opt->lock_fd && pool->lock < 0)
         code = qr_fail_errno(err, errno, "hand on the lock of %s", opt->log_dir);
     pool->first_wrong = pool->first_killed = -1;
+    pool->kills = qr_memory_kills_under("");
     sigemptyset(&mask);
     sigaddset(&mask, SIGINT);
     sigaddset(&mask, SIGTERM);

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "base/cgroup.h"
 #include "base/mem.h"
 #include "preflight/validate.h"
 
@@ -97,8 +98,11 @@ static void load_text(const struct qr_validation *v, struct qr_buf *b) {
         qr_buf_puts(b, " while the one that leads writes the weights");
     }
     qr_buf_puts(b, "); this process may use ");
-    put_bytes(b, qr_memory_limit_under("", &by));
-    qr_buf_printf(b, " (%s)\n", by);
+    uint64_t limit = qr_memory_limit_under("", &by);
+    put_bytes(b, limit);
+    qr_buf_printf(b, " (%s), of which ", by);
+    put_bytes(b, qr_memory_available_under("", limit));
+    qr_buf_puts(b, " are available now\n");
 }
 
 static void advice_text(const struct qr_validation *v, struct qr_buf *b) {
@@ -244,8 +248,10 @@ static void load_json(const struct qr_validation *v, struct qr_json_writer *w) {
     put_number(w, "memory_data_bytes", known, (double)v->memory.data);
     put_number(w, "memory_workspaces_bytes", known, (double)v->memory.workspaces);
     const char *by;
-    put_number(w, "memory_limit_bytes", true, (double)qr_memory_limit_under("", &by));
+    uint64_t limit = qr_memory_limit_under("", &by);
+    put_number(w, "memory_limit_bytes", true, (double)limit);
     put_text(w, "memory_limit_by", by);
+    put_number(w, "memory_available_bytes", true, (double)qr_memory_available_under("", limit));
 }
 
 static void time_json(const struct qr_validation *v, struct qr_json_writer *w) {

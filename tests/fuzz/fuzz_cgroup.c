@@ -4,10 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "base/pool.h"
 #include "tests/fuzz/parts.h"
 
-/* In the order of an input's parts; the last are of a group in the group that is mounted. */
+/* In the order of an input's parts; "a" is a group in the group that is mounted. */
 static const char *const files[] = {"/sys/fs/cgroup/cpu.max",
                                     "/sys/fs/cgroup/memory.max",
                                     "/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
@@ -19,7 +20,13 @@ static const char *const files[] = {"/sys/fs/cgroup/cpu.max",
                                     "/sys/fs/cgroup/cpuset.cpus.effective",
                                     "/sys/fs/cgroup/cpuset/cpuset.effective_cpus",
                                     "/sys/fs/cgroup/a/cpu.max",
-                                    "/sys/fs/cgroup/a/memory.max"};
+                                    "/sys/fs/cgroup/a/memory.max",
+                                    "/sys/fs/cgroup/memory.current",
+                                    "/sys/fs/cgroup/memory.stat",
+                                    "/sys/fs/cgroup/memory.events",
+                                    "/proc/meminfo",
+                                    "/proc/vmstat",
+                                    "/proc/self/status"};
 static const char *const folders[] = {"/proc",
                                       "/proc/self",
                                       "/sys",
@@ -79,6 +86,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     unsigned threads = qr_cpu_limit_under(root, &threads_by);
     QR_ASSERT(bytes >= 1 && bytes <= most_bytes && memory_by);
     QR_ASSERT(threads >= 1 && threads <= most_threads && threads_by);
+    QR_ASSERT(qr_memory_available_under(root, bytes) <= bytes);
+    (void)qr_memory_kills_under(root);
     parts_free(part, n);
     return 0;
 }

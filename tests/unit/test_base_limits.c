@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/cgroup.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/pool.h"
@@ -26,11 +27,36 @@ static char root[] = "/tmp/qring-limits-XXXXXX";
 static uint64_t physical;
 static unsigned cpus;
 
-static const char *const names[] = {"/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
+static const char *const names[] = {"/sys/fs/cgroup/cpu.max",
+                                    "/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
                                     "/sys/fs/cgroup/cpu/cpu.cfs_period_us",
                                     "/sys/fs/cgroup/memory.max",
-                                    "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
-enum { V2_CPU, V1_QUOTA, V1_PERIOD, V2_MEMORY, V1_MEMORY };
+                                    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+                                    "/sys/fs/cgroup/memory.current",
+                                    "/sys/fs/cgroup/memory.stat",
+                                    "/sys/fs/cgroup/memory.events",
+                                    "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+                                    "/sys/fs/cgroup/memory/memory.stat",
+                                    "/sys/fs/cgroup/memory/memory.oom_control",
+                                    "/proc/meminfo",
+                                    "/proc/vmstat",
+                                    "/proc/self/status"};
+enum {
+    V2_CPU,
+    V1_QUOTA,
+    V1_PERIOD,
+    V2_MEMORY,
+    V1_MEMORY,
+    V2_USED,
+    V2_STAT,
+    V2_EVENTS,
+    V1_USED,
+    V1_STAT,
+    V1_EVENTS,
+    MEMINFO,
+    VMSTAT,
+    STATUS
+};
 
 static void remove_all(void) {
     char path[256];
@@ -136,6 +162,77 @@ static void memory(void) {
     }
 }
 
+/* What is free now, on machines and in cgroups that are full of other things. */
+static void available(void) {
+    enum { MIB = 1 << 20 };
+    static const char stat2[] =
+        "anon 1\nfile 3\ninactive_file 10485760\nactive_file 20971520\nfoo 1\n";
+    static const char stat1[] = "inactive_file 1\ntotal_inactive_file 10485760\n"
+                                "total_active_file 20971520\n";
+    static const struct {
+        const char *meminfo, *v2, *used2, *stat2, *v1, *used1, *stat1, *status;
+        uint64_t bytes;
+    } row[] = {
+        {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0}, /* 0: all there is */
+        {"MemTotal: 9 kB\nMemAvailable:   65536 kB\nSwapFree: 1024 kB\n", NULL, NULL, NULL, NULL,
+         NULL, NULL, NULL, 65 * MIB},
+        {"MemAvailable: 65536 kB\n", NULL, NULL, NULL, NULL, NULL, NULL,
+         "VmHWM: 9999 kB\nVmRSS:\t    1024 kB\n", 65 * MIB},
+        {"XMemAvailable: 5 kB\nMemAvailableX: 6 kB\n", NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0},
+        {"MemAvailable: lots\n", NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0},
+        {"MemAvailable: 99999999999999999999999 kB\n", NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0},
+        {NULL, "104857600", "62914560", stat2, NULL, NULL, NULL, NULL, 70 * MIB},
+        {NULL, "104857600", "62914560", stat2, NULL, NULL, NULL, "VmRSS: 10240 kB", 80 * MIB},
+        {NULL, "104857600", "62914560", stat2, NULL, NULL, NULL, "VmRSS: 102400 kB", 100 * MIB},
+        {"MemAvailable: 1024 kB\n", "104857600", "62914560", stat2, NULL, NULL, NULL, NULL, MIB},
+        {NULL, "104857600", "204857600", stat2, NULL, NULL, NULL, "VmRSS: 1024 kB", 1 * MIB},
+        {NULL, "104857600", "1", stat2, NULL, NULL, NULL, NULL, 100 * MIB},
+        {NULL, "104857600", NULL, stat2, NULL, NULL, NULL, NULL, 100 * MIB},
+        {NULL, "104857600", "62914560", NULL, NULL, NULL, NULL, NULL, 100 * MIB},
+        {NULL, "max", "62914560", stat2, NULL, NULL, NULL, NULL, 0},
+        {NULL, NULL, NULL, NULL, "104857600", "62914560", stat1, NULL, 70 * MIB},
+        {NULL, NULL, NULL, NULL, "9223372036854771712", "62914560", stat1, NULL, 0},
+    };
+    for (size_t i = 0; i < COUNT(row); i++) {
+        const char *const text[] = {
+            [V2_MEMORY] = row[i].v2,    [V1_MEMORY] = row[i].v1,  [V2_USED] = row[i].used2,
+            [V2_STAT] = row[i].stat2,   [V1_USED] = row[i].used1, [V1_STAT] = row[i].stat1,
+            [MEMINFO] = row[i].meminfo, [STATUS] = row[i].status};
+        remove_all();
+        for (size_t k = 0; k < COUNT(text); k++)
+            if (text[k]) put((int)k, text[k]);
+        uint64_t want = row[i].bytes ? row[i].bytes : physical,
+                 got = qr_memory_available_under(root, qr_memory_limit_under(root, NULL));
+        CHECK(got == want, "row %zu: %llu, not %llu", i, (unsigned long long)got,
+              (unsigned long long)want);
+    }
+    uint64_t now = qr_memory_available_under("", physical);
+    CHECK(now > 0 && now <= physical, "here: %llu", (unsigned long long)now);
+}
+
+static void kills(void) {
+    static const struct {
+        const char *v2, *v1, *vmstat;
+        struct qr_memory_kills want;
+    } row[] = {
+        {NULL, NULL, NULL, {0, 0}},
+        {"low 0\noom 7\noom_kill 3\noom_group_kill 0\n", NULL, "nr_x 1\noom_kill 12\n", {3, 12}},
+        {NULL, "oom_kill_disable 1\nunder_oom 1\noom_kill 2\n", NULL, {2, 0}},
+        {"oom_kill 1\n", "oom_kill 2\n", "oom_kill max", {2, 0}},
+        {"oom_kill", "", "oom_kill 99999999999999999999999", {0, 0}},
+    };
+    for (size_t i = 0; i < COUNT(row); i++) {
+        remove_all();
+        if (row[i].v2) put(V2_EVENTS, row[i].v2);
+        if (row[i].v1) put(V1_EVENTS, row[i].v1);
+        if (row[i].vmstat) put(VMSTAT, row[i].vmstat);
+        struct qr_memory_kills k = qr_memory_kills_under(root);
+        CHECK(k.group == row[i].want.group && k.machine == row[i].want.machine,
+              "row %zu: %llu, %llu", i, (unsigned long long)k.group, (unsigned long long)k.machine);
+    }
+    remove_all();
+}
+
 /* Makes the folders of a file that is to be. */
 static void make_folders(char *path) {
     for (char *at = path + strlen(root) + 1; (at = strchr(at, '/')); at++) {
@@ -202,8 +299,12 @@ static void failing(unsigned n_threads, uint64_t n_bytes) {
             fail_at = k, n_calls = 0;
             unsigned n = qr_cpu_limit_under(root, NULL);
             uint64_t m = qr_memory_limit_under(root, NULL);
+            uint64_t left = qr_memory_available_under(root, m);
+            struct qr_memory_kills kills = qr_memory_kills_under(root);
             bool reached = n_calls >= k;
             fail_at = 0;
+            CHECK(left <= m && kills.group == 0 && kills.machine == 0, "call %ld fails: %llu left",
+                  k, (unsigned long long)left);
             CHECK(n >= n_threads && n <= 64 && m >= n_bytes && m <= physical,
                   "call %ld fails: %u threads, %llu bytes", k, n, (unsigned long long)m);
             if (!reached) break;
@@ -283,11 +384,19 @@ int main(void) {
     processors();
     many_processors();
     memory();
+    available();
+    kills();
     trees();
     threads();
     remove_all();
-    static const char *const folders[] = {
-        "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/memory", "/sys/fs/cgroup", "/sys/fs", "/sys", ""};
+    static const char *const folders[] = {"/sys/fs/cgroup/cpu",
+                                          "/sys/fs/cgroup/memory",
+                                          "/sys/fs/cgroup",
+                                          "/sys/fs",
+                                          "/sys",
+                                          "/proc/self",
+                                          "/proc",
+                                          ""};
     char path[256];
     for (size_t i = 0; i < COUNT(folders); i++) {
         snprintf(path, sizeof path, "%s%s", root, folders[i]);

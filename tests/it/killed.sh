@@ -1,0 +1,79 @@
+#!/bin/sh
+# Memory that others have: a job that needs more than is available now is refused with the numbers, before the first step, by qring run for all its
+# workers and by each worker, and may be tried again (138). A worker that the kernel ends for lack of memory is said to have been; one that somebody
+# killed is not. /proc/meminfo and /proc/vmstat are files of ours, in a mount namespace; then once for real, where a cgroup can be made.
+. "$(dirname "$0")/common"
+# shellcheck disable=SC2086,SC2059
+unset TF_CONFIG QRING_HTTP_PORT
+sed 's/"name": "qcnn"/"name": "killed"/' deploy/jobs/qcnn.json >"$work/job.json"
+unshare=; for how in "unshare -m" "unshare -U -r -m"; do
+    if [ -z "$unshare" ] && $how mount --bind "$work/job.json" /proc/vmstat 2>/dev/null; then unshare=$how; fi
+done
+[ -n "$unshare" ] || { skip "no mount namespace"; end; }
+printf 'mount --bind "$1" "$2" && shift 2 && exec "$@"\n' >"$work/inside"
+with="$unshare sh $work/inside"
+free() { sed "s/^MemAvailable: .*/MemAvailable: $1 kB/; s/^SwapFree: .*/SwapFree: 0 kB/" /proc/meminfo >"$work/meminfo"; }
+
+free 4000
+run_in 30 "$work/said" $with "$work/meminfo" /proc/meminfo "$qringd" "$work/job.json" --out "$work/none"; code=$?
+check "a worker: 138, not $code" test "$code" = 138
+check "with the numbers: $(tail -n 1 "$work/said")" grep -qE 'job killed needs [0-9]{8,} bytes .* this process may use [0-9]+ bytes \(.*\), of which [0-9]+ are available now' "$work/said"
+check "before the first step" test ! -e "$work/none/steps.jsonl"
+free 60000
+run_in 30 "$work/said" $with "$work/meminfo" /proc/meminfo "$qring" run "$work/job.json" --epochs 1 --out "$work/one"
+check "room for one: $(tail -n 1 "$work/said")" test $? = 0
+run_in 30 "$work/said" $with "$work/meminfo" /proc/meminfo "$qring" run "$work/job.json" --epochs 1 -n 64 --threads 1 --out "$work/many"; code=$?
+check "and not for 64: 138, not $code" test "$code" = 138
+check "which is said: $(tail -n 1 "$work/said")" grep -qE '64 workers need more than the [0-9]+ bytes that are available now \(each [0-9]+,' "$work/said"
+check "nothing is left behind" test ! -e "$work/many"
+run_in 60 "$work/said" $with "$work/meminfo" /proc/meminfo "$qring" validate "$work/job.json" --json
+check "qring validate has it" $python -c 'import json, sys
+v = json.load(open(sys.argv[1])); sys.exit(not (60000 << 10 <= v["memory_available_bytes"] < v["memory_limit_bytes"]))' "$work/said"
+
+# ---- killed ----
+killed() { # NAME KILLS...: two workers, one killed; the counter is at KILLS then
+    name=$1 kills=$2
+    sed 's/^oom_kill .*/oom_kill 3/' /proc/vmstat >"$work/vmstat"
+    grep -q '^oom_kill' "$work/vmstat" || echo 'oom_kill 3' >>"$work/vmstat"
+    $with "$work/vmstat" /proc/vmstat "$qring" run "$work/job.json" -n 2 --threads 1 --epochs 1000000 --plaintext --checkpoints none --out "$work/$name" \
+        >"$work/$name.log" 2>&1 </dev/null & r=$!
+    started="$started $r"
+    tries=0; until [ -s "$work/$name/steps.jsonl" ]; do tries=$((tries + 1)); [ $tries -lt 200 ] || break; sleep 0.1; done
+    sed "s/^oom_kill .*/oom_kill $kills/" "$work/vmstat" >"$work/vmstat.new"
+    cat "$work/vmstat.new" >"$work/vmstat"
+    kill -9 "$(pgrep -P "$r" | tail -n 1)" || fail "no worker"
+    tries=0; until grep -q 'worker [01]: ' "$work/$name.log"; do tries=$((tries + 1)); [ $tries -lt 100 ] || break; sleep 0.1; done
+    kill -TERM "$r"; wait "$r"
+}
+killed somebody 3
+check "killed by somebody: $(grep worker "$work/somebody.log")" grep -qE 'W qring: worker [01]: died of signal 9 \(Killed\); 1 goes on' "$work/somebody.log"
+killed kernel 4
+check "killed by the kernel: $(grep worker "$work/kernel.log")" \
+    grep -qE 'W qring: worker [01]: was killed \(signal 9\) as the kernel ended a process because memory had run out, most likely this one: .* need less; 1 goes on' "$work/kernel.log"
+
+# ---- for real ----
+box=
+for c in /sys/fs/cgroup/memory /sys/fs/cgroup; do
+    [ -z "$box" ] && mkdir "$c/qring-killed-$$" 2>/dev/null && box=$c/qring-killed-$$
+done
+bound=memory.max; [ -e "$box/memory.limit_in_bytes" ] && bound=memory.limit_in_bytes
+ended=
+if [ -n "$box" ] && grep -q '^oom_kill' /proc/vmstat; then
+    [ -e "$box/memory.swap.max" ] && echo 0 >"$box/memory.swap.max"
+    # ever less, until the worker, which has most, does not fit and qring still does
+    for mib in 14 13 12 11 10 9 8 7; do
+        echo $((mib << 20)) >"$box/$bound" 2>/dev/null || break
+        before=$(sed -n 's/^oom_kill //p' /proc/vmstat)
+        run_in 60 "$work/real.log" sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' - "$box" \
+            "$qring" run "$work/job.json" -n 1 --threads 1 --epochs 20 --checkpoints none --out "$work/real" --fresh; code=$?
+        [ "$(sed -n 's/^oom_kill //p' /proc/vmstat)" = "$before" ] && continue
+        grep -q 'worker 0: ' "$work/real.log" && ended=yes
+        break
+    done
+fi
+if [ -n "$ended" ]; then
+    echo "with $mib MiB: $(tail -n 1 "$work/real.log")"
+    check "a real end by the kernel: $code" sh -c '[ "$1" = 138 ] && grep -q "kernel ended a process\|killed by the kernel" "$2"' - "$code" "$work/real.log"
+else skip "nobody is killed for real: no cgroup can be made, or the kernel counts nobody"; fi
+[ -n "$box" ] && rmdir "$box" 2>/dev/null
+end
