@@ -170,6 +170,10 @@ static enum qr_code check_memory(const struct qr_workload *w, struct qr_err *err
                    (unsigned long long)need.workspaces, w->n_threads, (unsigned long long)limit);
 }
 
+bool qr_workload_evaluates(const struct qr_workload *w) {
+    return w->job->train.evaluate && w->data.n_train < w->data.n_samples;
+}
+
 enum qr_code qr_workload_trainable(const struct qr_workload *w, struct qr_err *err) {
     bool has_validation = w->data.n_train < w->data.n_samples;
     if (qr_job_check_log(w->job, has_validation, err) != QR_OK) return err->code;

@@ -349,7 +349,7 @@ static void estimate(struct qr_validation *v, int64_t message_ns) {
     v->epochs = v->settings.epochs > 0 ? (uint64_t)v->settings.epochs : v->job->train.epochs;
     v->facts = (struct qr_estimate_facts){
         .n_train = l->data.n_train,
-        .n_validate = l->data.n_samples - l->data.n_train,
+        .n_validate = qr_workload_evaluates(l) ? l->data.n_samples - l->data.n_train : 0,
         .batch_size = v->job->train.batch_size,
         .micro_batch_size = v->job->micro_batch_size,
         .epochs = v->epochs,

@@ -212,6 +212,7 @@ sweep 'sweep.halving.epochs[1] is 2; it must be at least 3' '{"keys": {"seed": [
 sweep 'sweep.halving.factor is 1; it must be between 2' '{"keys": {"seed": [1, 2]}, "halving": {"epochs": [1, 2], "factor": 1}}'
 sweep "sweep.mode is 'best'; it must be" '{"keys": {"seed": [1, 2]}, "mode": "best"}'
 sweep "sweep.metric: 'val_recall' is not a number that trials come to" '{"keys": {"seed": [1, 2]}, "metric": "val_recall"}'
+sweep "sweep.metric: 'val_loss' is computed only where training evaluates" '{"keys": {"train.evaluate": [false]}, "metric": "val_loss"}'
 sweep "sweep.metric: 'val_loss' wants validation samples" '{"keys": {"data.train_fraction": [1]}, "metric": "val_loss"}'
 sweep 'sweep: trial 0 with train.epoch=2|unknown key '"'epoch'" '{"keys": {"seed": [1], "train.epoch": [2, 3]}}'
 sweep 'sweep: trial 1 with train.optimizer.learning_rate="fast": train.optimizer.learning_rate' '{"keys": {"train.optimizer.learning_rate": [0.1, "fast"]}}'
@@ -349,6 +350,8 @@ infer permanent 'pqc' tests/golden/tfq/qcnn_three_weights.h5
 infer permanent 'Keras' "$work/x.weights.h5"
 infer permanent 'nothing.h5' "$work/nothing.h5"
 run 2 'early_stopping|validation' "$(edit 's|"train_fraction": 0.7|"train_fraction": 1|; s|"epochs": 50|"epochs": 50, "early_stopping": {}|' stopping)"
+run 2 'train.early_stopping watches val_loss, which training computes only where it evaluates|"evaluate": false' \
+    "$(edit 's|"epochs": 50|"epochs": 50, "evaluate": false, "early_stopping": {}|' blind-stopping)"
 run permanent 'nothing.h5' "$(edit 's|"epochs": 50|"epochs": 50, "initial_weights": "'"$work"'/nothing.h5"|' initial)"
 run permanent "train.initial_weights: there is no file $root/nowhere.h5, and beside the job file no $work/nowhere.h5; correct the path" \
     "$(edit 's|"epochs": 50|"epochs": 50, "initial_weights": "nowhere.h5"|' initial-beside)"
