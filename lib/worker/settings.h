@@ -61,6 +61,7 @@ struct qr_settings {
     /* NULL: OUT/checkpoints, or beside weights in a bucket; "none": no checkpoints */
     char *checkpoints;
     int64_t checkpoint_interval_ns, checkpoint_steps; /* whichever comes later */
+    int64_t checkpoint_epochs;                        /* and at these ends; 0, -1: none */
     bool fresh;                                       /* what was trained before is taken away */
     char *logdir;                                     /* TensorBoard's; NULL: no events */
     int64_t profiler_port;

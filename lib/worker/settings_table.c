@@ -124,6 +124,8 @@ const struct setting settings_table[] = {
      "TIME", NULL, "a checkpoint so long after the one before", LEADER, NULL},
     {"checkpoint-steps", NUMBER, AT(checkpoint_steps), "100", 1, INT64_C(1) << 53, NULL, ANYWHERE,
      "N", NULL, "and so many steps after it: whichever comes later", LEADER, NULL},
+    {"checkpoint-epochs", NUMBER, AT(checkpoint_epochs), NULL, 0, INT64_C(1) << 53, NULL, ANYWHERE,
+     "N", "none", "and one of the very state at the end of each N-th epoch; 0: none", LEADER, NULL},
     {"fresh", SWITCH, AT(fresh), NULL, 0, 0, NULL, COMMAND_LINE, NULL, NULL,
      "train again from the start: what --checkpoints has, of any job, is taken away", FIRST, NULL},
     {"logdir", TEXT, AT(logdir), NULL, 0, 0, NULL, ANYWHERE, "URL", "none",

@@ -6,6 +6,7 @@
 
 #include "base/counter.h"
 #include "base/mem.h"
+#include "data/batch.h"
 #include "monitor/last_error.h"
 #include "monitor/last_words.h"
 #include "output/place.h"
@@ -276,6 +277,9 @@ static enum qr_code open_publisher(struct worker *w, struct qr_err *err) {
         .begin = resumed(w),
         .every_ns = w->settings.checkpoint_interval_ns,
         .every_steps = (uint64_t)w->settings.checkpoint_steps,
+        .every_epochs =
+            w->settings.checkpoint_epochs > 0 ? (uint64_t)w->settings.checkpoint_epochs : 0,
+        .n_batches = qr_batch_count(w->load.data.n_train, w->job->train.batch_size),
         .epochs = epochs_of(w),
         .clock = &qr_clock_awake,
         .log = &w->log,
