@@ -447,6 +447,8 @@ enum qr_code qr_validate(int argc, char *const *argv, char *const *environment, 
         if (v.has_load) weigh(&v);
         check_sweep(&v);
         if (code == QR_OK) code = qr_workload_trainable(&v.load, &why);
+        if (code == QR_OK && v.has_identity && v.identity.role == QR_ROLE_EVALUATOR)
+            code = qr_workload_validates(&v.load, &why);
         if (code == QR_OK) check_checkpoints(&v);
         if (code != QR_OK) found(&v, &why);
         else estimate(&v, message_ns);
