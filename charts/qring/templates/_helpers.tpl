@@ -72,3 +72,51 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- define "qring.weights.bucket" -}}
 {{- if regexMatch "^(gs|s3)://" .Values.weights }}yes{{ end -}}
 {{- end -}}
+
+{{- /* Not empty where an evaluator stands beside the ring. */}}
+{{- define "qring.evaluates" -}}
+{{- if and (eq .Values.mode "train") .Values.evaluator }}yes{{ end -}}
+{{- end -}}
+
+{{- /* Who may come in to any pod of ours. */}}
+{{- define "qring.ingress" -}}
+# probes and metrics: read only
+- ports:
+    - {port: 8080, protocol: TCP}
+  {{- with .Values.networkPolicy.metricsFrom }}
+  from:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end -}}
+
+{{- /* Where any pod of ours may go. */}}
+{{- define "qring.egress" -}}
+# the cluster's DNS, which may be a cache on the node
+- ports:
+    - {port: 53, protocol: UDP}
+    - {port: 53, protocol: TCP}
+{{- if include "qring.gcs" . }}
+# Cloud Storage, and GKE's metadata server for its credentials
+- ports:
+    - {port: 443, protocol: TCP}
+- to:
+    - ipBlock: {cidr: 169.254.169.254/32}
+    - ipBlock: {cidr: 169.254.169.252/32}
+  ports:
+    - {port: 80, protocol: TCP}
+    - {port: 988, protocol: TCP}
+{{- end }}
+{{- if include "qring.s3" . }}
+# S3, and for its credentials STS, EKS' Pod Identity or EC2's metadata server
+- ports:
+    - {port: 443, protocol: TCP}
+- to:
+    - ipBlock: {cidr: 169.254.169.254/32}
+    - ipBlock: {cidr: 169.254.170.23/32}
+  ports:
+    - {port: 80, protocol: TCP}
+{{- end }}
+{{- with .Values.networkPolicy.extraEgress }}
+{{- toYaml . | nindent 0 }}
+{{- end }}
+{{- end -}}
