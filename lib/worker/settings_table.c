@@ -194,6 +194,7 @@ static const struct {
     {"data", EQUAL, HASH_SAYS}, /* what is in the files, wherever they lie */
     {"data.url", OWN, NULL},
     {"data.validation_url", OWN, NULL},
+    {"data.channels", OWN, NULL},
     {"name", EQUAL, "turned away worker N of another job: name is THERE there and HERE here"},
     {"profile", OWN, NULL},
     {"train.epochs", RING, RING_SAYS},

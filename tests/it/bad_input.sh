@@ -45,6 +45,14 @@ run 2 'https:/h.example/j.json|https://host/path has two slashes' https:/h.examp
 run 2 'trained weights (--weights): https://h.example/w.h5: an https:// URL can be read, not written' "$base" --weights https://h.example/w.h5
 run 2 'https://h.example/w.hdf?...: weights are named .h5' "$base" --set train.initial_weights=https://h.example/w.hdf?hush
 
+# channels
+channels() { edit "s|\"data\": .*|\"data\": {\"source\": \"csv\", \"channels\": $1},|" "$2"; }
+run 2 "data.channels.train: there is no file" "$(channels '{"train": "gone.csv"}' channel1)"
+run 2 "data.channels.train: there are no files below $work/gone/" "$(channels "{\"train\": \"$work/gone/\"}" channel2)"
+run 2 'data.channels|an object' "$(channels '"x"' channel3)"
+wrong 2 "there is no channel 'tset'; there are: train, test" "$qring" evaluate "$(channels '{"train": "a.csv", "test": "b.csv"}' channel4)" --weights w.h5 --channel tset
+wrong 2 '--channel and --data name other samples' "$qring" evaluate "$base" --weights w.h5 --channel a --data b
+
 # what it may cost
 run 2 "--price-per-pod-hour: 'cheap' is no number above 0" "$base" --price-per-pod-hour cheap
 run 2 "--price-per-pod-hour: '0' is no number above 0" "$base" --price-per-pod-hour 0
