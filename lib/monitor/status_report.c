@@ -95,28 +95,37 @@ static void head_text(const struct qr_status_pair *s, const char *address, struc
 }
 
 /* Of an evaluator, in place of steps and members. */
-static void evaluated_text(const struct qr_status_pair *s, struct qr_buf *b) {
-    if (now(s, QR_EVALUATED_STEP) > 0)
-        qr_buf_printf(b, "evaluated   step %.0f", now(s, QR_EVALUATED_STEP));
-    else qr_buf_puts(b, "evaluated   nothing yet");
+static void put_evaluated(const struct qr_status_pair *s, struct qr_buf *b) {
+    if (now(s, QR_EVALUATED_STEP) > 0) qr_buf_printf(b, "step %.0f", now(s, QR_EVALUATED_STEP));
+    else qr_buf_puts(b, "nothing yet");
     if (now(s, QR_EVALUATIONS) > 0) qr_buf_printf(b, ", val_loss %.6g", now(s, QR_VAL_LOSS));
     put_ago(age_s(s, now(s, QR_EVALUATED_TIME)), b);
     qr_buf_printf(b, "; %.0f state%s here\n", now(s, QR_EVALUATIONS),
                   now(s, QR_EVALUATIONS) == 1 ? "" : "s");
+}
+
+static void evaluated_text(const struct qr_status_pair *s, struct qr_buf *b) {
+    qr_buf_puts(b, "evaluated   ");
+    put_evaluated(s, b);
     if (now(s, QR_CHECKPOINT_STEP) > 0)
         qr_buf_printf(b, "checkpoint  step %.0f is the newest\n", now(s, QR_CHECKPOINT_STEP));
     else qr_buf_puts(b, "checkpoint  none is there yet\n");
 }
 
-static void progress_text(const struct qr_status_pair *s, struct qr_buf *b) {
+static void put_step(const struct qr_status_pair *s, struct qr_buf *b) {
     double rate = steps_per_s(s), left = now(s, QR_STEPS_PLANNED) - now(s, QR_STEP);
-    qr_buf_printf(b, "step        %.0f of %.0f, epoch %.0f of %.0f; %.3g steps/s", now(s, QR_STEP),
+    qr_buf_printf(b, "%.0f of %.0f, epoch %.0f of %.0f; %.3g steps/s", now(s, QR_STEP),
                   now(s, QR_STEPS_PLANNED), now(s, QR_EPOCH), now(s, QR_EPOCHS_PLANNED), rate);
     if (rate > 0 && left > 0) {
         qr_buf_puts(b, ", ");
         put_span(left / rate, b);
         qr_buf_puts(b, " left");
     }
+}
+
+static void progress_text(const struct qr_status_pair *s, struct qr_buf *b) {
+    qr_buf_puts(b, "step        ");
+    put_step(s, b);
     qr_buf_printf(b, "\nloss        %.6g, val_loss %.6g\n", now(s, QR_LOSS), now(s, QR_VAL_LOSS));
     double compute = grown(s, QR_COMPUTE_TIME), reduce = grown(s, QR_REDUCE_TIME),
            update = grown(s, QR_UPDATE_TIME);
@@ -214,6 +223,18 @@ void qr_status_text(const struct qr_status_pair *s, const char *address, struct 
     record_text(s, ret);
 }
 
+void qr_status_line(const struct qr_status_pair *s, struct qr_buf *ret) {
+    if (now(s, QR_EVALUATOR) > 0) {
+        qr_buf_puts(ret, "evaluated ");
+        put_evaluated(s, ret);
+        return;
+    }
+    qr_buf_puts(ret, "step ");
+    put_step(s, ret);
+    qr_buf_printf(ret, "; loss %.6g, val_loss %.6g; %.0f member%s\n", now(s, QR_LOSS),
+                  now(s, QR_VAL_LOSS), now(s, QR_MEMBERS), now(s, QR_MEMBERS) == 1 ? "" : "s");
+}
+
 /* ---- for programs ---- */
 
 static void put_double(struct qr_json_writer *w, const char *key, double x) {
@@ -250,8 +271,9 @@ static void put_members(const struct qr_status *s, struct qr_json_writer *w) {
     else qr_json_put_null(w);
 }
 
-void qr_status_json(const struct qr_status_pair *s, const char *address, struct qr_buf *ret) {
-    struct qr_json_writer w = qr_json_writer(ret, 2);
+static void put_json(const struct qr_status_pair *s, const char *address, unsigned indent,
+                     struct qr_buf *ret) {
+    struct qr_json_writer w = qr_json_writer(ret, indent);
     qr_json_open(&w, '{');
     qr_json_put_key(&w, "address");
     qr_json_put_string(&w, address);
@@ -279,4 +301,12 @@ void qr_status_json(const struct qr_status_pair *s, const char *address, struct 
     qr_json_close(&w, '}');
     qr_json_close(&w, '}');
     qr_buf_puts(ret, "\n");
+}
+
+void qr_status_json(const struct qr_status_pair *s, const char *address, struct qr_buf *ret) {
+    put_json(s, address, 2, ret);
+}
+
+void qr_status_json_line(const struct qr_status_pair *s, const char *address, struct qr_buf *ret) {
+    put_json(s, address, 0, ret);
 }

@@ -159,8 +159,11 @@ const struct setting settings_table[] = {
     {"log-level", CHOICE, AT(log_level), "info", 0, 0, level_choice, ANYWHERE, "LEVEL", NULL,
      "CHOICES", OWN, NULL},
     {"log-format", CHOICE, AT(log_format), "auto", 0, 0, log_format_choice, ANYWHERE, "FORMAT",
-     NULL, "text, json (Cloud Logging's keys), or auto: text on a terminal, json elsewhere", OWN,
-     NULL},
+     NULL,
+     "text (in colours on a terminal, unless NO_COLOR is set), json (Cloud Logging's keys), or "
+     "auto: "
+     "text on a terminal, json elsewhere",
+     OWN, NULL},
     {"exit-on-drain", NUMBER, AT(exit_on_drain), "143", 0, 255, NULL, ANYWHERE, "CODE", NULL,
      "the exit code after SIGTERM; 0 where a TFJob is scaled down", OWN, NULL},
     {"termination-log", TEXT, AT(termination_log), NULL, 0, 0, NULL, ANYWHERE, "FILE",

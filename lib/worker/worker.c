@@ -53,7 +53,11 @@ static struct qr_log make_log(const struct qr_settings *s) {
                                                    : strcmp(s->log_format, "text") == 0;
     for (int i = 0; qr_log_level_names[i]; i++)
         if (strcmp(s->log_level, qr_log_level_names[i]) == 0) level = (enum qr_log_level)i;
-    return qr_last_error_keep(qr_log_stderr(level, text ? QR_LOG_TEXT : QR_LOG_JSON));
+    bool color =
+        text && qr_log_wants_color(isatty(STDERR_FILENO), getenv("NO_COLOR"), getenv("TERM"));
+    return qr_last_error_keep(qr_log_stderr(level, !text   ? QR_LOG_JSON
+                                                   : color ? QR_LOG_COLOR
+                                                           : QR_LOG_TEXT));
 }
 
 /* ---- settings, job, identity ---- */

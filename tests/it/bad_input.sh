@@ -381,6 +381,8 @@ run permanent "train.initial_weights: there is no file $root/nowhere.h5, and bes
 # the command line and the machine
 wrong 2 '--threads' "$qring" run "$base" --thread 2 --out "$out"
 wrong 2 'run' "$qring" rnu "$base"
+wrong 2 'unknown flag --quite; did you mean --quiet' "$qring" run "$base" --quite --out "$out"
+wrong 2 '--watched' "$qring" status localhost:1 --watched
 wrong 2 '-n' "$qring" run "$base" -n 0 --out "$out"
 wrong 2 'avx512' "$qring" run "$base" --isa avx51 --out "$out"
 : >"$work/file"
