@@ -93,21 +93,23 @@ enum { QR_METRIC_FLAGS = QR_MAX_METRICS + 1 };
 struct qr_evaluation_flags {
     const char *job, *weights, *bucket, *path; /* else QRING_JOB, QRING_WEIGHTS */
     const char *data;                          /* a path, a URL, or - for standard input */
+    const char *channel;                       /* of the job's; not with data */
     const char *isa, *threads, *metrics[QR_METRIC_FLAGS];
     const char *wait;        /* how long for weights that are not there yet; NULL: not at all */
     struct qr_overrides set; /* keys of the job; QRING_SET and QRING_SEED come before them */
 };
 /* What a model says of samples: those that training holds out, all of the job's where it holds none
- * out, or those of data. */
+ * out, or those of data or a channel. */
 struct qr_evaluation {
     struct qr_loaded l;
-    char *weights;     /* where they were, as a message may have it */
-    const char *set;   /* "validation", "all" or "data" */
-    char *data;        /* where the samples were; NULL: the job's own */
-    size_t *sample, n; /* positions in the data */
-    double *p, *means; /* n x n_outputs; loss and metrics, NULL without labels */
-    size_t n_classes;  /* of counts; 0: not counted */
-    int64_t *counts;   /* the confusion matrix, label by label */
+    char *weights;       /* where they were, as a message may have it */
+    const char *set;     /* "validation", "all", "data" or "channel" */
+    const char *channel; /* its name; NULL: none */
+    char *data;          /* where the samples were; NULL: those that the job holds out */
+    size_t *sample, n;   /* positions in the data */
+    double *p, *means;   /* n x n_outputs; loss and metrics, NULL without labels */
+    size_t n_classes;    /* of counts; 0: not counted */
+    int64_t *counts;     /* the confusion matrix, label by label */
 };
 /* labels: the samples of data have some, and loss and metrics are wanted. */
 QR_MUST_CHECK enum qr_code qr_evaluation_new(struct qr_evaluation_flags *f, bool labels,

@@ -19,6 +19,7 @@ const char qr_help_evaluate[] =
     "else that folder's]\n"
     "  --data FILE            CSV or npz with labels, a path or URL; - is standard input [the "
     "job's own samples that it holds out]\n"
+    "  --channel NAME         of the job's data.channels instead: --channel test\n"
     "  --metric NAME          one more than the job has, by its name or object there; again for "
     "another\n"
     "  --json                 one object on standard output\n"
@@ -51,18 +52,18 @@ static void print_json(const struct qr_evaluation *e) {
 
 int qr_command_evaluate(const struct qr_command *self, int argc, char **argv) {
     struct qr_evaluation_flags f = {0};
-    struct qr_flag flags[5 + QR_METRIC_FLAGS] = {{"--weights", &f.weights, NULL},
-                                                 {"--data", &f.data, NULL},
-                                                 {"--json", NULL, NULL},
-                                                 {"--isa", &f.isa, NULL},
-                                                 {"--threads", &f.threads, NULL}};
+    enum { OTHERS = 6 };
+    struct qr_flag flags[OTHERS + QR_METRIC_FLAGS] = {
+        {"--weights", &f.weights, NULL}, {"--data", &f.data, NULL},
+        {"--channel", &f.channel, NULL}, {"--json", NULL, NULL},
+        {"--isa", &f.isa, NULL},         {"--threads", &f.threads, NULL}};
     struct qr_words words;
     struct qr_evaluation e = {0};
     struct qr_err err = {0};
     bool help, json = false;
-    flags[2].on = &json;
+    flags[3].on = &json;
     for (size_t i = 0; i < QR_METRIC_FLAGS; i++)
-        flags[5 + i] = (struct qr_flag){"--metric", &f.metrics[i], NULL};
+        flags[OTHERS + i] = (struct qr_flag){"--metric", &f.metrics[i], NULL};
     enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, &f.set, 1,
                                       &words, &help, &err);
     if (code == QR_OK && help) return qr_print_help(self);

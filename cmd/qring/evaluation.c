@@ -57,7 +57,8 @@ static enum qr_code set_by_environment(struct qr_overrides *set, struct qr_err *
 /* Takes the job over. */
 static enum qr_code load(const struct qr_evaluation_flags *f, bool labels, struct qr_job *job,
                          struct qr_evaluation *e, struct qr_err *err) {
-    struct qr_job_samples samples = {.url = f->data, .labels = labels};
+    struct qr_job_samples samples = {
+        .channel = f->channel, .url = f->channel ? e->data : f->data, .labels = labels};
     struct qr_buf input = {0};
     enum qr_code code = QR_OK;
     if (f->data && strcmp(f->data, "-") == 0) {
@@ -66,7 +67,7 @@ static enum qr_code load(const struct qr_evaluation_flags *f, bool labels, struc
         code = qr_input_read(qr_memory_limit_bytes(), &input, err);
     }
     if (code == QR_OK)
-        code = qr_load_job(job, f->data ? &samples : NULL, f->isa, f->threads, &e->l, err);
+        code = qr_load_job(job, e->data ? &samples : NULL, f->isa, f->threads, &e->l, err);
     else qr_job_free(job);
     qr_buf_free(&input);
     return code;
@@ -74,8 +75,8 @@ static enum qr_code load(const struct qr_evaluation_flags *f, bool labels, struc
 
 static void choose(const struct qr_evaluation_flags *f, struct qr_evaluation *e) {
     const struct qr_dataset *d = &e->l.load.data;
-    size_t begin = !f->data && d->n_train < d->n_samples ? d->n_train : 0;
-    e->set = f->data ? "data" : begin > 0 ? "validation" : "all";
+    size_t begin = !e->data && d->n_train < d->n_samples ? d->n_train : 0;
+    e->set = f->channel ? "channel" : f->data ? "data" : begin > 0 ? "validation" : "all";
     e->n = d->n_samples - begin;
     e->sample = qr_xcalloc(e->n, sizeof *e->sample);
     for (size_t i = 0; i < e->n; i++) e->sample[i] = begin + i;
@@ -140,9 +141,15 @@ enum qr_code qr_evaluation_new(struct qr_evaluation_flags *f, bool labels,
                                struct qr_evaluation *ret, struct qr_err *err) {
     const char *set = getenv("QRING_JOB");
     const char *url = f->job ? f->job : set && *set ? set : NULL;
-    struct qr_evaluation e = {.data = f->data ? qr_url_shown(f->data) : NULL};
+    struct qr_evaluation e = {.channel = f->channel,
+                              .data = f->channel ? qr_xasprintf("channel %s", f->channel)
+                                      : f->data  ? qr_url_shown(f->data)
+                                                 : NULL};
     struct qr_job *job = NULL;
     enum qr_code code = find_weights(f, url, &e.weights, err);
+    if (code == QR_OK && f->channel && f->data)
+        code = qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--channel and --data name other samples; give one of them");
     if (code == QR_OK && url && f->data && strcmp(url, "-") == 0 && strcmp(f->data, "-") == 0)
         code = qr_fail(err, QR_INVALID_ARGUMENT,
                        "the job and --data are both standard input; give one of them as a file");
@@ -161,8 +168,8 @@ enum qr_code qr_evaluation_new(struct qr_evaluation_flags *f, bool labels,
         if (labels) e.means = qr_xcalloc(qr_model_n_values(w->model), sizeof *e.means);
         code = qr_evaluate(w->model, w->initial, &w->data, e.sample, e.n, e.l.pool, e.p, NULL,
                            e.means, err);
-        if (code != QR_OK && f->data)
-            qr_wrap(err, "%s", strcmp(f->data, "-") == 0 ? "standard input" : e.data);
+        if (code != QR_OK && e.data)
+            qr_wrap(err, "%s", strcmp(e.data, "-") == 0 ? "standard input" : e.data);
     }
     if (code != QR_OK) qr_evaluation_fini(&e);
     else *ret = e;
@@ -218,8 +225,8 @@ void qr_put_evaluation(struct qr_json_writer *w, const struct qr_evaluation *e) 
     qr_json_put_key(w, "set");
     qr_json_put_string(w, e->set);
     if (e->data) {
-        qr_json_put_key(w, "data");
-        qr_json_put_string(w, e->data);
+        qr_json_put_key(w, e->set);
+        qr_json_put_string(w, e->channel ? e->channel : e->data);
     }
     qr_json_put_key(w, "samples");
     qr_json_put_i64(w, (int64_t)e->n);

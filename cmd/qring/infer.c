@@ -29,6 +29,8 @@ const char qr_help_infer[] =
     "  --wait TIME            for weights that are not there yet, as in 30s, 10m; then the end "
     "with "
     "138 (please retry) [not at all]\n"
+    "  --channel NAME         the samples of one of the job's data.channels instead: --channel "
+    "test\n"
     "  --predictions FILE     all predictions as CSV: sample, label, prediction; - instead of the "
     "text on standard output\n"
     "  --json                 one object on standard output, predictions included\n"
@@ -132,9 +134,10 @@ static void print_text(const struct qr_evaluation *a) {
     else printf("Loss (%s):  %.8f\n", qr_loss_names[loss], a->means[0]);
     qr_print_confusion(a);
     if (a->n > WHOLE) printf("(--predictions FILE writes all %zu)\n", a->n);
-    printf("%zu sample%s%s", a->n, a->n == 1 ? "" : "s",
-           strcmp(a->set, "validation") == 0 ? " (validation set)"
-                                             : " (all: the job holds none out)");
+    printf("%zu sample%s (%s)", a->n, a->n == 1 ? "" : "s",
+           a->data                             ? a->data
+           : strcmp(a->set, "validation") == 0 ? "validation set"
+                                               : "all: the job holds none out");
     for (size_t i = 0; i < qr_model_n_values(a->l.load.model); i++)
         printf(" - %s: %.4f", qr_evaluation_value_name(a, i), a->means[i]);
     printf("\n");
@@ -148,6 +151,7 @@ int qr_command_infer(const struct qr_command *self, int argc, char **argv) {
                                     {"--weights-gcs-bucket", &f.bucket, NULL},
                                     {"--weights-gcs-path", &f.path, NULL},
                                     {"--wait", &f.wait, NULL},
+                                    {"--channel", &f.channel, NULL},
                                     {"--predictions", &predictions, NULL},
                                     {"--json", NULL, &json},
                                     {"--isa", &f.isa, NULL},

@@ -26,6 +26,7 @@ const char qr_help_predict[] =
     "else that folder's]\n"
     "  --data FILE            CSV (with a line of the columns' names) or npz (x), a path or URL; - "
     "is standard input\n"
+    "  --channel NAME         of the job's data.channels instead\n"
     "  --format csv|jsonl     [csv]\n"
     "  --out FILE             written at once when all is computed, a path or URL [standard "
     "output]\n"
@@ -124,14 +125,14 @@ static enum qr_code write_all(const struct qr_evaluation *e, const struct form *
 
 static enum qr_code check(const struct qr_evaluation_flags *f, const char *format, const char *out,
                           struct qr_err *err) {
-    if (!f->data)
+    if (!f->data && !f->channel)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "--data is missing: which samples? a CSV or npz file, or - for standard "
                        "input (qring infer predicts those that the job holds out)");
     if (strcmp(format, "csv") != 0 && strcmp(format, "jsonl") != 0)
         return qr_fail(err, QR_INVALID_ARGUMENT, "--format: '%.40s' is neither csv nor jsonl",
                        format);
-    if (out && strcmp(out, f->data) == 0)
+    if (out && f->data && strcmp(out, f->data) == 0)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "--out would replace the samples in %s; give another file", out);
     if (out && qr_url_check_writable(out, err) != QR_OK) return qr_wrap(err, "--out");
@@ -142,10 +143,10 @@ int qr_command_predict(const struct qr_command *self, int argc, char **argv) {
     struct qr_evaluation_flags f = {0};
     const char *format = "csv", *out = NULL;
     bool help;
-    const struct qr_flag flags[] = {
-        {"--weights", &f.weights, NULL}, {"--data", &f.data, NULL},
-        {"--format", &format, NULL},     {"--out", &out, NULL},
-        {"--isa", &f.isa, NULL},         {"--threads", &f.threads, NULL}};
+    const struct qr_flag flags[] = {{"--weights", &f.weights, NULL}, {"--data", &f.data, NULL},
+                                    {"--channel", &f.channel, NULL}, {"--format", &format, NULL},
+                                    {"--out", &out, NULL},           {"--isa", &f.isa, NULL},
+                                    {"--threads", &f.threads, NULL}};
     struct qr_words words;
     struct qr_evaluation e = {0};
     struct qr_err err = {0};

@@ -397,8 +397,8 @@ static enum qr_code from_bytes(const struct qr_data_options *opt, bool npz, cons
     return code;
 }
 
-static enum qr_code load_file(const struct qr_data_options *opt, const char *key, const char *url,
-                              struct qr_dataset *ret, struct qr_err *err) {
+enum qr_code qr_dataset_load_file(const struct qr_data_options *opt, const char *key,
+                                  const char *url, struct qr_dataset *ret, struct qr_err *err) {
     struct qr_buf file = {0};
     qr_auto(qr_free_p) char *shown = qr_url_shown(url);
     enum qr_code code = qr_dataset_read(key, url, opt->folder, qr_memory_limit_bytes(), &file, err);
@@ -421,50 +421,6 @@ enum qr_code qr_dataset_load_samples(const struct qr_data_options *opt, const ch
     bool npz = own.n >= 4 && memcmp(own.p, zip, 4) == 0;
     qr_auto(qr_free_p) char *shown = qr_url_shown(opt->url);
     return from_bytes(opt, npz, shown, &own, ret, err);
-}
-
-/* Values stand by place, so places must have the same names. */
-static enum qr_code check_names(const struct qr_data_options *opt, const struct qr_dataset *train,
-                                const struct qr_dataset *more, struct qr_err *err) {
-    if (!train->names || !more->names) return QR_OK;
-    for (size_t j = 0; j < train->n_columns; j++)
-        if (strcmp(train->names[j], more->names[j]) != 0)
-            return qr_fail(err, QR_DATA_LOSS,
-                           "%s: input %zu is '%.60s', but in %s it is '%.60s'; give both files "
-                           "the same columns in the same order, or their names as data.columns",
-                           opt->validation_url, j, more->names[j], opt->url, train->names[j]);
-    return QR_OK;
-}
-
-static enum qr_code load_both(const struct qr_data_options *opt, struct qr_dataset *ret,
-                              struct qr_err *err) {
-    struct qr_dataset train = {0}, more = {0}, all = {0};
-    enum qr_code code = load_file(opt, "data.url", opt->url, &train, err);
-    struct qr_data_options rest = *opt; /* the second file must have what the first has */
-    rest.n_columns = train.n_columns;
-    rest.more_columns = false;
-    rest.n_outputs = train.n_outputs;
-    if (!code) code = load_file(&rest, "data.validation_url", opt->validation_url, &more, err);
-    if (!code) code = check_names(opt, &train, &more, err);
-    if (!code)
-        code = qr_dataset_room(&all, train.n_samples + more.n_samples, train.n_columns,
-                               train.n_outputs, train.weighted, err);
-    size_t width = qr_dataset_y_width(&train);
-    if (!code) {
-        memcpy(all.x, train.x, train.n_samples * train.n_columns * sizeof *all.x);
-        memcpy(all.y, train.y, train.n_samples * width * sizeof *all.y);
-        memcpy(all.x + train.n_samples * train.n_columns, more.x,
-               more.n_samples * more.n_columns * sizeof *all.x);
-        memcpy(all.y + train.n_samples * width, more.y, more.n_samples * width * sizeof *all.y);
-        all.n_train = train.n_samples;
-        all.names = QR_MOVE(train.names);
-        all.label_for_all = train.label_for_all;
-        all.file_bytes = train.file_bytes > more.file_bytes ? train.file_bytes : more.file_bytes;
-        *ret = all;
-    }
-    qr_dataset_fini(&train);
-    qr_dataset_fini(&more);
-    return code;
 }
 
 /* The manifest: x and y by their own digests, so that nothing is copied to be hashed. */
@@ -492,15 +448,13 @@ enum qr_code qr_dataset_load(const struct qr_data_options *opt, struct qr_datase
                        "train_fraction is %.17g; it must be above 0 and at most 1",
                        opt->train_fraction);
     bool file = opt->source == QR_DATA_NPZ || opt->source == QR_DATA_CSV;
-    if (file && !opt->url) return qr_fail(err, QR_INVALID_ARGUMENT, "data: url is missing");
-    bool two = file && opt->validation_url;
+    bool split = false;
     struct qr_dataset d = {0};
     enum qr_code code = opt->source == QR_DATA_EXCITATIONS ? qr_excitations(opt, &d, err)
                         : !file ? qr_dataset_room(&d, 1, 0, 0, false, err)
-                        : two   ? load_both(opt, &d, err)
-                                : load_file(opt, "data.url", opt->url, &d, err);
+                                : qr_dataset_load_channels(opt, &d, &split, err);
     if (code) return code;
-    if (!two) d.n_train = (size_t)floor((double)d.n_samples * opt->train_fraction);
+    if (!split) d.n_train = (size_t)floor((double)d.n_samples * opt->train_fraction);
     if (d.n_train == 0) {
         code = qr_fail(err, QR_DATA_LOSS,
                        "train_fraction %.17g of %zu samples leaves none to train on",
@@ -508,7 +462,7 @@ enum qr_code qr_dataset_load(const struct qr_data_options *opt, struct qr_datase
         qr_dataset_fini(&d);
         return code;
     }
-    if (opt->shuffle_split && !two) qr_dataset_shuffle(&d, opt->split_seed);
+    if (opt->shuffle_split && !split) qr_dataset_shuffle(&d, opt->split_seed);
     if (!any_weight(&d)) {
         code = qr_fail(err, QR_DATA_LOSS,
                        "data.sample_weight: the weights in '%.60s' are 0 for all %zu samples that "

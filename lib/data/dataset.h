@@ -5,8 +5,15 @@
  *           y = +1 if |a| <= pi/2 else -1.
  *           "npz" (arrays x, y), "csv" (header; label column y; the other columns are x in file
  *           order). The first floor(N * train_fraction) samples train, the rest validate, in file
- *           order, or in one that shuffle_split's seed fixes; or all train, with validation_url.
+ *           order, or in one that shuffle_split's seed fixes; or all train, with a channel
+ *           "validation".
  *           "none": one sample without columns or labels.
+ * Channels  files under a name: "train" and "validation" are what trains and validates (url and
+ *           validation_url are these, of one file), others are loaded by name alone. The files of a
+ *           channel stand one behind the other in the order given, also in what messages count as
+ *           rows; all have the columns of the first that trains.
+ * Folders   a URL or path that ends with '/' is all files below it, sorted by their bytes; what
+ *           begins with '.' or '_', file or folder below it, is left. Not of stores without lists.
  * Paths     a relative one is seen from the folder where the program runs and, where nothing is
  *           there, from `folder`. One that is nowhere: NOT_FOUND with its key and both places.
  * Checks    NaN or infinity: DATA_LOSS naming file, row and column. x columns != wanted: DATA_LOSS
@@ -42,14 +49,27 @@ struct qr_data_column {
     size_t number;
 };
 
+/* Files whose samples belong together. All borrowed. */
+struct qr_data_channel {
+    const char *name;
+    size_t n_urls; /* 1 or more */
+    const char *const *urls;
+    enum qr_data_source source; /* NPZ or CSV */
+    /* x is these columns of its files, as many as the data's n_picked; 0: the same ones */
+    size_t n_picked;
+    const struct qr_data_column *picked;
+};
+
 struct qr_data_options {
     enum qr_data_source source;
     uint64_t seed;
     unsigned rounds, qubits;          /* EXCITATIONS */
     const char *url, *validation_url; /* NPZ, CSV; borrowed; validation_url may be NULL */
-    const char *folder;               /* of the job file; NULL: none; borrowed */
-    double train_fraction;            /* in (0, 1] */
-    bool shuffle_split;               /* the samples are shuffled before they are split */
+    size_t n_channels;                /* not the name of a URL above; borrowed */
+    const struct qr_data_channel *channels;
+    const char *folder;    /* of the job file; NULL: none; borrowed */
+    double train_fraction; /* in (0, 1] */
+    bool shuffle_split;    /* the samples are shuffled before they are split */
     uint64_t split_seed;
     /* wanted: what the model's first layer takes; 0: whatever the file has */
     size_t n_columns;
@@ -58,7 +78,8 @@ struct qr_data_options {
     /* NPZ, CSV: x is these columns of the file, no two of them the same; borrowed; 0: all */
     size_t n_picked;
     const struct qr_data_column *picked;
-    bool pick_all; /* a column of the file that is not picked is an error */
+    bool pick_all;           /* a column of the file that is not picked is an error */
+    const char *columns_key; /* where they are said, for messages; NULL: data.columns */
     /* columns of y wanted (1, or the classes of a one-hot y); 0: whatever the file has */
     size_t n_outputs;
     bool one_label_for_all; /* a single label is every output's, not a class number */
@@ -80,7 +101,8 @@ struct qr_dataset {
     uint32_t *row;
     bool weighted;      /* a row of y ends with the sample's weight, behind its n_outputs labels */
     bool label_for_all; /* the file had one label a sample, and it is every output's */
-    /* of the largest file that it was read from: both were in memory at once */
+    /* what was in memory beside it while it was read: the largest file, or its samples while they
+     * were put behind others */
     uint64_t file_bytes;
     /* the data manifest in the job hash: SHA-256 of (u64le n_samples, n_train, n_columns,
      * n_outputs, SHA-256 of x, of y) */
@@ -89,6 +111,12 @@ struct qr_dataset {
 
 QR_MUST_CHECK enum qr_code qr_dataset_load(const struct qr_data_options *opt,
                                            struct qr_dataset *ret, struct qr_err *err);
+bool qr_data_has_channel(const struct qr_data_options *opt, const char *name);
+/* The samples of one channel, none of which trains (n_train 0; no digest). INVALID_ARGUMENT: there
+ * is none of that name. */
+QR_MUST_CHECK enum qr_code qr_dataset_load_channel(const struct qr_data_options *opt,
+                                                   const char *name, struct qr_dataset *ret,
+                                                   struct qr_err *err);
 /* Samples beside the job's, none of which trains (n_train 0; no digest): of one file, whatever
  * opt->source says: one that is a ZIP archive is npz, any other CSV. It is opt->url's, or, unless
  * that is NULL, `file`, whose bytes are taken and which messages call opt->url. key: what the error

@@ -8,6 +8,14 @@
 QR_MUST_CHECK enum qr_code qr_dataset_room(struct qr_dataset *ret, size_t n_samples,
                                            size_t n_columns, size_t n_outputs, bool weighted,
                                            struct qr_err *err);
+/* One file, of opt's source; key: what the error of a file that is not there begins with. */
+QR_MUST_CHECK enum qr_code qr_dataset_load_file(const struct qr_data_options *opt, const char *key,
+                                                const char *url, struct qr_dataset *ret,
+                                                struct qr_err *err);
+/* What trains and what validates. *ret_split: n_train is set, by a channel "validation". */
+QR_MUST_CHECK enum qr_code qr_dataset_load_channels(const struct qr_data_options *opt,
+                                                    struct qr_dataset *ret, bool *ret_split,
+                                                    struct qr_err *err);
 /* The seeded generator; n_train and digest are the caller's. */
 QR_MUST_CHECK enum qr_code qr_excitations(const struct qr_data_options *opt, struct qr_dataset *ret,
                                           struct qr_err *err);

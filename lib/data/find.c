@@ -45,6 +45,69 @@ char *qr_named_file_find(const char *url, const char *folder) {
     return there ? absolute(beside) : qr_xstrdup(url);
 }
 
+/* ---- folders ---- */
+
+enum { MAX_FILES = 65536 };
+
+/* Of the folder or below it: what is no data by its name, as Hadoop and Kubernetes have it. */
+static bool is_hidden(const char *below) {
+    for (const char *part = below; part; part = strchr(part, '/')) {
+        part += *part == '/';
+        if (*part == '.' || *part == '_' || !*part) return true;
+    }
+    return false;
+}
+
+static enum qr_code list_below(const char *url, struct qr_buf *ret, size_t *ret_name,
+                               struct qr_err *err) {
+    struct qr_store *s;
+    qr_auto(qr_free_p) char *name = NULL;
+    enum qr_code code = qr_store_resolve(url, &s, &name, err);
+    if (code != QR_OK) return code;
+    code = s->ops->list(s, name, ret, err);
+    s->ops->close(s);
+    *ret_name = strlen(name);
+    return code;
+}
+
+enum qr_code qr_named_files(const char *url, const char *folder, char ***ret, size_t *ret_n,
+                            struct qr_err *err) {
+    size_t n = strlen(url), prefix, found = 0;
+    struct qr_buf names = {0};
+    if (n == 0 || url[n - 1] != '/') {
+        *ret = qr_xcalloc(1, sizeof **ret);
+        (*ret)[0] = qr_xstrdup(url);
+        *ret_n = 1;
+        return QR_OK;
+    }
+    qr_auto(qr_free_p) char *at = qr_named_file_find(url, folder);
+    enum qr_code code = list_below(at, &names, &prefix, err);
+    char **files = qr_xcalloc(MAX_FILES + 1, sizeof *files);
+    n = strlen(at);
+    for (const char *name = qr_buf_string(&names); code == QR_OK && *name;) {
+        size_t length = strcspn(name, "\n");
+        qr_auto(qr_free_p) char *below =
+            length > prefix ? qr_xstrndup(name + prefix, length - prefix) : qr_xstrdup("");
+        if (!is_hidden(below) && found < MAX_FILES)
+            files[found++] = qr_xasprintf("%s%s", at, below);
+        else if (!is_hidden(below))
+            code = qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s: more than %d files are below it", at,
+                           MAX_FILES);
+        name += length + (name[length] == '\n');
+    }
+    qr_buf_free(&names);
+    if (code == QR_OK && found == 0)
+        code = qr_fail(err, QR_NOT_FOUND, "there are no files below %s; correct the path", at);
+    for (; code != QR_OK && found; found--) free(files[found - 1]);
+    if (code != QR_OK) {
+        free(files);
+        return code;
+    }
+    *ret = files;
+    *ret_n = found;
+    return QR_OK;
+}
+
 enum qr_code qr_dataset_read(const char *key, const char *url, const char *folder, size_t max_bytes,
                              struct qr_buf *ret, struct qr_err *err) {
     enum qr_code code = qr_named_file_read(url, folder, max_bytes, ret, err);

@@ -12,6 +12,11 @@ QR_MUST_CHECK enum qr_code qr_named_file_read(const char *url, const char *folde
  * asked of its store); the name itself where it is no relative path or no file is there. Heap. */
 char *qr_named_file_find(const char *url, const char *folder);
 
+/* The files that a name stands for, to be read by qr_named_file_read: itself, or all below it where
+ * it ends with '/', as dataset.h says. Heap, each of them too. NOT_FOUND: there are none. */
+QR_MUST_CHECK enum qr_code qr_named_files(const char *url, const char *folder, char ***ret,
+                                          size_t *ret_n, struct qr_err *err);
+
 /* qr_named_file_read, and that error begins with the job's key. */
 QR_MUST_CHECK enum qr_code qr_dataset_read(const char *key, const char *url, const char *folder,
                                            size_t max_bytes, struct qr_buf *ret,

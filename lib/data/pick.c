@@ -8,6 +8,10 @@
 
 enum { SHOWN = 200 }; /* bytes of names in a sentence */
 
+static const char *key_of(const struct qr_data_options *opt) {
+    return opt->columns_key ? opt->columns_key : "data.columns";
+}
+
 static void put_names(const struct qr_dataset *d, const uint8_t *but, struct qr_buf *to) {
     to->max = SHOWN;
     for (size_t j = 0, n = 0; j < d->n_columns; j++) {
@@ -18,13 +22,13 @@ static void put_names(const struct qr_dataset *d, const uint8_t *but, struct qr_
     }
 }
 
-static enum qr_code find_name(const struct qr_dataset *d, const char *url, const char *name,
-                              size_t *ret, struct qr_err *err) {
+static enum qr_code find_name(const struct qr_data_options *opt, const struct qr_dataset *d,
+                              const char *url, const char *name, size_t *ret, struct qr_err *err) {
     if (!d->names)
-        return qr_fail(err, QR_DATA_LOSS,
-                       "%s: its columns have no names, so there is no '%.64s'; data.columns may "
-                       "give numbers, from 0",
-                       url, name);
+        return qr_fail(
+            err, QR_DATA_LOSS,
+            "%s: its columns have no names, so there is no '%.64s'; %s may give numbers, from 0",
+            url, name, key_of(opt));
     for (*ret = 0; *ret < d->n_columns; ++*ret)
         if (strcmp(d->names[*ret], name) == 0) return QR_OK;
     struct qr_buf there = {0};
@@ -43,15 +47,14 @@ static enum qr_code find_all(const struct qr_data_options *opt, const char *url,
     for (size_t k = 0; k < opt->n_picked; k++) {
         const struct qr_data_column *c = &opt->picked[k];
         at[k] = c->number;
-        enum qr_code code = c->name ? find_name(d, url, c->name, &at[k], err) : QR_OK;
+        enum qr_code code = c->name ? find_name(opt, d, url, c->name, &at[k], err) : QR_OK;
         if (code) return code;
         if (at[k] >= d->n_columns)
-            return qr_fail(err, QR_DATA_LOSS,
-                           "%s: data.columns[%zu] is %zu, but x has columns 0 to %zu", url, k,
-                           at[k], d->n_columns - 1);
+            return qr_fail(err, QR_DATA_LOSS, "%s: %s[%zu] is %zu, but x has columns 0 to %zu", url,
+                           key_of(opt), k, at[k], d->n_columns - 1);
         if (is[at[k]])
-            return qr_fail(err, QR_DATA_LOSS,
-                           "%s: data.columns[%zu] is a column that stands before it, too", url, k);
+            return qr_fail(err, QR_DATA_LOSS, "%s: %s[%zu] is a column that stands before it, too",
+                           url, key_of(opt), k);
         is[at[k]] = 1;
     }
     if (!opt->pick_all || opt->n_picked == d->n_columns) return QR_OK;

@@ -6,17 +6,21 @@
 
 enum { MAX_ROUNDS = 1 << 20 };
 
+static enum qr_code add_url(const struct qr_json *v, const char *where, const char **ret,
+                            struct qr_err *err) {
+    const char *url = "";
+    if (qr_json_string(v, where, &url, err) != QR_OK) return err->code;
+    if (!*url) return qr_fail(err, QR_INVALID_ARGUMENT, "%s is empty; give a path or URL", where);
+    *ret = qr_xstrdup(url);
+    return QR_OK;
+}
+
 static enum qr_code opt_url(const struct qr_json *data, const char *key, const char **ret,
                             struct qr_err *err) {
     char path[48];
     snprintf(path, sizeof path, "data.%s", key);
     const struct qr_json *v = qr_json_get(data, key);
-    const char *url = NULL;
-    if (!v) return QR_OK;
-    if (qr_json_string(v, path, &url, err) != QR_OK) return err->code;
-    if (!*url) return qr_fail(err, QR_INVALID_ARGUMENT, "%s is empty; give a path or URL", path);
-    *ret = qr_xstrdup(url);
-    return QR_OK;
+    return v ? add_url(v, path, ret, err) : QR_OK;
 }
 
 static enum qr_code read_excitations(const struct qr_json *data, struct qr_job *job,
@@ -65,10 +69,11 @@ static enum qr_code read_split(const struct qr_json *data, struct qr_job *job, s
     if (qr_job_opt_u64(data, "data", "shuffle_split", 0, UINT64_C(1) << 53, &job->data.split_seed,
                        err) != QR_OK)
         return err->code;
-    if (job->data.validation_url)
+    const char *held = job->data.validation_url ? "validation_url" : "channels.validation";
+    if (qr_data_has_channel(&job->data, "validation"))
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "data: shuffle_split and validation_url exclude each other; with "
-                       "validation_url nothing is split");
+                       "data: shuffle_split and %s exclude each other; with %s nothing is split",
+                       held, held);
     return QR_OK;
 }
 
@@ -89,11 +94,11 @@ static enum qr_code read_sample_weight(const struct qr_json *data, struct qr_job
 
 enum { MAX_COLUMNS = 4096 };
 
-static enum qr_code read_column(const struct qr_json *v, size_t i, struct qr_data_column *ret,
-                                struct qr_err *err) {
-    char path[48];
+static enum qr_code read_column(const struct qr_json *v, const char *where, size_t i,
+                                struct qr_data_column *ret, struct qr_err *err) {
+    char path[128];
     int64_t number;
-    snprintf(path, sizeof path, "data.columns[%zu]", i);
+    snprintf(path, sizeof path, "%s[%zu]", where, i);
     if (qr_json_type(v) == QR_JSON_STRING) {
         const char *name;
         if (qr_json_string(v, path, &name, err) != QR_OK) return err->code;
@@ -114,25 +119,26 @@ static bool same_column(const struct qr_data_column *a, const struct qr_data_col
                               : !a->name && !b->name && a->number == b->number;
 }
 
-static enum qr_code read_picked(const struct qr_json *data, struct qr_job *job,
-                                struct qr_err *err) {
-    const struct qr_json *list = qr_json_get(data, "columns");
+/* "columns" of data or of a channel; what was read is the caller's to free, also on failure. */
+static enum qr_code read_columns(const struct qr_json *list, const char *where,
+                                 const struct qr_data_column **ret, size_t *ret_n,
+                                 struct qr_err *err) {
     if (!list) return QR_OK;
-    if (qr_json_want(list, "data.columns", QR_JSON_ARRAY, err) != QR_OK) return err->code;
+    if (qr_json_want(list, where, QR_JSON_ARRAY, err) != QR_OK) return err->code;
     size_t n = qr_json_size(list), i = 0;
     if (n < 1 || n > MAX_COLUMNS)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "data.columns has %zu entries; give 1 to %d names or numbers of columns", n,
+                       "%s has %zu entries; give 1 to %d names or numbers of columns", where, n,
                        MAX_COLUMNS);
     struct qr_data_column *picked = qr_xcalloc(n, sizeof *picked);
-    job->data.picked = picked;
-    job->data.n_picked = n;
+    *ret = picked;
+    *ret_n = n;
     for (const struct qr_json *v = qr_json_first(list); v; v = qr_json_next(v), i++) {
-        if (read_column(v, i, &picked[i], err) != QR_OK) return err->code;
+        if (read_column(v, where, i, &picked[i], err) != QR_OK) return err->code;
         for (size_t k = 0; k < i; k++)
             if (same_column(&picked[k], &picked[i]))
-                return qr_fail(err, QR_INVALID_ARGUMENT,
-                               "data.columns[%zu] is the same column as data.columns[%zu]", i, k);
+                return qr_fail(err, QR_INVALID_ARGUMENT, "%s[%zu] is the same column as %s[%zu]",
+                               where, i, where, k);
     }
     return QR_OK;
 }
@@ -170,24 +176,150 @@ static enum qr_code place_columns(struct qr_job *job, struct qr_err *err) {
     return code ? qr_wrap(err, "data.columns") : QR_OK;
 }
 
+/* ---- channels ---- */
+
+enum { MAX_CHANNELS = 32, MAX_URLS = 4096, MAX_NAME = 63 };
+
+/* A URL or a list of URLs. */
+static enum qr_code read_urls(const struct qr_json *v, const char *where, struct qr_data_channel *c,
+                              struct qr_err *err) {
+    bool list = qr_json_type(v) == QR_JSON_ARRAY;
+    size_t n = list ? qr_json_size(v) : 1;
+    if (n < 1 || n > MAX_URLS)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s has %zu entries; give 1 to %d paths or URLs",
+                       where, n, MAX_URLS);
+    const char **urls = qr_xcalloc(n, sizeof *urls);
+    c->urls = urls;
+    if (!list) c->n_urls = 1;
+    if (!list) return add_url(v, where, &urls[0], err);
+    for (const struct qr_json *u = qr_json_first(v); u; u = qr_json_next(u)) {
+        char path[128];
+        snprintf(path, sizeof path, "%s[%zu]", where, c->n_urls);
+        if (add_url(u, path, &urls[c->n_urls++], err) != QR_OK) return err->code;
+    }
+    return QR_OK;
+}
+
+static enum qr_code read_channel(const struct qr_json *v, const char *where,
+                                 const struct qr_job *job, struct qr_data_channel *c,
+                                 struct qr_err *err) {
+    static const char *const keys[] = {"url", "source", "columns"};
+    static const char *const sources[] = {"npz", "csv"};
+    char path[120];
+    c->source = job->data.source;
+    if (qr_json_type(v) == QR_JSON_STRING || qr_json_type(v) == QR_JSON_ARRAY)
+        return read_urls(v, where, c, err);
+    if (qr_json_type(v) != QR_JSON_OBJECT)
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "%s must be a path or URL, a list of them, or an object with \"url\", not %s", where,
+            qr_json_type_name(v));
+    if (qr_json_known(v, where, keys, 3, err) != QR_OK) return err->code;
+    snprintf(path, sizeof path, "%s.url", where);
+    if (!qr_json_get(v, "url"))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s is missing: give the path or URL of the data",
+                       path);
+    if (read_urls(qr_json_get(v, "url"), path, c, err) != QR_OK) return err->code;
+    size_t source = c->source == QR_DATA_CSV;
+    if (qr_job_opt_choice(v, where, "source", sources, 2, &source, err) != QR_OK) return err->code;
+    c->source = source ? QR_DATA_CSV : QR_DATA_NPZ;
+    snprintf(path, sizeof path, "%s.columns", where);
+    if (read_columns(qr_json_get(v, "columns"), path, &c->picked, &c->n_picked, err) != QR_OK)
+        return err->code;
+    if (c->n_picked && c->n_picked != job->data.n_picked)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       job->data.n_picked
+                           ? "%s picks %zu columns, but the inputs are %zu"
+                           : "%s picks %zu columns; give data.columns too, which say what the "
+                             "inputs are (%zu now)",
+                       path, c->n_picked, job->data.n_picked);
+    return QR_OK;
+}
+
+/* Names stand in paths of --set, in flags and in messages. */
+static bool is_name(const char *name) {
+    size_t n = strlen(name);
+    return n >= 1 && n <= MAX_NAME &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") == n;
+}
+
+static enum qr_code read_channels(const struct qr_json *data, struct qr_job *job,
+                                  struct qr_err *err) {
+    const struct qr_json *channels = qr_json_get(data, "channels");
+    if (!channels) return QR_OK;
+    if (qr_json_want(channels, "data.channels", QR_JSON_OBJECT, err) != QR_OK) return err->code;
+    size_t n = qr_json_size(channels);
+    if (n < 1 || n > MAX_CHANNELS)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "data.channels has %zu names; give 1 to %d", n,
+                       MAX_CHANNELS);
+    struct qr_data_channel *all = qr_xcalloc(n, sizeof *all);
+    job->data.channels = all;
+    for (const struct qr_json *v = qr_json_first(channels); v; v = qr_json_next(v)) {
+        const char *name = qr_json_key(v);
+        char path[96];
+        if (!is_name(name))
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "data.channels: '%.80s' is no channel's name; use 1 to %d letters, "
+                           "digits, '-' or '_'",
+                           name, MAX_NAME);
+        snprintf(path, sizeof path, "data.channels.%s", name);
+        struct qr_data_channel *c = &all[job->data.n_channels++];
+        c->name = qr_xstrdup(name);
+        bool trains = strcmp(name, "train") == 0, validates = strcmp(name, "validation") == 0;
+        if ((trains && job->data.url) || (validates && job->data.validation_url))
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "%s and data.%s name the same samples; give one of them", path,
+                           trains ? "url" : "validation_url");
+        if (read_channel(v, path, job, c, err) != QR_OK) return err->code;
+    }
+    return QR_OK;
+}
+
+static void free_columns(const struct qr_data_column *picked, size_t n) {
+    for (size_t i = 0; i < n; i++) free((void *)(uintptr_t)picked[i].name);
+    free((void *)(uintptr_t)picked);
+}
+
+void qr_job_free_data(struct qr_data_options *d) {
+    for (size_t i = 0; i < d->n_channels; i++) {
+        const struct qr_data_channel *c = &d->channels[i];
+        for (size_t k = 0; k < c->n_urls; k++) free((void *)(uintptr_t)c->urls[k]);
+        free((void *)(uintptr_t)c->urls);
+        free((void *)(uintptr_t)c->name);
+        free_columns(c->picked, c->n_picked);
+    }
+    free((void *)(uintptr_t)d->channels);
+    free((void *)(uintptr_t)d->url);
+    free((void *)(uintptr_t)d->folder);
+    free((void *)(uintptr_t)d->validation_url);
+    free((void *)(uintptr_t)d->sample_weight);
+    free_columns(d->picked, d->n_picked);
+}
+
 static enum qr_code read_file(const struct qr_json *data, struct qr_job *job, struct qr_err *err) {
-    static const char *const keys[] = {"source",         "url",           "validation_url",
-                                       "train_fraction", "shuffle_split", "sample_weight",
-                                       "columns"};
-    if (qr_job_known(data, "data", keys, 7, err) != QR_OK ||
-        opt_url(data, "url", &job->data.url, err) != QR_OK ||
-        opt_url(data, "validation_url", &job->data.validation_url, err) != QR_OK)
+    static const char *const keys[] = {
+        "source",         "url",           "validation_url", "channels",
+        "train_fraction", "shuffle_split", "sample_weight",  "columns"};
+    struct qr_data_options *d = &job->data;
+    if (qr_job_known(data, "data", keys, 8, err) != QR_OK ||
+        opt_url(data, "url", &d->url, err) != QR_OK ||
+        opt_url(data, "validation_url", &d->validation_url, err) != QR_OK ||
+        read_sample_weight(data, job, err) != QR_OK ||
+        read_columns(qr_json_get(data, "columns"), "data.columns", &d->picked, &d->n_picked, err) !=
+            QR_OK ||
+        place_columns(job, err) != QR_OK || read_channels(data, job, err) != QR_OK)
         return err->code;
-    if (!job->data.url)
+    if (!qr_data_has_channel(d, "train"))
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "data.url is missing: give the path or URL of the data");
-    if (job->data.validation_url && qr_json_get(data, "train_fraction"))
+                       "data.url is missing: give the path or URL of the data%s",
+                       d->n_channels ? ", or a channel \"train\"" : "");
+    if (qr_data_has_channel(d, "validation") && qr_json_get(data, "train_fraction"))
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "data: train_fraction and validation_url exclude each other; with "
-                       "validation_url all samples of url train");
-    if (read_sample_weight(data, job, err) != QR_OK || read_picked(data, job, err) != QR_OK ||
-        place_columns(job, err) != QR_OK)
-        return err->code;
+                       d->validation_url
+                           ? "data: train_fraction and validation_url exclude each other; with "
+                             "validation_url all samples of url train"
+                           : "data: train_fraction and channels.validation exclude each other; "
+                             "with channels.validation all other samples train");
     return read_split(data, job, err);
 }
 

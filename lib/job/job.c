@@ -251,13 +251,7 @@ void qr_job_free(struct qr_job *job) {
     if (!job) return;
     for (size_t i = 0; i < job->n_layers; i++) layer_fini(&job->layers[i]);
     free(job->layers);
-    free((void *)(uintptr_t)job->data.url);
-    free((void *)(uintptr_t)job->data.folder);
-    free((void *)(uintptr_t)job->data.validation_url);
-    free((void *)(uintptr_t)job->data.sample_weight);
-    for (size_t i = 0; i < job->data.n_picked; i++)
-        free((void *)(uintptr_t)job->data.picked[i].name);
-    free((void *)(uintptr_t)job->data.picked);
+    qr_job_free_data(&job->data);
     free(job->train.class_weight);
     free(job->train.output_weights);
     free(job->train.initial_weights);
@@ -353,10 +347,13 @@ enum qr_code qr_job_samples(const struct qr_job *job, const struct qr_job_sample
                        "is nothing to compute of other data; leave it away",
                        shown);
     }
-    opt.url = of->url;
-    opt.folder = NULL; /* not a file that the job names */
+    if (!of->channel) {
+        opt.url = of->url;
+        opt.folder = NULL; /* not a file that the job names */
+    }
     if (!of->labels) opt.no_labels = opt.only_inputs = true;
-    enum qr_code code = qr_dataset_load_samples(&opt, "--data", of->file, &d, err);
+    enum qr_code code = of->channel ? qr_dataset_load_channel(&opt, of->channel, &d, err)
+                                    : qr_dataset_load_samples(&opt, "--data", of->file, &d, err);
     if (code) return code;
     code = check_data(job, "samples", &d, ret, err);
     return code ? qr_wrap(err, "%s", shown) : QR_OK;

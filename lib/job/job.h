@@ -69,6 +69,7 @@ struct qr_train_spec {
     struct qr_optimizer_options optimizer;
     struct qr_early_stopping early_stopping;
     bool shuffle;
+    bool evaluate;           /* training evaluates at the end of each epoch */
     char *initial_weights;   /* URL, found as the data's is, or NULL */
     size_t n_initial_layers; /* 0: of all layers */
     struct qr_initial_layer *initial_layers;
@@ -143,10 +144,11 @@ QR_MUST_CHECK enum qr_code qr_job_model(const struct qr_job *job, enum qr_isa is
  * (exact/contract.md §3), here. */
 QR_MUST_CHECK enum qr_code qr_job_data(const struct qr_job *job, struct qr_dataset *ret,
                                        struct qr_err *err);
-/* Other samples than the job's own, read as its data is: the columns that it picks, by name where
- * it has names. */
+/* Other samples than those that the job trains and validates with, read as its data is: the columns
+ * that it picks, by name where it has names. */
 struct qr_job_samples {
-    const char *url;     /* a path, a URL, or what messages call the file */
+    const char *channel; /* of the job's channels; NULL: of a file */
+    const char *url;     /* a path, a URL, or what messages call the samples */
     struct qr_buf *file; /* its bytes, taken; NULL: they are read from url */
     bool labels;         /* there are some, and weights of samples where the job has these */
 };

@@ -14,6 +14,7 @@ QR_MUST_CHECK enum qr_code qr_job_read_model(const struct qr_json *model, struct
                                              struct qr_err *err);
 QR_MUST_CHECK enum qr_code qr_job_read_data(const struct qr_json *data, struct qr_job *job,
                                             struct qr_err *err);
+void qr_job_free_data(struct qr_data_options *d);
 QR_MUST_CHECK enum qr_code qr_job_read_train(const struct qr_json *train, struct qr_job *job,
                                              struct qr_err *err);
 /* An observable as text, or {"hamiltonian": terms or file}. */

@@ -41,6 +41,30 @@ static void set_file(struct qr_json *tree, const struct qr_job *job, const char 
     qr_buf_free(&text);
 }
 
+/* A name, or a list of names. */
+static void set_files(struct qr_json *tree, const struct qr_job *job, const char *path,
+                      const struct qr_json *v) {
+    size_t i = 0;
+    if (!v || qr_json_type(v) != QR_JSON_ARRAY) {
+        set_file(tree, job, path, v);
+        return;
+    }
+    for (const struct qr_json *m = qr_json_first(v); m; m = qr_json_next(m), i++) {
+        qr_auto(qr_free_p) char *at = qr_xasprintf("%s[%zu]", path, i);
+        set_file(tree, job, at, m);
+    }
+}
+
+static void set_channels(struct qr_json *tree, const struct qr_job *job,
+                         const struct qr_json *channels) {
+    for (const struct qr_json *m = qr_json_first(channels); m; m = qr_json_next(m)) {
+        bool object = qr_json_type(m) == QR_JSON_OBJECT;
+        qr_auto(qr_free_p) char *at =
+            qr_xasprintf("data.channels.%s%s", qr_json_key(m), object ? ".url" : "");
+        set_files(tree, job, at, object ? qr_json_get(m, "url") : m);
+    }
+}
+
 /* Every "hamiltonian" that is a name. v: of the job's own tree, which stays as it is. */
 static void set_hamiltonians(struct qr_json *tree, const struct qr_job *job, const char *path,
                              const struct qr_json *v) {
@@ -71,6 +95,8 @@ static void record(const struct qr_job *job, uint64_t epochs, bool sweep, struct
         if (epochs != job->train.epochs) set(tree, "train.epochs", number);
         set_file(tree, job, "data.url", qr_json_get(data, "url"));
         set_file(tree, job, "data.validation_url", qr_json_get(data, "validation_url"));
+        if (data && qr_json_get(data, "channels"))
+            set_channels(tree, job, qr_json_get(data, "channels"));
         set_file(tree, job, url ? "train.initial_weights.url" : "train.initial_weights",
                  url ? url : initial);
         if (qr_json_get(job->tree, "model"))

@@ -349,7 +349,7 @@ static void estimate(struct qr_validation *v, int64_t message_ns) {
     v->epochs = v->settings.epochs > 0 ? (uint64_t)v->settings.epochs : v->job->train.epochs;
     v->facts = (struct qr_estimate_facts){
         .n_train = l->data.n_train,
-        .n_validate = l->data.n_samples - l->data.n_train,
+        .n_validate = qr_workload_evaluates(l) ? l->data.n_samples - l->data.n_train : 0,
         .batch_size = v->job->train.batch_size,
         .micro_batch_size = v->job->micro_batch_size,
         .epochs = v->epochs,
@@ -413,6 +413,27 @@ static void say_doubts(const struct qr_validation *v, const struct qr_log *log) 
     qr_job_doubts_fini(&doubts);
 }
 
+/* What training does not read: its inputs, since labels are for who evaluates it. */
+static void check_channels(struct qr_validation *v) {
+    const struct qr_data_options *d = &v->job->data;
+    for (size_t i = 0; i < d->n_channels; i++) {
+        const char *name = d->channels[i].name;
+        if (strcmp(name, "train") == 0 || strcmp(name, "validation") == 0) continue;
+        qr_auto(qr_free_p) char *what = qr_xasprintf("channel %s", name);
+        const struct qr_job_samples samples = {.channel = name, .url = what};
+        struct qr_dataset data = {0};
+        struct qr_err err;
+        if (qr_job_samples(v->job, &samples, &data, &err) != QR_OK) {
+            found(v, &err);
+            continue;
+        }
+        v->channels = qr_xreallocarray(v->channels, v->n_channels + 1, sizeof *v->channels);
+        v->channels[v->n_channels++] =
+            (struct qr_channel_samples){.name = name, .n_samples = data.n_samples};
+        qr_dataset_fini(&data);
+    }
+}
+
 /* Every trial is a job; where the data are not known, validation samples are believed in. */
 static void check_sweep(struct qr_validation *v) {
     const struct qr_dataset *d = &v->load.data;
@@ -446,7 +467,10 @@ enum qr_code qr_validate(int argc, char *const *argv, char *const *environment, 
         say_doubts(&v, log);
         if (v.has_load) weigh(&v);
         check_sweep(&v);
+        check_channels(&v);
         if (code == QR_OK) code = qr_workload_trainable(&v.load, &why);
+        if (code == QR_OK && v.has_identity && v.identity.role == QR_ROLE_EVALUATOR)
+            code = qr_workload_validates(&v.load, &why);
         if (code == QR_OK) check_checkpoints(&v);
         if (code != QR_OK) found(&v, &why);
         else estimate(&v, message_ns);
@@ -464,6 +488,7 @@ void qr_validation_fini(struct qr_validation *v) {
     }
     for (size_t i = 0; i < v->n_findings; i++) free(v->findings[i].sentence);
     free(v->names);
+    free(v->channels);
     free(v->out);
     free(v->weights_url);
     free(v->logdir);

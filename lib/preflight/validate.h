@@ -34,6 +34,11 @@ struct qr_peer_name {
  * engine, which was run. Memory decides for large states: expect a factor of 2 either way. */
 enum qr_timing { QR_TIMING_NONE, QR_TIMING_MEASURED, QR_TIMING_SCALED, QR_TIMING_ESTIMATED };
 
+/* A channel that only evaluation or prediction reads. name: the job's. */
+struct qr_channel_samples {
+    const char *name;
+    size_t n_samples;
+};
 struct qr_validation {
     struct qr_settings settings;
     struct qr_job *job; /* NULL: could not be read */
@@ -43,6 +48,8 @@ struct qr_validation {
     size_t n_names;
     struct qr_peer_name *names;
     struct qr_workload load;
+    size_t n_channels;
+    struct qr_channel_samples *channels;
     struct qr_memory_estimate memory; /* of this worker */
     uint64_t epochs;
     char *out, *weights_url, *logdir; /* as a worker would take them; NULL: not known */

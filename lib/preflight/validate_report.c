@@ -3,6 +3,7 @@
 #include "base/cgroup.h"
 #include "base/mem.h"
 #include "preflight/validate.h"
+#include "store/store.h"
 
 /* Workers that the ring's names name. */
 static unsigned n_named(const struct qr_validation *v) {
@@ -73,13 +74,18 @@ static void load_text(const struct qr_validation *v, struct qr_buf *b) {
         b, "data        %zu samples train, %zu validate; batches of %llu in micro-batches of %zu\n",
         l->data.n_train, l->data.n_samples - l->data.n_train,
         (unsigned long long)v->job->train.batch_size, v->job->micro_batch_size);
+    for (size_t i = 0; i < v->n_channels; i++)
+        qr_buf_printf(b, "%s%zu samples in channel %s", i ? ", " : "            ",
+                      v->channels[i].n_samples, v->channels[i].name);
+    if (v->n_channels) qr_buf_puts(b, "\n");
     struct qr_buf inputs = {0};
     qr_job_put_inputs(v->job, &l->data, &inputs);
     if (inputs.n) qr_buf_printf(b, "inputs      %s\n", qr_buf_string(&inputs));
     qr_buf_free(&inputs);
+    qr_auto(qr_free_p) char *initial =
+        qr_url_shown(l->initial_from_file ? v->job->train.initial_weights : "");
     qr_buf_printf(b, "model       %zu parameters%s%s\n", qr_model_n_params(l->model),
-                  l->initial_from_file ? ", beginning with " : "",
-                  l->initial_from_file ? v->job->train.initial_weights : "");
+                  l->initial_from_file ? ", beginning with " : "", initial);
     qr_buf_puts(b, "memory      ");
     put_bytes(b, m->total);
     qr_buf_puts(b, " at most in a worker (the program ");
@@ -240,6 +246,11 @@ static void load_json(const struct qr_validation *v, struct qr_json_writer *w) {
     bool known = v->has_load;
     put_number(w, "train_samples", known, (double)l->data.n_train);
     put_number(w, "validation_samples", known, (double)(l->data.n_samples - l->data.n_train));
+    qr_json_put_key(w, "channel_samples");
+    qr_json_open(w, '{');
+    for (size_t i = 0; i < v->n_channels; i++)
+        put_number(w, v->channels[i].name, true, (double)v->channels[i].n_samples);
+    qr_json_close(w, '}');
     put_number(w, "parameters", known, known ? (double)qr_model_n_params(l->model) : 0);
     put_number(w, "threads", known, l->n_threads);
     put_number(w, "memory_bytes", known, (double)v->memory.total);

@@ -18,7 +18,7 @@ static const char *log_format_choice(size_t i) {
     return names[i];
 }
 static const char *role_choice(size_t i) {
-    static const enum qr_role roles[] = {QR_ROLE_WORKER, QR_ROLE_PS};
+    static const enum qr_role roles[] = {QR_ROLE_WORKER, QR_ROLE_PS, QR_ROLE_EVALUATOR};
     return i < sizeof roles / sizeof *roles ? qr_role_name(roles[i]) : NULL;
 }
 static const char *print_choice(size_t i) { return i == 0 ? "markdown" : NULL; }
@@ -56,7 +56,8 @@ const struct setting settings_table[] = {
      "the parameter servers, by index, before all workers: host:port,host:port; the same for all",
      OWN, NULL},
     {"role", CHOICE, AT(role), NULL, 0, 0, role_choice, ANYWHERE, "ROLE", "worker, or TF_CONFIG's",
-     "what this process is: CHOICES; its index is that among its kind", OWN, NULL},
+     "what this process is: CHOICES; the index of the first two is that among their kind", OWN,
+     NULL},
     {"max-workers", NUMBER, AT(max_workers), "64", 1, QR_MAX_MEMBERS, NULL, ANYWHERE, "N", NULL,
      "the most members there can be: 0 ... N-1 are probed where no count is known", OWN, NULL},
     {"min-workers", NUMBER, AT(min_workers), NULL, 1, QR_MAX_MEMBERS, NULL, ANYWHERE, "N",
@@ -125,6 +126,10 @@ const struct setting settings_table[] = {
      "TIME", NULL, "a checkpoint so long after the one before", LEADER, NULL},
     {"checkpoint-steps", NUMBER, AT(checkpoint_steps), "100", 1, INT64_C(1) << 53, NULL, ANYWHERE,
      "N", NULL, "and so many steps after it: whichever comes later", LEADER, NULL},
+    {"checkpoint-epochs", NUMBER, AT(checkpoint_epochs), NULL, 0, INT64_C(1) << 53, NULL, ANYWHERE,
+     "N", "none", "and one of the very state at the end of each N-th epoch; 0: none", LEADER, NULL},
+    {"evaluate-interval", DURATION, AT(evaluate_interval_ns), "2s", 0, 0, NULL, ANYWHERE, "TIME",
+     NULL, "an evaluator looks so often for a checkpoint, and evaluates the newest", OWN, NULL},
     {"fresh", SWITCH, AT(fresh), NULL, 0, 0, NULL, COMMAND_LINE, NULL, NULL,
      "train again from the start: what --checkpoints has, of any job, is taken away", FIRST, NULL},
     {"logdir", TEXT, AT(logdir), NULL, 0, 0, NULL, ANYWHERE, "URL", "none",
@@ -192,6 +197,7 @@ static const struct {
     {"data", EQUAL, HASH_SAYS}, /* what is in the files, wherever they lie */
     {"data.url", OWN, NULL},
     {"data.validation_url", OWN, NULL},
+    {"data.channels", OWN, NULL},
     {"name", EQUAL, "turned away worker N of another job: name is THERE there and HERE here"},
     {"profile", OWN, NULL},
     {"train.epochs", RING, RING_SAYS},

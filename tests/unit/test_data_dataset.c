@@ -445,6 +445,48 @@ static void looked_for(void) {
     CHECK(chdir("/") == 0 && rmdir(here) == 0);
 }
 
+/* Files of a channel stand one behind the other; all have the columns of the first that trains. */
+static void channels(void) {
+    struct qr_data_options opt = options(QR_DATA_CSV, 0, 1);
+    const char *const both[] = {path, path2}, *const one[] = {path2};
+    struct qr_data_channel list[] = {
+        {.name = "train", .n_urls = 2, .urls = both, .source = QR_DATA_CSV},
+        {.name = "validation", .n_urls = 1, .urls = one, .source = QR_DATA_CSV},
+        {.name = "test", .n_urls = 1, .urls = one, .source = QR_DATA_CSV}};
+    opt.url = NULL;
+    opt.channels = list, opt.n_channels = 3;
+    write_text(path, "a,b,y\n1,2,1\n3,4,-1\n");
+    write_text(path2, "a,b,y\n5,6,1\n");
+    struct qr_dataset d = load(&opt);
+    CHECK(d.n_samples == 4 && d.n_train == 3 && d.n_columns == 2 && d.x[4] == 5 && d.x[7] == 6 &&
+          d.y[1] == -1 && strcmp(d.names[1], "b") == 0);
+    qr_dataset_fini(&d);
+    struct qr_err err = {0};
+    CHECK(qr_dataset_load_channel(&opt, "test", &d, &err) == QR_OK && d.n_samples == 1 &&
+              d.n_train == 0 && d.x[0] == 5,
+          "%s", err.msg);
+    qr_dataset_fini(&d);
+    CHECK(qr_dataset_load_channel(&opt, "tset", &d, &err) == QR_INVALID_ARGUMENT &&
+              strstr(err.msg, "no channel 'tset'; there are: train, validation, test"),
+          "%s", err.msg);
+    const struct qr_data_column turned[] = {{.name = "b"}, {.name = "a"}};
+    const struct qr_data_column picked[] = {{.name = "a"}, {.name = "b"}};
+    opt.picked = picked, opt.n_picked = 2;
+    list[2].picked = turned, list[2].n_picked = 2;
+    CHECK(qr_dataset_load_channel(&opt, "test", &d, &err) == QR_OK && d.x[0] == 6 && d.x[1] == 5,
+          "%s", err.msg);
+    qr_dataset_fini(&d);
+    opt.n_picked = 0;
+    write_text(path2, "b,a,y\n5,6,1\n");
+    refused(&opt, QR_DATA_LOSS, "input 0 is 'b', but in ");
+    write_text(path2, "a,b,c,y\n5,6,7,1\n");
+    refused(&opt, QR_DATA_LOSS, "x has 3 columns, but the model takes 2");
+    const char *const gone[] = {"/nonexistent/qring/"};
+    list[1].urls = gone;
+    write_text(path2, "a,b,y\n5,6,1\n");
+    refused(&opt, QR_NOT_FOUND, "data.channels.validation: there are no files below /nonexistent");
+}
+
 /* Weights stand behind the labels: of a column or an array by name, shuffled with their samples. */
 static void weights(void) {
     static const double of_row[3] = {0.5, 0, 2};
@@ -580,6 +622,7 @@ int main(void) {
     shuffled();
     looked_for();
     weights();
+    channels();
     weights_npz();
     picked();
     unlink(path);

@@ -94,6 +94,50 @@ static const struct row rows[] = {
      "\"b.csv\",\"shuffle_split\":7}}",
      QR_INVALID_ARGUMENT,
      {"shuffle_split and validation_url exclude each other"}},
+    {"a channel of no name",
+     "{\"model\":[" D "],\"data\":{\"source\":\"csv\",\"channels\":{\"train\":\"a\",\"a.b\":"
+     "\"c\"}}}",
+     QR_INVALID_ARGUMENT,
+     {"data.channels: 'a.b' is no channel's name"}},
+    {"no channel that trains",
+     "{\"model\":[" D "],\"data\":{\"source\":\"csv\",\"channels\":{\"test\":\"a\"}}}",
+     QR_INVALID_ARGUMENT,
+     {"data.url is missing", "or a channel \"train\""}},
+    {"what trains, twice",
+     "{\"model\":[" D "],\"data\":{\"source\":\"csv\",\"url\":\"a\",\"channels\":{\"train\":"
+     "\"a\"}}}",
+     QR_INVALID_ARGUMENT,
+     {"data.channels.train and data.url name the same samples"}},
+    {"what validates, twice",
+     "{\"model\":[" D "],\"data\":{\"source\":\"csv\",\"url\":\"a\",\"validation_url\":\"b\","
+     "\"channels\":{\"validation\":\"c\"}}}",
+     QR_INVALID_ARGUMENT,
+     {"data.channels.validation and data.validation_url name"}},
+    {"a channel that validates and a split",
+     "{\"model\":[" D "],\"data\":{\"source\":\"csv\",\"url\":\"a\",\"train_fraction\":0.5,"
+     "\"channels\":{\"validation\":\"c\"}}}",
+     QR_INVALID_ARGUMENT,
+     {"train_fraction and channels.validation exclude each other"}},
+    {"a channel of a number",
+     "{\"model\":[" D "],\"data\":{\"source\":\"csv\",\"url\":\"a\",\"channels\":{\"t\":[\"b\","
+     "7]}}}",
+     QR_INVALID_ARGUMENT,
+     {"data.channels.t[1]"}},
+    {"a channel of nothing",
+     "{\"model\":[" D "],\"data\":{\"source\":\"csv\",\"url\":\"a\",\"channels\":{\"t\":{\"url\":"
+     "[]}}}}",
+     QR_INVALID_ARGUMENT,
+     {"data.channels.t.url has 0 entries"}},
+    {"a channel's columns alone",
+     "{\"model\":[" D "],\"data\":{\"source\":\"csv\",\"url\":\"a\",\"channels\":{\"t\":{\"url\":"
+     "\"b\",\"columns\":[\"c\"]}}}}",
+     QR_INVALID_ARGUMENT,
+     {"data.channels.t.columns picks 1 columns; give data.columns too"}},
+    {"a channel's key",
+     "{\"model\":[" D "],\"data\":{\"source\":\"csv\",\"url\":\"a\",\"channels\":{\"t\":{\"urls\":"
+     "\"b\"}}}}",
+     QR_INVALID_ARGUMENT,
+     {"data.channels.t: unknown key 'urls'; did you mean 'url'?"}},
     {"a split without a seed",
      "{\"model\":[" D "],\"data\":{\"source\":\"csv\",\"url\":\"a.csv\",\"train_fraction\":0.5,"
      "\"shuffle_split\":true}}",

@@ -1,0 +1,194 @@
+/* Files under a name, one behind the other: what trains, what validates, and others. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "data/dataset_impl.h"
+#include "data/find.h"
+#include "store/store.h"
+
+/* A file's samples. */
+struct part {
+    struct qr_dataset d;
+    char *shown; /* its URL, as a message may have it */
+    bool own_columns;
+};
+struct joined {
+    struct part *v;
+    size_t n;
+};
+
+static void joined_fini(struct joined *p) {
+    for (size_t i = 0; i < p->n; i++) {
+        qr_dataset_fini(&p->v[i].d);
+        free(p->v[i].shown);
+    }
+    free(p->v);
+}
+
+/* The channel of a name: as it is given, or of one URL. */
+static bool find(const struct qr_data_options *opt, const char *name, struct qr_data_channel *ret,
+                 char **ret_key) {
+    bool trains = strcmp(name, "train") == 0, validates = strcmp(name, "validation") == 0;
+    const char *const *url = trains ? &opt->url : validates ? &opt->validation_url : NULL;
+    for (size_t i = 0; i < opt->n_channels; i++) {
+        if (strcmp(opt->channels[i].name, name) != 0) continue;
+        *ret = opt->channels[i];
+        *ret_key = qr_xasprintf("data.channels.%s", name);
+        return true;
+    }
+    if (!url || !*url) return false;
+    *ret = (struct qr_data_channel){.name = name, .n_urls = 1, .urls = url, .source = opt->source};
+    *ret_key = qr_xstrdup(trains ? "data.url" : "data.validation_url");
+    return true;
+}
+
+bool qr_data_has_channel(const struct qr_data_options *opt, const char *name) {
+    struct qr_data_channel c;
+    qr_auto(qr_free_p) char *key = NULL;
+    return find(opt, name, &c, &key);
+}
+
+/* Values stand by place, so places must have the same names. */
+static enum qr_code check_names(const struct part *first, const struct part *more,
+                                struct qr_err *err) {
+    const struct qr_dataset *a = &first->d, *b = &more->d;
+    if (!a->names || !b->names || first->own_columns || more->own_columns) return QR_OK;
+    for (size_t j = 0; j < a->n_columns; j++)
+        if (strcmp(a->names[j], b->names[j]) != 0)
+            return qr_fail(err, QR_DATA_LOSS,
+                           "%s: input %zu is '%.60s', but in %s it is '%.60s'; give both files "
+                           "the same columns in the same order, or their names as data.columns",
+                           more->shown, j, b->names[j], first->shown, a->names[j]);
+    return QR_OK;
+}
+
+/* A file behind those that are there, the first of which says what it must have. */
+static enum qr_code add_file(const struct qr_data_options *opt, const char *key, const char *url,
+                             bool own_columns, struct joined *all, struct qr_err *err) {
+    struct qr_data_options o = *opt;
+    if (all->n) {
+        o.n_columns = all->v[0].d.n_columns;
+        o.more_columns = false;
+        o.n_outputs = all->v[0].d.n_outputs;
+    }
+    all->v = qr_xreallocarray(all->v, all->n + 1, sizeof *all->v);
+    struct part *p = &all->v[all->n];
+    *p = (struct part){.own_columns = own_columns};
+    enum qr_code code = qr_dataset_load_file(&o, key, url, &p->d, err);
+    if (code != QR_OK) return code;
+    p->shown = qr_url_shown(url);
+    all->n++;
+    return check_names(&all->v[0], p, err);
+}
+
+static enum qr_code add_channel(const struct qr_data_options *opt, const char *name,
+                                struct joined *all, struct qr_err *err) {
+    struct qr_data_channel c;
+    qr_auto(qr_free_p) char *key = NULL, *columns = NULL;
+    enum qr_code code = QR_OK;
+    if (!find(opt, name, &c, &key)) return QR_OK;
+    struct qr_data_options o = *opt;
+    o.source = c.source;
+    if (c.n_picked) {
+        columns = qr_xasprintf("%s.columns", key);
+        o.n_picked = c.n_picked, o.picked = c.picked, o.columns_key = columns;
+        o.pick_all = false;
+    }
+    for (size_t i = 0; i < c.n_urls && code == QR_OK; i++) {
+        char **files = NULL;
+        size_t n = 0;
+        code = qr_named_files(c.urls[i], opt->folder, &files, &n, err);
+        if (code == QR_NOT_FOUND) qr_wrap(err, "%s", key);
+        for (size_t k = 0; k < n; k++) {
+            if (code == QR_OK) code = add_file(&o, key, files[k], c.n_picked > 0, all, err);
+            free(files[k]);
+        }
+        free(files);
+    }
+    return code;
+}
+
+/* One file is as it was read. Several are put one behind the other, and each is gone once it has
+ * been. */
+static enum qr_code join(struct joined *all, struct qr_dataset *ret, struct qr_err *err) {
+    struct qr_dataset *first = &all->v[0].d, d = {0};
+    size_t n = 0, at = 0, width = qr_dataset_y_width(first);
+    uint64_t beside = 0;
+    if (all->n == 1) {
+        *ret = *first;
+        *first = (struct qr_dataset){0};
+        return QR_OK;
+    }
+    for (size_t i = 0; i < all->n; i++) {
+        const struct qr_dataset *p = &all->v[i].d;
+        uint64_t bytes = p->n_samples * (p->n_columns + width) * sizeof *p->x;
+        n += p->n_samples;
+        beside = bytes > beside ? bytes : beside;
+        beside = p->file_bytes > beside ? p->file_bytes : beside;
+    }
+    if (n > UINT32_MAX)
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s and %zu more: %zu samples; at most 2^32 - 1 are taken", all->v[0].shown,
+                       all->n - 1, n);
+    enum qr_code code =
+        qr_dataset_room(&d, n, first->n_columns, first->n_outputs, first->weighted, err);
+    if (code != QR_OK) return code;
+    d.names = QR_MOVE(first->names);
+    d.label_for_all = first->label_for_all;
+    d.file_bytes = beside;
+    for (size_t i = 0; i < all->n; i++) {
+        struct qr_dataset *p = &all->v[i].d;
+        memcpy(d.x + at * d.n_columns, p->x, p->n_samples * d.n_columns * sizeof *d.x);
+        memcpy(d.y + at * width, p->y, p->n_samples * width * sizeof *d.y);
+        at += p->n_samples;
+        qr_dataset_fini(p);
+    }
+    *ret = d;
+    return QR_OK;
+}
+
+enum qr_code qr_dataset_load_channels(const struct qr_data_options *opt, struct qr_dataset *ret,
+                                      bool *ret_split, struct qr_err *err) {
+    struct joined all = {0};
+    size_t n_train = 0;
+    if (!qr_data_has_channel(opt, "train"))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "data: url is missing");
+    enum qr_code code = add_channel(opt, "train", &all, err);
+    for (size_t i = 0; i < all.n; i++) n_train += all.v[i].d.n_samples;
+    if (code == QR_OK) code = add_channel(opt, "validation", &all, err);
+    if (code == QR_OK) code = join(&all, ret, err);
+    if (code == QR_OK) {
+        *ret_split = qr_data_has_channel(opt, "validation");
+        if (*ret_split) ret->n_train = n_train;
+    }
+    joined_fini(&all);
+    return code;
+}
+
+static enum qr_code no_channel(const struct qr_data_options *opt, const char *name,
+                               struct qr_err *err) {
+    static const char *const own[] = {"train", "validation"};
+    struct qr_buf names = {.max = 400};
+    for (size_t i = 0; i < 2; i++)
+        if (qr_data_has_channel(opt, own[i]))
+            qr_buf_printf(&names, "%s%s", names.n ? ", " : "", own[i]);
+    for (size_t i = 0; i < opt->n_channels; i++)
+        if (strcmp(opt->channels[i].name, own[0]) != 0 &&
+            strcmp(opt->channels[i].name, own[1]) != 0)
+            qr_buf_printf(&names, "%s%s", names.n ? ", " : "", opt->channels[i].name);
+    enum qr_code code =
+        qr_fail(err, QR_INVALID_ARGUMENT, "data.channels: there is no channel '%.60s'; there %s%s",
+                name, names.n ? "are: " : "are none", qr_buf_string(&names));
+    qr_buf_free(&names);
+    return code;
+}
+
+enum qr_code qr_dataset_load_channel(const struct qr_data_options *opt, const char *name,
+                                     struct qr_dataset *ret, struct qr_err *err) {
+    struct joined all = {0};
+    if (!qr_data_has_channel(opt, name)) return no_channel(opt, name, err);
+    enum qr_code code = add_channel(opt, name, &all, err);
+    if (code == QR_OK) code = join(&all, ret, err);
+    joined_fini(&all);
+    return code;
+}
