@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/pool.h"
 #include "output/place.h"
+#include "preflight/stopwatch.h"
 #include "preflight/yardstick.h"
 #include "sim/sim.h"
 #include "store/store.h"
@@ -189,6 +190,7 @@ static void check_checkpoints(struct qr_validation *v) {
 /* ---- time ---- */
 
 struct measurement {
+    unsigned n_threads;
     struct qr_stepper *stepper;
     struct qr_step_work work;
 };
@@ -198,11 +200,11 @@ static double fastest_s(struct measurement *m, const qr_fixed **ret_vector) {
     int64_t began_ns = qr_now_ns(&qr_clock_monotonic), best_ns = INT64_MAX;
     struct qr_coverage coverage;
     for (int i = 0; i < 64; i++) {
-        int64_t from_ns = qr_now_ns(&qr_clock_monotonic);
+        struct qr_stopwatch began = qr_stopwatch_begin();
         qr_stepper_compute(m->stepper, &m->work, ret_vector, &coverage);
-        int64_t to_ns = qr_now_ns(&qr_clock_monotonic);
-        if (to_ns - from_ns < best_ns) best_ns = to_ns - from_ns;
-        if (to_ns - began_ns > measure_for_ns) break;
+        int64_t took_ns = qr_stopwatch_ns(&began, m->n_threads);
+        if (took_ns < best_ns) best_ns = took_ns;
+        if (qr_now_ns(&qr_clock_monotonic) - began_ns > measure_for_ns) break;
     }
     return (double)best_ns / 1e9;
 }
@@ -221,7 +223,7 @@ static double own_s(struct qr_validation *v, struct qr_stepper *stepper, const d
     memcpy(state.weights, v->load.initial, n * sizeof *state.weights);
     int64_t began_ns = qr_now_ns(&qr_clock_monotonic);
     for (int i = 0; i < 8 && qr_now_ns(&qr_clock_monotonic) - began_ns < measure_for_ns; i++) {
-        int64_t from_ns = qr_now_ns(&qr_clock_monotonic);
+        struct qr_stopwatch began = qr_stopwatch_begin();
         memcpy(scratch, gradient, n * sizeof *scratch);
         if (v->job->train.optimizer.kind == QR_NATURAL_GRADIENT)
             qr_model_natural_gradient(m, state.weights, v->job->train.optimizer.regularization,
@@ -229,7 +231,7 @@ static double own_s(struct qr_validation *v, struct qr_stepper *stepper, const d
         qr_optimizer_apply(&v->job->train.optimizer, (uint64_t)i, 0, n, tensors, n_tensors, scratch,
                            state.weights, state.moments, state.products);
         qr_stepper_prepare(stepper, v->load.initial);
-        int64_t took_ns = qr_now_ns(&qr_clock_monotonic) - from_ns;
+        int64_t took_ns = qr_stopwatch_ns(&began, v->load.n_threads);
         if (took_ns < best_ns) best_ns = took_ns;
     }
     qr_state_fini(&state);
@@ -321,7 +323,7 @@ static enum qr_code measure(struct qr_validation *v, struct qr_err *err) {
         .pool = pool,
         .clock = &qr_clock_monotonic,
     };
-    struct measurement m = {0};
+    struct measurement m = {.n_threads = l->n_threads};
     struct timing t;
     enum qr_code code = choose_timing(v, &t, err);
     if (code == QR_OK) code = qr_stepper_new(&opt, &m.stepper, err);
