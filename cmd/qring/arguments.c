@@ -1,5 +1,7 @@
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/parse.h"
@@ -127,10 +129,19 @@ void qr_loaded_fini(struct qr_loaded *l) {
     *l = (struct qr_loaded){0};
 }
 
+static struct qr_log command_log;
+
 const struct qr_log *qr_command_log(void) {
-    static struct qr_log log;
-    if (!log.write) log = qr_log_stderr(QR_LOG_INFO, QR_LOG_TEXT);
-    return &log;
+    bool color = !command_log.write &&
+                 qr_log_wants_color(isatty(STDERR_FILENO), getenv("NO_COLOR"), getenv("TERM"));
+    if (!command_log.write)
+        command_log = qr_log_stderr(QR_LOG_INFO, color ? QR_LOG_COLOR : QR_LOG_TEXT);
+    return &command_log;
+}
+
+void qr_command_quiet(void) {
+    qr_command_log();
+    command_log.level = QR_LOG_ERROR;
 }
 
 int qr_conclude(enum qr_code code, const struct qr_err *err) {

@@ -128,6 +128,7 @@ void qr_put_cells(struct qr_buf *b, const double *v, size_t n);
 
 /* stderr, for people. */
 const struct qr_log *qr_command_log(void);
+void qr_command_quiet(void); /* errors alone, from now on */
 /* Says the error and returns its exit code; 0 for QR_OK. */
 int qr_conclude(enum qr_code code, const struct qr_err *err);
 

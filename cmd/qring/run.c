@@ -53,6 +53,7 @@ const char qr_help_run[] =
     "none]\n"
     "  --restart              a worker that dies is started again, and joins while the others "
     "train\n"
+    "  --quiet                nothing is printed but errors, and with --json the result (-q)\n"
     "  --json                 result.json on standard output, progress on standard error\n"
     "  and every flag of qringd (qringd --help), for all workers, but those that say who a worker "
     "is.\n"
@@ -69,8 +70,8 @@ enum { MAX_FLAGS = 256, MAX_OWN_FLAGS = 32 };
 struct run_command {
     struct qr_settings settings;
     unsigned n_workers, n_threads, http_port, profiler_port;
-    bool json, help, restart, trained, tls; /* tls: with certificates made for this run */
-    bool interrupted;                       /* by Ctrl-C */
+    bool json, quiet, help, restart, trained, tls; /* tls: with certificates made for this run */
+    bool interrupted;                              /* by Ctrl-C */
     char *arguments[MAX_FLAGS + MAX_OWN_FLAGS];
     size_t n_arguments;
     struct qr_job *job;
@@ -142,6 +143,7 @@ static enum qr_code unknown_flag(const char *name, struct qr_err *err) {
     for (; qr_settings_name(n); n++) names[n] = qr_settings_name(n);
     names[n++] = "json";
     names[n++] = "restart";
+    names[n++] = "quiet";
     const char *near = qr_nearest(name, names, n);
     if (near)
         return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag --%.80s; did you mean --%s?", name,
@@ -158,6 +160,10 @@ static enum qr_code long_flag(struct run_command *r, const char *text, const cha
     int arity = qr_settings_arity(name);
     if (strcmp(name, "json") == 0 && !equals) {
         r->json = true;
+        return QR_OK;
+    }
+    if (strcmp(name, "quiet") == 0 && !equals) {
+        r->quiet = true;
         return QR_OK;
     }
     if (strcmp(name, "restart") == 0 && !equals) {
@@ -188,6 +194,8 @@ static enum qr_code read_arguments(struct run_command *r, int argc, char **argv,
             code = set_workers(r, a + 2 + (a[2] == '='), err);
         } else if (strcmp(a, "-h") == 0) {
             r->help = true;
+        } else if (strcmp(a, "-q") == 0) {
+            r->quiet = true;
         } else if (strncmp(a, "--", 2) == 0) {
             code = long_flag(r, a + 2, i + 1 < argc ? argv[i + 1] : NULL, &took, err);
             i += took;
@@ -373,6 +381,17 @@ enum qr_code qr_find_worker(char **ret, struct qr_err *err) {
     return code;
 }
 
+/* The table, the bar and the result, or nobody reads them. */
+static enum qr_code choose_people(struct run_command *r, struct qr_err *err) {
+    r->people = r->json ? stderr : stdout;
+    if (!r->quiet || r->help) return QR_OK;
+    FILE *nobody = fopen("/dev/null", "we");
+    if (!nobody) return qr_fail_errno(err, errno, "--quiet: open /dev/null");
+    qr_command_quiet();
+    r->people = nobody;
+    return QR_OK;
+}
+
 /* ---- while it runs ---- */
 
 static void on_done(struct run_command *r, const struct qr_json *event) {
@@ -495,7 +514,7 @@ int qr_command_run(const struct qr_command *self, int argc, char **argv) {
     int exit_code = 0;
     qr_settings_init(&r.settings);
     enum qr_code code = read_arguments(&r, argc, argv, &err);
-    r.people = r.json ? stderr : stdout;
+    if (code == QR_OK) code = choose_people(&r, &err);
     if (code == QR_OK && r.help) fputs(self->help, stdout);
     else if (code == QR_OK) code = start(&r, &exit_code, &err);
     for (size_t i = 0; i < r.n_arguments; i++) free(r.arguments[i]);
@@ -505,8 +524,8 @@ int qr_command_run(const struct qr_command *self, int argc, char **argv) {
     qr_buf_free(&r.wrote);
     qr_buf_free(&r.stopped);
     qr_buf_free(&r.confusion);
-    qr_buf_free(&r.confusion);
     free(r.out);
+    if (r.people && r.people != stdout && r.people != stderr) fclose(r.people);
     if (r.interrupted && code == QR_OK && exit_code == 0) qr_die_of_interrupt();
     return code == QR_OK ? exit_code : qr_conclude(code, &err);
 }

@@ -1,5 +1,8 @@
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "cmd/qring/command.h"
 #include "monitor/status.h"
 
@@ -12,23 +15,86 @@ const char qr_help_status[] =
     "  qring status localhost:8080\n"
     "  kubectl port-forward pod/qcnn-0 8080 & qring status localhost   # port 8080 is the default\n"
     "  qring status qcnn-3.qcnn:8080 --json | jq .steps_per_second\n"
+    "  qring status localhost:8080 --watch              # until Ctrl-C, or the run has ended\n"
     "\n"
-    "Usage: qring status HOST[:PORT] [--json]\n"
+    "Usage: qring status HOST[:PORT] [--watch] [--json]\n"
     "  PORT is the worker's --http-port; workers of qring run have one only if it is given to "
     "them.\n"
     "  --json                 one object on standard output: members under \"peers\", counters "
     "under \"metrics\" by their names in /metrics\n"
+    "  --watch                each second anew, drawn over on a terminal, else a line each, with "
+    "--json an object in a line; ends when the worker\n"
+    "                         has not answered for 5 s\n"
     "\n"
-    "Exit codes: 0 it answered, 2 the address is none or something else answers there, 138 nobody "
+    "Exit codes: 0 it answered (and, watched, has ended), 130 Ctrl-C, 2 the address is none or "
+    "something else answers there, 138 nobody "
     "answers (now).\n";
 
+/* ---- again and again ---- */
+
+static const int64_t gone_ns = 5 * QR_SECOND;
+enum watch_form { DRAWN, LINES, OBJECTS };
+
+/* Over what stood there: each line to its end, and what is below. */
+static void draw(const struct qr_buf *text, bool first) {
+    fputs(first ? "\033[2J\033[H" : "\033[H", stdout);
+    for (size_t i = 0; i < text->n; i++) {
+        if (text->p[i] == '\n') fputs("\033[K", stdout);
+        putchar(text->p[i]);
+    }
+    fputs("\033[J", stdout);
+}
+
+static bool show(const struct qr_status_pair *s, const char *address, enum watch_form form,
+                 bool first) {
+    struct qr_buf text = {0};
+    if (form == DRAWN) qr_status_text(s, address, &text);
+    else if (form == LINES) qr_status_line(s, &text);
+    else qr_status_json_line(s, address, &text);
+    if (form == DRAWN) draw(&text, first);
+    else fwrite(text.p, 1, text.n, stdout);
+    qr_buf_free(&text);
+    return fflush(stdout) == 0; /* else the reader is gone */
+}
+
+static int gone(const struct qr_status_pair *s, const char *address, enum watch_form form,
+                const struct qr_err *why) {
+    double step = s->is.value[QR_STEP], planned = s->is.value[QR_STEPS_PLANNED];
+    if (form != OBJECTS)
+        printf("%s answers no more: its last answer was of step %.0f of %.0f (%s)\n", address, step,
+               planned, why->msg);
+    return 0;
+}
+
+/* It answers meanwhile, or has not for a while. */
+static int watch(const char *address, struct qr_status_pair *s, bool json) {
+    bool terminal = isatty(STDOUT_FILENO), first = true;
+    struct qr_err err;
+    enum watch_form form = json                                                 ? OBJECTS
+                           : qr_log_wants_color(terminal, NULL, getenv("TERM")) ? DRAWN
+                                                                                : LINES;
+    int64_t next_ns = qr_now_ns(&qr_clock_monotonic), silent_ns = 0;
+    enum qr_code code = QR_OK;
+    for (;;) {
+        int64_t now_ns = qr_now_ns(&qr_clock_monotonic);
+        if (code == QR_OK && !show(s, address, form, first)) return 0;
+        if (code == QR_OK) first = false;
+        if (code == QR_INVALID_ARGUMENT) return qr_conclude(code, &err);
+        silent_ns = code == QR_OK ? 0 : silent_ns ? silent_ns : now_ns;
+        if (silent_ns && now_ns - silent_ns >= gone_ns) return gone(s, address, form, &err);
+        next_ns = next_ns + QR_SECOND > now_ns ? next_ns + QR_SECOND : now_ns + QR_SECOND;
+        qr_sleep_ns(next_ns - now_ns);
+        code = qr_status_ask_again(address, s, &err);
+    }
+}
+
 int qr_command_status(const struct qr_command *self, int argc, char **argv) {
-    bool json = false, help;
+    bool json = false, watched = false, help;
     struct qr_words words;
     struct qr_err err = {0};
     struct qr_status_pair s;
     struct qr_buf text = {0};
-    const struct qr_flag flags[] = {{"--json", NULL, &json}};
+    const struct qr_flag flags[] = {{"--json", NULL, &json}, {"--watch", NULL, &watched}};
     enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, NULL, 1,
                                       &words, &help, &err);
     if (code == QR_OK && help) return qr_print_help(self);
@@ -37,6 +103,7 @@ int qr_command_status(const struct qr_command *self, int argc, char **argv) {
                        "which worker? qring status HOST:PORT; --help shows examples");
     if (code == QR_OK) code = qr_status_ask(words.v[0], &s, &err);
     if (code != QR_OK) return qr_conclude(code, &err);
+    if (watched) return watch(words.v[0], &s, json);
     if (json) qr_status_json(&s, words.v[0], &text);
     else qr_status_text(&s, words.v[0], &text);
     fwrite(text.p, 1, text.n, stdout);

@@ -94,7 +94,7 @@ enum qr_counter_kind { QR_KIND_COUNT, QR_KIND_GAUGE, QR_KIND_REAL, QR_KIND_SECON
       "Turns of the event loops, which /healthz watches.")                                         \
     X(QR_TURNS_TRAINING, COUNT, "qring_turns_total", "thread=\"training\"", "")                    \
     X(QR_CHECKPOINT_STEP, GAUGE, "qring_checkpoint_step", "",                                      \
-      "The step of the last checkpoint: published, or begun from.")                                \
+      "The step of the last checkpoint: published, begun from, or found by an evaluator.")         \
     X(QR_CHECKPOINT_TIME, GAUGE, "qring_checkpoint_timestamp_seconds", "",                         \
       "When this worker last published one, since 1970; 0: not yet.")                              \
     X(QR_CHECKPOINTS, COUNT, "qring_checkpoints_total", "",                                        \
@@ -105,6 +105,14 @@ enum qr_counter_kind { QR_KIND_COUNT, QR_KIND_GAUGE, QR_KIND_REAL, QR_KIND_SECON
       "Words on the run's progress that their target took (--progress-to).")                       \
     X(QR_PROGRESS_ERRORS, COUNT, "qring_progress_report_errors_total", "",                         \
       "Words on the run's progress that it did not take.")                                         \
+    X(QR_EVALUATOR, GAUGE, "qring_evaluator", "",                                                  \
+      "1: this process is an evaluator, and no member of a ring.")                                 \
+    X(QR_EVALUATED_STEP, GAUGE, "qring_evaluated_step", "",                                        \
+      "The step of the last state that an evaluator has in its curve.")                            \
+    X(QR_EVALUATED_TIME, GAUGE, "qring_evaluated_timestamp_seconds", "",                           \
+      "When this evaluator last evaluated one, since 1970; 0: not yet.")                           \
+    X(QR_EVALUATIONS, COUNT, "qring_evaluations_total", "",                                        \
+      "States that this evaluator evaluated.")                                                     \
     X(QR_STORE_GETS, COUNT, "qring_store_operations_total", "op=\"get\"",                          \
       "Requests for objects and files that were answered.")                                        \
     X(QR_STORE_PUTS, COUNT, "qring_store_operations_total", "op=\"put\"", "")                      \

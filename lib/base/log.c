@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -13,7 +14,13 @@ enum { LINE_BYTES = 2048 };
 
 const char *const qr_log_level_names[] = {"debug", "info", "warning", "error", NULL};
 static const char *const severities[] = {"DEBUG", "INFO", "WARNING", "ERROR"};
-static const enum qr_log_format formats[] = {QR_LOG_TEXT, QR_LOG_JSON};
+static const enum qr_log_format formats[] = {QR_LOG_TEXT, QR_LOG_JSON, QR_LOG_COLOR};
+/* yellow, bold red; what is said at other levels is plain */
+static const char *const colors[] = {NULL, NULL, "\033[33m", "\033[1;31m"};
+
+bool qr_log_wants_color(bool terminal, const char *no_color, const char *term) {
+    return terminal && !(no_color && *no_color) && term && *term && strcmp(term, "dumb") != 0;
+}
 
 static void put_escaped(struct qr_buf *b, const char *s) {
     for (; *s; s++) {
@@ -28,7 +35,10 @@ static void write_line(void *ctx, enum qr_log_level level, const char *module,
                        const char *message) {
     enum qr_log_format format = *(const enum qr_log_format *)ctx;
     struct qr_buf line = {.max = 8 * LINE_BYTES}; /* an escaped character takes six bytes */
-    if (format == QR_LOG_TEXT) {
+    if (format == QR_LOG_COLOR && colors[level]) {
+        qr_buf_printf(&line, "%s%c %s:\033[0m %s\n", colors[level], severities[level][0], module,
+                      message);
+    } else if (format != QR_LOG_JSON) {
         qr_buf_printf(&line, "%c %s: %s\n", severities[level][0], module, message);
     } else {
         int64_t now = qr_now_ns(&qr_clock_wall);

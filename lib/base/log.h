@@ -3,19 +3,25 @@
  * A log is passed down like a clock; a NULL log is silent. Rooms below train return errors: who
  * handles a thing logs it, once. What concerns a peer or a store and nobody who called, link,
  * store, collective and group log themselves.
- * Format    plain text on a terminal ("I group: ..."), Cloud Logging JSON elsewhere
+ * Format    plain text on a terminal ("I group: ..."), warnings and errors in colour there where
+ *           colours are wanted; Cloud Logging JSON elsewhere
  *           ({"severity","time","message","logging.googleapis.com/labels":{"module"}}).
  * Threads   any; one line is one write.
  */
 #ifndef QR_BASE_LOG_H
 #define QR_BASE_LOG_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
 
 enum qr_log_level { QR_LOG_DEBUG, QR_LOG_INFO, QR_LOG_WARNING, QR_LOG_ERROR };
 /* "debug" "info" "warning" "error", by enum qr_log_level; then NULL */
 extern const char *const qr_log_level_names[];
-enum qr_log_format { QR_LOG_TEXT, QR_LOG_JSON };
+enum qr_log_format { QR_LOG_TEXT, QR_LOG_JSON, QR_LOG_COLOR };
+/* Whether a terminal gets colours: not where NO_COLOR is set to something, or TERM is dumb or not
+ * set (no-color.org). */
+bool qr_log_wants_color(bool terminal, const char *no_color, const char *term);
 
 struct qr_log {
     enum qr_log_level level; /* lines below are dropped before they are formatted */

@@ -153,7 +153,7 @@ static enum qr_code begin_peers(const struct qr_identity_inputs *in, size_t n,
 
 static enum qr_code find_role(const struct qr_identity_inputs *in, struct qr_identity *ret,
                               struct qr_err *err) {
-    static const enum qr_role roles[] = {QR_ROLE_WORKER, QR_ROLE_PS};
+    static const enum qr_role roles[] = {QR_ROLE_WORKER, QR_ROLE_PS, QR_ROLE_EVALUATOR};
     enum { ROLES = sizeof roles / sizeof *roles };
     size_t k = 0;
     ret->n_servers = list_length(in->parameter_servers);
@@ -165,7 +165,7 @@ static enum qr_code find_role(const struct qr_identity_inputs *in, struct qr_ide
     while (is_set(in->role) && k < ROLES && strcmp(in->role, qr_role_name(roles[k])) != 0) k++;
     if (k == ROLES)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "--role (QRING_ROLE): '%.40s' is neither worker nor ps", in->role);
+                       "--role (QRING_ROLE): '%.40s' is none of worker, ps, evaluator", in->role);
     ret->role = roles[k];
     if (ret->role == QR_ROLE_PS && !ret->n_servers)
         return qr_fail(err, QR_INVALID_ARGUMENT,
@@ -346,6 +346,13 @@ static enum qr_code from_template_or_single(const struct qr_identity_inputs *in,
     return QR_OK;
 }
 
+/* What else is set tells others who they are. */
+static void outside(struct qr_identity *id) {
+    id->source = QR_FROM_FLAGS;
+    id->n_servers = 0;
+    id->why = qr_xstrdup("--role says evaluator, which is no member of the ring");
+}
+
 enum qr_code qr_identity_find(const struct qr_identity_inputs *in, struct qr_identity *ret,
                               struct qr_err *err) {
     struct qr_identity id = {.index = -1, .port = in->default_port};
@@ -359,7 +366,8 @@ enum qr_code qr_identity_find(const struct qr_identity_inputs *in, struct qr_ide
                    : qr_identity_from_tf_config(in, &id, err);
     } else {
         code = find_role(in, &id, err);
-        if (code == QR_OK)
+        if (code == QR_OK && id.role == QR_ROLE_EVALUATOR) outside(&id);
+        else if (code == QR_OK)
             code = flags ? from_flags(in, &id, err) : from_template_or_single(in, &id, err);
     }
     if (code != QR_OK) qr_identity_fini(&id);

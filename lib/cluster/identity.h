@@ -40,7 +40,7 @@ struct qr_identity_inputs {
     const char *peer_template; /* --peer-template / QRING_PEER_TEMPLATE: name-{i}.service:port */
     const char *replicas;      /* --replicas / QRING_REPLICAS */
     /* beside peers or a template, not beside TF_CONFIG, which says both itself: */
-    const char *role;              /* --role / QRING_ROLE: worker, ps */
+    const char *role;              /* --role / QRING_ROLE: worker, ps, evaluator */
     const char *parameter_servers; /* --parameter-servers / QRING_PARAMETER_SERVERS: a list */
     const char *tf_config;         /* TF_CONFIG */
     const char *job_completion_index;

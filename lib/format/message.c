@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/checksum.h"
+#include "base/ip.h"
+#include "base/text.h"
 #include "group.pb-c.h"
 
 int qr_gen_id_compare(const struct qr_gen_id *a, const struct qr_gen_id *b) {
@@ -22,32 +24,9 @@ uint64_t qr_gen_id_hash(const struct qr_gen_id *id) {
 }
 
 const char *qr_message_kind_name(enum qr_message_kind k) {
-    static const char *const name[] = {"?",       "hello", "field", "heartbeat", "propose",
-                                       "promise", "busy",  "begin", "done",      "goodbye"};
+    static const char *const name[] = {"?",    "hello", "field", "heartbeat", "propose",  "promise",
+                                       "busy", "begin", "done",  "goodbye",   "addresses"};
     return (unsigned)k < sizeof name / sizeof *name ? name[k] : "?";
-}
-
-int qr_message_character(const char *s) {
-    const unsigned char *u = (const unsigned char *)s;
-    if (u[0] >= 0x20 && u[0] < 0x7f) return 1;
-    int n = u[0] >= 0xf0 && u[0] < 0xf5   ? 4
-            : u[0] >= 0xe0 && u[0] < 0xf0 ? 3
-            : u[0] >= 0xc2 && u[0] < 0xe0 ? 2
-                                          : 0;
-    for (int i = 1; i < n; i++)
-        if ((u[i] & 0xc0) != 0x80) return 0;
-    /* C1 controls */
-    if (n == 2 && u[0] == 0xc2 && u[1] < 0xa0) return 0;
-    /* too long; surrogates */
-    if (n == 3 && ((u[0] == 0xe0 && u[1] < 0xa0) || (u[0] == 0xed && u[1] > 0x9f))) return 0;
-    if (n == 4 && ((u[0] == 0xf0 && u[1] < 0x90) || (u[0] == 0xf4 && u[1] > 0x8f))) return 0;
-    return n;
-}
-
-bool qr_message_string_ok(const char *s) {
-    for (int n; *s; s += n)
-        if ((n = qr_message_character(s)) == 0) return false;
-    return true;
 }
 
 bool qr_message_run_ok(const struct qr_run *r) {
@@ -61,27 +40,6 @@ bool qr_message_common_ok(const struct qr_common *c) {
     return c->epochs >= 1 && c->epochs <= UINT64_C(1) << 53 &&
            c->allreduce < QR_MESSAGE_ALLREDUCES && c->min_workers >= 1 &&
            c->min_workers <= QR_MAX_MEMBERS;
-}
-
-void qr_message_text(char *ret, size_t cap, const char *s) {
-    size_t n = 0, cut = 0; /* cut: the longest whole prefix that leaves room for "..." */
-    while (*s) {
-        int c = qr_message_character(s);
-        size_t step = c ? (size_t)c : 1;
-        if (n + step >= cap) {
-            if (cap > 3) {
-                memcpy(ret + cut, "...", 3);
-                n = cut + 3;
-            }
-            break;
-        }
-        if (c) memcpy(ret + n, s, step);
-        else ret[n] = (unsigned char)*s < 0x20 || *s == 0x7f ? ' ' : '?';
-        n += step;
-        s += step;
-        if (n + 4 <= cap) cut = n;
-    }
-    if (cap > 0) ret[n] = '\0';
 }
 
 /* ---- encode: protobuf-c's structs on the stack, pointing into ours (its pointers are not const,
@@ -103,6 +61,7 @@ struct scratch {
     Qring__MemberName dead_name[QR_MESSAGE_MAX_DEATHS];
     Qring__Blame blame;
     Qring__Common common;
+    char *at[QR_MAX_MEMBERS];
     union {
         Qring__Hello hello;
         Qring__FieldText field_text;
@@ -113,12 +72,13 @@ struct scratch {
         Qring__Begin begin;
         Qring__Done done;
         Qring__Goodbye goodbye;
+        Qring__Addresses addresses;
     };
     const char *bad; /* the field that breaks a limit */
 };
 
 static char *text_of(struct scratch *s, const char *text, const char *what) {
-    if (!qr_message_string_ok(text)) s->bad = what;
+    if (!qr_text_ok(text)) s->bad = what;
     union {
         const char *in;
         char *out;
@@ -274,11 +234,13 @@ static void put_hello(struct scratch *s, const struct qr_hello *h) {
     p->generation = id_of(s, 0, &h->generation);
     p->highest_number = h->highest_number;
     p->data_port = h->data_port;
+    p->control_port = h->control_port;
+    p->address = text_of(s, h->address, "address");
     p->server = h->server;
     p->n_heard = h->n_heard;
     p->heard = names_of(s, h->heard, h->n_heard, "members heard");
     if (h->index >= QR_MAX_MEMBERS) s->bad = "index";
-    if (h->data_port > 65535) s->bad = "data port";
+    if (h->data_port > 65535 || h->control_port > 65535) s->bad = "port";
 }
 
 static void put_heartbeat(struct scratch *s, const struct qr_heartbeat *h) {
@@ -360,6 +322,18 @@ static void put_begin(struct scratch *s, const struct qr_begin *b) {
     p->members = s->members;
 }
 
+static void put_addresses(struct scratch *s, const struct qr_addresses *a) {
+    qring__addresses__init(&s->addresses);
+    s->addresses.names = names_of(s, a->name, a->n, "addresses");
+    s->addresses.n_names = s->addresses.n_at = s->bad ? 0 : a->n;
+    s->addresses.at = s->at;
+    if (a->n == 0) s->bad = "addresses";
+    for (size_t i = 0; i < s->addresses.n_at; i++) {
+        s->at[i] = text_of(s, a->at[i], "addresses");
+        if (!qr_ip_port_ok(a->at[i])) s->bad = "addresses";
+    }
+}
+
 enum qr_code qr_message_encode(const struct qr_message *m, struct qr_buf *ret, struct qr_err *err) {
     struct scratch s __attribute__((uninitialized));
     s.bad = NULL;
@@ -372,6 +346,7 @@ enum qr_code qr_message_encode(const struct qr_message *m, struct qr_buf *ret, s
     case QR_MESSAGE_HEARTBEAT: put_heartbeat(&s, &m->heartbeat); break;
     case QR_MESSAGE_PROMISE: put_promise(&s, &m->promise); break;
     case QR_MESSAGE_BEGIN: put_begin(&s, &m->begin); break;
+    case QR_MESSAGE_ADDRESSES: put_addresses(&s, &m->addresses); break;
     case QR_MESSAGE_FIELD:
         qring__field_text__init(&s.field_text);
         s.field_text.name = text_of(&s, m->field.name, "name of a field");

@@ -20,17 +20,19 @@
 
 #include "base/bounds.h"
 #include "base/bytes.h"
+#include "base/ip.h"
+#include "base/text.h"
 
 enum {
     /* 2: halving; micro-batches shared out to the nearest. 3: settings in common. 4: parameter
-     * servers */
-    QR_PROTOCOL_MIN = 4,
-    QR_PROTOCOL_MAX = 4,
+     * servers. 5: either side dials, and members pass on addresses */
+    QR_PROTOCOL_MIN = 5,
+    QR_PROTOCOL_MAX = 5,
     QR_MESSAGE_MAX_BYTES = 65536,
     QR_INCARNATION_BYTES = 16,
     QR_MESSAGE_MAX_FIELDS = 128,   /* of a job, in a hello */
     QR_MESSAGE_NAME_BYTES = 48,    /* of a field's name, with its NUL */
-    QR_MESSAGE_TEXT_BYTES = 512,   /* of any text, with its NUL: qr_message_text cuts */
+    QR_MESSAGE_TEXT_BYTES = 512,   /* of any text, with its NUL: qr_text_cut */
     QR_MESSAGE_MAX_RUNS = 16,      /* of held micro-batches, for each member */
     QR_MESSAGE_MAX_IN_FLIGHT = 16, /* micro-batches that a worker names at once */
     QR_MESSAGE_MAX_DEATHS = 32,    /* of one reduction */
@@ -69,6 +71,7 @@ enum qr_message_kind {
     QR_MESSAGE_BEGIN,
     QR_MESSAGE_DONE,
     QR_MESSAGE_GOODBYE,
+    QR_MESSAGE_ADDRESSES,
 };
 const char *qr_message_kind_name(enum qr_message_kind k); /* "hello" ...; "?" */
 
@@ -118,8 +121,9 @@ struct qr_hello {
     bool leader;                 /* rank 0 of its generation */
     struct qr_gen_id generation; /* active */
     uint64_t highest_number;
-    uint32_t data_port;
-    bool server; /* a parameter server: it computes no micro-batches */
+    uint32_t data_port, control_port; /* that it listens on */
+    char address[264];                /* host:port, as its own settings call it: for texts */
+    bool server;                      /* a parameter server: it computes no micro-batches */
     uint32_t n_heard;
     struct qr_member_name heard[QR_MAX_MEMBERS];
 };
@@ -248,6 +252,14 @@ struct qr_goodbye {
     struct qr_blame blame; /* of DONE */
 };
 
+/* Where peers that the receiver does not hear were reached. Something to dial: who answers there
+ * proves who it is as anybody does. */
+struct qr_addresses {
+    uint32_t n; /* ascending by index */
+    struct qr_member_name name[QR_MAX_MEMBERS];
+    char at[QR_MAX_MEMBERS][QR_IP_PORT_BYTES]; /* qr_ip_port_ok */
+};
+
 struct qr_message {
     enum qr_message_kind kind;
     union {
@@ -260,13 +272,11 @@ struct qr_message {
         struct qr_begin begin;
         struct qr_done done;
         struct qr_goodbye goodbye;
+        struct qr_addresses addresses;
     };
 };
 
-/* Copies s for a message: cut at a character, with "...", to fit cap bytes; control characters
- * become blanks, bytes that are not UTF-8 '?'. */
-void qr_message_text(char *ret, size_t cap, const char *s);
-
+/* Texts in a message are qr_text_ok. */
 QR_MUST_CHECK enum qr_code qr_message_encode(const struct qr_message *m, struct qr_buf *ret,
                                              struct qr_err *err);
 QR_MUST_CHECK enum qr_code qr_message_decode(struct qr_bytes bytes, struct qr_message *ret,

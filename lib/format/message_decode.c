@@ -1,6 +1,8 @@
 /* format/message_decode.c — bytes from a stranger to a struct qr_message: nothing is believed. */
 #include <string.h>
 
+#include "base/ip.h"
+#include "base/text.h"
 #include "format/message_impl.h"
 #include "group.pb-c.h"
 
@@ -36,7 +38,7 @@ static enum qr_code take_string(const char *s, char *ret, size_t cap, const char
                                 struct qr_err *err) {
     size_t n = strnlen(s, cap);
     if (n == cap) REFUSE("%s: longer than %zu bytes", what, cap - 1);
-    if (!qr_message_string_ok(s)) REFUSE("%s: not text in UTF-8", what);
+    if (!qr_text_ok(s)) REFUSE("%s: not text in UTF-8", what);
     memcpy(ret, s, n + 1);
     return QR_OK;
 }
@@ -125,7 +127,7 @@ static enum qr_code take_runs(Qring__Run *const *in, size_t n, struct qr_run *re
 }
 
 static enum qr_code take_port(uint32_t v, uint32_t *ret, struct qr_err *err) {
-    if (v > 65535) REFUSE("data port: %u is none", v);
+    if (v > 65535) REFUSE("port: %u is none", v);
     *ret = v;
     return QR_OK;
 }
@@ -210,6 +212,8 @@ static enum qr_code take_hello(const Qring__Hello *p, struct qr_hello *h, struct
     TRY(take_id(p->generation, false, &h->generation, "generation", err));
     TRY(take_number(p->highest_number, &h->highest_number, err));
     TRY(take_port(p->data_port, &h->data_port, err));
+    TRY(take_port(p->control_port, &h->control_port, err));
+    TRY(take_string(p->address, h->address, sizeof h->address, "address", err));
     h->server = p->server != 0;
     return take_names(p->heard, p->n_heard, h->heard, &h->n_heard, "members heard", err);
 }
@@ -305,12 +309,25 @@ static enum qr_code take_goodbye(const Qring__Goodbye *p, struct qr_goodbye *g,
     return take_string(p->text, g->text, sizeof g->text, "text", err);
 }
 
+static enum qr_code take_addresses(const Qring__Addresses *p, struct qr_addresses *a,
+                                   struct qr_err *err) {
+    TRY(take_names(p->names, p->n_names, a->name, &a->n, "addresses", err));
+    if (p->n_at != a->n || a->n == 0) REFUSE("addresses: %zu of %u peers", p->n_at, a->n);
+    for (uint32_t i = 0; i < a->n; i++) {
+        TRY(take_string(p->at[i], a->at[i], sizeof a->at[i], "addresses", err));
+        if (!qr_ip_port_ok(a->at[i]))
+            REFUSE("addresses: %s is none that others may know", a->at[i]);
+    }
+    return QR_OK;
+}
+
 static enum qr_code take(const Qring__Message *in, struct qr_message *ret, struct qr_err *err) {
     switch (in->body_case) {
     case QRING__MESSAGE__BODY_HELLO: return take_hello(in->hello, &ret->hello, err);
     case QRING__MESSAGE__BODY_HEARTBEAT: return take_heartbeat(in->heartbeat, &ret->heartbeat, err);
     case QRING__MESSAGE__BODY_PROMISE: return take_promise(in->promise, &ret->promise, err);
     case QRING__MESSAGE__BODY_BEGIN: return take_begin(in->begin, &ret->begin, err);
+    case QRING__MESSAGE__BODY_ADDRESSES: return take_addresses(in->addresses, &ret->addresses, err);
     case QRING__MESSAGE__BODY_GOODBYE: return take_goodbye(in->goodbye, &ret->goodbye, err);
     case QRING__MESSAGE__BODY_FIELD:
         TRY(take_string(in->field->name, ret->field.name, sizeof ret->field.name, "name of a field",

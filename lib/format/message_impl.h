@@ -4,10 +4,6 @@
 
 #include "format/message.h"
 
-/* Bytes of the UTF-8 character at s (1..4), 0 when there is none or it is a control character.
- * Reads no byte behind the NUL. */
-int qr_message_character(const char *s);
-bool qr_message_string_ok(const char *s);
 /* Micro-batches are numbered below this: first + (count - 1) * stride. */
 #define QR_MESSAGE_MICRO_BATCH_LIMIT (UINT64_C(1) << 40)
 #define QR_MESSAGE_NUMBER_LIMIT (UINT64_C(1) << 62)

@@ -141,7 +141,10 @@ static void on_event(struct qr_group *g, const struct qr_link_event *e) {
     struct qr_bytes whole;
     int64_t now = group_now_ns(g);
     switch (e->kind) {
-    case QR_LINK_UP: qr_member_up(g->member, now, e->conn, e->outgoing, e->tag); break;
+    case QR_LINK_UP:
+        qr_member_up(g->member, now, e->conn, e->outgoing, e->tag);
+        qr_member_seen_at(g->member, e->conn, e->host);
+        break;
     case QR_LINK_DOWN: qr_member_down(g->member, now, e->conn, e->reason); break;
     case QR_LINK_MESSAGE:
         if (qr_handover_is(e->message)) { /* it has a crc32c of its own */
@@ -285,6 +288,7 @@ enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *c
         .places = digest_of(opt->places),
         .form_timeout_ns = opt->form_timeout_ns,
         .data_port = data_port,
+        .control_port = port,
         .faults = g->faults.member,
         .owned = group_owned,
     };

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/counter.h"
+#include "base/ip.h"
 #include "base/mem.h"
 #include "group/group_impl.h"
 
@@ -17,7 +18,9 @@ enum { LINGER_PART = 20 };      /* of the time since the last time */
 
 struct qr_mesh_member group_peer(const struct qr_group *g, const struct qr_member_name *name,
                                  unsigned data_port) {
-    /* one that came with more settings than ours: it dials us */
+    const struct qr_mesh_member *known = &g->roster[name->index].who;
+    if (*known->name && memcmp(known->incarnation, name->incarnation, QR_INCARNATION_BYTES) == 0)
+        return *known;
     const char *address = name->index < g->o.n_peers ? g->o.peers[name->index] : "address unknown";
     struct qr_mesh_member who = {.index = name->index};
     memcpy(who.incarnation, name->incarnation, sizeof who.incarnation);
@@ -34,7 +37,12 @@ void group_data_wanted(struct qr_group *g, const struct qr_member_action *a) {
     if (a->kind == QR_ACT_PEER) {
         struct qr_member_name name = {.index = a->index};
         memcpy(name.incarnation, a->incarnation, sizeof name.incarnation);
+        *e->who.name = '\0';
         e->who = group_peer(g, &name, a->data_port);
+        snprintf(e->who.name, sizeof e->who.name, "%.150s",
+                 qr_member_peer_text(g->member, a->index));
+        if (*a->text) /* where it answers: its name may not be there yet, or still be another's */
+            qr_ip_with_port(a->text, a->data_port, e->who.address);
         e->renew = false;
     }
     e->expected = a->kind != QR_ACT_PEER_GONE;

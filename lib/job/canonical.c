@@ -217,6 +217,10 @@ static void add_train(struct qr_job_canonical *c, const struct qr_job *job, stru
     add(c, "batch_size", v);
     qr_buf_puts(v, t->shuffle ? "true" : "false");
     add(c, "shuffle", v);
+    if (!t->evaluate) { /* once every job did */
+        qr_buf_puts(v, "false");
+        add(c, "evaluate", v);
+    }
     add_optimizer(c, &t->optimizer, v);
     if (t->early_stopping.on) {
         const struct qr_early_stopping *e = &t->early_stopping;

@@ -2,9 +2,10 @@
  *
  * One line per field, "name=value", fixed order, numbers with 17 digits: contract, seed,
  * micro_batch_size (in the hash by its old name, block_size), circuit, readouts, filters, dense,
- * loss, metrics, optimizer, batch_size, shuffle, data (manifest digest), initial_weights (digest)
- * ... Not epochs, paths, intervals or worker counts. The job hash is SHA-256 of that text. Two
- * workers compare hashes and, when they differ, the fields (membership/protocol.md §3).
+ * loss, metrics, optimizer, batch_size, shuffle, evaluate (where false), data (manifest digest),
+ * initial_weights (digest) ... Not epochs, paths, intervals or worker counts. The job hash is
+ * SHA-256 of that text. Two workers compare hashes and, when they differ, the fields
+ * (membership/protocol.md §3).
  */
 #ifndef QR_JOB_CANONICAL_H
 #define QR_JOB_CANONICAL_H

@@ -69,6 +69,7 @@ struct qr_train_spec {
     struct qr_optimizer_options optimizer;
     struct qr_early_stopping early_stopping;
     bool shuffle;
+    bool evaluate;           /* training evaluates at the end of each epoch */
     char *initial_weights;   /* URL, found as the data's is, or NULL */
     size_t n_initial_layers; /* 0: of all layers */
     struct qr_initial_layer *initial_layers;

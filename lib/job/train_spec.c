@@ -169,25 +169,31 @@ static enum qr_code read_initial(const struct qr_json *train, struct qr_train_sp
 enum qr_code qr_job_read_train(const struct qr_json *train, struct qr_job *job,
                                struct qr_err *err) {
     static const char *const keys[] = {
-        "epochs",  "batch_size",      "loss",           "metrics",      "optimizer",
-        "shuffle", "initial_weights", "early_stopping", "class_weight", "log"};
+        "epochs",          "batch_size",     "loss",         "metrics", "optimizer", "shuffle",
+        "initial_weights", "early_stopping", "class_weight", "log",     "evaluate"};
     struct qr_train_spec *t = &job->train;
     t->epochs = 1; /* Keras' defaults */
     t->batch_size = job->data.source == QR_DATA_NONE ? 1 : 32;
-    t->shuffle = true;
+    t->shuffle = t->evaluate = true;
     t->optimizer = qr_optimizer_defaults(QR_ADAM);
     if (!train) return QR_OK;
     if (qr_json_want(train, "train", QR_JSON_OBJECT, err) != QR_OK ||
-        qr_job_known(train, "train", keys, 10, err) != QR_OK ||
+        qr_job_known(train, "train", keys, 11, err) != QR_OK ||
         qr_job_opt_u64(train, "train", "epochs", 1, MAX_COUNT, &t->epochs, err) != QR_OK ||
         qr_job_opt_u64(train, "train", "batch_size", 1, UINT64_C(1) << 31, &t->batch_size, err) !=
             QR_OK ||
         qr_job_read_loss(train, t, err) != QR_OK || read_metrics(train, job, t, err) != QR_OK ||
         qr_job_read_optimizer(qr_json_get(train, "optimizer"), &t->optimizer, err) != QR_OK ||
         qr_job_opt_bool(train, "train", "shuffle", &t->shuffle, err) != QR_OK ||
+        qr_job_opt_bool(train, "train", "evaluate", &t->evaluate, err) != QR_OK ||
         read_initial(train, t, err) != QR_OK ||
         read_early_stopping(qr_json_get(train, "early_stopping"), job, err) != QR_OK ||
         qr_job_read_log(train, job, err) != QR_OK)
         return err->code;
+    if (t->early_stopping.on && !t->evaluate)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "train.early_stopping watches %s, which training computes only where it "
+                       "evaluates: take \"evaluate\": false away, or early_stopping",
+                       t->early_stopping.monitor);
     return QR_OK;
 }

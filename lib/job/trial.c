@@ -50,7 +50,8 @@ static int metric_of(const struct qr_job *job, const char *name) {
 static enum qr_code compared_by(const struct qr_job *job, const struct qr_sweep_spec *s,
                                 bool has_validation, const char **ret, bool *ret_maximize,
                                 struct qr_err *err) {
-    const char *name = s->metric ? s->metric : has_validation ? "val_loss" : "loss";
+    bool evaluates = has_validation && job->train.evaluate;
+    const char *name = s->metric ? s->metric : evaluates ? "val_loss" : "loss";
     bool val = strncmp(name, "val_", 4) == 0;
     const char *bare = val ? name + 4 : name;
     int metric = metric_of(job, bare);
@@ -64,6 +65,11 @@ static enum qr_code compared_by(const struct qr_job *job, const struct qr_sweep_
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "sweep.metric: '%.40s' wants validation samples: data.train_fraction below "
                        "1, or data.validation_url",
+                       name);
+    if (val && !evaluates)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "sweep.metric: '%.40s' is computed only where training evaluates: take "
+                       "\"evaluate\": false out of train",
                        name);
     *ret = name;
     *ret_maximize = s->mode == 2 || (s->mode == 0 && metric != QR_METRICS &&

@@ -51,6 +51,11 @@ struct qr_memory_estimate qr_workload_memory(const struct qr_workload *w,
  * validation data. */
 QR_MUST_CHECK enum qr_code qr_workload_trainable(const struct qr_workload *w, struct qr_err *err);
 
+/* What an evaluator needs: INVALID_ARGUMENT where no sample validates. */
+QR_MUST_CHECK enum qr_code qr_workload_validates(const struct qr_workload *w, struct qr_err *err);
+/* Training evaluates at the end of each epoch: there are samples for it, and the job wants it. */
+bool qr_workload_evaluates(const struct qr_workload *w);
+
 /* Weights of this model from a URL, also of a checkpoint, or of the newest one where the URL
  * is a checkpoint folder's LATEST: ret_values[n_params]. */
 QR_MUST_CHECK enum qr_code qr_workload_weights(const struct qr_workload *w, const char *url,

@@ -7,7 +7,7 @@
  *           message on it, not by the link.
  * Dialing   `dial` keeps trying (50 ms doubling to 1 s; names are resolved again at each attempt;
  *           resolution errors are never fatal) and dials again after a break, until `hang_up`. Each
- *           success is an UP event with the tag. Of a pair, the higher index dials the lower.
+ *           success is an UP event with the tag.
  * Order     per connection: UP, MESSAGE..., DOWN. Nothing after DOWN. Connection numbers are never
  *           used twice.
  * Threads   all calls from the owner thread, except wake (any thread).
@@ -53,6 +53,7 @@ struct qr_link_event {
     uint32_t conn;
     bool outgoing; /* UP: we dialed; tag is dial's */
     uint32_t tag;
+    char host[48]; /* UP: the other end's IP address; empty where it is not known */
     /* MESSAGE: valid until the next poll. p is NULL when it is in pieces */
     struct qr_bytes message;
     /* MESSAGE: several pieces, as it came, for an owner who takes it so; else none */

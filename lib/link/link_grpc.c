@@ -227,6 +227,7 @@ static void renew(struct grpc_link *g, struct dial *d) {
 static void tell_up(struct conn *c, struct qr_link_event *ret) {
     *ret = (struct qr_link_event){
         .kind = QR_LINK_UP, .conn = c->id, .outgoing = c->outgoing, .tag = c->tag};
+    link_grpc_host(c->call, ret->host, sizeof ret->host);
 }
 
 /* The stream is over for its owner; true when DOWN is to be told. */

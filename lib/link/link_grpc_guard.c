@@ -278,6 +278,19 @@ void link_grpc_guard_port(int port, uint64_t unseen_bytes, const _Atomic int64_t
     pthread_mutex_unlock(&lock);
 }
 
+void link_grpc_host(grpc_call *call, char *ret, size_t cap) {
+    static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
+    char *peer = grpc_call_get_peer(call);
+    struct address a;
+    *ret = '\0';
+    if (peer && address_of_text(peer, &a)) {
+        bool mapped = memcmp(a.ip, v4, sizeof v4) == 0;
+        const uint8_t *ip = mapped ? a.ip + sizeof v4 : a.ip;
+        if (!inet_ntop(mapped ? AF_INET : AF_INET6, ip, ret, (socklen_t)cap)) *ret = '\0';
+    }
+    gpr_free(peer);
+}
+
 struct link_grpc_caller *link_grpc_guard_accepted(grpc_call *call, int64_t now_ns) {
     grpc_auth_context *context = grpc_call_auth_context(call);
     char *peer = grpc_call_get_peer(call);

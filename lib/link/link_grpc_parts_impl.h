@@ -69,6 +69,8 @@ void link_grpc_guard_port(int port, uint64_t unseen_bytes, const _Atomic int64_t
 /* Cuts those that have sent too much; does nothing when that was a moment ago. In how many ns to
  * look again. */
 int64_t link_grpc_guard_look(int64_t now_ns);
+/* The IP address of a call's other end; empty where it is not known. */
+void link_grpc_host(grpc_call *call, char *ret, size_t cap);
 /* A stream that was accepted: its connection is known from now on, until _over. NULL: it is not
  * known. All take NULL. */
 struct link_grpc_caller;

@@ -21,7 +21,11 @@ void member_log(struct qr_member *m, enum qr_log_level level, const char *fmt, .
 }
 
 const char *qr_member_peer_text(struct qr_member *m, uint32_t index) {
-    const char *address = index < m->opt.n_peers ? m->opt.peers[index] : "address unknown";
+    const struct peer *p = &m->peer[index];
+    const char *address = index < m->opt.n_peers ? m->opt.peers[index]
+                          : *p->address          ? p->address
+                          : *p->told_at          ? p->told_at
+                                                 : "address unknown";
     snprintf(m->peer_text, sizeof m->peer_text, "%s %u (%.*s)",
              index < m->opt.n_servers ? "parameter server" : "worker", index, 256, address);
     return m->peer_text;
@@ -59,11 +63,8 @@ void member_broadcast(struct qr_member *m) {
 
 void member_close(struct qr_member *m, struct member_conn *c) {
     emit(m, &(struct qr_member_action){.kind = QR_ACT_CLOSE, .conn = c->id});
-    if (c->outgoing) {
-        emit(m, &(struct qr_member_action){.kind = QR_ACT_HANG_UP, .index = c->tag});
-        m->peer[c->tag].redial_ns = m->now_ns + REDIAL_NS;
-    }
     c->state = CONN_FREE;
+    if (c->outgoing) member_dial_turned_away(m, c->tag);
 }
 
 void member_heartbeat(struct qr_member *m) {
@@ -108,7 +109,7 @@ static void say_goodbye(struct qr_member *m, enum qr_goodbye_why why, enum qr_co
     struct qr_goodbye *g = &m->out.goodbye;
     m->out.kind = QR_MESSAGE_GOODBYE;
     *g = (struct qr_goodbye){.why = why, .code = code, .blame = m->blame};
-    qr_message_text(g->text, sizeof g->text, text);
+    qr_text_cut(g->text, sizeof g->text, text);
     member_broadcast(m);
     for (struct member_conn *c = m->conns; c < m->conns + MAX_CONNS; c++)
         if (c->state == CONN_MISMATCH) member_send(m, c->id);
@@ -129,7 +130,7 @@ void member_stop(struct qr_member *m, enum qr_code code, enum qr_goodbye_why why
 void member_end_all(struct qr_member *m, enum qr_code code, const char *text) {
     m->out.kind = QR_MESSAGE_DONE;
     m->out.done = (struct qr_done){.code = code, .blame = m->blame};
-    qr_message_text(m->out.done.text, sizeof m->out.done.text, text);
+    qr_text_cut(m->out.done.text, sizeof m->out.done.text, text);
     member_broadcast(m);
     member_stop(m, code, QR_GOODBYE_LEAVING, text);
 }
@@ -137,7 +138,7 @@ void member_end_all(struct qr_member *m, enum qr_code code, const char *text) {
 void member_finish(struct qr_member *m, enum qr_code code, const char *text) {
     if (m->over) return;
     char kept[QR_MESSAGE_TEXT_BYTES];
-    qr_message_text(kept, sizeof kept, text);
+    qr_text_cut(kept, sizeof kept, text);
     say_goodbye(m, QR_GOODBYE_DONE, code, kept);
     m->over = true;
     m->active = false;
@@ -152,6 +153,7 @@ void member_peer_down(struct qr_member *m, uint32_t index, const char *reason) {
     p->connected = false;
     if (m->promised.index == index && same_inc(m->promised.incarnation, p->incarnation))
         m->promise_exclusive = false;
+    member_dial_down(m, index);
     if (m->over || m->ending) return;
     member_log(m, QR_LOG_WARNING, "%s: %s", qr_member_peer_text(m, index), reason);
     member_heartbeats(m);
@@ -199,17 +201,11 @@ void member_advance(struct qr_member *m, int64_t now_ns) {
     if (gap > 0) m->now_ns = now_ns;
 }
 
-static void dial(struct qr_member *m, uint32_t index) {
-    m->peer[index].redial_ns = 0;
-    emit(m, &(struct qr_member_action){
-                .kind = QR_ACT_DIAL, .index = index, .text = m->opt.peers[index]});
-}
-
 void qr_member_start(struct qr_member *m, int64_t now_ns) {
     m->now_ns = m->start_ns = m->newcomer_ns = m->idle_ns = now_ns;
     m->beat_ns = now_ns + QR_MEMBER_HEARTBEAT_NS;
     m->started = true;
-    for (uint32_t i = 0; i < m->opt.index && i < m->opt.n_peers; i++) dial(m, i);
+    member_dial_first(m);
     member_consider(m);
 }
 
@@ -229,6 +225,11 @@ void qr_member_up(struct qr_member *m, int64_t now_ns, uint32_t conn, bool outgo
     member_send_hello(m, conn);
 }
 
+void qr_member_seen_at(struct qr_member *m, uint32_t conn, const char *host) {
+    struct member_conn *c = member_conn(m, conn);
+    if (c && qr_ip_ok(host)) memcpy(c->host, host, strlen(host) + 1);
+}
+
 void qr_member_down(struct qr_member *m, int64_t now_ns, uint32_t conn, const char *reason) {
     member_advance(m, now_ns);
     struct member_conn *c = member_conn(m, conn);
@@ -237,7 +238,8 @@ void qr_member_down(struct qr_member *m, int64_t now_ns, uint32_t conn, const ch
     c->state = CONN_FREE;
     if (was == CONN_MISMATCH && m->peer[c->index].mismatch.on)
         m->peer[c->index].mismatch.down_ns = m->now_ns;
-    if (was == CONN_PEER && m->peer[c->index].connected && m->peer[c->index].conn == conn) {
+    bool only = was == CONN_PEER && m->peer[c->index].connected && m->peer[c->index].conn == conn;
+    if (only && !member_use_spare(m, c->index)) {
         snprintf(m->text, sizeof m->text, "the connection broke (%.200s)",
                  reason && *reason ? reason : "closed by the other side");
         member_died(m, c->index);
@@ -342,6 +344,7 @@ void qr_member_message(struct qr_member *m, int64_t now_ns, uint32_t conn,
         case QR_MESSAGE_PROMISE: member_on_promise(m, from, &msg->promise); break;
         case QR_MESSAGE_BUSY: member_on_busy(m, &msg->busy); break;
         case QR_MESSAGE_BEGIN: member_on_begin(m, from, &msg->begin); break;
+        case QR_MESSAGE_ADDRESSES: member_on_addresses(m, &msg->addresses); break;
         case QR_MESSAGE_DONE:
             if (m->ending || !may_end(m, from, &msg->done)) break;
             m->blame = msg->done.blame;
@@ -371,7 +374,7 @@ void qr_member_garbage(struct qr_member *m, int64_t now_ns, uint32_t conn, const
 /* ---- time ---- */
 static void check_peer(struct qr_member *m, uint32_t i) {
     struct peer *p = &m->peer[i];
-    if (p->redial_ns && m->now_ns >= p->redial_ns) dial(m, i);
+    member_check_dial(m, i);
     /* with or without its control connection */
     bool broken = p->data_broken_ns && m->now_ns - p->data_broken_ns >= DATA_SETTLE_NS;
     if (broken && m->active && member_in_generation(m, i) && !m->ending) m->need_new = true;
@@ -423,8 +426,11 @@ void qr_member_tick(struct qr_member *m, int64_t now_ns) {
 /* Everything that time or a change of the peers may ask for. After each event. */
 static void look_around(struct qr_member *m) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS && !m->over; i++) check_peer(m, i);
-    for (struct member_conn *c = m->conns; c < m->conns + MAX_CONNS && !m->over; c++)
+    for (struct member_conn *c = m->conns; c < m->conns + MAX_CONNS && !m->over; c++) {
         if (c->state == CONN_NEW && m->now_ns - c->since_ns >= HELLO_WAIT_NS) member_close(m, c);
+        member_check_spare(m, c);
+    }
+    if (!m->over) member_tell_addresses(m);
     if (!m->over) check_end(m);
     if (!m->over && m->now_ns >= m->beat_ns) member_heartbeats(m);
 }
@@ -447,7 +453,7 @@ int64_t qr_member_deadline_ns(const struct qr_member *m) {
     if (m->over || !m->started) return m->now_ns + QR_MEMBER_HEARTBEAT_NS;
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         const struct peer *p = &m->peer[i];
-        if (p->redial_ns) sooner(&at, p->redial_ns);
+        if (p->dial.at_ns && !p->connected) sooner(&at, p->dial.at_ns);
         if (p->connected) sooner(&at, p->heard_ns + QR_MEMBER_DEAD_NS);
         int64_t settled_ns = p->data_broken_ns + DATA_SETTLE_NS;
         if (p->data_broken_ns && settled_ns > m->now_ns) sooner(&at, settled_ns);
@@ -483,7 +489,7 @@ void qr_member_end(struct qr_member *m, int64_t now_ns, enum qr_code code, const
     m->ending = true;
     m->end_ns = m->now_ns;
     m->end_code = code;
-    qr_message_text(m->end_text, sizeof m->end_text, text ? text : "");
+    qr_text_cut(m->end_text, sizeof m->end_text, text ? text : "");
     m->out.kind = QR_MESSAGE_DONE;
     m->out.done = (struct qr_done){.code = code};
     memcpy(m->out.done.text, m->end_text, sizeof m->end_text);

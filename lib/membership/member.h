@@ -13,7 +13,9 @@
  *           every call of the machine: change state and tell it under one lock, also when it
  *           handles BEGIN (drops, joins what it set aside). From SUSPEND to BEGIN the trainer
  *           sends, takes and applies nothing; it may compute on.
- * Dialing   qr_member_start emits DIAL for every lower index; the higher index dials the lower.
+ * Dialing   qr_member_start emits DIAL for every lower index. The lower index dials too where
+ *           nobody came for a second, and so does who was told an address by another peer. Of one
+ *           pair one connection stays.
  * Threads   none of its own: callers hold one lock. Cost: microseconds; a heartbeat to 63 peers is
  *           the longest.
  */
@@ -40,6 +42,7 @@ struct qr_member_faults {
     bool no_suspend;        /* works on in the old generation after a promise */
     bool leader_decides;    /* takes its own settings as the ring's when it proposes */
     bool id_is_number;      /* compares ids by number alone, and answers a Propose again */
+    bool newcomers_first;   /* a newcomer takes a member's place, when its index is lower */
     bool control_is_enough; /* hears whoever answers, whether data passes or not */
 };
 
@@ -66,7 +69,7 @@ struct qr_member_options {
     enum qr_allreduce allreduce;
     uint64_t places; /* qr_common.places */
     int64_t form_timeout_ns;
-    unsigned data_port;
+    unsigned data_port, control_port;
     uint64_t seed; /* of the back-off's randomness: differs between processes */
     /* The micro-batches that rank owns, or may own, of the present reduction, in the generation
      * that began last, as ret->run. A question, asked under the caller's lock; ctx is emit's.
@@ -97,8 +100,8 @@ enum qr_member_action_kind {
     QR_ACT_CLOSE,   /* conn: close_conn */
     QR_ACT_DIAL,    /* index, text = address: dial with tag = index */
     QR_ACT_HANG_UP, /* index: hang_up; a DIAL may follow later */
-    /* index, incarnation, data_port: this process answers; a data stream to it is wanted, the
-     * higher index dials */
+    /* index, incarnation, data_port, text = its IP address or "": this process answers; a data
+     * stream to it is wanted, the higher index dials */
     QR_ACT_PEER,
     QR_ACT_PEER_GONE, /* index: it said goodbye: no data stream any more */
     /* index: another data stream is wanted in the place of this one; `silent`: it passes no data */
@@ -143,6 +146,9 @@ void qr_member_set_plan(struct qr_member *m, uint64_t epochs, uint64_t reduction
 /* first call: dials, starts the clocks; alone (n_peers 1) it begins at once */
 void qr_member_start(struct qr_member *m, int64_t now_ns);
 void qr_member_up(struct qr_member *m, int64_t now_ns, uint32_t conn, bool outgoing, uint32_t tag);
+/* After up: the IP address of the connection's other end, where the link knows it. Others are told
+ * it, unless it is of loopback. Emits nothing. */
+void qr_member_seen_at(struct qr_member *m, uint32_t conn, const char *host);
 void qr_member_down(struct qr_member *m, int64_t now_ns, uint32_t conn, const char *reason);
 void qr_member_message(struct qr_member *m, int64_t now_ns, uint32_t conn,
                        const struct qr_message *msg);

@@ -24,7 +24,8 @@ void member_data_fresh(struct qr_member *m, uint32_t index) {
     m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_PEER,
                                                .index = index,
                                                .incarnation = p->incarnation,
-                                               .data_port = p->data_port});
+                                               .data_port = p->data_port,
+                                               .text = p->host});
 }
 
 void member_data_soon(struct qr_member *m, uint32_t i) {

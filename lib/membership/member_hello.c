@@ -18,13 +18,13 @@ void member_send_hello(struct qr_member *m, uint32_t conn) {
     memset(h, 0, sizeof *h);
     h->protocol_min = QR_PROTOCOL_MIN;
     h->protocol_max = QR_PROTOCOL_MAX;
-    qr_message_text(h->contract, sizeof h->contract, m->opt.contract);
-    qr_message_text(h->run, sizeof h->run, m->opt.run);
+    qr_text_cut(h->contract, sizeof h->contract, m->opt.contract);
+    qr_text_cut(h->run, sizeof h->run, m->opt.run);
     h->index = m->opt.index;
     memcpy(h->incarnation, m->opt.incarnation, sizeof h->incarnation);
     memcpy(h->job_hash, m->opt.job_hash, sizeof h->job_hash);
     for (size_t i = 0; i < m->opt.n_fields && i < QR_MESSAGE_MAX_FIELDS; i++) {
-        qr_message_text(h->field[i].name, sizeof h->field[i].name, m->opt.fields[i].name);
+        qr_text_cut(h->field[i].name, sizeof h->field[i].name, m->opt.fields[i].name);
         h->field[i].digest = digest_of(m->opt.fields[i].value);
         h->n_fields++;
     }
@@ -34,6 +34,9 @@ void member_send_hello(struct qr_member *m, uint32_t conn) {
     if (m->active) h->generation = m->generation.begin.id;
     h->highest_number = m->highest;
     h->data_port = m->opt.data_port;
+    h->control_port = m->opt.control_port;
+    if (m->opt.index < m->opt.n_peers)
+        qr_text_cut(h->address, sizeof h->address, m->opt.peers[m->opt.index]);
     h->server = m->opt.server;
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
         if (member_hears(m, i)) {
@@ -48,12 +51,11 @@ void member_send_hello(struct qr_member *m, uint32_t conn) {
 static void add_field(struct qr_member *m, struct member_conn *c, struct mismatch *mm,
                       const char *name, const char *here, const char *there) {
     if (mm->n < SHOWN_FIELDS) {
-        qr_message_text(mm->field[mm->n].name, sizeof mm->field[mm->n].name, name);
-        qr_message_text(mm->field[mm->n].here, sizeof mm->field[mm->n].here,
-                        here ? here : "(none)");
+        qr_text_cut(mm->field[mm->n].name, sizeof mm->field[mm->n].name, name);
+        qr_text_cut(mm->field[mm->n].here, sizeof mm->field[mm->n].here, here ? here : "(none)");
         mm->field[mm->n].told = there != NULL;
-        qr_message_text(mm->field[mm->n].there, sizeof mm->field[mm->n].there,
-                        there ? there : "(not told)");
+        qr_text_cut(mm->field[mm->n].there, sizeof mm->field[mm->n].there,
+                    there ? there : "(not told)");
         mm->n_text += there != NULL;
         mm->n++;
     }
@@ -61,8 +63,8 @@ static void add_field(struct qr_member *m, struct member_conn *c, struct mismatc
     struct qr_field_text *f = &m->out.field;
     m->out.kind = QR_MESSAGE_FIELD;
     memset(f, 0, sizeof *f);
-    qr_message_text(f->name, sizeof f->name, name);
-    qr_message_text(f->value, sizeof f->value, here ? here : "");
+    qr_text_cut(f->name, sizeof f->name, name);
+    qr_text_cut(f->value, sizeof f->value, here ? here : "");
     f->absent = here == NULL;
     member_send(m, c->id);
 }
@@ -87,7 +89,7 @@ static void compare_fields(struct qr_member *m, struct member_conn *c, struct mi
     for (size_t i = 0; i < m->opt.n_fields && i < QR_MESSAGE_MAX_FIELDS && mm->n < SHOWN_FIELDS;
          i++) {
         char name[QR_MESSAGE_NAME_BYTES];
-        qr_message_text(name, sizeof name, m->opt.fields[i].name);
+        qr_text_cut(name, sizeof name, m->opt.fields[i].name);
         uint32_t k = 0;
         while (k < h->n_fields && strcmp(h->field[k].name, name) != 0) k++;
         if (strcmp(name, "contract") == 0) continue;
@@ -151,8 +153,7 @@ void member_on_field(struct qr_member *m, struct member_conn *c, const struct qr
     struct mismatch *mm = &m->peer[c->index].mismatch;
     for (unsigned k = 0; k < mm->n; k++) {
         if (mm->field[k].told || strcmp(mm->field[k].name, f->name) != 0) continue;
-        qr_message_text(mm->field[k].there, sizeof mm->field[k].there,
-                        f->absent ? "(none)" : f->value);
+        qr_text_cut(mm->field[k].there, sizeof mm->field[k].there, f->absent ? "(none)" : f->value);
         mm->field[k].told = true;
         if (++mm->n_text == mm->n)
             member_log(m, QR_LOG_ERROR, "%s", mismatch_text(m, c->index, m->text, sizeof m->text));
@@ -204,20 +205,19 @@ static void tell_claimed(struct qr_member *m, struct peer *p, uint32_t index) {
     member_send(m, p->conn);
 }
 
-/* Of two claims to one index the last wins. The one before is told and let go. */
-static void replace(struct qr_member *m, uint32_t index, const struct qr_hello *h) {
+/* Of two claims to one index the last wins. The one before is told and let go. False: it is the
+ * same process, and its other connection stays. */
+static bool replace(struct qr_member *m, struct member_conn *c, const struct qr_hello *h) {
+    uint32_t index = h->index;
     struct peer *p = &m->peer[index];
-    bool same = same_inc(p->incarnation, h->incarnation);
+    bool same = p->known && same_inc(p->incarnation, h->incarnation);
     if (!same && p->connected) tell_claimed(m, p, index);
-    struct member_conn *old = p->connected ? member_conn(m, p->conn) : NULL;
-    if (old) {
-        m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_CLOSE, .conn = old->id});
-        old->state = CONN_FREE;
-    }
-    if (same || !p->known) return;
+    if (!member_dial_met(m, c, index, same)) return false;
+    if (same || !p->known) return true;
     p->connected = false;
     if (m->promised.index == index) m->promise_exclusive = false;
     member_log(m, QR_LOG_INFO, "%s was started again", qr_member_peer_text(m, index));
+    return true;
 }
 
 static void accept_peer(struct qr_member *m, struct member_conn *c, const struct qr_hello *h) {
@@ -229,6 +229,10 @@ static void accept_peer(struct qr_member *m, struct member_conn *c, const struct
     p->conn = c->id;
     p->heard_ns = m->now_ns;
     p->data_port = h->data_port;
+    p->accepted_ns = m->now_ns;
+    memcpy(p->host, c->host, sizeof p->host);
+    qr_ip_with_port(c->host, h->control_port, p->at);
+    memcpy(p->address, h->address, sizeof p->address);
     p->mismatch.on = false;
     p->differs_since_ns = -1;
     if (fresh) {
@@ -285,13 +289,14 @@ void member_on_hello(struct qr_member *m, struct member_conn *c, const struct qr
         member_close(m, c);
         return;
     }
-    if (h->index == m->opt.index || (c->outgoing ? h->index != c->tag : h->index < m->opt.index)) {
+    if (h->index == m->opt.index || (c->outgoing && h->index != c->tag)) {
         if (same_inc(h->incarnation, m->opt.incarnation))
             snprintf(m->text, sizeof m->text, "a connection of this worker to itself");
         else if (c->outgoing)
             snprintf(m->text, sizeof m->text,
                      "who answers at %.200s says that it is worker %u, not %u",
-                     m->opt.peers[c->tag], h->index, c->tag);
+                     m->peer[c->tag].dial.told ? m->peer[c->tag].told_at : m->opt.peers[c->tag],
+                     h->index, c->tag);
         else
             snprintf(m->text, sizeof m->text,
                      "a worker that says that it is worker %u dialed worker %u", h->index,
@@ -304,6 +309,5 @@ void member_on_hello(struct qr_member *m, struct member_conn *c, const struct qr
         mismatch_found(m, c, h);
         return;
     }
-    replace(m, h->index, h);
-    if (!m->over) accept_peer(m, c, h);
+    if (replace(m, c, h) && !m->over) accept_peer(m, c, h);
 }

@@ -18,6 +18,13 @@ enum {
 #define EXCLUSIVE_NS MS(1000)      /* rule 4 */
 #define HELLO_WAIT_NS MS(2000)     /* a connection that says nothing */
 #define REDIAL_NS MS(1000)         /* after a peer that we turned away */
+#define CALL_AFTER_NS MS(1000)     /* the lower index dials too when nobody has come */
+#define CALL_NS MS(3000)           /* so long it tries, or who was told an address */
+#define CALL_AGAIN_NS MS(30000)    /* between two tries at most */
+#define CROSSING_NS MS(2000)       /* two dials of one pair that met */
+#define SPARE_NS MS(500)           /* what was sent on the other connection still comes */
+#define TELL_AFTER_NS MS(500)      /* two that both answer do not hear each other */
+#define TELL_AGAIN_NS MS(8000)     /* at most */
 #define MISMATCH_STOP_NS MS(30000) /* rule 8 */
 /* a mismatched peer counts so long after its connection went down */
 #define MISMATCH_KEEP_NS MS(3000)
@@ -41,6 +48,9 @@ struct member_conn {
     uint32_t id, tag, index;
     bool outgoing;
     int64_t since_ns;
+    /* CONN_PEER: another one is used by now, and this one is closed then; 0: it is the one */
+    int64_t spare_ns;
+    char host[QR_IP_BYTES]; /* of the other end; empty: not known, or of loopback */
 };
 
 struct mismatch {
@@ -78,7 +88,19 @@ struct peer {
     bool fell_silent;
     int64_t worked_ns; /* when it said last that it works in a generation; 0: never */
     int64_t turns_ns;  /* since when beat.trainer_turns stands still */
-    int64_t redial_ns; /* 0: nothing to dial */
+    /* Its dial. Of the lower index, by name, it goes on until it is hung up */
+    struct {
+        bool on, told;             /* told: at the address that somebody told */
+        int64_t at_ns;             /* when it begins; 0: it does not */
+        int64_t until_ns, wait_ns; /* when it is hung up, 0: not; how long until the next */
+    } dial;
+    char told_at[QR_IP_PORT_BYTES];
+    /* since its hello was accepted; whose addresses it was told, when, and the next wait */
+    int64_t accepted_ns, tell_ns, tell_wait_ns;
+    uint64_t told;
+    char host[QR_IP_BYTES];    /* where it is; empty: nowhere that others can reach */
+    char at[QR_IP_PORT_BYTES]; /* host with its control port: what others are told */
+    char address[sizeof((struct qr_hello *)0)->address]; /* as it calls itself */
     /* sequence of our last heartbeat whose micro-batches in flight it answered */
     uint64_t in_flight_answered;
     enum data_state data;
@@ -110,13 +132,14 @@ struct qr_member {
     bool started, over; /* over: DONE, STOP or leave: nothing but closing follows */
     /* idle_ns: since when in no generation */
     int64_t now_ns, start_ns, beat_ns, newcomer_ns, idle_ns;
-    int64_t promised_ns, begun_ns;
+    int64_t promised_ns, begun_ns, look_ns; /* look_ns: for whom to tell addresses */
     uint64_t highest, sequence, random;
     struct qr_gen_id promised;
     bool promise_exclusive;
     bool formed; /* was in a generation once */
     /* they have ended the run while this one waited to be taken in */
     bool others_done;
+    int64_t worked_ns;               /* when its generation worked last; 0: never */
     bool active;                     /* generation holds, and is not suspended */
     struct qr_generation generation; /* the last one */
     bool need_new;                   /* a data stream broke, or a coverage word was refused */
@@ -162,7 +185,7 @@ void member_heartbeats(struct qr_member *m); /* to all */
 /* Everybody that hears this one ends like it, for the same reason. */
 void member_end_all(struct qr_member *m, enum qr_code code, const char *text);
 void member_advance(struct qr_member *m, int64_t now_ns); /* time moves */
-/* and dials again later, when it was we who dialed */
+/* and dials again later, when it was we who dialed; what a spare one was, nobody misses */
 void member_close(struct qr_member *m, struct member_conn *c);
 struct member_conn *member_conn(struct qr_member *m, uint32_t id);
 void member_peer_down(struct qr_member *m, uint32_t index, const char *reason);
@@ -170,6 +193,20 @@ void member_peer_down(struct qr_member *m, uint32_t index, const char *reason);
 bool member_in_generation(const struct qr_member *m, uint32_t index);
 /* after each event: everything that time or a change of the peers may ask for */
 void member_consider(struct qr_member *m);
+
+/* member_dial.c: who dials whom, where; who tells whom an address */
+void member_dial_first(struct qr_member *m);
+void member_dial_turned_away(struct qr_member *m, uint32_t index); /* our connection was closed */
+void member_dial_down(struct qr_member *m, uint32_t index);        /* the peer is not there */
+void member_check_dial(struct qr_member *m, uint32_t index);
+/* A hello of this process came on c; true: c is its connection from now on. Of two that crossed
+ * both ends keep the one that the higher index dialed. */
+bool member_dial_met(struct qr_member *m, struct member_conn *c, uint32_t index, bool same);
+/* its connection is gone: whether there is another */
+bool member_use_spare(struct qr_member *m, uint32_t index);
+void member_check_spare(struct qr_member *m, struct member_conn *c);
+void member_tell_addresses(struct qr_member *m);
+void member_on_addresses(struct qr_member *m, const struct qr_addresses *a);
 
 /* member_hello.c */
 void member_send_hello(struct qr_member *m, uint32_t conn);

@@ -66,31 +66,46 @@ static bool generation_works(const struct qr_member *m) {
     return true;
 }
 
-/* Greedy in index order, among those that this worker is linked with: each next index that all
- * already in it hear both ways. A generation that works is where it starts from: its members would
- * refuse a set without one of them, and this worker is one of them. */
+/* a member of the last generation here, as the same process */
+static bool is_established(const struct qr_member *m, uint32_t i) {
+    const struct qr_begin *b = &m->generation.begin;
+    for (uint32_t r = 0; m->formed && r < b->n_members; r++)
+        if (b->member[r].name.index == i)
+            return same_inc(b->member[r].name.incarnation, m->peer[i].incarnation);
+    return false;
+}
+
+static bool works_elsewhere(const struct qr_member *m, uint32_t i) {
+    return m->peer[i].known && m->peer[i].beat.phase == QR_PHASE_MEMBER;
+}
+
+/* Greedy, among those that this worker is linked with: each next index that all already in it hear
+ * both ways; members of the last generation first, then who is in another, then newcomers. A
+ * generation that works is where it starts from: its members would refuse a set without one of
+ * them, and this worker is one of them. */
 uint64_t member_set(const struct qr_member *m) {
-    uint64_t set = 0;
-    uint32_t me = m->opt.index;
-    for (uint32_t r = 0; generation_works(m) && r < m->generation.begin.n_members; r++)
+    uint64_t set = 0, order[3] = {0}, me = bit(m->opt.index);
+    bool works = generation_works(m);
+    for (uint32_t r = 0; works && r < m->generation.begin.n_members; r++)
         set |= bit(m->generation.begin.member[r].name.index);
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
-        if (set & bit(i)) continue;
         const struct peer *p = &m->peer[i];
-        if (i != me) {
-            bool kept = m->active && member_in_generation(m, i);
-            if (!member_linked(m, me, i) || m->now_ns < p->silent_until_ns ||
-                (!kept && m->now_ns < p->banned_until_ns))
-                continue;
-        }
-        bool all = true;
-        for (uint64_t rest = set; rest && all; rest &= rest - 1) {
-            uint32_t j = (uint32_t)__builtin_ctzll(rest);
-            all = j == me || i == me || member_linked(m, i, j);
-        }
-        if (all) set |= bit(i);
+        bool kept = m->active && member_in_generation(m, i);
+        if ((set | me) & bit(i) || !member_linked(m, m->opt.index, i) ||
+            m->now_ns < p->silent_until_ns || (!kept && m->now_ns < p->banned_until_ns))
+            continue;
+        bool first = is_established(m, i) || m->opt.faults.newcomers_first;
+        order[first ? 0 : works_elsewhere(m, i) ? 1 : 2] |= bit(i);
     }
-    return set;
+    for (int k = 0; k < 3; k++)
+        for (; order[k]; order[k] &= order[k] - 1) {
+            uint32_t i = (uint32_t)__builtin_ctzll(order[k]);
+            bool all = true;
+            for (uint64_t rest = set & ~me; rest && all; rest &= rest - 1)
+                all = member_linked(m, i, (uint32_t)__builtin_ctzll(rest));
+            if (all) set |= bit(i);
+        }
+    return set | me;
 }
 
 /* ---- texts of those that are missing ---- */
@@ -415,6 +430,7 @@ void member_consider_proposing(struct qr_member *m) {
                 m->peer[q->propose.member[r].index].silent_until_ns = m->now_ns + QR_MEMBER_DEAD_NS;
     }
     bool differs = m->active && somebody_differs(m);
+    if (generation_works(m)) m->worked_ns = m->now_ns;
     uint64_t set = member_set(m);
     unsigned n_computing = member_n_computing(m, set);
     member_check_poison(m, n_computing);
@@ -440,6 +456,24 @@ void member_consider_proposing(struct qr_member *m) {
 }
 
 /* ---- promising ---- */
+/* It names a newcomer, and leaves out a member of the last generation that hears all members of it
+ * that it names: a moment after that one broke, one of these proposes it again. */
+static bool displaces(const struct qr_member *m, const struct qr_propose *p) {
+    uint64_t named = 0, newcomers = 0;
+    if (!m->worked_ns || m->now_ns - m->worked_ns >= EXCLUSIVE_NS || m->opt.faults.newcomers_first)
+        return false;
+    for (uint32_t k = 0; k < p->n_members; k++)
+        if (is_established(m, p->member[k].index)) named |= bit(p->member[k].index);
+        else newcomers |= bit(p->member[k].index);
+    for (uint32_t i = 0; newcomers && i < QR_MAX_MEMBERS; i++) {
+        bool all = !(named & bit(i)) && i != m->opt.index && is_established(m, i);
+        for (uint64_t rest = named; rest && all; rest &= rest - 1)
+            all = member_linked(m, i, (uint32_t)__builtin_ctzll(rest));
+        if (all) return true;
+    }
+    return false;
+}
+
 static const char *objection(const struct qr_member *m, uint32_t from, const struct qr_propose *p) {
     if (m->ending) return "the work has ended here";
     bool here = m->active && member_in_generation(m, from);
@@ -453,13 +487,15 @@ static const char *objection(const struct qr_member *m, uint32_t from, const str
         m->promised.number && m->promise_exclusive && m->now_ns - m->promised_ns < EXCLUSIVE_NS;
     if (exclusive && other && m->promised.index < from)
         return "it promised a lower index within the last second";
-    for (uint32_t r = 0; generation_works(m) && r < m->generation.begin.n_members; r++) {
+    bool works = generation_works(m);
+    for (uint32_t r = 0; works && r < m->generation.begin.n_members; r++) {
         uint32_t i = m->generation.begin.member[r].name.index;
         bool named = i == m->opt.index;
         for (uint32_t k = 0; k < p->n_members; k++) named = named || p->member[k].index == i;
         if (!named && member_linked(m, m->opt.index, i))
             return "a member of its generation that it hears is left out";
     }
+    if (!works && displaces(m, p)) return "a member of its generation is left out for a newcomer";
     return NULL;
 }
 
@@ -482,7 +518,7 @@ void member_on_propose(struct qr_member *m, uint32_t from, const struct qr_propo
     if (why) {
         m->out.kind = QR_MESSAGE_BUSY;
         m->out.busy = (struct qr_busy){.id = p->id, .highest_number = m->highest};
-        qr_message_text(m->out.busy.why, sizeof m->out.busy.why, why);
+        qr_text_cut(m->out.busy.why, sizeof m->out.busy.why, why);
         member_send(m, m->peer[from].conn);
         return;
     }

@@ -67,6 +67,9 @@ void qr_last_words(const char *text) {
 void qr_last_words_drained(char *ret, size_t bytes) {
     long long step = (long long)qr_counter_value(QR_STEP),
               planned = (long long)qr_counter_value(QR_STEPS_PLANNED);
-    if (step > 0) snprintf(ret, bytes, "step %lld of %lld: drained on SIGTERM", step, planned);
+    if (qr_counter_value(QR_EVALUATOR))
+        snprintf(ret, bytes, "evaluator, step %lld is in its curve: drained on SIGTERM",
+                 (long long)qr_counter_value(QR_EVALUATED_STEP));
+    else if (step > 0) snprintf(ret, bytes, "step %lld of %lld: drained on SIGTERM", step, planned);
     else snprintf(ret, bytes, "before the first step: drained on SIGTERM");
 }

@@ -153,6 +153,32 @@ static void read_last_error(struct qr_bytes body, struct qr_status_pair *s) {
     s->last_error[n] = 0;
 }
 
+enum qr_code qr_status_ask_again(const char *address, struct qr_status_pair *ret,
+                                 struct qr_err *err) {
+    qr_auto(qr_free_p) char *host = NULL;
+    struct status_visit v = {.address = address};
+    struct qr_status_pair s = {.was = ret->is};
+    struct qr_buf text = {.max = REPLY_BYTES};
+    struct qr_bytes body = {0};
+    enum qr_code code = QR_OK;
+    if (!qr_address_split(address, HTTP_PORT, &host, &v.port))
+        code = qr_fail(err, QR_INVALID_ARGUMENT, "'%.200s' is no HOST:PORT", address);
+    v.host = host;
+    if (code == QR_OK) code = metrics(&v, &text, &s.is, err);
+    if (code == QR_OK) code = get(&v, "/last-error", &text, &body, err);
+    if (code == QR_OK) {
+        s.interval_s = s.is.uptime_s - s.was.uptime_s;
+        if (!(s.interval_s > 0)) {
+            s.was = s.is;
+            s.interval_s = 1;
+        }
+        read_last_error(body, &s);
+        *ret = s;
+    }
+    qr_buf_free(&text);
+    return code;
+}
+
 enum qr_code qr_status_ask(const char *address, struct qr_status_pair *ret, struct qr_err *err) {
     qr_auto(qr_free_p) char *host = NULL;
     struct status_visit v = {.address = address};

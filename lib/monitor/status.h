@@ -52,8 +52,17 @@ struct qr_status_pair {
 QR_MUST_CHECK enum qr_code qr_status_ask(const char *address, struct qr_status_pair *ret,
                                          struct qr_err *err);
 
+/* One more look at a worker that has answered: what was is of the look before, or of this one where
+ * the worker was started again meanwhile. The same codes; after a failure ret is as it was. The
+ * caller waits in between. */
+QR_MUST_CHECK enum qr_code qr_status_ask_again(const char *address, struct qr_status_pair *ret,
+                                               struct qr_err *err);
+
 /* Append to ret. */
 void qr_status_text(const struct qr_status_pair *s, const char *address, struct qr_buf *ret);
 void qr_status_json(const struct qr_status_pair *s, const char *address, struct qr_buf *ret);
+/* In one line each, with its end: the most important, and what qr_status_json has. */
+void qr_status_line(const struct qr_status_pair *s, struct qr_buf *ret);
+void qr_status_json_line(const struct qr_status_pair *s, const char *address, struct qr_buf *ret);
 
 #endif

@@ -76,9 +76,12 @@ static const char *kind_of(const struct qr_status *s, double index) {
     return serves ? "parameter server" : "worker";
 }
 
+static bool evaluates(const struct qr_status_pair *s) { return now(s, QR_EVALUATOR) > 0; }
+
 static void head_text(const struct qr_status_pair *s, const char *address, struct qr_buf *b) {
     double members = now(s, QR_MEMBERS);
-    if (s->is.has[QR_INDEX] && members > 0)
+    if (evaluates(s)) qr_buf_printf(b, "an evaluator at %s", address);
+    else if (s->is.has[QR_INDEX] && members > 0)
         qr_buf_printf(b, "%s %.0f at %s, rank %.0f of %.0f in generation %.0f",
                       kind_of(&s->is, now(s, QR_INDEX)), now(s, QR_INDEX), address, now(s, QR_RANK),
                       members, now(s, QR_GENERATION));
@@ -91,15 +94,38 @@ static void head_text(const struct qr_status_pair *s, const char *address, struc
     qr_buf_printf(b, "; qring %s, %s, %s\n", s->is.version, s->is.contract, s->is.isa);
 }
 
-static void progress_text(const struct qr_status_pair *s, struct qr_buf *b) {
+/* Of an evaluator, in place of steps and members. */
+static void put_evaluated(const struct qr_status_pair *s, struct qr_buf *b) {
+    if (now(s, QR_EVALUATED_STEP) > 0) qr_buf_printf(b, "step %.0f", now(s, QR_EVALUATED_STEP));
+    else qr_buf_puts(b, "nothing yet");
+    if (now(s, QR_EVALUATIONS) > 0) qr_buf_printf(b, ", val_loss %.6g", now(s, QR_VAL_LOSS));
+    put_ago(age_s(s, now(s, QR_EVALUATED_TIME)), b);
+    qr_buf_printf(b, "; %.0f state%s here\n", now(s, QR_EVALUATIONS),
+                  now(s, QR_EVALUATIONS) == 1 ? "" : "s");
+}
+
+static void evaluated_text(const struct qr_status_pair *s, struct qr_buf *b) {
+    qr_buf_puts(b, "evaluated   ");
+    put_evaluated(s, b);
+    if (now(s, QR_CHECKPOINT_STEP) > 0)
+        qr_buf_printf(b, "checkpoint  step %.0f is the newest\n", now(s, QR_CHECKPOINT_STEP));
+    else qr_buf_puts(b, "checkpoint  none is there yet\n");
+}
+
+static void put_step(const struct qr_status_pair *s, struct qr_buf *b) {
     double rate = steps_per_s(s), left = now(s, QR_STEPS_PLANNED) - now(s, QR_STEP);
-    qr_buf_printf(b, "step        %.0f of %.0f, epoch %.0f of %.0f; %.3g steps/s", now(s, QR_STEP),
+    qr_buf_printf(b, "%.0f of %.0f, epoch %.0f of %.0f; %.3g steps/s", now(s, QR_STEP),
                   now(s, QR_STEPS_PLANNED), now(s, QR_EPOCH), now(s, QR_EPOCHS_PLANNED), rate);
     if (rate > 0 && left > 0) {
         qr_buf_puts(b, ", ");
         put_span(left / rate, b);
         qr_buf_puts(b, " left");
     }
+}
+
+static void progress_text(const struct qr_status_pair *s, struct qr_buf *b) {
+    qr_buf_puts(b, "step        ");
+    put_step(s, b);
     qr_buf_printf(b, "\nloss        %.6g, val_loss %.6g\n", now(s, QR_LOSS), now(s, QR_VAL_LOSS));
     double compute = grown(s, QR_COMPUTE_TIME), reduce = grown(s, QR_REDUCE_TIME),
            update = grown(s, QR_UPDATE_TIME);
@@ -154,12 +180,15 @@ static void members_text(const struct qr_status_pair *s, struct qr_buf *b) {
     }
 }
 
-static void record_text(const struct qr_status_pair *s, struct qr_buf *b) {
-    double reads = now(s, QR_STORE_GETS), writes = now(s, QR_STORE_PUTS);
+static void checkpoint_text(const struct qr_status_pair *s, struct qr_buf *b) {
     qr_buf_printf(b, "checkpoint  step %.0f", now(s, QR_CHECKPOINT_STEP));
     put_ago(age_s(s, now(s, QR_CHECKPOINT_TIME)), b);
     qr_buf_printf(b, "; %.0f published here, %.0f failed\n", now(s, QR_CHECKPOINTS),
                   now(s, QR_CHECKPOINT_ERRORS));
+}
+
+static void record_text(const struct qr_status_pair *s, struct qr_buf *b) {
+    double reads = now(s, QR_STORE_GETS), writes = now(s, QR_STORE_PUTS);
     qr_buf_printf(b, "storage     %.0f reads, %.0f failed; %.0f writes, %.0f failed\n", reads,
                   now(s, QR_STORE_GET_ERRORS), writes, now(s, QR_STORE_PUT_ERRORS));
     if (now(s, QR_TLS_ACCEPTED) + refusals(s) > 0) {
@@ -183,10 +212,27 @@ static void record_text(const struct qr_status_pair *s, struct qr_buf *b) {
 
 void qr_status_text(const struct qr_status_pair *s, const char *address, struct qr_buf *ret) {
     head_text(s, address, ret);
-    progress_text(s, ret);
-    cost_text(s, ret);
-    members_text(s, ret);
+    if (evaluates(s)) {
+        evaluated_text(s, ret);
+    } else {
+        progress_text(s, ret);
+        cost_text(s, ret);
+        members_text(s, ret);
+        checkpoint_text(s, ret);
+    }
     record_text(s, ret);
+}
+
+void qr_status_line(const struct qr_status_pair *s, struct qr_buf *ret) {
+    if (now(s, QR_EVALUATOR) > 0) {
+        qr_buf_puts(ret, "evaluated ");
+        put_evaluated(s, ret);
+        return;
+    }
+    qr_buf_puts(ret, "step ");
+    put_step(s, ret);
+    qr_buf_printf(ret, "; loss %.6g, val_loss %.6g; %.0f member%s\n", now(s, QR_LOSS),
+                  now(s, QR_VAL_LOSS), now(s, QR_MEMBERS), now(s, QR_MEMBERS) == 1 ? "" : "s");
 }
 
 /* ---- for programs ---- */
@@ -225,8 +271,9 @@ static void put_members(const struct qr_status *s, struct qr_json_writer *w) {
     else qr_json_put_null(w);
 }
 
-void qr_status_json(const struct qr_status_pair *s, const char *address, struct qr_buf *ret) {
-    struct qr_json_writer w = qr_json_writer(ret, 2);
+static void put_json(const struct qr_status_pair *s, const char *address, unsigned indent,
+                     struct qr_buf *ret) {
+    struct qr_json_writer w = qr_json_writer(ret, indent);
     qr_json_open(&w, '{');
     qr_json_put_key(&w, "address");
     qr_json_put_string(&w, address);
@@ -254,4 +301,12 @@ void qr_status_json(const struct qr_status_pair *s, const char *address, struct 
     qr_json_close(&w, '}');
     qr_json_close(&w, '}');
     qr_buf_puts(ret, "\n");
+}
+
+void qr_status_json(const struct qr_status_pair *s, const char *address, struct qr_buf *ret) {
+    put_json(s, address, 2, ret);
+}
+
+void qr_status_json_line(const struct qr_status_pair *s, const char *address, struct qr_buf *ret) {
+    put_json(s, address, 0, ret);
 }

@@ -40,6 +40,7 @@ void qr_outputs_init(struct qr_outputs *o, const struct qr_outputs_options *opt,
     *o = (struct qr_outputs){.price = opt->price,
                              .progress_fd = opt->progress_fd,
                              .stopping = opt->stopping,
+                             .evaluator = opt->evaluator,
                              .log = opt->log};
     o->dir = opt->out ? folder_of(opt->out) : qr_path_join("out", job_name);
     if (opt->weights) o->weights_url = qr_xstrdup(opt->weights);
@@ -93,11 +94,8 @@ static enum qr_code check_folder(const char *dir, struct qr_err *err) {
     static const struct {
         const char *name;
         bool grows;
-    } files[] = {{"weights.h5", false},
-                 {"weights.safetensors", false},
-                 {"result.json", false},
-                 {"job.json", false},
-                 {"steps.jsonl", true}};
+    } files[] = {{"weights.h5", false}, {"weights.safetensors", false}, {"result.json", false},
+                 {"job.json", false},   {"steps.jsonl", true},          {"evaluation.jsonl", true}};
     struct stat st;
     if (qr_url_remote(dir))
         return qr_fail(err, QR_INVALID_ARGUMENT,
@@ -347,7 +345,8 @@ enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w,
         .hparams = hparams,
         .n_hparams = add_set(job, hparams, quantum ? 10 : 8, o->hparam_texts),
         .group = canonical->hex,
-        .has_validation = w->data.n_samples > w->data.n_train,
+        .has_validation = qr_workload_evaluates(w),
+        .evaluator = o->evaluator,
         .max_file_bytes = o->uploads ? QR_LOGDIR_FILE_BYTES : 0,
         .wrote = o->uploads ? qr_logdir_wrote : NULL,
         .wrote_ctx = o->uploads,
@@ -356,6 +355,13 @@ enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w,
     };
     o->events = qr_tensorboard_new(&opt);
     return QR_OK;
+}
+
+void qr_outputs_evaluated(struct qr_outputs *o, bool anew, const struct qr_step_line *line,
+                          const struct qr_step_detail *detail) {
+    o->wrote = true;
+    if (o->events && anew) qr_tensorboard_anew(o->events);
+    show_step(o, line, detail);
 }
 
 void qr_outputs_wrote(void *outputs, const char *name, size_t bytes) {

@@ -35,6 +35,7 @@ struct qr_outputs_options {
     struct qr_price price;  /* copied */
     int progress_fd;        /* -1: none */
     bool (*stopping)(void); /* has this process been asked to end? NULL: never */
+    bool evaluator;         /* its lines are evaluations alone (evaluator/evaluator.h) */
     const struct qr_log *log;
 };
 
@@ -45,6 +46,7 @@ struct qr_outputs {
     char *logdir_url;      /* the bucket that they go to from there; NULL: none */
     char *checkpoints_url; /* a folder; NULL: no checkpoints */
     bool dir_was_there, logdir_was_there;
+    bool evaluator;
     bool wrote, wrote_job; /* anything; job.json */
     struct qr_run_lock lock;
     struct qr_steps_log steps;
@@ -98,6 +100,10 @@ QR_MUST_CHECK enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr
                                            const struct qr_job_canonical *canonical,
                                            uint64_t epochs, const char *host, struct qr_err *err);
 struct qr_train_observer qr_outputs_observer(struct qr_outputs *o);
+/* A line of an evaluator, as TensorBoard events. What cannot be written is said once, and ends
+ * them. anew: its curve begins here, and what a former one left is not to be shown. */
+void qr_outputs_evaluated(struct qr_outputs *o, bool anew, const struct qr_step_line *line,
+                          const struct qr_step_detail *detail);
 /* A file below LOGDIR that somebody else wrote, of so many bytes: it goes where the events go. */
 void qr_outputs_wrote(void *outputs, const char *name, size_t bytes);
 /* The leader, at the end. */

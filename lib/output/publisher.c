@@ -31,6 +31,7 @@ struct qr_publisher {
     /* under lock */
     struct publisher_slot newest, work; /* work is the thread's while it is busy */
     bool busy, due, quit, hurry, looked, finishing, finished, done, fatal, said;
+    bool held; /* work is the end of an epoch, which is published as it is */
     /* of the last state that was taken to be published */
     uint64_t published_reductions, taken_step;
     int64_t taken_ns, retry_ns, failing_since_ns, said_ns;
@@ -115,14 +116,17 @@ static void failed(struct qr_publisher *p, int64_t began_ns, const struct qr_err
     }
 }
 
+static void take_newest(struct qr_publisher *p) {
+    struct publisher_slot s = p->work;
+    p->work = p->newest;
+    p->newest = s;
+    p->newest.full = false;
+}
+
 static void attempt(struct qr_publisher *p) {
     struct qr_err err = {0};
-    if (p->newest.full) {
-        struct publisher_slot s = p->work;
-        p->work = p->newest;
-        p->newest = s;
-        p->newest.full = false;
-    }
+    if (p->newest.full && (!p->held || p->finishing || p->hurry)) take_newest(p);
+    p->held = false;
     bool done = p->finishing && p->done;
     p->busy = true;
     p->due = false;
@@ -323,6 +327,12 @@ bool qr_publisher_refused(struct qr_publisher *p) {
     return refused;
 }
 
+/* The last state of such an epoch, which counts it. */
+static bool ends_epochs(const struct qr_publisher *p, const struct qr_state *s) {
+    return p->opt.every_epochs && s->epoch && s->epoch % p->opt.every_epochs == 0 &&
+           s->step == s->epoch * p->opt.n_batches && s->reductions > p->published_reductions;
+}
+
 enum qr_code qr_publisher_committed(struct qr_publisher *p, bool leader, struct qr_state *state,
                                     struct qr_err *err) {
     enum qr_code code = QR_OK;
@@ -335,7 +345,10 @@ enum qr_code qr_publisher_committed(struct qr_publisher *p, bool leader, struct 
         p->newest.full = true;
         bool late = now_ns(p) - p->taken_ns >= p->opt.every_ns &&
                     p->newest.state.step >= p->taken_step + p->opt.every_steps;
-        if (leader && late && !p->due && !p->busy) {
+        bool ends = ends_epochs(p, &p->newest.state);
+        if (leader && (late || ends) && !p->due && !p->busy) {
+            if (ends) take_newest(p);
+            p->held = ends;
             p->due = true;
             wake(p);
         }

@@ -4,7 +4,8 @@
  * What      The training thread hands over every committed state, and takes the one that it handed
  *           over before in exchange, to write on. Who leads has one published when it is due: so
  *           long and so many steps after the one before; at the end; and every worker that leaves
- *           publishes what is newer than LATEST.
+ *           publishes what is newer than LATEST. Where epochs are asked for, each of those ends
+ *           that comes while no other is on its way, too: exactly that state.
  * Failure   is retried after 1, 2, 4 ... 30 s, and training goes on. What trying again cannot help
  *           ends training: another job's checkpoints in this place, a bucket that refuses; so do
  *           ten minutes without success at a bucket (UNAVAILABLE). A local disk that is full or
@@ -29,6 +30,8 @@ struct qr_publisher_options { /* all borrowed for the publisher's life */
     const struct qr_state *begin; /* published already; NULL: none. Only read by qr_publisher_new */
     int64_t every_ns;
     uint64_t every_steps;
+    uint64_t every_epochs;        /* 0: their ends are not looked at */
+    uint64_t n_batches;           /* steps of an epoch */
     uint64_t epochs;              /* of the whole training, until qr_publisher_plan says more */
     const struct qr_clock *clock; /* qr_clock_awake: ten minutes of an outage are of its own */
     const struct qr_log *log;

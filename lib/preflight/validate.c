@@ -349,7 +349,7 @@ static void estimate(struct qr_validation *v, int64_t message_ns) {
     v->epochs = v->settings.epochs > 0 ? (uint64_t)v->settings.epochs : v->job->train.epochs;
     v->facts = (struct qr_estimate_facts){
         .n_train = l->data.n_train,
-        .n_validate = l->data.n_samples - l->data.n_train,
+        .n_validate = qr_workload_evaluates(l) ? l->data.n_samples - l->data.n_train : 0,
         .batch_size = v->job->train.batch_size,
         .micro_batch_size = v->job->micro_batch_size,
         .epochs = v->epochs,
@@ -469,6 +469,8 @@ enum qr_code qr_validate(int argc, char *const *argv, char *const *environment, 
         check_sweep(&v);
         check_channels(&v);
         if (code == QR_OK) code = qr_workload_trainable(&v.load, &why);
+        if (code == QR_OK && v.has_identity && v.identity.role == QR_ROLE_EVALUATOR)
+            code = qr_workload_validates(&v.load, &why);
         if (code == QR_OK) check_checkpoints(&v);
         if (code != QR_OK) found(&v, &why);
         else estimate(&v, message_ns);

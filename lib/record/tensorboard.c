@@ -8,8 +8,8 @@
 #include "base/mem.h"
 #include "format/tfrecord.h"
 
-enum { ROOT, TRAIN, VALIDATION, N_RUNS };
-static const char *const folders[N_RUNS] = {"", "train", "validation"};
+enum { ROOT, TRAIN, VALIDATION, EVALUATOR, N_RUNS };
+static const char *const folders[N_RUNS] = {"", "train", "validation", "evaluator"};
 enum { TAG_CHARS = 96, HELD_MAX_BYTES = 256 << 10, BUFFER_MAX_BYTES = 4 << 20, MAX_METRICS = 16 };
 #define HELD_MAX_NS QR_SECOND
 
@@ -46,7 +46,7 @@ struct qr_tensorboard {
     struct qr_hparam hparams[QR_HPARAMS_MAX];
     uint8_t histogram[QR_HISTOGRAM_BUCKETS * 3 * 8];
     int64_t flushed_ns;
-    bool began, failed;
+    bool began, failed, anew;
     int64_t first_step; /* what readers are told to forget from */
 };
 
@@ -89,6 +89,8 @@ void qr_tensorboard_set_number(struct qr_tensorboard *t, const char *name, doubl
     for (size_t i = 0; i < t->opt.n_hparams; i++)
         if (strcmp(t->hparams[i].name, name) == 0) t->hparams[i].number = value;
 }
+
+void qr_tensorboard_anew(struct qr_tensorboard *t) { t->anew = true; }
 
 static double wall_seconds(const struct qr_tensorboard *t) {
     return (double)qr_now_ns(t->opt.wall) / (double)QR_SECOND;
@@ -300,7 +302,7 @@ static enum qr_code begin(struct qr_tensorboard *t, const struct qr_step_line *l
 enum qr_code qr_tensorboard_success(struct qr_tensorboard *t, struct qr_err *err) {
     struct qr_err own;
     if (!err) err = &own;
-    if (!t->began || t->failed) return QR_OK;
+    if (!t->began || t->failed || t->opt.evaluator) return QR_OK;
     qr_buf_clear(&t->content);
     qr_hparams_end(true, wall_seconds(t), &t->content);
     enum qr_code code = hparams(t, "session_end_info", err);
@@ -380,18 +382,35 @@ static enum qr_code epoch_end(struct qr_tensorboard *t, const struct qr_step_lin
     return code;
 }
 
+static enum qr_code evaluation(struct qr_tensorboard *t, int run, const struct qr_step_line *line,
+                               const struct qr_step_detail *d, struct qr_err *err) {
+    int64_t step = (int64_t)line->step;
+    line_values(t, "evaluation_", line, "_vs_iterations");
+    logged_values(t, "evaluation_", line, "_vs_iterations");
+    if (end_event(t, run, step, err) != QR_OK) return err->code;
+    if (d->ends_epoch) {
+        line_values(t, "epoch_", line, "");
+        logged_values(t, "epoch_", line, "");
+        if (end_event(t, run, (int64_t)line->epoch - 1, err) != QR_OK) return err->code;
+    }
+    return d->readouts ? readouts(t, run, d, step, err) : QR_OK;
+}
+
+/* Each is seen at once: the next may be long in coming. */
+static enum qr_code evaluator_line(struct qr_tensorboard *t, const struct qr_step_line *line,
+                                   const struct qr_step_detail *d, struct qr_err *err) {
+    if (!t->began) t->first_step = t->anew ? 0 : (int64_t)line->step;
+    t->began = true;
+    enum qr_code code = evaluation(t, EVALUATOR, line, d, err);
+    return code == QR_OK ? flush(t, err) : code;
+}
+
 static enum qr_code put_line(struct qr_tensorboard *t, const struct qr_step_line *line,
                              const struct qr_step_detail *d, struct qr_err *err) {
     int64_t step = (int64_t)line->step;
     if (!t->began && begin(t, line, err) != QR_OK) return err->code;
     if (line->eval) {
-        line_values(t, "evaluation_", line, "_vs_iterations");
-        logged_values(t, "evaluation_", line, "_vs_iterations");
-        if (end_event(t, VALIDATION, step, err) != QR_OK) return err->code;
-        line_values(t, "epoch_", line, "");
-        logged_values(t, "epoch_", line, "");
-        if (end_event(t, VALIDATION, (int64_t)line->epoch - 1, err) != QR_OK) return err->code;
-        if (d->readouts && readouts(t, VALIDATION, d, step, err) != QR_OK) return err->code;
+        if (evaluation(t, VALIDATION, line, d, err) != QR_OK) return err->code;
     } else {
         line_values(t, "batch_", line, "");
         logged_values(t, "batch_", line, "");
@@ -409,7 +428,8 @@ enum qr_code qr_tensorboard_step(struct qr_tensorboard *t, const struct qr_step_
     struct qr_err own;
     if (!err) err = &own;
     if (t->failed) return QR_OK;
-    enum qr_code code = put_line(t, line, detail, err);
+    enum qr_code code =
+        t->opt.evaluator ? evaluator_line(t, line, detail, err) : put_line(t, line, detail, err);
     bool due = detail->ends_epoch || t->runs[TRAIN].held.n > HELD_MAX_BYTES ||
                qr_now_ns(t->opt.monotonic) - t->flushed_ns >= HELD_MAX_NS;
     if (code == QR_OK && due) code = flush(t, err);

@@ -1,5 +1,5 @@
 /* record/tensorboard.h — what TensorBoard shows of a run: event files in LOGDIR, LOGDIR/train
- * and LOGDIR/validation.
+ * and LOGDIR/validation; of an evaluator those in LOGDIR/evaluator.
  *
  * Tags      train/: epoch_loss, epoch_<metric>, epoch_learning_rate (step: the epoch, from 0, as in
  *           Keras), <weight>/histogram each epoch (parameters_0, dense/kernel_0 ... as Keras names
@@ -18,6 +18,8 @@
  *           start and end, and its metrics each epoch: loss, <metric>, val_loss, val_<metric>. (It
  *           finds none in train/ and validation/ when the folder itself is TensorBoard's --logdir:
  *           it looks for "./train".)
+ *           evaluator/, which has no session: validation/'s tags at the steps whose states were
+ *           evaluated; those of an epoch where one ends.
  * Files     made by the first record, new ones for each process (so one writer each), only ever
  *           extended, and by whole records: at most a second's worth is held back, nothing at the
  *           end of an epoch. What a killed process leaves is readable. Where max_file_bytes is
@@ -49,6 +51,7 @@ struct qr_tensorboard_options {
     /* borrowed. Trials of one group are repetitions: the job hash */
     const char *group;
     bool has_validation;
+    bool evaluator;        /* its lines are evaluations alone, in a folder of their own */
     size_t max_file_bytes; /* 0: one file for each folder */
     /* A file has grown to so many bytes. name: below logdir, "train/events...", borrowed for the
      * call. Caller's thread; may be NULL. */
@@ -59,6 +62,10 @@ struct qr_tensorboard_options {
 struct qr_tensorboard *qr_tensorboard_new(const struct qr_tensorboard_options *opt);
 /* Another value of a hyperparameter that is a number, before the first step. */
 void qr_tensorboard_set_number(struct qr_tensorboard *t, const char *name, double value);
+
+/* Before the first line of an evaluator: readers are to forget all that they have of it, not what
+ * they have from that step on. */
+void qr_tensorboard_anew(struct qr_tensorboard *t);
 
 /* A committed step, on the leader only. Fails as files fail; call nothing but close then. */
 QR_MUST_CHECK enum qr_code qr_tensorboard_step(struct qr_tensorboard *t,

@@ -45,6 +45,24 @@ size_t qr_logged_of(const struct qr_job *job, const struct qr_model *m,
     return n;
 }
 
+void qr_logged_line(const struct qr_job *job, const struct qr_model *m,
+                    const struct qr_reported *line, struct qr_named_value *ret_metrics,
+                    struct qr_named_value *ret_logged, struct qr_step_line *ret) {
+    size_t n = qr_model_n_values(m);
+    for (size_t i = 1; i < n; i++)
+        ret_metrics[i - 1] =
+            (struct qr_named_value){qr_model_value_name(m, i, false), line->value[i]};
+    *ret = (struct qr_step_line){.step = line->step,
+                                 .epoch = line->epoch,
+                                 .eval = line->eval,
+                                 .samples = line->samples,
+                                 .loss = line->value[0],
+                                 .metrics = ret_metrics,
+                                 .n_metrics = n - 1,
+                                 .logged = ret_logged,
+                                 .n_logged = qr_logged_of(job, m, line, ret_logged)};
+}
+
 size_t qr_logged_last(const struct qr_job *job, const struct qr_model *m, const struct qr_state *s,
                       const struct qr_lines *lines, uint64_t n_validation,
                       struct qr_named_value *ret) {

@@ -27,6 +27,11 @@ void qr_logged_add(const struct qr_job *job, const struct qr_model *m, const str
 /* Those of a line; names are the job's. *ret has room for QR_MAX_LOGGED. */
 size_t qr_logged_of(const struct qr_job *job, const struct qr_model *m,
                     const struct qr_reported *line, struct qr_named_value *ret);
+/* The line as it is written; its values stand in ret_metrics (QR_LINE_VALUES) and ret_logged
+ * (QR_MAX_LOGGED), which *ret borrows. */
+void qr_logged_line(const struct qr_job *job, const struct qr_model *m,
+                    const struct qr_reported *line, struct qr_named_value *ret_metrics,
+                    struct qr_named_value *ret_logged, struct qr_step_line *ret);
 /* The last ones when the run ends in state s: those of an evaluation follow from it, those of a
  * step stand in the last lines, unless this process began from that very state. */
 size_t qr_logged_last(const struct qr_job *job, const struct qr_model *m, const struct qr_state *s,

@@ -5,20 +5,9 @@
 #include "train/train_impl.h"
 
 static void set_lines(struct train_run *r) {
-    for (size_t k = 0; k < r->lines.n; k++) {
-        const struct qr_reported *t = &r->lines.line[k];
-        r->reported[k] = (struct qr_step_line){.step = t->step,
-                                               .epoch = t->epoch,
-                                               .eval = t->eval,
-                                               .samples = t->samples,
-                                               .loss = t->value[0],
-                                               .metrics = r->reported_metrics[k],
-                                               .n_metrics = r->n_values - 1,
-                                               .logged = r->reported_logged[k]};
-        r->reported[k].n_logged = qr_logged_of(r->job, r->opt->model, t, r->reported_logged[k]);
-        for (size_t i = 1; i < r->n_values; i++)
-            r->reported_metrics[k][i - 1] = (struct qr_named_value){r->values[i].name, t->value[i]};
-    }
+    for (size_t k = 0; k < r->lines.n; k++)
+        qr_logged_line(r->job, r->opt->model, &r->lines.line[k], r->reported_metrics[k],
+                       r->reported_logged[k], &r->reported[k]);
 }
 
 /* Keras' running means: sums since the epoch began over samples since then. */

@@ -240,14 +240,15 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
                              struct qr_err *err) {
     *r = (struct train_run){.opt = opt, .job = opt->job};
     const struct qr_model *m = opt->model;
-    r->has_val = opt->data->n_samples > opt->data->n_train;
+    bool has_samples = opt->data->n_samples > opt->data->n_train;
+    r->has_val = has_samples && r->job->train.evaluate;
     if (r->job->train.early_stopping.on && !r->has_val)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "train.early_stopping watches %s, but there is no validation data; give "
                        "data.train_fraction below 1 or "
                        "data.validation_url",
                        r->job->train.early_stopping.monitor);
-    if (qr_job_check_log(r->job, r->has_val, err) != QR_OK) return err->code;
+    if (qr_job_check_log(r->job, has_samples, err) != QR_OK) return err->code;
     name_values(r);
     qr_spent_begin(&r->spent, opt->pod_ms);
     qr_update_init(&r->update, r->job, m, opt->pool);
@@ -328,9 +329,10 @@ static void fill_result(const struct train_run *r, struct qr_train_result *ret) 
     for (size_t v = 0; v < (r->has_val ? 2u : 1u); v++)
         for (size_t i = 1; i < r->n_values; i++)
             ret->metrics[ret->n_metrics++] = v ? r->val_values[i] : r->values[i];
-    ret->n_metrics += qr_logged_last(r->job, r->opt->model, s, &r->lines,
-                                     r->opt->data->n_samples - r->opt->data->n_train,
-                                     ret->metrics + ret->n_metrics);
+    ret->n_metrics +=
+        qr_logged_last(r->job, r->opt->model, s, &r->lines,
+                       r->has_val ? r->opt->data->n_samples - r->opt->data->n_train : 0,
+                       ret->metrics + ret->n_metrics);
     ret->confusion = qr_confusion_of(r->opt->model, s, r->has_val);
     ret->pod_ms = qr_spent_ms(&r->spent, qr_now_ns(r->opt->clock));
     ret->over_budget = goes_on(r);

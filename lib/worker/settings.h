@@ -61,8 +61,10 @@ struct qr_settings {
     /* NULL: OUT/checkpoints, or beside weights in a bucket; "none": no checkpoints */
     char *checkpoints;
     int64_t checkpoint_interval_ns, checkpoint_steps; /* whichever comes later */
-    bool fresh;                                       /* what was trained before is taken away */
-    char *logdir;                                     /* TensorBoard's; NULL: no events */
+    int64_t checkpoint_epochs;                        /* and at these ends; 0, -1: none */
+    int64_t evaluate_interval_ns;
+    bool fresh;   /* what was trained before is taken away */
+    char *logdir; /* TensorBoard's; NULL: no events */
     int64_t profiler_port;
     /* what it costs: numbers as texts, of pod hours and of money; NULL: none (settings_cost.c) */
     char *price_per_pod_hour, *currency, *max_cost;

@@ -18,7 +18,7 @@ static const char *log_format_choice(size_t i) {
     return names[i];
 }
 static const char *role_choice(size_t i) {
-    static const enum qr_role roles[] = {QR_ROLE_WORKER, QR_ROLE_PS};
+    static const enum qr_role roles[] = {QR_ROLE_WORKER, QR_ROLE_PS, QR_ROLE_EVALUATOR};
     return i < sizeof roles / sizeof *roles ? qr_role_name(roles[i]) : NULL;
 }
 static const char *print_choice(size_t i) { return i == 0 ? "markdown" : NULL; }
@@ -56,7 +56,8 @@ const struct setting settings_table[] = {
      "the parameter servers, by index, before all workers: host:port,host:port; the same for all",
      OWN, NULL},
     {"role", CHOICE, AT(role), NULL, 0, 0, role_choice, ANYWHERE, "ROLE", "worker, or TF_CONFIG's",
-     "what this process is: CHOICES; its index is that among its kind", OWN, NULL},
+     "what this process is: CHOICES; the index of the first two is that among their kind", OWN,
+     NULL},
     {"max-workers", NUMBER, AT(max_workers), "64", 1, QR_MAX_MEMBERS, NULL, ANYWHERE, "N", NULL,
      "the most members there can be: 0 ... N-1 are probed where no count is known", OWN, NULL},
     {"min-workers", NUMBER, AT(min_workers), NULL, 1, QR_MAX_MEMBERS, NULL, ANYWHERE, "N",
@@ -125,6 +126,10 @@ const struct setting settings_table[] = {
      "TIME", NULL, "a checkpoint so long after the one before", LEADER, NULL},
     {"checkpoint-steps", NUMBER, AT(checkpoint_steps), "100", 1, INT64_C(1) << 53, NULL, ANYWHERE,
      "N", NULL, "and so many steps after it: whichever comes later", LEADER, NULL},
+    {"checkpoint-epochs", NUMBER, AT(checkpoint_epochs), NULL, 0, INT64_C(1) << 53, NULL, ANYWHERE,
+     "N", "none", "and one of the very state at the end of each N-th epoch; 0: none", LEADER, NULL},
+    {"evaluate-interval", DURATION, AT(evaluate_interval_ns), "2s", 0, 0, NULL, ANYWHERE, "TIME",
+     NULL, "an evaluator looks so often for a checkpoint, and evaluates the newest", OWN, NULL},
     {"fresh", SWITCH, AT(fresh), NULL, 0, 0, NULL, COMMAND_LINE, NULL, NULL,
      "train again from the start: what --checkpoints has, of any job, is taken away", FIRST, NULL},
     {"logdir", TEXT, AT(logdir), NULL, 0, 0, NULL, ANYWHERE, "URL", "none",
@@ -154,8 +159,11 @@ const struct setting settings_table[] = {
     {"log-level", CHOICE, AT(log_level), "info", 0, 0, level_choice, ANYWHERE, "LEVEL", NULL,
      "CHOICES", OWN, NULL},
     {"log-format", CHOICE, AT(log_format), "auto", 0, 0, log_format_choice, ANYWHERE, "FORMAT",
-     NULL, "text, json (Cloud Logging's keys), or auto: text on a terminal, json elsewhere", OWN,
-     NULL},
+     NULL,
+     "text (in colours on a terminal, unless NO_COLOR is set), json (Cloud Logging's keys), or "
+     "auto: "
+     "text on a terminal, json elsewhere",
+     OWN, NULL},
     {"exit-on-drain", NUMBER, AT(exit_on_drain), "143", 0, 255, NULL, ANYWHERE, "CODE", NULL,
      "the exit code after SIGTERM; 0 where a TFJob is scaled down", OWN, NULL},
     {"termination-log", TEXT, AT(termination_log), NULL, 0, 0, NULL, ANYWHERE, "FILE",

@@ -6,6 +6,7 @@
 
 #include "base/counter.h"
 #include "base/mem.h"
+#include "data/batch.h"
 #include "monitor/last_error.h"
 #include "monitor/last_words.h"
 #include "output/place.h"
@@ -29,6 +30,8 @@ static const char help_head[] =
     "TF_CONFIG\n"
     "  QRING_PEER_TEMPLATE='job-{i}.svc:2222' QRING_REPLICAS=3 qringd gs://bucket/job.json   # in "
     "an Indexed Job\n"
+    "  qringd job.json --role evaluator --out out/job  # beside a run there: a curve of what it "
+    "publishes\n"
     "  qringd --print-identity                         # who does it believe it is?\n"
     "\n"
     "Usage: qringd [JOB] [FLAGS]\n"
@@ -50,7 +53,11 @@ static struct qr_log make_log(const struct qr_settings *s) {
                                                    : strcmp(s->log_format, "text") == 0;
     for (int i = 0; qr_log_level_names[i]; i++)
         if (strcmp(s->log_level, qr_log_level_names[i]) == 0) level = (enum qr_log_level)i;
-    return qr_last_error_keep(qr_log_stderr(level, text ? QR_LOG_TEXT : QR_LOG_JSON));
+    bool color =
+        text && qr_log_wants_color(isatty(STDERR_FILENO), getenv("NO_COLOR"), getenv("TERM"));
+    return qr_last_error_keep(qr_log_stderr(level, !text   ? QR_LOG_JSON
+                                                   : color ? QR_LOG_COLOR
+                                                           : QR_LOG_TEXT));
 }
 
 /* ---- settings, job, identity ---- */
@@ -107,7 +114,7 @@ static void print_identity(const struct worker *w) {
     qr_buf_free(&text);
 }
 
-static void check_role(struct worker *w) {
+static void say_role(const struct worker *w) {
     const struct qr_identity *id = &w->identity;
     char index[32] = "";
     if (id->index >= 0 && id->role != QR_ROLE_SINGLE)
@@ -117,11 +124,7 @@ static void check_role(struct worker *w) {
             id->role == QR_ROLE_SINGLE ? "single worker" : qr_role_name(id->role), index,
             id->address ? ", at " : "", id->address ? id->address : "",
             qr_identity_source_name(id->source), id->why);
-    if (id->role != QR_ROLE_EVALUATOR) return;
-    qr_info(&w->log, "worker",
-            "an evaluator has no work here: the workers evaluate after each epoch themselves. "
-            "Exiting with 0");
-    w->finished = true;
+    qr_gauge(QR_EVALUATOR, id->role == QR_ROLE_EVALUATOR);
 }
 
 static void warn_of_settings(const struct worker *w) {
@@ -279,6 +282,9 @@ static enum qr_code open_publisher(struct worker *w, struct qr_err *err) {
         .begin = resumed(w),
         .every_ns = w->settings.checkpoint_interval_ns,
         .every_steps = (uint64_t)w->settings.checkpoint_steps,
+        .every_epochs =
+            w->settings.checkpoint_epochs > 0 ? (uint64_t)w->settings.checkpoint_epochs : 0,
+        .n_batches = qr_batch_count(w->load.data.n_train, w->job->train.batch_size),
         .epochs = epochs_of(w),
         .clock = &qr_clock_awake,
         .log = &w->log,
@@ -421,10 +427,11 @@ static enum qr_code run(struct worker *w, int argc, char *const *argv, char *con
     worker_find_told(w, environment);
     struct qr_outputs_options where = qr_results_where(&w->settings, &w->log);
     where.price = w->price;
+    where.evaluator = w->identity.role == QR_ROLE_EVALUATOR;
     qr_outputs_init(&w->outputs, &where, w->job->name);
     w->has_outputs = true;
-    check_role(w);
-    if (w->finished) return QR_OK;
+    say_role(w);
+    if (where.evaluator) return worker_evaluate(w, err);
     if (w->identity.role != QR_ROLE_SINGLE && (code = worker_choose_address(w, err)) != QR_OK)
         return code;
     if ((code = prepare(w, err)) != QR_OK) return code;

@@ -1,5 +1,7 @@
 /* worker/worker.h — one worker from its first instruction to its exit code.
  *
+ * Evaluator a process of that role has the same settings, job, probes and end, and between them
+ *           evaluator/evaluator.h in place of group and training.
  * Order     signals, settings, job, identity, model and data, outputs (can they be written?), job
  *           hash, group (listening), probes, first generation, training, results, goodbye, probes
  *           closed. Whatever is wrong is said before anything is spent: one line "E worker: …" on

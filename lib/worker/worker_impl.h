@@ -56,6 +56,9 @@ QR_MUST_CHECK enum qr_code worker_open_teller(struct worker *w, struct qr_err *e
 enum qr_code worker_over_budget(struct worker *w, const struct qr_train_result *result,
                                 struct qr_err *err);
 
+/* The whole work of an evaluator, until the run that it watches has ended. */
+QR_MUST_CHECK enum qr_code worker_evaluate(struct worker *w, struct qr_err *err);
+
 /* Where it listens, and with which TLS: w->listen, w->tls, w->local. */
 QR_MUST_CHECK enum qr_code worker_choose_address(struct worker *w, struct qr_err *err);
 /* The ports for peers, or none where it works alone: w->group. */

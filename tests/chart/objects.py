@@ -1,7 +1,7 @@
 """What rendered manifests promise beyond their schema. Prints each promise that is not kept; exit 1.
     objects.py safe FILE...         restricted pods, requests = limits, selectors and references that meet, names that fit
     objects.py scaled FILE FILE     the same release at two sizes: which fields differ, one a line
-    objects.py command FILE NAME    the command of the pods that the ring of that name has (NAME-ps: of its parameter servers), with its environment, for a shell
+    objects.py command FILE NAME    the command of the pods that the ring of that name has (NAME-ps: of its parameter servers, NAME-eval: of its evaluator), with its environment, for a shell
     objects.py secret FILE FOLDER   the files of its one Secret, as a pod has them
     objects.py builtin FILE...      the objects in them of kinds that are Kubernetes' own
     objects.py closed SCHEMA        a values schema without room for unknown keys"""
@@ -52,6 +52,33 @@ def servers_of(d):
     within = {"JobSet": d["spec"], "TrainingRuntime": d["spec"].get("template", {}).get("spec")}.get(d["kind"])
     others = within["replicatedJobs"][1:] if within else []
     return others[0]["template"]["spec"]["template"] if others else None
+
+
+def evaluator_of(d):
+    """The template of the evaluator in it; None where there is none, or it has a Job of its own."""
+    return d["spec"]["tfReplicaSpecs"].get("Evaluator", {}).get("template") if d["kind"] == "TFJob" else None
+
+
+def evaluates(template):
+    return template["metadata"]["labels"].get("app.kubernetes.io/component") == "evaluator"
+
+
+def evaluator(name, template, workers, restart):
+    """An evaluator: the workers' flags, keys and place, no certificate, and no port for peers but the one that an operator wants."""
+    pod, ring_pod = template["spec"], workers["spec"]
+    container, worker = pod["containers"][0], ring_pod["containers"][0]
+    restricted(name, pod, restart)
+    probed(name, container, {2222, 8080} if restart is None else {8080})
+    hold(name + ": another component", evaluates(template))
+    told = [a for a in worker["args"] if not a.startswith(("--tls-dir", "--plaintext"))]
+    role = [] if restart is None else ["--role=evaluator"]
+    hold(name + ": the workers' flags, and its role where TF_CONFIG does not say it", container["args"] == told + role)
+    hold(name + ": the workers' keys", environment(pod).get("QRING_SET") == environment(ring_pod).get("QRING_SET"))
+    hold(name + ": nothing that makes it a worker", not {"QRING_ROLE", "QRING_PEER_TEMPLATE", "QRING_PARAMETER_SERVERS"} & set(environment(pod)))
+    hold(name + ": no key", "tls" not in {v["name"] for v in pod["volumes"]})
+    places = [[v for v in p["volumes"] if v["name"] == "out"] for p in (pod, ring_pod)]
+    shared = "persistentVolumeClaim" in places[0][0] and places[0] == places[1]
+    hold(name + ": a place that it shares with them", shared or any(re.match("--weights=(gs|s3)://", a) for a in told))
 
 
 def environment(pod):
@@ -140,8 +167,13 @@ def selects(selector, labels):
     return bool(selector) and all(labels.get(k) == v for k, v in selector.items())
 
 
-def probed(name, container):
-    hold(name + ": ports", {p["containerPort"] for p in container["ports"]} == {2222, 2224, 8080})
+def chosen(selector, labels):
+    not_in = [(e["key"], e["values"]) for e in selector.get("matchExpressions", []) if e["operator"] == "NotIn"]
+    return selects(selector["matchLabels"], labels) and all(labels.get(key) not in values for key, values in not_in)
+
+
+def probed(name, container, ports=frozenset({2222, 2224, 8080})):
+    hold(name + ": ports", {p["containerPort"] for p in container["ports"]} == ports)
     probes = [container[p]["httpGet"]["path"] for p in ("startupProbe", "readinessProbe", "livenessProbe")]
     hold(name + ": probes", probes == ["/readyz", "/readyz", "/healthz"])
     startup = container["startupProbe"]
@@ -221,9 +253,10 @@ def evicted(budget, rings):
             hold(name + ": selects " + d["metadata"]["name"], selects(spec["selector"]["matchLabels"], template["metadata"]["labels"]) and
                  component(template) in wanted["values"])
         job, tf = job_of(d), d["spec"].get("tfReplicaSpecs", {})
-        n += job["completions"] if job else sum(r["replicas"] for r in tf.values()) if tf else d["spec"]["replicas"]
+        n += job["completions"] if job else sum(r["replicas"] for r in tf.values() if not evaluates(r["template"])) if tf else d["spec"]["replicas"]
         if d["kind"] == "JobSet":
-            n += sum(r["template"]["spec"]["completions"] for r in d["spec"]["replicatedJobs"][1:])
+            n += sum(r["template"]["spec"]["completions"] for r in d["spec"]["replicatedJobs"][1:]
+                     if not evaluates(r["template"]["spec"]["template"]))
     scales = {d["kind"] for d in own} == {"StatefulSet"}
     hold(name + ": by a number that its controllers have", ("maxUnavailable" in spec) == scales and ("minAvailable" in spec) != scales)
     hold(name + ": one at a time, and always one", spec.get("maxUnavailable", 1) == 1 and spec.get("minAvailable", n - 1) == n - 1)
@@ -247,7 +280,12 @@ def safe(path):
                 got = known.get(("ConfigMap", volume["configMap"]["name"]), {"data": {}})["data"]
                 hold(name + ": the ConfigMap has the job file", all(i["key"] in got for i in volume["configMap"]["items"]))
                 hold(name + ": which is JSON", isinstance(json.loads(got.get("job.json", "null")), dict))
-        if job["kind"] != "Job":
+        if job["kind"] == "Job" and evaluates(template_of(job)):
+            ring_of = [d for d in jobs if d["metadata"]["name"] == name[:-5]]
+            hold(name + ": of a ring", len(ring_of) == 1)
+            hold(name + ": tries are bounded", "backoffLimit" in job["spec"])
+            evaluator(name, template_of(job), template_of(ring_of[0]), RESTARTS["Job"])
+        elif job["kind"] != "Job":
             elsewhere(name, job, known)
         elif job["spec"].get("completionMode") and pod["containers"][0]["command"] == ["qringd"]:
             ring(name, job, known)
@@ -257,14 +295,19 @@ def safe(path):
             servers(name + "'s servers", servers_of(job), template_of(job), RESTARTS[job["kind"]], known)
         elif serves(job):
             servers(name, template_of(job), template_of(known[job["kind"], name[:-3]]), RESTARTS[job["kind"]], known)
-        if pod["containers"][0]["command"] == ["qringd"]:
+        if evaluator_of(job):
+            evaluator(name + "'s evaluator", evaluator_of(job), template_of(job), RESTARTS[job["kind"]])
+        if pod["containers"][0]["command"] == ["qringd"] and not evaluates(template_of(job)):
             probed(name, pod["containers"][0])
             encrypted(name, pod, known)
         policies = [d for d in all_objects if d["kind"] == "NetworkPolicy"]
-        for policy in policies:
-            labels = template_of(job)["metadata"]["labels"]
-            hold(name + ": the policy selects the pods", selects(policy["spec"]["podSelector"]["matchLabels"], labels))
-            hold(name + ": the policy is for both ways", policy["spec"]["policyTypes"] == ["Ingress", "Egress"])
+        for template in filter(None, (template_of(job), evaluator_of(job))):
+            ours = [p["spec"] for p in policies if chosen(p["spec"]["podSelector"], template["metadata"]["labels"])]
+            hold(name + ": one policy selects the pods", len(ours) == min(len(policies), 1))
+            for policy in ours:
+                hold(name + ": the policy is for both ways", policy["policyTypes"] == ["Ingress", "Egress"])
+                open_to = {p["port"] for way in ("ingress", "egress") for rule in policy[way] for p in rule["ports"]}
+                hold(name + ": no peers for an evaluator", not evaluates(template) or not {2222, 2224} & open_to)
     for budget in (d for d in all_objects if d["kind"] == "PodDisruptionBudget"):
         evicted(budget, [d for d in jobs if template_of(d)["spec"]["containers"][0]["command"] == ["qringd"]])
     for d in all_objects:
@@ -295,8 +338,10 @@ def scaled(a, b):
 def command(path, name):
     known = {(d["kind"], d["metadata"]["name"]): d for d in objects(path)}
     ours = {n: d for (kind, n), d in known.items() if kind in RESTARTS}
-    template = template_of(ours[name]) if name in ours else servers_of(ours[name[:-3]])
-    name = name if name in ours else name[:-3]
+    ring_name = name if name in ours else name.rpartition("-")[0]
+    beside = evaluator_of if name.endswith("-eval") else servers_of
+    template = template_of(ours[name]) if name in ours else beside(ours[ring_name])
+    name = ring_name
     container = template["spec"]["containers"][0]
     env = {}
     for e in container.get("env", []):

@@ -1,4 +1,4 @@
-"""A cluster's DNS server that lies as told, for pods of namespaces.py: UDP and TCP on the gateway's port 53, one answer a name.
+"""A cluster's DNS server that lies, or remembers, as told, for pods of namespaces.py: UDP and TCP on the gateway's port 53, one answer a name.
 
 answer["w0.job.default.svc"] = Names.address("10.77.0.10"), Names.NXDOMAIN, ... ; what is not there does not exist. Pods ask with a search
 list as in Kubernetes: the name that counts is w0.job.default.svc.cluster.local. asked[] has (time, name, answer) of each question.
@@ -20,6 +20,7 @@ class Names:
 
     def __init__(self):
         self.answer, self.asked, self.heard = {}, [], set()
+        self.remembers, self.said = {}, {}  # job -> seconds; what was said, until when
         self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.udp.bind((GATEWAY, 53))
         self.tcp = socket.create_server((GATEWAY, 53), backlog=64)
@@ -58,6 +59,14 @@ class Names:
         if reply and after: threading.Timer(after, go).start()
         elif reply: go()
 
+    def _remembered(self, name, kind, told):
+        """As CoreDNS' cache: by name and type, also that there is none."""
+        seconds = next((s for job, s in self.remembers.items() if f".{job}." in name), 0)
+        before, end = self.said.get((name, kind), (None, 0))
+        if time.monotonic() < end: return before
+        if seconds: self.said[name, kind] = told, time.monotonic() + seconds
+        return told
+
     def _reply(self, question, tcp):
         ident, = struct.unpack(">H", question[:2])
         labels, at = [], 12
@@ -67,6 +76,7 @@ class Names:
         kind, = struct.unpack(">H", question[at + 1:at + 3])
         name, asked = ".".join(labels), question[12:at + 5]
         told = self.answer.get(name.removesuffix(SUFFIX), self.NXDOMAIN) if name.endswith(SUFFIX) else self.NXDOMAIN
+        told = self._remembered(name, kind, told)
         self.asked.append((time.monotonic(), name, told[0] + (" by TCP" if tcp else "")))
         flags, records, after = 0x8180, [], 0
         if told is self.SILENCE: return None, 0

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Row 15 of the fault table: names that are not there, wrong, late, too many. Of two workers the second asks for the first one's name."""
+"""Row 15 of the fault table: names that are not there, wrong, late, too many. Of two workers each asks for the other one's name. And a server
+that remembers for 30 s what it said."""
 import time
 
 from namespaces import Pods, address, certificates, enter, run
@@ -22,7 +23,8 @@ class Named(Pods):
     @staticmethod
     def of(name, i): return f"w{i}.{name}.default.svc"
     def point(self, i, *ips, **more): names.answer[self.of(self.name, i)] = Names.address(*ips, **more)
-    def lie(self, what): names.answer[self.of(self.name, 0)] = what
+    def lie(self, what):
+        for i in range(self.n): names.answer[self.of(self.name, i)] = what
     def formed(self): return all("all-reduce:" in self.log(i) for i in self.worker)
 
 
@@ -55,7 +57,8 @@ def lies():
     rings = {}
     for k, name in enumerate([*wrong, *odd]):
         rings[name] = r = Named(name, port=2300 + k, tls=name in wrong and wrong[name][2])
-        r.lie(wrong[name][0] if name in wrong else odd[name])
+        if name in wrong: r.lie(wrong[name][0])
+        else: names.answer[Named.of(name, 0)] = odd[name]
         if name.startswith("reused"): stranger(2300 + k, r.name.endswith("tls"))
     began = time.monotonic()
     for r in rings.values():
@@ -70,6 +73,7 @@ def lies():
         waits = len(rings[name].alive()) == 2 and name not in formed
         check(f"{name}: nobody has left, nobody has begun: {rings[name].last_words()}", waits)
         names.answer[Named.of(name, 0)] = then
+        names.answer[Named.of(name, 1)] = Names.address(address(1))
     told = time.monotonic()
     until(look, 60, 0.02)
     for name, r in rings.items():
@@ -110,6 +114,46 @@ def come_back(who, tls):
     check(f"{r.name}: exit codes {codes}; {r.last_words()}", codes == {0: 0, 1: 0, 2: 0})
     r.same()
     run("ip", "link", "set", f"v{who}", "up")
+
+
+@row(15)
+def remembers_lowest():
+    """Worker 1 was there first, and its question for worker 0 is answered for 30 s."""
+    r = Named("remembers-lowest", port=2400)
+    names.remembers[r.name] = 30.0
+    r.lie(Names.NXDOMAIN)
+    r.start(1)
+    time.sleep(3)
+    r.point(1, address(1))
+    r.start(0)
+    at = time.monotonic()
+    until(lambda: False, 0.5)
+    r.point(0, address(0))
+    if check(f"{r.name}: the ring forms; {r.last_words()}", until(r.formed, 40, 0.02)):
+        figure(15, "a server that remembers for 30 s, the lowest comes last: formed after its start", time.monotonic() - at, 3.0)
+        codes = r.wait()
+        check(f"{r.name}: exit codes {codes}; {r.last_words()}", codes == {0: 0, 1: 0})
+        r.same()
+
+
+@row(15)
+def remembers_growth():
+    """Two train; two more start, and ask for each other before they have names, which is answered for 30 s."""
+    r = Named("remembers-growth", 4, port=2410, epochs=100000, flags=["--min-workers", "1", "--form-timeout", "1s"])
+    names.remembers[r.name] = 30.0
+    for i in (2, 3): names.answer[Named.of(r.name, i)] = Names.NXDOMAIN
+    r.point(0, address(0))
+    for i in (0, 1): r.start(i)
+    check(f"{r.name}: two train; {r.last_words()}", until(lambda: "over 2 workers" in r.log(0), 40, 0.02))
+    for i in (2, 3): r.start(i)
+    at = time.monotonic()
+    time.sleep(1)
+    for i in (2, 3): r.point(i, address(i))
+    grown = until(lambda: "over 4 workers" in r.log(0) or "with 4 workers" in r.log(0), 40, 0.02)
+    if check(f"{r.name}: all four are in; {r.last_words()}", grown):
+        figure(15, "a server that remembers for 30 s, 2 to 4: all train after the new ones' start", time.monotonic() - at, 8.0)
+    r.settle()
+    r.same()
 
 
 @row(15, timed=True)

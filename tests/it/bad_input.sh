@@ -234,6 +234,7 @@ sweep 'sweep.halving.epochs[1] is 2; it must be at least 3' '{"keys": {"seed": [
 sweep 'sweep.halving.factor is 1; it must be between 2' '{"keys": {"seed": [1, 2]}, "halving": {"epochs": [1, 2], "factor": 1}}'
 sweep "sweep.mode is 'best'; it must be" '{"keys": {"seed": [1, 2]}, "mode": "best"}'
 sweep "sweep.metric: 'val_recall' is not a number that trials come to" '{"keys": {"seed": [1, 2]}, "metric": "val_recall"}'
+sweep "sweep.metric: 'val_loss' is computed only where training evaluates" '{"keys": {"train.evaluate": [false]}, "metric": "val_loss"}'
 sweep "sweep.metric: 'val_loss' wants validation samples" '{"keys": {"data.train_fraction": [1]}, "metric": "val_loss"}'
 sweep 'sweep: trial 0 with train.epoch=2|unknown key '"'epoch'" '{"keys": {"seed": [1], "train.epoch": [2, 3]}}'
 sweep 'sweep: trial 1 with train.optimizer.learning_rate="fast": train.optimizer.learning_rate' '{"keys": {"train.optimizer.learning_rate": [0.1, "fast"]}}'
@@ -372,6 +373,8 @@ infer permanent 'Keras' "$work/x.weights.h5"
 infer permanent 'nothing.h5' "$work/nothing.h5"
 wrong 2 "--wait: 'soon' is no length of time" "$qring" infer "$base" --weights "$work/nothing.h5" --wait soon
 run 2 'early_stopping|validation' "$(edit 's|"train_fraction": 0.7|"train_fraction": 1|; s|"epochs": 50|"epochs": 50, "early_stopping": {}|' stopping)"
+run 2 'train.early_stopping watches val_loss, which training computes only where it evaluates|"evaluate": false' \
+    "$(edit 's|"epochs": 50|"epochs": 50, "evaluate": false, "early_stopping": {}|' blind-stopping)"
 run permanent 'nothing.h5' "$(edit 's|"epochs": 50|"epochs": 50, "initial_weights": "'"$work"'/nothing.h5"|' initial)"
 run permanent "train.initial_weights: there is no file $root/nowhere.h5, and beside the job file no $work/nowhere.h5; correct the path" \
     "$(edit 's|"epochs": 50|"epochs": 50, "initial_weights": "nowhere.h5"|' initial-beside)"
@@ -379,6 +382,8 @@ run permanent "train.initial_weights: there is no file $root/nowhere.h5, and bes
 # the command line and the machine
 wrong 2 '--threads' "$qring" run "$base" --thread 2 --out "$out"
 wrong 2 'run' "$qring" rnu "$base"
+wrong 2 'unknown flag --quite; did you mean --quiet' "$qring" run "$base" --quite --out "$out"
+wrong 2 '--watched' "$qring" status localhost:1 --watched
 wrong 2 '-n' "$qring" run "$base" -n 0 --out "$out"
 wrong 2 'avx512' "$qring" run "$base" --isa avx51 --out "$out"
 : >"$work/file"
@@ -600,12 +605,39 @@ identity 2 'names no ps' '{"cluster":{"worker":["a:2222"]},"task":{"type":"ps","
 identity 2 'no cluster' '{"task":{"type":"ps","index":0}}'
 identity 2 'enableDynamicWorker' '{"sparseCluster":{"worker":{},"ps":["p:2222"]},"task":{"type":"ps","index":0}}'
 roles() { wrong 2 "$1" "$qringd" "$base" --print-identity "$2" "$3" --index 0 --peers a:1,b:2; }
-roles '--role|boss' --role boss
+roles '--role|boss|worker|evaluator' --role boss
 roles '--role|--parameter-servers' --role ps
 roles 'a:1|twice' --parameter-servers a:1
 roles 'number 1|no address' --parameter-servers p,
 wrong 2 'TF_CONFIG says who is what' env TF_CONFIG="$(tf_config 0 a:1)" "$qringd" "$base" --print-identity --role ps
 wrong 2 '--parameter-servers|nothing names the workers' "$qringd" "$base" --print-identity --parameter-servers p
+
+# evaluators
+judge() { words=$1 file=$2; shift 2; wrong 2 "$words" "$qringd" "$file" --role evaluator "$@"; } # words, job, flags
+judge 'an evaluator wants validation samples, and all 160 train|data.train_fraction below 1' "$(edit 's|"train_fraction": 0.7|"train_fraction": 1|' unjudged)" --out "$out"
+wrong permanent 'an evaluator wants validation samples' "$qring" validate "$work/unjudged.json" --role evaluator --out "$out"
+judge "an evaluator reads a run's checkpoints, and --checkpoints is none" "$base" --out "$out" --checkpoints none
+judge '--evaluate-interval|soon|500ms, 10s' "$base" --out "$out" --evaluate-interval soon
+judge '--checkpoint-epochs|-1' "$base" --out "$out" --checkpoint-epochs -1
+judge '--out|results' "$base" --out gs://bucket/name
+wrong 2 '--role is not for qring run' "$qring" run "$base" -n 1 --role evaluator --out "$out"
+wrong 2 'TF_CONFIG says who is what' env TF_CONFIG="$(tf_config 0 a:1)" "$qringd" "$base" --role evaluator --out "$out"
+run_in 30 "$work/judged.log" "$qringd" "$base" --epochs 2 --out "$work/judged"
+judge 'judged/checkpoints has the checkpoints of another job: its hash is|this evaluator|--set' "$base" --out "$work/judge" --set seed=4711 --checkpoints "$work/judged/checkpoints"
+mkdir -p "$work/judge"; echo 'step,loss' >"$work/judge/evaluation.jsonl"
+judge 'judge/evaluation.jsonl: its last line is none of an evaluator; take it away, or choose another --out' "$base" --epochs 2 --out "$work/judge" --checkpoints "$work/judged/checkpoints"
+check "it stays as it was" test "$(cat "$work/judge/evaluation.jsonl")" = 'step,loss'
+rm "$work/judge/evaluation.jsonl"; mkdir "$work/judge/evaluation.jsonl"
+judge 'judge/evaluation.jsonl is a directory' "$base" --epochs 2 --out "$work/judge" --checkpoints "$work/judged/checkpoints"
+rmdir "$work/judge/evaluation.jsonl"
+: >"$work/judge/evaluation.jsonl"; $python -c "
+import fcntl, time
+f = open('$work/judge/evaluation.jsonl', 'r+'); fcntl.flock(f, fcntl.LOCK_EX); print('held', flush=True); time.sleep(60)" >"$work/held" &
+holder=$!; started="$started $holder"
+tries=0; until [ -s "$work/held" ] || [ $tries -gt 100 ]; do tries=$((tries + 1)); sleep 0.1; done
+wrong 138 'judge/evaluation.jsonl: another evaluator writes it|choose another --out' \
+    "$qringd" "$base" --role evaluator --epochs 2 --out "$work/judge" --checkpoints "$work/judged/checkpoints"
+kill $holder
 
 # a port in use
 $python -c "

@@ -11,7 +11,7 @@ CERTMANAGER=$(tests/chart/tools certmanager 2>"$work/certmanager.log") && export
     unset CERTMANAGER; skip "no definition of a Certificate: $(tail -n 1 "$work/certmanager.log")"; }
 check "the chart's README is what values.yaml says" tests/chart/readme
 check "the chart's job file is deploy/jobs/qcnn.json" cmp deploy/jobs/qcnn.json charts/qring/files/qcnn.json
-rendered="qcnn infer sweep statefulset jobset tfjob-restarts tfjob-ps trainjob" # by make manifests
+rendered="qcnn infer sweep statefulset jobset tfjob-restarts tfjob-ps tfjob-evaluator trainjob" # by make manifests
 manifests=$(for f in $rendered tfjob tensorboard; do printf 'deploy/jobs/%s.yaml ' "$f"; done)
 
 . tests/chart/common
@@ -57,7 +57,7 @@ tfjob-restarts|TF_CONFIG='$(tf_config 1 qcnn-worker-0.default.svc:2222 qcnn-work
 tfjob-restarts||"source":"single" "index":0
 T
     # parameter servers, and workers beside them: FILE|POD|WHAT THE CONTROLLER GIVES POD 0|WHO IT IS THEN
-    both='{"cluster":{"worker":["w:2222"],"ps":["p:2222"]},"task":'
+    both='{"cluster":{"worker":["w:2222"],"ps":["p:2222"]},"task":' judged='{"cluster":{"worker":["w:2222"],"evaluator":["e:2222"]},"task":'
     while IFS='|' read -r f pod with who; do
         printf '%s %s --print-identity\n' "$with" "$(in_pod "$f" "$pod" 0 "$job")" >"$work/who.sh"
         check "pod $pod of $f starts" run_in 10 "$work/who.log" sh "$work/who.sh"
@@ -65,6 +65,8 @@ T
     done <<T
 deploy/jobs/tfjob-ps.yaml|qcnn|TF_CONFIG='$both{"type":"worker","index":0}}'|"role":"worker" "index":1 "parameter_servers":1
 deploy/jobs/tfjob-ps.yaml|qcnn-ps|TF_CONFIG='$both{"type":"ps","index":0}}'|"role":"ps" "index":0 "peers":["p:2222","w:2222"]
+deploy/jobs/tfjob-evaluator.yaml|qcnn|TF_CONFIG='$judged{"type":"worker","index":0}}'|"role":"worker" "index":0 "peers":["w:2222"]
+deploy/jobs/tfjob-evaluator.yaml|qcnn-eval|TF_CONFIG='$judged{"type":"evaluator","index":0}}'|"role":"evaluator" "index":null "address":"e:2222"
 T
     printf 'hostname qcnn-1 && %s --print-identity\n' "$(in_pod deploy/jobs/statefulset.yaml qcnn 1 "$job")" >"$work/who.sh"
     if unshare -U -r -u true 2>/dev/null; then
@@ -160,6 +162,19 @@ servers-jobset|"a-release-servers-0-0.a-release:2222","a-release-servers-0-1.a-r
 servers-trainingruntime|"a-release-ps-0-0.a-release:2222","a-release-ps-0-1.a-release:2222"|"a-release-node-0-0.a-release:2222"
 T
 fi
+# evaluators: a Job's, beside a ring of any kind; in the workers' volume it makes the curve of what they left there
+if [ -n "$py_exe" ]; then
+    for values in evaluator evaluator-jobset; do
+        printf 'JOB_COMPLETION_INDEX=1 %s --print-identity\n' "$(in_pod "$work/$values.yaml" a-release-eval 0 "$job")" >"$work/who.sh"
+        check "$values: its pod starts" run_in 10 "$work/who.log" sh "$work/who.sh"
+        check "$values: it is one: $(tail -n 1 "$work/who.log")" holds "$work/who.log" '"role":"evaluator","index":null'
+    done
+    in_pod "$work/evaluator.yaml" a-release-eval 0 "$job" | sed "s|--out=[^ ]*|--out=$work/claim|" >"$work/eval.sh"
+    run_in 60 "$work/claim.log" "$qring" run deploy/jobs/qcnn.json -n 1 --epochs 7 --out "$work/claim"
+    check "it evaluates, and ends" run_in 20 "$work/eval.log" sh "$work/eval.sh"
+    check "the last state, as training did" test "$(sed 's/,"job_hash.*/}/' "$work/claim/evaluation.jsonl")" = "$(tail -n 1 "$work/claim/steps.jsonl")"
+fi
+check "an evaluator without a place to read is refused" sh -c "'$helm' template a charts/qring --kube-version 1.33.0 --set evaluator=true 2>&1 | grep -q 'evaluator: the pods have nothing in common'"
 check "65 members are refused" sh -c "'$helm' template a charts/qring --kube-version 1.33.0 --set replicas=64,parameterServers=1 2>&1 | grep -q 'more than 64 members'"
 # what deploy/gke/gke.sh would install
 for command in train infer; do

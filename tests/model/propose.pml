@@ -41,6 +41,7 @@ byte unheard[9];                                /* so long, in a generation, no 
 byte conn[N], prom[N], excl[N], act[N], last[N], lset[N], high[N], pset[N], pgot[N], need[N];
 byte vheard[9], vact[9], vprom[9], fresh[N];
 byte promise_age[N], pending_age[N], backoff[N], doublings[N], differs_age[N], fresh_age[N], silent[9];
+byte broken_age[N];                             /* since its generation worked; 10: nothing depends on it */
 byte due;                                       /* set: something is due at this tick */
 byte queued[9], q[270];                            /* messages from i to j, of 5 bytes: kind and its content */
 byte ready[N], dials[N];                                                /* sets: whose news i can notice, and whom it reaches when it dials */
@@ -95,13 +96,14 @@ static int works(int i) {
 static int set_of(int i) {
     int set = works(i) && mut != FROM_NOTHING ? now.lset[i] : 0;
     if (mut == WITHOUT_OTHERS) return BIT(i);
-    for (int j = 0; j < N; j++) {
-        if (HAS(set, j) || (j != i && (!linked(i, i, j) || V(silent, i, j)))) continue;
-        int all = 1;
-        for (int k = 0; k < N; k++) if (HAS(set, k) && k != i && j != i && !linked(i, j, k)) all = 0;
-        if (all) set |= BIT(j);
-    }
-    return set;
+    for (int newcomers = 0; newcomers < 2; newcomers++) /* after who was in the last generation */
+        for (int j = 0; j < N; j++) {
+            if (j == i || HAS(set, j) || HAS(now.lset[i], j) == newcomers || !linked(i, i, j) || V(silent, i, j)) continue;
+            int all = 1;
+            for (int k = 0; k < N; k++) if (HAS(set, k) && k != i && !linked(i, j, k)) all = 0;
+            if (all) set |= BIT(j);
+        }
+    return set | BIT(i);
 }
 /* ---- data streams: member_data.c, and mesh_streams.c below it. Of two the higher index dials ---- */
 static void set_data(int i, int j, int state) {
@@ -179,6 +181,7 @@ static int differs(int i) {
 }
 static void consider(int i) {
     check_data(i);
+    if (works(i)) now.broken_age[i] = now.lset[i] == 7 ? 10 : 0;
     if (now.pset[i] && (now.pset[i] & ~now.pgot[i] & ~hears(i))) now.pset[i] = now.pgot[i] = 0;
     if (now.pset[i] && now.pending_age[i] >= 3 && mut != NO_SILENCE) {
         for (int j = 0; j < N; j++) if (HAS(now.pset[i] & ~now.pgot[i], j)) V(silent, i, j) = 13;
@@ -194,11 +197,21 @@ static void consider(int i) {
     if (others && now.excl[i] && (now.promise_age[i] < 5 || mut == NO_SECOND_TRY)) return;
     propose(i, set);
 }
+static int displaces(int i, int set) { /* a newcomer in place of one that hears all members of the last generation in the set */
+    int named = set & now.lset[i], yes = 0;
+    for (int j = 0; j < N && named != set; j++) {
+        int all = j != i && HAS(now.lset[i] & ~named, j);
+        for (int k = 0; k < N; k++) if (HAS(named, k) && all) all = linked(i, j, k);
+        yes |= all;
+    }
+    return yes;
+}
 static int objects(int i, int from, int id, int set) {
     if (id < now.prom[i]) return 1;
     int to = now.prom[i] % 4;
     if (now.prom[i] && now.excl[i] && to != from && to < from && now.promise_age[i] < 10) return 1;
     for (int j = 0; mut != NOT_STICKY && works(i) && j < N; j++) if (HAS(now.lset[i], j) && j != i && !HAS(set, j) && linked(i, i, j)) return 1;
+    if (!works(i) && now.broken_age[i] < 10 && displaces(i, set)) return 1;
     return 0;
 }
 static void view(int i, int from, const unsigned char *m) {
@@ -302,6 +315,7 @@ static void tick(void) {
         if (now.prom[i] && now.promise_age[i] < 10) { now.promise_age[i]++; news |= now.promise_age[i] == 5; }
         if (!differs(i)) now.differs_age[i] = 0;
         else if (now.differs_age[i] < 5) news |= ++now.differs_age[i] == 5;
+        if (now.broken_age[i] < 10 && !works(i)) now.broken_age[i]++;
         if (now.fresh[i] && ++now.fresh_age[i] >= 5) { now.fresh[i] = 0; news = 1; }
         if (!now.fresh[i]) now.fresh_age[i] = 0;
         for (int j = 0; j < N; j++) {
@@ -329,7 +343,7 @@ static void killed(int i) {
     now.up &= ~BIT(i); now.due &= ~BIT(i); if (now.ask == 1 + i) now.ask = 0;
     now.conn[i] = now.deaf[i] = now.news[i] = now.without[i] = 0;
     now.prom[i] = now.act[i] = now.last[i] = now.lset[i] = now.high[i] = now.pset[i] = now.pgot[i] = now.need[i] = 0;
-    now.excl[i] = now.fresh[i] = now.promise_age[i] = now.pending_age[i] = now.backoff[i] = now.doublings[i] = now.differs_age[i] = now.fresh_age[i] = 0;
+    now.excl[i] = now.fresh[i] = now.promise_age[i] = now.pending_age[i] = now.backoff[i] = now.doublings[i] = now.differs_age[i] = now.fresh_age[i] = now.broken_age[i] = 0;
     for (int j = 0; j < N; j++) V(vheard, i, j) = V(vact, i, j) = V(vprom, i, j) = V(silent, i, j) = V(data, i, j) = V(unheard, i, j) = now.queued[j * N + i] = 0;
     for (int j = 0; j < N; j++) {
         V(unheard, j, i) = 0;
@@ -395,7 +409,7 @@ static void start(void) {
     minw = setting("MINW") ? setting("MINW") : 1; kinds = setting("KINDS") ? setting("KINDS") : 7; now.faults = setting("FAULTS");
     now.up = 7;
     for (int i = 0; i < N; i++) {
-        now.link[i] = now.conn[i] = 7 & ~BIT(i); now.prom[i] = now.act[i] = now.last[i] = 4; now.lset[i] = 7; now.high[i] = 1; now.promise_age[i] = 10;
+        now.link[i] = now.conn[i] = 7 & ~BIT(i); now.prom[i] = now.act[i] = now.last[i] = 4; now.lset[i] = 7; now.high[i] = 1; now.promise_age[i] = now.broken_age[i] = 10;
         for (int j = 0; j < N; j++) if (j != i) { V(vheard, i, j) = 7 & ~BIT(j); V(vact, i, j) = V(vprom, i, j) = 4; V(data, i, j) = DATA_UP; }
     }
 }

@@ -40,7 +40,7 @@ static void run_stop(struct world *w) {
             RULE(o->has_lost && o->lost == x->index, "every survivor names the lost member");
             RULE(o->has_lost && o->lost_ns - at <= 2 * QR_SECOND, "within 2 s");
             char name[48];
-            snprintf(name, sizeof name, "worker %u (%s): ", x->index, w->address[x->index]);
+            snprintf(name, sizeof name, "worker %u (%s): ", x->index, w->name[x->index]);
             RULE(strstr(o->text, name) == o->text, "with its name and address");
             RULE(!o->active, "and works on with nobody");
         }

@@ -9,14 +9,13 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "exact/coverage.h"
-#include "membership/member.h"
+#include "membership/member_impl.h"
 #include "tests/support/link_simulated.h"
 #include "tests/support/planted.h"
 #include "tests/t.h"
 
 enum { MAX_NODES = 8, MICRO_BATCHES = 11, MAX_STEPS = 12, MAX_GENS = 4096 };
 enum plant { PLANT_NONE, PLANT_TWICE, PLANT_MISSED, PLANT_OTHER_STATE };
-#define MS(n) ((int64_t)(n)*1000000)
 
 struct part {
     bool here;
@@ -29,10 +28,12 @@ struct node {
     uint8_t inc[16];
     struct qr_link *link;
     struct qr_member *m;
+    int64_t form_ns;  /* its time to form; 0: as the world has it */
+    int64_t named_ns; /* its name exists from then on */
     int64_t start_ns, resume_ns, lost_ns, micro_batch_ns, again_ns;
     enum qr_code code;
     char text[512];
-    uint32_t conn[MAX_NODES]; /* last connection on which index spoke */
+    uint32_t conn[MAX_NODES]; /* the one that its machine uses */
     struct qr_gen_id promised;
     /* once received, to come again: a Begin, and a Propose, Promise or Busy */
     struct qr_message stale[2];
@@ -64,7 +65,9 @@ struct world {
     uint64_t steps; /* of the job */
     struct qr_sim_net *net;
     struct node node[MAX_NODES];
-    char address[MAX_NODES][32];
+    char address[MAX_NODES][32], name[MAX_NODES][32], ip[MAX_NODES][32];
+    int64_t remembers_ns, said_until_ns[MAX_NODES]; /* the DNS server */
+    bool said_live[MAX_NODES];
     const char *peers[MAX_NODES];
     uint64_t ref[MAX_STEPS + 1];
     uint64_t latest;

@@ -92,9 +92,11 @@ static void emit(void *ctx, const struct qr_member_action *a) {
 /* ---- a process ---- */
 static void start(struct world *w, struct node *x) {
     uint32_t index = x->index, count = x->inc_count;
+    int64_t form_ns = x->form_ns;
     memset(x, 0, sizeof *x);
-    x->index = index, x->inc_count = count + 1;
+    x->index = index, x->inc_count = count + 1, x->form_ns = form_ns;
     x->live = true;
+    x->named_ns = now_of(w) + (w->remembers_ns ? (int64_t)dice(w, 800) * MS(1) : 0);
     qr_set_u64le(x->inc, mix(w->seed * 1000 + index * 100 + count));
     x->step = x->committed = w->latest;
     x->value = ref_of(w, x->step);
@@ -109,10 +111,12 @@ static void start(struct world *w, struct node *x) {
                                     .n_peers = w->n,
                                     .peers = w->peers,
                                     .count_known = true,
+                                    .control_port = port,
                                     .server = index < w->servers,
                                     .min_workers = w->elastic ? 1 : w->n,
-                                    .form_timeout_ns =
-                                        w->elastic ? 20 * QR_SECOND : 600 * QR_SECOND,
+                                    .form_timeout_ns = form_ns      ? form_ns
+                                                       : w->elastic ? 20 * QR_SECOND
+                                                                    : 600 * QR_SECOND,
                                     .seed = mix(w->seed + index),
                                     .faults = planted_faults(w->mutations).member};
     memcpy(opt.incarnation, x->inc, 16);
@@ -121,7 +125,7 @@ static void start(struct world *w, struct node *x) {
     tell_held(w, x);
     qr_member_start(x->m, now_of(w));
 }
-static void end_process(struct node *x) {
+static inline void end_process(struct node *x) {
     qr_sim_net_kill(x->link);
     qr_member_free(x->m);
     x->m = NULL, x->live = false, x->active = false;
@@ -148,10 +152,13 @@ static void serve_data(struct world *w, struct node *x) {
     qr_member_set_polled(x->m, &how);
 }
 /* What was sent meanwhile is lost: as when a stream breaks. */
-static void hears_again(struct world *w, struct node *a, struct node *b) {
+static inline void hears_again(struct world *w, struct node *a, struct node *b) {
     if (!w->deaf[a->index][b->index]) return;
     w->deaf[a->index][b->index] = false;
     a->lost_data[b->index] = b->lost_data[a->index] = true;
+}
+static void use_conns(struct node *x) {
+    for (uint32_t i = 0; i < MAX_NODES; i++) x->conn[i] = qr_member_conn(x->m, i);
 }
 static void serve(struct world *w, struct node *x) {
     static struct qr_message msg;
@@ -159,11 +166,9 @@ static void serve(struct world *w, struct node *x) {
     for (int turns = 0; qr_sim_link_ready(x->link) && turns < 200; turns++) {
         x->link->ops->poll(x->link, now_of(w), &ev);
         if (ev.kind == QR_LINK_UP) qr_member_up(x->m, now_of(w), ev.conn, ev.outgoing, ev.tag);
-        if (ev.kind == QR_LINK_DOWN) {
-            for (unsigned i = 0; i < MAX_NODES; i++)
-                if (x->conn[i] == ev.conn) x->conn[i] = 0;
-            qr_member_down(x->m, now_of(w), ev.conn, ev.reason);
-        }
+        if (ev.kind == QR_LINK_UP) qr_member_seen_at(x->m, ev.conn, ev.host);
+        if (ev.kind == QR_LINK_DOWN) qr_member_down(x->m, now_of(w), ev.conn, ev.reason);
+        use_conns(x);
         if (ev.kind != QR_LINK_MESSAGE) continue;
         if (ev.message.p[0] != TAG_CONTROL) {
             on_data(w, x, ev.message.p);
@@ -175,8 +180,6 @@ static void serve(struct world *w, struct node *x) {
             CHECK(false, "decode: %s", err.msg);
             continue;
         }
-        if (msg.kind == QR_MESSAGE_HELLO && msg.hello.index < MAX_NODES)
-            x->conn[msg.hello.index] = ev.conn;
         if (msg.kind >= QR_MESSAGE_PROPOSE && msg.kind <= QR_MESSAGE_BEGIN && dice(w, 3)) {
             unsigned slot = msg.kind != QR_MESSAGE_BEGIN;
             x->stale[slot] = msg;
@@ -185,6 +188,7 @@ static void serve(struct world *w, struct node *x) {
                 x->stale_from[slot]++;
         }
         qr_member_message(x->m, now_of(w), ev.conn, &msg);
+        use_conns(x);
     }
     serve_data(w, x);
     if (now_of(w) >= qr_member_deadline_ns(x->m)) qr_member_tick(x->m, now_of(w));
@@ -216,19 +220,38 @@ static void turn(struct world *w, int64_t limit_ns) {
         if (x->live && !x->paused) serve(w, x);
     }
 }
+/* The cluster's DNS server. One that remembers answers as it did a moment ago to whoever asked:
+ * that there is no such name, or where it was. */
+static const char *resolve(void *ctx, const char *host) {
+    struct world *w = ctx;
+    unsigned i = 0;
+    if (sscanf(host, "host%u", &i) != 1) return host;
+    if (now_of(w) >= w->said_until_ns[i]) {
+        w->said_until_ns[i] = now_of(w) + w->remembers_ns;
+        w->said_live[i] = w->node[i].live && now_of(w) >= w->node[i].named_ns;
+    }
+    return w->said_live[i] ? w->ip[i] : NULL;
+}
 static void world_init(struct world *w, uint64_t seed, bool elastic, unsigned n, uint64_t steps) {
     memset(w, 0, sizeof *w);
     w->seed = seed, w->random = mix(seed), w->elastic = elastic, w->steps = steps;
+    /* shorter than CoreDNS: nobody waits for names alone here; test_sim_dns has its 30 s */
+    w->remembers_ns = !n && mix(seed ^ 99) % 2 ? MS(4500) : 0;
     w->n = n ? n : 2 + (unsigned)dice(w, elastic ? 4 : 7);
     if (!n && elastic && mix(seed ^ 77) % 3 == 0) w->servers = 1 + (w->n > 3);
-    struct qr_sim_net_options opt = {
-        .seed = mix(seed + 1), .min_delay_ns = 50000, .max_delay_ns = MS(1 + (int64_t)dice(w, 30))};
+    struct qr_sim_net_options opt = {.resolve = resolve,
+                                     .ctx = w,
+                                     .seed = mix(seed + 1),
+                                     .min_delay_ns = 50000,
+                                     .max_delay_ns = MS(1 + (int64_t)dice(w, 30))};
     w->net = qr_sim_net_new(&opt);
     for (unsigned s = 0; s < MAX_STEPS; s++)
         w->ref[s + 1] = next_value(w->ref[s], whole_sum(w->ref[s], s));
     for (unsigned i = 0; i < w->n; i++) {
-        snprintf(w->address[i], sizeof w->address[i], "host%u:2222", i);
-        w->peers[i] = w->address[i];
+        snprintf(w->address[i], sizeof w->address[i], "10.7.0.%u:2222", 10 + i);
+        snprintf(w->ip[i], sizeof w->ip[i], "10.7.0.%u", 10 + i);
+        snprintf(w->name[i], sizeof w->name[i], "host%u:2222", i);
+        w->peers[i] = w->name[i];
         w->node[i].index = i;
         /* any order, some late */
         w->node[i].start_ns =
@@ -239,7 +262,7 @@ static void world_fini(struct world *w) {
     for (unsigned i = 0; i < w->n; i++) qr_member_free(w->node[i].m);
     qr_sim_net_free(w->net);
 }
-static bool all_active(const struct world *w) {
+static inline bool all_active(const struct world *w) {
     for (unsigned i = 0; i < w->n; i++)
         if (!w->node[i].active || w->node[i].gen.begin.n_members != w->n) return false;
     return true;

@@ -79,6 +79,24 @@ static void forget_conn(struct qr_sim_net *net, struct sim_conn *c) {
         }
 }
 
+/* host:port to where that host is; false: nowhere. */
+static bool resolved(const struct qr_sim_net *net, char *address, size_t cap) {
+    const char *colon = strrchr(address, ':'), *at;
+    char host[128], port[16];
+    if (net->opt.resolve == NULL || colon == NULL) return true;
+    snprintf(host, sizeof host, "%.*s", (int)(colon - address), address);
+    snprintf(port, sizeof port, "%s", colon);
+    if ((at = net->opt.resolve(net->opt.ctx, host)) == NULL) return false;
+    snprintf(address, cap, "%s%s", at, port);
+    return true;
+}
+
+/* what the other end knows of a link's machine */
+static void host_of(const struct sim_link *l, char *ret, size_t cap) {
+    const char *colon = l->address ? strrchr(l->address, ':') : NULL;
+    snprintf(ret, cap, "%.*s", colon ? (int)(colon - l->address) : 0, colon ? l->address : "");
+}
+
 static void do_dial(struct qr_sim_net *net, struct sim_link *l, struct dial *d) {
     if (!d->on || l->dead || d->conn) return;
     char asked[128];
@@ -88,7 +106,8 @@ static void do_dial(struct qr_sim_net *net, struct sim_link *l, struct dial *d) 
     if (port && *net->lie[0] && (size_t)(port - d->address) == strlen(net->lie[0]) &&
         strncmp(d->address, net->lie[0], strlen(net->lie[0])) == 0)
         snprintf(asked, sizeof asked, "%s%s", net->lie[1], port);
-    for (unsigned i = 0; i < net->n_links; i++) {
+    bool named = resolved(net, asked, sizeof asked);
+    for (unsigned i = 0; named && i < net->n_links; i++) {
         struct sim_link *k = net->link[i];
         if (k->dead || k->address == NULL) continue;
         bool any =
@@ -114,6 +133,7 @@ static void do_dial(struct qr_sim_net *net, struct sim_link *l, struct dial *d) 
         list_add(&c->side[s].way, item_new(QR_LINK_UP, c->side[s].number, 0));
         c->side[s].way.first->outgoing = s == 0;
         c->side[s].way.first->tag = s == 0 ? d->tag : 0;
+        host_of(s == 0 ? to : l, c->side[s].way.first->reason, sizeof((struct item *)0)->reason);
         c->side[s].last_ns = net->now_ns + delay_of(net);
         plan(net,
              (struct event){.at_ns = c->side[s].last_ns, .what = DO_DELIVER, .conn = c, .side = s});
@@ -346,7 +366,8 @@ static void sim_poll(struct qr_link *base, int64_t deadline_ns, struct qr_link_e
             ret->outgoing = it->outgoing;
             if (it->kind == QR_LINK_MESSAGE) ret->message = qr_bytes_of(it->bytes, it->n);
             if (it->kind == QR_LINK_DOWN && it->outgoing) end_of_call(l, it->conn);
-            snprintf(ret->reason, sizeof ret->reason, "%s", it->reason);
+            if (it->kind == QR_LINK_UP) snprintf(ret->host, sizeof ret->host, "%.47s", it->reason);
+            else snprintf(ret->reason, sizeof ret->reason, "%s", it->reason);
             return;
         }
         if (l->woken) {

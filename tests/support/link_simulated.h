@@ -27,6 +27,9 @@ struct qr_sim_net_options {
     uint64_t seed;
     int64_t min_delay_ns, max_delay_ns; /* of a message; max 0: 100 us to 500 us */
     unsigned lose, repeat, reorder;     /* faulty: of 1000 messages */
+    /* where a dialed host is, NULL: nowhere, now; by default it is an address already */
+    const char *(*resolve)(void *ctx, const char *host);
+    void *ctx;
 };
 enum { QR_SIM_SITES = 32 };
 struct qr_sim_net;

@@ -11,6 +11,7 @@ struct qr_group_faults planted_faults(unsigned bits) {
                 .no_suspend = bits & PLANTED_NO_SUSPEND,
                 .leader_decides = bits & PLANTED_LEADER_DECIDES,
                 .id_is_number = bits & PLANTED_ID_IS_NUMBER,
+                .newcomers_first = bits & PLANTED_NEWCOMERS_FIRST,
                 .control_is_enough = bits & PLANTED_CONTROL_IS_ENOUGH,
             },
         .apply_anyway = bits & PLANTED_APPLY_ANYWAY,

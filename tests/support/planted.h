@@ -19,6 +19,7 @@ enum planted {
     PLANTED_KEEP_ANYWAY = 1 << 9,
     PLANTED_TAKE_SUSPENDED = 1 << 10,
     PLANTED_OWN_SCHEDULE = 1 << 11,
+    PLANTED_NEWCOMERS_FIRST = 1 << 12,
 };
 /* The switches of these bits; others are left out. */
 struct qr_group_faults planted_faults(unsigned bits);

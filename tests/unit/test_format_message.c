@@ -1,4 +1,5 @@
 /* format/message: every kind there and back, limits in both directions, and bytes that lie. */
+#include "base/ip.h"
 #include "base/mem.h"
 #include "format/message.h"
 #include "tests/t.h"
@@ -28,7 +29,8 @@ static void fill_hello(void) {
     }
     h->committed_reductions = 12, h->phase = QR_PHASE_MEMBER, h->leader = true;
     h->generation = id_of(5, 2, 3);
-    h->highest_number = 77, h->data_port = 65535, h->server = true;
+    h->highest_number = 77, h->data_port = h->control_port = 65535, h->server = true;
+    memset(h->address, 'a', sizeof h->address - 1);
     for (h->n_heard = 0; h->n_heard < 64; h->n_heard++) h->heard[h->n_heard].index = h->n_heard;
 }
 static void fill_deaths(struct qr_deaths *d) {
@@ -61,6 +63,17 @@ static void fill_begin(void) { /* the largest message */
     b->common = (struct qr_common){UINT64_C(1) << 53, 4, 64, UINT64_MAX};
     b->ring_age_ms = QR_MESSAGE_MAX_AGE_MS;
 }
+static void fill_addresses(void) {
+    memset(&in, 0, sizeof in);
+    in.kind = QR_MESSAGE_ADDRESSES;
+    struct qr_addresses *a = &in.addresses;
+    for (a->n = 0; a->n < 64; a->n++) {
+        a->name[a->n].index = a->n;
+        memset(a->name[a->n].incarnation, (int)a->n, 16);
+        snprintf(a->at[a->n], sizeof a->at[a->n], "%s",
+                 a->n % 2 ? "[fd00:1111:2222:3333:4444:5555:6666:7777]:65535" : "10.0.0.7:2222");
+    }
+}
 static bool round_trip(void) {
     qr_buf_clear(&buf);
     memset(&out, 0, sizeof out);
@@ -74,6 +87,9 @@ static void test_kinds(void) {
     fill_begin();
     CHECK(round_trip() && memcmp(&in, &out, sizeof in) == 0, "%s", err.msg);
     printf("the largest message: %zu bytes\n", buf.n);
+    fill_addresses();
+    CHECK(round_trip() && memcmp(&in, &out, sizeof in.kind + sizeof in.addresses) == 0, "%s",
+          err.msg);
     memset(&in, 0, sizeof in);
     in.kind = QR_MESSAGE_HEARTBEAT;
     in.heartbeat = (struct qr_heartbeat){.sequence = 9,
@@ -160,6 +176,10 @@ static void test_encode_limits(void) {
                                refused("micro-batches in flight");
     in.heartbeat.in_flight.n = 1, in.heartbeat.in_flight.micro_batch[0] = UINT64_C(1) << 40,
     refused("micro-batches in flight");
+    fill_addresses(), in.addresses.n = 65, refused("addresses");
+    in.addresses.n = 0, refused("addresses");
+    fill_addresses(), strcpy(in.addresses.at[5], "localhost:22"), refused("addresses");
+    fill_addresses(), in.addresses.name[5].index = 4, refused("addresses");
     in.kind = (enum qr_message_kind)0, refused("no message of kind 0");
 }
 static void lies(const char *bytes, size_t n, const char *words) {
@@ -203,13 +223,52 @@ static void test_decode_limits(void) {
         good += qr_message_decode(qr_bytes_of(buf.p, n), &out, &err) == QR_OK;
     CHECK(good == 0, "%u", good);
 }
+/* What is passed on is an IP address that means the same elsewhere, and a port. */
+static void test_addresses(void) {
+    static const char *const good[] = {"10.77.0.10:2222", "[fd00::1]:2222", "1.2.3.4:1",
+                                       "[2001:db8::ffff]:65535"};
+    static const char *const bad[] = {"",
+                                      ":2222",
+                                      "10.0.0.7",
+                                      "10.0.0.7:",
+                                      "10.0.0.7:0",
+                                      "worker:22",
+                                      "10.0.0.7:65536",
+                                      "127.0.0.1:2222",
+                                      "[::1]:2222",
+                                      "0.0.0.0:2222",
+                                      "[::]:2222",
+                                      "224.0.0.1:2222",
+                                      "[ff02::1]:2222",
+                                      "[10.0.0.7]:2222",
+                                      "fd00::1:2222",
+                                      "10.0.0:222",
+                                      "[fd00::1:2222",
+                                      "10.0.0.7:22 22",
+                                      "[fe80::1%eth0]:22",
+                                      "[fe80::1]:22",
+                                      "169.254.7.7:2222",
+                                      "10.0.0.7:0002222",
+                                      "[]:2222",
+                                      "[::ffff:127.0.0.1]:2222"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        CHECK(qr_ip_port_ok(good[i]), "%s", good[i]);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK(!qr_ip_port_ok(bad[i]), "%s", bad[i]);
+    /* index 1, incarnation, "localhost:22" */
+    LIES("\x52\x22\x0a\x12\x12\x10"
+         "0123456789abcdef"
+         "\x12\x0clocalhost:22",
+         "addresses: localhost:22 is none");
+    LIES("\x52\x00", "addresses: 0 of 0");
+}
 static void test_text(void) {
     char t[12];
-    qr_message_text(t, sizeof t, "hello");
+    qr_text_cut(t, sizeof t, "hello");
     CHECK(strcmp(t, "hello") == 0);
-    qr_message_text(t, sizeof t, "hello wo\xc3\xa9rld");
+    qr_text_cut(t, sizeof t, "hello wo\xc3\xa9rld");
     CHECK(strcmp(t, "hello wo...") == 0, "%s", t);
-    qr_message_text(t, sizeof t, "a\nb\xff");
+    qr_text_cut(t, sizeof t, "a\nb\xff");
     CHECK(strcmp(t, "a b?") == 0, "%s", t);
     struct qr_gen_id a = id_of(1, 2, 3), b = id_of(1, 2, 4), c = id_of(1, 3, 0), d = id_of(2, 0, 0);
     CHECK(qr_gen_id_compare(&a, &b) < 0 && qr_gen_id_compare(&b, &c) < 0 &&
@@ -219,6 +278,7 @@ int main(void) {
     test_kinds();
     test_encode_limits();
     test_decode_limits();
+    test_addresses();
     test_text();
     qr_buf_free(&buf);
     return t_end();

@@ -109,6 +109,8 @@ static void test_hash(void) {
         {JOB(",\"train\":{\"batch_size\":33}"), 0},
         {JOB(",\"train\":{\"loss\":\"mae\"}"), 0},
         {JOB(",\"train\":{\"shuffle\":false}"), 0},
+        {JOB(",\"train\":{\"evaluate\":true}"), 1}, /* so hashes of before are those of today */
+        {JOB(",\"train\":{\"evaluate\":false}"), 0},
         {JOB(",\"train\":{\"optimizer\":{\"name\":\"adam\",\"epsilon\":1e-8}}"), 0},
         {JOB(",\"train\":{\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.5}}"), 0},
         {JOB(",\"train\":{\"optimizer\":{\"name\":\"adam\",\"weight_decay\":0,\"use_ema\":false}}"),

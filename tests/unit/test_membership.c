@@ -68,7 +68,7 @@ static void test_strangers(void) {
     wires[n_wires++] = (struct wire){{b, a}, true};
     qr_member_up(a->m, now_ns, 3, false, 0);
     qr_member_message(a->m, now_ns, 3, hello);
-    CHECK(strstr(a->log, "protocol is 9-9 there and 4-4 here"), "%s", a->log);
+    CHECK(strstr(a->log, "protocol is 9-9 there and 5-5 here"), "%s", a->log);
     wires[n_wires++] = (struct wire){{b, a}, true};
     qr_member_up(b->m, now_ns, 4, true, 0); /* who answers at a:1 says it is worker 1 */
     hello->hello.protocol_min = QR_PROTOCOL_MIN;
@@ -109,6 +109,15 @@ static void test_claims(void) {
           "%s", a->log);
     CHECK(memcmp(a->gen.begin.member[1].name.incarnation, twin->m->opt.incarnation,
                  QR_INCARNATION_BYTES) == 0);
+}
+/* A worker that came with more settings than this one's is called as it calls itself. */
+static void test_names(void) {
+    reset();
+    struct box *a = box(0, 0, 2, 1, fields_64), *d = box(3, 3, 4, 4, fields_64);
+    CHECK(strcmp(qr_member_peer_text(a->m, 3), "worker 3 (address unknown)") == 0);
+    wire_up(d, a);
+    deliver();
+    CHECK(strstr(a->log, "worker 3 (d:4) answered"), "%s", a->log);
 }
 /* Named in the log, and the others begin without it. */
 static void test_losses(void) {
@@ -338,6 +347,7 @@ int main(void) {
     test_forms_and_ends();
     test_strangers();
     test_claims();
+    test_names();
     test_losses();
     test_broken_stream();
     test_timeouts();

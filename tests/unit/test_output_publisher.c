@@ -66,6 +66,7 @@ static enum qr_code hand_over(struct qr_publisher *p, bool leader, uint64_t step
     struct qr_state s;
     qr_state_init(&s, job, model);
     s.step = s.reductions = step;
+    s.epoch = step / 10;
     for (size_t i = 0; i < s.n_params; i++) s.weights[i] = (double)step + (double)i;
     const double *mine = s.all;
     enum qr_code code = qr_publisher_committed(p, leader, &s, &err);
@@ -116,6 +117,71 @@ static void when(const char *url) {
           "%s", err.msg);
     qr_publisher_hurry(p);
     qr_publisher_await(p, 5 * QR_SECOND);
+    CHECK(qr_publisher_free(p) && !*heard());
+}
+
+/* A thread that begins when the gate is open. */
+static struct {
+    pthread_mutex_t shut;
+    pthread_cond_t changed;
+    pthread_t id;
+    void (*body)(struct qr_publisher *p);
+} gate = {.shut = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+static void *behind_gate(void *p) {
+    pthread_mutex_lock(&gate.shut);
+    pthread_mutex_unlock(&gate.shut);
+    gate.body(p);
+    return NULL;
+}
+static int gate_start(void *ctx, void (*body)(struct qr_publisher *p), struct qr_publisher *p) {
+    (void)ctx;
+    gate.body = body;
+    return pthread_create(&gate.id, NULL, behind_gate, p);
+}
+static void gate_wait(void *ctx, pthread_mutex_t *held, int64_t until_ns) {
+    (void)ctx, (void)until_ns;
+    pthread_cond_wait(&gate.changed, held);
+}
+static void gate_wake(void *ctx) { (void)ctx, pthread_cond_broadcast(&gate.changed); }
+static void gate_end(void *ctx, bool hangs) {
+    (void)ctx;
+    CHECK(!hangs);
+    pthread_join(gate.id, NULL);
+}
+
+/* The ends of each second epoch, of ten steps each: that very state, though others have come before
+ * the thread could look. */
+static void ends(const char *url) {
+    static char steps[128];
+    const struct qr_publisher_threads threads = {NULL, gate_start, gate_wait, gate_wake, gate_end};
+    struct qr_checkpoint_folder place;
+    struct qr_publisher *p = NULL;
+    snprintf(steps, sizeof steps, "%s/steps.jsonl", dir);
+    const struct qr_publisher_options o = {.url = url,
+                                           .log_path = steps,
+                                           .job = job,
+                                           .model = model,
+                                           .job_hash = hash,
+                                           .every_ns = 3600 * QR_SECOND,
+                                           .every_steps = 1,
+                                           .every_epochs = 2,
+                                           .n_batches = 10,
+                                           .clock = &qr_clock_monotonic,
+                                           .log = &log_of_test};
+    pthread_mutex_lock(&gate.shut);
+    CHECK(qr_checkpoint_folder_open(url, &place, &err) == QR_OK &&
+              qr_publisher_over(&o, &place, &threads, &p, &err) == QR_OK,
+          "%s", err.msg);
+    for (uint64_t step = 1; step <= 33; step++) CHECK(hand_over(p, true, step) == QR_OK);
+    pthread_mutex_unlock(&gate.shut);
+    CHECK(comes(url, 20), "not step %lld", (long long)latest(url, NULL));
+    CHECK(hand_over(p, false, 40) == QR_OK);
+    qr_sleep_ns(30 * QR_MS);
+    CHECK(latest(url, NULL) == 20, "who does not lead publishes no end");
+    CHECK(hand_over(p, true, 50) == QR_OK && hand_over(p, true, 60) == QR_OK && comes(url, 60));
+    CHECK(hand_over(p, true, 80) == QR_OK && hand_over(p, true, 81) == QR_OK);
+    CHECK(qr_publisher_finish(p, false, 5 * QR_SECOND, &err) == QR_OK && latest(url, NULL) == 81,
+          "the last one is the last");
     CHECK(qr_publisher_free(p) && !*heard());
 }
 
@@ -262,6 +328,8 @@ int main(void) {
     the_end(url);
     when(url);
     others(url);
+    CHECK(qr_place_forget(url, &err) == QR_OK, "%s", err.msg);
+    ends(url);
     CHECK(qr_place_forget(url, &err) == QR_OK, "%s", err.msg);
     local_trouble();
     threadless(url);

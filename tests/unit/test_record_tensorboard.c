@@ -32,6 +32,7 @@ struct seen {
 static struct seen seen[512];
 static size_t n_seen;
 static long n_files, n_starts;
+static int64_t start_step; /* of the last start: readers forget from there on */
 static double last_histogram[QR_HISTOGRAM_BUCKETS][3];
 
 static void note(const char *run, int64_t step, const struct qr_event_value *v) {
@@ -69,6 +70,7 @@ static void read_file(const char *run, const char *path) {
                   strcmp(e.writer, "qring") == 0);
         CHECK(e.wall_time >= 1.7e9 && e.wall_time < 1.7e9 + 1000);
         n_starts += e.session_start;
+        if (e.session_start) start_step = e.step;
         for (size_t i = 0; i < e.n_values; i++) note(run, e.step, &e.values[i]);
         qr_event_free(&e);
     }
@@ -78,9 +80,9 @@ static void read_file(const char *run, const char *path) {
 }
 
 static void read_all(const char *dir) {
-    static const char *const runs[] = {"", "train", "validation"};
+    static const char *const runs[] = {"", "train", "validation", "evaluator"};
     n_seen = 0, n_files = 0, n_starts = 0;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         char path[900], folder[400];
         snprintf(folder, sizeof folder, "%s/%s", dir, runs[i]);
         DIR *d = opendir(folder);
@@ -310,6 +312,55 @@ static void test_readouts(const char *dir) {
               last_histogram[k][2]);
 }
 
+static struct qr_tensorboard *start_evaluator(const char *dir) {
+    return qr_tensorboard_new(&(struct qr_tensorboard_options){.logdir = dir,
+                                                               .host = "h",
+                                                               .pid = 18,
+                                                               .layout = &layout,
+                                                               .evaluator = true,
+                                                               .monotonic = &clock_of_test,
+                                                               .wall = &wall_of_test});
+}
+
+/* An evaluator has a folder of its own, no session, and steps that end no epoch; each line is there
+ * at once. */
+static void test_evaluator(const char *dir) {
+    const uint64_t counts[QR_READOUT_BUCKETS] = {[2] = 7};
+    const struct qr_step_line within = {.step = 5, .epoch = 3, .eval = true, .loss = 0.5};
+    const struct qr_step_detail detail = {
+        .weights = weights, .readouts = counts, .readout_bound = 1.5};
+    struct qr_tensorboard *t = start_evaluator(dir);
+    tell(t, 4, true);
+    read_all(dir);
+    CHECK(n_files == 1 && n_starts == 1 && start_step == 4, "%ld files", n_files);
+    CHECK(qr_tensorboard_step(t, &within, &detail, NULL) == QR_OK);
+    read_all(dir);
+    check_value("evaluator", "evaluation_loss_vs_iterations", 4, 1.25);
+    check_value("evaluator", "evaluation_accuracy_vs_iterations", 4, 0.75);
+    check_value("evaluator", "epoch_loss", 1, 1.25);
+    check_value("evaluator", "evaluation_loss_vs_iterations", 5, 0.5);
+    CHECK(!find("evaluator", "epoch_loss", 2), "its epoch has not ended");
+    CHECK(find("evaluator", "Readouts", 5) && last_histogram[2][2] == 7 && n_seen == 7, "%zu",
+          n_seen);
+    CHECK(qr_tensorboard_success(t, NULL) == QR_OK);
+    qr_tensorboard_close(t);
+    read_all(dir);
+    CHECK(n_files == 1, "no session: %ld files", n_files);
+    now_ns += 2 * QR_SECOND;
+    t = start_evaluator(dir);
+    qr_tensorboard_anew(t);
+    tell(t, 2, true);
+    qr_tensorboard_close(t);
+    read_all(dir);
+    CHECK(n_files == 2 && n_starts == 2);
+    char path[900];
+    snprintf(path, sizeof path, "%s/evaluator/events.out.tfevents.%lld.h.18.3.v2", dir,
+             (long long)(wall(NULL) / QR_SECOND));
+    start_step = -1;
+    read_file("evaluator", path);
+    CHECK(start_step == 0, "all is to be forgotten, not from step %lld", (long long)start_step);
+}
+
 /* A second process of the same name in the same second writes files of its own. */
 static void test_again(const char *dir) {
     struct qr_tensorboard *t = start(dir);
@@ -363,6 +414,8 @@ int main(void) {
     test_rotation(below);
     snprintf(below, sizeof below, "%s/readouts", dir);
     test_readouts(below);
+    snprintf(below, sizeof below, "%s/evaluator", dir);
+    test_evaluator(below);
     test_histogram();
     snprintf(command, sizeof command, "rm -rf %s", dir);
     CHECK(system(command) == 0);

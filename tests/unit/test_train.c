@@ -469,6 +469,51 @@ static void test_no_allocation(void) {
 static void test_no_allocation(void) { SKIP("counting allocations: the sanitizer owns malloc"); }
 #endif
 
+struct counted {
+    size_t steps, evals;
+    uint64_t last_epoch;
+};
+static enum qr_code count_line(void *ctx, bool leader, const struct qr_step_line *line,
+                               const struct qr_step_detail *detail, struct qr_err *err) {
+    (void)leader, (void)err;
+    struct counted *c = ctx;
+    c->steps += !line->eval;
+    c->evals += line->eval;
+    if (detail->ends_epoch) CHECK(line->epoch == ++c->last_epoch);
+    return QR_OK;
+}
+
+/* What is evaluated elsewhere: the same steps, state and weights, without the evaluations. */
+static void test_evaluated_elsewhere(void) {
+    static const char *const jobs[] = {QCNN(SGD "}"), QCNN(SGD ",\"evaluate\":false}"),
+                                       QCNN(SPSA "}"), QCNN(SPSA ",\"evaluate\":false}")};
+    struct qr_train_result r[4] = {{0}};
+    struct counted seen[4] = {{0}};
+    struct qr_err err = {0};
+    size_t bytes = 0;
+    for (size_t i = 0; i < 4; i++) {
+        struct fixture f;
+        setup(&f, jobs[i], 1);
+        struct qr_train_options o = options(&f);
+        o.observer = (struct qr_train_observer){.ctx = &seen[i], .step = count_line};
+        CHECK(qr_train_run(&o, &r[i], &err) == QR_OK, "%s", err.msg);
+        bytes = qr_model_n_params(f.model) * sizeof *r[i].params;
+        teardown(&f);
+    }
+    for (size_t i = 0; i < 4; i += 2) {
+        const struct qr_train_result *with = &r[i], *without = &r[i + 1];
+        CHECK(strcmp(with->state_digest, without->state_digest) == 0 &&
+                  memcmp(with->params, without->params, bytes) == 0 && with->loss == without->loss,
+              "%s, %s", with->state_digest, without->state_digest);
+        CHECK(with->has_val && !without->has_val && without->n_metrics == 1 &&
+              with->steps == without->steps && without->epochs == with->epochs);
+        CHECK(seen[i].steps == with->steps && seen[i].evals == with->epochs);
+        CHECK(seen[i + 1].steps == with->steps && !seen[i + 1].evals);
+        CHECK(seen[i].last_epoch == with->epochs && seen[i + 1].last_epoch == with->epochs);
+    }
+    for (size_t i = 0; i < 4; i++) qr_train_result_fini(&r[i]);
+}
+
 int main(void) {
     test_against_hand(QCNN(SGD "}"));
     test_against_hand(QCNN_WITH("4",
@@ -487,6 +532,7 @@ int main(void) {
     test_poison(QCNN(SGD "}"));
     test_poison(QCNN(SPSA "}"));
     test_lines_and_early_stopping();
+    test_evaluated_elsewhere();
     test_logged();
     test_logged_without_evaluation();
     test_no_allocation();

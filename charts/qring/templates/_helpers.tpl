@@ -94,3 +94,77 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- define "qring.weights.bucket" -}}
 {{- if regexMatch "^(gs|s3)://" .Values.weights }}yes{{ end -}}
 {{- end -}}
+
+{{- /* Not empty where an evaluator stands beside the ring. */}}
+{{- define "qring.evaluates" -}}
+{{- if and (eq .Values.mode "train") .Values.evaluator }}yes{{ end -}}
+{{- end -}}
+
+{{- /* Who may come in to any pod of ours. */}}
+{{- define "qring.ingress" -}}
+# probes and metrics: read only
+- ports:
+    - {port: 8080, protocol: TCP}
+  {{- with .Values.networkPolicy.metricsFrom }}
+  from:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end -}}
+
+{{- /* Where any pod of ours may go. */}}
+{{- define "qring.egress" -}}
+# the cluster's DNS, which may be a cache on the node
+- ports:
+    - {port: 53, protocol: UDP}
+    - {port: 53, protocol: TCP}
+{{- if include "qring.gcs" . }}
+# Cloud Storage, and GKE's metadata server for its credentials
+- ports:
+    - {port: 443, protocol: TCP}
+- to:
+    - ipBlock: {cidr: 169.254.169.254/32}
+    - ipBlock: {cidr: 169.254.169.252/32}
+  ports:
+    - {port: 80, protocol: TCP}
+    - {port: 988, protocol: TCP}
+{{- end }}
+{{- if include "qring.s3" . }}
+# S3, and for its credentials STS, EKS' Pod Identity or EC2's metadata server
+- ports:
+    - {port: 443, protocol: TCP}
+- to:
+    - ipBlock: {cidr: 169.254.169.254/32}
+    - ipBlock: {cidr: 169.254.170.23/32}
+  ports:
+    - {port: 80, protocol: TCP}
+{{- end }}
+{{- if include "qring.https" . }}
+# web servers that are read
+- ports:
+    - {port: 443, protocol: TCP}
+{{- end }}
+{{- with .Values.networkPolicy.extraEgress }}
+{{- toYaml . | nindent 0 }}
+{{- end }}
+{{- end -}}
+
+{{- /* Beside that, of workers and parameter servers: whom they tell how far the run is. */}}
+{{- define "qring.progress.egress" -}}
+{{- if ne .Values.mode "train" -}}
+{{- else if include "qring.progress.annotates" . -}}
+# Kubernetes' API, as its Service has it and as its servers do
+- ports:
+    - {port: 443, protocol: TCP}
+    - {port: 6443, protocol: TCP}
+{{- else if and (eq .Values.launch "trainingruntime") (not .Values.progressTo) -}}
+# Kubeflow Trainer's server for progress, where its gate TrainJobStatus is on
+- ports:
+    - {port: 10443, protocol: TCP}
+{{- else if hasPrefix "http" .Values.progressTo -}}
+{{- $host := regexReplaceAll "^https?://([^/?#]*@)?([^/?#]*).*$" .Values.progressTo "${2}" -}}
+{{- $port := regexFind "[0-9]+$" (regexFind ":[0-9]+$" $host) | default (ternary "443" "80" (hasPrefix "https:" .Values.progressTo)) -}}
+# the server of progressTo
+- ports:
+    - {port: {{ $port }}, protocol: TCP}
+{{- end -}}
+{{- end -}}

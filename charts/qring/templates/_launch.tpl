@@ -102,6 +102,14 @@ spec:
         {{- $ps := dict "restart" "operator" "container" "tensorflow" "peers" "none" "server" true "component" "ps" }}
         {{- include "qring.ring.pod" (merge $ps .) | nindent 8 }}
     {{- end }}
+    {{- if .root.Values.evaluator }}
+    # evaluator in TF_CONFIG: it is no member, and makes a curve of what they publish. The TFJob does not wait for it.
+    Evaluator:
+      replicas: 1
+      restartPolicy: ExitCode
+      template:
+        {{- include "qring.evaluator.pod" (dict "root" .root "args" .args "operator" true) | nindent 8 }}
+    {{- end }}
 {{- end }}
 
 {{- define "qring.trainingruntime" }}

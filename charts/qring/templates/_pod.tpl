@@ -54,7 +54,8 @@ annotations:
 {{- end -}}
 
 {{- /* dict "root" $ "keep" whether /out may be the claim "restart" the restartPolicy, "operator" for none, "server" whether it is a
-       parameter server's: those are never on Spot nodes; "component" NAME, or none. */}}
+       parameter server's: those are never on Spot nodes, "alone" whether it talks to no peers: it has no certificate then; "component"
+       NAME, or none. */}}
 {{- define "qring.pod.spec" -}}
 {{- $spot := and .root.Values.spot (not .server) -}}
 {{- if ne (.restart | default "Never") "operator" -}}
@@ -118,11 +119,13 @@ volumes:
     emptyDir:
       medium: Memory
       sizeLimit: 64Mi
+  {{- if not .alone }}
   {{- with include "qring.tls.secret" .root }}
   - name: tls
     secret:
       secretName: {{ . }}
       defaultMode: 0440
+  {{- end }}
   {{- end }}
   {{- with .root.Values.extraVolumes }}
   {{- toYaml . | nindent 2 }}
@@ -180,7 +183,7 @@ volumeMounts:
     mountPath: /out
   - name: tmp
     mountPath: /tmp
-  {{- if include "qring.tls.secret" .root }}
+  {{- if and (include "qring.tls.secret" .root) (not .alone) }}
   # The folder, not files of it (subPath): those would stay what they were when the Secret is renewed.
   - name: tls
     mountPath: /etc/qring/tls

@@ -90,23 +90,7 @@ spec:
         - {name: {{ ternary "tfjob-port" "control" (eq $peers "none") }}, containerPort: 2222}
         - {name: data, containerPort: 2224}
         - {name: http, containerPort: 8080}
-      # /readyz: it listens. Nobody waits for a ring here, and no peer's silence restarts a pod. Before it listens it reads job, data and
-      # weights, and asks whether a bucket can be written; each may be tried again for 600 s, then the worker ends itself with a sentence
-      # and 138. 1800 s let it: two such waits and the rest.
-      startupProbe:
-        httpGet: {path: /readyz, port: http}
-        periodSeconds: 2
-        timeoutSeconds: 2
-        failureThreshold: 900
-      readinessProbe:
-        httpGet: {path: /readyz, port: http}
-        periodSeconds: 5
-        timeoutSeconds: 2
-      livenessProbe:
-        httpGet: {path: /healthz, port: http}
-        periodSeconds: 10
-        timeoutSeconds: 5
-        failureThreshold: 6
+      {{- include "qring.probes" . | nindent 6 }}
 {{- end -}}
 
 {{- /* The addresses of N parameter servers: dict "n" N "name" WHAT-BEFORE-THE-INDEX "service" NAME. A list, as JSON. */}}
@@ -114,4 +98,62 @@ spec:
 {{- $all := list -}}
 {{- range $i := until (int .n) }}{{ $all = append $all (printf "%s-%d.%s:2222" $.name $i $.service) }}{{ end -}}
 {{- $all | toJson -}}
+{{- end -}}
+
+{{- define "qring.probes" -}}
+# /readyz: it listens. Nobody waits for a ring here, and no peer's silence restarts a pod. Before it listens it reads job, data and
+# weights, and asks whether a bucket can be written; each may be tried again for 600 s, then the worker ends itself with a sentence
+# and 138. 1800 s let it: two such waits and the rest.
+startupProbe:
+  httpGet: {path: /readyz, port: http}
+  periodSeconds: 2
+  timeoutSeconds: 2
+  failureThreshold: 900
+readinessProbe:
+  httpGet: {path: /readyz, port: http}
+  periodSeconds: 5
+  timeoutSeconds: 2
+livenessProbe:
+  httpGet: {path: /healthz, port: http}
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 6
+{{- end -}}
+
+{{- /* The pod of an evaluator, which reads what the ring publishes and talks to nobody: dict "root" $ "args" LIST, and where the training operator
+       runs it "operator" true. */}}
+{{- define "qring.evaluator.pod" -}}
+metadata:
+  {{- include "qring.pod.metadata" (dict "root" .root "component" "evaluator") | nindent 2 }}
+spec:
+  {{- include "qring.pod.spec" (dict "root" .root "keep" true "restart" (ternary "operator" "Never" .operator) "alone" true) | nindent 2 }}
+  containers:
+    - name: {{ ternary "tensorflow" "qringd" .operator }}
+      {{- include "qring.container" (dict "root" .root "alone" true) | nindent 6 }}
+      command: [qringd]
+      args:
+        - /etc/qring/job.json
+        {{- range .args }}
+        - {{ . | quote }}
+        {{- end }}
+        {{- if not .operator }}
+        - --role=evaluator
+        {{- end }}
+      {{- if or .root.Values.set .root.Values.extraEnv }}
+      env:
+        {{- with .root.Values.set }}
+        - name: QRING_SET
+          value: {{ join "\n" . | quote }}
+        {{- end }}
+        {{- with .root.Values.extraEnv }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- end }}
+      ports:
+        {{- if .operator }}
+        # the operator wants one of that name; nobody listens there
+        - {name: tfjob-port, containerPort: 2222}
+        {{- end }}
+        - {name: http, containerPort: 8080}
+      {{- include "qring.probes" . | nindent 6 }}
 {{- end -}}

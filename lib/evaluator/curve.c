@@ -1,0 +1,144 @@
+#include "evaluator/curve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "format/json.h"
+
+static const int64_t lock_again_ns = 50 * QR_MS, lock_patience_ns = QR_SECOND;
+
+static enum qr_code no_curve(struct qr_err *err) {
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "its last line is none of an evaluator; take it away, or choose another --out");
+}
+
+enum qr_code qr_curve_last(struct qr_bytes window, bool first, size_t *ret_whole,
+                           uint64_t *ret_step, char ret_job_hash[QR_CURVE_HASH_CHARS + 1],
+                           struct qr_err *err) {
+    qr_auto(qr_json_free_p) struct qr_json *line = NULL;
+    const char *hash = "";
+    int64_t step = 0;
+    size_t end = window.n, begin;
+    while (end > 0 && window.p[end - 1] != '\n') end--;
+    if (end == 0 && !first) return no_curve(err); /* so long is no line */
+    *ret_whole = end;
+    *ret_step = 0;
+    memset(ret_job_hash, 0, QR_CURVE_HASH_CHARS + 1);
+    if (end == 0) return QR_OK;
+    for (begin = end - 1; begin > 0 && window.p[begin - 1] != '\n';) begin--;
+    if (begin == 0 && !first) return no_curve(err);
+    struct qr_bytes text = qr_bytes_of(window.p + begin, end - begin);
+    if (qr_json_parse(text, "line", &line, NULL) != QR_OK || qr_json_type(line) != QR_JSON_OBJECT ||
+        qr_json_i64(qr_json_get(line, "step"), "step", 1, INT64_C(1) << 53, &step, NULL) != QR_OK ||
+        qr_json_string(qr_json_get(line, "job_hash"), "job_hash", &hash, NULL) != QR_OK ||
+        strspn(hash, "0123456789abcdef") != QR_CURVE_HASH_CHARS || hash[QR_CURVE_HASH_CHARS])
+        return no_curve(err);
+    *ret_step = (uint64_t)step;
+    memcpy(ret_job_hash, hash, QR_CURVE_HASH_CHARS);
+    return QR_OK;
+}
+
+static enum qr_code failed(const struct qr_curve *c, const char *what, struct qr_err *err) {
+    return qr_fail_errno(err, errno, "%s %s", what, c->path);
+}
+
+/* Where the file system has none, nobody is kept out. */
+static enum qr_code lock(const struct qr_curve *c, void (*pause)(void *ctx, int64_t ns), void *ctx,
+                         struct qr_err *err) {
+    for (int64_t waited_ns = 0; flock(c->fd, LOCK_EX | LOCK_NB) != 0; waited_ns += lock_again_ns) {
+        if (errno == EINTR) continue;
+        if (errno != EWOULDBLOCK) return QR_OK;
+        if (waited_ns >= lock_patience_ns)
+            return qr_fail(err, QR_UNAVAILABLE,
+                           "%s: another evaluator writes it; end that one, or choose another --out",
+                           c->path);
+        pause(ctx, lock_again_ns);
+    }
+    return QR_OK;
+}
+
+static enum qr_code read_end(struct qr_curve *c, long long size, struct qr_buf *ret,
+                             struct qr_err *err) {
+    long long from = size > QR_CURVE_WINDOW_BYTES ? size - QR_CURVE_WINDOW_BYTES : 0;
+    size_t n = (size_t)(size - from);
+    uint8_t *p = qr_buf_grow(ret, n);
+    for (size_t at = 0; at < n;) {
+        ssize_t got = pread(c->fd, p + at, n - at, from + (long long)at);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return failed(c, "read", err);
+        if (got == 0) return qr_fail(err, QR_UNAVAILABLE, "%s changes meanwhile", c->path);
+        at += (size_t)got;
+    }
+    return QR_OK;
+}
+
+static enum qr_code find_end(struct qr_curve *c, struct qr_err *err) {
+    struct qr_buf window = {0};
+    struct stat st;
+    char hash[QR_CURVE_HASH_CHARS + 1];
+    size_t whole = 0;
+    if (fstat(c->fd, &st) != 0) return failed(c, "look at", err);
+    enum qr_code code = read_end(c, st.st_size, &window, err);
+    if (code == QR_OK) {
+        bool first = (long long)window.n == st.st_size;
+        code = qr_curve_last(qr_buf_view(&window), first, &whole, &c->step, hash, err);
+        if (code != QR_OK) qr_wrap(err, "%s", c->path);
+    }
+    c->end = st.st_size - (long long)(window.n - whole);
+    qr_buf_free(&window);
+    if (code != QR_OK) return code;
+    c->other = c->step && strcmp(hash, c->job_hash) != 0;
+    if (c->other) c->end = 0, c->step = 0;
+    return c->end < st.st_size && ftruncate(c->fd, c->end) != 0 ? failed(c, "cut the end of", err)
+                                                                : QR_OK;
+}
+
+enum qr_code qr_curve_open(const char *dir, const char *job_hash,
+                           void (*pause)(void *ctx, int64_t ns), void *ctx, struct qr_curve *ret,
+                           struct qr_err *err) {
+    struct qr_curve c = {.path = qr_path_join(dir, "evaluation.jsonl"), .fd = -1};
+    memcpy(c.job_hash, job_hash, QR_CURVE_HASH_CHARS);
+    /* never through a link, which may have come since the folder was looked at */
+    enum qr_code code = qr_file_open(c.path, O_RDWR | O_CREAT | O_NOFOLLOW, &c.fd, err);
+    if (code == QR_OK) code = lock(&c, pause, ctx, err);
+    if (code == QR_OK) code = find_end(&c, err);
+    if (code == QR_OK) *ret = c;
+    else qr_curve_close(&c);
+    return code;
+}
+
+void qr_curve_close(struct qr_curve *c) {
+    if (!c->path) return;
+    if (c->fd >= 0) close(c->fd);
+    free(c->path);
+    *c = (struct qr_curve){0};
+}
+
+enum qr_code qr_curve_add(struct qr_curve *c, const struct qr_step_line *line, struct qr_err *err) {
+    struct qr_buf text = {0};
+    enum qr_code code = QR_OK;
+    qr_step_json(line, &text);
+    text.n -= strlen("}\n");
+    qr_buf_printf(&text, ",\"job_hash\":\"%s\"}\n", c->job_hash);
+    for (size_t done = 0; done < text.n && code == QR_OK;) {
+        ssize_t n = pwrite(c->fd, text.p + done, text.n - done, c->end + (long long)done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) code = failed(c, "write", err);
+        else done += (size_t)n;
+    }
+    if (code == QR_OK) {
+        c->end += (long long)text.n;
+        c->step = line->step;
+    } else if (ftruncate(c->fd, c->end) != 0) {
+        /* half a line is cut at the next start */
+    }
+    qr_buf_free(&text);
+    return code;
+}

@@ -1,0 +1,85 @@
+/* An evaluator's work, in place of a worker's. */
+#include <string.h>
+#include <unistd.h>
+
+#include "base/counter.h"
+#include "evaluator/evaluator.h"
+#include "worker/stop.h"
+#include "worker/worker_impl.h"
+
+/* A signal is heard, and /healthz sees a turn, this often. */
+static const int64_t turn_ns = 50 * QR_MS, least_interval_ns = 10 * QR_MS;
+
+static bool stopping(void *ctx) { return (void)ctx, qr_stop_requested(); }
+
+static void pause_for(void *ctx, int64_t ns) {
+    (void)ctx;
+    for (int64_t left_ns = ns; left_ns > 0 && !qr_stop_requested(); left_ns -= turn_ns)
+        qr_sleep_ns(left_ns < turn_ns ? left_ns : turn_ns);
+}
+
+/* A store may be waited for much longer than a thread may stand still. */
+static void computes(void *ctx, bool yes) {
+    struct worker *w = ctx;
+    qr_http_watch(w->http, QR_HTTP_TRAINING, yes);
+}
+
+static void show(void *ctx, bool anew, const struct qr_step_line *line,
+                 const struct qr_step_detail *detail) {
+    struct worker *w = ctx;
+    qr_outputs_evaluated(&w->outputs, anew, line, detail);
+}
+
+static enum qr_code prepare(struct worker *w, struct qr_err *err) {
+    const struct qr_settings *s = &w->settings;
+    char host[256] = "";
+    if (!w->outputs.checkpoints_url)
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "an evaluator reads a run's checkpoints, and --checkpoints is none: give the "
+            "workers and it one place for them");
+    enum qr_code code =
+        qr_workload_load(w->job, s->isa, s->threads > 0 ? (unsigned)s->threads : 0, &w->load, err);
+    if (code == QR_OK) code = qr_workload_validates(&w->load, err);
+    if (code == QR_OK) code = qr_outputs_check_folders(&w->outputs, err);
+    if (code == QR_OK) code = qr_outputs_check_logdir(&w->outputs, err);
+    if (code != QR_OK) return code;
+    qr_job_canonical(w->job, &w->load.data,
+                     w->load.initial_from_file ? w->load.initial_digest : NULL, &w->canonical);
+    gethostname(host, sizeof host - 1);
+    uint64_t epochs = s->epochs > 0 ? (uint64_t)s->epochs : w->job->train.epochs;
+    return qr_outputs_show(&w->outputs, &w->load, &w->canonical, epochs, host, err);
+}
+
+enum qr_code worker_evaluate(struct worker *w, struct qr_err *err) {
+    const struct qr_settings *s = &w->settings;
+    struct qr_checkpoint_folder place;
+    enum qr_code code = prepare(w, err);
+    if (code == QR_OK) code = worker_await_port(w, worker_open_http, err);
+    if (code == QR_OK) code = qr_checkpoint_folder_open(w->outputs.checkpoints_url, &place, err);
+    if (code != QR_OK) return code;
+    w->pool = qr_pool_new(w->load.n_threads);
+    const struct qr_evaluator_options opt = {
+        .place = &place.at,
+        .load = &w->load,
+        .job_hash = w->canonical.hex,
+        .epochs = s->epochs > 0 ? (uint64_t)s->epochs : w->job->train.epochs,
+        .dir = w->outputs.dir,
+        .every_ns = s->evaluate_interval_ns > least_interval_ns ? s->evaluate_interval_ns
+                                                                : least_interval_ns,
+        .begins_ns = s->form_timeout_ns >= 0 ? s->form_timeout_ns : s->start_timeout_ns,
+        .anew = s->fresh,
+        .pool = w->pool,
+        .clock = &qr_clock_awake,
+        .log = &w->log,
+        .ctx = w,
+        .stopping = stopping,
+        .pause = pause_for,
+        .computes = computes,
+        .show = show,
+    };
+    code = qr_evaluator_run(&opt, err);
+    w->outputs.ended_well = code == QR_OK;
+    qr_checkpoint_folder_close(&place);
+    return code;
+}

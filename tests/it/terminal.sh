@@ -1,0 +1,114 @@
+#!/bin/sh
+# What a person sees: qring run --quiet says nothing but errors; warnings and errors have colours on a terminal, where NO_COLOR and TERM do not say
+# otherwise, and nowhere else; qring status --watch draws over what it drew on a terminal, and writes lines elsewhere, until Ctrl-C (130) or until
+# the worker answers no more.
+. "$(dirname "$0")/common"
+unset TF_CONFIG QRING_HTTP_PORT NO_COLOR
+sed 's/"name": "qcnn"/"name": "terminal"/; s/"epochs": 50/"epochs": 2/' deploy/jobs/qcnn.json >"$work/job.json"
+# tty SECONDS SCREEN COMMAND...: on a terminal of its own, all that it shows in SCREEN; after SECONDS, or once it has shown $until three times, comes
+# Ctrl-C; its exit code, 128 + n for a signal
+tty() {
+    $python - "$@" <<'P'
+import os, pty, select, sys, time
+end, until, shown = time.monotonic() + float(sys.argv[1]), os.environ.get("until", "").encode(), b""
+pid, fd = pty.fork()
+if pid == 0:
+    os.execvp(sys.argv[3], sys.argv[3:])
+with open(sys.argv[2], "wb") as screen:
+    while True:
+        if not select.select([fd], [], [], max(0, end - time.monotonic()))[0]:
+            os.write(fd, b"\3")
+            end += 1000
+            continue
+        try:
+            block = os.read(fd, 4096)
+        except OSError:
+            break
+        if not block: break
+        screen.write(block)
+        shown += block
+        if until and shown.count(until) >= 3: end, until = 0, b""
+status = os.waitpid(pid, 0)[1]
+sys.exit(128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))
+P
+}
+has() { $python -c 'import sys; sys.exit(eval(sys.argv[2]).encode() not in open(sys.argv[1], "rb").read())' "$1" "'$2'"; }
+lacks() { ! has "$@"; }
+
+# ---- quiet ----
+run_both() { "$qring" run "$work/job.json" --out "$work/quiet" "$@" >"$work/out" 2>"$work/err" </dev/null; code=$?; }
+run_both --fresh
+check "without it there is much to read" test "$code" = 0 -a "$(wc -l <"$work/out")" -gt 10
+run_both --fresh --quiet
+check "--quiet: nothing" test "$code" = 0 -a ! -s "$work/out" -a ! -s "$work/err"
+run_both --fresh -q -n 2 --json
+check "-q --json: the result alone" test "$code" = 0 -a "$(json_string "$work/out" job)" = terminal -a ! -s "$work/err"
+check "which is JSON" $python -m json.tool "$work/out" /dev/null
+run_both -q
+check "already trained: nothing" test "$code" = 0 -a ! -s "$work/out" -a ! -s "$work/err"
+sed 's/"seed": 1/"seed": 1, "sweep": {"keys": {"seed": [1, 2]}}/' "$work/job.json" >"$work/doubt.json"
+"$qring" run "$work/doubt.json" --out "$work/doubt" >/dev/null 2>"$work/warned" </dev/null
+check "a warning is there" holds "$work/warned" 'has a sweep'
+"$qring" run "$work/doubt.json" --out "$work/doubt" --fresh --quiet >"$work/out" 2>"$work/err" </dev/null
+check "and --quiet is without" test "$?" = 0 -a ! -s "$work/out" -a ! -s "$work/err"
+run_both -q --epochs nine
+check "an error is said" test "$code" = 2 -a ! -s "$work/out" -a "$(wc -l <"$work/err")" = 1
+check "plainly, into a file" sh -c 'head -c 9 "$1" | grep -q "^E qring: "' - "$work/err"
+
+# ---- colours ----
+export TERM=xterm
+tty 20 "$work/red" "$qring" run "$work/job.json" --epochs nine; code=$?
+check "an error is red on a terminal: exit code $code" has "$work/red" '\x1b[1;31mE qring:\x1b[0m --epochs'
+tty 20 "$work/yellow" "$qring" run "$work/doubt.json" --out "$work/doubt"
+check "a warning is yellow" has "$work/yellow" '\x1b[33mW qring:\x1b[0m the job has a sweep'
+tty 20 "$work/worker" "$qringd" "$work/nowhere.json"
+check "a worker's errors too" has "$work/worker" '\x1b[1;31mE worker:\x1b[0m'
+tty 20 "$work/piped" sh -c '"$@" 2>&1 | cat' - "$qring" run "$work/job.json" --epochs nine
+check "through a pipe they are plain" lacks "$work/piped" '\x1b['
+for how in "env NO_COLOR=1" "env TERM=dumb" "env -u TERM"; do
+    # shellcheck disable=SC2086
+    tty 20 "$work/plain" $how "$qring" run "$work/job.json" --epochs nine
+    check "$how: plain" lacks "$work/plain" '\x1b['
+    check "$how: said" has "$work/plain" 'E qring: --epochs'
+done
+tty 20 "$work/plain" env NO_COLOR="" "$qring" run "$work/job.json" --epochs nine
+check "an empty NO_COLOR says nothing" has "$work/plain" '\x1b[1;31m'
+
+# ---- watching ----
+port=$(free_ports 1)
+"$qringd" "$work/job.json" --epochs 1000000 --threads 1 --out "$work/watched" --http-port "$port" >"$work/watched.log" 2>&1 </dev/null & w=$!
+started="$started $w"
+tries=0; until "$qring" status "127.0.0.1:$port" >"$work/once" 2>&1 && grep -q '^loss' "$work/once"; do
+    tries=$((tries + 1)); [ $tries -lt 30 ] || { fail "the worker does not answer"; break; }; done
+until='last error' tty 30 "$work/drawn" "$qring" status "127.0.0.1:$port" --watch; code=$?
+check "Ctrl-C ends it with 130, not $code" test "$code" = 130
+check "the screen is cleared" has "$work/drawn" '\x1b[2J\x1b[H'
+check "once" test "$(tr -d '\n' <"$work/drawn" | grep -o '2J' | wc -l)" = 1
+check "and drawn over" has "$work/drawn" '\x1b[J\x1b[H'
+check "several times, all of it" test "$(grep -c '^last error' "$work/drawn")" -ge 3
+"$qring" status "127.0.0.1:$port" --watch >"$work/lines" 2>&1 </dev/null & lines=$!
+"$qring" status "127.0.0.1:$port" --watch --json >"$work/objects" 2>&1 </dev/null & objects=$!
+until='steps/s' tty 30 "$work/dumb" env TERM=dumb "$qring" status "127.0.0.1:$port" --watch
+check "a terminal that cannot gets lines" sh -c 'grep -q "^step [0-9]* of 2000000, epoch" "$1" && ! grep -q "$(printf "\033")" "$1"' - "$work/dumb"
+sh -c '"$@" | head -n 1' - timeout 20 "$qring" status "127.0.0.1:$port" --watch >"$work/head" 2>"$work/head.err" </dev/null
+check "a reader that goes away ends it, quietly" test "$(wc -l <"$work/head")" = 1 -a ! -s "$work/head.err"
+tries=0; until [ "$(wc -l <"$work/lines")" -ge 3 ] && [ "$(wc -l <"$work/objects")" -ge 3 ]; do
+    tries=$((tries + 1)); [ $tries -lt 300 ] || { fail "three lines in 30 s"; break; }; sleep 0.1; done
+began=$(date +%s)
+kill -9 "$w"; wait "$w" 2>/dev/null
+wait $lines; code=$?
+check "it ends with 0, not $code, when nobody answers any more" test "$code" = 0
+took=$(($(date +%s) - began))
+check "some five seconds after: $took" test $took -ge 3 -a $took -le 30
+wait $objects; code=$?
+check "so does --json: $code" test "$code" = 0
+check "lines of what matters: $(head -n 1 "$work/lines")" \
+    test "$(grep -cE '^step [0-9]+ of 2000000, epoch [0-9]+ of 1000000; [0-9.e+]+ steps/s, .* left; loss [0-9.]+, val_loss [0-9.]+; 1 member$' "$work/lines")" -ge 3
+check "the steps grow" test "$(grep -o '^step [0-9]*' "$work/lines" | sort -u | wc -l)" -ge 3
+check "and the last says where it was: $(tail -n 1 "$work/lines")" grep -qE '^127.0.0.1:[0-9]+ answers no more: its last answer was of step [0-9]+ of 2000000 \(.*\)$' "$work/lines"
+check "objects, one a line" $python -c 'import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+sys.exit(not (len(rows) >= 3 and all(r["metrics"]["qring_steps_planned"] == 2000000 for r in rows)))' "$work/objects"
+run_in 10 "$work/none" "$qring" status "127.0.0.1:$port" --watch
+check "nobody answers at first: 138" test "$?" = 138
+end
