@@ -49,6 +49,7 @@ run 2 'https://h.example/w.hdf?...: weights are named .h5' "$base" --set train.i
 channels() { edit "s|\"data\": .*|\"data\": {\"source\": \"csv\", \"channels\": $1},|" "$2"; }
 run 2 "data.channels.train: there is no file" "$(channels '{"train": "gone.csv"}' channel1)"
 run 2 "data.channels.train: there are no files below $work/gone/" "$(channels "{\"train\": \"$work/gone/\"}" channel2)"
+run 2 'https://h.example/in/: an https:// server has no list of its files; name each one' "$(channels '{"train": "https://h.example/in/"}' channel5)"
 run 2 'data.channels|an object' "$(channels '"x"' channel3)"
 wrong 2 "there is no channel 'tset'; there are: train, test" "$qring" evaluate "$(channels '{"train": "a.csv", "test": "b.csv"}' channel4)" --weights w.h5 --channel tset
 wrong 2 '--channel and --data name other samples' "$qring" evaluate "$base" --weights w.h5 --channel a --data b

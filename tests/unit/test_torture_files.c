@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "data/dataset.h"
 #include "evaluator/curve.h"
 #include "record/checkpoint.h"
 #include "store/store.h"
@@ -327,6 +328,23 @@ static enum qr_code run_check(void) { return with_store(store_check); }
 static void three_files(void) { put("a", "1"), put("b/c", "2"), put("d", "3"); }
 static bool got_three(void) { return strcmp(qr_buf_string(&got), "a\nb/c\nd") == 0; }
 
+/* All samples of a folder, or none. */
+static void two_parts(void) { put("in/a.csv", "x,y\n1,1\n"), put("in/b/c.csv", "x,y\n2,-1\n"); }
+static enum qr_code run_channel(void) {
+    qr_auto(qr_free_p) char *folder = at("in"), *url = qr_xasprintf("%s/", folder);
+    const char *const urls[] = {url};
+    const struct qr_data_channel test = {
+        .name = "test", .n_urls = 1, .urls = urls, .source = QR_DATA_CSV};
+    const struct qr_data_options opt = {
+        .source = QR_DATA_CSV, .channels = &test, .n_channels = 1, .train_fraction = 1};
+    struct qr_dataset d = {0};
+    enum qr_code code = qr_dataset_load_channel(&opt, "test", &d, &err);
+    for (size_t i = 0; i < d.n_samples; i++) qr_buf_printf(&got, "%g ", d.x[i]);
+    qr_dataset_fini(&d);
+    return code;
+}
+static bool got_both(void) { return strcmp(qr_buf_string(&got), "1 2 ") == 0; }
+
 static enum qr_code store_swap(struct qr_store *s) {
     struct qr_store_version v;
     enum qr_code code = s->ops->get_version(s, "f", 100, &got, &v, &err);
@@ -544,6 +562,7 @@ static const struct try tries[] = {
     {"create", nothing, run_create, f_none, f_new, 5},
     {"remove", old_file, run_remove, f_old, f_none, 1},
     {"list", three_files, run_list, got_nothing, got_three, 2},
+    {"a folder's samples", two_parts, run_channel, got_nothing, got_both, 8},
     {"check", nothing, run_check, always, made_ab, 4},
     {"swap", old_file, run_swap, f_old, f_new, 8},
     {"checkpoint", three_published, run_publish, loads_3, loads_4, 14},
