@@ -53,7 +53,7 @@ CASES = [
     ("qring run --peer-t\t", ["run", "--peer-t"]),
     ("qring status pla\t", ["status", "pla"]),
     ("qring run --epochs pla\t", ["run", "--epochs", "pla"]),
-    ("qring run --progress\t", ["run", "--progress"]),
+    ("qring run --progress-f\t", ["run", "--progress-f"]),
 ]
 
 SETUP = {
