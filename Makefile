@@ -221,15 +221,15 @@ arm64-run: $(progs) $(bit_tests)
 chart: $(progs)
 	$(Q)tests/chart/full
 
-## make e2e-api    the manifests, and Helm's upgrades, on a real API server: Kubernetes 1.20, from Debian's source package (5 minutes, once, under build/api)
+## make e2e-api    the manifests, and Helm's upgrades, on a real API server: Kubernetes 1.34, through Go's module proxy (5 minutes, once, under build/kubernetes)
 e2e-api: $(progs)
 	$(Q)tests/chart/api
 
-## make cluster    a cluster of one node on this machine, with this checkout's image, to type kubectl at (root; the first time ten to 25 minutes, as e2e)
+## make cluster    a cluster of one node on this machine, Kubernetes 1.34 with the operators of JobSet, TrainJob and TFJob, with this checkout's image, to type kubectl at (root; the first time ten minutes more, for 5 GB under build/kubernetes)
 cluster: $(progs)
 	$(Q)tests/cluster/up
 
-## make e2e        the manifests on a real cluster made here, kubelet and all: scaled, killed, evicted (root; 12 minutes, the first time 25; under build/cluster)
+## make e2e        manifests, overlays and chart on that cluster: trained, scaled, killed, evicted, suspended, cut off; a table (root; half an hour, the first time ten minutes more)
 e2e: $(progs)
 	$(Q)tests/cluster/e2e
 

@@ -71,6 +71,14 @@ metadata:
 spec:
   # Done when all are. By default it is when worker 0 exits with 0, which an old operator would also see where worker 0 was asked to leave.
   successPolicy: AllWorkers
+  {{- if .parameterServers }}
+  # No enableDynamicWorker: with it a parameter server's TF_CONFIG names no workers. So a worker that is evicted, deleted or scaled away is the
+  # failure of the whole (operator 1.9.3); one that ends with 128 and above is not.
+  {{- else }}
+  # The operator (1.9.3) would take a worker that is evicted, deleted or scaled away for the failure of the whole. With this TF_CONFIG has this
+  # worker alone: names of the others are made from its own, and whoever comes later joins who trains already.
+  enableDynamicWorker: true
+  {{- end }}
   runPolicy:
     # Pods and their logs stay until the TFJob is deleted.
     cleanPodPolicy: None
@@ -91,7 +99,7 @@ spec:
       restartPolicy: ExitCode
       template:
         # TF_CONFIG goes into the container called tensorflow, and no other. The Services come after the pods, with names of ready pods alone:
-        # /readyz says "listens", and waits for nobody. Pods that run keep the TF_CONFIG of their start: members are who answers.
+        # /readyz says "listens", and waits for nobody. Members are who answers.
         {{- include "qring.ring.pod" (merge (dict "restart" "operator" "container" "tensorflow" "peers" "none") .) | nindent 8 }}
     {{- if .parameterServers }}
     # ps in TF_CONFIG: they hold the state and compute nothing.
