@@ -1,8 +1,8 @@
 /* preflight/stopwatch.h — how long work takes on this machine when nobody else wants it: by the
  * time that processors gave to this process, not by a clock that runs on while others have them.
  *
- * Model     Work that n threads share takes as long as the thread that asked for it computed, and at
- *           least the n-th part of what all threads computed; n is not more than the processors
+ * Model     Work that n threads share takes as long as the thread computed that asked for it, and
+ *           at least the n-th part of what all threads computed; n is not more than the processors
  *           there are. What a thread waits for, or is kept from a processor, does not count.
  * Wants     that the process does nothing else meanwhile.
  * Threads   begin and end in the thread that asks for the work. Cost: a microsecond.
