@@ -153,25 +153,30 @@ static void read_last_error(struct qr_bytes body, struct qr_status_pair *s) {
     s->last_error[n] = 0;
 }
 
-enum qr_code qr_status_ask_again(const char *address, struct qr_status_pair *ret,
-                                 struct qr_err *err) {
+/* first: asks twice, a second apart; else what was known is the first answer. */
+static enum qr_code ask(const char *address, bool first, struct qr_status_pair *ret,
+                        struct qr_err *err) {
     qr_auto(qr_free_p) char *host = NULL;
     struct status_visit v = {.address = address};
-    struct qr_status_pair s = {.was = ret->is};
+    struct qr_status_pair s = {0};
     struct qr_buf text = {.max = REPLY_BYTES};
     struct qr_bytes body = {0};
     enum qr_code code = QR_OK;
     if (!qr_address_split(address, HTTP_PORT, &host, &v.port))
-        code = qr_fail(err, QR_INVALID_ARGUMENT, "'%.200s' is no HOST:PORT", address);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "'%.200s' is no HOST:PORT: %s", address,
+                       qr_address_fault(address));
     v.host = host;
+    if (first) code = metrics(&v, &text, &s.was, err);
+    else s.was = ret->is;
+    if (code == QR_OK && first) qr_sleep_ns(QR_SECOND);
     if (code == QR_OK) code = metrics(&v, &text, &s.is, err);
+    bool anew = code == QR_OK && !(s.is.uptime_s > s.was.uptime_s);
+    if (anew && first)
+        code = qr_fail(err, QR_UNAVAILABLE, "%s was started again just now: ask again", address);
     if (code == QR_OK) code = get(&v, "/last-error", &text, &body, err);
     if (code == QR_OK) {
-        s.interval_s = s.is.uptime_s - s.was.uptime_s;
-        if (!(s.interval_s > 0)) {
-            s.was = s.is;
-            s.interval_s = 1;
-        }
+        if (anew) s.was = s.is;
+        s.interval_s = anew ? 1 : s.is.uptime_s - s.was.uptime_s;
         read_last_error(body, &s);
         *ret = s;
     }
@@ -180,29 +185,10 @@ enum qr_code qr_status_ask_again(const char *address, struct qr_status_pair *ret
 }
 
 enum qr_code qr_status_ask(const char *address, struct qr_status_pair *ret, struct qr_err *err) {
-    qr_auto(qr_free_p) char *host = NULL;
-    struct status_visit v = {.address = address};
-    struct qr_status_pair s = {0};
-    struct qr_buf text = {.max = REPLY_BYTES};
-    struct qr_bytes body = {0};
-    if (!qr_address_split(address, HTTP_PORT, &host, &v.port))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "'%.200s' is no HOST:PORT: %s", address,
-                       qr_address_fault(address));
-    v.host = host;
-    enum qr_code code = metrics(&v, &text, &s.was, err);
-    if (code == QR_OK) {
-        qr_sleep_ns(QR_SECOND);
-        code = metrics(&v, &text, &s.is, err);
-        if (code == QR_OK && !(s.is.uptime_s > s.was.uptime_s))
-            code =
-                qr_fail(err, QR_UNAVAILABLE, "%s was started again just now: ask again", address);
-    }
-    if (code == QR_OK) code = get(&v, "/last-error", &text, &body, err);
-    if (code == QR_OK) {
-        s.interval_s = s.is.uptime_s - s.was.uptime_s;
-        read_last_error(body, &s);
-        *ret = s;
-    }
-    qr_buf_free(&text);
-    return code;
+    return ask(address, true, ret, err);
+}
+
+enum qr_code qr_status_ask_again(const char *address, struct qr_status_pair *ret,
+                                 struct qr_err *err) {
+    return ask(address, false, ret, err);
 }
