@@ -24,10 +24,11 @@ const char *qr_member_peer_text(struct qr_member *m, uint32_t index) {
     const struct peer *p = &m->peer[index];
     const char *address = index < m->opt.n_peers ? m->opt.peers[index]
                           : *p->address          ? p->address
-                          : *p->told_at          ? p->told_at
-                                                 : "address unknown";
-    snprintf(m->peer_text, sizeof m->peer_text, "%s %u (%.*s)",
-             index < m->opt.n_servers ? "parameter server" : "worker", index, 256, address);
+                          : *p->at               ? p->at
+                                                 : p->told_at;
+    snprintf(m->peer_text, sizeof m->peer_text, "%s %u%s%.256s%s",
+             index < m->opt.n_servers ? "parameter server" : "worker", index, *address ? " (" : "",
+             address, *address ? ")" : "");
     return m->peer_text;
 }
 

@@ -114,10 +114,18 @@ static void test_claims(void) {
 static void test_names(void) {
     reset();
     struct box *a = box(0, 0, 2, 1, fields_64), *d = box(3, 3, 4, 4, fields_64);
-    CHECK(strcmp(qr_member_peer_text(a->m, 3), "worker 3 (address unknown)") == 0);
+    CHECK(strcmp(qr_member_peer_text(a->m, 3), "worker 3") == 0, "%s",
+          qr_member_peer_text(a->m, 3));
     wire_up(d, a);
     deliver();
     CHECK(strstr(a->log, "worker 3 (d:4) answered"), "%s", a->log);
+    reset(); /* one that does not know its name: by where it is */
+    a = box(0, 0, 2, 1, fields_64), d = box(3, 3, 2, 4, fields_64);
+    d->m->opt.control_port = 2222;
+    wire_up(d, a);
+    qr_member_seen_at(a->m, 1, "10.0.0.7");
+    deliver();
+    CHECK(strstr(a->log, "worker 3 (10.0.0.7:2222) answered"), "%s", a->log);
 }
 /* Named in the log, and the others begin without it. */
 static void test_losses(void) {
