@@ -20,7 +20,7 @@ struct box {
     bool begun, done, stop;
     int64_t at_ns;
     enum qr_code code;
-    char text[QR_ERR_MSG_BYTES], log[4096];
+    char text[QR_ERR_MSG_BYTES], log[4096], warnings[1024];
     /* a data stream comes up as soon as both want it, unless a test says so */
     struct {
         bool wanted, held_back;
@@ -62,6 +62,9 @@ static void emit(void *ctx, const struct qr_member_action *a) {
     case QR_ACT_LOG:
         if (strlen(b->log) + strlen(a->text) + 2 < sizeof b->log)
             strcat(strcat(b->log, a->text), "\n");
+        if (a->level >= QR_LOG_WARNING &&
+            strlen(b->warnings) + strlen(a->text) + 2 < sizeof b->warnings)
+            strcat(strcat(b->warnings, a->text), "\n");
         break;
     case QR_ACT_BEGIN: b->begun = true, b->gen = *a->generation; break;
     case QR_ACT_DONE: b->done = true; goto text;

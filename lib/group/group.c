@@ -128,10 +128,12 @@ static void do_requests(struct qr_group *g) {
     }
     if (g->leave && !h->awaits && !handover_send(g)) {
         const char *why = *g->why_leave ? g->why_leave : "it ended early";
+        enum qr_code code = *g->why_leave ? g->code_leave : QR_ABORTED;
         g->leave = false;
         h->leave_by_ns = 0;
         h->left = true;
-        qr_member_leave(g->member, group_now_ns(g), g->interrupted ? "it was asked to stop" : why);
+        if (g->interrupted) code = QR_CANCELLED, why = "it was asked to stop";
+        qr_member_leave(g->member, group_now_ns(g), code, why);
     }
 }
 

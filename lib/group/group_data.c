@@ -21,11 +21,12 @@ struct qr_mesh_member group_peer(const struct qr_group *g, const struct qr_membe
     const struct qr_mesh_member *known = &g->roster[name->index].who;
     if (*known->name && memcmp(known->incarnation, name->incarnation, QR_INCARNATION_BYTES) == 0)
         return *known;
-    const char *address = name->index < g->o.n_peers ? g->o.peers[name->index] : "address unknown";
+    const char *address = name->index < g->o.n_peers ? g->o.peers[name->index] : "";
     struct qr_mesh_member who = {.index = name->index};
     memcpy(who.incarnation, name->incarnation, sizeof who.incarnation);
-    snprintf(who.name, sizeof who.name, "%s %u (%.120s)",
-             name->index < g->o.n_servers ? "parameter server" : "worker", name->index, address);
+    snprintf(who.name, sizeof who.name, "%s %u%s%.120s%s",
+             name->index < g->o.n_servers ? "parameter server" : "worker", name->index,
+             *address ? " (" : "", address, *address ? ")" : "");
     if (!group_with_port(address, data_port, who.address, sizeof who.address)) *who.address = '\0';
     return who;
 }

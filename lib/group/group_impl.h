@@ -78,6 +78,7 @@ struct qr_group {
     enum qr_code end_code;
     char end_text[QR_ERR_MSG_BYTES];
     char why_leave[QR_ERR_MSG_BYTES]; /* what the others are told; the first error */
+    enum qr_code code_leave;          /* its code */
     /* to be named when name_in_flight, and until it is heard when awaits_in_flight */
     struct qr_in_flight in_flight;
     bool name_in_flight, awaits_in_flight;

@@ -47,7 +47,10 @@ static enum qr_code noted(struct qr_group *g, enum qr_code code, const struct qr
         g->leave = true;
         group_wake_control(g);
     }
-    if (!*g->why_leave) snprintf(g->why_leave, sizeof g->why_leave, "%s", err->msg);
+    if (!*g->why_leave) {
+        g->code_leave = code;
+        snprintf(g->why_leave, sizeof g->why_leave, "%s", err->msg);
+    }
     unlock(g);
     return code;
 }

@@ -24,10 +24,11 @@ const char *qr_member_peer_text(struct qr_member *m, uint32_t index) {
     const struct peer *p = &m->peer[index];
     const char *address = index < m->opt.n_peers ? m->opt.peers[index]
                           : *p->address          ? p->address
-                          : *p->told_at          ? p->told_at
-                                                 : "address unknown";
-    snprintf(m->peer_text, sizeof m->peer_text, "%s %u (%.*s)",
-             index < m->opt.n_servers ? "parameter server" : "worker", index, 256, address);
+                          : *p->at               ? p->at
+                                                 : p->told_at;
+    snprintf(m->peer_text, sizeof m->peer_text, "%s %u%s%.256s%s",
+             index < m->opt.n_servers ? "parameter server" : "worker", index, *address ? " (" : "",
+             address, *address ? ")" : "");
     return m->peer_text;
 }
 
@@ -155,7 +156,9 @@ void member_peer_down(struct qr_member *m, uint32_t index, const char *reason) {
         m->promise_exclusive = false;
     member_dial_down(m, index);
     if (m->over || m->ending) return;
-    member_log(m, QR_LOG_WARNING, "%s: %s", qr_member_peer_text(m, index), reason);
+    /* who left was expected to go, and that was said: this would hide an error of before */
+    member_log(m, p->gone ? QR_LOG_DEBUG : QR_LOG_WARNING, "%s: %s", qr_member_peer_text(m, index),
+               reason);
     member_heartbeats(m);
 }
 
@@ -308,7 +311,9 @@ static void on_goodbye(struct qr_member *m, struct member_conn *c, const struct 
     case QR_GOODBYE_LEAVING:
     case QR_GOODBYE_REFUSED: break;
     }
-    member_log(m, QR_LOG_INFO, "%s left: %.400s", qr_member_peer_text(m, from), g->text);
+    bool clean = g->code == QR_OK || g->code == QR_CANCELLED;
+    member_log(m, clean ? QR_LOG_INFO : QR_LOG_WARNING, "%s left: %.400s",
+               qr_member_peer_text(m, from), g->text);
     member_heartbeats(m);
 }
 
@@ -498,10 +503,10 @@ void qr_member_end(struct qr_member *m, int64_t now_ns, enum qr_code code, const
     member_consider(m);
 }
 
-void qr_member_leave(struct qr_member *m, int64_t now_ns, const char *why) {
+void qr_member_leave(struct qr_member *m, int64_t now_ns, enum qr_code code, const char *why) {
     member_advance(m, now_ns);
     if (m->over) return;
-    say_goodbye(m, QR_GOODBYE_LEAVING, QR_CANCELLED, why ? why : "");
+    say_goodbye(m, QR_GOODBYE_LEAVING, code, why ? why : "");
     m->over = true;
     m->active = false;
 }

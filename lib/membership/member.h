@@ -199,8 +199,9 @@ void qr_member_refused(struct qr_member *m, int64_t now_ns);
  * QR_OK or what went wrong. */
 void qr_member_end(struct qr_member *m, int64_t now_ns, enum qr_code code, const char *text);
 /* This process leaves before the end (drain, or an error of its own): Goodbye to all; nothing is
- * emitted afterwards but CLOSE. */
-void qr_member_leave(struct qr_member *m, int64_t now_ns, const char *why);
+ * emitted afterwards but CLOSE. code: QR_CANCELLED when it was asked to; of any other the others
+ * warn. */
+void qr_member_leave(struct qr_member *m, int64_t now_ns, enum qr_code code, const char *why);
 
 /* The ring's settings as far as they are known here: of one's own generation, else of who is heard
  * and was in one, else one's own. Borrowed until the next event. */

@@ -56,8 +56,8 @@ void qr_last_words(const char *text) {
     pthread_mutex_lock(&lock);
     int fd = open_file();
     if (fd >= 0) {
-        /* a device cannot be cut */
-        if (ftruncate(fd, 0) == 0 || !only_empty) dprintf(fd, "%s\n", text);
+        bool device = fstat(fd, &wrote) == 0 && !S_ISREG(wrote.st_mode); /* cannot be cut */
+        if (ftruncate(fd, 0) == 0 || !only_empty) dprintf(fd, "%s%s", text, device ? "\n" : "");
         if (fstat(fd, &wrote) != 0) wrote = (struct stat){0};
         close(fd);
     }

@@ -3,7 +3,8 @@
  *
  * What      One sentence into the file that the kubelet made (settings: --termination-log, else
  *           /dev/termination-log); nothing where that file is missing. Written on every error exit
- *           and on SIGTERM.
+ *           and on SIGTERM. No newline ends it, since the pod's status shows each byte; on what
+ *           is no ordinary file (/dev/stderr) one does.
  * Strangers a job file may come from one. Where only it names the file (and not the kubelet's own
  *           place), the file is written when it is an ordinary one, no link, and empty, or as this
  *           process left it: what is there is nobody's loss. The kubelet makes a new empty file for

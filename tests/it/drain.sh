@@ -47,6 +47,15 @@ start_three() { # folder, job, flags
     done
 }
 wait_three() { codes=; for p in $pids; do wait "$p"; codes="$codes $?"; done; }
+# no_trouble WHO: the others tell that it left, and do not warn of it
+no_trouble() {
+    for i in 0 1 2; do
+        [ $i = "$1" ] && continue
+        check "worker $i tells that worker $1 left" grep -q "worker $1 ([^)]*) left: it was asked to stop" "$d/worker$i.log"
+        warned=$(grep '"severity":"WARNING".*worker '"$1 (" "$d/worker$i.log")
+        check "worker $i does not warn of worker $1, which left: $warned" test -z "$warned"
+    done
+}
 at_most() { $python -c "import sys; sys.exit(not $1 <= $2)"; }
 # sum_of WORDS: over the workers' logs, of the number behind these words
 sum_of() { cat "$d"/worker?.log | sed -n "s/.*$1 \\([0-9]*\\) micro-batch.*/\\1/p" | awk '{n += $1} END {print n + 0}'; }
@@ -65,6 +74,7 @@ for who in 0 1; do
     check "worker $who leaves the slow job: exit codes are $want, not$codes" test "$codes" = " $want"
     check "worker $who leaves the slow job: the digest" test "$(json_string "$d/out/result.json" state_digest)" = "$(json_string "$work/alone/result.json" state_digest)"
     check "worker $who leaves the slow job: each step once in steps.jsonl" cmp -s "$d/out/steps.jsonl" "$work/alone/steps.jsonl"
+    no_trouble $who
     out=$(sed -n 's/.*hands over \([0-9]*\) micro-batch.* to worker.*/\1/p' "$d/worker$who.log")
     check "worker $who hands over what it has computed" test "${out:-0}" -gt 0
     check "worker $who: each micro-batch is computed once: $(sum_of computed) of $micro_batches" test "$(sum_of computed)" = "$micro_batches"
@@ -81,6 +91,7 @@ for who in 2 0; do
     wait_three
     check "worker $who leaves the fast job: the digest" test "$(json_string "$d/out/result.json" state_digest)" = "$(json_string "$work/fast/result.json" state_digest)"
     check "worker $who leaves the fast job: each step once in steps.jsonl" cmp -s "$d/out/steps.jsonl" "$work/fast/steps.jsonl"
+    no_trouble $who
     check "worker $who is out within 3 s: $1" at_most "$1" 3
     check "the others stand still for at most 2 s: $2" at_most "$2" 2
     echo "ROW 6: SIGTERM: out after $1 s (bound 1.0 s)"

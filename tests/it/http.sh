@@ -111,6 +111,7 @@ if until_true 10 "worker 0 does not answer" listens "$h0"; then
     check "gone 2000 ms after SIGTERM, took $took" test $took -lt 2000
     echo "SIGTERM while training: gone after $took ms: $(cat "$work/last0")"
     check "the termination message tells the step: $(cat "$work/last0")" grep -qE "^step [0-9]+ of $planned: drained on SIGTERM\$" "$work/last0"
+    check "and no newline ends it" test "$(tail -c 1 "$work/last0")" = M
     check "nobody answers after the end" test "$(fetch "$h0" /readyz)" = 000
     all_three "$h1" "worker 1 trains alone"
     before=$(value qring_steps_total); sleep 0.3

@@ -9,7 +9,7 @@
 #include "tests/t.h"
 
 enum { MAX_N = 6, LENGTH = 6000 };
-enum role { WORKS, LEAVES_AT_5, LIES_AT_5, STOPS_0_AT_5 };
+enum role { WORKS, LEAVES_AT_5, ASKED_TO_AT_5, LIES_AT_5, STOPS_0_AT_5 };
 struct worker {
     struct qr_link_hub *hub;
     uint32_t index, n;
@@ -23,6 +23,8 @@ struct worker {
     struct qr_group_view view;
     enum qr_code code;
     struct qr_err err;
+    struct qr_log log;
+    char told[512], warned[512]; /* what its log has of who left, and its warnings */
     char schedule[16];
     uint64_t hash;  /* of all sums */
     size_t n_taken; /* micro-batches, at the last step */
@@ -35,6 +37,17 @@ static void *control(void *g) {
     return NULL;
 }
 static void join(void *thread) { pthread_join(*(pthread_t *)thread, NULL); }
+
+static void listen_to(void *ctx, enum qr_log_level level, const char *module, const char *message) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* both its threads write */
+    struct worker *w = ctx;
+    (void)module;
+    pthread_mutex_lock(&lock);
+    char *to = level >= QR_LOG_WARNING ? w->warned : strstr(message, " left: ") ? w->told : NULL;
+    size_t had = to ? strlen(to) : 0;
+    if (to) snprintf(to + had, sizeof w->told - had, "%s\n", message);
+    pthread_mutex_unlock(&lock);
+}
 
 static enum qr_code one_step(struct worker *w, uint64_t step, enum qr_reduction_kind kind,
                              size_t n) {
@@ -70,7 +83,8 @@ static enum qr_code stop_0(struct qr_group *g) {
 static enum qr_code work(struct worker *w) {
     enum qr_code code = qr_group_form(w->g, &w->view, &w->err);
     for (uint64_t step = 0; step < 12 && code == QR_OK; step++) {
-        if (w->role == LEAVES_AT_5 && step == 5) return QR_OK;
+        if (w->role == ASKED_TO_AT_5 && step == 5) qr_group_interrupt(w->g);
+        if ((w->role == LEAVES_AT_5 || w->role == ASKED_TO_AT_5) && step == 5) return QR_OK;
         if (w->role == STOPS_0_AT_5 && step == 5) return stop_0((w - w->index)->g);
         code = one_step(w, step, QR_REDUCTION_TRAIN, step % 3 == 2 ? LENGTH : 40);
         for (int again = 0;
@@ -93,6 +107,7 @@ static bool open_group(struct worker *w, pthread_t *thread) {
     if (!w->field) w->field = "1";
     w->fields[0] = (struct qr_field){"contract", "f32-v1"};
     w->fields[1] = (struct qr_field){"seed", w->field};
+    w->log = (struct qr_log){.level = QR_LOG_INFO, .write = listen_to, .ctx = w};
     struct qr_group_options o = {.run = "test",
                                  .fields = w->fields,
                                  .n_fields = 2,
@@ -104,7 +119,8 @@ static bool open_group(struct worker *w, pthread_t *thread) {
                                  .listen_address = peers[w->index],
                                  .form_timeout_ns = 3 * QR_SECOND,
                                  .allreduce = w->wish,
-                                 .clock = &qr_clock_monotonic};
+                                 .clock = &qr_clock_monotonic,
+                                 .log = &w->log};
     memset(o.job_hash, w->field[0], sizeof o.job_hash);
     w->code = qr_group_over(&o, qr_link_memory_new(w->hub), qr_link_memory_new(w->hub), &w->g,
                             &port, &w->err);
@@ -150,13 +166,23 @@ static void test_same_sums(void) {
             }
         }
 }
-/* The others go on; what they had reduced before they may reduce again, in the new generation. */
-static void test_leaver(void) {
-    struct worker w[4] = {[2] = {.role = LEAVES_AT_5}};
+/* The others go on; what they had reduced before they may reduce again, in the new generation. They
+ * warn of who left unasked, and of nobody who was asked to. Who ends first may not hear it. */
+static void test_leaver(bool asked) {
+    struct worker w[4] = {[2] = {.role = asked ? ASKED_TO_AT_5 : LEAVES_AT_5}};
+    const char *line = asked ? "worker 2 (w2:2222) left: it was asked to stop\n"
+                             : "worker 2 (w2:2222) left: it ended early\n";
+    unsigned heard = 0;
     run(w, 4, QR_ALLREDUCE_AUTO);
     CHECK(w[2].code == QR_OK);
-    for (uint32_t i = 0; i < 4; i++)
-        if (i != 2) CHECK(w[i].code == QR_ABORTED, "worker %u: %s", i, w[i].err.msg);
+    for (uint32_t i = 0; i < 4; i++) {
+        if (i == 2) continue;
+        CHECK(w[i].code == QR_ABORTED, "worker %u: %s", i, w[i].err.msg);
+        heard += strstr(asked ? w[i].told : w[i].warned, line) != NULL;
+        CHECK(!strstr(asked ? w[i].warned : w[i].told, "worker 2 ("), "worker %u: %s; warned: %s",
+              i, w[i].told, w[i].warned);
+    }
+    CHECK(heard > 0, "nobody: %s", line);
 }
 /* A lie is refused by all who see it; told again, it ends the job. */
 static void test_refused_coverage(void) {
@@ -300,7 +326,8 @@ int main(void) {
     test_bad_options();
     test_solo();
     test_same_sums();
-    test_leaver();
+    test_leaver(false);
+    test_leaver(true);
     test_refused_coverage();
     test_stopped_in_a_reduction();
     test_speed();

@@ -114,10 +114,44 @@ static void test_claims(void) {
 static void test_names(void) {
     reset();
     struct box *a = box(0, 0, 2, 1, fields_64), *d = box(3, 3, 4, 4, fields_64);
-    CHECK(strcmp(qr_member_peer_text(a->m, 3), "worker 3 (address unknown)") == 0);
+    CHECK(strcmp(qr_member_peer_text(a->m, 3), "worker 3") == 0, "%s",
+          qr_member_peer_text(a->m, 3));
     wire_up(d, a);
     deliver();
     CHECK(strstr(a->log, "worker 3 (d:4) answered"), "%s", a->log);
+    reset(); /* one that does not know its name: by where it is */
+    a = box(0, 0, 2, 1, fields_64), d = box(3, 3, 2, 4, fields_64);
+    d->m->opt.control_port = 2222;
+    wire_up(d, a);
+    qr_member_seen_at(a->m, 1, "10.0.0.7");
+    deliver();
+    CHECK(strstr(a->log, "worker 3 (10.0.0.7:2222) answered"), "%s", a->log);
+}
+/* Who was asked to leave is no trouble when its connection breaks, or hangs; who leaves for an
+ * error of its own is one, by that error. */
+static void test_leavers(void) {
+    few = 1;
+    for (int how = 0; how < 4; how++) {
+        reset();
+        struct box *a = box(0, 0, 2, 1, fields_64), *b = box(1, 1, 2, 2, fields_64);
+        bool asked = how < 2, hangs = how % 2;
+        wire_up(b, a);
+        deliver();
+        CHECK(a->begun && b->begun);
+        qr_member_leave(b->m, now_ns, asked ? QR_CANCELLED : QR_INVALID_ARGUMENT, "it had to");
+        deliver();
+        wires[0].open = false;
+        if (!hangs) qr_member_down(a->m, now_ns, 1, "closed");
+        pass(3 * QR_SECOND);
+        const char *says = hangs ? "worker 1 (b:2): silent for 1.2"
+                                 : "worker 1 (b:2): the connection broke (closed)";
+        CHECK(strstr(a->log, "worker 1 (b:2) left: it had to") && strstr(a->log, says) &&
+                  a->begun && a->gen.begin.n_members == 1,
+              "%d: %s", how, a->log);
+        CHECK(strcmp(a->warnings, asked ? "" : "worker 1 (b:2) left: it had to\n") == 0, "%d: %s",
+              how, a->warnings);
+    }
+    few = 0;
 }
 /* Named in the log, and the others begin without it. */
 static void test_losses(void) {
@@ -136,7 +170,7 @@ static void test_losses(void) {
             qr_member_free(c->m);
             c->m = NULL;
         }
-        if (how == 2) qr_member_leave(c->m, now_ns, "SIGTERM");
+        if (how == 2) qr_member_leave(c->m, now_ns, QR_CANCELLED, "SIGTERM");
         /* all are there: the same begin again */
         if (how == 3) qr_member_data_down(a->m, now_ns, 2, "reset by peer", true);
         /* only one sees it: the other hears of it */
@@ -242,7 +276,7 @@ static void test_timeouts(void) {
     reset(); /* one that waits itself, and gives up, has ended nothing */
     a = box(0, 0, 4, 1, fields_64), b = box(1, 1, 4, 2, fields_64);
     wire_up(b, a);
-    qr_member_leave(b->m, now_ns, "SIGTERM");
+    qr_member_leave(b->m, now_ns, QR_CANCELLED, "SIGTERM");
     deliver();
     CHECK(!a->stop);
 }
@@ -348,6 +382,7 @@ int main(void) {
     test_strangers();
     test_claims();
     test_names();
+    test_leavers();
     test_losses();
     test_broken_stream();
     test_timeouts();

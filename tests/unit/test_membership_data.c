@@ -55,7 +55,7 @@ static void test_gone_and_silent(void) {
     wire_up(b, a), wire_up(c, a), wire_up(c, b);
     pass(4 * QR_SECOND);
     CHECK(a->begun && b->begun && c->begun);
-    qr_member_leave(c->m, now_ns, "SIGTERM");
+    qr_member_leave(c->m, now_ns, QR_CANCELLED, "SIGTERM");
     pass(10 * MILLI);
     unsigned renewed = a->renewed + b->renewed;
     qr_member_free(c->m), c->m = NULL; /* its process stands, and its connections with it */

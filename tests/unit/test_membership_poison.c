@@ -111,7 +111,7 @@ static void test_no_deaths(void) {
     }
     four();
     name(3, 35);
-    qr_member_leave(boxes[3].m, now_ns, "SIGTERM");
+    qr_member_leave(boxes[3].m, now_ns, QR_CANCELLED, "SIGTERM");
     deliver();
     cut(3, true);
     CHECK(boxes[0].gen.begin.n_members == 3 && deaths(0, 35) == 0 && deaths(0, 30) == 0);

@@ -194,7 +194,7 @@ static void test_stranger_beside(void) {
         }
     /* one is left of two that are needed; a stranger comes, and then the other one again */
     two_work(0);
-    qr_member_leave(boxes[2].m, now_ns, "SIGTERM");
+    qr_member_leave(boxes[2].m, now_ns, QR_CANCELLED, "SIGTERM");
     deliver();
     box(0, 0, 3, 8, fields_32);
     wire_up(&boxes[1], &boxes[0]);
