@@ -85,6 +85,9 @@ void qr_event_encode(const struct qr_event *e, struct qr_buf *ret) {
         session.status = 1;
         out.what_case = QRING__TENSORBOARD__EVENT__WHAT_SESSION_LOG;
         out.session_log = &session;
+    } else if (e->graph.n) {
+        out.what_case = QRING__TENSORBOARD__EVENT__WHAT_GRAPH_DEF;
+        out.graph_def = data(e->graph);
     } else {
         for (size_t i = 0; i < e->n_values; i++) {
             put_value(&scratch[i], &e->values[i]);
@@ -272,6 +275,8 @@ enum qr_code qr_event_decode(struct qr_bytes bytes, struct qr_event *ret, struct
             e.file_version = in->file_version;
         if (in->what_case == QRING__TENSORBOARD__EVENT__WHAT_SESSION_LOG)
             e.session_start = in->session_log->status == 1;
+        if (in->what_case == QRING__TENSORBOARD__EVENT__WHAT_GRAPH_DEF)
+            e.graph = qr_bytes_of(in->graph_def.data, in->graph_def.len);
         if (in->what_case == QRING__TENSORBOARD__EVENT__WHAT_SUMMARY)
             code = take_values(in->summary, a, &e, err);
     }

@@ -1,10 +1,11 @@
 /* format/event.h — TensorBoard's events as plain structs and as bytes (proto/tensorboard.proto).
  * tfrecord.h frames them in files.
  *
- * What      an event is the first of a file (version and writer), a start of a session, or a list
- *           of tagged tensors at one step. The tensor of plugin "scalars" is one float32 (rank 0),
- *           that of "histograms" rows of (left, right, count) in float64 (rank 2), that of
- *           "hparams" is empty: what it says is in the plugin's content.
+ * What      an event is the first of a file (version and writer), a start of a session, a graph
+ *           (a GraphDef's bytes, not looked into), or a list of tagged tensors at one step. The
+ *           tensor of plugin "scalars" is one float32 (rank 0), that of "histograms" rows of (left,
+ *           right, count) in float64 (rank 2), that of "hparams" is empty: what it says is in the
+ *           plugin's content.
  * Encode    appends to a buffer; allocates nothing else.
  * Decode    of any bytes: bounded memory; every tensor's bytes are checked against its type and
  *           shape, texts are taken as they stand (no UTF-8 check). Values of other kinds are passed
@@ -36,7 +37,8 @@ struct qr_event {
     int64_t step;
     const char *file_version, *writer; /* NULL: absent */
     bool session_start;                /* readers forget the run's values from this step on */
-    size_t n_values;                   /* with file_version or session_start: 0 */
+    struct qr_bytes graph;             /* empty: none */
+    size_t n_values;                   /* with one of the three before: 0 */
     const struct qr_event_value *values;
     void *owned; /* decoded: what the pointers above point into */
 };

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/parse.h"
 #include "output/job_file.h"
+#include "output/model_graph.h"
 #include "output/outputs_impl.h"
 #include "store/gcs.h"
 
@@ -337,11 +338,14 @@ enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w,
     };
     o->hparam_texts = qr_xcalloc(2 * job->n_set + 1, sizeof *o->hparam_texts);
     o->n_hparam_texts = 2 * job->n_set;
+    struct qr_buf graph = {0};
+    qr_model_graph(job, w->model, &graph);
     const struct qr_tensorboard_options opt = {
         .logdir = o->logdir,
         .host = host,
         .pid = (long)getpid(),
         .layout = &w->layout,
+        .graph = qr_buf_view(&graph),
         .hparams = hparams,
         .n_hparams = add_set(job, hparams, quantum ? 10 : 8, o->hparam_texts),
         .group = canonical->hex,
@@ -354,6 +358,7 @@ enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w,
         .wall = &qr_clock_wall,
     };
     o->events = qr_tensorboard_new(&opt);
+    qr_buf_free(&graph);
     return QR_OK;
 }
 

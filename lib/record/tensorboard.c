@@ -41,7 +41,7 @@ struct qr_tensorboard {
     size_t n_weights, n_params;
     struct weight *weights;
     struct run_file runs[N_RUNS];
-    struct qr_buf event, content;
+    struct qr_buf event, content, graph;
     struct batch batch;
     struct qr_hparam hparams[QR_HPARAMS_MAX];
     uint8_t histogram[QR_HISTOGRAM_BUCKETS * 3 * 8];
@@ -66,6 +66,7 @@ struct qr_tensorboard *qr_tensorboard_new(const struct qr_tensorboard_options *o
     t->logdir = qr_xstrdup(opt->logdir);
     t->host = qr_xstrdup(*opt->host ? opt->host : "localhost");
     for (char *c = t->host; *c; c++) *c = *c == '/' ? '_' : *c;
+    if (opt->graph.n) qr_buf_put(&t->graph, opt->graph.p, opt->graph.n);
     t->n_weights = opt->layout->n;
     t->weights = qr_xcalloc(t->n_weights ? t->n_weights : 1, sizeof *t->weights);
     bool quantum_seen = false;
@@ -157,6 +158,10 @@ static enum qr_code open_run(struct qr_tensorboard *t, int run, struct qr_err *e
     const struct qr_event start = {.wall_time = now, .session_start = true, .step = t->first_step};
     put_event(t, run, &version);
     if (first) put_event(t, run, &start);
+    /* behind the start, which would make readers forget it */
+    const struct qr_event graph = {
+        .wall_time = now, .step = t->first_step, .graph = qr_buf_view(&t->graph)};
+    if (first && run == TRAIN && graph.graph.n) put_event(t, run, &graph);
     return QR_OK;
 }
 
@@ -448,6 +453,7 @@ void qr_tensorboard_close(struct qr_tensorboard *t) {
     }
     qr_buf_free(&t->event);
     qr_buf_free(&t->content);
+    qr_buf_free(&t->graph);
     free(t->weights);
     free(t->logdir);
     free(t->host);

@@ -18,6 +18,8 @@
  *           start and end, and its metrics each epoch: loss, <metric>, val_loss, val_<metric>. (It
  *           finds none in train/ and validation/ when the folder itself is TensorBoard's --logdir:
  *           it looks for "./train".)
+ *           train/ begins with the model's graph, once for each process: readers draw the last one
+ *           of a run.
  *           evaluator/, which has no session: validation/'s tags at the steps whose states were
  *           evaluated; those of an epoch where one ends.
  * Files     made by the first record, new ones for each process (so one writer each), only ever
@@ -48,6 +50,7 @@ struct qr_tensorboard_options {
     /* copied, their texts borrowed; at most QR_HPARAMS_MAX */
     const struct qr_hparam *hparams;
     size_t n_hparams;
+    struct qr_bytes graph; /* a GraphDef; copied; empty: none */
     /* borrowed. Trials of one group are repetitions: the job hash */
     const char *group;
     bool has_validation;

@@ -126,6 +126,24 @@ class Tensorboard:
         self.process.wait()
 
 
+def the_graph(train, tb):
+    """The graph tab: TensorFlow's message as TensorBoard's accumulator has it, and as the plugin hands it to the page."""
+    nodes = {n.name: n for n in train.Graph().node}
+    want = {"inputs": [], "pqc/encoder": ["inputs"], "pqc/parameters": [], "pqc/ansatz": ["pqc/encoder", "pqc/parameters"], "pqc/readouts": ["pqc/ansatz"],
+            "dense/kernel": [], "dense/bias": [], "dense/MatMul": ["pqc/readouts", "dense/kernel"], "dense/BiasAdd": ["dense/MatMul", "dense/bias"],
+            "dense_1/kernel": [], "dense_1/bias": [], "dense_1/MatMul": ["dense/BiasAdd", "dense_1/kernel"],
+            "dense_1/BiasAdd": ["dense_1/MatMul", "dense_1/bias"], "labels": [], "loss": ["dense_1/BiasAdd", "labels"], "optimizer": ["loss"]}
+    check({name: list(n.input) for name, n in nodes.items()} == want, f"graph: {nodes.keys()}")
+    shape = lambda name: [d.size for d in nodes[name].attr["_output_shapes"].list.shape[0].dim]
+    check(shape("inputs") == [-1, 8] and shape("pqc/parameters") == [20] and shape("dense/kernel") == [4, 8] and shape("loss") == [], "shapes of the graph")
+    check(nodes["pqc/ansatz"].attr["qubits"].i == 8 and nodes["optimizer"].attr["optimizer"].s == b"adam", "attributes of the graph")
+    info = tb.get("plugin/graphs/info")
+    check(list(info) == ["train"] and info["train"]["run_graph"], f"the graph tab's runs: {info}")
+    with urllib.request.urlopen(f"http://127.0.0.1:{tb.port}/data/plugin/graphs/graph?run=train&conceptual=false", timeout=20) as r:
+        text = r.read().decode()
+    check(text.count("node {") == len(want) and 'name: "pqc/ansatz"' in text, f"the graph by HTTP: {text[:200]}")
+
+
 def good_end():
     d = out + "/whole"
     subprocess.run([qring, "run", "deploy/jobs/qcnn.json", "-n", "2", "--epochs", "10", "--out", d], check=True, stdout=subprocess.DEVNULL)
@@ -151,6 +169,7 @@ def good_end():
     check({"parameters_0/histogram", "Readouts"} <= set(tags["train"]) and list(tags["validation"]) == ["Readouts"], "histograms by HTTP")
     check(len(tb.get("plugin/histograms/histograms?run=train&tag=Readouts")) == 20, "twenty Readouts by HTTP")
     check(len(tb.get("plugin/histograms/histograms?run=train&tag=parameters_0%2Fhistogram")) == 10, "ten histograms by HTTP")
+    the_graph(train, tb)
     experiment = tb.get("plugin/hparams/experiment", {})
     check({h["name"] for h in experiment["hparamInfos"]} >= {"learning_rate", "optimizer", "qubits"}, f"hparams: {experiment}")
     groups = tb.get("plugin/hparams/session_groups", {"experimentName": "", "allowedStatuses": ["STATUS_SUCCESS", "STATUS_FAILURE", "STATUS_RUNNING", "STATUS_UNKNOWN"],

@@ -1,6 +1,6 @@
 #!/bin/sh
 # TensorBoard's events but for their times are the same for any number of workers, threads, schedule and kernels: losses, gradient norms and
-# variances, histograms of weights and of read-outs, values that the job logs. So are steps.jsonl and what result.json says of the values.
+# variances, histograms of weights and of read-outs, values that the job logs, the graph. So are steps.jsonl and what result.json says of the values.
 . "$(dirname "$0")/common"
 unset TF_CONFIG
 # events DIR OUT: every record of DIR's train and validation but the two at a file's head, without its time, as hex; a bad frame ends it.
@@ -22,8 +22,8 @@ P
 sed 's/"stages": 1,/"stages": 1, "filters": 2,/; s/"epochs": 50/"epochs": 3, "log": {"gap": "val_loss - loss", "speed": "learning_rate * gradient_norm"}/' deploy/jobs/qcnn.json >"$work/job.json"
 check "one worker" run_in 60 "$work/1.log" "$qring" run "$work/job.json" -n 1 --threads 1 --isa portable --out "$work/1"
 check "its events" events "$work/1/logs" "$work/1.txt"
-# 6 steps: 6 lines of values and 6 of read-outs, 3 epochs: values, 6 weights; validation: 3 times values by step, by epoch, read-outs
-check "42 of them, not $(wc -l <"$work/1.txt")" test "$(wc -l <"$work/1.txt")" = 42
+# the graph; 6 steps: 6 lines of values and 6 of read-outs, 3 epochs: values, 6 weights; validation: 3 times values by step, by epoch, read-outs
+check "43 of them, not $(wc -l <"$work/1.txt")" test "$(wc -l <"$work/1.txt")" = 43
 check "with read-outs at each step and evaluation" test "$(grep -c "$(printf Readouts | od -An -tx1 | tr -d ' \n')" "$work/1.txt")" = 9
 tagged() { test "$(grep -c "$(printf '%s' "$1" | od -An -tx1 | tr -d ' \n')" "$work/1.txt")" = "$2"; }
 check "what each step logs" tagged batch_speed 6

@@ -59,6 +59,8 @@ static void check_event(const struct qr_event *e, const char *want) {
     CHECK(qr_event_decode(qr_buf_view(&b), &back, &err) == QR_OK, "%s", err.msg);
     CHECK(back.wall_time == e->wall_time && back.step == e->step &&
           back.session_start == e->session_start && back.n_values == e->n_values);
+    CHECK(back.graph.n == e->graph.n &&
+          (!e->graph.n || memcmp(back.graph.p, e->graph.p, e->graph.n) == 0));
     CHECK(!e->file_version ||
           (strcmp(back.file_version, e->file_version) == 0 && strcmp(back.writer, e->writer) == 0));
     for (size_t i = 0; i < back.n_values; i++) {
@@ -100,6 +102,9 @@ static void test_events(void) {
         "09000000000000f83f1a0d627261696e2e4576656e743a3252070a057172696e67");
     check_event(&(struct qr_event){.wall_time = 1.5, .step = 7, .session_start = true},
                 "09000000000000f83f10073a020801");
+    static const uint8_t graph[2] = {0x0a, 0};
+    check_event(&(struct qr_event){.wall_time = 1.5, .step = 2, .graph = {graph, 2}},
+                "09000000000000f83f100222020a00");
     check_event(
         &(struct qr_event){.wall_time = 1.5, .step = 1, .n_values = 1, .values = &histogram},
         "09000000000000f83f10012a570a550a0168423e08021208120208021202080322300000000000000000000000"

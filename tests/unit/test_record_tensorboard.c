@@ -31,8 +31,8 @@ struct seen {
 };
 static struct seen seen[512];
 static size_t n_seen;
-static long n_files, n_starts;
-static int64_t start_step; /* of the last start: readers forget from there on */
+static long n_files, n_starts, n_graphs; /* since read_all began */
+static int64_t start_step;               /* of the last start: readers forget from there on */
 static double last_histogram[QR_HISTOGRAM_BUCKETS][3];
 
 static void note(const char *run, int64_t step, const struct qr_event_value *v) {
@@ -71,6 +71,11 @@ static void read_file(const char *run, const char *path) {
         CHECK(e.wall_time >= 1.7e9 && e.wall_time < 1.7e9 + 1000);
         n_starts += e.session_start;
         if (e.session_start) start_step = e.step;
+        /* the third record: behind what makes readers forget */
+        if (e.graph.n)
+            CHECK(n == 3 && strcmp(run, "train") == 0 && e.n_values == 0 && e.graph.n == 5 &&
+                  memcmp(e.graph.p, "graph", 5) == 0);
+        n_graphs += e.graph.n > 0;
         for (size_t i = 0; i < e.n_values; i++) note(run, e.step, &e.values[i]);
         qr_event_free(&e);
     }
@@ -81,7 +86,7 @@ static void read_file(const char *run, const char *path) {
 
 static void read_all(const char *dir) {
     static const char *const runs[] = {"", "train", "validation", "evaluator"};
-    n_seen = 0, n_files = 0, n_starts = 0;
+    n_seen = 0, n_files = 0, n_starts = 0, n_graphs = 0;
     for (int i = 0; i < 4; i++) {
         char path[900], folder[400];
         snprintf(folder, sizeof folder, "%s/%s", dir, runs[i]);
@@ -150,6 +155,7 @@ static struct qr_tensorboard *start_with(const char *dir, size_t max_file_bytes)
                                                                .layout = &layout,
                                                                .hparams = hparams,
                                                                .n_hparams = 2,
+                                                               .graph = qr_bytes_of_string("graph"),
                                                                .group = "g",
                                                                .has_validation = true,
                                                                .monotonic = &clock_of_test,
@@ -254,6 +260,7 @@ static void test_run(const char *dir) {
     qr_tensorboard_close(t);
     read_all(dir);
     CHECK(n_files == 3 && n_starts == 3 && find("", "_hparams_/session_end_info", 0));
+    CHECK(n_graphs == 1, "%ld graphs", n_graphs);
     CHECK(n_told == 3);
     for (size_t i = 0; i < n_told; i++) check_told(dir, i);
 }
@@ -281,7 +288,7 @@ static void test_rotation(const char *dir) {
         memcpy(last, told[i].name, sizeof last);
         in_train++;
     }
-    CHECK(in_train == 3, "%zu", in_train);
+    CHECK(in_train == 3 && n_graphs == 1, "%zu, %ld graphs", in_train, n_graphs);
 }
 
 /* Read-outs: edges and counts of the last one; which steps have one. */
@@ -367,7 +374,8 @@ static void test_again(const char *dir) {
     tell(t, 9, false);
     qr_tensorboard_close(t);
     read_all(dir);
-    CHECK(n_files == 5 && n_starts == 5, "%ld files", n_files);
+    CHECK(n_files == 5 && n_starts == 5 && n_graphs == 2, "%ld files, %ld graphs", n_files,
+          n_graphs);
     check_run(6);
     check_value("train", "batch_loss", 9, loss_at(9));
 }

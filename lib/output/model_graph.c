@@ -1,0 +1,353 @@
+#include "output/model_graph.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { NAME = 2 * QR_LAYER_NAME + 64, TEXTS = 64 };
+enum { VARINT = 0, BYTES = 2, FIXED32 = 5 };
+
+struct graph {
+    const struct qr_job *job;
+    const struct qr_model *model;
+    struct qr_buf *out, node, attr, value, list, shape;
+    size_t tensor;             /* the next one */
+    size_t unnamed[QR_LAYERS]; /* layers without weights so far */
+    char last[NAME];           /* the node that gives what the next layer takes; "": none */
+};
+
+/* ---- protobuf, as far as a GraphDef needs it ---- */
+
+static void put_varint(struct qr_buf *b, uint64_t v) {
+    uint8_t bytes[10];
+    size_t n = 0;
+    for (; v >= 0x80; v >>= 7) bytes[n++] = (uint8_t)(v | 0x80);
+    bytes[n++] = (uint8_t)v;
+    qr_buf_put(b, bytes, n);
+}
+
+static void put_uint(struct qr_buf *b, unsigned field, uint64_t v) {
+    put_varint(b, field << 3 | VARINT);
+    put_varint(b, v);
+}
+
+static void put_bytes(struct qr_buf *b, unsigned field, const void *p, size_t n) {
+    put_varint(b, field << 3 | BYTES);
+    put_varint(b, n);
+    if (n) qr_buf_put(b, p, n);
+}
+
+static void put_text(struct qr_buf *b, unsigned field, const char *text) {
+    put_bytes(b, field, text, strlen(text));
+}
+
+/* What was written to part, as a field; part is empty then. */
+static void put_part(struct qr_buf *b, unsigned field, struct qr_buf *part) {
+    put_bytes(b, field, part->p, part->n);
+    qr_buf_clear(part);
+}
+
+/* ---- one node ---- */
+
+static void begin(struct graph *g, const char *name, const char *op) {
+    put_text(&g->node, 1, name);
+    put_text(&g->node, 2, op);
+}
+
+static void input(struct graph *g, const char *name) {
+    if (*name) put_text(&g->node, 3, name);
+}
+
+/* g->value, under this name. */
+static void put_attr(struct graph *g, const char *key) {
+    put_text(&g->attr, 1, key);
+    put_part(&g->attr, 2, &g->value);
+    put_part(&g->node, 5, &g->attr);
+}
+
+static void text_attr(struct graph *g, const char *key, const char *text) {
+    put_text(&g->value, 2, text);
+    put_attr(g, key);
+}
+
+static void count_attr(struct graph *g, const char *key, size_t n) {
+    put_uint(&g->value, 3, n);
+    put_attr(g, key);
+}
+
+static void number_attr(struct graph *g, const char *key, double v) {
+    union {
+        float f;
+        uint32_t u;
+    } bits = {.f = (float)v};
+    uint8_t bytes[4];
+    qr_set_u32le(bytes, bits.u);
+    put_varint(&g->value, 4 << 3 | FIXED32);
+    qr_buf_put(&g->value, bytes, sizeof bytes);
+    put_attr(g, key);
+}
+
+/* Whether the layer learns. */
+static void trainable_attr(struct graph *g, bool frozen) {
+    put_uint(&g->value, 5, !frozen);
+    put_attr(g, "trainable");
+}
+
+static void readouts_attr(struct graph *g, const struct qr_quantum_options *q) {
+    for (size_t i = 0; i < q->n_readouts && i < TEXTS; i++)
+        put_text(&g->list, 2, q->readouts[i].text);
+    put_part(&g->value, 1, &g->list);
+    put_attr(g, "readouts");
+}
+
+/* dims[0] -1: as many as there are samples. */
+static void end(struct graph *g, unsigned rank, const int64_t *dims) {
+    for (unsigned i = 0; i < rank; i++) {
+        put_uint(&g->value, 1, (uint64_t)dims[i]);
+        put_part(&g->shape, 2, &g->value);
+    }
+    put_part(&g->list, 7, &g->shape);
+    put_part(&g->value, 1, &g->list);
+    put_attr(g, "_output_shapes");
+    put_part(g->out, 1, &g->node);
+}
+
+static void end_rows(struct graph *g, size_t columns) {
+    end(g, 2, (const int64_t[]){-1, (int64_t)columns});
+}
+
+/* ---- names ---- */
+
+static int scope_length(const char *tensor) { return (int)strcspn(tensor, "/"); }
+
+static bool is_scope(const struct qr_model *m, const char *name) {
+    size_t n = strlen(name);
+    for (size_t i = 0; i < qr_model_n_tensors(m); i++) {
+        const char *tensor = qr_model_tensor(m, i)->name;
+        if ((size_t)scope_length(tensor) == n && strncmp(tensor, name, n) == 0) return true;
+    }
+    return false;
+}
+
+/* The word, or the word and the first number behind it from nth on that is no layer's. Returns that
+ * number and 1. */
+static size_t name_beside(const struct graph *g, const char *word, size_t nth, char ret[NAME]) {
+    do {
+        if (nth) snprintf(ret, NAME, "%s_%zu", word, nth);
+        else snprintf(ret, NAME, "%s", word);
+        nth++;
+    } while (is_scope(g->model, ret));
+    return nth;
+}
+
+static void name_unnamed(struct graph *g, enum qr_layer_kind kind, char ret[NAME]) {
+    g->unnamed[kind] = name_beside(g, qr_layer_names[kind], g->unnamed[kind], ret);
+}
+
+static void below(char ret[NAME], const char *scope, const char *name) {
+    snprintf(ret, NAME, "%.*s/%s", NAME - 16, scope, name);
+}
+
+/* ---- layers ---- */
+
+static void put_weights(struct graph *g, const struct qr_model_tensor *t) {
+    begin(g, t->name, "VariableV2");
+    trainable_attr(g, t->frozen);
+    end(g, t->rank, (const int64_t[]){(int64_t)t->dims[0], (int64_t)t->dims[1]});
+}
+
+/* Whether the gate reads what is asked for: parameters, or else the data. */
+static bool reads(const struct qr_circuit *c, const struct qr_gate *gate, bool parameters) {
+    for (unsigned i = 0; i < gate->n_args; i++) {
+        const struct qr_gate_arg *a = &gate->args[i];
+        if (a->kind == (parameters ? QR_ARG_PARAMETER : QR_ARG_DATA)) return true;
+        if (a->kind != QR_ARG_EXPRESSION) continue;
+        const struct qr_expression *e = &c->expressions[a->index];
+        for (unsigned k = 0; k < e->n; k++) {
+            enum qr_expression_op op = e->node[k].op;
+            /* what is shared is of inputs alone */
+            if (parameters ? op == QR_EXPRESSION_PARAMETER
+                           : op == QR_EXPRESSION_INPUT || op == QR_EXPRESSION_SHARED)
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool any_reads(const struct qr_circuit *c, size_t from, size_t end_at, bool parameters) {
+    for (size_t i = from; i < end_at; i++)
+        if (reads(c, &c->gates[i], parameters)) return true;
+    return false;
+}
+
+static void end_gates(struct graph *g, const struct qr_circuit *c, size_t n_gates) {
+    count_attr(g, "qubits", c->n_qubits);
+    count_attr(g, "gates", n_gates);
+    end(g, 1, (const int64_t[]){-1});
+}
+
+static void put_filter(struct graph *g, const struct qr_model_layer *l,
+                       const struct qr_quantum_options *q, const char *scope,
+                       const struct qr_model_tensor *weights, char ret_last[NAME]) {
+    const struct qr_circuit *c = l->circuit;
+    size_t first = 0; /* gate with a parameter */
+    char name[NAME], encoder[NAME] = "";
+    while (first < c->n_gates && !reads(c, &c->gates[first], true)) first++;
+    if (any_reads(c, 0, first, false)) {
+        below(encoder, scope, "encoder");
+        begin(g, encoder, "QuantumEncoder");
+        input(g, g->last);
+        count_attr(g, "columns", c->n_columns);
+        end_gates(g, c, first);
+    } else first = 0;
+    if (l->n_params) put_weights(g, weights);
+    below(name, scope, "ansatz");
+    begin(g, name, "QuantumCircuit");
+    input(g, encoder);
+    if (any_reads(c, first, c->n_gates, false)) input(g, g->last);
+    if (l->n_params) input(g, weights->name);
+    count_attr(g, "parameters", c->n_params);
+    end_gates(g, c, c->n_gates - first);
+    below(ret_last, scope, "readouts");
+    begin(g, ret_last, "Expectation");
+    input(g, name);
+    readouts_attr(g, q);
+    end_rows(g, q->n_readouts);
+}
+
+static void put_quantum(struct graph *g, const struct qr_model_layer *l,
+                        const struct qr_quantum_options *q) {
+    struct qr_buf concat = {0};
+    char name[NAME], scope[NAME], last[NAME] = "";
+    for (size_t f = 0; f < l->n_filters; f++, g->tensor++) {
+        const struct qr_model_tensor *t = qr_model_tensor(g->model, g->tensor);
+        if (l->n_params) snprintf(scope, NAME, "%.*s", scope_length(t->name), t->name);
+        else name_unnamed(g, l->kind, scope);
+        put_filter(g, l, q, scope, t, last);
+        put_text(&concat, 3, last);
+        if (f == 0) below(name, scope, "concat");
+    }
+    if (l->n_filters > 1) {
+        begin(g, name, "ConcatV2");
+        qr_buf_put(&g->node, concat.p, concat.n);
+        count_attr(g, "filters", l->n_filters);
+        end_rows(g, l->n_out);
+        memcpy(last, name, NAME);
+    }
+    memcpy(g->last, last, NAME);
+    qr_buf_free(&concat);
+}
+
+/* A node that takes what the one before it gives. */
+static void begin_next(struct graph *g, const char *name, const char *op) {
+    begin(g, name, op);
+    input(g, g->last);
+    snprintf(g->last, NAME, "%s", name);
+}
+
+static const char *const activation_ops[QR_ACTIVATIONS] = {[QR_LINEAR] = "Identity",
+                                                           [QR_RELU] = "Relu",
+                                                           [QR_TANH] = "Tanh",
+                                                           [QR_SIGMOID] = "Sigmoid",
+                                                           [QR_SOFTMAX] = "Softmax"};
+
+static void put_dense(struct graph *g, const struct qr_model_layer *l,
+                      const struct qr_dense_options *d) {
+    const struct qr_model_tensor *kernel = qr_model_tensor(g->model, g->tensor),
+                                 *bias = qr_model_tensor(g->model, g->tensor + 1);
+    char scope[NAME], name[NAME];
+    g->tensor += 2;
+    snprintf(scope, NAME, "%.*s", scope_length(kernel->name), kernel->name);
+    put_weights(g, kernel);
+    put_weights(g, bias);
+    below(name, scope, "MatMul");
+    begin_next(g, name, "MatMul");
+    input(g, kernel->name);
+    count_attr(g, "units", d->units);
+    text_attr(g, "activation", qr_activation_names[d->activation]);
+    end_rows(g, l->n_out);
+    below(name, scope, "BiasAdd");
+    begin_next(g, name, "BiasAdd");
+    input(g, bias->name);
+    end_rows(g, l->n_out);
+    if (d->activation == QR_LINEAR) return;
+    below(name, scope, activation_ops[d->activation]);
+    begin_next(g, name, activation_ops[d->activation]);
+    end_rows(g, l->n_out);
+}
+
+static void put_layer(struct graph *g, size_t i) {
+    const struct qr_model_layer l = qr_model_layer(g->model, i);
+    const struct qr_layer_options *o = &g->job->layers[i];
+    char name[NAME];
+    if (l.kind == QR_LAYER_QUANTUM) {
+        put_quantum(g, &l, &o->quantum);
+        return;
+    }
+    if (l.kind == QR_LAYER_DENSE) {
+        put_dense(g, &l, &o->dense);
+        return;
+    }
+    name_unnamed(g, l.kind, name);
+    if (l.kind == QR_LAYER_ACTIVATION) {
+        begin_next(g, name, activation_ops[o->activation]);
+        text_attr(g, "activation", qr_activation_names[o->activation]);
+    } else if (l.kind == QR_LAYER_DROPOUT) {
+        begin_next(g, name, "Dropout");
+        number_attr(g, "rate", o->dropout.rate);
+    } else {
+        begin_next(g, name, "Rescaling");
+        number_attr(g, "factor", o->scale.factor);
+        number_attr(g, "offset", o->scale.offset);
+    }
+    end_rows(g, l.n_out);
+}
+
+/* ---- what stands beside them ---- */
+
+/* Columns of the data, or nothing where there are none: ret is "" then. */
+static void put_columns(struct graph *g, const char *word, size_t n, char ret[NAME]) {
+    *ret = 0;
+    if (!n) return;
+    name_beside(g, word, 0, ret);
+    begin(g, ret, "Placeholder");
+    end_rows(g, n);
+}
+
+static void put_training(struct graph *g) {
+    const struct qr_train_spec *t = &g->job->train;
+    size_t columns = qr_model_n_label_columns(g->model),
+           n_labels = qr_loss_info(t->loss)->no_labels ? 0 : qr_model_n_outputs(g->model);
+    char labels[NAME], weights[NAME], loss[NAME], name[NAME];
+    put_columns(g, "labels", n_labels, labels);
+    put_columns(g, "sample_weights", columns - n_labels, weights);
+    name_beside(g, "loss", 0, loss);
+    begin(g, loss, "Loss");
+    input(g, g->last);
+    input(g, labels);
+    input(g, weights);
+    text_attr(g, "loss", qr_loss_names[t->loss]);
+    end(g, 0, NULL);
+    name_beside(g, "optimizer", 0, name);
+    begin(g, name, "Optimizer");
+    input(g, loss);
+    text_attr(g, "optimizer", qr_optimizer_names[t->optimizer.kind]);
+    number_attr(g, "learning_rate", t->optimizer.learning_rate);
+    end(g, 0, NULL);
+}
+
+void qr_model_graph(const struct qr_job *job, const struct qr_model *m, struct qr_buf *ret) {
+    enum { PRODUCER = 22 }; /* TensorFlow's graph version from 1.0 on */
+    struct graph g = {.job = job, .model = m, .out = ret};
+    if (!ret->max) ret->max = QR_MODEL_GRAPH_BYTES;
+    put_columns(&g, "inputs", qr_model_n_inputs(m), g.last);
+    for (size_t i = 0; i < qr_model_n_layers(m); i++) put_layer(&g, i);
+    put_training(&g);
+    put_uint(&g.value, 1, PRODUCER);
+    put_part(ret, 4, &g.value);
+    if (!qr_buf_ok(ret)) qr_buf_clear(ret);
+    qr_buf_free(&g.node);
+    qr_buf_free(&g.attr);
+    qr_buf_free(&g.value);
+    qr_buf_free(&g.list);
+    qr_buf_free(&g.shape);
+}
