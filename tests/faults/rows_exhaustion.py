@@ -107,7 +107,8 @@ def inside():
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     with open("/proc/sys/net/ipv4/ip_local_port_range", "w") as f: f.write("40000 40007")
     r = Ring("ports", job("ports"), 2, 3000, ["--min-workers", "1"], peers=["127.0.0.1:2222", "127.0.0.1:2223"])
-    r.start(0, "--start-timeout", "60s", "--data-port", "2224")
+    # which dials nobody: worker 1 is found by its own dial alone
+    r.start(0, "--start-timeout", "60s", "--data-port", "2224", env={"TF_CONFIG": r.tf_config(0).replace(":2223", ":9")})
     held = []
     check("worker 0 listens", r.says(0, "listening on", 10))
     try:

@@ -47,14 +47,15 @@ check "who leads says what it would have said at its start" grep -q 'already tra
 check "the other one ends with it" grep -q 'the others have ended the run, and everything is written' "$d/worker2.log"
 check "nothing is written again" cmp -s "$d/out/result.json" "$d/before.json"
 
-# Worker 2 reaches only one of two that train, so they do not take it in: when they have ended it ends too, not after its time to form.
+# Worker 2 and one of two that train do not reach each other, so they do not take it in: when they have ended it ends too, not after its time to form.
 d=$work/aside; mkdir -p "$d"
 # shellcheck disable=SC2046
 set -- $(free_ports 4)
 pids=
 for i in 0 1 2; do
-    zero=$1 form=4s; [ $i != 2 ] || { zero=$4 form=100s; } # nobody is there
-    (TF_CONFIG=$(tf_config $i "127.0.0.1:$zero" "127.0.0.1:$2" "127.0.0.1:$3") exec "$qringd" "$work/job.json" --data-port 0 --out "$d/out" --epochs 2000 \
+    zero=$1 two=$3 form=4s
+    case $i in 0) two=$4 ;; 2) zero=$4 form=100s ;; esac # nobody is there
+    (TF_CONFIG=$(tf_config $i "127.0.0.1:$zero" "127.0.0.1:$2" "127.0.0.1:$two") exec "$qringd" "$work/job.json" --data-port 0 --out "$d/out" --epochs 2000 \
         --form-timeout $form --min-workers 2 >"$d/worker$i.log" 2>&1 </dev/null) &
     pids="$pids $!"; started="$started $!"
 done

@@ -91,9 +91,10 @@ static void test_all_workers_again_and_again(void) {
                servers, r.worker[servers].lives, (long long)(computed() - before),
                (long long)n_micro_batches);
         check_ring(&r, what);
+        /* a second server that a busy machine has silenced at the end learns it from the first */
         for (uint32_t i = 0; i < servers; i++)
-            CHECK(r.worker[i].lives == 1 && !r.worker[i].result.by_others, "%s: server %u", what,
-                  i);
+            CHECK(r.worker[i].lives == 1 && (i > 0 || !r.worker[i].result.by_others),
+                  "%s: server %u", what, i);
         CHECK(blows >= 16 / b.every && r.worker[servers].lives > blows / 2, "%s: %u blows", what,
               blows);
         CHECK(b.lost == 0, "%s: %u steps were lost", what, b.lost);
