@@ -26,7 +26,7 @@ struct box {
         bool wanted, held_back;
         uint8_t inc[16];
     } data[MAX];
-    unsigned renewed;
+    unsigned renewed, dialed[MAX];
     struct qr_generation gen;
 };
 static struct box boxes[MAX];
@@ -86,7 +86,7 @@ static void emit(void *ctx, const struct qr_member_action *a) {
         b->data[a->index].wanted = true;
         b->renewed++;
         break;
-    case QR_ACT_DIAL:
+    case QR_ACT_DIAL: b->dialed[a->index]++; break;
     case QR_ACT_HANG_UP: break;
     }
 }

@@ -64,6 +64,7 @@ void member_broadcast(struct qr_member *m) {
 
 void member_close(struct qr_member *m, struct member_conn *c) {
     emit(m, &(struct qr_member_action){.kind = QR_ACT_CLOSE, .conn = c->id});
+    if (c->state == CONN_MISMATCH) m->peer[c->index].mismatch.down_ns = m->now_ns;
     c->state = CONN_FREE;
     if (c->outgoing) member_dial_turned_away(m, c->tag);
 }

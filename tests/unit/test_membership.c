@@ -81,6 +81,26 @@ static void test_strangers(void) {
     CHECK(strstr(a->log, "a connection was closed: hello message: index 99"), "%s", a->log);
     free(hello);
 }
+/* Somebody at worker 0's address has other settings, and then sends nonsense: closed, and dialed
+ * again, since worker 0 may be there by then. */
+static void test_nonsense(void) {
+    reset();
+    struct box *b = box(1, 1, 2, 2, fields_64);
+    struct qr_message *hello = qr_xcalloc(1, sizeof *hello);
+    hello->kind = QR_MESSAGE_HELLO;
+    hello->hello = (struct qr_hello){
+        .protocol_min = 9, .protocol_max = 9, .contract = "f32-v1", .run = "qcnn", .index = 0};
+    wires[n_wires++] = (struct wire){{b, b}, true};
+    qr_member_up(b->m, now_ns, 0, true, 0);
+    qr_member_message(b->m, now_ns, 0, hello);
+    unsigned before = b->dialed[0];
+    pass(2 * QR_SECOND);
+    CHECK(b->dialed[0] == before, "no second one beside it: %u, then %u", before, b->dialed[0]);
+    qr_member_garbage(b->m, now_ns, 0, "nonsense");
+    pass(2 * QR_SECOND);
+    CHECK(b->dialed[0] == before + 1, "dialed %u times, then %u", before, b->dialed[0]);
+    free(hello);
+}
 static void test_claims(void) {
     reset(); /* before the group: the later wins, the earlier is told and gives up */
     struct box *a = box(0, 0, 3, 1, fields_64), *b = box(1, 1, 3, 2, fields_64),
@@ -380,6 +400,7 @@ int main(void) {
     queue = qr_xcalloc(QUEUE, sizeof *queue);
     test_forms_and_ends();
     test_strangers();
+    test_nonsense();
     test_claims();
     test_names();
     test_leavers();
