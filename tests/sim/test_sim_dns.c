@@ -99,7 +99,8 @@ static void hub(uint64_t seed) {
     world_fini(&w);
 }
 
-/* Both of each pair dial at the same moment: one connection of each stays, and nobody is lost. */
+/* Both of each pair dial at the same moment: one connection of each stays, and nobody is lost. What
+ * each says of a pair that is meeting may be old: no more generations than there are pairs. */
 static void crossing(uint64_t seed) {
     static struct world w;
     set_up(&w, seed, 3, 7);
@@ -116,7 +117,7 @@ static void crossing(uint64_t seed) {
                 member_on_addresses(w.node[i].m, &told.addresses);
             }
     pass(&w, 8 * QR_SECOND);
-    CHECK(all_in(&w, 7) && w.n_gens <= 2, "crossing: SEED=%llu: %u proposals",
+    CHECK(all_in(&w, 7) && w.n_gens <= 3, "crossing: SEED=%llu: %u proposals",
           (unsigned long long)seed, w.n_gens);
     for (unsigned i = 0; i < 3; i++) {
         unsigned conns = 0;
