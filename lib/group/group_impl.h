@@ -159,6 +159,12 @@ void group_mesh_polled(void *ctx, const struct qr_polled *how);
 struct qr_mesh_member group_peer(const struct qr_group *g, const struct qr_member_name *name,
                                  unsigned data_port);
 
+/* ---- group_share.c. Under the lock ---- */
+
+void group_make_room(struct ledger *l, size_t n_micro_batches);
+/* l->mine[b] = 1 for each micro-batch that is this member's at this reduction. */
+void group_assign(struct qr_group *g, uint64_t n_micro_batches);
+
 /* ---- group_step.c. Under the lock ---- */
 /* the taken micro-batches as runs; false: too many */
 bool group_runs(const struct qr_group *g, struct qr_held *h);

@@ -145,13 +145,6 @@ enum qr_code group_mesh_stop(void *ctx, struct qr_err *err) {
 
 /* ---- generations ---- */
 
-static void make_room(struct ledger *l, size_t n_micro_batches) {
-    if (l->cap >= n_micro_batches) return;
-    l->micro_batch = qr_xreallocarray(l->micro_batch, n_micro_batches, sizeof *l->micro_batch);
-    l->mine = qr_xreallocarray(l->mine, n_micro_batches, 1);
-    l->cap = n_micro_batches;
-}
-
 void qr_group_plan(struct qr_group *g, uint64_t epochs, uint64_t reductions) {
     lock(g);
     g->planned = epochs;
@@ -176,7 +169,7 @@ bool qr_group_leads_for_all(struct qr_group *g) {
 enum qr_code qr_group_ready(struct qr_group *g, uint64_t reductions, const uint8_t digest[16],
                             size_t max_micro_batches, struct qr_err *err) {
     lock(g);
-    make_room(&g->ledger, max_micro_batches);
+    group_make_room(&g->ledger, max_micro_batches);
     g->held =
         (struct qr_held){.applied_reductions = reductions, .committed_reductions = reductions};
     memcpy(g->held.digest, digest, sizeof g->held.digest);
@@ -394,72 +387,13 @@ enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t reductions, const ui
 
 /* ---- micro-batches ---- */
 
-/* The first micro-batch of rank r and of those after it: micro-batches are shared out in
- * proportion to speed, rounded to the nearest, so that what the clocks of equals differ by moves
- * none; one whose speed is not known counts as the mean. Nobody counts for less than a sixteenth
- * of the mean. */
-static uint64_t first_of(const struct qr_group *g, uint32_t rank, uint64_t n_micro_batches) {
-    const uint64_t *speed = g->shares.speed;
-    uint32_t n = g->view.n_members;
-    uint64_t mean = 0, n_known = 0, before = 0, all = 0;
-    for (uint32_t r = 0; r < n; r++) n_known += speed[r] > 0;
-    for (uint32_t r = 0; r < n; r++) mean += n_known ? speed[r] / n_known : 0;
-    for (uint32_t r = 0; r < n; r++) {
-        uint64_t weight = !speed[r] ? mean + 1 : speed[r] > mean / 16 ? speed[r] : mean / 16 + 1;
-        if (g->view.servers >> r & 1) weight = 0;
-        if (r < rank) before += weight;
-        all += weight;
-    }
-    return (uint64_t)((2 * (unsigned __int128)n_micro_batches * before + all) /
-                      (2 * (unsigned __int128)all));
-}
-
-enum { FORGET_REDUCTIONS = 64 };
-
-void qr_group_weigh(struct qr_group *g, uint64_t n_micro_batches, const uint64_t *ns) {
-    uint64_t count[QR_MAX_MEMBERS];
-    if (g->solo || g->view.n_members < 2) return;
-    lock(g);
-    /* the first reduction of a generation is shared out by its Begin */
-    bool is_first = g->held.applied_reductions <= g->base_reductions + 1;
-    unlock(g);
-    if (is_first) return;
-    for (uint32_t r = 0; r < g->view.n_members; r++)
-        count[r] = first_of(g, r + 1, n_micro_batches) - first_of(g, r, n_micro_batches);
-    uint64_t mean = 0;
-    uint32_t n = g->view.n_members - (uint32_t)__builtin_popcountll(g->view.servers);
-    for (uint32_t r = 0; r < g->view.n_members; r++) mean += g->shares.speed[r] / n;
-    for (uint32_t r = 0; r < g->view.n_members; r++) {
-        uint64_t *speed = &g->shares.speed[r], now = (count[r] << 30) / (ns[r] + 1) + 1;
-        if (count[r] && now < UINT64_C(1) << 50) *speed = *speed ? (7 * *speed + now) / 8 : now;
-        /* who got no micro-batch was not measured: what was a slow start is forgotten, until it
-         * gets one again */
-        if (!count[r] && *speed && *speed < mean) *speed += (mean - *speed) / FORGET_REDUCTIONS + 1;
-        qr_peer_speed(g->view.index[r], (double)*speed * 1e9 / (double)(1 << 30));
-    }
-}
-
-/* l->mine[b] = 1 for each micro-batch that is this member's at this reduction. Under the lock. */
-static void assign(struct qr_group *g, uint64_t n_micro_batches) {
-    struct ledger *l = &g->ledger;
-    make_room(l, n_micro_batches);
-    if (!g->solo && g->held.applied_reductions == g->generation->begin.base_reductions) {
-        qr_generation_micro_batches(&g->generation->begin, g->generation->rank, n_micro_batches,
-                                    l->mine);
-        return;
-    }
-    for (uint32_t r = 0; r <= g->view.n_members; r++) l->first[r] = first_of(g, r, n_micro_batches);
-    for (uint64_t b = 0; b < n_micro_batches; b++)
-        l->mine[b] = b >= l->first[g->view.rank] && b < l->first[g->view.rank + 1];
-}
-
 enum qr_code qr_group_open_reduction(struct qr_group *g, uint64_t n_micro_batches, size_t *ret_left,
                                      struct qr_err *err) {
     struct ledger *l = &g->ledger;
     lock(g);
     enum qr_code code = group_go_on(g, err);
     if (code == QR_OK) {
-        assign(g, n_micro_batches);
+        group_assign(g, n_micro_batches);
         for (size_t i = 0; i < l->n_taken && code == QR_OK; i++) {
             if (l->micro_batch[i] >= n_micro_batches || !l->mine[l->micro_batch[i]])
                 code = qr_fail(err, QR_INTERNAL,

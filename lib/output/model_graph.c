@@ -3,8 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/protobuf.h"
+
 enum { NAME = 2 * QR_LAYER_NAME + 64, TEXTS = 64 };
-enum { VARINT = 0, BYTES = 2, FIXED32 = 5 };
 
 struct graph {
     const struct qr_job *job;
@@ -15,100 +16,62 @@ struct graph {
     char last[NAME];           /* the node that gives what the next layer takes; "": none */
 };
 
-/* ---- protobuf, as far as a GraphDef needs it ---- */
-
-static void put_varint(struct qr_buf *b, uint64_t v) {
-    uint8_t bytes[10];
-    size_t n = 0;
-    for (; v >= 0x80; v >>= 7) bytes[n++] = (uint8_t)(v | 0x80);
-    bytes[n++] = (uint8_t)v;
-    qr_buf_put(b, bytes, n);
-}
-
-static void put_uint(struct qr_buf *b, unsigned field, uint64_t v) {
-    put_varint(b, field << 3 | VARINT);
-    put_varint(b, v);
-}
-
-static void put_bytes(struct qr_buf *b, unsigned field, const void *p, size_t n) {
-    put_varint(b, field << 3 | BYTES);
-    put_varint(b, n);
-    if (n) qr_buf_put(b, p, n);
-}
-
-static void put_text(struct qr_buf *b, unsigned field, const char *text) {
-    put_bytes(b, field, text, strlen(text));
-}
-
-/* What was written to part, as a field; part is empty then. */
-static void put_part(struct qr_buf *b, unsigned field, struct qr_buf *part) {
-    put_bytes(b, field, part->p, part->n);
-    qr_buf_clear(part);
-}
-
 /* ---- one node ---- */
 
 static void begin(struct graph *g, const char *name, const char *op) {
-    put_text(&g->node, 1, name);
-    put_text(&g->node, 2, op);
+    qr_protobuf_text(&g->node, 1, name);
+    qr_protobuf_text(&g->node, 2, op);
 }
 
 static void input(struct graph *g, const char *name) {
-    if (*name) put_text(&g->node, 3, name);
+    if (*name) qr_protobuf_text(&g->node, 3, name);
 }
 
 /* g->value, under this name. */
 static void put_attr(struct graph *g, const char *key) {
-    put_text(&g->attr, 1, key);
-    put_part(&g->attr, 2, &g->value);
-    put_part(&g->node, 5, &g->attr);
+    qr_protobuf_text(&g->attr, 1, key);
+    qr_protobuf_part(&g->attr, 2, &g->value);
+    qr_protobuf_part(&g->node, 5, &g->attr);
 }
 
 static void text_attr(struct graph *g, const char *key, const char *text) {
-    put_text(&g->value, 2, text);
+    qr_protobuf_text(&g->value, 2, text);
     put_attr(g, key);
 }
 
 static void count_attr(struct graph *g, const char *key, size_t n) {
-    put_uint(&g->value, 3, n);
+    qr_protobuf_uint(&g->value, 3, n);
     put_attr(g, key);
 }
 
 static void number_attr(struct graph *g, const char *key, double v) {
-    union {
-        float f;
-        uint32_t u;
-    } bits = {.f = (float)v};
-    uint8_t bytes[4];
-    qr_set_u32le(bytes, bits.u);
-    put_varint(&g->value, 4 << 3 | FIXED32);
-    qr_buf_put(&g->value, bytes, sizeof bytes);
+    qr_protobuf_float(&g->value, 4, (float)v);
     put_attr(g, key);
 }
 
 /* Whether the layer learns. */
 static void trainable_attr(struct graph *g, bool frozen) {
-    put_uint(&g->value, 5, !frozen);
+    qr_protobuf_uint(&g->value, 5, !frozen);
     put_attr(g, "trainable");
 }
 
 static void readouts_attr(struct graph *g, const struct qr_quantum_options *q) {
     for (size_t i = 0; i < q->n_readouts && i < TEXTS; i++)
-        put_text(&g->list, 2, q->readouts[i].text);
-    put_part(&g->value, 1, &g->list);
+        qr_protobuf_text(&g->list, 2, q->readouts[i].text);
+    qr_protobuf_part(&g->value, 1, &g->list);
     put_attr(g, "readouts");
 }
 
 /* dims[0] -1: as many as there are samples. */
 static void end(struct graph *g, unsigned rank, const int64_t *dims) {
     for (unsigned i = 0; i < rank; i++) {
-        put_uint(&g->value, 1, (uint64_t)dims[i]);
-        put_part(&g->shape, 2, &g->value);
+        qr_protobuf_uint(&g->value, 1, (uint64_t)dims[i]);
+        qr_protobuf_part(&g->shape, 2, &g->value);
     }
-    put_part(&g->list, 7, &g->shape);
-    put_part(&g->value, 1, &g->list);
+    qr_protobuf_part(&g->list, 7, &g->shape);
+    qr_protobuf_part(&g->value, 1, &g->list);
     put_attr(g, "_output_shapes");
-    put_part(g->out, 1, &g->node);
+    qr_protobuf_part(g->out, 1, &g->node);
 }
 
 static void end_rows(struct graph *g, size_t columns) {
@@ -223,7 +186,7 @@ static void put_quantum(struct graph *g, const struct qr_model_layer *l,
         if (l->n_params) snprintf(scope, NAME, "%.*s", scope_length(t->name), t->name);
         else name_unnamed(g, l->kind, scope);
         put_filter(g, l, q, scope, t, last);
-        put_text(&concat, 3, last);
+        qr_protobuf_text(&concat, 3, last);
         if (f == 0) below(name, scope, "concat");
     }
     if (l->n_filters > 1) {
@@ -342,8 +305,8 @@ void qr_model_graph(const struct qr_job *job, const struct qr_model *m, struct q
     put_columns(&g, "inputs", qr_model_n_inputs(m), g.last);
     for (size_t i = 0; i < qr_model_n_layers(m); i++) put_layer(&g, i);
     put_training(&g);
-    put_uint(&g.value, 1, PRODUCER);
-    put_part(ret, 4, &g.value);
+    qr_protobuf_uint(&g.value, 1, PRODUCER);
+    qr_protobuf_part(ret, 4, &g.value);
     if (!qr_buf_ok(ret)) qr_buf_clear(ret);
     qr_buf_free(&g.node);
     qr_buf_free(&g.attr);

@@ -25,14 +25,15 @@ static char digest[33];
 static struct qr_buf lines;
 
 /* Its step loop looks at the clock between a reduction and the update that follows: there a bit of
- * the weights turns over. */
+ * the weights turns over. A slow one may have taken no micro-batch of it. */
 static void err_once(struct ring_worker *w, unsigned n) {
     struct qr_group *g = w->group;
     (void)n;
     if (w->index != plan.who || !g || !plan.state || plan.n_wrong >= plan.times) return;
     pthread_mutex_lock(&g->lock);
-    bool reduced = g->held.applied_reductions == WRONG_REDUCTION && !g->ledger.open &&
-                   g->ledger.n_taken > 0 && g->begun;
+    const struct ledger *l = &g->ledger;
+    bool reduced = g->held.applied_reductions == WRONG_REDUCTION && !l->open && g->begun &&
+                   l->reductions == WRONG_REDUCTION && l->serial == g->serial;
     pthread_mutex_unlock(&g->lock);
     if (reduced && !plan.busy) {
         plan.state->weights[0] += 0x1p-40;

@@ -4,11 +4,9 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/protobuf.h"
 
 /* ---- decode ---- */
-
-/* Wire types of protobuf. */
-enum { VARINT, FIXED64, BYTES, FIXED32 = 5 };
 
 struct wire {
     const uint8_t *p, *end;
@@ -39,8 +37,8 @@ static struct qr_bytes take(struct wire *r, uint64_t n) {
 struct field {
     uint64_t number;
     unsigned type;
-    uint64_t value;        /* of a VARINT */
-    struct qr_bytes bytes; /* of BYTES */
+    uint64_t value;        /* of a QR_PROTOBUF_VARINT */
+    struct qr_bytes bytes; /* of QR_PROTOBUF_BYTES */
 };
 
 /* The next one; false: none is left, or they are no message. */
@@ -49,10 +47,10 @@ static bool next(struct wire *r, struct field *ret) {
     uint64_t tag = take_varint(r);
     *ret = (struct field){.number = tag >> 3, .type = tag & 7};
     switch (ret->type) {
-    case VARINT: ret->value = take_varint(r); break;
-    case FIXED64: (void)take(r, 8); break;
-    case BYTES: ret->bytes = take(r, take_varint(r)); break;
-    case FIXED32: (void)take(r, 4); break;
+    case QR_PROTOBUF_VARINT: ret->value = take_varint(r); break;
+    case QR_PROTOBUF_FIXED64: (void)take(r, 8); break;
+    case QR_PROTOBUF_BYTES: ret->bytes = take(r, take_varint(r)); break;
+    case QR_PROTOBUF_FIXED32: (void)take(r, 4); break;
     default: r->bad = true; /* groups are no longer sent */
     }
     r->bad |= ret->number == 0;
@@ -86,8 +84,8 @@ static void take_options(struct qr_bytes bytes, struct wire *outer,
     struct wire r = {bytes.p, bytes.p + bytes.n, false};
     struct field f;
     while (next(&r, &f)) {
-        if (is(&f, 8, VARINT)) ret->start_timestamp_ns = f.value;
-        if (is(&f, 9, VARINT) && !ret->duration_ms) ret->duration_ms = f.value;
+        if (is(&f, 8, QR_PROTOBUF_VARINT)) ret->start_timestamp_ns = f.value;
+        if (is(&f, 9, QR_PROTOBUF_VARINT) && !ret->duration_ms) ret->duration_ms = f.value;
     }
     outer->bad |= r.bad;
 }
@@ -100,10 +98,10 @@ enum qr_code qr_profile_request_decode(struct qr_bytes bytes, struct qr_profile_
     struct qr_profile_request got = {0};
     if (check_size(bytes, "ProfileRequest", err) != QR_OK) return QR_INVALID_ARGUMENT;
     while (next(&r, &f)) {
-        if (is(&f, 1, VARINT)) got.duration_ms = f.value;
-        if (is(&f, 4, BYTES)) options = f.bytes;
-        if (is(&f, 6, BYTES)) got.session_id = f.bytes;
-        if (is(&f, 9, VARINT)) got.emit_xspace = f.value != 0;
+        if (is(&f, 1, QR_PROTOBUF_VARINT)) got.duration_ms = f.value;
+        if (is(&f, 4, QR_PROTOBUF_BYTES)) options = f.bytes;
+        if (is(&f, 6, QR_PROTOBUF_BYTES)) got.session_id = f.bytes;
+        if (is(&f, 9, QR_PROTOBUF_VARINT)) got.emit_xspace = f.value != 0;
     }
     if (options.n) take_options(options, &r, &got);
     if (check(&r, "ProfileRequest", err) != QR_OK) return QR_INVALID_ARGUMENT;
@@ -119,7 +117,7 @@ enum qr_code qr_terminate_request_decode(struct qr_bytes bytes, struct qr_bytes 
     struct qr_bytes id = {0};
     if (check_size(bytes, "TerminateRequest", err) != QR_OK) return QR_INVALID_ARGUMENT;
     while (next(&r, &f))
-        if (is(&f, 1, BYTES)) id = f.bytes;
+        if (is(&f, 1, QR_PROTOBUF_BYTES)) id = f.bytes;
     if (check(&r, "TerminateRequest", err) != QR_OK) return QR_INVALID_ARGUMENT;
     if (check_session(id, err) != QR_OK) return QR_INVALID_ARGUMENT;
     *ret_session_id = id;
@@ -133,7 +131,7 @@ enum qr_code qr_monitor_request_decode(struct qr_bytes bytes, uint64_t *ret_dura
     uint64_t duration_ms = 0;
     if (check_size(bytes, "MonitorRequest", err) != QR_OK) return QR_INVALID_ARGUMENT;
     while (next(&r, &f))
-        if (is(&f, 1, VARINT)) duration_ms = f.value;
+        if (is(&f, 1, QR_PROTOBUF_VARINT)) duration_ms = f.value;
     if (check(&r, "MonitorRequest", err) != QR_OK) return QR_INVALID_ARGUMENT;
     *ret_duration_ms = duration_ms;
     return QR_OK;
@@ -141,51 +139,24 @@ enum qr_code qr_monitor_request_decode(struct qr_bytes bytes, uint64_t *ret_dura
 
 /* ---- encode ---- */
 
-static void put_varint(struct qr_buf *b, uint64_t v) {
-    uint8_t bytes[10];
-    size_t n = 0;
-    for (; v >= 0x80; v >>= 7) bytes[n++] = (uint8_t)(v | 0x80);
-    bytes[n++] = (uint8_t)v;
-    qr_buf_put(b, bytes, n);
-}
-
-static void put_uint(struct qr_buf *b, unsigned field, uint64_t v) {
-    put_varint(b, field << 3 | VARINT);
-    put_varint(b, v);
-}
-
-static void put_bytes(struct qr_buf *b, unsigned field, const void *p, size_t n) {
-    put_varint(b, field << 3 | BYTES);
-    put_varint(b, n);
-    qr_buf_put(b, p, n);
-}
-
-static void put_text(struct qr_buf *b, unsigned field, const char *text) {
-    put_bytes(b, field, text, strlen(text));
-}
-
-/* What was written to part, as a field; part is empty then. */
-static void put_part(struct qr_buf *b, unsigned field, struct qr_buf *part) {
-    put_bytes(b, field, part->p, part->n);
-    qr_buf_clear(part);
-}
-
 void qr_profile_response_encode(struct qr_bytes xspace, bool emit_xspace, struct qr_buf *ret) {
     static const char name[] = "xplane.pb";
     if (xspace.n == 0) {
-        put_uint(ret, 7, 1);
+        qr_protobuf_uint(ret, 7, 1);
     } else if (emit_xspace) {
-        put_bytes(ret, 8, xspace.p, xspace.n);
+        qr_protobuf_bytes(ret, 8, xspace.p, xspace.n);
     } else {
         struct qr_buf file = {0};
-        put_text(&file, 1, name);
-        put_bytes(&file, 2, xspace.p, xspace.n);
-        put_part(ret, 6, &file);
+        qr_protobuf_text(&file, 1, name);
+        qr_protobuf_bytes(&file, 2, xspace.p, xspace.n);
+        qr_protobuf_part(ret, 6, &file);
         qr_buf_free(&file);
     }
 }
 
-void qr_monitor_response_encode(const char *text, struct qr_buf *ret) { put_text(ret, 1, text); }
+void qr_monitor_response_encode(const char *text, struct qr_buf *ret) {
+    qr_protobuf_text(ret, 1, text);
+}
 
 /* ---- XSpace ---- */
 
@@ -264,9 +235,9 @@ static uint64_t statistic_of(enum qr_span_kind kind) {
 }
 
 static void put_stat(struct xspace *x, struct qr_buf *to, unsigned field, uint64_t id, uint64_t v) {
-    put_uint(&x->stat, 1, id);
-    put_uint(&x->stat, 4, v);
-    put_part(to, field, &x->stat);
+    qr_protobuf_uint(&x->stat, 1, id);
+    qr_protobuf_uint(&x->stat, 4, v);
+    qr_protobuf_part(to, field, &x->stat);
 }
 
 /* The step in which it began, of the training thread; from 1; 0: in none. */
@@ -283,9 +254,9 @@ static size_t step_of(const struct xspace *x, const struct qr_span *e) {
 static void put_event(struct xspace *x, const struct qr_span *e, bool outermost) {
     const struct qr_span_row *row = &qr_span_rows[e->kind];
     struct qr_buf *b = &x->event;
-    put_uint(b, 1, name_of(x, e));
-    put_uint(b, 2, (uint64_t)(e->begin_ns - x->s->begin_ns) * 1000);
-    put_uint(b, 3, (uint64_t)(e->end_ns - e->begin_ns) * 1000);
+    qr_protobuf_uint(b, 1, name_of(x, e));
+    qr_protobuf_uint(b, 2, (uint64_t)(e->begin_ns - x->s->begin_ns) * 1000);
+    qr_protobuf_uint(b, 3, (uint64_t)(e->end_ns - e->begin_ns) * 1000);
     if (row->statistic && !strstr(row->text, "%d"))
         put_stat(x, b, 4, statistic_of(e->kind), e->number);
     size_t step = step_of(x, e);
@@ -297,7 +268,7 @@ static void put_event(struct xspace *x, const struct qr_span *e, bool outermost)
         put_stat(x, b, 4, STAT_CONSUMER_TYPE, 0);
         put_stat(x, b, 4, STAT_CONSUMER, step);
     }
-    put_part(&x->line, 4, b);
+    qr_protobuf_part(&x->line, 4, b);
 }
 
 /* What began at the same time: the longer one holds the other. */
@@ -309,25 +280,25 @@ static int by_begin(const void *a, const void *b) {
 
 static void put_thread(struct xspace *x, const struct qr_span_thread *t, int32_t process) {
     int64_t until_ns = 0;
-    put_uint(&x->line, 1, (uint64_t)t->id);
-    put_text(&x->line, 2, t->id == process ? "training" : t->name);
-    put_uint(&x->line, 3, (uint64_t)x->s->begin_wall_ns);
+    qr_protobuf_uint(&x->line, 1, (uint64_t)t->id);
+    qr_protobuf_text(&x->line, 2, t->id == process ? "training" : t->name);
+    qr_protobuf_uint(&x->line, 3, (uint64_t)x->s->begin_wall_ns);
     for (size_t i = 0; i < t->n; i++) {
         bool outermost = t->spans[i].begin_ns >= until_ns;
         if (outermost) until_ns = t->spans[i].end_ns;
         put_event(x, &t->spans[i], outermost);
     }
-    put_part(&x->lines, 3, &x->line);
+    qr_protobuf_part(&x->lines, 3, &x->line);
 }
 
 /* An entry of a map of numbers to messages that begin with number and name. */
 static void put_metadata(struct qr_buf *plane, unsigned field, uint64_t id, const char *name,
                          struct qr_buf *entry, struct qr_buf *value) {
-    put_uint(value, 1, id);
-    put_text(value, 2, name);
-    put_uint(entry, 1, id);
-    put_part(entry, 2, value);
-    put_part(plane, field, entry);
+    qr_protobuf_uint(value, 1, id);
+    qr_protobuf_text(value, 2, name);
+    qr_protobuf_uint(entry, 1, id);
+    qr_protobuf_part(entry, 2, value);
+    qr_protobuf_part(plane, field, entry);
 }
 
 static void put_all_metadata(struct xspace *x, struct qr_buf *plane) {
@@ -361,17 +332,17 @@ static void put_environment(struct xspace *x, struct qr_buf *ret) {
     struct qr_buf *plane = &x->lines;
     uint64_t begin_ns = (uint64_t)x->s->begin_wall_ns,
              end_ns = begin_ns + (uint64_t)(x->s->end_ns - x->s->begin_ns);
-    put_uint(plane, 1, 2);
-    put_text(plane, 2, "Task Environment");
+    qr_protobuf_uint(plane, 1, 2);
+    qr_protobuf_text(plane, 2, "Task Environment");
     put_metadata(plane, 5, STAT_BEGIN, stat_names[STAT_BEGIN], &x->event, &x->stat);
     put_metadata(plane, 5, STAT_END, stat_names[STAT_END], &x->event, &x->stat);
-    put_uint(&x->event, 1, STAT_BEGIN);
-    put_uint(&x->event, 3, begin_ns);
-    put_part(plane, 6, &x->event);
-    put_uint(&x->event, 1, STAT_END);
-    put_uint(&x->event, 3, end_ns);
-    put_part(plane, 6, &x->event);
-    put_part(ret, 1, plane);
+    qr_protobuf_uint(&x->event, 1, STAT_BEGIN);
+    qr_protobuf_uint(&x->event, 3, begin_ns);
+    qr_protobuf_part(plane, 6, &x->event);
+    qr_protobuf_uint(&x->event, 1, STAT_END);
+    qr_protobuf_uint(&x->event, 3, end_ns);
+    qr_protobuf_part(plane, 6, &x->event);
+    qr_protobuf_part(ret, 1, plane);
 }
 
 void qr_xspace_encode(struct qr_spans *s, const char *host, int32_t process, struct qr_buf *ret) {
@@ -380,20 +351,20 @@ void qr_xspace_encode(struct qr_spans *s, const char *host, int32_t process, str
     for (size_t t = 0; t < s->n_threads; t++)
         qsort(s->threads[t].spans, s->threads[t].n, sizeof *s->threads[t].spans, by_begin);
     find_steps(&x, s);
-    put_uint(&plane, 1, 1);
-    put_text(&plane, 2, "/host:CPU");
+    qr_protobuf_uint(&plane, 1, 1);
+    qr_protobuf_text(&plane, 2, "/host:CPU");
     for (size_t t = 0; t < s->n_threads; t++) put_thread(&x, &s->threads[t], process);
     qr_buf_put(&plane, x.lines.p, x.lines.n);
     qr_buf_clear(&x.lines);
     put_all_metadata(&x, &plane);
-    put_part(ret, 1, &plane);
+    qr_protobuf_part(ret, 1, &plane);
     put_environment(&x, ret);
     if (s->n_lost) {
         qr_buf_printf(&lost, "%llu spans beyond %d were not recorded: capture a shorter time",
                       (unsigned long long)s->n_lost, QR_SPANS_MAX);
-        put_part(ret, 3, &lost);
+        qr_protobuf_part(ret, 3, &lost);
     }
-    put_text(ret, 4, host);
+    qr_protobuf_text(ret, 4, host);
     struct qr_buf *const all[] = {&plane, &lost, &x.lines, &x.line, &x.event, &x.stat};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) qr_buf_free(all[i]);
     free(x.names);
