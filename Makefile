@@ -21,7 +21,7 @@ CC       := aarch64-linux-gnu-gcc --sysroot=$(sysroot)
 AR       := aarch64-linux-gnu-ar
 pkgconf  := PKG_CONFIG_SYSROOT_DIR=$(sysroot) PKG_CONFIG_LIBDIR=$(sysroot)/usr/lib/aarch64-linux-gnu/pkgconfig:$(sysroot)/usr/share/pkgconfig pkg-config
 endif
-PKGS     := grpc libprotobuf-c libcjson libcrypto libcurl hdf5 libxxhash zlib libmicrohttpd
+PKGS     := grpc libcares libprotobuf-c libcjson libcrypto libcurl hdf5 libxxhash zlib libmicrohttpd
 
 # ---- what must be there: gcc, make and git are assumed, tests/deps has the rest ------
 goals    := $(or $(MAKECMDGOALS),all)
@@ -49,7 +49,7 @@ warn     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvl
 harden   := -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fstack-clash-protection \
             $(if $(filter aarch64%,$(machine)),-mbranch-protection=standard,-fcf-protection=full) -ftrivial-auto-var-init=zero -fPIE
 ldopt    := -pie -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--as-needed
-libs     := $(shell $(pkgconf) --libs $(PKGS) 2>/dev/null) -lgrpc -lgpr -lm -pthread
+libs     := $(shell $(pkgconf) --libs $(PKGS) 2>/dev/null) -lgrpc -lgpr -lresolv -lm -pthread
 ifdef SAN
 harden   := -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer
 ldopt    := -fsanitize=$(SAN)

@@ -1,7 +1,7 @@
 /* base/clock.h — time as an argument.
  *
- * Up to train nobody asks the system for the time, but the log for its lines, the link's guard, and
- * spans while somebody captures them: they are given a clock. Monotonic int64 nanoseconds
+ * Up to train nobody asks the system for the time, but the log for its lines, the link's guard and
+ * resolver, and spans while somebody captures them: they are given a clock. Monotonic int64 ns
  * everywhere inside. Tests pass a clock of their own.
  */
 #ifndef QR_BASE_CLOCK_H

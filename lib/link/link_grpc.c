@@ -22,15 +22,8 @@
 #include "link/link_grpc_state_impl.h"
 
 enum { QUOTA_BYTES = 16 << 20, QUOTA_CONN_BYTES = 16 << 20 };
-/* So many looks, RENEW_NS apart, a channel may take. A slow server of DNS answers within them; who
- * listens without a door may compute, and each address of his name is given 5 s, not half a second.
- * Time would not do: who has not polled for long would part from what waits for him. */
-enum { PATIENCE_LOOKS = 10, PATIENCE_LOOKS_WIDE = 30 };
-#define BACKOFF_FIRST_NS (50 * INT64_C(1000000))
 /* then a stream is reset: a frozen peer must not hold up those that leave because of it */
 #define CLOSE_NS (250 * INT64_C(1000000))
-#define RENEW_NS QR_SECOND
-#define CONNECTING_NS (30 * QR_SECOND) /* gRPC gives up by itself after 20 s */
 #define CANCELLED_NS (5 * QR_SECOND)
 /* who lets others run and gets the processor back only after this is beside
  * somebody who computes: */
@@ -38,7 +31,7 @@ enum { PATIENCE_LOOKS = 10, PATIENCE_LOOKS_WIDE = 30 };
 #define SLEEP_NS QR_SECOND /* so long he sleeps at once */
 
 static struct grpc_link *self(struct qr_link *l) { return (struct grpc_link *)l; }
-static gpr_timespec at_ns(int64_t ns) {
+gpr_timespec link_grpc_at(int64_t ns) {
     if (ns == INT64_MAX) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
     return (gpr_timespec){.tv_sec = ns / QR_SECOND,
                           .tv_nsec = (int32_t)(ns % QR_SECOND),
@@ -144,7 +137,7 @@ static void send_more(struct conn *c) {
 }
 
 /* No event of it is told any more. */
-static void close_silently(struct grpc_link *g, struct conn *c) {
+void link_grpc_close_silently(struct grpc_link *g, struct conn *c) {
     if (c->silent) return;
     c->silent = c->closing = true;
     c->close_by_ns = qr_now_ns(g->clock) + CLOSE_NS;
@@ -153,73 +146,6 @@ static void close_silently(struct grpc_link *g, struct conn *c) {
     if (!c->up) grpc_call_cancel(c->call, NULL);
     read_more(c); /* the other side's end is behind what it sent */
     send_more(c);
-}
-
-/* The dial is free for another attempt. */
-static void retire(struct grpc_link *g, struct conn *c) {
-    struct dial *d = c->dial;
-    if (!d) return;
-    c->dial = NULL;
-    d->conn = NULL;
-    d->next_ns = qr_now_ns(g->clock) + d->backoff_ns;
-    d->backoff_ns = 2 * d->backoff_ns > QR_SECOND ? QR_SECOND : 2 * d->backoff_ns;
-}
-
-static void start_dial(struct grpc_link *g, struct dial *d) {
-    struct conn *c = link_grpc_conn_new(g, true);
-    c->dial = d;
-    c->tag = d->tag;
-    d->conn = c;
-    d->fresh_ns = qr_now_ns(g->clock);
-    d->n_looks = 0;
-    c->call = grpc_channel_create_call(d->channel, NULL, 0, g->cq,
-                                       grpc_slice_from_static_string(LINK_GRPC_METHOD), NULL,
-                                       gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
-    grpc_op start[2] = {
-        {.op = GRPC_OP_SEND_INITIAL_METADATA,
-         .flags = GRPC_INITIAL_METADATA_WAIT_FOR_READY |
-                  GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET},
-        {.op = GRPC_OP_RECV_INITIAL_METADATA,
-         .data.recv_initial_metadata.recv_initial_metadata = &c->initial},
-    };
-    grpc_op status = {.op = GRPC_OP_RECV_STATUS_ON_CLIENT,
-                      .data.recv_status_on_client = {.trailing_metadata = &c->trailing,
-                                                     .status = &c->status,
-                                                     .status_details = &c->details}};
-    QR_ASSERT(link_grpc_batch(c, OP_START, start, 2) && link_grpc_batch(c, OP_STATUS, &status, 1));
-}
-
-/* gRPC 1.51 never gives back what a TLS handshake has (125 KB) when its channel goes in the middle
- * of it: it goes afterwards. */
-static void await_connected(struct grpc_link *g, struct conn *c) {
-    if (c->up || g->freeing ||
-        grpc_channel_check_connectivity_state(c->channel, 0) != GRPC_CHANNEL_CONNECTING)
-        return;
-    c->connecting = true;
-    c->n_ops++;
-    grpc_channel_watch_connectivity_state(c->channel, GRPC_CHANNEL_CONNECTING,
-                                          at_ns(qr_now_ns(g->clock) + CONNECTING_NS), g->cq,
-                                          &c->op[OP_CONNECTED]);
-}
-
-/* A resolver waits ever longer after a name that does not exist (1 s to 2 min), and cannot be told
- * not to: a new channel asks at once. So does one in place of a channel that has come to nothing
- * for long, whatever it does: c-ares waits 8 s for its last answer, and where a peer went after it
- * shook hands, the stream would wait until TCP notices, a quarter of an hour. */
-static void renew(struct grpc_link *g, struct dial *d) {
-    unsigned patience = g->with_door ? PATIENCE_LOOKS : PATIENCE_LOOKS_WIDE;
-    d->fresh_ns = qr_now_ns(g->clock);
-    if (++d->n_looks < patience &&
-        grpc_channel_check_connectivity_state(d->channel, 0) != GRPC_CHANNEL_TRANSIENT_FAILURE)
-        return;
-    struct conn *c = d->conn;
-    c->dial = NULL;
-    c->channel = d->channel;
-    c->silent = true;
-    await_connected(g, c);
-    grpc_call_cancel(c->call, NULL);
-    d->channel = link_grpc_channel(d->address, g->tls, !g->with_door);
-    start_dial(g, d);
 }
 
 /* ---- events ---- */
@@ -237,7 +163,7 @@ static bool over(struct grpc_link *g, struct conn *c, const char *why, struct qr
     c->over = true;
     link_grpc_queue_drop(&c->queue);
     drop(&c->held);
-    retire(g, c);
+    link_grpc_dial_retire(g, c);
     if (!tell) return false;
     *ret = (struct qr_link_event){
         .kind = QR_LINK_DOWN, .conn = c->id, .outgoing = c->outgoing, .tag = c->tag};
@@ -256,7 +182,7 @@ static bool over_by_status(struct grpc_link *g, struct conn *c, struct qr_link_e
 
 static bool deliver(struct grpc_link *g, struct conn *c, grpc_byte_buffer *b,
                     struct qr_link_event *ret) {
-    if (c->dial) c->dial->backoff_ns = BACKOFF_FIRST_NS; /* it is one of ours and answers */
+    if (c->dial) link_grpc_dial_answers(c->dial); /* it is one of ours */
     g->current = b;
     qr_count(QR_RECEIVED_BYTES, grpc_byte_buffer_length(b));
     link_grpc_guard_seen(c->caller, grpc_byte_buffer_length(b));
@@ -297,7 +223,7 @@ static bool received(struct grpc_link *g, struct conn *c, bool ok, struct qr_lin
     return deliver(g, c, b, ret);
 }
 
-static bool started(struct conn *c, bool ok, struct qr_link_event *ret) {
+static bool started(struct grpc_link *g, struct conn *c, bool ok, struct qr_link_event *ret) {
     if (c->outgoing) {
         bool marked = false;
         for (size_t i = 0; ok && i < c->initial.count; i++)
@@ -311,6 +237,7 @@ static bool started(struct conn *c, bool ok, struct qr_link_event *ret) {
     }
     if (c->over) return false;
     c->up = true;
+    if (c->dial) link_grpc_dial_up(g, c->dial);
     read_more(c);
     if (c->silent) {
         send_more(c);
@@ -326,7 +253,7 @@ static bool handle(struct grpc_link *g, struct op *op, bool ok, struct qr_link_e
     bool told = false;
     if (c) c->n_ops--;
     switch (op->kind) {
-    case OP_START: told = started(c, ok, ret); break;
+    case OP_START: told = started(g, c, ok, ret); break;
     case OP_RECV: told = received(g, c, ok, ret); break;
     case OP_SEND:
         c->sending = false;
@@ -351,46 +278,12 @@ static bool handle(struct grpc_link *g, struct op *op, bool ok, struct qr_link_e
 
 /* ---- the operations ---- */
 
-static void link_dial(struct qr_link *l, uint32_t tag, const char *address) {
-    struct grpc_link *g = self(l);
-    struct dial *d = qr_xcalloc(1, sizeof *d);
-    d->tag = tag;
-    d->backoff_ns = BACKOFF_FIRST_NS;
-    d->address = qr_xstrdup(address);
-    d->channel = link_grpc_channel(address, g->tls, !g->with_door);
-    d->next = g->dials;
-    g->dials = d;
-    start_dial(g, d);
-}
-
-static void link_hang_up(struct qr_link *l, uint32_t tag) {
-    struct grpc_link *g = self(l);
-    for (struct dial **at = &g->dials; *at;) {
-        struct dial *d = *at;
-        if (d->tag != tag) {
-            at = &d->next;
-            continue;
-        }
-        *at = d->next;
-        if (d->conn) {
-            d->conn->channel = d->channel;
-            d->conn->dial = NULL;
-            await_connected(g, d->conn);
-            close_silently(g, d->conn);
-        } else {
-            grpc_channel_destroy(d->channel);
-        }
-        free(d->address);
-        free(d);
-    }
-}
-
 static void link_close_conn(struct qr_link *l, uint32_t id) {
     struct grpc_link *g = self(l);
     struct conn *c = find(g, id);
     if (!c || c->over) return;
-    close_silently(g, c);
-    retire(g, c);
+    link_grpc_close_silently(g, c);
+    link_grpc_dial_retire(g, c);
 }
 
 static bool link_send(struct qr_link *l, uint32_t id, struct qr_bytes head, struct qr_bytes body) {
@@ -415,19 +308,7 @@ static void link_pause(struct qr_link *l, uint32_t id, bool paused) {
 
 /* Starts what is due and says when the next thing is. */
 static int64_t timers(struct grpc_link *g) {
-    int64_t due_ns = INT64_MAX, now_ns = 0;
-    for (struct dial *d = g->dials; d; d = d->next) {
-        if (d->conn && d->conn->up) continue;
-        if (!now_ns) now_ns = qr_now_ns(g->clock);
-        int64_t at = d->conn ? d->fresh_ns + RENEW_NS : d->next_ns;
-        if (at > now_ns) {
-            if (at < due_ns) due_ns = at;
-            continue;
-        }
-        if (d->conn) renew(g, d);
-        else start_dial(g, d);
-        if (now_ns + RENEW_NS < due_ns) due_ns = now_ns + RENEW_NS;
-    }
+    int64_t due_ns = link_grpc_keep_dialing(g), now_ns = 0;
     int64_t reopen_ns = link_grpc_keep_listening(g);
     if (reopen_ns < due_ns) due_ns = reopen_ns;
     for (struct conn *c = g->conns; c; c = c->next) {
@@ -454,14 +335,14 @@ static grpc_event next_event(struct grpc_link *g, int64_t until_ns) {
     int64_t now_ns = g->base.look_ns ? qr_now_ns(g->clock) : 0,
             look_until_ns = now_ns + g->base.look_ns;
     while (now_ns < look_until_ns && now_ns < until_ns && now_ns >= g->sleep_until_ns) {
-        grpc_event e = grpc_completion_queue_next(g->cq, at_ns(0), NULL);
+        grpc_event e = grpc_completion_queue_next(g->cq, link_grpc_at(0), NULL);
         if (e.type != GRPC_QUEUE_TIMEOUT) return e;
         int64_t before_ns = now_ns;
         sched_yield();
         now_ns = qr_now_ns(g->clock);
         if (now_ns - before_ns > TAKEN_NS) g->sleep_until_ns = now_ns + SLEEP_NS;
     }
-    return grpc_completion_queue_next(g->cq, at_ns(until_ns), NULL);
+    return grpc_completion_queue_next(g->cq, link_grpc_at(until_ns), NULL);
 }
 
 static void link_poll(struct qr_link *l, int64_t deadline_ns, struct qr_link_event *ret) {
@@ -503,7 +384,7 @@ static void drain(struct grpc_link *g, bool (*go_on)(const struct grpc_link *), 
     while (go_on(g) && qr_now_ns(g->clock) < by_ns) {
         int64_t due_ns = timers(g);
         grpc_event e =
-            grpc_completion_queue_next(g->cq, at_ns(due_ns < by_ns ? due_ns : by_ns), NULL);
+            grpc_completion_queue_next(g->cq, link_grpc_at(due_ns < by_ns ? due_ns : by_ns), NULL);
         if (e.type == GRPC_OP_COMPLETE) handle(g, e.tag, e.success, &none);
         drop(&g->current);
     }
@@ -519,9 +400,9 @@ static void link_free(struct qr_link *l) {
     if (!g) return;
     g->freeing = true;
     drop(&g->current);
-    while (g->dials) link_hang_up(l, g->dials->tag);
+    link_grpc_end_dialing(g);
     for (struct conn *c = g->conns; c; c = c->next) {
-        close_silently(g, c);
+        link_grpc_close_silently(g, c);
         if (!c->connecting) continue;
         grpc_channel_destroy(c->channel); /* which ends the wait for it */
         c->channel = NULL;
@@ -553,8 +434,8 @@ static void link_free(struct qr_link *l) {
 
 static const struct qr_link_ops grpc_ops = {
     .listen = link_grpc_listen,
-    .dial = link_dial,
-    .hang_up = link_hang_up,
+    .dial = link_grpc_dial,
+    .hang_up = link_grpc_hang_up,
     .close_conn = link_close_conn,
     .send = link_send,
     .unreleased = link_unreleased,

@@ -4,7 +4,8 @@
  * server and one completion queue per link. Messages are gRPC messages without further wrapping. No
  * keepalive: heartbeats decide who is alive. Peers' names are "dns:///host:port", resolved again
  * after a failure (at most every 500 ms), and when a dial has come to nothing for 10 s (without a
- * door: 30 s). "0.0.0.0:port" and "[::]:port" both serve IPv4 and IPv6.
+ * door: 30 s). Who is not found so is asked for by resolver.h too. "0.0.0.0:port" and "[::]:port"
+ * both serve IPv4 and IPv6.
  * Process   GRPC_POLL_STRATEGY=poll must be in the environment before the first link is made:
  *           otherwise two links of a process steal each other's events. Fork before the first link
  *           is made, not after.

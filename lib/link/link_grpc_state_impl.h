@@ -1,9 +1,11 @@
-/* link/link_grpc_state_impl.h — the insides of a gRPC link, shared by link_grpc.c (its streams) and
- * link_grpc_listen.c (who calls). */
+/* link/link_grpc_state_impl.h — the insides of a gRPC link, shared by link_grpc.c (its streams),
+ * link_grpc_dial.c (who is called) and link_grpc_listen.c (who calls). */
 #ifndef QR_LINK_LINK_GRPC_STATE_IMPL_H
 #define QR_LINK_LINK_GRPC_STATE_IMPL_H
 
+#include <grpc/support/time.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/clock.h"
 #include "link/link.h"
@@ -58,7 +60,11 @@ struct dial {
     int64_t next_ns, backoff_ns, fresh_ns; /* fresh_ns: when conn was begun or last looked after */
     unsigned n_looks;
     char *address;
+    bool wanted;  /* the resolver is asked for its name */
+    int64_t seen; /* as qr_resolver_find */
 };
+enum { LINK_GRPC_NAME = 256 };
+struct qr_resolver;
 struct grpc_link {
     struct qr_link base;
     const struct qr_clock *clock;
@@ -80,6 +86,11 @@ struct grpc_link {
     bool with_door, accepting, server_down, freeing;
     struct op op_accept, op_shutdown, op_wake;
     struct dial *dials;
+    struct {
+        struct qr_resolver *resolver; /* NULL: nobody was sought for yet, or there is no room */
+        bool tried;
+        atomic_bool news; /* it has found somebody */
+    } names;
     struct conn *conns;
     unsigned n_conns;
     uint32_t next_id;
@@ -100,6 +111,21 @@ struct grpc_link {
 bool link_grpc_batch(struct conn *c, enum op_kind kind, const grpc_op *ops, size_t n);
 /* in g's list; its call is still to be set */
 struct conn *link_grpc_conn_new(struct grpc_link *g, bool outgoing);
+/* no event of it is told any more */
+void link_grpc_close_silently(struct grpc_link *g, struct conn *c);
+gpr_timespec link_grpc_at(int64_t ns); /* of the monotonic clock */
+
+/* ---- link_grpc_dial.c ---- */
+/* as qr_link_ops */
+void link_grpc_dial(struct qr_link *l, uint32_t tag, const char *address);
+void link_grpc_hang_up(struct qr_link *l, uint32_t tag);
+void link_grpc_end_dialing(struct grpc_link *g); /* hangs up everywhere */
+/* Starts the attempts that are due, and says when the next one is. */
+int64_t link_grpc_keep_dialing(struct grpc_link *g);
+void link_grpc_dial_up(struct grpc_link *g, struct dial *d); /* its connection has come up */
+void link_grpc_dial_answers(struct dial *d);                 /* a message came on it */
+/* The connection is over: its dial, if it has one, is free for another attempt. */
+void link_grpc_dial_retire(struct grpc_link *g, struct conn *c);
 
 /* ---- link_grpc_listen.c ---- */
 /* as qr_link_ops */

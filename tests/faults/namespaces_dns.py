@@ -8,6 +8,7 @@ import socket, struct, threading, time
 from namespaces import GATEWAY
 
 SUFFIX = ".cluster.local"
+A, SRV = 1, 33
 
 
 class Names:
@@ -59,12 +60,12 @@ class Names:
         if reply and after: threading.Timer(after, go).start()
         elif reply: go()
 
-    def _remembered(self, name, kind, told):
-        """As CoreDNS' cache: by name and type, also that there is none."""
+    def _remembered(self, name, form, told):
+        """As CoreDNS' cache: by name, type, DO and CD, also that there is none."""
         seconds = next((s for job, s in self.remembers.items() if f".{job}." in name), 0)
-        before, end = self.said.get((name, kind), (None, 0))
+        before, end = self.said.get((name, form), (None, 0))
         if time.monotonic() < end: return before
-        if seconds: self.said[name, kind] = told, time.monotonic() + seconds
+        if seconds: self.said[name, form] = told, time.monotonic() + seconds
         return told
 
     def _reply(self, question, tcp):
@@ -76,9 +77,11 @@ class Names:
         kind, = struct.unpack(">H", question[at + 1:at + 3])
         name, asked = ".".join(labels), question[12:at + 5]
         told = self.answer.get(name.removesuffix(SUFFIX), self.NXDOMAIN) if name.endswith(SUFFIX) else self.NXDOMAIN
-        told = self._remembered(name, kind, told)
+        opt = question[at + 5:at + 16]
+        form = kind, len(opt) == 11 and bool(opt[7] & 0x80), bool(question[3] & 0x10)
+        told = self._remembered(name, form, told)
         self.asked.append((time.monotonic(), name, told[0] + (" by TCP" if tcp else "")))
-        flags, records, after = 0x8180, [], 0
+        flags, records, beside, after = 0x8180, [], [], 0
         if told is self.SILENCE: return None, 0
         if told is self.NXDOMAIN: flags |= 3
         elif told is self.SERVFAIL: flags |= 2
@@ -87,8 +90,12 @@ class Names:
             if lost and question not in self.heard:
                 self.heard.add(question)
                 return None, 0
-            if kind == 1: records = [b"\xc0\x0c" + struct.pack(">HHIH", 1, 1, 0, 4) + socket.inet_aton(ip) for ip in ips]
+            where = [b"\xc0\x0c" + struct.pack(">HHIH", A, 1, 0, 4) + socket.inet_aton(ip) for ip in ips]
+            if kind == A: records = where
+            if kind == SRV:  # as a cluster's DNS for the name of a pod: itself, and its address beside
+                records = [b"\xc0\x0c" + struct.pack(">HHIHHHH", SRV, 1, 0, 8, 0, 100, 2222) + b"\xc0\x0c"]
+                beside = where
             if not tcp and (truncated or len(records) > 25):
                 flags |= 0x200
                 records = records[:len(records) // 2][:25]
-        return struct.pack(">HHHHHH", ident, flags, 1, len(records), 0, 0) + asked + b"".join(records), after
+        return struct.pack(">HHHHHH", ident, flags, 1, len(records), 0, len(beside)) + asked + b"".join(records + beside), after

@@ -156,6 +156,32 @@ def remembers_growth():
     r.same()
 
 
+def remembers_everybody(tls):
+    """Each asks for each before anybody has a name, which is answered for 30 s: nobody knows of anybody."""
+    r = Named("remembers-" + ("tls" if tls else "plain"), 4, port=2420, tls=tls)
+    names.remembers[r.name] = 30.0
+    r.lie(Names.NXDOMAIN)
+    for i in range(r.n): r.start(i)
+    time.sleep(2)
+    check(f"{r.name}: each was asked for: {names.asked[-8:]}", {a[1].split(".")[0] for a in names.asked if f".{r.name}." in a[1]} >= {"w0", "w1", "w2"})
+    for i in range(r.n): r.point(i, address(i))
+    at = time.monotonic()
+    # whoever waits until the server has forgotten needs 28 s
+    if check(f"{r.name}: the ring forms; {r.last_words()}", until(r.formed, 20, 0.02)):
+        figure(15, f"a server that remembers for 30 s, all ask too early, {r.name[10:]}: formed after the names are there", time.monotonic() - at, 8.0)
+        codes = r.wait()
+        check(f"{r.name}: exit codes {codes}; {r.last_words()}", set(codes.values()) == {0})
+        r.same()
+
+
+@row(15)
+def remembers_everybody_plain(): remembers_everybody(False)
+
+
+@row(15)
+def remembers_everybody_tls(): remembers_everybody(True)
+
+
 @row(15, timed=True)
 def leader_comes_back(): come_back(0, True)
 
