@@ -262,7 +262,10 @@ static void test_remembered(void) {
                   (long)(seen[i] - at));
         }
         for (unsigned i = 0; i < WORKERS; i++) qr_resolver_free(r[i]);
-        CHECK(server.n_plain == 0, "everybody's question was asked %zu times", server.n_plain);
+        pthread_mutex_lock(&server.lock);
+        size_t n_plain = server.n_plain;
+        pthread_mutex_unlock(&server.lock);
+        CHECK(n_plain == 0, "everybody's question was asked %zu times", n_plain);
     }
 }
 
@@ -295,7 +298,6 @@ static void test_dropped(void) {
           forms);
     for (int i = 0; i <= QR_RESOLVER_NAMES; i++) {
         snprintf(host, sizeof host, "w%d.many", i);
-        CHECK(!is_there(host));
         qr_resolver_drop(r, host);
     }
     pass_forms(1);
