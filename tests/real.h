@@ -15,10 +15,11 @@ static inline void *real_of(const char *name) {
     if (!p) abort();
     return p;
 }
-/* In a function of this name: `real` is the one behind it. */
+/* In a function of this name: `real` is the one behind it. Any thread. */
 #define REAL(name)                                                                                 \
-    static __typeof__(name) *real;                                                                 \
-    if (!real) real = (__typeof__(real))(uintptr_t)real_of(#name)
+    static __typeof__(name) *_Atomic known;                                                        \
+    __typeof__(name) *real = known;                                                                \
+    if (!real) known = real = (__typeof__(real))(uintptr_t)real_of(#name)
 /* In open(2): the mode, which is there only when a file may be made. */
 #define MODE_OF(mode, flags)                                                                       \
     va_list mode##_list;                                                                           \
