@@ -157,7 +157,8 @@ static void *serve(void *arg) {
         bool refused = code != QR_OK && qr_exit_code(code) != 138;
         note(l, code, &err);
         l->next_ns = (refused ? refused_ns : l->interval_ns) + began_ns;
-        if (last && refused) break;
+        /* nor where the next try would come too late */
+        if (last && (refused || (code != QR_OK && now() + again_ns >= l->deadline_ns))) break;
         if (last && code != QR_OK) wait_until(l, &l->wake, now() + again_ns);
     }
     l->finished = true;

@@ -306,9 +306,21 @@ static enum qr_code upload(struct qr_s3 *s, const char *name, struct qr_bytes co
                    s->bucket, name, MAX_TRIES);
 }
 
+/* Before anything is asked: such an upload would be refused when all of it has been sent. */
+static enum qr_code check_object(const struct qr_s3 *s, const char *name, struct qr_bytes content,
+                                 struct qr_err *err) {
+    static const uint64_t max_bytes = UINT64_C(5) << 30;
+    if (content.n > max_bytes)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "s3://%s/%s: %zu bytes; S3 takes 5 GiB in one request, and qring sends an "
+                       "object in one; choose a folder or gs://",
+                       s->bucket, name, content.n);
+    return check_name(s, name, err);
+}
+
 static enum qr_code put(struct qr_store *store, const char *name, struct qr_bytes content,
                         bool if_absent, struct qr_err *err) {
-    enum qr_code code = check_name(self(store), name, err);
+    enum qr_code code = check_object(self(store), name, content, err);
     return code == QR_OK ? upload(self(store), name, content, if_absent ? "" : NULL, err) : code;
 }
 
@@ -319,7 +331,7 @@ static enum qr_code swap(struct qr_store *store, const char *name, struct qr_byt
     struct qr_s3_object o;
     uint8_t id[QR_XXH3_BYTES];
     bool found = false;
-    enum qr_code code = check_name(s, name, err);
+    enum qr_code code = check_object(s, name, content, err);
     if (code != QR_OK) return code;
     if (!seen->there) return upload(s, name, content, "", err);
     if ((code = stat_object(s, &c, &o, &found, err)) != QR_OK) return code;

@@ -1,12 +1,13 @@
 /* store/s3.h — S3 as a store: AWS, MinIO, Ceph, R2 and what else speaks its REST API.
  *
- * What      put: one request (5 GiB at most), create-only by If-None-Match, replaced by If-Match;
- *           signed with the SHA-256 of its bytes and checked by their crc32c; a success that got
- *           lost is found again by the write id in the object's metadata. get: by ETag, resumed by
- *           Range as often as it breaks, its size checked, and its crc32c where the object has one
- *           (all that qring wrote, and what others stored with that checksum). swap: by the ETag
- *           whose digest is the version. check_writable writes and removes an object, and with it
- *           tries the server's conditions: one that passes over them is UNIMPLEMENTED.
+ * What      put: one request (above 5 GiB INVALID_ARGUMENT, and nothing is sent), create-only by
+ *           If-None-Match, replaced by If-Match; signed with the SHA-256 of its bytes and checked
+ *           by their crc32c; a success that got lost is found again by the write id in the
+ *           object's metadata. get: by ETag, resumed by Range as often as it breaks, its size
+ *           checked, and its crc32c where the object has one (all that qring wrote, and what
+ *           others stored with that checksum). swap: by the ETag whose digest is the version.
+ *           check_writable writes and removes an object, and with it tries the server's
+ *           conditions: one that passes over them is UNIMPLEMENTED.
  * Waits     as gcs.h; 409 of requests that met each other and S3's 400 of an upload that was too
  *           slow are tried again too. 501 is final.
  * Where     BUCKET.s3.REGION.amazonaws.com, or the endpoint that is set: path-style there unless

@@ -1,10 +1,9 @@
-#include "sweep/board.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/parse.h"
+#include "sweep/board_impl.h"
 
 enum { MAX_ROW_BYTES = 1 << 16, MAX_CLAIM_BYTES = 4096, MAX_TEXT_BYTES = 64 << 20 };
 static const int64_t longest_lease_ns = 86400 * QR_SECOND;
@@ -36,27 +35,35 @@ static char *row_name(const struct qr_sweep_board *b, size_t rung, size_t trial)
     return qr_xasprintf("%srows/%zu-%04zu.json", b->dir, rung, trial);
 }
 
-enum qr_code qr_sweep_board_open(const struct qr_sweep_board_options *opt,
-                                 struct qr_sweep_board **ret, struct qr_err *err) {
+static char *url_of(const struct qr_sweep_board_options *opt) {
     size_t n = strlen(opt->url);
     while (n > 1 && opt->url[n - 1] == '/') n--;
+    return qr_xasprintf("%.*s/sweep", (int)n, opt->url);
+}
+
+struct qr_sweep_board *qr_sweep_board_over(const struct qr_sweep_board_options *opt,
+                                           struct qr_store *store, char *dir) {
     struct qr_sweep_board *b = qr_xcalloc(1, sizeof *b);
     b->opt = *opt;
-    b->url = qr_xasprintf("%.*s/sweep", (int)n, opt->url);
-    qr_auto(qr_free_p) char *inside = qr_xasprintf("%s/x", b->url);
+    b->store = store;
+    b->url = url_of(opt);
+    b->dir = dir;
+    b->seen = qr_xcalloc(opt->n_trials * opt->n_rungs, sizeof *b->seen);
+    return b;
+}
+
+enum qr_code qr_sweep_board_open(const struct qr_sweep_board_options *opt,
+                                 struct qr_sweep_board **ret, struct qr_err *err) {
+    qr_auto(qr_free_p) char *url = url_of(opt), *inside = qr_xasprintf("%s/x", url);
+    struct qr_store *store;
     char *name = NULL;
     enum qr_code code = opt->waits
-                            ? qr_store_resolve_waiting(inside, opt->waits, &b->store, &name, err)
-                            : qr_store_resolve(inside, &b->store, &name, err);
-    if (code == QR_OK) {
-        name[strlen(name) - 1] = 0; /* the x */
-        b->dir = name;
-        b->seen = qr_xcalloc(opt->n_trials * opt->n_rungs, sizeof *b->seen);
-        *ret = b;
-    } else {
-        qr_sweep_board_close(b);
-    }
-    return code;
+                            ? qr_store_resolve_waiting(inside, opt->waits, &store, &name, err)
+                            : qr_store_resolve(inside, &store, &name, err);
+    if (code != QR_OK) return code;
+    name[strlen(name) - 1] = 0; /* the x */
+    *ret = qr_sweep_board_over(opt, store, name);
+    return QR_OK;
 }
 
 void qr_sweep_board_close(struct qr_sweep_board *b) {

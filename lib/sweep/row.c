@@ -136,7 +136,7 @@ void sweep_put_count(struct qr_json_writer *w, const char *key, uint64_t v) {
     qr_json_put_i64(w, (int64_t)v);
 }
 
-static void put_metrics(struct qr_json_writer *w, const struct qr_sweep_row *r) {
+void sweep_put_metrics(struct qr_json_writer *w, const struct qr_sweep_row *r) {
     qr_json_put_key(w, "metrics");
     qr_json_open(w, '{');
     for (size_t i = 0; i < r->n_metrics; i++) {
@@ -155,7 +155,7 @@ static void put_outcome(struct qr_json_writer *w, const struct qr_sweep_row *r) 
     sweep_put_count(w, "epochs", r->epochs);
     sweep_put_text(w, "job_hash", r->job_hash);
     sweep_put_text(w, "state_digest", r->state_digest);
-    put_metrics(w, r);
+    sweep_put_metrics(w, r);
 }
 
 void qr_sweep_row_json(const struct qr_sweep_row *r, struct qr_buf *ret) {

@@ -6,5 +6,6 @@
 
 void sweep_put_text(struct qr_json_writer *w, const char *key, const char *s);
 void sweep_put_count(struct qr_json_writer *w, const char *key, uint64_t v);
+void sweep_put_metrics(struct qr_json_writer *w, const struct qr_sweep_row *r);
 
 #endif

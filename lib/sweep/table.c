@@ -122,13 +122,7 @@ static void put_json_row(const struct qr_sweep_rows *rows, size_t trial, struct 
     if (r->there && !r->failed) {
         sweep_put_text(w, "state_digest", r->state_digest);
         sweep_put_text(w, "job_hash", r->job_hash);
-        qr_json_put_key(w, "metrics");
-        qr_json_open(w, '{');
-        for (size_t i = 0; i < r->n_metrics; i++) {
-            qr_json_put_key(w, r->metrics[i].name);
-            qr_json_put_number(w, r->metrics[i].value);
-        }
-        qr_json_close(w, '}');
+        sweep_put_metrics(w, r);
     }
     qr_json_close(w, '}');
 }

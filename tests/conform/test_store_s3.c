@@ -282,6 +282,33 @@ static void real_server(const char *bucket) {
     s->ops->close(s);
 }
 
+/* ---- more than one request takes ---- */
+
+static enum qr_code send_nothing(struct qr_web *web, const struct qr_web_request *req,
+                                 struct qr_web_reply *ret, struct qr_err *err) {
+    (void)web;
+    *ret = (struct qr_web_reply){0};
+    CHECK(false, "%s is sent", req->method);
+    return qr_fail(err, QR_UNAVAILABLE, "nobody");
+}
+static void close_nothing(struct qr_web *web) { (void)web; }
+static void too_large(void) {
+    const struct qr_s3_options o = options();
+    struct qr_web nobody = {send_nothing, close_nothing};
+    struct qr_store *s = open_with("large", &o, &nobody);
+    const struct qr_bytes content = qr_bytes_of(pattern, (UINT64_C(5) << 30) + 1);
+    struct qr_err err = {0};
+    for (unsigned i = 0; i < 4; i++) {
+        const struct qr_store_version seen = {.there = i == 3};
+        enum qr_code code = i < 2 ? s->ops->put(s, "a/w.h5", content, i == 1, &err)
+                                  : s->ops->swap(s, "a/w.h5", content, &seen, &err);
+        CHECK(code == QR_INVALID_ARGUMENT && qr_exit_code(code) == 2 &&
+                  strstr(err.msg, "s3://large/a/w.h5: 5368709121 bytes; S3 takes 5 GiB in one"),
+              "%s: %s", qr_code_name(code), err.msg);
+    }
+    s->ops->close(s);
+}
+
 int main(void) {
     const char *at = getenv("S3_SERVER"), *bucket = getenv("S3_BUCKET");
     virtual_ns = 1000 * QR_SECOND;
@@ -305,6 +332,7 @@ int main(void) {
         s->ops->close(s);
         refusals();
         addresses();
+        too_large();
         credentials();
         CHECK(rmdir(dir) == 0, "%s is not empty", dir);
         kill(pid, SIGTERM);

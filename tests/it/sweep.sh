@@ -84,6 +84,7 @@ until_steps "$work/killed" 0000 300
 for slot in $(below $r); do for w in $(below "$slot"); do kill -9 "$w"; break 2; done; done
 tries=0; while ! holds "$work/killed.log" 'its worker died of signal 9' && [ $tries -lt 100 ]; do tries=$((tries + 1)); sleep 0.05; done
 for slot in $(below $r); do kill -9 "$slot"; break; done
+tries=0; while ! holds "$work/killed.log" 'a process for trials died of signal 9' && [ $tries -lt 100 ]; do tries=$((tries + 1)); sleep 0.05; done
 until_steps "$work/killed" 0000 900
 kill -9 $r; wait $r 2>/dev/null
 left=$(rows "$work/killed")

@@ -1,61 +1,7 @@
 /* Data sets: the generator, files as they should be, and a table of files that lie, with the words
  * of each refusal. */
-#include <math.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "base/file.h"
-#include "base/mem.h"
-#include "data/dataset.h"
 #include "exact/random.h"
-#include "format/npz.h"
-#include "tests/t.h"
-
-static char dir[] = "/tmp/qring-test-data-XXXXXX";
-static char path[64], path2[64];
-
-static void write_text(const char *to, const char *text) {
-    struct qr_err err;
-    CHECK(qr_file_replace(to, qr_bytes_of_string(text), &err) == QR_OK, "%s", err.msg);
-}
-
-/* x as rank 1 to 3 by `shape` (zero ends it), likewise y; values count up from 0 in steps of 0.5, y
- * from y_first in steps of 1. */
-static void write_npz(const char *to, const char *x_name, const size_t *x_dims, unsigned x_rank,
-                      const size_t *y_dims, unsigned y_rank, double bad_x, size_t bad_at) {
-    struct qr_tensors t = {0};
-    struct qr_tensor *x = qr_tensors_add(&t, x_name, x_rank, x_dims, NULL);
-    for (size_t i = 0; i < x->n; i++) x->values[i] = 0.5 * (double)i;
-    if (bad_x != 0) x->values[bad_at] = bad_x;
-    struct qr_tensor *y = qr_tensors_add(&t, "y", y_rank, y_dims, NULL);
-    for (size_t i = 0; i < y->n; i++) y->values[i] = (double)i;
-    struct qr_buf out = {0};
-    struct qr_err err;
-    qr_npz_write(&t, &out);
-    CHECK(qr_file_replace(to, qr_buf_view(&out), &err) == QR_OK, "%s", err.msg);
-    qr_buf_free(&out);
-    qr_tensors_free(&t);
-}
-
-static struct qr_data_options options(enum qr_data_source source, size_t n_columns,
-                                      size_t n_outputs) {
-    return (struct qr_data_options){.source = source,
-                                    .url = path,
-                                    .train_fraction = 1,
-                                    .n_columns = n_columns,
-                                    .n_outputs = n_outputs,
-                                    .rounds = 20,
-                                    .qubits = 8,
-                                    .seed = 1};
-}
-
-static struct qr_dataset load(const struct qr_data_options *opt) {
-    struct qr_dataset d = {0};
-    struct qr_err err = {.msg = ""};
-    CHECK(qr_dataset_load(opt, &d, &err) == QR_OK, "%s", err.msg);
-    if (!d.x) exit(1);
-    return d;
-}
+#include "tests/data_files.h"
 
 static void generator(void) {
     struct qr_data_options opt = options(QR_DATA_EXCITATIONS, 8, 1);
@@ -87,7 +33,6 @@ static void generator(void) {
     qr_dataset_fini(&d);
 }
 
-static void refused(const struct qr_data_options *opt, enum qr_code want, const char *says);
 static void files(void) {
     struct qr_data_options opt = options(QR_DATA_NPZ, 2, 1);
     write_npz(path, "x", (const size_t[]){4, 2}, 2, (const size_t[]){4}, 1, 0, 0);
@@ -149,17 +94,6 @@ static void files(void) {
     write_text(path, "a,b,y\n1,2,1\n3,4,0\n");
     d = load(&opt);
     CHECK(d.y[0] == 0 && d.y[1] == 1 && d.y[2] == 1 && d.y[3] == 0);
-    qr_dataset_fini(&d);
-}
-
-static void refused(const struct qr_data_options *opt, enum qr_code want, const char *says) {
-    struct qr_dataset d = {0};
-    struct qr_err err = {.msg = ""};
-    enum qr_code code = qr_dataset_load(opt, &d, &err);
-    CHECK(code == want && !d.x && !d.y, "%s: %s", qr_code_name(code), says);
-    CHECK(strstr(err.msg, says), "'%s' does not say '%s'", err.msg, says);
-    if (opt->source != QR_DATA_EXCITATIONS && want == QR_DATA_LOSS && opt->train_fraction == 1)
-        CHECK(strstr(err.msg, dir), "'%s' does not name the file", err.msg);
     qr_dataset_fini(&d);
 }
 
@@ -410,83 +344,6 @@ static void shuffled(void) {
     qr_dataset_fini(&plain);
 }
 
-/* A relative path: from here, then from the job file's folder; an error names its key and both. */
-static void looked_for(void) {
-    struct qr_data_options opt = options(QR_DATA_CSV, 1, 1);
-    const char *file = strrchr(path, '/') + 1;
-    char here[64], both[200];
-    write_text(path, "a,y\n5,1\n");
-    opt.url = file;
-    opt.folder = dir;
-    struct qr_dataset d = load(&opt);
-    CHECK(d.x[0] == 5 && d.names && strcmp(d.names[0], "a") == 0);
-    qr_dataset_fini(&d);
-    snprintf(here, sizeof here, "%s/none", dir);
-    CHECK(mkdir(here, 0700) == 0 && chdir(here) == 0);
-    write_text(file, "a,y\n6,1\n");
-    d = load(&opt);
-    CHECK(d.x[0] == 6, "the folder where the program runs comes first");
-    qr_dataset_fini(&d);
-    unlink(file);
-    opt.url = "x.csv";
-    snprintf(both, sizeof both,
-             "data.url: there is no file %s/x.csv, and beside the job file no %s/x.csv", here, dir);
-    refused(&opt, QR_NOT_FOUND, both);
-    opt.folder = here;
-    snprintf(both, sizeof both, "data.url: there is no file %s/x.csv; correct the path", here);
-    refused(&opt, QR_NOT_FOUND, both);
-    opt.folder = NULL;
-    refused(&opt, QR_NOT_FOUND, both);
-    opt.url = path;
-    opt.validation_url = "v.csv";
-    refused(&opt, QR_NOT_FOUND, "data.validation_url: there is no file ");
-    opt.validation_url = "/nonexistent/qring/v.csv";
-    refused(&opt, QR_NOT_FOUND, "data.validation_url: ");
-    CHECK(chdir("/") == 0 && rmdir(here) == 0);
-}
-
-/* Files of a channel stand one behind the other; all have the columns of the first that trains. */
-static void channels(void) {
-    struct qr_data_options opt = options(QR_DATA_CSV, 0, 1);
-    const char *const both[] = {path, path2}, *const one[] = {path2};
-    struct qr_data_channel list[] = {
-        {.name = "train", .n_urls = 2, .urls = both, .source = QR_DATA_CSV},
-        {.name = "validation", .n_urls = 1, .urls = one, .source = QR_DATA_CSV},
-        {.name = "test", .n_urls = 1, .urls = one, .source = QR_DATA_CSV}};
-    opt.url = NULL;
-    opt.channels = list, opt.n_channels = 3;
-    write_text(path, "a,b,y\n1,2,1\n3,4,-1\n");
-    write_text(path2, "a,b,y\n5,6,1\n");
-    struct qr_dataset d = load(&opt);
-    CHECK(d.n_samples == 4 && d.n_train == 3 && d.n_columns == 2 && d.x[4] == 5 && d.x[7] == 6 &&
-          d.y[1] == -1 && strcmp(d.names[1], "b") == 0);
-    qr_dataset_fini(&d);
-    struct qr_err err = {0};
-    CHECK(qr_dataset_load_channel(&opt, "test", &d, &err) == QR_OK && d.n_samples == 1 &&
-              d.n_train == 0 && d.x[0] == 5,
-          "%s", err.msg);
-    qr_dataset_fini(&d);
-    CHECK(qr_dataset_load_channel(&opt, "tset", &d, &err) == QR_INVALID_ARGUMENT &&
-              strstr(err.msg, "no channel 'tset'; there are: train, validation, test"),
-          "%s", err.msg);
-    const struct qr_data_column turned[] = {{.name = "b"}, {.name = "a"}};
-    const struct qr_data_column picked[] = {{.name = "a"}, {.name = "b"}};
-    opt.picked = picked, opt.n_picked = 2;
-    list[2].picked = turned, list[2].n_picked = 2;
-    CHECK(qr_dataset_load_channel(&opt, "test", &d, &err) == QR_OK && d.x[0] == 6 && d.x[1] == 5,
-          "%s", err.msg);
-    qr_dataset_fini(&d);
-    opt.n_picked = 0;
-    write_text(path2, "b,a,y\n5,6,1\n");
-    refused(&opt, QR_DATA_LOSS, "input 0 is 'b', but in ");
-    write_text(path2, "a,b,c,y\n5,6,7,1\n");
-    refused(&opt, QR_DATA_LOSS, "x has 3 columns, but the model takes 2");
-    const char *const gone[] = {"/nonexistent/qring/"};
-    list[1].urls = gone;
-    write_text(path2, "a,b,y\n5,6,1\n");
-    refused(&opt, QR_NOT_FOUND, "data.channels.validation: there are no files below /nonexistent");
-}
-
 /* Weights stand behind the labels: of a column or an array by name, shuffled with their samples. */
 static void weights(void) {
     static const double of_row[3] = {0.5, 0, 2};
@@ -544,12 +401,7 @@ static void weights_npz(void) {
         static const double four[4] = {0, 1, 2, 3}, eight[8] = {0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5};
         qr_tensors_add(&t, "y", 1, (const size_t[]){4}, four);
         qr_tensors_add(&t, "x", 2, (const size_t[]){4, 2}, eight);
-        struct qr_buf out = {0};
-        struct qr_err err;
-        qr_npz_write(&t, &out);
-        CHECK(qr_file_replace(path, qr_buf_view(&out), &err) == QR_OK, "%s", err.msg);
-        qr_buf_free(&out);
-        qr_tensors_free(&t);
+        write_tensors(path, &t);
         if (n != 4) {
             refused(&opt, QR_DATA_LOSS,
                     n == 3 ? "x has 4 samples, but w has 3 weights"
@@ -563,55 +415,8 @@ static void weights_npz(void) {
     }
 }
 
-/* Columns that are picked, by name or number, in any order; those of the second file by its own
- * header, and they are the same. */
-static void picked(void) {
-    struct qr_data_options opt = options(QR_DATA_CSV, 0, 1);
-    struct qr_data_column list[3] = {{"c d", 0}, {NULL, 0}, {"b", 0}};
-    opt.picked = list;
-    opt.n_picked = 2;
-    opt.n_columns = 2;
-    write_text(path, "a,y,b,c d\n1,9,2,3\n4,9,5,6\n");
-    write_text(path2, "a,b,c d,y\n7,9,8,1\n");
-    opt.validation_url = path2;
-    struct qr_dataset d = load(&opt);
-    CHECK(d.n_columns == 2 && strcmp(d.names[0], "c d") == 0 && strcmp(d.names[1], "a") == 0 &&
-          d.x[0] == 3 && d.x[1] == 1 && d.x[2] == 6 && d.x[3] == 4 && d.x[4] == 8 && d.x[5] == 7);
-    qr_dataset_fini(&d);
-    write_text(path2, "b,c d,a,y\n7,8,9,1\n"); /* another column 0 */
-    refused(&opt, QR_DATA_LOSS, "second.bin: input 1 is 'b', but in ");
-    opt.validation_url = NULL;
-    opt.n_picked = 3;
-    d = load(&opt);
-    CHECK(d.n_columns == 3 && d.x[5] == 5 && d.y[1] == 9);
-    qr_dataset_fini(&d);
-    opt.pick_all = true; /* all three are */
-    d = load(&opt);
-    qr_dataset_fini(&d);
-    opt.n_picked = 2;
-    refused(&opt, QR_DATA_LOSS, "the circuit names 2 of its 3 columns and not b; if that is meant");
-    list[1].name = "bb";
-    refused(&opt, QR_DATA_LOSS,
-            "there is no column 'bb' (did you mean 'b'?); there are: a, b, c d");
-    list[1] = (struct qr_data_column){NULL, 3};
-    refused(&opt, QR_DATA_LOSS, "data.columns[1] is 3, but x has columns 0 to 2");
-    list[1].number = 2;
-    refused(&opt, QR_DATA_LOSS, "data.columns[1] is a column that stands before it, too");
-    opt = options(QR_DATA_NPZ, 2, 1);
-    opt.picked = list;
-    opt.n_picked = 1;
-    write_npz(path, "x", (const size_t[]){4, 3}, 2, (const size_t[]){4}, 1, 0, 0);
-    refused(&opt, QR_DATA_LOSS, "its columns have no names, so there is no 'c d'");
-    list[0] = (struct qr_data_column){NULL, 2};
-    d = load(&opt);
-    CHECK(d.n_columns == 1 && d.x[0] == 1 && d.x[3] == 5.5);
-    qr_dataset_fini(&d);
-}
-
 int main(void) {
-    if (!mkdtemp(dir)) return 1;
-    snprintf(path, sizeof path, "%s/first.bin", dir);
-    snprintf(path2, sizeof path2, "%s/second.bin", dir);
+    if (!data_begin()) return 1;
     generator();
     files();
     lying_csv();
@@ -620,13 +425,8 @@ int main(void) {
     samples();
     bad_options();
     shuffled();
-    looked_for();
     weights();
-    channels();
     weights_npz();
-    picked();
-    unlink(path);
-    unlink(path2);
-    rmdir(dir);
+    data_end();
     return t_end();
 }

@@ -74,7 +74,8 @@ static void test_events(void) {
     }
 }
 
-/* Runs n copies of a script, which sees its index in $i and its folder in $d. */
+/* Runs n copies of a script, which sees its index in $i and its folder in $d; $d/lost is there once
+ * a loss was told. */
 static struct qr_local_result run(const char *body, unsigned n, int *ret_events);
 
 static void count(void *ctx, const struct qr_json *event) {
@@ -83,12 +84,14 @@ static void count(void *ctx, const struct qr_json *event) {
 }
 
 static bool restarts;
-static char losses[400];
+static char losses[400], lost[128];
 static void lose(void *ctx, unsigned worker, const char *sentence, unsigned n_left,
                  bool comes_back) {
     (void)ctx;
     size_t n = strlen(losses);
     snprintf(losses + n, sizeof losses - n, "%u %.8s %u %d|", worker, sentence, n_left, comes_back);
+    FILE *f = fopen(lost, "w");
+    CHECK(f && fclose(f) == 0);
 }
 
 static struct qr_local_result run(const char *body, unsigned n, int *ret_events) {
@@ -101,6 +104,8 @@ static struct qr_local_result run(const char *body, unsigned n, int *ret_events)
         folder, body);
     fclose(f);
     chmod(path, 0700);
+    snprintf(lost, sizeof lost, "%s/lost", folder);
+    unlink(lost);
     struct qr_local_result result = {.exit_code = -1};
     struct qr_err err = {0};
     struct qr_local_options opt = {.program = path,
@@ -145,8 +150,8 @@ static void test_processes(void) {
     free(r.sentence);
 
     /* one dies, the others end well: so does the whole, and who speaks is the lowest that lives */
-    r = run("[ $i = 0 ] && { echo '{\"event\":\"x\"}' >&3; : >$d/dead; kill -9 $$; }; while ! [ -e "
-            "$d/dead ]; do sleep 0.01; done; sleep 0.3; "
+    r = run("[ $i = 0 ] && { echo '{\"event\":\"x\"}' >&3; kill -9 $$; }; while ! [ -e "
+            "$d/lost ]; do sleep 0.01; done; "
             "echo '{\"event\":\"y\"}' >&3; sleep 0.1; echo '{\"event\":\"done\"}' >&3",
             3, &events);
     CHECK(r.exit_code == 0 && !r.sentence && events == 4, "%d: %s, %d events", r.exit_code,

@@ -65,6 +65,13 @@ static int puts_so_far(void) {
     return n;
 }
 
+static bool bucket_closed(void) {
+    pthread_mutex_lock(&bucket.lock);
+    bool closed = bucket.closed;
+    pthread_mutex_unlock(&bucket.lock);
+    return closed;
+}
+
 static void say(void *ctx, enum qr_log_level level, const char *module, const char *message) {
     (void)ctx;
     (void)level;
@@ -126,6 +133,7 @@ static bool has(const char *name, const char *words) {
 static void test_lands(void) {
     const int64_t interval_ns = 60 * QR_MS;
     struct qr_logdir *l = start("gs://b/runs/7//", interval_ns);
+    int64_t before_ns = qr_now_ns(&qr_clock_monotonic); /* any put of it */
     write_file(l, "train/events.1", "one", 3);
     SOON(has("runs/7/train/events.1", "one")); /* at once */
     write_file(l, "train/events.1", "one two thr", 7);
@@ -135,8 +143,8 @@ static void test_lands(void) {
     pthread_mutex_lock(&bucket.lock);
     CHECK(bucket.puts == 3 && bucket.creates == 2, "%d puts, %d creating", bucket.puts,
           bucket.creates);
-    CHECK(bucket.began_ns[1] - bucket.began_ns[0] >= interval_ns - QR_MS, "%lld",
-          (long long)(bucket.began_ns[1] - bucket.began_ns[0]));
+    CHECK(bucket.began_ns[1] - before_ns >= interval_ns - QR_MS, "%lld",
+          (long long)(bucket.began_ns[1] - before_ns));
     pthread_mutex_unlock(&bucket.lock);
     CHECK(qr_logdir_close(l, QR_SECOND) && atomic_load(&lines) == 0 && bucket.closed);
     CHECK(bucket.puts == 3); /* nothing new: nothing sent */
@@ -227,8 +235,10 @@ static void test_hangs(void) {
     write_file(l, "events.0", "012", 3);
     SOON(puts_so_far() == 1);
     began_ns = qr_now_ns(&qr_clock_monotonic);
-    CHECK(qr_logdir_close(l, 100 * QR_MS) &&
-          qr_now_ns(&qr_clock_monotonic) - began_ns < 2 * QR_SECOND);
+    /* a thread that gets no processor in time ends by itself, as above */
+    bool in_time = qr_logdir_close(l, 100 * QR_MS);
+    CHECK(qr_now_ns(&qr_clock_monotonic) - began_ns < 2 * QR_SECOND);
+    SOON(in_time || bucket_closed());
     CHECK(strstr(text, "3 of 3 bytes") && strstr(text, "no answer"), "%s", text);
 }
 

@@ -27,6 +27,12 @@ static void hear(void *ctx, enum qr_log_level level, const char *module, const c
     pthread_mutex_unlock(&lock);
 }
 /* What was said since the last call. */
+static bool has_heard(const char *words) {
+    pthread_mutex_lock(&lock);
+    bool yes = strstr(said, words);
+    pthread_mutex_unlock(&lock);
+    return yes;
+}
 static const char *heard(void) {
     static char copy[sizeof said];
     pthread_mutex_lock(&lock);
@@ -45,20 +51,24 @@ static int64_t virtual_now(void *ctx) {
 static void virtual_sleep(int64_t ns) { __atomic_fetch_add(&virtual_ns, ns, __ATOMIC_SEQ_CST); }
 static const struct qr_clock virtual_clock = {virtual_now, NULL};
 
+static struct qr_publisher_options options(const char *url, const char *job_hash, int64_t every_ns,
+                                           uint64_t every_steps, const struct qr_clock *clock) {
+    static char steps[128];
+    snprintf(steps, sizeof steps, "%s/steps.jsonl", dir);
+    return (struct qr_publisher_options){.url = url,
+                                         .log_path = steps,
+                                         .job = job,
+                                         .model = model,
+                                         .job_hash = job_hash,
+                                         .every_ns = every_ns,
+                                         .every_steps = every_steps,
+                                         .clock = clock,
+                                         .log = &log_of_test};
+}
 static struct qr_publisher *publisher(const char *url, const char *job_hash, int64_t every_ns,
                                       uint64_t every_steps, const struct qr_clock *clock) {
-    static char steps[128];
     struct qr_publisher *p = NULL;
-    snprintf(steps, sizeof steps, "%s/steps.jsonl", dir);
-    const struct qr_publisher_options o = {.url = url,
-                                           .log_path = steps,
-                                           .job = job,
-                                           .model = model,
-                                           .job_hash = job_hash,
-                                           .every_ns = every_ns,
-                                           .every_steps = every_steps,
-                                           .clock = clock,
-                                           .log = &log_of_test};
+    const struct qr_publisher_options o = options(url, job_hash, every_ns, every_steps, clock);
     CHECK(qr_publisher_new(&o, &p, &err) == QR_OK, "%s", err.msg);
     return p;
 }
@@ -152,22 +162,12 @@ static void gate_end(void *ctx, bool hangs) {
 /* The ends of each second epoch, of ten steps each: that very state, though others have come before
  * the thread could look. */
 static void ends(const char *url) {
-    static char steps[128];
     const struct qr_publisher_threads threads = {NULL, gate_start, gate_wait, gate_wake, gate_end};
     struct qr_checkpoint_folder place;
     struct qr_publisher *p = NULL;
-    snprintf(steps, sizeof steps, "%s/steps.jsonl", dir);
-    const struct qr_publisher_options o = {.url = url,
-                                           .log_path = steps,
-                                           .job = job,
-                                           .model = model,
-                                           .job_hash = hash,
-                                           .every_ns = 3600 * QR_SECOND,
-                                           .every_steps = 1,
-                                           .every_epochs = 2,
-                                           .n_batches = 10,
-                                           .clock = &qr_clock_monotonic,
-                                           .log = &log_of_test};
+    struct qr_publisher_options o = options(url, hash, 3600 * QR_SECOND, 1, &qr_clock_monotonic);
+    o.every_epochs = 2;
+    o.n_batches = 10;
     pthread_mutex_lock(&gate.shut);
     CHECK(qr_checkpoint_folder_open(url, &place, &err) == QR_OK &&
               qr_publisher_over(&o, &place, &threads, &p, &err) == QR_OK,
@@ -241,8 +241,8 @@ static void local_trouble(void) {
         CHECK(hand_over(p, true, step) == QR_OK, "%s", err.msg);
         qr_sleep_ns(5 * QR_MS);
     }
-    for (int i = 0; i < 1000 && qr_counter_value(QR_CHECKPOINT_ERRORS) == errors; i++)
-        qr_sleep_ns(5 * QR_MS);
+    /* counted first, said then */
+    for (int i = 0; i < 1000 && !has_heard("Training goes on"); i++) qr_sleep_ns(5 * QR_MS);
     const char *text = heard(), *first = strstr(text, "could not be published");
     CHECK(strstr(text, "Training goes on") && qr_counter_value(QR_CHECKPOINT_ERRORS) > errors, "%s",
           text);

@@ -1,27 +1,6 @@
 #!/bin/sh
-# Bad input gets a sentence (what, where, what to do), a permanent exit code, and nothing written.
-. "$(dirname "$0")/common"
-unset TF_CONFIG
-row=0
-# wrong CODE WORDS COMMAND...: exit CODE (or "permanent": 1 to 127), every word of "a|b|c" in what it says, no file in $out
-wrong() {
-    code=$1 words=$2; shift 2
-    row=$((row + 1)) log=$work/row$row.log
-    run_in 60 "$log" "$@"; rc=$?
-    case $code in
-    permanent) ok=$([ $rc -ge 1 ] && [ $rc -le 123 ] && echo 1) ;;
-    *) ok=$([ $rc = "$code" ] && echo 1) ;;
-    esac
-    if [ -n "$ok" ]; then pass; else fail "exit $rc, expected $code: $*"; tail -n 3 "$log"; fi
-    old_ifs=$IFS; IFS='|'
-    for w in $words; do if holds "$log" "$w"; then pass; else fail "does not say '$w': $*"; tail -n 3 "$log"; fi; done
-    IFS=$old_ifs
-    if [ -e "$out" ] && [ -n "$(find "$out" -type f 2>/dev/null)" ]; then fail "wrote $(find "$out" -type f | head -n 3): $*"; rm -rf "$out"; else pass; fi
-}
-out=$work/out
-base=$root/deploy/jobs/qcnn.json
-edit() { sed "$1" "$base" >"$work/$2.json"; echo "$work/$2.json"; } # sed script, name
-run() { code=$1 words=$2 file=$3; shift 3; wrong "$code" "$words" "$qring" run "$file" -n 1 --out "$out" "$@"; }
+# What is wrong in a job file; and what is allowed there and seldom meant.
+. "$(dirname "$0")/wrong"
 
 # the profiler
 for key in '"x"|profile|an object' '{"step": [1, 2]}|profile|steps' '{"steps": 5}|profile.steps|must be an array' '{"steps": [5]}|profile.steps|first and the last' \
@@ -29,44 +8,6 @@ for key in '"x"|profile|an object' '{"step": [1, 2]}|profile|steps' '{"steps": 5
     '{"steps": [9, 8]}|profile.steps|from 9 to 8'; do
     run 2 "${key#*|}" "$(edit 's/"seed": 1/"seed": 1, "profile": '"${key%%|*}"'/' profile)"
 done
-run 2 '--profiler-port|65536|0 ... 65535' "$base" --profiler-port 65536
-run 2 '--profiler-port|here' "$base" --profiler-port here
-
-# a slash too few is no folder's name
-run 2 'gs:/bucket/w.h5|two slashes' "$base" --weights gs:/bucket/w.h5
-run 2 '--logdir|gs:bucket/logs|gs://bucket/name has two slashes' "$base" --logdir gs:bucket/logs
-run 2 '--logdir|two slashes' "$base" --logdir gs://
-
-# web servers (tests/it/https.sh has more)
-run 2 'http://h.example/j.json?...: http:// is not encrypted|give an https:// URL' "http://h.example/j.json?hush"
-run 2 'https://h.example/j.json: a URL has no user and password|QRING_HTTPS_TOKENS' https://me:hush@h.example/j.json
-run 2 'https://h.example/: it names no file' https://h.example/
-run 2 'https:/h.example/j.json|https://host/path has two slashes' https:/h.example/j.json
-run 2 'trained weights (--weights): https://h.example/w.h5: an https:// URL can be read, not written' "$base" --weights https://h.example/w.h5
-run 2 'https://h.example/w.hdf?...: weights are named .h5' "$base" --set train.initial_weights=https://h.example/w.hdf?hush
-
-# channels
-channels() { edit "s|\"data\": .*|\"data\": {\"source\": \"csv\", \"channels\": $1},|" "$2"; }
-run 2 "data.channels.train: there is no file" "$(channels '{"train": "gone.csv"}' channel1)"
-run 2 "data.channels.train: there are no files below $work/gone/" "$(channels "{\"train\": \"$work/gone/\"}" channel2)"
-run 2 'https://h.example/in/: an https:// server has no list of its files; name each one' "$(channels '{"train": "https://h.example/in/"}' channel5)"
-run 2 'data.channels|an object' "$(channels '"x"' channel3)"
-wrong 2 "there is no channel 'tset'; there are: train, test" "$qring" evaluate "$(channels '{"train": "a.csv", "test": "b.csv"}' channel4)" --weights w.h5 --channel tset
-wrong 2 '--channel and --data name other samples' "$qring" evaluate "$base" --weights w.h5 --channel a --data b
-
-# what it may cost
-run 2 "--price-per-pod-hour: 'cheap' is no number above 0" "$base" --price-per-pod-hour cheap
-run 2 "--price-per-pod-hour: '0' is no number above 0" "$base" --price-per-pod-hour 0
-run 2 "--max-cost: '-1' is no number above 0" "$base" --price-per-pod-hour 1 --max-cost -1
-run 2 "--max-cost: 'nan' is no number" "$base" --price-per-pod-hour 1 --max-cost nan
-run 2 '--max-cost wants a price|--price-per-pod-hour too' "$base" --max-cost 5
-run 2 '--currency wants a price' "$base" --currency EUR
-run 2 "--progress-to: 'deployment/q' is no http:// or https:// URL|kinds: job, pod" "$base" --progress-to deployment/q
-run 2 "--progress-to: 'job/' is no" "$base" --progress-to job/
-run 2 "--progress-to: 'job/A_B' is no" "$base" --progress-to job/A_B
-run 2 "--progress-to: 'ftp://host/' is no" "$base" --progress-to ftp://host/
-run 2 "--progress-to: 'https:///path' is no" "$base" --progress-to https:///path
-run 2 '--currency|at most 8 bytes' "$base" --price-per-pod-hour 1 --currency doubloons
 
 # values of one's own
 logs() { edit "s/\"epochs\": 50/\"epochs\": 2, \"log\": {$1}/" "$2"; }
@@ -132,28 +73,6 @@ for bad in '// mine|JSON has no comments' '{"seed": 1, # one|JSON has no comment
 done
 run permanent 'nowhere.json' "$work/nowhere.json"
 run permanent '64 qubits' "$(edit 's/"qubits": 8/"qubits": 64/; s/"stages": 1, //; s/"Z4", "Z5", "Z6", "Z7"/"Z63"/' wide)"
-
-# keys of the job that are set: as in the file, and who set them
-set_to() { words=$1; shift; wrong 2 "$words" "$qring" run "$base" -n 1 --out "$out" "$@"; }
-set_to "qcnn.json: --set train.epochs=many: train.epochs must be an integer, not the string" --set train.epochs=many
-set_to "--set train.epoch=1: train: unknown key 'epoch'; did you mean 'epochs'?" --set train.epoch=1
-set_to "--set trian.epochs=1: the job: unknown key 'trian'; did you mean 'train'?" --set trian.epochs=1
-set_to '--seed x: seed must be an integer' --seed x
-set_to '--seed -1: seed is -1' --seed=-1
-set_to "model has 3 elements|none is [3]; to add one give them all" --set 'model[3]={"layer": "dense", "units": 1}'
-set_to "--set model[head].units=1: model: no element has the \"name\" 'head'" --set 'model[head].units=1'
-set_to "--set: 'epochs' is no PATH=VALUE" --set epochs
-set_to "'train..epochs' is no path" --set train..epochs=1
-set_to '--set wants a value' --set
-set_to '--set worker.thread=2: worker.thread is no setting; did you mean' --set worker.thread=2
-set_to 'qcnn.json with model[0].circuit.qubits=4 set: model[0].readouts' --set 'model[0].circuit.qubits=4'
-wrong 2 'QRING_SET train.epochs=0: train.epochs is 0' env QRING_SET='seed=1
-train.epochs=0' "$qringd" "$base" --out "$out"
-wrong 2 "QRING_SEED many: seed must be" env QRING_SEED=many "$qring" infer "$base" --weights tests/golden/tfq/qcnn_weights.h5
-wrong 2 '--set train.loss=mes: train.loss is' "$qring" show "$base" --set train.loss=mes
-wrong 2 '--set seed=x: seed must be' "$qring" gradient "$base" --set seed=x
-wrong 2 '--set seed=x: seed must be' "$qring" validate "$base" --set seed=x --out "$out"
-run 2 'worker.set is for the command line' "$(edit 's/"seed": 1/"seed": 1, "worker": {"set": "seed=2"}/' worker-set)"
 
 # gates: the name is judged before the keys, and a hint says what is meant
 gate() { # words, gate
@@ -304,103 +223,6 @@ initial "the file has no 'head/kernel'; its layers are pqc, dense, dense_1" '{"l
 sed 's|"model": .*, "data"|"model": ['"$(circuit "$(angle 'w*x[2]')")"'], "data"|' "$work/chain.json" >"$work/wide-chain.json"
 run 4 'two.csv: x has 2 columns, but the model takes 3; correct one of them' "$work/wide-chain.json"
 
-# data
-{ echo x0,x1,x2,x3,x4,x5,x6,x7,y; echo 0,0,0,0,0,0,0,0,1; echo 0,0,nan,0,0,0,0,0,-1; } >"$work/nan.csv"
-{ echo x0,x1,x2,x3,x4,x5,x6,x7,y; echo 0,0,0,0,0,0,0,0,1; echo 0,0,0,0,0,0,-1; } >"$work/ragged.csv"
-{ echo x0,x1,x2,x3,x4,x5,x6,x7,label; echo 0,0,0,0,0,0,0,0,1; } >"$work/noy.csv"
-{ echo x0,x1,x2,y; echo 0,0,0,1; } >"$work/narrow.csv"
-{ echo x0,x1,x2,x3,x4,x5,x6,x7,y; echo 0,0,0,0,0,0,0,0,0.5; } >"$work/label.csv"
-data() { edit "s|\"data\": .*|\"data\": {\"source\": \"$1\", \"url\": \"$work/$2\"},|" "data-$2"; } # source, file
-run 4 'nan.csv|row|column' "$(data csv nan.csv)"
-run 4 'ragged.csv' "$(data csv ragged.csv)"
-run 4 'noy.csv|y' "$(data csv noy.csv)"
-{ echo 'a;b;y'; echo '1;2;3'; } >"$work/semicolons.csv"
-printf 'a\tb\ty\n1\t2\t3\n' >"$work/tabs.csv"
-{ echo x0,x1,x2,x3,x4,x5,x6,x7,y; echo 0,0,0,0,0,0,0,0,1; echo; echo 0,0,0,0,0,0,0,0,-1; } >"$work/blank.csv"
-{ echo x0,x1,x2,x3,x4,x5,x6,x7,y0,y1; echo 0,0,0,0,0,0,0,0,1,0; } >"$work/y0.csv"
-run 4 "noy.csv: the header has no column y (the labels); is it 'label'? call it y" "$(data csv noy.csv)"
-run 4 'semicolons.csv|between columns stand commas, not semicolons' "$(data csv semicolons.csv)"
-run 4 'tabs.csv: header line: there are tabs between the columns; write commas' "$(data csv tabs.csv)"
-run 4 'blank.csv: row 2 is a blank line; take it away' "$(data csv blank.csv)"
-run 4 'y0.csv: the header has y0, but the model has 1 output, whose label is a column y' "$(data csv y0.csv)"
-{ echo x1,x0,x2,x3,x4,x5,x6,x7,y; echo 0,0,0,0,0,0,0,0,1; } >"$work/turned.csv"
-{ echo x0,x1,x2,x3,x4,x5,x6,x7,y; echo 0,0,0,0,0,0,0,0,1; } >"$work/straight.csv"
-run 4 "turned.csv: input 0 is 'x1', but in $work/straight.csv it is 'x0'; give both files the same columns in the same order" \
-    "$(edit "s|\"data\": .*|\"data\": {\"source\": \"csv\", \"url\": \"$work/straight.csv\", \"validation_url\": \"$work/turned.csv\"},|" turned)"
-run 4 '3|8' "$(data csv narrow.csv)"
-run 4 'label 0.5|sign' "$(data csv label.csv)"
-run permanent "data.url|$work/missing.csv" "$(data csv missing.csv)"
-edit 's|"data": .*|"data": {"source": "csv", "url": "nowhere.csv"},|' beside >/dev/null
-run permanent "data.url: there is no file $root/nowhere.csv, and beside the job file no $work/nowhere.csv; correct the path" "$work/beside.json"
-wrong permanent "data.url: there is no file $root/nowhere.csv, and beside" "$qring" validate "$work/beside.json"
-run 2 'data.shuffle_split: all samples train, so there is nothing to split; give data.train_fraction below 1' \
-    "$(edit 's|"data": .*|"data": {"source": "csv", "url": "d.csv", "shuffle_split": 1},|' split)"
-$python -c "
-import numpy; numpy.savez('$work/whole.npz', x=numpy.zeros((32, 8)), y=numpy.ones(32))
-raw = open('$work/whole.npz', 'rb').read()
-open('$work/cut.npz', 'wb').write(raw[:len(raw) // 2])
-numpy.savez('$work/inf.npz', x=numpy.full((32, 8), numpy.inf), y=numpy.ones(32))
-h = raw.replace(b'(32, 8)', b'(99, 8)'); open('$work/lying.npz', 'wb').write(h)
-open('$work/noise.npz', 'wb').write(bytes(range(256)) * 8)
-h5 = open('tests/golden/tfq/qcnn_weights.h5', 'rb').read(); open('$work/cut.h5', 'wb').write(h5[:6000])
-import struct
-t = b'{\"pqc/parameters\":{\"dtype\":\"F64\",\"shape\":[20],\"data_offsets\":[0,99999999]}}'
-open('$work/lying.safetensors', 'wb').write(struct.pack('<Q', len(t)) + t + bytes(160))
-open('$work/huge.safetensors', 'wb').write(struct.pack('<Q', 1 << 60) + t)
-" || fail "cannot make the damaged files"
-for f in cut inf lying noise; do run 4 "$f.npz" "$(data npz $f.npz)"; done
-
-# what is no ordinary file is refused, not waited for; bombs
-mkfifo "$work/fifo.csv"
-run 2 'fifo.csv|is a FIFO' "$(data csv fifo.csv)"
-run 2 'is a FIFO' "$work/fifo.csv"
-run 2 '/dev/zero|is a device' /dev/zero
-for f in bad-ratio bad-overlap bad-both-less; do cp "tests/fuzz/corpus/npz/$f.npz" "$work/$f.npz"; run 4 "$f.npz" "$(data npz $f.npz)"; done
-echo precious >"$work/precious"
-mkdir "$out"
-ln -s "$work/precious" "$out/steps.jsonl"
-run 2 'steps.jsonl|symbolic link|--out' "$base"
-rm "$out/steps.jsonl"
-check "a link to elsewhere was not written through" test "$(cat "$work/precious")" = precious
-
-# weights
-infer() { wrong "$1" "$2" "$qring" infer "$base" --weights "$3"; }
-infer 4 'cut.h5' "$work/cut.h5"
-infer 4 'lying.safetensors' "$work/lying.safetensors"
-infer 4 'huge.safetensors' "$work/huge.safetensors"
-infer permanent 'pqc' tests/golden/tfq/qcnn_three_weights.h5
-infer permanent 'Keras' "$work/x.weights.h5"
-infer permanent 'nothing.h5' "$work/nothing.h5"
-wrong 2 "--wait: 'soon' is no length of time" "$qring" infer "$base" --weights "$work/nothing.h5" --wait soon
-run 2 'early_stopping|validation' "$(edit 's|"train_fraction": 0.7|"train_fraction": 1|; s|"epochs": 50|"epochs": 50, "early_stopping": {}|' stopping)"
-run 2 'train.early_stopping watches val_loss, which training computes only where it evaluates|"evaluate": false' \
-    "$(edit 's|"epochs": 50|"epochs": 50, "evaluate": false, "early_stopping": {}|' blind-stopping)"
-run permanent 'nothing.h5' "$(edit 's|"epochs": 50|"epochs": 50, "initial_weights": "'"$work"'/nothing.h5"|' initial)"
-run permanent "train.initial_weights: there is no file $root/nowhere.h5, and beside the job file no $work/nowhere.h5; correct the path" \
-    "$(edit 's|"epochs": 50|"epochs": 50, "initial_weights": "nowhere.h5"|' initial-beside)"
-
-# the command line and the machine
-wrong 2 '--threads' "$qring" run "$base" --thread 2 --out "$out"
-wrong 2 'run' "$qring" rnu "$base"
-wrong 2 'unknown flag --quite; did you mean --quiet' "$qring" run "$base" --quite --out "$out"
-wrong 2 '--watched' "$qring" status localhost:1 --watched
-wrong 2 '-n' "$qring" run "$base" -n 0 --out "$out"
-wrong 2 'avx512' "$qring" run "$base" --isa avx51 --out "$out"
-: >"$work/file"
-wrong permanent "$work/file" "$qring" run "$base" -n 1 --out "$work/file/out"
-mkdir -p "$out/result.json"
-wrong 2 'result.json|directory' "$qring" run "$base" -n 1 --out "$out"
-rmdir "$out/result.json" "$out"
-# places that are no file's, also where only the job file names them
-mkdir "$work/dir.h5"
-mkfifo "$work/pipe.h5"
-for f in 'dir.h5|is a directory' 'pipe.h5|is a FIFO'; do
-    run 2 "$f" "$(edit 's|"seed": 1|"seed": 1, "worker": {"weights": "'"$work/${f%%|*}"'"}|' place)"
-    wrong 2 "$f" "$qringd" "$work/place.json" --out "$out" --http-port 0
-done
-wrong permanent "$work/pipe.h5" "$qringd" "$(edit 's|"seed": 1|"seed": 1, "worker": {"out": "'"$work/pipe.h5"'"}|' folder)" --http-port 0
-check "the pipe is still one" test -p "$work/pipe.h5"
-
 # outputs that cannot be what the loss takes them for
 classes=tests/golden/digests/jobs/categorical-crossentropy.json
 sed 's/"activation": "softmax"/"activation": "linear"/' "$classes" >"$work/linear.json"
@@ -545,119 +367,4 @@ check "qring validate says it too" test "$("$qring" validate "$work/doubt.json" 
 # early stopping says when and why
 run_in 60 "$work/stopped.log" "$qring" run tests/golden/digests/jobs/mae-stopping.json -n 1 --out "$work/stopped"
 check "when and why it stopped early" grep -q '^stopped early after epoch [1-5] of 6: val_accuracy has not improved; the weights are the best epoch.s$' "$work/stopped.log"
-
-# new samples: what is wrong with a row, a column, a flag, and what to do
-net=$root/tests/golden/digests/jobs/categorical-crossentropy.json
-run_in 60 "$work/net.log" "$qring" run "$net" -n 1 --epochs 1 --out "$work/net" --logdir= --checkpoints none
-samples() { rows=$1; shift; printf '%s\n' "$@" >"$work/rows$rows.csv"; echo "$work/rows$rows.csv"; } # name, lines
-predict() { code=$1 words=$2 data=$3; shift 3; wrong "$code" "$words" "$qring" predict "$net" --weights "$work/net/weights.h5" --data "$data" --out "$out" "$@"; }
-evaluate() { code=$1 words=$2; shift 2; wrong "$code" "$words" "$qring" evaluate "$net" --weights "$work/net/weights.h5" "$@"; }
-predict 4 "rows1.csv: row 2, column 'b': 'x' is not a number" "$(samples 1 a,b,c,d 1,2,3,4 1,x,3,4)"
-predict 4 "rows2.csv: row 2, column 'b': an empty cell; a number is needed" "$(samples 2 a,b,c,d 1,2,3,4 1,,3,4)"
-predict 4 "rows3.csv: row 1, column 'c' is NaN; every value must be a finite number" "$(samples 3 a,b,c,d 1,2,nan,4)"
-predict 4 'rows4.csv: row 2 has 3 cells; the header has 4' "$(samples 4 a,b,c,d 1,2,3,4 1,2,3)"
-predict 4 'rows5.csv: the first line has numbers alone (0.1 ...); write a line with the columns' "$(samples 5 0.1,0.2,0.3,0.4 1,2,3,4)"
-predict 4 'rows6.csv: there are no samples in it' "$(samples 6 a,b,c,d)"
-predict 2 'with the 3 input columns of|rows7.csv|dense/kernel has shape (4, 8) in the file' "$(samples 7 a,b,c 1,2,3)"
-predict 4 'rows8.csv: sample 1 (counted from 0) gives a number that is not finite or reaches 2^40' "$(samples 8 a,b,c,d 1,2,3,4 1e300,-1e300,3,4)"
-predict 2 '--data: there is no file|nowhere.csv; correct the path' nowhere.csv
-predict 2 'is a directory' "$work"
-predict 4 'standard input is empty' -
-wrong 2 'the job and --data are both standard input' "$qring" predict - --weights "$work/net/weights.h5" --data -
-predict 2 "--set model[7].units=3: model has 2 elements, counted from 0, and none is [7]" "$(samples 9 a,b,c,d 1,2,3,4)" --set 'model[7].units=3'
-predict 2 "--format: 'xml' is neither csv nor jsonl" "$(samples 9 a,b,c,d 1,2,3,4)" --format xml
-wrong 2 '--data is missing: which samples?|- for standard input' "$qring" predict "$net" --weights "$work/net/weights.h5"
-wrong 2 '--weights is missing' "$qring" predict "$net" --data "$work/rows9.csv"
-wrong 2 '--out would replace the samples in' "$qring" predict "$net" --weights "$work/net/weights.h5" --data "$work/rows9.csv" --out "$work/rows9.csv"
-wrong 2 'takes no inputs (data.source is none)' "$qring" predict tests/golden/digests/jobs/vqe-hamiltonian.json --weights w.h5 --data "$work/rows9.csv"
-wrong 4 'x has 4 columns, but the model takes 8' "$qring" predict "$base" --weights tests/golden/tfq/qcnn_weights.h5 --data "$work/rows9.csv"
-turns=$root/tests/golden/digests/jobs/gate-list.json
-run_in 60 "$work/turns.log" "$qring" run "$turns" -n 1 --epochs 1 --out "$work/turns" --logdir= --checkpoints none
-wrong 2 'rows11.csv: data: the circuit reads 3 of 4 columns (a, b, c) and not more; if that is meant' "$qring" predict "$turns" --weights "$work/turns/weights.h5" --data "$(samples 11 a,b,c,more 1,2,3,4)"
-evaluate 4 'neither columns y0 to y2 nor a column y of class numbers' --data "$work/rows9.csv"
-evaluate 4 'rows10.csv: row 1 of y is 7' --data "$(samples 10 a,b,c,d,y 1,2,3,4,7)"
-evaluate 2 "--metric is 'acc'; did you mean 'accuracy'?" --metric acc
-evaluate 2 "--metric: unknown key 'q'" --metric '{"name": "top_k_accuracy", "q": 2}'
-evaluate 2 '--metric top_k_accuracy: train.metrics[1]: top_k_accuracy with k 5 of 3 outputs' --metric top_k_accuracy
-evaluate 2 'unknown flag --metrics; did you mean --metric?' --metrics mae
-
-wrong permanent 'gs://bucket|local folder' "$qring" run "$base" -n 1 --out gs://bucket/out
-check "no folder is called gs:" test ! -e gs:
-check "predictions go to a file URL" "$qring" infer "$base" --weights tests/golden/tfq/qcnn_weights.h5 --predictions "file://$work/p.csv" >/dev/null
-check "they are there" test -s "$work/p.csv"
-wrong 2 '--columns' "$qring" show "$base" --columns wide
-case $(uname -m) in aarch64) other=avx2 ;; *) other=neon ;; esac # another machine's table
-wrong permanent "$other" "$qring" run "$base" -n 1 --isa $other --out "$out"
-
-# TF_CONFIG
-identity() { wrong "$1" "$2" env TF_CONFIG="$3" "$qringd" "$base" --print-identity; }
-identity 2 'TF_CONFIG' '{'
-identity 2 'TF_CONFIG' '[]'
-identity 2 'TF_CONFIG' 'hello'
-identity 2 'TF_CONFIG' '{"cluster":{"worker":["a:2222","b:2222"]},"task":{"type":"worker","index":7}}'
-identity 2 'TF_CONFIG' '{"cluster":{"worker":["a:2222","b:2222"]},"task":{"type":"worker","index":"x"}}'
-identity 2 'TF_CONFIG' '{"cluster":{"worker":["a:2222","b:2222"]},"task":{"type":"boss","index":0}}'
-identity 2 'TF_CONFIG' '{"cluster":{"worker":["a:99999","b:2222"]},"task":{"type":"worker","index":0}}'
-identity 2 'TF_CONFIG' '{"cluster":{"worker":"a:2222"},"task":{"type":"worker","index":0}}'
-
-identity 2 'who would compute' '{"cluster":{"ps":["a:2222"]},"task":{"type":"ps","index":0}}'
-identity 2 'names no ps' '{"cluster":{"worker":["a:2222"]},"task":{"type":"ps","index":0}}'
-identity 2 'no cluster' '{"task":{"type":"ps","index":0}}'
-identity 2 'enableDynamicWorker' '{"sparseCluster":{"worker":{},"ps":["p:2222"]},"task":{"type":"ps","index":0}}'
-roles() { wrong 2 "$1" "$qringd" "$base" --print-identity "$2" "$3" --index 0 --peers a:1,b:2; }
-roles '--role|boss|worker|evaluator' --role boss
-roles '--role|--parameter-servers' --role ps
-roles 'a:1|twice' --parameter-servers a:1
-roles 'number 1|no address' --parameter-servers p,
-wrong 2 'TF_CONFIG says who is what' env TF_CONFIG="$(tf_config 0 a:1)" "$qringd" "$base" --print-identity --role ps
-wrong 2 '--parameter-servers|nothing names the workers' "$qringd" "$base" --print-identity --parameter-servers p
-
-# evaluators
-judge() { words=$1 file=$2; shift 2; wrong 2 "$words" "$qringd" "$file" --role evaluator "$@"; } # words, job, flags
-judge 'an evaluator wants validation samples, and all 160 train|data.train_fraction below 1' "$(edit 's|"train_fraction": 0.7|"train_fraction": 1|' unjudged)" --out "$out"
-wrong permanent 'an evaluator wants validation samples' "$qring" validate "$work/unjudged.json" --role evaluator --out "$out"
-judge "an evaluator reads a run's checkpoints, and --checkpoints is none" "$base" --out "$out" --checkpoints none
-judge '--evaluate-interval|soon|500ms, 10s' "$base" --out "$out" --evaluate-interval soon
-judge '--checkpoint-epochs|-1' "$base" --out "$out" --checkpoint-epochs -1
-judge '--out|results' "$base" --out gs://bucket/name
-wrong 2 '--role is not for qring run' "$qring" run "$base" -n 1 --role evaluator --out "$out"
-wrong 2 'TF_CONFIG says who is what' env TF_CONFIG="$(tf_config 0 a:1)" "$qringd" "$base" --role evaluator --out "$out"
-run_in 30 "$work/judged.log" "$qringd" "$base" --epochs 2 --out "$work/judged"
-judge 'judged/checkpoints has the checkpoints of another job: its hash is|this evaluator|--set' "$base" --out "$work/judge" --set seed=4711 --checkpoints "$work/judged/checkpoints"
-mkdir -p "$work/judge"; echo 'step,loss' >"$work/judge/evaluation.jsonl"
-judge 'judge/evaluation.jsonl: its last line is none of an evaluator; take it away, or choose another --out' "$base" --epochs 2 --out "$work/judge" --checkpoints "$work/judged/checkpoints"
-check "it stays as it was" test "$(cat "$work/judge/evaluation.jsonl")" = 'step,loss'
-rm "$work/judge/evaluation.jsonl"; mkdir "$work/judge/evaluation.jsonl"
-judge 'judge/evaluation.jsonl is a directory' "$base" --epochs 2 --out "$work/judge" --checkpoints "$work/judged/checkpoints"
-rmdir "$work/judge/evaluation.jsonl"
-: >"$work/judge/evaluation.jsonl"; $python -c "
-import fcntl, time
-f = open('$work/judge/evaluation.jsonl', 'r+'); fcntl.flock(f, fcntl.LOCK_EX); print('held', flush=True); time.sleep(60)" >"$work/held" &
-holder=$!; started="$started $holder"
-tries=0; until [ -s "$work/held" ] || [ $tries -gt 100 ]; do tries=$((tries + 1)); sleep 0.1; done
-wrong 138 'judge/evaluation.jsonl: another evaluator writes it|choose another --out' \
-    "$qringd" "$base" --role evaluator --epochs 2 --out "$work/judge" --checkpoints "$work/judged/checkpoints"
-kill $holder
-
-# a port in use
-$python -c "
-import socket, time
-s = socket.socket(); s.bind(('0.0.0.0', 0)); s.listen(); print(s.getsockname()[1], flush=True); time.sleep(60)" >"$work/port" &
-holder=$!; started="$started $holder"
-tries=0; until [ -s "$work/port" ] || [ $tries -gt 100 ]; do tries=$((tries + 1)); sleep 0.1; done
-taken=$(cat "$work/port"); other=$(free_ports 1)
-wrong permanent "$taken|in use" env TF_CONFIG="$(tf_config 0 "127.0.0.1:$taken" "127.0.0.1:$other")" "$qringd" "$base" --data-port 0 --out "$out"
-kill $holder
-
-# two jobs with different settings under one name: both sides name the field and both values
-edit 's/"seed": 1/"seed": 4711/' other >/dev/null
-# shellcheck disable=SC2046
-set -- $(free_ports 2)
-TF_CONFIG=$(tf_config 0 "127.0.0.1:$1" "127.0.0.1:$2") timeout 60 "$qringd" "$base" --data-port 0 --out "$work/a" >"$work/a.log" 2>&1 </dev/null & a=$!
-TF_CONFIG=$(tf_config 1 "127.0.0.1:$1" "127.0.0.1:$2") timeout 60 "$qringd" "$work/other.json" --data-port 0 --out "$work/b" >"$work/b.log" 2>&1 </dev/null & b=$!
-wait $a; rc_a=$?; wait $b; rc_b=$?
-check "two jobs under one name: exit codes 3 and 3, not $rc_a and $rc_b" test "$rc_a $rc_b" = "3 3"
-for side in a b; do for w in seed 4711; do check "side $side says '$w'" holds "$work/$side.log" "$w"; done; done
-check "side a says its own seed" grep -Eq 'seed.*[^0-9]1[^0-9]' "$work/a.log"
-check "two jobs under one name wrote nothing" test -z "$(find "$work/a" "$work/b" -type f 2>/dev/null)"
 end

@@ -1,0 +1,68 @@
+/* The evaluator's curve: one writer alone, a full disk, a link, a file longer than what is read of
+ * it. */
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "evaluator/curve.h"
+#include "tests/evaluator_world.h"
+
+static void test_curve(void) {
+    world_begin();
+    curve_gone();
+    happens(&(struct event){DONE, END(5)});
+    qr_auto(qr_free_p) char *path = curve_path();
+    /* another evaluator writes it */
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    CHECK(fd >= 0 && flock(fd, LOCK_EX) == 0);
+    CHECK(EVALUATES(EPOCHS, false, {WAIT, 0}) == QR_UNAVAILABLE &&
+              strstr(err.msg, "evaluation.jsonl: another evaluator writes it"),
+          "%s", err.msg);
+    CHECK(w.now_ns >= QR_SECOND && w.n_shown == 0);
+    close(fd);
+    /* a full disk: half a line does not stay */
+    struct rlimit was, few;
+    CHECK(getrlimit(RLIMIT_FSIZE, &was) == 0);
+    few = (struct rlimit){100, was.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    CHECK(setrlimit(RLIMIT_FSIZE, &few) == 0);
+    CHECK(EVALUATES(EPOCHS, false, {STOP, 0}) != QR_OK && strstr(err.msg, "evaluation.jsonl"), "%s",
+          err.msg);
+    struct stat st;
+    CHECK(stat(path, &st) == 0 && st.st_size == 0, "%lld", (long long)st.st_size);
+    CHECK(setrlimit(RLIMIT_FSIZE, &was) == 0);
+    CHECK(EVALUATES(EPOCHS, false, {STOP, 0}) == QR_OK, "%s", err.msg);
+    CURVE("room again", 5);
+    /* a link is not written through */
+    curve_gone();
+    CHECK(symlink("/dev/null", path) == 0);
+    CHECK(EVALUATES(EPOCHS, false, {STOP, 0}) != QR_OK && strstr(err.msg, "evaluation.jsonl"), "%s",
+          err.msg);
+    curve_gone();
+    /* longer than a window */
+    struct qr_buf long_one = {0};
+    for (int i = 1; i < 2000; i++)
+        qr_buf_printf(&long_one, "{\"step\":%d,\"loss\":0.25,\"job_hash\":\"%.16s\"}\n", i,
+                      canonical.hex);
+    curve_put(qr_buf_string(&long_one));
+    struct qr_curve c = {0};
+    CHECK(long_one.n > QR_CURVE_WINDOW_BYTES &&
+              qr_curve_open(dir, canonical.hex, world_sleep, &w, &c, &err) == QR_OK &&
+              c.step == 1999 && !c.other && c.end == (long long)long_one.n,
+          "%s", err.msg);
+    qr_curve_close(&c);
+    memset(long_one.p, 'x', long_one.n);
+    curve_put(qr_buf_string(&long_one));
+    CHECK(qr_curve_open(dir, canonical.hex, world_sleep, &w, &c, &err) == QR_INVALID_ARGUMENT);
+    qr_buf_free(&long_one);
+    curve_gone();
+    world_end();
+}
+
+int main(void) {
+    if (!evaluator_begin()) return t_end();
+    test_curve();
+    return evaluator_end();
+}
