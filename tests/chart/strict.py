@@ -1,5 +1,6 @@
 """Manifests against Kubernetes' own schemas, unknown fields refused: strict.py FILE... prints what is wrong, exit 1.
 CERTMANAGER: the folder of cert-manager's source, whose definition of a Certificate is taken then; without it the kind is unknown."""
+import functools
 import json
 import os
 import sys
@@ -46,6 +47,7 @@ DEFINITIONS = {("kubeflow.org/v1", "TFJob"): "crd-tfjob.json", ("jobset.x-k8s.io
                ("trainer.kubeflow.org/v1alpha1", "TrainingRuntime"): "crd-trainingruntimes.json"}
 
 
+@functools.cache
 def schema_of(api, kind):
     if (api, kind) in DEFINITIONS:
         return of_definition(load(DEFINITIONS[api, kind]))

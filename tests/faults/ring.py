@@ -5,7 +5,7 @@ tests/run gives them; `rows_x.py 5 6` runs those rows, and REPEAT=20 repeats the
 figure (`make faults`). Every row compares with one worker that nobody disturbed. Bounds are those of tests/faults/README.md; on virtual time (tests/sim) they are
 asserted as they are, here, on a machine that may be busy, SLACK times as much must do.
 """
-import json, os, re, shutil, signal, statistics, subprocess, sys, threading, time
+import json, os, re, shutil, signal, statistics, subprocess, sys, threading, time, zlib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, ROOT + "/tests")
@@ -89,15 +89,16 @@ truths = {}
 
 
 def alone(job_file, epochs):
-    """The folder of truth()."""
-    return f"{WORK}/alone-{os.path.basename(job_file)}-{epochs}"
+    """The folder of truth(). A job's name reaches none of what it leaves."""
+    with open(job_file) as f: settings = {k: v for k, v in json.load(f).items() if k != "name"}
+    return f"{WORK}/alone-{zlib.crc32(json.dumps(settings, sort_keys=True).encode()):08x}-{epochs}"
 
 
 def truth(job_file, epochs):
-    """(digest, bytes of steps.jsonl) of one worker that nobody disturbed. Once a job and number of epochs."""
-    key = (job_file, epochs)
+    """(digest, bytes of steps.jsonl) of one worker that nobody disturbed. Once for the jobs that differ in their name alone, and a number of epochs."""
+    out = key = alone(job_file, epochs)
     if key not in truths:
-        out = folder(os.path.basename(alone(job_file, epochs)))
+        folder(os.path.basename(out))
         with open(out + ".log", "w") as log:
             code = subprocess.run([QRINGD, job_file, "--epochs", str(epochs), "--out", out], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                   timeout=1500).returncode
@@ -274,12 +275,12 @@ def main():
     for turn[0] in range(REPEAT):
         for number, timed, f in rows:
             if (wanted and number not in wanted) or (REPEAT > 1 and not timed): continue
-            began = time.monotonic()
+            began, busy = time.monotonic(), sum(os.times()[:4])
             try: f()
             except Exception as e: check(f"row {number}, {f.__name__}: {type(e).__name__}: {e}", False)
             finally:
                 while rings: rings.pop().close()
-            print(f"    row {number}, {f.__name__}: {time.monotonic() - began:.1f} s in all", flush=True)
+            print(f"    row {number}, {f.__name__}: {time.monotonic() - began:.1f} s in all, {sum(os.times()[:4]) - busy:.1f} s of processor", flush=True)
     for (number, what), (s, bound) in sorted(figures.items()):
         if REPEAT > 1: print(f"{number:3d}  {what:60s} {len(s):3d} times: median {statistics.median(s):.3f} s, worst {max(s):.3f} s, bound {bound} s")
     print("{passed} passed, {failed} failed, {skipped} skipped".format(**counts))

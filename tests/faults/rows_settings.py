@@ -46,12 +46,12 @@ def digest_in(out):
     except OSError as e: return str(e)
 
 
-def says_once(r, i, key, own, theirs):
+def says_once(r, i, key, own, theirs, others):
     words = f"{key} is {own} here and {theirs} in the ring, whose value counts until it ends: to change it, stop all workers"
     n = len(re.findall(re.escape(words), r.log(i)))
     check(f"{r.name}: worker {i} says once, not {n} times, that {words}", n == 1)
-    others = [k for k in r.worker if k != i and " here and " in r.log(k)]
-    check(f"{r.name}: {others} say nothing of it", not others)
+    said = [k for k in others if " here and " in r.log(k)]
+    check(f"{r.name}: those that worked say nothing of it, not {said}", not said)
 
 
 def ends(r, what, seconds=120):
@@ -63,14 +63,14 @@ def ends(r, what, seconds=120):
 
 @row(41)
 def epochs_late():
-    for index in (0, 2):
-        for word, other in (("fewer", FEWER), ("more", MORE)):
-            r = ring(f"late-{word}-{index}")
-            works(r, index)
-            r.start(index, "--epochs", str(other))
-            r.joins(index)
-            says_once(r, index, "epochs", other, r.epochs)
-            ends(r, f"{word} epochs, late, {'lowest' if index == 0 else 'highest'} index")
+    """Two work; two come at once, below and above them: one with fewer epochs, one with more."""
+    for lowest, highest in ((FEWER, MORE), (MORE, FEWER)):
+        r = ring(f"late-{lowest}-{highest}", 4)
+        works(r, 0, 3)
+        for i, other in ((0, lowest), (3, highest)): r.start(i, "--epochs", str(other))
+        for i in (0, 3): r.joins(i)
+        for i, other in ((0, lowest), (3, highest)): says_once(r, i, "epochs", other, r.epochs, (1, 2))
+        ends(r, f"{lowest} epochs, late, lowest index, and {highest}, highest index")
 
 
 @row(41)

@@ -1,24 +1,19 @@
 #!/usr/bin/python3
 """Rows of the fault table about where bytes live: disks that are full, broken, read-only or closed to us; a Cloud Storage
 (tests/fake/gcs.py) that fails in every way it can, its tokens too; everybody killed in the middle of an upload."""
-import hashlib, json, os, re, resource, shutil, signal, struct, subprocess, sys, time, urllib.request, zipfile
+import json, os, re, resource, shutil, subprocess, sys, time, urllib.request
 
 can_mount = os.geteuid() == 0 and subprocess.run(["unshare", "-m", "true"], stderr=subprocess.DEVNULL).returncode == 0
 if can_mount and os.environ.get("QR_OWN_MOUNTS") != "1":
     os.environ["QR_OWN_MOUNTS"] = "1"  # what is mounted here goes when this program does
     os.execvp("unshare", ["unshare", "-m", *sys.argv])
 
-from ring import QRING, ROOT, WORK, Ring, alone, check, folder, free_ports, job, main, row, skip, tell, truth, until
+from ring import QRING, ROOT, WORK, Ring, alone, check, folder, free_ports, main, row, skip, tell, until
+from storage import OFTEN, Fake, small
 
-SMALL = dict(model=[{"layer": "quantum", "circuit": {"ansatz": "qcnn", "qubits": 4, "stages": 1}}, {"layer": "dense", "units": 1}],
-             data={"rounds": 4})
-OFTEN = ["--checkpoint-interval", "20ms", "--checkpoint-steps", "5", "--logdir="]
 SLOW = ["--allreduce", "ring"]  # many messages a step: few steps for one worker to go through again
 ENDLESS = 1000000
 PATIENCE = 2.0  # a busy machine makes gaps too; a training that waits for a store waits as long as an outage: 5 s
-
-
-def small(name): return job(name, model=SMALL["model"], data=SMALL["data"])
 
 
 def metric(port, name):
@@ -233,26 +228,6 @@ def no_room_for_the_weights():
 
 # ---- Cloud Storage ----
 
-class Fake:
-    def __init__(self, name):
-        ready = f"{folder('fake-' + name)}/port"
-        self.process = subprocess.Popen(["/usr/bin/python3", "-B", ROOT + "/tests/fake/gcs.py", "0", ready], stdout=subprocess.DEVNULL)
-        check("the fake starts", until(lambda: os.path.exists(ready) and os.path.getsize(ready) > 1, 20))
-        with open(ready) as f: self.at = "127.0.0.1:" + f.read().strip()
-        self.env = {"STORAGE_EMULATOR_HOST": self.at, "GCE_METADATA_HOST": self.at, "NO_GCE_CHECK": "",
-                    "GOOGLE_APPLICATION_CREDENTIALS": ""}
-
-    def ask(self, what, body=None):
-        request = urllib.request.Request(f"http://{self.at}/control/{what}", data=None if body is None else json.dumps(body).encode())
-        with urllib.request.urlopen(request, timeout=20) as r: return json.load(r)
-
-    def stored(self, part): return [o for o in self.ask("state")["stored"] if part in o[1]]
-    def __enter__(self): return self
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
-
-
 def in_bucket(name, fake):
     return Ring(name, small(name), 3, ENDLESS, [*OFTEN, *SLOW, "--weights", f"gs://auth-bucket/{name}/w.h5"], env=fake.env)
 
@@ -345,99 +320,6 @@ def tokens_that_do_not_come():
              f"as without: {calm:.3f} s")
         r.settle()
         r.same()
-
-
-# Replies of 200 of which nobody knows what they say.
-CUT = ["return-broken-stream", "cut-reply-after-0B", "cut-reply-after-20B", "short-reply", "chunked-reply", "html-reply"]
-
-
-def faults(fake, **instructions):
-    fake.ask("faults", {"instructions": {("token" if method == "token" else "storage.objects." + method): list(of) for method, of in instructions.items()}})
-
-
-def sent(fake, bucket, name, content):
-    """An object of somebody else's."""
-    url = f"http://{fake.at}/upload/storage/v1/b/{bucket}/o?uploadType=media&name={name.replace('/', '%2F')}"
-    urllib.request.urlopen(urllib.request.Request(url, data=content), timeout=60).close()
-
-
-@row(46)
-def a_success_that_cannot_be_read():
-    """The upload at the end is answered with a 200 whose body is cut, each in its way: it is the weights' upload all the same."""
-    with Fake("cut") as fake:
-        good = 0
-        for what in CUT:
-            name = "cut-" + what
-            r = Ring(name, small("cut"), 2, 3, [*OFTEN[:4], "--logdir=", "--weights", f"gs://auth-bucket/{name}/w.h5"], env=fake.env)
-            faults(fake, insert=[what] * 3, get=[what], token=[what])  # the weights, a checkpoint, LATEST
-            for i in range(2): r.start(i)
-            codes = r.wait()
-            left = fake.ask("state")["faults_left"]
-            check(f"{what}: exit codes 0, not {codes}; {r.last_words()}", codes == {0: 0, 1: 0})
-            check(f"{what}: {left} faults were not met", left == 0)
-            r.same()
-            with open(alone(r.job, r.epochs) + "/weights.h5", "rb") as f: want = hashlib.sha256(f.read()).hexdigest()
-            stored = fake.stored(name + "/w.h5")
-            check(f"{what}: the weights are there once, the same bytes: {stored}, {want}", [o[2] for o in stored] == [want])
-            good += codes == {0: 0, 1: 0} and [o[2] for o in stored] == [want]
-        tell(46, f"the 200 of the final upload cannot be read, in {len(CUT)} ways, those of tokens and downloads neither: exit 0, weights there",
-             f"{good} of {len(CUT)}", "all")
-
-
-@row(46)
-def a_large_upload_whose_end_is_cut():
-    """Above 8 MiB: many requests, and the last one's reply is cut; so are the answers to the questions after it."""
-    with Fake("large") as fake:
-        path = WORK + "/large.npz"
-        n = 1200000
-        header = ("{'descr': '<f8', 'fortran_order': False, 'shape': (%d,), }" % n).encode()
-        header += b" " * (63 - (10 + len(header)) % 64) + b"\n"
-        with zipfile.ZipFile(path, "w") as z:
-            z.writestr("w.npy", b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + struct.pack(f"<{n}d", *range(n)))
-        subprocess.run([QRING, "weights", path, "--to", WORK + "/large.safetensors"], check=True, stdout=subprocess.DEVNULL)
-        with open(WORK + "/large.safetensors", "rb") as f: want = hashlib.sha256(f.read()).hexdigest()
-        good = 0
-        for times in (1, 3, 4):
-            name = f"large-{times}.safetensors"
-            faults(fake, insert=["return-broken-stream-final-chunk-after-100B"] * times)
-            done = subprocess.run([QRING, "weights", path, "--to", "gs://plain/" + name], env={**os.environ, **fake.env}, capture_output=True, text=True, timeout=120)
-            check(f"{times} replies cut: {done.stderr}", done.returncode == 0)
-            there = [o[2] for o in fake.stored(name)]
-            check(f"{times} replies cut: the same bytes, once: {there}", there == [want])
-            good += done.returncode == 0 and there == [want]
-        tell(46, "an upload of 9.6 MB whose last reply is cut, and the answers after it: exit 0, the same bytes, stored once", f"{good} of 3", "all")
-
-
-@row(46)
-def data_that_breaks_again_and_again():
-    """A data file above 8 MiB: the stream breaks every 256 KiB, a server ignores Range, the object is replaced in the middle."""
-    text = "a,b,c,d,y\n" + "".join(",".join(f"{((i * 37 + k * 11) % 200 - 100) / 100:.55f}" for k in range(4)) + f",{1 if i % 3 else -1}\n" for i in range(40000))
-    content = text.encode()
-    disk = WORK + "/data.csv"
-    os.makedirs(WORK, exist_ok=True)
-    with open(disk, "wb") as f: f.write(content)
-    def of(name, url):
-        path = job(name, model=SMALL["model"])
-        with open(path) as f: j = json.load(f)
-        j["data"] = {"source": "csv", "url": url}
-        with open(path, "w") as f: json.dump(j, f)
-        return path
-    with Fake("breaks") as fake:
-        sent(fake, "plain", "d/data.csv", content)
-        local, breaks, broken = of("breaks-disk", disk), 0, "return-broken-stream-after-256K"
-        for what, odd in (("again and again", [broken] * 4 + ["short-reply", "html-reply", broken, "return-416", broken, "replaced", broken]),
-                          ("Range is ignored", [broken, "ignore-range"]), ("another range", [broken, "other-range"])):
-            r = Ring("breaks-" + odd[1], of("breaks", "gs://plain/d/data.csv"), 1, 1, [*OFTEN[:4], "--logdir="], env=fake.env)
-            faults(fake, get=odd)
-            breaks += len(odd)
-            r.start(0)
-            codes, left = r.wait(), fake.ask("state")["faults_left"]
-            check(f"{what}: exit code 0, not {codes}; {r.last_words()}", codes == {0: 0})
-            check(f"{what}: {left} faults were not met", left == 0)
-            digest, _ = truth(local, 1)
-            with open(r.out + "/result.json") as f: mine = json.load(f)["state_digest"]
-            check(f"{what}: digest {mine}, not {digest}", mine == digest)
-        tell(46, f"a data file of {len(content) / 1e6:.1f} MB whose download breaks {breaks} times in six ways: trained", "the digest from the disk", "the same, exit 0")
 
 
 @row(4)

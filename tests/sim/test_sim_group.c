@@ -275,6 +275,6 @@ int main(void) {
     }
     test_plants();
     test_mutations();
-    test_seeds(1, n ? strtoull(n, NULL, 10) : 1000, false);
+    test_seeds(1, n ? strtoull(n, NULL, 10) : 500, false);
     return t_end();
 }
