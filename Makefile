@@ -229,7 +229,7 @@ e2e-api: $(progs)
 cluster: $(progs)
 	$(Q)tests/cluster/up
 
-## make e2e        manifests, overlays and chart on that cluster: trained, scaled, killed, evicted, suspended, cut off; a table (root; half an hour, the first time ten minutes more)
+## make e2e        manifests, overlays and chart on that cluster: trained, scaled, killed, evicted, suspended, cut off; TensorBoard; the pages' commands typed; a table (root; a quarter of an hour, the first time ten minutes more)
 e2e: $(progs)
 	$(Q)tests/cluster/e2e
 

@@ -190,7 +190,8 @@ def elsewhere(name, d, known):
     hold(name + ": the container that its controller looks for", [c["name"] for c in pod["containers"]] == [called])
     hold(name + ": a bucket for checkpoints, since pods have nothing in common", any(a.startswith("--weights=gs://") for a in container["args"]))
     ring_name = name[:-3] if serves(d) else name
-    peers = {"StatefulSet": ring_name + "-{i}.%s:2222" % ring_name, "JobSet": name + "-workers-0-{i}.%s:2222" % name, "TFJob": None,
+    peers = {"StatefulSet": ring_name + "-{i}.%s:2222" % ring_name, "JobSet": name + "-workers-0-{i}.%s:2222" % name,
+             "TFJob": name + "-worker-{i}:2222" if "PS" in spec.get("tfReplicaSpecs", {}) else None, # else by TF_CONFIG
              "TrainingRuntime": "$(JOBSET_NAME)-node-0-{i}.$(JOBSET_NAME):2222"}[d["kind"]]
     hold(name + ": peers by the names that the controller gives", env.get("QRING_PEER_TEMPLATE") == peers)
     if d["kind"] == "StatefulSet":
@@ -346,6 +347,8 @@ def command(path, name):
     env = {}
     for e in container.get("env", []):
         source = e.get("valueFrom", {})
+        if "replica-index" in json.dumps(source):
+            continue # the caller says which pod it is
         if "configMapKeyRef" in source:
             value = known["ConfigMap", source["configMapKeyRef"]["name"]]["data"][source["configMapKeyRef"]["key"]]
         else:

@@ -4,22 +4,31 @@ import re
 import time
 
 from kube import Refused, until
-from world import PODS, Stop, api, check, fetch, rows, run, say, stored
+from world import Stop, api, check, fetch, here, pod_path, run, say, stored, work
 
 
 class Ring:
-    path = None
+    kind = None # its apiVersion and kind
     servers = 0 # members beside the workers, in every pod's count
 
     def __init__(self, name, labels, bucket=None):
         self.name, self.labels, self.bucket, self.pauses = name, labels, bucket or "auth-" + name, []
         self.row = {"manifest": name}
         self.began = time.monotonic()
-        rows.append(self.row)
+        here.rows.append(self.row)
+
+    @property
+    def path(self):
+        return api.path(*self.kind, here.space, "qcnn")
+
+    @staticmethod
+    def config(n):
+        """The number that pods read when they start."""
+        api.merge(api.path("v1", "ConfigMap", here.space, "qcnn"), {"data": {"replicas": str(n)}})
 
     def pods(self):
         found = {}
-        for p in api.list("v1", "Pod", "default", self.labels):
+        for p in api.list("v1", "Pod", here.space, self.labels):
             if p["metadata"]["labels"].get("training.kubeflow.org/replica-type") == "ps":
                 continue
             index = p["metadata"]["labels"].get("training.kubeflow.org/replica-index")
@@ -38,8 +47,12 @@ class Ring:
 
     def members(self, n):
         """Exactly n pods, each of which counts n members."""
-        pods = self.pods()
-        return sorted(pods) == list(range(n)) and all(self.sees(p, "qring_members") == n + self.servers for p in pods.values())
+        found = self.pods()
+        return sorted(found) == list(range(n)) and all(self.sees(p, "qring_members") == n + self.servers for p in found.values())
+
+    def failures(self):
+        """Pods that count against the number of tries."""
+        return 0
 
     def steps(self):
         return max([self.sees(p, "qring_step") or 0 for p in self.pods().values()], default=0)
@@ -67,7 +80,7 @@ class Ring:
 
     def lose(self, index, n, what, column, how):
         old = self.pods()[index]["metadata"]
-        how("%s/%s" % (PODS, old["name"]))
+        how(pod_path(old["name"]))
         good = until(lambda: self.pods().get(index, {"metadata": old})["metadata"]["uid"] != old["uid"], 120)
         if not good:
             self.tell()
@@ -79,15 +92,14 @@ class Ring:
             status = p.get("status", {})
             what = json.dumps(status.get("containerStatuses") or status.get("conditions"))
             print("  pod %d: %s %s" % (index, status.get("phase"), what[:600]))
-            events = api.ask("GET", "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name=" + p["metadata"]["name"])
+            events = api.ask("GET", "/api/v1/namespaces/%s/events?fieldSelector=involvedObject.name=%s" % (here.space, p["metadata"]["name"]))
             for e in events["items"][-4:]:
                 print("    event:", e["message"][:200])
             try:
-                print("    " + api.ask("GET", "%s/%s/log?tailLines=4" % (PODS, p["metadata"]["name"])).replace("\n", "\n    "), flush=True)
+                print("    " + api.ask("GET", pod_path(p["metadata"]["name"] + "/log?tailLines=4")).replace("\n", "\n    "), flush=True)
             except (OSError, Refused) as e:
                 print("    no log:", e)
-        if self.path:
-            print("  " + json.dumps((api.find(self.path) or {}).get("status"))[:1200], flush=True)
+        print("  " + json.dumps((api.find(self.path) or {}).get("status"))[:1200], flush=True)
 
     def conditions(self):
         found = (api.find(self.path) or {}).get("status", {}).get("conditions", [])
@@ -104,12 +116,15 @@ class Ring:
 
 
 class Job(Ring):
-    path = "/apis/batch/v1/namespaces/default/jobs/qcnn"
+    kind = "batch/v1", "Job"
 
     def scale(self, n):
         """As the page says: the ConfigMap, then both numbers of the Job together."""
-        api.merge("/api/v1/namespaces/default/configmaps/qcnn", {"data": {"replicas": str(n)}})
+        self.config(n)
         api.merge(self.path, {"spec": {"completions": n, "parallelism": n}})
+
+    def failures(self):
+        return (api.find(self.path) or {}).get("status", {}).get("failed", 0)
 
     def suspend(self, so):
         api.merge(self.path, {"spec": {"suspend": so}})
@@ -117,14 +132,14 @@ class Job(Ring):
 
 class Chart(Job):
     def scale(self, n):
-        run(self.helm, "upgrade", "qcnn", "charts/qring", "--reuse-values", "--set", "replicas=%d" % n)
+        run(self.helm, "upgrade", "qcnn", "charts/qring", "-n", here.space, "--reuse-values", "--set", "replicas=%d" % n)
 
 
 class StatefulSet(Ring):
-    path = "/apis/apps/v1/namespaces/default/statefulsets/qcnn"
+    kind = "apps/v1", "StatefulSet"
 
     def scale(self, n):
-        api.merge("/api/v1/namespaces/default/configmaps/qcnn", {"data": {"replicas": str(n)}})
+        self.config(n)
         api.merge(self.path + "/scale", {"spec": {"replicas": n}})
 
     def finished(self):
@@ -135,15 +150,15 @@ class StatefulSet(Ring):
 
 
 class JobSet(Ring):
-    path = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets/qcnn"
+    kind = "jobset.x-k8s.io/v1alpha2", "JobSet"
 
 
 class TrainJob(Ring):
-    path = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/default/trainjobs/qcnn"
+    kind = "trainer.kubeflow.org/v1alpha1", "TrainJob"
 
 
 class TFJob(Ring):
-    path = "/apis/kubeflow.org/v1/namespaces/default/tfjobs/qcnn"
+    kind = "kubeflow.org/v1", "TFJob"
 
     def scale(self, n):
         api.merge(self.path, {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": n}}}})
@@ -152,3 +167,57 @@ class TFJob(Ring):
         """The workers that a pod's TF_CONFIG names."""
         env = self.pods()[index]["spec"]["containers"][0]["env"]
         return json.loads(next(e["value"] for e in env if e["name"] == "TF_CONFIG"))["cluster"]["worker"]
+
+
+def evict(pod):
+    """As kubectl drain does: tried again where a disruption budget says that another pod is not back yet."""
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.rsplit("/", 1)[1], "namespace": here.space}}
+    check("%s is evicted" % pod, until(lambda: api.create(eviction, pod + "/eviction"), 30, 0.5), stop=True)
+
+
+def disturbed(ring, folder="alone", scales=True, during=None):
+    """From two workers that train to one that finishes; or to two, where their kind cannot be scaled. FOLDER is the undisturbed run's."""
+    n = 2
+    ring.reaches(2, "started", "trained")
+    if during:
+        during(ring)
+    if scales:
+        ring.scale(4)
+        n = 4
+        ring.reaches(4, "scaled from 2 to 4", "scaled")
+    ring.lose(n - 2 or 1, n, "deleted by force", "killed", lambda pod: api.delete(pod, gracePeriodSeconds=0))
+    counted = ring.failures()
+    ring.lose(1, n, "evicted", "evicted", evict)
+    check("%s: the eviction is no failure: %d, before %d" % (ring.name, ring.failures(), counted), ring.failures() == counted)
+    if scales:
+        at = time.monotonic()
+        ring.scale(1)
+        good = until(lambda: ring.sees(ring.pods().get(0, {}), "qring_members") == 1 + ring.servers, 120)
+        check("%s: scaled from 4 to 1: it trains alone" % ring.name, good and not ring.latest().get("done"), stop=True)
+        say("%s: scaled from 4 to 1: alone after %.1f s, step %d" % (ring.name, time.monotonic() - at, ring.steps()))
+        ring.row["scaled"] += " %.1f" % (time.monotonic() - at)
+    ends(ring, folder)
+    if scales:
+        check("%s: the other pods are gone" % ring.name, until(lambda: [i for i in ring.pods() if i] == [], 120))
+
+
+def ends(ring, folder, seconds=900):
+    at = time.monotonic()
+    if not check("%s: it has finished" % ring.name, until(ring.finished, seconds, 1)):
+        ring.tell()
+        raise Stop
+    ring.row["finished"] = "%.1f" % (time.monotonic() - at)
+    folder = "%s/%s" % (work, folder)
+    with open(folder + "/result.json", encoding="utf-8") as f:
+        want = json.load(f)["state_digest"]
+    latest = ring.latest()
+    check("%s: done" % ring.name, latest.get("done"))
+    check("%s: digest %s, qring run %s" % (ring.name, latest.get("digest"), want), latest.get("digest") == want)
+    with open(folder + "/weights.h5", "rb") as f:
+        check("%s: the weights in the bucket are those of qring run" % ring.name, stored(ring.bucket, "qcnn/weights.h5") == f.read())
+    ring.row["digest"] = latest.get("digest", "")[:8] + (" =" if latest.get("digest") == want else " other")
+    ring.row["seconds"] = "%.0f" % (time.monotonic() - ring.began)
+    pauses = ", pauses " + " ".join("%.2f" % p for p in ring.pauses) if ring.pauses else ""
+    if ring.pauses:
+        ring.row["longest pause"] = "%.2f" % max(ring.pauses)
+    say("%s: finished, digest %s%s" % (ring.name, latest.get("digest"), pauses))

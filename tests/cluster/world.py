@@ -3,6 +3,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -10,15 +11,31 @@ import urllib.request
 from kube import Api, until
 
 work, manifests, epochs = sys.argv[1:4]
+half, short = str(int(epochs) // 2), str(int(epochs) // 4) # where the whole run would only be waited for
+images = os.path.dirname(os.environ["KUBECONFIG"]) + "/images"
 api = Api(os.environ["KUBECONFIG"])
 counts = {"passed": 0, "failed": 0, "skipped": 0}
+lock = threading.Lock() # cases run side by side
+here = threading.local() # of the case that a thread runs: its namespace, its rows of the table
 began = time.monotonic()
-rows = []
 # Cloud Storage and a metadata server where no policy of a ring's pods lets them but by the ports and addresses that it names
 OUTSIDE = "203.0.113.10"
 STORE = OUTSIDE + ":443"
 METADATA = "169.254.169.254"
-PODS = "/api/v1/namespaces/default/pods"
+COLUMNS = {"manifest": 24, "trained": 7, "scaled": 9, "killed": 6, "evicted": 7, "finished": 8, "digest": 10, "longest pause": 13, "seconds": 7}
+
+
+def pod_path(name=""):
+    """The path of this case's pods, or of one of them."""
+    return "/api/v1/namespaces/%s/pods%s" % (here.space, "/" + name if name else "")
+
+
+def enter(space, level="restricted"):
+    """A namespace of its own for what comes now: names of one case, and what DNS remembers of them, are nobody else's."""
+    until(lambda: not api.find("/api/v1/namespaces/" + space), 60)
+    api.create({"apiVersion": "v1", "kind": "Namespace",
+                "metadata": {"name": space, "labels": {"pod-security.kubernetes.io/enforce": level}}}, "/api/v1/namespaces")
+    here.space = space
 
 
 class Stop(Exception):
@@ -30,9 +47,10 @@ def say(what):
 
 
 def check(what, good, stop=False):
-    counts["passed" if good else "failed"] += 1
+    with lock:
+        counts["passed" if good else "failed"] += 1
     if not good:
-        print("not so:", what, flush=True)
+        print("not so: " + what, flush=True)
         if stop:
             raise Stop
     return good
@@ -47,7 +65,7 @@ def qring(*args):
 
 
 def secret():
-    return qring("certs", "qcnn", "--secret")
+    return qring("certs", "qcnn", "--secret", "--namespace", here.space)
 
 
 def fetch(url, token=None):
@@ -70,6 +88,12 @@ def stored(bucket, name):
         raise
 
 
+def listed(bucket):
+    """Every object's name and generation: a write changes it."""
+    found = json.loads(fetch("http://%s/storage/v1/b/%s/o" % (STORE, bucket), token()))
+    return {d["name"]: d["generation"] for d in found.get("items", [])}
+
+
 def store(bucket, name, data):
     url = "http://%s/upload/storage/v1/b/%s/o?uploadType=media&name=%s" % (STORE, bucket, name.replace("/", "%2F"))
     request = urllib.request.Request(url, data=data, headers={"Authorization": "Bearer " + token()})
@@ -80,6 +104,7 @@ def outside():
     """A network of its own beside the pods', with tests/fake/gcs.py in it; its process."""
     if os.path.exists("/run/netns/outside"): # of an earlier run on this cluster
         run("ip", "netns", "delete", "outside")
+        until(lambda: not os.path.exists("/sys/class/net/outside"), 20)
     for command in ("ip netns add outside", "ip link add outside type veth peer name eth0 netns outside",
                     "ip address add 203.0.113.1/24 dev outside", "ip link set outside up",
                     "ip -n outside address add %s/24 dev eth0" % OUTSIDE, "ip -n outside address add %s/32 dev eth0" % METADATA,
@@ -95,12 +120,11 @@ def outside():
     return fake
 
 
-def table():
-    """manifest × what was done to it, in seconds where it took some."""
-    columns = ["manifest", "trained", "scaled", "killed", "evicted", "finished", "digest", "longest pause", "seconds"]
-    lines = [columns] + [[str(r.get(c, "–")) for c in columns] for r in rows]
-    wide = [max(len(line[i]) for line in lines) for i in range(len(columns))]
-    for line in lines:
-        print("| " + " | ".join(cell.ljust(w) for cell, w in zip(line, wide)) + " |", flush=True)
-        if line is columns:
-            print("| " + " | ".join("-" * w for w in wide) + " |", flush=True)
+def row(of):
+    """A line of the table: what was done to a manifest, in seconds where it took some."""
+    return "| " + " | ".join(str(of.get(c, "–")).ljust(w) for c, w in COLUMNS.items()) + " |"
+
+
+def table(rows):
+    head = [row({c: c for c in COLUMNS}), row({c: "-" * w for c, w in COLUMNS.items()})]
+    print("\n".join(head + [row(r) for r in rows]), flush=True)

@@ -234,7 +234,7 @@ class Handler(tokens.Tokens, BaseHTTPRequestHandler):
             return self.retry_test(path)
         if not path.startswith("/control/"):
             self.outage("storage" if "/storage/" in path else "token")
-        if path.startswith(("/computeMetadata/", "/token", "/sts", "/impersonate", "/control/", "/subject")):
+        if path == "/" or path.startswith(("/computeMetadata/", "/token", "/sts", "/impersonate", "/control/", "/subject")):
             return self.identity(path)
         path = path.removeprefix("/resumable").removeprefix("/upload") if "/upload/" in path else path.removeprefix("/download")
         m = re.fullmatch(r"/storage/v1/b/([^/]+)(/.*)?", path)

@@ -28,10 +28,15 @@ class Tokens:
         if path == "/control/log":
             log, self.world.log, tokens, self.world.idempotency = self.world.log, [], self.world.idempotency, {}
             return self.answer(200, {"log": log, "idempotency": sorted(tokens.values())})
+        if path == "/": # Google's clients ask so whether there is a metadata server
+            return self.answer(200, b"computeMetadata/\n", [("Metadata-Flavor", "Google")])
         if path.startswith("/computeMetadata/"):
             if self.headers.get("metadata-flavor") != "Google":
                 return self.answer(403, b"Missing Metadata-Flavor:Google header.")
-            return self.answer(200, self.token(), [("Metadata-Flavor", "Google")])
+            plain = {"project/project-id": b"project", "universe/universe-domain": b"googleapis.com"}.get(path.removeprefix("/computeMetadata/v1/"))
+            account = {"aliases": ["default"], "email": "fake@project", "scopes": ["https://www.googleapis.com/auth/cloud-platform"]}
+            what = plain or (account if path.endswith("/service-accounts/default/") else self.token())
+            return self.answer(200, what, [("Metadata-Flavor", "Google")] + ([("Content-Type", "application/text")] if what is plain else []))
         if path == "/subject":
             return self.answer(200, {"id_token": "subject-of-a-pod"}) if self.headers.get("x-asks") == "qring" else self.answer(403)
         if path == "/impersonate":

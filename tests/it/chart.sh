@@ -55,14 +55,14 @@ tfjob-restarts|TF_CONFIG='$(tf_config 1 qcnn-worker-0.default.svc:2222 qcnn-work
 tfjob-restarts||"source":"single" "index":0
 T
     # parameter servers, and workers beside them: FILE|POD|WHAT THE CONTROLLER GIVES POD 0|WHO IT IS THEN
-    both='{"cluster":{"worker":["w:2222"],"ps":["p:2222"]},"task":' judged='{"cluster":{"worker":["w:2222"],"evaluator":["e:2222"]},"task":'
+    sparse='{"cluster":{"worker":{},"ps":["p:2222"]},"task":' judged='{"cluster":{"worker":["w:2222"],"evaluator":["e:2222"]},"task":'
     while IFS='|' read -r f pod with who; do
         printf '%s %s --print-identity\n' "$with" "$(in_pod "$f" "$pod" 0 "$job")" >"$work/who.sh"
         check "pod $pod of $f starts" run_in 10 "$work/who.log" sh "$work/who.sh"
         for words in $who; do check "pod $pod of $f says $words: $(tail -n 1 "$work/who.log")" holds "$work/who.log" "$words"; done
     done <<T
-deploy/jobs/tfjob-ps.yaml|qcnn|TF_CONFIG='$both{"type":"worker","index":0}}'|"role":"worker" "index":1 "parameter_servers":1
-deploy/jobs/tfjob-ps.yaml|qcnn-ps|TF_CONFIG='$both{"type":"ps","index":0}}'|"role":"ps" "index":0 "peers":["p:2222","w:2222"]
+deploy/jobs/tfjob-ps.yaml|qcnn|QRING_INDEX=0 TF_CONFIG='$sparse{"type":"worker","index":0}}'|"role":"worker" "index":1 "parameter_servers":1 "peers":["qcnn-ps-0:2222","qcnn-worker-0:2222"]
+deploy/jobs/tfjob-ps.yaml|qcnn-ps|QRING_INDEX=0 TF_CONFIG='$sparse{"type":"ps","index":0}}'|"role":"ps" "index":0 "peers":["qcnn-ps-0:2222"]
 deploy/jobs/tfjob-evaluator.yaml|qcnn|TF_CONFIG='$judged{"type":"worker","index":0}}'|"role":"worker" "index":0 "peers":["w:2222"]
 deploy/jobs/tfjob-evaluator.yaml|qcnn-eval|TF_CONFIG='$judged{"type":"evaluator","index":0}}'|"role":"evaluator" "index":null "address":"e:2222"
 T

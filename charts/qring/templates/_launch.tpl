@@ -68,17 +68,23 @@ kind: TFJob
 metadata:
   name: {{ .name }}
   {{- include "qring.job.metadata" . | nindent 2 }}
+{{- $named := dict "peers" "none" }}
+{{- if .parameterServers }}
+{{- $servers := list }}
+{{- range $i := until (int .parameterServers) }}{{ $servers = append $servers (printf "%s-ps-%d:2222" $.name $i) }}{{ end }}
+{{- $named = dict "peers" (printf "%s-worker-{i}:2222" .name) "servers" $servers "before" (include "qring.tfjob.env" .) }}
+{{- end }}
 spec:
   # Done when all are. By default it is when worker 0 exits with 0, which an old operator would also see where worker 0 was asked to leave.
   successPolicy: AllWorkers
   {{- if .parameterServers }}
-  # No enableDynamicWorker: with it a parameter server's TF_CONFIG names no workers. So a worker that is evicted, deleted or scaled away is the
-  # failure of the whole (operator 1.9.3); one that ends with 128 and above is not.
+  # The operator (1.9.3) would take a worker that is evicted, deleted or scaled away for the failure of the whole. A parameter server's pod it
+  # takes for that still.
   {{- else }}
   # The operator (1.9.3) would take a worker that is evicted, deleted or scaled away for the failure of the whole. With this TF_CONFIG has this
   # worker alone: names of the others are made from its own, and whoever comes later joins who trains already.
-  enableDynamicWorker: true
   {{- end }}
+  enableDynamicWorker: true
   runPolicy:
     # Pods and their logs stay until the TFJob is deleted.
     cleanPodPolicy: None
@@ -100,15 +106,15 @@ spec:
       template:
         # TF_CONFIG goes into the container called tensorflow, and no other. The Services come after the pods, with names of ready pods alone:
         # /readyz says "listens", and waits for nobody. Members are who answers.
-        {{- include "qring.ring.pod" (merge (dict "restart" "operator" "container" "tensorflow" "peers" "none") .) | nindent 8 }}
+        {{- include "qring.ring.pod" (merge (dict "restart" "operator" "container" "tensorflow") $named .) | nindent 8 }}
     {{- if .parameterServers }}
-    # ps in TF_CONFIG: they hold the state and compute nothing.
+    # They hold the state and compute nothing.
     PS:
       replicas: {{ .parameterServers }}
       restartPolicy: ExitCode
       template:
-        {{- $ps := dict "restart" "operator" "container" "tensorflow" "peers" "none" "server" true "component" "ps" }}
-        {{- include "qring.ring.pod" (merge $ps .) | nindent 8 }}
+        {{- $ps := dict "restart" "operator" "container" "tensorflow" "server" true "component" "ps" }}
+        {{- include "qring.ring.pod" (merge $ps $named .) | nindent 8 }}
     {{- end }}
     {{- if .root.Values.evaluator }}
     # evaluator in TF_CONFIG: it is no member, and makes a curve of what they publish. The TFJob does not wait for it.
@@ -118,6 +124,13 @@ spec:
       template:
         {{- include "qring.evaluator.pod" (dict "root" .root "args" .args "operator" true) | nindent 8 }}
     {{- end }}
+{{- end }}
+
+{{- define "qring.tfjob.env" -}}
+# All this comes before TF_CONFIG, which names no workers to a parameter server where enableDynamicWorker is set.
+- name: QRING_INDEX
+  valueFrom:
+    fieldRef: {fieldPath: "metadata.labels['training.kubeflow.org/replica-index']"}
 {{- end }}
 
 {{- define "qring.trainingruntime" }}

@@ -52,6 +52,8 @@ spec:
         {{- if ne $peers "none" }}
         {{- if eq (.restart | default "Never") "Always" }}
         # Its index a pod has from its own name, NAME-0, NAME-1, ...
+        {{- else if eq (.restart | default "Never") "operator" }}
+        # Its index a pod has from the operator's label, and the others' names from a template.
         {{- else }}
         # Its index a pod has from JOB_COMPLETION_INDEX, which Kubernetes sets.
         {{- end }}
@@ -68,6 +70,7 @@ spec:
         {{- end }}
         - name: QRING_PEER_TEMPLATE
           value: {{ $peers | quote }}
+        {{- if ne (.restart | default "Never") "operator" }}
         - name: QRING_REPLICAS
           {{- if .fixed }}
           value: {{ .replicas | quote }}
@@ -78,6 +81,7 @@ spec:
             configMapKeyRef: {name: {{ include "qring.name" .root }}, key: replicas}
           {{- end }}
         {{- end }}
+        {{- end }}
         {{- with .root.Values.set }}
         - name: QRING_SET
           value: {{ join "\n" . | quote }}
@@ -87,7 +91,7 @@ spec:
         {{- end }}
       {{- end }}
       ports:
-        - {name: {{ ternary "tfjob-port" "control" (eq $peers "none") }}, containerPort: 2222}
+        - {name: {{ ternary "tfjob-port" "control" (eq (.restart | default "") "operator") }}, containerPort: 2222}
         - {name: data, containerPort: 2224}
         - {name: http, containerPort: 8080}
       {{- include "qring.probes" . | nindent 6 }}
