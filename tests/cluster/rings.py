@@ -1,4 +1,5 @@
 """What a manifest starts, as it changes: its pods by their index, and how its kind is scaled."""
+import calendar
 import json
 import re
 import time
@@ -68,6 +69,10 @@ class Ring:
         at = self.steps()
         check("%s: %s: they train" % (self.name, what), until(lambda: self.steps() > at + 10, 120), stop=True)
         pause = self.sees(self.pods()[0], "qring_last_pause_seconds")
+        if column == "trained":
+            late = self.after_ready()
+            what += ", %.0f s after the last pod was ready" % late
+            check("%s: %s: within 8 s" % (self.name, what), late <= 8)
         say("%s: %s: %d members after %.1f s, step %d, the last pause took %.2f s" % (self.name, what, n, took, self.steps(), pause))
         if column:
             self.row[column] = "%.1f" % took
@@ -77,6 +82,13 @@ class Ring:
 
     def latest(self):
         return json.loads(stored(self.bucket, "qcnn/weights.checkpoints/LATEST") or "{}")
+
+    def after_ready(self):
+        """Seconds since the last pod was ready; 0: one is not yet."""
+        ready = [c for p in self.pods().values() for c in p["status"]["conditions"] if c["type"] == "Ready"]
+        if any(c["status"] != "True" for c in ready):
+            return 0
+        return max(0, time.time() - max(calendar.timegm(time.strptime(c["lastTransitionTime"], "%Y-%m-%dT%H:%M:%SZ")) for c in ready))
 
     def lose(self, index, n, what, column, how):
         old = self.pods()[index]["metadata"]
