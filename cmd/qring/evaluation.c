@@ -117,10 +117,10 @@ static enum qr_code await_weights(const char *wait, struct qr_evaluation *e, str
     if (wait && !qr_parse_duration_ns(wait, &patience))
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "--wait: '%.40s' is no length of time, as in 30s, 10m, 2h", wait);
-    int64_t began = qr_now_ns(clock), left = patience;
+    int64_t began = qr_now_ns(clock);
     for (bool said = false;; said = true) {
         enum qr_code code = weights_of(e, err);
-        left = patience - (qr_now_ns(clock) - began);
+        int64_t left = patience - (qr_now_ns(clock) - began);
         if (code != QR_NOT_FOUND || !patience) return code;
         if (left <= 0)
             return qr_fail(err, QR_DEADLINE_EXCEEDED,

@@ -83,7 +83,6 @@ enum qr_code qr_named_files(const char *url, const char *folder, char ***ret, si
     qr_auto(qr_free_p) char *at = qr_named_file_find(url, folder);
     enum qr_code code = list_below(at, &names, &prefix, err);
     char **files = qr_xcalloc(MAX_FILES + 1, sizeof *files);
-    n = strlen(at);
     for (const char *name = qr_buf_string(&names); code == QR_OK && *name;) {
         size_t length = strcspn(name, "\n");
         qr_auto(qr_free_p) char *below =

@@ -99,8 +99,8 @@ enum qr_code qr_stepper_new(const struct qr_stepper_options *opt, struct qr_step
     s->vector = qr_xaligned((n_values(s, QR_REDUCTION_TRAIN) + QR_MAX_MEMBERS) * sizeof *s->vector);
     s->finished = qr_xaligned(n_values(s, QR_REDUCTION_TRAIN) * sizeof *s->finished);
     pthread_mutex_init(&s->lock, NULL);
-    for (; s->n_lanes < n_lanes; s->n_lanes++) {
-        enum qr_code code = lane_init(s, &s->lanes[s->n_lanes], err);
+    while (s->n_lanes < n_lanes) { /* one that fails has parts already, which go with the others */
+        enum qr_code code = lane_init(s, &s->lanes[s->n_lanes++], err);
         if (code != QR_OK) {
             qr_stepper_free(s);
             return code;

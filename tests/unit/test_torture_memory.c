@@ -1,5 +1,5 @@
-/* Every allocation under the formats and the stores of memory and files made to fail, in turn, once
- * or from there on (tests/torture.h). */
+/* Every allocation under the formats, the stores of memory and files and what a step computes with
+ * made to fail, in turn, once or from there on (tests/torture.h). */
 #include "tests/torture.h"
 
 #include <dirent.h>
@@ -14,6 +14,8 @@
 #include "format/safetensors.h"
 #include "format/tfrecord.h"
 #include "store/store.h"
+#include "tests/ref/chain.h"
+#include "train/step.h"
 
 /* From here on nothing fails: what follows looks at the result. */
 static void relax(void) { fail_from = 0; }
@@ -358,6 +360,26 @@ static enum qr_code run_large(struct qr_err *err) {
     return code;
 }
 
+/* A layer's numbers are allocated by qr_large_new too, among those of a lane. */
+static struct qr_model *model;
+static void a_model(void) {
+    static const struct qr_dense_options dense = {.units = 1};
+    struct chain c = chain_of(NULL, &dense, 1);
+    const struct qr_model_options opt = {
+        .n_inputs = 2, .layers = c.layers, .n_layers = c.n, .micro_batch_size = 4};
+    struct qr_err err;
+    if (!model) CHECK(qr_model_new(&opt, &model, &err) == QR_OK, "%s", err.msg);
+}
+static enum qr_code run_stepper(struct qr_err *err) {
+    const struct qr_stepper_options opt = {
+        .model = model, .micro_batch_size = 4, .n_points = 1, .n_members = 1};
+    struct qr_stepper *s = NULL;
+    enum qr_code code = qr_stepper_new(&opt, &s, err);
+    relax();
+    qr_stepper_free(s);
+    return code;
+}
+
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_UNDEFINED__
 enum { HDF5_STRIDE = 13, COLD_STRIDE = 499 };
 #else
@@ -365,6 +387,7 @@ enum { HDF5_STRIDE = 1, COLD_STRIDE = 53 };
 #endif
 static const struct operation operations[] = {
     {.name = "large", .run = run_large},
+    {.name = "stepper", .before = a_model, .run = run_stepper},
     {.name = "read JSON", .before = json_file, .run = run_json},
     {.name = "read npz, deflated", .before = npz_file, .run = run_npz},
     {.name = "read safetensors", .before = safetensors_file, .run = run_safetensors},
@@ -404,6 +427,7 @@ int main(void) {
     tortured(operations, COUNT(operations));
     clean();
     CHECK(rmdir(dir) == 0);
+    qr_model_free(model);
     qr_tensors_free(&weights);
     qr_buf_free(&file);
     return t_end();

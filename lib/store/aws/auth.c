@@ -317,7 +317,10 @@ static enum qr_code from_environment(struct qr_s3_auth *a, struct qr_err *err) {
 static enum qr_code from_profile(struct qr_s3_auth *a, struct qr_err *err) {
     struct qr_s3_profile p = {0};
     enum qr_code code = qr_s3_profile_read(a->opt, &p, err);
-    struct qr_s3_keys k = {QR_MOVE(p.key_id), QR_MOVE(p.secret), QR_MOVE(p.session), 0};
+    struct qr_s3_keys k = {0};
+    k.id = QR_MOVE(p.key_id);
+    k.secret = QR_MOVE(p.secret);
+    k.session = QR_MOVE(p.session);
     qr_s3_profile_fini(&p);
     if (code == QR_OK) code = keep(a, "the profile in ~/.aws", &k, QR_UNAUTHENTICATED, err);
     qr_s3_keys_fini(&k);
