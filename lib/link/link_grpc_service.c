@@ -75,10 +75,10 @@ static void start(struct qr_service_call *c, enum tag_kind kind, const grpc_op *
 
 static void finish(struct qr_service_call *c, grpc_status_code status, const char *details,
                    grpc_byte_buffer *message) {
+    if (c->answered) return;
     grpc_slice text = grpc_slice_from_copied_string(details);
     grpc_op ops[3] = {{.op = GRPC_OP_SEND_INITIAL_METADATA}};
     size_t n = 1;
-    if (c->answered) return;
     if (message)
         ops[n++] = (grpc_op){.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = message};
     ops[n++] =
