@@ -16,17 +16,17 @@ TRAIN = "app.kubernetes.io/component=train"
 
 def case_jobset():
     ring = JobSet("jobset", TRAIN)
-    objects = with_secret(big(read("jobset.yaml", ring.bucket, QRING_EPOCHS=half)))
+    objects = with_secret(big(read("jobset.yaml", ring.bucket, QRING_EPOCHS=epochs)))
     apply(objects)
-    disturbed(ring, "half", scales=False)
+    disturbed(ring, scales=False)
     remove(objects)
 
 
 def case_trainjob():
     ring = TrainJob("trainjob", TRAIN)
-    objects = with_secret(big(read("trainjob.yaml", ring.bucket, QRING_EPOCHS=half)))
+    objects = with_secret(big(read("trainjob.yaml", ring.bucket, QRING_EPOCHS=epochs)))
     apply(objects)
-    disturbed(ring, "half", scales=False)
+    disturbed(ring, scales=False)
     remove(objects)
 
 
@@ -91,6 +91,7 @@ def case_refused():
 def case_restarts():
     """restartPolicy ExitCode, every worker's success."""
     ring = TFJob("tfjob-restarts", TRAIN)
+    ring.patience = 10 # no setting says how many there are: a first ring is formed when --form-timeout is over
     objects = with_secret(big(read("tfjob-restarts.yaml", ring.bucket, QRING_EPOCHS=epochs)))
     apply(objects)
     disturbed(ring)
@@ -100,6 +101,7 @@ def case_restarts():
 def case_ps():
     """Two workers and a parameter server, whose names a template and a list make: workers are evicted and scaled as without one."""
     ring = TFJob("tfjob-ps", TRAIN)
+    ring.patience = 10 # no setting says how many there are: a first ring is formed when --form-timeout is over
     ring.servers = 1
     objects = with_secret(big(read("tfjob-ps.yaml", ring.bucket, QRING_EPOCHS=epochs)))
     api.merge("/api/v1/nodes/node0", {"metadata": {"labels": {"cloud.google.com/gke-spot": "true"}}})

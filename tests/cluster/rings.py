@@ -11,6 +11,7 @@ from world import Stop, api, check, fetch, here, pod_path, run, say, stored, wor
 class Ring:
     kind = None # its apiVersion and kind
     servers = 0 # members beside the workers, in every pod's count
+    patience = 8 # seconds from the last pod being ready to the first steps
 
     def __init__(self, name, labels, bucket=None):
         self.name, self.labels, self.bucket, self.pauses = name, labels, bucket or "auth-" + name, []
@@ -72,7 +73,7 @@ class Ring:
         if column == "trained":
             late = self.after_ready()
             what += ", %.0f s after the last pod was ready" % late
-            check("%s: %s: within 8 s" % (self.name, what), late <= 8)
+            check("%s: %s: within %d s" % (self.name, what, self.patience), late <= self.patience)
         say("%s: %s: %d members after %.1f s, step %d, the last pause took %.2f s" % (self.name, what, n, took, self.steps(), pause))
         if column:
             self.row[column] = "%.1f" % took
