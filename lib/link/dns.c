@@ -1,6 +1,5 @@
 #include "link/dns.h"
 
-#include <ares.h>
 #include <arpa/inet.h>
 #include <arpa/nameser.h>
 #include <resolv.h>
@@ -8,7 +7,7 @@
 #include <strings.h>
 
 /* what a path carries in one piece: DNS flag day 2020 */
-enum { ANSWER_BYTES = 1232, OPT_BYTES = 11 };
+enum { ANSWER_BYTES = 1232 };
 
 /* Those of SRV and of addresses in turn: a server that answers one kind only is asked in a new form
  * every other time. */
@@ -27,21 +26,31 @@ struct qr_dns_form qr_dns_form_at(int64_t wall_ns, int64_t *ret_number) {
     return forms[(uint64_t)*ret_number % QR_DNS_FORMS];
 }
 
+/* RFC 1035, 4.1; OPT by RFC 6891, 6.1.2: its class is the size of an answer, its TTL has the bit
+ * DO. */
 size_t qr_dns_question(struct qr_dns_form form, bool ipv6, const char *name, uint16_t id,
                        uint8_t ret[QR_DNS_QUESTION_BYTES]) {
-    unsigned char *p = NULL;
-    int n = 0, type = form.srv ? ns_t_srv : ipv6 ? ns_t_aaaa : ns_t_a;
-    int status =
-        ares_create_query(name, ns_c_in, type, id, 1, &p, &n, form.dnssec_ok ? ANSWER_BYTES : 0);
-    bool fits = status == ARES_SUCCESS && n <= QR_DNS_QUESTION_BYTES;
-    if (fits) {
-        memcpy(ret, p, (size_t)n);
-        if (form.checking_disabled) ret[3] |= 0x10;
-        /* of OPT, which ends the question: name, type, size, code, version, flags, length */
-        if (form.dnssec_ok) ret[n - OPT_BYTES + 7] |= 0x80;
+    unsigned type = form.srv ? ns_t_srv : ipv6 ? ns_t_aaaa : ns_t_a;
+    uint8_t *p = ret;
+    NS_PUT16(id, p);
+    *p++ = 0x01; /* RD */
+    *p++ = form.checking_disabled ? 0x10 : 0;
+    NS_PUT16(1, p);
+    NS_PUT32(0, p); /* no answers, no authorities */
+    NS_PUT16(form.dnssec_ok, p);
+    int n = dn_comp(name, p, NS_MAXCDNAME, NULL, NULL);
+    if (n < 0) return 0;
+    p += n;
+    NS_PUT16(type, p);
+    NS_PUT16(ns_c_in, p);
+    if (form.dnssec_ok) {
+        *p++ = 0; /* the root's name */
+        NS_PUT16(ns_t_opt, p);
+        NS_PUT16(ANSWER_BYTES, p);
+        NS_PUT32(NS_OPT_DNSSEC_OK, p);
+        NS_PUT16(0, p);
     }
-    ares_free_string(p);
-    return fits ? (size_t)n : 0;
+    return (size_t)(p - ret);
 }
 
 static bool is_address(ns_rr rr, char ret[QR_IP_BYTES]) {

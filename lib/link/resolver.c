@@ -1,5 +1,7 @@
 #include "link/resolver.h"
 
+/* c-ares 1.34 (Debian 13) deprecates ares_send and ares_getsock; 1.18 (Debian 12) has no other. */
+#define CARES_NO_DEPRECATED
 #include <ares.h>
 #include <ifaddrs.h>
 #include <net/if.h>

@@ -173,16 +173,18 @@ static void on_connection(void *ctx, struct MHD_Connection *c, void **per_connec
         *per_connection = NULL;
         return;
     }
-    const union MHD_ConnectionInfo *fd =
+    /* MHD 1.0 answers each call for a connection in the same memory: copy before the next. */
+    const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
-    const union MHD_ConnectionInfo *from =
-        MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    if (!fd || !from) return;
+    if (!info) return;
+    int fd = info->connect_fd;
+    info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    if (!info) return;
     for (v = h->visits; v < h->visits + places(h) && v->state != NOBODY;) v++;
     QR_ASSERT(v < h->visits + places(h)); /* MHD takes no more */
     *v = (struct visit){
-        .state = HERE, .fd = fd->connect_fd, .since_ns = qr_now_ns(h->o.clock), .turn = ++h->turns};
-    address_of(from->client_addr, v->address);
+        .state = HERE, .fd = fd, .since_ns = qr_now_ns(h->o.clock), .turn = ++h->turns};
+    address_of(info->client_addr, v->address);
     *per_connection = v;
     make_room(h, v);
 }
@@ -330,7 +332,7 @@ static enum qr_code start(struct qr_http *h, int fd, struct qr_err *err) {
 
 enum qr_code qr_http_open(const struct qr_http_options *opt, struct qr_http **ret,
                           unsigned *ret_port, struct qr_err *err) {
-    int fd;
+    int fd = -1;
     enum qr_code code = bind_port(opt->bind, opt->port, &fd, err);
     if (code != QR_OK) return code;
     unsigned port = port_of(fd);
