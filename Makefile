@@ -2,7 +2,7 @@
 #
 #   V=1             show the commands
 #   SAN=address     sanitizer build in its own tree (address, undefined, address,undefined, thread)
-#   WERROR=         let warnings pass
+#   WERROR=-Werror  warnings are errors, as make test, check, lint and lint-deep have it; WERROR= with those: let warnings pass
 #   CROSS=arm64     for arm64, in its own tree, with libraries of its own (make arm64 fetches them)
 #   PREFIX=/usr/local, DESTDIR=   where make install puts things, and an empty root to put them in
 
@@ -10,7 +10,6 @@ ifeq ($(origin CC),default)
 CC       := gcc
 endif
 Q        := $(if $(V),,@)
-WERROR   ?= -Werror
 comma    := ,
 B        := build/$(or $(subst $(comma),-,$(SAN)),$(CROSS),release)
 BIN      := $(if $(SAN)$(CROSS),$(B)/bin,build/bin)
@@ -25,6 +24,7 @@ PKGS     := grpc libcares libprotobuf-c libcjson libcrypto libcurl hdf5 libxxhas
 
 # ---- what must be there: gcc, make and git are assumed, tests/deps has the rest ------
 goals    := $(or $(MAKECMDGOALS),all)
+WERROR   ?= $(if $(filter test check check-run lint lint-deep,$(goals)),-Werror)
 need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter lint-deep fuzz,$(goals)),deep,$(if $(filter test check faults format lint bench bench-record bench-instructions model sim matrix image interop interop-gcs interop-s3 interop-profiler chart e2e-api e2e cluster,$(goals)),test,build)))
 missing  := $(if $(filter-out help clean deps manifests,$(goals)),$(shell tests/deps missing $(need)))
 .PHONY: all deps run install dist check test format lint lint-deep bench bench-record bench-instructions bench-peers fuzz model sim matrix soak faults arm64 arm64-run image interop interop-gcs interop-s3 interop-profiler manifests chart e2e-api e2e cluster help clean FORCE
@@ -45,7 +45,7 @@ pre      := -Ilib -I. -I$(B)/gen -D_GNU_SOURCE $(shell $(pkgconf) --cflags $(PKG
 gen      := -std=gnu17 -O2 -g -ffp-contract=off -fno-math-errno -fno-common -fvisibility=hidden \
             -ffile-prefix-map=$(CURDIR)=.
 warn     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef -Wformat=2 \
-            -Wcast-qual -Wwrite-strings -Wdouble-promotion -Wimplicit-fallthrough $(WERROR)
+            -Wcast-qual -Wwrite-strings -Wdouble-promotion -Wimplicit-fallthrough
 harden   := -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fstack-clash-protection \
             $(if $(filter aarch64%,$(machine)),-mbranch-protection=standard,-fcf-protection=full) -ftrivial-auto-var-init=zero -fPIE
 ldopt    := -pie -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--as-needed
@@ -247,10 +247,14 @@ isa      = $(if $(call kernel,$1),$(novec)) $(if $(filter x86_64%,$(machine)),$(
 
 flags   = $(pre) $(gen) $(warn) $(harden) $(CPPFLAGS) $(CFLAGS)
 compile = $(CC) $(flags) $(call isa,$2) -MMD -MP -c $1 -o $2
+# -Werror is not among the flags, whose change rebuilds everything. An object that was compiled with a warning has a file OBJECT.warned beside it, and is
+# removed where warnings are errors, so that it is compiled again.
+warned  := $(if $(WERROR),$(shell find $(B) -name '*.o.warned' 2>/dev/null))
+$(if $(warned),$(shell rm -f $(warned) $(warned:.warned=)))
 $(B)/%.o: %.c $(B)/.flags | $(gen_c) $(gen_h)
-	@mkdir -p $(@D)
+	@mkdir -p $(@D); rm -f $@.warned
 	$(if $(Q),@echo "  CC    $<")
-	$(Q)$(call compile,$<,$@)
+	$(Q)$(if $(WERROR),$(call compile,$<,$@) $(WERROR),$(call compile,$<,$@) -Werror 2>/dev/null || { $(call compile,$<,$@) && : >$@.warned; })
 
 $(B)/deep/%.found: %.c tests/lint/deep $(B)/.flags | $(gen_c) $(gen_h)
 	@mkdir -p $(@D)

@@ -163,7 +163,7 @@ static void test_against_hand(const char *text) {
     struct qr_train_options o = options(&f);
     struct qr_train_result r = {0};
     struct qr_err err = {0};
-    double w[256], loss, last, line = 0;
+    double w[256], loss, last = 0, line = 0;
     o.observer.ctx = &line;
     o.observer.step = keep_loss;
     CHECK(qr_train_run(&o, &r, &err) == QR_OK, "%s", err.msg);
