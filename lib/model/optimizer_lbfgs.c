@@ -142,6 +142,28 @@ static void begin(struct lbfgs *l, const struct qr_optimizer_options *o, double 
     if (largest(g, l->n) > o->gradient_tolerance) search(l);
 }
 
+/* Near a minimum a loss that float32 has rounded may not fall as the line search wants, though the
+ * gradient, whose rounding is as small relative to itself, meets its tolerance. */
+static bool is_flat(const struct lbfgs *l, const struct qr_optimizer_options *o, double loss,
+                    const double *g) {
+    return loss <= l->k.loss && largest(g, l->n) <= o->gradient_tolerance;
+}
+
+/* Loss and gradient at the line search's step. */
+static void tried(struct lbfgs *l, const struct qr_optimizer_options *o, double loss,
+                  const double *g) {
+    double step = l->k.line.step;
+    bool goes_on = qr_line_search_next(&l->k.line, loss, dot(g, l->direction, l->n));
+    if (goes_on ? is_flat(l, o, loss, g) : loss <= l->k.loss) {
+        l->k.line.step = step; /* not the next one */
+        accept(l, o, loss, g);
+    } else if (!goes_on || ++l->k.n_evaluations > EVALUATIONS) {
+        fail(l);
+    } else {
+        go_to_step(l);
+    }
+}
+
 static void evaluated(const struct qr_optimizer_options *o, double loss, size_t n, const double *g,
                       double *w, double *moments, double *products) {
     struct lbfgs l = {.n = n,
@@ -152,13 +174,9 @@ static void evaluated(const struct qr_optimizer_options *o, double loss, size_t 
                       .direction = moments + 2 * n,
                       .pairs = moments + 3 * n};
     memcpy(&l.k, products, sizeof l.k);
-    struct qr_line_search *line = &l.k.line;
     if (l.k.stage == AT_START) begin(&l, o, loss, g);
-    else if (l.k.stage != SEARCHES) return;
-    else if (!qr_line_search_next(line, loss, dot(g, l.direction, n)))
-        loss <= l.k.loss ? accept(&l, o, loss, g) : fail(&l);
-    else if (++l.k.n_evaluations > EVALUATIONS) fail(&l);
-    else go_to_step(&l);
+    else if (l.k.stage == SEARCHES) tried(&l, o, loss, g);
+    else return;
     memcpy(products, &l.k, sizeof l.k);
 }
 

@@ -110,6 +110,42 @@ static void test_noise(void) {
         }
 }
 
+/* Losses that float32 has rounded to the same number near the minimum: the search ends with the
+ * first evaluation whose gradient meets its tolerance, at its point, and says why; not where a flat
+ * gradient is of a higher loss. */
+static void test_rounded_flat(void) {
+    int n = 0;
+    for (int k = 0; k < 40; k++) {
+        double start = 0.15 + 0.07 * k, g = 0;
+        struct run r;
+        begin(&r, 1, &start);
+        r.o.loss_tolerance = 0;
+        double at = 0;
+        uint64_t flat = 0;
+        while (r.step < 100 && !(r.step && ended(&r))) {
+            double loss = (float)-qr_cos(at = r.w[0]);
+            g = (float)qr_sin(at);
+            if (!flat && fabs(g) <= r.o.gradient_tolerance && loss < -0.99) flat = r.step + 1;
+            told(&r, loss, &g);
+        }
+        CHECK(ended(&r), "from %g", start);
+        if (!flat) continue; /* rounding hides where to go before */
+        n++;
+        CHECK(r.step == flat && strstr(ended(&r), "gradient_tolerance"),
+              "from %g: flat at %d, %d evaluations: %s", start, (int)flat, (int)r.step, ended(&r));
+        CHECK(*qr_optimizer_result(&r.o, r.step, 1, r.w, r.moments) == at, "from %g: %g", start,
+              r.w[0] - at);
+    }
+    CHECK(n >= 39, "%d of 40 came to a flat gradient", n);
+    double start = 1, g = -1;
+    struct run r;
+    begin(&r, 1, &start);
+    told(&r, 1, &g);
+    g = 0;
+    told(&r, 2, &g); /* a maximum */
+    CHECK(!ended(&r));
+}
+
 /* No derivative, no move, not of a bit; a slope that promises what the loss does not keep is the
  * end; and the end is the end. */
 static void test_ends(void) {
@@ -145,6 +181,7 @@ static void test_ends(void) {
 int main(void) {
     test_golden();
     test_noise();
+    test_rounded_flat();
     test_ends();
     return t_end();
 }
