@@ -1,5 +1,6 @@
 #include <stdio.h>
 
+#include "base/text.h"
 #include "cmd/qring/command.h"
 
 const char qr_help_evaluate[] =
@@ -34,9 +35,11 @@ static void print_text(const struct qr_evaluation *e) {
            e->data    ? e->data
            : held_out ? "validation set"
                       : "all: the job holds none out");
-    printf("%-24s %.8f  (%s)\n", "loss", e->means[0], qr_loss_names[e->l.job->train.loss]);
+    printf("%-24s %s  (%s)\n", "loss", qr_text_number(e->means[0]).s,
+           qr_loss_names[e->l.job->train.loss]);
     for (size_t i = 1; i < qr_model_n_values(e->l.load.model); i++)
-        printf("%-24s %.8f\n", qr_evaluation_value_name(e, i), e->means[i]);
+        if (qr_metric_is_number(qr_evaluation_value_name(e, i)))
+            printf("%-24s %s\n", qr_evaluation_value_name(e, i), qr_text_number(e->means[i]).s);
     qr_print_confusion(e);
 }
 

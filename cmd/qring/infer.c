@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/text.h"
 #include "cmd/qring/command.h"
 #include "store/store.h"
 
@@ -130,8 +131,9 @@ static void print_text(const struct qr_evaluation *a) {
         puts("Test Labels");
         print_array(a, a->l.load.data.n_outputs, LABELS_A_LINE, false, labels_of);
     }
-    if (loss == QR_MSE) printf("Mean squared error:  %.8f\n", a->means[0]);
-    else printf("Loss (%s):  %.8f\n", qr_loss_names[loss], a->means[0]);
+    const struct qr_text_number text = qr_text_number(a->means[0]);
+    if (loss == QR_MSE) printf("Mean squared error:  %s\n", text.s);
+    else printf("Loss (%s):  %s\n", qr_loss_names[loss], text.s);
     qr_print_confusion(a);
     if (a->n > WHOLE) printf("(--predictions FILE writes all %zu)\n", a->n);
     printf("%zu sample%s (%s)", a->n, a->n == 1 ? "" : "s",
@@ -139,7 +141,8 @@ static void print_text(const struct qr_evaluation *a) {
            : strcmp(a->set, "validation") == 0 ? "validation set"
                                                : "all: the job holds none out");
     for (size_t i = 0; i < qr_model_n_values(a->l.load.model); i++)
-        printf(" - %s: %.4f", qr_evaluation_value_name(a, i), a->means[i]);
+        if (qr_metric_is_number(qr_evaluation_value_name(a, i)))
+            printf(" - %s: %s", qr_evaluation_value_name(a, i), qr_text_number(a->means[i]).s);
     printf("\n");
 }
 

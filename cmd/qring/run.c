@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/parse.h"
+#include "base/text.h"
 #include "cmd/qring/command.h"
 #include "data/batch.h"
 #include "local/processes.h"
@@ -480,8 +481,9 @@ static int conclude(struct run_command *r, const struct qr_local_result *result)
     fprintf(r->people, "wrote\n%s", qr_buf_string(&r->wrote));
     if (r->confusion.n) fprintf(r->people, "%s\n", qr_buf_string(&r->confusion));
     if (*r->digest) fprintf(r->people, "state_digest: %s\n", r->digest);
-    if (r->has_val_loss) fprintf(r->people, "loss: %.4f - val_loss: %.4f\n", r->loss, r->val_loss);
-    else fprintf(r->people, "loss: %.4f\n", r->loss);
+    fprintf(r->people, "loss: %s", qr_text_number(r->loss).s);
+    if (r->has_val_loss) fprintf(r->people, " - val_loss: %s", qr_text_number(r->val_loss).s);
+    fputs("\n", r->people);
     if (r->json) print_result(r);
     return result->exit_code;
 }

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/parse.h"
 #include "base/pool.h"
+#include "base/text.h"
 #include "cmd/qring/command.h"
 #include "job/canonical.h"
 #include "job/record.h"
@@ -337,8 +338,8 @@ static void print_best(const struct sweep_command *c, const size_t *best, size_t
         if (!qr_sweep_row_metric(r, c->metric, &v)) continue;
         qr_job_trial_set(c->job, r->trial, &set);
         qr_overrides_put(&set, &text);
-        fprintf(c->people, "%s%s %.4f  trial %zu  %s\n", i ? "      " : "best  ", c->metric, v,
-                r->trial, qr_buf_string(&text));
+        fprintf(c->people, "%s%s %s  trial %zu  %s\n", i ? "      " : "best  ", c->metric,
+                qr_text_number(v).s, r->trial, qr_buf_string(&text));
         qr_overrides_fini(&set);
         qr_buf_free(&text);
     }

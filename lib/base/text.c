@@ -1,5 +1,7 @@
 #include "base/text.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Bytes of the UTF-8 character at s (1..4), 0 when there is none or it is a control character.
@@ -46,4 +48,16 @@ void qr_text_cut(char *ret, size_t cap, const char *s) {
         if (n + 4 <= cap) cut = n;
     }
     if (cap > 0) ret[n] = '\0';
+}
+
+struct qr_text_number qr_text_number(double x) {
+    struct qr_text_number ret;
+    bool small = x != 0 && fabs(x) < 1e-3;
+    snprintf(ret.s, sizeof ret.s, small ? "%.5e" : "%.6g", x);
+    if (!small) return ret;
+    char *e = strchr(ret.s, 'e'), *end = e;
+    while (end[-1] == '0') end--; /* as %g has it */
+    if (end[-1] == '.') end--;
+    memmove(end, e, strlen(e) + 1);
+    return ret;
 }

@@ -5,6 +5,7 @@
 
 #include "base/counter.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "evaluator/curve.h"
 #include "output/place.h"
 #include "train/checkpoint.h"
@@ -52,8 +53,9 @@ static void count(struct evaluator *e, const struct qr_reported *r) {
     qr_gauge_real(QR_VAL_LOSS, r->value[0]);
     qr_logged_show(e->opt.load->job, m, r);
     for (size_t i = 0; i < qr_model_n_values(m); i++)
-        qr_buf_printf(&values, "%s%s %.6g", i ? ", " : "", qr_model_value_name(m, i, true),
-                      r->value[i]);
+        if (qr_metric_is_number(qr_model_value_name(m, i, false)))
+            qr_buf_printf(&values, "%s%s %s", i ? ", " : "", qr_model_value_name(m, i, true),
+                          qr_text_number(r->value[i]).s);
     qr_info(e->opt.log, "evaluator", "step %" PRIu64 ", epoch %" PRIu64 "%s: %s", r->step, r->epoch,
             r->ends_epoch ? "" : " in part", qr_buf_string(&values));
     qr_buf_free(&values);
@@ -248,8 +250,8 @@ enum qr_code qr_evaluator_run(const struct qr_evaluator_options *opt, struct qr_
     if (code == QR_OK && e.n)
         qr_info(opt->log, "evaluator",
                 "done: the run has ended; %" PRIu64 " state%s evaluated here, the last that of "
-                "step %" PRIu64 ", val_loss %.4f; the curve: %s",
-                e.n, e.n == 1 ? "" : "s", e.curve.step, e.loss, e.curve.path);
+                "step %" PRIu64 ", val_loss %s; the curve: %s",
+                e.n, e.n == 1 ? "" : "s", e.curve.step, qr_text_number(e.loss).s, e.curve.path);
     else if (code == QR_OK)
         qr_info(opt->log, "evaluator",
                 "done: the run has ended, and the curve had its last state, of step %" PRIu64

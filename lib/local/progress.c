@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/text.h"
+
 enum { BAR = 30 };
 static const int64_t min_redraw_ns = INT64_C(50000000);
 
@@ -36,7 +38,7 @@ static void put_values(struct qr_buf *buf, const struct qr_json *values) {
     for (const struct qr_json *v = values ? qr_json_first(values) : NULL; v; v = qr_json_next(v)) {
         double number;
         if (qr_json_double(v, "", -1e308, 1e308, &number, NULL) == QR_OK)
-            qr_buf_printf(buf, " - %s: %.4f", qr_json_key(v), number);
+            qr_buf_printf(buf, " - %s: %s", qr_json_key(v), qr_text_number(number).s);
     }
 }
 
@@ -61,20 +63,28 @@ static void redraw(struct qr_progress *p, const char *line) {
     fflush(p->out);
 }
 
+static void put_epoch(struct qr_buf *buf, const struct qr_json *event) {
+    qr_buf_printf(buf, "Epoch %lld/%lld - ", (long long)get_i64(event, "epoch"),
+                  (long long)get_i64(event, "epochs"));
+}
+
 static void on_batch(struct qr_progress *p, const struct qr_json *event) {
     int64_t epoch = get_i64(event, "epoch"), batch = get_i64(event, "batch"),
             n = get_i64(event, "batches"), now = qr_now_ns(p->clock);
+    bool one_step = n == 1, begins = epoch != p->epoch;
     if (!p->terminal) return;
-    if (epoch != p->epoch) {
+    if ((one_step || !begins) && now - p->drawn_ns < min_redraw_ns) return;
+    if (begins) {
         p->epoch = epoch;
         p->epoch_began_ns = now;
-        fprintf(p->out, "Epoch %lld/%lld\n", (long long)epoch, (long long)get_i64(event, "epochs"));
-    } else if (now - p->drawn_ns < min_redraw_ns) {
-        return;
+        if (!one_step)
+            fprintf(p->out, "Epoch %lld/%lld\n", (long long)epoch,
+                    (long long)get_i64(event, "epochs"));
     }
     p->drawn_ns = now;
     double spent = (double)(now - p->epoch_began_ns) / 1e9;
     struct qr_buf line = {0};
+    if (one_step) put_epoch(&line, event);
     qr_progress_line(&line, (uint64_t)batch, (uint64_t)n, -1,
                      batch ? spent * (double)(n - batch) / (double)batch : 0,
                      qr_json_get(event, "values"));
@@ -86,18 +96,20 @@ static void on_epoch(struct qr_progress *p, const struct qr_json *event) {
     int64_t epoch = get_i64(event, "epoch"), epochs = get_i64(event, "epochs"),
             n = get_i64(event, "batches");
     struct qr_buf line = {0};
-    if (!p->terminal)
-        qr_buf_printf(&line, "Epoch %lld/%lld - ", (long long)epoch, (long long)epochs);
+    bool one_step = n == 1;
+    if (!p->terminal || one_step) put_epoch(&line, event);
     else if (epoch != p->epoch)
         fprintf(p->out, "Epoch %lld/%lld\n", (long long)epoch, (long long)epochs);
     qr_progress_line(&line, (uint64_t)n, (uint64_t)n, get_double(event, "seconds"), 0,
                      qr_json_get(event, "values"));
+    p->epoch = epoch;
     if (p->terminal) redraw(p, qr_buf_string(&line));
     else fputs(qr_buf_string(&line), p->out);
-    fputc('\n', p->out);
+    if (!p->terminal || !one_step) { /* else the next epoch's line goes over it */
+        fputc('\n', p->out);
+        p->last_chars = 0;
+    }
     fflush(p->out);
-    p->last_chars = 0;
-    p->epoch = epoch;
     qr_buf_free(&line);
 }
 

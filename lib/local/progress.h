@@ -1,5 +1,5 @@
-/* local/progress.h — a worker's progress for a person: Keras' bar on a terminal, one line per
- * epoch elsewhere.
+/* local/progress.h — a worker's progress for a person: Keras' bar on a terminal, of which epochs of
+ * one step have one that is drawn over; one line per epoch elsewhere.
  *
  * Ownership the caller owns the struct and the stream. Threads: one.
  */

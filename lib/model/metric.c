@@ -1,5 +1,7 @@
 #include "model/metric.h"
 
+#include <string.h>
+
 #include "exact/functions.h"
 #include "model/metric_impl.h"
 
@@ -103,6 +105,11 @@ static double actual_positives(const struct qr_metric_options *o, size_t k, cons
 #define VAL_NAME(kind, name, ...) [kind] = "val_" name,
 const char *const qr_metric_names[QR_METRICS] = {QR_METRIC_ROWS(QR_ROW_NAME)};
 const char *const qr_val_metric_names[QR_METRICS] = {QR_METRIC_ROWS(VAL_NAME)};
+
+bool qr_metric_is_number(const char *name) {
+    return strcmp(name, qr_metric_names[QR_CONFUSION_MATRIX]) != 0 &&
+           strcmp(name, qr_val_metric_names[QR_CONFUSION_MATRIX]) != 0;
+}
 
 typedef double term_fn(const struct qr_metric_options *o, size_t k, const double *p,
                        const double *y);

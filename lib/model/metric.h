@@ -36,6 +36,9 @@ enum qr_metric { QR_METRIC_ROWS(QR_ROW_KIND) QR_METRICS };
 extern const char *const qr_metric_names[QR_METRICS];
 /* "val_accuracy" ...: of the validation samples */
 extern const char *const qr_val_metric_names[QR_METRICS];
+/* Of one of these names: it is one number, which lines of progress have. The confusion matrix is
+ * printed as a matrix instead. */
+bool qr_metric_is_number(const char *name);
 /* Keras' mode "auto" keeps it at its maximum. */
 bool qr_metric_grows(enum qr_metric metric);
 

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/span.h"
+#include "base/text.h"
 #include "monitor/profile/profile.h"
 #include "link/link_grpc_service.h"
 
@@ -148,11 +149,11 @@ static enum qr_code monitor(struct qr_profiler *p, struct qr_service_call *call,
 static void answer_watch(struct qr_profiler *p, struct watch *w, int64_t now_ns) {
     struct qr_buf text = {0}, answer = {0};
     double s = (double)(now_ns - w->since_ns) / 1e9;
-    qr_buf_printf(&text, "worker %s\nstep %lld of %lld, epoch %lld of %lld, loss %.6g\n", p->host,
-                  (long long)qr_counter_value(QR_STEP),
-                  (long long)qr_counter_value(QR_STEPS_PLANNED),
-                  (long long)qr_counter_value(QR_EPOCH),
-                  (long long)qr_counter_value(QR_EPOCHS_PLANNED), qr_counter_real(QR_LOSS));
+    qr_buf_printf(
+        &text, "worker %s\nstep %lld of %lld, epoch %lld of %lld, loss %s\n", p->host,
+        (long long)qr_counter_value(QR_STEP), (long long)qr_counter_value(QR_STEPS_PLANNED),
+        (long long)qr_counter_value(QR_EPOCH), (long long)qr_counter_value(QR_EPOCHS_PLANNED),
+        qr_text_number(qr_counter_real(QR_LOSS)).s);
     if (s > 0)
         qr_buf_printf(&text, "%.4g steps/s, %.4g samples/s of this worker, over %.3g s\n",
                       (double)(qr_counter_value(QR_STEPS) - w->steps) / s,

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/text.h"
 #include "format/json.h"
 
 struct peers {
@@ -98,7 +99,8 @@ static void head_text(const struct qr_status_pair *s, const char *address, struc
 static void put_evaluated(const struct qr_status_pair *s, struct qr_buf *b) {
     if (now(s, QR_EVALUATED_STEP) > 0) qr_buf_printf(b, "step %.0f", now(s, QR_EVALUATED_STEP));
     else qr_buf_puts(b, "nothing yet");
-    if (now(s, QR_EVALUATIONS) > 0) qr_buf_printf(b, ", val_loss %.6g", now(s, QR_VAL_LOSS));
+    if (now(s, QR_EVALUATIONS) > 0)
+        qr_buf_printf(b, ", val_loss %s", qr_text_number(now(s, QR_VAL_LOSS)).s);
     put_ago(age_s(s, now(s, QR_EVALUATED_TIME)), b);
     qr_buf_printf(b, "; %.0f state%s here\n", now(s, QR_EVALUATIONS),
                   now(s, QR_EVALUATIONS) == 1 ? "" : "s");
@@ -126,7 +128,8 @@ static void put_step(const struct qr_status_pair *s, struct qr_buf *b) {
 static void progress_text(const struct qr_status_pair *s, struct qr_buf *b) {
     qr_buf_puts(b, "step        ");
     put_step(s, b);
-    qr_buf_printf(b, "\nloss        %.6g, val_loss %.6g\n", now(s, QR_LOSS), now(s, QR_VAL_LOSS));
+    qr_buf_printf(b, "\nloss        %s, val_loss %s\n", qr_text_number(now(s, QR_LOSS)).s,
+                  qr_text_number(now(s, QR_VAL_LOSS)).s);
     double compute = grown(s, QR_COMPUTE_TIME), reduce = grown(s, QR_REDUCE_TIME),
            update = grown(s, QR_UPDATE_TIME);
     if (compute + reduce + update > 0)
@@ -231,8 +234,9 @@ void qr_status_line(const struct qr_status_pair *s, struct qr_buf *ret) {
     }
     qr_buf_puts(ret, "step ");
     put_step(s, ret);
-    qr_buf_printf(ret, "; loss %.6g, val_loss %.6g; %.0f member%s\n", now(s, QR_LOSS),
-                  now(s, QR_VAL_LOSS), now(s, QR_MEMBERS), now(s, QR_MEMBERS) == 1 ? "" : "s");
+    qr_buf_printf(ret, "; loss %s, val_loss %s; %.0f member%s\n", qr_text_number(now(s, QR_LOSS)).s,
+                  qr_text_number(now(s, QR_VAL_LOSS)).s, now(s, QR_MEMBERS),
+                  now(s, QR_MEMBERS) == 1 ? "" : "s");
 }
 
 /* ---- for programs ---- */

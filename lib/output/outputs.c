@@ -7,6 +7,7 @@
 #include "base/counter.h"
 #include "base/mem.h"
 #include "base/parse.h"
+#include "base/text.h"
 #include "output/job_file.h"
 #include "output/model_graph.h"
 #include "output/outputs_impl.h"
@@ -455,11 +456,12 @@ static void say_done(struct qr_outputs *o, const struct qr_workload *w,
                      const struct qr_train_result *r, const char *safetensors, const char *result) {
     const char *const wrote[] = {o->weights_url, safetensors, result};
     if (r->has_val)
-        qr_info(o->log, "worker", "done: %llu steps, loss %.4f, val_loss %.4f, state_digest %s",
-                (unsigned long long)r->steps, r->loss, r->val_loss, r->state_digest);
+        qr_info(o->log, "worker", "done: %llu steps, loss %s, val_loss %s, state_digest %s",
+                (unsigned long long)r->steps, qr_text_number(r->loss).s,
+                qr_text_number(r->val_loss).s, r->state_digest);
     else
-        qr_info(o->log, "worker", "done: %llu steps, loss %.4f, state_digest %s",
-                (unsigned long long)r->steps, r->loss, r->state_digest);
+        qr_info(o->log, "worker", "done: %llu steps, loss %s, state_digest %s",
+                (unsigned long long)r->steps, qr_text_number(r->loss).s, r->state_digest);
     qr_auto(qr_free_p) char *stopped =
         r->stopped_early ? why_stopped(&w->job->train, r, o->epochs) : NULL;
     if (stopped) qr_info(o->log, "worker", "%s", stopped);

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "output/outputs_impl.h"
 
 /* Whether PIPE_BUF bytes can be written without waiting, from now on or within wait_ms. */
@@ -50,6 +51,15 @@ void outputs_put_u64(struct qr_json_writer *w, const char *key, uint64_t v) {
     qr_json_put_i64(w, (int64_t)v);
 }
 
+/* One number each. */
+static size_t choose_numbers(const struct qr_named_value *values, size_t n,
+                             struct qr_named_value *ret) {
+    size_t k = 0;
+    for (size_t i = 0; i < n; i++)
+        if (qr_metric_is_number(values[i].name)) ret[k++] = values[i];
+    return k;
+}
+
 void outputs_on_progress(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t batch,
                          uint64_t n_batches, const struct qr_named_value *running, size_t n) {
     struct qr_outputs *o = ctx;
@@ -60,7 +70,8 @@ void outputs_on_progress(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t ba
     outputs_put_u64(&w, "epochs", epochs);
     outputs_put_u64(&w, "batch", batch);
     outputs_put_u64(&w, "batches", n_batches);
-    qr_named_values_json(&w, "values", running, n);
+    struct qr_named_value shown[1 + QR_MAX_METRICS];
+    qr_named_values_json(&w, "values", shown, choose_numbers(running, n, shown));
     qr_json_close(&w, '}');
     outputs_emit(o, 0);
 }
@@ -68,6 +79,8 @@ void outputs_on_progress(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t ba
 void outputs_on_epoch(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t n_batches,
                       double seconds, const struct qr_named_value *values, size_t n) {
     struct qr_outputs *o = ctx;
+    struct qr_named_value shown[2 * (1 + QR_MAX_METRICS)];
+    n = choose_numbers(values, n, shown);
     if (o->progress_fd >= 0) {
         struct qr_json_writer w = outputs_line(o, "epoch");
         outputs_put_u64(&w, "epoch", epoch);
@@ -75,13 +88,13 @@ void outputs_on_epoch(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t n_bat
         outputs_put_u64(&w, "batches", n_batches);
         qr_json_put_key(&w, "seconds");
         qr_json_put_double(&w, seconds);
-        qr_named_values_json(&w, "values", values, n);
+        qr_named_values_json(&w, "values", shown, n);
         qr_json_close(&w, '}');
         outputs_emit(o, READER_WITHIN_MS);
     } else if (o->leader) {
         qr_buf_clear(&o->line);
         for (size_t i = 0; i < n; i++)
-            qr_buf_printf(&o->line, " - %s: %.4f", values[i].name, values[i].value);
+            qr_buf_printf(&o->line, " - %s: %s", shown[i].name, qr_text_number(shown[i].value).s);
         qr_info(o->log, "train", "epoch %llu/%llu - %.3fs%s", (unsigned long long)epoch,
                 (unsigned long long)epochs, seconds, qr_buf_string(&o->line));
     }

@@ -1,6 +1,7 @@
 /* format/message: every kind there and back, limits in both directions, and bytes that lie. */
 #include "base/ip.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "format/message.h"
 #include "tests/t.h"
 
@@ -270,6 +271,22 @@ static void test_text(void) {
     CHECK(strcmp(t, "hello wo...") == 0, "%s", t);
     qr_text_cut(t, sizeof t, "a\nb\xff");
     CHECK(strcmp(t, "a b?") == 0, "%s", t);
+    static const struct {
+        double x;
+        const char *text;
+    } numbers[] = {{0, "0"},
+                   {0.5, "0.5"},
+                   {0.98333333333333328, "0.983333"},
+                   {1e-3, "0.001"},
+                   {9.99e-4, "9.99e-04"},
+                   {-0.00012345678, "-1.23457e-04"},
+                   {1e-10, "1e-10"},
+                   {-4.75158, "-4.75158"},
+                   {0.00099999999, "1e-03"},
+                   {1234567, "1.23457e+06"}};
+    for (size_t i = 0; i < COUNT(numbers); i++)
+        CHECK(strcmp(qr_text_number(numbers[i].x).s, numbers[i].text) == 0, "%s, not %s",
+              qr_text_number(numbers[i].x).s, numbers[i].text);
     struct qr_gen_id a = id_of(1, 2, 3), b = id_of(1, 2, 4), c = id_of(1, 3, 0), d = id_of(2, 0, 0);
     CHECK(qr_gen_id_compare(&a, &b) < 0 && qr_gen_id_compare(&b, &c) < 0 &&
           qr_gen_id_compare(&c, &d) < 0 && qr_gen_id_compare(&d, &d) == 0);

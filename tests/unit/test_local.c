@@ -21,15 +21,16 @@ static void test_line(void) {
     struct qr_buf b = {0};
     qr_progress_line(&b, 2, 2, 0.0021, 0, v);
     CHECK(strcmp(qr_buf_string(&b), "2/2 [==============================] - 0s 1ms/step - loss: "
-                                    "0.7213 - accuracy: 0.5312") == 0,
+                                    "0.72134 - accuracy: 0.53125") == 0,
           "%s", qr_buf_string(&b));
     qr_buf_clear(&b);
     qr_progress_line(&b, 1, 2, -1, 3.2, v);
-    CHECK(strcmp(
-              qr_buf_string(&b),
-              "1/2 [==============>...............] - ETA: 3s - loss: 0.7213 - accuracy: 0.5312") ==
-              0,
-          "%s", qr_buf_string(&b));
+    CHECK(
+        strcmp(
+            qr_buf_string(&b),
+            "1/2 [==============>...............] - ETA: 3s - loss: 0.72134 - accuracy: 0.53125") ==
+            0,
+        "%s", qr_buf_string(&b));
     qr_buf_clear(&b);
     qr_progress_line(&b, 3, 3, 12, 0, NULL);
     CHECK(strcmp(qr_buf_string(&b), "3/3 [==============================] - 12s 4s/step") == 0,
@@ -65,11 +66,46 @@ static void test_events(void) {
         qr_progress_end(&p);
         fclose(out);
         const char *want =
-            terminal
-                ? "Epoch 1/2\n\r1/2 [==============>...............] - ETA: 0s - loss: 1.0000\r"
-                  "2/2 [==============================] - 0s 1ms/step - loss: 1.0000\n"
-                : "Epoch 1/2 - 2/2 [==============================] - 0s 1ms/step - loss: 1.0000\n";
+            terminal ? "Epoch 1/2\n\r1/2 [==============>...............] - ETA: 0s - loss: 1\r"
+                       "2/2 [==============================] - 0s 1ms/step - loss: 1\n"
+                     : "Epoch 1/2 - 2/2 [==============================] - 0s 1ms/step - loss: 1\n";
         CHECK(strcmp(text, want) == 0, "got:\n%s", text);
+        free(text);
+    }
+}
+
+/* Epochs of one step: a line that is drawn over on a terminal, and a line each elsewhere. */
+static void test_one_step(void) {
+    for (int terminal = 0; terminal < 2; terminal++) {
+        int64_t now = QR_SECOND;
+        struct qr_clock clock = {no_time, &now};
+        char *text = NULL;
+        size_t n = 0;
+        FILE *out = open_memstream(&text, &n);
+        struct qr_progress p = {.out = out, .terminal = terminal, .clock = &clock};
+        static const char *const events[] = {
+            "{\"event\":\"progress\",\"epoch\":1,\"epochs\":2,\"batch\":1,\"batches\":1,\"values\":"
+            "{\"loss\":-1.25}}",
+            "{\"event\":\"epoch\",\"epoch\":1,\"epochs\":2,\"batches\":1,\"seconds\":0.002,"
+            "\"values\":{\"loss\":-1.25}}",
+            "{\"event\":\"progress\",\"epoch\":2,\"epochs\":2,\"batch\":1,\"batches\":1,\"values\":"
+            "{\"loss\":-1.5}}",
+            "{\"event\":\"epoch\",\"epoch\":2,\"epochs\":2,\"batches\":1,\"seconds\":0.002,"
+            "\"values\":{\"loss\":-1.5}}"};
+        for (size_t i = 0; i < COUNT(events); i++) {
+            struct qr_json *v = parse(events[i]);
+            qr_progress_event(&p, v);
+            qr_json_free(v);
+        }
+        qr_progress_end(&p);
+        fclose(out);
+        size_t lines = 0;
+        for (const char *c = text; (c = strchr(c, '\n')) != NULL; c++) lines++;
+        CHECK(lines == (terminal ? 1 : 2), "%zu lines:\n%s", lines, text);
+        const char *last = strrchr(text, terminal ? '\r' : 'E');
+        CHECK(last && strstr(last, "poch 2/2 - 1/1 [====") && strstr(last, "ms/step - loss: -1.5"),
+              "got:\n%s", text);
+        CHECK(strstr(text, "Epoch 1/2 - 1/1 [="), "got:\n%s", text);
         free(text);
     }
 }
@@ -204,6 +240,7 @@ int main(void) {
     setenv("QRING_INDEX", "5", 1);
     test_line();
     test_events();
+    test_one_step();
     test_processes();
     snprintf(command, sizeof command, "rm -rf %s", folder);
     return system(command) == 0 ? t_end() : 1;
