@@ -142,14 +142,26 @@ static void merge(struct qr_term_list *l) {
     l->n = kept;
 }
 
+/* At + or -. */
+static double read_sign(struct observable_reader *r) {
+    double sign = *r->at == '-' ? -1 : 1;
+    r->at++;
+    return sign;
+}
+
+/* The sign of a coefficient behind + or -: "+ -1*Z0", as programs print sums. */
+static bool is_signed_term(const char *p) {
+    return (*p == '+' || *p == '-') && (is_digit(p[1]) || p[1] == '.' || is_pauli(p[1]));
+}
+
 static enum qr_code read_sum(struct observable_reader *r, struct qr_term_list *l) {
     for (size_t i = 0;; i++) {
         skip_blanks(r);
         double sign = 1;
         if (*r->at == '+' || *r->at == '-') {
-            sign = *r->at == '-' ? -1 : 1;
-            r->at++;
+            sign = read_sign(r);
             skip_blanks(r);
+            if (is_signed_term(r->at)) sign *= read_sign(r);
         } else if (i > 0) {
             if (!*r->at) return QR_OK;
             return bad(r, "'%.10s' makes no sense here; terms are joined by + or -", r->at);

@@ -22,7 +22,7 @@ struct qr_observable {
     struct qr_pauli_term *terms; /* owned; like terms merged, order of first appearance */
     char *text;                  /* owned; canonical form: "Z4", "0.5*X0 Z1 - Y2" */
 };
-/* Reads "Z4" or "0.5*X0 Z1 - Y2" or "1.5 + Z0". INVALID_ARGUMENT with the column where it stops
+/* Reads "Z4" or "0.5*X0 Z1 - Y2" or "1.5 + -1*Z0". INVALID_ARGUMENT with the column where it stops
  * making sense, a qubit >= n_qubits, or a qubit twice in a term. */
 QR_MUST_CHECK enum qr_code qr_observable_parse(const char *text, unsigned n_qubits,
                                                struct qr_observable *ret, struct qr_err *err);

@@ -20,6 +20,8 @@ static void accepted(void) {
         {"-1", "-1", 1},
         {"0.333333333333333315*Z0", "0.3333333333333333*Z0", 1},
         {"+Z0", "Z0", 1},
+        {"Z0 + -1*Z1", "Z0 - Z1", 2},
+        {"-1*Z0 + -0.5*X1 - -2 - -Y2 + +.5 Z3", "-Z0 - 0.5*X1 + 2 + Y2 + 0.5*Z3", 5},
     };
     for (size_t i = 0; i < COUNT(table); i++) {
         struct qr_observable o = {0}, again = {0};
@@ -82,6 +84,7 @@ static void refused(void) {
         {"X0 Z0", "column 4: qubit 0 stands twice"},
         {"Z0 +", "column 5: a term like"},
         {"Z0 - - Z1", "column 6: a term like"},
+        {"Z0 + --1*Z1", "column 6: a term like"},
         {"1e999", "column 1: '1e999' is not a finite"},
         {"1.2.3*Z0", "'1.2.3' is not a finite"},
         {"Z0 - Z0", "column 1: the sum is zero"},
