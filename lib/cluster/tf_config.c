@@ -22,18 +22,13 @@ struct config {
     uint64_t index;
 };
 
-static const struct qr_json *get(const struct qr_json *object, const char *key) {
-    const struct qr_json *v = qr_json_get(object, key);
-    return v && qr_json_type(v) != QR_JSON_NULL ? v : NULL;
-}
-
 /* Unknown keys are other systems' business, but one that looks like a known key that is missing is
  * a slip: taken as absent it would turn a worker of a ring into a lone one. */
 static enum qr_code refuse_slips(const struct qr_json *object, const char *where,
                                  const char *const *known, size_t n, struct qr_err *err) {
     for (const struct qr_json *m = qr_json_first(object); m; m = qr_json_next(m)) {
         const char *key = qr_json_key(m), *near = qr_nearest(key, known, n);
-        if (near && !qr_json_get(object, near))
+        if (near && strcmp(near, key) != 0 && !qr_json_get(object, near))
             return qr_fail(err, QR_INVALID_ARGUMENT,
                            "TF_CONFIG: unknown key '%.80s'%s%s; did you mean '%s'?", key,
                            *where ? " in " : "", where, near);
@@ -70,7 +65,8 @@ static enum qr_code check_list(const struct config *c, enum task t, const struct
 
 static enum qr_code read_cluster(const struct qr_json *root, struct config *c, struct qr_err *err) {
     static const char *const top[] = {"cluster", "sparseCluster", "task"};
-    const struct qr_json *dense = get(root, "cluster"), *sparse = get(root, "sparseCluster"),
+    const struct qr_json *dense = qr_json_get(root, "cluster"),
+                         *sparse = qr_json_get(root, "sparseCluster"),
                          *cluster = dense ? dense : sparse;
     enum qr_code code = refuse_slips(root, "", top, 1, err);
     if (!dense && sparse) code = QR_OK;
@@ -88,7 +84,7 @@ static enum qr_code read_cluster(const struct qr_json *root, struct config *c, s
     c->has_cluster = qr_json_size(cluster) > 0;
     if ((code = refuse_slips(cluster, c->key, task_names, TASKS, err)) != QR_OK) return code;
     for (int t = 0; t < TASKS && code == QR_OK; t++) {
-        c->lists[t] = get(cluster, task_names[t]);
+        c->lists[t] = qr_json_get(cluster, task_names[t]);
         if (c->lists[t]) code = check_list(c, (enum task)t, c->lists[t], err);
     }
     return code;
@@ -97,7 +93,7 @@ static enum qr_code read_cluster(const struct qr_json *root, struct config *c, s
 /* ---- task ---- */
 
 static enum qr_code read_index(const struct qr_json *task, uint64_t *ret, struct qr_err *err) {
-    const struct qr_json *v = get(task, "index");
+    const struct qr_json *v = qr_json_get(task, "index");
     const char *text;
     int64_t i = 0;
     enum qr_code code;
@@ -120,7 +116,7 @@ static enum qr_code read_index(const struct qr_json *task, uint64_t *ret, struct
 
 static enum qr_code read_task(const struct qr_json *root, struct config *c, struct qr_err *err) {
     static const char *const keys[] = {"type", "index"};
-    const struct qr_json *task = get(root, "task"), *type;
+    const struct qr_json *task = qr_json_get(root, "task"), *type;
     size_t which = 0;
     enum qr_code code;
     c->task = NO_TASK;
@@ -132,7 +128,7 @@ static enum qr_code read_task(const struct qr_json *root, struct config *c, stru
     if ((code = qr_json_want(task, "TF_CONFIG: task", QR_JSON_OBJECT, err)) != QR_OK) return code;
     if ((code = refuse_slips(task, "task", keys, 2, err)) != QR_OK) return code;
     if (!c->has_cluster && qr_json_size(task) == 0) return QR_OK;
-    type = get(task, "type");
+    type = qr_json_get(task, "type");
     if (!type)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "TF_CONFIG: task.type is missing (chief, master, worker, evaluator or ps)");

@@ -63,7 +63,8 @@ const char *qr_json_type_name(const struct qr_json *v) {
 
 const struct qr_json *qr_json_get(const struct qr_json *object, const char *key) {
     if (!object || qr_json_type(object) != QR_JSON_OBJECT) return NULL;
-    return out(cJSON_GetObjectItemCaseSensitive(in(object), key));
+    const cJSON *v = cJSON_GetObjectItemCaseSensitive(in(object), key);
+    return cJSON_IsNull(v) ? NULL : out(v);
 }
 
 size_t qr_json_size(const struct qr_json *v) {

@@ -34,7 +34,7 @@ bool qr_is_utf8(const char *text); /* what a string of a JSON text must be */
 
 enum qr_json_type qr_json_type(const struct qr_json *v);
 const char *qr_json_type_name(const struct qr_json *v); /* "a string" … for messages */
-/* NULL when absent or object is NULL */
+/* NULL when it is absent or null, or object is NULL: null says that a key is not given. */
 const struct qr_json *qr_json_get(const struct qr_json *object, const char *key);
 size_t qr_json_size(const struct qr_json *v); /* of arrays and objects; 0 else */
 const struct qr_json *qr_json_at(const struct qr_json *v, size_t i); /* O(i) */
@@ -67,7 +67,8 @@ QR_MUST_CHECK enum qr_code qr_json_known(const struct qr_json *object, const cha
 /* Puts a value into a tree, where a path leads: keys with points between, "[0]" or "[NAME]" behind
  * an array for the element of that number or with that "name": "train.optimizer.learning_rate",
  * "model[1].units", "model[head].units". A key that is not there is made, and objects on the way to
- * it; an element must be there. value: JSON where it is JSON, else it is the string itself.
+ * it; an element must be there. value: JSON where it is JSON, else it is the string itself;
+ * null takes a key away. One that is not there is made with null, so that qr_json_known sees it.
  * ret_path (empty before): the path with numbers for names, as far as it leads. INVALID_ARGUMENT
  * says what is wrong without the path=value, which the caller knows; the tree is good for nothing
  * then but to be freed. */

@@ -98,11 +98,23 @@ static enum qr_code descend(cJSON **v, const struct step *s, struct qr_buf *path
     }
     qr_auto(qr_free_p) char *key = qr_xstrndup(s->text, s->n);
     cJSON *member = cJSON_GetObjectItemCaseSensitive(*v, key);
+    if (cJSON_IsNull(member)) {
+        cJSON_DeleteItemFromObjectCaseSensitive(*v, key);
+        member = NULL;
+    }
     if (!member) member = cJSON_AddObjectToObject(*v, key);
     if (!member) return qr_fail(err, QR_RESOURCE_EXHAUSTED, "no memory for the key %s", key);
     qr_buf_printf(path, "%s%s", path->n ? "." : "", key);
     *v = member;
     return QR_OK;
+}
+
+/* Whether the value takes a key away that is there. */
+static bool take_away(cJSON *parent, const char *key, cJSON *value) {
+    if (!cJSON_IsNull(value) || !cJSON_GetObjectItemCaseSensitive(parent, key)) return false;
+    cJSON_DeleteItemFromObjectCaseSensitive(parent, key);
+    cJSON_Delete(value);
+    return true;
 }
 
 static enum qr_code put(cJSON *parent, const struct step *s, cJSON *value, struct qr_buf *path,
@@ -118,6 +130,7 @@ static enum qr_code put(cJSON *parent, const struct step *s, cJSON *value, struc
     } else {
         qr_auto(qr_free_p) char *key = qr_xstrndup(s->text, s->n);
         qr_buf_printf(path, "%s%s", path->n ? "." : "", key);
+        if (take_away(parent, key, value)) return QR_OK;
         done = cJSON_GetObjectItemCaseSensitive(parent, key)
                    ? cJSON_ReplaceItemInObjectCaseSensitive(parent, key, value)
                    : cJSON_AddItemToObject(parent, key, value);

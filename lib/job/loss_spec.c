@@ -80,9 +80,9 @@ enum qr_code qr_job_read_loss(const struct qr_json *train, struct qr_train_spec 
     bool object = v && qr_json_type(v) == QR_JSON_OBJECT;
     size_t loss = QR_MSE;
     t->loss_options.delta = 1; /* Keras' */
-    if (v && qr_job_choice(object ? qr_json_get(v, "name") : v,
-                           object ? "train.loss.name" : "train.loss", QR_JOB_LOSS, qr_loss_names,
-                           QR_LOSSES, &loss, err) != QR_OK)
+    const struct qr_json *name = object ? qr_json_get(v, "name") : v;
+    if (name && qr_job_choice(name, object ? "train.loss.name" : "train.loss", QR_JOB_LOSS,
+                              qr_loss_names, QR_LOSSES, &loss, err) != QR_OK)
         return err->code;
     t->loss = (enum qr_loss)loss;
     if (object && read_options(v, t, err) != QR_OK) return err->code;

@@ -62,9 +62,10 @@ enum qr_code qr_job_read_optimizer(const struct qr_json *o, struct qr_optimizer_
     if (qr_json_type(o) == QR_JSON_STRING)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "%s must be an object, such as {\"name\": \"adam\"}, not a string", where);
-    if (qr_json_want(o, where, QR_JSON_OBJECT, err) != QR_OK ||
-        qr_job_choice(qr_json_get(o, "name"), "train.optimizer.name", QR_JOB_OPTIMIZER,
-                      qr_optimizer_names, QR_OPTIMIZERS, &kind, err) != QR_OK)
+    if (qr_json_want(o, where, QR_JSON_OBJECT, err) != QR_OK) return err->code;
+    const struct qr_json *name = qr_json_get(o, "name");
+    if (name && qr_job_choice(name, "train.optimizer.name", QR_JOB_OPTIMIZER, qr_optimizer_names,
+                              QR_OPTIMIZERS, &kind, err) != QR_OK)
         return err->code;
     if (qr_optimizer_finds_steps((enum qr_optimizer_kind)kind))
         for (size_t i = 1; i < OF_ALL; i++)

@@ -181,8 +181,15 @@ static void compare_objects(struct differences *d, const char *path, const struc
     }
 }
 
+static const struct qr_json *given(const struct qr_json *v) {
+    return v && qr_json_type(v) != QR_JSON_NULL ? v : NULL;
+}
+
 static void compare(struct differences *d, const char *path, const struct qr_json *there,
                     const struct qr_json *here) {
+    there = given(there);
+    here = given(here);
+    if (!there && !here) return;
     bool both = there && here && qr_json_type(there) == qr_json_type(here);
     if (both && qr_json_type(there) == QR_JSON_OBJECT) {
         compare_objects(d, path, there, here);

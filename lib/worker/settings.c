@@ -306,6 +306,7 @@ enum qr_code qr_settings_job(struct qr_settings *s, const struct qr_json *worker
             return qr_fail(err, QR_INVALID_ARGUMENT, "%s is no setting; qringd --help lists them",
                            where);
         }
+        if (qr_json_type(m) == QR_JSON_NULL) continue; /* not given */
         enum qr_code code = json_text(m, where, &value, err);
         if (code == QR_OK) code = offer(s, t, value, QR_ORIGIN_JOB, where, err);
         if (code != QR_OK) return code;

@@ -25,7 +25,15 @@ static void test_paths(void) {
          "{\"a\":{\"b\":2,\"c\":[{\"name\":\"x\",\"n\":1},{\"n\":2},{\"name\":\"y\"}]},"
          "\"t\":\"s\"}",
          "a.b"},
-        {"a", "null", "{\"a\":null,\"t\":\"s\"}", "a"},
+        {"a", "null", "{\"t\":\"s\"}", "a"},
+        {"a.b", "null",
+         "{\"a\":{\"c\":[{\"name\":\"x\",\"n\":1},{\"n\":2},{\"name\":\"y\"}]},\"t\":\"s\"}",
+         "a.b"},
+        /* what reads the tree says whether it knows such a key */
+        {"T", "null",
+         "{\"a\":{\"b\":1,\"c\":[{\"name\":\"x\",\"n\":1},{\"n\":2},{\"name\":\"y\"}]},"
+         "\"t\":\"s\",\"T\":null}",
+         "T"},
         {"a.c", "[]", "{\"a\":{\"b\":1,\"c\":[]},\"t\":\"s\"}", "a.c"},
         {"a.c[1]", "7",
          "{\"a\":{\"b\":1,\"c\":[{\"name\":\"x\",\"n\":1},7,{\"name\":\"y\"}]},"
@@ -127,6 +135,31 @@ static void test_jobs(void) {
     qr_job_free(job);
 }
 
+/* null takes a key out, also one that is not there; what a key stands in is made, with defaults. */
+static void test_defaults(void) {
+    struct qr_job *job;
+    struct qr_err err = {0};
+    CHECK(load("train.optimizer=null\ntrain.metrics=null\ntrain.early_stopping=null\n"
+               "worker.threads=null\ntrain.log=null",
+               &job, &err) == QR_OK,
+          "%s", err.msg);
+    if (job)
+        CHECK(job->train.optimizer.kind == QR_ADAM && job->train.optimizer.learning_rate == 0.001 &&
+              job->train.n_metrics == 0 && !job->train.early_stopping.on);
+    qr_job_free(job);
+    CHECK(load("train.optimizer=null\ntrain.optimizer.beta_1=0.5\ntrain.loss=null\n"
+               "train.loss.name=huber\ntrain.early_stopping.patience=3\n"
+               "train.log.gap=val_loss - loss\ntrain.log.gap=null",
+               &job, &err) == QR_OK,
+          "%s", err.msg);
+    if (job)
+        CHECK(job->train.optimizer.kind == QR_ADAM && job->train.optimizer.beta_1 == 0.5 &&
+              job->train.loss == QR_HUBER && job->train.early_stopping.on &&
+              job->train.early_stopping.patience == 3 && job->train.n_logged == 0 &&
+              strcmp(job->train.early_stopping.monitor, "val_loss") == 0);
+    qr_job_free(job);
+}
+
 static void test_blame(void) {
     static const struct {
         const char *lines, *words;
@@ -136,6 +169,9 @@ static void test_blame(void) {
         {"train.optimizer.learning_rat=1",
          "the built-in job: --set train.optimizer.learning_rat=1: train.optimizer: unknown key "
          "'learning_rat'; did you mean 'learning_rate'?"},
+        {"train.epoch=null", "--set train.epoch=null: train: unknown key 'epoch'; did you mean"},
+        {"model=null", "model is missing"},
+        {"model[1]=null", "--set model[1]=null: model[1] must be an object, not null"},
         {"sed=1\nseed=2", "--set sed=1: the job: unknown key 'sed'; did you mean 'seed'?"},
         {"model[1]={\"layer\":\"dense\",\"unit\":1}",
          "--set model[1]={\"layer\":\"dense\",\"unit\":1}: model[1]: unknown key 'unit'"},
@@ -212,6 +248,7 @@ static void test_differences(void) {
         {"{\"m\":[{\"n\":1},{\"n\":2}]}", "{\"m\":[{\"n\":1},{\"n\":0.1}]}",
          "m[1].n: 2 in the run, 0.1 here"},
         {"{\"m\":[1]}", "{\"m\":[1,2]}", "m: [1] in the run, [1,2] here"},
+        {"{\"a\":null,\"b\":{\"c\":null}}", "{\"d\":null,\"b\":{}}", ""},
         {"{\"m\":\"1\"}", "{\"m\":1}", "m: \"1\" in the run, 1 here"},
         {"{\"a\":1,\"b\":1,\"c\":1,\"d\":1,\"e\":1,\"f\":1}",
          "{\"a\":2,\"b\":2,\"c\":2,\"d\":2,\"e\":2}",
@@ -233,6 +270,7 @@ int main(void) {
     test_paths();
     test_no_paths();
     test_jobs();
+    test_defaults();
     test_blame();
     test_record();
     test_differences();
