@@ -32,7 +32,8 @@ const char qr_help_sweep[] =
     "a run leaves them [out/NAME]\n"
     "  --to URL               the folder where several machines share one sweep, here, gs:// or "
     "s3://; weights and checkpoints go there too [OUT]\n"
-    "  --fresh                train all trials again\n"
+    "  --fresh                delete this sweep's rows, claims, results and checkpoints, and start "
+    "over\n"
     "  --lease TIME           a worker that is silent for so long loses its trial to another "
     "[15s]\n"
     "  --logdir ''            no event files for TensorBoard [OUT/trials/<number>/logs]\n"
@@ -249,8 +250,7 @@ static enum qr_code open_board(struct sweep_command *c, struct qr_err *err) {
     struct qr_buf text = {0}, there = {0};
     qr_job_record_sweep(c->job, &text);
     enum qr_code code = qr_sweep_board_open(&at, &c->board, err);
-    if (code == QR_OK && c->fresh) code = qr_sweep_board_forget(c->board, err);
-    if (code == QR_OK && c->fresh) code = qr_local_sweep_forget(&c->opt, err);
+    if (code == QR_OK && c->fresh) code = qr_local_sweep_forget(&c->opt, c->board, err);
     if (code == QR_OK) code = qr_sweep_board_begin(c->board, qr_buf_view(&text), &there, err);
     if (code == QR_OK) code = compare(c, qr_buf_view(&text), &there, err);
     if (code == QR_OK) code = qr_sweep_board_rows(c->board, &c->rows, err);

@@ -145,6 +145,18 @@ enum qr_code qr_dir_make(const char *path, struct qr_err *err) {
     return QR_OK;
 }
 
+enum qr_code qr_dir_check_no_link(const char *path, struct qr_err *err) {
+    struct stat st;
+    qr_auto(qr_free_p) char *bare = qr_xstrdup(path);
+    /* lstat follows a link whose name ends with '/' */
+    for (size_t n = strlen(bare); n > 1 && bare[n - 1] == '/'; n--) bare[n - 1] = 0;
+    if (lstat(bare, &st) != 0 || !S_ISLNK(st.st_mode)) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "cannot remove files in %s: it is a symbolic link; remove the link, or choose "
+                   "another place",
+                   bare);
+}
+
 static enum qr_code make_parent(const char *path, struct qr_err *err) {
     const char *slash = strrchr(path, '/');
     if (!slash || slash == path) return QR_OK;

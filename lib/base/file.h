@@ -39,6 +39,9 @@ QR_MUST_CHECK enum qr_code qr_dir_make(const char *path, struct qr_err *err);
 /* Makes the directory and proves that a file can be written in it (create, write, unlink). */
 QR_MUST_CHECK enum qr_code qr_dir_writable(const char *path, struct qr_err *err);
 bool qr_file_exists(const char *path);
+/* Before files below a folder of this program are removed. INVALID_ARGUMENT: the folder is a
+ * symbolic link, so what is below it may be another program's. Nothing there is OK. */
+QR_MUST_CHECK enum qr_code qr_dir_check_no_link(const char *path, struct qr_err *err);
 /* A name beside path that no other process has: "path.tmp-<pid>-<hex>"; heap. */
 char *qr_file_temporary(const char *path);
 /* "a" and "b.h5" → "a/b.h5"; heap. */

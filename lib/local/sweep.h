@@ -50,9 +50,11 @@ QR_MUST_CHECK enum qr_code qr_local_sweep(const struct qr_local_sweep_options *o
 QR_MUST_CHECK enum qr_code qr_local_sweep_publish(const struct qr_local_sweep_options *opt,
                                                   const struct qr_sweep_rows *rows,
                                                   struct qr_err *err);
-/* Takes the trials' checkpoints and results away, of any job. */
+/* Removes what the sweep there has on its board, and the trials' checkpoints and results, of any
+ * job; no file of another name. INVALID_ARGUMENT: a folder is a symbolic link; nothing was
+ * removed. */
 QR_MUST_CHECK enum qr_code qr_local_sweep_forget(const struct qr_local_sweep_options *opt,
-                                                 struct qr_err *err);
+                                                 struct qr_sweep_board *board, struct qr_err *err);
 /* For stores that wait: whether SIGINT or SIGTERM has come while they are blocked. */
 bool qr_local_sweep_asked(void);
 /* OUT/trials/0007, or of a board's URL. Heap. */

@@ -77,9 +77,26 @@ enum qr_code qr_local_sweep_publish(const struct qr_local_sweep_options *opt,
     return code;
 }
 
-enum qr_code qr_local_sweep_forget(const struct qr_local_sweep_options *opt, struct qr_err *err) {
+/* The folders of a trial in this place: what lies below a link is not the sweep's. */
+static enum qr_code check_folders(const char *url, size_t trial, struct qr_err *err) {
+    qr_auto(qr_free_p) char *trials = in(url, "trials"), *dir = qr_local_trial_folder(url, trial);
+    qr_auto(qr_free_p) char *checkpoints = in(dir, "checkpoints");
+    if (qr_url_remote(url)) return QR_OK;
+    enum qr_code code = qr_dir_check_no_link(trials, err);
+    if (code == QR_OK) code = qr_dir_check_no_link(dir, err);
+    return code == QR_OK ? qr_dir_check_no_link(checkpoints, err) : code;
+}
+
+enum qr_code qr_local_sweep_forget(const struct qr_local_sweep_options *opt,
+                                   struct qr_sweep_board *board, struct qr_err *err) {
+    size_t n = opt->job->sweep->n_trials;
     enum qr_code code = QR_OK;
-    for (size_t t = 0; t < opt->job->sweep->n_trials && code == QR_OK; t++) {
+    for (size_t t = 0; t < n && code == QR_OK; t++) {
+        code = check_folders(opt->out, t, err);
+        if (code == QR_OK) code = check_folders(opt->board_url, t, err);
+    }
+    if (code == QR_OK) code = qr_sweep_board_forget(board, err);
+    for (size_t t = 0; t < n && code == QR_OK; t++) {
         qr_auto(qr_free_p) char *here = qr_local_trial_folder(opt->out, t),
                                 *there = qr_local_trial_folder(opt->board_url, t);
         qr_auto(qr_free_p) char *result = in(here, "result.json"),

@@ -32,6 +32,7 @@ struct slot {
     struct qr_sweep_rows rows;
     size_t *trials;    /* of a rung */
     int64_t *until_ns; /* before which a trial is not tried again */
+    bool *told_held;   /* it has been logged that another process holds the trial's folder */
     unsigned number;
     size_t rung, trial;                      /* that it has */
     bool elsewhere, remote, lost, told_beat; /* elsewhere: the board is not in OUT */
@@ -241,7 +242,15 @@ static enum outcome train_until(struct slot *s, const char *dir, uint64_t epochs
     }
 }
 
-/* With the claim. The folder's lock is held by who trains there, however late he is. */
+/* A process that is frozen may hold the folder long after its claim was taken over. */
+static enum outcome folder_held(struct slot *s) {
+    if (!s->told_held[s->trial])
+        qr_warn(s->opt->log, "qring", "trial %zu has to wait: %s", s->trial, s->err.msg);
+    s->told_held[s->trial] = true;
+    return LATER;
+}
+
+/* With the claim. The worker that trains in the folder holds its lock, however late it is. */
 static enum outcome run_trial(struct slot *s) {
     qr_auto(qr_free_p) char *dir = qr_local_trial_folder(s->opt->out, s->trial);
     struct qr_run_lock lock = {0};
@@ -250,9 +259,9 @@ static enum outcome run_trial(struct slot *s) {
     uint64_t epochs = epochs_of(s, &s->err);
     if (!epochs || qr_dir_make(dir, &s->err) != QR_OK) return WRONG;
     enum qr_code code = qr_run_lock_take(&opt, &lock, &s->err);
-    if (code == QR_INVALID_ARGUMENT || code == QR_UNAVAILABLE) return LATER;
+    if (code == QR_INVALID_ARGUMENT || code == QR_UNAVAILABLE) return folder_held(s);
     if (code != QR_OK) return WRONG;
-    s->lost = s->told_beat = false;
+    s->lost = s->told_beat = s->told_held[s->trial] = false;
     enum outcome out = train_until(s, dir, epochs, &lock);
     qr_run_lock_release(&lock);
     return out;
@@ -317,7 +326,8 @@ static enum outcome work(struct slot *s) {
         int64_t moved = qr_sweep_board_moved_ns(s->beats);
         if (now_ns() - (moved > s->moved_ns ? moved : s->moved_ns) > nothing_moves_ns) {
             qr_fail(&s->err, QR_UNAVAILABLE,
-                    "%s: no trial has moved for %lld s, and none can be had; please retry",
+                    "cannot go on with the sweep in %s: for %lld s no trial has progressed and "
+                    "none was free; end what holds them, then run the same command",
                     s->opt->board_url, (long long)(nothing_moves_ns / QR_SECOND));
             return WRONG;
         }
@@ -339,13 +349,15 @@ int qr_local_slot(const struct qr_local_sweep_options *opt, unsigned number, con
                                         .n_trials = w->n_trials,
                                         .n_rungs = w->n_rungs,
                                         .lease_ns = opt->lease_ns,
-                                        .clock = &qr_clock_awake};
+                                        .clock = &qr_clock_awake,
+                                        .log = opt->log};
     memcpy(at.holder, holder, sizeof at.holder);
     qr_sweep_rows_init(&s.rows, w, opt->job->seed);
     s.rows.metric = opt->metric;
     s.rows.maximize = opt->maximize;
     s.trials = qr_xcalloc(w->n_trials, sizeof *s.trials);
     s.until_ns = qr_xcalloc(w->n_trials, sizeof *s.until_ns);
+    s.told_held = qr_xcalloc(w->n_trials, sizeof *s.told_held);
     enum outcome out = WRONG;
     if (qr_sweep_board_open(&at, &s.board, &s.err) == QR_OK) {
         at.waits = &hurry;
@@ -358,5 +370,6 @@ int qr_local_slot(const struct qr_local_sweep_options *opt, unsigned number, con
     qr_sweep_rows_fini(&s.rows);
     free(s.trials);
     free(s.until_ns);
+    free(s.told_held);
     return out == ROW ? 0 : out == ASKED ? qr_exit_code(QR_CANCELLED) : qr_exit_code(s.err.code);
 }

@@ -1,17 +1,20 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/parse.h"
 #include "sweep/board_impl.h"
 
 enum { MAX_ROW_BYTES = 1 << 16, MAX_CLAIM_BYTES = 4096, MAX_TEXT_BYTES = 64 << 20 };
+#define DIGITS "0123456789"
 static const int64_t longest_lease_ns = 86400 * QR_SECOND;
 
-/* Of one claim of somebody else. */
+/* A claim of another worker. */
 struct seen {
     struct qr_store_version version;
     int64_t since_ns; /* 0: not seen yet */
+    bool warned;      /* no claim can stand there */
 };
 
 struct qr_sweep_board {
@@ -83,55 +86,91 @@ enum qr_code qr_sweep_board_begin(struct qr_sweep_board *b, struct qr_bytes text
     return b->store->ops->get(b->store, name, MAX_TEXT_BYTES, ret, err);
 }
 
-/* Everything whose name begins so. */
-static enum qr_code remove_all(struct qr_sweep_board *b, const char *prefix, struct qr_err *err) {
+/* ---- names ---- */
+
+typedef char *name_fn(const struct qr_sweep_board *b, size_t rung, size_t trial);
+
+/* Whether `name` is what `of` calls a trial's row or claim, of any sweep. */
+static bool is_name(const struct qr_sweep_board *b, const char *name, name_fn *of, size_t *ret_rung,
+                    size_t *ret_trial) {
+    const char *at = strrchr(name, '/');
+    at = at ? at + 1 : name;
+    size_t first = strspn(at, DIGITS), second = at[first] ? strspn(at + first + 1, DIGITS) : 0;
+    qr_auto(qr_free_p) char *of_rung = qr_xstrndup(at, first),
+                            *of_trial = qr_xstrndup(at + first + (at[first] != 0), second);
+    uint64_t rung, trial;
+    if (!qr_parse_u64(of_rung, &rung) || !qr_parse_u64(of_trial, &trial) ||
+        rung >= QR_SWEEP_MAX_RUNGS || trial >= QR_SWEEP_MAX_TRIALS)
+        return false;
+    *ret_rung = (size_t)rung;
+    *ret_trial = (size_t)trial;
+    qr_auto(qr_free_p) char *exact = of(b, *ret_rung, *ret_trial);
+    return strcmp(name, exact) == 0;
+}
+
+/* Removes what lies in this folder of the board under a name that `of` gives. */
+static enum qr_code remove_all(struct qr_sweep_board *b, const char *folder, name_fn *of,
+                               struct qr_err *err) {
     struct qr_buf names = {0};
+    qr_auto(qr_free_p) char *prefix = qr_xasprintf("%s%s/", b->dir, folder);
     enum qr_code code = b->store->ops->list(b->store, prefix, &names, err);
     const char *rest = code == QR_OK ? qr_buf_string(&names) : "";
     while (*rest && code == QR_OK) {
-        size_t n = strcspn(rest, "\n");
+        size_t n = strcspn(rest, "\n"), rung, trial;
         qr_auto(qr_free_p) char *name = qr_xstrndup(rest, n);
-        code = b->store->ops->remove(b->store, name, err);
-        if (code == QR_NOT_FOUND) code = QR_OK; /* another one of us took it away */
         rest += n + (rest[n] == '\n');
+        if (!is_name(b, name, of, &rung, &trial)) continue;
+        code = b->store->ops->remove(b->store, name, err);
+        if (code == QR_NOT_FOUND) code = QR_OK; /* another worker was faster */
     }
     qr_buf_free(&names);
     return code;
 }
 
+/* What lies below a link is not the sweep's. */
+static enum qr_code check_folders(const struct qr_sweep_board *b, struct qr_err *err) {
+    static const char *const folders[] = {"", "rows", "claims"};
+    enum qr_code code = QR_OK;
+    for (size_t i = 0; i < 3 && code == QR_OK && !qr_url_remote(b->opt.url); i++) {
+        qr_auto(qr_free_p) char *path = qr_xasprintf("%s%s", b->dir, folders[i]);
+        code = qr_dir_check_no_link(path, err);
+    }
+    return code;
+}
+
+/* The text last: as long as it stands, what is left of its sweep is not taken for another's. */
 enum qr_code qr_sweep_board_forget(struct qr_sweep_board *b, struct qr_err *err) {
-    return remove_all(b, b->dir, err);
+    qr_auto(qr_free_p) char *text = qr_xasprintf("%sjob.json", b->dir);
+    enum qr_code code = check_folders(b, err);
+    if (code == QR_OK) code = remove_all(b, "rows", row_name, err);
+    if (code == QR_OK) code = remove_all(b, "claims", claim_name, err);
+    if (code == QR_OK) code = b->store->ops->remove(b->store, text, err);
+    return code == QR_NOT_FOUND ? QR_OK : code;
 }
 
 void qr_sweep_board_end(struct qr_sweep_board *b) {
-    qr_auto(qr_free_p) char *claims = qr_xasprintf("%sclaims/", b->dir);
-    struct qr_err unread;
-    /* what stays is in nobody's way */
-    if (remove_all(b, claims, &unread) != QR_OK) return;
+    struct qr_err unread; /* claims that stay disturb nothing */
+    if (check_folders(b, &unread) != QR_OK || remove_all(b, "claims", claim_name, &unread) != QR_OK)
+        return;
 }
 
 /* ---- rows ---- */
 
-/* "…/rows/0-0012.json" of this sweep. */
-static bool names_row(const struct qr_sweep_board *b, const char *name, size_t *ret_rung,
-                      size_t *ret_trial) {
-    const char *at = strrchr(name, '/');
-    at = at ? at + 1 : name;
-    size_t first = strcspn(at, "-"), second = at[first] ? strcspn(at + first + 1, ".") : 0;
-    if (!second || strcmp(at + first + 1 + second, ".json") != 0) return false;
-    qr_auto(qr_free_p) char *of_rung = qr_xstrndup(at, first),
-                            *of_trial = qr_xstrndup(at + first + 1, second);
-    uint64_t rung, trial;
-    if (!qr_parse_u64(of_rung, &rung) || !qr_parse_u64(of_trial, &trial) ||
-        rung >= b->opt.n_rungs || trial >= b->opt.n_trials)
-        return false;
-    *ret_rung = (size_t)rung;
-    *ret_trial = (size_t)trial;
-    return true;
+/* The row was trained from what this sweep trains. */
+static enum qr_code check_hash(const struct qr_sweep_board *b, const struct qr_sweep_rows *rows,
+                               const struct qr_sweep_row *r, struct qr_err *err) {
+    if (!rows->hash || strcmp(rows->hash[r->trial], r->job_hash) == 0) return QR_OK;
+    return qr_fail(
+        err, QR_INVALID_ARGUMENT,
+        "cannot go on with the sweep in %.200s: its row of trial %zu is of other data or "
+        "another version (job hash %.12s, expected %.12s); choose another --out or --to, "
+        "or --fresh, which removes that sweep",
+        b->opt.url, r->trial, *r->job_hash ? r->job_hash : "none",
+        *rows->hash[r->trial] ? rows->hash[r->trial] : "none");
 }
 
 static enum qr_code fetch(struct qr_sweep_board *b, const char *name, size_t rung, size_t trial,
-                          struct qr_sweep_row *ret, struct qr_err *err) {
+                          struct qr_sweep_rows *rows, struct qr_err *err) {
     struct qr_buf text = {0};
     struct qr_sweep_row r = {0};
     qr_auto(qr_free_p) char *what = qr_xasprintf("%s/rows/%zu-%04zu.json", b->url, rung, trial);
@@ -141,7 +180,8 @@ static enum qr_code fetch(struct qr_sweep_board *b, const char *name, size_t run
         code = qr_fail(err, QR_DATA_LOSS,
                        "%s is not the row of that trial; remove it, and the trial is trained again",
                        what);
-    if (code == QR_OK) *ret = r;
+    if (code == QR_OK) code = check_hash(b, rows, &r, err);
+    if (code == QR_OK) *qr_sweep_row_at(rows, rung, trial) = r;
     else qr_sweep_row_fini(&r);
     qr_buf_free(&text);
     return code;
@@ -157,9 +197,10 @@ enum qr_code qr_sweep_board_rows(struct qr_sweep_board *b, struct qr_sweep_rows 
         size_t n = strcspn(rest, "\n"), rung, trial;
         qr_auto(qr_free_p) char *name = qr_xstrndup(rest, n);
         rest += n + (rest[n] == '\n');
-        if (!names_row(b, name, &rung, &trial) || qr_sweep_row_at(rows, rung, trial)->there)
+        if (!is_name(b, name, row_name, &rung, &trial) || rung >= b->opt.n_rungs ||
+            trial >= b->opt.n_trials || qr_sweep_row_at(rows, rung, trial)->there)
             continue;
-        code = fetch(b, name, rung, trial, qr_sweep_row_at(rows, rung, trial), err);
+        code = fetch(b, name, rung, trial, rows, err);
     }
     qr_buf_free(&names);
     return code;
@@ -187,19 +228,20 @@ enum qr_code qr_sweep_board_put(struct qr_sweep_board *b, const struct qr_sweep_
 
 enum qr_code qr_sweep_claim_read(struct qr_bytes text, const char *what, struct qr_sweep_claim *ret,
                                  struct qr_err *err) {
-    static const char *const keys[] = {"holder", "beat", "lease_ms"};
+    static const char *const keys[] = {"holder", "beat", "kept", "lease_ms"};
     qr_auto(qr_json_free_p) struct qr_json *o = NULL;
+    const int64_t most = INT64_C(1) << 53;
     struct qr_sweep_claim c = {0};
     const char *holder = "";
-    int64_t beat = 0, lease_ms = 0;
+    int64_t beat = 0, kept = 0, lease_ms = 0;
     struct qr_err own;
     if (!err) err = &own;
     enum qr_code code = qr_json_parse(text, what, &o, err);
     if (code == QR_OK) code = qr_json_want(o, what, QR_JSON_OBJECT, err);
-    if (code == QR_OK) code = qr_json_known(o, what, keys, 3, err);
+    if (code == QR_OK) code = qr_json_known(o, what, keys, 4, err);
     if (code == QR_OK) code = qr_json_string(qr_json_get(o, "holder"), "holder", &holder, err);
-    if (code == QR_OK)
-        code = qr_json_i64(qr_json_get(o, "beat"), "beat", 0, INT64_C(1) << 53, &beat, err);
+    if (code == QR_OK) code = qr_json_i64(qr_json_get(o, "beat"), "beat", 0, most, &beat, err);
+    if (code == QR_OK) code = qr_json_i64(qr_json_get(o, "kept"), "kept", 0, most, &kept, err);
     if (code == QR_OK)
         code = qr_json_i64(qr_json_get(o, "lease_ms"), "lease_ms", 0, longest_lease_ns / QR_MS,
                            &lease_ms, err);
@@ -208,18 +250,21 @@ enum qr_code qr_sweep_claim_read(struct qr_bytes text, const char *what, struct 
     if (code != QR_OK) return qr_wrap(err, "%s", what);
     snprintf(c.holder, sizeof c.holder, "%s", holder);
     c.beat = (uint64_t)beat;
+    c.kept = (uint64_t)kept;
     c.lease_ns = lease_ms * QR_MS;
     *ret = c;
     return QR_OK;
 }
 
-/* Puts ours, or a free one, where that version is. *ret_done false: somebody was faster. */
+/* Puts this holder's claim, or a free one, where that version is. *ret_done false: another worker
+ * was faster. */
 static enum qr_code swap(struct qr_sweep_board *b, const char *name,
-                         const struct qr_store_version *seen, const char *holder, bool *ret_done,
-                         struct qr_err *err) {
+                         const struct qr_store_version *seen, const char *holder, uint64_t kept,
+                         bool *ret_done, struct qr_err *err) {
     struct qr_buf text = {0};
-    qr_buf_printf(&text, "{\"holder\":\"%s\",\"beat\":%llu,\"lease_ms\":%lld}\n", holder,
-                  (unsigned long long)++b->beat, (long long)(b->opt.lease_ns / QR_MS));
+    qr_buf_printf(&text, "{\"holder\":\"%s\",\"beat\":%llu,\"kept\":%llu,\"lease_ms\":%lld}\n",
+                  holder, (unsigned long long)++b->beat, (unsigned long long)kept,
+                  (long long)(b->opt.lease_ns / QR_MS));
     enum qr_code code = b->store->ops->swap(b->store, name, qr_buf_view(&text), seen, err);
     qr_buf_free(&text);
     *ret_done = code == QR_OK;
@@ -227,8 +272,8 @@ static enum qr_code swap(struct qr_sweep_board *b, const char *name,
     return code == QR_FAILED_PRECONDITION ? QR_OK : code;
 }
 
-/* What is there: *ret_version.there false: nothing. One that cannot be read is somebody's, with our
- * own patience. */
+/* What is there: *ret_version.there false: nothing. A text that is no claim counts as another
+ * worker's, with this worker's lease. */
 static enum qr_code look(struct qr_sweep_board *b, const char *name, struct qr_sweep_claim *ret,
                          struct qr_store_version *ret_version, struct qr_err *err) {
     struct qr_buf text = {0};
@@ -242,13 +287,33 @@ static enum qr_code look(struct qr_sweep_board *b, const char *name, struct qr_s
     return code;
 }
 
-/* Has this claim stood still for its lease? */
+/* The store refuses to read what stands at a claim's name: it has more bytes than a claim, or is a
+ * FIFO or a folder. Not a lack of memory, which has an errno. */
+static bool is_no_claim(enum qr_code code, const struct qr_err *err) {
+    return code == QR_INVALID_ARGUMENT || (code == QR_RESOURCE_EXHAUSTED && !err->sys);
+}
+
+/* Removes it; err says what it is. False: it cannot be removed. */
+static bool remove_odd(struct qr_sweep_board *b, const char *name, struct seen *s,
+                       const struct qr_err *err) {
+    struct qr_err unread;
+    enum qr_code code = b->store->ops->remove(b->store, name, &unread);
+    bool removed = code == QR_OK || code == QR_NOT_FOUND;
+    if (removed) qr_warn(b->opt.log, "qring", "removed what is no claim: %s", err->msg);
+    else if (!s->warned)
+        qr_warn(b->opt.log, "qring", "trains without a claim, which cannot be made: %s", err->msg);
+    s->warned = !removed;
+    return removed;
+}
+
+/* Whether this claim has not changed for its lease. */
 static bool is_silent(struct qr_sweep_board *b, struct seen *s, const struct qr_sweep_claim *c,
                       const struct qr_store_version *version) {
     int64_t now = qr_now_ns(b->opt.clock);
     if (!s->since_ns || memcmp(s->version.id, version->id, sizeof version->id) != 0) {
-        if (s->since_ns) b->moved_ns = now;
-        *s = (struct seen){.version = *version, .since_ns = now ? now : 1};
+        if (s->since_ns && c->kept) b->moved_ns = now;
+        s->version = *version;
+        s->since_ns = now ? now : 1;
         return false;
     }
     return now - s->since_ns >= c->lease_ns;
@@ -257,14 +322,22 @@ static bool is_silent(struct qr_sweep_board *b, struct seen *s, const struct qr_
 enum qr_code qr_sweep_board_take(struct qr_sweep_board *b, size_t rung, size_t trial,
                                  bool *ret_mine, struct qr_err *err) {
     qr_auto(qr_free_p) char *name = claim_name(b, rung, trial);
+    struct seen *s = &b->seen[place(b, rung, trial)];
     struct qr_sweep_claim c = {0};
-    struct qr_store_version version;
+    struct qr_store_version version = {0};
+    struct qr_err own;
+    if (!err) err = &own;
     *ret_mine = false;
     enum qr_code code = look(b, name, &c, &version, err);
-    if (code != QR_OK) return code;
+    if (is_no_claim(code, err)) {
+        *ret_mine = !remove_odd(b, name, s, err);
+        if (*ret_mine) return QR_OK;
+    } else if (code != QR_OK) {
+        return code;
+    }
     bool free = !version.there || !*c.holder || strcmp(c.holder, b->opt.holder) == 0;
-    if (!free && !is_silent(b, &b->seen[place(b, rung, trial)], &c, &version)) return QR_OK;
-    return swap(b, name, &version, b->opt.holder, ret_mine, err);
+    if (!free && !is_silent(b, s, &c, &version)) return QR_OK;
+    return swap(b, name, &version, b->opt.holder, 0, ret_mine, err);
 }
 
 enum qr_code qr_sweep_board_keep(struct qr_sweep_board *b, size_t rung, size_t trial,
@@ -277,19 +350,19 @@ enum qr_code qr_sweep_board_keep(struct qr_sweep_board *b, size_t rung, size_t t
     enum qr_code code = look(b, name, &c, &version, err);
     if (code != QR_OK) return code;
     *ret_mine = version.there && strcmp(c.holder, b->opt.holder) == 0;
-    return *ret_mine ? swap(b, name, &version, b->opt.holder, ret_mine, err) : QR_OK;
+    return *ret_mine ? swap(b, name, &version, b->opt.holder, c.kept + 1, ret_mine, err) : QR_OK;
 }
 
 void qr_sweep_board_give(struct qr_sweep_board *b, size_t rung, size_t trial) {
     qr_auto(qr_free_p) char *name = claim_name(b, rung, trial);
     struct qr_sweep_claim c = {0};
     struct qr_store_version version;
-    struct qr_err unread; /* it is silent from now on in any case */
+    struct qr_err unread; /* the claim goes stale in any case */
     bool done;
     if (look(b, name, &c, &version, &unread) != QR_OK || !version.there ||
         strcmp(c.holder, b->opt.holder) != 0)
         return;
-    if (swap(b, name, &version, "", &done, &unread) != QR_OK) return;
+    if (swap(b, name, &version, "", 0, &done, &unread) != QR_OK) return;
 }
 
 int64_t qr_sweep_board_moved_ns(const struct qr_sweep_board *b) { return b->moved_ns; }

@@ -3,10 +3,12 @@
  *
  * Names     URL/sweep/job.json what is swept; URL/sweep/rows/<rung>-<trial>.json, made once and
  *           never changed; URL/sweep/claims/<rung>-<trial>, changed by compare-and-swap alone.
- * Claims    say who has the trial (128 random bits), how often he has said so, and how long his
- *           silence is waited for. Whoever sees one that has not changed for that long, by his own
- *           clock, takes it over: of several one succeeds. A claim decides who works, never what
- *           comes out: two who train one trial find the same row.
+ * Claims    name the worker that has the trial (128 random bits), count how often it renewed the
+ *           claim, and say its lease. A worker that sees a claim unchanged for the lease, by its
+ *           own clock, takes the claim over: of several workers one succeeds. A claim decides which
+ *           worker trains, never what the trial comes to: two that train one trial find the same
+ *           row. A file that is no claim (too long, a FIFO) is removed; where it cannot be (a
+ *           folder), the trial is trained without a claim. Both are logged.
  * Clock     of seconds in which this process ran (qr_clock_awake): a machine that slept takes
  *           nothing from a neighbour that slept too.
  * Errors    as the store's, each naming the URL.
@@ -27,6 +29,7 @@ struct qr_sweep_board_options {
     int64_t lease_ns; /* how long this worker's silence is waited for */
     const struct qr_clock *clock;
     const struct qr_store_waits *waits; /* NULL: as everywhere */
+    const struct qr_log *log;           /* NULL: nothing is logged */
 };
 QR_MUST_CHECK enum qr_code qr_sweep_board_open(const struct qr_sweep_board_options *opt,
                                                struct qr_sweep_board **ret, struct qr_err *err);
@@ -35,12 +38,14 @@ void qr_sweep_board_close(struct qr_sweep_board *b); /* NULL is fine */
 /* What is swept: the first text stays. ret: the one that is there now. */
 QR_MUST_CHECK enum qr_code qr_sweep_board_begin(struct qr_sweep_board *b, struct qr_bytes text,
                                                 struct qr_buf *ret, struct qr_err *err);
-/* Takes the text, all rows and all claims away. */
+/* Removes the text, all rows and all claims, of any sweep, and no other file. INVALID_ARGUMENT: a
+ * folder of the board is a symbolic link; nothing was removed. */
 QR_MUST_CHECK enum qr_code qr_sweep_board_forget(struct qr_sweep_board *b, struct qr_err *err);
-/* Takes the claims away: every row is there. */
+/* Removes the claims: every row is there. */
 void qr_sweep_board_end(struct qr_sweep_board *b);
 
-/* Fetches the rows that are new. DATA_LOSS: one that cannot be read. */
+/* Fetches the rows that are new. DATA_LOSS: a row that cannot be read. INVALID_ARGUMENT: a row of
+ * another job hash than rows->hash says: of other data, or of another version. */
 QR_MUST_CHECK enum qr_code qr_sweep_board_rows(struct qr_sweep_board *b, struct qr_sweep_rows *rows,
                                                struct qr_err *err);
 /* INTERNAL: another row of that trial is there: two workers found different results. */
@@ -56,13 +61,15 @@ QR_MUST_CHECK enum qr_code qr_sweep_board_keep(struct qr_sweep_board *b, size_t 
                                                bool *ret_mine, struct qr_err *err);
 /* Gives it back: whoever looks next may take it. */
 void qr_sweep_board_give(struct qr_sweep_board *b, size_t rung, size_t trial);
-/* When a claim of somebody else was seen to change last, by the clock; 0: none was. */
+/* When another worker was last seen to renew a claim, by the clock; 0: never. A claim that is taken
+ * or given back is no progress: workers may do both for ever where none can train. */
 int64_t qr_sweep_board_moved_ns(const struct qr_sweep_board *b);
 
 /* A claim's text, as it is read: INVALID_ARGUMENT for what is none. */
 struct qr_sweep_claim {
     char holder[33]; /* "": free */
-    uint64_t beat;
+    uint64_t beat;   /* no two texts of one worker are the same */
+    uint64_t kept;   /* renewals since the claim was taken */
     int64_t lease_ns;
 };
 QR_MUST_CHECK enum qr_code qr_sweep_claim_read(struct qr_bytes text, const char *what,

@@ -47,6 +47,9 @@ struct qr_sweep_rows {
     uint64_t seed;      /* of the job */
     const char *metric; /* that counts */
     bool maximize;
+    /* the job hash of each trial, "" where its keys make no job with these data; NULL: rows are not
+     * compared with it */
+    const char (*hash)[65];
     struct qr_sweep_row *row;
 };
 void qr_sweep_rows_init(struct qr_sweep_rows *rows, const struct qr_sweep_spec *s, uint64_t seed);

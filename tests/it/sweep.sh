@@ -154,6 +154,27 @@ check "which is said" holds "$work/worse.log" 'no trial came to a number'
 check "--fresh, --json" sh -c "'$qring' sweep '$work/bad.json' --out '$work/bad' $quick --fresh --json 2>'$work/fresh.log' | cmp - '$work/bad/sweep.json'"
 check "it has trained again" sh -c "! grep -q 'goes on' '$work/fresh.log'"
 
+# --fresh removes what the sweep makes, nothing of the user's, and nothing below a link
+mkdir -p "$work/bad/sweep/keep" "$work/mine/rows"
+echo mine | tee "$work/bad/sweep/notes.txt" "$work/bad/sweep/keep/a.txt" "$work/bad/sweep/rows/mine.json" "$work/mine/result.json" >"$work/mine/rows/0-0000.json"
+check "--fresh beside files of the user's" run_in 20 "$work/fresh2.log" "$qring" sweep "$work/bad.json" --out "$work/bad" $quick --fresh
+for f in notes.txt keep/a.txt rows/mine.json; do check "--fresh leaves $f" grep -qx mine "$work/bad/sweep/$f"; done
+for link in sweep trials trials/0001 trials/0001/checkpoints; do
+    out=$work/links; rm -rf "$out"; mkdir -p "$out/$(dirname $link)"; ln -s "$work/mine" "$out/$link"
+    run_in 20 "$work/link.log" "$qring" sweep "$work/bad.json" --out "$out" $quick --fresh; rc=$?
+    check "--fresh through the link $link: exit 2, not $rc" test $rc = 2
+    check "it is said" holds "$work/link.log" "cannot remove files in $out/$link: it is a symbolic link"
+done
+check "what a link leads to is as it was" test "$(cat "$work/mine/result.json" "$work/mine/rows/0-0000.json" | tr '\n' ' ')" = "mine mine "
+
+# what is no claim at a claim's name: removed, or the trial is trained without one
+mkdir -p "$work/odd/sweep/claims/0-0001/keep"; mkfifo "$work/odd/sweep/claims/0-0000"
+check "claims that are a FIFO and a folder" run_in 20 "$work/odd.log" "$qring" sweep "$work/bad.json" --out "$work/odd" $quick
+check "the FIFO is removed, which is said" holds "$work/odd.log" "0-0000 is a FIFO"
+check "a trial without a claim, which is said" holds "$work/odd.log" "trains without a claim, which cannot be made"
+check "the same table" cmp "$work/odd/sweep.csv" "$work/bad/sweep.csv"
+check "the folder stays" test -d "$work/odd/sweep/claims/0-0001/keep"
+
 # TensorBoard's hyperparameters: the keys in which trials differ
 check "with events" run_in 20 "$work/events.log" "$qring" sweep "$work/bad.json" --out "$work/events" --threads 1
 for key in train.optimizer.name train.optimizer.learning_rate; do

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "sweep/board.h"
 #include "sweep/row.h"
@@ -262,6 +263,127 @@ static void test_claims(void) {
     clean();
 }
 
+/* A holder is frozen with the trial's folder locked. Three others take its claim over, find the
+ * folder in use and give the claim back, again and again: no trial has moved by that. */
+static void test_no_progress(void) {
+    enum { LOOKERS = 3 };
+    struct qr_sweep_board *frozen = board_of('f', 1, 15 * QR_SECOND), *b[LOOKERS];
+    for (size_t i = 0; i < LOOKERS; i++) b[i] = board_of((char)('a' + i), 1, 15 * QR_SECOND);
+    CHECK(takes(frozen, 0));
+    for (int i = 0; i < 4; i++) { /* it trains for a while */
+        virtual_ns += 3 * QR_SECOND;
+        CHECK(keeps(frozen, 0));
+        for (size_t k = 0; k < LOOKERS; k++) CHECK(!takes(b[k], 0));
+    }
+    int64_t last_ns = virtual_ns, until_ns[LOOKERS] = {0}, gives_ns[LOOKERS] = {0};
+    unsigned taken = 0;
+    uint32_t draw = 1;
+    for (; virtual_ns < last_ns + 700 * QR_SECOND; virtual_ns += QR_SECOND / 10)
+        for (size_t k = 0; k < LOOKERS; k++) {
+            draw = draw * 1664525 + 1013904223;
+            if (draw >> 31) continue; /* its turn comes later */
+            if (gives_ns[k] && virtual_ns >= gives_ns[k]) {
+                qr_sweep_board_give(b[k], 0, 0);
+                gives_ns[k] = 0;
+                until_ns[k] = virtual_ns + 5 * QR_SECOND;
+            } else if (!gives_ns[k] && virtual_ns >= until_ns[k] && takes(b[k], 0)) {
+                gives_ns[k] = virtual_ns + QR_SECOND / 2; /* so long it waits for the lock */
+                taken++;
+            }
+        }
+    CHECK(taken > 100, "%u", taken);
+    for (size_t k = 0; k < LOOKERS; k++) {
+        CHECK(qr_sweep_board_moved_ns(b[k]) == last_ns, "%.1f s later",
+              (double)(qr_sweep_board_moved_ns(b[k]) - last_ns) / 1e9);
+        qr_sweep_board_close(b[k]);
+    }
+    qr_sweep_board_close(frozen);
+    clean();
+}
+
+/* What stands at a claim's name and is none: it ends no sweep, and costs double work at most. */
+static void test_odd_claims(void) {
+    struct qr_sweep_board *a = board_of('a', 4, QR_SECOND), *b = board_of('b', 4, QR_SECOND);
+    qr_auto(qr_free_p) char *claims = qr_xasprintf("%s/sweep/claims", folder);
+    char name[160];
+    CHECK(takes(a, 3)); /* makes the folder */
+    snprintf(name, sizeof name, "%s/0-0000", claims);
+    CHECK(mkfifo(name, 0600) == 0);
+    snprintf(name, sizeof name, "%s/0-0001", claims);
+    FILE *f = fopen(name, "w");
+    for (int i = 0; i < 1000; i++) fputs("longer than any claim\n", f);
+    fclose(f);
+    snprintf(name, sizeof name, "%s/0-0002", claims);
+    CHECK(mkdir(name, 0700) == 0);
+    for (size_t t = 0; t < 3; t++) CHECK(takes(a, t), "%zu", t);
+    CHECK(!takes(b, 0) && !takes(b, 1), "what could be replaced is a claim now");
+    CHECK(takes(b, 2), "no claim can be had: trained without one");
+    virtual_ns += QR_SECOND;
+    CHECK(keeps(a, 0) && keeps(a, 1));
+    qr_sweep_board_give(a, 0, 0);
+    qr_sweep_board_give(a, 0, 2);
+    CHECK(takes(b, 0));
+    CHECK(rmdir(name) == 0, "a folder stays, with what is in it");
+    CHECK(takes(a, 2) && !takes(b, 2), "and without it there are claims again");
+    qr_sweep_board_close(a);
+    qr_sweep_board_close(b);
+    clean();
+}
+
+static void write_file(const char *name) {
+    qr_auto(qr_free_p) char *path = qr_xasprintf("%s/%s", folder, name);
+    struct qr_err err = {0};
+    CHECK(qr_file_replace(path, qr_bytes_of_string("mine"), &err) == QR_OK, "%s", err.msg);
+}
+static bool stands(const char *name) {
+    qr_auto(qr_free_p) char *path = qr_xasprintf("%s/%s", folder, name);
+    return qr_file_exists(path);
+}
+
+/* --fresh removes what the sweep makes, of any sweep, and nothing else. */
+static void test_forget(void) {
+    static const char *const own[] = {"sweep/job.json", "sweep/rows/0-0001.json",
+                                      "sweep/rows/15-4095.json", "sweep/claims/0-0000",
+                                      "sweep/claims/3-0012"},
+                             *const users[] = {
+                                 "sweep/notes.txt",          "sweep/job.json.bak",
+                                 "sweep/rows/mine.json",     "sweep/rows/0-1.json",
+                                 "sweep/rows/0-12345.json",  "sweep/rows/16-0000.json",
+                                 "sweep/rows/00-0001.json",  "sweep/rows/0-0001.json.txt",
+                                 "sweep/rows/a/0-0001.json", "sweep/claims/0-0000x",
+                                 "sweep/claims/keep/0-0000", "sweep/sweep/job.json"};
+    struct qr_sweep_board *a = board_of('a', 2, QR_SECOND);
+    struct qr_err err = {0};
+    for (size_t i = 0; i < COUNT(own); i++) write_file(own[i]);
+    for (size_t i = 0; i < COUNT(users); i++) write_file(users[i]);
+    qr_sweep_board_end(a);
+    CHECK(!stands("sweep/claims/0-0000") && stands("sweep/claims/0-0000x"));
+    CHECK(qr_sweep_board_forget(a, &err) == QR_OK, "%s", err.msg);
+    for (size_t i = 0; i < COUNT(own); i++) CHECK(!stands(own[i]), "%s", own[i]);
+    for (size_t i = 0; i < COUNT(users); i++) CHECK(stands(users[i]), "%s", users[i]);
+    clean();
+    /* nor below a folder that is a link */
+    static const char *const links[] = {"sweep", "sweep/rows", "sweep/claims"};
+    for (size_t i = 0; i < COUNT(links); i++) {
+        qr_auto(qr_free_p) char *at = qr_xasprintf("%s/%s", folder, links[i]),
+                                *to = qr_xasprintf("%s/elsewhere", folder);
+        write_file("elsewhere/job.json");
+        write_file("elsewhere/0-0000.json");
+        write_file("elsewhere/0-0000");
+        if (i) write_file("sweep/job.json");
+        CHECK(symlink(to, at) == 0);
+        CHECK(qr_sweep_board_forget(a, &err) == QR_INVALID_ARGUMENT &&
+                  strstr(err.msg, "is a symbolic link"),
+              "%s", err.msg);
+        qr_sweep_board_end(a);
+        CHECK(stands("elsewhere/job.json") && stands("elsewhere/0-0000.json") &&
+                  stands("elsewhere/0-0000"),
+              "%s", links[i]);
+        clean();
+    }
+    qr_sweep_board_close(a);
+}
+
 static void test_rows_on_board(void) {
     struct qr_sweep_spec *s = sweep_of("{\"keys\": {\"k\": [0, 1]}}");
     struct qr_sweep_board *a = board_of('a', 2, QR_SECOND), *b = board_of('b', 2, QR_SECOND);
@@ -374,6 +496,9 @@ int main(void) {
     test_failed();
     test_row_text();
     test_claims();
+    test_no_progress();
+    test_odd_claims();
+    test_forget();
     test_rows_on_board();
     test_scales();
     clean();
