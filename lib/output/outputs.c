@@ -210,25 +210,47 @@ static void show_step(struct qr_outputs *o, const struct qr_step_line *line,
     o->events = NULL;
 }
 
-/* Lines can wait for room; training does not. */
-static void keep_log(struct qr_outputs *o, enum qr_code code, const struct qr_err *err) {
+/* Lines can wait for room; training does not, unless more would wait than memory holds. code: of
+ * the try, which err explains. */
+static enum qr_code keep_log(struct qr_outputs *o, enum qr_code code, struct qr_err *err) {
+    struct qr_steps_log *l = &o->steps;
     if (code != QR_OK) qr_count(QR_STORE_PUT_ERRORS, 1);
     if (code != QR_OK && !o->log_behind)
-        qr_warn(o->log, "worker", "%s. Training goes on, the lines are kept, and it is tried again",
+        qr_warn(o->log, "worker",
+                "%s. Training goes on, the lines are kept, and it is tried again; until then no "
+                "later checkpoint is published",
                 err->msg);
-    if (o->steps.gave_up && !o->log_gave_up)
-        qr_warn(o->log, "worker", "%s: more lines wait than are kept: the oldest will be missing",
-                o->steps.path);
-    if (o->log_behind && !o->steps.kept.n)
-        qr_info(o->log, "worker", "%s is written again", o->steps.path);
-    o->log_behind = o->steps.kept.n > 0;
-    o->log_gave_up = o->steps.gave_up;
+    if (o->log_behind && !qr_steps_log_waits(l))
+        qr_info(o->log, "worker", "%s is written again", l->path);
+    o->log_behind = qr_steps_log_waits(l);
+    if (l->lacks_before && !o->log_behind)
+        qr_warn(o->log, "worker",
+                "%s lacks lines: it goes on with step %llu after step %llu (an earlier worker "
+                "published a checkpoint and could not write them)",
+                l->path, (unsigned long long)l->lacks_before / 2,
+                (unsigned long long)l->lacks_after / 2);
+    if (!o->log_behind) l->lacks_before = 0;
+    if (!l->full) return QR_OK;
+    return qr_fail(
+        err, QR_RESOURCE_EXHAUSTED,
+        "%s; %zu lines wait in memory, and no more are kept: make room, then start again, "
+        "which goes on from the last checkpoint",
+        l->why.msg, qr_steps_log_kept(l));
+}
+
+enum qr_code qr_outputs_flush(struct qr_outputs *o, struct qr_err *err) {
+    enum qr_code code = qr_steps_log_flush(&o->steps, err);
+    if (code == QR_OK && o->leader) qr_publisher_logged(o->publisher);
+    return code;
 }
 
 static enum qr_code on_committed(void *ctx, bool leader, struct qr_state *state,
                                  struct qr_err *err) {
     struct qr_outputs *o = ctx;
-    return o->publisher ? qr_publisher_committed(o->publisher, leader, state, err) : QR_OK;
+    if (!o->publisher) return QR_OK;
+    /* what the leader has written another member does not know, unless it leaves: on_reported() */
+    bool logged = leader && !qr_steps_log_waits(&o->steps);
+    return qr_publisher_committed(o->publisher, leader, logged, state, err);
 }
 
 static enum qr_code on_joined(void *ctx, const struct qr_group_view *view, uint64_t epochs,
@@ -267,26 +289,32 @@ static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *l
     o->wrote = true;
     keep_job(o);
     show_step(o, line, detail);
-    keep_log(o,
-             qr_steps_log_write(&o->steps, line, detail->before, detail->n_before, &continues, err),
-             err);
+    enum qr_code code =
+        qr_steps_log_write(&o->steps, line, detail->before, detail->n_before, &continues, err);
+    code = keep_log(o, code, err);
     if (continues)
         qr_info(o->log, "worker", "continues the log from step %llu",
                 (unsigned long long)line->step);
-    return QR_OK;
+    return code;
 }
 
 static enum qr_code on_reported(void *ctx, bool leader, const struct qr_step_line *line, size_t n,
                                 struct qr_err *err) {
     struct qr_outputs *o = ctx;
     bool continues = false;
-    /* a folder of its own, and it never led */
-    if (!leader && access(o->steps.path, F_OK) != 0) return QR_OK;
-    keep_log(o, qr_steps_log_write(&o->steps, &line[n - 1], line, n - 1, &continues, err), err);
-    if (continues && leader)
+    if (!leader) {
+        /* a folder of its own, and it never led: no lines are missed there */
+        bool apart = access(o->steps.path, F_OK) != 0;
+        enum qr_code left = apart ? QR_OK : qr_steps_log_leave(&o->steps, line, n, err);
+        if (left == QR_OK) qr_publisher_logged(o->publisher);
+        return left;
+    }
+    enum qr_code code = qr_steps_log_write(&o->steps, &line[n - 1], line, n - 1, &continues, err);
+    code = keep_log(o, code, err);
+    if (continues)
         qr_info(o->log, "worker", "continues the log from step %llu",
                 (unsigned long long)line[n - 1].step);
-    return QR_OK;
+    return code;
 }
 
 /* A value as it was set, and a string without its quotes. Heap. */
@@ -552,7 +580,7 @@ enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
     code = qr_job_file_write(o->dir, w->job, o->epochs, err);
     if (code == QR_OK) code = qr_file_replace(path, qr_buf_view(&text), err);
     qr_buf_free(&text);
-    if (code == QR_OK) code = qr_steps_log_flush(&o->steps, err);
+    if (code == QR_OK) code = qr_outputs_flush(o, err);
     struct qr_err events;
     if (code == QR_OK && o->events && qr_tensorboard_success(o->events, &events) != QR_OK)
         qr_warn(o->log, "worker", "TensorBoard events: %s", events.msg);

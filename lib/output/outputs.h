@@ -6,8 +6,9 @@
  *           TensorBoard's event files go to a folder of their own (DIR/logs where --logdir is a
  *           bucket, and from there to it: logdir.h); when they cannot be written, that is said once
  *           and training goes on; lines of steps.jsonl that cannot be written now are written
- *           later, and at the end must be. A run that goes on from a checkpoint keeps the lines of
- *           steps.jsonl up to it and no other: each step has one line.
+ *           later, before a checkpoint goes beyond them, and at the end must be. A run that goes on
+ *           from a checkpoint keeps the lines of steps.jsonl up to it and no other: each step has
+ *           one line.
  * End       qr_outputs_fini uploads the rest of the events: 30 s after a run that ended well, 2 s
  *           after another, 1 s after SIGTERM.
  * Progress  JSON lines to a file descriptor, for who started this worker: "listening", "progress",
@@ -56,8 +57,7 @@ struct qr_outputs {
     struct qr_price price;
     struct qr_tensorboard *events;
     struct qr_logdir *uploads;
-    /* lines of steps.jsonl wait for room, or were given up: that has been said */
-    bool log_behind, log_gave_up;
+    bool log_behind; /* lines of steps.jsonl wait for room: that has been said */
     bool ended_well;
     struct qr_buf line;
     int progress_fd;              /* -1: none */
@@ -100,6 +100,9 @@ QR_MUST_CHECK enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr
                                            const struct qr_job_canonical *canonical,
                                            uint64_t epochs, const char *host, struct qr_err *err);
 struct qr_train_observer qr_outputs_observer(struct qr_outputs *o);
+/* Tries now to write the lines that wait; then the publisher may publish the last state. An error:
+ * they wait on. */
+QR_MUST_CHECK enum qr_code qr_outputs_flush(struct qr_outputs *o, struct qr_err *err);
 /* A line of an evaluator, as TensorBoard events. What cannot be written is said once, and ends
  * them. anew: its curve begins here, and what a former one left is not to be shown. */
 void qr_outputs_evaluated(struct qr_outputs *o, bool anew, const struct qr_step_line *line,

@@ -31,7 +31,8 @@ struct qr_publisher {
     /* under lock */
     struct publisher_slot newest, work; /* work is the thread's while it is busy */
     bool busy, due, quit, hurry, looked, finishing, finished, done, fatal, said;
-    bool held; /* work is the end of an epoch, which is published as it is */
+    bool held;   /* work is the end of an epoch, which is published as it is */
+    bool logged; /* the lines up to newest's state are on disk; up to work's they always are */
     /* of the last state that was taken to be published */
     uint64_t published_reductions, taken_step;
     int64_t taken_ns, retry_ns, failing_since_ns, said_ns;
@@ -51,13 +52,16 @@ static void wake(struct qr_publisher *p) { p->threads.wake(p->threads.ctx); }
 
 /* ---- the thread ---- */
 
+/* The newest state may be published. */
+static bool has_newest(const struct qr_publisher *p) { return p->newest.full && p->logged; }
+
 static bool wanted(const struct qr_publisher *p) {
-    bool newer = (p->newest.full && p->newest.state.reductions > p->published_reductions) ||
+    bool newer = (has_newest(p) && p->newest.state.reductions > p->published_reductions) ||
                  (p->work.full && p->work.state.reductions > p->published_reductions);
     if (p->fatal) return false;
     if (p->finishing && !p->finished) return true;
     /* what the others have done meanwhile is worth a look */
-    if (p->hurry && !p->looked && (p->newest.full || p->work.full)) return true;
+    if (p->hurry && !p->looked && (has_newest(p) || p->work.full)) return true;
     return newer && (p->hurry || p->due);
 }
 
@@ -125,7 +129,7 @@ static void take_newest(struct qr_publisher *p) {
 
 static void attempt(struct qr_publisher *p) {
     struct qr_err err = {0};
-    if (p->newest.full && (!p->held || p->finishing || p->hurry)) take_newest(p);
+    if (has_newest(p) && (!p->held || p->finishing || p->hurry)) take_newest(p);
     p->held = false;
     bool done = p->finishing && p->done;
     p->busy = true;
@@ -333,20 +337,23 @@ static bool ends_epochs(const struct qr_publisher *p, const struct qr_state *s) 
            s->step == s->epoch * p->opt.n_batches && s->reductions > p->published_reductions;
 }
 
-enum qr_code qr_publisher_committed(struct qr_publisher *p, bool leader, struct qr_state *state,
-                                    struct qr_err *err) {
+enum qr_code qr_publisher_committed(struct qr_publisher *p, bool leader, bool logged,
+                                    struct qr_state *state, struct qr_err *err) {
     enum qr_code code = QR_OK;
     pthread_mutex_lock(&p->lock);
     if (p->fatal) {
         code = p->why.code;
         if (err) *err = p->why;
     } else {
+        /* the last state whose lines are on disk stays, and can be published */
+        if (!logged && has_newest(p) && !p->busy && !p->held) take_newest(p);
         qr_state_exchange(&p->newest.state, state);
         p->newest.full = true;
+        p->logged = logged;
         bool late = now_ns(p) - p->taken_ns >= p->opt.every_ns &&
                     p->newest.state.step >= p->taken_step + p->opt.every_steps;
         bool ends = ends_epochs(p, &p->newest.state);
-        if (leader && (late || ends) && !p->due && !p->busy) {
+        if (leader && logged && (late || ends) && !p->due && !p->busy) {
             if (ends) take_newest(p);
             p->held = ends;
             p->due = true;
@@ -357,11 +364,20 @@ enum qr_code qr_publisher_committed(struct qr_publisher *p, bool leader, struct 
     return code;
 }
 
+void qr_publisher_logged(struct qr_publisher *p) {
+    if (!p) return;
+    pthread_mutex_lock(&p->lock);
+    p->logged = true;
+    wake(p);
+    pthread_mutex_unlock(&p->lock);
+}
+
 enum qr_code qr_publisher_finish(struct qr_publisher *p, bool done, int64_t within_ns,
                                  struct qr_err *err) {
     int64_t deadline_ns = now_ns(p) + within_ns;
     enum qr_code code = QR_OK;
     pthread_mutex_lock(&p->lock);
+    QR_ASSERT(p->logged || !p->newest.full);
     p->finishing = true;
     p->finished = false;
     p->done = done;

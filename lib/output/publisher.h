@@ -6,6 +6,7 @@
  *           long and so many steps after the one before; at the end; and every worker that leaves
  *           publishes what is newer than LATEST. Where epochs are asked for, each of those ends
  *           that comes while no other is on its way, too: exactly that state.
+ * Log       No state is published before the lines of steps.jsonl up to it are on disk.
  * Failure   is retried after 1, 2, 4 ... 30 s, and training goes on. What trying again cannot help
  *           ends training: another job's checkpoints in this place, a bucket that refuses; so do
  *           ten minutes without success at a bucket (UNAVAILABLE). A local disk that is full or
@@ -48,12 +49,16 @@ bool qr_publisher_free(struct qr_publisher *p);
 
 /* The ring trains so many epochs, whatever this worker was started with. */
 void qr_publisher_plan(struct qr_publisher *p, uint64_t epochs);
-/* *state is the publisher's from now on, and an older one the caller's. An error: why training must
- * end; *state stays. */
-QR_MUST_CHECK enum qr_code qr_publisher_committed(struct qr_publisher *p, bool leader,
+/* *state is the publisher's from now on, and an older one the caller's. logged: the lines of
+ * steps.jsonl up to this state are in the file, as far as this worker writes it; else the state is
+ * published only after qr_publisher_logged, or a later one. An error: why training must end;
+ * *state stays. */
+QR_MUST_CHECK enum qr_code qr_publisher_committed(struct qr_publisher *p, bool leader, bool logged,
                                                   struct qr_state *state, struct qr_err *err);
-/* Publishes the last state that was handed over; done: the weights are written. OK too where a
- * local disk keeps it from that, with a warning. */
+/* The lines up to the last state that was handed over are in the file now. NULL is fine. */
+void qr_publisher_logged(struct qr_publisher *p);
+/* Publishes the last state that was handed over, whose lines are in the file; done: the weights are
+ * written. OK too where a local disk keeps it from that, with a warning. */
 QR_MUST_CHECK enum qr_code qr_publisher_finish(struct qr_publisher *p, bool done, int64_t within_ns,
                                                struct qr_err *err);
 /* True when training must end because nothing can be published. */

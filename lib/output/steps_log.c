@@ -142,29 +142,45 @@ static enum qr_code meets_before(struct qr_steps_log *l, long long from, long lo
     }
 }
 
+/* The last window into l->tail; *ret_line: its last whole line, *ret_whole: where that ends in the
+ * file, 0: there is none. */
+static enum qr_code read_end(struct qr_steps_log *l, long long size, long long *ret_whole,
+                             struct qr_bytes *ret_line, struct qr_err *err) {
+    long long from = size > QR_STEPS_WINDOW_BYTES ? size - QR_STEPS_WINDOW_BYTES : 0;
+    *ret_whole = 0;
+    *ret_line = (struct qr_bytes){0};
+    if (read_range(l, from, size, err) != QR_OK) return err->code;
+    size_t n = l->tail.n;
+    while (n > 0 && l->tail.p[n - 1] != '\n') n--;
+    if (!n) return QR_OK;
+    size_t begin = n - 1;
+    while (begin > 0 && l->tail.p[begin - 1] != '\n') begin--;
+    *ret_whole = from + (long long)n;
+    *ret_line = qr_bytes_of(l->tail.p + begin, n - begin);
+    return QR_OK;
+}
+
 /* Cuts a torn line, and all when the file is of another run; *ret_last: place of the last line that
  * stays, 0: none. */
 static enum qr_code look_at_end(struct qr_steps_log *l, long long size, const struct known *k,
                                 uint64_t *ret_last, struct qr_err *err) {
-    long long from = size > QR_STEPS_WINDOW_BYTES ? size - QR_STEPS_WINDOW_BYTES : 0, whole = 0;
-    uint64_t last = 0;
+    long long from = size > QR_STEPS_WINDOW_BYTES ? size - QR_STEPS_WINDOW_BYTES : 0, whole;
+    struct qr_bytes end;
     struct stat st;
     bool ours = false;
-    if (read_range(l, from, size, err) != QR_OK) return err->code;
-    for (size_t i = l->tail.n; i > 0 && !whole; i--)
-        if (l->tail.p[i - 1] == '\n') whole = from + (long long)i;
-    if (whole) {
-        size_t n = (size_t)(whole - from), begin = n - 1;
-        while (begin > 0 && l->tail.p[begin - 1] != '\n') begin--;
-        last = place_in((const char *)l->tail.p + begin, n - begin);
-        struct qr_bytes end = qr_bytes_of(l->tail.p + begin, n - begin);
-        if (last >= k->oldest && last <= k->newest) ours = meets(end, k);
-    }
+    if (read_end(l, size, &whole, &end, err) != QR_OK) return err->code;
+    uint64_t last = end.n ? place_at(end) : 0;
+    if (last >= k->oldest && last <= k->newest) ours = last && meets(end, k);
     if (last > k->newest && meets_before(l, from, whole, k, &ours, err) != QR_OK) return err->code;
     /* a step or its evaluation lies between, at most; or this worker knows of no line before (it
-     * goes on from a checkpoint) */
-    if (last < k->oldest) ours = last && (!k->several || last + 2 >= k->oldest);
+     * goes on from a checkpoint); or lines are lost with the worker that led before */
+    bool next = last + 2 >= k->oldest;
+    if (last < k->oldest) ours = last && (!k->several || next || l->ours);
+    if (ours && last < k->oldest && !next) l->lacks_after = last, l->lacks_before = k->oldest;
     *ret_last = ours ? last : 0;
+    if (!ours && whole && l->leaves)
+        return qr_fail(err, QR_FAILED_PRECONDITION, "%s does not reach the lines of this worker",
+                       l->path);
     if (!ours) whole = 0;
     /* not by one that was stopped just here, when others have gone on since */
     bool still = fstat(l->fd, &st) == 0 && st.st_size == size;
@@ -192,6 +208,7 @@ enum qr_code qr_steps_log_fresh(struct qr_steps_log *l, struct qr_err *err) {
     struct stat st;
     l->end = -1;
     l->last = 0;
+    l->ours = true;
     if (!l->was_there) return QR_OK;
     l->was_there = false;
     enum qr_code code = open_log(l, 0, err);
@@ -246,14 +263,7 @@ static void keep(struct qr_steps_log *l, const struct reported *t, bool all) {
         qr_step_json(line, &l->kept);
         l->kept_last = place;
     }
-    if (l->kept.n <= QR_STEPS_KEPT_BYTES) return;
-    struct qr_bytes given_up;
-    size_t at = 0;
-    /* half of it: seldom */
-    while (at < QR_STEPS_KEPT_BYTES / 2 && next_line(qr_buf_view(&l->kept), &at, &given_up))
-        l->gave_up = true;
-    memmove(l->kept.p, l->kept.p + at, l->kept.n - at);
-    l->kept.n -= at;
+    l->full = l->kept.n > QR_STEPS_KEPT_BYTES;
 }
 
 /* l->kept, as far as the file does not have it, and empty then. */
@@ -276,6 +286,7 @@ static enum qr_code write_locked(struct qr_steps_log *l, const struct reported *
     if (k.newest > last) l->last = k.newest;
     if (l->kept.cap > QR_STEPS_WINDOW_BYTES) qr_buf_free(&l->kept);
     else qr_buf_clear(&l->kept);
+    l->full = false;
     return QR_OK;
 }
 
@@ -285,11 +296,13 @@ static enum qr_code try(struct qr_steps_log *l, const struct reported *t, struct
     enum qr_code code = open_log(l, O_CREAT, err);
     if (code != QR_OK) {
         keep(l, t, true);
+        l->why = *err;
         return code;
     }
     bool locked = lock(l);
     code = write_locked(l, t, err);
     if (locked) flock(l->fd, LOCK_UN);
+    if (code != QR_OK) l->why = *err;
     return code;
 }
 
@@ -306,9 +319,30 @@ enum qr_code qr_steps_log_write(struct qr_steps_log *l, const struct qr_step_lin
     return code;
 }
 
+void qr_steps_log_resume(struct qr_steps_log *l, uint64_t step) {
+    struct stat st;
+    struct qr_bytes line;
+    struct qr_err err;
+    long long whole;
+    if (!l->was_there || open_log(l, 0, &err) != QR_OK || fstat(l->fd, &st) != 0) return;
+    if (read_end(l, st.st_size, &whole, &line, &err) != QR_OK) return;
+    l->ours = line.n && place_at(line) >= 2 * step;
+}
+
+enum qr_code qr_steps_log_leave(struct qr_steps_log *l, const struct qr_step_line *line, size_t n,
+                                struct qr_err *err) {
+    const struct reported t = {&line[n - 1], line, n - 1};
+    l->leaves = true;
+    enum qr_code code = try(l, &t, err);
+    l->leaves = false;
+    return code;
+}
+
 enum qr_code qr_steps_log_flush(struct qr_steps_log *l, struct qr_err *err) {
     return l->kept.n ? try(l, NULL, err) : QR_OK;
 }
+
+bool qr_steps_log_waits(const struct qr_steps_log *l) { return l->kept.n > 0; }
 
 size_t qr_steps_log_kept(const struct qr_steps_log *l) {
     struct qr_bytes line;

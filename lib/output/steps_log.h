@@ -7,9 +7,9 @@
  *           the lines that are known: a torn line is cut, lines that are missing are added, a line
  *           that is there is not written again, and a file of another run begins anew. Of a file of
  *           any length one window is in memory (QR_STEPS_WINDOW_BYTES).
- * Failure   A disk that is full or broken keeps no step waiting: the lines are kept here, in at
- *           most QR_STEPS_KEPT_BYTES (then the oldest are given up), and tried again once a second,
- *           with the next line.
+ * Failure   A disk that is full or broken keeps no step waiting: the lines are kept here, and tried
+ *           again once a second, with the next line. None is given up: when they take more than
+ *           QR_STEPS_KEPT_BYTES the log is full, and training must end.
  * Stopped   in the lock, a worker is waited for once, for 0.2 s; then lines are written without the
  *           lock. When it wakes it writes the bytes that are there already, where they are.
  * Links     are not written through: a steps.jsonl that is a symbolic link, has several names or is
@@ -36,8 +36,14 @@ struct qr_steps_log {
     struct timespec found;
     struct qr_buf kept; /* lines that could not be written yet, oldest first */
     uint64_t kept_last; /* place of its last */
-    bool gave_up;       /* and the oldest of them were too many */
+    bool full;          /* they are more than may be kept */
+    bool ours;          /* what is in the file is this run's */
+    bool leaves;        /* in qr_steps_log_leave */
     int64_t retry_ns;   /* when they are tried again */
+    struct qr_err why;  /* why the last try failed */
+    /* the file went on without the lines between these two, when this worker came: their places,
+     * 0: it lacked none */
+    uint64_t lacks_after, lacks_before;
     struct qr_buf tail;
 };
 void qr_steps_log_init(struct qr_steps_log *l, const char *dir);
@@ -46,6 +52,14 @@ void qr_steps_log_fini(struct qr_steps_log *l);
  * qr_steps_log_init. (Who was stopped since then may believe that the run begins, and others
  * have written.) */
 QR_MUST_CHECK enum qr_code qr_steps_log_fresh(struct qr_steps_log *l, struct qr_err *err);
+/* This run goes on from a state of this step, which a checkpoint of it had: lines that reach it are
+ * this run's. A file that cannot be read is met again when a line is written. */
+void qr_steps_log_resume(struct qr_steps_log *l, uint64_t step);
+/* Of a worker that leaves and does not lead: n lines, oldest first; the leader may lack the
+ * last. FAILED_PRECONDITION: the file does not reach them, and is left as it is. */
+QR_MUST_CHECK enum qr_code qr_steps_log_leave(struct qr_steps_log *l,
+                                              const struct qr_step_line *line, size_t n,
+                                              struct qr_err *err);
 /* before: the lines just before it, oldest first. *ret_continues: this worker's first line, behind
  * lines of others. An error: this try failed, and the line is kept. OK without a try while the next
  * one is not due: qr_steps_log_kept tells. */
@@ -53,7 +67,8 @@ QR_MUST_CHECK enum qr_code qr_steps_log_write(struct qr_steps_log *l,
                                               const struct qr_step_line *line,
                                               const struct qr_step_line *before, size_t n_before,
                                               bool *ret_continues, struct qr_err *err);
-/* Lines that are not in the file yet. */
+/* Some lines are not in the file yet; how many. */
+bool qr_steps_log_waits(const struct qr_steps_log *l);
 size_t qr_steps_log_kept(const struct qr_steps_log *l);
 /* Tries now to write those. */
 QR_MUST_CHECK enum qr_code qr_steps_log_flush(struct qr_steps_log *l, struct qr_err *err);

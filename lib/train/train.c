@@ -416,7 +416,8 @@ enum qr_code qr_train_run(const struct qr_train_options *opt, struct qr_train_re
         say_poison(r, reductions, micro_batch, err);
     struct qr_err ignored;
     /* the others may have published the state that it belongs to */
-    if (code == QR_CANCELLED && train_report(r, &ignored) == QR_OK) train_report_again(r, &ignored);
+    if (code == QR_CANCELLED) (void)!train_report(r, &ignored);
+    if (code != QR_OK) (void)!train_report_again(r, &ignored);
     if (code == QR_OK) *ret = result;
     else qr_train_result_fini(&result);
     run_free(r);

@@ -48,8 +48,9 @@ enum qr_code worker_over_budget(struct worker *w, const struct qr_train_result *
     bool checkpoint = w->publisher != NULL;
     qr_info(&w->log, "worker", "--max-cost is reached after step %llu%s",
             (unsigned long long)result->steps, checkpoint ? ": a checkpoint, and the end" : "");
-    enum qr_code code =
-        checkpoint ? qr_publisher_finish(w->publisher, false, last_checkpoint_ns, err) : QR_OK;
+    enum qr_code code = qr_outputs_flush(&w->outputs, err);
+    if (code == QR_OK && checkpoint)
+        code = qr_publisher_finish(w->publisher, false, last_checkpoint_ns, err);
     if (code != QR_OK) return code;
     qr_cost_text(&w->price, result->pod_ms, &text);
     code = qr_fail(err, QR_OVER_BUDGET,

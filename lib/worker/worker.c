@@ -239,6 +239,7 @@ static enum qr_code begin_from(struct worker *w, struct qr_err *err) {
                 "the checkpoint of step %llu lies beyond %llu epochs (%s): this worker looks for a "
                 "ring that trains more",
                 (unsigned long long)start->state.step, (unsigned long long)epochs_of(w), url);
+    if (start->found == QR_FOUND_STATE) qr_steps_log_resume(&w->outputs.steps, start->state.step);
     if (start->found == QR_FOUND_STATE)
         qr_info(&w->log, "worker", "goes on from step %llu, %llu epochs finished (%s)",
                 (unsigned long long)start->state.step, (unsigned long long)start->state.epoch, url);
@@ -306,16 +307,19 @@ static bool others_ended(struct worker *w) {
 }
 
 /* Whoever ends early leaves its newest committed state behind, and may learn that the others have
- * ended; when nothing can be published where the ring publishes, all end for the same reason. */
+ * ended; when nothing can be published or logged where the ring does, all end for that reason. */
 static enum qr_code leave_state(struct worker *w, enum qr_code code, const struct qr_err *err) {
     struct qr_err told;
-    if (!qr_publisher_refused(w->publisher)) {
+    bool refused = qr_publisher_refused(w->publisher);
+    if (!refused) {
+        if (qr_outputs_flush(&w->outputs, &told) != QR_OK)
+            qr_debug(&w->log, "worker", "%s", told.msg);
         qr_publisher_hurry(w->publisher);
         qr_publisher_await(w->publisher, QR_STOP_PUBLISH_NS);
-    } else if (!w->told_end && w->outputs.leader && qr_group_leads_for_all(w->group) &&
-               qr_group_done(w->group, err, QR_SECOND, &told) != QR_OK) {
-        qr_debug(&w->log, "worker", "%s", told.msg);
     }
+    if ((refused || w->outputs.steps.full) && !w->told_end && w->outputs.leader &&
+        qr_group_leads_for_all(w->group) && qr_group_done(w->group, err, QR_SECOND, &told) != QR_OK)
+        qr_debug(&w->log, "worker", "%s", told.msg);
     if (qr_exit_code(code) != 138 || !others_ended(w)) return code;
     qr_info(&w->log, "worker", "%s; but training has ended, and everything is written", err->msg);
     return QR_OK;

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Rows of the fault table about where bytes live: disks that are full, broken, read-only or closed to us; a Cloud Storage
 (tests/fake/gcs.py) that fails in every way it can, its tokens too; everybody killed in the middle of an upload."""
-import json, os, re, resource, shutil, subprocess, sys, time, urllib.request
+import json, os, re, resource, shutil, signal, subprocess, sys, time, urllib.request
 
 can_mount = os.geteuid() == 0 and subprocess.run(["unshare", "-m", "true"], stderr=subprocess.DEVNULL).returncode == 0
 if can_mount and os.environ.get("QR_OWN_MOUNTS") != "1":
@@ -193,6 +193,59 @@ def log_and_curves_on_a_full_disk():
         check(f"{what}: training goes on", until(lambda: step_of(http) > step + 10, 10))
         end()
         check(f"{what}: and its end", r.says(0, "is written again", 20, since) is not None)
+    r.settle()
+    r.same()
+
+
+@row(22)
+def no_state_beyond_the_log():
+    """steps.jsonl on a full disk, the checkpoints on another: no state is published beyond the lines on disk, so the next start computes them again.
+    Killed, asked to leave, and with room again."""
+    if os.environ.get("QR_OWN_MOUNTS") != "1": return skip("a full disk under the log: nothing can be mounted here")
+    for name, number in (("killed", signal.SIGKILL), ("asked", signal.SIGTERM)):
+        http = free_ports(1)[0]
+        r = Ring("behind-" + name, small("behind"), 1, ENDLESS, OFTEN)
+        if not mounted(r.out, "1m"): return skip("a full disk under the log: no tmpfs")
+        place = folder("behind-checkpoints-" + name)
+        r.flags += ["--checkpoints", place]
+        r.start(0, "--http-port", str(http))
+        r.reaches(50)
+        check(f"{name}: a first checkpoint", until(lambda: latest(place).get("pass", 0) > 10, 20))
+        filler = fill(r.out)
+        check(f"{name}: it is said", r.says(0, "Training goes on, the lines are kept", 20) is not None)
+        lines = r.lines()
+        check(f"{name}: training goes on", until(lambda: step_of(http) > lines + 100, 30))
+        r.kill(0, number)
+        codes = r.wait()
+        check(f"{name}: exit code {-number if name == 'killed' else 143}, not {codes}", codes == {0: -number if name == "killed" else 143})
+        at = latest(place).get("pass", 0)
+        check(f"{name}: LATEST has {at} reductions, the log {r.lines()} lines", 0 < at <= r.lines())
+        os.unlink(filler)
+        r.start(0)
+        r.reaches(lines + 50)
+        r.settle()
+        r.same()
+        tell(22, f"a full disk under steps.jsonl, checkpoints elsewhere, {name}: reductions published, lines on disk", f"{at}, {lines}", "none beyond")
+
+
+@row(22)
+def log_that_memory_cannot_hold():
+    """The disk under steps.jsonl stays full: both workers end with 2 and the sentence before a line is given up, and a start with room has
+    each line once."""
+    if os.environ.get("QR_OWN_MOUNTS") != "1": return skip("a full disk under the log: nothing can be mounted here")
+    r = Ring("long-log", small("long-log"), 2, ENDLESS, OFTEN)
+    if not mounted(r.out, "64k"): return skip("a full disk under the log: no tmpfs")
+    place = folder("long-log-checkpoints")
+    r.flags += ["--checkpoints", place]
+    for i in range(2): r.start(i)
+    codes = r.wait(300)
+    check(f"exit codes 2, not {codes}; {r.last_words()}", codes == {0: 2, 1: 2})
+    for i in range(2): check(f"worker {i} says why", "lines wait in memory, and no more are kept" in r.log(i))
+    check(f"LATEST has {latest(place).get('pass')} reductions, the log {r.lines()} lines", 0 < latest(place).get("pass", 0) <= r.lines())
+    lines = r.lines()
+    subprocess.run(["mount", "-o", "remount,size=8m", r.out], check=True)
+    for i in range(2): r.start(i)
+    r.reaches(lines + 50)
     r.settle()
     r.same()
 

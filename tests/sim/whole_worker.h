@@ -73,9 +73,11 @@ static enum qr_code on_reported(void *ctx, bool leader, const struct qr_step_lin
                                 struct qr_err *err) {
     struct node *x = ctx;
     bool continues;
-    (void)leader;
     if (dead(x, err) != QR_OK) return QR_CANCELLED;
-    return qr_steps_log_write(&x->log, &line[n - 1], line, n - 1, &continues, err);
+    if (leader) return qr_steps_log_write(&x->log, &line[n - 1], line, n - 1, &continues, err);
+    enum qr_code code = qr_steps_log_leave(&x->log, line, n, err);
+    if (code == QR_OK) qr_publisher_logged(x->publisher);
+    return code;
 }
 static enum qr_code on_committed(void *ctx, bool leader, struct qr_state *state,
                                  struct qr_err *err) {
@@ -91,7 +93,8 @@ static enum qr_code on_committed(void *ctx, bool leader, struct qr_state *state,
     if (!x->publisher) return QR_OK;
     if ((x->w->mutations & PLANT_UNCOMMITTED) && state->reductions + 1 < truth.n_reductions)
         qr_state_copy(state, &truth.state[state->reductions + 1]);
-    return qr_publisher_committed(x->publisher, leader, state, err);
+    bool logged = leader && !qr_steps_log_waits(&x->log);
+    return qr_publisher_committed(x->publisher, leader, logged, state, err);
 }
 static enum qr_code on_finish(void *ctx, const struct qr_group_view *view,
                               const struct qr_train_result *result, struct qr_err *err) {

@@ -72,17 +72,21 @@ static struct qr_publisher *publisher(const char *url, const char *job_hash, int
     CHECK(qr_publisher_new(&o, &p, &err) == QR_OK, "%s", err.msg);
     return p;
 }
-static enum qr_code hand_over(struct qr_publisher *p, bool leader, uint64_t step) {
+static enum qr_code hand_over_logged(struct qr_publisher *p, bool leader, bool logged,
+                                     uint64_t step) {
     struct qr_state s;
     qr_state_init(&s, job, model);
     s.step = s.reductions = step;
     s.epoch = step / 10;
     for (size_t i = 0; i < s.n_params; i++) s.weights[i] = (double)step + (double)i;
     const double *mine = s.all;
-    enum qr_code code = qr_publisher_committed(p, leader, &s, &err);
+    enum qr_code code = qr_publisher_committed(p, leader, logged, &s, &err);
     CHECK((s.all == mine) == (code != QR_OK), "the state is the publisher's, unless it refuses");
     qr_state_fini(&s);
     return code;
+}
+static enum qr_code hand_over(struct qr_publisher *p, bool leader, uint64_t step) {
+    return hand_over_logged(p, leader, true, step);
 }
 /* LATEST's step; -1: none */
 static int64_t latest(const char *url, bool *ret_done) {
@@ -311,6 +315,38 @@ static void unreachable(void) {
     CHECK(qr_publisher_free(p));
 }
 
+/* Lines of steps.jsonl wait for room: no state beyond them is published, the last one that has its
+ * lines is; when they are written the newest. */
+static void behind_its_log(const char *url) {
+    bool done = false;
+    struct qr_publisher *p = publisher(url, hash, 0, 1, &qr_clock_monotonic);
+    CHECK(hand_over(p, true, 1) == QR_OK && comes(url, 1), "%s", err.msg);
+    CHECK(hand_over(p, false, 2) == QR_OK); /* not due: who leads has it published */
+    for (uint64_t step = 3; step <= 9; step++)
+        CHECK(hand_over_logged(p, true, false, step) == QR_OK);
+    qr_sleep_ns(30 * QR_MS);
+    CHECK(latest(url, NULL) == 1, "step %lld is published", (long long)latest(url, NULL));
+    qr_publisher_hurry(p);
+    qr_publisher_await(p, 5 * QR_SECOND);
+    CHECK(latest(url, NULL) == 2, "who leaves publishes what has its lines, not step %lld",
+          (long long)latest(url, NULL));
+    qr_publisher_logged(p);
+    qr_publisher_await(p, 5 * QR_SECOND);
+    CHECK(latest(url, NULL) == 9, "step %lld", (long long)latest(url, NULL));
+    CHECK(hand_over_logged(p, true, false, 10) == QR_OK);
+    qr_publisher_logged(p);
+    CHECK(qr_publisher_finish(p, true, 5 * QR_SECOND, &err) == QR_OK && latest(url, &done) == 10 &&
+              done,
+          "%s", err.msg);
+    CHECK(qr_publisher_free(p) && !*heard());
+    p = publisher(url, hash, 0, 1, &qr_clock_monotonic);
+    qr_publisher_hurry(p);
+    CHECK(hand_over_logged(p, true, false, 11) == QR_OK);
+    qr_publisher_await(p, 5 * QR_SECOND);
+    CHECK(!qr_publisher_looked(p) && latest(url, NULL) == 10, "nothing has its lines");
+    CHECK(qr_publisher_free(p));
+}
+
 int main(void) {
     static const char text[] =
         "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4,"
@@ -330,6 +366,8 @@ int main(void) {
     others(url);
     CHECK(qr_place_forget(url, &err) == QR_OK, "%s", err.msg);
     ends(url);
+    CHECK(qr_place_forget(url, &err) == QR_OK, "%s", err.msg);
+    behind_its_log(url);
     CHECK(qr_place_forget(url, &err) == QR_OK, "%s", err.msg);
     local_trouble();
     threadless(url);

@@ -240,20 +240,93 @@ static void test_no_room(void) {
     qr_steps_log_fini(&l);
 }
 
-/* More than is kept: the oldest go, and that is known. */
-static void test_gives_up(void) {
+/* More than may be kept: none is given up, and that is known; with room all are written. */
+static void test_full(void) {
     struct qr_steps_log l;
     struct qr_err err;
     bool continues;
     qr_steps_log_init(&l, "/nowhere");
     struct qr_step_line many = line[0];
-    for (uint64_t s = 1; !l.gave_up && s < 1000000; s++) {
-        many.step = s;
+    uint64_t s = 0;
+    while (!l.full && s < 1000000) {
+        many.step = ++s;
         if (qr_steps_log_write(&l, &many, NULL, 0, &continues, &err) == QR_OK) continue;
     }
-    CHECK(l.gave_up && l.kept.n > QR_STEPS_KEPT_BYTES / 4 && l.kept.n < QR_STEPS_KEPT_BYTES &&
-              l.kept.p[0] == '{',
+    CHECK(l.full && l.kept.n > QR_STEPS_KEPT_BYTES && qr_steps_log_kept(&l) == s &&
+              strncmp((char *)l.kept.p, "{\"step\":1,", 10) == 0 && strstr(l.why.msg, "/nowhere"),
           "%zu bytes are kept", l.kept.n);
+    free(l.path);
+    l.path = qr_xstrdup(path);
+    CHECK(unlink(path) == 0 || errno == ENOENT);
+    CHECK(qr_steps_log_flush(&l, &err) == QR_OK && !l.full && !qr_steps_log_waits(&l), "%s",
+          err.msg);
+    CHECK(file_bytes() > QR_STEPS_KEPT_BYTES, "%lld bytes", file_bytes());
+    unlink(path);
+    qr_steps_log_fini(&l);
+}
+
+/* A checkpoint was published beyond the lines that are there (by an earlier version, or a worker
+ * that left while another could not write): the file goes on, and what it lacks is known. */
+static void test_lacks(size_t there, size_t at, bool lacks) {
+    struct qr_steps_log l;
+    struct qr_err err;
+    bool continues;
+    make_lines(1);
+    struct qr_buf old = text_of(0, there);
+    put(&old, old.n);
+    qr_steps_log_init(&l, folder);
+    CHECK(qr_steps_log_write(&l, &line[at], NULL, 0, &continues, &err) == QR_OK, "%s", err.msg);
+    CHECK((l.lacks_before > 0) == lacks, "%zu lines, then line %zu: %llu", there, at,
+          (unsigned long long)l.lacks_before);
+    CHECK(!lacks ||
+              (l.lacks_after / 2 == line[there - 1].step && l.lacks_before / 2 == line[at].step),
+          "%llu %llu", (unsigned long long)l.lacks_after, (unsigned long long)l.lacks_before);
+    CHECK(file_bytes() > (long long)old.n, "the lines before stay");
+    qr_buf_free(&old);
+    qr_steps_log_fini(&l);
+}
+
+/* A leader that could not write is lost, and the ring trains on: what is there stays. Of another
+ * run's file it does not. began: the new leader saw the run begin, or go on from a checkpoint. */
+static void test_lost_with_the_leader(int began) {
+    struct qr_steps_log l;
+    struct qr_err err;
+    make_lines(1);
+    struct qr_buf old = text_of(0, 5), want = text_of(0, 5), text = {0};
+    if (began == 0) CHECK(unlink(path) == 0 || errno == ENOENT);
+    else put(&old, old.n);
+    qr_steps_log_init(&l, folder);
+    if (began == 0) {
+        CHECK(qr_steps_log_fresh(&l, &err) == QR_OK);
+        put(&old, old.n);
+    } else {
+        qr_steps_log_resume(&l, began == 1 ? line[4].step : line[4].step + 1);
+    }
+    tell(&l, 11);
+    if (began == 2) qr_buf_clear(&want);
+    for (size_t i = 8; i < 12; i++) qr_step_json(&line[i], &want);
+    CHECK(qr_file_read(path, 1 << 20, &text, &err) == QR_OK && text.n == want.n &&
+              memcmp(text.p, want.p, want.n) == 0,
+          "%d:\n%s", began, qr_buf_string(&text));
+    CHECK((l.lacks_before > 0) == (began < 2));
+    qr_buf_free(&old);
+    qr_buf_free(&want);
+    qr_buf_free(&text);
+    qr_steps_log_fini(&l);
+}
+
+/* A worker that leaves without leading adds what is missing, and does not begin the file anew. */
+static void test_leaves(size_t there, size_t at, bool reaches) {
+    struct qr_steps_log l;
+    struct qr_err err;
+    make_lines(1);
+    struct qr_buf old = text_of(0, there);
+    put(&old, old.n);
+    qr_steps_log_init(&l, folder);
+    enum qr_code code = qr_steps_log_leave(&l, &line[at - 3], 4, &err);
+    CHECK(code == (reaches ? QR_OK : QR_FAILED_PRECONDITION), "%zu, %zu: %s", there, at, err.msg);
+    check_file(!reaches || there > at ? there : at + 1, "who leaves");
+    qr_buf_free(&old);
     qr_steps_log_fini(&l);
 }
 
@@ -272,7 +345,15 @@ int main(void) {
     test_long_log(true);
     test_long_log(false);
     test_no_room();
-    test_gives_up();
+    test_full();
+    test_lacks(5, 5, false);
+    test_lacks(5, 11, true);
+    for (int began = 0; began < 3; began++) test_lost_with_the_leader(began);
+    test_leaves(12, 9, true);
+    test_leaves(10, 9, true);
+    test_leaves(8, 9, true);
+    test_leaves(6, 9, true);
+    test_leaves(3, 9, false);
     test_stopped_in_the_lock(1);
     test_stopped_in_the_lock(7);
     /* a file that cannot be written is named */
