@@ -101,8 +101,17 @@ void member_heartbeat(struct qr_member *m) {
 
 void member_heartbeats(struct qr_member *m) {
     member_heartbeat(m);
+    m->told_ns = m->now_ns;
     m->beat_ns = m->now_ns + QR_MEMBER_HEARTBEAT_NS;
     member_broadcast(m);
+}
+
+void member_news(struct qr_member *m) {
+    int64_t n = -AT_ONCE;
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) n += m->peer[i].connected;
+    int64_t at_ns = n > 0 ? m->told_ns + n * NEWS_GAP_NS : m->now_ns;
+    if (m->now_ns >= at_ns) member_heartbeats(m);
+    else if (at_ns < m->beat_ns) m->beat_ns = at_ns;
 }
 
 /* ---- the ways out ---- */
@@ -149,18 +158,36 @@ void member_finish(struct qr_member *m, enum qr_code code, const char *text) {
 }
 
 /* A peer cannot be heard any more: its connection broke, it fell silent, or it left. */
-void member_peer_down(struct qr_member *m, uint32_t index, const char *reason) {
-    struct peer *p = &m->peer[index];
-    if (!p->connected) return;
-    p->connected = false;
+static void lost(struct qr_member *m, uint32_t index, const char *reason) {
+    const struct peer *p = &m->peer[index];
     if (m->promised.index == index && same_inc(m->promised.incarnation, p->incarnation))
         m->promise_exclusive = false;
-    member_dial_down(m, index);
     if (m->over || m->ending) return;
     /* who left was expected to go, and that was said: this would hide an error of before */
     member_log(m, p->gone ? QR_LOG_DEBUG : QR_LOG_WARNING, "%s: %s", qr_member_peer_text(m, index),
                reason);
-    member_heartbeats(m);
+    member_news(m);
+}
+
+void member_peer_down(struct qr_member *m, uint32_t index, const char *reason) {
+    struct peer *p = &m->peer[index];
+    if (!p->connected) return;
+    bool was_silent = p->silent;
+    p->connected = p->silent = false;
+    member_dial_down(m, index);
+    if (!was_silent) lost(m, index, reason);
+}
+
+/* Something has come from it. */
+static void heard(struct qr_member *m, uint32_t index) {
+    struct peer *p = &m->peer[index];
+    p->heard_ns = m->now_ns;
+    if (!p->silent) return;
+    p->silent = false;
+    member_log(m, QR_LOG_INFO, "%s answers again", qr_member_peer_text(m, index));
+    member_lives(m, index);
+    member_try_again(m);
+    member_news(m);
 }
 
 /* ---- events ---- */
@@ -185,20 +212,25 @@ struct qr_member *qr_member_new(const struct qr_member_options *opt, qr_member_e
 
 void qr_member_free(struct qr_member *m) { free(m); }
 
-/* Time moves. When nobody called for long after the deadline, this process was stopped: the others'
- * silence in that time says nothing, and it does not count as time in which a group was to form. */
+/* Time moves. When nobody called for long after the deadline, this process was stopped, or did not
+ * get the processor: the others' silence in that time says nothing, and it does not count as time
+ * in which a group was to form or a connection to come up. */
 void member_advance(struct qr_member *m, int64_t now_ns) {
     int64_t gap = now_ns - m->now_ns;
-    if (m->started && gap > QR_MEMBER_HEARTBEAT_NS + STALL_NS) {
+    if (m->started && gap > QR_MEMBER_HEARTBEAT_NS + LATE_NS) {
         for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
-            m->peer[i].heard_ns += gap;
-            m->peer[i].turns_ns += gap;
-            m->peer[i].data_since_ns += gap;
+            struct peer *p = &m->peer[i];
+            p->heard_ns += gap;
+            p->turns_ns += gap;
+            p->data_since_ns += gap;
+            if (p->dial.at_ns) p->dial.at_ns += gap;
+            if (p->dial.until_ns) p->dial.until_ns += gap;
         }
+        for (struct member_conn *c = m->conns; c < m->conns + MAX_CONNS; c++) c->since_ns += gap;
         m->start_ns += gap;
         m->newcomer_ns += gap;
         m->idle_ns += gap;
-        if (!m->over)
+        if (!m->over && gap > QR_MEMBER_HEARTBEAT_NS + STALL_NS)
             member_log(m, QR_LOG_WARNING, "this worker's group thread stood still for %.1f s",
                        (double)gap / 1e9);
     }
@@ -265,6 +297,7 @@ static void on_heartbeat(struct qr_member *m, uint32_t from, const struct qr_hea
     uint64_t no_data = p->beat.no_data;
     p->beat = *h;
     p->beat_ns = m->now_ns;
+    member_heard_changed(m, from);
     if (h->active.number) p->worked_ns = m->now_ns;
     member_answer_in_flight(m, from, &in_flight, &p->beat);
     member_hear_no_data(m, from, no_data, h->no_data);
@@ -315,7 +348,7 @@ static void on_goodbye(struct qr_member *m, struct member_conn *c, const struct 
     bool clean = g->code == QR_OK || g->code == QR_CANCELLED;
     member_log(m, clean ? QR_LOG_INFO : QR_LOG_WARNING, "%s left: %.400s",
                qr_member_peer_text(m, from), g->text);
-    member_heartbeats(m);
+    member_news(m);
 }
 
 /* From its leader, or from the proposer that it promised, which found that there is nothing to go
@@ -343,7 +376,7 @@ void qr_member_message(struct qr_member *m, int64_t now_ns, uint32_t conn,
         on_goodbye(m, c, &msg->goodbye);
     else if (c->state == CONN_PEER) {
         uint32_t from = c->index;
-        m->peer[from].heard_ns = m->now_ns;
+        heard(m, from);
         switch (msg->kind) {
         case QR_MESSAGE_HEARTBEAT: on_heartbeat(m, from, &msg->heartbeat); break;
         case QR_MESSAGE_PROPOSE: member_on_propose(m, from, &msg->propose); break;
@@ -378,6 +411,26 @@ void qr_member_garbage(struct qr_member *m, int64_t now_ns, uint32_t conn, const
 }
 
 /* ---- time ---- */
+
+/* It may only have no processor, so the connection stays: to shake hands again would take more. */
+static void fall_silent(struct qr_member *m, uint32_t i, int64_t quiet_ns) {
+    struct peer *p = &m->peer[i];
+    member_died(m, i);
+    member_dropped(m, p);
+    p->fell_silent = p->silent = true;
+    snprintf(m->text, sizeof m->text, "silent for %.2f s", (double)quiet_ns / 1e9);
+    lost(m, i, m->text);
+}
+
+/* TCP would send again what was lost later and later, also after the way is free. */
+static void give_up(struct qr_member *m, uint32_t i) {
+    struct member_conn *c = member_conn(m, m->peer[i].conn);
+    if (c) member_close(m, c);
+    member_data_anew(m, i);
+    m->peer[i].connected = m->peer[i].silent = false;
+    member_dial_down(m, i);
+}
+
 static void check_peer(struct qr_member *m, uint32_t i) {
     struct peer *p = &m->peer[i];
     member_check_dial(m, i);
@@ -387,17 +440,9 @@ static void check_peer(struct qr_member *m, uint32_t i) {
     if (!p->connected) return;
     member_check_data(m, i);
     int64_t quiet = m->now_ns - p->heard_ns;
-    if (quiet >= QR_MEMBER_DEAD_NS) {
-        struct member_conn *c = member_conn(m, p->conn);
-        if (c) member_close(m, c);
-        member_data_anew(m, i);
-        member_died(m, i);
-        member_dropped(m, p);
-        p->fell_silent = true;
-        snprintf(m->text, sizeof m->text, "silent for %.2f s", (double)quiet / 1e9);
-        member_peer_down(m, i, m->text);
-        return;
-    }
+    if (quiet >= QR_MEMBER_DEAD_NS && !p->silent) fall_silent(m, i, quiet);
+    if (quiet >= GIVE_UP_NS) give_up(m, i);
+    if (p->silent) return;
     if (!m->active || !member_in_generation(m, i) || p->gone || m->ending) return;
     int64_t limit = (int64_t)p->beat.expected_micro_batch_ms > FROZEN_NS / MS(1) / 5
                         ? 5 * MS(p->beat.expected_micro_batch_ms)
@@ -415,7 +460,7 @@ static void check_end(struct qr_member *m) {
     bool all = true;
     for (uint32_t r = 0; m->formed && r < m->generation.begin.n_members; r++) {
         uint32_t i = m->generation.begin.member[r].name.index;
-        all = all && (i == m->opt.index || !m->peer[i].connected || m->peer[i].gone);
+        all = all && (i == m->opt.index || !is_here(&m->peer[i]) || m->peer[i].gone);
     }
     if (!all && m->now_ns - m->end_ns < GOODBYES_NS) return;
     if (!all)
@@ -460,7 +505,7 @@ int64_t qr_member_deadline_ns(const struct qr_member *m) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         const struct peer *p = &m->peer[i];
         if (p->dial.at_ns && !p->connected) sooner(&at, p->dial.at_ns);
-        if (p->connected) sooner(&at, p->heard_ns + QR_MEMBER_DEAD_NS);
+        if (p->connected) sooner(&at, p->heard_ns + (p->silent ? GIVE_UP_NS : QR_MEMBER_DEAD_NS));
         int64_t settled_ns = p->data_broken_ns + DATA_SETTLE_NS;
         if (p->data_broken_ns && settled_ns > m->now_ns) sooner(&at, settled_ns);
     }
@@ -517,7 +562,7 @@ bool qr_member_sender(struct qr_member *m, int64_t now_ns, uint32_t conn, uint32
     const struct member_conn *c = member_conn(m, conn);
     if (c == NULL || c->state != CONN_PEER) return false;
     *ret_index = c->index;
-    m->peer[c->index].heard_ns = m->now_ns;
+    heard(m, c->index);
     return true;
 }
 
@@ -537,6 +582,6 @@ uint32_t qr_member_conn(const struct qr_member *m, uint32_t index) {
 
 unsigned qr_member_n_connected(const struct qr_member *m) {
     unsigned n = 0;
-    for (uint32_t i = 0; i < m->opt.n_peers; i++) n += m->peer[i].connected;
+    for (uint32_t i = 0; i < m->opt.n_peers; i++) n += is_here(&m->peer[i]);
     return n;
 }

@@ -79,7 +79,7 @@ static int64_t silent_ns(const struct qr_member *m, uint32_t i) {
 
 bool qr_member_lacks_data(const struct qr_member *m, uint32_t index) {
     const struct peer *p = &m->peer[index];
-    if (!p->connected || p->gone || member_passes_data(p)) return false;
+    if (!is_here(p) || p->gone || member_passes_data(p)) return false;
     return p->data == DATA_BAD || m->now_ns - p->data_since_ns >= NO_STREAM_NS;
 }
 
@@ -138,7 +138,7 @@ void qr_member_data_up(struct qr_member *m, int64_t now_ns, uint32_t index,
                    qr_member_peer_text(m, index), (double)(m->now_ns - p->data_since_ns) / 1e9);
     set_state(m, p, DATA_UP);
     member_try_again(m);
-    member_heartbeats(m);
+    member_news(m);
     member_consider(m);
 }
 

@@ -86,6 +86,10 @@ void member_check_dial(struct qr_member *m, uint32_t i) {
                 2 * p->dial.wait_ns < CALL_AGAIN_NS ? 2 * p->dial.wait_ns : CALL_AGAIN_NS;
         }
     }
+    /* while others come, its turn to dial may be still to come */
+    if (p->dial.at_ns && !lower(m, i) && m->now_ns >= p->dial.at_ns &&
+        m->now_ns - m->newcomer_ns < CALL_AFTER_NS)
+        p->dial.at_ns = m->newcomer_ns + CALL_AFTER_NS;
     if (p->dial.at_ns && m->now_ns >= p->dial.at_ns) dial(m, i, false);
 }
 
@@ -141,16 +145,6 @@ void member_check_spare(struct qr_member *m, struct member_conn *c) {
 
 /* ---- addresses that others are told ---- */
 
-/* whom it hears, as the processes that answer here */
-static uint64_t heard_by(const struct qr_member *m, uint32_t i) {
-    const struct qr_heartbeat *h = &m->peer[i].beat;
-    uint64_t set = 0;
-    for (uint32_t k = 0; k < h->n_heard; k++)
-        if (same_inc(h->heard[k].incarnation, m->peer[h->heard[k].index].incarnation))
-            set |= bit(h->heard[k].index);
-    return set;
-}
-
 static void tell(struct qr_member *m, uint32_t i, uint64_t missing) {
     struct qr_addresses *a = &m->out.addresses;
     m->out.kind = QR_MESSAGE_ADDRESSES;
@@ -173,14 +167,13 @@ void member_tell_addresses(struct qr_member *m) {
     m->look_ns = m->now_ns + QR_MEMBER_HEARTBEAT_NS;
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         const struct peer *p = &m->peer[i];
-        bool settled = p->connected && !p->gone && m->now_ns - p->accepted_ns >= TELL_AFTER_NS;
+        bool settled = is_here(p) && !p->gone && m->now_ns - p->accepted_ns >= TELL_AFTER_NS;
         if (settled && *p->at) here |= bit(i);
     }
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         struct peer *p = &m->peer[i];
-        if (!p->connected || p->gone || m->now_ns - p->accepted_ns < TELL_AFTER_NS) continue;
-        uint64_t missing = here & ~bit(i);
-        if (missing) missing &= ~heard_by(m, i);
+        if (!is_here(p) || p->gone || m->now_ns - p->accepted_ns < TELL_AFTER_NS) continue;
+        uint64_t missing = here & ~bit(i) & ~p->hears;
         bool news = missing & ~p->told;
         if (missing && (news || m->now_ns >= p->tell_ns)) {
             tell(m, i, missing);

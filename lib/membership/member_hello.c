@@ -226,6 +226,7 @@ static void accept_peer(struct qr_member *m, struct member_conn *c, const struct
     c->state = CONN_PEER;
     c->index = h->index;
     p->connected = true;
+    p->silent = false;
     p->conn = c->id;
     p->heard_ns = m->now_ns;
     p->data_port = h->data_port;
@@ -253,6 +254,8 @@ static void accept_peer(struct qr_member *m, struct member_conn *c, const struct
     memcpy(p->beat.incarnation, h->incarnation, QR_INCARNATION_BYTES);
     p->beat.n_heard = h->n_heard;
     memcpy(p->beat.heard, h->heard, sizeof p->beat.heard);
+    if (fresh) member_incarnation_changed(m);
+    else member_heard_changed(m, h->index);
     if (p->beat.sequence == 0) { /* a heartbeat that came before knows better */
         p->beat.active = h->generation;
         p->beat.phase = h->phase;
@@ -260,7 +263,7 @@ static void accept_peer(struct qr_member *m, struct member_conn *c, const struct
     }
     if (h->highest_number > m->highest) m->highest = h->highest_number;
     member_lives(m, h->index);
-    member_heartbeats(m);
+    member_news(m);
 }
 
 void member_on_hello(struct qr_member *m, struct member_conn *c, const struct qr_hello *h) {

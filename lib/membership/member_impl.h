@@ -36,11 +36,18 @@ enum {
 /* most often its process died, and the control connection tells so in a moment */
 #define DATA_SETTLE_NS MS(30)
 #define SILENT_NS MS(1600) /* six beats on a data stream */
-#define POLLS_NS MS(500)   /* who polls says so twice as often */
+/* Rule 1: of so many peers each change is told at once; of more, later by this for each of them. */
+#define AT_ONCE 8
+#define NEWS_GAP_NS MS(2)
+#define POLLS_NS MS(500) /* who polls says so twice as often */
 /* a peer answers, and its data stream is not there: said after so long */
 #define NO_STREAM_NS MS(3000)
 #define SETTLED_NS MS(500) /* who has not come back by then is gone */
-#define STALL_NS MS(500)   /* we were not called for so long after the deadline: stopped */
+/* Not called for so long after the deadline: this process did not get the processor. */
+#define LATE_NS MS(50)
+#define STALL_NS MS(500) /* and that is said */
+/* After so much silence the connection is given up: until then it costs nothing to go on with. */
+#define GIVE_UP_NS MS(4000)
 
 enum conn_state { CONN_FREE, CONN_NEW, CONN_PEER, CONN_MISMATCH };
 struct member_conn {
@@ -73,6 +80,7 @@ enum data_state { DATA_NONE, DATA_UP, DATA_BROKEN, DATA_BAD };
 struct peer {
     bool known; /* it was accepted once: incarnation holds */
     bool connected;
+    bool silent; /* connected, and not heard: for QR_MEMBER_DEAD_NS nothing has come */
     bool gone;   /* said goodbye */
     bool server; /* of that incarnation */
     bool frozen;
@@ -80,6 +88,7 @@ struct peer {
     uint8_t incarnation[QR_INCARNATION_BYTES];
     int64_t heard_ns;
     struct qr_heartbeat beat; /* the last one, or what the hello says */
+    uint64_t hears;           /* the indices in beat.heard whose processes answer here */
     int64_t beat_ns;          /* when it came */
     int64_t differs_since_ns; /* -1: it does not */
     int64_t silent_until_ns;  /* left out of proposals */
@@ -133,6 +142,7 @@ struct qr_member {
     /* idle_ns: since when in no generation */
     int64_t now_ns, start_ns, beat_ns, newcomer_ns, idle_ns;
     int64_t promised_ns, begun_ns, look_ns; /* look_ns: for whom to tell addresses */
+    int64_t told_ns;                        /* of the last heartbeat to all */
     uint64_t highest, sequence, random;
     struct qr_gen_id promised;
     bool promise_exclusive;
@@ -170,6 +180,8 @@ struct qr_member {
 };
 
 static inline uint64_t bit(uint32_t i) { return UINT64_C(1) << i; }
+/* its control connection is there, and something comes on it */
+static inline bool is_here(const struct peer *p) { return p->connected && !p->silent; }
 static inline bool same_inc(const uint8_t *a, const uint8_t *b) {
     return __builtin_memcmp(a, b, QR_INCARNATION_BYTES) == 0;
 }
@@ -182,6 +194,9 @@ void member_send(struct qr_member *m, uint32_t conn);                         /*
 void member_broadcast(struct qr_member *m);  /* m->out, to every connected peer */
 void member_heartbeat(struct qr_member *m);  /* m->out: the next one */
 void member_heartbeats(struct qr_member *m); /* to all */
+/* The same, for a change that each peer may cause: in a large ring what changes in a moment is told
+ * together, since each change would else cost as many messages as there are peers. */
+void member_news(struct qr_member *m);
 /* Everybody that hears this one ends like it, for the same reason. */
 void member_end_all(struct qr_member *m, enum qr_code code, const char *text);
 void member_advance(struct qr_member *m, int64_t now_ns); /* time moves */
@@ -217,6 +232,10 @@ void member_check_mismatch(struct qr_member *m);
 void member_mismatch_goodbye(struct qr_member *m, uint32_t index);
 
 /* member_propose.c */
+
+/* Keep peer.hears: after a change of the peer's beat.heard; of any peer's incarnation. */
+void member_heard_changed(struct qr_member *m, uint32_t index);
+void member_incarnation_changed(struct qr_member *m);
 
 /* who is linked has changed: what was refused may pass now, and what comes next is a first try */
 void member_try_again(struct qr_member *m);

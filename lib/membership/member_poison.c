@@ -96,7 +96,7 @@ static void add_all(struct qr_deaths *d, const struct qr_deaths *from) {
 
 static bool lives(const struct qr_member *m, const struct qr_member_name *name) {
     const struct peer *p = &m->peer[name->index];
-    return p->connected && same_inc(p->incarnation, name->incarnation);
+    return is_here(p) && same_inc(p->incarnation, name->incarnation);
 }
 
 /* Its connection broke or it fell silent, in a generation that it was in. Whether it is gone shows

@@ -18,7 +18,7 @@ static bool passes_data(const struct qr_member *m, const struct peer *p) {
 
 bool member_answers(const struct qr_member *m, uint32_t index) {
     const struct peer *p = &m->peer[index];
-    return index != m->opt.index && p->connected && !p->gone && !p->frozen;
+    return index != m->opt.index && is_here(p) && !p->gone && !p->frozen;
 }
 
 bool member_hears(const struct qr_member *m, uint32_t index) {
@@ -27,11 +27,23 @@ bool member_hears(const struct qr_member *m, uint32_t index) {
 
 static bool lists(const struct qr_member *m, uint32_t a, uint32_t b) {
     if (a == m->opt.index) return member_hears(m, b);
-    const struct qr_heartbeat *h = &m->peer[a].beat;
+    return m->peer[a].hears & bit(b);
+}
+
+static uint64_t hears(const struct qr_member *m, const struct qr_heartbeat *h) {
+    uint64_t set = 0;
     for (uint32_t i = 0; i < h->n_heard; i++)
-        if (h->heard[i].index == b)
-            return same_inc(h->heard[i].incarnation, m->peer[b].incarnation);
-    return false;
+        if (same_inc(h->heard[i].incarnation, m->peer[h->heard[i].index].incarnation))
+            set |= bit(h->heard[i].index);
+    return set;
+}
+
+void member_heard_changed(struct qr_member *m, uint32_t index) {
+    m->peer[index].hears = hears(m, &m->peer[index].beat);
+}
+
+void member_incarnation_changed(struct qr_member *m) {
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) member_heard_changed(m, i);
 }
 
 bool member_linked(const struct qr_member *m, uint32_t a, uint32_t b) {
@@ -337,7 +349,7 @@ static bool runs(const struct qr_member *m, uint64_t set) {
 static bool works_beside(const struct qr_member *m, uint64_t set) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         const struct peer *p = &m->peer[i];
-        bool answers = p->connected && !p->gone;
+        bool answers = is_here(p) && !p->gone;
         bool works = p->worked_ns && m->now_ns - p->worked_ns < FORM_GRACE_NS;
         if (!(set & bit(i)) && answers && works) return true;
     }

@@ -1,0 +1,109 @@
+/* The membership machine in a large ring, and on a machine with too few processors: how many
+ * messages a change costs, when it dials, what its own lateness counts for. On virtual time. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "membership/member.h"
+#include "tests/t.h"
+
+enum { N = 32 };
+static char names[N][8];
+static const char *peers[N];
+static struct qr_member *m;
+static int64_t now_ns;
+static unsigned n_heartbeats, n_dials, n_silent, n_closed;
+
+static void emit(void *ctx, const struct qr_member_action *a) {
+    (void)ctx;
+    n_heartbeats += a->kind == QR_ACT_SEND && a->message->kind == QR_MESSAGE_HEARTBEAT;
+    n_dials += a->kind == QR_ACT_DIAL;
+    n_closed += a->kind == QR_ACT_CLOSE;
+    n_silent += a->kind == QR_ACT_LOG && strstr(a->text, "silent for");
+}
+
+static void start(uint32_t index) {
+    struct qr_member_options o = {.run = "r",
+                                  .contract = "c",
+                                  .index = index,
+                                  .incarnation = {1},
+                                  .n_peers = N,
+                                  .peers = peers,
+                                  .count_known = true,
+                                  .form_timeout_ns = 600 * QR_SECOND,
+                                  .seed = 1};
+    qr_member_free(m);
+    m = qr_member_new(&o, emit, NULL);
+    now_ns = QR_SECOND;
+    n_heartbeats = n_dials = n_silent = n_closed = 0;
+    qr_member_start(m, now_ns);
+}
+
+static void hello(uint32_t index) {
+    struct qr_message *msg = qr_xcalloc(1, sizeof *msg);
+    msg->kind = QR_MESSAGE_HELLO;
+    msg->hello = (struct qr_hello){.protocol_min = QR_PROTOCOL_MIN,
+                                   .protocol_max = QR_PROTOCOL_MAX,
+                                   .contract = "c",
+                                   .run = "r",
+                                   .index = index,
+                                   .incarnation = {1, (uint8_t)index}};
+    qr_member_up(m, now_ns, index, false, 0);
+    qr_member_message(m, now_ns, index, msg);
+    free(msg);
+}
+
+static void pass(int64_t ns) {
+    for (int64_t end_ns = now_ns + ns; now_ns < end_ns;) {
+        int64_t due_ns = qr_member_deadline_ns(m);
+        now_ns = due_ns < end_ns ? due_ns : end_ns;
+        qr_member_tick(m, now_ns);
+    }
+}
+
+/* One message for each pair of changes and peers would be 31 * 31. */
+static void test_news_goes_together(void) {
+    start(0);
+    for (uint32_t i = 1; i < N; i++) hello(i);
+    for (uint32_t i = 1; i < N; i++)
+        qr_member_data_up(m, now_ns, i, (uint8_t[QR_INCARNATION_BYTES]){1, (uint8_t)i});
+    pass(100 * QR_MS);
+    CHECK(n_heartbeats <= 3 * N && n_heartbeats >= N - 1, "%u heartbeats", n_heartbeats);
+}
+
+/* The higher index dials, and its turn comes later in a large ring: a second dial would cost as
+ * much as the first. */
+static void test_dials_after_the_newcomers(void) {
+    start(0);
+    for (uint32_t i = 1; i < 30; i++) {
+        pass(100 * QR_MS);
+        hello(i);
+    }
+    CHECK(n_dials == 0, "%u dials while newcomers come", n_dials);
+    pass(1100 * QR_MS);
+    CHECK(n_dials == 2, "%u dials of two that have not come", n_dials);
+}
+
+static void test_own_lateness_is_no_silence(void) {
+    start(0);
+    for (uint32_t i = 1; i < N; i++) hello(i);
+    for (int i = 0; i < 50; i++) {
+        now_ns += 400 * QR_MS; /* 150 ms later than it asked for */
+        qr_member_tick(m, now_ns);
+    }
+    CHECK(n_silent == 0 && n_closed == 0, "%u silent, %u closed", n_silent, n_closed);
+    pass(1300 * QR_MS);
+    CHECK(n_silent == N - 1 && n_closed == 0, "in time again: %u silent", n_silent);
+    pass(3 * QR_SECOND);
+    CHECK(n_closed == N - 1, "%u closed", n_closed);
+}
+
+int main(void) {
+    for (uint32_t i = 0; i < N; i++) {
+        snprintf(names[i], sizeof names[i], "w%u:1", i);
+        peers[i] = names[i];
+    }
+    test_news_goes_together();
+    test_dials_after_the_newcomers();
+    test_own_lateness_is_no_silence();
+    qr_member_free(m);
+    return t_end();
+}
