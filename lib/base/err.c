@@ -67,7 +67,8 @@ static enum qr_code code_of_errno(int sys) {
     case ENOMEM:
     case ENOSPC:
     case EDQUOT:
-    case EFBIG: return QR_RESOURCE_EXHAUSTED;
+    case EFBIG:
+    case EIO: return QR_RESOURCE_EXHAUSTED; /* qr_file_read has its own code for it */
     case EINVAL:
     case EISDIR:
     case ENAMETOOLONG:
@@ -82,7 +83,6 @@ static enum qr_code code_of_errno(int sys) {
     case EINTR:
     case EMFILE:
     case ENFILE: return QR_UNAVAILABLE;
-    case EIO: return QR_DATA_LOSS;
     default: return QR_UNKNOWN;
     }
 }

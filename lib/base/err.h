@@ -25,7 +25,7 @@ enum qr_code {
     QR_NOT_FOUND = 5,         /* a file or object that should exist */
     QR_ALREADY_EXISTS = 6,    /* port in use, object that must be new */
     QR_PERMISSION_DENIED = 7,
-    QR_RESOURCE_EXHAUSTED = 8, /* memory or disk; both numbers are in the message */
+    QR_RESOURCE_EXHAUSTED = 8, /* memory or disk, full or broken; numbers are in the message */
     QR_FAILED_PRECONDITION =
         9,           /* other settings than the ring's; a create-only put or a swap that was lost */
     QR_ABORTED = 10, /* the generation changed: redo the step in the new group */

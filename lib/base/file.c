@@ -79,6 +79,14 @@ enum qr_code qr_file_open(const char *path, int flags, int *ret, struct qr_err *
     return QR_OK;
 }
 
+/* What a broken disk cannot give (EIO) is lost; what it cannot take is not. */
+static enum qr_code read_failed(int sys, const char *path, struct qr_err *err) {
+    enum qr_code code = qr_fail_errno(err, sys, "%s", path);
+    if (sys != EIO) return code;
+    if (err) err->code = QR_DATA_LOSS;
+    return QR_DATA_LOSS;
+}
+
 static enum qr_code read_fd(int fd, const char *path, size_t max_bytes, struct qr_buf *ret,
                             struct qr_err *err) {
     struct stat st;
@@ -98,7 +106,7 @@ static enum qr_code read_fd(int fd, const char *path, size_t max_bytes, struct q
             if (room) buf.n = have;
             if (n == 0) break;
             qr_buf_free(&buf);
-            if (n < 0) return qr_fail_errno(err, sys, "%s", path);
+            if (n < 0) return read_failed(sys, path, err);
             return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s has more than %zu bytes", path,
                            max_bytes);
         }

@@ -19,7 +19,7 @@ QR_MUST_CHECK enum qr_code qr_file_open(const char *path, int flags, int *ret, s
 const char *qr_file_odd(const char *path);
 /* The whole file into *ret (caller frees). DATA_LOSS-free: a file above max_bytes is
  * RESOURCE_EXHAUSTED naming both sizes. As qr_file_open: ordinary files only, also
- * through links. */
+ * through links. EIO is DATA_LOSS here, RESOURCE_EXHAUSTED everywhere else. */
 QR_MUST_CHECK enum qr_code qr_file_read(const char *path, size_t max_bytes, struct qr_buf *ret,
                                         struct qr_err *err);
 /* Standard input to its end, as qr_file_read; it is waited for. */

@@ -254,18 +254,21 @@ def log_that_memory_cannot_hold():
 def no_room_for_the_weights():
     """The weights are what a run is for: it ends with one permanent code, and a restart writes them once that can be."""
     if os.environ.get("QR_OWN_MOUNTS") != "1": return skip("no room for the weights: nothing can be mounted here")
-    for name, words in (("full", "No space left"), ("read-only", "Read-only file system")):
-        r = Ring("no-room-" + name, small("no-room"), 2, 600, OFTEN)
+    for name, words in (("full", "No space left"), ("read-only", "Read-only file system"), ("broken", "Input/output error")):
         disk = folder("weights-" + name)
+        env = broken_disk(disk)
+        if name == "broken" and not env: return skip("a disk that breaks: no compiler")
+        r = Ring("no-room-" + name, small("no-room"), 2, 600, OFTEN, env=env)
         if not mounted(disk, "1m"): return skip("no room for the weights: no tmpfs")
         r.flags += ["--weights", disk + "/w.h5"]
         r.start_all()
-        filler = fill(disk) if name == "full" else remount(disk, "ro")
+        filler = fill(disk) if name == "full" else remount(disk, "ro") if name == "read-only" else breaks(disk + ".ctl", "EIO write")
         codes = r.wait()
         check(f"{name}: exit codes 2, not {codes}; {r.last_words()}", codes == {0: 2, 1: 2})
         for i in range(2): check(f"{name}: worker {i} says why: {r.last_words()}", words in r.log(i) and disk in r.log(i))
         check(f"{name}: no half of weights", os.listdir(disk) == (["filler"] if filler else []))
         if filler: os.unlink(filler)
+        elif name == "broken": os.unlink(disk + ".ctl")
         else: remount(disk, "rw")
         marks = [r.position(i) for i in range(2)]
         for i in range(2): r.start(i)

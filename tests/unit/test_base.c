@@ -72,6 +72,12 @@ static void test_errors(void) {
     CHECK(strncmp(err.msg, "ctx: aaa", 8) == 0 &&
           strcmp(err.msg + QR_ERR_MSG_BYTES - 4, "...") == 0);
     CHECK(qr_fail(NULL, QR_INTERNAL, "nobody listens") == QR_INTERNAL);
+    /* a broken disk: what it cannot take, and what it cannot give */
+    struct qr_buf unread = {0};
+    CHECK(qr_exit_code(qr_fail_errno(&err, EIO, "write x")) == 2 && err.sys == EIO);
+    CHECK(qr_exit_code(qr_file_read("/proc/self/mem", 1 << 20, &unread, &err)) == 4 &&
+              err.sys == EIO,
+          "%s", err.msg);
     CHECK(qr_exit_code(QR_UNAVAILABLE) == 138 && qr_exit_code(QR_INVALID_ARGUMENT) == 2 &&
           qr_exit_code(QR_FAILED_PRECONDITION) == 3 && qr_exit_code(QR_DATA_LOSS) == 4 &&
           qr_exit_code(QR_CANCELLED) == 143 && qr_exit_code(QR_OK) == 0 &&
