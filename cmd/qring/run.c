@@ -37,8 +37,8 @@ const char qr_help_run[] =
     "checkpoints, worker-<i>.log [out/NAME]\n"
     "  --checkpoints URL      where the same command goes on from when it was interrupted; none "
     "[OUT/checkpoints]\n"
-    "  --fresh                train again from the start; checkpoints that are there are taken "
-    "away\n"
+    "  --fresh                delete existing checkpoints and the earlier run in OUT, and start "
+    "over\n"
     "  --logdir URL           event files for TensorBoard, in a folder, gs:// or s3://; '' for "
     "none "
     "[OUT/logs]\n"
@@ -125,7 +125,7 @@ static enum qr_code worker_flag(struct run_command *r, const char *name, const c
                        "--%s is not for qring run, which tells each worker who it is; try qringd",
                        name);
     enum qr_code code = qr_settings_set(&r->settings, name, value, err);
-    if (strcmp(name, "fresh") == 0) return code; /* done once, before any worker */
+    if (strcmp(name, "fresh") == 0) return code; /* not for workers that come back */
     if (strcmp(name, "http-port") == 0)
         r->http_port =
             code == QR_OK && r->settings.http_port > 0 ? (unsigned)r->settings.http_port : 0;
@@ -238,7 +238,7 @@ static enum qr_code keep_input(struct qr_err *err) {
     return code;
 }
 
-/* What an earlier run left: taken away, or gone on from, or all there is to do. Said here, once. */
+/* What an earlier run left: gone on from, or all there is to do. Said here, once. */
 static enum qr_code look_back(struct run_command *r, const struct qr_outputs *outputs,
                               const struct qr_workload *load, struct qr_err *err) {
     uint64_t epochs = r->settings.epochs > 0 ? (uint64_t)r->settings.epochs : r->job->train.epochs;
@@ -246,7 +246,6 @@ static enum qr_code look_back(struct run_command *r, const struct qr_outputs *ou
         epochs * qr_batch_count(load->data.n_train, r->job->train.batch_size);
     const char *url = outputs->checkpoints_url;
     struct qr_start start;
-    if (r->settings.fresh) return qr_place_forget(url, err);
     enum qr_code code = qr_place_look(url, outputs->dir, load, epochs, &start, err);
     unsigned long long step = start.state.step, epoch = start.state.epoch;
     qr_place_warn(&start.notes, qr_command_log());
@@ -348,7 +347,7 @@ static enum qr_code check_job(struct run_command *r, struct qr_err *err) {
                 : s->plaintext    ? ", plaintext"
                                   : ", TLS");
         qr_buf_free(&table);
-        if (outputs.checkpoints_url) code = look_back(r, &outputs, &load, err);
+        if (outputs.checkpoints_url && !s->fresh) code = look_back(r, &outputs, &load, err);
         fflush(r->people);
     }
     qr_outputs_fini(&outputs);
@@ -511,6 +510,7 @@ static enum qr_code start(struct run_command *r, int *ret_exit_code, struct qr_e
         .http_port = r->http_port,
         .profiler_port = r->profiler_port,
         .restart = r->restart,
+        .fresh = r->settings.fresh,
         .event = on_event,
         .lost = on_lost,
         .ctx = r,

@@ -221,7 +221,7 @@ static struct qr_group *new_group(const struct qr_group_options *opt) {
 
 struct qr_group *qr_group_solo(const struct qr_group_options *opt) {
     struct qr_group *g = new_group(opt);
-    g->solo = true;
+    g->solo = g->first = true;
     g->alone = qr_reduction_new();
     g->view = (struct qr_group_view){.generation = 1, .n_members = 1, .index = {opt->index}};
     return g;

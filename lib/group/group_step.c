@@ -281,7 +281,8 @@ static enum qr_code join_solo(struct qr_group *g, struct qr_group_start *ret, st
     *ret = (struct qr_group_start){.view = g->view,
                                    .epochs = g->planned,
                                    .base_reductions = g->held.applied_reductions,
-                                   .whole = true};
+                                   .whole = true,
+                                   .first = g->first};
     memcpy(ret->base_digest, g->held.digest, sizeof ret->base_digest);
     unlock(g);
     return code;

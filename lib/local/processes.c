@@ -51,6 +51,7 @@ struct pool {
     struct qr_memory_kills kills;  /* that have been seen */
     int first_wrong, first_killed; /* workers; -1: none. Killed by a signal that was not ours */
     bool interrupted, terminated, port_taken, done; /* done: a worker has ended well */
+    bool trained;                                   /* one has trained: no beginning any more */
 };
 
 /* ---- start ---- */
@@ -109,7 +110,7 @@ static char **environment_of(const struct qr_local_options *opt, char *config) {
 /* The array is the caller's, its texts are borrowed. */
 static char **arguments_of(const struct pool *pool, char *http, char *profiler, char *lock) {
     const struct qr_local_options *opt = pool->opt;
-    char **argv = qr_xcalloc(opt->n_arguments + 7 + QR_THROWAWAY_FILES, sizeof *argv);
+    char **argv = qr_xcalloc(opt->n_arguments + 8 + QR_THROWAWAY_FILES, sizeof *argv);
     size_t n = 0;
     argv[n++] = (char *)(uintptr_t)opt->program;
     argv[n++] = (char *)(uintptr_t) "--progress-fd=3";
@@ -117,6 +118,7 @@ static char **arguments_of(const struct pool *pool, char *http, char *profiler, 
     argv[n++] = profiler;
     if (opt->n_workers > 1) argv[n++] = (char *)(uintptr_t) "--data-port=0";
     if (pool->lock >= 0) argv[n++] = lock;
+    if (opt->fresh && !pool->trained) argv[n++] = (char *)(uintptr_t) "--fresh";
     for (int i = 0; i < QR_THROWAWAY_FILES && pool->certificates.argument[i]; i++)
         argv[n++] = pool->certificates.argument[i];
     for (size_t i = 0; i < opt->n_arguments; i++) argv[n++] = (char *)(uintptr_t)opt->arguments[i];
@@ -217,6 +219,7 @@ static void on_line(struct pool *pool, unsigned i, const char *line, size_t n) {
         qr_json_type(event) != QR_JSON_OBJECT)
         return;
     if (qr_json_string(qr_json_get(event, "event"), "event", &kind, NULL) != QR_OK) return;
+    pool->trained |= strcmp(kind, "progress") == 0 || strcmp(kind, "epoch") == 0;
     if (strcmp(kind, "error") == 0 && !p->sentence &&
         qr_json_string(qr_json_get(event, "message"), "message", &message, NULL) == QR_OK) {
         p->sentence = qr_xstrdup(message);

@@ -32,6 +32,7 @@ struct qr_local_options {
     unsigned http_port;     /* probes and metrics of worker i on http_port + i; 0: none */
     unsigned profiler_port; /* likewise */
     bool restart;           /* a worker that is lost is started again */
+    bool fresh;             /* --fresh for each that is started before any has trained */
     /* the events of the lowest worker that lives, and "done" of any, as JSON objects */
     void (*event)(void *ctx, const struct qr_json *event);
     /* a worker is lost (or could not be started again), while n_left others live; NULL is fine */

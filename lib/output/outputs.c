@@ -52,6 +52,7 @@ void qr_outputs_init(struct qr_outputs *o, const struct qr_outputs_options *opt,
     o->checkpoints_url = checkpoints_of(o, opt);
     o->dir_was_there = qr_file_exists(o->dir);
     qr_steps_log_init(&o->steps, o->dir);
+    qr_former_run_init(&o->former, o->dir);
     if (!opt->logdir) return;
     if (qr_url_remote(opt->logdir)) o->logdir_url = qr_xstrdup(opt->logdir);
     o->logdir = o->logdir_url ? qr_path_join(o->dir, "logs") : folder_of(opt->logdir);
@@ -74,6 +75,7 @@ bool qr_outputs_fini(struct qr_outputs *o) {
     free(o->logdir_url);
     if (o->dir && !o->dir_was_there && !o->wrote) rmdir(o->dir);
     free(o->checkpoints_url);
+    qr_former_run_fini(&o->former);
     free(o->dir);
     free(o->weights_url);
     qr_buf_free(&o->line);
@@ -253,16 +255,6 @@ static enum qr_code on_committed(void *ctx, bool leader, struct qr_state *state,
     return qr_publisher_committed(o->publisher, leader, logged, state, err);
 }
 
-static enum qr_code on_joined(void *ctx, const struct qr_group_view *view, uint64_t epochs,
-                              bool fresh, struct qr_err *err) {
-    struct qr_outputs *o = ctx;
-    o->leader = view->rank == 0;
-    o->epochs = epochs;
-    if (o->publisher) qr_publisher_plan(o->publisher, epochs);
-    if (o->events) qr_tensorboard_set_number(o->events, "epochs", (double)epochs);
-    return fresh ? qr_steps_log_fresh(&o->steps, err) : QR_OK;
-}
-
 /* Worth a warning, not a run; tried again at the end. */
 static void keep_job(struct qr_outputs *o) {
     struct qr_err err;
@@ -273,11 +265,27 @@ static void keep_job(struct qr_outputs *o) {
     qr_warn(o->log, "worker", "%s. Training goes on, and it is tried again at the end", err.msg);
 }
 
+static enum qr_code begin(struct qr_outputs *o, struct qr_err *err) {
+    return qr_former_run_replace(&o->former, &o->steps, o->job, o->epochs, err);
+}
+
+static enum qr_code on_joined(void *ctx, const struct qr_group_view *view, uint64_t epochs,
+                              bool fresh, struct qr_err *err) {
+    struct qr_outputs *o = ctx;
+    o->leader = view->rank == 0;
+    o->epochs = epochs;
+    if (o->publisher) qr_publisher_plan(o->publisher, epochs);
+    if (o->events) qr_tensorboard_set_number(o->events, "epochs", (double)epochs);
+    /* members that do not lead begin in on_step(), when the leader has: OUT may be shared */
+    return fresh && o->leader ? begin(o, err) : QR_OK;
+}
+
 static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *line,
                             const struct qr_step_detail *detail, struct qr_err *err) {
     struct qr_outputs *o = ctx;
     bool continues = false;
     o->leader = leader;
+    if (line->step == 1 && !line->eval && begin(o, err) != QR_OK) return err->code;
     qr_gauge_real(QR_POD_SECONDS, (double)detail->pod_ms / 1e3);
     qr_gauge_real(QR_COST, qr_cost_money(&o->price, detail->pod_ms));
     if (o->teller) {

@@ -2,6 +2,7 @@
  *
  * Files     DIR/weights.h5 (or another URL), DIR/weights.safetensors, DIR/result.json at the end;
  *           DIR/job.json with the first step (job_file.h); DIR/steps.jsonl grows while training.
+ *           A run that begins at step 0 first removes what an earlier one left (former_run.h).
  *           Only the leader writes; every worker may become it, so each one checks before training.
  *           TensorBoard's event files go to a folder of their own (DIR/logs where --logdir is a
  *           bucket, and from there to it: logdir.h); when they cannot be written, that is said once
@@ -22,6 +23,7 @@
 #include "cluster/identity.h"
 #include "job/canonical.h"
 #include "job/workload.h"
+#include "output/former_run.h"
 #include "output/logdir.h"
 #include "output/publisher.h"
 #include "output/run_lock.h"
@@ -49,6 +51,7 @@ struct qr_outputs {
     bool dir_was_there, logdir_was_there;
     bool evaluator;
     bool wrote, wrote_job; /* anything; job.json */
+    struct qr_former_run former;
     struct qr_run_lock lock;
     struct qr_steps_log steps;
     struct qr_publisher *publisher; /* borrowed; NULL: no checkpoints */

@@ -71,6 +71,7 @@ static enum qr_code look(struct train_run *r, struct qr_err *err) {
     struct qr_err why;
     if (o->anew) return o->anew(o->reload_ctx, err);
     if (!train_leads(r) || !o->reload || !o->ended) return QR_OK;
+    if (!qr_group_compares(o->group)) return QR_OK; /* no others */
     if (o->reload(o->reload_ctx, &r->spare, &found, &why) != QR_OK) {
         qr_warn(o->log, "train", "whether others have trained on is not known: %s", why.msg);
         return QR_OK;

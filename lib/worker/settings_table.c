@@ -131,7 +131,8 @@ const struct setting settings_table[] = {
     {"evaluate-interval", DURATION, AT(evaluate_interval_ns), "2s", 0, 0, NULL, ANYWHERE, "TIME",
      NULL, "an evaluator looks so often for a checkpoint, and evaluates the newest", OWN, NULL},
     {"fresh", SWITCH, AT(fresh), NULL, 0, 0, NULL, COMMAND_LINE, NULL, NULL,
-     "train again from the start: what --checkpoints has, of any job, is taken away", FIRST, NULL},
+     "delete existing checkpoints, of any job, and the earlier run in OUT, and start over", FIRST,
+     NULL},
     {"logdir", TEXT, AT(logdir), NULL, 0, 0, NULL, ANYWHERE, "URL", "none",
      "the folder for TensorBoard, here, gs:// or s3://BUCKET/PATH: losses, metrics, gradients, "
      "read-outs, "

@@ -214,7 +214,8 @@ static enum qr_code look(struct worker *w, struct qr_start *start, struct qr_err
     return code;
 }
 
-/* --fresh, where no ring is at work: what is there goes, of any job. */
+/* --fresh, where no ring is at work: what is there goes, of any job. The rest of an earlier run
+ * goes when this one begins (output/former_run.h). */
 static enum qr_code anew(void *ctx, struct qr_err *err) {
     struct worker *w = ctx;
     if (!w->outputs.checkpoints_url) return QR_OK;
@@ -228,8 +229,8 @@ static enum qr_code begin_from(struct worker *w, struct qr_err *err) {
     struct qr_start *start = &w->start;
     if (!url) return QR_OK;
     bool solo = w->identity.role == QR_ROLE_SINGLE;
-    /* a ring may be at work: anew() */
-    if (w->settings.fresh) return solo ? anew(w, err) : QR_OK;
+    /* what is there stays until all that can fail before training has been done: anew() */
+    if (w->settings.fresh) return QR_OK;
     enum qr_code code = worker_find_cost(w, err);
     if (code == QR_OK) code = look(w, start, err);
     if (code == QR_OK && solo) code = qr_place_within(url, &w->load, epochs_of(w), start, err);

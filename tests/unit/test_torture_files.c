@@ -236,12 +236,15 @@ static bool same_file(const char *name, const char *bytes, size_t n) {
 }
 static void old_results(void) {
     put("out/weights.h5", "old weights"), put("out/result.json", "old result"),
-        put("out/steps.jsonl", "{\"step\":1,half");
+        put("out/steps.jsonl", "{\"step\":1,half"), put("out/job.json", "old job");
 }
+/* All of the old run, or what is left of it or there of the new one: no result without its weights,
+ * none of the old run beside the new job. */
 static bool outputs_whole(void) {
-    bool weights = has("out/weights.h5", "old weights") || !first_weights ||
-                   same_file("out/weights.h5", first_weights, first_bytes);
-    return weights && has("out/result.json", "old result");
+    bool old = has("out/weights.h5", "old weights"), none = has("out/weights.h5", NULL),
+         new = !first_weights || same_file("out/weights.h5", first_weights, first_bytes);
+    if (has("out/result.json", "old result")) return old && has("out/job.json", "old job");
+    return has("out/result.json", NULL) && (old ? has("out/job.json", "old job") : none || new);
 }
 static bool outputs_new(void) {
     struct qr_buf b = {0};
@@ -254,7 +257,8 @@ static bool outputs_new(void) {
     qr_buf_free(&b);
     free(path);
     return fine && same_file("out/weights.h5", first_weights, first_bytes) &&
-           !has("out/result.json", "old result") && !has("out/steps.jsonl", NULL);
+           !has("out/result.json", "old result") && !has("out/result.json", NULL) &&
+           !has("out/job.json", "old job") && !has("out/steps.jsonl", NULL);
 }
 
 /* ---- the trying ---- */

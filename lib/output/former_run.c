@@ -1,0 +1,60 @@
+/* What an earlier run left in OUT: looked at when a worker starts, replaced when its run begins. */
+#include "output/former_run.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "output/job_file.h"
+
+/* In the order in which they go: the one that says that a run has ended first. */
+enum { JOB = QR_FORMER_FILES - 1 };
+static const char *const names[QR_FORMER_FILES] = {"result.json", "weights.h5",
+                                                   "weights.safetensors", "job.json"};
+
+void qr_former_run_init(struct qr_former_run *f, const char *dir) {
+    *f = (struct qr_former_run){.dir = qr_xstrdup(dir)};
+    for (int i = 0; i < QR_FORMER_FILES; i++) {
+        qr_auto(qr_free_p) char *path = qr_path_join(dir, names[i]);
+        f->there[i] = lstat(path, &f->was[i]) == 0;
+    }
+}
+
+void qr_former_run_fini(struct qr_former_run *f) { free(f->dir); }
+
+/* The file is still the one of the look. */
+static enum qr_code look_again(const struct qr_former_run *f, int i, const char *path, bool *ret,
+                               struct qr_err *err) {
+    struct stat is;
+    const struct stat *was = &f->was[i];
+    *ret = false;
+    if (!f->there[i]) return QR_OK;
+    if (lstat(path, &is) != 0)
+        return errno == ENOENT ? QR_OK : qr_fail_errno(err, errno, "%s", path);
+    *ret = is.st_dev == was->st_dev && is.st_ino == was->st_ino && is.st_size == was->st_size &&
+           is.st_mtim.tv_sec == was->st_mtim.tv_sec && is.st_mtim.tv_nsec == was->st_mtim.tv_nsec;
+    return QR_OK;
+}
+
+static enum qr_code replace_one(const struct qr_former_run *f, int i, const struct qr_job *job,
+                                uint64_t epochs, struct qr_err *err) {
+    qr_auto(qr_free_p) char *path = qr_path_join(f->dir, names[i]);
+    bool same;
+    if (look_again(f, i, path, &same, err) != QR_OK) return err->code;
+    if (!same) return QR_OK;
+    if (i == JOB) return job ? qr_job_file_write(f->dir, job, epochs, err) : QR_OK;
+    if (unlink(path) == 0 || errno == ENOENT) return QR_OK;
+    return qr_fail_errno(err, errno, "remove %s, which an earlier run left", path);
+}
+
+enum qr_code qr_former_run_replace(struct qr_former_run *f, struct qr_steps_log *steps,
+                                   const struct qr_job *job, uint64_t epochs, struct qr_err *err) {
+    enum qr_code code = QR_OK;
+    if (f->gone) return QR_OK;
+    for (int i = 0; i < JOB && code == QR_OK; i++) code = replace_one(f, i, job, epochs, err);
+    if (code == QR_OK) code = qr_steps_log_fresh(steps, err);
+    if (code == QR_OK) code = replace_one(f, JOB, job, epochs, err);
+    f->gone = code == QR_OK;
+    return code;
+}
