@@ -118,6 +118,10 @@ int unlink(const char *path) {
     REAL(unlink);
     return fails(UNLINK) ? -1 : real(path);
 }
+int unlinkat(int dir_fd, const char *path, int flags) {
+    REAL(unlinkat);
+    return fails(UNLINK) ? -1 : real(dir_fd, path, flags);
+}
 int mkdir(const char *path, mode_t mode) {
     REAL(mkdir);
     return fails(MKDIR) ? -1 : real(path, mode);
@@ -141,6 +145,10 @@ int access(const char *path, int mode) {
 DIR *opendir(const char *path) {
     REAL(opendir);
     return fails(OPENDIR) ? NULL : real(path);
+}
+DIR *fdopendir(int fd) {
+    REAL(fdopendir);
+    return fails(OPENDIR) ? NULL : real(fd);
 }
 struct dirent *readdir(DIR *d) {
     REAL(readdir);

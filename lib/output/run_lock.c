@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "format/json.h"
+#include "output/leftovers.h"
 
 /* two bytes to lock; nothing need be there */
 enum { GATE, RUN, TEXT_BYTES = 1 << 15, PAUSE_NS = 10 * QR_MS };
@@ -118,6 +119,8 @@ static enum qr_code take_run(const struct qr_run_lock_options *opt, struct qr_ru
                              bool *ret_held, struct qr_err *err) {
     int sys = set_lock(l->fd, F_WRLCK, RUN);
     if (sys == 0) {
+        /* no run is here, and none can begin before the gate is open again */
+        qr_leftovers_remove(opt->dir, opt->log);
         enum qr_code code = write_text(opt, l, err);
         if (code == QR_OK && opt->n_peers) sys = set_lock(l->fd, F_RDLCK, RUN);
         return code != QR_OK || sys == 0 ? code : qr_fail_errno(err, sys, "lock %s", l->path);

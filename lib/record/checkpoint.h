@@ -92,6 +92,8 @@ QR_MUST_CHECK enum qr_code qr_checkpoint_load(const struct qr_checkpoint_place *
                                               bool *ret_done, struct qr_buf *notes,
                                               struct qr_err *err);
 
+/* A file's name, without its folder, is that of a checkpoint of some job. */
+bool qr_checkpoint_has_name(const char *name);
 /* Removes LATEST, then every checkpoint of any job there. */
 QR_MUST_CHECK enum qr_code qr_checkpoint_forget(const struct qr_checkpoint_place *p,
                                                 struct qr_err *err);

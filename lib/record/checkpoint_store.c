@@ -348,7 +348,7 @@ enum qr_code qr_checkpoint_load(const struct qr_checkpoint_place *p, const char 
 
 /* ---- forget ---- */
 
-static bool is_checkpoint_name(const char *name) {
+bool qr_checkpoint_has_name(const char *name) {
     static const char ending[] = ".safetensors";
     size_t n = strlen(name), n_ending = sizeof ending - 1, hex = strspn(name, "0123456789abcdef");
     if (hex != CHECKPOINT_HASH_CHARS || name[hex] != '-') return false;
@@ -369,7 +369,7 @@ enum qr_code qr_checkpoint_forget(const struct qr_checkpoint_place *p, struct qr
         char *name = rest, *end = strchr(rest, '\n');
         if (end) *end = 0;
         rest = end ? end + 1 : NULL;
-        if (!is_checkpoint_name(name + strlen(prefix))) continue;
+        if (!qr_checkpoint_has_name(name + strlen(prefix))) continue;
         code = p->store->ops->remove(p->store, name, err);
         if (code == QR_NOT_FOUND) code = QR_OK;
     }

@@ -67,6 +67,8 @@ def goes_on(what, out, job, others, hashes):
         return check(f"{what}: the next start is refused and told which job is there: {ended.returncode} {ended.stderr[-600:]}", good)
     good = ended.returncode == 0 and read(copy + "/steps.jsonl") == job.log and named(copy + "/result.json").get("state_digest") == job.digest
     good = good and all(job.has(n, read(f"{copy}/{n}")) for n in ("weights.h5", "weights.safetensors")) and not mixed(copy, others, hashes)
+    left = [n for _, _, names in os.walk(copy) for n in names if ".tmp-" in n or "probe" in n]
+    check(f"{what}: the next start leaves no temporary file: {left}", not left)
     return check(f"{what}: the next start ends with a whole run: {ended.returncode} {ended.stderr[-600:]}", good)
 
 
