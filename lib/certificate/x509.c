@@ -216,3 +216,15 @@ enum qr_x509_pair qr_x509_pair(const char *pem, const char *key_pem) {
     if (has_key) return QR_X509_OTHER_KEY;
     return strstr(key_pem, "ENCRYPTED") ? QR_X509_KEY_ENCRYPTED : QR_X509_NO_KEY;
 }
+
+bool qr_x509_pair_text(const char *pem, const char *key_pem, struct qr_buf *ret) {
+    EVP_PKEY *key = x509_key(key_pem);
+    STACK_OF(X509) *chain = sk_X509_new_null();
+    bool good = key && each(pem, chain, NULL) > 0 && x509_put_key(key, ret);
+    for (int i = 0; good && i < sk_X509_num(chain); i++)
+        good = x509_put_certificate(sk_X509_value(chain, i), ret);
+    sk_X509_pop_free(chain, X509_free);
+    EVP_PKEY_free(key);
+    ERR_clear_error();
+    return good;
+}

@@ -50,6 +50,9 @@ enum qr_x509_pair {
     QR_X509_OTHER_KEY
 };
 enum qr_x509_pair qr_x509_pair(const char *pem, const char *key);
+/* Appends key, then all certificates of pem, written anew as PEM: no comment and no other object
+ * of the two texts. False: one of them cannot be read or written; what was appended stays. */
+bool qr_x509_pair_text(const char *pem, const char *key, struct qr_buf *ret);
 
 enum qr_x509_trust {
     QR_X509_GOOD,

@@ -84,14 +84,14 @@ static void put_bio(BIO *bio, struct qr_buf *ret) {
     BIO_free(bio);
 }
 
-static bool put_certificate(X509 *x, struct qr_buf *ret) {
+bool x509_put_certificate(X509 *x, struct qr_buf *ret) {
     BIO *bio = BIO_new(BIO_s_mem());
     bool good = PEM_write_bio_X509(bio, x) == 1;
     put_bio(bio, ret);
     return good;
 }
 
-static bool put_key(EVP_PKEY *key, struct qr_buf *ret) {
+bool x509_put_key(EVP_PKEY *key, struct qr_buf *ret) {
     BIO *bio = BIO_new(BIO_s_mem());
     bool good = PEM_write_bio_PKCS8PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL) == 1;
     put_bio(bio, ret);
@@ -129,8 +129,8 @@ enum qr_code qr_x509_make(const struct qr_x509_order *o, struct qr_buf *ret_cert
     if (code == QR_OK) {
         key = EVP_EC_gen("P-256");
         leaf = key ? new_leaf(key, ca, ca_key, o) : NULL;
-        if (!leaf || !put_certificate(leaf, ret_certificate) || !put_key(key, ret_key) ||
-            !put_certificate(ca, ret_ca) || !put_key(ca_key, ret_ca_key))
+        if (!leaf || !x509_put_certificate(leaf, ret_certificate) || !x509_put_key(key, ret_key) ||
+            !x509_put_certificate(ca, ret_ca) || !x509_put_key(ca_key, ret_ca_key))
             code = qr_fail(err, QR_INTERNAL, "make a certificate: %s", x509_reason());
     }
     X509_free(leaf);

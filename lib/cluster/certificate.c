@@ -4,11 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/mem.h"
 #include "certificate/x509.h"
+#include "cluster/certificate_impl.h"
 
-#define SCHEME "qring://"
 enum { MAX_NAMES = 64 };
 _Static_assert((int)QR_CERTIFICATE_TEXT == (int)QR_X509_TEXT, "one name is an identity");
 
@@ -24,7 +23,9 @@ struct identity_names {
     size_t n_dns;
 };
 
-static bool is_ours(const char *uri) { return strncmp(uri, SCHEME, strlen(SCHEME)) == 0; }
+static bool is_ours(const char *uri) {
+    return strncmp(uri, CERTIFICATE_SCHEME, strlen(CERTIFICATE_SCHEME)) == 0;
+}
 
 static const char *take_name(void *ctx, bool uri, const char *text) {
     struct identity_names *s = ctx;
@@ -56,10 +57,8 @@ static const char *identity_from(struct identity_names *s, struct qr_certificate
     return NULL;
 }
 
-/* False: it is no certificate. *ret_wrong: what is wrong with the names, or NULL; *ret is no
- * identity when there are none, or something is wrong. */
-static bool identity_of(const char *pem, struct qr_certificate_identity *ret,
-                        const char **ret_wrong) {
+bool certificate_identity(const char *pem, struct qr_certificate_identity *ret,
+                          const char **ret_wrong) {
     struct identity_names s = {0};
     const struct qr_x509_taker taker = {take_name, &s};
     *ret = (struct qr_certificate_identity){0};
@@ -72,8 +71,6 @@ static bool identity_of(const char *pem, struct qr_certificate_identity *ret,
 }
 
 /* ---- a peer's ---- */
-
-bool qr_certificate_readable(const char *pem) { return qr_x509_readable(pem); }
 
 static enum qr_peer_fault fault_of(enum qr_x509_trust t) {
     switch (t) {
@@ -93,7 +90,7 @@ enum qr_peer_fault qr_certificate_peer(const char *ca, const char *leaf, const c
     const char *wrong;
     ret_who[0] = 0;
     *ret_why = "it is no certificate";
-    if (!identity_of(leaf, &theirs, &wrong)) return QR_PEER_UNFIT;
+    if (!certificate_identity(leaf, &theirs, &wrong)) return QR_PEER_UNFIT;
     if (theirs.kind) snprintf(ret_who, QR_CERTIFICATE_TEXT, "%s", theirs.text);
     else qr_x509_common_name(leaf, ret_who);
     enum qr_peer_fault fault = fault_of(qr_x509_verify(ca, leaf, chain, server, unix_s, ret_why));
@@ -105,112 +102,6 @@ enum qr_peer_fault qr_certificate_peer(const char *ca, const char *leaf, const c
     bool same =
         theirs.kind && theirs.kind == identity->kind && strcmp(theirs.text, identity->text) == 0;
     return same ? QR_PEER_FINE : QR_PEER_FOREIGN_JOB;
-}
-
-/* ---- our own ---- */
-
-struct own_files {
-    struct qr_buf certificate, key, ca;
-};
-
-static enum qr_code check_pair(const struct qr_certificate_files *f, const struct own_files *own,
-                               struct qr_err *err) {
-    switch (qr_x509_pair(qr_buf_string(&own->certificate), qr_buf_string(&own->key))) {
-    case QR_X509_PAIR: return QR_OK;
-    case QR_X509_NO_CERTIFICATE:
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: no PEM certificate in it", f->certificate);
-    case QR_X509_OTHER_KEY:
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s is not the key of the certificate in %s; both must be made together",
-                       f->key, f->certificate);
-    case QR_X509_KEY_ENCRYPTED:
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s is encrypted, and nobody is here to type its password; store it without "
-                       "one (openssl "
-                       "pkey -in OLD -out NEW)",
-                       f->key);
-    default: return qr_fail(err, QR_INVALID_ARGUMENT, "%s: no PEM private key in it", f->key);
-    }
-}
-
-static enum qr_code check_trust(const struct qr_certificate_files *f, const struct own_files *own,
-                                const struct qr_x509_dates *dates, int64_t unix_s,
-                                struct qr_err *err) {
-    const char *ca = qr_buf_string(&own->ca), *pem = qr_buf_string(&own->certificate), *why = "";
-    bool soon;
-    if (!qr_x509_readable(ca))
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s: no PEM certificates of a CA in it, or a damaged one", f->ca);
-    for (int server = 0; server < 2; server++) {
-        switch (qr_x509_verify(ca, pem, pem, server, unix_s, &why)) {
-        case QR_X509_GOOD: break;
-        case QR_X509_EXPIRED:
-            return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "%s: the certificate or its CA has expired (the certificate ends %s); "
-                           "make new ones: "
-                           "qring certs",
-                           f->certificate, dates->ends);
-        case QR_X509_NOT_YET_VALID:
-            soon = qr_x509_verify(ca, pem, pem, server, unix_s + QR_CERTIFICATE_SOON_S, &why) ==
-                   QR_X509_GOOD;
-            return qr_fail(err, soon ? QR_UNAVAILABLE : QR_INVALID_ARGUMENT,
-                           "%s: the certificate or its CA is not valid yet (the certificate begins "
-                           "%s); is this machine's clock right?",
-                           f->certificate, dates->begins);
-        case QR_X509_WRONG_CA:
-            return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "%s was not issued by a CA in %s (%s); the three files belong together",
-                           f->certificate, f->ca, why);
-        default:
-            return qr_fail(
-                err, QR_INVALID_ARGUMENT,
-                "%s cannot serve as a %s's certificate: %s; it needs the usages serverAuth and "
-                "clientAuth",
-                f->certificate, server ? "server" : "client", why);
-        }
-    }
-    return QR_OK;
-}
-
-static enum qr_code check_identity(const struct qr_certificate_files *f,
-                                   const struct own_files *own, struct qr_certificate_identity *ret,
-                                   struct qr_err *err) {
-    const char *wrong = NULL;
-    identity_of(qr_buf_string(&own->certificate), ret, &wrong);
-    if (wrong)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: the certificate cannot serve: %s",
-                       f->certificate, wrong);
-    if (ret->kind) return QR_OK;
-    return qr_fail(err, QR_INVALID_ARGUMENT,
-                   "%s: the certificate does not say whose it is; give it a URI name " SCHEME
-                   "NAMESPACE/JOB, as qring certs does",
-                   f->certificate);
-}
-
-static void wipe(struct qr_buf *b) {
-    if (b->p) explicit_bzero(b->p, b->cap);
-    qr_buf_free(b);
-}
-
-enum qr_code qr_certificate_check(const struct qr_certificate_files *f, int64_t unix_s,
-                                  struct qr_certificate_own *ret, struct qr_err *err) {
-    struct own_files own = {0};
-    struct qr_x509_dates dates = {0};
-    struct qr_certificate_identity identity = {0};
-    enum qr_code code =
-        qr_file_read(f->certificate, QR_CERTIFICATE_FILE_MAX, &own.certificate, err);
-    if (code == QR_OK) code = qr_file_read(f->key, QR_CERTIFICATE_FILE_MAX, &own.key, err);
-    if (code == QR_OK) code = qr_file_read(f->ca, QR_CERTIFICATE_FILE_MAX, &own.ca, err);
-    if (code == QR_OK) code = check_pair(f, &own, err);
-    if (code == QR_OK) qr_x509_dates(qr_buf_string(&own.certificate), &dates);
-    if (code == QR_OK) code = check_trust(f, &own, &dates, unix_s, err);
-    if (code == QR_OK) code = check_identity(f, &own, &identity, err);
-    if (code == QR_OK)
-        *ret = (struct qr_certificate_own){.identity = identity, .not_after_s = dates.ends_s};
-    wipe(&own.certificate);
-    wipe(&own.key);
-    wipe(&own.ca);
-    return code;
 }
 
 /* ---- new ones ---- */
@@ -243,8 +134,8 @@ static enum qr_code check_order(const struct qr_certificate_order *o, struct qr_
  * the URI. */
 static char *names_of(const struct qr_certificate_order *o) {
     struct qr_buf b = {0};
-    qr_buf_printf(&b, "URI:" SCHEME "%s/%s,DNS:localhost,IP:127.0.0.1,IP:::1", o->name_space,
-                  o->job);
+    qr_buf_printf(&b, "URI:" CERTIFICATE_SCHEME "%s/%s,DNS:localhost,IP:127.0.0.1,IP:::1",
+                  o->name_space, o->job);
     if (o->service) {
         qr_buf_printf(&b, ",DNS:*.%s", o->service);
         qr_buf_printf(&b, ",DNS:*.%s.%s", o->service, o->name_space);
@@ -278,9 +169,14 @@ enum qr_code qr_certificate_make(const struct qr_certificate_order *o,
     return code;
 }
 
+void certificate_wipe_text(struct qr_buf *text) {
+    if (text->p) explicit_bzero(text->p, text->cap);
+    qr_buf_free(text);
+}
+
 void qr_certificate_wipe(struct qr_certificate_set *s) {
-    wipe(&s->certificate);
-    wipe(&s->key);
-    wipe(&s->ca);
-    wipe(&s->ca_key);
+    certificate_wipe_text(&s->certificate);
+    certificate_wipe_text(&s->key);
+    certificate_wipe_text(&s->ca);
+    certificate_wipe_text(&s->ca_key);
 }

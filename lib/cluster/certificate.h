@@ -19,7 +19,7 @@
 #include "base/bytes.h"
 
 enum { QR_CERTIFICATE_SOON_S = 600 };
-enum { QR_CERTIFICATE_TEXT = 1024, QR_CERTIFICATE_FILE_MAX = 1 << 20 };
+enum { QR_CERTIFICATE_TEXT = 1024, QR_CERTIFICATE_DATE = 32, QR_CERTIFICATE_FILE_MAX = 1 << 20 };
 
 /* ---- ours ---- */
 
@@ -45,6 +45,36 @@ struct qr_certificate_own {
 QR_MUST_CHECK enum qr_code qr_certificate_check(const struct qr_certificate_files *files,
                                                 int64_t unix_s, struct qr_certificate_own *ret,
                                                 struct qr_err *err);
+/* "2026-11-24 18:00 UTC" */
+void qr_certificate_date(int64_t unix_s, char ret[QR_CERTIFICATE_DATE]);
+
+/* ---- ours, while the files change ---- */
+
+/* The last good content of the three files. The certificate and its key are replaced as a pair: by
+ * a pair that passes qr_certificate_check and has the identity of the first. The CA is replaced by
+ * any readable one. What cannot serve (empty, cut, of another key, expired, missing) changes
+ * nothing. One thread at a time. */
+struct qr_certificate_reload;
+/* As qr_certificate_check. */
+QR_MUST_CHECK enum qr_code qr_certificate_reload_new(const struct qr_certificate_files *files,
+                                                     int64_t unix_s,
+                                                     struct qr_certificate_reload **ret,
+                                                     struct qr_err *err);
+void qr_certificate_reload_free(struct qr_certificate_reload *r); /* NULL is fine */
+enum {
+    QR_CERTIFICATE_NEW_PAIR = 1,
+    QR_CERTIFICATE_NEW_CA = 2,
+    QR_CERTIFICATE_PROBLEM = 4,  /* err says which: once, at its second look in a row */
+    QR_CERTIFICATE_RECOVERED = 8 /* the problem that was told is over */
+};
+/* Reads the files again; waits for nothing. A set of the above. */
+unsigned qr_certificate_reload_look(struct qr_certificate_reload *r, int64_t unix_s,
+                                    struct qr_err *err);
+/* What is in use; borrowed until the next look. pair: PEM, the key, then the certificate and its
+ * intermediates, and nothing else. */
+const struct qr_certificate_own *qr_certificate_reload_own(const struct qr_certificate_reload *r);
+const char *qr_certificate_reload_ca(const struct qr_certificate_reload *r);
+struct qr_bytes qr_certificate_reload_pair(const struct qr_certificate_reload *r);
 
 /* ---- a peer's ---- */
 
@@ -64,8 +94,6 @@ enum qr_peer_fault qr_certificate_peer(const char *ca, const char *leaf, const c
                                        const struct qr_certificate_identity *identity, bool server,
                                        int64_t unix_s, char ret_who[QR_CERTIFICATE_TEXT],
                                        const char **ret_why);
-/* True when the text holds at least one certificate and nothing that cannot be read as one. */
-bool qr_certificate_readable(const char *pem);
 
 /* ---- new ones ---- */
 

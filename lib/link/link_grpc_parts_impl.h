@@ -93,6 +93,23 @@ unsigned link_grpc_accept_failed(bool again);
 /* link_grpc_tls.c. Borrowed. */
 grpc_channel_credentials *link_grpc_tls_channel(const struct qr_link_tls *tls);
 grpc_server_credentials *link_grpc_tls_server(const struct qr_link_tls *tls);
+/* link_grpc_certificates.c. The last good content of the certificate files, read again twice a
+ * second by a thread of its own. What cannot serve is logged once. */
+struct link_grpc_certificates;
+struct qr_link_tls_options;
+struct qr_certificate_own;
+/* ret_own: what the files hold now. Errors as qr_link_tls_new. */
+QR_MUST_CHECK enum qr_code link_grpc_certificates_new(const struct qr_link_tls_options *opt,
+                                                      struct qr_certificate_own *ret_own,
+                                                      struct link_grpc_certificates **ret,
+                                                      struct qr_err *err);
+/* A file for gRPC to watch, for key and certificate: PEM of both. Until _free. */
+const char *link_grpc_certificates_path(const struct link_grpc_certificates *c);
+char *link_grpc_certificates_ca(struct link_grpc_certificates *c);  /* PEM; free(). Any thread. */
+void link_grpc_certificates_stop(struct link_grpc_certificates *c); /* no log line after it */
+/* After gRPC's last use of the path. */
+void link_grpc_certificates_free(struct link_grpc_certificates *c);
+
 void link_grpc_log_hook(void); /* gRPC's log lines go nowhere but into our counters */
 
 #endif

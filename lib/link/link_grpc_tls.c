@@ -1,7 +1,7 @@
 /* link/link_grpc_tls.c — see link_grpc_tls.h.
  *
- * gRPC proves that the peer has the key of the certificate that it shows, and reads files again
- * when they change. Whether that certificate is one of ours is decided here alone, at every
+ * gRPC proves that the peer has the key of the certificate that it shows, and takes our own from
+ * link_grpc_certificates.c. Whether that certificate is one of ours is decided here alone, at every
  * handshake (also a resumed one), by the verifier that both kinds of credentials carry: gRPC's own
  * check would say neither why nor who, and compares host names, which pods do not keep. A caller
  * without any certificate never gets so far: OpenSSL ends its handshake, and all that is told of it
@@ -19,7 +19,6 @@
 #include <string.h>
 
 #include "base/counter.h"
-#include "base/file.h"
 #include "base/mem.h"
 #include "link/link_grpc_parts_impl.h"
 
@@ -41,9 +40,8 @@ struct qr_link_tls {
     struct qr_certificate_own own;
     const struct qr_clock *clock, *wall;
     const struct qr_log *log;
-    char *ca_path;
-    pthread_mutex_t lock; /* ca, quiet, log */
-    struct qr_buf ca;     /* the last good content of the CA's file */
+    struct link_grpc_certificates *certificates;
+    pthread_mutex_t lock; /* quiet, log */
     struct quiet quiet[REASONS];
     bool silent; /* its owner is gone, and the log with it */
     grpc_channel_credentials *channel;
@@ -62,8 +60,7 @@ static struct qr_link_tls *current;
 static void unref(struct qr_link_tls *t) {
     if (atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1) return;
     pthread_mutex_destroy(&t->lock);
-    qr_buf_free(&t->ca);
-    free(t->ca_path);
+    link_grpc_certificates_free(t->certificates);
     free(t);
 }
 
@@ -157,23 +154,6 @@ static enum qr_counter reason_of(enum qr_peer_fault f) {
     }
 }
 
-/* The CA's file as it is now, or was when it last could be used. The caller's. */
-static char *current_ca(struct qr_link_tls *t) {
-    struct qr_buf now = {0};
-    bool good = qr_file_read(t->ca_path, QR_CERTIFICATE_FILE_MAX, &now, NULL) == QR_OK &&
-                qr_certificate_readable(qr_buf_string(&now));
-    pthread_mutex_lock(&t->lock);
-    if (good) {
-        qr_buf_free(&t->ca);
-        t->ca = now;
-    } else {
-        qr_buf_free(&now);
-    }
-    char *ca = qr_xstrdup(qr_buf_string(&t->ca));
-    pthread_mutex_unlock(&t->lock);
-    return ca;
-}
-
 static int verify(void *ctx, grpc_tls_custom_verification_check_request *r,
                   grpc_tls_on_custom_verification_check_done_cb done, void *done_ctx,
                   grpc_status_code *ret_status, char **ret_text) {
@@ -184,7 +164,7 @@ static int verify(void *ctx, grpc_tls_custom_verification_check_request *r,
                *chain = r->peer_info.peer_cert_full_chain;
     (void)done;
     (void)done_ctx;
-    qr_auto(qr_free_p) char *ca = current_ca(t);
+    qr_auto(qr_free_p) char *ca = link_grpc_certificates_ca(t->certificates);
     int64_t now_s = qr_now_ns(t->wall) / QR_SECOND;
     enum qr_peer_fault fault = qr_certificate_peer(ca, leaf ? leaf : "", chain, &t->own.identity,
                                                    v->peer_is_server, now_s, name, &why);
@@ -229,7 +209,6 @@ static grpc_tls_credentials_options *options_of(struct qr_link_tls *t,
         grpc_tls_certificate_verifier_external_create(&v->base);
     grpc_tls_credentials_options *o = grpc_tls_credentials_options_create();
     grpc_tls_credentials_options_set_certificate_provider(o, files);
-    grpc_tls_credentials_options_watch_root_certs(o);
     grpc_tls_credentials_options_watch_identity_key_cert_pairs(o);
     grpc_tls_credentials_options_set_certificate_verifier(o, verifier);
     /* see above: names are the verifier's */
@@ -244,25 +223,23 @@ static grpc_tls_credentials_options *options_of(struct qr_link_tls *t,
 
 enum qr_code qr_link_tls_new(const struct qr_link_tls_options *opt, struct qr_link_tls **ret,
                              struct qr_err *err) {
-    const struct qr_certificate_files *f = &opt->files;
+    struct link_grpc_certificates *certificates;
     struct qr_certificate_own own;
-    struct qr_buf ca = {0};
-    enum qr_code code = qr_certificate_check(f, qr_now_ns(opt->wall) / QR_SECOND, &own, err);
-    if (code == QR_OK) code = qr_file_read(f->ca, QR_CERTIFICATE_FILE_MAX, &ca, err);
+    enum qr_code code = link_grpc_certificates_new(opt, &own, &certificates, err);
     if (code != QR_OK) return code;
     struct qr_link_tls *t = qr_xcalloc(1, sizeof *t);
     *t = (struct qr_link_tls){.own = own,
                               .clock = opt->clock,
                               .wall = opt->wall,
                               .log = opt->log,
-                              .ca_path = qr_xstrdup(f->ca),
-                              .ca = ca};
+                              .certificates = certificates};
     atomic_init(&t->refs, 1);
     pthread_mutex_init(&t->lock, NULL);
     link_grpc_log_hook();
     grpc_init();
-    grpc_tls_certificate_provider *files = grpc_tls_certificate_provider_file_watcher_create(
-        f->key, f->certificate, f->ca, REFRESH_SECONDS);
+    const char *pair = link_grpc_certificates_path(certificates);
+    grpc_tls_certificate_provider *files =
+        grpc_tls_certificate_provider_file_watcher_create(pair, pair, NULL, REFRESH_SECONDS);
     t->channel = grpc_tls_credentials_create(options_of(t, files, true));
     t->server = grpc_tls_server_credentials_create(options_of(t, files, false));
     link_grpc_guard(t->server, opt->clock);
@@ -279,6 +256,7 @@ void qr_link_tls_free(struct qr_link_tls *t) {
     pthread_mutex_lock(&current_lock);
     if (current == t) current = NULL;
     pthread_mutex_unlock(&current_lock);
+    link_grpc_certificates_stop(t->certificates);
     pthread_mutex_lock(&t->lock);
     t->silent = true;
     pthread_mutex_unlock(&t->lock);

@@ -5,9 +5,10 @@
  *           its certificate was issued by the CA in the file, is valid now, and has the identity of
  *           ours (cluster/certificate.h): by whatever name or address it was dialled, since pods
  *           move; a certificate of another job is refused also when the same CA issued it.
- * Files     are read again when they change (a second later at most); a connection that stands
- *           outlives the certificate that opened it. Files that cannot be used for a while leave
- *           the last good CA in force, and new handshakes fail until they can.
+ * Files     are read twice a second; a new connection uses a renewed pair two seconds later at
+ *           most, an open one outlives the certificate that opened it. Files that cannot serve
+ *           (empty, half-written, of another key, expired) are logged once, and change nothing: the
+ *           last good certificate and the last good CA stay in use.
  * Refusals  are counted by reason (QR_TLS_REFUSED_...) and logged, one line for each reason and
  *           then ever fewer.
  * Threads   new and free from one thread; the rest of the work is on gRPC's.

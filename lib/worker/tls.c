@@ -1,7 +1,6 @@
 #include "worker/tls.h"
 
 #include <stdio.h>
-#include <time.h>
 
 #include "base/file.h"
 #include "base/mem.h"
@@ -66,11 +65,9 @@ enum qr_code qr_tls_await(const struct qr_settings *s, const struct qr_clock *wa
 }
 
 static void say(const struct qr_certificate_own *own, const struct qr_log *log) {
-    char date[32] = "?";
-    struct tm tm;
-    time_t end = (time_t)own->not_after_s;
+    char date[QR_CERTIFICATE_DATE];
     int64_t left_s = own->not_after_s - qr_now_ns(&qr_clock_wall) / QR_SECOND;
-    if (gmtime_r(&end, &tm)) strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &tm);
+    qr_certificate_date(own->not_after_s, date);
     qr_info(log, "worker", "TLS between workers: as %s, until %s", own->identity.text, date);
     if (left_s < 86400)
         qr_warn(log, "worker",

@@ -1,0 +1,77 @@
+#!/bin/sh
+# Certificates in every state that a write can leave behind, under two workers that train: neither worker ends, both keep the last good pair, and the next
+# good pair is used. Every step is that of one worker alone.
+. "$(dirname "$0")/common"
+command -v openssl >/dev/null || { skip "no openssl"; end; }
+sed 's/"name": "qcnn"/"name": "tls"/' deploy/jobs/qcnn.json >"$work/job.json"
+a=$work/a live=$work/live
+certs() { "$qring" certs tls --namespace ml "$@" >"$work/certs.log" 2>&1 || fail "qring certs: $(cat "$work/certs.log")"; }
+certs --out "$a" --keep-ca
+mkdir "$live"; cp "$a/tls.crt" "$a/tls.key" "$a/ca.crt" "$live"
+# shellcheck disable=SC2046
+set -- $(free_ports 2); p0=$1 p1=$2
+for i in 0 1; do
+    TF_CONFIG=$(tf_config $i 127.0.0.1:$p0 127.0.0.1:$p1) "$qringd" "$work/job.json" --data-port 0 --tls-dir "$live" --epochs 1000000 \
+        --out "$work/out" >"$work/$i.log" 2>&1 </dev/null & started="$started $!"; eval w$i=$!
+done
+steps() { [ ! -e "$work/out/steps.jsonl" ] || wc -l <"$work/out/steps.jsonl"; }
+# eventually WHAT COMMAND...: the command succeeds within a minute
+eventually() { what=$1 tries=0; shift; until "$@"; do tries=$((tries + 1))
+    kill -0 "$w0" && kill -0 "$w1" && [ $tries -lt 600 ] || { fail "$what"; end; }; sleep 0.1; done; pass; }
+more_than() { n=$(steps) && [ "${n:-0}" -gt "$1" ]; }
+eventually "two workers train" more_than 5
+shown() { timeout 5 openssl s_client -connect 127.0.0.1:$p0 -alpn h2 -cert "$a/tls.crt" -key "$a/tls.key" </dev/null 2>/dev/null | openssl x509 -noout -serial 2>/dev/null; }
+serial() { openssl x509 -in "$1" -noout -serial; }
+shows() { test "$(shown)" = "$(serial "$1")"; }
+eventually "the first certificate is shown" shows "$a/tls.crt"
+
+# bad WHAT FILE COMMAND...: the command leaves FILE in a state that cannot serve, until both workers have said so and gRPC has had time to read it
+bad() {
+    state=$1 file=$2; shift 2
+    for i in 0 1; do eval "said$i=$(lines $i "$unusable") again$i=$(lines $i "$usable")"; done
+    "$@" >"$work/write.log" 2>&1
+    for i in 0 1; do eval "n=\$said$i"; eventually "$state: worker $i names the file" names $i "$n" "$file"; done
+    sleep 1.2
+    kill -0 $w0 && kill -0 $w1 || { fail "$state: a worker has ended"; end; }
+    check "$state: the last good certificate is shown" shows "$a/tls.crt"
+    for i in 0 1; do eval "n=\$said$i"; check "$state: worker $i says it once" test "$(lines $i "$unusable")" = $((n + 1)); done
+    rm -rf "${live:?}/$file"; cp "$a/tls.crt" "$a/tls.key" "$a/ca.crt" "$live"
+    for i in 0 1; do eval "n=\$again$i"; eventually "$state: worker $i reads the good file" more_lines $i "$usable" "$n"; done
+}
+unusable='cannot use the changed certificates' usable='files can be used again'
+lines() { grep -c "$2" "$work/$1.log"; }
+more_lines() { test "$(lines "$1" "$2")" -gt "$3"; }
+names() { more_lines "$1" "$unusable" "$2" && grep "$unusable" "$work/$1.log" | tail -n 1 | grep -qF "$live/$3"; }
+shorter() { head -c $(($(wc -c <"$a/$1") / 2)) "$a/$1" >"$live/$1"; }
+renamed() { : >"$live/.new"; mv "$live/.new" "$live/$1"; }
+full() { (trap '' XFSZ; ulimit -f 0; cat "$a/$1" >"$live/$1"); } # as on a full disk: emptied, then the write fails
+folder() { rm "$live/$1"; mkdir "$live/$1"; }
+fifo() { rm "$live/$1"; mkfifo "$live/$1"; }
+loop() { rm "$live/$1"; ln -s "$1" "$live/$1"; } # cannot be opened, by root neither
+removed() { rm "$live/$1"; }
+# every file in every state: tests/unit/test_cluster_certificate_reload.c
+for how in shorter renamed full folder fifo loop removed; do bad "tls.crt: $how" tls.crt $how tls.crt; done
+for how in shorter full folder removed; do bad "tls.key: $how" tls.key $how tls.key; done
+for how in renamed fifo removed; do bad "ca.crt: $how" ca.crt $how ca.crt; done
+
+# the same bytes over themselves: a worker may catch a file while it is empty
+caught_up() { grep -e "$unusable" -e "$usable" "$work/$1.log" | tail -n 1 | grep -q "$usable"; }
+i=0; while [ $i -lt 300 ]; do cp "$a/tls.crt" "$a/tls.key" "$a/ca.crt" "$live"; i=$((i + 1)); done
+for i in 0 1; do eventually "300 copies over themselves: worker $i has read the last" caught_up $i; done
+
+# a new certificate beside the old key, then its own key
+old=$work/old; cp -R "$a" "$old"
+certs --ca "$a" --out "$work/next"
+a=$old; bad "a new certificate beside the old key" tls.key cp "$work/next/tls.crt" "$live/tls.crt"
+cp "$work/next/tls.crt" "$live/tls.crt"; cp "$work/next/tls.key" "$live/tls.key"
+eventually "the renewed certificate is shown once its key is there" shows "$work/next/tls.crt"
+for i in 0 1; do eventually "worker $i says so" holds "$work/$i.log" 'renewed certificate'; done
+
+had=$(steps); eventually "both train on" more_than $((had + 20))
+kill -TERM $w0 $w1; wait $w0; rc0=$?; wait $w1; rc1=$?
+check "both were asked to stop, and did: $rc0, $rc1" test "$rc0 $rc1" = "143 143"
+n=$(steps); epochs=$(tail -n 1 "$work/out/steps.jsonl" | sed 's/.*"epoch": *\([0-9]*\).*/\1/')
+"$qringd" "$work/job.json" --epochs $((epochs + 1)) --out "$work/long" >"$work/long.log" 2>&1 </dev/null
+head -n "$n" "$work/long/steps.jsonl" >"$work/long.steps"
+check "every step is that of one worker, to 17 digits" cmp "$work/long.steps" "$work/out/steps.jsonl"
+end
