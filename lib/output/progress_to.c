@@ -53,18 +53,24 @@ static bool is_name(const char *name) {
     return true;
 }
 
+char *qr_progress_shown(const char *target) {
+    bool may_hold_secrets = strstr(target, "://") || strchr(target, '@');
+    return may_hold_secrets ? qr_post_url_shown(target) : qr_xstrdup(target);
+}
+
 enum qr_code qr_progress_check(const char *target, struct qr_err *err) {
     if (!target || !*target || strcmp(target, "none") == 0 || is_url(target)) return QR_OK;
     size_t k = kind_of(target);
     if (k < N_KINDS && is_name(target + strlen(kinds[k].kind) + 1)) return QR_OK;
     struct qr_buf known = {0};
+    qr_auto(qr_free_p) char *shown = qr_progress_shown(target);
     for (size_t i = 0; i < N_KINDS; i++)
         qr_buf_printf(&known, "%s%s", i ? ", " : "", kinds[i].kind);
     enum qr_code code =
         qr_fail(err, QR_INVALID_ARGUMENT,
                 "--progress-to: '%.80s' is no http:// or https:// URL, no KIND/NAME as in job/qcnn "
                 "(kinds: %s), and not none",
-                target, qr_buf_string(&known));
+                shown, qr_buf_string(&known));
     qr_buf_free(&known);
     return code;
 }
@@ -153,11 +159,7 @@ enum qr_code qr_progress_find(const char *target, const char *account, char *con
     if (!target || !*target) return find_trainjob(environment, ret, err);
     if (strcmp(target, "none") == 0) return QR_OK;
     if (!is_url(target)) return find_object(target, account, environment, ret, err);
-    /* a path may be a secret: messages have the host alone */
-    size_t n = (size_t)(strstr(target, "://") + 3 - target);
-    n += strcspn(target + n, "/?#");
-    const char *at = memrchr(target, '@', n);
-    ret->what = at ? qr_xstrdup("the server of --progress-to") : qr_xstrndup(target, n);
+    ret->what = qr_progress_shown(target);
     ret->url = qr_xstrdup(target);
     return QR_OK;
 }

@@ -26,6 +26,9 @@ struct qr_progress_target { /* heap, or NULL */
 };
 /* INVALID_ARGUMENT: no target. */
 QR_MUST_CHECK enum qr_code qr_progress_check(const char *target, struct qr_err *err);
+/* The target as logs and messages may have it: of a URL the scheme and host alone. Of any text.
+ * Heap. */
+char *qr_progress_shown(const char *target);
 /* account: the folder with token, ca.crt and namespace. FAILED_PRECONDITION: the environment lacks
  * what that target wants; nobody can be told. ret is set in every case. */
 QR_MUST_CHECK enum qr_code qr_progress_find(const char *target, const char *account,

@@ -32,6 +32,12 @@ void qr_poster_free(struct qr_poster *p) {
     free(p);
 }
 
+char *qr_post_url_shown(const char *url) {
+    const char *scheme = strstr(url, "://");
+    qr_auto(qr_free_p) char *host = qr_web_url_host(url);
+    return qr_xasprintf("%.*s%s", scheme ? (int)(scheme + 3 - url) : 0, url, host);
+}
+
 void qr_post_reason(struct qr_bytes body, char *ret, size_t bytes) {
     qr_auto(qr_json_free_p) struct qr_json *root = NULL;
     const char *text = "";
@@ -77,10 +83,10 @@ static enum qr_code code_of(int status) {
 static enum qr_code refused(const struct qr_post *post, const struct qr_web_reply *reply,
                             struct qr_err *err) {
     char reason[REASON_BYTES];
-    const char *scheme = strstr(post->url, "://"), *host = scheme ? scheme + 3 : post->url;
+    qr_auto(qr_free_p) char *host = qr_web_url_host(post->url);
     qr_post_reason(qr_buf_view(&reply->body), reason, sizeof reason);
-    return qr_fail(err, code_of(reply->status), "%.*s answers %d%s%s", (int)strcspn(host, "/?#"),
-                   host, reply->status, *reason ? ": " : "", reason);
+    return qr_fail(err, code_of(reply->status), "%.200s answers %d%s%s", host, reply->status,
+                   *reason ? ": " : "", reason);
 }
 
 enum qr_code qr_poster_send(struct qr_poster *p, const struct qr_post *post, struct qr_bytes body,

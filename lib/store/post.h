@@ -34,6 +34,10 @@ void qr_poster_free(struct qr_poster *p);
 QR_MUST_CHECK enum qr_code qr_poster_send(struct qr_poster *p, const struct qr_post *post,
                                           struct qr_bytes body, struct qr_err *err);
 
+/* What messages may have of a URL: scheme and host. User, path and query may be secrets. Of any
+ * text. Heap. */
+char *qr_post_url_shown(const char *url);
+
 /* The sentence in an answer of Kubernetes' kind, {"message": ...}, printable and cut to `bytes`
  * with its end; "" where there is none. */
 void qr_post_reason(struct qr_bytes body, char *ret, size_t bytes);

@@ -6,8 +6,12 @@
 #include "base/mem.h"
 #include "base/parse.h"
 #include "output/progress_to.h"
+#include "store/store.h"
 #include "worker/settings_impl.h"
 
+static bool is_text(const struct setting *t) {
+    return t->type == TEXT || t->type == TARGET || t->type == CHOICE;
+}
 static char **text_at(struct qr_settings *s, const struct setting *t) {
     return (char **)(void *)((char *)s + t->at);
 }
@@ -63,6 +67,7 @@ static enum qr_code set_value(struct qr_settings *s, const struct setting *t, co
         if ((*value || t->standard) && !among(value, t)) return refuse_choice(t, value, where, err);
         /* fall through */
     case TEXT:
+    case TARGET:
         free(*text_at(s, t));
         *text_at(s, t) = *value ? qr_xstrdup(value) : NULL;
         return QR_OK;
@@ -110,7 +115,7 @@ static enum qr_code offer(struct qr_settings *s, const struct setting *t, const 
     if (t->type == JOB_KEYS || t->type == JOB_KEY) return gather(s, t, value, origin, where, err);
     if (*have > origin) {
         enum qr_code code = set_value(&scratch, t, value, where, err);
-        if (t->type == TEXT || t->type == CHOICE) free(*text_at(&scratch, t));
+        if (is_text(t)) free(*text_at(&scratch, t));
         return code;
     }
     enum qr_code code = set_value(s, t, value, where, err);
@@ -132,8 +137,7 @@ void qr_settings_init(struct qr_settings *s) {
 
 void qr_settings_fini(struct qr_settings *s) {
     for (size_t i = 0; i < settings_n; i++)
-        if (settings_table[i].type == TEXT || settings_table[i].type == CHOICE)
-            free(*text_at(s, &settings_table[i]));
+        if (is_text(&settings_table[i])) free(*text_at(s, &settings_table[i]));
     free(s->job);
     qr_overrides_fini(&s->set);
     *s = (struct qr_settings){0};
@@ -347,17 +351,23 @@ enum qr_code qr_settings_check(const struct qr_settings *s, struct qr_err *err) 
 
 /* ---- what people read ---- */
 
+/* URLs without what may be a secret. */
+static void put_text(struct qr_buf *b, const struct setting *t, const char *text) {
+    qr_auto(qr_free_p) char *shown = !text               ? qr_xstrdup("unset")
+                                     : t->type == TARGET ? qr_progress_shown(text)
+                                                         : qr_url_shown(text);
+    qr_buf_printf(b, "%.200s", shown);
+}
+
 static void put_value(struct qr_buf *b, const struct qr_settings *s, const struct setting *t) {
     const char *p = (const char *)s + t->at;
-    const char *text =
-        t->type == TEXT || t->type == CHOICE ? *(char *const *)(const void *)p : NULL;
+    const char *text = is_text(t) ? *(char *const *)(const void *)p : NULL;
     int64_t number =
         t->type == NUMBER || t->type == DURATION ? *(const int64_t *)(const void *)p : 0;
     if (t->type == JOB_KEYS && s->set.n) qr_overrides_put(&s->set, b);
     else if (t->type == JOB_KEYS || t->type == JOB_KEY) qr_buf_puts(b, "unset");
     else if (t->type == SWITCH) qr_buf_puts(b, *(const bool *)(const void *)p ? "on" : "off");
-    else if (t->type == TEXT || t->type == CHOICE)
-        qr_buf_printf(b, "%.200s", text ? text : "unset");
+    else if (is_text(t)) put_text(b, t, text);
     else if (number < 0)
         qr_buf_puts(b, t->shown && strcmp(t->shown, "none") == 0 ? "unset" : "auto");
     else if (t->type == DURATION) qr_buf_printf(b, "%.6gs", (double)number / 1e9);

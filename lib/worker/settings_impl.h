@@ -4,8 +4,9 @@
 
 #include "worker/settings.h"
 
-/* JOB_KEYS: keys of the job and their values; JOB_KEY: the value of the job's key of that name */
-enum setting_type { TEXT, NUMBER, DURATION, SWITCH, CHOICE, JOB_KEYS, JOB_KEY };
+/* TARGET: a text of which logs have what qr_progress_shown leaves; JOB_KEYS: keys of the job and
+ * their values; JOB_KEY: the value of the job's key of that name */
+enum setting_type { TEXT, TARGET, NUMBER, DURATION, SWITCH, CHOICE, JOB_KEYS, JOB_KEY };
 /* HIDDEN: works, unlisted; COMMAND_LINE: a flag only; OUTSIDE: not in the job */
 enum setting_place { ANYWHERE, HIDDEN, COMMAND_LINE, OUTSIDE };
 

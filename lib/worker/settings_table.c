@@ -150,7 +150,7 @@ const struct setting settings_table[] = {
     {"max-cost", TEXT, AT(max_cost), NULL, 0, 0, NULL, ANYWHERE, "COST", "none",
      "end after the step in which the run has cost so much, with a checkpoint and exit code 5",
      LEADER, NULL},
-    {"progress-to", TEXT, AT(progress_to), NULL, 0, 0, NULL, ANYWHERE, "TARGET",
+    {"progress-to", TARGET, AT(progress_to), NULL, 0, 0, NULL, ANYWHERE, "TARGET",
      "Kubeflow Trainer's TrainJob",
      "who is told how far the run is, every few seconds: a URL (POST of JSON), an object of "
      "Kubernetes as job/NAME (annotations), or none",

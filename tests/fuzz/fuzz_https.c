@@ -58,7 +58,9 @@ static void addresses(const char *text) {
     struct qr_web_url u, again;
     struct qr_err err;
     qr_auto(qr_free_p) char *shown = qr_web_url_shown(text);
+    qr_auto(qr_free_p) char *host = qr_web_url_host(text);
     QR_ASSERT(strlen(shown) <= strlen(text) + 3);
+    QR_ASSERT(!strpbrk(host, "@/?#"));
     static const char *const bases[] = {NULL, "https://h.example/a/b?c"};
     for (size_t i = 0; i < 2; i++) {
         if (qr_web_url_parse(bases[i], text, &u, &err) != QR_OK) {

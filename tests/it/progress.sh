@@ -166,12 +166,13 @@ in_pod short unmounted --progress-to job/progress --service-account "$work/nowhe
 check "no token in the pod" test "$code$(grep -c 'automountServiceAccountToken' "$work/unmounted.log")" = 01
 
 # ---- another server, without a token ----
-short elsewhere --progress-to "http://127.0.0.1:$plain/hook?key=secret"
+short elsewhere --progress-to "http://127.0.0.1:$plain/hook?key=hush"
 check "another server: $(tail -n 1 "$work/elsewhere.log")" test "$code" = 0
-check "the same JSON, no token" said plain 'all(s["method"] == "POST" and s["path"] == "/hook?key=secret" and s["token"] for s in said) and
+check "the same JSON, no token" said plain 'all(s["method"] == "POST" and s["path"] == "/hook?key=hush" and s["token"] for s in said) and
     status[-1]["progressPercentage"] == 100'
-short nowhere --progress-to "http://127.0.0.1:1/hook?key=secret"
+short nowhere --progress-to "http://me:hush@127.0.0.1:1/hush?key=hush"
 check "nobody listens" test "$code$(grep -c 'http://127.0.0.1:1 is not told: 127.0.0.1:1: ' "$work/nowhere.log")" = 01
+check "no log has a password, a path or a query of the target" sh -c '! grep -l hush "$0"/elsewhere.log "$0"/nowhere.log' "$work"
 
 # ---- qring run hands it on, and a sweep's trials tell nobody ----
 rm -f "$work/tls/log"

@@ -216,7 +216,7 @@ static void test_find(void) {
           "Kubeflow's token is for Kubeflow alone");
     qr_progress_target_fini(&t);
     CHECK(qr_progress_find("https://me:secret@h/a", account, kubeflow, &t, &err) == QR_OK &&
-          !strstr(t.what, "secret"));
+          strcmp(t.what, "https://h") == 0);
     qr_progress_target_fini(&t);
     kubeflow[2] = NULL;
     CHECK(qr_progress_find("", account, kubeflow, &t, &err) == QR_FAILED_PRECONDITION &&
@@ -293,6 +293,29 @@ static struct qr_web *open_it(void) {
     return w;
 }
 
+/* What logs and errors have of a target. */
+static void test_shown(void) {
+    static const struct {
+        const char *target, *shown;
+    } row[] = {
+        {"none", "none"},
+        {"job/qcnn", "job/qcnn"},
+        {"http://h:1", "http://h:1"},
+        {"https://me:secret@h:1/secret?secret#secret", "https://h:1"},
+        {"https://h?secret@x", "https://h"},
+        {"https://secret@secret@[::1]:7/secret@x", "https://[::1]:7"},
+        {"ftp://me:secret@h/secret", "ftp://h"},
+        {"me:secret@h/secret", "h"},
+    };
+    struct qr_err err = {0};
+    for (size_t i = 0; i < COUNT(row); i++) {
+        qr_auto(qr_free_p) char *shown = qr_progress_shown(row[i].target);
+        CHECK(strcmp(shown, row[i].shown) == 0, "%s: %s", row[i].target, shown);
+        CHECK(qr_progress_check(row[i].target, &err) == QR_OK || !strstr(err.msg, "secret"), "%s",
+              err.msg);
+    }
+}
+
 static void test_answers(void) {
     static const struct {
         int status;
@@ -312,7 +335,7 @@ static void test_answers(void) {
         {500, QR_UNAVAILABLE, "null", "h:1 answers 500"},
     };
     const struct qr_post post = {.method = "POST",
-                                 .url = "https://h:1/secret/path",
+                                 .url = "https://me:secret@h:1/secret/path?secret",
                                  .type = "text/x",
                                  .token_file = token,
                                  .ca_file = ca,
@@ -421,6 +444,7 @@ int main(void) {
     test_turns();
     test_targets();
     test_find();
+    test_shown();
     test_answers();
     test_listener();
     unlink(ns);

@@ -274,6 +274,14 @@ static void test_texts(void) {
           "%s", qr_buf_string(&b));
     CHECK(strstr(qr_buf_string(&b), "data-port=2224"), "%s", qr_buf_string(&b));
     qr_buf_clear(&b);
+    CHECK(flags(&s, &err, "--progress-to=https://me:hush@h:1/hush?hush", "--weights",
+                "https://me:hush@h/w.h5?hush") == QR_OK);
+    qr_settings_log(&s, &log);
+    CHECK(strstr(qr_buf_string(&b), "progress-to=https://h:1") &&
+              strstr(qr_buf_string(&b), "weights=https://h/w.h5?...") &&
+              !strstr(qr_buf_string(&b), "hush"),
+          "%s", qr_buf_string(&b));
+    qr_buf_clear(&b);
     qr_settings_markdown(&b);
     for (size_t i = 0; qr_settings_name(i); i++) {
         char cell[80];

@@ -217,20 +217,18 @@ static bool put_header(struct curl_slist **list, const char *line) {
 
 /* Only the host: a path may be a session, which is a secret. */
 static enum qr_code describe(CURLcode rc, const char *url, struct qr_err *err) {
-    const char *host = strstr(url, "://") ? strstr(url, "://") + 3 : url;
-    int n = (int)strcspn(host, "/?");
-    if (n > 200) n = 200;
+    qr_auto(qr_free_p) char *host = qr_web_url_host(url);
     switch (rc) {
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
         return qr_fail(
             err, QR_UNAUTHENTICATED,
-            "%.*s: its certificate cannot be verified (%s); are CA certificates installed?", n,
-            host, curl_easy_strerror(rc));
+            "%.200s: its certificate cannot be verified (%s); are CA certificates installed?", host,
+            curl_easy_strerror(rc));
     case CURLE_URL_MALFORMAT:
     case CURLE_UNSUPPORTED_PROTOCOL:
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%.*s is no HTTP address", n, host);
-    default: return qr_fail(err, QR_UNAVAILABLE, "%.*s: %s", n, host, curl_easy_strerror(rc));
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%.200s is no HTTP address", host);
+    default: return qr_fail(err, QR_UNAVAILABLE, "%.200s: %s", host, curl_easy_strerror(rc));
     }
 }
 

@@ -93,6 +93,14 @@ void qr_web_url_fini(struct qr_web_url *u) {
     *u = (struct qr_web_url){0};
 }
 
+char *qr_web_url_host(const char *url) {
+    const char *scheme = strstr(url, "://"), *host = scheme ? scheme + 3 : url;
+    size_t n = strcspn(host, "/?#");
+    const char *at = memrchr(host, '@', n);
+    if (at) n -= (size_t)(at + 1 - host);
+    return qr_xstrndup(at ? at + 1 : host, n);
+}
+
 char *qr_web_url_shown(const char *url) {
     const char *host = strstr(url, "://");
     if (!host) return qr_xstrdup(url);

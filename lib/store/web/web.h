@@ -100,6 +100,8 @@ void qr_web_url_fini(struct qr_web_url *u);
 /* As a message may have it: no user, no password, "?..." for a query, which may be a signature. Of
  * any text. Heap. */
 char *qr_web_url_shown(const char *url);
+/* "host:port" of a URL without a user and password; of any text. Heap. */
+char *qr_web_url_host(const char *url);
 
 /* ---- retries ---- */
 
