@@ -14,9 +14,19 @@
 #include "model/optimizer.h"
 #include "sweep/sweep.h"
 
+/* A number that each epoch ends with, which early stopping and sweeps may go by: a mean over the
+ * epoch's training, of the evaluation, or what train.log makes of these. */
+struct qr_epoch_value {
+    bool evaluation; /* there is one only where epochs are evaluated */
+    bool logged;     /* of train.log, the at-th; else of the model's values (qr_model_value_name) */
+    size_t at;
+    bool grows; /* the larger the better: a metric of that kind */
+};
+
 struct qr_early_stopping {
     bool on;
-    char monitor[32]; /* "val_loss", "val_<metric>" or val_ and what is watched */
+    char monitor[32]; /* its name: "val_loss", "loss" … */
+    struct qr_epoch_value value;
     bool maximize;
     double min_delta;
     uint64_t patience;
@@ -156,10 +166,10 @@ struct qr_job_samples {
 QR_MUST_CHECK enum qr_code qr_job_samples(const struct qr_job *job, const struct qr_job_samples *of,
                                           struct qr_dataset *ret, struct qr_err *err);
 
-/* INVALID_ARGUMENT where an expression of train.log names an evaluation's value, and nothing is
- * evaluated. */
-QR_MUST_CHECK enum qr_code qr_job_check_log(const struct qr_job *job, bool has_validation,
-                                            struct qr_err *err);
+/* INVALID_ARGUMENT where an expression of train.log names an evaluation's value, or early stopping
+ * goes by one, and there are no validation samples. */
+QR_MUST_CHECK enum qr_code qr_job_check_validation(const struct qr_job *job, bool has_validation,
+                                                   struct qr_err *err);
 /* A metric more than the file has, before the model is built: a name, or an object as in the file
  * ({"name": "top_k_accuracy", "k": 3}). One that is there already stays one. */
 QR_MUST_CHECK enum qr_code qr_job_add_metric(struct qr_job *job, const char *text,

@@ -36,6 +36,9 @@ QR_MUST_CHECK enum qr_code qr_job_read_log(const struct qr_json *train, struct q
 void qr_job_free_logged(struct qr_train_spec *t);
 /* Some layer watches what has this name. */
 bool qr_job_watches(const struct qr_job *job, const char *name);
+/* The number of this name that each epoch ends with; train's metrics and log are read. False: no
+ * such value, or one that a step alone has. */
+bool qr_job_epoch_value(const struct qr_job *job, const char *name, struct qr_epoch_value *ret);
 /* "loss" and "class_weight" of the train object. */
 QR_MUST_CHECK enum qr_code qr_job_read_loss(const struct qr_json *train, struct qr_train_spec *t,
                                             struct qr_err *err);

@@ -133,16 +133,39 @@ enum qr_code qr_job_read_log(const struct qr_json *train, struct qr_job *job, st
     return QR_OK;
 }
 
-enum qr_code qr_job_check_log(const struct qr_job *job, bool has_validation, struct qr_err *err) {
+bool qr_job_epoch_value(const struct qr_job *job, const char *name, struct qr_epoch_value *ret) {
     const struct qr_train_spec *t = &job->train;
+    uint32_t at;
+    for (size_t i = 0; i < t->n_logged; i++) {
+        if (strcmp(t->logged[i].name, name) != 0) continue;
+        *ret = (struct qr_epoch_value){t->logged[i].evaluation, true, i, false};
+        return !t->logged[i].gradient;
+    }
+    if (!value_at(job, name, &at) || at < QR_LOG_VALUES) return false;
+    bool val = at >= QR_LOG_VAL_VALUES;
+    size_t i = at - (val ? QR_LOG_VAL_VALUES : QR_LOG_VALUES);
+    bool metric = i >= 1 && i <= t->n_metrics;
+    *ret = (struct qr_epoch_value){val, false, i, metric && qr_metric_grows(t->metrics[i - 1])};
+    return true;
+}
+
+enum qr_code qr_job_check_validation(const struct qr_job *job, bool has_validation,
+                                     struct qr_err *err) {
+    const struct qr_train_spec *t = &job->train;
+    if (has_validation) return QR_OK;
     for (size_t i = 0; i < t->n_logged; i++)
-        if (t->logged[i].evaluation && !has_validation)
+        if (t->logged[i].evaluation)
             return qr_fail(err, QR_INVALID_ARGUMENT,
                            "train.log.%s: %.80s names a value of an evaluation, but there is no "
                            "validation data; give data.train_fraction below 1 or "
                            "data.validation_url",
                            t->logged[i].name, t->logged[i].text);
-    return QR_OK;
+    if (!t->early_stopping.on || !t->early_stopping.value.evaluation) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "train.early_stopping watches %s, but there is no validation data; give "
+                   "data.train_fraction below 1 or data.validation_url, or \"monitor\": \"loss\", "
+                   "which is of training",
+                   t->early_stopping.monitor);
 }
 
 void qr_job_free_logged(struct qr_train_spec *t) {

@@ -155,10 +155,17 @@ static enum qr_code check_labels(const struct qr_job *job, struct qr_err *err) {
                        "train.batch_size is %llu, and without data a step has one sample; take "
                        "the key away",
                        (unsigned long long)t->batch_size);
-    if (none && t->early_stopping.on)
+    if (none && t->early_stopping.on && t->early_stopping.value.evaluation)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "train.early_stopping watches what validates, and without data nothing "
-                       "does; give the number of steps as train.epochs");
+                       "train.early_stopping watches %s, and without data nothing validates; give "
+                       "\"monitor\": \"loss\"",
+                       t->early_stopping.monitor);
+    if (t->early_stopping.on && qr_optimizer_finds_steps(t->optimizer.kind))
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "train.early_stopping: %s ends by itself, and the losses of its line "
+                       "searches rise and fall; take the key away, and set loss_tolerance and "
+                       "gradient_tolerance of the optimizer",
+                       qr_optimizer_names[t->optimizer.kind]);
     if (!none && t->optimizer.kind == QR_LBFGS)
         return qr_fail(
             err, QR_INVALID_ARGUMENT,

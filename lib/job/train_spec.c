@@ -77,26 +77,6 @@ enum qr_code qr_job_add_metric(struct qr_job *job, const char *text, struct qr_e
     return qr_job_check_outputs(job, err) == QR_OK ? QR_OK : qr_wrap(err, "--metric %.80s", text);
 }
 
-/* A metric that grows with success is kept at its maximum, as Keras' mode "auto" does. */
-static bool grows(const char *monitor) {
-    for (int i = 0; i < QR_METRICS; i++)
-        if (strcmp(monitor, qr_val_metric_names[i]) == 0) return qr_metric_grows((enum qr_metric)i);
-    return false;
-}
-
-static enum qr_code check_monitor(const struct qr_job *job, const char *monitor,
-                                  struct qr_err *err) {
-    const struct qr_train_spec *t = &job->train;
-    if (strcmp(monitor, "val_loss") == 0) return QR_OK;
-    if (strncmp(monitor, "val_", 4) == 0 && qr_job_watches(job, monitor + 4)) return QR_OK;
-    for (size_t i = 0; i < t->n_metrics; i++)
-        if (strcmp(monitor, qr_val_metric_names[t->metrics[i]]) == 0) return QR_OK;
-    return qr_fail(err, QR_INVALID_ARGUMENT,
-                   "train.early_stopping.monitor: '%.40s' is not computed; use val_loss, or val_ "
-                   "and a name in train.metrics or in a layer's watch",
-                   monitor);
-}
-
 static enum qr_code read_early_stopping(const struct qr_json *o, struct qr_job *job,
                                         struct qr_err *err) {
     static const char *const keys[] = {"monitor", "mode", "min_delta", "patience",
@@ -117,9 +97,15 @@ static enum qr_code read_early_stopping(const struct qr_json *o, struct qr_job *
     const struct qr_json *v = qr_json_get(o, "monitor");
     if (v && qr_json_string(v, "train.early_stopping.monitor", &monitor, err) != QR_OK)
         return err->code;
-    if (check_monitor(job, monitor, err) != QR_OK) return err->code;
+    if (!qr_job_epoch_value(job, monitor, &e->value))
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "train.early_stopping.monitor: '%.40s' is no number that an epoch ends with; "
+            "use loss, a name in train.metrics or in a layer's watch, val_ and one of "
+            "these, or a name in train.log whose expression has no gradient_norm",
+            monitor);
     snprintf(e->monitor, sizeof e->monitor, "%s", monitor);
-    e->maximize = mode == 2 || (mode == 0 && grows(monitor));
+    e->maximize = mode == 2 || (mode == 0 && e->value.grows);
     return QR_OK;
 }
 
@@ -186,11 +172,10 @@ enum qr_code qr_job_read_train(const struct qr_json *train, struct qr_job *job,
         qr_job_read_optimizer(qr_json_get(train, "optimizer"), &t->optimizer, err) != QR_OK ||
         qr_job_opt_bool(train, "train", "shuffle", &t->shuffle, err) != QR_OK ||
         qr_job_opt_bool(train, "train", "evaluate", &t->evaluate, err) != QR_OK ||
-        read_initial(train, t, err) != QR_OK ||
-        read_early_stopping(qr_json_get(train, "early_stopping"), job, err) != QR_OK ||
-        qr_job_read_log(train, job, err) != QR_OK)
+        read_initial(train, t, err) != QR_OK || qr_job_read_log(train, job, err) != QR_OK ||
+        read_early_stopping(qr_json_get(train, "early_stopping"), job, err) != QR_OK)
         return err->code;
-    if (t->early_stopping.on && !t->evaluate)
+    if (t->early_stopping.on && t->early_stopping.value.evaluation && !t->evaluate)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "train.early_stopping watches %s, which training computes only where it "
                        "evaluates: take \"evaluate\": false away, or early_stopping",

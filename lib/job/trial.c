@@ -38,42 +38,31 @@ enum qr_code qr_job_trial(const struct qr_job *job, size_t trial, struct qr_job 
 
 /* ---- what trials are compared by ---- */
 
-/* A metric of the job by its name, without "val_"; QR_METRICS: none. */
-static int metric_of(const struct qr_job *job, const char *name) {
-    for (size_t i = 0; i < job->train.n_metrics; i++)
-        if (strcmp(qr_metric_names[job->train.metrics[i]], name) == 0)
-            return (int)job->train.metrics[i];
-    return QR_METRICS;
-}
-
 /* job: of a trial. */
 static enum qr_code compared_by(const struct qr_job *job, const struct qr_sweep_spec *s,
                                 bool has_validation, const char **ret, bool *ret_maximize,
                                 struct qr_err *err) {
     bool evaluates = has_validation && job->train.evaluate;
     const char *name = s->metric ? s->metric : evaluates ? "val_loss" : "loss";
-    bool val = strncmp(name, "val_", 4) == 0;
-    const char *bare = val ? name + 4 : name;
-    int metric = metric_of(job, bare);
-    if (metric == QR_CONFUSION_MATRIX ||
-        (strcmp(bare, "loss") != 0 && metric == QR_METRICS && !qr_job_watches(job, bare)))
+    struct qr_epoch_value value;
+    if (!qr_metric_is_number(name) || !qr_job_epoch_value(job, name, &value))
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "sweep.metric: '%.40s' is not a number that trials come to; use loss, a "
-                       "name in train.metrics or in a layer's watch, or val_ and one of these",
+                       "name in train.metrics or in a layer's watch, val_ and one of these, or a "
+                       "name in train.log whose expression has no gradient_norm",
                        name);
-    if (val && !has_validation)
+    if (value.evaluation && !has_validation)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "sweep.metric: '%.40s' wants validation samples: data.train_fraction below "
                        "1, or data.validation_url",
                        name);
-    if (val && !evaluates)
+    if (value.evaluation && !evaluates)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "sweep.metric: '%.40s' is computed only where training evaluates: take "
                        "\"evaluate\": false out of train",
                        name);
     *ret = name;
-    *ret_maximize = s->mode == 2 || (s->mode == 0 && metric != QR_METRICS &&
-                                     qr_metric_grows((enum qr_metric)metric));
+    *ret_maximize = s->mode == 2 || (s->mode == 0 && value.grows);
     return QR_OK;
 }
 

@@ -200,13 +200,7 @@ bool qr_workload_evaluates(const struct qr_workload *w) {
 
 enum qr_code qr_workload_trainable(const struct qr_workload *w, struct qr_err *err) {
     bool has_validation = w->data.n_train < w->data.n_samples;
-    if (qr_job_check_log(w->job, has_validation, err) != QR_OK) return err->code;
-    if (!w->job->train.early_stopping.on || has_validation) return QR_OK;
-    return qr_fail(err, QR_INVALID_ARGUMENT,
-                   "train.early_stopping watches %s, but there is no validation data; give "
-                   "data.train_fraction below 1 or "
-                   "data.validation_url",
-                   w->job->train.early_stopping.monitor);
+    return qr_job_check_validation(w->job, has_validation, err);
 }
 
 /* samples: NULL for the job's own. */

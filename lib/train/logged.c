@@ -1,5 +1,7 @@
 #include "train/logged.h"
 
+#include <string.h>
+
 #include "base/counter.h"
 #include "record/tensorboard.h"
 
@@ -19,6 +21,10 @@ static void name_values(const struct qr_job *job, const struct qr_model *m,
     for (size_t i = 0; i < n && line->eval; i++) ret[QR_LOG_VAL_VALUES + i] = line->value[i];
 }
 
+static double value_of(const struct qr_logged *l, const double named[QR_LOG_NAMES]) {
+    return l->scale * qr_expression_value(&l->expression, named, NULL);
+}
+
 void qr_logged_add(const struct qr_job *job, const struct qr_model *m, const struct qr_state *s,
                    const double *gradient, struct qr_reported *line) {
     const struct qr_train_spec *t = &job->train;
@@ -29,8 +35,7 @@ void qr_logged_add(const struct qr_job *job, const struct qr_model *m, const str
         const struct qr_logged *l = &t->logged[i];
         if (l->evaluation != line->eval) continue;
         if (l->gradient) named[QR_LOG_GRADIENT_NORM] = qr_gradient_norm(gradient, s->n_params);
-        line->value[qr_model_n_values(m) + i] =
-            l->scale * qr_expression_value(&l->expression, named, NULL);
+        line->value[qr_model_n_values(m) + i] = value_of(l, named);
     }
 }
 
@@ -63,20 +68,42 @@ void qr_logged_line(const struct qr_job *job, const struct qr_model *m,
                                  .n_logged = qr_logged_of(job, m, line, ret_logged)};
 }
 
+double qr_logged_epoch(const struct qr_job *job, const struct qr_model *m, const struct qr_state *s,
+                       const struct qr_epoch_value *v, uint64_t n_validation) {
+    double named[QR_LOG_NAMES] = {0};
+    uint64_t n = v->evaluation ? n_validation : (uint64_t)s->sums[s->n_sums];
+    struct qr_reported end = {.step = s->step, .epoch = s->epoch, .samples = n, .eval = true};
+    memcpy(end.value, s->validation, qr_model_n_values(m) * sizeof *end.value);
+    name_values(job, m, s, &end, named);
+    if (!v->logged) return named[(v->evaluation ? QR_LOG_VAL_VALUES : QR_LOG_VALUES) + v->at];
+    return value_of(&job->train.logged[v->at], named);
+}
+
+/* Of a step whose line is among the last ones. */
+static bool last_of_step(const struct qr_model *m, const struct qr_state *s,
+                         const struct qr_lines *lines, size_t i, double *ret) {
+    for (size_t k = lines->n; k-- > 0;) {
+        const struct qr_reported *line = &lines->line[k];
+        if (line->eval || line->step != s->step) continue;
+        *ret = line->value[qr_model_n_values(m) + i];
+        return true;
+    }
+    return false;
+}
+
 size_t qr_logged_last(const struct qr_job *job, const struct qr_model *m, const struct qr_state *s,
                       const struct qr_lines *lines, uint64_t n_validation,
                       struct qr_named_value *ret) {
     size_t n = 0;
-    struct qr_reported eval = {
-        .step = s->step, .epoch = s->epoch, .samples = n_validation, .eval = true};
-    if (!job->train.n_logged) return 0;
-    for (size_t k = lines->n; k-- > 0 && n == 0;)
-        if (!lines->line[k].eval && lines->line[k].step == s->step)
-            n = qr_logged_of(job, m, &lines->line[k], ret);
-    if (!n_validation) return n;
-    for (size_t i = 0; i < qr_model_n_values(m); i++) eval.value[i] = s->validation[i];
-    qr_logged_add(job, m, s, NULL, &eval);
-    return n + qr_logged_of(job, m, &eval, ret + n);
+    for (size_t i = 0; i < job->train.n_logged; i++) {
+        const struct qr_logged *l = &job->train.logged[i];
+        const struct qr_epoch_value v = {.evaluation = l->evaluation, .logged = true, .at = i};
+        ret[n].name = l->name;
+        if (l->gradient) n += last_of_step(m, s, lines, i, &ret[n].value);
+        else if (n_validation || !l->evaluation)
+            ret[n++].value = qr_logged_epoch(job, m, s, &v, n_validation);
+    }
+    return n;
 }
 
 void qr_logged_name(const struct qr_job *job, const struct qr_model *m) {

@@ -32,8 +32,12 @@ size_t qr_logged_of(const struct qr_job *job, const struct qr_model *m,
 void qr_logged_line(const struct qr_job *job, const struct qr_model *m,
                     const struct qr_reported *line, struct qr_named_value *ret_metrics,
                     struct qr_named_value *ret_logged, struct qr_step_line *ret);
-/* The last ones when the run ends in state s: those of an evaluation follow from it, those of a
- * step stand in the last lines, unless this process began from that very state. */
+/* What an epoch ended with, from the state after it alone: what early stopping goes by. An
+ * expression of a step is taken of the epoch's means, and of all its samples. */
+double qr_logged_epoch(const struct qr_job *job, const struct qr_model *m, const struct qr_state *s,
+                       const struct qr_epoch_value *v, uint64_t n_validation);
+/* Those of the last epoch when the run ends in state s. One that names gradient_norm is the last
+ * step's, and stands in the last lines unless this process began from that very state. */
 size_t qr_logged_last(const struct qr_job *job, const struct qr_model *m, const struct qr_state *s,
                       const struct qr_lines *lines, uint64_t n_validation,
                       struct qr_named_value *ret);

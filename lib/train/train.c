@@ -127,11 +127,16 @@ static void update(struct train_run *r, uint64_t samples) {
                     &r->spare, r->next_gradient);
 }
 
-static double monitored(const struct train_run *r) {
-    for (size_t i = 0; i < r->n_values; i++)
-        if (strcmp(r->val_values[i].name, r->job->train.early_stopping.monitor) == 0)
-            return r->spare.validation[i];
-    return r->spare.validation[0];
+static uint64_t n_validation(const struct train_run *r) {
+    return r->has_val ? r->opt->data->n_samples - r->opt->data->n_train : 0;
+}
+
+/* An epoch has ended with the spare. */
+static void monitor(struct train_run *r) {
+    const struct qr_early_stopping *e = &r->job->train.early_stopping;
+    if (!e->on) return;
+    double value = qr_logged_epoch(r->job, r->opt->model, &r->spare, &e->value, n_validation(r));
+    qr_state_monitor(&r->spare, e, value);
 }
 
 /* The next state, as the spare, with its digest and its line. */
@@ -159,7 +164,7 @@ static void update_spare(struct train_run *r, const struct qr_step_work *w, uint
     qr_stepper_readouts(r->sum, line->readouts);
     qr_logged_add(r->job, r->opt->model, s, r->next_gradient, line);
     if (ends_epoch) s->epoch++;
-    if (eval) qr_state_monitor(s, &r->job->train.early_stopping, monitored(r));
+    if (ends_epoch) monitor(r);
     s->reductions++;
     int64_t applied_ns = qr_now_ns(r->opt->clock);
     if (qr_group_compares(r->opt->group)) qr_state_digest(s, digest);
@@ -242,13 +247,7 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
     const struct qr_model *m = opt->model;
     bool has_samples = opt->data->n_samples > opt->data->n_train;
     r->has_val = has_samples && r->job->train.evaluate;
-    if (r->job->train.early_stopping.on && !r->has_val)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "train.early_stopping watches %s, but there is no validation data; give "
-                       "data.train_fraction below 1 or "
-                       "data.validation_url",
-                       r->job->train.early_stopping.monitor);
-    if (qr_job_check_log(r->job, has_samples, err) != QR_OK) return err->code;
+    if (qr_job_check_validation(r->job, has_samples, err) != QR_OK) return err->code;
     name_values(r);
     qr_spent_begin(&r->spent, opt->pod_ms);
     qr_update_init(&r->update, r->job, m, opt->pool);
@@ -329,10 +328,8 @@ static void fill_result(const struct train_run *r, struct qr_train_result *ret) 
     for (size_t v = 0; v < (r->has_val ? 2u : 1u); v++)
         for (size_t i = 1; i < r->n_values; i++)
             ret->metrics[ret->n_metrics++] = v ? r->val_values[i] : r->values[i];
-    ret->n_metrics +=
-        qr_logged_last(r->job, r->opt->model, s, &r->lines,
-                       r->has_val ? r->opt->data->n_samples - r->opt->data->n_train : 0,
-                       ret->metrics + ret->n_metrics);
+    ret->n_metrics += qr_logged_last(r->job, r->opt->model, s, &r->lines, n_validation(r),
+                                     ret->metrics + ret->n_metrics);
     ret->confusion = qr_confusion_of(r->opt->model, s, r->has_val);
     ret->pod_ms = qr_spent_ms(&r->spent, qr_now_ns(r->opt->clock));
     ret->over_budget = goes_on(r);

@@ -261,7 +261,7 @@ run 2 'train.loss: mse compares outputs with labels, and without data there are 
 run 2 'data.source: none, but the circuit takes 1 input; take the data gates away' "$(objective inputs '"Z0"' "$none" "$energy" '{"data": 0}')"
 run 2 "data: unknown key 'train_fraction'" "$(objective split '"Z0"' '{"source": "none", "train_fraction": 0.5}' "$energy")"
 run 2 'train.batch_size is 8, and without data a step has one sample; take the key away' "$(objective batch '"Z0"' "$none" '{"loss": "expectation", "batch_size": 8}')"
-run 2 'train.early_stopping watches what validates, and without data nothing does' "$(objective stop '"Z0"' "$none" '{"loss": "expectation", "early_stopping": {}}')"
+run 2 'train.early_stopping watches val_loss, and without data nothing validates|"monitor": "loss"' "$(objective stop '"Z0"' "$none" '{"loss": "expectation", "early_stopping": {}}')"
 run 2 'train.metrics[0]: mae compares outputs with labels, and train.loss expectation has none' "$(objective mae '"Z0"' "$none" '{"loss": "expectation", "metrics": ["mae"]}')"
 still() { objective "$1" '"Z0"' "$none" "{\"loss\": \"expectation\", \"optimizer\": {$2}}"; } # name, keys
 run 2 'train.optimizer.learning_rate: lbfgs finds the length of its steps itself|take it away' "$(still rate '"name": "lbfgs", "learning_rate": 0.1')"

@@ -182,6 +182,15 @@ for key in train.optimizer.name train.optimizer.learning_rate; do
 done
 check "the same table" cmp "$work/events/sweep.csv" "$work/bad/sweep.csv"
 
+# by a name of train.log, without data
+objective='{"name": "vqe", "model": [{"layer": "quantum", "circuit": {"qubits": 2, "gates": [{"ansatz": "hardware-efficient", "layers": 1}]}, "readouts": ["Z0 + X1"]}],
+  "data": {"source": "none"}, "train": {"epochs": 9, "loss": "expectation", "log": {"above": "loss + 2"}, "optimizer": {"name": "sgd", "learning_rate": 0.01}},
+  "sweep": {"keys": {"train.optimizer.learning_rate": [0.001, 0.2, 0.01]}, "metric": "above"}}'
+echo "$objective" >"$work/logged.json"
+for n in 1 2; do check "by a logged value, -n $n" run_in 60 "$work/logged$n.log" "$qring" sweep "$work/logged.json" -n $n --out "$work/logged$n" $quick; done
+check "the largest rate is the best" grep -q '^best  above .*  trial 1  train.optimizer.learning_rate=0.2' "$work/logged1.log"
+as "$work/logged2" "$work/logged1" "by a logged value"
+
 # what the other commands say
 check "show" sh -c "'$qring' show '$work/halving.json' | grep -q '^sweep       9 trials: draws of 3 keys .*; 9 to 200 epochs, 3 to 400 epochs, 1 to 1200 epochs'"
 check "validate" sh -c "'$qring' validate '$work/grid.json' --out '$work/v' 2>/dev/null | grep -q '^sweep       64 trials: a grid of 2 keys'"

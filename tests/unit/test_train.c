@@ -428,6 +428,63 @@ static void test_lines_and_early_stopping(void) {
     teardown(&f);
 }
 
+/* Losses and log values of epochs, as they are reported. */
+struct epochs_seen {
+    size_t n;
+    double loss[40], gap[40];
+};
+static void keep_epoch(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t n_batches,
+                       double seconds, const struct qr_named_value *values, size_t n) {
+    struct epochs_seen *s = ctx;
+    (void)epochs, (void)n_batches, (void)seconds;
+    CHECK(epoch == ++s->n && s->n < COUNT(s->loss));
+    s->loss[s->n - 1] = values[0].value;
+    s->gap[s->n - 1] = n > 1 ? values[1].value - values[0].value : 0;
+}
+
+/* Early stopping by what an epoch ends with: the training loss, with and without validation, and
+ * what train.log makes of it. It stops two epochs after the best one, whose weights it gives. */
+static void test_monitors(void) {
+    static const struct {
+        const char *monitor, *log;
+        bool validates, by_gap;
+    } rows[] = {{"loss", "", false, false},
+                {"loss", "", true, false},
+                {"x", "\"log\":{\"x\":\"2*loss\"},", false, false},
+                {"x", "\"log\":{\"x\":\"2*loss\"},", true, false},
+                {"gap", "\"log\":{\"x\":\"0*loss\",\"gap\":\"val_loss - loss\"},", true, true}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct fixture f;
+        struct epochs_seen seen = {0};
+        struct qr_train_result r = {0};
+        struct qr_err err = {0};
+        qr_auto(qr_free_p) char *text = qr_xasprintf(
+            QCNN("\"train\":{\"epochs\":30,\"batch_size\":9,%s\"optimizer\":{\"name\":\"sgd\","
+                 "\"learning_rate\":0.9},\"early_stopping\":{\"monitor\":\"%s\",\"patience\":2}}"),
+            rows[i].log, rows[i].monitor);
+        setup(&f, text, 1);
+        if (!rows[i].validates) f.data.n_train = f.data.n_samples;
+        struct qr_train_options o = options(&f);
+        o.observer = (struct qr_train_observer){.ctx = &seen, .epoch = keep_epoch};
+        CHECK(qr_train_run(&o, &r, &err) == QR_OK, "%s", err.msg);
+        const double *value = rows[i].by_gap ? seen.gap : seen.loss;
+        size_t best = 0;
+        for (size_t e = 0; e < seen.n; e++)
+            if (value[e] < value[best]) best = e;
+        CHECK(r.stopped_early && r.epochs == best + 3 && seen.n == r.epochs,
+              "row %zu: best %zu of %llu", i, best, (unsigned long long)r.epochs);
+        /* the result has the last epoch's */
+        for (size_t k = 0; k < r.n_metrics; k++) {
+            if (strcmp(r.metrics[k].name, "gap") == 0)
+                CHECK(r.metrics[k].value == seen.gap[seen.n - 1]);
+            if (strcmp(r.metrics[k].name, "x") == 0 && !rows[i].by_gap)
+                CHECK(r.metrics[k].value == 2 * seen.loss[seen.n - 1]);
+        }
+        qr_train_result_fini(&r);
+        teardown(&f);
+    }
+}
+
 #ifdef COUNTS_ALLOCATIONS
 static void count_from_first_batch(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t batch,
                                    uint64_t n_batches, const struct qr_named_value *running,
@@ -532,6 +589,7 @@ int main(void) {
     test_poison(QCNN(SGD "}"));
     test_poison(QCNN(SPSA "}"));
     test_lines_and_early_stopping();
+    test_monitors();
     test_evaluated_elsewhere();
     test_logged();
     test_logged_without_evaluation();

@@ -312,6 +312,15 @@ int main(void) {
                         "\"epochs\":30,\"batch_size\":30,\"optimizer\":{\"name\":\"adamax\","
                         "\"learning_rate\":0.9,\"use_ema\":true},\"early_stopping\":{\"patience\":"
                         "2,\"restore_best_weights\":false}"));
+    each_reduction("early stopping by the training loss, without validation",
+                   QCNN("", "\"epochs\":30,\"batch_size\":16,\"metrics\":[\"accuracy\"],"
+                            "\"optimizer\":{\"name\":\"adam\",\"learning_rate\":0.9},"
+                            "\"early_stopping\":{\"monitor\":\"loss\",\"patience\":2}"));
+    each_reduction("early stopping by an expression of training, beside validation",
+                   QCNN(",\"train_fraction\":0.7",
+                        "\"epochs\":30,\"batch_size\":12,\"optimizer\":{\"name\":\"adam\","
+                        "\"learning_rate\":0.9},\"log\":{\"x\":\"loss + samples/100\"},"
+                        "\"early_stopping\":{\"monitor\":\"x\",\"patience\":2}"));
     /* cut off within line searches, too: there are about as many steps as evaluations */
     each_reduction("lbfgs", VQE("\"name\":\"lbfgs\",\"memory\":4,\"loss_tolerance\":1e-10"));
     each_reduction("spsa with validation, decay and an average",
