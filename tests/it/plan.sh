@@ -37,5 +37,16 @@ engine $jobs/hybrid-15-angles.json cones "each term of a read-out sees at most 1
 engine $jobs/pure-24.json streaming "all share the slices of one sample"
 engine $jobs/pure-11.json streaming "16 samples side by side"
 engine $jobs/pure-12.json streaming "cones: the read-outs' cones are too wide to be contracted"
+# inputs: the circuit's own columns, and what expressions make of them
+cat >"$work/expressions.json" <<'J'
+{"model": [{"layer": "dense", "units": 4},
+  {"layer": "quantum", "circuit": {"qubits": 4, "gates": [{"repeat": "n", "index": "i", "gates": [
+    {"gate": "RX", "qubits": ["i"], "angle": "a{i}*x[{i}] + b{i}"}, {"gate": "RY", "qubits": ["i"], "angle": "c{i}*x[{i}]"},
+    {"gate": "RX", "qubits": ["i"], "angle": "sin(x[{i}])*d{i}"}]}]}}],
+ "data": {"source": "csv", "url": "columns.csv"}}
+J
+echo a,b,y >"$work/columns.csv"; echo 0.1,0.2,1 >>"$work/columns.csv"
+"$qring" show "$work/expressions.json" --plan >"$work/inputs" 2>&1
+check "4 inputs are 4, not 16" holds "$work/inputs" "derivatives by 4 of 4 data columns and 12 of 12 expressions of data columns"
 check "a circuit's drawing comes without --plan only" sh -c "! grep -q '─' '$work/other' && '$qring' show | grep -q '─'"
 end

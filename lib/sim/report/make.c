@@ -119,12 +119,19 @@ static void list_buffers(struct qr_report_build *b, size_t max_samples) {
     r->bound_bytes = qr_bound_bytes(b->p);
 }
 
+/* The circuit's own columns, and the derived ones behind them, which are expressions. */
 static void say_inputs(struct qr_report_build *b) {
-    unsigned n = 0;
-    if (!b->p->wanted) return;
-    for (unsigned i = 0; i < b->p->n_columns; i++) n += b->p->wanted[i];
-    qr_report_line(b, "inputs", "derivatives by %u of %u data columns, of each sample its own", n,
-                   b->p->n_columns);
+    const struct qr_sim_plan *p = b->p;
+    unsigned n_own = p->lowered ? p->lowered->n_columns : p->n_columns, own = 0, derived = 0;
+    if (!p->wanted) return;
+    for (unsigned i = 0; i < p->n_columns; i++) *(i < n_own ? &own : &derived) += p->wanted[i];
+    struct qr_buf text = {0};
+    if (own) qr_buf_printf(&text, "%u of %u data columns", own, n_own);
+    if (derived)
+        qr_buf_printf(&text, "%s%u of %u expressions of data columns", own ? " and " : "", derived,
+                      p->n_columns - n_own);
+    qr_report_line(b, "inputs", "derivatives by %s, of each sample its own", qr_buf_string(&text));
+    qr_buf_free(&text);
 }
 
 static void say_order(struct qr_report_build *b) {
