@@ -39,6 +39,7 @@ const char qr_help_sweep[] =
     "  --logdir ''            no event files for TensorBoard [OUT/trials/<number>/logs]\n"
     "  --set PATH=VALUE       a key of the job, as often as wanted\n"
     "  --seed N               --set seed=N\n"
+    "  --epochs E             --set train.epochs=E\n"
     "  --threads T            of each worker [this machine's, divided among them]\n"
     "  --json                 sweep.json on standard output, progress on standard error\n"
     "  and every flag of qringd (qringd --help) that says how a worker computes, logs and keeps "
@@ -55,7 +56,7 @@ enum { MAX_FLAGS = 64, SHOWN = 5, MAX_TEXT_BYTES = 64 << 20 };
 struct sweep_command {
     struct qr_settings settings;
     unsigned n_slots;
-    bool json, fresh, help, events;
+    bool json, fresh, help, events, says_epochs;
     char *to;
     int64_t lease_ns;
     char *arguments[MAX_FLAGS + 2];
@@ -78,8 +79,8 @@ struct sweep_command {
 static enum qr_code worker_flag(struct sweep_command *c, const char *name, const char *value,
                                 struct qr_err *err) {
     static const char *const ours[] = {"out", "set", "seed", "threads", "logdir"};
-    static const char *const not [] = {"epochs",           "weights",   "weights-gcs-bucket",
-                                       "weights-gcs-path", "http-port", "checkpoints"};
+    static const char *const not [] = {"weights", "weights-gcs-bucket", "weights-gcs-path",
+                                       "http-port", "checkpoints"};
     bool own = false, refused = qr_run_refuses(name);
     for (size_t i = 0; i < sizeof not / sizeof *not ; i++) refused |= strcmp(name, not [i]) == 0;
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) own |= strcmp(name, ours[i]) == 0;
@@ -88,6 +89,10 @@ static enum qr_code worker_flag(struct sweep_command *c, const char *name, const
                        "--%s is not for qring sweep, which tells each worker its trial and its "
                        "places; --set, --out and --to say what may be said",
                        name);
+    c->says_epochs |= strcmp(name, "epochs") == 0;
+    if (strcmp(name, "epochs") == 0)
+        return qr_overrides_add(&c->settings.set, QR_OVERRIDES_FLAG, "--epochs", "train.epochs",
+                                value, err);
     enum qr_code code = qr_settings_set(&c->settings, name, value, err);
     if (strcmp(name, "logdir") == 0 && *value)
         return qr_fail(err, QR_INVALID_ARGUMENT,
@@ -179,6 +184,19 @@ static enum qr_code read_arguments(struct sweep_command *c, int argc, char **arg
 
 /* ---- before any worker ---- */
 
+/* --epochs is the job's train.epochs, which trials may have in another way. */
+static enum qr_code check_epochs(const struct sweep_command *c, struct qr_err *err) {
+    const struct qr_sweep_spec *s = c->job->sweep;
+    const char *by = s->n_rungs > 1 ? "halving.epochs" : NULL;
+    for (size_t i = 0; i < s->n_keys; i++)
+        if (strcmp(s->keys[i].path, "train.epochs") == 0) by = "keys.train.epochs";
+    if (!c->says_epochs || !by) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "--epochs does not reach the trials: sweep.%s says how long they train; set "
+                   "that by --set",
+                   by);
+}
+
 static enum qr_code load_job(struct sweep_command *c, struct qr_err *err) {
     char *unknown[8];
     size_t n_unknown = 0;
@@ -194,7 +212,7 @@ static enum qr_code load_job(struct sweep_command *c, struct qr_err *err) {
                     "%s has no \"sweep\"; say what trials differ in, as in \"sweep\": {\"keys\": "
                     "{\"seed\": [1, 2, 3]}} (qring help job sweep)",
                     c->settings.job ? c->settings.job : "the built-in job");
-    return code;
+    return code == QR_OK ? check_epochs(c, err) : code;
 }
 
 /* Everything that can be wrong with a trial's keys is said here, once; the first one's data, model

@@ -163,12 +163,16 @@ sweep '--set sweep.trials=0: sweep.trials is 0' "$good" --set sweep.trials=0
 sweep "-n: '0' is not a number in 1 ... 64" "$good" -n 0
 sweep "--lease: '1ms' is no length of time in 1s ... 24h" "$good" --lease 1ms
 sweep '--weights is not for qring sweep' "$good" --weights w.h5
+sweep '--epochs 0: train.epochs is 0' "$good" --epochs 0
+sweep '--epochs does not reach the trials: sweep.halving.epochs' '{"keys": {"seed": [1, 2]}, "halving": {"epochs": [1, 2]}}' --epochs 3
+sweep '--epochs does not reach the trials: sweep.keys.train.epochs' '{"keys": {"train.epochs": [1, 2]}}' --epochs=3
 sweep '--logdir: trials have theirs in OUT' "$good" --logdir here
 sweep 'unknown flag --leas; did you mean --lease?' "$good" --leas 3s
 sweep 'gs:/bucket/x|two slashes' "$good" --to gs:/bucket/x
 : >"$work/no-folder"
 wrong permanent "$work/no-folder" "$qring" sweep "$work/sweep.json" --out "$work/no-folder/out"
-check "a sweep" run_in 60 "$work/swept.log" "$qring" sweep "$work/sweep.json" --out "$work/swept" --set train.epochs=1 --logdir ''
+check "a sweep" run_in 60 "$work/swept.log" "$qring" sweep "$work/sweep.json" --out "$work/swept" --epochs 1 --logdir ''
+check "its trials train so many epochs" sh -c "grep -q '\"epochs\": 1,' '$work/swept/trials/0000/result.json'"
 wrong 2 "$work/swept has another sweep: train.epochs: 1 in $work/swept, 2 here|--fresh" "$qring" sweep "$work/sweep.json" --out "$work/swept" --set train.epochs=2
 echo '{"trial":0}' >"$work/swept/sweep/rows/0-0000.json"
 wrong 4 'rows/0-0000.json is not the row of that trial; remove it' "$qring" sweep "$work/sweep.json" --out "$work/swept" --set train.epochs=1
