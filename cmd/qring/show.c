@@ -233,6 +233,7 @@ static void json_of(const struct shown *s, struct qr_buf *b) {
     qr_overrides_json(&s->set, &w);
     if (s->job->sweep) put_number(&w, "trials", (double)s->job->sweep->n_trials);
     put_number(&w, "parameters", (double)qr_model_n_params(s->model));
+    put_number(&w, "frozen_parameters", (double)qr_model_n_frozen(s->model));
     put_number(&w, "micro_batch_size", (double)s->job->micro_batch_size);
     put_number(&w, "batch_size", (double)s->job->train.batch_size);
     put_number(&w, "bytes_per_thread", (double)qr_model_bytes_per_thread(s->model));

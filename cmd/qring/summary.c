@@ -51,16 +51,16 @@ static void put_layer(struct qr_buf *b, const struct qr_model *m, const struct q
 }
 
 void qr_model_table(const struct qr_model *m, const struct qr_job *job, struct qr_buf *ret) {
-    size_t tensor = 0, seen[QR_LAYERS] = {0}, n = qr_model_n_params(m), frozen = 0;
+    size_t tensor = 0, seen[QR_LAYERS] = {0}, n = qr_model_n_params(m),
+           frozen = qr_model_n_frozen(m);
     qr_buf_printf(ret, "Model: \"%s\"\n%s %-27s %-25s %s\n%s", job->name, rule, "Layer (type)",
                   "Output Shape", "Param #", double_rule);
     for (size_t i = 0; i < qr_model_n_layers(m); i++) {
         const struct qr_model_layer l = qr_model_layer(m, i);
         put_layer(ret, m, &l, &tensor, seen);
-        if (l.frozen) frozen += l.n_params;
     }
     qr_buf_printf(ret, "%sTotal params: %zu (%zu bytes in float32)\n", double_rule, n, 4 * n);
-    if (frozen) qr_buf_printf(ret, "Non-trainable params: %zu\n", frozen);
+    qr_buf_printf(ret, "Trainable params: %zu\nNon-trainable params: %zu\n", n - frozen, frozen);
     qr_buf_puts(ret, rule);
 }
 

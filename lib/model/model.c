@@ -275,6 +275,12 @@ void qr_model_free(struct qr_model *m) {
 }
 
 size_t qr_model_n_params(const struct qr_model *m) { return m->n_params; }
+size_t qr_model_n_frozen(const struct qr_model *m) {
+    size_t n = 0;
+    for (size_t i = 0; i < qr_model_n_tensors(m); i++)
+        if (qr_model_tensor(m, i)->frozen) n += qr_model_tensor(m, i)->n;
+    return n;
+}
 size_t qr_model_n_tensors(const struct qr_model *m) { return m->n_tensors; }
 const struct qr_model_tensor *qr_model_tensor(const struct qr_model *m, size_t i) {
     QR_ASSERT(i < m->n_tensors);

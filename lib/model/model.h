@@ -62,6 +62,8 @@ QR_MUST_CHECK enum qr_code qr_model_new(const struct qr_model_options *opt, stru
                                         struct qr_err *err);
 void qr_model_free(struct qr_model *m);
 size_t qr_model_n_params(const struct qr_model *m);
+/* Of these, those of layers that are not trainable. */
+size_t qr_model_n_frozen(const struct qr_model *m);
 size_t qr_model_n_tensors(const struct qr_model *m);
 const struct qr_model_tensor *qr_model_tensor(const struct qr_model *m, size_t i);
 size_t qr_model_n_inputs(const struct qr_model *m), qr_model_n_outputs(const struct qr_model *m);

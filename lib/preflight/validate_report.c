@@ -84,8 +84,9 @@ static void load_text(const struct qr_validation *v, struct qr_buf *b) {
     qr_buf_free(&inputs);
     qr_auto(qr_free_p) char *initial =
         qr_url_shown(l->initial_from_file ? v->job->train.initial_weights : "");
-    qr_buf_printf(b, "model       %zu parameters%s%s\n", qr_model_n_params(l->model),
-                  l->initial_from_file ? ", beginning with " : "", initial);
+    size_t n = qr_model_n_params(l->model), frozen = qr_model_n_frozen(l->model);
+    qr_buf_printf(b, "model       %zu parameters: %zu trainable, %zu frozen%s%s\n", n, n - frozen,
+                  frozen, l->initial_from_file ? ", beginning with " : "", initial);
     qr_buf_puts(b, "memory      ");
     put_bytes(b, m->total);
     qr_buf_puts(b, " at most in a worker (the program ");
@@ -252,6 +253,7 @@ static void load_json(const struct qr_validation *v, struct qr_json_writer *w) {
         put_number(w, v->channels[i].name, true, (double)v->channels[i].n_samples);
     qr_json_close(w, '}');
     put_number(w, "parameters", known, known ? (double)qr_model_n_params(l->model) : 0);
+    put_number(w, "frozen_parameters", known, known ? (double)qr_model_n_frozen(l->model) : 0);
     put_number(w, "threads", known, l->n_threads);
     put_number(w, "memory_bytes", known, (double)v->memory.total);
     put_number(w, "memory_follower_bytes", known, (double)v->memory.follower);

@@ -170,9 +170,13 @@ static enum qr_code prepare(struct worker *w, struct qr_err *err) {
     if (code != QR_OK) return code;
     qr_job_canonical(w->job, &w->load.data,
                      w->load.initial_from_file ? w->load.initial_digest : NULL, &w->canonical);
-    qr_info(&w->log, "worker", "job %s (%.12s): %zu samples, %zu of them train; %zu parameters",
+    size_t n_frozen = qr_model_n_frozen(w->load.model);
+    qr_info(&w->log, "worker",
+            "job %s (%.12s): %zu samples, %zu of them train; %zu parameters: %zu trainable, %zu "
+            "frozen",
             w->job->name, w->canonical.hex, w->load.data.n_samples, w->load.data.n_train,
-            qr_model_n_params(w->load.model));
+            qr_model_n_params(w->load.model), qr_model_n_params(w->load.model) - n_frozen,
+            n_frozen);
     struct qr_buf limits = {0};
     qr_limits_text(w->load.n_threads, n_threads != 0, &limits);
     qr_info(&w->log, "worker", "limits: %s", qr_buf_string(&limits));

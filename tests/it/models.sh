@@ -79,6 +79,13 @@ P
     check "a new head on $file: exit 0, not $rc: $(tail -n 2 "$work/log")" test $rc = 0
     check "the start of a new head on $file" run_in 60 "$work/log" "$qring" run "$work/start.json" -n 1 --epochs 1 --out "$work/start-$file"
 done
+"$qring" show "$work/head.json" --json >"$work/counts.json"; "$qring" show "$work/head.json" >"$work/counts.txt"
+"$qring" validate "$work/head.json" --out "$work/v" >"$work/validate.txt" 2>&1
+total=$(sed 's/.*"parameters":\([0-9]*\),"frozen.*/\1/' "$work/counts.json") frozen=$(sed 's/.*"frozen_parameters":\([0-9]*\).*/\1/' "$work/counts.json")
+check "of $total parameters some are frozen ($frozen), some not" test "${frozen:-0}" -gt 0 -a "${frozen:-0}" -lt "${total:-0}"
+check "show says both" test "$(grep -cxE "Trainable params: $((total - frozen))|Non-trainable params: $frozen" "$work/counts.txt")" = 2
+check "validate too" holds "$work/validate.txt" "$total parameters: $((total - frozen)) trainable, $frozen frozen"
+check "and the log" holds "$work/head-old.npz/worker-0.log" "$total parameters: $((total - frozen)) trainable, $frozen frozen"
 check "the same model from its seed" run_in 60 "$work/log" "$qring" run "$work/anew.json" -n 1 --epochs 1 --out "$work/anew"
 check "the same start from safetensors and npz" cmp -s "$work/head-weights.safetensors/weights.h5" "$work/head-old.npz/weights.h5"
 check "the frozen circuit is the old one, bit by bit (h5: as float32); the rest learns, the embedding from where it was, the head from the seed" $python - "$work" <<'P'
