@@ -388,8 +388,9 @@ enum qr_code qr_find_worker(char **ret, struct qr_err *err) {
     char path[4096];
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
     if (n <= 0)
-        return qr_fail(err, QR_INTERNAL,
-                       "/proc/self/exe cannot be read, so qringd cannot be found");
+        return qr_fail(err, QR_NOT_FOUND,
+                       "cannot start workers: /proc/self/exe cannot be read; mount /proc (mount -t "
+                       "proc proc /proc), or start qringd itself");
     path[n] = 0;
     char *slash = strrchr(path, '/');
     *slash = 0;

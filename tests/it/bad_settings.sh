@@ -146,6 +146,19 @@ taken=$(cat "$work/port"); other=$(free_ports 1)
 wrong permanent "$taken|in use" env TF_CONFIG="$(tf_config 0 "127.0.0.1:$taken" "127.0.0.1:$other")" "$qringd" "$base" --data-port 0 --out "$out"
 kill $holder
 
+# a machine without /proc: no fault of qring's own; a worker alone needs none
+if unshare -m true 2>/dev/null; then
+    no_proc() { run_in 60 "$work/no-proc.log" unshare -m sh -c 'mount -t tmpfs none /proc && exec "$@"' sh "$@" "$base" --epochs 1 --out "$work/no-proc"; }
+    no_proc "$qring" run; rc=$?
+    check "qring run without /proc: 2, not $rc" test $rc = 2
+    check "and says what to do" holds "$work/no-proc.log" "mount /proc (mount -t proc proc /proc), or start qringd itself"
+    no_proc "$qringd"; rc=$?
+    check "a worker without /proc: 0, not $rc" test $rc = 0
+    rm -rf "$work/no-proc"
+else
+    skip "a machine without /proc: no mount namespace can be made here"
+fi
+
 # two jobs with different settings under one name: both sides name the field and both values
 edit 's/"seed": 1/"seed": 4711/' other >/dev/null
 # shellcheck disable=SC2046
