@@ -79,7 +79,7 @@ static enum qr_code read_end(struct qr_curve *c, long long size, struct qr_buf *
     return QR_OK;
 }
 
-static enum qr_code find_end(struct qr_curve *c, struct qr_err *err) {
+static enum qr_code find_end(struct qr_curve *c, bool replace, struct qr_err *err) {
     struct qr_buf window = {0};
     struct stat st;
     char hash[QR_CURVE_HASH_CHARS + 1];
@@ -95,12 +95,20 @@ static enum qr_code find_end(struct qr_curve *c, struct qr_err *err) {
     qr_buf_free(&window);
     if (code != QR_OK) return code;
     c->other = c->step && strcmp(hash, c->job_hash) != 0;
-    if (c->other) c->end = 0, c->step = 0;
+    if (c->other && !replace)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s is the curve of another job: its hash begins with %s, this job's with "
+                       "%s; choose another --out, or --fresh replaces it",
+                       c->path, hash, c->job_hash);
+    if (c->other) {
+        c->end = 0, c->step = 0;
+        return QR_OK;
+    }
     return c->end < st.st_size && ftruncate(c->fd, c->end) != 0 ? failed(c, "cut the end of", err)
                                                                 : QR_OK;
 }
 
-enum qr_code qr_curve_open(const char *dir, const char *job_hash,
+enum qr_code qr_curve_open(const char *dir, const char *job_hash, bool replace,
                            void (*pause)(void *ctx, int64_t ns), void *ctx, struct qr_curve *ret,
                            struct qr_err *err) {
     struct qr_curve c = {.path = qr_path_join(dir, "evaluation.jsonl"), .fd = -1};
@@ -108,7 +116,7 @@ enum qr_code qr_curve_open(const char *dir, const char *job_hash,
     /* never through a link, which may have come since the folder was looked at */
     enum qr_code code = qr_file_open(c.path, O_RDWR | O_CREAT | O_NOFOLLOW, &c.fd, err);
     if (code == QR_OK) code = lock(&c, pause, ctx, err);
-    if (code == QR_OK) code = find_end(&c, err);
+    if (code == QR_OK) code = find_end(&c, replace, err);
     if (code == QR_OK) *ret = c;
     else qr_curve_close(&c);
     return code;
@@ -124,6 +132,7 @@ void qr_curve_close(struct qr_curve *c) {
 enum qr_code qr_curve_add(struct qr_curve *c, const struct qr_step_line *line, struct qr_err *err) {
     struct qr_buf text = {0};
     enum qr_code code = QR_OK;
+    if (c->other && c->step == 0 && ftruncate(c->fd, 0) != 0) return failed(c, "empty", err);
     qr_step_json(line, &text);
     text.n -= strlen("}\n");
     qr_buf_printf(&text, ",\"job_hash\":\"%s\"}\n", c->job_hash);

@@ -4,7 +4,8 @@
  * Line      the evaluation's line of steps.jsonl, with the first 16 digits of the job hash behind
  *           it: the numbers of one job belong to one curve, whoever computed them and in which run.
  * Start     The last line says what has been evaluated. A torn one behind it is cut. Another job's
- *           lines go.
+ *           curve is refused, and stays; where it may be replaced (--fresh) its lines go when the
+ *           first one of this job is written.
  * Lock      One evaluator at a time writes it, where the file system has locks.
  * Threads   one.
  */
@@ -23,12 +24,13 @@ struct qr_curve {
     int fd;
     long long end;
     uint64_t step; /* of its last line; 0: it has none */
-    bool other;    /* what was there was another job's, and is gone */
+    bool other;    /* what was there is another job's: it goes when a line is written */
     char job_hash[QR_CURVE_HASH_CHARS + 1];
 };
-/* dir is there. pause: for the second that another evaluator, which may be ending, is waited for.
- * UNAVAILABLE: there is one; INVALID_ARGUMENT: the file is no curve. */
-QR_MUST_CHECK enum qr_code qr_curve_open(const char *dir, const char *job_hash,
+/* dir is there. replace: another job's curve may go. pause: for the second that another evaluator,
+ * which may be ending, is waited for. UNAVAILABLE: there is one; INVALID_ARGUMENT: the file is no
+ * curve, or another job's. */
+QR_MUST_CHECK enum qr_code qr_curve_open(const char *dir, const char *job_hash, bool replace,
                                          void (*pause)(void *ctx, int64_t ns), void *ctx,
                                          struct qr_curve *ret, struct qr_err *err);
 /* All of it or nothing; of a later step than those that it has. */

@@ -226,12 +226,13 @@ static enum qr_code begin(struct evaluator *e, struct qr_err *err) {
     enum qr_code code = qr_workload_validates(l, err);
     if (code == QR_OK) code = qr_held_out_new(&opt, &e->held_out, err);
     if (code == QR_OK)
-        code = qr_curve_open(e->opt.dir, e->opt.job_hash, e->opt.pause, e->opt.ctx, &e->curve, err);
+        code = qr_curve_open(e->opt.dir, e->opt.job_hash, e->opt.anew, e->opt.pause, e->opt.ctx,
+                             &e->curve, err);
     if (code != QR_OK) return code;
     qr_logged_name(l->job, l->model);
     if (e->curve.other)
-        qr_info(e->opt.log, "evaluator", "%s had another job's lines, and begins anew",
-                e->curve.path);
+        qr_info(e->opt.log, "evaluator",
+                "%s has another job's lines: the first of this job replaces them", e->curve.path);
     if (e->curve.step) qr_gauge(QR_EVALUATED_STEP, (int64_t)e->curve.step);
     qr_info(e->opt.log, "evaluator", "%zu validation samples; states from %s; the curve %s %s",
             l->data.n_samples - l->data.n_train, e->opt.place->url,

@@ -39,7 +39,7 @@ struct qr_evaluator_options { /* all borrowed */
     const char *dir;                /* is there */
     int64_t every_ns;               /* from one look to the next */
     int64_t begins_ns;
-    bool anew; /* a run is to begin: what is there may be taken away yet */
+    bool anew; /* a run is to begin: what is there may be deleted yet, another job's curve too */
     struct qr_pool *pool;
     const struct qr_clock *clock; /* qr_clock_awake */
     const struct qr_log *log;

@@ -141,6 +141,16 @@ static void test_ends(void) {
     world_end();
 }
 
+static bool curve_is(const char *text) {
+    qr_auto(qr_free_p) char *path = curve_path();
+    struct qr_buf b = {0};
+    struct qr_err why;
+    bool is =
+        qr_file_read(path, 1 << 20, &b, &why) == QR_OK && strcmp(qr_buf_string(&b), text) == 0;
+    qr_buf_free(&b);
+    return is;
+}
+
 static void test_others(void) {
     world_begin();
     curve_gone();
@@ -156,10 +166,19 @@ static void test_others(void) {
     CHECK(EVALUATES(EPOCHS, true, {FORGET, 0}, {PUBLISH, END(2)}, {DONE, END(5)}) == QR_OK, "%s",
           err.msg);
     CURVE("another job's, taken away", 2, 5);
-    /* another job's curve goes, one that is none stays */
-    curve_put("{\"step\":7,\"loss\":1,\"job_hash\":\"0123456789abcdef\"}\n");
-    CHECK(EVALUATES(EPOCHS, false, {STOP, 0}) == QR_OK && w.n_anew == 1, "%s", err.msg);
-    CURVE("another job's curve", 5);
+    /* another job's curve is refused, with --fresh replaced by a line; one that is none stays */
+    static const char theirs[] = "{\"step\":7,\"loss\":1,\"job_hash\":\"0123456789abcdef\"}\n";
+    curve_put(theirs);
+    CHECK(EVALUATES(EPOCHS, false, {STOP, 0}) == QR_INVALID_ARGUMENT && w.n_anew == 0 &&
+              strstr(err.msg, "0123456789abcdef") && strstr(err.msg, "--fresh"),
+          "%s", err.msg);
+    CHECK(curve_is(theirs), "another job's curve is not as it was");
+    happens(&(struct event){FORGET, 0});
+    CHECK(EVALUATES(EPOCHS, true, {WAIT, 30}, {STOP, 0}) == QR_CANCELLED, "%s", err.msg);
+    CHECK(curve_is(theirs), "no line has been written");
+    CHECK(EVALUATES(EPOCHS, true, {PUBLISH, END(2)}, {DONE, END(5)}) == QR_OK && w.n_anew == 1,
+          "%s", err.msg);
+    CURVE("another job's curve", 2, 5);
     static const char *const none[] = {"hello\n",
                                        "{}\n",
                                        "{\"step\":7}\n",

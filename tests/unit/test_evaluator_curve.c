@@ -49,13 +49,14 @@ static void test_curve(void) {
     curve_put(qr_buf_string(&long_one));
     struct qr_curve c = {0};
     CHECK(long_one.n > QR_CURVE_WINDOW_BYTES &&
-              qr_curve_open(dir, canonical.hex, world_sleep, &w, &c, &err) == QR_OK &&
+              qr_curve_open(dir, canonical.hex, false, world_sleep, &w, &c, &err) == QR_OK &&
               c.step == 1999 && !c.other && c.end == (long long)long_one.n,
           "%s", err.msg);
     qr_curve_close(&c);
     memset(long_one.p, 'x', long_one.n);
     curve_put(qr_buf_string(&long_one));
-    CHECK(qr_curve_open(dir, canonical.hex, world_sleep, &w, &c, &err) == QR_INVALID_ARGUMENT);
+    CHECK(qr_curve_open(dir, canonical.hex, false, world_sleep, &w, &c, &err) ==
+          QR_INVALID_ARGUMENT);
     qr_buf_free(&long_one);
     curve_gone();
     world_end();

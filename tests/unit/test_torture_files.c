@@ -81,7 +81,7 @@ static enum qr_code run_curve(void) {
     const struct qr_step_line line = {
         .step = 10, .epoch = 1, .eval = true, .samples = 4, .loss = 0.25};
     struct qr_curve c = {0};
-    enum qr_code code = qr_curve_open(dir, hash, no_pause, NULL, &c, &err);
+    enum qr_code code = qr_curve_open(dir, hash, false, no_pause, NULL, &c, &err);
     if (code == QR_OK && c.step < 10) code = qr_curve_add(&c, &line, &err);
     qr_curve_close(&c);
     return code;
