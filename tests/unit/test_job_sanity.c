@@ -78,7 +78,7 @@ static const struct {
     {LAST_OF(DENSE("softmax"), "{\"name\":\"categorical_crossentropy\",\"label_smoothing\":1.5}",
              ""),
      "train.loss.label_smoothing", NULL},
-    {LAST_OF(DENSE("linear"), "{\"delta\":1}", ""), "train.loss.name", NULL},
+    {LAST_OF(DENSE("linear"), "{\"delta\":1}", ""), "unknown key 'delta'", NULL},
     {LAST(DENSE("sigmoid"), "categorical_crossentropy"), NULL, "no softmax"},
     {LAST(DENSE("relu"), "categorical_crossentropy"), NULL, "no softmax"},
     {LAST(DENSE("softmax"), "categorical_crossentropy"), NULL, NULL},
