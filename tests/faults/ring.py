@@ -1,13 +1,13 @@
 """Rings of real workers for the fault rows: start, disturb, watch, compare. tests/faults/rows_*.py use it.
 
-A program of rows is a list of functions under @row(NUMBER, ...) and ends with main(). It runs from the repository's root with QR_BIN and QR_B as
+A program of rows is a list of functions under @row(NUMBER, ...) and ends with main(). It has a working directory of its own; QR_BIN and QR_B are as
 tests/run gives them; `rows_x.py 5 6` runs those rows, and REPEAT=20 repeats the rows that measure a time and prints median and worst of each
 figure (`make faults`). Every row compares with one worker that nobody disturbed. Bounds are those of tests/faults/README.md; on virtual time (tests/sim) they are
 asserted as they are, here, on a machine that may be busy, SLACK times as much must do.
 """
 import json, os, re, shutil, signal, statistics, subprocess, sys, threading, time, zlib
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 sys.path.insert(0, ROOT + "/tests")
 from free_ports import free_ports
 
@@ -17,8 +17,12 @@ WORK = os.path.join(ROOT, os.environ.get("QR_B", "build/release"), "faults", os.
 SANITIZED = not os.environ.get("QR_B", "release").endswith("release")  # slow, and its memory is another
 SLACK = float(os.environ.get("SLACK", "20" if SANITIZED else "4"))
 REPEAT = int(os.environ.get("REPEAT", "1"))
+CWD = WORK + "/cwd"
+subprocess.run([ROOT + "/tests/cwd", CWD], check=True)
+os.chdir(CWD)  # where programs write by default is not the user's
+for name in list(os.environ):
+    if name.startswith("QRING_") or name == "TF_CONFIG": del os.environ[name]
 os.environ["QRING_HTTP_PORT"] = "0"
-os.environ.pop("TF_CONFIG", None)
 
 counts = {"passed": 0, "failed": 0, "skipped": 0}
 figures = {}  # (row, what) -> ([seconds], bound)

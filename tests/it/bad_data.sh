@@ -38,8 +38,8 @@ run 4 '3|8' "$(data csv narrow.csv)"
 run 4 'label 0.5|sign' "$(data csv label.csv)"
 run permanent "data.url|$work/missing.csv" "$(data csv missing.csv)"
 edit 's|"data": .*|"data": {"source": "csv", "url": "nowhere.csv"},|' beside >/dev/null
-run permanent "data.url: there is no file $root/nowhere.csv, and beside the job file no $work/nowhere.csv; correct the path" "$work/beside.json"
-wrong permanent "data.url: there is no file $root/nowhere.csv, and beside" "$qring" validate "$work/beside.json"
+run permanent "data.url: there is no file $cwd/nowhere.csv, and beside the job file no $work/nowhere.csv; correct the path" "$work/beside.json"
+wrong permanent "data.url: there is no file $cwd/nowhere.csv, and beside" "$qring" validate "$work/beside.json"
 run 2 'data.shuffle_split: all samples train, so there is nothing to split; give data.train_fraction below 1' \
     "$(edit 's|"data": .*|"data": {"source": "csv", "url": "d.csv", "shuffle_split": 1},|' split)"
 $python -c "
@@ -83,7 +83,7 @@ run 2 'early_stopping|validation' "$(edit 's|"train_fraction": 0.7|"train_fracti
 run 2 'train.early_stopping watches val_loss, which training computes only where it evaluates|"evaluate": false' \
     "$(edit 's|"epochs": 50|"epochs": 50, "evaluate": false, "early_stopping": {}|' blind-stopping)"
 run permanent 'nothing.h5' "$(edit 's|"epochs": 50|"epochs": 50, "initial_weights": "'"$work"'/nothing.h5"|' initial)"
-run permanent "train.initial_weights: there is no file $root/nowhere.h5, and beside the job file no $work/nowhere.h5; correct the path" \
+run permanent "train.initial_weights: there is no file $cwd/nowhere.h5, and beside the job file no $work/nowhere.h5; correct the path" \
     "$(edit 's|"epochs": 50|"epochs": 50, "initial_weights": "nowhere.h5"|' initial-beside)"
 
 # new samples: what is wrong with a row, a column, a flag, and what to do

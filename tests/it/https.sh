@@ -19,7 +19,7 @@ certificate good DNS:localhost 2
 certificate other DNS:elsewhere.example 2
 certificate over DNS:localhost -1
 mkdir -p web/dir
-cd "$root" || exit 1
+cd "$cwd" || exit 1
 server() { # NAME: its port in port
     $python -B tests/fake/https.py 0 "$work/$1.port" "$work/web" "$work/$1.pem" "$work/key.pem" >/dev/null 2>"$work/$1.log" &
     started="$started $!" tries=0

@@ -6,6 +6,7 @@ if [ -z "${QR_IMAGE_INSIDE:-}" ] && [ "$(id -u)" = 0 ] && unshare -m true 2>/dev
     QR_IMAGE_INSIDE=1 exec unshare -m sh "$0"
 fi
 . "$(dirname "$0")/common"
+cd "$root" || exit 1 # what the image is built from
 unset TF_CONFIG QRING_HTTP_PORT
 [ -n "${QR_IMAGE_INSIDE:-}" ] || { skip "containers with limits need root and a mount namespace"; end; }
 for tool in buildah podman runc mmdebstrap iptables unshare mount; do command -v $tool >/dev/null || { fail "no $tool: make deps"; end; }; done

@@ -33,7 +33,7 @@ check "two workers train from there: $(tail -n 2 "$work/run.log")" test -s "$wor
 
 # ---- what editors read ----
 check "make compile_commands.json" run_in 60 "$work/database.log" make --no-print-directory compile_commands.json
-$python - "$QR_B/.flags" "$root" >"$work/said" 2>&1 <<'P'
+$python - "$QR_B/.flags" "$cwd" >"$work/said" 2>&1 <<'P'
 import glob, json, sys
 flags = open(sys.argv[1]).read().split()
 entries = json.load(open("compile_commands.json"))
