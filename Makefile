@@ -25,9 +25,9 @@ PKGS     := grpc libcares libprotobuf-c libcjson libcrypto libcurl hdf5 libxxhas
 # ---- what must be there: gcc, make and git are assumed, tests/deps has the rest ------
 goals    := $(or $(MAKECMDGOALS),all)
 WERROR   ?= $(if $(filter test check check-run lint lint-deep,$(goals)),-Werror)
-need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter lint-deep fuzz,$(goals)),deep,$(if $(filter test check faults format lint bench bench-record bench-instructions model sim matrix image interop interop-gcs interop-s3 interop-profiler chart e2e-api e2e cluster,$(goals)),test,build)))
+need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter lint-deep fuzz,$(goals)),deep,$(if $(filter test check faults fuzz-http2 format lint bench bench-record bench-instructions model sim matrix image interop interop-gcs interop-s3 interop-profiler chart e2e-api e2e cluster,$(goals)),test,build)))
 missing  := $(if $(filter-out help clean deps manifests,$(goals)),$(shell tests/deps missing $(need)))
-.PHONY: all deps run install dist check test format lint lint-deep bench bench-record bench-instructions bench-peers fuzz model sim matrix soak faults arm64 arm64-run image interop interop-gcs interop-s3 interop-profiler manifests chart e2e-api e2e cluster help clean FORCE
+.PHONY: all deps run install dist check test format lint lint-deep bench bench-record bench-instructions bench-peers fuzz fuzz-http2 model sim matrix soak faults arm64 arm64-run image interop interop-gcs interop-s3 interop-profiler manifests chart e2e-api e2e cluster help clean FORCE
 .DEFAULT_GOAL := all
 
 ifneq ($(missing),)
@@ -232,6 +232,10 @@ cluster: $(progs)
 ## make e2e        manifests, overlays and chart on that cluster: trained, scaled, killed, evicted, suspended, cut off; TensorBoard; the pages' commands typed; a table (root; a quarter of an hour, the first time ten minutes more)
 e2e: $(progs)
 	$(Q)tests/cluster/e2e
+
+## make fuzz-http2 a million requests, answers and handshakes that break HTTP/2 or TLS, at the ports of workers that train (REQUESTS=1000000, SEED=1)
+fuzz-http2: $(progs)
+	$(Q)REQUESTS=$(or $(REQUESTS),1000000) tests/faults/rows_http2.py 54
 
 ## make fuzz       libFuzzer on every parser (clang), a minute each; SECONDS=10 for less
 fuzz: # glibc gives clang no CMPLX; the warnings are gcc's to give

@@ -392,7 +392,8 @@ static void drain(struct grpc_link *g, bool (*go_on)(const struct grpc_link *), 
 
 static bool has_conns(const struct grpc_link *g) { return g->conns != NULL; }
 static bool is_busy(const struct grpc_link *g) {
-    return g->conns || g->accepting || !g->server_down || g->wake_pending;
+    return g->conns || (g->door && link_grpc_door_asks(g->door)) || !g->server_down ||
+           g->wake_pending;
 }
 
 static void link_free(struct qr_link *l) {

@@ -1,11 +1,12 @@
 /* link/link_grpc.h — the link over gRPC: what runs between pods.
  *
  * One bidirectional stream ("/qring.Link/Stream") per connection, on a channel of its own; one
- * server and one completion queue per link. Messages are gRPC messages without further wrapping. No
- * keepalive: heartbeats decide who is alive. Peers' names are "dns:///host:port", resolved again
- * after a failure (at most every 500 ms), and when a dial has come to nothing for 10 s (without a
- * door: 30 s). Who is not found so is asked for by resolver.h too. "0.0.0.0:port" and "[::]:port"
- * both serve IPv4 and IPv6.
+ * server and one completion queue per link. Messages are gRPC messages without further wrapping. A
+ * link that listens has a thread that takes incoming streams, and cuts connections that open too
+ * many or send more than messages. No keepalive: heartbeats decide who is alive. Peers' names are
+ * "dns:///host:port", resolved again after a failure (at most every 500 ms), and when a dial has
+ * come to nothing for 10 s (without a door: 30 s). Who is not found so is asked for by resolver.h
+ * too. "0.0.0.0:port" and "[::]:port" both serve IPv4 and IPv6.
  * Process   GRPC_POLL_STRATEGY=poll must be in the environment before the first link is made:
  *           otherwise two links of a process steal each other's events. Fork before the first link
  *           is made, not after.
@@ -27,10 +28,10 @@
  * the link; NULL: plaintext. free closes every connection, waiting about 250 ms for peers that do
  * not answer. */
 struct qr_link *qr_link_grpc_new(const struct qr_clock *clock, const struct qr_link_tls *tls);
-/* The same, where poll must come back in time whoever calls: a thread of the link's own
- * (GRPC_POLL_STRATEGY=poll) takes in callers and shakes hands, and cuts off who sends more than
- * messages, at all servers of the process. A message takes some 10 us longer. log: hears when
- * nobody who calls can be taken in any more; outlives the link; NULL: nobody. */
+/* The same, where poll must return in time whatever callers do: another thread of the link
+ * (GRPC_POLL_STRATEGY=poll) accepts connections, shakes hands and reads. A message takes some 10 us
+ * longer. log: gets an error when no connection can be accepted any more; outlives the link; NULL:
+ * none. */
 struct qr_link *qr_link_grpc_new_with_door(const struct qr_clock *clock,
                                            const struct qr_link_tls *tls, const struct qr_log *log);
 

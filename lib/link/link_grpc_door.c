@@ -1,19 +1,26 @@
-/* link/link_grpc_door.c — a thread that takes in who calls, and one that watches what they send.
+/* link/link_grpc_door.c — a server's incoming streams: one thread that takes each as soon as gRPC
+ * has its headers, and, for a link with a door, one that reads for it.
  *
- * gRPC does all that there is to accept, to shake and to read before it returns with an event.
- * Strangers must not keep a link's owner from his heartbeats by that: a thread waits on them, and
- * passes the server's events on, by an empty batch on a call of the owner's queue. Who has become a
- * peer can keep the owner's thread by what he sends, and a second one this thread: so who looks at
- * them (link_grpc_guard.c) is a third thread, which never enters gRPC.
+ * Streams   gRPC keeps 10 KB for each stream that nobody has asked for yet, without a limit, and a
+ *           thread that reads from a connection does not return while more bytes come. So streams
+ *           are asked for on a completion queue without polling: its thread (qring-guard) never
+ *           reads, counts every stream by its connection (link_grpc_guard.c) and asks for the next
+ *           one, whatever the reading threads do. The owner gets an event on its own queue by an
+ *           empty batch, and takes the stream with link_grpc_door_take. Between two streams the
+ *           same thread compares what connections have sent with what they may send.
+ * Reading   gRPC accepts, shakes hands and reads before it returns with an event. Strangers must
+ *           not delay the heartbeats of a link's owner by that: a second thread (qring-door) polls
+ *           the listening socket and what was accepted there.
  */
-#include <errno.h>
+#include <grpc/slice.h>
 #include <grpc/support/time.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <time.h>
 
 #include "base/mem.h"
 #include "link/link_grpc_parts_impl.h"
+
+enum { MAX_WAITING = 128 };
 
 /* Known from gRPC's log alone. */
 unsigned link_grpc_accept_failed(bool again) {
@@ -24,91 +31,165 @@ unsigned link_grpc_accept_failed(bool again) {
 struct link_grpc_door {
     const struct qr_clock *clock;
     grpc_call *owner;
-    grpc_completion_queue *cq;
-    pthread_t minder, watcher;
-    pthread_mutex_t lock; /* closed */
-    pthread_cond_t closing;
-    bool closed;
+    void *tag;
+    grpc_completion_queue *owner_cq, *calls_cq, *read_cq; /* read_cq: NULL, or the reader's */
+    grpc_server *server;
+    pthread_t guard, reader;
+    /* of the stream that is asked for */
+    grpc_call *call;
+    grpc_call_details details;
+    grpc_metadata_array metadata;
+    atomic_bool asks;
+    pthread_mutex_t lock; /* below */
+    struct link_grpc_stream waiting[MAX_WAITING];
+    unsigned first, n;
 };
 
-static void *mind(void *ctx) {
+static gpr_timespec at_ns(int64_t ns) {
+    return (gpr_timespec){ns / QR_SECOND, (int32_t)(ns % QR_SECOND), GPR_CLOCK_MONOTONIC};
+}
+
+static void ask(struct link_grpc_door *d) {
+    grpc_call_details_init(&d->details);
+    grpc_metadata_array_init(&d->metadata);
+    d->call = NULL;
+    atomic_store(&d->asks, true);
+    QR_ASSERT(grpc_server_request_call(d->server, &d->call, &d->details, &d->metadata, d->owner_cq,
+                                       d->calls_cq, d) == GRPC_CALL_OK);
+}
+
+static void tell_owner(struct link_grpc_door *d, void *tag) {
+    QR_ASSERT(grpc_call_start_batch(d->owner, NULL, 0, tag, NULL) == GRPC_CALL_OK);
+}
+
+static bool keep(struct link_grpc_door *d, const struct link_grpc_stream *s) {
+    pthread_mutex_lock(&d->lock);
+    bool room = d->n < MAX_WAITING;
+    if (room) d->waiting[(d->first + d->n++) % MAX_WAITING] = *s;
+    pthread_mutex_unlock(&d->lock);
+    return room;
+}
+
+void link_grpc_refuse(struct link_grpc_stream *s, grpc_status_code status, const char *why) {
+    grpc_call_cancel_with_status(s->call, status, why, NULL);
+    grpc_call_unref(s->call);
+    grpc_slice_unref(s->method);
+    link_grpc_guard_over(s->caller);
+}
+
+/* The stream that was asked for has come, or, without one, the server is shut down. */
+static void on_stream(struct link_grpc_door *d) {
+    struct link_grpc_stream s = {.call = d->call};
+    grpc_metadata_array_destroy(&d->metadata);
+    if (!s.call) {
+        grpc_call_details_destroy(&d->details);
+        atomic_store(&d->asks, false);
+        tell_owner(d, d->tag);
+        return;
+    }
+    s.method = grpc_slice_ref(d->details.method);
+    grpc_call_details_destroy(&d->details);
+    s.caller = link_grpc_guard_stream(s.call, qr_now_ns(d->clock));
+    if (s.caller && keep(d, &s)) tell_owner(d, d->tag);
+    else link_grpc_refuse(&s, GRPC_STATUS_RESOURCE_EXHAUSTED, "too many streams");
+    ask(d);
+}
+
+static void *guard(void *ctx) {
     struct link_grpc_door *d = ctx;
-    pthread_setname_np(pthread_self(), "qring-door");
-    for (;;) {
-        grpc_event e = grpc_completion_queue_next(d->cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+    pthread_setname_np(pthread_self(), "qring-guard");
+    for (int64_t wait_ns = 0;;) {
+        int64_t until_ns = qr_now_ns(d->clock) + wait_ns;
+        grpc_event e = grpc_completion_queue_next(d->calls_cq, at_ns(until_ns), NULL);
         if (e.type == GRPC_QUEUE_SHUTDOWN) return NULL;
-        if (e.type != GRPC_OP_COMPLETE) continue;
-        QR_ASSERT(grpc_call_start_batch(d->owner, NULL, 0, e.tag, NULL) == GRPC_CALL_OK);
+        if (e.type == GRPC_OP_COMPLETE && e.tag == d) on_stream(d);
+        else if (e.type == GRPC_OP_COMPLETE) tell_owner(d, e.tag);
+        wait_ns = link_grpc_guard_look(qr_now_ns(d->clock));
     }
 }
 
-static void *watch(void *ctx) {
+static void *read_for_owner(void *ctx) {
     struct link_grpc_door *d = ctx;
-    int64_t wait_ns = LINK_GRPC_LOOK_NS;
-    pthread_setname_np(pthread_self(), "qring-guard");
-    pthread_mutex_lock(&d->lock);
-    while (!d->closed) {
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += wait_ns;
-        until.tv_sec += until.tv_nsec / QR_SECOND;
-        until.tv_nsec %= QR_SECOND;
-        if (pthread_cond_timedwait(&d->closing, &d->lock, &until) != ETIMEDOUT) continue;
-        pthread_mutex_unlock(&d->lock);
-        wait_ns = link_grpc_guard_look(qr_now_ns(d->clock));
-        pthread_mutex_lock(&d->lock);
-    }
-    pthread_mutex_unlock(&d->lock);
+    pthread_setname_np(pthread_self(), "qring-door");
+    while (grpc_completion_queue_next(d->read_cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL).type !=
+           GRPC_QUEUE_SHUTDOWN)
+        continue;
     return NULL;
 }
 
-static void stop_watcher(struct link_grpc_door *d) {
-    pthread_mutex_lock(&d->lock);
-    d->closed = true;
-    pthread_cond_signal(&d->closing);
-    pthread_mutex_unlock(&d->lock);
-    pthread_join(d->watcher, NULL);
+static void end_queue(grpc_completion_queue *cq, const pthread_t *thread) {
+    if (!cq) return;
+    grpc_completion_queue_shutdown(cq);
+    if (thread) pthread_join(*thread, NULL);
+    else
+        while (grpc_completion_queue_next(cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL).type !=
+               GRPC_QUEUE_SHUTDOWN)
+            continue;
+    grpc_completion_queue_destroy(cq);
 }
 
-static void free_door(struct link_grpc_door *d) {
-    grpc_completion_queue_destroy(d->cq);
-    pthread_cond_destroy(&d->closing);
-    pthread_mutex_destroy(&d->lock);
-    free(d);
-}
-
-enum qr_code link_grpc_door_new(const struct qr_clock *clock, grpc_call *owner,
+enum qr_code link_grpc_door_new(const struct qr_clock *clock, bool reads, grpc_call *owner,
+                                grpc_completion_queue *owner_cq, void *tag,
                                 struct link_grpc_door **ret, struct qr_err *err) {
+    static const grpc_completion_queue_attributes no_polling = {
+        .version = 1, .cq_completion_type = GRPC_CQ_NEXT, .cq_polling_type = GRPC_CQ_NON_POLLING};
     struct link_grpc_door *d = qr_xcalloc(1, sizeof *d);
-    pthread_condattr_t monotonic;
     d->clock = clock;
     d->owner = owner;
-    d->cq = grpc_completion_queue_create_for_next(NULL);
+    d->owner_cq = owner_cq;
+    d->tag = tag;
+    d->calls_cq = grpc_completion_queue_create(grpc_completion_queue_factory_lookup(&no_polling),
+                                               &no_polling, NULL);
+    if (reads) d->read_cq = grpc_completion_queue_create_for_next(NULL);
     pthread_mutex_init(&d->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&d->closing, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    int sys = pthread_create(&d->watcher, NULL, watch, d);
-    if (sys == 0) {
-        sys = pthread_create(&d->minder, NULL, mind, d);
-        if (sys != 0) stop_watcher(d);
-    }
+    int sys = pthread_create(&d->guard, NULL, guard, d);
+    bool guarded = sys == 0;
+    if (guarded && reads) sys = pthread_create(&d->reader, NULL, read_for_owner, d);
     if (sys == 0) {
         *ret = d;
         return QR_OK;
     }
-    grpc_completion_queue_shutdown(d->cq);
-    free_door(d);
+    end_queue(d->read_cq, NULL);
+    end_queue(d->calls_cq, guarded ? &d->guard : NULL);
+    pthread_mutex_destroy(&d->lock);
+    free(d);
     return qr_fail_errno(err, sys, "start the threads that take in peers");
 }
 
-grpc_completion_queue *link_grpc_door_cq(const struct link_grpc_door *d) { return d->cq; }
+void link_grpc_door_register(const struct link_grpc_door *d, grpc_server *server) {
+    grpc_server_register_completion_queue(server, d->read_cq ? d->read_cq : d->owner_cq, NULL);
+    grpc_server_register_completion_queue(server, d->calls_cq, NULL);
+}
+
+void link_grpc_door_open(struct link_grpc_door *d, grpc_server *server) {
+    d->server = server;
+    ask(d);
+}
+
+void link_grpc_door_shut(struct link_grpc_door *d, void *tag) {
+    grpc_server_shutdown_and_notify(d->server, d->calls_cq, tag);
+}
+
+bool link_grpc_door_asks(const struct link_grpc_door *d) { return atomic_load(&d->asks); }
+
+bool link_grpc_door_take(struct link_grpc_door *d, struct link_grpc_stream *ret) {
+    pthread_mutex_lock(&d->lock);
+    bool some = d->n > 0;
+    if (some) {
+        *ret = d->waiting[d->first];
+        d->first = (d->first + 1) % MAX_WAITING;
+        d->n--;
+    }
+    pthread_mutex_unlock(&d->lock);
+    return some;
+}
 
 void link_grpc_door_free(struct link_grpc_door *d) {
+    struct link_grpc_stream s;
     if (!d) return;
-    stop_watcher(d);
-    grpc_completion_queue_shutdown(d->cq);
-    pthread_join(d->minder, NULL);
-    free_door(d);
+    end_queue(d->read_cq, &d->reader);
+    end_queue(d->calls_cq, &d->guard);
+    while (link_grpc_door_take(d, &s)) link_grpc_refuse(&s, GRPC_STATUS_UNAVAILABLE, "it ends");
+    pthread_mutex_destroy(&d->lock);
+    free(d);
 }

@@ -1,31 +1,28 @@
-/* link/link_grpc_guard.c — a connection that opens stream after stream, or sends what nobody gets
- * to see, is cut.
+/* link/link_grpc_guard.c — cuts a connection that opens stream after stream, or sends more than its
+ * messages.
  *
- * Streams   gRPC 1.51 counts only streams that are open, and only after its settings were
- *           acknowledged. A peer that opens and resets streams, or acknowledges nothing, may have
- *           as many as it likes; they cost 10 KB each until their owner has heard of them, which he
- *           cannot while gRPC reads on, in his thread. One of ours opens one stream, and another
- *           after a pause when that one has ended. So calls are counted where gRPC asks whether
- *           their metadata will do: in the middle of its reading. What is refused there is gone at
- *           once.
+ * Streams   gRPC 1.51 limits open streams only, and only after the peer has acknowledged its
+ *           settings. A peer that opens and resets streams, or acknowledges nothing, may have any
+ *           number; each costs 10 KB until it is taken. A worker opens one stream, and another
+ *           after a pause when that one has ended. So every stream is counted by its connection
+ *           when the server's thread takes it (link_grpc_door.c). gRPC could call back for each
+ *           stream while it reads (an auth metadata processor), but it then encodes all metadata
+ *           for it, and aborts the process where a peer sends a name that is gRPC's own.
  * Bytes     what was read from a socket, as the kernel counts it, is compared with the messages
  *           that the link's owner was given: headers without end, messages larger than any of ours,
  *           requests for answers and messages of a stream that is closed show in it, and nothing
  *           that a good peer may send. Frames of some kinds take gRPC a microsecond a byte: while
- *           an owner does not come back from it when he wanted to, who has sent more than a little
- *           of that is cut.
- * Crowds    a hundred callers of whom nothing is known are more than a ring has; then, and when
- *           descriptors become few, those go that have been quiet for a moment.
- * Cutting   gRPC closes a stream at its owner's wish, and no connection. So the socket is looked
- *           for by the address of its other end, held by a descriptor of our own, and disconnected,
- *           which also throws away what was not read yet. The address is known of those whose first
- *           stream was accepted; before that, all of whom nothing is known are cut: the good ones
- *           among them call again.
+ *           an owner does not return from gRPC when it wanted to, a connection that has sent more
+ *           than a little of that is cut.
+ * Crowds    a hundred connections without a stream are more than a ring has; then, and when
+ *           descriptors become few, those are cut that have been quiet for a moment.
+ * Cutting   gRPC closes a stream when its owner wants it, but no connection. So the socket is found
+ *           by the address of its other end, held by a descriptor of our own, and disconnected,
+ *           which also discards what was not read yet.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <grpc/grpc.h>
-#include <grpc/grpc_security.h>
 #include <grpc/support/alloc.h>
 #include <linux/tcp.h>
 #include <malloc.h>
@@ -60,13 +57,11 @@ struct address {
     uint8_t ip[16]; /* IPv4 as ::ffff:a.b.c.d */
     uint16_t port;
 };
-struct link_grpc_caller { /* a connection */
-    const void *context;  /* what gRPC knows of its certificate: one for each; NULL: free */
-    /* by streams that are connections of a link; NULL: not yet, or not any more */
-    grpc_auth_context *held;
-    unsigned n_held;
-    bool known; /* it had such a stream: */
+struct link_grpc_caller { /* a connection that has opened a stream */
+    bool used;
     struct address peer;
+    unsigned n_held;     /* streams that are not over */
+    uint64_t read_bytes; /* when it was looked at: fewer are those of a later connection */
     _Atomic uint64_t seen_bytes;
     unsigned n; /* streams since */
     int64_t since_ns;
@@ -145,9 +140,9 @@ static uint64_t unseen_bytes_at(uint16_t number, int64_t now_ns) {
     return 0;
 }
 
-static struct link_grpc_caller *accepted_from(const struct address *peer) {
+static struct link_grpc_caller *caller_at(const struct address *peer) {
     for (struct link_grpc_caller *c = callers; c < callers + CALLERS; c++)
-        if (c->known && same(&c->peer, peer)) return c;
+        if (c->used && same(&c->peer, peer)) return c;
     return NULL;
 }
 
@@ -159,17 +154,24 @@ static uint64_t incoming(int fd, struct address *ret_far, int64_t now_ns) {
                : 0;
 }
 
-enum whom { THIS, STRANGERS, WHO_SENT_TOO_MUCH, QUIET_STRANGERS };
+enum whom { THIS, WHO_SENT_TOO_MUCH, QUIET_STRANGERS };
 struct count {
     unsigned fds, strangers, cut;
     bool strangers_send;
 };
 
-static bool misbehaves(int fd, enum whom whom, const struct link_grpc_caller *known,
+/* What this connection may have sent. */
+static uint64_t most_bytes(struct link_grpc_caller *known, uint64_t read_bytes,
+                           uint64_t unseen_bytes) {
+    if (!known) return STRANGER_BYTES;
+    if (read_bytes < known->read_bytes)
+        atomic_store_explicit(&known->seen_bytes, 0, memory_order_relaxed);
+    known->read_bytes = read_bytes;
+    return unseen_bytes + 2 * atomic_load_explicit(&known->seen_bytes, memory_order_relaxed);
+}
+
+static bool misbehaves(int fd, enum whom whom, struct link_grpc_caller *known,
                        uint64_t unseen_bytes, struct count *count) {
-    uint64_t most =
-        known ? unseen_bytes + 2 * atomic_load_explicit(&known->seen_bytes, memory_order_relaxed)
-              : STRANGER_BYTES;
     struct tcp_info info = {0};
     socklen_t n = sizeof info;
     /* what waits in the kernel while its owner computes is nobody's fault, and none of this
@@ -179,6 +181,7 @@ static bool misbehaves(int fd, enum whom whom, const struct link_grpc_caller *kn
         return false;
     bool quiet = info.tcpi_last_data_recv >= QUIET_MS;
     count->strangers_send |= !known && !quiet;
+    uint64_t most = most_bytes(known, info.tcpi_bytes_received, unseen_bytes);
     return whom == QUIET_STRANGERS ? !known && quiet
                                    : info.tcpi_bytes_received > most + (uint64_t)unread;
 }
@@ -188,11 +191,10 @@ static bool to_be_cut(int fd, enum whom whom, const struct address *peer, int64_
     struct address far;
     uint64_t unseen_bytes = incoming(fd, &far, now_ns);
     if (!unseen_bytes) return false;
-    const struct link_grpc_caller *known = accepted_from(&far);
+    struct link_grpc_caller *known = caller_at(&far);
+    if (known && !known->n_held && !atomic_load(&known->seen_bytes)) known = NULL; /* refused */
     count->strangers += !known;
-    return whom == THIS        ? same(&far, peer)
-           : whom == STRANGERS ? !known
-                               : misbehaves(fd, whom, known, unseen_bytes, count);
+    return whom == THIS ? same(&far, peer) : misbehaves(fd, whom, known, unseen_bytes, count);
 }
 
 /* The copy pins what fd names: whoever closes fd meanwhile, no other socket can be hit. */
@@ -224,48 +226,18 @@ static struct count cut(enum whom whom, const struct address *peer, int64_t now_
     return count;
 }
 
-/* The connection's entry; a new one takes the place of the one that was quiet for longest. Under
- * the lock. */
-static struct link_grpc_caller *caller_of(const void *context, int64_t now_ns) {
-    struct link_grpc_caller *oldest = NULL;
-    for (struct link_grpc_caller *c = callers; c < callers + CALLERS; c++) {
-        if (c->context == context) return c;
-        if (c->held) continue;
-        bool is_free = !c->context; /* better than any that is used */
-        bool older = oldest && oldest->context && c->since_ns < oldest->since_ns;
-        if (!oldest || is_free || older) oldest = c;
-    }
-    if (oldest) *oldest = (struct link_grpc_caller){.context = context, .since_ns = now_ns};
-    return oldest;
-}
-
-/* Called by gRPC for each stream, with its metadata. */
-static void on_call(void *clock, grpc_auth_context *context, const grpc_metadata *md, size_t n,
-                    grpc_process_auth_metadata_done_cb done, void *done_ctx) {
-    int64_t now_ns = qr_now_ns(clock);
-    (void)md;
-    (void)n;
-    pthread_mutex_lock(&lock);
-    struct link_grpc_caller *c = caller_of(context, now_ns);
-    if (c && now_ns - c->since_ns > QR_SECOND) {
-        c->since_ns = now_ns;
-        c->n = 0;
-    }
-    bool much = !c || ++c->n > STREAMS_A_SECOND;
-    if (c && c->n % STREAMS_A_SECOND == 1 && much)
-        (void)cut(c->held ? THIS : STRANGERS, &c->peer, now_ns);
-    pthread_mutex_unlock(&lock);
-    done(done_ctx, NULL, 0, NULL, 0, much ? GRPC_STATUS_RESOURCE_EXHAUSTED : GRPC_STATUS_OK,
-         much ? "too many streams" : NULL);
-}
-
-void link_grpc_guard(grpc_server_credentials *creds, const struct qr_clock *clock) {
-    union {
-        const struct qr_clock *in;
-        void *out;
-    } state = {.in = clock};
-    grpc_server_credentials_set_auth_metadata_processor(
-        creds, (grpc_auth_metadata_processor){.process = on_call, .state = state.out});
+/* The connection's entry; a new one takes the place of the one that was quiet for longest. NULL:
+ * all are in use. Under the lock. */
+static struct link_grpc_caller *caller_of(const struct address *peer, int64_t now_ns) {
+    struct link_grpc_caller *ret = caller_at(peer);
+    for (struct link_grpc_caller *c = callers; !ret && c < callers + CALLERS; c++)
+        if (!c->used) ret = c;
+    if (!ret)
+        for (struct link_grpc_caller *c = callers; c < callers + CALLERS; c++)
+            if (!c->n_held && (!ret || c->since_ns < ret->since_ns)) ret = c;
+    if (ret && (!ret->used || !same(&ret->peer, peer)))
+        *ret = (struct link_grpc_caller){.used = true, .peer = *peer, .since_ns = now_ns};
+    return ret;
 }
 
 void link_grpc_guard_port(int port, uint64_t unseen_bytes, const _Atomic int64_t *due_ns) {
@@ -291,26 +263,20 @@ void link_grpc_host(grpc_call *call, char *ret, size_t cap) {
     gpr_free(peer);
 }
 
-struct link_grpc_caller *link_grpc_guard_accepted(grpc_call *call, int64_t now_ns) {
-    grpc_auth_context *context = grpc_call_auth_context(call);
+struct link_grpc_caller *link_grpc_guard_stream(grpc_call *call, int64_t now_ns) {
     char *peer = grpc_call_get_peer(call);
     struct address a;
     pthread_mutex_lock(&lock);
-    struct link_grpc_caller *c =
-        context && address_of_text(peer, &a) ? caller_of(context, now_ns) : NULL;
-    bool first = c && !c->held;
-    if (first) {
-        if (c->known && !same(&c->peer, &a)) { /* gRPC has used a context's place again */
-            atomic_store(&c->seen_bytes, 0);
-            c->n = 1;
-        }
-        c->held = context;
-        c->known = true;
-        c->peer = a;
+    struct link_grpc_caller *c = peer && address_of_text(peer, &a) ? caller_of(&a, now_ns) : NULL;
+    if (c && now_ns - c->since_ns > QR_SECOND) {
+        c->since_ns = now_ns;
+        c->n = 0;
     }
+    bool much = c && ++c->n > STREAMS_A_SECOND;
+    if (much && c->n % STREAMS_A_SECOND == 1) (void)cut(THIS, &a, now_ns);
+    if (much) c = NULL;
     if (c) c->n_held++;
     pthread_mutex_unlock(&lock);
-    if (!first && context) grpc_auth_context_release(context);
     gpr_free(peer);
     return c;
 }
@@ -323,11 +289,8 @@ void link_grpc_guard_seen(struct link_grpc_caller *c, size_t bytes) {
 void link_grpc_guard_over(struct link_grpc_caller *c) {
     if (!c) return;
     pthread_mutex_lock(&lock);
-    grpc_auth_context *held = --c->n_held ? NULL : c->held;
-    /* another stream may follow on the same connection: what it sent before stays known */
-    if (held) c->held = NULL;
+    c->n_held--; /* another stream may follow: what the connection sent before stays known */
     pthread_mutex_unlock(&lock);
-    if (held) grpc_auth_context_release(held);
 }
 
 /* What was cut a moment ago is freed by now, in the arenas of several threads, of which each would
@@ -349,7 +312,7 @@ int64_t link_grpc_guard_look(int64_t now_ns) {
         looked_ns = now_ns;
         wait_ns = n.strangers_send ? LINK_GRPC_SOON_NS : LINK_GRPC_LOOK_NS;
     }
-    int64_t ret = wait_ns;
+    int64_t ret = looked_ns + wait_ns - now_ns;
     pthread_mutex_unlock(&lock);
     if (trim) malloc_trim(0);
     return ret;

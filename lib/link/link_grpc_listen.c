@@ -17,42 +17,19 @@ enum {
 };
 #define REOPEN_NS (100 * INT64_C(1000000))
 
-static void want_accept(struct grpc_link *g) {
-    grpc_call_details_init(&g->details);
-    grpc_metadata_array_init(&g->metadata);
-    g->accepted = NULL;
-    g->accepting = grpc_server_request_call(g->server, &g->accepted, &g->details, &g->metadata,
-                                            g->cq, g->server_cq, &g->op_accept) == GRPC_CALL_OK;
-}
-
 void link_grpc_accept(struct grpc_link *g) {
-    bool ok = g->accepted != NULL; /* the door passes an event on, and not how it went */
-    bool ours = ok && grpc_slice_str_cmp(g->details.method, LINK_GRPC_METHOD) == 0;
-    grpc_call *call = ok ? g->accepted : NULL;
-    if (ok) {
-        grpc_slice_unref(g->details.method);
-        grpc_slice_unref(g->details.host);
-    }
-    grpc_metadata_array_destroy(&g->metadata);
-    g->accepting = false;
-    if (!ok || g->freeing) {
-        if (call) {
-            grpc_call_cancel(call, NULL);
-            grpc_call_unref(call);
-        }
-        return;
-    }
-    want_accept(g);
-    if (!ours || g->n_conns >= MAX_ACCEPTED) {
-        grpc_call_cancel_with_status(
-            call, ours ? GRPC_STATUS_RESOURCE_EXHAUSTED : GRPC_STATUS_UNIMPLEMENTED, "not here",
-            NULL);
-        grpc_call_unref(call);
+    struct link_grpc_stream s;
+    if (!link_grpc_door_take(g->door, &s)) return;
+    bool ours = grpc_slice_str_cmp(s.method, LINK_GRPC_METHOD) == 0;
+    if (g->freeing || !ours || g->n_conns >= MAX_ACCEPTED) {
+        link_grpc_refuse(&s, ours ? GRPC_STATUS_RESOURCE_EXHAUSTED : GRPC_STATUS_UNIMPLEMENTED,
+                         "not here");
         return;
     }
     struct conn *c = link_grpc_conn_new(g, false);
-    c->call = call;
-    c->caller = link_grpc_guard_accepted(call, qr_now_ns(g->clock));
+    c->call = s.call;
+    c->caller = s.caller;
+    grpc_slice_unref(s.method);
     c->mark = (grpc_metadata){.key = grpc_slice_from_static_string(LINK_GRPC_MARK),
                               .value = grpc_slice_from_static_string("1")};
     grpc_op start = {.op = GRPC_OP_SEND_INITIAL_METADATA,
@@ -68,27 +45,24 @@ enum qr_code link_grpc_listen(struct qr_link *l, const char *address, unsigned *
     enum qr_code code = link_grpc_address_check(address, err);
     if (code != QR_OK) return code;
     QR_ASSERT(!g->server);
-    if (g->with_door && !g->door &&
-        (code = link_grpc_door_new(g->clock, g->wake_call, &g->door, err)) != QR_OK)
+    if (!g->door && (code = link_grpc_door_new(g->clock, g->with_door, g->wake_call, g->cq,
+                                               &g->op_accept, &g->door, err)) != QR_OK)
         return code;
-    g->server_cq = g->door ? link_grpc_door_cq(g->door) : g->cq;
     int port = 0;
-    g->server =
-        link_grpc_server(address, g->tls, g->clock, g->quota, !g->with_door, g->server_cq, &port);
+    g->server = link_grpc_server(address, g->tls, g->quota, !g->with_door, g->door, &port);
     if (!g->server) return link_grpc_listen_failed(address, err);
     g->port = port;
     g->address = qr_xasprintf("%.*s:%d", (int)(strrchr(address, ':') - address), address, port);
     g->failures = link_grpc_accept_failed(false);
     link_grpc_guard_port(port, g->with_door ? UNSEEN_BYTES : UNSEEN_WIDE_BYTES,
                          g->with_door ? &g->due_ns : NULL);
-    want_accept(g);
     *ret_port = (unsigned)port;
     return QR_OK;
 }
 
 static void shut_down(struct grpc_link *g) {
     g->server_down = false;
-    grpc_server_shutdown_and_notify(g->server, g->server_cq, &g->op_shutdown);
+    link_grpc_door_shut(g->door, &g->op_shutdown);
     grpc_server_cancel_all_calls(g->server);
 }
 
@@ -97,14 +71,12 @@ static void shut_down(struct grpc_link *g) {
 static void reopen(struct grpc_link *g, int64_t now_ns) {
     if (!g->reopen_ns) {
         shut_down(g);
-    } else if (g->server && g->server_down && !g->accepting) {
+    } else if (g->server && g->server_down && !link_grpc_door_asks(g->door)) {
         grpc_server_destroy(g->server);
         g->server = NULL;
-    } else if (!g->server &&
-               (g->server = link_grpc_server(g->address, g->tls, g->clock, g->quota, !g->with_door,
-                                             g->server_cq, &g->port))) {
+    } else if (!g->server && (g->server = link_grpc_server(g->address, g->tls, g->quota,
+                                                           !g->with_door, g->door, &g->port))) {
         g->failures = link_grpc_accept_failed(false);
-        want_accept(g);
         g->reopen_ns = 0;
         return;
     }

@@ -15,10 +15,11 @@ struct qr_link_tls; /* link_grpc_tls.h */
 grpc_channel *link_grpc_channel(const char *address, const struct qr_link_tls *tls, bool wide);
 /* INVALID_ARGUMENT: not host:port */
 enum qr_code link_grpc_address_check(const char *address, struct qr_err *err);
-/* A started server; NULL: the port could not be bound. */
+/* A started server whose streams the door takes; NULL: the port could not be bound. */
+struct link_grpc_door;
 grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls,
-                              const struct qr_clock *clock, grpc_resource_quota *quota, bool wide,
-                              grpc_completion_queue *cq, int *ret_port);
+                              grpc_resource_quota *quota, bool wide, struct link_grpc_door *door,
+                              int *ret_port);
 /* Why that was: asked from the system, since gRPC does not say. */
 enum qr_code link_grpc_listen_failed(const char *address, struct qr_err *err);
 
@@ -55,13 +56,11 @@ struct link_grpc_unpacked { /* starts empty; bytes, piece: free() */
 struct qr_bytes link_grpc_unpack(struct link_grpc_unpacked *u, const grpc_byte_buffer *b,
                                  struct qr_pieces *ret_pieces);
 
-/* link_grpc_guard.c. Connections that open stream after stream are cut, on servers with these
- * credentials at these ports. Any thread. */
+/* link_grpc_guard.c. Connections to these ports that open stream after stream, or send more than
+ * messages, are cut. Any thread. */
 #define LINK_GRPC_LOOK_NS (25 * INT64_C(1000000))
-/* while somebody of whom nothing is known sends: between two looks memory grows as fast as bytes
- * come */
+/* while a connection without a stream sends: memory grows as fast as bytes come */
 #define LINK_GRPC_SOON_NS (4 * INT64_C(1000000))
-void link_grpc_guard(grpc_server_credentials *creds, const struct qr_clock *clock);
 /* unseen_bytes: may come on a connection of this port and be in none of its messages; 0: the port
  * is closed. due_ns: when the owner wants to be back from gRPC (INT64_MAX: he is); NULL: it matters
  * to nobody. Borrowed until the port is closed. */
@@ -71,20 +70,36 @@ void link_grpc_guard_port(int port, uint64_t unseen_bytes, const _Atomic int64_t
 int64_t link_grpc_guard_look(int64_t now_ns);
 /* The IP address of a call's other end; empty where it is not known. */
 void link_grpc_host(grpc_call *call, char *ret, size_t cap);
-/* A stream that was accepted: its connection is known from now on, until _over. NULL: it is not
- * known. All take NULL. */
+/* A stream that a server was given, and its connection until _over. NULL: it is to be refused; a
+ * connection with too many is cut. */
 struct link_grpc_caller;
-struct link_grpc_caller *link_grpc_guard_accepted(grpc_call *call, int64_t now_ns);
+struct link_grpc_caller *link_grpc_guard_stream(grpc_call *call, int64_t now_ns);
 /* a message that its owner was given */
 void link_grpc_guard_seen(struct link_grpc_caller *c, size_t bytes);
-void link_grpc_guard_over(struct link_grpc_caller *c);
+void link_grpc_guard_over(struct link_grpc_caller *c); /* NULL is fine, as for _seen */
 
-/* link_grpc_door.c. owner: a call whose queue gets the events of a server on the door's queue,
- * always as successes. */
-struct link_grpc_door;
-enum qr_code link_grpc_door_new(const struct qr_clock *clock, grpc_call *owner,
+/* link_grpc_door.c. The incoming streams of one server at a time. reads: a thread of the door's
+ * reads from the connections, else the owner does, in owner_cq. owner: a call whose queue gets the
+ * events, always as successes: `tag` when there may be a stream to take, or none is asked for any
+ * more. */
+struct link_grpc_stream {
+    grpc_call *call; /* bound to owner_cq */
+    grpc_slice method;
+    struct link_grpc_caller *caller;
+};
+enum qr_code link_grpc_door_new(const struct qr_clock *clock, bool reads, grpc_call *owner,
+                                grpc_completion_queue *owner_cq, void *tag,
                                 struct link_grpc_door **ret, struct qr_err *err);
-grpc_completion_queue *link_grpc_door_cq(const struct link_grpc_door *d);
+/* of a server that is not started yet */
+void link_grpc_door_register(const struct link_grpc_door *d, grpc_server *server);
+void link_grpc_door_open(struct link_grpc_door *d, grpc_server *server); /* started */
+/* Shuts the server down; `tag` comes to the owner when it is. It may be destroyed then, once no
+ * stream is asked for. */
+void link_grpc_door_shut(struct link_grpc_door *d, void *tag);
+bool link_grpc_door_asks(const struct link_grpc_door *d);
+/* The oldest stream that waits, the caller's from then on; false: none does. */
+bool link_grpc_door_take(struct link_grpc_door *d, struct link_grpc_stream *ret);
+void link_grpc_refuse(struct link_grpc_stream *s, grpc_status_code status, const char *why);
 void link_grpc_door_free(struct link_grpc_door *d); /* after the server; NULL is fine */
 
 /* how often a server of this process has stopped to listen; again: once more */

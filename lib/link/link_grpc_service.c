@@ -40,16 +40,16 @@ struct qr_service {
     const struct qr_clock *clock;
     grpc_completion_queue *cq;
     grpc_server *server;
+    struct link_grpc_door *door;
+    grpc_channel *lame;
+    grpc_call *wake_call; /* never connected: its queue gets the door's events */
     grpc_resource_quota *quota;
     int port;
     pthread_t thread;
     atomic_bool closing;
     /* the thread's */
-    grpc_call *accepted;
-    grpc_call_details details;
-    grpc_metadata_array metadata;
     struct tag tag_call, tag_down;
-    bool accepting, down;
+    bool down;
     struct qr_service_call *calls;
     unsigned n_calls;
 };
@@ -57,14 +57,6 @@ struct qr_service {
 static gpr_timespec at_ns(int64_t ns) {
     if (ns == INT64_MAX) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
     return (gpr_timespec){ns / QR_SECOND, (int32_t)(ns % QR_SECOND), GPR_CLOCK_MONOTONIC};
-}
-
-static void want_call(struct qr_service *s) {
-    grpc_call_details_init(&s->details);
-    grpc_metadata_array_init(&s->metadata);
-    s->accepted = NULL;
-    s->accepting = grpc_server_request_call(s->server, &s->accepted, &s->details, &s->metadata,
-                                            s->cq, s->cq, &s->tag_call) == GRPC_CALL_OK;
 }
 
 static void start(struct qr_service_call *c, enum tag_kind kind, const grpc_op *ops, size_t n) {
@@ -126,28 +118,23 @@ static void drop_ended(struct qr_service *s) {
 }
 
 /* A call has come: its message is asked for, and when it is over. */
-static void on_call(struct qr_service *s, bool ok) {
-    grpc_call *call = ok ? s->accepted : NULL;
-    char *method = ok ? grpc_slice_to_c_string(s->details.method) : NULL;
-    s->accepting = false;
-    grpc_metadata_array_destroy(&s->metadata);
-    grpc_call_details_destroy(&s->details);
-    if (!call) return;
-    if (!atomic_load(&s->closing)) want_call(s);
-    if (s->n_calls >= QR_SERVICE_CALLS) {
-        grpc_call_cancel_with_status(call, GRPC_STATUS_RESOURCE_EXHAUSTED, "too many calls", NULL);
-        grpc_call_unref(call);
-        gpr_free(method);
+static void on_call(struct qr_service *s) {
+    struct link_grpc_stream stream;
+    if (!link_grpc_door_take(s->door, &stream)) return;
+    if (atomic_load(&s->closing) || s->n_calls >= QR_SERVICE_CALLS) {
+        link_grpc_refuse(&stream, GRPC_STATUS_RESOURCE_EXHAUSTED, "too many calls");
         return;
     }
     struct qr_service_call *c = qr_xcalloc(1, sizeof *c);
     for (int k = 0; k < TAG_KINDS; k++) c->tag[k] = (struct tag){(enum tag_kind)k, c};
     c->s = s;
-    c->call = call;
+    c->call = stream.call;
+    c->caller = stream.caller;
+    char *method = grpc_slice_to_c_string(stream.method);
     c->method = qr_xstrdup(method);
     gpr_free(method);
+    grpc_slice_unref(stream.method);
     c->by_ns = qr_now_ns(s->clock) + QR_SERVICE_REQUEST_NS;
-    c->caller = link_grpc_guard_accepted(call, qr_now_ns(s->clock));
     c->next = s->calls;
     s->calls = c;
     s->n_calls++;
@@ -186,7 +173,7 @@ static void handle(struct qr_service *s, const struct tag *tag, bool ok) {
     struct qr_service_call *c = tag->call;
     if (c) c->n_ops--;
     switch (tag->kind) {
-    case TAG_CALL: on_call(s, ok); break;
+    case TAG_CALL: on_call(s); break;
     case TAG_MESSAGE: on_message(c, ok); break;
     case TAG_CLOSED:
         c->left = true;
@@ -215,7 +202,6 @@ static int64_t refuse_late(struct qr_service *s, int64_t now_ns) {
 static void *serve(void *ctx) {
     struct qr_service *s = ctx;
     pthread_setname_np(pthread_self(), "qring-profiler");
-    want_call(s);
     int64_t by_ns = INT64_MAX;
     for (bool told = false;;) {
         int64_t now_ns = qr_now_ns(s->clock), next_ns = by_ns;
@@ -234,7 +220,7 @@ static void *serve(void *ctx) {
             if (due_ns < next_ns) next_ns = due_ns;
         }
         drop_ended(s);
-        if (closing && s->down && !s->calls && !s->accepting) return NULL;
+        if (closing && s->down && !s->calls && !link_grpc_door_asks(s->door)) return NULL;
         if (closing && now_ns >= by_ns) {
             grpc_server_cancel_all_calls(s->server);
             by_ns = next_ns = INT64_MAX; /* all of them end by that */
@@ -247,6 +233,9 @@ static void *serve(void *ctx) {
 static void free_service(struct qr_service *s) {
     if (s->port) link_grpc_guard_port(s->port, 0, NULL);
     if (s->server) grpc_server_destroy(s->server);
+    link_grpc_door_free(s->door);
+    grpc_call_unref(s->wake_call);
+    grpc_channel_destroy(s->lame);
     grpc_completion_queue_shutdown(s->cq);
     while (grpc_completion_queue_next(s->cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL).type !=
            GRPC_QUEUE_SHUTDOWN)
@@ -255,6 +244,16 @@ static void free_service(struct qr_service *s) {
     grpc_resource_quota_unref(s->quota);
     free(s);
     grpc_shutdown_blocking();
+}
+
+static void shut_down_unserved(struct qr_service *s) {
+    atomic_store(&s->closing, true);
+    link_grpc_door_shut(s->door, &s->tag_down);
+    grpc_server_cancel_all_calls(s->server);
+    while (!s->down || link_grpc_door_asks(s->door)) {
+        grpc_event e = grpc_completion_queue_next(s->cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+        if (e.type == GRPC_OP_COMPLETE) handle(s, e.tag, e.success);
+    }
 }
 
 enum qr_code qr_service_open(const char *address, const struct qr_service_owner *owner,
@@ -272,7 +271,16 @@ enum qr_code qr_service_open(const char *address, const struct qr_service_owner 
     s->quota = grpc_resource_quota_create("qring-service");
     grpc_resource_quota_resize(s->quota, QUOTA_BYTES);
     s->cq = grpc_completion_queue_create_for_next(NULL);
-    s->server = link_grpc_server(address, NULL, clock, s->quota, false, s->cq, &s->port);
+    s->lame = grpc_lame_client_channel_create("wake", GRPC_STATUS_UNAVAILABLE, "never connected");
+    s->wake_call =
+        grpc_channel_create_call(s->lame, NULL, 0, s->cq, grpc_slice_from_static_string("/wake"),
+                                 NULL, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+    code = link_grpc_door_new(clock, false, s->wake_call, s->cq, &s->tag_call, &s->door, err);
+    if (code != QR_OK) {
+        free_service(s);
+        return code;
+    }
+    s->server = link_grpc_server(address, NULL, s->quota, false, s->door, &s->port);
     if (!s->server) {
         s->port = 0;
         free_service(s);
@@ -282,8 +290,7 @@ enum qr_code qr_service_open(const char *address, const struct qr_service_owner 
     *ret_port = (unsigned)s->port;
     int sys = pthread_create(&s->thread, NULL, serve, s);
     if (sys != 0) {
-        grpc_server_shutdown_and_notify(s->server, s->cq, &s->tag_down);
-        grpc_completion_queue_next(s->cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+        shut_down_unserved(s);
         free_service(s);
         return qr_fail_errno(err, sys, "start the thread that answers at %s", address);
     }
@@ -294,7 +301,7 @@ enum qr_code qr_service_open(const char *address, const struct qr_service_owner 
 void qr_service_close(struct qr_service *s) {
     if (!s) return;
     atomic_store(&s->closing, true);
-    grpc_server_shutdown_and_notify(s->server, s->cq, &s->tag_down); /* which wakes the thread */
+    link_grpc_door_shut(s->door, &s->tag_down); /* which wakes the thread */
     pthread_join(s->thread, NULL);
     free_service(s);
 }

@@ -107,13 +107,12 @@ static void end_unused(grpc_server *server) {
 }
 
 grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls,
-                              const struct qr_clock *clock, grpc_resource_quota *quota, bool wide,
-                              grpc_completion_queue *cq, int *ret_port) {
+                              grpc_resource_quota *quota, bool wide, struct link_grpc_door *door,
+                              int *ret_port) {
     grpc_arg room[MAX_ARGS];
     grpc_channel_args args = {.num_args = server_args(quota, wide, room), .args = room};
     grpc_server_credentials *creds =
         tls ? link_grpc_tls_server(tls) : grpc_insecure_server_credentials_create();
-    if (!tls) link_grpc_guard(creds, clock);
     grpc_server *server = grpc_server_create(&args, NULL);
     *ret_port = grpc_server_add_http2_port(server, address, creds);
     if (!tls) grpc_server_credentials_release(creds);
@@ -121,8 +120,9 @@ grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls
         end_unused(server);
         return NULL;
     }
-    grpc_server_register_completion_queue(server, cq, NULL);
+    link_grpc_door_register(door, server);
     grpc_server_start(server);
+    link_grpc_door_open(door, server);
     return server;
 }
 

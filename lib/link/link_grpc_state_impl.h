@@ -72,18 +72,14 @@ struct grpc_link {
     const struct qr_log *log;      /* NULL: nobody's */
     grpc_completion_queue *cq;
     grpc_server *server;
-    grpc_completion_queue *server_cq; /* cq, or the door's */
-    struct link_grpc_door *door;
+    struct link_grpc_door *door; /* NULL: it does not listen */
     /* of the server: what messages that are not whole yet may take, of all who called */
     grpc_resource_quota *quota;
-    grpc_call *accepted;
-    grpc_call_details details;
-    grpc_metadata_array metadata;
     int port;
     char *address;     /* what it listens on, with that port */
     unsigned failures; /* of accepting, when the server was started */
     int64_t reopen_ns; /* 0: it listens */
-    bool with_door, accepting, server_down, freeing;
+    bool with_door, server_down, freeing;
     struct op op_accept, op_shutdown, op_wake;
     struct dial *dials;
     struct {

@@ -242,7 +242,6 @@ enum qr_code qr_link_tls_new(const struct qr_link_tls_options *opt, struct qr_li
         grpc_tls_certificate_provider_file_watcher_create(pair, pair, NULL, REFRESH_SECONDS);
     t->channel = grpc_tls_credentials_create(options_of(t, files, true));
     t->server = grpc_tls_server_credentials_create(options_of(t, files, false));
-    link_grpc_guard(t->server, opt->clock);
     grpc_tls_certificate_provider_release(files);
     pthread_mutex_lock(&current_lock);
     current = t;

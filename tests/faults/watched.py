@@ -54,8 +54,8 @@ class Watched:
             if abs(now - last) > 256: since, last = time.monotonic(), now
             elif time.monotonic() - since >= 0.5: return
 
-    def ports(self):
-        """(control, data)"""
+    def ports(self, *others):
+        """(control, data); others: ports that are neither"""
         inodes = set()
         for fd in os.listdir(f"/proc/{self.pid}/fd"):
             try: inodes.add(os.readlink(f"/proc/{self.pid}/fd/{fd}"))
@@ -66,14 +66,14 @@ class Watched:
                 for l in f.readlines()[1:]:
                     p = l.split()
                     if p[3] == "0A" and f"socket:[{p[9]}]" in inodes: found.add(int(p[1].split(":")[1], 16))
-        return self.control, next(p for p in found if p not in (self.control, self.http))
+        return self.control, next(p for p in found if p not in (self.control, self.http, *others))
 
 
-def start(name, n=2, epochs=FOREVER, tls=None, views=None):
-    """A ring of which worker 0 shows its metrics; views: another TF_CONFIG by index."""
+def start(name, n=2, epochs=FOREVER, tls=None, views=None, more=()):
+    """A ring of which worker 0 shows its metrics; views: another TF_CONFIG by index; more: flags of worker 0 alone."""
     r = Ring(name, job(name), n, epochs, ["--min-workers", "1"], tls=tls)
     http = free_ports(1)[0]
-    r.start(0, "--http-port", str(http))
+    r.start(0, "--http-port", str(http), *more)
     for i in range(1, n): r.start(i, env=(views or {}).get(i, lambda r: {})(r))
     r.joined()
     r.reaches(20)

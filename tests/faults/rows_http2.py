@@ -1,0 +1,110 @@
+#!/usr/bin/python3
+"""Row 54: HTTP/2 that breaks the rules, on every port, without TLS and with it, with the job's certificate and without, and from servers that a worker
+dials. Every metadata name that libgrpc knows is said with every value first; then requests, answers and handshakes are made from a seed.
+REQUESTS=1000000 for so many of them (default 6000), SEED=7 for others (default 1)."""
+import os, time
+
+import attacks, http2
+from ring import Ring, check, free_ports, job, main, row, tell, until
+from watched import PEER_KB, Watched, certificates, finish, start
+
+REQUESTS, SEED = int(os.environ.get("REQUESTS", "6000")), os.environ.get("SEED", "1")
+A_CONNECTION = 50  # a connection that opens more than 64 streams a second is cut
+SERVERS, ANSWERED = 6, 120
+
+
+def lives(r, what):
+    code = r.worker[0].poll()
+    return code is None or check(f"{what}: worker 0 has ended with {code}; {r.last_words()}", False)
+
+
+def names(r, what, port, context, base):
+    """Each name with each value, as a client says it."""
+    fields = ended = 0
+    for blocks in http2.every_name(base):
+        fields += len(blocks)
+        # a field that ends the connection hides those behind it
+        if not http2.say(port, context, blocks): ended += sum(not http2.say(port, context, [b]) for b in blocks)
+        if not lives(r, f"{what}, names"): return False
+    tell(54, f"{fields} fields of libgrpc's names, {what}", f"{ended} end their connection", "the worker goes on")
+    return True
+
+
+def flood(r, w, what, n, session):
+    """n requests by session(seed), which says how many it has sent; memory meanwhile."""
+    w.forget_peak()
+    before, began, sent, i = w.kb("VmRSS"), time.monotonic(), 0, 0
+    while sent < n:
+        sent += session(f"{SEED}/{what}/{i}")
+        i += 1
+        if not lives(r, f"{what}, connection {i} of seed {SEED}"): return
+    seconds = time.monotonic() - began
+    w.settle()
+    peak, after = w.kb("VmHWM"), w.kb("VmRSS")
+    check(f"{what}: {after - before} KB stay, {peak - before} KB at most", after - before <= 2 * PEER_KB and peak - before <= 4 * PEER_KB)
+    tell(54, f"{sent} requests on {i} connections, {what}", f"{seconds:.1f} s, {before / 1024:.1f} MB before, {peak / 1024:.1f} MB at most, {after / 1024:.1f} MB after",
+         f"{2 * PEER_KB >> 10} MB stay, {4 * PEER_KB >> 10} MB at most")
+
+
+def one_handshake(port):
+    def session(seed):
+        http2.strange(port, seed)
+        return 1
+    return session
+
+
+def siege(name, tls, share):
+    """A ring of two that trains; worker 0 is attacked on its three ports, one after the other."""
+    profiler = free_ports(1)[0]
+    r, w = start(name, tls=tls, more=["--profiler-port", str(profiler)])
+    control, data = w.ports(profiler)
+    with_cert, without = (attacks.context(tls), attacks.context()) if tls else (None, None)
+    ports = [("control", control, with_cert), ("data", data, with_cert), ("profiler", profiler, None)]
+    lines = r.lines()
+    for what, port, context in ports:
+        what = f"{what} port, {'TLS with certificate' if context else 'plaintext'}{' beside TLS' if tls and not context else ''}"
+        if not names(r, what, port, context, http2.request_of()): return
+        flood(r, w, what, REQUESTS * share // len(ports), lambda seed: http2.attack(port, context, seed, A_CONNECTION))
+        if tls and context:
+            for blocks in http2.every_name(http2.request_of())[:3]: http2.say(port, without, blocks)
+            flood(r, w, what.replace("with certificate", "handshakes with changed bytes"), max(REQUESTS // 100, 50), one_handshake(port))
+        if r.worker[0].poll() is not None: return
+    check(f"{name}: training goes on", until(lambda: r.lines() > lines + 50, 20))
+    tell(54, f"steps, each that of one worker alone, {name}", finish(r), "all")
+
+
+@row(54)
+def plaintext(): siege("http2-plain", None, 0.5)
+
+
+@row(54)
+def tls(): siege("http2-tls", certificates("http2-tls-dir", job("http2-tls")), 0.5)
+
+
+def dialled(name, cert):
+    """A worker whose peers are all hostile servers; then one of them is a worker, and they form a ring."""
+    ports = free_ports(SERVERS + 1)
+    r = Ring(name, job(name), SERVERS + 1, 3, ["--min-workers", str(SERVERS + 1), "--start-timeout", "600s"], peers=[f"127.0.0.1:{p}" for p in ports], tls=cert)
+    servers = [http2.Server(p, cert, f"{SEED}/{name}/{i}", http2.VALUES[i::SERVERS]) for i, p in enumerate(ports[1:])]
+    answers = lambda: sum(s.answers for s in servers)
+    http = free_ports(1)[0]
+    r.start(0, "--http-port", str(http))
+    w = Watched(r, 0, http)
+    check(f"{name}: the worker calls; {r.last_words()}", until(lambda: answers() > SERVERS, 30, 0.05))
+    before, began = w.kb("VmRSS"), time.monotonic()
+    until(lambda: answers() >= ANSWERED * max(1, REQUESTS // 100000) or not lives(r, name), 600, 0.05)
+    lives(r, name)
+    after = w.kb("VmRSS")
+    check(f"{name}: {after - before} KB more", after - before <= 2 * PEER_KB)
+    tell(54, f"{answers()} answers on {sum(s.connections for s in servers)} connections of hostile servers, {'TLS' if cert else 'plaintext'}",
+         f"{time.monotonic() - began:.1f} s, {before / 1024:.1f} MB before, {after / 1024:.1f} MB after", f"{2 * PEER_KB >> 10} MB stay")
+    for s in servers: s.close()
+
+
+@row(54)
+def servers():
+    dialled("http2-servers", None)
+    dialled("http2-servers-tls", certificates("http2-servers-tls-dir", job("http2-servers-tls")))
+
+
+main()
