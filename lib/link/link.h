@@ -5,9 +5,9 @@
  *           one breaks. A worker has two links: control (polled by the control thread) and data
  *           (polled by the training thread). Who a connection belongs to is said by the first
  *           message on it, not by the link.
- * Dialing   `dial` keeps trying (50 ms doubling to 1 s; names are resolved again at each attempt;
- *           resolution errors are never fatal) and dials again after a break, until `hang_up`. Each
- *           success is an UP event with the tag.
+ * Dialing   `dial` begins at the next poll, a few at a time, and keeps trying (50 ms doubling to
+ *           1 s; names are resolved again at each attempt; resolution errors are never fatal) and
+ *           dials again after a break, until `hang_up`. Each success is an UP event with the tag.
  * Order     per connection: UP, MESSAGE..., DOWN. Nothing after DOWN. Connection numbers are never
  *           used twice.
  * Threads   all calls from the owner thread, except wake (any thread).

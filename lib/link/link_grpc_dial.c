@@ -15,6 +15,18 @@
 enum { PATIENCE_LOOKS = 10, PATIENCE_LOOKS_WIDE = 30 };
 #define BACKOFF_FIRST_NS (50 * INT64_C(1000000))
 #define RENEW_NS QR_SECOND
+/* So many attempts take turns: with more, each handshake takes longer and none ends sooner. An
+ * attempt that takes twice as long as the last that came up, and a second, leaves its turn to the
+ * next, as where an address swallows packets. */
+enum { MAX_UNDER_WAY = 4 };
+#define TURN_NS QR_SECOND
+#define TURN_MOST_NS (10 * QR_SECOND)
+#define TURN_LOOK_NS (20 * INT64_C(1000000)) /* between looks whether one can begin */
+/* An attempt is given up after this, or four times as long as the last that came up took; the next
+ * one of its dial has twice the time. */
+#define ATTEMPT_NS (3 * QR_SECOND)
+#define ATTEMPT_WIDE_NS (5 * QR_SECOND) /* who listens on wide links may compute */
+#define ATTEMPT_MOST_NS (10 * QR_SECOND)
 #define CONNECTING_NS (30 * QR_SECOND) /* gRPC gives up by itself after 20 s */
 
 void link_grpc_dial_answers(struct dial *d) { d->backoff_ns = BACKOFF_FIRST_NS; }
@@ -57,11 +69,17 @@ static void want(struct grpc_link *g, struct dial *d) {
     qr_resolver_want(g->names.resolver, name);
 }
 
-void link_grpc_dial_up(struct grpc_link *g, struct dial *d) {
+static void want_no_more(struct grpc_link *g, struct dial *d) {
     char name[LINK_GRPC_NAME];
     if (!d->wanted) return;
     d->wanted = false;
     if (name_of(d->address, name, sizeof name)) qr_resolver_drop(g->names.resolver, name);
+}
+
+void link_grpc_dial_up(struct grpc_link *g, struct dial *d) {
+    d->attempt_ns = 0;
+    g->took_ns = qr_now_ns(g->clock) - d->begun_ns;
+    want_no_more(g, d);
 }
 
 /* To an address that was found and not tried yet, or to whatever the name says. */
@@ -73,7 +91,13 @@ static grpc_channel *channel_of(struct grpc_link *g, struct dial *d) {
         if (qr_parse_u64(strrchr(d->address, ':') + 1, &port))
             qr_ip_with_port(ip, (unsigned)port, address);
     }
-    return link_grpc_channel(*address ? address : d->address, g->tls, !g->with_door);
+    int64_t least_ns = g->with_door ? ATTEMPT_NS : ATTEMPT_WIDE_NS;
+    d->attempt_ns *= 2;
+    if (d->attempt_ns < 4 * g->took_ns) d->attempt_ns = 4 * g->took_ns;
+    if (d->attempt_ns < least_ns) d->attempt_ns = least_ns;
+    if (d->attempt_ns > ATTEMPT_MOST_NS) d->attempt_ns = ATTEMPT_MOST_NS;
+    return link_grpc_channel(*address ? address : d->address, g->tls, !g->with_door,
+                             (int)(d->attempt_ns / QR_MS));
 }
 
 /* ---- one attempt ---- */
@@ -83,7 +107,7 @@ static void start(struct grpc_link *g, struct dial *d) {
     c->dial = d;
     c->tag = d->tag;
     d->conn = c;
-    d->fresh_ns = qr_now_ns(g->clock);
+    d->begun_ns = d->fresh_ns = qr_now_ns(g->clock);
     d->n_looks = 0;
     c->call = grpc_channel_create_call(d->channel, NULL, 0, g->cq,
                                        grpc_slice_from_static_string(LINK_GRPC_METHOD), NULL,
@@ -136,17 +160,34 @@ static void renew(struct grpc_link *g, struct dial *d) {
     start(g, d);
 }
 
+static unsigned n_under_way(const struct grpc_link *g, int64_t now_ns) {
+    unsigned n = 0;
+    int64_t turn_ns = 2 * g->took_ns < TURN_NS        ? TURN_NS
+                      : 2 * g->took_ns > TURN_MOST_NS ? TURN_MOST_NS
+                                                      : 2 * g->took_ns;
+    for (const struct dial *d = g->dials; d; d = d->next)
+        n += d->conn && !d->conn->up && now_ns - d->begun_ns < turn_ns &&
+             grpc_channel_check_connectivity_state(d->channel, 0) != GRPC_CHANNEL_TRANSIENT_FAILURE;
+    return n;
+}
+
 int64_t link_grpc_keep_dialing(struct grpc_link *g) {
     int64_t due_ns = INT64_MAX, now_ns = 0;
+    unsigned n = 0;
     bool news = g->names.resolver && atomic_exchange(&g->names.news, false);
     for (struct dial *d = g->dials; d; d = d->next) {
         if (d->conn && d->conn->up) continue;
-        if (!now_ns) now_ns = qr_now_ns(g->clock);
+        if (!now_ns) n = n_under_way(g, now_ns = qr_now_ns(g->clock));
         int64_t at = d->conn ? d->fresh_ns + RENEW_NS : d->next_ns;
         if (at > now_ns && !(news && d->wanted && d->conn)) {
             if (at < due_ns) due_ns = at;
             continue;
         }
+        if (!d->conn && n >= MAX_UNDER_WAY) {
+            if (now_ns + TURN_LOOK_NS < due_ns) due_ns = now_ns + TURN_LOOK_NS;
+            continue;
+        }
+        n += !d->conn;
         if (d->conn) renew(g, d);
         else start(g, d);
         if (now_ns + RENEW_NS < due_ns) due_ns = now_ns + RENEW_NS;
@@ -162,10 +203,9 @@ void link_grpc_dial(struct qr_link *l, uint32_t tag, const char *address) {
     d->tag = tag;
     d->backoff_ns = BACKOFF_FIRST_NS;
     d->address = qr_xstrdup(address);
-    d->channel = link_grpc_channel(address, g->tls, !g->with_door);
+    d->channel = channel_of(g, d);
     d->next = g->dials;
-    g->dials = d;
-    start(g, d);
+    g->dials = d; /* the next poll begins it */
 }
 
 void link_grpc_hang_up(struct qr_link *l, uint32_t tag) {
@@ -177,7 +217,7 @@ void link_grpc_hang_up(struct qr_link *l, uint32_t tag) {
             continue;
         }
         *at = d->next;
-        link_grpc_dial_up(g, d);
+        want_no_more(g, d);
         if (d->conn) {
             d->conn->channel = d->channel;
             d->conn->dial = NULL;

@@ -104,7 +104,7 @@ static void *guard(void *ctx) {
         if (e.type == GRPC_QUEUE_SHUTDOWN) return NULL;
         if (e.type == GRPC_OP_COMPLETE && e.tag == d) on_stream(d);
         else if (e.type == GRPC_OP_COMPLETE) tell_owner(d, e.tag);
-        wait_ns = link_grpc_guard_look(qr_now_ns(d->clock));
+        wait_ns = link_grpc_guard_look(d->clock);
     }
 }
 

@@ -52,6 +52,7 @@ enum {
 };
 #define TRIM_NS QR_SECOND
 #define KEPT_NS (100 * QR_MS)
+#define REST_MOST_NS (QR_SECOND / 2)
 
 struct address {
     uint8_t ip[16]; /* IPv4 as ::ffff:a.b.c.d */
@@ -301,7 +302,17 @@ static bool time_to_trim(int64_t now_ns) {
     return true;
 }
 
-int64_t link_grpc_guard_look(int64_t now_ns) {
+/* A look takes a millisecond where there are 250 descriptors, as in a ring of 64, and longer where
+ * the processor is shared: it may take a hundredth of the time, a fifth while strangers send. */
+static int64_t rest_after(int64_t took_ns, bool strangers_send) {
+    int64_t least_ns = strangers_send ? LINK_GRPC_SOON_NS : LINK_GRPC_LOOK_NS,
+            rest_ns = took_ns * (strangers_send ? 4 : 99);
+    if (rest_ns > REST_MOST_NS) rest_ns = REST_MOST_NS;
+    return rest_ns > least_ns ? rest_ns : least_ns;
+}
+
+int64_t link_grpc_guard_look(const struct qr_clock *clock) {
+    int64_t now_ns = qr_now_ns(clock);
     pthread_mutex_lock(&lock);
     bool trim = time_to_trim(now_ns);
     if (now_ns - looked_ns >= wait_ns) {
@@ -310,7 +321,7 @@ int64_t link_grpc_guard_look(int64_t now_ns) {
         bool few = getrlimit(RLIMIT_NOFILE, &most) == 0 && n.fds > most.rlim_cur / 4 * 3;
         if (n.strangers > CROWD || (few && n.strangers)) (void)cut(QUIET_STRANGERS, NULL, now_ns);
         looked_ns = now_ns;
-        wait_ns = n.strangers_send ? LINK_GRPC_SOON_NS : LINK_GRPC_LOOK_NS;
+        wait_ns = rest_after(qr_now_ns(clock) - now_ns, n.strangers_send);
     }
     int64_t ret = looked_ns + wait_ns - now_ns;
     pthread_mutex_unlock(&lock);

@@ -11,8 +11,10 @@
 
 struct qr_link_tls; /* link_grpc_tls.h */
 
-/* "dns:///address"; connects when used. tls may be NULL: plaintext. wide: for long messages. */
-grpc_channel *link_grpc_channel(const char *address, const struct qr_link_tls *tls, bool wide);
+/* "dns:///address"; connects when used. tls may be NULL: plaintext. wide: for long messages.
+ * attempt_ms: an attempt to connect that takes longer is given up. */
+grpc_channel *link_grpc_channel(const char *address, const struct qr_link_tls *tls, bool wide,
+                                int attempt_ms);
 /* INVALID_ARGUMENT: not host:port */
 enum qr_code link_grpc_address_check(const char *address, struct qr_err *err);
 /* A started server whose streams the door takes; NULL: the port could not be bound. */
@@ -67,7 +69,7 @@ struct qr_bytes link_grpc_unpack(struct link_grpc_unpacked *u, const grpc_byte_b
 void link_grpc_guard_port(int port, uint64_t unseen_bytes, const _Atomic int64_t *due_ns);
 /* Cuts those that have sent too much; does nothing when that was a moment ago. In how many ns to
  * look again. */
-int64_t link_grpc_guard_look(int64_t now_ns);
+int64_t link_grpc_guard_look(const struct qr_clock *clock);
 /* The IP address of a call's other end; empty where it is not known. */
 void link_grpc_host(grpc_call *call, char *ret, size_t cap);
 /* A stream that a server was given, and its connection until _over. NULL: it is to be refused; a

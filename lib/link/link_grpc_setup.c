@@ -23,7 +23,7 @@ enum {
 /* Without its probe gRPC keeps a connection's window at 64 KB for good: every chunk that is longer
  * stands still once, until the other side has let go of the rest. With it the window is soon 4 MB,
  * which links of small messages do without. */
-static size_t channel_args(bool wide, grpc_arg ret[MAX_ARGS]) {
+static size_t channel_args(bool wide, int attempt_ms, grpc_arg ret[MAX_ARGS]) {
     static char local_pool[] = GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL,
                 retries[] = GRPC_ARG_ENABLE_RETRIES, reuseport[] = GRPC_ARG_ALLOW_REUSEPORT,
                 dns[] = GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS,
@@ -41,12 +41,10 @@ static size_t channel_args(bool wide, grpc_arg ret[MAX_ARGS]) {
         /* the retry filter would keep references to bodies and send them again */
         INTEGER(retries, 0),
         INTEGER(reuseport, 0), /* else two servers share one port without an error */
-        /* a pod that comes back elsewhere is found in half a second, not in 30 */
+        /* a pod that comes back elsewhere is found in seconds, not in 30 */
         INTEGER(dns, 500), INTEGER(first, 50),
-        /* in fact the least time that one attempt to connect is given: who listens on wide links
-         * may compute */
-        INTEGER(least, wide ? 5000 : 500), INTEGER(most, 1000),
-        INTEGER(receive, QR_LINK_MAX_MESSAGE + (64 << 10)),
+        INTEGER(least, attempt_ms), /* in fact the time that one attempt to connect is given */
+        INTEGER(most, 1000), INTEGER(receive, QR_LINK_MAX_MESSAGE + (64 << 10)),
         INTEGER(proxy, 0),  /* peers are reached directly, whatever http_proxy says */
         INTEGER(config, 1), /* no TXT queries */
         INTEGER(probe, wide),
@@ -57,9 +55,10 @@ static size_t channel_args(bool wide, grpc_arg ret[MAX_ARGS]) {
     return sizeof args / sizeof *args;
 }
 
-grpc_channel *link_grpc_channel(const char *address, const struct qr_link_tls *tls, bool wide) {
+grpc_channel *link_grpc_channel(const char *address, const struct qr_link_tls *tls, bool wide,
+                                int attempt_ms) {
     grpc_arg room[MAX_ARGS];
-    grpc_channel_args args = {.num_args = channel_args(wide, room), .args = room};
+    grpc_channel_args args = {.num_args = channel_args(wide, attempt_ms, room), .args = room};
     grpc_channel_credentials *creds =
         tls ? link_grpc_tls_channel(tls) : grpc_insecure_credentials_create();
     char *target = qr_xasprintf("dns:///%s", address);
@@ -88,7 +87,7 @@ static size_t server_args(grpc_resource_quota *quota, bool wide, grpc_arg ret[MA
          .key = memory,
          .value.pointer = {quota, grpc_resource_quota_arg_vtable()}},
     };
-    size_t n = channel_args(wide, ret), n_more = sizeof more / sizeof *more;
+    size_t n = channel_args(wide, 0, ret), n_more = sizeof more / sizeof *more;
     QR_ASSERT(n + n_more <= MAX_ARGS);
     memcpy(ret + n, more, sizeof more);
     return n + n_more;

@@ -57,8 +57,10 @@ struct dial {
     uint32_t tag;
     grpc_channel *channel;
     struct conn *conn;
-    int64_t next_ns, backoff_ns, fresh_ns; /* fresh_ns: when conn was begun or last looked after */
+    /* begun_ns: when conn was begun; fresh_ns: that, or when it was last looked after */
+    int64_t next_ns, backoff_ns, begun_ns, fresh_ns;
     unsigned n_looks;
+    int64_t attempt_ns; /* what its channel gives one attempt; 0: it has come up since */
     char *address;
     bool wanted;  /* the resolver is asked for its name */
     int64_t seen; /* as qr_resolver_find */
@@ -82,6 +84,7 @@ struct grpc_link {
     bool with_door, server_down, freeing;
     struct op op_accept, op_shutdown, op_wake;
     struct dial *dials;
+    int64_t took_ns; /* the last dial that came up, from its beginning */
     struct {
         struct qr_resolver *resolver; /* NULL: nobody was sought for yet, or there is no room */
         bool tried;

@@ -117,7 +117,7 @@ static void many_streams(struct hostile *h) {
     }
 }
 static void by_grpc(enum harm what, const char *address, const struct qr_link_tls *tls) {
-    struct hostile h = {.channel = link_grpc_channel(address, tls, true),
+    struct hostile h = {.channel = link_grpc_channel(address, tls, true, 1000),
                         .cq = grpc_completion_queue_create_for_next(NULL)};
     static char metadata[1 << 20];
     memset(metadata, 'x', sizeof metadata);
