@@ -6,7 +6,6 @@ server at 10.77.0.1. Frames go over the bridge, or, in `with Proxy(...)`, throug
 """
 import ctypes, os, socket, struct, subprocess, sys, threading, time
 
-os.environ.setdefault("SLACK", "8")  # four workers, their handshakes and the proxy share what may be two busy cores
 import ring
 
 PROXY = os.path.join(ring.ROOT, os.environ.get("QR_B", "build/release"), "tests/faults/proxy")

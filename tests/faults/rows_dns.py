@@ -75,7 +75,7 @@ def lies():
         names.answer[Named.of(name, 0)] = then
         names.answer[Named.of(name, 1)] = Names.address(address(1))
     told = time.monotonic()
-    until(look, 60, 0.02)
+    until(look, every=0.02)
     for name, r in rings.items():
         asked = [a for a in names.asked if f".{name}." in a[1]][-8:]
         if not check(f"{name}: the ring forms; {r.last_words()}; {asked}", name in formed): continue
@@ -100,14 +100,14 @@ def come_back(who, tls):
     run("ip", "link", "set", f"v{who}", "down")
     r.kill(who)
     r.worker[who].wait()
-    check(f"{r.name}: the others go on", until(lambda: "goes on after step" in r.log(2), 10, 0.01))
+    check(f"{r.name}: the others go on", until(lambda: "goes on after step" in r.log(2), every=0.01))
     r.at[who] = 5
     names_lag = 0.5
     r.start(who)
     time.sleep(names_lag)
     r.point(who, address(5))
     at = time.monotonic()
-    back = until(lambda: "took over the state" in r.log(who), 30, 0.01)
+    back = until(lambda: "took over the state" in r.log(who), every=0.01)
     if check(f"{r.name}: worker {who} trains again; {r.last_words()}", back):
         figure(15, f"worker {who} comes back under a new address, {r.name[6:]}: trains after its name follows", time.monotonic() - at, 3.0)
     codes = r.settle()
@@ -129,7 +129,7 @@ def remembers_lowest():
     at = time.monotonic()
     until(lambda: False, 0.5)
     r.point(0, address(0))
-    if check(f"{r.name}: the ring forms; {r.last_words()}", until(r.formed, 40, 0.02)):
+    if check(f"{r.name}: the ring forms; {r.last_words()}", until(r.formed, every=0.02)):
         figure(15, "a server that remembers for 30 s, the lowest comes last: formed after its start", time.monotonic() - at, 3.0)
         codes = r.wait()
         check(f"{r.name}: exit codes {codes}; {r.last_words()}", codes == {0: 0, 1: 0})
@@ -144,12 +144,12 @@ def remembers_growth():
     for i in (2, 3): names.answer[Named.of(r.name, i)] = Names.NXDOMAIN
     r.point(0, address(0))
     for i in (0, 1): r.start(i)
-    check(f"{r.name}: two train; {r.last_words()}", until(lambda: "over 2 workers" in r.log(0), 40, 0.02))
+    check(f"{r.name}: two train; {r.last_words()}", until(lambda: "over 2 workers" in r.log(0), every=0.02))
     for i in (2, 3): r.start(i)
     at = time.monotonic()
     time.sleep(1)
     for i in (2, 3): r.point(i, address(i))
-    grown = until(lambda: "over 4 workers" in r.log(0) or "with 4 workers" in r.log(0), 40, 0.02)
+    grown = until(lambda: "over 4 workers" in r.log(0) or "with 4 workers" in r.log(0), every=0.02)
     if check(f"{r.name}: all four are in; {r.last_words()}", grown):
         figure(15, "a server that remembers for 30 s, 2 to 4: all train after the new ones' start", time.monotonic() - at, 8.0)
     r.settle()
@@ -167,7 +167,7 @@ def remembers_everybody(tls):
     for i in range(r.n): r.point(i, address(i))
     at = time.monotonic()
     # whoever waits until the server has forgotten needs 28 s
-    if check(f"{r.name}: the ring forms; {r.last_words()}", until(r.formed, 20, 0.02)):
+    if check(f"{r.name}: the ring forms; {r.last_words()}", until(r.formed, every=0.02)):
         figure(15, f"a server that remembers for 30 s, all ask too early, {r.name[10:]}: formed after the names are there", time.monotonic() - at, 8.0)
         codes = r.wait()
         check(f"{r.name}: exit codes {codes}; {r.last_words()}", set(codes.values()) == {0})

@@ -6,7 +6,7 @@ import attacks
 from ring import QRING, QRINGD, Ring, check, folder, free_ports, job, main, row, skip, tell, truth, until
 
 
-def ends(what, command, env=None, seconds=20, words=()):
+def ends(what, command, env=None, seconds=60, words=()):
     """The command ends by itself, with a code for another try, and says why; the code."""
     began = time.monotonic()
     try: p = subprocess.run(command, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, text=True, errors="replace")
@@ -65,15 +65,15 @@ def descriptors_run_out():
     lines = r.lines()
     r.kill(1)
     r.worker[1].wait()
-    check("worker 0 goes on", until(lambda: r.lines() > lines + 50, 10))
+    check("worker 0 goes on", until(lambda: r.lines() > lines + 50))
     r.start(1)
     began = time.monotonic()
-    joined = r.says(0, "with 2 workers", 20, len(r.log(0)))
+    joined = r.says(0, "with 2 workers", since=len(r.log(0)))
     check(f"a worker that is started again joins when there are descriptors again; {r.last_words()}", joined is not None)
     tell(28, "descriptors run out while training", f"no pause; {joined or -1:.1f} s until a new worker is in when there are some again", "no end, no hang")
     check("worker 0 says why", "no descriptor is left" in r.log(0))
     for i in r.alive(): r.kill(i, signal.SIGTERM)
-    codes = r.wait(20)
+    codes = r.wait(60)
     check(f"asked to stop, they do: {codes}", set(codes.values()) == {143})
     with open(r.out + "/steps.jsonl", "rb") as f: lines = f.read().splitlines()
     check("every step is that of one worker alone", truth(r.job, len(lines) // 3 + 1)[1].splitlines()[:len(lines)] == lines)
@@ -92,7 +92,7 @@ def no_threads():
         command = ["setpriv", f"--reuid={user}", "--clear-groups", "--inh-caps=-all", "prlimit", f"--nproc={n}:{n}", QRINGD, job_file, "--out", f"{out}/{n}", "--index", "0",
                    "--peers", ",".join(peers), "--data-port", "0", "--threads", "4", "--start-timeout", "2s", "--termination-log", "/dev/null"]
         env = dict(os.environ, ASAN_OPTIONS="detect_leaks=0")  # it would need a thread to look for them
-        try: p = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=30, text=True, errors="replace", env=env)
+        try: p = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, text=True, errors="replace", env=env)
         except subprocess.TimeoutExpired:
             check(f"{n} threads: it hangs", False)
             continue
@@ -110,7 +110,7 @@ def inside():
     # which dials nobody: worker 1 is found by its own dial alone
     r.start(0, "--start-timeout", "60s", "--data-port", "2224", env={"TF_CONFIG": r.tf_config(0).replace(":2223", ":9")})
     held = []
-    check("worker 0 listens", r.says(0, "listening on", 10))
+    check("worker 0 listens", r.says(0, "listening on"))
     try:
         while len(held) < 9: held.append(attacks.tcp(2222))
     except OSError: pass

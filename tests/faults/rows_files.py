@@ -3,10 +3,9 @@
 would go where nobody meant it to: over a file that a job file names, through a link, into the folder of another run."""
 import json, os, re, resource, signal, socket, struct, subprocess, sys, time, zlib
 
-from ring import QRING, QRINGD, SANITIZED, WORK, Ring, check, figure, folder, job, main, row, skip, tell, until
+from ring import PATIENCE, QRING, QRINGD, SANITIZED, WORK, Ring, check, figure, folder, job, main, row, skip, tell, until
 
 ENDLESS = 1000000
-PATIENCE = 20  # seconds: who takes longer hangs
 
 
 def with_data(name, kind, path, **top):
@@ -249,7 +248,7 @@ def two_runs():
     for first in "qring run", "a lone qringd":
         p = started(seconds[first], where + "/first.log")
         holds = lambda: os.path.exists(out + "/.qring.lock") and str(p.pid) in content(out + "/.qring.lock").decode()
-        check(f"{first}: it trains", until(lambda: holds() and lines(out) > 20, 20))
+        check(f"{first}: it trains", until(lambda: holds() and lines(out) > 20))
         for second, command in list(seconds.items())[0 if first == "qring run" else 1 :: 1 if first == "qring run" else 2]:
             before = os.stat(out + "/checkpoints/LATEST").st_ino if os.path.exists(out + "/checkpoints/LATEST") else 0
             took, _ = ends(f"{first}, then {second}", command, 2, [out, "is in use", f"process {p.pid}", os.uname().nodename, "--out"])
@@ -258,13 +257,13 @@ def two_runs():
             check(f"{first}, then {second}: nothing was taken away", there or before == 0)
         ends(f"{first}, then qring validate", [QRING, "validate", base, "--out", out], 2, [out, "is in use", f"process {p.pid}"])
         n = lines(out)
-        check(f"{first}: it trains on", p.poll() is None and until(lambda: lines(out) > n, 10))
+        check(f"{first}: it trains on", p.poll() is None and until(lambda: lines(out) > n))
         leave(p)  # kill -9: what it held is free
         p = started(single, where + "/next.log")
         n = lines(out)
-        check(f"after kill -9 of {first} the next one may", until(lambda: lines(out) > n, 20))
+        check(f"after kill -9 of {first} the next one may", until(lambda: lines(out) > n))
         p.send_signal(signal.SIGTERM)
-        check("it ends", until(lambda: p.poll() is not None, 20))
+        check("it ends", until(lambda: p.poll() is not None))
         leave(p)
         check(f"nothing is left of the lock: {os.listdir(out)}", ".qring.lock" not in os.listdir(out))
     said = content(where + "/next.log").decode()
@@ -279,13 +278,13 @@ def one_ring():
     r.kill(0)
     r.worker[0].wait()
     had, n = r.position(1), r.lines()
-    check("the others go on", until(lambda: r.lines() > n + 20, 10))
+    check("the others go on", until(lambda: r.lines() > n + 20))
     r.start(0)
     r.joins(0)
     other = Ring("one-other", r.job, 2, ENDLESS)
     other.out = r.out
     p = other.start(0)
-    check(f"a worker of another ring is refused: {other.last_words()}", until(lambda: p.poll() is not None, 10) and p.poll() == 2 and "is in use" in other.log(0))
+    check(f"a worker of another ring is refused: {other.last_words()}", until(lambda: p.poll() is not None) and p.poll() == 2 and "is in use" in other.log(0))
     check(f"it says what to do: {other.last_words()}", "--out" in other.log(0) and r.peers[0] in other.log(0))
     for i in r.alive(): r.kill(i)  # all at once
     for w in r.worker.values(): w.wait()

@@ -22,7 +22,7 @@ def floods():
         for said, reads in ("read", True), ("unread", False):
             go(f"frames of {len(kinds)} kinds without end, a connection each, answers {said}, {name} port", [attacks.flood(k, reads) for k in kinds], port)
     grown = lambda: w.kb("VmRSS") - first_kb
-    until(lambda: grown() <= PEER_KB, 5, 0.1)
+    until(lambda: grown() <= PEER_KB, every=0.1)
     left_kb = grown()
     check(f"of all of them {left_kb} KB stay, not {PEER_KB}", left_kb <= PEER_KB)
     tell(45, "what stays of all of them", f"{left_kb / 1024:.1f} MB", f"{PEER_KB >> 10} MB")

@@ -3,7 +3,7 @@
 answer, and come again when they are cut off. Every probe is answered within a second meanwhile."""
 import multiprocessing, socket, time, urllib.error, urllib.request
 
-from ring import SLACK, check, figure, main, row, tell
+from ring import PATIENCE, check, figure, main, row, tell
 from watched import MARGIN, finish, start
 
 SLOW, ADDRESSES, HELD_S, WITHIN_S, MOST_KB = 400, 20, 3, 1, MARGIN * 4 << 10
@@ -46,11 +46,11 @@ def crowd(port, seconds):
 
 
 def probe(port, path):
-    """Seconds until the answer; WITHIN_S * SLACK when none came by then."""
+    """Seconds until the answer; PATIENCE when none came by then."""
     began = time.monotonic()
-    try: urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=WITHIN_S * SLACK).read()
+    try: urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE).read()
     except urllib.error.HTTPError: pass  # a 503 is an answer
-    except OSError: return WITHIN_S * SLACK + 1
+    except OSError: return PATIENCE + 1
     return time.monotonic() - began
 
 

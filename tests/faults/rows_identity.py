@@ -12,7 +12,7 @@ def stand_outside(what, w, cert, reason):
     before = w.metrics()
     for port in w.ports():
         for _ in range(CALLS): call(port, cert)
-    check(f"{what}: counted", until(lambda: w.metrics()[key] >= before[key] + 2 * CALLS, 5, 0.1))
+    check(f"{what}: counted", until(lambda: w.metrics()[key] >= before[key] + 2 * CALLS, every=0.1))
     after = w.metrics()
     check(f"{what}: {state(after)}", state(before) == state(after) and before["qring_tls_accepted_total"] == after["qring_tls_accepted_total"])
     tell(44, what, f"{2 * CALLS} calls, {after[key] - before[key]:.0f} refused as {reason}, {after['qring_tls_accepted_total'] - before['qring_tls_accepted_total']:.0f} taken",

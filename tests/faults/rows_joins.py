@@ -32,7 +32,7 @@ def pauses_of_joins(what, beside):
         for _ in range(JOINS):
             r.kill(3)
             r.worker[3].wait()
-            left = until(lambda: "over 3 workers" in r.log(0) or "with 3 workers" in r.log(0), 5)
+            left = until(lambda: "over 3 workers" in r.log(0) or "with 3 workers" in r.log(0))
             r.grows_after(time.monotonic(), 20)
             at = time.monotonic()
             since = r.position(3)

@@ -65,7 +65,7 @@ def die_at(r, i, what, function, **more):
 
 def dead(r, i, what):
     w = r.worker[i]
-    good, at = until(lambda: w.poll() is not None, 10, 0.0005), time.monotonic()
+    good, at = until(lambda: w.poll() is not None, every=0.0005), time.monotonic()
     check(f"{r.name}: worker {i} comes to the point: {what}; {r.last_words()}", good)
     return at if check(f"{r.name}: worker {i} dies there of SIGKILL, not {w.poll()}: {what}", w.poll() == -signal.SIGKILL) else None
 
@@ -139,7 +139,7 @@ def points_of_a_return():
     for i in range(4): points.arm(r.worker[i], "qr_mesh_give")  # the lowest of those that have the newest state gives it
     r.start(4)
     gone = lambda: [i for i in range(4) if r.worker[i].poll() is not None]
-    there, at = until(gone, 10, 0.0005), time.monotonic()
+    there, at = until(gone, every=0.0005), time.monotonic()
     check(f"return: one dies as it gives the state; {r.last_words()}", there)
     for i in set(range(4)) - set(gone()): points.disarm(r.worker[i], "qr_mesh_give")
     figure(1, f"SIGKILL of one, giving the state{word(tls)}: next step", r.grows_after(at), 1.0)
@@ -157,7 +157,7 @@ def freeze_at_points():
         w = r.worker[who]
         points.arm(w, function, signal.SIGSTOP)
         if "Begin" in what: r.kill(3)
-        there, at = until(lambda: points.is_stopped(w), 10, 0.001), time.monotonic()
+        there, at = until(lambda: points.is_stopped(w), every=0.001), time.monotonic()
         check(f"frozen: worker {who} comes to {function}", there)
         figure(1, f"SIGSTOP, {what}: the others go on", r.grows_after(at, 5), 2.0)
         was = r.position(who)
@@ -176,7 +176,7 @@ def kill_the_leader():
         at = time.monotonic()
         r.kill(0)
         figure(2, f"SIGKILL of worker 0{', TLS' * tls}: next step", r.grows_after(at), 1.0)
-        for i in r.alive(): check(f"{r.name}: worker {i} names it; {r.last_words()}", r.says(i, "worker 0 (", 5) is not None)
+        for i in r.alive(): check(f"{r.name}: worker {i} names it; {r.last_words()}", r.says(i, "worker 0 (") is not None)
         whole(r, [0])
 
 
@@ -227,7 +227,7 @@ def kill_all():
         for i in range(4): r.worker[i].wait()
         lines, was = r.lines(), r.position(0)
         for i in range(4): r.start(i)
-        check(f"all: worker 0 says where it goes on from; {r.last_words()}", r.says(0, "goes on from step", 20, was) is not None)
+        check(f"all: worker 0 says where it goes on from; {r.last_words()}", r.says(0, "goes on from step", since=was) is not None)
         found = re.findall(r"goes on from step (\d+)", r.log(0)[was:])
         if not found: break
         lost = max(0, lines // 2 - int(found[0]))  # a line for each step, one for each epoch, which has one step

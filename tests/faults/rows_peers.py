@@ -55,7 +55,7 @@ def strangers():
         before = w.metrics()
         for port in w.ports():
             for _ in range(5): call(port, cert)
-        check(f"{reason}: counted", until(lambda: w.metrics()[key] >= before[key] + 10, 10, 0.1))
+        check(f"{reason}: counted", until(lambda: w.metrics()[key] >= before[key] + 10, every=0.1))
         after = w.metrics()
         check(f"{reason}: {state(after)}", state(before) == state(after) and before["qring_tls_accepted_total"] == after["qring_tls_accepted_total"])
         tell(32, reason, f"10 calls, {after[key] - before[key]:.0f} refused", "10; no change of state")
@@ -141,7 +141,7 @@ def replay(port, what, cert):
 def again_above_tls(what, r, w, plain, cert):
     before, lines = w.metrics(), r.lines()
     replay(w.control, plain, cert)
-    check(f"{what}: training goes on", until(lambda: r.lines() > lines + 50, 20))
+    check(f"{what}: training goes on", until(lambda: r.lines() > lines + 50))
     time.sleep(2)
     after = w.metrics()
     changes = after["qring_regroups_total"] - before["qring_regroups_total"]
@@ -158,11 +158,11 @@ def replays():
         return {"TF_CONFIG": json.dumps({"cluster": {"worker": peers}, "task": {"type": "worker", "index": 1}})}
     r, w = start("replays", tls=tls, views={1: behind_a_tap})
     longest = lambda: max(taps[0].said, key=lambda said: len(said[0]), default=(b"", b""))
-    if not check("the tap heard a session", until(lambda: len(longest()[0]) > 500 and w.metrics()["qring_members"] == 2, 20, 0.1)): return
+    if not check("the tap heard a session", until(lambda: len(longest()[0]) > 500 and w.metrics()["qring_members"] == 2, every=0.1)): return
     plain, cipher = (bytes(b) for b in longest())
     before = w.metrics()
     for _ in range(10): replay(w.control, cipher, None)
-    check("replays of a session's bytes are counted", until(lambda: refused(w.metrics()) >= refused(before) + 10, 10, 0.1))
+    check("replays of a session's bytes are counted", until(lambda: refused(w.metrics()) >= refused(before) + 10, every=0.1))
     after = w.metrics()
     check(f"replayed bytes change nothing: {state(after)}", state(before) == state(after) and before["qring_tls_accepted_total"] == after["qring_tls_accepted_total"])
     tell(33, "a session's bytes replayed", f"10 times, {refused(after) - refused(before):.0f} refused", "10; no change of state")
@@ -172,11 +172,11 @@ def replays():
     r.worker[1].wait()
     r.start(1)
     joined = lambda m: m["qring_members"] == 2 and m["qring_regroups_total"] >= before["qring_regroups_total"] + 2
-    check("a new worker 1 joins", until(lambda: joined(w.metrics()), 20, 0.05))
+    check("a new worker 1 joins", until(lambda: joined(w.metrics()), every=0.05))
     time.sleep(0.5)
     again_above_tls("by a holder of the certificate, of a worker that was started again since", r, w, plain, tls)
     if 1 not in r.alive(): r.start(1)
-    check("both train again", until(lambda: w.metrics()["qring_members"] == 2, 30, 0.05))
+    check("both train again", until(lambda: w.metrics()["qring_members"] == 2, every=0.05))
     del taps[0].said[:]
     tell(33, "steps, each that of one worker alone", finish(r), "all")
 
@@ -214,7 +214,7 @@ def rotation():
     check(f"three certificates were shown: {len(seen)}", len(seen) == 3)
     call(w.control, a)
     key = 'qring_tls_refused_total{reason="wrong_ca"}'
-    check("the CA that was taken away is refused", until(lambda: w.metrics()[key] > before[key], 5, 0.1))
+    check("the CA that was taken away is refused", until(lambda: w.metrics()[key] > before[key], every=0.1))
     after = w.metrics()
     check(f"{state(before)} is {state(after)}", state(before) == state(after))
     tell(34, "four changes of the files while training", f"{int(after['qring_regroups_total'])} changes of the ring, no step waits longer than "

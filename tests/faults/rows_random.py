@@ -43,7 +43,7 @@ def random_faults():
         until(lambda: run.poll() is not None or r.lines() > 20, 60)
         killed, asked, stopped = disturb(run, random.Random(seed), 5)
         lines = r.lines()
-        check(f"seed {seed} goes on", until(lambda: r.lines() > lines + 20, 30))
+        check(f"seed {seed} goes on", until(lambda: r.lines() > lines + 20))
         run.send_signal(signal.SIGINT)
         try: code = run.wait(60)
         except subprocess.TimeoutExpired:

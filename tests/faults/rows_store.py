@@ -8,16 +8,16 @@ if can_mount and os.environ.get("QR_OWN_MOUNTS") != "1":
     os.environ["QR_OWN_MOUNTS"] = "1"  # what is mounted here goes when this program does
     os.execvp("unshare", ["unshare", "-m", *sys.argv])
 
-from ring import QRING, ROOT, WORK, Ring, alone, check, folder, free_ports, main, row, skip, tell, until
+from ring import QRING, ROOT, WORK, Ring, alone, check, folder, free_ports, judged, main, row, skip, tell, until
 from storage import OFTEN, Fake, small
 
 SLOW = ["--allreduce", "ring"]  # many messages a step: few steps for one worker to go through again
 ENDLESS = 1000000
-PATIENCE = 2.0  # a busy machine makes gaps too; a training that waits for a store waits as long as an outage: 5 s
+LONGEST_S = 2.0  # a busy machine makes gaps too; a training that waits for a store waits as long as an outage: 5 s
 
 
 def metric(port, name):
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as r: text = r.read().decode()
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as r: text = r.read().decode()
     return float(re.search(rf"^{re.escape(name)} (\S+)$", text, re.M).group(1))
 
 
@@ -48,7 +48,7 @@ def fill(folder):
 def remount(disk, how):
     """Between two writes: a disk that is being written to cannot be made read-only."""
     once = lambda: subprocess.run(["mount", "-o", f"remount,{how}", disk], stderr=subprocess.DEVNULL).returncode == 0
-    check(f"{disk} is {how}", until(once, 20, 0.001))
+    check(f"{disk} is {how}", until(once, every=0.001))
 
 
 def breaks(ctl, calls):
@@ -85,7 +85,7 @@ def checkpoints_on_a_bad_disk():
     r.start(0, "--http-port", str(http))
     for i in range(1, 3): r.start(i)
     r.reaches(50)
-    check("a first checkpoint", until(lambda: latest(place).get("pass", 0) > 10, 20))
+    check("a first checkpoint", until(lambda: latest(place).get("pass", 0) > 10))
 
     faults = []
     if mount: faults += [("disk full", lambda: fill(disk), lambda: os.unlink(disk + "/filler")),
@@ -97,7 +97,7 @@ def checkpoints_on_a_bad_disk():
     for what, begin, end in faults:
         since, errors = r.position(0), metric(http, "qring_checkpoint_errors_total")
         begin()
-        failed = until(lambda: metric(http, "qring_checkpoint_errors_total") > errors, 20)
+        failed = until(lambda: metric(http, "qring_checkpoint_errors_total") > errors)
         before, steps, at = latest(place), r.lines(), time.monotonic()
         check(f"{what}: a failure is counted", failed)
         time.sleep(0.3 if faults[0][0] != what else 1.3)  # one more try, the first time
@@ -109,7 +109,7 @@ def checkpoints_on_a_bad_disk():
         check(f"{what}: said once, not {said} times", said == 1)
         gap = r.longest_gap(at - 0.2, time.monotonic())
         end()
-        again = until(lambda: latest(place).get("pass", 0) > before["pass"], 30)
+        again = until(lambda: latest(place).get("pass", 0) > before["pass"])
         check(f"{what}: publishing goes on; {r.last_words()}", again)
         tell(22, f"{what} under the checkpoints: LATEST stayed whole, {r.lines() - steps} steps meanwhile, {said} warning, longest gap",
              f"{gap:.3f} s",
@@ -132,16 +132,16 @@ def permission_lost():
     os.chmod(r.out, 0o777)
     os.chmod(r.dir, 0o777)
     r.start_all(50)
-    if not check("a first checkpoint", until(lambda: latest(place).get("pass", 0) > 10, 20)): return
+    if not check("a first checkpoint", until(lambda: latest(place).get("pass", 0) > 10)): return
     owner = os.stat(place).st_mode & 0o777
     os.chmod(place, 0o555)
-    check("it is said", r.says(0, "could not be published", 20) is not None)
+    check("it is said", r.says(0, "could not be published") is not None)
     before, steps = latest(place), r.lines()
     time.sleep(0.5)
     check("training goes on", r.lines() > steps + 10)
     check("LATEST stays, and it is said once", latest(place) == before and warnings(r, "could not be published") == 1)
     os.chmod(place, owner)
-    check("publishing goes on", until(lambda: latest(place)["pass"] > before["pass"], 30))
+    check("publishing goes on", until(lambda: latest(place)["pass"] > before["pass"]))
     tell(22, "permission for the checkpoints lost: LATEST stayed whole, steps meanwhile", r.lines() - steps,
          "0 corrupted, training goes on")
     r.settle()
@@ -165,7 +165,7 @@ def log_and_curves_on_a_full_disk():
     r.start(1)
     r.reaches(50)
     filler = fill(r.out)
-    check("it is said", r.says(0, "Training goes on, the lines are kept", 20) is not None)
+    check("it is said", r.says(0, "Training goes on, the lines are kept") is not None)
     lines, step, errors = r.lines(), step_of(http), metric(http, 'qring_store_errors_total{op="put"}')
     time.sleep(1.5)
     went = step_of(http) - step
@@ -174,10 +174,10 @@ def log_and_curves_on_a_full_disk():
     check("failures are counted", metric(http, 'qring_store_errors_total{op="put"}') >= errors > 0)
     said = warnings(r, "Training goes on, the lines are kept")
     check(f"said once, not {said} times", said == 1)
-    check("of the curves too", until(lambda: warnings(r, "TensorBoard events end here") == 1, 10))
+    check("of the curves too", until(lambda: warnings(r, "TensorBoard events end here") == 1))
     os.unlink(filler)
-    back = r.says(0, "is written again", 20)
-    check("the lines come when there is room", back is not None and until(lambda: r.lines() > lines + went, 10))
+    back = r.says(0, "is written again")
+    check("the lines come when there is room", back is not None and until(lambda: r.lines() > lines + went))
     tell(22, f"a full disk under steps.jsonl: {went:.0f} steps meanwhile, {said} warning, lines that waited came after",
          f"{back or -1:.2f} s", "each once")
     # a limit instead of a disk, and a disk that is broken
@@ -188,11 +188,11 @@ def log_and_curves_on_a_full_disk():
     for what, begin, end in faults:
         since = r.position(0)
         begin()
-        check(f"{what}: said once", until(lambda: warnings(r, "Training goes on, the lines are kept", since) == 1, 20))
+        check(f"{what}: said once", until(lambda: warnings(r, "Training goes on, the lines are kept", since) == 1))
         step = step_of(http)
-        check(f"{what}: training goes on", until(lambda: step_of(http) > step + 10, 10))
+        check(f"{what}: training goes on", until(lambda: step_of(http) > step + 10))
         end()
-        check(f"{what}: and its end", r.says(0, "is written again", 20, since) is not None)
+        check(f"{what}: and its end", r.says(0, "is written again", since=since) is not None)
     r.settle()
     r.same()
 
@@ -331,7 +331,7 @@ def storage_that_fails():
             at = time.monotonic()
             if method: fake.ask("faults", {"instructions": {"storage.objects." + method: [instruction]}})
             else: fake.ask("expire", {})
-            met = not method or until(lambda: fake.ask("state")["faults_left"] == 0, 20, 0.02)
+            met = not method or until(lambda: fake.ask("state")["faults_left"] == 0, every=0.02)
             check(f"{what}: it meets the fault", met)
             check(f"{what}: published again; {r.last_words()}", publishes(fake) is not None)
             gaps.append((r.longest_gap(at, time.monotonic()), what))
@@ -339,7 +339,7 @@ def storage_that_fails():
         worst, of = max(gaps)
         tell(25, f"{len(gaps)} faults of storage, one after the other: longest gap between steps ({of})", f"{worst:.3f} s",
              f"as without: {calm:.3f} s")
-        check(f"training never waits: {worst:.3f} s, {calm:.3f} s without", worst <= max(4 * calm, PATIENCE))
+        judged(f"training never waits: {worst:.3f} s, {calm:.3f} s without", worst <= max(4 * calm, LONGEST_S))
         tell(25, f"of {objects} checkpoint objects stored twice", twice, "1, the same bytes")
         at = time.monotonic()
         for how in ("503", "hang"):
@@ -347,10 +347,10 @@ def storage_that_fails():
             time.sleep(2.5)
         gap = r.longest_gap(at, time.monotonic())
         tell(25, "an outage of 5 s (503, then silence): longest gap between steps", f"{gap:.3f} s", f"as without: {calm:.3f} s")
-        check(f"outage: training never waits: {gap:.3f} s", gap <= max(4 * calm, PATIENCE))
+        judged(f"outage: training never waits: {gap:.3f} s", gap <= max(4 * calm, LONGEST_S), gap < 5)
         check("nothing comes through in an outage", [o for o in fake.stored("") if at + 0.2 < o[3] < at + 4.8] == [])
         later = lambda: [o[3] for o in fake.stored("/LATEST") if o[3] > at + 4.8]
-        check(f"published after the outage; {r.last_words()}", until(later, 60, 0.02))
+        check(f"published after the outage; {r.last_words()}", until(later, every=0.02))
         tell(25, "published again after the outage", f"{(later() or [0])[0] - at - 5:.1f} s", "32 s: the longest wait between tries")
         r.settle()
         r.same()
@@ -365,12 +365,12 @@ def tokens_that_do_not_come():
         at = time.monotonic()
         fake.ask("down", {"token": ["503", 100]})
         fake.ask("expire", {})
-        warned = r.says(0, "no success for", 60)  # between two tries, which lie at random
+        warned = r.says(0, "no success for")  # between two tries, which lie at random
         check(f"it is said; {r.last_words()}", warned is not None)
         took = time.monotonic() - at
         fake.ask("down", {})
         gap = r.longest_gap(at, time.monotonic())
-        check(f"training goes on: {gap:.3f} s, {calm:.3f} s without", gap <= max(4 * calm, PATIENCE))
+        judged(f"training goes on: {gap:.3f} s, {calm:.3f} s without", gap <= max(4 * calm, LONGEST_S))
         check(f"published again; {r.last_words()}", publishes(fake, 60) is not None)
         tell(26, f"the token server down for {took:.0f} s: retried, said once, longest gap between steps", f"{gap:.3f} s",
              f"as without: {calm:.3f} s")
@@ -389,7 +389,7 @@ def killed_during_an_upload():
             for i in range(3): r.start(i)
             check(f"it trains; {r.last_words()}", publishes(fake) is not None)
             fake.ask("hold", {"name": part, "after": after})
-            check("the upload is under way", until(lambda: fake.ask("state")["holding"], 20))
+            check("the upload is under way", until(lambda: fake.ask("state")["holding"]))
             for i in r.alive(): r.kill(i)
             r.wait()
             fake.ask("release", {})

@@ -114,9 +114,9 @@ def attack(r, w, number, what, function, port, cert, bound_kb, must_rise=None, e
     ended = time.monotonic()
     w.settle()
     grown = w.kb("VmHWM") - had_kb
-    check(f"{what}: training goes on meanwhile and afterwards", until(lambda: r.lines() > lines + 20, 10))
+    check(f"{what}: training goes on meanwhile and afterwards", until(lambda: r.lines() > lines + 20))
     rises = lambda m: not must_rise or must_rise(m) > must_rise(before)
-    check(f"{what}: it is counted", until(lambda: rises(w.metrics()), 5, 0.1))
+    check(f"{what}: it is counted", until(lambda: rises(w.metrics()), every=0.1))
     after = w.metrics()
     check(f"{what}: {state(before)} is {state(after)} now", state(before) == state(after))
     check(f"{what}: {grown} KB more, not {bound_kb}", grown <= bound_kb)

@@ -119,7 +119,7 @@ judge '--checkpoint-epochs|-1' "$base" --out "$out" --checkpoint-epochs -1
 judge '--out|results' "$base" --out gs://bucket/name
 wrong 2 '--role is not for qring run' "$qring" run "$base" -n 1 --role evaluator --out "$out"
 wrong 2 'TF_CONFIG says who is what' env TF_CONFIG="$(tf_config 0 a:1)" "$qringd" "$base" --role evaluator --out "$out"
-run_in 30 "$work/judged.log" "$qringd" "$base" --epochs 2 --out "$work/judged"
+run_in 60 "$work/judged.log" "$qringd" "$base" --epochs 2 --out "$work/judged"
 judge 'judged/checkpoints has the checkpoints of another job: its hash is|this evaluator|--set' "$base" --out "$work/judge" --set seed=4711 --checkpoints "$work/judged/checkpoints"
 mkdir -p "$work/judge"; echo 'step,loss' >"$work/judge/evaluation.jsonl"
 judge 'judge/evaluation.jsonl: its last line is none of an evaluator; take it away, or choose another --out' "$base" --epochs 2 --out "$work/judge" --checkpoints "$work/judged/checkpoints"
@@ -131,7 +131,7 @@ rmdir "$work/judge/evaluation.jsonl"
 import fcntl, time
 f = open('$work/judge/evaluation.jsonl', 'r+'); fcntl.flock(f, fcntl.LOCK_EX); print('held', flush=True); time.sleep(60)" >"$work/held" &
 holder=$!; started="$started $holder"
-tries=0; until [ -s "$work/held" ] || [ $tries -gt 100 ]; do tries=$((tries + 1)); sleep 0.1; done
+tries=0; until [ -s "$work/held" ] || [ $tries -gt 600 ]; do tries=$((tries + 1)); sleep 0.1; done
 wrong 138 'judge/evaluation.jsonl: another evaluator writes it|choose another --out' \
     "$qringd" "$base" --role evaluator --epochs 2 --out "$work/judge" --checkpoints "$work/judged/checkpoints"
 kill $holder
@@ -141,7 +141,7 @@ $python -c "
 import socket, time
 s = socket.socket(); s.bind(('0.0.0.0', 0)); s.listen(); print(s.getsockname()[1], flush=True); time.sleep(60)" >"$work/port" &
 holder=$!; started="$started $holder"
-tries=0; until [ -s "$work/port" ] || [ $tries -gt 100 ]; do tries=$((tries + 1)); sleep 0.1; done
+tries=0; until [ -s "$work/port" ] || [ $tries -gt 600 ]; do tries=$((tries + 1)); sleep 0.1; done
 taken=$(cat "$work/port"); other=$(free_ports 1)
 wrong permanent "$taken|in use" env TF_CONFIG="$(tf_config 0 "127.0.0.1:$taken" "127.0.0.1:$other")" "$qringd" "$base" --data-port 0 --out "$out"
 kill $holder

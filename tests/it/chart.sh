@@ -39,14 +39,14 @@ if [ -n "$py_exe" ]; then
     # what a pod would run: who it is, the ring and its digest, the predictions
     job=$root/deploy/jobs/qcnn.json
     printf '%s --print-identity\n' "JOB_COMPLETION_INDEX=1 $(in_pod deploy/jobs/qcnn.yaml qcnn 1 "$job")" >"$work/who.sh"
-    check "a pod knows its index" run_in 10 "$work/who.log" sh "$work/who.sh"
+    check "a pod knows its index" run_in 60 "$work/who.log" sh "$work/who.sh"
     for words in '"source":"job_index"' '"index":1' '"address":"qcnn-1.qcnn:2222"' '"peers":["qcnn-0.qcnn:2222","qcnn-1.qcnn:2222"]'; do
         check "and says $words" holds "$work/who.log" "$words"
     done
     # the other ways to launch: FILE|WHAT THE CONTROLLER GIVES POD 1|WHO IT IS THEN
     while IFS='|' read -r f with who; do
         printf '%s %s --print-identity\n' "$with" "$(in_pod "deploy/jobs/$f.yaml" qcnn 1 "$job")" >"$work/who.sh"
-        check "a pod of $f.yaml starts" run_in 10 "$work/who.log" sh "$work/who.sh"
+        check "a pod of $f.yaml starts" run_in 60 "$work/who.log" sh "$work/who.sh"
         for words in $who; do check "a pod of $f.yaml says $words: $(tail -n 1 "$work/who.log")" holds "$work/who.log" "$words"; done
     done <<T
 jobset|JOB_COMPLETION_INDEX=1|"source":"job_index" "index":1 "peers":["qcnn-workers-0-0.qcnn:2222","qcnn-workers-0-1.qcnn:2222"]
@@ -58,7 +58,7 @@ T
     sparse='{"cluster":{"worker":{},"ps":["p:2222"]},"task":' judged='{"cluster":{"worker":["w:2222"],"evaluator":["e:2222"]},"task":'
     while IFS='|' read -r f pod with who; do
         printf '%s %s --print-identity\n' "$with" "$(in_pod "$f" "$pod" 0 "$job")" >"$work/who.sh"
-        check "pod $pod of $f starts" run_in 10 "$work/who.log" sh "$work/who.sh"
+        check "pod $pod of $f starts" run_in 60 "$work/who.log" sh "$work/who.sh"
         for words in $who; do check "pod $pod of $f says $words: $(tail -n 1 "$work/who.log")" holds "$work/who.log" "$words"; done
     done <<T
 deploy/jobs/tfjob-ps.yaml|qcnn|QRING_INDEX=0 TF_CONFIG='$sparse{"type":"worker","index":0}}'|"role":"worker" "index":1 "parameter_servers":1 "peers":["qcnn-ps-0:2222","qcnn-worker-0:2222"]
@@ -68,7 +68,7 @@ deploy/jobs/tfjob-evaluator.yaml|qcnn-eval|TF_CONFIG='$judged{"type":"evaluator"
 T
     printf 'hostname qcnn-1 && %s --print-identity\n' "$(in_pod deploy/jobs/statefulset.yaml qcnn 1 "$job")" >"$work/who.sh"
     if unshare -U -r -u true 2>/dev/null; then
-        check "a pod of statefulset.yaml starts" run_in 10 "$work/who.log" unshare -U -r -u sh "$work/who.sh"
+        check "a pod of statefulset.yaml starts" run_in 60 "$work/who.log" unshare -U -r -u sh "$work/who.sh"
         for words in '"source":"statefulset"' '"index":1' '"peers":["qcnn-0.qcnn:2222","qcnn-1.qcnn:2222"]'; do
             check "a pod of statefulset.yaml says $words: $(tail -n 1 "$work/who.log")" holds "$work/who.log" "$words"
         done
@@ -78,12 +78,12 @@ T
         check "the TFJob has the tutorial's flag $flag" holds "$work/tfjob.sh" " $flag"
     done
     TF_CONFIG=$(tf_config 1 qcnn-worker-0.default.svc:2222 qcnn-worker-1.default.svc:2222)
-    run_in 10 "$work/tfjob.log" env TF_CONFIG="$TF_CONFIG" sh "$work/tfjob.sh"
+    run_in 60 "$work/tfjob.log" env TF_CONFIG="$TF_CONFIG" sh "$work/tfjob.sh"
     unset TF_CONFIG
     check "a TFJob's pod takes them and knows its index: $(tail -n 1 "$work/tfjob.log")" \
         grep -q '"source":"tf_config".*"index":1' "$work/tfjob.log"
     in_pod deploy/jobs/qcnn.yaml qcnn 0 "$job" | sed 's/ --plaintext//' >"$work/plain.sh"
-    run_in 20 "$work/plain.log" env JOB_COMPLETION_INDEX=0 QRING_START_TIMEOUT=1s sh "$work/plain.sh"; rc=$?
+    run_in 60 "$work/plain.log" env JOB_COMPLETION_INDEX=0 QRING_START_TIMEOUT=1s sh "$work/plain.sh"; rc=$?
     check "without plaintext a worker refuses to start: exit $rc" test $rc = 2
     check "and says why" holds "$work/plain.log" plaintext
     # two pods by their Service's names
@@ -148,7 +148,7 @@ if [ -n "$py_exe" ]; then
     while IFS='|' read -r values servers workers; do
         for pod in a-release-ps a-release; do
             printf 'JOB_COMPLETION_INDEX=1 %s --print-identity\n' "$(in_pod "$work/$values.yaml" $pod 1 "$job")" >"$work/who.sh"
-            check "$values: $pod starts" run_in 10 "$work/who.log" sh "$work/who.sh"
+            check "$values: $pod starts" run_in 60 "$work/who.log" sh "$work/who.sh"
             i=3; [ $pod = a-release ] || i=1
             for words in "\"index\":$i," '"parameter_servers":2' "$servers" "$workers"; do
                 check "$values: $pod says $words: $(tail -n 1 "$work/who.log")" holds "$work/who.log" "$words"
@@ -164,12 +164,12 @@ fi
 if [ -n "$py_exe" ]; then
     for values in evaluator evaluator-jobset; do
         printf 'JOB_COMPLETION_INDEX=1 %s --print-identity\n' "$(in_pod "$work/$values.yaml" a-release-eval 0 "$job")" >"$work/who.sh"
-        check "$values: its pod starts" run_in 10 "$work/who.log" sh "$work/who.sh"
+        check "$values: its pod starts" run_in 60 "$work/who.log" sh "$work/who.sh"
         check "$values: it is one: $(tail -n 1 "$work/who.log")" holds "$work/who.log" '"role":"evaluator","index":null'
     done
     in_pod "$work/evaluator.yaml" a-release-eval 0 "$job" | sed "s|--out=[^ ]*|--out=$work/claim|" >"$work/eval.sh"
     run_in 60 "$work/claim.log" "$qring" run deploy/jobs/qcnn.json -n 1 --epochs 7 --out "$work/claim"
-    check "it evaluates, and ends" run_in 20 "$work/eval.log" sh "$work/eval.sh"
+    check "it evaluates, and ends" run_in 60 "$work/eval.log" sh "$work/eval.sh"
     check "the last state, as training did" test "$(sed 's/,"job_hash.*/}/' "$work/claim/evaluation.jsonl")" = "$(tail -n 1 "$work/claim/steps.jsonl")"
 fi
 check "an evaluator without a place to read is refused" sh -c "'$helm' template a charts/qring --kube-version 1.33.0 --set evaluator=true 2>&1 | grep -q 'evaluator: the pods have nothing in common'"

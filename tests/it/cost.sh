@@ -54,12 +54,17 @@ steps() { cat "$work/out/steps.jsonl" 2>/dev/null | wc -l; }
 trains() { [ "$(steps)" -gt 20 ] 2>/dev/null; }
 near() { # FIGURE INTEGRAL WHAT: the times in a log are of its lines, some milliseconds aside
     echo "$3: $1 pod-seconds, by the log $2"
-    check "$3: $1 pod-seconds, and $2 by the log" is "$1" "abs(x - $2) < 0.25"
+    bound "$3: difference" "$($python -c "print(round(1e3 * abs($1 - $2)))")" 250 5000
+}
+
+beyond() { # POD-SECONDS MAX-COST: ended within a step of it
+    check "not before the bound: $1 of $2" is "$1" "x >= $2"
+    bound "pod-time beyond --max-cost $2" "$($python -c "print(round(1e3 * ($1 - $2)))")" 250 5000
 }
 
 all --max-cost 9
-until_true 20 "it trains" trains
-run_in 15 "$work/status" "$qring" status "127.0.0.1:$h1"
+until_true 60 "it trains" trains
+run_in 60 "$work/status" "$qring" status "127.0.0.1:$h1"
 check "qring status: $(grep '^cost' "$work/status")" grep -qE '^cost        [0-9.e-]+ pod-hours, [0-9.]+ by the price of one$' "$work/status"
 kill -9 "$w2"; wait "$w2" 2>/dev/null
 codes "$w0" "$w1"
@@ -67,7 +72,7 @@ check "both end with 5, not $c" test "$c" = "5 5"
 check "the sentence" holds "$work/worker0.log" '--max-cost is 9: ended after step'
 check "at all" holds "$work/worker1.log" '--max-cost is 9: ended after step'
 first=$(seconds)
-check "within a step of the bound: $first" is "$first" "9 <= x < 9.25"
+beyond "$first" 9
 near "$first" "$(integral "$work/worker0.log")" "a worker killed"
 last=$(sed -n 's/.*ended after step \([0-9]*\),.*/\1/p' "$work/worker0.log" | head -n 1)
 check "LATEST is of step $last" sh -c 'ls "$1" | grep -q -- "-0*$2-"' - "$work/out/checkpoints" "$last"
@@ -76,17 +81,17 @@ check "there is no result" test ! -e "$work/out/result.json"
 
 # the leader is killed, another counts on, and who comes back leads at once
 all --max-cost 25
-until_true 20 "it goes on" sh -c 'grep -q "the run has cost 9.* before" "$1"' - "$work/worker1.log"
-until_true 20 "from the checkpoint" holds "$work/worker1.log" 'goes on from step'
-until_true 20 "in a ring of three" grep -q 'all-reduce: .* over 3 workers' "$work/worker1.log"
+until_true 60 "it goes on" sh -c 'grep -q "the run has cost 9.* before" "$1"' - "$work/worker1.log"
+until_true 60 "from the checkpoint" holds "$work/worker1.log" 'goes on from step'
+until_true 60 "in a ring of three" grep -q 'all-reduce: .* over 3 workers' "$work/worker1.log"
 sleep 0.7; kill -9 "$w0"; wait "$w0" 2>/dev/null
-until_true 20 "without its leader" grep -q 'with 2 workers (1, 2)' "$work/worker1.log"
+until_true 60 "without its leader" grep -q 'with 2 workers (1, 2)' "$work/worker1.log"
 sleep 0.7; start 0 --max-cost 25; w0=$p
 codes "$w0" "$w1" "$w2"
 check "all end with 5, not $c" test "$c" = "5 5 5"
 check "and worker 0 has led again" grep -q 'with 3 workers (0, 1, 2)' "$work/worker1.log"
 second=$(seconds)
-check "within a step of the bound: $second" is "$second" "25 <= x < 25.3"
+beyond "$second" 25
 near "$($python -c "print(round($second - $first, 3))")" "$(integral "$work/worker1.log")" "a leader killed"
 check "each step once" sh -c '! grep -o "^{\"step\":[0-9]*,\"epoch\":[0-9]*,\"kind\":\"TRAIN\"" "$1" | sort | uniq -d | grep -q .' - "$work/out/steps.jsonl"
 
@@ -109,7 +114,7 @@ check "and counts from nothing" sh -c '! grep -q "has cost .* before" "$1"' - "$
 rm -rf "$work/one"; mkdir -p "$work/one/checkpoints"
 (exec "$qringd" "$work/job.json" --http-port 0 --threads 1 --out "$work/one" --epochs 200000 --log-format json --price-per-pod-hour 3600 >"$work/stuck.log" 2>&1 </dev/null) & p=$!
 started="$started $p"
-until_true 20 "cost.json is there early" test -e "$work/one/checkpoints/cost.json"
+until_true 60 "cost.json is there early" test -e "$work/one/checkpoints/cost.json"
 rm -f "$work/one/checkpoints/cost.json"; mkdir "$work/one/checkpoints/cost.json"
 kill -TERM "$p"; codes "$p"
 check "SIGTERM: 143, not $c" test "$c" = 143

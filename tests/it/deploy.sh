@@ -170,7 +170,7 @@ port=$(free_ports 1)
 single=$!; started="$started $single"
 tries=0
 until $python -c "import sys, urllib.request as u; sys.stdout.buffer.write(u.urlopen('http://127.0.0.1:$port/metrics', timeout=2).read())" >"$work/metrics" 2>/dev/null &&
-    [ -s "$work/metrics" ]; do tries=$((tries + 1)); [ $tries -lt 100 ] || break; sleep 0.1; done
+    [ -s "$work/metrics" ]; do tries=$((tries + 1)); [ $tries -lt 600 ] || break; sleep 0.1; done
 kill -9 $single
 sed -n 's/^# TYPE \([a-z_]*\) .*/\1/p' "$work/metrics" | sort -u >"$work/families"
 check "a worker has families of metrics: $(wc -l <"$work/families")" test "$(wc -l <"$work/families")" -gt 40
@@ -227,7 +227,7 @@ sed 's/"name": "qcnn"/"name": "lost"/' deploy/jobs/qcnn.json >"$work/lost.json"
 ring 3 "$work/lost@.log" "$work/lost.json" --out "$work/lost@" --epochs 100000000 --log-format json --min-workers 1 --threads 1
 soon() { # WORDS [TIMES]: in worker 0's log, within 30 s
     tries=0
-    until [ -e "$work/lost0.log" ] && [ "$(grep -cE -- "$1" "$work/lost0.log")" -ge "${2:-1}" ]; do tries=$((tries + 1)); [ $tries -lt 300 ] || return 1; sleep 0.1; done
+    until [ -e "$work/lost0.log" ] && [ "$(grep -cE -- "$1" "$work/lost0.log")" -ge "${2:-1}" ]; do tries=$((tries + 1)); [ $tries -lt 600 ] || return 1; sleep 0.1; done
 }
 # shellcheck disable=SC2086
 set -- $pids

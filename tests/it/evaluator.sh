@@ -14,9 +14,9 @@ grep '"kind":"EVAL"' "$work/alone/steps.jsonl" >"$work/inline"
 points() { sed 's/,"job_hash":"[0-9a-f]\{16\}"}$/}/' "$1"; }
 lines() { n=0; [ ! -e "$1/evaluation.jsonl" ] || n=$(wc -l <"$1/evaluation.jsonl"); }
 until_lines() { # FOLDER LINES
-    tries=0; until lines "$1"; [ "$n" -ge "$2" ] || [ $tries -gt 1000 ]; do tries=$((tries + 1)); sleep 0.02; done
+    tries=0; until lines "$1"; [ "$n" -ge "$2" ] || [ $tries -gt 3000 ]; do tries=$((tries + 1)); sleep 0.02; done
 }
-until_said() { tries=0; until grep -q "$2" "$1" 2>/dev/null || [ $tries -gt 500 ]; do tries=$((tries + 1)); sleep 0.02; done; } # LOG WORDS
+until_said() { tries=0; until grep -q "$2" "$1" 2>/dev/null || [ $tries -gt 3000 ]; do tries=$((tries + 1)); sleep 0.02; done; } # LOG WORDS
 # curve WHAT FOLDER LEAST: that many points or more, in order, each once, training's own, and the last one its last
 curve() {
     points "$2/evaluation.jsonl" >"$work/points"
@@ -55,7 +55,7 @@ done
 started="$started $workers"
 TF_CONFIG=$(config evaluator 0)
 until_lines "$out" 2
-run_in 15 "$work/said" "$qring" status "127.0.0.1:$http"
+run_in 60 "$work/said" "$qring" status "127.0.0.1:$http"
 check "status knows what it is: $(head -n 1 "$work/said")" grep -q "^an evaluator at 127.0.0.1:$http" "$work/said"
 check "status has its last point" grep -q '^evaluated   step [1-9][0-9]*, val_loss 0\.' "$work/said"
 for blow in KILL TERM KILL; do
@@ -95,7 +95,7 @@ same "frozen" "$out"
 
 # the run is over when it begins, in a folder of its own; twice
 for i in 1 2; do
-    run_in 20 "$work/late.$i.log" "$qringd" "$work/job.json" --role evaluator --epochs $epochs --out "$work/late" --checkpoints "$out/checkpoints"
+    run_in 60 "$work/late.$i.log" "$qringd" "$work/job.json" --role evaluator --epochs $epochs --out "$work/late" --checkpoints "$out/checkpoints"
     rc=$?; check "over, $i: 0, not $rc" test $rc = 0
 done
 curve "over" "$work/late" 1
@@ -128,7 +128,7 @@ tried=0
 for file in "$out"/checkpoints/*.safetensors; do
     step=$(basename "$file" | cut -d- -f2 | sed 's/^0*//')
     line=$(grep "^{\"step\":$step," "$out/evaluation.jsonl") || continue
-    run_in 20 "$work/said" "$qring" evaluate "$work/job.json" --weights "$file" --json
+    run_in 60 "$work/said" "$qring" evaluate "$work/job.json" --weights "$file" --json
     loss=$(sed -n 's/.*"loss":\([^,]*\),.*/\1/p' "$work/said")
     check "step $step: $loss in $line" sh -c "echo '$line' | grep -qF '\"loss\":$loss,'"
     tried=$((tried + 1))

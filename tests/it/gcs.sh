@@ -154,12 +154,12 @@ bytes_above() { n_bytes=$(logs auth-bucket "$2" "$3") && [ "$n_bytes" -gt "$1" ]
 steps_above() { [ "$(wc -l <"$2")" -gt "$1" ]; }
 endless live &
 live=$! started="$started $!"
-check "live: events are in the bucket while training runs" soon 10 bytes_above 0 live "$work/live/logs"
+check "live: events are in the bucket while training runs" soon 60 bytes_above 0 live "$work/live/logs"
 first=$(logs auth-bucket live "$work/live/logs")
-check "live: they grow within the interval" soon 20 bytes_above "$first" live "$work/live/logs"
+check "live: they grow within the interval" soon 60 bytes_above "$first" live "$work/live/logs"
 kill -STOP "$fake"
 n_steps=$(wc -l <"$work/live/steps.jsonl")
-check "live: training does not wait for a server that hangs" soon 5 steps_above $((n_steps + 1000)) "$work/live/steps.jsonl"
+check "live: training does not wait for a server that hangs" soon 60 steps_above $((n_steps + 1000)) "$work/live/steps.jsonl"
 kill -9 "$live"; wait "$live" 2>/dev/null
 kill -CONT "$fake"
 check "killed: what was uploaded is whole" bytes_above "$first" live "$work/live/logs"
@@ -167,18 +167,18 @@ check "killed: what was uploaded is whole" bytes_above "$first" live "$work/live
 # SIGTERM while the server hangs: out within two seconds, with what is missing
 endless term &
 term=$! started="$started $!"
-check "SIGTERM: events are in the bucket" soon 10 bytes_above 0 term "$work/term/logs"
+check "SIGTERM: events are in the bucket" soon 60 bytes_above 0 term "$work/term/logs"
 kill -STOP "$fake"
-began=$(date +%s%N)
+began=$(now_ms)
 kill "$term"; wait "$term"; rc=$?
-took=$((($(date +%s%N) - began) / 1000000))
+took=$(($(now_ms) - began))
 kill -CONT "$fake"
 check "SIGTERM: exit 143, not $rc" test $rc = 143
-check "SIGTERM: out within 2 s of a hanging server, not $took ms" test $took -lt 2000
+bound "SIGTERM while the server hangs: out" $took 2000
 check "SIGTERM: says what is missing" holds "$work/term.log" "bytes of TensorBoard events are not in gs://auth-bucket/term"
 endless drain &
 drain=$! started="$started $!"
-check "SIGTERM: events are in the bucket again" soon 10 bytes_above 0 drain "$work/drain/logs"
+check "SIGTERM: events are in the bucket again" soon 60 bytes_above 0 drain "$work/drain/logs"
 kill "$drain"; wait "$drain"
 check "SIGTERM and a server that answers: all is uploaded" all_logs auth-bucket drain "$work/drain/logs"
 
@@ -190,11 +190,11 @@ for what in gs://auth-bucket/job.json "$work/job.json --weights gs://auth-bucket
     "$qringd" $what --out "$work/early" --http-port 0 --exit-on-drain 9 --termination-log "$work/words" >"$work/early.log" 2>&1 &
     early=$! started="$started $!"
     sleep 1
-    began=$(date +%s%N)
+    began=$(now_ms)
     kill "$early"; wait "$early"; rc=$?
-    took=$((($(date +%s%N) - began) / 1000000))
+    took=$(($(now_ms) - began))
     check "SIGTERM before training: exit 9, not $rc ($what)" test $rc = 9
-    check "SIGTERM before training: out within 2 s of a hanging server, not $took ms ($what)" test $took -lt 2000
+    bound "SIGTERM before training, while the server hangs: out ($what)" $took 2000
     check "SIGTERM before training: says so ($what)" holds "$work/words" 'before the first step: drained on SIGTERM'
 done
 kill -CONT "$fake"

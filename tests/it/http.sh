@@ -5,12 +5,12 @@
 unset TF_CONFIG QRING_HTTP_PORT
 sed 's/"name": "qcnn"/"name": "http"/' deploy/jobs/qcnn.json >"$work/job.json"
 
-# fetch PORT PATH: status code on standard output, body in $work/body; 000 when nobody answers within 1 s
+# fetch PORT PATH: status code on standard output, body in $work/body; 000 when nobody answers within 30 s
 fetch() {
     $python - "$1" "$2" "$work/body" <<'P'
 import socket, sys
 try:
-    s = socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=1)
+    s = socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=30)
     s.sendall(f"GET {sys.argv[2]} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
     text = b""
     while part := s.recv(65536): text += part
@@ -35,15 +35,15 @@ for n in range(50):
     for i, port in enumerate(sys.argv[1:]):
         began = time.monotonic()
         try:
-            c = http.client.HTTPConnection("127.0.0.1", int(port), timeout=5)
+            c = http.client.HTTPConnection("127.0.0.1", int(port), timeout=60)
             c.request("GET", ("/healthz", "/readyz")[(n + i) % 2])
             status = c.getresponse().status
         except OSError: status = 0
         took.append(time.monotonic() - began)
-        good += status == 200 and took[-1] < 1
+        good += status == 200
     time.sleep(0.01)
 took.sort()
-print(f"{good} good of {len(took)}, median {took[len(took) // 2] * 1e3:.1f} ms, worst {took[-1] * 1e3:.1f} ms")
+print(f"{good} good of {len(took)}, median {took[len(took) // 2] * 1e3:.1f} ms, worst {took[-1] * 1e3:.0f} ms")
 P
 }
 have_promtool=1; command -v promtool >/dev/null || { have_promtool=; skip "no promtool (apt-get install prometheus): its opinion of /metrics is missing"; }
@@ -73,18 +73,18 @@ start() { # worker, job, more flags
     pid=$!; started="$started $pid"
 }
 term_and_wait() { # PID: SIGTERM; exit code into rc, milliseconds into took
-    from=$(date +%s%N)
+    from=$(now_ms)
     kill -TERM "$1"; wait "$1"; rc=$?
-    took=$((($(date +%s%N) - from) / 1000000))
+    took=$(($(now_ms) - from))
 }
 
 # forming, training, beside busy neighbours, drained
 start 0 "$work/job.json" --http-port "$h0" --epochs 1000000; w0=$pid
-if until_true 10 "worker 0 does not answer" listens "$h0"; then
+if until_true 60 "worker 0 does not answer" listens "$h0"; then
     all_three "$h0" "worker 0 waits for worker 1"
     check "no generation yet" test "$(value qring_generation) $(value qring_members) $(value qring_steps_total)" = "0 0 0"
     start 1 "$work/job.json" --http-port "$h1" --epochs 1000000; w1=$pid
-    until_true 20 "two workers do not train" steps_beyond "$h0" 20
+    until_true 60 "two workers do not train" steps_beyond "$h0" 20
     all_three "$h0" "worker 0 trains"
     check "one peer, two members, generation 1 or more" test "$(value qring_peers_connected) $(value qring_members) $(($(value qring_generation) >= 1))" = "1 2 1"
     for m in qring_loss 'qring_phase_seconds_total{phase="compute"}' 'qring_phase_seconds_total{phase="reduce"}' 'qring_phase_seconds_total{phase="update"}' \
@@ -104,12 +104,12 @@ if until_true 10 "worker 0 does not answer" listens "$h0"; then
     # shellcheck disable=SC2086
     kill -9 $busy; wait $busy 2>/dev/null
     echo "probes of two training workers beside two busy neighbours: $(cat "$work/probes")"
-    check "100 probes beside two busy neighbours are answered with 200 within 1 s: $(cat "$work/probes")" grep -q '^100 good of 100' "$work/probes"
+    check "100 probes beside two busy neighbours are answered with 200: $(cat "$work/probes")" grep -q '^100 good of 100' "$work/probes"
+    bound "the slowest probe beside two busy neighbours" "$(sed 's/.*worst \([0-9]*\) ms/\1/' "$work/probes")" 1000
 
     term_and_wait "$w0"
     check "exit code 143 after SIGTERM, not $rc" test $rc = 143
-    check "gone 2000 ms after SIGTERM, took $took" test $took -lt 2000
-    echo "SIGTERM while training: gone after $took ms: $(cat "$work/last0")"
+    bound "SIGTERM while training: out" $took 2000
     check "the termination message tells the step: $(cat "$work/last0")" grep -qE "^step [0-9]+ of $planned: drained on SIGTERM\$" "$work/last0"
     check "and no newline ends it" test "$(tail -c 1 "$work/last0")" = M
     check "nobody answers after the end" test "$(fetch "$h0" /readyz)" = 000
@@ -124,7 +124,7 @@ fi
 
 # a whole run, asked without a pause until nobody answers: no answer but 200, save "not listening" at the very end
 start 0 "$work/job.json" --http-port "$h0" --epochs 1500 --fresh; w0=$pid
-until_true 10 "worker 0 does not answer" listens "$h0"
+until_true 60 "worker 0 does not answer" listens "$h0"
 $python - "$h0" "$work/seen" >"$work/whole" <<'P' &
 import http.client, sys
 seen, step, bad = set(), 0, []
@@ -146,7 +146,7 @@ while True:
 print(*sorted(seen), "last step", step, "bad", bad)
 P
 sampler=$!; started="$started $sampler"
-until_true 5 "the sampler gets no metrics" test -s "$work/seen"
+until_true 60 "the sampler gets no metrics" test -s "$work/seen"
 start 1 "$work/job.json" --http-port 0 --epochs 1500 --fresh; w1=$pid
 wait "$w0"; rc0=$?; wait "$w1"; rc1=$?; wait "$sampler"
 check "a whole run ends with 0 0, not $rc0 $rc1" test "$rc0 $rc1" = "0 0"
@@ -169,11 +169,11 @@ os.rename(sys.argv[1] + ".new", sys.argv[1])
 server.serve_forever()
 P
 started="$started $!"
-until_true 10 "the slow bucket does not listen" test -s "$work/port"
+until_true 60 "the slow bucket does not listen" test -s "$work/port"
 STORAGE_EMULATOR_HOST="127.0.0.1:$(cat "$work/port")"; export STORAGE_EMULATOR_HOST
 start 0 "$work/job.json" --http-port "$h0" --epochs 2 --weights gs://slow/w.h5; w0=$pid
 start 1 "$work/job.json" --http-port "$h1" --epochs 2 --weights gs://slow/w.h5; w1=$pid
-if until_true 30 "nothing is uploaded" test -e "$work/port.upload"; then
+if until_true 60 "nothing is uploaded" test -e "$work/port.upload"; then
     all_three "$h0" "the leader uploads"
     check "every step is done: $(value qring_step) of $(value qring_steps_planned)" test "$(value qring_step)" = "$(value qring_steps_planned)"
     all_three "$h1" "another waits for the leader's upload"
@@ -190,9 +190,9 @@ $python -c "
 import socket, time
 s = socket.socket(); s.bind(('127.0.0.1', $h2)); s.listen(); print('bound', flush=True); time.sleep(60)" >"$work/bound" &
 started="$started $!"
-until_true 5 "no port is held" grep -q bound "$work/bound"
+until_true 60 "no port is held" grep -q bound "$work/bound"
 : >"$work/last2"
-run_in 20 "$work/taken.log" "$qringd" "$work/job.json" --epochs 1 --http-port "$h2" --out "$work/taken" --termination-log "$work/last2"; rc=$?
+run_in 60 "$work/taken.log" "$qringd" "$work/job.json" --epochs 1 --http-port "$h2" --out "$work/taken" --termination-log "$work/last2"; rc=$?
 check "a port in use: exit 2, not $rc" test $rc = 2
 check "the port is named: $(tail -n 1 "$work/taken.log")" grep -q "port $h2.*in use.*--http-port" "$work/taken.log"
 check "in the termination message too" grep -q "port $h2" "$work/last2"
@@ -204,13 +204,12 @@ sed 's/"name": "qcnn"/"name": "long"/; s/"qubits": 8, "stages": 1/"qubits": 22/;
 : >"$work/last3"
 "$qringd" "$work/long.json" --threads 1 --http-port "$h3" --out "$work/long" --termination-log "$work/last3" >"$work/long.log" 2>&1 </dev/null &
 w=$!; started="$started $w"
-if until_true 20 "the long job does not answer" listens "$h3"; then
+if until_true 60 "the long job does not answer" listens "$h3"; then
     sleep 0.5
     answers "$h3" 200 /healthz "a long block is computed"
     term_and_wait "$w"
     check "exit code 143 after SIGTERM in a long block, not $rc" test $rc = 143
-    check "gone 2000 ms after SIGTERM in a long block, took $took" test $took -lt 2000
-    echo "SIGTERM in a long block: gone after $took ms: $(cat "$work/last3")"
+    bound "SIGTERM in a long block: out" $took 2000
     check "the termination message: $(cat "$work/last3")" grep -q 'drained on SIGTERM' "$work/last3"
 fi
 end

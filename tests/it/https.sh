@@ -23,7 +23,7 @@ cd "$cwd" || exit 1
 server() { # NAME: its port in port
     $python -B tests/fake/https.py 0 "$work/$1.port" "$work/web" "$work/$1.pem" "$work/key.pem" >/dev/null 2>"$work/$1.log" &
     started="$started $!" tries=0
-    until [ -s "$work/$1.port" ] || [ $tries -gt 100 ]; do tries=$((tries + 1)); sleep 0.1; done
+    until [ -s "$work/$1.port" ] || [ $tries -gt 600 ]; do tries=$((tries + 1)); sleep 0.1; done
     check "the server listens" test -s "$work/$1.port" || end
     port=$(cat "$work/$1.port")
 }

@@ -8,7 +8,7 @@ run_in 100 "$work/alone.log" "$qringd" "$work/job.json" --epochs $epochs --out "
 rm -rf "$work/run"
 "$qring" run "$work/job.json" -n 3 --epochs $epochs --out "$work/run" --restart >"$work/run.log" 2>&1 </dev/null & r=$!
 started="$started $r"
-tries=0; until [ -s "$work/run/steps.jsonl" ] || [ $tries -gt 200 ]; do tries=$((tries + 1)); sleep 0.1; done
+tries=0; until [ -s "$work/run/steps.jsonl" ] || [ $tries -gt 600 ]; do tries=$((tries + 1)); sleep 0.1; done
 kill -9 "$(pgrep -P $r -f 'qringd' | head -n 1)"
 wait $r; rc=$?
 check "qring run --restart ends with 0, not $rc" test $rc = 0
@@ -20,7 +20,7 @@ stop_run() { # signal, exit code, flags: of qring run itself
     rm -rf "$work/run"
     setsid "$qring" run "$work/job.json" -n 2 --epochs 1000000 --out "$work/run" "$@" >"$work/run.log" 2>&1 </dev/null & r=$!
     started="$started $r"
-    tries=0; until [ -s "$work/run/steps.jsonl" ] || [ $tries -gt 200 ]; do tries=$((tries + 1)); sleep 0.1; done
+    tries=0; until [ -s "$work/run/steps.jsonl" ] || [ $tries -gt 600 ]; do tries=$((tries + 1)); sleep 0.1; done
     kill "-$signal" $r
     wait $r; rc=$?
     check "qring run ends with $want after SIG$signal $*, not $rc" test $rc = "$want"

@@ -15,14 +15,14 @@ with="$unshare sh $work/inside"
 free() { sed "s/^MemAvailable: .*/MemAvailable: $1 kB/; s/^SwapFree: .*/SwapFree: 0 kB/" /proc/meminfo >"$work/meminfo"; }
 
 free 4000
-run_in 30 "$work/said" $with "$work/meminfo" /proc/meminfo "$qringd" "$work/job.json" --out "$work/none"; code=$?
+run_in 60 "$work/said" $with "$work/meminfo" /proc/meminfo "$qringd" "$work/job.json" --out "$work/none"; code=$?
 check "a worker: 138, not $code" test "$code" = 138
 check "with the numbers: $(tail -n 1 "$work/said")" grep -qE 'job killed needs [0-9]{8,} bytes .* this process may use [0-9]+ bytes \(.*\), of which [0-9]+ are available now' "$work/said"
 check "before the first step" test ! -e "$work/none/steps.jsonl"
 free 60000
-run_in 30 "$work/said" $with "$work/meminfo" /proc/meminfo "$qring" run "$work/job.json" --epochs 1 --out "$work/one"
+run_in 60 "$work/said" $with "$work/meminfo" /proc/meminfo "$qring" run "$work/job.json" --epochs 1 --out "$work/one"
 check "room for one: $(tail -n 1 "$work/said")" test $? = 0
-run_in 30 "$work/said" $with "$work/meminfo" /proc/meminfo "$qring" run "$work/job.json" --epochs 1 -n 64 --threads 1 --out "$work/many"; code=$?
+run_in 60 "$work/said" $with "$work/meminfo" /proc/meminfo "$qring" run "$work/job.json" --epochs 1 -n 64 --threads 1 --out "$work/many"; code=$?
 check "and not for 64: 138, not $code" test "$code" = 138
 check "which is said: $(tail -n 1 "$work/said")" grep -qE '64 workers need more than the [0-9]+ bytes that are available now \(each [0-9]+,' "$work/said"
 check "nothing is left behind" test ! -e "$work/many"
@@ -38,11 +38,11 @@ killed() { # NAME KILLS...: two workers, one killed; the counter is at KILLS the
     $with "$work/vmstat" /proc/vmstat "$qring" run "$work/job.json" -n 2 --threads 1 --epochs 1000000 --plaintext --checkpoints none --out "$work/$name" \
         >"$work/$name.log" 2>&1 </dev/null & r=$!
     started="$started $r"
-    tries=0; until [ -s "$work/$name/steps.jsonl" ]; do tries=$((tries + 1)); [ $tries -lt 200 ] || break; sleep 0.1; done
+    tries=0; until [ -s "$work/$name/steps.jsonl" ]; do tries=$((tries + 1)); [ $tries -lt 600 ] || break; sleep 0.1; done
     sed "s/^oom_kill .*/oom_kill $kills/" "$work/vmstat" >"$work/vmstat.new"
     cat "$work/vmstat.new" >"$work/vmstat"
     kill -9 "$(pgrep -P "$r" | tail -n 1)" || fail "no worker"
-    tries=0; until grep -q 'worker [01]: ' "$work/$name.log"; do tries=$((tries + 1)); [ $tries -lt 100 ] || break; sleep 0.1; done
+    tries=0; until grep -q 'worker [01]: ' "$work/$name.log"; do tries=$((tries + 1)); [ $tries -lt 600 ] || break; sleep 0.1; done
     kill -TERM "$r"; wait "$r"
 }
 killed somebody 3

@@ -14,11 +14,11 @@ start_two() { # folder, flags: workers 1 and 2, who look for worker 0 where nobo
     pids=
     for i in 1 2; do
         (TF_CONFIG=$(tf_config $i "127.0.0.1:$nobody" "127.0.0.1:$one" "127.0.0.1:$two") exec "$qringd" "$work/job.json" --data-port 0 --out "$d/out" \
-            --form-timeout 8s --min-workers 1 "$@" >"$d/worker$i.log" 2>&1 </dev/null) &
+            --form-timeout 15s --min-workers 1 "$@" >"$d/worker$i.log" 2>&1 </dev/null) &
         pids="$pids $!"; started="$started $!"
     done
     tries=0
-    until grep -q answered "$d/worker1.log" && grep -q answered "$d/worker2.log" || [ $tries -gt 100 ]; do tries=$((tries + 1)); sleep 0.05; done
+    until grep -q answered "$d/worker1.log" && grep -q answered "$d/worker2.log" || [ $tries -gt 1200 ]; do tries=$((tries + 1)); sleep 0.05; done
     check "$d: nobody trains yet" test ! -e "$d/out/steps.jsonl"
 }
 wait_two() { codes=; for p in $pids; do wait "$p"; codes="$codes $?"; done; check "$d: both end with 0, not$codes" test "$codes" = " 0 0"; }
@@ -28,7 +28,7 @@ lines() { if [ -f "$d/out/steps.jsonl" ]; then wc -l <"$d/out/steps.jsonl"; else
 start_two killed
 "$qringd" "$work/job.json" --lock-fd 0 --out "$d/out" --checkpoint-interval 20ms --checkpoint-steps 5 >"$d/worker0.log" 2>&1 </dev/null & p=$!
 started="$started $p"
-tries=0; until [ "$(lines)" -gt 200 ] || [ $tries -gt 400 ]; do tries=$((tries + 1)); sleep 0.01; done
+tries=0; until [ "$(lines)" -gt 200 ] || [ $tries -gt 6000 ]; do tries=$((tries + 1)); sleep 0.01; done
 kill -9 $p; wait $p 2>/dev/null
 check "worker 0 has trained for a while" test "$(lines)" -gt 200 -a "$(lines)" -lt $((3 * epochs))
 wait_two
@@ -37,12 +37,12 @@ check "the digest" test "$(json_string "$d/out/result.json" state_digest)" = "$(
 check "each step once in steps.jsonl" cmp -s "$d/out/steps.jsonl" "$work/alone/steps.jsonl"
 
 start_two ended --epochs 100
-check "worker 0 trains to the end" run_in 7 "$d/worker0.log" "$qringd" "$work/job.json" --lock-fd 0 --epochs 100 --out "$d/out"
+check "worker 0 trains to the end" run_in 60 "$d/worker0.log" "$qringd" "$work/job.json" --lock-fd 0 --epochs 100 --out "$d/out"
 cp "$d/out/result.json" "$d/before.json"
 check "nobody has begun meanwhile" test "$(lines)" = 300
-start_s=$(date +%s)
+began=$(now_ms)
 wait_two
-check "they find it after the time to form, not after another wait" test $(($(date +%s) - start_s)) -le 20
+bound "they find it after the time to form, not after another wait" $(($(now_ms) - began)) 20000
 check "who leads says what it would have said at its start" grep -q 'already trained: 200 steps, 100 epochs' "$d/worker1.log"
 check "the other one ends with it" grep -q 'the others have ended the run, and everything is written' "$d/worker2.log"
 check "nothing is written again" cmp -s "$d/out/result.json" "$d/before.json"
@@ -59,9 +59,9 @@ for i in 0 1 2; do
         --form-timeout $form --min-workers 2 >"$d/worker$i.log" 2>&1 </dev/null) &
     pids="$pids $!"; started="$started $!"
 done
-codes=; start_s=$(date +%s)
+codes=; began=$(now_ms)
 for p in $pids; do wait "$p"; codes="$codes $?"; done
 check "who was not taken in ends with the others: 0 0 0, not$codes" test "$codes" = " 0 0 0"
-check "within seconds" test $(($(date +%s) - start_s)) -lt 40
+bound "who was not taken in ends with the others, not after its time to form" $(($(now_ms) - began)) 40000 95000
 check "it says why: $(tail -n 1 "$d/worker2.log")" grep -q "the others have ended the run before this worker was taken in; but training has ended, and everything is written" "$d/worker2.log"
 end

@@ -8,11 +8,11 @@ models="chain-12 chain-frozen chain-sandwich chain-two-circuits ansatz-feature-m
 often="--checkpoint-interval 20ms --checkpoint-steps 5 --logdir="
 
 # started_run DIR FLAGS: qring run of $job in the background; until its log has $1 lines more
-started_run() { d=$1; shift; setsid "$qring" run "$job" --out "$d" --epochs $epochs "$@" >>"$d.log" 2>&1 </dev/null & r=$!; started="$started $r"; }
+started_run() { d=$1; shift; setsid nice -n 19 "$qring" run "$job" --out "$d" --epochs $epochs "$@" >>"$d.log" 2>&1 </dev/null & r=$!; started="$started $r"; }
 lines() { if [ -f "$1" ]; then wc -l <"$1"; else echo 0; fi; }
 until_lines() {
     tries=0
-    while [ "$(lines "$d/steps.jsonl")" -lt "$1" ] && kill -0 "$r" 2>/dev/null && [ $tries -lt 1500 ]; do tries=$((tries + 1)); sleep 0.02; done
+    while [ "$(lines "$d/steps.jsonl")" -lt "$1" ] && kill -0 "$r" 2>/dev/null && [ $tries -lt 3000 ]; do tries=$((tries + 1)); sleep 0.02; done
 }
 as_undisturbed() {
     check "$name, $1: the digest" test "$(json_string "$d/result.json" state_digest)" = "$(json_string "$work/$name-alone/result.json" state_digest)"

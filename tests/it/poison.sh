@@ -6,7 +6,6 @@ qringd=$root/$QR_B/tests/it/qringd_poison
 sed 's/"name": "qcnn"/"name": "poison", "micro_batch_size": 1/' deploy/jobs/qcnn.json >"$work/job.json"
 step=40 micro_batch=13 # of 64
 
-now_ms() { echo $(($(date +%s%N) / 1000000)); }
 count_gone() { # how many of $pids have ended
     gone=0
     for p in $pids; do
@@ -25,7 +24,7 @@ ring() { # workers, flags
         pids="$pids $!" started="$started $!" i=$((i + 1))
     done
     third=0 tries=0
-    while count_gone; [ $gone -lt "$n" ] && [ $tries -lt 1500 ]; do
+    while count_gone; [ $gone -lt "$n" ] && [ $tries -lt 6000 ]; do
         [ $gone -lt 3 ] || [ $third != 0 ] || third=$(now_ms)
         tries=$((tries + 1)); sleep 0.01
     done
@@ -44,9 +43,8 @@ ring() { # workers, flags
     done
     check "a ring of $n: three are killed, the others end with 4:$codes" test "$killed $ended" = "3 $((n - 3))"
     check "the sentence names workers and samples: $said" test -n "$(echo "$said" | grep 'worker [0-9] (127.0.0.1:[0-9]*), .*; training samples [0-9]* are in it')"
-    took=$((last - third))
-    check "within 6 s of the third death, not $took ms" test $took -lt 6000
-    echo "poison micro-batch in a ring of $n: all ended $((took / 1000)).$(printf %03d $((took % 1000))) s after the third death (bound 2 s): $said"
+    echo "poison micro-batch in a ring of $n: $said"
+    bound "poison micro-batch in a ring of $n: all have ended after the third death" $((last - third)) 2000
 }
 ring 4 --min-workers 1 --log-level debug
 ring 5 --min-workers 3 --threads 2 --log-level debug

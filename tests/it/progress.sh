@@ -19,7 +19,7 @@ openssl x509 -req -in "$work/server.csr" -CA "$work/ours.crt" -CAkey "$work/ours
 serve() { # FOLDER CERT KEY
     mkdir -p "$work/$1"
     $python tests/fake/trainer.py "$work/$1" "$2" "$3" >"$work/$1/out" 2>&1 & started="$started $!"
-    tries=0; until [ -s "$work/$1/port" ] || [ $tries -gt 100 ]; do tries=$((tries + 1)); sleep 0.1; done
+    tries=0; until [ -s "$work/$1/port" ] || [ $tries -gt 600 ]; do tries=$((tries + 1)); sleep 0.1; done
     check "the fake in $1 listens" test -s "$work/$1/port" || end
 }
 serve tls "$work/server.crt" "$work/server.key"; tls=$(cat "$work/tls/port")
@@ -90,10 +90,10 @@ check "nobody warned" sh -c '! grep -q "is not told" "$@"' - "$work/long0.log" "
 # ---- a run that ends: 100, and its weights are those of one that tells nobody ----
 short() { # NAME FLAGS...: exit code into code, the log in NAME.log, how long in took_ms
     name=$1; shift
-    began=$(date +%s%N)
+    began=$(now_ms)
     trainjob run_in 60 "$work/$name.log" "$qringd" "$work/job.json" --threads 1 --http-port 0 --checkpoints none --out "$work/$name" "$@"
     code=$?
-    took_ms=$((($(date +%s%N) - began) / 1000000))
+    took_ms=$(($(now_ms) - began))
 }
 digest() { json_string "$work/$1/result.json" state_digest; }
 rm -f "$work/tls/log"
@@ -124,7 +124,7 @@ while IFS=: read -r mode words; do
     check "$mode: said once" test "$(grep -c 'is not told' "$work/bad-$mode.log")" = 1
     check "$mode: no token in the log" sh -c '! grep -q "second\|namespaces/" "$1"' - "$work/bad-$mode.log"
     check "$mode: the same bits" test "$(digest "bad-$mode")" = "$(digest nobody)"
-    check "$mode: $took_ms ms, and $alone without" test "$took_ms" -lt $((alone + 4000))
+    bound "$mode: longer than without" $((took_ms - alone)) 4000
 done <<T
 401:127.0.0.1:$tls answers 401: planted, 401
 403:answers 403: planted, 403

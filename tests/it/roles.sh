@@ -19,7 +19,7 @@ start() { # TYPE INDEX FLAGS...: into p
 }
 steps() { n=0; [ ! -e "$out/steps.jsonl" ] || n=$(wc -l <"$out/steps.jsonl"); }
 until_steps() { # LINES: the log has as many
-    tries=0; until steps; [ "$n" -ge "$1" ] || [ $tries -gt 1500 ]; do tries=$((tries + 1)); sleep 0.02; done
+    tries=0; until steps; [ "$n" -ge "$1" ] || [ $tries -gt 3000 ]; do tries=$((tries + 1)); sleep 0.02; done
 }
 same() { # WHAT: the run's end is that of one worker
     check "$1: the digest" test "$(json_string "$out/result.json" state_digest)" = "$digest"
@@ -37,7 +37,7 @@ for blow in 1 2 3 4; do
     sleep 0.5; steps; held=$n
     check "blow $blow: nothing is trained without workers, after $before lines $held" test $((held - before)) -lt 300
     [ $blow != 2 ] || {
-        run_in 15 "$work/said" "$qring" status "127.0.0.1:$http"
+        run_in 60 "$work/said" "$qring" status "127.0.0.1:$http"
         check "status knows what it is: $(head -n 1 "$work/said")" grep -q "^parameter server 0 at " "$work/said"
         check "who is gone" grep -q '^members     parameter server 0\|^not here ' "$work/said"
     }

@@ -74,21 +74,21 @@ published() { # NAME FILE: LATEST is another than FILE has, which it becomes
     client get "$b" "$1/w.checkpoints/LATEST" "$2.new" && ! cmp -s "$2.new" "$2" && mv "$2.new" "$2"
 }
 endless held
-check "checkpoints are published" soon 20 published held "$work/latest"
+check "checkpoints are published" soon 60 published held "$work/latest"
 if [ -z "${S3_SERVER:-}" ]; then
     for fault in insert:return-503 insert:return-429 insert:return-500 insert:return-412 insert:return-reset-connection insert:return-503-after-512B \
         insert:lost-acknowledgement insert:wrong-crc32c insert:html-reply get:return-503 get:wrong-crc32c get:return-broken-stream delete:return-503; do
         control faults '{"instructions": {"storage.objects.'"${fault%%:*}"'": ["'"${fault#*:}"'"]}}' >/dev/null
         met() { control state | grep -q '"faults_left": 0,'; }
-        check "$fault is met" soon 20 met
+        check "$fault is met" soon 60 met
         check "$fault: published again" soon 60 published held "$work/latest"
     done
 fi
 kill -9 "$worker"; wait "$worker" 2>/dev/null
 check "nothing was damaged" sh -c "! grep -q damaged '$work/held.log'"
 endless held
-check "killed and started again: it goes on from the bucket" soon 20 grep -q "goes on from step [1-9][0-9]*, .*(s3://$b/held/w.checkpoints)" "$work/held.log"
-check "and publishes" soon 20 published held "$work/latest"
+check "killed and started again: it goes on from the bucket" soon 60 grep -q "goes on from step [1-9][0-9]*, .*(s3://$b/held/w.checkpoints)" "$work/held.log"
+check "and publishes" soon 60 published held "$work/latest"
 kill "$worker"; wait "$worker"; rc=$?
 check "SIGTERM: exit 143, not $rc" test $rc = 143
 # shellcheck disable=SC2086

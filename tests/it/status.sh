@@ -12,7 +12,7 @@ start() { # INDEX HTTP-PORT: into p
         --out "$work/out" --checkpoint-interval 1s --http-port "$2" >>"$work/worker$1.log" 2>&1 </dev/null) & p=$!
     started="$started $p"
 }
-ask() { run_in 15 "$work/said" "$qring" status "$@"; }
+ask() { run_in 60 "$work/said" "$qring" status "$@"; }
 said() { grep -qE -- "$1" "$work/said"; }
 until_said() { # SECONDS PORT PATTERN WHAT
     tries=$1; until ask "127.0.0.1:$2" && said "$3"; do
@@ -66,7 +66,7 @@ import socket, sys
 s = socket.create_server(("127.0.0.1", int(sys.argv[1])))
 for reply in (b"SSH-2.0-x\r\n", b"HTTP/1.1 404 Not Found\r\n\r\nno", b"HTTP/1.1 200 OK\r\n\r\n<html>\n", b"HTTP/1.1 200 OK\r\n\r\nup 1\n", b""):
     c, _ = s.accept(); c.recv(65536); c.sendall(reply); c.close()' "$other" & started="$started $!"
-tries=0; until ss -ltn 2>/dev/null | grep -q ":$other " || [ $tries -gt 30 ]; do tries=$((tries + 1)); sleep 0.1; done
+tries=0; until ss -ltn 2>/dev/null | grep -q ":$other " || [ $tries -gt 600 ]; do tries=$((tries + 1)); sleep 0.1; done
 for why in 'does not speak HTTP' 'no qring_build_info' 'line 1 of its metrics is no sample' 'no qring_build_info'; do
     ask "127.0.0.1:$other"; rc=$?
     check "another program: 2, not $rc" test $rc = 2

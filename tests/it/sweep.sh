@@ -38,7 +38,7 @@ below() { ps -o pid= --ppid "$1" | tr -d ' '; }
 rows() { ls "$1/sweep/rows" 2>/dev/null | grep -vc '^\.'; }
 until_steps() { # DIR TRIAL N: until that trial has so many lines
     tries=0
-    while [ "$(cat "$1/trials/$2/steps.jsonl" 2>/dev/null | wc -l)" -lt "$3" ] && [ $tries -lt 1500 ]; do tries=$((tries + 1)); sleep 0.02; done
+    while [ "$(cat "$1/trials/$2/steps.jsonl" 2>/dev/null | wc -l)" -lt "$3" ] && [ $tries -lt 3000 ]; do tries=$((tries + 1)); sleep 0.02; done
 }
 
 # 64 trials on 1, 2 and 5 workers
@@ -48,12 +48,12 @@ for n in 1 2 5; do
     check "-n $n: 65 lines of table" test "$(wc -l <"$work/grid$n/sweep.csv")" = 65
     [ $n = 1 ] || as "$work/grid$n" "$work/grid1" "-n $n"
 done
-check "again: nothing to do" run_in 20 "$work/again.log" "$qring" sweep "$work/grid.json" --out "$work/grid2" $quick
+check "again: nothing to do" run_in 60 "$work/again.log" "$qring" sweep "$work/grid.json" --out "$work/grid2" $quick
 check "it says so" holds "$work/again.log" 'goes on: 64 rows are there'
 as "$work/grid2" "$work/grid1" "again"
 
 # a trial is a run
-check "a run" run_in 20 "$work/run.log" "$qring" run "$work/grid.json" --set seed=3 --set train.optimizer.learning_rate=0.05 --out "$work/run" --logdir= --threads 1
+check "a run" run_in 60 "$work/run.log" "$qring" run "$work/grid.json" --set seed=3 --set train.optimizer.learning_rate=0.05 --out "$work/run" --logdir= --threads 1
 check "run says that it does not look at the sweep" holds "$work/run.log" 'qring sweep trains its trials'
 check "trial 10 is that run" cmp "$work/run/weights.h5" "$work/grid1/trials/0010/weights.h5"
 digest=$(json_string "$work/run/result.json" state_digest)
@@ -82,9 +82,9 @@ check "six longer trials, undisturbed" run_in 120 "$work/long.log" "$qring" swee
 background "$work/killed" "$work/killed.log" "$work/long.json" -n 2
 until_steps "$work/killed" 0000 300
 for slot in $(below $r); do for w in $(below "$slot"); do kill -9 "$w"; break 2; done; done
-tries=0; while ! holds "$work/killed.log" 'its worker died of signal 9' && [ $tries -lt 100 ]; do tries=$((tries + 1)); sleep 0.05; done
+tries=0; while ! holds "$work/killed.log" 'its worker died of signal 9' && [ $tries -lt 1200 ]; do tries=$((tries + 1)); sleep 0.05; done
 for slot in $(below $r); do kill -9 "$slot"; break; done
-tries=0; while ! holds "$work/killed.log" 'a process for trials died of signal 9' && [ $tries -lt 100 ]; do tries=$((tries + 1)); sleep 0.05; done
+tries=0; while ! holds "$work/killed.log" 'a process for trials died of signal 9' && [ $tries -lt 1200 ]; do tries=$((tries + 1)); sleep 0.05; done
 until_steps "$work/killed" 0000 900
 kill -9 $r; wait $r 2>/dev/null
 left=$(rows "$work/killed")
@@ -106,7 +106,7 @@ until_steps "$work/asked" 0000 300
 kill -TERM $r; wait $r; rc=$?
 check "SIGTERM: 143, not $rc" test $rc = 143
 check "it says what now" holds "$work/asked.log" 'stopped; the same command goes on'
-check "the same command goes on, at once" run_in 50 "$work/asked2.log" "$qring" sweep "$work/long.json" -n 2 --out "$work/asked" $quick --lease 60s
+check "the same command goes on, at once" run_in 60 "$work/asked2.log" "$qring" sweep "$work/long.json" -n 2 --out "$work/asked" $quick --lease 60s
 as "$work/asked" "$work/long" "SIGTERM"
 
 # two machines with folders of their own; one is frozen until the other has done everything
@@ -116,7 +116,7 @@ all=$(for slot in $(below $frozen); do echo "$slot"; below "$slot"; done)
 # not while it holds the lock on a file, which the kernel gives back to nobody as long as it lives
 locked() { for f in "$work"/shared/sweep/claims/.*.lock "$work"/shared/trials/*/checkpoints/.*.lock; do [ ! -e "$f" ] || flock -n "$f" true || return 0; done; return 1; }
 tries=0
-while kill -STOP $frozen $all && locked && [ $tries -lt 50 ]; do kill -CONT $frozen $all; sleep 0.05; tries=$((tries + 1)); done
+while kill -STOP $frozen $all && locked && [ $tries -lt 1200 ]; do kill -CONT $frozen $all; sleep 0.05; tries=$((tries + 1)); done
 check "the other one does all of it" run_in 60 "$work/m2.log" "$qring" sweep "$work/long.json" --out "$work/m2" --to "$work/shared" $quick $often
 kill -CONT $frozen $all
 wait $frozen; rc=$?
@@ -127,7 +127,7 @@ for d in m1 m2 shared; do check "$d: the table" cmp "$work/$d/sweep.csv" "$work/
 check "halving" run_in 60 "$work/halving.log" "$qring" sweep "$work/halving.json" --out "$work/halving" $quick
 check "9, 3, 1" test "$(cut -d, -f2,3 "$work/halving/sweep.csv" | tail -n +2 | sort | uniq -c | awk '{printf "%s %s;", $1, $2}')" = "1 done,1200;6 stopped,200;2 stopped,400;"
 background "$work/halving2" "$work/halving2.log" "$work/halving.json" -n 3
-tries=0; while [ "$(rows "$work/halving2")" -lt 10 ] && [ $tries -lt 500 ]; do tries=$((tries + 1)); sleep 0.02; done
+tries=0; while [ "$(rows "$work/halving2")" -lt 10 ] && [ $tries -lt 3000 ]; do tries=$((tries + 1)); sleep 0.02; done
 kill -9 $r; wait $r 2>/dev/null
 check "halving goes on" run_in 60 "$work/halving3.log" "$qring" sweep "$work/halving.json" -n 2 --out "$work/halving2" $quick $often
 as "$work/halving2" "$work/halving" "halving, killed"
@@ -146,9 +146,9 @@ for rung, n in ((0, 9), (1, 3), (2, 1)):
 P
 
 # trials that fail are rows, and the last ones
-check "one of two fails: exit 0" run_in 20 "$work/bad.log" "$qring" sweep "$work/bad.json" --out "$work/bad" $quick
+check "one of two fails: exit 0" run_in 60 "$work/bad.log" "$qring" sweep "$work/bad.json" --out "$work/bad" $quick
 check "its row says why" grep -q '^1,failed,0,0,1e+30,sgd,.*gives a loss or gradient that is not finite' "$work/bad/sweep.csv"
-run_in 20 "$work/worse.log" "$qring" sweep "$work/worse.json" --out "$work/worse" $quick; rc=$?
+run_in 60 "$work/worse.log" "$qring" sweep "$work/worse.json" --out "$work/worse" $quick; rc=$?
 check "all fail: exit 4, not $rc" test $rc = 4
 check "which is said" holds "$work/worse.log" 'no trial came to a number'
 check "--fresh, --json" sh -c "'$qring' sweep '$work/bad.json' --out '$work/bad' $quick --fresh --json 2>'$work/fresh.log' | cmp - '$work/bad/sweep.json'"
@@ -176,7 +176,7 @@ check "the same table" cmp "$work/odd/sweep.csv" "$work/bad/sweep.csv"
 check "the folder stays" test -d "$work/odd/sweep/claims/0-0001/keep"
 
 # TensorBoard's hyperparameters: the keys in which trials differ
-check "with events" run_in 20 "$work/events.log" "$qring" sweep "$work/bad.json" --out "$work/events" --threads 1
+check "with events" run_in 60 "$work/events.log" "$qring" sweep "$work/bad.json" --out "$work/events" --threads 1
 for key in train.optimizer.name train.optimizer.learning_rate; do
     check "trial 0's events have $key" sh -c "cat '$work'/events/trials/0000/logs/events* | grep -qa '$key'"
 done

@@ -79,7 +79,7 @@ port=$(free_ports 1)
 "$qringd" "$work/job.json" --epochs 1000000 --threads 1 --out "$work/watched" --http-port "$port" >"$work/watched.log" 2>&1 </dev/null & w=$!
 started="$started $w"
 tries=0; until "$qring" status "127.0.0.1:$port" >"$work/once" 2>&1 && grep -q '^loss' "$work/once"; do
-    tries=$((tries + 1)); [ $tries -lt 30 ] || { fail "the worker does not answer"; break; }; done
+    tries=$((tries + 1)); [ $tries -lt 300 ] || { fail "the worker does not answer"; break; }; done
 until='last error' tty 30 "$work/drawn" "$qring" status "127.0.0.1:$port" --watch; code=$?
 check "Ctrl-C ends it with 130, not $code" test "$code" = 130
 check "the screen is cleared" has "$work/drawn" '\x1b[2J\x1b[H'
@@ -93,13 +93,14 @@ check "a terminal that cannot gets lines" sh -c 'grep -q "^step [0-9]* of 200000
 sh -c '"$@" | head -n 1' - timeout 20 "$qring" status "127.0.0.1:$port" --watch >"$work/head" 2>"$work/head.err" </dev/null
 check "a reader that goes away ends it, quietly" test "$(wc -l <"$work/head")" = 1 -a ! -s "$work/head.err"
 tries=0; until [ "$(wc -l <"$work/lines")" -ge 3 ] && [ "$(wc -l <"$work/objects")" -ge 3 ]; do
-    tries=$((tries + 1)); [ $tries -lt 300 ] || { fail "three lines in 30 s"; break; }; sleep 0.1; done
-began=$(date +%s)
+    tries=$((tries + 1)); [ $tries -lt 300 ] || { fail "three lines in 60 s"; break; }; sleep 0.2; done
+began=$(now_ms)
 kill -9 "$w"; wait "$w" 2>/dev/null
 wait $lines; code=$?
 check "it ends with 0, not $code, when nobody answers any more" test "$code" = 0
-took=$(($(date +%s) - began))
-check "some five seconds after: $took" test $took -ge 3 -a $took -le 30
+took=$(($(now_ms) - began))
+check "not before it has tried for some seconds: $took ms" test $took -ge 3000
+bound "an end of the worker ends the watching" $took 10000
 wait $objects; code=$?
 check "so does --json: $code" test "$code" = 0
 check "lines of what matters: $(head -n 1 "$work/lines")" \
@@ -109,6 +110,6 @@ check "and the last says where it was: $(tail -n 1 "$work/lines")" grep -qE '^12
 check "objects, one a line" $python -c 'import json, sys
 rows = [json.loads(line) for line in open(sys.argv[1])]
 sys.exit(not (len(rows) >= 3 and all(r["metrics"]["qring_steps_planned"] == 2000000 for r in rows)))' "$work/objects"
-run_in 10 "$work/none" "$qring" status "127.0.0.1:$port" --watch
+run_in 60 "$work/none" "$qring" status "127.0.0.1:$port" --watch
 check "nobody answers at first: 138" test "$?" = 138
 end

@@ -65,14 +65,14 @@ start_two() { # FOLDER DIR0 DIR1 FLAGS...: two workers with these certificates
     started="$started $w0 $w1"
 }
 wait_steps() { tries=0; until [ -s "$work/$1/out/steps.jsonl" ] && [ "$(wc -l <"$work/$1/out/steps.jsonl")" -gt "$2" ]; do
-    tries=$((tries + 1)); [ $tries -lt 200 ] || { fail "$1: no $2 steps"; tail -n 3 "$work/$1"/?.log; return 1; }; sleep 0.1; done; }
+    tries=$((tries + 1)); [ $tries -lt 600 ] || { fail "$1: no $2 steps"; tail -n 3 "$work/$1"/?.log; return 1; }; sleep 0.1; done; }
 counted() { $python -c "
 import sys, urllib.request
 for l in urllib.request.urlopen('http://127.0.0.1:$http/metrics').read().decode().splitlines():
     if l.startswith('$1 '): print(l.split()[1])" 2>/dev/null; }
 more() { # WHAT REASON COMMAND...: the count grows
     what=$1 row="qring_tls_refused_total{reason=\"$2\"}" before=$(counted "qring_tls_refused_total{reason=\"$2\"}"); shift 2; "$@" >"$work/outside" 2>&1
-    tries=0; until now=$(counted "$row") && [ "${now:-0}" -gt "${before:-0}" ]; do tries=$((tries + 1)); [ $tries -lt 30 ] || { fail "$what: $row stays $before"; return; }; sleep 0.1; done; pass; }
+    tries=0; until now=$(counted "$row") && [ "${now:-0}" -gt "${before:-0}" ]; do tries=$((tries + 1)); [ $tries -lt 600 ] || { fail "$what: $row stays $before"; return; }; sleep 0.1; done; pass; }
 client() { timeout 5 openssl s_client -connect 127.0.0.1:$p0 -alpn h2 "$@" </dev/null; }
 
 version=0
