@@ -138,7 +138,7 @@ lint: $(lib_o) $(progs)
 
 ## make format     C as .clang-format has it: 100 columns; make lint holds it
 format:
-	$(Q)clang-format-14 -i $$(tests/lint/sources tests)
+	$(Q)tests/lint/clang-format -i $$(tests/lint/sources tests)
 
 ## make lint-deep  gcc -fanalyzer, clang's analyzer and cppcheck on lib and cmd: each finding mended, or answered in tests/lint/deep.answers (minutes; -j2)
 lint-deep: $(analysed)
