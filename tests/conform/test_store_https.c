@@ -170,6 +170,54 @@ static void each_fails(void) {
     qr_buf_free(&b);
 }
 
+/* 600 bytes a second: each attempt is cut, and what it brought earns no more time than it would
+ * take at the least throughput. So a worker is not held for as long as such a server likes. */
+static enum qr_code send_in_30_s(struct qr_web *h, const struct qr_web_request *req,
+                                 struct qr_web_reply *ret, struct qr_err *err) {
+    struct failing *f = (struct failing *)h;
+    virtual_ns += 30 * QR_SECOND; /* the guard's time, but here */
+    return f->under->send(f->under, req, ret, err);
+}
+static void drips(void) {
+    enum { DRIPPED = 40000 };
+    struct qr_https_options o = options();
+    struct qr_buf b = {0};
+    struct qr_err err = {0};
+    qr_auto(qr_free_p) char *path = write_file("drip.bin", qr_bytes_of(content, DRIPPED));
+    guard_s = 1;
+    o.waits.deadline_ns = 60 * QR_SECOND;
+    struct failing *f = qr_xcalloc(1, sizeof *f);
+    *f = (struct failing){{send_in_30_s, close_failing}, qr_web_curl(), 0};
+    enum qr_code code = read_by(&o, &f->web, "drip/drip.bin", BYTES, &b, &err);
+    CHECK(code == QR_UNAVAILABLE && strstr(err.msg, "drip.bin: download: no success") &&
+              qr_exit_code(code) == 138,
+          "%zu bytes came: %s", b.n, err.msg);
+    unlink(path);
+    qr_buf_free(&b);
+}
+
+static void patience(void) {
+    struct qr_https_options o = options();
+    struct qr_web_retry r;
+    o.waits.deadline_ns = 120 * QR_SECOND;
+    qr_web_retry_begin(&r, &o.waits);
+    int64_t began = virtual_ns;
+    int attempts = 0;
+    do {
+        virtual_ns += 30 * QR_SECOND; /* an attempt that is cut */
+        qr_web_retry_progress(&r, (size_t)30 * 600);
+        attempts++;
+    } while (attempts < 100 && qr_web_retry_wait(&r, 0));
+    CHECK(virtual_ns - began < 200 * QR_SECOND, "%d attempts, %lld s", attempts,
+          (long long)((virtual_ns - began) / QR_SECOND));
+    qr_web_retry_begin(&r, &o.waits);
+    for (attempts = 0; attempts < 100; attempts++) {
+        virtual_ns += 30 * QR_SECOND;
+        qr_web_retry_progress(&r, (size_t)32 * QR_WEB_LEAST_BYTES_PER_S);
+        CHECK(r.began_ns == virtual_ns && qr_web_retry_wait(&r, 0), "fast enough: %d", attempts);
+    }
+}
+
 /* ---- addresses ---- */
 
 static void addresses(void) {
@@ -304,6 +352,8 @@ int main(void) {
     s->ops->close(s);
     addresses();
     faults();
+    drips();
+    patience();
     changes();
     each_fails();
     tokens();

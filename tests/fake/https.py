@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 """A web server for tests, on loopback: files of a folder, with ETag, Content-Length and ranges, and faults that stand in the path:
-/FAULT,FAULT.../name meets one of them at each request of that path, in turn, then none; a redirect that stands last stays. A fault:
+/FAULT,FAULT.../name meets one of them at each request of that path, in turn, then none; a redirect or drip that stands last stays. A fault:
   500 503 429 404 403 401 ...  that status        reset     the connection breaks before a reply
   cut-N    N bytes, then the connection ends      slow      bytes that drip, one in 0.2 s
   endless  bytes without an end, in chunks        silent    nothing comes
+  drip     60 bytes each 0.1 s
   huge     a Content-Length of 2^50               cut-chunk the last chunk does not come
   chunked  the file in chunks                     bare      neither length nor chunks
   weak     a weak ETag, and no ranges             packed    Content-Encoding: gzip
@@ -19,7 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
 
 MET, LOG, CHANGED = {}, [], set()
-FAULTS = ("reset", "cut-", "slow", "endless", "silent", "huge", "chunk", "bare", "weak", "packed", "whole", "other", "unsaid", "changed", "stray", "half", "to:", "none")
+FAULTS = ("reset", "cut-", "slow", "drip", "endless", "silent", "huge", "chunk", "bare", "weak", "packed", "whole", "other", "unsaid", "changed", "stray", "half", "to:", "none")
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -46,7 +47,7 @@ class Handler(BaseHTTPRequestHandler):
         if not rest or not all(f[:3].isdigit() or f.startswith(FAULTS) for f in faults):
             return "", self.path[1:]
         at = MET[self.path] = MET.get(self.path, -1) + 1
-        return faults[at] if at < len(faults) else faults[-1] if faults[-1].startswith("to:") else "", rest
+        return faults[at] if at < len(faults) else faults[-1] if faults[-1].startswith(("to:", "drip")) else "", rest
 
     def do_GET(self):
         LOG.append("%s %s %s" % (self.command, self.path, self.headers.get("Range", "")))
@@ -117,11 +118,12 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(status, body[:int(fault[4:])], headers, len(body))
             self.close_connection = True
             return
-        if fault == "slow":
+        if fault in ("slow", "drip"):
+            size, pause = (1, 0.2) if fault == "slow" else (60, 0.1)
             self.answer(status, b"", headers, len(body))
-            for i in range(len(body)):
-                self.wfile.write(body[i:i + 1])
-                time.sleep(0.2)
+            for i in range(0, len(body), size):
+                self.wfile.write(body[i:i + size])
+                time.sleep(pause)
             return
         self.answer(status, body, headers)
 

@@ -9,7 +9,7 @@
 
 enum {
     CONNECT_MS = 20000,
-    STALL_BYTES_PER_S = 512,
+    SENT_BYTES_PER_S = 512,
     STALL_S = 30,
     MAX_RETRY_AFTER_S = 60,
     MAX_LOCATION_BYTES = 8192
@@ -182,7 +182,8 @@ static CURLcode put_options(CURL *c, const struct qr_web_request *req, struct re
     PUT(CURLOPT_FOLLOWLOCATION, 0L);
     PUT(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     PUT(CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
-    PUT(CURLOPT_LOW_SPEED_LIMIT, (long)STALL_BYTES_PER_S);
+    PUT(CURLOPT_LOW_SPEED_LIMIT,
+        (long)(req->has_body ? SENT_BYTES_PER_S : QR_WEB_LEAST_BYTES_PER_S));
     PUT(CURLOPT_LOW_SPEED_TIME, (long)STALL_S);
     PUT(CURLOPT_TIMEOUT_MS, (long)req->timeout_ms);
     PUT(CURLOPT_TCP_KEEPALIVE, 1L);

@@ -97,8 +97,8 @@ enum qr_code qr_web_download(const struct qr_web_place *p, const struct qr_web_c
         struct qr_web_reply reply = {0};
         code = attempt(&d, &reply, err);
         if (ret->n > d.best) {
+            qr_web_retry_progress(&retry, ret->n - d.best);
             d.best = ret->n;
-            qr_web_retry_begin(&retry, p->waits); /* progress: the patience begins anew */
         }
         if (code == QR_OK && ret->n < o->size && !qr_web_wait(p, &retry, c, &reply, err))
             code = qr_web_gave_up(p, &retry, c, &reply, err);

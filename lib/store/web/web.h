@@ -1,9 +1,12 @@
 /* store/web/web.h — HTTP for the stores on other machines: one request at a time by libcurl, with
  * bounds; when to try again, and how long.
  *
- * Guards    20 s to connect, 30 s below 512 bytes/s, the reply's size. Redirects are not followed.
+ * Guards    20 s to connect; 30 s below 8 KiB/s for what is read, below 512 bytes/s for what is
+ *           sent; the reply's size. Redirects are not followed.
  * Retries   408, 429, 5xx and broken connections, with full jitter in [0, min(32 s, 2^n s)], at
- *           least what the server asked for, until the deadline since the last progress.
+ *           least what the server asked for, until the deadline since the last progress. Bytes that
+ *           come are as much progress as the time that they take at 8 KiB/s, so that a server that
+ *           drips holds a worker no longer than one that is silent.
  * Secrets   messages name hosts alone: a path may be a session.
  * Threads   a struct qr_web belongs to one thread.
  */
@@ -19,7 +22,8 @@ enum {
     QR_WEB_MAX_HEADERS = 16,
     QR_WEB_REPLY_BYTES = 4 << 20,
     QR_WEB_ID_BYTES = 37,
-    QR_WEB_TEXT_BYTES = 200
+    QR_WEB_TEXT_BYTES = 200,
+    QR_WEB_LEAST_BYTES_PER_S = 8192 /* of a reply's body, over 30 s */
 };
 
 struct qr_web_reply;
@@ -125,6 +129,8 @@ struct qr_web_retry {
 int64_t qr_web_awake_ns(const struct qr_web_waits *waits);
 /* also when there was progress */
 void qr_web_retry_begin(struct qr_web_retry *r, const struct qr_web_waits *waits);
+/* So many bytes have come since the last call. */
+void qr_web_retry_progress(struct qr_web_retry *r, size_t bytes);
 /* Waits; false when the deadline has passed. */
 bool qr_web_retry_wait(struct qr_web_retry *r, int64_t retry_after_s);
 /* Is it time to say that this has lasted? After 5 s, then every minute; seconds: since when. */
