@@ -7,7 +7,8 @@
 #include "store/store.h"
 
 const char qr_help_weights[] =
-    "Lists, compares or converts files of weights: .h5 (Keras), .npz, .safetensors.\n"
+    "Lists, compares or converts files of weights: .h5 (Keras), .npz, .safetensors; says what a "
+    "job begins with.\n"
     "\n"
     "Examples:\n"
     "  qring weights out/qcnn/weights.h5                                      # names, shapes, "
@@ -18,13 +19,23 @@ const char qr_help_weights[] =
     "w.npz is not there yet\n"
     "  qring weights w.safetensors --to w.npz                                 # convert, whatever "
     "is there\n"
+    "  qring weights --init job.json --seed 7                                 # each parameter's "
+    "place, name and first value\n"
     "\n"
     "Usage: qring weights FILE... [FLAGS]\n"
+    "       qring weights --init JOB [FLAGS]\n"
     "  --to OUT               write the one FILE's weights there, in the form of its suffix; two "
     "FILEs of which the second does not exist\n"
     "                         mean the same\n"
     "  --job JOB              whose weights they are; needed between .h5 and the others, which "
     "order parameters differently\n"
+    "  --init JOB             the weights that training begins with, from the seed or the job's "
+    "initial_weights, as CSV: tensor, index in it,\n"
+    "                         name of the circuit's parameter, value. With --to they are written "
+    "as "
+    "a file instead\n"
+    "  --set PATH=VALUE       a key of JOB, as often as wanted: --set model[1].units=8\n"
+    "  --seed N               --set seed=N\n"
     "  --json                 on standard output, for machines\n";
 
 static const size_t max_bytes = (size_t)1 << 30;
@@ -229,6 +240,75 @@ static enum qr_code check_orders(const char *const *url, const struct qr_tensors
     return QR_OK;
 }
 
+/* ---- what training begins with ---- */
+
+static const char *parameter_name(const struct qr_model_tensor *t, size_t i) {
+    return t->circuit ? t->circuit->param_names[i] : "";
+}
+
+static void initial_text(const struct qr_workload *w, struct qr_buf *b) {
+    qr_buf_puts(b, "tensor,index,parameter,value\n");
+    for (size_t i = 0; i < qr_model_n_tensors(w->model); i++) {
+        const struct qr_model_tensor *t = qr_model_tensor(w->model, i);
+        for (size_t k = 0; k < t->n; k++) {
+            const char *name = parameter_name(t, k);
+            /* a name may be any text: quoted where CSV wants it */
+            const char *quote = strpbrk(name, ",\"\r\n") ? "\"" : "";
+            qr_buf_printf(b, "%s,%zu,%s", t->name, k, quote);
+            for (; *name; name++) qr_buf_printf(b, "%s%c", *name == '"' ? "\"" : "", *name);
+            qr_buf_printf(b, "%s,%.17g\n", quote, w->initial[t->offset + k]);
+        }
+    }
+}
+
+static void initial_json(const struct qr_loaded *l, struct qr_buf *b) {
+    const struct qr_model *m = l->load.model;
+    struct qr_json_writer w = qr_json_writer(b, 0);
+    qr_json_open(&w, '{');
+    qr_json_put_key(&w, "job");
+    qr_json_put_string(&w, l->job->name);
+    qr_json_put_key(&w, "parameters");
+    qr_json_open(&w, '{');
+    for (size_t i = 0; i < qr_model_n_tensors(m); i++) {
+        const struct qr_model_tensor *t = qr_model_tensor(m, i);
+        if (!t->circuit) continue;
+        qr_json_put_key(&w, t->name);
+        qr_json_open(&w, '[');
+        for (size_t k = 0; k < t->n; k++) qr_json_put_string(&w, parameter_name(t, k));
+        qr_json_close(&w, ']');
+    }
+    qr_json_close(&w, '}');
+    qr_json_put_key(&w, "weights");
+    qr_put_tensors(&w, m, l->load.initial, 0);
+    qr_json_close(&w, '}');
+    qr_buf_puts(b, "\n");
+}
+
+static enum qr_code print_initial(const struct qr_loaded *l, bool json, struct qr_err *err) {
+    struct qr_buf b = {0};
+    if (json) initial_json(l, &b);
+    else initial_text(&l->load, &b);
+    enum qr_code code = qr_buf_ok(&b) ? QR_OK
+                                      : qr_fail(err, QR_RESOURCE_EXHAUSTED,
+                                                "cannot print the weights: they exceed 1 GiB of "
+                                                "text; write them by --to w.npz");
+    if (code == QR_OK) fputs(qr_buf_string(&b), stdout);
+    qr_buf_free(&b);
+    return code;
+}
+
+static enum qr_code write_initial(const struct qr_workload *w, const char *to, struct qr_err *err) {
+    enum qr_weights_format format;
+    struct qr_buf file = {0};
+    enum qr_code code = qr_weights_format_of(to, &format, err);
+    if (code == QR_OK) code = qr_weights_encode(format, &w->layout, w->initial, &file, err);
+    if (code == QR_OK) code = qr_url_write(to, qr_buf_view(&file), err);
+    qr_buf_free(&file);
+    return code;
+}
+
+/* ---- */
+
 static bool is_absent(const char *url) {
     struct qr_buf file = {.max = max_bytes};
     bool absent = qr_url_read(url, max_bytes, &file, NULL) == QR_NOT_FOUND;
@@ -236,39 +316,65 @@ static bool is_absent(const char *url) {
     return absent;
 }
 
-int qr_command_weights(const struct qr_command *self, int argc, char **argv) {
-    const char *to = NULL, *job = NULL;
-    bool help, json = false;
-    const struct qr_flag flags[] = {
-        {"--to", &to, NULL}, {"--job", &job, NULL}, {"--json", NULL, &json}};
-    struct qr_words words;
+/* What is asked of the command, where --init is not. */
+static enum qr_code of_files(const struct qr_words *words, const char *job, const char *to,
+                             bool json, const struct qr_workload *w, struct qr_err *err) {
     struct qr_tensors t[64] = {{0}};
+    size_t n = words->n;
+    enum qr_code code = QR_OK;
+    if (!to && n == 2 && is_absent(words->v[1])) to = words->v[--n];
+    for (size_t i = 0; i < n && code == QR_OK; i++)
+        code = job ? read_of_job(w, words->v[i], &t[i], err) : read_plain(words->v[i], &t[i], err);
+    if (code == QR_OK && to) {
+        code = convert(&t[0], job ? w : NULL, words->v[0], to, err);
+        if (code == QR_OK && !json) printf("wrote %s\n", to);
+    } else if (code == QR_OK && n == 2) {
+        if (!job) code = check_orders(words->v, &t[0], err);
+        if (code == QR_OK) code = compare(words->v, t, json, err);
+    } else {
+        for (size_t i = 0; i < n && code == QR_OK; i++) list(words->v[i], &t[i], json);
+    }
+    for (size_t i = 0; i < n; i++) qr_tensors_free(&t[i]);
+    return code;
+}
+
+static enum qr_code of_start(const struct qr_loaded *l, const char *to, bool json,
+                             struct qr_err *err) {
+    if (!to) return print_initial(l, json, err);
+    enum qr_code code = write_initial(&l->load, to, err);
+    if (code == QR_OK && !json) printf("wrote %s\n", to);
+    return code;
+}
+
+int qr_command_weights(const struct qr_command *self, int argc, char **argv) {
+    const char *to = NULL, *job = NULL, *init = NULL;
+    bool help, json = false;
+    const struct qr_flag flags[] = {{"--to", &to, NULL},
+                                    {"--job", &job, NULL},
+                                    {"--init", &init, NULL},
+                                    {"--json", NULL, &json}};
+    struct qr_overrides set = {0};
+    struct qr_words words;
     struct qr_loaded l = {0};
     struct qr_err err = {0};
-    enum qr_code code = qr_read_flags(argc, argv, flags, sizeof flags / sizeof *flags, NULL, 64,
-                                      &words, &help, &err);
+    enum qr_code code = qr_read_flags(argc, argv, flags, 4, &set, 64, &words, &help, &err);
     if (code == QR_OK && help) return qr_print_help(self);
-    if (code == QR_OK && !words.n)
+    if (code == QR_OK && init && (words.n || job))
+        code = qr_fail(&err, QR_INVALID_ARGUMENT, "--init JOB takes no files and no --job");
+    if (code == QR_OK && !init && set.n)
+        code =
+            qr_fail(&err, QR_INVALID_ARGUMENT, "%s: keys are those of --init JOB", set.v[0].given);
+    if (code == QR_OK && !init && !words.n)
         code = qr_fail(&err, QR_INVALID_ARGUMENT, "which files? qring weights FILE...");
-    if (code == QR_OK && to && words.n != 1)
+    if (code == QR_OK && !init && to && words.n != 1)
         code = qr_fail(&err, QR_INVALID_ARGUMENT, "--to converts one file, not %zu", words.n);
     if (code == QR_OK && to && (code = qr_url_check_writable(to, &err)) != QR_OK)
         qr_wrap(&err, "--to");
-    if (code == QR_OK && job) code = qr_load(job, NULL, NULL, "1", &l, &err);
-    if (code == QR_OK && !to && words.n == 2 && is_absent(words.v[1])) to = words.v[--words.n];
-    for (size_t i = 0; i < words.n && code == QR_OK; i++)
-        code = job ? read_of_job(&l.load, words.v[i], &t[i], &err)
-                   : read_plain(words.v[i], &t[i], &err);
-    if (code == QR_OK && to) {
-        code = convert(&t[0], job ? &l.load : NULL, words.v[0], to, &err);
-        if (code == QR_OK && !json) printf("wrote %s\n", to);
-    } else if (code == QR_OK && words.n == 2) {
-        if (!job) code = check_orders(words.v, &t[0], &err);
-        if (code == QR_OK) code = compare(words.v, t, json, &err);
-    } else {
-        for (size_t i = 0; i < words.n && code == QR_OK; i++) list(words.v[i], &t[i], json);
-    }
-    for (size_t i = 0; i < words.n; i++) qr_tensors_free(&t[i]);
+    if (code == QR_OK && (job || init))
+        code = qr_load(init ? init : job, &set, NULL, "1", &l, &err);
+    if (code == QR_OK)
+        code = init ? of_start(&l, to, json, &err) : of_files(&words, job, to, json, &l.load, &err);
     qr_loaded_fini(&l);
+    qr_overrides_fini(&set);
     return qr_conclude(code, &err);
 }

@@ -118,4 +118,27 @@ name=head job=$work/head.json resumed=
 undisturbed
 all_killed
 check "transfer learning went on from a checkpoint: $(head -n 3 "$work/log")" test "$resumed" = " head"
+# what a job begins with: qring weights --init, and a run that does not move
+still="--set train.optimizer.learning_rate=0"
+check "the first weights, as a file" run_in 20 "$work/init.log" "$qring" weights --init "$work/head.json" --seed 9 $still --to "$work/first.safetensors"
+check "a run that does not move" run_in 60 "$work/log" "$qring" run "$work/head.json" --seed 9 $still --epochs 1 --out "$work/still"
+check "ends with the same bytes" cmp "$work/first.safetensors" "$work/still/weights.safetensors"
+"$qring" weights --init deploy/jobs/qcnn.json >"$work/init.csv"; rc=$?
+check "as text: exit 0, not $rc" test $rc = 0
+check "parameters by name, in their order" test "$(sed -n '2,4p;11,12p' "$work/init.csv" | cut -d, -f1-3 | tr '\n' ' ')" = \
+    "pqc/parameters,0,qconv0 pqc/parameters,1,qconv1 pqc/parameters,2,qconv2 pqc/parameters,9,qconv10 pqc/parameters,10,qconv11 "
+check "JSON has the same numbers" $python - "$work/init.csv" "$("$qring" weights --init deploy/jobs/qcnn.json --json)" <<'P'
+import csv, json, sys
+rows, said = list(csv.DictReader(open(sys.argv[1]))), json.loads(sys.argv[2])
+flat = lambda v: [x for i in v for x in flat(i)] if isinstance(v, list) else [v]
+for name, values in said["weights"].items():
+    of = [r for r in rows if r["tensor"] == name]
+    assert [float(r["value"]) for r in of] == flat(values) and [int(r["index"]) for r in of] == list(range(len(of)))
+    assert [r["parameter"] for r in of] == said["parameters"].get(name, [""] * len(of))
+assert len(rows) == sum(len(flat(v)) for v in said["weights"].values())
+P
+run_in 20 "$work/log" "$qring" weights --init deploy/jobs/qcnn.json "$work/first.safetensors"; rc=$?
+check "with a file too: refused with 2, not $rc" test $rc = 2
+run_in 20 "$work/log" "$qring" weights "$work/first.safetensors" --seed 3; rc=$?
+check "a key without a job: refused with 2, not $rc" test $rc = 2
 end
