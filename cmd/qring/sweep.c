@@ -9,7 +9,7 @@
 #include "base/pool.h"
 #include "base/text.h"
 #include "cmd/qring/command.h"
-#include "job/canonical.h"
+#include "local/trial_hash.h"
 #include "job/record.h"
 #include "local/sweep.h"
 #include "worker/settings.h"
@@ -65,7 +65,7 @@ struct sweep_command {
     char *out, *job_path, *program;
     const char *metric;
     bool maximize;
-    char hash[65]; /* of the first trial */
+    char (*hash)[65]; /* of each trial */
     struct qr_local_sweep_options opt;
     struct qr_local_sweep_result result;
     struct qr_sweep_board *board;
@@ -221,7 +221,6 @@ static enum qr_code check_trials(struct sweep_command *c, struct qr_err *err) {
     const struct qr_settings *s = &c->settings;
     struct qr_job *first = NULL;
     struct qr_workload load;
-    struct qr_job_canonical canonical;
     unsigned n_threads = s->threads > 0 ? (unsigned)s->threads : 1;
     if (qr_job_trial(c->job, 0, &first, err) != QR_OK) return err->code;
     enum qr_code code = qr_workload_load(first, s->isa, n_threads, &load, err);
@@ -230,11 +229,9 @@ static enum qr_code check_trials(struct sweep_command *c, struct qr_err *err) {
         code = qr_workload_trainable(&load, err);
         if (code == QR_OK)
             code = qr_job_check_trials(c->job, validates, &c->metric, &c->maximize, err);
-        qr_job_canonical(first, &load.data, load.initial_from_file ? load.initial_digest : NULL,
-                         &canonical);
-        memcpy(c->hash, canonical.hex, sizeof c->hash);
-        qr_job_canonical_fini(&canonical);
-        qr_workload_fini(&load);
+        c->hash = qr_xcalloc(c->job->sweep->n_trials, sizeof *c->hash);
+        if (code == QR_OK) code = qr_local_trial_hashes(c->job, &load, c->hash, err);
+        else qr_workload_fini(&load);
     }
     qr_job_free(first);
     return code;
@@ -272,13 +269,6 @@ static enum qr_code open_board(struct sweep_command *c, struct qr_err *err) {
     if (code == QR_OK) code = qr_sweep_board_begin(c->board, qr_buf_view(&text), &there, err);
     if (code == QR_OK) code = compare(c, qr_buf_view(&text), &there, err);
     if (code == QR_OK) code = qr_sweep_board_rows(c->board, &c->rows, err);
-    const struct qr_sweep_row *first = c->rows.row;
-    if (code == QR_OK && first->there && !first->failed && strcmp(first->job_hash, c->hash) != 0)
-        code = qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%.200s has trials of other data or another version: the first one's job "
-                       "hash is %.12s there, %.12s here. Choose another --out or --to, or --fresh, "
-                       "which takes those away",
-                       c->opt.board_url, first->job_hash, c->hash);
     qr_buf_free(&text);
     qr_buf_free(&there);
     return code;
@@ -320,12 +310,14 @@ static enum qr_code prepare(struct sweep_command *c, struct qr_err *err) {
         .lease_ns = c->lease_ns,
         .metric = c->metric,
         .maximize = c->maximize,
+        .hash = (const char(*)[65])c->hash,
         .people = c->people,
         .log = qr_command_log(),
     };
     qr_sweep_rows_init(&c->rows, c->job->sweep, c->job->seed);
     c->rows.metric = c->metric;
     c->rows.maximize = c->maximize;
+    c->rows.hash = c->opt.hash;
     code = open_board(c, err); /* first: a URL that is none leaves no folder */
     if (code == QR_OK) code = qr_dir_make(folder, err);
     if (code == QR_OK) code = write_base(c, err);
@@ -424,6 +416,7 @@ int qr_command_sweep(const struct qr_command *self, int argc, char **argv) {
     free(c.out);
     free(c.job_path);
     free(c.program);
+    free(c.hash);
     if (c.result.interrupted && !c.result.terminated && code == QR_OK) qr_die_of_interrupt();
     return code == QR_OK ? exit_code : qr_conclude(code, &err);
 }

@@ -300,8 +300,7 @@ size_t qr_job_n_outputs(const struct qr_job *job) {
     return qr_layers_n_outputs(job->layers, job->n_layers);
 }
 
-/* What the model wants of any data. */
-static struct qr_data_options data_options(const struct qr_job *job) {
+struct qr_data_options qr_job_data_options(const struct qr_job *job) {
     struct qr_data_options opt = job->data;
     const struct qr_circuit *reads = qr_layers_input_circuit(job->layers, job->n_layers);
     opt.n_columns = reads ? reads->n_columns : 0; /* 0: as many as the data has */
@@ -329,7 +328,7 @@ static enum qr_code check_data(const struct qr_job *job, const char *which, stru
 }
 
 enum qr_code qr_job_data(const struct qr_job *job, struct qr_dataset *ret, struct qr_err *err) {
-    struct qr_data_options opt = data_options(job);
+    struct qr_data_options opt = qr_job_data_options(job);
     struct qr_dataset d;
     enum qr_code code = qr_dataset_load(&opt, &d, err);
     return code ? code : check_data(job, "validation samples", &d, ret, err);
@@ -337,7 +336,7 @@ enum qr_code qr_job_data(const struct qr_job *job, struct qr_dataset *ret, struc
 
 enum qr_code qr_job_samples(const struct qr_job *job, const struct qr_job_samples *of,
                             struct qr_dataset *ret, struct qr_err *err) {
-    struct qr_data_options opt = data_options(job);
+    struct qr_data_options opt = qr_job_data_options(job);
     struct qr_dataset d;
     qr_auto(qr_free_p) char *shown = qr_url_shown(of->url);
     if (job->data.source == QR_DATA_NONE) {

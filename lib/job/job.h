@@ -149,6 +149,8 @@ void qr_job_put_inputs(const struct qr_job *job, const struct qr_dataset *data, 
  * them. */
 QR_MUST_CHECK enum qr_code qr_job_model(const struct qr_job *job, enum qr_isa isa, size_t n_columns,
                                         struct qr_model **ret, struct qr_err *err);
+/* Where the data are, with what model and loss want of them. Borrows from the job. */
+struct qr_data_options qr_job_data_options(const struct qr_job *job);
 /* Loads the data as the model wants it (columns of x and y). What values labels may have is checked
  * by qr_model_check_labels; that an evaluation has fewer than 2^22 micro-batches
  * (exact/contract.md §3), here. */

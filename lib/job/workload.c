@@ -78,6 +78,18 @@ enum qr_code qr_workload_weights(const struct qr_workload *w, const char *from, 
     return all_layers(w, from, NULL, ret_values, NULL, err);
 }
 
+enum qr_code qr_workload_initial_digest(const struct qr_job *job, uint8_t ret[32],
+                                        struct qr_err *err) {
+    enum qr_weights_format format;
+    struct qr_buf file = {0};
+    qr_auto(qr_free_p) char *url = NULL;
+    enum qr_code code =
+        read_weights(job->train.initial_weights, job->data.folder, &url, &format, &file, err);
+    if (code == QR_OK) qr_sha256(file.p, file.n, ret);
+    qr_buf_free(&file);
+    return code == QR_OK ? code : qr_wrap(err, "train.initial_weights");
+}
+
 /* ---- some layers' weights from a file ---- */
 
 /* "dense_1/kernel" is of the layer "dense_1". */

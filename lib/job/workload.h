@@ -61,4 +61,9 @@ bool qr_workload_evaluates(const struct qr_workload *w);
 QR_MUST_CHECK enum qr_code qr_workload_weights(const struct qr_workload *w, const char *url,
                                                double *ret_values, struct qr_err *err);
 
+/* Digest of the bytes of the job's train.initial_weights, which it has: as a workload's
+ * initial_digest. */
+QR_MUST_CHECK enum qr_code qr_workload_initial_digest(const struct qr_job *job, uint8_t ret[32],
+                                                      struct qr_err *err);
+
 #endif

@@ -36,7 +36,8 @@ struct qr_local_sweep_options {
     int64_t lease_ns;
     const char *metric; /* by which trials are compared */
     bool maximize;
-    FILE *people; /* a line of each trial that is done: "trial 7: val_loss=0.25 …" */
+    const char (*hash)[65]; /* of each trial's job (local/trial_hash.h) */
+    FILE *people;           /* a line of each trial that is done: "trial 7: val_loss=0.25 …" */
     const struct qr_log *log;
 };
 struct qr_local_sweep_result {
@@ -46,7 +47,8 @@ struct qr_local_sweep_result {
 QR_MUST_CHECK enum qr_code qr_local_sweep(const struct qr_local_sweep_options *opt,
                                           struct qr_local_sweep_result *ret, struct qr_err *err);
 /* What is left behind once every row is there: sweep.csv and sweep.json in OUT (and at the board),
- * best/ with the best trial's weights, job and result. The same bytes whoever does it. */
+ * best/ with the best trial's weights, job and result. The same bytes whoever does it. DATA_LOSS: a
+ * file of the best trial is not the one that its row names; best/ is as it was. */
 QR_MUST_CHECK enum qr_code qr_local_sweep_publish(const struct qr_local_sweep_options *opt,
                                                   const struct qr_sweep_rows *rows,
                                                   struct qr_err *err);

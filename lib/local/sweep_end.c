@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/checksum.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "job/record.h"
@@ -27,37 +28,92 @@ static enum qr_code write_both(const struct qr_local_sweep_options *opt, const c
     return code;
 }
 
-static enum qr_code copy_best(const struct qr_local_sweep_options *opt, const char *from,
-                              const char *name, struct qr_err *err) {
-    struct qr_buf bytes = {0};
-    enum qr_code code = qr_url_read(from, MAX_FILE_BYTES, &bytes, err);
-    if (code == QR_OK) code = write_both(opt, name, qr_buf_view(&bytes), err);
-    qr_buf_free(&bytes);
-    return code;
+/* ---- best/ ---- */
+
+enum { WEIGHTS, SAFETENSORS, RESULT, FILES };
+static const char *const names[FILES] = {"weights.h5", "weights.safetensors", "result.json"};
+
+static enum qr_code not_its(const struct qr_local_sweep_options *opt,
+                            const struct qr_sweep_row *row, const char *from, struct qr_err *err) {
+    qr_auto(qr_free_p) char *there = qr_local_trial_folder(opt->board_url, row->trial);
+    return qr_fail(err, QR_DATA_LOSS,
+                   "cannot publish the best trial's weights: %.200s is not the file that trial %zu "
+                   "wrote; remove %.200s and %.200s/sweep/rows/%zu-%04zu.json, and the trial is "
+                   "trained again",
+                   from, row->trial, there, opt->board_url, row->rung, row->trial);
 }
 
+static bool has_digest(struct qr_bytes bytes, const char *hex) {
+    uint8_t digest[QR_SHA256_BYTES];
+    char text[2 * QR_SHA256_BYTES + 1];
+    qr_sha256(bytes.p, bytes.n, digest);
+    qr_hex(digest, sizeof digest, text);
+    return strcmp(text, hex) == 0;
+}
+
+/* A result.json is the row's where the row follows from it. */
+static bool is_result(struct qr_bytes text, const char *from, const struct qr_sweep_row *row) {
+    struct qr_sweep_row found;
+    struct qr_buf there = {0}, here = {0};
+    struct qr_err unread;
+    if (qr_sweep_row_of_result(text, from, row->trial, row->rung, &found, &unread) != QR_OK)
+        return false;
+    qr_sweep_row_json(row, &there);
+    qr_sweep_row_json(&found, &here);
+    bool same = there.n == here.n && memcmp(there.p, here.p, here.n) == 0;
+    qr_sweep_row_fini(&found);
+    qr_buf_free(&there);
+    qr_buf_free(&here);
+    return same;
+}
+
+/* The trial's file, which must be the one that its row names. */
+static enum qr_code read_best(const struct qr_local_sweep_options *opt,
+                              const struct qr_sweep_row *row, size_t which, const char *from,
+                              struct qr_buf *ret, struct qr_err *err) {
+    enum qr_code code = qr_url_read(from, MAX_FILE_BYTES, ret, err);
+    if (code == QR_NOT_FOUND) return not_its(opt, row, from, err);
+    if (code != QR_OK) return code;
+    struct qr_bytes b = qr_buf_view(ret);
+    bool its = which == WEIGHTS       ? has_digest(b, row->weights_sha256)
+               : which == SAFETENSORS ? has_digest(b, row->safetensors_sha256)
+                                      : is_result(b, from, row);
+    return its ? QR_OK : not_its(opt, row, from, err);
+}
+
+static enum qr_code job_of(const struct qr_local_sweep_options *opt, size_t trial,
+                           struct qr_buf *ret, struct qr_err *err) {
+    const struct qr_sweep_spec *s = opt->job->sweep;
+    struct qr_job *job = NULL;
+    enum qr_code code = qr_job_trial(opt->job, trial, &job, err);
+    if (code != QR_OK) return code;
+    qr_job_record(job, s->n_rungs > 1 ? s->epochs[s->n_rungs - 1] : job->train.epochs, ret);
+    qr_job_free(job);
+    return QR_OK;
+}
+
+/* Where the board is another place, it has the weights, and this machine may have none. */
 static enum qr_code publish_best(const struct qr_local_sweep_options *opt,
                                  const struct qr_sweep_row *row, struct qr_err *err) {
-    const struct qr_sweep_spec *s = opt->job->sweep;
     qr_auto(qr_free_p) char *best = in(opt->out, "best"),
-                            *dir = qr_local_trial_folder(opt->out, row->trial);
-    qr_auto(qr_free_p) char *safetensors = in(dir, "weights.safetensors"),
-                            *result = in(dir, "result.json"), *own = in(dir, "weights.h5");
-    bool here = strcmp(opt->board_url, opt->out) == 0;
-    qr_auto(qr_free_p) char *weights =
-        !here ? qr_local_trial_weights(opt->board_url, s, row->trial, row->rung) : qr_xstrdup(own);
-    struct qr_job *trial = NULL;
-    struct qr_buf text = {0};
-    if (qr_dir_make(best, err) != QR_OK) return err->code;
-    enum qr_code code = copy_best(opt, weights, "best/weights.h5", err);
-    if (code == QR_OK && here) code = copy_best(opt, safetensors, "best/weights.safetensors", err);
-    if (code == QR_OK && here) code = copy_best(opt, result, "best/result.json", err);
-    if (code == QR_OK) code = qr_job_trial(opt->job, row->trial, &trial, err);
-    if (code != QR_OK) return code;
-    qr_job_record(trial, s->n_rungs > 1 ? s->epochs[s->n_rungs - 1] : trial->train.epochs, &text);
-    code = write_both(opt, "best/job.json", qr_buf_view(&text), err);
-    qr_buf_free(&text);
-    qr_job_free(trial);
+                            *dir = qr_local_trial_folder(opt->out, row->trial),
+                            *there = qr_local_trial_weights(opt->board_url, opt->job->sweep,
+                                                            row->trial, row->rung);
+    size_t n = strcmp(opt->board_url, opt->out) == 0 ? FILES : 1;
+    struct qr_buf file[FILES] = {0}, job = {0};
+    enum qr_code code = job_of(opt, row->trial, &job, err);
+    for (size_t i = 0; i < n && code == QR_OK; i++) { /* all are checked before one is written */
+        qr_auto(qr_free_p) char *from = n == 1 ? qr_xstrdup(there) : in(dir, names[i]);
+        code = read_best(opt, row, i, from, &file[i], err);
+    }
+    if (code == QR_OK) code = qr_dir_make(best, err);
+    for (size_t i = 0; i < n && code == QR_OK; i++) {
+        qr_auto(qr_free_p) char *to = in("best", names[i]);
+        code = write_both(opt, to, qr_buf_view(&file[i]), err);
+    }
+    if (code == QR_OK) code = write_both(opt, "best/job.json", qr_buf_view(&job), err);
+    for (size_t i = 0; i < n; i++) qr_buf_free(&file[i]);
+    qr_buf_free(&job);
     return code;
 }
 

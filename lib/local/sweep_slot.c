@@ -10,6 +10,7 @@
 #include "local/processes.h"
 #include "local/sweep_impl.h"
 #include "output/run_lock.h"
+#include "record/checkpoint_folder.h"
 #include "store/store.h"
 
 /* A trial whose worker crashes so often is one that does; one that is killed so often, without an
@@ -179,7 +180,20 @@ static enum outcome put_failed(struct slot *s, const char *sentence) {
                                .rung = s->rung,
                                .failed = true,
                                .error = qr_xstrdup(sentence)};
+    memcpy(row.job_hash, s->opt->hash[s->trial], sizeof row.job_hash);
     return put(s, &row);
+}
+
+/* Data may change while a sweep goes on. */
+static enum qr_code check_hash(const struct slot *s, const struct qr_sweep_row *row,
+                               struct qr_err *err) {
+    const char *expected = s->opt->hash[s->trial];
+    if (strcmp(row->job_hash, expected) == 0) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "cannot go on with the sweep in %.200s: trial %zu was trained from other data "
+                   "than the sweep began with (job hash %.12s, expected %.12s); restore the data, "
+                   "or start over with --fresh",
+                   s->opt->board_url, s->trial, row->job_hash, *expected ? expected : "none");
 }
 
 /* The run ended well. *ret_nothing: here, its result is not: another worker ended it. */
@@ -191,6 +205,7 @@ static enum outcome put_result(struct slot *s, const char *dir, bool *ret_nothin
     *ret_nothing = code == QR_NOT_FOUND;
     if (code == QR_OK)
         code = qr_sweep_row_of_result(qr_buf_view(&text), path, s->trial, s->rung, &row, &s->err);
+    if (code == QR_OK && (code = check_hash(s, &row, &s->err)) != QR_OK) qr_sweep_row_fini(&row);
     qr_buf_free(&text);
     return code == QR_OK ? put(s, &row) : WRONG;
 }
@@ -250,6 +265,27 @@ static enum outcome folder_held(struct slot *s) {
     return LATER;
 }
 
+/* Another job's checkpoints would make the trial fail for a reason that is not its own. Other
+ * faults of theirs are the worker's to report. */
+static enum qr_code check_checkpoints(struct slot *s) {
+    qr_auto(qr_free_p) char *there = qr_local_trial_folder(s->opt->board_url, s->trial),
+                            *url = qr_path_join(there, "checkpoints");
+    const char *expected = s->opt->hash[s->trial];
+    struct qr_checkpoint_folder p;
+    struct qr_checkpoint_latest l = {0};
+    struct qr_err unread;
+    if (qr_checkpoint_folder_open(url, &p, &s->err) != QR_OK) return s->err.code;
+    bool other = qr_checkpoint_peek(&p.at, &l, &unread) == QR_OK && *l.job_hash && *expected &&
+                 strcmp(l.job_hash, expected) != 0;
+    qr_checkpoint_folder_close(&p);
+    if (!other) return QR_OK;
+    return qr_fail(&s->err, QR_INVALID_ARGUMENT,
+                   "cannot go on with the sweep in %.200s: trial %zu has checkpoints of other data "
+                   "or another job there (job hash %.12s, expected %.12s); choose another --out or "
+                   "--to, or --fresh, which removes them",
+                   s->opt->board_url, s->trial, l.job_hash, expected);
+}
+
 /* With the claim. The worker that trains in the folder holds its lock, however late it is. */
 static enum outcome run_trial(struct slot *s) {
     qr_auto(qr_free_p) char *dir = qr_local_trial_folder(s->opt->out, s->trial);
@@ -262,7 +298,7 @@ static enum outcome run_trial(struct slot *s) {
     if (code == QR_INVALID_ARGUMENT || code == QR_UNAVAILABLE) return folder_held(s);
     if (code != QR_OK) return WRONG;
     s->lost = s->told_beat = s->told_held[s->trial] = false;
-    enum outcome out = train_until(s, dir, epochs, &lock);
+    enum outcome out = check_checkpoints(s) == QR_OK ? train_until(s, dir, epochs, &lock) : WRONG;
     qr_run_lock_release(&lock);
     return out;
 }
@@ -355,6 +391,7 @@ int qr_local_slot(const struct qr_local_sweep_options *opt, unsigned number, con
     qr_sweep_rows_init(&s.rows, w, opt->job->seed);
     s.rows.metric = opt->metric;
     s.rows.maximize = opt->maximize;
+    s.rows.hash = opt->hash;
     s.trials = qr_xcalloc(w->n_trials, sizeof *s.trials);
     s.until_ns = qr_xcalloc(w->n_trials, sizeof *s.until_ns);
     s.told_held = qr_xcalloc(w->n_trials, sizeof *s.told_held);

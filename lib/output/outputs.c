@@ -449,7 +449,7 @@ static enum qr_code write_weights(const char *url, const struct qr_workload *w,
     enum qr_code code = qr_weights_format_of(url, &format, err);
     if (code == QR_OK) code = qr_weights_encode(format, &w->layout, params, &file, err);
     if (code == QR_OK) code = qr_url_write(url, qr_buf_view(&file), err);
-    if (code == QR_OK && ret_sha256) {
+    if (code == QR_OK) {
         qr_sha256(file.p, file.n, digest);
         qr_hex(digest, sizeof digest, ret_sha256);
     }
@@ -556,10 +556,10 @@ enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
                               struct qr_err *err) {
     qr_auto(qr_free_p) char *safetensors = qr_path_join(o->dir, "weights.safetensors"),
                             *path = qr_path_join(o->dir, "result.json");
-    char sha256[65] = "";
+    char sha256[65] = "", safetensors_sha256[65] = "";
     struct qr_buf text = {0};
     o->wrote = true;
-    enum qr_code code = write_weights(safetensors, w, r->params, NULL, err);
+    enum qr_code code = write_weights(safetensors, w, r->params, safetensors_sha256, err);
     if (code == QR_OK) code = write_weights(o->weights_url, w, r->params, sha256, err);
     if (code != QR_OK) return qr_wrap(err, "write the trained weights");
     const struct result_cost cost = {&o->price, r->pod_ms};
@@ -579,6 +579,7 @@ enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
         .state_digest = r->state_digest,
         .weights_url = o->weights_url,
         .weights_sha256 = sha256,
+        .safetensors_sha256 = safetensors_sha256,
         .workers = n_workers,
         .seconds = seconds,
         .cost = put_cost,

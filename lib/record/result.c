@@ -61,6 +61,7 @@ void qr_result_json(const struct qr_result *r, struct qr_buf *ret) {
     qr_json_open(&w, '{');
     put_string(&w, "url", r->weights_url);
     put_string(&w, "sha256", r->weights_sha256);
+    put_string(&w, "safetensors_sha256", r->safetensors_sha256);
     qr_json_close(&w, '}');
     put_u64(&w, "workers", r->workers);
     put_double(&w, "seconds", r->seconds);

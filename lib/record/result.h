@@ -27,8 +27,8 @@ struct qr_result {
     /* confusion matrices: so many rows, labels', of so many counts; NULL: there is none */
     size_t n_classes;
     const uint64_t *confusion, *val_confusion;
-    const char *state_digest; /* hex */
-    const char *weights_url, *weights_sha256;
+    const char *state_digest;                                      /* hex */
+    const char *weights_url, *weights_sha256, *safetensors_sha256; /* of the files' bytes; hex */
     uint32_t workers;
     double seconds;
     /* puts what the run has cost into the object of "cost" */

@@ -64,13 +64,17 @@ static enum qr_code read_metrics(const struct qr_json *o, struct qr_sweep_row *r
     return QR_OK;
 }
 
-/* What result.json and a row of ours have in common. */
+/* What result.json and a row have in common. */
 static enum qr_code read_outcome(const struct qr_json *o, struct qr_sweep_row *r,
                                  struct qr_err *err) {
+    const struct qr_json *weights = qr_json_get(o, "weights");
     if (read_count(o, "steps", &r->steps, err) != QR_OK ||
         read_count(o, "epochs", &r->epochs, err) != QR_OK ||
         read_hex(o, "job_hash", r->job_hash, 64, err) != QR_OK ||
-        read_hex(o, "state_digest", r->state_digest, 32, err) != QR_OK)
+        read_hex(o, "state_digest", r->state_digest, 32, err) != QR_OK ||
+        qr_json_want(weights, "weights", QR_JSON_OBJECT, err) != QR_OK ||
+        read_hex(weights, "sha256", r->weights_sha256, 64, err) != QR_OK ||
+        read_hex(weights, "safetensors_sha256", r->safetensors_sha256, 64, err) != QR_OK)
         return err->code;
     return QR_OK;
 }
@@ -96,8 +100,8 @@ enum qr_code qr_sweep_row_of_result(struct qr_bytes text, const char *what, size
 
 enum qr_code qr_sweep_row_read(struct qr_bytes text, const char *what, struct qr_sweep_row *ret,
                                struct qr_err *err) {
-    static const char *const keys[] = {"trial",  "rung",     "failed",       "error",  "steps",
-                                       "epochs", "job_hash", "state_digest", "metrics"};
+    static const char *const keys[] = {"trial",  "rung",     "failed",       "error",   "steps",
+                                       "epochs", "job_hash", "state_digest", "weights", "metrics"};
     qr_auto(qr_json_free_p) struct qr_json *o = NULL;
     struct qr_sweep_row r = {.there = true};
     struct qr_err own;
@@ -106,12 +110,14 @@ enum qr_code qr_sweep_row_read(struct qr_bytes text, const char *what, struct qr
     if (!err) err = &own;
     enum qr_code code = qr_json_parse(text, what, &o, err);
     if (code == QR_OK) code = qr_json_want(o, what, QR_JSON_OBJECT, err);
-    if (code == QR_OK) code = qr_json_known(o, what, keys, 9, err);
+    if (code == QR_OK) code = qr_json_known(o, what, keys, 10, err);
     if (code == QR_OK) code = read_count(o, "trial", &trial, err);
     if (code == QR_OK) code = read_count(o, "rung", &rung, err);
     if (code == QR_OK) code = qr_json_bool(qr_json_get(o, "failed"), "failed", &r.failed, err);
     if (code == QR_OK && r.failed)
         code = qr_json_string(qr_json_get(o, "error"), "error", &error, err);
+    if (code == QR_OK && r.failed && qr_json_get(o, "job_hash"))
+        code = read_hex(o, "job_hash", r.job_hash, 64, err);
     if (code == QR_OK && !r.failed) code = read_outcome(o, &r, err);
     if (code == QR_OK && !r.failed) code = read_metrics(qr_json_get(o, "metrics"), &r, err);
     if (code == QR_OK && (trial >= QR_SWEEP_MAX_TRIALS || rung >= QR_SWEEP_MAX_RUNGS))
@@ -148,6 +154,7 @@ void sweep_put_metrics(struct qr_json_writer *w, const struct qr_sweep_row *r) {
 
 static void put_outcome(struct qr_json_writer *w, const struct qr_sweep_row *r) {
     if (r->failed) {
+        if (*r->job_hash) sweep_put_text(w, "job_hash", r->job_hash);
         sweep_put_text(w, "error", r->error);
         return;
     }
@@ -155,6 +162,11 @@ static void put_outcome(struct qr_json_writer *w, const struct qr_sweep_row *r) 
     sweep_put_count(w, "epochs", r->epochs);
     sweep_put_text(w, "job_hash", r->job_hash);
     sweep_put_text(w, "state_digest", r->state_digest);
+    qr_json_put_key(w, "weights");
+    qr_json_open(w, '{');
+    sweep_put_text(w, "sha256", r->weights_sha256);
+    sweep_put_text(w, "safetensors_sha256", r->safetensors_sha256);
+    qr_json_close(w, '}');
     sweep_put_metrics(w, r);
 }
 

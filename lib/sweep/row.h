@@ -25,7 +25,8 @@ struct qr_sweep_row {
     bool failed;
     char *error; /* of one that failed */
     uint64_t epochs, steps;
-    char job_hash[65], state_digest[33];
+    char job_hash[65]; /* "": none, of one that failed since no job could be made of its keys */
+    char state_digest[33], weights_sha256[65], safetensors_sha256[65]; /* of one that did not */
     size_t n_metrics;
     struct qr_sweep_metric metrics[QR_SWEEP_MAX_METRICS];
 };

@@ -118,10 +118,10 @@ static void put_json_row(const struct qr_sweep_rows *rows, size_t trial, struct 
     put_set(rows, trial, w);
     sweep_put_count(w, "epochs", r->epochs);
     sweep_put_count(w, "steps", r->steps);
+    if (*r->job_hash) sweep_put_text(w, "job_hash", r->job_hash);
     if (r->failed) sweep_put_text(w, "error", r->error);
     if (r->there && !r->failed) {
         sweep_put_text(w, "state_digest", r->state_digest);
-        sweep_put_text(w, "job_hash", r->job_hash);
         sweep_put_metrics(w, r);
     }
     qr_json_close(w, '}');

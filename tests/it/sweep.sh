@@ -19,6 +19,14 @@ write("halving", {"trials": 9, "keys": {rates: {"log_uniform": [0.001, 0.3]}, "t
                   "metric": "val_accuracy", "halving": {"epochs": [200, 400, 1200], "factor": 3}})
 write("bad", {"keys": {rates: [0.01, 1e30], "train.optimizer.name": ["sgd"]}, "metric": "loss"})
 write("worse", {"keys": {rates: [1e30]}})
+with open(f"{work}/table.json", "w") as f:
+    json.dump({"name": "table", "seed": 1, "model": [{"layer": "dense", "units": 1, "activation": "sigmoid"}],
+               "data": {"source": "csv", "url": "table.csv", "train_fraction": 0.75},
+               "train": {"epochs": 3, "batch_size": 10, "loss": "binary_crossentropy", "optimizer": {"name": "sgd", "learning_rate": 0.1}},
+               "sweep": {"keys": {rates: [1e30, 0.1, 0.2], "data.train_fraction": [0.75, 0.5]}}}, f)
+for name, shift in (("one", 0), ("two", 1)):
+    with open(f"{work}/{name}.csv", "w") as f:
+        print("a,b,y", *(f"{i % 7 - 3 + shift},{i % 5 - 2},{int(i % 7 + i % 5 > 5)}" for i in range(40)), sep="\n", file=f)
 P
 quick="--logdir= --threads 1"
 often="--checkpoint-interval 20ms --checkpoint-steps 5 --lease 1s"
@@ -174,6 +182,46 @@ check "the FIFO is removed, which is said" holds "$work/odd.log" "0-0000 is a FI
 check "a trial without a claim, which is said" holds "$work/odd.log" "trains without a claim, which cannot be made"
 check "the same table" cmp "$work/odd/sweep.csv" "$work/bad/sweep.csv"
 check "the folder stays" test -d "$work/odd/sweep/claims/0-0001/keep"
+
+# rows and checkpoints of other data are refused, whichever are left; so are files that the best trial did not write
+table() { cp "$work/$1.csv" "$work/table.csv"; run_in 20 "$work/table.log" "$qring" sweep "$work/table.json" --out "$work/table" $quick; }
+check "a sweep over a table" table one
+cp -r "$work/table" "$work/table1"
+for left in '*' 0-0000 0-0003 '0-000[01]' none; do # 0 and 1 have failed
+    rm -rf "$work/table"; cp -r "$work/table1" "$work/table"
+    find "$work/table/sweep/rows" -name '*.json' ! -name "$left.json" -delete
+    table two; rc=$?
+    check "other data where the rows $left are left: exit 2, not $rc" test $rc = 2
+    check "it is said" holds "$work/table.log" 'cannot go on with the sweep in'
+    check "the table is as it was" cmp "$work/table/sweep.csv" "$work/table1/sweep.csv"
+    check "with its own data it goes on: $left" table one
+    check "to the same table" cmp "$work/table/sweep.csv" "$work/table1/sweep.csv"
+done
+best=$(printf %04d "$(sed -n 's/.*"best": \([0-9]*\).*/\1/p' "$work/table/sweep.json")")
+for f in weights.h5 weights.safetensors result.json; do
+    cp "$work/table/trials/$best/$f" "$work/kept"; cp "$work/table/best/$f" "$work/was"
+    tr 1 2 <"$work/kept" >"$work/table/trials/$best/$f"
+    table one; rc=$?
+    check "another $f of the best trial: exit 4, not $rc" test $rc = 4
+    check "it is said" holds "$work/table.log" "trials/$best/$f is not the file that trial"
+    check "best/$f is as it was" cmp "$work/table/best/$f" "$work/was"
+    mv "$work/kept" "$work/table/trials/$best/$f"
+done
+# trials that name files: all are read before the first is trained
+cp "$work/table/best/weights.h5" "$work/begin.h5"
+names() { run_in 20 "$work/names.log" "$qring" sweep "$work/table.json" --set "sweep={\"keys\": {\"$1\": [\"$work/$2\", \"$work/$3\"]}}" --out "$work/names-$2-$3" $quick; }
+for two in "data.url one.csv two.csv" "train.initial_weights begin.h5 begin.h5"; do
+    check "trials that differ in $two" names $two; check "two rows: $two" test "$(grep -c ,done, "$work/names.log" "$work"/names-*-"${two##* }"/sweep.csv | tail -n 1 | sed 's/.*://')" = 2
+done
+for two in "data.url one.csv gone.csv" "train.initial_weights begin.h5 gone.h5"; do
+    names $two; rc=$?
+    check "trial 1 names a file that is not there: exit 1 ... 4, not $rc" test $rc -ge 1 -a $rc -le 4
+    check "it is said, with the trial's number: $two" holds "$work/names.log" 'trial 1: '
+    check "nothing was trained: $two" sh -c "! ls '$work'/names-*-'${two##* }'/trials 2>/dev/null"
+done
+rm -r "$work/table/trials/$best" "$work/table/sweep/rows/0-$best.json"
+check "what the message advises" table one
+for f in sweep.csv best/weights.h5 best/weights.safetensors; do check "the same $f" cmp "$work/table/$f" "$work/table1/$f"; done
 
 # TensorBoard's hyperparameters: the keys in which trials differ
 check "with events" run_in 60 "$work/events.log" "$qring" sweep "$work/bad.json" --out "$work/events" --threads 1

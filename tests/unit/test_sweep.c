@@ -99,6 +99,8 @@ static void set_row(struct qr_sweep_rows *rows, size_t rung, size_t trial, doubl
     *r = (struct qr_sweep_row){.there = true, .trial = trial, .rung = rung, .epochs = rung + 1};
     memset(r->job_hash, 'a', 64);
     memset(r->state_digest, 'b', 32);
+    memset(r->weights_sha256, 'c', 64);
+    memset(r->safetensors_sha256, 'd', 64);
     r->n_metrics = 1;
     snprintf(r->metrics[0].name, sizeof r->metrics[0].name, "m");
     r->metrics[0].value = value;
@@ -178,7 +180,11 @@ static void test_row_text(void) {
         "{\"job\": \"j\", \"job_hash\": "
         "\"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\", \"steps\": 7, "
         "\"epochs\": 2, \"loss\": 0.1, \"val_loss\": null, \"metrics\": {\"accuracy\": 1}, "
-        "\"state_digest\": \"0123456789abcdef0123456789abcdef\", \"seconds\": 3.5}";
+        "\"state_digest\": \"0123456789abcdef0123456789abcdef\", \"weights\": {\"url\": \"w.h5\", "
+        "\"sha256\": \"1123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\", "
+        "\"safetensors_sha256\": "
+        "\"2123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\"}, "
+        "\"seconds\": 3.5}";
     CHECK(qr_sweep_row_of_result(qr_bytes_of_string(result), "r", 3, 1, &r, &err) == QR_OK, "%s",
           err.msg);
     CHECK(r.n_metrics == 2 && r.steps == 7 && r.epochs == 2 && r.trial == 3 && r.rung == 1);
@@ -421,6 +427,42 @@ static void test_rows_on_board(void) {
     clean();
 }
 
+/* Rows that failed and rows that did not are held against their own trial's hash. */
+static void test_foreign_rows(void) {
+    struct qr_sweep_spec *s = sweep_of("{\"keys\": {\"k\": [0, 1, 2]}}");
+    struct qr_sweep_board *b = board_of('a', 3, QR_SECOND);
+    struct qr_sweep_rows put, seen;
+    struct qr_err err = {0};
+    char hash[3][65] = {"", "", ""};
+    memset(hash[0], 'a', 64);
+    memset(hash[1], 'a', 64);
+    qr_sweep_rows_init(&put, s, 1);
+    set_row(&put, 0, 0, 0.25);
+    set_failed(&put, 1, "its loss");
+    memset(qr_sweep_row_at(&put, 0, 1)->job_hash, 'a', 64);
+    set_failed(&put, 2, "no job can be made of its keys");
+    for (size_t t = 0; t < 3; t++)
+        CHECK(qr_sweep_board_put(b, qr_sweep_row_at(&put, 0, t), &err) == QR_OK, "%s", err.msg);
+    for (size_t t = 0; t <= 3; t++) { /* one of them is another's; then none is */
+        char was = t < 3 ? hash[t][0] : 0;
+        if (t < 3) memset(hash[t], 'e', 64);
+        qr_sweep_rows_init(&seen, s, 1);
+        seen.hash = (const char(*)[65])hash;
+        enum qr_code code = qr_sweep_board_rows(b, &seen, &err);
+        qr_auto(qr_free_p) char *words = qr_xasprintf("its row of trial %zu is of other data", t);
+        CHECK(code == (t < 3 ? QR_INVALID_ARGUMENT : QR_OK), "%zu: %s", t, err.msg);
+        CHECK(t == 3 || strstr(err.msg, words), "%s", err.msg);
+        CHECK(t == 3 || !qr_sweep_row_at(&seen, 0, t)->there);
+        CHECK(t < 3 || qr_sweep_complete(&seen));
+        if (t < 3) memset(hash[t], was, was ? 64 : sizeof hash[t]);
+        qr_sweep_rows_fini(&seen);
+    }
+    qr_sweep_rows_fini(&put);
+    qr_sweep_board_close(b);
+    qr_sweep_free(s);
+    clean();
+}
+
 /* ---- eight workers beside one ---- */
 
 enum { TRIALS = 64, MOST = 8 };
@@ -500,6 +542,7 @@ int main(void) {
     test_odd_claims();
     test_forget();
     test_rows_on_board();
+    test_foreign_rows();
     test_scales();
     clean();
     rmdir(folder);

@@ -129,6 +129,8 @@ static enum qr_code puts_row(struct worker *w, struct qr_err *err) {
     r.n_metrics = 1;
     memset(r.job_hash, 'a', 64);
     memset(r.state_digest, 'b', 32);
+    memset(r.weights_sha256, 'c', 64);
+    memset(r.safetensors_sha256, 'd', 64);
     snprintf(r.metrics[0].name, sizeof r.metrics[0].name, "m");
     r.metrics[0].value = (double)((w->trial * 5 + 2) % 4) / (double)(w->rung + 1);
     w->busy = false;
