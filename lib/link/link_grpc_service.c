@@ -4,6 +4,7 @@
 #include <grpc/slice.h>
 #include <grpc/support/alloc.h>
 #include <grpc/support/time.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -11,7 +12,8 @@
 #include "base/mem.h"
 #include "link/link_grpc_parts_impl.h"
 
-enum { QUOTA_BYTES = 64 << 20, UNSEEN_BYTES = 256 << 10 };
+/* MOST_CALLS: with those that have made room and are not over yet */
+enum { QUOTA_BYTES = 64 << 20, UNSEEN_BYTES = 256 << 10, MOST_CALLS = 16 * QR_SERVICE_CALLS };
 static const int64_t closed_within_ns = QR_SECOND / 4;
 
 enum tag_kind { TAG_CALL, TAG_MESSAGE, TAG_CLOSED, TAG_ANSWERED, TAG_DOWN, TAG_KINDS };
@@ -22,8 +24,9 @@ struct tag {
 
 struct qr_service_call {
     struct qr_service *s;
-    struct qr_service_call *next;
+    struct qr_service_call *next; /* an older one */
     grpc_call *call;
+    char host[INET6_ADDRSTRLEN];
     struct link_grpc_caller *caller;
     struct tag tag[TAG_KINDS];
     unsigned n_ops; /* batches in flight */
@@ -31,7 +34,7 @@ struct qr_service_call {
     grpc_byte_buffer *message;
     int64_t by_ns; /* the request must have come; INT64_MAX: it has */
     bool asked; /* the owner has been given it, and has neither answered nor been told to forget */
-    bool answered, left;
+    bool answered, left, cut;
     int cancelled;
 };
 
@@ -117,11 +120,37 @@ static void drop_ended(struct qr_service *s) {
     }
 }
 
+static unsigned calls_of(const struct qr_service *s, const char *host) {
+    unsigned n = 0;
+    for (const struct qr_service_call *c = s->calls; c; c = c->next)
+        n += !c->cut && strcmp(c->host, host) == 0;
+    return n;
+}
+
+/* One client must not keep the others out: the oldest call of the host that has most makes room. */
+static void make_room(struct qr_service *s) {
+    struct qr_service_call *oldest = NULL;
+    unsigned n = 0, most = 0;
+    for (struct qr_service_call *c = s->calls; c; c = c->next) {
+        if (c->cut) continue;
+        unsigned its = calls_of(s, c->host);
+        n++;
+        if (its < most) continue;
+        most = its;
+        oldest = c;
+    }
+    if (n <= QR_SERVICE_CALLS) return;
+    oldest->cut = true;
+    forget(oldest);
+    grpc_call_cancel_with_status(oldest->call, GRPC_STATUS_RESOURCE_EXHAUSTED,
+                                 "too many calls of this client", NULL);
+}
+
 /* A call has come: its message is asked for, and when it is over. */
 static void on_call(struct qr_service *s) {
     struct link_grpc_stream stream;
     if (!link_grpc_door_take(s->door, &stream)) return;
-    if (atomic_load(&s->closing) || s->n_calls >= QR_SERVICE_CALLS) {
+    if (atomic_load(&s->closing) || s->n_calls >= MOST_CALLS) {
         link_grpc_refuse(&stream, GRPC_STATUS_RESOURCE_EXHAUSTED, "too many calls");
         return;
     }
@@ -135,9 +164,11 @@ static void on_call(struct qr_service *s) {
     gpr_free(method);
     grpc_slice_unref(stream.method);
     c->by_ns = qr_now_ns(s->clock) + QR_SERVICE_REQUEST_NS;
+    link_grpc_host(c->call, c->host, sizeof c->host);
     c->next = s->calls;
     s->calls = c;
     s->n_calls++;
+    make_room(s);
     grpc_op closed = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER,
                       .data.recv_close_on_server.cancelled = &c->cancelled};
     grpc_op message = {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &c->message};
@@ -153,7 +184,7 @@ static void on_message(struct qr_service_call *c, bool ok) {
         finish(c, GRPC_STATUS_UNAVAILABLE, "the worker ends", NULL);
         return;
     }
-    if (!ok || !c->message || c->left) {
+    if (!ok || !c->message || c->left || c->cut) {
         finish(c, GRPC_STATUS_INVALID_ARGUMENT, "a request has one message", NULL);
         return;
     }

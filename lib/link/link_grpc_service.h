@@ -2,9 +2,10 @@
  *
  * Without TLS, and without wire messages of its own: a request's and an answer's bytes are the
  * owner's. Its thread calls the owner for each request; an answer may come later.
- * Bounds    QR_SERVICE_CALLS at once: one more is RESOURCE_EXHAUSTED. A request that has not come
- *           within QR_SERVICE_REQUEST_NS, or is longer than max_request, is refused. Connections
- *           are counted and cut as those of the links.
+ * Bounds    QR_SERVICE_CALLS at once: for one more, the oldest call of the IP address that has most
+ *           is ended with RESOURCE_EXHAUSTED, so that one client cannot keep the others out. A
+ *           request that has not come within QR_SERVICE_REQUEST_NS, or is longer than max_request,
+ *           is refused. Connections are counted and cut as those of the links.
  * Threads   its own; qr_service_open and qr_service_close: any.
  */
 #ifndef QR_LINK_LINK_GRPC_SERVICE_H

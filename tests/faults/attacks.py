@@ -19,8 +19,10 @@ def frame(kind, flags, stream, payload=b""): return struct.pack(">I", len(payloa
 def message(payload, length=None): return b"\0" + struct.pack(">I", len(payload) if length is None else length) + payload
 
 
-def tcp(port, small=False):
+def tcp(port, small=False, host=None):
+    """host: the address of this end."""
     s = socket.socket()
+    if host: s.bind((host, 0))
     if small: s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
     s.settimeout(5)
     s.connect(("127.0.0.1", port))

@@ -107,4 +107,50 @@ def servers():
     dialled("http2-servers-tls", certificates("http2-servers-tls-dir", job("http2-servers-tls")))
 
 
+MONITOR = http2.request_of(b"/tensorflow.ProfilerService/Monitor")
+
+
+def monitor(port, host, ms):
+    """A connection from this address that asks for a Monitor of so many milliseconds."""
+    s = attacks.tcp(port, host=host)
+    s.sendall(attacks.PREFACE + attacks.frame(attacks.SETTINGS, 0, 0) + attacks.frame(attacks.HEADERS, 4, 1, MONITOR)
+              + attacks.frame(attacks.DATA, 1, 1, attacks.message(bytes([8, ms & 127 | 128, ms >> 7 & 127 | 128, ms >> 14]))))
+    return s
+
+
+def said(s):
+    """What it gets before its stream ends: the answer's text is in a message, a refusal's in the trailers."""
+    seen, end = b"", time.monotonic() + 30
+    s.settimeout(30)
+    while time.monotonic() < end and b"steps/s" not in seen and b"grpc-status" not in seen: seen += s.recv(65536)
+    return seen
+
+
+def heard(s):
+    """What has come so far."""
+    seen = b""
+    try:
+        s.settimeout(0.05)
+        while b := s.recv(65536): seen += b
+    except OSError: pass
+    return seen
+
+
+@row(54)
+def profiler_calls():
+    """One host holds as many calls of the profiler as it can; another one's, from before and after, are answered."""
+    port = free_ports(1)[0]
+    r = Ring("http2-profiler", job("http2-profiler"), 1, 1000000, ["--profiler-port", str(port)])
+    r.start_all()
+    before = monitor(port, "127.0.0.1", 1000)
+    many = [monitor(port, "127.0.0.2", 60000) for _ in range(40)]
+    after = monitor(port, "127.0.0.1", 50)
+    for what, s in ("a call that waits", before), ("a new call", after):
+        answer = said(s)
+        check(f"{what} is answered beside {len(many)} of another host: {answer[-100:]}", b"steps/s" in answer)
+    refused = sum(b"too many calls" in heard(s) for s in many)
+    check(f"{refused} of {len(many)} calls of one host are refused", len(many) - 16 <= refused <= len(many) - 14)
+    tell(54, "two calls of one host beside 40 of another", f"both answered, {refused} of the 40 refused", "16 are kept")
+
+
 main()

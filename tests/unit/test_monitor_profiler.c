@@ -184,7 +184,8 @@ static void monitors(void) {
     unary_free(u);
 }
 
-/* As many calls as are taken at once, and one more; then the end, which waits for none of them. */
+/* As many calls as are taken at once, and one more, for which the oldest makes room; then the end,
+ * which waits for none of them. */
 static void too_many(struct qr_profiler *p) {
     struct unary *all[QR_SERVICE_CALLS];
     for (int i = 0; i < QR_SERVICE_CALLS; i++)
@@ -192,13 +193,21 @@ static void too_many(struct qr_profiler *p) {
     /* each goes on when it is its turn alone: in one turn a busy machine may not have connected */
     for (int turn = 0; turn < 20; turn++)
         for (int i = 0; i < QR_SERVICE_CALLS; i++) unary_go_on(all[i], 5);
-    expect(begin(SERVICE "Monitor", (struct qr_bytes){0}), GRPC_STATUS_RESOURCE_EXHAUSTED,
-           "too many", "one too many");
+    expect(begin(SERVICE "Monitor", qr_bytes_of("\x08\x64", 2)), GRPC_STATUS_OK, "", "one more");
+    unsigned refused = 0;
     int64_t began_ns = qr_now_ns(&qr_clock_monotonic);
     qr_profiler_close(p);
     CHECK(qr_now_ns(&qr_clock_monotonic) - began_ns < 5 * QR_SECOND, "waits for calls of 10 s");
-    for (int i = 0; i < QR_SERVICE_CALLS; i++)
-        expect(all[i], GRPC_STATUS_UNAVAILABLE, "", "while it closes");
+    for (int i = 0; i < QR_SERVICE_CALLS; i++) {
+        unary_end(all[i]);
+        bool made_room = all[i]->status == GRPC_STATUS_RESOURCE_EXHAUSTED;
+        CHECK(made_room ? strstr(all[i]->said, "too many calls of this client") != NULL
+                        : all[i]->status == GRPC_STATUS_UNAVAILABLE,
+              "while it closes: %d, %s", (int)all[i]->status, all[i]->said);
+        refused += made_room;
+        unary_free(all[i]);
+    }
+    CHECK(refused == 1, "%u calls made room", refused);
     CHECK(!qr_spans_on);
 }
 
