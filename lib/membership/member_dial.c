@@ -185,6 +185,12 @@ void member_tell_addresses(struct qr_member *m) {
     }
 }
 
+/* Of the settings' address and a told one. */
+static bool same_port(const char *named, const char *told) {
+    const char *a = strrchr(named, ':'), *b = strrchr(told, ':');
+    return a && b && strcmp(a, b) == 0;
+}
+
 void member_on_addresses(struct qr_member *m, const struct qr_addresses *a) {
     for (uint32_t k = 0; k < a->n; k++) {
         uint32_t i = a->name[k].index;
@@ -192,6 +198,9 @@ void member_on_addresses(struct qr_member *m, const struct qr_addresses *a) {
         bool left = p->gone && same_inc(p->incarnation, a->name[k].incarnation);
         if (i == m->opt.index || left || m->ending || is_up(m, i)) continue;
         if (p->dial.on && p->dial.told && strcmp(p->told_at, a->at[k]) == 0) continue;
+        if (i < m->opt.n_peers && !same_port(m->opt.peers[i], a->at[k])) continue;
+        if (p->told_ns && m->now_ns - p->told_ns < TOLD_GAP_NS) continue;
+        p->told_ns = m->now_ns;
         memcpy(p->told_at, a->at[k], sizeof p->told_at);
         dial(m, i, true);
     }

@@ -24,6 +24,7 @@ enum {
 #define CROSSING_NS MS(2000)       /* two dials of one pair that met */
 #define SPARE_NS MS(500)           /* what was sent on the other connection still comes */
 #define TELL_AFTER_NS MS(500)      /* two that both answer do not hear each other */
+#define TOLD_GAP_NS MS(1000)       /* between two told addresses of one index that are dialed */
 #define TELL_AGAIN_NS MS(8000)     /* at most */
 #define MISMATCH_STOP_NS MS(30000) /* rule 8 */
 /* a mismatched peer counts so long after its connection went down */
@@ -106,6 +107,7 @@ struct peer {
     char told_at[QR_IP_PORT_BYTES];
     /* since its hello was accepted; whose addresses it was told, when, and the next wait */
     int64_t accepted_ns, tell_ns, tell_wait_ns;
+    int64_t told_ns; /* when that was dialed */
     uint64_t told;
     char host[QR_IP_BYTES];    /* where it is; empty: nowhere that others can reach */
     char at[QR_IP_PORT_BYTES]; /* host with its control port: what others are told */
