@@ -303,10 +303,10 @@ static bool time_to_trim(int64_t now_ns) {
 }
 
 /* A look takes a millisecond where there are 250 descriptors, as in a ring of 64, and longer where
- * the processor is shared: it may take a hundredth of the time, a fifth while strangers send. */
+ * the processor is shared: it may take a hundredth of the time, a fiftieth while strangers send. */
 static int64_t rest_after(int64_t took_ns, bool strangers_send) {
     int64_t least_ns = strangers_send ? LINK_GRPC_SOON_NS : LINK_GRPC_LOOK_NS,
-            rest_ns = took_ns * (strangers_send ? 4 : 99);
+            rest_ns = took_ns * (strangers_send ? 49 : 99);
     if (rest_ns > REST_MOST_NS) rest_ns = REST_MOST_NS;
     return rest_ns > least_ns ? rest_ns : least_ns;
 }
