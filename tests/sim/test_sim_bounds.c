@@ -405,6 +405,22 @@ static void test_busy_machine(void) {
            changes, (unsigned long long)told);
     CHECK(changes == 0 && told > 0);
 }
+/* Too slow a machine from the start, for 20 s: nobody leaves, and when there is processor again the
+ * ring is whole soon. */
+static void test_starved_machine(void) {
+    int64_t worst_ns = 0;
+    for (uint64_t seed = 1; seed <= n_worlds; seed++) {
+        struct whole *w = begin(seed, MAX_NODES);
+        w->late_ns = MS(1500);
+        run_until(w, now_of(w) + 20 * QR_SECOND);
+        w->late_ns = 0;
+        int64_t at_ns = now_of(w);
+        await_together(w, w->n, 20 * QR_SECOND);
+        worst(&worst_ns, now_of(w) - at_ns);
+        finish(w);
+    }
+    row("38: every thread up to 1.5 s late for 20 s, the ring is whole after", worst_ns, 5);
+}
 
 int main(void) {
     const char *worlds = getenv("WORLDS");
@@ -421,6 +437,7 @@ int main(void) {
     test_scaling();
     test_clock_jumps();
     test_busy_machine();
+    test_starved_machine();
     free_truth();
     return t_end();
 }
