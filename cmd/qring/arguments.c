@@ -149,6 +149,19 @@ int qr_conclude(enum qr_code code, const struct qr_err *err) {
     return qr_exit_code(code);
 }
 
+void qr_print(FILE *out, const char *text) {
+    struct qr_buf shown = {0};
+    while (*text) {
+        size_t n = strcspn(text, "\n");
+        qr_auto(qr_free_p) char *line = qr_xstrndup(text, n);
+        qr_buf_put_printable(&shown, line);
+        text += n;
+        if (*text && text++) qr_buf_puts(&shown, "\n");
+    }
+    fputs(qr_buf_string(&shown), out);
+    qr_buf_free(&shown);
+}
+
 int qr_print_help(const struct qr_command *self) {
     fputs(self->help, stdout);
     return 0;

@@ -4,6 +4,7 @@
 #define QR_CMD_COMMAND_H
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "base/log.h"
 #include "job/workload.h"
@@ -126,6 +127,9 @@ void qr_put_evaluation(struct qr_json_writer *w, const struct qr_evaluation *e);
 void qr_put_heads(struct qr_buf *b, const char *name, size_t n);
 void qr_put_cells(struct qr_buf *b, const double *v, size_t n);
 
+/* Text for a terminal that may hold names and paths from files: control characters other than
+ * newlines are escaped (base/printable.h). */
+void qr_print(FILE *out, const char *text);
 /* stderr, for people. */
 const struct qr_log *qr_command_log(void);
 void qr_command_quiet(void); /* errors alone, from now on */

@@ -246,20 +246,25 @@ static enum qr_code look_back(struct run_command *r, const struct qr_outputs *ou
         epochs * qr_batch_count(load->data.n_train, r->job->train.batch_size);
     const char *url = outputs->checkpoints_url;
     struct qr_start start;
+    struct qr_buf text = {0};
     enum qr_code code = qr_place_look(url, outputs->dir, load, epochs, &start, err);
     unsigned long long step = start.state.step, epoch = start.state.epoch;
     qr_place_warn(&start.notes, qr_command_log());
     if (code == QR_OK && start.differs.n) fprintf(r->people, "%s\n", qr_buf_string(&start.differs));
     if (start.found == QR_FOUND_STATE)
-        fprintf(r->people,
-                "goes on from step %llu of %llu, %llu epochs finished (%s; --fresh trains from the "
-                "start)\n",
-                step, planned, epoch, url);
+        qr_buf_printf(
+            &text,
+            "goes on from step %llu of %llu, %llu epochs finished (%s; --fresh trains from the "
+            "start)\n",
+            step, planned, epoch, url);
     r->trained = start.found == QR_FOUND_DONE;
     if (r->trained)
-        fprintf(r->people,
-                "already trained: %llu steps, %llu epochs, weights in %s; --fresh trains again\n",
-                step, epoch, outputs->weights_url);
+        qr_buf_printf(
+            &text,
+            "already trained: %llu steps, %llu epochs, weights in %s; --fresh trains again\n", step,
+            epoch, outputs->weights_url);
+    qr_print(r->people, qr_buf_string(&text));
+    qr_buf_free(&text);
     qr_start_fini(&start);
     return code;
 }
@@ -435,8 +440,11 @@ static void on_done(struct run_command *r, const struct qr_json *event) {
     qr_buf_clear(&r->wrote);
     for (const struct qr_json *p = qr_json_first(qr_json_get(event, "wrote")); p;
          p = qr_json_next(p))
-        if (qr_json_string(p, "wrote", &path, NULL) == QR_OK)
-            qr_buf_printf(&r->wrote, "  %s\n", path);
+        if (qr_json_string(p, "wrote", &path, NULL) == QR_OK) {
+            qr_buf_puts(&r->wrote, "  ");
+            qr_buf_put_printable(&r->wrote, path);
+            qr_buf_puts(&r->wrote, "\n");
+        }
 }
 
 static void on_event(void *ctx, const struct qr_json *event) {

@@ -273,7 +273,8 @@ int qr_command_show(const struct qr_command *self, int argc, char **argv) {
     if (code == QR_OK) code = load(&s, words.v[0], isa, &err);
     if (code == QR_OK && json) json_of(&s, &text);
     if (code == QR_OK && !json) text_of(&s, plan, width, &text);
-    fputs(qr_buf_string(&text), stdout);
+    if (json) fputs(qr_buf_string(&text), stdout);
+    else qr_print(stdout, qr_buf_string(&text));
     qr_buf_free(&text);
     fini(&s);
     return qr_conclude(code, &err);

@@ -326,8 +326,9 @@ static enum qr_code prepare(struct sweep_command *c, struct qr_err *err) {
     size_t there = 0, total = c->job->sweep->n_trials * c->job->sweep->n_rungs;
     for (size_t i = 0; i < total; i++) there += c->rows.row[i].there;
     qr_sweep_put(c->job->sweep, &text);
-    fprintf(c->people, "%s\n%u at a time, %u thread%s each, compared by %s\n", qr_buf_string(&text),
-            c->n_slots, n_threads, n_threads == 1 ? "" : "s", c->metric);
+    qr_buf_printf(&text, "\n%u at a time, %u thread%s each, compared by %s\n", c->n_slots,
+                  n_threads, n_threads == 1 ? "" : "s", c->metric);
+    qr_print(c->people, qr_buf_string(&text));
     if (there)
         fprintf(c->people, "goes on: %zu row%s there (--fresh trains all again)\n", there,
                 there == 1 ? " is" : "s are");
@@ -355,6 +356,14 @@ static void print_best(const struct sweep_command *c, const size_t *best, size_t
     }
 }
 
+static void print_wrote(const struct sweep_command *c, bool best) {
+    struct qr_buf text = {0};
+    qr_buf_printf(&text, "wrote\n  %s/sweep.csv\n  %s/sweep.json\n", c->out, c->out);
+    if (best) qr_buf_printf(&text, "  %s/best/weights.h5\n", c->out);
+    qr_print(c->people, qr_buf_string(&text));
+    qr_buf_free(&text);
+}
+
 static enum qr_code conclude(struct sweep_command *c, struct qr_err *err) {
     qr_auto(qr_free_p) size_t *best = qr_xcalloc(c->job->sweep->n_trials, sizeof *best);
     size_t failed = 0;
@@ -371,8 +380,7 @@ static enum qr_code conclude(struct sweep_command *c, struct qr_err *err) {
     size_t n = qr_sweep_best(&c->rows, best);
     print_best(c, best, n);
     if (failed) fprintf(c->people, "%zu failed: sweep.csv says why\n", failed);
-    fprintf(c->people, "wrote\n  %s/sweep.csv\n  %s/sweep.json\n", c->out, c->out);
-    if (n) fprintf(c->people, "  %s/best/weights.h5\n", c->out);
+    print_wrote(c, n > 0);
     if (c->json) {
         struct qr_buf json = {0};
         qr_sweep_json(&c->rows, &json);

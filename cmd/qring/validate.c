@@ -92,7 +92,8 @@ int qr_command_validate(const struct qr_command *self, int argc, char **argv) {
     if (v.settings.help) qr_buf_puts(&text, self->help);
     else if (own.json) qr_validation_json(&v, &text);
     else qr_validation_text(&v, &text);
-    fwrite(text.p, 1, text.n, stdout);
+    if (own.json) fwrite(text.p, 1, text.n, stdout);
+    else qr_print(stdout, qr_buf_string(&text));
     if (!v.settings.help) exit_code = qr_validation_exit_code(&v);
     qr_buf_free(&text);
     qr_validation_fini(&v);

@@ -70,6 +70,13 @@ static void put_shape(struct qr_buf *b, const struct qr_tensor *t) {
     qr_buf_puts(b, ")");
 }
 
+static void put_name(struct qr_buf *b, const char *name) {
+    struct qr_buf shown = {0};
+    qr_buf_put_printable(&shown, name);
+    qr_buf_printf(b, "  %-24s ", qr_buf_string(&shown));
+    qr_buf_free(&shown);
+}
+
 static void json_shape(struct qr_json_writer *w, const struct qr_tensor *t) {
     qr_json_put_key(w, "name");
     qr_json_put_string(w, t->name);
@@ -90,7 +97,8 @@ static void list(const char *url, const struct qr_tensors *t, bool json) {
         qr_json_put_key(&w, "tensors");
         qr_json_open(&w, '[');
     } else {
-        qr_buf_printf(&b, "%s\n", url);
+        qr_buf_put_printable(&b, url);
+        qr_buf_puts(&b, "\n");
     }
     for (size_t i = 0; i < t->n; i++) {
         total += t->v[i].n;
@@ -102,7 +110,8 @@ static void list(const char *url, const struct qr_tensors *t, bool json) {
         }
         struct qr_buf shape = {0};
         put_shape(&shape, &t->v[i]);
-        qr_buf_printf(&b, "  %-24s %-14s %zu\n", t->v[i].name, qr_buf_string(&shape), t->v[i].n);
+        put_name(&b, t->v[i].name);
+        qr_buf_printf(&b, "%-14s %zu\n", qr_buf_string(&shape), t->v[i].n);
         qr_buf_free(&shape);
     }
     if (json) {
@@ -171,7 +180,8 @@ static enum qr_code compare(const char *const *url, const struct qr_tensors *t, 
         } else {
             struct qr_buf shape = {0};
             put_shape(&shape, a);
-            qr_buf_printf(&b, "  %-24s %-14s %.17g\n", a->name, qr_buf_string(&shape), d);
+            put_name(&b, a->name);
+            qr_buf_printf(&b, "%-14s %.17g\n", qr_buf_string(&shape), d);
             qr_buf_free(&shape);
         }
     }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/printable.h"
 
 enum { DEFAULT_MAX = 1 << 30, FIRST_CAP = 256 };
 
@@ -50,6 +51,12 @@ void qr_buf_put(struct qr_buf *buf, const void *p, size_t n) {
 }
 
 void qr_buf_puts(struct qr_buf *buf, const char *s) { qr_buf_put(buf, s, strlen(s)); }
+
+void qr_buf_put_printable(struct qr_buf *buf, const char *s) {
+    size_t n = qr_printable(NULL, 0, s);
+    char *at = (char *)qr_buf_grow(buf, n);
+    if (at) (void)qr_printable(at, n + 1, s);
+}
 
 void qr_buf_printf(struct qr_buf *buf, const char *fmt, ...) {
     va_list ap, again;

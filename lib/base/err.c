@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/printable.h"
+
 static const char *const code_names[] = {
     "OK",
     "CANCELLED",
@@ -28,16 +30,27 @@ static const char *const code_names[] = {
     "OVER_BUDGET",
 };
 
-/* A cut message says so, at a place that cannot be mistaken for the end of a sentence. */
+/* A cut message says so, at a place that cannot be mistaken for the end of a sentence, and has no
+ * part of a character before that. */
 static void mark_if_cut(char *msg, size_t cap, int wanted) {
-    if (wanted >= 0 && (size_t)wanted >= cap) memcpy(msg + cap - 4, "...", 4);
+    if (wanted < 0 || (size_t)wanted < cap) return;
+    size_t n = strnlen(msg, cap - 4);
+    while (n && ((unsigned char)msg[n] & 0xc0) == 0x80) n--;
+    memcpy(msg + n, "...", 4);
+}
+
+/* What the arguments quote may come from a file or a peer. */
+static void format_text(char ret[QR_ERR_MSG_BYTES], const char *fmt, va_list ap) {
+    char raw[QR_ERR_MSG_BYTES];
+    mark_if_cut(raw, sizeof raw, vsnprintf(raw, sizeof raw, fmt, ap));
+    mark_if_cut(ret, QR_ERR_MSG_BYTES, (int)qr_printable(ret, QR_ERR_MSG_BYTES, raw));
 }
 
 static void set(struct qr_err *err, enum qr_code code, int sys, const char *file, int line,
                 const char *fmt, va_list ap) {
     if (!err) return;
     char msg[QR_ERR_MSG_BYTES]; /* arguments may point into err->msg */
-    mark_if_cut(msg, sizeof msg, vsnprintf(msg, sizeof msg, fmt, ap));
+    format_text(msg, fmt, ap);
     err->code = code;
     err->sys = sys;
     err->file = file;
@@ -118,7 +131,7 @@ enum qr_code qr_wrap(struct qr_err *err, const char *fmt, ...) {
     char head[QR_ERR_MSG_BYTES];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(head, sizeof head, fmt, ap);
+    format_text(head, fmt, ap);
     va_end(ap);
     join(err->msg, head, err->msg);
     return err->code;

@@ -45,7 +45,8 @@ struct qr_err {
     int sys;          /* errno at the time, or 0 */
     const char *file; /* where in our source; static */
     int line;
-    char msg[QR_ERR_MSG_BYTES]; /* always terminated; cut with "..." when too long */
+    /* always terminated; cut with "..." when too long; printable (base/printable.h) */
+    char msg[QR_ERR_MSG_BYTES];
 };
 
 /* Fill *err (when not NULL) and return code. code is not QR_OK. */

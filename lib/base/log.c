@@ -36,10 +36,13 @@ static void write_line(void *ctx, enum qr_log_level level, const char *module,
     enum qr_log_format format = *(const enum qr_log_format *)ctx;
     struct qr_buf line = {.max = 8 * LINE_BYTES}; /* an escaped character takes six bytes */
     if (format == QR_LOG_COLOR && colors[level]) {
-        qr_buf_printf(&line, "%s%c %s:\033[0m %s\n", colors[level], severities[level][0], module,
-                      message);
+        qr_buf_printf(&line, "%s%c %s:\033[0m ", colors[level], severities[level][0], module);
+        qr_buf_put_printable(&line, message);
+        qr_buf_puts(&line, "\n");
     } else if (format != QR_LOG_JSON) {
-        qr_buf_printf(&line, "%c %s: %s\n", severities[level][0], module, message);
+        qr_buf_printf(&line, "%c %s: ", severities[level][0], module);
+        qr_buf_put_printable(&line, message);
+        qr_buf_puts(&line, "\n");
     } else {
         int64_t now = qr_now_ns(&qr_clock_wall);
         time_t seconds = (time_t)(now / QR_SECOND);

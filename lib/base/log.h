@@ -3,8 +3,8 @@
  * A log is passed down like a clock; a NULL log is silent. Rooms below train return errors: who
  * handles a thing logs it, once. What concerns a peer or a store and nobody who called, link,
  * store, collective and group log themselves.
- * Format    plain text on a terminal ("I group: ..."), warnings and errors in colour there where
- *           colours are wanted; Cloud Logging JSON elsewhere
+ * Format    plain text on a terminal ("I group: ...", control characters escaped), warnings and
+ *           errors in colour there where colours are wanted; Cloud Logging JSON elsewhere
  *           ({"severity","time","message","logging.googleapis.com/labels":{"module"}}).
  * Threads   any; one line is one write.
  */

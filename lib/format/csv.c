@@ -90,7 +90,7 @@ static bool valid_name(const struct qr_buf *cell) {
     for (size_t at = 0; at < cell->n;) {
         uint32_t c;
         size_t len = qr_utf8_next(cell->p + at, cell->n - at, &c);
-        if (!len || c < 0x20) return false;
+        if (!len || c < 0x20 || (c >= 0x7f && c <= 0x9f)) return false;
         at += len;
     }
     return true;
@@ -119,8 +119,8 @@ static enum qr_code read_names(struct csv_reader *r, const char *what, struct qr
                            what);
         if (!valid_name(&r->cell))
             return qr_fail(err, QR_DATA_LOSS,
-                           "%s: header line: the name of column %zu is not text in UTF-8", what,
-                           c->n_columns + 1);
+                           "%s: header line: the name of column %zu is not printable text in UTF-8",
+                           what, c->n_columns + 1);
         if (r->cell.n == 0)
             return qr_fail(
                 err, QR_DATA_LOSS,

@@ -3,6 +3,7 @@
 #define QR_FORMAT_JSON_IMPL_H
 
 #include "base/bytes.h"
+#include "base/printable.h"
 
 enum {
     QR_JSON_MAX_DEPTH = 64,
@@ -10,10 +11,6 @@ enum {
     QR_JSON_MAX_VALUES = 4 << 20,
     QR_JSON_MAX_NUMBER = 63
 };
-
-/* One UTF-8 character of p[n]: its length in bytes and code point; 0 when it is no valid UTF-8
- * (overlong forms, surrogates and code points above U+10FFFF are not). */
-size_t qr_utf8_next(const uint8_t *p, size_t n, uint32_t *ret);
 
 /* The whole grammar, before cJSON (which is lenient) sees the text: UTF-8, depth, duplicate keys,
  * numbers, what follows the value. INVALID_ARGUMENT with line and column. */

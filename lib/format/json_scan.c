@@ -25,25 +25,6 @@ struct scan {
     size_t n_keys, cap_keys;
 };
 
-size_t qr_utf8_next(const uint8_t *p, size_t n, uint32_t *ret) {
-    if (n == 0) return 0;
-    if (p[0] < 0x80) {
-        *ret = p[0];
-        return 1;
-    }
-    size_t len = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
-    if (p[0] < 0xc2 || p[0] > 0xf4 || n < len) return 0;
-    uint32_t c = p[0] & (0xffu >> (len + 1));
-    for (size_t i = 1; i < len; i++) {
-        if ((p[i] & 0xc0) != 0x80) return 0;
-        c = c << 6 | (p[i] & 0x3f);
-    }
-    static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
-    if (c < least[len] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff)) return 0;
-    *ret = c;
-    return len;
-}
-
 bool qr_is_utf8(const char *text) {
     uint32_t c;
     size_t left = strlen(text), n = 1;

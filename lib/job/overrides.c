@@ -116,10 +116,12 @@ static void put_shown(const char *text, struct qr_buf *ret) {
     for (const char *url; (url = strstr(text, "http")); text = url) {
         qr_auto(qr_free_p) char *whole = qr_xstrndup(url, strcspn(url, "\" \t\r\n")),
                                 *shown = qr_url_shown(whole);
-        qr_buf_printf(ret, "%.*s%s", (int)(url - text), text, shown);
+        qr_auto(qr_free_p) char *before = qr_xstrndup(text, (size_t)(url - text));
+        qr_buf_put_printable(ret, before);
+        qr_buf_put_printable(ret, shown);
         url += strlen(whole);
     }
-    qr_buf_puts(ret, text);
+    qr_buf_put_printable(ret, text);
 }
 
 void qr_overrides_put(const struct qr_overrides *o, struct qr_buf *ret) {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/printable.h"
 
 enum { KEPT_BYTES = 2048 };
 
@@ -13,12 +14,14 @@ static char kept[KEPT_BYTES];
 
 static void write_both(void *ctx, enum qr_log_level level, const char *module,
                        const char *message) {
+    char shown[KEPT_BYTES - 32];
     (void)ctx;
+    (void)qr_printable(shown, sizeof shown, message);
     if (level >= QR_LOG_WARNING) {
         pthread_mutex_lock(&lock);
         snprintf(kept, sizeof kept, "%lld %c %s: %s",
                  (long long)(qr_now_ns(&qr_clock_wall) / QR_SECOND),
-                 level == QR_LOG_ERROR ? 'E' : 'W', module, message);
+                 level == QR_LOG_ERROR ? 'E' : 'W', module, shown);
         pthread_mutex_unlock(&lock);
     }
     inner.write(inner.ctx, level, module, message);

@@ -1,6 +1,6 @@
 #!/bin/sh
 # What a person sees: qring run --quiet says nothing but errors; warnings and errors have colours on a terminal, where NO_COLOR and TERM do not say
-# otherwise, and nowhere else; qring status --watch draws over what it drew on a terminal, and writes lines elsewhere, until Ctrl-C (130) or until
+# otherwise, and nowhere else; control characters of files reach neither; qring status --watch draws over what it drew on a terminal, and writes lines elsewhere, until Ctrl-C (130) or until
 # the worker answers no more.
 . "$(dirname "$0")/common"
 unset TF_CONFIG QRING_HTTP_PORT NO_COLOR
@@ -112,4 +112,38 @@ rows = [json.loads(line) for line in open(sys.argv[1])]
 sys.exit(not (len(rows) >= 3 and all(r["metrics"]["qring_steps_planned"] == 2000000 for r in rows)))' "$work/objects"
 run_in 60 "$work/none" "$qring" status "127.0.0.1:$port" --watch
 check "nobody answers at first: 138" test "$?" = 138
+# ---- escape sequences and newlines of files reach neither terminals nor text logs; other UTF-8 does ----
+mkdir "$work/odd"
+$python - "$work/job.json" "$work/odd" <<'P'
+import json, struct, sys
+job, out = json.load(open(sys.argv[1])), sys.argv[2]
+evil = "\x1b[2J\x07größe\nFAKE\x9b"
+def put(to, **more): json.dump({**job, **more}, open(f"{out}/{to}.json", "w"))
+put("key", **{evil: 1})
+put("name", name=evil)
+put("layer", model=[{"layer": evil}])
+put("worker", worker={"log_level": evil})
+put("logdir", worker={"logdir": f"{out}/{evil}"})
+put("file", data={"source": "csv", "url": evil})
+head = json.dumps({evil: {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}}).encode()
+open(f"{out}/w.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + struct.pack("<d", 1))
+P
+# clean FILE: it has the file's own text, and no control character but newlines, carriage returns of the bar, and tabs
+clean() { $python - "$1" <<'P'
+import sys
+text = open(sys.argv[1], "rb").read().decode()
+bad = [c for c in text if (ord(c) < 32 and c not in "\n\t") or 127 <= ord(c) < 160]
+sys.exit(f"{bad} in {text!r}" if bad or "\nFAKE" in text else "größe" not in text and f"nothing of it in {text!r}")
+P
+}
+at() { log=$work/odd/$1.log; shift; run_in 60 "$log" "$@"; check "$*: nothing of a file is a control character" clean "$log"; }
+for j in key name layer worker file; do
+    at $j-run "$qring" run "$work/odd/$j.json" --out "$work/odd/out"
+    at $j-text "$qringd" "$work/odd/$j.json" --out "$work/odd/out" --log-format text
+    at $j-validate "$qring" validate "$work/odd/$j.json" --out "$work/odd/out"
+done
+at logdir "$qring" run "$work/odd/logdir.json" --epochs 1 --out "$work/odd/logdir-out"
+at logdir-text "$qringd" "$work/odd/logdir.json" --epochs 1 --fresh --out "$work/odd/logdir-out" --log-format text
+at weights "$qring" weights "$work/odd/w.safetensors"
+at set "$qring" show "$work/job.json" --set "$(printf 'name=gr\303\266\303\237e\033[2J\aFAKE')"
 end

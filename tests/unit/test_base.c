@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/parse.h"
+#include "base/printable.h"
 #include "base/pool.h"
 #include "tests/t.h"
 
@@ -84,6 +85,67 @@ static void test_errors(void) {
           qr_exit_code(QR_INTERNAL) == 1);
     CHECK(strcmp(qr_code_name(QR_UNAUTHENTICATED), "UNAUTHENTICATED") == 0);
     CHECK(strcmp(qr_code_name((enum qr_code)99), "?") == 0);
+}
+
+/* Text from outside, on a terminal and in a log. */
+static void test_printable(void) {
+    static const struct {
+        const char *text, *shown;
+    } row[] = {
+        {"", ""},
+        {"plain 'text' \\n \\x1b", "plain 'text' \\n \\x1b"},
+        {"\x1b[31mred\x1b[0m", "\\x1b[31mred\\x1b[0m"},
+        {"two\nlines\r\n\tand a tab", "two\\nlines\\r\\n\\tand a tab"},
+        {"\x01\x1f\x7f", "\\x01\\x1f\\x7f"},
+        {"gr\xc3\xb6\xc3\x9f"
+         "e \xe2\x82\xac \xf0\x9f\x99\x82",
+         "gr\xc3\xb6\xc3\x9f"
+         "e \xe2\x82\xac \xf0\x9f\x99\x82"},
+        {"\xc2\x9b"
+         "31m\xc2\xa0",
+         "\\x9b"
+         "31m\xc2\xa0"},                     /* C1's control sequence introducer */
+        {"\x9b\xff\xc3", "\\x9b\\xff\\xc3"}, /* not UTF-8 */
+        {"\xc0\x9b \xed\xa0\x80", "\\xc0\\x9b \\xed\\xa0\\x80"},
+    };
+    for (size_t i = 0; i < COUNT(row); i++) {
+        char shown[64], again[64];
+        size_t n = strlen(row[i].shown);
+        CHECK(qr_printable(shown, sizeof shown, row[i].text) == n &&
+                  strcmp(shown, row[i].shown) == 0,
+              "%zu: %s", i, shown);
+        CHECK(qr_printable(again, sizeof again, shown) == n && strcmp(again, shown) == 0);
+        struct qr_buf b = {0};
+        qr_buf_put_printable(&b, row[i].text);
+        CHECK(strcmp(qr_buf_string(&b), row[i].shown) == 0);
+        qr_buf_free(&b);
+        for (size_t cap = 0; cap <= n; cap++) {
+            memset(shown, '#', sizeof shown);
+            CHECK(qr_printable(shown, cap, row[i].text) == n && shown[cap] == '#');
+            CHECK(cap == 0 ||
+                  (strlen(shown) < cap && strncmp(shown, row[i].shown, strlen(shown)) == 0));
+        }
+    }
+    struct qr_err err;
+    qr_fail(&err, QR_INTERNAL, "'%s'", "\x1b[2J\n\xc3\xb6");
+    CHECK(strcmp(err.msg, "'\\x1b[2J\\n\xc3\xb6'") == 0, "%s", err.msg);
+    qr_wrap(&err, "\x07%s", "file\n");
+    CHECK(strcmp(err.msg, "\\x07"
+                          "file\\n: '\\x1b[2J\\n\xc3\xb6'") == 0,
+          "%s", err.msg);
+    char big[2 * QR_ERR_MSG_BYTES]; /* cut between characters, whatever their length */
+    for (size_t before = 0; before < 4; before++) {
+        memset(big, 'a', before);
+        for (size_t i = before; i + 4 < sizeof big; i += 3) memcpy(big + i, "\xe2\x82\xac", 4);
+        qr_fail(&err, QR_INTERNAL, "%s", big);
+        size_t n = strlen(err.msg);
+        CHECK(n < sizeof err.msg && n > sizeof err.msg - 8 && strcmp(err.msg + n - 3, "...") == 0);
+        CHECK((n - 3 - before) % 3 == 0 && !strstr(err.msg, "\\x"), "%s", err.msg + n - 12);
+    }
+    memset(big, 1, sizeof big - 1); /* four bytes for one */
+    big[sizeof big - 1] = 0;
+    qr_fail(&err, QR_INTERNAL, "%s", big);
+    CHECK(strcmp(err.msg + strlen(err.msg) - 7, "\\x01...") == 0, "%s", err.msg);
 }
 
 static void test_bytes(void) {
@@ -388,6 +450,7 @@ static void test_log(void) {
 int main(void) {
     test_clock();
     test_errors();
+    test_printable();
     test_bytes();
     test_parse();
     test_checksums();
