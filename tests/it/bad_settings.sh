@@ -29,8 +29,8 @@ run 2 '--currency wants a price' "$base" --currency EUR
 run 2 "--progress-to: 'deployment/q' is no http:// or https:// URL|kinds: job, pod" "$base" --progress-to deployment/q
 run 2 "--progress-to: 'job/' is no" "$base" --progress-to job/
 run 2 "--progress-to: 'job/A_B' is no" "$base" --progress-to job/A_B
-run 2 "--progress-to: 'ftp://host/' is no" "$base" --progress-to ftp://host/
-run 2 "--progress-to: 'https:///path' is no" "$base" --progress-to https:///path
+run 2 "--progress-to: 'ftp://host' is no" "$base" --progress-to ftp://host/
+run 2 "--progress-to: 'https://' is no" "$base" --progress-to https:///path
 run 2 '--currency|at most 8 bytes' "$base" --price-per-pod-hour 1 --currency doubloons
 
 # keys of the job that are set: as in the file, and who set them
