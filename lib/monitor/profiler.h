@@ -11,8 +11,9 @@
  * Bounds    one capture at a time (ALREADY_EXISTS: the plugin tries again), of up to
  *           QR_PROFILE_MAX_MS, that begins within QR_PROFILE_AHEAD_NS; base/span.h bounds its
  *           memory, monitor/profile/profile.h the requests. Who has left ends his capture.
- * Trust     as of /metrics: who reaches the port may ask. It tells layers' names and times, no data
- *           and no weights; a capture costs a few hundred nanoseconds a span.
+ * Trust     anyone who reaches the port may ask, so a worker opens it on loopback unless an address
+ *           is given. It tells layers' names and times, no data and no weights; a capture costs a
+ *           few hundred nanoseconds a span.
  * Threads   qr_profiler_begins: the training thread. Open and close: any other.
  */
 #ifndef QR_MONITOR_PROFILER_H

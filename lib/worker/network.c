@@ -144,7 +144,7 @@ enum qr_code worker_open_profiler(struct worker *w, struct qr_err *err) {
     bool solo = w->identity.role == QR_ROLE_SINGLE;
     qr_auto(qr_free_p) char *name =
         solo ? qr_xstrdup(host) : qr_xasprintf("%s_%d", host, w->identity.index);
-    const char *bind = s->http_bind ? s->http_bind : w->local ? "127.0.0.1" : "0.0.0.0";
+    const char *bind = s->profiler_bind ? s->profiler_bind : "127.0.0.1";
     qr_auto(qr_free_p) char *address =
         s->profiler_port > 0 ? qr_address_join(bind, (unsigned)s->profiler_port) : NULL;
     const struct qr_profiler_options opt = {
@@ -163,7 +163,7 @@ enum qr_code worker_open_profiler(struct worker *w, struct qr_err *err) {
     if (code != QR_OK) return qr_wrap(err, "--profiler-port");
     if (port)
         qr_info(&w->log, "worker",
-                "profiler on port %u%s%s: TensorBoard's \"Capture profile\" takes HOST:%u", port,
-                w->local || s->http_bind ? " of " : "", w->local || s->http_bind ? bind : "", port);
+                "profiler on port %u of %s: TensorBoard's \"Capture profile\" takes HOST:%u", port,
+                bind, port);
     return QR_OK;
 }

@@ -66,6 +66,7 @@ struct qr_settings {
     bool fresh;   /* what was trained before is taken away */
     char *logdir; /* TensorBoard's; NULL: no events */
     int64_t profiler_port;
+    char *profiler_bind;
     /* what it costs: numbers as texts, of pod hours and of money; NULL: none (settings_cost.c) */
     char *price_per_pod_hour, *currency, *max_cost;
     char *progress_to, *service_account; /* output/progress_to.h */

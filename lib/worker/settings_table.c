@@ -139,8 +139,9 @@ const struct setting settings_table[] = {
      "weights; qring run: OUT/logs",
      LEADER, NULL},
     {"profiler-port", NUMBER, AT(profiler_port), NULL, 0, 65535, NULL, ANYWHERE, "PORT", "none",
-     "the port where TensorBoard's \"Capture profile\" asks; bound as the HTTP port is; 0: none",
-     OWN, NULL},
+     "the port for TensorBoard's \"Capture profile\", without TLS; 0: none", OWN, NULL},
+    {"profiler-bind", TEXT, AT(profiler_bind), NULL, 0, 0, NULL, ANYWHERE, "HOST", "127.0.0.1",
+     "the address to bind that port to; 0.0.0.0: all", OWN, NULL},
     {"price-per-pod-hour", TEXT, AT(price_per_pod_hour), NULL, 0, 0, NULL, ANYWHERE, "P", "none",
      "what a pod costs an hour: cost so far and at the end, kept in cost.json beside the "
      "checkpoints",

@@ -152,7 +152,7 @@ def everything():
                  "--min-workers", "4", "--port", mine, "--bind", "127.0.0.1", "--http-port", str(free_ports(1)[0]), "--http-bind", "127.0.0.1",
                  "--start-timeout", "33s", "--form-timeout", "22s", "--threads", "2", "--isa", "portable", "--allreduce", "ring", "--epochs", str(FEWER),
                  "--out", aside, "--weights", aside + "/other.npz", "--checkpoints", aside + "/other", "--checkpoint-interval", "50ms",
-                 "--checkpoint-steps", "7", "--checkpoint-epochs", "3", "--evaluate-interval", "1s", "--fresh", "--logdir", aside + "/logs", "--profiler-port", "2223", "--log-level", "debug", "--log-format", "text",
+                 "--checkpoint-steps", "7", "--checkpoint-epochs", "3", "--evaluate-interval", "1s", "--fresh", "--logdir", aside + "/logs", "--profiler-port", "2223", "--profiler-bind", "127.0.0.1", "--log-level", "debug", "--log-format", "text",
                  "--exit-on-drain", "7", "--termination-log", aside + "/last"]
         r.start(index, *flags, env={"TF_CONFIG": ""})
         r.joins(index)

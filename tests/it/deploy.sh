@@ -258,7 +258,7 @@ if ! unshare $as true 2>/dev/null || ! PATH="$PATH:/usr/sbin:/sbin" command -v i
 fi
 pod() { # INDEX ADDRESS: a pod of the TFJob as the operator starts it
     names='"qcnn-worker-0.default.svc:2222","qcnn-worker-1.default.svc:2222"'
-    printf "QRING_BIND=%s QRING_HTTP_BIND=%s TF_CONFIG='%s' " "$2" "$2" \
+    printf "QRING_BIND=%s QRING_HTTP_BIND=%s QRING_PROFILER_BIND=%s TF_CONFIG='%s' " "$2" "$2" "$2" \
         "{\"cluster\":{\"worker\":[$names]},\"task\":{\"type\":\"worker\",\"index\":$1},\"environment\":\"cloud\"}"
     objects command deploy/jobs/tfjob.yaml qcnn | sed "s| qringd | $qringd |; s|/tmp/qcnn|$work/tf$1|"
 }

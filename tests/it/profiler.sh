@@ -62,8 +62,26 @@ check "the worker says how fast it trains: $(cat "$work/monitor")" grep -Eq '^[1
 check "garbage gets no answer" client garbage "$port"
 check "and harms nobody" client capture "$port" 1000 "$work/three.pb"
 wrong=$work/wrong.log
-timeout 5 "$qringd" "$work/plain.json" --out "$work/taken" --profiler-port "$port" --http-bind 127.0.0.1 >"$wrong" 2>&1 </dev/null
+timeout 5 "$qringd" "$work/plain.json" --out "$work/taken" --profiler-port "$port" >"$wrong" 2>&1 </dev/null
 check "a port in use is named: $(tail -n 1 "$wrong")" holds "$wrong" '--profiler-port: cannot listen on 127.0.0.1'
+
+# ---- the address: loopback, unless another is given; of a worker whose peers are elsewhere ----
+listens() { # PORT ADDRESS FLAGS...: in /proc/net, the address in hexadecimal
+    at=$(printf '%s:%04X' "$2" "$1") free=$1
+    shift 2
+    "$qringd" "$work/plain.json" --out "$work/address" --plaintext --index 0 --peers 192.0.2.1:2222,192.0.2.2:2222 --bind 127.0.0.1 --port 0 --data-port 0 \
+        --http-port 0 --profiler-port "$free" "$@" >"$work/address.log" 2>&1 </dev/null &
+    address=$!; started="$started $address"
+    within=0
+    until grep -q 'profiler on port' "$work/address.log" || [ $within -ge 300 ]; do sleep 0.1; within=$((within + 1)); done
+    grep -Eq " (0{16}FFFF0000|0{24})?$at 0*:0000 0A" /proc/net/tcp /proc/net/tcp6; found=$?
+    kill -TERM $address; wait $address
+    return $found
+}
+check "it listens on loopback" listens "$(free_ports 1)" 0100007F
+check "where an address is given, there" listens "$(free_ports 1)" 0200007F --profiler-bind 127.0.0.2
+check "on all where that is asked for" listens "$(free_ports 1)" 00000000 --profiler-bind 0.0.0.0
+
 kill -TERM $pid; wait $pid
 check "it ends when asked to" test $? -lt 200
 check "without a word of trouble" test -z "$(grep -E '^E ' "$work"/long/worker-*.log)"
