@@ -163,9 +163,10 @@ soak: $(progs)
 	$(Q)tests/soak/soak.py $(or $(MINUTES),10)
 
 ## make faults     judges the bounds of time, on a machine that does nothing else: the rows of the fault table that measure one, 20 times each (TIMES=20),
-##                 median and worst; then the programs of tests/it that do, once; three quarters of an hour
-faults: $(progs) $(proxy) $(poisoned) $(filter %/test_sim_bounds,$(tests))
-	$(Q)tests/faults/run $(or $(TIMES),20) $(filter %.py,$(faults)) $(filter %/test_sim_bounds,$(tests)) $(shell grep -lE '^ *bound "' $(its))
+##                 median and worst; then other programs that do, once; three quarters of an hour
+timed    := $(filter %/test_sim_bounds,$(tests)) $(patsubst %.c,$(B)/%,$(shell grep -l t_in_time $(test_c)))
+faults: $(progs) $(proxy) $(poisoned) $(timed)
+	$(Q)tests/faults/run $(or $(TIMES),20) $(filter %.py,$(faults)) $(timed) $(shell grep -lE '^ *bound "' $(its))
 
 ## make bench      every benchmark beside what the machine gives: lines in build/bench/bench.jsonl, a table, the picture; 5 minutes on two quiet cores (LONG=1: more)
 bench: $(benches) $(progs)

@@ -222,9 +222,8 @@ static void test_killed(uint32_t victim, int signo) {
               "worker %u, killed %u: %s: %s", i, victim, qr_code_name(c[i].report.code),
               c[i].report.text);
         int64_t took_ns = c[i].report.end_ns - killed_ns;
-        /* 2 s is the promise, which tests/faults/rows_process.py measures; here others compute */
-        CHECK(took_ns < 5 * QR_SECOND, "worker %u ended %lld ms after the kill", i,
-              (long long)(took_ns / QR_MS));
+        CHECK(t_in_time("a worker goes on after a signal to another", took_ns, 2 * QR_SECOND,
+                        T_MINUTE));
         printf("worker %u: goes on %lld ms after signal %d: %s", i, (long long)(took_ns / QR_MS),
                signo, c[i].report.text);
     }
@@ -242,7 +241,7 @@ static void test_alone(void) {
     c = spawn(INTERRUPTED, 0, 2, 0);
     int64_t start_ns = qr_now_ns(&qr_clock_monotonic);
     collect(&c, false);
-    CHECK(c.report.code == QR_CANCELLED && c.report.end_ns - start_ns < 10 * QR_SECOND, "%s: %s",
+    CHECK(c.report.code == QR_CANCELLED && c.report.end_ns - start_ns < T_MINUTE, "%s: %s",
           qr_code_name(c.report.code), c.report.text);
     int fd;
     snprintf(address[0], sizeof address[0], "127.0.0.1:%u", free_port(&fd));

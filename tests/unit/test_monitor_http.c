@@ -33,13 +33,13 @@ static int dial_from(unsigned host) { /* 127.0.0.host */
     return -1;
 }
 static int dial(void) { return dial_from(1); }
-/* Everything until the other side closes, or 3 s of silence: then false. */
+/* Everything until the other side closes, or a minute of silence: then false. */
 static bool drain(int s) {
     size_t n = 0;
     reply[0] = 0;
     for (;;) {
         struct pollfd p = {.fd = s, .events = POLLIN};
-        if (poll(&p, 1, 3000) <= 0) return false;
+        if (poll(&p, 1, 60000) <= 0) return false;
         ssize_t got = recv(s, reply + n, REPLY - 1 - n, 0);
         if (got <= 0) return true;
         n += (size_t)got;
@@ -158,8 +158,8 @@ static void slow(void) {
             cut_ns = qr_now_ns(&qr_clock_monotonic) - began_ns;
         if (i == 3) CHECK(request("GET", "/healthz") && status(200), "%s", reply);
     }
-    CHECK(cut_ns >= 250 * QR_MS && cut_ns < 2 * QR_SECOND, "cut off after %.3f s",
-          (double)cut_ns / 1e9);
+    CHECK(cut_ns >= 250 * QR_MS, "cut off after %.3f s", (double)cut_ns / 1e9);
+    CHECK(t_in_time("a slow client of 0.3 s is cut off", cut_ns, 2 * QR_SECOND, T_MINUTE));
     CHECK(drain(idle), "who says nothing is cut off too");
     close(s), close(idle);
     CHECK(request("GET", "/healthz") && status(200), "%s", reply);
@@ -176,7 +176,7 @@ static void many(void) {
         struct pollfd p = {.fd = s[i], .events = POLLIN};
         char c;
         bool gone =
-            poll(&p, 1, i < HELD - 4 ? 3000 : 0) > 0 && recv(s[i], &c, 1, MSG_DONTWAIT) <= 0;
+            poll(&p, 1, i < HELD - 4 ? 60000 : 0) > 0 && recv(s[i], &c, 1, MSG_DONTWAIT) <= 0;
         CHECK(gone == (i < HELD - 4), "%d of %d", i, (int)HELD);
     }
     CHECK(request("GET", "/healthz") && status(200), "%s", reply);
@@ -210,7 +210,7 @@ static void crowd(void) {
         close(s[again]);
         s[again] = dial_from(2 + (unsigned)i);
     }
-    CHECK(worst_ns < QR_SECOND, "the slowest answer took %.3f s", (double)worst_ns / 1e9);
+    CHECK(t_in_time("the slowest answer in a crowd", worst_ns, QR_SECOND, T_MINUTE));
     for (int i = 0; i < SLOW; i++) close(s[i]);
     qr_http_close(h);
 }

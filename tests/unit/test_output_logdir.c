@@ -160,7 +160,8 @@ static void test_flush(void) {
     CHECK(has("events.0", "a")); /* ten seconds have not passed */
     int64_t began_ns = qr_now_ns(&qr_clock_monotonic);
     CHECK(qr_logdir_close(l, 20 * QR_SECOND) && has("events.0", "ab") && atomic_load(&lines) == 0);
-    CHECK(qr_now_ns(&qr_clock_monotonic) - began_ns < 4 * QR_SECOND);
+    CHECK(t_in_time("the end before the interval of 10 s",
+                    qr_now_ns(&qr_clock_monotonic) - began_ns, 4 * QR_SECOND, 9 * QR_SECOND));
     l = start("gs://b", 0);
     /* nothing was ever written: no thread */
     CHECK(qr_logdir_close(l, 0) && qr_logdir_close(NULL, 0));
@@ -176,7 +177,8 @@ static void test_outage(void) {
     int64_t began_ns = qr_now_ns(&qr_clock_monotonic);
     for (int i = 0; i < 10000; i++) qr_logdir_wrote(l, "events.0", 1);
     /* a lock and a number; a hanging store would take for ever */
-    CHECK(qr_now_ns(&qr_clock_monotonic) - began_ns < QR_SECOND);
+    CHECK(t_in_time("10000 writes beside a bucket that hangs",
+                    qr_now_ns(&qr_clock_monotonic) - began_ns, QR_SECOND, T_MINUTE));
     set_mode(DOWN);
     SOON(puts_so_far() >= 4);
     SOON(atomic_load(&lines) == 1);
@@ -223,7 +225,8 @@ static void test_hangs(void) {
     int64_t began_ns = qr_now_ns(&qr_clock_monotonic);
     CHECK(!qr_logdir_close(l, 50 * QR_MS));
     int64_t took_ns = qr_now_ns(&qr_clock_monotonic) - began_ns;
-    CHECK(took_ns >= 50 * QR_MS && took_ns < 2 * QR_SECOND, "%lld", (long long)took_ns);
+    CHECK(took_ns >= 50 * QR_MS &&
+          t_in_time("the end beside a bucket that hangs", took_ns, 2 * QR_SECOND, T_MINUTE));
     CHECK(strstr(text, "3 of 3 bytes of TensorBoard events are not in gs://b/x"), "%s", text);
     set_mode(WORKS);
     pthread_mutex_lock(&bucket.lock);
@@ -237,7 +240,8 @@ static void test_hangs(void) {
     began_ns = qr_now_ns(&qr_clock_monotonic);
     /* a thread that gets no processor in time ends by itself, as above */
     bool in_time = qr_logdir_close(l, 100 * QR_MS);
-    CHECK(qr_now_ns(&qr_clock_monotonic) - began_ns < 2 * QR_SECOND);
+    CHECK(t_in_time("the end beside a bucket that is down",
+                    qr_now_ns(&qr_clock_monotonic) - began_ns, 2 * QR_SECOND, T_MINUTE));
     SOON(in_time || bucket_closed());
     CHECK(strstr(text, "3 of 3 bytes") && strstr(text, "no answer"), "%s", text);
 }
