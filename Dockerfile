@@ -3,7 +3,7 @@
 # Three stages: build (the programs and what belongs into the image), test (a bounded selection, and the programs run with nothing but that),
 # run (two programs, their shared libraries, CA certificates, licences, the list of it all). The same base, packages and sources give the same
 # bytes: SOURCE_DATE_EPOCH and `buildah bud --timestamp` fix the times (`make image` passes both).
-ARG BASE=debian:12-slim
+ARG BASE=debian:13-slim
 
 FROM ${BASE} AS build
 ENV DEBIAN_FRONTEND=noninteractive
