@@ -26,8 +26,8 @@ PKGS     := grpc libcares libprotobuf-c libcjson libcrypto libcurl hdf5 libxxhas
 goals    := $(or $(MAKECMDGOALS),all)
 WERROR   ?= $(if $(filter test check check-run lint lint-deep,$(goals)),-Werror)
 need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter lint-deep fuzz,$(goals)),deep,$(if $(filter test check faults fuzz-http2 format lint bench bench-record bench-instructions model sim matrix image interop interop-gcs interop-s3 interop-profiler chart e2e-api e2e cluster,$(goals)),test,build)))
-missing  := $(if $(filter-out help clean deps manifests,$(goals)),$(shell tests/deps missing $(need)))
-.PHONY: all deps run install dist check test format lint lint-deep bench bench-record bench-instructions bench-peers fuzz fuzz-http2 model sim matrix soak faults arm64 arm64-run image interop interop-gcs interop-s3 interop-profiler manifests chart e2e-api e2e cluster help clean FORCE
+missing  := $(if $(filter-out help clean deps manifests debian12 debian13,$(goals)),$(shell tests/deps missing $(need)))
+.PHONY: all deps run install dist debian12 debian13 check test format lint lint-deep bench bench-record bench-instructions bench-peers fuzz fuzz-http2 model sim matrix soak faults arm64 arm64-run image interop interop-gcs interop-s3 interop-profiler manifests chart e2e-api e2e cluster help clean FORCE
 .DEFAULT_GOAL := all
 
 ifneq ($(missing),)
@@ -35,7 +35,7 @@ ifneq ($(missing),)
 run test check lint-deep:
 	@tests/deps install $(need)
 	@+$(MAKE) --no-print-directory $@
-$(filter-out run test check lint-deep deps help clean manifests,$(goals)):
+$(filter-out run test check lint-deep deps help clean manifests debian12 debian13,$(goals)):
 	@echo "missing: $(missing). Type: tests/deps install $(need)" >&2; exit 2
 else
 
@@ -113,6 +113,12 @@ PREFIX   ?= /usr/local
 install: $(progs) $(B)/share/.made
 	install -d $(DESTDIR)$(PREFIX)/bin && install -m 755 $(progs) $(DESTDIR)$(PREFIX)/bin
 	cd $(B)/share && find * -type f -exec install -D -m 644 '{}' '$(abspath $(DESTDIR)/$(PREFIX))/share/{}' ';'
+
+## make debian12, make debian13  the last commit in a fresh root of that Debian with gcc, make and git alone: make run, make test (root; half an hour, 6 GB)
+debian12:
+	$(Q)tests/debian bookworm
+debian13:
+	$(Q)tests/debian trixie
 
 ## make dist       build/dist/qring-VERSION.tar.gz of the last commit; builds and installs from it in an empty folder; what to tag
 dist:
