@@ -46,6 +46,22 @@ static enum qr_code check_memory(const struct qr_sim_plan *p, struct qr_err *err
         (unsigned long long)limit, twice ? " or single precision" : "");
 }
 
+/* What a gate takes while it is planned: in the job and the model, in what the engines try, and in
+ * the plan where no other is like it. Measured: 1420 bytes, of 131 072 to 524 286 gates that mostly
+ * have a weight each, on 8 qubits. */
+enum { GATE_BYTES = 1420 };
+
+/* Before anything is planned. */
+static enum qr_code check_gates(const struct qr_circuit *circuit, struct qr_err *err) {
+    uint64_t limit = qr_memory_limit_bytes();
+    if (circuit->n_gates <= limit / GATE_BYTES) return QR_OK;
+    return qr_fail(
+        err, QR_RESOURCE_EXHAUSTED,
+        "a circuit of %zu gates needs about %.0f bytes while it is planned; this process "
+        "may use %llu bytes: take fewer gates or a larger memory limit",
+        circuit->n_gates, (double)circuit->n_gates * GATE_BYTES, (unsigned long long)limit);
+}
+
 static struct qr_sim_plan *new_plan(const struct qr_circuit *circuit, size_t n_observables,
                                     const struct qr_sim_options *opt) {
     struct qr_sim_plan *p = qr_xcalloc(1, sizeof *p);
@@ -130,13 +146,15 @@ enum qr_code qr_sim_compile(const struct qr_circuit *circuit,
     if (circuit->n_qubits < 1 || circuit->n_qubits > QR_MAX_QUBITS)
         return qr_fail(err, QR_INVALID_ARGUMENT, "a circuit of %u qubits: there may be 1 to %d",
                        circuit->n_qubits, (int)QR_MAX_QUBITS);
+    enum qr_code code = check_gates(circuit, err);
+    if (code != QR_OK) return code;
     struct qr_lowered *lowered = qr_circuit_lower(circuit);
     const struct qr_circuit *plain = lowered ? lowered->circuit : circuit;
     struct qr_sim_plan *p = new_plan(plain, n_observables, opt);
     p->lowered = lowered;
     qr_circuit_zero_gradient(plain, observables, n_observables, p->zero_gradient);
     set_wanted(p, circuit, observables, n_observables, opt->wanted);
-    enum qr_code code = choose_engine(p, plain, observables, n_observables, opt->engine, err);
+    code = choose_engine(p, plain, observables, n_observables, opt->engine, err);
     if (code == QR_OK) code = check_memory(p, err);
     if (code == QR_OK) *ret = p;
     else qr_sim_plan_free(p);

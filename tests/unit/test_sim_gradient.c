@@ -2,7 +2,8 @@
  * threads and micro-batches. */
 #include "base/mem.h"
 #include "base/pool.h"
-#include "circuit/circuit.h"
+#include "circuit/circuit_impl.h"
+#include "sim/fusion/plan.h"
 #include "sim/sim.h"
 #include "tests/ref/dense.h"
 #include "tests/ref/problem.h"
@@ -339,6 +340,58 @@ static void too_large(void) {
     qr_circuit_free(c);
 }
 
+/* More gates than their plan has memory for: said before anything is planned, whatever they are. */
+static void too_many_gates(void) {
+    struct qr_err err;
+    const struct qr_circuit c = {.n_qubits = 8, .n_gates = (size_t)1 << 50};
+    struct qr_sim_plan *plan = NULL;
+    struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_AUTO, NULL};
+    CHECK(qr_sim_compile(&c, NULL, 0, &opt, &plan, &err) == QR_RESOURCE_EXHAUSTED && !plan);
+    CHECK(strstr(err.msg, "a circuit of 1125899906842624 gates needs about 159877") &&
+              strstr(err.msg, "take fewer gates"),
+          "%s", err.msg);
+}
+
+/* 2^18 gates with a weight each: a comparison of each with each would take a quarter of an hour,
+ * which is what one test has. Each has a number of its own, and is in the plan once. */
+static void many_weights(void) {
+    enum { N = 1 << 18, QUBITS = 4 };
+    struct qr_err err;
+    struct qr_circuit *c = qr_circuit_new(QUBITS, 0);
+    struct qr_observable o;
+    struct qr_sim_plan *plan = NULL;
+    bool added = true;
+    CHECK(qr_observable_parse("Z0", QUBITS, &o, &err) == QR_OK);
+    for (unsigned i = 0; i < N; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "w%u", i);
+        const struct qr_gate turn = {.kind = QR_GATE_Y,
+                                     .n_targets = 1,
+                                     .n_args = 1,
+                                     .targets = {i % QUBITS},
+                                     .args = {{QR_ARG_PARAMETER, 1,
+                                               qr_circuit_append_param(c, name)}}},
+                             join = {.kind = QR_GATE_CZ,
+                                     .n_targets = 2,
+                                     .n_args = 1,
+                                     .targets = {i / QUBITS % QUBITS, (i / QUBITS + 1) % QUBITS},
+                                     .args = {{QR_ARG_CONSTANT, 1, 0}}};
+        added &= qr_circuit_add(c, &turn, &err) == QR_OK;
+        if (i % QUBITS == QUBITS - 1) added &= qr_circuit_add(c, &join, &err) == QR_OK;
+    }
+    CHECK(added);
+    struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_STATEVECTOR, NULL};
+    CHECK(qr_sim_compile(c, &o, 1, &opt, &plan, &err) == QR_OK, "%s", err.msg);
+    CHECK(plan && plan->n_numbers == N + 1, "%zu numbers", plan ? plan->n_numbers : 0);
+    size_t n = 0;
+    for (size_t i = 0; plan && i < plan->n_fused; i++)
+        n += plan->shapes[plan->fused[i].shape].n_ops;
+    CHECK(n == c->n_gates, "%zu of %zu gates", n, c->n_gates);
+    qr_sim_plan_free(plan);
+    qr_observable_fini(&o);
+    qr_circuit_free(c);
+}
+
 /* Beyond a state vector's indices no engine is asked that has masks of 64 bits; and the cones
  * engine knows no gate on so many qubits. */
 static void too_many_qubits(void) {
@@ -388,6 +441,8 @@ static void names(void) {
 int main(void) {
     names();
     too_large();
+    too_many_gates();
+    many_weights();
     too_many_qubits();
     small();
     lanes_are_strangers();

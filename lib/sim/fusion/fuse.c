@@ -2,6 +2,7 @@
  * the rules. */
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/mem.h"
 #include "sim/fusion/plan.h"
 
@@ -221,24 +222,84 @@ static struct qr_plan_op make_op(const struct qr_gate *g, const struct draft *d)
     return op;
 }
 
-static uint32_t number_of(struct qr_sim_plan *p, uint32_t op) {
-    for (size_t i = 0; i < p->n_numbers; i++)
-        if (same_numbers(&p->ops[p->numbers[i]].gate, &p->ops[op].gate)) return (uint32_t)i;
-    p->numbers[p->n_numbers] = op;
-    return (uint32_t)p->n_numbers++;
+/* A hash table: places + 1 in an array of the plan's, at most half full. */
+struct table {
+    uint32_t *slots;
+    size_t mask;
+};
+
+static struct table table_of(size_t n_places) {
+    size_t n = 16;
+    while (n < 2 * n_places) n *= 2;
+    return (struct table){qr_xcalloc(n, sizeof(uint32_t)), n - 1};
 }
 
-static uint32_t shape_of(const struct qr_sim_plan *p, uint32_t first, uint32_t n) {
-    for (size_t s = 0; s < p->n_shapes; s++) {
-        if (p->shapes[s].n_ops != n) continue;
-        uint32_t i = 0;
-        while (i < n && same_op(&p->ops[p->shapes[s].first_op + i], &p->ops[first + i])) i++;
-        if (i == n) return (uint32_t)s;
+static uint64_t mix(uint64_t hash, uint64_t v) {
+    hash = (hash ^ v) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ hash >> 32;
+}
+
+/* Of what same_numbers compares. */
+static uint64_t hash_numbers(const struct qr_gate *g) {
+    uint64_t hash = mix(mix((uint64_t)g->kind, g->n_args), g->n_targets);
+    hash = mix(hash, qr_bits_of_double(g->global_shift));
+    for (unsigned k = 0; k < g->n_args; k++) {
+        const struct qr_gate_arg *a = &g->args[k];
+        hash = mix(mix(hash, (uint64_t)a->kind), qr_bits_of_double(a->scale));
+        if (a->kind != QR_ARG_CONSTANT) hash = mix(hash, a->index);
     }
-    return QR_NO_SLOT;
+    return hash;
 }
 
-static void finish_shape(struct qr_sim_plan *p, uint32_t first, uint32_t n) {
+/* Of what same_op compares, of each. */
+static uint64_t hash_ops(const struct qr_plan_op *ops, uint32_t n) {
+    uint64_t hash = n;
+    for (uint32_t i = 0; i < n; i++) {
+        hash = mix(hash, hash_numbers(&ops[i].gate));
+        hash = mix(hash, ops[i].t[0] + 2 * (uint64_t)ops[i].has_control);
+    }
+    return hash;
+}
+
+static bool same_ops(const struct qr_plan_op *a, const struct qr_plan_op *b, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        if (!same_op(&a[i], &b[i])) return false;
+    return true;
+}
+
+/* The slot of the op's number, or the empty one where it belongs. */
+static uint32_t *number_slot(const struct qr_sim_plan *p, const struct table *numbers,
+                             uint32_t op) {
+    const struct qr_gate *g = &p->ops[op].gate;
+    size_t i = hash_numbers(g) & numbers->mask;
+    for (uint32_t at; (at = numbers->slots[i]) != 0; i = (i + 1) & numbers->mask)
+        if (same_numbers(&p->ops[p->numbers[at - 1]].gate, g)) break;
+    return &numbers->slots[i];
+}
+
+static uint32_t number_of(struct qr_sim_plan *p, const struct table *numbers, uint32_t op) {
+    uint32_t *slot = number_slot(p, numbers, op);
+    if (!*slot) {
+        p->numbers[p->n_numbers] = op;
+        *slot = (uint32_t)++p->n_numbers;
+    }
+    return *slot - 1;
+}
+
+/* The same for the shape of n ops. */
+static uint32_t *shape_slot(const struct qr_sim_plan *p, const struct table *shapes, uint32_t first,
+                            uint32_t n) {
+    const struct qr_plan_op *ops = &p->ops[first];
+    size_t i = hash_ops(ops, n) & shapes->mask;
+    for (uint32_t at; (at = shapes->slots[i]) != 0; i = (i + 1) & shapes->mask) {
+        const struct qr_plan_shape *s = &p->shapes[at - 1];
+        if (s->n_ops == n && same_ops(&p->ops[s->first_op], ops, n)) break;
+    }
+    return &shapes->slots[i];
+}
+
+static void finish_shape(struct qr_sim_plan *p, const struct table *numbers, uint32_t first,
+                         uint32_t n) {
     struct qr_plan_shape s = {.first_op = first,
                               .n_ops = n,
                               .first_derivative = (uint32_t)p->n_derivatives,
@@ -249,7 +310,7 @@ static void finish_shape(struct qr_sim_plan *p, uint32_t first, uint32_t n) {
         bool data = false;
         for (unsigned k = 0; k < op->gate.n_args; k++) data |= op->gate.args[k].kind == QR_ARG_DATA;
         if (data) s.n_prefix = i + 1;
-        else op->number = number_of(p, first + i);
+        else op->number = number_of(p, numbers, first + i);
         for (unsigned k = 0; k < op->gate.n_args; k++) {
             const struct qr_gate_arg *a = &op->gate.args[k];
             bool input = a->kind == QR_ARG_DATA && is_wanted(p, a->index);
@@ -269,19 +330,20 @@ static void finish_shape(struct qr_sim_plan *p, uint32_t first, uint32_t n) {
     p->shapes[p->n_shapes++] = s;
 }
 
-static void emit_segment(struct qr_sim_plan *p, const struct fuser *f) {
+static void emit_segment(struct qr_sim_plan *p, const struct fuser *f, const struct table *numbers,
+                         const struct table *shapes) {
     for (size_t i = 0; i < f->n_drafts; i++) {
         const struct draft *d = &f->drafts[i];
         uint32_t first = (uint32_t)p->n_ops, n = (uint32_t)d->ops.n;
         for (uint32_t k = 0; k < n; k++)
             p->ops[first + k] = make_op(&f->c->gates[d->ops.gates[k]], d);
-        uint32_t shape = shape_of(p, first, n);
-        if (shape == QR_NO_SLOT) {
-            shape = (uint32_t)p->n_shapes;
+        uint32_t *shape = shape_slot(p, shapes, first, n);
+        if (!*shape) {
             p->n_ops += n;
-            finish_shape(p, first, n);
+            finish_shape(p, numbers, first, n);
+            *shape = (uint32_t)p->n_shapes;
         }
-        p->fused[p->n_fused++] = (struct qr_fused_gate){.shape = shape,
+        p->fused[p->n_fused++] = (struct qr_fused_gate){.shape = *shape - 1,
                                                         .q = {d->q[0], d->q[1]},
                                                         .controls = d->controls,
                                                         .control_values = d->control_values};
@@ -300,10 +362,13 @@ static void emit(struct qr_sim_plan *p, const struct fuser *f, size_t n_segments
     p->derivatives = qr_xcalloc(2 * n_ops + 1, sizeof *p->derivatives);
     p->shapes = qr_xcalloc(n_drafts + 1, sizeof *p->shapes);
     p->fused = qr_xcalloc(n_drafts + 1, sizeof *p->fused);
+    struct table numbers = table_of(n_ops), shapes = table_of(n_drafts);
     for (size_t s = 0; s < n_segments; s++) {
         if (ret_first) ret_first[s] = (uint32_t)p->n_fused;
-        emit_segment(p, &f[s]);
+        emit_segment(p, &f[s], &numbers, &shapes);
     }
+    free(numbers.slots);
+    free(shapes.slots);
     if (ret_first) ret_first[n_segments] = (uint32_t)p->n_fused;
 }
 
