@@ -311,6 +311,18 @@ enum qr_code qr_npz_shapes(struct qr_bytes file, const char *what, struct qr_ten
     return code;
 }
 
+/* Few packed bytes are not meant to fill a machine whose limit is its whole memory. */
+static enum qr_code check_inflation(uint64_t packed, uint64_t bytes, const char *what,
+                                    struct qr_err *err) {
+    if (bytes <= QR_NPZ_FREE_BYTES || bytes / QR_NPZ_INFLATION <= packed) return QR_OK;
+    return qr_fail(err, QR_RESOURCE_EXHAUSTED,
+                   "cannot read %s: its %llu bytes would become %llu bytes of float64 numbers; "
+                   "above %d MiB at most %d times as many are read; if that is meant, write it "
+                   "without compression (numpy.savez)",
+                   what, (unsigned long long)packed, (unsigned long long)bytes,
+                   QR_NPZ_FREE_BYTES >> 20, QR_NPZ_INFLATION);
+}
+
 /* Before any of it is taken. */
 static enum qr_code check_memory(const struct archive *a, const char *const *names,
                                  const char *what, size_t max_bytes, struct qr_err *err) {
@@ -330,7 +342,7 @@ static enum qr_code check_memory(const struct archive *a, const char *const *nam
                            what, x->member->name, (unsigned long long)bytes,
                            (unsigned long long)sum, max_bytes);
     }
-    return QR_OK;
+    return check_inflation(a->zip.file.n, sum - a->zip.file.n, what, err);
 }
 
 enum qr_code qr_npz_read(struct qr_bytes file, const char *what, const char *const *names,

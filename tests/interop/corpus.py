@@ -135,6 +135,8 @@ huge = npy("{'descr': '|u1', 'fortran_order': False, 'shape': (2147483648,), }\n
 archive("bad-ratio.npz", [("x.npy", deflate(huge + bytes(1000)), len(huge) + (1 << 31), 0)])
 small = npy("{'descr': '|b1', 'fortran_order': False, 'shape': (500000,), }\n", bytes(500000))
 archive("bad-many.npz", [(f"{k}.npy", deflate(small), len(small), zlib.crc32(small)) for k in "abcdefgh"])
+zeros = npy("{'descr': '|b1', 'fortran_order': False, 'shape': (40000000,), }\n", bytes(40000000))
+archive("bad-inflation.npz", [("x.npy", deflate(zeros), len(zeros), zlib.crc32(zeros))])
 inner = struct.pack("<IHHHHHIIIHH", 0x04034b50, 20, 0, 8, 0, 33, *(one[3], len(one[1]), one[2]), 5, 0) + b"y.npy" + one[1]
 archive("bad-overlap.npz", [("x.npy", inner, 1000, 0), ("y.npy", one[1], one[2], one[3])], where={"y.npy": 35})
 

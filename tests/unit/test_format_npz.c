@@ -134,6 +134,24 @@ static void too_large(void) {
     qr_buf_free(&b);
 }
 
+/* A file that deflate has made of zeros: refused though the memory would be there. */
+static void inflation(void) {
+    struct qr_tensors t = {0};
+    struct qr_buf b = {0};
+    struct qr_err err;
+    CHECK(qr_file_read("tests/fuzz/corpus/npz/bad-inflation.npz", 1 << 24, &b, &err) == QR_OK &&
+              b.n < 50000,
+          "%s", err.msg);
+    CHECK(qr_npz_read(qr_buf_view(&b), "zeros", NULL, (size_t)1 << 40, &t, &err) ==
+                  QR_RESOURCE_EXHAUSTED &&
+              strstr(err.msg, "would become 320000000 bytes of float64 numbers") &&
+              strstr(err.msg, "above 256 MiB at most 256 times") &&
+              strstr(err.msg, "without compression (numpy.savez)") && t.n == 0,
+          "%s", err.msg);
+    qr_tensors_free(&t);
+    qr_buf_free(&b);
+}
+
 static void ours(void) {
     struct qr_tensors t = {0}, back = {0};
     struct qr_buf a = {0}, b = {0};
@@ -180,6 +198,7 @@ int main(void) {
     good();
     bad();
     too_large();
+    inflation();
     ours();
     return t_end();
 }
