@@ -52,8 +52,8 @@ struct qr_sim_workspace; /* one thread's state vectors */
 /* Compiles, in time that grows with the gates' number. circuit and observables are copied.
  * RESOURCE_EXHAUSTED, before anything is planned, for more gates than the memory limit has room
  * for; when one workspace exceeds that limit, naming qubits, bytes needed and bytes there (64
- * qubits must say so, not overflow); and when no engine can plan the circuit, naming qubits and what is in the way
- * of each engine (more than 64 qubits are too many for a state vector). */
+ * qubits must say so, not overflow); and when no engine can plan the circuit, naming qubits and
+ * what is in the way of each engine (more than 64 qubits are too many for a state vector). */
 QR_MUST_CHECK enum qr_code qr_sim_compile(const struct qr_circuit *circuit,
                                           const struct qr_observable *observables,
                                           size_t n_observables, const struct qr_sim_options *opt,
