@@ -78,7 +78,9 @@ static enum qr_code add_file(const struct qr_data_options *opt, const char *key,
     if (code != QR_OK) return code;
     p->shown = qr_url_shown(url);
     all->n++;
-    return check_names(&all->v[0], p, err);
+    code = check_names(&all->v[0], p, err);
+    bool unquoted = all->v[0].d.unquoted || p->d.unquoted;
+    return code != QR_OK && unquoted ? qr_named_file_unquote(p->shown, err) : code;
 }
 
 static enum qr_code add_channel(const struct qr_data_options *opt, const char *name,
@@ -141,6 +143,7 @@ static enum qr_code join(struct joined *all, struct qr_dataset *ret, struct qr_e
         memcpy(d.x + at * d.n_columns, p->x, p->n_samples * d.n_columns * sizeof *d.x);
         memcpy(d.y + at * width, p->y, p->n_samples * width * sizeof *d.y);
         at += p->n_samples;
+        d.unquoted |= p->unquoted;
         qr_dataset_fini(p);
     }
     *ret = d;

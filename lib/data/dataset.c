@@ -402,7 +402,12 @@ enum qr_code qr_dataset_load_file(const struct qr_data_options *opt, const char 
     struct qr_buf file = {0};
     qr_auto(qr_free_p) char *shown = qr_url_shown(url);
     enum qr_code code = qr_dataset_read(key, url, opt->folder, qr_memory_limit_bytes(), &file, err);
-    return code ? code : from_bytes(opt, opt->source == QR_DATA_NPZ, shown, &file, ret, err);
+    if (code) return code;
+    bool unquoted = qr_named_file_unquoted(url, opt->folder);
+    code = from_bytes(opt, opt->source == QR_DATA_NPZ, shown, &file, ret, err);
+    if (code) return unquoted ? qr_named_file_unquote(shown, err) : code;
+    ret->unquoted = unquoted;
+    return QR_OK;
 }
 
 enum qr_code qr_dataset_load_samples(const struct qr_data_options *opt, const char *key,

@@ -101,6 +101,7 @@ struct qr_dataset {
     uint32_t *row;
     bool weighted;      /* a row of y ends with the sample's weight, behind its n_outputs labels */
     bool label_for_all; /* the file had one label a sample, and it is every output's */
+    bool unquoted;      /* messages have nothing of its content (find.h) */
     /* what was in memory beside it while it was read: the largest file, or its samples while they
      * were put behind others */
     uint64_t file_bytes;

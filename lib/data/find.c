@@ -45,6 +45,20 @@ char *qr_named_file_find(const char *url, const char *folder) {
     return there ? absolute(beside) : qr_xstrdup(url);
 }
 
+bool qr_named_file_unquoted(const char *url, const char *folder) {
+    if (!folder || !qr_url_remote(folder)) return false;
+    qr_auto(qr_free_p) char *found = qr_named_file_find(url, folder);
+    return !qr_url_remote(found);
+}
+
+enum qr_code qr_named_file_unquote(const char *shown, struct qr_err *err) {
+    return qr_fail(err, err ? err->code : QR_DATA_LOSS,
+                   "cannot use %s: its content does not fit the job; the job file is remote, so "
+                   "nothing of a local file is quoted: copy the job file to this machine and run "
+                   "qring validate",
+                   shown);
+}
+
 /* ---- folders ---- */
 
 enum { MAX_FILES = 65536 };

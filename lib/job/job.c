@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "builtin_job.h" /* made from deploy/jobs/qcnn.json by the Makefile */
+#include "data/find.h"
 #include "job/job_impl.h"
 #include "sim/sim.h"
 #include "store/store.h"
@@ -316,6 +317,7 @@ struct qr_data_options qr_job_data_options(const struct qr_job *job) {
 static enum qr_code check_data(const struct qr_job *job, const char *which, struct qr_dataset *d,
                                struct qr_dataset *ret, struct qr_err *err) {
     enum qr_code code = qr_job_check_columns(job, d, err);
+    if (code != QR_OK && d->unquoted) qr_named_file_unquote("data", err);
     size_t n_validate = d->n_samples - d->n_train;
     if (code == QR_OK && n_validate / job->micro_batch_size >= MAX_MICRO_BATCHES)
         code = qr_fail(err, QR_INVALID_ARGUMENT,

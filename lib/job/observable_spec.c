@@ -17,7 +17,10 @@ static enum qr_code from_file(const struct qr_job *job, const char *where, const
                        where);
     enum qr_code code =
         qr_dataset_read(where, url, job->data.folder, MAX_HAMILTONIAN_BYTES, &file, err);
-    if (code == QR_OK) code = qr_hamiltonian_read(qr_buf_view(&file), url, n_qubits, ret, err);
+    if (code == QR_OK &&
+        (code = qr_hamiltonian_read(qr_buf_view(&file), url, n_qubits, ret, err)) != QR_OK &&
+        qr_named_file_unquoted(url, job->data.folder))
+        qr_named_file_unquote(url, err);
     if (code != QR_OK && code != QR_NOT_FOUND) qr_wrap(err, "%s", where);
     qr_buf_free(&file);
     return code;

@@ -438,7 +438,7 @@ static void put_columns(const struct qr_dataset *data, const uint8_t *is, bool w
     for (size_t j = 0; j < data->n_columns; j++) {
         if (is[j] != which || n++ >= SHOWN) continue;
         if (n > 1) qr_buf_puts(b, ", ");
-        if (data->names) qr_buf_printf(b, "%.60s", data->names[j]);
+        if (data->names && !data->unquoted) qr_buf_printf(b, "%.60s", data->names[j]);
         else qr_buf_printf(b, "%zu", j);
     }
     if (n > SHOWN) qr_buf_printf(b, " and %zu more", n - SHOWN);
@@ -450,7 +450,7 @@ void qr_job_put_inputs(const struct qr_job *job, const struct qr_dataset *data,
     if (job->data.source == QR_DATA_EXCITATIONS || job->data.source == QR_DATA_NONE) return;
     uint8_t *is = columns_read(job, data, &n);
     if (n == 0) qr_buf_puts(ret, "none");
-    else if (!data->names) qr_buf_puts(ret, n == 1 ? "column " : "columns ");
+    else if (!data->names || data->unquoted) qr_buf_puts(ret, n == 1 ? "column " : "columns ");
     put_columns(data, is, true, ret);
     if (n < data->n_columns) qr_buf_printf(ret, " (%zu of %zu columns)", n, data->n_columns);
     free(is);

@@ -66,8 +66,10 @@ static enum qr_code all_layers(const struct qr_workload *w, const char *from, co
     struct qr_buf file = {0};
     qr_auto(qr_free_p) char *url = NULL;
     enum qr_code code = read_weights(from, folder, &url, &format, &file, err);
-    if (code == QR_OK)
+    if (code == QR_OK) {
         code = qr_weights_decode(format, qr_buf_view(&file), url, &w->layout, ret_values, err);
+        if (code != QR_OK && qr_named_file_unquoted(from, folder)) qr_named_file_unquote(url, err);
+    }
     if (code == QR_OK && ret_digest) qr_sha256(file.p, file.n, ret_digest);
     qr_buf_free(&file);
     return code;
@@ -145,8 +147,11 @@ static enum qr_code some_layers(struct qr_workload *w, struct qr_err *err) {
     enum qr_code code =
         read_weights(t->initial_weights, w->job->data.folder, &url, &format, &file, err);
     qr_model_init(w->model, w->job->seed, w->initial);
-    for (size_t i = 0; i < t->n_initial_layers && code == QR_OK; i++)
+    for (size_t i = 0; i < t->n_initial_layers && code == QR_OK; i++) {
         code = one_layer(w, &t->initial_layers[i], format, qr_buf_view(&file), url, err);
+        if (code != QR_OK && qr_named_file_unquoted(t->initial_weights, w->job->data.folder))
+            qr_named_file_unquote(url, err);
+    }
     if (code == QR_OK) qr_sha256(file.p, file.n, w->initial_digest);
     qr_buf_free(&file);
     return code;
@@ -216,6 +221,16 @@ enum qr_code qr_workload_trainable(const struct qr_workload *w, struct qr_err *e
 }
 
 /* samples: NULL for the job's own. */
+static enum qr_code check_labels(const struct qr_workload *w, const struct qr_job_samples *samples,
+                                 struct qr_err *err) {
+    enum qr_code code =
+        qr_model_check_labels(w->model, w->data.y, w->data.row, w->data.n_samples, err);
+    if (code == QR_OK) return QR_OK;
+    if (w->data.unquoted) qr_named_file_unquote("data", err);
+    qr_auto(qr_free_p) char *shown = samples ? qr_url_shown(samples->url) : NULL;
+    return samples ? qr_wrap(err, "%s", shown) : code;
+}
+
 static enum qr_code load_model(struct qr_workload *w, const struct qr_job_samples *samples,
                                enum qr_isa isa, struct qr_err *err) {
     enum qr_code code = QR_OK;
@@ -229,12 +244,7 @@ static enum qr_code load_model(struct qr_workload *w, const struct qr_job_sample
     if (code == QR_OK && !w->model)
         code = qr_job_model(w->job, isa, w->data.n_columns, &w->model, err);
     if (code == QR_OK) code = check_memory(w, err);
-    if (code == QR_OK && (!samples || samples->labels) &&
-        (code = qr_model_check_labels(w->model, w->data.y, w->data.row, w->data.n_samples, err)) &&
-        samples) {
-        qr_auto(qr_free_p) char *shown = qr_url_shown(samples->url);
-        qr_wrap(err, "%s", shown);
-    }
+    if (code == QR_OK && (!samples || samples->labels)) code = check_labels(w, samples, err);
     if (code != QR_OK) return code;
     make_layout(w->model, &w->layout);
     w->initial = qr_xcalloc(qr_model_n_params(w->model) + 1, sizeof *w->initial);

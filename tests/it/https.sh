@@ -94,6 +94,48 @@ same token
 check "whose variable is known" sh -c "! grep -q QRING_HTTPS_TOKENS '$work/token.log'"
 refused 2 "QRING_HTTPS_TOKENS ($work/none)" env QRING_HTTPS_TOKENS="$work/none" "$qring" show "$at/dir/job.json"
 
+# ---- a job from there may name files of this machine, and learns nothing of what they hold ----
+$python - "$job" "$work" <<'P'
+import json, sys
+job, work = json.load(open(sys.argv[1])), sys.argv[2]
+secret = work + "/private"
+open(secret, "w").write("PRIVATE-one two\nPRIVATE-three four\n")
+open(secret + ".h5", "w").write("PRIVATE-one\n")
+open(secret + ".json", "w").write('{"PRIVATE-one": "PRIVATE-two"}\n')
+names = ["PRIVATE%d" % i for i in range(8)]
+open(secret + ".csv", "w").write(",".join(names + ["y"]) + "\n" + "".join(
+    ",".join(str(i * j % 7 / 7) for j in range(8)) + ",%d\n" % (1 if i % 2 else -1) for i in range(40)))
+open(secret + "-label.csv", "w").write(",".join(names + ["y"]) + "\n" + "1,2,3,4,5,6,7,8,PRIVATE\n")
+def put(name, data=None, **train):
+    data = {**job["data"], **(data or {})}
+    if "validation_url" in data: del data["train_fraction"]
+    json.dump({**job, "data": data, "train": {**job["train"], **train}},
+              open(work + "/web/dir/private-" + name + ".json", "w"))
+put("csv", {"url": secret})
+put("npz", {"url": secret, "source": "npz"})
+put("cell", {"url": secret + "-label.csv"})
+put("names", {"validation_url": secret + ".csv"})
+put("weights", initial_weights=secret + ".h5")
+put("good", {"url": secret + ".csv"})
+reads = {**job["model"][0], "readouts": [{"hamiltonian": secret + ".json"}]}
+json.dump({**job, "model": [reads] + job["model"][1:]}, open(work + "/web/dir/private-energy.json", "w"))
+P
+private() { ! grep -q PRIVATE "$1"; }
+for j in csv npz cell names weights energy; do
+    log=$work/private-$j.log
+    run_in 60 "$log" "$qringd" "$at/dir/private-$j.json" --out "$work/no"
+    check "private, $j: the file is named: $(cat "$log")" holds "$log" "nothing of a local file is quoted"
+    check "private, $j: nothing of it is quoted: $(cat "$log")" private "$log"
+    run_in 60 "$log" "$qring" validate "$at/dir/private-$j.json" --out "$work/no"
+    check "private, $j: validate quotes nothing of it: $(cat "$log")" private "$log"
+    cp "$d/private-$j.json" "$d/../../private-$j.json"
+done
+log=$work/private-local.log; run_in 60 "$log" "$qring" validate "$work/private-csv.json" --out "$work/no"
+check "a local job's message quotes the file: $(cat "$log")" holds "$log" PRIVATE-three
+log=$work/private-good.log; run_in 60 "$log" "$qring" run "$at/dir/private-good.json" -n 1 --out "$work/private-good"
+check "a good file of this machine is read: $(cat "$log")" test "$?" = 0 -a -s "$work/private-good/weights.h5"
+check "and its columns are numbers: $(grep inputs "$log")" private "$log"
+
 # ---- it is only read ----
 only="an https:// URL can be read, not written"
 refused 2 "trained weights (--weights): $at/w.h5: $only" "$qring" run "$job" -n 1 --out "$work/no" --weights "$at/w.h5"

@@ -2,6 +2,7 @@
  * path is looked for, columns that are picked. */
 #include <sys/stat.h>
 
+#include "data/find.h"
 #include "tests/data_files.h"
 
 /* Files of a channel stand one behind the other; all have the columns of the first that trains. */
@@ -126,11 +127,63 @@ static void picked(void) {
     qr_dataset_fini(&d);
 }
 
+/* Errors about local files that a remote job file names have nothing of what they hold. */
+static void unquoted(void) {
+    struct qr_data_options opt = options(QR_DATA_CSV, 0, 1);
+    const char *const both[] = {path, path2};
+    struct qr_data_channel list[] = {
+        {.name = "train", .n_urls = 2, .urls = both, .source = QR_DATA_CSV}};
+    static const struct {
+        const char *text, *text2;
+    } row[] = {
+        {"private x\nprivate y\n", "a,y\n1,1\n"},
+        {"private,y\nprivate,1\n", "a,y\n1,1\n"},
+        {"a,y\n1,1\n", "private,y\n1,1\n"},
+    };
+    opt.url = NULL;
+    opt.channels = list, opt.n_channels = 1;
+    for (size_t i = 0; i < COUNT(row); i++) {
+        struct qr_dataset d;
+        struct qr_err err = {0};
+        write_text(path, row[i].text);
+        write_text(path2, row[i].text2);
+        opt.folder = "/jobs";
+        CHECK(qr_dataset_load(&opt, &d, &err) != QR_OK && strstr(err.msg, "private"), "%s",
+              err.msg);
+        opt.folder = "https://h/jobs";
+        CHECK(qr_dataset_load(&opt, &d, &err) == QR_DATA_LOSS &&
+                  strstr(err.msg, i == 2 ? path2 : path) && !strstr(err.msg, "private") &&
+                  strstr(err.msg, "nothing of a local file is quoted"),
+              "%s", err.msg);
+    }
+    write_text(path2, "a,y\n1,1\n");
+    struct qr_dataset d = load(&opt);
+    CHECK(d.unquoted);
+    qr_dataset_fini(&d);
+    opt.folder = "/jobs";
+    d = load(&opt);
+    CHECK(!d.unquoted);
+    qr_dataset_fini(&d);
+    static const struct {
+        const char *url, *folder;
+        bool unquoted;
+    } place[] = {
+        {"/data/x.csv", "gs://b/jobs", true},      {"file:///data/x.csv", "s3://b", true},
+        {"gs://b/x.csv", "gs://b/jobs", false},    {"not-here.csv", "https://h/jobs", false},
+        {"/data/x.csv", "/jobs", false},           {"/data/x.csv", NULL, false},
+        {"https://h/x.csv", "gs://b/jobs", false},
+    };
+    for (size_t i = 0; i < COUNT(place); i++)
+        CHECK(qr_named_file_unquoted(place[i].url, place[i].folder) == place[i].unquoted, "%s",
+              place[i].url);
+}
+
 int main(void) {
     if (!data_begin()) return 1;
     channels();
     looked_for();
     picked();
+    unquoted();
     data_end();
     return t_end();
 }
