@@ -47,7 +47,7 @@ bool qr_leftovers_has_name(const char *name) {
 }
 
 /* How many were removed. */
-static unsigned remove_in(const char *path, int flags, const struct qr_log *log) {
+static unsigned remove_in(const char *path, int flags, time_t before_s, const struct qr_log *log) {
     struct stat st;
     struct qr_err err;
     const struct dirent *e;
@@ -60,7 +60,8 @@ static unsigned remove_in(const char *path, int flags, const struct qr_log *log)
     }
     while ((e = readdir(d))) {
         if (!qr_leftovers_has_name(e->d_name)) continue;
-        if (fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode)) continue;
+        if (fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0) continue;
+        if (!S_ISREG(st.st_mode) || st.st_mtim.tv_sec >= before_s) continue;
         if (unlinkat(fd, e->d_name, 0) == 0) {
             n++;
         } else {
@@ -72,9 +73,10 @@ static unsigned remove_in(const char *path, int flags, const struct qr_log *log)
     return n;
 }
 
-void qr_leftovers_remove(const char *dir, const struct qr_log *log) {
+void qr_leftovers_remove(const char *dir, time_t before_s, const struct qr_log *log) {
     qr_auto(qr_free_p) char *checkpoints = qr_path_join(dir, "checkpoints");
-    unsigned n = remove_in(dir, 0, log) + remove_in(checkpoints, O_NOFOLLOW, log);
+    unsigned n = remove_in(dir, 0, before_s, log);
+    n += remove_in(checkpoints, O_NOFOLLOW, before_s, log);
     if (n)
         qr_info(log, "worker", "removed %u temporary file%s of an interrupted write from %s", n,
                 n == 1 ? "" : "s", dir);

@@ -14,7 +14,7 @@
 #include "output/leftovers.h"
 
 /* two bytes to lock; nothing need be there */
-enum { GATE, RUN, TEXT_BYTES = 1 << 15, PAUSE_NS = 10 * QR_MS };
+enum { GATE, RUN, TEXT_BYTES = 1 << 15, PAUSE_NS = 10 * QR_MS, LEFTOVER_S = 60 };
 
 /* type: F_WRLCK, F_RDLCK or F_UNLCK. 0 or errno. */
 static int set_lock(int fd, short type, off_t byte) {
@@ -114,14 +114,21 @@ static bool is_there(const struct qr_run_lock *l) {
            mine.st_dev == there.st_dev;
 }
 
+/* No run is here, and none can begin before the gate is open again. Now is when the lock's file was
+ * written. */
+static void tidy(const struct qr_run_lock_options *opt, const struct qr_run_lock *l) {
+    struct stat st;
+    if (fstat(l->fd, &st) == 0)
+        qr_leftovers_remove(opt->dir, st.st_mtim.tv_sec - LEFTOVER_S, opt->log);
+}
+
 /* With the gate held. UNAVAILABLE with *ret_held: somebody else has it. */
 static enum qr_code take_run(const struct qr_run_lock_options *opt, struct qr_run_lock *l,
                              bool *ret_held, struct qr_err *err) {
     int sys = set_lock(l->fd, F_WRLCK, RUN);
     if (sys == 0) {
-        /* no run is here, and none can begin before the gate is open again */
-        qr_leftovers_remove(opt->dir, opt->log);
         enum qr_code code = write_text(opt, l, err);
+        if (code == QR_OK) tidy(opt, l);
         if (code == QR_OK && opt->n_peers) sys = set_lock(l->fd, F_RDLCK, RUN);
         return code != QR_OK || sys == 0 ? code : qr_fail_errno(err, sys, "lock %s", l->path);
     }

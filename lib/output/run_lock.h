@@ -6,8 +6,8 @@
  *           whose workers inherit it. The file says who began, for who is refused.
  * Lifetime  the kernel gives it back when the last process that has it ends, however it ends.
  *           Whoever is the last takes the file away; after a kill it stays, and means nothing.
- * Leftovers Temporary files of a run that was killed are removed when no other run is there
- *           (leftovers.h); without locks they stay.
+ * Leftovers Temporary files of a run that was killed are removed when no other run is there and
+ *           they are older than a minute (leftovers.h); without locks they stay.
  * Locks     are of open files (F_OFD_SETLK), on two bytes: the first is held while the file is read
  *           or written, the second while the run lasts. They hold between machines where the file
  *           system's do (NFS). Without any: said once, and the run goes on.

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """A row of the fault table: a run that begins in the folder of another one and is killed, or a call fails it, at each call that changes a file."""
-import json, os, shutil, signal, socket, subprocess
+import json, os, shutil, signal, socket, subprocess, time
 
 from ring import QRING, QRINGD, ROOT, WORK, alone, check, folder, main, row, skip, tell, truth
 from storage import small
@@ -55,20 +55,26 @@ def mixed(out, jobs, hashes):
     return ", ".join(wrong)
 
 
+def is_temporary(name): return ".tmp-" in name or name.startswith(".qring-probe-")
+
+
 def goes_on(what, out, job, others, hashes):
     """A start of this job, without --fresh, in a copy of that folder: it ends with its own run whole, or names the job that is there."""
     copy = out + ".next"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(out, copy)
     at = named(copy + "/checkpoints/LATEST").get("job_hash")
+    for d, _, names in os.walk(copy):  # as if that had been an hour ago
+        for n in names:
+            if is_temporary(n): os.utime(f"{d}/{n}", (time.time() - 3600,) * 2)
     ended = run(job.path, copy)
+    left = [n for _, _, names in os.walk(copy) for n in names if is_temporary(n)]
+    check(f"{what}: the next start leaves no temporary file: {left}", not left)
     if at and at != hashes[job.seed]:
         good = ended.returncode == 2 and at in ended.stderr and "no key differs" not in ended.stderr and "seed: " in ended.stderr
         return check(f"{what}: the next start is refused and told which job is there: {ended.returncode} {ended.stderr[-600:]}", good)
     good = ended.returncode == 0 and read(copy + "/steps.jsonl") == job.log and named(copy + "/result.json").get("state_digest") == job.digest
     good = good and all(job.has(n, read(f"{copy}/{n}")) for n in ("weights.h5", "weights.safetensors")) and not mixed(copy, others, hashes)
-    left = [n for _, _, names in os.walk(copy) for n in names if ".tmp-" in n or "probe" in n]
-    check(f"{what}: the next start leaves no temporary file: {left}", not left)
     return check(f"{what}: the next start ends with a whole run: {ended.returncode} {ended.stderr[-600:]}", good)
 
 

@@ -5,6 +5,7 @@
 
 static const char checkpoint[] = "0123456789abcdef-0000000000000300-"
                                  "0123456789abcdef0123456789abcdef.safetensors";
+static time_t soon; /* after all that is written here */
 static const struct qr_log quiet = {.level = QR_LOG_ERROR};
 
 static void test_names(void) {
@@ -75,11 +76,25 @@ static void test_links(void) {
                             *elsewhere = at("elsewhere");
     CHECK(symlink(to, link) == 0);
     CHECK(mkdir(folder, 0700) == 0 && symlink(elsewhere, place) == 0);
-    qr_leftovers_remove(folder, &quiet); /* its checkpoints are a link */
-    qr_leftovers_remove(dir, &quiet);
+    qr_leftovers_remove(folder, soon, &quiet); /* its checkpoints are a link */
+    qr_leftovers_remove(dir, soon, &quiet);
     struct stat st;
     CHECK(stays() && gone() && lstat(link, &st) == 0 && S_ISLNK(st.st_mode));
     CHECK(unlink(link) == 0);
+    remove_tree(dir);
+}
+
+/* A file that is not old enough may be written just now. */
+static void test_age(void) {
+    struct stat st;
+    begin();
+    fill();
+    qr_auto(qr_free_p) char *path = at("weights.h5.tmp-1-00000000");
+    CHECK(stat(path, &st) == 0);
+    qr_leftovers_remove(dir, st.st_mtim.tv_sec, &quiet);
+    CHECK(stays() && has("weights.h5.tmp-1-00000000", "torn"));
+    qr_leftovers_remove(dir, soon, &quiet);
+    CHECK(stays() && gone());
     remove_tree(dir);
 }
 
@@ -91,11 +106,11 @@ static void test_failures(void) {
         fill();
         int fds = entries("/proc/self/fd");
         n_calls = 0, fail_at = k, fail_errno = EIO, failed = NONE;
-        qr_leftovers_remove(dir, &quiet);
+        qr_leftovers_remove(dir, soon, &quiet);
         reached = n_calls >= k;
         fail_at = 0;
         CHECK(stays() && entries("/proc/self/fd") == fds, "call %ld (%d)", k, failed);
-        qr_leftovers_remove(dir, &quiet);
+        qr_leftovers_remove(dir, soon, &quiet);
         CHECK(stays() && gone(), "after call %ld (%d)", k, failed);
         remove_tree(dir);
     }
@@ -106,7 +121,9 @@ int main(void) {
     CHECK(mkdtemp(base_dir) != NULL);
     if (t_failed) return t_end();
     test_names();
+    soon = time(NULL) + 3600;
     test_links();
+    test_age();
     test_failures();
     rmdir(base_dir);
     return t_end();
