@@ -1,5 +1,5 @@
-/* tests/large_ring.h — a ring of up to 64 processes over gRPC on loopback: it forms, sums once and
- * ends together. What that cost comes back. Each worker is a fork, made before gRPC starts.
+/* tests/large_ring.h — a ring of up to 64 processes over gRPC on loopback: it forms, and what
+ * that cost comes back. Each worker is a fork, made before gRPC starts.
  * Included once. */
 #ifndef TESTS_LARGE_RING_H
 #define TESTS_LARGE_RING_H
@@ -17,60 +17,46 @@
 #include "group/group.h"
 #include "tests/tls.h"
 
-enum { LARGE_SUM = 100 };
-struct large_worker { /* what a worker writes once, at its end */
+struct large_worker { /* what a worker writes once, when it has formed */
     enum qr_code code;
     int64_t formed_ns, cpu_ns, handshake_ends;
     char text[200];
 };
 struct large_ring {
-    unsigned n_ok;        /* workers that formed, summed and ended */
+    unsigned n_ok;        /* workers that formed */
     int64_t formed_ns;    /* from the first fork until the last had formed */
     int64_t cpu_ns;       /* of all workers until they had formed */
-    int64_t n_handshakes; /* of TLS, of the whole run */
+    int64_t n_handshakes; /* of TLS, until then */
     char text[200];       /* of the first worker that failed */
 };
 
 static char large_address[QR_MAX_MEMBERS][32];
 
+/* Below the ports that the system gives to connections: a dial of an early worker would else take a
+ * port that a later worker is to listen on. */
 static void large_ports(unsigned n) {
+    enum { LOWEST = 12000, HIGHEST = 32000 };
+    static unsigned next;
     int fd[QR_MAX_MEMBERS];
-    for (unsigned i = 0; i < n; i++) {
-        struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        socklen_t size = sizeof a;
-        fd[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        CHECK(fd[i] >= 0 && bind(fd[i], (struct sockaddr *)&a, size) == 0 &&
-              getsockname(fd[i], (struct sockaddr *)&a, &size) == 0);
-        snprintf(large_address[i], sizeof large_address[i], "127.0.0.1:%u", ntohs(a.sin_port));
+    unsigned found = 0;
+    if (!next) next = LOWEST + (unsigned)getpid() * 64 % (HIGHEST - LOWEST);
+    for (unsigned tries = 0; found < n && tries < HIGHEST - LOWEST; tries++) {
+        struct sockaddr_in a = {.sin_family = AF_INET,
+                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                                .sin_port = htons((uint16_t)next)};
+        fd[found] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        bool is_free = bind(fd[found], (struct sockaddr *)&a, sizeof a) == 0;
+        if (is_free) snprintf(large_address[found++], sizeof *large_address, "127.0.0.1:%u", next);
+        else close(fd[found]);
+        next = next < HIGHEST ? next + 1 : LOWEST;
     }
-    for (unsigned i = 0; i < n; i++) close(fd[i]);
-}
-
-static enum qr_code large_step(struct qr_group *g, const struct qr_group_view *v,
-                               enum qr_reduction_kind kind, uint64_t step, struct qr_err *err) {
-    qr_fixed mine[LARGE_SUM], sum[LARGE_SUM];
-    size_t n = kind == QR_REDUCTION_CLOSE ? 0 : LARGE_SUM;
-    struct qr_contribution c = {.key = {.reductions = step, .kind = kind},
-                                .n_micro_batches = v->n_members,
-                                .vector = mine,
-                                .n = n};
-    memset(c.key.base_digest, (int)step + 1, sizeof c.key.base_digest);
-    qr_coverage_add_micro_batch(&c.coverage, &c.key, v->rank);
-    for (size_t i = 0; i < n; i++) mine[i] = (qr_fixed)(v->rank + i) << 60;
-    enum qr_code code = qr_group_reduce(g, &c, sum, err);
-    if (code != QR_OK) return code;
-    for (size_t i = 0; i < n; i++) {
-        qr_fixed want = 0;
-        for (uint32_t r = 0; r < v->n_members; r++) want += (qr_fixed)(r + i) << 60;
-        if (sum[i] != want) return qr_fail(err, QR_INTERNAL, "integer %zu is wrong", i);
-    }
-    uint8_t digest[16];
-    memset(digest, (int)step + 2, sizeof digest);
-    return qr_group_apply(g, step + 1, digest, err);
+    CHECK(found == n, "%u free ports", found);
+    for (unsigned i = 0; i < found; i++) close(fd[i]);
 }
 
 static enum qr_code large_work(unsigned n, uint32_t index, const struct qr_link_tls *tls,
-                               struct large_worker *ret, struct qr_err *err) {
+                               struct large_worker *ret, struct qr_group **ret_group,
+                               struct qr_err *err) {
     const char *peers[QR_MAX_MEMBERS];
     for (unsigned i = 0; i < n; i++) peers[i] = large_address[i];
     struct qr_field field = {"contract", "f32-v1"};
@@ -99,11 +85,8 @@ static enum qr_code large_work(unsigned n, uint32_t index, const struct qr_link_
                   (u.ru_utime.tv_usec + u.ru_stime.tv_usec) * QR_MS / 1000;
     if (code == QR_OK && view.n_members != n)
         code = qr_fail(err, QR_INTERNAL, "%u members", view.n_members);
-    if (code == QR_OK) code = large_step(g, &view, QR_REDUCTION_TRAIN, 0, err);
-    if (code == QR_OK) code = large_step(g, &view, QR_REDUCTION_CLOSE, 1, err);
-    if (code == QR_OK) code = qr_group_done(g, NULL, 30 * QR_SECOND, err);
     ret->handshake_ends = qr_counter_value(QR_TLS_ACCEPTED);
-    qr_group_close(g);
+    *ret_group = g;
     return code;
 }
 
@@ -123,10 +106,11 @@ static pid_t large_fork(unsigned n, uint32_t index, const struct tls_dir *dir, i
     struct qr_err err = {0};
     struct large_worker w = {0};
     struct qr_link_tls *tls = dir ? tls_open(dir) : NULL;
-    w.code = large_work(n, index, tls, &w, &err);
+    struct qr_group *g = NULL;
+    w.code = large_work(n, index, tls, &w, &g, &err);
     snprintf(w.text, sizeof w.text, "%.190s", err.msg);
-    qr_link_tls_free(tls);
-    _exit(write(p[1], &w, sizeof w) == (ssize_t)sizeof w ? 0 : 9);
+    if (write(p[1], &w, sizeof w) != (ssize_t)sizeof w) _exit(9);
+    for (;;) pause(); /* a member that left would keep the others from forming */
 }
 
 static struct large_ring large_ring(unsigned n, bool with_tls) {
@@ -148,7 +132,6 @@ static struct large_ring large_ring(unsigned n, bool with_tls) {
         struct large_worker w = {.code = QR_UNKNOWN};
         bool whole = read(from[i], &w, sizeof w) == (ssize_t)sizeof w;
         close(from[i]);
-        waitpid(pid[i], NULL, 0);
         r.n_ok += whole && w.code == QR_OK;
         if ((!whole || w.code != QR_OK) && !*r.text)
             snprintf(r.text, sizeof r.text, "worker %u: %.180s", i, whole ? w.text : "it ended");
@@ -156,6 +139,8 @@ static struct large_ring large_ring(unsigned n, bool with_tls) {
         r.cpu_ns += w.cpu_ns;
         r.n_handshakes += w.handshake_ends;
     }
+    for (unsigned i = 0; i < n; i++) kill(pid[i], SIGKILL);
+    for (unsigned i = 0; i < n; i++) waitpid(pid[i], NULL, 0);
     r.n_handshakes /= 2;
     r.formed_ns = last_ns - began_ns;
     if (with_tls) tls_dir_free(&dir);

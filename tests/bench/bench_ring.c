@@ -9,7 +9,7 @@ static void measure(unsigned n, bool tls) {
     unsigned pairs = n * (n - 1) / 2;
     double formed_ns = (double)r.formed_ns;
     char name[32];
-    CHECK(r.n_ok == n, "%u of %u workers ended well; %s", r.n_ok, n, r.text);
+    CHECK(r.n_ok == n, "%u of %u workers formed; %s", r.n_ok, n, r.text);
     snprintf(name, sizeof name, "form-%u%s", n, tls ? "-tls" : "");
     bench_open("ring", name);
     bench_put_ns(bench_spread(&formed_ns, 1), 1);
