@@ -103,14 +103,15 @@ struct qr_evaluation_flags {
  * out, or those of data or a channel. */
 struct qr_evaluation {
     struct qr_loaded l;
-    char *weights;       /* where they were, as a message may have it */
-    const char *set;     /* "validation", "all", "data" or "channel" */
-    const char *channel; /* its name; NULL: none */
-    char *data;          /* where the samples were; NULL: those that the job holds out */
-    size_t *sample, n;   /* positions in the data */
-    double *p, *means;   /* n x n_outputs; loss and metrics, NULL without labels */
-    size_t n_classes;    /* of counts; 0: not counted */
-    int64_t *counts;     /* the confusion matrix, label by label */
+    char *weights;              /* where they were, as a message may have it */
+    const char *set;            /* "validation", "all", "data" or "channel" */
+    const char *channel;        /* its name; NULL: none */
+    char *data;                 /* where the samples were; NULL: those that the job holds out */
+    size_t *sample, n;          /* positions in the data */
+    double *p, *means;          /* n x n_outputs; loss and metrics, NULL without labels */
+    struct qr_data_names names; /* of the data, as the weights hold them */
+    size_t n_classes;           /* of counts; 0: not counted */
+    int64_t *counts;            /* the confusion matrix, label by label */
 };
 /* labels: the samples of data have some, and loss and metrics are wanted. */
 QR_MUST_CHECK enum qr_code qr_evaluation_new(struct qr_evaluation_flags *f, bool labels,
@@ -121,6 +122,8 @@ void qr_evaluation_count(struct qr_evaluation *e);
 /* "loss", and the metrics'. */
 const char *qr_evaluation_value_name(const struct qr_evaluation *e, size_t i);
 void qr_print_confusion(const struct qr_evaluation *e); /* nothing where it was not counted */
+/* A list of names as a key of an open object; nothing where it is empty. */
+void qr_put_name_list(struct qr_json_writer *w, const char *key, const struct qr_name_list *l);
 /* The keys "job" to "confusion_matrix" of an open object. */
 void qr_put_evaluation(struct qr_json_writer *w, const struct qr_evaluation *e);
 /* Columns of a CSV file, a comma before each: "name", or "name_0" ...; 17 digits. No head for 0. */

@@ -13,6 +13,8 @@
 #include "store/store.h"
 #include "train/evaluate.h"
 
+enum { SHOWN_NAMES = 12 };
+
 /* Of a run's folder; NULL: it is none, or the run has not ended. Heap. */
 static char *weights_of_run(const char *job) {
     qr_auto(qr_free_p) char *file = job ? qr_path_join(job, "job.json") : NULL;
@@ -54,13 +56,34 @@ static enum qr_code set_by_environment(struct qr_overrides *set, struct qr_err *
     return code;
 }
 
+static struct qr_job_samples samples_of(const struct qr_evaluation_flags *f, bool labels,
+                                        const struct qr_evaluation *e) {
+    return (struct qr_job_samples){
+        .channel = f->channel, .url = f->channel ? e->data : f->data, .labels = labels};
+}
+
+/* data.columns has other names than the inputs had in training: it says which columns of a file
+ * they are. */
+static bool renames_columns(const struct qr_data_options *d, const struct qr_name_list *inputs) {
+    bool others = d->n_picked != inputs->n;
+    if (!d->n_picked || d->pick_all) return false;
+    for (size_t i = 0; i < d->n_picked; i++) {
+        if (!d->picked[i].name) return false;
+        others = others || strcmp(d->picked[i].name, inputs->v[i]) != 0;
+    }
+    return others;
+}
+
 /* Takes the job over. */
 static enum qr_code load(const struct qr_evaluation_flags *f, bool labels, struct qr_job *job,
                          struct qr_evaluation *e, struct qr_err *err) {
-    struct qr_job_samples samples = {
-        .channel = f->channel, .url = f->channel ? e->data : f->data, .labels = labels};
+    struct qr_job_samples samples = samples_of(f, labels, e);
     struct qr_buf input = {0};
     enum qr_code code = QR_OK;
+    /* the job's own data may be read as it was for training; of others the weights must say what
+     * their words mean */
+    if (!renames_columns(&job->data, &e->names.inputs)) job->data.inputs = &e->names.inputs;
+    if (e->data || e->names.classes.n) job->data.classes = &e->names.classes;
     if (f->data && strcmp(f->data, "-") == 0) {
         samples.url = "standard input";
         samples.file = &input;
@@ -70,6 +93,17 @@ static enum qr_code load(const struct qr_evaluation_flags *f, bool labels, struc
         code = qr_load_job(job, e->data ? &samples : NULL, f->isa, f->threads, &e->l, err);
     else qr_job_free(job);
     qr_buf_free(&input);
+    return code;
+}
+
+/* Data that cannot be read is said before the weights are waited for. */
+static enum qr_code try_data(const struct qr_evaluation_flags *f, const struct qr_job *job,
+                             const struct qr_evaluation *e, struct qr_err *err) {
+    const struct qr_job_samples samples = samples_of(f, true, e);
+    struct qr_workload w = {0};
+    enum qr_code code = e->data ? qr_workload_load_samples(job, &samples, "auto", 1, &w, err)
+                                : qr_workload_load(job, "auto", 1, &w, err);
+    if (code == QR_OK) qr_workload_fini(&w);
     return code;
 }
 
@@ -84,13 +118,30 @@ static void choose(const struct qr_evaluation_flags *f, struct qr_evaluation *e)
 
 /* Weights that do not fit may be a column's fault: a model without a circuit at its beginning takes
  * as many as there are. */
-static enum qr_code weights_of(struct qr_evaluation *e, struct qr_err *err) {
+static enum qr_code decode(struct qr_evaluation *e, const struct qr_weights_file *file,
+                           struct qr_err *err) {
     const struct qr_workload *w = &e->l.load;
-    enum qr_code code = qr_workload_weights(w, e->weights, w->initial, err);
+    enum qr_code code = qr_workload_decode(w, file, w->initial, err);
     if (code == QR_OK || !e->data || qr_layers_input_circuit(e->l.job->layers, e->l.job->n_layers))
         return code;
     return qr_wrap(err, "with the %zu input column%s of %s", w->data.n_columns,
                    w->data.n_columns == 1 ? "" : "s", e->data);
+}
+
+/* What is worth knowing of how columns were found. */
+static void say_columns(const struct qr_evaluation *e) {
+    const struct qr_dataset *d = &e->l.load.data;
+    const struct qr_data_names names = qr_dataset_data_names(d);
+    if (d->unread && !d->unquoted)
+        qr_info(qr_command_log(), "qring", "%s: columns that are no inputs are not read: %s",
+                e->data ? e->data : "data", d->unread);
+    if (!e->data || e->names.inputs.n || !names.inputs.n || e->l.job->data.n_picked) return;
+    struct qr_buf list = {0};
+    qr_name_list_put(&names.inputs, NULL, SHOWN_NAMES, &list);
+    qr_info(qr_command_log(), "qring",
+            "%s: the weights hold no names of inputs; columns are taken in file order: %s", e->data,
+            qr_buf_string(&list));
+    qr_buf_free(&list);
 }
 
 /* A container's first process is ended by no signal that it has not asked for. */
@@ -110,7 +161,10 @@ static void let_end(const int *sig, size_t n) {
 }
 
 /* Weights that a training is still to write are waited for. */
-static enum qr_code await_weights(const char *wait, struct qr_evaluation *e, struct qr_err *err) {
+static enum qr_code await_weights(const struct qr_evaluation_flags *f, const struct qr_job *job,
+                                  struct qr_evaluation *e, struct qr_weights_file *ret,
+                                  struct qr_err *err) {
+    const char *wait = f->wait;
     static const int ends[] = {SIGTERM, SIGINT};
     const struct qr_clock *clock = &qr_clock_monotonic;
     int64_t patience = 0, pause = QR_SECOND / 4;
@@ -119,7 +173,7 @@ static enum qr_code await_weights(const char *wait, struct qr_evaluation *e, str
                        "--wait: '%.40s' is no length of time, as in 30s, 10m, 2h", wait);
     int64_t began = qr_now_ns(clock);
     for (bool said = false;; said = true) {
-        enum qr_code code = weights_of(e, err);
+        enum qr_code code = qr_weights_file_read(e->weights, ret, err);
         int64_t left = patience - (qr_now_ns(clock) - began);
         if (code != QR_NOT_FOUND || !patience) return code;
         if (left <= 0)
@@ -128,6 +182,7 @@ static enum qr_code await_weights(const char *wait, struct qr_evaluation *e, str
                            "that writes them ended?",
                            e->weights, wait);
         if (!said) {
+            if ((code = try_data(f, job, e, err)) != QR_OK) return code;
             let_end(ends, sizeof ends / sizeof *ends);
             qr_info(qr_command_log(), "infer", "no weights yet at %s: waiting up to %s", e->weights,
                     wait);
@@ -146,6 +201,7 @@ enum qr_code qr_evaluation_new(struct qr_evaluation_flags *f, bool labels,
                                       : f->data  ? qr_url_shown(f->data)
                                                  : NULL};
     struct qr_job *job = NULL;
+    struct qr_weights_file file = {0};
     enum qr_code code = find_weights(f, url, &e.weights, err);
     if (code == QR_OK && f->channel && f->data)
         code = qr_fail(err, QR_INVALID_ARGUMENT,
@@ -157,12 +213,20 @@ enum qr_code qr_evaluation_new(struct qr_evaluation_flags *f, bool labels,
     if (code == QR_OK) code = qr_job_load(url, &f->set, &job, err);
     for (size_t i = 0; i < QR_METRIC_FLAGS && f->metrics[i] && code == QR_OK; i++)
         if ((code = qr_job_add_metric(job, f->metrics[i], err)) != QR_OK) qr_job_free(job);
+    const struct qr_job_samples samples = samples_of(f, labels, &e);
+    if (code == QR_OK && ((e.data && (code = qr_job_check_samples(job, &samples, err)) != QR_OK) ||
+                          (code = await_weights(f, job, &e, &file, err)) != QR_OK))
+        qr_job_free(job);
+    e.names = file.names;
+    file.names = (struct qr_data_names){0};
     if (code == QR_OK) code = load(f, labels, job, &e, err);
     const struct qr_workload *w = &e.l.load;
-    if (code == QR_OK) code = await_weights(f->wait, &e, err);
+    if (code == QR_OK) code = decode(&e, &file, err);
+    qr_weights_file_fini(&file);
     if (code == QR_OK) {
         qr_auto(qr_free_p) char *whole = QR_MOVE(e.weights);
         e.weights = qr_url_shown(whole);
+        say_columns(&e);
         choose(f, &e);
         e.p = qr_xcalloc(e.n * qr_model_n_outputs(w->model), sizeof *e.p);
         if (labels) e.means = qr_xcalloc(qr_model_n_values(w->model), sizeof *e.means);
@@ -183,6 +247,7 @@ void qr_evaluation_fini(struct qr_evaluation *e) {
     free(e->p);
     free(e->means);
     free(e->counts);
+    qr_data_names_fini(&e->names);
     qr_loaded_fini(&e->l);
     *e = (struct qr_evaluation){0};
 }
@@ -211,9 +276,21 @@ const char *qr_evaluation_value_name(const struct qr_evaluation *e, size_t i) {
 void qr_print_confusion(const struct qr_evaluation *e) {
     size_t n = e->n_classes;
     if (!n) return;
+    struct qr_buf classes = {0};
+    qr_job_put_classes(e->l.job, &e->l.load.data, &classes);
+    if (classes.n) printf("Classes: %s\n", qr_buf_string(&classes));
+    qr_buf_free(&classes);
     puts("Confusion matrix (a row a label, a column an answer)");
     for (size_t i = 0; i < n * n; i++)
         printf("%7lld%s", (long long)e->counts[i], i % n == n - 1 ? "\n" : "");
+}
+
+void qr_put_name_list(struct qr_json_writer *w, const char *key, const struct qr_name_list *l) {
+    if (!l->n) return;
+    qr_json_put_key(w, key);
+    qr_json_open(w, '[');
+    for (size_t i = 0; i < l->n; i++) qr_json_put_string(w, l->v[i]);
+    qr_json_close(w, ']');
 }
 
 void qr_put_evaluation(struct qr_json_writer *w, const struct qr_evaluation *e) {
@@ -239,6 +316,7 @@ void qr_put_evaluation(struct qr_json_writer *w, const struct qr_evaluation *e) 
         qr_json_put_double(w, e->means[i]);
     }
     qr_json_close(w, '}');
+    qr_put_name_list(w, "classes", &e->l.load.data.classes);
     if (!n) return;
     qr_json_put_key(w, "confusion_matrix");
     qr_json_open(w, '[');

@@ -24,8 +24,9 @@ const char qr_help_predict[] =
     "else the built-in tutorial]\n"
     "  --weights URL          .h5 (also written by Keras), .npz or .safetensors [QRING_WEIGHTS, "
     "else that folder's]\n"
-    "  --data FILE            CSV (with a line of the columns' names) or npz (x), a path or URL; - "
-    "is standard input\n"
+    "  --data FILE            CSV, whose columns are found by the names that they had in training, "
+    "or npz (x); a path or URL; - is standard\n"
+    "                         input\n"
     "  --channel NAME         of the job's data.channels instead\n"
     "  --format csv|jsonl     [csv]\n"
     "  --out FILE             written at once when all is computed, a path or URL [standard "
@@ -43,6 +44,7 @@ struct form {
     bool json, probabilities;
     size_t k, n_classes; /* outputs; classes that are said of a sample: 0, 1, or one an output */
     bool by_sign;        /* the class 0 is -1 */
+    const struct qr_name_list *words; /* what the classes are called; empty: by their numbers */
     double *values;
 };
 
@@ -55,6 +57,7 @@ static struct form form_of(const struct qr_evaluation *e, bool json) {
     f.n_classes = !classes ? 0 : by == QR_BY_LARGEST ? 1 : f.k;
     f.by_sign = by == QR_BY_SIGN;
     f.probabilities = classes && !f.by_sign;
+    f.words = &e->names.classes;
     f.values = qr_xcalloc(f.k, sizeof *f.values);
     return f;
 }
@@ -63,9 +66,22 @@ static const char *name_of(const struct form *f) {
     return f->probabilities ? "probability" : "prediction";
 }
 
-static long long class_of(const struct form *f, const double *p, size_t j) {
+/* *ret_word: NULL where the class goes by its number, which is returned. */
+static long long class_of(const struct form *f, const double *p, size_t j, const char **ret_word) {
     size_t at = qr_metric_answer(&f->options, f->k, p, j);
+    *ret_word = at < f->words->n ? f->words->v[at] : NULL;
     return f->by_sign && at == 0 ? -1 : (long long)at;
+}
+
+/* Quoted where RFC 4180 wants it. */
+static void put_word(struct qr_buf *b, const char *word) {
+    bool quote = word[strcspn(word, ",\"\r\n")] != 0;
+    if (quote) qr_buf_puts(b, "\"");
+    for (const char *p = word; *p; p++) {
+        if (*p == '"') qr_buf_puts(b, "\"");
+        qr_buf_put(b, p, 1);
+    }
+    if (quote) qr_buf_puts(b, "\"");
 }
 
 static void put_object(const struct form *f, const double *p, size_t sample, struct qr_buf *b) {
@@ -75,7 +91,12 @@ static void put_object(const struct form *f, const double *p, size_t sample, str
     qr_json_put_i64(&w, (int64_t)sample);
     if (f->n_classes) qr_json_put_key(&w, "class");
     if (f->n_classes > 1) qr_json_open(&w, '[');
-    for (size_t j = 0; j < f->n_classes; j++) qr_json_put_i64(&w, class_of(f, p, j));
+    for (size_t j = 0; j < f->n_classes; j++) {
+        const char *word;
+        long long class = class_of(f, p, j, &word);
+        if (word) qr_json_put_string(&w, word);
+        else qr_json_put_i64(&w, class);
+    }
     if (f->n_classes > 1) qr_json_close(&w, ']');
     qr_json_put_key(&w, name_of(f));
     if (f->k > 1) qr_json_open(&w, '[');
@@ -93,7 +114,12 @@ static void put_sample(const struct form *f, const double *p, size_t sample, str
         return;
     }
     qr_buf_printf(b, "%zu", sample);
-    for (size_t j = 0; j < f->n_classes; j++) qr_buf_printf(b, ",%lld", class_of(f, p, j));
+    for (size_t j = 0; j < f->n_classes; j++) {
+        const char *word;
+        long long class = class_of(f, p, j, &word);
+        if (!word) qr_buf_printf(b, ",%lld", class);
+        if (word) qr_buf_puts(b, ","), put_word(b, word);
+    }
     qr_put_cells(b, f->values, f->k);
     qr_buf_puts(b, "\n");
 }

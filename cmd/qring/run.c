@@ -342,6 +342,9 @@ static enum qr_code check_job(struct run_command *r, struct qr_err *err) {
         qr_job_put_inputs(r->job, &load.data, &table);
         if (table.n) fprintf(r->people, "inputs: %s\n", qr_buf_string(&table));
         qr_buf_clear(&table);
+        qr_job_put_classes(r->job, &load.data, &table);
+        if (table.n) fprintf(r->people, "classes: %s\n", qr_buf_string(&table));
+        qr_buf_clear(&table);
         qr_overrides_put(&s->set, &table);
         if (table.n) fprintf(r->people, "set: %s\n", qr_buf_string(&table));
         fprintf(r->people, "%u worker%s, %u thread%s each, %s kernels, all-reduce %s%s\n",

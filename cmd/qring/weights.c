@@ -41,20 +41,29 @@ const char qr_help_weights[] =
 static const size_t max_bytes = (size_t)1 << 30;
 
 /* A file with a job's layout (names, shapes and natural order), or as it is. */
-static enum qr_code read_plain(const char *url, struct qr_tensors *ret, struct qr_err *err) {
+static enum qr_code read_plain(const char *url, struct qr_tensors *ret,
+                               struct qr_data_names *ret_names, struct qr_err *err) {
     enum qr_weights_format format;
     struct qr_buf file = {.max = max_bytes};
     enum qr_code code = qr_weights_format_of(url, &format, err);
     if (code == QR_OK) code = qr_url_read(url, max_bytes, &file, err);
     if (code == QR_OK) code = qr_weights_list(format, qr_buf_view(&file), url, ret, err);
+    if (code == QR_OK) code = qr_weights_names(format, qr_buf_view(&file), url, ret_names, err);
     qr_buf_free(&file);
     return code;
 }
 
 static enum qr_code read_of_job(const struct qr_workload *w, const char *url,
-                                struct qr_tensors *ret, struct qr_err *err) {
+                                struct qr_tensors *ret, struct qr_data_names *ret_names,
+                                struct qr_err *err) {
+    struct qr_weights_file file;
+    enum qr_code code = qr_weights_file_read(url, &file, err);
+    if (code != QR_OK) return code;
     double *values = qr_xcalloc(qr_model_n_params(w->model) + 1, sizeof *values);
-    enum qr_code code = qr_workload_weights(w, url, values, err);
+    code = qr_workload_decode(w, &file, values, err);
+    *ret_names = file.names;
+    file.names = (struct qr_data_names){0};
+    qr_weights_file_fini(&file);
     size_t at = 0;
     for (size_t i = 0; i < w->layout.n && code == QR_OK; i++) {
         const struct qr_weights_entry *e = &w->layout.entries[i];
@@ -86,7 +95,16 @@ static void json_shape(struct qr_json_writer *w, const struct qr_tensor *t) {
     qr_json_close(w, ']');
 }
 
-static void list(const char *url, const struct qr_tensors *t, bool json) {
+static void list_names(const char *what, const struct qr_name_list *l, struct qr_buf *b) {
+    enum { SHOWN_NAMES = 12 };
+    if (!l->n) return;
+    qr_buf_printf(b, "  %s: ", what);
+    qr_name_list_put(l, NULL, SHOWN_NAMES, b);
+    qr_buf_puts(b, "\n");
+}
+
+static void list(const char *url, const struct qr_tensors *t, const struct qr_data_names *names,
+                 bool json) {
     struct qr_buf b = {0};
     size_t total = 0;
     struct qr_json_writer w = qr_json_writer(&b, 0);
@@ -118,10 +136,14 @@ static void list(const char *url, const struct qr_tensors *t, bool json) {
         qr_json_close(&w, ']');
         qr_json_put_key(&w, "values");
         qr_json_put_i64(&w, (int64_t)total);
+        qr_put_name_list(&w, "inputs", &names->inputs);
+        qr_put_name_list(&w, "classes", &names->classes);
         qr_json_close(&w, '}');
         qr_buf_puts(&b, "\n");
     } else {
         qr_buf_printf(&b, "  %zu values\n", total);
+        list_names("inputs", &names->inputs, &b);
+        list_names("classes", &names->classes, &b);
     }
     fputs(qr_buf_string(&b), stdout);
     qr_buf_free(&b);
@@ -197,8 +219,9 @@ static enum qr_code compare(const char *const *url, const struct qr_tensors *t, 
     return code;
 }
 
-static enum qr_code convert(const struct qr_tensors *t, const struct qr_workload *w,
-                            const char *from, const char *to, struct qr_err *err) {
+static enum qr_code convert(const struct qr_tensors *t, const struct qr_data_names *names,
+                            const struct qr_workload *w, const char *from, const char *to,
+                            struct qr_err *err) {
     enum qr_weights_format have, want;
     struct qr_weights_layout layout = {0};
     struct qr_weights_entry *entries = qr_xcalloc(t->n + 1, sizeof *entries);
@@ -224,7 +247,7 @@ static enum qr_code convert(const struct qr_tensors *t, const struct qr_workload
     layout = w ? w->layout : (struct qr_weights_layout){t->n, entries};
     double *aligned = qr_xcalloc(values.n / sizeof(double) + 1, sizeof *aligned);
     if (values.n) memcpy(aligned, values.p, values.n);
-    if (code == QR_OK) code = qr_weights_encode(want, &layout, aligned, &file, err);
+    if (code == QR_OK) code = qr_weights_encode(want, &layout, aligned, names, &file, err);
     if (code == QR_OK) code = qr_url_write(to, qr_buf_view(&file), err);
     free(aligned);
     free(entries);
@@ -310,8 +333,9 @@ static enum qr_code print_initial(const struct qr_loaded *l, bool json, struct q
 static enum qr_code write_initial(const struct qr_workload *w, const char *to, struct qr_err *err) {
     enum qr_weights_format format;
     struct qr_buf file = {0};
+    const struct qr_data_names names = qr_dataset_data_names(&w->data);
     enum qr_code code = qr_weights_format_of(to, &format, err);
-    if (code == QR_OK) code = qr_weights_encode(format, &w->layout, w->initial, &file, err);
+    if (code == QR_OK) code = qr_weights_encode(format, &w->layout, w->initial, &names, &file, err);
     if (code == QR_OK) code = qr_url_write(to, qr_buf_view(&file), err);
     qr_buf_free(&file);
     return code;
@@ -330,21 +354,26 @@ static bool is_absent(const char *url) {
 static enum qr_code of_files(const struct qr_words *words, const char *job, const char *to,
                              bool json, const struct qr_workload *w, struct qr_err *err) {
     struct qr_tensors t[64] = {{0}};
+    struct qr_data_names names[64] = {{.inputs = {0}}};
     size_t n = words->n;
     enum qr_code code = QR_OK;
     if (!to && n == 2 && is_absent(words->v[1])) to = words->v[--n];
     for (size_t i = 0; i < n && code == QR_OK; i++)
-        code = job ? read_of_job(w, words->v[i], &t[i], err) : read_plain(words->v[i], &t[i], err);
+        code = job ? read_of_job(w, words->v[i], &t[i], &names[i], err)
+                   : read_plain(words->v[i], &t[i], &names[i], err);
     if (code == QR_OK && to) {
-        code = convert(&t[0], job ? w : NULL, words->v[0], to, err);
+        code = convert(&t[0], &names[0], job ? w : NULL, words->v[0], to, err);
         if (code == QR_OK && !json) printf("wrote %s\n", to);
     } else if (code == QR_OK && n == 2) {
         if (!job) code = check_orders(words->v, &t[0], err);
         if (code == QR_OK) code = compare(words->v, t, json, err);
     } else {
-        for (size_t i = 0; i < n && code == QR_OK; i++) list(words->v[i], &t[i], json);
+        for (size_t i = 0; i < n && code == QR_OK; i++) list(words->v[i], &t[i], &names[i], json);
     }
-    for (size_t i = 0; i < n; i++) qr_tensors_free(&t[i]);
+    for (size_t i = 0; i < n; i++) {
+        qr_tensors_free(&t[i]);
+        qr_data_names_fini(&names[i]);
+    }
     return code;
 }
 

@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "base/mem.h"
+#include "circuit/gate_words.h"
 #include "circuit/items.h"
 
 struct ansatz_place {
@@ -238,9 +239,13 @@ static enum qr_code read_name(const struct qr_json *v, const char *path,
         QR_ASSERT(n < MAX_NAMES);
         names[n++] = row->name;
     }
-    if (qr_json_string(v, path, &name, NULL) == QR_OK && qr_ansatz_meant(name))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: unknown ansatz '%.40s'; %s", path, name,
-                       qr_ansatz_meant(name));
+    if (qr_json_string(v, path, &name, NULL) == QR_OK && !qr_ansatz_of(name)) {
+        const char *meant = qr_ansatz_meant(name);
+        if (!meant) meant = qr_gate_meaning(name);
+        if (meant)
+            return qr_fail(err, QR_INVALID_ARGUMENT, "%s: unknown ansatz '%.40s'; %s", path, name,
+                           meant);
+    }
     enum qr_code code = qr_json_choice(v, path, names, n, &which, err);
     if (!code) *ret = qr_ansatz_of(names[which]);
     return code;

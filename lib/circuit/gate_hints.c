@@ -58,7 +58,10 @@ static const struct {
     {"if ifelse cif cond while condition", "gates do not depend on measurements"},
     {"for forloop loop repeat layer layers block",
      "write {\"repeat\": times, \"index\": \"i\", \"gates\": [gates]}"},
-    {"qft inverseqft diagonal hamiltonian evolve approxtimeevolution trotterproduct",
+    {"qft iqft invqft inverseqft qftinverse aqft quantumfouriertransform",
+     "write its gates: for each qubit 'H', then 'CP' with it and each later qubit, by angles pi/2, "
+     "pi/4 and so on, and 'SWAP' at the end; the inverse has them backwards with negative angles"},
+    {"diagonal hamiltonian evolve approxtimeevolution trotterproduct",
      "write its gates: 'PauliRot' is e^(-i angle/2 P) for a product of Paulis"},
 };
 
@@ -157,12 +160,22 @@ static void list_known(struct qr_buf *to) {
     for (size_t i = 0; (w = qr_gate_word_at(i)); i++) qr_buf_printf(to, " %s", w->names[0]);
 }
 
+static void plain_word(const char *name, char ret[NAME_BYTES]) {
+    plain(strncasecmp(name, "qml.", 4) == 0 ? name + 4 : name, ret);
+}
+
+const char *qr_gate_meaning(const char *name) {
+    char word[NAME_BYTES];
+    plain_word(name, word);
+    return meaning_of(word);
+}
+
 char *qr_gate_hint(const char *name) {
     const char *known[MAX_NAMES], *found;
     size_t n = known_names(known);
     char word[NAME_BYTES];
     struct qr_buf text = {0};
-    plain(strncasecmp(name, "qml.", 4) == 0 ? name + 4 : name, word);
+    plain_word(name, word);
     if ((found = meaning_of(word))) qr_buf_printf(&text, "; %s", found);
     else if (is_ansatz(name, &text)) found = NULL;
     else if (*word && (found = same_word(word, known, n)))

@@ -83,5 +83,7 @@ double qr_not_unitary(const double complex *u, unsigned dim, unsigned *ret_row,
 /* What is meant by a name that no gate has: behind "unknown gate 'name'", a heap string that
  * begins with ';' (gate_hints.c). */
 char *qr_gate_hint(const char *name);
+/* What takes the place of an operation that is neither gate nor ansatz here; NULL: not known. */
+const char *qr_gate_meaning(const char *name);
 
 #endif

@@ -95,6 +95,7 @@ static enum qr_code add_channel(const struct qr_data_options *opt, const char *n
         columns = qr_xasprintf("%s.columns", key);
         o.n_picked = c.n_picked, o.picked = c.picked, o.columns_key = columns;
         o.pick_all = false;
+        o.inputs = NULL; /* its columns have other names than what trained */
     }
     for (size_t i = 0; i < c.n_urls && code == QR_OK; i++) {
         char **files = NULL;
@@ -107,6 +108,20 @@ static enum qr_code add_channel(const struct qr_data_options *opt, const char *n
         }
         free(files);
     }
+    return code;
+}
+
+static enum qr_code join_classes(const struct qr_data_options *opt, const struct joined *all,
+                                 struct qr_err *err) {
+    struct qr_dataset **d = qr_xcalloc(all->n, sizeof *d);
+    const char **url = qr_xcalloc(all->n, sizeof *url);
+    for (size_t i = 0; i < all->n; i++) d[i] = &all->v[i].d, url[i] = all->v[i].shown;
+    enum qr_code code = qr_classes_join(opt, d, url, all->n, err);
+    bool unquoted = false;
+    for (size_t i = 0; i < all->n; i++) unquoted |= d[i]->unquoted;
+    if (code != QR_OK && unquoted) code = qr_named_file_unquote(url[0], err);
+    free(d);
+    free(url);
     return code;
 }
 
@@ -136,6 +151,9 @@ static enum qr_code join(struct joined *all, struct qr_dataset *ret, struct qr_e
         qr_dataset_room(&d, n, first->n_columns, first->n_outputs, first->weighted, err);
     if (code != QR_OK) return code;
     d.names = QR_MOVE(first->names);
+    d.unread = QR_MOVE(first->unread);
+    d.classes = first->classes;
+    first->classes = (struct qr_name_list){0};
     d.label_for_all = first->label_for_all;
     d.file_bytes = beside;
     for (size_t i = 0; i < all->n; i++) {
@@ -159,6 +177,7 @@ enum qr_code qr_dataset_load_channels(const struct qr_data_options *opt, struct 
     enum qr_code code = add_channel(opt, "train", &all, err);
     for (size_t i = 0; i < all.n; i++) n_train += all.v[i].d.n_samples;
     if (code == QR_OK) code = add_channel(opt, "validation", &all, err);
+    if (code == QR_OK) code = join_classes(opt, &all, err);
     if (code == QR_OK) code = join(&all, ret, err);
     if (code == QR_OK) {
         *ret_split = qr_data_has_channel(opt, "validation");
@@ -168,9 +187,10 @@ enum qr_code qr_dataset_load_channels(const struct qr_data_options *opt, struct 
     return code;
 }
 
-static enum qr_code no_channel(const struct qr_data_options *opt, const char *name,
-                               struct qr_err *err) {
+enum qr_code qr_data_check_channel(const struct qr_data_options *opt, const char *name,
+                                   struct qr_err *err) {
     static const char *const own[] = {"train", "validation"};
+    if (qr_data_has_channel(opt, name)) return QR_OK;
     struct qr_buf names = {.max = 400};
     for (size_t i = 0; i < 2; i++)
         if (qr_data_has_channel(opt, own[i]))
@@ -189,8 +209,9 @@ static enum qr_code no_channel(const struct qr_data_options *opt, const char *na
 enum qr_code qr_dataset_load_channel(const struct qr_data_options *opt, const char *name,
                                      struct qr_dataset *ret, struct qr_err *err) {
     struct joined all = {0};
-    if (!qr_data_has_channel(opt, name)) return no_channel(opt, name, err);
-    enum qr_code code = add_channel(opt, name, &all, err);
+    enum qr_code code = qr_data_check_channel(opt, name, err);
+    if (code == QR_OK) code = add_channel(opt, name, &all, err);
+    if (code == QR_OK) code = join_classes(opt, &all, err);
     if (code == QR_OK) code = join(&all, ret, err);
     joined_fini(&all);
     return code;

@@ -3,14 +3,11 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/checksum.h"
 #include "base/mem.h"
-#include "base/parse.h"
 #include "data/dataset_impl.h"
 #include "data/find.h"
-#include "format/csv.h"
 #include "format/npz.h"
 #include "store/store.h"
 
@@ -48,23 +45,51 @@ enum qr_code qr_dataset_room(struct qr_dataset *ret, size_t n_samples, size_t n_
 void qr_dataset_fini(struct qr_dataset *d) {
     for (size_t j = 0; d->names && j < d->n_columns; j++) free(d->names[j]);
     free(d->names);
+    qr_name_list_fini(&d->classes);
+    free(d->unread);
     free(d->row);
     free(d->x);
     free(d->y);
     *d = (struct qr_dataset){0};
 }
 
-static const char *what_is(double v) { return isnan(v) ? "NaN" : v > 0 ? "infinity" : "-infinity"; }
+struct qr_data_names qr_dataset_data_names(const struct qr_dataset *d) {
+    struct qr_data_names names = {{0}, {0}};
+    if (d->unquoted) return names;
+    names.classes = d->classes;
+    if (d->names && qr_names_are_names((const char *const *)d->names, d->n_columns))
+        names.inputs = (struct qr_name_list){d->n_columns, d->names};
+    return names;
+}
+
+bool qr_names_are_names(const char *const *names, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        char place[24];
+        snprintf(place, sizeof place, "%zu", i);
+        if (strcmp(names[i], place) != 0) return true;
+    }
+    return false;
+}
+
+const char *qr_what_is(double v) { return isnan(v) ? "NaN" : v > 0 ? "infinity" : "-infinity"; }
 
 /* ---- checks that npz and CSV share ---- */
 
-static enum qr_code check_sizes(const struct qr_data_options *opt, const char *url,
-                                size_t n_samples, size_t n_columns, struct qr_err *err) {
+enum qr_code qr_dataset_check_sizes(const struct qr_data_options *opt, const char *url,
+                                    size_t n_samples, size_t n_columns, bool named,
+                                    struct qr_err *err) {
+    size_t n_trained = opt->inputs ? opt->inputs->n : 0;
     if (n_samples == 0) return qr_fail(err, QR_DATA_LOSS, "%s: there are no samples in it", url);
     if (n_samples > UINT32_MAX)
         return qr_fail(err, QR_DATA_LOSS, "%s: %zu samples; at most 2^32 - 1 are taken", url,
                        n_samples);
     if (n_columns == 0) return qr_fail(err, QR_DATA_LOSS, "%s: x has no columns", url);
+    if (n_trained && (named || opt->n_picked)) return QR_OK; /* they are picked */
+    if (n_trained && n_columns != n_trained)
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: x has %zu columns without names, but the model was trained with %zu; "
+                       "correct the file",
+                       url, n_columns, n_trained);
     if (opt->n_columns &&
         (opt->more_columns ? n_columns < opt->n_columns : n_columns != opt->n_columns))
         return qr_fail(err, QR_DATA_LOSS,
@@ -73,11 +98,9 @@ static enum qr_code check_sizes(const struct qr_data_options *opt, const char *u
     return QR_OK;
 }
 
-/* One row of y with `have` values into `want` outputs; a single value becomes one-hot, or every
- * output's, where several are wanted. */
-static enum qr_code put_label(const struct qr_data_options *opt, const double *from, size_t have,
-                              size_t want, double *to, const char *url, size_t row,
-                              struct qr_err *err) {
+enum qr_code qr_dataset_put_label(const struct qr_data_options *opt, const double *from,
+                                  size_t have, size_t want, double *to, const char *url, size_t row,
+                                  struct qr_err *err) {
     if (opt->no_labels) return QR_OK;
     if (opt->one_label_for_all && have == 1) {
         for (size_t k = 0; k < want; k++) to[k] = from[0];
@@ -97,8 +120,8 @@ static enum qr_code put_label(const struct qr_data_options *opt, const double *f
     return QR_OK;
 }
 
-static enum qr_code put_weight(const struct qr_data_options *opt, double weight, double *to,
-                               const char *url, size_t row, struct qr_err *err) {
+enum qr_code qr_dataset_put_weight(const struct qr_data_options *opt, double weight, double *to,
+                                   const char *url, size_t row, struct qr_err *err) {
     *to = weight;
     if (weight >= 0 && weight < 0x1p40) return QR_OK;
     return qr_fail(
@@ -128,7 +151,7 @@ static enum qr_code check_finite(const struct qr_tensor *t, const char *url, str
             return qr_fail(err, QR_DATA_LOSS,
                            "%s: array %s: row %zu, column %zu (counted from 1) is %s; every value "
                            "must be a finite number",
-                           url, t->name, i / width + 1, i % width + 1, what_is(t->values[i]));
+                           url, t->name, i / width + 1, i % width + 1, qr_what_is(t->values[i]));
     return QR_OK;
 }
 
@@ -161,7 +184,7 @@ static enum qr_code check_shapes(const struct qr_data_options *opt, const char *
                        "%s: array x has %u dimension%s; it must be samples × columns (reshape it)",
                        url, x->rank, x->rank == 1 ? "" : "s");
     size_t n = x->dims[0], n_columns = x->rank == 2 ? x->dims[1] : 1;
-    enum qr_code code = check_sizes(opt, url, n, n_columns, err);
+    enum qr_code code = qr_dataset_check_sizes(opt, url, n, n_columns, false, err);
     if (!code && y) code = check_labels(opt, url, y, n, ret_want, err);
     if (code) return code;
     if (weights && weights->n != n)
@@ -189,9 +212,10 @@ static enum qr_code take_arrays(const struct qr_data_options *opt, const char *u
                            .label_for_all = opt->one_label_for_all && have < want,
                            .y = labels};
     for (size_t i = 0; y && i < d.n_samples && !code; i++)
-        code = put_label(opt, y->values + i * have, have, want, d.y + i * width, url, i, err);
+        code = qr_dataset_put_label(opt, y->values + i * have, have, want, d.y + i * width, url, i,
+                                    err);
     for (size_t i = 0; weights && i < d.n_samples && !code; i++)
-        code = put_weight(opt, weights->values[i], d.y + i * width + want, url, i, err);
+        code = qr_dataset_put_weight(opt, weights->values[i], d.y + i * width + want, url, i, err);
     if (!code) d.x = QR_MOVE(x->values);
     if (code) qr_dataset_fini(&d);
     else *ret = d;
@@ -201,7 +225,8 @@ static enum qr_code take_arrays(const struct qr_data_options *opt, const char *u
 static enum qr_code from_npz(const struct qr_data_options *opt, const char *url,
                              struct qr_buf *file, struct qr_dataset *ret, struct qr_err *err) {
     const char *weight = opt->only_inputs ? NULL : opt->sample_weight,
-               *const all[] = {"x", "y", weight, NULL}, *const unlabelled[] = {"x", weight, NULL},
+               *label = opt->n_labels == 1 ? opt->labels[0] : "y",
+               *const all[] = {"x", label, weight, NULL}, *const unlabelled[] = {"x", weight, NULL},
                *const *names = opt->no_labels ? unlabelled : all;
     struct qr_tensors t = {0};
     const struct qr_tensor *x, *y = NULL, *weights = NULL;
@@ -209,7 +234,7 @@ static enum qr_code from_npz(const struct qr_data_options *opt, const char *url,
     enum qr_code code = qr_npz_shapes(qr_buf_view(file), url, &t, err);
     if (code) return code;
     if (!(code = find_array(&t, "x", url, &x, err)) &&
-        (opt->no_labels || !(code = find_array(&t, "y", url, &y, err))) &&
+        (opt->no_labels || !(code = find_array(&t, label, url, &y, err))) &&
         (!weight || !(code = find_array(&t, weight, url, &weights, err))))
         code = check_shapes(opt, url, x, y, weights, &want, err);
     qr_tensors_free(&t);
@@ -219,164 +244,9 @@ static enum qr_code from_npz(const struct qr_data_options *opt, const char *url,
     size_t x_is = 0;
     while (strcmp(t.v[x_is].name, "x") != 0) x_is++;
     weights = weight ? qr_tensors_find(&t, weight) : NULL;
-    y = opt->no_labels ? NULL : qr_tensors_find(&t, "y");
+    y = opt->no_labels ? NULL : qr_tensors_find(&t, label);
     code = take_arrays(opt, url, &t.v[x_is], y, weights, want, ret, err);
     qr_tensors_free(&t);
-    return code;
-}
-
-/* ---- CSV ---- */
-
-/* A name that elsewhere is that of the labels, maybe between blanks; NULL: there is none. */
-static const char *column_meant(const struct qr_csv *c) {
-    static const char *const others[] = {"y", "label", "labels", "target", "class"};
-    for (size_t j = 0; j < c->n_columns; j++) {
-        const char *name = c->names[j] + strspn(c->names[j], " ");
-        size_t n = strcspn(name, " ");
-        for (size_t k = 0; k < sizeof others / sizeof *others; k++)
-            if (n == strlen(others[k]) && strncasecmp(name, others[k], n) == 0) return c->names[j];
-    }
-    return NULL;
-}
-
-/* Which columns are labels: y, or y0 … y<k-1>; where none is wanted, a y that is there all the
- * same. ret_at[k] gets their places; *ret_have how many there are. */
-static enum qr_code label_columns(const struct qr_data_options *opt, const struct qr_csv *c,
-                                  const char *url, size_t want, size_t *ret_at, size_t *ret_have,
-                                  struct qr_err *err) {
-    size_t found = 0, plain = SIZE_MAX;
-    for (size_t j = 0; j < c->n_columns; j++)
-        if (strcmp(c->names[j], "y") == 0) plain = j;
-    size_t several = opt->only_inputs ? opt->n_outputs : want;
-    for (size_t k = 0; k < several && several > 1; k++) {
-        char name[32];
-        snprintf(name, sizeof name, "y%zu", k);
-        for (size_t j = 0; j < c->n_columns; j++)
-            if (strcmp(c->names[j], name) == 0) ret_at[found++] = j;
-    }
-    if (several > 1 && found == several) {
-        *ret_have = several;
-        return QR_OK;
-    }
-    *ret_have = want > 0 || plain != SIZE_MAX;
-    ret_at[0] = plain;
-    if (plain != SIZE_MAX || want == 0) return QR_OK;
-    if (want > 1)
-        return qr_fail(
-            err, QR_DATA_LOSS,
-            "%s: the header has neither columns y0 to y%zu nor a column y of class numbers%s", url,
-            want - 1, qr_csv_header_hint(c->names[0]));
-    for (size_t j = 0; j < c->n_columns; j++)
-        if (strcmp(c->names[j], "y0") == 0)
-            return qr_fail(err, QR_DATA_LOSS,
-                           "%s: the header has y0, but the model has 1 output, whose label is a "
-                           "column y; let the last layer have an output for each label",
-                           url);
-    const char *meant = column_meant(c);
-    return qr_fail(err, QR_DATA_LOSS, "%s: the header has no column y (the labels)%s%s%s%s", url,
-                   qr_csv_header_hint(c->names[0]), meant ? "; is it '" : "", meant ? meant : "",
-                   meant ? "'? call it y" : "");
-}
-
-/* Where the weights are, if there should be any. */
-static enum qr_code weight_column(const struct qr_data_options *opt, const struct qr_csv *c,
-                                  const char *url, size_t *ret_at, struct qr_err *err) {
-    *ret_at = SIZE_MAX;
-    if (!opt->sample_weight) return QR_OK;
-    for (size_t j = 0; j < c->n_columns; j++)
-        if (strcmp(c->names[j], opt->sample_weight) == 0) *ret_at = j;
-    if (*ret_at != SIZE_MAX || opt->only_inputs) return QR_OK;
-    return qr_fail(err, QR_DATA_LOSS,
-                   "%s: the header has no column '%.60s', which data.sample_weight names", url,
-                   opt->sample_weight);
-}
-
-/* Without labels nothing else misses a header: the first sample would be lost as one. Names that
- * are places (0, 1, 2 ...) are pandas'. */
-static enum qr_code check_header(const struct qr_csv *c, const char *url, struct qr_err *err) {
-    bool places = true;
-    for (size_t j = 0; j < c->n_columns; j++) {
-        double v;
-        if (!qr_parse_double(c->names[j], &v)) return QR_OK;
-        places &= v == (double)j;
-    }
-    if (places) return QR_OK;
-    return qr_fail(err, QR_DATA_LOSS,
-                   "%s: the first line has numbers alone (%.40s ...); write a line with the "
-                   "columns' names above it",
-                   url, c->names[0]);
-}
-
-/* label_at[have] is where the weights are, where there are any. */
-static enum qr_code shape_csv(const struct qr_data_options *opt, const struct qr_csv *c,
-                              const char *url, const size_t *label_at, size_t have,
-                              struct qr_dataset *d, struct qr_err *err) {
-    enum qr_code code = QR_OK;
-    uint8_t *is_label = qr_xcalloc(c->n_columns, 1);
-    double *labels = qr_xcalloc(have, sizeof *labels);
-    for (size_t k = 0; k < have + d->weighted; k++) is_label[label_at[k]] = 1;
-    for (size_t i = 0; i < c->n_rows && !code; i++) {
-        const double *row = c->values + i * c->n_columns;
-        double *x = d->x + i * d->n_columns;
-        for (size_t j = 0; j < c->n_columns && !code; j++) {
-            if (!isfinite(row[j]))
-                code = qr_fail(
-                    err, QR_DATA_LOSS,
-                    "%s: row %zu, column '%.60s' is %s; every value must be a finite number", url,
-                    i + 1, c->names[j], what_is(row[j]));
-            if (!is_label[j]) *x++ = row[j];
-        }
-        for (size_t k = 0; k < have; k++) labels[k] = row[label_at[k]];
-        double *y = d->y + i * qr_dataset_y_width(d);
-        if (!code) code = put_label(opt, labels, have, d->n_outputs, y, url, i, err);
-        if (!code && d->weighted)
-            code = put_weight(opt, row[label_at[have]], y + d->n_outputs, url, i, err);
-    }
-    free(labels);
-    free(is_label);
-    return code;
-}
-
-/* Those of the inputs, taken over. */
-static char **take_names(struct qr_csv *c, const size_t *label_at, size_t have) {
-    char **names = qr_xcalloc(c->n_columns, sizeof *names);
-    size_t n = 0;
-    for (size_t j = 0; j < c->n_columns; j++) {
-        bool is_label = false;
-        for (size_t k = 0; k < have; k++) is_label |= label_at[k] == j;
-        if (!is_label) names[n++] = QR_MOVE(c->names[j]);
-    }
-    return names;
-}
-
-static enum qr_code from_csv(const struct qr_data_options *opt, const char *url,
-                             struct qr_buf *file, struct qr_dataset *ret, struct qr_err *err) {
-    struct qr_csv c = {0};
-    enum qr_code code =
-        qr_csv_read(qr_buf_view(file), url, qr_memory_limit_bytes() / sizeof(double), &c, err);
-    qr_buf_free(file);
-    if (code) return code;
-    bool weighted = opt->sample_weight && !opt->only_inputs;
-    size_t want = opt->no_labels   ? 0
-                  : opt->n_outputs ? opt->n_outputs
-                                   : 1,
-           have = 0, n_columns = 0,
-           *at = qr_xcalloc((want > opt->n_outputs ? want : opt->n_outputs) + 2, sizeof *at);
-    struct qr_dataset d = {0};
-    if (opt->no_labels) code = check_header(&c, url, err);
-    if (!code) code = label_columns(opt, &c, url, want, at, &have, err);
-    if (!code) code = weight_column(opt, &c, url, &at[have], err);
-    if (!code && opt->only_inputs) have += at[have] != SIZE_MAX; /* left out as a label is */
-    if (!code) n_columns = c.n_columns - have - weighted;
-    if (!code) code = check_sizes(opt, url, c.n_rows, n_columns, err);
-    if (!code) code = qr_dataset_room(&d, c.n_rows, n_columns, want, weighted, err);
-    if (!code) code = shape_csv(opt, &c, url, at, have, &d, err);
-    if (!code) d.names = take_names(&c, at, have + weighted);
-    d.label_for_all = opt->one_label_for_all && have < want;
-    if (code) qr_dataset_fini(&d);
-    else *ret = d;
-    free(at);
-    qr_csv_fini(&c);
     return code;
 }
 
@@ -388,11 +258,17 @@ static enum qr_code from_bytes(const struct qr_data_options *opt, bool npz, cons
     uint64_t bytes = file->n;
     struct qr_data_options all = *opt;
     if (opt->n_picked) all.n_columns = 0;
-    enum qr_code code =
-        npz ? from_npz(&all, url, file, ret, err) : from_csv(&all, url, file, ret, err);
+    enum qr_code code = qr_dataset_check_format(qr_buf_view(file), npz, url, err);
+    if (!code)
+        code = npz ? from_npz(&all, url, file, ret, err)
+                   : qr_dataset_from_csv(&all, url, file, ret, err);
     qr_buf_free(file);
-    if (!code && opt->n_picked && (code = qr_dataset_pick(opt, url, ret, err)))
-        qr_dataset_fini(ret);
+    if (code) return code;
+    if (opt->inputs && opt->inputs->n && ret->names &&
+        qr_names_are_names((const char *const *)ret->names, ret->n_columns))
+        code = qr_dataset_pick_trained(opt, url, ret, err);
+    else if (opt->n_picked) code = qr_dataset_pick(opt, url, ret, err);
+    if (code) qr_dataset_fini(ret);
     if (!code) ret->file_bytes = bytes;
     return code;
 }

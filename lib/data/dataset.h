@@ -23,7 +23,12 @@
  *           n_outputs > 1 a y of one column holds class numbers 0 … n_outputs-1 and becomes one-hot
  *           (anything else: DATA_LOSS), or with one_label_for_all is the label of every output, as
  *           Keras' losses broadcast it. CSV: with n_outputs > 1 the labels are columns
- *           y0 … y<k-1>, or one such column y.
+ *           y0 … y<k-1>, or one such column y, or what opt's labels names. A single column of
+ *           labels may hold words, which are classes: sorted by their bytes over all files of the
+ *           data set, the first is class 0.
+ * Names     with opt's inputs a CSV file's columns are found by the names that they had when the
+ *           model was trained: DATA_LOSS naming those that are missing. Other columns are not read,
+ *           nor are those that are not picked, where all are picked by name.
  * Columns   those that are picked, by name or number, in the order in which they are; others of the
  *           file are left. Names only of a CSV file. One that is not
  *           there: DATA_LOSS.
@@ -39,6 +44,7 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "format/data_names.h"
 
 enum qr_data_source { QR_DATA_EXCITATIONS, QR_DATA_NPZ, QR_DATA_CSV, QR_DATA_NONE };
 
@@ -90,6 +96,16 @@ struct qr_data_options {
     bool only_inputs;
     /* the column or array that has each sample's weight, 0 or more; NULL: none; borrowed */
     const char *sample_weight;
+    /* the columns of a CSV file that are labels, or, of npz, where it is one, the array; borrowed;
+     * 0: y, or y0 … y<k-1> */
+    size_t n_labels;
+    const char *const *labels;
+    size_t max_classes; /* how many different words labels may be; 0: they are numbers */
+    bool signs;         /* two words are the labels -1 and 1, not 0 and 1 */
+    /* What the weights of a trained model have; borrowed. inputs: names of its inputs; NULL or
+     * empty: by place. classes: the words that are its classes, in order; NULL: those that the
+     * files have, sorted; empty: words are refused. */
+    const struct qr_name_list *inputs, *classes;
 };
 
 struct qr_dataset {
@@ -102,6 +118,8 @@ struct qr_dataset {
     bool weighted;      /* a row of y ends with the sample's weight, behind its n_outputs labels */
     bool label_for_all; /* the file had one label a sample, and it is every output's */
     bool unquoted;      /* messages have nothing of its content (find.h) */
+    struct qr_name_list classes; /* what labels are called in the file; empty: they are numbers */
+    char *unread; /* "a, b": columns of the (first) file beside the model's inputs; NULL: none */
     /* what was in memory beside it while it was read: the largest file, or its samples while they
      * were put behind others */
     uint64_t file_bytes;
@@ -113,6 +131,9 @@ struct qr_dataset {
 QR_MUST_CHECK enum qr_code qr_dataset_load(const struct qr_data_options *opt,
                                            struct qr_dataset *ret, struct qr_err *err);
 bool qr_data_has_channel(const struct qr_data_options *opt, const char *name);
+/* INVALID_ARGUMENT listing those that there are: none has this name. */
+QR_MUST_CHECK enum qr_code qr_data_check_channel(const struct qr_data_options *opt,
+                                                 const char *name, struct qr_err *err);
 /* The samples of one channel, none of which trains (n_train 0; no digest). INVALID_ARGUMENT: there
  * is none of that name. */
 QR_MUST_CHECK enum qr_code qr_dataset_load_channel(const struct qr_data_options *opt,
@@ -126,6 +147,8 @@ QR_MUST_CHECK enum qr_code qr_dataset_load_samples(const struct qr_data_options 
                                                    const char *key, struct qr_buf *file,
                                                    struct qr_dataset *ret, struct qr_err *err);
 void qr_dataset_fini(struct qr_dataset *d);
+/* Names of inputs and classes for a file of weights, borrowed from d; none of unquoted data. */
+struct qr_data_names qr_dataset_data_names(const struct qr_dataset *d);
 static inline size_t qr_dataset_y_width(const struct qr_dataset *d) {
     return d->n_outputs + d->weighted;
 }

@@ -1,4 +1,4 @@
-/* Columns of a file that a job picks. */
+/* Columns of a file that a job picks, or that a trained model was given. */
 #include <string.h>
 
 #include "base/bytes.h"
@@ -6,7 +6,7 @@
 #include "base/parse.h"
 #include "data/dataset_impl.h"
 
-enum { SHOWN = 200 }; /* bytes of names in a sentence */
+enum { SHOWN = 200, SHOWN_NAMES = 12 }; /* bytes of names in a sentence, and names */
 
 static const char *key_of(const struct qr_data_options *opt) {
     return opt->columns_key ? opt->columns_key : "data.columns";
@@ -89,6 +89,55 @@ static enum qr_code take(struct qr_dataset *d, const size_t *at, size_t n, struc
     d->n_columns = n;
     return QR_OK;
 }
+
+/* ---- by the names that the model was trained with ---- */
+
+static enum qr_code check_trained(const struct qr_name_list *inputs, const char *url,
+                                  const struct qr_dataset *d, const size_t *at,
+                                  struct qr_err *err) {
+    uint8_t *is_there = qr_xcalloc(inputs->n, 1);
+    size_t missing = 0;
+    for (size_t k = 0; k < inputs->n; k++) {
+        is_there[k] = at[k] < d->n_columns;
+        missing += !is_there[k];
+    }
+    if (missing) {
+        struct qr_buf list = {0}, there = {0};
+        qr_name_list_put(inputs, is_there, SHOWN_NAMES, &list);
+        put_names(d, NULL, &there);
+        qr_fail(
+            err, QR_DATA_LOSS,
+            "%s: %zu of the %zu inputs that the model was trained with %s missing: %s; the file "
+            "has %s; give its columns those names",
+            url, missing, inputs->n, missing == 1 ? "is" : "are", qr_buf_string(&list),
+            qr_buf_string(&there));
+        qr_buf_free(&list);
+        qr_buf_free(&there);
+    }
+    free(is_there);
+    return missing ? QR_DATA_LOSS : QR_OK;
+}
+
+enum qr_code qr_dataset_pick_trained(const struct qr_data_options *opt, const char *url,
+                                     struct qr_dataset *d, struct qr_err *err) {
+    size_t *at = qr_xcalloc(opt->inputs->n, sizeof *at);
+    const struct qr_name_list all = {d->n_columns, d->names};
+    qr_name_list_find_all(&all, opt->inputs, at);
+    enum qr_code code = check_trained(opt->inputs, url, d, at, err);
+    if (!code && d->n_columns > opt->inputs->n) {
+        struct qr_buf left = {0};
+        uint8_t *is = qr_xcalloc(d->n_columns, 1);
+        for (size_t k = 0; k < opt->inputs->n; k++) is[at[k]] = 1;
+        qr_name_list_put(&all, is, SHOWN_NAMES, &left);
+        d->unread = (char *)QR_MOVE(left.p);
+        free(is);
+    }
+    if (!code) code = take(d, at, opt->inputs->n, err);
+    free(at);
+    return code;
+}
+
+/* ---- by those that the job picks ---- */
 
 enum qr_code qr_dataset_pick(const struct qr_data_options *opt, const char *url,
                              struct qr_dataset *d, struct qr_err *err) {

@@ -2,6 +2,7 @@
 
 #include <hdf5.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@ enum { GROW_BYTES = 1 << 16, MAX_NAMES = 4000 };
 /* The property lists and the string type of one file, and whether everything succeeded
  * until now. */
 struct writer {
-    hid_t file, text, group_plist, set_plist;
+    hid_t file, text, utf8, group_plist, set_plist;
     bool bad;
 };
 
@@ -46,6 +47,18 @@ static void put_strings(struct writer *w, hid_t at, const char *name, const char
     hid_t space = check(w, H5Screate_simple(1, dims, NULL));
     put_attribute(w, at, name, n ? w->text : H5T_IEEE_F64LE, space, n ? values : NULL);
     H5Sclose(space);
+}
+
+/* Names of the data, in as many attributes as their references need. */
+static void put_names(struct writer *w, const char *name, const struct qr_name_list *l) {
+    for (size_t from = 0, part = 0; from < l->n; from += MAX_NAMES, part++) {
+        char numbered[64];
+        hsize_t dims[1] = {l->n - from < MAX_NAMES ? l->n - from : MAX_NAMES};
+        snprintf(numbered, sizeof numbered, "%s%zu", name, part);
+        hid_t space = check(w, H5Screate_simple(1, dims, NULL));
+        put_attribute(w, w->file, l->n > MAX_NAMES ? numbered : name, w->utf8, space, l->v + from);
+        H5Sclose(space);
+    }
 }
 
 /* The group `name` in `at`, made when it is not there: explicitly, so that it too has no times. */
@@ -97,13 +110,18 @@ static void put_layer(struct writer *w, const char *name, const struct qr_tensor
     H5Gclose(g);
 }
 
-static void put_all(struct writer *w, const struct qr_keras_layer *layers, size_t n_layers) {
+static void put_all(struct writer *w, const struct qr_keras_layer *layers, size_t n_layers,
+                    const struct qr_data_names *of_data) {
     const char **names = qr_xcalloc(n_layers, sizeof(const char *));
     for (size_t i = 0; i < n_layers; i++) names[i] = layers[i].name;
     put_strings(w, w->file, "layer_names", names, n_layers);
     put_string(w, w->file, "backend", "tensorflow");
     put_string(w, w->file, "keras_version", "2.18.0");
     free(names);
+    if (of_data) {
+        put_names(w, QR_NAMES_INPUTS, &of_data->inputs);
+        put_names(w, QR_NAMES_CLASSES, &of_data->classes);
+    }
     for (size_t i = 0; i < n_layers && !w->bad; i++)
         put_layer(w, layers[i].name, &layers[i].weights);
     put_layer(w, "top_level_model_weights", &(struct qr_tensors){0});
@@ -122,18 +140,25 @@ static hid_t without_times(struct writer *w, hid_t class) {
     return plist;
 }
 
-static bool write_file(const struct qr_keras_layer *layers, size_t n_layers, struct qr_buf *image) {
+static hid_t string_type(struct writer *w, H5T_cset_t set) {
+    hid_t type = check(w, H5Tcopy(H5T_C_S1));
+    if (H5Tset_size(type, H5T_VARIABLE) < 0 || H5Tset_cset(type, set) < 0) w->bad = true;
+    return type;
+}
+
+static bool write_file(const struct qr_keras_layer *layers, size_t n_layers,
+                       const struct qr_data_names *names, struct qr_buf *image) {
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* errors are ours to tell */
     struct writer w = {.file = -1};
     w.group_plist = without_times(&w, H5P_GROUP_CREATE);
     w.set_plist = without_times(&w, H5P_DATASET_CREATE);
-    w.text = check(&w, H5Tcopy(H5T_C_S1));
-    if (H5Tset_size(w.text, H5T_VARIABLE) < 0) w.bad = true;
+    w.text = string_type(&w, H5T_CSET_ASCII);
+    w.utf8 = string_type(&w, H5T_CSET_UTF8);
     hid_t create = without_times(&w, H5P_FILE_CREATE), access = without_times(&w, H5P_FILE_ACCESS);
     /* a name in memory only */
     if (!w.bad) w.file = check(&w, H5Fcreate("qring.h5", H5F_ACC_TRUNC, create, access));
     if (w.file >= 0) {
-        put_all(&w, layers, n_layers);
+        put_all(&w, layers, n_layers, names);
         if (H5Fflush(w.file, H5F_SCOPE_GLOBAL) < 0) w.bad = true;
         ssize_t n = w.bad ? -1 : H5Fget_file_image(w.file, NULL, 0);
         uint8_t *at = n > 0 ? qr_buf_grow(image, (size_t)n) : NULL;
@@ -145,17 +170,24 @@ static bool write_file(const struct qr_keras_layer *layers, size_t n_layers, str
     H5Pclose(w.group_plist);
     H5Pclose(w.set_plist);
     H5Tclose(w.text);
+    H5Tclose(w.utf8);
     return !w.bad;
 }
 
 /* libhdf5 1.10.8 frees twice, crashes or stays broken when memory ends inside it, so as much as it
  * will want is asked for first. For each value: our float32, its file twice while that grows, the
- * image twice. */
-enum { LIBRARY_BYTES = 4 << 20, VALUE_BYTES = 5 * 4 };
+ * image twice. For each byte of a name as much, and for the name 64 bytes of references. */
+enum { LIBRARY_BYTES = 4 << 20, VALUE_BYTES = 5 * 4, NAME_VALUES = 64 / 4 };
+
+static size_t values_of(const struct qr_name_list *l) {
+    size_t n = 0;
+    for (size_t i = 0; i < l->n; i++) n += strlen(l->v[i]) / 4 + NAME_VALUES;
+    return n;
+}
 
 static enum qr_code prove_room(const struct qr_keras_layer *layers, size_t n_layers,
-                               struct qr_err *err) {
-    size_t n = 0;
+                               const struct qr_data_names *names, struct qr_err *err) {
+    size_t n = names ? values_of(&names->inputs) + values_of(&names->classes) : 0;
     void *room = NULL;
     for (size_t i = 0; i < n_layers; i++)
         for (size_t j = 0; j < layers[i].weights.n; j++) n += layers[i].weights.v[j].n;
@@ -166,7 +198,8 @@ static enum qr_code prove_room(const struct qr_keras_layer *layers, size_t n_lay
 }
 
 enum qr_code qr_keras_write(const struct qr_keras_layer *layers, size_t n_layers,
-                            struct qr_buf *ret, struct qr_err *err) {
+                            const struct qr_data_names *names, struct qr_buf *ret,
+                            struct qr_err *err) {
     if (n_layers > MAX_NAMES)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "%zu layers do not fit into a Keras HDF5 file of ours; at most %d do",
@@ -178,10 +211,10 @@ enum qr_code qr_keras_write(const struct qr_keras_layer *layers, size_t n_layers
                 "layer '%s' has %zu weights; at most %d fit into a Keras HDF5 file of ours",
                 layers[i].name, layers[i].weights.n, MAX_NAMES);
     struct qr_buf image = {0};
-    enum qr_code code = prove_room(layers, n_layers, err);
+    enum qr_code code = prove_room(layers, n_layers, names, err);
     if (code != QR_OK) return code;
     pthread_mutex_lock(&mutex);
-    bool good = write_file(layers, n_layers, &image);
+    bool good = write_file(layers, n_layers, names, &image);
     pthread_mutex_unlock(&mutex);
     if (good) qr_buf_put(ret, image.p, image.n);
     qr_buf_free(&image);

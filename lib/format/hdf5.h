@@ -20,6 +20,7 @@
 #define QR_FORMAT_HDF5_H
 
 #include "base/bytes.h"
+#include "format/data_names.h"
 #include "format/tensor.h"
 
 /* One Keras layer: its weights' names ("dense/kernel:0") in order. */
@@ -28,8 +29,11 @@ struct qr_keras_layer {
     struct qr_tensors weights;
 };
 
+/* names: NULL, or what stands as root attributes of strings, which Keras does not look at:
+ * qring.inputs, qring.classes, split as Keras splits long ones (qring.inputs0 ...). */
 QR_MUST_CHECK enum qr_code qr_keras_write(const struct qr_keras_layer *layers, size_t n_layers,
-                                          struct qr_buf *ret, struct qr_err *err);
+                                          const struct qr_data_names *names, struct qr_buf *ret,
+                                          struct qr_err *err);
 /* Layers in file order (layer_names), also weightless ones; names are heap copies. Also reads
  * model.save() files (/model_weights). */
 struct qr_keras_file {
@@ -39,5 +43,8 @@ struct qr_keras_file {
 QR_MUST_CHECK enum qr_code qr_keras_read(struct qr_bytes file, const char *what,
                                          struct qr_keras_file *ret, struct qr_err *err);
 void qr_keras_file_fini(struct qr_keras_file *f);
+/* Those names alone; empty where the file has none. */
+QR_MUST_CHECK enum qr_code qr_keras_read_names(struct qr_bytes file, const char *what,
+                                               struct qr_data_names *ret, struct qr_err *err);
 
 #endif

@@ -140,3 +140,27 @@ enum qr_code qr_keras_read(struct qr_bytes file, const char *what, struct qr_ker
     else qr_keras_file_fini(&k);
     return code;
 }
+
+static enum qr_code read_list(struct qr_h5 *f, const char *attribute, struct qr_name_list *ret) {
+    bool found;
+    struct qr_h5_strings s = {0};
+    enum qr_code code = read_names(f, f->root, attribute, &found, &s);
+    if (code != QR_OK) return code;
+    qr_auto(qr_free_p) char *what = qr_xasprintf("%s: %s", f->what, attribute);
+    *ret = (struct qr_name_list){s.n, s.v};
+    return qr_name_list_check(ret, what, f->err);
+}
+
+enum qr_code qr_keras_read_names(struct qr_bytes file, const char *what, struct qr_data_names *ret,
+                                 struct qr_err *err) {
+    struct qr_err mine;
+    struct qr_h5 f = {.file = file, .what = what, .err = err ? err : &mine};
+    struct qr_data_names names = {0};
+    enum qr_code code = qr_h5_open(&f);
+    f.object = "/";
+    if (code == QR_OK) code = read_list(&f, QR_NAMES_INPUTS, &names.inputs);
+    if (code == QR_OK) code = read_list(&f, QR_NAMES_CLASSES, &names.classes);
+    if (code == QR_OK) *ret = names;
+    else qr_data_names_fini(&names);
+    return code;
+}

@@ -77,6 +77,13 @@ static enum qr_code read_split(const struct qr_json *data, struct qr_job *job, s
     return QR_OK;
 }
 
+/* The header of a file has no blanks around its names. */
+static char *column_name(const char *text) {
+    size_t n = strlen(text += strspn(text, " \t"));
+    while (n && strchr(" \t", text[n - 1])) n--;
+    return qr_xstrndup(text, n);
+}
+
 static enum qr_code read_sample_weight(const struct qr_json *data, struct qr_job *job,
                                        struct qr_err *err) {
     const struct qr_json *v = qr_json_get(data, "sample_weight");
@@ -88,11 +95,55 @@ static enum qr_code read_sample_weight(const struct qr_json *data, struct qr_job
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "data.sample_weight: '%s' is no %s of weights; give the name of one", name,
                        npz ? "array" : "column");
-    job->data.sample_weight = qr_xstrdup(name);
+    job->data.sample_weight = column_name(name);
     return QR_OK;
 }
 
 enum { MAX_COLUMNS = 4096 };
+
+static enum qr_code add_label(const struct qr_json *v, const char *where, struct qr_job *job,
+                              const char **labels, struct qr_err *err) {
+    struct qr_data_options *d = &job->data;
+    const char *text;
+    if (qr_json_string(v, where, &text, err) != QR_OK) return err->code;
+    labels[d->n_labels++] = column_name(text);
+    const char *name = labels[d->n_labels - 1];
+    bool npz = d->source == QR_DATA_NPZ;
+    if (!*name || (npz && strcmp(name, "x") == 0) ||
+        (d->sample_weight && strcmp(name, d->sample_weight) == 0))
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s: '%.60s' is no %s of labels; give the name of one", where, name,
+                       npz ? "array" : "column");
+    for (size_t i = 0; i + 1 < d->n_labels; i++)
+        if (strcmp(labels[i], name) == 0)
+            return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.60s' is there twice", where, name);
+    return QR_OK;
+}
+
+/* A name, or a name for each output. */
+static enum qr_code read_labels(const struct qr_json *v, struct qr_job *job, struct qr_err *err) {
+    bool list = v && qr_json_type(v) == QR_JSON_ARRAY;
+    size_t n = list ? qr_json_size(v) : 1, n_outputs = qr_job_n_outputs(job), i = 0;
+    if (!v) return QR_OK;
+    if (n < 1 || (n > 1 && job->data.source == QR_DATA_NPZ))
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "data.labels has %zu entries; give the name of one %s", n,
+                       n ? "array" : "column");
+    if (n > 1 && n != n_outputs)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "data.labels names %zu columns, but the model has %zu output%s; name one "
+                       "column, or one for each output",
+                       n, n_outputs, n_outputs == 1 ? "" : "s");
+    const char **labels = qr_xcalloc(n, sizeof *labels);
+    job->data.labels = labels;
+    if (!list) return add_label(v, "data.labels", job, labels, err);
+    for (const struct qr_json *l = qr_json_first(v); l; l = qr_json_next(l)) {
+        char path[48];
+        snprintf(path, sizeof path, "data.labels[%zu]", i++);
+        if (add_label(l, path, job, labels, err) != QR_OK) return err->code;
+    }
+    return QR_OK;
+}
 
 static enum qr_code read_column(const struct qr_json *v, const char *where, size_t i,
                                 struct qr_data_column *ret, struct qr_err *err) {
@@ -102,7 +153,7 @@ static enum qr_code read_column(const struct qr_json *v, const char *where, size
     if (qr_json_type(v) == QR_JSON_STRING) {
         const char *name;
         if (qr_json_string(v, path, &name, err) != QR_OK) return err->code;
-        ret->name = qr_xstrdup(name);
+        ret->name = column_name(name);
         return QR_OK;
     }
     if (qr_json_type(v) != QR_JSON_NUMBER)
@@ -293,18 +344,21 @@ void qr_job_free_data(struct qr_data_options *d) {
     free((void *)(uintptr_t)d->folder);
     free((void *)(uintptr_t)d->validation_url);
     free((void *)(uintptr_t)d->sample_weight);
+    for (size_t i = 0; i < d->n_labels; i++) free((void *)(uintptr_t)d->labels[i]);
+    free((void *)(uintptr_t)d->labels);
     free_columns(d->picked, d->n_picked);
 }
 
 static enum qr_code read_file(const struct qr_json *data, struct qr_job *job, struct qr_err *err) {
     static const char *const keys[] = {
-        "source",         "url",           "validation_url", "channels",
-        "train_fraction", "shuffle_split", "sample_weight",  "columns"};
+        "source",        "url",           "validation_url", "channels", "train_fraction",
+        "shuffle_split", "sample_weight", "columns",        "labels"};
     struct qr_data_options *d = &job->data;
-    if (qr_job_known(data, "data", keys, 8, err) != QR_OK ||
+    if (qr_job_known(data, "data", keys, 9, err) != QR_OK ||
         opt_url(data, "url", &d->url, err) != QR_OK ||
         opt_url(data, "validation_url", &d->validation_url, err) != QR_OK ||
         read_sample_weight(data, job, err) != QR_OK ||
+        read_labels(qr_json_get(data, "labels"), job, err) != QR_OK ||
         read_columns(qr_json_get(data, "columns"), "data.columns", &d->picked, &d->n_picked, err) !=
             QR_OK ||
         place_columns(job, err) != QR_OK || read_channels(data, job, err) != QR_OK)

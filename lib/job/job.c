@@ -301,6 +301,16 @@ size_t qr_job_n_outputs(const struct qr_job *job) {
     return qr_layers_n_outputs(job->layers, job->n_layers);
 }
 
+bool qr_job_labels_are_signs(const struct qr_job *job) {
+    const struct qr_train_spec *t = &job->train;
+    const struct qr_loss_info *info = qr_loss_info(t->loss);
+    bool bits = false;
+    for (size_t i = 0; i < t->n_metrics; i++)
+        bits |= qr_metric_wants_bits(t->metrics[i]) || t->metrics[i] == QR_BINARY_ACCURACY;
+    /* a loss that takes 0 for -1 leaves the choice to the metrics */
+    return info->accuracy == QR_BY_SIGN && !(info->zero_is_minus && bits);
+}
+
 struct qr_data_options qr_job_data_options(const struct qr_job *job) {
     struct qr_data_options opt = job->data;
     const struct qr_circuit *reads = qr_layers_input_circuit(job->layers, job->n_layers);
@@ -310,20 +320,26 @@ struct qr_data_options qr_job_data_options(const struct qr_job *job) {
     /* as Keras broadcasts; class numbers are for that loss alone */
     opt.one_label_for_all = job->train.loss != QR_CATEGORICAL_CROSSENTROPY;
     opt.no_labels = qr_loss_info(job->train.loss)->no_labels;
+    if (qr_job_has_classes(job))
+        opt.max_classes =
+            qr_loss_info(job->train.loss)->accuracy == QR_BY_LARGEST ? opt.n_outputs : 2;
+    opt.signs = qr_job_labels_are_signs(job);
     return opt;
 }
 
-/* What is right of the data as a whole; takes it over. */
-static enum qr_code check_data(const struct qr_job *job, const char *which, struct qr_dataset *d,
+/* What is right of the data as a whole; takes it over. trains: it is the job's own. */
+static enum qr_code check_data(const struct qr_job *job, bool trains, struct qr_dataset *d,
                                struct qr_dataset *ret, struct qr_err *err) {
-    enum qr_code code = qr_job_check_columns(job, d, err);
+    enum qr_code code = qr_job_check_columns(job, d, trains, err);
+    if (code == QR_OK) code = qr_job_check_inputs(job, d, err);
     if (code != QR_OK && d->unquoted) qr_named_file_unquote("data", err);
     size_t n_validate = d->n_samples - d->n_train;
     if (code == QR_OK && n_validate / job->micro_batch_size >= MAX_MICRO_BATCHES)
         code = qr_fail(err, QR_INVALID_ARGUMENT,
                        "data: %zu %s in micro-batches of %zu are more than %d of "
                        "them; enlarge micro_batch_size",
-                       n_validate, which, job->micro_batch_size, MAX_MICRO_BATCHES);
+                       n_validate, trains ? "validation samples" : "samples", job->micro_batch_size,
+                       MAX_MICRO_BATCHES);
     if (code == QR_OK) *ret = *d;
     else qr_dataset_fini(d);
     return code;
@@ -333,7 +349,18 @@ enum qr_code qr_job_data(const struct qr_job *job, struct qr_dataset *ret, struc
     struct qr_data_options opt = qr_job_data_options(job);
     struct qr_dataset d;
     enum qr_code code = qr_dataset_load(&opt, &d, err);
-    return code ? code : check_data(job, "validation samples", &d, ret, err);
+    return code ? code : check_data(job, true, &d, ret, err);
+}
+
+enum qr_code qr_job_check_samples(const struct qr_job *job, const struct qr_job_samples *of,
+                                  struct qr_err *err) {
+    qr_auto(qr_free_p) char *shown = qr_url_shown(of->url);
+    if (job->data.source == QR_DATA_NONE)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s: the job's model takes no inputs (data.source is none), so that there "
+                       "is nothing to compute of other data; leave it away",
+                       shown);
+    return of->channel ? qr_data_check_channel(&job->data, of->channel, err) : QR_OK;
 }
 
 enum qr_code qr_job_samples(const struct qr_job *job, const struct qr_job_samples *of,
@@ -341,22 +368,20 @@ enum qr_code qr_job_samples(const struct qr_job *job, const struct qr_job_sample
     struct qr_data_options opt = qr_job_data_options(job);
     struct qr_dataset d;
     qr_auto(qr_free_p) char *shown = qr_url_shown(of->url);
-    if (job->data.source == QR_DATA_NONE) {
+    enum qr_code code = qr_job_check_samples(job, of, err);
+    if (code) {
         if (of->file) qr_buf_free(of->file);
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s: the job's model takes no inputs (data.source is none), so that there "
-                       "is nothing to compute of other data; leave it away",
-                       shown);
+        return code;
     }
     if (!of->channel) {
         opt.url = of->url;
         opt.folder = NULL; /* not a file that the job names */
     }
     if (!of->labels) opt.no_labels = opt.only_inputs = true;
-    enum qr_code code = of->channel ? qr_dataset_load_channel(&opt, of->channel, &d, err)
-                                    : qr_dataset_load_samples(&opt, "--data", of->file, &d, err);
+    code = of->channel ? qr_dataset_load_channel(&opt, of->channel, &d, err)
+                       : qr_dataset_load_samples(&opt, "--data", of->file, &d, err);
     if (code) return code;
-    code = check_data(job, "samples", &d, ret, err);
+    code = check_data(job, false, &d, ret, err);
     return code ? qr_wrap(err, "%s", shown) : QR_OK;
 }
 

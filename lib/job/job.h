@@ -136,7 +136,7 @@ QR_MUST_CHECK enum qr_code qr_job_check_trials(const struct qr_job *job, bool ha
  * loaded; then only what the job file says. */
 struct qr_job_doubts {
     size_t n;
-    char *sentence[12];
+    char *sentence[16];
 };
 void qr_job_doubts(const struct qr_job *job, const struct qr_dataset *data,
                    struct qr_job_doubts *ret);
@@ -144,6 +144,11 @@ void qr_job_doubts_fini(struct qr_job_doubts *d);
 /* The columns of the data that the model reads, by name where the file has names: "a, b" or
  * "columns 0, 3 of 6"; nothing for data that is made. */
 void qr_job_put_inputs(const struct qr_job *job, const struct qr_dataset *data, struct qr_buf *ret);
+
+/* Words that labels are, each with its number: "cat (0), dog (1)"; nothing where they are
+ * numbers. */
+void qr_job_put_classes(const struct qr_job *job, const struct qr_dataset *data,
+                        struct qr_buf *ret);
 
 /* Builds the model of a job. isa from the settings. n_columns: of the data, where no circuit reads
  * them. */
@@ -157,14 +162,20 @@ struct qr_data_options qr_job_data_options(const struct qr_job *job);
 QR_MUST_CHECK enum qr_code qr_job_data(const struct qr_job *job, struct qr_dataset *ret,
                                        struct qr_err *err);
 /* Other samples than those that the job trains and validates with, read as its data is: the columns
- * that it picks, by name where it has names. */
+ * that it picks, by name where it has names. Where job->data has inputs and classes (of the weights
+ * that are tried), by those. */
 struct qr_job_samples {
     const char *channel; /* of the job's channels; NULL: of a file */
     const char *url;     /* a path, a URL, or what messages call the samples */
     struct qr_buf *file; /* its bytes, taken; NULL: they are read from url */
     bool labels;         /* there are some, and weights of samples where the job has these */
 };
-/* INVALID_ARGUMENT for a job without inputs; other errors as the data set's, naming the file. */
+/* INVALID_ARGUMENT for a job without inputs, or without that channel: known before anything is
+ * read. */
+QR_MUST_CHECK enum qr_code qr_job_check_samples(const struct qr_job *job,
+                                                const struct qr_job_samples *of,
+                                                struct qr_err *err);
+/* The same errors, else as the data set's, naming the file. */
 QR_MUST_CHECK enum qr_code qr_job_samples(const struct qr_job *job, const struct qr_job_samples *of,
                                           struct qr_dataset *ret, struct qr_err *err);
 

@@ -55,9 +55,21 @@ size_t qr_job_n_outputs(const struct qr_job *job);
 QR_MUST_CHECK enum qr_code qr_job_check_outputs(const struct qr_job *job, struct qr_err *err);
 
 /* Columns of the data that the circuit passes over, where data.columns did not pick them:
- * INVALID_ARGUMENT. */
+ * INVALID_ARGUMENT. trains: the data is the job's own. */
 QR_MUST_CHECK enum qr_code qr_job_check_columns(const struct qr_job *job,
-                                                const struct qr_dataset *data, struct qr_err *err);
+                                                const struct qr_dataset *data, bool trains,
+                                                struct qr_err *err);
+/* DATA_LOSS naming sample and column of an input that reaches 2^40. */
+QR_MUST_CHECK enum qr_code qr_job_check_inputs(const struct qr_job *job,
+                                               const struct qr_dataset *data, struct qr_err *err);
+/* Two words as labels are -1 and 1, not 0 and 1. */
+bool qr_job_labels_are_signs(const struct qr_job *job);
+
+/* A sentence for a warning, heap; NULL: nothing is odd. Inputs, and constants, that turn a gate by
+ * many turns; a batch above the samples that train. */
+char *qr_job_doubt_angles(const struct qr_job *job, const struct qr_dataset *data);
+char *qr_job_doubt_constants(const struct qr_job *job);
+char *qr_job_doubt_batch(const struct qr_job *job, const struct qr_dataset *data);
 
 /* One of n names, as qr_json_choice reads it; other programs' names of the thing get what is meant
  * here. */

@@ -156,6 +156,11 @@ static const struct {
     {"data", "random_state", "did you mean 'shuffle_split'?"},
     {"data", "batch_size", in_train},
     {"data", "features", "did you mean 'columns'?"},
+    {"data", "label", "did you mean 'labels'?"},
+    {"data", "target", "did you mean 'labels'?"},
+    {"data", "y", "did you mean 'labels'?"},
+    {"data", "label_column", "did you mean 'labels'?"},
+    {"train", "labels", "it is a key of \"data\""},
 };
 
 enum qr_code qr_job_known(const struct qr_json *object, const char *where, const char *const *known,

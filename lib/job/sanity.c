@@ -6,13 +6,15 @@
 
 #include "base/mem.h"
 #include "job/job_impl.h"
-#include "job/readouts.h"
+#include "circuit/readouts.h"
 
 /* columns and classes in a sentence; bytes of a list to be copied */
 enum { SHOWN = 12, SHOWN_PICK = 200 };
 static const double slack = 1e-9; /* of a bound that was added up */
 
+/* sentence: taken; NULL: there is none. */
 static void doubt(struct qr_job_doubts *d, char *sentence) {
+    if (!sentence) return;
     QR_ASSERT(d->n < sizeof d->sentence / sizeof *d->sentence);
     d->sentence[d->n++] = sentence;
 }
@@ -60,6 +62,11 @@ static bool last_activation(const struct qr_job *job, enum qr_activation *ret) {
     if (l->kind != QR_LAYER_DENSE && l->kind != QR_LAYER_ACTIVATION) return false;
     *ret = l->kind == QR_LAYER_DENSE ? l->dense.activation : l->activation;
     return true;
+}
+
+static bool is_softmax(const struct qr_job *job) {
+    enum qr_activation last;
+    return last_activation(job, &last) && last == QR_SOFTMAX;
 }
 
 /* The read-outs that are the outputs; NULL: they are not. */
@@ -337,9 +344,7 @@ static bool same_label(const struct qr_dataset *data, size_t a, size_t b) {
 }
 
 static size_t class_of(const struct qr_dataset *data, size_t sample) {
-    size_t k = 0;
-    while (k + 1 < data->n_outputs && label_of(data, sample)[k] != 1) k++;
-    return k;
+    return qr_loss_class(QR_CATEGORICAL_CROSSENTROPY, data->n_outputs, label_of(data, sample));
 }
 
 static const char shuffle_it[] = "is the file sorted? \"shuffle_split\" in data, with a seed, "
@@ -355,14 +360,18 @@ static bool doubt_one_sided(const struct qr_job *job, const struct qr_dataset *d
         if (!same_label(data, 0, i)) return false;
     for (size_t i = data->n_train; i < data->n_samples; i++) others += !same_label(data, 0, i);
     double label = classes ? (double)class_of(data, 0) : label_of(data, 0)[0];
-    struct qr_buf rest = {0};
+    struct qr_buf rest = {0}, which = {0};
+    if (data->classes.n == 1 && !data->unquoted)
+        qr_buf_printf(&which, "'%.60s'", data->classes.v[0]);
+    else qr_buf_printf(&which, "%g", label);
     if (others)
         qr_buf_printf(&rest, ", and %zu that validate have another; %s", others, shuffle_it);
-    doubt(d, qr_xasprintf("data: all %zu samples that train have the %s %g, so that there is only "
+    doubt(d, qr_xasprintf("data: all %zu samples that train have the %s %s, so that there is only "
                           "one answer to learn%s",
-                          data->n_train, classes ? "class" : "label", label,
+                          data->n_train, classes ? "class" : "label", qr_buf_string(&which),
                           others ? qr_buf_string(&rest) : ""));
     qr_buf_free(&rest);
+    qr_buf_free(&which);
     return true;
 }
 
@@ -374,8 +383,11 @@ static void doubt_classes(const struct qr_job *job, const struct qr_dataset *dat
     uint8_t *there = qr_xcalloc(data->n_outputs, 1);
     for (size_t i = 0; i < data->n_train; i++) there[class_of(data, i)] = 1;
     for (size_t k = 0; k < data->n_outputs; k++)
-        if (!there[k] && missing++ < SHOWN)
+        if (!there[k] && missing++ < SHOWN) {
             qr_buf_printf(&list, "%s%zu", missing > 1 ? ", " : "", k);
+            if (k < data->classes.n && !data->unquoted)
+                qr_buf_printf(&list, " (%.60s)", data->classes.v[k]);
+        }
     free(there);
     if (missing)
         doubt(d, qr_xasprintf("data: no sample that trains has class %s%s; %s",
@@ -387,7 +399,7 @@ static void doubt_classes(const struct qr_job *job, const struct qr_dataset *dat
 static void doubt_reach(const struct qr_job *job, const struct qr_dataset *data,
                         struct qr_job_doubts *d) {
     if (qr_loss_info(job->train.loss)->accuracy != QR_BY_SIGN || job->train.loss == QR_HINGE ||
-        data->n_outputs == 0)
+        data->n_outputs == 0 || (data->label_for_all && is_softmax(job)))
         return;
     struct range r = range_of_outputs(job), y = {INFINITY, -INFINITY};
     for (size_t i = 0; i < data->n_samples; i++)
@@ -406,7 +418,14 @@ static void doubt_reach(const struct qr_job *job, const struct qr_dataset *data,
 static void doubt_broadcast(const struct qr_job *job, const struct qr_dataset *data,
                             struct qr_job_doubts *d) {
     if (!data->label_for_all) return;
-    if (job->default_readouts && last_readouts(job))
+    if (is_softmax(job))
+        doubt(d,
+              qr_xasprintf("data: a sample has one label, and %s takes it for all %zu outputs, "
+                           "which softmax makes probabilities of classes; use "
+                           "categorical_crossentropy, which takes classes, or give one-hot "
+                           "labels y0 to y%zu",
+                           qr_loss_names[job->train.loss], data->n_outputs, data->n_outputs - 1));
+    else if (job->default_readouts && last_readouts(job))
         doubt(d, qr_xasprintf("data: a sample has one label, and it is that of all %zu outputs: "
                               "the layer gives no readouts, so Z of %zu qubits is read; give "
                               "\"readouts\" with one, or a dense layer with 1 unit",
@@ -470,12 +489,17 @@ static void put_mistaken(const struct qr_job *job, const struct qr_dataset *data
 }
 
 enum qr_code qr_job_check_columns(const struct qr_job *job, const struct qr_dataset *data,
-                                  struct qr_err *err) {
+                                  bool trains, struct qr_err *err) {
     size_t n;
     if (!job->data_may_be_wider || job->data.n_picked) return QR_OK;
     uint8_t *is = columns_read(job, data, &n);
     enum qr_code code = QR_OK;
-    if (n && n < data->n_columns) {
+    if (n && n < data->n_columns && !trains) {
+        code = qr_fail(err, QR_INVALID_ARGUMENT,
+                       "x has %zu columns, but the model reads %zu, and its weights hold no names "
+                       "to find them by; give the columns that trained, in that order",
+                       data->n_columns, n);
+    } else if (n && n < data->n_columns) {
         struct qr_buf read = {0}, left = {0}, pick = {0};
         put_columns(data, is, true, &read);
         put_columns(data, is, false, &left);
@@ -529,9 +553,12 @@ void qr_job_doubts(const struct qr_job *job, const struct qr_dataset *data,
     doubt_outputs(job, ret);
     doubt_metrics(job, ret);
     doubt_learning(job, ret);
+    doubt(ret, qr_job_doubt_constants(job));
     if (!data) return;
     doubt_columns(job, data, ret);
     doubt_broadcast(job, data, ret);
     if (!doubt_one_sided(job, data, ret)) doubt_classes(job, data, ret);
     doubt_reach(job, data, ret);
+    doubt(ret, qr_job_doubt_angles(job, data));
+    doubt(ret, qr_job_doubt_batch(job, data));
 }

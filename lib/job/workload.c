@@ -45,33 +45,57 @@ static enum qr_code follow_latest(const char *url, char **ret, struct qr_err *er
     return code;
 }
 
-/* folder: where it is looked for too, or NULL. ret_url: as messages may have it. */
-static enum qr_code read_weights(const char *from, const char *folder, char **ret_url,
-                                 enum qr_weights_format *ret_format, struct qr_buf *ret,
+/* folder: where it is looked for too, or NULL. */
+static enum qr_code read_weights(const char *from, const char *folder, struct qr_weights_file *ret,
                                  struct qr_err *err) {
-    ret->max = max_weights_bytes;
-    enum qr_code code = follow_latest(from, ret_url, err);
-    if (code == QR_OK) code = qr_weights_format_of(*ret_url, ret_format, err);
-    if (code == QR_OK) code = qr_named_file_read(*ret_url, folder, max_weights_bytes, ret, err);
+    struct qr_weights_file w = {.bytes.max = max_weights_bytes};
+    enum qr_code code = follow_latest(from, &w.url, err);
+    if (code == QR_OK) code = qr_weights_format_of(w.url, &w.format, err);
+    if (code == QR_OK) code = qr_named_file_read(w.url, folder, max_weights_bytes, &w.bytes, err);
+    if (code != QR_OK) {
+        qr_weights_file_fini(&w);
+        return code;
+    }
+    char *shown = qr_url_shown(w.url);
+    free(w.url);
+    w.url = shown;
+    *ret = w;
+    return QR_OK;
+}
+
+enum qr_code qr_weights_file_read(const char *url, struct qr_weights_file *ret,
+                                  struct qr_err *err) {
+    struct qr_weights_file w;
+    enum qr_code code = read_weights(url, NULL, &w, err);
     if (code != QR_OK) return code;
-    char *shown = qr_url_shown(*ret_url);
-    free(*ret_url);
-    *ret_url = shown;
+    code = qr_weights_names(w.format, qr_buf_view(&w.bytes), w.url, &w.names, err);
+    if (code == QR_OK) *ret = w;
+    else qr_weights_file_fini(&w);
     return code;
+}
+
+void qr_weights_file_fini(struct qr_weights_file *w) {
+    free(w->url);
+    qr_buf_free(&w->bytes);
+    qr_data_names_fini(&w->names);
+    *w = (struct qr_weights_file){0};
+}
+
+enum qr_code qr_workload_decode(const struct qr_workload *w, const struct qr_weights_file *from,
+                                double *ret_values, struct qr_err *err) {
+    return qr_weights_decode(from->format, qr_buf_view(&from->bytes), from->url, &w->layout,
+                             ret_values, err);
 }
 
 static enum qr_code all_layers(const struct qr_workload *w, const char *from, const char *folder,
                                double *ret_values, uint8_t ret_digest[32], struct qr_err *err) {
-    enum qr_weights_format format;
-    struct qr_buf file = {0};
-    qr_auto(qr_free_p) char *url = NULL;
-    enum qr_code code = read_weights(from, folder, &url, &format, &file, err);
-    if (code == QR_OK) {
-        code = qr_weights_decode(format, qr_buf_view(&file), url, &w->layout, ret_values, err);
-        if (code != QR_OK && qr_named_file_unquoted(from, folder)) qr_named_file_unquote(url, err);
-    }
-    if (code == QR_OK && ret_digest) qr_sha256(file.p, file.n, ret_digest);
-    qr_buf_free(&file);
+    struct qr_weights_file file;
+    enum qr_code code = read_weights(from, folder, &file, err);
+    if (code != QR_OK) return code;
+    code = qr_workload_decode(w, &file, ret_values, err);
+    if (code != QR_OK && qr_named_file_unquoted(from, folder)) qr_named_file_unquote(file.url, err);
+    if (code == QR_OK && ret_digest) qr_sha256(file.bytes.p, file.bytes.n, ret_digest);
+    qr_weights_file_fini(&file);
     return code;
 }
 
@@ -82,14 +106,12 @@ enum qr_code qr_workload_weights(const struct qr_workload *w, const char *from, 
 
 enum qr_code qr_workload_initial_digest(const struct qr_job *job, uint8_t ret[32],
                                         struct qr_err *err) {
-    enum qr_weights_format format;
-    struct qr_buf file = {0};
-    qr_auto(qr_free_p) char *url = NULL;
-    enum qr_code code =
-        read_weights(job->train.initial_weights, job->data.folder, &url, &format, &file, err);
-    if (code == QR_OK) qr_sha256(file.p, file.n, ret);
-    qr_buf_free(&file);
-    return code == QR_OK ? code : qr_wrap(err, "train.initial_weights");
+    struct qr_weights_file file;
+    enum qr_code code = read_weights(job->train.initial_weights, job->data.folder, &file, err);
+    if (code != QR_OK) return qr_wrap(err, "train.initial_weights");
+    qr_sha256(file.bytes.p, file.bytes.n, ret);
+    qr_weights_file_fini(&file);
+    return QR_OK;
 }
 
 /* ---- some layers' weights from a file ---- */
@@ -117,8 +139,7 @@ static enum qr_code refuse_layer(const struct qr_weights_layout *all, const char
 }
 
 static enum qr_code one_layer(struct qr_workload *w, const struct qr_initial_layer *layer,
-                              enum qr_weights_format format, struct qr_bytes file, const char *url,
-                              struct qr_err *err) {
+                              const struct qr_weights_file *file, struct qr_err *err) {
     enum { MOST_TENSORS = 2 }; /* a kernel and a bias */
     char *names[MOST_TENSORS] = {0};
     const struct qr_weights_layout *all = &w->layout;
@@ -131,9 +152,9 @@ static enum qr_code one_layer(struct qr_workload *w, const struct qr_initial_lay
             qr_xasprintf("%s%s", layer->there, all->entries[first + n].name + strlen(layer->here));
     }
     const struct qr_weights_layout some = {n, all->entries + first};
-    enum qr_code code =
-        qr_weights_decode_some(format, file, url, &some, (const char *const *)names,
-                               w->initial + qr_model_tensor(w->model, first)->offset, err);
+    enum qr_code code = qr_weights_decode_some(
+        file->format, qr_buf_view(&file->bytes), file->url, &some, (const char *const *)names,
+        w->initial + qr_model_tensor(w->model, first)->offset, err);
     for (size_t i = 0; i < n; i++) free(names[i]);
     return code;
 }
@@ -141,19 +162,17 @@ static enum qr_code one_layer(struct qr_workload *w, const struct qr_initial_lay
 /* The others' are drawn from the seed. */
 static enum qr_code some_layers(struct qr_workload *w, struct qr_err *err) {
     const struct qr_train_spec *t = &w->job->train;
-    enum qr_weights_format format;
-    struct qr_buf file = {0};
-    qr_auto(qr_free_p) char *url = NULL;
-    enum qr_code code =
-        read_weights(t->initial_weights, w->job->data.folder, &url, &format, &file, err);
+    struct qr_weights_file file;
+    enum qr_code code = read_weights(t->initial_weights, w->job->data.folder, &file, err);
     qr_model_init(w->model, w->job->seed, w->initial);
+    if (code != QR_OK) return code;
     for (size_t i = 0; i < t->n_initial_layers && code == QR_OK; i++) {
-        code = one_layer(w, &t->initial_layers[i], format, qr_buf_view(&file), url, err);
+        code = one_layer(w, &t->initial_layers[i], &file, err);
         if (code != QR_OK && qr_named_file_unquoted(t->initial_weights, w->job->data.folder))
-            qr_named_file_unquote(url, err);
+            qr_named_file_unquote(file.url, err);
     }
-    if (code == QR_OK) qr_sha256(file.p, file.n, w->initial_digest);
-    qr_buf_free(&file);
+    if (code == QR_OK) qr_sha256(file.bytes.p, file.bytes.n, w->initial_digest);
+    qr_weights_file_fini(&file);
     return code;
 }
 

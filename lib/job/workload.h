@@ -66,4 +66,19 @@ QR_MUST_CHECK enum qr_code qr_workload_weights(const struct qr_workload *w, cons
 QR_MUST_CHECK enum qr_code qr_workload_initial_digest(const struct qr_job *job, uint8_t ret[32],
                                                       struct qr_err *err);
 
+/* The same in two steps, for data that is read by the names that the weights hold: the file of such
+ * a URL, then its values. All owned. */
+struct qr_weights_file {
+    char *url; /* as messages may have it */
+    enum qr_weights_format format;
+    struct qr_buf bytes;
+    struct qr_data_names names;
+};
+QR_MUST_CHECK enum qr_code qr_weights_file_read(const char *url, struct qr_weights_file *ret,
+                                                struct qr_err *err);
+void qr_weights_file_fini(struct qr_weights_file *w);
+QR_MUST_CHECK enum qr_code qr_workload_decode(const struct qr_workload *w,
+                                              const struct qr_weights_file *from,
+                                              double *ret_values, struct qr_err *err);
+
 #endif

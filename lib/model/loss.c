@@ -1,6 +1,7 @@
 #include "model/loss.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "exact/functions.h"
 
@@ -155,13 +156,17 @@ static double categorical_logits(const struct qr_loss_options *o, size_t k, cons
 
 /* ---- labels ---- */
 
-static bool is_one_hot(const double *y, size_t k) {
-    size_t ones = 0;
+/* Probabilities that were float32 add up to 1 within this. */
+static const double sum_slack = 1e-5;
+
+/* NaN: one of them is below 0. */
+static double sum_of_probabilities(const double *y, size_t k) {
+    double sum = 0;
     for (size_t j = 0; j < k; j++) {
-        if (y[j] != 0 && y[j] != 1) return false;
-        ones += y[j] == 1;
+        if (y[j] < 0) return (double)NAN;
+        sum += y[j];
     }
-    return ones == 1;
+    return sum;
 }
 
 /* The i-th of all values. */
@@ -183,13 +188,17 @@ static size_t row_of(const struct qr_labels *l, size_t sample) {
     return l->row ? l->row[sample] : sample;
 }
 
-static enum qr_code one_hot_labels(const char *name, const struct qr_labels *l,
-                                   struct qr_err *err) {
-    for (size_t i = 0; i < l->n_samples; i++)
-        if (!is_one_hot(l->y + i * l->stride, l->k))
-            return qr_fail(err, QR_DATA_LOSS,
-                           "sample %zu: %s wants a one-hot label of %zu columns (one 1, else 0)",
-                           row_of(l, i), name, l->k);
+static enum qr_code class_labels(const char *name, const struct qr_labels *l, struct qr_err *err) {
+    for (size_t i = 0; i < l->n_samples; i++) {
+        double sum = sum_of_probabilities(l->y + i * l->stride, l->k);
+        if (fabs(sum - 1) <= sum_slack) continue;
+        char is[40] = "one is negative";
+        if (!isnan(sum)) snprintf(is, sizeof is, "they add up to %g", sum);
+        return qr_fail(err, QR_DATA_LOSS,
+                       "sample %zu: %s wants labels of %zu columns that are probabilities with sum "
+                       "1 (one-hot: one 1, else 0), but %s",
+                       row_of(l, i), name, l->k, is);
+    }
     return QR_OK;
 }
 
@@ -214,8 +223,11 @@ static enum qr_code sign_labels(const char *name, const struct qr_labels *l, str
     if (!l->with_accuracy || is_either(l, -1, 1, &at)) return QR_OK;
     return qr_fail(err, QR_DATA_LOSS,
                    "sample %zu: label %g, but accuracy and confusion_matrix go by sign with %s and "
-                   "want -1 or 1; binary_accuracy is for 0 or 1",
-                   row_of(l, at / l->k), value_of(l, at), name);
+                   "want -1 or 1; binary_accuracy is for 0 or 1%s",
+                   row_of(l, at / l->k), value_of(l, at), name,
+                   l->k > 1 ? "; for classes use categorical_crossentropy, or one-hot labels with "
+                              "{\"name\": \"top_k_accuracy\", \"k\": 1}"
+                            : "");
 }
 
 /* ---- the table ---- */
@@ -239,7 +251,8 @@ bool qr_loss_has_classes(enum qr_loss loss) {
 size_t qr_loss_class(enum qr_loss loss, size_t k, const double *y) {
     size_t at = 0;
     if (infos[loss].accuracy != QR_BY_LARGEST) return y[0] == 1;
-    while (at + 1 < k && y[at] != 1) at++;
+    for (size_t j = 1; j < k; j++)
+        if (y[j] > y[at]) at = j;
     return at;
 }
 

@@ -14,6 +14,7 @@
  *                   logits: max(z, 0) - z y + log1p(exp(-|z|)), derivative sigmoid(z) - y.
  *   categorical_ce  -sum y log q, q = p / sum p clipped; after a softmax, from its logits:
  *                   log sum exp(z - max) - sum y (z - max), derivative softmax(z) - y.
+ *                   Labels are probabilities: one-hot, or soft, whose class is the largest.
  * label_smoothing s makes y (1 - s) + s / 2 of a binary label and y (1 - s) + s / k of a one-hot
  * one. from_logits takes the outputs for z, whatever activation made them.
  * Keras takes the logits because its losses trace a graph and look through the activation's op; a
@@ -43,7 +44,7 @@
         .of_logits = binary_logits, .accuracy = QR_BY_HALF, .labels = binary_labels)               \
     ROW(QR_CATEGORICAL_CROSSENTROPY, "categorical_crossentropy", .value = categorical,             \
         .logits_of = QR_SOFTMAX, .of_logits = categorical_logits, .accuracy = QR_BY_LARGEST,       \
-        .labels = one_hot_labels)                                                                  \
+        .labels = class_labels)                                                                    \
     ROW(QR_EXPECTATION, "expectation", .value = weighted_sum, .no_labels = true)
 
 enum qr_loss { QR_LOSS_ROWS(QR_ROW_KIND) QR_LOSSES };

@@ -447,7 +447,8 @@ static enum qr_code write_weights(const char *url, const struct qr_workload *w,
     uint8_t digest[QR_SHA256_BYTES];
     struct qr_buf file = {0};
     enum qr_code code = qr_weights_format_of(url, &format, err);
-    if (code == QR_OK) code = qr_weights_encode(format, &w->layout, params, &file, err);
+    const struct qr_data_names names = qr_dataset_data_names(&w->data);
+    if (code == QR_OK) code = qr_weights_encode(format, &w->layout, params, &names, &file, err);
     if (code == QR_OK) code = qr_url_write(url, qr_buf_view(&file), err);
     if (code == QR_OK) {
         qr_sha256(file.p, file.n, digest);

@@ -417,7 +417,9 @@ static void say_doubts(const struct qr_validation *v, const struct qr_log *log) 
 
 /* What training does not read: its inputs, since labels are for who evaluates it. */
 static void check_channels(struct qr_validation *v) {
-    const struct qr_data_options *d = &v->job->data;
+    struct qr_data_options *d = &v->job->data;
+    const struct qr_data_names names = qr_dataset_data_names(&v->load.data);
+    if (v->has_load) d->inputs = &names.inputs; /* as of the weights that training will write */
     for (size_t i = 0; i < d->n_channels; i++) {
         const char *name = d->channels[i].name;
         if (strcmp(name, "train") == 0 || strcmp(name, "validation") == 0) continue;
@@ -434,6 +436,7 @@ static void check_channels(struct qr_validation *v) {
             (struct qr_channel_samples){.name = name, .n_samples = data.n_samples};
         qr_dataset_fini(&data);
     }
+    d->inputs = NULL;
 }
 
 /* Every trial is a job; where the data are not known, validation samples are believed in. */

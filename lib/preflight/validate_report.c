@@ -81,6 +81,9 @@ static void load_text(const struct qr_validation *v, struct qr_buf *b) {
     struct qr_buf inputs = {0};
     qr_job_put_inputs(v->job, &l->data, &inputs);
     if (inputs.n) qr_buf_printf(b, "inputs      %s\n", qr_buf_string(&inputs));
+    qr_buf_clear(&inputs);
+    qr_job_put_classes(v->job, &l->data, &inputs);
+    if (inputs.n) qr_buf_printf(b, "classes     %s\n", qr_buf_string(&inputs));
     qr_buf_free(&inputs);
     qr_auto(qr_free_p) char *initial =
         qr_url_shown(l->initial_from_file ? v->job->train.initial_weights : "");

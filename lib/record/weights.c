@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "format/hdf5.h"
+#include "format/json.h"
 #include "format/npz.h"
 #include "format/safetensors.h"
 #include "record/checkpoint.h"
@@ -119,7 +120,8 @@ static struct keras_layers keras_layers_of(const struct qr_weights_layout *layou
 }
 
 static enum qr_code encode_keras(const struct qr_weights_layout *layout, const double *values,
-                                 struct qr_buf *ret, struct qr_err *err) {
+                                 const struct qr_data_names *names, struct qr_buf *ret,
+                                 struct qr_err *err) {
     const double *v = values;
     for (size_t i = 0; i < layout->n; v += entry_size(&layout->entries[i]), i++)
         for (size_t j = 0; j < entry_size(&layout->entries[i]); j++)
@@ -129,7 +131,7 @@ static enum qr_code encode_keras(const struct qr_weights_layout *layout, const d
                                "write .safetensors or .npz",
                                layout->entries[i].name, j, v[j]);
     struct keras_layers k = keras_layers_of(layout, values);
-    enum qr_code code = qr_keras_write(k.v, k.n, ret, err);
+    enum qr_code code = qr_keras_write(k.v, k.n, names, ret, err);
     free_layers(&k);
     return code;
 }
@@ -259,20 +261,75 @@ static enum qr_code match_names(const struct qr_tensors *t, const char *what,
     return QR_OK;
 }
 
+static void encode_safetensors(const struct qr_tensors *t, const struct qr_data_names *names,
+                               struct qr_buf *ret) {
+    struct qr_buf inputs = {0}, classes = {0};
+    struct qr_metadata metadata[2];
+    size_t n = 0;
+    if (names && names->inputs.n) {
+        qr_name_list_json(&names->inputs, &inputs);
+        metadata[n++] = (struct qr_metadata){QR_NAMES_INPUTS, qr_buf_string(&inputs)};
+    }
+    if (names && names->classes.n) {
+        qr_name_list_json(&names->classes, &classes);
+        metadata[n++] = (struct qr_metadata){QR_NAMES_CLASSES, qr_buf_string(&classes)};
+    }
+    qr_safetensors_write(t, metadata, n, ret);
+    qr_buf_free(&inputs);
+    qr_buf_free(&classes);
+}
+
 enum qr_code qr_weights_encode(enum qr_weights_format f, const struct qr_weights_layout *layout,
-                               const double *values, struct qr_buf *ret, struct qr_err *err) {
-    if (f == QR_WEIGHTS_H5) return encode_keras(layout, values, ret, err);
+                               const double *values, const struct qr_data_names *names,
+                               struct qr_buf *ret, struct qr_err *err) {
+    if (f == QR_WEIGHTS_H5) return encode_keras(layout, values, names, ret, err);
     struct qr_tensors t = {0};
     for (size_t i = 0; i < layout->n; i++) {
         const struct qr_weights_entry *e = &layout->entries[i];
         values += qr_tensors_add(&t, e->name, e->rank, e->dims, values)->n;
     }
     if (f == QR_WEIGHTS_NPZ) qr_npz_write(&t, ret);
-    else qr_safetensors_write(&t, NULL, 0, ret);
+    else encode_safetensors(&t, names, ret);
     qr_tensors_free(&t);
     return qr_buf_ok(ret)
                ? QR_OK
                : qr_fail(err, QR_RESOURCE_EXHAUSTED, "the weights are larger than a file of 1 GiB");
+}
+
+/* ---- names of the data ---- */
+
+static enum qr_code read_metadata(const struct qr_json *metadata, const char *key, const char *what,
+                                  struct qr_name_list *ret, struct qr_err *err) {
+    const struct qr_json *v = qr_json_get(metadata, key);
+    const char *text;
+    qr_auto(qr_free_p) char *where = qr_xasprintf("%s: __metadata__.%s", what, key);
+    if (!v) return QR_OK;
+    if (qr_json_string(v, where, &text, err) != QR_OK)
+        return qr_fail(err, QR_DATA_LOSS, "%s is not a string", where);
+    return qr_name_list_parse(qr_bytes_of_string(text), where, ret, err);
+}
+
+static enum qr_code names_of_safetensors(struct qr_bytes file, const char *what,
+                                         struct qr_data_names *ret, struct qr_err *err) {
+    struct qr_json *root = NULL;
+    enum qr_code code = qr_safetensors_header(file, what, &root, err);
+    if (code != QR_OK) return code;
+    const struct qr_json *metadata = qr_json_get(root, "__metadata__");
+    code = read_metadata(metadata, QR_NAMES_INPUTS, what, &ret->inputs, err);
+    if (code == QR_OK) code = read_metadata(metadata, QR_NAMES_CLASSES, what, &ret->classes, err);
+    qr_json_free(root);
+    return code;
+}
+
+enum qr_code qr_weights_names(enum qr_weights_format f, struct qr_bytes file, const char *what,
+                              struct qr_data_names *ret, struct qr_err *err) {
+    struct qr_data_names names = {0};
+    enum qr_code code = QR_OK;
+    if (f == QR_WEIGHTS_H5) code = qr_keras_read_names(file, what, &names, err);
+    if (f == QR_WEIGHTS_SAFETENSORS) code = names_of_safetensors(file, what, &names, err);
+    if (code == QR_OK) *ret = names;
+    else qr_data_names_fini(&names);
+    return code;
 }
 
 /* A checkpoint's weights, once all of it has been verified. */

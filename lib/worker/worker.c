@@ -153,6 +153,9 @@ static void say_doubts(const struct worker *w) {
     qr_job_doubts_fini(&doubts);
     qr_job_put_inputs(w->job, &w->load.data, &inputs);
     if (inputs.n) qr_info(&w->log, "worker", "inputs: %s", qr_buf_string(&inputs));
+    qr_buf_clear(&inputs);
+    qr_job_put_classes(w->job, &w->load.data, &inputs);
+    if (inputs.n) qr_info(&w->log, "worker", "classes: %s", qr_buf_string(&inputs));
     qr_buf_free(&inputs);
 }
 

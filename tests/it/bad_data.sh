@@ -25,7 +25,7 @@ run 4 'noy.csv|y' "$(data csv noy.csv)"
 printf 'a\tb\ty\n1\t2\t3\n' >"$work/tabs.csv"
 { echo x0,x1,x2,x3,x4,x5,x6,x7,y; echo 0,0,0,0,0,0,0,0,1; echo; echo 0,0,0,0,0,0,0,0,-1; } >"$work/blank.csv"
 { echo x0,x1,x2,x3,x4,x5,x6,x7,y0,y1; echo 0,0,0,0,0,0,0,0,1,0; } >"$work/y0.csv"
-run 4 "noy.csv: the header has no column y (the labels); is it 'label'? call it y" "$(data csv noy.csv)"
+run 4 "noy.csv: the header has no column y (the labels); is it 'label'? give data \"labels\": \"label\"" "$(data csv noy.csv)"
 run 4 'semicolons.csv|between columns stand commas, not semicolons' "$(data csv semicolons.csv)"
 run 4 'tabs.csv: header line: there are tabs between the columns; write commas' "$(data csv tabs.csv)"
 run 4 'blank.csv: row 2 is a blank line; take it away' "$(data csv blank.csv)"
@@ -92,20 +92,22 @@ run_in 60 "$work/net.log" "$qring" run "$net" -n 1 --epochs 1 --out "$work/net" 
 samples() { rows=$1; shift; printf '%s\n' "$@" >"$work/rows$rows.csv"; echo "$work/rows$rows.csv"; } # name, lines
 predict() { code=$1 words=$2 data=$3; shift 3; wrong "$code" "$words" "$qring" predict "$net" --weights "$work/net/weights.h5" --data "$data" --out "$out" "$@"; }
 evaluate() { code=$1 words=$2; shift 2; wrong "$code" "$words" "$qring" evaluate "$net" --weights "$work/net/weights.h5" "$@"; }
-predict 4 "rows1.csv: row 2, column 'b': 'x' is not a number" "$(samples 1 a,b,c,d 1,2,3,4 1,x,3,4)"
-predict 4 "rows2.csv: row 2, column 'b': an empty cell; a number is needed" "$(samples 2 a,b,c,d 1,2,3,4 1,,3,4)"
-predict 4 "rows3.csv: row 1, column 'c' is NaN; every value must be a finite number" "$(samples 3 a,b,c,d 1,2,nan,4)"
-predict 4 'rows4.csv: row 2 has 3 cells; the header has 4' "$(samples 4 a,b,c,d 1,2,3,4 1,2,3)"
+predict 4 "rows1.csv: row 2, column 'x1': 'x' is not a number" "$(samples 1 x0,x1,x2,x3 1,2,3,4 1,x,3,4)"
+predict 4 "rows2.csv: row 2, column 'x1': an empty cell; a number is needed" "$(samples 2 x0,x1,x2,x3 1,2,3,4 1,,3,4)"
+predict 4 "rows3.csv: row 1, column 'x2' is NaN; every value must be a finite number" "$(samples 3 x0,x1,x2,x3 1,2,nan,4)"
+predict 4 'rows4.csv: row 2 has 3 cells; the header has 4' "$(samples 4 x0,x1,x2,x3 1,2,3,4 1,2,3)"
 predict 4 'rows5.csv: the first line has numbers alone (0.1 ...); write a line with the columns' "$(samples 5 0.1,0.2,0.3,0.4 1,2,3,4)"
-predict 4 'rows6.csv: there are no samples in it' "$(samples 6 a,b,c,d)"
-predict 2 'with the 3 input columns of|rows7.csv|dense/kernel has shape (4, 8) in the file' "$(samples 7 a,b,c 1,2,3)"
-predict 4 'rows8.csv: sample 1 (counted from 0) gives a number that is not finite or reaches 2^40' "$(samples 8 a,b,c,d 1,2,3,4 1e300,-1e300,3,4)"
+predict 4 'rows6.csv: there are no samples in it' "$(samples 6 x0,x1,x2,x3)"
+predict 4 "rows7.csv: 1 of the 4 inputs that the model was trained with is missing: x3; the file has x0, x1, x2" "$(samples 7 x0,x1,x2 1,2,3)"
+"$qring" weights "$work/net/weights.safetensors" --to "$work/net.npz" >"$work/net.log"
+wrong 2 'with the 3 input columns of|rows7.csv|dense/kernel has shape (4, 8) in the file' "$qring" predict "$net" --weights "$work/net.npz" --data "$work/rows7.csv"
+predict 4 "rows8.csv: data: sample 1 (counted from 0), column 'x0' is 1e+300; inputs lie below 2^40" "$(samples 8 x0,x1,x2,x3 1,2,3,4 1e300,-1e300,3,4)"
 predict 2 '--data: there is no file|nowhere.csv; correct the path' nowhere.csv
 predict 2 'is a directory' "$work"
 predict 4 'standard input is empty' -
 wrong 2 'the job and --data are both standard input' "$qring" predict - --weights "$work/net/weights.h5" --data -
-predict 2 "--set model[7].units=3: model has 2 elements, counted from 0, and none is [7]" "$(samples 9 a,b,c,d 1,2,3,4)" --set 'model[7].units=3'
-predict 2 "--format: 'xml' is neither csv nor jsonl" "$(samples 9 a,b,c,d 1,2,3,4)" --format xml
+predict 2 "--set model[7].units=3: model has 2 elements, counted from 0, and none is [7]" "$(samples 9 x0,x1,x2,x3 1,2,3,4)" --set 'model[7].units=3'
+predict 2 "--format: 'xml' is neither csv nor jsonl" "$(samples 9 x0,x1,x2,x3 1,2,3,4)" --format xml
 wrong 2 '--data is missing: which samples?|- for standard input' "$qring" predict "$net" --weights "$work/net/weights.h5"
 wrong 2 '--weights is missing' "$qring" predict "$net" --data "$work/rows9.csv"
 wrong 2 '--out would replace the samples in' "$qring" predict "$net" --weights "$work/net/weights.h5" --data "$work/rows9.csv" --out "$work/rows9.csv"
@@ -113,9 +115,10 @@ wrong 2 'takes no inputs (data.source is none)' "$qring" predict tests/golden/di
 wrong 4 'x has 4 columns, but the model takes 8' "$qring" predict "$base" --weights tests/golden/tfq/qcnn_weights.h5 --data "$work/rows9.csv"
 turns=$root/tests/golden/digests/jobs/gate-list.json
 run_in 60 "$work/turns.log" "$qring" run "$turns" -n 1 --epochs 1 --out "$work/turns" --logdir= --checkpoints none
-wrong 2 'rows11.csv: data: the circuit reads 3 of 4 columns (a, b, c) and not more; if that is meant' "$qring" predict "$turns" --weights "$work/turns/weights.h5" --data "$(samples 11 a,b,c,more 1,2,3,4)"
-evaluate 4 'neither columns y0 to y2 nor a column y of class numbers' --data "$work/rows9.csv"
-evaluate 4 'rows10.csv: row 1 of y is 7' --data "$(samples 10 a,b,c,d,y 1,2,3,4,7)"
+"$qring" weights "$work/turns/weights.safetensors" --to "$work/turns.npz" >"$work/turns.log"
+wrong 2 'rows11.csv: x has 4 columns, but the model reads 3, and its weights hold no names to find them by' "$qring" predict "$turns" --weights "$work/turns.npz" --data "$(samples 11 id,x0,x1,x2 1,2,3,4)"
+evaluate 4 'neither columns y0 to y2 nor a column y of classes' --data "$work/rows9.csv"
+evaluate 4 'rows10.csv: row 1 of y is 7' --data "$(samples 10 x0,x1,x2,x3,y 1,2,3,4,7)"
 evaluate 2 "--metric is 'acc'; did you mean 'accuracy'?" --metric acc
 evaluate 2 "--metric: unknown key 'q'" --metric '{"name": "top_k_accuracy", "q": 2}'
 evaluate 2 '--metric top_k_accuracy: train.metrics[1]: top_k_accuracy with k 5 of 3 outputs' --metric top_k_accuracy

@@ -60,7 +60,7 @@ check "and 73 others" right mlp 80 val_accuracy 73
 check "energies fall from a plateau" holds_of barren-plateaus 'abs(s[0]["loss"]) < 2 and abs(r["loss"] + 96.2) < 0.1'
 run_in 120 log $python deploy/jobs/examples/barren-plateaus.py 4 6
 check "variances are as the page says" sh -c "test \$(wc -l <log) = 2 && ! grep -vFx -f '$examples/README.md' log"
-check "what transfer learning begins with is what its base gives" cmp out/transfer-base/weights.h5 deploy/jobs/examples/transfer-base.h5
+check "what transfer learning begins with is what its base gives" test "$("$qring" weights out/transfer-base/weights.h5 deploy/jobs/examples/transfer-base.h5 | tail -n 1)" = equal
 cp deploy/jobs/examples/*.csv .
 check "the samples are those of the program" $python deploy/jobs/examples/make_data.py
 check "and of the one that draws" $python deploy/jobs/examples/digits.py .

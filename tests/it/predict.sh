@@ -163,6 +163,83 @@ named ', "columns": ["c", "a"]'
 predict "$work/cba.csv" >"$work/cba" 2>"$work/log"
 check "picked: others are left: $(cat "$work/log")" cmp "$work/ac" "$work/cba"
 
+# names that training gave to inputs and classes travel with the weights: files are read by them
+$python - "$work" <<'P'
+import csv, json, random, sys
+work = sys.argv[1]
+random.seed(5)
+names, words = ["length", "width", "height"], ["setosa", "virginica", "alba"]
+rows = [([round(random.gauss(c, 0.4), 3) for c in ((0.5, 2, 1), (1.5, 1, 2.5), (2.6, 2.2, 0.3))[k]], k) for k in [random.randrange(3) for _ in range(60)]]
+def write(name, head, row):
+    with open("%s/%s.csv" % (work, name), "w", newline="") as f:
+        csv.writer(f).writerows([head] + [row(i, x, k) for i, (x, k) in enumerate(rows)])
+write("iris", names + ["species"], lambda i, x, k: x + [words[k]])
+write("permuted", ["species", "height", "length", "width"], lambda i, x, k: [words[k], x[2], x[0], x[1]])
+write("with-id", ["id", "note"] + names + ["species"], lambda i, x, k: ["s-%d" % i, ""] + x + [words[k]])
+write("unlabelled", [" width", " height", " length"], lambda i, x, k: [x[1], x[2], x[0]])
+write("without", ["length", "species"], lambda i, x, k: [x[0], words[k]])
+write("places", ["0", "1", "2"], lambda i, x, k: x)
+write("other-names", ["h", "w", "l"], lambda i, x, k: [x[2], x[1], x[0]])
+write("other-class", names + ["species"], lambda i, x, k: x + ["tulip" if i == 3 else words[k]])
+order = sorted(words)
+write("numbers", names + ["y"], lambda i, x, k: x + [order.index(words[k])])
+def job(name, url, **data):
+    json.dump({"name": name, "seed": 2, "model": [{"layer": "dense", "units": 6, "activation": "tanh"}, {"layer": "dense", "units": 3, "activation": "softmax"}],
+               "data": {"source": "csv", "url": "%s/%s.csv" % (work, url), "train_fraction": 0.75, **data},
+               "train": {"epochs": 12, "loss": "categorical_crossentropy", "metrics": ["accuracy"], "optimizer": {"name": "adam", "learning_rate": 0.05}}}, open("%s/%s.json" % (work, name), "w"))
+job("iris", "iris", labels="species")
+job("numbers", "numbers")
+P
+for name in iris numbers; do
+    run_in 60 "$work/$name.log" "$qring" run "$work/$name.json" -n 2 --out "$work/$name-run" --checkpoints none --logdir= || fail "$name: $(tail -n 2 "$work/$name.log")"
+done
+iris=$work/iris-run
+check "the classes and their order: $(grep classes "$work/iris.log")" holds "$work/iris.log" 'classes: alba (0), setosa (1), virginica (2)'
+for key in state_digest job_hash; do
+    check "$key: words are what numbers in their place are" test "$(json_string "$iris/result.json" $key)" = "$(json_string "$work/numbers-run/result.json" $key)"
+done
+"$qring" weights "$iris/weights.h5" >"$work/log"
+check "weights: the inputs" holds "$work/log" '  inputs: length, width, height'
+check "weights: the classes" holds "$work/log" '  classes: alba, setosa, virginica'
+"$qring" evaluate "$iris" --data "$work/iris.csv" --json >"$work/said" 2>"$work/log"
+check "evaluate: $(cat "$work/log")" holds "$work/said" '"classes":["alba","setosa","virginica"]'
+own=$(sed 's/.*"samples"/"samples"/' "$work/said")
+for name in permuted with-id; do
+    "$qring" evaluate "$work/iris.json" --weights "$iris/weights.safetensors" --data "$work/$name.csv" --json >"$work/said" 2>"$work/log"
+    check "$name: loss, metrics and matrix are those of the file that trained: $(cat "$work/said" "$work/log")" test "$(sed 's/.*"samples"/"samples"/' "$work/said")" = "$own"
+done
+check "columns that are not read are named once" test "$(cat "$work/log")" = "I qring: $work/with-id.csv: columns that are no inputs are not read: id, note"
+"$qring" predict "$iris" --data "$work/iris.csv" >"$work/by-name" 2>"$work/log" || fail "by name: $(cat "$work/log")"
+for name in permuted with-id unlabelled places; do
+    "$qring" predict "$iris" --data "$work/$name.csv" 2>"$work/log" | cmp - "$work/by-name" || fail "$name: $(cat "$work/log")"
+done
+"$qring" predict "$iris" --data "$work/other-names.csv" --set 'data.columns=["l", "w", "h"]' 2>"$work/log" | cmp - "$work/by-name" || fail "columns set: $(cat "$work/log")"
+check "classes by their words" test "$(cut -d, -f2 "$work/by-name" | sort -u | tr '\n' ' ')" = "alba class setosa virginica "
+"$qring" predict "$iris" --data "$work/permuted.csv" --format jsonl 2>"$work/log" | head -n 1 >"$work/said"
+check "also in JSON: $(cat "$work/said")" grep -Eq '"class":"(alba|setosa|virginica)"' "$work/said"
+"$qring" predict "$work/numbers-run" --data "$work/permuted.csv" 2>"$work/log" | sed -n 2p | cut -d, -f2 >"$work/said"
+check "numbers stay numbers: $(cat "$work/said")" grep -qx '[012]' "$work/said"
+refused() { # FILE WORDS
+    "$qring" evaluate "$iris" --data "$work/$1.csv" >"$work/said" 2>"$work/log"; rc=$?
+    check "$1: exit 4, not $rc" test $rc = 4
+    check "$1: nothing on standard output" test ! -s "$work/said"
+    check "$1: $(cat "$work/log")" grep -qF "$2" "$work/log"
+}
+refused without '2 of the 3 inputs that the model was trained with are missing: width, height; the file has length'
+refused other-class "row 4, column 'species': 'tulip' is not a class of the trained model (alba, setosa, virginica)"
+"$qring" weights "$iris/weights.safetensors" --to "$work/iris.h5" --job "$iris/job.json" >"$work/log" 2>&1
+check "converted: the same bytes, names too" cmp "$work/iris.h5" "$iris/weights.h5"
+"$qring" weights "$iris/weights.safetensors" --to "$work/iris.npz" >"$work/log" 2>&1
+nameless() { "$qring" "$1" "$work/iris.json" --weights "$work/iris.npz" --data "$work/$2.csv" >"$work/said" 2>"$work/log"; }
+nameless predict places
+check "without names nothing is said of columns that have none: $(cat "$work/log")" test ! -s "$work/log"
+nameless predict permuted
+check "weights without names: the order that is taken is said: $(cat "$work/log")" holds "$work/log" \
+    'permuted.csv: the weights hold no names of inputs; columns are taken in file order: height, length, width'
+nameless evaluate iris; rc=$?
+check "words without classes: exit 4, not $rc: $(cat "$work/log")" test $rc = 4
+check "words without classes: why" holds "$work/log" 'the weights do not say which class each is'
+
 # --out: the same bytes, at once or not at all
 echo old >"$work/old"
 predict "$work/cba.csv" --out "$work/old" >"$work/said" 2>&1

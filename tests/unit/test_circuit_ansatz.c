@@ -62,6 +62,8 @@ static const struct {
     {WHOLE("hardware-eficient", ""), "did you mean 'hardware-efficient'?"},
     {WHOLE("StronglyEntanglingLayers", ""), "did you mean 'strongly-entangling'?"},
     {WHOLE("qml.AngleEmbedding", ""), "did you mean 'angle'?"},
+    {WHOLE("QFT", ""), "unknown ansatz 'QFT'; write its gates: for each qubit 'H'"},
+    {WHOLE("measure", ""), "unknown ansatz 'measure'; a circuit has no measurements"},
     {WHOLE("RealAmplitudes", ""), "\"rotations\": [\"RY\"]"},
     {WHOLE("basic-entangler", ", \"layer\": 2"), "unknown key 'layer'; did you mean 'layers'?"},
     {WHOLE("basic-entangler", ", \"filters\": 2"), "unknown key 'filters'"},

@@ -136,11 +136,13 @@ static void unquoted(void) {
     static const struct {
         const char *text, *text2;
     } row[] = {
-        {"private x\nprivate y\n", "a,y\n1,1\n"},
+        {"a,y\nprivate x,1\n", "a,y\n1,1\n"},
         {"private,y\nprivate,1\n", "a,y\n1,1\n"},
         {"a,y\n1,1\n", "private,y\n1,1\n"},
+        {"a,y\n1,private\n", "a,y\n1,private 2\n"},
     };
     opt.url = NULL;
+    opt.max_classes = 1;
     opt.channels = list, opt.n_channels = 1;
     for (size_t i = 0; i < COUNT(row); i++) {
         struct qr_dataset d;
@@ -156,13 +158,16 @@ static void unquoted(void) {
                   strstr(err.msg, "nothing of a local file is quoted"),
               "%s", err.msg);
     }
-    write_text(path2, "a,y\n1,1\n");
+    write_text(path, "a,y\n1,private\n");
+    write_text(path2, "a,y\n1,private\n");
     struct qr_dataset d = load(&opt);
-    CHECK(d.unquoted);
+    struct qr_data_names names = qr_dataset_data_names(&d); /* weights go where the job says */
+    CHECK(d.unquoted && d.classes.n == 1 && names.inputs.n == 0 && names.classes.n == 0);
     qr_dataset_fini(&d);
     opt.folder = "/jobs";
     d = load(&opt);
-    CHECK(!d.unquoted);
+    names = qr_dataset_data_names(&d);
+    CHECK(!d.unquoted && names.inputs.n == 1 && names.classes.n == 1);
     qr_dataset_fini(&d);
     static const struct {
         const char *url, *folder;

@@ -142,7 +142,8 @@ static void walk_by_h5py(const char *h5, const char *listing,
     snprintf(path, sizeof path, "%s/w.h5", dir);
     CHECK(qr_weights_decode(QR_WEIGHTS_H5, qr_buf_view(&golden), h5, layout, values, &err) == QR_OK,
           "%s", err.msg);
-    CHECK(qr_weights_encode(QR_WEIGHTS_H5, layout, values, &ours, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_weights_encode(QR_WEIGHTS_H5, layout, values, NULL, &ours, &err) == QR_OK, "%s",
+          err.msg);
     CHECK(qr_file_replace(path, qr_buf_view(&ours), &err) == QR_OK, "%s", err.msg);
     snprintf(command, sizeof command, "/usr/bin/python3 tests/interop/h5walk.py %s", path);
     struct qr_buf got = output(command);

@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "job/job.h"
-#include "job/readouts.h"
+#include "circuit/readouts.h"
 #include "tests/jobs.h"
 #include "tests/t.h"
 

@@ -359,7 +359,8 @@ static void test_labels(void) {
     static const double signs[3] = {1, -1, 1}, bits[3] = {1, 0, 1}, mixed[3] = {1, -1, 0},
                         real[3] = {0.5, 2, -7}, bad[3] = {1, 1, NAN};
     static const double hot[6] = {0, 0, 1, 1, 0, 0}, twice[6] = {0, 0, 1, 1, 1, 0},
-                        soft[6] = {1, 0, 0, 0.5, 0.5, 0};
+                        soft[6] = {1, 0, 0, 0.1f, 0.7f, 0.2f}, less[6] = {0, 1, 0, 0.5, 0.49, 0},
+                        below[6] = {-0.5, 1, 0.5, 0, 0, 1};
     static const enum qr_metric accuracy = QR_ACCURACY, binary = QR_BINARY_ACCURACY;
     CHECK(takes(QR_MSE, NULL, 1, real, 3, NULL) && !takes(QR_MSE, NULL, 1, bad, 3, "sample 2"));
     CHECK(takes(QR_MSE, &accuracy, 1, signs, 3, NULL) &&
@@ -378,8 +379,29 @@ static void test_labels(void) {
     CHECK(takes(QR_BINARY_CROSSENTROPY, &accuracy, 1, bits, 3, NULL) &&
           !takes(QR_BINARY_CROSSENTROPY, NULL, 1, signs, 3, "sample 1"));
     CHECK(takes(QR_CATEGORICAL_CROSSENTROPY, &accuracy, 3, hot, 2, NULL));
+    CHECK(takes(QR_CATEGORICAL_CROSSENTROPY, &accuracy, 3, soft, 2, NULL));
     CHECK(!takes(QR_CATEGORICAL_CROSSENTROPY, NULL, 3, twice, 2, "sample 1") &&
-          !takes(QR_CATEGORICAL_CROSSENTROPY, NULL, 3, soft, 2, "sample 1"));
+          !takes(QR_CATEGORICAL_CROSSENTROPY, NULL, 3, less, 2, "but they add up to 0.99") &&
+          !takes(QR_CATEGORICAL_CROSSENTROPY, NULL, 3, below, 2, "sample 0") &&
+          !takes(QR_CATEGORICAL_CROSSENTROPY, &precision, 3, soft, 2, "want 0 or 1"));
+    CHECK(!takes(QR_MSE, &accuracy, 3, hot, 2, "top_k_accuracy"));
+}
+
+/* Soft labels: cross-entropy and its derivative by hand, and the class is the largest. */
+static void test_soft_labels(void) {
+    static const double y[3] = {0.25, 0.125, 0.625}, z[3] = {0.5, -1, 2};
+    const struct qr_loss_info *info = qr_loss_info(QR_CATEGORICAL_CROSSENTROPY);
+    const struct qr_loss_options o = {0};
+    double sum = exp(0.5) + exp(-1) + exp(2), d[3], p[3], want = 0;
+    for (int j = 0; j < 3; j++) {
+        p[j] = exp(z[j]) / sum;
+        want -= y[j] * log(p[j]);
+    }
+    CHECK(fabs(info->of_logits(&o, 3, z, y, d) - want) < 1e-14);
+    for (int j = 0; j < 3; j++) CHECK(fabs(d[j] - (p[j] - y[j])) < 1e-14, "%d: %g", j, d[j]);
+    CHECK(fabs(info->value(&o, 3, p, y, d) - want) < 1e-14);
+    for (int j = 0; j < 3; j++) CHECK(fabs(d[j] - (1 - y[j] / p[j])) < 1e-13, "%d: %g", j, d[j]);
+    CHECK(qr_loss_class(QR_CATEGORICAL_CROSSENTROPY, 3, y) == 2);
 }
 
 /* Labels are read where weights stand behind them, and named by their rows. */
@@ -476,6 +498,7 @@ int main(void) {
     test_values();
     test_labels();
     test_rows_of_labels();
+    test_soft_labels();
     test_class_weight();
     test_block_sum();
     return t_end();

@@ -89,8 +89,9 @@ static void our_file_is_like(const char *golden, const struct qr_weights_layout 
     CHECK(qr_weights_decode(QR_WEIGHTS_H5, qr_buf_view(&theirs), "golden", layout, values, &err) ==
               QR_OK,
           "%s", err.msg);
-    CHECK(qr_weights_encode(QR_WEIGHTS_H5, layout, values, &ours, &err) == QR_OK, "%s", err.msg);
-    CHECK(qr_weights_encode(QR_WEIGHTS_H5, layout, values, &again, &err) == QR_OK);
+    CHECK(qr_weights_encode(QR_WEIGHTS_H5, layout, values, NULL, &ours, &err) == QR_OK, "%s",
+          err.msg);
+    CHECK(qr_weights_encode(QR_WEIGHTS_H5, layout, values, NULL, &again, &err) == QR_OK);
     CHECK(ours.n == again.n && memcmp(ours.p, again.p, ours.n) == 0, "two writes differ");
     CHECK(qr_weights_decode(QR_WEIGHTS_H5, qr_buf_view(&ours), "ours", layout, back, &err) == QR_OK,
           "%s", err.msg);
@@ -130,8 +131,8 @@ static void layers_of_models_without_a_golden_file(void) {
         struct qr_buf b = {0}, names = {0};
         struct qr_err err;
         struct qr_keras_file k = {0};
-        CHECK(qr_weights_encode(QR_WEIGHTS_H5, rows[i].layout, values, &b, &err) == QR_OK, "%s",
-              err.msg);
+        CHECK(qr_weights_encode(QR_WEIGHTS_H5, rows[i].layout, values, NULL, &b, &err) == QR_OK,
+              "%s", err.msg);
         CHECK(qr_keras_read(qr_buf_view(&b), "ours", &k, &err) == QR_OK, "%s", err.msg);
         for (size_t j = 0; j < k.n_layers; j++) qr_buf_printf(&names, "%s ", k.layers[j].name);
         CHECK(strcmp(qr_buf_string(&names), rows[i].layers) == 0, "%s", qr_buf_string(&names));
@@ -148,7 +149,7 @@ static void all_formats_come_back(void) {
         struct qr_buf b = {0};
         struct qr_err err;
         struct qr_tensors t = {0};
-        CHECK(qr_weights_encode(f, &hybrid, values, &b, &err) == QR_OK, "%s", err.msg);
+        CHECK(qr_weights_encode(f, &hybrid, values, NULL, &b, &err) == QR_OK, "%s", err.msg);
         CHECK(qr_weights_decode(f, qr_buf_view(&b), "file", &hybrid, back, &err) == QR_OK, "%s",
               err.msg);
         /* float64 formats are exact; float32 is the rounding of the value */
@@ -175,7 +176,7 @@ static void hdf5_order_is_by_string(void) {
     struct qr_err err;
     struct qr_keras_file k = {0};
     for (size_t i = 0; i < 21; i++) values[i] = (double)i;
-    CHECK(qr_weights_encode(QR_WEIGHTS_H5, &pure, values, &b, &err) == QR_OK);
+    CHECK(qr_weights_encode(QR_WEIGHTS_H5, &pure, values, NULL, &b, &err) == QR_OK);
     CHECK(qr_keras_read(qr_buf_view(&b), "ours", &k, &err) == QR_OK && k.n_layers == 3);
     static const double want[21] = {0,  1, 10, 11, 12, 13, 14, 15, 16, 17, 18,
                                     19, 2, 20, 3,  4,  5,  6,  7,  8,  9};
@@ -229,7 +230,8 @@ static void other_models_are_refused(void) {
         for (int f = QR_WEIGHTS_H5; f <= QR_WEIGHTS_SAFETENSORS; f++) {
             struct qr_buf b = {0};
             struct qr_err err;
-            CHECK(qr_weights_encode(f, rows[i].file, values, &b, &err) == QR_OK, "%s", err.msg);
+            CHECK(qr_weights_encode(f, rows[i].file, values, NULL, &b, &err) == QR_OK, "%s",
+                  err.msg);
             for (size_t j = 0; j < THREE; j++) back[j] = 7;
             CHECK(qr_weights_decode(f, qr_buf_view(&b), "old.h5", rows[i].job, back, &err) ==
                       QR_INVALID_ARGUMENT,
@@ -244,14 +246,14 @@ static void other_models_are_refused(void) {
     struct qr_buf b = {0};
     struct qr_err err;
     values[3] = (double)NAN;
-    CHECK(qr_weights_encode(QR_WEIGHTS_NPZ, &hybrid, values, &b, &err) == QR_OK);
+    CHECK(qr_weights_encode(QR_WEIGHTS_NPZ, &hybrid, values, NULL, &b, &err) == QR_OK);
     CHECK(qr_weights_decode(QR_WEIGHTS_NPZ, qr_buf_view(&b), "x", &hybrid, back, &err) ==
                   QR_DATA_LOSS &&
               strstr(err.msg, "pqc/parameters[3] is nan"),
           "%s", err.msg);
     qr_buf_free(&b);
     values[3] = 1e39;
-    CHECK(qr_weights_encode(QR_WEIGHTS_H5, &hybrid, values, &b, &err) == QR_OUT_OF_RANGE &&
+    CHECK(qr_weights_encode(QR_WEIGHTS_H5, &hybrid, values, NULL, &b, &err) == QR_OUT_OF_RANGE &&
               strstr(err.msg, "pqc/parameters[3]"),
           "%s", err.msg);
     qr_buf_free(&b);
@@ -311,7 +313,58 @@ static void results(void) {
     qr_buf_free(&b);
 }
 
+/* Names of the data come back from HDF5 and safetensors, also more than one attribute holds; no
+ * names, no bytes. */
+static void names_of_data(void) {
+    enum { MANY = 5000 };
+    static const enum qr_weights_format formats[] = {QR_WEIGHTS_H5, QR_WEIGHTS_SAFETENSORS,
+                                                     QR_WEIGHTS_NPZ};
+    static char cat[] = "cat", dog[] = "\"d\xc3\xb6g\", the", *animals[] = {cat, dog};
+    double values[HYBRID] = {1, 2, 3}, back[HYBRID];
+    struct qr_data_names some = {{MANY, qr_xcalloc(MANY, sizeof(char *))}, {2, animals}}, no = {0};
+    for (size_t i = 0; i < MANY; i++) some.inputs.v[i] = qr_xasprintf("input %zu", i);
+    for (size_t i = 0; i < COUNT(formats); i++) {
+        enum qr_weights_format f = formats[i];
+        struct qr_buf with = {0}, without = {0}, empty = {0};
+        struct qr_data_names got = {0};
+        struct qr_err err = {0};
+        CHECK(qr_weights_encode(f, &hybrid, values, &some, &with, &err) == QR_OK &&
+                  qr_weights_encode(f, &hybrid, values, NULL, &without, &err) == QR_OK &&
+                  qr_weights_encode(f, &hybrid, values, &no, &empty, &err) == QR_OK,
+              "%s", err.msg);
+        CHECK(without.n == empty.n && memcmp(without.p, empty.p, empty.n) == 0);
+        CHECK(qr_weights_decode(f, qr_buf_view(&with), "file", &hybrid, back, &err) == QR_OK &&
+                  memcmp(values, back, sizeof back) == 0,
+              "%s", err.msg);
+        CHECK(qr_weights_names(f, qr_buf_view(&without), "file", &got, &err) == QR_OK &&
+                  got.inputs.n == 0 && got.classes.n == 0,
+              "%s", err.msg);
+        CHECK(qr_weights_names(f, qr_buf_view(&with), "file", &got, &err) == QR_OK, "%s", err.msg);
+        if (f == QR_WEIGHTS_NPZ) CHECK(got.inputs.n == 0 && got.classes.n == 0);
+        else CHECK(got.inputs.n == MANY && got.classes.n == 2, "%zu", got.inputs.n);
+        for (size_t k = 0; k < got.inputs.n; k++)
+            CHECK(strcmp(got.inputs.v[k], some.inputs.v[k]) == 0);
+        for (size_t k = 0; k < got.classes.n; k++) CHECK(strcmp(got.classes.v[k], animals[k]) == 0);
+        qr_data_names_fini(&got);
+        /* damaged ones are refused */
+        for (size_t at = 0; f == QR_WEIGHTS_SAFETENSORS && at + 8 < with.n; at++)
+            if (memcmp(with.p + at, "input 4", 7) == 0) {
+                with.p[at + 6] = '3';
+                CHECK(qr_weights_names(f, qr_buf_view(&with), "the file", &got, &err) ==
+                              QR_DATA_LOSS &&
+                          strstr(err.msg, "the file: __metadata__.qring.inputs: the name 'input 3"),
+                      "%s", err.msg);
+                break;
+            }
+        qr_buf_free(&with);
+        qr_buf_free(&without);
+        qr_buf_free(&empty);
+    }
+    qr_name_list_fini(&some.inputs);
+}
+
 int main(void) {
+    names_of_data();
     keras_file_reads_to_its_values();
     our_file_is_like("tests/golden/tfq/qcnn_weights.h5", &hybrid, HYBRID);
     our_file_is_like("tests/golden/tfq/qcnn_three_weights.h5", &three, THREE);

@@ -5,7 +5,7 @@
 #include <dirent.h>
 
 #include "base/file.h"
-#include "format/csv.h"
+#include "data/csv.h"
 #include "format/event.h"
 #include "format/hdf5.h"
 #include "format/json.h"
@@ -87,11 +87,15 @@ static enum qr_code run_safetensors(struct qr_err *err) {
 static enum qr_code run_csv(struct qr_err *err) {
     static uint64_t first;
     struct qr_csv c = {0};
-    enum qr_code code = qr_csv_read(qr_buf_view(&file), "the file", 1000, &c, err);
+    static const uint8_t cells[] = {QR_CSV_NUMBERS, QR_CSV_NUMBERS_OR_WORDS, QR_CSV_SKIPPED};
+    enum qr_code code = qr_csv_read_header(qr_buf_view(&file), "the file", &c, err);
+    QR_ASSERT(code != QR_OK || c.n_columns == COUNT(cells));
+    if (code == QR_OK)
+        code = qr_csv_read_rows(qr_buf_view(&file), "the file", cells, 1000, &c, err);
     relax();
     if (code == QR_OK)
-        code = same(fold(c.n_rows, c.values, c.n_rows * c.n_columns * sizeof(double)), &first,
-                    "CSV", err);
+        code = same(fold(c.n_rows + c.n_words, c.values, c.n_rows * c.n_columns * sizeof(double)),
+                    &first, "CSV", err);
     qr_csv_fini(&c);
     return code;
 }
@@ -144,7 +148,7 @@ static enum qr_code run_events(struct qr_err *err) {
 static void json_file(void) { load("tests/fuzz/corpus/json/good-job.json"); }
 static void npz_file(void) { load("tests/fuzz/corpus/npz/good-compressed.npz"); }
 static void safetensors_file(void) { load("tests/fuzz/corpus/safetensors/good-types.safetensors"); }
-static void csv_file(void) { load("tests/fuzz/corpus/csv/good-quoted.csv"); }
+static void csv_file(void) { load("tests/fuzz/corpus/csv/good-words.csv"); }
 static void keras_file(void) { load("tests/golden/tfq/qcnn_weights.h5"); }
 static void saved_file(void) { load("tests/fuzz/corpus/hdf5/good-saved-model.h5"); }
 static void split_file(void) { load("tests/fuzz/corpus/hdf5/good-split.h5"); }
@@ -183,15 +187,24 @@ static enum qr_code run_write_safetensors(struct qr_err *err) {
 static enum qr_code run_write_keras(struct qr_err *err) {
     const struct qr_keras_layer layers[] = {
         {"input_1", {0}}, {"pqc", {1, weights.v}}, {"dense", {1, weights.v + 1}}};
+    static char a[] = "a", second[] = "b", cat[] = "cat", dog[] = "dog", *inputs[] = {a, second},
+                *classes[] = {cat, dog};
+    const struct qr_data_names names = {{2, inputs}, {2, classes}};
     struct qr_buf b = {0};
     struct qr_keras_file k = {0};
-    enum qr_code code = qr_keras_write(layers, COUNT(layers), &b, err);
+    struct qr_data_names back = {0};
+    enum qr_code code = qr_keras_write(layers, COUNT(layers), &names, &b, err);
     relax();
     /* libhdf5 tells no reasons */
     if (code == QR_INTERNAL && strstr(err->msg, "memory")) code = err->code = QR_RESOURCE_EXHAUSTED;
     if (code == QR_OK && (qr_keras_read(qr_buf_view(&b), "what was written", &k, err) != QR_OK ||
                           k.n_layers != COUNT(layers)))
         code = wrong(err, "a Keras file");
+    if (code == QR_OK &&
+        (qr_keras_read_names(qr_buf_view(&b), "what was written", &back, err) != QR_OK ||
+         back.inputs.n != 2 || back.classes.n != 2 || strcmp(back.classes.v[1], "dog") != 0))
+        code = wrong(err, "a Keras file's names");
+    qr_data_names_fini(&back);
     for (size_t i = 1; i < COUNT(layers) && code == QR_OK; i++)
         if (k.layers[i].weights.n != 1 || k.layers[i].weights.v[0].n != weights.v[i - 1].n)
             code = wrong(err, "a Keras file's shapes");

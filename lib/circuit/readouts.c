@@ -1,4 +1,4 @@
-#include "job/readouts.h"
+#include "circuit/readouts.h"
 
 #include <math.h>
 

@@ -1,12 +1,13 @@
-/* job/readouts.h — what read-outs can tell: where their values lie, whether anything moves them.
+/* circuit/readouts.h — what read-outs can tell: where their values lie, whether anything moves
+ * them.
  *
  * Cost      bounds: a small multiple of the observable's terms. Unmoved: of each observable the
  *           cones of its terms (circuit/cone.h), up to the first with a gate that moves it; after
  *           2^18 gates it gives up.
  * Threads   nothing is shared.
  */
-#ifndef QR_JOB_READOUTS_H
-#define QR_JOB_READOUTS_H
+#ifndef QR_CIRCUIT_READOUTS_H
+#define QR_CIRCUIT_READOUTS_H
 
 #include "circuit/circuit.h"
 

@@ -1,0 +1,388 @@
+#include "data/csv.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/mem.h"
+#include "base/parse.h"
+#include "base/text.h"
+
+enum { MAX_COLUMNS = 1 << 16 };
+
+/* The words of a column: each once, by an index in order of appearance. */
+struct csv_words {
+    size_t n, cap;
+    char **v;
+    uint32_t *sorted; /* indices, by the words' bytes */
+};
+
+/* Reads cell by cell. A cell's text is unquoted into `cell`. */
+struct csv_reader {
+    const char *p;
+    size_t n, at;
+    struct qr_buf cell;
+    bool ends_row;        /* the cell just read is its row's last */
+    const char *bad;      /* what is wrong with the quoting */
+    const uint8_t *cells; /* enum qr_csv_cells of each column; NULL: all numbers */
+    bool as_words;        /* a column of NUMBERS_OR_WORDS is read as words */
+    bool found_word;      /* it was read as numbers, and a cell is none */
+    struct csv_words words;
+};
+
+static void end_of_cell(struct csv_reader *r) {
+    r->ends_row = true;
+    if (r->at >= r->n) return;
+    char c = r->p[r->at++];
+    if (c == ',') r->ends_row = false;
+    else if (c == '\r' && r->at < r->n && r->p[r->at] == '\n') r->at++;
+}
+
+static bool is_blank(char c) { return c == ' ' || c == '\t'; }
+
+/* The first byte from `at` on that is no blank, or the end. */
+static size_t skip_blanks(const struct csv_reader *r, size_t at) {
+    while (at < r->n && is_blank(r->p[at])) at++;
+    return at;
+}
+
+/* Drops blanks at both ends of the cell. */
+static void trim(struct qr_buf *cell) {
+    size_t n = cell->n, from = 0;
+    while (n && is_blank((char)cell->p[n - 1])) n--;
+    while (from < n && is_blank((char)cell->p[from])) from++;
+    if (n == cell->n && !from) return;
+    memmove(cell->p, cell->p + from, n - from);
+    cell->n = n - from;
+    cell->p[cell->n] = 0;
+}
+
+static bool next_cell(struct csv_reader *r) {
+    qr_buf_clear(&r->cell);
+    size_t quote = skip_blanks(r, r->at);
+    if (quote < r->n && r->p[quote] == '"') {
+        r->at = quote;
+        for (r->at++;; r->at++) {
+            if (r->at >= r->n) {
+                r->bad = "a quoted cell has no closing quote";
+                return false;
+            }
+            if (r->p[r->at] == '"') {
+                if (r->at + 1 >= r->n || r->p[r->at + 1] != '"') break;
+                r->at++; /* "" is one quote */
+            }
+            qr_buf_put(&r->cell, r->p + r->at, 1);
+        }
+        r->at = skip_blanks(r, r->at + 1);
+        if (r->at < r->n && !strchr(",\r\n", r->p[r->at])) {
+            r->bad = "text follows a closing quote";
+            return false;
+        }
+    } else {
+        size_t from = r->at;
+        while (r->at < r->n && r->p[r->at] != ',' && r->p[r->at] != '\n' && r->p[r->at] != '\r')
+            r->at++;
+        qr_buf_put(&r->cell, r->p + from, r->at - from);
+    }
+    end_of_cell(r);
+    return true;
+}
+
+/* NaN and infinities too, as NumPy and pandas write them. */
+static bool number(const struct qr_buf *cell, double *ret) {
+    const char *s = qr_buf_string(cell);
+    size_t n = cell->n;
+    if (memchr(s, 0, n)) return false;
+    if (qr_parse_double_n(s, n, ret)) return true;
+    while (n && (*s == ' ' || *s == '\t')) {
+        s++;
+        n--;
+    }
+    while (n && (s[n - 1] == ' ' || s[n - 1] == '\t')) n--;
+    bool minus = n && *s == '-';
+    if (n && (*s == '-' || *s == '+')) {
+        s++;
+        n--;
+    }
+    if (n == 3 && strncasecmp(s, "nan", 3) == 0) {
+        *ret = (double)NAN;
+        return true;
+    }
+    if ((n == 3 && strncasecmp(s, "inf", 3) == 0) ||
+        (n == 8 && strncasecmp(s, "infinity", 8) == 0)) {
+        *ret = minus ? -HUGE_VAL : HUGE_VAL;
+        return true;
+    }
+    return false;
+}
+
+static bool valid_name(const struct qr_buf *cell) {
+    return strlen(qr_buf_string(cell)) == cell->n && qr_text_ok(qr_buf_string(cell));
+}
+
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+const char *qr_csv_header_hint(const char *name) {
+    double v;
+    return qr_parse_double(name, &v) ? "; is the line with the columns' names missing?" : "";
+}
+
+static enum qr_code read_names(struct csv_reader *r, const char *what, struct qr_csv *c,
+                               struct qr_err *err) {
+    size_t cap = 0;
+    do {
+        if (!next_cell(r)) return qr_fail(err, QR_DATA_LOSS, "%s: header line: %s", what, r->bad);
+        if (c->n_columns == MAX_COLUMNS)
+            return qr_fail(err, QR_DATA_LOSS, "%s: header line: more than %d columns", what,
+                           MAX_COLUMNS);
+        if (c->n_columns == 0 && r->cell.n && memchr(r->cell.p, '\t', r->cell.n))
+            return qr_fail(err, QR_DATA_LOSS,
+                           "%s: header line: there are tabs between the columns; write commas",
+                           what);
+        trim(&r->cell);
+        if (r->cell.n > QR_CSV_MAX_NAME_BYTES)
+            return qr_fail(err, QR_DATA_LOSS,
+                           "%s: header line: the name of column %zu has %zu bytes; at most %d are "
+                           "read (is this a CSV file?)",
+                           what, c->n_columns + 1, r->cell.n, QR_CSV_MAX_NAME_BYTES);
+        if (!valid_name(&r->cell))
+            return qr_fail(err, QR_DATA_LOSS,
+                           "%s: header line: the name of column %zu is not printable text in UTF-8",
+                           what, c->n_columns + 1);
+        if (r->cell.n == 0)
+            return qr_fail(
+                err, QR_DATA_LOSS,
+                "%s: header line: column %zu has no name (a row index? write the file without it)",
+                what, c->n_columns + 1);
+        if (c->n_columns == cap)
+            c->names = qr_xreallocarray(c->names, cap = cap ? 2 * cap : 16, sizeof *c->names);
+        c->names[c->n_columns++] = qr_xstrdup(qr_buf_string(&r->cell));
+    } while (!r->ends_row);
+    if (c->n_columns == 1 && strchr(c->names[0], ';'))
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: header line: between columns stand commas, not semicolons", what);
+    char **sorted = qr_xcalloc(c->n_columns, sizeof *sorted);
+    memcpy(sorted, c->names, c->n_columns * sizeof *sorted);
+    qsort(sorted, c->n_columns, sizeof *sorted, by_text);
+    const char *twice = NULL;
+    for (size_t i = 1; i < c->n_columns && !twice; i++)
+        if (strcmp(sorted[i - 1], sorted[i]) == 0) twice = sorted[i];
+    free(sorted);
+    return twice ? qr_fail(err, QR_DATA_LOSS, "%s: header line: two columns are named '%.60s'%s",
+                           what, twice, qr_csv_header_hint(twice))
+                 : QR_OK;
+}
+
+/* At most this many cells follow: one per separator, and one. */
+static size_t count_cells(const struct csv_reader *r) {
+    size_t n = 1;
+    for (size_t i = r->at; i < r->n; i++) n += r->p[i] == ',' || r->p[i] == '\n' || r->p[i] == '\r';
+    return n;
+}
+
+/* ---- words ---- */
+
+/* The place of a word in `sorted`: where it is, or where it belongs. */
+static size_t place_of(const struct csv_words *w, const char *word, bool *ret_there) {
+    size_t low = 0, high = w->n;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        int order = strcmp(w->v[w->sorted[middle]], word);
+        if (order == 0) return *ret_there = true, middle;
+        if (order < 0) low = middle + 1;
+        else high = middle;
+    }
+    *ret_there = false;
+    return low;
+}
+
+static size_t add_word(struct csv_words *w, const char *word) {
+    bool there;
+    size_t at = place_of(w, word, &there);
+    if (there) return w->sorted[at];
+    if (w->n == w->cap) {
+        w->cap = w->cap ? 2 * w->cap : 16;
+        w->v = qr_xreallocarray(w->v, w->cap, sizeof *w->v);
+        w->sorted = qr_xreallocarray(w->sorted, w->cap, sizeof *w->sorted);
+    }
+    memmove(w->sorted + at + 1, w->sorted + at, (w->n - at) * sizeof *w->sorted);
+    w->sorted[at] = (uint32_t)w->n;
+    w->v[w->n] = qr_xstrdup(word);
+    return w->n++;
+}
+
+/* Hands the words over in their sorted order, in which their indices become the values. */
+static void finish_words(struct csv_reader *r, struct qr_csv *c) {
+    struct csv_words *w = &r->words;
+    size_t column = 0;
+    if (!w->n) return;
+    while (r->cells[column] != QR_CSV_NUMBERS_OR_WORDS && r->cells[column] != QR_CSV_WORDS)
+        column++;
+    uint32_t *rank = qr_xcalloc(w->n, sizeof *rank);
+    c->words = qr_xcalloc(w->n, sizeof *c->words);
+    for (size_t i = 0; i < w->n; i++) {
+        rank[w->sorted[i]] = (uint32_t)i;
+        c->words[i] = QR_MOVE(w->v[w->sorted[i]]);
+    }
+    c->n_words = w->n;
+    for (size_t i = 0; i < c->n_rows; i++) {
+        double *value = &c->values[i * c->n_columns + column];
+        if (isfinite(*value)) *value = rank[(size_t)*value];
+    }
+    free(rank);
+    w->n = 0;
+}
+
+static void words_fini(struct csv_words *w) {
+    for (size_t i = 0; i < w->n; i++) free(w->v[i]);
+    free(w->v);
+    free(w->sorted);
+    *w = (struct csv_words){0};
+}
+
+/* ---- rows ---- */
+
+static enum qr_code read_word(struct csv_reader *r, const char *what, const struct qr_csv *c,
+                              size_t column, double *ret, struct qr_err *err) {
+    size_t row = c->n_rows + 1;
+    /* a missing label as NumPy writes it is no class */
+    if (number(&r->cell, ret) && !isfinite(*ret)) return QR_OK;
+    trim(&r->cell);
+    if (r->cell.n == 0)
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: row %zu, column '%.60s': an empty cell; a label is "
+                       "needed",
+                       what, row, c->names[column]);
+    if (r->cell.n > QR_CSV_MAX_NAME_BYTES || !valid_name(&r->cell))
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: row %zu, column '%.60s': the label is not a word in UTF-8 of at most "
+                       "%d bytes",
+                       what, row, c->names[column], QR_CSV_MAX_NAME_BYTES);
+    if (r->words.n == QR_CSV_MAX_WORDS)
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: column '%.60s' has more than %d different words; labels are classes or "
+                       "numbers",
+                       what, c->names[column], QR_CSV_MAX_WORDS);
+    *ret = (double)add_word(&r->words, qr_buf_string(&r->cell));
+    return QR_OK;
+}
+
+static enum qr_code read_cell(struct csv_reader *r, const char *what, const struct qr_csv *c,
+                              size_t column, double *ret, struct qr_err *err) {
+    uint8_t cells = r->cells ? r->cells[column] : QR_CSV_NUMBERS;
+    *ret = 0;
+    if (cells == QR_CSV_SKIPPED) return QR_OK;
+    if (cells == QR_CSV_WORDS || (cells == QR_CSV_NUMBERS_OR_WORDS && r->as_words))
+        return read_word(r, what, c, column, ret, err);
+    if (number(&r->cell, ret)) return QR_OK;
+    if (r->cell.n == 0)
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: row %zu, column '%.60s': an empty cell; a number is needed", what,
+                       c->n_rows + 1, c->names[column]);
+    r->found_word = cells == QR_CSV_NUMBERS_OR_WORDS;
+    if (r->found_word) return QR_OK;
+    return qr_fail(err, QR_DATA_LOSS, "%s: row %zu, column '%.60s': '%.60s' is not a number%s",
+                   what, c->n_rows + 1, c->names[column], qr_buf_string(&r->cell),
+                   strchr(qr_buf_string(&r->cell), ';')
+                       ? "; between columns stand commas, not semicolons"
+                       : "");
+}
+
+static enum qr_code read_row(struct csv_reader *r, const char *what, struct qr_csv *c,
+                             struct qr_err *err) {
+    size_t row = c->n_rows + 1, column = 0;
+    do {
+        if (!next_cell(r))
+            return qr_fail(err, QR_DATA_LOSS, "%s: row %zu, column %zu: %s", what, row, column + 1,
+                           r->bad);
+        if (column == c->n_columns)
+            return qr_fail(err, QR_DATA_LOSS, "%s: row %zu has more than the header's %zu cells",
+                           what, row, c->n_columns);
+        /* a blank line: too few cells */
+        if (column == 0 && r->cell.n == 0 && r->ends_row && c->n_columns > 1) break;
+        double *to = &c->values[c->n_rows * c->n_columns + column];
+        if (read_cell(r, what, c, column, to, err) != QR_OK) return err->code;
+        column++;
+    } while (!r->ends_row);
+    if (column == 0)
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: row %zu is a blank line; take it away (is the file cut short?)", what,
+                       row);
+    if (column < c->n_columns)
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: row %zu has %zu cells; the header has %zu (is the file cut short?)",
+                       what, row, column, c->n_columns);
+    c->n_rows++;
+    return QR_OK;
+}
+
+static enum qr_code read_all(struct csv_reader *r, const char *what, size_t max_cells,
+                             struct qr_csv *c, struct qr_err *err) {
+    size_t cells = count_cells(r), most = max_cells - max_cells % c->n_columns;
+    void *values;
+    /* every row is whole when it is counted, so a table of at most `most` cells fits exactly */
+    enum qr_code code = qr_large_new((cells < most ? cells : most) + c->n_columns,
+                                     sizeof *c->values, what, &values, err);
+    if (code != QR_OK) return code;
+    c->values = values;
+    size_t n = r->n;
+    /* blank lines at the end */
+    while (n > r->at && (r->p[n - 1] == '\n' || r->p[n - 1] == '\r')) n--;
+    r->n = n;
+    while (code == QR_OK && r->at < r->n) {
+        if ((c->n_rows + 1) * c->n_columns > max_cells)
+            return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s: more than %zu cells", what, max_cells);
+        code = read_row(r, what, c, err);
+        if (code != QR_OK || !r->found_word) continue;
+        /* the cells above are words, too */
+        r->found_word = false, r->as_words = true;
+        r->at = c->rows_at, c->n_rows = 0;
+    }
+    return code;
+}
+
+static struct csv_reader reader_of(struct qr_bytes text, size_t at) {
+    if (at == 0 && text.n >= 3 && memcmp(text.p, "\xef\xbb\xbf", 3) == 0) at = 3;
+    return (struct csv_reader){.p = (const char *)text.p, .n = text.n, .at = at};
+}
+
+enum qr_code qr_csv_read_header(struct qr_bytes text, const char *what, struct qr_csv *ret,
+                                struct qr_err *err) {
+    struct csv_reader r = reader_of(text, 0);
+    struct qr_csv c = {0};
+    enum qr_code code =
+        r.at == r.n ? qr_fail(err, QR_DATA_LOSS,
+                              "%s is empty; a header line with the columns' names is needed", what)
+                    : read_names(&r, what, &c, err);
+    qr_buf_free(&r.cell);
+    c.rows_at = r.at;
+    if (code == QR_OK) *ret = c;
+    else qr_csv_fini(&c);
+    return code;
+}
+
+enum qr_code qr_csv_read_rows(struct qr_bytes text, const char *what, const uint8_t *cells,
+                              size_t max_cells, struct qr_csv *c, struct qr_err *err) {
+    struct qr_err own;
+    struct csv_reader r = reader_of(text, c->rows_at);
+    r.cells = cells;
+    enum qr_code code = read_all(&r, what, max_cells, c, err ? err : &own);
+    if (code == QR_OK) finish_words(&r, c);
+    words_fini(&r.words);
+    qr_buf_free(&r.cell);
+    return code;
+}
+
+void qr_csv_fini(struct qr_csv *c) {
+    if (!c) return;
+    for (size_t i = 0; i < c->n_columns; i++) free(c->names[i]);
+    for (size_t i = 0; i < c->n_words; i++) free(c->words[i]);
+    free(c->names);
+    free(c->words);
+    free(c->values);
+    *c = (struct qr_csv){0};
+}

@@ -1,0 +1,310 @@
+/* Samples of a CSV file: which columns are labels, weights and inputs, and their values.
+ * qr_dataset_from_csv is where to begin. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/mem.h"
+#include "base/parse.h"
+#include "data/dataset_impl.h"
+#include "data/csv.h"
+
+enum { SHOWN_NAMES = 12 };
+
+/* The columns of a file by what they are. */
+struct columns {
+    size_t *label; /* [n_labels], and behind them that of the weights where weight is set */
+    size_t n_labels;
+    bool weight;
+    uint8_t *is_input, *cells; /* [n_columns of the file]; cells: enum qr_csv_cells */
+    size_t n_inputs;
+};
+
+static void columns_fini(struct columns *k) {
+    free(k->label);
+    free(k->is_input);
+    free(k->cells);
+}
+
+static struct qr_name_list header_of(const struct qr_csv *c) {
+    return (struct qr_name_list){c->n_columns, c->names};
+}
+
+/* The position of a column, n_columns: it is not there. */
+static size_t column_of(const struct qr_csv *c, const char *name) {
+    const struct qr_name_list header = header_of(c);
+    return qr_name_list_find(&header, name);
+}
+
+/* ---- labels ---- */
+
+/* A column that is called as labels often are, NULL: there is none. */
+static const char *likely_label(const struct qr_csv *c) {
+    static const char *const others[] = {"y",     "label",   "labels", "target",
+                                         "class", "species", "outcome"};
+    for (size_t j = 0; j < c->n_columns; j++)
+        for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+            if (strcasecmp(c->names[j], others[k]) == 0) return c->names[j];
+    return NULL;
+}
+
+static enum qr_code no_label(const struct qr_csv *c, const char *url, size_t want,
+                             struct qr_err *err) {
+    struct qr_buf hint = {0};
+    const char *likely = likely_label(c), *header = qr_csv_header_hint(c->names[0]);
+    if (likely)
+        qr_buf_printf(&hint, "; is it '%.60s'? give data \"labels\": \"%.60s\"", likely, likely);
+    else if (!*header) qr_buf_puts(&hint, "; \"labels\" in data names another column");
+    if (want > 1)
+        qr_fail(err, QR_DATA_LOSS,
+                "%s: the header has neither columns y0 to y%zu nor a column y of classes%s%s", url,
+                want - 1, header, qr_buf_string(&hint));
+    else if (column_of(c, "y0") < c->n_columns)
+        qr_fail(err, QR_DATA_LOSS,
+                "%s: the header has y0, but the model has 1 output, whose label is a column y; let "
+                "the last layer have an output for each label",
+                url);
+    else
+        qr_fail(err, QR_DATA_LOSS, "%s: the header has no column y (the labels)%s%s", url, header,
+                qr_buf_string(&hint));
+    qr_buf_free(&hint);
+    return QR_DATA_LOSS;
+}
+
+/* y, or y0 … y<k-1>; where none is wanted, a y that is there all the same. */
+static enum qr_code find_usual_labels(const struct qr_data_options *opt, const struct qr_csv *c,
+                                      const char *url, size_t want, struct columns *k,
+                                      struct qr_err *err) {
+    size_t several = opt->only_inputs ? opt->n_outputs : want, plain = column_of(c, "y");
+    for (size_t i = 0; i < several && several > 1; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "y%zu", i);
+        size_t at = column_of(c, name);
+        if (at < c->n_columns) k->label[k->n_labels++] = at;
+    }
+    if (several > 1 && k->n_labels == several) return QR_OK;
+    k->n_labels = plain < c->n_columns;
+    k->label[0] = plain;
+    return k->n_labels || want == 0 ? QR_OK : no_label(c, url, want, err);
+}
+
+/* Those that data.labels names, where they must be there. */
+static enum qr_code find_named_labels(const struct qr_data_options *opt, const struct qr_csv *c,
+                                      const char *url, size_t want, struct columns *k,
+                                      struct qr_err *err) {
+    for (size_t i = 0; i < opt->n_labels; i++) {
+        size_t at = column_of(c, opt->labels[i]);
+        if (at < c->n_columns) {
+            k->label[k->n_labels++] = at;
+            continue;
+        }
+        if (want == 0) continue;
+        struct qr_buf there = {0};
+        const struct qr_name_list header = header_of(c);
+        const char *near = qr_nearest(opt->labels[i], (const char *const *)c->names, c->n_columns);
+        qr_name_list_put(&header, NULL, SHOWN_NAMES, &there);
+        qr_fail(err, QR_DATA_LOSS,
+                "%s: the header has no column '%.60s', which data.labels names%s%.60s%s; it has: "
+                "%s",
+                url, opt->labels[i], near ? " (did you mean '" : "", near ? near : "",
+                near ? "'?)" : "", qr_buf_string(&there));
+        qr_buf_free(&there);
+        return QR_DATA_LOSS;
+    }
+    return QR_OK;
+}
+
+/* ---- the other columns ---- */
+
+static enum qr_code find_weight(const struct qr_data_options *opt, const struct qr_csv *c,
+                                const char *url, struct columns *k, struct qr_err *err) {
+    if (!opt->sample_weight) return QR_OK;
+    k->label[k->n_labels] = column_of(c, opt->sample_weight);
+    k->weight = k->label[k->n_labels] < c->n_columns;
+    if (k->weight || opt->only_inputs) return QR_OK;
+    return qr_fail(err, QR_DATA_LOSS,
+                   "%s: the header has no column '%.60s', which data.sample_weight names", url,
+                   opt->sample_weight);
+}
+
+/* Without labels nothing else misses a header: the first sample would be lost as one. Names that
+ * are places (0, 1, 2 ...) are pandas'. */
+static enum qr_code check_header(const struct qr_csv *c, const char *url, struct qr_err *err) {
+    for (size_t j = 0; j < c->n_columns; j++) {
+        double v;
+        if (!qr_parse_double(c->names[j], &v)) return QR_OK;
+    }
+    if (!qr_names_are_names((const char *const *)c->names, c->n_columns)) return QR_OK;
+    return qr_fail(err, QR_DATA_LOSS,
+                   "%s: the first line has numbers alone (%.40s ...); write a line with the "
+                   "columns' names above it",
+                   url, c->names[0]);
+}
+
+/* Inputs that are found by name leave the others unread: an id need not be a number. */
+static void choose_inputs(const struct qr_data_options *opt, const struct qr_csv *c, bool by_name,
+                          struct columns *k) {
+    bool all_named = opt->n_picked > 0;
+    for (size_t i = 0; i < opt->n_picked; i++) all_named &= opt->picked[i].name != NULL;
+    if (!by_name && !all_named) return;
+    for (size_t j = 0; j < c->n_columns; j++)
+        if (k->is_input[j]) k->cells[j] = QR_CSV_SKIPPED;
+    struct qr_name_list wanted = {.n = by_name ? opt->inputs->n : opt->n_picked};
+    const struct qr_name_list header = header_of(c);
+    wanted.v = qr_xcalloc(wanted.n, sizeof *wanted.v);
+    for (size_t i = 0; i < wanted.n; i++)
+        wanted.v[i] = by_name ? opt->inputs->v[i] : (char *)(uintptr_t)opt->picked[i].name;
+    size_t *at = qr_xcalloc(wanted.n, sizeof *at);
+    qr_name_list_find_all(&header, &wanted, at);
+    for (size_t i = 0; i < wanted.n; i++)
+        if (at[i] < c->n_columns && k->is_input[at[i]]) k->cells[at[i]] = QR_CSV_NUMBERS;
+    free(at);
+    free(wanted.v);
+}
+
+static bool has_names(const struct qr_csv *c, const struct columns *k) {
+    const char **names = qr_xcalloc(c->n_columns, sizeof *names);
+    size_t n = 0;
+    for (size_t j = 0; j < c->n_columns; j++)
+        if (k->is_input[j]) names[n++] = c->names[j];
+    bool named = qr_names_are_names(names, n);
+    free(names);
+    return named;
+}
+
+static void choose_cells(const struct qr_data_options *opt, const struct qr_csv *c, size_t want,
+                         struct columns *k) {
+    bool known = opt->classes && opt->classes->n;
+    k->is_input = qr_xmalloc(c->n_columns);
+    k->cells = qr_xcalloc(c->n_columns, 1); /* QR_CSV_NUMBERS */
+    memset(k->is_input, 1, c->n_columns);
+    for (size_t i = 0; i < k->n_labels + k->weight; i++) k->is_input[k->label[i]] = 0;
+    k->n_inputs = c->n_columns - k->n_labels - k->weight;
+    choose_inputs(opt, c, opt->inputs && opt->inputs->n && has_names(c, k), k);
+    for (size_t i = 0; i < k->n_labels; i++)
+        k->cells[k->label[i]] = want == 0         ? QR_CSV_SKIPPED
+                                : k->n_labels > 1 ? QR_CSV_NUMBERS
+                                : known           ? QR_CSV_WORDS
+                                                  : QR_CSV_NUMBERS_OR_WORDS;
+    if (k->weight && opt->only_inputs) k->cells[k->label[k->n_labels]] = QR_CSV_SKIPPED;
+}
+
+/* ---- values ---- */
+
+static enum qr_code put_values(const struct qr_data_options *opt, const struct qr_csv *c,
+                               const char *url, const struct columns *k, struct qr_dataset *d,
+                               struct qr_err *err) {
+    enum qr_code code = QR_OK;
+    double *labels = qr_xcalloc(k->n_labels, sizeof *labels);
+    for (size_t i = 0; i < c->n_rows && !code; i++) {
+        const double *row = c->values + i * c->n_columns;
+        double *x = d->x + i * d->n_columns, *y = d->y + i * qr_dataset_y_width(d);
+        for (size_t j = 0; j < c->n_columns && !code; j++) {
+            if (!isfinite(row[j]))
+                code = qr_fail(
+                    err, QR_DATA_LOSS,
+                    "%s: row %zu, column '%.60s' is %s; every value must be a finite number", url,
+                    i + 1, c->names[j], qr_what_is(row[j]));
+            if (k->is_input[j]) *x++ = row[j];
+        }
+        for (size_t l = 0; l < k->n_labels; l++) labels[l] = row[k->label[l]];
+        if (!code && c->n_words) labels[0] = qr_label_of_class(opt, (size_t)labels[0]);
+        if (!code)
+            code = qr_dataset_put_label(opt, labels, k->n_labels, d->n_outputs, y, url, i, err);
+        if (!code && d->weighted)
+            code = qr_dataset_put_weight(opt, row[k->label[k->n_labels]], y + d->n_outputs, url, i,
+                                         err);
+    }
+    free(labels);
+    return code;
+}
+
+/* The words of the labels become the data set's classes, and the values their positions there. */
+static enum qr_code take_classes(const struct qr_data_options *opt, struct qr_csv *c,
+                                 const char *url, size_t column, struct qr_dataset *d,
+                                 struct qr_err *err) {
+    struct qr_name_list words = {c->n_words, c->words};
+    if (!opt->classes) {
+        if (qr_classes_check(opt, &words, url, c->names[column], err) != QR_OK) return err->code;
+        d->classes = qr_name_list_copy(&words);
+        return QR_OK;
+    }
+    if (!opt->classes->n)
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: the labels in column '%.60s' are words, and the weights do not say "
+                       "which class each is; take the weights.h5 or weights.safetensors of a run "
+                       "that was trained on words, or write class numbers",
+                       url, c->names[column]);
+    size_t *class = qr_xcalloc(c->n_words, sizeof *class);
+    qr_name_list_find_all(opt->classes, &words, class);
+    for (size_t i = 0; i < c->n_rows; i++) {
+        double *value = &c->values[i * c->n_columns + column];
+        if (!isfinite(*value)) continue;
+        size_t word = (size_t)*value;
+        *value = (double)class[word];
+        if (class[word] < opt -> classes -> n) continue;
+        struct qr_buf known = {0};
+        qr_name_list_put(opt->classes, NULL, SHOWN_NAMES, &known);
+        qr_fail(err, QR_DATA_LOSS,
+                "%s: row %zu, column '%.60s': '%.60s' is not a class of the trained model (%s)",
+                url, i + 1, c->names[column], c->words[word], qr_buf_string(&known));
+        qr_buf_free(&known);
+        free(class);
+        return QR_DATA_LOSS;
+    }
+    free(class);
+    d->classes = qr_name_list_copy(opt->classes);
+    return QR_OK;
+}
+
+/* Those of the inputs, taken over. */
+static char **take_names(struct qr_csv *c, const struct columns *k) {
+    char **names = qr_xcalloc(c->n_columns, sizeof *names);
+    size_t n = 0;
+    for (size_t j = 0; j < c->n_columns; j++)
+        if (k->is_input[j]) names[n++] = QR_MOVE(c->names[j]);
+    return names;
+}
+
+static enum qr_code find_columns(const struct qr_data_options *opt, const struct qr_csv *c,
+                                 const char *url, size_t want, struct columns *k,
+                                 struct qr_err *err) {
+    size_t most = want > opt->n_outputs ? want : opt->n_outputs;
+    if (opt->n_labels > most) most = opt->n_labels;
+    k->label = qr_xcalloc(most + 2, sizeof *k->label);
+    enum qr_code code = opt->no_labels ? check_header(c, url, err) : QR_OK;
+    if (!code)
+        code = opt->n_labels ? find_named_labels(opt, c, url, want, k, err)
+                             : find_usual_labels(opt, c, url, want, k, err);
+    if (!code) code = find_weight(opt, c, url, k, err);
+    if (!code) choose_cells(opt, c, want, k);
+    return code;
+}
+
+enum qr_code qr_dataset_from_csv(const struct qr_data_options *opt, const char *url,
+                                 struct qr_buf *file, struct qr_dataset *ret, struct qr_err *err) {
+    struct qr_csv c = {0};
+    struct columns k = {0};
+    struct qr_dataset d = {0};
+    bool weighted = opt->sample_weight && !opt->only_inputs;
+    size_t want = opt->no_labels ? 0 : opt->n_outputs ? opt->n_outputs : 1;
+    enum qr_code code = qr_csv_read_header(qr_buf_view(file), url, &c, err);
+    if (!code) code = find_columns(opt, &c, url, want, &k, err);
+    if (!code)
+        code = qr_csv_read_rows(qr_buf_view(file), url, k.cells,
+                                qr_memory_limit_bytes() / sizeof(double), &c, err);
+    qr_buf_free(file);
+    if (!code)
+        code = qr_dataset_check_sizes(opt, url, c.n_rows, k.n_inputs, has_names(&c, &k), err);
+    if (!code) code = qr_dataset_room(&d, c.n_rows, k.n_inputs, want, weighted, err);
+    if (!code && c.n_words) code = take_classes(opt, &c, url, k.label[0], &d, err);
+    if (!code) code = put_values(opt, &c, url, &k, &d, err);
+    if (!code) d.names = take_names(&c, &k);
+    d.label_for_all = opt->one_label_for_all && k.n_labels < want;
+    if (code) qr_dataset_fini(&d);
+    else *ret = d;
+    columns_fini(&k);
+    qr_csv_fini(&c);
+    return code;
+}

@@ -1,0 +1,122 @@
+/* The names that files of weights keep: lists as JSON and for people. */
+#include "format/data_names.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+#include "format/json.h"
+
+enum { MAX_NAMES = 1 << 16, MAX_NAME_BYTES = 1024 };
+
+void qr_name_list_fini(struct qr_name_list *l) {
+    for (size_t i = 0; i < l->n; i++) free(l->v[i]);
+    free(l->v);
+    *l = (struct qr_name_list){0};
+}
+
+struct qr_name_list qr_name_list_copy(const struct qr_name_list *l) {
+    struct qr_name_list copy = {.n = l->n, .v = qr_xcalloc(l->n + 1, sizeof *copy.v)};
+    for (size_t i = 0; i < l->n; i++) copy.v[i] = qr_xstrdup(l->v[i]);
+    return copy;
+}
+
+void qr_data_names_fini(struct qr_data_names *n) {
+    qr_name_list_fini(&n->inputs);
+    qr_name_list_fini(&n->classes);
+}
+
+void qr_name_list_json(const struct qr_name_list *l, struct qr_buf *ret) {
+    struct qr_json_writer w = qr_json_writer(ret, 0);
+    qr_json_open(&w, '[');
+    for (size_t i = 0; i < l->n; i++) qr_json_put_string(&w, l->v[i]);
+    qr_json_close(&w, ']');
+}
+
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+enum qr_code qr_name_list_check(const struct qr_name_list *l, const char *what,
+                                struct qr_err *err) {
+    if (l->n > MAX_NAMES)
+        return qr_fail(err, QR_DATA_LOSS, "%s: %zu names; at most %d are read", what, l->n,
+                       MAX_NAMES);
+    for (size_t i = 0; i < l->n; i++)
+        if (!*l->v[i] || strlen(l->v[i]) > MAX_NAME_BYTES || !qr_text_ok(l->v[i]))
+            return qr_fail(err, QR_DATA_LOSS,
+                           "%s: name %zu is empty, above %d bytes, or no text in UTF-8", what, i,
+                           MAX_NAME_BYTES);
+    char **sorted = qr_xcalloc(l->n + 1, sizeof *sorted);
+    if (l->n) memcpy(sorted, l->v, l->n * sizeof *sorted);
+    qsort(sorted, l->n, sizeof *sorted, by_text);
+    const char *twice = NULL;
+    for (size_t i = 1; i < l->n && !twice; i++)
+        if (strcmp(sorted[i - 1], sorted[i]) == 0) twice = sorted[i];
+    free(sorted);
+    return twice ? qr_fail(err, QR_DATA_LOSS, "%s: the name '%.60s' is there twice", what, twice)
+                 : QR_OK;
+}
+
+static enum qr_code read_list(const struct qr_json *root, const char *what,
+                              struct qr_name_list *ret, struct qr_err *err) {
+    enum qr_code code = qr_json_want(root, what, QR_JSON_ARRAY, err);
+    if (code == QR_OK) ret->v = qr_xcalloc(qr_json_size(root) + 1, sizeof *ret->v);
+    for (const struct qr_json *v = code == QR_OK ? qr_json_first(root) : NULL; v && code == QR_OK;
+         v = qr_json_next(v)) {
+        const char *name;
+        code = qr_json_string(v, what, &name, err);
+        if (code == QR_OK) ret->v[ret->n++] = qr_xstrdup(name);
+    }
+    return code == QR_OK ? qr_name_list_check(ret, what, err) : code;
+}
+
+enum qr_code qr_name_list_parse(struct qr_bytes text, const char *what, struct qr_name_list *ret,
+                                struct qr_err *err) {
+    struct qr_err own;
+    if (!err) err = &own;
+    struct qr_json *root = NULL;
+    struct qr_name_list list = {0};
+    enum qr_code code = qr_json_parse(text, what, &root, err);
+    if (code == QR_OK) code = read_list(root, what, &list, err);
+    qr_json_free(root);
+    if (code == QR_OK) *ret = list;
+    else qr_name_list_fini(&list);
+    /* JSON's complaints are about damaged data here; no memory is no damage */
+    if (code == QR_INVALID_ARGUMENT) code = err->code = QR_DATA_LOSS;
+    return code;
+}
+
+void qr_name_list_put(const struct qr_name_list *l, const uint8_t *but, size_t most,
+                      struct qr_buf *ret) {
+    size_t n = 0;
+    for (size_t i = 0; i < l->n; i++) {
+        if ((but && but[i]) || n++ >= most) continue;
+        qr_buf_printf(ret, "%s%.60s", n > 1 ? ", " : "", l->v[i]);
+    }
+    if (n > most) qr_buf_printf(ret, " and %zu more", n - most);
+}
+
+size_t qr_name_list_find(const struct qr_name_list *l, const char *name) {
+    size_t i = 0;
+    while (i < l->n && strcmp(l->v[i], name) != 0) i++;
+    return i;
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(**(char **const *)a, **(char **const *)b);
+}
+
+void qr_name_list_find_all(const struct qr_name_list *l, const struct qr_name_list *wanted,
+                           size_t *ret) {
+    char ***sorted = qr_xcalloc(l->n + 1, sizeof *sorted);
+    for (size_t i = 0; i < l->n; i++) sorted[i] = &l->v[i];
+    qsort(sorted, l->n, sizeof *sorted, by_name);
+    for (size_t i = 0; i < wanted->n; i++) {
+        char **name = &wanted->v[i],
+             ***found = bsearch(&name, sorted, l->n, sizeof *sorted, by_name);
+        ret[i] = found ? (size_t)(*found - l->v) : l->n;
+    }
+    free(sorted);
+}
