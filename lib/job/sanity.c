@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "job/job_impl.h"
 #include "circuit/readouts.h"
+#include "job/job_impl.h"
 
 /* columns and classes in a sentence; bytes of a list to be copied */
 enum { SHOWN = 12, SHOWN_PICK = 200 };
