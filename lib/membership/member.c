@@ -158,7 +158,7 @@ void member_finish(struct qr_member *m, enum qr_code code, const char *text) {
 }
 
 /* A peer cannot be heard any more: its connection broke, it fell silent, or it left. */
-static void lost(struct qr_member *m, uint32_t index, const char *reason) {
+static void peer_lost(struct qr_member *m, uint32_t index, const char *reason) {
     const struct peer *p = &m->peer[index];
     if (m->promised.index == index && same_inc(m->promised.incarnation, p->incarnation))
         m->promise_exclusive = false;
@@ -175,7 +175,7 @@ void member_peer_down(struct qr_member *m, uint32_t index, const char *reason) {
     bool was_silent = p->silent;
     p->connected = p->silent = false;
     member_dial_down(m, index);
-    if (!was_silent) lost(m, index, reason);
+    if (!was_silent) peer_lost(m, index, reason);
 }
 
 /* Something has come from it. */
@@ -419,7 +419,7 @@ static void fall_silent(struct qr_member *m, uint32_t i, int64_t quiet_ns) {
     member_dropped(m, p);
     p->fell_silent = p->silent = true;
     snprintf(m->text, sizeof m->text, "silent for %.2f s", (double)quiet_ns / 1e9);
-    lost(m, i, m->text);
+    peer_lost(m, i, m->text);
 }
 
 /* TCP would send again what was lost later and later, also after the way is free. */

@@ -39,7 +39,7 @@ STEP = [
 ]
 # the same while the ring changes because another one died
 CHANGE = [
-    ("noticing a death", "member_peer_down", "one"),
+    ("noticing a death", "peer_lost", "one"),
     ("ending its generation", "group_on_suspend", "one"),
     ("asked for a promise", "member_on_propose", "one"),
     ("promised, the Begin has come", "member_on_begin", "one"),
