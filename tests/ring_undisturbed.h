@@ -8,8 +8,9 @@
 
 /* Of that one. */
 static char digest[33];
-static int64_t n_micro_batches; /* of the run */
-static struct qr_buf lines;     /* of steps.jsonl; the test frees it */
+static struct qr_train_result numbers; /* its loss and metrics */
+static int64_t n_micro_batches;        /* of the run */
+static struct qr_buf lines;            /* of steps.jsonl; the test frees it */
 
 static void undisturbed(const char *of) {
     struct ring r;
@@ -19,9 +20,19 @@ static void undisturbed(const char *of) {
     n_micro_batches += qr_counter_value(QR_MICRO_BATCHES);
     CHECK(r.worker[0].code == QR_OK, "%s", r.worker[0].err.msg);
     memcpy(digest, r.worker[0].result.state_digest, sizeof digest);
+    numbers = r.worker[0].result;
     lines = ring_log(&r);
     CHECK(lines.n > 900 && strlen(digest) == 32);
     ring_fini(&r);
+}
+
+static bool same_numbers(const struct qr_train_result *a) {
+    const struct qr_train_result *b = &numbers;
+    bool same = a->loss == b->loss && a->has_val == b->has_val && a->val_loss == b->val_loss &&
+                a->n_metrics == b->n_metrics;
+    for (size_t i = 0; same && i < a->n_metrics; i++)
+        same = a->metrics[i].value == b->metrics[i].value;
+    return same;
 }
 
 /* Everybody who was not killed for good has the digest; the log is the log. */
@@ -36,6 +47,8 @@ static void check_ring(struct ring *r, const char *what) {
         ended++;
         CHECK(strcmp(w->result.state_digest, digest) == 0, "%s: member %u: %s", what, i,
               w->result.state_digest);
+        CHECK(same_numbers(&w->result), "%s: member %u: val_loss %.17g, not %.17g", what, i,
+              w->result.val_loss, numbers.val_loss);
     }
     CHECK(ended > 0 && atomic_load(&r->n_wrote) > 0, "%s: nobody ended", what);
     CHECK(text.n == lines.n && memcmp(text.p, lines.p, text.n) == 0,

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -83,11 +84,12 @@ struct run_command {
     FILE *people; /* where the table and the bar go */
     struct qr_progress progress;
     struct qr_buf wrote;
-    bool done, has_val_loss;
+    bool done;
     struct qr_buf stopped;   /* why training ended before its last epoch; empty: it did not */
+    struct qr_buf best;      /* early stopping's best epoch; empty: there is none */
+    struct qr_buf values;    /* loss and metrics of the weights that are written */
     struct qr_buf confusion; /* the matrix; empty: none was asked for */
     char digest[33];
-    double loss, val_loss;
 };
 
 static void pass_on(struct run_command *r, char *argument) {
@@ -424,22 +426,36 @@ static enum qr_code choose_people(struct run_command *r, struct qr_err *err) {
 
 /* ---- while it runs ---- */
 
+/* A text of the event; empty: it has none. */
+static void take_text(const struct qr_json *event, const char *key, struct qr_buf *ret) {
+    const char *text;
+    qr_buf_clear(ret);
+    if (qr_json_string(qr_json_get(event, key), key, &text, NULL) == QR_OK) qr_buf_puts(ret, text);
+}
+
+/* As qring evaluate prints them. */
+static void take_values(const struct qr_json *event, struct qr_buf *ret) {
+    const struct qr_json *values = qr_json_get(event, "values");
+    qr_buf_clear(ret);
+    if (!values || qr_json_type(values) != QR_JSON_OBJECT) return;
+    for (const struct qr_json *v = qr_json_first(values); v; v = qr_json_next(v)) {
+        const char *name = qr_json_key(v);
+        double x = NAN;
+        if (!qr_metric_is_number(name)) continue;
+        if (qr_json_double(v, name, -1e308, 1e308, &x, NULL) != QR_OK) x = NAN;
+        qr_buf_printf(ret, "%s%s: %s", ret->n ? " - " : "", name, qr_text_number(x).s);
+    }
+}
+
 static void on_done(struct run_command *r, const struct qr_json *event) {
-    const struct qr_json *val = qr_json_get(event, "val_loss");
     const char *path, *digest;
     r->done = true;
     if (qr_json_string(qr_json_get(event, "state_digest"), "state_digest", &digest, NULL) == QR_OK)
         snprintf(r->digest, sizeof r->digest, "%s", digest);
-    if (qr_json_double(qr_json_get(event, "loss"), "loss", -1e308, 1e308, &r->loss, NULL) != QR_OK)
-        r->loss = 0;
-    r->has_val_loss =
-        val && qr_json_double(val, "val_loss", -1e308, 1e308, &r->val_loss, NULL) == QR_OK;
-    qr_buf_clear(&r->stopped);
-    if (qr_json_string(qr_json_get(event, "stopped"), "stopped", &path, NULL) == QR_OK)
-        qr_buf_puts(&r->stopped, path);
-    qr_buf_clear(&r->confusion);
-    if (qr_json_string(qr_json_get(event, "confusion"), "confusion", &path, NULL) == QR_OK)
-        qr_buf_puts(&r->confusion, path);
+    take_text(event, "stopped", &r->stopped);
+    take_text(event, "best", &r->best);
+    take_text(event, "confusion", &r->confusion);
+    take_values(event, &r->values);
     qr_buf_clear(&r->wrote);
     for (const struct qr_json *p = qr_json_first(qr_json_get(event, "wrote")); p;
          p = qr_json_next(p))
@@ -489,12 +505,11 @@ static int conclude(struct run_command *r, const struct qr_local_result *result)
                                                             : result->exit_code;
     }
     if (r->stopped.n) fprintf(r->people, "%s\n", qr_buf_string(&r->stopped));
+    if (r->best.n) fprintf(r->people, "%s\n", qr_buf_string(&r->best));
     fprintf(r->people, "wrote\n%s", qr_buf_string(&r->wrote));
     if (r->confusion.n) fprintf(r->people, "%s\n", qr_buf_string(&r->confusion));
     if (*r->digest) fprintf(r->people, "state_digest: %s\n", r->digest);
-    fprintf(r->people, "loss: %s", qr_text_number(r->loss).s);
-    if (r->has_val_loss) fprintf(r->people, " - val_loss: %s", qr_text_number(r->val_loss).s);
-    fputs("\n", r->people);
+    fprintf(r->people, "%s\n", qr_buf_string(&r->values));
     if (r->json) print_result(r);
     return result->exit_code;
 }
@@ -558,6 +573,8 @@ int qr_command_run(const struct qr_command *self, int argc, char **argv) {
     qr_settings_fini(&r.settings);
     qr_buf_free(&r.wrote);
     qr_buf_free(&r.stopped);
+    qr_buf_free(&r.best);
+    qr_buf_free(&r.values);
     qr_buf_free(&r.confusion);
     free(r.out);
     if (r.people && r.people != stdout && r.people != stderr) fclose(r.people);

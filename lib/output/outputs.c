@@ -458,37 +458,6 @@ static enum qr_code write_weights(const char *url, const struct qr_workload *w,
     return code;
 }
 
-static char *why_stopped(const struct qr_train_spec *t, const struct qr_train_result *r,
-                         uint64_t epochs) {
-    const struct qr_early_stopping *e = &t->early_stopping;
-    struct qr_buf b = {0};
-    if (r->ended)
-        return qr_xasprintf("stopped after step %llu of %llu: %s: %s", (unsigned long long)r->steps,
-                            (unsigned long long)epochs, qr_optimizer_names[t->optimizer.kind],
-                            r->ended);
-    qr_buf_printf(&b, "stopped early after epoch %llu of %llu: %s has not improved",
-                  (unsigned long long)r->epochs, (unsigned long long)epochs, e->monitor);
-    if (e->min_delta > 0) qr_buf_printf(&b, " by more than %g", e->min_delta);
-    if (e->patience > 1) qr_buf_printf(&b, " for %llu epochs", (unsigned long long)e->patience);
-    if (e->restore_best) qr_buf_puts(&b, "; the weights are the best epoch's");
-    return (char *)b.p;
-}
-
-/* For people, a row a line; heap. */
-static char *confusion_text(const struct qr_train_result *r) {
-    enum { SHOWN = 20 };
-    const uint64_t *counts = r->has_val ? r->confusion.validation : r->confusion.training;
-    const char *samples = r->has_val ? "validation" : "training";
-    size_t n = r->confusion.n;
-    struct qr_buf b = {0};
-    if (n > SHOWN) return qr_xasprintf("confusion matrix of %zu classes: result.json has it", n);
-    qr_buf_printf(
-        &b, "confusion matrix of the %s samples (a row a label, a column an answer):", samples);
-    for (size_t i = 0; i < n * n; i++)
-        qr_buf_printf(&b, "%s%7llu", i % n ? "" : "\n", (unsigned long long)counts[i]);
-    return (char *)QR_MOVE(b.p);
-}
-
 static void say_done(struct qr_outputs *o, const struct qr_workload *w,
                      const struct qr_train_result *r, const char *safetensors, const char *result) {
     const char *const wrote[] = {o->weights_url, safetensors, result};
@@ -500,8 +469,10 @@ static void say_done(struct qr_outputs *o, const struct qr_workload *w,
         qr_info(o->log, "worker", "done: %llu steps, loss %s, state_digest %s",
                 (unsigned long long)r->steps, qr_text_number(r->loss).s, r->state_digest);
     qr_auto(qr_free_p) char *stopped =
-        r->stopped_early ? why_stopped(&w->job->train, r, o->epochs) : NULL;
+        r->stopped_early ? outputs_why_stopped(&w->job->train, r, o->epochs) : NULL;
+    qr_auto(qr_free_p) char *best = outputs_best_text(&w->job->train.early_stopping, r);
     if (stopped) qr_info(o->log, "worker", "%s", stopped);
+    if (best) qr_info(o->log, "worker", "%s", best);
     qr_info(o->log, "worker", "wrote %s, %s, %s and %s/steps.jsonl", o->weights_url, safetensors,
             result, o->dir);
     qr_buf_clear(&o->line);
@@ -512,14 +483,12 @@ static void say_done(struct qr_outputs *o, const struct qr_workload *w,
     if (o->events) qr_info(o->log, "worker", "tensorboard --logdir %s shows the curves", curves);
     if (o->progress_fd < 0) return;
     struct qr_json_writer j = outputs_line(o, "done");
-    qr_json_put_key(&j, "loss");
-    qr_json_put_double(&j, r->loss);
-    qr_json_put_key(&j, "val_loss");
-    if (r->has_val) qr_json_put_double(&j, r->val_loss);
-    else qr_json_put_null(&j);
+    size_t n;
+    qr_auto(qr_free_p) struct qr_named_value *values = outputs_values(r, &n);
+    qr_named_values_json(&j, "values", values, n);
     qr_json_put_key(&j, "state_digest");
     qr_json_put_string(&j, r->state_digest);
-    qr_auto(qr_free_p) char *confusion = r->confusion.n ? confusion_text(r) : NULL;
+    qr_auto(qr_free_p) char *confusion = r->confusion.n ? outputs_confusion_text(r) : NULL;
     if (confusion) {
         qr_json_put_key(&j, "confusion");
         qr_json_put_string(&j, confusion);
@@ -529,6 +498,10 @@ static void say_done(struct qr_outputs *o, const struct qr_workload *w,
     if (stopped) {
         qr_json_put_key(&j, "stopped");
         qr_json_put_string(&j, stopped);
+    }
+    if (best) {
+        qr_json_put_key(&j, "best");
+        qr_json_put_string(&j, best);
     }
     qr_json_put_key(&j, "wrote");
     qr_json_open(&j, '[');
@@ -551,12 +524,26 @@ static void put_cost(const void *ctx, struct qr_json_writer *w) {
     qr_cost_json(c->price, c->pod_ms, w);
 }
 
+/* Who is told of the run, and HParams, have the values of the weights that are written. */
+static void tell_values(struct qr_outputs *o, const struct qr_train_result *r) {
+    struct qr_err err;
+    size_t n = 0;
+    bool other = r->evaluated_at_end || (r->restored && r->best_epoch != r->epochs);
+    qr_auto(qr_free_p) struct qr_named_value *values = outputs_values(r, &n);
+    qr_standing_end(&o->standing, values, n - r->n_logged);
+    if (o->teller) qr_teller_say(o->teller, true, &o->standing);
+    if (o->events && qr_tensorboard_success(o->events, r->epochs, values,
+                                            other ? n - r->n_logged : 0, &err) != QR_OK)
+        qr_warn(o->log, "worker", "TensorBoard events: %s", err.msg);
+}
+
 enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
                               const struct qr_job_canonical *canonical,
                               const struct qr_train_result *r, uint32_t n_workers, double seconds,
                               struct qr_err *err) {
     qr_auto(qr_free_p) char *safetensors = qr_path_join(o->dir, "weights.safetensors"),
                             *path = qr_path_join(o->dir, "result.json");
+    const struct qr_early_stopping *stopping = &w->job->train.early_stopping;
     char sha256[65] = "", safetensors_sha256[65] = "";
     struct qr_buf text = {0};
     o->wrote = true;
@@ -569,6 +556,10 @@ enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
         .job_hash = canonical->hex,
         .steps = r->steps,
         .epochs = r->epochs,
+        .monitor = stopping->on ? stopping->monitor : NULL,
+        .best_epoch = r->best_epoch,
+        .best = r->best,
+        .restored = r->restored,
         .loss = r->loss,
         .has_val_loss = r->has_val,
         .val_loss = r->val_loss,
@@ -591,9 +582,7 @@ enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
     if (code == QR_OK) code = qr_file_replace(path, qr_buf_view(&text), err);
     qr_buf_free(&text);
     if (code == QR_OK) code = qr_outputs_flush(o, err);
-    struct qr_err events;
-    if (code == QR_OK && o->events && qr_tensorboard_success(o->events, &events) != QR_OK)
-        qr_warn(o->log, "worker", "TensorBoard events: %s", events.msg);
+    if (code == QR_OK) tell_values(o, r);
     if (code == QR_OK && o->publisher)
         code = qr_publisher_finish(o->publisher, true, last_checkpoint_ns, err);
     if (code == QR_OK) say_done(o, w, r, safetensors, path);

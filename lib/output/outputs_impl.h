@@ -22,4 +22,17 @@ void outputs_on_progress(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t ba
 void outputs_on_epoch(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t n_batches,
                       double seconds, const struct qr_named_value *values, size_t n);
 
+/* ---- run_summary.c; all on the heap ---- */
+
+/* Why training stopped before its last epoch, of so many. */
+char *outputs_why_stopped(const struct qr_train_spec *t, const struct qr_train_result *r,
+                          uint64_t epochs);
+/* "best epoch 4: val_loss 0.25; the weights are that epoch's". NULL: nothing but the last epoch. */
+char *outputs_best_text(const struct qr_early_stopping *e, const struct qr_train_result *r);
+/* Loss and metrics of the weights that are written, those that the job logs last. ret_n: how
+ * many. */
+struct qr_named_value *outputs_values(const struct qr_train_result *r, size_t *ret_n);
+/* For people, a row a line. */
+char *outputs_confusion_text(const struct qr_train_result *r);
+
 #endif

@@ -39,6 +39,13 @@ void qr_standing_add(struct qr_standing *s, const struct qr_step_line *line,
         put(s, line->logged[i].name, false, line->logged[i].value);
 }
 
+void qr_standing_end(struct qr_standing *s, const struct qr_named_value *values, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        bool validation = strncmp(values[i].name, "val_", 4) == 0;
+        put(s, values[i].name + (validation ? 4 : 0), validation, values[i].value);
+    }
+}
+
 /* ---- how fast ---- */
 
 static void drop_first(struct qr_pace *p) {

@@ -28,6 +28,9 @@ struct qr_standing {
 void qr_standing_add(struct qr_standing *s, const struct qr_step_line *line,
                      const struct qr_step_detail *detail);
 
+/* At the end: loss, metrics and val_ ones of the weights that are written. */
+void qr_standing_end(struct qr_standing *s, const struct qr_named_value *values, size_t n);
+
 /* How fast it goes: over the last minute, by the clock that is passed in. Begins as {0}. */
 enum { QR_PACE_MARKS = 16 };
 struct qr_pace {

@@ -42,6 +42,19 @@ static void put_confusion(struct qr_json_writer *w, const char *key, const uint6
     qr_json_close(w, ']');
 }
 
+static void put_best(struct qr_json_writer *w, const struct qr_result *r) {
+    qr_json_put_key(w, "early_stopping");
+    qr_json_open(w, '{');
+    put_string(w, "monitor", r->monitor);
+    put_u64(w, "best_epoch", r->best_epoch);
+    qr_json_put_key(w, "best");
+    if (r->best_epoch) qr_json_put_double(w, r->best);
+    else qr_json_put_null(w);
+    qr_json_put_key(w, "restored");
+    qr_json_put_bool(w, r->restored);
+    qr_json_close(w, '}');
+}
+
 void qr_result_json(const struct qr_result *r, struct qr_buf *ret) {
     struct qr_json_writer w = qr_json_writer(ret, 2);
     qr_json_open(&w, '{');
@@ -49,6 +62,7 @@ void qr_result_json(const struct qr_result *r, struct qr_buf *ret) {
     put_string(&w, "job_hash", r->job_hash);
     put_u64(&w, "steps", r->steps);
     put_u64(&w, "epochs", r->epochs);
+    if (r->monitor) put_best(&w, r);
     put_double(&w, "loss", r->loss);
     qr_json_put_key(&w, "val_loss");
     if (r->has_val_loss) qr_json_put_double(&w, r->val_loss);

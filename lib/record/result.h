@@ -18,6 +18,12 @@ void qr_named_values_json(struct qr_json_writer *w, const char *key, const struc
 struct qr_result {
     const char *job, *job_hash; /* hash: hex */
     uint64_t steps, epochs;
+    /* early stopping's, or NULL; best_epoch 0: there is none yet. restored: the weights are that
+     * epoch's, and so are all values */
+    const char *monitor;
+    uint64_t best_epoch;
+    double best;
+    bool restored;
     double loss;
     bool has_val_loss;
     double val_loss;

@@ -304,13 +304,17 @@ static enum qr_code begin(struct qr_tensorboard *t, const struct qr_step_line *l
     return hparams(t, "session_start_info", err);
 }
 
-enum qr_code qr_tensorboard_success(struct qr_tensorboard *t, struct qr_err *err) {
+enum qr_code qr_tensorboard_success(struct qr_tensorboard *t, uint64_t epochs,
+                                    const struct qr_named_value *values, size_t n,
+                                    struct qr_err *err) {
     struct qr_err own;
     if (!err) err = &own;
     if (!t->began || t->failed || t->opt.evaluator) return QR_OK;
+    for (size_t i = 0; i < n; i++) scalar(t, values[i].name, "", "", values[i].value);
+    enum qr_code code = end_event(t, ROOT, (int64_t)epochs, err);
     qr_buf_clear(&t->content);
     qr_hparams_end(true, wall_seconds(t), &t->content);
-    enum qr_code code = hparams(t, "session_end_info", err);
+    if (code == QR_OK) code = hparams(t, "session_end_info", err);
     if (code == QR_OK) code = flush(t, err);
     t->failed = code != QR_OK;
     return code;

@@ -15,9 +15,11 @@
  *           ReadoutHistogramLayer wrote, but at true steps. 30 buckets over all that a read-out can
  *           be (-1 ... 1 for Z), so that steps compare. Every step up to 128, then 64 for each
  *           doubling; every validation. The folder itself: the HParams plugin's experiment, session
- *           start and end, and its metrics each epoch: loss, <metric>, val_loss, val_<metric>. (It
- *           finds none in train/ and validation/ when the folder itself is TensorBoard's --logdir:
- *           it looks for "./train".)
+ *           start and end, and its metrics each epoch: loss, <metric>, val_loss, val_<metric>. The
+ *           plugin shows the last ones; where the weights that are written are not the last
+ *           epoch's, their values follow at the end, a step behind that epoch. (It finds none in
+ *           train/ and validation/ when the folder itself is TensorBoard's --logdir: it looks for
+ *           "./train".)
  *           train/ begins with the model's graph, once for each process: readers draw the last one
  *           of a run.
  *           evaluator/, which has no session: validation/'s tags at the steps whose states were
@@ -75,9 +77,12 @@ QR_MUST_CHECK enum qr_code qr_tensorboard_step(struct qr_tensorboard *t,
                                                const struct qr_step_line *line,
                                                const struct qr_step_detail *detail,
                                                struct qr_err *err);
-/* The session ended well. Without it the session stays open: a run that was killed, or will
- * go on. */
-QR_MUST_CHECK enum qr_code qr_tensorboard_success(struct qr_tensorboard *t, struct qr_err *err);
+/* The session ended well, after so many epochs. Without it the session stays open: a run that was
+ * killed, or will go on. values: the metrics of the weights that are written, by their tags, where
+ * those are not the last epoch's; else n is 0. */
+QR_MUST_CHECK enum qr_code qr_tensorboard_success(struct qr_tensorboard *t, uint64_t epochs,
+                                                  const struct qr_named_value *values, size_t n,
+                                                  struct qr_err *err);
 /* Writes what is held back, if nothing has failed. NULL is fine. */
 void qr_tensorboard_close(struct qr_tensorboard *t);
 

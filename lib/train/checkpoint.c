@@ -63,7 +63,11 @@ static size_t walk_state(struct tensor_walk *w, struct qr_state *s) {
     row(w, "optimizer/products", s->n_products, s->products);
     row(w, "epoch/sums", s->n_sums + 1, s->sums);
     row(w, "early_stopping/counters", QR_STOP_COUNTERS, s->stop);
-    if (e->on && e->restore_best) weights(w, "early_stopping/best/", s->best);
+    if (e->on && e->restore_best) {
+        weights(w, "early_stopping/best/", s->best);
+        row(w, "early_stopping/best_sums", s->n_sums + 1, s->best_sums);
+        row(w, "early_stopping/best_validation", s->n_sums, s->best_validation);
+    }
     row(w, "validation/last", s->n_sums, s->validation);
     return n * (1 + s->n_moments) + 3;
 }

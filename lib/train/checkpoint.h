@@ -3,8 +3,8 @@
  * Names     weights as in weight files ("pqc/parameters", "dense/kernel");
  *           "optimizer/m/dense/kernel" for each moment and weight, "optimizer/products",
  *           "epoch/sums", "early_stopping/counters": these in the digest's order; then
- *           "early_stopping/best/dense/kernel" where the job keeps the best weights, and
- *           "validation/last".
+ *           "early_stopping/best/dense/kernel", "early_stopping/best_sums" and "…best_validation"
+ *           where the job keeps the best weights, and "validation/last".
  * Threads   pure; the state is read only.
  */
 #ifndef QR_TRAIN_CHECKPOINT_H

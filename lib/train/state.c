@@ -14,7 +14,9 @@ void qr_state_point(struct qr_state *s) {
     s->products = s->moments + s->n_moments * n;
     s->sums = s->products + s->n_products;
     s->best = s->sums + s->n_sums + 1;
-    s->validation = s->best + n;
+    s->best_sums = s->best + n;
+    s->best_validation = s->best_sums + s->n_sums + 1;
+    s->validation = s->best_validation + s->n_sums;
 }
 
 void qr_state_init(struct qr_state *s, const struct qr_job *job, const struct qr_model *m) {
@@ -26,7 +28,7 @@ void qr_state_init(struct qr_state *s, const struct qr_job *job, const struct qr
                            .n_sums = qr_model_n_sums(m),
                            .keeps_best = job->train.early_stopping.on};
     size_t n = s->n_params;
-    s->n_all = n + s->n_moments * n + s->n_products + s->n_sums + 1 + n + s->n_sums;
+    s->n_all = n + s->n_moments * n + s->n_products + 2 * (s->n_sums + 1) + n + 2 * s->n_sums;
     s->all = qr_xaligned(s->n_all * sizeof *s->all);
     qr_state_point(s);
     qr_optimizer_init(o, n, s->moments, s->products);
@@ -46,7 +48,8 @@ void qr_state_copy_rest(struct qr_state *to, const struct qr_state *from) {
     memcpy(to->stop, from->stop, sizeof to->stop);
     memcpy(to->products, from->products,
            (size_t)(from->best - from->products) * sizeof *to->products);
-    if (from->keeps_best) memcpy(to->best, from->best, from->n_params * sizeof *to->best);
+    if (from->keeps_best)
+        memcpy(to->best, from->best, (size_t)(from->validation - from->best) * sizeof *to->best);
     memcpy(to->validation, from->validation, from->n_sums * sizeof *to->validation);
 }
 
@@ -79,6 +82,10 @@ void qr_state_digest(const struct qr_state *s, uint8_t ret[16]) {
     qr_xxh3_parts(parts, sizeof parts / sizeof parts[0], ret);
 }
 
+bool qr_state_restores_best(const struct qr_state *s, const struct qr_early_stopping *e) {
+    return e->on && e->restore_best && s->stop[QR_STOP_BEST_EPOCH] > 0;
+}
+
 void qr_state_monitor(struct qr_state *s, const struct qr_early_stopping *e, double value) {
     if (!e->on) return;
     double best = s->stop[QR_STOP_BEST];
@@ -88,6 +95,8 @@ void qr_state_monitor(struct qr_state *s, const struct qr_early_stopping *e, dou
         s->stop[QR_STOP_BEST_EPOCH] = (double)s->epoch;
         s->stop[QR_STOP_WAIT] = 0;
         memcpy(s->best, s->weights, s->n_params * sizeof *s->best);
+        memcpy(s->best_sums, s->sums, (s->n_sums + 1) * sizeof *s->best_sums);
+        memcpy(s->best_validation, s->validation, s->n_sums * sizeof *s->best_validation);
     } else {
         s->stop[QR_STOP_WAIT] += 1;
         if (s->stop[QR_STOP_WAIT] >= (double)e->patience && s->epoch > 1)

@@ -25,6 +25,7 @@ struct qr_state {
     /* early stopping: best value, epochs without a better one, its epoch, 1 = stopped */
     double stop[QR_STOP_COUNTERS];
     double *best; /* n_params: the weights at the best epoch; 0 without early stopping */
+    double *best_sums, *best_validation; /* of that epoch, as sums and validation of the last one */
     bool keeps_best;
     /* n_sums; the first of them: loss and metrics of the last evaluation, for the result, not in
      * the digest */
@@ -44,8 +45,9 @@ void qr_state_copy_rest(struct qr_state *to, const struct qr_state *from);
 void qr_state_exchange(struct qr_state *a, struct qr_state *b);
 void qr_state_digest(const struct qr_state *s, uint8_t ret[16]);
 
-/* Early stopping after an epoch's validation; value is the monitored metric. Counts epochs from 1
- * in s->epoch. */
+/* Early stopping after an epoch, which counts from 1 in s->epoch; value is the monitored one. */
 void qr_state_monitor(struct qr_state *s, const struct qr_early_stopping *e, double value);
+/* The state is left with its best weights for its result. */
+bool qr_state_restores_best(const struct qr_state *s, const struct qr_early_stopping *e);
 
 #endif

@@ -40,9 +40,25 @@ static bool goes_on(const struct train_run *r) {
     return r->state.epoch < r->epochs && r->state.stop[QR_STOP_STOPPED] == 0;
 }
 
+/* The weights that are written where training ends in this state. */
+static const double *written(const struct train_run *r) {
+    const struct qr_state *s = &r->state;
+    if (qr_state_restores_best(s, &r->job->train.early_stopping)) return s->best;
+    return qr_optimizer_result(&r->job->train.optimizer, s->step, s->n_params, s->weights,
+                               s->moments);
+}
+
+/* The closing reduction evaluates weights that no other has had: an average, say. */
+static bool close_evaluates(const struct train_run *r) {
+    return r->has_val && !goes_on(r) && written(r) != r->state.weights &&
+           written(r) != r->state.best;
+}
+
 static void next_work(struct train_run *r, struct qr_step_work *ret) {
     const struct qr_state *s = &r->state;
     *ret = (struct qr_step_work){.kind = QR_REDUCTION_CLOSE};
+    if (close_evaluates(r))
+        ret->range = (struct qr_range){r->opt->data->n_train, r->opt->data->n_samples};
     memcpy(ret->key.job_hash, r->opt->canonical->hash, sizeof ret->key.job_hash);
     memcpy(ret->key.base_digest, r->digest, sizeof ret->key.base_digest);
     if (goes_on(r) && !r->over) {
@@ -76,14 +92,14 @@ static void say_spent(struct train_run *r) {
 static enum qr_code reduce(struct train_run *r, const struct qr_step_work *w, struct qr_err *err) {
     static const qr_fixed nothing;
     struct qr_group *g = r->opt->group;
-    /* a closing reduction's */
+    /* of a closing reduction that evaluates nothing */
     struct qr_contribution c = {.key = w->key, .vector = &nothing, .n = 1};
     size_t left = 0;
-    bool close = w->kind == QR_REDUCTION_CLOSE;
-    if (!close) c.n_micro_batches = qr_stepper_micro_batches(r->stepper, w);
+    bool votes = w->range.begin == w->range.end;
+    if (!votes) c.n_micro_batches = qr_stepper_micro_batches(r->stepper, w);
     enum qr_code code = qr_group_open_reduction(g, c.n_micro_batches, &left, err);
     if (code != QR_OK) return code;
-    if (!close) {
+    if (!votes) {
         c.n = qr_stepper_vector_length(r->stepper, w->kind);
         c.n_by_rank = r->view.n_members;
         qr_group_expect_sums(g, &c);
@@ -102,22 +118,24 @@ static enum qr_code reduce(struct train_run *r, const struct qr_step_work *w, st
     r->sum = alone ? c.vector : r->own_sum;
     qr_span_end(span_ns, QR_SPAN_REDUCE, NULL, c.n);
     qr_count_time(QR_REDUCE_TIME, qr_now_ns(r->opt->clock) - began_ns);
-    if (code != QR_OK || close) return code;
+    if (code != QR_OK || votes) return code;
     uint64_t bad = qr_fixed_to_count(r->sum[QR_VECTOR_BAD]);
     if (bad == 0) return QR_OK;
     return qr_stepper_blame(r->stepper, w, r->state.step + 1, bad,
                             qr_fixed_to_count(r->sum[QR_VECTOR_BAD_IDS]), err);
 }
 
-/* Of the state that the reduction is based on: it enters once, whoever computed what. */
-static double penalty(const struct train_run *r) {
-    return qr_model_penalty(r->opt->model, r->state.weights);
-}
-
-static void means(const struct train_run *r, uint64_t samples, double *ret) {
+/* weights: those of the sum. Their penalty enters once, whoever computed what. */
+static void means(const struct train_run *r, const double *weights, uint64_t samples, double *ret) {
     for (size_t i = 0; i < r->n_values; i++)
         ret[i] = qr_model_mean(r->opt->model, i, r->sum + QR_VECTOR_SUMS, samples);
-    ret[0] += penalty(r);
+    ret[0] += qr_model_penalty(r->opt->model, weights);
+}
+
+/* The evaluation of the sum, as a state keeps its last one. */
+static void keep_validation(const struct train_run *r, const double *weights, double *ret) {
+    means(r, weights, qr_fixed_to_count(r->sum[QR_VECTOR_SAMPLES]), ret);
+    qr_confusion_keep(r->opt->model, r->sum + QR_VECTOR_SUMS, ret);
 }
 
 /* An epoch's sums stay until the next one's first update, so that the state has one digest between
@@ -150,8 +168,7 @@ static void update_spare(struct train_run *r, const struct qr_step_work *w, uint
     QR_ASSERT(samples == w->range.end - w->range.begin);
     if (eval) {
         qr_state_copy(s, &r->state);
-        means(r, samples, s->validation);
-        qr_confusion_keep(r->opt->model, r->sum + QR_VECTOR_SUMS, s->validation);
+        keep_validation(r, r->state.weights, s->validation);
     } else {
         update(r, samples);
     }
@@ -160,7 +177,7 @@ static void update_spare(struct train_run *r, const struct qr_step_work *w, uint
                                  .samples = samples,
                                  .eval = eval,
                                  .ends_epoch = ends_epoch};
-    means(r, eval ? samples : r->update.n_points * samples, line->value);
+    means(r, r->state.weights, eval ? samples : r->update.n_points * samples, line->value);
     qr_stepper_readouts(r->sum, line->readouts);
     qr_logged_add(r->job, r->opt->model, s, r->next_gradient, line);
     if (ends_epoch) s->epoch++;
@@ -313,45 +330,75 @@ void qr_train_result_fini(struct qr_train_result *r) {
     *r = (struct qr_train_result){0};
 }
 
-static void fill_result(const struct train_run *r, struct qr_train_result *ret) {
-    const struct qr_state *s = &r->state;
-    bool best = r->job->train.early_stopping.on && r->job->train.early_stopping.restore_best &&
-                s->stop[QR_STOP_BEST_EPOCH] > 0;
+/* The state whose numbers the result has: that of the best epoch where its weights are written,
+ * else the last one, with what the closing reduction has evaluated. */
+static struct qr_state result_state(struct train_run *r, const struct qr_step_work *w) {
+    struct qr_state s = r->state;
+    if (w->range.begin != w->range.end) {
+        keep_validation(r, written(r), r->spare.validation);
+        s.validation = r->spare.validation;
+    }
+    if (!qr_state_restores_best(&s, &r->job->train.early_stopping)) return s;
+    s.epoch = (uint64_t)s.stop[QR_STOP_BEST_EPOCH];
+    s.step = s.epoch * r->n_batches;
+    s.sums = s.best_sums;
+    s.validation = s.best_validation;
+    return s;
+}
+
+/* Loss and metrics as qring evaluate has them of the same weights, and what the job logs. The best
+ * epoch's last step may be long ago: its gradient's norm is not said. */
+static void fill_values(const struct train_run *r, const struct qr_state *of,
+                        struct qr_train_result *ret) {
+    static const struct qr_lines none;
+    const struct qr_model *m = r->opt->model;
+    ret->loss = qr_model_running_mean(m, 0, of->sums, of->sums[of->n_sums]);
+    ret->val_loss = r->has_val ? of->validation[0] : 0;
+    for (size_t v = 0; v < (r->has_val ? 2u : 1u); v++)
+        for (size_t i = 1; i < r->n_values; i++)
+            ret->metrics[ret->n_metrics++] = (struct qr_named_value){
+                v ? r->val_values[i].name : r->values[i].name,
+                v ? of->validation[i]
+                  : qr_model_running_mean(m, i, of->sums, of->sums[of->n_sums])};
+    ret->n_logged = qr_logged_last(r->job, m, of, ret->restored ? &none : &r->lines,
+                                   n_validation(r), ret->metrics + ret->n_metrics);
+    ret->n_metrics += ret->n_logged;
+    ret->confusion = qr_confusion_of(m, of, r->has_val);
+}
+
+static void fill_result(struct train_run *r, const struct qr_step_work *w,
+                        struct qr_train_result *ret) {
+    const struct qr_state *s = &r->state, of = result_state(r, w);
     *ret = (struct qr_train_result){.steps = s->step,
                                     .epochs = s->epoch,
-                                    .loss = r->values[0].value,
                                     .has_val = r->has_val,
-                                    .val_loss = r->has_val ? r->val_values[0].value : 0,
+                                    .best_epoch = (uint64_t)s->stop[QR_STOP_BEST_EPOCH],
+                                    .best = s->stop[QR_STOP_BEST],
+                                    .restored = of.sums == s->best_sums,
+                                    .evaluated_at_end = w->range.begin != w->range.end,
                                     .stopped_early = s->stop[QR_STOP_STOPPED] > 0,
                                     .ended =
                                         qr_optimizer_ended(&r->job->train.optimizer, s->products)};
-    for (size_t v = 0; v < (r->has_val ? 2u : 1u); v++)
-        for (size_t i = 1; i < r->n_values; i++)
-            ret->metrics[ret->n_metrics++] = v ? r->val_values[i] : r->values[i];
-    ret->n_metrics += qr_logged_last(r->job, r->opt->model, s, &r->lines, n_validation(r),
-                                     ret->metrics + ret->n_metrics);
-    ret->confusion = qr_confusion_of(r->opt->model, s, r->has_val);
+    fill_values(r, &of, ret);
     ret->pod_ms = qr_spent_ms(&r->spent, qr_now_ns(r->opt->clock));
     ret->over_budget = goes_on(r);
     uint8_t digest[sizeof r->digest];
     qr_state_digest(s, digest);
     qr_hex(digest, sizeof digest, ret->state_digest);
     ret->params = qr_xcalloc(s->n_params, sizeof *ret->params);
-    const double *last =
-        qr_optimizer_result(&r->job->train.optimizer, s->step, s->n_params, s->weights, s->moments);
-    memcpy(ret->params, best ? s->best : last, s->n_params * sizeof *ret->params);
+    memcpy(ret->params, written(r), s->n_params * sizeof *ret->params);
 }
 
-/* The empty closing reduction has passed: everybody had the final state, and it may
- * be published. */
-static enum qr_code finish(struct train_run *r, struct qr_train_result *ret, struct qr_err *err) {
+/* The closing reduction has passed: every member had the final state, and it may be published. */
+static enum qr_code finish(struct train_run *r, const struct qr_step_work *w,
+                           struct qr_train_result *ret, struct qr_err *err) {
     const struct qr_train_options *o = r->opt;
     qr_state_copy(&r->spare, &r->state); /* whose place may be taken */
     enum qr_code code = train_note_committed(r, err);
     if (code != QR_OK) return code;
     qr_state_exchange(&r->state, &r->spare);
     qr_train_result_fini(ret);
-    fill_result(r, ret);
+    fill_result(r, w, ret);
     if (o->finish) code = o->finish(o->finish_ctx, &r->view, ret, err);
     if (code == QR_OK) r->done = true;
     return code;
@@ -364,9 +411,12 @@ static void say_poison(struct train_run *r, uint64_t reductions, uint64_t micro_
     char who[200] = "", why[QR_ERR_MSG_BYTES];
     size_t n = 0, each = r->n_batches + r->has_val, k = (size_t)(reductions % each);
     struct qr_step_work w;
-    work_at(r, reductions / each, k, &w);
+    bool closes = reductions == r->state.reductions && close_evaluates(r);
+    if (closes) next_work(r, &w);
+    else work_at(r, reductions / each, k, &w);
     uint64_t step =
         reductions / each * r->n_batches + (w.kind == QR_REDUCTION_TRAIN ? k + 1 : r->n_batches);
+    if (closes) step = r->state.step;
     struct qr_range at = qr_micro_batch_at(w.range, r->job->micro_batch_size, (size_t)micro_batch);
     for (size_t i = at.begin; i < at.end && n < sizeof who - 16; i++)
         n += (size_t)snprintf(who + n, sizeof who - n, "%s%zu", i > at.begin ? ", " : "",
@@ -386,13 +436,16 @@ static enum qr_code one_reduction(struct train_run *r, struct qr_train_result *r
                                               [QR_REDUCTION_CLOSE] = QR_SPAN_CLOSING};
     struct qr_step_work w;
     next_work(r, &w);
+    bool close = w.kind == QR_REDUCTION_CLOSE, evaluates = close && w.range.begin < w.range.end;
+    if (evaluates) qr_stepper_prepare(r->stepper, written(r));
     if (r->opt->begins) r->opt->begins(r->opt->begins_ctx, w.kind, r->state.step);
     int64_t span_ns = qr_span_begin();
     enum qr_code code = reduce(r, &w, err);
-    if (code == QR_OK && w.kind != QR_REDUCTION_CLOSE) code = apply(r, &w, err);
+    if (code == QR_OK && !close) code = apply(r, &w, err);
     qr_span_end(span_ns, spans[w.kind], NULL, r->state.step);
-    if (code == QR_OK && w.kind == QR_REDUCTION_CLOSE) code = finish(r, ret, err);
+    if (code == QR_OK && close) code = finish(r, &w, ret, err);
     if (code != QR_ABORTED) return code;
+    if (evaluates) train_prepare(r); /* it may go on from this state, or from another */
     span_ns = qr_span_begin();
     code = train_join(r, err);
     qr_span_end(span_ns, QR_SPAN_REGROUP, NULL, r->state.step);

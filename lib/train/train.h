@@ -47,10 +47,20 @@ struct qr_train_observer {
 
 struct qr_train_result {
     uint64_t steps, epochs; /* of the last state */
-    double loss;            /* Keras' running mean over the last epoch */
+    /* of early stopping; best_epoch 0: none was better than nothing. restored: its weights are the
+     * result's */
+    uint64_t best_epoch;
+    double best;
+    bool restored;
+    /* Values and matrices belong to params: of the best epoch where it is restored, else of the
+     * last one. val_ ones are what an evaluation of params gives, to the last bit. Others are
+     * Keras' running means over that epoch's steps. */
+    double loss;
     bool has_val;
     double val_loss;
-    size_t n_metrics; /* metrics, val_ metrics when has_val, what the job logs (logged.h) */
+    bool evaluated_at_end; /* val_ values are of no epoch: params are an average */
+    /* metrics, val_ metrics when has_val, and, n_logged of them, what the job logs (logged.h) */
+    size_t n_metrics, n_logged;
     struct qr_named_value metrics[2 * QR_MAX_METRICS + QR_MAX_LOGGED]; /* names: model's, job's */
     struct qr_confusion confusion;
     char state_digest[33]; /* of the last step's state */

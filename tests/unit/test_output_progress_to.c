@@ -49,6 +49,13 @@ static void test_texts(void) {
     struct qr_standing s = standing(), none = {.step = 1, .epoch = 1};
     struct qr_buf text = {0};
     CHECK(s.n == 6 && s.pod_ms == 1500);
+    /* at the end the values of the weights that are written take their place */
+    static const struct qr_named_value written[] = {{"loss", 3}, {"val_loss", 4}};
+    struct qr_standing end = s;
+    qr_standing_end(&end, written, COUNT(written));
+    CHECK(end.n == 6 && end.value[0].value == 3 && !end.value[0].validation);
+    CHECK(end.value[4].validation && strcmp(end.value[4].name, "loss") == 0 &&
+          end.value[4].value == 4);
     qr_standing_trainer_status(&s, false, 109.2, wall_ns, &text);
     is(&text,
        "{\"trainerStatus\":{\"progressPercentage\":45,\"estimatedRemainingSeconds\":110,"

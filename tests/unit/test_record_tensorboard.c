@@ -256,9 +256,12 @@ static void test_run(const char *dir) {
     tell(t, 8, false);
     read_all(dir);
     CHECK(find("train", "batch_loss", 7) && find("train", "batch_loss", 8));
-    CHECK(qr_tensorboard_success(t, &err) == QR_OK, "%s", err.msg);
+    const struct qr_named_value best[] = {{"loss", 0.5}, {"val_loss", 0.25}};
+    CHECK(qr_tensorboard_success(t, 5, best, COUNT(best), &err) == QR_OK, "%s", err.msg);
     qr_tensorboard_close(t);
     read_all(dir);
+    check_value("", "loss", 5, 0.5); /* of the weights that are written, behind the last epoch */
+    check_value("", "val_loss", 5, 0.25);
     CHECK(n_files == 3 && n_starts == 3 && find("", "_hparams_/session_end_info", 0));
     CHECK(n_graphs == 1, "%ld graphs", n_graphs);
     CHECK(n_told == 3);
@@ -349,7 +352,7 @@ static void test_evaluator(const char *dir) {
     CHECK(!find("evaluator", "epoch_loss", 2), "its epoch has not ended");
     CHECK(find("evaluator", "Readouts", 5) && last_histogram[2][2] == 7 && n_seen == 7, "%zu",
           n_seen);
-    CHECK(qr_tensorboard_success(t, NULL) == QR_OK);
+    CHECK(qr_tensorboard_success(t, 2, NULL, 0, NULL) == QR_OK);
     qr_tensorboard_close(t);
     read_all(dir);
     CHECK(n_files == 1, "no session: %ld files", n_files);

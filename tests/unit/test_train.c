@@ -424,6 +424,10 @@ static void test_lines_and_early_stopping(void) {
           QR_OK);
     CHECK(means[0] == seen.lines[2 * best + 1].loss, "%.17g %.17g", means[0],
           seen.lines[2 * best + 1].loss);
+    /* and all that the result says is of that epoch: its training too */
+    CHECK(r.restored && r.best_epoch == best + 1 && r.best == means[0] && r.val_loss == means[0],
+          "%.17g %.17g", r.val_loss, means[0]);
+    CHECK(r.loss == seen.lines[2 * best].loss, "%.17g %.17g", r.loss, seen.lines[2 * best].loss);
     free(r.params);
     teardown(&f);
 }
@@ -473,12 +477,14 @@ static void test_monitors(void) {
             if (value[e] < value[best]) best = e;
         CHECK(r.stopped_early && r.epochs == best + 3 && seen.n == r.epochs,
               "row %zu: best %zu of %llu", i, best, (unsigned long long)r.epochs);
-        /* the result has the last epoch's */
+        /* the result has that epoch's */
+        double times = strcmp(rows[i].monitor, "x") == 0 ? 2 : 1;
+        CHECK(r.restored && r.best_epoch == best + 1 && r.best == times * value[best] &&
+              r.loss == seen.loss[best]);
         for (size_t k = 0; k < r.n_metrics; k++) {
-            if (strcmp(r.metrics[k].name, "gap") == 0)
-                CHECK(r.metrics[k].value == seen.gap[seen.n - 1]);
+            if (strcmp(r.metrics[k].name, "gap") == 0) CHECK(r.metrics[k].value == seen.gap[best]);
             if (strcmp(r.metrics[k].name, "x") == 0 && !rows[i].by_gap)
-                CHECK(r.metrics[k].value == 2 * seen.loss[seen.n - 1]);
+                CHECK(r.metrics[k].value == 2 * seen.loss[best]);
         }
         qr_train_result_fini(&r);
         teardown(&f);

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "tests/t.h"
 #include "train/checkpoint.h"
+#include "train/evaluate.h"
 #include "train/train.h"
 
 #define QCNN(data, train)                                                                          \
@@ -116,8 +117,34 @@ static bool same_result(const struct run *r, const struct qr_train_result *a,
               a->has_val == b->has_val && a->val_loss == b->val_loss &&
               a->n_metrics == b->n_metrics && a->stopped_early == b->stopped_early &&
               strcmp(a->state_digest, b->state_digest) == 0;
-    for (size_t i = 0; is && i < a->n_metrics; i++) is = a->metrics[i].value == b->metrics[i].value;
+    for (size_t i = 0; is && i < a->n_metrics; i++)
+        is = memcmp(&a->metrics[i].value, &b->metrics[i].value, sizeof(double)) == 0;
+    size_t n = a->confusion.n;
+    is &= a->best_epoch == b->best_epoch && a->best == b->best && a->restored == b->restored &&
+          n == b->confusion.n && !memcmp(a->confusion.training, b->confusion.training, 8 * n * n) &&
+          (!a->has_val || !memcmp(a->confusion.validation, b->confusion.validation, 8 * n * n));
     return is && memcmp(a->params, b->params, qr_model_n_params(r->model) * sizeof *a->params) == 0;
+}
+
+/* The result's validation is what an evaluation of its weights gives, to the last bit. */
+static void is_of_its_weights(const struct run *r, const char *what,
+                              const struct qr_train_result *ret) {
+    size_t n = r->data.n_samples - r->data.n_train, sample[64], n_val = qr_model_n_values(r->model);
+    double means[16];
+    if (!ret->has_val) return;
+    for (size_t i = 0; i < n; i++) sample[i] = r->data.n_train + i;
+    CHECK(qr_evaluate(r->model, ret->params, &r->data, sample, n, r->pool, NULL, NULL, means,
+                      &err) == QR_OK,
+          "%s", err.msg);
+    CHECK(means[0] == ret->val_loss, "%s: %.17g, of its weights %.17g", what, ret->val_loss,
+          means[0]);
+    for (size_t i = 1; i < n_val; i++)
+        CHECK(means[i] == ret->metrics[n_val + i - 2].value, "%s: %s %.17g, of its weights %.17g",
+              what, ret->metrics[n_val + i - 2].name, ret->metrics[n_val + i - 2].value, means[i]);
+    uint64_t counted = 0;
+    for (size_t i = 0; i < ret->confusion.n * ret->confusion.n; i++)
+        counted += ret->confusion.validation[i];
+    CHECK(!ret->confusion.n || counted == n);
 }
 
 static void each_reduction(const char *what, const char *text) {
@@ -132,6 +159,7 @@ static void each_reduction(const char *what, const char *text) {
     r->pool = qr_pool_new(1);
     r->keep = true;
     CHECK(train(r, NULL, 0, &whole) == QR_OK, "%s: %s", what, err.msg);
+    is_of_its_weights(r, what, &whole);
     r->keep = false;
     uint64_t passes = r->n_lines;
     CHECK(passes > 5 && r->files[passes].n, "%s: %d reductions", what, (int)passes);
@@ -149,11 +177,11 @@ static void each_reduction(const char *what, const char *text) {
               what, (int)p, (int)r->n_lines, r->same_lines ? "the same" : "other ones");
         CHECK(part.params && same_result(r, &whole, &part), "%s, from reduction %d: %s and %s",
               what, (int)p, whole.state_digest, part.state_digest);
-        free(part.params);
+        qr_train_result_fini(&part);
         qr_checkpoint_fini(&c);
         qr_state_fini(&s);
     }
-    free(whole.params);
+    qr_train_result_fini(&whole);
     for (size_t i = 0; i < MAX_REDUCTIONS; i++)
         qr_buf_free(&r->lines[i]), qr_buf_free(&r->files[i]);
     qr_pool_free(r->pool);
@@ -286,7 +314,9 @@ int main(void) {
     each_reduction("early stopping that keeps the best",
                    QCNN(",\"train_fraction\":0.7",
                         "\"epochs\":30,\"batch_size\":30,\"optimizer\":{\"name\":\"adam\","
-                        "\"learning_rate\":0.9},\"early_stopping\":{\"monitor\":\"val_loss\","
+                        "\"learning_rate\":0.9},\"metrics\":[\"accuracy\",\"mae\","
+                        "\"confusion_matrix\"],\"log\":{\"gap\":\"val_loss - loss\"},"
+                        "\"early_stopping\":{\"monitor\":\"val_loss\","
                         "\"patience\":2,\"restore_best_weights\":true}"));
     each_reduction(
         "adamw, a warm-up and a polynomial that cycles",
@@ -310,7 +340,8 @@ int main(void) {
     each_reduction("an average beside the best weights",
                    QCNN(",\"train_fraction\":0.7",
                         "\"epochs\":30,\"batch_size\":30,\"optimizer\":{\"name\":\"adamax\","
-                        "\"learning_rate\":0.9,\"use_ema\":true},\"early_stopping\":{\"patience\":"
+                        "\"learning_rate\":0.9,\"use_ema\":true},\"metrics\":[\"accuracy\","
+                        "\"confusion_matrix\"],\"early_stopping\":{\"patience\":"
                         "2,\"restore_best_weights\":false}"));
     each_reduction("early stopping by the training loss, without validation",
                    QCNN("", "\"epochs\":30,\"batch_size\":16,\"metrics\":[\"accuracy\"],"
