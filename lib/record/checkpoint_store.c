@@ -135,6 +135,17 @@ static enum qr_code write_object(const struct qr_checkpoint_place *p, const stru
     return code;
 }
 
+bool qr_checkpoint_has_name(const char *name) {
+    static const char hex[] = "0123456789abcdef";
+    enum { STEP_CHARS = 16, DIGEST_CHARS = 32 };
+    if (strspn(name, hex) != CHECKPOINT_HASH_CHARS) return false;
+    name += CHECKPOINT_HASH_CHARS;
+    if (*name != '-' || strspn(name + 1, "0123456789") != STEP_CHARS) return false;
+    name += 1 + STEP_CHARS;
+    if (*name != '-' || strspn(name + 1, hex) != DIGEST_CHARS) return false;
+    return strcmp(name + 1 + DIGEST_CHARS, ".safetensors") == 0;
+}
+
 /* Of those up to the one that LATEST names, all but the newest three. What cannot be removed stays
  * until the next time. */
 static void prune(const struct qr_checkpoint_place *p, const struct qr_checkpoint_latest *l) {
@@ -145,14 +156,17 @@ static void prune(const struct qr_checkpoint_place *p, const struct qr_checkpoin
     struct qr_err err;
     if (p->store->ops->list(p->store, prefix, &names, &err) == QR_OK && names.n) {
         /* none behind the named one: another worker may be about to name it */
-        size_t n = 0;
-        for (char *at = (char *)names.p, *end; at && strncmp(at, named, strcspn(at, "\n")) <= 0;
-             at = end ? end + 1 : NULL, n++)
-            end = strchr(at, '\n');
-        for (char *at = (char *)names.p, *end; n > QR_CHECKPOINTS_KEPT; at = end + 1, n--) {
-            end = strchr(at, '\n');
-            *end = 0;
+        size_t n = 0, skip = strlen(p->dir) + 1;
+        char *at = (char *)names.p;
+        for (char *name = at, *end; name; name = end ? end + 1 : NULL) {
+            if ((end = strchr(name, '\n'))) *end = 0;
+            if (strcmp(name, named) > 0) break;
+            n += qr_checkpoint_has_name(name + skip);
+        }
+        for (; n > QR_CHECKPOINTS_KEPT; at += strlen(at) + 1) {
+            if (!qr_checkpoint_has_name(at + skip)) continue;
             if (p->store->ops->remove(p->store, at, &err) != QR_OK) break;
+            n--;
         }
     }
     qr_buf_free(&names);
@@ -347,14 +361,6 @@ enum qr_code qr_checkpoint_load(const struct qr_checkpoint_place *p, const char 
 }
 
 /* ---- forget ---- */
-
-bool qr_checkpoint_has_name(const char *name) {
-    static const char ending[] = ".safetensors";
-    size_t n = strlen(name), n_ending = sizeof ending - 1, hex = strspn(name, "0123456789abcdef");
-    if (hex != CHECKPOINT_HASH_CHARS || name[hex] != '-') return false;
-    if (strspn(name + hex + 1, "0123456789") != 16) return false; /* the step */
-    return n > n_ending && strcmp(name + n - n_ending, ending) == 0;
-}
 
 enum qr_code qr_checkpoint_forget(const struct qr_checkpoint_place *p, struct qr_err *err) {
     struct qr_err own;

@@ -172,6 +172,24 @@ static void forward_only(void) {
     start_over();
 }
 
+/* Names that begin as checkpoints' do, and are none: they stay. */
+static void keeps_strangers(void) {
+    static const char text[] = "a person's", *const endings[] = {
+                                                 "notes.txt", "0000000000000001-best.safetensors"};
+    char name[COUNT(endings)][96];
+    for (size_t i = 0; i < COUNT(endings); i++) {
+        snprintf(name[i], sizeof name[i], "run/checkpoints/%.16s-%s", JOB, endings[i]);
+        CHECK(place.store->ops->put(place.store, name[i], qr_bytes_of_string(text), false,
+                                    &ck_err) == QR_OK);
+    }
+    for (uint64_t reductions = 2; reductions <= 10; reductions += 2)
+        CHECK(save(JOB, reductions, false, NULL) == QR_OK, "%s", ck_err.msg);
+    CHECK(!there(JOB, 4) && there(JOB, 6), "three are kept");
+    start_over();
+    for (size_t i = 0; i < COUNT(endings); i++)
+        CHECK(place.store->ops->remove(place.store, name[i], &ck_err) == QR_OK, "%s", ck_err.msg);
+}
+
 static void keeps_three(void) {
     for (uint64_t reductions = 2; reductions <= 20; reductions += 2)
         CHECK(save(JOB, reductions, false, NULL) == QR_OK, "%s", ck_err.msg);
@@ -267,6 +285,7 @@ static void wrong_name(void) {
 static inline void checkpoint_suite(struct qr_store *s) {
     place = (struct qr_checkpoint_place){s, "run/checkpoints", "the place"};
     forward_only();
+    keeps_strangers();
     keeps_three();
     the_one_before();
     wrong_name();
