@@ -46,6 +46,7 @@ gen      := -std=gnu17 -O2 -g -ffp-contract=off -fno-math-errno -fno-common -fvi
             -ffile-prefix-map=$(CURDIR)=.
 warn     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef -Wformat=2 \
             -Wcast-qual -Wwrite-strings -Wdouble-promotion -Wimplicit-fallthrough
+# -fcf-protection marks every object of ours; Debian's crt1.o, crti.o and crtn.o have no such mark, so the linker gives the programs none.
 harden   := -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fstack-clash-protection \
             $(if $(filter aarch64%,$(machine)),-mbranch-protection=standard,-fcf-protection=full) -ftrivial-auto-var-init=zero -fPIE
 ldopt    := -pie -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--as-needed

@@ -47,7 +47,7 @@ def strangers():
     name = job("strangers")
     tls = certificates("strangers-tls", name, "--keep-ca")
     who = {"no_certificate": None, "wrong_ca": certificates("wrong-ca", name),
-           "foreign_job": certificates("foreign-job", "other", "--ca", tls), "expired": issued(tls, "expired", ["URI.1=qring://default/strangers"], days=-1),
+           "foreign_job": certificates("foreign-job", "other", "--ca", tls), "expired": issued(tls, "expired", ["URI.1=qring://default/strangers"], days=0),
            "foreign namespace": certificates("foreign-namespace", name, "--namespace", "elsewhere", "--ca", tls)}
     r, w = start("strangers", tls=tls)
     for reason, cert in who.items():

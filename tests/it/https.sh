@@ -17,7 +17,7 @@ certificate() { # NAME SAN DAYS
 }
 certificate good DNS:localhost 2
 certificate other DNS:elsewhere.example 2
-certificate over DNS:localhost -1
+certificate over DNS:localhost 0 # over in a second
 mkdir -p web/dir
 cd "$cwd" || exit 1
 server() { # NAME: its port in port
