@@ -2,10 +2,10 @@
  * read), the threads' workspaces, the numbers of a step, weights and what the update and the
  * checkpoints keep beside them.
  *
- * Process   what a run of the 8-qubit tutorial took on Debian 12, x86-64, less its workspaces: code
- *           and data of the program and of the libraries that it has begun to use, their threads
- *           and buffers (memory.c has each figure). tests/it/memory.sh holds the sum to real
- *           workers within 10 %.
+ * Process   what a run of the 8-qubit tutorial took on Debian 12 and 13, x86-64, less its
+ *           workspaces: code and data of the program and of the libraries that it has begun to use,
+ *           their threads and buffers (memory.c has each figure). tests/it/memory.sh holds the sum
+ *           to real workers within 10 %.
  * Writer    HDF5's share, of the worker that leads and writes the weights; total is with it,
  *           follower without. All saturate.
  * Pure      a function of its arguments.
