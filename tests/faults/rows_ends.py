@@ -183,7 +183,7 @@ def small_address_spaces():
         index, mib = at[0] % 4 + 1, at[1]
         command = ["prlimit", f"--as={mib << 20}", f"--stack={1 << 20}", QRINGD, j, "--epochs", str(ENDLESS), "--out", r.out, "--data-port", "0", "--threads", "1",
                    "--index", str(index), "--peers", ",".join(r.peers), "--tls-dir", r.tls, "--form-timeout", "5s"]
-        return mib, ended(command, 10, ask_after=1)
+        return mib, ended(command, 60, ask_after=4)
     wanted = [least, least + 6, least + 12, least + 18, *range(least + 22, least + 46, 2), least + 64, least + 128]
     seen = {}
     with concurrent.futures.ThreadPoolExecutor(4) as pool: # four at a time, so that no two have one index
