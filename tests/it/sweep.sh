@@ -114,7 +114,7 @@ until_steps "$work/asked" 0000 300
 kill -TERM $r; wait $r; rc=$?
 check "SIGTERM: 143, not $rc" test $rc = 143
 check "it says what now" holds "$work/asked.log" 'stopped; the same command goes on'
-check "the same command goes on, at once" run_in 60 "$work/asked2.log" "$qring" sweep "$work/long.json" -n 2 --out "$work/asked" $quick --lease 60s
+check "the same command goes on, at once" run_in 50 "$work/asked2.log" "$qring" sweep "$work/long.json" -n 2 --out "$work/asked" $quick --lease 60s
 as "$work/asked" "$work/long" "SIGTERM"
 
 # two machines with folders of their own; one is frozen until the other has done everything
