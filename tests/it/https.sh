@@ -105,7 +105,7 @@ open(secret + ".json", "w").write('{"PRIVATE-one": "PRIVATE-two"}\n')
 names = ["PRIVATE%d" % i for i in range(8)]
 open(secret + ".csv", "w").write(",".join(names + ["y"]) + "\n" + "".join(
     ",".join(str(i * j % 7 / 7) for j in range(8)) + ",%d\n" % (1 if i % 2 else -1) for i in range(40)))
-open(secret + "-label.csv", "w").write(",".join(names + ["y"]) + "\n" + "1,2,3,4,5,6,7,8,PRIVATE\n")
+open(secret + "-label.csv", "w").write(",".join(names + ["y"]) + "\n" + "PRIVATE,2,3,4,5,6,7,8,1\n")
 def put(name, data=None, **train):
     data = {**job["data"], **(data or {})}
     if "validation_url" in data: del data["train_fraction"]
@@ -130,8 +130,8 @@ for j in csv npz cell names weights energy; do
     check "private, $j: validate quotes nothing of it: $(cat "$log")" private "$log"
     cp "$d/private-$j.json" "$d/../../private-$j.json"
 done
-log=$work/private-local.log; run_in 60 "$log" "$qring" validate "$work/private-csv.json" --out "$work/no"
-check "a local job's message quotes the file: $(cat "$log")" holds "$log" PRIVATE-three
+log=$work/private-local.log; run_in 60 "$log" "$qring" validate "$work/private-cell.json" --out "$work/no"
+check "a local job's message quotes the file: $(cat "$log")" holds "$log" "'PRIVATE' is not a number"
 log=$work/private-good.log; run_in 60 "$log" "$qring" run "$at/dir/private-good.json" -n 1 --out "$work/private-good"
 check "a good file of this machine is read: $(cat "$log")" test "$?" = 0 -a -s "$work/private-good/weights.h5"
 check "and its columns are numbers: $(grep inputs "$log")" private "$log"

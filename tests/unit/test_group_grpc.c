@@ -224,7 +224,7 @@ static void test_killed(uint32_t victim, int signo) {
         int64_t took_ns = c[i].report.end_ns - killed_ns;
         CHECK(t_in_time("a worker goes on after a signal to another", took_ns, 2 * QR_SECOND,
                         T_MINUTE));
-        printf("worker %u: goes on %lld ms after signal %d: %s", i, (long long)(took_ns / QR_MS),
+        printf("worker %u: goes on %lld ms after signal %d: %s\n", i, (long long)(took_ns / QR_MS),
                signo, c[i].report.text);
     }
     kill(c[victim].pid, SIGKILL);
