@@ -504,7 +504,7 @@ int64_t qr_member_deadline_ns(const struct qr_member *m) {
     if (m->over || !m->started) return m->now_ns + QR_MEMBER_HEARTBEAT_NS;
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         const struct peer *p = &m->peer[i];
-        if (p->dial.at_ns && !p->connected) sooner(&at, p->dial.at_ns);
+        sooner(&at, member_dial_due_ns(m, i));
         if (p->connected) sooner(&at, p->heard_ns + (p->silent ? GIVE_UP_NS : QR_MEMBER_DEAD_NS));
         int64_t settled_ns = p->data_broken_ns + DATA_SETTLE_NS;
         if (p->data_broken_ns && settled_ns > m->now_ns) sooner(&at, settled_ns);

@@ -72,6 +72,12 @@ static bool is_up(const struct qr_member *m, uint32_t i) {
     return p->connected || (p->mismatch.on && p->mismatch.down_ns == 0) || called(m, i);
 }
 
+/* A dial that cannot be made now has no deadline: a caller would be called again at once. */
+int64_t member_dial_due_ns(const struct qr_member *m, uint32_t i) {
+    int64_t at_ns = m->peer[i].dial.at_ns;
+    return at_ns && !m->ending && !is_up(m, i) ? at_ns : INT64_MAX;
+}
+
 void member_check_dial(struct qr_member *m, uint32_t i) {
     struct peer *p = &m->peer[i];
     if ((!p->dial.at_ns && !p->dial.until_ns) || m->ending || is_up(m, i)) return;

@@ -216,6 +216,8 @@ void member_dial_first(struct qr_member *m);
 void member_dial_turned_away(struct qr_member *m, uint32_t index); /* our connection was closed */
 void member_dial_down(struct qr_member *m, uint32_t index);        /* the peer is not there */
 void member_check_dial(struct qr_member *m, uint32_t index);
+/* when to call it again for a dial; INT64_MAX: none is due */
+int64_t member_dial_due_ns(const struct qr_member *m, uint32_t index);
 /* A hello of this process came on c; true: c is its connection from now on. Of two that crossed
  * both ends keep the one that the higher index dialed. */
 bool member_dial_met(struct qr_member *m, struct member_conn *c, uint32_t index, bool same);
