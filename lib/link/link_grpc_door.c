@@ -34,6 +34,7 @@ struct link_grpc_door {
     void *tag;
     grpc_completion_queue *owner_cq, *calls_cq, *read_cq; /* read_cq: NULL, or the reader's */
     grpc_server *server;
+    int port; /* the server's */
     pthread_t guard, reader;
     /* of the stream that is asked for */
     grpc_call *call;
@@ -90,7 +91,7 @@ static void on_stream(struct link_grpc_door *d) {
     }
     s.method = grpc_slice_ref(d->details.method);
     grpc_call_details_destroy(&d->details);
-    s.caller = link_grpc_guard_stream(s.call, qr_now_ns(d->clock));
+    s.caller = link_grpc_guard_stream(s.call, d->port, qr_now_ns(d->clock));
     if (s.caller && keep(d, &s)) tell_owner(d, d->tag);
     else link_grpc_refuse(&s, GRPC_STATUS_RESOURCE_EXHAUSTED, "too many streams");
     ask(d);
@@ -162,8 +163,9 @@ void link_grpc_door_register(const struct link_grpc_door *d, grpc_server *server
     grpc_server_register_completion_queue(server, d->calls_cq, NULL);
 }
 
-void link_grpc_door_open(struct link_grpc_door *d, grpc_server *server) {
+void link_grpc_door_open(struct link_grpc_door *d, grpc_server *server, int port) {
     d->server = server;
+    d->port = port;
     ask(d);
 }
 

@@ -54,9 +54,11 @@ enum {
 #define KEPT_NS (100 * QR_MS)
 #define REST_MOST_NS (QR_SECOND / 2)
 
+/* The far end of a connection, and the port of ours that it came to: one far port may have a
+ * connection to each of ours. */
 struct address {
     uint8_t ip[16]; /* IPv4 as ::ffff:a.b.c.d */
-    uint16_t port;
+    uint16_t port, to;
 };
 struct link_grpc_caller { /* a connection that has opened a stream */
     bool used;
@@ -127,7 +129,7 @@ static bool address_of_socket(int fd, bool far, struct address *ret) {
 }
 
 static bool same(const struct address *a, const struct address *b) {
-    return a->port == b->port && memcmp(a->ip, b->ip, sizeof a->ip) == 0;
+    return a->port == b->port && a->to == b->to && memcmp(a->ip, b->ip, sizeof a->ip) == 0;
 }
 
 /* How much may come at this port that is in none of its messages; 0: it is not ours. */
@@ -150,9 +152,9 @@ static struct link_grpc_caller *caller_at(const struct address *peer) {
 /* Of a socket that somebody opened to one of our ports: that port's bound. Else 0. */
 static uint64_t incoming(int fd, struct address *ret_far, int64_t now_ns) {
     struct address near;
-    return address_of_socket(fd, true, ret_far) && address_of_socket(fd, false, &near)
-               ? unseen_bytes_at(near.port, now_ns)
-               : 0;
+    if (!address_of_socket(fd, true, ret_far) || !address_of_socket(fd, false, &near)) return 0;
+    ret_far->to = near.port;
+    return unseen_bytes_at(near.port, now_ns);
 }
 
 enum whom { THIS, WHO_SENT_TOO_MUCH, QUIET_STRANGERS };
@@ -264,9 +266,9 @@ void link_grpc_host(grpc_call *call, char *ret, size_t cap) {
     gpr_free(peer);
 }
 
-struct link_grpc_caller *link_grpc_guard_stream(grpc_call *call, int64_t now_ns) {
+struct link_grpc_caller *link_grpc_guard_stream(grpc_call *call, int port, int64_t now_ns) {
     char *peer = grpc_call_get_peer(call);
-    struct address a;
+    struct address a = {.to = (uint16_t)port};
     pthread_mutex_lock(&lock);
     struct link_grpc_caller *c = peer && address_of_text(peer, &a) ? caller_of(&a, now_ns) : NULL;
     if (c && now_ns - c->since_ns > QR_SECOND) {

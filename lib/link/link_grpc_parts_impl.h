@@ -72,10 +72,10 @@ void link_grpc_guard_port(int port, uint64_t unseen_bytes, const _Atomic int64_t
 int64_t link_grpc_guard_look(const struct qr_clock *clock);
 /* The IP address of a call's other end; empty where it is not known. */
 void link_grpc_host(grpc_call *call, char *ret, size_t cap);
-/* A stream that a server was given, and its connection until _over. NULL: it is to be refused; a
- * connection with too many is cut. */
+/* A stream that the server of this port was given, and its connection until _over. NULL: it is to
+ * be refused; a connection with too many is cut. */
 struct link_grpc_caller;
-struct link_grpc_caller *link_grpc_guard_stream(grpc_call *call, int64_t now_ns);
+struct link_grpc_caller *link_grpc_guard_stream(grpc_call *call, int port, int64_t now_ns);
 /* a message that its owner was given */
 void link_grpc_guard_seen(struct link_grpc_caller *c, size_t bytes);
 void link_grpc_guard_over(struct link_grpc_caller *c); /* NULL is fine, as for _seen */
@@ -94,7 +94,8 @@ enum qr_code link_grpc_door_new(const struct qr_clock *clock, bool reads, grpc_c
                                 struct link_grpc_door **ret, struct qr_err *err);
 /* of a server that is not started yet */
 void link_grpc_door_register(const struct link_grpc_door *d, grpc_server *server);
-void link_grpc_door_open(struct link_grpc_door *d, grpc_server *server); /* started */
+/* It is started, and listens at this port. */
+void link_grpc_door_open(struct link_grpc_door *d, grpc_server *server, int port);
 /* Shuts the server down; `tag` comes to the owner when it is. It may be destroyed then, once no
  * stream is asked for. */
 void link_grpc_door_shut(struct link_grpc_door *d, void *tag);

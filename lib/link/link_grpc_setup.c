@@ -121,7 +121,7 @@ grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls
     }
     link_grpc_door_register(door, server);
     grpc_server_start(server);
-    link_grpc_door_open(door, server);
+    link_grpc_door_open(door, server, *ret_port);
     return server;
 }
 

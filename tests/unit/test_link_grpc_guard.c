@@ -1,0 +1,113 @@
+/* A connection is known by both its ends: one that comes from the same far port to another port of
+ * this process changes nothing for it. */
+#include <arpa/inet.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/counter.h"
+#include "link/link_grpc.h"
+#include "tests/t.h"
+
+enum { PORTS = 2 };
+static atomic_bool over;
+
+static struct sockaddr_in loopback(unsigned port) {
+    return (struct sockaddr_in){.sin_family = AF_INET,
+                                .sin_port = htons((uint16_t)port),
+                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+}
+
+/* From this port, which may have other connections; 0: any. It is told. */
+static int connect_from(unsigned *port, unsigned to) {
+    struct sockaddr_in near = loopback(*port), far = loopback(to);
+    socklen_t n = sizeof near;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
+    CHECK(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0);
+    CHECK(bind(fd, (struct sockaddr *)&near, sizeof near) == 0, "%m");
+    CHECK(connect(fd, (struct sockaddr *)&far, sizeof far) == 0, "%m");
+    CHECK(getsockname(fd, (struct sockaddr *)&near, &n) == 0);
+    *port = ntohs(near.sin_port);
+    return fd;
+}
+
+/* Passes on what its two sockets have, until one is closed. */
+static void *relay(void *ctx) {
+    const int *fd = ctx;
+    struct pollfd p[2] = {{.fd = fd[0], .events = POLLIN}, {.fd = fd[1], .events = POLLIN}};
+    static char room[64 << 10];
+    while (!atomic_load(&over)) {
+        poll(p, 2, 10);
+        for (int i = 0; i < 2; i++) {
+            if (!p[i].revents) continue;
+            ssize_t n = read(fd[i], room, sizeof room);
+            if (n <= 0) return NULL;
+            for (ssize_t at = 0, k; at < n; at += k)
+                if ((k = send(fd[!i], room + at, (size_t)(n - at), MSG_NOSIGNAL)) <= 0) return NULL;
+        }
+    }
+    return NULL;
+}
+
+int main(void) {
+    struct qr_err err = {0};
+    struct qr_link *server[PORTS], *client = qr_link_grpc_new(&qr_clock_monotonic, NULL);
+    unsigned port[PORTS] = {0}, from = 0, received = 0, downs = 0;
+    for (int i = 0; i < PORTS; i++) {
+        server[i] = qr_link_grpc_new_with_door(&qr_clock_monotonic, NULL, NULL);
+        CHECK(server[i]->ops->listen(server[i], "127.0.0.1:0", &port[i], &err) == QR_OK, "%s",
+              err.msg);
+    }
+    /* the client dials the relay, which has a far port of its own choice */
+    struct sockaddr_in at = loopback(0);
+    socklen_t n = sizeof at;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(bind(listener, (struct sockaddr *)&at, sizeof at) == 0 && listen(listener, 1) == 0 &&
+          getsockname(listener, (struct sockaddr *)&at, &n) == 0);
+    char address[64];
+    snprintf(address, sizeof address, "127.0.0.1:%u", ntohs(at.sin_port));
+    client->ops->dial(client, 1, address);
+    uint32_t conn = 0;
+    int fd[2] = {-1, -1}, double_fd = -1;
+    pthread_t thread;
+    static uint8_t body[100 << 10];
+    int64_t had_cut = qr_counter_value(QR_LINK_CUT), end_ns = 0;
+    int64_t late_ns = qr_now_ns(&qr_clock_monotonic) + 60 * QR_SECOND;
+    while ((!end_ns || qr_now_ns(&qr_clock_monotonic) < end_ns) && !downs &&
+           qr_now_ns(&qr_clock_monotonic) < late_ns) {
+        struct qr_link *all[] = {server[0], server[1], client};
+        struct pollfd p = {.fd = listener, .events = POLLIN};
+        if (fd[0] < 0 && poll(&p, 1, 0) == 1) {
+            fd[0] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+            fd[1] = connect_from(&from, port[0]);
+            CHECK(pthread_create(&thread, NULL, relay, fd) == 0);
+        }
+        for (int i = 0; i < 3; i++) {
+            struct qr_link_event e;
+            all[i]->ops->poll(all[i], qr_now_ns(&qr_clock_monotonic) + QR_MS, &e);
+            if (e.kind == QR_LINK_UP && i == 2) conn = e.conn;
+            received += e.kind == QR_LINK_MESSAGE && i == 0;
+            downs += e.kind == QR_LINK_DOWN;
+        }
+        if (conn)
+            client->ops->send(client, conn, qr_bytes_of(body, sizeof body), qr_bytes_of(body, 0));
+        if (received >= 100 && double_fd < 0) { /* 10 MB */
+            double_fd = connect_from(&from, port[1]);
+            end_ns = qr_now_ns(&qr_clock_monotonic) + QR_SECOND; /* 40 looks */
+        }
+    }
+    CHECK(end_ns && !downs && qr_counter_value(QR_LINK_CUT) == had_cut,
+          "%u messages, then a double of its far port: %u down, %lld cut", received, downs,
+          (long long)(qr_counter_value(QR_LINK_CUT) - had_cut));
+    atomic_store(&over, true);
+    pthread_join(thread, NULL);
+    for (int i = 0; i < 2; i++) close(fd[i]);
+    close(double_fd);
+    close(listener);
+    client->ops->hang_up(client, 1);
+    client->ops->free(client);
+    for (int i = 0; i < PORTS; i++) server[i]->ops->free(server[i]);
+    return t_end();
+}
