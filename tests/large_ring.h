@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/counter.h"
@@ -27,6 +28,7 @@ struct large_ring {
     int64_t formed_ns;    /* from the first fork until the last had formed */
     int64_t cpu_ns;       /* of all workers until they had formed */
     int64_t n_handshakes; /* of TLS, until then */
+    double idle_share;    /* of a core, each worker, with nothing to do */
     char text[200];       /* of the first worker that failed */
 };
 
@@ -103,6 +105,7 @@ static pid_t large_fork(unsigned n, uint32_t index, const struct tls_dir *dir, i
     close(p[0]);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* none outlives a test that is ended */
     setenv("GRPC_POLL_STRATEGY", "poll", 1);
+    setenv("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "", 1);
     struct qr_err err = {0};
     struct large_worker w = {0};
     struct qr_link_tls *tls = dir ? tls_open(dir) : NULL;
@@ -113,7 +116,20 @@ static pid_t large_fork(unsigned n, uint32_t index, const struct tls_dir *dir, i
     for (;;) pause(); /* a member that left would keep the others from forming */
 }
 
-static struct large_ring large_ring(unsigned n, bool with_tls) {
+/* Since they began. */
+static double large_cpu_ns(const pid_t *pid, unsigned n) {
+    double ns = 0;
+    for (unsigned i = 0; i < n; i++) {
+        clockid_t id;
+        struct timespec t = {0};
+        if (clock_getcpuclockid(pid[i], &id) == 0) clock_gettime(id, &t);
+        ns += (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+    }
+    return ns;
+}
+
+/* idle_s: so long it stays after it has formed. */
+static struct large_ring large_ring(unsigned n, bool with_tls, unsigned idle_s) {
     struct large_ring r = {0};
     struct tls_dir dir;
     pid_t pid[QR_MAX_MEMBERS];
@@ -138,6 +154,11 @@ static struct large_ring large_ring(unsigned n, bool with_tls) {
         if (w.formed_ns > last_ns) last_ns = w.formed_ns;
         r.cpu_ns += w.cpu_ns;
         r.n_handshakes += w.handshake_ends;
+    }
+    if (r.n_ok == n && idle_s) {
+        double had_ns = large_cpu_ns(pid, n);
+        sleep(idle_s);
+        r.idle_share = (large_cpu_ns(pid, n) - had_ns) / 1e9 / idle_s / n;
     }
     for (unsigned i = 0; i < n; i++) kill(pid[i], SIGKILL);
     for (unsigned i = 0; i < n; i++) waitpid(pid[i], NULL, 0);

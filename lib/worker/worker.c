@@ -536,6 +536,8 @@ static __attribute__((noinline)) int work(int argc, char *const *argv, char *con
     struct worker w = {.began_ns = qr_now_ns(&qr_clock_monotonic)};
     /* before gRPC starts; few connections, and nothing to wake */
     setenv("GRPC_POLL_STRATEGY", "poll", 0);
+    /* no file: else the machine's roots go before ours (link_grpc_tls.c) */
+    setenv("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "", 1);
     /* a question of DNS that was lost is asked again after 1 s, not 5: libc, c-ares */
     setenv("RES_OPTIONS", "timeout:1 attempts:4 retrans:1000 retry:4", 0);
     if (code == QR_OK) code = qr_limits_take(err);

@@ -5,7 +5,7 @@
 #include "tests/large_ring.h"
 
 static void measure(unsigned n, bool tls) {
-    struct large_ring r = large_ring(n, tls);
+    struct large_ring r = large_ring(n, tls, 3);
     unsigned pairs = n * (n - 1) / 2;
     double formed_ns = (double)r.formed_ns;
     char name[32];
@@ -15,6 +15,7 @@ static void measure(unsigned n, bool tls) {
     bench_put_ns(bench_spread(&formed_ns, 1), 1);
     bench_put_number("cpu_ms_per_pair", (double)r.cpu_ns / 1e6 / pairs);
     bench_put_number("handshakes_per_pair", (double)r.n_handshakes / pairs);
+    bench_put_number("idle_share", r.idle_share);
     bench_close();
 }
 

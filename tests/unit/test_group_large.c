@@ -3,7 +3,7 @@
 #include "tests/large_ring.h"
 
 static void test_ring(unsigned n, bool tls) {
-    struct large_ring r = large_ring(n, tls);
+    struct large_ring r = large_ring(n, tls, 0);
     unsigned pairs = n * (n - 1) / 2;
     CHECK(r.n_ok == n, "%u of %u workers formed; %s", r.n_ok, n, r.text);
     CHECK(!tls || r.n_handshakes >= 2 * pairs, "%lld handshakes", (long long)r.n_handshakes);
