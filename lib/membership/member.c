@@ -99,17 +99,27 @@ void member_heartbeat(struct qr_member *m) {
     if (m->formed) h->common = m->common;
 }
 
+static int64_t beyond_few(const struct qr_member *m) {
+    int64_t n = -FEW;
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) n += m->peer[i].connected;
+    return n > 0 ? n : 0;
+}
+
+/* By how much heartbeats come later before the first generation, when a machine has most to do and
+ * nobody waits for what is lost. */
+int64_t member_forming_ns(const struct qr_member *m) {
+    return m->formed ? 0 : beyond_few(m) * FORMING_GAP_NS;
+}
+
 void member_heartbeats(struct qr_member *m) {
     member_heartbeat(m);
     m->told_ns = m->now_ns;
-    m->beat_ns = m->now_ns + QR_MEMBER_HEARTBEAT_NS;
+    m->beat_ns = m->now_ns + QR_MEMBER_HEARTBEAT_NS + member_forming_ns(m);
     member_broadcast(m);
 }
 
 void member_news(struct qr_member *m) {
-    int64_t n = -AT_ONCE;
-    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) n += m->peer[i].connected;
-    int64_t at_ns = n > 0 ? m->told_ns + n * NEWS_GAP_NS : m->now_ns;
+    int64_t at_ns = m->told_ns + beyond_few(m) * NEWS_GAP_NS + member_forming_ns(m) / 2;
     if (m->now_ns >= at_ns) member_heartbeats(m);
     else if (at_ns < m->beat_ns) m->beat_ns = at_ns;
 }
@@ -412,6 +422,14 @@ void qr_member_garbage(struct qr_member *m, int64_t now_ns, uint32_t conn, const
 
 /* ---- time ---- */
 
+/* Five heartbeats, and four of those. */
+static int64_t silence_ns(const struct qr_member *m) {
+    return QR_MEMBER_DEAD_NS + 5 * member_forming_ns(m);
+}
+static int64_t give_up_ns(const struct qr_member *m) {
+    return GIVE_UP_NS + 20 * member_forming_ns(m);
+}
+
 /* It may only have no processor, so the connection stays: to shake hands again would take more. */
 static void fall_silent(struct qr_member *m, uint32_t i, int64_t quiet_ns) {
     struct peer *p = &m->peer[i];
@@ -440,8 +458,8 @@ static void check_peer(struct qr_member *m, uint32_t i) {
     if (!p->connected) return;
     member_check_data(m, i);
     int64_t quiet = m->now_ns - p->heard_ns;
-    if (quiet >= QR_MEMBER_DEAD_NS && !p->silent) fall_silent(m, i, quiet);
-    if (quiet >= GIVE_UP_NS) give_up(m, i);
+    if (quiet >= silence_ns(m) && !p->silent) fall_silent(m, i, quiet);
+    if (quiet >= give_up_ns(m)) give_up(m, i);
     if (p->silent) return;
     if (!m->active || !member_in_generation(m, i) || p->gone || m->ending) return;
     int64_t limit = (int64_t)p->beat.expected_micro_batch_ms > FROZEN_NS / MS(1) / 5
@@ -502,10 +520,11 @@ int64_t qr_member_deadline_ns(const struct qr_member *m) {
                      ? m->beat_ns
                      : m->now_ns + QR_MEMBER_HEARTBEAT_NS;
     if (m->over || !m->started) return m->now_ns + QR_MEMBER_HEARTBEAT_NS;
+    int64_t given_up_ns = give_up_ns(m), silent_ns = silence_ns(m);
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         const struct peer *p = &m->peer[i];
         sooner(&at, member_dial_due_ns(m, i));
-        if (p->connected) sooner(&at, p->heard_ns + (p->silent ? GIVE_UP_NS : QR_MEMBER_DEAD_NS));
+        if (p->connected) sooner(&at, p->heard_ns + (p->silent ? given_up_ns : silent_ns));
         int64_t settled_ns = p->data_broken_ns + DATA_SETTLE_NS;
         if (p->data_broken_ns && settled_ns > m->now_ns) sooner(&at, settled_ns);
     }

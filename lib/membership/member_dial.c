@@ -32,6 +32,11 @@ static void dial(struct qr_member *m, uint32_t i, bool told) {
                                                .text = told ? p->told_at : m->opt.peers[i]});
 }
 
+/* Where many meet, each takes longer. */
+static int64_t longer(const struct qr_member *m, int64_t wait_ns) {
+    return wait_ns + 5 * member_forming_ns(m);
+}
+
 static void call_after(struct qr_member *m, uint32_t i, int64_t wait_ns) {
     struct peer *p = &m->peer[i];
     if (p->dial.on || !calls(m, i)) return;
@@ -94,8 +99,8 @@ void member_check_dial(struct qr_member *m, uint32_t i) {
     }
     /* while others come, its turn to dial may be still to come */
     if (p->dial.at_ns && !lower(m, i) && m->now_ns >= p->dial.at_ns &&
-        m->now_ns - m->newcomer_ns < CALL_AFTER_NS)
-        p->dial.at_ns = m->newcomer_ns + CALL_AFTER_NS;
+        m->now_ns - m->newcomer_ns < longer(m, CALL_AFTER_NS))
+        p->dial.at_ns = m->newcomer_ns + longer(m, CALL_AFTER_NS);
     if (p->dial.at_ns && m->now_ns >= p->dial.at_ns) dial(m, i, false);
 }
 
@@ -173,12 +178,14 @@ void member_tell_addresses(struct qr_member *m) {
     m->look_ns = m->now_ns + QR_MEMBER_HEARTBEAT_NS;
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         const struct peer *p = &m->peer[i];
-        bool settled = is_here(p) && !p->gone && m->now_ns - p->accepted_ns >= TELL_AFTER_NS;
+        bool settled =
+            is_here(p) && !p->gone && m->now_ns - p->accepted_ns >= longer(m, TELL_AFTER_NS);
         if (settled && *p->at) here |= bit(i);
     }
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         struct peer *p = &m->peer[i];
-        if (!is_here(p) || p->gone || m->now_ns - p->accepted_ns < TELL_AFTER_NS) continue;
+        if (!is_here(p) || p->gone || m->now_ns - p->accepted_ns < longer(m, TELL_AFTER_NS))
+            continue;
         uint64_t missing = here & ~bit(i) & ~p->hears;
         bool news = missing & ~p->told;
         if (missing && (news || m->now_ns >= p->tell_ns)) {

@@ -37,9 +37,11 @@ enum {
 /* most often its process died, and the control connection tells so in a moment */
 #define DATA_SETTLE_NS MS(30)
 #define SILENT_NS MS(1600) /* six beats on a data stream */
-/* Rule 1: of so many peers each change is told at once; of more, later by this for each of them. */
-#define AT_ONCE 8
+/* Rule 1: of so many peers each change is told at once; of more, later by this for each of them.
+ * Before the first generation the next heartbeat comes later too, 0.7 s after the last at most. */
+#define FEW 8
 #define NEWS_GAP_NS MS(2)
+#define FORMING_GAP_NS MS(8)
 #define POLLS_NS MS(500) /* who polls says so twice as often */
 /* a peer answers, and its data stream is not there: said after so long */
 #define NO_STREAM_NS MS(3000)
@@ -199,6 +201,8 @@ void member_heartbeats(struct qr_member *m); /* to all */
 /* The same, for a change that each peer may cause: in a large ring what changes in a moment is told
  * together, since each change would else cost as many messages as there are peers. */
 void member_news(struct qr_member *m);
+/* By how much waits are longer while no generation has begun and many peers are connected. */
+int64_t member_forming_ns(const struct qr_member *m);
 /* Everybody that hears this one ends like it, for the same reason. */
 void member_end_all(struct qr_member *m, enum qr_code code, const char *text);
 void member_advance(struct qr_member *m, int64_t now_ns); /* time moves */

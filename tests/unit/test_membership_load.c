@@ -69,8 +69,8 @@ static void test_news_goes_together(void) {
     CHECK(n_heartbeats <= 3 * N && n_heartbeats >= N - 1, "%u heartbeats", n_heartbeats);
 }
 
-/* The higher index dials, and its turn comes later in a large ring: a second dial would cost as
- * much as the first. */
+/* The higher index dials, and its turn comes later in a large ring, as the lower one's does: a
+ * second dial would cost as much as the first. */
 static void test_dials_after_the_newcomers(void) {
     start(0);
     for (uint32_t i = 1; i < 30; i++) {
@@ -79,6 +79,8 @@ static void test_dials_after_the_newcomers(void) {
     }
     CHECK(n_dials == 0, "%u dials while newcomers come", n_dials);
     pass(1100 * QR_MS);
+    CHECK(n_dials == 0, "%u dials a second after the last of 29", n_dials);
+    pass(QR_SECOND);
     CHECK(n_dials == 2, "%u dials of two that have not come", n_dials);
 }
 
@@ -92,8 +94,28 @@ static void test_own_lateness_is_no_silence(void) {
     CHECK(n_silent == 0 && n_closed == 0, "%u silent, %u closed", n_silent, n_closed);
     pass(QR_SECOND); /* in time again */
     CHECK(n_silent == 0, "%u silent", n_silent);
-    pass(7 * QR_SECOND / 2);
-    CHECK(n_silent == N - 1 && n_closed == N - 1, "%u silent, %u closed", n_silent, n_closed);
+    /* 1.25 s and 4 s, and five and twenty times 8 ms for each peer beyond eight */
+    pass(1100 * QR_MS);
+    CHECK(n_silent == 0, "%u silent", n_silent);
+    pass(400 * QR_MS);
+    CHECK(n_silent == N - 1 && n_closed == 0, "%u silent, %u closed", n_silent, n_closed);
+    pass(6 * QR_SECOND);
+    CHECK(n_closed == N - 1, "%u closed", n_closed);
+}
+/* Before the first generation: 31 peers, 23 beyond eight. */
+static void test_heartbeats_of_a_large_ring_that_forms(void) {
+    start(0);
+    for (uint32_t i = 1; i < N; i++) hello(i);
+    pass(QR_SECOND);
+    unsigned had = n_heartbeats;
+    for (int i = 0; i < 10; i++) {
+        for (uint32_t k = 1; k < N; k++) {
+            uint32_t from;
+            qr_member_sender(m, now_ns, k, &from);
+        }
+        pass(434 * QR_MS);
+    }
+    CHECK(n_heartbeats - had == 10 * (N - 1), "%u heartbeats in ten turns", n_heartbeats - had);
 }
 
 /* Addresses that a peer tells are dialed at the settings' port alone, and once a second for each
@@ -124,6 +146,7 @@ int main(void) {
     test_news_goes_together();
     test_dials_after_the_newcomers();
     test_own_lateness_is_no_silence();
+    test_heartbeats_of_a_large_ring_that_forms();
     test_told_addresses_are_bounded();
     qr_member_free(m);
     return t_end();
