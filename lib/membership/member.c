@@ -322,6 +322,21 @@ static void on_heartbeat(struct qr_member *m, uint32_t from, const struct qr_hea
     if (h->highest_number > m->highest) m->highest = h->highest_number;
 }
 
+/* A parameter server waits for workers that come back, with what it has for them. When the last one
+ * of its generation has failed for good, none does. */
+static void end_with_the_last(struct qr_member *m, const struct qr_goodbye *g) {
+    const struct qr_begin *b = &m->generation.begin;
+    if (!m->opt.server || m->ending) return;
+    for (uint32_t r = 0; r < b->n_members; r++) {
+        const struct qr_member_name *name = &b->member[r].name;
+        const struct peer *p = &m->peer[name->index];
+        bool failed = p->gone && p->failed && same_inc(p->incarnation, name->incarnation);
+        if (!b->member[r].server && !failed) return;
+    }
+    m->blame = g->blame;
+    member_stop(m, g->code, QR_GOODBYE_LEAVING, g->text);
+}
+
 static void on_goodbye(struct qr_member *m, struct member_conn *c, const struct qr_goodbye *g) {
     uint32_t from = c->index;
     if (c->state == CONN_MISMATCH) {
@@ -333,6 +348,7 @@ static void on_goodbye(struct qr_member *m, struct member_conn *c, const struct 
     /* what it sent last may still be on its way: its stream ends by itself */
     bool ends = ours && g->why == QR_GOODBYE_DONE;
     p->gone = true;
+    p->failed = g->why == QR_GOODBYE_LEAVING && qr_exit_code(g->code) < 128 && g->code != QR_OK;
     if (!ends) emit(m, &(struct qr_member_action){.kind = QR_ACT_PEER_GONE, .index = from});
     /* as when its connection breaks */
     if (m->promised.index == from && same_inc(m->promised.incarnation, p->incarnation))
@@ -359,6 +375,7 @@ static void on_goodbye(struct qr_member *m, struct member_conn *c, const struct 
     member_log(m, clean ? QR_LOG_INFO : QR_LOG_WARNING, "%s left: %.400s",
                qr_member_peer_text(m, from), g->text);
     member_news(m);
+    if (ours && p->failed) end_with_the_last(m, g);
 }
 
 /* From its leader, or from the proposer that it promised, which found that there is nothing to go

@@ -85,6 +85,7 @@ struct peer {
     bool connected;
     bool silent; /* connected, and not heard: for QR_MEMBER_DEAD_NS nothing has come */
     bool gone;   /* said goodbye */
+    bool failed; /* gone, with an error that does not go away when it is started again */
     bool server; /* of that incarnation */
     bool frozen;
     uint32_t conn, data_port;

@@ -300,6 +300,23 @@ static void test_timeouts(void) {
     deliver();
     CHECK(!a->stop);
 }
+/* A parameter server does not wait for workers that failed for good: not when all of them did. */
+static void test_server_of_workers_that_failed(void) {
+    for (int last = 0; last < 2; last++) {
+        reset();
+        servers = 1;
+        struct box *a = box(0, 0, 3, 1, fields_64), *b = box(1, 1, 3, 2, fields_64),
+                   *c = box(2, 2, 3, 3, fields_64);
+        wire_up(b, a), wire_up(c, a), wire_up(c, b);
+        pass(2 * QR_SECOND);
+        CHECK(a->begun && a->gen.begin.n_members == 3);
+        qr_member_leave(b->m, now_ns, QR_OUT_OF_RANGE, "sample 3 is bad");
+        qr_member_leave(c->m, now_ns, last ? QR_UNAVAILABLE : QR_OUT_OF_RANGE, "sample 3 is bad");
+        deliver();
+        CHECK(a->stop == !last, "%s", a->text);
+        CHECK(last || (a->code == QR_OUT_OF_RANGE && strcmp(a->text, "sample 3 is bad") == 0));
+    }
+}
 /* A parameter server leads, is not counted among those that compute, and waits for them. */
 static void test_servers(void) {
     reset();
@@ -408,6 +425,7 @@ int main(void) {
     test_broken_stream();
     test_timeouts();
     test_servers();
+    test_server_of_workers_that_failed();
     test_base();
     reset();
     free(queue);
