@@ -62,10 +62,18 @@ void member_broadcast(struct qr_member *m) {
         if (m->peer[i].connected) member_send(m, m->peer[i].conn);
 }
 
+/* The connection is gone; was it the last one of a peer with other settings? */
+static void freed(struct qr_member *m, struct member_conn *c) {
+    bool last = c->state == CONN_MISMATCH;
+    c->state = CONN_FREE;
+    for (const struct member_conn *o = m->conns; o < m->conns + MAX_CONNS; o++)
+        last = last && !(o->state == CONN_MISMATCH && o->index == c->index);
+    if (last) m->peer[c->index].mismatch.down_ns = m->now_ns;
+}
+
 void member_close(struct qr_member *m, struct member_conn *c) {
     emit(m, &(struct qr_member_action){.kind = QR_ACT_CLOSE, .conn = c->id});
-    if (c->state == CONN_MISMATCH) m->peer[c->index].mismatch.down_ns = m->now_ns;
-    c->state = CONN_FREE;
+    freed(m, c);
     if (c->outgoing) member_dial_turned_away(m, c->tag);
 }
 
@@ -281,9 +289,7 @@ void qr_member_down(struct qr_member *m, int64_t now_ns, uint32_t conn, const ch
     struct member_conn *c = member_conn(m, conn);
     if (c == NULL) return;
     enum conn_state was = c->state;
-    c->state = CONN_FREE;
-    if (was == CONN_MISMATCH && m->peer[c->index].mismatch.on)
-        m->peer[c->index].mismatch.down_ns = m->now_ns;
+    freed(m, c);
     bool only = was == CONN_PEER && m->peer[c->index].connected && m->peer[c->index].conn == conn;
     if (only && !member_use_spare(m, c->index)) {
         snprintf(m->text, sizeof m->text, "the connection broke (%.200s)",

@@ -74,7 +74,8 @@ static bool called(const struct qr_member *m, uint32_t i) {
 /* one of this pair is being made or has been turned away: it is not dialed beside that */
 static bool is_up(const struct qr_member *m, uint32_t i) {
     const struct peer *p = &m->peer[i];
-    return p->connected || (p->mismatch.on && p->mismatch.down_ns == 0) || called(m, i);
+    const struct mismatch *mm = &p->mismatch;
+    return p->connected || (mm->on && mm->dialed && mm->down_ns == 0) || called(m, i);
 }
 
 /* A dial that cannot be made now has no deadline: a caller would be called again at once. */

@@ -127,7 +127,9 @@ static void mismatch_found(struct qr_member *m, struct member_conn *c, const str
     bool again = mm->on && same_inc(mm->incarnation, h->incarnation);
     int64_t since = mm->on ? mm->since_ns : m->now_ns;
     struct mismatch before = *mm;
-    *mm = (struct mismatch){.on = true, .since_ns = since};
+    bool at_its_name = c->outgoing && !m->peer[h->index].dial.told;
+    *mm = (struct mismatch){
+        .on = true, .dialed = at_its_name || (before.on && before.dialed), .since_ns = since};
     memcpy(mm->incarnation, h->incarnation, sizeof mm->incarnation);
     mm->by_leader = h->leader && h->phase == QR_PHASE_MEMBER && h->committed_reductions > 0;
     c->state = CONN_MISMATCH;
@@ -160,9 +162,12 @@ void member_on_field(struct qr_member *m, struct member_conn *c, const struct qr
     }
 }
 
+/* Without TLS anybody may say that he is a worker who is not there: who is dialed at all counts
+ * when he answers at his name. */
 static bool mismatch_counts(const struct qr_member *m, uint32_t i) {
     const struct mismatch *mm = &m->peer[i].mismatch;
-    return mm->on && i < m->opt.n_peers &&
+    bool never_dialed = i > m->opt.index && !m->opt.count_known;
+    return mm->on && i < m->opt.n_peers && (mm->dialed || never_dialed) &&
            (mm->down_ns == 0 || m->now_ns - mm->down_ns < MISMATCH_KEEP_NS);
 }
 

@@ -6,7 +6,7 @@ static void test_settings(void) {
     reset();
     struct box *a = box(0, 0, 2, 1, fields_64), *b = box(1, 1, 2, 2, fields_32);
     int64_t t = now_ns;
-    wire_up(b, a);
+    wire_up(b, a), wire_up(a, b);
     pass(QR_SECOND);
     CHECK(strstr(a->log, "worker 1 (b:2) has other settings under the job name \"qcnn\": "
                          "train.batch_size is 32 there and 64 here (worker 0)"),
@@ -25,7 +25,7 @@ static void test_settings(void) {
     reset(); /* all exit, also those that agree with each other */
     a = box(0, 0, 3, 1, fields_64), b = box(1, 1, 3, 2, fields_64);
     struct box *c = box(2, 2, 3, 3, fields_32);
-    wire_up(b, a), wire_up(c, a), wire_up(c, b);
+    wire_up(b, a), wire_up(c, a), wire_up(c, b), wire_up(a, c), wire_up(b, c);
     pass(31 * QR_SECOND);
     CHECK(a->code == QR_FAILED_PRECONDITION && b->code == QR_FAILED_PRECONDITION &&
           c->code == QR_FAILED_PRECONDITION);
@@ -44,6 +44,22 @@ static void test_settings(void) {
     CHECK(c->stop && c->code == QR_FAILED_PRECONDITION && strstr(c->text, "worker 0 (a:1)"), "%s",
           c->text);
     CHECK(a->begun && !a->stop);
+}
+
+/* Somebody comes and says that he is the worker that is absent, with other settings, again and
+ * again: nobody who answers at that name does. The others form without it. */
+static void test_settings_of_who_says_so(void) {
+    reset();
+    struct box *a = box(0, 0, 3, 1, fields_64), *b = box(1, 1, 3, 2, fields_64), *c = NULL;
+    wire_up(b, a);
+    for (uint8_t k = 0; k < 7; k++) {
+        c = box(2, 2, 3, (uint8_t)(10 + k), fields_32);
+        wire_up(c, a), wire_up(c, b);
+        pass(9 * QR_SECOND);
+    }
+    CHECK(strstr(a->log, "worker 2 (c:3) has other settings") && a->dialed[2] && b->dialed[2]);
+    CHECK(a->begun && b->begun && !a->stop && !b->stop && a->gen.begin.n_members == 2, "%s",
+          a->text);
 }
 
 /* ---- settings that differ and may ---- */
@@ -197,7 +213,7 @@ static void test_stranger_beside(void) {
     qr_member_leave(boxes[2].m, now_ns, QR_CANCELLED, "SIGTERM");
     deliver();
     box(0, 0, 3, 8, fields_32);
-    wire_up(&boxes[1], &boxes[0]);
+    wire_up(&boxes[1], &boxes[0]), wire_up(&boxes[0], &boxes[1]);
     pass(50 * QR_SECOND);
     CHECK(!boxes[1].stop && !boxes[1].begun && boxes[0].stop, "%s", boxes[1].text);
     with(box(2, 2, 3, 7, fields_64), 900, QR_ALLREDUCE_RING, 1);
@@ -232,6 +248,7 @@ static void test_end_of_another(void) {
 int main(void) {
     queue = qr_xcalloc(QUEUE, sizeof *queue);
     test_settings();
+    test_settings_of_who_says_so();
     test_others_settings();
     test_beyond();
     test_stranger_beside();
