@@ -328,8 +328,8 @@ static int64_t thread_cpu_ns(void) {
 }
 
 /* A look takes a fifth of a millisecond of the processor where there are 250 descriptors, as in a
- * ring of 64. It may take a four hundredth of a core, a fiftieth while somebody sends more than a
- * good peer does. */
+ * ring of 64. It may take a four hundredth of a core, a fiftieth while a connection sends more than
+ * a good peer does. */
 static int64_t rest_after(int64_t took_ns, const struct count *n) {
     int64_t least_ns = n->strangers_send ? LINK_GRPC_SOON_NS : LINK_GRPC_LOOK_NS,
             rest_ns = took_ns * (n->in_doubt ? 49 : 399);

@@ -114,7 +114,7 @@ static int64_t beyond_few(const struct qr_member *m) {
 }
 
 /* By how much heartbeats come later before the first generation, when a machine has most to do and
- * nobody waits for what is lost. */
+ * no training waits. */
 int64_t member_forming_ns(const struct qr_member *m) {
     return m->formed ? 0 : beyond_few(m) * FORMING_GAP_NS;
 }

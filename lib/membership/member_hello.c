@@ -162,8 +162,8 @@ void member_on_field(struct qr_member *m, struct member_conn *c, const struct qr
     }
 }
 
-/* Without TLS anybody may say that he is a worker who is not there: who is dialed at all counts
- * when he answers at his name. */
+/* Without TLS any process may say that it is a worker that is absent: a worker that can be dialed
+ * counts when it answers at its name. */
 static bool mismatch_counts(const struct qr_member *m, uint32_t i) {
     const struct mismatch *mm = &m->peer[i].mismatch;
     bool never_dialed = i > m->opt.index && !m->opt.count_known;
