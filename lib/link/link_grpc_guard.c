@@ -22,10 +22,9 @@
  *           which also discards what was not read yet.
  */
 #include <arpa/inet.h>
-#include <errno.h>
+#include <dirent.h>
 #include <grpc/grpc.h>
 #include <grpc/support/alloc.h>
-#include <limits.h>
 #include <linux/tcp.h>
 #include <malloc.h>
 #include <netinet/in.h>
@@ -159,12 +158,10 @@ struct count {
     bool strangers_send, in_doubt;
 };
 
-/* Of a socket that somebody opened to one of our ports: that port's bound. Else 0. */
-static uint64_t incoming(int fd, struct address *ret_far, int64_t now_ns, struct count *count) {
+/* Of a connection that was opened to one of our ports: that port's bound. Else 0. */
+static uint64_t incoming(int fd, struct address *ret_far, int64_t now_ns) {
     struct address near;
-    bool socket = address_of_socket(fd, false, &near);
-    count->fds += socket || errno != EBADF;
-    uint64_t ret = socket ? unseen_bytes_at(near.port, now_ns) : 0;
+    uint64_t ret = address_of_socket(fd, false, &near) ? unseen_bytes_at(near.port, now_ns) : 0;
     if (!ret || !address_of_socket(fd, true, ret_far)) return 0;
     ret_far->to = near.port;
     return ret;
@@ -201,7 +198,7 @@ static bool misbehaves(int fd, enum whom whom, struct link_grpc_caller *known,
 static bool to_be_cut(int fd, enum whom whom, const struct address *peer, int64_t now_ns,
                       struct count *count) {
     struct address far;
-    uint64_t unseen_bytes = incoming(fd, &far, now_ns, count);
+    uint64_t unseen_bytes = incoming(fd, &far, now_ns);
     if (!unseen_bytes) return false;
     struct link_grpc_caller *known = caller_at(&far);
     if (known && !known->n_held && !atomic_load(&known->seen_bytes)) known = NULL; /* refused */
@@ -223,25 +220,17 @@ static void cut_if(int fd, enum whom whom, const struct address *peer, int64_t n
     close(own);
 }
 
-/* Descriptors are below this; 0: not known. To read /proc/self/fd takes five times as long as to
- * try them all. */
-static int descriptors(void) {
-    static const char key[] = "FDSize:\t";
-    char line[128];
-    uint64_t ret = 0;
-    FILE *f = fopen("/proc/self/status", "re");
-    while (f && !ret && fgets(line, sizeof line, f)) {
-        line[strcspn(line, "\n")] = '\0';
-        if (strncmp(line, key, strlen(key)) == 0) (void)qr_parse_u64(line + strlen(key), &ret);
-    }
-    if (f) fclose(f);
-    return ret < INT_MAX ? (int)ret : INT_MAX;
-}
-
 /* Under the lock. */
 static struct count cut(enum whom whom, const struct address *peer, int64_t now_ns) {
     struct count count = {0};
-    for (int fd = 0, n = descriptors(); fd < n; fd++) cut_if(fd, whom, peer, now_ns, &count);
+    uint64_t fd;
+    DIR *d = opendir("/proc/self/fd");
+    for (const struct dirent *e; d && (e = readdir(d));)
+        if (qr_parse_u64(e->d_name, &fd)) {
+            cut_if((int)fd, whom, peer, now_ns, &count);
+            count.fds++;
+        }
+    if (d) closedir(d);
     if (count.cut) cut_ns = now_ns;
     return count;
 }
@@ -327,7 +316,7 @@ static int64_t thread_cpu_ns(void) {
     return t.tv_sec * QR_SECOND + t.tv_nsec;
 }
 
-/* A look takes a fifth of a millisecond of the processor where there are 250 descriptors, as in a
+/* A look takes a tenth of a millisecond of the processor where there are 250 descriptors, as in a
  * ring of 64. It may take a four hundredth of a core, a fiftieth while a connection sends more than
  * a good peer does. */
 static int64_t rest_after(int64_t took_ns, const struct count *n) {

@@ -152,8 +152,8 @@ static void on_grpc_log(gpr_log_func_args *args) {
 void link_grpc_log_hook(void) { gpr_set_log_function(on_grpc_log); }
 
 /* A process's first dial would else read the machine's 150 roots, which takes 25 ms, and which
- * decide nothing: the verifier does. gRPC wants one. For this to be
- * asked, the worker names no file of roots in gRPC's environment. */
+ * decide nothing: the verifier does. gRPC wants one. It asks here when its environment names no
+ * file of roots (worker.c). */
 static grpc_ssl_roots_override_result own_root(char **ret_pem) {
     *ret_pem = NULL;
     pthread_mutex_lock(&current_lock);

@@ -445,7 +445,7 @@ void qr_member_garbage(struct qr_member *m, int64_t now_ns, uint32_t conn, const
 
 /* ---- time ---- */
 
-/* Five heartbeats, and four of those. */
+/* Five heartbeats; and 16, or 20 of those of a worker that forms. */
 static int64_t silence_ns(const struct qr_member *m) {
     return QR_MEMBER_DEAD_NS + 5 * member_forming_ns(m);
 }

@@ -65,7 +65,7 @@ struct member_conn {
 
 struct mismatch {
     bool on;
-    bool dialed; /* this worker has met it at its name: it does not only say that it is it */
+    bool dialed; /* this worker has met it at its name: not any process that says so */
     int64_t since_ns, down_ns; /* down_ns: 0 while connected */
     uint8_t incarnation[QR_INCARNATION_BYTES];
     bool by_leader; /* of a generation that has committed a state */

@@ -46,8 +46,8 @@ static void test_settings(void) {
     CHECK(a->begun && !a->stop);
 }
 
-/* Somebody comes and says that he is the worker that is absent, with other settings, again and
- * again: nobody who answers at that name does. The others form without it. */
+/* Processes that say that they are the absent worker, with other settings, one after the other:
+ * none answers at its name. The others form without it. */
 static void test_settings_of_who_says_so(void) {
     reset();
     struct box *a = box(0, 0, 3, 1, fields_64), *b = box(1, 1, 3, 2, fields_64), *c = NULL;
