@@ -255,7 +255,7 @@ fuzz-run: $(fuzzers)
 # ---- how ------------------------------------------------------------------
 # gcc 12's vectorisers form vfmaddsub even under -ffp-contract=off: kernel files are compiled without them.
 novec := -fno-tree-vectorize -fno-tree-slp-vectorize
-kernel   = $(findstring /kernels/kernel_$2,$1)
+kernel   = $(findstring kernel_$2,$1)
 isa      = $(if $(call kernel,$1),$(novec)) $(if $(filter x86_64%,$(machine)),$(if $(call kernel,$1,avx2),-mavx2 -mfma) $(if $(call kernel,$1,avx512),-mavx512f -mavx512dq -mfma))
 
 flags   = $(pre) $(gen) $(warn) $(harden) $(CPPFLAGS) $(CFLAGS)

@@ -10,7 +10,7 @@
 #include "data/batch.h"
 #include "evaluator/evaluator.h"
 #include "tests/t.h"
-#include "train/checkpoint.h"
+#include "train/train_checkpoint.h"
 #include "train/train.h"
 
 enum { BATCHES = 4, EPOCHS = 5, STATES = (BATCHES + 1) * EPOCHS };
@@ -146,7 +146,7 @@ struct event {
 struct world {
     struct shaky store;
     struct qr_store *inner;
-    struct qr_checkpoint_place place, own; /* as the evaluator sees it, and the workers */
+    struct qr_checkpoint_location place, own; /* as the evaluator sees it, and the workers */
     const struct event *next, *end;
     int64_t now_ns;
     bool stop, computing;
@@ -224,7 +224,7 @@ static const struct qr_log log_of_test = {.level = QR_LOG_INFO, .write = hear};
 static void world_begin(void) {
     w = (struct world){.inner = qr_store_memory_new()};
     w.store = (struct shaky){.base = {&shaky_ops}, .inner = w.inner, .why = QR_UNAVAILABLE};
-    w.own = (struct qr_checkpoint_place){w.inner, "run/checkpoints", "memory://checkpoints"};
+    w.own = (struct qr_checkpoint_location){w.inner, "run/checkpoints", "memory://checkpoints"};
     w.place = w.own;
     w.place.store = &w.store.base;
 }

@@ -14,8 +14,8 @@
 #include "cmd/qring/command.h"
 #include "data/batch.h"
 #include "local/processes.h"
-#include "local/progress.h"
-#include "output/place.h"
+#include "local/progress_bar.h"
+#include "output/run_checkpoints.h"
 #include "worker/results.h"
 #include "worker/settings.h"
 #include "worker/tls.h"
@@ -249,9 +249,9 @@ static enum qr_code look_back(struct run_command *r, const struct qr_outputs *ou
     const char *url = outputs->checkpoints_url;
     struct qr_start start;
     struct qr_buf text = {0};
-    enum qr_code code = qr_place_look(url, outputs->dir, load, epochs, &start, err);
+    enum qr_code code = qr_run_checkpoints_look(url, outputs->dir, load, epochs, &start, err);
     unsigned long long step = start.state.step, epoch = start.state.epoch;
-    qr_place_warn(&start.notes, qr_command_log());
+    qr_run_checkpoints_warn(&start.notes, qr_command_log());
     if (code == QR_OK && start.differs.n) fprintf(r->people, "%s\n", qr_buf_string(&start.differs));
     if (start.found == QR_FOUND_STATE)
         qr_buf_printf(
@@ -296,7 +296,7 @@ static enum qr_code check_job(struct run_command *r, struct qr_err *err) {
     struct qr_settings *s = &r->settings;
     struct qr_workload load;
     struct qr_outputs outputs;
-    struct qr_job_doubts doubts;
+    struct qr_job_warnings warnings;
     char *unknown[8];
     size_t n_unknown = 0;
     enum qr_code code = qr_settings_environment(s, environ, unknown, 8, &n_unknown, err);
@@ -320,10 +320,10 @@ static enum qr_code check_job(struct run_command *r, struct qr_err *err) {
         free(outputs.checkpoints_url);
         outputs.checkpoints_url = qr_path_join(outputs.dir, "checkpoints");
     }
-    qr_job_doubts(r->job, &load.data, &doubts);
-    for (size_t i = 0; i < doubts.n; i++)
-        qr_warn(qr_command_log(), "qring", "%s", doubts.sentence[i]);
-    qr_job_doubts_fini(&doubts);
+    qr_job_warnings(r->job, &load.data, &warnings);
+    for (size_t i = 0; i < warnings.n; i++)
+        qr_warn(qr_command_log(), "qring", "%s", warnings.sentence[i]);
+    qr_job_warnings_fini(&warnings);
     if (r->job->sweep)
         qr_warn(qr_command_log(), "qring",
                 "the job has a sweep, which run does not look at: qring sweep trains its trials");

@@ -11,7 +11,7 @@
 #include "cmd/qring/command.h"
 #include "local/trial_hash.h"
 #include "job/record.h"
-#include "local/sweep.h"
+#include "local/local_sweep.h"
 #include "worker/settings.h"
 
 const char qr_help_sweep[] =

@@ -240,7 +240,7 @@ static enum qr_code read_name(const struct qr_json *v, const char *path,
         names[n++] = row->name;
     }
     if (qr_json_string(v, path, &name, NULL) == QR_OK && !qr_ansatz_of(name)) {
-        const char *meant = qr_ansatz_meant(name);
+        const char *meant = qr_ansatz_alias(name);
         if (!meant) meant = qr_gate_meaning(name);
         if (meant)
             return qr_fail(err, QR_INVALID_ARGUMENT, "%s: unknown ansatz '%.40s'; %s", path, name,

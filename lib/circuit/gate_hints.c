@@ -143,7 +143,7 @@ static bool derived(const char *name, const char *const *known, size_t n, struct
 
 /* Ansätze, by our names or others'. */
 static bool is_ansatz(const char *name, struct qr_buf *to) {
-    const char *meant = qr_ansatz_meant(name);
+    const char *meant = qr_ansatz_alias(name);
     if (!meant && !qr_ansatz_of(name)) return false;
     qr_buf_puts(to, "; it is an ansatz, which stands as {\"ansatz\": name}");
     if (meant) qr_buf_printf(to, ": %s", meant);

@@ -19,7 +19,7 @@
 
 #include "base/err.h"
 #include "collective/contribution.h"
-#include "collective/schedule.h"
+#include "collective/allreduce_schedule.h"
 #include "link/link.h"
 
 struct qr_reduction_args {

@@ -7,9 +7,9 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "evaluator/curve.h"
-#include "output/place.h"
-#include "train/checkpoint.h"
-#include "train/held_out.h"
+#include "output/run_checkpoints.h"
+#include "train/train_checkpoint.h"
+#include "train/validation.h"
 #include "train/logged.h"
 
 static const int64_t give_up_ns = 600 * QR_SECOND, say_every_ns = 600 * QR_SECOND;
@@ -17,7 +17,7 @@ static const int64_t give_up_ns = 600 * QR_SECOND, say_every_ns = 600 * QR_SECON
 struct evaluator {
     struct qr_evaluator_options opt;
     struct qr_curve curve;
-    struct qr_held_out *held_out;
+    struct qr_validation_pass *held_out;
     struct qr_state state;
     struct qr_checkpoint_latest seen; /* at the last look; job_hash "": nothing was there */
     bool looked, changed;             /* at all; what is there has changed since the first look */
@@ -67,7 +67,7 @@ static enum qr_code evaluate(struct evaluator *e, struct qr_err *err) {
     struct qr_step_line line;
     struct qr_reported r;
     if (e->opt.computes) e->opt.computes(e->opt.ctx, true);
-    enum qr_code code = qr_held_out_evaluate(e->held_out, &e->state, &r, err);
+    enum qr_code code = qr_validation_pass_evaluate(e->held_out, &e->state, &r, err);
     if (e->opt.computes) e->opt.computes(e->opt.ctx, false);
     if (code != QR_OK) return code;
     qr_logged_line(l->job, l->model, &r, metrics, logged, &line);
@@ -113,7 +113,7 @@ static enum qr_code load(struct evaluator *e, bool *ret, struct qr_err *err) {
     bool done;
     *ret = false;
     enum qr_code code = qr_checkpoint_load(e->opt.place, e->opt.job_hash, &c, &done, &notes, err);
-    if (code == QR_OK) qr_place_warn(&notes, e->opt.log);
+    if (code == QR_OK) qr_run_checkpoints_warn(&notes, e->opt.log);
     qr_buf_free(&notes);
     if (code != QR_OK || !*c.job_hash) return code;
     code = qr_state_load(&c, l->job, l->model, &e->state, err);
@@ -214,7 +214,7 @@ static enum qr_code watch(struct evaluator *e, struct qr_err *err) {
 
 static enum qr_code begin(struct evaluator *e, struct qr_err *err) {
     const struct qr_workload *l = e->opt.load;
-    const struct qr_held_out_options opt = {
+    const struct qr_validation_pass_options opt = {
         .job = l->job,
         .model = l->model,
         .data = &l->data,
@@ -224,7 +224,7 @@ static enum qr_code begin(struct evaluator *e, struct qr_err *err) {
         .stopping_ctx = e->opt.ctx,
     };
     enum qr_code code = qr_workload_validates(l, err);
-    if (code == QR_OK) code = qr_held_out_new(&opt, &e->held_out, err);
+    if (code == QR_OK) code = qr_validation_pass_new(&opt, &e->held_out, err);
     if (code == QR_OK)
         code = qr_curve_open(e->opt.dir, e->opt.job_hash, e->opt.anew, e->opt.pause, e->opt.ctx,
                              &e->curve, err);
@@ -258,7 +258,7 @@ enum qr_code qr_evaluator_run(const struct qr_evaluator_options *opt, struct qr_
                 "done: the run has ended, and the curve had its last state, of step %" PRIu64
                 ": %s",
                 e.curve.step, e.curve.path);
-    qr_held_out_free(e.held_out);
+    qr_validation_pass_free(e.held_out);
     qr_curve_close(&e.curve);
     qr_state_fini(&e.state);
     return code;

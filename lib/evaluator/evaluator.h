@@ -7,7 +7,7 @@
  *           Each evaluation is a line of DIR/evaluation.jsonl (curve.h). It writes nothing where
  *           the checkpoints are.
  * Numbers   those that training's own evaluation of that state has, to the last bit
- *           (train/held_out.h).
+ *           (train/validation.h).
  * Start     before, while or after the run trains. The last line of the curve says what has been
  *           evaluated. Nothing there yet is waited for, as long as it takes, and said every ten
  *           minutes; so is a run that publishes nothing new: it may go on one day.
@@ -32,7 +32,7 @@
 #include "record/result.h"
 
 struct qr_evaluator_options { /* all borrowed */
-    const struct qr_checkpoint_place *place;
+    const struct qr_checkpoint_location *place;
     const struct qr_workload *load; /* with samples that do not train */
     const char *job_hash;           /* hex */
     uint64_t epochs;                /* that the run is expected to train */

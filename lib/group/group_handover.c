@@ -1,4 +1,4 @@
-#include "group/handover.h"
+#include "group/sum_handover.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -99,7 +99,7 @@ bool handover_send(struct qr_group *g) {
     struct handover *h = &g->handover;
     uint32_t index, conn;
     bool sent =
-        h->frame.n && !h->left && qr_member_heir(g->member, &index, &conn) &&
+        h->frame.n && !h->left && qr_member_successor(g->member, &index, &conn) &&
         g->control->ops->send(g->control, conn, qr_buf_view(&h->frame), (struct qr_bytes){0});
     qr_buf_free(&h->frame);
     if (!sent) return false;

@@ -7,7 +7,7 @@
 #include "collective/mesh.h"
 #include "group/group.h"
 #include "group/group_over_impl.h"
-#include "group/handover.h"
+#include "group/sum_handover.h"
 #include "link/link.h"
 #include "membership/member.h"
 

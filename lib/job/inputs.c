@@ -42,7 +42,7 @@ enum qr_code qr_job_check_inputs(const struct qr_job *job, const struct qr_datas
     return QR_OK;
 }
 
-char *qr_job_doubt_angles(const struct qr_job *job, const struct qr_dataset *data) {
+char *qr_job_warn_angles(const struct qr_job *job, const struct qr_dataset *data) {
     const struct qr_circuit *c = qr_layers_input_circuit(job->layers, job->n_layers);
     size_t worst = 0, many = 0;
     double turns = 0;
@@ -70,7 +70,7 @@ char *qr_job_doubt_angles(const struct qr_job *job, const struct qr_dataset *dat
     return (char *)text.p;
 }
 
-char *qr_job_doubt_constants(const struct qr_job *job) {
+char *qr_job_warn_constants(const struct qr_job *job) {
     for (size_t l = 0; l < job->n_layers; l++) {
         double turns;
         if (job->layers[l].kind != QR_LAYER_QUANTUM) continue;
@@ -84,7 +84,7 @@ char *qr_job_doubt_constants(const struct qr_job *job) {
     return NULL;
 }
 
-char *qr_job_doubt_batch(const struct qr_job *job, const struct qr_dataset *data) {
+char *qr_job_warn_batch(const struct qr_job *job, const struct qr_dataset *data) {
     unsigned long long batch = job->train.batch_size;
     const struct qr_json *train = qr_json_get(job->tree, "train");
     if (job->data.source == QR_DATA_NONE || batch <= data->n_train ||

@@ -134,13 +134,13 @@ QR_MUST_CHECK enum qr_code qr_job_check_trials(const struct qr_job *job, bool ha
 
 /* What is allowed and seldom meant, a sentence each for a warning. data: NULL where it could not be
  * loaded; then only what the job file says. */
-struct qr_job_doubts {
+struct qr_job_warnings {
     size_t n;
     char *sentence[16];
 };
-void qr_job_doubts(const struct qr_job *job, const struct qr_dataset *data,
-                   struct qr_job_doubts *ret);
-void qr_job_doubts_fini(struct qr_job_doubts *d);
+void qr_job_warnings(const struct qr_job *job, const struct qr_dataset *data,
+                     struct qr_job_warnings *ret);
+void qr_job_warnings_fini(struct qr_job_warnings *d);
 /* The columns of the data that the model reads, by name where the file has names: "a, b" or
  * "columns 0, 3 of 6"; nothing for data that is made. */
 void qr_job_put_inputs(const struct qr_job *job, const struct qr_dataset *data, struct qr_buf *ret);

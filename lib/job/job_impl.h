@@ -67,9 +67,9 @@ bool qr_job_labels_are_signs(const struct qr_job *job);
 
 /* A sentence for a warning, heap; NULL: nothing is odd. Inputs, and constants, that turn a gate by
  * many turns; a batch above the samples that train. */
-char *qr_job_doubt_angles(const struct qr_job *job, const struct qr_dataset *data);
-char *qr_job_doubt_constants(const struct qr_job *job);
-char *qr_job_doubt_batch(const struct qr_job *job, const struct qr_dataset *data);
+char *qr_job_warn_angles(const struct qr_job *job, const struct qr_dataset *data);
+char *qr_job_warn_constants(const struct qr_job *job);
+char *qr_job_warn_batch(const struct qr_job *job, const struct qr_dataset *data);
 
 /* One of n names, as qr_json_choice reads it; other programs' names of the thing get what is meant
  * here. */

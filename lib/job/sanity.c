@@ -13,15 +13,15 @@ enum { SHOWN = 12, SHOWN_PICK = 200 };
 static const double slack = 1e-9; /* of a bound that was added up */
 
 /* sentence: taken; NULL: there is none. */
-static void doubt(struct qr_job_doubts *d, char *sentence) {
+static void doubt(struct qr_job_warnings *d, char *sentence) {
     if (!sentence) return;
     QR_ASSERT(d->n < sizeof d->sentence / sizeof *d->sentence);
     d->sentence[d->n++] = sentence;
 }
 
-void qr_job_doubts_fini(struct qr_job_doubts *d) {
+void qr_job_warnings_fini(struct qr_job_warnings *d) {
     for (size_t i = 0; i < d->n; i++) free(d->sentence[i]);
-    *d = (struct qr_job_doubts){0};
+    *d = (struct qr_job_warnings){0};
 }
 
 /* ---- where the outputs lie ---- */
@@ -250,7 +250,7 @@ enum qr_code qr_job_check_outputs(const struct qr_job *job, struct qr_err *err) 
     return QR_OK;
 }
 
-static void doubt_metrics(const struct qr_job *job, struct qr_job_doubts *d) {
+static void doubt_metrics(const struct qr_job *job, struct qr_job_warnings *d) {
     for (size_t i = 0; job->train.loss_options.from_logits && i < job->train.n_metrics; i++)
         if (job->train.metrics[i] == QR_BINARY_ACCURACY)
             doubt(d, qr_xasprintf("train.metrics[%zu]: binary_accuracy takes outputs above 0.5 for "
@@ -259,7 +259,7 @@ static void doubt_metrics(const struct qr_job *job, struct qr_job_doubts *d) {
                                   i));
 }
 
-static void doubt_outputs(const struct qr_job *job, struct qr_job_doubts *d) {
+static void doubt_outputs(const struct qr_job *job, struct qr_job_warnings *d) {
     enum qr_activation last;
     struct range r = range_of_outputs(job);
     bool probabilities = wants_probabilities(job);
@@ -295,7 +295,7 @@ static bool learns(const struct qr_layer_options *l) {
 
 /* Read-outs that have one value for ever. */
 static void doubt_readouts(const struct qr_quantum_options *q, size_t layer,
-                           struct qr_job_doubts *d) {
+                           struct qr_job_warnings *d) {
     uint8_t *unmoved = qr_xmalloc(q->n_readouts);
     size_t n = 0, first = 0;
     qr_readouts_unmoved(q->circuit, q->readouts, q->n_readouts, true, unmoved);
@@ -309,7 +309,7 @@ static void doubt_readouts(const struct qr_quantum_options *q, size_t layer,
                               strlen(q->readouts[first].text) > 60 ? "..." : "", n, q->n_readouts));
 }
 
-static void doubt_learning(const struct qr_job *job, struct qr_job_doubts *d) {
+static void doubt_learning(const struct qr_job *job, struct qr_job_warnings *d) {
     const struct qr_train_spec *t = &job->train;
     const struct qr_optimizer_options *o = &t->optimizer;
     size_t i = 0;
@@ -352,7 +352,7 @@ static const char shuffle_it[] = "is the file sorted? \"shuffle_split\" in data,
 
 /* True when it was said. */
 static bool doubt_one_sided(const struct qr_job *job, const struct qr_dataset *data,
-                            struct qr_job_doubts *d) {
+                            struct qr_job_warnings *d) {
     bool classes = job->train.loss == QR_CATEGORICAL_CROSSENTROPY;
     size_t others = 0;
     if (data->n_train < 2 || data->n_outputs == 0) return false;
@@ -376,7 +376,7 @@ static bool doubt_one_sided(const struct qr_job *job, const struct qr_dataset *d
 }
 
 static void doubt_classes(const struct qr_job *job, const struct qr_dataset *data,
-                          struct qr_job_doubts *d) {
+                          struct qr_job_warnings *d) {
     if (job->train.loss != QR_CATEGORICAL_CROSSENTROPY) return;
     size_t missing = 0;
     struct qr_buf list = {0};
@@ -397,7 +397,7 @@ static void doubt_classes(const struct qr_job *job, const struct qr_dataset *dat
 
 /* Squares and distances are small only where outputs can reach the labels. */
 static void doubt_reach(const struct qr_job *job, const struct qr_dataset *data,
-                        struct qr_job_doubts *d) {
+                        struct qr_job_warnings *d) {
     if (qr_loss_info(job->train.loss)->accuracy != QR_BY_SIGN || job->train.loss == QR_HINGE ||
         data->n_outputs == 0 || (data->label_for_all && is_softmax(job)))
         return;
@@ -416,7 +416,7 @@ static void doubt_reach(const struct qr_job *job, const struct qr_dataset *data,
 }
 
 static void doubt_broadcast(const struct qr_job *job, const struct qr_dataset *data,
-                            struct qr_job_doubts *d) {
+                            struct qr_job_warnings *d) {
     if (!data->label_for_all) return;
     if (is_softmax(job))
         doubt(d,
@@ -524,7 +524,7 @@ enum qr_code qr_job_check_columns(const struct qr_job *job, const struct qr_data
 }
 
 static void doubt_columns(const struct qr_job *job, const struct qr_dataset *data,
-                          struct qr_job_doubts *d) {
+                          struct qr_job_warnings *d) {
     size_t n;
     uint8_t *is = columns_read(job, data, &n);
     if (n < data->n_columns) {
@@ -547,18 +547,18 @@ static void doubt_columns(const struct qr_job *job, const struct qr_dataset *dat
     free(is);
 }
 
-void qr_job_doubts(const struct qr_job *job, const struct qr_dataset *data,
-                   struct qr_job_doubts *ret) {
-    *ret = (struct qr_job_doubts){0};
+void qr_job_warnings(const struct qr_job *job, const struct qr_dataset *data,
+                     struct qr_job_warnings *ret) {
+    *ret = (struct qr_job_warnings){0};
     doubt_outputs(job, ret);
     doubt_metrics(job, ret);
     doubt_learning(job, ret);
-    doubt(ret, qr_job_doubt_constants(job));
+    doubt(ret, qr_job_warn_constants(job));
     if (!data) return;
     doubt_columns(job, data, ret);
     doubt_broadcast(job, data, ret);
     if (!doubt_one_sided(job, data, ret)) doubt_classes(job, data, ret);
     doubt_reach(job, data, ret);
-    doubt(ret, qr_job_doubt_angles(job, data));
-    doubt(ret, qr_job_doubt_batch(job, data));
+    doubt(ret, qr_job_warn_angles(job, data));
+    doubt(ret, qr_job_warn_batch(job, data));
 }

@@ -7,8 +7,8 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "job/record.h"
-#include "local/sweep.h"
-#include "output/place.h"
+#include "local/local_sweep.h"
+#include "output/run_checkpoints.h"
 #include "store/store.h"
 
 enum { MAX_FILE_BYTES = 1 << 30 };
@@ -159,7 +159,7 @@ enum qr_code qr_local_sweep_forget(const struct qr_local_sweep_options *opt,
                                 *checkpoints = in(there, "checkpoints");
         if (unlink(result) != 0 && errno != ENOENT && errno != ENOTDIR)
             return qr_fail_errno(err, errno, "remove %s", result);
-        code = qr_place_forget(checkpoints, err);
+        code = qr_run_checkpoints_forget(checkpoints, err);
     }
     return code;
 }

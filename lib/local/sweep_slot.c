@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "base/parse.h"
 #include "local/processes.h"
-#include "local/sweep_impl.h"
+#include "local/local_sweep_impl.h"
 #include "output/run_lock.h"
 #include "record/checkpoint_folder.h"
 #include "store/store.h"

@@ -608,7 +608,7 @@ bool qr_member_sender(struct qr_member *m, int64_t now_ns, uint32_t conn, uint32
     return true;
 }
 
-bool qr_member_heir(const struct qr_member *m, uint32_t *ret_index, uint32_t *ret_conn) {
+bool qr_member_successor(const struct qr_member *m, uint32_t *ret_index, uint32_t *ret_conn) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
         if (member_in_generation(m, i) && member_hears(m, i)) {
             *ret_index = i;

@@ -213,7 +213,7 @@ const struct qr_common *qr_member_own(const struct qr_member *m); /* as this pro
 bool qr_member_sender(struct qr_member *m, int64_t now_ns, uint32_t conn, uint32_t *ret_index);
 /* The lowest other member of the last generation that is heard: who proposes when this one leaves.
  * False: nobody. */
-bool qr_member_heir(const struct qr_member *m, uint32_t *ret_index, uint32_t *ret_conn);
+bool qr_member_successor(const struct qr_member *m, uint32_t *ret_index, uint32_t *ret_conn);
 
 /* peers whose hello was accepted and whose connection is open */
 unsigned qr_member_n_connected(const struct qr_member *m);

@@ -44,7 +44,7 @@
 #define QR_MODEL_OPTIMIZER_H
 
 #include "base/rows.h"
-#include "model/schedule.h"
+#include "model/learning_rate.h"
 
 /* Kind, name in job files, its rule: the file of its name (adamw's is adam's, the natural
  * gradient's sgd's). */

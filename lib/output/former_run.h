@@ -4,7 +4,8 @@
  *           job.json becomes this run's; each file only while it is as it was when this process
  *           looked: one that was stopped since then may take the run for a new one when others have
  *           ended it. Symbolic links are removed, not followed.
- * Order     The checkpoints go before (qr_place_forget: LATEST is the first), job.json is replaced
+ * Order     The checkpoints go before (qr_run_checkpoints_forget: LATEST is the first), job.json
+ *           is replaced
  *           last and at once. So what is in OUT after an interruption at any point is of the job
  *           that job.json names, and no run is said to have ended whose weights are gone.
  * Threads   one.

@@ -289,9 +289,9 @@ static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *l
     qr_gauge_real(QR_POD_SECONDS, (double)detail->pod_ms / 1e3);
     qr_gauge_real(QR_COST, qr_cost_money(&o->price, detail->pod_ms));
     if (o->teller) {
-        qr_standing_add(&o->standing, line, detail);
+        qr_progress_snapshot_add(&o->standing, line, detail);
         o->standing.epochs = o->epochs;
-        qr_teller_say(o->teller, leader, &o->standing);
+        qr_progress_reporter_say(o->teller, leader, &o->standing);
     }
     if (!leader) return QR_OK;
     o->wrote = true;
@@ -530,8 +530,8 @@ static void tell_values(struct qr_outputs *o, const struct qr_train_result *r) {
     size_t n = 0;
     bool other = r->evaluated_at_end || (r->restored && r->best_epoch != r->epochs);
     qr_auto(qr_free_p) struct qr_named_value *values = outputs_values(r, &n);
-    qr_standing_end(&o->standing, values, n - r->n_logged);
-    if (o->teller) qr_teller_say(o->teller, true, &o->standing);
+    qr_progress_snapshot_end(&o->standing, values, n - r->n_logged);
+    if (o->teller) qr_progress_reporter_say(o->teller, true, &o->standing);
     if (o->events && qr_tensorboard_success(o->events, r->epochs, values,
                                             other ? n - r->n_logged : 0, &err) != QR_OK)
         qr_warn(o->log, "worker", "TensorBoard events: %s", err.msg);

@@ -28,7 +28,7 @@
 #include "output/publisher.h"
 #include "output/run_lock.h"
 #include "output/steps_log.h"
-#include "output/teller.h"
+#include "output/progress_reporter.h"
 #include "record/tensorboard.h"
 #include "train/train.h"
 
@@ -54,9 +54,9 @@ struct qr_outputs {
     struct qr_former_run former;
     struct qr_run_lock lock;
     struct qr_steps_log steps;
-    struct qr_publisher *publisher; /* borrowed; NULL: no checkpoints */
-    struct qr_teller *teller;       /* borrowed; NULL: nobody is told */
-    struct qr_standing standing;    /* what it is told */
+    struct qr_publisher *publisher;       /* borrowed; NULL: no checkpoints */
+    struct qr_progress_reporter *teller;  /* borrowed; NULL: nobody is told */
+    struct qr_progress_snapshot standing; /* what it is told */
     struct qr_price price;
     struct qr_tensorboard *events;
     struct qr_logdir *uploads;

@@ -181,7 +181,7 @@ struct progress_listener {
     struct qr_buf text;
 };
 
-static enum qr_code tell(void *ctx, const struct qr_standing *s, enum qr_telling when,
+static enum qr_code tell(void *ctx, const struct qr_progress_snapshot *s, enum qr_telling when,
                          struct qr_err *err) {
     struct progress_listener *p = ctx;
     const struct qr_progress_target *t = p->target;
@@ -198,8 +198,8 @@ static enum qr_code tell(void *ctx, const struct qr_standing *s, enum qr_telling
                                                : when == QR_TELLING_LAST ? LAST_WITHIN_MS
                                                                          : WITHIN_MS};
     qr_buf_clear(&p->text);
-    if (t->annotations) qr_standing_annotations(s, done, left_s, wall_ns, &p->text);
-    else qr_standing_trainer_status(s, done, left_s, wall_ns, &p->text);
+    if (t->annotations) qr_progress_snapshot_annotations(s, done, left_s, wall_ns, &p->text);
+    else qr_progress_snapshot_trainer_status(s, done, left_s, wall_ns, &p->text);
     enum qr_code code = qr_poster_send(p->poster, &post, qr_buf_view(&p->text), err);
     qr_count(code == QR_OK ? QR_PROGRESS_TOLD : QR_PROGRESS_ERRORS, 1);
     if (code == QR_PERMISSION_DENIED && t->annotations)

@@ -14,7 +14,7 @@
 #ifndef QR_OUTPUT_PROGRESS_TO_H
 #define QR_OUTPUT_PROGRESS_TO_H
 
-#include "output/teller.h"
+#include "output/progress_reporter.h"
 
 /* where Kubernetes puts it */
 #define QR_PROGRESS_ACCOUNT "/var/run/secrets/kubernetes.io/serviceaccount"

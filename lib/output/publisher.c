@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "base/span.h"
 #include "output/publisher_impl.h"
-#include "train/checkpoint.h"
+#include "train/train_checkpoint.h"
 
 enum { MAX_DELAY_S = 30 };
 static const int64_t give_up_ns = 600 * QR_SECOND, say_every_ns = 60 * QR_SECOND,
@@ -73,7 +73,7 @@ static enum qr_code publish(struct qr_publisher *p, bool done, struct qr_checkpo
     if (sys) return qr_fail_errno(err, sys, "%s", p->log_path);
     qr_state_save(&p->work.state, p->opt.job, p->opt.model, p->job_hash, &c);
     enum qr_code code = qr_checkpoint_save(&p->place.at, &c, done, ret, &notes, err);
-    qr_place_warn(&notes, &p->log);
+    qr_run_checkpoints_warn(&notes, &p->log);
     if (code == QR_OK && ret->reductions == c.reductions) {
         qr_count(QR_CHECKPOINTS, 1);
         qr_gauge(QR_CHECKPOINT_STEP, (int64_t)c.step);

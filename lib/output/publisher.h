@@ -18,7 +18,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "output/place.h"
+#include "output/run_checkpoints.h"
 #include "train/state.h"
 
 struct qr_publisher_options { /* all borrowed for the publisher's life */

@@ -1,7 +1,7 @@
 #include "preflight/estimate.h"
 
 #include "exact/integer.h"
-#include "collective/schedule.h"
+#include "collective/allreduce_schedule.h"
 
 /* bad micro-batches, the sum of their ids, samples, read-outs (train/step.h) */
 enum { VECTOR_HEAD = 18 };

@@ -13,7 +13,7 @@
  *           their number; the fewest of equals. So a recommended run never costs more than twice
  *           the pod-hours of a single worker.
  * Pure      a function of its arguments. Seconds are as measured or assumed by the caller.
- * Source    the schedules are collective/schedule.h's.
+ * Source    the schedules are collective/allreduce_schedule.h's.
  */
 #ifndef QR_PREFLIGHT_ESTIMATE_H
 #define QR_PREFLIGHT_ESTIMATE_H

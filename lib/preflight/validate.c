@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/pool.h"
-#include "output/place.h"
+#include "output/run_checkpoints.h"
 #include "preflight/stopwatch.h"
 #include "preflight/yardstick.h"
 #include "sim/sim.h"
@@ -181,8 +181,10 @@ static void check_checkpoints(struct qr_validation *v) {
     struct qr_start start;
     struct qr_err err;
     if (!v->checkpoints_url || v->settings.fresh) return;
-    enum qr_code code = qr_place_look(v->checkpoints_url, v->out, &v->load, epochs, &start, &err);
-    if (code == QR_OK) code = qr_place_within(v->checkpoints_url, &v->load, epochs, &start, &err);
+    enum qr_code code =
+        qr_run_checkpoints_look(v->checkpoints_url, v->out, &v->load, epochs, &start, &err);
+    if (code == QR_OK)
+        code = qr_run_checkpoints_within(v->checkpoints_url, &v->load, epochs, &start, &err);
     if (code != QR_OK) found(v, &err);
     qr_start_fini(&start);
 }
@@ -408,11 +410,11 @@ static bool read_job(struct qr_validation *v, char *const *environment, const st
     return code == QR_OK;
 }
 
-static void say_doubts(const struct qr_validation *v, const struct qr_log *log) {
-    struct qr_job_doubts doubts;
-    qr_job_doubts(v->job, v->has_load ? &v->load.data : NULL, &doubts);
-    for (size_t i = 0; i < doubts.n; i++) qr_warn(log, "qring", "%s", doubts.sentence[i]);
-    qr_job_doubts_fini(&doubts);
+static void log_warnings(const struct qr_validation *v, const struct qr_log *log) {
+    struct qr_job_warnings warnings;
+    qr_job_warnings(v->job, v->has_load ? &v->load.data : NULL, &warnings);
+    for (size_t i = 0; i < warnings.n; i++) qr_warn(log, "qring", "%s", warnings.sentence[i]);
+    qr_job_warnings_fini(&warnings);
 }
 
 /* What training does not read: its inputs, since labels are for who evaluates it. */
@@ -469,7 +471,7 @@ enum qr_code qr_validate(int argc, char *const *argv, char *const *environment, 
                    ? qr_workload_load_idle(v.job, v.settings.isa, n_threads, &v.load, &why)
                    : qr_workload_load(v.job, v.settings.isa, n_threads, &v.load, &why);
         v.has_load = code == QR_OK;
-        say_doubts(&v, log);
+        log_warnings(&v, log);
         if (v.has_load) weigh(&v);
         check_sweep(&v);
         check_channels(&v);

@@ -64,13 +64,13 @@ QR_MUST_CHECK enum qr_code qr_checkpoint_latest_decode(struct qr_bytes text, con
                                                        struct qr_err *err);
 
 /* Where a run's checkpoints are. All borrowed. */
-struct qr_checkpoint_place {
+struct qr_checkpoint_location {
     struct qr_store *store;
     const char *dir; /* in the store, without a slash at the end */
     const char *url; /* of the same, for messages */
 };
 /* ret->job_hash is "" where there is no LATEST. DATA_LOSS when it is damaged. */
-QR_MUST_CHECK enum qr_code qr_checkpoint_peek(const struct qr_checkpoint_place *p,
+QR_MUST_CHECK enum qr_code qr_checkpoint_peek(const struct qr_checkpoint_location *p,
                                               struct qr_checkpoint_latest *ret, struct qr_err *err);
 
 /* Publishes: the file, then LATEST, then takes away old files. *ret_latest: what LATEST says then;
@@ -78,7 +78,7 @@ QR_MUST_CHECK enum qr_code qr_checkpoint_peek(const struct qr_checkpoint_place *
  * done: the weights are written too. notes: sentences worth a warning, a line each.
  * INVALID_ARGUMENT: another job's checkpoints are there, naming both; INTERNAL: LATEST names
  * another state after as many reductions; UNAVAILABLE: try again; else the store's errors. */
-QR_MUST_CHECK enum qr_code qr_checkpoint_save(const struct qr_checkpoint_place *p,
+QR_MUST_CHECK enum qr_code qr_checkpoint_save(const struct qr_checkpoint_location *p,
                                               const struct qr_checkpoint *c, bool done,
                                               struct qr_checkpoint_latest *ret_latest,
                                               struct qr_buf *notes, struct qr_err *err);
@@ -87,7 +87,7 @@ QR_MUST_CHECK enum qr_code qr_checkpoint_save(const struct qr_checkpoint_place *
  * it. ret->job_hash is "" where there is none yet.
  * INVALID_ARGUMENT: another job's are there, naming both; DATA_LOSS: there were some, and none
  * is whole. */
-QR_MUST_CHECK enum qr_code qr_checkpoint_load(const struct qr_checkpoint_place *p,
+QR_MUST_CHECK enum qr_code qr_checkpoint_load(const struct qr_checkpoint_location *p,
                                               const char *job_hash, struct qr_checkpoint *ret,
                                               bool *ret_done, struct qr_buf *notes,
                                               struct qr_err *err);
@@ -95,7 +95,7 @@ QR_MUST_CHECK enum qr_code qr_checkpoint_load(const struct qr_checkpoint_place *
 /* A file's name, without its folder, is that of a checkpoint of some job. */
 bool qr_checkpoint_has_name(const char *name);
 /* Removes LATEST, then every checkpoint of any job there. */
-QR_MUST_CHECK enum qr_code qr_checkpoint_forget(const struct qr_checkpoint_place *p,
+QR_MUST_CHECK enum qr_code qr_checkpoint_forget(const struct qr_checkpoint_location *p,
                                                 struct qr_err *err);
 
 #endif

@@ -10,7 +10,7 @@
 
 struct qr_checkpoint_folder {
     char *url, *dir;
-    struct qr_checkpoint_place at; /* borrows the two */
+    struct qr_checkpoint_location at; /* borrows the two */
 };
 QR_MUST_CHECK enum qr_code qr_checkpoint_folder_open(const char *url,
                                                      struct qr_checkpoint_folder *ret,

@@ -11,7 +11,7 @@
 enum { MAX_LATEST_BYTES = 4096, MAX_TRIES = 16 };
 static const size_t max_file_bytes = (size_t)1 << 30;
 
-static char *name_in(const struct qr_checkpoint_place *p, const char *name) {
+static char *name_in(const struct qr_checkpoint_location *p, const char *name) {
     return qr_xasprintf("%s/%s", p->dir, name);
 }
 
@@ -28,7 +28,7 @@ struct pointer {
     struct qr_err why;             /* of a damaged one */
 };
 
-static enum qr_code read_latest(const struct qr_checkpoint_place *p, struct pointer *ret,
+static enum qr_code read_latest(const struct qr_checkpoint_location *p, struct pointer *ret,
                                 struct qr_err *err) {
     qr_auto(qr_free_p) char *name = name_in(p, "LATEST"), *what = qr_xasprintf("%s/LATEST", p->url);
     struct qr_buf text = {0};
@@ -49,7 +49,7 @@ static enum qr_code read_latest(const struct qr_checkpoint_place *p, struct poin
     return code;
 }
 
-enum qr_code qr_checkpoint_peek(const struct qr_checkpoint_place *p,
+enum qr_code qr_checkpoint_peek(const struct qr_checkpoint_location *p,
                                 struct qr_checkpoint_latest *ret, struct qr_err *err) {
     struct pointer at;
     enum qr_code code = read_latest(p, &at, err);
@@ -59,7 +59,7 @@ enum qr_code qr_checkpoint_peek(const struct qr_checkpoint_place *p,
     return QR_OK;
 }
 
-static enum qr_code refuse_other(const struct qr_checkpoint_place *p, const struct pointer *at,
+static enum qr_code refuse_other(const struct qr_checkpoint_location *p, const struct pointer *at,
                                  const char *job_hash, struct qr_err *err) {
     if (!at->version.there || at->damaged || strcmp(at->l.job_hash, job_hash) == 0) return QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT,
@@ -72,7 +72,7 @@ static enum qr_code refuse_other(const struct qr_checkpoint_place *p, const stru
 
 /* ---- save ---- */
 
-static enum qr_code read_object(const struct qr_checkpoint_place *p, const char *object,
+static enum qr_code read_object(const struct qr_checkpoint_location *p, const char *object,
                                 struct qr_buf *ret, struct qr_err *err) {
     qr_auto(qr_free_p) char *name = name_in(p, object);
     return p->store->ops->get(p->store, name, max_file_bytes, ret, err);
@@ -80,9 +80,10 @@ static enum qr_code read_object(const struct qr_checkpoint_place *p, const char 
 
 /* The name is taken: by equal bytes, by the same state in other bytes (its checksum then counts),
  * or by something broken that goes. */
-static enum qr_code meet_present(const struct qr_checkpoint_place *p, const struct qr_checkpoint *c,
-                                 const char *object, struct qr_bytes file, uint32_t *crc32c,
-                                 struct qr_buf *notes, struct qr_err *err) {
+static enum qr_code meet_present(const struct qr_checkpoint_location *p,
+                                 const struct qr_checkpoint *c, const char *object,
+                                 struct qr_bytes file, uint32_t *crc32c, struct qr_buf *notes,
+                                 struct qr_err *err) {
     qr_auto(qr_free_p) char *name = name_in(p, object),
                             *what = qr_xasprintf("%s/%s", p->url, object);
     struct qr_buf there = {0};
@@ -107,9 +108,9 @@ static enum qr_code meet_present(const struct qr_checkpoint_place *p, const stru
     return code;
 }
 
-static enum qr_code write_object(const struct qr_checkpoint_place *p, const struct qr_checkpoint *c,
-                                 const char *object, uint32_t *ret_crc32c, struct qr_buf *notes,
-                                 struct qr_err *err) {
+static enum qr_code write_object(const struct qr_checkpoint_location *p,
+                                 const struct qr_checkpoint *c, const char *object,
+                                 uint32_t *ret_crc32c, struct qr_buf *notes, struct qr_err *err) {
     qr_auto(qr_free_p) char *name = name_in(p, object);
     struct qr_buf file = {0}, back = {0};
     enum qr_code code = qr_checkpoint_encode(c, &file, ret_crc32c, err);
@@ -148,7 +149,7 @@ bool qr_checkpoint_has_name(const char *name) {
 
 /* Of those up to the one that LATEST names, all but the newest three. What cannot be removed stays
  * until the next time. */
-static void prune(const struct qr_checkpoint_place *p, const struct qr_checkpoint_latest *l) {
+static void prune(const struct qr_checkpoint_location *p, const struct qr_checkpoint_latest *l) {
     qr_auto(qr_free_p) char *prefix =
         qr_xasprintf("%s/%.*s-", p->dir, (int)CHECKPOINT_HASH_CHARS, l->job_hash);
     qr_auto(qr_free_p) char *named = name_in(p, l->object);
@@ -172,7 +173,7 @@ static void prune(const struct qr_checkpoint_place *p, const struct qr_checkpoin
     qr_buf_free(&names);
 }
 
-static enum qr_code same_state(const struct qr_checkpoint_place *p,
+static enum qr_code same_state(const struct qr_checkpoint_location *p,
                                const struct qr_checkpoint_latest *at, const struct qr_checkpoint *c,
                                struct qr_err *err) {
     if (at->reductions != c->reductions || strcmp(at->digest, c->digest) == 0) return QR_OK;
@@ -183,9 +184,10 @@ static enum qr_code same_state(const struct qr_checkpoint_place *p,
                    p->url, at->digest, at->step, c->digest);
 }
 
-enum qr_code qr_checkpoint_save(const struct qr_checkpoint_place *p, const struct qr_checkpoint *c,
-                                bool done, struct qr_checkpoint_latest *ret_latest,
-                                struct qr_buf *notes, struct qr_err *err) {
+enum qr_code qr_checkpoint_save(const struct qr_checkpoint_location *p,
+                                const struct qr_checkpoint *c, bool done,
+                                struct qr_checkpoint_latest *ret_latest, struct qr_buf *notes,
+                                struct qr_err *err) {
     struct qr_checkpoint_latest l = {
         .step = c->step, .epoch = c->epoch, .reductions = c->reductions, .done = done};
     qr_auto(qr_free_p) char *name = name_in(p, "LATEST");
@@ -237,7 +239,7 @@ enum qr_code qr_checkpoint_save(const struct qr_checkpoint_place *p, const struc
 
 /* OK, or DATA_LOSS and NOT_FOUND for a file that cannot be used, or an error that ends the search.
  * expected NULL: nothing is known of the file but its name. */
-static enum qr_code load_object(const struct qr_checkpoint_place *p, const char *object,
+static enum qr_code load_object(const struct qr_checkpoint_location *p, const char *object,
                                 const char *job_hash, const struct qr_checkpoint_latest *expected,
                                 struct qr_checkpoint *ret, struct qr_err *err) {
     qr_auto(qr_free_p) char *what = qr_xasprintf("%s/%s", p->url, object);
@@ -272,7 +274,7 @@ static uint64_t step_of(const char *object) {
 
 /* The newest whole one by name. Of one step there may be two: before and after the evaluation.
  * ret->job_hash "": none is whole. */
-static enum qr_code load_by_name(const struct qr_checkpoint_place *p, const char *job_hash,
+static enum qr_code load_by_name(const struct qr_checkpoint_location *p, const char *job_hash,
                                  const char *without, struct qr_checkpoint *ret,
                                  struct qr_buf *notes, struct qr_err *err) {
     qr_auto(qr_free_p) char *prefix =
@@ -305,7 +307,7 @@ static enum qr_code load_by_name(const struct qr_checkpoint_place *p, const char
     return code;
 }
 
-static enum qr_code load_earlier(const struct qr_checkpoint_place *p, const char *job_hash,
+static enum qr_code load_earlier(const struct qr_checkpoint_location *p, const char *job_hash,
                                  const struct pointer *at, struct qr_checkpoint *ret,
                                  struct qr_buf *notes, struct qr_err *err) {
     struct qr_checkpoint c = {0};
@@ -326,7 +328,7 @@ static enum qr_code load_earlier(const struct qr_checkpoint_place *p, const char
     return QR_OK;
 }
 
-enum qr_code qr_checkpoint_load(const struct qr_checkpoint_place *p, const char *job_hash,
+enum qr_code qr_checkpoint_load(const struct qr_checkpoint_location *p, const char *job_hash,
                                 struct qr_checkpoint *ret, bool *ret_done, struct qr_buf *notes,
                                 struct qr_err *err) {
     struct qr_err own;
@@ -362,7 +364,7 @@ enum qr_code qr_checkpoint_load(const struct qr_checkpoint_place *p, const char 
 
 /* ---- forget ---- */
 
-enum qr_code qr_checkpoint_forget(const struct qr_checkpoint_place *p, struct qr_err *err) {
+enum qr_code qr_checkpoint_forget(const struct qr_checkpoint_location *p, struct qr_err *err) {
     struct qr_err own;
     if (!err) err = &own;
     qr_auto(qr_free_p) char *latest = name_in(p, "LATEST"), *prefix = name_in(p, "");

@@ -67,7 +67,7 @@ struct qr_step_detail {
     const uint64_t *readouts;
     double readout_bound;
     double learning_rate; /* of the step after this one */
-    uint64_t pod_ms;      /* members times time so far (train/spent.h) */
+    uint64_t pod_ms;      /* members times time so far (train/pod_time.h) */
     double cost;          /* of that, for TensorBoard; 0: no price is set */
     /* the epoch's last line: its validation, or its last step where there is none */
     bool ends_epoch;

@@ -523,7 +523,7 @@ enum qr_code qr_store_gcs_new(const char *bucket, const struct qr_gcs_options *o
     g->store.ops = &ops;
     g->opt = *opt;
     g->bucket = qr_xstrdup(bucket);
-    g->place = (struct qr_web_place){&gcs_api, g, g->bucket, &g->opt.waits};
+    g->place = (struct qr_web_bucket){&gcs_api, g, g->bucket, &g->opt.waits};
     g->base = base_of(opt);
     g->http = http ? http : qr_web_curl();
     g->auth = qr_gcs_auth_new(&g->opt, g->http);

@@ -3,7 +3,7 @@
 #define QR_STORE_GCS_IMPL_H
 
 #include "store/gcs.h"
-#include "store/web/place.h"
+#include "store/web/bucket.h"
 
 enum { QR_GCS_CHUNK_BYTES = 8 << 20 };
 
@@ -26,7 +26,7 @@ struct qr_gcs {
     char *bucket, *base; /* base: scheme and host without a slash at the end */
     struct qr_web *http;
     struct qr_gcs_auth *auth;
-    struct qr_web_place place;
+    struct qr_web_bucket place;
 };
 struct qr_gcs_object {
     uint64_t size, generation;

@@ -7,7 +7,7 @@
 #include "base/checksum.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "store/web/place.h"
+#include "store/web/bucket.h"
 
 enum { MAX_TRIES = 4, MAX_REDIRECTS = 10, MAX_TOKENS_BYTES = 1 << 20 };
 static const size_t max_unsaid_bytes = (size_t)1 << 30;
@@ -17,7 +17,7 @@ struct https {
     struct qr_https_options opt;
     char *base; /* "https://host" */
     struct qr_web *web;
-    struct qr_web_place place;
+    struct qr_web_bucket place;
 };
 
 static struct https *self(struct qr_store *s) { return (struct https *)s; }
@@ -355,7 +355,7 @@ enum qr_code qr_store_https_new(const char *url, const struct qr_https_options *
     s->opt = *opt;
     if (!s->opt.waits.deadline_ns) s->opt.waits.deadline_ns = 120 * QR_SECOND;
     s->base = qr_xstrndup(u.whole, u.path);
-    s->place = (struct qr_web_place){&apis[u.https], s, strstr(s->base, "://") + 3, &s->opt.waits};
+    s->place = (struct qr_web_bucket){&apis[u.https], s, strstr(s->base, "://") + 3, &s->opt.waits};
     s->web = web ? web : qr_web_curl();
     *ret = &s->store;
     *ret_name = qr_xstrdup(u.whole + u.path + 1);

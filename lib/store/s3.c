@@ -583,7 +583,7 @@ enum qr_code qr_store_s3_new(const char *bucket, const struct qr_s3_options *opt
     s->opt = *opt;
     s->profile = profile;
     s->bucket = qr_xstrdup(bucket);
-    s->place = (struct qr_web_place){&qr_s3_api, s, s->bucket, &s->opt.waits};
+    s->place = (struct qr_web_bucket){&qr_s3_api, s, s->bucket, &s->opt.waits};
     s->region = qr_xstrdup(region ? region : "us-east-1");
     address(s, endpoint, profile.style);
     s->web = web ? web : qr_web_curl();

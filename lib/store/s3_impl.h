@@ -3,7 +3,7 @@
 #define QR_STORE_S3_IMPL_H
 
 #include "store/s3.h"
-#include "store/web/place.h"
+#include "store/web/bucket.h"
 
 /* ---- one store ---- */
 
@@ -15,7 +15,7 @@ struct qr_s3 {
     struct qr_web *web;
     struct qr_s3_auth *auth;
     struct qr_s3_profile profile;
-    struct qr_web_place place;
+    struct qr_web_bucket place;
 };
 struct qr_s3_object {
     uint64_t size;

@@ -15,7 +15,7 @@
 #include "job/job.h"
 #include "record/result.h"
 #include "train/state.h"
-#include "train/transfer.h"
+#include "train/state_transfer.h"
 
 _Static_assert((int)QR_LINE_VALUES >= 1 + (int)QR_MAX_METRICS + (int)QR_MAX_LOGGED,
                "a line has room for all");

@@ -45,7 +45,7 @@ enum qr_code train_report(struct train_run *r, struct qr_err *err) {
         .readouts = qr_model_n_readouts(r->opt->model) ? last->readouts : NULL,
         .readout_bound = qr_model_readout_bound(r->opt->model),
         .learning_rate = qr_learning_rate_at(&r->job->train.optimizer, r->state.step),
-        .pod_ms = qr_spent_ms(&r->spent, qr_now_ns(r->opt->clock)),
+        .pod_ms = qr_pod_time_ms(&r->spent, qr_now_ns(r->opt->clock)),
         .running = r->values,
         .n_running = r->n_values,
         .before = r->reported,

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "base/span.h"
 #include "format/handover.h"
-#include "train/spent.h"
+#include "train/pod_time.h"
 
 #define LONG_MICRO_BATCH_NS (20 * QR_MS)
 
@@ -277,7 +277,7 @@ static void task(void *ctx, size_t i, unsigned worker) {
         run_micro_batch(s, &s->lanes[worker], (size_t)micro_batch);
 }
 
-void qr_stepper_seat(struct qr_stepper *s, uint32_t rank, uint32_t n_members) {
+void qr_stepper_set_rank(struct qr_stepper *s, uint32_t rank, uint32_t n_members) {
     QR_ASSERT(rank < n_members && n_members <= QR_MAX_MEMBERS);
     s->opt.rank = rank;
     s->opt.n_members = n_members;
@@ -388,7 +388,7 @@ void qr_stepper_sum(struct qr_stepper *s, enum qr_reduction_kind kind, const qr_
     qr_fixed *sum = s->opt.n_members == 1 ? first->vector : s->vector;
     if (sum != first->vector) memcpy(sum, first->vector, values * sizeof *sum);
     memset(sum + values, 0, s->opt.n_members * sizeof *sum);
-    sum[values + s->opt.rank] = qr_spent_put((uint64_t)s->took_ns, s->pod_ms, s->bound);
+    sum[values + s->opt.rank] = qr_pod_time_put((uint64_t)s->took_ns, s->pod_ms, s->bound);
     *ret_vector = sum;
     qr_span_end(span_ns, QR_SPAN_SUM, NULL, 0);
 }

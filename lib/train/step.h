@@ -3,7 +3,7 @@
  *
  * Vector    [bad micro-batches, sum of ids of bad micro-batches, samples, read-outs by value, loss,
  *           metric sums in job order, gradients in model order, nanoseconds per rank, with what it
- *           knows of the run's pod-time in the fraction (spent.h)]; an EVAL
+ *           knows of the run's pod-time in the fraction (pod_time.h)]; an EVAL
  *           reduction has no gradients. Read-outs: 15 integers with the counts of two buckets each
  *           (for TensorBoard; 240 bytes, so the histogram is that of all samples, exact, and the
  *           same for any number of workers).
@@ -66,8 +66,8 @@ void qr_stepper_prepare(struct qr_stepper *s, const double *weights);
 /* Or, before a TRAIN reduction of two points, for both. */
 void qr_stepper_prepare_points(struct qr_stepper *s, const double *plus, const double *minus);
 /* This member's place from now on: where its nanoseconds go, and how long the vector is. */
-void qr_stepper_seat(struct qr_stepper *s, uint32_t rank, uint32_t n_members);
-/* What this member says of pod-time with its next sums (spent.h). */
+void qr_stepper_set_rank(struct qr_stepper *s, uint32_t rank, uint32_t n_members);
+/* What this member says of pod-time with its next sums (pod_time.h). */
 void qr_stepper_say(struct qr_stepper *s, uint64_t pod_ms, bool bound);
 /* Forgets what was added. */
 void qr_stepper_clear(struct qr_stepper *s);

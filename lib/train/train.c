@@ -84,7 +84,7 @@ static bool take(void *group, uint64_t *ret_micro_batch) {
 }
 
 static void say_spent(struct train_run *r) {
-    uint64_t ms = qr_spent_ms(&r->spent, qr_now_ns(r->opt->clock));
+    uint64_t ms = qr_pod_time_ms(&r->spent, qr_now_ns(r->opt->clock));
     qr_stepper_say(r->stepper, ms, r->opt->max_pod_ms && ms >= r->opt->max_pod_ms);
 }
 
@@ -215,8 +215,8 @@ static const qr_fixed *by_rank(const struct train_run *r, const struct qr_step_w
 }
 
 static void hear_spent(struct train_run *r, const struct qr_step_work *w) {
-    const struct qr_spent_said said = qr_spent_take(by_rank(r, w), r->view.n_members);
-    qr_spent_learn(&r->spent, said.pod_ms, qr_now_ns(r->opt->clock));
+    const struct qr_pod_time_said said = qr_pod_time_take(by_rank(r, w), r->view.n_members);
+    qr_pod_time_learn(&r->spent, said.pod_ms, qr_now_ns(r->opt->clock));
     r->over = said.bound;
 }
 
@@ -266,7 +266,7 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
     r->has_val = has_samples && r->job->train.evaluate;
     if (qr_job_check_validation(r->job, has_samples, err) != QR_OK) return err->code;
     name_values(r);
-    qr_spent_begin(&r->spent, opt->pod_ms);
+    qr_pod_time_begin(&r->spent, opt->pod_ms);
     qr_update_init(&r->update, r->job, m, opt->pool);
     const struct qr_stepper_options so = {.model = m,
                                           .data = opt->data,
@@ -282,7 +282,7 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
     train_begin_state(r, &r->state);
     qr_order_init(&r->order, opt->data->n_train);
     qr_state_init(&r->spare, r->job, m);
-    qr_stepper_seat(r->stepper, 0, QR_MAX_MEMBERS);
+    qr_stepper_set_rank(r->stepper, 0, QR_MAX_MEMBERS);
     r->own_sum =
         qr_xaligned(qr_stepper_vector_length(r->stepper, QR_REDUCTION_TRAIN) * sizeof *r->own_sum);
     r->gradient = qr_xaligned(r->state.n_params * sizeof *r->gradient);
@@ -380,7 +380,7 @@ static void fill_result(struct train_run *r, const struct qr_step_work *w,
                                     .ended =
                                         qr_optimizer_ended(&r->job->train.optimizer, s->products)};
     fill_values(r, &of, ret);
-    ret->pod_ms = qr_spent_ms(&r->spent, qr_now_ns(r->opt->clock));
+    ret->pod_ms = qr_pod_time_ms(&r->spent, qr_now_ns(r->opt->clock));
     ret->over_budget = goes_on(r);
     uint8_t digest[sizeof r->digest];
     qr_state_digest(s, digest);

@@ -67,7 +67,7 @@ struct qr_train_result {
     /* n_params: the last state's, or their average where the optimizer keeps one, or the best
      * one's when early stopping keeps it */
     double *params;
-    uint64_t pod_ms; /* members times time, since the run's beginning (spent.h) */
+    uint64_t pod_ms; /* members times time, since the run's beginning (pod_time.h) */
     /* training ends here since the leader's bound is reached; its last state is committed, and it
      * has steps to go */
     bool over_budget;

@@ -4,11 +4,11 @@
 #define QR_TRAIN_TRAIN_IMPL_H
 
 #include "train/logged.h"
-#include "train/spent.h"
+#include "train/pod_time.h"
 #include "train/state.h"
 #include "train/step.h"
 #include "train/train.h"
-#include "train/transfer.h"
+#include "train/state_transfer.h"
 #include "train/update.h"
 
 struct train_run {
@@ -42,7 +42,7 @@ struct train_run {
     int64_t epoch_began_ns;
     unsigned n_joined;
     bool has_val, said_schedule, done;
-    struct qr_spent spent;
+    struct qr_pod_time spent;
     /* the leader has said that its bound is reached: the members of this generation close */
     bool over;
     uint64_t in_flight[QR_STEPPER_IN_FLIGHT]; /* the control thread's */

@@ -29,15 +29,16 @@ void worker_find_told(struct worker *w, char *const *environment) {
         qr_warn(&w->log, "worker", "nobody is told of the run's progress: %s", err.msg);
 }
 
-enum qr_code worker_open_teller(struct worker *w, struct qr_err *err) {
+enum qr_code worker_open_progress_reporter(struct worker *w, struct qr_err *err) {
     struct qr_listener to[QR_LISTENERS];
     size_t n = 0;
     if (place_of(w)) {
-        if (qr_teller_to_cost(place_of(w), &w->price, &to[n], err) != QR_OK) return err->code;
+        if (qr_progress_reporter_to_cost(place_of(w), &w->price, &to[n], err) != QR_OK)
+            return err->code;
         n++;
     }
     if (w->told.what) to[n++] = qr_progress_listener(&w->told, NULL);
-    enum qr_code code = n ? qr_teller_new(to, n, &w->log, &w->teller, err) : QR_OK;
+    enum qr_code code = n ? qr_progress_reporter_new(to, n, &w->log, &w->teller, err) : QR_OK;
     w->outputs.teller = w->teller;
     return code;
 }

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "monitor/last_words.h"
+#include "monitor/termination_log.h"
 #include "worker/ending.h"
 
 enum { LOOK_MS = 100, PULSE_MS = 500 };
@@ -98,8 +98,8 @@ static void *wait_for_signals(void *unused) {
     }
     pthread_mutex_lock(&lock); /* nobody frees it now */
     if (!twice) qr_publisher_await(publisher, QR_STOP_PUBLISH_NS);
-    qr_last_words_drained(words, sizeof words);
-    qr_last_words(words);
+    qr_termination_log_drained(words, sizeof words);
+    qr_termination_log(words);
     _exit(atomic_load(&exit_code));
 }
 

@@ -8,8 +8,8 @@
 #include "base/mem.h"
 #include "data/batch.h"
 #include "monitor/last_error.h"
-#include "monitor/last_words.h"
-#include "output/place.h"
+#include "monitor/termination_log.h"
+#include "output/run_checkpoints.h"
 #include "store/store.h"
 #include "worker/ending.h"
 #include "worker/limits.h"
@@ -77,12 +77,13 @@ static enum qr_code read_settings(struct worker *w, int argc, char *const *argv,
         free(unknown[i]);
     }
     qr_stop_exit_code((int)s->exit_on_drain); /* the job may be long in coming */
-    qr_last_words_to(s->termination_log, false);
+    qr_termination_log_to(s->termination_log, false);
     if (code == QR_OK) code = qr_settings_load_job(s, &w->job, err);
     if (code == QR_OK) code = qr_settings_check(s, err);
     w->log = make_log(s);
     qr_stop_exit_code((int)s->exit_on_drain);
-    qr_last_words_to(s->termination_log, qr_settings_origin(s, "termination-log") == QR_ORIGIN_JOB);
+    qr_termination_log_to(s->termination_log,
+                          qr_settings_origin(s, "termination-log") == QR_ORIGIN_JOB);
     return code;
 }
 
@@ -130,7 +131,7 @@ static void say_role(const struct worker *w) {
 static void warn_of_settings(const struct worker *w) {
     const struct qr_settings *s = &w->settings;
     qr_settings_log(s, &w->log);
-    if (qr_last_words_refused())
+    if (qr_termination_log_refused())
         qr_warn(
             &w->log, "worker",
             "worker.termination_log: %s is not overwritten by the word of a job file, unless it is "
@@ -145,12 +146,12 @@ static void warn_of_settings(const struct worker *w) {
 
 /* ---- work ---- */
 
-static void say_doubts(const struct worker *w) {
-    struct qr_job_doubts doubts;
+static void log_warnings(const struct worker *w) {
+    struct qr_job_warnings warnings;
     struct qr_buf inputs = {0};
-    qr_job_doubts(w->job, &w->load.data, &doubts);
-    for (size_t i = 0; i < doubts.n; i++) qr_warn(&w->log, "worker", "%s", doubts.sentence[i]);
-    qr_job_doubts_fini(&doubts);
+    qr_job_warnings(w->job, &w->load.data, &warnings);
+    for (size_t i = 0; i < warnings.n; i++) qr_warn(&w->log, "worker", "%s", warnings.sentence[i]);
+    qr_job_warnings_fini(&warnings);
     qr_job_put_inputs(w->job, &w->load.data, &inputs);
     if (inputs.n) qr_info(&w->log, "worker", "inputs: %s", qr_buf_string(&inputs));
     qr_buf_clear(&inputs);
@@ -165,7 +166,7 @@ static enum qr_code prepare(struct worker *w, struct qr_err *err) {
     enum qr_code code = w->identity.role == QR_ROLE_PS
                             ? qr_workload_load_idle(w->job, s->isa, n_threads, &w->load, err)
                             : qr_workload_load(w->job, s->isa, n_threads, &w->load, err);
-    if (code == QR_OK) say_doubts(w);
+    if (code == QR_OK) log_warnings(w);
     if (code == QR_OK) code = qr_workload_trainable(&w->load, err);
     if (code == QR_OK) code = qr_outputs_check(&w->outputs, err);
     if (code == QR_OK && s->lock_fd < 0)
@@ -212,8 +213,9 @@ static void say_trained(const struct worker *w, const struct qr_state *s, const 
 static enum qr_code look(struct worker *w, struct qr_start *start, struct qr_err *err) {
     const char *url = w->outputs.checkpoints_url;
     w->looked_ns = qr_now_ns(&qr_clock_monotonic);
-    enum qr_code code = qr_place_look(url, w->outputs.dir, &w->load, epochs_of(w), start, err);
-    qr_place_warn(&start->notes, &w->log);
+    enum qr_code code =
+        qr_run_checkpoints_look(url, w->outputs.dir, &w->load, epochs_of(w), start, err);
+    qr_run_checkpoints_warn(&start->notes, &w->log);
     if (code == QR_OK && start->differs.n)
         qr_info(&w->log, "worker", "%s", qr_buf_string(&start->differs));
     w->ended = start->found == QR_FOUND_DONE;
@@ -226,7 +228,7 @@ static enum qr_code look(struct worker *w, struct qr_start *start, struct qr_err
 static enum qr_code anew(void *ctx, struct qr_err *err) {
     struct worker *w = ctx;
     if (!w->outputs.checkpoints_url) return QR_OK;
-    enum qr_code code = qr_place_forget(w->outputs.checkpoints_url, err);
+    enum qr_code code = qr_run_checkpoints_forget(w->outputs.checkpoints_url, err);
     return code == QR_OK ? worker_forget_cost(w, err) : code;
 }
 
@@ -240,7 +242,8 @@ static enum qr_code begin_from(struct worker *w, struct qr_err *err) {
     if (w->settings.fresh) return QR_OK;
     enum qr_code code = worker_find_cost(w, err);
     if (code == QR_OK) code = look(w, start, err);
-    if (code == QR_OK && solo) code = qr_place_within(url, &w->load, epochs_of(w), start, err);
+    if (code == QR_OK && solo)
+        code = qr_run_checkpoints_within(url, &w->load, epochs_of(w), start, err);
     w->finished = w->ended;
     if (start->found == QR_FOUND_BEYOND && !solo)
         qr_warn(&w->log, "worker",
@@ -264,7 +267,8 @@ static enum qr_code reload(void *ctx, struct qr_state *ret, bool *ret_found, str
         return QR_OK;
     enum qr_code code = look(w, &start, err);
     if (code == QR_OK)
-        code = qr_place_within(w->outputs.checkpoints_url, &w->load, epochs_of(w), &start, err);
+        code = qr_run_checkpoints_within(w->outputs.checkpoints_url, &w->load, epochs_of(w), &start,
+                                         err);
     *ret_found = code == QR_OK && start.found != QR_FOUND_NOTHING;
     if (*ret_found) qr_state_copy(ret, &start.state);
     qr_start_fini(&start);
@@ -375,7 +379,8 @@ static enum qr_code train(struct worker *w, struct qr_err *err) {
     gethostname(host, sizeof host - 1);
     if (qr_outputs_show(&w->outputs, &w->load, &w->canonical, epochs, host, err) != QR_OK)
         return err->code;
-    if (open_publisher(w, err) != QR_OK || worker_open_teller(w, err) != QR_OK) return err->code;
+    if (open_publisher(w, err) != QR_OK || worker_open_progress_reporter(w, err) != QR_OK)
+        return err->code;
     w->pool = qr_pool_new(w->load.n_threads);
     if (qr_pool_size(w->pool) < w->load.n_threads)
         qr_warn(&w->log, "worker",
@@ -484,13 +489,13 @@ static int conclude(struct worker *w, enum qr_code code, const struct qr_err *er
     qr_stop_end(exit_code, &parts[LAST_WORDS]);
     if (asked) {
         char words[80];
-        qr_last_words_drained(words, sizeof words);
+        qr_termination_log_drained(words, sizeof words);
         qr_info(&w->log, "worker", "%s (%s)", words, err->msg);
-        qr_last_words(words);
+        qr_termination_log(words);
     } else if (code != QR_OK) {
         qr_error(&w->log, "worker", "%s", err->msg);
         if (w->has_outputs) qr_outputs_say_error(&w->outputs, err);
-        qr_last_words(err->msg);
+        qr_termination_log(err->msg);
     }
     return exit_code;
 }
@@ -505,9 +510,10 @@ static bool cleanup(struct worker *w, int exit_code) {
     qr_stop_publish(NULL);
     bool gone = qr_publisher_free(w->publisher);
     qr_stop_end(exit_code, &parts[TELLER]);
-    gone = qr_teller_close(w->teller, exit_code == 0,
-                           qr_stop_requested() ? 3 * QR_SECOND / 4 : 3 * QR_SECOND / 2) &&
-           gone;
+    gone =
+        qr_progress_reporter_close(w->teller, exit_code == 0,
+                                   qr_stop_requested() ? 3 * QR_SECOND / 4 : 3 * QR_SECOND / 2) &&
+        gone;
     qr_stop_end(exit_code, &parts[GROUP]);
     qr_profiler_close(w->profiler);
     qr_group_close(w->group);

@@ -32,7 +32,7 @@ struct worker {
     struct qr_http *http;
     struct qr_profiler *profiler; /* NULL: none is wanted */
     struct qr_publisher *publisher;
-    struct qr_teller *teller;
+    struct qr_progress_reporter *teller;
     struct qr_progress_target told; /* who is told how far it is */
     struct qr_price price;
     uint64_t pod_ms, max_pod_ms; /* that were taken before; that are paid, 0: all */
@@ -51,7 +51,7 @@ QR_MUST_CHECK enum qr_code worker_forget_cost(struct worker *w, struct qr_err *e
 /* w->told; what is missing for it is said, and nobody is told. */
 void worker_find_told(struct worker *w, char *const *environment);
 /* w->teller, where a setting asks for somebody to be told. */
-QR_MUST_CHECK enum qr_code worker_open_teller(struct worker *w, struct qr_err *err);
+QR_MUST_CHECK enum qr_code worker_open_progress_reporter(struct worker *w, struct qr_err *err);
 /* The bound is reached: a checkpoint, and the sentence that everybody ends with. */
 enum qr_code worker_over_budget(struct worker *w, const struct qr_train_result *result,
                                 struct qr_err *err);

@@ -58,7 +58,7 @@ static bool same(const struct qr_checkpoint *a, const struct qr_checkpoint *b) {
                     a->tensors.v[i].n * sizeof(double)) == 0;
     return is;
 }
-static struct qr_checkpoint_place place;
+static struct qr_checkpoint_location place;
 static enum qr_code save(const char *job, uint64_t reductions, bool done, bool *ret_published) {
     struct qr_checkpoint c = state_at(job, reductions);
     struct qr_checkpoint_latest l = {0};
@@ -283,7 +283,7 @@ static void wrong_name(void) {
 }
 
 static inline void checkpoint_suite(struct qr_store *s) {
-    place = (struct qr_checkpoint_place){s, "run/checkpoints", "the place"};
+    place = (struct qr_checkpoint_location){s, "run/checkpoints", "the place"};
     forward_only();
     keeps_strangers();
     keeps_three();
@@ -298,7 +298,7 @@ static inline void checkpoint_suite(struct qr_store *s) {
 static void publish_reductions(struct qr_store *(*open_store)(void), unsigned seed,
                                const atomic_bool *end) {
     struct qr_checkpoint_latest l = {0};
-    place = (struct qr_checkpoint_place){open_store(), "run/checkpoints", "the place"};
+    place = (struct qr_checkpoint_location){open_store(), "run/checkpoints", "the place"};
     while (!atomic_load(end)) {
         if (qr_checkpoint_peek(&place, &l, &ck_err) != QR_OK)
             fprintf(stderr, "%s\n", ck_err.msg), _exit(1);
@@ -326,7 +326,7 @@ static inline void checkpoint_race(struct qr_store *s, struct qr_store *(*open_s
     unsigned dice = 1;
     int kills = 0, moves = 0, running = N;
     qr_buf_clear(&ck_notes);
-    place = (struct qr_checkpoint_place){s, "run/checkpoints", "the place"};
+    place = (struct qr_checkpoint_location){s, "run/checkpoints", "the place"};
     for (int i = 0; i < N; i++)
         if ((pids[i] = fork()) == 0) publish_reductions(open_store, (unsigned)i, end);
     for (int looks = 1; running > 0; looks++) {

@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "format/json.h"
 #include "store/store.h"
-#include "store/web/place.h"
+#include "store/web/bucket.h"
 #include "tests/conform/store_suite.h"
 #include "tests/fake/fake.h"
 

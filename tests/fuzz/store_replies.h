@@ -5,7 +5,7 @@
 #define STORE_REPLIES_H
 
 #include "store/store.h"
-#include "store/web/place.h"
+#include "store/web/bucket.h"
 #include "tests/fuzz/parts.h"
 
 enum { MAX_PARTS = 12 };

@@ -24,7 +24,7 @@
 #include "group/group_over_impl.h"
 #include "tests/support/link_simulated.h"
 #include "tests/support/planted.h"
-#include "output/place.h"
+#include "output/run_checkpoints.h"
 #include "output/publisher_impl.h"
 #include "output/steps_log.h"
 #include "tests/t.h"

@@ -348,7 +348,7 @@ static struct qr_checkpoint_folder place_of(struct node *x) {
                                          qr_xstrdup(x->w->store.cloud ? "gs://bucket/run" : "/run"),
                                      .dir = qr_xstrdup("run")};
     *d = (struct door){.base.ops = &ops, .node = x};
-    p.at = (struct qr_checkpoint_place){.store = &d->base, .dir = p.dir, .url = p.url};
+    p.at = (struct qr_checkpoint_location){.store = &d->base, .dir = p.dir, .url = p.url};
     return p;
 }
 

@@ -4,7 +4,7 @@
 #define TESTS_SIM_WHOLE_WORKER_H
 
 #include "tests/sim/whole_store.h"
-#include "train/checkpoint.h"
+#include "train/train_checkpoint.h"
 
 /* as worker/stop.h */
 static const int64_t awaits_publish_ns = 5 * QR_SECOND, stop_bound_ns = 13 * QR_SECOND / 2;
@@ -213,8 +213,8 @@ static enum qr_code begin_from(struct node *x) {
     uint64_t at_least = s->lied ? 0 : s->acked_reductions;
     x->damage_hidden = (w->mutations & PLANT_UNVERIFIED) != 0;
     x->looked_ns = node_now(x);
-    x->code =
-        qr_place_find(&place, &truth.load, truth.canonical.hex, ring_epochs(x), &x->start, &x->err);
+    x->code = qr_run_checkpoints_find(&place, &truth.load, truth.canonical.hex, ring_epochs(x),
+                                      &x->start, &x->err);
     qr_checkpoint_folder_close(&place);
     if (x->killed) return x->code = qr_fail(&x->err, QR_CANCELLED, "killed");
     for (const char *at = qr_buf_string(&x->start.notes); *at;
@@ -256,8 +256,8 @@ static enum qr_code reload(void *ctx, struct qr_state *ret, bool *ret_found, str
     if (!x->w->store.on || node_now(x) - x->looked_ns < 2 * QR_SECOND) return QR_OK;
     struct qr_checkpoint_folder place = place_of(x);
     x->looked_ns = node_now(x);
-    enum qr_code code =
-        qr_place_find(&place, &truth.load, truth.canonical.hex, ring_epochs(x), &start, err);
+    enum qr_code code = qr_run_checkpoints_find(&place, &truth.load, truth.canonical.hex,
+                                                ring_epochs(x), &start, err);
     qr_checkpoint_folder_close(&place);
     x->saw_end = start.found == QR_FOUND_DONE;
     *ret_found = code == QR_OK && start.found != QR_FOUND_NOTHING;

@@ -3,7 +3,7 @@
  * happen there, and each call to the store failing once. */
 #include "base/counter.h"
 #include "tests/evaluator_world.h"
-#include "train/held_out.h"
+#include "train/validation.h"
 #include "train/logged.h"
 
 /* After so many epochs, counted. */
@@ -12,20 +12,20 @@ static const struct qr_state *end_of(uint64_t epoch) { return &states[(BATCHES +
 static void test_numbers(void) {
     for (unsigned threads = 1; threads <= 3; threads += 2) {
         struct qr_pool *p = qr_pool_new(threads);
-        struct qr_held_out *h = NULL;
-        const struct qr_held_out_options o = {.job = job,
-                                              .model = load.model,
-                                              .data = &load.data,
-                                              .pool = p,
-                                              .clock = &qr_clock_monotonic};
-        CHECK(qr_held_out_new(&o, &h, &err) == QR_OK, "%s", err.msg);
+        struct qr_validation_pass *h = NULL;
+        const struct qr_validation_pass_options o = {.job = job,
+                                                     .model = load.model,
+                                                     .data = &load.data,
+                                                     .pool = p,
+                                                     .clock = &qr_clock_monotonic};
+        CHECK(qr_validation_pass_new(&o, &h, &err) == QR_OK, "%s", err.msg);
         for (uint64_t k = 2 * EPOCHS; k-- > 0;) { /* before it was counted, and after; backward */
             const struct qr_state *s = end_of(k / 2 + 1) - 1 + k % 2;
             struct qr_named_value metrics[QR_LINE_VALUES], logged[QR_MAX_LOGGED];
             struct qr_step_line line;
             struct qr_reported r;
             struct qr_buf text = {0};
-            CHECK(qr_held_out_evaluate(h, s, &r, &err) == QR_OK, "%s", err.msg);
+            CHECK(qr_validation_pass_evaluate(h, s, &r, &err) == QR_OK, "%s", err.msg);
             qr_logged_line(job, load.model, &r, metrics, logged, &line);
             qr_step_json(&line, &text);
             CHECK(strcmp(qr_buf_string(&text), qr_buf_string(&inline_lines[k / 2 + 1])) == 0,
@@ -36,16 +36,16 @@ static void test_numbers(void) {
             qr_buf_free(&text);
         }
         struct qr_reported r;
-        CHECK(qr_held_out_evaluate(h, &states[BATCHES + 2], &r, &err) == QR_OK &&
+        CHECK(qr_validation_pass_evaluate(h, &states[BATCHES + 2], &r, &err) == QR_OK &&
                   r.step == BATCHES + 1 && r.epoch == 2 && !r.ends_epoch,
               "within an epoch");
         double label = load.data.y[load.data.n_train + 2];
         load.data.y[load.data.n_train + 2] = 1e30;
-        CHECK(qr_held_out_evaluate(h, end_of(1), &r, &err) == QR_OUT_OF_RANGE &&
+        CHECK(qr_validation_pass_evaluate(h, end_of(1), &r, &err) == QR_OUT_OF_RANGE &&
                   strstr(err.msg, "validation batch"),
               "%s", err.msg);
         load.data.y[load.data.n_train + 2] = label;
-        qr_held_out_free(h);
+        qr_validation_pass_free(h);
         qr_pool_free(p);
     }
 }
@@ -279,17 +279,17 @@ static void test_faults(void) {
 static unsigned asked;
 static bool stops_soon(void *ctx) { return (void)ctx, ++asked > 2; }
 static void test_stop(void) {
-    struct qr_held_out *h = NULL;
+    struct qr_validation_pass *h = NULL;
     struct qr_reported r;
-    const struct qr_held_out_options o = {.job = job,
-                                          .model = load.model,
-                                          .data = &load.data,
-                                          .pool = pool,
-                                          .clock = &qr_clock_monotonic,
-                                          .stopping = stops_soon};
-    CHECK(qr_held_out_new(&o, &h, &err) == QR_OK, "%s", err.msg);
-    CHECK(qr_held_out_evaluate(h, end_of(1), &r, &err) == QR_CANCELLED, "%s", err.msg);
-    qr_held_out_free(h);
+    const struct qr_validation_pass_options o = {.job = job,
+                                                 .model = load.model,
+                                                 .data = &load.data,
+                                                 .pool = pool,
+                                                 .clock = &qr_clock_monotonic,
+                                                 .stopping = stops_soon};
+    CHECK(qr_validation_pass_new(&o, &h, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_validation_pass_evaluate(h, end_of(1), &r, &err) == QR_CANCELLED, "%s", err.msg);
+    qr_validation_pass_free(h);
 }
 
 int main(void) {

@@ -72,7 +72,7 @@ int main(void) {
         struct qr_job *job = NULL;
         struct qr_buf text = {0}, classes = {0};
         struct qr_dataset data = {0};
-        struct qr_job_doubts d = {0};
+        struct qr_job_warnings d = {0};
         qr_buf_printf(
             &text, "{\"model\":[%s],\"data\":{\"source\":\"csv\",\"url\":\"%s\"},\"train\":{%s}}",
             rows[i].model, path, rows[i].train);
@@ -87,7 +87,7 @@ int main(void) {
                   err.msg);
         else CHECK(code == QR_OK, "row %zu: %s", i, err.msg);
         if (code == QR_OK) {
-            qr_job_doubts(job, &data, &d);
+            qr_job_warnings(job, &data, &d);
             bool said = false;
             for (size_t k = 0; rows[i].doubt && k < d.n; k++)
                 said |= strstr(d.sentence[k], rows[i].doubt) != NULL;
@@ -98,7 +98,7 @@ int main(void) {
                   "row %zu: %s", i, qr_buf_string(&classes));
         }
         qr_buf_free(&classes);
-        qr_job_doubts_fini(&d);
+        qr_job_warnings_fini(&d);
         qr_dataset_fini(&data);
         qr_job_free(job);
     }

@@ -135,12 +135,12 @@ static void test_outputs(void) {
                   "row %zu: %s", i, err.msg);
         else CHECK(code == QR_OK, "row %zu: %s", i, err.msg);
         if (code != QR_OK) continue;
-        struct qr_job_doubts d;
-        qr_job_doubts(job, NULL, &d);
+        struct qr_job_warnings d;
+        qr_job_warnings(job, NULL, &d);
         CHECK(d.n == (of_outputs[i].doubt != NULL) &&
                   (!d.n || strstr(d.sentence[0], of_outputs[i].doubt)),
               "row %zu: %zu, %s", i, d.n, d.n ? d.sentence[0] : "");
-        qr_job_doubts_fini(&d);
+        qr_job_warnings_fini(&d);
         qr_job_free(job);
     }
 }
@@ -204,7 +204,7 @@ static const struct {
 };
 
 /* What the data says beside the job: one warning with these words, or none. */
-static void test_data_doubts(void) {
+static void test_data_warnings(void) {
     for (size_t i = 0; i < COUNT(of_data) + COUNT(of_wide); i++) {
         bool is_wide = i >= COUNT(of_data);
         size_t w = i - COUNT(of_data);
@@ -225,9 +225,9 @@ static void test_data_doubts(void) {
                            "the test", &job, &err) == QR_OK,
               "row %zu: %s", i, err.msg);
         if (!job) continue;
-        struct qr_job_doubts d;
+        struct qr_job_warnings d;
         struct qr_buf inputs = {0};
-        qr_job_doubts(job, &data, &d);
+        qr_job_warnings(job, &data, &d);
         bool said = false;
         for (size_t k = 0; want && k < d.n; k++) said |= strstr(d.sentence[k], want) != NULL;
         CHECK(want ? said : d.n == 0, "row %zu: %zu, %s", i, d.n, d.n ? d.sentence[0] : "");
@@ -236,7 +236,7 @@ static void test_data_doubts(void) {
             CHECK(strcmp(qr_buf_string(&inputs), of_data[i].inputs) == 0, "row %zu: %s", i,
                   qr_buf_string(&inputs));
         qr_buf_free(&inputs);
-        qr_job_doubts_fini(&d);
+        qr_job_warnings_fini(&d);
         qr_job_free(job);
     }
 }
@@ -284,6 +284,6 @@ static void bounds(void) {
 int main(void) {
     bounds();
     test_outputs();
-    test_data_doubts();
+    test_data_warnings();
     return t_end();
 }

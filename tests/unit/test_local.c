@@ -4,7 +4,7 @@
 
 #include "base/bytes.h"
 #include "local/processes.h"
-#include "local/progress.h"
+#include "local/progress_bar.h"
 #include "tests/t.h"
 
 static char folder[] = "/tmp/qring-test-local-XXXXXX";

@@ -1,7 +1,7 @@
 /* The kernels of dense layers: every table against the plain sums, bit by bit, at all sizes that
  * leave a rest. */
 #include "base/mem.h"
-#include "model/kernels/kernel.h"
+#include "model/kernels/dense_kernel.h"
 #include "tests/isa.h"
 #include "tests/t.h"
 

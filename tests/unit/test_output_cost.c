@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "format/json.h"
-#include "output/teller.h"
+#include "output/progress_reporter.h"
 #include "tests/t.h"
 
 static const struct qr_price price = {.per_pod_hour = 0.25, .currency = "EUR"};
@@ -106,7 +106,7 @@ static atomic_int n_asked, n_told, n_warned, n_again, last_well = -1;
 static atomic_bool fails, hangs;
 static _Atomic uint64_t told_ms;
 
-static enum qr_code tell(void *ctx, const struct qr_standing *s, enum qr_telling when,
+static enum qr_code tell(void *ctx, const struct qr_progress_snapshot *s, enum qr_telling when,
                          struct qr_err *err) {
     (void)ctx;
     atomic_fetch_add(&n_asked, 1);
@@ -128,26 +128,26 @@ static void until(const atomic_int *n, int least) {
     CHECK(atomic_load(n) >= least, "%d of %d", atomic_load(n), least);
 }
 
-static struct qr_teller *teller(bool last_of_all, const struct qr_log *log) {
+static struct qr_progress_reporter *teller(bool last_of_all, const struct qr_log *log) {
     const struct qr_listener to = {
         .what = "it", .every_ns = QR_MS, .last_of_all = last_of_all, .tell = tell};
-    struct qr_teller *t = NULL;
+    struct qr_progress_reporter *t = NULL;
     struct qr_err err = {0};
     atomic_store(&n_asked, 0);
     atomic_store(&n_told, 0);
     atomic_store(&last_well, -1);
-    CHECK(qr_teller_new(&to, 1, log, &t, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_progress_reporter_new(&to, 1, log, &t, &err) == QR_OK, "%s", err.msg);
     return t;
 }
 
-static void say(struct qr_teller *t, bool leads, uint64_t pod_ms) {
-    const struct qr_standing s = {.pod_ms = pod_ms};
-    qr_teller_say(t, leads, &s);
+static void say(struct qr_progress_reporter *t, bool leads, uint64_t pod_ms) {
+    const struct qr_progress_snapshot s = {.pod_ms = pod_ms};
+    qr_progress_reporter_say(t, leads, &s);
 }
 
 static void test_teller(void) {
     const struct qr_log log = {.level = QR_LOG_DEBUG, .write = note};
-    struct qr_teller *t = teller(false, &log);
+    struct qr_progress_reporter *t = teller(false, &log);
     say(t, false, 5);
     qr_sleep_ns(QR_SECOND / 2);
     CHECK(atomic_load(&n_told) == 0, "who does not lead tells nobody");
@@ -163,30 +163,31 @@ static void test_teller(void) {
     qr_sleep_ns(QR_SECOND / 2);
     CHECK(atomic_load(&n_told) == n, "there is nothing new");
     say(t, true, 8);
-    CHECK(qr_teller_close(t, true, QR_SECOND) && atomic_load(&told_ms) == 8 &&
+    CHECK(qr_progress_reporter_close(t, true, QR_SECOND) && atomic_load(&told_ms) == 8 &&
           atomic_load(&last_well) == 1);
     t = teller(false, &log);
     say(t, false, 9);
-    CHECK(qr_teller_close(t, false, QR_SECOND) && atomic_load(&n_told) == 0);
+    CHECK(qr_progress_reporter_close(t, false, QR_SECOND) && atomic_load(&n_told) == 0);
     t = teller(true, &log);
     say(t, false, 9);
-    CHECK(qr_teller_close(t, false, QR_SECOND) && atomic_load(&n_told) == 1 &&
+    CHECK(qr_progress_reporter_close(t, false, QR_SECOND) && atomic_load(&n_told) == 1 &&
           atomic_load(&last_well) == -1);
     t = teller(true, &log);
-    CHECK(qr_teller_close(t, false, QR_SECOND) && atomic_load(&n_told) == 0, "nothing to tell");
-    CHECK(qr_teller_close(NULL, true, QR_SECOND));
+    CHECK(qr_progress_reporter_close(t, false, QR_SECOND) && atomic_load(&n_told) == 0,
+          "nothing to tell");
+    CHECK(qr_progress_reporter_close(NULL, true, QR_SECOND));
     say(NULL, true, 1);
 }
 
 /* It hangs: the caller goes on in time. */
 static void test_hanging(void) {
     const struct qr_log log = {.level = QR_LOG_ERROR, .write = note};
-    struct qr_teller *t = teller(true, &log);
+    struct qr_progress_reporter *t = teller(true, &log);
     atomic_store(&hangs, true);
     say(t, true, 1);
     until(&n_asked, 1);
     int64_t began_ns = qr_now_ns(&qr_clock_monotonic);
-    CHECK(!qr_teller_close(t, true, QR_SECOND / 5));
+    CHECK(!qr_progress_reporter_close(t, true, QR_SECOND / 5));
     CHECK(t_in_time("the end beside a place that hangs", qr_now_ns(&qr_clock_monotonic) - began_ns,
                     QR_SECOND, T_MINUTE));
     atomic_store(&hangs, false);
@@ -198,16 +199,16 @@ static void test_folder(void) {
     char folder[] = "/tmp/qring-cost-XXXXXX";
     const struct qr_log log = {.level = QR_LOG_ERROR, .write = note};
     struct qr_listener to;
-    struct qr_teller *t = NULL;
+    struct qr_progress_reporter *t = NULL;
     struct qr_err err = {0};
     uint64_t ms = 5;
     CHECK(mkdtemp(folder));
     CHECK(qr_cost_find(folder, &ms, &err) == QR_OK && ms == 0, "%s", err.msg);
     CHECK(qr_cost_forget(folder, &err) == QR_OK, "%s", err.msg);
-    CHECK(qr_teller_to_cost(folder, &price, &to, &err) == QR_OK, "%s", err.msg);
-    CHECK(qr_teller_new(&to, 1, &log, &t, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_progress_reporter_to_cost(folder, &price, &to, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_progress_reporter_new(&to, 1, &log, &t, &err) == QR_OK, "%s", err.msg);
     say(t, true, 4321);
-    CHECK(qr_teller_close(t, true, 2 * QR_SECOND));
+    CHECK(qr_progress_reporter_close(t, true, 2 * QR_SECOND));
     CHECK(qr_cost_find(folder, &ms, &err) == QR_OK && ms == 4321, "%s", err.msg);
     CHECK(qr_cost_forget(folder, &err) == QR_OK && qr_cost_find(folder, &ms, &err) == QR_OK &&
               ms == 0,

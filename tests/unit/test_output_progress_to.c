@@ -18,8 +18,8 @@ static const struct qr_named_value running[] = {{"loss", 0.25}, {"accuracy", 0.7
                                    metrics[] = {{"accuracy", 0.5}},
                                    logged[] = {{"energy", -1.5}, {"odd", NAN}};
 
-static struct qr_standing standing(void) {
-    struct qr_standing s = {.steps = 200, .epochs = 10};
+static struct qr_progress_snapshot standing(void) {
+    struct qr_progress_snapshot s = {.steps = 200, .epochs = 10};
     const struct qr_step_detail detail = {
         .learning_rate = 0.02, .pod_ms = 1500, .running = running, .n_running = 2};
     struct qr_step_line line = {.step = 90,
@@ -29,11 +29,11 @@ static struct qr_standing standing(void) {
                                 .n_metrics = 1,
                                 .logged = logged,
                                 .n_logged = 2};
-    qr_standing_add(&s, &line, &detail);
+    qr_progress_snapshot_add(&s, &line, &detail);
     line.eval = true;
     line.loss = 0.125;
     line.n_logged = 0;
-    qr_standing_add(&s, &line, &detail);
+    qr_progress_snapshot_add(&s, &line, &detail);
     return s;
 }
 
@@ -46,17 +46,17 @@ static bool is(struct qr_buf *text, const char *want) {
 
 static void test_texts(void) {
     const int64_t wall_ns = INT64_C(1760000000) * QR_SECOND;
-    struct qr_standing s = standing(), none = {.step = 1, .epoch = 1};
+    struct qr_progress_snapshot s = standing(), none = {.step = 1, .epoch = 1};
     struct qr_buf text = {0};
     CHECK(s.n == 6 && s.pod_ms == 1500);
     /* at the end the values of the weights that are written take their place */
     static const struct qr_named_value written[] = {{"loss", 3}, {"val_loss", 4}};
-    struct qr_standing end = s;
-    qr_standing_end(&end, written, COUNT(written));
+    struct qr_progress_snapshot end = s;
+    qr_progress_snapshot_end(&end, written, COUNT(written));
     CHECK(end.n == 6 && end.value[0].value == 3 && !end.value[0].validation);
     CHECK(end.value[4].validation && strcmp(end.value[4].name, "loss") == 0 &&
           end.value[4].value == 4);
-    qr_standing_trainer_status(&s, false, 109.2, wall_ns, &text);
+    qr_progress_snapshot_trainer_status(&s, false, 109.2, wall_ns, &text);
     is(&text,
        "{\"trainerStatus\":{\"progressPercentage\":45,\"estimatedRemainingSeconds\":110,"
        "\"metrics\":[{\"name\":\"currentEpoch\",\"value\":\"5\"},{\"name\":\"totalEpochs\","
@@ -66,7 +66,7 @@ static void test_texts(void) {
        "\"value\":\"nan\"},{\"name\":\"val_loss\",\"value\":\"0.125\"},{\"name\":\"val_accuracy\","
        "\"value\":\"0.5\"},{\"name\":\"learning_rate\",\"value\":\"0.02\"}],"
        "\"lastUpdatedTime\":\"2025-10-09T08:53:20Z\"}}");
-    qr_standing_trainer_status(&none, false, -1, wall_ns, &text);
+    qr_progress_snapshot_trainer_status(&none, false, -1, wall_ns, &text);
     is(&text, "{\"trainerStatus\":{\"metrics\":[{\"name\":\"currentEpoch\",\"value\":\"1\"},"
               "{\"name\":\"currentStep\",\"value\":\"1\"},{\"name\":\"learning_rate\",\"value\":"
               "\"0\"}],\"lastUpdatedTime\":\"2025-10-09T08:53:20Z\"}}");
@@ -74,25 +74,26 @@ static void test_texts(void) {
     none.value[1].name = "epoch";
     none.value[2].name = "energy";
     none.n = 3;
-    qr_standing_annotations(&none, false, -1, wall_ns, &text);
+    qr_progress_snapshot_annotations(&none, false, -1, wall_ns, &text);
     is(&text, "{\"metadata\":{\"annotations\":{\"qring.dev/step\":\"1\",\"qring.dev/epoch\":\"1\","
               "\"qring.dev/remaining\":null,\"qring.dev/energy\":\"0\",\"qring.dev/updated\":"
               "\"2025-10-09T08:53:20Z\"}}}");
     s.n = 1;
-    qr_standing_annotations(&s, true, 12, wall_ns, &text);
+    qr_progress_snapshot_annotations(&s, true, 12, wall_ns, &text);
     is(&text, "{\"metadata\":{\"annotations\":{\"qring.dev/progress\":\"100%\",\"qring.dev/step\":"
               "\"90/200\",\"qring.dev/epoch\":\"5/10\",\"qring.dev/remaining\":\"0s\","
               "\"qring.dev/loss\":\"0.25\",\"qring.dev/updated\":\"2025-10-09T08:53:20Z\"}}}");
     qr_buf_free(&text);
-    CHECK(qr_standing_percent(&s, false) == 45 && qr_standing_percent(&s, true) == 100);
-    CHECK(qr_standing_percent(&none, false) == -1);
+    CHECK(qr_progress_snapshot_percent(&s, false) == 45 &&
+          qr_progress_snapshot_percent(&s, true) == 100);
+    CHECK(qr_progress_snapshot_percent(&none, false) == -1);
     s.step = 200;
-    CHECK(qr_standing_percent(&s, false) == 99, "not before it has ended well");
+    CHECK(qr_progress_snapshot_percent(&s, false) == 99, "not before it has ended well");
 }
 
 /* More values than there are places, and a name as long as the API takes. */
 static void test_places(void) {
-    struct qr_standing s = {0};
+    struct qr_progress_snapshot s = {0};
     char names[40][8], long_name[200];
     struct qr_named_value many[40];
     struct qr_buf text = {0};
@@ -102,20 +103,20 @@ static void test_places(void) {
     }
     const struct qr_step_detail detail = {.running = many, .n_running = 40};
     const struct qr_step_line line = {.step = 1, .epoch = 1};
-    qr_standing_add(&s, &line, &detail);
+    qr_progress_snapshot_add(&s, &line, &detail);
     CHECK(s.n == QR_STANDING_VALUES);
-    qr_standing_add(&s, &line, &detail);
+    qr_progress_snapshot_add(&s, &line, &detail);
     CHECK(s.n == QR_STANDING_VALUES && strcmp(s.value[31].name, "m31") == 0);
     memset(long_name, 'x', sizeof long_name - 1);
     long_name[sizeof long_name - 1] = 0;
     s.value[0].name = long_name;
     s.n = 1;
-    qr_standing_trainer_status(&s, false, 1e300, 0, &text);
+    qr_progress_snapshot_trainer_status(&s, false, 1e300, 0, &text);
     char *at = strstr(qr_buf_string(&text), "xxx");
     CHECK(at && strspn(at, "x") == 64);
     CHECK(strstr(qr_buf_string(&text), "\"estimatedRemainingSeconds\":2147483647,"));
     qr_buf_clear(&text);
-    qr_standing_annotations(&s, false, 5, 0, &text);
+    qr_progress_snapshot_annotations(&s, false, 5, 0, &text);
     CHECK(!strstr(qr_buf_string(&text), "xxx"), "%s", qr_buf_string(&text));
     qr_buf_free(&text);
 }
@@ -124,7 +125,7 @@ static void test_places(void) {
 
 static void test_pace(void) {
     struct qr_pace p = {0};
-    struct qr_standing s = {.step = 10, .steps = 1000};
+    struct qr_progress_snapshot s = {.step = 10, .steps = 1000};
     CHECK(qr_pace_left_s(&p, 0, &s) < 0, "after one look nobody knows");
     int64_t now = 0;
     for (int i = 0; i < 100; i++) { /* two steps a second, looked at every second */
@@ -402,7 +403,7 @@ static void test_answers(void) {
 static void test_listener(void) {
     char *pod[] = {text("KUBERNETES_SERVICE_HOST=h"), NULL};
     struct qr_progress_target t;
-    struct qr_standing s = standing();
+    struct qr_progress_snapshot s = standing();
     struct qr_err err = {0};
     int64_t told = qr_counter_value(QR_PROGRESS_TOLD),
             errors = qr_counter_value(QR_PROGRESS_ERRORS);

@@ -203,7 +203,7 @@ static void the_end(const char *url) {
     qr_publisher_await(q, 5 * QR_SECOND);
     CHECK(qr_publisher_ended(q) && latest(url, NULL) == 5);
     CHECK(qr_publisher_free(p) && qr_publisher_free(q));
-    CHECK(qr_place_forget(url, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_run_checkpoints_forget(url, &err) == QR_OK, "%s", err.msg);
 }
 
 /* A newer state of the same job is there already: success, and it stays. Another job's:
@@ -253,7 +253,7 @@ static void local_trouble(void) {
     CHECK(first && !strstr(first + 1, "could not be published"), "said once: %s", text);
     CHECK(unlink(file) == 0 && comes(url, 19), "it is published once it can be");
     CHECK(qr_publisher_free(p));
-    CHECK(qr_place_forget(url, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_run_checkpoints_forget(url, &err) == QR_OK, "%s", err.msg);
 }
 
 static int no_thread(void *ctx, void (*body)(struct qr_publisher *p), struct qr_publisher *p) {
@@ -364,11 +364,11 @@ int main(void) {
     the_end(url);
     when(url);
     others(url);
-    CHECK(qr_place_forget(url, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_run_checkpoints_forget(url, &err) == QR_OK, "%s", err.msg);
     ends(url);
-    CHECK(qr_place_forget(url, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_run_checkpoints_forget(url, &err) == QR_OK, "%s", err.msg);
     behind_its_log(url);
-    CHECK(qr_place_forget(url, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_run_checkpoints_forget(url, &err) == QR_OK, "%s", err.msg);
     local_trouble();
     threadless(url);
     unreachable();

@@ -7,7 +7,7 @@
  * 12 qubits counting each operation would take minutes: there the calls' shapes are summed, and the
  * machine's fastest table computes. */
 #include "sim/cones/cones_impl.h"
-#include "sim/report/build.h"
+#include "sim/report/report_build.h"
 #include "sim/sim.h"
 #include "sim/statevector/statevector_impl.h"
 #include "sim/streaming/streaming_impl.h"

@@ -158,7 +158,7 @@ static struct qr_checkpoint state_at(uint64_t reductions) {
 static enum qr_code publish(uint64_t reductions) {
     qr_auto(qr_free_p) char *place_dir = at("checkpoints");
     struct qr_store *s = qr_store_file_new("");
-    const struct qr_checkpoint_place p = {s, place_dir, place_dir};
+    const struct qr_checkpoint_location p = {s, place_dir, place_dir};
     struct qr_checkpoint c = state_at(reductions);
     struct qr_buf notes = {0};
     struct qr_checkpoint_latest l;
@@ -176,7 +176,7 @@ static enum qr_code run_publish(void) { return publish(4); }
 static bool loads(uint64_t reductions) {
     qr_auto(qr_free_p) char *place_dir = at("checkpoints");
     struct qr_store *s = qr_store_file_new("");
-    const struct qr_checkpoint_place p = {s, place_dir, place_dir};
+    const struct qr_checkpoint_location p = {s, place_dir, place_dir};
     struct qr_checkpoint c = {0}, want = state_at(reductions);
     struct qr_buf notes = {0};
     bool done, is = qr_checkpoint_load(&p, want.job_hash, &c, &done, &notes, &err) == QR_OK &&

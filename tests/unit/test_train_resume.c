@@ -4,7 +4,7 @@
 
 #include "base/mem.h"
 #include "tests/t.h"
-#include "train/checkpoint.h"
+#include "train/train_checkpoint.h"
 #include "train/evaluate.h"
 #include "train/train.h"
 

@@ -1,6 +1,6 @@
 /* Pod-time: the integral of membership on virtual time, what members learn from each other, and the
  * bound, which ends training within a step. */
-#include "train/spent.h"
+#include "train/pod_time.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -13,38 +13,38 @@ static void test_integral(void) {
         uint32_t n;
         int64_t s;
     } time[] = {{3, 10}, {1, 7}, {2, 1}, {64, 100}, {5, 0}, {4, 3600}};
-    struct qr_spent s;
+    struct qr_pod_time s;
     int64_t now_ns = 123456789, whole = 1500;
-    qr_spent_begin(&s, 1500);
-    CHECK(qr_spent_ms(&s, now_ns) == 1500, "nobody is a member yet");
+    qr_pod_time_begin(&s, 1500);
+    CHECK(qr_pod_time_ms(&s, now_ns) == 1500, "nobody is a member yet");
     for (size_t i = 0; i < COUNT(time); i++) {
-        qr_spent_members(&s, time[i].n, now_ns);
+        qr_pod_time_members(&s, time[i].n, now_ns);
         for (int64_t k = 0; k < time[i].s; k++) {
             now_ns += QR_SECOND;
             whole += 1000 * (int64_t)time[i].n;
-            CHECK(qr_spent_ms(&s, now_ns) == (uint64_t)whole);
+            CHECK(qr_pod_time_ms(&s, now_ns) == (uint64_t)whole);
         }
     }
     /* a clock that goes back takes nothing away */
-    CHECK(qr_spent_ms(&s, s.since_ns - QR_SECOND) == (uint64_t)s.pod_ns / QR_MS);
+    CHECK(qr_pod_time_ms(&s, s.since_ns - QR_SECOND) == (uint64_t)s.pod_ns / QR_MS);
 }
 
 static void test_others(void) {
-    struct qr_spent s;
-    qr_spent_begin(&s, 0);
-    qr_spent_members(&s, 2, 0);
-    qr_spent_learn(&s, 900, QR_SECOND / 2); /* it knows 1000 itself */
-    CHECK(qr_spent_ms(&s, QR_SECOND) == 2000);
-    qr_spent_learn(&s, 50000, QR_SECOND);
-    CHECK(qr_spent_ms(&s, QR_SECOND) == 50000 && qr_spent_ms(&s, 2 * QR_SECOND) == 52000);
+    struct qr_pod_time s;
+    qr_pod_time_begin(&s, 0);
+    qr_pod_time_members(&s, 2, 0);
+    qr_pod_time_learn(&s, 900, QR_SECOND / 2); /* it knows 1000 itself */
+    CHECK(qr_pod_time_ms(&s, QR_SECOND) == 2000);
+    qr_pod_time_learn(&s, 50000, QR_SECOND);
+    CHECK(qr_pod_time_ms(&s, QR_SECOND) == 50000 && qr_pod_time_ms(&s, 2 * QR_SECOND) == 52000);
     /* away and back, frozen for a minute: that is not its to count */
-    qr_spent_members(&s, 3, 62 * QR_SECOND);
-    qr_spent_forget(&s, 62 * QR_SECOND);
-    CHECK(qr_spent_ms(&s, 62 * QR_SECOND) == 0);
-    qr_spent_learn(&s, 112000, 63 * QR_SECOND);
-    CHECK(qr_spent_ms(&s, 64 * QR_SECOND) == 115000);
-    qr_spent_learn(&s, UINT64_MAX >> 1, 64 * QR_SECOND); /* what no run takes stays in range */
-    CHECK(qr_spent_ms(&s, 65 * QR_SECOND) > 115000);
+    qr_pod_time_members(&s, 3, 62 * QR_SECOND);
+    qr_pod_time_forget(&s, 62 * QR_SECOND);
+    CHECK(qr_pod_time_ms(&s, 62 * QR_SECOND) == 0);
+    qr_pod_time_learn(&s, 112000, 63 * QR_SECOND);
+    CHECK(qr_pod_time_ms(&s, 64 * QR_SECOND) == 115000);
+    qr_pod_time_learn(&s, UINT64_MAX >> 1, 64 * QR_SECOND); /* what no run takes stays in range */
+    CHECK(qr_pod_time_ms(&s, 65 * QR_SECOND) > 115000);
 }
 
 static void test_said(void) {
@@ -56,14 +56,14 @@ static void test_said(void) {
         {5, 70, false}, {UINT64_C(1) << 39, 1000000, true}, {0, 0, false}, {9, 1000001, false}};
     qr_fixed sum[COUNT(said)] = {0};
     for (size_t i = 0; i < COUNT(said); i++) {
-        sum[i] += qr_spent_put(said[i].ns, said[i].ms, said[i].bound);
+        sum[i] += qr_pod_time_put(said[i].ns, said[i].ms, said[i].bound);
         CHECK(qr_fixed_to_count(sum[i]) == said[i].ns, "the nanoseconds stay");
     }
-    struct qr_spent_said s = qr_spent_take(sum, COUNT(said));
+    struct qr_pod_time_said s = qr_pod_time_take(sum, COUNT(said));
     CHECK(s.pod_ms == 1000001 && !s.bound, "rank 1's bound is not the leader's");
-    s = qr_spent_take(sum + 1, 3);
+    s = qr_pod_time_take(sum + 1, 3);
     CHECK(s.pod_ms == 1000001 && s.bound);
-    s = qr_spent_take(sum + 2, 1);
+    s = qr_pod_time_take(sum + 2, 1);
     CHECK(s.pod_ms == 0 && !s.bound);
 }
 

@@ -62,7 +62,7 @@ static void check(struct qr_stepper *s, const char *what, enum qr_reduction_kind
     qr_fixed want[MOST + QR_VECTOR_SUMS] = {0};
     const qr_fixed *got;
     struct qr_coverage coverage;
-    qr_stepper_seat(s, rank, n_members);
+    qr_stepper_set_rank(s, rank, n_members);
     truth(&w, rank, n_members, want);
     qr_stepper_compute(s, &w, &got, &coverage);
     size_t n = qr_stepper_vector_length(s, kind) - n_members;
@@ -82,7 +82,7 @@ static void handed_over(struct qr_stepper *s, int left) {
     const qr_fixed *got;
     struct qr_coverage coverage;
     int takes = left;
-    qr_stepper_seat(s, 0, 1);
+    qr_stepper_set_rank(s, 0, 1);
     size_t n = qr_stepper_vector_length(s, QR_REDUCTION_TRAIN) - 1;
     truth(left ? &both : &first, 0, 1, want);
     truth(&first, 0, 1, more);
@@ -110,7 +110,7 @@ static void elsewhere(struct qr_stepper *s, bool more) {
     const qr_fixed *got;
     struct qr_coverage coverage;
     size_t n_micro_batches = 5;
-    qr_stepper_seat(s, 0, 1);
+    qr_stepper_set_rank(s, 0, 1);
     size_t n = qr_stepper_vector_length(s, QR_REDUCTION_TRAIN) - 1;
     qr_stepper_clear(s);
     if (more) {

@@ -3,7 +3,7 @@
 #include "format/chunk.h"
 #include "base/mem.h"
 #include "tests/t.h"
-#include "train/transfer.h"
+#include "train/state_transfer.h"
 
 static const char text[] =
     "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"ansatz\":\"qcnn\",\"qubits\":4,\"stages\":1}"

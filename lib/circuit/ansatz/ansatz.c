@@ -39,7 +39,7 @@ const struct qr_ansatz *qr_ansatz_of(const char *name) {
     return NULL;
 }
 
-const char *qr_ansatz_meant(const char *name) {
+const char *qr_ansatz_alias(const char *name) {
     static const char *const meant[][2] = {
         {"StronglyEntanglingLayers", "did you mean 'strongly-entangling'?"},
         {"BasicEntanglerLayers", "did you mean 'basic-entangler'?"},

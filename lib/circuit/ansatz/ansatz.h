@@ -93,6 +93,6 @@ struct qr_ansatz {
 const struct qr_ansatz *qr_ansatz_at(size_t i);
 const struct qr_ansatz *qr_ansatz_of(const char *name); /* NULL: unknown */
 /* What is meant by a name that another program has ("RealAmplitudes"), or NULL. Static. */
-const char *qr_ansatz_meant(const char *name);
+const char *qr_ansatz_alias(const char *name);
 
 #endif

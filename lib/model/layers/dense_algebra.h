@@ -12,7 +12,7 @@
 #include "base/pool.h"
 #include "exact/integer.h"
 #include "model/layers/activation.h"
-#include "model/kernels/kernel.h"
+#include "model/kernels/dense_kernel.h"
 
 struct qr_dense {
     size_t n_in, units;

@@ -4,7 +4,7 @@
 #define QR_SIM_CONES_CONES_IMPL_H
 
 #include "base/bytes.h"
-#include "sim/cones/transfer.h"
+#include "sim/cones/pauli_transfer.h"
 #include "sim/fusion/bind.h"
 #include "sim/fusion/engine.h"
 

@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "sim/fusion/engine.h"
 #include "sim/fusion/workspace.h"
-#include "sim/report/build.h"
+#include "sim/report/report_build.h"
 
 /* ---- shapes ---- */
 

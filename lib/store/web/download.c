@@ -2,10 +2,10 @@
 
 #include "base/checksum.h"
 #include "base/mem.h"
-#include "store/web/place.h"
+#include "store/web/bucket.h"
 
 struct download {
-    const struct qr_web_place *place;
+    const struct qr_web_bucket *place;
     const struct qr_web_call *call;
     const struct qr_web_object *object;
     struct qr_buf *content; /* its first bytes */
@@ -61,7 +61,7 @@ static enum qr_code take(struct download *d, const struct qr_web_reply *reply, s
  * in every case. */
 static enum qr_code attempt(struct download *d, struct qr_web_reply *ret_reply,
                             struct qr_err *err) {
-    const struct qr_web_place *p = d->place;
+    const struct qr_web_bucket *p = d->place;
     const struct qr_web_call *c = d->call;
     qr_auto(qr_free_p) char *range = qr_xasprintf("Range: bytes=%zu-", d->content->n);
     struct qr_web_request req = {.method = "GET",
@@ -86,7 +86,7 @@ static enum qr_code attempt(struct download *d, struct qr_web_reply *ret_reply,
     return p->api->refused(p->store, c, ret_reply, err);
 }
 
-enum qr_code qr_web_download(const struct qr_web_place *p, const struct qr_web_call *c,
+enum qr_code qr_web_download(const struct qr_web_bucket *p, const struct qr_web_call *c,
                              const struct qr_web_object *o, struct qr_buf *ret,
                              struct qr_err *err) {
     struct download d = {p, c, o, ret, ret->n};

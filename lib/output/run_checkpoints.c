@@ -1,0 +1,94 @@
+#include "output/run_checkpoints.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "data/batch.h"
+#include "job/canonical.h"
+#include "output/job_file.h"
+#include "train/train_checkpoint.h"
+
+enum qr_code qr_run_checkpoints_find(const struct qr_checkpoint_folder *p,
+                                     const struct qr_workload *w, const char *job_hash,
+                                     uint64_t epochs, struct qr_start *ret, struct qr_err *err) {
+    struct qr_checkpoint c = {0};
+    *ret = (struct qr_start){0};
+    struct qr_state *s = &ret->state;
+    size_t n_batches = qr_batch_count(w->data.n_train, w->job->train.batch_size);
+    bool done = false;
+    enum qr_code code = qr_checkpoint_load(&p->at, job_hash, &c, &done, &ret->notes, err);
+    if (code != QR_OK || !*c.job_hash) return code;
+    qr_state_init(s, w->job, w->model);
+    code = qr_state_load(&c, w->job, w->model, s, err);
+    qr_checkpoint_fini(&c);
+    if (code != QR_OK) return qr_wrap(err, "%s", p->url);
+    bool complete = done && (s->epoch >= epochs || s->stop[QR_STOP_STOPPED] > 0);
+    ret->found = complete                       ? QR_FOUND_DONE
+                 : s->step > epochs * n_batches ? QR_FOUND_BEYOND
+                                                : QR_FOUND_STATE;
+    return QR_OK;
+}
+
+enum qr_code qr_run_checkpoints_within(const char *url, const struct qr_workload *w,
+                                       uint64_t epochs, const struct qr_start *found,
+                                       struct qr_err *err) {
+    if (found->found != QR_FOUND_BEYOND) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "%s: the checkpoint of step %llu lies beyond %llu epochs of %zu steps: give "
+                   "more --epochs, or --fresh to "
+                   "train again from the start",
+                   url, (unsigned long long)found->state.step, (unsigned long long)epochs,
+                   qr_batch_count(w->data.n_train, w->job->train.batch_size));
+}
+
+/* Another job's checkpoints, or this one's. */
+static enum qr_code compare(const char *dir, const struct qr_workload *w, uint64_t epochs,
+                            enum qr_code code, struct qr_start *ret, struct qr_err *err) {
+    if (code == QR_OK && ret->found == QR_FOUND_NOTHING) return code;
+    if (code != QR_OK && code != QR_INVALID_ARGUMENT) return code;
+    bool known = qr_job_file_differs(dir, w->job, epochs, &ret->differs);
+    if (code == QR_OK || !known) return code;
+    if (ret->differs.n) return qr_wrap(err, "%.320s", qr_buf_string(&ret->differs));
+    return qr_wrap(err,
+                   "no key differs from %.120s/job.json, but the data, the initial weights or "
+                   "the program do",
+                   dir);
+}
+
+enum qr_code qr_run_checkpoints_look(const char *url, const char *dir, const struct qr_workload *w,
+                                     uint64_t epochs, struct qr_start *ret, struct qr_err *err) {
+    struct qr_job_canonical canonical;
+    struct qr_checkpoint_folder p;
+    *ret = (struct qr_start){0};
+    enum qr_code code = qr_checkpoint_folder_open(url, &p, err);
+    if (code != QR_OK) return code;
+    qr_job_canonical(w->job, &w->data, w->initial_from_file ? w->initial_digest : NULL, &canonical);
+    code = qr_run_checkpoints_find(&p, w, canonical.hex, epochs, ret, err);
+    code = compare(dir, w, epochs, code, ret, err);
+    qr_job_canonical_fini(&canonical);
+    qr_checkpoint_folder_close(&p);
+    return code;
+}
+
+void qr_start_fini(struct qr_start *s) {
+    qr_state_fini(&s->state);
+    qr_buf_free(&s->notes);
+    qr_buf_free(&s->differs);
+}
+
+void qr_run_checkpoints_warn(const struct qr_buf *notes, const struct qr_log *log) {
+    for (const char *at = qr_buf_string(notes); *at;) {
+        size_t n = strcspn(at, "\n");
+        qr_warn(log, "checkpoint", "%.*s", (int)n, at);
+        at += n + (at[n] == '\n');
+    }
+}
+
+enum qr_code qr_run_checkpoints_forget(const char *url, struct qr_err *err) {
+    struct qr_checkpoint_folder p;
+    enum qr_code code = qr_checkpoint_folder_open(url, &p, err);
+    if (code != QR_OK) return code;
+    code = qr_checkpoint_forget(&p.at, err);
+    qr_checkpoint_folder_close(&p);
+    return code;
+}

@@ -1,0 +1,383 @@
+/* sim/cones/cones_canonical.c — a term's light cone in numbers of its own: its qubits, data
+ * columns and
+ * gates are numbered in the order in which a walk back from the observable meets them, whatever the
+ * order of gates that commute, so that cones that differ in their places alone become equal. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "circuit/cone.h"
+#include "observable/qubits.h"
+#include "sim/cones/cones_impl.h"
+
+struct cone_finder {
+    const struct qr_circuit *c;
+    const uint8_t *wanted;
+    struct qr_cone_finder *f;
+    uint32_t *gates;            /* of the cone, ascending */
+    struct cone_gates expanded; /* in their place, where one of them is not simple; else none */
+    size_t n_gates;
+    /* of qubit q: its latest gate that the walk has not met, as a place in gates; and for each
+     * place the gate below on each of its qubits */
+    uint32_t *top, (*below)[2];
+    uint32_t *count; /* of qubit q: its gates that the walk has not met */
+    uint8_t *local;  /* of the qubits that were met: their number; LOCAL_NONE: not met */
+    uint32_t *column;
+    uint16_t qubit[CONE_MAX_QUBITS]; /* met */
+    unsigned n_qubits, n_columns;
+    uint32_t *columns;
+    bool stacked; /* top, below and count are set */
+};
+
+/* RUN: of gates that commute on a qubit so many are looked at for the next one. ANDs commute on
+ * their helper. */
+enum { LOCAL_NONE = 255, RUN = 64, FACTOR_AND = 8 };
+
+struct cone_finder *cone_finder_new(const struct qr_circuit *c, const uint8_t *wanted) {
+    struct cone_finder *f = qr_xcalloc(1, sizeof *f);
+    size_t n_qubits = c->n_qubits + CONE_MAX_QUBITS; /* helpers with them */
+    f->c = c;
+    f->wanted = wanted;
+    f->f = qr_cone_finder_new(c);
+    f->gates = qr_xcalloc(c->n_gates + 1, sizeof *f->gates);
+    f->below = qr_xcalloc(CONE_MAX_GATES, sizeof *f->below);
+    f->top = qr_xcalloc(n_qubits, sizeof *f->top);
+    f->count = qr_xcalloc(n_qubits, sizeof *f->count);
+    f->local = qr_xcalloc(n_qubits, sizeof *f->local);
+    f->column = qr_xcalloc(c->n_columns + 1, sizeof *f->column);
+    memset(f->top, 0xff, n_qubits * sizeof *f->top);
+    memset(f->local, LOCAL_NONE, n_qubits);
+    memset(f->column, 0xff, c->n_columns * sizeof *f->column);
+    return f;
+}
+
+void cone_finder_free(struct cone_finder *f) {
+    qr_cone_finder_free(f->f);
+    free(f->gates);
+    free(f->expanded.gates);
+    free(f->below);
+    free(f->top);
+    free(f->count);
+    free(f->local);
+    free(f->column);
+    free(f);
+}
+
+static const struct qr_gate *gate_at(const struct cone_finder *f, uint32_t place) {
+    return f->expanded.n ? &f->expanded.gates[place] : &f->c->gates[f->gates[place]];
+}
+
+/* Those of the term's cone. False: they are too many, or need too many helpers. */
+static bool find_gates(struct cone_finder *f, const struct qr_pauli_term *term) {
+    struct cone_gates *all = &f->expanded;
+    bool simple = true;
+    f->n_gates = qr_cone_find(f->f, term, f->gates);
+    all->n = 0;
+    if (f->n_gates > CONE_MAX_GATES) return false;
+    for (size_t i = 0; i < f->n_gates; i++)
+        simple = simple && cone_gate_is_simple(&f->c->gates[f->gates[i]]);
+    if (simple) return true;
+    all->next_helper = (uint16_t)f->c->n_qubits;
+    for (size_t i = 0; i < f->n_gates && all->n <= CONE_MAX_GATES; i++)
+        cone_gate_expand(all, &f->c->gates[f->gates[i]]);
+    f->n_gates = all->n;
+    return all->n <= CONE_MAX_GATES && all->next_helper <= f->c->n_qubits + CONE_MAX_QUBITS;
+}
+
+/* Its qubits, targets first. */
+static unsigned qubits_of(const struct qr_gate *g, uint16_t ret[2]) {
+    unsigned n = g->n_targets;
+    memcpy(ret, g->targets, n * sizeof *ret);
+    if (!qr_qubits_is_empty(&g->controls)) ret[n++] = (uint16_t)qr_qubits_first(&g->controls);
+    return n;
+}
+
+static bool meet(struct cone_finder *f, unsigned q) {
+    if (f->local[q] != LOCAL_NONE) return true;
+    if (f->n_qubits == CONE_MAX_QUBITS) return false;
+    f->local[q] = (uint8_t)f->n_qubits;
+    f->qubit[f->n_qubits++] = (uint16_t)q;
+    return true;
+}
+
+/* Gates on each qubit, the latest on top. */
+static void stack(struct cone_finder *f) {
+    f->stacked = true;
+    for (uint32_t i = 0; i < f->n_gates; i++) {
+        uint16_t q[2];
+        unsigned n = qubits_of(gate_at(f, i), q);
+        for (unsigned k = 0; k < n; k++) {
+            f->below[i][k] = f->top[q[k]];
+            f->top[q[k]] = i;
+            f->count[q[k]]++;
+        }
+    }
+}
+
+/* The place of the gate that lies under this one on qubit q. */
+static uint32_t *under(struct cone_finder *f, uint32_t place, unsigned q) {
+    return &f->below[place][gate_at(f, place)->targets[0] != q];
+}
+
+/* The Paulis that the gate's part on this qubit is made of; 0: of several. */
+static uint8_t factor_on(const struct cone_finder *f, uint32_t place, unsigned q) {
+    const struct qr_gate *g = gate_at(f, place);
+    if (g->kind == CONE_GATE_AND) return g->targets[0] == q ? FACTOR_AND : QR_PAULI_Z;
+    for (unsigned k = 0; k < g->n_targets; k++)
+        if (g->targets[k] == q) return qr_gate_info(g->kind)->factor[k];
+    return QR_PAULI_Z;
+}
+
+/* The next gate on the qubit that commutes there with all above it; CONE_NONE: no more. */
+static uint32_t next_exposed(struct cone_finder *f, uint32_t place, unsigned q) {
+    uint8_t factor = factor_on(f, place, q);
+    uint32_t next = *under(f, place, q);
+    return factor && next != CONE_NONE && factor_on(f, next, q) == factor ? next : CONE_NONE;
+}
+
+static bool is_exposed(struct cone_finder *f, uint32_t place, unsigned q) {
+    uint32_t at = f->top[q];
+    for (unsigned i = 1; i < RUN && at != CONE_NONE && at != place; i++)
+        at = next_exposed(f, at, q);
+    return at == place;
+}
+
+static bool is_ready(struct cone_finder *f, uint32_t place) {
+    uint16_t q[2];
+    unsigned n = qubits_of(gate_at(f, place), q);
+    bool ready = true;
+    for (unsigned k = 0; k < n; k++) ready = ready && is_exposed(f, place, q[k]);
+    return ready;
+}
+
+/* How the gate looks from qubit q, for a choice that does not depend on the order of gates that
+ * commute: what is between qubits that were met comes first, then those whose other qubit has more
+ * gates. */
+static uint64_t looks(struct cone_finder *f, uint32_t place, unsigned q) {
+    const struct qr_gate *g = gate_at(f, place);
+    uint16_t on[2];
+    unsigned n = qubits_of(g, on);
+    if (n == 1) return 0;
+    unsigned other = on[0] == q ? on[1] : on[0];
+    if (f->local[other] != LOCAL_NONE) return 1u + f->local[other];
+    uint64_t parameter =
+        g->n_args && g->args[0].kind == QR_ARG_PARAMETER ? 1u + g->args[0].index : 0;
+    return UINT64_C(1) << 62 | (uint64_t)g->kind << 48 | parameter << 24 |
+           (UINT64_C(0xffffff) - (f->count[other] & 0xffffff));
+}
+
+/* The gate that the walk meets next: of the first qubit that has one which commutes with all that
+ * come later, the one that looks least. */
+static uint32_t next_gate(struct cone_finder *f) {
+    uint32_t best = CONE_NONE;
+    for (unsigned i = 0; i < f->n_qubits && best == CONE_NONE; i++) {
+        unsigned q = f->qubit[i], n = 0;
+        uint64_t least = UINT64_MAX; /* nothing looks less than 0 */
+        for (uint32_t at = f->top[q]; n < RUN && least && at != CONE_NONE; n++) {
+            uint64_t look = is_ready(f, at) ? looks(f, at, q) : UINT64_MAX;
+            if (look < least) {
+                least = look;
+                best = at;
+            }
+            at = next_exposed(f, at, q);
+        }
+    }
+    return best;
+}
+
+/* Where none is: what expands a gate may end on a qubit that was not met, above the rest. What lies
+ * above the first gate of those that were. */
+static uint32_t gate_above(struct cone_finder *f) {
+    uint32_t place = CONE_NONE, above = CONE_NONE;
+    for (unsigned i = 0; i < f->n_qubits && above == CONE_NONE; i++) above = f->top[f->qubit[i]];
+    while (above != CONE_NONE) {
+        uint16_t q[2];
+        unsigned n = qubits_of(gate_at(f, place = above), q);
+        above = CONE_NONE;
+        for (unsigned k = 0; k < n && above == CONE_NONE; k++)
+            if (!is_exposed(f, place, q[k])) above = f->top[q[k]];
+    }
+    return place;
+}
+
+static void take(struct cone_finder *f, uint32_t place, unsigned q) {
+    uint32_t *at = &f->top[q];
+    while (*at != place) at = under(f, *at, q);
+    *at = *under(f, place, q);
+    f->count[q]--;
+}
+
+/* A power of CZ or of P on both: it does not matter which qubit comes first. */
+static bool is_symmetric(const struct qr_gate *g) {
+    const uint8_t *factor = qr_gate_info(g->kind)->factor;
+    return g->n_targets == 2 && factor[0] && factor[0] == factor[1];
+}
+
+static void localise(struct cone_finder *f, struct qr_gate *g) {
+    struct qr_qubits controls = {{0}}, values = {{0}};
+    for (unsigned k = 0; k < g->n_targets; k++) g->targets[k] = f->local[g->targets[k]];
+    if (g->kind != CONE_GATE_AND && is_symmetric(g) && g->targets[0] > g->targets[1]) {
+        uint16_t t = g->targets[0];
+        g->targets[0] = g->targets[1];
+        g->targets[1] = t;
+    }
+    if (!qr_qubits_is_empty(&g->controls)) {
+        unsigned q = qr_qubits_first(&g->controls);
+        qr_qubits_add(&controls, f->local[q]);
+        if (qr_qubits_has(&g->control_values, q)) qr_qubits_add(&values, f->local[q]);
+    }
+    g->controls = controls;
+    g->control_values = values;
+    for (unsigned k = 0; k < g->n_args; k++) {
+        struct qr_gate_arg *a = &g->args[k];
+        if (a->kind != QR_ARG_DATA) continue;
+        if (f->column[a->index] == CONE_NONE) {
+            f->column[a->index] = f->n_columns;
+            f->columns = qr_xreallocarray(f->columns, f->n_columns + 1, sizeof *f->columns);
+            f->columns[f->n_columns++] = a->index;
+        }
+        a->index = f->column[a->index];
+    }
+}
+
+static void put_gate(struct qr_buf *key, const struct qr_gate *g) {
+    uint32_t word[6] = {g->kind, g->n_targets, g->targets[0], g->n_targets > 1 ? g->targets[1] : 0,
+                        0,       g->n_args};
+    if (!qr_qubits_is_empty(&g->controls)) {
+        unsigned q = qr_qubits_first(&g->controls);
+        word[4] = 2 * q + 1 + (qr_qubits_has(&g->control_values, q) ? 0 : 2 * CONE_MAX_QUBITS);
+    }
+    qr_buf_put(key, word, sizeof word);
+    qr_buf_put(key, &g->global_shift, sizeof g->global_shift);
+    for (unsigned k = 0; k < g->n_args; k++) {
+        uint32_t arg[2] = {g->args[k].kind,
+                           g->args[k].kind == QR_ARG_CONSTANT ? 0 : g->args[k].index};
+        qr_buf_put(key, arg, sizeof arg);
+        qr_buf_put(key, &g->args[k].scale, sizeof g->args[k].scale);
+    }
+}
+
+/* Everything that the walk meets, the last gate first. */
+static bool walk(struct cone_finder *f, struct cone *ret) {
+    ret->gates = qr_xcalloc(f->n_gates + 1, sizeof *ret->gates);
+    for (size_t left = f->n_gates; left-- > 0;) {
+        uint32_t place = next_gate(f);
+        if (place == CONE_NONE) place = gate_above(f);
+        QR_ASSERT(place != CONE_NONE); /* what is in the cone is reached from its end */
+        struct qr_gate *g = &ret->gates[left];
+        *g = *gate_at(f, place);
+        uint16_t q[2];
+        unsigned n = qubits_of(g, q);
+        for (unsigned k = 0; k < n; k++) {
+            if (!meet(f, q[k])) return false;
+            take(f, place, q[k]);
+        }
+        localise(f, g);
+        put_gate(&ret->key, g);
+    }
+    ret->n_gates = f->n_gates;
+    return true;
+}
+
+bool cone_gate_has_data(const struct qr_gate *g) {
+    bool data = false;
+    for (unsigned k = 0; k < g->n_args; k++) data |= g->args[k].kind == QR_ARG_DATA;
+    return data;
+}
+
+bool cone_gate_is_apart(const struct qr_gate *g) {
+    return cone_gate_has_data(g) || g->kind == CONE_GATE_AND;
+}
+
+/* Gates apart part the others into levels. */
+static void set_levels(struct cone *c) {
+    uint16_t at[CONE_MAX_QUBITS] = {0};
+    c->level = qr_xcalloc(c->n_gates + 1, sizeof *c->level);
+    c->n_levels = 1;
+    for (size_t i = 0; i < c->n_gates; i++) {
+        uint16_t q[2];
+        unsigned n = qubits_of(&c->gates[i], q);
+        uint16_t level = at[q[0]];
+        if (n > 1 && at[q[1]] > level) level = at[q[1]];
+        c->level[i] = level;
+        c->data |= cone_gate_has_data(&c->gates[i]);
+        for (unsigned k = 0; k < n; k++)
+            at[q[k]] = (uint16_t)(level + cone_gate_is_apart(&c->gates[i]));
+        if (at[q[0]] >= c->n_levels) c->n_levels = at[q[0]] + 1u;
+    }
+}
+
+static void forget(struct cone_finder *f) {
+    for (uint32_t i = 0; i < f->n_gates && f->stacked; i++) {
+        uint16_t q[2];
+        unsigned n = qubits_of(gate_at(f, i), q);
+        for (unsigned k = 0; k < n; k++) {
+            f->top[q[k]] = CONE_NONE;
+            f->count[q[k]] = 0;
+        }
+    }
+    for (unsigned i = 0; i < f->n_qubits; i++) f->local[f->qubit[i]] = LOCAL_NONE;
+    for (unsigned i = 0; i < f->n_columns; i++) f->column[f->columns[i]] = CONE_NONE;
+    f->stacked = false;
+    f->n_qubits = f->n_columns = 0;
+    free(f->columns);
+    f->columns = NULL;
+}
+
+static void set_wanted(const struct cone_finder *f, struct cone *c) {
+    c->n_columns = f->n_columns;
+    c->wanted = qr_xcalloc(f->n_columns + 1, 1);
+    for (unsigned i = 0; i < f->n_columns && f->wanted; i++)
+        c->wanted[i] = f->wanted[f->columns[i]];
+    qr_buf_put(&c->key, c->wanted, f->n_columns);
+}
+
+static uint8_t digit(const struct qr_pauli_term *t, unsigned q) {
+    bool x = qr_qubits_has(&t->x, q), z = qr_qubits_has(&t->z, q);
+    return x && z ? 2 : x ? 1 : z ? 3 : 0;
+}
+
+bool cone_of_term(struct cone_finder *f, const struct qr_pauli_term *term, struct cone *ret,
+                  uint32_t **ret_columns) {
+    *ret = (struct cone){0};
+    bool ok = find_gates(f, term);
+    for (unsigned q = 0; q < f->c->n_qubits && ok; q++) {
+        uint8_t pauli = digit(term, q);
+        if (!pauli) continue;
+        qr_buf_put(&ret->key, &pauli, 1);
+        ok = meet(f, q);
+    }
+    uint8_t paulis[CONE_MAX_QUBITS] = {0};
+    for (unsigned i = 0; i < f->n_qubits; i++) paulis[i] = digit(term, f->qubit[i]);
+    if (ok) stack(f);
+    ok = ok && walk(f, ret);
+    if (ok) {
+        ret->n_qubits = f->n_qubits;
+        ret->expanded = f->expanded.n > 0;
+        for (unsigned i = 0; i < f->n_qubits; i++) {
+            if (f->qubit[i] < f->c->n_qubits) continue;
+            paulis[i] = CONE_HELPER;
+            ret->n_helpers++;
+        }
+        set_wanted(f, ret);
+        ret->paulis = qr_xcalloc(f->n_qubits + 1, 1);
+        memcpy(ret->paulis, paulis, f->n_qubits);
+        set_levels(ret);
+        *ret_columns = QR_MOVE(f->columns);
+        for (unsigned i = 0; i < f->n_columns; i++) f->column[(*ret_columns)[i]] = CONE_NONE;
+        f->n_columns = 0;
+    } else {
+        cone_fini(ret);
+    }
+    forget(f);
+    return ok;
+}
+
+void cone_fini(struct cone *c) {
+    free(c->gates);
+    free(c->paulis);
+    free(c->wanted);
+    free(c->level);
+    free(c->first_fused);
+    qr_buf_free(&c->key);
+    *c = (struct cone){0};
+}

@@ -1,0 +1,302 @@
+/* sim/statevector/statevector_passes.c — one group of samples through all passes, and back. */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "sim/statevector/statevector_impl.h"
+
+/* ---- threads ---- */
+
+struct items {
+    struct qr_sweep *run;
+    qr_sweep_item_fn fn;
+    size_t n;
+    atomic_size_t next;
+};
+
+static size_t take(struct items *it) {
+    size_t i = atomic_fetch_add_explicit(&it->next, 1, memory_order_relaxed);
+    return i < it->n ? i : it->n;
+}
+
+static void slot_task(void *ctx, size_t slot, unsigned worker) {
+    (void)worker;
+    struct items *it = ctx;
+    struct qr_sweep_slot *mine = &it->run->ws->slots[slot];
+    for (size_t i = take(it); i < it->n; i = mine->next) {
+        mine->next = take(it);
+        it->fn(it->run, i, mine);
+    }
+}
+
+void qr_sweep_items(struct qr_sweep *r, size_t n, qr_sweep_item_fn fn) {
+    struct items it = {.run = r, .fn = fn, .n = n};
+    size_t threads = r->pool ? qr_pool_size(r->pool) : 1;
+    if (threads > r->v->n_slots) threads = r->v->n_slots;
+    if (threads > n) threads = n;
+    qr_pool_for(threads > 1 ? r->pool : NULL, threads, slot_task, &it);
+}
+
+/* ---- numbers ---- */
+
+static bool same_data(const struct qr_sim_plan *p, const struct qr_plan_shape *s, const double *a,
+                      const double *b) {
+    for (uint32_t i = s->first_op; i < s->first_op + s->n_prefix; i++)
+        for (unsigned k = 0; k < p->ops[i].gate.n_args; k++) {
+            const struct qr_gate_arg *arg = &p->ops[i].gate.args[k];
+            if (arg->kind == QR_ARG_DATA && memcmp(&a[arg->index], &b[arg->index], sizeof *a) != 0)
+                return false;
+        }
+    return true;
+}
+
+/* One lane a sample. Equal data (most angles of the tutorial's samples are 0) is computed once. */
+static void sample_numbers(const struct qr_sweep *r, const struct qr_plan_shape *s) {
+    const struct qr_sim_plan *p = r->p;
+    const double *x = r->ws->x + r->first * p->n_columns;
+    struct qr_m4 m[QR_LANES];
+    for (unsigned l = 0; l < QR_LANES; l++) {
+        unsigned same = 0;
+        if (l >= r->n) m[l] = qr_m4_identity();
+        else {
+            while (same < l && !same_data(p, s, x + same * p->n_columns, x + l * p->n_columns))
+                same++;
+            m[l] = same < l ? m[same] : qr_bound_data_matrix(r->b, s, 0, x + l * p->n_columns);
+        }
+        qr_wide_numbers(&m[l], l, r->ws->wide + (size_t)s->data_slot * QR_WIDE);
+    }
+}
+
+static void prepare(const struct qr_sweep *r) {
+    const struct qr_sim_plan *p = r->p;
+    const double *x = r->ws->x + r->first * p->n_columns;
+    for (size_t i = 0; i < p->n_shapes; i++) {
+        const struct qr_plan_shape *s = &p->shapes[i];
+        if (s->data_slot == QR_NO_SLOT) continue;
+        if (p->lanes_are_samples) {
+            sample_numbers(r, s);
+            continue;
+        }
+        struct qr_m4 m = qr_bound_data_matrix(r->b, s, 0, x);
+        qr_narrow_numbers(&m, r->ws->narrow + (size_t)s->data_slot * QR_NARROW);
+    }
+    if (p->lanes_are_samples) return;
+    struct qr_m4 one = qr_m4_identity();
+    /* controls among the lane bits: identity where they do not hold */
+    for (size_t i = 0; i < r->v->n_steps; i++) {
+        const struct qr_plan_step *st = &r->v->steps[i];
+        if (st->wide_slot == QR_NO_SLOT) continue;
+        const struct qr_plan_shape *s = &p->shapes[st->shape];
+        struct qr_m4 m = s->data_slot == QR_NO_SLOT ? r->b->suffix[st->shape]
+                                                    : qr_bound_data_matrix(r->b, s, 0, x);
+        for (unsigned l = 0; l < QR_LANES; l++)
+            qr_wide_numbers(st->lanes >> l & 1 ? &m : &one, l,
+                            r->ws->wide + (size_t)st->wide_slot * QR_WIDE);
+    }
+}
+
+static const void *numbers_of(const struct qr_sweep *r, const struct qr_plan_step *st,
+                              bool adjoint) {
+    const struct qr_sim_plan *p = r->p;
+    if (st->wide_slot != QR_NO_SLOT)
+        return r->ws->wide + (size_t)st->wide_slot * QR_WIDE + (adjoint ? QR_WIDE / 2 : 0);
+    uint32_t slot = p->shapes[st->shape].data_slot;
+    const double *n = slot == QR_NO_SLOT ? r->b->narrow + (size_t)st->shape * QR_NARROW
+                                         : r->ws->narrow + (size_t)slot * QR_NARROW;
+    return n + (adjoint ? QR_NARROW / 2 : 0);
+}
+
+/* ---- tiles ---- */
+
+/* The i-th index whose bits lie in mask. */
+static uint64_t deposit(uint64_t i, uint64_t mask) {
+    uint64_t o = 0;
+    for (; mask; mask &= mask - 1, i >>= 1)
+        if (i & 1) o |= mask & -mask;
+    return o;
+}
+
+static uint64_t tile_base(const struct qr_sweep *r, size_t tile) {
+    uint64_t all = (UINT64_C(1) << r->p->cell_bits) - 1;
+    return deposit(tile, all & ~r->pass->tile);
+}
+
+static size_t n_tiles(const struct qr_sweep *r) {
+    return (size_t)1 << (r->p->cell_bits - r->v->tile_bits);
+}
+
+/* The tile that this thread takes next; lambda NULL: one vector. */
+static struct qr_ahead ahead_of(const struct qr_sweep *r, const struct qr_sweep_slot *slot,
+                                const unsigned char *phi, const unsigned char *lambda) {
+    bool none = slot->next == n_tiles(r);
+    return (struct qr_ahead){.from = {lambda ? lambda : phi, phi},
+                             .offsets = r->v->offsets + r->pass->first_offset,
+                             .base = none ? 0 : qr_cell_at(tile_base(r, slot->next)),
+                             .n = (size_t)1 << r->v->tile_bits,
+                             .vector = none     ? 2
+                                       : lambda ? 0
+                                                : 1};
+}
+
+static void transpose(const struct qr_sweep *r, const struct qr_plan_step *st,
+                      unsigned char *cells) {
+    const struct qr_sim_plan *p = r->p;
+    uint64_t swapped = 0, offsets[QR_LANES], all = (UINT64_C(1) << r->v->tile_bits) - 1, g = 0;
+    for (unsigned k = 0; k < QR_LANE_BITS; k++) swapped |= UINT64_C(1) << st->swap[k];
+    for (unsigned j = 0; j < QR_LANES; j++) {
+        offsets[j] = 0;
+        for (unsigned k = 0; k < QR_LANE_BITS; k++)
+            if (j >> k & 1) offsets[j] |= UINT64_C(1) << st->swap[k];
+    }
+    do {
+        p->kernels->transpose(cells + g * p->cell_bytes, offsets);
+        g = ((g | ~(all & ~swapped)) + 1) & all & ~swapped;
+    } while (g);
+}
+
+static void forward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot *slot) {
+    const struct qr_sim_plan *p = r->p;
+    bool whole = r->v->tile_bits == p->cell_bits;
+    uint64_t base = tile_base(r, tile);
+    const uint64_t *offsets = r->v->offsets + r->pass->first_offset;
+    unsigned char *cells = whole ? r->ws->phi : slot->phi;
+    if (!whole)
+        p->kernels->gather(cells, r->from, qr_cell_at(base), offsets, (size_t)1 << r->v->tile_bits);
+    struct qr_ahead ahead = ahead_of(r, slot, r->from, NULL);
+    for (uint32_t i = 0; i < r->pass->n_steps; i++) {
+        const struct qr_plan_step *st = &r->v->steps[r->pass->first_step + i];
+        if (st->transpose) transpose(r, st, cells);
+        if (st->transpose || (base & st->outer_controls) != st->outer_values) continue;
+        struct qr_tile_place place = st->place;
+        place.ahead = &ahead;
+        p->kernels->apply(cells, r->v->tile_bits, &place, numbers_of(r, st, false),
+                          st->wide_slot != QR_NO_SLOT);
+    }
+    if (!whole)
+        p->kernels->scatter(r->ws->phi, cells, qr_cell_at(base), offsets,
+                            (size_t)1 << r->v->tile_bits);
+}
+
+/* The numbers of one piece enter the integers. */
+static void add_piece(struct qr_sweep *r, const struct qr_plan_step *st,
+                      const double (*acc)[QR_LANES], struct qr_sweep_slot *slot) {
+    const struct qr_sim_plan *p = r->p;
+    uint32_t mixed = p->shapes[st->shape].mixed_slot;
+    if (mixed != QR_NO_SLOT && p->lanes_are_samples) {
+        for (size_t l = 0; l < r->n; l++)
+            for (size_t k = 0; k < QR_CROSS; k++) {
+                qr_fixed f;
+                if (qr_fixed_from_double(acc[k][l] * r->scale[l], &f))
+                    r->ws->mixed[(mixed * r->ws->max_samples + r->first + l) * QR_CROSS + k] += f;
+                else slot->bad = true;
+            }
+        return;
+    }
+    double scale[QR_LANES], sum[QR_CROSS];
+    for (unsigned l = 0; l < QR_LANES; l++) scale[l] = st->lanes >> l & 1 ? r->scale[l] : 0;
+    p->kernels->fold(acc, scale, sum);
+    qr_fixed *to = slot->cross + (size_t)st->shape * QR_CROSS;
+    for (int k = 0; k < QR_CROSS; k++) {
+        qr_fixed f;
+        if (qr_fixed_from_double(sum[k], &f)) to[k] += f;
+        else slot->bad = true;
+    }
+}
+
+static void backward_step(struct qr_sweep *r, const struct qr_plan_step *st, unsigned char *phi,
+                          unsigned char *lambda, struct qr_ahead *ahead,
+                          struct qr_sweep_slot *slot) {
+    const struct qr_sim_plan *p = r->p;
+    const struct qr_kernels *k = p->kernels;
+    bool wide = st->wide_slot != QR_NO_SLOT;
+    const void *numbers = st->back ? numbers_of(r, st, true) : NULL;
+    struct qr_tile_place place = st->place;
+    place.ahead = ahead;
+    if (!st->cross) {
+        if (!st->back) return;
+        k->apply(phi, r->v->tile_bits, &place, numbers, wide);
+        k->apply(lambda, r->v->tile_bits, &place, numbers, wide);
+        return;
+    }
+    size_t groups =
+        (size_t)1 << (r->v->tile_bits - 2 - (unsigned)__builtin_popcountll(place.controls));
+    uint64_t at = 0;
+    for (size_t done = 0; done < groups; done += QR_PIECE_GROUPS) {
+        size_t n = groups - done < QR_PIECE_GROUPS ? groups - done : QR_PIECE_GROUPS;
+        _Alignas(64) double acc[QR_CROSS][QR_LANES];
+        memset(acc, 0, sizeof acc);
+        at = k->cross(phi, lambda, r->v->tile_bits, &place, numbers, wide, at, n, acc);
+        add_piece(r, st, (const double(*)[QR_LANES])acc, slot);
+    }
+}
+
+static void backward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot *slot) {
+    const struct qr_sim_plan *p = r->p;
+    bool whole = r->v->tile_bits == p->cell_bits;
+    uint64_t base = tile_base(r, tile);
+    const uint64_t *offsets = r->v->offsets + r->pass->first_offset;
+    size_t cells = (size_t)1 << r->v->tile_bits;
+    unsigned char *phi = whole ? r->ws->phi : slot->phi,
+                  *lambda = whole ? r->ws->lambda : slot->lambda;
+    bool observe = r->v->tiles_observe && r->pass == &r->v->passes[r->v->n_passes - 1];
+    if (!whole) p->kernels->gather(phi, r->ws->phi, qr_cell_at(base), offsets, cells);
+    if (observe) qr_sweep_observe_tile(r, base, lambda, phi);
+    else if (!whole) p->kernels->gather(lambda, r->ws->lambda, qr_cell_at(base), offsets, cells);
+    /* written at the end, even where it is not read */
+    struct qr_ahead ahead = ahead_of(r, slot, r->ws->phi, r->ws->lambda);
+    for (uint32_t i = r->pass->n_steps; i-- > 0;) {
+        const struct qr_plan_step *st = &r->v->steps[r->pass->first_step + i];
+        if ((size_t)(st - r->v->steps) < r->v->first_cross) break;
+        if (st->transpose) {
+            transpose(r, st, phi);
+            transpose(r, st, lambda);
+            continue;
+        }
+        if ((base & st->outer_controls) != st->outer_values) continue;
+        backward_step(r, st, phi, lambda, &ahead, slot);
+    }
+    if (!whole && r->pass->first_step > r->v->first_cross) {
+        p->kernels->scatter(r->ws->phi, phi, qr_cell_at(base), offsets, cells);
+        p->kernels->scatter(r->ws->lambda, lambda, qr_cell_at(base), offsets, cells);
+    }
+}
+
+/* ---- sweeps ---- */
+
+static void forward_passes(struct qr_sweep *r, size_t first, size_t end) {
+    for (size_t i = first; i < end; i++) {
+        r->pass = &r->v->passes[i];
+        qr_sweep_items(r, n_tiles(r), forward_tile);
+        r->from = r->ws->phi;
+    }
+}
+
+/* |0...0>, and through the fixed gates where their state is kept. */
+static void begin(struct qr_sweep *r) {
+    const struct qr_sim_plan *p = r->p;
+    memset(r->ws->phi, 0, p->cell_bytes << p->cell_bits);
+    for (unsigned l = 0; l < (p->lanes_are_samples ? QR_LANES : 1); l++)
+        qr_element_set(p, r->ws->phi, l, 1);
+    if (!r->v->first_pass) return;
+    forward_passes(r, 0, r->v->first_pass);
+    memcpy(r->ws->start, r->ws->phi, p->cell_bytes << p->cell_bits);
+    r->ws->started = true;
+}
+
+void qr_sweep_forward(struct qr_sweep *r) {
+    const struct qr_sim_plan *p = r->p;
+    prepare(r);
+    r->from = r->ws->phi;
+    if (!r->ws->started) begin(r);
+    else if (r->v->first_pass == r->v->n_passes || r->v->tile_bits == p->cell_bits)
+        memcpy(r->ws->phi, r->ws->start, p->cell_bytes << p->cell_bits);
+    else r->from = r->ws->start; /* the first pass reads there */
+    forward_passes(r, r->v->first_pass, r->v->n_passes);
+}
+
+void qr_sweep_backward(struct qr_sweep *r) {
+    for (size_t i = r->v->n_passes; i-- > 0;) {
+        r->pass = &r->v->passes[i];
+        if (r->pass->first_step + r->pass->n_steps <= r->v->first_cross) break;
+        qr_sweep_items(r, n_tiles(r), backward_tile);
+    }
+}

@@ -1,0 +1,262 @@
+/* sim/streaming/streaming_workspace.c — what the streaming engine holds: for one theta, and for
+ * one micro-batch. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/pool.h"
+#include "sim/streaming/streaming_impl.h"
+
+/* ---- bound ---- */
+
+static void bound_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
+                          struct qr_stream_bound *b) {
+    const struct qr_stream *s = p->stream;
+    size_t matrix = qr_tail_doubles(s) * sizeof(double), n = p->n_readouts;
+    qr_buffers_take(r, "coefficients", s->n_coefs * p->elem_bytes, &b->coefs);
+    if (s->sliced) qr_buffers_take(r, "coefficients", 4 * QR_WIDE * sizeof(double), &b->wide);
+    qr_buffers_take(r, "observables", (n * s->n_tail + 1) * matrix, &b->after);
+    qr_buffers_take(r, "observables", n * matrix, &b->input);
+    qr_buffers_take(r, "observables", n * s->density_numbers * sizeof *b->weights, &b->weights);
+}
+
+size_t qr_stream_bound_bytes(const struct qr_sim_plan *p) {
+    struct qr_stream_bound none;
+    struct qr_buffers r = {.allocate = false};
+    bound_buffers(&r, p, &none);
+    return r.bytes;
+}
+
+void qr_stream_bound_new(struct qr_sim_bound *b) {
+    struct qr_stream_bound *own = qr_xcalloc(1, sizeof *own);
+    struct qr_err err;
+    struct qr_buffers r = {.allocate = true, .err = &err};
+    bound_buffers(&r, b->plan, own);
+    qr_check_memory(r.code == QR_OK, "numbers of a step");
+    b->stream = own;
+}
+
+void qr_stream_bound_free(struct qr_sim_bound *b) {
+    struct qr_stream_bound *own = b->stream;
+    free(own->coefs);
+    free(own->wide);
+    free(own->after);
+    free(own->input);
+    free(own->weights);
+    free(own);
+}
+
+/* ---- workspace ---- */
+
+enum { SUMS_BYTES = QR_CROSS * QR_LANES * sizeof(double) }; /* of one fused gate's piece */
+
+static size_t n_pieces(const struct qr_stream *s) {
+    return !s->sliced && ((size_t)1 << s->n) > QR_STREAM_PIECE_TERMS
+               ? ((size_t)1 << s->n) / QR_STREAM_PIECE_TERMS
+               : 1;
+}
+
+static size_t items_of(const struct qr_stream *s) {
+    return s->sliced ? s->front.n_slices / QR_LANES / s->item_chunks : 1;
+}
+
+bool qr_stream_one_table(const struct qr_stream *s) { return items_of(s) > 1; }
+
+/* What threads may share out at a time: a variant's items, or the variants. */
+size_t qr_stream_shares(const struct qr_stream *s) {
+    if (!s->split) return 1;
+    return qr_stream_one_table(s) ? items_of(s) : s->front.variants;
+}
+
+static unsigned slots_of(const struct qr_stream *s) {
+    /* small ones may be asked for more */
+    size_t cpus = qr_cpu_limit(), shares = qr_stream_shares(s), least = s->front.m < 14 ? 4 : 1;
+    if (cpus < least) cpus = least;
+    return (unsigned)(cpus < shares ? cpus : shares);
+}
+
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
+static void slot_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
+                         struct qr_stream_slot *slot) {
+    const struct qr_stream *s = p->stream;
+    for (unsigned l = 0; l < s->n_levels; l++)
+        for (unsigned h = 0; h < s->levels[l].n_halves; h++)
+            qr_buffers_take(r, "phi", p->cell_bytes << s->levels[l].m, &slot->phi[l][h]);
+    qr_buffers_take(r, "lambda", p->cell_bytes << s->levels[0].m, &slot->lambda);
+    qr_buffers_take(r, "tiles", 3 * (p->cell_bytes << QR_STREAM_SET_BITS), &slot->tile);
+    qr_buffers_take(r, "sums", s->n_sets * sizeof *slot->terms, &slot->terms);
+    qr_buffers_take(r, "sums", p->n_shapes * QR_CROSS * sizeof *slot->cross, &slot->cross);
+    qr_buffers_take(r, "sums", s->density_numbers * sizeof *slot->density_sum, &slot->density_sum);
+    if (!s->sliced) return;
+    if (qr_stream_one_table(s))
+        qr_buffers_take(r, "lambda's table", p->cell_bytes << s->front.m, &slot->right);
+    qr_buffers_take(r, "tiles", 2 * QR_LANES * p->cell_bytes, &slot->mixing);
+    qr_buffers_take(r, "sums", s->n_fused * SUMS_BYTES, &slot->sums);
+    qr_buffers_take(r, "sums", s->density_numbers * QR_LANES * p->elem_bytes, &slot->density);
+    if (!s->diagonal)
+        qr_buffers_take(r, "sums", (s->density_numbers + QR_CROSS) * sizeof *slot->density_batches,
+                        &slot->density_batches);
+}
+
+/* The tables' starts are the same for all samples; kept where they are small. */
+static bool start_kept(const struct qr_stream *s) { return !s->split; }
+
+static void tables_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
+                           struct qr_stream_workspace *ws) {
+    const struct qr_stream *s = p->stream;
+    const struct qr_stream_front *f = &s->front;
+    bool one_table = qr_stream_one_table(s);
+    size_t left = p->cell_bytes << f->k, chain = p->cell_bytes << f->right_bits,
+           table = p->cell_bytes << f->m, all = f->variants * chain;
+    size_t left_sum = s->split ? f->n_slices * 2 * QR_LANES * sizeof(qr_fixed) : 0;
+    size_t right_sum = one_table ? ((size_t)2 * QR_LANES << f->m) * sizeof(qr_fixed) : 0;
+    for (int h = 0; h < 2; h++) {
+        qr_buffers_take(r, "left table", left, &ws->left[h]);
+        qr_buffers_take(r, "right table", chain, &ws->right[h]);
+    }
+    qr_buffers_take(r, "left table", larger(left, left_sum), &ws->left_grad);
+    qr_buffers_take(r, "variants", larger(all, right_sum), &ws->wide_table);
+    qr_buffers_take(r, "lambda's variants", all, &ws->wide_grad);
+    if (one_table) qr_buffers_take(r, "variants", table, &ws->table);
+    else if (f->centre_first) qr_buffers_take(r, "variants", f->variants * table, &ws->table);
+    if (f->centre_first)
+        qr_buffers_take(r, "lambda's variants", f->variants * table, &ws->table_grad);
+    qr_buffers_take(r, "left table", f->n_slices * 2 * QR_LANES * sizeof(double), &ws->slice_grad);
+    qr_buffers_take(r, "right table", (size_t)16 << f->m, &ws->amplitudes);
+    if (start_kept(s)) {
+        qr_buffers_take(r, "left table", left, &ws->left_start);
+        if (!qr_front_one_chain(f)) qr_buffers_take(r, "right table", chain, &ws->right_start);
+    }
+    qr_buffers_take(r, "numbers", (size_t)4 * s->n * QR_NARROW * sizeof *ws->narrow, &ws->narrow);
+}
+
+/* The same calls whether room is taken or only counted: then ws has one slot, and all its
+ * pointers stay. */
+static void workspace_buffers(struct qr_buffers *r, const struct qr_sim_plan *p, size_t max_samples,
+                              struct qr_stream_workspace *ws) {
+    const struct qr_stream *s = p->stream;
+    size_t matrix = qr_tail_doubles(s) * sizeof(double);
+    qr_buffers_take(r, "sums", slots_of(s) * sizeof *ws->slots, &ws->slots);
+    for (unsigned i = 0; i < slots_of(s) && r->code == QR_OK; i++)
+        slot_buffers(r, p, &ws->slots[r->allocate ? i : 0]);
+    qr_buffers_take(r, "samples", max_samples * p->n_columns * sizeof *ws->x, &ws->x);
+    qr_buffers_take(r, "observables", p->n_readouts * sizeof(double), &ws->direction.row);
+    qr_buffers_take(r, "observables", (s->n_tail + 1) * matrix, &ws->direction.after);
+    qr_buffers_take(r, "observables", qr_tail_numbers(s) * p->elem_bytes, &ws->direction.dense);
+    qr_buffers_take(r, "numbers",
+                    (size_t)s->n * 4 * 2 * (s->sliced ? 1 : QR_LANES) * sizeof(double),
+                    &ws->encoding);
+    for (int i = 0; i < 3; i++) qr_buffers_take(r, "observables", matrix, &ws->matrix[i]);
+    qr_buffers_take(r, "sums", p->n_shapes * QR_CROSS * sizeof *ws->cross, &ws->cross);
+    qr_buffers_take(r, "sums", (p->n_params + s->density_numbers) * sizeof *ws->scratch,
+                    &ws->scratch);
+    if (s->sliced) {
+        qr_buffers_take(r, "samples",
+                        max_samples * p->n_shapes * QR_CROSS * sizeof *ws->sample_cross,
+                        &ws->sample_cross);
+        tables_buffers(r, p, ws);
+        return;
+    }
+    ws->group_bytes =
+        s->n_fused * n_pieces(s) * SUMS_BYTES + s->density_numbers * QR_LANES * p->elem_bytes;
+    qr_buffers_take(r, "observables", p->n_readouts * qr_tail_numbers(s) * p->elem_bytes,
+                    &ws->each_dense);
+    qr_buffers_take(r, "observables", p->n_readouts * QR_LANES * p->elem_bytes, &ws->each_weight);
+    qr_buffers_take(r, "samples", (max_samples + QR_LANES - 1) / QR_LANES * ws->group_bytes,
+                    &ws->kept);
+    qr_buffers_take(r, "numbers", s->n_coefs * p->elem_bytes, &ws->coefs);
+    qr_buffers_take(r, "cluster state", p->cell_bytes << s->levels[0].m, &ws->start);
+}
+
+void qr_stream_workspace_buffers(const struct qr_sim_plan *p, size_t max_samples,
+                                 struct qr_buffers *r) {
+    struct qr_stream_slot none;
+    struct qr_stream_workspace ws = {.slots = &none};
+    workspace_buffers(r, p, max_samples, &ws);
+}
+
+/* All lanes alike. */
+static void start_state(const struct qr_sim_plan *p, unsigned char *ret) {
+    const struct qr_stream *s = p->stream;
+    for (size_t x = 0; x < (size_t)1 << s->n; x++) {
+        double complex a = 1;
+        for (unsigned q = 0; q < s->n; q++) {
+            unsigned bit = x >> (s->n - 1 - q) & 1, next = x >> (s->n - 1 - (q + 1) % s->n) & 1;
+            a *= CMPLX(s->state[q][bit].re, s->state[q][bit].im);
+            if (s->edges >> q & 1 && bit && next) a = -a;
+        }
+        for (unsigned l = 0; l < QR_LANES; l++) {
+            qr_element_set(p, ret, x * 2 * QR_LANES + l, creal(a));
+            qr_element_set(p, ret, x * 2 * QR_LANES + QR_LANES + l, cimag(a));
+        }
+    }
+}
+
+/* What shares a place with something else, and what never changes. */
+static void begin(const struct qr_sim_plan *p, struct qr_stream_workspace *ws) {
+    const struct qr_stream *s = p->stream;
+    ws->n_pieces = n_pieces(s);
+    if (!s->sliced) {
+        start_state(p, ws->start);
+        return;
+    }
+    ws->one_table = qr_stream_one_table(s);
+    if (!ws->table) ws->table = ws->wide_table;
+    if (!ws->table_grad) ws->table_grad = ws->wide_grad;
+    if (s->split) ws->slice_sum = (qr_fixed *)(void *)ws->left_grad;
+    if (ws->one_table) ws->right_sum = (qr_fixed *)(void *)ws->wide_table;
+    if (ws->left_start) qr_front_start(p, ws, ws->left_start, ws->right_start);
+}
+
+enum qr_code qr_stream_workspace_new(const struct qr_sim_plan *p, size_t max_samples,
+                                     struct qr_sim_workspace **ret, struct qr_err *err) {
+    struct qr_stream_workspace *ws = qr_xcalloc(1, sizeof *ws);
+    struct qr_buffers r = {.allocate = true, .err = err};
+    ws->head.plan = p;
+    ws->max_samples = max_samples;
+    ws->n_slots = slots_of(p->stream);
+    for (int i = 0; i < QR_STREAM_SUM_PARTS; i++) pthread_mutex_init(&ws->sum_lock[i], NULL);
+    workspace_buffers(&r, p, max_samples, ws);
+    if (r.code == QR_OK) {
+        begin(p, ws);
+        *ret = &ws->head;
+    } else {
+        qr_stream_workspace_free(&ws->head);
+    }
+    return r.code;
+}
+
+static void free_slot(struct qr_stream_slot *slot) {
+    for (int l = 0; l < QR_STREAM_LEVELS; l++)
+        for (int h = 0; h < QR_STREAM_HALVES; h++) free(slot->phi[l][h]);
+    free(slot->lambda);
+    free(slot->tile);
+    free(slot->terms);
+    free(slot->right);
+    free(slot->cross);
+    free(slot->density_sum);
+    if (!slot->mixing) return; /* sums and density are the groups' then */
+    free(slot->sums);
+    free(slot->density);
+    free(slot->density_batches);
+    free(slot->mixing);
+}
+
+void qr_stream_workspace_free(struct qr_sim_workspace *workspace) {
+    struct qr_stream_workspace *ws = (struct qr_stream_workspace *)workspace;
+    for (unsigned i = 0; ws->slots && i < ws->n_slots; i++) free_slot(&ws->slots[i]);
+    if (ws->table != ws->wide_table) free(ws->table);
+    if (ws->table_grad != ws->wide_grad) free(ws->table_grad);
+    void *const all[] = {
+        ws->slots,           ws->x,           ws->direction.row, ws->direction.after,
+        ws->direction.dense, ws->encoding,    ws->matrix[0],     ws->matrix[1],
+        ws->matrix[2],       ws->cross,       ws->scratch,       ws->kept,
+        ws->each_dense,      ws->each_weight, ws->coefs,         ws->start,
+        ws->sample_cross,    ws->left[0],     ws->left[1],       ws->right[0],
+        ws->right[1],        ws->left_grad,   ws->wide_table,    ws->wide_grad,
+        ws->slice_grad,      ws->narrow,      ws->amplitudes,    ws->left_start,
+        ws->right_start};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+    for (int i = 0; i < QR_STREAM_SUM_PARTS; i++) pthread_mutex_destroy(&ws->sum_lock[i]);
+    free(ws);
+}

@@ -1,0 +1,45 @@
+/* train/state_transfer.h — what a member that lacks the state gets from one that has it: the
+ * state, and
+ * what is needed to go on reporting it.
+ *
+ * Bytes     three counters, all numbers of the state, the gradient of its last update, its last
+ *           lines, and an XXH3-128 of all that. Not a file format: both sides run the same job, and
+ *           the length must be exactly that of this job's state.
+ * Threads   pure.
+ */
+#ifndef QR_TRAIN_STATE_TRANSFER_H
+#define QR_TRAIN_STATE_TRANSFER_H
+
+#include "record/result.h"
+#include "train/state.h"
+
+/* A line of the log as numbers. */
+enum { QR_LINE_VALUES = 16 };
+struct qr_reported {
+    uint64_t step, epoch, samples;
+    bool eval, ends_epoch;
+    double value[QR_LINE_VALUES]; /* loss, metrics */
+    uint64_t readouts[QR_READOUT_BUCKETS];
+};
+/* The last lines, oldest first. When `waits`, the last of them belongs to the present state: it is
+ * reported when that is committed. */
+enum { QR_LINES_KEPT = 4 };
+struct qr_lines {
+    size_t n;
+    bool waits;
+    struct qr_reported line[QR_LINES_KEPT];
+};
+/* the oldest goes when there is no room */
+void qr_lines_add(struct qr_lines *l, const struct qr_reported *t);
+
+/* Appends. gradient: n_params. */
+void qr_transfer_encode(const struct qr_state *s, const double *gradient, const struct qr_lines *l,
+                        struct qr_buf *ret);
+/* ret_state was made for this job; it, ret_gradient and ret_lines are untouched on failure.
+ * UNAVAILABLE: damaged, or not what the digest names. */
+QR_MUST_CHECK enum qr_code qr_transfer_decode(struct qr_bytes bytes, uint64_t reductions,
+                                              const uint8_t digest[16], struct qr_state *ret_state,
+                                              double *ret_gradient, struct qr_lines *ret_lines,
+                                              struct qr_err *err);
+
+#endif
