@@ -139,7 +139,7 @@ check-run: $(filter $(B)/%,$(checked)) $(progs) $(lib_o)
 test: $(filter $(B)/%,$(suite)) $(if $(filter-out $(B)/%,$(suite)),$(progs) $(proxy) $(lib_o)) $(if $(filter %/poison.sh,$(suite)),$(poisoned)) $(if $(filter %/instructions.sh,$(suite)),$(counted))
 	$(Q)tests/run $(suite)
 
-## make lint       floors, rooms, tags, form, third-party boundaries, banned calls, sizes, headers, objects, words, settings, jobs, schema, pages, citations, versions
+## make lint       components, tags, form, third-party boundaries, banned calls, sizes, headers, objects, words, settings, jobs, schema, pages, citations, versions
 lint: $(lib_o) $(progs)
 	$(Q)tests/lint/run
 
