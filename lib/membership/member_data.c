@@ -118,6 +118,9 @@ void member_hear_no_data(struct qr_member *m, uint32_t from, uint64_t before, ui
                    qr_member_peer_text(m, (uint32_t)__builtin_ctzll(rest)));
     }
     if (!(news & bit(m->opt.index)) || p->data == DATA_BAD) return;
+    /* A peer misses data for SILENT_NS before it reports that. A report that comes sooner is about
+     * the stream before this one; to give this one up too would make the peer do the same. */
+    if (p->data == DATA_UP && m->now_ns - p->data_since_ns < SILENT_NS / 2) return;
     member_log(m, QR_LOG_WARNING,
                "%s says that no data comes from this worker, though it answers: the group goes on "
                "without one of us",

@@ -123,6 +123,38 @@ static void test_silent(void) {
     few = 0;
 }
 
+/* The heartbeat of b, which says whether it lacks data from a. */
+static void report(struct box *a, struct letter *heartbeat, bool no_data) {
+    heartbeat->msg.heartbeat.no_data = no_data ? 1 : 0;
+    heartbeat->msg.heartbeat.sequence += 100; /* b itself sends some too */
+    qr_member_message(a->m, now_ns, heartbeat->conn, &heartbeat->msg);
+    n_queue = 0; /* its own heartbeats are of no interest */
+}
+/* A report that a renewed stream passes no data, sooner than a peer can know that, is about the
+ * stream before it. Both renewing for each other's old reports would never end. */
+static void test_old_report(void) {
+    reset();
+    struct box *a = two(0, 0), *b = two(1, 1);
+    wire_up(b, a);
+    pass(QR_SECOND);
+    struct letter beat = {0};
+    for (now_ns += 250 * MILLI; n_queue == 0; now_ns += MILLI) qr_member_tick(b->m, now_ns);
+    for (size_t i = 0; i < n_queue; i++)
+        if (queue[i].msg.kind == QR_MESSAGE_HEARTBEAT) beat = queue[i];
+    CHECK(beat.msg.kind == QR_MESSAGE_HEARTBEAT && a->begun && !a->renewed);
+    report(a, &beat, true);
+    CHECK(a->renewed == 1, "renewed %u times", a->renewed);
+    data_streams();
+    report(a, &beat, false);
+    now_ns += 10 * MILLI;
+    report(a, &beat, true);
+    CHECK(a->renewed == 1, "renewed %u times", a->renewed);
+    pass(QR_SECOND);
+    report(a, &beat, false);
+    report(a, &beat, true);
+    CHECK(a->renewed == 2, "renewed %u times: %s", a->renewed, a->log);
+}
+
 int main(void) {
     queue = qr_xcalloc(QUEUE, sizeof *queue);
     test_waited_before();
@@ -130,6 +162,7 @@ int main(void) {
     test_gone_and_silent();
     test_flapping();
     test_silent();
+    test_old_report();
     reset();
     free(queue);
     return t_end();
