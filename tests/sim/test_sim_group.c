@@ -120,7 +120,7 @@ static void clean_up(struct world *w) {
     for (unsigned i = 0; i < w->n; i++) {
         struct node *x = &w->node[i];
         if (!x->live || x->finished) continue;
-        if (i < w->servers && w->done && !x->active && !x->paused) { /* it looks at LATEST */
+        if (i < w->servers && w->latest_done && !x->active && !x->paused) { /* it looks at LATEST */
             end_process(x);
             x->finished = true;
             continue;

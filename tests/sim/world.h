@@ -71,7 +71,7 @@ struct world {
     const char *peers[MAX_NODES];
     uint64_t ref[MAX_STEPS + 1];
     uint64_t latest;
-    bool done; /* the store */
+    bool done, latest_done; /* the store */
     unsigned n_gens, refused, broken_rules;
     struct {
         struct qr_gen_id id;

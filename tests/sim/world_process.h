@@ -213,7 +213,7 @@ static void turn(struct world *w, int64_t limit_ns) {
         struct node *x = &w->node[(first + k) % w->n];
         if (!x->live && x->start_ns > 0 && now_of(w) >= x->start_ns) {
             x->start_ns = 0;
-            if (w->elastic && w->done) x->finished = true; /* LATEST says done: exit 0 */
+            if (w->elastic && w->latest_done) x->finished = true; /* LATEST says done: exit 0 */
             else start(w, x);
         }
         if (x->paused && now_of(w) >= x->resume_ns) x->paused = false;

@@ -162,7 +162,10 @@ static void apply(struct world *w, struct node *x) {
         SAY("passes the closing reduction");
         x->closed_over = true;
         w->done = true;
-        if (x->gen.rank == 0) qr_member_end(x->m, now_of(w), QR_OK, "");
+        if (x->gen.rank == 0) {
+            w->latest_done = true;
+            qr_member_end(x->m, now_of(w), QR_OK, "");
+        }
         return;
     }
     x->value = next_value(x->value, total.sum);
@@ -270,6 +273,7 @@ static void on_begin(struct world *w, struct node *x, const struct qr_generation
         (unsigned long long)x->step, (unsigned long long)x->held);
     x->gen = *g;
     x->active = true;
+    x->closed_over = false; /* the leader exited before its Done: the closing reduction again */
     memcpy(x->part, x->early, sizeof x->part);
     memset(x->early, 0, sizeof x->early);
     x->pending_hash = 0;
