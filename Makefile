@@ -25,9 +25,9 @@ PKGS     := grpc libcares libprotobuf-c libcjson libcrypto libcurl hdf5 libxxhas
 # ---- what must be there: gcc, make and git are assumed, tests/deps has the rest ------
 goals    := $(or $(MAKECMDGOALS),all)
 WERROR   ?= $(if $(filter test check check-run lint lint-deep,$(goals)),-Werror)
-need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter lint-deep fuzz,$(goals)),deep,$(if $(filter test check faults fuzz-http2 format lint bench bench-record bench-instructions model sim matrix image interop interop-gcs interop-s3 interop-profiler chart e2e-api e2e cluster,$(goals)),test,build)))
+need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter lint-deep fuzz,$(goals)),deep,$(if $(filter test check faults fuzz-http2 format lint bench bench-record bench-instructions model cluster-sim matrix image interop interop-gcs interop-s3 interop-profiler chart e2e-api e2e cluster,$(goals)),test,build)))
 missing  := $(if $(filter-out help clean deps manifests debian12 debian13,$(goals)),$(shell tests/deps missing $(need)))
-.PHONY: all deps run install dist debian12 debian13 check test format lint lint-deep bench bench-record bench-instructions bench-peers fuzz fuzz-http2 model sim matrix soak faults arm64 arm64-run image interop interop-gcs interop-s3 interop-profiler manifests chart e2e-api e2e cluster help clean FORCE
+.PHONY: all deps run install dist debian12 debian13 check test format lint lint-deep bench bench-record bench-instructions bench-peers fuzz fuzz-http2 model cluster-sim matrix soak faults arm64 arm64-run image interop interop-gcs interop-s3 interop-profiler manifests chart e2e-api e2e cluster help clean FORCE
 .DEFAULT_GOAL := all
 
 ifneq ($(missing),)
@@ -66,7 +66,7 @@ lib_o    := $(lib_c:%.c=$(B)/%.o) $(gen_c:%.c=%.o)
 stale    := $(filter-out $(lib_o),$(wildcard $(B)/lib/*/*.o $(B)/lib/*/*/*.o))
 $(if $(stale),$(shell rm -f $(stale)))
 progs    := $(patsubst cmd/%/main.c,$(BIN)/%,$(wildcard cmd/*/main.c))
-test_c   := $(wildcard tests/unit/test_*.c tests/conform/test_*.c tests/sim/test_*.c)
+test_c   := $(wildcard tests/unit/test_*.c tests/conform/test_*.c tests/cluster_sim/test_*.c)
 tests    := $(test_c:%.c=$(B)/%)
 ref_o    := $(patsubst %.c,$(B)/%.o,$(wildcard tests/ref/*.c))
 doubles  := $(patsubst %.c,$(B)/%.o,$(wildcard tests/support/*.c))
@@ -155,9 +155,9 @@ lint-deep: $(analysed)
 model:
 	$(Q)tests/model/check.sh more
 
-## make sim        whole workers on virtual time, every processor: 10000 worlds (SEEDS=n; SEED=n replays one), planted bugs, the fault table's bounds
-sims     := $(patsubst %,$(B)/tests/sim/test_sim_%,group dns whole settings bounds)
-sim: $(sims)
+## make cluster-sim  whole workers on virtual time, every processor: 10000 worlds (SEEDS=n; SEED=n replays one), planted bugs, the fault table's bounds
+sims     := $(patsubst %,$(B)/tests/cluster_sim/test_sim_%,group dns whole settings bounds)
+cluster-sim: $(sims)
 	$(Q)for t in $(sims); do SEEDS=$(or $(SEEDS),10000) $$t || exit 1; done
 
 ## make matrix     every number of workers, threads, kernels and schedules: one digest for each job; every committed digest by every table

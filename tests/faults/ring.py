@@ -3,7 +3,7 @@
 A program of rows is a list of functions under @row(NUMBER, ...) and ends with main(). It has a working directory of its own; QR_BIN and QR_B are as
 tests/run gives them; `rows_x.py 5 6` runs those rows, and REPEAT=20 repeats the rows that measure a time and prints median and worst of each
 figure. Every row compares with one worker that nobody disturbed. A test says that a thing happens at all: times and rates are printed, and bounds, those of
-tests/faults/README.md, are asserted on virtual time (tests/sim). QR_BOUNDS=1 (`make faults`, on a machine that does nothing else) judges them here too.
+tests/faults/README.md, are asserted on virtual time (tests/cluster_sim). QR_BOUNDS=1 (`make faults`, on a machine that does nothing else) judges them here too.
 """
 import json, os, re, shutil, signal, statistics, subprocess, sys, threading, time, zlib
 

@@ -1,9 +1,9 @@
-/* tests/sim/world_process.h — a world's processes: what their machines ask for, how they start, are
- * served and end; time. Included once. */
-#ifndef TESTS_SIM_WORLD_PROCESS_H
-#define TESTS_SIM_WORLD_PROCESS_H
+/* tests/cluster_sim/world_process.h — processes of a world: actions of their machines, start,
+ * service and end; virtual time. Included once. */
+#ifndef TESTS_CLUSTER_SIM_WORLD_PROCESS_H
+#define TESTS_CLUSTER_SIM_WORLD_PROCESS_H
 
-#include "tests/sim/world_trainer.h"
+#include "tests/cluster_sim/world_trainer.h"
 
 /* ---- actions of the machine ---- */
 struct context {

@@ -1,7 +1,7 @@
 /* Membership machines on a computed network whose DNS server remembers for 30 s what it said:
  * that there is no such name, or where it was: what the machines do by themselves, in virtual time,
  * with its bounds (row 15 of the fault table). */
-#include "tests/sim/world_process.h"
+#include "tests/cluster_sim/world_process.h"
 
 enum { NAMES_LATE_MS = 700 };
 static uint64_t last; /* seed */

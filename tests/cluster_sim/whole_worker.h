@@ -1,9 +1,9 @@
-/* tests/sim/whole_worker.h — a worker's life, as lib/worker/worker.c leads it: LATEST, group,
- * publisher, step loop, the end. Included once. */
-#ifndef TESTS_SIM_WHOLE_WORKER_H
-#define TESTS_SIM_WHOLE_WORKER_H
+/* tests/cluster_sim/whole_worker.h — a worker from start to end, as lib/worker/worker.c runs it:
+ * LATEST, group, publisher, step loop, end. Included once. */
+#ifndef TESTS_CLUSTER_SIM_WHOLE_WORKER_H
+#define TESTS_CLUSTER_SIM_WHOLE_WORKER_H
 
-#include "tests/sim/whole_store.h"
+#include "tests/cluster_sim/whole_store.h"
 #include "train/train_checkpoint.h"
 
 /* as worker/stop.h */

@@ -1,13 +1,13 @@
-/* tests/sim/whole.h — whole workers in one process on virtual time: the real step loop, group,
- * state copies, log, publisher and checkpoints over a computed network and a computed store.
+/* tests/cluster_sim/whole.h — whole workers in one process on virtual time: the real step loop,
+ * group, state copies, log, publisher and checkpoints over a computed network and store.
  *
- * A worker's three threads are coroutines: one runs until it polls its link, waits for the
- * publisher's news, asks the store or, in a step, looks at the clock; then time, the network, the
- * store and the others move on. So a seed gives one run, every wait of the code is among the places
- * where something may happen, and an hour is a second. whole_store.h is the store, whole_worker.h a
- * worker's life, whole_world.h time and faults. */
-#ifndef TESTS_SIM_WHOLE_H
-#define TESTS_SIM_WHOLE_H
+ * A worker's three threads are coroutines. One runs until it polls its link, waits for the
+ * publisher, calls the store or, in a step, reads the clock; then time, the network, the store and
+ * the other coroutines advance. So a seed fixes one run, every wait of the code is a place where a
+ * fault can happen, and an hour takes a second. whole_store.h has the store, whole_worker.h the
+ * life of a worker, whole_world.h time and faults. */
+#ifndef TESTS_CLUSTER_SIM_WHOLE_H
+#define TESTS_CLUSTER_SIM_WHOLE_H
 
 #include <stdarg.h>
 #include <sys/mman.h>

@@ -5,7 +5,7 @@
  *
  * SEEDS=n: so many seeds. SEED=n replays one; MUTATION=name adds a planted bug to it. */
 #include "membership/member.h"
-#include "tests/sim/whole_faults.h"
+#include "tests/cluster_sim/whole_faults.h"
 
 static const struct {
     unsigned bit;

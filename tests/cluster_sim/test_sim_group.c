@@ -6,7 +6,7 @@
  * a rule prints its seed. SEED=n replays one seed (with its events), SEEDS=n the number of seeds.
  * The last part plants faults (in the machine, in the trainer) and demands that they are seen: a
  * check that cannot fail proves nothing. */
-#include "tests/sim/world_process.h"
+#include "tests/cluster_sim/world_process.h"
 
 /* ---- all are needed: a lost member stops the work, or all end together ---- */
 enum loss { LOSS_NONE, LOSS_KILL, LOSS_FREEZE, LOSS_CUT };

@@ -1,9 +1,9 @@
-/* tests/sim/whole_faults.h — what may happen to a world, and what must hold at its end.
+/* tests/cluster_sim/whole_faults.h — what may happen to a world, and what must hold at its end.
  * Included once. */
-#ifndef TESTS_SIM_WHOLE_FAULTS_H
-#define TESTS_SIM_WHOLE_FAULTS_H
+#ifndef TESTS_CLUSTER_SIM_WHOLE_FAULTS_H
+#define TESTS_CLUSTER_SIM_WHOLE_FAULTS_H
 
-#include "tests/sim/whole_world.h"
+#include "tests/cluster_sim/whole_world.h"
 
 /* ---- power cuts ---- */
 

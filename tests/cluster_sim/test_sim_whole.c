@@ -8,7 +8,7 @@
  * twice: it prints what happened, and both runs must be the same. MUTATION=name adds a planted
  * bug to it. */
 #include "membership/member.h"
-#include "tests/sim/whole_faults.h"
+#include "tests/cluster_sim/whole_faults.h"
 
 /* first: where it is seen for the first time; a short run begins there. */
 static const struct mutation {
@@ -198,7 +198,7 @@ int main(void) {
     for (uint64_t i = 0; i < tally->n_failed && i < COUNT(tally->failed); i++)
         CHECK(false, "SEED=%llu: %s. Replay: SEED=%llu %s", (unsigned long long)tally->failed[i],
               tally->why[i], (unsigned long long)tally->failed[i],
-              "build/release/tests/sim/test_sim_whole");
+              "build/release/tests/cluster_sim/test_sim_whole");
     printf("%llu seeds in %.1f s by %u processes: %llu kills, %llu generations joined, %llu runs "
            "ended with the digest, LATEST moved %llu times, "
            "%llu power cuts, %llu starts from an earlier checkpoint\n",

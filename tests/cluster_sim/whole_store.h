@@ -1,17 +1,17 @@
-/* tests/sim/whole_store.h — the store that all workers of a world share: a file system or a bucket,
- * on virtual time, with faults.
+/* tests/cluster_sim/whole_store.h — the store that all workers of a world share: a file system or
+ * a bucket, on virtual time, with faults.
  *
- * A request takes effect at one moment and is answered at a later one; whoever asked may die or be
+ * A request takes effect at one moment and is answered at a later one; the client may be killed or
  * stopped in between. A file system writes while its process runs, swaps LATEST under a lock, and
- * loses at a power cut what it has not acknowledged (absent, torn at 512 bytes or whole, each by
- * itself); a bucket goes on without its clients and keeps what it has done. Checked at each move of
- * LATEST: it never goes back, names the undisturbed run's state, and the log has that state's line
- * on disk. Included once. */
-#ifndef TESTS_SIM_WHOLE_STORE_H
-#define TESTS_SIM_WHOLE_STORE_H
+ * at a power cut loses writes that it has not acknowledged (each absent, torn at 512 bytes, or
+ * whole); a bucket continues without its clients and keeps what it has done. Checked at each change
+ * of LATEST: it never goes back, it names the undisturbed run's state, and the log has that state's
+ * line on disk. Included once. */
+#ifndef TESTS_CLUSTER_SIM_WHOLE_STORE_H
+#define TESTS_CLUSTER_SIM_WHOLE_STORE_H
 
 #include "base/checksum.h"
-#include "tests/sim/whole.h"
+#include "tests/cluster_sim/whole.h"
 
 enum { SECTOR = 512 };
 static const char latest_name[] = "run/LATEST";

@@ -1,8 +1,8 @@
-/* tests/sim/world.h — N processes on one computed network, each a membership machine with a toy
- * trainer; rules checked at each action. world_trainer.h is the trainer, world_process.h a
- * process's life and the turns of time. Included once. */
-#ifndef TESTS_SIM_WORLD_H
-#define TESTS_SIM_WORLD_H
+/* tests/cluster_sim/world.h — N processes on one computed network, each a membership machine with
+ * a toy trainer; rules are checked at each action. world_trainer.h has the trainer,
+ * world_process.h the life of a process and the order of events in time. Included once. */
+#ifndef TESTS_CLUSTER_SIM_WORLD_H
+#define TESTS_CLUSTER_SIM_WORLD_H
 
 #include <inttypes.h>
 

@@ -1,7 +1,7 @@
 /* The bounds of the fault table on virtual time, with whole workers: how soon a loss is named, how
  * long training pauses, what a bad network costs. Every committed step is compared with the
  * undisturbed run's, as in test_sim_whole. WORLDS=n: so many worlds for each row (10). */
-#include "tests/sim/whole_world.h"
+#include "tests/cluster_sim/whole_world.h"
 
 static struct whole world;
 static unsigned n_worlds = 10;

@@ -1,9 +1,9 @@
-/* tests/sim/world_trainer.h — the toy trainer of a world's processes: sums of integers for micro-
- * batches, sent to everybody, with what proves that each counts once. Included once. */
-#ifndef TESTS_SIM_WORLD_TRAINER_H
-#define TESTS_SIM_WORLD_TRAINER_H
+/* tests/cluster_sim/world_trainer.h — the toy trainer of a world: sums of integers for
+ * micro-batches, sent to all members, with proof that each counts once. Included once. */
+#ifndef TESTS_CLUSTER_SIM_WORLD_TRAINER_H
+#define TESTS_CLUSTER_SIM_WORLD_TRAINER_H
 
-#include "tests/sim/world.h"
+#include "tests/cluster_sim/world.h"
 
 static uint64_t micro_batch_sum(uint64_t value, uint64_t step, unsigned b) {
     return mix(value ^ ((step % MAX_STEPS) << 32) ^ b) >> 20;

@@ -1,9 +1,9 @@
-/* tests/sim/whole_world.h — a world of whole workers: its truth, its time, its faults.
+/* tests/cluster_sim/whole_world.h — a world of whole workers: its truth, its time, its faults.
  * Included once. */
-#ifndef TESTS_SIM_WHOLE_WORLD_H
-#define TESTS_SIM_WHOLE_WORLD_H
+#ifndef TESTS_CLUSTER_SIM_WHOLE_WORLD_H
+#define TESTS_CLUSTER_SIM_WHOLE_WORLD_H
 
-#include "tests/sim/whole_worker.h"
+#include "tests/cluster_sim/whole_worker.h"
 
 /* ---- the undisturbed run ---- */
 
