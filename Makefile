@@ -26,8 +26,8 @@ PKGS     := grpc libcares libprotobuf-c libcjson libcrypto libcurl hdf5 libxxhas
 goals    := $(or $(MAKECMDGOALS),all)
 WERROR   ?= $(if $(filter test check check-run lint lint-deep,$(goals)),-Werror)
 need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter lint-deep fuzz,$(goals)),deep,$(if $(filter test check faults fuzz-http2 format lint bench bench-record bench-instructions model cluster-sim matrix image interop interop-gcs interop-s3 interop-profiler chart e2e-api e2e cluster,$(goals)),test,build)))
-missing  := $(if $(filter-out help clean deps manifests debian12 debian13,$(goals)),$(shell tests/deps missing $(need)))
-.PHONY: all deps run install dist debian12 debian13 check test format lint lint-deep bench bench-record bench-instructions bench-peers fuzz fuzz-http2 model cluster-sim matrix soak faults arm64 arm64-run image interop interop-gcs interop-s3 interop-profiler manifests chart e2e-api e2e cluster help clean FORCE
+missing  := $(if $(filter-out help clean deps hooks manifests debian12 debian13,$(goals)),$(shell tests/deps missing $(need)))
+.PHONY: all deps run install dist debian12 debian13 check test format hooks lint lint-deep bench bench-record bench-instructions bench-peers fuzz fuzz-http2 model cluster-sim matrix soak faults arm64 arm64-run image interop interop-gcs interop-s3 interop-profiler manifests chart e2e-api e2e cluster help clean FORCE
 .DEFAULT_GOAL := all
 
 ifneq ($(missing),)
@@ -142,6 +142,10 @@ test: $(filter $(B)/%,$(suite)) $(if $(filter-out $(B)/%,$(suite)),$(progs) $(pr
 ## make lint       components, tags, form, third-party boundaries, banned calls, sizes, headers, objects, words, settings, jobs, schema, pages, citations, versions
 lint: $(lib_o) $(progs)
 	$(Q)tests/lint/run
+
+## make hooks      checks commit messages from now on in this clone: git config core.hooksPath tests/hooks (CONTRIBUTING.md)
+hooks:
+	$(Q)git config core.hooksPath tests/hooks && echo 'core.hooksPath = tests/hooks'
 
 ## make format     C as .clang-format has it: 100 columns; make lint holds it
 format:
