@@ -1,4 +1,38 @@
-"""The benchmarks' lines of JSON (README.md has the keys), written and read."""
+"""The benchmarks' lines of JSON, written and read. The first line of a file is the machine; each other line has `bench`, `name`, `who`, and of
+these keys the ones that apply:
+
+  bench            gradient, ceiling, train, start, ring, shares, allreduce, mlp, example; gradient-ratio ... for the ratios of
+                   make bench-peers; skipped: `who` is missing or cannot compute a case, `what` has the reason; problem: `what` was not measured
+  name             case: qcnn-pure, qcnn-hybrid, qcnn-filters3, qaoa-1, layers-4 ... (peers/cases.py); fma-float32, read-l1, triad-dram,
+                   tcp-pingpong ... of ceilings; tutorial, tutorial-epoch, epoch-pure, workers of trainings; form-N of rings
+  who              qring, or another program: tfq, lightning, kokkos (lightning.kokkos), qulacs, scaluq, mindquantum, catalyst, jax,
+                   tensorcircuit (state vector), contraction (TensorCircuit's networks), numpy, keras, openmpi, gloo, default.qubit, lightning.qubit
+  n, batch, threads            qubits (inputs of an MLP), samples of a step, threads of a process
+  workers, epochs, samples     of a training
+  ranks, bytes, schedule       of an all-reduce; `bytes` of a gradient: memory traffic of all passes; of a ceiling: bytes moved
+  table, engine    kernels portable, avx2, avx512, neon; streaming or statevector
+  loss_off, steps_compared, last_loss_off  of an example: largest difference of a loss from qring's in the first steps; after training.
+                   Relative for losses above 1
+  part             only this share of the work was done; ns and flops are of this share
+  ns, ns_low, ns_high, runs    median, p10, p90, number of runs: ns per sample of a gradient, per step of an MLP, per epoch of an example,
+                   per call of anything else
+  cpu_ns           processor time of all threads: median per sample of a gradient; rank 0's mean per call of an all-reduce
+  blocked_percent  share of the threads' time that was neither computing nor waiting for a busy processor. Median
+  switches         of an all-reduce: context switches of rank 0 per call
+  open_ns          of another program: reading the case, compiling, first gradient
+  flops            useful operations by the engine's cost model (qr_sim_facts): a complex multiply-add is 8, a fused one 2. Work on duplicated
+                   data, padding and address arithmetic do not count
+  gflops, gb_per_s             flops or bytes over ns; _best: over the fastest run
+  ceiling_percent  gflops in percent of gflops_ceiling: the best rate of fused multiply-adds from registers, same table, threads and precision
+  resident_bytes   peak resident memory of the case's process
+  efficiency, _low, _high      of w workers: one worker's time / theirs / w, of neighbouring runs: median, least, most
+  ratio, _low, _high           medians of the ratios of neighbouring runs, least and most; cpu_ratio: of processor time
+  against          of a ratio: the other program, or "one thread"
+  goal, met        of a ratio: its minimum, and whether it is reached
+  beside           other load: "busy", a computing process on each processor
+  percent_*        of shares: that part of a step, in percent of its time
+  cpu_ms_per_pair, handshakes_per_pair, idle_share   of a ring: cost of forming (two handshakes are needed), of heartbeats per core
+"""
 import json, os, platform
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What keeping a ring together costs, as shares of the time of a step; and TLS against plaintext. One JSON line a case (README.md).
+"""What keeping a ring together costs, as shares of the time of a step; and TLS against plaintext. One JSON line a case (lines.py has the keys).
 
 Shares of worker 0's step time, n qubits, one thread each: heartbeats and other control messages (the whole processor time of the control
 thread and of the one at its door, TLS and gRPC included; beside it the span of the membership's own work), coverage words (the span of a

@@ -1,4 +1,4 @@
-"""What was measured: lines of JSON (tests/bench/README.md has the keys; the first one has the versions of the peers too) and a table with
+"""What was measured: lines of JSON (tests/bench/lines.py has the keys; the first one has the versions of the peers too) and a table with
 the goals, then of each case who was fastest. A ratio is how many times longer `against` takes: the median over the rounds, and least and
 most; `goal` where there is one, `met`. "problem" is what could not be measured; "skipped" who is not here, or cannot do a case, and why."""
 import json
