@@ -1,8 +1,8 @@
 # The image of qring, from a checkout:
 #   docker build -t qring .          or  buildah bud -t qring .
-# Three stages: build (the programs and what belongs into the image), test (a bounded selection, and the programs run with nothing but that),
-# run (two programs, their shared libraries, CA certificates, licences, the list of it all). The same base, packages and sources give the same
-# bytes: SOURCE_DATE_EPOCH and `buildah bud --timestamp` fix the times (`make image` passes both).
+# Three stages: build (compiles, and collects the files of the image in /image), test (a few unit tests; the programs start with these files
+# alone), run (two programs, their shared libraries, CA certificates, licences, list of contents). The same base, packages and sources give
+# the same bytes: SOURCE_DATE_EPOCH and `buildah bud --timestamp` fix the times (`make image` passes both).
 ARG BASE=debian:13-slim
 
 FROM ${BASE} AS build
@@ -20,7 +20,7 @@ RUN make -j"$(nproc)" all
 COPY LICENSE LICENSE
 COPY tests/image tests/image
 ARG SOURCE_DATE_EPOCH=0
-# Any other value runs what follows again, whatever is cached.
+# Another value rebuilds the following layers instead of using the cache.
 ARG AGAIN=
 RUN tests/image/gather /image
 
@@ -31,7 +31,7 @@ RUN set -e; for t in ${TESTS}; do make -s B=build/release "build/release/tests/u
 RUN for p in qring qringd; do chroot --userspec=65532:65532 /image "/usr/bin/$p" --version || exit 1; done
 
 FROM scratch AS run
-# Part of what decides the digest, so of what decides whether a cached one will do.
+# These affect the digest, so they must be arguments of this stage for the cache.
 ARG SOURCE_DATE_EPOCH=0
 ARG VERSION=0
 ARG REVISION=unknown

