@@ -1,15 +1,15 @@
 #!/usr/bin/python3
-"""free_ports.py N: N ports on loopback that nobody has. Programs of tests run side by side: each port is given to one of them only, and none is from
-the range that the kernel takes a caller's own port from, or somebody's connection may have it when its worker comes to listen."""
+"""free_ports.py N: N free ports on loopback. Test programs run in parallel: each port is given out once, and none is from the kernel's range of
+ephemeral ports, from which a connection could take it before the worker listens."""
 import fcntl, os, socket, sys, tempfile
 
-FIRST, LAST = 10000, 32000  # Linux gives callers 32768 and up
+FIRST, LAST = 10000, 32000  # ephemeral ports of Linux begin at 32768
 COUNTER = os.path.join(tempfile.gettempdir(), f"qring-test-ports-{os.getuid()}")
 
 
 def is_free(port):
     with socket.socket() as s:
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what is only in TIME_WAIT is free: workers set it too
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # TIME_WAIT counts as free: workers set this option too
         try: s.bind(("127.0.0.1", port))
         except OSError: return False
         return True
@@ -27,7 +27,7 @@ def free_ports(n):
         f.seek(0)
         f.truncate()
         f.write(str(last))
-    if len(ports) < n: raise SystemExit(f"no {n} free ports between {FIRST} and {LAST}")
+    if len(ports) < n: raise SystemExit(f"cannot find {n} free ports between {FIRST} and {LAST}")
     return ports
 
 

@@ -31,8 +31,8 @@ static long t_passed, t_failed, t_skipped;
     } while (0)
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-/* A time that is promised, printed. QR_BOUNDS (make faults, on a machine that does nothing else)
- * judges it by its bound; elsewhere, where others compute beside, most_ns must do. */
+/* Prints a time and compares it with bound_ns if QR_BOUNDS is set (make faults, on an idle
+ * machine), else with most_ns, because other programs run too. */
 static inline bool t_in_time(const char *what, int64_t took_ns, int64_t bound_ns, int64_t most_ns) {
     printf("%s: %lld ms (bound %lld ms)\n", what, (long long)(took_ns / 1000000),
            (long long)(bound_ns / 1000000));
@@ -40,8 +40,7 @@ static inline bool t_in_time(const char *what, int64_t took_ns, int64_t bound_ns
 }
 #define T_MINUTE INT64_C(60000000000)
 
-/* The largest circuit: QR_QUBITS where a machine is emulated, and each multiply a hundred
- * times slower. */
+/* The largest circuit to test; QR_QUBITS limits it under emulation, a hundred times slower. */
 static inline unsigned t_qubits(void) {
     const char *most = getenv("QR_QUBITS");
     if (most) SKIP("circuits of more than %s qubits: QR_QUBITS says so", most);

@@ -1,7 +1,6 @@
-"""What shells make of keys typed at them: tests/install/typed.py PREFIX WORK. bash (with Debian's
-bash-completion), zsh and fish run on a terminal with the completions installed under PREFIX;
-each case is what is typed, with TAB, and the words that the program then gets. The shells are
-typed at side by side. Prints "N passed, N failed, N skipped"."""
+"""Tests completions: tests/install/typed.py PREFIX WORK. bash (with Debian's bash-completion), zsh
+and fish run on terminals, in parallel, with the completions installed under PREFIX; a case is the
+keys typed, with TAB, and the words that the program must get. Prints "N passed, N failed, N skipped"."""
 import os
 import pty
 import re
@@ -15,10 +14,10 @@ PREFIX, WORK = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 HOME = os.path.join(WORK, "home")
 counts = {"passed": 0, "failed": 0, "skipped": 0}
 
-# The files there are.
+# Files of the working directory.
 FILES = ["jobs/tutorial.json", "jobs/notes.txt", "trained.h5", "only/", "two words/job.json", "plain"]
 
-# Typed (TAB is where the completion is asked for), and the words that the program gets.
+# Keys typed, and the words that the program must get.
 CASES = [
     ("qring va\t", ["validate"]),
     ("qring comp\tf\t", ["completion", "fish"]),
