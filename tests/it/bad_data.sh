@@ -1,5 +1,5 @@
 #!/bin/sh
-# What is wrong with the files that a job names: samples, channels, weights; and with new samples.
+# Errors in the files that a job names (samples, channels, weights) and in new samples.
 . "$(dirname "$0")/wrong"
 
 # channels

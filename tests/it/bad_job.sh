@@ -1,5 +1,5 @@
 #!/bin/sh
-# What is wrong in a job file; and what is allowed there and seldom meant.
+# Errors in a job file, and unusual values that are allowed.
 . "$(dirname "$0")/wrong"
 
 # the profiler

@@ -1,5 +1,6 @@
 #!/bin/sh
-# What is wrong on the command line and in the environment: settings, URLs, keys that are set, TF_CONFIG, ports; and with the machine.
+# Errors on the command line and in the environment (settings, URLs, --set keys, TF_CONFIG,
+# ports), and machines that lack something.
 . "$(dirname "$0")/wrong"
 
 # the profiler

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The figures of tests/bench/README.md and the picture are what the recorded lines say.
+# The figures in tests/bench/README.md and the picture match the recorded lines.
 . "$(dirname "$0")/common"
 check "figures are the recorded ones" $python tests/bench/draw --check
 check "the recorded lines begin with the machine" sh -c 'head -qn 1 tests/bench/recorded/*.jsonl | grep -v "^{\"bench\": \"machine\"" | wc -l | grep -qx 0'

@@ -1,7 +1,8 @@
 #!/bin/sh
-# The same bits at any size: one state digest and one pair of weight files for each job, whatever the number of workers and threads,
-# the kernels and the all-reduce. Without an argument an array in which every pair of choices meets (but tutorial with one worker,
-# which digests.sh runs); with "full" the whole product.
+# One state digest and one pair of weight files for each job, for all numbers of workers and
+# threads, kernels and all-reduce schedules. Without an argument: an array in which every pair of
+# choices occurs (except the tutorial with one worker, which digests.sh runs); "full": the whole
+# product.
 . "$(dirname "$0")/common"
 $python tests/it/golden.py mlp-data "$work" || fail "data of the dense job"
 jobs=tests/golden/digests/jobs

@@ -1,6 +1,7 @@
 #!/bin/sh
-# A worker says how many threads and how much memory it may use, and by what: trees of files of cgroup v2, v1 and both at once (tests/cgroups),
-# mounted over the machine's own in a mount namespace; the machine's own v1; a real v2 in a mount namespace.
+# A worker logs its threads and memory and the file that limits them: recorded trees of cgroup v2,
+# v1 and both (tests/cgroups), mounted over the machine's own in a mount namespace; the machine's
+# own v1; a real v2 in a mount namespace.
 . "$(dirname "$0")/common"
 
 [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null ||

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Named channels of data: files one behind the other, folders, lists, CSV beside npz and columns of other names have the bits of one file; url and
-# validation_url are two of them. Evaluation and prediction take any; keys said outside the job, a run's folder and validate know them too.
+# Named data channels: several files, folders, lists, CSV beside npz, and columns in other orders
+# give the bits of one file; url and validation_url are two channels. Evaluation and prediction
+# accept any channel, as do keys outside the job, a run's folder, and validate.
 . "$(dirname "$0")/common"
 unset TF_CONFIG QRING_JOB QRING_WEIGHTS QRING_SET QRING_SEED
 mkdir -p "$work/parts/more" "$work/parts/_temporary" "$work/elsewhere"

@@ -1,8 +1,11 @@
 #!/bin/sh
-# Manifests and chart (Job, StatefulSet, JobSet, TFJob, TrainJob): what is committed is what the chart renders; nothing unknown is in it (our copies of Kubernetes' schemas,
-# kubernetes-validate for 1.30 to 1.37) and a misspelt key is found; wrong values are refused by name; pods are restricted; scaling changes
-# two numbers of the Job and no pod; the rendered commands form a ring, with the certificates that Helm makes and with ours, and predict. Helm and
-# cert-manager's definitions come by Go's module proxy and the validators by pip, under build/tools; without them their part is skipped.
+# Manifests and chart (Job, StatefulSet, JobSet, TFJob, TrainJob): committed files are what the
+# chart renders, have known keys only (our copies of Kubernetes' schemas, kubernetes-validate for
+# 1.30 to 1.37), and a misspelt key is found; wrong values are rejected by name; pods are
+# restricted; scaling changes two numbers of the Job and no pod; the rendered commands form a
+# ring, with Helm's certificates and with ours, and predict. Helm and cert-manager's definitions
+# come from Go's module proxy, the validators from PyPI, into build/tools; without them their part
+# is skipped.
 . "$(dirname "$0")/common"
 unset TF_CONFIG
 tests/chart/tools helm3 >"$work/helm" 2>"$work/helm.log" & # compiling takes two minutes the first time

@@ -1,7 +1,8 @@
 #!/bin/sh
-# What a run costs: the integral of membership that the leader's log shows, through a worker that is killed, a leader that is killed and comes
-# back, and new starts; in cost.json, result.json, qring status, /metrics and TensorBoard. --max-cost ends all within a step, with a checkpoint
-# and exit code 5. A cost.json that cannot be written is a warning, one that is damaged a sentence; --fresh counts from nothing.
+# Cost of a run: equals the integral of membership in the leader's log, through a killed worker, a
+# killed and restarted leader, and restarts; in cost.json, result.json, qring status, /metrics and
+# TensorBoard. --max-cost ends all workers within a step, with a checkpoint and exit code 5. A
+# cost.json that cannot be written is a warning, a damaged one an error; --fresh starts from zero.
 . "$(dirname "$0")/common"
 unset TF_CONFIG QRING_HTTP_PORT
 sed 's/"name": "qcnn"/"name": "cost"/; s/"epochs": 50/"epochs": 1000000/' deploy/jobs/qcnn.json >"$work/job.json"

@@ -1,9 +1,11 @@
 #!/bin/sh
-# What operators get beside the chart. deploy/kustomize: what is committed is what it renders, valid, a misspelt key is found. deploy/gke/gke.sh: the
-# dry run is whole, in order, twice the same and calls nobody; with programs that stand in for gcloud, kubectl, helm and docker it can be given
-# again, also after it broke off, and clean takes away all that infra made; no value becomes anything else than a name. Alerts and dashboard:
-# promtool takes them, the alerts ring when they should, every metric named there and in the pages is one that a worker has. The tutorial's own
-# TFJob with its flags and TF_CONFIG: trained, uploaded, inferred. The log of a lost worker is as deploy/README.md says.
+# What operators get beside the chart. deploy/kustomize: committed files are what it renders,
+# valid, and a misspelt key is found. deploy/gke/gke.sh: the dry run is complete, ordered,
+# repeatable, and calls no other program; with stand-ins for gcloud, kubectl, helm and docker it
+# can be repeated, also after a failure, clean deletes all that infra creates, and no value is
+# executed. Alerts and dashboard: promtool accepts them, alerts fire when they should, every
+# metric named in them and in the pages exists. The tutorial's TFJob with its flags and TF_CONFIG:
+# trained, uploaded, inferred. The log of a lost worker matches deploy/README.md.
 . "$(dirname "$0")/common"
 unset TF_CONFIG GOOGLE_APPLICATION_CREDENTIALS GCE_METADATA_HOST NO_GCE_CHECK
 . tests/chart/common

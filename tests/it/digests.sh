@@ -1,6 +1,7 @@
 #!/bin/sh
-# The committed state digests of each contract version, by every kernel table that this machine has. Above 20 qubits the portable table takes 5 to 40 s
-# a job: without an argument it is spared those, "full" (make matrix) runs them.
+# The committed state digests of each contract version, for every kernel table of this machine.
+# Above 20 qubits the portable table takes 5 to 40 s per job: only "full" (make matrix) runs
+# those.
 . "$(dirname "$0")/common"
 full=$1
 tables=""

@@ -1,6 +1,7 @@
 #!/bin/sh
-# SIGTERM in the middle of a step: what the leaver has computed is handed over, and each micro-batch of the run is computed once, by all together. How soon it
-# is out, and how long the others stand still (row 6 of the fault table).
+# SIGTERM in the middle of a step: the worker hands over its computed micro-batches, and each
+# micro-batch of the run is computed once. Measures how soon it exits and how long the others wait
+# (row 6 of the fault table).
 . "$(dirname "$0")/common"
 cat >"$work/slow.json" <<'END'
 {"name": "drain", "seed": 1, "micro_batch_size": 1, "model": [{"layer": "quantum", "circuit": {"ansatz": "qcnn", "qubits": 16}}],

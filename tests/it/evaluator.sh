@@ -1,6 +1,8 @@
 #!/bin/sh
-# An evaluator beside workers, as processes: its curve has the lines of training's own evaluations, byte for byte, each once, through kill -9, SIGTERM
-# and SIGSTOP; weights are the same bits with it and without; training waits for nothing of it. By TF_CONFIG, by flags, and out of a bucket.
+# An evaluator process beside workers: its curve has the lines of training's own evaluations, byte
+# for byte, each once, through kill -9, SIGTERM and SIGSTOP; weights have the same bits with and
+# without it; training never waits for it. Started by TF_CONFIG and by flags; reads a folder and a
+# bucket.
 . "$(dirname "$0")/common"
 unset TF_CONFIG GOOGLE_APPLICATION_CREDENTIALS GCE_METADATA_HOST NO_GCE_CHECK
 sed 's/"name": "qcnn"/"name": "judged"/; s/"metrics": \["accuracy"\]/"metrics": ["accuracy", "mae"], "log": {"gap": "val_loss - loss"}/' \

@@ -1,6 +1,7 @@
 #!/bin/sh
-# TensorBoard's events but for their times are the same for any number of workers, threads, schedule and kernels: losses, gradient norms and
-# variances, histograms of weights and of read-outs, values that the job logs, the graph. So are steps.jsonl and what result.json says of the values.
+# TensorBoard's events, except for times, are the same for any number of workers, threads,
+# schedule and kernels: losses, gradient norms and variances, histograms of weights and read-outs,
+# logged values, the graph. So are steps.jsonl and result.json.
 . "$(dirname "$0")/common"
 unset TF_CONFIG
 # events DIR OUT: every record of DIR's train and validation but the two at a file's head, without its time, as hex; a bad frame ends it.

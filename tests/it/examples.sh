@@ -1,7 +1,8 @@
 #!/bin/sh
-# deploy/jobs/examples, typed as their page has it: they reach what the page says, the same bits with any number of workers; and each job that is
-# there, also one that came today, at a small size. What is right of H2 and MaxCut is in tests/golden/hamiltonians/values.json: dense
-# diagonalisation, all cuts.
+# deploy/jobs/examples, run with the commands of their page: they reach the documented values,
+# with the same bits for any number of workers; every job in the folder also runs at a small size.
+# Reference values of H2 and MaxCut are in tests/golden/hamiltonians/values.json (dense
+# diagonalisation, all cuts).
 . "$(dirname "$0")/common"
 unset TF_CONFIG QRING_JOB QRING_WEIGHTS
 examples=$root/deploy/jobs/examples

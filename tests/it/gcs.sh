@@ -1,7 +1,8 @@
 #!/bin/sh
-# Real workers and a Cloud Storage on loopback (tests/fake/gcs.py): weights, job and data at gs:// URLs, the tutorial's two flags, a server that fails,
-# a bucket that may not be written, one that refuses only at the end; TensorBoard's files in a bucket, live, through an outage, after
-# kill -9 and SIGTERM.
+# Real workers and a Cloud Storage server on loopback (tests/fake/gcs.py): weights, job and data
+# at gs:// URLs, the tutorial's two flags, a failing server, a read-only bucket, one that fails
+# only at the end; TensorBoard's files in a bucket, live, through an outage, after kill -9 and
+# SIGTERM.
 . "$(dirname "$0")/common"
 unset TF_CONFIG GOOGLE_APPLICATION_CREDENTIALS GCE_METADATA_HOST NO_GCE_CHECK
 fake_storage

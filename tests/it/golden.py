@@ -1,5 +1,5 @@
-"""Turns tests/golden/tfq into jobs for qring, and holds what qring computed against it. An independent reader of our
-files: nothing here comes from qring. Called by tests/it/*.sh; every subcommand prints one line per failed check and
+"""Turns tests/golden/tfq into jobs for qring, and compares qring's results with it. An independent reader of the
+files: it shares no code with qring. Called by tests/it/*.sh; every subcommand prints one line per failed check and
 appends "passed failed" counts to the file $COUNTS."""
 import csv
 import hashlib

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Exact gradients against another program's, and against TFQ's own.
+# Exact gradients against an independent simulator and against TFQ.
 . "$(dirname "$0")/common"
 for precision in double single; do
     for name in hybrid_research_n8 pure_notebook_n8 three_notebook_n8 pure_notebook_n12 lcg_pure_n8 lcg_pure_n12 lcg_pure_n16 lcg_pure_n20; do

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Probes and metrics of real workers: while they wait for each other, train and end; beside busy neighbours; a port in use. SIGTERM: out within
-# 2 s with exit code and termination message, also in the middle of a long block. promtool (Debian: prometheus) reads the text where it is installed.
+# Probes and metrics of real workers while they wait for peers, train and end; beside busy
+# processes; with a port in use. SIGTERM: exit within 2 s with code and termination message, also
+# within a long micro-batch. promtool (Debian: prometheus) reads the metrics if installed.
 . "$(dirname "$0")/common"
 unset TF_CONFIG QRING_HTTP_PORT
 sed 's/"name": "qcnn"/"name": "http"/' deploy/jobs/qcnn.json >"$work/job.json"

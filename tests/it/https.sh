@@ -1,6 +1,7 @@
 #!/bin/sh
-# Real programs and a web server on loopback (tests/fake/https.py) with TLS: job, data and weights from https:// URLs for every command, through its
-# faults, with tokens; certificates that must not be taken; nothing is written there, and no secret said.
+# Real programs and a TLS web server on loopback (tests/fake/https.py): job, data and weights from
+# https:// URLs for every command, through the server's faults, with tokens; invalid certificates
+# are rejected; nothing is written there, and no secret is logged.
 . "$(dirname "$0")/common"
 command -v openssl >/dev/null || { skip "no openssl"; end; }
 unset TF_CONFIG QRING_JOB QRING_WEIGHTS QRING_HTTPS_TOKENS https_proxy HTTPS_PROXY all_proxy ALL_PROXY SSL_CERT_FILE

@@ -1,6 +1,7 @@
 #!/bin/sh
-# The image, built here from this checkout: size, packages, no shell, the same digest again; then containers of it (tests/image/containers).
-# Images, networks and mounts live in a folder and in namespaces of their own: nothing stays behind, nothing that was there before is touched.
+# The container image of this checkout: size, packages, no shell, the same digest when built
+# again; containers of it (tests/image/containers). Images, networks and mounts are in a folder
+# and in namespaces of the test, which leaves nothing behind.
 PATH="$PATH:/usr/sbin:/sbin"; export PATH
 if [ -z "${QR_IMAGE_INSIDE:-}" ] && [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
     QR_IMAGE_INSIDE=1 exec unshare -m sh "$0"

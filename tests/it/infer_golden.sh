@@ -1,5 +1,6 @@
 #!/bin/sh
-# A file that Keras wrote gives Keras' predictions; a file of ours has the same tree, types and attributes as Keras'.
+# Weights from Keras give Keras' predictions; files of qring have the same tree, types and
+# attributes as Keras'.
 . "$(dirname "$0")/common"
 for precision in single double; do
     d=$work/$precision

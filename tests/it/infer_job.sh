@@ -1,7 +1,9 @@
 #!/bin/sh
-# The inference Job's output is the laptop's, byte for byte: predictions, labels, mean squared error as the tutorial prints them. The Job's
-# surroundings: another user (65532 where the test runs as root), a directory that cannot be written, no HOME, settings from the environment only;
-# job, data and weights at gs:// URLs (tests/fake/gcs.py). The numbers are those of Keras and TensorFlow Quantum for weights that Keras wrote.
+# The inference Job prints what the laptop prints, byte for byte: predictions, labels, mean
+# squared error. It runs as another user (65532 if the test runs as root), in a read-only
+# directory, without HOME, with settings from the environment only; job, data and weights are at
+# gs:// URLs (tests/fake/gcs.py). The numbers are those of Keras and TensorFlow Quantum for
+# weights that Keras wrote.
 . "$(dirname "$0")/common"
 unset TF_CONFIG GOOGLE_APPLICATION_CREDENTIALS GCE_METADATA_HOST NO_GCE_CHECK QRING_JOB QRING_WEIGHTS
 weights=$root/tests/golden/tfq/qcnn_weights.h5

@@ -1,8 +1,8 @@
 #!/bin/sh
-# make install into an empty root: what is there, that it runs from there, that man shows every flag
-# of every command without a warning, that bash, zsh and fish, typed at on a terminal, complete
-# commands, flags, values and files. compile_commands.json: every source, by the flags of this
-# build.
+# make install into an empty root: which files are installed, that the programs run from there,
+# that man shows every flag of every command without a warning, that bash, zsh and fish complete
+# commands, flags, values and files on a terminal. compile_commands.json has every source with the
+# flags of this build.
 . "$(dirname "$0")/common"
 unset TF_CONFIG
 installed=$work/root

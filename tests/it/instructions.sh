@@ -1,5 +1,5 @@
 #!/bin/sh
-# Instructions of the hot paths against the committed counts, and that twice the work would be noticed.
+# Instruction counts of the hot paths match the committed ones, and twice the work is detected.
 . "$(dirname "$0")/common"
 $python tests/bench/counts check >"$work/log"
 grep -v ' passed, ' "$work/log"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# qring help job: every key, name and heading of deploy/jobs/README.md (from "The keys" to "Worker")
-# as a terminal has it; a word, a path, a heading; what it says of a word that it has not.
+# qring help job prints every key, name and heading of deploy/jobs/README.md (from "The keys" to
+# "Worker") for a terminal; for a word, a path, a heading, and a word that it does not know.
 . "$(dirname "$0")/common"
 $python - "$qring" "$work" >"$work/said" 2>&1 <<'P'
 import re, subprocess, sys

@@ -1,6 +1,6 @@
 #!/bin/sh
-# deploy/jobs/README.md, the job file's reference: each row's type, limits, names, default and example
-# against the program, and the page's own job from the CSV file to the predictions, as the page has it.
+# deploy/jobs/README.md, the job file reference: types, limits, names, defaults and examples of
+# each row against the program, and the page's own job from the CSV file to the predictions.
 . "$(dirname "$0")/common"
 unset TF_CONFIG GOOGLE_APPLICATION_CREDENTIALS GCE_METADATA_HOST NO_GCE_CHECK QRING_JOB QRING_WEIGHTS
 page=$root/deploy/jobs/README.md

@@ -1,7 +1,7 @@
 #!/bin/sh
-# deploy/jobs/job.schema.json, read by another program (Debian's python3-jsonschema): it takes every
-# job of the repository, and refuses what qring refuses. That it says of each key what the program
-# says is shown by tests/it/job_page.sh.
+# deploy/jobs/job.schema.json, read by another program (Debian's python3-jsonschema): accepts
+# every job of the repository and rejects what qring rejects. tests/it/job_page.sh shows that
+# schema and program agree on each key.
 . "$(dirname "$0")/common"
 cat >"$work/faults" <<'T'
 # a sed script for deploy/jobs/qcnn.json | what the program says

@@ -1,6 +1,7 @@
 #!/bin/sh
-# qring run under signals: a worker that dies is started again with --restart, and the digest stays; Ctrl-C and SIGTERM of qring run itself; workers
-# that were told different numbers of epochs. What a ring does when its workers die, freeze and leave is in tests/faults.
+# qring run under signals: --restart restarts a worker that was killed, and the digest stays;
+# Ctrl-C and SIGTERM of qring run; workers with different numbers of epochs. Rings whose workers
+# are killed, frozen or leave are in tests/faults.
 . "$(dirname "$0")/common"
 sed 's/"name": "qcnn"/"name": "kill"/' deploy/jobs/qcnn.json >"$work/job.json"
 epochs=600

@@ -1,7 +1,9 @@
 #!/bin/sh
-# Memory that others have: a job that needs more than is available now is refused with the numbers, before the first step, by qring run for all its
-# workers and by each worker, and may be tried again (138). A worker that the kernel ends for lack of memory is said to have been; one that somebody
-# killed is not. /proc/meminfo and /proc/vmstat are files of ours, in a mount namespace; then once for real, where a cgroup can be made.
+# Memory used by other programs: a job that needs more than is available is refused before the
+# first step, with the numbers, by qring run for all its workers and by each worker, with a code
+# for retries (138). A worker that the kernel killed for lack of memory is reported as such; one
+# killed by a signal is not. /proc/meminfo and /proc/vmstat are test files in a mount namespace;
+# then once for real, where a cgroup can be created.
 . "$(dirname "$0")/common"
 # shellcheck disable=SC2086,SC2059
 unset TF_CONFIG QRING_HTTP_PORT

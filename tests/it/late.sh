@@ -1,6 +1,7 @@
 #!/bin/sh
-# Workers that wait for a peer form a group when their time is over. Meanwhile another one, which they could not reach, has trained: they go on from its
-# checkpoint, or end at once where it has ended. The digest and the log are those of one worker that nobody disturbed.
+# Workers that wait for a peer form a group after the timeout. Meanwhile another worker, which
+# they could not reach, has trained: they resume from its checkpoint, or end at once if it has
+# finished. Digest and log are those of one undisturbed worker.
 . "$(dirname "$0")/common"
 epochs=3000
 sed 's/"name": "qcnn"/"name": "late"/; s/"epochs": 50/"epochs": '$epochs'/' deploy/jobs/qcnn.json >"$work/job.json"

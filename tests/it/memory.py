@@ -1,7 +1,7 @@
-"""memory.py QRING QRINGD FOLDER QUBITS: real workers of circuits of so many qubits ("8,12"), and what `qring validate` says of their memory.
+"""memory.py QRING QRINGD FOLDER QUBITS: memory of real workers for circuits of QUBITS ("8,12") qubits, and the prediction of `qring validate`.
 
-One short step each, alone and two together, with one thread and with two, plaintext and TLS, streaming, statevector and cones of gates with several controls, three filters, a large file of data. The peak is the kernel's (ru_maxrss of the
-process that ended). A prediction is good within 10 % of it, either way; worker 0's, who writes the weights, and the others'. Prints a table; then the counts."""
+One short step each, alone and two together, with one thread and with two, plaintext and TLS, streaming, statevector and cones of gates with several controls, three filters, a large file of data. The peak is ru_maxrss of
+the process. A prediction must be within 10 %, for worker 0, which writes the weights, and for the others. Prints a table, then the counts."""
 import json, os, socket, subprocess, sys
 
 qring, qringd, folder, qubits = sys.argv[1:]

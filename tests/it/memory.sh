@@ -1,5 +1,6 @@
 #!/bin/sh
-# The memory that `qring validate` says a worker takes is what it takes: within 10 %, either way. LONG=1: up to 30 qubits, some five minutes.
+# The memory that `qring validate` predicts is what a worker uses, within 10 %. LONG=1: up to 30
+# qubits, some five minutes.
 . "$(dirname "$0")/common"
 unset TF_CONFIG
 case $QR_B in */release) ;; *) skip "a sanitizer's memory is another"; end ;; esac

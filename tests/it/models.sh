@@ -1,7 +1,8 @@
 #!/bin/sh
-# Models of every kind (chains with dropout, frozen layers and two circuits, ansätze, expressions, objectives without labels) whose workers are killed:
-# one of three, which is started again, and all, which go on from their checkpoints. The weights and steps are an undisturbed worker's. bits.sh has the
-# same jobs by workers, threads, kernels and schedules.
+# Models of every kind (chains with dropout, frozen layers and two circuits, ansätze, expressions,
+# objectives without labels) whose workers are killed: one of three, which is restarted, and all,
+# which resume from checkpoints. Weights and steps are those of an undisturbed worker. bits.sh
+# runs the same jobs over workers, threads, kernels and schedules.
 . "$(dirname "$0")/common"
 unset TF_CONFIG QRING_JOB QRING_WEIGHTS
 models="chain-12 chain-frozen chain-sandwich chain-two-circuits ansatz-feature-map ansatz-uploading expressions vqe-hamiltonian expectation-weights counts-auc"

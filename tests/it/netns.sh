@@ -1,7 +1,8 @@
 #!/bin/sh
-# Four pods in network namespaces with a cluster-like DNS server, over TLS. No name exists at first (NXDOMAIN); pod 1 is killed and comes back
-# under a new address, and its name appears with the old one, and stays so; pod 3's name appears 12 s late, and no other ever: whom that pod
-# reaches, or who reaches it, is told where the others are. The same digest as one worker's.
+# Four pods in network namespaces with a cluster-like DNS server, over TLS. No name exists at
+# first (NXDOMAIN); pod 1 is killed and comes back with a new address, but its name keeps the old
+# one; the name of pod 3 appears 12 s late, and no other name ever: pods that reach each other
+# exchange the addresses of the others. The digest is that of one worker.
 if [ "$1" != inside ]; then
     . "$(dirname "$0")/common"
     PATH="$PATH:/usr/sbin:/sbin"; export PATH

@@ -1,5 +1,6 @@
 #!/bin/sh
-# What `qring show --plan` prints of the tutorial's plan is what lib/sim/planner.md explains; the same as JSON; every engine says why it is that one.
+# `qring show --plan` prints the tutorial's plan as lib/sim/planner.md explains it; the same as
+# JSON; every engine gives the reason for its choice.
 . "$(dirname "$0")/common"
 "$qring" show --plan >"$work/said" 2>&1 || fail "show --plan: exit $?"
 awk '/^```$/ { if (inside) exit; inside = 1; next } inside' lib/sim/planner.md >"$work/page"

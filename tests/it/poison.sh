@@ -1,5 +1,6 @@
 #!/bin/sh
-# One micro-batch of one step kills whichever worker computes it: after three deaths the others end, all with the same sentence and a permanent code.
+# One micro-batch of one step kills each worker that computes it: after three deaths the others
+# end, all with the same message and a permanent code.
 . "$(dirname "$0")/common"
 qringd=$root/$QR_B/tests/it/qringd_poison
 [ -x "$qringd" ] || { fail "no $qringd: make test builds it"; end; }

@@ -1,4 +1,4 @@
-"""What tests/it/policy.sh runs, inside namespaces of its own: pods, the rules of a NetworkPolicy at their doors, who reaches whom."""
+"""Run by tests/it/policy.sh in its own namespaces: pods, the rules of a NetworkPolicy in front of them, and which pods reach each other."""
 import copy, os, select, shutil, socket, struct, subprocess, sys
 
 sys.dont_write_bytecode = True

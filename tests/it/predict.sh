@@ -1,6 +1,7 @@
 #!/bin/sh
-# qring predict and qring evaluate: new samples get the predictions that qring infer and Keras have, as CSV and JSON lines, from files, npz, a bucket and
-# standard input; loss, metrics and confusion matrix are those of training's own evaluation. What goes wrong leaves nothing behind (bad_data.sh has more).
+# qring predict and qring evaluate: new samples get the predictions of qring infer and Keras, as
+# CSV and JSON lines, from files, npz, a bucket and standard input; loss, metrics and confusion
+# matrix are those of training's own evaluation. Errors leave no output (more in bad_data.sh).
 . "$(dirname "$0")/common"
 unset TF_CONFIG QRING_JOB QRING_WEIGHTS GOOGLE_APPLICATION_CREDENTIALS GCE_METADATA_HOST NO_GCE_CHECK
 jobs=tests/golden/digests/jobs

@@ -1,9 +1,9 @@
-"""A client of the profiler's port, as TensorBoard's plugin is one: one unary gRPC call over HTTP/2, by hand.
+"""A client of the profiler's port, like TensorBoard's plugin: one unary gRPC call over HTTP/2, written by hand.
 
-  profile_client.py capture PORT MS FILE   the XSpace of a capture of so many milliseconds goes to FILE
-  profile_client.py monitor PORT MS        what the worker says of itself
-  profile_client.py garbage PORT           bytes that are no HTTP/2, then a request that is no message
-  profile_client.py spans FILE             a line for each thread and name of a span: thread, name, how many, microseconds
+  profile_client.py capture PORT MS FILE   write the XSpace of a capture of MS milliseconds to FILE
+  profile_client.py monitor PORT MS        print the worker's monitor text
+  profile_client.py garbage PORT           send bytes that are not HTTP/2, then a request that is not a message
+  profile_client.py spans FILE             print a line for each thread and span name: thread, name, count, microseconds
 """
 import collections
 import socket

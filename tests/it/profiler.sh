@@ -1,6 +1,7 @@
 #!/bin/sh
-# The profiler of real workers: steps that the job names, and captures at the port while two workers train, by a client of our own. The same bits
-# with it as without; what it records is what there is; a port in use, and garbage at it.
+# The profiler of real workers: steps that the job names, and captures while two workers train, by
+# a client of this test. Same bits with and without; recorded spans are correct; a port in use,
+# and garbage at the port.
 . "$(dirname "$0")/common"
 unset TF_CONFIG
 client() { timeout 60 $python tests/it/profile_client.py "$@"; }

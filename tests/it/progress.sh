@@ -1,7 +1,8 @@
 #!/bin/sh
-# Who is told how far a run is: Kubeflow Trainer's status server (HTTPS, a CA of its own, a token that is renewed) from who leads alone, at most
-# every five seconds, through the leader's death; the last word says 100. An object of Kubernetes gets annotations, another server the same JSON.
-# Every wrong answer, and none, is one warning: the run ends with 0, in time, with the same weights.
+# Progress reports: the leader alone reports to Kubeflow Trainer's status server (HTTPS, its own
+# CA, a token that is renewed), at most every five seconds, through the leader's death; the last
+# report says 100. An object of Kubernetes gets annotations, another server the same JSON. Every
+# wrong or missing answer is one warning: the run ends with 0, in time, with the same weights.
 . "$(dirname "$0")/common"
 unset TF_CONFIG QRING_HTTP_PORT KUBERNETES_SERVICE_HOST KUBERNETES_SERVICE_PORT
 command -v openssl >/dev/null || { skip "no openssl"; end; }

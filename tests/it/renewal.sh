@@ -1,6 +1,7 @@
 #!/bin/sh
-# Certificates in every state that a write can leave behind, under two workers that train: neither worker ends, both keep the last good pair, and the next
-# good pair is used. Every step is that of one worker alone.
+# Certificate files in every state that a partial write can leave, under two training workers: no
+# worker ends, both keep the last good pair, and the next good pair is used. Every step is that of
+# one worker alone.
 . "$(dirname "$0")/common"
 command -v openssl >/dev/null || { skip "no openssl"; end; }
 sed 's/"name": "qcnn"/"name": "tls"/' deploy/jobs/qcnn.json >"$work/job.json"

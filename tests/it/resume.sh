@@ -1,6 +1,7 @@
 #!/bin/sh
-# Real workers that are killed at any moment and started again: the same digest, weights and log as an undisturbed run. kill -9 of everything once and
-# again and again, SIGTERM, more epochs, a job that is done, another job in the same place, damage, a bucket, a bucket that refuses.
+# Real workers that are killed at any moment and restarted: digest, weights and log of an
+# undisturbed run. kill -9 of all, once and repeatedly, SIGTERM, more epochs, a finished job,
+# another job in the same folder, damaged files, a bucket, a bucket that rejects writes.
 . "$(dirname "$0")/common"
 unset TF_CONFIG GOOGLE_APPLICATION_CREDENTIALS NO_GCE_CHECK
 epochs=3000

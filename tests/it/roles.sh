@@ -1,6 +1,7 @@
 #!/bin/sh
-# A parameter server beside workers, as processes: it leads, computes nothing and keeps every step when all workers are killed at once, again and
-# again; without it the others train on. Digest, weights and steps.jsonl are those of one worker. By TF_CONFIG and by flags.
+# A parameter server beside workers, as processes: it leads, computes nothing and keeps every step
+# when all workers are killed at once, repeatedly; without it the workers continue. Digest,
+# weights and steps.jsonl are those of one worker. By TF_CONFIG and by flags.
 . "$(dirname "$0")/common"
 unset TF_CONFIG QRING_HTTP_PORT
 sed 's/"name": "qcnn"/"name": "roles"/' deploy/jobs/qcnn.json >"$work/job.json"

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Real workers and an S3 on loopback (tests/fake/s3.py): weights, event files, job and data at s3:// URLs, checkpoints through faults and kill -9,
-# keys from each source of a pod, buckets that cannot be used. S3_SERVER=http://host:port with keys in the environment: a real server, with a bucket
-# that is made there (make interop-s3); what only the fake can do is left out.
+# Real workers and an S3 server on loopback (tests/fake/s3.py): weights, event files, job and data
+# at s3:// URLs, checkpoints through faults and kill -9, keys from each source of a pod, unusable
+# buckets. S3_SERVER=http://host:port with keys in the environment: a real server, on which a
+# bucket is created (make interop-s3); checks that need the fake are left out.
 . "$(dirname "$0")/common"
 unset TF_CONFIG AWS_PROFILE AWS_REGION AWS_DEFAULT_REGION AWS_SESSION_TOKEN AWS_WEB_IDENTITY_TOKEN_FILE AWS_ROLE_ARN AWS_ENDPOINT_URL_S3 \
     AWS_CONTAINER_CREDENTIALS_FULL_URI AWS_CONTAINER_CREDENTIALS_RELATIVE_URI

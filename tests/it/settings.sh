@@ -1,6 +1,7 @@
 #!/bin/sh
-# The job from the command line: keys of it set by flags and by the environment are what a job file with them is, in one process and in a ring; a job on
-# standard input; a run's folder; what differs from the run that is there, by key.
+# The job from the command line: keys set by flags and by the environment equal those in a job
+# file, in one process and in a ring; a job on standard input; a run's folder; differences to an
+# existing run, by key.
 . "$(dirname "$0")/common"
 unset TF_CONFIG QRING_JOB QRING_WEIGHTS QRING_SET QRING_SEED
 base=$root/deploy/jobs/qcnn.json

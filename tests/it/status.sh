@@ -1,6 +1,7 @@
 #!/bin/sh
-# qring status of a real ring that trains: who is here, how fast; a worker that is killed is absent at its peer, counted and named; another
-# that comes back is counted too. Nobody listens, something else answers, nothing answers: a sentence and the documented exit code.
+# qring status of a training ring: members and speed; a killed worker is reported as absent,
+# counted and named; a restarted one is counted too. No listener, another server, no answer: a
+# message and the documented exit code.
 . "$(dirname "$0")/common"
 unset TF_CONFIG QRING_HTTP_PORT
 sed 's/"name": "qcnn"/"name": "status"/' deploy/jobs/qcnn.json >"$work/job.json"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# qring sweep: one table and one set of weights whatever the number of workers and machines, through kill -9 of workers, of the processes that hold trials and
-# of everything, freezes, SIGTERM; halving; trials that fail; a bucket; what Katib and TensorBoard read.
+# qring sweep: one table and one set of weights for any number of workers and machines, through
+# kill -9 of workers, of the processes that hold trials and of all processes, freezes, SIGTERM;
+# halving; failing trials; a bucket; output for Katib and TensorBoard.
 . "$(dirname "$0")/common"
 unset TF_CONFIG QRING_JOB QRING_WEIGHTS QRING_SET QRING_SEED GOOGLE_APPLICATION_CREDENTIALS NO_GCE_CHECK
 $python - "$work" <<'P'

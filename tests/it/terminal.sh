@@ -1,7 +1,8 @@
 #!/bin/sh
-# What a person sees: qring run --quiet says nothing but errors; warnings and errors have colours on a terminal, where NO_COLOR and TERM do not say
-# otherwise, and nowhere else; control characters of files reach neither; qring status --watch draws over what it drew on a terminal, and writes lines elsewhere, until Ctrl-C (130) or until
-# the worker answers no more.
+# Output on a terminal: qring run --quiet prints errors only; warnings and errors are coloured on
+# a terminal, unless NO_COLOR or TERM forbid it, and nowhere else; control characters of files are
+# escaped; qring status --watch redraws on a terminal and writes lines elsewhere, until Ctrl-C
+# (130) or until the worker no longer answers.
 . "$(dirname "$0")/common"
 unset TF_CONFIG QRING_HTTP_PORT NO_COLOR
 sed 's/"name": "qcnn"/"name": "terminal"/; s/"epochs": 50/"epochs": 2/' deploy/jobs/qcnn.json >"$work/job.json"

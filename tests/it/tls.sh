@@ -1,6 +1,7 @@
 #!/bin/sh
-# TLS between real workers, with certificates from `qring certs`, and OpenSSL's own tools as the outside world: what they think of the certificates, and
-# what a worker lets in. Certificates change while two workers train; every step is that of one worker alone.
+# TLS between real workers, with certificates from `qring certs`; OpenSSL's tools check the
+# certificates and try to connect. Certificates change while two workers train; every step is that
+# of one worker alone.
 . "$(dirname "$0")/common"
 command -v openssl >/dev/null || { skip "no openssl"; end; }
 sed 's/"name": "qcnn"/"name": "tls"/' deploy/jobs/qcnn.json >"$work/job.json"

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Training against the double-precision simulator's: each step's loss, the final weights, the fifty-epoch run.
+# Training against the double-precision simulator: the loss of each step, the final weights, the
+# fifty-epoch run.
 . "$(dirname "$0")/common"
 for precision in double single; do
     for name in hybrid_research pure_notebook three_notebook 50ep; do

@@ -1,5 +1,6 @@
 #!/bin/sh
-# qring validate: what would go wrong is said before anything is spent, with exit code 2; what it costs where nothing would; nothing is left behind.
+# qring validate reports what would fail, with exit code 2, before anything is spent, and
+# otherwise the cost; it leaves nothing behind.
 . "$(dirname "$0")/common"
 unset TF_CONFIG GOOGLE_APPLICATION_CREDENTIALS GCE_METADATA_HOST NO_GCE_CHECK STORAGE_EMULATOR_HOST
 base=$root/deploy/jobs/qcnn.json

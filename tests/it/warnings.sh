@@ -1,6 +1,7 @@
 #!/bin/sh
-# A compiler's warning does not end make, make run or make install; it is an error for make test, check and lint, also where a build before let it
-# pass. Whether warnings are errors rebuilds nothing that has none.
+# Compiler warnings do not stop make, make run or make install, but are errors for make test,
+# check and lint, also after a build that allowed them. Switching between the two rebuilds only
+# objects with warnings.
 . "$(dirname "$0")/common"
 unset WERROR MAKEFLAGS MAKELEVEL
 o=$work/b/lib/base/err.o

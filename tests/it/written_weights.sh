@@ -1,6 +1,8 @@
 #!/bin/sh
-# What a run and a sweep say of their result is of the weights that they write: qring evaluate of weights.safetensors gives the same numbers and the same matrix, to
-# the last bit, as result.json, the last line of qring run (with the digits of a screen), sweep.csv, sweep.json and TensorBoard's HParams, with early stopping, averages and halving.
+# Results of a run and a sweep describe the weights that were written: qring evaluate of
+# weights.safetensors gives the same numbers and matrix, to the last bit, as result.json, the last
+# line of qring run (with its digits), sweep.csv, sweep.json and TensorBoard's HParams, with early
+# stopping, averages and halving.
 . "$(dirname "$0")/common"
 unset TF_CONFIG QRING_JOB QRING_WEIGHTS QRING_SET QRING_SEED
 cat >"$work/held.py" <<'P'
