@@ -1,4 +1,5 @@
-"""Cases of tests/cluster/e2e: what becomes of an Indexed Job; its policy; inference."""
+"""Cases of tests/cluster/e2e: an Indexed Job under disturbances; its pod failure policy;
+inference."""
 import os
 import signal
 import subprocess

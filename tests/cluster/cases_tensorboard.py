@@ -1,4 +1,5 @@
-"""Case of tests/cluster/e2e: the curves by a forwarded port, of an image that tests/cluster/tensorboard/image makes."""
+"""Case of tests/cluster/e2e: TensorBoard through a forwarded port, with the image of
+tests/cluster/tensorboard/image."""
 import json
 import struct
 import subprocess

@@ -1,4 +1,4 @@
-"""What a manifest starts, as it changes: its pods by their index, and how its kind is scaled."""
+"""The pods that a manifest starts, by index, and how its kind is scaled."""
 import calendar
 import json
 import re

@@ -1,4 +1,5 @@
-"""What the cases of tests/cluster/e2e.py stand on: the cluster's API, a bucket outside of it, counts, the table of the end."""
+"""Shared by the cases of tests/cluster/e2e.py: the cluster's API, a bucket outside of it, counts,
+the final table."""
 import json
 import os
 import subprocess

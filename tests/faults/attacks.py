@@ -1,5 +1,5 @@
-"""What a peer can send that means harm: raw TCP, TLS and HTTP/2 frames, with the job's certificate and without. tests/faults/rows_peers.py
-and rows_flood.py use it."""
+"""Attacks of a hostile peer: raw TCP, TLS and HTTP/2 frames, with the job's certificate and
+without. Used by tests/faults/rows_peers.py and rows_flood.py."""
 import os, random, socket, ssl, struct, threading, time
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"

@@ -1,6 +1,7 @@
-"""HTTP/2 that breaks the rules, made from a seed: header blocks with every metadata name that libgrpc knows, HPACK in all its forms, frames of every
-kind, trailers, settings, and TLS handshakes with changed bytes; for a client that attacks a server, and for a server that attacks its clients.
-tests/faults/rows_http2.py uses it."""
+"""Malformed HTTP/2 from a seed: header blocks with every metadata name that libgrpc knows, all
+forms of HPACK, frames of every kind, trailers, settings, and TLS handshakes with changed bytes;
+for a client that attacks a server, and a server that attacks its clients. Used by
+tests/faults/rows_http2.py."""
 import base64, random, socket, ssl, struct, threading
 
 import attacks

@@ -1,7 +1,8 @@
-"""Pods in network namespaces for the fault rows: one namespace a pod, nftables at its door, between them a bridge or tests/faults/proxy.c.
+"""Pods in network namespaces for the fault rows: one namespace per pod with nftables rules,
+connected by a bridge or by tests/faults/proxy.c.
 
-enter() starts the program again inside namespaces of its own: nothing here is seen outside, and all of it ends with the program. Where that
-is forbidden it prints one SKIP and ends. Pods know each other by address (10.77.0.10 + index), or by name where the program runs a DNS
+enter() restarts the program in its own namespaces: nothing is visible outside, and all of it ends with the program. Where namespaces are
+forbidden it prints one SKIP and exits. Pods know each other by address (10.77.0.10 + index), or by name where the program runs a DNS
 server at 10.77.0.1. Frames go over the bridge, or, in `with Proxy(...)`, through the proxy.
 """
 import ctypes, os, socket, struct, subprocess, sys, threading, time

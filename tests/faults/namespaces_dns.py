@@ -1,7 +1,8 @@
-"""A cluster's DNS server that lies, or remembers, as told, for pods of namespaces.py: UDP and TCP on the gateway's port 53, one answer a name.
+"""A cluster's DNS server that can give wrong, late or cached answers to pods of namespaces.py:
+UDP and TCP on the gateway's port 53, one answer per name.
 
-answer["w0.job.default.svc"] = Names.address("10.77.0.10"), Names.NXDOMAIN, ... ; what is not there does not exist. Pods ask with a search
-list as in Kubernetes: the name that counts is w0.job.default.svc.cluster.local. asked[] has (time, name, answer) of each question.
+answer["w0.job.default.svc"] = Names.address("10.77.0.10"), Names.NXDOMAIN, ... ; other names do not exist. Pods use a search
+list as in Kubernetes: the complete name is w0.job.default.svc.cluster.local. asked[] has (time, name, answer) of each query.
 """
 import socket, struct, threading, time
 

@@ -1,8 +1,9 @@
-"""Signals at named points of the program as it is shipped: a worker sends itself one as soon as any of its threads enters a function.
+"""Signals at named points of the shipped program: a worker sends itself one when any of its
+threads enters a function.
 
-No hook is in the product. In the memory of one process alone the function's first instructions become a jump to a few bytes that say
-kill(getpid(), NUMBER), do what they replaced, and go back. Those bytes lie in ROOM, which a worker that trains never calls. The process is
-stopped for the millisecond that this takes. Functions are named as readelf names them, or "file.c:function" where several have one name.
+The product has no hook. In the memory of one process the function's first instructions become a jump to code that calls
+kill(getpid(), NUMBER), executes the replaced instructions, and jumps back. That code overwrites the function ROOM, which a training worker never
+calls. The process is stopped for the millisecond that this takes. Functions have their readelf names, or "file.c:function" where several share one.
 """
 import functools, os, re, signal, struct, subprocess, time
 

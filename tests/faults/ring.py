@@ -1,9 +1,9 @@
-"""Rings of real workers for the fault rows: start, disturb, watch, compare. tests/faults/rows_*.py use it.
+"""Rings of real workers for the fault rows (tests/faults/rows_*.py): start, disturb, observe, compare.
 
-A program of rows is a list of functions under @row(NUMBER, ...) and ends with main(). It has a working directory of its own; QR_BIN and QR_B are as
-tests/run gives them; `rows_x.py 5 6` runs those rows, and REPEAT=20 repeats the rows that measure a time and prints median and worst of each
-figure. Every row compares with one worker that nobody disturbed. A test says that a thing happens at all: times and rates are printed, and bounds, those of
-tests/faults/README.md, are asserted on virtual time (tests/cluster_sim). QR_BOUNDS=1 (`make faults`, on a machine that does nothing else) judges them here too.
+A program of rows has functions under @row(NUMBER, ...) and ends with main(). It has its own working directory; QR_BIN and QR_B are set by
+tests/run; `rows_x.py 5 6` runs those rows, and REPEAT=20 repeats the rows that measure a time and prints median and maximum of each
+figure. Every row compares with one undisturbed worker. A test asserts that something happens at all: times and rates are printed, and bounds, those of
+tests/faults/README.md, are asserted on virtual time (tests/cluster_sim). QR_BOUNDS=1 (`make faults`, on an idle machine) asserts them here too.
 """
 import json, os, re, shutil, signal, statistics, subprocess, sys, threading, time, zlib
 

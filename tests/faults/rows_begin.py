@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""A row of the fault table: a run that begins in the folder of another one and is killed, or a call fails it, at each call that changes a file."""
+"""Row 53: a run begins in the folder of another run and is killed, or fails, at each call that
+changes a file."""
 import json, os, shutil, signal, socket, subprocess, time
 
 from ring import QRING, QRINGD, ROOT, WORK, alone, check, folder, main, row, skip, tell, truth

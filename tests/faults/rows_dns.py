@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Row 15 of the fault table: names that are not there, wrong, late, too many. Of two workers each asks for the other one's name. And a server
-that remembers for 30 s what it said."""
+"""Row 15: DNS names that are missing, wrong, late or too many, each of two workers asking for the
+other; and a server that caches answers for 30 s."""
 import time
 
 from namespaces import Pods, address, certificates, enter, run

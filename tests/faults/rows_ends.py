@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""Rows of the fault table about how a process begins and ends: threads that are not to be had and libraries that hang (43), small stacks and address
-spaces (48), a port that a forerunner still has, and time in which the process itself was stopped (52)."""
+"""Rows about start and end of a process: thread creation that fails and libraries that hang (43),
+small stacks and address spaces (48), a port that a previous process still holds, and time in
+which the process was stopped (52)."""
 import concurrent.futures, os, signal, subprocess, time, urllib.request
 
 from ring import QRING, QRINGD, ROOT, SANITIZED, WORK, Ring, certs, check, figure, folder, free_ports, job, main, row, skip, tell, until

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Row 28: file descriptors, threads and ephemeral ports that run out, at the start and while two workers train."""
+"""Row 28: file descriptors, threads and ephemeral ports run out, at the start and while two
+workers train."""
 import os, resource, signal, socket, subprocess, sys, threading, time
 
 import attacks

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""Rows about files that are not what they seem. 49: what is read is no ordinary file, or says that it holds more than it can. 50: what is written
-would go where nobody meant it to: over a file that a job file names, through a link, into the folder of another run."""
+"""Rows about special files. 49: an input is not a regular file, or claims to contain more than
+possible. 50: an output would go to the wrong place: over a file that a job file names, through a
+link, into the folder of another run."""
 import json, os, re, resource, signal, socket, struct, subprocess, sys, time, zlib
 
 from ring import PATIENCE, QRING, QRINGD, SANITIZED, WORK, Ring, check, figure, folder, job, main, row, skip, tell, until

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""Row 45: what an HTTP/2 connection may be sent without end and is in no message (PINGs, settings, headers ...), by a holder of the job's certificate
-who reads the answers or does not; one connection and eight at once, beside two workers that train over TLS."""
+"""Row 45: endless HTTP/2 frames outside messages (PINGs, settings, headers ...) from a holder of
+the job's certificate that reads the answers or does not; one connection and eight at once, beside
+two workers that train over TLS."""
 import attacks
 from ring import check, main, row, tell, until
 from watched import PEER_KB, besieged, cut, finish

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""Row 51: hundreds of slow clients on the port for probes and metrics, from many addresses; they say nothing, a byte now and then, or do not read the
-answer, and come again when they are cut off. Every probe is answered within a second meanwhile."""
+"""Row 51: hundreds of slow clients on the HTTP port, from many addresses; they are silent, send a
+byte now and then, or do not read the answer, and reconnect when they are cut off. Every probe is
+answered within a second."""
 import multiprocessing, socket, time, urllib.error, urllib.request
 
 from ring import PATIENCE, check, figure, main, row, tell

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""Row 54: HTTP/2 that breaks the rules, on every port, without TLS and with it, with the job's certificate and without, and from servers that a worker
-dials. Every metadata name that libgrpc knows is said with every value first; then requests, answers and handshakes are made from a seed.
-REQUESTS=1000000 for so many of them (default 6000), SEED=7 for others (default 1)."""
+"""Row 54: malformed HTTP/2 on every port, plaintext and TLS, with the job's certificate and
+without, and from servers that a worker dials. First every metadata name that libgrpc knows with
+every value, then requests, answers and handshakes made from a seed. REQUESTS=1000000 sets their
+number (6000), SEED=7 the seed (1)."""
 import os, time
 
 import attacks, http2

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""Row 44: certificates of the job's own CA whose names read like the job's, and are of another kind; a ring that has its URI, and one that has DNS
-names. None is taken, each is counted, and the ring trains on."""
+"""Row 44: certificates of the job's own CA with names that resemble the job's but are of another
+kind; a ring with a URI, and one with DNS names. None is accepted, each is counted, and training
+continues."""
 from ring import check, job, main, row, tell, until
 from watched import call, certificates, finish, issued, start, state
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Row 47 of the fault table: a worker comes into a ring of three that trains, again and again. How long the others' steps pause for it, quiet and
-beside two busy processes. JOINS=40 for a median and a worst that mean something."""
+"""Row 47: a worker joins a ring of three training workers again and again. Measures how long the
+others pause, idle and beside two busy processes. JOINS=40 gives a meaningful median and maximum."""
 import os, signal, subprocess, sys, time
 
 from ring import Ring, check, figure, job, main, row, statistics, tell, until

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Rows of the fault table that end processes: at named points of a step, the leader, several at once, all, at the very end."""
+"""Rows that kill processes: at named points of a step, the leader, several at once, all, at the
+very end."""
 import re, signal, time
 
 import points

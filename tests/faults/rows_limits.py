@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Rows of the fault table where a worker has other settings, too little memory, bad numbers, a slow processor or busy neighbours."""
+"""Rows where a worker has other settings, too little memory, bad numbers, a slow processor or
+busy neighbours."""
 import json, os, re, signal, subprocess, threading, time, urllib.request
 
 from ring import QRINGD, WORK, Ring, check, figure, folder, free_ports, job, judged, main, row, skip, tell, until

@@ -1,8 +1,10 @@
 #!/usr/bin/python3
-"""Row 42 of the fault table: links whose control port works and whose data port does not. Five workers; two of them pass no data to each other
-(both ways, one way, at the leader, new connections reset), or one passes none to anybody. Training goes on without one of the two, at no less than
-half the rate from 3 s on; both are named; healed, all five are members again within 10 s. DROP_SECONDS=100 drops for so long instead of six. A frame
-takes HOP_US to the next pod: rates say then what waits for what, and not how busy the machine is."""
+"""Row 42: links whose control port works and whose data port does not. Five workers; two of them
+pass no data to each other (both ways, one way, at the leader, new connections reset), or one
+passes none to any other. Training continues without one of the two, at half the rate or more from
+3 s on; both are named; after healing all five are members within 10 s. DROP_SECONDS=100 drops for
+100 s instead of six. A frame takes HOP_US to the next pod, so rates depend on waiting and not on
+the load of the machine."""
 import os, time
 
 from namespaces import Pods, Proxy, address, cut, enter, inside, reset, run

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Rows of the fault table that lie between pods: partitions, loss, delay, resets, slow links, damaged bits.
+"""Rows about the network between pods: partitions, loss, delay, resets, slow links, damaged bits.
 
-A pod's frame takes HOP_US to the next, so that a step takes milliseconds however fast the machine is, and a row lasts as many steps as it
-needs. What is left after the disturbance runs over the bridge, as fast as it can.
+A frame takes HOP_US from pod to pod, so that a step takes milliseconds on any machine, and a row lasts as many steps as it needs. The rest of
+the training, after the disturbance, uses the bridge at full speed.
 """
 import json, socket, statistics, time
 

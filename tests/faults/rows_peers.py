@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""Rows 31-34: peers that mean harm, with the job's certificate and without, beside two workers that train over TLS. Memory of the attacked worker,
-its generation, its counters and every step are watched; in the end each step and the digest are those of one worker alone."""
+"""Rows 31-34: hostile peers, with the job's certificate and without, beside two workers that
+train over TLS. Memory of the attacked worker, its generation, its counters and every step are
+checked; at the end each step and the digest are those of one worker alone."""
 import json, os, shutil, socket, ssl, threading, time
 
 import attacks

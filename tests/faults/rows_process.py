@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Rows of the fault table that freeze, ask and multiply processes: SIGSTOP, SIGTERM, crash loops, late pods, resizing, doubles, clocks."""
+"""Rows that stop, terminate and duplicate processes: SIGSTOP, SIGTERM, crash loops, late pods,
+resizing, duplicate indexes, clocks."""
 import os, re, signal, subprocess, threading, time
 
 import points

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""Row 37 in small: random faults on four workers under `qring run --restart`, which starts everybody again, until Ctrl-C. N=20 for twenty
-seeds, SEED=7 for one. `make soak` is the same at length, on workers that nobody restarts at once."""
+"""Row 37, short: random faults on four workers under `qring run --restart`, which restarts them,
+until Ctrl-C. N=20 for twenty seeds, SEED=7 for one. `make soak` is longer, without immediate
+restarts."""
 import os, random, signal, subprocess, time
 
 from ring import QRING, Ring, check, job, main, row, tell, until

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Row 46 of the fault table: a Cloud Storage (tests/fake/gcs.py) whose successes cannot be read, and data that breaks again and again. No time is measured."""
+"""Row 46: a Cloud Storage server (tests/fake/gcs.py) whose successful replies are malformed, and
+downloads that break again and again. No time is measured."""
 import hashlib, json, os, struct, subprocess, urllib.request, zipfile
 
 from ring import QRING, WORK, Ring, alone, check, job, main, row, tell, truth

@@ -1,7 +1,9 @@
 #!/usr/bin/python3
-"""Row 41: a newcomer with other settings. It never ends a ring that works: where a value must be one for all the ring's counts, and the newcomer says so;
-where each may have its own nobody minds; else it alone is refused, with key and both values. Early is with the others, late into a ring that works; the
-newcomer has the lowest index, and so leads and proposes, or the highest. Digest and steps.jsonl are those of one worker alone."""
+"""Row 41: a newcomer with other settings. It never ends a working ring: where all need one value
+the ring's applies, and the newcomer logs that; where each may have its own nothing is said;
+otherwise the newcomer alone is refused, with key and both values. Early: at the start with the
+others; late: into a working ring; the newcomer has the lowest index, and so leads and proposes,
+or the highest. Digest and steps.jsonl are those of one worker alone."""
 import errno, json, os, re, shutil, signal, subprocess, time
 
 from ring import QRINGD, SANITIZED, Ring, certs, check, folder, free_ports, job, main, row, tell, truth, until

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""Rows of the fault table about where bytes live: disks that are full, broken, read-only or closed to us; a Cloud Storage
-(tests/fake/gcs.py) that fails in every way it can, its tokens too; everybody killed in the middle of an upload."""
+"""Rows about storage: disks that are full, broken or read-only; a Cloud Storage server
+(tests/fake/gcs.py) with all its faults, tokens included; all workers killed in the middle of an
+upload."""
 import json, os, re, resource, shutil, signal, subprocess, sys, time, urllib.request
 
 can_mount = os.geteuid() == 0 and subprocess.run(["unshare", "-m", "true"], stderr=subprocess.DEVNULL).returncode == 0

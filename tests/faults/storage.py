@@ -1,4 +1,5 @@
-"""A Cloud Storage of one's own (tests/fake/gcs.py) that fails as it is told, and small jobs that publish often. tests/faults/rows_store.py and rows_replies.py use it."""
+"""A Cloud Storage server (tests/fake/gcs.py) that fails on request, and small jobs that publish
+often. Used by tests/faults/rows_store.py and rows_replies.py."""
 import json, os, subprocess, urllib.request
 
 from ring import ROOT, check, folder, job, until

@@ -1,5 +1,6 @@
-"""A ring that a stranger disturbs, and one of its workers seen from outside: its metrics, memory and ports; one attack after the other, each held
-against bounds. tests/faults/rows_peers.py and others use it."""
+"""A ring under attack, and one of its workers observed from outside: its metrics, memory and
+ports; attacks run one after the other, each with limits. Used by tests/faults/rows_peers.py and
+others."""
 import json, multiprocessing, os, shutil, signal, subprocess, time, urllib.request
 
 import attacks

@@ -1,5 +1,6 @@
-"""profiler_pages.py OUT QRING — the real TensorBoard with its profile plugin: "Capture profile" of two workers that train, and steps of a job; its
-pages' data is what was recorded. Pictures of the pages, where there is a Chromium."""
+"""profiler_pages.py OUT QRING — the real TensorBoard with its profile plugin: "Capture profile"
+of two training workers, and steps of a job; the data of its pages equals what was recorded.
+Screenshots with Chromium."""
 import collections
 import gzip
 import json

@@ -1,6 +1,8 @@
 #!/usr/bin/python3
-"""retry_proxy.py PORT HOST:PORT FILE: carries HTTP to Google's storage test bench and puts "x-retry-test-id: ID" into every request, where ID is what FILE
-holds at that moment (none, when it is empty), since whole programs cannot say it. What breaks behind it breaks before it."""
+"""retry_proxy.py PORT HOST:PORT FILE: forwards HTTP to Google's storage test bench and adds
+"x-retry-test-id: ID" to every request, with the ID in FILE at that moment (none if empty),
+because whole programs cannot send it. A connection that breaks behind the proxy breaks in front
+of it."""
 import socket, socketserver, struct, sys, threading
 
 target, id_file = sys.argv[2].rsplit(":", 1), sys.argv[3]

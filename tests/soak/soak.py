@@ -1,7 +1,10 @@
 #!/usr/bin/python3
-"""tests/soak/soak.py MINUTES: six workers on loopback, over TLS, a random fault every 5 s (kill -9, SIGTERM, SIGSTOP with SIGCONT, one more started,
-a limit on descriptors, address space or data tightened around what one has, for some seconds), one to six of them alive; one is never ended or limited, and must not grow, in memory or descriptors. Then all are asked to leave, and a calm ring of three
-finishes two epochs later: digest and steps.jsonl are those of one worker that nobody disturbed. SEED=7 chooses the faults."""
+"""tests/soak/soak.py MINUTES: six workers on loopback, over TLS, with a random fault every 5 s
+(kill -9, SIGTERM, SIGSTOP with SIGCONT, a new worker, a limit on descriptors, address space or
+data just above current use for some seconds), one to six of them alive; one is never killed or
+limited, and must not grow in memory or descriptors. Then all get SIGTERM, and an undisturbed ring
+of three finishes two epochs later: digest and steps.jsonl are those of one undisturbed worker.
+SEED=7 chooses the faults."""
 import os, random, resource, signal, sys, time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "faults"))
