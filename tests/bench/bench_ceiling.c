@@ -1,6 +1,6 @@
-/* What the machine gives at most, in the same run as everything else: fused multiply-adds from
- * registers by kernel table, precision and threads; memory read, and read and written (a = b + s *
- * c), in each cache and in main memory; TCP over loopback between two processes. */
+/* Limits of the machine, measured in the same run as the benchmarks: fused multiply-adds from
+ * registers by kernel table, precision and threads; memory bandwidth, reading and triad (a = b + s
+ * * c), in each cache and in main memory; TCP over loopback between two processes. */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <string.h>

@@ -1,13 +1,12 @@
-/* Nanoseconds of one gradient a sample (a step's set-up, forward, backward, all parameters), by
- * model, qubits, batch, threads, kernel table and engine. Each case is a process of its own, whose
- * peak memory is its own too; those of one group take turns, run by run, so that what disturbs the
- * machine disturbs all of them. Each run is beside a look at what the machine gives then: README.md
- * tells how figures are taken.
+/* Nanoseconds per sample of one gradient (set-up of a step, forward, backward, all parameters), by
+ * model, qubits, batch, threads, kernel table and engine. Each case is a process, so that peak
+ * memory is per case; cases of a group take turns, run by run, so that disturbances of the machine
+ * affect all of them. Each run also measures the machine's ceiling (README.md, Method).
  *
  *   bench_sim                 all groups
- *   bench_sim WORD            those whose name and qubits have this in them: pure, hybrid-16,
+ *   bench_sim WORD            groups whose name and qubits contain WORD: pure, hybrid-16,
  *                             filters3-8 ...
- *   LONG=1                    n = 30 as a whole too, n = 32 on an eighth */
+ *   LONG=1                    also n = 30 as a whole, n = 32 on an eighth */
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>

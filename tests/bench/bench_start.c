@@ -1,6 +1,6 @@
-/* How fast and how small a worker starts: exec to the line that says that probes are answered,
- * which follows "listening", with certificates and without; what making certificates takes; and its
- * resident memory while it waits for a peer that does not come. Usage: bench_start [qringd] */
+/* Start of a worker: time from exec to the log line that probes are answered, which follows
+ * "listening", with certificates and without; time to create certificates; resident memory while
+ * the worker waits for a missing peer. Usage: bench_start [qringd] */
 #include <arpa/inet.h>
 #include <poll.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
-/* tests/bench/figures.h — what all benchmarks do alike: the clock, order statistics, and one JSON
- * line a case (lines.py has the keys).
+/* tests/bench/figures.h — shared by all benchmarks: clock, order statistics, and one JSON line per
+ * case (lines.py has the keys).
  */
 #ifndef BENCH_FIGURES_H
 #define BENCH_FIGURES_H

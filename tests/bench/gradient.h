@@ -1,5 +1,5 @@
-/* tests/bench/gradient.h — a batch's gradient as a training step computes it: numbers bound once,
- * then its blocks, over the tutorial's models. bench_sim.c times it, instructions.c counts it. */
+/* tests/bench/gradient.h — gradient of a batch as a training step computes it: bind once, then
+ * all micro-batches, for the tutorial's models. bench_sim.c times it, instructions.c counts it. */
 #ifndef BENCH_GRADIENT_H
 #define BENCH_GRADIENT_H
 

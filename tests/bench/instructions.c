@@ -1,6 +1,6 @@
-/* What tests/bench/counts counts the instructions of, under callgrind: all cases by turns, each
- * warmed up once before, so that nothing is done for the first time. One thread, AVX2 kernels
- * (callgrind knows no AVX-512): the same instructions on every machine, however busy.
+/* The cases of tests/bench/counts, run under callgrind one after the other, each warmed up once.
+ * One thread, AVX2 kernels (callgrind does not support AVX-512): the same instructions on every
+ * machine, whatever its load.
  *
  *   instructions              all cases
  *   instructions CASE TIMES   one, TIMES times: twice is a slowdown that must be noticed

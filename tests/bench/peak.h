@@ -1,6 +1,5 @@
-/* tests/bench/peak.h — the most fused multiply-adds a second that a kernel table's instructions
- * do from registers: chains enough to cover their latency, no memory. What `ceiling_percent`
- * refers to. */
+/* tests/bench/peak.h — peak rate of fused multiply-adds from registers with a kernel table's
+ * instructions: enough chains to hide their latency, no memory. The base of `ceiling_percent`. */
 #ifndef BENCH_PEAK_H
 #define BENCH_PEAK_H
 

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""What keeping a ring together costs, as shares of the time of a step; and TLS against plaintext. One JSON line a case (lines.py has the keys).
+"""Cost of membership as shares of a step's time, and of TLS compared with plaintext. One JSON line per case (lines.py has the keys).
 
-Shares of worker 0's step time, n qubits, one thread each: heartbeats and other control messages (the whole processor time of the control
-thread and of the one at its door, TLS and gRPC included; beside it the span of the membership's own work), coverage words (the span of a
-block's, times the blocks that are hashed in a step: one's own, then all for the sum that is expected), state digests (their span). TLS:
-step rates of rings that alternate, one with certificates and one without; the median of the ratios of neighbours, least and most, of the
-time and the processor time of a step. SECONDS a run (1.5; LONG=1: 4), PAIRS (2; LONG=1: 5).
+Shares of worker 0's step time, n qubits, one thread each: heartbeats and other control messages (processor time of the control thread
+and of the acceptor thread, TLS and gRPC included; also the span of the membership machine), coverage words (span of one micro-batch times
+the number hashed per step: the worker's own, then all for the expected sum), state digests (their span). TLS: step rates of alternating
+rings with and without certificates; median, minimum and maximum of the ratios of neighbours, for time and processor time of a step.
+SECONDS per run (1.5; LONG=1: 4), PAIRS (2; LONG=1: 5).
 """
 import json, os, statistics, subprocess, sys, time, urllib.request
 

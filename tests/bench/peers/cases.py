@@ -1,6 +1,7 @@
-"""What is compared. A case is a folder that every side reads: job.json, a job of qring's; data.csv, its samples; weights.safetensors. What is
-computed is the gradient of the mean squared error over all samples with respect to the circuit's weights (the head's too, where a side has
-it anyway). The numbers are the same every time."""
+"""The cases. A case is a folder that every program reads: job.json, a job of qring; data.csv, its
+samples; weights.safetensors. The result is the gradient of the mean squared error over all
+samples with respect to the circuit's weights (and the head's, where a program computes it
+anyway). The numbers are the same every time."""
 import collections
 import csv
 import json

@@ -1,6 +1,7 @@
-"""JAX's side: programs of ours, in the form that who knows JAX and the circuit would write. jax.numpy alone, complex64, one jitted
-value_and_grad of the loss over all samples. The hybrid model by its strands (jax_strands.py), the cost of a graph by its edges' light
-cones where that is less (jax_cones.py), everything else by state vectors (jax_state.py)."""
+"""The JAX programs, written by us as an expert in JAX and the circuit would: jax.numpy only,
+complex64, one jitted value_and_grad of the loss over all samples. The hybrid model by its strands
+(jax_strands.py), the cost of a graph by the light cones of its edges where that is faster
+(jax_cones.py), everything else by state vectors (jax_state.py)."""
 import jax
 import jax.numpy as jnp
 

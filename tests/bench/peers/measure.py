@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""qring beside other programs. Everybody does one repetition in turn, in processes that live on, so that what disturbs the machine meets all
-alike; a ratio is that of two neighbours in one round. Whether all computed the same is checked first.
-Usage: measure.py, from the repository's root, after `run` has made the environments under build/peers; writes build/bench/peers.jsonl.
-LONG=1: 22 and 23 qubits too. RUNS=n: so many repetitions at most. ONLY=gradient, mlp, tutorial or examples: the rest is left out. CASES=WORD: only
-cases whose name and qubits, as in qaoa-2-20, or batch, as in mlp-sgd-128, begin so."""
+"""qring and other programs in alternation: each does one repetition in turn, in processes that
+stay alive, so that disturbances of the machine affect all; a ratio is of two neighbours in one
+round. Results are compared first. Usage: measure.py, from the repository's root, after `run` has
+created the environments under build/peers; writes build/bench/peers.jsonl. LONG=1: also 22 and 23
+qubits. RUNS=n: at most n repetitions. ONLY=gradient, mlp, tutorial or examples: only that part.
+CASES=WORD: only cases whose name and qubits (qaoa-2-20), or batch (mlp-sgd-128), begin with WORD."""
 import json
 import os
 import signal

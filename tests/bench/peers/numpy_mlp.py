@@ -1,6 +1,7 @@
-"""NumPy's side of the MLP (mlp.py): the steps that who knows NumPy would write, in float64, products by its BLAS.
-Usage: numpy_mlp.py FOLDER makes samples and weights there; numpy_mlp.py FOLDER sgd|adam RATE BATCH EPOCHS THREADS trains, and prints one
-line of JSON: nanoseconds of each epoch, of processor time, and mean losses."""
+"""The MLP (mlp.py) in NumPy: steps as an expert in NumPy would write them, in float64, with its
+BLAS. Usage: numpy_mlp.py FOLDER creates samples and weights there; numpy_mlp.py FOLDER sgd|adam
+RATE BATCH EPOCHS THREADS trains, and prints one line of JSON: nanoseconds of each epoch, of
+processor time, and mean losses."""
 import json
 import sys
 import time

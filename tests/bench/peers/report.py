@@ -1,6 +1,8 @@
-"""What was measured: lines of JSON (tests/bench/lines.py has the keys; the first one has the versions of the peers too) and a table with
-the goals, then of each case who was fastest. A ratio is how many times longer `against` takes: the median over the rounds, and least and
-most; `goal` where there is one, `met`. "problem" is what could not be measured; "skipped" who is not here, or cannot do a case, and why."""
+"""Results: JSON lines (tests/bench/lines.py has the keys; the first line has the versions of all
+programs) and a table with goals, then the fastest program of each case. A ratio is the time of
+`against` over qring's: median over the rounds, minimum and maximum; `goal` if there is one,
+`met`. "problem": not measured; "skipped": a program is missing, or cannot compute a case, with
+the reason."""
 import json
 import os
 import statistics

@@ -1,5 +1,6 @@
-"""One request a line, one line of JSON back. serve(): the side that computes, in Python (gradient.c is the other). Peer: the side that
-asks; its processes are pinned, and each works only while it is asked, so that all meet the same machine."""
+"""Requests and JSON replies, one per line. serve(): the computing process, in Python (gradient.c
+is another one). Peer: the requesting process; computing processes are pinned, and only work while
+they have a request, so that all run on the same machine state."""
 import json
 import os
 import selectors
