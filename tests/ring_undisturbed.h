@@ -43,7 +43,7 @@ static void check_ring(struct ring *r, const char *what) {
         struct ring_worker *w = &r->worker[i];
         if (atomic_load(&w->killed) || ring_came_too_late(w)) continue;
         CHECK(w->code == QR_OK, "%s: member %u: %s", what, i, w->err.msg);
-        if (w->result.by_others) continue;
+        if (w->result.ended_by_peers) continue;
         ended++;
         CHECK(strcmp(w->result.state_digest, digest) == 0, "%s: member %u: %s", what, i,
               w->result.state_digest);

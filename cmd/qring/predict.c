@@ -52,7 +52,7 @@ static struct form form_of(const struct qr_evaluation *e, bool json) {
     struct form f = {.options = qr_job_metric_options(e->l.job),
                      .json = json,
                      .k = qr_model_n_outputs(e->l.load.model)};
-    enum qr_rightness by = qr_loss_info(f.options.loss)->accuracy;
+    enum qr_class_rule by = qr_loss_info(f.options.loss)->accuracy;
     bool classes = qr_job_has_classes(e->l.job);
     f.n_classes = !classes ? 0 : by == QR_BY_LARGEST ? 1 : f.k;
     f.by_sign = by == QR_BY_SIGN;
@@ -68,7 +68,7 @@ static const char *name_of(const struct form *f) {
 
 /* *ret_word: NULL where the class goes by its number, which is returned. */
 static long long class_of(const struct form *f, const double *p, size_t j, const char **ret_word) {
-    size_t at = qr_metric_answer(&f->options, f->k, p, j);
+    size_t at = qr_metric_predicted_class(&f->options, f->k, p, j);
     *ret_word = at < f->words->n ? f->words->v[at] : NULL;
     return f->by_sign && at == 0 ? -1 : (long long)at;
 }

@@ -6,8 +6,8 @@
 #include <strings.h>
 
 #include "base/mem.h"
-#include "circuit/gate_words.h"
-#include "circuit/items.h"
+#include "circuit/composite_gates.h"
+#include "circuit/gate_items.h"
 
 struct ansatz_place {
     struct qr_gate_reader *r;
@@ -38,7 +38,7 @@ static enum qr_code angle_of(struct ansatz_place *at, const struct qr_ansatz_ang
         return QR_OK;
     }
     ret->kind = QR_ARG_PARAMETER;
-    return qr_gate_mention(at->r, a->name, false, at->where, &ret->index);
+    return qr_gate_parameter_ref(at->r, a->name, false, at->where, &ret->index);
 }
 
 static void add_native(struct ansatz_place *at, const struct qr_ansatz_gate *g,
@@ -69,7 +69,7 @@ static enum qr_code add(void *host, const struct qr_ansatz_gate *g) {
     if (kind >= 0) {
         add_native(at, g, (enum qr_gate_kind)kind, qubits, use.args[0]);
     } else {
-        use.word = qr_gate_word_of(g->name);
+        use.word = qr_composite_gate_of(g->name);
         QR_ASSERT(use.word);
         qr_gate_expand(&use, &at->r->list);
     }
@@ -84,7 +84,7 @@ static enum qr_code combine(void *host, enum qr_expression_op op, struct qr_expr
 }
 
 static enum qr_code count(void *host, const char *path, size_t n) {
-    return qr_gate_count(((struct ansatz_place *)host)->r, path, n);
+    return qr_gate_add_reads(((struct ansatz_place *)host)->r, path, n);
 }
 
 static enum qr_code add_list(void *host, const struct qr_json *gates, const char *path,
@@ -171,7 +171,7 @@ static enum qr_code read_sum(struct ansatz_place *at, const struct qr_json *v, c
     enum qr_code code = qr_json_string(v, path, &text, at->r->err);
     if (code) return code;
     size_t n = strlen(text); /* equal terms are looked for among all */
-    if ((code = qr_gate_count(at->r, path, n + n * n / 1024))) return code;
+    if ((code = qr_gate_add_reads(at->r, path, n + n * n / 1024))) return code;
     if ((code = qr_observable_parse(text, at->r->n_qubits, &o, at->r->err)))
         return at->r->err ? qr_wrap(at->r->err, "%s", path) : code;
     code = append_terms(at, &o, path, to);
@@ -241,7 +241,7 @@ static enum qr_code read_name(const struct qr_json *v, const char *path,
     }
     if (qr_json_string(v, path, &name, NULL) == QR_OK && !qr_ansatz_of(name)) {
         const char *meant = qr_ansatz_alias(name);
-        if (!meant) meant = qr_gate_meaning(name);
+        if (!meant) meant = qr_gate_alternative(name);
         if (meant)
             return qr_fail(err, QR_INVALID_ARGUMENT, "%s: unknown ansatz '%.40s'; %s", path, name,
                            meant);

@@ -157,8 +157,8 @@ static void place_in_gates(struct qr_circuit *c, const uint32_t *place, const ui
         }
 }
 
-enum qr_code qr_circuit_place_columns(struct qr_circuit *c, const char *const *names, unsigned n,
-                                      struct qr_err *err) {
+enum qr_code qr_circuit_resolve_columns(struct qr_circuit *c, const char *const *names, unsigned n,
+                                        struct qr_err *err) {
     uint32_t *place = qr_xcalloc(c->n_named + 1, sizeof *place),
              *moved = qr_xcalloc(c->n_expressions + 1, sizeof *moved);
     enum qr_code code = find_places(c, names, n, place, err);
@@ -177,7 +177,7 @@ enum qr_code qr_circuit_place_columns(struct qr_circuit *c, const char *const *n
     return code;
 }
 
-void qr_circuit_columns_read(const struct qr_circuit *c, uint8_t *is) {
+void qr_circuit_used_columns(const struct qr_circuit *c, uint8_t *is) {
     for (size_t i = 0; i < c->n_gates; i++)
         for (unsigned k = 0; k < c->gates[i].n_args; k++) {
             const struct qr_gate_arg *a = &c->gates[i].args[k];

@@ -59,7 +59,7 @@ struct qr_circuit {
     struct qr_expression *expressions; /* no two are equal */
     uint32_t *expression_slots;        /* where each is, by hash; 2 * cap_expressions */
     /* Names of the last n_named columns; NULL: there are none. Those before have no names. Their
-     * order is that of first mention until qr_circuit_place_columns gives them places. */
+     * order is that of first mention until qr_circuit_resolve_columns gives them places. */
     char **column_names;
     unsigned n_named;
 };
@@ -75,10 +75,11 @@ uint32_t qr_circuit_expression(struct qr_circuit *c, const struct qr_expression 
 /* The columns are names[n] from now on: those that go by a number keep it, those with a name get
  * its place; a NULL is a column without a name. INVALID_ARGUMENT, c as it was: a name is not among
  * them, or a number is too large. */
-QR_MUST_CHECK enum qr_code qr_circuit_place_columns(struct qr_circuit *c, const char *const *names,
-                                                    unsigned n, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_circuit_resolve_columns(struct qr_circuit *c,
+                                                      const char *const *names, unsigned n,
+                                                      struct qr_err *err);
 /* Sets is[column] to 1 for each of the n_columns that a gate reads. */
-void qr_circuit_columns_read(const struct qr_circuit *c, uint8_t *is);
+void qr_circuit_used_columns(const struct qr_circuit *c, uint8_t *is);
 /* Natural order of names: runs of digits compare as numbers (qconv2 < qconv10), all else by bytes;
  * -1, 0, 1. 0 only for equal names. */
 int qr_natural_compare(const char *a, const char *b);

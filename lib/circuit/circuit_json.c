@@ -6,13 +6,13 @@
 
 #include "base/mem.h"
 #include "circuit/circuit_impl.h"
-#include "circuit/items.h"
+#include "circuit/gate_items.h"
 #include "circuit/qcnn.h"
 
 /* ---- the circuit ---- */
 
 static int by_name(const void *a, const void *b) {
-    const struct qr_mention *x = a, *y = b;
+    const struct qr_parameter_ref *x = a, *y = b;
     int order = qr_natural_compare(x->name, y->name);
     return order ? order : x->number < y->number ? -1 : 1;
 }
@@ -40,7 +40,7 @@ static void number_names(struct qr_gate_reader *r, struct qr_circuit *c) {
              *added = qr_xcalloc(r->n_expressions + 1, sizeof *added);
     if (r->n_mentions) qsort(r->mentions, r->n_mentions, sizeof *r->mentions, by_name);
     for (size_t i = 0; i < r->n_mentions; i++) {
-        const struct qr_mention *m = &r->mentions[i];
+        const struct qr_parameter_ref *m = &r->mentions[i];
         if (i == 0 || strcmp(m->name, r->mentions[i - 1].name) != 0)
             qr_circuit_append_param(c, m->name);
         index[m->number] = c->n_params - 1;

@@ -27,7 +27,7 @@
  *           one of these where it is no more. PauliRot has "pauli_word", Basis "state", Unitary
  *           "matrix" (unitary within 1e-6).
  * Columns   by number or, in a text, by name: those with names stand behind the others, in order of
- *           first mention (qr_circuit_place_columns).
+ *           first mention (qr_circuit_resolve_columns).
  * Order     the parameters of a gate list are sorted naturally by name (qconv2 before qconv10),
  *           whatever order they appear in.
  * Qubits    1 to QR_MAX_QUBITS.

@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "base/parse.h"
 #include "circuit/ansatz/ansatz.h"
-#include "circuit/gate_words.h"
+#include "circuit/composite_gates.h"
 
 enum { NAME_BYTES = 48, MAX_NAMES = 160 };
 
@@ -82,9 +82,9 @@ static size_t known_names(const char *ret[MAX_NAMES]) {
         ret[n++] = info->name;
         if (info->also) ret[n++] = info->also;
     }
-    const struct qr_gate_word *w;
-    for (size_t i = 0; (w = qr_gate_word_at(i)); i++)
-        for (unsigned k = 0; k < QR_WORD_NAMES && w->names[k]; k++) {
+    const struct qr_composite_gate *w;
+    for (size_t i = 0; (w = qr_composite_gate_at(i)); i++)
+        for (unsigned k = 0; k < QR_COMPOSITE_NAMES && w->names[k]; k++) {
             QR_ASSERT(n < MAX_NAMES);
             ret[n++] = w->names[k];
         }
@@ -152,19 +152,19 @@ static bool is_ansatz(const char *name, struct qr_buf *to) {
 
 /* Each gate by one name. */
 static void list_known(struct qr_buf *to) {
-    const struct qr_gate_word *w;
+    const struct qr_composite_gate *w;
     qr_buf_puts(to, "; known are");
     for (int k = 0; k < QR_GATE_KINDS; k++)
         qr_buf_printf(to, " %s", qr_gate_info((enum qr_gate_kind)k)->name);
     qr_buf_puts(to, " RX RY RZ");
-    for (size_t i = 0; (w = qr_gate_word_at(i)); i++) qr_buf_printf(to, " %s", w->names[0]);
+    for (size_t i = 0; (w = qr_composite_gate_at(i)); i++) qr_buf_printf(to, " %s", w->names[0]);
 }
 
 static void plain_word(const char *name, char ret[NAME_BYTES]) {
     plain(strncasecmp(name, "qml.", 4) == 0 ? name + 4 : name, ret);
 }
 
-const char *qr_gate_meaning(const char *name) {
+const char *qr_gate_alternative(const char *name) {
     char word[NAME_BYTES];
     plain_word(name, word);
     return meaning_of(word);

@@ -22,7 +22,7 @@ static enum qr_code read_parameter(struct qr_gate_reader *r, const struct qr_jso
     const char *name;
     enum qr_code code = qr_json_string(v, path, &name, r->err);
     if (!code) code = qr_gate_fill(r, name, path, QR_NAME_BYTES, &name);
-    return code ? code : qr_gate_mention(r, name, true, path, &arg->index);
+    return code ? code : qr_gate_parameter_ref(r, name, true, path, &arg->index);
 }
 
 /* ---- expressions ---- */
@@ -44,7 +44,7 @@ static uint32_t name_parameter(void *reader, const char *name, size_t n) {
             e->code = qr_fail(e->r->err, QR_INVALID_ARGUMENT,
                               "%s: '%s' is %s here, which an expression has as {%s}", e->path, text,
                               i ? "an index" : "the number of qubits", text);
-    if (!e->code) e->code = qr_gate_mention(e->r, text, false, e->path, &number);
+    if (!e->code) e->code = qr_gate_parameter_ref(e->r, text, false, e->path, &number);
     return number;
 }
 
@@ -345,7 +345,7 @@ static enum qr_code check_unitary(struct qr_gate_reader *r, const char *path, un
             return qr_fail(r->err, QR_INVALID_ARGUMENT,
                            "%s[%u][%u] is above 1: no entry of a unitary matrix is", path, i / dim,
                            i % dim);
-    double off = qr_not_unitary(u, dim, &row, &column);
+    double off = qr_unitarity_error(u, dim, &row, &column);
     if (off <= UNITARY_WITHIN) return QR_OK;
     return row == column
                ? qr_fail(r->err, QR_INVALID_ARGUMENT,
@@ -365,7 +365,7 @@ static enum qr_code read_matrix(struct qr_gate_reader *r, const struct qr_json *
     const struct qr_json *m = qr_json_get(gate, "matrix");
     unsigned dim = 1u << n_qubits, i = 0;
     enum qr_code code = qr_json_want(m, path.s, QR_JSON_ARRAY, r->err);
-    if (!code) code = qr_gate_count(r, path.s, 2 * dim * dim);
+    if (!code) code = qr_gate_add_reads(r, path.s, 2 * dim * dim);
     if (code) return code;
     if (qr_json_size(m) != dim)
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
@@ -399,17 +399,17 @@ static enum qr_code read_word_arg(struct qr_gate_reader *r, const struct qr_json
 static enum qr_code read_word(struct qr_gate_reader *r, const struct qr_json *gate,
                               const char *where, struct qr_gate_use *use) {
     static const char *const also[] = {NULL, "pauli_word", "matrix", "state"};
-    const struct qr_gate_word *w = use->word;
+    const struct qr_composite_gate *w = use->word;
     struct taken t = {.n = 0};
-    for (unsigned k = 0; k < QR_WORD_ARGS && w->args[k]; k++) take(&t, w->args[k], true);
+    for (unsigned k = 0; k < QR_COMPOSITE_ARGS && w->args[k]; k++) take(&t, w->args[k], true);
     if (w->takes) take(&t, also[w->takes], true);
     if (is_taken(&t, "lambda")) take(&t, "delta", false);
     enum qr_code code = refuse_others(r, gate, where, w->names[0], &t);
-    for (unsigned k = 0; k < QR_WORD_ARGS && w->args[k] && !code; k++)
+    for (unsigned k = 0; k < QR_COMPOSITE_ARGS && w->args[k] && !code; k++)
         code = read_word_arg(r, gate, where, w->args[k], &use->args[k]);
-    if (!code && w->takes == QR_WORD_PAULIS) code = read_paulis(r, gate, where, use);
-    if (!code && w->takes == QR_WORD_STATE) code = read_state(r, gate, where, use);
-    if (!code && w->takes == QR_WORD_MATRIX)
+    if (!code && w->takes == QR_COMPOSITE_PAULIS) code = read_paulis(r, gate, where, use);
+    if (!code && w->takes == QR_COMPOSITE_STATE) code = read_state(r, gate, where, use);
+    if (!code && w->takes == QR_COMPOSITE_MATRIX)
         code = read_matrix(r, gate, where, use->n_qubits, use->matrix);
     if (!code) qr_gate_expand(use, &r->list);
     return code;
@@ -482,7 +482,7 @@ static enum qr_code read_controls(struct qr_gate_reader *r, const struct qr_json
 
 /* What a gate's name says. */
 struct named {
-    const struct qr_gate_word *word; /* or NULL: it is native */
+    const struct qr_composite_gate *word; /* or NULL: it is native */
     enum qr_gate_kind kind;
     bool angle_only; /* the name is a rotation's */
     const char *name;
@@ -496,7 +496,7 @@ static enum qr_code read_name(struct qr_gate_reader *r, const struct qr_json *v,
     enum qr_code code = qr_json_string(v, path.s, &name, r->err);
     if (code) return code;
     int kind = qr_gate_kind_of(name);
-    *ret = (struct named){.word = kind < 0 ? qr_gate_word_of(name) : NULL};
+    *ret = (struct named){.word = kind < 0 ? qr_composite_gate_of(name) : NULL};
     if (ret->word) {
         ret->name = ret->word->names[0];
         ret->least = ret->word->least;

@@ -2,14 +2,14 @@
 #ifndef QR_CIRCUIT_GATE_JSON_H
 #define QR_CIRCUIT_GATE_JSON_H
 
-#include "circuit/gate_words.h"
+#include "circuit/composite_gates.h"
 #include "circuit/ansatz/index.h"
 #include "format/json.h"
 
 enum { QR_MAX_COLUMNS = 1 << 20, QR_NAME_BYTES = 64 };
 
 /* A parameter, where it was named. */
-struct qr_mention {
+struct qr_parameter_ref {
     const char *name; /* the tree's, or one of the reader's names */
     uint32_t number;  /* in order of mention */
 };
@@ -30,9 +30,9 @@ struct qr_gate_reader {
     unsigned n_named;
     char **column_names; /* owned, unique, in order of first mention */
     size_t n_mentions, cap_mentions;
-    struct qr_mention *mentions; /* owned, as the list */
-    struct qr_index_scope scope; /* of the repeats around */
-    const uint16_t *map;         /* of a block's qubits to the circuit's; NULL: they are those */
+    struct qr_parameter_ref *mentions; /* owned, as the list */
+    struct qr_index_scope scope;       /* of the repeats around */
+    const uint16_t *map; /* of a block's qubits to the circuit's; NULL: they are those */
     unsigned n_map;
     const char *prefix; /* of parameters' names, or NULL */
     unsigned n_repeats; /* around this gate */
@@ -51,7 +51,7 @@ QR_MUST_CHECK enum qr_code qr_gate_read(struct qr_gate_reader *r, const struct q
                                         const char *where);
 
 /* n more numbers or names have been read: bounds the time that repeats may take. */
-QR_MUST_CHECK enum qr_code qr_gate_count(struct qr_gate_reader *r, const char *path, size_t n);
+QR_MUST_CHECK enum qr_code qr_gate_add_reads(struct qr_gate_reader *r, const char *path, size_t n);
 /* An integer, in a repeat also a text that counts (index.h). */
 QR_MUST_CHECK enum qr_code qr_gate_integer(struct qr_gate_reader *r, const struct qr_json *v,
                                            const char *path, int64_t low, int64_t high,
@@ -66,8 +66,8 @@ QR_MUST_CHECK enum qr_code qr_gate_read_columns(struct qr_gate_reader *r, const 
                                                 uint32_t *ret);
 /* A parameter of this name, behind the prefix: the index of a gate's argument. kept: the name lives
  * as long as the reader. */
-QR_MUST_CHECK enum qr_code qr_gate_mention(struct qr_gate_reader *r, const char *name, bool kept,
-                                           const char *path, uint32_t *ret);
+QR_MUST_CHECK enum qr_code qr_gate_parameter_ref(struct qr_gate_reader *r, const char *name,
+                                                 bool kept, const char *path, uint32_t *ret);
 /* A text of the tree; in a repeat with its braces filled in, at most this many bytes of the
  * reader's names. */
 QR_MUST_CHECK enum qr_code qr_gate_fill(struct qr_gate_reader *r, const char *text,

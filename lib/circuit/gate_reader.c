@@ -20,7 +20,7 @@ void qr_gate_reader_fini(struct qr_gate_reader *r) {
     free(r->mentions);
 }
 
-enum qr_code qr_gate_count(struct qr_gate_reader *r, const char *path, size_t n) {
+enum qr_code qr_gate_add_reads(struct qr_gate_reader *r, const char *path, size_t n) {
     if (r->n_repeats) r->n_read += n;
     if (r->n_read <= MAX_READ) return QR_OK;
     return qr_fail(r->err, QR_INVALID_ARGUMENT,
@@ -32,7 +32,7 @@ enum qr_code qr_gate_count(struct qr_gate_reader *r, const char *path, size_t n)
 enum qr_code qr_gate_integer(struct qr_gate_reader *r, const struct qr_json *v, const char *path,
                              int64_t low, int64_t high, int64_t *ret) {
     const char *text;
-    enum qr_code code = qr_gate_count(r, path, 1);
+    enum qr_code code = qr_gate_add_reads(r, path, 1);
     if (code) return code;
     if (!r->scope.n || !v || qr_json_type(v) != QR_JSON_STRING)
         return qr_json_i64(v, path, low, high, ret, r->err);
@@ -58,7 +58,7 @@ static const char *keep_name(struct qr_gate_reader *r, const char *name) {
 
 enum qr_code qr_gate_fill(struct qr_gate_reader *r, const char *text, const char *path, size_t most,
                           const char **ret) {
-    enum qr_code code = qr_gate_count(r, path, 1 + strlen(text) / 8);
+    enum qr_code code = qr_gate_add_reads(r, path, 1 + strlen(text) / 8);
     *ret = text;
     if (code || !r->scope.n || !strchr(text, '{')) return code;
     char *filled = qr_xmalloc(most + 1);
@@ -68,8 +68,8 @@ enum qr_code qr_gate_fill(struct qr_gate_reader *r, const char *text, const char
     return code;
 }
 
-enum qr_code qr_gate_mention(struct qr_gate_reader *r, const char *name, bool kept,
-                             const char *path, uint32_t *ret) {
+enum qr_code qr_gate_parameter_ref(struct qr_gate_reader *r, const char *name, bool kept,
+                                   const char *path, uint32_t *ret) {
     size_t n = strlen(name), all = n + (r->prefix ? strlen(r->prefix) : 0);
     if (n < 1 || all > QR_NAME_BYTES)
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
@@ -89,7 +89,7 @@ enum qr_code qr_gate_mention(struct qr_gate_reader *r, const char *name, bool ke
         r->mentions = qr_xreallocarray(r->mentions, r->cap_mentions, sizeof *r->mentions);
     }
     *ret = (uint32_t)r->n_mentions;
-    r->mentions[r->n_mentions++] = (struct qr_mention){name, *ret};
+    r->mentions[r->n_mentions++] = (struct qr_parameter_ref){name, *ret};
     return QR_OK;
 }
 
@@ -100,7 +100,7 @@ enum qr_code qr_gate_read_columns(struct qr_gate_reader *r, const struct qr_json
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
                        "%s refers to %u column%s of data, but the circuit's columns are %d", path,
                        n, n == 1 ? "" : "s", (int)all);
-    enum qr_code code = optional && !v ? qr_gate_count(r, path, n)
+    enum qr_code code = optional && !v ? qr_gate_add_reads(r, path, n)
                                        : qr_gate_integer(r, v, path, 0, all - n, &column);
     if (code) return code;
     *ret = (uint32_t)column;

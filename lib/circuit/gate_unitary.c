@@ -6,7 +6,7 @@
  */
 #include <math.h>
 
-#include "circuit/gate_words.h"
+#include "circuit/composite_gates.h"
 #include "exact/functions.h"
 
 /* Smaller ones change nothing that is above the rounding of a matrix's entries. */
@@ -117,8 +117,8 @@ void qr_gate_expand_unitary(const struct qr_gate_use *use, struct qr_gate_list *
     }
 }
 
-double qr_not_unitary(const double complex *u, unsigned dim, unsigned *ret_row,
-                      unsigned *ret_column) {
+double qr_unitarity_error(const double complex *u, unsigned dim, unsigned *ret_row,
+                          unsigned *ret_column) {
     double worst = -1;
     for (unsigned r = 0; r < dim; r++)
         for (unsigned c = 0; c < dim; c++) {

@@ -38,7 +38,7 @@ static struct qr_gate_arg *derive(struct qr_lowered *l, const struct qr_circuit 
             continue;
         }
         struct qr_buf text = {0};
-        qr_expression_put(e, 1, c->param_names, NULL, false, &text);
+        qr_expression_print(e, 1, c->param_names, NULL, false, &text);
         of[i] = (struct qr_gate_arg){.kind = QR_ARG_PARAMETER,
                                      .index =
                                          qr_circuit_append_param(l->circuit, qr_buf_string(&text))};

@@ -153,8 +153,8 @@ static bool is_moved(const struct qr_circuit *c, const struct qr_gate *g, bool i
     return false;
 }
 
-void qr_readouts_unmoved(const struct qr_circuit *c, const struct qr_observable *obs, size_t n_obs,
-                         bool inputs_too, uint8_t *ret) {
+void qr_readouts_constant(const struct qr_circuit *c, const struct qr_observable *obs, size_t n_obs,
+                          bool inputs_too, uint8_t *ret) {
     struct qr_cone_finder *f = qr_cone_finder_new(c);
     uint32_t *cone = qr_xcalloc(c->n_gates + 1, sizeof *cone);
     size_t looked = 0;

@@ -19,7 +19,7 @@ void qr_readout_bounds(const struct qr_observable *o, double *ret_low, double *r
 
 /* ret[n_obs] 1: no parameter (inputs_too: and no input) is in the cone of this observable, so that
  * its value is the same whatever they are. 0: one may move it, or it was not found out. */
-void qr_readouts_unmoved(const struct qr_circuit *c, const struct qr_observable *obs, size_t n_obs,
-                         bool inputs_too, uint8_t *ret);
+void qr_readouts_constant(const struct qr_circuit *c, const struct qr_observable *obs, size_t n_obs,
+                          bool inputs_too, uint8_t *ret);
 
 #endif

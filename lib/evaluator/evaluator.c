@@ -30,7 +30,7 @@ static int64_t now_ns(const struct evaluator *e) { return qr_now_ns(e->opt.clock
 
 /* ---- one state ---- */
 
-static void report(struct evaluator *e, const struct qr_reported *r,
+static void report(struct evaluator *e, const struct qr_step_values *r,
                    const struct qr_step_line *line) {
     const struct qr_workload *l = e->opt.load;
     const struct qr_step_detail detail = {
@@ -42,7 +42,7 @@ static void report(struct evaluator *e, const struct qr_reported *r,
     if (e->opt.show) e->opt.show(e->opt.ctx, e->curve.other && e->n == 0, line, &detail);
 }
 
-static void count(struct evaluator *e, const struct qr_reported *r) {
+static void count(struct evaluator *e, const struct qr_step_values *r) {
     struct qr_buf values = {0};
     const struct qr_model *m = e->opt.load->model;
     e->n++;
@@ -51,7 +51,7 @@ static void count(struct evaluator *e, const struct qr_reported *r) {
     qr_gauge(QR_EVALUATED_STEP, (int64_t)r->step);
     qr_gauge(QR_EVALUATED_TIME, qr_now_ns(&qr_clock_wall) / QR_SECOND);
     qr_gauge_real(QR_VAL_LOSS, r->value[0]);
-    qr_logged_show(e->opt.load->job, m, r);
+    qr_logged_publish(e->opt.load->job, m, r);
     for (size_t i = 0; i < qr_model_n_values(m); i++)
         if (qr_metric_is_number(qr_model_value_name(m, i, false)))
             qr_buf_printf(&values, "%s%s %s", i ? ", " : "", qr_model_value_name(m, i, true),
@@ -65,7 +65,7 @@ static enum qr_code evaluate(struct evaluator *e, struct qr_err *err) {
     struct qr_named_value metrics[QR_LINE_VALUES], logged[QR_MAX_LOGGED];
     const struct qr_workload *l = e->opt.load;
     struct qr_step_line line;
-    struct qr_reported r;
+    struct qr_step_values r;
     if (e->opt.computes) e->opt.computes(e->opt.ctx, true);
     enum qr_code code = qr_validation_pass_evaluate(e->held_out, &e->state, &r, err);
     if (e->opt.computes) e->opt.computes(e->opt.ctx, false);
@@ -229,7 +229,7 @@ static enum qr_code begin(struct evaluator *e, struct qr_err *err) {
         code = qr_curve_open(e->opt.dir, e->opt.job_hash, e->opt.anew, e->opt.pause, e->opt.ctx,
                              &e->curve, err);
     if (code != QR_OK) return code;
-    qr_logged_name(l->job, l->model);
+    qr_logged_register(l->job, l->model);
     if (e->curve.other)
         qr_info(e->opt.log, "evaluator",
                 "%s has another job's lines: the first of this job replaces them", e->curve.path);

@@ -259,8 +259,8 @@ static void put_node(const struct putter *p, unsigned i, int least) {
     if (brackets) qr_buf_puts(p->to, ")");
 }
 
-void qr_expression_put(const struct qr_expression *e, double scale, char *const *parameters,
-                       char *const *columns, bool round, struct qr_buf *to) {
+void qr_expression_print(const struct qr_expression *e, double scale, char *const *parameters,
+                         char *const *columns, bool round, struct qr_buf *to) {
     struct putter p = {e->node, parameters, columns, round, to};
     if (scale == -1) qr_buf_puts(to, "-");
     else if (scale != 1) {

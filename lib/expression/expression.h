@@ -111,7 +111,7 @@ const char *qr_expression_function(enum qr_expression_op op);
 
 /* Appends scale * e as text that reads back as them. parameters, columns: their names; NULL, or a
  * column's NULL: "p3", "x[3]". round: six digits, for people. */
-void qr_expression_put(const struct qr_expression *e, double scale, char *const *parameters,
-                       char *const *columns, bool round, struct qr_buf *to);
+void qr_expression_print(const struct qr_expression *e, double scale, char *const *parameters,
+                         char *const *columns, bool round, struct qr_buf *to);
 
 #endif

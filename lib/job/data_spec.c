@@ -222,7 +222,7 @@ static enum qr_code place_columns(struct qr_job *job, struct qr_err *err) {
                        job->data.n_picked, c->n_columns - c->n_named);
     const char **names = qr_xcalloc(job->data.n_picked, sizeof *names);
     for (size_t i = 0; i < job->data.n_picked; i++) names[i] = job->data.picked[i].name;
-    enum qr_code code = qr_circuit_place_columns(c, names, (unsigned)job->data.n_picked, err);
+    enum qr_code code = qr_circuit_resolve_columns(c, names, (unsigned)job->data.n_picked, err);
     free(names);
     return code ? qr_wrap(err, "data.columns") : QR_OK;
 }

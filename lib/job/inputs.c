@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/mem.h"
-#include "circuit/turns.h"
+#include "circuit/rotations.h"
 #include "job/job_impl.h"
 
 enum { SHOWN_CLASSES = 12 };
@@ -48,7 +48,7 @@ char *qr_job_warn_angles(const struct qr_job *job, const struct qr_dataset *data
     double turns = 0;
     if (!c || c->n_columns > data->n_columns || !data->x) return NULL;
     double *by = qr_xcalloc(c->n_columns, sizeof *by);
-    qr_circuit_turns_by_columns(c, by);
+    qr_circuit_turns_per_unit(c, by);
     for (size_t j = 0; j < c->n_columns; j++) {
         double most = 0;
         for (size_t i = 0; i < data->n_samples && by[j] > 0; i++)
@@ -75,7 +75,7 @@ char *qr_job_warn_constants(const struct qr_job *job) {
         double turns;
         if (job->layers[l].kind != QR_LAYER_QUANTUM) continue;
         const struct qr_gate *g =
-            qr_circuit_turned_by_constant(job->layers[l].quantum.circuit, most_turns, &turns);
+            qr_circuit_large_constant(job->layers[l].quantum.circuit, most_turns, &turns);
         if (g)
             return qr_xasprintf("model[%zu]: a gate on qubit %u turns by %.6g radians, %.3g full "
                                 "turns; angles are radians: multiply degrees by pi/180",

@@ -306,7 +306,7 @@ bool qr_job_labels_are_signs(const struct qr_job *job) {
     const struct qr_loss_info *info = qr_loss_info(t->loss);
     bool bits = false;
     for (size_t i = 0; i < t->n_metrics; i++)
-        bits |= qr_metric_wants_bits(t->metrics[i]) || t->metrics[i] == QR_BINARY_ACCURACY;
+        bits |= qr_metric_binary_labels(t->metrics[i]) || t->metrics[i] == QR_BINARY_ACCURACY;
     /* a loss that takes 0 for -1 leaves the choice to the metrics */
     return info->accuracy == QR_BY_SIGN && !(info->zero_is_minus && bits);
 }

@@ -188,7 +188,7 @@ QR_MUST_CHECK enum qr_code qr_job_check_validation(const struct qr_job *job, boo
 QR_MUST_CHECK enum qr_code qr_job_add_metric(struct qr_job *job, const char *text,
                                              struct qr_err *err);
 /* Outputs are answers of a classifier: with a cross-entropy and hinge, with other losses where a
- * metric goes by the sign (accuracy, confusion_matrix). What qr_metric_answer takes. */
+ * metric goes by the sign (accuracy, confusion_matrix). What qr_metric_predicted_class takes. */
 bool qr_job_has_classes(const struct qr_job *job);
 struct qr_metric_options qr_job_metric_options(const struct qr_job *job);
 

@@ -145,7 +145,7 @@ bool qr_job_epoch_value(const struct qr_job *job, const char *name, struct qr_ep
     bool val = at >= QR_LOG_VAL_VALUES;
     size_t i = at - (val ? QR_LOG_VAL_VALUES : QR_LOG_VALUES);
     bool metric = i >= 1 && i <= t->n_metrics;
-    *ret = (struct qr_epoch_value){val, false, i, metric && qr_metric_grows(t->metrics[i - 1])};
+    *ret = (struct qr_epoch_value){val, false, i, metric && qr_metric_maximized(t->metrics[i - 1])};
     return true;
 }
 

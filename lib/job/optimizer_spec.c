@@ -67,7 +67,7 @@ enum qr_code qr_job_read_optimizer(const struct qr_json *o, struct qr_optimizer_
     if (name && qr_job_choice(name, "train.optimizer.name", QR_JOB_OPTIMIZER, qr_optimizer_names,
                               QR_OPTIMIZERS, &kind, err) != QR_OK)
         return err->code;
-    if (qr_optimizer_finds_steps((enum qr_optimizer_kind)kind))
+    if (qr_optimizer_has_line_search((enum qr_optimizer_kind)kind))
         for (size_t i = 1; i < OF_ALL; i++)
             if (qr_json_get(o, keys[i]))
                 return qr_fail(err, QR_INVALID_ARGUMENT,

@@ -167,7 +167,7 @@ static enum qr_code check_labels(const struct qr_job *job, struct qr_err *err) {
                        "train.early_stopping watches %s, and without data nothing validates; give "
                        "\"monitor\": \"loss\"",
                        t->early_stopping.monitor);
-    if (t->early_stopping.on && qr_optimizer_finds_steps(t->optimizer.kind))
+    if (t->early_stopping.on && qr_optimizer_has_line_search(t->optimizer.kind))
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "train.early_stopping: %s ends by itself, and the losses of its line "
                        "searches rise and fall; take the key away, and set loss_tolerance and "
@@ -286,8 +286,8 @@ static bool learns(const struct qr_layer_options *l) {
     if (l->frozen) return false;
     if (l->kind != QR_LAYER_QUANTUM) return seen;
     uint8_t *unmoved = qr_xmalloc(l->quantum.n_readouts);
-    qr_readouts_unmoved(l->quantum.circuit, l->quantum.readouts, l->quantum.n_readouts, false,
-                        unmoved);
+    qr_readouts_constant(l->quantum.circuit, l->quantum.readouts, l->quantum.n_readouts, false,
+                         unmoved);
     for (size_t i = 0; i < l->quantum.n_readouts; i++) seen |= !unmoved[i];
     free(unmoved);
     return seen;
@@ -298,7 +298,7 @@ static void doubt_readouts(const struct qr_quantum_options *q, size_t layer,
                            struct qr_job_warnings *d) {
     uint8_t *unmoved = qr_xmalloc(q->n_readouts);
     size_t n = 0, first = 0;
-    qr_readouts_unmoved(q->circuit, q->readouts, q->n_readouts, true, unmoved);
+    qr_readouts_constant(q->circuit, q->readouts, q->n_readouts, true, unmoved);
     for (size_t i = q->n_readouts; i-- > 0;)
         if (unmoved[i]) first = i, n++;
     free(unmoved);
@@ -324,7 +324,7 @@ static void doubt_learning(const struct qr_job *job, struct qr_job_warnings *d) 
             break;
         }
     if (o->learning_rate == 0 && o->schedule.kind == QR_SCHEDULE_CONSTANT &&
-        !qr_optimizer_finds_steps(o->kind))
+        !qr_optimizer_has_line_search(o->kind))
         doubt(d, qr_xasprintf("train.optimizer.learning_rate is 0: no weight moves"));
     if (t->loss_options.label_smoothing == 1)
         doubt(d, qr_xasprintf("train.loss.label_smoothing is 1: all labels become the same, and "
@@ -445,7 +445,7 @@ static uint8_t *columns_read(const struct qr_job *job, const struct qr_dataset *
     *ret_n = 0;
     const struct qr_circuit *c = qr_layers_input_circuit(job->layers, job->n_layers);
     if (!c) memset(is, 1, data->n_columns);
-    else if (c->n_columns <= data->n_columns) qr_circuit_columns_read(c, is);
+    else if (c->n_columns <= data->n_columns) qr_circuit_used_columns(c, is);
     for (size_t j = 0; j < data->n_columns; j++) *ret_n += is[j];
     return is;
 }

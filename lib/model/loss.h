@@ -51,7 +51,7 @@ enum qr_loss { QR_LOSS_ROWS(QR_ROW_KIND) QR_LOSSES };
 extern const char *const qr_loss_names[QR_LOSSES];
 
 /* What counts as right: p >= 0 is +1; p > 0.5 is 1; the largest output is the class. */
-enum qr_rightness { QR_BY_SIGN, QR_BY_HALF, QR_BY_LARGEST };
+enum qr_class_rule { QR_BY_SIGN, QR_BY_HALF, QR_BY_LARGEST };
 
 /* Labels of n_samples rows of k, which begin stride values apart. */
 struct qr_labels {
@@ -79,7 +79,7 @@ struct qr_loss_info {
     double (*of_logits)(const struct qr_loss_options *o, size_t k, const double *z, const double *y,
                         double *ret_d);
     bool has_delta;
-    enum qr_rightness accuracy;
+    enum qr_class_rule accuracy;
     bool zero_is_minus; /* label 0 stands for -1 */
     bool no_labels;     /* y is not looked at, and a sample has none */
     /* DATA_LOSS naming the sample whose label it cannot take; NULL where there are none. */

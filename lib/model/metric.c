@@ -13,8 +13,9 @@ static size_t argmax(size_t k, const double *v) {
     return at;
 }
 
-size_t qr_metric_answer(const struct qr_metric_options *o, size_t k, const double *p, size_t j) {
-    enum qr_rightness by = qr_loss_info(o->loss)->accuracy;
+size_t qr_metric_predicted_class(const struct qr_metric_options *o, size_t k, const double *p,
+                                 size_t j) {
+    enum qr_class_rule by = qr_loss_info(o->loss)->accuracy;
     if (by == QR_BY_LARGEST) return argmax(k, p);
     return by == QR_BY_SIGN ? p[j] >= 0 : p[j] > (o->from_logits ? 0 : 0.5);
 }
@@ -123,8 +124,8 @@ static const struct qr_metric_info {
 #define INFO(kind, name, ...) [kind] = {__VA_ARGS__},
     QR_METRIC_ROWS(INFO)};
 
-bool qr_metric_grows(enum qr_metric metric) { return table[metric].grows; }
-bool qr_metric_wants_bits(enum qr_metric metric) { return table[metric].bits; }
+bool qr_metric_maximized(enum qr_metric metric) { return table[metric].grows; }
+bool qr_metric_binary_labels(enum qr_metric metric) { return table[metric].bits; }
 
 size_t qr_metric_n_sums(enum qr_metric metric, const struct qr_metric_options *o, size_t k) {
     const struct qr_metric_info *m = &table[metric];

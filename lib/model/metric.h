@@ -40,7 +40,7 @@ extern const char *const qr_val_metric_names[QR_METRICS];
  * printed as a matrix instead. */
 bool qr_metric_is_number(const char *name);
 /* Keras' mode "auto" keeps it at its maximum. */
-bool qr_metric_grows(enum qr_metric metric);
+bool qr_metric_maximized(enum qr_metric metric);
 
 struct qr_metric_options {
     enum qr_loss loss;
@@ -69,12 +69,13 @@ double qr_metric_value(enum qr_metric metric, const struct qr_metric_options *o,
 size_t qr_metric_classes(const struct qr_metric_options *o, size_t k);
 enum { QR_MAX_CONFUSION_CLASSES = 100 };
 /* It takes labels of 0 and 1 alone. */
-bool qr_metric_wants_bits(enum qr_metric metric);
+bool qr_metric_binary_labels(enum qr_metric metric);
 
 /* What accuracy compares with a label: the number of the largest output where the loss goes by that
  * (j is not looked at), else of output j whether it is 1; 0 is -1 where the loss goes by the
  * sign. */
-size_t qr_metric_answer(const struct qr_metric_options *o, size_t k, const double *p, size_t j);
+size_t qr_metric_predicted_class(const struct qr_metric_options *o, size_t k, const double *p,
+                                 size_t j);
 /* The probabilities that a cross-entropy's outputs stand for, ret[k]: the outputs themselves, or,
  * of logits, their softmax or sigmoids. */
 void qr_metric_probabilities(const struct qr_metric_options *o, size_t k, const double *p,

@@ -88,8 +88,8 @@ static void confusion_add(const struct qr_metric_options *o, size_t k, const dou
                           const double *y, qr_fixed *counts) {
     size_t n = qr_metric_classes(o, k);
     for (size_t j = 0; j < (by_largest(o) ? 1 : k); j++) {
-        size_t answer = qr_metric_answer(o, k, p, j);
-        size_t label = by_largest(o) ? qr_metric_answer(o, k, y, j) : y[j] == 1;
+        size_t answer = qr_metric_predicted_class(o, k, p, j);
+        size_t label = by_largest(o) ? qr_metric_predicted_class(o, k, y, j) : y[j] == 1;
         if (answer == label) count(&counts[0]);
         count(&counts[1 + label * n + answer]);
     }

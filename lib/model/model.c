@@ -66,8 +66,8 @@ static void name_spans(struct qr_layer *l) {
 
 static enum qr_code make_layer(struct qr_model *m, const struct qr_model_options *opt, size_t i,
                                bool learns_before, struct qr_err *err) {
-    const struct qr_layer_place place = {.micro_batch_size = opt->micro_batch_size,
-                                         .sim = opt->sim};
+    const struct qr_layer_context place = {.micro_batch_size = opt->micro_batch_size,
+                                           .sim = opt->sim};
     const struct qr_layer_options *o = &opt->layers[i];
     struct qr_layer *l = &m->layers[i];
     l->table = qr_layer_tables[o->kind];
@@ -413,7 +413,7 @@ enum qr_code qr_model_check_labels(const struct qr_model *m, const double *y, co
                           .row = row};
     for (size_t i = 0; i < m->n_metrics; i++) {
         l.with_accuracy |= m->metrics[i] == QR_ACCURACY || m->metrics[i] == QR_CONFUSION_MATRIX;
-        l.with_bits |= qr_metric_wants_bits(m->metrics[i]);
+        l.with_bits |= qr_metric_binary_labels(m->metrics[i]);
     }
     return qr_loss_check_labels(m->loss, &l, err);
 }

@@ -148,7 +148,7 @@ void qr_optimizer_estimate(const struct qr_optimizer_options *o, uint64_t seed, 
     rule_of(o->kind)->estimate(o, seed, step, n, still, difference, ret);
 }
 
-bool qr_optimizer_finds_steps(enum qr_optimizer_kind kind) { return rule_of(kind)->evaluated; }
+bool qr_optimizer_has_line_search(enum qr_optimizer_kind kind) { return rule_of(kind)->evaluated; }
 
 const char *qr_optimizer_ended(const struct qr_optimizer_options *o, const double *products) {
     return rule_of(o->kind)->ended ? rule_of(o->kind)->ended(products) : NULL;

@@ -125,7 +125,7 @@ void qr_optimizer_estimate(const struct qr_optimizer_options *o, uint64_t seed, 
                            size_t n, const uint8_t *still, double difference, double *ret);
 
 /* It takes no rate and nothing that changes steps: it finds their length from the loss. */
-bool qr_optimizer_finds_steps(enum qr_optimizer_kind kind);
+bool qr_optimizer_has_line_search(enum qr_optimizer_kind kind);
 /* Why it has ended, or NULL: it has not. Further updates change nothing. */
 const char *qr_optimizer_ended(const struct qr_optimizer_options *o, const double *products);
 

@@ -304,7 +304,8 @@ static enum qr_code run_waves(struct qr_validation *v, struct measurement *m,
     const qr_fixed *vector;
     m->work = (struct qr_step_work){.kind = QR_REDUCTION_TRAIN, .range = {0, t->samples}};
     f->train_wave_s = fastest_s(m, &vector) * t->scale;
-    if (vector[QR_VECTOR_BAD]) return qr_stepper_blame(m->stepper, &m->work, 1, 1, 0, err);
+    if (vector[QR_VECTOR_BAD])
+        return qr_stepper_find_bad_sample(m->stepper, &m->work, 1, 1, 0, err);
     m->work.kind = QR_REDUCTION_EVAL;
     if (f->n_validate) f->validate_wave_s = fastest_s(m, &vector) * t->scale;
     return QR_OK;

@@ -19,7 +19,7 @@ static enum qr_code fetch(struct train_run *r, const struct qr_group_start *star
         code = qr_group_apply(r->opt->group, start->base_reductions, start->base_digest, err);
     if (code != QR_OK) return code;
     train_swap(r, start->base_digest);
-    qr_pod_time_forget(&r->spent, qr_now_ns(r->opt->clock));
+    qr_pod_time_reset(&r->spent, qr_now_ns(r->opt->clock));
     r->lines = r->fetched_lines;
     r->reported_leading = false;
     r->epoch_began_ns = qr_now_ns(r->opt->clock);
@@ -131,7 +131,7 @@ enum qr_code train_join(struct train_run *r, struct qr_err *err) {
         }
         r->view = start.view;
         r->over = false; /* who has come does not know: the next sum says it again */
-        qr_pod_time_members(&r->spent, r->view.n_members, qr_now_ns(r->opt->clock));
+        qr_pod_time_set_members(&r->spent, r->view.n_members, qr_now_ns(r->opt->clock));
         train_plan(r, start.epochs);
         r->n_joined++;
         qr_stepper_set_rank(r->stepper, r->view.rank, r->view.n_members);

@@ -7,7 +7,7 @@
 
 /* What expressions of this line may name. */
 static void name_values(const struct qr_job *job, const struct qr_model *m,
-                        const struct qr_state *s, const struct qr_reported *line,
+                        const struct qr_state *s, const struct qr_step_values *line,
                         double ret[QR_LOG_NAMES]) {
     size_t n = qr_model_n_values(m);
     ret[QR_LOG_STEP] = (double)line->step;
@@ -26,7 +26,7 @@ static double value_of(const struct qr_logged *l, const double named[QR_LOG_NAME
 }
 
 void qr_logged_add(const struct qr_job *job, const struct qr_model *m, const struct qr_state *s,
-                   const double *gradient, struct qr_reported *line) {
+                   const double *gradient, struct qr_step_values *line) {
     const struct qr_train_spec *t = &job->train;
     double named[QR_LOG_NAMES] = {0};
     if (!t->n_logged) return;
@@ -40,7 +40,7 @@ void qr_logged_add(const struct qr_job *job, const struct qr_model *m, const str
 }
 
 size_t qr_logged_of(const struct qr_job *job, const struct qr_model *m,
-                    const struct qr_reported *line, struct qr_named_value *ret) {
+                    const struct qr_step_values *line, struct qr_named_value *ret) {
     const struct qr_train_spec *t = &job->train;
     size_t n = 0;
     for (size_t i = 0; i < t->n_logged; i++)
@@ -51,7 +51,7 @@ size_t qr_logged_of(const struct qr_job *job, const struct qr_model *m,
 }
 
 void qr_logged_line(const struct qr_job *job, const struct qr_model *m,
-                    const struct qr_reported *line, struct qr_named_value *ret_metrics,
+                    const struct qr_step_values *line, struct qr_named_value *ret_metrics,
                     struct qr_named_value *ret_logged, struct qr_step_line *ret) {
     size_t n = qr_model_n_values(m);
     for (size_t i = 1; i < n; i++)
@@ -72,7 +72,7 @@ double qr_logged_epoch(const struct qr_job *job, const struct qr_model *m, const
                        const struct qr_epoch_value *v, uint64_t n_validation) {
     double named[QR_LOG_NAMES] = {0};
     uint64_t n = v->evaluation ? n_validation : (uint64_t)s->sums[s->n_sums];
-    struct qr_reported end = {.step = s->step, .epoch = s->epoch, .samples = n, .eval = true};
+    struct qr_step_values end = {.step = s->step, .epoch = s->epoch, .samples = n, .eval = true};
     memcpy(end.value, s->validation, qr_model_n_values(m) * sizeof *end.value);
     name_values(job, m, s, &end, named);
     if (!v->logged) return named[(v->evaluation ? QR_LOG_VAL_VALUES : QR_LOG_VALUES) + v->at];
@@ -83,7 +83,7 @@ double qr_logged_epoch(const struct qr_job *job, const struct qr_model *m, const
 static bool last_of_step(const struct qr_model *m, const struct qr_state *s,
                          const struct qr_lines *lines, size_t i, double *ret) {
     for (size_t k = lines->n; k-- > 0;) {
-        const struct qr_reported *line = &lines->line[k];
+        const struct qr_step_values *line = &lines->line[k];
         if (line->eval || line->step != s->step) continue;
         *ret = line->value[qr_model_n_values(m) + i];
         return true;
@@ -106,7 +106,7 @@ size_t qr_logged_last(const struct qr_job *job, const struct qr_model *m, const 
     return n;
 }
 
-void qr_logged_name(const struct qr_job *job, const struct qr_model *m) {
+void qr_logged_register(const struct qr_job *job, const struct qr_model *m) {
     size_t n = qr_model_n_values(m);
     for (size_t i = 1; i < n; i++) {
         qr_value_name(i - 1, qr_model_value_name(m, i, false));
@@ -116,8 +116,8 @@ void qr_logged_name(const struct qr_job *job, const struct qr_model *m) {
         qr_value_name(2 * n - 2 + i, job->train.logged[i].name);
 }
 
-void qr_logged_show(const struct qr_job *job, const struct qr_model *m,
-                    const struct qr_reported *line) {
+void qr_logged_publish(const struct qr_job *job, const struct qr_model *m,
+                       const struct qr_step_values *line) {
     size_t n = qr_model_n_values(m);
     for (size_t i = 1; i < n; i++) qr_value_set(line->eval ? n + i - 2 : i - 1, line->value[i]);
     for (size_t i = 0; i < job->train.n_logged; i++)

@@ -28,29 +28,29 @@ uint64_t qr_pod_time_ms(const struct qr_pod_time *s, int64_t now_ns) {
     return (uint64_t)(pod_ns(s, now_ns) / QR_MS);
 }
 
-void qr_pod_time_members(struct qr_pod_time *s, uint32_t n_members, int64_t now_ns) {
+void qr_pod_time_set_members(struct qr_pod_time *s, uint32_t n_members, int64_t now_ns) {
     count(s, now_ns);
     s->n_members = n_members;
 }
 
-void qr_pod_time_learn(struct qr_pod_time *s, uint64_t pod_ms, int64_t now_ns) {
+void qr_pod_time_raise(struct qr_pod_time *s, uint64_t pod_ms, int64_t now_ns) {
     if (pod_ms <= qr_pod_time_ms(s, now_ns)) return;
     s->pod_ns = ns_of(pod_ms);
     s->since_ns = now_ns;
 }
 
-void qr_pod_time_forget(struct qr_pod_time *s, int64_t now_ns) {
+void qr_pod_time_reset(struct qr_pod_time *s, int64_t now_ns) {
     s->pod_ns = 0;
     s->since_ns = now_ns;
 }
 
-qr_fixed qr_pod_time_put(uint64_t computed_ns, uint64_t pod_ms, bool bound) {
+qr_fixed qr_pod_time_encode(uint64_t computed_ns, uint64_t pod_ms, bool bound) {
     uint64_t known = pod_ms < MOST_MS ? pod_ms : MOST_MS;
     return qr_fixed_from_count(computed_ns) + (qr_fixed)(known | (bound ? BOUND : 0));
 }
 
-struct qr_pod_time_said qr_pod_time_take(const qr_fixed *by_rank, uint32_t n) {
-    struct qr_pod_time_said said = {.bound = n > 0 && ((uint64_t)by_rank[0] & BOUND)};
+struct qr_pod_time_report qr_pod_time_decode(const qr_fixed *by_rank, uint32_t n) {
+    struct qr_pod_time_report said = {.bound = n > 0 && ((uint64_t)by_rank[0] & BOUND)};
     for (uint32_t k = 0; k < n; k++) {
         uint64_t known = (uint64_t)by_rank[k] & ~BOUND;
         if (known > said.pod_ms) said.pod_ms = known;

@@ -27,21 +27,21 @@ struct qr_pod_time {
 void qr_pod_time_begin(struct qr_pod_time *s, uint64_t pod_ms);
 uint64_t qr_pod_time_ms(const struct qr_pod_time *s, int64_t now_ns);
 /* A generation of so many members begins. */
-void qr_pod_time_members(struct qr_pod_time *s, uint32_t n_members, int64_t now_ns);
+void qr_pod_time_set_members(struct qr_pod_time *s, uint32_t n_members, int64_t now_ns);
 /* Others know of so much. */
-void qr_pod_time_learn(struct qr_pod_time *s, uint64_t pod_ms, int64_t now_ns);
+void qr_pod_time_raise(struct qr_pod_time *s, uint64_t pod_ms, int64_t now_ns);
 /* This member lacked a state that others have: its own count, which may be of a time in which it
  * was no member, is none until it learns theirs. */
-void qr_pod_time_forget(struct qr_pod_time *s, int64_t now_ns);
+void qr_pod_time_reset(struct qr_pod_time *s, int64_t now_ns);
 
 /* What a rank adds: nanoseconds that it computed, and in the fraction, which no sum of those
  * touches, what it knows, and whether the bound is reached. */
-qr_fixed qr_pod_time_put(uint64_t computed_ns, uint64_t pod_ms, bool bound);
+qr_fixed qr_pod_time_encode(uint64_t computed_ns, uint64_t pod_ms, bool bound);
 /* From a sum of n ranks. */
-struct qr_pod_time_said {
+struct qr_pod_time_report {
     uint64_t pod_ms; /* the largest */
     bool bound;      /* rank 0 says so */
 };
-struct qr_pod_time_said qr_pod_time_take(const qr_fixed *by_rank, uint32_t n);
+struct qr_pod_time_report qr_pod_time_decode(const qr_fixed *by_rank, uint32_t n);
 
 #endif

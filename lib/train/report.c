@@ -20,7 +20,7 @@ static void running_means(const struct train_run *r, struct qr_named_value *ret)
 enum qr_code train_report(struct train_run *r, struct qr_err *err) {
     if (r->lines.n == 0 || (!r->lines.waits && (r->reported_leading || !train_leads(r))))
         return QR_OK;
-    const struct qr_reported *last = &r->lines.line[r->lines.n - 1];
+    const struct qr_step_values *last = &r->lines.line[r->lines.n - 1];
     uint64_t place = 2 * last->step + last->eval;
     bool again = place <= r->reported_place;
     r->lines.waits = false;
@@ -33,7 +33,7 @@ enum qr_code train_report(struct train_run *r, struct qr_err *err) {
         qr_gauge(QR_EPOCH, (int64_t)last->epoch);
         qr_gauge_real(QR_LOSS, last->value[0]);
     }
-    qr_logged_show(r->job, r->opt->model, last);
+    qr_logged_publish(r->job, r->opt->model, last);
     const struct qr_train_observer *o = &r->opt->observer;
     if (!o->step || again) return QR_OK;
     set_lines(r);
@@ -73,7 +73,7 @@ void train_show_values(struct train_run *r) {
     for (size_t i = 0; i < r->n_values; i++) r->val_values[i].value = r->state.validation[i];
 }
 
-void train_show(struct train_run *r, const struct qr_reported *line) {
+void train_show(struct train_run *r, const struct qr_step_values *line) {
     const struct qr_train_observer *o = &r->opt->observer;
     if (!line->eval) {
         uint64_t batch = line->step - (line->epoch - 1) * r->n_batches;

@@ -7,7 +7,7 @@
 
 enum { COUNTERS = 3, LINE_WORDS = 5 + QR_LINE_VALUES + QR_READOUT_BUCKETS };
 
-void qr_lines_add(struct qr_lines *l, const struct qr_reported *t) {
+void qr_lines_add(struct qr_lines *l, const struct qr_step_values *t) {
     if (l->n == QR_LINES_KEPT) memmove(l->line, l->line + 1, --l->n * sizeof *l->line);
     l->line[l->n++] = *t;
 }
@@ -49,8 +49,8 @@ void qr_transfer_encode(const struct qr_state *s, const double *gradient, const 
     at = put_u64(at, l->n);
     at = put_u64(at, l->waits);
     for (size_t i = 0; i < QR_LINES_KEPT; i++) {
-        static const struct qr_reported none;
-        const struct qr_reported *t = i < l->n ? &l->line[i] : &none;
+        static const struct qr_step_values none;
+        const struct qr_step_values *t = i < l->n ? &l->line[i] : &none;
         at = put_u64(at, t->step);
         at = put_u64(at, t->epoch);
         at = put_u64(at, t->samples);
@@ -71,7 +71,7 @@ static const uint8_t *get_lines(const uint8_t *at, struct qr_lines *ret) {
     ret->n = n < QR_LINES_KEPT ? (size_t)n : QR_LINES_KEPT;
     ret->waits = flag != 0;
     for (size_t i = 0; i < QR_LINES_KEPT; i++) {
-        struct qr_reported *t = &ret->line[i];
+        struct qr_step_values *t = &ret->line[i];
         at = get_u64(at, &t->step);
         at = get_u64(at, &t->epoch);
         at = get_u64(at, &t->samples);

@@ -15,7 +15,7 @@
 
 /* A line of the log as numbers. */
 enum { QR_LINE_VALUES = 16 };
-struct qr_reported {
+struct qr_step_values {
     uint64_t step, epoch, samples;
     bool eval, ends_epoch;
     double value[QR_LINE_VALUES]; /* loss, metrics */
@@ -27,10 +27,10 @@ enum { QR_LINES_KEPT = 4 };
 struct qr_lines {
     size_t n;
     bool waits;
-    struct qr_reported line[QR_LINES_KEPT];
+    struct qr_step_values line[QR_LINES_KEPT];
 };
 /* the oldest goes when there is no room */
-void qr_lines_add(struct qr_lines *l, const struct qr_reported *t);
+void qr_lines_add(struct qr_lines *l, const struct qr_step_values *t);
 
 /* Appends. gradient: n_params. */
 void qr_transfer_encode(const struct qr_state *s, const double *gradient, const struct qr_lines *l,

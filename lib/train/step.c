@@ -40,14 +40,14 @@ struct qr_stepper {
     struct lane *lanes;
     qr_fixed *vector; /* the contribution: a lane's layout, then nanoseconds per rank */
     int64_t took_ns;  /* for what was added */
-    uint64_t pod_ms;  /* of qr_stepper_say */
+    uint64_t pod_ms;  /* of qr_stepper_set_pod_time */
     bool bound;
     pthread_mutex_t lock; /* of the lanes, while one is looked at from another thread */
     /* under lock: work goes on, and its micro-batches are computed apart */
     bool long_micro_batches;
     qr_fixed *finished;              /* what such a look gets */
     const struct qr_step_work *work; /* of the running work */
-    qr_stepper_take_fn *take;
+    qr_stepper_next_fn *take;
     void *take_ctx;
 };
 
@@ -283,7 +283,7 @@ void qr_stepper_set_rank(struct qr_stepper *s, uint32_t rank, uint32_t n_members
     s->opt.n_members = n_members;
 }
 
-void qr_stepper_say(struct qr_stepper *s, uint64_t pod_ms, bool bound) {
+void qr_stepper_set_pod_time(struct qr_stepper *s, uint64_t pod_ms, bool bound) {
     s->pod_ms = pod_ms;
     s->bound = bound;
 }
@@ -300,7 +300,7 @@ void qr_stepper_clear(struct qr_stepper *s) {
 }
 
 void qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w, size_t n_left,
-                     qr_stepper_take_fn *take, void *ctx) {
+                     qr_stepper_next_fn *take, void *ctx) {
     int64_t began_ns = qr_now_ns(s->opt.clock), span_ns = qr_span_begin();
     uint64_t micro_batch;
     int64_t micro_batch_ns = qr_stepper_micro_batch_ns(s);
@@ -388,7 +388,7 @@ void qr_stepper_sum(struct qr_stepper *s, enum qr_reduction_kind kind, const qr_
     qr_fixed *sum = s->opt.n_members == 1 ? first->vector : s->vector;
     if (sum != first->vector) memcpy(sum, first->vector, values * sizeof *sum);
     memset(sum + values, 0, s->opt.n_members * sizeof *sum);
-    sum[values + s->opt.rank] = qr_pod_time_put((uint64_t)s->took_ns, s->pod_ms, s->bound);
+    sum[values + s->opt.rank] = qr_pod_time_encode((uint64_t)s->took_ns, s->pod_ms, s->bound);
     *ret_vector = sum;
     qr_span_end(span_ns, QR_SPAN_SUM, NULL, 0);
 }
@@ -403,7 +403,7 @@ void qr_stepper_add(struct qr_stepper *s, const qr_fixed *vector, size_t n,
     l->coverage = qr_coverage_sum(l->coverage, coverage);
 }
 
-unsigned qr_stepper_at_once(const struct qr_stepper *s) { return (unsigned)s->n_lanes; }
+unsigned qr_stepper_concurrency(const struct qr_stepper *s) { return (unsigned)s->n_lanes; }
 
 int64_t qr_stepper_micro_batch_ns(const struct qr_stepper *s) {
     int64_t longest_ns = 0;
@@ -444,8 +444,9 @@ static bool sample_is_good(struct qr_stepper *s, const struct qr_step_work *w, s
     return compute(s, l, w, 1, true, l->vector + QR_VECTOR_SUMS);
 }
 
-enum qr_code qr_stepper_blame(struct qr_stepper *s, const struct qr_step_work *w, uint64_t step,
-                              uint64_t bad, uint64_t bad_ids, struct qr_err *err) {
+enum qr_code qr_stepper_find_bad_sample(struct qr_stepper *s, const struct qr_step_work *w,
+                                        uint64_t step, uint64_t bad, uint64_t bad_ids,
+                                        struct qr_err *err) {
     const char *kind = w->kind == QR_REDUCTION_TRAIN ? "training" : "validation";
     /* one bad micro-batch is known by its id; of several only the sum is, so they are looked for
      * in order */

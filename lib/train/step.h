@@ -68,14 +68,14 @@ void qr_stepper_prepare_points(struct qr_stepper *s, const double *plus, const d
 /* This member's place from now on: where its nanoseconds go, and how long the vector is. */
 void qr_stepper_set_rank(struct qr_stepper *s, uint32_t rank, uint32_t n_members);
 /* What this member says of pod-time with its next sums (pod_time.h). */
-void qr_stepper_say(struct qr_stepper *s, uint64_t pod_ms, bool bound);
+void qr_stepper_set_pod_time(struct qr_stepper *s, uint64_t pod_ms, bool bound);
 /* Forgets what was added. */
 void qr_stepper_clear(struct qr_stepper *s);
 /* Adds micro-batches, at most n_left of them, until take says that there is no more. Any of the
  * pool's threads calls it. */
-typedef bool qr_stepper_take_fn(void *ctx, uint64_t *ret_micro_batch);
+typedef bool qr_stepper_next_fn(void *ctx, uint64_t *ret_micro_batch);
 void qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w, size_t n_left,
-                     qr_stepper_take_fn *take, void *ctx);
+                     qr_stepper_next_fn *take, void *ctx);
 /* Adds what another worker computed: n integers, a lane's layout without nanoseconds, and
  * their coverage. */
 void qr_stepper_add(struct qr_stepper *s, const qr_fixed *vector, size_t n,
@@ -92,7 +92,7 @@ bool qr_stepper_finished(struct qr_stepper *s, const qr_fixed **ret_vector, size
 void qr_stepper_sum(struct qr_stepper *s, enum qr_reduction_kind kind, const qr_fixed **ret_vector,
                     struct qr_coverage *ret_coverage);
 /* so many micro-batches are computed at the same time */
-unsigned qr_stepper_at_once(const struct qr_stepper *s);
+unsigned qr_stepper_concurrency(const struct qr_stepper *s);
 /* the longest that a micro-batch took; 0: none yet */
 int64_t qr_stepper_micro_batch_ns(const struct qr_stepper *s);
 /* All at once, without a group: the micro-batches b with b mod n_members = rank. */
@@ -102,7 +102,8 @@ void qr_stepper_compute(struct qr_stepper *s, const struct qr_step_work *w,
 void qr_stepper_readouts(const qr_fixed *vector, uint64_t ret[QR_READOUT_BUCKETS]);
 /* After a sum with bad micro-batches: finds the first sample of the first bad micro-batch by
  * running samples one by one, and says the sentence that every member says. OUT_OF_RANGE. */
-enum qr_code qr_stepper_blame(struct qr_stepper *s, const struct qr_step_work *w, uint64_t step,
-                              uint64_t bad, uint64_t bad_ids, struct qr_err *err);
+enum qr_code qr_stepper_find_bad_sample(struct qr_stepper *s, const struct qr_step_work *w,
+                                        uint64_t step, uint64_t bad, uint64_t bad_ids,
+                                        struct qr_err *err);
 
 #endif

@@ -85,7 +85,7 @@ static bool take(void *group, uint64_t *ret_micro_batch) {
 
 static void say_spent(struct train_run *r) {
     uint64_t ms = qr_pod_time_ms(&r->spent, qr_now_ns(r->opt->clock));
-    qr_stepper_say(r->stepper, ms, r->opt->max_pod_ms && ms >= r->opt->max_pod_ms);
+    qr_stepper_set_pod_time(r->stepper, ms, r->opt->max_pod_ms && ms >= r->opt->max_pod_ms);
 }
 
 /* Our micro-batches, or what is left of them, then the sum over the group: r->sum. */
@@ -103,7 +103,8 @@ static enum qr_code reduce(struct train_run *r, const struct qr_step_work *w, st
         c.n = qr_stepper_vector_length(r->stepper, w->kind);
         c.n_by_rank = r->view.n_members;
         qr_group_expect_sums(g, &c);
-        while ((code = qr_group_portion(g, qr_stepper_at_once(r->stepper), &left, err)) == QR_OK &&
+        while ((code = qr_group_portion(g, qr_stepper_concurrency(r->stepper), &left, err)) ==
+                   QR_OK &&
                left > 0)
             qr_stepper_work(r->stepper, w, left, take, g);
         if (code != QR_OK && code != QR_CANCELLED) return code;
@@ -121,8 +122,8 @@ static enum qr_code reduce(struct train_run *r, const struct qr_step_work *w, st
     if (code != QR_OK || votes) return code;
     uint64_t bad = qr_fixed_to_count(r->sum[QR_VECTOR_BAD]);
     if (bad == 0) return QR_OK;
-    return qr_stepper_blame(r->stepper, w, r->state.step + 1, bad,
-                            qr_fixed_to_count(r->sum[QR_VECTOR_BAD_IDS]), err);
+    return qr_stepper_find_bad_sample(r->stepper, w, r->state.step + 1, bad,
+                                      qr_fixed_to_count(r->sum[QR_VECTOR_BAD_IDS]), err);
 }
 
 /* weights: those of the sum. Their penalty enters once, whoever computed what. */
@@ -159,7 +160,7 @@ static void monitor(struct train_run *r) {
 
 /* The next state, as the spare, with its digest and its line. */
 static void update_spare(struct train_run *r, const struct qr_step_work *w, uint8_t digest[16],
-                         struct qr_reported *line) {
+                         struct qr_step_values *line) {
     struct qr_state *s = &r->spare;
     int64_t began_ns = qr_now_ns(r->opt->clock);
     uint64_t samples = qr_fixed_to_count(r->sum[QR_VECTOR_SAMPLES]);
@@ -172,11 +173,11 @@ static void update_spare(struct train_run *r, const struct qr_step_work *w, uint
     } else {
         update(r, samples);
     }
-    *line = (struct qr_reported){.step = s->step,
-                                 .epoch = s->epoch + 1,
-                                 .samples = samples,
-                                 .eval = eval,
-                                 .ends_epoch = ends_epoch};
+    *line = (struct qr_step_values){.step = s->step,
+                                    .epoch = s->epoch + 1,
+                                    .samples = samples,
+                                    .eval = eval,
+                                    .ends_epoch = ends_epoch};
     means(r, r->state.weights, eval ? samples : r->update.n_points * samples, line->value);
     qr_stepper_readouts(r->sum, line->readouts);
     qr_logged_add(r->job, r->opt->model, s, r->next_gradient, line);
@@ -215,8 +216,8 @@ static const qr_fixed *by_rank(const struct train_run *r, const struct qr_step_w
 }
 
 static void hear_spent(struct train_run *r, const struct qr_step_work *w) {
-    const struct qr_pod_time_said said = qr_pod_time_take(by_rank(r, w), r->view.n_members);
-    qr_pod_time_learn(&r->spent, said.pod_ms, qr_now_ns(r->opt->clock));
+    const struct qr_pod_time_report said = qr_pod_time_decode(by_rank(r, w), r->view.n_members);
+    qr_pod_time_raise(&r->spent, said.pod_ms, qr_now_ns(r->opt->clock));
     r->over = said.bound;
 }
 
@@ -229,7 +230,7 @@ static void weigh(struct train_run *r, const struct qr_step_work *w) {
 
 /* The reduction has passed: the next state is this member's if its generation still stands. */
 static enum qr_code apply(struct train_run *r, const struct qr_step_work *w, struct qr_err *err) {
-    struct qr_reported line;
+    struct qr_step_values line;
     uint8_t digest[16];
     int64_t span_ns = qr_span_begin();
     update_spare(r, w, digest, &line);
@@ -255,7 +256,7 @@ static void name_values(struct train_run *r) {
         r->values[i].name = qr_model_value_name(r->opt->model, i, false);
         r->val_values[i].name = qr_model_value_name(r->opt->model, i, true);
     }
-    qr_logged_name(r->job, r->opt->model);
+    qr_logged_register(r->job, r->opt->model);
 }
 
 static enum qr_code run_init(struct train_run *r, const struct qr_train_options *opt,
@@ -457,7 +458,7 @@ enum qr_code qr_train_run(const struct qr_train_options *opt, struct qr_train_re
     struct qr_err own;
     if (!err) err = &own;
     struct train_run *r = qr_xcalloc(1, sizeof *r);
-    struct qr_train_result result = {.by_others = true};
+    struct qr_train_result result = {.ended_by_peers = true};
     enum qr_code code = run_init(r, opt, err);
     if (code == QR_OK) code = train_join(r, err);
     while (code == QR_OK && !r->done) code = one_reduction(r, &result, err);

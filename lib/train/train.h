@@ -74,7 +74,7 @@ struct qr_train_result {
     bool stopped_early;
     const char *ended; /* why the optimizer has ended; NULL: it has not; static */
     /* the others ended the run and wrote everything: the rest is not set */
-    bool by_others;
+    bool ended_by_peers;
 };
 void qr_train_result_fini(struct qr_train_result *r);
 struct qr_train_options {

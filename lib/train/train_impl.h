@@ -63,7 +63,7 @@ QR_MUST_CHECK enum qr_code train_note_committed(struct train_run *r, struct qr_e
 /* Of the state: its running means and its validation, into r->values and r->val_values. */
 void train_show_values(struct train_run *r);
 /* To who watches, at once: a line that is applied and not committed. */
-void train_show(struct train_run *r, const struct qr_reported *line);
+void train_show(struct train_run *r, const struct qr_step_values *line);
 
 /* ---- join.c ---- */
 

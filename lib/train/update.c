@@ -132,7 +132,7 @@ static void at_once(struct qr_update *u, const qr_fixed *grad, uint64_t samples,
 static bool goes_by_parts(const struct qr_update *u) {
     const struct qr_optimizer_options *o = &u->job->train.optimizer;
     return u->n_points == 1 && o->kind != QR_NATURAL_GRADIENT && !qr_optimizer_clips(o) &&
-           !qr_optimizer_finds_steps(o->kind);
+           !qr_optimizer_has_line_search(o->kind);
 }
 
 void qr_update_apply(struct qr_update *u, const qr_fixed *sums, uint64_t samples, bool begins,

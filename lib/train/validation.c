@@ -47,7 +47,7 @@ static bool take(void *ctx, uint64_t *ret_micro_batch) {
 }
 
 enum qr_code qr_validation_pass_evaluate(struct qr_validation_pass *h, const struct qr_state *s,
-                                         struct qr_reported *ret, struct qr_err *err) {
+                                         struct qr_step_values *ret, struct qr_err *err) {
     const struct qr_model *m = h->opt.model;
     const struct qr_dataset *d = h->opt.data;
     const struct qr_step_work w = {
@@ -65,14 +65,14 @@ enum qr_code qr_validation_pass_evaluate(struct qr_validation_pass *h, const str
     uint64_t bad = qr_fixed_to_count(sum[QR_VECTOR_BAD]),
              samples = qr_fixed_to_count(sum[QR_VECTOR_SAMPLES]);
     if (bad)
-        return qr_stepper_blame(h->stepper, &w, s->step + 1, bad,
-                                qr_fixed_to_count(sum[QR_VECTOR_BAD_IDS]), err);
+        return qr_stepper_find_bad_sample(h->stepper, &w, s->step + 1, bad,
+                                          qr_fixed_to_count(sum[QR_VECTOR_BAD_IDS]), err);
     QR_ASSERT(samples == d->n_samples - d->n_train && s->step > 0);
-    *ret = (struct qr_reported){.step = s->step,
-                                .epoch = (s->step - 1) / h->n_batches + 1,
-                                .samples = samples,
-                                .eval = true,
-                                .ends_epoch = s->step % h->n_batches == 0};
+    *ret = (struct qr_step_values){.step = s->step,
+                                   .epoch = (s->step - 1) / h->n_batches + 1,
+                                   .samples = samples,
+                                   .eval = true,
+                                   .ends_epoch = s->step % h->n_batches == 0};
     for (size_t i = 0; i < qr_model_n_values(m); i++)
         ret->value[i] = qr_model_mean(m, i, sum + QR_VECTOR_SUMS, samples);
     ret->value[0] += qr_model_penalty(m, s->weights);

@@ -31,6 +31,7 @@ void qr_validation_pass_free(struct qr_validation_pass *h); /* NULL is fine */
  * training does; CANCELLED: it was to stop. */
 QR_MUST_CHECK enum qr_code qr_validation_pass_evaluate(struct qr_validation_pass *h,
                                                        const struct qr_state *s,
-                                                       struct qr_reported *ret, struct qr_err *err);
+                                                       struct qr_step_values *ret,
+                                                       struct qr_err *err);
 
 #endif

@@ -420,7 +420,7 @@ static enum qr_code train(struct worker *w, struct qr_err *err) {
     qr_debug(&w->log, "worker", "computed %lld micro-batches",
              (long long)qr_counter_value(QR_MICRO_BATCHES));
     if (code != QR_OK) code = leave_state(w, code, err);
-    if (code == QR_OK && result.by_others)
+    if (code == QR_OK && result.ended_by_peers)
         qr_info(&w->log, "worker", "the others have ended the run, and everything is written");
     qr_train_result_fini(&result);
     return code;

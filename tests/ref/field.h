@@ -1,6 +1,6 @@
 /* tests/ref/field.h — gates of the field as their papers define them: whole matrices, no sequences.
  *
- * Shares nothing with lib/circuit/gate_words.c: blocks written down entry by entry, and
+ * Shares nothing with lib/circuit/composite_gates.c: blocks written down entry by entry, and
  * exponentials cos I - i sin P of products of Paulis. First qubit most significant.
  */
 #ifndef TESTS_REF_FIELD_H

@@ -6,7 +6,7 @@
 
 #include "base/bytes.h"
 #include "circuit/circuit_json.h"
-#include "circuit/gate_words.h"
+#include "circuit/composite_gates.h"
 #include "tests/ref/dense.h"
 
 struct writer {
@@ -26,12 +26,12 @@ static unsigned below(struct writer *w, unsigned n) { return (unsigned)uniform(w
 
 unsigned ref_n_gates(void) {
     unsigned n = 0;
-    while (qr_gate_word_at(n)) n++;
+    while (qr_composite_gate_at(n)) n++;
     return QR_GATE_KINDS + n;
 }
 const char *ref_gate_name(unsigned i) {
     return i < QR_GATE_KINDS ? qr_gate_info((enum qr_gate_kind)i)->name
-                             : qr_gate_word_at(i - QR_GATE_KINDS)->names[0];
+                             : qr_composite_gate_at(i - QR_GATE_KINDS)->names[0];
 }
 
 /* ---- arguments ---- */
@@ -104,18 +104,18 @@ static void put_list(struct writer *w, const char *key, const unsigned *q, unsig
     qr_buf_puts(&w->text, "]");
 }
 
-static void put_special(struct writer *w, enum qr_word_takes takes, unsigned n) {
-    if (takes == QR_WORD_MATRIX)
+static void put_special(struct writer *w, enum qr_composite_takes takes, unsigned n) {
+    if (takes == QR_COMPOSITE_MATRIX)
         qr_buf_puts(&w->text, n == 1 ? ", \"matrix\": [[0.6, [0, 0.8]], [[0, 0.8], 0.6]]"
                                      : ", \"matrix\": [[0, 0, 1, 0], [0.6, 0, 0, [0, 0.8]], "
                                        "[0, 1, 0, 0], [[0, 0.8], 0, 0, 0.6]]");
-    if (takes == QR_WORD_PAULIS) {
+    if (takes == QR_COMPOSITE_PAULIS) {
         qr_buf_puts(&w->text, ", \"pauli_word\": \"");
         for (unsigned i = 0; i < n; i++)
             qr_buf_printf(&w->text, "%c", i ? "IXYZ"[below(w, 4)] : "XYZ"[below(w, 3)]);
         qr_buf_puts(&w->text, "\"");
     }
-    if (takes != QR_WORD_STATE) return;
+    if (takes != QR_COMPOSITE_STATE) return;
     if (n <= w->n_columns && below(w, 2)) {
         qr_buf_printf(&w->text, ", \"state\": {\"data\": %u}", below(w, w->n_columns - n + 1));
         return;
@@ -128,7 +128,7 @@ static void put_special(struct writer *w, enum qr_word_takes takes, unsigned n) 
 /* Qubits that gate i acts on: the least and the most. */
 static unsigned most_qubits(unsigned i, unsigned *ret_least) {
     if (i < QR_GATE_KINDS) return *ret_least = qr_gate_info((enum qr_gate_kind)i)->n_targets;
-    const struct qr_gate_word *word = qr_gate_word_at(i - QR_GATE_KINDS);
+    const struct qr_composite_gate *word = qr_composite_gate_at(i - QR_GATE_KINDS);
     *ret_least = word->least;
     return word->most ? word->most : REF_WORDS_QUBITS;
 }
@@ -147,8 +147,8 @@ static void put_gate(struct writer *w) {
     put_list(w, "qubits", q, n);
     if (left && !below(w, 5)) put_list(w, "controls", q + n, 1 + below(w, left));
     if (i >= QR_GATE_KINDS) {
-        const struct qr_gate_word *word = qr_gate_word_at(i - QR_GATE_KINDS);
-        for (unsigned k = 0; k < QR_WORD_ARGS && word->args[k]; k++) {
+        const struct qr_composite_gate *word = qr_composite_gate_at(i - QR_GATE_KINDS);
+        for (unsigned k = 0; k < QR_COMPOSITE_ARGS && word->args[k]; k++) {
             qr_buf_printf(&w->text, ", \"%s\": ", word->args[k]);
             put_argument(w);
         }

@@ -94,7 +94,7 @@ static void test_forms(void) {
             continue;
         }
         bool number = e.n == 1 && e.node->op == QR_EXPRESSION_NUMBER;
-        qr_expression_put(&e, scale, letters, NULL, false, &text);
+        qr_expression_print(&e, scale, letters, NULL, false, &text);
         CHECK(e.n == forms[i].nodes && strcmp(qr_buf_string(&text), forms[i].text) == 0 &&
                   (!number || scale == 1),
               "%s: %u nodes, %s", forms[i].from, e.n, qr_buf_string(&text));
@@ -549,14 +549,14 @@ static void test_columns(void) {
           strcmp(c->column_names[1], "a c") == 0 && c->gates[0].args[0].index == 1 &&
           c->n_expressions == 2);
     static const char *const wrong[] = {"b", "d"}, *const right[] = {"b", NULL, "a c", "d"};
-    CHECK(qr_circuit_place_columns(c, wrong, 2, &err) == QR_INVALID_ARGUMENT &&
+    CHECK(qr_circuit_resolve_columns(c, wrong, 2, &err) == QR_INVALID_ARGUMENT &&
               strstr(err.msg, "x.a c"),
           "%s", err.msg);
-    CHECK(qr_circuit_place_columns(c, right, 0, &err) == QR_INVALID_ARGUMENT &&
+    CHECK(qr_circuit_resolve_columns(c, right, 0, &err) == QR_INVALID_ARGUMENT &&
               strstr(err.msg, "x[0]"),
           "%s", err.msg);
     CHECK(c->n_columns == 3 && c->n_expressions == 2);
-    CHECK(qr_circuit_place_columns(c, right, 4, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_circuit_resolve_columns(c, right, 4, &err) == QR_OK, "%s", err.msg);
     /* x.b and x[0] are one column now, so the two expressions are one */
     CHECK(c->n_columns == 4 && c->n_named == 4 && c->gates[0].args[0].index == 0 &&
           c->n_expressions == 1 && c->gates[1].args[0].index == 0 &&

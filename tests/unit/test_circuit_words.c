@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "circuit/circuit_json.h"
-#include "circuit/gate_words.h"
+#include "circuit/composite_gates.h"
 #include "tests/golden.h"
 #include "tests/ref/dense.h"
 #include "tests/ref/field.h"
@@ -236,20 +236,20 @@ static void definitions(void) {
 /* Each word of the table has its row in the golden file or among the definitions. */
 static void all_are_proved(void) {
     struct qr_json *root = golden_load("tests/golden/gates/gates.json");
-    const struct qr_gate_word *w;
+    const struct qr_composite_gate *w;
     const struct ref_field_gate *f;
-    for (size_t i = 0; (w = qr_gate_word_at(i)); i++) {
+    for (size_t i = 0; (w = qr_composite_gate_at(i)); i++) {
         bool found = false;
         for (unsigned k = 0; (f = ref_field_gate_at(k)); k++)
-            found |= qr_gate_word_of(f->name) == w;
+            found |= qr_composite_gate_of(f->name) == w;
         for (const struct qr_json *row = qr_json_first(qr_json_get(root, "rows")); row && !found;
              row = qr_json_next(row))
             found =
-                qr_gate_word_of(golden_text(
+                qr_composite_gate_of(golden_text(
                     qr_json_first(qr_json_get(qr_json_get(row, "circuit"), "gates")), "gate")) == w;
         CHECK(found, "%s is proved by nothing", w->names[0]);
-        for (unsigned k = 0; k < QR_WORD_NAMES && w->names[k]; k++)
-            CHECK(qr_gate_word_of(w->names[k]) == w && qr_gate_kind_of(w->names[k]) < 0,
+        for (unsigned k = 0; k < QR_COMPOSITE_NAMES && w->names[k]; k++)
+            CHECK(qr_composite_gate_of(w->names[k]) == w && qr_gate_kind_of(w->names[k]) < 0,
                   "%s is another gate's name too", w->names[k]);
     }
     qr_json_free(root);

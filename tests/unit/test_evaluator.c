@@ -23,7 +23,7 @@ static void test_numbers(void) {
             const struct qr_state *s = end_of(k / 2 + 1) - 1 + k % 2;
             struct qr_named_value metrics[QR_LINE_VALUES], logged[QR_MAX_LOGGED];
             struct qr_step_line line;
-            struct qr_reported r;
+            struct qr_step_values r;
             struct qr_buf text = {0};
             CHECK(qr_validation_pass_evaluate(h, s, &r, &err) == QR_OK, "%s", err.msg);
             qr_logged_line(job, load.model, &r, metrics, logged, &line);
@@ -35,7 +35,7 @@ static void test_numbers(void) {
                   r.ends_epoch);
             qr_buf_free(&text);
         }
-        struct qr_reported r;
+        struct qr_step_values r;
         CHECK(qr_validation_pass_evaluate(h, &states[BATCHES + 2], &r, &err) == QR_OK &&
                   r.step == BATCHES + 1 && r.epoch == 2 && !r.ends_epoch,
               "within an epoch");
@@ -280,7 +280,7 @@ static unsigned asked;
 static bool stops_soon(void *ctx) { return (void)ctx, ++asked > 2; }
 static void test_stop(void) {
     struct qr_validation_pass *h = NULL;
-    struct qr_reported r;
+    struct qr_step_values r;
     const struct qr_validation_pass_options o = {.job = job,
                                                  .model = load.model,
                                                  .data = &load.data,

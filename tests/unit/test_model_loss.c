@@ -306,11 +306,16 @@ static void test_answers(void) {
                                            .from_logits = true};
     static const double zero[1] = {0};
     double q[3];
-    CHECK(qr_metric_answer(&sign, 3, p, 0) == 1 && qr_metric_answer(&sign, 3, p, 2) == 0);
-    CHECK(qr_metric_answer(&sign, 1, zero, 0) == 1 && qr_metric_answer(&bits, 1, zero, 0) == 0);
-    CHECK(qr_metric_answer(&half, 3, p, 0) == 0 && qr_metric_answer(&half, 3, p, 1) == 1);
-    CHECK(qr_metric_answer(&bits, 3, p, 0) == 1 && qr_metric_answer(&bits, 3, p, 2) == 0);
-    CHECK(qr_metric_answer(&most, 3, p, 0) == 1 && qr_metric_answer(&most, 3, even, 2) == 0);
+    CHECK(qr_metric_predicted_class(&sign, 3, p, 0) == 1 &&
+          qr_metric_predicted_class(&sign, 3, p, 2) == 0);
+    CHECK(qr_metric_predicted_class(&sign, 1, zero, 0) == 1 &&
+          qr_metric_predicted_class(&bits, 1, zero, 0) == 0);
+    CHECK(qr_metric_predicted_class(&half, 3, p, 0) == 0 &&
+          qr_metric_predicted_class(&half, 3, p, 1) == 1);
+    CHECK(qr_metric_predicted_class(&bits, 3, p, 0) == 1 &&
+          qr_metric_predicted_class(&bits, 3, p, 2) == 0);
+    CHECK(qr_metric_predicted_class(&most, 3, p, 0) == 1 &&
+          qr_metric_predicted_class(&most, 3, even, 2) == 0);
     qr_metric_probabilities(&most, 3, even, q);
     CHECK(q[0] == 0.3 && q[1] == 0.3 && q[2] == 0.2);
     qr_metric_probabilities(&bits, 3, p, q);

@@ -115,7 +115,7 @@ static void golden_weights(const struct qr_optimizer_options *o, const struct qr
     qr_optimizer_init(o, n, moments, products);
     CHECK(memcmp(qr_optimizer_result(o, 0, n, w, moments), w, n * sizeof *w) == 0, "row %zu", row);
     double worst = 0;
-    bool by_parts = !qr_optimizer_clips(o) && !qr_optimizer_finds_steps(o->kind);
+    bool by_parts = !qr_optimizer_clips(o) && !qr_optimizer_has_line_search(o->kind);
     for (size_t t = 0; t < n_steps; t++) {
         CHECK(!by_parts ||
                   same_by_parts(o, t, n, tensors, n_sizes, g + t * n, w, moments, products),

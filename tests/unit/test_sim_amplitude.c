@@ -164,7 +164,7 @@ static void shared(void) {
             CHECK(c->expressions[i].node[k].op != QR_EXPRESSION_SHARED ||
                   c->expressions[i].node[k].index < i);
     }
-    CHECK(qr_circuit_place_columns(copy, names, COUNT(names), &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_circuit_resolve_columns(copy, names, COUNT(names), &err) == QR_OK, "%s", err.msg);
     for (size_t i = 0; i < c->n_expressions; i++)
         CHECK(qr_expression_equal(&c->expressions[i], &copy->expressions[i]));
     qr_circuit_free(copy);

@@ -118,7 +118,7 @@ int main(void) {
           "%lld micro-batches computed, %u wrote", (long long)micro_batches,
           atomic_load(&r.n_wrote));
     for (uint32_t i = 0; i < 3; i++)
-        CHECK(r.worker[i].result.by_others, "worker %u: nothing is left to do", i);
+        CHECK(r.worker[i].result.ended_by_peers, "worker %u: nothing is left to do", i);
     ring_fini(&r);
     qr_state_fini(&truth.kept);
     qr_buf_free(&truth.lines);

@@ -125,7 +125,7 @@ static void test_random_kills(const char *digest, const struct qr_buf *lines, un
         struct ring_worker *w = &r.worker[i];
         CHECK(w->code == QR_OK || atomic_load(&w->killed) || ring_came_too_late(w),
               "seed %llu: worker %u: %s", (unsigned long long)seed, i, w->err.msg);
-        CHECK(w->result.by_others || w->code != QR_OK ||
+        CHECK(w->result.ended_by_peers || w->code != QR_OK ||
                   strcmp(w->result.state_digest, digest) == 0,
               "worker %u: %s", i, w->result.state_digest);
     }

@@ -93,7 +93,7 @@ static void test_all_workers_again_and_again(void) {
         check_ring(&r, what);
         /* a second server that a busy machine has silenced at the end learns it from the first */
         for (uint32_t i = 0; i < servers; i++)
-            CHECK(r.worker[i].lives == 1 && (i > 0 || !r.worker[i].result.by_others),
+            CHECK(r.worker[i].lives == 1 && (i > 0 || !r.worker[i].result.ended_by_peers),
                   "%s: server %u", what, i);
         CHECK(blows >= 16 / b.every && r.worker[servers].lives > blows / 2, "%s: %u blows", what,
               blows);
@@ -211,7 +211,8 @@ static void test_waits(void) {
     int64_t began_ns = qr_now_ns(&qr_clock_monotonic);
     ring_run(&r);
     double s = (double)(qr_now_ns(&qr_clock_monotonic) - began_ns) / 1e9;
-    CHECK(r.worker[0].code == QR_OK && r.worker[0].result.by_others, "%s", r.worker[0].err.msg);
+    CHECK(r.worker[0].code == QR_OK && r.worker[0].result.ended_by_peers, "%s",
+          r.worker[0].err.msg);
     CHECK(atomic_load(&r.worker[1].killed) && r.worker[1].lives == 1);
     CHECK(s > 4 && s < 20, "it waited %.1f s", s);
     ring_fini(&r);

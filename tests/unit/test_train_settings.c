@@ -43,7 +43,7 @@ static void check_ends(struct ring *r, int which, const char *what) {
     for (uint32_t i = 0; i < r->n; i++) {
         const struct ring_worker *w = &r->worker[i];
         CHECK(w->code == QR_OK, "%s: worker %u: %s", what, i, w->err.msg);
-        CHECK(w->code != QR_OK || w->result.by_others ||
+        CHECK(w->code != QR_OK || w->result.ended_by_peers ||
                   strcmp(w->result.state_digest, truth[which].digest) == 0,
               "%s: worker %u", what, i);
         CHECK(w->view.n_members == r->n, "%s: worker %u saw %u members at last", what, i,

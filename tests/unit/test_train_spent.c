@@ -18,7 +18,7 @@ static void test_integral(void) {
     qr_pod_time_begin(&s, 1500);
     CHECK(qr_pod_time_ms(&s, now_ns) == 1500, "nobody is a member yet");
     for (size_t i = 0; i < COUNT(time); i++) {
-        qr_pod_time_members(&s, time[i].n, now_ns);
+        qr_pod_time_set_members(&s, time[i].n, now_ns);
         for (int64_t k = 0; k < time[i].s; k++) {
             now_ns += QR_SECOND;
             whole += 1000 * (int64_t)time[i].n;
@@ -32,18 +32,18 @@ static void test_integral(void) {
 static void test_others(void) {
     struct qr_pod_time s;
     qr_pod_time_begin(&s, 0);
-    qr_pod_time_members(&s, 2, 0);
-    qr_pod_time_learn(&s, 900, QR_SECOND / 2); /* it knows 1000 itself */
+    qr_pod_time_set_members(&s, 2, 0);
+    qr_pod_time_raise(&s, 900, QR_SECOND / 2); /* it knows 1000 itself */
     CHECK(qr_pod_time_ms(&s, QR_SECOND) == 2000);
-    qr_pod_time_learn(&s, 50000, QR_SECOND);
+    qr_pod_time_raise(&s, 50000, QR_SECOND);
     CHECK(qr_pod_time_ms(&s, QR_SECOND) == 50000 && qr_pod_time_ms(&s, 2 * QR_SECOND) == 52000);
     /* away and back, frozen for a minute: that is not its to count */
-    qr_pod_time_members(&s, 3, 62 * QR_SECOND);
-    qr_pod_time_forget(&s, 62 * QR_SECOND);
+    qr_pod_time_set_members(&s, 3, 62 * QR_SECOND);
+    qr_pod_time_reset(&s, 62 * QR_SECOND);
     CHECK(qr_pod_time_ms(&s, 62 * QR_SECOND) == 0);
-    qr_pod_time_learn(&s, 112000, 63 * QR_SECOND);
+    qr_pod_time_raise(&s, 112000, 63 * QR_SECOND);
     CHECK(qr_pod_time_ms(&s, 64 * QR_SECOND) == 115000);
-    qr_pod_time_learn(&s, UINT64_MAX >> 1, 64 * QR_SECOND); /* what no run takes stays in range */
+    qr_pod_time_raise(&s, UINT64_MAX >> 1, 64 * QR_SECOND); /* what no run takes stays in range */
     CHECK(qr_pod_time_ms(&s, 65 * QR_SECOND) > 115000);
 }
 
@@ -56,14 +56,14 @@ static void test_said(void) {
         {5, 70, false}, {UINT64_C(1) << 39, 1000000, true}, {0, 0, false}, {9, 1000001, false}};
     qr_fixed sum[COUNT(said)] = {0};
     for (size_t i = 0; i < COUNT(said); i++) {
-        sum[i] += qr_pod_time_put(said[i].ns, said[i].ms, said[i].bound);
+        sum[i] += qr_pod_time_encode(said[i].ns, said[i].ms, said[i].bound);
         CHECK(qr_fixed_to_count(sum[i]) == said[i].ns, "the nanoseconds stay");
     }
-    struct qr_pod_time_said s = qr_pod_time_take(sum, COUNT(said));
+    struct qr_pod_time_report s = qr_pod_time_decode(sum, COUNT(said));
     CHECK(s.pod_ms == 1000001 && !s.bound, "rank 1's bound is not the leader's");
-    s = qr_pod_time_take(sum + 1, 3);
+    s = qr_pod_time_decode(sum + 1, 3);
     CHECK(s.pod_ms == 1000001 && s.bound);
-    s = qr_pod_time_take(sum + 2, 1);
+    s = qr_pod_time_decode(sum + 2, 1);
     CHECK(s.pod_ms == 0 && !s.bound);
 }
 

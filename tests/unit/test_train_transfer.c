@@ -25,12 +25,12 @@ static void fill(struct qr_state *s, double x) {
 static struct qr_lines some_lines(void) {
     struct qr_lines l = {0};
     for (uint64_t i = 0; i < 6; i++)
-        qr_lines_add(&l, &(struct qr_reported){.step = i,
-                                               .epoch = 1,
-                                               .samples = 4,
-                                               .eval = i == 4,
-                                               .value = {0.5, (double)i},
-                                               .readouts = {i}});
+        qr_lines_add(&l, &(struct qr_step_values){.step = i,
+                                                  .epoch = 1,
+                                                  .samples = 4,
+                                                  .eval = i == 4,
+                                                  .value = {0.5, (double)i},
+                                                  .readouts = {i}});
     l.waits = true;
     CHECK(l.n == QR_LINES_KEPT && l.line[0].step == 2 && l.line[3].step == 5 && l.line[2].eval);
     return l;

@@ -71,20 +71,20 @@ const char *qr_ansatz_alias(const char *name) {
 
 /* ---- gates ---- */
 
-void qr_ansatz_put(struct qr_ansatz_builder *b, const struct qr_ansatz_gate *g) {
+void qr_ansatz_emit(struct qr_ansatz_builder *b, const struct qr_ansatz_gate *g) {
     if (!b->code) b->code = b->use->host->add(b->use->at, g);
     b->n_said++;
 }
 
-void qr_ansatz_one(struct qr_ansatz_builder *b, const char *gate, unsigned place,
-                   const struct qr_ansatz_angle *angle) {
+void qr_ansatz_emit_one(struct qr_ansatz_builder *b, const char *gate, unsigned place,
+                        const struct qr_ansatz_angle *angle) {
     uint16_t at = (uint16_t)place;
-    qr_ansatz_put(b, &(struct qr_ansatz_gate){gate, &at, 1, angle ? 1 : 0, angle, NULL});
+    qr_ansatz_emit(b, &(struct qr_ansatz_gate){gate, &at, 1, angle ? 1 : 0, angle, NULL});
 }
 
-void qr_ansatz_two(struct qr_ansatz_builder *b, const char *gate, unsigned p, unsigned q) {
+void qr_ansatz_emit_two(struct qr_ansatz_builder *b, const char *gate, unsigned p, unsigned q) {
     uint16_t at[2] = {(uint16_t)p, (uint16_t)q};
-    qr_ansatz_put(b, &(struct qr_ansatz_gate){gate, at, 2, 0, NULL, NULL});
+    qr_ansatz_emit(b, &(struct qr_ansatz_gate){gate, at, 2, 0, NULL, NULL});
 }
 
 struct qr_ansatz_angle qr_ansatz_weight(double factor, const char *fmt, ...) {
@@ -110,7 +110,7 @@ struct qr_ansatz_path qr_ansatz_path(const struct qr_ansatz_builder *b, const ch
     return p;
 }
 
-void qr_ansatz_refuse(struct qr_ansatz_builder *b, const char *key, const char *fmt, ...) {
+void qr_ansatz_fail(struct qr_ansatz_builder *b, const char *key, const char *fmt, ...) {
     char why[256];
     va_list ap;
     if (b->code) return;

@@ -12,11 +12,11 @@ struct qr_ansatz_builder {
     size_t n_said; /* gates */
 };
 
-void qr_ansatz_put(struct qr_ansatz_builder *b, const struct qr_ansatz_gate *g);
+void qr_ansatz_emit(struct qr_ansatz_builder *b, const struct qr_ansatz_gate *g);
 /* angle NULL: a gate without */
-void qr_ansatz_one(struct qr_ansatz_builder *b, const char *gate, unsigned place,
-                   const struct qr_ansatz_angle *angle);
-void qr_ansatz_two(struct qr_ansatz_builder *b, const char *gate, unsigned p, unsigned q);
+void qr_ansatz_emit_one(struct qr_ansatz_builder *b, const char *gate, unsigned place,
+                        const struct qr_ansatz_angle *angle);
+void qr_ansatz_emit_two(struct qr_ansatz_builder *b, const char *gate, unsigned p, unsigned q);
 struct qr_ansatz_angle qr_ansatz_weight(double factor, const char *fmt, ...) QR_PRINTF(2, 3);
 
 /* The value of a key, or `absent`. */
@@ -28,7 +28,7 @@ unsigned qr_ansatz_choice(struct qr_ansatz_builder *b, const char *key, const ch
                           unsigned n, unsigned absent);
 unsigned qr_ansatz_layers(struct qr_ansatz_builder *b, unsigned absent);
 /* Fails with "PATH.key: ..."; key NULL: with the ansatz's own path. */
-void qr_ansatz_refuse(struct qr_ansatz_builder *b, const char *key, const char *fmt, ...)
+void qr_ansatz_fail(struct qr_ansatz_builder *b, const char *key, const char *fmt, ...)
     QR_PRINTF(3, 4);
 struct qr_ansatz_path {
     char s[256];

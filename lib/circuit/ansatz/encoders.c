@@ -27,7 +27,7 @@ enum qr_code qr_ansatz_angle_encoder(const struct qr_ansatz_use *use) {
     uint32_t *columns = read_columns(&b);
     for (unsigned q = 0; q < b.n; q++) {
         struct qr_ansatz_angle a = input(scale, columns[q]);
-        qr_ansatz_one(&b, rotation, q, &a);
+        qr_ansatz_emit_one(&b, rotation, q, &a);
     }
     free(columns);
     return b.code;
@@ -73,14 +73,14 @@ static enum qr_code build_products(struct products *e, unsigned layers) {
 
 static void iqp_one(struct products *e, unsigned q) {
     struct qr_ansatz_angle a = input(e->scale, e->columns[q]);
-    qr_ansatz_one(&e->b, "H", q, NULL);
-    qr_ansatz_one(&e->b, "RZ", q, &a);
+    qr_ansatz_emit_one(&e->b, "H", q, NULL);
+    qr_ansatz_emit_one(&e->b, "RZ", q, &a);
 }
 
 static void iqp_two(struct products *e, unsigned p, unsigned q) {
     struct qr_ansatz_angle a = product(e, "", p, q);
     uint16_t at[2] = {(uint16_t)p, (uint16_t)q};
-    qr_ansatz_put(&e->b, &(struct qr_ansatz_gate){"MultiRZ", at, 2, 1, &a, NULL});
+    qr_ansatz_emit(&e->b, &(struct qr_ansatz_gate){"MultiRZ", at, 2, 1, &a, NULL});
 }
 
 enum qr_code qr_ansatz_iqp(const struct qr_ansatz_use *use) {
@@ -92,20 +92,20 @@ enum qr_code qr_ansatz_iqp(const struct qr_ansatz_use *use) {
 
 static void zz_one(struct products *e, unsigned q) {
     struct qr_ansatz_angle a = input(e->scale, e->columns[q]);
-    qr_ansatz_one(&e->b, "H", q, NULL);
-    qr_ansatz_one(&e->b, "P", q, &a);
+    qr_ansatz_emit_one(&e->b, "H", q, NULL);
+    qr_ansatz_emit_one(&e->b, "P", q, &a);
 }
 
 static void zz_two(struct products *e, unsigned p, unsigned q) {
     struct qr_ansatz_angle a = product(e, "pi - ", p, q);
-    qr_ansatz_two(&e->b, "CNOT", p, q);
-    qr_ansatz_one(&e->b, "P", q, &a);
-    qr_ansatz_two(&e->b, "CNOT", p, q);
+    qr_ansatz_emit_two(&e->b, "CNOT", p, q);
+    qr_ansatz_emit_one(&e->b, "P", q, &a);
+    qr_ansatz_emit_two(&e->b, "CNOT", p, q);
 }
 
 enum qr_code qr_ansatz_zz_feature_map(const struct qr_ansatz_use *use) {
     struct products e = {.b = {use, use->n, QR_OK, 0}, .one = zz_one, .two = zz_two};
     e.scale = qr_ansatz_number(&e.b, "alpha", 2);
-    if (e.b.n < 2) qr_ansatz_refuse(&e.b, NULL, "'zz-feature-map' is on 2 qubits and more, not 1");
+    if (e.b.n < 2) qr_ansatz_fail(&e.b, NULL, "'zz-feature-map' is on 2 qubits and more, not 1");
     return build_products(&e, 2);
 }

@@ -38,18 +38,18 @@ enum qr_code qr_ansatz_strongly_entangling(const struct qr_ansatz_use *use) {
     if (ranges && !b.code)
         b.code = qr_json_want(ranges, qr_ansatz_path(&b, "ranges").s, QR_JSON_ARRAY, use->err);
     if (ranges && !b.code && qr_json_size(ranges) != layers)
-        qr_ansatz_refuse(&b, "ranges", "%zu numbers for %u layers; give one a layer",
-                         qr_json_size(ranges), layers);
+        qr_ansatz_fail(&b, "ranges", "%zu numbers for %u layers; give one a layer",
+                       qr_json_size(ranges), layers);
     const struct qr_json *range = b.code ? NULL : qr_json_first(ranges);
     for (unsigned l = 0; l < layers && !b.code; l++, range = range ? qr_json_next(range) : NULL) {
         for (uint16_t q = 0; q < b.n; q++) {
             struct qr_ansatz_angle a[3];
             for (unsigned k = 0; k < 3; k++) a[k] = qr_ansatz_weight(1, "w%u_%u_%u", l, q, k);
-            qr_ansatz_put(&b, &(struct qr_ansatz_gate){"Rot", &q, 1, 3, a, NULL});
+            qr_ansatz_emit(&b, &(struct qr_ansatz_gate){"Rot", &q, 1, 3, a, NULL});
         }
         if (b.n < 2) continue;
         unsigned r = range_of(&b, range, l);
-        for (unsigned q = 0; q < b.n; q++) qr_ansatz_two(&b, gate, q, (q + r) % b.n);
+        for (unsigned q = 0; q < b.n; q++) qr_ansatz_emit_two(&b, gate, q, (q + r) % b.n);
     }
     return b.code;
 }
@@ -63,10 +63,10 @@ enum qr_code qr_ansatz_basic_entangler(const struct qr_ansatz_use *use) {
     for (unsigned l = 0; l < layers && !b.code; l++) {
         for (unsigned q = 0; q < b.n; q++) {
             struct qr_ansatz_angle a = qr_ansatz_weight(1, "w%u_%u", l, q);
-            qr_ansatz_one(&b, rotation, q, &a);
+            qr_ansatz_emit_one(&b, rotation, q, &a);
         }
-        for (unsigned q = 0; q + 1 < b.n; q++) qr_ansatz_two(&b, "CNOT", q, q + 1);
-        if (b.n > 2) qr_ansatz_two(&b, "CNOT", b.n - 1, 0);
+        for (unsigned q = 0; q + 1 < b.n; q++) qr_ansatz_emit_two(&b, "CNOT", q, q + 1);
+        if (b.n > 2) qr_ansatz_emit_two(&b, "CNOT", b.n - 1, 0);
     }
     return b.code;
 }
@@ -78,15 +78,15 @@ enum qr_code qr_ansatz_simplified_two_design(const struct qr_ansatz_use *use) {
     unsigned layers = qr_ansatz_layers(&b, 1);
     for (unsigned q = 0; q < b.n; q++) {
         struct qr_ansatz_angle a = qr_ansatz_weight(1, "initial%u", q);
-        qr_ansatz_one(&b, "RY", q, &a);
+        qr_ansatz_emit_one(&b, "RY", q, &a);
     }
     for (unsigned l = 0; l < layers && b.n > 1 && !b.code; l++)
         for (unsigned i = 0; i + 1 < b.n; i++) {
             unsigned p = i < b.n / 2 ? 2 * i : 2 * (i - b.n / 2) + 1;
-            qr_ansatz_two(&b, "CZ", p, p + 1);
+            qr_ansatz_emit_two(&b, "CZ", p, p + 1);
             for (unsigned k = 0; k < 2; k++) {
                 struct qr_ansatz_angle a = qr_ansatz_weight(1, "w%u_%u_%u", l, i, k);
-                qr_ansatz_one(&b, "RY", p + k, &a);
+                qr_ansatz_emit_one(&b, "RY", p + k, &a);
             }
         }
     return b.code;
@@ -103,8 +103,8 @@ static unsigned read_rotations(struct qr_ansatz_builder *b, unsigned ret[MAX_ROT
     b->code = qr_json_want(list, qr_ansatz_path(b, "rotations").s, QR_JSON_ARRAY, b->use->err);
     if (b->code) return 0;
     if (qr_json_size(list) < 1 || qr_json_size(list) > MAX_ROTATIONS)
-        qr_ansatz_refuse(b, "rotations", "%zu names; give 1 to %d of RX, RY and RZ",
-                         qr_json_size(list), MAX_ROTATIONS);
+        qr_ansatz_fail(b, "rotations", "%zu names; give 1 to %d of RX, RY and RZ",
+                       qr_json_size(list), MAX_ROTATIONS);
     for (const struct qr_json *v = qr_json_first(list); v && !b->code; v = qr_json_next(v)) {
         char key[32];
         size_t which = 0;
@@ -127,13 +127,13 @@ enum qr_code qr_ansatz_hardware_efficient(const struct qr_ansatz_use *use) {
         for (unsigned k = 0; k < n_turns; k++)
             for (unsigned q = 0; q < b.n; q++) {
                 struct qr_ansatz_angle a = qr_ansatz_weight(1, "theta%u", weights++);
-                qr_ansatz_one(&b, rotations[turns[k]], q, &a);
+                qr_ansatz_emit_one(&b, rotations[turns[k]], q, &a);
             }
         if (l == layers) break;
         size_t n_pairs;
         struct qr_ansatz_pair *pairs = qr_ansatz_pairs(pattern, b.n, l, &n_pairs);
         for (size_t i = 0; i < n_pairs && !b.code; i++)
-            qr_ansatz_two(&b, gate, pairs[i].p, pairs[i].q);
+            qr_ansatz_emit_two(&b, gate, pairs[i].p, pairs[i].q);
         free(pairs);
     }
     return b.code;

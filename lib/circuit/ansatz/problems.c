@@ -15,7 +15,8 @@ static void add_cost(struct qr_ansatz_builder *b, const struct qr_ansatz_terms *
         unsigned n = (unsigned)(cost->terms[t + 1].first - first);
         struct qr_ansatz_angle a =
             qr_ansatz_weight(2 * cost->terms[t].coefficient, "gamma_%u", layer);
-        qr_ansatz_put(b, &(struct qr_ansatz_gate){"MultiRZ", cost->places + first, n, 1, &a, NULL});
+        qr_ansatz_emit(b,
+                       &(struct qr_ansatz_gate){"MultiRZ", cost->places + first, n, 1, &a, NULL});
     }
 }
 
@@ -26,11 +27,11 @@ enum qr_code qr_ansatz_qaoa(const struct qr_ansatz_use *use) {
     if (!b.code)
         b.code = use->host->read_terms(use->at, qr_json_get(use->options, "cost"),
                                        qr_ansatz_path(&b, "cost").s, &cost);
-    for (unsigned q = 0; q < b.n; q++) qr_ansatz_one(&b, "H", q, NULL);
+    for (unsigned q = 0; q < b.n; q++) qr_ansatz_emit_one(&b, "H", q, NULL);
     for (unsigned l = 0; l < layers && !b.code; l++) {
         add_cost(&b, &cost, l);
         struct qr_ansatz_angle a = qr_ansatz_weight(2, "beta_%u", l);
-        for (unsigned q = 0; q < b.n; q++) qr_ansatz_one(&b, "RX", q, &a);
+        for (unsigned q = 0; q < b.n; q++) qr_ansatz_emit_one(&b, "RX", q, &a);
     }
     qr_ansatz_terms_fini(&cost);
     return b.code;
@@ -64,7 +65,7 @@ static void add_string(struct excitations *e, const uint16_t *ends, unsigned n, 
             paulis[k] = q == ends[i] ? letters[i] : q == ends[i + 1] ? letters[i + 1] : 'Z';
         }
     struct qr_ansatz_angle a = next_weight(e, factor);
-    qr_ansatz_put(&e->b, &(struct qr_ansatz_gate){"PauliRot", places, room, 1, &a, paulis});
+    qr_ansatz_emit(&e->b, &(struct qr_ansatz_gate){"PauliRot", places, room, 1, &a, paulis});
     free(places);
     free(paulis);
 }
@@ -76,7 +77,7 @@ static void add_excitation(struct excitations *e, const uint16_t *at, unsigned n
     if (!e->fermionic) {
         struct qr_ansatz_angle a = next_weight(e, 1);
         const char *gate = n == 2 ? "SingleExcitation" : "DoubleExcitation";
-        qr_ansatz_put(&e->b, &(struct qr_ansatz_gate){gate, at, n, 1, &a, NULL});
+        qr_ansatz_emit(&e->b, &(struct qr_ansatz_gate){gate, at, n, 1, &a, NULL});
     }
     unsigned n_strings = e->fermionic ? n == 2 ? 2 : 8 : 0;
     for (unsigned k = 0; k < n_strings && !e->b.code; k++) {
@@ -94,9 +95,9 @@ static void read_excitation(struct excitations *e, const struct qr_json *v, cons
     snprintf(item, sizeof item, "%s[%zu]", key, i);
     if (!b->code) b->code = qr_json_want(v, qr_ansatz_path(b, item).s, QR_JSON_ARRAY, b->use->err);
     if (!b->code && qr_json_size(v) != n)
-        qr_ansatz_refuse(b, item, "%zu qubits; %s", qr_json_size(v),
-                         n == 2 ? "a single excitation has 2: from, to"
-                                : "a double excitation has 4: from two, to two");
+        qr_ansatz_fail(b, item, "%zu qubits; %s", qr_json_size(v),
+                       n == 2 ? "a single excitation has 2: from, to"
+                              : "a double excitation has 4: from two, to two");
     unsigned k = 0;
     for (const struct qr_json *q = b->code ? NULL : qr_json_first(v); q && !b->code;
          q = qr_json_next(q), k++) {
@@ -105,13 +106,13 @@ static void read_excitation(struct excitations *e, const struct qr_json *v, cons
         b->code = qr_json_i64(q, qr_ansatz_path(b, item).s, 0, INT16_MAX, &qubit, b->use->err);
         unsigned place = 0;
         while (place < b->n && b->use->qubits[place] != qubit) place++;
-        if (place == b->n) qr_ansatz_refuse(b, item, "the ansatz is not on qubit %d", (int)qubit);
+        if (place == b->n) qr_ansatz_fail(b, item, "the ansatz is not on qubit %d", (int)qubit);
         ret[k] = (uint16_t)place;
         for (unsigned j = 0; j < k; j++)
             if (e->fermionic ? ret[j] >= ret[k] : ret[j] == ret[k])
-                qr_ansatz_refuse(b, item,
-                                 e->fermionic ? "the qubits of an excitation ascend"
-                                              : "a qubit is given twice");
+                qr_ansatz_fail(b, item,
+                               e->fermionic ? "the qubits of an excitation ascend"
+                                            : "a qubit is given twice");
     }
 }
 
@@ -164,7 +165,7 @@ static enum qr_code build_excitations(const struct qr_ansatz_use *use, bool ferm
     struct excitations e = {.b = {use, use->n, QR_OK, 0}, .fermionic = fermionic, .n_layers = 1};
     struct qr_ansatz_builder *b = &e.b;
     if (!qr_json_get(use->options, "electrons"))
-        qr_ansatz_refuse(b, "electrons", "is missing: how many of the first qubits begin in 1");
+        qr_ansatz_fail(b, "electrons", "is missing: how many of the first qubits begin in 1");
     e.electrons = qr_ansatz_integer(b, "electrons", 0, b->n, 0);
     if (fermionic) e.n_layers = qr_ansatz_layers(b, 1);
     e.singles = read_list(b, "singles");
@@ -172,11 +173,11 @@ static enum qr_code build_excitations(const struct qr_ansatz_use *use, bool ferm
     unsigned n_singles = count_singles(&e);
     bool all = !e.singles && !e.doubles;
     if (all ? !n_singles : !n_singles && !qr_json_size(e.doubles))
-        qr_ansatz_refuse(b, NULL, "there is no excitation%s",
-                         all ? " of these electrons that keeps the spin; give \"singles\" or "
-                               "\"doubles\""
-                             : "; leave \"singles\" and \"doubles\" out for all");
-    for (unsigned q = 0; q < e.electrons; q++) qr_ansatz_one(b, "X", q, NULL);
+        qr_ansatz_fail(b, NULL, "there is no excitation%s",
+                       all ? " of these electrons that keeps the spin; give \"singles\" or "
+                             "\"doubles\""
+                           : "; leave \"singles\" and \"doubles\" out for all");
+    for (unsigned q = 0; q < e.electrons; q++) qr_ansatz_emit_one(b, "X", q, NULL);
     for (; e.layer < e.n_layers && !b->code; e.layer++) {
         e.weight = n_singles; /* weights of singles are first, gates of doubles */
         if (all) add_all_doubles(&e);

@@ -54,10 +54,10 @@ static void add_multiplexed(struct qr_ansatz_builder *b, const char *gate, unsig
         bool known = v->op == QR_EXPRESSION_NUMBER;
         struct qr_ansatz_angle a = {known ? QR_ANSATZ_NUMBER : QR_ANSATZ_SHARED,
                                     turn / (double)n * (known ? v->number : 1), v->index, ""};
-        qr_ansatz_one(b, gate, k, &a);
+        qr_ansatz_emit_one(b, gate, k, &a);
         if (k) {
             unsigned bit = i + 1 < n ? (unsigned)__builtin_ctzll(i + 1) : k - 1;
-            qr_ansatz_two(b, "CNOT", k - 1 - bit, k);
+            qr_ansatz_emit_two(b, "CNOT", k - 1 - bit, k);
         }
     }
 }
@@ -105,7 +105,7 @@ static void read_amplitude(struct qr_ansatz_builder *b, const struct qr_json *v,
     bool pair = qr_json_type(v) == QR_JSON_ARRAY && qr_json_size(v) == 2;
     ret[1] = 0;
     if (!pair && qr_json_type(v) != QR_JSON_NUMBER)
-        qr_ansatz_refuse(b, key, "must be a number or [re, im]");
+        qr_ansatz_fail(b, key, "must be a number or [re, im]");
     for (unsigned k = 0; k < 1u + pair && !b->code; k++)
         b->code = qr_json_double(pair ? qr_json_at(v, k) : v, path.s, -1e100, 1e100, &ret[k],
                                  b->use->err);
@@ -124,9 +124,9 @@ static double read_padding(struct qr_ansatz_builder *b) {
 static void check_count(struct qr_ansatz_builder *b, const char *key, size_t n) {
     size_t dim = (size_t)1 << b->n;
     if (n > dim || (n < dim && !qr_json_get(b->use->options, "pad_with")))
-        qr_ansatz_refuse(b, key, "%zu amplitudes; %u qubit%s have %zu%s", n, b->n,
-                         b->n == 1 ? "" : "s", dim,
-                         n < dim ? "; \"pad_with\": 0 fills the others" : "");
+        qr_ansatz_fail(b, key, "%zu amplitudes; %u qubit%s have %zu%s", n, b->n,
+                       b->n == 1 ? "" : "s", dim,
+                       n < dim ? "; \"pad_with\": 0 fills the others" : "");
 }
 
 static void read_state(struct qr_ansatz_builder *b, double *square, double *phase) {
@@ -146,18 +146,18 @@ static void read_state(struct qr_ansatz_builder *b, double *square, double *phas
         sum += square[i];
         v = v ? qr_json_next(v) : NULL;
     }
-    if (!b->code && !(sum > DBL_MIN)) qr_ansatz_refuse(b, "state", "all amplitudes are 0");
+    if (!b->code && !(sum > DBL_MIN)) qr_ansatz_fail(b, "state", "all amplitudes are 0");
     if (!b->code && !normalize && fabs(sum - 1) > NORM_WITHIN)
-        qr_ansatz_refuse(b, "state",
-                         "the squares of the amplitudes add up to %.9g, not to 1; \"normalize\": "
-                         "true divides them",
-                         sum);
+        qr_ansatz_fail(b, "state",
+                       "the squares of the amplitudes add up to %.9g, not to 1; \"normalize\": "
+                       "true divides them",
+                       sum);
 }
 
 static void constant_state(struct qr_ansatz_builder *b) {
     if (b->n > MAX_STATE_QUBITS)
-        qr_ansatz_refuse(b, NULL, "'amplitude' is on at most %d qubits, not on %u",
-                         MAX_STATE_QUBITS, b->n);
+        qr_ansatz_fail(b, NULL, "'amplitude' is on at most %d qubits, not on %u", MAX_STATE_QUBITS,
+                       b->n);
     size_t dim = b->code ? 0 : (size_t)1 << b->n;
     if (!b->code) b->code = b->use->host->count(b->use->at, qr_ansatz_path(b, "state").s, dim);
     if (b->code) return;
@@ -167,7 +167,7 @@ static void constant_state(struct qr_ansatz_builder *b) {
     if (!b->code) {
         add_sizes(b, square, angles);
         add_phases(b, phase, angles);
-        if (!b->n_said) qr_ansatz_one(b, "I", 0, NULL);
+        if (!b->n_said) qr_ansatz_emit_one(b, "I", 0, NULL);
     }
     free(square);
     free(angles);
@@ -182,15 +182,15 @@ static unsigned read_count(struct qr_ansatz_builder *b) {
     unsigned n = qr_ansatz_integer(b, "inputs", 1, 1u << MAX_INPUT_QUBITS, 1u << b->n);
     if (list) n = (unsigned)qr_json_size(data);
     if (list && given)
-        qr_ansatz_refuse(b, "inputs", "the list in \"data\" says how many they are; leave one out");
-    if (list && !n) qr_ansatz_refuse(b, "data", "no columns");
+        qr_ansatz_fail(b, "inputs", "the list in \"data\" says how many they are; leave one out");
+    if (list && !n) qr_ansatz_fail(b, "data", "no columns");
     if (qr_json_get(options, "pad_with") && !list && !given)
-        qr_ansatz_refuse(b, "pad_with",
-                         "how many amplitudes are inputs? Say \"inputs\": how many, or give "
-                         "\"data\" as a list of columns");
+        qr_ansatz_fail(b, "pad_with",
+                       "how many amplitudes are inputs? Say \"inputs\": how many, or give "
+                       "\"data\" as a list of columns");
     if (!qr_ansatz_flag(b, "normalize", true))
-        qr_ansatz_refuse(b, "normalize",
-                         "inputs are divided by their norm always; leave the key out");
+        qr_ansatz_fail(b, "normalize",
+                       "inputs are divided by their norm always; leave the key out");
     check_count(b, list ? "data" : "inputs", n);
     return n;
 }
@@ -210,8 +210,8 @@ static void add_angles(struct qr_ansatz_builder *b, struct qr_expression_node *a
 
 static void state_of_inputs(struct qr_ansatz_builder *b) {
     if (b->n > MAX_INPUT_QUBITS)
-        qr_ansatz_refuse(b, NULL, "'amplitude' of inputs is on at most %d qubits, not on %u",
-                         MAX_INPUT_QUBITS, b->n);
+        qr_ansatz_fail(b, NULL, "'amplitude' of inputs is on at most %d qubits, not on %u",
+                       MAX_INPUT_QUBITS, b->n);
     if (b->code) return;
     size_t dim = (size_t)1 << b->n;
     double pad = read_padding(b);
@@ -235,8 +235,8 @@ enum qr_code qr_ansatz_amplitude(const struct qr_ansatz_use *use) {
     struct qr_ansatz_builder b = {use, use->n, QR_OK, 0};
     bool constant = qr_json_get(use->options, "state");
     if (constant && (qr_json_get(use->options, "data") || qr_json_get(use->options, "inputs")))
-        qr_ansatz_refuse(&b, NULL, "it has \"state\" and \"%s\"; a state is constant or of inputs",
-                         qr_json_get(use->options, "data") ? "data" : "inputs");
+        qr_ansatz_fail(&b, NULL, "it has \"state\" and \"%s\"; a state is constant or of inputs",
+                       qr_json_get(use->options, "data") ? "data" : "inputs");
     (constant ? constant_state : state_of_inputs)(&b);
     return b.code;
 }

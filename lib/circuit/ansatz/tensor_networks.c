@@ -21,10 +21,10 @@ static void add_block(struct network *t, unsigned p, unsigned q) {
     snprintf(prefix, sizeof prefix, "b%u_", t->n_blocks);
     if (t->block && !b->code)
         b->code = b->use->host->add_list(b->use->at, t->block, t->path.s, places, 2, prefix);
-    if (!t->block) qr_ansatz_two(b, "CNOT", p, q);
+    if (!t->block) qr_ansatz_emit_two(b, "CNOT", p, q);
     for (unsigned k = 0; k < 2 && !t->block; k++) {
         struct qr_ansatz_angle a = qr_ansatz_weight(1, "%sw%u", prefix, k);
-        qr_ansatz_one(b, "RY", places[k], &a);
+        qr_ansatz_emit_one(b, "RY", places[k], &a);
     }
     t->n_blocks++;
 }
@@ -67,14 +67,14 @@ enum qr_code qr_ansatz_tensor_network(const struct qr_ansatz_use *use) {
     unsigned n = use->n;
     t.path = qr_ansatz_path(&t.b, "block");
     if (!qr_json_get(use->options, "kind"))
-        qr_ansatz_refuse(&t.b, "kind", "is missing; it is 'mps', 'ttn' or 'mera'");
+        qr_ansatz_fail(&t.b, "kind", "is missing; it is 'mps', 'ttn' or 'mera'");
     unsigned kind = qr_ansatz_choice(&t.b, "kind", kinds, 3, 0);
     if (t.block && !t.b.code) t.b.code = qr_json_want(t.block, t.path.s, QR_JSON_ARRAY, use->err);
     if (t.block && !t.b.code && !qr_json_size(t.block))
-        qr_ansatz_refuse(&t.b, "block", "has no gates; leave it out for the default");
+        qr_ansatz_fail(&t.b, "block", "has no gates; leave it out for the default");
     if (kind == 0 ? n < 2 : n < 2 || (n & (n - 1)))
-        qr_ansatz_refuse(&t.b, NULL, "'%s' is on %s qubits, not on %u", kinds[kind],
-                         kind == 0 ? "2 and more" : "2, 4, 8, ...", n);
+        qr_ansatz_fail(&t.b, NULL, "'%s' is on %s qubits, not on %u", kinds[kind],
+                       kind == 0 ? "2 and more" : "2, 4, 8, ...", n);
     if (!t.b.code) build[kind](&t);
     return t.b.code;
 }

@@ -4,7 +4,7 @@
 #include "model/layers/layer.h"
 
 static enum qr_code make(struct qr_layer *l, const struct qr_layer_options *o,
-                         const struct qr_layer_place *place, struct qr_err *err) {
+                         const struct qr_layer_context *place, struct qr_err *err) {
     (void)place, (void)err;
     l->n_out = l->n_in;
     l->activation = o->activation;

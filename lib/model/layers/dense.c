@@ -3,7 +3,7 @@
 #include "model/layers/layer.h"
 
 static enum qr_code make(struct qr_layer *l, const struct qr_layer_options *o,
-                         const struct qr_layer_place *place, struct qr_err *err) {
+                         const struct qr_layer_context *place, struct qr_err *err) {
     const size_t most = (size_t)1 << 36;
     size_t units = o->dense.units;
     if (units < 1)

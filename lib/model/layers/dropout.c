@@ -6,7 +6,7 @@
 #include "model/layers/layer.h"
 
 static enum qr_code make(struct qr_layer *l, const struct qr_layer_options *o,
-                         const struct qr_layer_place *place, struct qr_err *err) {
+                         const struct qr_layer_context *place, struct qr_err *err) {
     (void)place;
     if (!(o->dropout.rate >= 0 && o->dropout.rate < 1))
         return qr_fail(err, QR_INVALID_ARGUMENT, "a dropout rate of %g: it must be in [0, 1)",

@@ -94,7 +94,7 @@ struct qr_layer_work {
 };
 
 /* What a layer is made for. */
-struct qr_layer_place {
+struct qr_layer_context {
     size_t micro_batch_size;
     struct qr_sim_options sim;
 };
@@ -104,7 +104,7 @@ struct qr_layer_table {
     /* table, kind, number, n_in, first_param, learns and flows are there; the rest is filled in.
      * What was made so far is freed with `free` when it fails. */
     enum qr_code (*make)(struct qr_layer *l, const struct qr_layer_options *o,
-                         const struct qr_layer_place *place, struct qr_err *err);
+                         const struct qr_layer_context *place, struct qr_err *err);
     void (*free)(struct qr_layer *l);
     size_t (*n_tensors)(const struct qr_layer *l);
     struct qr_layer_tensor (*tensor)(const struct qr_layer *l, size_t i);

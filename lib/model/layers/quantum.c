@@ -17,7 +17,7 @@ static double bound_of(const struct qr_observable *o, size_t n) {
 }
 
 static enum qr_code compile(struct qr_layer *l, const struct qr_quantum_options *o,
-                            const struct qr_layer_place *place, struct qr_err *err) {
+                            const struct qr_layer_context *place, struct qr_err *err) {
     struct qr_layer_quantum *q = &l->quantum;
     struct qr_sim_options sim = place->sim;
     uint8_t *wanted = NULL;
@@ -32,7 +32,7 @@ static enum qr_code compile(struct qr_layer *l, const struct qr_quantum_options 
 }
 
 static enum qr_code compile_watched(struct qr_layer_quantum *q, const struct qr_quantum_options *o,
-                                    const struct qr_layer_place *place, struct qr_err *err) {
+                                    const struct qr_layer_context *place, struct qr_err *err) {
     q->n_watched = o->n_watched;
     if (!q->n_watched) return QR_OK;
     enum qr_code code =
@@ -41,7 +41,7 @@ static enum qr_code compile_watched(struct qr_layer_quantum *q, const struct qr_
 }
 
 static enum qr_code make(struct qr_layer *l, const struct qr_layer_options *opt,
-                         const struct qr_layer_place *place, struct qr_err *err) {
+                         const struct qr_layer_context *place, struct qr_err *err) {
     enum { MOST_FILTERS = 1000 };
     const struct qr_quantum_options *o = &opt->quantum;
     struct qr_layer_quantum *q = &l->quantum;

@@ -42,7 +42,7 @@ struct qr_pauli_sum qr_pauli_sum_product(const struct qr_pauli_sum *a,
     return ret;
 }
 
-bool qr_generator_is_wanted(const struct qr_gate_arg *arg) {
+bool qr_generator_needed(const struct qr_gate_arg *arg) {
     return arg->kind == QR_ARG_PARAMETER || arg->kind == QR_ARG_EXPRESSION;
 }
 
@@ -56,7 +56,7 @@ static void matrix_of(const struct qr_gate *g, unsigned arg, unsigned where, mat
     matrix u;
     double complex da[2 * DIM * DIM];
     for (unsigned k = 0; k < g->n_args; k++)
-        a[k] = qr_generator_is_wanted(&g->args[k]) ? places[where][k] : g->args[k].scale;
+        a[k] = qr_generator_needed(&g->args[k]) ? places[where][k] : g->args[k].scale;
     qr_gate_matrix(g, a, u, da);
     for (unsigned i = 0; i < d; i++)
         for (unsigned j = 0; j < d; j++) {

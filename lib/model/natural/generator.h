@@ -17,7 +17,7 @@ struct qr_pauli_sum qr_pauli_sum_product(const struct qr_pauli_sum *a,
                                          const struct qr_pauli_sum *b);
 
 /* It varies with what the circuit learns. */
-bool qr_generator_is_wanted(const struct qr_gate_arg *arg);
+bool qr_generator_needed(const struct qr_gate_arg *arg);
 /* False: the generator is another one for other arguments, and nothing is returned. */
 QR_MUST_CHECK bool qr_generator_of(const struct qr_gate *g, unsigned arg, struct qr_pauli_sum *ret);
 /* (K_a K_b + K_b K_a) / 2, of two arguments of one gate. */

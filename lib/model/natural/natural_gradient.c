@@ -113,7 +113,7 @@ static enum qr_code find_blocks(struct qr_natural_gradient *n, struct qr_err *er
         struct qr_qubits on = qubits_of(g);
         bool follows = meets(&on, &behind), learns = false;
         for (unsigned k = 0; k < g->n_args; k++) {
-            if (!qr_generator_is_wanted(&g->args[k])) continue;
+            if (!qr_generator_needed(&g->args[k])) continue;
             if (!learns && (!b || follows)) {
                 b = new_block(n);
                 behind = (struct qr_qubits){0};

@@ -30,7 +30,7 @@ static void put_argument(const struct qr_sim_plan *p, const struct qr_gate_arg *
     }
     if (e) {
         qr_buf_puts(to, "(");
-        qr_expression_put(e, a->scale, (char *const *)(uintptr_t)names, NULL, true, to);
+        qr_expression_print(e, a->scale, (char *const *)(uintptr_t)names, NULL, true, to);
         qr_buf_puts(to, ")");
         return;
     }

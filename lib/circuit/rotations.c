@@ -1,5 +1,5 @@
 /* Full turns of gates that have an exponent. */
-#include "circuit/turns.h"
+#include "circuit/rotations.h"
 
 #include <math.h>
 #include <string.h>
@@ -9,7 +9,7 @@ static const struct qr_gate_arg *exponent_of(const struct qr_gate *g) {
     return qr_gate_info(g->kind)->has_exponent ? &g->args[g->n_args - 1] : NULL;
 }
 
-void qr_circuit_turns_by_columns(const struct qr_circuit *c, double *ret) {
+void qr_circuit_turns_per_unit(const struct qr_circuit *c, double *ret) {
     memset(ret, 0, c->n_columns * sizeof *ret);
     for (size_t i = 0; i < c->n_gates; i++) {
         const struct qr_gate_arg *t = exponent_of(&c->gates[i]);
@@ -18,8 +18,8 @@ void qr_circuit_turns_by_columns(const struct qr_circuit *c, double *ret) {
     }
 }
 
-const struct qr_gate *qr_circuit_turned_by_constant(const struct qr_circuit *c, double most,
-                                                    double *ret_turns) {
+const struct qr_gate *qr_circuit_large_constant(const struct qr_circuit *c, double most,
+                                                double *ret_turns) {
     for (size_t i = 0; i < c->n_gates; i++) {
         const struct qr_gate_arg *t = exponent_of(&c->gates[i]);
         if (!t || t->kind != QR_ARG_CONSTANT || fabs(t->scale) / 2 <= most) continue;

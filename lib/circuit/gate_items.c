@@ -1,4 +1,4 @@
-#include "circuit/items.h"
+#include "circuit/gate_items.h"
 
 #include <stdio.h>
 #include <string.h>

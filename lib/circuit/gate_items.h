@@ -1,6 +1,6 @@
-/* circuit/items.h — what stands in a list of gates: gates, repeats, ansätze. */
-#ifndef QR_CIRCUIT_ITEMS_H
-#define QR_CIRCUIT_ITEMS_H
+/* circuit/gate_items.h — what stands in a list of gates: gates, repeats, ansätze. */
+#ifndef QR_CIRCUIT_GATE_ITEMS_H
+#define QR_CIRCUIT_GATE_ITEMS_H
 
 #include "circuit/ansatz/ansatz.h"
 #include "circuit/gate_json.h"

@@ -1,4 +1,4 @@
-/* circuit/gate_words.h — gates of the field that are sequences of native gates (gate_rows.h).
+/* circuit/composite_gates.h — gates of the field that are sequences of native gates (gate_rows.h).
  *
  * One table says for each of them its names, how many qubits it acts on, its arguments, and its
  * native gates. Whoever reads a circuit expands them, so a circuit has native gates alone, and
@@ -8,22 +8,22 @@
  * Controls stand before each native gate, but those that only change the basis for the others
  *          and are undone behind them.
  */
-#ifndef QR_CIRCUIT_GATE_WORDS_H
-#define QR_CIRCUIT_GATE_WORDS_H
+#ifndef QR_CIRCUIT_COMPOSITE_GATES_H
+#define QR_CIRCUIT_COMPOSITE_GATES_H
 
 #include "circuit/circuit.h"
 
-enum { QR_WORD_NAMES = 4, QR_WORD_ARGS = 4, QR_WORD_PARTS = 6 };
+enum { QR_COMPOSITE_NAMES = 4, QR_COMPOSITE_ARGS = 4, QR_COMPOSITE_PARTS = 6 };
 
 /* What a gate takes beside angles. */
-enum qr_word_takes { QR_WORD_ANGLES, QR_WORD_PAULIS, QR_WORD_MATRIX, QR_WORD_STATE };
+enum qr_composite_takes { QR_COMPOSITE_ANGLES, QR_COMPOSITE_PAULIS, QR_COMPOSITE_MATRIX, QR_COMPOSITE_STATE };
 
 /* A gate as somebody wrote it. */
 struct qr_gate_use {
-    const struct qr_gate_word *word;
+    const struct qr_composite_gate *word;
     const uint16_t *qubits;
     unsigned n_qubits;
-    struct qr_gate_arg args[QR_WORD_ARGS]; /* in radians */
+    struct qr_gate_arg args[QR_COMPOSITE_ARGS]; /* in radians */
     const char *paulis;                    /* I, X, Y, Z of each qubit; not all are I */
     const char *state;                     /* 0 or 1 of each qubit; NULL: data from this column */
     uint32_t column;
@@ -48,20 +48,20 @@ struct qr_gate_part {
     double global_shift, phase_exponent;
 };
 
-struct qr_gate_word {
-    const char *names[QR_WORD_NAMES]; /* the first in messages */
+struct qr_composite_gate {
+    const char *names[QR_COMPOSITE_NAMES]; /* the first in messages */
     uint8_t least, most;              /* qubits; most 0: any number from `least` on */
-    const char *args[QR_WORD_ARGS];
-    enum qr_word_takes takes;
+    const char *args[QR_COMPOSITE_ARGS];
+    enum qr_composite_takes takes;
     uint8_t n_frame; /* the first parts, which are undone behind the others */
-    struct qr_gate_part parts[QR_WORD_PARTS];
+    struct qr_gate_part parts[QR_COMPOSITE_PARTS];
     void (*expand)(const struct qr_gate_use *use, struct qr_gate_list *to); /* NULL: by parts */
 };
 
 /* By any of its names, case ignored; NULL: unknown. */
-const struct qr_gate_word *qr_gate_word_of(const char *name);
+const struct qr_composite_gate *qr_composite_gate_of(const char *name);
 /* The table's rows; NULL behind the last. */
-const struct qr_gate_word *qr_gate_word_at(size_t i);
+const struct qr_composite_gate *qr_composite_gate_at(size_t i);
 /* Appends its native gates, at least one. */
 void qr_gate_expand(const struct qr_gate_use *use, struct qr_gate_list *to);
 
@@ -77,13 +77,13 @@ void qr_gate_control(struct qr_gate *g, unsigned qubit, bool value);
 /* Appends use's matrix as controlled turns and phases (gate_unitary.c). */
 void qr_gate_expand_unitary(const struct qr_gate_use *use, struct qr_gate_list *to);
 /* The largest entry of U U^dagger - I, and its place. */
-double qr_not_unitary(const double complex *u, unsigned dim, unsigned *ret_row,
-                      unsigned *ret_column);
+double qr_unitarity_error(const double complex *u, unsigned dim, unsigned *ret_row,
+                          unsigned *ret_column);
 
 /* What is meant by a name that no gate has: behind "unknown gate 'name'", a heap string that
  * begins with ';' (gate_hints.c). */
 char *qr_gate_hint(const char *name);
 /* What takes the place of an operation that is neither gate nor ansatz here; NULL: not known. */
-const char *qr_gate_meaning(const char *name);
+const char *qr_gate_alternative(const char *name);
 
 #endif

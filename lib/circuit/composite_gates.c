@@ -1,4 +1,4 @@
-#include "circuit/gate_words.h"
+#include "circuit/composite_gates.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -69,8 +69,8 @@ static void add_part(const struct qr_gate_use *use, const struct qr_gate_part *p
 }
 
 static void expand_parts(const struct qr_gate_use *use, struct qr_gate_list *to) {
-    const struct qr_gate_word *w = use->word;
-    for (unsigned i = 0; i < QR_WORD_PARTS && w->parts[i].factor != 0; i++)
+    const struct qr_composite_gate *w = use->word;
+    for (unsigned i = 0; i < QR_COMPOSITE_PARTS && w->parts[i].factor != 0; i++)
         add_part(use, &w->parts[i], i < w->n_frame, false, to);
     for (unsigned i = w->n_frame; i-- > 0;) add_part(use, &w->parts[i], true, true, to);
 }
@@ -193,7 +193,7 @@ static void expand_basis(const struct qr_gate_use *use, struct qr_gate_list *to)
 #define TWO .least = 2, .most = 2
 #define ANGLE .args = {"angle"}
 
-static const struct qr_gate_word words[] = {
+static const struct qr_composite_gate words[] = {
     /* one qubit */
     {{"Identity", "Id"}, ONE, .parts = {{G(I), POWER(1)}}},
     {{"PauliX"}, ONE, .parts = {{G(X), POWER(1)}}},
@@ -308,27 +308,27 @@ static const struct qr_gate_word words[] = {
     {{"MultiControlledX", "MCX"}, .least = 2, .expand = expand_controlled_x},
     {{"MCPhase", "MCP"}, .least = 2, ANGLE, .expand = expand_controlled_phase},
     {{"MultiRZ"}, .least = 1, ANGLE, .expand = expand_multi_rz},
-    {{"PauliRot"}, .least = 1, ANGLE, .takes = QR_WORD_PAULIS, .expand = expand_pauli_rotation},
+    {{"PauliRot"}, .least = 1, ANGLE, .takes = QR_COMPOSITE_PAULIS, .expand = expand_pauli_rotation},
     {{"MS"}, .least = 2, ANGLE, .expand = expand_ms},
     {{"Unitary", "QubitUnitary", "UnitaryGate"},
      .least = 1,
      .most = 2,
-     .takes = QR_WORD_MATRIX,
+     .takes = QR_COMPOSITE_MATRIX,
      .expand = qr_gate_expand_unitary},
     {{"Basis", "BasisEmbedding", "BasisState"},
      .least = 1,
-     .takes = QR_WORD_STATE,
+     .takes = QR_COMPOSITE_STATE,
      .expand = expand_basis},
 };
 
-const struct qr_gate_word *qr_gate_word_at(size_t i) {
+const struct qr_composite_gate *qr_composite_gate_at(size_t i) {
     return i < sizeof words / sizeof *words ? &words[i] : NULL;
 }
 
-const struct qr_gate_word *qr_gate_word_of(const char *name) {
-    const struct qr_gate_word *w;
-    for (size_t i = 0; (w = qr_gate_word_at(i)); i++)
-        for (unsigned k = 0; k < QR_WORD_NAMES && w->names[k]; k++)
+const struct qr_composite_gate *qr_composite_gate_of(const char *name) {
+    const struct qr_composite_gate *w;
+    for (size_t i = 0; (w = qr_composite_gate_at(i)); i++)
+        for (unsigned k = 0; k < QR_COMPOSITE_NAMES && w->names[k]; k++)
             if (strcasecmp(name, w->names[k]) == 0) return w;
     return NULL;
 }
