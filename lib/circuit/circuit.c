@@ -1,3 +1,5 @@
+/* circuit/circuit.c — circuits: building, expressions, columns by name, natural order of names.
+ * Start reading at qr_circuit_add(). */
 #include "circuit/circuit.h"
 
 #include <math.h>
@@ -31,7 +33,7 @@ struct qr_circuit *qr_circuit_copy(const struct qr_circuit *c) {
     return copy;
 }
 
-static void free_columns(struct qr_circuit *c) {
+static void free_column_names(struct qr_circuit *c) {
     for (unsigned i = 0; i < c->n_named; i++) free(c->column_names[i]);
     free(c->column_names);
 }
@@ -43,14 +45,14 @@ void qr_circuit_free(struct qr_circuit *c) {
     for (size_t i = 0; i < c->n_expressions; i++) qr_expression_fini(&c->expressions[i]);
     free(c->expressions);
     free(c->expression_slots);
-    free_columns(c);
+    free_column_names(c);
     free(c->gates);
     free(c);
 }
 
 uint32_t qr_circuit_append_param(struct qr_circuit *c, const char *name) {
     unsigned n = c->n_params;
-    if ((n & (n - 1)) == 0) /* room for the next power of two */
+    if ((n & (n - 1)) == 0) /* grow to the next power of two */
         c->param_names =
             qr_xreallocarray(c->param_names, n ? 2 * (size_t)n : 1, sizeof *c->param_names);
     c->param_names[n] = qr_xstrdup(name);
@@ -65,7 +67,7 @@ uint32_t qr_circuit_param(struct qr_circuit *c, const char *name) {
 
 /* ---- expressions ---- */
 
-static uint64_t hash_of(const struct qr_expression *e) {
+static uint64_t expression_hash(const struct qr_expression *e) {
     uint64_t h = e->n;
     for (unsigned i = 0; i < e->n; i++) {
         const struct qr_expression_node *n = &e->node[i];
@@ -75,27 +77,27 @@ static uint64_t hash_of(const struct qr_expression *e) {
     return h ^ h >> 32;
 }
 
-/* The slot that holds it, or a free one; slots hold 1 + the expression. */
-static size_t slot_of(const struct qr_circuit *c, const struct qr_expression *e) {
-    size_t last = 2 * c->cap_expressions - 1, at = hash_of(e) & last;
+/* The slot that holds the expression, or a free one; a slot holds 1 + the expression's index. */
+static size_t expression_slot(const struct qr_circuit *c, const struct qr_expression *e) {
+    size_t last = 2 * c->cap_expressions - 1, at = expression_hash(e) & last;
     while (c->expression_slots[at] &&
            !qr_expression_equal(&c->expressions[c->expression_slots[at] - 1], e))
         at = (at + 1) & last;
     return at;
 }
 
-static void more_expressions(struct qr_circuit *c) {
+static void grow_expressions(struct qr_circuit *c) {
     c->cap_expressions = c->cap_expressions ? 2 * c->cap_expressions : FIRST_CAP;
     c->expressions = qr_xreallocarray(c->expressions, c->cap_expressions, sizeof *c->expressions);
     free(c->expression_slots);
     c->expression_slots = qr_xcalloc(2 * c->cap_expressions, sizeof *c->expression_slots);
     for (size_t i = 0; i < c->n_expressions; i++)
-        c->expression_slots[slot_of(c, &c->expressions[i])] = (uint32_t)i + 1;
+        c->expression_slots[expression_slot(c, &c->expressions[i])] = (uint32_t)i + 1;
 }
 
 uint32_t qr_circuit_expression(struct qr_circuit *c, const struct qr_expression *e) {
-    if (c->n_expressions == c->cap_expressions) more_expressions(c);
-    size_t at = slot_of(c, e);
+    if (c->n_expressions == c->cap_expressions) grow_expressions(c);
+    size_t at = expression_slot(c, e);
     if (!c->expression_slots[at]) {
         c->expressions[c->n_expressions++] = qr_expression_copy(e);
         c->expression_slots[at] = (uint32_t)c->n_expressions;
@@ -105,13 +107,13 @@ uint32_t qr_circuit_expression(struct qr_circuit *c, const struct qr_expression 
 
 /* ---- columns ---- */
 
-static void place_in(const struct qr_circuit *c, const uint32_t *place, uint32_t *column) {
+static void resolve_column(const struct qr_circuit *c, const uint32_t *place, uint32_t *column) {
     unsigned n_numbered = c->n_columns - c->n_named;
     if (*column >= n_numbered) *column = place[*column - n_numbered];
 }
 
-static enum qr_code find_places(const struct qr_circuit *c, const char *const *names, unsigned n,
-                                uint32_t *ret, struct qr_err *err) {
+static enum qr_code find_column_indices(const struct qr_circuit *c, const char *const *names,
+                                        unsigned n, uint32_t *ret, struct qr_err *err) {
     if (c->n_columns - c->n_named > n)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "the circuit takes x[%u], but there are %u columns, from x[0] on",
@@ -122,14 +124,14 @@ static enum qr_code find_places(const struct qr_circuit *c, const char *const *n
         while (k < n && !(names[k] && strcmp(names[k], name) == 0)) k++;
         if (k == n)
             return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "the circuit refers to x.%.64s, which is none of the columns", name);
+                           "the circuit refers to x.%.64s, but no column has this name", name);
         ret[i] = k;
     }
     return QR_OK;
 }
 
-/* Two that were different may be equal now. */
-static void place_in_expressions(struct qr_circuit *c, const uint32_t *place, uint32_t *moved) {
+/* Expressions that differed may become equal. */
+static void resolve_expressions(struct qr_circuit *c, const uint32_t *place, uint32_t *moved) {
     struct qr_expression *old = c->expressions;
     size_t n = c->n_expressions;
     free(c->expression_slots);
@@ -139,7 +141,7 @@ static void place_in_expressions(struct qr_circuit *c, const uint32_t *place, ui
     for (size_t i = 0; i < n; i++) {
         for (unsigned k = 0; k < old[i].n; k++) {
             struct qr_expression_node *node = &old[i].node[k];
-            if (node->op == QR_EXPRESSION_INPUT) place_in(c, place, &node->index);
+            if (node->op == QR_EXPRESSION_INPUT) resolve_column(c, place, &node->index);
             if (node->op == QR_EXPRESSION_SHARED) node->index = moved[node->index];
         }
         moved[i] = qr_circuit_expression(c, &old[i]);
@@ -148,11 +150,11 @@ static void place_in_expressions(struct qr_circuit *c, const uint32_t *place, ui
     free(old);
 }
 
-static void place_in_gates(struct qr_circuit *c, const uint32_t *place, const uint32_t *moved) {
+static void resolve_gates(struct qr_circuit *c, const uint32_t *place, const uint32_t *moved) {
     for (size_t i = 0; i < c->n_gates; i++)
         for (unsigned k = 0; k < c->gates[i].n_args; k++) {
             struct qr_gate_arg *a = &c->gates[i].args[k];
-            if (a->kind == QR_ARG_DATA) place_in(c, place, &a->index);
+            if (a->kind == QR_ARG_DATA) resolve_column(c, place, &a->index);
             if (a->kind == QR_ARG_EXPRESSION) a->index = moved[a->index];
         }
 }
@@ -161,14 +163,14 @@ enum qr_code qr_circuit_resolve_columns(struct qr_circuit *c, const char *const 
                                         struct qr_err *err) {
     uint32_t *place = qr_xcalloc(c->n_named + 1, sizeof *place),
              *moved = qr_xcalloc(c->n_expressions + 1, sizeof *moved);
-    enum qr_code code = find_places(c, names, n, place, err);
+    enum qr_code code = find_column_indices(c, names, n, place, err);
     if (!code) {
         char **own = qr_xcalloc(n + 1, sizeof *own);
         for (unsigned i = 0; i < n; i++)
             if (names[i]) own[i] = qr_xstrdup(names[i]);
-        place_in_expressions(c, place, moved);
-        place_in_gates(c, place, moved);
-        free_columns(c);
+        resolve_expressions(c, place, moved);
+        resolve_gates(c, place, moved);
+        free_column_names(c);
         c->column_names = own;
         c->n_columns = c->n_named = n;
     }
@@ -238,8 +240,8 @@ static enum qr_code check_qubits(const struct qr_circuit *c, const struct qr_gat
     for (unsigned q = qr_qubits_first(values); q < QR_MAX_QUBITS; q = qr_qubits_next(values, q))
         if (!qr_qubits_has(&g->controls, q))
             return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "%s: a control value is given for qubit %u, which is no control", what,
-                           q);
+                           "%s: a control value is given for qubit %u, which is not a control",
+                           what, q);
     return QR_OK;
 }
 
@@ -275,12 +277,12 @@ enum qr_code qr_circuit_add(struct qr_circuit *c, const struct qr_gate *g, struc
 
 /* ---- names in natural order ---- */
 
-static bool is_digit(char ch) { return ch >= '0' && ch <= '9'; }
+static bool circuit_is_digit(char ch) { return ch >= '0' && ch <= '9'; }
 
 int qr_natural_compare(const char *a, const char *b) {
     const char *p = a, *q = b;
     while (*p && *q) {
-        if (!is_digit(*p) || !is_digit(*q)) {
+        if (!circuit_is_digit(*p) || !circuit_is_digit(*q)) {
             if (*p != *q) return (unsigned char)*p < (unsigned char)*q ? -1 : 1;
             p++, q++;
             continue;
@@ -288,14 +290,14 @@ int qr_natural_compare(const char *a, const char *b) {
         while (*p == '0') p++;
         while (*q == '0') q++;
         size_t np = 0, nq = 0;
-        while (is_digit(p[np])) np++;
-        while (is_digit(q[nq])) nq++;
+        while (circuit_is_digit(p[np])) np++;
+        while (circuit_is_digit(q[nq])) nq++;
         if (np != nq) return np < nq ? -1 : 1;
         int order = memcmp(p, q, np);
         if (order) return order < 0 ? -1 : 1;
         p += np, q += nq;
     }
     if (*p || *q) return *p ? 1 : -1;
-    int order = strcmp(a, b); /* "p01" and "p1" are two names */
+    int order = strcmp(a, b); /* "p01" and "p1" are different names */
     return (order > 0) - (order < 0);
 }

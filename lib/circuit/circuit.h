@@ -1,11 +1,17 @@
 /* circuit/circuit.h — circuits as data: gates, parameters, data columns, expressions.
  *
- * Conventions (Cirq's and TFQ's): qubit 0 is the most significant bit of an amplitude's index. X^t
- * has exponent t in half-turns and matrix e^{i pi g t} [ (I+P)/2 + e^{i pi t} (I-P)/2 ] with global
- * shift g (RX(angle) is X^(angle/pi) with g = -1/2). Phases matter as soon as a gate is controlled.
- * Gates: TFQ's set, a row each in gate_rows.h; any of them with controls on 0 or 1. Others are
- * made of these (gate_words.h).
- * Ownership a circuit owns its gates and names. Built once, then const; any thread may read it.
+ * Use       qr_circuit_new, qr_circuit_param and qr_circuit_expression for what the gates refer to,
+ *           qr_circuit_add for each gate, then read only; qr_circuit_free. Job files:
+ *           circuit_json.h.
+ * Convention Cirq's and TFQ's: qubit 0 is the most significant bit of an amplitude's index. X^t has
+ *           exponent t in half-turns and matrix e^{i pi g t} [ (I+P)/2 + e^{i pi t} (I-P)/2 ] with
+ *           global shift g (RX(angle) is X^(angle/pi) with g = -1/2). The global phase matters as
+ *           soon as a gate is controlled.
+ * Gates     TFQ's set, one row each in gate_rows.h; any gate may have controls on 0 or 1. Other
+ *           gates are composed of these (composite_gates.h).
+ * Ownership a circuit owns its gates and names.
+ * Threads   one thread builds a circuit; afterwards the circuit is const and any thread may read
+ *           it.
  */
 #ifndef QR_CIRCUIT_CIRCUIT_H
 #define QR_CIRCUIT_CIRCUIT_H
@@ -20,7 +26,7 @@
 #include "observable/observable.h"
 #include "circuit/gate_rows.h"
 
-/* QR_GATE_I, QR_GATE_X ...: gate_rows.h has them all. */
+/* QR_GATE_I, QR_GATE_X ...: one for each row of gate_rows.h. */
 enum qr_gate_kind {
 #define QR_GATE_KIND(kind, ...) QR_GATE_##kind,
     QR_GATE_ROWS(QR_GATE_KIND)
@@ -45,111 +51,143 @@ struct qr_gate {
     struct qr_gate_arg args[2];
     double global_shift; /* g */
     struct qr_qubits controls;
-    struct qr_qubits control_values; /* of the controls those that must be 1; the others, 0 */
+    /* Subset of controls: those that must be 1; the others must be 0 */
+    struct qr_qubits control_values;
 };
 
 struct qr_circuit {
     unsigned n_qubits;
-    unsigned n_params;  /* parameters in natural order; every one is used by some gate */
-    unsigned n_columns; /* data columns; x of a sample has this many values */
+    unsigned n_params;  /* parameters in natural order; each is used by at least one gate */
+    unsigned n_columns; /* number of values of a sample's x */
     size_t n_gates, cap_gates;
     struct qr_gate *gates; /* in program order */
     char **param_names;    /* n_params, unique */
     size_t n_expressions, cap_expressions;
-    struct qr_expression *expressions; /* no two are equal */
-    uint32_t *expression_slots;        /* where each is, by hash; 2 * cap_expressions */
-    /* Names of the last n_named columns; NULL: there are none. Those before have no names. Their
-     * order is that of first mention until qr_circuit_resolve_columns gives them places. */
+    struct qr_expression *expressions; /* pairwise different */
+    /* Hash table of the expressions; 2 * cap_expressions slots */
+    uint32_t *expression_slots;
+    /* Names of the last n_named columns; NULL: no names. The columns before them have none. In
+     * order of first use until qr_circuit_resolve_columns assigns their indices. */
     char **column_names;
     unsigned n_named;
 };
 
+/* Returns a circuit without gates, on 1 to QR_MAX_QUBITS qubits. */
 struct qr_circuit *qr_circuit_new(unsigned n_qubits, unsigned n_columns);
 struct qr_circuit *qr_circuit_copy(const struct qr_circuit *c);
 void qr_circuit_free(struct qr_circuit *c);
-/* Index of the parameter of this name, adding it when new. Costs a look at every name there is. */
+/* Returns the index of the parameter with this name; adds the parameter when it is new.
+ *
+ * Cost:     compares all names
+ */
 uint32_t qr_circuit_param(struct qr_circuit *c, const char *name);
-/* Index of the expression, a copy of which is added when new; its parameters, its columns and what
- * it shares are in range. */
+/* Returns the index of the expression; adds a copy when it is new.
+ *
+ * Args:     e      its parameters, columns and shared expressions must be in range
+ */
 uint32_t qr_circuit_expression(struct qr_circuit *c, const struct qr_expression *e);
-/* The columns are names[n] from now on: those that go by a number keep it, those with a name get
- * its place; a NULL is a column without a name. INVALID_ARGUMENT, c as it was: a name is not among
- * them, or a number is too large. */
+/* Assigns indices to the columns that gates refer to by name.
+ *
+ * Args:     names  n names of the data's columns, borrowed; NULL: a column without a name. Columns
+ *                  that are referred to by number keep it.
+ * Errors:   INVALID_ARGUMENT, c unchanged: a name is not among them, or a number is too large
+ */
 QR_MUST_CHECK enum qr_code qr_circuit_resolve_columns(struct qr_circuit *c,
                                                       const char *const *names, unsigned n,
                                                       struct qr_err *err);
-/* Sets is[column] to 1 for each of the n_columns that a gate reads. */
+/* Sets is[column] to 1 for each of the n_columns that a gate reads; other entries stay as they
+ * are. */
 void qr_circuit_used_columns(const struct qr_circuit *c, uint8_t *is);
-/* Natural order of names: runs of digits compare as numbers (qconv2 < qconv10), all else by bytes;
- * -1, 0, 1. 0 only for equal names. */
+/* Compares names in natural order: runs of digits as numbers (qconv2 < qconv10), other bytes as
+ * bytes.
+ *
+ * Returns:  -1, 0 or 1; 0 only for equal names
+ */
 int qr_natural_compare(const char *a, const char *b);
-/* Appends a copy. INVALID_ARGUMENT: qubits out of range or repeated, controls that are targets,
- * wrong number of targets or arguments, non-finite scale, a global shift on FSIM or I; the message
- * names the gate by its position. */
+/* Appends a copy of the gate.
+ *
+ * Errors:   INVALID_ARGUMENT (the message has the gate's position): qubits out of range or
+ *           repeated, a control that is a target, wrong number of targets or arguments, non-finite
+ *           scale, a global shift on FSIM or I
+ */
 QR_MUST_CHECK enum qr_code qr_circuit_add(struct qr_circuit *c, const struct qr_gate *g,
                                           struct qr_err *err);
 
-/* Sets of Paulis that commute with something. */
+/* Sets of Paulis. */
 enum { QR_PAULI_X = 1, QR_PAULI_Y = 2, QR_PAULI_Z = 4 };
 
-/* Numbers of the power of an involution P: it is plus (I + P) / 2 + minus (I - P) / 2, with
- * plus = e^{i pi g t} and minus = e^{i pi (g + 1) t}; its derivative has the same form with
- * other numbers. */
+/* Factors of a power of an involution P: the power is plus (I + P) / 2 + minus (I - P) / 2, with
+ * plus = e^{i pi g t} and minus = e^{i pi (g + 1) t}; the derivative has the same form with other
+ * factors. */
 struct qr_power {
     double complex plus, minus;
 };
 
-/* What there is to know about a kind. */
+/* Properties of a kind of gate. */
 struct qr_gate_info {
     const char *name; /* in job files: "X", "XX", "PhasedX" */
-    /* other names that are understood, or NULL: of job files too; of TFQ's serializer; of
-     * Cirq's class */
+    /* Other accepted names, or NULL: in job files; of TFQ's serializer; of Cirq's class */
     const char *also, *tfq, *cirq;
     uint8_t n_targets, n_args;
     const char *arg_names[2]; /* "exponent"; "phase_exponent", "exponent"; "theta", "phi" */
-    bool has_exponent;        /* its last argument is one, so it may have a global shift */
-    bool identity;            /* nothing happens */
-    /* what it is called with global shift -1/2 and an angle in radians, where it is a rotation:
-     * "RX", or NULL */
+    bool has_exponent;        /* the last argument is an exponent, so a global shift is allowed */
+    bool identity;            /* the gate does nothing */
+    /* Name with global shift -1/2 and an angle in radians ("RX"); NULL: the gate is no rotation */
     const char *rotation;
-    /* its first target is a control of this gate on the second; NULL: it is not */
+    /* Name of the gate on the second target that the first target controls; NULL: none */
     const char *controlled;
-    const char *symbol; /* how it is drawn where not by its name, or NULL */
+    const char *symbol; /* symbol in drawings; NULL: the name */
     /* The gate is a product of exponentials of products with this Pauli on its first and second
-     * target; 0: of something wider. */
+     * target; 0: of a wider operator. */
     uint8_t factor[2];
-    /* One of the two: the power of an involution, by its numbers; or the matrix and its derivatives
-     * by values of arguments. u and da are zeroed. */
+    /* Exactly one of the two is set. power: the power of an involution, from its factors; matrix:
+     * the matrix and its derivatives, from the values of the arguments. u and da are zeroed before
+     * the call. */
     void (*power)(struct qr_power n, double complex *u);
     void (*matrix)(const struct qr_gate *g, const double a[2], double complex *u,
                    double complex *da);
 };
+/* The row of a kind; static. */
 const struct qr_gate_info *qr_gate_info(enum qr_gate_kind kind);
-/* By any of its names; case is ignored. RX, RY and RZ are X, Y and Z by angle
- * alone (circuit_json.h). */
-int qr_gate_kind_of(const char *name); /* -1 when unknown */
+/* Finds a gate by any of its names; case is ignored. RX, RY and RZ give X, Y and Z, which then take
+ * an angle (circuit_json.h).
+ *
+ * Returns:  enum qr_gate_kind, or -1 when the name is unknown
+ */
+int qr_gate_kind_of(const char *name);
 
-/* The gate's matrix on its targets (controls left out), row-major dim x dim with dim = 2^n_targets,
- * first target most significant, for argument values a[n_args]; and, where ret_da is not NULL, its
- * derivative with respect to each argument: ret_da[k * dim * dim ...]. float64, exact/functions, so
- * the same bits everywhere. */
+/* Computes a gate's matrix on its targets, without controls.
+ *
+ * Args:     a       values of the arguments, n_args
+ *           ret_u   row-major dim x dim with dim = 2^n_targets, first target most significant
+ *           ret_da  derivative by each argument, n_args x dim x dim; NULL: not wanted
+ * Numbers:  float64 with exact/functions: the same bits on every machine
+ */
 void qr_gate_matrix(const struct qr_gate *g, const double a[2], double complex *ret_u,
                     double complex *ret_da);
-/* The value of an argument that is no expression, for parameters theta and data row x (either may
- * be NULL when not referred to). */
+/* Returns the value of an argument that is not an expression.
+ *
+ * Args:     theta, x  parameters and data row; each may be NULL when not referred to
+ */
 double qr_gate_arg_value(const struct qr_gate_arg *arg, const double *theta, const double *x);
 
-/* ---- what observables see of it ---- */
+/* ---- analysis and drawing ---- */
 
-/* Parameters with an exactly zero gradient for these observables: outside the light cone, or
- * diagonal and meeting only diagonal gates and controls until their qubit is traced out
- * (train/step.md §8). ret[n_params] true = no observable can see it: it is in no term's cone
- * (circuit/cone.h). */
+/* Finds the parameters with an exactly zero gradient for these observables: outside the light cone
+ * (cone.h), or diagonal and meeting only diagonal gates and controls until their qubit is traced
+ * out (train/step.md §8).
+ *
+ * Args:     ret    n_params; 1: no observable depends on the parameter, 0: one may
+ */
 void qr_circuit_zero_gradient(const struct qr_circuit *c, const struct qr_observable *obs,
                               size_t n_obs, uint8_t *ret);
 
-/* Draws the circuit as text, at most `columns` wide (continued below), heap string. After 4096
- * lines no continuation begins: it says how many gates are left. */
+/* Draws the circuit as text.
+ *
+ * Args:     columns  maximum width in characters; wider circuits continue below
+ * Returns:  heap string; after 4096 lines drawing stops and a last line has the number of gates
+ *           left
+ */
 char *qr_circuit_draw(const struct qr_circuit *c, const struct qr_observable *obs, size_t n_obs,
                       unsigned columns);
 

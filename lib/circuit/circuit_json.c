@@ -1,3 +1,4 @@
+/* circuit/circuit_json.c — circuits of job files. Start reading at qr_circuit_from_json(). */
 #include "circuit/circuit_json.h"
 
 #include <math.h>
@@ -11,18 +12,19 @@
 
 /* ---- the circuit ---- */
 
-static int by_name(const void *a, const void *b) {
+static int compare_parameter_refs(const void *a, const void *b) {
     const struct qr_parameter_ref *x = a, *y = b;
     int order = qr_natural_compare(x->name, y->name);
     return order ? order : x->number < y->number ? -1 : 1;
 }
 
-/* Columns with names come behind those with numbers. */
-static uint32_t column_of(const struct qr_gate_reader *r, uint32_t index) {
+/* Named columns follow the numbered ones. */
+static uint32_t column_index(const struct qr_gate_reader *r, uint32_t index) {
     return index < QR_MAX_COLUMNS ? index : r->n_columns + (index - QR_MAX_COLUMNS);
 }
 
-/* The circuit's number of expression i, behind what it shares; added: 1 + its number, or 0. */
+/* Adds expression i after those that it shares; returns its index in the circuit. added: 1 + the
+ * index of each expression that was added, or 0. */
 static uint32_t add_expression(struct qr_gate_reader *r, struct qr_circuit *c, uint32_t i,
                                uint32_t *added) {
     struct qr_expression *e = &r->expressions[i];
@@ -34,11 +36,12 @@ static uint32_t add_expression(struct qr_gate_reader *r, struct qr_circuit *c, u
     return added[i] - 1;
 }
 
-/* Names get their numbers: parameters in natural order. */
+/* Replaces references with indices: parameters in natural order. */
 static void number_names(struct qr_gate_reader *r, struct qr_circuit *c) {
     uint32_t *index = qr_xcalloc(r->n_mentions + 1, sizeof *index),
              *added = qr_xcalloc(r->n_expressions + 1, sizeof *added);
-    if (r->n_mentions) qsort(r->mentions, r->n_mentions, sizeof *r->mentions, by_name);
+    if (r->n_mentions)
+        qsort(r->mentions, r->n_mentions, sizeof *r->mentions, compare_parameter_refs);
     for (size_t i = 0; i < r->n_mentions; i++) {
         const struct qr_parameter_ref *m = &r->mentions[i];
         if (i == 0 || strcmp(m->name, r->mentions[i - 1].name) != 0)
@@ -49,20 +52,21 @@ static void number_names(struct qr_gate_reader *r, struct qr_circuit *c) {
         for (unsigned k = 0; k < r->expressions[i].n; k++) {
             struct qr_expression_node *n = &r->expressions[i].node[k];
             if (n->op == QR_EXPRESSION_PARAMETER) n->index = index[n->index];
-            if (n->op == QR_EXPRESSION_INPUT) n->index = column_of(r, n->index);
+            if (n->op == QR_EXPRESSION_INPUT) n->index = column_index(r, n->index);
         }
     for (size_t i = 0; i < r->list.n; i++)
         for (unsigned k = 0; k < r->list.gates[i].n_args; k++) {
             struct qr_gate_arg *a = &r->list.gates[i].args[k];
             if (a->kind == QR_ARG_PARAMETER) a->index = index[a->index];
-            if (a->kind == QR_ARG_DATA) a->index = column_of(r, a->index);
+            if (a->kind == QR_ARG_DATA) a->index = column_index(r, a->index);
             if (a->kind == QR_ARG_EXPRESSION) a->index = add_expression(r, c, a->index, added);
         }
     free(index);
     free(added);
 }
 
-static enum qr_code build(struct qr_gate_reader *r, const char *where, struct qr_circuit **ret) {
+static enum qr_code build_circuit(struct qr_gate_reader *r, const char *where,
+                                  struct qr_circuit **ret) {
     struct qr_circuit *c = qr_circuit_new(r->n_qubits, r->n_columns + r->n_named);
     number_names(r, c);
     c->n_named = r->n_named;
@@ -79,8 +83,8 @@ static enum qr_code build(struct qr_gate_reader *r, const char *where, struct qr
     return QR_OK;
 }
 
-static enum qr_code read_gates(struct qr_gate_reader *r, const struct qr_json *circuit,
-                               const char *where, struct qr_circuit **ret) {
+static enum qr_code read_gate_list(struct qr_gate_reader *r, const struct qr_json *circuit,
+                                   const char *where, struct qr_circuit **ret) {
     struct qr_path path = qr_path_of("%s.columns", where);
     const struct qr_json *columns = qr_json_get(circuit, "columns"),
                          *gates = qr_json_get(circuit, "gates");
@@ -99,9 +103,9 @@ static enum qr_code read_gates(struct qr_gate_reader *r, const struct qr_json *c
                        path.s, n_gates, QR_MAX_GATES);
     if ((code = qr_items_read(r, gates, path.s))) return code;
     if (!r->list.n)
-        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has no gates: no repeat goes round",
-                       path.s);
-    return build(r, where, ret);
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                       "%s has no gates: all its repeats have 0 repetitions", path.s);
+    return build_circuit(r, where, ret);
 }
 
 static enum qr_code read_qcnn(struct qr_gate_reader *r, const struct qr_json *circuit,
@@ -129,10 +133,10 @@ static enum qr_code read_qcnn(struct qr_gate_reader *r, const struct qr_json *ci
     return code && r->err ? qr_wrap(r->err, "%s", where) : code;
 }
 
-/* By name: *ret_readouts are the qubits that it leaves. */
-static enum qr_code read_ansatz(struct qr_gate_reader *r, const struct qr_json *circuit,
-                                const char *where, const struct qr_ansatz *row,
-                                struct qr_circuit **ret, struct qr_qubits *ret_readouts) {
+/* A circuit from an ansatz; *ret_readouts are the qubits that it leaves. */
+static enum qr_code read_ansatz_circuit(struct qr_gate_reader *r, const struct qr_json *circuit,
+                                        const char *where, const struct qr_ansatz *row,
+                                        struct qr_circuit **ret, struct qr_qubits *ret_readouts) {
     uint16_t qubits[QR_MAX_QUBITS];
     if (!row) return read_qcnn(r, circuit, where, ret, ret_readouts);
     for (unsigned q = 0; q < r->n_qubits; q++) {
@@ -140,11 +144,11 @@ static enum qr_code read_ansatz(struct qr_gate_reader *r, const struct qr_json *
         qr_qubits_add(ret_readouts, q);
     }
     enum qr_code code = qr_ansatz_read(r, circuit, where, row, qubits, r->n_qubits);
-    return code ? code : build(r, where, ret);
+    return code ? code : build_circuit(r, where, ret);
 }
 
-/* What a circuit that has neither ansatz nor gates may have meant. */
-static enum qr_code refuse_circuit(const struct qr_json *circuit, const char *where,
+/* Fails on a circuit with neither "ansatz" nor "gates"; suggests a key. */
+static enum qr_code reject_circuit(const struct qr_json *circuit, const char *where,
                                    struct qr_err *err) {
     static const char *const known[] = {"ansatz",  "qubits",  "stages", "variant",
                                         "filters", "columns", "gates"};
@@ -164,12 +168,11 @@ enum qr_code qr_circuit_from_json(const struct qr_json *circuit, const char *whe
                          *gates = qr_json_get(circuit, "gates");
     const struct qr_ansatz *row = NULL;
     struct qr_path path = qr_path_of("%s.qubits", where);
-    code = ansatz && gates
-               ? qr_fail(err, QR_INVALID_ARGUMENT,
-                         "%s has \"ansatz\" and \"gates\"; it is one or the other", where)
-           : ansatz ? qr_ansatz_named(circuit, where, &row, err)
-           : gates  ? qr_json_known(circuit, where, of_gates, 3, err)
-                    : refuse_circuit(circuit, where, err);
+    code = ansatz && gates ? qr_fail(err, QR_INVALID_ARGUMENT,
+                                     "%s has both \"ansatz\" and \"gates\"; give one", where)
+           : ansatz        ? qr_ansatz_named(circuit, where, &row, err)
+           : gates         ? qr_json_known(circuit, where, of_gates, 3, err)
+                           : reject_circuit(circuit, where, err);
     int64_t n_qubits;
     if (!code)
         code =
@@ -178,8 +181,8 @@ enum qr_code qr_circuit_from_json(const struct qr_json *circuit, const char *whe
     struct qr_gate_reader r = {.n_qubits = (unsigned)n_qubits, .err = err};
     struct qr_circuit *built = NULL;
     struct qr_qubits readouts = {0};
-    code = ansatz ? read_ansatz(&r, circuit, where, row, &built, &readouts)
-                  : read_gates(&r, circuit, where, &built);
+    code = ansatz ? read_ansatz_circuit(&r, circuit, where, row, &built, &readouts)
+                  : read_gate_list(&r, circuit, where, &built);
     for (unsigned q = 0; !ansatz && q < r.n_qubits; q++) qr_qubits_add(&readouts, q);
     qr_gate_reader_fini(&r);
     if (code) return code;

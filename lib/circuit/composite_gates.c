@@ -1,3 +1,5 @@
+/* circuit/composite_gates.c — the table of composite gates and their expansion to native gates.
+ * Start reading at qr_gate_expand() and the table above it. */
 #include "circuit/composite_gates.h"
 
 #include <math.h>
@@ -21,7 +23,7 @@ void qr_gate_list_fini(struct qr_gate_list *l) {
     *l = (struct qr_gate_list){0};
 }
 
-static struct qr_gate_arg constant(double value) {
+static struct qr_gate_arg composite_constant(double value) {
     return (struct qr_gate_arg){QR_ARG_CONSTANT, value, 0};
 }
 
@@ -31,7 +33,7 @@ struct qr_gate qr_gate_on(const struct qr_gate_use *use, enum qr_gate_kind kind,
                             .n_targets = 1,
                             .n_args = qr_gate_info(kind)->n_args,
                             .targets = {use->qubits[at]},
-                            .args = {constant(exponent)},
+                            .args = {composite_constant(exponent)},
                             .controls = use->controls,
                             .control_values = use->control_values};
 }
@@ -41,13 +43,14 @@ void qr_gate_control(struct qr_gate *g, unsigned qubit, bool value) {
     if (value) qr_qubits_add(&g->control_values, qubit);
 }
 
-/* An angle in half-turns. */
+/* An angle as an exponent in half-turns. */
 static struct qr_gate_arg half_turns(struct qr_gate_arg angle, double factor) {
     angle.scale = angle.scale * factor / M_PI;
     return angle;
 }
 
-/* A frame needs no controls: where they do not hold, it and its inverse are nothing. */
+/* A change of basis needs no controls: where the controls do not hold, the change and its inverse
+ * cancel. */
 static void add_part(const struct qr_gate_use *use, const struct qr_gate_part *p, bool frame,
                      bool inverse, struct qr_gate_list *to) {
     const struct qr_gate_info *info = qr_gate_info(p->kind);
@@ -58,10 +61,10 @@ static void add_part(const struct qr_gate_use *use, const struct qr_gate_part *p
                         .n_args = info->n_args,
                         .global_shift = p->global_shift};
     for (unsigned k = 0; k < g.n_targets; k++) g.targets[k] = use->qubits[p->at[k]];
-    if (g.n_args > 1) g.args[0] = constant(p->phase_exponent);
+    if (g.n_args > 1) g.args[0] = composite_constant(p->phase_exponent);
     if (g.n_args > 0)
         g.args[g.n_args - 1] =
-            p->arg ? half_turns(use->args[p->arg - 1], factor) : constant(factor);
+            p->arg ? half_turns(use->args[p->arg - 1], factor) : composite_constant(factor);
     if (!frame) g.controls = use->controls, g.control_values = use->control_values;
     for (unsigned k = 0; k < 8; k++)
         if (p->controls >> k & 1) qr_gate_control(&g, use->qubits[k], !(p->off >> k & 1));
@@ -69,7 +72,7 @@ static void add_part(const struct qr_gate_use *use, const struct qr_gate_part *p
 }
 
 static void expand_parts(const struct qr_gate_use *use, struct qr_gate_list *to) {
-    const struct qr_composite_gate *w = use->word;
+    const struct qr_composite_gate *w = use->gate;
     for (unsigned i = 0; i < QR_COMPOSITE_PARTS && w->parts[i].factor != 0; i++)
         add_part(use, &w->parts[i], i < w->n_frame, false, to);
     for (unsigned i = w->n_frame; i-- > 0;) add_part(use, &w->parts[i], true, true, to);
@@ -77,8 +80,8 @@ static void expand_parts(const struct qr_gate_use *use, struct qr_gate_list *to)
 
 /* ---- gates on any number of qubits ---- */
 
-/* All but the last qubit control what is done to the last. */
-static struct qr_gate on_last(const struct qr_gate_use *use, enum qr_gate_kind kind) {
+/* The last qubit is the target, all others are controls. */
+static struct qr_gate controlled_on_last(const struct qr_gate_use *use, enum qr_gate_kind kind) {
     unsigned last = use->n_qubits - 1;
     struct qr_gate g = qr_gate_on(use, kind, last, 1);
     for (unsigned k = 0; k < last; k++) qr_gate_control(&g, use->qubits[k], true);
@@ -86,12 +89,12 @@ static struct qr_gate on_last(const struct qr_gate_use *use, enum qr_gate_kind k
 }
 
 static void expand_controlled_x(const struct qr_gate_use *use, struct qr_gate_list *to) {
-    struct qr_gate g = on_last(use, QR_GATE_X);
+    struct qr_gate g = controlled_on_last(use, QR_GATE_X);
     qr_gate_list_add(to, &g);
 }
 
 static void expand_controlled_phase(const struct qr_gate_use *use, struct qr_gate_list *to) {
-    struct qr_gate g = on_last(use, QR_GATE_Z);
+    struct qr_gate g = controlled_on_last(use, QR_GATE_Z);
     g.args[0] = half_turns(use->args[0], 1);
     qr_gate_list_add(to, &g);
 }
@@ -112,9 +115,9 @@ static void expand_ms(const struct qr_gate_use *use, struct qr_gate_list *to) {
         for (unsigned b = a + 1; b < use->n_qubits; b++) add_pair(use, QR_GATE_XX, a, b, to);
 }
 
-/* The letter turned to Z, and back: H Z H = X, and X^-1/2 Z X^1/2 = Y. */
-static void add_turn_to_z(const struct qr_gate_use *bare, unsigned at, char pauli, bool back,
-                          struct qr_gate_list *to) {
+/* Rotates the letter to Z, and back: H Z H = X, and X^-1/2 Z X^1/2 = Y. */
+static void add_basis_change(const struct qr_gate_use *bare, unsigned at, char pauli, bool back,
+                             struct qr_gate_list *to) {
     if (pauli == 'Z') return;
     bool x = pauli == 'X';
     struct qr_gate g = qr_gate_on(bare, x ? QR_GATE_H : QR_GATE_X, at, x ? 1 : back ? -0.5 : 0.5);
@@ -129,8 +132,8 @@ static void add_parity(const struct qr_gate_use *bare, unsigned from, unsigned o
     qr_gate_list_add(to, &g);
 }
 
-/* Each letter becomes a Z, the parity of all but the last two is gathered on the last but one, and
- * ZZ turns. One letter alone and two equal ones are native. */
+/* Each letter becomes a Z, the parity of all but the last two is collected on the last but one, and
+ * ZZ rotates. One letter and two equal letters are native. */
 static void add_rotation(const struct qr_gate_use *use, const unsigned *at, unsigned n,
                          struct qr_gate_list *to) {
     static const char letters[] = "XYZ";
@@ -148,13 +151,13 @@ static void add_rotation(const struct qr_gate_use *use, const unsigned *at, unsi
         add_pair(use, two[strchr(letters, paulis[at[0]]) - letters], at[0], at[1], to);
         return;
     }
-    struct qr_gate_use bare = *use; /* what changes the basis needs no controls */
+    struct qr_gate_use bare = *use; /* changes of basis need no controls */
     bare.controls = bare.control_values = (struct qr_qubits){0};
-    for (unsigned k = 0; k < n; k++) add_turn_to_z(&bare, at[k], paulis[at[k]], false, to);
+    for (unsigned k = 0; k < n; k++) add_basis_change(&bare, at[k], paulis[at[k]], false, to);
     for (unsigned k = 0; k + 2 < n; k++) add_parity(&bare, at[k], at[k + 1], to);
     add_pair(use, QR_GATE_ZZ, at[n - 2], at[n - 1], to);
     for (unsigned k = n - 2; k-- > 0;) add_parity(&bare, at[k], at[k + 1], to);
-    for (unsigned k = 0; k < n; k++) add_turn_to_z(&bare, at[k], paulis[at[k]], true, to);
+    for (unsigned k = 0; k < n; k++) add_basis_change(&bare, at[k], paulis[at[k]], true, to);
 }
 
 static void expand_pauli_rotation(const struct qr_gate_use *use, struct qr_gate_list *to) {
@@ -193,8 +196,8 @@ static void expand_basis(const struct qr_gate_use *use, struct qr_gate_list *to)
 #define TWO .least = 2, .most = 2
 #define ANGLE .args = {"angle"}
 
-static const struct qr_composite_gate words[] = {
-    /* one qubit */
+static const struct qr_composite_gate composite_gates[] = {
+    /* One qubit */
     {{"Identity", "Id"}, ONE, .parts = {{G(I), POWER(1)}}},
     {{"PauliX"}, ONE, .parts = {{G(X), POWER(1)}}},
     {{"PauliY"}, ONE, .parts = {{G(Y), POWER(1)}}},
@@ -224,7 +227,7 @@ static const struct qr_composite_gate words[] = {
      ONE,
      .args = {"phi", "theta", "omega"},
      .parts = {{G(Z), TURN(1)}, {G(Y), TURN(2)}, {G(Z), TURN(3)}}},
-    /* a control and its target */
+    /* A control and its target */
     {{"CY"}, TWO, .parts = {{G(Y), .at = {1}, BY(0), POWER(1)}}},
     {{"CH"}, TWO, .parts = {{G(H), .at = {1}, BY(0), POWER(1)}}},
     {{"CS"}, TWO, .parts = {{G(CZ), .at = {0, 1}, POWER(0.5)}}},
@@ -256,7 +259,7 @@ static const struct qr_composite_gate words[] = {
                {G(CZ), .at = {0, 1}, PHASE(3)},
                {G(Y), .at = {1}, BY(0), TURN(1)},
                {G(CZ), .at = {0, 1}, PHASE(2)}}},
-    /* others on two qubits */
+    /* Others on two qubits */
     {{"RXX", "IsingXX"}, TWO, ANGLE, .parts = {{G(XX), .at = {0, 1}, TURN(1)}}},
     {{"RYY", "IsingYY"}, TWO, ANGLE, .parts = {{G(YY), .at = {0, 1}, TURN(1)}}},
     {{"RZZ", "IsingZZ"}, TWO, ANGLE, .parts = {{G(ZZ), .at = {0, 1}, TURN(1)}}},
@@ -288,14 +291,14 @@ static const struct qr_composite_gate words[] = {
      TWO,
      ANGLE,
      .parts = {{G(PHASED_ISWAP), .at = {0, 1}, .arg = 1, .factor = 2, .phase_exponent = 0.25}}},
-    /* more than two */
+    /* More than two */
     {{"CCX", "Toffoli", "CCNOT"}, .least = 3, .most = 3, .expand = expand_controlled_x},
     {{"CCZ"}, .least = 3, .most = 3, .parts = {{G(Z), .at = {2}, .controls = 3, POWER(1)}}},
     {{"CSWAP", "Fredkin"},
      .least = 3,
      .most = 3,
      .parts = {{G(SWAP), .at = {1, 2}, BY(0), POWER(1)}}},
-    /* 0011 and 1100 become 011 and 111 of the others, with the first as the turned qubit */
+    /* 0011 and 1100 become 011 and 111 of the others, with the first as the rotated qubit */
     {{"DoubleExcitation"},
      .least = 4,
      .most = 4,
@@ -308,7 +311,11 @@ static const struct qr_composite_gate words[] = {
     {{"MultiControlledX", "MCX"}, .least = 2, .expand = expand_controlled_x},
     {{"MCPhase", "MCP"}, .least = 2, ANGLE, .expand = expand_controlled_phase},
     {{"MultiRZ"}, .least = 1, ANGLE, .expand = expand_multi_rz},
-    {{"PauliRot"}, .least = 1, ANGLE, .takes = QR_COMPOSITE_PAULIS, .expand = expand_pauli_rotation},
+    {{"PauliRot"},
+     .least = 1,
+     ANGLE,
+     .takes = QR_COMPOSITE_PAULIS,
+     .expand = expand_pauli_rotation},
     {{"MS"}, .least = 2, ANGLE, .expand = expand_ms},
     {{"Unitary", "QubitUnitary", "UnitaryGate"},
      .least = 1,
@@ -322,7 +329,7 @@ static const struct qr_composite_gate words[] = {
 };
 
 const struct qr_composite_gate *qr_composite_gate_at(size_t i) {
-    return i < sizeof words / sizeof *words ? &words[i] : NULL;
+    return i < sizeof composite_gates / sizeof *composite_gates ? &composite_gates[i] : NULL;
 }
 
 const struct qr_composite_gate *qr_composite_gate_of(const char *name) {
@@ -335,7 +342,7 @@ const struct qr_composite_gate *qr_composite_gate_of(const char *name) {
 
 void qr_gate_expand(const struct qr_gate_use *use, struct qr_gate_list *to) {
     size_t before = to->n;
-    if (use->word->expand) use->word->expand(use, to);
+    if (use->gate->expand) use->gate->expand(use, to);
     else expand_parts(use, to);
     if (to->n > before) return;
     struct qr_gate nothing = {.kind = QR_GATE_I, .n_targets = 1, .targets = {use->qubits[0]}};

@@ -1,19 +1,21 @@
-/* circuit/cone.c — light cones, by commutation.
+/* circuit/cone.c — light cones by commutation. Start reading at qr_cone_find().
  *
  * Walking back from one Pauli term, keep for every qubit the Paulis that certainly commute with the
  * operator O so far (O is the term carried back through the gates already passed, U^dagger O U):
  * all three while O does not touch the qubit, one where O has only that Pauli there, none in
  * general.
  *   A gate is a product of exponentials of products with one Pauli factor per qubit (X on the
- * target of X^t and CNOT^t, Z on every control, ...), or of something wider ("any"). If O commutes
- * with the factor on every qubit of the gate, it commutes with the gate and with its generator:
+ * target of X^t and CNOT^t, Z on every control, ...), or of a wider operator ("any"). If O commutes
+ * with the factor on every qubit of the gate, O commutes with the gate and with its generator:
  * U^dagger O U = O, and the derivative of <O> with respect to the gate's arguments is exactly zero,
  * for every initial state.
- *   Otherwise the gate is in the cone, and on a qubit where the gate has the factor P alone, O and
+ *   Otherwise the gate is in the cone, and on a qubit where the gate has the factor P only, O and
  * U both commute with P, so U^dagger O U still does; on a qubit with "any" nothing is known
  * afterwards.
- *   Only gates on qubits that O touches are looked at: the last one of each such qubit waits in a
- * heap, and the latest of them comes next. */
+ *   Only gates on qubits that O touches are visited: a heap has the last unvisited gate of each
+ *   such
+ * qubit, and the latest of them comes next.
+ */
 #include "circuit/cone.h"
 
 #include <string.h>
@@ -29,7 +31,7 @@ struct leg {
     uint8_t factor;
 };
 
-/* The latest gate on a qubit that has not been looked at. */
+/* The latest unvisited gate on a qubit. */
 struct head {
     uint32_t gate;
     uint16_t qubit;
@@ -37,13 +39,14 @@ struct head {
 
 struct qr_cone_finder {
     unsigned n_qubits;
-    size_t *gate_first; /* n_gates + 1: each gate's legs, in `legs`; identities have none */
+    /* n_gates + 1: start of each gate's legs, in `legs`; identities have none */
+    size_t *gate_first;
     struct leg *legs;
-    size_t *qubit_first; /* n_qubits + 1: each qubit's gates, ascending, in `gates` */
+    size_t *qubit_first; /* n_qubits + 1: start of each qubit's gates, ascending, in `gates` */
     uint32_t *gates;
-    /* of one walk */
+    /* State of one walk: */
     uint8_t known[QR_MAX_QUBITS]; /* Paulis that commute with O on this qubit; ALL between walks */
-    size_t left[QR_MAX_QUBITS];   /* where the gates end that are still to come on it */
+    size_t left[QR_MAX_QUBITS];   /* end of the qubit's unvisited gates */
     struct head heap[QR_MAX_QUBITS];
     size_t n_heap;
 };
@@ -75,7 +78,7 @@ struct qr_cone_finder *qr_cone_finder_new(const struct qr_circuit *c) {
     f->n_qubits = c->n_qubits;
     find_legs(f, c);
     size_t n_legs = f->gate_first[c->n_gates];
-    /* counting sort: legs are in gate order, so each qubit's gates ascend */
+    /* Counting sort: legs are in gate order, so each qubit's gates ascend */
     f->qubit_first = qr_xcalloc((size_t)c->n_qubits + 2, sizeof *f->qubit_first);
     f->gates = qr_xcalloc(n_legs + 1, sizeof *f->gates);
     for (size_t i = 0; i < n_legs; i++) f->qubit_first[f->legs[i].qubit + 2]++;
@@ -97,7 +100,7 @@ void qr_cone_finder_free(struct qr_cone_finder *f) {
 
 /* ---- the heap: the latest gate first ---- */
 
-static void push(struct qr_cone_finder *f, unsigned q) {
+static void cone_heap_push(struct qr_cone_finder *f, unsigned q) {
     if (f->left[q] == f->qubit_first[q]) return;
     struct head new = {f->gates[--f->left[q]], (uint16_t)q};
     size_t i = f->n_heap++;
@@ -106,7 +109,7 @@ static void push(struct qr_cone_finder *f, unsigned q) {
     f->heap[i] = new;
 }
 
-static unsigned pop(struct qr_cone_finder *f) {
+static unsigned cone_heap_pop(struct qr_cone_finder *f) {
     unsigned q = f->heap[0].qubit;
     struct head last = f->heap[--f->n_heap];
     size_t i = 0;
@@ -119,8 +122,8 @@ static unsigned pop(struct qr_cone_finder *f) {
     return q;
 }
 
-/* O touches the qubit from here on: its gates before gate `end` are to come. */
-static void reach(struct qr_cone_finder *f, unsigned q, size_t end) {
+/* O touches the qubit from here on: adds its gates before gate `end`. */
+static void cone_reach_qubit(struct qr_cone_finder *f, unsigned q, size_t end) {
     size_t low = f->qubit_first[q], high = f->qubit_first[q + 1];
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -128,26 +131,26 @@ static void reach(struct qr_cone_finder *f, unsigned q, size_t end) {
         else high = middle;
     }
     f->left[q] = low;
-    push(f, q);
+    cone_heap_push(f, q);
 }
 
 /* ---- the walk ---- */
 
-static bool commutes(uint8_t known, uint8_t factor) {
+static bool leg_commutes(uint8_t known, uint8_t factor) {
     return factor == ANY ? known == ALL : (known & factor) == factor;
 }
 
-/* Carries O through gate i; whether the gate is in the cone. */
-static bool carry(struct qr_cone_finder *f, size_t i) {
+/* Carries O through gate i; returns whether the gate is in the cone. */
+static bool cone_carry(struct qr_cone_finder *f, size_t i) {
     const struct leg *first = f->legs + f->gate_first[i], *end = f->legs + f->gate_first[i + 1];
     bool passes = true;
     for (const struct leg *l = first; l < end && passes; l++)
-        passes = commutes(f->known[l->qubit], l->factor);
+        passes = leg_commutes(f->known[l->qubit], l->factor);
     if (passes) return false;
     for (const struct leg *l = first; l < end; l++) {
         uint8_t before = f->known[l->qubit];
         f->known[l->qubit] &= l->factor;
-        if (before == ALL) reach(f, l->qubit, i);
+        if (before == ALL) cone_reach_qubit(f, l->qubit, i);
     }
     return true;
 }
@@ -159,17 +162,17 @@ size_t qr_cone_find(struct qr_cone_finder *f, const struct qr_pauli_term *term,
     for (unsigned q = qr_qubits_first(&on); q < QR_MAX_QUBITS; q = qr_qubits_next(&on, q)) {
         bool x = qr_qubits_has(&term->x, q), z = qr_qubits_has(&term->z, q);
         f->known[q] = x && z ? QR_PAULI_Y : x ? QR_PAULI_X : QR_PAULI_Z;
-        reach(f, q, SIZE_MAX);
+        cone_reach_qubit(f, q, SIZE_MAX);
     }
     size_t n = 0;
     while (f->n_heap) {
         uint32_t gate = f->heap[0].gate;
         unsigned q;
         do {
-            q = pop(f);
-            push(f, q);
+            q = cone_heap_pop(f);
+            cone_heap_push(f, q);
         } while (f->n_heap && f->heap[0].gate == gate);
-        if (carry(f, gate)) ret_gates[n++] = gate;
+        if (cone_carry(f, gate)) ret_gates[n++] = gate;
     }
     for (size_t i = 0, k = n; i + 1 < k; i++) {
         uint32_t late = ret_gates[i];

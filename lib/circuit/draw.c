@@ -1,5 +1,5 @@
-/* The circuit as text: one line per qubit, gates moved left as far as they go, bands of at most
- * `columns` characters. */
+/* circuit/draw.c — circuits as text: one line per qubit, gates as far left as possible, in bands of
+ * at most `columns` characters. Start reading at qr_circuit_draw(). */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,27 +12,27 @@
 
 enum { LABEL_BYTES = 160, MIN_COLUMNS = 20, INDENT = 4, MAX_LINES = 4096 };
 
-static size_t width_of(const char *s) { /* characters; UTF-8 continuation bytes do not count */
+static size_t width_of(const char *s) { /* in characters; UTF-8 continuation bytes do not count */
     size_t n = 0;
     for (; *s; s++) n += ((unsigned char)*s & 0xc0) != 0x80;
     return n;
 }
 
-static void repeat(struct qr_buf *b, const char *s, size_t n) {
+static void draw_repeat(struct qr_buf *b, const char *s, size_t n) {
     while (n--) qr_buf_puts(b, s);
 }
 
 /* Cuts a label to `most` characters, the last being an ellipsis. */
-static void cut(char *s, size_t most) {
+static void truncate_label(char *s, size_t most) {
     if (width_of(s) <= most) return;
     char *p = s;
     for (size_t n = 0; *p; p++)
         if (((unsigned char)*p & 0xc0) != 0x80 && ++n == most) break;
-    memcpy(p, "…", sizeof "…"); /* three bytes: label buffers keep room */
+    memcpy(p, "…", sizeof "…"); /* three bytes: label buffers have spare bytes */
 }
 
-/* Of all columns, where they have names. */
-static char *const *column_names(const struct qr_circuit *c) {
+/* NULL unless all columns have names. */
+static char *const *drawn_column_names(const struct qr_circuit *c) {
     return c->n_named == c->n_columns ? c->column_names : NULL;
 }
 
@@ -47,8 +47,8 @@ static void arg_text(const struct qr_circuit *c, const struct qr_gate_arg *a, do
     }
     if (a->kind == QR_ARG_EXPRESSION) {
         struct qr_buf text = {0};
-        qr_expression_print(&c->expressions[a->index], v, c->param_names, column_names(c), true,
-                            &text);
+        qr_expression_print(&c->expressions[a->index], v, c->param_names, drawn_column_names(c),
+                            true, &text);
         snprintf(ret, LABEL_BYTES, "%.100s", qr_buf_string(&text));
         qr_buf_free(&text);
         return;
@@ -56,13 +56,13 @@ static void arg_text(const struct qr_circuit *c, const struct qr_gate_arg *a, do
     if (v == -1) snprintf(number, sizeof number, "-");
     else if (v != 1) snprintf(number, sizeof number, "%.6g*", v);
     const char *column =
-        a->kind == QR_ARG_DATA && column_names(c) ? c->column_names[a->index] : NULL;
+        a->kind == QR_ARG_DATA && drawn_column_names(c) ? c->column_names[a->index] : NULL;
     if (column) snprintf(ret, LABEL_BYTES, "%sx.%.100s", number, column);
     else if (a->kind == QR_ARG_DATA) snprintf(ret, LABEL_BYTES, "%sx%u", number, a->index);
     else snprintf(ret, LABEL_BYTES, "%s%.100s", number, c->param_names[a->index]);
 }
 
-/* Gates with a name of their own where they are drawn: of this exponent; of this angle in radians,
+/* Gates that are drawn with a name of their own: with this exponent; with this angle in radians,
  * which is the exponent times per_turn. No global shift. */
 static const struct {
     enum qr_gate_kind kind;
@@ -79,7 +79,7 @@ static const struct {
                 {QR_GATE_ISWAP, 0, M_PI, "XY"},
                 {QR_GATE_PHASED_ISWAP, 0.25, M_PI_2, "Givens"}};
 
-/* Six digits say it whole. */
+/* Whether six digits represent v. */
 static bool is_short(double v) {
     char text[32];
     double back;
@@ -87,8 +87,8 @@ static bool is_short(double v) {
     return qr_parse_double(text, &back) && fabs(back - v) <= 1e-14 * fabs(v);
 }
 
-/* The gate's name by its angle, where that is how it was meant: no short exponent, but a short
- * angle. */
+/* The gate's name by its angle, where the exponent is long and the angle short: the job file then
+ * had the angle. */
 static const char *name_by_angle(const struct qr_circuit *c, const struct qr_gate *g,
                                  char ret_angle[LABEL_BYTES]) {
     const struct qr_gate_arg *t = &g->args[g->n_args ? g->n_args - 1 : 0], *p = &g->args[0];
@@ -103,7 +103,7 @@ static const char *name_by_angle(const struct qr_circuit *c, const struct qr_gat
     return NULL;
 }
 
-/* "S" for Z^0.5; a CZ or CNOT of that exponent: controlled, the same. */
+/* "S" for Z^0.5; CZ and CNOT with the exponent get the same name, with a control. */
 static const char *fixed_name(const struct qr_gate *g) {
     enum qr_gate_kind kind = g->kind == QR_GATE_CZ     ? QR_GATE_Z
                              : g->kind == QR_GATE_CNOT ? QR_GATE_X
@@ -115,15 +115,15 @@ static const char *fixed_name(const struct qr_gate *g) {
     return NULL;
 }
 
-static void in_brackets(char text[LABEL_BYTES]) {
+static void wrap_in_brackets(char text[LABEL_BYTES]) {
     char inner[LABEL_BYTES];
     snprintf(inner, sizeof inner, "%s", text);
     snprintf(text, LABEL_BYTES, "(%.120s)", inner);
 }
 
-/* What stands on each target. A control's dot on the first; on the second the gate, or a dot too
- * where they might change places: a plain CZ. Rotations (shift -1/2) show their angle in radians,
- * powers their exponent. */
+/* Labels of both targets. On the first of a controlled gate a dot; on the second the gate, or also
+ * a dot where the targets are symmetric: a plain CZ. Rotations (shift -1/2) show their angle in
+ * radians, powers their exponent. */
 static void target_labels(const struct qr_circuit *c, const struct qr_gate *g,
                           char ret[2][2 * LABEL_BYTES]) {
     const struct qr_gate_info *info = qr_gate_info(g->kind);
@@ -147,7 +147,7 @@ static void target_labels(const struct qr_circuit *c, const struct qr_gate *g,
         if (g->global_shift != 0) snprintf(shift, sizeof shift, "(g=%.4g)", g->global_shift);
         char *exponent = g->n_args > 1 ? b : a;
         if (g->n_args && g->args[g->n_args - 1].kind == QR_ARG_EXPRESSION && info->has_exponent)
-            in_brackets(exponent);
+            wrap_in_brackets(exponent);
         if (g->n_args == 1 && strcmp(a, "1") != 0) snprintf(power, sizeof power, "^%s", a);
         if (g->n_args < 2) snprintf(label, size, "%s%.200s%s", name, power, shift);
         else if (info->has_exponent) snprintf(label, size, "%s(%.140s)^%.140s", name, a, b);
@@ -172,7 +172,7 @@ struct drawing {
     const struct qr_circuit *c;
     size_t columns, used; /* characters in this band */
     unsigned prefix;
-    size_t n_lines, n_drawn; /* of all bands; gates */
+    size_t n_lines, n_drawn; /* lines of all bands; gates */
     struct qr_buf out;
     struct qr_buf wire[QR_MAX_QUBITS], below[QR_MAX_QUBITS];
     bool linked[QR_MAX_QUBITS]; /* the line below this qubit has a connector in this band */
@@ -185,7 +185,7 @@ static void band_begin(struct drawing *d) {
         qr_buf_clear(&d->below[q]);
         d->linked[q] = false;
         qr_buf_printf(&d->wire[q], "%*u: ", (int)d->prefix - 2, q);
-        repeat(&d->below[q], " ", d->prefix);
+        draw_repeat(&d->below[q], " ", d->prefix);
     }
     d->used = d->prefix;
 }
@@ -205,9 +205,9 @@ static void band_end(struct drawing *d) {
     }
 }
 
-/* Draws the gates of one moment (they share no span) as one column. False: no band after the last
- * may begin. */
-static bool moment(struct drawing *d, const size_t *gates, size_t n) {
+/* Draws the gates of one moment (their spans do not overlap) as one column. False: the drawing has
+ * reached its last band. */
+static bool draw_moment(struct drawing *d, const size_t *gates, size_t n) {
     unsigned n_qubits = d->c->n_qubits;
     bool link[QR_MAX_QUBITS] = {false};
     size_t width = 1, most = d->columns - d->prefix - 2;
@@ -225,7 +225,7 @@ static bool moment(struct drawing *d, const size_t *gates, size_t n) {
             for (unsigned k = 0; k < g->n_targets; k++)
                 if (g->targets[k] == q) mark = label[k];
             memcpy(d->cell[q], mark, strlen(mark) + 1);
-            cut(d->cell[q], most);
+            truncate_label(d->cell[q], most);
             if (width_of(d->cell[q]) > width) width = width_of(d->cell[q]);
         }
     }
@@ -237,9 +237,9 @@ static bool moment(struct drawing *d, const size_t *gates, size_t n) {
     for (unsigned q = 0; q < n_qubits; q++) {
         qr_buf_puts(&d->wire[q], "─");
         qr_buf_puts(&d->wire[q], d->cell[q]);
-        repeat(&d->wire[q], "─", width + 1 - width_of(d->cell[q]));
+        draw_repeat(&d->wire[q], "─", width + 1 - width_of(d->cell[q]));
         qr_buf_puts(&d->below[q], link[q] ? " │" : "  ");
-        repeat(&d->below[q], " ", width);
+        draw_repeat(&d->below[q], " ", width);
         d->linked[q] = d->linked[q] || link[q];
     }
     d->used += width + 2;
@@ -247,7 +247,7 @@ static bool moment(struct drawing *d, const size_t *gates, size_t n) {
     return true;
 }
 
-static void all_moments(struct drawing *d) {
+static void draw_moments(struct drawing *d) {
     const struct qr_circuit *c = d->c;
     size_t *at = qr_xcalloc(c->n_gates, sizeof *at), free_at[QR_MAX_QUBITS] = {0}, n_moments = 0;
     for (size_t i = 0; i < c->n_gates; i++) {
@@ -257,27 +257,27 @@ static void all_moments(struct drawing *d) {
         for (unsigned q = s.low; q <= s.high; q++) free_at[q] = at[i] + 1;
         if (at[i] + 1 > n_moments) n_moments = at[i] + 1;
     }
-    /* counting sort: the gates of each moment in program order */
+    /* Counting sort: the gates of each moment in program order */
     size_t *first = qr_xcalloc(n_moments + 2, sizeof *first),
            *order = qr_xcalloc(c->n_gates, sizeof *order);
     for (size_t i = 0; i < c->n_gates; i++) first[at[i] + 2]++;
     for (size_t m = 2; m < n_moments + 2; m++) first[m] += first[m - 1];
     for (size_t i = 0; i < c->n_gates; i++) order[first[at[i] + 1]++] = i;
     size_t m = 0;
-    while (m < n_moments && moment(d, order + first[m], first[m + 1] - first[m])) m++;
+    while (m < n_moments && draw_moment(d, order + first[m], first[m + 1] - first[m])) m++;
     free(at);
     free(first);
     free(order);
 }
 
-static void readouts(struct drawing *d, const struct qr_observable *obs, size_t n_obs) {
+static void draw_readouts(struct drawing *d, const struct qr_observable *obs, size_t n_obs) {
     if (!n_obs) return;
     size_t used = (size_t)snprintf(NULL, 0, "reads:");
     qr_buf_puts(&d->out, "\nreads:");
     for (size_t r = 0; r < n_obs; r++) {
         char text[2 * LABEL_BYTES];
         snprintf(text, sizeof text, "%.300s", obs[r].text);
-        cut(text, d->columns - INDENT - 2);
+        truncate_label(text, d->columns - INDENT - 2);
         if (used + width_of(text) + 2 > d->columns) {
             qr_buf_puts(&d->out, "\n   ");
             used = INDENT - 1;
@@ -295,12 +295,12 @@ char *qr_circuit_draw(const struct qr_circuit *c, const struct qr_observable *ob
     d->columns = columns < MIN_COLUMNS ? MIN_COLUMNS : columns;
     d->prefix = (unsigned)snprintf(NULL, 0, "%u: ", c->n_qubits - 1);
     band_begin(d);
-    all_moments(d);
+    draw_moments(d);
     band_end(d);
     if (d->n_drawn < c->n_gates)
         qr_buf_printf(&d->out, "\n… and %zu more of %zu gates\n", c->n_gates - d->n_drawn,
                       c->n_gates);
-    readouts(d, obs, n_obs);
+    draw_readouts(d, obs, n_obs);
     char *text = qr_xstrdup(qr_buf_string(&d->out));
     for (unsigned q = 0; q < c->n_qubits; q++) {
         qr_buf_free(&d->wire[q]);

@@ -1,5 +1,5 @@
-/* circuit/gate_hints.c — what is meant by a name that no gate has: by its meaning first, then by
- * its letters. */
+/* circuit/gate_hints.c — suggestions for unknown gate names: by meaning first, then by spelling.
+ * Start reading at qr_gate_hint(). */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,15 +13,15 @@
 
 enum { NAME_BYTES = 48, MAX_NAMES = 160 };
 
-/* Names as plain() makes them; others of the same meaning behind a space. */
+/* Names as normalize_name() returns them, separated by spaces. */
 static const struct {
-    const char *names, *means;
-} meanings[] = {
+    const char *names, *hint;
+} hints[] = {
     {"measure measurement m mz measureall sample shot",
      "a circuit has no measurements: the layer's \"readouts\" are exact expectation values"},
     {"reset", "qubits begin in |0> and are never reset"},
     {"barrier delay wirecut snapshot",
-     "a circuit has no timing and no marks; leave it out, gates keep their order"},
+     "circuits have no timing and no markers; remove it, gates keep their order"},
     {"initialize prepare stateprep statepreparation amplitudeembedding mottonenstatepreparation "
      "qubitstatevector amplitude",
      "write {\"ansatz\": \"amplitude\"}, with \"state\" where it is constant; 'Basis' prepares a "
@@ -30,10 +30,10 @@ static const struct {
      "write {\"ansatz\": \"angle\"}, or an 'RX', 'RY' or 'RZ' for each qubit, with \"angle\": "
      "{\"data\": column}"},
     {"globalphase gphase phase0 gp",
-     "no read-out sees a global phase; on a control's side it is a 'P' on the control"},
+     "a global phase changes no read-out; with a control it is a 'P' on the control"},
     {"u4 u5 su4 su2 specialunitary arbitraryunitary matrix twoqubitunitary",
-     "a constant unitary on one or two qubits is 'Unitary' with \"matrix\"; 'U' turns one qubit by "
-     "theta, phi and lambda"},
+     "a constant unitary on one or two qubits is 'Unitary' with \"matrix\"; 'U' rotates one qubit "
+     "by theta, phi and lambda"},
     {"controlled control ctrl controlledgate controlledqubitunitary c",
      "any gate takes \"controls\": [qubits]"},
     {"adjoint inverse inv dagger dg dag",
@@ -65,8 +65,8 @@ static const struct {
      "write its gates: 'PauliRot' is e^(-i angle/2 P) for a product of Paulis"},
 };
 
-/* Letters and digits, in lower case; "gate" at the end left out. */
-static void plain(const char *name, char ret[NAME_BYTES]) {
+/* Letters and digits, in lower case; a final "gate" is removed. */
+static void normalize_name(const char *name, char ret[NAME_BYTES]) {
     size_t n = 0;
     for (; *name && n + 1 < NAME_BYTES; name++)
         if (isalnum((unsigned char)*name)) ret[n++] = (char)tolower((unsigned char)*name);
@@ -74,7 +74,7 @@ static void plain(const char *name, char ret[NAME_BYTES]) {
     if (n > 4 && strcmp(ret + n - 4, "gate") == 0) ret[n - 4] = 0;
 }
 
-/* Names as job files have them, TFQ's and Cirq's left out. */
+/* Names in job files, without TFQ's and Cirq's. */
 static size_t known_names(const char *ret[MAX_NAMES]) {
     size_t n = 0;
     for (int k = 0; k < QR_GATE_KINDS; k++) {
@@ -101,73 +101,74 @@ static bool is_one_of(const char *list, const char *name) {
     return false;
 }
 
-static const char *meaning_of(const char *name) {
-    for (size_t i = 0; *name && i < sizeof meanings / sizeof *meanings; i++)
-        if (is_one_of(meanings[i].names, name)) return meanings[i].means;
+static const char *hint_of(const char *name) {
+    for (size_t i = 0; *name && i < sizeof hints / sizeof *hints; i++)
+        if (is_one_of(hints[i].names, name)) return hints[i].hint;
     return NULL;
 }
 
-/* The known name that reads so once signs and case are left out. */
-static const char *same_word(const char *name, const char *const *known, size_t n) {
+/* The known name with the same normalized form. */
+static const char *find_normalized(const char *name, const char *const *known, size_t n) {
     for (size_t i = 0; i < n; i++) {
         char other[NAME_BYTES];
-        plain(known[i], other);
+        normalize_name(known[i], other);
         if (strcmp(other, name) == 0) return known[i];
     }
     return NULL;
 }
 
-/* "cryy", "controlled_u2", "mcrx": a gate with controls; "rxdg": one backwards. */
-static bool derived(const char *name, const char *const *known, size_t n, struct qr_buf *to) {
-    static const char *const before[] = {"multicontrolled", "controlled", "ctrl", "mc", "cc", "c"},
-                             *const behind[] = {"dagger", "adjoint", "inverse", "dag", "dg", "inv"};
+/* "cryy", "controlled_u2", "mcrx": a gate with controls; "rxdg": an inverse. */
+static bool hint_derived(const char *name, const char *const *known, size_t n, struct qr_buf *to) {
+    static const char
+        *const prefixes[] = {"multicontrolled", "controlled", "ctrl", "mc", "cc", "c"},
+               *const suffixes[] = {"dagger", "adjoint", "inverse", "dag", "dg", "inv"};
     const char *gate;
-    for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
-        size_t length = strlen(before[i]);
-        if (strncmp(name, before[i], length) != 0) continue;
-        if (!(gate = same_word(name + length, known, n))) continue;
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        size_t length = strlen(prefixes[i]);
+        if (strncmp(name, prefixes[i], length) != 0) continue;
+        if (!(gate = find_normalized(name + length, known, n))) continue;
         qr_buf_printf(to, "; write '%s' with \"controls\": [qubits]", gate);
         return true;
     }
-    for (size_t i = 0; i < sizeof behind / sizeof *behind; i++) {
-        size_t length = strlen(behind[i]), whole = strlen(name);
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        size_t length = strlen(suffixes[i]), whole = strlen(name);
         char stem[NAME_BYTES];
-        if (whole <= length || strcmp(name + whole - length, behind[i]) != 0) continue;
+        if (whole <= length || strcmp(name + whole - length, suffixes[i]) != 0) continue;
         snprintf(stem, sizeof stem, "%.*s", (int)(whole - length), name);
-        if (!(gate = same_word(stem, known, n))) continue;
+        if (!(gate = find_normalized(stem, known, n))) continue;
         qr_buf_printf(to, "; write '%s' with negative angles or exponent", gate);
         return true;
     }
     return false;
 }
 
-/* Ansätze, by our names or others'. */
-static bool is_ansatz(const char *name, struct qr_buf *to) {
-    const char *meant = qr_ansatz_alias(name);
-    if (!meant && !qr_ansatz_of(name)) return false;
-    qr_buf_puts(to, "; it is an ansatz, which stands as {\"ansatz\": name}");
-    if (meant) qr_buf_printf(to, ": %s", meant);
+/* Ansätze, by their names here or in other programs. */
+static bool hint_ansatz(const char *name, struct qr_buf *to) {
+    const char *suggestion = qr_ansatz_alias(name);
+    if (!suggestion && !qr_ansatz_of(name)) return false;
+    qr_buf_puts(to, "; it is an ansatz: write {\"ansatz\": name}");
+    if (suggestion) qr_buf_printf(to, "; %s", suggestion);
     return true;
 }
 
 /* Each gate by one name. */
-static void list_known(struct qr_buf *to) {
+static void hint_list_gates(struct qr_buf *to) {
     const struct qr_composite_gate *w;
-    qr_buf_puts(to, "; known are");
+    qr_buf_puts(to, "; known gates:");
     for (int k = 0; k < QR_GATE_KINDS; k++)
         qr_buf_printf(to, " %s", qr_gate_info((enum qr_gate_kind)k)->name);
     qr_buf_puts(to, " RX RY RZ");
     for (size_t i = 0; (w = qr_composite_gate_at(i)); i++) qr_buf_printf(to, " %s", w->names[0]);
 }
 
-static void plain_word(const char *name, char ret[NAME_BYTES]) {
-    plain(strncasecmp(name, "qml.", 4) == 0 ? name + 4 : name, ret);
+static void normalize_gate_name(const char *name, char ret[NAME_BYTES]) {
+    normalize_name(strncasecmp(name, "qml.", 4) == 0 ? name + 4 : name, ret);
 }
 
 const char *qr_gate_alternative(const char *name) {
     char word[NAME_BYTES];
-    plain_word(name, word);
-    return meaning_of(word);
+    normalize_gate_name(name, word);
+    return hint_of(word);
 }
 
 char *qr_gate_hint(const char *name) {
@@ -175,17 +176,17 @@ char *qr_gate_hint(const char *name) {
     size_t n = known_names(known);
     char word[NAME_BYTES];
     struct qr_buf text = {0};
-    plain_word(name, word);
-    if ((found = meaning_of(word))) qr_buf_printf(&text, "; %s", found);
-    else if (is_ansatz(name, &text)) found = NULL;
-    else if (*word && (found = same_word(word, known, n)))
+    normalize_gate_name(name, word);
+    if ((found = hint_of(word))) qr_buf_printf(&text, "; %s", found);
+    else if (hint_ansatz(name, &text)) found = NULL;
+    else if (*word && (found = find_normalized(word, known, n)))
         qr_buf_printf(&text, "; did you mean '%s'?", found);
-    else if (!derived(word, known, n, &text)) {
-        /* of two letters any is near many */
+    else if (!hint_derived(word, known, n, &text)) {
+        /* With two letters many names are near */
         found = strlen(name) > 2 ? qr_nearest(name, known, n) : NULL;
         if (found) qr_buf_printf(&text, "; did you mean '%s'?", found);
     }
-    if (!text.n) list_known(&text);
+    if (!text.n) hint_list_gates(&text);
     char *hint = qr_xstrdup(qr_buf_string(&text));
     qr_buf_free(&text);
     return hint;

@@ -1,4 +1,4 @@
-/* circuit/gate_items.h — what stands in a list of gates: gates, repeats, ansätze. */
+/* circuit/gate_items.h — the items of a gate list: gates, repeats, ansätze. */
 #ifndef QR_CIRCUIT_GATE_ITEMS_H
 #define QR_CIRCUIT_GATE_ITEMS_H
 
@@ -7,17 +7,17 @@
 
 enum { QR_MAX_GATES = 1 << 20 };
 
-/* Appends all gates of the list. INVALID_ARGUMENT: as circuit_json.h says. */
+/* Appends all gates of the list. INVALID_ARGUMENT: see circuit_json.h. */
 QR_MUST_CHECK enum qr_code qr_items_read(struct qr_gate_reader *r, const struct qr_json *list,
                                          const char *path);
-/* The row of an ansatz's name, NULL for "qcnn", which is a whole circuit; its keys are checked. */
+/* Finds an ansatz by its name and checks its keys; *ret NULL: "qcnn", which is a whole circuit. */
 QR_MUST_CHECK enum qr_code qr_ansatz_named(const struct qr_json *ansatz, const char *where,
                                            const struct qr_ansatz **ret, struct qr_err *err);
-/* Appends its gates on these qubits. */
+/* Appends the gates of an ansatz on these qubits. */
 QR_MUST_CHECK enum qr_code qr_ansatz_read(struct qr_gate_reader *r, const struct qr_json *ansatz,
                                           const char *where, const struct qr_ansatz *row,
                                           const uint16_t *qubits, unsigned n_qubits);
-/* There are not too many gates. */
+/* Fails when the circuit has more than QR_MAX_GATES gates. */
 QR_MUST_CHECK enum qr_code qr_items_bounded(const struct qr_gate_reader *r, const char *where);
 
 #endif

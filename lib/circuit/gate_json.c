@@ -1,3 +1,5 @@
+/* circuit/gate_json.c — reads one gate of a job file: name, qubits, controls, arguments. Start
+ * reading at qr_gate_read(). */
 #include "circuit/gate_json.h"
 
 #include <math.h>
@@ -9,10 +11,10 @@
 #include "base/bytes.h"
 #include "base/mem.h"
 
-/* Entries of seven digits are near enough. */
+/* Entries with seven digits are accurate enough. */
 #define UNITARY_WITHIN 1e-6
 
-/* Of a state on 10 qubits they are some eleven thousand. */
+/* A state on 10 qubits takes about eleven thousand. */
 enum { MAX_COMBINED = 1 << 18 };
 
 /* ---- one argument ---- */
@@ -27,11 +29,12 @@ static enum qr_code read_parameter(struct qr_gate_reader *r, const struct qr_jso
 
 /* ---- expressions ---- */
 
-/* What is asked while one is read. */
+/* Context while an expression's names are read. */
 struct names_reader {
     struct qr_gate_reader *r;
     const char *path;
-    enum qr_code code; /* of its names, once they stand behind a prefix */
+    /* Of its names; set when a name fails, for example because its prefix makes it too long */
+    enum qr_code code;
 };
 
 static uint32_t name_parameter(void *reader, const char *name, size_t n) {
@@ -42,7 +45,7 @@ static uint32_t name_parameter(void *reader, const char *name, size_t n) {
     for (unsigned i = 0; i < e->r->scope.n && !e->code; i++)
         if (strcmp(e->r->scope.known[i].name, text) == 0)
             e->code = qr_fail(e->r->err, QR_INVALID_ARGUMENT,
-                              "%s: '%s' is %s here, which an expression has as {%s}", e->path, text,
+                              "%s: '%s' is %s here; an expression writes it as {%s}", e->path, text,
                               i ? "an index" : "the number of qubits", text);
     if (!e->code) e->code = qr_gate_parameter_ref(e->r, text, false, e->path, &number);
     return number;
@@ -53,7 +56,7 @@ static const char *name_column(void *reader, const char *name, size_t n, uint32_
     unsigned i = 0;
     while (i < r->n_named && !(strncmp(r->column_names[i], name, n) == 0 && !r->column_names[i][n]))
         i++;
-    if (i == QR_MAX_NAMED_COLUMNS) return "these are too many columns with names";
+    if (i == QR_MAX_NAMED_COLUMNS) return "too many named columns";
     if (i == r->n_named) {
         if (!r->column_names)
             r->column_names = qr_xcalloc(QR_MAX_NAMED_COLUMNS, sizeof *r->column_names);
@@ -63,7 +66,7 @@ static const char *name_column(void *reader, const char *name, size_t n, uint32_
     return NULL;
 }
 
-static void see_column(struct qr_gate_reader *r, uint32_t column) {
+static void note_column(struct qr_gate_reader *r, uint32_t column) {
     if (column < QR_MAX_COLUMNS && column >= r->n_columns) r->n_columns = column + 1;
 }
 
@@ -84,14 +87,15 @@ enum qr_code qr_gate_combine(struct qr_gate_reader *r, enum qr_expression_op op,
     const struct qr_expression e = {.n = 3, .node = nodes};
     if (++r->n_combined > MAX_COMBINED)
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                       "%s: with it states of inputs are made of over %d numbers", path,
+                       "%s: up to here states of inputs take more than %d numbers", path,
                        MAX_COMBINED);
     struct qr_expression kept = qr_expression_copy(&e);
     *ret = keep_expression(r, &kept);
     return QR_OK;
 }
 
-/* What is a number times a parameter or an input alone is what it would be without a text. */
+/* A number times one parameter or input becomes the argument that the job file could have had
+ * without an expression. */
 enum qr_code qr_gate_expression(struct qr_gate_reader *r, const char *text, const char *path,
                                 struct qr_gate_arg *ret) {
     struct names_reader reader = {r, path, QR_OK};
@@ -110,7 +114,7 @@ enum qr_code qr_gate_expression(struct qr_gate_reader *r, const char *text, cons
         return reader.code;
     }
     for (unsigned i = 0; i < e.n; i++)
-        if (e.node[i].op == QR_EXPRESSION_INPUT) see_column(r, e.node[i].index);
+        if (e.node[i].op == QR_EXPRESSION_INPUT) note_column(r, e.node[i].index);
     *ret = arg;
     if (e.n == 1) {
         ret->index = e.node->index;
@@ -176,42 +180,48 @@ static enum qr_code read_arg(struct qr_gate_reader *r, const struct qr_json *v, 
     return code;
 }
 
-/* ---- keys ---- */
+/* ---- accepted keys ---- */
 
 static const char *const keys[] = {
-    "gate",     "qubits", "controls",       "control_values", /* then what a gate takes */
-    "exponent", "angle",  "phase_exponent", "theta",          "phi",    "lambda", "delta",
-    "gamma",    "omega",  "global_shift",   "pauli_word",     "matrix", "state"};
+    /* The keys of a gate's input follow */
+    "gate",           "qubits",       "controls",   "control_values", "exponent", "angle",
+    "phase_exponent", "theta",        "phi",        "lambda",         "delta",    "gamma",
+    "omega",          "global_shift", "pauli_word", "matrix",         "state"};
 enum { N_KEYS = sizeof keys / sizeof *keys, N_COMMON_KEYS = 4, MAX_TAKEN = 6 };
 
-/* What a gate takes, as keys; the first n_said of them are named in messages. */
-struct taken {
+/* The keys that a gate accepts; messages list the first n_listed of them. */
+struct accepted_keys {
     const char *keys[MAX_TAKEN];
-    unsigned n, n_said;
+    unsigned n, n_listed;
 };
 
-static void take(struct taken *t, const char *key, bool say) {
+static void accepted_add(struct accepted_keys *t, const char *key, bool listed) {
     t->keys[t->n++] = key;
-    if (say) t->n_said = t->n;
+    if (listed) t->n_listed = t->n;
 }
 
-static bool is_taken(const struct taken *t, const char *key) {
+static bool accepted_has(const struct accepted_keys *t, const char *key) {
     for (unsigned i = 0; i < t->n; i++)
         if (strcmp(t->keys[i], key) == 0) return true;
     return false;
 }
 
-/* Keys that other gates have. */
-static enum qr_code refuse_others(struct qr_gate_reader *r, const struct qr_json *gate,
-                                  const char *where, const char *name, const struct taken *t) {
+/* Fails on keys that belong to other gates. */
+static enum qr_code reject_other_keys(struct qr_gate_reader *r, const struct qr_json *gate,
+                                      const char *where, const char *name,
+                                      const struct accepted_keys *t) {
     for (unsigned i = N_COMMON_KEYS; i < N_KEYS; i++) {
-        if (is_taken(t, keys[i]) || !qr_json_get(gate, keys[i])) continue;
+        if (accepted_has(t, keys[i]) || !qr_json_get(gate, keys[i])) continue;
         struct qr_buf list = {0};
-        for (unsigned k = 0; k < t->n_said; k++)
-            qr_buf_printf(&list, "%s%s", !k ? "" : k + 1 < t->n_said ? ", " : " and ", t->keys[k]);
+        for (unsigned k = 0; k < t->n_listed; k++)
+            qr_buf_printf(&list, "%s%s",
+                          !k                    ? ""
+                          : k + 1 < t->n_listed ? ", "
+                                                : " and ",
+                          t->keys[k]);
         enum qr_code code =
             qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: %s takes %s, not \"%s\"", where, name,
-                    t->n_said ? qr_buf_string(&list) : "no arguments", keys[i]);
+                    t->n_listed ? qr_buf_string(&list) : "no arguments", keys[i]);
         qr_buf_free(&list);
         return code;
     }
@@ -223,17 +233,18 @@ static enum qr_code refuse_others(struct qr_gate_reader *r, const struct qr_json
 static enum qr_code check_native_keys(struct qr_gate_reader *r, const struct qr_json *gate,
                                       const char *where, const struct qr_gate_info *info,
                                       bool angle, bool angle_only) {
-    struct taken t = {.n = 0};
-    if (angle) take(&t, "angle", true);
-    for (unsigned k = 0; k < info->n_args && !angle; k++) take(&t, info->arg_names[k], true);
-    if (info->has_exponent && !angle) take(&t, "global_shift", false);
+    struct accepted_keys t = {.n = 0};
+    if (angle) accepted_add(&t, "angle", true);
+    for (unsigned k = 0; k < info->n_args && !angle; k++)
+        accepted_add(&t, info->arg_names[k], true);
+    if (info->has_exponent && !angle) accepted_add(&t, "global_shift", false);
     for (unsigned i = N_COMMON_KEYS; i < N_KEYS && angle && !angle_only; i++)
-        if (!is_taken(&t, keys[i]) && qr_json_get(gate, keys[i]))
+        if (!accepted_has(&t, keys[i]) && qr_json_get(gate, keys[i]))
             return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                           "%s has \"angle\" and \"%s\"; an angle stands alone (it is exponent "
-                           "angle / pi with global shift -1/2)",
+                           "%s has \"angle\" and \"%s\"; give the angle alone (it sets the "
+                           "exponent to angle / pi and the global shift to -1/2)",
                            where, keys[i]);
-    return refuse_others(r, gate, where, angle_only ? info->rotation : info->name, &t);
+    return reject_other_keys(r, gate, where, angle_only ? info->rotation : info->name, &t);
 }
 
 static enum qr_code read_native_args(struct qr_gate_reader *r, const struct qr_json *gate,
@@ -274,10 +285,10 @@ static enum qr_code read_native(struct qr_gate_reader *r, const struct qr_json *
     return code;
 }
 
-/* ---- a gate of the table of words ---- */
+/* ---- a composite gate ---- */
 
-static enum qr_code read_paulis(struct qr_gate_reader *r, const struct qr_json *gate,
-                                const char *where, struct qr_gate_use *use) {
+static enum qr_code read_gate_paulis(struct qr_gate_reader *r, const struct qr_json *gate,
+                                     const char *where, struct qr_gate_use *use) {
     struct qr_path path = qr_path_of("%s.pauli_word", where);
     enum qr_code code =
         qr_json_string(qr_json_get(gate, "pauli_word"), path.s, &use->paulis, r->err);
@@ -285,20 +296,20 @@ static enum qr_code read_paulis(struct qr_gate_reader *r, const struct qr_json *
     size_t good = strspn(use->paulis, "IXYZ");
     if (use->paulis[good])
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                       "%s: its letters are I, X, Y and Z, one a qubit; letter %zu is another",
-                       path.s, good + 1);
+                       "%s: letter %zu is not I, X, Y or Z; give one letter per qubit", path.s,
+                       good + 1);
     if (good != use->n_qubits)
         return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has %zu letters, but %u qubits are given",
                        path.s, good, use->n_qubits);
     if (strspn(use->paulis, "I") == good)
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                       "%s is I on all qubits, which turns nothing; leave the gate out", path.s);
+                       "%s is I on all qubits, which does nothing; remove the gate", path.s);
     return QR_OK;
 }
 
-/* "0101", or {"data": column} of the first qubit. */
-static enum qr_code read_state(struct qr_gate_reader *r, const struct qr_json *gate,
-                               const char *where, struct qr_gate_use *use) {
+/* Reads "0101", or {"data": column of the first qubit}. */
+static enum qr_code read_basis_state(struct qr_gate_reader *r, const struct qr_json *gate,
+                                     const char *where, struct qr_gate_use *use) {
     struct qr_path path = qr_path_of("%s.state", where);
     const struct qr_json *v = qr_json_get(gate, "state");
     enum qr_code code;
@@ -312,14 +323,14 @@ static enum qr_code read_state(struct qr_gate_reader *r, const struct qr_json *g
     if ((code = qr_json_string(v, path.s, &use->state, r->err))) return code;
     size_t good = strspn(use->state, "01");
     if (use->state[good] || good != use->n_qubits)
-        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s must have %u digits 0 or 1, one a qubit",
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s must have %u digits 0 or 1, one per qubit",
                        path.s, use->n_qubits);
     return QR_OK;
 }
 
-/* A number, or [re, im]. */
-static enum qr_code read_entry(struct qr_gate_reader *r, const struct qr_json *v, const char *path,
-                               double complex *ret) {
+/* Reads a number, or [re, im]. */
+static enum qr_code read_matrix_entry(struct qr_gate_reader *r, const struct qr_json *v,
+                                      const char *path, double complex *ret) {
     double part[2] = {0, 0};
     enum qr_code code = QR_OK;
     if (qr_json_type(v) == QR_JSON_NUMBER) {
@@ -336,7 +347,7 @@ static enum qr_code read_entry(struct qr_gate_reader *r, const struct qr_json *v
     return code;
 }
 
-/* Sums of products: what is far too large would overflow there. */
+/* Entries far above 1 are rejected first: their sums of products would overflow. */
 static enum qr_code check_unitary(struct qr_gate_reader *r, const char *path, unsigned dim,
                                   const double complex *u) {
     unsigned row = 0, column = 0;
@@ -379,15 +390,16 @@ static enum qr_code read_matrix(struct qr_gate_reader *r, const struct qr_json *
                            qr_json_size(row), dim);
         for (const struct qr_json *v = qr_json_first(row); v; v = qr_json_next(v), i++) {
             struct qr_path entry = qr_path_of("%s[%u]", at.s, i % dim);
-            if ((code = read_entry(r, v, entry.s, &ret[i]))) return code;
+            if ((code = read_matrix_entry(r, v, entry.s, &ret[i]))) return code;
         }
     }
     return check_unitary(r, path.s, dim, ret);
 }
 
 /* PennyLane's U2 and U3 have "delta" where Qiskit's have "lambda". */
-static enum qr_code read_word_arg(struct qr_gate_reader *r, const struct qr_json *gate,
-                                  const char *where, const char *key, struct qr_gate_arg *ret) {
+static enum qr_code read_composite_arg(struct qr_gate_reader *r, const struct qr_json *gate,
+                                       const char *where, const char *key,
+                                       struct qr_gate_arg *ret) {
     const struct qr_json *v = qr_json_get(gate, key),
                          *delta = strcmp(key, "lambda") == 0 ? qr_json_get(gate, "delta") : NULL;
     if (v && delta)
@@ -396,19 +408,20 @@ static enum qr_code read_word_arg(struct qr_gate_reader *r, const struct qr_json
     return delta ? read_arg(r, delta, where, "delta", ret) : read_arg(r, v, where, key, ret);
 }
 
-static enum qr_code read_word(struct qr_gate_reader *r, const struct qr_json *gate,
-                              const char *where, struct qr_gate_use *use) {
+static enum qr_code read_composite(struct qr_gate_reader *r, const struct qr_json *gate,
+                                   const char *where, struct qr_gate_use *use) {
     static const char *const also[] = {NULL, "pauli_word", "matrix", "state"};
-    const struct qr_composite_gate *w = use->word;
-    struct taken t = {.n = 0};
-    for (unsigned k = 0; k < QR_COMPOSITE_ARGS && w->args[k]; k++) take(&t, w->args[k], true);
-    if (w->takes) take(&t, also[w->takes], true);
-    if (is_taken(&t, "lambda")) take(&t, "delta", false);
-    enum qr_code code = refuse_others(r, gate, where, w->names[0], &t);
+    const struct qr_composite_gate *w = use->gate;
+    struct accepted_keys t = {.n = 0};
+    for (unsigned k = 0; k < QR_COMPOSITE_ARGS && w->args[k]; k++)
+        accepted_add(&t, w->args[k], true);
+    if (w->takes) accepted_add(&t, also[w->takes], true);
+    if (accepted_has(&t, "lambda")) accepted_add(&t, "delta", false);
+    enum qr_code code = reject_other_keys(r, gate, where, w->names[0], &t);
     for (unsigned k = 0; k < QR_COMPOSITE_ARGS && w->args[k] && !code; k++)
-        code = read_word_arg(r, gate, where, w->args[k], &use->args[k]);
-    if (!code && w->takes == QR_COMPOSITE_PAULIS) code = read_paulis(r, gate, where, use);
-    if (!code && w->takes == QR_COMPOSITE_STATE) code = read_state(r, gate, where, use);
+        code = read_composite_arg(r, gate, where, w->args[k], &use->args[k]);
+    if (!code && w->takes == QR_COMPOSITE_PAULIS) code = read_gate_paulis(r, gate, where, use);
+    if (!code && w->takes == QR_COMPOSITE_STATE) code = read_basis_state(r, gate, where, use);
     if (!code && w->takes == QR_COMPOSITE_MATRIX)
         code = read_matrix(r, gate, where, use->n_qubits, use->matrix);
     if (!code) qr_gate_expand(use, &r->list);
@@ -417,10 +430,10 @@ static enum qr_code read_word(struct qr_gate_reader *r, const struct qr_json *ga
 
 /* ---- any gate ---- */
 
-/* An array of at most `most` integers in 0..high. */
-static enum qr_code read_ints(struct qr_gate_reader *r, const struct qr_json *v, const char *where,
-                              const char *key, int64_t high, unsigned most, uint16_t *ret,
-                              unsigned *ret_n) {
+/* Reads an array of at most `most` integers in 0..high. */
+static enum qr_code read_gate_integers(struct qr_gate_reader *r, const struct qr_json *v,
+                                       const char *where, const char *key, int64_t high,
+                                       unsigned most, uint16_t *ret, unsigned *ret_n) {
     struct qr_path path = qr_path_of("%s.%s", where, key);
     enum qr_code code = qr_json_want(v, path.s, QR_JSON_ARRAY, r->err);
     if (code) return code;
@@ -443,8 +456,8 @@ enum qr_code qr_gate_read_qubits(struct qr_gate_reader *r, const struct qr_json 
                                  unsigned *ret_n) {
     unsigned n = 0;
     struct qr_qubits seen = {0};
-    enum qr_code code =
-        read_ints(r, v, where, key, (int64_t)qr_gate_qubits(r) - 1, QR_MAX_QUBITS, ret, &n);
+    enum qr_code code = read_gate_integers(r, v, where, key, (int64_t)qr_gate_qubits(r) - 1,
+                                           QR_MAX_QUBITS, ret, &n);
     for (unsigned i = 0; i < n && !code; i++) {
         if (qr_qubits_has(&seen, ret[i]))
             return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s.%s: qubit %u is given twice", where,
@@ -468,7 +481,8 @@ static enum qr_code read_controls(struct qr_gate_reader *r, const struct qr_json
     if (!controls) return QR_OK;
     enum qr_code code = qr_gate_read_qubits(r, controls, where, "controls", qubit, &n);
     if (!code && values)
-        code = read_ints(r, values, where, "control_values", 1, QR_MAX_QUBITS, value, &n_values);
+        code = read_gate_integers(r, values, where, "control_values", 1, QR_MAX_QUBITS, value,
+                                  &n_values);
     if (code) return code;
     if (values && n != n_values)
         return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has %u controls, but %u control_values",
@@ -480,27 +494,27 @@ static enum qr_code read_controls(struct qr_gate_reader *r, const struct qr_json
     return QR_OK;
 }
 
-/* What a gate's name says. */
+/* What a gate's name determines. */
 struct named {
-    const struct qr_composite_gate *word; /* or NULL: it is native */
+    const struct qr_composite_gate *gate; /* NULL: a native gate */
     enum qr_gate_kind kind;
     bool angle_only; /* the name is a rotation's */
     const char *name;
-    unsigned least, most; /* qubits; most 0: any number */
+    unsigned least, most; /* number of qubits; most 0: any number */
 };
 
-static enum qr_code read_name(struct qr_gate_reader *r, const struct qr_json *v, const char *where,
-                              struct named *ret) {
+static enum qr_code read_gate_name(struct qr_gate_reader *r, const struct qr_json *v,
+                                   const char *where, struct named *ret) {
     const char *name;
     struct qr_path path = qr_path_of("%s.gate", where);
     enum qr_code code = qr_json_string(v, path.s, &name, r->err);
     if (code) return code;
     int kind = qr_gate_kind_of(name);
-    *ret = (struct named){.word = kind < 0 ? qr_composite_gate_of(name) : NULL};
-    if (ret->word) {
-        ret->name = ret->word->names[0];
-        ret->least = ret->word->least;
-        ret->most = ret->word->most;
+    *ret = (struct named){.gate = kind < 0 ? qr_composite_gate_of(name) : NULL};
+    if (ret->gate) {
+        ret->name = ret->gate->names[0];
+        ret->least = ret->gate->least;
+        ret->most = ret->gate->most;
         return QR_OK;
     }
     if (kind < 0) {
@@ -518,9 +532,9 @@ static enum qr_code read_name(struct qr_gate_reader *r, const struct qr_json *v,
     return QR_OK;
 }
 
-static enum qr_code read_qubits(struct qr_gate_reader *r, const struct qr_json *gate,
-                                const char *where, const struct named *named, uint16_t *qubits,
-                                struct qr_gate_use *use) {
+static enum qr_code read_gate_qubits(struct qr_gate_reader *r, const struct qr_json *gate,
+                                     const char *where, const struct named *named, uint16_t *qubits,
+                                     struct qr_gate_use *use) {
     unsigned n = 0;
     enum qr_code code =
         qr_gate_read_qubits(r, qr_json_get(gate, "qubits"), where, "qubits", qubits, &n);
@@ -547,17 +561,17 @@ enum qr_code qr_gate_read(struct qr_gate_reader *r, const struct qr_json *gate, 
     const struct qr_json *name;
     enum qr_code code = qr_json_want(gate, where, QR_JSON_OBJECT, r->err);
     if (code) return code;
-    /* the name first: what the keys mean depends on it */
-    if ((name = qr_json_get(gate, "gate"))) code = read_name(r, name, where, &named);
+    /* Read the name first: the accepted keys depend on it. */
+    if ((name = qr_json_get(gate, "gate"))) code = read_gate_name(r, name, where, &named);
     if (!code && qr_json_get(gate, "wires"))
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
                        "%s: unknown key 'wires'; did you mean 'qubits'?", where);
     if (!code) code = qr_json_known(gate, where, keys, N_KEYS, r->err);
-    if (!code && !name) code = read_name(r, NULL, where, &named);
+    if (!code && !name) code = read_gate_name(r, NULL, where, &named);
     if (code) return code;
-    struct qr_gate_use use = {.word = named.word};
-    code = read_qubits(r, gate, where, &named, qubits, &use);
+    struct qr_gate_use use = {.gate = named.gate};
+    code = read_gate_qubits(r, gate, where, &named, qubits, &use);
     if (code) return code;
-    return named.word ? read_word(r, gate, where, &use)
+    return named.gate ? read_composite(r, gate, where, &use)
                       : read_native(r, gate, where, named.kind, named.angle_only, &use);
 }

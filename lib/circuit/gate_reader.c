@@ -1,4 +1,5 @@
-/* What the readers of gates share: numbers and names, those of repeats, and how many. */
+/* circuit/gate_reader.c — shared by the readers of gates: numbers and names, also inside repeats,
+ * and the limit on how many are read. Start reading at qr_gate_integer(). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +7,7 @@
 #include "base/mem.h"
 #include "circuit/gate_json.h"
 
-/* Repeats must end: so many numbers and names they read in seconds. */
+/* Reading this many numbers and names takes seconds; more are rejected so that repeats end. */
 enum { MAX_READ = 1 << 22 };
 
 void qr_gate_reader_fini(struct qr_gate_reader *r) {
@@ -24,8 +25,8 @@ enum qr_code qr_gate_add_reads(struct qr_gate_reader *r, const char *path, size_
     if (r->n_repeats) r->n_read += n;
     if (r->n_read <= MAX_READ) return QR_OK;
     return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                   "%s: up to here the circuit's repeats have read over %d numbers and names; let "
-                   "them go round less often",
+                   "%s: up to here the circuit's repeats read more than %d numbers and names; "
+                   "repeat less often",
                    path, MAX_READ);
 }
 

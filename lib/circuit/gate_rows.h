@@ -1,15 +1,15 @@
-/* circuit/gate_rows.h — every gate there is: one row each, from which its kind, its names and what
- * everybody asks about it follow.
+/* circuit/gate_rows.h — every native gate: one row each, from which its kind, names and properties
+ * follow.
  *
- * A row begins with what stands behind QR_GATE_ in the kind; the rest are fields of struct
- * qr_gate_info (circuit.h), those that are absent are 0. `power` and `matrix` are functions of
- * gate.c: a power of an involution has the first, any other gate the second.
+ * A row begins with the suffix of QR_GATE_ in the kind; the rest are fields of struct qr_gate_info
+ * (circuit.h), absent fields are 0. `power` and `matrix` are functions of gate.c: a power of an
+ * involution has the first, any other gate the second.
  */
 #ifndef QR_CIRCUIT_GATE_ROWS_H
 #define QR_CIRCUIT_GATE_ROWS_H
 
 #define QR_GATE_ROWS(ROW)                                                                          \
-    /* one qubit */                                                                                \
+    /* One qubit */                                                                                \
     ROW(I, .name = "I", .n_targets = 1, .identity = true, .matrix = identity_matrix)               \
     ROW(X, .name = "X", .also = "RX", .tfq = "XP", .n_targets = 1, ONE_EXPONENT, .rotation = "RX", \
         .factor = {QR_PAULI_X}, .power = power_of_x)                                               \
@@ -18,19 +18,19 @@
     ROW(Z, .name = "Z", .also = "RZ", .tfq = "ZP", .n_targets = 1, ONE_EXPONENT, .rotation = "RZ", \
         .factor = {QR_PAULI_Z}, .power = power_of_z)                                               \
     ROW(H, .name = "H", .tfq = "HP", .n_targets = 1, ONE_EXPONENT, .power = power_of_h)            \
-    /* two qubits: powers of a product of Paulis */                                                \
+    /* Two qubits: powers of a product of Paulis */                                                \
     ROW(XX, .name = "XX", .tfq = "XXP", .n_targets = 2, ONE_EXPONENT, .rotation = "RXX",           \
         .factor = {QR_PAULI_X, QR_PAULI_X}, .power = power_of_xx)                                  \
     ROW(YY, .name = "YY", .tfq = "YYP", .n_targets = 2, ONE_EXPONENT, .rotation = "RYY",           \
         .factor = {QR_PAULI_Y, QR_PAULI_Y}, .power = power_of_yy)                                  \
     ROW(ZZ, .name = "ZZ", .tfq = "ZZP", .n_targets = 2, ONE_EXPONENT, .rotation = "RZZ",           \
         .factor = {QR_PAULI_Z, QR_PAULI_Z}, .power = power_of_zz)                                  \
-    /* a control and its target */                                                                 \
+    /* A control and its target */                                                                 \
     ROW(CZ, .name = "CZ", .tfq = "CZP", .n_targets = 2, ONE_EXPONENT, .controlled = "Z",           \
         .factor = {QR_PAULI_Z, QR_PAULI_Z}, .power = power_of_cz)                                  \
     ROW(CNOT, .name = "CNOT", .also = "CX", .tfq = "CNP", .n_targets = 2, ONE_EXPONENT,            \
         .controlled = "X", .factor = {QR_PAULI_Z, QR_PAULI_X}, .power = power_of_cnot)             \
-    /* others on two qubits, and those of two arguments */                                         \
+    /* Others on two qubits, and those of two arguments */                                         \
     ROW(SWAP, .name = "SWAP", .tfq = "SP", .n_targets = 2, ONE_EXPONENT, .symbol = "×",            \
         .power = power_of_swap)                                                                    \
     ROW(ISWAP, .name = "ISWAP", .tfq = "ISP", .n_targets = 2, ONE_EXPONENT,                        \

@@ -1,21 +1,23 @@
-/* circuit/gate_unitary.c — a constant unitary on one or two qubits as native gates.
+/* circuit/gate_unitary.c — a constant unitary on one or two qubits as native gates. Start reading
+ * at qr_gate_expand_unitary().
  *
- * Column by column its entries below the diagonal are turned away (Givens rotations), each against
- * a row whose index differs in one bit: a controlled phase makes the two entries' phases equal, a
- * controlled RY turns one into the other. What is left are phases. The unitary is that, backwards.
+ * Column by column, the entries below the diagonal are eliminated (Givens rotations), each against
+ * a row with an index that differs in one bit: a controlled phase makes the phases of the two
+ * entries equal, a controlled RY rotates one into the other. Phases remain. The unitary is the
+ * inverse sequence.
  */
 #include <math.h>
 
 #include "circuit/composite_gates.h"
 #include "exact/functions.h"
 
-/* Smaller ones change nothing that is above the rounding of a matrix's entries. */
+/* Smaller angles change nothing above the rounding of a matrix's entries. */
 #define NO_ANGLE 0x1p-52
 
 enum { MAX_ROTATIONS = 6 };
 
-/* The angle of (x, y) in half-turns, -1 to 1. Newton on sin and cos: from 0.08 at most the error
- * goes to its third power at each step. */
+/* The angle of (x, y) in half-turns, -1 to 1. Newton's method on sin and cos: from 0.08 at most the
+ * error is cubed at each step. */
 static double half_turns_of(double y, double x) {
     double size = sqrt(x * x + y * y);
     if (size <= 0) return 0;
@@ -38,22 +40,23 @@ static double complex turned(double complex z, double t) {
     return __builtin_complex(creal(z) * c - cimag(z) * s, creal(z) * s + cimag(z) * c);
 }
 
-/* An angle between -1 and 1. */
+/* Normalizes an angle to (-1, 1]. */
 static double wrapped(double t) { return t > 1 ? t - 2 : t <= -1 ? t + 2 : t; }
 
-/* On the qubit of the bit in which rows a and b differ; the other qubit has its value in both. */
+/* Acts on the qubit of the bit in which rows a and b differ; the other qubit has the same value in
+ * both. */
 struct rotation {
     unsigned a, b;
     double phase, turn; /* of |1>, and the exponent of RY */
 };
 
-/* Makes entry (b, column) zero and says how. */
-static struct rotation rotate(double complex *u, unsigned dim, unsigned a, unsigned b,
-                              unsigned column) {
+/* Makes entry (b, column) zero; returns the rotation. */
+static struct rotation eliminate_entry(double complex *u, unsigned dim, unsigned a, unsigned b,
+                                       unsigned column) {
     double complex top = u[a * dim + column], low = u[b * dim + column];
     double size_a = sqrt(creal(top) * creal(top) + cimag(top) * cimag(top)),
            size_b = sqrt(creal(low) * creal(low) + cimag(low) * cimag(low));
-    bool rising = b > a; /* b's bit is the 1 */
+    bool rising = b > a; /* b has the 1 bit */
     struct rotation r = {a, b, 0, 0};
     if (size_b <= NO_ANGLE) return r;
     if (size_a > NO_ANGLE)
@@ -82,10 +85,10 @@ static void add_controlled(const struct qr_gate_use *use, enum qr_gate_kind kind
     qr_gate_list_add(to, &g);
 }
 
-static void add_phases(const struct qr_gate_use *use, const double *phase,
-                       struct qr_gate_list *to) {
+static void unitary_add_phases(const struct qr_gate_use *use, const double *phase,
+                               struct qr_gate_list *to) {
     unsigned n = use->n_qubits;
-    struct qr_gate g = qr_gate_on(use, QR_GATE_Z, 0, 2); /* with this shift a phase alone */
+    struct qr_gate g = qr_gate_on(use, QR_GATE_Z, 0, 2); /* with this shift a phase only */
     g.global_shift = 0.5 * phase[0];
     if (!qr_qubits_is_empty(&use->controls) && fabs(phase[0]) > NO_ANGLE) qr_gate_list_add(to, &g);
     for (unsigned k = 0; k < n; k++) {
@@ -99,17 +102,17 @@ static void add_phases(const struct qr_gate_use *use, const double *phase,
 }
 
 void qr_gate_expand_unitary(const struct qr_gate_use *use, struct qr_gate_list *to) {
-    static const unsigned path[] = {0, 1, 3, 2}; /* neighbours differ in one bit */
+    static const unsigned path[] = {0, 1, 3, 2}; /* consecutive entries differ in one bit */
     unsigned dim = 1u << use->n_qubits, n = 0;
     double complex u[16];
     struct rotation made[MAX_ROTATIONS];
     for (unsigned i = 0; i < dim * dim; i++) u[i] = use->matrix[i];
     for (unsigned c = 0; c + 1 < dim; c++)
         for (unsigned k = dim - 1; k > c; k--)
-            made[n++] = rotate(u, dim, path[k - 1], path[k], path[c]);
+            made[n++] = eliminate_entry(u, dim, path[k - 1], path[k], path[c]);
     double phase[4] = {0};
     for (unsigned i = 0; i < dim; i++) phase[i] = phase_of(u[i * dim + i]);
-    add_phases(use, phase, to);
+    unitary_add_phases(use, phase, to);
     while (n-- > 0) {
         const struct rotation *r = &made[n];
         add_controlled(use, QR_GATE_Y, r->a, r->b, -r->turn, -0.5, to);

@@ -1,3 +1,5 @@
+/* circuit/lower.c — expressions as derived parameters and columns. Start reading at
+ * qr_circuit_lower(). */
 #include "circuit/lower.h"
 
 #include <string.h>
@@ -5,13 +7,13 @@
 #include "base/mem.h"
 #include "circuit/circuit_impl.h"
 
-static bool has(const struct qr_expression *e, enum qr_expression_op op) {
+static bool expression_uses(const struct qr_expression *e, enum qr_expression_op op) {
     for (unsigned i = 0; i < e->n; i++)
         if (e->node[i].op == op) return true;
     return false;
 }
 
-/* What it shares by its column. */
+/* A copy that refers to shared expressions by their columns. */
 static struct qr_expression lowered_copy(const struct qr_expression *e,
                                          const struct qr_gate_arg *of) {
     struct qr_expression copy = qr_expression_copy(e);
@@ -24,14 +26,14 @@ static struct qr_expression lowered_copy(const struct qr_expression *e,
     return copy;
 }
 
-/* A derived parameter or column in the place of each expression; a parameter's name is its text. */
-static struct qr_gate_arg *derive(struct qr_lowered *l, const struct qr_circuit *c) {
+/* Assigns a derived parameter or column to each expression; a parameter's name is its text. */
+static struct qr_gate_arg *derive_arguments(struct qr_lowered *l, const struct qr_circuit *c) {
     struct qr_gate_arg *of = qr_xcalloc(c->n_expressions, sizeof *of);
     l->params = qr_xcalloc(c->n_expressions, sizeof *l->params);
     l->columns = qr_xcalloc(c->n_expressions, sizeof *l->columns);
     for (size_t i = 0; i < c->n_expressions; i++) {
         const struct qr_expression *e = &c->expressions[i];
-        if (has(e, QR_EXPRESSION_INPUT) || has(e, QR_EXPRESSION_SHARED)) {
+        if (expression_uses(e, QR_EXPRESSION_INPUT) || expression_uses(e, QR_EXPRESSION_SHARED)) {
             of[i] = (struct qr_gate_arg){.kind = QR_ARG_DATA,
                                          .index = l->n_columns + l->n_derived_columns};
             l->columns[l->n_derived_columns++] = lowered_copy(e, of);
@@ -49,7 +51,7 @@ static struct qr_gate_arg *derive(struct qr_lowered *l, const struct qr_circuit 
     return of;
 }
 
-/* Those that nobody shares ascend, then the others descend. */
+/* Columns that no expression shares ascend, then the shared ones descend. */
 static void set_order(struct qr_lowered *l) {
     unsigned n = l->n_derived_columns, at = 0;
     uint8_t *shared = qr_xcalloc(n + 1, 1);
@@ -73,7 +75,7 @@ struct qr_lowered *qr_circuit_lower(const struct qr_circuit *c) {
     l->circuit = qr_circuit_new(c->n_qubits, c->n_columns);
     for (unsigned i = 0; i < c->n_params; i++)
         qr_circuit_append_param(l->circuit, c->param_names[i]);
-    struct qr_gate_arg *of = derive(l, c);
+    struct qr_gate_arg *of = derive_arguments(l, c);
     set_order(l);
     for (size_t i = 0; i < c->n_gates; i++) {
         struct qr_gate g = c->gates[i];
@@ -100,9 +102,9 @@ void qr_lowered_free(struct qr_lowered *l) {
     free(l);
 }
 
-/* derived: of the columns that e may share. */
-static bool passes_on(const struct qr_expression *e, const uint8_t *wanted,
-                      const uint8_t *zero_gradient, const uint8_t *derived) {
+/* derived: flags of the columns that e may share. */
+static bool has_derivative(const struct qr_expression *e, const uint8_t *wanted,
+                           const uint8_t *zero_gradient, const uint8_t *derived) {
     bool any = false;
     for (unsigned i = 0; i < e->n; i++) {
         const struct qr_expression_node *n = &e->node[i];
@@ -119,7 +121,7 @@ bool qr_lowered_wanted(const struct qr_lowered *l, const uint8_t *wanted,
     bool any = false;
     for (unsigned i = 0; i < l->n_columns; i++) any |= ret[i] = wanted ? wanted[i] != 0 : 0;
     for (unsigned i = 0; i < l->n_derived_columns; i++)
-        any |= ret[l->n_columns + i] = passes_on(&l->columns[i], wanted, zero_gradient, ret);
+        any |= ret[l->n_columns + i] = has_derivative(&l->columns[i], wanted, zero_gradient, ret);
     return any;
 }
 
@@ -135,10 +137,10 @@ void qr_lowered_x(const struct qr_lowered *l, const double *theta, const double 
         ret[l->n_columns + i] = qr_expression_value(&l->columns[i], theta, ret);
 }
 
-/* d: by the expression's value. Where it is 0 nothing is passed on, not even to a parameter by
- * which the expression has no finite derivative. */
-static void pass_on(const struct qr_expression *e, double d, const double *theta, const double *x,
-                    const uint8_t *wanted, double *d_theta, double *d_x) {
+/* d: derivative by the expression's value. A zero derivative is not passed on, since an operand's
+ * derivative may be infinite. */
+static void chain_expression(const struct qr_expression *e, double d, const double *theta,
+                             const double *x, const uint8_t *wanted, double *d_theta, double *d_x) {
     double by[QR_EXPRESSION_NODES];
     if (d == 0) return;
     qr_expression_derivatives(e, theta, x, by);
@@ -155,11 +157,11 @@ void qr_lowered_chain(const struct qr_lowered *l, const double *theta, const dou
                       size_t n_samples, const uint8_t *wanted, double *d_theta, double *d_x) {
     size_t width = l->n_columns + l->n_derived_columns;
     for (unsigned i = 0; i < l->n_derived_params; i++)
-        pass_on(&l->params[i], d_theta[l->n_params + i], theta, NULL, NULL, d_theta, NULL);
+        chain_expression(&l->params[i], d_theta[l->n_params + i], theta, NULL, NULL, d_theta, NULL);
     for (unsigned k = 0; d_x && k < l->n_derived_columns; k++) {
         unsigned i = l->order[k];
         for (size_t s = 0; s < n_samples; s++)
-            pass_on(&l->columns[i], d_x[s * width + l->n_columns + i], theta, x + s * width, wanted,
-                    d_theta, d_x + s * width);
+            chain_expression(&l->columns[i], d_x[s * width + l->n_columns + i], theta,
+                             x + s * width, wanted, d_theta, d_x + s * width);
     }
 }

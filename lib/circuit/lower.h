@@ -1,15 +1,17 @@
-/* circuit/lower.h — a circuit with expressions as one without: for engines, which know parameters
- * and data columns alone.
+/* circuit/lower.h — a circuit with expressions as one without: for engines, which support
+ * parameters and data columns only.
  *
- * Form      expressions of parameters alone become derived parameters, the others, which have
- *           inputs and maybe parameters too, derived columns. They stand behind the circuit's own,
- *           which keep their numbers: theta' and x' begin with theta and x. What expressions share
- *           is a derived column, before theirs, and they refer to it by its column.
- * Numbers   float64, in the order of expressions and nodes; samples ascend. Derivatives of what is
- *           shared come last, in reverse order: they are whole then.
+ * Form      an expression of parameters only becomes a derived parameter; one with inputs becomes a
+ *           derived column. They follow the circuit's own, which keep their numbers: theta' and x'
+ *           begin with theta and x. A shared expression is a derived column before those that use
+ *           it, which refer to it by its column.
+ * Use       qr_circuit_lower once; qr_lowered_theta and qr_lowered_x before a simulation,
+ *           qr_lowered_chain after its derivatives.
+ * Numbers   float64, in the order of expressions and nodes; samples ascend. Derivatives of shared
+ *           expressions are passed on last, in reverse order, when they are complete.
  * Cost      a value or a derivative costs a program's nodes.
- * Ownership it owns its circuit and its copies of the expressions. Const after it is made; any
- *           thread may read it. Nothing but qr_circuit_lower allocates.
+ * Ownership a lowered circuit owns its circuit and its copies of the expressions.
+ * Threads   const after qr_circuit_lower, which alone allocates; any thread may read it.
  */
 #ifndef QR_CIRCUIT_LOWER_H
 #define QR_CIRCUIT_LOWER_H
@@ -18,32 +20,44 @@
 
 struct qr_lowered {
     struct qr_circuit *circuit;
-    unsigned n_params, n_columns; /* of the circuit that was lowered */
+    unsigned n_params, n_columns; /* of the original circuit */
     unsigned n_derived_params, n_derived_columns;
     struct qr_expression *params, *columns; /* the derived ones */
-    uint32_t *order; /* n_derived_columns: in which their derivatives are passed on */
+    uint32_t *order; /* n_derived_columns: order in which their derivatives are passed on */
 };
 
-/* NULL: the circuit has no expressions. */
+/* Lowers a circuit.
+ *
+ * Returns:  NULL when the circuit has no expressions; caller frees with qr_lowered_free
+ */
 struct qr_lowered *qr_circuit_lower(const struct qr_circuit *c);
 void qr_lowered_free(struct qr_lowered *l);
 
-/* Which columns' derivatives the lowered circuit owes, ret[n_columns + n_derived_columns]: wanted
- * ones (wanted[n_columns], NULL: none) and derived ones that pass something on, to a wanted column
- * or to a parameter. zero_gradient[n_params]: parameters that no observable sees; an expression
- * with one of them is seen by none. Returns whether there are any. */
+/* Finds the columns for which the lowered circuit must compute derivatives.
+ *
+ * Args:     wanted         n_columns, columns that the caller wants; NULL: none
+ *           zero_gradient  n_params, parameters with gradient 0; an expression with one of them has
+ *                          gradient 0 too
+ *           ret            n_columns + n_derived_columns: the wanted ones, and derived ones that
+ *                          pass a derivative on to a wanted column or to a parameter
+ * Returns:  true when there are any
+ */
 bool qr_lowered_wanted(const struct qr_lowered *l, const uint8_t *wanted,
                        const uint8_t *zero_gradient, uint8_t *ret);
 
-/* theta' of theta; ret may not be theta. */
+/* Computes theta' from theta; ret must not be theta. */
 void qr_lowered_theta(const struct qr_lowered *l, const double *theta, double *ret);
-/* x' of one sample's x. */
+/* Computes x' of one sample from x. */
 void qr_lowered_x(const struct qr_lowered *l, const double *theta, const double *x, double *ret);
 
-/* The chain rule: what derived parameters and columns got is added to what they are made of.
- * d_theta: by theta'. d_x, x: n_samples rows, by x', and x'; d_x may be NULL where no column's
- * derivatives are known. wanted: as qr_lowered_wanted returned it, or NULL: other columns get
- * nothing. */
+/* Applies the chain rule: adds the derivatives of derived parameters and columns to those of their
+ * operands.
+ *
+ * Args:     d_theta  by theta', in and out
+ *           x, d_x   n_samples rows of x' and of the derivatives by x'; d_x NULL: no column's
+ *                    derivatives are known
+ *           wanted   as returned by qr_lowered_wanted, or NULL; other columns get nothing
+ */
 void qr_lowered_chain(const struct qr_lowered *l, const double *theta, const double *x,
                       size_t n_samples, const uint8_t *wanted, double *d_theta, double *d_x);
 

@@ -1,3 +1,5 @@
+/* circuit/readouts.c — bounds of observables and constant read-outs. Start reading at
+ * qr_readout_bounds() and qr_readouts_constant(). */
 #include "circuit/readouts.h"
 
 #include <math.h>
@@ -6,24 +8,24 @@
 #include "circuit/cone.h"
 #include "exact/eigen.h"
 
-/* ---- where values lie ---- */
+/* ---- bounds ---- */
 
-/* One basis: a value for each of 2^n states, as long as that stays near the cost of reading the
- * terms; a few states are always worth it. Else a matrix of 2^n rows, of which each eigenvalue is
- * twice one of a real one of twice as many. */
+/* One basis: a value for each of 2^n states, while this costs about as much as reading the terms;
+ * always for a few states. Otherwise a matrix of 2^n rows: each eigenvalue appears twice in a real
+ * matrix of twice the size. */
 enum { ONE_BASIS = 16, ALWAYS = 6, STATES_A_TERM = 64, MATRIX = 4 };
 
 struct bounds {
     double low, high;
 };
 
-static void take(struct bounds *b, double value) {
+static void bounds_include(struct bounds *b, double value) {
     if (value < b->low) b->low = value;
     if (value > b->high) b->high = value;
 }
 
-/* The qubits that the observable is about; at most `most` of them go to ret_at. */
-static unsigned support(const struct qr_observable *o, unsigned most, unsigned *ret_at) {
+/* Counts the qubits of the observable; ret_at gets the first `most` of them. */
+static unsigned observable_support(const struct qr_observable *o, unsigned most, unsigned *ret_at) {
     struct qr_qubits all = {0};
     unsigned n = 0;
     for (size_t t = 0; t < o->n_terms; t++) {
@@ -35,7 +37,7 @@ static unsigned support(const struct qr_observable *o, unsigned most, unsigned *
     return n;
 }
 
-/* Each qubit has the same Pauli wherever it stands: one measurement reads all terms. */
+/* Whether each qubit has the same Pauli in all terms: one measurement reads all of them. */
 static bool is_of_one_basis(const struct qr_observable *o) {
     struct qr_qubits x = {0}, z = {0};
     for (size_t t = 0; t < o->n_terms; t++) {
@@ -50,18 +52,19 @@ static bool is_of_one_basis(const struct qr_observable *o) {
     return true;
 }
 
-static unsigned packed(const struct qr_qubits *s, const unsigned *at, unsigned n) {
+static unsigned pack_mask(const struct qr_qubits *s, const unsigned *at, unsigned n) {
     unsigned mask = 0;
     for (unsigned k = 0; k < n; k++) mask |= (unsigned)qr_qubits_has(s, at[k]) << k;
     return mask;
 }
 
-/* The values of all states of the basis, by Walsh and Hadamard's transform. */
-static struct bounds of_basis(const struct qr_observable *o, const unsigned *at, unsigned n) {
+/* The values of all states of the basis, by the Walsh-Hadamard transform. */
+static struct bounds bounds_in_one_basis(const struct qr_observable *o, const unsigned *at,
+                                         unsigned n) {
     size_t size = (size_t)1 << n;
     double *v = qr_xcalloc(size, sizeof *v);
     for (size_t t = 0; t < o->n_terms; t++) {
-        unsigned x = packed(&o->terms[t].x, at, n), z = packed(&o->terms[t].z, at, n);
+        unsigned x = pack_mask(&o->terms[t].x, at, n), z = pack_mask(&o->terms[t].z, at, n);
         v[x | z] += o->terms[t].coefficient;
     }
     for (size_t half = 1; half < size; half *= 2)
@@ -72,16 +75,16 @@ static struct bounds of_basis(const struct qr_observable *o, const unsigned *at,
                 v[k + half] = a - b;
             }
     struct bounds b = {v[0], v[0]};
-    for (size_t i = 1; i < size; i++) take(&b, v[i]);
+    for (size_t i = 1; i < size; i++) bounds_include(&b, v[i]);
     free(v);
     return b;
 }
 
 /* Real and imaginary parts as one symmetric matrix, [[A, -B], [B, A]]. */
-static void put_matrix(const struct qr_observable *o, const unsigned *at, unsigned n, double *m) {
+static void fill_matrix(const struct qr_observable *o, const unsigned *at, unsigned n, double *m) {
     unsigned size = 1u << n, row = 2 * size;
     for (size_t t = 0; t < o->n_terms; t++) {
-        unsigned x = packed(&o->terms[t].x, at, n), z = packed(&o->terms[t].z, at, n);
+        unsigned x = pack_mask(&o->terms[t].x, at, n), z = pack_mask(&o->terms[t].z, at, n);
         unsigned i_power = (unsigned)__builtin_popcount(x & z);
         for (unsigned b = 0; b < size; b++) {
             bool minus = (i_power & 2) != 0;
@@ -99,16 +102,17 @@ static void put_matrix(const struct qr_observable *o, const unsigned *at, unsign
     }
 }
 
-static struct bounds of_matrix(const struct qr_observable *o, const unsigned *at, unsigned n) {
+static struct bounds bounds_by_matrix(const struct qr_observable *o, const unsigned *at,
+                                      unsigned n) {
     size_t size = (size_t)2 << n;
     double *m = qr_xcalloc(size * size, sizeof *m), most = 0;
-    put_matrix(o, at, n, m);
+    fill_matrix(o, at, n, m);
     for (size_t i = 0; i < size * size; i++) most = fabs(m[i]) > most ? fabs(m[i]) : most;
-    /* of numbers up to 1, whose squares qr_eigen can add */
+    /* Scale to at most 1, so that qr_eigen can add the squares. */
     for (size_t i = 0; i < size * size && most > 0; i++) m[i] /= most;
     qr_eigen(size, m, NULL);
     struct bounds b = {m[0], m[0]};
-    for (size_t i = 1; i < size; i++) take(&b, m[i * size + i]);
+    for (size_t i = 1; i < size; i++) bounds_include(&b, m[i * size + i]);
     free(m);
     return (struct bounds){b.low * most, b.high * most};
 }
@@ -123,23 +127,23 @@ void qr_readout_bounds(const struct qr_observable *o, double *ret_low, double *r
         else around += fabs(term->coefficient);
     }
     struct bounds b = {constant - around, constant + around};
-    unsigned n = o->n_terms > 1 ? support(o, ONE_BASIS, at) : ONE_BASIS + 1;
+    unsigned n = o->n_terms > 1 ? observable_support(o, ONE_BASIS, at) : ONE_BASIS + 1;
     bool finite = isfinite(b.low) && isfinite(b.high);
     if (finite && n <= ONE_BASIS && is_of_one_basis(o) &&
         (n <= ALWAYS || (size_t)1 << n <= STATES_A_TERM * o->n_terms))
-        b = of_basis(o, at, n);
-    else if (finite && n <= MATRIX) b = of_matrix(o, at, n);
+        b = bounds_in_one_basis(o, at, n);
+    else if (finite && n <= MATRIX) b = bounds_by_matrix(o, at, n);
     *ret_low = b.low;
     *ret_high = b.high;
 }
 
-/* ---- what moves them ---- */
+/* ---- constant read-outs ---- */
 
-/* Gates of cones: a worker is ready in 100 ms, and so many take some 20. The walk to a cone of few
- * gates costs as much as A_CONE. */
-enum { MOST_LOOKED = 1 << 18, A_CONE = 16 };
+/* Limit on visited gates of cones: they take about 20 of the 100 ms in which a worker starts. The
+ * walk to a cone of few gates costs as much as A_CONE. */
+enum { MAX_VISITED = 1 << 18, A_CONE = 16 };
 
-static bool is_moved(const struct qr_circuit *c, const struct qr_gate *g, bool inputs_too) {
+static bool gate_varies(const struct qr_circuit *c, const struct qr_gate *g, bool inputs_too) {
     for (unsigned k = 0; k < g->n_args; k++) {
         const struct qr_gate_arg *a = &g->args[k];
         if (a->kind == QR_ARG_PARAMETER || (inputs_too && a->kind == QR_ARG_DATA)) return true;
@@ -157,15 +161,15 @@ void qr_readouts_constant(const struct qr_circuit *c, const struct qr_observable
                           bool inputs_too, uint8_t *ret) {
     struct qr_cone_finder *f = qr_cone_finder_new(c);
     uint32_t *cone = qr_xcalloc(c->n_gates + 1, sizeof *cone);
-    size_t looked = 0;
+    size_t visited = 0;
     for (size_t r = 0; r < n_obs; r++) {
-        ret[r] = looked < MOST_LOOKED;
+        ret[r] = visited < MAX_VISITED;
         for (size_t t = 0; t < obs[r].n_terms && ret[r]; t++) {
             size_t n = qr_cone_find(f, &obs[r].terms[t], cone);
-            looked += n + A_CONE;
-            if (looked >= MOST_LOOKED) ret[r] = 0;
+            visited += n + A_CONE;
+            if (visited >= MAX_VISITED) ret[r] = 0;
             for (size_t i = 0; i < n && ret[r]; i++)
-                ret[r] = !is_moved(c, &c->gates[cone[i]], inputs_too);
+                ret[r] = !gate_varies(c, &c->gates[cone[i]], inputs_too);
         }
     }
     free(cone);

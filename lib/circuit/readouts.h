@@ -1,24 +1,30 @@
-/* circuit/readouts.h — what read-outs can tell: where their values lie, whether anything moves
- * them.
+/* circuit/readouts.h — static analysis of read-outs: the range of their values, and which are
+ * constant.
  *
- * Cost      bounds: a small multiple of the observable's terms. Unmoved: of each observable the
- *           cones of its terms (circuit/cone.h), up to the first with a gate that moves it; after
- *           2^18 gates it gives up.
- * Threads   nothing is shared.
+ * Cost      bounds: a small multiple of the observable's terms. Constant: for each observable the
+ *           cones of its terms (circuit/cone.h) up to the first gate that varies; stops after 2^18
+ *           gates.
+ * Threads   any.
  */
 #ifndef QR_CIRCUIT_READOUTS_H
 #define QR_CIRCUIT_READOUTS_H
 
 #include "circuit/circuit.h"
 
-/* Where the expectation values of an observable lie, whatever the state. The ends are met, but for
- * rounding, where it is about up to 16 qubits, each with one Pauli wherever it stands (and terms
- * are not fewer than 2^qubits / 64), or about up to 4 of any kind; elsewhere values may stay
- * inside. */
+/* Bounds the expectation values of an observable over all states.
+ *
+ * The bounds are attained, up to rounding, for observables on up to 16 qubits with one Pauli per
+ * qubit (and at least 2^qubits / 64 terms), or on up to 4 qubits of any form; for others they may
+ * be wider.
+ */
 void qr_readout_bounds(const struct qr_observable *o, double *ret_low, double *ret_high);
 
-/* ret[n_obs] 1: no parameter (inputs_too: and no input) is in the cone of this observable, so that
- * its value is the same whatever they are. 0: one may move it, or it was not found out. */
+/* Finds observables that no parameter can change.
+ *
+ * Args:     inputs_too  also require that no input can change them
+ *           ret         n_obs; 1: constant, since no parameter (input) is in its cone; 0: may vary,
+ *                       or not determined
+ */
 void qr_readouts_constant(const struct qr_circuit *c, const struct qr_observable *obs, size_t n_obs,
                           bool inputs_too, uint8_t *ret);
 

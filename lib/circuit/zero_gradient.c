@@ -1,26 +1,28 @@
-/* circuit/zero_gradient.c — parameters that no observable can see: those in no term's cone. */
+/* circuit/zero_gradient.c — parameters that no observable depends on: those in no term's cone.
+ * Start reading at qr_circuit_zero_gradient(). */
 #include <string.h>
 
 #include "base/mem.h"
 #include "circuit/cone.h"
 
-/* A parameter is seen. Returns whether that is news. */
-static bool see_one(uint32_t parameter, uint8_t *ret) {
-    bool news = ret[parameter];
+/* Clears the parameter's flag; returns whether it was set. */
+static bool mark_parameter_used(uint32_t parameter, uint8_t *ret) {
+    bool was_unused = ret[parameter];
     ret[parameter] = 0;
-    return news;
+    return was_unused;
 }
 
-/* Those of gate g are. */
-static unsigned see(const struct qr_circuit *c, const struct qr_gate *g, uint8_t *ret) {
+/* Clears the flags of a gate's parameters; returns how many were set. */
+static unsigned mark_gate_used(const struct qr_circuit *c, const struct qr_gate *g, uint8_t *ret) {
     unsigned n = 0;
     for (unsigned k = 0; k < g->n_args; k++) {
         const struct qr_gate_arg *a = &g->args[k];
-        if (a->kind == QR_ARG_PARAMETER) n += see_one(a->index, ret);
+        if (a->kind == QR_ARG_PARAMETER) n += mark_parameter_used(a->index, ret);
         if (a->kind != QR_ARG_EXPRESSION) continue;
         const struct qr_expression *e = &c->expressions[a->index];
         for (unsigned i = 0; i < e->n; i++)
-            if (e->node[i].op == QR_EXPRESSION_PARAMETER) n += see_one(e->node[i].index, ret);
+            if (e->node[i].op == QR_EXPRESSION_PARAMETER)
+                n += mark_parameter_used(e->node[i].index, ret);
     }
     return n;
 }
@@ -34,7 +36,7 @@ void qr_circuit_zero_gradient(const struct qr_circuit *c, const struct qr_observ
     for (size_t r = 0; r < n_obs; r++)
         for (size_t t = 0; t < obs[r].n_terms && unseen; t++) {
             size_t n = qr_cone_find(f, &obs[r].terms[t], cone);
-            for (size_t i = 0; i < n; i++) unseen -= see(c, &c->gates[cone[i]], ret);
+            for (size_t i = 0; i < n; i++) unseen -= mark_gate_used(c, &c->gates[cone[i]], ret);
         }
     free(cone);
     qr_cone_finder_free(f);

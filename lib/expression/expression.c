@@ -1,3 +1,5 @@
+/* expression/expression.c — values, derivatives and text of expressions. Start reading at
+ * qr_expression_value(). */
 #include "expression/expression.h"
 
 #include <math.h>
@@ -61,9 +63,9 @@ bool qr_expression_has_two(enum qr_expression_op op) {
     return op >= QR_EXPRESSION_ADD && op <= QR_EXPRESSION_HYPOT && op != QR_EXPRESSION_NEGATE;
 }
 
-/* The value of node i from those before it. */
-static double value_of(const struct qr_expression_node *node, unsigned i, const double *v,
-                       const double *theta, const double *x) {
+/* The value of node i, from those of the nodes before it. */
+static double node_value(const struct qr_expression_node *node, unsigned i, const double *v,
+                         const double *theta, const double *x) {
     switch (node[i].op) {
     case QR_EXPRESSION_NUMBER: return node[i].number;
     case QR_EXPRESSION_PARAMETER: return theta[node[i].index];
@@ -78,14 +80,14 @@ static double value_of(const struct qr_expression_node *node, unsigned i, const 
 
 double qr_expression_value(const struct qr_expression *e, const double *theta, const double *x) {
     QR_RAW double v[QR_EXPRESSION_NODES];
-    for (unsigned i = 0; i < e->n; i++) v[i] = value_of(e->node, i, v, theta, x);
+    for (unsigned i = 0; i < e->n; i++) v[i] = node_value(e->node, i, v, theta, x);
     return v[e->n - 1];
 }
 
 /* ---- derivatives ---- */
 
-/* Of f(a) = y. */
-static double slope(enum qr_expression_op op, double a, double y) {
+/* The derivative of y = f(a). */
+static double derivative_of(enum qr_expression_op op, double a, double y) {
     switch (op) {
     case QR_EXPRESSION_NEGATE: return -1;
     case QR_EXPRESSION_SIN: return qr_cos(a);
@@ -103,14 +105,14 @@ static double slope(enum qr_expression_op op, double a, double y) {
     return (double)NAN;
 }
 
-/* Of a^b = y. Where y is 0 it stays so for a slightly larger or smaller b. */
-static void slopes_of_pow(double a, double b, double y, double *ret_a, double *ret_b) {
+/* The derivatives of y = a^b. Where y is 0, it is 0 for slightly different b too. */
+static void pow_derivatives(double a, double b, double y, double *ret_a, double *ret_b) {
     *ret_a = b == 0 ? 0 : b * qr_pow(a, b - 1);
     *ret_b = y == 0 ? 0 : y * qr_log(a);
 }
 
-/* Of the angle atan2(a, b). The larger one is taken out: nothing overflows on the way. */
-static void slopes_of_atan2(double a, double b, double *ret_a, double *ret_b) {
+/* The derivatives of atan2(a, b). Dividing by the larger operand first avoids overflow. */
+static void atan2_derivatives(double a, double b, double *ret_a, double *ret_b) {
     double most = fabs(a) < fabs(b) ? fabs(b) : fabs(a), u = a / most, v = b / most;
     bool origin = a == 0 && b == 0;
     *ret_a = origin ? 0 : v / (u * u + v * v) / most;
@@ -121,11 +123,11 @@ double qr_expression_derivatives(const struct qr_expression *e, const double *th
                                  const double *x, double ret_d[QR_EXPRESSION_NODES]) {
     QR_RAW double v[QR_EXPRESSION_NODES];
     for (unsigned i = 0; i < e->n; i++) {
-        v[i] = value_of(e->node, i, v, theta, x);
+        v[i] = node_value(e->node, i, v, theta, x);
         ret_d[i] = 0;
     }
     ret_d[e->n - 1] = 1;
-    /* each node is an operand once, so its derivative is whole when its turn comes */
+    /* Each node is an operand once, so its derivative is complete when it is visited. */
     for (unsigned i = e->n; i-- > 0;) {
         const struct qr_expression_node *node = &e->node[i];
         double d = ret_d[i], a, b;
@@ -149,12 +151,12 @@ double qr_expression_derivatives(const struct qr_expression *e, const double *th
             ret_d[right] = -(d * v[i] / v[right]);
             break;
         case QR_EXPRESSION_POW:
-            slopes_of_pow(v[left], v[right], v[i], &a, &b);
+            pow_derivatives(v[left], v[right], v[i], &a, &b);
             ret_d[left] = d * a;
             ret_d[right] = d * b;
             break;
         case QR_EXPRESSION_ATAN2:
-            slopes_of_atan2(v[left], v[right], &a, &b);
+            atan2_derivatives(v[left], v[right], &a, &b);
             ret_d[left] = d * a;
             ret_d[right] = d * b;
             break;
@@ -162,7 +164,7 @@ double qr_expression_derivatives(const struct qr_expression *e, const double *th
             ret_d[left] = v[i] == 0 ? 0 : d * (v[left] / v[i]);
             ret_d[right] = v[i] == 0 ? 0 : d * (v[right] / v[i]);
             break;
-        default: ret_d[right] = d * slope(node->op, v[right], v[i]);
+        default: ret_d[right] = d * derivative_of(node->op, v[right], v[i]);
         }
     }
     return v[e->n - 1];
@@ -179,21 +181,21 @@ static const char *const functions[QR_EXPRESSION_OPS] = {
 
 const char *qr_expression_function(enum qr_expression_op op) { return functions[op]; }
 
-struct putter {
+struct expression_printer {
     const struct qr_expression_node *node;
     char *const *parameters, *const *columns;
     bool round;
     struct qr_buf *to;
 };
 
-static void put_number(const struct putter *p, double v) {
+static void print_number(const struct expression_printer *p, double v) {
     char text[32];
     qr_number_text(v, text);
     if (p->round) snprintf(text, sizeof text, "%.6g", v);
     qr_buf_puts(p->to, text);
 }
 
-static void put_input(const struct putter *p, uint32_t i) {
+static void print_input(const struct expression_printer *p, uint32_t i) {
     const char *name = p->columns ? p->columns[i] : NULL;
     if (!name) {
         qr_buf_printf(p->to, "x[%u]", i);
@@ -206,9 +208,9 @@ static void put_input(const struct putter *p, uint32_t i) {
     qr_buf_printf(p->to, plain ? "x.%s" : "x['%s']", name);
 }
 
-/* How tightly it binds. */
+/* How tightly an operation binds. */
 enum { SUM = 1, PRODUCT, SIGN, WHOLE };
-static int binds(enum qr_expression_op op) {
+static int precedence(enum qr_expression_op op) {
     switch (op) {
     case QR_EXPRESSION_ADD:
     case QR_EXPRESSION_SUBTRACT: return SUM;
@@ -219,9 +221,9 @@ static int binds(enum qr_expression_op op) {
     }
 }
 
-static void put_node(const struct putter *p, unsigned i, int least);
+static void print_node(const struct expression_printer *p, unsigned i, int least);
 
-static void put_operation(const struct putter *p, unsigned i) {
+static void print_operation(const struct expression_printer *p, unsigned i) {
     static const char *const between[] = {[QR_EXPRESSION_ADD] = " + ",
                                           [QR_EXPRESSION_SUBTRACT] = " - ",
                                           [QR_EXPRESSION_MULTIPLY] = "*",
@@ -230,42 +232,42 @@ static void put_operation(const struct putter *p, unsigned i) {
     if (functions[n->op]) {
         qr_buf_printf(p->to, "%s(", functions[n->op]);
         if (qr_expression_has_two(n->op)) {
-            put_node(p, n->index, SUM);
+            print_node(p, n->index, SUM);
             qr_buf_puts(p->to, ", ");
         }
-        put_node(p, i - 1, SUM);
+        print_node(p, i - 1, SUM);
         qr_buf_puts(p->to, ")");
     } else if (n->op == QR_EXPRESSION_NEGATE) {
         qr_buf_puts(p->to, "-");
-        put_node(p, i - 1, SIGN);
+        print_node(p, i - 1, SIGN);
     } else {
-        put_node(p, n->index, binds(n->op));
+        print_node(p, n->index, precedence(n->op));
         qr_buf_puts(p->to, between[n->op]);
-        put_node(p, i - 1, binds(n->op) + 1);
+        print_node(p, i - 1, precedence(n->op) + 1);
     }
 }
 
-static void put_node(const struct putter *p, unsigned i, int least) {
+static void print_node(const struct expression_printer *p, unsigned i, int least) {
     const struct qr_expression_node *n = &p->node[i];
-    bool brackets = binds(n->op) < least;
+    bool brackets = precedence(n->op) < least;
     if (brackets) qr_buf_puts(p->to, "(");
-    if (n->op == QR_EXPRESSION_NUMBER) put_number(p, n->number);
-    else if (n->op == QR_EXPRESSION_INPUT) put_input(p, n->index);
+    if (n->op == QR_EXPRESSION_NUMBER) print_number(p, n->number);
+    else if (n->op == QR_EXPRESSION_INPUT) print_input(p, n->index);
     else if (n->op == QR_EXPRESSION_SHARED) qr_buf_printf(p->to, "#%u", n->index);
     else if (n->op == QR_EXPRESSION_PARAMETER && p->parameters)
         qr_buf_puts(p->to, p->parameters[n->index]);
     else if (n->op == QR_EXPRESSION_PARAMETER) qr_buf_printf(p->to, "p%u", n->index);
-    else put_operation(p, i);
+    else print_operation(p, i);
     if (brackets) qr_buf_puts(p->to, ")");
 }
 
 void qr_expression_print(const struct qr_expression *e, double scale, char *const *parameters,
                          char *const *columns, bool round, struct qr_buf *to) {
-    struct putter p = {e->node, parameters, columns, round, to};
+    struct expression_printer p = {e->node, parameters, columns, round, to};
     if (scale == -1) qr_buf_puts(to, "-");
     else if (scale != 1) {
-        put_number(&p, scale);
+        print_number(&p, scale);
         qr_buf_puts(to, "*");
     }
-    put_node(&p, e->n - 1, scale == 1 ? SUM : SIGN);
+    print_node(&p, e->n - 1, scale == 1 ? SUM : SIGN);
 }

@@ -1,20 +1,21 @@
-/* expression/expression.h — numbers of gates as expressions: "w0*x[0] + b0", "2*asin(x[1])".
+/* expression/expression.h — arguments of gates as expressions: "w0*x[0] + b0", "2*asin(x[1])".
  *
  * Text      numbers, pi, parameters by name, inputs x[0], x.NAME or x['any name']; + - * / ( ) and
  *           unary minus; sin cos tan asin acos atan sqrt exp log abs of one, pow(a, b),
- *           atan2(y, x), hypot(a, b). A parameter's name begins with a letter or _, goes on with
- *           these, digits and dots, and may end in [digits]: theta[3]. Blanks mean nothing.
- * Form      read once to a program in postfix order, in which each operation names its left operand
- *           (the right one stands just before it). What is constant is computed while reading, and
- *           factors before the whole become its scale; what is left is the form that is compared,
- *           hashed and shown. It reads back as itself.
- *           What is shared has no text of its own and shows as #3.
- * Numbers   float64 and exact/functions alone: the same bits everywhere. Derivatives are exact, in
- *           reverse order of the program. What is outside a function's domain is a NaN or an
- *           infinity. Those of atan2 and hypot are 0 at the origin.
- * Bounds    QR_EXPRESSION_BYTES of text, _NODES numbers, names and operations, _DEPTH brackets,
- *           functions and signs inside each other.
- * Threads   a program is const after it was read.
+ *           atan2(y, x), hypot(a, b). A parameter's name begins with a letter or _, continues with
+ *           these, digits and dots, and may end in [digits]: theta[3]. Blanks are ignored.
+ * Form      parsed once into a program in postfix order, in which each operation refers to its left
+ *           operand (the right one directly precedes it). Constants are folded while parsing, and
+ *           constant factors of the whole become its scale; the rest is the form that is compared,
+ *           hashed and printed. Printing and parsing again gives the same program. A shared
+ *           expression has no text of its own and is printed as #3.
+ * Use       qr_expression_parse, then value or derivatives; qr_expression_fini.
+ * Numbers   float64 and exact/functions only: the same bits on every machine. Derivatives are
+ *           exact, in reverse order of the program. Outside a function's domain the value is a NaN
+ *           or an infinity. Derivatives of atan2 and hypot at the origin are 0.
+ * Bounds    QR_EXPRESSION_BYTES of text, _NODES numbers, names and operations, _DEPTH nested
+ *           brackets, functions and signs.
+ * Threads   a program is const after parsing; any thread may read it.
  */
 #ifndef QR_EXPRESSION_EXPRESSION_H
 #define QR_EXPRESSION_EXPRESSION_H
@@ -43,10 +44,10 @@ enum qr_expression_op {
     QR_EXPRESSION_MULTIPLY,
     QR_EXPRESSION_DIVIDE,
     QR_EXPRESSION_NEGATE,
-    QR_EXPRESSION_POW, /* with the next two functions of two numbers */
+    QR_EXPRESSION_POW, /* with the next two, functions of two numbers */
     QR_EXPRESSION_ATAN2,
     QR_EXPRESSION_HYPOT,
-    QR_EXPRESSION_SIN, /* from here on functions of one number */
+    QR_EXPRESSION_SIN, /* from here on, functions of one number */
     QR_EXPRESSION_COS,
     QR_EXPRESSION_TAN,
     QR_EXPRESSION_ASIN,
@@ -61,32 +62,39 @@ enum qr_expression_op {
 
 struct qr_expression_node {
     enum qr_expression_op op;
-    /* PARAMETER, INPUT: which; SHARED: which of the circuit's expressions, of inputs, before this
-     * one, lowered its column (lower.h); of two operands the left one's node; else 0 */
+    /* PARAMETER, INPUT: its index; SHARED: index of an earlier expression of the circuit with
+     * inputs, in a lowered circuit its column (lower.h); operation on two operands: node of the
+     * left one; else 0 */
     uint32_t index;
     double number; /* NUMBER; else 0 */
 };
 
-/* Its value is that of the last node. */
+/* A program; its value is that of the last node. */
 struct qr_expression {
     unsigned n;                      /* 1 to QR_EXPRESSION_NODES */
     struct qr_expression_node *node; /* owned */
 };
 
-/* Who numbers the names of a text; called for each where it stands. */
+/* Callbacks that assign indices to the names of a text; called once per occurrence. */
 struct qr_expression_names {
     void *context;
     uint32_t (*parameter)(void *context, const char *name, size_t n);
-    /* NULL and *ret, or what is wrong with the name: a sentence's end, borrowed. The function NULL:
-     * inputs have no names. */
+    /* Returns NULL and *ret, or why the name is invalid (end of a sentence, borrowed). NULL
+     * function: inputs have no names. */
     const char *(*column)(void *context, const char *name, size_t n, uint32_t *ret);
-    uint32_t n_columns;    /* x[i] has i below it */
-    const char *no_inputs; /* said of x where there are none; NULL: of a circuit */
+    uint32_t n_columns; /* x[i] has i below it */
+    /* Message for x where there are no inputs; NULL: a default for circuits */
+    const char *no_inputs;
 };
 
-/* Reads text: its value is *ret_scale times the program's. A program of one node that is a number
- * has scale 1. where: the value's path in messages. INVALID_ARGUMENT with the column where it stops
- * making sense. */
+/* Parses text: its value is *ret_scale times the program's.
+ *
+ * Args:     where      the value's path in messages
+ *           names      callbacks for names, borrowed during the call
+ *           ret_scale  1 for a program of one NUMBER
+ *           ret        caller frees with qr_expression_fini
+ * Errors:   INVALID_ARGUMENT with the column of the first error
+ */
 QR_MUST_CHECK enum qr_code qr_expression_parse(const char *text, const char *where,
                                                const struct qr_expression_names *names,
                                                double *ret_scale, struct qr_expression *ret,
@@ -95,22 +103,25 @@ void qr_expression_fini(struct qr_expression *e);
 struct qr_expression qr_expression_copy(const struct qr_expression *e);
 bool qr_expression_equal(const struct qr_expression *a, const struct qr_expression *b);
 
-/* The value for parameters theta and inputs x (NULL where none is referred to). What is shared is a
- * column of x. */
+/* The value for parameters theta and inputs x (each may be NULL when not referred to). A shared
+ * expression is a column of x. */
 double qr_expression_value(const struct qr_expression *e, const double *theta, const double *x);
-/* The same, and ret_d[n]: the derivative by each node's value, so by each mention of a name. */
+/* The value, and ret_d[n]: the derivative by each node, hence by each occurrence of a name. */
 double qr_expression_derivatives(const struct qr_expression *e, const double *theta,
                                  const double *x, double ret_d[QR_EXPRESSION_NODES]);
-/* One operation on values, as the program has it; b is POW's and the others' right operand. */
+/* Applies one operation; b is the right operand of operations on two. */
 double qr_expression_apply(enum qr_expression_op op, double a, double b);
-/* It has two operands. */
+/* Whether the operation has two operands. */
 bool qr_expression_has_two(enum qr_expression_op op);
 
-/* The name of a function, of "pow" too; NULL: it is none. */
+/* The name of a function; NULL: not a function. Static. */
 const char *qr_expression_function(enum qr_expression_op op);
 
-/* Appends scale * e as text that reads back as them. parameters, columns: their names; NULL, or a
- * column's NULL: "p3", "x[3]". round: six digits, for people. */
+/* Appends scale * e as text that parses to the same program.
+ *
+ * Args:     parameters, columns  their names; NULL, or NULL for one column: "p3", "x[3]"
+ *           round                six digits, for display
+ */
 void qr_expression_print(const struct qr_expression *e, double scale, char *const *parameters,
                          char *const *columns, bool round, struct qr_buf *to);
 

@@ -1,3 +1,4 @@
+/* model/learning_rate.c — learning-rate schedules. Start reading at qr_rate_schedule_at(). */
 #include "model/learning_rate.h"
 
 #include <math.h>
@@ -5,7 +6,7 @@
 #include "exact/functions.h"
 
 struct rule {
-    const char *keys[QR_SCHEDULE_KEYS]; /* of a job file; those that must be given first */
+    const char *keys[QR_SCHEDULE_KEYS]; /* keys of a job file; required ones first */
     size_t n_needed;
     double (*rate)(const struct qr_rate_schedule *s, double r, double n);
 };
@@ -38,7 +39,7 @@ static const struct rule exponential = {
     .rate = exponential_rate,
 };
 
-/* From 1 to 0 while x goes from 0 to 1. */
+/* Falls from 1 to 0 while x rises from 0 to 1. */
 static double half_wave(double x) {
     double sine, cosine;
     qr_sincospi(x, &sine, &cosine);
@@ -55,11 +56,11 @@ static const struct rule cosine = {
     .rate = cosine_rate,
 };
 
-/* Where period i begins, in first periods. */
+/* Start of period i, in units of the first period. */
 static double period_begin(double t_mul, double i) {
     return t_mul == 1.0 ? i : (qr_pow(t_mul, i) - 1.0) / (t_mul - 1.0);
 }
-/* The period that x is in. Rounding moves a logarithm's guess by one at most. */
+/* The period that contains x. Rounding of the logarithms is off by one at most. */
 static double period_at(double t_mul, double x) {
     if (t_mul == 1.0) return floor(x);
     double i = floor(qr_log1p(x * (t_mul - 1.0)) / qr_log(t_mul));

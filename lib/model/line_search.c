@@ -1,3 +1,4 @@
+/* model/line_search.c — Moré and Thuente's line search. Start reading at qr_line_search_next(). */
 #include "model/line_search.h"
 
 #include <math.h>
@@ -16,28 +17,28 @@ void qr_line_search_begin(struct qr_line_search *s, double loss, double slope, d
                                  .before = longest / 0.5};
 }
 
-static double larger(double a, double b) { return a > b ? a : b; }
-static double smaller(double a, double b) { return a < b ? a : b; }
+static double max_of(double a, double b) { return a > b ? a : b; }
+static double min_of(double a, double b) { return a < b ? a : b; }
 
-/* The cubic through a and b with their slopes: what dcstep calls theta, and gamma of its sign. */
+/* The cubic through a and b with their slopes: dcstep's theta, and gamma without sign. */
 struct cubic {
     double theta, gamma;
 };
 static struct cubic cubic_of(struct qr_line_point a, struct qr_line_point b) {
     double theta = 3.0 * (a.loss - b.loss) / (b.step - a.step) + a.slope + b.slope;
-    double scale = larger(fabs(theta), larger(fabs(a.slope), fabs(b.slope)));
+    double scale = max_of(fabs(theta), max_of(fabs(a.slope), fabs(b.slope)));
     double under = theta / scale * (theta / scale) - a.slope / scale * (b.slope / scale);
-    return (struct cubic){theta, scale * sqrt(larger(0, under))};
+    return (struct cubic){theta, scale * sqrt(max_of(0, under))};
 }
 
-/* The minimum of the cubic, seen from `from`. */
+/* The minimum of the cubic, relative to `from`. */
 static double cubic_step(struct qr_line_point from, struct qr_line_point to, double theta,
                          double gamma) {
     double p = (gamma - from.slope) + theta, q = ((gamma - from.slope) + gamma) + to.slope;
     return from.step + p / q * (to.step - from.step);
 }
 
-/* The minimum by the two slopes alone, seen from `from`. */
+/* The minimum according to the two slopes, relative to `from`. */
 static double secant_step(struct qr_line_point from, struct qr_line_point to) {
     return from.step + from.slope / (from.slope - to.slope) * (to.step - from.step);
 }
@@ -52,7 +53,7 @@ static double step_back(struct qr_line_point x, struct qr_line_point p) {
     return by_cubic + (by_square - by_cubic) / 2.0;
 }
 
-/* A lower loss and a slope of the other sign: bracketed, too. */
+/* A lower loss and a slope of the other sign: also bracketed. */
 static double step_between(struct qr_line_point x, struct qr_line_point p) {
     struct cubic c = cubic_of(x, p);
     double by_cubic = cubic_step(p, x, c.theta, p.step > x.step ? -c.gamma : c.gamma);
@@ -73,24 +74,24 @@ static double step_on(const struct qr_line_search *s, struct qr_line_point p) {
     bool cubic_is_near = fabs(by_cubic - p.step) < fabs(by_secant - p.step);
     if (!s->bracketed) {
         bool cubic_is_far = fabs(by_cubic - p.step) > fabs(by_secant - p.step);
-        return larger(s->least, smaller(s->most, cubic_is_far ? by_cubic : by_secant));
+        return max_of(s->least, min_of(s->most, cubic_is_far ? by_cubic : by_secant));
     }
     double step = cubic_is_near ? by_cubic : by_secant, at = p.step + 0.66 * (y.step - p.step);
-    return p.step > x.step ? smaller(at, step) : larger(at, step);
+    return p.step > x.step ? min_of(at, step) : max_of(at, step);
 }
 
-/* A lower loss and a slope that is as steep. */
+/* A lower loss and a slope that is at least as steep. */
 static double step_far(const struct qr_line_search *s, struct qr_line_point p) {
     if (!s->bracketed) return p.step > s->best.step ? s->most : s->least;
-    struct cubic c = cubic_of(p, s->other); /* theta and gamma do not know the direction */
+    struct cubic c = cubic_of(p, s->other); /* theta and gamma do not depend on the direction */
     return cubic_step(p, s->other, c.theta, p.step > s->other.step ? -c.gamma : c.gamma);
 }
 
-static double sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
+static double sign_of(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
 
-/* The next step, and the interval that p makes. */
-static void take(struct qr_line_search *s, struct qr_line_point p) {
-    bool turns = sign(p.slope) * sign(s->best.slope)<0, higher = p.loss> s->best.loss;
+/* Sets the next step, and the interval that p gives. */
+static void update_interval(struct qr_line_search *s, struct qr_line_point p) {
+    bool turns = sign_of(p.slope) * sign_of(s->best.slope)<0, higher = p.loss> s->best.loss;
     s->step = higher                                ? step_back(s->best, p)
               : turns                               ? step_between(s->best, p)
               : fabs(p.slope) < fabs(s->best.slope) ? step_on(s, p)
@@ -104,7 +105,7 @@ static void take(struct qr_line_search *s, struct qr_line_point p) {
     }
 }
 
-/* Loss less the sufficient decrease. */
+/* The loss minus the sufficient decrease; lowered() is the inverse. */
 static struct qr_line_point lifted(struct qr_line_point p, double by) {
     return (struct qr_line_point){p.step, p.loss - p.step * by, p.slope - by};
 }
@@ -112,7 +113,7 @@ static struct qr_line_point lowered(struct qr_line_point p, double by) {
     return (struct qr_line_point){p.step, p.loss + p.step * by, p.slope + by};
 }
 
-static bool is_pressed(const struct qr_line_search *s) {
+static bool interval_exhausted(const struct qr_line_search *s) {
     return s->bracketed &&
            (s->step <= s->least || s->step >= s->most || s->most - s->least <= narrow * s->most);
 }
@@ -127,29 +128,29 @@ static void set_bounds(struct qr_line_search *s) {
     if (fabs(other - best) >= 0.66 * s->before) s->step = best + 0.5 * (other - best);
     s->before = s->width;
     s->width = fabs(other - best);
-    s->least = smaller(best, other);
-    s->most = larger(best, other);
+    s->least = min_of(best, other);
+    s->most = max_of(best, other);
 }
 
 bool qr_line_search_next(struct qr_line_search *s, double loss, double slope) {
     struct qr_line_point p = {s->step, loss, slope};
     double falls = decrease * s->slope, enough = s->loss + s->step * falls;
     if (s->stage == 1 && loss <= enough && slope >= 0) s->stage = 2;
-    bool ends = is_pressed(s) || (s->step == longest && loss <= enough && slope <= falls) ||
+    bool ends = interval_exhausted(s) || (s->step == longest && loss <= enough && slope <= falls) ||
                 (s->step == 0 && (loss > enough || slope >= falls)) ||
                 (loss <= enough && fabs(slope) <= curvature * -s->slope);
     if (ends) return false;
     if (s->stage == 1 && loss <= s->best.loss && loss > enough) {
         s->best = lifted(s->best, falls);
         s->other = lifted(s->other, falls);
-        take(s, lifted(p, falls));
+        update_interval(s, lifted(p, falls));
         s->best = lowered(s->best, falls);
         s->other = lowered(s->other, falls);
     } else {
-        take(s, p);
+        update_interval(s, p);
     }
     set_bounds(s);
-    s->step = larger(0, smaller(longest, s->step));
-    if (is_pressed(s)) s->step = s->best.step;
+    s->step = max_of(0, min_of(longest, s->step));
+    if (interval_exhausted(s)) s->step = s->best.step;
     return true;
 }

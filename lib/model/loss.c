@@ -1,3 +1,5 @@
+/* model/loss.c — losses, their derivatives and checks of labels. Start reading at the table at the
+ * end. */
 #include "model/loss.h"
 
 #include <math.h>
@@ -7,8 +9,8 @@
 
 static const double epsilon = 1e-7;
 
-static double squared(const struct qr_loss_options *o, size_t k, const double *p, const double *y,
-                      double *ret_d) {
+static double squared_loss(const struct qr_loss_options *o, size_t k, const double *p,
+                           const double *y, double *ret_d) {
     (void)o;
     double sum = 0;
     for (size_t j = 0; j < k; j++) {
@@ -19,14 +21,14 @@ static double squared(const struct qr_loss_options *o, size_t k, const double *p
     return sum / (double)k;
 }
 
-static double absolute(const struct qr_loss_options *o, size_t k, const double *p, const double *y,
-                       double *ret_d) {
+static double absolute_loss(const struct qr_loss_options *o, size_t k, const double *p,
+                            const double *y, double *ret_d) {
     (void)o;
     double sum = 0;
     for (size_t j = 0; j < k; j++) {
         double e = p[j] - y[j];
         sum += fabs(e);
-        /* e: 0, or NaN that must show */
+        /* e: 0, or a NaN that must propagate */
         if (ret_d) ret_d[j] = (e > 0 ? 1.0 : e < 0 ? -1.0 : e) / (double)k;
     }
     return sum / (double)k;
@@ -81,8 +83,8 @@ static double weighted_sum(const struct qr_loss_options *o, size_t k, const doub
     return sum;
 }
 
-/* What a label is with label_smoothing; itself, to the bit, without. rest: its share of what the
- * labels lose. */
+/* Applies label_smoothing; without it the label is unchanged to the bit. rest: added to each
+ * label. */
 static double smoothed(const struct qr_loss_options *o, double y, double rest) {
     return y * (1.0 - o->label_smoothing) + rest;
 }
@@ -118,8 +120,8 @@ static double binary_logits(const struct qr_loss_options *o, size_t k, const dou
     return sum / (double)k;
 }
 
-/* q_j = p_j / t with t = sum p; d/dp_i = (g_i - sum_j g_j q_j) / t with g_j = -y_j / q_j where
- * not clipped. */
+/* q_j = p_j / t with t = sum p; d/dp_i = (g_i - sum_j g_j q_j) / t with g_j = -y_j / q_j where not
+ * clipped. */
 static double categorical(const struct qr_loss_options *o, size_t k, const double *p,
                           const double *y, double *ret_d) {
     double t = 0, loss = 0, dot = 0, rest = class_rest(o, k);
@@ -149,17 +151,17 @@ static double categorical_logits(const struct qr_loss_options *o, size_t k, cons
     for (size_t j = 0; j < k; j++) {
         double label = smoothed(o, y[j], rest);
         loss += label * (log_sum - (z[j] - most));
-        if (ret_d) ret_d[j] = ret_d[j] / sum - label; /* the softmax, less the label */
+        if (ret_d) ret_d[j] = ret_d[j] / sum - label; /* the softmax minus the label */
     }
     return loss;
 }
 
 /* ---- labels ---- */
 
-/* Probabilities that were float32 add up to 1 within this. */
+/* Tolerance for probabilities that were float32. */
 static const double sum_slack = 1e-5;
 
-/* NaN: one of them is below 0. */
+/* NaN: one of them is negative. */
 static double sum_of_probabilities(const double *y, size_t k) {
     double sum = 0;
     for (size_t j = 0; j < k; j++) {
@@ -169,22 +171,22 @@ static double sum_of_probabilities(const double *y, size_t k) {
     return sum;
 }
 
-/* The i-th of all values. */
-static double value_of(const struct qr_labels *l, size_t i) {
+/* The i-th of all label values. */
+static double label_value(const struct qr_labels *l, size_t i) {
     return l->y[i / l->k * l->stride + i % l->k];
 }
 
-/* Every value is one of two. */
+/* Whether every value is a or b; else *ret_at is the first other one. */
 static bool is_either(const struct qr_labels *l, double a, double b, size_t *ret_at) {
     for (size_t i = 0; i < l->n_samples * l->k; i++) {
-        if (value_of(l, i) == a || value_of(l, i) == b) continue;
+        if (label_value(l, i) == a || label_value(l, i) == b) continue;
         *ret_at = i;
         return false;
     }
     return true;
 }
 
-static size_t row_of(const struct qr_labels *l, size_t sample) {
+static size_t label_row(const struct qr_labels *l, size_t sample) {
     return l->row ? l->row[sample] : sample;
 }
 
@@ -195,9 +197,9 @@ static enum qr_code class_labels(const char *name, const struct qr_labels *l, st
         char is[40] = "one is negative";
         if (!isnan(sum)) snprintf(is, sizeof is, "they add up to %g", sum);
         return qr_fail(err, QR_DATA_LOSS,
-                       "sample %zu: %s wants labels of %zu columns that are probabilities with sum "
+                       "sample %zu: %s needs labels of %zu columns that are probabilities with sum "
                        "1 (one-hot: one 1, else 0), but %s",
-                       row_of(l, i), name, l->k, is);
+                       label_row(l, i), name, l->k, is);
     }
     return QR_OK;
 }
@@ -205,8 +207,8 @@ static enum qr_code class_labels(const char *name, const struct qr_labels *l, st
 static enum qr_code binary_labels(const char *name, const struct qr_labels *l, struct qr_err *err) {
     size_t at;
     if (is_either(l, 0, 1, &at)) return QR_OK;
-    return qr_fail(err, QR_DATA_LOSS, "sample %zu: label %g, but %s wants 0 or 1; convert -1 to 0",
-                   row_of(l, at / l->k), value_of(l, at), name);
+    return qr_fail(err, QR_DATA_LOSS, "sample %zu: label %g, but %s needs 0 or 1; convert -1 to 0",
+                   label_row(l, at / l->k), label_value(l, at), name);
 }
 
 static enum qr_code hinge_labels(const char *name, const struct qr_labels *l, struct qr_err *err) {
@@ -214,20 +216,21 @@ static enum qr_code hinge_labels(const char *name, const struct qr_labels *l, st
     if (is_either(l, -1, 1, &at) || is_either(l, 0, 1, &other)) return QR_OK;
     at = at > other ? at : other;
     return qr_fail(err, QR_DATA_LOSS,
-                   "sample %zu: label %g, but %s wants all labels -1 or 1 (or all 0 or 1)",
-                   row_of(l, at / l->k), value_of(l, at), name);
+                   "sample %zu: label %g, but %s needs all labels -1 or 1 (or all 0 or 1)",
+                   label_row(l, at / l->k), label_value(l, at), name);
 }
 
 static enum qr_code sign_labels(const char *name, const struct qr_labels *l, struct qr_err *err) {
     size_t at;
     if (!l->with_accuracy || is_either(l, -1, 1, &at)) return QR_OK;
-    return qr_fail(err, QR_DATA_LOSS,
-                   "sample %zu: label %g, but accuracy and confusion_matrix go by sign with %s and "
-                   "want -1 or 1; binary_accuracy is for 0 or 1%s",
-                   row_of(l, at / l->k), value_of(l, at), name,
-                   l->k > 1 ? "; for classes use categorical_crossentropy, or one-hot labels with "
-                              "{\"name\": \"top_k_accuracy\", \"k\": 1}"
-                            : "");
+    return qr_fail(
+        err, QR_DATA_LOSS,
+        "sample %zu: label %g, but accuracy and confusion_matrix go by the sign with %s and "
+        "need -1 or 1; binary_accuracy is for 0 or 1%s",
+        label_row(l, at / l->k), label_value(l, at), name,
+        l->k > 1 ? "; for classes use categorical_crossentropy, or one-hot labels with "
+                   "{\"name\": \"top_k_accuracy\", \"k\": 1}"
+                 : "");
 }
 
 /* ---- the table ---- */
@@ -260,15 +263,15 @@ enum qr_code qr_loss_check_labels(enum qr_loss loss, const struct qr_labels *l,
                                   struct qr_err *err) {
     if (infos[loss].no_labels) return QR_OK;
     for (size_t i = 0; i < l->n_samples * l->k; i++) {
-        if (!(fabs(value_of(l, i)) < 0x1p40))
+        if (!(fabs(label_value(l, i)) < 0x1p40))
             return qr_fail(err, QR_DATA_LOSS,
                            "sample %zu: label %g is not a number below 2^40; correct the data",
-                           row_of(l, i / l->k), value_of(l, i));
+                           label_row(l, i / l->k), label_value(l, i));
     }
     size_t at;
     if (l->with_bits && !is_either(l, 0, 1, &at))
         return qr_fail(err, QR_DATA_LOSS,
-                       "sample %zu: label %g, but precision, recall and auc want 0 or 1",
-                       row_of(l, at / l->k), value_of(l, at));
+                       "sample %zu: label %g, but precision, recall and auc need 0 or 1",
+                       label_row(l, at / l->k), label_value(l, at));
     return infos[loss].labels(qr_loss_names[loss], l, err);
 }

@@ -1,3 +1,4 @@
+/* model/metric.c — metrics. Start reading at qr_metric_add() and the table above it. */
 #include "model/metric.h"
 
 #include <string.h>
@@ -20,8 +21,8 @@ size_t qr_metric_predicted_class(const struct qr_metric_options *o, size_t k, co
     return by == QR_BY_SIGN ? p[j] >= 0 : p[j] > (o->from_logits ? 0 : 0.5);
 }
 
-static double share_right(size_t k, const double *p, const double *y, bool by_sign, double above,
-                          bool zero_is_minus) {
+static double fraction_correct(size_t k, const double *p, const double *y, bool by_sign,
+                               double above, bool zero_is_minus) {
     size_t right = 0;
     for (size_t j = 0; j < k; j++) {
         double label = zero_is_minus && y[j] == 0 ? -1.0 : y[j];
@@ -35,14 +36,14 @@ static double accuracy(const struct qr_metric_options *o, size_t k, const double
                        const double *y) {
     const struct qr_loss_info *info = qr_loss_info(o->loss);
     if (info->accuracy == QR_BY_LARGEST) return argmax(k, p) == argmax(k, y);
-    return share_right(k, p, y, info->accuracy == QR_BY_SIGN, o->from_logits ? 0.0 : 0.5,
-                       info->zero_is_minus);
+    return fraction_correct(k, p, y, info->accuracy == QR_BY_SIGN, o->from_logits ? 0.0 : 0.5,
+                            info->zero_is_minus);
 }
 
 static double binary_accuracy(const struct qr_metric_options *o, size_t k, const double *p,
                               const double *y) {
     (void)o;
-    return share_right(k, p, y, false, 0.5, false);
+    return fraction_correct(k, p, y, false, 0.5, false);
 }
 
 static double squared_error(const struct qr_metric_options *o, size_t k, const double *p,
@@ -66,7 +67,7 @@ static double in_top_k(const struct qr_metric_options *o, size_t k, const double
 
 /* ---- counts of positives ---- */
 
-/* What an output is above to be a positive. */
+/* Outputs above this value are positives. */
 static double threshold(const struct qr_metric_options *o, size_t k, const double *p) {
     if (!o->from_logits) return 0.5;
     if (qr_loss_info(o->loss)->accuracy != QR_BY_LARGEST) return 0;
@@ -115,17 +116,17 @@ bool qr_metric_is_number(const char *name) {
 typedef double term_fn(const struct qr_metric_options *o, size_t k, const double *p,
                        const double *y);
 static const struct qr_metric_info {
-    bool grows, bits;
-    /* a sample's term: the share of right outputs, the error's mean, a count; and what that is a
-     * share of, NULL: of the samples */
+    bool maximized, binary_labels;
+    /* value: a sample's term (the share of correct outputs, the mean error, a count); among: its
+     * denominator, NULL: 1 per sample */
     term_fn *value, *among;
     const struct qr_metric_counts *counts; /* instead of terms */
 } table[QR_METRICS] = {
 #define INFO(kind, name, ...) [kind] = {__VA_ARGS__},
     QR_METRIC_ROWS(INFO)};
 
-bool qr_metric_maximized(enum qr_metric metric) { return table[metric].grows; }
-bool qr_metric_binary_labels(enum qr_metric metric) { return table[metric].bits; }
+bool qr_metric_maximized(enum qr_metric metric) { return table[metric].maximized; }
+bool qr_metric_binary_labels(enum qr_metric metric) { return table[metric].binary_labels; }
 
 size_t qr_metric_n_sums(enum qr_metric metric, const struct qr_metric_options *o, size_t k) {
     const struct qr_metric_info *m = &table[metric];

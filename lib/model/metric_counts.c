@@ -1,15 +1,16 @@
-/* Metrics of counts: the area under the ROC curve, and the confusion matrix. */
+/* model/metric_counts.c — metrics of counts: the area under the ROC curve, and the confusion
+ * matrix. Start reading at roc_value() and confusion_add(). */
 #include <math.h>
 
 #include "exact/functions.h"
 #include "model/metric_impl.h"
 
-static void count(qr_fixed *at) { *at += qr_fixed_from_count(1); }
+static void increment_count(qr_fixed *at) { *at += qr_fixed_from_count(1); }
 
 /* ---- the area under the ROC curve ---- */
 
-/* Keras' thresholds are i / 199, and one on either side: an output is above those up to its
- * bucket's, so that a count a bucket says all. */
+/* Keras' thresholds are i / 199, and one on either side: an output exceeds all thresholds up to its
+ * bucket's, so that one count per bucket suffices. */
 enum { BUCKETS = 199 };
 
 static size_t bucket_of(double p) {
@@ -50,11 +51,11 @@ static void roc_add(const struct qr_metric_options *o, size_t k, const double *p
                     qr_fixed *counts) {
     const struct scale s = scale_of(o, k, p);
     for (size_t j = 0; j < k; j++)
-        count(&counts[(y[j] == 1 ? 0 : BUCKETS) + bucket_of(probability(&s, p[j]))]);
+        increment_count(&counts[(y[j] == 1 ? 0 : BUCKETS) + bucket_of(probability(&s, p[j]))]);
 }
 
-/* From the highest threshold down: trapezoids of width negatives and heights positives so far. All
- * numbers are integers below 2^53 unless there are over 10^7 samples. */
+/* From the highest threshold down: trapezoids with the negatives as width and the positives so far
+ * as height. All numbers are integers below 2^53 unless there are more than 10^7 samples. */
 static double roc_value(const struct qr_metric_options *o, size_t k, struct qr_metric_sums s) {
     double above = 0, below = 0, twice = 0;
     (void)o, (void)k;
@@ -71,12 +72,12 @@ const struct qr_metric_counts qr_counts_of_auc = {roc_n, roc_add, roc_value};
 
 /* ---- the confusion matrix ---- */
 
-static bool by_largest(const struct qr_metric_options *o) {
+static bool uses_largest_output(const struct qr_metric_options *o) {
     return qr_loss_info(o->loss)->accuracy == QR_BY_LARGEST;
 }
 
 size_t qr_metric_classes(const struct qr_metric_options *o, size_t k) {
-    return by_largest(o) ? k : 2;
+    return uses_largest_output(o) ? k : 2;
 }
 
 static size_t confusion_n(const struct qr_metric_options *o, size_t k) {
@@ -87,11 +88,11 @@ static size_t confusion_n(const struct qr_metric_options *o, size_t k) {
 static void confusion_add(const struct qr_metric_options *o, size_t k, const double *p,
                           const double *y, qr_fixed *counts) {
     size_t n = qr_metric_classes(o, k);
-    for (size_t j = 0; j < (by_largest(o) ? 1 : k); j++) {
+    for (size_t j = 0; j < (uses_largest_output(o) ? 1 : k); j++) {
         size_t answer = qr_metric_predicted_class(o, k, p, j);
-        size_t label = by_largest(o) ? qr_metric_predicted_class(o, k, y, j) : y[j] == 1;
-        if (answer == label) count(&counts[0]);
-        count(&counts[1 + label * n + answer]);
+        size_t label = uses_largest_output(o) ? qr_metric_predicted_class(o, k, y, j) : y[j] == 1;
+        if (answer == label) increment_count(&counts[0]);
+        increment_count(&counts[1 + label * n + answer]);
     }
 }
 

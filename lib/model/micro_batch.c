@@ -1,3 +1,5 @@
+/* model/micro_batch.c — forward and backward pass of a micro-batch. Start reading at
+ * qr_model_put_micro_batch(). */
 #include <string.h>
 
 #include "base/mem.h"
@@ -9,15 +11,15 @@ static const double *outputs_of(const struct qr_model_workspace *w) {
     return w->layers[w->m->n_layers - 1].out;
 }
 
-/* What the loss is taken of where it is taken before the activation. */
+/* The values that the loss takes: those before the activation, where it uses logits. */
 static const double *logits_of(const struct qr_model_workspace *w) {
     const struct qr_layer_work *last = &w->layers[w->m->n_layers - 1];
     return w->m->before_activation ? last->layer->table->before_activation(last) : last->out;
 }
 
-static bool forward(const struct qr_model_state *s, struct qr_model_workspace *w,
-                    struct qr_pool *pool, const double *const *x, size_t n,
-                    const struct qr_draw *draw, bool gradient) {
+static bool model_forward(const struct qr_model_state *s, struct qr_model_workspace *w,
+                          struct qr_pool *pool, const double *const *x, size_t n,
+                          const struct qr_draw *draw, bool gradient) {
     const struct qr_model *m = s->m;
     QR_ASSERT(n <= m->micro_batch_size && s->params && w->m == m);
     double magnitude = 0;
@@ -41,10 +43,10 @@ static bool forward(const struct qr_model_state *s, struct qr_model_workspace *w
     return true;
 }
 
-/* What add_gradients needs, from the last layer's d = dL/dp (or dL/dz where logits), n rows of
- * n_outputs. False when a derivative does not fit. */
-static bool backward(const struct qr_model_state *s, struct qr_model_workspace *w,
-                     struct qr_pool *pool, size_t n, bool logits) {
+/* Computes what add_gradients needs, from the last layer's d = dL/dp (or dL/dz where logits), n
+ * rows of n_outputs. False when a derivative does not fit. */
+static bool model_backward(const struct qr_model_state *s, struct qr_model_workspace *w,
+                           struct qr_pool *pool, size_t n, bool logits) {
     const struct qr_model *m = s->m;
     if (m->known < m->n_layers)
         memcpy(w->layers[m->known].scale, w->layers[m->n_layers - 1].d, n * sizeof(double));
@@ -56,12 +58,12 @@ static bool backward(const struct qr_model_state *s, struct qr_model_workspace *
                                 logits && i + 1 == m->n_layers, ret_d))
             return false;
         qr_span_end(began_ns, QR_SPAN_BACKWARD, l->span, n);
-        if (!l->flows && i != m->known + 1) break; /* nothing before it learns */
+        if (!l->flows && i != m->known + 1) break; /* no layer before this one learns */
     }
     return true;
 }
 
-/* grad += what the layers that learn have, or, where it `sets`, grad = that. */
+/* grad += the gradients of the layers that learn, or, where it `sets`, grad = these. */
 static void add_gradients(const struct qr_model_workspace *w, struct qr_pool *pool, size_t n,
                           bool sets, qr_fixed *grad) {
     for (size_t i = 0; i < w->m->n_layers; i++) {
@@ -81,8 +83,8 @@ static bool sums_fit(const qr_fixed *v, size_t n) {
     return true;
 }
 
-/* The loss of a sample, and dL/dp (or dL/dz where it is taken before the activation) in d unless
- * that is NULL. A class has its weight where the sample trains. */
+/* The loss of a sample, and dL/dp (or dL/dz where the loss takes logits) in d unless d is NULL.
+ * Class weights apply only while training. */
 static double loss_of(const struct qr_model *m, bool trains, const double *z, const double *p,
                       const double *y, double *d) {
     const struct qr_loss_info *info = qr_loss_info(m->loss);
@@ -127,7 +129,7 @@ bool qr_model_put_micro_batch(const struct qr_model_state *s, struct qr_model_wo
                               qr_fixed *ret_grad) {
     const struct qr_model *m = s->m;
     size_t k = m->n_outputs;
-    if (!forward(s, w, pool, x, n, draw, ret_grad != NULL)) return false;
+    if (!model_forward(s, w, pool, x, n, draw, ret_grad != NULL)) return false;
     const double *p = outputs_of(w), *z = logits_of(w);
     double *dp = w->layers[m->n_layers - 1].d;
     memset(w->sums, 0, qr_model_n_sums(m) * sizeof *w->sums);
@@ -144,7 +146,7 @@ bool qr_model_put_micro_batch(const struct qr_model_state *s, struct qr_model_wo
     qr_span_end(began_ns, QR_SPAN_LOSS, NULL, n);
     if (!add_watched(s, w, pool, n) || !sums_fit(w->sums, qr_model_n_sums(m))) return false;
     if (ret_grad) {
-        if (!backward(s, w, pool, n, m->before_activation)) return false;
+        if (!model_backward(s, w, pool, n, m->before_activation)) return false;
         add_gradients(w, pool, n, sets, ret_grad);
     }
     qr_fixed_add(ret_sums, w->sums, qr_model_n_sums(m));
@@ -165,7 +167,7 @@ const double *qr_model_readouts(const struct qr_model_workspace *w) {
 bool qr_model_predict(const struct qr_model_state *s, struct qr_model_workspace *w,
                       struct qr_pool *pool, const double *const *x, size_t n, double *ret_p,
                       double *ret_z) {
-    if (!forward(s, w, pool, x, n, NULL, false)) return false;
+    if (!model_forward(s, w, pool, x, n, NULL, false)) return false;
     const double *z = qr_model_readouts(w);
     memcpy(ret_p, outputs_of(w), n * s->m->n_outputs * sizeof *ret_p);
     if (ret_z && z) memcpy(ret_z, z, n * qr_model_n_readouts(s->m) * sizeof *ret_z);
@@ -178,9 +180,9 @@ bool qr_model_prediction_gradient(const struct qr_model_state *s, struct qr_mode
     const struct qr_model *m = s->m;
     double *dp = w->layers[m->n_layers - 1].d;
     QR_ASSERT(component < m->n_outputs);
-    if (!forward(s, w, pool, &x, 1, NULL, true)) return false;
+    if (!model_forward(s, w, pool, &x, 1, NULL, true)) return false;
     for (size_t j = 0; j < m->n_outputs; j++) dp[j] = j == component;
-    if (!backward(s, w, pool, 1, false)) return false;
+    if (!model_backward(s, w, pool, 1, false)) return false;
     qr_fixed *grad = qr_xcalloc(m->n_params + 1, sizeof *grad);
     add_gradients(w, pool, 1, true, grad);
     for (size_t i = 0; i < m->n_params; i++) ret_grad[i] = qr_fixed_to_double(grad[i]);

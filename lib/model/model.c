@@ -1,3 +1,5 @@
+/* model/model.c — builds a model from its layers, loss and metrics. Start reading at
+ * qr_model_new(). */
 #include "model/model.h"
 
 #include <math.h>
@@ -28,8 +30,8 @@ size_t qr_layers_n_outputs(const struct qr_layer_options *layers, size_t n) {
                                         : last->quantum.n_readouts * last->quantum.n_filters;
 }
 
-/* The last quantum layer, where nothing but linear dense layers is behind it and one value comes
- * out; else n. */
+/* The index of the last quantum layer, if only linear dense layers with one final output follow;
+ * else n. */
 static size_t known_head(const struct qr_layer_options *layers, size_t n) {
     size_t i = n;
     while (i > 0 && layers[i - 1].kind == QR_LAYER_DENSE &&
@@ -52,8 +54,8 @@ static enum qr_code check_width(const struct qr_layer *l, const struct qr_layer_
         o->quantum.circuit->n_columns == 1 ? "" : "s");
 }
 
-/* As the profile plugin knows operations: a name of its own, and a type that begins with a capital
- * letter; with the engine, where there is one. */
+/* Span names in the form that the profile plugin parses: a name, and a type that begins with a
+ * capital letter, with the engine of a quantum layer. */
 static void name_spans(struct qr_layer *l) {
     char number[16] = "";
     const char *kind = l->table->name;
@@ -77,7 +79,7 @@ static enum qr_code make_layer(struct qr_model *m, const struct qr_model_options
     l->n_in = i ? m->layers[i - 1].n_out : m->n_inputs;
     l->first_param = m->n_params;
     l->learns = l->table->n_tensors && !o->frozen;
-    /* behind a known head's read-outs nothing flows: the row is what they would get */
+    /* Read-outs of a known head get no derivatives: the row has them */
     l->flows = learns_before && !(m->known < m->n_layers && i == m->known + 1);
     enum qr_code code = check_width(l, o, err);
     if (code == QR_OK) code = l->table->make(l, o, &place, err);
@@ -112,8 +114,8 @@ static void add_tensor(struct qr_model *m, const struct qr_layer *l,
     m->n_tensors++;
 }
 
-/* Keras numbers layers of a kind that have no name in order of appearance, and the first has no
- * number. A named layer's filters are numbered alike. */
+/* Keras numbers the unnamed layers of a kind in order of appearance; the first has no number. The
+ * filters of a named layer are numbered the same way. */
 static void name_tensors(struct qr_model *m) {
     size_t n = 0, seen[QR_LAYERS] = {0};
     for (size_t i = 0; i < m->n_layers; i++)
@@ -135,10 +137,10 @@ static void name_tensors(struct qr_model *m) {
 
 static enum qr_code set_layers(struct qr_model *m, const struct qr_model_options *opt,
                                struct qr_err *err) {
-    enum { MOST_LAYERS = 1000 };
-    if (opt->n_layers > MOST_LAYERS)
+    enum { MAX_LAYERS = 1000 };
+    if (opt->n_layers > MAX_LAYERS)
         return qr_fail(err, QR_INVALID_ARGUMENT, "%zu layers: at most %d", opt->n_layers,
-                       MOST_LAYERS);
+                       MAX_LAYERS);
     m->layers = qr_xcalloc(opt->n_layers, sizeof *m->layers);
     m->n_layers = m->quantum = opt->n_layers;
     m->known = known_head(opt->layers, opt->n_layers);
@@ -151,18 +153,19 @@ static enum qr_code set_layers(struct qr_model *m, const struct qr_model_options
     }
     m->n_outputs = m->layers[m->n_layers - 1].n_out;
     name_tensors(m);
-    /* weights, gradient, moments, sums, twice the state */
+    /* Weights, gradient, moments, sums, twice the state */
     uint64_t need = (uint64_t)m->n_params * 96, there = qr_memory_limit_bytes();
     if (need > there)
-        return qr_fail(err, QR_RESOURCE_EXHAUSTED,
-                       "%zu weights need about %llu bytes, and there are %llu; use a smaller model "
-                       "or a larger limit",
-                       m->n_params, (unsigned long long)need, (unsigned long long)there);
+        return qr_fail(
+            err, QR_RESOURCE_EXHAUSTED,
+            "%zu weights need about %llu bytes, but %llu are available; use a smaller model "
+            "or a larger limit",
+            m->n_params, (unsigned long long)need, (unsigned long long)there);
     return QR_OK;
 }
 
-/* The activation that the model's outputs have passed last. */
-static enum qr_activation last_activation(const struct qr_model *m) {
+/* The last activation before the model's outputs. */
+static enum qr_activation output_activation(const struct qr_model *m) {
     const struct qr_layer *last = &m->layers[m->n_layers - 1];
     return last->kind == QR_LAYER_DENSE        ? last->dense.activation
            : last->kind == QR_LAYER_ACTIVATION ? last->activation
@@ -178,7 +181,7 @@ static size_t n_watched(const struct qr_layer_options *l) {
     return l->kind == QR_LAYER_QUANTUM ? l->quantum.n_watched : 0;
 }
 
-/* Names of all values, and where their sums stand. */
+/* Sets the names of all values, and the positions of their sums. */
 static void set_values(struct qr_model *m, const struct qr_model_options *opt) {
     m->n_metrics = opt->n_metrics;
     for (size_t i = 0; i < opt->n_layers; i++) m->n_watched += n_watched(&opt->layers[i]);
@@ -207,7 +210,7 @@ static enum qr_code set_loss(struct qr_model *m, const struct qr_model_options *
     m->loss_options = opt->loss_options;
     m->weighted = opt->weighted;
     m->before_activation = m->layers[m->n_layers - 1].table->before_activation &&
-                           qr_loss_from_logits(m->loss, last_activation(m));
+                           qr_loss_from_logits(m->loss, output_activation(m));
     if (opt->n_class_weights) {
         QR_ASSERT(qr_loss_has_classes(m->loss));
         m->class_weight = qr_xcalloc(opt->n_class_weights, sizeof *m->class_weight);
@@ -232,10 +235,10 @@ static enum qr_code set_loss(struct qr_model *m, const struct qr_model_options *
 
 enum qr_code qr_model_new(const struct qr_model_options *opt, struct qr_model **ret,
                           struct qr_err *err) {
-    enum { MOST_SAMPLES = 1 << 20 };
-    if (opt->micro_batch_size < 1 || opt->micro_batch_size > MOST_SAMPLES)
+    enum { MAX_SAMPLES = 1 << 20 };
+    if (opt->micro_batch_size < 1 || opt->micro_batch_size > MAX_SAMPLES)
         return qr_fail(err, QR_INVALID_ARGUMENT, "micro_batch_size is %zu; it must be 1 to %d",
-                       opt->micro_batch_size, MOST_SAMPLES);
+                       opt->micro_batch_size, MAX_SAMPLES);
     const struct qr_circuit *reads = qr_layers_input_circuit(opt->layers, opt->n_layers);
     if (!opt->n_layers)
         return qr_fail(err, QR_INVALID_ARGUMENT, "a model needs at least one layer");
@@ -378,7 +381,8 @@ void qr_model_natural_gradient(const struct qr_model *m, const double *params,
                                   ret + f * q->n_theta);
 }
 
-static double value_of(const struct qr_model *m, size_t i, struct qr_metric_sums sums, double n) {
+static double value_from_sums(const struct qr_model *m, size_t i, struct qr_metric_sums sums,
+                              double n) {
     QR_ASSERT(i < qr_model_n_values(m));
     if (i == 0 || i > m->n_metrics) return n > 0 ? qr_metric_sum(sums, m->sum_at[i]) / n : 0;
     if (sums.fixed) sums.fixed += m->sum_at[i];
@@ -388,11 +392,11 @@ static double value_of(const struct qr_model *m, size_t i, struct qr_metric_sums
 
 double qr_model_mean(const struct qr_model *m, size_t i, const qr_fixed *sums, uint64_t n) {
     QR_ASSERT(n > 0);
-    return value_of(m, i, (struct qr_metric_sums){.fixed = sums}, (double)n);
+    return value_from_sums(m, i, (struct qr_metric_sums){.fixed = sums}, (double)n);
 }
 
 double qr_model_running_mean(const struct qr_model *m, size_t i, const double *sums, double n) {
-    return value_of(m, i, (struct qr_metric_sums){.real = sums}, n);
+    return value_from_sums(m, i, (struct qr_metric_sums){.real = sums}, n);
 }
 
 size_t qr_model_confusion(const struct qr_model *m, size_t *ret_at) {

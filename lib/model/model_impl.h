@@ -1,4 +1,4 @@
-/* model/model_impl.h — what a model, its state and a micro-batch's workspace hold. */
+/* model/model_impl.h — contents of a model, its state and its workspace. */
 #ifndef QR_MODEL_MODEL_IMPL_H
 #define QR_MODEL_MODEL_IMPL_H
 
@@ -9,30 +9,30 @@
 struct qr_model {
     size_t n_layers;
     struct qr_layer *layers;
-    size_t known;   /* the quantum layer whose head is known; n_layers: none */
-    size_t quantum; /* the last quantum layer; n_layers: none */
+    size_t known;   /* index of the quantum layer with a known head; n_layers: none */
+    size_t quantum; /* index of the last quantum layer; n_layers: none */
     size_t n_inputs, n_outputs, n_params, micro_batch_size;
-    size_t widest; /* values of a sample in the widest place between layers */
+    size_t widest; /* maximum number of values of a sample between layers */
     const struct qr_dense_kernels *kernels;
-    bool penalized; /* some kernel is */
+    bool penalized; /* some kernel has l1 or l2 */
     size_t n_tensors;
     struct qr_model_tensor *tensors;
     enum qr_loss loss;
     struct qr_loss_options loss_options;
-    /* The loss is taken from the last layer's values before its activation. */
+    /* The loss is computed from the last layer's values before its activation. */
     bool before_activation;
     double *class_weight;   /* of each class; NULL: none */
-    double *output_weights; /* loss_options.weights; NULL: none */
-    size_t n_labels;        /* n_outputs, or none */
+    double *output_weights; /* copy of loss_options.weights; NULL: none */
+    size_t n_labels;        /* n_outputs, or 0 */
     bool weighted;
     size_t n_metrics;
     enum qr_metric *metrics;
-    size_t n_watched;   /* by all layers, in their order; behind the metrics */
+    size_t n_watched;   /* of all layers, in their order; after the metrics */
     char **value_names; /* n_values, then those of the validation samples */
-    size_t *sum_at;     /* of each value its place among the sums */
+    size_t *sum_at;     /* position of each value in the sums */
     size_t n_sums;
     struct qr_metric_options metric_options;
-    struct qr_natural_gradient *natural; /* NULL: it is not wanted */
+    struct qr_natural_gradient *natural; /* NULL: not used */
 };
 
 struct qr_model_state {

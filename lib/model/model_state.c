@@ -1,3 +1,5 @@
+/* model/model_state.c — states and workspaces of a model. Start reading at qr_model_prepare() and
+ * qr_model_workspace_new(). */
 #include <string.h>
 
 #include "base/mem.h"
@@ -28,8 +30,8 @@ void qr_model_state_free(struct qr_model_state *s) {
     free(s);
 }
 
-/* The product of the kernels, from the last to the first behind the read-outs: row[i] =
- * sum_j w[i][j] row_next[j], j ascending. */
+/* The product of the kernels, from the last to the first after the read-outs: row[i] = sum_j
+ * w[i][j] row_next[j], j ascending. */
 static void fold_head(struct qr_model_state *s) {
     const struct qr_model *m = s->m;
     double *next = s->row + m->widest; /* the second half of row is scratch */
@@ -58,8 +60,8 @@ void qr_model_prepare(struct qr_model_state *s, const double *params, struct qr_
 
 /* ---- a micro-batch's workspace ---- */
 
-/* Doubles of one workspace, and, unless w is NULL, who has which. */
-static size_t share_out(const struct qr_model *m, struct qr_model_workspace *w) {
+/* Returns the number of doubles of a workspace; assigns them to the layers unless w is NULL. */
+static size_t lay_out_workspace(const struct qr_model *m, struct qr_model_workspace *w) {
     size_t at = 0, n = m->micro_batch_size;
     double *base = w ? w->numbers : NULL;
     qr_layer_part(base, &at, n * m->n_inputs, w ? &w->x : NULL);
@@ -85,11 +87,11 @@ enum qr_code qr_model_workspace_new(const struct qr_model *m, struct qr_model_wo
     w->m = m;
     w->layers = qr_xcalloc(m->n_layers, sizeof *w->layers);
     w->sums = qr_xcalloc(qr_model_n_sums(m), sizeof(qr_fixed));
-    enum qr_code code =
-        qr_large_new(share_out(m, NULL), sizeof(double), "the layers of a micro-batch", &p, err);
+    enum qr_code code = qr_large_new(lay_out_workspace(m, NULL), sizeof(double),
+                                     "the layers of a micro-batch", &p, err);
     if (code == QR_OK) {
         w->numbers = p;
-        (void)share_out(m, w);
+        (void)lay_out_workspace(m, w);
     }
     for (size_t i = 0; i < m->n_layers && code == QR_OK; i++)
         if (m->layers[i].table->work_new)
@@ -111,7 +113,7 @@ void qr_model_workspace_free(struct qr_model_workspace *w) {
 }
 
 size_t qr_model_bytes_per_thread(const struct qr_model *m) {
-    size_t bytes = share_out(m, NULL) * sizeof(double);
+    size_t bytes = lay_out_workspace(m, NULL) * sizeof(double);
     for (size_t i = 0; i < m->n_layers; i++) {
         const struct qr_layer *l = &m->layers[i];
         if (l->table->work_bytes) bytes += l->table->work_bytes(l, m->micro_batch_size);

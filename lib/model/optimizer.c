@@ -1,3 +1,5 @@
+/* model/optimizer.c — what all optimizers share: clipping, decay, average. Start reading at
+ * qr_optimizer_apply(). */
 #include "model/optimizer_impl.h"
 
 #include <math.h>
@@ -43,14 +45,14 @@ size_t qr_optimizer_keys(enum qr_optimizer_kind kind, const char *ret[QR_OPTIMIZ
     return n;
 }
 
-/* Those of the rule; the average of the weights stands behind them. */
-static size_t n_own(const struct qr_optimizer_options *o) {
+/* Moments of the rule; the average of the weights follows them. */
+static size_t n_rule_moments(const struct qr_optimizer_options *o) {
     const char *names[QR_OPTIMIZER_MOMENTS];
     return rule_of(o->kind)->moments(o, names);
 }
 
 size_t qr_optimizer_n_moments(const struct qr_optimizer_options *o) {
-    return n_own(o) + o->use_ema;
+    return n_rule_moments(o) + o->use_ema;
 }
 
 size_t qr_optimizer_n_products(const struct qr_optimizer_options *o) {
@@ -70,7 +72,7 @@ void qr_optimizer_init(const struct qr_optimizer_options *o, size_t n, double *m
     if (n_values) memset(moments, 0, n_values * sizeof *moments);
     if (rule_of(o->kind)->begin) {
         double value = rule_of(o->kind)->begin(o);
-        for (size_t i = 0; i < n_own(o) * n; i++) moments[i] = value;
+        for (size_t i = 0; i < n_rule_moments(o) * n; i++) moments[i] = value;
     }
     for (size_t i = 0; i < qr_optimizer_n_products(o); i++) products[i] = 1.0;
 }
@@ -78,7 +80,9 @@ void qr_optimizer_init(const struct qr_optimizer_options *o, size_t n, double *m
 const double *qr_optimizer_result(const struct qr_optimizer_options *o, uint64_t step, size_t n,
                                   const double *weights, const double *moments) {
     if (step == 0) return weights;
-    return rule_of(o->kind)->evaluated ? moments : o->use_ema ? moments + n_own(o) * n : weights;
+    return rule_of(o->kind)->evaluated ? moments
+           : o->use_ema                ? moments + n_rule_moments(o) * n
+                                       : weights;
 }
 
 double qr_learning_rate_at(const struct qr_optimizer_options *o, uint64_t step) {
@@ -86,7 +90,7 @@ double qr_learning_rate_at(const struct qr_optimizer_options *o, uint64_t step) 
     return rule_of(o->kind)->gain ? rate * rule_of(o->kind)->gain(o, step) : rate;
 }
 
-static double square_sum(const double *g, size_t n) {
+static double sum_of_squares(const double *g, size_t n) {
     double s = 0;
     for (size_t i = 0; i < n; i++) s += g[i] * g[i];
     return s;
@@ -94,11 +98,12 @@ static double square_sum(const double *g, size_t n) {
 
 /* tf.clip_by_value, tf.clip_by_norm per tensor, tf.clip_by_global_norm: one of them, in Keras'
  * order of precedence. */
-static void clip(const struct qr_optimizer_options *o, const struct qr_optimizer_tensor *tensors,
-                 size_t n_tensors, size_t n, double *g) {
+static void clip_gradient(const struct qr_optimizer_options *o,
+                          const struct qr_optimizer_tensor *tensors, size_t n_tensors, size_t n,
+                          double *g) {
     if (o->clipnorm > 0) {
         for (size_t t = 0; t < n_tensors; g += tensors[t].n, t++) {
-            double norm = sqrt(square_sum(g, tensors[t].n));
+            double norm = sqrt(sum_of_squares(g, tensors[t].n));
             double below = norm > o->clipnorm ? norm : o->clipnorm;
             for (size_t i = 0; i < tensors[t].n; i++) g[i] = g[i] * o->clipnorm / below;
         }
@@ -106,7 +111,7 @@ static void clip(const struct qr_optimizer_options *o, const struct qr_optimizer
         double total = 0;
         size_t at = 0;
         for (size_t t = 0; t < n_tensors; at += tensors[t].n, t++)
-            total += square_sum(g + at, tensors[t].n);
+            total += sum_of_squares(g + at, tensors[t].n);
         double norm = sqrt(total), inverse = 1.0 / norm, most = 1.0 / o->global_clipnorm;
         double scale = o->global_clipnorm * (inverse < most ? inverse : most);
         for (size_t i = 0; i < n; i++) g[i] *= scale;
@@ -116,9 +121,9 @@ static void clip(const struct qr_optimizer_options *o, const struct qr_optimizer
     }
 }
 
-/* Of weights from..end-1. */
-static void decay(double wd, double lr, const struct qr_optimizer_tensor *tensors, size_t n_tensors,
-                  size_t from, size_t end, double *w) {
+/* Applies weight decay to weights from..end-1. */
+static void decay_weights(double wd, double lr, const struct qr_optimizer_tensor *tensors,
+                          size_t n_tensors, size_t from, size_t end, double *w) {
     for (size_t t = 0, at = 0; t < n_tensors; at += tensors[t].n, t++) {
         size_t first = at > from ? at : from,
                last = at + tensors[t].n < end ? at + tensors[t].n : end;
@@ -127,9 +132,9 @@ static void decay(double wd, double lr, const struct qr_optimizer_tensor *tensor
     }
 }
 
-/* Written so that a weight that stays is its own average, to the bit. */
-static void average(const struct qr_optimizer_options *o, uint64_t done, size_t n, double *w,
-                    double *mean) {
+/* In a form in which a weight that does not change equals its average, to the bit. */
+static void update_average(const struct qr_optimizer_options *o, uint64_t done, size_t n, double *w,
+                           double *mean) {
     for (size_t i = 0; i < n; i++)
         qr_weight_move(&mean[i], (w[i] - mean[i]) * (1 - o->ema_momentum));
     if (o->ema_overwrite && done % o->ema_overwrite == 0) memcpy(w, mean, n * sizeof *w);
@@ -167,13 +172,13 @@ void qr_optimizer_part(const struct qr_optimizer_options *o, uint64_t step, size
     const struct qr_optimizer_rule *rule = rule_of(o->kind);
     size_t n = end - from;
     double lr = qr_learning_rate_at(o, step), *w = u->weights + from;
-    double *mean = o->use_ema ? u->moments + n_own(o) * u->n + from : NULL;
+    double *mean = o->use_ema ? u->moments + n_rule_moments(o) * u->n + from : NULL;
     if (mean && step == 0) memcpy(mean, w, n * sizeof *mean);
     if (o->weight_decay > 0)
-        decay(o->weight_decay, lr, u->tensors, u->n_tensors, from, end, u->weights);
+        decay_weights(o->weight_decay, lr, u->tensors, u->n_tensors, from, end, u->weights);
     rule->update(o, lr, n, u->gradient + from, w, (struct qr_moments){u->moments + from, u->n},
                  u->products);
-    if (mean) average(o, step + 1, n, w, mean);
+    if (mean) update_average(o, step + 1, n, w, mean);
 }
 
 void qr_optimizer_apply(const struct qr_optimizer_options *o, uint64_t step, double loss, size_t n,
@@ -181,7 +186,7 @@ void qr_optimizer_apply(const struct qr_optimizer_options *o, uint64_t step, dou
                         double *gradient, double *weights, double *moments, double *products) {
     const struct qr_optimizer_rule *rule = rule_of(o->kind);
     if (rule->evaluated) return rule->evaluated(o, loss, n, gradient, weights, moments, products);
-    clip(o, tensors, n_tensors, n, gradient);
+    clip_gradient(o, tensors, n_tensors, n, gradient);
     qr_optimizer_begin(o, products);
     qr_optimizer_part(
         o, step, 0, n,

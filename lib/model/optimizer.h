@@ -1,13 +1,13 @@
-/* model/optimizer.h — update rules in float64, to the operation tf-keras 2.18's where Keras has
- * them.
+/* model/optimizer.h — update rules in float64, identical to tf-keras 2.18's operation by operation
+ * where Keras has them.
  *
  * SGD       momentum m: v = m v - lr g; w += v (nesterov: w += m v - lr g).
  * RMSprop   v = rho v + (1 - rho) g^2; w -= lr g / sqrt(v + epsilon) (ε under the root; momentum
  *           and centered as Keras).
  * Adam      running products beta^t are state; alpha = lr sqrt(1 - beta2^t) / (1 - beta1^t);
  *           m += (g - m)(1 - beta1); v += (g^2 - v)(1 - beta2);
- *           w -= alpha m / (sqrt(v) + epsilon). (amsgrad as Keras.) AdamW is Adam with a weight
- *           decay of 0.004 unless told otherwise.
+ *           w -= alpha m / (sqrt(v) + epsilon). (amsgrad as Keras.) AdamW is Adam with a default
+ *           weight decay of 0.004.
  * Nadam     m and v as Adam's; u_t = beta1 (1 - 0.96^t / 2), U its running product;
  *           w -= lr (u_t+1 m / (1 - U u_t+1) + (1 - u_t) g / (1 - U))
  *                / (sqrt(v / (1 - beta2^t)) + epsilon).
@@ -21,24 +21,27 @@
  *           step); the rate is the schedule's times ((stability + 1) / (stability + k))^alpha;
  *           w -= rate g.
  * Natural   w -= rate (F + regularization)^+ g, F the metric of the circuit's states: the caller
- *           makes that gradient (natural/natural_gradient.h).
+ *           computes that gradient (natural/natural_gradient.h).
  * L-BFGS    for objectives without data: an update is one evaluation of loss and gradient, at w. A
- *           line search goes from the point reached so far along the direction that the last
- *           `memory` steps and changes of the gradient give (SciPy's L-BFGS-B without bounds;
- *           line_search.h); w is the step that it tries next. When no derivative at the point is
- *           larger than gradient_tolerance, or the last step lowered the loss by no more than
- *           loss_tolerance max(|loss|, 1), or no step lowers it, it has ended, and w is the point.
- *           A step that does not lower the loss is never taken.
- * Rate      schedule.h.
+ *           line search goes from the point reached so far along the direction given by the last
+ *           `memory` steps and changes of the gradient (SciPy's L-BFGS-B without bounds;
+ *           line_search.h); w is the step to try next. The optimizer has ended, and w is the point,
+ *           when no derivative at the point is larger than gradient_tolerance, or the last step
+ *           lowered the loss by no more than loss_tolerance max(|loss|, 1), or no step lowers the
+ *           loss. A step that does not lower the loss is never taken.
+ * Rate      learning_rate.h.
  * Clipping  clipvalue, clipnorm (per tensor) or global_clipnorm, on the mean gradient, before the
  *           update. One per job; Keras' precedence is clipnorm, global_clipnorm, clipvalue.
  * Decay     weight_decay wd, of any rule: w -= w wd lr before the update, with the step's rate.
  * Average   use_ema: e is the weights before the first update; e += (w - e) (1 - ema_momentum)
  *           after each; w = e after each ema_overwrite-th (0: never). The last e is the result.
- * Zero      a gradient that is exactly 0 from the first step leaves its weight's bits alone in
- *           all rules, averaged or not; a natural one is 0 where no weight that it is coupled to
- *           has one. Weight decay is no gradient: with it such a weight shrinks by the factor
- *           1 - wd lr a step, like every other, unless its tensor is frozen.
+ * Zero      a gradient that is exactly 0 from the first step leaves its weight's bits unchanged in
+ *           all rules, averaged or not; a natural one is 0 where all weights coupled to it have
+ *           gradient 0. Weight decay is no gradient: with it such a weight shrinks by the factor
+ *           1 - wd lr per step, like every other, unless its tensor is frozen.
+ * Use       qr_optimizer_init once; per step qr_optimizer_apply, or qr_optimizer_begin and
+ *           qr_optimizer_part; with two points qr_optimizer_points and qr_optimizer_estimate first.
+ * Threads   any (functions of their arguments).
  */
 #ifndef QR_MODEL_OPTIMIZER_H
 #define QR_MODEL_OPTIMIZER_H
@@ -46,8 +49,8 @@
 #include "base/rows.h"
 #include "model/learning_rate.h"
 
-/* Kind, name in job files, its rule: the file of its name (adamw's is adam's, the natural
- * gradient's sgd's). */
+/* Kind, name in job files, rule: in the file of its name (adamw's is adam's, the natural gradient's
+ * is sgd's). */
 #define QR_OPTIMIZER_ROWS(ROW)                                                                     \
     ROW(QR_SGD, "sgd", qr_optimizer_sgd)                                                           \
     ROW(QR_RMSPROP, "rmsprop", qr_optimizer_rmsprop)                                               \
@@ -84,20 +87,24 @@ struct qr_optimizer_options {
  * Adadelta; betas 0.9, 0.999, 0.99 Lion's second; epsilon 1e-7). */
 struct qr_optimizer_options qr_optimizer_defaults(enum qr_optimizer_kind kind);
 
-/* The options that it has besides those of all (learning rate, clipping, decay, average), as keys
- * of a job file: ret[QR_OPTIMIZER_KEYS], returns how many. */
+/* Lists the options of a kind besides the common ones (learning rate, clipping, decay, average), as
+ * keys of a job file.
+ *
+ * Args:     ret  QR_OPTIMIZER_KEYS entries, static strings
+ * Returns:  number of keys
+ */
 enum { QR_OPTIMIZER_KEYS = 8 };
 size_t qr_optimizer_keys(enum qr_optimizer_kind kind, const char *ret[QR_OPTIMIZER_KEYS]);
 
-/* Values that belong to the state besides the weights, in this order: n_moments vectors of n_params
- * (SGD "velocity"; RMSprop "rms", "momentum", "average_gradient"; Adam "m", "v", "v_hat" …; those
+/* Values of the state besides the weights, in this order: n_moments vectors of n_params (SGD
+ * "velocity"; RMSprop "rms", "momentum", "average_gradient"; Adam "m", "v", "v_hat" …; those
  * that the options use; with use_ema last "average"), then n_products scalars (beta_1^t …), 1 at
  * first. */
 enum {
     QR_LBFGS_MEMORY = 20,
     QR_LBFGS_PRODUCTS = 21,
-    QR_OPTIMIZER_MOMENTS = 3 + 2 * QR_LBFGS_MEMORY, /* at most, without the average */
-    QR_OPTIMIZER_PRODUCTS = QR_LBFGS_PRODUCTS       /* at most */
+    QR_OPTIMIZER_MOMENTS = 3 + 2 * QR_LBFGS_MEMORY, /* maximum, without the average */
+    QR_OPTIMIZER_PRODUCTS = QR_LBFGS_PRODUCTS       /* maximum */
 };
 size_t qr_optimizer_n_moments(const struct qr_optimizer_options *o);
 size_t qr_optimizer_n_products(const struct qr_optimizer_options *o);
@@ -105,49 +112,60 @@ const char *qr_optimizer_moment_name(const struct qr_optimizer_options *o, size_
 void qr_optimizer_init(const struct qr_optimizer_options *o, size_t n, double *moments,
                        double *products);
 
-/* What is written after so many steps: the weights, or what is in moments: their average, or the
- * point that a rule with steps of its own has reached. */
+/* The weights to write after this many steps: the current ones, or, from moments, their average or
+ * the point that L-BFGS has reached. */
 const double *qr_optimizer_result(const struct qr_optimizer_options *o, uint64_t step, size_t n,
                                   const double *weights, const double *moments);
 
-/* step: updates done before; as they are applied, gains too */
+/* The learning rate as applied, with SPSA's gain. step: updates done before. */
 double qr_learning_rate_at(const struct qr_optimizer_options *o, uint64_t step);
 
-/* How many evaluations a step's reduction sums: 1, of loss and gradient at the weights; or 2, of
- * the loss alone, at two points around them. */
+/* Number of evaluations that a step's reduction sums: 1, loss and gradient at the weights; or 2,
+ * the loss only, at two points around them. */
 size_t qr_optimizer_n_points(enum qr_optimizer_kind kind);
-/* These points, ret_plus[n] and ret_minus[n], and what follows from the difference of their mean
- * losses, for qr_optimizer_apply. still[i]: no loss depends on weight i, or it is frozen. */
+/* Computes the two points, and the gradient from the difference of their mean losses.
+ *
+ * Args:     still       n flags; 1: no loss depends on the weight, or it is frozen
+ *           difference  mean loss at ret_plus minus mean loss at ret_minus
+ *           ret         gradient for qr_optimizer_apply, n
+ */
 void qr_optimizer_points(const struct qr_optimizer_options *o, uint64_t seed, uint64_t step,
                          size_t n, const uint8_t *still, const double *weights, double *ret_plus,
                          double *ret_minus);
 void qr_optimizer_estimate(const struct qr_optimizer_options *o, uint64_t seed, uint64_t step,
                            size_t n, const uint8_t *still, double difference, double *ret);
 
-/* It takes no rate and nothing that changes steps: it finds their length from the loss. */
+/* Whether the kind determines step lengths from the loss (L-BFGS); it then accepts no rate,
+ * clipping, decay or average. */
 bool qr_optimizer_has_line_search(enum qr_optimizer_kind kind);
-/* Why it has ended, or NULL: it has not. Further updates change nothing. */
+/* Why the optimizer has ended, static; NULL: it has not. Further updates change nothing. */
 const char *qr_optimizer_ended(const struct qr_optimizer_options *o, const double *products);
 
-/* One of the clippings is on. */
+/* Whether one of the clippings is on. */
 bool qr_optimizer_clips(const struct qr_optimizer_options *o);
 
-/* Weights that belong together: clipnorm's norm is theirs. Those of a frozen one have gradient 0,
- * and stay as they are. */
+/* Weights of one tensor, the unit of clipnorm. A frozen tensor has gradient 0 and stays
+ * unchanged. */
 struct qr_optimizer_tensor {
     size_t n;
     bool frozen;
 };
-/* loss and gradient are the means at the weights; the gradient is overwritten by the clipped one.
- * The tensors' sizes sum to n. No allocation. */
+/* Applies one update. Does not allocate.
+ *
+ * Args:     step      number of updates done before
+ *           loss      mean loss at the weights
+ *           tensors   sizes sum to n
+ *           gradient  mean gradient; overwritten by the clipped one
+ *           weights, moments, products  updated in place
+ */
 void qr_optimizer_apply(const struct qr_optimizer_options *o, uint64_t step, double loss, size_t n,
                         const struct qr_optimizer_tensor *tensors, size_t n_tensors,
                         double *gradient, double *weights, double *moments, double *products);
 
-/* The same in parts, where nothing is clipped, and for kinds that do not find their own steps:
- * begin, then weights from..end-1 of each part once, in any order, by any threads. */
+/* The same in parts, for kinds without a line search and without clipping: begin once, then each
+ * part of weights from..end-1 once, in any order, on any threads. */
 struct qr_optimizer_update {
-    size_t n; /* of all */
+    size_t n; /* number of all weights */
     const struct qr_optimizer_tensor *tensors;
     size_t n_tensors;
     const double *gradient;

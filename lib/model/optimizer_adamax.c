@@ -1,21 +1,23 @@
-/* model/optimizer_adamax.c — optimizer.h has the formulas. */
+/* model/optimizer_adamax.c — Adamax; optimizer.h has the formulas. Start reading at
+ * adamax_update(). */
 #include <math.h>
 
 #include "model/optimizer_impl.h"
 
-static size_t names(const struct qr_optimizer_options *o, const char **ret) {
+static size_t adamax_moments(const struct qr_optimizer_options *o, const char **ret) {
     (void)o;
     ret[0] = "m";
     ret[1] = "u";
     return 2;
 }
 
-static void advance(const struct qr_optimizer_options *o, double *products) {
+static void adamax_advance(const struct qr_optimizer_options *o, double *products) {
     products[0] *= o->beta_1;
 }
 
-static void update(const struct qr_optimizer_options *o, double lr, size_t n, const double *g,
-                   double *w, struct qr_moments moments, const double *products) {
+static void adamax_update(const struct qr_optimizer_options *o, double lr, size_t n,
+                          const double *g, double *w, struct qr_moments moments,
+                          const double *products) {
     double left = 1.0 - products[0], *m = moments.v, *u = m + moments.row;
     for (size_t i = 0; i < n; i++) {
         double least = o->beta_2 * u[i], size = fabs(g[i]);
@@ -29,7 +31,7 @@ const struct qr_optimizer_rule qr_optimizer_adamax = {
     .learning_rate = 0.001,
     .keys = {"beta_1", "beta_2", "epsilon"},
     .n_products = 1,
-    .moments = names,
-    .advance = advance,
-    .update = update,
+    .moments = adamax_moments,
+    .advance = adamax_advance,
+    .update = adamax_update,
 };

@@ -1,16 +1,16 @@
-/* model/optimizer_lion.c — optimizer.h has the formulas. */
+/* model/optimizer_lion.c — Lion; optimizer.h has the formulas. Start reading at lion_update(). */
 #include "model/optimizer_impl.h"
 
-static size_t names(const struct qr_optimizer_options *o, const char **ret) {
+static size_t lion_moments(const struct qr_optimizer_options *o, const char **ret) {
     (void)o;
     ret[0] = "m";
     return 1;
 }
 
-static void set_defaults(struct qr_optimizer_options *o) { o->beta_2 = 0.99; }
+static void lion_set_defaults(struct qr_optimizer_options *o) { o->beta_2 = 0.99; }
 
-static void update(const struct qr_optimizer_options *o, double lr, size_t n, const double *g,
-                   double *w, struct qr_moments moments, const double *products) {
+static void lion_update(const struct qr_optimizer_options *o, double lr, size_t n, const double *g,
+                        double *w, struct qr_moments moments, const double *products) {
     double *m = moments.v;
     (void)products;
     for (size_t i = 0; i < n; i++) {
@@ -23,7 +23,7 @@ static void update(const struct qr_optimizer_options *o, double lr, size_t n, co
 const struct qr_optimizer_rule qr_optimizer_lion = {
     .learning_rate = 0.0001,
     .keys = {"beta_1", "beta_2"},
-    .moments = names,
-    .set_defaults = set_defaults,
-    .update = update,
+    .moments = lion_moments,
+    .set_defaults = lion_set_defaults,
+    .update = lion_update,
 };

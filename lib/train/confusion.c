@@ -1,3 +1,5 @@
+/* train/confusion.c — the confusion matrix, from sums to the result. Start reading at
+ * qr_confusion_of(). */
 #include "train/confusion.h"
 
 #include "base/mem.h"
@@ -8,7 +10,7 @@ void qr_confusion_keep(const struct qr_model *m, const qr_fixed *sums, double *v
         validation[qr_model_n_values(m) + i] = qr_fixed_to_double(sums[at + i]);
 }
 
-static uint64_t *counts_of(const double *v, size_t n) {
+static uint64_t *confusion_counts(const double *v, size_t n) {
     uint64_t *counts = qr_xcalloc(n, sizeof *counts);
     for (size_t i = 0; i < n; i++) counts[i] = (uint64_t)v[i];
     return counts;
@@ -18,8 +20,8 @@ struct qr_confusion qr_confusion_of(const struct qr_model *m, const struct qr_st
                                     bool has_val) {
     size_t at = 0, n = qr_model_confusion(m, &at);
     if (!n) return (struct qr_confusion){0};
-    struct qr_confusion c = {.n = n, .training = counts_of(s->sums + at, n * n)};
-    if (has_val) c.validation = counts_of(s->validation + qr_model_n_values(m), n * n);
+    struct qr_confusion c = {.n = n, .training = confusion_counts(s->sums + at, n * n)};
+    if (has_val) c.validation = confusion_counts(s->validation + qr_model_n_values(m), n * n);
     return c;
 }
 

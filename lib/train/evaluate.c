@@ -1,11 +1,12 @@
+/* train/evaluate.c — evaluation without training. Start reading at qr_evaluate(). */
 #include "train/evaluate.h"
 
 #include <string.h>
 
 #include "base/mem.h"
 
-/* Everything that one pass over samples needs; micro-batches of the size that training would use
- * are not required: a prediction does not depend on its neighbours. */
+/* Resources of one pass over samples. Micro-batches need not have the size used in training: a
+ * prediction does not depend on the other samples. */
 struct pass {
     const struct qr_model *m;
     const struct qr_dataset *data;
@@ -36,7 +37,7 @@ static void pass_fini(struct pass *p) {
     free(p->y);
 }
 
-static void point(struct pass *p, const size_t *sample, size_t n) {
+static void pass_set_samples(struct pass *p, const size_t *sample, size_t n) {
     for (size_t i = 0; i < n; i++) {
         p->x[i] = p->data->x + sample[i] * p->data->n_columns;
         p->y[i] = qr_dataset_y(p->data, sample[i]);
@@ -48,37 +49,37 @@ static enum qr_code not_finite(const struct qr_dataset *data, const size_t *samp
     if (data->row)
         return qr_fail(err, QR_OUT_OF_RANGE,
                        "one of the %zu samples from sample %zu on gives a number that is not "
-                       "finite or reaches 2^40; look at the weights and at these samples",
+                       "finite or reaches 2^40; check the weights and these samples",
                        n, qr_dataset_row(data, sample[0]));
     return qr_fail(err, QR_OUT_OF_RANGE,
-                   "samples %zu to %zu give a number that is not finite or reaches 2^40; look at "
-                   "the weights and at these samples",
+                   "samples %zu to %zu give a number that is not finite or reaches 2^40; check "
+                   "the weights and these samples",
                    sample[0], sample[n - 1]);
 }
 
-/* The first of them that cannot be computed alone; that is one of those that cannot together. */
+/* Finds the first sample that fails alone; at least one of those that fail together does. */
 static enum qr_code not_predicted(struct pass *p, const size_t *sample, size_t n,
                                   struct qr_err *err) {
     double *unused = qr_xcalloc(qr_model_n_outputs(p->m), sizeof *unused);
     size_t i = 0;
     for (; i < n; i++) {
-        point(p, sample + i, 1);
+        pass_set_samples(p, sample + i, 1);
         if (!qr_model_predict(p->numbers, p->workspace, p->pool, p->x, 1, unused, NULL)) break;
     }
     free(unused);
     if (i == n) return not_finite(p->data, sample, n, err);
     return qr_fail(err, QR_OUT_OF_RANGE,
                    "sample %zu (counted from 0) gives a number that is not finite or reaches 2^40; "
-                   "look at the weights and at this sample",
+                   "check the weights and this sample",
                    qr_dataset_row(p->data, sample[i]));
 }
 
-/* Loss and metric sums, and gradient sums unless grad is NULL. */
+/* Sums of loss and metrics, and of gradients unless grad is NULL. */
 static enum qr_code sum_micro_batches(struct pass *p, const size_t *sample, size_t n,
                                       qr_fixed *sums, qr_fixed *grad, struct qr_err *err) {
     for (size_t at = 0; at < n; at += p->micro_batch) {
         size_t k = n - at < p->micro_batch ? n - at : p->micro_batch;
-        point(p, sample + at, k);
+        pass_set_samples(p, sample + at, k);
         if (!qr_model_micro_batch(p->numbers, p->workspace, p->pool, p->x, p->y, k, NULL, sums,
                                   grad))
             return not_finite(p->data, sample + at, k, err);
@@ -93,7 +94,7 @@ static enum qr_code predict_micro_batches(struct pass *p, const size_t *sample, 
     enum qr_code code = QR_OK;
     for (size_t at = 0; at < n && code == QR_OK; at += p->micro_batch) {
         size_t k = n - at < p->micro_batch ? n - at : p->micro_batch;
-        point(p, sample + at, k);
+        pass_set_samples(p, sample + at, k);
         if (!qr_model_predict(p->numbers, p->workspace, p->pool, p->x, k,
                               ret_p ? ret_p + at * n_outputs : unused,
                               ret_z ? ret_z + at * n_readouts : NULL))

@@ -1,4 +1,5 @@
-/* How a run comes into a generation, and which state it goes on from there. */
+/* train/join.c — how a run joins a generation, and which state it resumes from. Start reading at
+ * train_join(). */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,8 +8,8 @@
 #include "train/members.h"
 #include "train/train_impl.h"
 
-static enum qr_code fetch(struct train_run *r, const struct qr_group_start *start,
-                          struct qr_err *err) {
+static enum qr_code fetch_state(struct train_run *r, const struct qr_group_start *start,
+                                struct qr_err *err) {
     qr_buf_clear(&r->bytes);
     enum qr_code code = qr_group_fetch(r->opt->group, &r->bytes, err);
     if (code == QR_OK)
@@ -19,11 +20,11 @@ static enum qr_code fetch(struct train_run *r, const struct qr_group_start *star
         code = qr_group_apply(r->opt->group, start->base_reductions, start->base_digest, err);
     if (code != QR_OK) return code;
     train_swap(r, start->base_digest);
-    qr_pod_time_reset(&r->spent, qr_now_ns(r->opt->clock));
+    qr_pod_time_reset(&r->pod_time, qr_now_ns(r->opt->clock));
     r->lines = r->fetched_lines;
     r->reported_leading = false;
     r->epoch_began_ns = qr_now_ns(r->opt->clock);
-    qr_info(r->opt->log, "train", "took over the state of step %llu from the group",
+    qr_info(r->opt->log, "train", "fetched the state of step %llu from the group",
             (unsigned long long)r->state.step);
     return QR_OK;
 }
@@ -37,43 +38,45 @@ void train_begin_state(const struct train_run *r, struct qr_state *s) {
     else qr_model_init(opt->model, r->job->seed, s->weights);
 }
 
-/* The spare is a checkpoint's: the next generation goes on from it. */
-static enum qr_code go_from_spare(struct train_run *r, const char *goes, const char *where,
-                                  struct qr_err *err) {
+/* The next generation resumes from the spare, a checkpoint's state. */
+static enum qr_code resume_from_spare(struct train_run *r, const char *goes, const char *where,
+                                      struct qr_err *err) {
     uint8_t digest[16];
     qr_state_digest(&r->spare, digest);
     enum qr_code code = qr_group_reloaded(r->opt->group, r->spare.reductions, digest, err);
     if (code != QR_ABORTED) return code;
     train_swap(r, digest);
     r->lines = (struct qr_lines){0};
-    qr_warn(r->opt->log, "train", "goes %s step %llu (%s)", goes, (unsigned long long)r->state.step,
+    qr_warn(r->opt->log, "train", "%s step %llu (%s)", goes, (unsigned long long)r->state.step,
             where);
     return code;
 }
 
-/* The members' states differ, and who is right is not known: back to what is known to be. */
-static enum qr_code reload(struct train_run *r, struct qr_err *err) {
+/* The members' states differ without a majority: go back to the last checkpoint. */
+static enum qr_code reload_checkpoint(struct train_run *r, struct qr_err *err) {
     const struct qr_train_options *o = r->opt;
     bool found = false;
     enum qr_code code = o->reload ? o->reload(o->reload_ctx, &r->spare, &found, err) : QR_OK;
     if (code != QR_OK) return qr_wrap(err, "go back to the last checkpoint");
     if (!found) train_begin_state(r, &r->spare);
-    return go_from_spare(r, "back to",
-                         found ? "the last checkpoint" : "there is no newer checkpoint", err);
+    return resume_from_spare(r, "went back to",
+                             found ? "the last checkpoint" : "there is no newer checkpoint", err);
 }
 
 enum { ENDED_WITHIN_S = 60 };
 
-/* Rule 7: these have just started, some time ago; have others trained on? r->done: to the end. */
-static enum qr_code look(struct train_run *r, struct qr_err *err) {
+/* Rule 7: checks whether other workers have trained further since these started; sets r->done when
+ * they have ended the run. */
+static enum qr_code check_newer_checkpoint(struct train_run *r, struct qr_err *err) {
     const struct qr_train_options *o = r->opt;
     bool found = false;
     struct qr_err why;
     if (o->anew) return o->anew(o->reload_ctx, err);
     if (!train_leads(r) || !o->reload || !o->ended) return QR_OK;
-    if (!qr_group_compares(o->group)) return QR_OK; /* no others */
+    if (!qr_group_compares(o->group)) return QR_OK; /* single-worker run */
     if (o->reload(o->reload_ctx, &r->spare, &found, &why) != QR_OK) {
-        qr_warn(o->log, "train", "whether others have trained on is not known: %s", why.msg);
+        qr_warn(o->log, "train", "cannot check whether other workers have trained further: %s",
+                why.msg);
         return QR_OK;
     }
     if (found && o->ended(o->reload_ctx)) {
@@ -81,21 +84,22 @@ static enum qr_code look(struct train_run *r, struct qr_err *err) {
         return qr_group_done(o->group, NULL, ENDED_WITHIN_S * QR_SECOND, err);
     }
     if (!found || r->spare.reductions <= r->state.reductions) return QR_OK;
-    return go_from_spare(r, "on from", "others have trained on since this worker started", err);
+    return resume_from_spare(r, "resumed from",
+                             "other workers have trained further since this one started", err);
 }
 
-static enum qr_code give(struct train_run *r, struct qr_err *err) {
+static enum qr_code give_state(struct train_run *r, struct qr_err *err) {
     qr_buf_clear(&r->bytes);
     qr_transfer_encode(&r->state, r->gradient, &r->lines, &r->bytes);
     return qr_group_give(r->opt->group, qr_buf_view(&r->bytes), err);
 }
 
-static void say_members(struct train_run *r, int64_t took_ns) {
-    char who[900];
-    qr_members_text(&r->view, who, sizeof who);
+static void log_members(struct train_run *r, int64_t took_ns) {
+    char members[900];
+    qr_members_text(&r->view, members, sizeof members);
     if (r->n_joined > 1)
-        qr_info(r->opt->log, "train", "goes on after step %llu with %s; the change took %.2f s",
-                (unsigned long long)r->state.step, who, (double)took_ns / 1e9);
+        qr_info(r->opt->log, "train", "resumed after step %llu with %s (regroup took %.2f s)",
+                (unsigned long long)r->state.step, members, (double)took_ns / 1e9);
 }
 
 void train_plan(struct train_run *r, uint64_t epochs) {
@@ -104,15 +108,16 @@ void train_plan(struct train_run *r, uint64_t epochs) {
     qr_gauge(QR_STEPS_PLANNED, (int64_t)(epochs * r->n_batches));
 }
 
-/* A parameter server without workers: they may have gone on without it, and ended. */
-static bool ended_elsewhere(struct train_run *r) {
+/* A parameter server without workers: checks whether they have continued without it and ended the
+ * run. */
+static bool run_ended_elsewhere(struct train_run *r) {
     const struct qr_train_options *o = r->opt;
     bool found = false;
     struct qr_err why;
     if (!o->reload || !o->ended) return false;
     if (o->reload(o->reload_ctx, &r->spare, &found, &why) == QR_OK)
         return found && o->ended(o->reload_ctx);
-    qr_warn(o->log, "train", "whether others have ended the run is not known: %s", why.msg);
+    qr_warn(o->log, "train", "cannot check whether other workers have ended the run: %s", why.msg);
     return false;
 }
 
@@ -123,33 +128,33 @@ enum qr_code train_join(struct train_run *r, struct qr_err *err) {
     do {
         struct qr_group_start start;
         if ((code = qr_group_join(r->opt->group, &start, err)) != QR_OK) return code;
-        r->done = start.done || (start.waits && ended_elsewhere(r));
+        r->done = start.done || (start.waits && run_ended_elsewhere(r));
         if (r->done) return QR_OK;
         if (start.waits) {
             code = QR_ABORTED;
             continue;
         }
         r->view = start.view;
-        r->over = false; /* who has come does not know: the next sum says it again */
-        qr_pod_time_set_members(&r->spent, r->view.n_members, qr_now_ns(r->opt->clock));
+        r->over = false; /* new members do not know: the next sum announces the limit again */
+        qr_pod_time_set_members(&r->pod_time, r->view.n_members, qr_now_ns(r->opt->clock));
         train_plan(r, start.epochs);
         r->n_joined++;
         qr_stepper_set_rank(r->stepper, r->view.rank, r->view.n_members);
         if (!start.keep) qr_stepper_clear(r->stepper);
         if (start.n_more) qr_stepper_add(r->stepper, start.more, start.n_more, start.more_coverage);
-        if (start.first && ((code = look(r, err)) != QR_OK || r->done)) continue;
+        if (start.first && ((code = check_newer_checkpoint(r, err)) != QR_OK || r->done)) continue;
         if (o->joined && !start.reload &&
             (code = o->joined(o->ctx, &r->view, r->epochs,
                               start.whole && start.base_reductions == 0, err)) != QR_OK)
             return code;
-        if (start.reload) code = reload(r, err);
-        else if (start.fetch) code = fetch(r, &start, err);
-        else if (start.give) code = give(r, err);
+        if (start.reload) code = reload_checkpoint(r, err);
+        else if (start.fetch) code = fetch_state(r, &start, err);
+        else if (start.give) code = give_state(r, err);
     } while (code == QR_ABORTED);
-    /* of an epoch that began in an earlier process, its rest */
+    /* Only the rest of an epoch that began in an earlier process */
     if (!r->epoch_began_ns) r->epoch_began_ns = qr_now_ns(r->opt->clock);
     if (code == QR_OK && !r->done && train_leads(r) && !r->reported_leading)
         code = train_report_again(r, err);
-    if (code == QR_OK && !r->done) say_members(r, qr_now_ns(r->opt->clock) - began_ns);
+    if (code == QR_OK && !r->done) log_members(r, qr_now_ns(r->opt->clock) - began_ns);
     return code;
 }

@@ -1,3 +1,4 @@
+/* train/logged.c — values that a job logs. Start reading at qr_logged_add(). */
 #include "train/logged.h"
 
 #include <string.h>
@@ -5,10 +6,10 @@
 #include "base/counter.h"
 #include "record/tensorboard.h"
 
-/* What expressions of this line may name. */
-static void name_values(const struct qr_job *job, const struct qr_model *m,
-                        const struct qr_state *s, const struct qr_step_values *line,
-                        double ret[QR_LOG_NAMES]) {
+/* Values that expressions of this line may refer to. */
+static void set_named_values(const struct qr_job *job, const struct qr_model *m,
+                             const struct qr_state *s, const struct qr_step_values *line,
+                             double ret[QR_LOG_NAMES]) {
     size_t n = qr_model_n_values(m);
     ret[QR_LOG_STEP] = (double)line->step;
     ret[QR_LOG_EPOCH] = (double)line->epoch;
@@ -21,7 +22,7 @@ static void name_values(const struct qr_job *job, const struct qr_model *m,
     for (size_t i = 0; i < n && line->eval; i++) ret[QR_LOG_VAL_VALUES + i] = line->value[i];
 }
 
-static double value_of(const struct qr_logged *l, const double named[QR_LOG_NAMES]) {
+static double logged_value(const struct qr_logged *l, const double named[QR_LOG_NAMES]) {
     return l->scale * qr_expression_value(&l->expression, named, NULL);
 }
 
@@ -30,12 +31,12 @@ void qr_logged_add(const struct qr_job *job, const struct qr_model *m, const str
     const struct qr_train_spec *t = &job->train;
     double named[QR_LOG_NAMES] = {0};
     if (!t->n_logged) return;
-    name_values(job, m, s, line, named);
+    set_named_values(job, m, s, line, named);
     for (size_t i = 0; i < t->n_logged; i++) {
         const struct qr_logged *l = &t->logged[i];
         if (l->evaluation != line->eval) continue;
         if (l->gradient) named[QR_LOG_GRADIENT_NORM] = qr_gradient_norm(gradient, s->n_params);
-        line->value[qr_model_n_values(m) + i] = value_of(l, named);
+        line->value[qr_model_n_values(m) + i] = logged_value(l, named);
     }
 }
 
@@ -74,14 +75,14 @@ double qr_logged_epoch(const struct qr_job *job, const struct qr_model *m, const
     uint64_t n = v->evaluation ? n_validation : (uint64_t)s->sums[s->n_sums];
     struct qr_step_values end = {.step = s->step, .epoch = s->epoch, .samples = n, .eval = true};
     memcpy(end.value, s->validation, qr_model_n_values(m) * sizeof *end.value);
-    name_values(job, m, s, &end, named);
+    set_named_values(job, m, s, &end, named);
     if (!v->logged) return named[(v->evaluation ? QR_LOG_VAL_VALUES : QR_LOG_VALUES) + v->at];
-    return value_of(&job->train.logged[v->at], named);
+    return logged_value(&job->train.logged[v->at], named);
 }
 
-/* Of a step whose line is among the last ones. */
-static bool last_of_step(const struct qr_model *m, const struct qr_state *s,
-                         const struct qr_lines *lines, size_t i, double *ret) {
+/* Finds a value in the line of the last step, if that is among the last lines. */
+static bool find_step_value(const struct qr_model *m, const struct qr_state *s,
+                            const struct qr_lines *lines, size_t i, double *ret) {
     for (size_t k = lines->n; k-- > 0;) {
         const struct qr_step_values *line = &lines->line[k];
         if (line->eval || line->step != s->step) continue;
@@ -99,7 +100,7 @@ size_t qr_logged_last(const struct qr_job *job, const struct qr_model *m, const 
         const struct qr_logged *l = &job->train.logged[i];
         const struct qr_epoch_value v = {.evaluation = l->evaluation, .logged = true, .at = i};
         ret[n].name = l->name;
-        if (l->gradient) n += last_of_step(m, s, lines, i, &ret[n].value);
+        if (l->gradient) n += find_step_value(m, s, lines, i, &ret[n].value);
         else if (n_validation || !l->evaluation)
             ret[n++].value = qr_logged_epoch(job, m, s, &v, n_validation);
     }

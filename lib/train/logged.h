@@ -1,14 +1,14 @@
-/* train/logged.h — values that a job logs by names of its own: train.log, expressions of what a
- * step or an evaluation has.
+/* train/logged.h — values that a job logs under its own names: train.log, expressions of the values
+ * of a step or an evaluation.
  *
- * Of a step    its number, epoch, samples, learning rate, the norm of its gradient before clipping,
- *              and the batch's loss, metrics and watched observables.
- * Of an        step and epoch after which it is, its samples, the last step's learning rate; the
- * evaluation   epoch's means over training, and the evaluation's with val_ in front.
- * Where        behind the metrics in a line of the log (struct qr_step_values), so they change
- *           hands
- *              with it, and whoever reports it reports the same bits.
- * Threads      pure. Cost: nothing for a job that logs nothing.
+ * Step         step number, epoch, samples, learning rate, the norm of the gradient before
+ *              clipping, and the batch's loss, metrics and watched observables.
+ * Evaluation   the step and epoch it follows, its samples, the last step's learning rate; the
+ *              epoch's means over training, and the evaluation's values with the prefix val_.
+ * Location     after the metrics in a line of the log (struct qr_step_values), so they are
+ *              transferred with the line, and every member reports the same bits.
+ * Threads      any (pure functions).
+ * Cost         nothing for a job that logs nothing.
  */
 #ifndef QR_TRAIN_LOGGED_H
 #define QR_TRAIN_LOGGED_H
@@ -19,30 +19,49 @@
 #include "train/state_transfer.h"
 
 _Static_assert((int)QR_LINE_VALUES >= 1 + (int)QR_MAX_METRICS + (int)QR_MAX_LOGGED,
-               "a line has room for all");
+               "a line holds all values");
 
-/* Puts those of this line behind its n model's values. s: the state after it; gradient: of a
- * step. */
+/* Computes the logged values of a line and appends them to its model values.
+ *
+ * Args:     s         the state after the line
+ *           gradient  of a step, n_params; NULL for an evaluation
+ */
 void qr_logged_add(const struct qr_job *job, const struct qr_model *m, const struct qr_state *s,
                    const double *gradient, struct qr_step_values *line);
-/* Those of a line; names are the job's. *ret has room for QR_MAX_LOGGED. */
+/* Returns the logged values of a line.
+ *
+ * Args:     ret  QR_MAX_LOGGED entries; names are borrowed from the job
+ * Returns:  number of values
+ */
 size_t qr_logged_of(const struct qr_job *job, const struct qr_model *m,
                     const struct qr_step_values *line, struct qr_named_value *ret);
-/* The line as it is written; its values stand in ret_metrics (QR_LINE_VALUES) and ret_logged
- * (QR_MAX_LOGGED), which *ret borrows. */
+/* Converts a line to the form that recorders write.
+ *
+ * Args:     ret_metrics  QR_LINE_VALUES entries, ret_logged QR_MAX_LOGGED entries; *ret borrows
+ *           both
+ */
 void qr_logged_line(const struct qr_job *job, const struct qr_model *m,
                     const struct qr_step_values *line, struct qr_named_value *ret_metrics,
                     struct qr_named_value *ret_logged, struct qr_step_line *ret);
-/* What an epoch ended with, from the state after it alone: what early stopping goes by. An
- * expression of a step is taken of the epoch's means, and of all its samples. */
+/* Returns the value at the end of an epoch that early stopping monitors, from the state after the
+ * epoch only. Step expressions use the epoch's means and all its samples.
+ *
+ * Args:     n_validation  number of validation samples
+ */
 double qr_logged_epoch(const struct qr_job *job, const struct qr_model *m, const struct qr_state *s,
                        const struct qr_epoch_value *v, uint64_t n_validation);
-/* Those of the last epoch when the run ends in state s. One that names gradient_norm is the last
- * step's, and stands in the last lines unless this process began from that very state. */
+/* Returns the logged values of the last epoch, for the result of a run that ends in state s.
+ *
+ * gradient_norm is that of the last step, which the last lines contain unless this process started
+ * from this very state; such a value is then left out.
+ *
+ * Returns:  number of values in ret
+ */
 size_t qr_logged_last(const struct qr_job *job, const struct qr_model *m, const struct qr_state *s,
                       const struct qr_lines *lines, uint64_t n_validation,
                       struct qr_named_value *ret);
-/* For /metrics: the names of all values but the losses, and those of a line. */
+/* Registers the names of all values except the losses for /metrics, and publishes those of a
+ * line. */
 void qr_logged_register(const struct qr_job *job, const struct qr_model *m);
 void qr_logged_publish(const struct qr_job *job, const struct qr_model *m,
                        const struct qr_step_values *line);

@@ -1,4 +1,5 @@
-/* What of a run is reported, and when. */
+/* train/report.c — which lines and states of a run are reported, and when. Start reading at
+ * train_report(). */
 #include <string.h>
 
 #include "base/counter.h"
@@ -22,10 +23,10 @@ enum qr_code train_report(struct train_run *r, struct qr_err *err) {
         return QR_OK;
     const struct qr_step_values *last = &r->lines.line[r->lines.n - 1];
     uint64_t place = 2 * last->step + last->eval;
-    bool again = place <= r->reported_place;
+    bool again = place <= r->last_reported;
     r->lines.waits = false;
     r->reported_leading = train_leads(r);
-    if (train_leads(r) && !again) r->reported_place = place;
+    if (train_leads(r) && !again) r->last_reported = place;
     if (last->eval) {
         qr_gauge_real(QR_VAL_LOSS, last->value[0]);
     } else {
@@ -45,7 +46,7 @@ enum qr_code train_report(struct train_run *r, struct qr_err *err) {
         .readouts = qr_model_n_readouts(r->opt->model) ? last->readouts : NULL,
         .readout_bound = qr_model_readout_bound(r->opt->model),
         .learning_rate = qr_learning_rate_at(&r->job->train.optimizer, r->state.step),
-        .pod_ms = qr_pod_time_ms(&r->spent, qr_now_ns(r->opt->clock)),
+        .pod_ms = qr_pod_time_ms(&r->pod_time, qr_now_ns(r->opt->clock)),
         .running = r->values,
         .n_running = r->n_values,
         .before = r->reported,

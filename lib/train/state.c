@@ -1,3 +1,4 @@
+/* train/state.c — the training state and early stopping. Start reading at qr_state_init(). */
 #include "train/state.h"
 
 #include <math.h>
@@ -65,7 +66,9 @@ void qr_state_exchange(struct qr_state *a, struct qr_state *b) {
     *b = was;
 }
 
-static struct qr_bytes bytes_of(const double *v, size_t n) { return qr_bytes_of(v, n * sizeof *v); }
+static struct qr_bytes state_bytes_of(const double *v, size_t n) {
+    return qr_bytes_of(v, n * sizeof *v);
+}
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a digest is of little-endian numbers");
 
@@ -74,10 +77,13 @@ void qr_state_digest(const struct qr_state *s, uint8_t ret[16]) {
     qr_set_u64le(counters, s->step);
     qr_set_u64le(counters + 8, s->epoch);
     const struct qr_bytes parts[] = {
-        qr_bytes_of_string(s->contract),      qr_bytes_of(counters, sizeof counters),
-        bytes_of(s->weights, s->n_params),    bytes_of(s->moments, s->n_moments * s->n_params),
-        bytes_of(s->products, s->n_products), bytes_of(s->sums, s->n_sums + 1),
-        bytes_of(s->stop, QR_STOP_COUNTERS),
+        qr_bytes_of_string(s->contract),
+        qr_bytes_of(counters, sizeof counters),
+        state_bytes_of(s->weights, s->n_params),
+        state_bytes_of(s->moments, s->n_moments * s->n_params),
+        state_bytes_of(s->products, s->n_products),
+        state_bytes_of(s->sums, s->n_sums + 1),
+        state_bytes_of(s->stop, QR_STOP_COUNTERS),
     };
     qr_xxh3_parts(parts, sizeof parts / sizeof parts[0], ret);
 }

@@ -1,3 +1,5 @@
+/* train/step.c — computes and sums a member's micro-batches of a reduction. Start reading at
+ * run_micro_batch() and qr_stepper_sum(). */
 #include "train/step.h"
 
 #include <math.h>
@@ -19,58 +21,58 @@ struct lane {
     struct qr_model_workspace *workspace;
     qr_fixed *vector; /* bad, ids, samples, read-outs, sums, gradients */
     struct qr_coverage coverage;
-    /* one micro-batch's, where micro-batches are long: it is added when it is finished. NULL: sums
-     * are too long for that */
+    /* Sums of one long micro-batch, added when it is finished. NULL: the vector is too long for
+     * that. */
     qr_fixed *fresh;
-    qr_fixed *at_points; /* the sums of a micro-batch at two points; NULL where there is one */
+    qr_fixed *at_points; /* the sums of a micro-batch at two points; NULL with one */
     uint64_t in_flight;  /* the micro-batch, while busy */
     bool busy;
     const double **x, **y;  /* micro_batch_size pointers each */
-    uint32_t *sample;       /* and numbers in the data */
+    uint32_t *sample;       /* sample numbers in the data */
     int64_t micro_batch_ns; /* the longest */
-    bool used;              /* vector is not all 0, up to the derivatives */
-    bool has_gradient;      /* its derivatives are of what was added; else they are anything */
+    bool used;              /* vector has nonzero values before the derivatives */
+    bool has_gradient;      /* derivatives are initialized; else their contents are undefined */
 };
 
 struct qr_stepper {
     struct qr_stepper_options opt;
-    struct qr_model_state *numbers[2]; /* the second is of the second point */
-    const double *weights[2];          /* of an idle one: what the numbers would be made from */
+    struct qr_model_state *numbers[2]; /* the second belongs to the second point */
+    const double *weights[2];          /* of an idle stepper: weights to prepare from */
     size_t n_derivatives, n_sums, n_lanes;
     struct lane *lanes;
     qr_fixed *vector; /* the contribution: a lane's layout, then nanoseconds per rank */
     int64_t took_ns;  /* for what was added */
     uint64_t pod_ms;  /* of qr_stepper_set_pod_time */
     bool bound;
-    pthread_mutex_t lock; /* of the lanes, while one is looked at from another thread */
-    /* under lock: work goes on, and its micro-batches are computed apart */
+    pthread_mutex_t lock; /* protects the lanes while another thread copies them */
+    /* Protected by lock: work is running, and micro-batches are summed separately */
     bool long_micro_batches;
-    qr_fixed *finished;              /* what such a look gets */
+    qr_fixed *finished;              /* copy for qr_stepper_finished */
     const struct qr_step_work *work; /* of the running work */
-    qr_stepper_next_fn *take;
-    void *take_ctx;
+    qr_stepper_next_fn *next;
+    void *next_ctx;
 };
 
-/* All but the derivatives. */
+/* Number of integers before the derivatives. */
 static size_t n_head(const struct qr_stepper *s) { return QR_VECTOR_SUMS + s->n_sums; }
 
-static size_t n_values(const struct qr_stepper *s, enum qr_reduction_kind kind) {
+static size_t n_vector_values(const struct qr_stepper *s, enum qr_reduction_kind kind) {
     return n_head(s) + (kind == QR_REDUCTION_TRAIN ? s->n_derivatives : 0);
 }
 
 size_t qr_stepper_vector_length(const struct qr_stepper *s, enum qr_reduction_kind kind) {
-    return n_values(s, kind) + s->opt.n_members;
+    return n_vector_values(s, kind) + s->opt.n_members;
 }
 
 size_t qr_stepper_micro_batches(const struct qr_stepper *s, const struct qr_step_work *w) {
     return qr_micro_batch_count(w->range, s->opt.micro_batch_size);
 }
 
-/* What it computes with. */
+/* Allocates what a lane computes with. */
 static enum qr_code lane_equip(struct qr_stepper *s, struct lane *l, struct qr_err *err) {
     if (qr_model_workspace_new(s->opt.model, &l->workspace, err) != QR_OK) return err->code;
-    if (n_values(s, QR_REDUCTION_TRAIN) <= QR_HANDOVER_MAX_COUNT)
-        l->fresh = qr_xaligned(n_values(s, QR_REDUCTION_TRAIN) * sizeof *l->fresh);
+    if (n_vector_values(s, QR_REDUCTION_TRAIN) <= QR_HANDOVER_MAX_COUNT)
+        l->fresh = qr_xaligned(n_vector_values(s, QR_REDUCTION_TRAIN) * sizeof *l->fresh);
     if (s->opt.n_points > 1) l->at_points = qr_xcalloc(2 * s->n_sums, sizeof *l->at_points);
     l->x = qr_xcalloc(s->opt.micro_batch_size, sizeof *l->x);
     l->y = qr_xcalloc(s->opt.micro_batch_size, sizeof *l->y);
@@ -79,7 +81,8 @@ static enum qr_code lane_equip(struct qr_stepper *s, struct lane *l, struct qr_e
 }
 
 static enum qr_code lane_init(struct qr_stepper *s, struct lane *l, struct qr_err *err) {
-    l->vector = qr_xaligned((n_values(s, QR_REDUCTION_TRAIN) + QR_MAX_MEMBERS) * sizeof *l->vector);
+    l->vector =
+        qr_xaligned((n_vector_values(s, QR_REDUCTION_TRAIN) + QR_MAX_MEMBERS) * sizeof *l->vector);
     return s->opt.idle ? QR_OK : lane_equip(s, l, err);
 }
 
@@ -96,10 +99,11 @@ enum qr_code qr_stepper_new(const struct qr_stepper_options *opt, struct qr_step
     bool many = !opt->idle && qr_model_micro_batches_in_parallel(opt->model);
     size_t n_lanes = many ? qr_pool_size(opt->pool) : 1;
     s->lanes = qr_xcalloc(n_lanes, sizeof *s->lanes);
-    s->vector = qr_xaligned((n_values(s, QR_REDUCTION_TRAIN) + QR_MAX_MEMBERS) * sizeof *s->vector);
-    s->finished = qr_xaligned(n_values(s, QR_REDUCTION_TRAIN) * sizeof *s->finished);
+    s->vector =
+        qr_xaligned((n_vector_values(s, QR_REDUCTION_TRAIN) + QR_MAX_MEMBERS) * sizeof *s->vector);
+    s->finished = qr_xaligned(n_vector_values(s, QR_REDUCTION_TRAIN) * sizeof *s->finished);
     pthread_mutex_init(&s->lock, NULL);
-    while (s->n_lanes < n_lanes) { /* one that fails has parts already, which go with the others */
+    while (s->n_lanes < n_lanes) { /* a lane that fails is counted, so its parts are freed */
         enum qr_code code = lane_init(s, &s->lanes[s->n_lanes++], err);
         if (code != QR_OK) {
             qr_stepper_free(s);
@@ -129,25 +133,27 @@ void qr_stepper_free(struct qr_stepper *s) {
     free(s);
 }
 
-static void prepare(struct qr_stepper *s, size_t i, const double *weights) {
+static void stepper_prepare_point(struct qr_stepper *s, size_t i, const double *weights) {
     s->weights[i] = weights;
     if (s->numbers[i]) qr_model_prepare(s->numbers[i], weights, s->opt.pool);
 }
 
-void qr_stepper_prepare(struct qr_stepper *s, const double *weights) { prepare(s, 0, weights); }
-
-void qr_stepper_prepare_points(struct qr_stepper *s, const double *plus, const double *minus) {
-    prepare(s, 0, plus);
-    prepare(s, 1, minus);
+void qr_stepper_prepare(struct qr_stepper *s, const double *weights) {
+    stepper_prepare_point(s, 0, weights);
 }
 
-/* An idle one is to look for a bad sample. */
-static enum qr_code equip(struct qr_stepper *s, struct qr_err *err) {
+void qr_stepper_prepare_points(struct qr_stepper *s, const double *plus, const double *minus) {
+    stepper_prepare_point(s, 0, plus);
+    stepper_prepare_point(s, 1, minus);
+}
+
+/* Gives an idle stepper a lane, to look for a bad sample. */
+static enum qr_code stepper_equip(struct qr_stepper *s, struct qr_err *err) {
     if (s->lanes[0].workspace) return QR_OK;
     if (lane_equip(s, &s->lanes[0], err) != QR_OK) return err->code;
     for (size_t i = 0; i < s->opt.n_points; i++) {
         s->numbers[i] = qr_model_state_new(s->opt.model);
-        if (s->weights[i]) prepare(s, i, s->weights[i]);
+        if (s->weights[i]) stepper_prepare_point(s, i, s->weights[i]);
     }
     return QR_OK;
 }
@@ -157,8 +163,8 @@ static size_t sample_at(const struct qr_step_work *w, size_t position) {
 }
 
 /* Points the lane at n samples from position `first`. */
-static void point(const struct qr_stepper *s, struct lane *l, const struct qr_step_work *w,
-                  size_t first, size_t n) {
+static void lane_set_samples(const struct qr_stepper *s, struct lane *l,
+                             const struct qr_step_work *w, size_t first, size_t n) {
     const struct qr_dataset *d = s->opt.data;
     for (size_t i = 0; i < n; i++) {
         size_t sample = sample_at(w, first + i);
@@ -168,15 +174,16 @@ static void point(const struct qr_stepper *s, struct lane *l, const struct qr_st
     }
 }
 
-/* Something is added to the lane's derivatives: 0, unless there was something. */
-static void begin_gradient(const struct qr_stepper *s, struct lane *l) {
+/* Zeroes the lane's gradient on first use. */
+static void lane_begin_gradient(const struct qr_stepper *s, struct lane *l) {
     if (!l->has_gradient) memset(l->vector + n_head(s), 0, s->n_derivatives * sizeof *l->vector);
     l->has_gradient = true;
 }
 
-/* The sums of both points, and the difference of their losses; nothing where one of them is bad. */
-static bool compute_points(struct qr_stepper *s, struct lane *l, const struct qr_draw *draw,
-                           size_t n, qr_fixed *sums) {
+/* Adds the sums of both points, and the difference of their losses; nothing when one of them is
+ * bad. */
+static bool lane_compute_points(struct qr_stepper *s, struct lane *l, const struct qr_draw *draw,
+                                size_t n, qr_fixed *sums) {
     memset(l->at_points, 0, 2 * s->n_sums * sizeof *l->at_points);
     for (size_t i = 0; i < 2; i++)
         if (!qr_model_micro_batch(s->numbers[i], l->workspace, s->opt.pool, l->x, l->y, n, draw,
@@ -188,13 +195,13 @@ static bool compute_points(struct qr_stepper *s, struct lane *l, const struct qr
     return true;
 }
 
-/* The sums, and in training the gradient, of the n samples that the lane points at. `sets`: the
- * gradient that is there is none. */
-static bool compute(struct qr_stepper *s, struct lane *l, const struct qr_step_work *w, size_t n,
-                    bool sets, qr_fixed *sums) {
+/* Adds the sums, and in training the gradient, of the n samples that the lane points at. `sets`:
+ * assigns the gradient instead of adding. */
+static bool lane_compute(struct qr_stepper *s, struct lane *l, const struct qr_step_work *w,
+                         size_t n, bool sets, qr_fixed *sums) {
     bool train = w->kind == QR_REDUCTION_TRAIN;
     const struct qr_draw draw = {.seed = s->opt.seed, .step = w->step, .sample = l->sample};
-    if (train && s->opt.n_points > 1) return compute_points(s, l, &draw, n, sums);
+    if (train && s->opt.n_points > 1) return lane_compute_points(s, l, &draw, n, sums);
     return qr_model_put_micro_batch(s->numbers[0], l->workspace, s->opt.pool, l->x, l->y, n,
                                     train ? &draw : NULL, sets, sums,
                                     train ? sums + s->n_sums : NULL);
@@ -217,10 +224,11 @@ void qr_stepper_readouts(const qr_fixed *vector, uint64_t ret[QR_READOUT_BUCKETS
         ret[k] = (uint64_t)(vector[QR_VECTOR_READOUTS + k / 2] >> 64 * (k % 2));
 }
 
-/* A lane's sums, or a fresh vector that is added to them when the micro-batch is finished. */
+/* Returns the vector to add to: the lane's, or a fresh one that is added when the micro-batch
+ * ends. */
 static qr_fixed *begin_micro_batch(struct qr_stepper *s, struct lane *l, uint64_t micro_batch) {
     if (!s->long_micro_batches) return l->vector;
-    memset(l->fresh, 0, n_values(s, s->work->kind) * sizeof *l->fresh);
+    memset(l->fresh, 0, n_vector_values(s, s->work->kind) * sizeof *l->fresh);
     pthread_mutex_lock(&s->lock);
     l->in_flight = micro_batch;
     l->busy = true;
@@ -231,8 +239,8 @@ static qr_fixed *begin_micro_batch(struct qr_stepper *s, struct lane *l, uint64_
 static void end_micro_batch(struct qr_stepper *s, struct lane *l, uint64_t micro_batch) {
     if (s->long_micro_batches) pthread_mutex_lock(&s->lock);
     if (s->long_micro_batches) {
-        if (s->work->kind == QR_REDUCTION_TRAIN) begin_gradient(s, l);
-        qr_fixed_add(l->vector, l->fresh, n_values(s, s->work->kind));
+        if (s->work->kind == QR_REDUCTION_TRAIN) lane_begin_gradient(s, l);
+        qr_fixed_add(l->vector, l->fresh, n_vector_values(s, s->work->kind));
     }
     qr_coverage_add_micro_batch(&l->coverage, &s->work->key, micro_batch);
     l->busy = false;
@@ -245,13 +253,13 @@ static void run_micro_batch(struct qr_stepper *s, struct lane *l, size_t micro_b
     size_t n = r.end - r.begin;
     int64_t span_ns = qr_span_begin();
     bool into_lane = w->kind == QR_REDUCTION_TRAIN && !s->long_micro_batches;
-    if (into_lane && s->opt.n_points > 1) begin_gradient(s, l);
+    if (into_lane && s->opt.n_points > 1) lane_begin_gradient(s, l);
     bool sets = into_lane && !l->has_gradient;
     l->used = true;
     qr_fixed *vector = begin_micro_batch(s, l, micro_batch), *sums = vector + QR_VECTOR_SUMS;
     int64_t began_ns = qr_now_ns(s->opt.clock);
-    point(s, l, w, r.begin, n);
-    if (compute(s, l, w, n, sets, sums)) {
+    lane_set_samples(s, l, w, r.begin, n);
+    if (lane_compute(s, l, w, n, sets, sums)) {
         l->has_gradient |= sets;
         count_readouts(s, l, n, vector);
     } else {
@@ -266,14 +274,14 @@ static void run_micro_batch(struct qr_stepper *s, struct lane *l, size_t micro_b
     qr_count_time(QR_COVERAGE_TIME, qr_now_ns(s->opt.clock) - computed_ns);
     qr_count(QR_MICRO_BATCHES, 1);
     qr_count(QR_SAMPLES, n);
-    qr_count(QR_TURNS_TRAINING, 1); /* a life sign, also from the pool's threads */
+    qr_count(QR_TURNS_TRAINING, 1); /* liveness signal, also from the pool's threads */
 }
 
-static void task(void *ctx, size_t i, unsigned worker) {
+static void micro_batch_task(void *ctx, size_t i, unsigned worker) {
     struct qr_stepper *s = ctx;
     uint64_t micro_batch;
     (void)i;
-    if (s->take(s->take_ctx, &micro_batch))
+    if (s->next(s->next_ctx, &micro_batch))
         run_micro_batch(s, &s->lanes[worker], (size_t)micro_batch);
 }
 
@@ -300,20 +308,21 @@ void qr_stepper_clear(struct qr_stepper *s) {
 }
 
 void qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w, size_t n_left,
-                     qr_stepper_next_fn *take, void *ctx) {
+                     qr_stepper_next_fn *next, void *ctx) {
     int64_t began_ns = qr_now_ns(s->opt.clock), span_ns = qr_span_begin();
     uint64_t micro_batch;
     int64_t micro_batch_ns = qr_stepper_micro_batch_ns(s);
-    s->take = take;
-    s->take_ctx = ctx;
+    s->next = next;
+    s->next_ctx = ctx;
     pthread_mutex_lock(&s->lock);
     s->work = w;
     s->long_micro_batches =
         s->lanes[0].fresh && (micro_batch_ns == 0 || micro_batch_ns >= LONG_MICRO_BATCH_NS);
     pthread_mutex_unlock(&s->lock);
-    if (qr_model_micro_batches_in_parallel(s->opt.model)) qr_pool_for(s->opt.pool, n_left, task, s);
+    if (qr_model_micro_batches_in_parallel(s->opt.model))
+        qr_pool_for(s->opt.pool, n_left, micro_batch_task, s);
     else
-        while (take(ctx, &micro_batch)) run_micro_batch(s, &s->lanes[0], (size_t)micro_batch);
+        while (next(ctx, &micro_batch)) run_micro_batch(s, &s->lanes[0], (size_t)micro_batch);
     pthread_mutex_lock(&s->lock);
     s->long_micro_batches = false;
     pthread_mutex_unlock(&s->lock);
@@ -328,7 +337,7 @@ bool qr_stepper_finished(struct qr_stepper *s, const qr_fixed **ret_vector, size
                          uint64_t ret_in_flight[QR_STEPPER_IN_FLIGHT], size_t *ret_n_in_flight) {
     pthread_mutex_lock(&s->lock);
     bool yes = s->long_micro_batches && s->n_lanes <= QR_STEPPER_IN_FLIGHT;
-    *ret_n = yes ? n_values(s, s->work->kind) : 0;
+    *ret_n = yes ? n_vector_values(s, s->work->kind) : 0;
     *ret_n_in_flight = 0;
     *ret_coverage = (struct qr_coverage){0};
     memset(s->finished, 0, *ret_n * sizeof *s->finished);
@@ -343,7 +352,7 @@ bool qr_stepper_finished(struct qr_stepper *s, const qr_fixed **ret_vector, size
     return yes;
 }
 
-/* Integers of one task of a long sum. */
+/* Integers per task of a long sum. */
 enum { SUMMED = 1 << 14 };
 struct lane_sum {
     qr_fixed *acc;
@@ -357,8 +366,8 @@ static void sum_task(void *ctx, size_t i, unsigned worker) {
     qr_fixed_add(t->acc + at, t->term + at, left < SUMMED ? left : SUMMED);
 }
 
-/* What the second has goes over to the first, which has the derivatives if one of them has. */
-static void take_over(struct qr_stepper *s, struct lane *first, struct lane *l) {
+/* Merges lane l into the first; the first gets the derivatives if either has them. */
+static void lane_merge(struct qr_stepper *s, struct lane *first, struct lane *l) {
     if (!first->has_gradient && l->has_gradient) {
         qr_fixed *vector = first->vector;
         first->vector = l->vector;
@@ -367,7 +376,7 @@ static void take_over(struct qr_stepper *s, struct lane *first, struct lane *l) 
         l->has_gradient = false;
     }
     struct lane_sum t = {first->vector, l->vector, n_head(s)};
-    if (l->has_gradient) t.n = n_values(s, QR_REDUCTION_TRAIN);
+    if (l->has_gradient) t.n = n_vector_values(s, QR_REDUCTION_TRAIN);
     qr_pool_for(s->opt.pool, (t.n + SUMMED - 1) / SUMMED, sum_task, &t);
     first->coverage = qr_coverage_sum(first->coverage, l->coverage);
     l->used = true;
@@ -376,15 +385,15 @@ static void take_over(struct qr_stepper *s, struct lane *first, struct lane *l) 
 
 void qr_stepper_sum(struct qr_stepper *s, enum qr_reduction_kind kind, const qr_fixed **ret_vector,
                     struct qr_coverage *ret_coverage) {
-    size_t values = n_values(s, kind);
+    size_t values = n_vector_values(s, kind);
     struct lane *first = &s->lanes[0];
     int64_t span_ns = qr_span_begin();
     for (size_t i = 1; i < s->n_lanes; i++)
-        if (s->lanes[i].used) take_over(s, first, &s->lanes[i]);
+        if (s->lanes[i].used) lane_merge(s, first, &s->lanes[i]);
     first->used = true;
-    if (kind == QR_REDUCTION_TRAIN) begin_gradient(s, first);
+    if (kind == QR_REDUCTION_TRAIN) lane_begin_gradient(s, first);
     *ret_coverage = first->coverage;
-    /* who has peers sends from a vector that stays as it is while the next step is computed */
+    /* With peers, send from a vector that stays unchanged while the next step is computed */
     qr_fixed *sum = s->opt.n_members == 1 ? first->vector : s->vector;
     if (sum != first->vector) memcpy(sum, first->vector, values * sizeof *sum);
     memset(sum + values, 0, s->opt.n_members * sizeof *sum);
@@ -396,9 +405,9 @@ void qr_stepper_sum(struct qr_stepper *s, enum qr_reduction_kind kind, const qr_
 void qr_stepper_add(struct qr_stepper *s, const qr_fixed *vector, size_t n,
                     struct qr_coverage coverage) {
     struct lane *l = &s->lanes[0];
-    QR_ASSERT(n <= n_values(s, QR_REDUCTION_TRAIN));
+    QR_ASSERT(n <= n_vector_values(s, QR_REDUCTION_TRAIN));
     l->used = true;
-    if (n > n_head(s)) begin_gradient(s, l);
+    if (n > n_head(s)) lane_begin_gradient(s, l);
     qr_fixed_add(l->vector, vector, n);
     l->coverage = qr_coverage_sum(l->coverage, coverage);
 }
@@ -413,12 +422,12 @@ int64_t qr_stepper_micro_batch_ns(const struct qr_stepper *s) {
 }
 
 /* Micro-batch b belongs to rank b mod members. */
-struct turns {
+struct strided {
     atomic_size_t next;
     size_t n, first, stride;
 };
-static bool take_turns(void *ctx, uint64_t *ret_micro_batch) {
-    struct turns *t = ctx;
+static bool next_strided(void *ctx, uint64_t *ret_micro_batch) {
+    struct strided *t = ctx;
     size_t i = atomic_fetch_add_explicit(&t->next, 1, memory_order_relaxed);
     *ret_micro_batch = t->first + i * t->stride;
     return i < t->n;
@@ -428,29 +437,29 @@ void qr_stepper_compute(struct qr_stepper *s, const struct qr_step_work *w,
                         const qr_fixed **ret_vector, struct qr_coverage *ret_coverage) {
     size_t n_micro_batches = qr_stepper_micro_batches(s, w), rank = s->opt.rank,
            n = s->opt.n_members;
-    struct turns t = {.n = n_micro_batches > rank ? (n_micro_batches - rank - 1) / n + 1 : 0,
-                      .first = rank,
-                      .stride = n};
+    struct strided t = {.n = n_micro_batches > rank ? (n_micro_batches - rank - 1) / n + 1 : 0,
+                        .first = rank,
+                        .stride = n};
     atomic_init(&t.next, 0);
     qr_stepper_clear(s);
-    qr_stepper_work(s, w, t.n, take_turns, &t);
+    qr_stepper_work(s, w, t.n, next_strided, &t);
     qr_stepper_sum(s, w->kind, ret_vector, ret_coverage);
 }
 
-/* True when this one sample alone can be computed. */
+/* Whether this sample alone can be computed. */
 static bool sample_is_good(struct qr_stepper *s, const struct qr_step_work *w, size_t position) {
     struct lane *l = &s->lanes[0];
-    point(s, l, w, position, 1);
-    return compute(s, l, w, 1, true, l->vector + QR_VECTOR_SUMS);
+    lane_set_samples(s, l, w, position, 1);
+    return lane_compute(s, l, w, 1, true, l->vector + QR_VECTOR_SUMS);
 }
 
 enum qr_code qr_stepper_find_bad_sample(struct qr_stepper *s, const struct qr_step_work *w,
                                         uint64_t step, uint64_t bad, uint64_t bad_ids,
                                         struct qr_err *err) {
     const char *kind = w->kind == QR_REDUCTION_TRAIN ? "training" : "validation";
-    /* one bad micro-batch is known by its id; of several only the sum is, so they are looked for
-     * in order */
-    if (equip(s, err) != QR_OK) return err->code;
+    /* One bad micro-batch is known by its id; of several only the sum is known, so all are searched
+     * in order. */
+    if (stepper_equip(s, err) != QR_OK) return err->code;
     size_t first = bad == 1 ? (size_t)bad_ids : 0,
            end = bad == 1 ? first + 1 : qr_stepper_micro_batches(s, w);
     for (size_t b = first; b < end; b++) {
@@ -461,7 +470,7 @@ enum qr_code qr_stepper_find_bad_sample(struct qr_stepper *s, const struct qr_st
                     err, QR_OUT_OF_RANGE,
                     "step %llu: sample %zu (micro-batch %zu of the %s batch) gives a loss or "
                     "gradient that is not finite or "
-                    "reaches 2^40; look at this sample's values and label, or lower learning_rate",
+                    "reaches 2^40; check this sample's values and label, or lower learning_rate",
                     (unsigned long long)step, qr_dataset_row(s->opt.data, sample_at(w, i)), b,
                     kind);
     }

@@ -1,3 +1,4 @@
+/* train/train.c — the step loop. Start reading at qr_train_run() and one_reduction(). */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,21 +8,21 @@
 #include "base/span.h"
 #include "train/train_impl.h"
 
-static void say_schedule(struct train_run *r, size_t n) {
-    if (r->said_schedule || r->view.n_members < 2) return;
-    r->said_schedule = true;
-    qr_info(r->opt->log, "train", "all-reduce: %s over %u %s, %zu integers (%zu bytes) a step",
+static void log_schedule(struct train_run *r, size_t n) {
+    if (r->logged_schedule || r->view.n_members < 2) return;
+    r->logged_schedule = true;
+    qr_info(r->opt->log, "train", "all-reduce: %s over %u %s, %zu integers (%zu bytes) per step",
             qr_group_schedule_name(r->opt->group, n), r->view.n_members,
             r->view.servers ? "members" : "workers", n, n * QR_FIXED_BYTES);
 }
 
-/* ---- what comes next: a function of the state alone ---- */
+/* ---- the next reduction: a function of the state alone ---- */
 
 size_t train_batch_of(const struct train_run *r) {
     return (size_t)(r->state.step - r->state.epoch * r->n_batches);
 }
 
-/* kind, range, sample, step: of the k-th reduction of an epoch. */
+/* Sets kind, range, sample and step of the k-th reduction of an epoch. */
 static void work_at(struct train_run *r, uint64_t epoch, size_t k, struct qr_step_work *ret) {
     const struct qr_dataset *d = r->opt->data;
     bool train = k < r->n_batches;
@@ -35,23 +36,24 @@ static void work_at(struct train_run *r, uint64_t epoch, size_t k, struct qr_ste
     r->ordered = epoch + 1;
 }
 
-/* There are steps left, whatever they cost. */
-static bool goes_on(const struct train_run *r) {
+/* Whether steps are left, regardless of the limit on pod-time. */
+static bool has_steps_left(const struct train_run *r) {
     return r->state.epoch < r->epochs && r->state.stop[QR_STOP_STOPPED] == 0;
 }
 
-/* The weights that are written where training ends in this state. */
-static const double *written(const struct train_run *r) {
+/* The weights that are written when training ends in this state. */
+static const double *final_weights(const struct train_run *r) {
     const struct qr_state *s = &r->state;
     if (qr_state_restores_best(s, &r->job->train.early_stopping)) return s->best;
     return qr_optimizer_result(&r->job->train.optimizer, s->step, s->n_params, s->weights,
                                s->moments);
 }
 
-/* The closing reduction evaluates weights that no other has had: an average, say. */
+/* Whether the closing reduction evaluates weights that no other reduction has: for example an
+ * average. */
 static bool close_evaluates(const struct train_run *r) {
-    return r->has_val && !goes_on(r) && written(r) != r->state.weights &&
-           written(r) != r->state.best;
+    return r->has_val && !has_steps_left(r) && final_weights(r) != r->state.weights &&
+           final_weights(r) != r->state.best;
 }
 
 static void next_work(struct train_run *r, struct qr_step_work *ret) {
@@ -61,7 +63,7 @@ static void next_work(struct train_run *r, struct qr_step_work *ret) {
         ret->range = (struct qr_range){r->opt->data->n_train, r->opt->data->n_samples};
     memcpy(ret->key.job_hash, r->opt->canonical->hash, sizeof ret->key.job_hash);
     memcpy(ret->key.base_digest, r->digest, sizeof ret->key.base_digest);
-    if (goes_on(r) && !r->over) {
+    if (has_steps_left(r) && !r->over) {
         work_at(r, s->epoch, train_batch_of(r), ret);
         if (train_batch_of(r) == 0) r->epoch_began_ns = qr_now_ns(r->opt->clock);
     }
@@ -71,28 +73,30 @@ static void next_work(struct train_run *r, struct qr_step_work *ret) {
 
 /* ---- one reduction ---- */
 
-/* For the group's control thread. */
-static bool finished(void *run, struct qr_group_finished *ret) {
+/* Called by the group's control thread. */
+static bool snapshot_finished(void *run, struct qr_group_finished *ret) {
     struct train_run *r = run;
     ret->in_flight = r->in_flight;
     return qr_stepper_finished(r->stepper, &ret->vector, &ret->n, &ret->coverage, r->in_flight,
                                &ret->n_in_flight);
 }
 
-static bool take(void *group, uint64_t *ret_micro_batch) {
+static bool take_micro_batch(void *group, uint64_t *ret_micro_batch) {
     return qr_group_take(group, ret_micro_batch);
 }
 
-static void say_spent(struct train_run *r) {
-    uint64_t ms = qr_pod_time_ms(&r->spent, qr_now_ns(r->opt->clock));
+static void send_pod_time(struct train_run *r) {
+    uint64_t ms = qr_pod_time_ms(&r->pod_time, qr_now_ns(r->opt->clock));
     qr_stepper_set_pod_time(r->stepper, ms, r->opt->max_pod_ms && ms >= r->opt->max_pod_ms);
 }
 
-/* Our micro-batches, or what is left of them, then the sum over the group: r->sum. */
-static enum qr_code reduce(struct train_run *r, const struct qr_step_work *w, struct qr_err *err) {
+/* Computes this member's micro-batches, or those that are left, then reduces over the group:
+ * r->sum. */
+static enum qr_code run_reduction(struct train_run *r, const struct qr_step_work *w,
+                                  struct qr_err *err) {
     static const qr_fixed nothing;
     struct qr_group *g = r->opt->group;
-    /* of a closing reduction that evaluates nothing */
+    /* For a closing reduction that evaluates nothing */
     struct qr_contribution c = {.key = w->key, .vector = &nothing, .n = 1};
     size_t left = 0;
     bool votes = w->range.begin == w->range.end;
@@ -106,12 +110,12 @@ static enum qr_code reduce(struct train_run *r, const struct qr_step_work *w, st
         while ((code = qr_group_portion(g, qr_stepper_concurrency(r->stepper), &left, err)) ==
                    QR_OK &&
                left > 0)
-            qr_stepper_work(r->stepper, w, left, take, g);
+            qr_stepper_work(r->stepper, w, left, take_micro_batch, g);
         if (code != QR_OK && code != QR_CANCELLED) return code;
         qr_group_expect(g, qr_stepper_micro_batch_ns(r->stepper));
-        say_spent(r);
+        send_pod_time(r);
         qr_stepper_sum(r->stepper, w->kind, &c.vector, &c.coverage);
-        say_schedule(r, c.n);
+        log_schedule(r, c.n);
     }
     int64_t began_ns = qr_now_ns(r->opt->clock), span_ns = qr_span_begin();
     bool alone = r->view.n_members == 1;
@@ -126,22 +130,23 @@ static enum qr_code reduce(struct train_run *r, const struct qr_step_work *w, st
                                       qr_fixed_to_count(r->sum[QR_VECTOR_BAD_IDS]), err);
 }
 
-/* weights: those of the sum. Their penalty enters once, whoever computed what. */
-static void means(const struct train_run *r, const double *weights, uint64_t samples, double *ret) {
+/* weights: those of the sum. Their penalty is added once, after the reduction. */
+static void sum_means(const struct train_run *r, const double *weights, uint64_t samples,
+                      double *ret) {
     for (size_t i = 0; i < r->n_values; i++)
         ret[i] = qr_model_mean(r->opt->model, i, r->sum + QR_VECTOR_SUMS, samples);
     ret[0] += qr_model_penalty(r->opt->model, weights);
 }
 
-/* The evaluation of the sum, as a state keeps its last one. */
+/* Stores the evaluation of the sum in the form that a state keeps. */
 static void keep_validation(const struct train_run *r, const double *weights, double *ret) {
-    means(r, weights, qr_fixed_to_count(r->sum[QR_VECTOR_SAMPLES]), ret);
+    sum_means(r, weights, qr_fixed_to_count(r->sum[QR_VECTOR_SAMPLES]), ret);
     qr_confusion_keep(r->opt->model, r->sum + QR_VECTOR_SUMS, ret);
 }
 
-/* An epoch's sums stay until the next one's first update, so that the state has one digest between
- * two reductions. */
-static void update(struct train_run *r, uint64_t samples) {
+/* An epoch's sums stay until the next epoch's first update, so that the state has one digest
+ * between two reductions. */
+static void apply_update(struct train_run *r, uint64_t samples) {
     qr_update_apply(&r->update, r->sum + QR_VECTOR_SUMS, samples, train_batch_of(r) == 0, &r->state,
                     &r->spare, r->next_gradient);
 }
@@ -150,15 +155,15 @@ static uint64_t n_validation(const struct train_run *r) {
     return r->has_val ? r->opt->data->n_samples - r->opt->data->n_train : 0;
 }
 
-/* An epoch has ended with the spare. */
-static void monitor(struct train_run *r) {
+/* Called when the spare ends an epoch. */
+static void check_early_stopping(struct train_run *r) {
     const struct qr_early_stopping *e = &r->job->train.early_stopping;
     if (!e->on) return;
     double value = qr_logged_epoch(r->job, r->opt->model, &r->spare, &e->value, n_validation(r));
     qr_state_monitor(&r->spare, e, value);
 }
 
-/* The next state, as the spare, with its digest and its line. */
+/* Computes the next state into the spare, with its digest and its line. */
 static void update_spare(struct train_run *r, const struct qr_step_work *w, uint8_t digest[16],
                          struct qr_step_values *line) {
     struct qr_state *s = &r->spare;
@@ -171,18 +176,18 @@ static void update_spare(struct train_run *r, const struct qr_step_work *w, uint
         qr_state_copy(s, &r->state);
         keep_validation(r, r->state.weights, s->validation);
     } else {
-        update(r, samples);
+        apply_update(r, samples);
     }
     *line = (struct qr_step_values){.step = s->step,
                                     .epoch = s->epoch + 1,
                                     .samples = samples,
                                     .eval = eval,
                                     .ends_epoch = ends_epoch};
-    means(r, r->state.weights, eval ? samples : r->update.n_points * samples, line->value);
+    sum_means(r, r->state.weights, eval ? samples : r->update.n_points * samples, line->value);
     qr_stepper_readouts(r->sum, line->readouts);
     qr_logged_add(r->job, r->opt->model, s, r->next_gradient, line);
     if (ends_epoch) s->epoch++;
-    if (ends_epoch) monitor(r);
+    if (ends_epoch) check_early_stopping(r);
     s->reductions++;
     int64_t applied_ns = qr_now_ns(r->opt->clock);
     if (qr_group_compares(r->opt->group)) qr_state_digest(s, digest);
@@ -210,34 +215,36 @@ void train_swap(struct train_run *r, const uint8_t digest[16]) {
     train_show_values(r);
 }
 
-/* What the ranks say of themselves in the sum. */
-static const qr_fixed *by_rank(const struct train_run *r, const struct qr_step_work *w) {
+/* The slots of the ranks in the sum. */
+static const qr_fixed *rank_slots(const struct train_run *r, const struct qr_step_work *w) {
     return r->sum + qr_stepper_vector_length(r->stepper, w->kind) - r->view.n_members;
 }
 
-static void hear_spent(struct train_run *r, const struct qr_step_work *w) {
-    const struct qr_pod_time_report said = qr_pod_time_decode(by_rank(r, w), r->view.n_members);
-    qr_pod_time_raise(&r->spent, said.pod_ms, qr_now_ns(r->opt->clock));
-    r->over = said.bound;
+static void receive_pod_time(struct train_run *r, const struct qr_step_work *w) {
+    const struct qr_pod_time_report report =
+        qr_pod_time_decode(rank_slots(r, w), r->view.n_members);
+    qr_pod_time_raise(&r->pod_time, report.pod_ms, qr_now_ns(r->opt->clock));
+    r->over = report.bound;
 }
 
-static void weigh(struct train_run *r, const struct qr_step_work *w) {
-    const qr_fixed *took = by_rank(r, w);
+static void update_shares(struct train_run *r, const struct qr_step_work *w) {
+    const qr_fixed *took = rank_slots(r, w);
     uint64_t ns[QR_MAX_MEMBERS];
     for (uint32_t k = 0; k < r->view.n_members; k++) ns[k] = qr_fixed_to_count(took[k]);
     qr_group_weigh(r->opt->group, qr_stepper_micro_batches(r->stepper, w), ns);
 }
 
-/* The reduction has passed: the next state is this member's if its generation still stands. */
-static enum qr_code apply(struct train_run *r, const struct qr_step_work *w, struct qr_err *err) {
+/* The reduction has completed: applies the next state if the generation is still current. */
+static enum qr_code apply_reduction(struct train_run *r, const struct qr_step_work *w,
+                                    struct qr_err *err) {
     struct qr_step_values line;
     uint8_t digest[16];
     int64_t span_ns = qr_span_begin();
     update_spare(r, w, digest, &line);
     qr_span_end(span_ns, QR_SPAN_UPDATE, NULL, r->spare.step);
     enum qr_code code = qr_group_apply(r->opt->group, r->spare.reductions, digest, err);
-    if (code == QR_OK && w->kind == QR_REDUCTION_TRAIN) weigh(r, w);
-    if (code == QR_OK) hear_spent(r, w);
+    if (code == QR_OK && w->kind == QR_REDUCTION_TRAIN) update_shares(r, w);
+    if (code == QR_OK) receive_pod_time(r, w);
     span_ns = qr_span_begin();
     if (code == QR_OK) code = train_note_committed(r, err);
     qr_span_end(span_ns, QR_SPAN_REPORT, NULL, r->state.step);
@@ -249,7 +256,7 @@ static enum qr_code apply(struct train_run *r, const struct qr_step_work *w, str
     return QR_OK;
 }
 
-static void name_values(struct train_run *r) {
+static void name_run_values(struct train_run *r) {
     r->n_values = qr_model_n_values(r->opt->model);
     QR_ASSERT(r->n_values <= 9);
     for (size_t i = 0; i < r->n_values; i++) {
@@ -266,8 +273,8 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
     bool has_samples = opt->data->n_samples > opt->data->n_train;
     r->has_val = has_samples && r->job->train.evaluate;
     if (qr_job_check_validation(r->job, has_samples, err) != QR_OK) return err->code;
-    name_values(r);
-    qr_pod_time_begin(&r->spent, opt->pod_ms);
+    name_run_values(r);
+    qr_pod_time_begin(&r->pod_time, opt->pod_ms);
     qr_update_init(&r->update, r->job, m, opt->pool);
     const struct qr_stepper_options so = {.model = m,
                                           .data = opt->data,
@@ -298,19 +305,19 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
         qr_batch_at(opt->data->n_train, r->job->train.batch_size, 0), r->job->micro_batch_size);
     size_t validation = qr_micro_batch_count(
         (struct qr_range){opt->data->n_train, opt->data->n_samples}, r->job->micro_batch_size);
-    qr_group_tell_finished(opt->group, finished, r);
+    qr_group_tell_finished(opt->group, snapshot_finished, r);
     return qr_group_ready(opt->group, r->state.reductions, r->digest,
                           batch > validation ? batch : validation, err);
 }
 
-/* What a stream goes on reading stays until the process ends; it is held here, so that whoever
- * looks for leaks finds it. */
-static struct train_run *volatile still_read;
+/* Streams may still read a run's vectors when it is freed: the run is then kept until the process
+ * ends, and referenced here for leak checkers. */
+static struct train_run *volatile kept_for_streams;
 
 static void run_free(struct train_run *r) {
     qr_group_tell_finished(r->opt->group, NULL, NULL);
     if (qr_group_is_read(r->opt->group)) {
-        still_read = r;
+        kept_for_streams = r;
         return;
     }
     qr_stepper_free(r->stepper);
@@ -331,12 +338,12 @@ void qr_train_result_fini(struct qr_train_result *r) {
     *r = (struct qr_train_result){0};
 }
 
-/* The state whose numbers the result has: that of the best epoch where its weights are written,
- * else the last one, with what the closing reduction has evaluated. */
+/* The state with the numbers of the result: the best epoch's where its weights are written, else
+ * the last one, with what the closing reduction has evaluated. */
 static struct qr_state result_state(struct train_run *r, const struct qr_step_work *w) {
     struct qr_state s = r->state;
     if (w->range.begin != w->range.end) {
-        keep_validation(r, written(r), r->spare.validation);
+        keep_validation(r, final_weights(r), r->spare.validation);
         s.validation = r->spare.validation;
     }
     if (!qr_state_restores_best(&s, &r->job->train.early_stopping)) return s;
@@ -347,8 +354,8 @@ static struct qr_state result_state(struct train_run *r, const struct qr_step_wo
     return s;
 }
 
-/* Loss and metrics as qring evaluate has them of the same weights, and what the job logs. The best
- * epoch's last step may be long ago: its gradient's norm is not said. */
+/* Loss and metrics as qring evaluate gives them for the same weights, and the logged values. The
+ * best epoch's last step may be long ago: its gradient norm is left out. */
 static void fill_values(const struct train_run *r, const struct qr_state *of,
                         struct qr_train_result *ret) {
     static const struct qr_lines none;
@@ -381,20 +388,21 @@ static void fill_result(struct train_run *r, const struct qr_step_work *w,
                                     .ended =
                                         qr_optimizer_ended(&r->job->train.optimizer, s->products)};
     fill_values(r, &of, ret);
-    ret->pod_ms = qr_pod_time_ms(&r->spent, qr_now_ns(r->opt->clock));
-    ret->over_budget = goes_on(r);
+    ret->pod_ms = qr_pod_time_ms(&r->pod_time, qr_now_ns(r->opt->clock));
+    ret->over_budget = has_steps_left(r);
     uint8_t digest[sizeof r->digest];
     qr_state_digest(s, digest);
     qr_hex(digest, sizeof digest, ret->state_digest);
     ret->params = qr_xcalloc(s->n_params, sizeof *ret->params);
-    memcpy(ret->params, written(r), s->n_params * sizeof *ret->params);
+    memcpy(ret->params, final_weights(r), s->n_params * sizeof *ret->params);
 }
 
-/* The closing reduction has passed: every member had the final state, and it may be published. */
-static enum qr_code finish(struct train_run *r, const struct qr_step_work *w,
-                           struct qr_train_result *ret, struct qr_err *err) {
+/* The closing reduction has completed: every member had the final state, and it may be
+ * published. */
+static enum qr_code finish_run(struct train_run *r, const struct qr_step_work *w,
+                               struct qr_train_result *ret, struct qr_err *err) {
     const struct qr_train_options *o = r->opt;
-    qr_state_copy(&r->spare, &r->state); /* whose place may be taken */
+    qr_state_copy(&r->spare, &r->state); /* publishing may exchange the state */
     enum qr_code code = train_note_committed(r, err);
     if (code != QR_OK) return code;
     qr_state_exchange(&r->state, &r->spare);
@@ -405,11 +413,11 @@ static enum qr_code finish(struct train_run *r, const struct qr_step_work *w,
     return code;
 }
 
-/* Which samples a micro-batch that killed three workers holds: said alike by all, also by who has
- * not that state. */
-static void say_poison(struct train_run *r, uint64_t reductions, uint64_t micro_batch,
-                       struct qr_err *err) {
-    char who[200] = "", why[QR_ERR_MSG_BYTES];
+/* Adds to the message the samples of a micro-batch that killed three workers: the same on all
+ * members, also on those without that state. */
+static void fail_poison(struct train_run *r, uint64_t reductions, uint64_t micro_batch,
+                        struct qr_err *err) {
+    char samples[200] = "", why[QR_ERR_MSG_BYTES];
     size_t n = 0, each = r->n_batches + r->has_val, k = (size_t)(reductions % each);
     struct qr_step_work w;
     bool closes = reductions == r->state.reductions && close_evaluates(r);
@@ -419,15 +427,15 @@ static void say_poison(struct train_run *r, uint64_t reductions, uint64_t micro_
         reductions / each * r->n_batches + (w.kind == QR_REDUCTION_TRAIN ? k + 1 : r->n_batches);
     if (closes) step = r->state.step;
     struct qr_range at = qr_micro_batch_at(w.range, r->job->micro_batch_size, (size_t)micro_batch);
-    for (size_t i = at.begin; i < at.end && n < sizeof who - 16; i++)
-        n += (size_t)snprintf(who + n, sizeof who - n, "%s%zu", i > at.begin ? ", " : "",
+    for (size_t i = at.begin; i < at.end && n < sizeof samples - 16; i++)
+        n += (size_t)snprintf(samples + n, sizeof samples - n, "%s%zu", i > at.begin ? ", " : "",
                               qr_dataset_row(r->opt->data, w.sample ? w.sample[i] : i));
     snprintf(why, sizeof why, "%s", err->msg);
     qr_fail(err, err->code,
-            "step %llu: %s; %s samples %s are in it: look at their values, and at the memory that "
-            "a worker may use",
+            "step %llu: %s; it has %s samples %s: check their values, and the memory limit of "
+            "a worker",
             (unsigned long long)step, why, w.kind == QR_REDUCTION_TRAIN ? "training" : "validation",
-            who);
+            samples);
 }
 
 static enum qr_code one_reduction(struct train_run *r, struct qr_train_result *ret,
@@ -438,15 +446,15 @@ static enum qr_code one_reduction(struct train_run *r, struct qr_train_result *r
     struct qr_step_work w;
     next_work(r, &w);
     bool close = w.kind == QR_REDUCTION_CLOSE, evaluates = close && w.range.begin < w.range.end;
-    if (evaluates) qr_stepper_prepare(r->stepper, written(r));
+    if (evaluates) qr_stepper_prepare(r->stepper, final_weights(r));
     if (r->opt->begins) r->opt->begins(r->opt->begins_ctx, w.kind, r->state.step);
     int64_t span_ns = qr_span_begin();
-    enum qr_code code = reduce(r, &w, err);
-    if (code == QR_OK && !close) code = apply(r, &w, err);
+    enum qr_code code = run_reduction(r, &w, err);
+    if (code == QR_OK && !close) code = apply_reduction(r, &w, err);
     qr_span_end(span_ns, spans[w.kind], NULL, r->state.step);
-    if (code == QR_OK && close) code = finish(r, &w, ret, err);
+    if (code == QR_OK && close) code = finish_run(r, &w, ret, err);
     if (code != QR_ABORTED) return code;
-    if (evaluates) train_prepare(r); /* it may go on from this state, or from another */
+    if (evaluates) train_prepare(r); /* the next generation may resume from this state or another */
     span_ns = qr_span_begin();
     code = train_join(r, err);
     qr_span_end(span_ns, QR_SPAN_REGROUP, NULL, r->state.step);
@@ -464,9 +472,9 @@ enum qr_code qr_train_run(const struct qr_train_options *opt, struct qr_train_re
     while (code == QR_OK && !r->done) code = one_reduction(r, &result, err);
     uint64_t reductions, micro_batch;
     if (code == QR_DATA_LOSS && qr_group_blames(opt->group, &reductions, &micro_batch))
-        say_poison(r, reductions, micro_batch, err);
+        fail_poison(r, reductions, micro_batch, err);
     struct qr_err ignored;
-    /* the others may have published the state that it belongs to */
+    /* Peers may have published the state that this line belongs to */
     if (code == QR_CANCELLED) (void)!train_report(r, &ignored);
     if (code != QR_OK) (void)!train_report_again(r, &ignored);
     if (code == QR_OK) *ret = result;

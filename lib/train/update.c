@@ -1,3 +1,5 @@
+/* train/update.c — from the sum of a TRAIN reduction to the next state. Start reading at
+ * qr_update_apply(). */
 #include "train/update.h"
 
 #include <string.h>
@@ -48,20 +50,20 @@ void qr_update_prepare(struct qr_update *u, struct qr_stepper *stepper, const st
 /* ---- weight by weight ---- */
 
 enum {
-    TASK = 1 << 14, /* weights of one */
-    PART = 1 << 11, /* of these go through all that is done with them while they are in a cache */
+    TASK = 1 << 14, /* weights per task */
+    PART = 1 << 11, /* weights that are processed completely while they are cached */
 };
 
 struct update_parts {
     const struct qr_update *u;
-    const qr_fixed *grad; /* sums over so many samples */
+    const qr_fixed *grad; /* sums over this many samples */
     uint64_t samples;
     const struct qr_state *s;
     double *gradient;
-    struct qr_state *ret; /* NULL: the gradient alone */
+    struct qr_state *ret; /* NULL: compute the gradient only */
 };
 
-static void next_part(const struct update_parts *p, size_t from, size_t end) {
+static void update_part(const struct update_parts *p, size_t from, size_t end) {
     const struct qr_state *s = p->s;
     const struct qr_update *u = p->u;
     size_t n = s->n_params, bytes = (end - from) * sizeof(double);
@@ -78,7 +80,7 @@ static void next_part(const struct update_parts *p, size_t from, size_t end) {
     qr_optimizer_part(&u->job->train.optimizer, s->step, from, end, &all);
 }
 
-static void task(void *ctx, size_t i, unsigned worker) {
+static void update_task(void *ctx, size_t i, unsigned worker) {
     const struct update_parts *p = ctx;
     const struct qr_model *m = p->u->model;
     size_t n = p->s->n_params, end = (i + 1) * TASK < n ? (i + 1) * TASK : n;
@@ -87,18 +89,18 @@ static void task(void *ctx, size_t i, unsigned worker) {
         last = at + PART < end ? at + PART : end;
         qr_model_mean_gradient(m, at, last, p->grad, p->samples, p->gradient);
         qr_model_add_penalty_gradient(m, p->s->weights, at, last, p->gradient);
-        if (p->ret) next_part(p, at, last);
+        if (p->ret) update_part(p, at, last);
     }
 }
 
-static void all_parts(struct update_parts *p) {
-    qr_pool_for(p->u->pool, (p->s->n_params + TASK - 1) / TASK, task, p);
+static void run_update_parts(struct update_parts *p) {
+    qr_pool_for(p->u->pool, (p->s->n_params + TASK - 1) / TASK, update_task, p);
 }
 
-/* ---- all at once: where a weight's step depends on other weights' derivatives ---- */
+/* ---- whole update: where a weight's step depends on other weights' derivatives ---- */
 
-/* The mean gradient, or what stands for it. */
-static void take_gradient(struct qr_update *u, const qr_fixed *grad, uint64_t samples,
+/* The mean gradient, or its estimate from two points. */
+static void mean_gradient(struct qr_update *u, const qr_fixed *grad, uint64_t samples,
                           const struct qr_state *s, double *ret) {
     if (u->n_points > 1) {
         double difference = qr_fixed_to_double(grad[0]) / (double)samples +
@@ -107,16 +109,16 @@ static void take_gradient(struct qr_update *u, const qr_fixed *grad, uint64_t sa
         qr_optimizer_estimate(&u->job->train.optimizer, u->job->seed, s->step, s->n_params,
                               u->still, difference, ret);
     } else {
-        all_parts(&(struct update_parts){u, grad, samples, s, ret, NULL});
+        run_update_parts(&(struct update_parts){u, grad, samples, s, ret, NULL});
     }
 }
 
-static void at_once(struct qr_update *u, const qr_fixed *grad, uint64_t samples, double loss,
-                    const struct qr_state *s, struct qr_state *ret, double *gradient) {
+static void update_whole(struct qr_update *u, const qr_fixed *grad, uint64_t samples, double loss,
+                         const struct qr_state *s, struct qr_state *ret, double *gradient) {
     const struct qr_optimizer_options *o = &u->job->train.optimizer;
     bool natural = o->kind == QR_NATURAL_GRADIENT;
     qr_state_copy(ret, s);
-    take_gradient(u, grad, samples, s, gradient);
+    mean_gradient(u, grad, samples, s, gradient);
     if (natural || qr_optimizer_clips(o)) {
         memcpy(u->changed, gradient, s->n_params * sizeof *gradient);
         gradient = u->changed;
@@ -129,7 +131,7 @@ static void at_once(struct qr_update *u, const qr_fixed *grad, uint64_t samples,
 
 /* ---- */
 
-static bool goes_by_parts(const struct qr_update *u) {
+static bool can_update_by_parts(const struct qr_update *u) {
     const struct qr_optimizer_options *o = &u->job->train.optimizer;
     return u->n_points == 1 && o->kind != QR_NATURAL_GRADIENT && !qr_optimizer_clips(o) &&
            !qr_optimizer_has_line_search(o->kind);
@@ -142,12 +144,12 @@ void qr_update_apply(struct qr_update *u, const qr_fixed *sums, uint64_t samples
     uint64_t evaluated = u->n_points * samples;
     double penalty = qr_model_penalty(u->model, s->weights),
            loss = qr_model_mean(u->model, 0, sums, evaluated) + penalty;
-    if (goes_by_parts(u)) {
+    if (can_update_by_parts(u)) {
         qr_state_copy_rest(ret, s);
         qr_optimizer_begin(o, ret->products);
-        all_parts(&(struct update_parts){u, grad, samples, s, ret_gradient, ret});
+        run_update_parts(&(struct update_parts){u, grad, samples, s, ret_gradient, ret});
     } else {
-        at_once(u, grad, samples, loss, s, ret, ret_gradient);
+        update_whole(u, grad, samples, loss, s, ret, ret_gradient);
     }
     if (qr_optimizer_ended(o, ret->products)) ret->stop[QR_STOP_STOPPED] = 1;
     if (begins) memset(ret->sums, 0, (ret->n_sums + 1) * sizeof *ret->sums);

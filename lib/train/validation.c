@@ -1,3 +1,5 @@
+/* train/validation.c — evaluation of a committed state outside the ring. Start reading at
+ * qr_validation_pass_evaluate(). */
 #include "train/validation.h"
 
 #include <stdatomic.h>
@@ -39,7 +41,7 @@ void qr_validation_pass_free(struct qr_validation_pass *h) {
     free(h);
 }
 
-static bool take(void *ctx, uint64_t *ret_micro_batch) {
+static bool validation_next(void *ctx, uint64_t *ret_micro_batch) {
     struct qr_validation_pass *h = ctx;
     if (h->opt.stopping && h->opt.stopping(h->opt.stopping_ctx)) return false;
     *ret_micro_batch = atomic_fetch_add_explicit(&h->next, 1, memory_order_relaxed);
@@ -58,9 +60,9 @@ enum qr_code qr_validation_pass_evaluate(struct qr_validation_pass *h, const str
     atomic_store(&h->next, 0);
     qr_stepper_clear(h->stepper);
     qr_stepper_prepare(h->stepper, s->weights);
-    qr_stepper_work(h->stepper, &w, h->n, take, h);
+    qr_stepper_work(h->stepper, &w, h->n, validation_next, h);
     if (atomic_load(&h->next) < h->n)
-        return qr_fail(err, QR_CANCELLED, "asked to stop during an evaluation");
+        return qr_fail(err, QR_CANCELLED, "stopped on request during an evaluation");
     qr_stepper_sum(h->stepper, w.kind, &sum, &coverage);
     uint64_t bad = qr_fixed_to_count(sum[QR_VECTOR_BAD]),
              samples = qr_fixed_to_count(sum[QR_VECTOR_SAMPLES]);

@@ -90,7 +90,7 @@ class Pods(ring.Ring):
         super().__init__(name, job_file, n, epochs, flags, peers or [f"{address(i)}:2222" for i in range(n)],
                          prefix=lambda i: inside(self.at.get(i, i)), tls=certificates() if tls is True else tls or None, **more)
 
-    def regroups(self, i=0): return self.log(i).count("goes on after step")
+    def regroups(self, i=0): return self.log(i).count("resumed after step")
 
     def rate(self, seconds):
         """Lines of steps.jsonl a second, from now on."""

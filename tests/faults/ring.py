@@ -254,13 +254,13 @@ class Ring:
     def joins(self, i, since=0, seconds=PATIENCE):
         """Seconds until worker i, that came or was away, works with others. (One that was frozen may have trained on alone, and lead them then.)"""
         began = time.monotonic()
-        there = until(lambda: re.search(r"took over the state|goes on after step \d+ with [2-9]", self.log(i)[since:]), seconds, 0.005)
+        there = until(lambda: re.search(r"fetched the state|resumed after step \d+ with [2-9]", self.log(i)[since:]), seconds, 0.005)
         check(f"{self.name}: worker {i} comes into the ring within {seconds} s; {self.last_words()}", there)
         return time.monotonic() - began
 
     def regroups(self, i, since=0):
         """How many generations worker i has begun since that position in its log, its first one left out."""
-        return self.log(i)[since:].count("goes on after step")
+        return self.log(i)[since:].count("resumed after step")
 
     def close(self):
         self.closed = True

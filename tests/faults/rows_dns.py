@@ -100,7 +100,7 @@ def come_back(who, tls):
     run("ip", "link", "set", f"v{who}", "down")
     r.kill(who)
     r.worker[who].wait()
-    check(f"{r.name}: the others go on", until(lambda: "goes on after step" in r.log(2), every=0.01))
+    check(f"{r.name}: the others go on", until(lambda: "resumed after step" in r.log(2), every=0.01))
     r.at[who] = 5
     names_lag = 0.5
     r.start(who)

@@ -36,7 +36,7 @@ def other_settings():
             tell(18, f"another {what}: it says", f"{found[1]} is {found[2]} there and {found[3]} here", "field and both values")
             check(f"other {what}: {found[0]}", found[2] != found[3] and (there is None or (found[2], found[3]) == (here, there)))
         check(f"other {what}: a member says so too", until(lambda: "has other settings" in r.log(0)[had:]))
-        check(f"other {what}: the ring goes on as it was", "goes on after step" not in r.log(0)[had:] and r.alive() == [0, 1])
+        check(f"other {what}: the ring goes on as it was", "resumed after step" not in r.log(0)[had:] and r.alive() == [0, 1])
         r.job = right
         r.settle()
         r.same()
@@ -160,7 +160,7 @@ def busy_neighbours():
             p.kill()
             p.wait()
     figure(38, f"eight busy neighbours for {seconds} s: longest pause", r.longest_gap(at, time.monotonic()), 1.25)
-    ejected = sum(r.log(i)[at_:].count("goes on after step") for i, at_ in since.items())
+    ejected = sum(r.log(i)[at_:].count("resumed after step") for i, at_ in since.items())
     tell(38, f"eight busy neighbours for {seconds} s: ejections", ejected, 0)
     judged(f"busy: {ejected} changes of the ring", ejected == 0)
     r.settle()

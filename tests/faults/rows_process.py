@@ -27,7 +27,7 @@ def quiet(r, since, what):
     """Nobody was put out of the ring since then."""
     for i, at in since.items():
         words = r.log(i)[at:]
-        check(f"{r.name}: worker {i} saw no change of the ring: {what}", "goes on after step" not in words and "silent for" not in words)
+        check(f"{r.name}: worker {i} saw no change of the ring: {what}", "resumed after step" not in words and "silent for" not in words)
 
 
 def positions(r): return {i: r.position(i) for i in r.alive()}

@@ -90,15 +90,15 @@ gate 'CRX takes angle, not "theta"' '{"gate": "CRX", "qubits": [0, 1], "theta": 
 gate 'gates[0].lambda is missing' '{"gate": "U3", "qubits": [0], "theta": 1, "phi": 2}'
 gate 'CCX acts on 3 qubits, but 2 are given' '{"gate": "Toffoli", "qubits": [0, 1]}'
 gate 'pauli_word has 2 letters, but 3 qubits' '{"gate": "PauliRot", "qubits": [0, 1, 2], "pauli_word": "XY", "angle": 1}'
-gate 'gates[0].angle: expression "w0*x[0] +", column 10: a number, a name or ( must stand here' '{"gate": "RX", "qubits": [0], "angle": "w0*x[0] +"}'
+gate 'gates[0].angle: expression "w0*x[0] +", column 10: expected a number, a name or (' '{"gate": "RX", "qubits": [0], "angle": "w0*x[0] +"}'
 gate 'column 1: there is no function '"'arcsin'"'; did you mean asin?' '{"gate": "RX", "qubits": [0], "angle": "arcsin(x[1])"}'
 gate 'column 2: powers are written pow(a, b)' '{"gate": "U3", "qubits": [0], "theta": 1, "phi": "w^2", "lambda": 0}'
-gate 'column 5: this is not a finite number' '{"gate": "RX", "qubits": [0], "angle": "w + asin(2)"}'
+gate 'column 5: the result is not a finite number' '{"gate": "RX", "qubits": [0], "angle": "w + asin(2)"}'
 gate "column 1: 'np.pi' would be a trainable weight; write pi" '{"gate": "RX", "qubits": [0], "angle": "np.pi/4"}'
 gate 'column 1: x is the inputs; write x[0], or x.NAME' '{"gate": "RX", "qubits": [0], "angle": "x*w"}'
-gate 'column 1: x[ ] takes a number; what a repeat counts stands in braces: x[{i}]' '{"gate": "RX", "qubits": [0], "angle": "x[i]"}'
-gate 'column 2: [ ] takes a number; what a repeat counts stands in braces: w[{i}]' '{"gate": "RX", "qubits": [0], "angle": "w[i]"}'
-gate 'braces are for names and angles; write it without them' '{"repeat": 2, "index": "i", "gates": [{"gate": "H", "qubits": ["{i}"]}]}'
+gate 'column 1: x[ ] takes a number; write the index of a repeat in braces: x[{i}]' '{"gate": "RX", "qubits": [0], "angle": "x[i]"}'
+gate 'column 2: [ ] takes a number; write the index of a repeat in braces: w[{i}]' '{"gate": "RX", "qubits": [0], "angle": "w[i]"}'
+gate 'takes no braces (they are for names and angles); remove them' '{"repeat": 2, "index": "i", "gates": [{"gate": "H", "qubits": ["{i}"]}]}'
 gate "column 1: 'nan' would be a trainable weight; an angle is a finite number" '{"gate": "RX", "qubits": [0], "angle": "nan"}'
 gate 'column 3: powers are written pow(a, b)' '{"gate": "RX", "qubits": [0], "angle": "(w^2)"}'
 gate 'state must have 2 digits' '{"gate": "Basis", "qubits": [0, 1], "state": "12"}'
@@ -107,18 +107,18 @@ gate "unknown gate 'StronglyEntanglingLayers'|ansatz|strongly-entangling" '{"gat
 
 # repeats and ansätze in a list of gates
 gate 'gates[0].gates[0].qubits[1]|"i+1" is 4|(i = 3)' '{"repeat": "n", "index": "i", "gates": [{"gate": "CX", "qubits": ["i", "i+1"]}]}'
-gate "nothing here is called 'j'|'n' and 'i'" '{"repeat": 2, "index": "i", "gates": [{"gate": "H", "qubits": ["j"]}]}'
-gate 'gates[0] has "gate" and "repeat"|"gates"' '{"gate": "H", "qubits": [0], "repeat": 3}'
-gate '"gates", but no "repeat"' '{"gates": [{"gate": "H", "qubits": [0]}]}'
-gate 'over 1048576 gates' '{"repeat": 1048576, "gates": [{"gate": "H", "qubits": [0]}, {"gate": "H", "qubits": [1]}]}'
+gate "unknown name 'j'|'n' and 'i'" '{"repeat": 2, "index": "i", "gates": [{"gate": "H", "qubits": ["j"]}]}'
+gate 'gates[0] has both "gate" and "repeat"|"gates"' '{"gate": "H", "qubits": [0], "repeat": 3}'
+gate '"gates" but no "repeat"' '{"gates": [{"gate": "H", "qubits": [0]}]}'
+gate 'exceeds 1048576 gates' '{"repeat": 1048576, "gates": [{"gate": "H", "qubits": [0]}, {"gate": "H", "qubits": [1]}]}'
 gate "unknown ansatz 'RealAmplitudes'|hardware-efficient" '{"ansatz": "RealAmplitudes"}'
 gate "did you mean 'strongly-entangling'" '{"ansatz": "strongly-entanglin"}'
 gate "unknown key 'reps'|'layers'" '{"ansatz": "hardware-efficient", "reps": 2}'
-gate 'gates[0].cost|a cost has Z alone' '{"ansatz": "qaoa", "cost": "X0 Z1"}'
+gate 'gates[0].cost|a cost has only Z' '{"ansatz": "qaoa", "cost": "X0 Z1"}'
 gate 'gates[0].inputs: 10 amplitudes; 4 qubits have 16; "pad_with": 0 fills' '{"ansatz": "amplitude", "inputs": 10}'
-gate 'gates[0].pad_with: how many amplitudes are inputs?|"inputs"' '{"ansatz": "amplitude", "pad_with": 0}'
-gate 'gates[0].normalize: inputs are divided by their norm always' '{"ansatz": "amplitude", "normalize": false}'
-gate 'it has "state" and "data"' '{"ansatz": "amplitude", "qubits": [0], "state": [1, 0], "data": 3}'
+gate 'gates[0].pad_with: give "inputs"' '{"ansatz": "amplitude", "pad_with": 0}'
+gate 'gates[0].normalize: inputs are always divided by their norm' '{"ansatz": "amplitude", "normalize": false}'
+gate 'has both "state" and "data"' '{"ansatz": "amplitude", "qubits": [0], "state": [1, 0], "data": 3}'
 gate "unknown gate 'AmplitudeEmbedding'|\"ansatz\": \"amplitude\"" '{"gate": "AmplitudeEmbedding", "qubits": [0]}'
 gate 'column 8: atan2 takes two numbers: atan2(a, b)' '{"gate": "RX", "qubits": [0], "angle": "atan2(w)"}'
 gate 'add up to 2, not to 1|normalize' '{"ansatz": "amplitude", "qubits": [0], "state": [1, 1]}'
@@ -251,7 +251,7 @@ run 2 'train.class_weight: all classes weigh 0: nothing would train' "$(loss '"c
 metric() { tr -d '\n' <"$classes" | sed "s/\"metrics\": \[[^]]*\]/\"metrics\": [$1]/" >"$work/metric.json"; echo "$work/metric.json"; }
 run 2 'train.metrics[0]: top_k_accuracy with k 5 of 3 outputs is always 1; give a smaller "k"' "$(metric '"top_k_accuracy"')"
 run 2 "train.metrics[0]: unknown key 'k'" "$(metric '{"name": "recall", "k": 2}')"
-run 4 'but precision, recall and auc want 0 or 1' "$(edit 's/"accuracy"/"precision"/' counts)"
+run 4 'but precision, recall and auc need 0 or 1' "$(edit 's/"accuracy"/"precision"/' counts)"
 run 2 'train.metrics[0]: auc has thresholds from 0 to 1, and the outputs lie in -inf to inf' "$(edit 's/"accuracy"/"auc"/' auc)"
 
 # objectives without labels, and Hamiltonians
@@ -339,7 +339,7 @@ check "and are said" holds "$work/by-name.log" 'inputs: c, a'
 named unpicked 'w*x.a + x.c' ''
 run 4 'sorted.csv: the circuit names 2 of its 3 columns and not b; if that is meant' "$work/unpicked.json"
 named misspelt 'w*x.a + x.d' ', "columns": ["a", "c"]'
-run 2 'data.columns: the circuit refers to x.d, which is none of the columns' "$work/misspelt.json"
+run 2 'data.columns: the circuit refers to x.d, but no column has this name' "$work/misspelt.json"
 named nowhere-column 'w*x.a' ', "columns": ["a", "q"]'
 run 4 "sorted.csv: there is no column 'q'|there are: a, b, c" "$work/nowhere-column.json"
 named both-ways 'x.a + x[0]' ''

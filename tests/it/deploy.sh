@@ -235,11 +235,11 @@ soon() { # WORDS [TIMES]: in worker 0's log, within 30 s
 set -- $pids
 check "three workers train" soon 'epoch 3/'
 kill -9 "$3"
-check "two go on" soon 'goes on after step [0-9]+ with 2 workers'
+check "two go on" soon 'resumed after step [0-9]+ with 2 workers'
 kill -STOP "$2"
-check "one goes on" soon 'goes on after step [0-9]+ with 1 worker'
+check "one goes on" soon 'resumed after step [0-9]+ with 1 worker'
 kill -CONT "$2"
-check "and two again" soon 'goes on after step [0-9]+ with 2 workers' 2
+check "and two again" soon 'resumed after step [0-9]+ with 2 workers' 2
 kill -TERM "$2"
 check "one is asked to leave" soon 'left: it was asked to stop'
 sleep 0.3

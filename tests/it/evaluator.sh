@@ -75,7 +75,7 @@ curve "killed" "$out" 5
 same "killed" "$out"
 check "the workers' steps are those of one alone" cmp -s "$out/steps.jsonl" "$work/alone/steps.jsonl"
 check "it is no member of the ring" grep -q 'all-reduce: .* over 2 workers' "$out.worker0.log"
-check "the ring never changed" sh -c "! grep -q 'goes on after step' '$out.worker0.log'"
+check "the ring never changed" sh -c "! grep -q 'resumed after step' '$out.worker0.log'"
 check "a curve of its own in TensorBoard" grep -q 'evaluation_loss_vs_iterations' "$out"/logs/evaluator/events*
 check "its last words" grep -q 'evaluator, step [0-9]* is in its curve: drained on SIGTERM' "$out.judge.log"
 unset TF_CONFIG

@@ -62,10 +62,10 @@ while read -r gate; do echo "$gates${gate%% | *}/ | ${gate#* | }"; done >>"$work
 {"gate": "RX", "qubits": [0], "angle": true} | must be a number
 {"gate": "RX", "qubits": [0], "angle": {"data": 0, "parameter": "w"}} | not both
 {"gate": "RX", "qubits": [0], "angle": {"dat": 0}} | unknown key 'dat'
-{"gate": "x", "qubits": [0], "angle": 1, "exponent": 1} | stands alone
+{"gate": "x", "qubits": [0], "angle": 1, "exponent": 1} | give the angle alone
 {"gate": "U2", "qubits": [0], "phi": 1} | lambda is missing
 {"gate": "U2", "qubits": [0], "phi": 1, "lambda": 1, "delta": 1} | two names of one angle
-{"gate": "H", "qubits": [0], "repeat": 3} | one or the other
+{"gate": "H", "qubits": [0], "repeat": 3} | give one
 {"ansatz": "angle", "qubits": 4} | must be an array
 {"ansatz": "qcnn"} | is a whole circuit
 {"repeat": -1, "gates": [{"gate": "H", "qubits": [0]}]} | between 0 and

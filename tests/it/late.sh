@@ -33,7 +33,7 @@ tries=0; until [ "$(lines)" -gt 200 ] || [ $tries -gt 6000 ]; do tries=$((tries 
 kill -9 $p; wait $p 2>/dev/null
 check "worker 0 has trained for a while" test "$(lines)" -gt 200 -a "$(lines)" -lt $((3 * epochs))
 wait_two
-check "they go on from its checkpoint" grep -q 'goes on from step [1-9][0-9]* (others have trained on since this worker started)' "$d/worker1.log"
+check "they go on from its checkpoint" grep -q 'resumed from step [1-9][0-9]* (other workers have trained further since this one started)' "$d/worker1.log"
 check "the digest" test "$(json_string "$d/out/result.json" state_digest)" = "$(json_string "$work/alone/result.json" state_digest)"
 check "each step once in steps.jsonl" cmp -s "$d/out/steps.jsonl" "$work/alone/steps.jsonl"
 

@@ -43,7 +43,7 @@ ring() { # workers, flags
         i=$((i + 1))
     done
     check "a ring of $n: three are killed, the others end with 4:$codes" test "$killed $ended" = "3 $((n - 3))"
-    check "the sentence names workers and samples: $said" test -n "$(echo "$said" | grep 'worker [0-9] (127.0.0.1:[0-9]*), .*; training samples [0-9]* are in it')"
+    check "the sentence names workers and samples: $said" test -n "$(echo "$said" | grep 'worker [0-9] (127.0.0.1:[0-9]*), .*; it has training samples [0-9]*:')"
     echo "poison micro-batch in a ring of $n: $said"
     bound "poison micro-batch in a ring of $n: all have ended after the third death" $((last - third)) 2000
 }

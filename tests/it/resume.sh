@@ -259,7 +259,7 @@ check "apart: one of them has checkpoints" test -s "$work/apart0/checkpoints/LAT
 apart
 ends
 check "apart: they end with 0 0, not$codes" test "$codes" = " 0 0"
-check "apart: the other takes the state over" grep -q "took over the state of step" "$work/apart1.log"
+check "apart: the other takes the state over" grep -q "fetched the state of step" "$work/apart1.log"
 as_undisturbed "$work/apart0" "apart"
 
 # a bucket that refuses in the middle: all end with the same permanent code, which names it

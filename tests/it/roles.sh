@@ -48,8 +48,8 @@ wait "$server"; rc=$?; wait "$a"; rc_a=$?; wait "$b"; rc_b=$?
 check "all end with 0, not $rc $rc_a $rc_b" test "$rc $rc_a $rc_b" = "0 0 0"
 same "all workers killed four times"
 check "it waited for them" test "$(grep -c 'too few workers are left (0 of the 1 that are needed)' "$out.ps0.log")" -ge 4
-check "it never went back to a checkpoint" test -z "$(grep -e 'goes back' -e 'goes on from step' "$out.ps0.log")"
-check "workers take over the state" grep -q 'took over the state of step' "$out.worker0.log"
+check "it never went back to a checkpoint" test -z "$(grep -e 'went back' -e 'goes on from step' -e 'resumed from step' "$out.ps0.log")"
+check "workers take over the state" grep -q 'fetched the state of step' "$out.worker0.log"
 check "it computed nothing" grep -q 'with 2 workers (1, 2) and 1 parameter server (0)' "$out.ps0.log"
 check "its log says what it is" grep -q 'I am a ps, index 0, at' "$out.ps0.log"
 echo "all workers killed four times, in steps $(grep -o 'holds the state of [0-9]* reductions' "$out.ps0.log" | grep -o '[0-9]*' | tr '\n' ' ')"

@@ -114,15 +114,15 @@ static const struct {
     unsigned column;
     const char *why;
 } errors[] = {
-    {"", 1, "a number, a name or ( must stand here"},
-    {"a +", 4, "must stand here"},
-    {"a b", 3, "an operation"},
-    {"2a", 2, "an operation"},
+    {"", 1, "expected a number, a name or ("},
+    {"a +", 4, "expected a number, a name or ("},
+    {"a b", 3, "expected an operator"},
+    {"2a", 2, "expected an operator"},
     {"a ^ 2", 3, "pow(a, b)"},
     {"a**2", 2, "pow(a, b)"},
-    {"2*(a + b", 3, "never closed"},
-    {"(a + b))", 8, "makes no sense"},
-    {"(a b)", 4, ") or an operation"},
+    {"2*(a + b", 3, "is not closed"},
+    {"(a + b))", 8, "unexpected"},
+    {"(a b)", 4, "expected ) or an operator"},
     {"sin a", 4, "( must follow the function sin"},
     {"b + sine(a)", 5, "did you mean sin"},
     {"arcsin(a)", 1, "did you mean asin"},
@@ -134,10 +134,10 @@ static const struct {
     {"sin(a, b)", 6, "sin takes one number"},
     {"pow(a)", 6, "pow takes two numbers"},
     {"1 + atan2(a)", 12, "atan2 takes two numbers: atan2(a, b)"},
-    {"hypot(a, b, c)", 11, ") or an operation is missing"},
+    {"hypot(a, b, c)", 11, "expected ) or an operator"},
     {"arctan2(a, b)", 1, "did you mean atan2"},
-    {"#0", 1, "makes no sense"},
-    {"sin(a", 4, "never closed"},
+    {"#0", 1, "unexpected"},
+    {"sin(a", 4, "is not closed"},
     {"x", 1, "write x[0]"},
     {"1 + x*2", 5, "write x[0]"},
     {"x[6]", 1, "there is no x[6], the circuit's inputs are x[0] to x[5]"},
@@ -150,7 +150,7 @@ static const struct {
     {"a + asin(2)", 5, "not a finite number"},
     {"a + 1/0", 6, "not a finite number"},
     {"a/0", 1, "constant factor"},
-    {"\303\251 + $", 5, "makes no sense"}, /* characters are counted, not bytes */
+    {"\303\251 + $", 5, "unexpected"}, /* characters are counted, not bytes */
     {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 1,
      "at most 64 bytes, not 67"},
 };
@@ -176,10 +176,10 @@ static void test_errors(void) {
         refused(errors[i].text, errors[i].column, errors[i].why);
     struct qr_buf b = {0};
     for (int i = 0; i < 40; i++) qr_buf_puts(&b, "(");
-    refused(qr_buf_string(&b), 33, "more than 32 brackets");
+    refused(qr_buf_string(&b), 33, "more than 32 nested brackets");
     qr_buf_clear(&b);
     for (int i = 0; i < 40; i++) qr_buf_puts(&b, "-");
-    refused(qr_buf_string(&b), 33, "more than 32 brackets");
+    refused(qr_buf_string(&b), 33, "more than 32 nested brackets");
     qr_buf_clear(&b);
     for (int i = 0; i < 100; i++) qr_buf_puts(&b, "a+");
     refused(qr_buf_string(&b), 128, "more than 128");
@@ -532,8 +532,8 @@ static void test_circuits(void) {
     qr_circuit_free(copy);
     qr_circuit_free(c);
     CHECK(!circuit(ANGLE(0, "\"w + * 2\""), &err) &&
-              strcmp(err.msg, "circuit.gates[0].angle: expression \"w + * 2\", column 5: '* 2' "
-                              "makes no sense here; a number, a name or ( must stand here") == 0,
+              strcmp(err.msg, "circuit.gates[0].angle: expression \"w + * 2\", column 5: "
+                              "unexpected '* 2'; expected a number, a name or (") == 0,
           "%s", err.msg);
 }
 

@@ -150,8 +150,8 @@ static void wide(void) {
           "%s", err.msg);
     g.targets[0] = 1;
     qr_qubits_add(&g.control_values, 701);
-    CHECK(qr_circuit_add(copy, &g, &err) && strstr(err.msg, "qubit 701, which is no control"), "%s",
-          err.msg);
+    CHECK(qr_circuit_add(copy, &g, &err) && strstr(err.msg, "qubit 701, which is not a control"),
+          "%s", err.msg);
     qr_qubits_add(&g.controls, 701);
     CHECK(qr_circuit_add(copy, &g, &err) == QR_OK, "%s", err.msg);
     qr_qubits_add(&g.controls, 1000);
@@ -183,7 +183,7 @@ static void refusals(void) {
     table[4].g.controls = qr_qubits_of_mask(2), table[4].says = "qubit 1 is a target and a control";
     table[5].g.controls = qr_qubits_of_mask(8), table[5].says = "control 3 is out of range";
     table[6].g.control_values = qr_qubits_of_mask(4),
-    table[6].says = "qubit 2, which is no control";
+    table[6].says = "qubit 2, which is not a control";
     table[7].g.args[0].index = 1, table[7].says = "refers to parameter 1 of 1";
     table[8].g.args[0] = (struct qr_gate_arg){QR_ARG_DATA, 1, 2},
     table[8].says = "data column 2, but the circuit has 2";

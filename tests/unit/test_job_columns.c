@@ -107,7 +107,7 @@ static const struct {
     {RX("\"x.petal\""), "", "",
      .words = "there is no column 'petal'; there are: a, petal length, b"},
     {RX("\"x.c\""), "", ", \"columns\": [\"a\", \"b\"]",
-     .words = "data.columns: the circuit refers to x.c, which is none of the columns"},
+     .words = "data.columns: the circuit refers to x.c, but no column has this name"},
     {RX("\"x[3]\""), "", ", \"columns\": [\"a\", \"b\"]",
      .words = "data.columns: the circuit takes x[3], but there are 2 columns"},
     {RX("\"x[0]\""), ", \"columns\": 1", ", \"columns\": [\"a\", \"b\"]",

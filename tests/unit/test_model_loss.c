@@ -375,7 +375,7 @@ static void test_labels(void) {
     static const enum qr_metric precision = QR_PRECISION, recall = QR_RECALL;
     CHECK(takes(QR_MSE, &precision, 1, bits, 3, NULL) &&
           !takes(QR_HINGE, &recall, 1, signs, 3,
-                 "sample 1: label -1, but precision, recall and auc want"));
+                 "sample 1: label -1, but precision, recall and auc need"));
     CHECK(takes(QR_HUBER, &binary, 1, bits, 3, NULL) &&
           !takes(QR_LOG_COSH, &accuracy, 1, bits, 3, "sample 1"));
     CHECK(takes(QR_HINGE, NULL, 1, signs, 3, NULL) && takes(QR_HINGE, &accuracy, 1, bits, 3, NULL));
@@ -388,7 +388,7 @@ static void test_labels(void) {
     CHECK(!takes(QR_CATEGORICAL_CROSSENTROPY, NULL, 3, twice, 2, "sample 1") &&
           !takes(QR_CATEGORICAL_CROSSENTROPY, NULL, 3, less, 2, "but they add up to 0.99") &&
           !takes(QR_CATEGORICAL_CROSSENTROPY, NULL, 3, below, 2, "sample 0") &&
-          !takes(QR_CATEGORICAL_CROSSENTROPY, &precision, 3, soft, 2, "want 0 or 1"));
+          !takes(QR_CATEGORICAL_CROSSENTROPY, &precision, 3, soft, 2, "need 0 or 1"));
     CHECK(!takes(QR_MSE, &accuracy, 3, hot, 2, "top_k_accuracy"));
 }
 

@@ -93,7 +93,8 @@ static void test_poison(uint32_t n, int64_t again_ns, int64_t micro_batch_ns, ui
         if (w->lives > 1 && w->code == QR_DEADLINE_EXCEEDED) continue;
         CHECK(w->code == QR_DATA_LOSS && qr_exit_code(w->code) == 4, "worker %u: %s %s", i,
               qr_code_name(w->code), w->err.msg);
-        CHECK(strstr(w->err.msg, words) == w->err.msg && strstr(w->err.msg, "; training samples "),
+        CHECK(strstr(w->err.msg, words) == w->err.msg &&
+                  strstr(w->err.msg, "; it has training samples "),
               "worker %u: %s", i, w->err.msg);
         CHECK(!said || strcmp(said, w->err.msg) == 0, "worker %u: %s", i, w->err.msg);
         said = w->err.msg;

@@ -1,4 +1,5 @@
-/* The table, and what its rows share. */
+/* circuit/ansatz/ansatz.c — the table of ansätze, and functions shared by them. Start reading at
+ * qr_ansatz_of(). */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -40,7 +41,7 @@ const struct qr_ansatz *qr_ansatz_of(const char *name) {
 }
 
 const char *qr_ansatz_alias(const char *name) {
-    static const char *const meant[][2] = {
+    static const char *const aliases[][2] = {
         {"StronglyEntanglingLayers", "did you mean 'strongly-entangling'?"},
         {"BasicEntanglerLayers", "did you mean 'basic-entangler'?"},
         {"SimplifiedTwoDesign", "did you mean 'simplified-two-design'?"},
@@ -64,8 +65,8 @@ const char *qr_ansatz_alias(const char *name) {
         {"BasisEmbedding", "'Basis' is a gate: {\"gate\": \"Basis\", \"state\": {\"data\": 0}}"},
     };
     if (strncasecmp(name, "qml.", 4) == 0) name += 4;
-    for (size_t i = 0; i < sizeof meant / sizeof *meant; i++)
-        if (strcasecmp(meant[i][0], name) == 0) return meant[i][1];
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+        if (strcasecmp(aliases[i][0], name) == 0) return aliases[i][1];
     return NULL;
 }
 
@@ -73,7 +74,7 @@ const char *qr_ansatz_alias(const char *name) {
 
 void qr_ansatz_emit(struct qr_ansatz_builder *b, const struct qr_ansatz_gate *g) {
     if (!b->code) b->code = b->use->host->add(b->use->at, g);
-    b->n_said++;
+    b->n_emitted++;
 }
 
 void qr_ansatz_emit_one(struct qr_ansatz_builder *b, const char *gate, unsigned place,
@@ -98,7 +99,7 @@ struct qr_ansatz_angle qr_ansatz_weight(double factor, const char *fmt, ...) {
 
 void qr_ansatz_terms_fini(struct qr_ansatz_terms *t) {
     free(t->terms);
-    free(t->places);
+    free(t->positions);
     *t = (struct qr_ansatz_terms){0};
 }
 
@@ -168,8 +169,8 @@ enum qr_ansatz_pattern qr_ansatz_entanglement(struct qr_ansatz_builder *b,
                                                     absent);
 }
 
-/* The last with the first, then neighbours; for two qubits their pair. */
-static struct qr_ansatz_pair of_ring(unsigned n, unsigned k) {
+/* The last qubit with the first, then neighbors; for two qubits their pair. */
+static struct qr_ansatz_pair ring_pair(unsigned n, unsigned k) {
     if (n == 2) return (struct qr_ansatz_pair){0, 1};
     if (k == 0) return (struct qr_ansatz_pair){(uint16_t)(n - 1), 0};
     return (struct qr_ansatz_pair){(uint16_t)(k - 1), (uint16_t)k};
@@ -185,14 +186,14 @@ struct qr_ansatz_pair *qr_ansatz_pairs(enum qr_ansatz_pattern pattern, unsigned 
         for (unsigned q = p + 1; q < n; q++)
             pairs[i++] = (struct qr_ansatz_pair){(uint16_t)p, (uint16_t)q};
     for (unsigned k = 0; i < count; k++, i++) {
-        unsigned p = k; /* the lower of two neighbours */
+        unsigned p = k; /* the lower of two neighbors */
         if (pattern == QR_ANSATZ_REVERSE_LINEAR) p = n - 2 - k;
         if (pattern == QR_ANSATZ_PAIRWISE) p = k < n / 2 ? 2 * k : 2 * (k - n / 2) + 1;
         pairs[i] = (struct qr_ansatz_pair){(uint16_t)p, (uint16_t)(p + 1)};
-        if (pattern == QR_ANSATZ_CIRCULAR) pairs[i] = of_ring(n, k);
-        if (pattern ==
-            QR_ANSATZ_SCA) { /* shifted by one a layer, and turned round in every other */
-            struct qr_ansatz_pair at = of_ring(n, (unsigned)((k + count - layer % count) % count));
+        if (pattern == QR_ANSATZ_CIRCULAR) pairs[i] = ring_pair(n, k);
+        if (pattern == QR_ANSATZ_SCA) { /* shifted by one per layer, and reversed in every other */
+            struct qr_ansatz_pair at =
+                ring_pair(n, (unsigned)((k + count - layer % count) % count));
             pairs[i] = layer % 2 ? (struct qr_ansatz_pair){at.q, at.p} : at;
         }
     }

@@ -1,15 +1,16 @@
 /* circuit/ansatz/ansatz.h — ansätze and encoders by name.
  *
- * A row has a name, the keys that it takes, and the function that says its gates one after the
- * other: those that somebody would write in a job file, by the names that they have there, in the
- * order of the program where the ansatz comes from. Whoever asks (the host) reads each as if it
- * stood there. So nothing here knows what a circuit is.
- * Qubits    places 0, 1, ... in the list of qubits that the ansatz is on; in keys the circuit's
+ * A row has a name, keys, and a function that emits the ansatz's gates one after the other, as they
+ * would be written in a job file, in the order of the program that the ansatz comes from. The
+ * caller (the host) reads each emitted gate as if it came from the file, so this directory does not
+ * depend on the representation of circuits.
+ * Qubits    positions 0, 1, ... in the list of the ansatz's qubits; keys have the circuit's
  *           numbers.
- * Weights   names whose natural order is the original's order (w0_2_1: layer 0, qubit 2, angle 1).
- * Bounds    a gate that the host refuses ends the ansatz, so its cost is that of the gates that a
- *           circuit may have.
- * Errors    INVALID_ARGUMENT with the path of the value; unknown keys are the caller's.
+ * Weights   names in the original's order when sorted naturally (w0_2_1: layer 0, qubit 2, angle
+ *           1).
+ * Bounds    a gate that the host rejects ends the ansatz, so its cost is bounded by the number of
+ *           gates that a circuit may have.
+ * Errors    INVALID_ARGUMENT with the path of the value; unknown keys are checked by the caller.
  */
 #ifndef QR_CIRCUIT_ANSATZ_ANSATZ_H
 #define QR_CIRCUIT_ANSATZ_ANSATZ_H
@@ -19,8 +20,8 @@
 
 enum { QR_ANSATZ_KEYS = 6, QR_ANSATZ_ANGLES = 4, QR_ANSATZ_NAME_BYTES = 64 };
 
-/* factor * (1, the weight of this name, the input of this column, the expression of this text, the
- * number that the host has combined), in radians. */
+/* factor * (1, the weight `name`, the input of `column`, the expression `name`, or the combined
+ * number `column`), in radians. */
 enum qr_ansatz_angle_kind {
     QR_ANSATZ_NUMBER,
     QR_ANSATZ_WEIGHT,
@@ -31,14 +32,14 @@ enum qr_ansatz_angle_kind {
 struct qr_ansatz_angle {
     enum qr_ansatz_angle_kind kind;
     double factor;
-    uint32_t column; /* SHARED: which */
+    uint32_t column; /* SHARED: index of the combined number */
     char name[QR_ANSATZ_NAME_BYTES];
 };
 
 struct qr_ansatz_gate {
-    const char *name; /* of a gate without arguments beside angles, or "PauliRot" */
-    const uint16_t *places;
-    unsigned n_places, n_angles;
+    const char *name; /* of a gate with angles as its only arguments, or "PauliRot" */
+    const uint16_t *positions;
+    unsigned n_positions, n_angles;
     const struct qr_ansatz_angle *angles;
     const char *paulis; /* of a PauliRot, not all are I */
 };
@@ -48,25 +49,25 @@ struct qr_ansatz_terms {
     size_t n;
     struct {
         double coefficient;
-        size_t first; /* its first place; the next term's is behind its last */
-    } * terms;        /* owned, n + 1 of them */
-    uint16_t *places; /* owned */
+        size_t first;    /* its first position; the next term's first follows its last */
+    } * terms;           /* owned, n + 1 of them */
+    uint16_t *positions; /* owned */
 };
 void qr_ansatz_terms_fini(struct qr_ansatz_terms *t);
 
 struct qr_ansatz_host {
     enum qr_code (*add)(void *host, const struct qr_ansatz_gate *g);
-    /* A number of two, each a NUMBER, an INPUT or what this gave before: SHARED. Any number of
-     * others and of angles may be made of it. */
+    /* Combines two numbers, each NUMBER, INPUT or a SHARED that this function returned. Any number
+     * of other numbers and angles may use the result. */
     enum qr_code (*combine)(void *host, enum qr_expression_op op, struct qr_expression_node a,
                             struct qr_expression_node b, struct qr_expression_node *ret);
     /* n numbers are about to be read: bounds the time of repeats. */
     enum qr_code (*count)(void *host, const char *path, size_t n);
-    /* The gates of a list as on qubits 0 ... n - 1, on these places; before each weight's name
-     * stands this. */
+    /* Adds the gates of a list written for qubits 0 ... n - 1 on these positions, with this prefix
+     * before each weight's name. */
     enum qr_code (*add_list)(void *host, const struct qr_json *gates, const char *path,
-                             const uint16_t *places, unsigned n, const char *prefix);
-    /* An observable of Z alone, or a list of them, on qubits of the ansatz. */
+                             const uint16_t *positions, unsigned n, const char *prefix);
+    /* An observable of Z only, or a list of them, on qubits of the ansatz. */
     enum qr_code (*read_terms)(void *host, const struct qr_json *v, const char *path,
                                struct qr_ansatz_terms *ret);
     /* The first of n columns of inputs, or each of them in a list: ret[n]. NULL: from 0 on. */
@@ -76,23 +77,23 @@ struct qr_ansatz_host {
 
 struct qr_ansatz_use {
     const struct qr_json *options;
-    const char *where;      /* their path */
-    const uint16_t *qubits; /* the circuit's numbers, by place */
-    unsigned n;             /* qubits, at least 1 */
+    const char *where;      /* path of the options */
+    const uint16_t *qubits; /* the circuit's numbers, by position */
+    unsigned n;             /* number of qubits, at least 1 */
     const struct qr_ansatz_host *host;
-    void *at; /* the host's */
+    void *at; /* the host's context */
     struct qr_err *err;
 };
 
 struct qr_ansatz {
     const char *name;
-    const char *keys[QR_ANSATZ_KEYS]; /* beside those that all have */
+    const char *keys[QR_ANSATZ_KEYS]; /* besides the common ones */
     enum qr_code (*build)(const struct qr_ansatz_use *use);
 };
-/* The table's rows; NULL behind the last. */
+/* Row i of the table; NULL after the last. */
 const struct qr_ansatz *qr_ansatz_at(size_t i);
 const struct qr_ansatz *qr_ansatz_of(const char *name); /* NULL: unknown */
-/* What is meant by a name that another program has ("RealAmplitudes"), or NULL. Static. */
+/* A suggestion for the name of another program ("RealAmplitudes"), or NULL; static. */
 const char *qr_ansatz_alias(const char *name);
 
 #endif

@@ -1,19 +1,19 @@
-/* circuit/ansatz/ansatz_impl.h — what the ansätze share: saying gates, reading keys. */
+/* circuit/ansatz/ansatz_impl.h — shared by the ansätze: emitting gates, reading keys. */
 #ifndef QR_CIRCUIT_ANSATZ_ANSATZ_IMPL_H
 #define QR_CIRCUIT_ANSATZ_ANSATZ_IMPL_H
 
 #include "circuit/ansatz/ansatz.h"
 
-/* After the first failure nothing is read or said any more. */
+/* After the first failure nothing is read or emitted any more. */
 struct qr_ansatz_builder {
     const struct qr_ansatz_use *use;
     unsigned n; /* qubits */
     enum qr_code code;
-    size_t n_said; /* gates */
+    size_t n_emitted; /* gates */
 };
 
 void qr_ansatz_emit(struct qr_ansatz_builder *b, const struct qr_ansatz_gate *g);
-/* angle NULL: a gate without */
+/* angle NULL: a gate without arguments */
 void qr_ansatz_emit_one(struct qr_ansatz_builder *b, const char *gate, unsigned place,
                         const struct qr_ansatz_angle *angle);
 void qr_ansatz_emit_two(struct qr_ansatz_builder *b, const char *gate, unsigned p, unsigned q);

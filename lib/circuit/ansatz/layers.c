@@ -1,6 +1,6 @@
 /* circuit/ansatz/layers.c — layers of rotations and entanglers: PennyLane's
  * StronglyEntanglingLayers, BasicEntanglerLayers and SimplifiedTwoDesign; Qiskit's RealAmplitudes,
- * EfficientSU2 and TwoLocal. */
+ * EfficientSU2 and TwoLocal. Start reading at qr_ansatz_strongly_entangling(). */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,14 +12,15 @@ static const char *const entanglers[] = {"CNOT", "CZ",    "CY",     "CH",
                                          "SWAP", "ISWAP", "SISWAP", "ECR"};
 enum { N_ROTATIONS = 3, N_ENTANGLERS = 8, MAX_ROTATIONS = 8 };
 
-static const char *entangler(struct qr_ansatz_builder *b) {
+static const char *layers_entangler(struct qr_ansatz_builder *b) {
     return entanglers[qr_ansatz_choice(b, "entangler", entanglers, N_ENTANGLERS, 0)];
 }
 
 /* ---- strongly-entangling ---- */
 
-/* How far the entangler of a layer reaches. */
-static unsigned range_of(struct qr_ansatz_builder *b, const struct qr_json *given, unsigned layer) {
+/* Distance between the two qubits of a layer's entanglers. */
+static unsigned layers_range(struct qr_ansatz_builder *b, const struct qr_json *given,
+                             unsigned layer) {
     if (!given) return layer % (b->n - 1) + 1;
     int64_t range = 1;
     char key[32];
@@ -33,12 +34,12 @@ static unsigned range_of(struct qr_ansatz_builder *b, const struct qr_json *give
 enum qr_code qr_ansatz_strongly_entangling(const struct qr_ansatz_use *use) {
     struct qr_ansatz_builder b = {use, use->n, QR_OK, 0};
     unsigned layers = qr_ansatz_layers(&b, 1);
-    const char *gate = entangler(&b);
+    const char *gate = layers_entangler(&b);
     const struct qr_json *ranges = qr_json_get(use->options, "ranges");
     if (ranges && !b.code)
         b.code = qr_json_want(ranges, qr_ansatz_path(&b, "ranges").s, QR_JSON_ARRAY, use->err);
     if (ranges && !b.code && qr_json_size(ranges) != layers)
-        qr_ansatz_fail(&b, "ranges", "%zu numbers for %u layers; give one a layer",
+        qr_ansatz_fail(&b, "ranges", "%zu numbers for %u layers; give one per layer",
                        qr_json_size(ranges), layers);
     const struct qr_json *range = b.code ? NULL : qr_json_first(ranges);
     for (unsigned l = 0; l < layers && !b.code; l++, range = range ? qr_json_next(range) : NULL) {
@@ -48,7 +49,7 @@ enum qr_code qr_ansatz_strongly_entangling(const struct qr_ansatz_use *use) {
             qr_ansatz_emit(&b, &(struct qr_ansatz_gate){"Rot", &q, 1, 3, a, NULL});
         }
         if (b.n < 2) continue;
-        unsigned r = range_of(&b, range, l);
+        unsigned r = layers_range(&b, range, l);
         for (unsigned q = 0; q < b.n; q++) qr_ansatz_emit_two(&b, gate, q, (q + r) % b.n);
     }
     return b.code;
@@ -94,7 +95,7 @@ enum qr_code qr_ansatz_simplified_two_design(const struct qr_ansatz_use *use) {
 
 /* ---- hardware-efficient ---- */
 
-/* Which rotations a layer has; RY and RZ where they are not given. */
+/* The rotations of a layer; RY and RZ when none are given. */
 static unsigned read_rotations(struct qr_ansatz_builder *b, unsigned ret[MAX_ROTATIONS]) {
     const struct qr_json *list = qr_json_get(b->use->options, "rotations");
     unsigned n = 0;
@@ -121,7 +122,7 @@ enum qr_code qr_ansatz_hardware_efficient(const struct qr_ansatz_use *use) {
     unsigned layers = qr_ansatz_layers(&b, 3), turns[MAX_ROTATIONS];
     unsigned n_turns = read_rotations(&b, turns), weights = 0;
     enum qr_ansatz_pattern pattern = qr_ansatz_entanglement(&b, QR_ANSATZ_REVERSE_LINEAR);
-    const char *gate = entangler(&b);
+    const char *gate = layers_entangler(&b);
     bool final = qr_ansatz_flag(&b, "final_rotations", true);
     for (unsigned l = 0; l < layers + final && !b.code; l++) {
         for (unsigned k = 0; k < n_turns; k++)

@@ -1,22 +1,23 @@
 /* circuit/ansatz/problems.c — ansätze of a problem: QAOA of a cost in Z; PennyLane's UCCSD and
- * AllSinglesDoubles of excitations from a Hartree-Fock state. */
+ * AllSinglesDoubles of excitations from a Hartree-Fock state. Start reading at qr_ansatz_qaoa() and
+ * build_excitations(). */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
 #include "circuit/ansatz/ansatz_impl.h"
 
-/* ---- qaoa: e^(-i beta sum X) e^(-i gamma C), from the even superposition ---- */
+/* ---- qaoa: e^(-i beta sum X) e^(-i gamma C), from the uniform superposition ---- */
 
-static void add_cost(struct qr_ansatz_builder *b, const struct qr_ansatz_terms *cost,
-                     unsigned layer) {
+static void qaoa_add_cost(struct qr_ansatz_builder *b, const struct qr_ansatz_terms *cost,
+                          unsigned layer) {
     for (size_t t = 0; t < cost->n && !b->code; t++) {
         size_t first = cost->terms[t].first;
         unsigned n = (unsigned)(cost->terms[t + 1].first - first);
         struct qr_ansatz_angle a =
             qr_ansatz_weight(2 * cost->terms[t].coefficient, "gamma_%u", layer);
-        qr_ansatz_emit(b,
-                       &(struct qr_ansatz_gate){"MultiRZ", cost->places + first, n, 1, &a, NULL});
+        qr_ansatz_emit(
+            b, &(struct qr_ansatz_gate){"MultiRZ", cost->positions + first, n, 1, &a, NULL});
     }
 }
 
@@ -29,7 +30,7 @@ enum qr_code qr_ansatz_qaoa(const struct qr_ansatz_use *use) {
                                        qr_ansatz_path(&b, "cost").s, &cost);
     for (unsigned q = 0; q < b.n; q++) qr_ansatz_emit_one(&b, "H", q, NULL);
     for (unsigned l = 0; l < layers && !b.code; l++) {
-        add_cost(&b, &cost, l);
+        qaoa_add_cost(&b, &cost, l);
         struct qr_ansatz_angle a = qr_ansatz_weight(2, "beta_%u", l);
         for (unsigned q = 0; q < b.n; q++) qr_ansatz_emit_one(&b, "RX", q, &a);
     }
@@ -41,9 +42,9 @@ enum qr_code qr_ansatz_qaoa(const struct qr_ansatz_use *use) {
 
 struct excitations {
     struct qr_ansatz_builder b;
-    bool fermionic; /* with the signs of Jordan and Wigner: products of Z between the qubits */
+    bool fermionic; /* with Jordan-Wigner signs: products of Z between the qubits */
     unsigned electrons;
-    const struct qr_json *singles, *doubles; /* both NULL: all that keep the spin */
+    const struct qr_json *singles, *doubles; /* both NULL: all that preserve the spin */
     unsigned layer, n_layers, weight;
 };
 
@@ -52,21 +53,21 @@ static struct qr_ansatz_angle next_weight(struct excitations *e, double factor) 
                         : qr_ansatz_weight(factor, "w%u", e->weight);
 }
 
-/* A rotation about these letters on the ends of one or two runs of qubits, Z between them. */
+/* A rotation about these letters on the ends of one or two runs of qubits, with Z between them. */
 static void add_string(struct excitations *e, const uint16_t *ends, unsigned n, const char *letters,
                        double factor) {
-    unsigned room = 0, k = 0;
-    for (unsigned i = 0; i < n; i += 2) room += ends[i + 1] - ends[i] + 1u;
-    uint16_t *places = qr_xcalloc(room, sizeof *places);
-    char *paulis = qr_xcalloc(room + 1, 1);
+    unsigned length = 0, k = 0;
+    for (unsigned i = 0; i < n; i += 2) length += ends[i + 1] - ends[i] + 1u;
+    uint16_t *positions = qr_xcalloc(length, sizeof *positions);
+    char *paulis = qr_xcalloc(length + 1, 1);
     for (unsigned i = 0; i < n; i += 2)
         for (unsigned q = ends[i]; q <= ends[i + 1]; q++, k++) {
-            places[k] = (uint16_t)q;
+            positions[k] = (uint16_t)q;
             paulis[k] = q == ends[i] ? letters[i] : q == ends[i + 1] ? letters[i + 1] : 'Z';
         }
     struct qr_ansatz_angle a = next_weight(e, factor);
-    qr_ansatz_emit(&e->b, &(struct qr_ansatz_gate){"PauliRot", places, room, 1, &a, paulis});
-    free(places);
+    qr_ansatz_emit(&e->b, &(struct qr_ansatz_gate){"PauliRot", positions, length, 1, &a, paulis});
+    free(positions);
     free(paulis);
 }
 
@@ -87,7 +88,7 @@ static void add_excitation(struct excitations *e, const uint16_t *at, unsigned n
     e->weight++;
 }
 
-/* An excitation of a list: n qubits, by their numbers in the circuit. */
+/* Reads an excitation of a list: n qubits, by their numbers in the circuit. */
 static void read_excitation(struct excitations *e, const struct qr_json *v, const char *key,
                             size_t i, unsigned n, uint16_t *ret) {
     struct qr_ansatz_builder *b = &e->b;
@@ -106,7 +107,8 @@ static void read_excitation(struct excitations *e, const struct qr_json *v, cons
         b->code = qr_json_i64(q, qr_ansatz_path(b, item).s, 0, INT16_MAX, &qubit, b->use->err);
         unsigned place = 0;
         while (place < b->n && b->use->qubits[place] != qubit) place++;
-        if (place == b->n) qr_ansatz_fail(b, item, "the ansatz is not on qubit %d", (int)qubit);
+        if (place == b->n)
+            qr_ansatz_fail(b, item, "qubit %d is not a qubit of the ansatz", (int)qubit);
         ret[k] = (uint16_t)place;
         for (unsigned j = 0; j < k; j++)
             if (e->fermionic ? ret[j] >= ret[k] : ret[j] == ret[k])
@@ -126,7 +128,7 @@ static void add_listed(struct excitations *e, const struct qr_json *list, const 
     }
 }
 
-/* Even places are spin up, odd ones spin down. */
+/* Even positions are spin up, odd ones spin down. */
 static bool keeps_spin(unsigned from_a, unsigned from_b, unsigned to_a, unsigned to_b) {
     return from_a % 2 + from_b % 2 == to_a % 2 + to_b % 2;
 }
@@ -154,7 +156,7 @@ static unsigned count_singles(const struct excitations *e) {
     return even * ((e->b.n + 1) / 2 - even) + odd * (e->b.n / 2 - odd);
 }
 
-static const struct qr_json *read_list(struct qr_ansatz_builder *b, const char *key) {
+static const struct qr_json *read_excitation_list(struct qr_ansatz_builder *b, const char *key) {
     const struct qr_json *list = qr_json_get(b->use->options, key);
     if (list && !b->code)
         b->code = qr_json_want(list, qr_ansatz_path(b, key).s, QR_JSON_ARRAY, b->use->err);
@@ -165,11 +167,12 @@ static enum qr_code build_excitations(const struct qr_ansatz_use *use, bool ferm
     struct excitations e = {.b = {use, use->n, QR_OK, 0}, .fermionic = fermionic, .n_layers = 1};
     struct qr_ansatz_builder *b = &e.b;
     if (!qr_json_get(use->options, "electrons"))
-        qr_ansatz_fail(b, "electrons", "is missing: how many of the first qubits begin in 1");
+        qr_ansatz_fail(b, "electrons",
+                       "is missing; give the number of first qubits that begin in 1");
     e.electrons = qr_ansatz_integer(b, "electrons", 0, b->n, 0);
     if (fermionic) e.n_layers = qr_ansatz_layers(b, 1);
-    e.singles = read_list(b, "singles");
-    e.doubles = read_list(b, "doubles");
+    e.singles = read_excitation_list(b, "singles");
+    e.doubles = read_excitation_list(b, "doubles");
     unsigned n_singles = count_singles(&e);
     bool all = !e.singles && !e.doubles;
     if (all ? !n_singles : !n_singles && !qr_json_size(e.doubles))
@@ -179,7 +182,7 @@ static enum qr_code build_excitations(const struct qr_ansatz_use *use, bool ferm
                            : "; leave \"singles\" and \"doubles\" out for all");
     for (unsigned q = 0; q < e.electrons; q++) qr_ansatz_emit_one(b, "X", q, NULL);
     for (; e.layer < e.n_layers && !b->code; e.layer++) {
-        e.weight = n_singles; /* weights of singles are first, gates of doubles */
+        e.weight = n_singles; /* weights of singles come first, gates of doubles come first */
         if (all) add_all_doubles(&e);
         else add_listed(&e, e.doubles, "doubles", 4);
         e.weight = 0;

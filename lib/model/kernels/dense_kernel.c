@@ -1,3 +1,4 @@
+/* model/kernels/dense_kernel.c — selects the table of an instruction set. */
 #include "model/kernels/dense_kernel.h"
 
 const struct qr_dense_kernels *qr_dense_kernels_of(enum qr_isa isa) {

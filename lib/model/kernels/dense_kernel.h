@@ -1,10 +1,10 @@
 /* model/kernels/dense_kernel.h — the hot loops of dense layers, one table per instruction set.
  *
  * Bits      Every table evaluates the same expressions in the same order, so all give the same bits
- *           (exact/contract.md §1); tests/unit/test_model_kernels.c holds them to it. A sum has one
+ *           (exact/contract.md §1); tests/unit/test_model_kernels.c checks this. A sum has one
  *           accumulator; lanes are different sums. A product is rounded before it is added: there
  *           is no fused multiply-add.
- * Threads   pure functions.
+ * Threads   any (pure functions).
  */
 #ifndef QR_MODEL_KERNELS_DENSE_KERNEL_H
 #define QR_MODEL_KERNELS_DENSE_KERNEL_H
@@ -12,7 +12,7 @@
 #include "exact/integer.h"
 #include "sim/sim.h"
 
-/* Row-major places: element (r, c) of v is v[r * row + c * column]. */
+/* A strided matrix: element (r, c) is v[r * row + c * column]. */
 struct qr_matrix {
     const double *v;
     size_t row, column;
@@ -25,7 +25,7 @@ struct qr_dense_kernels {
                    size_t b_row, size_t n_i, size_t n_k, size_t n_j);
     /* acc[i] += x[i] as qr_fixed_add_doubles; every |x[i]| < 2^40 */
     void (*add_doubles)(qr_fixed *restrict acc, const double *restrict x, size_t n);
-    /* The same, to acc[i] = 0: whatever it is. */
+    /* The same, with acc[i] = 0 before, whatever its contents. */
     void (*set_doubles)(qr_fixed *restrict acc, const double *restrict x, size_t n);
     /* ret[i] = qr_fixed_to_double(sum[i]) / by */
     void (*means)(double *restrict ret, const qr_fixed *restrict sum, size_t n, double by);
@@ -33,7 +33,7 @@ struct qr_dense_kernels {
 
 extern const struct qr_dense_kernels qr_dense_kernels_portable, qr_dense_kernels_avx2,
     qr_dense_kernels_avx512;
-/* NEON is arm64's base, and what the portable table is compiled to there. */
+/* NEON is part of arm64's base, and the portable table is compiled to it there. */
 const struct qr_dense_kernels *qr_dense_kernels_of(enum qr_isa isa);
 
 #endif

@@ -1,4 +1,4 @@
-/* model/kernels/dense_kernel_avx2.c — vectors of four */
+/* model/kernels/dense_kernel_avx2.c — the AVX2 table: vectors of four. */
 #if defined __x86_64__
 #include "model/kernels/dense_kernel.h"
 
@@ -13,5 +13,6 @@
 #define ODDS 1, 5, 3, 7
 #include "model/kernels/kernel_fixed_template_impl.h"
 
-const struct qr_dense_kernels qr_dense_kernels_avx2 = {matmul, add_doubles, set_doubles, means};
+const struct qr_dense_kernels qr_dense_kernels_avx2 = {kernel_matmul, kernel_add_doubles,
+                                                       kernel_set_doubles, kernel_means};
 #endif

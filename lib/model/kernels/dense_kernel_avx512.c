@@ -1,4 +1,4 @@
-/* model/kernels/dense_kernel_avx512.c — vectors of eight */
+/* model/kernels/dense_kernel_avx512.c — the AVX-512 table: vectors of eight. */
 #if defined __x86_64__
 #include "model/kernels/dense_kernel.h"
 
@@ -13,5 +13,6 @@
 #define ODDS 1, 9, 3, 11, 5, 13, 7, 15
 #include "model/kernels/kernel_fixed_template_impl.h"
 
-const struct qr_dense_kernels qr_dense_kernels_avx512 = {matmul, add_doubles, set_doubles, means};
+const struct qr_dense_kernels qr_dense_kernels_avx512 = {kernel_matmul, kernel_add_doubles,
+                                                         kernel_set_doubles, kernel_means};
 #endif

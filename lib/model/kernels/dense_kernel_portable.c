@@ -1,4 +1,4 @@
-/* model/kernels/dense_kernel_portable.c — vectors of two, as every CPU has them */
+/* model/kernels/dense_kernel_portable.c — the portable table: vectors of two, for every CPU. */
 #include "model/kernels/dense_kernel.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #define W 2
 #define VECTORS 2
 
-/* One column, n_i rows: four sums side by side */
+/* One column, n_i rows: four sums side by side. */
 static void last_column(double *c, size_t c_row, struct qr_matrix a, const double *b, size_t b_row,
                         size_t n_i, size_t n_k) {
     size_t i = 0;
@@ -28,18 +28,19 @@ static void last_column(double *c, size_t c_row, struct qr_matrix a, const doubl
 
 #include "model/kernels/kernel_matmul_template_impl.h"
 
-static void add_doubles(qr_fixed *restrict acc, const double *restrict x, size_t n) {
+static void kernel_add_doubles(qr_fixed *restrict acc, const double *restrict x, size_t n) {
     bool all = qr_fixed_add_doubles(acc, x, n);
     QR_ASSERT(all);
 }
 
-static void set_doubles(qr_fixed *restrict acc, const double *restrict x, size_t n) {
+static void kernel_set_doubles(qr_fixed *restrict acc, const double *restrict x, size_t n) {
     memset(acc, 0, n * sizeof *acc);
-    add_doubles(acc, x, n);
+    kernel_add_doubles(acc, x, n);
 }
 
-static void means(double *restrict ret, const qr_fixed *restrict sum, size_t n, double by) {
+static void kernel_means(double *restrict ret, const qr_fixed *restrict sum, size_t n, double by) {
     for (size_t i = 0; i < n; i++) ret[i] = qr_fixed_to_double(sum[i]) / by;
 }
 
-const struct qr_dense_kernels qr_dense_kernels_portable = {matmul, add_doubles, set_doubles, means};
+const struct qr_dense_kernels qr_dense_kernels_portable = {kernel_matmul, kernel_add_doubles,
+                                                           kernel_set_doubles, kernel_means};

@@ -1,19 +1,20 @@
-/* model/kernels/kernel_fixed_template_impl.h — Q64.64 integers by vectors of W; a table's file
+/* model/kernels/kernel_fixed_template_impl.h — Q64.64 integers by vectors of W; the file of a table
  * includes it after kernel_matmul_template_impl.h, with
  *
- *   EVENS, ODDS  lanes of two vectors a and b: a's even (odd) ones and b's by turns. From what both
- *                made of a and b they make a and b again
- *   ORDER        where in a row of numbers those are whose lower words EVENS gives
+ *   EVENS, ODDS  lanes of two vectors a and b: the even (odd) lanes of a and b, alternating.
+ *                Applied to their own results they give a and b again
+ *   ORDER        positions in a row of the numbers with lower words in EVENS
  *   BACK         from that order to the row's
  *
- * The steps are exact/integer.c's. No include guard: that is the point.
+ * The steps are those of exact/integer.c. No include guard, on purpose.
  */
 
 typedef int64_t signed_vector __attribute__((vector_size(8 * W)));
 typedef uint64_t word __attribute__((vector_size(8 * W)));
 typedef uint64_t word_at __attribute__((vector_size(8 * W), aligned(8), may_alias));
 
-/* W numbers from x on, of which acc has lower and upper words by turns; `sets`: acc is 0 */
+/* Adds W numbers from x on to acc, which has lower and upper words alternating; `sets`: acc counts
+ * as 0. */
 INLINE void add_vector(const bool sets, uint64_t *acc, const double *x) {
     const vector none = (vector){0} + 0x1.8p52;
     vector given = *(const vector_at *)x;
@@ -35,21 +36,21 @@ INLINE void add_vector(const bool sets, uint64_t *acc, const double *x) {
     *(word_at *)(acc + W) = __builtin_shufflevector(sum, upper, ODDS);
 }
 
-static void add_doubles(qr_fixed *restrict acc, const double *restrict x, size_t n) {
+static void kernel_add_doubles(qr_fixed *restrict acc, const double *restrict x, size_t n) {
     size_t i = 0;
     for (; i + W <= n; i += W) add_vector(false, (uint64_t *)(acc + i), x + i);
     if (i < n) NARROWER.add_doubles(acc + i, x + i, n - i);
 }
 
-static void set_doubles(qr_fixed *restrict acc, const double *restrict x, size_t n) {
+static void kernel_set_doubles(qr_fixed *restrict acc, const double *restrict x, size_t n) {
     size_t i = 0;
     for (; i + W <= n; i += W) add_vector(true, (uint64_t *)(acc + i), x + i);
     if (i < n) NARROWER.set_doubles(acc + i, x + i, n - i);
 }
 
-/* What has no upper half below 2^20 sets a bit of `large`, and is not a number then. An integer
- * below 2^51 that is added to the bits of 1.5 * 2^52, or one below 2^32 that is or-ed into those of
- * 2^52, is that much above it. */
+/* Sums with an upper half outside +-2^20 set a bit of `large`; their result is then invalid. An
+ * integer below 2^51 added to the bits of 1.5 * 2^52, or one below 2^32 or-ed into those of 2^52,
+ * is that much above it. */
 INLINE void means_vector(double *ret, const uint64_t *sum, double by, word *large) {
     const vector none = (vector){0} + 0x1.8p52, empty = (vector){0} + 0x1p52;
     const word limit = (word){0} + (1 << 20), mask = (word){0} + 0xffffffff;
@@ -63,7 +64,7 @@ INLINE void means_vector(double *ret, const uint64_t *sum, double by, word *larg
     *(vector_at *)ret = __builtin_shufflevector(v, v, BACK);
 }
 
-static void means(double *restrict ret, const qr_fixed *restrict sum, size_t n, double by) {
+static void kernel_means(double *restrict ret, const qr_fixed *restrict sum, size_t n, double by) {
     enum { SOME = 8 * W };
     size_t i = 0;
     for (; i + SOME <= n; i += SOME) {

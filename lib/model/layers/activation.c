@@ -1,3 +1,5 @@
+/* model/layers/activation.c — activations and their derivatives. Start reading at
+ * qr_activation_apply(). */
 #include "model/layers/activation.h"
 
 #include <stdint.h>
@@ -11,7 +13,7 @@ static void back_linear(size_t k, const double *z, const double *p, double *d) {
     (void)k, (void)z, (void)p, (void)d;
 }
 
-/* Two at a time, and without a branch that no processor could foretell. */
+/* Two at a time, without a branch that would be mispredicted. */
 typedef double two __attribute__((vector_size(16), aligned(8), may_alias));
 typedef int64_t two_words __attribute__((vector_size(16)));
 

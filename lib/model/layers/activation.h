@@ -1,5 +1,5 @@
-/* model/layers/activation.h — activations of dense layers: one row each, from which kinds and
- * names follow. */
+/* model/layers/activation.h — activations of dense layers: one row each, from which kinds and names
+ * follow. */
 #ifndef QR_MODEL_LAYERS_ACTIVATION_H
 #define QR_MODEL_LAYERS_ACTIVATION_H
 
@@ -7,7 +7,7 @@
 
 #include "base/rows.h"
 
-/* Kind, name in job files, its functions in activation.c. */
+/* Kind, name in job files, suffix of its functions in activation.c. */
 #define QR_ACTIVATION_ROWS(ROW)                                                                    \
     ROW(QR_LINEAR, "linear", linear)                                                               \
     ROW(QR_RELU, "relu", relu)                                                                     \
@@ -18,9 +18,9 @@
 enum qr_activation { QR_ACTIVATION_ROWS(QR_ROW_KIND) QR_ACTIVATIONS };
 extern const char *const qr_activation_names[QR_ACTIVATIONS];
 
-/* p = f(z) for one sample. May be in place. */
+/* p = f(z) of one sample, k values. In place is allowed. */
 void qr_activation_apply(enum qr_activation f, size_t k, const double *z, double *ret_p);
-/* dL/dz from dL/dp, for one sample, in place. */
+/* dL/dz from dL/dp of one sample, in place. */
 void qr_activation_backward(enum qr_activation f, size_t k, const double *z, const double *p,
                             double *d);
 

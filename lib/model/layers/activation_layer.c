@@ -1,18 +1,20 @@
-/* model/layers/activation_layer.c — an activation that is a layer of its own. */
+/* model/layers/activation_layer.c — an activation as a layer of its own. Start reading at
+ * activation_forward(). */
 #include <string.h>
 
 #include "model/layers/layer.h"
 
-static enum qr_code make(struct qr_layer *l, const struct qr_layer_options *o,
-                         const struct qr_layer_context *place, struct qr_err *err) {
+static enum qr_code activation_make(struct qr_layer *l, const struct qr_layer_options *o,
+                                    const struct qr_layer_context *place, struct qr_err *err) {
     (void)place, (void)err;
     l->n_out = l->n_in;
     l->activation = o->activation;
     return QR_OK;
 }
 
-static bool forward(const struct qr_layer_state *s, struct qr_layer_work *w, struct qr_pool *pool,
-                    size_t n, const struct qr_draw *draw, bool gradient) {
+static bool activation_forward(const struct qr_layer_state *s, struct qr_layer_work *w,
+                               struct qr_pool *pool, size_t n, const struct qr_draw *draw,
+                               bool gradient) {
     size_t k = s->layer->n_out;
     (void)pool, (void)draw, (void)gradient;
     for (size_t i = 0; i < n; i++)
@@ -20,8 +22,8 @@ static bool forward(const struct qr_layer_state *s, struct qr_layer_work *w, str
     return qr_dense_fits(w->out, n * k, qr_dense_magnitude(w->out, n * k));
 }
 
-static bool backward(const struct qr_layer_state *s, struct qr_layer_work *w, struct qr_pool *pool,
-                     size_t n, bool logits, double *ret_d) {
+static bool activation_backward(const struct qr_layer_state *s, struct qr_layer_work *w,
+                                struct qr_pool *pool, size_t n, bool logits, double *ret_d) {
     size_t k = s->layer->n_out;
     (void)pool;
     if (!ret_d) return true;
@@ -32,12 +34,12 @@ static bool backward(const struct qr_layer_state *s, struct qr_layer_work *w, st
     return true;
 }
 
-static const double *before_activation(const struct qr_layer_work *w) { return w->in; }
+static const double *activation_input(const struct qr_layer_work *w) { return w->in; }
 
 const struct qr_layer_table qr_layer_activation = {
     .name = "activation",
-    .make = make,
-    .forward = forward,
-    .backward = backward,
-    .before_activation = before_activation,
+    .make = activation_make,
+    .forward = activation_forward,
+    .backward = activation_backward,
+    .before_activation = activation_input,
 };

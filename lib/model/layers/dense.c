@@ -1,9 +1,10 @@
-/* model/layers/dense.c — activation(in kernel + bias). */
+/* model/layers/dense.c — the dense layer, activation(in kernel + bias). Start reading at
+ * dense_forward(). */
 #include "base/mem.h"
 #include "model/layers/layer.h"
 
-static enum qr_code make(struct qr_layer *l, const struct qr_layer_options *o,
-                         const struct qr_layer_context *place, struct qr_err *err) {
+static enum qr_code dense_make(struct qr_layer *l, const struct qr_layer_options *o,
+                               const struct qr_layer_context *place, struct qr_err *err) {
     const size_t most = (size_t)1 << 36;
     size_t units = o->dense.units;
     if (units < 1)
@@ -25,30 +26,30 @@ static enum qr_code make(struct qr_layer *l, const struct qr_layer_options *o,
     return QR_OK;
 }
 
-static size_t n_tensors(const struct qr_layer *l) {
+static size_t dense_n_tensors(const struct qr_layer *l) {
     (void)l;
     return 2;
 }
 
-static struct qr_layer_tensor tensor(const struct qr_layer *l, size_t i) {
+static struct qr_layer_tensor dense_tensor(const struct qr_layer *l, size_t i) {
     if (i == 0) return (struct qr_layer_tensor){"dense", "kernel", false, 2, {l->n_in, l->n_out}};
     return (struct qr_layer_tensor){"dense", "bias", false, 1, {l->n_out, 0}};
 }
 
 /* ---- numbers of one state ---- */
 
-static void state_new(struct qr_layer_state *s) {
+static void dense_state_new(struct qr_layer_state *s) {
     const struct qr_layer *l = s->layer;
     if (l->flows) s->transposed = qr_xaligned(l->n_in * l->n_out * sizeof(double));
 }
 
-static void state_free(struct qr_layer_state *s) { free(s->transposed); }
+static void dense_state_free(struct qr_layer_state *s) { free(s->transposed); }
 
-static size_t state_bytes(const struct qr_layer *l) {
+static size_t dense_state_bytes(const struct qr_layer *l) {
     return l->flows ? l->n_in * l->n_out * sizeof(double) : 0;
 }
 
-static void prepare(struct qr_layer_state *s, struct qr_pool *pool) {
+static void dense_prepare(struct qr_layer_state *s, struct qr_pool *pool) {
     const struct qr_dense *d = &s->layer->dense;
     (void)pool;
     if (!s->transposed) return;
@@ -59,14 +60,16 @@ static void prepare(struct qr_layer_state *s, struct qr_pool *pool) {
 
 /* ---- a micro-batch ---- */
 
-static size_t doubles(const struct qr_layer *l, size_t n, struct qr_layer_work *w, double *base) {
+static size_t dense_doubles(const struct qr_layer *l, size_t n, struct qr_layer_work *w,
+                            double *base) {
     size_t at = 0;
     qr_layer_part(base, &at, n * l->n_out, w ? &w->z : NULL);
     return at;
 }
 
-static bool forward(const struct qr_layer_state *s, struct qr_layer_work *w, struct qr_pool *pool,
-                    size_t n, const struct qr_draw *draw, bool gradient) {
+static bool dense_forward(const struct qr_layer_state *s, struct qr_layer_work *w,
+                          struct qr_pool *pool, size_t n, const struct qr_draw *draw,
+                          bool gradient) {
     const struct qr_dense *d = &s->layer->dense;
     (void)draw, (void)gradient;
     if (w->magnitude < 0) w->magnitude = qr_dense_magnitude(w->in, n * d->n_in);
@@ -76,8 +79,8 @@ static bool forward(const struct qr_layer_state *s, struct qr_layer_work *w, str
     return true;
 }
 
-static bool backward(const struct qr_layer_state *s, struct qr_layer_work *w, struct qr_pool *pool,
-                     size_t n, bool logits, double *ret_d) {
+static bool dense_backward(const struct qr_layer_state *s, struct qr_layer_work *w,
+                           struct qr_pool *pool, size_t n, bool logits, double *ret_d) {
     const struct qr_layer *l = s->layer;
     const struct qr_dense *d = &l->dense;
     for (size_t i = 0; i < n && !logits; i++)
@@ -88,25 +91,25 @@ static bool backward(const struct qr_layer_state *s, struct qr_layer_work *w, st
     return true;
 }
 
-static void add(const struct qr_layer_work *w, struct qr_pool *pool, size_t n, bool sets,
-                qr_fixed *grad) {
+static void dense_add(const struct qr_layer_work *w, struct qr_pool *pool, size_t n, bool sets,
+                      qr_fixed *grad) {
     qr_dense_gradient(&w->layer->dense, pool, w->in, w->d, n, sets, grad);
 }
 
-static const double *before_activation(const struct qr_layer_work *w) { return w->z; }
+static const double *dense_pre_activation(const struct qr_layer_work *w) { return w->z; }
 
 const struct qr_layer_table qr_layer_dense = {
     .name = "dense",
-    .make = make,
-    .n_tensors = n_tensors,
-    .tensor = tensor,
-    .state_new = state_new,
-    .state_free = state_free,
-    .state_bytes = state_bytes,
-    .prepare = prepare,
-    .doubles = doubles,
-    .forward = forward,
-    .backward = backward,
-    .add = add,
-    .before_activation = before_activation,
+    .make = dense_make,
+    .n_tensors = dense_n_tensors,
+    .tensor = dense_tensor,
+    .state_new = dense_state_new,
+    .state_free = dense_state_free,
+    .state_bytes = dense_state_bytes,
+    .prepare = dense_prepare,
+    .doubles = dense_doubles,
+    .forward = dense_forward,
+    .backward = dense_backward,
+    .add = dense_add,
+    .before_activation = dense_pre_activation,
 };

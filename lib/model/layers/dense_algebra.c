@@ -1,3 +1,5 @@
+/* model/layers/dense_algebra.c — products and gradients of dense layers. Start reading at
+ * qr_dense_forward() and qr_dense_gradient(). */
 #include "model/layers/dense_algebra.h"
 
 #include <math.h>
@@ -6,13 +8,13 @@
 #include "base/mem.h"
 
 enum {
-    COLUMNS = 32, /* of a product, one task's: a multiple of every table's tile */
+    COLUMNS = 32, /* of a product per task: a multiple of every table's tile */
     ROWS = 16,
-    WIDEST = 256, /* of a gradient that are made before they are added: 32 KiB */
+    WIDEST = 256, /* columns of a gradient computed before they are added: 32 KiB */
     TASK_ROWS = 64,
 };
-/* Multiply-adds from which on a product is shared with idle threads: waking one takes as long as
- * some tens of thousands. */
+/* Minimum number of multiply-adds for sharing a product with idle threads: waking one takes as long
+ * as some tens of thousands. */
 static const size_t many = (size_t)1 << 19;
 
 /* ---- bounds ---- */
@@ -58,7 +60,7 @@ static void product_task(void *ctx, size_t i, unsigned worker) {
     p->by->matmul(p->c + j, p->n_j, p->a, p->b + j, p->n_j, p->n_i, p->n_k, n);
 }
 
-static void multiply(const struct dense_product *p, struct qr_pool *pool) {
+static void multiply_matrices(const struct dense_product *p, struct qr_pool *pool) {
     struct dense_product shared = *p;
     if (pool && p->n_i * p->n_k * p->n_j >= many)
         qr_pool_for(pool, (p->n_j + COLUMNS - 1) / COLUMNS, product_task, &shared);
@@ -69,17 +71,17 @@ bool qr_dense_forward(const struct qr_dense *d, struct qr_pool *pool, const doub
                       const double *in, size_t n, double *ret_z) {
     const double *kernel = params + d->kernel, *bias = params + d->bias;
     size_t units = d->units;
-    multiply(&(struct dense_product){d->by, ret_z, {in, d->n_in, 1}, kernel, n, d->n_in, units},
-             pool);
+    multiply_matrices(
+        &(struct dense_product){d->by, ret_z, {in, d->n_in, 1}, kernel, n, d->n_in, units}, pool);
     for (size_t s = 0; s < n; s++)
         for (size_t j = 0; j < units; j++) ret_z[s * units + j] += bias[j];
-    /* a tanh would hide an infinity */
+    /* Checked here, since a tanh would hide an infinity */
     return qr_dense_fits(ret_z, n * units, qr_dense_magnitude(ret_z, n * units));
 }
 
 void qr_dense_backward(const struct qr_dense *d, struct qr_pool *pool, const double *transposed,
                        const double *dz, size_t n, double *ret_d) {
-    multiply(
+    multiply_matrices(
         &(struct dense_product){d->by, ret_d, {dz, d->units, 1}, transposed, n, d->units, d->n_in},
         pool);
 }
@@ -90,14 +92,16 @@ struct gradient {
     const struct qr_dense *d;
     const double *in, *dz;
     size_t n;
-    qr_fixed *acc; /* NULL: they are looked at */
-    void (*take)(qr_fixed *restrict acc, const double *restrict x, size_t n); /* into acc */
+    qr_fixed *acc; /* NULL: only check whether they fit */
+    /* Adds to acc, or assigns */
+    void (*accumulate)(qr_fixed *restrict acc, const double *restrict x, size_t n);
     atomic_bool bad;
 };
 
-/* `rows` rows of the kernel's gradient, at most ROWS, `columns` of its columns, or, where row is
- * n_in, the bias's. */
-static void part(struct gradient *g, size_t row, size_t rows, size_t column, size_t columns) {
+/* `rows` (at most ROWS) rows and `columns` columns of the kernel's gradient, or, where row is n_in,
+ * of the bias's. */
+static void gradient_part(struct gradient *g, size_t row, size_t rows, size_t column,
+                          size_t columns) {
     const struct qr_dense *d = g->d;
     static const double one = 1;
     double made[ROWS * WIDEST] QR_RAW;
@@ -109,26 +113,27 @@ static void part(struct gradient *g, size_t row, size_t rows, size_t column, siz
         return;
     }
     qr_fixed *acc = g->acc + d->kernel + row * d->units + column;
-    if (columns == d->units) g->take(acc, made, rows * columns);
+    if (columns == d->units) g->accumulate(acc, made, rows * columns);
     else
-        for (size_t r = 0; r < rows; r++) g->take(acc + r * d->units, made + r * columns, columns);
+        for (size_t r = 0; r < rows; r++)
+            g->accumulate(acc + r * d->units, made + r * columns, columns);
 }
 
-static size_t least(size_t a, size_t b) { return a < b ? a : b; }
+static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 
 static void gradient_task(void *ctx, size_t i, unsigned worker) {
     struct gradient *g = ctx;
     size_t n_in = g->d->n_in, units = g->d->units, row = i * TASK_ROWS,
-           end = least(row + TASK_ROWS, n_in);
+           end = min_size(row + TASK_ROWS, n_in);
     (void)worker;
     for (; row < end; row += ROWS)
         for (size_t j = 0; j < units; j += WIDEST)
-            part(g, row, least(ROWS, end - row), j, least(WIDEST, units - j));
+            gradient_part(g, row, min_size(ROWS, end - row), j, min_size(WIDEST, units - j));
     for (size_t j = 0; j < units && end == n_in; j += WIDEST)
-        part(g, n_in, 1, j, least(WIDEST, units - j));
+        gradient_part(g, n_in, 1, j, min_size(WIDEST, units - j));
 }
 
-static bool all_rows(struct gradient *g, struct qr_pool *pool) {
+static bool gradient_all_rows(struct gradient *g, struct qr_pool *pool) {
     size_t n = (g->d->n_in + TASK_ROWS - 1) / TASK_ROWS;
     QR_ASSERT(g->d->bias == g->d->kernel + g->d->n_in * g->d->units);
     if (pool && g->n * g->d->n_in * g->d->units >= many) qr_pool_for(pool, n, gradient_task, g);
@@ -139,14 +144,14 @@ static bool all_rows(struct gradient *g, struct qr_pool *pool) {
 
 bool qr_dense_gradient_fits(const struct qr_dense *d, struct qr_pool *pool, const double *in,
                             double magnitude, const double *dz, size_t n) {
-    /* no sum of products is larger */
+    /* No sum of products is larger */
     if ((1 + magnitude) * qr_dense_magnitude(dz, n * d->units) < 0x1p39) return true;
-    return all_rows(&(struct gradient){.d = d, .in = in, .dz = dz, .n = n}, pool);
+    return gradient_all_rows(&(struct gradient){.d = d, .in = in, .dz = dz, .n = n}, pool);
 }
 
 void qr_dense_gradient(const struct qr_dense *d, struct qr_pool *pool, const double *in,
                        const double *dz, size_t n, bool sets, qr_fixed *ret_grad) {
     struct gradient g = {.d = d, .in = in, .dz = dz, .n = n, .acc = ret_grad};
-    g.take = sets ? d->by->set_doubles : d->by->add_doubles;
-    all_rows(&g, pool);
+    g.accumulate = sets ? d->by->set_doubles : d->by->add_doubles;
+    gradient_all_rows(&g, pool);
 }

@@ -1,12 +1,13 @@
-/* model/layers/dropout.c — inverted dropout, Keras', with numbers that follow from seed, step,
- * layer, sample and unit alone: whoever computes a sample drops the same. */
+/* model/layers/dropout.c — inverted dropout as in Keras, with random numbers from seed, step,
+ * layer, sample and unit only, so that every worker drops the same. Start reading at
+ * dropout_forward(). */
 #include <string.h>
 
 #include "exact/random.h"
 #include "model/layers/layer.h"
 
-static enum qr_code make(struct qr_layer *l, const struct qr_layer_options *o,
-                         const struct qr_layer_context *place, struct qr_err *err) {
+static enum qr_code dropout_make(struct qr_layer *l, const struct qr_layer_options *o,
+                                 const struct qr_layer_context *place, struct qr_err *err) {
     (void)place;
     if (!(o->dropout.rate >= 0 && o->dropout.rate < 1))
         return qr_fail(err, QR_INVALID_ARGUMENT, "a dropout rate of %g: it must be in [0, 1)",
@@ -16,13 +17,14 @@ static enum qr_code make(struct qr_layer *l, const struct qr_layer_options *o,
     return QR_OK;
 }
 
-static size_t doubles(const struct qr_layer *l, size_t n, struct qr_layer_work *w, double *base) {
+static size_t dropout_doubles(const struct qr_layer *l, size_t n, struct qr_layer_work *w,
+                              double *base) {
     size_t at = 0;
     qr_layer_part(base, &at, n * l->n_out, w ? &w->z : NULL);
     return at;
 }
 
-/* A counter has room for 96 bits beside its purpose: step and layer become a key of their own. */
+/* A counter has 96 bits besides its purpose: step and layer are hashed to a key. */
 static void draw_factors(const struct qr_layer *l, size_t n, const struct qr_draw *draw,
                          double *ret) {
     uint64_t key = qr_random_u64(draw->seed, QR_RANDOM_DROPOUT, l->number, draw->step);
@@ -34,8 +36,9 @@ static void draw_factors(const struct qr_layer *l, size_t n, const struct qr_dra
         }
 }
 
-static bool forward(const struct qr_layer_state *s, struct qr_layer_work *w, struct qr_pool *pool,
-                    size_t n, const struct qr_draw *draw, bool gradient) {
+static bool dropout_forward(const struct qr_layer_state *s, struct qr_layer_work *w,
+                            struct qr_pool *pool, size_t n, const struct qr_draw *draw,
+                            bool gradient) {
     const struct qr_layer *l = s->layer;
     size_t all = n * l->n_out;
     (void)pool, (void)gradient;
@@ -46,8 +49,8 @@ static bool forward(const struct qr_layer_state *s, struct qr_layer_work *w, str
     return qr_dense_fits(w->out, all, qr_dense_magnitude(w->out, all));
 }
 
-static bool backward(const struct qr_layer_state *s, struct qr_layer_work *w, struct qr_pool *pool,
-                     size_t n, bool logits, double *ret_d) {
+static bool dropout_backward(const struct qr_layer_state *s, struct qr_layer_work *w,
+                             struct qr_pool *pool, size_t n, bool logits, double *ret_d) {
     (void)pool, (void)logits;
     for (size_t i = 0; ret_d && i < n * s->layer->n_out; i++) ret_d[i] = w->d[i] * w->z[i];
     return true;
@@ -55,8 +58,8 @@ static bool backward(const struct qr_layer_state *s, struct qr_layer_work *w, st
 
 const struct qr_layer_table qr_layer_dropout = {
     .name = "dropout",
-    .make = make,
-    .doubles = doubles,
-    .forward = forward,
-    .backward = backward,
+    .make = dropout_make,
+    .doubles = dropout_doubles,
+    .forward = dropout_forward,
+    .backward = dropout_backward,
 };

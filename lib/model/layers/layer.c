@@ -1,3 +1,4 @@
+/* model/layers/layer.c — the tables of all kinds of layers. */
 #include "model/layers/layer.h"
 
 extern const struct qr_layer_table qr_layer_quantum, qr_layer_dense, qr_layer_activation,

@@ -1,6 +1,6 @@
 /* model/layers/layer.h — a layer: one table of functions for each kind.
  *
- * A model is a chain of them. Rows are samples, values float64. A layer is const once it is made;
+ * A model is a chain of layers. Rows are samples, values float64. A layer is const once it is made;
  * its numbers for one state have one owner while they are prepared, and are then read by any
  * thread; its part of a micro-batch's workspace belongs to one thread. Derivatives by inputs are
  * per sample, float64; by weights they are integers, rounded once per weight and micro-batch.
@@ -21,15 +21,15 @@ struct qr_layer_quantum {
     struct qr_sim_plan *plan; /* one for all filters */
     uint8_t *zero_gradient;   /* per parameter of the circuit */
     size_t n_filters, n_theta, n_readouts_each;
-    double readout_bound; /* no read-out's value is further from 0 */
+    double readout_bound; /* bound of the read-outs' absolute values */
     /* Workspaces of the simulator: one per filter, since a state must live from forward to
      * backward. Large circuits share one and go forward again. */
     size_t n_sims;
-    /* What is behind it is affine with one output: d output / d read-outs is one row for all
-     * samples, known before the forward pass; dL/d output scales it afterwards. */
+    /* The layers after this one are affine with one output: d output / d read-outs is one row for
+     * all samples, known before the forward pass; dL/d output scales it afterwards. */
     bool known;
-    /* What is watched has a plan of its own, so that the read-outs' plan, and each bit that is
-     * learnt, is the same without it; NULL: nothing is. */
+    /* Watched observables have their own plan, so that the read-outs' plan, and each bit that is
+     * learned, is the same without them; NULL: none. */
     struct qr_sim_plan *watch_plan;
     size_t n_watched;
 };
@@ -38,8 +38,8 @@ struct qr_layer {
     const struct qr_layer_table *table;
     enum qr_layer_kind kind;
     uint32_t number;              /* in the chain, from 0 */
-    char name[QR_LAYER_NAME + 1]; /* "": none was given */
-    char span[64];                /* what spans call it: "quantum_0:Quantum_cones" */
+    char name[QR_LAYER_NAME + 1]; /* "": no name was given */
+    char span[64];                /* name in spans: "quantum_0:Quantum_cones" */
     size_t n_in, n_out;
     size_t first_param, n_params; /* its part of the parameter vector */
     bool learns;                  /* it has weights, and they are not frozen */
@@ -56,15 +56,15 @@ struct qr_layer {
     };
 };
 
-/* One tensor of a layer's weights; they follow one another. */
+/* One tensor of a layer's weights; a layer's tensors are consecutive. */
 struct qr_layer_tensor {
     const char *layer, *what; /* Keras' words: "dense", "kernel" */
-    bool one_each;            /* each of them is a layer of its own in Keras */
+    bool one_each;            /* each tensor is a layer of its own in Keras */
     unsigned rank;
     size_t dims[2];
 };
 
-/* Its numbers for one state. */
+/* A layer's numbers for one state. */
 struct qr_layer_state {
     const struct qr_layer *layer;
     const double *params; /* the whole vector; borrowed */
@@ -77,13 +77,14 @@ struct qr_layer_state {
     const double *row; /* quantum, known: d output / d read-outs */
 };
 
-/* Its part of a micro-batch. */
+/* A layer's part of a micro-batch. */
 struct qr_layer_work {
     const struct qr_layer *layer;
     const double *in;
-    double *out;      /* micro-batch x n_out */
-    double *d;        /* the same: dL/d out; behind dense's backward, dL/d what it activates */
-    double magnitude; /* of what is in `in`; below 0: nobody has looked */
+    double *out; /* micro-batch x n_out */
+    /* The same: dL/d out; after dense's backward, dL/d of the values before the activation */
+    double *d;
+    double magnitude; /* of the values in `in`; below 0: not computed */
     double *z;        /* dense: before the activation; dropout: the factors */
     /* quantum */
     struct qr_sim_workspace **sim;  /* n_sims */
@@ -101,8 +102,8 @@ struct qr_layer_context {
 
 struct qr_layer_table {
     const char *name;
-    /* table, kind, number, n_in, first_param, learns and flows are there; the rest is filled in.
-     * What was made so far is freed with `free` when it fails. */
+    /* table, kind, number, n_in, first_param, learns and flows are set; fills in the rest. On
+     * failure the caller frees what was made so far with `free`. */
     enum qr_code (*make)(struct qr_layer *l, const struct qr_layer_options *o,
                          const struct qr_layer_context *place, struct qr_err *err);
     void (*free)(struct qr_layer *l);
@@ -115,10 +116,10 @@ struct qr_layer_table {
     size_t (*state_bytes)(const struct qr_layer *l);
     void (*prepare)(struct qr_layer_state *s, struct qr_pool *pool);
 
-    /* Doubles beside out and d in a workspace for n samples; unless w is NULL, who has which.
+    /* Doubles besides out and d in a workspace for n samples; assigns them to w unless w is NULL.
      * Each part begins on 64 bytes. */
     size_t (*doubles)(const struct qr_layer *l, size_t n, struct qr_layer_work *w, double *base);
-    /* What else it has in a workspace, and its bytes. */
+    /* What else the layer has in a workspace, and its bytes. */
     enum qr_code (*work_new)(struct qr_layer_work *w, size_t n, struct qr_err *err);
     void (*work_free)(struct qr_layer_work *w);
     size_t (*work_bytes)(const struct qr_layer *l, size_t n);
@@ -127,26 +128,26 @@ struct qr_layer_table {
      * number is not finite or leaves +-2^40. */
     bool (*forward)(const struct qr_layer_state *s, struct qr_layer_work *w, struct qr_pool *pool,
                     size_t n, const struct qr_draw *draw, bool gradient);
-    /* From d. Where the layer learns, what `add` needs; where it flows, ret_d[n x n_in] = dL/d in,
-     * else ret_d is NULL. logits: d is dL/d what the layer activates. False when a derivative does
-     * not fit. */
+    /* From d. Where the layer learns, computes what `add` needs; where it flows, ret_d[n x n_in] =
+     * dL/d in, else ret_d is NULL. logits: d is dL/d of the values before the activation. False
+     * when a derivative does not fit. */
     bool (*backward)(const struct qr_layer_state *s, struct qr_layer_work *w, struct qr_pool *pool,
                      size_t n, bool logits, double *ret_d);
     /* grad += its weights' derivatives, or, where it `sets`, grad = them; grad: the whole vector.
      * Layers that learn. */
     void (*add)(const struct qr_layer_work *w, struct qr_pool *pool, size_t n, bool sets,
                 qr_fixed *grad);
-    /* sums[k] += what it watches, over n samples, after forward. False where a number does not
-     * fit. */
+    /* sums[k] += the watched observables over n samples, after forward. False where a number does
+     * not fit. */
     bool (*watch)(const struct qr_layer_state *s, struct qr_layer_work *w, struct qr_pool *pool,
                   size_t n, qr_fixed *sums);
-    /* What its activation is taken of: the loss may be taken there. NULL: it activates nothing. */
+    /* The values before the activation: the loss may be computed from them. NULL: no activation. */
     const double *(*before_activation)(const struct qr_layer_work *w);
 };
 
 extern const struct qr_layer_table *const qr_layer_tables[QR_LAYERS];
 
-/* The next n doubles behind *at, for *place unless that is NULL. */
+/* Assigns the next n doubles at *at to *place, unless place is NULL; advances *at. */
 void qr_layer_part(double *base, size_t *at, size_t n, double **place);
 
 #endif

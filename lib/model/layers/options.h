@@ -1,4 +1,4 @@
-/* model/layers/options.h — what a layer of a model may be: kinds, and the options of each.
+/* model/layers/options.h — kinds of layers, and the options of each.
  *
  * Ownership everything pointed to is borrowed while a model is made; the model copies it.
  */
@@ -9,7 +9,7 @@
 #include "circuit/circuit.h"
 #include "model/layers/activation.h"
 
-/* Kind, name in job files, its functions: the file of its name. */
+/* Kind, name in job files, function table: in the file of its name. */
 #define QR_LAYER_ROWS(ROW)                                                                         \
     ROW(QR_LAYER_QUANTUM, "quantum", qr_layer_quantum)                                             \
     ROW(QR_LAYER_DENSE, "dense", qr_layer_dense)                                                   \
@@ -27,7 +27,7 @@ struct qr_quantum_options {
     const struct qr_observable *readouts;
     size_t n_readouts;
     unsigned n_filters; /* at least 1 */
-    /* Observables beside the read-outs, by name: metrics, which nothing learns from. */
+    /* Observables besides the read-outs, by name: metrics, which do not affect training. */
     const struct qr_observable *watched;
     char *const *watched_names;
     size_t n_watched;
@@ -38,7 +38,7 @@ struct qr_dense_options {
     enum qr_activation activation;
     double l1, l2;
 };
-/* In training each value is 0 with probability `rate`, and else divided by 1 - rate. */
+/* In training each value is 0 with probability `rate`, and otherwise divided by 1 - rate. */
 struct qr_dropout_options {
     double rate; /* [0, 1) */
 };
@@ -47,11 +47,11 @@ struct qr_scale_options {
     double factor, offset;
 };
 
-enum { QR_LAYER_NAME = 32 }; /* bytes of a name at most */
+enum { QR_LAYER_NAME = 32 }; /* maximum bytes of a name */
 struct qr_layer_options {
     enum qr_layer_kind kind;
     const char *name; /* of its weights; NULL: Keras' for layers without one */
-    bool frozen;      /* its weights stay as they are */
+    bool frozen;      /* its weights do not change */
     union {
         struct qr_quantum_options quantum;
         struct qr_dense_options dense;
@@ -61,11 +61,10 @@ struct qr_layer_options {
     };
 };
 
-/* Where a micro-batch's random numbers come from: the same for whoever computes a sample. */
+/* Source of a micro-batch's random numbers: the same on every worker that computes a sample. */
 struct qr_draw {
     uint64_t seed, step;
-    const uint32_t
-        *sample; /* of each sample of the micro-batch the number that it has in the data */
+    const uint32_t *sample; /* number in the data of each sample of the micro-batch */
 };
 
 #endif

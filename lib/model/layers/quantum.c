@@ -1,12 +1,13 @@
-/* model/layers/quantum.c — expectation values of a circuit, once for each filter. */
+/* model/layers/quantum.c — the quantum layer: expectation values of a circuit, once for each
+ * filter. Start reading at quantum_forward(). */
 #include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "model/layers/layer.h"
 
-/* A Pauli string lies in [-1, 1]. */
-static double bound_of(const struct qr_observable *o, size_t n) {
+/* Each Pauli string lies in [-1, 1]. */
+static double largest_readout(const struct qr_observable *o, size_t n) {
     double most = 0;
     for (size_t i = 0; i < n; i++) {
         double sum = 0;
@@ -16,8 +17,8 @@ static double bound_of(const struct qr_observable *o, size_t n) {
     return most;
 }
 
-static enum qr_code compile(struct qr_layer *l, const struct qr_quantum_options *o,
-                            const struct qr_layer_context *place, struct qr_err *err) {
+static enum qr_code quantum_compile(struct qr_layer *l, const struct qr_quantum_options *o,
+                                    const struct qr_layer_context *place, struct qr_err *err) {
     struct qr_layer_quantum *q = &l->quantum;
     struct qr_sim_options sim = place->sim;
     uint8_t *wanted = NULL;
@@ -31,34 +32,36 @@ static enum qr_code compile(struct qr_layer *l, const struct qr_quantum_options 
     return code;
 }
 
-static enum qr_code compile_watched(struct qr_layer_quantum *q, const struct qr_quantum_options *o,
-                                    const struct qr_layer_context *place, struct qr_err *err) {
+static enum qr_code quantum_compile_watched(struct qr_layer_quantum *q,
+                                            const struct qr_quantum_options *o,
+                                            const struct qr_layer_context *place,
+                                            struct qr_err *err) {
     q->n_watched = o->n_watched;
     if (!q->n_watched) return QR_OK;
     enum qr_code code =
         qr_sim_compile(q->circuit, o->watched, o->n_watched, &place->sim, &q->watch_plan, err);
-    return code == QR_OK ? code : qr_wrap(err, "what it watches");
+    return code == QR_OK ? code : qr_wrap(err, "observables of its metrics");
 }
 
-static enum qr_code make(struct qr_layer *l, const struct qr_layer_options *opt,
-                         const struct qr_layer_context *place, struct qr_err *err) {
-    enum { MOST_FILTERS = 1000 };
+static enum qr_code quantum_make(struct qr_layer *l, const struct qr_layer_options *opt,
+                                 const struct qr_layer_context *place, struct qr_err *err) {
+    enum { MAX_FILTERS = 1000 };
     const struct qr_quantum_options *o = &opt->quantum;
     struct qr_layer_quantum *q = &l->quantum;
     if (!o->n_readouts || !o->n_filters)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "a quantum layer needs at least one read-out and one filter");
-    if (o->n_filters > MOST_FILTERS)
+    if (o->n_filters > MAX_FILTERS)
         return qr_fail(err, QR_INVALID_ARGUMENT, "%u filters: at most %d", o->n_filters,
-                       MOST_FILTERS);
+                       MAX_FILTERS);
     q->circuit = qr_circuit_copy(o->circuit);
-    enum qr_code code = compile(l, o, place, err);
-    if (code == QR_OK) code = compile_watched(q, o, place, err);
+    enum qr_code code = quantum_compile(l, o, place, err);
+    if (code == QR_OK) code = quantum_compile_watched(q, o, place, err);
     if (code != QR_OK) return code;
     q->n_filters = o->n_filters;
     q->n_theta = q->circuit->n_params;
     q->n_readouts_each = o->n_readouts;
-    q->readout_bound = bound_of(o->readouts, o->n_readouts);
+    q->readout_bound = largest_readout(o->readouts, o->n_readouts);
     q->n_sims = qr_sim_micro_batches_in_parallel(q->plan) ? q->n_filters : 1;
     q->zero_gradient = qr_xcalloc(q->n_theta + 1, 1);
     qr_circuit_zero_gradient(q->circuit, o->readouts, o->n_readouts, q->zero_gradient);
@@ -67,23 +70,23 @@ static enum qr_code make(struct qr_layer *l, const struct qr_layer_options *opt,
     return QR_OK;
 }
 
-static void layer_free(struct qr_layer *l) {
+static void quantum_free(struct qr_layer *l) {
     qr_sim_plan_free(l->quantum.plan);
     qr_sim_plan_free(l->quantum.watch_plan);
     qr_circuit_free(l->quantum.circuit);
     free(l->quantum.zero_gradient);
 }
 
-static size_t n_tensors(const struct qr_layer *l) { return l->quantum.n_filters; }
+static size_t quantum_n_tensors(const struct qr_layer *l) { return l->quantum.n_filters; }
 
-static struct qr_layer_tensor tensor(const struct qr_layer *l, size_t i) {
+static struct qr_layer_tensor quantum_tensor(const struct qr_layer *l, size_t i) {
     (void)i;
     return (struct qr_layer_tensor){"pqc", "parameters", true, 1, {l->quantum.n_theta, 0}};
 }
 
 /* ---- numbers of one state ---- */
 
-static void state_new(struct qr_layer_state *s) {
+static void quantum_state_new(struct qr_layer_state *s) {
     const struct qr_layer_quantum *q = &s->layer->quantum;
     s->bound = qr_xcalloc(q->n_filters, sizeof(struct qr_sim_bound *));
     for (size_t f = 0; f < q->n_filters; f++) s->bound[f] = qr_sim_bound_new(q->plan);
@@ -92,7 +95,7 @@ static void state_new(struct qr_layer_state *s) {
     for (size_t f = 0; f < q->n_filters; f++) s->watch_bound[f] = qr_sim_bound_new(q->watch_plan);
 }
 
-static void state_free(struct qr_layer_state *s) {
+static void quantum_state_free(struct qr_layer_state *s) {
     for (size_t f = 0; f < s->layer->quantum.n_filters; f++) {
         qr_sim_bound_free(s->bound[f]);
         if (s->watch_bound) qr_sim_bound_free(s->watch_bound[f]);
@@ -101,13 +104,13 @@ static void state_free(struct qr_layer_state *s) {
     free(s->watch_bound);
 }
 
-static size_t state_bytes(const struct qr_layer *l) {
+static size_t quantum_state_bytes(const struct qr_layer *l) {
     const struct qr_layer_quantum *q = &l->quantum;
     size_t watch = q->watch_plan ? qr_sim_bound_bytes(q->watch_plan) : 0;
     return q->n_filters * (qr_sim_bound_bytes(q->plan) + watch);
 }
 
-static void prepare(struct qr_layer_state *s, struct qr_pool *pool) {
+static void quantum_prepare(struct qr_layer_state *s, struct qr_pool *pool) {
     const struct qr_layer_quantum *q = &s->layer->quantum;
     for (size_t f = 0; f < q->n_filters; f++) {
         const double *theta = s->params + s->layer->first_param + f * q->n_theta;
@@ -118,7 +121,8 @@ static void prepare(struct qr_layer_state *s, struct qr_pool *pool) {
 
 /* ---- a micro-batch's workspace ---- */
 
-static size_t doubles(const struct qr_layer *l, size_t n, struct qr_layer_work *w, double *base) {
+static size_t quantum_doubles(const struct qr_layer *l, size_t n, struct qr_layer_work *w,
+                              double *base) {
     size_t at = 0, each = l->quantum.n_readouts_each;
     qr_layer_part(base, &at, n * each, w ? &w->filter_z : NULL);
     qr_layer_part(base, &at, n * each, w ? &w->direction : NULL);
@@ -130,7 +134,7 @@ static size_t doubles(const struct qr_layer *l, size_t n, struct qr_layer_work *
     return at;
 }
 
-static enum qr_code work_new(struct qr_layer_work *w, size_t n, struct qr_err *err) {
+static enum qr_code quantum_work_new(struct qr_layer_work *w, size_t n, struct qr_err *err) {
     const struct qr_layer_quantum *q = &w->layer->quantum;
     enum qr_code code = QR_OK;
     w->grad = qr_xcalloc(w->layer->n_params + 1, sizeof *w->grad);
@@ -142,7 +146,7 @@ static enum qr_code work_new(struct qr_layer_work *w, size_t n, struct qr_err *e
     return code;
 }
 
-static void work_free(struct qr_layer_work *w) {
+static void quantum_work_free(struct qr_layer_work *w) {
     for (size_t f = 0; w->sim && f < w->layer->quantum.n_sims; f++)
         qr_sim_workspace_free(w->sim[f]);
     qr_sim_workspace_free(w->watch);
@@ -150,7 +154,7 @@ static void work_free(struct qr_layer_work *w) {
     free(w->grad);
 }
 
-static size_t work_bytes(const struct qr_layer *l, size_t n) {
+static size_t quantum_work_bytes(const struct qr_layer *l, size_t n) {
     const struct qr_layer_quantum *q = &l->quantum;
     size_t watch = q->watch_plan ? qr_sim_bytes_per_thread(q->watch_plan, n) : 0;
     return q->n_sims * qr_sim_bytes_per_thread(q->plan, n) + watch + l->n_params * sizeof(qr_fixed);
@@ -158,7 +162,7 @@ static size_t work_bytes(const struct qr_layer *l, size_t n) {
 
 /* ---- a micro-batch ---- */
 
-static struct qr_sim_workspace *sim_of(const struct qr_layer_work *w, size_t filter) {
+static struct qr_sim_workspace *filter_workspace(const struct qr_layer_work *w, size_t filter) {
     return w->sim[w->layer->quantum.n_sims == 1 ? 0 : filter];
 }
 
@@ -167,23 +171,24 @@ static void forward_filter(const struct qr_layer_state *s, struct qr_layer_work 
     const struct qr_layer_quantum *q = &s->layer->quantum;
     const double *known = q->known ? s->row + filter * q->n_readouts_each : NULL;
     if (gradient)
-        qr_sim_forward_for_gradient(s->bound[filter], sim_of(w, filter), pool, w->in,
+        qr_sim_forward_for_gradient(s->bound[filter], filter_workspace(w, filter), pool, w->in,
                                     s->layer->n_in, n, known, w->filter_z);
     else
-        qr_sim_forward(s->bound[filter], sim_of(w, filter), pool, w->in, s->layer->n_in, n,
-                       w->filter_z);
+        qr_sim_forward(s->bound[filter], filter_workspace(w, filter), pool, w->in, s->layer->n_in,
+                       n, w->filter_z);
 }
 
 /* Read-outs of all filters, filter-major within a sample. */
-static bool forward(const struct qr_layer_state *s, struct qr_layer_work *w, struct qr_pool *pool,
-                    size_t n, const struct qr_draw *draw, bool gradient) {
+static bool quantum_forward(const struct qr_layer_state *s, struct qr_layer_work *w,
+                            struct qr_pool *pool, size_t n, const struct qr_draw *draw,
+                            bool gradient) {
     const struct qr_layer *l = s->layer;
     const struct qr_layer_quantum *q = &l->quantum;
     size_t each = q->n_readouts_each;
     (void)draw;
     gradient &= l->learns || l->flows;
     for (size_t f = 0; f < q->n_filters; f++) {
-        /* in a shared workspace only the last one's derivatives would last */
+        /* A shared workspace keeps only the last filter's derivatives */
         forward_filter(s, w, pool, n, f, gradient && (q->n_sims > 1 || f + 1 == q->n_filters));
         for (size_t i = 0; i < n; i++)
             memcpy(w->out + i * l->n_out + f * each, w->filter_z + i * each, each * sizeof(double));
@@ -191,10 +196,10 @@ static bool forward(const struct qr_layer_state *s, struct qr_layer_work *w, str
     return true;
 }
 
-/* w->d holds dL/d of every read-out, or, where the row is known, nothing: w->scale has dL/d the
- * model's output. */
-static bool backward(const struct qr_layer_state *s, struct qr_layer_work *w, struct qr_pool *pool,
-                     size_t n, bool logits, double *ret_d) {
+/* w->d holds dL/d of every read-out, or, where the row is known, nothing: w->scale then has dL/d of
+ * the model's output. */
+static bool quantum_backward(const struct qr_layer_state *s, struct qr_layer_work *w,
+                             struct qr_pool *pool, size_t n, bool logits, double *ret_d) {
     const struct qr_layer *l = s->layer;
     const struct qr_layer_quantum *q = &l->quantum;
     size_t each = q->n_readouts_each;
@@ -203,7 +208,7 @@ static bool backward(const struct qr_layer_state *s, struct qr_layer_work *w, st
     memset(w->grad, 0, l->n_params * sizeof *w->grad);
     for (size_t i = 0; i < n && !q->known; i++) w->scale[i] = 1.0;
     for (size_t f = q->n_filters; f-- > 0;) {
-        /* A shared workspace still holds the last filter; the others go forward again. */
+        /* A shared workspace still holds the last filter; the others repeat the forward pass. */
         if (q->n_sims == 1 && f + 1 < q->n_filters) forward_filter(s, w, pool, n, f, true);
         for (size_t i = 0; i < n; i++) {
             const double *row = q->known ? s->row : w->d + i * l->n_out;
@@ -211,7 +216,8 @@ static bool backward(const struct qr_layer_state *s, struct qr_layer_work *w, st
         }
         qr_fixed *grad = w->grad + f * q->n_theta;
         double *dx = ret_d && f + 1 < q->n_filters ? w->filter_dx : ret_d;
-        if (!qr_sim_backward(s->bound[f], sim_of(w, f), pool, w->direction, w->scale, grad, dx))
+        if (!qr_sim_backward(s->bound[f], filter_workspace(w, f), pool, w->direction, w->scale,
+                             grad, dx))
             return false;
         for (size_t i = 0; dx != ret_d && i < n * l->n_in; i++) ret_d[i] += dx[i];
         for (size_t k = 0; k < q->n_theta; k++)
@@ -220,8 +226,8 @@ static bool backward(const struct qr_layer_state *s, struct qr_layer_work *w, st
     return !ret_d || qr_dense_fits(ret_d, n * l->n_in, qr_dense_magnitude(ret_d, n * l->n_in));
 }
 
-static void add(const struct qr_layer_work *w, struct qr_pool *pool, size_t n, bool sets,
-                qr_fixed *grad) {
+static void quantum_add(const struct qr_layer_work *w, struct qr_pool *pool, size_t n, bool sets,
+                        qr_fixed *grad) {
     size_t n_params = w->layer->n_params;
     (void)pool, (void)n;
     grad += w->layer->first_param;
@@ -230,8 +236,8 @@ static void add(const struct qr_layer_work *w, struct qr_pool *pool, size_t n, b
 }
 
 /* A sample's term is the mean over filters. */
-static bool watch(const struct qr_layer_state *s, struct qr_layer_work *w, struct qr_pool *pool,
-                  size_t n, qr_fixed *sums) {
+static bool quantum_watch(const struct qr_layer_state *s, struct qr_layer_work *w,
+                          struct qr_pool *pool, size_t n, qr_fixed *sums) {
     const struct qr_layer_quantum *q = &s->layer->quantum;
     memset(w->watched, 0, n * q->n_watched * sizeof *w->watched);
     for (size_t f = 0; f < q->n_filters; f++) {
@@ -248,20 +254,20 @@ static bool watch(const struct qr_layer_state *s, struct qr_layer_work *w, struc
 
 const struct qr_layer_table qr_layer_quantum = {
     .name = "quantum",
-    .make = make,
-    .free = layer_free,
-    .n_tensors = n_tensors,
-    .tensor = tensor,
-    .state_new = state_new,
-    .state_free = state_free,
-    .state_bytes = state_bytes,
-    .prepare = prepare,
-    .doubles = doubles,
-    .work_new = work_new,
-    .work_free = work_free,
-    .work_bytes = work_bytes,
-    .forward = forward,
-    .backward = backward,
-    .add = add,
-    .watch = watch,
+    .make = quantum_make,
+    .free = quantum_free,
+    .n_tensors = quantum_n_tensors,
+    .tensor = quantum_tensor,
+    .state_new = quantum_state_new,
+    .state_free = quantum_state_free,
+    .state_bytes = quantum_state_bytes,
+    .prepare = quantum_prepare,
+    .doubles = quantum_doubles,
+    .work_new = quantum_work_new,
+    .work_free = quantum_work_free,
+    .work_bytes = quantum_work_bytes,
+    .forward = quantum_forward,
+    .backward = quantum_backward,
+    .add = quantum_add,
+    .watch = quantum_watch,
 };

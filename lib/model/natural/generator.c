@@ -1,3 +1,5 @@
+/* model/natural/generator.c — generators of gates as sums of Paulis. Start reading at
+ * qr_generator_of(). */
 #include "model/natural/generator.h"
 
 #include <math.h>
@@ -5,7 +7,7 @@
 #include "base/mem.h"
 
 enum { DIM = 4, CONTROLS = 12 };
-static const double nothing = 1e-14; /* a coefficient that is rounding */
+static const double nothing = 1e-14; /* smaller coefficients are rounding errors */
 
 typedef double complex matrix[DIM * DIM];
 
@@ -14,8 +16,8 @@ void qr_pauli_sum_fini(struct qr_pauli_sum *s) {
     *s = (struct qr_pauli_sum){0};
 }
 
-static void add_term(struct qr_pauli_sum *s, double coefficient, struct qr_qubits x,
-                     struct qr_qubits z) {
+static void add_pauli_term(struct qr_pauli_sum *s, double coefficient, struct qr_qubits x,
+                           struct qr_qubits z) {
     if (fabs(coefficient) < nothing) return;
     if (qr_qubits_is_empty(&x) && qr_qubits_is_empty(&z)) {
         s->constant += coefficient;
@@ -29,15 +31,15 @@ struct qr_pauli_sum qr_pauli_sum_product(const struct qr_pauli_sum *a,
                                          const struct qr_pauli_sum *b) {
     struct qr_pauli_sum ret = {.constant = a->constant * b->constant};
     for (size_t i = 0; i < a->n; i++)
-        add_term(&ret, a->terms[i].coefficient * b->constant, a->terms[i].x, a->terms[i].z);
+        add_pauli_term(&ret, a->terms[i].coefficient * b->constant, a->terms[i].x, a->terms[i].z);
     for (size_t k = 0; k < b->n; k++)
-        add_term(&ret, a->constant * b->terms[k].coefficient, b->terms[k].x, b->terms[k].z);
+        add_pauli_term(&ret, a->constant * b->terms[k].coefficient, b->terms[k].x, b->terms[k].z);
     for (size_t i = 0; i < a->n; i++)
         for (size_t k = 0; k < b->n; k++) {
             struct qr_qubits x = a->terms[i].x, z = a->terms[i].z;
             qr_qubits_add_all(&x, &b->terms[k].x);
             qr_qubits_add_all(&z, &b->terms[k].z);
-            add_term(&ret, a->terms[i].coefficient * b->terms[k].coefficient, x, z);
+            add_pauli_term(&ret, a->terms[i].coefficient * b->terms[k].coefficient, x, z);
         }
     return ret;
 }
@@ -46,12 +48,13 @@ bool qr_generator_needed(const struct qr_gate_arg *arg) {
     return arg->kind == QR_ARG_PARAMETER || arg->kind == QR_ARG_EXPRESSION;
 }
 
-static unsigned dim_of(const struct qr_gate *g) { return 1u << g->n_targets; }
+static unsigned gate_dim(const struct qr_gate *g) { return 1u << g->n_targets; }
 
-/* K = i dU/da U^dagger, on the targets; where: one of two places for what is learnt. */
-static void matrix_of(const struct qr_gate *g, unsigned arg, unsigned where, matrix ret) {
+/* K = i dU/da U^dagger, on the targets; where: one of two test points for arguments with
+ * parameters. */
+static void generator_matrix(const struct qr_gate *g, unsigned arg, unsigned where, matrix ret) {
     static const double places[2][2] = {{0.3, 0.7}, {1.1, -0.4}};
-    unsigned d = dim_of(g);
+    unsigned d = gate_dim(g);
     double a[2] = {0};
     matrix u;
     double complex da[2 * DIM * DIM];
@@ -67,8 +70,8 @@ static void matrix_of(const struct qr_gate *g, unsigned arg, unsigned where, mat
         }
 }
 
-/* The coefficient of the Pauli with x and z, bits of which the highest is the first target's. */
-static double coefficient_of(const double complex *k, unsigned d, unsigned x, unsigned z) {
+/* The coefficient of the Pauli with masks x and z; the highest bit is the first target's. */
+static double pauli_coefficient(const double complex *k, unsigned d, unsigned x, unsigned z) {
     static const double complex power_of_i[4] = {1, I, -1, -I};
     double complex sum = 0;
     for (unsigned j = 0; j < d; j++) {
@@ -78,13 +81,13 @@ static double coefficient_of(const double complex *k, unsigned d, unsigned x, un
     return creal(sum) / d;
 }
 
-/* k on the targets, where the controls have their values. */
-static struct qr_pauli_sum paulis_of(const struct qr_gate *g, const double complex *k) {
+/* Decomposes k, acting on the targets while the controls have their values. */
+static struct qr_pauli_sum pauli_decomposition(const struct qr_gate *g, const double complex *k) {
     struct qr_pauli_sum ret = {0};
-    unsigned d = dim_of(g), n_controls = qr_qubits_count(&g->controls);
+    unsigned d = gate_dim(g), n_controls = qr_qubits_count(&g->controls);
     for (unsigned at = 0; at < d * d; at++) {
         unsigned px = at / d, pz = at % d;
-        double c = coefficient_of(k, d, px, pz) / (double)(1u << n_controls);
+        double c = pauli_coefficient(k, d, px, pz) / (double)(1u << n_controls);
         for (unsigned of = 0; of < 1u << n_controls; of++) {
             struct qr_qubits x = {0}, z = {0};
             double sign = 1;
@@ -99,7 +102,7 @@ static struct qr_pauli_sum paulis_of(const struct qr_gate *g, const double compl
                 qr_qubits_add(&z, q);
                 if (qr_qubits_has(&g->control_values, q)) sign = -sign;
             }
-            add_term(&ret, sign * c, x, z);
+            add_pauli_term(&ret, sign * c, x, z);
         }
     }
     return ret;
@@ -108,19 +111,19 @@ static struct qr_pauli_sum paulis_of(const struct qr_gate *g, const double compl
 bool qr_generator_of(const struct qr_gate *g, unsigned arg, struct qr_pauli_sum *ret) {
     matrix here, there;
     if (qr_qubits_count(&g->controls) > CONTROLS) return false;
-    matrix_of(g, arg, 0, here);
-    matrix_of(g, arg, 1, there);
-    for (unsigned i = 0; i < dim_of(g) * dim_of(g); i++)
+    generator_matrix(g, arg, 0, here);
+    generator_matrix(g, arg, 1, there);
+    for (unsigned i = 0; i < gate_dim(g) * gate_dim(g); i++)
         if (fabs(creal(here[i] - there[i])) + fabs(cimag(here[i] - there[i])) > 1e-12) return false;
-    *ret = paulis_of(g, here);
+    *ret = pauli_decomposition(g, here);
     return true;
 }
 
 struct qr_pauli_sum qr_generator_product(const struct qr_gate *g, unsigned a, unsigned b) {
-    unsigned d = dim_of(g);
+    unsigned d = gate_dim(g);
     matrix ka, kb, product;
-    matrix_of(g, a, 0, ka);
-    matrix_of(g, b, 0, kb);
+    generator_matrix(g, a, 0, ka);
+    generator_matrix(g, b, 0, kb);
     for (unsigned i = 0; i < d; i++)
         for (unsigned j = 0; j < d; j++) {
             double complex sum = 0;
@@ -128,5 +131,5 @@ struct qr_pauli_sum qr_generator_product(const struct qr_gate *g, unsigned a, un
                 sum += ka[i * d + k] * kb[k * d + j] + kb[i * d + k] * ka[k * d + j];
             product[i * d + j] = sum / 2;
         }
-    return paulis_of(g, product);
+    return pauli_decomposition(g, product);
 }

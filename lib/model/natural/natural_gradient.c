@@ -1,3 +1,5 @@
+/* model/natural/natural_gradient.c — the block-diagonal natural gradient. Start reading at
+ * qr_natural_gradient_new() and qr_natural_gradient_apply(). */
 #include "model/natural/natural_gradient.h"
 
 #include <stdio.h>
@@ -7,16 +9,16 @@
 #include "model/natural/generator.h"
 #include "model/natural/pseudo_inverse.h"
 
-enum { ARGUMENTS = 512 }; /* of a block */
+enum { ARGUMENTS = 512 }; /* maximum of a block */
 static const size_t no_readout = SIZE_MAX;
 static const double cutoff = 1e-12; /* of eigenvalues */
 
-/* An expectation value: constant, and a read-out of the block's plan. */
+/* An expectation value: constant, plus a read-out of the block's plan. */
 struct natural_value {
     double constant;
     size_t readout;
 };
-/* One argument that learns. */
+/* One argument with parameters. */
 struct argument {
     size_t gate;
     unsigned which;
@@ -25,7 +27,7 @@ struct natural_block {
     size_t n, cap;
     struct argument *argument;
     struct natural_value *value; /* n of the generators, then of the products a <= b */
-    struct qr_sim_plan *plan;    /* of what is before it; NULL: nothing is to be simulated */
+    struct qr_sim_plan *plan;    /* of the circuit before the block; NULL: nothing to simulate */
     struct qr_sim_bound *bound;
     struct qr_sim_workspace *workspace;
     size_t n_readouts;
@@ -33,7 +35,7 @@ struct natural_block {
 };
 /* Parameters that some block couples. */
 struct coupled {
-    size_t n, at; /* at: their numbers in `order`, and their square in `square` */
+    size_t n, at; /* at: start of their numbers in `order`; square: their metric */
     double *square;
 };
 struct qr_natural_gradient {
@@ -42,13 +44,15 @@ struct qr_natural_gradient {
     struct natural_block *blocks;
     size_t n_coupled, widest;
     struct coupled *coupled;
-    uint32_t *order, *where, *of; /* parameters by set; of each its set, and its place there */
-    double *scratch, *part, *derivative; /* of an argument by the parameters of its block's set */
+    /* Parameters by set; for each parameter its position in the set, and its set */
+    uint32_t *order, *where, *of;
+    /* derivative: of an argument by the parameters of its block's set */
+    double *scratch, *part, *derivative;
     double *by_node;
 };
 
-static const struct qr_gate *gate_of(const struct qr_natural_gradient *n,
-                                     const struct argument *a) {
+static const struct qr_gate *argument_gate(const struct qr_natural_gradient *n,
+                                           const struct argument *a) {
     return &n->circuit->gates[a->gate];
 }
 static size_t pair_at(const struct natural_block *b, size_t i, size_t j) {
@@ -75,71 +79,72 @@ static void add_argument(struct natural_block *b, size_t gate, unsigned which) {
     b->argument[b->n++] = (struct argument){gate, which};
 }
 
-static struct qr_qubits qubits_of(const struct qr_gate *g) {
+static struct qr_qubits qubits_touched(const struct qr_gate *g) {
     struct qr_qubits on = g->controls;
     for (unsigned t = 0; t < g->n_targets; t++) qr_qubits_add(&on, g->targets[t]);
     return on;
 }
-static bool meets(const struct qr_qubits *a, const struct qr_qubits *b) {
+static bool qubits_intersect(const struct qr_qubits *a, const struct qr_qubits *b) {
     for (unsigned w = 0; w < QR_QUBITS_WORDS; w++)
         if (a->word[w] & b->word[w]) return true;
     return false;
 }
 
-/* What is before a block: all gates up to its last that follow none of its own. */
-static struct qr_circuit *before(const struct qr_natural_gradient *n,
-                                 const struct natural_block *b) {
+/* The circuit before a block: all gates up to the block's last that follow none of its gates. */
+static struct qr_circuit *circuit_before_block(const struct qr_natural_gradient *n,
+                                               const struct natural_block *b) {
     struct qr_circuit *c = qr_circuit_copy(n->circuit);
-    struct qr_qubits behind = {0};
+    struct qr_qubits after = {0};
     size_t kept = 0, next = 0;
     for (size_t i = 0; i <= b->argument[b->n - 1].gate; i++) {
-        struct qr_qubits on = qubits_of(&c->gates[i]);
+        struct qr_qubits on = qubits_touched(&c->gates[i]);
         while (next < b->n && b->argument[next].gate < i) next++;
-        if ((next < b->n && b->argument[next].gate == i) || meets(&on, &behind))
-            qr_qubits_add_all(&behind, &on);
+        if ((next < b->n && b->argument[next].gate == i) || qubits_intersect(&on, &after))
+            qr_qubits_add_all(&after, &on);
         else c->gates[kept++] = c->gates[i];
     }
     c->n_gates = kept;
     return c;
 }
 
-/* A block ends where a gate that learns follows one of its own. */
+/* A block ends where a gate with parameters follows one of the block's. */
 static enum qr_code find_blocks(struct qr_natural_gradient *n, struct qr_err *err) {
     const struct qr_circuit *c = n->circuit;
-    struct qr_qubits behind = {0};
+    struct qr_qubits after = {0};
     struct natural_block *b = NULL;
     for (size_t i = 0; i < c->n_gates; i++) {
         const struct qr_gate *g = &c->gates[i];
-        struct qr_qubits on = qubits_of(g);
-        bool follows = meets(&on, &behind), learns = false;
+        struct qr_qubits on = qubits_touched(g);
+        bool follows = qubits_intersect(&on, &after), learns = false;
         for (unsigned k = 0; k < g->n_args; k++) {
             if (!qr_generator_needed(&g->args[k])) continue;
             if (!learns && (!b || follows)) {
                 b = new_block(n);
-                behind = (struct qr_qubits){0};
+                after = (struct qr_qubits){0};
             }
             learns = true;
             add_argument(b, i, k);
             if (b->n > ARGUMENTS)
                 return qr_fail(
                     err, QR_INVALID_ARGUMENT,
-                    "quantum-natural-gradient: gate %zu is the last of more than %d that "
-                    "learn side by side; take another optimizer",
+                    "quantum-natural-gradient: gate %zu is the last of more than %d trainable "
+                    "ones in a block; choose another optimizer",
                     i, ARGUMENTS);
         }
-        if (learns || follows) qr_qubits_add_all(&behind, &on);
+        if (learns || follows) qr_qubits_add_all(&after, &on);
     }
     return QR_OK;
 }
 
-/* The read-outs that a block wants. */
-struct wanted {
+/* The read-outs that a block needs. */
+struct block_readouts {
     size_t n;
     struct qr_observable *o;
 };
 
-/* Of the state |0…0> a value is known. */
-static struct natural_value want(struct wanted *w, bool simulated, struct qr_pauli_sum *s) {
+/* In the state |0…0> a value is known without simulation. */
+static struct natural_value request_value(struct block_readouts *w, bool simulated,
+                                          struct qr_pauli_sum *s) {
     struct natural_value v = {s->constant, no_readout};
     if (simulated && s->n) {
         v.readout = w->n;
@@ -156,29 +161,30 @@ static struct natural_value want(struct wanted *w, bool simulated, struct qr_pau
     return v;
 }
 
-static enum qr_code want_all(const struct qr_natural_gradient *n, struct natural_block *b,
-                             bool simulated, struct wanted *w, struct qr_err *err) {
+static enum qr_code request_block_values(const struct qr_natural_gradient *n,
+                                         struct natural_block *b, bool simulated,
+                                         struct block_readouts *w, struct qr_err *err) {
     struct qr_pauli_sum *k = qr_xcalloc(b->n, sizeof *k);
     enum qr_code code = QR_OK;
     for (size_t i = 0; i < b->n && code == QR_OK; i++) {
         const struct argument *a = &b->argument[i];
-        if (!qr_generator_of(gate_of(n, a), a->which, &k[i]))
-            code =
-                qr_fail(err, QR_INVALID_ARGUMENT,
-                        "quantum-natural-gradient: gate %zu (%s) turns about another axis as its "
-                        "argument %u changes, or has too many controls; write it as rotations, "
-                        "or take another optimizer",
-                        a->gate, qr_gate_info(gate_of(n, a)->kind)->name, a->which);
+        if (!qr_generator_of(argument_gate(n, a), a->which, &k[i]))
+            code = qr_fail(err, QR_INVALID_ARGUMENT,
+                           "quantum-natural-gradient: gate %zu (%s) changes its rotation axis with "
+                           "argument %u, or has too many controls; write it as rotations, "
+                           "or choose another optimizer",
+                           a->gate, qr_gate_info(argument_gate(n, a)->kind)->name, a->which);
     }
     for (size_t j = 0; j < b->n && code == QR_OK; j++)
         for (size_t i = 0; i <= j; i++) {
             const struct argument *p = &b->argument[i], *q = &b->argument[j];
-            struct qr_pauli_sum s = p->gate == q->gate
-                                        ? qr_generator_product(gate_of(n, p), p->which, q->which)
-                                        : qr_pauli_sum_product(&k[i], &k[j]);
-            b->value[pair_at(b, i, j)] = want(w, simulated, &s);
+            struct qr_pauli_sum s =
+                p->gate == q->gate ? qr_generator_product(argument_gate(n, p), p->which, q->which)
+                                   : qr_pauli_sum_product(&k[i], &k[j]);
+            b->value[pair_at(b, i, j)] = request_value(w, simulated, &s);
         }
-    for (size_t i = 0; i < b->n && code == QR_OK; i++) b->value[i] = want(w, simulated, &k[i]);
+    for (size_t i = 0; i < b->n && code == QR_OK; i++)
+        b->value[i] = request_value(w, simulated, &k[i]);
     for (size_t i = 0; i < b->n; i++) qr_pauli_sum_fini(&k[i]);
     free(k);
     return code;
@@ -188,11 +194,11 @@ static enum qr_code make_block(const struct qr_natural_gradient *n, struct natur
                                enum qr_isa isa, struct qr_err *err) {
     const struct qr_sim_options sim = {.precision = QR_DOUBLE, .isa = isa};
     size_t n_values = b->n + b->n * (b->n + 1) / 2;
-    struct qr_circuit *c = before(n, b);
-    struct wanted w = {.o = qr_xcalloc(n_values, sizeof *w.o)};
+    struct qr_circuit *c = circuit_before_block(n, b);
+    struct block_readouts w = {.o = qr_xcalloc(n_values, sizeof *w.o)};
     b->value = qr_xcalloc(n_values, sizeof *b->value);
     b->metric = qr_xcalloc(b->n * b->n, sizeof *b->metric);
-    enum qr_code code = want_all(n, b, c->n_gates > 0, &w, err);
+    enum qr_code code = request_block_values(n, b, c->n_gates > 0, &w, err);
     if (code == QR_OK && w.n) {
         b->n_readouts = w.n;
         b->z = qr_xcalloc(w.n, sizeof *b->z);
@@ -208,10 +214,11 @@ static enum qr_code make_block(const struct qr_natural_gradient *n, struct natur
 
 /* ---- sets of parameters ---- */
 
-/* What an argument's parameters are, in the order of their mention; n_params of them at most. */
-static size_t parameters_of(const struct qr_natural_gradient *n, const struct argument *a, size_t i,
-                            uint32_t *ret) {
-    const struct qr_gate_arg *arg = &gate_of(n, a)->args[a->which];
+/* Iterates over an argument's parameters, in order of occurrence: returns the next i, or 0 at the
+ * end. */
+static size_t next_parameter(const struct qr_natural_gradient *n, const struct argument *a,
+                             size_t i, uint32_t *ret) {
+    const struct qr_gate_arg *arg = &argument_gate(n, a)->args[a->which];
     if (arg->kind == QR_ARG_PARAMETER) {
         *ret = arg->index;
         return i == 0;
@@ -225,23 +232,25 @@ static size_t parameters_of(const struct qr_natural_gradient *n, const struct ar
     return 0;
 }
 
-static uint32_t root_of(uint32_t *parent, uint32_t p) {
+static uint32_t set_root(uint32_t *parent, uint32_t p) {
     while (parent[p] != p) p = parent[p] = parent[parent[p]];
     return p;
 }
 
-/* Parameters of a block belong together; sets in the order of their first parameter. */
-static void find_sets(struct qr_natural_gradient *n) {
+/* Merges the parameters of each block (union-find); sets are in the order of their first
+ * parameter. */
+static void find_parameter_sets(struct qr_natural_gradient *n) {
     uint32_t n_params = n->circuit->n_params, *parent = qr_xcalloc(n_params + 1, sizeof *parent);
     for (uint32_t p = 0; p < n_params; p++) parent[p] = p;
     for (size_t k = 0; k < n->n_blocks; k++) {
         const struct natural_block *b = &n->blocks[k];
         uint32_t first = UINT32_MAX, p;
         for (size_t a = 0; a < b->n; a++)
-            for (size_t i = 0; (i = parameters_of(n, &b->argument[a], i, &p)) > 0;) {
+            for (size_t i = 0; (i = next_parameter(n, &b->argument[a], i, &p)) > 0;) {
                 if (first == UINT32_MAX) first = p;
-                uint32_t to = root_of(parent, first), from = root_of(parent, p);
-                parent[to > from ? to : from] = to > from ? from : to; /* the lowest */
+                uint32_t to = set_root(parent, first), from = set_root(parent, p);
+                /* The lowest becomes the root */
+                parent[to > from ? to : from] = to > from ? from : to;
             }
     }
     n->order = qr_xcalloc(n_params + 1, sizeof *n->order);
@@ -250,11 +259,11 @@ static void find_sets(struct qr_natural_gradient *n) {
     n->coupled = qr_xcalloc(n_params + 1, sizeof *n->coupled);
     size_t at = 0;
     for (uint32_t p = 0; p < n_params; p++) {
-        if (root_of(parent, p) != p) continue;
+        if (set_root(parent, p) != p) continue;
         struct coupled *c = &n->coupled[n->n_coupled];
         c->at = at;
         for (uint32_t q = p; q < n_params; q++)
-            if (root_of(parent, q) == p) {
+            if (set_root(parent, q) == p) {
                 n->order[at++] = q;
                 n->of[q] = (uint32_t)n->n_coupled;
                 n->where[q] = (uint32_t)c->n++;
@@ -284,7 +293,7 @@ enum qr_code qr_natural_gradient_new(const struct qr_circuit *circuit, enum qr_i
         qr_natural_gradient_free(n);
         return code;
     }
-    find_sets(n);
+    find_parameter_sets(n);
     *ret = n;
     return QR_OK;
 }
@@ -320,12 +329,12 @@ size_t qr_natural_gradient_bytes(const struct qr_natural_gradient *n) {
 
 /* ---- at a state ---- */
 
-static double value_of(const struct natural_block *b, size_t i) {
+static double block_value(const struct natural_block *b, size_t i) {
     const struct natural_value *v = &b->value[i];
     return v->constant + (v->readout == no_readout ? 0 : b->z[v->readout]);
 }
 
-static void measure(struct natural_block *b, const double *theta, struct qr_pool *pool) {
+static void measure_block(struct natural_block *b, const double *theta, struct qr_pool *pool) {
     static const double none[1];
     if (b->plan) {
         qr_sim_bind(b->bound, theta, pool);
@@ -334,13 +343,13 @@ static void measure(struct natural_block *b, const double *theta, struct qr_pool
     for (size_t j = 0; j < b->n; j++)
         for (size_t i = 0; i <= j; i++)
             b->metric[i * b->n + j] = b->metric[j * b->n + i] =
-                value_of(b, pair_at(b, i, j)) - value_of(b, i) * value_of(b, j);
+                block_value(b, pair_at(b, i, j)) - block_value(b, i) * block_value(b, j);
 }
 
-/* ret[where]: d argument / d parameter. */
-static void derive(struct qr_natural_gradient *n, const struct argument *a, const double *theta,
-                   size_t width, double *ret) {
-    const struct qr_gate_arg *arg = &gate_of(n, a)->args[a->which];
+/* ret[position in the set]: d argument / d parameter. */
+static void derive_argument(struct qr_natural_gradient *n, const struct argument *a,
+                            const double *theta, size_t width, double *ret) {
+    const struct qr_gate_arg *arg = &argument_gate(n, a)->args[a->which];
     memset(ret, 0, width * sizeof *ret);
     if (arg->kind == QR_ARG_PARAMETER) {
         ret[n->where[arg->index]] = arg->scale;
@@ -353,21 +362,23 @@ static void derive(struct qr_natural_gradient *n, const struct argument *a, cons
             ret[n->where[e->node[i].index]] += arg->scale * n->by_node[i];
 }
 
-/* The set that a block's parameters are in; they all are in one. n_coupled: it has none. */
-static size_t set_of(const struct qr_natural_gradient *n, const struct natural_block *b) {
+/* The set of a block's parameters (all are in one); n_coupled: the block has none. */
+static size_t block_set(const struct qr_natural_gradient *n, const struct natural_block *b) {
     uint32_t p;
     for (size_t a = 0; a < b->n; a++)
-        if (parameters_of(n, &b->argument[a], 0, &p)) return n->of[p];
+        if (next_parameter(n, &b->argument[a], 0, &p)) return n->of[p];
     return n->n_coupled;
 }
 
 /* square += J^T metric J */
-static void add_block(struct qr_natural_gradient *n, struct natural_block *b, const double *theta) {
-    size_t set = set_of(n, b);
+static void add_block_metric(struct qr_natural_gradient *n, struct natural_block *b,
+                             const double *theta) {
+    size_t set = block_set(n, b);
     if (set == n->n_coupled) return;
     size_t w = n->coupled[set].n;
     double *square = n->coupled[set].square;
-    for (size_t a = 0; a < b->n; a++) derive(n, &b->argument[a], theta, w, n->derivative + a * w);
+    for (size_t a = 0; a < b->n; a++)
+        derive_argument(n, &b->argument[a], theta, w, n->derivative + a * w);
     for (size_t a = 0; a < b->n; a++) {
         memset(n->part, 0, w * sizeof *n->part); /* row a of metric J */
         for (size_t c = 0; c < b->n; c++)
@@ -381,19 +392,20 @@ static void add_block(struct qr_natural_gradient *n, struct natural_block *b, co
     }
 }
 
-static void compute(struct qr_natural_gradient *n, const double *theta, struct qr_pool *pool) {
+static void compute_metric(struct qr_natural_gradient *n, const double *theta,
+                           struct qr_pool *pool) {
     for (size_t i = 0; i < n->n_coupled; i++)
         memset(n->coupled[i].square, 0,
                n->coupled[i].n * n->coupled[i].n * sizeof *n->coupled[i].square);
     for (size_t i = 0; i < n->n_blocks; i++) {
-        measure(&n->blocks[i], theta, pool);
-        add_block(n, &n->blocks[i], theta);
+        measure_block(&n->blocks[i], theta, pool);
+        add_block_metric(n, &n->blocks[i], theta);
     }
 }
 
 void qr_natural_gradient_apply(struct qr_natural_gradient *n, const double *theta,
                                double regularization, struct qr_pool *pool, double *gradient) {
-    compute(n, theta, pool);
+    compute_metric(n, theta, pool);
     for (size_t k = 0; k < n->n_coupled; k++) {
         const struct coupled *c = &n->coupled[k];
         for (size_t i = 0; i < c->n; i++) {
@@ -408,7 +420,7 @@ void qr_natural_gradient_apply(struct qr_natural_gradient *n, const double *thet
 void qr_natural_gradient_metric(struct qr_natural_gradient *n, const double *theta,
                                 struct qr_pool *pool, double *ret) {
     size_t n_params = n->circuit->n_params;
-    compute(n, theta, pool);
+    compute_metric(n, theta, pool);
     memset(ret, 0, n_params * n_params * sizeof *ret);
     for (size_t k = 0; k < n->n_coupled; k++) {
         const struct coupled *c = &n->coupled[k];

@@ -1,3 +1,4 @@
+/* model/natural/pseudo_inverse.c — the pseudo-inverse of a symmetric matrix applied to a vector. */
 #include "model/natural/pseudo_inverse.h"
 
 #include <math.h>

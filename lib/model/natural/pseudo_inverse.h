@@ -1,5 +1,5 @@
 /* model/natural/pseudo_inverse.h — y = A^+ y of a small symmetric matrix, from its eigenvalues
- * (exact/eigen.h): the same bits everywhere. */
+ * (exact/eigen.h): the same bits on every machine. */
 #ifndef QR_MODEL_NATURAL_PSEUDO_INVERSE_H
 #define QR_MODEL_NATURAL_PSEUDO_INVERSE_H
 
