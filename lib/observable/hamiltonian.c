@@ -135,7 +135,7 @@ static enum qr_code read_coefficient(struct hamiltonian_reader *r, double *ret, 
 
 /* ---- Paulis ---- */
 
-const char *qr_term_put(struct qr_pauli_term *term, char pauli, uint64_t qubit, unsigned n_qubits,
+const char *qr_term_add_pauli(struct qr_pauli_term *term, char pauli, uint64_t qubit, unsigned n_qubits,
                         char why[96]) {
     enum { ROOM = 96 };
     if (pauli == 'I') return NULL;
@@ -174,7 +174,7 @@ static enum qr_code read_pauli(struct hamiltonian_reader *r, struct qr_pauli_ter
     if (!digits && pauli != 'I')
         return bad(r, "a qubit number must follow %c, as in %c0", pauli, pauli);
     if (bracket && !skip(r, ')')) return bad(r, "')' must follow the qubit");
-    const char *wrong = qr_term_put(term, pauli, qubit, r->n_qubits, why);
+    const char *wrong = qr_term_add_pauli(term, pauli, qubit, r->n_qubits, why);
     if (wrong) r->at = from;
     return wrong ? bad(r, "%s", wrong) : QR_OK;
 }
@@ -284,7 +284,7 @@ enum qr_code qr_hamiltonian_of(struct qr_term_list *l, const char *what, struct 
     return wrong ? qr_fail(err, QR_INVALID_ARGUMENT, "%s: %s", what, wrong) : QR_OK;
 }
 
-enum qr_code qr_hamiltonian_words(const char *words, const char *where, unsigned n_qubits,
+enum qr_code qr_hamiltonian_parse_paulis(const char *words, const char *where, unsigned n_qubits,
                                   struct qr_pauli_term *ret, struct qr_err *err) {
     struct hamiltonian_reader r = {.at = words,
                                    .end = words + strlen(words),

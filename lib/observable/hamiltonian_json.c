@@ -27,7 +27,7 @@ static enum qr_code words_of(struct collector *c, const struct qr_json *v, const
                              struct qr_pauli_term *ret) {
     const char *words;
     enum qr_code code = qr_json_string(v, where, &words, c->err);
-    return code ? code : qr_hamiltonian_words(words, where, c->n_qubits, ret, c->err);
+    return code ? code : qr_hamiltonian_parse_paulis(words, where, c->n_qubits, ret, c->err);
 }
 
 /* OpenFermion's: [[0, "X"], [1, "Y"]]. */
@@ -47,7 +47,7 @@ static enum qr_code factors_of(struct collector *c, const struct qr_json *list, 
         if (!pair || strlen(pauli) != 1 || !strchr("IXYZ", *pauli))
             return qr_fail(c->err, QR_INVALID_ARGUMENT,
                            "%s: a factor must be a qubit and its Pauli, as in [0, \"X\"]", where);
-        const char *wrong = qr_term_put(ret, *pauli, (uint64_t)qubit, c->n_qubits, why);
+        const char *wrong = qr_term_add_pauli(ret, *pauli, (uint64_t)qubit, c->n_qubits, why);
         if (wrong) return qr_fail(c->err, QR_INVALID_ARGUMENT, "%s: %s", where, wrong);
     }
     return QR_OK;
@@ -77,7 +77,7 @@ static enum qr_code read_members(struct collector *c, const struct qr_json *obje
         struct qr_path path = qr_path_of("%s.%s", c->where, qr_json_key(v));
         struct qr_pauli_term term;
         enum qr_code code =
-            qr_hamiltonian_words(qr_json_key(v), path.s, c->n_qubits, &term, c->err);
+            qr_hamiltonian_parse_paulis(qr_json_key(v), path.s, c->n_qubits, &term, c->err);
         if (!code) code = add(c, &term, v, path.s);
         if (code) return code;
     }

@@ -113,11 +113,11 @@ static void call_matrix(double cells, const void *numbers, bool wide, size_t ele
     sum_operations += cells * s.ops * QR_LANES;
     sum_bytes += cells * s.cells * 2 * 2 * QR_LANES * (double)elem;
 }
-static double inside(unsigned bits, const struct qr_tile_place *at) {
+static double inside(unsigned bits, const struct qr_tile_target *at) {
     return (double)(UINT64_C(1) << (bits - (unsigned)__builtin_popcountll(at->controls)));
 }
 
-static double parities_of(const struct qr_pauli_place *at, size_t n) {
+static double parities_of(const struct qr_pauli_string *at, size_t n) {
     unsigned some = 0;
     for (size_t k = 0; k < n; k++) some |= 1u << (at[k].n_y & 1);
     return some == 3 ? 2 : 1;
@@ -131,7 +131,7 @@ static double parities_of(const struct qr_pauli_place *at, size_t n) {
     said = sum_operations - said
 #define WRAP(T, ELEM)                                                                              \
     typedef ELEM T##_elem;                                                                         \
-    static void T##_apply_(void *cells, unsigned bits, const struct qr_tile_place *at,             \
+    static void T##_apply_(void *cells, unsigned bits, const struct qr_tile_target *at,             \
                            const void *numbers, bool wide) {                                       \
         typedef T##_elem real_elem;                                                                \
         COUNTED(call_matrix(inside(bits, at), numbers, wide, sizeof(ELEM)));                       \
@@ -139,7 +139,7 @@ static double parities_of(const struct qr_pauli_place *at, size_t n) {
         after(before, said);                                                                       \
     }                                                                                              \
     static uint64_t T##_cross_(void *phi, void *lambda, unsigned bits,                             \
-                               const struct qr_tile_place *at, const void *numbers, bool wide,     \
+                               const struct qr_tile_target *at, const void *numbers, bool wide,     \
                                uint64_t start, size_t count, double(*acc)[QR_LANES]) {             \
         typedef T##_elem real_elem;                                                                \
         COUNTED(call(4.0 * (double)count, 14, 2, sizeof(ELEM));                                    \
@@ -156,14 +156,14 @@ static double parities_of(const struct qr_pauli_place *at, size_t n) {
         real[sizeof(ELEM) == sizeof(double)]->collect(sums, n, acc);                               \
     }                                                                                              \
     static void T##_expect_(const void *phi, size_t first, size_t count,                           \
-                            const struct qr_pauli_place *at, size_t n, void *acc) {                \
+                            const struct qr_pauli_string *at, size_t n, void *acc) {                \
         typedef T##_elem real_elem;                                                                \
         COUNTED(call((double)count, 2 * parities_of(at, n) + (double)n, 1, sizeof(ELEM)));         \
         k->expect(phi, first, count, at, n, acc);                                                  \
         after(before, said);                                                                       \
     }                                                                                              \
     static void T##_observe_(void *lambda, const void *phi, size_t first, size_t count,            \
-                             const struct qr_pauli_place *at, size_t n, const void *weights) {     \
+                             const struct qr_pauli_string *at, size_t n, const void *weights) {     \
         typedef T##_elem real_elem;                                                                \
         COUNTED(call((double)count, 2 * (double)n, 3, sizeof(ELEM)));                              \
         k->observe(lambda, phi, first, count, at, n, weights);                                     \
@@ -265,14 +265,14 @@ static double parities_of(const struct qr_pauli_place *at, size_t n) {
         after(before, said);                                                                       \
     }                                                                                              \
     static void T##_apply_half_(const void *in, void *out, unsigned bits,                          \
-                                const struct qr_tile_place *at, const double *numbers) {           \
+                                const struct qr_tile_target *at, const double *numbers) {           \
         typedef T##_elem real_elem;                                                                \
         COUNTED(call((double)(UINT64_C(1) << bits) / 2, 16, 2, sizeof(ELEM)));                     \
         k->apply_half(in, out, bits, at, numbers);                                                 \
         after(before, said);                                                                       \
     }                                                                                              \
     static void T##_apply_wide_(const void *in, void *out, unsigned bits,                          \
-                                const struct qr_tile_place *at, const double *numbers) {           \
+                                const struct qr_tile_target *at, const double *numbers) {           \
         typedef T##_elem real_elem;                                                                \
         COUNTED(call((double)(UINT64_C(1) << bits), 16, 2, sizeof(ELEM)));                         \
         k->apply_wide(in, out, bits, at, numbers);                                                 \

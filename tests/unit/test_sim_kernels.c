@@ -70,9 +70,9 @@ static void drop(struct work *w) {
     free(w->wide);
 }
 
-static bool place(unsigned a, unsigned b, unsigned variant, struct qr_tile_place *ret) {
+static bool place(unsigned a, unsigned b, unsigned variant, struct qr_tile_target *ret) {
     if (a == b) return false;
-    *ret = (struct qr_tile_place){.bit = {(uint8_t)a, (uint8_t)b}};
+    *ret = (struct qr_tile_target){.bit = {(uint8_t)a, (uint8_t)b}};
     /* variant 1, 2: one or two controls, on 1 and then 0 */
     for (unsigned c = 0, v = variant; c < BITS && v; c++) {
         if (c == a || c == b) continue;
@@ -87,7 +87,7 @@ static bool place(unsigned a, unsigned b, unsigned variant, struct qr_tile_place
  * rounding when stored. */
 static const double tolerance[2] = {8 * 0x1p-24, 64 * 0x1p-53};
 
-static void check_apply(const struct work *w, const void *got, const struct qr_tile_place *at,
+static void check_apply(const struct work *w, const void *got, const struct qr_tile_target *at,
                         bool wide, int precision) {
     size_t sa = (size_t)1 << at->bit[0], sb = (size_t)1 << at->bit[1];
     double worst = 0;
@@ -111,7 +111,7 @@ static void check_apply(const struct work *w, const void *got, const struct qr_t
 }
 
 static void check_cross(const struct work *w, const double (*acc)[QR_LANES],
-                        const struct qr_tile_place *at, int precision) {
+                        const struct qr_tile_target *at, int precision) {
     size_t sa = (size_t)1 << at->bit[0], sb = (size_t)1 << at->bit[1];
     double complex m[4][4];
     double worst = 0;
@@ -145,7 +145,7 @@ static void fused_gates(const struct qr_kernels *k, const struct qr_kernels *por
             if (j != r && (r == 0 || (j != (r + 1) % 4 && (r != 3 || j == 0))))
                 w.narrow[r * 4 + j] = w.narrow[16 + r * 4 + j] = 0;
     size_t bytes = bytes_of(CELLS, precision);
-    struct qr_tile_place at;
+    struct qr_tile_target at;
     for (unsigned a = 0; a < BITS; a++)
         for (unsigned b = 0; b < BITS; b++)
             for (unsigned variant = 0; variant < 3; variant++) {
@@ -200,7 +200,7 @@ static void permutations(const struct qr_kernels *k, int precision) {
     };
     struct work w = make(precision);
     size_t bytes = bytes_of(CELLS, precision);
-    struct qr_tile_place at;
+    struct qr_tile_target at;
     for (size_t c = 0; c < COUNT(cases); c++)
         for (unsigned variant = 0; variant < 2; variant++) {
             if (!place(4, 1, variant, &at)) continue;
@@ -248,7 +248,7 @@ static void folds(const struct qr_kernels *k, const struct qr_kernels *portable)
 }
 
 /* Strings that turn the same qubits: lane by lane what they are, as sums of the plain terms. */
-static void check_readouts(const struct work *w, const struct qr_pauli_place *at, size_t n,
+static void check_readouts(const struct work *w, const struct qr_pauli_string *at, size_t n,
                            const void *weights, const void *sums, const void *lambda,
                            int precision) {
     static const double complex turned[4] = {1, -I, -1, I}, straight[4] = {1, I, -1, -I};
@@ -281,7 +281,7 @@ static void readouts(const struct qr_kernels *k, const struct qr_kernels *portab
     size_t bytes = bytes_of(CELLS, precision), row = bytes_of(1, precision) / 2;
     for (unsigned c = 0; c < 128; c++) {
         size_t n = sizes[c / 32];
-        struct qr_pauli_place at[32] = {0};
+        struct qr_pauli_string at[32] = {0};
         unsigned char *weights = random_cells(n, precision), *x = copy_of(w.lambda, bytes),
                       *y = copy_of(w.lambda, bytes), *s = qr_xaligned(n * row),
                       *t = qr_xaligned(n * row);
@@ -351,7 +351,7 @@ static void tables(const struct qr_kernels *k, const struct qr_kernels *portable
         for (size_t l = 0; l < 2 * QR_HALF_LANES; l++)
             numbers[e * 2 * QR_HALF_LANES + l] = w.wide[e * 32 + l / 8 * 16 + l % 8];
     void *x = copy_of(w.lambda, bytes), *y = copy_of(w.phi, bytes);
-    struct qr_tile_place at;
+    struct qr_tile_target at;
     for (unsigned p = 0; p < BITS * BITS; p++) {
         if (!place(p / BITS, p % BITS, 0, &at)) continue;
         memcpy(x, w.lambda, bytes);

@@ -39,7 +39,7 @@ static inline uint64_t qr_cell_at(uint64_t i) { return i ^ (i >> 5 & ((1 << QR_T
 
 /* The next tile's cells, fetched into L2 beside the work on this one: cells offsets[i] ^ base, i <
  * n, of from[0], then of from[1]. */
-struct qr_ahead {
+struct qr_prefetch {
     const unsigned char *from[2];
     const uint64_t *offsets;
     uint64_t base;
@@ -48,14 +48,14 @@ struct qr_ahead {
 };
 
 /* Where in a tile a 4x4 acts: cells whose bits `controls` read `values`. */
-struct qr_tile_place {
+struct qr_tile_target {
     uint8_t bit[2]; /* cell bit of frame position 0 (more significant) and 1 */
     uint64_t controls, values;
-    struct qr_ahead *ahead; /* a cell a group; NULL: none */
+    struct qr_prefetch *ahead; /* a cell a group; NULL: none */
 };
 
 /* A Pauli string on cell and lane bits: i^n_y X^x Z^z. */
-struct qr_pauli_place {
+struct qr_pauli_string {
     uint64_t x, z;          /* cell bits */
     uint8_t x_lane, z_lane; /* lane bits */
     uint8_t n_y;            /* mod 4 */
@@ -65,25 +65,25 @@ struct qr_pauli_place {
 struct qr_kernels {
     const char *name;
     /* cells <- matrix on the place, for all groups */
-    void (*apply)(void *cells, unsigned bits, const struct qr_tile_place *at, const void *numbers,
+    void (*apply)(void *cells, unsigned bits, const struct qr_tile_target *at, const void *numbers,
                   bool wide);
     /* acc[k][lane] += the cross numbers of `count` groups from group `start` (0, or what an earlier
      * call returned), a multiple of QR_BATCH_GROUPS but for the last call: each batch is summed in
      * E, batches in float64. Then, where numbers is not NULL, the matrix on both vectors. Returns
      * where to go on. */
-    uint64_t (*cross)(void *phi, void *lambda, unsigned bits, const struct qr_tile_place *at,
+    uint64_t (*cross)(void *phi, void *lambda, unsigned bits, const struct qr_tile_target *at,
                       const void *numbers, bool wide, uint64_t start, size_t count,
                       double (*acc)[QR_LANES]);
     /* ret[k] = tree over lanes of acc[k][lane] * scale[lane] */
     void (*fold)(const double (*acc)[QR_LANES], const double scale[QR_LANES], double ret[QR_CROSS]);
     /* Of n strings of one x and x_lane. acc[k][lane] += <phi|P_k|phi> over cells first ..
      * first + count - 1, without the signs of z_lane */
-    void (*expect)(const void *phi, size_t first, size_t count, const struct qr_pauli_place *at,
+    void (*expect)(const void *phi, size_t first, size_t count, const struct qr_pauli_string *at,
                    size_t n, void *acc);
     /* lambda[i] += weights[k][lane] * (P_k phi)[i], k ascending, without the signs of z_lane;
      * weights: n rows, then their negations */
     void (*observe)(void *lambda, const void *phi, size_t first, size_t count,
-                    const struct qr_pauli_place *at, size_t n, const void *weights);
+                    const struct qr_pauli_string *at, size_t n, const void *weights);
     /* 16 cells at offsets: cell j lane l changes places with cell l lane j */
     void (*transpose)(void *cells, const uint64_t offsets[QR_LANES]);
     /* to[i] = from[offsets[i] ^ base] and back */
@@ -128,11 +128,11 @@ struct qr_kernels {
     void (*encode)(const double *m, const double *b, void *ret);
     /* out <- a matrix of its own for each of lanes 0-7 on the place; the other lanes stay. numbers:
      * for each of the 16 entries re[8], im[8], 64-byte aligned. out may be in. */
-    void (*apply_half)(const void *in, void *out, unsigned bits, const struct qr_tile_place *at,
+    void (*apply_half)(const void *in, void *out, unsigned bits, const struct qr_tile_target *at,
                        const double *numbers);
     /* out <- a matrix for each lane on the place; numbers as apply's wide ones; at least two
      * groups. out may be in. */
-    void (*apply_wide)(const void *in, void *out, unsigned bits, const struct qr_tile_place *at,
+    void (*apply_wide)(const void *in, void *out, unsigned bits, const struct qr_tile_target *at,
                        const double *numbers);
     /* lane l of to <- lane 4 + l / 4 of from */
     void (*repeat)(const void *from, void *to, size_t cells);

@@ -32,7 +32,7 @@ INLINE const struct NAME(cell) *
     return room;
 }
 
-INLINE uint64_t NAME(cell_at)(const struct qr_pauli_place *at, uint64_t i) {
+INLINE uint64_t NAME(cell_at)(const struct qr_pauli_string *at, uint64_t i) {
     return at->turned ? qr_cell_at(i) : i;
 }
 
@@ -40,7 +40,7 @@ INLINE bool NAME(odd)(uint64_t i) { return __builtin_popcountll(i) & 1; }
 
 /* products[0]: of an even number of Y; products[1]: of an odd one */
 INLINE void NAME(products_of)(const struct NAME(cell) * p, uint64_t begin, size_t n,
-                              const struct qr_pauli_place *at, const bool some[2],
+                              const struct qr_pauli_string *at, const bool some[2],
                               E (*products)[NAME(BLOCK)][QR_LANES]) {
     for (size_t i = 0; i < n; i++) {
         struct NAME(cell) room RAW;
@@ -70,7 +70,7 @@ INLINE void NAME(add_products)(const E (*products)[QR_LANES], const E *signs, si
 }
 
 static void NAME(expect)(const void *phi, size_t first, size_t count,
-                         const struct qr_pauli_place *at, size_t n, void *acc) {
+                         const struct qr_pauli_string *at, size_t n, void *acc) {
     static const E one[2] = {1, -1};
     _Alignas(64) E products[2][NAME(BLOCK)][QR_LANES] RAW;
     E signs[NAME(BLOCK)] RAW, *sum = acc;
@@ -89,7 +89,7 @@ static void NAME(expect)(const void *phi, size_t first, size_t count,
 }
 
 static void NAME(observe)(void *lambda, const void *phi, size_t first, size_t count,
-                          const struct qr_pauli_place *at, size_t n, const void *weights) {
+                          const struct qr_pauli_string *at, size_t n, const void *weights) {
     struct NAME(cell) *to = lambda;
     const struct NAME(cell) *p = phi;
     const E *plus = weights, *minus = plus + n * QR_LANES;

@@ -325,7 +325,7 @@ static void NAME(encode)(const double *m, const double *b, void *ret) {
 /* ---- the first layer's tables ---- */
 
 static void NAME(apply_half)(const void *in, void *out, unsigned bits,
-                             const struct qr_tile_place *at, const double *numbers) {
+                             const struct qr_tile_target *at, const double *numbers) {
     struct NAME(walk) w = NAME(walk_of)(bits, at);
     uint64_t i = 0;
     for (size_t g = 0; g < w.n; g++, i = NAME(next)(&w, i)) {
@@ -396,7 +396,7 @@ INLINE void NAME(wide_groups)(const int ng, const struct NAME(cell) *const x[2],
 }
 
 static void NAME(apply_wide)(const void *in, void *out, unsigned bits,
-                             const struct qr_tile_place *at, const double *numbers) {
+                             const struct qr_tile_target *at, const double *numbers) {
     struct NAME(walk) w = NAME(walk_of)(bits, at);
     const struct NAME(wide) *c = (const void *)numbers;
     const size_t cell[4] = {0, w.sb, w.sa, w.sa + w.sb};

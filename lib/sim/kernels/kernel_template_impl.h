@@ -33,10 +33,10 @@ struct NAME(walk) {
     /* cells from a group's first to those with the frame's more and less significant bit set */
     size_t sa, sb;
     size_t n; /* groups */
-    struct qr_ahead *ahead;
+    struct qr_prefetch *ahead;
 };
 
-INLINE struct NAME(walk) NAME(walk_of)(unsigned bits, const struct qr_tile_place *at) {
+INLINE struct NAME(walk) NAME(walk_of)(unsigned bits, const struct qr_tile_target *at) {
     uint64_t all = bits == 64 ? ~UINT64_C(0) : (UINT64_C(1) << bits) - 1;
     struct NAME(walk) w;
     w.sa = (size_t)1 << at->bit[0];
@@ -53,7 +53,7 @@ INLINE uint64_t NAME(next)(const struct NAME(walk) * w, uint64_t i) {
 }
 
 /* One more cell of the next tile. */
-INLINE void NAME(fetch)(struct qr_ahead *a) {
+INLINE void NAME(fetch)(struct qr_prefetch *a) {
     if (!a || a->vector == 2) return;
     const unsigned char *c =
         a->from[a->vector] + (a->offsets[a->next] ^ a->base) * sizeof(struct NAME(cell));
@@ -253,7 +253,7 @@ INLINE void NAME(multiply)(struct NAME(cell) * c, const struct NAME(walk) * w,
     else if (v->n > 2) NAME(move_range)(c, w, v, v->n, i, count);
 }
 
-static void NAME(apply)(void *cells, unsigned bits, const struct qr_tile_place *at,
+static void NAME(apply)(void *cells, unsigned bits, const struct qr_tile_target *at,
                         const void *numbers, bool wide) {
     struct NAME(walk) w = NAME(walk_of)(bits, at);
     struct NAME(matrix) m RAW;
@@ -333,7 +333,7 @@ INLINE uint64_t NAME(cross_batch)(const struct NAME(cell) * p, const struct NAME
 
 /* In batches of QR_BATCH_GROUPS, so that a group's cells are still in L1 when the matrix comes.
  * numbers NULL: no matrix. */
-static uint64_t NAME(cross)(void *phi, void *lambda, unsigned bits, const struct qr_tile_place *at,
+static uint64_t NAME(cross)(void *phi, void *lambda, unsigned bits, const struct qr_tile_target *at,
                             const void *numbers, bool wide, uint64_t start, size_t count,
                             double (*acc)[QR_LANES]) {
     struct NAME(walk) w = NAME(walk_of)(bits, at);

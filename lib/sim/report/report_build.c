@@ -53,7 +53,7 @@ void qr_report_gate(struct qr_report_build *b, uint32_t fused, unsigned part, un
     r->shapes[from->shape].n_fused++;
 }
 
-struct qr_report_way qr_report_way(const double *numbers) {
+struct qr_report_sparsity qr_report_sparsity(const double *numbers) {
     unsigned most = 1, moved = 0;
     bool moves = true;
     for (unsigned r = 0; r < 4; r++) {
@@ -67,6 +67,6 @@ struct qr_report_way qr_report_way(const double *numbers) {
         }
         if (n > most) most = n;
     }
-    if (moves && most == 1) return (struct qr_report_way){0, (uint8_t)moved};
-    return (struct qr_report_way){most > 2 ? 4 : (uint8_t)most, 0};
+    if (moves && most == 1) return (struct qr_report_sparsity){0, (uint8_t)moved};
+    return (struct qr_report_sparsity){most > 2 ? 4 : (uint8_t)most, 0};
 }

@@ -9,17 +9,17 @@
 
 /* How kernels' `apply` multiplies: `row` entries a row (1, 2 or 4); 0: rows of one entry 1 or -1,
  * by which `moved` of four cells change. */
-struct qr_report_way {
+struct qr_report_sparsity {
     uint8_t row, moved;
 };
-static const struct qr_report_way qr_report_dense = {4, 0};
+static const struct qr_report_sparsity qr_report_dense = {4, 0};
 
 struct qr_report_build {
     const struct qr_sim_plan *p;
     struct qr_sim_report *r;
     struct qr_sim_bound *probe;     /* bound to parameters that make nothing trivial */
     double *x;                      /* a sample of that kind */
-    struct qr_report_way (*way)[2]; /* of each shape: of its matrix, and of its adjoint */
+    struct qr_report_sparsity (*way)[2]; /* of each shape: of its matrix, and of its adjoint */
 };
 
 /* The stage of that name, added when it is new; valid until the next call. */
@@ -31,7 +31,7 @@ void qr_report_part(struct qr_report_build *b, const char *format, ...) QR_PRINT
 void qr_report_gate(struct qr_report_build *b, uint32_t fused, unsigned part, unsigned half,
                     unsigned base);
 /* numbers: as qr_narrow_numbers, or its second half. */
-struct qr_report_way qr_report_way(const double *numbers);
+struct qr_report_sparsity qr_report_sparsity(const double *numbers);
 
 /* ---- calls of kernels (kernels/kernel.h), summed: cells of 16 lanes, of `cell` bytes ---- */
 
@@ -43,7 +43,7 @@ static inline void qr_cost(struct qr_sim_stage *s, double operations, double byt
     s->bytes += bytes;
 }
 /* A 4x4 on that many cells. */
-static inline void qr_cost_apply(struct qr_sim_stage *s, double cells, struct qr_report_way way,
+static inline void qr_cost_apply(struct qr_sim_stage *s, double cells, struct qr_report_sparsity way,
                                  size_t cell) {
     double touched = way.row ? cells : cells * way.moved / 4;
     s->flop += way.row ? cells * way.row * QR_FLOP_COMPLEX : touched * 2 * QR_FLOP;

@@ -42,7 +42,7 @@ static void expect_run(struct qr_sweep *r, const struct qr_plan_run *run, size_t
                        struct qr_sweep_slot *slot) {
     const struct qr_sim_plan *p = r->p;
     const struct qr_plan_term *terms = r->v->terms + run->first;
-    struct qr_pauli_place places[QR_RUN_MOST];
+    struct qr_pauli_string places[QR_RUN_MOST];
     _Alignas(64) unsigned char acc[QR_RUN_MOST * QR_LANES * sizeof(double)] QR_RAW; /* or floats */
     size_t each = p->cell_bytes / 2;
     for (size_t k = 0; k < run->n; k++) places[k] = terms[k].place;
@@ -59,7 +59,7 @@ static void expect_item(struct qr_sweep *r, size_t item, struct qr_sweep_slot *s
 
 /* Lanes' weights of a term, and their negations; minus: of what lies outside a tile. */
 static void put_weights(const struct qr_sweep *r, const struct qr_plan_term *t,
-                        const struct qr_pauli_place *place, bool minus, void *ret,
+                        const struct qr_pauli_string *place, bool minus, void *ret,
                         void *ret_negated) {
     const struct qr_sim_plan *p = r->p;
     for (unsigned l = 0; l < QR_LANES; l++) {
@@ -77,7 +77,7 @@ static void put_weights(const struct qr_sweep *r, const struct qr_plan_term *t,
 
 /* lambda += the run's terms on phi; place: their own, or in a tile; minus: of each. */
 static void add_run(const struct qr_sweep *r, const struct qr_plan_run *run,
-                    const struct qr_pauli_place *places, const bool *minus, unsigned char *lambda,
+                    const struct qr_pauli_string *places, const bool *minus, unsigned char *lambda,
                     const unsigned char *phi, size_t first, size_t n) {
     _Alignas(64) unsigned char weights[2 * QR_RUN_MOST * QR_LANES * sizeof(double)] QR_RAW;
     size_t each = r->p->cell_bytes / 2;
@@ -95,7 +95,7 @@ static void observe_item(struct qr_sweep *r, size_t item, struct qr_sweep_slot *
     memset(r->ws->lambda + first * p->cell_bytes, 0, n * p->cell_bytes);
     for (size_t i = 0; i < r->v->n_runs; i++) {
         const struct qr_plan_run *run = &r->v->runs[i];
-        struct qr_pauli_place places[QR_RUN_MOST];
+        struct qr_pauli_string places[QR_RUN_MOST];
         for (size_t k = 0; k < run->n; k++) places[k] = r->v->terms[run->first + k].place;
         add_run(r, run, places, plus, r->ws->lambda, r->ws->phi, first, n);
     }
@@ -116,10 +116,10 @@ void qr_sweep_observe_tile(const struct qr_sweep *r, uint64_t base, unsigned cha
     memset(lambda, 0, n * p->cell_bytes);
     for (size_t i = 0; i < r->v->n_runs; i++) {
         const struct qr_plan_run *run = &r->v->runs[i];
-        struct qr_pauli_place places[QR_RUN_MOST];
+        struct qr_pauli_string places[QR_RUN_MOST];
         bool minus[QR_RUN_MOST];
         for (size_t k = 0; k < run->n; k++) {
-            const struct qr_pauli_place *whole = &r->v->terms[run->first + k].place;
+            const struct qr_pauli_string *whole = &r->v->terms[run->first + k].place;
             places[k] = *whole;
             places[k].x = collect(whole->x, r->pass->tile);
             places[k].z = collect(whole->z, r->pass->tile);

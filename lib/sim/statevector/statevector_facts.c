@@ -14,7 +14,7 @@ static double step_cells(const struct qr_sim_plan *p, const struct qr_plan_step 
     return cells_of(p) / (double)(UINT64_C(1) << controls);
 }
 
-static struct qr_report_way way_of(const struct qr_report_build *b, const struct qr_plan_step *st,
+static struct qr_report_sparsity way_of(const struct qr_report_build *b, const struct qr_plan_step *st,
                                    bool adjoint) {
     return st->wide_slot != QR_NO_SLOT ? qr_report_dense : b->way[st->shape][adjoint];
 }

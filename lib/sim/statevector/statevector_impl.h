@@ -21,7 +21,7 @@ struct qr_plan_step {
     /* of the tile: the bits that change places with the lane bits; nothing below counts then */
     uint8_t swap[QR_LANE_BITS];
     uint32_t fused, shape;
-    struct qr_tile_place place;
+    struct qr_tile_target place;
     uint64_t outer_controls, outer_values; /* cell bits outside the tile */
     uint16_t lanes;                        /* lanes whose controls hold */
     uint32_t wide_slot;                    /* per-lane numbers, or QR_NO_SLOT */
@@ -39,7 +39,7 @@ struct qr_plan_pass {
 struct qr_plan_term {
     uint32_t readout;
     double coefficient;
-    struct qr_pauli_place place;
+    struct qr_pauli_string place;
 };
 
 /* Terms that turn the same qubits and stand one after the other: one call of a kernel. */

@@ -125,10 +125,10 @@ static size_t n_tiles(const struct qr_sweep *r) {
 }
 
 /* The tile that this thread takes next; lambda NULL: one vector. */
-static struct qr_ahead ahead_of(const struct qr_sweep *r, const struct qr_sweep_slot *slot,
+static struct qr_prefetch ahead_of(const struct qr_sweep *r, const struct qr_sweep_slot *slot,
                                 const unsigned char *phi, const unsigned char *lambda) {
     bool none = slot->next == n_tiles(r);
-    return (struct qr_ahead){.from = {lambda ? lambda : phi, phi},
+    return (struct qr_prefetch){.from = {lambda ? lambda : phi, phi},
                              .offsets = r->v->offsets + r->pass->first_offset,
                              .base = none ? 0 : qr_cell_at(tile_base(r, slot->next)),
                              .n = (size_t)1 << r->v->tile_bits,
@@ -161,12 +161,12 @@ static void forward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot *
     unsigned char *cells = whole ? r->ws->phi : slot->phi;
     if (!whole)
         p->kernels->gather(cells, r->from, qr_cell_at(base), offsets, (size_t)1 << r->v->tile_bits);
-    struct qr_ahead ahead = ahead_of(r, slot, r->from, NULL);
+    struct qr_prefetch ahead = ahead_of(r, slot, r->from, NULL);
     for (uint32_t i = 0; i < r->pass->n_steps; i++) {
         const struct qr_plan_step *st = &r->v->steps[r->pass->first_step + i];
         if (st->transpose) transpose(r, st, cells);
         if (st->transpose || (base & st->outer_controls) != st->outer_values) continue;
-        struct qr_tile_place place = st->place;
+        struct qr_tile_target place = st->place;
         place.ahead = &ahead;
         p->kernels->apply(cells, r->v->tile_bits, &place, numbers_of(r, st, false),
                           st->wide_slot != QR_NO_SLOT);
@@ -203,13 +203,13 @@ static void add_piece(struct qr_sweep *r, const struct qr_plan_step *st,
 }
 
 static void backward_step(struct qr_sweep *r, const struct qr_plan_step *st, unsigned char *phi,
-                          unsigned char *lambda, struct qr_ahead *ahead,
+                          unsigned char *lambda, struct qr_prefetch *ahead,
                           struct qr_sweep_slot *slot) {
     const struct qr_sim_plan *p = r->p;
     const struct qr_kernels *k = p->kernels;
     bool wide = st->wide_slot != QR_NO_SLOT;
     const void *numbers = st->back ? numbers_of(r, st, true) : NULL;
-    struct qr_tile_place place = st->place;
+    struct qr_tile_target place = st->place;
     place.ahead = ahead;
     if (!st->cross) {
         if (!st->back) return;
@@ -242,7 +242,7 @@ static void backward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot 
     if (observe) qr_sweep_observe_tile(r, base, lambda, phi);
     else if (!whole) p->kernels->gather(lambda, r->ws->lambda, qr_cell_at(base), offsets, cells);
     /* written at the end, even where it is not read */
-    struct qr_ahead ahead = ahead_of(r, slot, r->ws->phi, r->ws->lambda);
+    struct qr_prefetch ahead = ahead_of(r, slot, r->ws->phi, r->ws->lambda);
     for (uint32_t i = r->pass->n_steps; i-- > 0;) {
         const struct qr_plan_step *st = &r->v->steps[r->pass->first_step + i];
         if ((size_t)(st - r->v->steps) < r->v->first_cross) break;

@@ -162,7 +162,7 @@ static void chain_forward(const struct qr_stream_run *r, const struct chain *c,
     _Alignas(64) double numbers[32 * QR_HALF_LANES] QR_RAW;
     for (unsigned h = 0; h < 2; h++)
         for (unsigned i = 0; i < c->n[h]; i++) {
-            struct qr_tile_place at = {.bit = {c->fused[h][i].bit[0], c->fused[h][i].bit[1]}};
+            struct qr_tile_target at = {.bit = {c->fused[h][i].bit[0], c->fused[h][i].bit[1]}};
             half_numbers(chain_numbers(r, c, h, i), chain_numbers(r, other, h, i), numbers);
             r->k->apply_half(from, c->state[h], c->bits, &at, numbers);
             from = c->state[h];
@@ -170,7 +170,7 @@ static void chain_forward(const struct qr_stream_run *r, const struct chain *c,
 }
 
 static void cross(struct qr_stream_run *r, void *phi, void *lambda, unsigned bits,
-                  const struct qr_tile_place *at, uint32_t shape) {
+                  const struct qr_tile_target *at, uint32_t shape) {
     struct qr_stream_slot *slot = &r->ws->slots[0];
     if (!r->p->shapes[shape].n_derivatives) return;
     size_t groups = (size_t)1 << (bits - 2);
@@ -191,7 +191,7 @@ static void undo(const struct qr_stream_run *r, const struct chain *c, unsigned 
                  unsigned char *lambda) {
     const struct qr_front_gate *b = &c->fused[h][i];
     const double *adjoint = chain_numbers(r, c, h, i) + QR_NARROW / 2;
-    struct qr_tile_place at = {.bit = {b->bit[0], b->bit[1]}};
+    struct qr_tile_target at = {.bit = {b->bit[0], b->bit[1]}};
     _Alignas(64) double numbers[32 * QR_HALF_LANES] QR_RAW;
     if (!c->half) {
         r->k->apply(lambda, c->bits, &at, adjoint, false);
@@ -204,7 +204,7 @@ static void undo(const struct qr_stream_run *r, const struct chain *c, unsigned 
 static void chain_backward(struct qr_stream_run *r, const struct chain *c, unsigned char *lambda) {
     for (unsigned h = 2; h-- > 0;) {
         for (unsigned i = 0; i < c->n[h]; i++) {
-            struct qr_tile_place at = {.bit = {c->fused[h][i].bit[0], c->fused[h][i].bit[1]}};
+            struct qr_tile_target at = {.bit = {c->fused[h][i].bit[0], c->fused[h][i].bit[1]}};
             cross(r, c->state[h], lambda, c->bits, &at, c->fused[h][i].shape);
         }
         for (unsigned i = 0; h && i < c->n[h]; i++) undo(r, c, h, i, lambda);
@@ -213,8 +213,8 @@ static void chain_backward(struct qr_stream_run *r, const struct chain *c, unsig
 
 /* ---- the right table: fused gates across the cut, by outcome ---- */
 
-static struct qr_tile_place wide_place(const struct qr_stream_front *f) {
-    return (struct qr_tile_place){.bit = {(uint8_t)(f->centre_first ? f->m : f->m - 1), 0}};
+static struct qr_tile_target wide_place(const struct qr_stream_front *f) {
+    return (struct qr_tile_target){.bit = {(uint8_t)(f->centre_first ? f->m : f->m - 1), 0}};
 }
 
 static void swap_terms(const struct qr_stream_run *r, unsigned char *chain, unsigned char *table,
@@ -235,7 +235,7 @@ static void swap_terms(const struct qr_stream_run *r, unsigned char *chain, unsi
 static void build_variant(const struct qr_stream_run *r, unsigned v, unsigned char *chain,
                           unsigned char *table) {
     const struct qr_stream_front *f = &r->s->front;
-    struct qr_tile_place at = wide_place(f);
+    struct qr_tile_target at = wide_place(f);
     if (f->variants == 1) memcpy(chain, r->ws->right[1], r->p->cell_bytes << f->right_bits);
     else
         r->k->apply_wide(r->ws->right[1], chain, f->right_bits, &at,
@@ -257,17 +257,17 @@ static unsigned char *unbuild_table(struct qr_stream_run *r) {
     struct qr_stream_workspace *ws = r->ws;
     size_t chain = r->p->cell_bytes << f->right_bits, table = r->p->cell_bytes << f->m;
     unsigned m = f->m, bits = f->right_bits + (f->variants == 4 ? 2 : f->variants == 2 ? 1 : 0);
-    struct qr_tile_place at = wide_place(f);
+    struct qr_tile_target at = wide_place(f);
     if (f->centre_first) {
         memset(ws->wide_grad, 0, f->variants * chain);
         for (unsigned v = 0; v < f->variants; v++)
             swap_terms(r, ws->wide_grad + v * chain, ws->table_grad + v * table, false);
     } else {
-        struct qr_tile_place centre = {.bit = {(uint8_t)(bits - 1), (uint8_t)(m - 1)}};
+        struct qr_tile_target centre = {.bit = {(uint8_t)(bits - 1), (uint8_t)(m - 1)}};
         cross(r, ws->wide_table, ws->wide_grad, bits, &centre, f->centre);
     }
     if (f->wrap) {
-        struct qr_tile_place around = {.bit = {(uint8_t)f->right_bits, 0}};
+        struct qr_tile_target around = {.bit = {(uint8_t)f->right_bits, 0}};
         cross(r, ws->wide_table, ws->wide_grad, bits, &around, f->around);
     }
     for (unsigned v = 0; v < f->variants; v++) {

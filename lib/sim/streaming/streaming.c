@@ -278,7 +278,7 @@ static bool samples_backward(const struct qr_sim_bound *b, struct qr_stream_work
         ws->each_bound = b;
         ws->each_generation = b->stream->generation;
     }
-    if (!ws->done && !r.each) qr_tail_direct(&ws->direction, b, &one);
+    if (!ws->done && !r.each) qr_tail_set_direction(&ws->direction, b, &one);
     bool ok = true;
     for (size_t g = 0; g * QR_LANES < ws->n_samples; g++) {
         double lanes[QR_LANES];
@@ -346,7 +346,7 @@ static bool slices_backward(const struct qr_sim_bound *b, struct qr_stream_works
         const double one = 1;
         double f = R == 1 ? scale[i] * direction[i] : scale[i];
         if (!ws->done) {
-            qr_tail_direct(&ws->direction, b, R == 1 ? &one : direction + i * R);
+            qr_tail_set_direction(&ws->direction, b, R == 1 ? &one : direction + i * R);
             struct qr_stream_run r = run_of(b, ws, pool, &ws->direction);
             ok &= run_sample(&r, i, NULL);
         }
@@ -374,7 +374,7 @@ static void forward(const struct qr_sim_bound *b, struct qr_sim_workspace *works
         memcpy(ws->x + s * p->n_columns, x + s * x_stride, p->n_columns * sizeof *x);
     if (p->n_readouts == 1) direction = &one; /* always known */
     ws->done = gradient && direction;
-    if (ws->done) qr_tail_direct(&ws->direction, b, direction);
+    if (ws->done) qr_tail_set_direction(&ws->direction, b, direction);
     struct qr_stream_run r = run_of(b, ws, pool, ws->done ? &ws->direction : NULL);
     if (p->stream->sliced) {
         for (size_t s = 0; s < n_samples; s++)

@@ -118,7 +118,7 @@ static void chain_cost(struct qr_report_build *b, bool forward, bool back, unsig
             double numbers[QR_NARROW];
             struct qr_m4 m = qr_front_matrix(b->probe, &half[h][i], encoding);
             qr_narrow_numbers(&m, numbers);
-            qr_cost_apply(stage, cells, qr_report_way(numbers + QR_NARROW / 2), cell);
+            qr_cost_apply(stage, cells, qr_report_sparsity(numbers + QR_NARROW / 2), cell);
         }
 }
 

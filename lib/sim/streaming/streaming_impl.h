@@ -111,7 +111,7 @@ size_t qr_tail_doubles(const struct qr_stream *s); /* of one matrix */
 size_t qr_tail_numbers(const struct qr_stream *s); /* elements of a direction's observable */
 void qr_tail_bind(struct qr_sim_bound *b);
 /* Sets the direction, unless it is there already. */
-void qr_tail_direct(struct qr_stream_direction *d, const struct qr_sim_bound *b, const double *row);
+void qr_tail_set_direction(struct qr_stream_direction *d, const struct qr_sim_bound *b, const double *row);
 /* The observable of each read-out before the tail, as elements. */
 void qr_tail_each(const struct qr_sim_bound *b, unsigned char *ret);
 /* after: the observable behind each fused gate. rho: the sums of a density matrix. Adds to cross

@@ -35,8 +35,8 @@ static void adjoint(const struct qr_stream *s, const double *m, double *ret) {
         }
 }
 
-static struct qr_tile_place place_of(const struct qr_stream *s, const struct qr_fused_gate *b) {
-    return (struct qr_tile_place){
+static struct qr_tile_target place_of(const struct qr_stream *s, const struct qr_fused_gate *b) {
+    return (struct qr_tile_target){
         .bit = {(uint8_t)(s->tail_bits - 1 - b->q[0]), (uint8_t)(s->tail_bits - 1 - b->q[1])}};
 }
 
@@ -45,7 +45,7 @@ static const struct qr_kernels *kernels(const struct qr_sim_plan *p) {
     return qr_kernels_of(p->isa, QR_DOUBLE);
 }
 
-static void apply(const struct qr_sim_plan *p, double *m, const struct qr_tile_place *at,
+static void apply(const struct qr_sim_plan *p, double *m, const struct qr_tile_target *at,
                   const double *numbers) {
     const struct qr_stream *s = p->stream;
     for (size_t g = 0; g < groups(s); g++)
@@ -55,7 +55,7 @@ static void apply(const struct qr_sim_plan *p, double *m, const struct qr_tile_p
 /* m <- U m U^adjoint, m Hermitian: U (U m)^adjoint. */
 static void conjugate(const struct qr_sim_plan *p, double *m, double *scratch, uint32_t fused,
                       const double *numbers) {
-    struct qr_tile_place at = place_of(p->stream, &p->fused[fused]);
+    struct qr_tile_target at = place_of(p->stream, &p->fused[fused]);
     apply(p, m, &at, numbers);
     adjoint(p->stream, m, scratch);
     memcpy(m, scratch, qr_tail_doubles(p->stream) * sizeof *m);
@@ -146,7 +146,7 @@ void qr_tail_bind(struct qr_sim_bound *b) {
     }
 }
 
-void qr_tail_direct(struct qr_stream_direction *d, const struct qr_sim_bound *b,
+void qr_tail_set_direction(struct qr_stream_direction *d, const struct qr_sim_bound *b,
                     const double *row) {
     const struct qr_sim_plan *p = b->plan;
     const struct qr_stream_bound *sb = b->stream;
@@ -212,7 +212,7 @@ bool qr_tail_gradient(const struct qr_sim_bound *b, const double *after, double 
     set_density(s, rho, matrix[0]);
     for (uint32_t i = 0; i < s->n_tail; i++) {
         uint32_t fused = s->tail_first + i, shape = p->fused[fused].shape;
-        struct qr_tile_place at = place_of(s, &p->fused[fused]);
+        struct qr_tile_target at = place_of(s, &p->fused[fused]);
         conjugate(p, matrix[0], matrix[1], fused, numbers_of(b, fused, false));
         if (!p->shapes[shape].n_derivatives) continue;
         /* the kernel wants it writable */

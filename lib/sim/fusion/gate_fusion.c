@@ -1,4 +1,4 @@
-/* sim/fusion/fuse.c — gates into fused gates, equal ones into shapes. sim/planner.md has
+/* sim/fusion/gate_fusion.c — gates into fused gates, equal ones into shapes. sim/planner.md has
  * the rules. */
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* sim/report/make.c — a plan's report: shapes, buffers and figures; the engine adds its lines,
+/* sim/report/plan_report.c — a plan's report: shapes, buffers and figures; the engine adds its lines,
  * parts and stages. */
 #include <math.h>
 #include <string.h>
@@ -70,7 +70,7 @@ static void probe_way(struct qr_report_build *b, uint32_t shape) {
         numbers = own;
     }
     for (int adjoint = 0; adjoint < 2; adjoint++)
-        b->way[shape][adjoint] = qr_report_way(numbers + adjoint * QR_NARROW / 2);
+        b->way[shape][adjoint] = qr_report_sparsity(numbers + adjoint * QR_NARROW / 2);
 }
 
 static void list_shapes(struct qr_report_build *b, const char *const *names) {

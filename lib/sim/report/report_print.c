@@ -1,4 +1,4 @@
-/* sim/report/print.c — a report for people and for programs. */
+/* sim/report/report_print.c — a report for people and for programs. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* sim/cones/expand.c — gates that the engine has no tensor for, as some that it has.
+/* sim/cones/gate_expansion.c — gates that the engine has no tensor for, as some that it has.
  *
  * What several controls do goes by a helper: a qubit more that begins as 1, becomes itself AND each
  * control in turn, controls the gate, and ends as the sum over its two values. That is no circuit
