@@ -3,8 +3,8 @@
  * A coverage word is the sum mod 2^128 of H(job hash, base digest, reductions, kind, "block",
  * micro-batch) over the micro-batches added into a vector, plus H(job hash, base digest,
  * reductions, kind, "member", rank) once per member. It must equal the total over all micro-batches
- * 0..n_micro_batches-1 and ranks 0..n_members-1, else nobody applies the sum. H is XXH3-128 of the
- * fields' little-endian bytes. 16 bytes little-endian on the wire.
+ * 0..n_micro_batches-1 and ranks 0..n_members-1, else no member applies the sum. H is XXH3-128 of
+ * the fields' little-endian bytes. 16 bytes little-endian on the wire.
  */
 #ifndef QR_EXACT_COVERAGE_H
 #define QR_EXACT_COVERAGE_H

@@ -1,12 +1,13 @@
+/* exact/eigen.c — cyclic Jacobi rotations in a fixed order. Start reading at qr_eigen(). */
 #include "exact/eigen.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { SWEEPS = 60 }; /* it takes about ten */
+enum { SWEEPS = 60 }; /* Upper bound; about ten sweeps suffice. */
 
-/* Golub and Van Loan, Matrix Computations, 8.5: a_pq becomes 0. */
-static void rotate(size_t n, double *a, double *v, size_t p, size_t q) {
+/* Zeroes a_pq by one rotation (Golub and Van Loan, Matrix Computations, 8.5). */
+static void eigen_rotate(size_t n, double *a, double *v, size_t p, size_t q) {
     double of = a[p * n + q];
     double theta = (a[q * n + q] - a[p * n + p]) / (2.0 * of);
     double t = (theta >= 0 ? 1.0 : -1.0) / (fabs(theta) + sqrt(theta * theta + 1.0));
@@ -39,6 +40,6 @@ void qr_eigen(size_t n, double *a, double *v) {
         if (off <= 0x1p-120 * on) return;
         for (size_t p = 0; p < n; p++)
             for (size_t q = p + 1; q < n; q++)
-                if (a[p * n + q] != 0) rotate(n, a, v, p, q);
+                if (a[p * n + q] != 0) eigen_rotate(n, a, v, p, q);
     }
 }

@@ -1,3 +1,5 @@
+/* exact/functions.c — exponential, logarithm and the functions built on them (trigonometry:
+ * trig.c). Start reading at exp_core() and log_core(). */
 #include "exact/functions.h"
 
 #include <stdbool.h>
@@ -14,7 +16,7 @@
 static const double infinity = __builtin_inf();
 
 /* x * 2^k by two exact factors (the result may be subnormal or infinite). */
-static double scaled(double x, int k) {
+static double scale_by_power(double x, int k) {
     int half = k / 2, rest = k - half;
     return x * qr_double_of((uint64_t)(1023 + half) << 52) *
            qr_double_of((uint64_t)(1023 + rest) << 52);
@@ -30,7 +32,7 @@ static struct qr_pair exp_core(struct qr_pair x, int *ret_k) {
     struct qr_pair a = qr_two_sum(x.hi, -(k * 0x1.62e42fefa3800p-1));
     struct qr_pair b = qr_two_sum(a.hi, -(k * 0x1.ef35793c76730p-45));
     struct qr_pair r = qr_fast_two_sum(b.hi, (a.lo + b.lo) + (x.lo - k * 0x1.f97b57a079a19p-103));
-    /* k * ln2's second part is rounded at 2^-87: take the error back in. */
+    /* k times the second part of ln 2 is rounded at 2^-87: add the rounding error. */
     r.lo -= qr_two_prod(k, 0x1.ef35793c76730p-45).lo;
     double p = c[11];
     for (int i = 10; i >= 0; i--) p = p * r.hi + c[i];
@@ -63,14 +65,14 @@ static double exp_pair(struct qr_pair x) {
     if (x.hi < -746.0) return 0.0;
     int k;
     struct qr_pair e = exp_core(x, &k);
-    return scaled(one_plus(e).hi, k);
+    return scale_by_power(one_plus(e).hi, k);
 }
 
 double qr_exp(double x) { return x != x ? x : exp_pair((struct qr_pair){x, 0}); }
 
 double qr_expm1(double x) {
     if (x != x || (x > -0x1p-54 && x < 0x1p-54)) return x;
-    if (x > 45.0) return qr_exp(x); /* the 1 is below 2^-64 */
+    if (x > 45.0) return qr_exp(x); /* The 1 is below 2^-64 of the result. */
     if (x < -45.0) return -1.0;
     return expm1_pair(x).hi;
 }
@@ -78,15 +80,15 @@ double qr_expm1(double x) {
 /* log(x + rest) for finite x > 0, |rest| <= ulp(x) / 2. */
 static struct qr_pair log_core(double x, double rest) {
     int k = 0;
-    if (x < 0x1p-1022) { /* subnormal */
+    if (x < 0x1p-1022) { /* Subnormal */
         x *= 0x1p54;
         k = -54;
     }
-    /* Steps of the exponent at sqrt(1/2): m is in [0.7071, 1.4142). */
+    /* Exponents change at sqrt(1/2), so that m is in [0.7071, 1.4142). */
     uint64_t bits = qr_bits_of(x) + (0x3ff0000000000000 - 0x3fe6a09e00000000);
     k += (int)(bits >> 52) - 1023;
     double m = qr_double_of((bits & 0xfffffffffffff) + 0x3fe6a09e00000000);
-    double tail = rest == 0 ? 0 : scaled(rest, -k);
+    double tail = rest == 0 ? 0 : scale_by_power(rest, -k);
     struct qr_pair above = qr_two_sum(m - 1.0, tail), below = qr_two_sum(m, 1.0);
     below.lo += tail;
     struct qr_pair s = qr_pair_div(above, below), z = qr_pair_mul(s, s);
@@ -121,9 +123,9 @@ double qr_log1p(double x) {
 }
 
 double qr_tanh(double x) {
-    if (x != x || (x > -0x1p-28 && x < 0x1p-28)) return x; /* x^3 / 3 is below 2^-57 of it */
+    if (x != x || (x > -0x1p-28 && x < 0x1p-28)) return x; /* x^3 / 3 is below 2^-57 of x. */
     double size = x < 0 ? -x : x, t = 1.0;
-    if (size < 22.0) { /* above, 1 - tanh < 2^-62 */
+    if (size < 22.0) { /* Above 22, 1 - tanh x < 2^-62. */
         struct qr_pair e = expm1_pair(2 * size);
         t = qr_pair_div(e, qr_pair_add(e, (struct qr_pair){2.0, 0})).hi;
     }
@@ -132,7 +134,7 @@ double qr_tanh(double x) {
 
 double qr_sigmoid(double x) {
     if (x != x) return x;
-    if (x < -40.0) return qr_exp(x); /* 1 + e^x is 1 to 2^-57 */
+    if (x < -40.0) return qr_exp(x); /* 1 + e^x is 1 within 2^-57. */
     if (x > 40.0) return 1.0;
     int k;
     struct qr_pair e = exp_core((struct qr_pair){x < 0 ? x : -x, 0}, &k);
@@ -153,7 +155,7 @@ double qr_pow(double x, double y) {
     if (y == 0 || x == 1) return 1.0;
     if (x != x || y != y) return __builtin_nan("");
     if (x < 0) return pow_of_negative(x, y);
-    bool grows = (x > 1) == (y > 0); /* |log x| * |y| > 0: towards infinity, else towards 0 */
+    bool grows = (x > 1) == (y > 0); /* Tends to infinity, else to 0. */
     if (x == 0 || x == infinity || y == infinity || y == -infinity) return grows ? infinity : 0.0;
     struct qr_pair l = log_core(x, 0);
     double p = y * l.hi;

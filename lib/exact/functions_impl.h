@@ -1,10 +1,9 @@
 /* exact/functions_impl.h — pairs of doubles: error-free sums and products.
  *
- * A pair (hi, lo) stands for hi + lo with |lo| <= ulp(hi) / 2. TwoSum is Knuth's, FastTwoSum and
- * the product with Veltkamp's split are Dekker's (Numer. Math. 18, 1971). They are exact under
- * round-to-nearest while nothing overflows, and need no fma, so that a base ISA without one loses
- * no time.
- */
+ * A pair (hi, lo) represents hi + lo with |lo| <= ulp(hi) / 2. TwoSum is Knuth's; FastTwoSum and
+ * the product with Veltkamp's split are Dekker's (Numer. Math. 18, 1971). The operations are exact
+ * under round-to-nearest while nothing overflows. They use no fma, so that a base ISA without FMA
+ * loses no time. */
 #ifndef QR_EXACT_FUNCTIONS_IMPL_H
 #define QR_EXACT_FUNCTIONS_IMPL_H
 
@@ -26,14 +25,14 @@ static inline double qr_double_of(uint64_t b) {
     return x;
 }
 
-/* Nearest integer, ties to even, for |x| < 2^51: the sum's own rounding does it. */
+/* Nearest integer, ties to even, for |x| < 2^51: the rounding of the sum does the work. */
 static inline double qr_nearest_integer(double x) { return (x + 0x1.8p52) - 0x1.8p52; }
 
 static inline struct qr_pair qr_two_sum(double a, double b) {
     double s = a + b, t = s - a;
     return (struct qr_pair){s, (a - (s - t)) + (b - t)};
 }
-/* |a| >= |b|, or a = 0. */
+/* Requires |a| >= |b| or a = 0. */
 static inline struct qr_pair qr_fast_two_sum(double a, double b) {
     double s = a + b;
     return (struct qr_pair){s, b - (s - a)};

@@ -1,3 +1,5 @@
+/* exact/integer.c — conversion of float64 to and from Q64.64, and sums. Start reading at
+ * fixed_of(). */
 #include "exact/integer.h"
 
 #include <math.h>
@@ -7,10 +9,10 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "wire integers are little-endian and copied as they are");
 _Static_assert(sizeof(qr_fixed) == QR_FIXED_BYTES, "a Q64.64 has 16 bytes");
 
-typedef unsigned __int128 wide; /* sums wrap; signed ones must not */
+typedef unsigned __int128 wide; /* Sums wrap; signed overflow is undefined. */
 
-/* Adding this rounds a double below 2^51 to an integer, ties to even, and leaves that integer in
- * its lowest bits. */
+/* Adding this constant rounds a double below 2^51 to an integer, ties to even, in its lowest
+ * bits. */
 static const double to_integer = 0x1.8p52;
 
 typedef double two_doubles __attribute__((vector_size(16)));
@@ -21,28 +23,28 @@ struct two_fixed {
     two_integers high, low;
 };
 
-/* |x| < 2^40: three integers, of 48, 28 and 28 bits. Only the last is rounded, all else is exact;
- * what stands above it is even. */
+/* Splits x, |x| < 2^40, into three integers of 48, 28 and 28 bits. Only the last is rounded; the
+ * bits above it are exact and even. */
 static inline struct two_fixed fixed_of(two_doubles x) {
-    const two_doubles none = {to_integer, to_integer};
-    two_doubles y = x * 0x1p8, a = y + none;
-    two_doubles r = (y - (a - none)) * 0x1p28, b = r + none;
-    two_doubles c = (r - (b - none)) * 0x1p28 + none;
-    return (struct two_fixed){(two_integers)a - (two_integers)none,
-                              (((two_integers)b - (two_integers)none) << 28) +
-                                  ((two_integers)c - (two_integers)none)};
+    const two_doubles offset = {to_integer, to_integer};
+    two_doubles y = x * 0x1p8, a = y + offset;
+    two_doubles r = (y - (a - offset)) * 0x1p28, b = r + offset;
+    two_doubles c = (r - (b - offset)) * 0x1p28 + offset;
+    return (struct two_fixed){(two_integers)a - (two_integers)offset,
+                              (((two_integers)b - (two_integers)offset) << 28) +
+                                  ((two_integers)c - (two_integers)offset)};
 }
 
-/* Word by word: a shift across both is many times slower. */
-static inline wide one_of(const struct two_fixed *f, int i) {
+/* Word by word: a shift across both words is many times slower. */
+static inline wide fixed_lane(const struct two_fixed *f, int i) {
     int64_t high = f->high[i];
     return ((wide)(uint64_t)(high >> 8) << 64 | (uint64_t)high << 56) + (wide)f->low[i];
 }
 
 bool qr_fixed_from_double(double x, qr_fixed *ret) {
-    if (!(fabs(x) < 0x1p40)) return false; /* infinities and NaN too */
+    if (!(fabs(x) < 0x1p40)) return false; /* Rejects infinities and NaN too. */
     struct two_fixed f = fixed_of((two_doubles){x, 0});
-    *ret = (qr_fixed)one_of(&f, 0);
+    *ret = (qr_fixed)fixed_lane(&f, 0);
     return true;
 }
 
@@ -54,18 +56,18 @@ bool qr_fixed_add_doubles(qr_fixed *restrict acc, const double *restrict x, size
         two_doubles v;
         memcpy(&v, x + i, sizeof v);
         struct two_fixed f = fixed_of(v);
-        acc[i] = (qr_fixed)((wide)acc[i] + one_of(&f, 0));
-        acc[i + 1] = (qr_fixed)((wide)acc[i + 1] + one_of(&f, 1));
+        acc[i] = (qr_fixed)((wide)acc[i] + fixed_lane(&f, 0));
+        acc[i + 1] = (qr_fixed)((wide)acc[i + 1] + fixed_lane(&f, 1));
     }
     if (n % 2) {
         struct two_fixed f = fixed_of((two_doubles){x[n - 1], 0});
-        acc[n - 1] = (qr_fixed)((wide)acc[n - 1] + one_of(&f, 0));
+        acc[n - 1] = (qr_fixed)((wide)acc[n - 1] + fixed_lane(&f, 0));
     }
     return true;
 }
 
-/* Below 2^20 the upper 53 bits or fewer are a sum without rounding, so that the last addition
- * rounds once. */
+/* Below 2^20 the upper 53 bits or fewer are summed without rounding, so only the last addition
+ * rounds. */
 double qr_fixed_to_double(qr_fixed sum) {
     int64_t high = (int64_t)(sum >> 64);
     uint64_t low = (uint64_t)sum;

@@ -1,3 +1,4 @@
+/* exact/random.c — Philox4x32-10. Start reading at qr_philox4x32(). */
 #include "exact/random.h"
 
 /* Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (SC'11), §3.3. */

@@ -1,4 +1,5 @@
-/* Hamiltonians as text: one grammar for plain terms, OpenFermion's and PennyLane's. */
+/* observable/hamiltonian.c — Hamiltonians as text: one grammar for plain terms and for the output
+ * of OpenFermion and PennyLane. Start reading at qr_hamiltonian_read(). */
 #include "observable/hamiltonian.h"
 
 #include <math.h>
@@ -10,19 +11,20 @@
 #include "base/parse.h"
 #include "observable/hamiltonian_impl.h"
 
-/* A sum that a program added up may leave this much of an imaginary part. */
+/* Largest imaginary part accepted as rounding noise of a program that summed terms. */
 static const double imaginary_slack = 1e-10;
 
 struct hamiltonian_reader {
     const char *at, *end, *line;
-    size_t line_number; /* 0: the text is one line and has no number */
+    size_t line_number; /* 0: the text is a single line without a number */
     unsigned n_qubits;
     const char *what;
     struct qr_err *err;
 };
 
-static enum qr_code bad(struct hamiltonian_reader *r, const char *fmt, ...) QR_PRINTF(2, 3);
-static enum qr_code bad(struct hamiltonian_reader *r, const char *fmt, ...) {
+static enum qr_code hamiltonian_fail(struct hamiltonian_reader *r, const char *fmt, ...)
+    QR_PRINTF(2, 3);
+static enum qr_code hamiltonian_fail(struct hamiltonian_reader *r, const char *fmt, ...) {
     char why[200], line[32] = "";
     va_list ap;
     va_start(ap, fmt);
@@ -33,101 +35,109 @@ static enum qr_code bad(struct hamiltonian_reader *r, const char *fmt, ...) {
                    (size_t)(r->at - r->line) + 1, why);
 }
 
-static char here(const struct hamiltonian_reader *r) { return r->at < r->end ? *r->at : '\0'; }
-static bool is_digit(char ch) { return ch >= '0' && ch <= '9'; }
-static bool is_pauli(char ch) { return ch == 'I' || ch == 'X' || ch == 'Y' || ch == 'Z'; }
-static bool begins_number(char ch) { return is_digit(ch) || ch == '.'; }
+static char hamiltonian_peek(const struct hamiltonian_reader *r) {
+    return r->at < r->end ? *r->at : '\0';
+}
+static bool hamiltonian_is_digit(char ch) { return ch >= '0' && ch <= '9'; }
+static bool hamiltonian_is_pauli(char ch) {
+    return ch == 'I' || ch == 'X' || ch == 'Y' || ch == 'Z';
+}
+static bool hamiltonian_is_number(char ch) { return hamiltonian_is_digit(ch) || ch == '.'; }
 
-static void skip_blanks(struct hamiltonian_reader *r) {
-    while (here(r) == ' ' || here(r) == '\t' || here(r) == '\r') r->at++;
+static void hamiltonian_skip_blanks(struct hamiltonian_reader *r) {
+    while (hamiltonian_peek(r) == ' ' || hamiltonian_peek(r) == '\t' || hamiltonian_peek(r) == '\r')
+        r->at++;
 }
 
-/* Blanks, comments and ends of lines. */
-static void skip_lines(struct hamiltonian_reader *r) {
+/* Skips blanks, comments and newlines. */
+static void hamiltonian_skip_lines(struct hamiltonian_reader *r) {
     for (;;) {
-        skip_blanks(r);
-        if (here(r) == '#')
+        hamiltonian_skip_blanks(r);
+        if (hamiltonian_peek(r) == '#')
             while (r->at < r->end && *r->at != '\n') r->at++;
-        if (here(r) != '\n') return;
+        if (hamiltonian_peek(r) != '\n') return;
         r->line = ++r->at;
         r->line_number++;
     }
 }
 
-static bool skip(struct hamiltonian_reader *r, char ch) {
-    skip_blanks(r);
-    if (here(r) != ch) return false;
+static bool hamiltonian_skip_char(struct hamiltonian_reader *r, char ch) {
+    hamiltonian_skip_blanks(r);
+    if (hamiltonian_peek(r) != ch) return false;
     r->at++;
     return true;
 }
 
 /* ---- numbers ---- */
 
-/* Decimal, its sign read before. */
-static enum qr_code read_number(struct hamiltonian_reader *r, double *ret) {
+/* Reads a decimal number after its sign. */
+static enum qr_code hamiltonian_read_number(struct hamiltonian_reader *r, double *ret) {
     const char *from = r->at, *p = from;
-    while (p < r->end && begins_number(*p)) p++;
+    while (p < r->end && hamiltonian_is_number(*p)) p++;
     if (p < r->end && (*p == 'e' || *p == 'E')) {
         p++;
         if (p < r->end && (*p == '+' || *p == '-')) p++;
-        while (p < r->end && is_digit(*p)) p++;
+        while (p < r->end && hamiltonian_is_digit(*p)) p++;
     }
     size_t n = (size_t)(p - from);
     if (!qr_parse_double_n(from, n, ret))
-        return bad(r, "'%.*s' is not a finite decimal number", (int)(n > 40 ? 40 : n), from);
+        return hamiltonian_fail(r, "'%.*s' is not a finite decimal number", (int)(n > 40 ? 40 : n),
+                                from);
     r->at = p;
     return QR_OK;
 }
 
-static enum qr_code check_imaginary(struct hamiltonian_reader *r, double imaginary) {
+static enum qr_code hamiltonian_check_imaginary(struct hamiltonian_reader *r, double imaginary) {
     if (fabs(imaginary) <= imaginary_slack) return QR_OK;
-    return bad(r, "the coefficient has the imaginary part %g, and an observable's is real",
-               imaginary);
+    return hamiltonian_fail(
+        r, "the coefficient has imaginary part %g; an observable must have real ones", imaginary);
 }
 
-/* A number, or an imaginary one that is 0: "0j". */
-static enum qr_code read_part(struct hamiltonian_reader *r, double *ret_real) {
-    double v, sign = skip(r, '-') ? -1 : 1;
-    skip(r, '+');
-    skip_blanks(r);
-    enum qr_code code = read_number(r, &v);
+/* A real number, or a zero imaginary one such as "0j". */
+static enum qr_code hamiltonian_read_part(struct hamiltonian_reader *r, double *ret_real) {
+    double v, sign = hamiltonian_skip_char(r, '-') ? -1 : 1;
+    hamiltonian_skip_char(r, '+');
+    hamiltonian_skip_blanks(r);
+    enum qr_code code = hamiltonian_read_number(r, &v);
     if (code) return code;
-    if (here(r) != 'j') {
+    if (hamiltonian_peek(r) != 'j') {
         *ret_real += sign * v;
         return QR_OK;
     }
     r->at++;
-    return check_imaginary(r, v);
+    return hamiltonian_check_imaginary(r, v);
 }
 
-/* "(0.5+0j)" or "(0.5)", behind its bracket. */
-static enum qr_code read_complex(struct hamiltonian_reader *r, double *ret) {
+/* Reads "(0.5+0j)" or "(0.5)" after the opening bracket. */
+static enum qr_code hamiltonian_read_complex(struct hamiltonian_reader *r, double *ret) {
     *ret = 0;
-    enum qr_code code = read_part(r, ret);
-    skip_blanks(r);
-    if (!code && here(r) != ')') code = read_part(r, ret);
-    if (!code && !skip(r, ')')) code = bad(r, "')' must end the coefficient");
+    enum qr_code code = hamiltonian_read_part(r, ret);
+    hamiltonian_skip_blanks(r);
+    if (!code && hamiltonian_peek(r) != ')') code = hamiltonian_read_part(r, ret);
+    if (!code && !hamiltonian_skip_char(r, ')'))
+        code = hamiltonian_fail(r, "expected ')' after the coefficient");
     return code;
 }
 
-/* A bracket here holds a number, not Paulis. */
-static bool is_complex(const struct hamiltonian_reader *r) {
+/* True when the bracket holds a number, not Paulis. */
+static bool is_complex_coefficient(const struct hamiltonian_reader *r) {
     const char *p = r->at;
     if (p == r->end || *p++ != '(') return false;
     while (p < r->end && (*p == ' ' || *p == '-' || *p == '+')) p++;
-    return p < r->end && begins_number(*p);
+    return p < r->end && hamiltonian_is_number(*p);
 }
 
-static enum qr_code read_coefficient(struct hamiltonian_reader *r, double *ret, bool *ret_is) {
+static enum qr_code hamiltonian_read_coefficient(struct hamiltonian_reader *r, double *ret,
+                                                 bool *ret_is) {
     *ret = 1;
     *ret_is = true;
-    if (begins_number(here(r))) {
+    if (hamiltonian_is_number(hamiltonian_peek(r))) {
         *ret = 0;
-        return read_part(r, ret);
+        return hamiltonian_read_part(r, ret);
     }
-    if (is_complex(r)) {
+    if (is_complex_coefficient(r)) {
         r->at++;
-        return read_complex(r, ret);
+        return hamiltonian_read_complex(r, ret);
     }
     *ret_is = false;
     return QR_OK;
@@ -135,18 +145,18 @@ static enum qr_code read_coefficient(struct hamiltonian_reader *r, double *ret, 
 
 /* ---- Paulis ---- */
 
-const char *qr_term_add_pauli(struct qr_pauli_term *term, char pauli, uint64_t qubit, unsigned n_qubits,
-                        char why[96]) {
-    enum { ROOM = 96 };
+const char *qr_term_add_pauli(struct qr_pauli_term *term, char pauli, uint64_t qubit,
+                              unsigned n_qubits, char why[96]) {
+    enum { WHY_BYTES = 96 };
     if (pauli == 'I') return NULL;
     if (qubit >= n_qubits) {
-        snprintf(why, ROOM, "qubit %llu is out of range, the circuit has qubits 0 to %u",
+        snprintf(why, WHY_BYTES, "qubit %llu is out of range, the circuit has qubits 0 to %u",
                  (unsigned long long)qubit, n_qubits - 1);
         return why;
     }
     unsigned q = (unsigned)qubit;
     if (qr_qubits_has(&term->x, q) || qr_qubits_has(&term->z, q)) {
-        snprintf(why, ROOM, "qubit %u stands twice in one term", q);
+        snprintf(why, WHY_BYTES, "qubit %u appears twice in one term", q);
         return why;
     }
     if (pauli != 'Z') qr_qubits_add(&term->x, q);
@@ -154,122 +164,131 @@ const char *qr_term_add_pauli(struct qr_pauli_term *term, char pauli, uint64_t q
     return NULL;
 }
 
-/* Behind its "(": what qubits the identity is on says nothing. */
-static enum qr_code skip_wires(struct hamiltonian_reader *r) {
+/* After "I(": the qubits of the identity have no meaning. */
+static enum qr_code skip_identity_qubits(struct hamiltonian_reader *r) {
     while (r->at < r->end && *r->at != ')' && *r->at != '\n') r->at++;
-    return skip(r, ')') ? QR_OK : bad(r, "')' must end the qubits of I");
+    return hamiltonian_skip_char(r, ')')
+               ? QR_OK
+               : hamiltonian_fail(r, "expected ')' after the qubits of I");
 }
 
-/* "X0" or "X(0)"; I may stand alone. */
-static enum qr_code read_pauli(struct hamiltonian_reader *r, struct qr_pauli_term *term) {
+/* "X0" or "X(0)"; I may lack a qubit. */
+static enum qr_code hamiltonian_read_pauli(struct hamiltonian_reader *r,
+                                           struct qr_pauli_term *term) {
     const char *from = r->at;
     char pauli = *r->at++, why[96];
-    bool bracket = here(r) == '(', digits = false;
+    bool bracket = hamiltonian_peek(r) == '(', digits = false;
     uint64_t qubit = 0;
     if (bracket) r->at++;
-    if (bracket && pauli == 'I') return skip_wires(r);
-    for (; is_digit(here(r)); r->at++, digits = true)
+    if (bracket && pauli == 'I') return skip_identity_qubits(r);
+    for (; hamiltonian_is_digit(hamiltonian_peek(r)); r->at++, digits = true)
         if (qubit < 1000000) qubit = 10 * qubit + (uint64_t)(*r->at - '0');
-    if (!digits && is_pauli(here(r))) return bad(r, "each Pauli has its qubit: X0 Y1, not XY");
+    if (!digits && hamiltonian_is_pauli(hamiltonian_peek(r)))
+        return hamiltonian_fail(r, "each Pauli needs a qubit number: X0 Y1, not XY");
     if (!digits && pauli != 'I')
-        return bad(r, "a qubit number must follow %c, as in %c0", pauli, pauli);
-    if (bracket && !skip(r, ')')) return bad(r, "')' must follow the qubit");
+        return hamiltonian_fail(r, "expected a qubit number after %c, as in %c0", pauli, pauli);
+    if (bracket && !hamiltonian_skip_char(r, ')'))
+        return hamiltonian_fail(r, "expected ')' after the qubit");
     const char *wrong = qr_term_add_pauli(term, pauli, qubit, r->n_qubits, why);
     if (wrong) r->at = from;
-    return wrong ? bad(r, "%s", wrong) : QR_OK;
+    return wrong ? hamiltonian_fail(r, "%s", wrong) : QR_OK;
 }
 
-/* Up to what is none, with @ or * between them or not. */
-static enum qr_code read_paulis(struct hamiltonian_reader *r, struct qr_pauli_term *term,
-                                bool *ret_any) {
+/* Reads Paulis, joined by @, * or nothing, until the first character that starts none. */
+static enum qr_code hamiltonian_read_paulis(struct hamiltonian_reader *r,
+                                            struct qr_pauli_term *term, bool *ret_any) {
     for (*ret_any = false;; *ret_any = true) {
-        skip_blanks(r);
-        bool joined = *ret_any && (here(r) == '@' || here(r) == '*');
+        hamiltonian_skip_blanks(r);
+        bool joined = *ret_any && (hamiltonian_peek(r) == '@' || hamiltonian_peek(r) == '*');
         if (joined) r->at++;
-        skip_blanks(r);
-        if (!is_pauli(here(r)))
-            return joined ? bad(r, "X, Y or Z with a qubit must stand here") : QR_OK;
-        enum qr_code code = read_pauli(r, term);
+        hamiltonian_skip_blanks(r);
+        if (!hamiltonian_is_pauli(hamiltonian_peek(r)))
+            return joined ? hamiltonian_fail(r, "expected X, Y or Z with a qubit") : QR_OK;
+        enum qr_code code = hamiltonian_read_pauli(r, term);
         if (code) return code;
     }
 }
 
-/* The same, or in brackets, which may be empty: "[]" is the identity. */
-static enum qr_code read_body(struct hamiltonian_reader *r, struct qr_pauli_term *term,
-                              bool *ret_any) {
-    char closing = here(r) == '[' ? ']' : here(r) == '(' ? ')' : '\0';
+/* Paulis, optionally in brackets; empty brackets "[]" are the identity. */
+static enum qr_code hamiltonian_read_body(struct hamiltonian_reader *r, struct qr_pauli_term *term,
+                                          bool *ret_any) {
+    char closing = hamiltonian_peek(r) == '[' ? ']' : hamiltonian_peek(r) == '(' ? ')' : '\0';
     if (closing) r->at++;
-    enum qr_code code = read_paulis(r, term, ret_any);
+    enum qr_code code = hamiltonian_read_paulis(r, term, ret_any);
     if (code || !closing) return code;
     *ret_any = true;
-    return skip(r, closing) ? QR_OK
-                            : bad(r, "X, Y, Z with a qubit, or '%c', must stand here", closing);
+    return hamiltonian_skip_char(r, closing)
+               ? QR_OK
+               : hamiltonian_fail(r, "expected X, Y or Z with a qubit, or '%c'", closing);
 }
 
 /* ---- sums ---- */
 
-static enum qr_code read_term(struct hamiltonian_reader *r, struct qr_pauli_term *term) {
+static enum qr_code hamiltonian_read_term(struct hamiltonian_reader *r,
+                                          struct qr_pauli_term *term) {
     *term = (struct qr_pauli_term){0};
     bool number, star = false, paulis = false;
-    enum qr_code code = read_coefficient(r, &term->coefficient, &number);
+    enum qr_code code = hamiltonian_read_coefficient(r, &term->coefficient, &number);
     if (code) return code;
-    if (number) star = skip(r, '*');
-    skip_blanks(r);
-    if ((code = read_body(r, term, &paulis))) return code;
-    if (star && !paulis) return bad(r, "X, Y or Z with a qubit must follow '*'");
-    return number || paulis ? QR_OK : bad(r, "a term like 0.5 Z0 Z1 must stand here");
+    if (number) star = hamiltonian_skip_char(r, '*');
+    hamiltonian_skip_blanks(r);
+    if ((code = hamiltonian_read_body(r, term, &paulis))) return code;
+    if (star && !paulis) return hamiltonian_fail(r, "expected X, Y or Z with a qubit after '*'");
+    return number || paulis ? QR_OK : hamiltonian_fail(r, "expected a term like 0.5 Z0 Z1");
 }
 
-static enum qr_code read_sum(struct hamiltonian_reader *r, struct qr_term_list *l) {
+static enum qr_code hamiltonian_read_sum(struct hamiltonian_reader *r, struct qr_term_list *l) {
     for (bool apart = true;;) {
-        skip_lines(r);
-        bool minus = false, plus = skip(r, '+');
-        if (plus) skip_lines(r);
-        minus = skip(r, '-');
-        if (plus || minus) skip_lines(r);
-        if (r->at == r->end) return plus || minus ? bad(r, "a term must follow the sign") : QR_OK;
+        hamiltonian_skip_lines(r);
+        bool minus = false, plus = hamiltonian_skip_char(r, '+');
+        if (plus) hamiltonian_skip_lines(r);
+        minus = hamiltonian_skip_char(r, '-');
+        if (plus || minus) hamiltonian_skip_lines(r);
+        if (r->at == r->end)
+            return plus || minus ? hamiltonian_fail(r, "expected a term after the sign") : QR_OK;
         if (!apart && !plus && !minus)
-            return bad(r, "terms stand on lines of their own, or are joined by + or -");
+            return hamiltonian_fail(r, "put each term on its own line, or join terms with + or -");
         if (l->n == QR_MAX_HAMILTONIAN_TERMS)
-            return bad(r, "more than %d terms", QR_MAX_HAMILTONIAN_TERMS);
+            return hamiltonian_fail(r, "more than %d terms", QR_MAX_HAMILTONIAN_TERMS);
         struct qr_pauli_term term;
-        enum qr_code code = read_term(r, &term);
+        enum qr_code code = hamiltonian_read_term(r, &term);
         if (code) return code;
         if (minus) term.coefficient = -term.coefficient;
         qr_term_list_add(l, &term);
-        skip_blanks(r);
-        apart = here(r) == '\n' || here(r) == '#';
+        hamiltonian_skip_blanks(r);
+        apart = hamiltonian_peek(r) == '\n' || hamiltonian_peek(r) == '#';
     }
 }
 
-/* ---- terms that turn the same qubits stand together: an engine computes them at once ---- */
+/* ---- order: terms that flip the same qubits (X or Y) are adjacent, an engine computes them at
+ * once ---- */
 
 struct term_place {
-    size_t index, first; /* of the term; of the first that turns the same qubits */
+    size_t index, first; /* of the term; of the first term that flips the same qubits */
     const struct qr_qubits *x;
 };
 
-static int by_number(size_t a, size_t b) { return (a > b) - (a < b); }
-static int by_x(const void *a, const void *b) {
+static int compare_index(size_t a, size_t b) { return (a > b) - (a < b); }
+static int compare_x(const void *a, const void *b) {
     const struct term_place *p = a, *q = b;
     int order = memcmp(p->x, q->x, sizeof *p->x);
-    return order ? order : by_number(p->index, q->index);
+    return order ? order : compare_index(p->index, q->index);
 }
-static int by_first(const void *a, const void *b) {
+static int compare_first(const void *a, const void *b) {
     const struct term_place *p = a, *q = b;
-    int order = by_number(p->first, q->first);
-    return order ? order : by_number(p->index, q->index);
+    int order = compare_index(p->first, q->first);
+    return order ? order : compare_index(p->index, q->index);
 }
 
-/* Each behind the first that turns the same qubits, otherwise as they were read. */
-static void group(struct qr_term_list *l) {
+/* Moves each term behind the first that flips the same qubits; otherwise keeps the order. */
+static void hamiltonian_group_terms(struct qr_term_list *l) {
     struct term_place *at = qr_xcalloc(l->n + 1, sizeof *at);
     struct qr_pauli_term *grouped = qr_xcalloc(l->n + 1, sizeof *grouped);
     for (size_t i = 0; i < l->n; i++) at[i] = (struct term_place){.index = i, .x = &l->terms[i].x};
-    qsort(at, l->n, sizeof *at, by_x);
+    qsort(at, l->n, sizeof *at, compare_x);
     for (size_t i = 0; i < l->n; i++)
         at[i].first = i && qr_qubits_equal(at[i].x, at[i - 1].x) ? at[i - 1].first : at[i].index;
-    qsort(at, l->n, sizeof *at, by_first);
+    qsort(at, l->n, sizeof *at, compare_first);
     for (size_t i = 0; i < l->n; i++) grouped[i] = l->terms[at[i].index];
     free(at);
     free(l->terms);
@@ -278,14 +297,14 @@ static void group(struct qr_term_list *l) {
 
 enum qr_code qr_hamiltonian_of(struct qr_term_list *l, const char *what, struct qr_observable *ret,
                                struct qr_err *err) {
-    group(l);
+    hamiltonian_group_terms(l);
     const char *wrong = qr_observable_of_terms(l, true, ret);
     free(l->terms);
     return wrong ? qr_fail(err, QR_INVALID_ARGUMENT, "%s: %s", what, wrong) : QR_OK;
 }
 
 enum qr_code qr_hamiltonian_parse_paulis(const char *words, const char *where, unsigned n_qubits,
-                                  struct qr_pauli_term *ret, struct qr_err *err) {
+                                         struct qr_pauli_term *ret, struct qr_err *err) {
     struct hamiltonian_reader r = {.at = words,
                                    .end = words + strlen(words),
                                    .line = words,
@@ -294,15 +313,15 @@ enum qr_code qr_hamiltonian_parse_paulis(const char *words, const char *where, u
                                    .err = err};
     bool any;
     *ret = (struct qr_pauli_term){0};
-    skip_blanks(&r);
-    enum qr_code code = read_body(&r, ret, &any);
-    skip_blanks(&r);
+    hamiltonian_skip_blanks(&r);
+    enum qr_code code = hamiltonian_read_body(&r, ret, &any);
+    hamiltonian_skip_blanks(&r);
     if (code || r.at == r.end) return code;
-    return bad(&r, "'%.20s' is no Pauli with its qubit, as in \"Z0 Z1\"", r.at);
+    return hamiltonian_fail(&r, "'%.20s' is not a Pauli with a qubit, as in \"Z0 Z1\"", r.at);
 }
 
-static enum qr_code read_json(struct qr_bytes text, const char *what, unsigned n_qubits,
-                              struct qr_observable *ret, struct qr_err *err) {
+static enum qr_code hamiltonian_read_json(struct qr_bytes text, const char *what, unsigned n_qubits,
+                                          struct qr_observable *ret, struct qr_err *err) {
     struct qr_json *tree = NULL;
     enum qr_code code = qr_json_parse(text, what, &tree, err);
     if (!code) code = qr_hamiltonian_from_json(tree, what, n_qubits, ret, err);
@@ -322,11 +341,12 @@ enum qr_code qr_hamiltonian_read(struct qr_bytes text, const char *what, unsigne
                                    .what = what,
                                    .err = err};
     struct qr_term_list l = {0};
-    skip_lines(&r);
-    if (here(&r) == '[' || here(&r) == '{') return read_json(text, what, n_qubits, ret, err);
+    hamiltonian_skip_lines(&r);
+    if (hamiltonian_peek(&r) == '[' || hamiltonian_peek(&r) == '{')
+        return hamiltonian_read_json(text, what, n_qubits, ret, err);
     if ((size_t)(r.end - r.at) >= sizeof header - 1 && memcmp(r.at, header, sizeof header - 1) == 0)
         r.at += sizeof header - 1;
-    enum qr_code code = read_sum(&r, &l);
+    enum qr_code code = hamiltonian_read_sum(&r, &l);
     if (!code) return qr_hamiltonian_of(&l, what, ret, err);
     free(l.terms);
     return code;

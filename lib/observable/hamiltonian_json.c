@@ -1,4 +1,5 @@
-/* Hamiltonians as JSON: pairs of Paulis and coefficient, in the forms of hamiltonian.h. */
+/* observable/hamiltonian_json.c — Hamiltonians as JSON, in the forms of hamiltonian.h. Start
+ * reading at qr_hamiltonian_from_json(). */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,8 +13,8 @@ struct collector {
     struct qr_term_list l;
 };
 
-static enum qr_code add(struct collector *c, struct qr_pauli_term *term,
-                        const struct qr_json *coefficient, const char *where) {
+static enum qr_code collector_add_term(struct collector *c, struct qr_pauli_term *term,
+                                       const struct qr_json *coefficient, const char *where) {
     if (c->l.n == QR_MAX_HAMILTONIAN_TERMS)
         return qr_fail(c->err, QR_INVALID_ARGUMENT, "%s: more than %d terms", c->where,
                        QR_MAX_HAMILTONIAN_TERMS);
@@ -23,16 +24,16 @@ static enum qr_code add(struct collector *c, struct qr_pauli_term *term,
     return code;
 }
 
-static enum qr_code words_of(struct collector *c, const struct qr_json *v, const char *where,
-                             struct qr_pauli_term *ret) {
+static enum qr_code collector_read_text(struct collector *c, const struct qr_json *v,
+                                        const char *where, struct qr_pauli_term *ret) {
     const char *words;
     enum qr_code code = qr_json_string(v, where, &words, c->err);
     return code ? code : qr_hamiltonian_parse_paulis(words, where, c->n_qubits, ret, c->err);
 }
 
-/* OpenFermion's: [[0, "X"], [1, "Y"]]. */
-static enum qr_code factors_of(struct collector *c, const struct qr_json *list, const char *where,
-                               struct qr_pauli_term *ret) {
+/* OpenFermion's form: [[0, "X"], [1, "Y"]]. */
+static enum qr_code collector_read_factors(struct collector *c, const struct qr_json *list,
+                                           const char *where, struct qr_pauli_term *ret) {
     *ret = (struct qr_pauli_term){0};
     for (const struct qr_json *v = qr_json_first(list); v; v = qr_json_next(v)) {
         const char *pauli = "";
@@ -53,55 +54,56 @@ static enum qr_code factors_of(struct collector *c, const struct qr_json *list, 
     return QR_OK;
 }
 
-static enum qr_code read_pairs(struct collector *c, const struct qr_json *list) {
+static enum qr_code collector_read_pairs(struct collector *c, const struct qr_json *list) {
     size_t i = 0;
     for (const struct qr_json *v = qr_json_first(list); v; v = qr_json_next(v)) {
         struct qr_path path = qr_path_of("%s[%zu]", c->where, i++);
         struct qr_pauli_term term;
         if (qr_json_type(v) != QR_JSON_ARRAY || qr_json_size(v) != 2)
             return qr_fail(c->err, QR_INVALID_ARGUMENT,
-                           "%s: a term is Paulis and their coefficient, as in [\"Z0 Z1\", 0.5]",
+                           "%s: a term must be Paulis and a coefficient, as in [\"Z0 Z1\", 0.5]",
                            path.s);
         const struct qr_json *words = qr_json_first(v);
         enum qr_code code = qr_json_type(words) == QR_JSON_ARRAY
-                                ? factors_of(c, words, path.s, &term)
-                                : words_of(c, words, path.s, &term);
-        if (!code) code = add(c, &term, qr_json_next(words), path.s);
+                                ? collector_read_factors(c, words, path.s, &term)
+                                : collector_read_text(c, words, path.s, &term);
+        if (!code) code = collector_add_term(c, &term, qr_json_next(words), path.s);
         if (code) return code;
     }
     return QR_OK;
 }
 
-static enum qr_code read_members(struct collector *c, const struct qr_json *object) {
+static enum qr_code collector_read_members(struct collector *c, const struct qr_json *object) {
     for (const struct qr_json *v = qr_json_first(object); v; v = qr_json_next(v)) {
         struct qr_path path = qr_path_of("%s.%s", c->where, qr_json_key(v));
         struct qr_pauli_term term;
         enum qr_code code =
             qr_hamiltonian_parse_paulis(qr_json_key(v), path.s, c->n_qubits, &term, c->err);
-        if (!code) code = add(c, &term, v, path.s);
+        if (!code) code = collector_add_term(c, &term, v, path.s);
         if (code) return code;
     }
     return QR_OK;
 }
 
-static enum qr_code read_lists(struct collector *c, const struct qr_json *ops,
-                               const struct qr_json *coeffs) {
+static enum qr_code collector_read_lists(struct collector *c, const struct qr_json *ops,
+                                         const struct qr_json *coeffs) {
     struct qr_path path = qr_path_of("%s.coeffs", c->where);
     size_t i = 0;
     enum qr_code code = qr_json_want(coeffs, path.s, QR_JSON_ARRAY, c->err);
     path = qr_path_of("%s.ops", c->where);
     if (!code) code = qr_json_want(ops, path.s, QR_JSON_ARRAY, c->err);
     if (!code && qr_json_size(ops) != qr_json_size(coeffs))
-        code = qr_fail(c->err, QR_INVALID_ARGUMENT, "%s: %zu ops and %zu coeffs; give one for each",
-                       c->where, qr_json_size(ops), qr_json_size(coeffs));
+        code = qr_fail(c->err, QR_INVALID_ARGUMENT,
+                       "%s: %zu ops but %zu coeffs; give one coefficient for each op", c->where,
+                       qr_json_size(ops), qr_json_size(coeffs));
     if (code) return code;
     const struct qr_json *number = qr_json_first(coeffs);
     for (const struct qr_json *v = qr_json_first(ops); v && !code; v = qr_json_next(v)) {
         struct qr_pauli_term term;
         path = qr_path_of("%s.ops[%zu]", c->where, i);
-        code = words_of(c, v, path.s, &term);
+        code = collector_read_text(c, v, path.s, &term);
         path = qr_path_of("%s.coeffs[%zu]", c->where, i++);
-        if (!code) code = add(c, &term, number, path.s);
+        if (!code) code = collector_add_term(c, &term, number, path.s);
         number = qr_json_next(number);
     }
     return code;
@@ -112,12 +114,14 @@ enum qr_code qr_hamiltonian_from_json(const struct qr_json *v, const char *where
     struct collector c = {.where = where, .n_qubits = n_qubits, .err = err};
     const struct qr_json *ops = qr_json_get(v, "ops"), *coeffs = qr_json_get(v, "coeffs");
     enum qr_code code;
-    if (qr_json_type(v) == QR_JSON_ARRAY) code = read_pairs(&c, v);
+    if (qr_json_type(v) == QR_JSON_ARRAY) code = collector_read_pairs(&c, v);
     else if (qr_json_type(v) != QR_JSON_OBJECT)
         code = qr_fail(err, QR_INVALID_ARGUMENT,
                        "%s is %s; it must be terms, as in [[\"Z0 Z1\", 0.5], [\"X0\", -1]]", where,
                        qr_json_type_name(v));
-    else code = ops || coeffs ? read_lists(&c, ops, coeffs) : read_members(&c, v);
+    else
+        code =
+            ops || coeffs ? collector_read_lists(&c, ops, coeffs) : collector_read_members(&c, v);
     if (!code) return qr_hamiltonian_of(&c.l, where, ret, err);
     free(c.l.terms);
     return code;

@@ -1,4 +1,5 @@
-/* Sums of Pauli products from text, and back to one canonical text. */
+/* observable/observable.c — parses sums of Pauli products and prints their canonical text. Start
+ * reading at qr_observable_parse(). */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,8 +19,9 @@ struct observable_reader {
     struct qr_err *err;
 };
 
-static enum qr_code bad(struct observable_reader *r, const char *fmt, ...) QR_PRINTF(2, 3);
-static enum qr_code bad(struct observable_reader *r, const char *fmt, ...) {
+static enum qr_code observable_fail(struct observable_reader *r, const char *fmt, ...)
+    QR_PRINTF(2, 3);
+static enum qr_code observable_fail(struct observable_reader *r, const char *fmt, ...) {
     char why[160];
     va_list ap;
     va_start(ap, fmt);
@@ -29,78 +31,79 @@ static enum qr_code bad(struct observable_reader *r, const char *fmt, ...) {
                    (size_t)(r->at - r->text) + 1, why);
 }
 
-static void skip_blanks(struct observable_reader *r) {
+static void observable_skip_blanks(struct observable_reader *r) {
     while (*r->at == ' ' || *r->at == '\t') r->at++;
 }
-static bool is_digit(char ch) { return ch >= '0' && ch <= '9'; }
-static bool is_pauli(char ch) { return ch == 'X' || ch == 'Y' || ch == 'Z'; }
+static bool observable_is_digit(char ch) { return ch >= '0' && ch <= '9'; }
+static bool observable_is_pauli(char ch) { return ch == 'X' || ch == 'Y' || ch == 'Z'; }
 
-/* An unsigned decimal number where one begins; *ret_is false and nothing read where not. */
-static enum qr_code read_number(struct observable_reader *r, double *ret, bool *ret_is) {
+/* Reads an unsigned decimal number if there is one; else sets *ret_is to false and reads
+ * nothing. */
+static enum qr_code observable_read_number(struct observable_reader *r, double *ret, bool *ret_is) {
     const char *p = r->at;
-    *ret_is = is_digit(*p) || *p == '.';
+    *ret_is = observable_is_digit(*p) || *p == '.';
     if (!*ret_is) return QR_OK;
-    while (is_digit(*p) || *p == '.') p++;
+    while (observable_is_digit(*p) || *p == '.') p++;
     if (*p == 'e' || *p == 'E') {
         p++;
         if (*p == '+' || *p == '-') p++;
-        while (is_digit(*p)) p++;
+        while (observable_is_digit(*p)) p++;
     }
     if (!qr_parse_double_n(r->at, (size_t)(p - r->at), ret))
-        return bad(r, "'%.*s' is not a finite decimal number",
-                   (int)(p - r->at > 40 ? 40 : p - r->at), r->at);
+        return observable_fail(r, "'%.*s' is not a finite decimal number",
+                               (int)(p - r->at > 40 ? 40 : p - r->at), r->at);
     r->at = p;
     return QR_OK;
 }
 
-static enum qr_code read_pauli(struct observable_reader *r, struct qr_pauli_term *term) {
+static enum qr_code observable_read_pauli(struct observable_reader *r, struct qr_pauli_term *term) {
     char pauli = *r->at;
     const char *p = r->at + 1;
-    if (!is_digit(*p)) {
+    if (!observable_is_digit(*p)) {
         r->at = p;
-        return bad(r, "a qubit number must follow %c, as in %c0", pauli, pauli);
+        return observable_fail(r, "expected a qubit number after %c, as in %c0", pauli, pauli);
     }
     unsigned q = 0;
-    while (is_digit(*p)) {
+    while (observable_is_digit(*p)) {
         if (q < 1000000) q = 10 * q + (unsigned)(*p - '0');
         p++;
     }
     if (q >= r->n_qubits)
-        return bad(r, "qubit %u is out of range, the circuit has qubits 0 to %u", q,
-                   r->n_qubits - 1);
+        return observable_fail(r, "qubit %u is out of range, the circuit has qubits 0 to %u", q,
+                               r->n_qubits - 1);
     if (qr_qubits_has(&term->x, q) || qr_qubits_has(&term->z, q))
-        return bad(r, "qubit %u stands twice in one term", q);
+        return observable_fail(r, "qubit %u appears twice in one term", q);
     if (pauli != 'Z') qr_qubits_add(&term->x, q);
     if (pauli != 'X') qr_qubits_add(&term->z, q);
     r->at = p;
     return QR_OK;
 }
 
-/* [number] {["*"] Pauli}, at least one of the two. */
-static enum qr_code read_term(struct observable_reader *r, struct qr_pauli_term *term) {
+/* term = [number] {["*"] Pauli}, with at least one of the two. */
+static enum qr_code observable_read_term(struct observable_reader *r, struct qr_pauli_term *term) {
     *term = (struct qr_pauli_term){.coefficient = 1};
     bool any;
-    enum qr_code code = read_number(r, &term->coefficient, &any);
+    enum qr_code code = observable_read_number(r, &term->coefficient, &any);
     if (code) return code;
     if (any && (*r->at == 'i' || *r->at == 'j'))
-        return bad(r, "a coefficient is real, and this is imaginary");
+        return observable_fail(r, "coefficients must be real; this one is imaginary");
     for (;;) {
-        skip_blanks(r);
+        observable_skip_blanks(r);
         bool star = *r->at == '*' && any;
         if (star) {
             r->at++;
-            skip_blanks(r);
+            observable_skip_blanks(r);
         }
         if (*r->at == '@' && any)
-            return bad(r, "the Paulis of a term stand side by side, without @: Z0 Z1");
-        if (!is_pauli(*r->at)) {
-            if (star) return bad(r, "X, Y or Z with a qubit number must follow '*'");
+            return observable_fail(r, "write the Paulis of a term side by side, without @: Z0 Z1");
+        if (!observable_is_pauli(*r->at)) {
+            if (star) return observable_fail(r, "expected X, Y or Z with a qubit number after '*'");
             break;
         }
-        if ((code = read_pauli(r, term))) return code;
+        if ((code = observable_read_pauli(r, term))) return code;
         any = true;
     }
-    return any ? QR_OK : bad(r, "a term like Z4 or 0.5*X0 Z1 must stand here");
+    return any ? QR_OK : observable_fail(r, "expected a term like Z4 or 0.5*X0 Z1");
 }
 
 /* ---- terms ---- */
@@ -111,26 +114,26 @@ void qr_term_list_add(struct qr_term_list *l, const struct qr_pauli_term *term) 
     l->terms[l->n++] = *term;
 }
 
-static uint64_t hash_of(const struct qr_pauli_term *t) {
+static uint64_t term_hash(const struct qr_pauli_term *t) {
     const struct qr_qubits both[2] = {t->x, t->z};
     uint8_t digest[QR_XXH3_BYTES];
     qr_xxh3(both, sizeof both, digest);
     return qr_get_u64le(digest);
 }
 
-static bool alike(const struct qr_pauli_term *a, const struct qr_pauli_term *b) {
+static bool terms_are_alike(const struct qr_pauli_term *a, const struct qr_pauli_term *b) {
     return qr_qubits_equal(&a->z, &b->z) && qr_qubits_equal(&a->x, &b->x);
 }
 
-/* Like terms become one, where the first of them stood. */
-static void merge(struct qr_term_list *l) {
+/* Adds like terms into the first of them. */
+static void merge_like_terms(struct qr_term_list *l) {
     struct qr_pauli_term *t = l->terms;
     size_t slots = 16, kept = 0;
     while (slots < 2 * l->n) slots *= 2;
-    uint32_t *table = qr_xcalloc(slots, sizeof *table); /* the place of a term, + 1 */
+    uint32_t *table = qr_xcalloc(slots, sizeof *table); /* index of a term + 1; 0: empty */
     for (size_t i = 0; i < l->n; i++) {
-        size_t s = hash_of(&t[i]) & (slots - 1);
-        while (table[s] && !alike(&t[table[s] - 1], &t[i])) s = (s + 1) & (slots - 1);
+        size_t s = term_hash(&t[i]) & (slots - 1);
+        while (table[s] && !terms_are_alike(&t[table[s] - 1], &t[i])) s = (s + 1) & (slots - 1);
         if (table[s]) {
             t[table[s] - 1].coefficient += t[i].coefficient;
         } else {
@@ -142,40 +145,41 @@ static void merge(struct qr_term_list *l) {
     l->n = kept;
 }
 
-/* At + or -. */
-static double read_sign(struct observable_reader *r) {
+/* Reads + or -, which must be next. */
+static double observable_read_sign(struct observable_reader *r) {
     double sign = *r->at == '-' ? -1 : 1;
     r->at++;
     return sign;
 }
 
-/* The sign of a coefficient behind + or -: "+ -1*Z0", as programs print sums. */
+/* True for the sign of a coefficient after + or -, as in "+ -1*Z0", which programs print. */
 static bool is_signed_term(const char *p) {
-    return (*p == '+' || *p == '-') && (is_digit(p[1]) || p[1] == '.' || is_pauli(p[1]));
+    return (*p == '+' || *p == '-') &&
+           (observable_is_digit(p[1]) || p[1] == '.' || observable_is_pauli(p[1]));
 }
 
-static enum qr_code read_sum(struct observable_reader *r, struct qr_term_list *l) {
+static enum qr_code observable_read_sum(struct observable_reader *r, struct qr_term_list *l) {
     for (size_t i = 0;; i++) {
-        skip_blanks(r);
+        observable_skip_blanks(r);
         double sign = 1;
         if (*r->at == '+' || *r->at == '-') {
-            sign = read_sign(r);
-            skip_blanks(r);
-            if (is_signed_term(r->at)) sign *= read_sign(r);
+            sign = observable_read_sign(r);
+            observable_skip_blanks(r);
+            if (is_signed_term(r->at)) sign *= observable_read_sign(r);
         } else if (i > 0) {
             if (!*r->at) return QR_OK;
-            return bad(r, "'%.10s' makes no sense here; terms are joined by + or -", r->at);
+            return observable_fail(r, "unexpected '%.10s'; join terms with + or -", r->at);
         }
-        if (i == MAX_TERMS) return bad(r, "more than %d terms", MAX_TERMS);
+        if (i == MAX_TERMS) return observable_fail(r, "more than %d terms", MAX_TERMS);
         struct qr_pauli_term term;
-        enum qr_code code = read_term(r, &term);
+        enum qr_code code = observable_read_term(r, &term);
         if (code) return code;
         term.coefficient *= sign;
         qr_term_list_add(l, &term);
     }
 }
 
-static char *canonical(const struct qr_observable *o) {
+static char *observable_canonical_text(const struct qr_observable *o) {
     struct qr_buf text = {0};
     for (size_t i = 0; i < o->n_terms; i++) {
         const struct qr_pauli_term *t = &o->terms[i];
@@ -203,8 +207,8 @@ static char *canonical(const struct qr_observable *o) {
     return (char *)QR_MOVE(text.p);
 }
 
-/* A long one by its digest: every worker sees its text, and the job hash has it. */
-static char *name_of(char *text, size_t n_terms) {
+/* Replaces a long text by its digest: the text goes to every worker and into the job hash. */
+static char *observable_short_text(char *text, size_t n_terms) {
     enum { LONGEST = 120 };
     uint8_t digest[QR_SHA256_BYTES];
     char hex[2 * QR_SHA256_BYTES + 1];
@@ -219,7 +223,7 @@ const char *qr_observable_of_terms(struct qr_term_list *l, bool by_digest,
                                    struct qr_observable *ret) {
     const char *wrong = NULL;
     size_t kept = 0;
-    merge(l);
+    merge_like_terms(l);
     for (size_t i = 0; i < l->n && !wrong; i++) {
         if (!isfinite(l->terms[i].coefficient)) wrong = "a coefficient is too large";
         if (l->terms[i].coefficient != 0) l->terms[kept++] = l->terms[i];
@@ -227,8 +231,8 @@ const char *qr_observable_of_terms(struct qr_term_list *l, bool by_digest,
     if (!wrong && kept == 0) wrong = "the sum is zero; there is nothing to measure";
     if (wrong) return wrong;
     struct qr_observable o = {.n_terms = kept, .terms = l->terms};
-    o.text = canonical(&o);
-    if (by_digest) o.text = name_of(o.text, kept);
+    o.text = observable_canonical_text(&o);
+    if (by_digest) o.text = observable_short_text(o.text, kept);
     *l = (struct qr_term_list){0};
     *ret = o;
     return NULL;
@@ -238,10 +242,10 @@ enum qr_code qr_observable_parse(const char *text, unsigned n_qubits, struct qr_
                                  struct qr_err *err) {
     struct qr_term_list l = {0};
     struct observable_reader r = {text, text, n_qubits, err};
-    enum qr_code code = read_sum(&r, &l);
+    enum qr_code code = observable_read_sum(&r, &l);
     const char *wrong = code ? NULL : qr_observable_of_terms(&l, false, ret);
     r.at = wrong ? text : r.at;
-    if (wrong) code = bad(&r, "%s", wrong);
+    if (wrong) code = observable_fail(&r, "%s", wrong);
     free(l.terms);
     return code;
 }

@@ -1,9 +1,8 @@
 /* observable/qubits.h — a set of a circuit's qubits, as a value.
  *
- * Its members in ascending order:
+ * To visit the members in ascending order:
  *
- *     for (unsigned q = qr_qubits_first(&s); q < QR_MAX_QUBITS; q = qr_qubits_next(&s, q))
- */
+ *     for (unsigned q = qr_qubits_first(&s); q < QR_MAX_QUBITS; q = qr_qubits_next(&s, q)) */
 #ifndef QR_OBSERVABLE_QUBITS_H
 #define QR_OBSERVABLE_QUBITS_H
 
@@ -26,7 +25,7 @@ static inline void qr_qubits_add(struct qr_qubits *s, unsigned q) {
 static inline void qr_qubits_add_all(struct qr_qubits *s, const struct qr_qubits *more) {
     for (unsigned w = 0; w < QR_QUBITS_WORDS; w++) s->word[w] |= more->word[w];
 }
-/* The lowest member that is not below q; QR_MAX_QUBITS: there is none. */
+/* Returns the lowest member >= q, or QR_MAX_QUBITS. */
 static inline unsigned qr_qubits_from(const struct qr_qubits *s, unsigned q) {
     uint64_t skip = UINT64_MAX << q % 64;
     for (unsigned w = q / 64; w < QR_QUBITS_WORDS; w++, skip = UINT64_MAX)
@@ -37,7 +36,7 @@ static inline unsigned qr_qubits_first(const struct qr_qubits *s) { return qr_qu
 static inline unsigned qr_qubits_next(const struct qr_qubits *s, unsigned q) {
     return qr_qubits_from(s, q + 1);
 }
-/* The highest member. Not of an empty set. */
+/* Returns the highest member; the set must not be empty. */
 static inline unsigned qr_qubits_last(const struct qr_qubits *s) {
     unsigned w = QR_QUBITS_WORDS - 1;
     while (w && !s->word[w]) w--;
@@ -55,7 +54,7 @@ static inline bool qr_qubits_equal(const struct qr_qubits *a, const struct qr_qu
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-/* Qubits 0 to 63 as a mask, bit q for qubit q, for those who know that there are no others. */
+/* Qubits 0 to 63 as a mask, bit q for qubit q; for circuits of at most 64 qubits. */
 static inline uint64_t qr_qubits_mask(const struct qr_qubits *s) { return s->word[0]; }
 static inline struct qr_qubits qr_qubits_of_mask(uint64_t mask) {
     return (struct qr_qubits){{mask}};

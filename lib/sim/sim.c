@@ -1,5 +1,5 @@
-/* sim/sim.c — the engines that there are: compiling finds the first that can plan a circuit, and
- * all else goes through its table of functions. */
+/* sim/sim.c — compiles a circuit with the first engine that supports it, and forwards all other
+ * calls to that engine. Start reading at qr_sim_compile(). */
 #include "sim/sim.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "sim/statevector/statevector.h"
 #include "sim/streaming/streaming.h"
 
-/* In the order in which they are asked; the last plans any circuit of its max_qubits. */
+/* In the order of preference; the last supports any circuit of at most its max_qubits. */
 static const struct {
     enum qr_engine kind;
     const struct qr_sim_engine *engine;
@@ -23,16 +23,16 @@ static const struct {
 };
 enum { N_ENGINES = sizeof engines / sizeof *engines };
 
-/* A number of bytes that may exceed 64 bits, in decimal. */
-static const char *decimal(unsigned __int128 x, char room[48]) {
-    char *p = room + 47;
+/* Formats a number that may exceed 64 bits. */
+static const char *format_u128(unsigned __int128 x, char buffer[48]) {
+    char *p = buffer + 47;
     *p = 0;
     do *--p = (char)('0' + (int)(x % 10));
     while (x /= 10);
     return p;
 }
 
-static enum qr_code check_memory(const struct qr_sim_plan *p, struct qr_err *err) {
+static enum qr_code sim_check_memory(const struct qr_sim_plan *p, struct qr_err *err) {
     char digits[48];
     bool twice = p->precision == QR_DOUBLE;
     unsigned __int128 bytes = p->engine->least_bytes(p);
@@ -40,30 +40,30 @@ static enum qr_code check_memory(const struct qr_sim_plan *p, struct qr_err *err
     if (bytes <= limit) return QR_OK;
     return qr_fail(
         err, QR_RESOURCE_EXHAUSTED,
-        "a circuit of %u qubits in %s precision needs %s bytes for its %s; this process may "
-        "use %llu bytes: take fewer qubits%s",
-        p->n_qubits, twice ? "double" : "single", decimal(bytes, digits), p->engine->memory,
+        "cannot simulate %u qubits in %s precision: %s bytes are needed for %s, and this "
+        "process may use %llu bytes; use fewer qubits%s",
+        p->n_qubits, twice ? "double" : "single", format_u128(bytes, digits), p->engine->memory,
         (unsigned long long)limit, twice ? " or single precision" : "");
 }
 
-/* What a gate takes while it is planned: in the job and the model, in what the engines try, and in
- * the plan where no other is like it. Measured: 1420 bytes, of 131 072 to 524 286 gates that mostly
- * have a weight each, on 8 qubits. */
+/* Memory per gate while planning: in the job and the model, in the attempts of the engines, and in
+ * the plan if no other gate is like it. Measured: 1420 bytes, with 131 072 to 524 286 gates that
+ * mostly have a weight each, on 8 qubits. */
 enum { GATE_BYTES = 1420 };
 
-/* Before anything is planned. */
-static enum qr_code check_gates(const struct qr_circuit *circuit, struct qr_err *err) {
+/* Rejects a circuit before anything is planned. */
+static enum qr_code sim_check_gates(const struct qr_circuit *circuit, struct qr_err *err) {
     uint64_t limit = qr_memory_limit_bytes();
     if (circuit->n_gates <= limit / GATE_BYTES) return QR_OK;
     return qr_fail(
         err, QR_RESOURCE_EXHAUSTED,
-        "a circuit of %zu gates needs about %.0f bytes while it is planned; this process "
-        "may use %llu bytes: take fewer gates or a larger memory limit",
+        "cannot plan a circuit of %zu gates: planning needs about %.0f bytes, and this process "
+        "may use %llu bytes; use fewer gates or raise the memory limit",
         circuit->n_gates, (double)circuit->n_gates * GATE_BYTES, (unsigned long long)limit);
 }
 
-static struct qr_sim_plan *new_plan(const struct qr_circuit *circuit, size_t n_observables,
-                                    const struct qr_sim_options *opt) {
+static struct qr_sim_plan *sim_new_plan(const struct qr_circuit *circuit, size_t n_observables,
+                                        const struct qr_sim_options *opt) {
     struct qr_sim_plan *p = qr_xcalloc(1, sizeof *p);
     p->n_qubits = circuit->n_qubits;
     p->n = circuit->n_qubits < 2 ? 2 : circuit->n_qubits;
@@ -79,15 +79,15 @@ static struct qr_sim_plan *new_plan(const struct qr_circuit *circuit, size_t n_o
     p->lanes_are_samples = p->n <= QR_SAMPLE_LANES_MAX_QUBITS;
     p->cell_bits = p->lanes_are_samples ? p->n : p->n - QR_LANE_BITS;
     p->zero_gradient = qr_xcalloc(p->n_params + 1, 1);
-    p->at_any_cost = opt->engine != QR_ENGINE_AUTO;
-    snprintf(p->why, sizeof p->why, "it was asked for");
+    p->engine_requested = opt->engine != QR_ENGINE_AUTO;
+    snprintf(p->why, sizeof p->why, "requested by name");
     return p;
 }
 
-/* Inputs by which derivatives are wanted, and derived columns through which they, or those by
- * parameters, go. The circuit before it was lowered. */
-static void set_wanted(struct qr_sim_plan *p, const struct qr_circuit *circuit,
-                       const struct qr_observable *obs, size_t n_obs, const uint8_t *wanted) {
+/* Sets p->wanted: inputs with requested derivatives, and derived columns that those derivatives, or
+ * derivatives by parameters, depend on. circuit: before lowering. */
+static void sim_set_wanted(struct qr_sim_plan *p, const struct qr_circuit *circuit,
+                           const struct qr_observable *obs, size_t n_obs, const uint8_t *wanted) {
     uint8_t *all = qr_xcalloc(p->n_columns + 1, 1), *unseen = NULL;
     bool any = false;
     if (p->lowered) {
@@ -104,34 +104,33 @@ static void set_wanted(struct qr_sim_plan *p, const struct qr_circuit *circuit,
     free(unseen);
 }
 
-static void pass_over(struct qr_sim_plan *p, const char *engine) {
-    p->passed_over[p->n_passed_over].engine = engine;
-    snprintf(p->passed_over[p->n_passed_over++].why, sizeof p->why, "%s", p->why);
+static void sim_reject_engine(struct qr_sim_plan *p, const char *engine) {
+    p->rejected[p->n_rejected].engine = engine;
+    snprintf(p->rejected[p->n_rejected++].why, sizeof p->why, "%s", p->why);
 }
 
-/* The first that was not ruled out and plans the circuit. */
-static enum qr_code choose_engine(struct qr_sim_plan *p, const struct qr_circuit *circuit,
-                                  const struct qr_observable *obs, size_t n_obs,
-                                  enum qr_engine wanted, struct qr_err *err) {
+/* Picks the first engine that is not ruled out and can plan the circuit. */
+static enum qr_code sim_choose_engine(struct qr_sim_plan *p, const struct qr_circuit *circuit,
+                                      const struct qr_observable *obs, size_t n_obs,
+                                      enum qr_engine wanted, struct qr_err *err) {
     for (size_t i = 0; i < N_ENGINES; i++) {
         const struct qr_sim_engine *e = engines[i].engine;
-        if (p->at_any_cost && engines[i].kind != wanted) continue;
+        if (p->engine_requested && engines[i].kind != wanted) continue;
         if (p->n_qubits > e->max_qubits)
             snprintf(p->why, sizeof p->why, "at most %u qubits", e->max_qubits);
         else if (e->plan(p, circuit, obs, n_obs)) {
             p->engine = e;
             return QR_OK;
         }
-        pass_over(p, e->name);
+        sim_reject_engine(p, e->name);
     }
     struct qr_buf why = {0};
-    for (unsigned i = 0; i < p->n_passed_over; i++)
-        qr_buf_printf(&why, "%s%s: %s", i ? "; " : "", p->passed_over[i].engine,
-                      p->passed_over[i].why);
-    enum qr_code code =
-        qr_fail(err, QR_RESOURCE_EXHAUSTED,
-                "no engine can simulate this circuit of %u qubits (%s): take fewer qubits",
-                p->n_qubits, qr_buf_string(&why));
+    for (unsigned i = 0; i < p->n_rejected; i++)
+        qr_buf_printf(&why, "%s%s: %s", i ? "; " : "", p->rejected[i].engine, p->rejected[i].why);
+    enum qr_code code = qr_fail(
+        err, QR_RESOURCE_EXHAUSTED,
+        "cannot simulate this circuit of %u qubits: no engine supports it (%s); use fewer qubits",
+        p->n_qubits, qr_buf_string(&why));
     qr_buf_free(&why);
     return code;
 }
@@ -141,21 +140,22 @@ enum qr_code qr_sim_compile(const struct qr_circuit *circuit,
                             const struct qr_sim_options *opt, struct qr_sim_plan **ret,
                             struct qr_err *err) {
     if (!qr_isa_available(opt->isa))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "isa %s: this machine has it not",
+        return qr_fail(err, QR_INVALID_ARGUMENT, "isa %s is not supported by this CPU",
                        qr_isa_name(opt->isa));
     if (circuit->n_qubits < 1 || circuit->n_qubits > QR_MAX_QUBITS)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "a circuit of %u qubits: there may be 1 to %d",
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "cannot simulate a circuit of %u qubits: 1 to %d are supported",
                        circuit->n_qubits, (int)QR_MAX_QUBITS);
-    enum qr_code code = check_gates(circuit, err);
+    enum qr_code code = sim_check_gates(circuit, err);
     if (code != QR_OK) return code;
     struct qr_lowered *lowered = qr_circuit_lower(circuit);
     const struct qr_circuit *plain = lowered ? lowered->circuit : circuit;
-    struct qr_sim_plan *p = new_plan(plain, n_observables, opt);
+    struct qr_sim_plan *p = sim_new_plan(plain, n_observables, opt);
     p->lowered = lowered;
     qr_circuit_zero_gradient(plain, observables, n_observables, p->zero_gradient);
-    set_wanted(p, circuit, observables, n_observables, opt->wanted);
-    code = choose_engine(p, plain, observables, n_observables, opt->engine, err);
-    if (code == QR_OK) code = check_memory(p, err);
+    sim_set_wanted(p, circuit, observables, n_observables, opt->wanted);
+    code = sim_choose_engine(p, plain, observables, n_observables, opt->engine, err);
+    if (code == QR_OK) code = sim_check_memory(p, err);
     if (code == QR_OK) *ret = p;
     else qr_sim_plan_free(p);
     return code;
@@ -225,9 +225,9 @@ enum qr_code qr_sim_workspace_new(const struct qr_sim_plan *p, size_t max_sample
 
 void qr_sim_workspace_free(struct qr_sim_workspace *ws) { qr_workspace_free(ws); }
 
-static void forward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool,
-                    const double *x, size_t x_stride, size_t n_samples, bool gradient,
-                    const double *direction, double *ret_z) {
+static void sim_forward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws,
+                        struct qr_pool *pool, const double *x, size_t x_stride, size_t n_samples,
+                        bool gradient, const double *direction, double *ret_z) {
     if (b->plan->lowered) {
         x = qr_workspace_lower(b, ws, x, x_stride, n_samples);
         x_stride = b->plan->n_columns;
@@ -238,14 +238,14 @@ static void forward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, s
 void qr_sim_forward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool,
                     const double *x, size_t x_stride, size_t n_samples, double *ret_z) {
     QR_ASSERT(ws->plan == b->plan);
-    forward(b, ws, pool, x, x_stride, n_samples, false, NULL, ret_z);
+    sim_forward(b, ws, pool, x, x_stride, n_samples, false, NULL, ret_z);
 }
 
 void qr_sim_forward_for_gradient(const struct qr_sim_bound *b, struct qr_sim_workspace *ws,
                                  struct qr_pool *pool, const double *x, size_t x_stride,
                                  size_t n_samples, const double *direction, double *ret_z) {
     QR_ASSERT(ws->plan == b->plan);
-    forward(b, ws, pool, x, x_stride, n_samples, true, direction, ret_z);
+    sim_forward(b, ws, pool, x, x_stride, n_samples, true, direction, ret_z);
 }
 
 bool qr_sim_backward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws,

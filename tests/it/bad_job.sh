@@ -286,13 +286,13 @@ run 2 "model[0].watch: 'my energy' is no name for a metric: 1 to 24 letters" "$(
 run 2 'model[0].watch.energy: observable "Z2", column 1: qubit 2 is out of range' "$(watch '{"energy": "Z2"}')"
 run 2 'model[0].watch: 9 observables; at most 8 are watched' "$(watch '{"a":"Z0","b":"Z0","c":"Z0","d":"Z0","e":"Z0","f":"Z0","g":"Z0","h":"Z0","i":"Z0"}')"
 hamiltonian() { objective "h$row" "{\"hamiltonian\": $1}" "$none" "$energy"; }
-run 2 'column 3: the Paulis of a term stand side by side, without @: Z0 Z1' "$(objective at '"Z0@Z1"' "$none" "$energy")"
-run 2 'column 4: a coefficient is real, and this is imaginary' "$(objective imaginary '"0.5j*Z0"' "$none" "$energy")"
+run 2 'column 3: write the Paulis of a term side by side, without @: Z0 Z1' "$(objective at '"Z0@Z1"' "$none" "$energy")"
+run 2 'column 4: coefficients must be real; this one is imaginary' "$(objective imaginary '"0.5j*Z0"' "$none" "$energy")"
 run 2 'model[0].readouts[0].hamiltonian[1], column 1: qubit 2 is out of range' "$(hamiltonian '[["Z0", 1], ["X2", 1]]')"
 run 2 'model[0].readouts[0].hamiltonian is a number; it must be terms, as in' "$(hamiltonian 3)"
 run permanent "model[0].readouts[0].hamiltonian: there is no file|$work/nowhere.txt; correct the path" "$(hamiltonian '"nowhere.txt"')"
 printf '# two terms\n0.5 Z0 Z1\n(0.5+0.5j) [X0]\n' >"$work/bad.txt"
-run 2 'model[0].readouts[0].hamiltonian: bad.txt, line 3, column 10: the coefficient has the imaginary part 0.5' "$(hamiltonian '"bad.txt"')"
+run 2 'model[0].readouts[0].hamiltonian: bad.txt, line 3, column 10: the coefficient has imaginary part 0.5' "$(hamiltonian '"bad.txt"')"
 head -c 300 /dev/urandom >"$work/noise.txt"
 run 2 'noise.txt' "$(hamiltonian '"noise.txt"')"
 weighted=tests/golden/digests/jobs/weighted-classes.json

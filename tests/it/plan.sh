@@ -24,7 +24,7 @@ for half in (1, 2): # disjoint pairs that reach every qubit
     assert sorted(q) == list(range(8)), q
 gates = {s["shape"]: len(s["gates"].split()) for s in plan["shapes"]}
 assert sum(gates[b["shape"]] for b in plan["fused_gates"]) + 3 * 8 + 4 == v["gates"] # H, CZ, RX; the pool's CNOTs
-assert re.search(r"in sum +%.3g Kflop" % (v["flop_per_gradient"] / 1000), text)
+assert re.search(r"total +%.3g Kflop" % (v["flop_per_gradient"] / 1000), text)
 J
 # engine JOB ENGINE WORDS: which, and why
 engine() {
@@ -33,11 +33,11 @@ engine() {
     check "$1: says '$3'" holds "$work/other" "$3"
 }
 jobs=tests/golden/digests/jobs
-engine $jobs/hybrid-4.json statevector "4 qubits: streaming is for 8 to 36"
-engine $jobs/hybrid-15-angles.json cones "each term of a read-out sees at most 12 qubits"
-engine $jobs/pure-24.json streaming "all share the slices of one sample"
+engine $jobs/hybrid-4.json statevector "4 qubits: streaming supports 8 to 36"
+engine $jobs/hybrid-15-angles.json cones "each read-out term depends on at most 12 qubits"
+engine $jobs/pure-24.json streaming "all threads share the slices of one sample"
 engine $jobs/pure-11.json streaming "16 samples side by side"
-engine $jobs/pure-12.json streaming "cones: the read-outs' cones are too wide to be contracted"
+engine $jobs/pure-12.json streaming "cones: the read-outs' cones are too wide to contract"
 # inputs: the circuit's own columns, and what expressions make of them
 cat >"$work/expressions.json" <<'J'
 {"model": [{"layer": "dense", "units": 4},
@@ -48,6 +48,6 @@ cat >"$work/expressions.json" <<'J'
 J
 echo a,b,y >"$work/columns.csv"; echo 0.1,0.2,1 >>"$work/columns.csv"
 "$qring" show "$work/expressions.json" --plan >"$work/inputs" 2>&1
-check "4 inputs are 4, not 16" holds "$work/inputs" "derivatives by 4 of 4 data columns and 12 of 12 expressions of data columns"
+check "4 inputs are 4, not 16" holds "$work/inputs" "derivatives with respect to 4 of 4 data columns and 12 of 12 expressions of data columns"
 check "a circuit's drawing comes without --plan only" sh -c "! grep -q '─' '$work/other' && '$qring' show | grep -q '─'"
 end

@@ -131,7 +131,7 @@ static double parities_of(const struct qr_pauli_string *at, size_t n) {
     said = sum_operations - said
 #define WRAP(T, ELEM)                                                                              \
     typedef ELEM T##_elem;                                                                         \
-    static void T##_apply_(void *cells, unsigned bits, const struct qr_tile_target *at,             \
+    static void T##_apply_(void *cells, unsigned bits, const struct qr_tile_target *at,            \
                            const void *numbers, bool wide) {                                       \
         typedef T##_elem real_elem;                                                                \
         COUNTED(call_matrix(inside(bits, at), numbers, wide, sizeof(ELEM)));                       \
@@ -139,7 +139,7 @@ static double parities_of(const struct qr_pauli_string *at, size_t n) {
         after(before, said);                                                                       \
     }                                                                                              \
     static uint64_t T##_cross_(void *phi, void *lambda, unsigned bits,                             \
-                               const struct qr_tile_target *at, const void *numbers, bool wide,     \
+                               const struct qr_tile_target *at, const void *numbers, bool wide,    \
                                uint64_t start, size_t count, double(*acc)[QR_LANES]) {             \
         typedef T##_elem real_elem;                                                                \
         COUNTED(call(4.0 * (double)count, 14, 2, sizeof(ELEM));                                    \
@@ -156,14 +156,14 @@ static double parities_of(const struct qr_pauli_string *at, size_t n) {
         real[sizeof(ELEM) == sizeof(double)]->collect(sums, n, acc);                               \
     }                                                                                              \
     static void T##_expect_(const void *phi, size_t first, size_t count,                           \
-                            const struct qr_pauli_string *at, size_t n, void *acc) {                \
+                            const struct qr_pauli_string *at, size_t n, void *acc) {               \
         typedef T##_elem real_elem;                                                                \
         COUNTED(call((double)count, 2 * parities_of(at, n) + (double)n, 1, sizeof(ELEM)));         \
         k->expect(phi, first, count, at, n, acc);                                                  \
         after(before, said);                                                                       \
     }                                                                                              \
     static void T##_observe_(void *lambda, const void *phi, size_t first, size_t count,            \
-                             const struct qr_pauli_string *at, size_t n, const void *weights) {     \
+                             const struct qr_pauli_string *at, size_t n, const void *weights) {    \
         typedef T##_elem real_elem;                                                                \
         COUNTED(call((double)count, 2 * (double)n, 3, sizeof(ELEM)));                              \
         k->observe(lambda, phi, first, count, at, n, weights);                                     \
@@ -251,11 +251,11 @@ static double parities_of(const struct qr_pauli_string *at, size_t n) {
                                double *ret) {                                                      \
         real[sizeof(ELEM) == sizeof(double)]->fold_sums(sums, n, scale, ret);                      \
     }                                                                                              \
-    static void T##_weigh_(const void *sums, size_t n, const double *weights,                      \
-                           double ret[QR_LANES]) {                                                 \
+    static void T##_weighted_sum_(const void *sums, size_t n, const double *weights,               \
+                                  double ret[QR_LANES]) {                                          \
         typedef T##_elem real_elem;                                                                \
         COUNTED(call((double)n, 1, 0.5, sizeof(ELEM)));                                            \
-        k->weigh(sums, n, weights, ret);                                                           \
+        k->weighted_sum(sums, n, weights, ret);                                                    \
         after(before, said);                                                                       \
     }                                                                                              \
     static void T##_encode_(const double *m, const double *b, void *ret) {                         \
@@ -265,14 +265,14 @@ static double parities_of(const struct qr_pauli_string *at, size_t n) {
         after(before, said);                                                                       \
     }                                                                                              \
     static void T##_apply_half_(const void *in, void *out, unsigned bits,                          \
-                                const struct qr_tile_target *at, const double *numbers) {           \
+                                const struct qr_tile_target *at, const double *numbers) {          \
         typedef T##_elem real_elem;                                                                \
         COUNTED(call((double)(UINT64_C(1) << bits) / 2, 16, 2, sizeof(ELEM)));                     \
         k->apply_half(in, out, bits, at, numbers);                                                 \
         after(before, said);                                                                       \
     }                                                                                              \
     static void T##_apply_wide_(const void *in, void *out, unsigned bits,                          \
-                                const struct qr_tile_target *at, const double *numbers) {           \
+                                const struct qr_tile_target *at, const double *numbers) {          \
         typedef T##_elem real_elem;                                                                \
         COUNTED(call((double)(UINT64_C(1) << bits), 16, 2, sizeof(ELEM)));                         \
         k->apply_wide(in, out, bits, at, numbers);                                                 \
@@ -331,7 +331,7 @@ static double parities_of(const struct qr_pauli_string *at, size_t n) {
                                                   .diagonal = T##_diagonal_,                       \
                                                   .collect = T##_collect_,                         \
                                                   .fold_sums = T##_fold_sums_,                     \
-                                                  .weigh = T##_weigh_,                             \
+                                                  .weighted_sum = T##_weighted_sum_,               \
                                                   .encode = T##_encode_,                           \
                                                   .apply_half = T##_apply_half_,                   \
                                                   .apply_wide = T##_apply_wide_,                   \

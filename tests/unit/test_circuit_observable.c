@@ -69,7 +69,7 @@ static void wide(void) {
               strstr(err.msg, "qubit 1024 is out of range, the circuit has qubits 0 to 1023"),
           "%s", err.msg);
     CHECK(qr_observable_parse("Z700 X700", 1024, &o, &err) == QR_INVALID_ARGUMENT &&
-              strstr(err.msg, "qubit 700 stands twice"),
+              strstr(err.msg, "qubit 700 appears twice"),
           "%s", err.msg);
 }
 
@@ -77,24 +77,24 @@ static void refused(void) {
     static const struct {
         const char *text, *says;
     } table[] = {
-        {"", "column 1: a term like"},
-        {"Z", "column 2: a qubit number must follow Z"},
+        {"", "column 1: expected a term like"},
+        {"Z", "column 2: expected a qubit number after Z"},
         {"Z8", "column 1: qubit 8 is out of range, the circuit has qubits 0 to 7"},
         {"Z99999999999999999999", "out of range"},
-        {"X0 Z0", "column 4: qubit 0 stands twice"},
-        {"Z0 +", "column 5: a term like"},
-        {"Z0 - - Z1", "column 6: a term like"},
-        {"Z0 + --1*Z1", "column 6: a term like"},
+        {"X0 Z0", "column 4: qubit 0 appears twice"},
+        {"Z0 +", "column 5: expected a term like"},
+        {"Z0 - - Z1", "column 6: expected a term like"},
+        {"Z0 + --1*Z1", "column 6: expected a term like"},
         {"1e999", "column 1: '1e999' is not a finite"},
         {"1.2.3*Z0", "'1.2.3' is not a finite"},
         {"Z0 - Z0", "column 1: the sum is zero"},
         {"0*Z0", "column 1: the sum is zero"},
-        {"0.5*", "column 5: X, Y or Z"},
-        {"*Z0", "column 1: a term like"},
-        {"z4", "column 1: a term like"},
-        {"Q1", "column 1: a term like"},
-        {"Z1 2", "column 4: '2' makes no sense"},
-        {"Z1 & Z2", "column 4: '& Z2' makes no sense"},
+        {"0.5*", "column 5: expected X, Y or Z"},
+        {"*Z0", "column 1: expected a term like"},
+        {"z4", "column 1: expected a term like"},
+        {"Q1", "column 1: expected a term like"},
+        {"Z1 2", "column 4: unexpected '2'"},
+        {"Z1 & Z2", "column 4: unexpected '& Z2'"},
         {"nan*Z0", "column 1"},
         {"1e308 Z0 + 1e308 Z0", "a coefficient is too large"},
     };

@@ -555,7 +555,7 @@ static void refusals(void) {
         for (unsigned q = 0; q < 3; q++) put(&p, QR_GATE_Y, q, 0, number(0.3));
     }
     fill(&p);
-    check_refusal(&p, "has over 64 qubits");
+    check_refusal(&p, "has more than 64 qubits");
     p = bare(3, 1, obs, 1);
     for (unsigned i = 0; i < 1025; i++) {
         put(&p, QR_GATE_X, 2, 0, number(0.3));
@@ -565,7 +565,7 @@ static void refusals(void) {
     check_refusal(&p, "or 2048 gates");
     p = bare(3, 1, obs, 0);
     fill(&p);
-    check_refusal(&p, "there is no read-out");
+    check_refusal(&p, "the circuit has no read-out");
 }
 
 int main(void) {

@@ -307,7 +307,7 @@ static void engines(void) {
     struct qr_sim_plan *plan = NULL;
     struct qr_err err;
     CHECK(qr_sim_compile(p.c, p.obs, 1, &opt, &plan, &err) == QR_RESOURCE_EXHAUSTED &&
-              strstr(err.msg, "derivatives by inputs are wanted"),
+              strstr(err.msg, "derivatives with respect to inputs are required"),
           "%s", err.msg);
     drop(&p);
 }

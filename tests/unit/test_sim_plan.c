@@ -234,13 +234,14 @@ static void check_texts(void) {
         "8-11 are traced out by the pool onto 12-15", "tail      4 qubits"};
     static const char *const hybrid_15[] = {"for 1 outcome, 8 products", "across the cut: 6-7;",
                                             "read-outs of Z only", "read-outs first"};
-    static const char *const shared_24[] = {"all share the slices of one sample"};
-    static const char *const asked[] = {"statevector engine", "it was asked for",
-                                        "forward, read-outs to the head"};
-    static const char *const small[] = {"statevector engine", "7 qubits: streaming is for 8 to 36"};
+    static const char *const shared_24[] = {"all threads share the slices of one sample"};
+    static const char *const asked[] = {"statevector engine", "requested by name",
+                                        "forward and read-outs, then the head"};
+    static const char *const small[] = {"statevector engine",
+                                        "7 qubits: streaming supports 8 to 36"};
     static const char *const cones_15[] = {
-        "cones engine", "each term of a read-out sees at most 12 qubits",
-        "8 terms, 5 different cones of at most 12 qubits", "16 items side by side"};
+        "cones engine", "each read-out term depends on at most 12 qubits",
+        "8 terms, 5 distinct cones of at most 12 qubits", "16 items side by side"};
     check_case(8, 0, LAST, QR_ENGINE_AUTO, pure_8, COUNT(pure_8));
     check_case(16, 0, LAST, QR_ENGINE_AUTO, pure_16, COUNT(pure_16));
     check_case(15, 1, EACH, QR_ENGINE_STREAMING, hybrid_15, COUNT(hybrid_15));
@@ -253,13 +254,13 @@ static void check_texts(void) {
                                  .n_args = 1,
                                  .targets = {8},
                                  .args = {{QR_ARG_DATA, 1, 0}}};
-    check_refused(9, &data, "(X) brings data in behind the preparation");
+    check_refused(9, &data, "(X) uses data after the preparation");
     const struct qr_gate onto_a_source = {.kind = QR_GATE_ZZ,
                                           .n_targets = 2,
                                           .n_args = 1,
                                           .targets = {0, 11},
                                           .args = {{QR_ARG_CONSTANT, 0.3, 0}}};
-    check_refused(12, &onto_a_source, "behind 0 layers no pool comes");
+    check_refused(12, &onto_a_source, "after 0 layers there is no pool");
 }
 
 /* Plans of which all inputs are wanted, or one in two. */
@@ -276,12 +277,12 @@ static void check_inputs(unsigned top) {
             check_random(n, 170 + n, n <= 11 ? 18 : 2);
         }
     }
-    static const char *const cones[] = {"cones engine",
-                                        "equal data too, and no input that is wanted, is computed",
-                                        "inputs    derivatives by 7 of 15 data columns"},
-                             *const statevector[] = {
-                                 "statevector engine", "why       derivatives by inputs are wanted",
-                                 "inputs    derivatives by 4 of 8 data columns"};
+    static const char
+        *const cones[] = {"cones engine", "equal data and no input derivatives are computed",
+                          "inputs    derivatives with respect to 7 of 15 data columns"},
+               *const statevector[] = {"statevector engine",
+                                       "why       derivatives with respect to inputs are required",
+                                       "inputs    derivatives with respect to 4 of 8 data columns"};
     check_case(15, 1, EACH, QR_ENGINE_AUTO, cones, COUNT(cones));
     check_case(8, 0, LAST, QR_ENGINE_AUTO, statevector, COUNT(statevector));
     inputs = NULL;

@@ -41,7 +41,7 @@ static void check_refused(struct problem *p) {
     struct qr_sim_plan *plan = NULL;
     struct qr_err err;
     CHECK(qr_sim_compile(p->c, p->obs, p->n_obs, &opt, &plan, &err) == QR_RESOURCE_EXHAUSTED &&
-              strstr(err.msg, "no engine can simulate"),
+              strstr(err.msg, "no engine supports it"),
           "n %u", p->c->n_qubits);
     qr_sim_plan_free(plan);
     drop(p);

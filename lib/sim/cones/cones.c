@@ -1,5 +1,5 @@
-/* sim/cones/cones.c — the cones engine's front: workspaces, read-outs and gradients of
- * a micro-batch. */
+/* sim/cones/cones.c — entry points of the cones engine: workspaces, read-outs and gradients of a
+ * micro-batch. Start reading at cones_forward() and cones_backward(). */
 #include "sim/cones/cones.h"
 
 #include <math.h>
@@ -10,24 +10,24 @@
 
 /* ---- workspaces ---- */
 
-static void items_buffers(struct qr_buffers *r, size_t most, size_t n_inputs, size_t size,
-                          bool needs, struct cone_items *items) {
+static void cones_items_buffers(struct qr_buffers *r, size_t most, size_t n_inputs, size_t size,
+                                bool needs, struct cone_items *items) {
     qr_buffers_take(r, "items", most * size * sizeof(double), &items->values);
-    /* one more: the next one's key is written before it is looked for */
+    /* One more: the key of the next item is written before it is looked up. */
     qr_buffers_take(r, "items", (most + 1) * n_inputs * sizeof *items->keys, &items->keys);
     if (needs) qr_buffers_take(r, "items", most * size * sizeof(double), &items->d);
 }
 
-static size_t most_kept(const struct qr_cones *own, size_t max_samples) {
+static size_t cones_max_kept_rows(const struct qr_cones *own, size_t max_samples) {
     size_t rows = 0;
     for (size_t i = 0; i < own->n_classes; i++)
         cones_blocks_kept(&own->classes[i], own->classes[i].n_instances * max_samples, &rows);
     return rows;
 }
 
-/* The same calls whether room is taken or only counted: then ws has room for one of each. */
-static void workspace_buffers(struct qr_buffers *r, const struct qr_sim_plan *p, size_t max_samples,
-                              struct cones_workspace *ws) {
+/* One walk counts and allocates; while counting, ws has space for one signal and one class. */
+static void cones_take_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
+                               size_t max_samples, struct cones_workspace *ws) {
     const struct qr_cones *own = p->cones;
     qr_buffers_take(r, "samples", max_samples * p->n_columns * sizeof *ws->x, &ws->x);
     qr_buffers_take(r, "items", own->n_signals * sizeof *ws->signals, &ws->signals);
@@ -42,14 +42,16 @@ static void workspace_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
     }
     for (size_t i = 0; i < own->n_classes && r->code == QR_OK; i++) {
         const struct cone_class *c = &own->classes[i];
-        items_buffers(r, c->n_instances * max_samples, c->n_inputs, own->tensors[c->root].size,
-                      c->needs, &ws->classes[r->allocate ? i : 0]);
+        cones_items_buffers(r, c->n_instances * max_samples, c->n_inputs,
+                            own->tensors[c->root].size, c->needs,
+                            &ws->classes[r->allocate ? i : 0]);
     }
     qr_buffers_take(r, "items", own->n_slots * max_samples * sizeof *ws->item, &ws->item);
     qr_buffers_take(r, "items", cones_table_size(own, max_samples) * sizeof *ws->table, &ws->table);
     qr_buffers_take(r, "lanes", own->max_rows * sizeof *ws->rows, &ws->rows);
     qr_buffers_take(r, "lanes", own->max_rows * sizeof *ws->rows, &ws->d_rows);
-    qr_buffers_take(r, "lanes", most_kept(own, max_samples) * sizeof *ws->rows, &ws->kept);
+    qr_buffers_take(r, "lanes", cones_max_kept_rows(own, max_samples) * sizeof *ws->rows,
+                    &ws->kept);
     qr_buffers_take(r, "lanes", own->max_result * sizeof *ws->rows, &ws->result);
     qr_buffers_take(r, "sums", own->max_sums * sizeof *ws->rows, &ws->sums);
     qr_buffers_take(r, "step", own->n_step * sizeof *ws->d_step, &ws->d_step);
@@ -59,27 +61,28 @@ static void workspace_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
     qr_buffers_take(r, "sums", p->n_params * sizeof *ws->gradient, &ws->gradient);
 }
 
-static void count_workspace(const struct qr_sim_plan *p, size_t max_samples, struct qr_buffers *r) {
-    struct cone_items none;
-    struct cones_workspace ws = {.signals = &none, .classes = &none};
-    workspace_buffers(r, p, max_samples, &ws);
+static void cones_workspace_buffers(const struct qr_sim_plan *p, size_t max_samples,
+                                    struct qr_buffers *r) {
+    struct cone_items unused;
+    struct cones_workspace ws = {.signals = &unused, .classes = &unused};
+    cones_take_buffers(r, p, max_samples, &ws);
 }
 
-static void workspace_free(struct qr_sim_workspace *workspace);
+static void cones_workspace_free(struct qr_sim_workspace *workspace);
 
-static enum qr_code workspace_new(const struct qr_sim_plan *p, size_t max_samples,
-                                  struct qr_sim_workspace **ret, struct qr_err *err) {
+static enum qr_code cones_workspace_new(const struct qr_sim_plan *p, size_t max_samples,
+                                        struct qr_sim_workspace **ret, struct qr_err *err) {
     struct cones_workspace *ws = qr_xcalloc(1, sizeof *ws);
     struct qr_buffers r = {.allocate = true, .err = err};
     ws->head.plan = p;
     ws->max_samples = max_samples;
-    workspace_buffers(&r, p, max_samples, ws);
+    cones_take_buffers(&r, p, max_samples, ws);
     if (r.code == QR_OK) *ret = &ws->head;
-    else workspace_free(&ws->head);
+    else cones_workspace_free(&ws->head);
     return r.code;
 }
 
-static void items_free(struct cone_items *items, size_t n) {
+static void cones_items_free(struct cone_items *items, size_t n) {
     for (size_t i = 0; items && i < n; i++) {
         free(items[i].bits);
         free(items[i].keys);
@@ -89,11 +92,11 @@ static void items_free(struct cone_items *items, size_t n) {
     free(items);
 }
 
-static void workspace_free(struct qr_sim_workspace *workspace) {
+static void cones_workspace_free(struct qr_sim_workspace *workspace) {
     struct cones_workspace *ws = (struct cones_workspace *)workspace;
     const struct qr_cones *own = ws->head.plan->cones;
-    items_free(ws->signals, own->n_signals);
-    items_free(ws->classes, own->n_classes);
+    cones_items_free(ws->signals, own->n_signals);
+    cones_items_free(ws->classes, own->n_classes);
     free(ws->x);
     free(ws->item);
     free(ws->table);
@@ -112,16 +115,16 @@ static void workspace_free(struct qr_sim_workspace *workspace) {
 
 /* ---- a micro-batch ---- */
 
-static size_t item_of(const struct qr_cones *own, const struct cones_workspace *ws,
-                      const struct cone_term *t, size_t sample) {
+static size_t cones_term_item(const struct qr_cones *own, const struct cones_workspace *ws,
+                              const struct cone_term *t, size_t sample) {
     size_t slot = own->classes[t->class].first_slot + t->instance;
     return ws->item[slot * ws->max_samples + sample];
 }
 
-static void forward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
-                    struct qr_pool *pool, const double *x, size_t x_stride, size_t n_samples,
-                    bool gradient, const double *direction, double *ret_z) {
-    (void)gradient, (void)direction; /* backward is a sweep of its own */
+static void cones_forward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
+                          struct qr_pool *pool, const double *x, size_t x_stride, size_t n_samples,
+                          bool gradient, const double *direction, double *ret_z) {
+    (void)gradient, (void)direction; /* The backward sweep runs separately. */
     struct cones_workspace *ws = (struct cones_workspace *)workspace;
     const struct qr_sim_plan *p = b->plan;
     const struct qr_cones *own = p->cones;
@@ -138,15 +141,15 @@ static void forward(const struct qr_sim_bound *b, struct qr_sim_workspace *works
         memcpy(z, own->constants, p->n_readouts * sizeof *z);
         for (size_t t = 0; t < own->n_terms; t++) {
             const struct cone_term *term = &own->terms[t];
-            z[term->readout] +=
-                term->coefficient * ws->classes[term->class].values[item_of(own, ws, term, s)];
+            z[term->readout] += term->coefficient *
+                                ws->classes[term->class].values[cones_term_item(own, ws, term, s)];
         }
     }
 }
 
-/* Derivatives by the values of the terms' items. */
-static void observe(const struct qr_sim_plan *p, struct cones_workspace *ws,
-                    const double *direction, const double *scale) {
+/* Sets the derivatives by the values of the terms' items. */
+static void cones_seed_derivatives(const struct qr_sim_plan *p, struct cones_workspace *ws,
+                                   const double *direction, const double *scale) {
     const struct qr_cones *own = p->cones;
     for (size_t i = 0; i < own->n_classes; i++) {
         size_t size = ws->classes[i].n * own->tensors[own->classes[i].root].size;
@@ -159,15 +162,15 @@ static void observe(const struct qr_sim_plan *p, struct cones_workspace *ws,
         const struct cone_term *term = &own->terms[t];
         if (!own->classes[term->class].needs) continue;
         for (size_t s = 0; s < ws->n_samples; s++)
-            ws->classes[term->class].d[item_of(own, ws, term, s)] +=
+            ws->classes[term->class].d[cones_term_item(own, ws, term, s)] +=
                 scale[s] * direction[s * p->n_readouts + term->readout] * term->coefficient;
     }
 }
 
-/* From derivatives by the signals (1, cos pi t, sin pi t) to those by the columns, t = scale *
- * column. */
-static void by_inputs(const struct qr_sim_plan *p, const struct cones_workspace *ws,
-                      double *ret_dx) {
+/* Converts derivatives by the signals (1, cos pi t, sin pi t) to derivatives by the columns, t =
+ * scale * column. */
+static void cones_input_derivatives(const struct qr_sim_plan *p, const struct cones_workspace *ws,
+                                    double *ret_dx) {
     memset(ret_dx, 0, ws->n_samples * p->n_columns * sizeof *ret_dx);
     for (size_t i = 0; i < p->cones->n_signals; i++) {
         const struct cone_signal *s = &p->cones->signals[i];
@@ -180,17 +183,17 @@ static void by_inputs(const struct qr_sim_plan *p, const struct cones_workspace 
     }
 }
 
-static bool backward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
-                     struct qr_pool *pool, const double *direction, const double *scale,
-                     qr_fixed *ret_grad, double *ret_dx) {
+static bool cones_backward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
+                           struct qr_pool *pool, const double *direction, const double *scale,
+                           qr_fixed *ret_grad, double *ret_dx) {
     struct cones_workspace *ws = (struct cones_workspace *)workspace;
     const struct qr_sim_plan *p = b->plan;
     const struct qr_cones *own = p->cones;
     ws->pool = pool;
-    observe(p, ws, direction, scale);
+    cones_seed_derivatives(p, ws, direction, scale);
     for (uint32_t c = (uint32_t)own->n_classes; c-- > 0;) cones_class_backward(b, ws, c);
     cones_step_backward(b, pool, ws->d_step, ws->scratch, ws->d_transfer);
-    if (p->wanted) by_inputs(p, ws, ret_dx);
+    if (p->wanted) cones_input_derivatives(p, ws, ret_dx);
     bool good = true;
     memset(ws->cross, 0, p->n_shapes * QR_CROSS * sizeof *ws->cross);
     for (size_t i = 0; i < own->n_gates && good; i++) {
@@ -208,25 +211,25 @@ static bool backward(const struct qr_sim_bound *b, struct qr_sim_workspace *work
 
 /* ---- the engine ---- */
 
-static void plan_free(struct qr_sim_plan *p) {
+static void cones_plan_free(struct qr_sim_plan *p) {
     cones_free(p->cones);
     p->cones = NULL;
 }
 
-static unsigned __int128 least_bytes(const struct qr_sim_plan *p) {
+static unsigned __int128 cones_least_bytes(const struct qr_sim_plan *p) {
     struct qr_buffers all = {.allocate = false};
-    count_workspace(p, 1, &all);
+    cones_workspace_buffers(p, 1, &all);
     return (unsigned __int128)all.bytes + cones_bound_bytes(p);
 }
 
-static bool in_parallel(const struct qr_sim_plan *p) {
+static bool cones_in_parallel(const struct qr_sim_plan *p) {
     (void)p;
     return true;
 }
 
-/* What is done once a micro-batch is then a small part of it, and some threads and workers have
- * something to do. */
-static size_t micro_batch_size(const struct qr_sim_plan *p, size_t batch_size) {
+/* Keeps the cost per micro-batch a small part of the whole, and leaves micro-batches for other
+ * threads and workers. */
+static size_t cones_micro_batch_size(const struct qr_sim_plan *p, size_t batch_size) {
     size_t part = (batch_size / 8 + QR_LANES - 1) / QR_LANES * QR_LANES;
     if (!p->cones->n_signals) return 1;
     return part < CONE_STEP_SAMPLES ? CONE_STEP_SAMPLES : part < 256 ? part : 256;
@@ -237,18 +240,18 @@ const struct qr_sim_engine qr_cones_engine = {
     .memory = "tensors",
     .max_qubits = QR_MAX_QUBITS,
     .plan = cones_build,
-    .plan_free = plan_free,
-    .least_bytes = least_bytes,
-    .micro_batches_in_parallel = in_parallel,
-    .micro_batch_size = micro_batch_size,
+    .plan_free = cones_plan_free,
+    .least_bytes = cones_least_bytes,
+    .micro_batches_in_parallel = cones_in_parallel,
+    .micro_batch_size = cones_micro_batch_size,
     .bound_bytes = cones_bound_bytes,
     .bound_new = cones_bound_new,
     .bound_free = cones_bound_free,
     .bind = cones_bind,
-    .workspace_buffers = count_workspace,
-    .workspace_new = workspace_new,
-    .workspace_free = workspace_free,
-    .forward = forward,
-    .backward = backward,
+    .workspace_buffers = cones_workspace_buffers,
+    .workspace_new = cones_workspace_new,
+    .workspace_free = cones_workspace_free,
+    .forward = cones_forward,
+    .backward = cones_backward,
     .report = qr_cones_report,
 };

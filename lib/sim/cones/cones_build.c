@@ -1,5 +1,6 @@
-/* sim/cones/cones_build.c — a cones plan from a circuit: each term's cone, equal ones once; their
- * programs; an instance for each place where a part stands; and whether it is worth it. */
+/* sim/cones/cones_build.c — builds a cones plan: the cone of each term, equal cones once; their
+ * programs; an instance for each occurrence of a part; and the decision whether the plan is cheap
+ * enough. Start reading at cones_build(). */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,27 +10,27 @@
 #include "observable/qubits.h"
 #include "sim/cones/cones_impl.h"
 
-/* A step's work as a part of a sample's, in the search for an order: about a batch's samples times
- * the places of equal parts. */
+/* Weight of the work per step relative to the work per sample in the search for an order: about 1 /
+ * (samples of a batch * instances of a class). */
 #define STEP_WEIGHT (1.0 / 64)
-/* Multiply-adds of the cones engine take that many times as long as those of the others, all in
- * all: they are float64, and come in small pieces. */
+/* Time per multiply-add of the cones engine relative to the other engines: its numbers are float64,
+ * and its contractions are small. */
 #define SLOWER 5.0
-/* The others' multiply-adds for an amplitude and a gradient: of a fused gate, and of the streaming
- * engine at least. */
+/* Multiply-adds of the other engines per amplitude and gradient: for a fused gate, and the minimum
+ * of the streaming engine. */
 #define OF_FUSED_GATE 62.0
 #define OF_STREAMING 800.0
-/* What a long search may save beside a quick one, at most as far as was seen. */
+/* Largest factor that a long search was seen to save over a quick one. */
 #define SEARCH_GAINS 2.0
-/* Of all cones, in squares of their numbers of tensors: half a second. */
+/* Budget of the search, in squares of numbers of tensors of all cones: half a second. */
 #define SEARCH_WORK 2e7
 /* Forward, and two products backward. */
 #define SWEEPS 3.0
-/* Gates of all terms' cones: what is more is not looked at for long. */
+/* Largest number of gates in the cones of all terms; beyond, the circuit is rejected. */
 #define ALL_GATES (1 << 18)
-/* Multiply-adds of a step that are worth waking a thread for. */
+/* Multiply-adds of a step that justify waking a thread. */
 #define SHARE_WORK 2.5e5
-/* Of an item: to look for it, to gather what it is made of. */
+/* Cost of an item: its lookup, and gathering its inputs. */
 #define OF_ITEM 40.0
 
 struct draft_term {
@@ -45,17 +46,17 @@ struct plan_builder {
     struct cone *cones;
     struct cone_recipe *recipes;
     size_t n_cones, n_recipes, n_terms;
-    size_t n_gates; /* of all terms' cones */
-    bool expanded;  /* one of them is */
-    size_t *places; /* of each cone: how many terms have it */
+    size_t n_gates; /* in the cones of all terms */
+    bool expanded;  /* some gate was expanded */
+    size_t *n_uses; /* per cone: number of terms that have it */
     struct draft_term *terms;
-    double limit;       /* multiply-adds of a sample, from which on another engine is better */
+    double limit;       /* multiply-adds per sample from which on another engine is better */
     double cost;        /* of all cones */
-    double search_work; /* squares of their numbers of tensors: what a trial takes */
+    double search_work; /* squares of numbers of tensors: the cost of a trial */
 };
 
-static bool refuse(struct qr_sim_plan *p, const char *format, ...) QR_PRINTF(2, 3);
-static bool refuse(struct qr_sim_plan *p, const char *format, ...) {
+static bool build_reject(struct qr_sim_plan *p, const char *format, ...) QR_PRINTF(2, 3);
+static bool build_reject(struct qr_sim_plan *p, const char *format, ...) {
     va_list ap;
     va_start(ap, format);
     vsnprintf(p->why, sizeof p->why, format, ap);
@@ -65,7 +66,7 @@ static bool refuse(struct qr_sim_plan *p, const char *format, ...) {
 
 /* ---- cones ---- */
 
-static uint32_t cone_like(const struct plan_builder *b, const struct cone *c) {
+static uint32_t build_find_equal_cone(const struct plan_builder *b, const struct cone *c) {
     for (uint32_t i = 0; i < b->n_cones; i++)
         if (b->cones[i].key.n == c->key.n &&
             (!c->key.n || memcmp(b->cones[i].key.p, c->key.p, c->key.n) == 0))
@@ -73,8 +74,8 @@ static uint32_t cone_like(const struct plan_builder *b, const struct cone *c) {
     return CONE_NONE;
 }
 
-static bool add_term(struct plan_builder *b, struct cone_finder *f, uint32_t readout,
-                     const struct qr_pauli_term *term) {
+static bool build_add_term(struct plan_builder *b, struct cone_finder *f, uint32_t readout,
+                           const struct qr_pauli_term *term) {
     if (qr_qubits_is_empty(&term->x) && qr_qubits_is_empty(&term->z)) {
         b->own->constants[readout] += term->coefficient;
         return true;
@@ -82,17 +83,17 @@ static bool add_term(struct plan_builder *b, struct cone_finder *f, uint32_t rea
     struct cone cone;
     struct draft_term t = {.readout = readout, .coefficient = term->coefficient};
     if (!cone_of_term(f, term, &cone, &t.columns))
-        return refuse(b->p,
-                      "the cone of a term of read-out %u has over %d qubits or %d gates, those "
-                      "counted that stand for its controlled gates",
-                      readout, (int)CONE_MAX_QUBITS, (int)CONE_MAX_GATES);
+        return build_reject(b->p,
+                            "the cone of a term of read-out %u has more than %d qubits or %d gates "
+                            "(expanded controlled gates included)",
+                            readout, (int)CONE_MAX_QUBITS, (int)CONE_MAX_GATES);
     b->n_gates += cone.n_gates;
-    t.cone = cone_like(b, &cone);
+    t.cone = build_find_equal_cone(b, &cone);
     if (t.cone == CONE_NONE) {
         t.cone = (uint32_t)b->n_cones;
         b->cones = qr_xreallocarray(b->cones, b->n_cones + 1, sizeof *b->cones);
-        b->places = qr_xreallocarray(b->places, b->n_cones + 1, sizeof *b->places);
-        b->places[b->n_cones] = 0;
+        b->n_uses = qr_xreallocarray(b->n_uses, b->n_cones + 1, sizeof *b->n_uses);
+        b->n_uses[b->n_cones] = 0;
         b->cones[b->n_cones++] = cone;
         unsigned n_qubits = cone.n_qubits - cone.n_helpers;
         b->expanded |= cone.expanded;
@@ -100,32 +101,34 @@ static bool add_term(struct plan_builder *b, struct cone_finder *f, uint32_t rea
     } else {
         cone_fini(&cone);
     }
-    b->places[t.cone]++;
+    b->n_uses[t.cone]++;
     b->terms = qr_xreallocarray(b->terms, b->n_terms + 1, sizeof *b->terms);
     b->terms[b->n_terms++] = t;
     return true;
 }
 
-static bool find_cones(struct plan_builder *b, const struct qr_observable *obs, size_t n_obs) {
+static bool build_find_cones(struct plan_builder *b, const struct qr_observable *obs,
+                             size_t n_obs) {
     struct cone_finder *f = cone_finder_new(b->c, b->p->wanted);
     bool good = true;
     for (uint32_t r = 0; r < n_obs && good; r++)
         for (size_t t = 0; t < obs[r].n_terms && good && b->n_gates <= ALL_GATES; t++)
-            good = add_term(b, f, r, &obs[r].terms[t]);
+            good = build_add_term(b, f, r, &obs[r].terms[t]);
     cone_finder_free(f);
-    if (good && b->expanded && !b->p->at_any_cost && b->c->n_qubits < CONE_EXPANDED_QUBITS)
-        return refuse(b->p,
-                      "gates with several controls, or with controls and data, or with data and no "
-                      "power: a state vector has them up to %d qubits",
-                      CONE_EXPANDED_QUBITS - 1);
+    if (good && b->expanded && !b->p->engine_requested && b->c->n_qubits < CONE_EXPANDED_QUBITS)
+        return build_reject(
+            b->p,
+            "up to %d qubits, circuits with gates that need expansion (several controls, "
+            "controls with data, or data in a gate that is no power) use a state vector",
+            CONE_EXPANDED_QUBITS - 1);
     if (b->n_gates > ALL_GATES)
-        return refuse(b->p, "the cones of all terms have over %d gates", ALL_GATES);
+        return build_reject(b->p, "the cones of all terms have more than %d gates", ALL_GATES);
     return good;
 }
 
 /* ---- fused gates ---- */
 
-static void fuse(struct plan_builder *b) {
+static void build_fuse(struct plan_builder *b) {
     size_t n = 0, n_gates = 0, at = 0;
     for (size_t i = 0; i < b->n_cones; i++) {
         n += b->cones[i].n_levels;
@@ -141,7 +144,7 @@ static void fuse(struct plan_builder *b) {
             *to = (struct qr_circuit){
                 .n_qubits = c->n_qubits, .n_params = b->c->n_params, .gates = free_gates};
             for (size_t g = 0; g < c->n_gates; g++)
-                if (c->level[g] == l && !cone_gate_is_apart(&c->gates[g]))
+                if (c->level[g] == l && !cone_gate_is_unfused(&c->gates[g]))
                     to->gates[to->n_gates++] = c->gates[g];
             free_gates += to->n_gates;
         }
@@ -162,33 +165,34 @@ static void fuse(struct plan_builder *b) {
 
 /* ---- programs ---- */
 
-/* What a cone costs by the best order of so many, for all its places. */
-static double cost_of(const struct plan_builder *b, size_t cone, const struct cone_network *n,
-                      uint32_t more_trials, struct cone_tree *ret) {
+/* Cost of a cone in the best order found, for all terms that have it. */
+static double build_cone_cost(const struct plan_builder *b, size_t cone,
+                              const struct cone_network *n, uint32_t more_trials,
+                              struct cone_tree *ret) {
     cone_tree_search(n, b->cones[cone].data ? STEP_WEIGHT : 1, more_trials, ret);
-    return ret->cost * (double)b->places[cone];
+    return ret->cost * (double)b->n_uses[cone];
 }
 
-/* A quick look first: many circuits are far from being worth a long search. */
-static bool make_networks(struct plan_builder *b, const struct cone_shapes *shapes,
-                          struct cone_network *ret) {
+/* A quick search first: most circuits are far from worth a long one. */
+static bool build_networks(struct plan_builder *b, const struct cone_shapes *shapes,
+                           struct cone_network *ret) {
     for (size_t i = 0; i < b->n_cones && b->cost < b->limit * SEARCH_GAINS / SWEEPS; i++) {
         struct cone_tree t;
         cone_network_make(&b->cones[i], shapes, &ret[i]);
-        b->cost += cost_of(b, i, &ret[i], 0, &t);
+        b->cost += build_cone_cost(b, i, &ret[i], 0, &t);
         b->search_work += (double)ret[i].n_leaves * (double)ret[i].n_leaves;
         cone_tree_fini(&t);
     }
     return b->cost < b->limit * SEARCH_GAINS / SWEEPS;
 }
 
-static bool make_programs(struct plan_builder *b, const struct cone_network *networks) {
+static bool build_programs(struct plan_builder *b, const struct cone_network *networks) {
     double more = SEARCH_WORK / b->search_work;
     uint32_t more_trials = more < CONE_MORE_TRIALS ? (uint32_t)more : CONE_MORE_TRIALS;
     b->cost = 0;
     for (size_t i = 0; i < b->n_cones && b->cost < b->limit / SWEEPS; i++) {
         struct cone_tree t;
-        b->cost += cost_of(b, i, &networks[i], more_trials, &t);
+        b->cost += build_cone_cost(b, i, &networks[i], more_trials, &t);
         if (isfinite(t.cost)) {
             cone_program_make(b->own, b->p, &networks[i], &t, &b->recipes[i]);
             b->n_recipes = i + 1;
@@ -198,22 +202,22 @@ static bool make_programs(struct plan_builder *b, const struct cone_network *net
     return b->cost < b->limit / SWEEPS;
 }
 
-static bool contract(struct plan_builder *b) {
+static bool build_contract(struct plan_builder *b) {
     struct cone_shapes shapes;
     cone_shapes_make(&shapes, b->p);
     b->recipes = qr_xcalloc(b->n_cones + 1, sizeof *b->recipes);
     struct cone_network *networks = qr_xcalloc(b->n_cones + 1, sizeof *networks);
-    bool good = make_networks(b, &shapes, networks) && make_programs(b, networks);
+    bool good = build_networks(b, &shapes, networks) && build_programs(b, networks);
     for (size_t i = 0; i < b->n_cones; i++) cone_network_fini(&networks[i]);
     free(networks);
     cone_shapes_fini(&shapes);
     if (good) return true;
     return isfinite(b->cost)
-               ? refuse(b->p,
-                        "the read-outs' cones would take over %.3g multiply-adds a sample, "
-                        "and with them longer than another engine",
-                        b->limit)
-               : refuse(b->p, "the read-outs' cones are too wide to be contracted");
+               ? build_reject(b->p,
+                              "the read-outs' cones need more than %.3g multiply-adds per sample, "
+                              "slower than another engine",
+                              b->limit)
+               : build_reject(b->p, "the read-outs' cones are too wide to contract");
 }
 
 /* ---- instances ---- */
@@ -241,7 +245,7 @@ static uint32_t instance_of_class(struct cone_class *c, const uint32_t *inputs) 
     return (uint32_t)c->n_instances++;
 }
 
-/* The root's. */
+/* Returns the instance of the cone's root. */
 static uint32_t instance_of_term(struct plan_builder *b, const struct draft_term *t) {
     const struct cone_recipe *r = &b->recipes[t->cone];
     uint32_t *instance = qr_xcalloc(r->n_parts, sizeof *instance),
@@ -262,7 +266,7 @@ static uint32_t instance_of_term(struct plan_builder *b, const struct draft_term
     return root;
 }
 
-static void find_gates(struct qr_cones *own, size_t n_shapes) {
+static void build_find_gates(struct qr_cones *own, size_t n_shapes) {
     struct cone_gate *of = qr_xcalloc(n_shapes + 1, sizeof *of);
     for (size_t i = 0; i < own->n_tensors; i++) {
         const struct cone_tensor *t = &own->tensors[i];
@@ -273,14 +277,14 @@ static void find_gates(struct qr_cones *own, size_t n_shapes) {
             of[t->source].columns |= (uint16_t)(1u << entry % 16);
         }
     }
-    own->gates = of; /* those that are used move to the front */
+    own->gates = of; /* The gates that are used move to the front. */
     for (uint32_t i = 0; i < n_shapes; i++) {
         of[i].shape = i;
         if (of[i].rows) of[own->n_gates++] = of[i];
     }
 }
 
-static void place_terms(struct plan_builder *b) {
+static void build_place_terms(struct plan_builder *b) {
     struct qr_cones *own = b->own;
     own->terms = qr_xcalloc(b->n_terms + 1, sizeof *own->terms);
     own->n_terms = b->n_terms;
@@ -291,7 +295,7 @@ static void place_terms(struct plan_builder *b) {
                                            .class = r->parts[r->n_parts - 1].class,
                                            .instance = instance_of_term(b, &b->terms[i])};
     }
-    find_gates(own, b->p->n_shapes);
+    build_find_gates(own, b->p->n_shapes);
     for (size_t i = 0; i < own->n_signals; i++) {
         own->signals[i].first_slot = own->n_slots;
         own->n_slots += own->signals[i].n_instances;
@@ -302,20 +306,20 @@ static void place_terms(struct plan_builder *b) {
     }
 }
 
-/* ---- is it worth it? ---- */
+/* ---- costs ---- */
 
-/* What another engine takes for a sample, in multiply-adds of this one. */
-static double others(struct qr_sim_plan *p, const struct qr_circuit *c) {
+/* Cost of another engine per sample, in multiply-adds of this one. */
+static double build_other_engine_cost(struct qr_sim_plan *p, const struct qr_circuit *c) {
     if (c->n_qubits > QR_FUSED_QUBITS) return INFINITY;
     qr_plan_fuse(p, c, 1, NULL);
     double of_amplitude = OF_FUSED_GATE * (double)p->n_fused;
     qr_plan_unfuse(p);
-    /* the streaming engine knows no derivatives by inputs */
+    /* The streaming engine computes no derivatives by inputs. */
     if (!p->wanted && of_amplitude > OF_STREAMING) of_amplitude = OF_STREAMING;
     return ldexp(of_amplitude, (int)c->n_qubits) / SLOWER;
 }
 
-static double work_of(const struct qr_cones *own, uint32_t first, uint32_t n) {
+static double build_count_work(const struct qr_cones *own, uint32_t first, uint32_t n) {
     double work = 0;
     for (uint32_t i = first; i < first + n; i++) {
         const struct cone_contraction *c = &own->contractions[i];
@@ -326,21 +330,21 @@ static double work_of(const struct qr_cones *own, uint32_t first, uint32_t n) {
     return work;
 }
 
-/* A step's contractions as shares of about equal work, of whole classes. */
-static void share_step(struct qr_cones *own) {
+/* Splits the contractions of a step into shares of about equal work, of whole classes. */
+static void build_step_shares(struct qr_cones *own) {
     double all = 0, before = 0;
     for (size_t i = 0; i < own->n_classes; i++)
-        all += work_of(own, own->classes[i].first_step, own->classes[i].n_step);
+        all += build_count_work(own, own->classes[i].first_step, own->classes[i].n_step);
     double n = floor(all / SHARE_WORK) + 1, most = n < CONE_MAX_SHARES ? n : CONE_MAX_SHARES;
     own->shares = qr_xcalloc(CONE_MAX_SHARES, sizeof *own->shares);
     for (uint32_t i = 0; i < own->n_classes; i++) {
         const struct cone_class *k = &own->classes[i];
-        double begun = (double)own->n_shares;
-        if (begun == 0 || (begun < most && before * most >= all * begun))
+        double n_started = (double)own->n_shares;
+        if (n_started == 0 || (n_started < most && before * most >= all * n_started))
             own->shares[own->n_shares++].first_class = i;
         struct cone_share *s = &own->shares[own->n_shares - 1];
         s->n_classes++;
-        before += work_of(own, k->first_step, k->n_step);
+        before += build_count_work(own, k->first_step, k->n_step);
         for (uint32_t j = 0; j < k->n_step; j++) {
             const struct cone_contraction *c = &own->contractions[k->first_step + j];
             size_t of_b = (size_t)c->n_k * c->n_j, of_out = (size_t)c->n_i * c->n_j;
@@ -354,29 +358,29 @@ static void share_step(struct qr_cones *own) {
     }
 }
 
-static bool is_worth_it(struct plan_builder *b) {
+static bool build_check_cost(struct plan_builder *b) {
     const struct qr_cones *own = b->own;
     double lanes = OF_ITEM * (double)own->n_slots, step = 0;
     for (size_t i = 0; i < own->n_classes; i++) {
         const struct cone_class *c = &own->classes[i];
         if (c->n_inputs > CONE_MAX_INPUTS)
-            return refuse(b->p, "a part of a cone has over %d gates with data",
-                          (int)CONE_MAX_INPUTS);
-        lanes += work_of(own, c->first_lanes, c->n_lanes) * (double)c->n_instances;
-        step += work_of(own, c->first_step, c->n_step);
+            return build_reject(b->p, "a part of a cone has more than %d gates with data",
+                                (int)CONE_MAX_INPUTS);
+        lanes += build_count_work(own, c->first_lanes, c->n_lanes) * (double)c->n_instances;
+        step += build_count_work(own, c->first_step, c->n_step);
     }
     double all = lanes + step / (own->n_signals ? CONE_STEP_SAMPLES : 1);
     if (all >= b->limit)
-        return refuse(b->p,
-                      "the read-outs' cones would take %.3g multiply-adds a sample, and with them "
-                      "longer than another engine with at most %.3g",
-                      all, b->limit * SLOWER);
-    char others[64] = "";
+        return build_reject(b->p,
+                            "the read-outs' cones need %.3g multiply-adds per sample, slower than "
+                            "another engine with at most %.3g",
+                            all, b->limit * SLOWER);
+    char comparison[64] = "";
     if (isfinite(b->limit))
-        snprintf(others, sizeof others, "; another engine would take %.3g", b->limit * SLOWER);
+        snprintf(comparison, sizeof comparison, "; another engine needs %.3g", b->limit * SLOWER);
     snprintf(b->p->why, sizeof b->p->why,
-             "each term of a read-out sees at most %u qubits: %.3g multiply-adds a sample%s",
-             own->widest, all, others);
+             "each read-out term depends on at most %u qubits: %.3g multiply-adds per sample%s",
+             own->widest, all, comparison);
     return true;
 }
 
@@ -386,26 +390,26 @@ static void builder_free(struct plan_builder *b) {
     for (size_t i = 0; i < b->n_recipes; i++) cone_recipe_fini(&b->recipes[i]);
     free(b->terms);
     free(b->cones);
-    free(b->places);
+    free(b->n_uses);
     free(b->recipes);
 }
 
 bool cones_build(struct qr_sim_plan *p, const struct qr_circuit *c, const struct qr_observable *obs,
                  size_t n_obs) {
-    if (!n_obs) return refuse(p, "there is no read-out");
+    if (!n_obs) return build_reject(p, "the circuit has no read-out");
     struct plan_builder b = {.p = p, .c = c, .own = qr_xcalloc(1, sizeof *b.own)};
     b.own->constants = qr_xcalloc(n_obs, sizeof *b.own->constants);
-    b.limit = p->at_any_cost ? (double)INFINITY : others(p, c);
-    bool good = find_cones(&b, obs, n_obs);
+    b.limit = p->engine_requested ? (double)INFINITY : build_other_engine_cost(p, c);
+    bool good = build_find_cones(&b, obs, n_obs);
     if (good) {
-        fuse(&b);
-        good = contract(&b);
+        build_fuse(&b);
+        good = build_contract(&b);
     }
     if (good) {
-        place_terms(&b);
-        share_step(b.own);
+        build_place_terms(&b);
+        build_step_shares(b.own);
         b.own->n_cones = b.n_cones;
-        good = is_worth_it(&b);
+        good = build_check_cost(&b);
     }
     builder_free(&b);
     if (good) {

@@ -1,7 +1,7 @@
-/* sim/cones/cones_canonical.c — a term's light cone in numbers of its own: its qubits, data
- * columns and
- * gates are numbered in the order in which a walk back from the observable meets them, whatever the
- * order of gates that commute, so that cones that differ in their places alone become equal. */
+/* sim/cones/cones_canonical.c — the light cone of a term in its own numbering. Qubits, data columns
+ * and gates are numbered in the order in which a walk back from the observable reaches them. The
+ * order does not depend on the order of gates that commute, so cones that differ only in their
+ * position in the circuit become equal. Start reading at cone_of_term(). */
 #include <string.h>
 
 #include "base/mem.h"
@@ -13,28 +13,28 @@ struct cone_finder {
     const struct qr_circuit *c;
     const uint8_t *wanted;
     struct qr_cone_finder *f;
-    uint32_t *gates;            /* of the cone, ascending */
-    struct cone_gates expanded; /* in their place, where one of them is not simple; else none */
+    uint32_t *gates;            /* gates of the cone, ascending */
+    struct cone_gates expanded; /* replaces gates if one of them is not simple; else empty */
     size_t n_gates;
-    /* of qubit q: its latest gate that the walk has not met, as a place in gates; and for each
-     * place the gate below on each of its qubits */
+    /* per qubit: its latest gate that the walk has not reached, as an index of gates; per gate and
+     * qubit of it: the gate before it there */
     uint32_t *top, (*below)[2];
-    uint32_t *count; /* of qubit q: its gates that the walk has not met */
-    uint8_t *local;  /* of the qubits that were met: their number; LOCAL_NONE: not met */
+    uint32_t *count; /* per qubit: number of its gates that the walk has not reached */
+    uint8_t *local;  /* per qubit of the circuit: its number in the cone; LOCAL_NONE: not reached */
     uint32_t *column;
-    uint16_t qubit[CONE_MAX_QUBITS]; /* met */
+    uint16_t qubit[CONE_MAX_QUBITS]; /* per qubit of the cone: its number in the circuit */
     unsigned n_qubits, n_columns;
     uint32_t *columns;
     bool stacked; /* top, below and count are set */
 };
 
-/* RUN: of gates that commute on a qubit so many are looked at for the next one. ANDs commute on
+/* RUN: number of commuting gates on a qubit that are examined for the next one. ANDs commute on
  * their helper. */
 enum { LOCAL_NONE = 255, RUN = 64, FACTOR_AND = 8 };
 
 struct cone_finder *cone_finder_new(const struct qr_circuit *c, const uint8_t *wanted) {
     struct cone_finder *f = qr_xcalloc(1, sizeof *f);
-    size_t n_qubits = c->n_qubits + CONE_MAX_QUBITS; /* helpers with them */
+    size_t n_qubits = c->n_qubits + CONE_MAX_QUBITS; /* Including helpers */
     f->c = c;
     f->wanted = wanted;
     f->f = qr_cone_finder_new(c);
@@ -62,12 +62,13 @@ void cone_finder_free(struct cone_finder *f) {
     free(f);
 }
 
-static const struct qr_gate *gate_at(const struct cone_finder *f, uint32_t place) {
-    return f->expanded.n ? &f->expanded.gates[place] : &f->c->gates[f->gates[place]];
+static const struct qr_gate *finder_gate(const struct cone_finder *f, uint32_t index) {
+    return f->expanded.n ? &f->expanded.gates[index] : &f->c->gates[f->gates[index]];
 }
 
-/* Those of the term's cone. False: they are too many, or need too many helpers. */
-static bool find_gates(struct cone_finder *f, const struct qr_pauli_term *term) {
+/* Finds the gates of the term's cone. Returns false if there are too many, or they need too many
+ * helpers. */
+static bool finder_find_gates(struct cone_finder *f, const struct qr_pauli_term *term) {
     struct cone_gates *all = &f->expanded;
     bool simple = true;
     f->n_gates = qr_cone_find(f->f, term, f->gates);
@@ -83,15 +84,15 @@ static bool find_gates(struct cone_finder *f, const struct qr_pauli_term *term) 
     return all->n <= CONE_MAX_GATES && all->next_helper <= f->c->n_qubits + CONE_MAX_QUBITS;
 }
 
-/* Its qubits, targets first. */
-static unsigned qubits_of(const struct qr_gate *g, uint16_t ret[2]) {
+/* Returns the qubits of a gate, targets first. */
+static unsigned gate_qubits(const struct qr_gate *g, uint16_t ret[2]) {
     unsigned n = g->n_targets;
     memcpy(ret, g->targets, n * sizeof *ret);
     if (!qr_qubits_is_empty(&g->controls)) ret[n++] = (uint16_t)qr_qubits_first(&g->controls);
     return n;
 }
 
-static bool meet(struct cone_finder *f, unsigned q) {
+static bool finder_number_qubit(struct cone_finder *f, unsigned q) {
     if (f->local[q] != LOCAL_NONE) return true;
     if (f->n_qubits == CONE_MAX_QUBITS) return false;
     f->local[q] = (uint8_t)f->n_qubits;
@@ -99,12 +100,12 @@ static bool meet(struct cone_finder *f, unsigned q) {
     return true;
 }
 
-/* Gates on each qubit, the latest on top. */
-static void stack(struct cone_finder *f) {
+/* Stacks the gates on each qubit, the latest on top. */
+static void finder_stack_gates(struct cone_finder *f) {
     f->stacked = true;
     for (uint32_t i = 0; i < f->n_gates; i++) {
         uint16_t q[2];
-        unsigned n = qubits_of(gate_at(f, i), q);
+        unsigned n = gate_qubits(finder_gate(f, i), q);
         for (unsigned k = 0; k < n; k++) {
             f->below[i][k] = f->top[q[k]];
             f->top[q[k]] = i;
@@ -113,49 +114,48 @@ static void stack(struct cone_finder *f) {
     }
 }
 
-/* The place of the gate that lies under this one on qubit q. */
-static uint32_t *under(struct cone_finder *f, uint32_t place, unsigned q) {
-    return &f->below[place][gate_at(f, place)->targets[0] != q];
+/* The index of the gate below this one on qubit q. */
+static uint32_t *finder_below(struct cone_finder *f, uint32_t index, unsigned q) {
+    return &f->below[index][finder_gate(f, index)->targets[0] != q];
 }
 
-/* The Paulis that the gate's part on this qubit is made of; 0: of several. */
-static uint8_t factor_on(const struct cone_finder *f, uint32_t place, unsigned q) {
-    const struct qr_gate *g = gate_at(f, place);
+/* The Pauli that the gate's factor on this qubit consists of; 0: several. */
+static uint8_t finder_factor(const struct cone_finder *f, uint32_t index, unsigned q) {
+    const struct qr_gate *g = finder_gate(f, index);
     if (g->kind == CONE_GATE_AND) return g->targets[0] == q ? FACTOR_AND : QR_PAULI_Z;
     for (unsigned k = 0; k < g->n_targets; k++)
         if (g->targets[k] == q) return qr_gate_info(g->kind)->factor[k];
     return QR_PAULI_Z;
 }
 
-/* The next gate on the qubit that commutes there with all above it; CONE_NONE: no more. */
-static uint32_t next_exposed(struct cone_finder *f, uint32_t place, unsigned q) {
-    uint8_t factor = factor_on(f, place, q);
-    uint32_t next = *under(f, place, q);
-    return factor && next != CONE_NONE && factor_on(f, next, q) == factor ? next : CONE_NONE;
+/* The next gate on the qubit that commutes there with all gates above it, or CONE_NONE. */
+static uint32_t finder_next_exposed(struct cone_finder *f, uint32_t index, unsigned q) {
+    uint8_t factor = finder_factor(f, index, q);
+    uint32_t next = *finder_below(f, index, q);
+    return factor && next != CONE_NONE && finder_factor(f, next, q) == factor ? next : CONE_NONE;
 }
 
-static bool is_exposed(struct cone_finder *f, uint32_t place, unsigned q) {
+static bool finder_is_exposed(struct cone_finder *f, uint32_t index, unsigned q) {
     uint32_t at = f->top[q];
-    for (unsigned i = 1; i < RUN && at != CONE_NONE && at != place; i++)
-        at = next_exposed(f, at, q);
-    return at == place;
+    for (unsigned i = 1; i < RUN && at != CONE_NONE && at != index; i++)
+        at = finder_next_exposed(f, at, q);
+    return at == index;
 }
 
-static bool is_ready(struct cone_finder *f, uint32_t place) {
+static bool finder_is_ready(struct cone_finder *f, uint32_t index) {
     uint16_t q[2];
-    unsigned n = qubits_of(gate_at(f, place), q);
+    unsigned n = gate_qubits(finder_gate(f, index), q);
     bool ready = true;
-    for (unsigned k = 0; k < n; k++) ready = ready && is_exposed(f, place, q[k]);
+    for (unsigned k = 0; k < n; k++) ready = ready && finder_is_exposed(f, index, q[k]);
     return ready;
 }
 
-/* How the gate looks from qubit q, for a choice that does not depend on the order of gates that
- * commute: what is between qubits that were met comes first, then those whose other qubit has more
- * gates. */
-static uint64_t looks(struct cone_finder *f, uint32_t place, unsigned q) {
-    const struct qr_gate *g = gate_at(f, place);
+/* A sort key of the gate as seen from qubit q, independent of the order of commuting gates: first
+ * gates between qubits that were reached, then gates with more gates on their other qubit. */
+static uint64_t finder_sort_key(struct cone_finder *f, uint32_t index, unsigned q) {
+    const struct qr_gate *g = finder_gate(f, index);
     uint16_t on[2];
-    unsigned n = qubits_of(g, on);
+    unsigned n = gate_qubits(g, on);
     if (n == 1) return 0;
     unsigned other = on[0] == q ? on[1] : on[0];
     if (f->local[other] != LOCAL_NONE) return 1u + f->local[other];
@@ -165,57 +165,58 @@ static uint64_t looks(struct cone_finder *f, uint32_t place, unsigned q) {
            (UINT64_C(0xffffff) - (f->count[other] & 0xffffff));
 }
 
-/* The gate that the walk meets next: of the first qubit that has one which commutes with all that
- * come later, the one that looks least. */
-static uint32_t next_gate(struct cone_finder *f) {
+/* Returns the gate that the walk reaches next: on the first qubit with a gate that commutes with
+ * all later ones, the gate with the least key. */
+static uint32_t finder_next_gate(struct cone_finder *f) {
     uint32_t best = CONE_NONE;
     for (unsigned i = 0; i < f->n_qubits && best == CONE_NONE; i++) {
         unsigned q = f->qubit[i], n = 0;
-        uint64_t least = UINT64_MAX; /* nothing looks less than 0 */
+        uint64_t least = UINT64_MAX; /* 0 is the least key. */
         for (uint32_t at = f->top[q]; n < RUN && least && at != CONE_NONE; n++) {
-            uint64_t look = is_ready(f, at) ? looks(f, at, q) : UINT64_MAX;
+            uint64_t look = finder_is_ready(f, at) ? finder_sort_key(f, at, q) : UINT64_MAX;
             if (look < least) {
                 least = look;
                 best = at;
             }
-            at = next_exposed(f, at, q);
+            at = finder_next_exposed(f, at, q);
         }
     }
     return best;
 }
 
-/* Where none is: what expands a gate may end on a qubit that was not met, above the rest. What lies
- * above the first gate of those that were. */
-static uint32_t gate_above(struct cone_finder *f) {
-    uint32_t place = CONE_NONE, above = CONE_NONE;
+/* If finder_next_gate finds none: the gates that replace a gate may end on a qubit that was not
+ * reached, above the rest. Returns the topmost gate above the first gate of the qubits that were
+ * reached. */
+static uint32_t finder_gate_above(struct cone_finder *f) {
+    uint32_t index = CONE_NONE, above = CONE_NONE;
     for (unsigned i = 0; i < f->n_qubits && above == CONE_NONE; i++) above = f->top[f->qubit[i]];
     while (above != CONE_NONE) {
         uint16_t q[2];
-        unsigned n = qubits_of(gate_at(f, place = above), q);
+        unsigned n = gate_qubits(finder_gate(f, index = above), q);
         above = CONE_NONE;
         for (unsigned k = 0; k < n && above == CONE_NONE; k++)
-            if (!is_exposed(f, place, q[k])) above = f->top[q[k]];
+            if (!finder_is_exposed(f, index, q[k])) above = f->top[q[k]];
     }
-    return place;
+    return index;
 }
 
-static void take(struct cone_finder *f, uint32_t place, unsigned q) {
+static void finder_remove_gate(struct cone_finder *f, uint32_t index, unsigned q) {
     uint32_t *at = &f->top[q];
-    while (*at != place) at = under(f, *at, q);
-    *at = *under(f, place, q);
+    while (*at != index) at = finder_below(f, *at, q);
+    *at = *finder_below(f, index, q);
     f->count[q]--;
 }
 
-/* A power of CZ or of P on both: it does not matter which qubit comes first. */
-static bool is_symmetric(const struct qr_gate *g) {
+/* A power of CZ, or of the same Pauli on both qubits: their order does not matter. */
+static bool gate_is_symmetric(const struct qr_gate *g) {
     const uint8_t *factor = qr_gate_info(g->kind)->factor;
     return g->n_targets == 2 && factor[0] && factor[0] == factor[1];
 }
 
-static void localise(struct cone_finder *f, struct qr_gate *g) {
+static void finder_localise(struct cone_finder *f, struct qr_gate *g) {
     struct qr_qubits controls = {{0}}, values = {{0}};
     for (unsigned k = 0; k < g->n_targets; k++) g->targets[k] = f->local[g->targets[k]];
-    if (g->kind != CONE_GATE_AND && is_symmetric(g) && g->targets[0] > g->targets[1]) {
+    if (g->kind != CONE_GATE_AND && gate_is_symmetric(g) && g->targets[0] > g->targets[1]) {
         uint16_t t = g->targets[0];
         g->targets[0] = g->targets[1];
         g->targets[1] = t;
@@ -239,7 +240,7 @@ static void localise(struct cone_finder *f, struct qr_gate *g) {
     }
 }
 
-static void put_gate(struct qr_buf *key, const struct qr_gate *g) {
+static void key_append_gate(struct qr_buf *key, const struct qr_gate *g) {
     uint32_t word[6] = {g->kind, g->n_targets, g->targets[0], g->n_targets > 1 ? g->targets[1] : 0,
                         0,       g->n_args};
     if (!qr_qubits_is_empty(&g->controls)) {
@@ -256,23 +257,23 @@ static void put_gate(struct qr_buf *key, const struct qr_gate *g) {
     }
 }
 
-/* Everything that the walk meets, the last gate first. */
-static bool walk(struct cone_finder *f, struct cone *ret) {
+/* Visits all gates of the cone, the last one first. */
+static bool finder_walk(struct cone_finder *f, struct cone *ret) {
     ret->gates = qr_xcalloc(f->n_gates + 1, sizeof *ret->gates);
     for (size_t left = f->n_gates; left-- > 0;) {
-        uint32_t place = next_gate(f);
-        if (place == CONE_NONE) place = gate_above(f);
-        QR_ASSERT(place != CONE_NONE); /* what is in the cone is reached from its end */
+        uint32_t index = finder_next_gate(f);
+        if (index == CONE_NONE) index = finder_gate_above(f);
+        QR_ASSERT(index != CONE_NONE); /* Every gate of the cone is reached from the observable. */
         struct qr_gate *g = &ret->gates[left];
-        *g = *gate_at(f, place);
+        *g = *finder_gate(f, index);
         uint16_t q[2];
-        unsigned n = qubits_of(g, q);
+        unsigned n = gate_qubits(g, q);
         for (unsigned k = 0; k < n; k++) {
-            if (!meet(f, q[k])) return false;
-            take(f, place, q[k]);
+            if (!finder_number_qubit(f, q[k])) return false;
+            finder_remove_gate(f, index, q[k]);
         }
-        localise(f, g);
-        put_gate(&ret->key, g);
+        finder_localise(f, g);
+        key_append_gate(&ret->key, g);
     }
     ret->n_gates = f->n_gates;
     return true;
@@ -284,32 +285,32 @@ bool cone_gate_has_data(const struct qr_gate *g) {
     return data;
 }
 
-bool cone_gate_is_apart(const struct qr_gate *g) {
+bool cone_gate_is_unfused(const struct qr_gate *g) {
     return cone_gate_has_data(g) || g->kind == CONE_GATE_AND;
 }
 
-/* Gates apart part the others into levels. */
-static void set_levels(struct cone *c) {
+/* Unfused gates divide the others into levels. */
+static void cone_set_levels(struct cone *c) {
     uint16_t at[CONE_MAX_QUBITS] = {0};
     c->level = qr_xcalloc(c->n_gates + 1, sizeof *c->level);
     c->n_levels = 1;
     for (size_t i = 0; i < c->n_gates; i++) {
         uint16_t q[2];
-        unsigned n = qubits_of(&c->gates[i], q);
+        unsigned n = gate_qubits(&c->gates[i], q);
         uint16_t level = at[q[0]];
         if (n > 1 && at[q[1]] > level) level = at[q[1]];
         c->level[i] = level;
         c->data |= cone_gate_has_data(&c->gates[i]);
         for (unsigned k = 0; k < n; k++)
-            at[q[k]] = (uint16_t)(level + cone_gate_is_apart(&c->gates[i]));
+            at[q[k]] = (uint16_t)(level + cone_gate_is_unfused(&c->gates[i]));
         if (at[q[0]] >= c->n_levels) c->n_levels = at[q[0]] + 1u;
     }
 }
 
-static void forget(struct cone_finder *f) {
+static void finder_reset(struct cone_finder *f) {
     for (uint32_t i = 0; i < f->n_gates && f->stacked; i++) {
         uint16_t q[2];
-        unsigned n = qubits_of(gate_at(f, i), q);
+        unsigned n = gate_qubits(finder_gate(f, i), q);
         for (unsigned k = 0; k < n; k++) {
             f->top[q[k]] = CONE_NONE;
             f->count[q[k]] = 0;
@@ -323,7 +324,7 @@ static void forget(struct cone_finder *f) {
     f->columns = NULL;
 }
 
-static void set_wanted(const struct cone_finder *f, struct cone *c) {
+static void finder_set_wanted(const struct cone_finder *f, struct cone *c) {
     c->n_columns = f->n_columns;
     c->wanted = qr_xcalloc(f->n_columns + 1, 1);
     for (unsigned i = 0; i < f->n_columns && f->wanted; i++)
@@ -331,7 +332,7 @@ static void set_wanted(const struct cone_finder *f, struct cone *c) {
     qr_buf_put(&c->key, c->wanted, f->n_columns);
 }
 
-static uint8_t digit(const struct qr_pauli_term *t, unsigned q) {
+static uint8_t pauli_digit(const struct qr_pauli_term *t, unsigned q) {
     bool x = qr_qubits_has(&t->x, q), z = qr_qubits_has(&t->z, q);
     return x && z ? 2 : x ? 1 : z ? 3 : 0;
 }
@@ -339,17 +340,17 @@ static uint8_t digit(const struct qr_pauli_term *t, unsigned q) {
 bool cone_of_term(struct cone_finder *f, const struct qr_pauli_term *term, struct cone *ret,
                   uint32_t **ret_columns) {
     *ret = (struct cone){0};
-    bool ok = find_gates(f, term);
+    bool ok = finder_find_gates(f, term);
     for (unsigned q = 0; q < f->c->n_qubits && ok; q++) {
-        uint8_t pauli = digit(term, q);
+        uint8_t pauli = pauli_digit(term, q);
         if (!pauli) continue;
         qr_buf_put(&ret->key, &pauli, 1);
-        ok = meet(f, q);
+        ok = finder_number_qubit(f, q);
     }
     uint8_t paulis[CONE_MAX_QUBITS] = {0};
-    for (unsigned i = 0; i < f->n_qubits; i++) paulis[i] = digit(term, f->qubit[i]);
-    if (ok) stack(f);
-    ok = ok && walk(f, ret);
+    for (unsigned i = 0; i < f->n_qubits; i++) paulis[i] = pauli_digit(term, f->qubit[i]);
+    if (ok) finder_stack_gates(f);
+    ok = ok && finder_walk(f, ret);
     if (ok) {
         ret->n_qubits = f->n_qubits;
         ret->expanded = f->expanded.n > 0;
@@ -358,17 +359,17 @@ bool cone_of_term(struct cone_finder *f, const struct qr_pauli_term *term, struc
             paulis[i] = CONE_HELPER;
             ret->n_helpers++;
         }
-        set_wanted(f, ret);
+        finder_set_wanted(f, ret);
         ret->paulis = qr_xcalloc(f->n_qubits + 1, 1);
         memcpy(ret->paulis, paulis, f->n_qubits);
-        set_levels(ret);
+        cone_set_levels(ret);
         *ret_columns = QR_MOVE(f->columns);
         for (unsigned i = 0; i < f->n_columns; i++) f->column[(*ret_columns)[i]] = CONE_NONE;
         f->n_columns = 0;
     } else {
         cone_fini(ret);
     }
-    forget(f);
+    finder_reset(f);
     return ok;
 }
 

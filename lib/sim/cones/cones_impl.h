@@ -1,5 +1,5 @@
-/* sim/cones/cones_impl.h — a cones plan as data: networks, programs, classes and their instances
- * (inside the room). cones.md has the method and the words. */
+/* sim/cones/cones_impl.h — a cones plan as data: networks, programs, classes and their instances.
+ * Private to sim/cones. cones.md defines the terms. */
 #ifndef QR_SIM_CONES_CONES_IMPL_H
 #define QR_SIM_CONES_CONES_IMPL_H
 
@@ -10,70 +10,72 @@
 
 enum {
     CONE_MAX_QUBITS = 64,   /* of one cone */
-    CONE_MAX_GATES = 2048,  /* of one; a search looks at each pair of its tensors */
+    CONE_MAX_GATES = 2048,  /* of one cone; the search visits each pair of its tensors */
     CONE_MAX_LEGS = 24,     /* of one tensor */
     CONE_MAX_INPUTS = 256,  /* of one class */
-    CONE_PART_NUMBERS = 16, /* of what a class that others take hands on, at most */
+    CONE_PART_NUMBERS = 16, /* largest output of a class that other classes use */
     CONE_MORE_TRIALS = 61,
-    CONE_MAX_SHARES = 16,   /* of a step's work */
-    CONE_STEP_SAMPLES = 32, /* among which what is done once a step is divided */
-    CONE_KEPT_ROWS = 2048,  /* of blocks that backward need not go forward through again */
-    CONE_SEEN = 16, /* samples: where an instance's all differ, the others are not looked for */
-    /* circuits with gates that are not simple: fewer have been a state vector's always, which is
-     * small, and keep its bits */
+    CONE_MAX_SHARES = 16,   /* shares of a step's work */
+    CONE_STEP_SAMPLES = 32, /* samples among which the cost of a step is divided */
+    CONE_KEPT_ROWS = 2048,  /* rows of blocks that are kept from forward to backward */
+    CONE_SEEN = 16, /* samples: if all of an instance differ so far, the rest are not compared */
+    /* smaller circuits with gates that are not simple use a state vector, which is small; they did
+     * before there was an alternative, and keep their bits */
     CONE_EXPANDED_QUBITS = 12,
-    CONE_HELPER = 4, /* beside the four Paulis */
+    CONE_HELPER = 4, /* digit of a helper, beside the four Paulis */
     CONE_NONE = UINT32_MAX,
 };
-/* Numbers of one tensor: the same for all samples, and in each lane. */
+/* Largest number of values of one tensor: shared by all samples, and per lane. */
 #define CONE_MAX_NUMBERS ((double)(1 << 22))
 #define CONE_MAX_ROWS ((double)(1 << 14))
 
-/* When a tensor's numbers are known: with the plan; with a step's parameters; with a sample. */
+/* When the numbers of a tensor are known: with the plan, the step's parameters, or a sample. */
 enum cone_when { CONE_FIXED, CONE_STEP, CONE_LANES };
 
-/* ---- a cone: the gates that one Pauli term sees, in numbers of their own ---- */
+/* ---- a cone: the gates that one Pauli term depends on, in their own numbering ---- */
 
-/* Cones that differ in qubits and data columns alone are equal, where the same of their columns
- * are wanted. */
+/* Cones that differ only in qubits and data columns are equal if derivatives by the same of their
+ * columns are requested. */
 struct cone {
-    unsigned n_qubits, n_columns; /* local; helpers are qubits too */
+    unsigned n_qubits, n_columns; /* of the cone; helpers are qubits too */
     unsigned n_helpers;
-    bool expanded; /* not all of its gates were simple */
+    bool expanded; /* some gate was replaced by simple gates */
     size_t n_gates;
     struct qr_gate *gates; /* in program order; targets and columns are local */
-    uint8_t *paulis;       /* n_qubits: the term's digit on each, or CONE_HELPER */
-    uint8_t *wanted;       /* n_columns: derivatives by it are wanted */
+    uint8_t *paulis;       /* per qubit: the term's digit, or CONE_HELPER */
+    uint8_t *wanted;       /* per column: derivatives by it are requested */
     struct qr_buf key;     /* equal for equal cones */
-    /* its gates, by the number of gates apart before them; fused gates first_fused[l] ..
+    /* levels: gates, by the number of unfused gates before them; fused gates first_fused[l] ..
      * first_fused[l + 1] of the plan are those of level l */
     size_t n_levels;
-    uint16_t *level; /* n_gates; of a gate apart, the level that it ends */
+    uint16_t *level; /* n_gates; of an unfused gate, the level that it ends */
     uint32_t *first_fused;
-    bool data; /* it has gates with data */
+    bool data; /* some gate has data */
 };
 
-/* Where a gate's angle depends on the sample. */
+/* True if the gate's angle depends on the sample. */
 bool cone_gate_has_data(const struct qr_gate *g);
-/* It is a tensor of its own, and no gate is fused with it: one with data, or an AND. */
-bool cone_gate_is_apart(const struct qr_gate *g);
+/* True if the gate is a tensor of its own and is never fused: it has data, or is an AND. */
+bool cone_gate_is_unfused(const struct qr_gate *g);
 
-/* expand.c: gates in the place of those that there are no tensors for. */
+/* gate_expansion.c: replaces gates that have no tensor. */
 struct cone_gates {
     struct qr_gate *gates; /* owned */
     size_t n, cap;
-    uint16_t next_helper; /* a qubit's number */
+    uint16_t next_helper; /* number of the next helper qubit */
 };
-/* Without controls: its first target, a helper, becomes itself AND its second being its argument, 0
- * or 1. It is not unitary. */
+/* AND: sets the first target, a helper, to itself AND (second target == argument); argument 0 or 1,
+ * no controls. Not unitary. */
 #define CONE_GATE_AND QR_GATE_KINDS
-/* A gate on one or two qubits, and where it has data a power of an involution without controls. */
+/* True for a gate on one or two qubits that, if it has data, is a power of an involution without
+ * controls. */
 bool cone_gate_is_simple(const struct qr_gate *g);
 /* Appends g as simple gates and ANDs with new helpers. */
 void cone_gate_expand(struct cone_gates *to, const struct qr_gate *g);
 
-/* The cone of a term, of simple gates and ANDs; ret_columns[local] is the circuit's column. False:
- * more qubits, helpers with them, or gates than one may have. wanted: as the plan's. */
+/* Finds the cone of a term, made of simple gates and ANDs. wanted: as in the plan.
+ * ret_columns[local]: column of the circuit, freed by the caller. Returns false if the cone has too
+ * many qubits (helpers included) or gates. */
 struct cone_finder;
 struct cone_finder *cone_finder_new(const struct qr_circuit *c, const uint8_t *wanted);
 void cone_finder_free(struct cone_finder *f);
@@ -81,33 +83,34 @@ bool cone_of_term(struct cone_finder *f, const struct qr_pauli_term *term, struc
                   uint32_t **ret_columns);
 void cone_fini(struct cone *c);
 
-/* ---- its network: tensors on legs ---- */
+/* ---- its network: tensors joined by legs ---- */
 
 enum cone_source { CONE_NUMBERS, CONE_GATE, CONE_INPUT };
 
-/* A tensor at the edge of a network; row-major over its legs. A leg joins two of them. */
+/* A tensor of the network, row-major over its legs. A leg joins two tensors. */
 struct cone_leaf {
     enum cone_source from;
     enum cone_when when;
     unsigned n_legs;
     uint16_t leg[CONE_MAX_LEGS];
     size_t size;
-    double *numbers;   /* CONE_NUMBERS */
-    uint32_t shape;    /* CONE_GATE */
-    uint16_t *entries; /* CONE_GATE, CONE_INPUT: which numbers of the transfer matrix, the signal */
-    double scale;      /* CONE_INPUT: a signal of exponent scale * column */
-    uint32_t column;   /* local */
+    double *numbers; /* if CONE_NUMBERS */
+    uint32_t shape;  /* if CONE_GATE */
+    /* if CONE_GATE or CONE_INPUT: entries of the transfer matrix, or of the signal */
+    uint16_t *entries;
+    double scale;    /* if CONE_INPUT: the exponent is scale * column */
+    uint32_t column; /* local */
     bool wanted;
 };
 struct cone_network {
     size_t n_leaves;
     struct cone_leaf *leaves;
     size_t n_legs;
-    uint8_t *dim; /* n_legs */
+    uint8_t *dim; /* per leg */
 };
 
-/* What every shape's transfer matrix is for parameters that make nothing trivial, twice, and
- * whether it has any. */
+/* Per shape: its transfer matrix for two sets of generic parameters, and whether it is fixed (has
+ * no parameter). */
 struct cone_shapes {
     const struct qr_sim_plan *p;
     double (*number)[2][QR_TRANSFER];
@@ -116,23 +119,23 @@ struct cone_shapes {
 void cone_shapes_make(struct cone_shapes *s, const struct qr_sim_plan *p);
 void cone_shapes_fini(struct cone_shapes *s);
 
-/* Only digits that can be there, given the beginning, and can matter, given the observable, are
- * left; legs with one of them are gone. */
+/* Keeps only the digits that can occur, given the initial state, and that can matter, given the
+ * observable. Removes legs with a single digit. */
 void cone_network_make(const struct cone *c, const struct cone_shapes *s, struct cone_network *ret);
 void cone_network_fini(struct cone_network *n);
 
-/* ---- the order in which it is contracted ---- */
+/* ---- the order of contraction ---- */
 
-/* Nodes 0 .. n_leaves - 1 are the leaves, n_leaves + i is what pair i makes; the last is the
- * root. */
+/* Nodes 0 .. n_leaves - 1 are the leaves; node n_leaves + i is the product of pair i; the last node
+ * is the root. */
 struct cone_tree {
     size_t n_pairs;
     uint32_t (*pair)[2];
-    double cost; /* weighted multiply-adds; infinite: none fits */
+    double cost; /* weighted multiply-adds; infinite: no order fits */
 };
-/* The cheapest of a few greedy ones, and of so many more, at most CONE_MORE_TRIALS, by random
- * numbers that follow from the network. step_weight: of what is done once a step, as a part of
- * what is done once a sample. */
+/* Finds the cheapest of a few greedy orders and of more_trials (at most CONE_MORE_TRIALS) random
+ * ones; the random numbers depend on the network only. step_weight: weight of the work per step
+ * relative to the work per sample. */
 void cone_tree_search(const struct cone_network *n, double step_weight, uint32_t more_trials,
                       struct cone_tree *ret);
 void cone_tree_fini(struct cone_tree *t);
@@ -140,47 +143,49 @@ void cone_tree_fini(struct cone_tree *t);
 /* ---- programs ---- */
 
 struct cone_tensor {
-    enum cone_source from; /* NUMBERS: fixed ones, or what a contraction makes */
+    enum cone_source from; /* CONE_NUMBERS: fixed, or the result of a contraction */
     enum cone_when when;
-    bool needs;         /* a derivative: a parameter or a wanted column is behind it */
-    uint32_t size;      /* numbers; of LANES: of each lane */
-    size_t at;          /* in the plan's fixed numbers, the step's, or rows of a block */
-    uint32_t source;    /* GATE: shape. INPUT: which of its class's */
-    size_t first_entry; /* GATE, INPUT: in the plan's entries */
+    bool needs;    /* a derivative: it depends on a parameter or a requested column */
+    uint32_t size; /* values; for CONE_LANES: per lane */
+    /* offset in the plan's fixed numbers, the step's numbers, or the rows of a block */
+    size_t at;
+    uint32_t source;    /* CONE_GATE: shape; CONE_INPUT: input of its class */
+    size_t first_entry; /* CONE_GATE, CONE_INPUT: offset in the plan's entries */
 };
 
-/* result[i][j] = sum_k a[i][k] b[k][j]; out's number order_out[x] is result x. Of LANES b is
- * always, or neither is. */
+/* result[i][j] = sum_k a[i][k] b[k][j]; result x is value order_out[x] of out. For CONE_LANES, b is
+ * CONE_LANES; a may be. */
 struct cone_contraction {
     uint32_t a, b, out; /* tensors */
     uint32_t n_i, n_k, n_j;
-    size_t order_out; /* in the plan's orders; NO_ORDER: as it lies */
-    size_t sums; /* of LANES with an a that is not, and needs a derivative: its first row of sums */
+    size_t order_out; /* offset in the plan's orders; NO_ORDER: identity */
+    /* if out is CONE_LANES and a is not, and a needs a derivative: first row of its sums */
+    size_t sums;
 };
 #define NO_ORDER SIZE_MAX
 
-/* What an item of a class is made of: a signal, or an item of another class. */
+/* An input of an item: a signal, or an item of another class. */
 struct cone_input {
     bool is_signal;
-    uint32_t of; /* signal or class */
+    uint32_t of; /* index of the signal or class */
     uint32_t tensor;
 };
 
-/* Parts of networks that are equal but for their data: one program, and an instance for each. */
+/* Parts of networks that are equal except for their data: one program, one instance for each. */
 struct cone_class {
     struct qr_buf key;
     uint32_t root;
     bool needs;
-    bool wanted; /* a wanted column is behind it */
+    bool wanted; /* depends on a column with requested derivatives */
     uint32_t first_input, n_inputs;
     uint32_t first_step, n_step, first_lanes, n_lanes; /* contractions */
     size_t n_rows, n_sums;                             /* of a block of lanes */
     size_t n_instances, cap_instances;
-    uint32_t *instances; /* n_inputs each: instances of what the inputs are of */
-    size_t first_slot;   /* of its instances, among all */
+    uint32_t *instances; /* per instance and input: instance of the signal or class */
+    size_t first_slot;   /* index of its first instance among all */
 };
 
-/* Data gates whose exponent is scale * column, with columns that are wanted or with others; an
+/* Data gates with exponent scale * column, for columns with or without requested derivatives. An
  * instance is a column. */
 struct cone_signal {
     double scale;
@@ -190,16 +195,16 @@ struct cone_signal {
     size_t first_slot;
 };
 
-/* A shape whose transfer matrix a step needs, and which of its rows and columns the tensors use. */
+/* A shape with a transfer matrix that each step computes; the rows and columns that tensors use. */
 struct cone_gate {
     uint32_t shape;
-    uint16_t rows, columns; /* bit i: number i */
+    uint16_t rows, columns; /* bit i: row or column i */
 };
 
-/* Classes whose contractions of a step one thread makes. */
+/* Classes with step contractions that run on one thread. */
 struct cone_share {
     uint32_t first_class, n_classes;
-    size_t scratch, numbers; /* its part of n_scratch numbers */
+    size_t scratch, numbers; /* offset and size of its part of the n_scratch numbers */
 };
 
 struct cone_term {
@@ -213,10 +218,10 @@ struct qr_cones {
     struct cone_tensor *tensors;
     struct cone_contraction *contractions;
     struct cone_input *inputs;
-    struct cone_class *classes; /* those that others take come before these */
+    struct cone_class *classes; /* a class comes after the classes that it uses */
     struct cone_signal *signals;
     struct cone_term *terms;
-    double *constants; /* of each read-out: terms without a Pauli */
+    double *constants; /* per read-out: sum of the terms without a Pauli */
     size_t n_gates;
     struct cone_gate *gates;
     size_t n_shares;
@@ -225,31 +230,33 @@ struct qr_cones {
     double *fixed;
     uint16_t *entries;
     uint32_t *orders;
-    size_t max_rows, max_result, max_sums; /* of a class's block; of a contraction in it */
-    size_t n_slots;                        /* instances of all classes and signals */
-    size_t n_cones;                        /* different ones */
-    unsigned widest;                       /* qubits of the widest */
+    /* maxima over classes of a block's rows and sums, over contractions of their result */
+    size_t max_rows, max_result, max_sums;
+    size_t n_slots;  /* instances of all classes and signals */
+    size_t n_cones;  /* distinct cones */
+    unsigned widest; /* qubits of the largest cone */
 };
 
-/* How a cone's root is made of instances; equal cones share it. */
+/* How to assemble a cone's root from instances; equal cones share a recipe. */
 struct cone_part {
     uint32_t class;
-    uint32_t first_input; /* in the recipe's inputs, in the order of the class's */
+    uint32_t first_input; /* offset in the recipe's inputs, in the order of the class's inputs */
 };
 struct cone_recipe {
     size_t n_parts, n_inputs;
-    struct cone_part *parts; /* the last is the root */
+    struct cone_part *parts; /* the last part is the root */
     uint32_t *inputs;        /* local column, or part */
 };
 
-/* program.c: a network, contracted along its tree, to classes that are not there yet and a recipe.
- * Parts that are small where they end, and cost something, become classes of their own. */
+/* program.c: converts a network and its tree to new classes and a recipe. Parts with a small output
+ * and a cost above a minimum become classes. */
 void cone_program_make(struct qr_cones *own, const struct qr_sim_plan *p,
                        const struct cone_network *n, const struct cone_tree *t,
                        struct cone_recipe *ret);
 void cone_recipe_fini(struct cone_recipe *r);
 
-/* build.c: the whole plan. False, with p->why: nothing that fits. */
+/* cones_build.c: builds the whole plan. Returns false, with the reason in p->why, if it is
+ * unsuitable. */
 bool cones_build(struct qr_sim_plan *p, const struct qr_circuit *c, const struct qr_observable *obs,
                  size_t n_obs);
 void cones_free(struct qr_cones *own);
@@ -257,7 +264,7 @@ void cones_free(struct qr_cones *own);
 /* ---- numbers ---- */
 
 struct qr_cones_bound {
-    double *transfer; /* n_shapes * QR_TRANSFER; columns that no tensor uses stay 0 */
+    double *transfer; /* n_shapes * QR_TRANSFER; unused columns stay 0 */
     double *step;     /* n_step */
     double *scratch;  /* n_scratch */
 };
@@ -265,8 +272,8 @@ struct qr_cones_bound {
 /* Sixteen items side by side. */
 typedef double cone_row[QR_LANES];
 
-/* slices.c: kernels' matmul and lanes (kernels/kernel.h) of matrices without gaps, by the pool's
- * threads where they are large. */
+/* slices.c: the kernels matmul and lanes (kernels/kernel.h) for contiguous matrices; large ones are
+ * shared by the pool's threads. */
 void cones_matmul(const struct qr_kernels *kernels, struct qr_pool *pool, double *c,
                   const double *a, size_t a_i, size_t a_k, const double *b, size_t n_i, size_t n_k,
                   size_t n_j);
@@ -274,29 +281,34 @@ void cones_lanes(const struct qr_kernels *kernels, struct qr_pool *pool, cone_ro
                  const cone_row *x, size_t x_i, size_t x_s, const cone_row *y, size_t y_o,
                  size_t y_s, size_t n_i, size_t n_s, size_t n_o, bool add);
 
-/* step.c: what is done once a step; forward when it is bound, backward once a micro-batch. */
+/* cones_step.c: the work per step; forward in bind, backward once per micro-batch. */
 size_t cones_bound_bytes(const struct qr_sim_plan *p);
 void cones_bound_new(struct qr_sim_bound *b);
 void cones_bound_free(struct qr_sim_bound *b);
 void cones_bind(struct qr_sim_bound *b, struct qr_pool *pool);
-/* of a tensor that is not of LANES */
+/* Numbers of a tensor that is not CONE_LANES. */
 const double *cones_numbers(const struct qr_sim_bound *b, const struct cone_tensor *t);
-/* d: n_step derivatives by the step's numbers: by those that lanes and read-outs use, and then by
- * all. scratch: 2 * n_scratch. d_transfer, overwritten: by the transfer matrices. */
+/* Propagates derivatives by the step's numbers back to the transfer matrices.
+ *
+ * Args:     d           n_step derivatives: on entry those used by lanes and read-outs, then all
+ *           scratch     2 * n_scratch numbers
+ *           d_transfer  overwritten: derivatives by the transfer matrices
+ */
 void cones_step_backward(const struct qr_sim_bound *b, struct qr_pool *pool, double *d,
                          double *scratch, double *d_transfer);
 
 /* ---- items ---- */
 
-/* Items of a signal or a class in one micro-batch: what is equal is there once. Where a wanted
- * column is behind them, instance i's item of sample s is i * n_samples + s. */
+/* The items of a signal or class in one micro-batch; equal ones are stored once. With requested
+ * derivatives there is one per instance and sample: item i * n_samples + s. */
 struct cone_items {
     uint32_t n;
-    uint64_t *bits;            /* of a signal that is not wanted: the data's */
-    uint32_t *keys;            /* of a class: n * n_inputs, items of the inputs */
-    double *values;            /* n * (QR_SIGNALS, or the root's size) */
-    double *d;                 /* of a class that needs, a signal that is wanted: derivatives */
-    size_t first_kept, n_kept; /* of a class: its first row that is kept, and of how many blocks */
+    uint64_t *bits; /* of a signal without requested derivatives: bits of the data */
+    uint32_t *keys; /* of a class: n * n_inputs items of its inputs */
+    double *values; /* n * (QR_SIGNALS, or the size of the root) */
+    /* derivatives, if the class needs them or the signal's are requested */
+    double *d;
+    size_t first_kept, n_kept; /* of a class: its first kept row, and number of kept blocks */
 };
 
 struct cones_workspace {
@@ -305,32 +317,31 @@ struct cones_workspace {
     struct qr_pool *pool; /* of the call in progress */
     double *x;            /* max_samples * n_columns */
     struct cone_items *signals, *classes;
-    uint32_t *item;  /* n_slots * max_samples: of each instance and sample */
-    uint32_t *table; /* hashes */
-    /* of a block: the class's rows, derivatives by them, sums over blocks, one contraction's
-     * result */
+    uint32_t *item;  /* n_slots * max_samples: item of each instance and sample */
+    uint32_t *table; /* hash table of items */
+    /* of a block: rows, derivatives by them, sums over blocks, and one contraction's result */
     cone_row *rows, *d_rows, *sums, *result;
-    cone_row *kept; /* rows of the first blocks, from forward to backward */
-    size_t n_kept;  /* so many of CONE_KEPT_ROWS */
+    cone_row *kept; /* rows of the first blocks, kept from forward to backward */
+    size_t n_kept;  /* used rows, at most CONE_KEPT_ROWS */
     double *d_step, *scratch, *d_transfer;
     qr_fixed *cross;
     double *gradient; /* n_params */
 };
 
-/* items.c: those of the samples in ws->x; values of signals. */
+/* cones_items.c: finds the items of the samples in ws->x and computes the signals. */
 size_t cones_table_size(const struct qr_cones *own, size_t max_samples);
 void cones_find_items(const struct qr_cones *own, struct cones_workspace *ws);
 
-/* lanes.c: of how many blocks of a class rows are kept, where *rows are kept of those before; adds
- * them. */
+/* lanes.c: returns how many blocks of a class are kept, given the *rows kept for earlier classes,
+ * and adds its rows. */
 size_t cones_blocks_kept(const struct cone_class *c, size_t n_items, size_t *rows);
 
-/* lanes.c: the values of a class's items; then, from derivatives by them, those by what they are
- * made of, added. */
+/* lanes.c: computes the values of a class's items; backward adds the derivatives by the items'
+ * inputs, given those by the items. */
 void cones_class_forward(const struct qr_sim_bound *b, struct cones_workspace *ws, uint32_t class);
 void cones_class_backward(const struct qr_sim_bound *b, struct cones_workspace *ws, uint32_t class);
 
-/* facts.c */
+/* cones_facts.c */
 void qr_cones_report(struct qr_report_build *b);
 
 #endif

@@ -1,21 +1,20 @@
-/* sim/cones/cones_network.c — a cone as a network of tensors on Pauli digits, and what of it can
- * be there
- * at all. */
+/* sim/cones/cones_network.c — a cone as a network of tensors on Pauli digits, reduced to the digits
+ * that can occur and matter. Start reading at cone_network_make(). */
 #include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "sim/cones/cones_impl.h"
 
-/* Numbers that are below it for both probes are zeros of the structure. */
+/* Numbers below this bound for both probes are structural zeros. */
 #define STRUCTURAL_ZERO 1e-10
 
 /* ---- shapes ---- */
 
 static double fraction(double x) { return x - floor(x); }
 
-static struct qr_m4 matrix_of(const struct qr_sim_plan *p, const struct qr_plan_shape *s,
-                              const double *theta) {
+static struct qr_m4 shape_matrix(const struct qr_sim_plan *p, const struct qr_plan_shape *s,
+                                 const double *theta) {
     struct qr_m4 m = qr_m4_identity();
     for (uint32_t i = s->n_ops; i-- > 0;) {
         const struct qr_plan_op *op = &p->ops[s->first_op + i];
@@ -29,7 +28,7 @@ static struct qr_m4 matrix_of(const struct qr_sim_plan *p, const struct qr_plan_
     return m;
 }
 
-static bool is_fixed(const struct qr_sim_plan *p, const struct qr_plan_shape *s) {
+static bool shape_is_fixed(const struct qr_sim_plan *p, const struct qr_plan_shape *s) {
     bool fixed = true;
     for (uint32_t i = 0; i < s->n_ops; i++)
         for (unsigned k = 0; k < p->ops[s->first_op + i].gate.n_args; k++)
@@ -48,9 +47,9 @@ void cone_shapes_make(struct cone_shapes *s, const struct qr_sim_plan *p) {
             theta[i] = probe ? 0.15 + 0.7 * fraction(root * (i + 1))
                              : 0.1 + 0.8 * fraction(golden * (i + 1));
         for (size_t i = 0; i < p->n_shapes; i++) {
-            struct qr_m4 m = matrix_of(p, &p->shapes[i], theta);
+            struct qr_m4 m = shape_matrix(p, &p->shapes[i], theta);
             qr_transfer(&m, QR_ALL_DIGITS, s->number[i][probe]);
-            s->fixed[i] = is_fixed(p, &p->shapes[i]);
+            s->fixed[i] = shape_is_fixed(p, &p->shapes[i]);
         }
     }
     free(theta);
@@ -63,11 +62,11 @@ void cone_shapes_fini(struct cone_shapes *s) {
 
 /* ---- leaves, all digits ---- */
 
-/* A leaf while digits are looked for: its numbers that are not zero, as indices of all digits. */
+/* A leaf during the reduction: the indices, over all digits, of its nonzero numbers. */
 struct leaf_draft {
     struct cone_leaf leaf;
-    uint32_t *there;
-    size_t n_there;
+    uint32_t *nonzero;
+    size_t n_nonzero;
 };
 
 struct network_builder {
@@ -75,11 +74,11 @@ struct network_builder {
     const struct cone_shapes *shapes;
     struct leaf_draft *drafts;
     size_t n, cap;
-    uint8_t *full, *alive; /* of each leg: how many digits; those that are left, as bits */
+    uint8_t *full, *alive; /* per leg: number of digits; mask of the remaining digits */
     size_t n_legs, cap_legs;
 };
 
-static uint16_t new_leg(struct network_builder *b, unsigned digits) {
+static uint16_t network_new_leg(struct network_builder *b, unsigned digits) {
     if (b->n_legs == b->cap_legs) {
         b->cap_legs = b->cap_legs ? 2 * b->cap_legs : 64;
         b->full = qr_xreallocarray(b->full, b->cap_legs, 1);
@@ -90,8 +89,9 @@ static uint16_t new_leg(struct network_builder *b, unsigned digits) {
     return (uint16_t)b->n_legs++;
 }
 
-static struct leaf_draft *new_draft(struct network_builder *b, enum cone_source from,
-                                    enum cone_when when, unsigned n_legs, const uint16_t *legs) {
+static struct leaf_draft *network_new_leaf(struct network_builder *b, enum cone_source from,
+                                           enum cone_when when, unsigned n_legs,
+                                           const uint16_t *legs) {
     if (b->n == b->cap) {
         b->cap = b->cap ? 2 * b->cap : 32;
         b->drafts = qr_xreallocarray(b->drafts, b->cap, sizeof *b->drafts);
@@ -102,21 +102,21 @@ static struct leaf_draft *new_draft(struct network_builder *b, enum cone_source 
         d->leaf.leg[i] = legs[i];
         d->leaf.size *= b->full[legs[i]];
     }
-    d->there = qr_xcalloc(d->leaf.size, sizeof *d->there);
+    d->nonzero = qr_xcalloc(d->leaf.size, sizeof *d->nonzero);
     return d;
 }
 
-static void add_numbers(struct network_builder *b, unsigned n_legs, const uint16_t *legs,
-                        const double *numbers) {
-    struct leaf_draft *d = new_draft(b, CONE_NUMBERS, CONE_FIXED, n_legs, legs);
+static void network_add_numbers(struct network_builder *b, unsigned n_legs, const uint16_t *legs,
+                                const double *numbers) {
+    struct leaf_draft *d = network_new_leaf(b, CONE_NUMBERS, CONE_FIXED, n_legs, legs);
     d->leaf.numbers = qr_xcalloc(d->leaf.size, sizeof *numbers);
     memcpy(d->leaf.numbers, numbers, d->leaf.size * sizeof *numbers);
     for (uint32_t i = 0; i < d->leaf.size; i++)
-        if (fabs(numbers[i]) >= STRUCTURAL_ZERO) d->there[d->n_there++] = i;
+        if (fabs(numbers[i]) >= STRUCTURAL_ZERO) d->nonzero[d->n_nonzero++] = i;
 }
 
-/* Which qubits of its frame a fused gate acts on, one by one; 0: on both together. */
-static unsigned sides_of(const struct qr_sim_plan *p, const struct qr_plan_shape *s) {
+/* The frame qubits that a fused gate acts on separately, as a mask; 0: on both together. */
+static unsigned shape_sides(const struct qr_sim_plan *p, const struct qr_plan_shape *s) {
     unsigned sides = 0;
     for (uint32_t i = 0; i < s->n_ops; i++) {
         const struct qr_plan_op *op = &p->ops[s->first_op + i];
@@ -126,72 +126,73 @@ static unsigned sides_of(const struct qr_sim_plan *p, const struct qr_plan_shape
     return sides;
 }
 
-/* Where number i of [out][in] of that side alone is in the transfer matrix of both. */
-static uint16_t entry_of_side(unsigned side, unsigned i) {
+/* Index of entry i of one side's [out][in] in the transfer matrix of both qubits. */
+static uint16_t side_entry(unsigned side, unsigned i) {
     unsigned out = i / QR_PAULIS, in = i % QR_PAULIS;
     return (uint16_t)(side ? out * 16 + in : out * QR_PAULIS * 16 + in * QR_PAULIS);
 }
 
-static void add_shape(struct network_builder *b, uint32_t shape, int side, unsigned n_legs,
-                      const uint16_t *legs) {
+static void network_add_shape(struct network_builder *b, uint32_t shape, int side, unsigned n_legs,
+                              const uint16_t *legs) {
     bool fixed = b->shapes->fixed[shape];
-    struct leaf_draft *d = new_draft(b, fixed ? CONE_NUMBERS : CONE_GATE,
-                                     fixed ? CONE_FIXED : CONE_STEP, n_legs, legs);
+    struct leaf_draft *d = network_new_leaf(b, fixed ? CONE_NUMBERS : CONE_GATE,
+                                            fixed ? CONE_FIXED : CONE_STEP, n_legs, legs);
     const double *number = b->shapes->number[shape][0], *other = b->shapes->number[shape][1];
     d->leaf.shape = shape;
     if (fixed) d->leaf.numbers = qr_xcalloc(d->leaf.size, sizeof *number);
     else d->leaf.entries = qr_xcalloc(d->leaf.size, sizeof *d->leaf.entries);
     for (uint32_t i = 0; i < d->leaf.size; i++) {
-        uint16_t at = side < 0 ? (uint16_t)i : entry_of_side((unsigned)side, i);
+        uint16_t at = side < 0 ? (uint16_t)i : side_entry((unsigned)side, i);
         if (fabs(number[at]) >= STRUCTURAL_ZERO || fabs(other[at]) >= STRUCTURAL_ZERO)
-            d->there[d->n_there++] = i;
+            d->nonzero[d->n_nonzero++] = i;
         if (fixed) d->leaf.numbers[i] = number[at];
         else d->leaf.entries[i] = at;
     }
 }
 
-static void add_fused(struct network_builder *b, uint32_t fused, uint16_t *wire) {
+static void network_add_fused(struct network_builder *b, uint32_t fused, uint16_t *wire) {
     const struct qr_sim_plan *p = b->shapes->p;
     const struct qr_fused_gate *f = &p->fused[fused];
-    unsigned sides = sides_of(p, &p->shapes[f->shape]);
+    unsigned sides = shape_sides(p, &p->shapes[f->shape]);
     if (!sides) {
         uint16_t a = wire[f->q[0]], c = wire[f->q[1]];
-        uint16_t legs[4] = {new_leg(b, QR_PAULIS), new_leg(b, QR_PAULIS), a, c};
+        uint16_t legs[4] = {network_new_leg(b, QR_PAULIS), network_new_leg(b, QR_PAULIS), a, c};
         wire[f->q[0]] = legs[0];
         wire[f->q[1]] = legs[1];
-        add_shape(b, f->shape, -1, 4, legs);
+        network_add_shape(b, f->shape, -1, 4, legs);
     }
     for (int side = 0; side < 2; side++) {
         if (!(sides >> side & 1)) continue;
-        uint16_t legs[2] = {new_leg(b, QR_PAULIS), wire[f->q[side]]};
+        uint16_t legs[2] = {network_new_leg(b, QR_PAULIS), wire[f->q[side]]};
         wire[f->q[side]] = legs[0];
-        add_shape(b, f->shape, side, 2, legs);
+        network_add_shape(b, f->shape, side, 2, legs);
     }
 }
 
-static void add_data_gate(struct network_builder *b, const struct qr_gate *g, uint16_t *wire) {
+static void network_add_data_gate(struct network_builder *b, const struct qr_gate *g,
+                                  uint16_t *wire) {
     double numbers[QR_SIGNAL_NUMBERS];
-    QR_ASSERT(qr_transfer_of_power(g, numbers)); /* or there would be no plan */
+    QR_ASSERT(qr_transfer_of_power(g, numbers)); /* Other gates with data were rejected before. */
     uint16_t legs[5];
     unsigned k = g->n_targets;
     for (unsigned i = 0; i < k; i++) {
         legs[k + i] = wire[g->targets[i]];
-        legs[i] = wire[g->targets[i]] = new_leg(b, QR_PAULIS);
+        legs[i] = wire[g->targets[i]] = network_new_leg(b, QR_PAULIS);
     }
-    legs[2 * k] = new_leg(b, QR_SIGNALS);
-    add_numbers(b, 2 * k + 1, legs, numbers);
-    struct leaf_draft *d = new_draft(b, CONE_INPUT, CONE_LANES, 1, &legs[2 * k]);
+    legs[2 * k] = network_new_leg(b, QR_SIGNALS);
+    network_add_numbers(b, 2 * k + 1, legs, numbers);
+    struct leaf_draft *d = network_new_leaf(b, CONE_INPUT, CONE_LANES, 1, &legs[2 * k]);
     d->leaf.scale = g->args[0].scale;
     d->leaf.column = g->args[0].index;
     d->leaf.wanted = b->cone->wanted[d->leaf.column];
     d->leaf.entries = qr_xcalloc(QR_SIGNALS, sizeof *d->leaf.entries);
     for (uint16_t i = 0; i < QR_SIGNALS; i++) d->leaf.entries[i] = i;
-    for (d->n_there = 0; d->n_there < QR_SIGNALS; d->n_there++)
-        d->there[d->n_there] = (uint32_t)d->n_there;
+    for (d->n_nonzero = 0; d->n_nonzero < QR_SIGNALS; d->n_nonzero++)
+        d->nonzero[d->n_nonzero] = (uint32_t)d->n_nonzero;
 }
 
-/* The helper's row s, the control's c: |s c> becomes |s and (c = value), c>. */
-static void add_and(struct network_builder *b, const struct qr_gate *g, uint16_t *wire) {
+/* Row index: helper s, control c. Maps |s c> to |s and (c = value), c>. */
+static void network_add_and(struct network_builder *b, const struct qr_gate *g, uint16_t *wire) {
     struct qr_m4 m = {0};
     double numbers[QR_TRANSFER];
     unsigned value = g->args[0].scale != 0;
@@ -201,67 +202,68 @@ static void add_and(struct network_builder *b, const struct qr_gate *g, uint16_t
     uint16_t legs[4];
     for (unsigned k = 0; k < 2; k++) {
         legs[2 + k] = wire[g->targets[k]];
-        legs[k] = wire[g->targets[k]] = new_leg(b, QR_PAULIS);
+        legs[k] = wire[g->targets[k]] = network_new_leg(b, QR_PAULIS);
     }
-    add_numbers(b, 4, legs, numbers);
+    network_add_numbers(b, 4, legs, numbers);
 }
 
-/* A helper begins as |1> and ends as the sum over s, s' of |s><s'|. */
-static void draw_all(struct network_builder *b) {
+/* A helper starts as |1> and ends as the sum over s, s' of |s><s'|. */
+static void network_add_all(struct network_builder *b) {
     static const double zero[QR_PAULIS] = {1, 0, 0, 1}, one[QR_PAULIS] = {1, 0, 0, -1};
     const struct cone *c = b->cone;
     uint16_t wire[CONE_MAX_QUBITS];
     for (unsigned q = 0; q < c->n_qubits; q++) {
-        wire[q] = new_leg(b, QR_PAULIS);
-        add_numbers(b, 1, &wire[q], c->paulis[q] == CONE_HELPER ? one : zero);
+        wire[q] = network_new_leg(b, QR_PAULIS);
+        network_add_numbers(b, 1, &wire[q], c->paulis[q] == CONE_HELPER ? one : zero);
     }
     for (size_t l = 0; l < c->n_levels; l++) {
-        for (uint32_t f = c->first_fused[l]; f < c->first_fused[l + 1]; f++) add_fused(b, f, wire);
+        for (uint32_t f = c->first_fused[l]; f < c->first_fused[l + 1]; f++)
+            network_add_fused(b, f, wire);
         for (size_t i = 0; i < c->n_gates; i++) {
-            if (c->level[i] != l || !cone_gate_is_apart(&c->gates[i])) continue;
-            if (c->gates[i].kind == CONE_GATE_AND) add_and(b, &c->gates[i], wire);
-            else add_data_gate(b, &c->gates[i], wire);
+            if (c->level[i] != l || !cone_gate_is_unfused(&c->gates[i])) continue;
+            if (c->gates[i].kind == CONE_GATE_AND) network_add_and(b, &c->gates[i], wire);
+            else network_add_data_gate(b, &c->gates[i], wire);
         }
     }
     for (unsigned q = 0; q < c->n_qubits; q++) {
         double end[QR_PAULIS] = {0};
         if (c->paulis[q] == CONE_HELPER) end[0] = end[1] = 1;
         else end[c->paulis[q]] = 1;
-        add_numbers(b, 1, &wire[q], end);
+        network_add_numbers(b, 1, &wire[q], end);
     }
 }
 
-/* ---- digits that can be there, and matter ---- */
+/* ---- reduction to the digits that can occur and matter ---- */
 
-static void digits_of(const struct network_builder *b, const struct cone_leaf *l, uint32_t index,
-                      uint8_t *ret) {
+static void network_digits(const struct network_builder *b, const struct cone_leaf *l,
+                           uint32_t index, uint8_t *ret) {
     for (unsigned i = l->n_legs; i-- > 0;) {
         ret[i] = (uint8_t)(index % b->full[l->leg[i]]);
         index /= b->full[l->leg[i]];
     }
 }
 
-static bool is_alive(const struct network_builder *b, const struct cone_leaf *l,
-                     const uint8_t *digits) {
+static bool network_is_alive(const struct network_builder *b, const struct cone_leaf *l,
+                             const uint8_t *digits) {
     bool alive = true;
     for (unsigned k = 0; k < l->n_legs; k++) alive &= b->alive[l->leg[k]] >> digits[k] & 1;
     return alive;
 }
 
-/* A digit stays while some number of the leaf that is not zero has it, all its other digits being
- * alive too. True: some went. */
-static bool prune_leaf(struct network_builder *b, struct leaf_draft *d) {
+/* Keeps a digit if some nonzero number of the leaf has it together with remaining digits on the
+ * other legs. Returns true if digits were removed. */
+static bool network_prune_leaf(struct network_builder *b, struct leaf_draft *d) {
     const struct cone_leaf *l = &d->leaf;
     uint8_t seen[CONE_MAX_LEGS] = {0}, digits[CONE_MAX_LEGS];
     size_t n = 0;
     bool changed = false;
-    for (size_t i = 0; i < d->n_there; i++) {
-        digits_of(b, l, d->there[i], digits);
-        if (!is_alive(b, l, digits)) continue;
-        d->there[n++] = d->there[i];
+    for (size_t i = 0; i < d->n_nonzero; i++) {
+        network_digits(b, l, d->nonzero[i], digits);
+        if (!network_is_alive(b, l, digits)) continue;
+        d->nonzero[n++] = d->nonzero[i];
         for (unsigned k = 0; k < l->n_legs; k++) seen[k] |= (uint8_t)(1u << digits[k]);
     }
-    d->n_there = n;
+    d->n_nonzero = n;
     for (unsigned k = 0; k < l->n_legs; k++) {
         uint8_t left = b->alive[l->leg[k]] & seen[k];
         changed |= left != b->alive[l->leg[k]];
@@ -270,26 +272,27 @@ static bool prune_leaf(struct network_builder *b, struct leaf_draft *d) {
     return changed;
 }
 
-static void prune(struct network_builder *b) {
+static void network_prune(struct network_builder *b) {
     bool changed = true;
     while (changed) {
         changed = false;
-        for (size_t i = 0; i < b->n; i++) changed |= prune_leaf(b, &b->drafts[i]);
-        for (size_t i = b->n; i-- > 0;) changed |= prune_leaf(b, &b->drafts[i]);
+        for (size_t i = 0; i < b->n; i++) changed |= network_prune_leaf(b, &b->drafts[i]);
+        for (size_t i = b->n; i-- > 0;) changed |= network_prune_leaf(b, &b->drafts[i]);
     }
 }
 
-/* ---- what is left ---- */
+/* ---- what remains ---- */
 
-static unsigned n_alive(const struct network_builder *b, uint16_t leg) {
+static unsigned network_count_alive(const struct network_builder *b, uint16_t leg) {
     return (unsigned)__builtin_popcount(b->alive[leg]);
 }
 
-/* Index of all digits for index x of those that are left. */
-static uint32_t widen(const struct network_builder *b, const struct cone_leaf *l, uint32_t x) {
+/* Index over all digits of index x over the remaining ones. */
+static uint32_t network_full_index(const struct network_builder *b, const struct cone_leaf *l,
+                                   uint32_t x) {
     uint32_t index = 0, stride = 1;
     for (unsigned k = l->n_legs; k-- > 0;) {
-        unsigned n = n_alive(b, l->leg[k]), nth = x % n, digit = 0;
+        unsigned n = network_count_alive(b, l->leg[k]), nth = x % n, digit = 0;
         x /= n;
         for (unsigned bits = b->alive[l->leg[k]];; bits &= bits - 1) {
             digit = (unsigned)__builtin_ctz(bits);
@@ -301,20 +304,20 @@ static uint32_t widen(const struct network_builder *b, const struct cone_leaf *l
     return index;
 }
 
-static void narrow(const struct network_builder *b, struct cone_leaf *l) {
+static void network_narrow(const struct network_builder *b, struct cone_leaf *l) {
     struct cone_leaf all = *l;
     l->size = 1;
     l->n_legs = 0;
     for (unsigned k = 0; k < all.n_legs; k++) {
-        l->size *= n_alive(b, all.leg[k]);
-        if (n_alive(b, all.leg[k]) > 1) l->leg[l->n_legs++] = all.leg[k];
+        l->size *= network_count_alive(b, all.leg[k]);
+        if (network_count_alive(b, all.leg[k]) > 1) l->leg[l->n_legs++] = all.leg[k];
     }
-    for (uint32_t i = 0; i < l->size; i++) { /* from is never before to */
-        uint32_t from = widen(b, &all, i);
+    for (uint32_t i = 0; i < l->size; i++) { /* In place: from is never less than i. */
+        uint32_t from = network_full_index(b, &all, i);
         if (l->from == CONE_NUMBERS) l->numbers[i] = l->numbers[from];
         else l->entries[i] = l->entries[from];
     }
-    /* the first of the three signals is 1 */
+    /* The first of the three signals is the constant 1. */
     if (l->from == CONE_INPUT && l->size == 1 && l->entries[0] == 0) {
         l->from = CONE_NUMBERS;
         l->when = CONE_FIXED;
@@ -326,15 +329,16 @@ static void narrow(const struct network_builder *b, struct cone_leaf *l) {
 void cone_network_make(const struct cone *c, const struct cone_shapes *s,
                        struct cone_network *ret) {
     struct network_builder b = {.cone = c, .shapes = s};
-    draw_all(&b);
-    prune(&b);
-    bool nothing = false; /* the expectation is 0 whatever the numbers are */
+    network_add_all(&b);
+    network_prune(&b);
+    bool nothing = false; /* The expectation value is 0 for all numbers. */
     for (size_t i = 0; i < b.n_legs; i++) nothing |= b.alive[i] == 0;
     *ret = (struct cone_network){.n_leaves = nothing ? 1 : b.n,
                                  .leaves = qr_xcalloc(b.n, sizeof *ret->leaves),
                                  .n_legs = b.n_legs,
                                  .dim = qr_xcalloc(b.n_legs + 1, 1)};
-    for (size_t i = 0; i < b.n_legs; i++) ret->dim[i] = (uint8_t)n_alive(&b, (uint16_t)i);
+    for (size_t i = 0; i < b.n_legs; i++)
+        ret->dim[i] = (uint8_t)network_count_alive(&b, (uint16_t)i);
     if (nothing)
         ret->leaves[0] = (struct cone_leaf){.from = CONE_NUMBERS,
                                             .when = CONE_FIXED,
@@ -345,10 +349,10 @@ void cone_network_make(const struct cone *c, const struct cone_shapes *s,
             free(b.drafts[i].leaf.numbers);
             free(b.drafts[i].leaf.entries);
         } else {
-            narrow(&b, &b.drafts[i].leaf);
+            network_narrow(&b, &b.drafts[i].leaf);
             ret->leaves[i] = b.drafts[i].leaf;
         }
-        free(b.drafts[i].there);
+        free(b.drafts[i].nonzero);
     }
     free(b.drafts);
     free(b.full);

@@ -1,13 +1,12 @@
-/* sim/cones/cones_step.c — what is done once a step: transfer matrices, and the contractions that
- * no
- * sample reaches; backward, once a micro-batch. */
+/* sim/cones/cones_step.c — the work per step: transfer matrices and the contractions without data;
+ * backward, once per micro-batch. Start reading at cones_bind(). */
 #include <string.h>
 
 #include "base/mem.h"
 #include "sim/cones/cones_impl.h"
 
-static void bound_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
-                          struct qr_cones_bound *b) {
+static void step_bound_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
+                               struct qr_cones_bound *b) {
     const struct qr_cones *own = p->cones;
     qr_buffers_take(r, "transfer matrices", p->n_shapes * QR_TRANSFER * sizeof(double),
                     &b->transfer);
@@ -16,9 +15,9 @@ static void bound_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
 }
 
 size_t cones_bound_bytes(const struct qr_sim_plan *p) {
-    struct qr_cones_bound none;
+    struct qr_cones_bound unused;
     struct qr_buffers r = {.allocate = false};
-    bound_buffers(&r, p, &none);
+    step_bound_buffers(&r, p, &unused);
     return r.bytes;
 }
 
@@ -26,7 +25,7 @@ void cones_bound_new(struct qr_sim_bound *b) {
     struct qr_cones_bound *own = qr_xcalloc(1, sizeof *own);
     struct qr_err err;
     struct qr_buffers r = {.allocate = true, .err = &err};
-    bound_buffers(&r, b->plan, own);
+    step_bound_buffers(&r, b->plan, own);
     qr_check_memory(r.code == QR_OK, "numbers of a step");
     b->cones = own;
 }
@@ -42,7 +41,7 @@ const double *cones_numbers(const struct qr_sim_bound *b, const struct cone_tens
     return t->when == CONE_FIXED ? b->plan->cones->fixed + t->at : b->cones->step + t->at;
 }
 
-/* A step's contractions, which the pool's threads share. */
+/* The contractions of a step, shared by the pool's threads. */
 struct step_work {
     const struct qr_sim_bound *b;
     const struct qr_cones *own;
@@ -50,7 +49,8 @@ struct step_work {
     double *scratch, *d;
 };
 
-static void contract(const struct step_work *w, const struct cone_contraction *c, double *scratch) {
+static void step_contract(const struct step_work *w, const struct cone_contraction *c,
+                          double *scratch) {
     double *out = w->b->cones->step + w->own->tensors[c->out].at;
     double *result = c->order_out == NO_ORDER ? out : scratch;
     cones_matmul(w->b->plan->kernels, w->pool, result, cones_numbers(w->b, &w->own->tensors[c->a]),
@@ -60,14 +60,14 @@ static void contract(const struct step_work *w, const struct cone_contraction *c
     for (size_t x = 0; x < (size_t)c->n_i * c->n_j; x++) out[order[x]] = result[x];
 }
 
-static void share_forward(void *ctx, size_t share, unsigned worker) {
+static void step_share_forward(void *ctx, size_t share, unsigned worker) {
     const struct step_work *w = ctx;
     const struct cone_share *s = &w->own->shares[share];
     (void)worker;
     for (uint32_t i = s->first_class; i < s->first_class + s->n_classes; i++) {
         const struct cone_class *k = &w->own->classes[i];
         for (uint32_t c = 0; c < k->n_step; c++)
-            contract(w, &w->own->contractions[k->first_step + c], w->scratch + s->scratch);
+            step_contract(w, &w->own->contractions[k->first_step + c], w->scratch + s->scratch);
     }
 }
 
@@ -87,12 +87,12 @@ void cones_bind(struct qr_sim_bound *b, struct qr_pool *pool) {
         for (uint32_t k = 0; k < t->size; k++) to[k] = from[own->entries[t->first_entry + k]];
     }
     struct step_work w = {.b = b, .own = own, .pool = pool, .scratch = b->cones->scratch};
-    qr_pool_for(pool, own->n_shares, share_forward, &w);
+    qr_pool_for(pool, own->n_shares, step_share_forward, &w);
 }
 
-/* scratch: for the result in the order of the sum; turned: for b's transpose. */
-static void contract_back(const struct step_work *w, const struct cone_contraction *c,
-                          double *scratch, double *turned) {
+/* scratch: the result in the order of the sum; turned: the transpose of b. */
+static void step_contract_backward(const struct step_work *w, const struct cone_contraction *c,
+                                   double *scratch, double *turned) {
     const struct qr_cones *own = w->own;
     const struct qr_kernels *kernels = w->b->plan->kernels;
     const struct cone_tensor *ta = &own->tensors[c->a], *tb = &own->tensors[c->b],
@@ -106,7 +106,7 @@ static void contract_back(const struct step_work *w, const struct cone_contracti
         result = scratch;
     }
     if (ta->needs) {
-        bool same = c->n_k == 1 || c->n_j == 1; /* a row is a column, number by number */
+        bool same = c->n_k == 1 || c->n_j == 1; /* A single row or column is its own transpose. */
         for (size_t k = 0; k < c->n_k && !same; k++)
             for (size_t j = 0; j < c->n_j; j++) turned[j * c->n_k + k] = vb[k * c->n_j + j];
         cones_matmul(kernels, w->pool, w->d + ta->at, result, c->n_j, 1, same ? vb : turned, c->n_i,
@@ -117,7 +117,7 @@ static void contract_back(const struct step_work *w, const struct cone_contracti
                      c->n_j);
 }
 
-static void share_backward(void *ctx, size_t share, unsigned worker) {
+static void step_share_backward(void *ctx, size_t share, unsigned worker) {
     const struct step_work *w = ctx;
     const struct cone_share *s = &w->own->shares[share];
     double *scratch = w->scratch + 2 * s->scratch;
@@ -125,8 +125,8 @@ static void share_backward(void *ctx, size_t share, unsigned worker) {
     for (uint32_t i = s->first_class; i < s->first_class + s->n_classes; i++) {
         const struct cone_class *k = &w->own->classes[i];
         for (uint32_t c = k->n_step; c-- > 0;)
-            contract_back(w, &w->own->contractions[k->first_step + c], scratch,
-                          scratch + s->numbers);
+            step_contract_backward(w, &w->own->contractions[k->first_step + c], scratch,
+                                   scratch + s->numbers);
     }
 }
 
@@ -135,7 +135,7 @@ void cones_step_backward(const struct qr_sim_bound *b, struct qr_pool *pool, dou
     const struct qr_sim_plan *p = b->plan;
     const struct qr_cones *own = p->cones;
     struct step_work w = {.b = b, .own = own, .pool = pool, .scratch = scratch, .d = d};
-    qr_pool_for(pool, own->n_shares, share_backward, &w);
+    qr_pool_for(pool, own->n_shares, step_share_backward, &w);
     memset(d_transfer, 0, p->n_shapes * QR_TRANSFER * sizeof *d_transfer);
     for (size_t i = 0; i < own->n_tensors; i++) {
         const struct cone_tensor *t = &own->tensors[i];

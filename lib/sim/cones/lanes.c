@@ -1,10 +1,11 @@
-/* sim/cones/lanes.c — a class's program on sixteen items at a time, and back. */
+/* sim/cones/lanes.c — runs the program of a class on sixteen items at a time, forward and backward.
+ * Start reading at cones_class_forward(). */
 #include <string.h>
 
 #include "base/mem.h"
 #include "sim/cones/cones_impl.h"
 
-/* One block of items of a class. */
+/* A block of up to sixteen items of a class. */
 struct block {
     const struct qr_sim_bound *b;
     const struct qr_cones *own;
@@ -16,15 +17,15 @@ struct block {
     unsigned n;
 };
 
-static struct cone_items *made_of(const struct block *k, const struct cone_input *in,
-                                  size_t *ret_size) {
+static struct cone_items *block_input_items(const struct block *k, const struct cone_input *in,
+                                            size_t *ret_size) {
     *ret_size =
         in->is_signal ? (size_t)QR_SIGNALS : k->own->tensors[k->own->classes[in->of].root].size;
     return in->is_signal ? &k->ws->signals[in->of] : &k->ws->classes[in->of];
 }
 
-static void gather_input(const struct block *k, uint32_t i) {
-    static const double none[CONE_PART_NUMBERS]; /* where the block has no item */
+static void block_gather_input(const struct block *k, uint32_t i) {
+    static const double none[CONE_PART_NUMBERS]; /* for lanes without an item */
     const struct cone_input *in = &k->own->inputs[k->c->first_input + i];
     const struct cone_tensor *t = &k->own->tensors[in->tensor];
     const uint16_t *entries = k->own->entries + t->first_entry;
@@ -32,7 +33,7 @@ static void gather_input(const struct block *k, uint32_t i) {
     cone_row *to = k->rows + t->at;
     const double *value[QR_LANES] QR_RAW;
     size_t size, step = k->c->n_inputs;
-    const double *values = made_of(k, in, &size)->values;
+    const double *values = block_input_items(k, in, &size)->values;
     for (unsigned l = 0; l < k->n; l++) value[l] = values + key[l * step] * size;
     for (unsigned l = k->n; l < QR_LANES; l++) value[l] = none;
     for (uint32_t e = 0, n = t->size; e < n; e++) {
@@ -42,11 +43,11 @@ static void gather_input(const struct block *k, uint32_t i) {
     }
 }
 
-static void gather(const struct block *k) {
-    for (uint32_t i = 0; i < k->c->n_inputs; i++) gather_input(k, i);
+static void block_gather(const struct block *k) {
+    for (uint32_t i = 0; i < k->c->n_inputs; i++) block_gather_input(k, i);
 }
 
-static void contract(const struct block *k, const struct cone_contraction *c) {
+static void block_contract(const struct block *k, const struct cone_contraction *c) {
     const struct qr_kernels *kernels = k->b->plan->kernels;
     const struct cone_tensor *ta = &k->own->tensors[c->a];
     cone_row *out = k->rows + k->own->tensors[c->out].at, *b = k->rows + k->own->tensors[c->b].at;
@@ -63,13 +64,13 @@ static void contract(const struct block *k, const struct cone_contraction *c) {
         memcpy(out[order[x]], result[x], sizeof *out);
 }
 
-static void forward(const struct block *k) {
-    gather(k);
+static void block_forward(const struct block *k) {
+    block_gather(k);
     for (uint32_t i = 0; i < k->c->n_lanes; i++)
-        contract(k, &k->own->contractions[k->c->first_lanes + i]);
+        block_contract(k, &k->own->contractions[k->c->first_lanes + i]);
 }
 
-static void contract_back(const struct block *k, const struct cone_contraction *c) {
+static void block_contract_backward(const struct block *k, const struct cone_contraction *c) {
     const struct qr_kernels *kernels = k->b->plan->kernels;
     const struct cone_tensor *ta = &k->own->tensors[c->a], *tb = &k->own->tensors[c->b],
                              *out = &k->own->tensors[c->out];
@@ -95,8 +96,8 @@ static void contract_back(const struct block *k, const struct cone_contraction *
                      c->n_i, (size_t)c->n_j * QR_LANES);
 }
 
-/* To input i, from these lanes. */
-static void scatter_input(const struct block *k, uint32_t i, unsigned lane, unsigned end) {
+/* Adds the derivatives by input i, from these lanes. */
+static void block_scatter_input(const struct block *k, uint32_t i, unsigned lane, unsigned end) {
     const struct cone_input *in = &k->own->inputs[k->c->first_input + i];
     const struct cone_tensor *t = &k->own->tensors[in->tensor];
     if (!t->needs) return;
@@ -105,7 +106,7 @@ static void scatter_input(const struct block *k, uint32_t i, unsigned lane, unsi
     const cone_row *from = k->ws->d_rows + t->at;
     double *to[QR_LANES] QR_RAW;
     size_t size, step = k->c->n_inputs;
-    double *d = made_of(k, in, &size)->d;
+    double *d = block_input_items(k, in, &size)->d;
     bool all = end - lane == QR_LANES;
     for (unsigned l = lane; l < end; l++) to[l] = d + key[l * step] * size;
     for (uint32_t e = 0, n = t->size; e < n; e++) {
@@ -117,43 +118,44 @@ static void scatter_input(const struct block *k, uint32_t i, unsigned lane, unsi
     }
 }
 
-/* Input by input; where a wanted column is behind them, lane by lane: then a sample's sums are in
- * the order of its own items, whatever other samples are in the micro-batch. */
-static void scatter(const struct block *k) {
+/* Input by input; lane by lane if derivatives by input columns are requested: a sample's sums are
+ * then in the order of its own items, independent of the other samples in the micro-batch. */
+static void block_scatter(const struct block *k) {
     unsigned lanes = k->c->wanted ? 1 : k->n;
     for (unsigned l = 0; l < k->n; l += lanes)
-        for (uint32_t i = 0; i < k->c->n_inputs; i++) scatter_input(k, i, l, l + lanes);
+        for (uint32_t i = 0; i < k->c->n_inputs; i++) block_scatter_input(k, i, l, l + lanes);
 }
 
-static struct block first_block(const struct qr_sim_bound *b, struct cones_workspace *ws,
-                                uint32_t class) {
+static struct block lanes_first_block(const struct qr_sim_bound *b, struct cones_workspace *ws,
+                                      uint32_t class) {
     const struct qr_cones *own = b->plan->cones;
     return (struct block){
         .b = b, .own = own, .c = &own->classes[class], .ws = ws, .items = &ws->classes[class]};
 }
 
-static bool is_kept(const struct block *k) { return k->first / QR_LANES < k->items->n_kept; }
+static bool block_is_kept(const struct block *k) { return k->first / QR_LANES < k->items->n_kept; }
 
-/* False: there was none left. */
-static bool set_block(struct block *k, size_t first) {
+/* Returns false if no items remain. */
+static bool block_set(struct block *k, size_t first) {
     size_t left = k->items->n - first;
     k->first = first;
     k->n = left < QR_LANES ? (unsigned)left : QR_LANES;
     k->rows = k->ws->rows;
-    if (is_kept(k)) k->rows = k->ws->kept + k->items->first_kept + first / QR_LANES * k->c->n_rows;
+    if (block_is_kept(k))
+        k->rows = k->ws->kept + k->items->first_kept + first / QR_LANES * k->c->n_rows;
     return first < k->items->n;
 }
 
 size_t cones_blocks_kept(const struct cone_class *c, size_t n_items, size_t *rows) {
-    size_t n = (n_items + QR_LANES - 1) / QR_LANES, room = CONE_KEPT_ROWS - *rows;
+    size_t n = (n_items + QR_LANES - 1) / QR_LANES, free_rows = CONE_KEPT_ROWS - *rows;
     if (!c->needs || !c->n_lanes) return 0;
-    if (n > room / c->n_rows) n = room / c->n_rows;
+    if (n > free_rows / c->n_rows) n = free_rows / c->n_rows;
     *rows += n * c->n_rows;
     return n;
 }
 
 void cones_class_forward(const struct qr_sim_bound *b, struct cones_workspace *ws, uint32_t class) {
-    struct block k = first_block(b, ws, class);
+    struct block k = lanes_first_block(b, ws, class);
     const struct cone_tensor *root = &k.own->tensors[k.c->root];
     if (root->when != CONE_LANES) {
         memcpy(k.items->values, cones_numbers(b, root), root->size * sizeof(double));
@@ -161,8 +163,8 @@ void cones_class_forward(const struct qr_sim_bound *b, struct cones_workspace *w
     }
     k.items->first_kept = ws->n_kept;
     k.items->n_kept = cones_blocks_kept(k.c, k.items->n, &ws->n_kept);
-    for (size_t first = 0; set_block(&k, first); first += QR_LANES) {
-        forward(&k);
+    for (size_t first = 0; block_set(&k, first); first += QR_LANES) {
+        block_forward(&k);
         const cone_row *from = k.rows + root->at;
         double *to = k.items->values + first * root->size;
         for (uint32_t e = 0, n = root->size; e < n; e++)
@@ -170,11 +172,11 @@ void cones_class_forward(const struct qr_sim_bound *b, struct cones_workspace *w
     }
 }
 
-/* Two lanes, which the base instruction set adds at once. */
+/* A vector of two lanes, which every base instruction set has. */
 typedef double pair __attribute__((vector_size(16)));
 
-/* The lanes' sums of what does not differ from item to item. */
-static void fold_sums(const struct block *k, double *d_step) {
+/* Sums derivatives by the step's numbers over the lanes. */
+static void block_fold_sums(const struct block *k, double *d_step) {
     for (uint32_t i = 0; i < k->c->n_lanes; i++) {
         const struct cone_contraction *c = &k->own->contractions[k->c->first_lanes + i];
         const struct cone_tensor *t = &k->own->tensors[c->a];
@@ -194,7 +196,7 @@ static void fold_sums(const struct block *k, double *d_step) {
 
 void cones_class_backward(const struct qr_sim_bound *b, struct cones_workspace *ws,
                           uint32_t class) {
-    struct block k = first_block(b, ws, class);
+    struct block k = lanes_first_block(b, ws, class);
     const struct cone_tensor *root = &k.own->tensors[k.c->root];
     if (!k.c->needs) return;
     if (root->when != CONE_LANES) {
@@ -202,16 +204,16 @@ void cones_class_backward(const struct qr_sim_bound *b, struct cones_workspace *
         return;
     }
     memset(ws->sums, 0, k.c->n_sums * sizeof *ws->sums);
-    for (size_t first = 0; set_block(&k, first); first += QR_LANES) {
-        if (!is_kept(&k)) forward(&k);
+    for (size_t first = 0; block_set(&k, first); first += QR_LANES) {
+        if (!block_is_kept(&k)) block_forward(&k);
         cone_row *to = ws->d_rows + root->at;
         const double *from = k.items->d + first * root->size;
         if (k.n < QR_LANES) memset(to, 0, root->size * sizeof *to);
         for (uint32_t e = 0, n = root->size; e < n; e++)
             for (unsigned l = 0; l < k.n; l++) to[e][l] = from[l * n + e];
         for (uint32_t i = k.c->n_lanes; i-- > 0;)
-            contract_back(&k, &k.own->contractions[k.c->first_lanes + i]);
-        scatter(&k);
+            block_contract_backward(&k, &k.own->contractions[k.c->first_lanes + i]);
+        block_scatter(&k);
     }
-    fold_sums(&k, ws->d_step);
+    block_fold_sums(&k, ws->d_step);
 }

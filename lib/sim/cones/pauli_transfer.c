@@ -1,3 +1,5 @@
+/* sim/cones/pauli_transfer.c — Pauli transfer matrices from gates, and cross matrices from their
+ * derivatives. Start reading at qr_transfer(). */
 #include "sim/cones/pauli_transfer.h"
 
 #include <string.h>
@@ -6,9 +8,9 @@
 
 enum { X = 1, Y = 2, Z = 3 };
 
-/* Entry of Pauli p in row r is at column r ^ flips(p): its value, a power of i. */
-static unsigned flips(unsigned p) { return p == X || p == Y; }
-static struct qr_c64 entry(unsigned p, unsigned row) {
+/* The nonzero entry of Pauli p in row r is in column r ^ pauli_flips(p): a power of i. */
+static unsigned pauli_flips(unsigned p) { return p == X || p == Y; }
+static struct qr_c64 pauli_entry(unsigned p, unsigned row) {
     switch (p) {
     case Y: return (struct qr_c64){0, row ? 1 : -1};
     case Z: return (struct qr_c64){row ? -1 : 1, 0};
@@ -16,27 +18,28 @@ static struct qr_c64 entry(unsigned p, unsigned row) {
     }
 }
 
-static struct qr_c64 times(struct qr_c64 a, struct qr_c64 b) {
+static struct qr_c64 pauli_complex_product(struct qr_c64 a, struct qr_c64 b) {
     return (struct qr_c64){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
-/* The same of a string on k qubits. */
-static unsigned flips_of(unsigned p, unsigned k) {
-    return k == 1 ? flips(p) : flips(p / QR_PAULIS) << 1 | flips(p % QR_PAULIS);
+/* The same for a string on k qubits. */
+static unsigned string_flips(unsigned p, unsigned k) {
+    return k == 1 ? pauli_flips(p) : pauli_flips(p / QR_PAULIS) << 1 | pauli_flips(p % QR_PAULIS);
 }
-static struct qr_c64 entry_of(unsigned p, unsigned k, unsigned row) {
-    if (k == 1) return entry(p, row);
-    return times(entry(p / QR_PAULIS, row >> 1), entry(p % QR_PAULIS, row & 1));
+static struct qr_c64 string_entry(unsigned p, unsigned k, unsigned row) {
+    if (k == 1) return pauli_entry(p, row);
+    return pauli_complex_product(pauli_entry(p / QR_PAULIS, row >> 1),
+                                 pauli_entry(p % QR_PAULIS, row & 1));
 }
 
-/* w = a Q b^adjoint, all 2^k x 2^k */
-static void sandwich(const struct qr_c64 *a, const struct qr_c64 *b, unsigned q, unsigned k,
-                     struct qr_c64 w[16]) {
-    unsigned dim = 1u << k, x = flips_of(q, k);
+/* w = a Q b^adjoint, all 2^k x 2^k. */
+static void conjugate_string(const struct qr_c64 *a, const struct qr_c64 *b, unsigned q, unsigned k,
+                             struct qr_c64 w[16]) {
+    unsigned dim = 1u << k, x = string_flips(q, k);
     for (unsigned r = 0; r < dim; r++) {
         struct qr_c64 aq[4];
         for (unsigned c = 0; c < dim; c++)
-            aq[c] = times(a[r * dim + (c ^ x)], entry_of(q, k, c ^ x));
+            aq[c] = pauli_complex_product(a[r * dim + (c ^ x)], string_entry(q, k, c ^ x));
         for (unsigned s = 0; s < dim; s++) {
             struct qr_c64 sum = {0, 0};
             for (unsigned c = 0; c < dim; c++) {
@@ -49,23 +52,23 @@ static void sandwich(const struct qr_c64 *a, const struct qr_c64 *b, unsigned q,
     }
 }
 
-/* Tr(P w) / 2^k */
-static struct qr_c64 component(const struct qr_c64 w[16], unsigned p, unsigned k) {
-    unsigned dim = 1u << k, x = flips_of(p, k);
+/* Tr(P w) / 2^k. */
+static struct qr_c64 string_component(const struct qr_c64 w[16], unsigned p, unsigned k) {
+    unsigned dim = 1u << k, x = string_flips(p, k);
     struct qr_c64 sum = {0, 0};
     for (unsigned r = 0; r < dim; r++) {
-        struct qr_c64 t = times(entry_of(p, k, r), w[(r ^ x) * dim + r]);
+        struct qr_c64 t = pauli_complex_product(string_entry(p, k, r), w[(r ^ x) * dim + r]);
         sum.re += t.re;
         sum.im += t.im;
     }
     return (struct qr_c64){sum.re / dim, sum.im / dim};
 }
 
-/* A complex number, or two reals, that the base instruction set handles at once. */
+/* A complex number, or two reals: a vector of two lanes, which every base instruction set has. */
 typedef double pair __attribute__((vector_size(16)));
 
-/* The string on two qubits that flips these bits of a row and has these bits' signs, and how many Y
- * are in it: row r is (-i)^n_y (-1)^(r & signs) at column r ^ flips. */
+/* Strings on two qubits by the row bits that they flip and the row bits that give their sign, with
+ * their number of Y: row r is (-i)^n_y (-1)^(r & signs) in column r ^ flips. */
 static const struct {
     uint8_t p, n_y;
 } strings[4][4] = {
@@ -75,7 +78,7 @@ static const struct {
     {{X * 5, 0}, {X * 4 + Y, 1}, {Y * 4 + X, 1}, {Y * 5, 2}},
 };
 
-/* The strings that flip these bits. */
+/* The strings that flip these bits, as a mask. */
 static const uint16_t flipped[4] = {
     1 << 0 | 1 << Z | 1 << Z * 4 | 1 << Z * 5,
     1 << X | 1 << Y | 1 << (Z * 4 + X) | 1 << (Z * 4 + Y),
@@ -83,8 +86,8 @@ static const uint16_t flipped[4] = {
     1 << X * 5 | 1 << (X * 4 + Y) | 1 << (Y * 4 + X) | 1 << Y * 5,
 };
 
-/* Two values become their sum and difference, of all pairs that far apart: a digit's sign, and with
- * it Z in its string. */
+/* Replaces each pair of values `apart` apart by sum and difference: the two signs of a digit, so
+ * without and with Z in the string. */
 static inline void butterflies(pair *v, unsigned apart) {
 #pragma GCC unroll 2
     for (unsigned step = apart; step < 4 * apart; step *= 2)
@@ -97,11 +100,11 @@ static inline void butterflies(pair *v, unsigned apart) {
         }
 }
 
-/* R_PQ of all P that flip the bits x of a row, and all Q that flip the bits y of a column. */
+/* R_PQ for all P that flip the bits x of a row, and all Q that flip the bits y of a column. */
 static inline __attribute__((always_inline)) void transfer_of_flips(const struct qr_m4 *u,
                                                                     unsigned x, unsigned y,
                                                                     double ret[QR_TRANSFER]) {
-    pair v[16] QR_RAW; /* by signs: Q's at the lower two bits */
+    pair v[16] QR_RAW; /* by sign bits: those of Q in the lower two bits */
 #pragma GCC unroll 4
     for (unsigned r = 0; r < 4; r++) {
 #pragma GCC unroll 4
@@ -113,7 +116,7 @@ static inline __attribute__((always_inline)) void transfer_of_flips(const struct
     }
 #pragma GCC unroll 4
     for (unsigned q = 0; q < 4; q++) {
-        /* a power of i: which part counts, and whether with a minus */
+        /* A power of i selects the real or imaginary part, and its sign. */
         unsigned n_y = strings[y][q].n_y, other = n_y & 1;
         const double sign[3] = {n_y & 2 ? -0.25 : 0.25, n_y ? -0.25 : 0.25, n_y & 2 ? 0.25 : -0.25};
         double *to = ret + strings[y][q].p;
@@ -128,8 +131,8 @@ static inline __attribute__((always_inline)) void transfer_of_flips(const struct
     }
 }
 
-/* R_PQ = 1/4 sum over r, c of P[r][r ^ x] Q[c][c ^ y] U[r ^ x][c] conj(U[r][c ^ y]), x and y the
- * bits that P and Q flip: for each x and y the signs of all P and Q come from butterflies. */
+/* R_PQ = 1/4 sum over r, c of P[r][r ^ x] Q[c][c ^ y] U[r ^ x][c] conj(U[r][c ^ y]), where x and y
+ * are the bits that P and Q flip: for each x and y, butterflies give the signs of all P and Q. */
 void qr_transfer(const struct qr_m4 *u, uint16_t columns, double ret[QR_TRANSFER]) {
     for (unsigned y = 0; y < 4; y++) {
         if (!(columns & flipped[y])) continue;
@@ -138,9 +141,9 @@ void qr_transfer(const struct qr_m4 *u, uint16_t columns, double ret[QR_TRANSFER
     }
 }
 
-/* sum over q of ra[q] db[q] - rb[q] da[q]: even ones, odd ones, then both */
-static double crossed(const double ra[16], const double da[16], const double rb[16],
-                      const double db[16], const uint8_t *columns, unsigned n_columns) {
+/* Sum over q of ra[q] db[q] - rb[q] da[q]: even q, odd q, then both. */
+static double cross_sum(const double ra[16], const double da[16], const double rb[16],
+                        const double db[16], const uint8_t *columns, unsigned n_columns) {
     pair sum = {0, 0};
     for (unsigned i = 0; i < n_columns; i++) {
         unsigned q = columns[i];
@@ -150,13 +153,13 @@ static double crossed(const double ra[16], const double da[16], const double rb[
     return sum[0] + sum[1];
 }
 
-/* K = 1/4 sum over a, b of (R d^T)_ab [a, b], and [a, b] = 2 i p for these a and b of each p; the
- * others commute. */
+/* K = 1/4 sum over a, b of (R d^T)_ab [a, b], where [a, b] = 2 i p for the listed a and b of each
+ * p; all others commute. */
 void qr_transfer_cross(const double r[QR_TRANSFER], const double d[QR_TRANSFER], uint16_t rows_used,
                        uint16_t columns_used, double ret[QR_CROSS]) {
     static const uint8_t rows[6] = {0, 0, 0, 1, 1, 2}, columns[6] = {1, 2, 3, 2, 3, 3};
     static const uint8_t pairs[15][4][2] = {
-        /* of p = 1 to 15 */
+        /* for p = 1 to 15 */
         {{2, 3}, {6, 7}, {10, 11}, {14, 15}}, {{3, 1}, {7, 5}, {11, 9}, {15, 13}},
         {{1, 2}, {5, 6}, {9, 10}, {13, 14}},  {{8, 12}, {9, 13}, {10, 14}, {11, 15}},
         {{2, 7}, {6, 3}, {8, 13}, {9, 12}},   {{3, 5}, {7, 1}, {8, 14}, {10, 12}},
@@ -165,7 +168,7 @@ void qr_transfer_cross(const double r[QR_TRANSFER], const double d[QR_TRANSFER],
         {{1, 10}, {9, 2}, {12, 7}, {15, 4}},  {{4, 8}, {5, 9}, {6, 10}, {7, 11}},
         {{2, 15}, {4, 9}, {5, 8}, {14, 3}},   {{3, 13}, {4, 10}, {6, 8}, {15, 1}},
         {{1, 14}, {4, 11}, {7, 8}, {13, 2}}};
-    uint8_t twos[8]; /* columns, two at a time */
+    uint8_t twos[8]; /* first of each pair of columns */
     unsigned n_twos = 0;
     for (unsigned q = 0; q < 16; q += 2)
         if (columns_used >> q & 3) twos[n_twos++] = (uint8_t)q;
@@ -175,7 +178,7 @@ void qr_transfer_cross(const double r[QR_TRANSFER], const double d[QR_TRANSFER],
             unsigned a = pairs[p - 1][i][0], b = pairs[p - 1][i][1];
             if (rows_used & (1u << a | 1u << b))
                 kappa[p] +=
-                    crossed(r + a * 16, d + a * 16, r + b * 16, d + b * 16, twos, n_twos) / 2;
+                    cross_sum(r + a * 16, d + a * 16, r + b * 16, d + b * 16, twos, n_twos) / 2;
         }
     pair k[16] QR_RAW;
 #pragma GCC unroll 4
@@ -199,7 +202,7 @@ void qr_transfer_cross(const double r[QR_TRANSFER], const double d[QR_TRANSFER],
     for (unsigned i = 0; i < 4; i++) ret[12 + i] = k[i * 5][1] / 2;
 }
 
-static void projector(const struct qr_gate_info *info, bool plus, struct qr_c64 ret[16]) {
+static void power_projector(const struct qr_gate_info *info, bool plus, struct qr_c64 ret[16]) {
     double complex u[16] = {0};
     info->power((struct qr_power){plus, !plus}, u);
     for (unsigned i = 0; i < 16; i++) ret[i] = (struct qr_c64){creal(u[i]), cimag(u[i])};
@@ -210,16 +213,17 @@ bool qr_transfer_of_power(const struct qr_gate *g, double ret[QR_SIGNAL_NUMBERS]
     if (!info->power || !qr_qubits_is_empty(&g->controls)) return false;
     unsigned k = g->n_targets, dim = 1u << k, n = dim * dim;
     struct qr_c64 side[2][16];
-    for (int minus = 0; minus < 2; minus++) projector(info, !minus, side[minus]);
-    /* U = plus + e^{i pi t} minus, but for a phase */
+    for (int minus = 0; minus < 2; minus++) power_projector(info, !minus, side[minus]);
+    /* U = plus + e^{i pi t} minus, up to a phase. */
     for (unsigned q = 0; q < n; q++) {
         struct qr_c64 w[2][2][16];
         for (int a = 0; a < 2; a++)
-            for (int b = 0; b < 2; b++) sandwich(side[a], side[b], q, k, w[a][b]);
+            for (int b = 0; b < 2; b++) conjugate_string(side[a], side[b], q, k, w[a][b]);
         for (unsigned p = 0; p < n; p++) {
             double *to = ret + (p * n + q) * QR_SIGNALS;
-            struct qr_c64 up = component(w[1][0], p, k), down = component(w[0][1], p, k);
-            to[0] = component(w[0][0], p, k).re + component(w[1][1], p, k).re;
+            struct qr_c64 up = string_component(w[1][0], p, k),
+                          down = string_component(w[0][1], p, k);
+            to[0] = string_component(w[0][0], p, k).re + string_component(w[1][1], p, k).re;
             to[1] = up.re + down.re;
             to[2] = down.im - up.im;
         }

@@ -1,13 +1,13 @@
-/* sim/cones/program.c — a contraction tree as classes: contractions in order, with the numbers of
- * each tensor where the next one wants them. */
+/* sim/cones/program.c — converts a contraction tree to classes: contractions in order, each with
+ * its operands laid out as it needs them. Start reading at cone_program_make(). */
 #include <string.h>
 
 #include "base/mem.h"
 #include "sim/cones/cones_impl.h"
 
 enum {
-    CUT_WORK = 4, /* multiply-adds of a part for each number that it hands on, at least */
-    PADDING = 8,  /* tensors begin on 64 bytes */
+    CUT_WORK = 4, /* least multiply-adds of a class per number of its output */
+    PADDING = 8,  /* in numbers: tensors are aligned to 64 bytes */
 };
 
 /* A node of the tree. */
@@ -16,12 +16,13 @@ struct node {
     unsigned n_legs;
     uint16_t leg[CONE_MAX_LEGS]; /* ascending */
     size_t size;
-    double work; /* of LANES: multiply-adds of a lane behind it, parts that are cut off left out */
+    /* CONE_LANES: multiply-adds per lane below it, without the parts that are cut off */
+    double work;
     bool cut;
-    uint32_t part; /* where it is cut: the recipe's; CONE_NONE: not yet there */
+    uint32_t part; /* if cut: part of the recipe; CONE_NONE: not made yet */
 };
 
-/* A class while it is written: a tensor's and a contraction's numbers are its own. */
+/* A class under construction, with its own numbering of tensors and contractions. */
 struct draft_class {
     struct cone_class c;
     size_t n_tensors, n_contractions, n_inputs;
@@ -55,57 +56,59 @@ static void sort_legs(uint16_t *leg, unsigned n) {
         }
 }
 
-static bool has_leg(const struct node *x, uint16_t leg) {
+static bool node_has_leg(const struct node *x, uint16_t leg) {
     for (unsigned i = 0; i < x->n_legs; i++)
         if (x->leg[i] == leg) return true;
     return false;
 }
 
-/* Those of n legs that x has, or has not, in their order. */
-static unsigned legs_of(const uint16_t *leg, unsigned n, const struct node *x, bool has,
-                        uint16_t *ret) {
+/* Selects those of n legs that x has (or has not), in their order. */
+static unsigned program_select_legs(const uint16_t *leg, unsigned n, const struct node *x, bool has,
+                                    uint16_t *ret) {
     unsigned n_ret = 0;
     for (unsigned i = 0; i < n; i++)
-        if (has_leg(x, leg[i]) == has) ret[n_ret++] = leg[i];
+        if (node_has_leg(x, leg[i]) == has) ret[n_ret++] = leg[i];
     return n_ret;
 }
 
-static size_t size_of(const struct program *g, const uint16_t *leg, unsigned n) {
+static size_t program_legs_size(const struct program *g, const uint16_t *leg, unsigned n) {
     size_t size = 1;
     for (unsigned i = 0; i < n; i++) size *= g->n->dim[leg[i]];
     return size;
 }
 
-static bool is_leaf(const struct program *g, uint32_t node) { return node < g->n->n_leaves; }
-static const uint32_t *children(const struct program *g, uint32_t node) {
+static bool program_is_leaf(const struct program *g, uint32_t node) {
+    return node < g->n->n_leaves;
+}
+static const uint32_t *program_children(const struct program *g, uint32_t node) {
     return g->t->pair[node - g->n->n_leaves];
 }
 
-static void set_inner(struct program *g, uint32_t node, bool is_root) {
-    const uint32_t *pair = children(g, node);
+static void program_set_inner(struct program *g, uint32_t node, bool is_root) {
+    const uint32_t *pair = program_children(g, node);
     const struct node *a = &g->nodes[pair[0]], *b = &g->nodes[pair[1]];
     struct node *x = &g->nodes[node];
     uint16_t shared[CONE_MAX_LEGS];
     x->when = a->when > b->when ? a->when : b->when;
-    x->n_legs = legs_of(a->leg, a->n_legs, b, false, x->leg);
-    x->n_legs += legs_of(b->leg, b->n_legs, a, false, x->leg + x->n_legs);
+    x->n_legs = program_select_legs(a->leg, a->n_legs, b, false, x->leg);
+    x->n_legs += program_select_legs(b->leg, b->n_legs, a, false, x->leg + x->n_legs);
     sort_legs(x->leg, x->n_legs);
-    x->size = size_of(g, x->leg, x->n_legs);
+    x->size = program_legs_size(g, x->leg, x->n_legs);
     if (x->when != CONE_LANES) return;
-    unsigned n_shared = legs_of(a->leg, a->n_legs, b, true, shared);
-    x->work = (double)(x->size * size_of(g, shared, n_shared)) + (a->cut ? 0 : a->work) +
+    unsigned n_shared = program_select_legs(a->leg, a->n_legs, b, true, shared);
+    x->work = (double)(x->size * program_legs_size(g, shared, n_shared)) + (a->cut ? 0 : a->work) +
               (b->cut ? 0 : b->work);
     x->cut = is_root || (x->size <= CONE_PART_NUMBERS && x->work >= (double)(CUT_WORK * x->size));
 }
 
-static void set_nodes(struct program *g) {
+static void program_set_nodes(struct program *g) {
     size_t n = g->n->n_leaves + g->t->n_pairs;
     g->nodes = qr_xcalloc(n, sizeof *g->nodes);
     for (uint32_t i = 0; i < n; i++) {
         struct node *x = &g->nodes[i];
         x->part = CONE_NONE;
-        if (!is_leaf(g, i)) {
-            set_inner(g, i, i == n - 1);
+        if (!program_is_leaf(g, i)) {
+            program_set_inner(g, i, i == n - 1);
             continue;
         }
         const struct cone_leaf *l = &g->n->leaves[i];
@@ -119,10 +122,10 @@ static void set_nodes(struct program *g) {
 
 /* ---- orders ---- */
 
-/* Number i of a tensor over `to` is number ret[i] of the same over `from`. */
-static uint32_t *order_of(const struct program *g, const uint16_t *from, const uint16_t *to,
-                          unsigned n) {
-    size_t size = size_of(g, to, n);
+/* order[i] is the index, over the legs `from`, of value i over the legs `to`. */
+static uint32_t *program_order(const struct program *g, const uint16_t *from, const uint16_t *to,
+                               unsigned n) {
+    size_t size = program_legs_size(g, to, n);
     uint32_t *order = qr_xcalloc(size + 1, sizeof *order), stride_to = 1;
     for (unsigned k = n; k-- > 0; stride_to *= g->n->dim[to[k]]) {
         uint32_t stride_from = 1;
@@ -133,7 +136,7 @@ static uint32_t *order_of(const struct program *g, const uint16_t *from, const u
     return order;
 }
 
-static bool is_identity(const uint32_t *order, size_t n) {
+static bool order_is_identity(const uint32_t *order, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (order[i] != i) return false;
     return true;
@@ -141,21 +144,21 @@ static bool is_identity(const uint32_t *order, size_t n) {
 
 /* ---- products ---- */
 
-/* A node over `both` as the product of two matrices: its children a over `left`, the last n_shared
- * of them shared, and b over `right`, the first n_shared of them shared. */
+/* A node over `both` as the product of two matrices: its child a over `left`, with the last
+ * n_shared legs shared, and b over `right`, with the first n_shared legs shared. */
 struct product {
-    unsigned n_left, n_shared, n_right; /* legs of a alone, of both, of b alone */
+    unsigned n_left, n_shared, n_right; /* legs of a only, of both, of b only */
     uint16_t left[CONE_MAX_LEGS], right[CONE_MAX_LEGS], both[CONE_MAX_LEGS];
 };
 
-/* legs: the n that a and b do not share; each keeps its own in their order. */
-static struct product product_of(const struct node *a, const struct node *b, const uint16_t *legs,
-                                 unsigned n) {
+/* legs: the n legs that a and b do not share; each keeps its own in their order. */
+static struct product program_product(const struct node *a, const struct node *b,
+                                      const uint16_t *legs, unsigned n) {
     struct product p;
-    p.n_left = legs_of(legs, n, a, true, p.left);
-    p.n_shared = legs_of(a->leg, a->n_legs, b, true, p.left + p.n_left);
+    p.n_left = program_select_legs(legs, n, a, true, p.left);
+    p.n_shared = program_select_legs(a->leg, a->n_legs, b, true, p.left + p.n_left);
     memcpy(p.right, p.left + p.n_left, p.n_shared * sizeof *p.right);
-    p.n_right = legs_of(legs, n, b, true, p.right + p.n_shared);
+    p.n_right = program_select_legs(legs, n, b, true, p.right + p.n_shared);
     memcpy(p.both, p.left, p.n_left * sizeof *p.both);
     memcpy(p.both + p.n_left, p.right + p.n_shared, p.n_right * sizeof *p.both);
     return p;
@@ -163,18 +166,18 @@ static struct product product_of(const struct node *a, const struct node *b, con
 
 /* ---- tensors of a class ---- */
 
-static size_t padded(size_t n) { return (n + PADDING - 1) / PADDING * PADDING; }
+static size_t padded_size(size_t n) { return (n + PADDING - 1) / PADDING * PADDING; }
 
-static double *new_fixed(struct qr_cones *own, size_t n, size_t *ret_at) {
+static double *program_new_fixed(struct qr_cones *own, size_t n, size_t *ret_at) {
     *ret_at = own->n_fixed;
-    own->n_fixed += padded(n);
+    own->n_fixed += padded_size(n);
     own->fixed = qr_xreallocarray(own->fixed, own->n_fixed + 1, sizeof *own->fixed);
-    memset(own->fixed + *ret_at, 0, padded(n) * sizeof *own->fixed);
+    memset(own->fixed + *ret_at, 0, padded_size(n) * sizeof *own->fixed);
     return own->fixed + *ret_at;
 }
 
-static size_t keep_entries(struct qr_cones *own, const uint16_t *entries, const uint32_t *order,
-                           size_t n) {
+static size_t program_keep_entries(struct qr_cones *own, const uint16_t *entries,
+                                   const uint32_t *order, size_t n) {
     size_t at = own->n_entries;
     own->n_entries += n;
     own->entries = qr_xreallocarray(own->entries, own->n_entries + 1, sizeof *own->entries);
@@ -183,8 +186,8 @@ static size_t keep_entries(struct qr_cones *own, const uint16_t *entries, const 
     return at;
 }
 
-static struct cone_tensor *new_tensor(struct draft_class *d, enum cone_source from,
-                                      enum cone_when when, size_t size) {
+static struct cone_tensor *program_new_tensor(struct draft_class *d, enum cone_source from,
+                                              enum cone_when when, size_t size) {
     struct cone_tensor *t = APPEND(d->tensors, d->n_tensors);
     t->from = from;
     t->when = when;
@@ -192,22 +195,24 @@ static struct cone_tensor *new_tensor(struct draft_class *d, enum cone_source fr
     return t;
 }
 
-/* The numbers of a part that depends on nothing, over these legs. The caller's. */
-static double *fixed_numbers(const struct program *g, uint32_t node, const uint16_t *legs) {
+/* Computes a part that depends on neither parameters nor data, over these legs. The caller frees
+ * it. */
+static double *program_fixed_numbers(const struct program *g, uint32_t node, const uint16_t *legs) {
     const struct node *x = &g->nodes[node];
     double *ret = qr_xcalloc(x->size, sizeof *ret);
-    if (is_leaf(g, node)) {
-        uint32_t *order = order_of(g, g->n->leaves[node].leg, legs, x->n_legs);
+    if (program_is_leaf(g, node)) {
+        uint32_t *order = program_order(g, g->n->leaves[node].leg, legs, x->n_legs);
         for (size_t i = 0; i < x->size; i++) ret[i] = g->n->leaves[node].numbers[order[i]];
         free(order);
         return ret;
     }
-    const uint32_t *pair = children(g, node);
+    const uint32_t *pair = program_children(g, node);
     const struct node *a = &g->nodes[pair[0]], *b = &g->nodes[pair[1]];
-    struct product p = product_of(a, b, legs, x->n_legs);
-    double *u = fixed_numbers(g, pair[0], p.left), *v = fixed_numbers(g, pair[1], p.right);
-    size_t n_k = size_of(g, p.right, p.n_shared), n_j = b->size / n_k;
-    uint32_t *order = order_of(g, p.both, legs, x->n_legs);
+    struct product p = program_product(a, b, legs, x->n_legs);
+    double *u = program_fixed_numbers(g, pair[0], p.left),
+           *v = program_fixed_numbers(g, pair[1], p.right);
+    size_t n_k = program_legs_size(g, p.right, p.n_shared), n_j = b->size / n_k;
+    uint32_t *order = program_order(g, p.both, legs, x->n_legs);
     for (size_t i = 0; i < x->size; i++) {
         size_t row = order[i] / n_j, column = order[i] % n_j;
         for (size_t k = 0; k < n_k; k++) ret[i] += u[row * n_k + k] * v[k * n_j + column];
@@ -218,11 +223,11 @@ static double *fixed_numbers(const struct program *g, uint32_t node, const uint1
     return ret;
 }
 
-static uint32_t make_part(struct program *g, uint32_t node);
+static uint32_t program_make_part(struct program *g, uint32_t node);
 
-/* A signal, or what a part hands on. */
-static void add_input(struct draft_class *d, uint32_t tensor, bool is_signal, uint32_t of,
-                      uint32_t what) {
+/* Adds a signal, or the output of a part, as an input. */
+static void program_add_input(struct draft_class *d, uint32_t tensor, bool is_signal, uint32_t of,
+                              uint32_t what) {
     d->tensors[tensor].source = (uint32_t)d->n_inputs;
     d->input_of = qr_xreallocarray(d->input_of, d->n_inputs + 1, sizeof *d->input_of);
     d->input_of[d->n_inputs] = what;
@@ -230,7 +235,7 @@ static void add_input(struct draft_class *d, uint32_t tensor, bool is_signal, ui
     *in = (struct cone_input){.is_signal = is_signal, .of = of, .tensor = tensor};
 }
 
-static uint32_t signal_of(struct qr_cones *own, double scale, bool wanted) {
+static uint32_t program_find_signal(struct qr_cones *own, double scale, bool wanted) {
     for (uint32_t i = 0; i < own->n_signals; i++)
         if (qr_bits_of_double(own->signals[i].scale) == qr_bits_of_double(scale) &&
             own->signals[i].wanted == wanted)
@@ -239,12 +244,13 @@ static uint32_t signal_of(struct qr_cones *own, double scale, bool wanted) {
     return (uint32_t)own->n_signals - 1;
 }
 
-static uint32_t put_leaf(struct program *g, struct draft_class *d, uint32_t node,
-                         const uint16_t *legs) {
+static uint32_t program_add_leaf(struct program *g, struct draft_class *d, uint32_t node,
+                                 const uint16_t *legs) {
     const struct cone_leaf *l = &g->n->leaves[node];
-    struct cone_tensor *t = new_tensor(d, l->from, l->when, l->size);
-    uint32_t tensor = (uint32_t)d->n_tensors - 1, *order = order_of(g, l->leg, legs, l->n_legs);
-    t->first_entry = keep_entries(g->own, l->entries, order, l->size);
+    struct cone_tensor *t = program_new_tensor(d, l->from, l->when, l->size);
+    uint32_t tensor = (uint32_t)d->n_tensors - 1,
+             *order = program_order(g, l->leg, legs, l->n_legs);
+    t->first_entry = program_keep_entries(g->own, l->entries, order, l->size);
     free(order);
     if (l->from == CONE_GATE) {
         t->source = l->shape;
@@ -252,33 +258,36 @@ static uint32_t put_leaf(struct program *g, struct draft_class *d, uint32_t node
     } else {
         t->needs = l->wanted;
         d->c.wanted |= l->wanted;
-        add_input(d, tensor, true, signal_of(g->own, l->scale, l->wanted), l->column);
+        program_add_input(d, tensor, true, program_find_signal(g->own, l->scale, l->wanted),
+                          l->column);
     }
     return tensor;
 }
 
-/* Another class's root: its legs ascend. */
-static uint32_t put_cut(struct program *g, struct draft_class *d, uint32_t node,
-                        const uint16_t *legs) {
+/* Uses the root of another class; its legs ascend. */
+static uint32_t program_add_cut(struct program *g, struct draft_class *d, uint32_t node,
+                                const uint16_t *legs) {
     struct node *x = &g->nodes[node];
-    if (x->part == CONE_NONE) x->part = make_part(g, node);
+    if (x->part == CONE_NONE) x->part = program_make_part(g, node);
     uint32_t class = g->recipe->parts[x->part].class;
-    struct cone_tensor *t = new_tensor(d, CONE_INPUT, CONE_LANES, x->size);
-    uint32_t tensor = (uint32_t)d->n_tensors - 1, *order = order_of(g, x->leg, legs, x->n_legs);
+    struct cone_tensor *t = program_new_tensor(d, CONE_INPUT, CONE_LANES, x->size);
+    uint32_t tensor = (uint32_t)d->n_tensors - 1,
+             *order = program_order(g, x->leg, legs, x->n_legs);
     t->needs = g->own->classes[class].needs;
     d->c.wanted |= g->own->classes[class].wanted;
-    t->first_entry = keep_entries(g->own, NULL, order, x->size);
+    t->first_entry = program_keep_entries(g->own, NULL, order, x->size);
     free(order);
-    add_input(d, tensor, false, class, x->part);
+    program_add_input(d, tensor, false, class, x->part);
     return tensor;
 }
 
-static uint32_t put(struct program *g, struct draft_class *d, uint32_t node, const uint16_t *legs);
+static uint32_t program_add_node(struct program *g, struct draft_class *d, uint32_t node,
+                                 const uint16_t *legs);
 
-static uint32_t put_contraction(struct program *g, struct draft_class *d, uint32_t node,
-                                const uint16_t *legs) {
+static uint32_t program_add_contraction(struct program *g, struct draft_class *d, uint32_t node,
+                                        const uint16_t *legs) {
     const struct node *x = &g->nodes[node];
-    uint32_t pair[2] = {children(g, node)[0], children(g, node)[1]};
+    uint32_t pair[2] = {program_children(g, node)[0], program_children(g, node)[1]};
     const struct node *a = &g->nodes[pair[0]], *b = &g->nodes[pair[1]];
     bool swap = a->when != b->when
                     ? a->when == CONE_LANES || (b->when != CONE_LANES && a->size > b->size)
@@ -290,21 +299,23 @@ static uint32_t put_contraction(struct program *g, struct draft_class *d, uint32
         a = &g->nodes[pair[0]];
         b = &g->nodes[pair[1]];
     }
-    struct product p = product_of(a, b, legs, x->n_legs);
-    uint32_t u = put(g, d, pair[0], p.left), v = put(g, d, pair[1], p.right);
-    struct cone_tensor *t = new_tensor(d, CONE_NUMBERS, x->when, x->size);
+    struct product p = program_product(a, b, legs, x->n_legs);
+    uint32_t u = program_add_node(g, d, pair[0], p.left),
+             v = program_add_node(g, d, pair[1], p.right);
+    struct cone_tensor *t = program_new_tensor(d, CONE_NUMBERS, x->when, x->size);
     t->needs = d->tensors[u].needs || d->tensors[v].needs;
-    uint32_t *order = order_of(g, legs, p.both, p.n_left + p.n_right);
+    uint32_t *order = program_order(g, legs, p.both, p.n_left + p.n_right);
     struct cone_contraction *c = APPEND(d->contractions, d->n_contractions);
-    *c = (struct cone_contraction){.a = u,
-                                   .b = v,
-                                   .out = (uint32_t)d->n_tensors - 1,
-                                   .n_i = (uint32_t)size_of(g, p.left, p.n_left),
-                                   .n_k = (uint32_t)size_of(g, p.right, p.n_shared),
-                                   .n_j = (uint32_t)size_of(g, p.right + p.n_shared, p.n_right),
-                                   .order_out = NO_ORDER,
-                                   .sums = 0};
-    if (!is_identity(order, x->size)) {
+    *c = (struct cone_contraction){
+        .a = u,
+        .b = v,
+        .out = (uint32_t)d->n_tensors - 1,
+        .n_i = (uint32_t)program_legs_size(g, p.left, p.n_left),
+        .n_k = (uint32_t)program_legs_size(g, p.right, p.n_shared),
+        .n_j = (uint32_t)program_legs_size(g, p.right + p.n_shared, p.n_right),
+        .order_out = NO_ORDER,
+        .sums = 0};
+    if (!order_is_identity(order, x->size)) {
         struct qr_cones *own = g->own;
         c->order_out = own->n_orders;
         own->orders = qr_xreallocarray(own->orders, own->n_orders + x->size, sizeof *own->orders);
@@ -315,25 +326,26 @@ static uint32_t put_contraction(struct program *g, struct draft_class *d, uint32
     return c->out;
 }
 
-/* The node's tensor over these legs. */
-static uint32_t put(struct program *g, struct draft_class *d, uint32_t node, const uint16_t *legs) {
+/* Returns the tensor of a node over these legs. */
+static uint32_t program_add_node(struct program *g, struct draft_class *d, uint32_t node,
+                                 const uint16_t *legs) {
     const struct node *x = &g->nodes[node];
     if (x->when == CONE_FIXED) {
-        double *numbers = fixed_numbers(g, node, legs);
-        struct cone_tensor *t = new_tensor(d, CONE_NUMBERS, CONE_FIXED, x->size);
-        memcpy(new_fixed(g->own, x->size, &t->at), numbers, x->size * sizeof *numbers);
+        double *numbers = program_fixed_numbers(g, node, legs);
+        struct cone_tensor *t = program_new_tensor(d, CONE_NUMBERS, CONE_FIXED, x->size);
+        memcpy(program_new_fixed(g->own, x->size, &t->at), numbers, x->size * sizeof *numbers);
         free(numbers);
         return (uint32_t)d->n_tensors - 1;
     }
-    if (is_leaf(g, node)) return put_leaf(g, d, node, legs);
-    if (x->cut) return put_cut(g, d, node, legs);
-    return put_contraction(g, d, node, legs);
+    if (program_is_leaf(g, node)) return program_add_leaf(g, d, node, legs);
+    if (x->cut) return program_add_cut(g, d, node, legs);
+    return program_add_contraction(g, d, node, legs);
 }
 
 /* ---- classes ---- */
 
-/* All that a class's numbers depend on. */
-static void put_key(const struct qr_cones *own, struct draft_class *d) {
+/* Everything that the numbers of a class depend on. */
+static void program_append_key(const struct qr_cones *own, struct draft_class *d) {
     struct qr_buf *key = &d->c.key;
     for (size_t i = 0; i < d->n_tensors; i++) {
         const struct cone_tensor *t = &d->tensors[i];
@@ -358,11 +370,11 @@ static void put_key(const struct qr_cones *own, struct draft_class *d) {
     }
 }
 
-static void larger(size_t *most, size_t n) {
+static void program_raise_max(size_t *most, size_t n) {
     if (n > *most) *most = n;
 }
 
-static void place_tensors(struct qr_cones *own, struct draft_class *d) {
+static void program_place_tensors(struct qr_cones *own, struct draft_class *d) {
     for (size_t i = 0; i < d->n_tensors; i++) {
         struct cone_tensor *t = &d->tensors[i];
         if (t->when == CONE_LANES) {
@@ -372,12 +384,13 @@ static void place_tensors(struct qr_cones *own, struct draft_class *d) {
         }
         if (t->when == CONE_FIXED) continue;
         t->at = own->n_step;
-        own->n_step += padded(t->size);
+        own->n_step += padded_size(t->size);
     }
 }
 
-/* Contractions of a step, then those of lanes; in each the order stays. */
-static void add_contractions(struct qr_cones *own, struct draft_class *d, uint32_t first_tensor) {
+/* Contractions of the step first, then those of lanes; the order within each stays. */
+static void program_add_contractions(struct qr_cones *own, struct draft_class *d,
+                                     uint32_t first_tensor) {
     for (int lanes = 0; lanes < 2; lanes++) {
         uint32_t *n = lanes ? &d->c.n_lanes : &d->c.n_step;
         *(lanes ? &d->c.first_lanes : &d->c.first_step) = (uint32_t)own->n_contractions;
@@ -388,7 +401,7 @@ static void add_contractions(struct qr_cones *own, struct draft_class *d, uint32
                 c.sums = d->c.n_sums;
                 d->c.n_sums += (size_t)c.n_i * c.n_k;
             }
-            if (lanes) larger(&own->max_result, (size_t)c.n_i * c.n_j);
+            if (lanes) program_raise_max(&own->max_result, (size_t)c.n_i * c.n_j);
             c.a += first_tensor;
             c.b += first_tensor;
             c.out += first_tensor;
@@ -398,9 +411,9 @@ static void add_contractions(struct qr_cones *own, struct draft_class *d, uint32
     }
 }
 
-static uint32_t add_class(struct qr_cones *own, struct draft_class *d) {
+static uint32_t program_add_class(struct qr_cones *own, struct draft_class *d) {
     uint32_t first = (uint32_t)own->n_tensors;
-    place_tensors(own, d);
+    program_place_tensors(own, d);
     for (size_t i = 0; i < d->n_tensors; i++) *APPEND(own->tensors, own->n_tensors) = d->tensors[i];
     d->c.first_input = (uint32_t)own->n_inputs;
     d->c.n_inputs = (uint32_t)d->n_inputs;
@@ -409,32 +422,33 @@ static uint32_t add_class(struct qr_cones *own, struct draft_class *d) {
         *in = d->inputs[i];
         in->tensor += first;
     }
-    add_contractions(own, d, first);
+    program_add_contractions(own, d, first);
     d->c.needs = d->tensors[d->c.root].needs;
     d->c.root += first;
-    larger(&own->max_rows, d->c.n_rows);
-    larger(&own->max_sums, d->c.n_sums);
+    program_raise_max(&own->max_rows, d->c.n_rows);
+    program_raise_max(&own->max_sums, d->c.n_sums);
     *APPEND(own->classes, own->n_classes) = d->c;
     return (uint32_t)own->n_classes - 1;
 }
 
-static uint32_t class_of(struct qr_cones *own, const struct qr_buf *key) {
+static uint32_t program_find_class(struct qr_cones *own, const struct qr_buf *key) {
     for (uint32_t i = 0; i < own->n_classes; i++)
         if (own->classes[i].key.n == key->n && memcmp(own->classes[i].key.p, key->p, key->n) == 0)
             return i;
     return CONE_NONE;
 }
 
-/* Where the node's class is, its own or an equal one's. */
-static uint32_t make_part(struct program *g, uint32_t node) {
+/* Makes the part of a node, of a new class or an equal existing one. Returns its index. */
+static uint32_t program_make_part(struct program *g, uint32_t node) {
     struct qr_cones *own = g->own;
     const struct node *x = &g->nodes[node];
     struct draft_class d = {.c = {.key = {0}}};
-    bool whole = is_leaf(g, node) || x->when != CONE_LANES;
-    d.c.root = whole ? put(g, &d, node, x->leg) : put_contraction(g, &d, node, x->leg);
-    put_key(own, &d);
-    uint32_t class = class_of(own, &d.c.key);
-    if (class == CONE_NONE) class = add_class(own, &d);
+    bool whole = program_is_leaf(g, node) || x->when != CONE_LANES;
+    d.c.root = whole ? program_add_node(g, &d, node, x->leg)
+                     : program_add_contraction(g, &d, node, x->leg);
+    program_append_key(own, &d);
+    uint32_t class = program_find_class(own, &d.c.key);
+    if (class == CONE_NONE) class = program_add_class(own, &d);
     else qr_buf_free(&d.c.key);
     struct cone_recipe *r = g->recipe;
     struct cone_part *part = APPEND(r->parts, r->n_parts);
@@ -454,8 +468,8 @@ void cone_program_make(struct qr_cones *own, const struct qr_sim_plan *p,
                        struct cone_recipe *ret) {
     struct program g = {.own = own, .p = p, .n = n, .t = t, .recipe = ret};
     *ret = (struct cone_recipe){0};
-    set_nodes(&g);
-    make_part(&g, (uint32_t)(n->n_leaves + t->n_pairs - 1));
+    program_set_nodes(&g);
+    program_make_part(&g, (uint32_t)(n->n_leaves + t->n_pairs - 1));
     free(g.nodes);
 }
 

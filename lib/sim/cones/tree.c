@@ -1,7 +1,7 @@
-/* sim/cones/tree.c — in which order a network is contracted. The search is greedy, again and
- * again: the pair next whose product is smallest beside what it replaces (Gray and Kourtis,
- * Quantum 5, 410), with what lanes hold weighed differently, and with random numbers. What is
- * least by count stays. */
+/* sim/cones/tree.c — the order in which a network is contracted: repeated greedy searches. Each
+ * next pair is the one with the smallest product relative to the pair (Gray and Kourtis,
+ * Quantum 5, 410), with different weights for lanes and with random noise. The order with the least
+ * counted cost wins. Start reading at cone_tree_search(). */
 #include <math.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "sim/cones/cones_impl.h"
 
 enum { FIRST_TRIALS = 3 };
-/* Multiply-adds that a contraction's call costs besides. */
+/* Overhead of a contraction's call, in multiply-adds. */
 #define CALL_LANES 2.0
 #define CALL_NUMBERS 16.0
 #define FIXED_WEIGHT 1e-6
@@ -18,7 +18,7 @@ enum { FIRST_TRIALS = 3 };
 struct tree_node {
     enum cone_when when;
     double size;
-    uint64_t *legs; /* a set */
+    uint64_t *legs; /* bit set of the node's legs */
 };
 
 struct tree_search {
@@ -27,27 +27,27 @@ struct tree_search {
     size_t n_words;
     struct tree_node *nodes; /* 2 * n_leaves */
     uint64_t *words;
-    /* of each leg that is left: whose it is, and how good it would be to contract it now */
+    /* per remaining leg: the two nodes that it joins, and the score of contracting it now */
     uint32_t (*owner)[2];
     double *score;
     uint16_t *left;
     size_t n_left;
     uint32_t (*pair)[2];
-    /* of this trial */
+    /* of the current trial */
     double lane_weight, noise;
     uint32_t trial, draws;
     double cost;
 };
 
-static double uniform(struct tree_search *s) {
+static double tree_random(struct tree_search *s) {
     uint32_t key[2] = {s->trial, 0}, counter[4] = {s->draws++, 0, 0, 0}, out[4];
     qr_philox4x32(key, counter, out);
     return (double)out[0] / 4294967296.0;
 }
 
-/* The product of the dimensions of a & b, or of those of only one of them. */
-static double size_of(const struct tree_search *s, const struct tree_node *a,
-                      const struct tree_node *b, bool shared) {
+/* Product of the dimensions of the legs that a and b share, or of those that only one has. */
+static double tree_product_size(const struct tree_search *s, const struct tree_node *a,
+                                const struct tree_node *b, bool shared) {
     double size = 1;
     for (size_t w = 0; w < s->n_words; w++) {
         uint64_t bits = shared ? a->legs[w] & b->legs[w] : a->legs[w] ^ b->legs[w];
@@ -56,21 +56,21 @@ static double size_of(const struct tree_search *s, const struct tree_node *a,
     return size;
 }
 
-static enum cone_when later(enum cone_when a, enum cone_when b) { return a > b ? a : b; }
+static enum cone_when tree_later(enum cone_when a, enum cone_when b) { return a > b ? a : b; }
 
-static double weight(const struct tree_search *s, enum cone_when when) {
+static double tree_weight(const struct tree_search *s, enum cone_when when) {
     return when == CONE_LANES ? s->lane_weight : 1;
 }
 
-static void set_score(struct tree_search *s, uint16_t leg) {
+static void tree_set_score(struct tree_search *s, uint16_t leg) {
     const struct tree_node *a = &s->nodes[s->owner[leg][0]], *b = &s->nodes[s->owner[leg][1]];
-    double out = size_of(s, a, b, false) * weight(s, later(a->when, b->when)),
-           in = a->size * weight(s, a->when) + b->size * weight(s, b->when);
+    double out = tree_product_size(s, a, b, false) * tree_weight(s, tree_later(a->when, b->when)),
+           in = a->size * tree_weight(s, a->when) + b->size * tree_weight(s, b->when);
     s->score[leg] = out - in;
-    if (s->noise > 0) s->score[leg] += s->noise * (uniform(s) - 0.5) * (out + in);
+    if (s->noise > 0) s->score[leg] += s->noise * (tree_random(s) - 0.5) * (out + in);
 }
 
-static void add_cost(struct tree_search *s, double out, double shared, enum cone_when when) {
+static void tree_add_cost(struct tree_search *s, double out, double shared, enum cone_when when) {
     bool lanes = when == CONE_LANES;
     double w = lanes ? 1 : when == CONE_STEP ? s->step_weight : FIXED_WEIGHT;
     s->cost += w * (out * shared + (lanes ? CALL_LANES : CALL_NUMBERS));
@@ -78,12 +78,12 @@ static void add_cost(struct tree_search *s, double out, double shared, enum cone
 }
 
 /* Contracts all legs that nodes a and b share. */
-static void merge(struct tree_search *s, uint32_t a, uint32_t b, size_t nth) {
+static void tree_contract_pair(struct tree_search *s, uint32_t a, uint32_t b, size_t nth) {
     uint32_t to = (uint32_t)(s->n->n_leaves + nth);
     struct tree_node *x = &s->nodes[a], *y = &s->nodes[b], *z = &s->nodes[to];
-    z->when = later(x->when, y->when);
-    z->size = size_of(s, x, y, false);
-    add_cost(s, z->size, size_of(s, x, y, true), z->when);
+    z->when = tree_later(x->when, y->when);
+    z->size = tree_product_size(s, x, y, false);
+    tree_add_cost(s, z->size, tree_product_size(s, x, y, true), z->when);
     for (size_t w = 0; w < s->n_words; w++) z->legs[w] = x->legs[w] ^ y->legs[w];
     s->pair[nth][0] = a;
     s->pair[nth][1] = b;
@@ -99,11 +99,11 @@ static void merge(struct tree_search *s, uint32_t a, uint32_t b, size_t nth) {
     s->n_left = n;
     for (size_t i = 0; i < n; i++) {
         const uint32_t *owner = s->owner[s->left[i]];
-        if (owner[0] == to || owner[1] == to) set_score(s, s->left[i]);
+        if (owner[0] == to || owner[1] == to) tree_set_score(s, s->left[i]);
     }
 }
 
-static void begin(struct tree_search *s) {
+static void tree_start_trial(struct tree_search *s) {
     s->cost = 0;
     s->draws = 0;
     s->n_left = 0;
@@ -115,11 +115,11 @@ static void begin(struct tree_search *s) {
         }
     for (size_t l = 0; l < s->n->n_legs; l++)
         if (s->owner[l][1] != CONE_NONE) s->left[s->n_left++] = (uint16_t)l;
-    for (size_t i = 0; i < s->n_left; i++) set_score(s, s->left[i]);
+    for (size_t i = 0; i < s->n_left; i++) tree_set_score(s, s->left[i]);
 }
 
-/* What no leg joins any more is multiplied; first what is known first. */
-static void join_parts(struct tree_search *s, size_t nth) {
+/* Multiplies the nodes that no leg joins; those known earliest first. */
+static void tree_join_parts(struct tree_search *s, size_t nth) {
     size_t n_nodes = s->n->n_leaves + nth;
     bool *used = qr_xcalloc(2 * s->n->n_leaves, sizeof *used);
     for (size_t i = 0; i < nth; i++) used[s->pair[i][0]] = used[s->pair[i][1]] = true;
@@ -131,25 +131,25 @@ static void join_parts(struct tree_search *s, size_t nth) {
                 have = i;
                 continue;
             }
-            merge(s, have, i, nth);
+            tree_contract_pair(s, have, i, nth);
             have = (uint32_t)(s->n->n_leaves + nth++);
         }
     free(used);
 }
 
-static void try_once(struct tree_search *s, double least) {
-    begin(s);
+static void tree_run_trial(struct tree_search *s, double least) {
+    tree_start_trial(s);
     size_t nth = 0;
     while (s->n_left && s->cost < least) {
         uint16_t best = s->left[0];
         for (size_t i = 1; i < s->n_left; i++)
             if (s->score[s->left[i]] < s->score[best]) best = s->left[i];
-        merge(s, s->owner[best][0], s->owner[best][1], nth++);
+        tree_contract_pair(s, s->owner[best][0], s->owner[best][1], nth++);
     }
-    if (s->cost < least) join_parts(s, nth);
+    if (s->cost < least) tree_join_parts(s, nth);
 }
 
-static void allocate(struct tree_search *s, const struct cone_network *n) {
+static void tree_allocate(struct tree_search *s, const struct cone_network *n) {
     s->n_words = n->n_legs / 64 + 1;
     s->nodes = qr_xcalloc(2 * n->n_leaves, sizeof *s->nodes);
     s->words = qr_xcalloc(2 * n->n_leaves * s->n_words, sizeof *s->words);
@@ -172,14 +172,14 @@ void cone_tree_search(const struct cone_network *n, double step_weight, uint32_t
     static const double lane_weights[FIRST_TRIALS] = {64, 8, 1};
     struct tree_search s = {.n = n, .step_weight = step_weight};
     uint32_t n_trials = FIRST_TRIALS + more_trials;
-    allocate(&s, n);
+    tree_allocate(&s, n);
     *ret = (struct cone_tree){.n_pairs = n->n_leaves - 1,
                               .pair = qr_xcalloc(n->n_leaves, sizeof *ret->pair),
                               .cost = INFINITY};
     for (s.trial = 0; s.trial < n_trials; s.trial++) {
         s.lane_weight = lane_weights[s.trial % FIRST_TRIALS];
         s.noise = s.trial < FIRST_TRIALS ? 0 : 0.5;
-        try_once(&s, ret->cost);
+        tree_run_trial(&s, ret->cost);
         if (s.cost >= ret->cost) continue;
         ret->cost = s.cost;
         memcpy(ret->pair, s.pair, ret->n_pairs * sizeof *ret->pair);

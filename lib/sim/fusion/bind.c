@@ -1,13 +1,13 @@
-/* sim/fusion/bind.c — a plan's numbers for one theta: gate matrices, fused gates, weights of
- * the derivatives. */
+/* sim/fusion/bind.c — binds a plan to one theta: gate matrices, fused gates, weights of the
+ * derivatives. Start reading at qr_bound_set(). */
 #include <string.h>
 
 #include "base/mem.h"
 #include "sim/fusion/bind.h"
 #include "sim/fusion/engine.h"
 
-static void bound_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
-                          struct qr_sim_bound *b) {
+static void bind_take_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
+                              struct qr_sim_bound *b) {
     qr_buffers_take(r, "parameters", p->n_params * sizeof *b->theta, &b->theta);
     if (p->lowered)
         qr_buffers_take(r, "parameters", p->n_params * sizeof *b->theta, &b->lowered_theta);
@@ -20,9 +20,9 @@ static void bound_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
 }
 
 size_t qr_bound_bytes(const struct qr_sim_plan *p) {
-    struct qr_sim_bound none;
+    struct qr_sim_bound unused;
     struct qr_buffers r = {.allocate = false};
-    bound_buffers(&r, p, &none);
+    bind_take_buffers(&r, p, &unused);
     return r.bytes + (p->engine->bound_bytes ? p->engine->bound_bytes(p) : 0);
 }
 
@@ -31,7 +31,7 @@ struct qr_sim_bound *qr_bound_new(const struct qr_sim_plan *p) {
     struct qr_err err;
     struct qr_buffers r = {.allocate = true, .err = &err};
     b->plan = p;
-    bound_buffers(&r, p, b);
+    bind_take_buffers(&r, p, b);
     qr_check_memory(r.code == QR_OK, "numbers of a step");
     if (p->engine->bound_new) p->engine->bound_new(b);
     return b;
@@ -50,14 +50,14 @@ void qr_bound_free(struct qr_sim_bound *b) {
     free(b);
 }
 
-static size_t square(const struct qr_plan_op *op) { return op->gate.n_targets == 2 ? 16 : 4; }
+static size_t op_entries(const struct qr_plan_op *op) { return op->gate.n_targets == 2 ? 16 : 4; }
 
-/* From the last op back: s is the product of the ops after the present one. */
+/* Walks back from the last op: so_far is the product of the ops after the present one. */
 static void bind_shape(struct qr_sim_bound *b, uint32_t shape) {
     const struct qr_sim_plan *p = b->plan;
     const struct qr_plan_shape *s = &p->shapes[shape];
     struct qr_m4 after QR_RAW;
-    const struct qr_m4 *so_far = NULL; /* no op yet */
+    const struct qr_m4 *so_far = NULL; /* NULL: identity */
     uint32_t next = s->first_derivative + s->n_derivatives;
     for (uint32_t i = s->n_ops; i-- > s->n_prefix;) {
         const struct qr_plan_op *op = &p->ops[s->first_op + i];
@@ -65,7 +65,7 @@ static void bind_shape(struct qr_sim_bound *b, uint32_t shape) {
         while (next > s->first_derivative && p->derivatives[next - 1].op == s->first_op + i) {
             const struct qr_plan_derivative *d = &p->derivatives[--next];
             const double complex *du =
-                b->derivatives + (size_t)op->number * 32 + d->arg * square(op);
+                b->derivatives + (size_t)op->number * 32 + d->arg * op_entries(op);
             qr_derivative_weights(so_far, op, u, du, d->scale,
                                   b->weights + (size_t)next * QR_CROSS);
         }

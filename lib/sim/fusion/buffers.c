@@ -1,10 +1,12 @@
+/* sim/fusion/buffers.c — counts or allocates one buffer at a time: qr_buffers_take(). */
 #include "sim/fusion/buffers.h"
 
 #include <string.h>
 
 #include "base/mem.h"
 
-enum { LARGE = 1 << 20 }; /* from here on the system may say no */
+/* From this size on, allocation may fail with an error instead of ending the process. */
+enum { LARGE = 1 << 20 };
 
 void qr_buffers_take(struct qr_buffers *r, const char *what, size_t bytes, void *ret_place) {
     size_t i = 0;

@@ -1,10 +1,9 @@
-/* sim/fusion/buffers.h — what a workspace and bound numbers take: one list, walked to count and
- * walked to allocate, so that the two cannot differ.
+/* sim/fusion/buffers.h — the memory of workspaces and bound numbers: one walk over the list of
+ * buffers counts them, the same walk allocates them, so the two cannot differ.
  *
- * A walk without `allocate` adds up only and leaves every pointer as it is. Pieces are zeroed,
- * begin on 64 bytes and are a multiple of 64 long. Ownership each piece is the caller's and is
- * released by free. After a failure (code) nothing more is handed out.
- */
+ * A walk without `allocate` only adds up and leaves every pointer unchanged. Buffers are zeroed,
+ * aligned to 64 bytes, and a multiple of 64 bytes long. The caller owns each buffer and releases it
+ * with free. After a failure (see code) no more buffers are allocated. */
 #ifndef QR_SIM_FUSION_BUFFERS_H
 #define QR_SIM_FUSION_BUFFERS_H
 
@@ -13,7 +12,7 @@
 
 #include "base/err.h"
 
-/* Memory of a name. */
+/* Total size of the buffers with one name. */
 struct qr_sim_buffer {
     const char *name;
     size_t bytes;
@@ -25,12 +24,18 @@ struct qr_buffers {
     bool allocate;
     size_t bytes;
     size_t n;
-    struct qr_sim_buffer list[QR_BUFFER_NAMES]; /* pieces with one name are added */
+    struct qr_sim_buffer list[QR_BUFFER_NAMES]; /* buffers with the same name are added */
     enum qr_code code;
     struct qr_err *err;
 };
 
-/* what: a string that stays. ret_place: where the pointer goes, a void ** of any type. */
+/* Counts or allocates one buffer.
+ *
+ * Args:     what       static name
+ *           bytes      size, rounded up to a multiple of 64
+ *           ret_place  address of the pointer to set, of any type
+ * Errors:   r->code and r->err
+ */
 void qr_buffers_take(struct qr_buffers *r, const char *what, size_t bytes, void *ret_place);
 
 #endif

@@ -1,10 +1,11 @@
-/* sim/fusion/derivative.c — from exact sums of cross matrices to one integer per parameter. */
+/* sim/fusion/derivative.c — from exact sums of cross matrices to one integer per parameter. Start
+ * reading at qr_bound_gradient(). */
 #include <math.h>
 #include <string.h>
 
 #include "sim/fusion/bind.h"
 
-static void to_double(const qr_fixed *k, double ret[QR_CROSS]) {
+static void cross_to_double(const qr_fixed *k, double ret[QR_CROSS]) {
     for (int i = 0; i < QR_CROSS; i++) ret[i] = qr_fixed_to_double(k[i]);
 }
 
@@ -21,7 +22,7 @@ static double mixed_derivative(const struct qr_sim_bound *b, const struct qr_pla
     qr_gate_matrix(&op->gate, a, u, du);
     qr_derivative_weights(&after, op, u, du + d->arg * (op->gate.n_targets == 2 ? 16u : 4u),
                           d->scale, w);
-    to_double(cross, k);
+    cross_to_double(cross, k);
     return qr_derivative_value(w, k);
 }
 
@@ -35,7 +36,7 @@ bool qr_bound_gradient(const struct qr_sim_bound *b, const qr_fixed *cross, cons
         const struct qr_plan_shape *s = &p->shapes[i];
         if (!s->n_derivatives) continue;
         double k[QR_CROSS];
-        to_double(cross + i * QR_CROSS, k);
+        cross_to_double(cross + i * QR_CROSS, k);
         for (uint32_t j = s->first_derivative, end = j + s->n_derivatives; j < end; j++) {
             const struct qr_plan_derivative *d = &p->derivatives[j];
             const double *w = b->weights + (size_t)j * QR_CROSS;

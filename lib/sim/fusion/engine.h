@@ -1,8 +1,8 @@
-/* sim/fusion/engine.h — what an engine is: one table of functions for each way to simulate fused
- * gates. sim.c knows which engines there are.
+/* sim/fusion/engine.h — the interface of an engine: one table of functions for each way to simulate
+ * fused gates. sim.c lists the engines.
  *
- * An engine is asked in sim.c's order whether it can plan a circuit; the first that can is the
- * plan's. Where a function may be NULL, the engine has nothing of its own there.
+ * The engines are tried in sim.c's order; the first that can plan a circuit is the plan's engine.
+ * Functions that may be NULL are optional. Threads are as in sim.h.
  */
 #ifndef QR_SIM_FUSION_ENGINE_H
 #define QR_SIM_FUSION_ENGINE_H
@@ -12,11 +12,11 @@
 #include "sim/fusion/buffers.h"
 #include "sim/fusion/plan.h"
 
-/* An engine's workspace begins with it. */
+/* First member of every engine's workspace. */
 struct qr_sim_workspace {
     const struct qr_sim_plan *plan;
-    /* where the circuit was lowered, n_columns a sample: what the engine is given, and derivatives
-     * by it where any are wanted; else NULL (workspace.h) */
+    /* if the circuit was lowered, n_columns per sample: the input of the engine, and derivatives by
+     * that input if any are requested; else NULL (workspace.h) */
     double *lowered_x, *lowered_dx;
     size_t lowered_samples; /* of the last forward sweep */
 };
@@ -26,37 +26,36 @@ struct qr_report_build;
 
 struct qr_sim_engine {
     const char *name;    /* "streaming" */
-    const char *memory;  /* what a workspace holds, in words: "two state vectors" */
-    unsigned max_qubits; /* plan is not asked about larger circuits */
-    /* a direction that is known before the forward sweep lets it do both at once */
+    const char *memory;  /* contents of a workspace in messages: "two state vectors" */
+    unsigned max_qubits; /* plan is not called for larger circuits */
+    /* runs both sweeps at once if the direction is known before the forward sweep */
     bool joins_sweeps;
 
-    /* Fills p's fused gates and the engine's own part. False when the circuit is not of its kind: p
-     * is as it was, but for p->why, which says what is in the way. */
+    /* Sets p's fused gates and the engine's own part. Returns false for an unsupported circuit: p
+     * is then unchanged, except that p->why has the reason. */
     bool (*plan)(struct qr_sim_plan *p, const struct qr_circuit *c, const struct qr_observable *obs,
                  size_t n_obs);
     void (*plan_free)(struct qr_sim_plan *p);
-    /* What a workspace takes at least; more than there is memory: the circuit is refused. */
+    /* Minimum size of a workspace; a circuit that needs more than the limit is rejected. */
     unsigned __int128 (*least_bytes)(const struct qr_sim_plan *p);
     bool (*micro_batches_in_parallel)(const struct qr_sim_plan *p);
-    /* as sim.h's; NULL: 16 where lanes are samples, else 1 */
+    /* As in sim.h. NULL: 16 where lanes are samples, else 1. */
     size_t (*micro_batch_size)(const struct qr_sim_plan *p, size_t batch_size);
 
-    /* Numbers for one theta beside those of the fused gates: all four, or none. */
+    /* Numbers for one theta, in addition to those of the fused gates: all four or none. */
     size_t (*bound_bytes)(const struct qr_sim_plan *p);
     void (*bound_new)(struct qr_sim_bound *b);
     void (*bound_free)(struct qr_sim_bound *b);
     void (*bind)(struct qr_sim_bound *b, struct qr_pool *pool);
 
-    /* Counts what a workspace takes. */
+    /* Counts the buffers of a workspace. */
     void (*workspace_buffers)(const struct qr_sim_plan *p, size_t max_samples,
                               struct qr_buffers *r);
     enum qr_code (*workspace_new)(const struct qr_sim_plan *p, size_t max_samples,
                                   struct qr_sim_workspace **ret, struct qr_err *err);
     void (*workspace_free)(struct qr_sim_workspace *ws);
 
-    /* As sim.h's; gradient: a backward sweep will follow; direction: NULL when it is not
-     * known yet. */
+    /* As in sim.h. gradient: a backward sweep will follow; direction: NULL if not known yet. */
     void (*forward)(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool,
                     const double *x, size_t x_stride, size_t n_samples, bool gradient,
                     const double *direction, double *ret_z);
@@ -64,7 +63,7 @@ struct qr_sim_engine {
                      struct qr_pool *pool, const double *direction, const double *scale,
                      qr_fixed *ret_grad, double *ret_dx);
 
-    /* Lines, parts, fused gates and stages of the report (report/build.h). */
+    /* Lines, parts, fused gates and stages of the report (report/report_build.h). */
     void (*report)(struct qr_report_build *b);
 };
 

@@ -1,5 +1,5 @@
-/* sim/fusion/gate_fusion.c — gates into fused gates, equal ones into shapes. sim/planner.md has
- * the rules. */
+/* sim/fusion/gate_fusion.c — fuses gates, and gives equal fused gates one shape. sim/planner.md has
+ * the rules. Start reading at qr_plan_fuse() and fuse_gate(). */
 #include <string.h>
 
 #include "base/bytes.h"
@@ -9,12 +9,12 @@
 struct gates {
     uint32_t *gates;
     size_t n, cap;
-    bool param, owes, varies; /* one of them has a parameter, owes, is not fixed: struct fuser */
+    bool param, differentiated, varies; /* of any gate; see struct fuser */
 };
 
 struct draft {
     uint8_t q[2];
-    bool plain; /* no controls outside the frame: gates may be added */
+    bool plain; /* no controls outside the frame, so gates may be added */
     uint64_t controls, control_values;
     struct gates ops;
 };
@@ -22,11 +22,12 @@ struct draft {
 struct fuser {
     const struct qr_circuit *c;
     unsigned n;
-    bool in_pairs; /* what waits at the end on two neighbours becomes one fused gate */
-    bool *data,
-        *param;  /* per gate: has a data argument; has a parameter that some observable sees */
-    bool *owes;  /* that, or a column that is wanted: a derivative */
-    bool *fixed; /* and has neither data nor any parameter */
+    bool in_pairs; /* pending gates of two neighbours at the end share one fused gate */
+    /* per gate: it has a data argument; it has a parameter that some observable depends on */
+    bool *data, *param;
+    /* per gate: it has such a parameter, or a column with requested derivatives */
+    bool *differentiated;
+    bool *fixed; /* per gate: it has constants only */
     struct draft *drafts;
     size_t n_drafts, cap_drafts;
     /* one-qubit gates after the last fused gate on the qubit */
@@ -34,27 +35,27 @@ struct fuser {
     int64_t last[QR_FUSED_QUBITS]; /* last fused gate on the qubit, -1: none */
 };
 
-static void push(const struct fuser *f, struct gates *l, uint32_t gate) {
+static void gates_push(const struct fuser *f, struct gates *l, uint32_t gate) {
     if (l->n == l->cap) {
         l->cap = l->cap ? 2 * l->cap : 8;
         l->gates = qr_xreallocarray(l->gates, l->cap, sizeof *l->gates);
     }
     l->gates[l->n++] = gate;
     l->param |= f->param[gate];
-    l->owes |= f->owes[gate];
+    l->differentiated |= f->differentiated[gate];
     l->varies |= !f->fixed[gate];
 }
-static void push_all(const struct fuser *f, struct gates *l, const struct gates *more) {
-    for (size_t i = 0; i < more->n; i++) push(f, l, more->gates[i]);
+static void gates_push_all(const struct fuser *f, struct gates *l, const struct gates *more) {
+    for (size_t i = 0; i < more->n; i++) gates_push(f, l, more->gates[i]);
 }
-static void clear(struct gates *l) {
+static void gates_clear(struct gates *l) {
     l->n = 0;
-    l->param = l->owes = l->varies = false;
+    l->param = l->differentiated = l->varies = false;
 }
 
-/* A generator must not depend on the sample: inside a fused gate no data comes after
- * a parameter. */
-static bool may_follow(const struct fuser *f, const struct gates *have, const struct gates *more) {
+/* A generator must not depend on the sample: inside a fused gate no data may follow a parameter. */
+static bool gates_may_follow(const struct fuser *f, const struct gates *have,
+                             const struct gates *more) {
     bool seen = have->param;
     for (size_t i = 0; i < more->n; i++) {
         if (f->data[more->gates[i]] && seen) return false;
@@ -62,11 +63,11 @@ static bool may_follow(const struct fuser *f, const struct gates *have, const st
     }
     return true;
 }
-static bool is_wanted(const struct qr_sim_plan *p, uint32_t column) {
+static bool column_is_wanted(const struct qr_sim_plan *p, uint32_t column) {
     return p->wanted && p->wanted[column];
 }
 
-static struct draft *new_draft(struct fuser *f, unsigned a, unsigned b) {
+static struct draft *fuser_new_draft(struct fuser *f, unsigned a, unsigned b) {
     if (f->n_drafts == f->cap_drafts) {
         f->cap_drafts = f->cap_drafts ? 2 * f->cap_drafts : 64;
         f->drafts = qr_xreallocarray(f->drafts, f->cap_drafts, sizeof *f->drafts);
@@ -76,83 +77,83 @@ static struct draft *new_draft(struct fuser *f, unsigned a, unsigned b) {
     return d;
 }
 
-/* Puts the pending gates of q where they belong: into its last fused gate, else into one of
- * their own. */
-static void flush(struct fuser *f, unsigned q) {
+/* Adds the pending gates of q to the last fused gate on q, or else to a new one. */
+static void fuser_flush(struct fuser *f, unsigned q) {
     struct gates *p = &f->pending[q];
     if (!p->n) return;
     struct draft *d = f->last[q] >= 0 ? &f->drafts[f->last[q]] : NULL;
-    if (!d || !d->plain || !may_follow(f, &d->ops, p)) {
-        unsigned partner = (q ^ 1) < f->n ? q ^ 1 : q - 1; /* stays as it is */
+    if (!d || !d->plain || !gates_may_follow(f, &d->ops, p)) {
+        unsigned partner = (q ^ 1) < f->n ? q ^ 1 : q - 1; /* an idle neighbour */
         bool both = f->in_pairs && f->last[partner] < 0 && f->pending[partner].n &&
-                    may_follow(f, p, &f->pending[partner]);
-        d = both && partner < q ? new_draft(f, partner, q) : new_draft(f, q, partner);
+                    gates_may_follow(f, p, &f->pending[partner]);
+        d = both && partner < q ? fuser_new_draft(f, partner, q) : fuser_new_draft(f, q, partner);
         f->last[q] = (int64_t)f->n_drafts - 1;
         if (both) {
             f->last[partner] = f->last[q];
-            push_all(f, &d->ops, &f->pending[partner]);
-            clear(&f->pending[partner]);
+            gates_push_all(f, &d->ops, &f->pending[partner]);
+            gates_clear(&f->pending[partner]);
         }
     }
-    push_all(f, &d->ops, p);
-    clear(p);
+    gates_push_all(f, &d->ops, p);
+    gates_clear(p);
 }
 
 static void fuse_one(struct fuser *f, uint32_t gate, unsigned q) {
     struct gates one = {.gates = &gate, .n = 1};
     struct draft *d = f->last[q] >= 0 ? &f->drafts[f->last[q]] : NULL;
-    /* A fused gate that owes no derivatives is not given any as long as a later one can take them:
-     * fused gates before the first that does cost nothing on the way back. Nor is a fixed one given
-     * data: what is fixed is simulated once for all samples. */
-    if (!f->pending[q].n && d && d->plain && may_follow(f, &d->ops, &one) &&
-        !(f->owes[gate] && !d->ops.owes) && !(f->data[gate] && !d->ops.varies)) {
-        push(f, &d->ops, gate);
+    /* Leave a fused gate without derivatives as it is while a later one can take this gate: fused
+     * gates before the first one with derivatives cost nothing in the backward sweep. Add no data
+     * to a fixed fused gate: fixed gates are simulated once for all samples. */
+    if (!f->pending[q].n && d && d->plain && gates_may_follow(f, &d->ops, &one) &&
+        !(f->differentiated[gate] && !d->ops.differentiated) &&
+        !(f->data[gate] && !d->ops.varies)) {
+        gates_push(f, &d->ops, gate);
         return;
     }
-    if (!may_follow(f, &f->pending[q], &one)) flush(f, q);
-    push(f, &f->pending[q], gate);
+    if (!gates_may_follow(f, &f->pending[q], &one)) fuser_flush(f, q);
+    gates_push(f, &f->pending[q], gate);
 }
 
-/* Pending gates of a and b, those up to the last data first. */
-static void merge(const struct fuser *f, const struct gates *a, const struct gates *b,
-                  struct gates *ret) {
+/* Merges the pending gates of a and b: those up to the last data first. */
+static void gates_merge(const struct fuser *f, const struct gates *a, const struct gates *b,
+                        struct gates *ret) {
     size_t n[2] = {0, 0};
     const struct gates *l[2] = {a, b};
     for (int k = 0; k < 2; k++)
         for (size_t i = 0; i < l[k]->n; i++)
             if (f->data[l[k]->gates[i]]) n[k] = i + 1;
     for (int k = 0; k < 2; k++)
-        for (size_t i = 0; i < n[k]; i++) push(f, ret, l[k]->gates[i]);
+        for (size_t i = 0; i < n[k]; i++) gates_push(f, ret, l[k]->gates[i]);
     for (int k = 0; k < 2; k++)
-        for (size_t i = n[k]; i < l[k]->n; i++) push(f, ret, l[k]->gates[i]);
+        for (size_t i = n[k]; i < l[k]->n; i++) gates_push(f, ret, l[k]->gates[i]);
 }
 
-static bool same_frame(const struct draft *d, unsigned a, unsigned b) {
+static bool draft_has_frame(const struct draft *d, unsigned a, unsigned b) {
     return d->plain && ((d->q[0] == a && d->q[1] == b) || (d->q[0] == b && d->q[1] == a));
 }
 
 static void fuse_two(struct fuser *f, uint32_t gate, unsigned a, unsigned b) {
     struct gates none = {0}, ops = {0};
-    merge(f, &f->pending[a], &f->pending[b], &ops);
-    push(f, &ops, gate);
+    gates_merge(f, &f->pending[a], &f->pending[b], &ops);
+    gates_push(f, &ops, gate);
     for (int attempt = 0;; attempt++) {
         struct draft *d =
             f->last[a] >= 0 && f->last[a] == f->last[b] ? &f->drafts[f->last[a]] : NULL;
-        if (d && (!same_frame(d, a, b) || !may_follow(f, &d->ops, &ops))) d = NULL;
-        if (!d && may_follow(f, &none, &ops)) {
-            d = new_draft(f, a, b);
+        if (d && (!draft_has_frame(d, a, b) || !gates_may_follow(f, &d->ops, &ops))) d = NULL;
+        if (!d && gates_may_follow(f, &none, &ops)) {
+            d = fuser_new_draft(f, a, b);
             f->last[a] = f->last[b] = (int64_t)f->n_drafts - 1;
         }
         if (d) {
-            push_all(f, &d->ops, &ops);
-            if (!attempt) clear(&f->pending[a]), clear(&f->pending[b]);
+            gates_push_all(f, &d->ops, &ops);
+            if (!attempt) gates_clear(&f->pending[a]), gates_clear(&f->pending[b]);
             break;
         }
-        /* pending data of one qubit would follow a parameter of the other */
-        flush(f, a);
-        flush(f, b);
-        clear(&ops);
-        push(f, &ops, gate);
+        /* Pending data of one qubit would follow a parameter of the other. */
+        fuser_flush(f, a);
+        fuser_flush(f, b);
+        gates_clear(&ops);
+        gates_push(f, &ops, gate);
     }
     free(ops.gates);
 }
@@ -160,7 +161,7 @@ static void fuse_two(struct fuser *f, uint32_t gate, unsigned a, unsigned b) {
 static void fuse_controlled(struct fuser *f, uint32_t gate, uint64_t qubits) {
     const struct qr_gate *g = &f->c->gates[gate];
     for (unsigned q = 0; q < f->n; q++)
-        if (qubits >> q & 1) flush(f, q);
+        if (qubits >> q & 1) fuser_flush(f, q);
     unsigned a = g->targets[0], b;
     uint64_t outer = qr_qubits_mask(&g->controls);
     if (g->n_targets == 2) {
@@ -169,11 +170,11 @@ static void fuse_controlled(struct fuser *f, uint32_t gate, uint64_t qubits) {
         b = (unsigned)__builtin_ctzll(outer);
         outer &= outer - 1;
     }
-    struct draft *d = new_draft(f, a, b);
+    struct draft *d = fuser_new_draft(f, a, b);
     d->plain = false;
     d->controls = outer;
     d->control_values = qr_qubits_mask(&g->control_values) & outer;
-    push(f, &d->ops, gate);
+    gates_push(f, &d->ops, gate);
     for (unsigned q = 0; q < f->n; q++)
         if (qubits >> q & 1) f->last[q] = (int64_t)f->n_drafts - 1;
 }
@@ -222,41 +223,41 @@ static struct qr_plan_op make_op(const struct qr_gate *g, const struct draft *d)
     return op;
 }
 
-/* A hash table: places + 1 in an array of the plan's, at most half full. */
+/* A hash table of indices + 1 into an array of the plan, at most half full. */
 struct table {
     uint32_t *slots;
     size_t mask;
 };
 
-static struct table table_of(size_t n_places) {
+static struct table table_new(size_t n_places) {
     size_t n = 16;
     while (n < 2 * n_places) n *= 2;
     return (struct table){qr_xcalloc(n, sizeof(uint32_t)), n - 1};
 }
 
-static uint64_t mix(uint64_t hash, uint64_t v) {
+static uint64_t hash_mix(uint64_t hash, uint64_t v) {
     hash = (hash ^ v) * UINT64_C(0x9e3779b97f4a7c15);
     return hash ^ hash >> 32;
 }
 
-/* Of what same_numbers compares. */
+/* Hashes what same_numbers compares. */
 static uint64_t hash_numbers(const struct qr_gate *g) {
-    uint64_t hash = mix(mix((uint64_t)g->kind, g->n_args), g->n_targets);
-    hash = mix(hash, qr_bits_of_double(g->global_shift));
+    uint64_t hash = hash_mix(hash_mix((uint64_t)g->kind, g->n_args), g->n_targets);
+    hash = hash_mix(hash, qr_bits_of_double(g->global_shift));
     for (unsigned k = 0; k < g->n_args; k++) {
         const struct qr_gate_arg *a = &g->args[k];
-        hash = mix(mix(hash, (uint64_t)a->kind), qr_bits_of_double(a->scale));
-        if (a->kind != QR_ARG_CONSTANT) hash = mix(hash, a->index);
+        hash = hash_mix(hash_mix(hash, (uint64_t)a->kind), qr_bits_of_double(a->scale));
+        if (a->kind != QR_ARG_CONSTANT) hash = hash_mix(hash, a->index);
     }
     return hash;
 }
 
-/* Of what same_op compares, of each. */
+/* Hashes what same_op compares, for n ops. */
 static uint64_t hash_ops(const struct qr_plan_op *ops, uint32_t n) {
     uint64_t hash = n;
     for (uint32_t i = 0; i < n; i++) {
-        hash = mix(hash, hash_numbers(&ops[i].gate));
-        hash = mix(hash, ops[i].t[0] + 2 * (uint64_t)ops[i].has_control);
+        hash = hash_mix(hash, hash_numbers(&ops[i].gate));
+        hash = hash_mix(hash, ops[i].t[0] + 2 * (uint64_t)ops[i].has_control);
     }
     return hash;
 }
@@ -267,7 +268,7 @@ static bool same_ops(const struct qr_plan_op *a, const struct qr_plan_op *b, uin
     return true;
 }
 
-/* The slot of the op's number, or the empty one where it belongs. */
+/* Returns the slot of the op's number, or the empty slot for it. */
 static uint32_t *number_slot(const struct qr_sim_plan *p, const struct table *numbers,
                              uint32_t op) {
     const struct qr_gate *g = &p->ops[op].gate;
@@ -277,7 +278,7 @@ static uint32_t *number_slot(const struct qr_sim_plan *p, const struct table *nu
     return &numbers->slots[i];
 }
 
-static uint32_t number_of(struct qr_sim_plan *p, const struct table *numbers, uint32_t op) {
+static uint32_t op_number(struct qr_sim_plan *p, const struct table *numbers, uint32_t op) {
     uint32_t *slot = number_slot(p, numbers, op);
     if (!*slot) {
         p->numbers[p->n_numbers] = op;
@@ -286,7 +287,7 @@ static uint32_t number_of(struct qr_sim_plan *p, const struct table *numbers, ui
     return *slot - 1;
 }
 
-/* The same for the shape of n ops. */
+/* Returns the slot of the shape of n ops, or the empty slot for it. */
 static uint32_t *shape_slot(const struct qr_sim_plan *p, const struct table *shapes, uint32_t first,
                             uint32_t n) {
     const struct qr_plan_op *ops = &p->ops[first];
@@ -310,10 +311,10 @@ static void finish_shape(struct qr_sim_plan *p, const struct table *numbers, uin
         bool data = false;
         for (unsigned k = 0; k < op->gate.n_args; k++) data |= op->gate.args[k].kind == QR_ARG_DATA;
         if (data) s.n_prefix = i + 1;
-        else op->number = number_of(p, numbers, first + i);
+        else op->number = op_number(p, numbers, first + i);
         for (unsigned k = 0; k < op->gate.n_args; k++) {
             const struct qr_gate_arg *a = &op->gate.args[k];
-            bool input = a->kind == QR_ARG_DATA && is_wanted(p, a->index);
+            bool input = a->kind == QR_ARG_DATA && column_is_wanted(p, a->index);
             if (!input && (a->kind != QR_ARG_PARAMETER || p->zero_gradient[a->index])) continue;
             p->derivatives[p->n_derivatives++] = (struct qr_plan_derivative){.op = first + i,
                                                                              .of = a->index,
@@ -330,8 +331,8 @@ static void finish_shape(struct qr_sim_plan *p, const struct table *numbers, uin
     p->shapes[p->n_shapes++] = s;
 }
 
-static void emit_segment(struct qr_sim_plan *p, const struct fuser *f, const struct table *numbers,
-                         const struct table *shapes) {
+static void fuser_emit_segment(struct qr_sim_plan *p, const struct fuser *f,
+                               const struct table *numbers, const struct table *shapes) {
     for (size_t i = 0; i < f->n_drafts; i++) {
         const struct draft *d = &f->drafts[i];
         uint32_t first = (uint32_t)p->n_ops, n = (uint32_t)d->ops.n;
@@ -350,8 +351,8 @@ static void emit_segment(struct qr_sim_plan *p, const struct fuser *f, const str
     }
 }
 
-static void emit(struct qr_sim_plan *p, const struct fuser *f, size_t n_segments,
-                 uint32_t *ret_first) {
+static void fuser_emit(struct qr_sim_plan *p, const struct fuser *f, size_t n_segments,
+                       uint32_t *ret_first) {
     size_t n_ops = 0, n_drafts = 0;
     for (size_t s = 0; s < n_segments; s++) {
         n_drafts += f[s].n_drafts;
@@ -362,10 +363,10 @@ static void emit(struct qr_sim_plan *p, const struct fuser *f, size_t n_segments
     p->derivatives = qr_xcalloc(2 * n_ops + 1, sizeof *p->derivatives);
     p->shapes = qr_xcalloc(n_drafts + 1, sizeof *p->shapes);
     p->fused = qr_xcalloc(n_drafts + 1, sizeof *p->fused);
-    struct table numbers = table_of(n_ops), shapes = table_of(n_drafts);
+    struct table numbers = table_new(n_ops), shapes = table_new(n_drafts);
     for (size_t s = 0; s < n_segments; s++) {
         if (ret_first) ret_first[s] = (uint32_t)p->n_fused;
-        emit_segment(p, &f[s], &numbers, &shapes);
+        fuser_emit_segment(p, &f[s], &numbers, &shapes);
     }
     free(numbers.slots);
     free(shapes.slots);
@@ -377,7 +378,7 @@ static void fuse_segment(struct fuser *f, const struct qr_sim_plan *p, const str
     f->n = c->n_qubits < 2 ? 2 : c->n_qubits;
     f->data = qr_xcalloc(c->n_gates + 1, sizeof *f->data);
     f->param = qr_xcalloc(c->n_gates + 1, sizeof *f->param);
-    f->owes = qr_xcalloc(c->n_gates + 1, sizeof *f->owes);
+    f->differentiated = qr_xcalloc(c->n_gates + 1, sizeof *f->differentiated);
     f->fixed = qr_xcalloc(c->n_gates + 1, sizeof *f->fixed);
     for (unsigned q = 0; q < QR_FUSED_QUBITS; q++) f->last[q] = -1;
     for (size_t i = 0; i < c->n_gates; i++) {
@@ -386,12 +387,13 @@ static void fuse_segment(struct fuser *f, const struct qr_sim_plan *p, const str
             const struct qr_gate_arg *a = &c->gates[i].args[k];
             f->data[i] |= a->kind == QR_ARG_DATA;
             f->param[i] |= a->kind == QR_ARG_PARAMETER && !p->zero_gradient[a->index];
-            f->owes[i] |= f->param[i] || (a->kind == QR_ARG_DATA && is_wanted(p, a->index));
+            f->differentiated[i] |=
+                f->param[i] || (a->kind == QR_ARG_DATA && column_is_wanted(p, a->index));
             f->fixed[i] &= a->kind == QR_ARG_CONSTANT;
         }
     }
     for (size_t i = 0; i < c->n_gates; i++) fuse_gate(f, (uint32_t)i);
-    for (unsigned q = 0; q < f->n; q++) flush(f, q);
+    for (unsigned q = 0; q < f->n; q++) fuser_flush(f, q);
 }
 
 void qr_plan_fuse(struct qr_sim_plan *p, const struct qr_circuit *segments, size_t n_segments,
@@ -401,14 +403,14 @@ void qr_plan_fuse(struct qr_sim_plan *p, const struct qr_circuit *segments, size
         f[s].in_pairs = n_segments > 1;
         fuse_segment(&f[s], p, &segments[s]);
     }
-    emit(p, f, n_segments, ret_first);
+    fuser_emit(p, f, n_segments, ret_first);
     for (size_t s = 0; s < n_segments; s++) {
         for (size_t i = 0; i < f[s].n_drafts; i++) free(f[s].drafts[i].ops.gates);
         for (unsigned q = 0; q < QR_FUSED_QUBITS; q++) free(f[s].pending[q].gates);
         free(f[s].drafts);
         free(f[s].data);
         free(f[s].param);
-        free(f[s].owes);
+        free(f[s].differentiated);
         free(f[s].fixed);
     }
     free(f);

@@ -1,5 +1,5 @@
-/* sim/fusion/matrix.c — 4x4 algebra in float64: from gates to a fused gate's matrix, from a cross
- * matrix to derivatives. */
+/* sim/fusion/matrix.c — 4x4 algebra in float64: from gates to the matrix of a fused gate, from a
+ * cross matrix to derivatives. Start reading at qr_m4_mul_gate() and qr_derivative_weights(). */
 #include <string.h>
 
 #include "base/mem.h"
@@ -12,13 +12,13 @@ struct qr_m4 qr_m4_identity(void) {
     return m;
 }
 
-/* re, im: a pair that the base instruction set multiplies at once. */
+/* re, im: a vector of two lanes, which every base instruction set has. */
 typedef double pair __attribute__((vector_size(16)));
 
-/* Each product and sum as in complex algebra by hand, k ascending; nothing fused. */
+/* Products and sums as written out for complex numbers, k ascending, without fused operations. */
 struct qr_m4 qr_m4_mul(const struct qr_m4 *a, const struct qr_m4 *b) {
     struct qr_m4 m QR_RAW;
-    pair y[16] QR_RAW, turned[16] QR_RAW; /* b, and i b */
+    pair y[16] QR_RAW, turned[16] QR_RAW; /* b and i b */
     memcpy(y, b->e, sizeof y);
     for (int k = 0; k < 16; k++) turned[k] = (pair){-b->e[k].im, b->e[k].re};
     for (int r = 0; r < 4; r++) {
@@ -44,7 +44,8 @@ struct qr_m4 qr_m4_mul_adjoint(const struct qr_m4 *a, const struct qr_m4 *b) {
     return qr_m4_mul(a, &t);
 }
 
-static void put_two(const struct qr_plan_op *op, const double complex *m, struct qr_m4 *u) {
+static void embed_two_qubits(const struct qr_plan_op *op, const double complex *m,
+                             struct qr_m4 *u) {
     bool swapped = op->t[0] == 1;
     for (int r = 0; r < 4; r++)
         for (int c = 0; c < 4; c++) {
@@ -56,15 +57,15 @@ static void put_two(const struct qr_plan_op *op, const double complex *m, struct
 struct qr_m4 qr_m4_embed(const struct qr_plan_op *op, const double complex *m, bool derivative) {
     struct qr_m4 u QR_RAW;
     if (op->gate.n_targets == 2) {
-        put_two(op, m, &u);
+        embed_two_qubits(op, m, &u);
         return u;
     }
     for (int i = 0; i < 16; i++) {
         u.e[i] = (struct qr_c64){0, 0};
-        /* or it becomes a call of memset, which takes longer than the rest */
+        /* Keeps the loop from becoming a call of memset, which takes longer than the rest. */
         __asm__("" ::: "memory");
     }
-    /* index bits of the target and of its neighbour */
+    /* Index bits of the target and of the other qubit. */
     int step = op->t[0] ? 1 : 2, other = 3 - step;
     for (int o = 0; o < 2; o++) {
         bool off = op->has_control && o != op->control_value;
@@ -78,7 +79,7 @@ struct qr_m4 qr_m4_embed(const struct qr_plan_op *op, const double complex *m, b
     return u;
 }
 
-/* On one qubit alone a column has two entries that are not zero. */
+/* A gate on one qubit has two nonzero entries per column. */
 struct qr_m4 qr_m4_mul_gate(const struct qr_m4 *a, const struct qr_plan_op *op,
                             const double complex *m, bool derivative) {
     if (!a) return qr_m4_embed(op, m, derivative);
@@ -106,7 +107,7 @@ struct qr_m4 qr_m4_mul_gate(const struct qr_m4 *a, const struct qr_plan_op *op,
 /* s g, g = (dG) G^adjoint in the frame; g alone where s is NULL. */
 static struct qr_m4 mul_generator(const struct qr_m4 *s, const struct qr_plan_op *op,
                                   const double complex *u, const double complex *d) {
-    if (op->gate.n_targets == 1) { /* the product first: a quarter of the entries */
+    if (op->gate.n_targets == 1) { /* Multiply first: a quarter of the entries. */
         double complex g[4];
         for (int r = 0; r < 2; r++)
             for (int c = 0; c < 2; c++) {
@@ -121,16 +122,16 @@ static struct qr_m4 mul_generator(const struct qr_m4 *s, const struct qr_plan_op
     return s ? qr_m4_mul(s, &g) : g;
 }
 
-/* The weights that entry z of D = s g s^adjoint gives, in row j and column i <= j. */
-static inline void put_weight(pair z, int j, int i, double scale, double ret[QR_CROSS]) {
+/* Sets the weights of entry z of D = s g s^adjoint, in row j and column i <= j. */
+static inline void set_entry_weights(pair z, int j, int i, double scale, double ret[QR_CROSS]) {
     static const int place[4][4] = {{12, 0, 2, 4}, {0, 13, 6, 8}, {2, 6, 14, 10}, {4, 8, 10, 15}};
     double *to = ret + place[j][i];
     if (i < j) *to++ = 2 * scale * z[0];
     *to = -2 * scale * z[1];
 }
 
-/* D is anti-Hermitian and so is K: Re Tr(D K) = sum_{i<j} 2 Re(D_ji K_ij) - 2 sum_i Im D_ii
- * Im K_ii / 2. So the lower half of D is enough. */
+/* D and K are anti-Hermitian: Re Tr(D K) = sum_{i<j} 2 Re(D_ji K_ij) - 2 sum_i Im D_ii Im K_ii / 2.
+ * So the lower half of D is enough. */
 void qr_derivative_weights(const struct qr_m4 *s, const struct qr_plan_op *op,
                            const double complex *u, const double complex *d, double scale,
                            double ret[QR_CROSS]) {
@@ -139,11 +140,11 @@ void qr_derivative_weights(const struct qr_m4 *s, const struct qr_plan_op *op,
         for (int j = 0; j < 4; j++)
             for (int i = 0; i <= j; i++) {
                 struct qr_c64 z = t.e[j * 4 + i];
-                put_weight((pair){z.re, z.im}, j, i, scale, ret);
+                set_entry_weights((pair){z.re, z.im}, j, i, scale, ret);
             }
         return;
     }
-    pair y[16] QR_RAW, turned[16] QR_RAW; /* the adjoint's columns, and i times that */
+    pair y[16] QR_RAW, turned[16] QR_RAW; /* Columns of the adjoint, and i times those. */
     for (int k = 0; k < 16; k++) {
         y[k] = (pair){s->e[k].re, -s->e[k].im};
         turned[k] = (pair){s->e[k].im, s->e[k].re};
@@ -154,11 +155,11 @@ void qr_derivative_weights(const struct qr_m4 *s, const struct qr_plan_op *op,
             pair z = x[0].re * y[i * 4] + x[0].im * turned[i * 4];
 #pragma GCC unroll 3
             for (int k = 1; k < 4; k++) z += x[k].re * y[i * 4 + k] + x[k].im * turned[i * 4 + k];
-            put_weight(z, j, i, scale, ret);
+            set_entry_weights(z, j, i, scale, ret);
         }
 }
 
-/* Each as qr_derivative_value has it, side by side. */
+/* Each value has the bits of qr_derivative_value. */
 void qr_two_derivatives(const double w[2 * QR_CROSS], const double k[QR_CROSS], double ret[2]) {
     pair s = {0, 0};
 #pragma GCC unroll 8
@@ -193,10 +194,10 @@ void qr_wide_numbers(const struct qr_m4 *m, unsigned lane, double ret[QR_WIDE]) 
     for (size_t r = 0; r < 4; r++)
         for (size_t c = 0; c < 4; c++) {
             struct qr_c64 z = m->e[r * 4 + c];
-            size_t there = (r * 4 + c) * 32, back = (16 + c * 4 + r) * 32;
-            ret[there + lane] = z.re;
-            ret[there + 16 + lane] = z.im;
-            ret[back + lane] = z.re;
-            ret[back + 16 + lane] = -z.im;
+            size_t forward = (r * 4 + c) * 32, adjoint = (16 + c * 4 + r) * 32;
+            ret[forward + lane] = z.re;
+            ret[forward + 16 + lane] = z.im;
+            ret[adjoint + lane] = z.re;
+            ret[adjoint + 16 + lane] = -z.im;
         }
 }

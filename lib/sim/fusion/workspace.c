@@ -1,9 +1,11 @@
+/* sim/fusion/workspace.c — workspaces of all engines, including buffers for the lowered circuit.
+ * Start reading at qr_workspace_new(). */
 #include "sim/fusion/workspace.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Counted and taken by the same calls. */
+/* One walk counts and allocates. */
 static void lowered_buffers(struct qr_buffers *r, const struct qr_sim_plan *p, size_t max_samples,
                             struct qr_sim_workspace *ws) {
     size_t bytes = max_samples * p->n_columns * sizeof(double);
@@ -13,9 +15,9 @@ static void lowered_buffers(struct qr_buffers *r, const struct qr_sim_plan *p, s
 }
 
 void qr_workspace_buffers(const struct qr_sim_plan *p, size_t max_samples, struct qr_buffers *r) {
-    struct qr_sim_workspace none;
+    struct qr_sim_workspace unused;
     p->engine->workspace_buffers(p, max_samples, r);
-    lowered_buffers(r, p, max_samples, &none);
+    lowered_buffers(r, p, max_samples, &unused);
 }
 
 enum qr_code qr_workspace_new(const struct qr_sim_plan *p, size_t max_samples,

@@ -3,10 +3,11 @@
  * Data      A cell is 16 lanes: E re[16], im[16], 64-byte aligned. A tile is 2^bits cells.
  * Bits      Every table evaluates the same expressions with the same fused multiply-adds in the
  *           same order, so all tables give the same bits (exact/contract.md §1);
- *           tests/unit/test_sim_kernels.c holds them to it.
+ *           tests/unit/test_sim_kernels.c checks it.
  * Numbers   float64 in both precisions. narrow: re[16], im[16] of a 4x4 matrix, row-major, the
  *           same for all lanes. wide: for each of the 16 entries re[16 lanes], im[16 lanes],
  *           64-byte aligned.
+ * Threads   pure functions of their arguments.
  */
 #ifndef QR_SIM_KERNELS_KERNEL_H
 #define QR_SIM_KERNELS_KERNEL_H
@@ -22,36 +23,36 @@ enum {
     QR_LANES = 16,
     QR_LANE_BITS = 4,
     QR_HALF_LANES = 8,
-    QR_TILE_BITS = 10, /* cells of one tile: 2^10, 128 KiB in float32, which stays in L2 */
+    QR_TILE_BITS = 10, /* cells of one tile: 2^10, 128 KiB in float32, which fits L2 */
     /* Terms summed in the amplitudes' precision before float64 takes over. A longer sum loses more
      * bits, a shorter one converts more often
      * (sim/planner.md#accuracy-and-why-fused-gates-are-summed-in-float64). */
-    QR_BATCH_GROUPS = 16, /* of 4 cells, so 64 terms of a lane */
-    QR_BATCH_ROWS = 64,   /* the same where cells come one by one */
+    QR_BATCH_GROUPS = 16, /* of 4 cells, so 64 terms per lane */
+    QR_BATCH_ROWS = 64,   /* the same for sums over single cells */
     /* numbers of a cross matrix: re, im of K01 K02 K03 K12 K13 K23, then Im K00/2 .. Im K33/2 */
     QR_CROSS = 16,
 };
 
-/* Where cell i of a state lies that is more than one tile. A tile's cells are far apart, by powers
- * of two that would all meet in a few sets of the caches: higher bits turn the lower ones, within a
- * piece of a tile's size. qr_cell_at(i ^ j) = qr_cell_at(i) ^ qr_cell_at(j). */
+/* Position of cell i in a state of more than one tile. The cells of a tile are powers of two apart
+ * and would all map to a few sets of the caches, so the higher bits of i are XORed onto its lower
+ * ones, within a block of a tile's size. qr_cell_at(i ^ j) = qr_cell_at(i) ^ qr_cell_at(j). */
 static inline uint64_t qr_cell_at(uint64_t i) { return i ^ (i >> 5 & ((1 << QR_TILE_BITS) - 1)); }
 
-/* The next tile's cells, fetched into L2 beside the work on this one: cells offsets[i] ^ base, i <
- * n, of from[0], then of from[1]. */
+/* Prefetches the next tile into L2 during the work on this one: cells offsets[i] ^ base, i < n, of
+ * from[0], then of from[1]. */
 struct qr_prefetch {
     const unsigned char *from[2];
     const uint64_t *offsets;
     uint64_t base;
-    /* what comes next: cell `next` of from[vector]; nothing when vector is 2 */
+    /* next to prefetch: cell `next` of from[vector]; nothing if vector is 2 */
     size_t n, vector, next;
 };
 
-/* Where in a tile a 4x4 acts: cells whose bits `controls` read `values`. */
+/* The cells of a tile that a 4x4 acts on: those with bits `controls` equal to `values`. */
 struct qr_tile_target {
-    uint8_t bit[2]; /* cell bit of frame position 0 (more significant) and 1 */
+    uint8_t bit[2]; /* cell bits of frame positions 0 (more significant) and 1 */
     uint64_t controls, values;
-    struct qr_prefetch *ahead; /* a cell a group; NULL: none */
+    struct qr_prefetch *prefetch; /* prefetches one cell per group; NULL: none */
 };
 
 /* A Pauli string on cell and lane bits: i^n_y X^x Z^z. */
@@ -59,24 +60,24 @@ struct qr_pauli_string {
     uint64_t x, z;          /* cell bits */
     uint8_t x_lane, z_lane; /* lane bits */
     uint8_t n_y;            /* mod 4 */
-    bool turned;            /* cells lie at their qr_cell_at, not in order */
+    bool turned;            /* cells lie at qr_cell_at of their index, not in order */
 };
 
 struct qr_kernels {
     const char *name;
-    /* cells <- matrix on the place, for all groups */
+    /* Multiplies the target cells by a matrix, for all groups. */
     void (*apply)(void *cells, unsigned bits, const struct qr_tile_target *at, const void *numbers,
                   bool wide);
-    /* acc[k][lane] += the cross numbers of `count` groups from group `start` (0, or what an earlier
-     * call returned), a multiple of QR_BATCH_GROUPS but for the last call: each batch is summed in
-     * E, batches in float64. Then, where numbers is not NULL, the matrix on both vectors. Returns
-     * where to go on. */
+    /* acc[k][lane] += the cross numbers of `count` groups from group `start` (0, or the value
+     * returned by the previous call); count is a multiple of QR_BATCH_GROUPS except in the last
+     * call. Each batch is summed in E, batches in float64. Then, unless numbers is NULL, multiplies
+     * both vectors by the matrix. Returns the next start. */
     uint64_t (*cross)(void *phi, void *lambda, unsigned bits, const struct qr_tile_target *at,
                       const void *numbers, bool wide, uint64_t start, size_t count,
                       double (*acc)[QR_LANES]);
-    /* ret[k] = tree over lanes of acc[k][lane] * scale[lane] */
+    /* ret[k] = sum over lanes, as a fixed tree, of acc[k][lane] * scale[lane] */
     void (*fold)(const double (*acc)[QR_LANES], const double scale[QR_LANES], double ret[QR_CROSS]);
-    /* Of n strings of one x and x_lane. acc[k][lane] += <phi|P_k|phi> over cells first ..
+    /* For n strings with the same x and x_lane: acc[k][lane] += <phi|P_k|phi> over cells first ..
      * first + count - 1, without the signs of z_lane */
     void (*expect)(const void *phi, size_t first, size_t count, const struct qr_pauli_string *at,
                    size_t n, void *acc);
@@ -84,33 +85,33 @@ struct qr_kernels {
      * weights: n rows, then their negations */
     void (*observe)(void *lambda, const void *phi, size_t first, size_t count,
                     const struct qr_pauli_string *at, size_t n, const void *weights);
-    /* 16 cells at offsets: cell j lane l changes places with cell l lane j */
+    /* Of 16 cells at offsets: cell j lane l changes places with cell l lane j. */
     void (*transpose)(void *cells, const uint64_t offsets[QR_LANES]);
-    /* to[i] = from[offsets[i] ^ base] and back */
+    /* gather: to[i] = from[offsets[i] ^ base]; scatter: the inverse */
     void (*gather)(void *to, const void *from, uint64_t base, const uint64_t *offsets, size_t n);
     void (*scatter)(void *to, const void *from, uint64_t base, const uint64_t *offsets, size_t n);
 
-    /* ---- the streaming engine's: coefficients in E (kernel_stream_template_impl.h), sums in the
+    /* ---- streaming engine: coefficients in E (kernel_stream_template_impl.h), sums in the
      * amplitudes' precision ---- */
-    /* out[to[4g + r]] = sum_j c[r][j] in[ti[4g + j]], for `groups` groups; in may be out when to
-     * is ti */
+    /* out[to[4g + r]] = sum_j c[r][j] in[ti[4g + j]], for `groups` groups; in may equal out if to
+     * equals ti */
     void (*tile)(const void *in, const uint32_t *ti, void *out, const uint32_t *to, size_t groups,
                  const void *numbers, bool wide);
     /* acc[k][lane] += the cross numbers of those groups, summed in E */
     void (*tile_cross)(const void *phi, const void *lambda, const uint32_t *at, size_t groups,
                        double (*acc)[QR_LANES]);
-    /* out[z] = or += sum_j (lane j of a[z]) * b[j], j < n: each half of the terms by itself; rows a
-     * multiple of 4 */
+    /* out[z] = or += sum_j (lane j of a[z]) * b[j], j < n: each half of the terms summed
+     * separately; rows: a multiple of 4 */
     void (*mix)(const void *a, const void *b, void *out, size_t rows, unsigned n, bool add);
     /* acc[2k], acc[2k + 1] += re, im of sum_z conj(lane k of a[z]) * b[z], k < n (8 or 16); batches
      * summed in E */
     void (*columns)(const void *a, const void *b, size_t rows, unsigned n, double (*acc)[QR_LANES]);
     /* lambda[i ^ flip] = sum_j O[i][j] phi[j ^ flip]; numbers: dim * dim real parts, then as many
-     * imaginary ones; dim >= 4. With weights (one a lane): += that times the lane's weight */
+     * imaginary parts; dim >= 4. With weights (one per lane): += weight times that */
     void (*dense)(const void *phi, void *lambda, unsigned dim, unsigned flip, const void *numbers,
                   const void *weights);
-    /* sums of phi[i ^ f] conj(phi[j ^ f]) over `slices` runs of 2^bits cells, f = the run's number
-     * << flip_shift: in tiles of 2 x 2, i ascending, j from i; within a tile row-major; re[16
+    /* Sums of phi[i ^ f] conj(phi[j ^ f]) over `slices` runs of 2^bits cells, f = index of the run
+     * << flip_shift: in tiles of 2 x 2, i ascending, j from i; row-major within a tile; re[16
      * lanes], im[16 lanes] */
     void (*density)(const void *phi, unsigned bits, size_t slices, unsigned flip_shift, void *sums);
     /* acc[k][lane] += sums[k][lane], k < n; sums become 0 */
@@ -119,45 +120,47 @@ struct qr_kernels {
      * += |phi[z]|^2, unless sums is NULL */
     void (*diagonal)(const void *phi, void *lambda, size_t cells, const void *numbers,
                      const void *weights, void *sums);
-    /* ret[k] = tree over lanes of sums[k][lane] * scale[lane] */
+    /* ret[k] = sum over lanes, as a fixed tree, of sums[k][lane] * scale[lane] */
     void (*fold_sums)(const void *sums, size_t n, const double scale[QR_LANES], double *ret);
     /* ret[lane] = sum_k weights[k] * sums[k][lane], k ascending */
-    void (*weigh)(const void *sums, size_t n, const double *weights, double ret[QR_LANES]);
-    /* wide coefficients, and after them their adjoint's, of m (b0 x b1); m: narrow numbers; b: 2x2
-     * matrices per lane, entry e of frame position f at (f * 4 + e) * 32: re[16], im[16] */
+    void (*weighted_sum)(const void *sums, size_t n, const double *weights, double ret[QR_LANES]);
+    /* Writes the wide coefficients of m (b0 x b1), then those of its adjoint. m: narrow numbers; b:
+     * 2x2 matrices per lane, entry e of frame position f at (f * 4 + e) * 32: re[16], im[16] */
     void (*encode)(const double *m, const double *b, void *ret);
-    /* out <- a matrix of its own for each of lanes 0-7 on the place; the other lanes stay. numbers:
-     * for each of the 16 entries re[8], im[8], 64-byte aligned. out may be in. */
+    /* Multiplies lanes 0-7 of the target cells by one matrix per lane; the other lanes are
+     * unchanged. numbers: for each of the 16 entries re[8], im[8], 64-byte aligned. out may equal
+     * in. */
     void (*apply_half)(const void *in, void *out, unsigned bits, const struct qr_tile_target *at,
                        const double *numbers);
-    /* out <- a matrix for each lane on the place; numbers as apply's wide ones; at least two
-     * groups. out may be in. */
+    /* Multiplies the target cells by one matrix per lane; numbers: wide, as for apply; at least two
+     * groups. out may equal in. */
     void (*apply_wide)(const void *in, void *out, unsigned bits, const struct qr_tile_target *at,
                        const double *numbers);
-    /* lane l of to <- lane 4 + l / 4 of from */
+    /* lane l of to = lane 4 + l / 4 of from */
     void (*repeat)(const void *from, void *to, size_t cells);
     /* cells[i] += cells[n + i], then cells[2 n + i] ... */
     void (*add_parts)(void *cells, size_t n, unsigned parts);
-    /* term t of slice l: numbers of the table at l * stride + at[t], imaginary parts QR_LANES
-     * further. Into lane l of there[t], and its conjugate into lane t of back[l]; and sums of
-     * terms, re in sums[2 t], im in sums[2 t + 1], to those places */
+    /* Term t of slice l is at table[l * stride + at[t]], its imaginary part QR_LANES further.
+     * numbers_of_slices copies it to lane l of forward[t], and its conjugate to lane t of
+     * adjoint[l]. table_of_slices writes sums of terms, re in sums[2 t], im in sums[2 t + 1], to
+     * those positions. */
     void (*numbers_of_slices)(const void *table, size_t stride, const uint32_t *at, unsigned terms,
-                              void *there, void *back);
+                              void *forward, void *adjoint);
     void (*table_of_slices)(const double (*sums)[QR_LANES], void *table, size_t stride,
                             const uint32_t *at, unsigned terms);
 
-    /* ---- the cones engine's: float64 in both precisions (kernel_cones_template_impl.h) ---- */
+    /* ---- cones engine: float64 in both precisions (kernel_cones_template_impl.h) ---- */
     /* c[i * row + j] = sum_k a[i * a_i + k * a_k] b[k * row + j], n_k >= 1, j < n_j <= row */
     void (*matmul)(double *c, const double *a, size_t a_i, size_t a_k, const double *b, size_t n_i,
                    size_t n_k, size_t n_j, size_t row);
-    /* lane by lane: out[i * n_o + o] = or += sum_s x[i * x_i + s * x_s] y[o * y_o + s * y_s], s <
-     * n_s >= 1; all 64-byte aligned */
+    /* Per lane: out[i * n_o + o] = or += sum_s x[i * x_i + s * x_s] y[o * y_o + s * y_s], s < n_s
+     * >= 1; all 64-byte aligned */
     void (*lanes)(double (*out)[QR_LANES], const double (*x)[QR_LANES], size_t x_i, size_t x_s,
                   const double (*y)[QR_LANES], size_t y_o, size_t y_s, size_t n_i, size_t n_s,
                   size_t n_o, bool add);
 };
 
-/* [0] float32, [1] float64 */
+/* index 0: float32, 1: float64 */
 extern const struct qr_kernels *const qr_kernels_portable[2],
     *const qr_kernels_avx2[2], *const qr_kernels_avx512[2], *const qr_kernels_neon[2];
 const struct qr_kernels *qr_kernels_of(enum qr_isa isa, enum qr_precision precision);

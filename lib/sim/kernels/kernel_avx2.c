@@ -1,4 +1,5 @@
-/* sim/kernels/kernel_avx2.c — AVX2 and FMA: a cell is 2 + 2 registers (float32) */
+/* sim/kernels/kernel_avx2.c — kernels for AVX2 and FMA: a cell is 2 + 2 registers (float32). Start
+ * reading at kernel_template_impl.h. */
 #if defined __x86_64__
 #include "sim/kernels/kernel.h"
 

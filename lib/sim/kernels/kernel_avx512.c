@@ -1,4 +1,5 @@
-/* sim/kernels/kernel_avx512.c — AVX-512: a cell is 1 + 1 registers (float32) */
+/* sim/kernels/kernel_avx512.c — kernels for AVX-512: a cell is 1 + 1 registers (float32). Start
+ * reading at kernel_template_impl.h. */
 #if defined __x86_64__
 #include "sim/kernels/kernel.h"
 

@@ -1,11 +1,10 @@
-/* sim/kernels/kernel_cones_template_impl.h — the cones engine's kernels; kernel_template_impl.h
- * includes it per element type. They are float64 in both.
+/* sim/kernels/kernel_cones_template_impl.h — kernels of the cones engine; kernel_template_impl.h
+ * includes this file per element type. The numbers are float64 in both precisions.
  *
  * Each number is one sum: a product, then fused multiply-adds, the summed index ascending.
- * No include guard: that is the point.
- */
+ * No include guard: the file is included more than once. */
 
-/* rows x vectors numbers of c, from row i and column j on */
+/* Computes rows x vectors numbers of c, from row i and column j on. */
 INLINE void NAME(matmul_block)(const int rows, const int vectors, double *c, const double *a,
                                size_t a_i, size_t a_k, const double *b, size_t n_k, size_t row) {
     D s[4][2] RAW;
@@ -36,7 +35,7 @@ INLINE void NAME(matmul_rows)(const int rows, double *c, const double *a, size_t
     for (; j + 2 * DW <= n_j; j += 2 * DW)
         NAME(matmul_block)(rows, 2, c + j, a, a_i, a_k, b + j, n_k, row);
     for (; j + DW <= n_j; j += DW) NAME(matmul_block)(rows, 1, c + j, a, a_i, a_k, b + j, n_k, row);
-    if (j < n_j && n_j >= DW) { /* the last ones, some of them again */
+    if (j < n_j && n_j >= DW) { /* The last columns; some are computed twice. */
         j = n_j - DW;
         NAME(matmul_block)(rows, 1, c + j, a, a_i, a_k, b + j, n_k, row);
         return;

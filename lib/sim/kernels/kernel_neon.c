@@ -1,4 +1,5 @@
-/* sim/kernels/kernel_neon.c — arm64's base vectors: a cell is 4 + 4 registers (float32) */
+/* sim/kernels/kernel_neon.c — kernels for arm64's base vectors: a cell is 4 + 4 registers
+ * (float32). Start reading at kernel_template_impl.h. */
 #if defined __aarch64__
 #include "sim/kernels/kernel.h"
 

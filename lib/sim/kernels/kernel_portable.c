@@ -1,5 +1,5 @@
-/* sim/kernels/kernel_portable.c — for any CPU: fused multiply-add by libm, which uses the
- * instruction where there is one */
+/* sim/kernels/kernel_portable.c — kernels for any CPU: libm's fused multiply-add, which uses the
+ * instruction if there is one. Start reading at kernel_template_impl.h. */
 #include "sim/kernels/kernel.h"
 
 #include <string.h>

@@ -1,13 +1,13 @@
-/* sim/kernels/kernel_readouts_template_impl.h — Pauli strings that turn the same qubits: cells are
- * read, and their lanes exchanged, once for all of them. Inside kernel_template_impl.h, with its
+/* sim/kernels/kernel_readouts_template_impl.h — Pauli strings that flip the same qubits: cells are
+ * read, and their lanes exchanged, once for all of them. Part of kernel_template_impl.h, with its
  * macros.
  *
- * A sum gets a string's term of each cell in the cells' order, an amplitude each string's in the
- * strings' order, however many strings there are.
- */
-enum { NAME(BLOCK) = 16 }; /* cells whose products are kept while all strings add them */
+ * A sum adds the terms of one string in the order of cells; an amplitude adds the terms of the
+ * strings in their order. Neither depends on the number of strings. */
+enum { NAME(BLOCK) = 16 }; /* cells with products kept for all strings */
 
-/* The lanes of a cell exchanged by XOR: bit 3 by halves, the others by shuffles in registers. */
+/* Exchanges the lanes of a cell by XOR: bit 3 by swapping halves, the others by shuffles in
+ * registers. */
 typedef E NAME(e8) __attribute__((vector_size(8 * sizeof(E))));
 typedef NAME(index) NAME(i8) __attribute__((vector_size(8 * sizeof(E))));
 INLINE void NAME(turn_half)(const E *from, unsigned x_lane, E *to) {
@@ -21,32 +21,32 @@ INLINE void NAME(turn_half)(const E *from, unsigned x_lane, E *to) {
     memcpy(to, &v, sizeof v);
 }
 INLINE const struct NAME(cell) *
-    NAME(source)(const struct NAME(cell) * c, unsigned x_lane, struct NAME(cell) * room) {
+    NAME(turned_cell)(const struct NAME(cell) * c, unsigned x_lane, struct NAME(cell) * scratch) {
     if (!x_lane) return c;
     unsigned other = x_lane & QR_HALF_LANES;
 #pragma GCC unroll 2
     for (unsigned h = 0; h < QR_LANES; h += QR_HALF_LANES) {
-        NAME(turn_half)(&c->re[h ^ other], x_lane, &room->re[h]);
-        NAME(turn_half)(&c->im[h ^ other], x_lane, &room->im[h]);
+        NAME(turn_half)(&c->re[h ^ other], x_lane, &scratch->re[h]);
+        NAME(turn_half)(&c->im[h ^ other], x_lane, &scratch->im[h]);
     }
-    return room;
+    return scratch;
 }
 
 INLINE uint64_t NAME(cell_at)(const struct qr_pauli_string *at, uint64_t i) {
     return at->turned ? qr_cell_at(i) : i;
 }
 
-INLINE bool NAME(odd)(uint64_t i) { return __builtin_popcountll(i) & 1; }
+INLINE bool NAME(odd_parity)(uint64_t i) { return __builtin_popcountll(i) & 1; }
 
-/* products[0]: of an even number of Y; products[1]: of an odd one */
+/* products[0]: for an even number of Y; products[1]: for an odd one. */
 INLINE void NAME(products_of)(const struct NAME(cell) * p, uint64_t begin, size_t n,
                               const struct qr_pauli_string *at, const bool some[2],
                               E (*products)[NAME(BLOCK)][QR_LANES]) {
     for (size_t i = 0; i < n; i++) {
-        struct NAME(cell) room RAW;
+        struct NAME(cell) scratch RAW;
         const struct NAME(cell) *b = p + NAME(cell_at)(at, begin + i),
-                                *a = NAME(source)(p + NAME(cell_at)(at, (begin + i) ^ at->x),
-                                                  at->x_lane, &room);
+                                *a = NAME(turned_cell)(p + NAME(cell_at)(at, (begin + i) ^ at->x),
+                                                       at->x_lane, &scratch);
         for (int v = 0; v < QR_LANES; v += W) {
             V ar = LOAD(&a->re[v]), ai = LOAD(&a->im[v]), br = LOAD(&b->re[v]),
               bi = LOAD(&b->im[v]);
@@ -81,7 +81,8 @@ static void NAME(expect)(const void *phi, size_t first, size_t count,
         NAME(products_of)(phi, begin, m, at, some, products);
         for (size_t k = 0; k < n; k++) {
             bool flip = at[k].n_y == 1 || at[k].n_y == 2;
-            for (size_t i = 0; i < m; i++) signs[i] = one[NAME(odd)((begin + i) & at[k].z) ^ flip];
+            for (size_t i = 0; i < m; i++)
+                signs[i] = one[NAME(odd_parity)((begin + i) & at[k].z) ^ flip];
             NAME(add_products)
             ((const E(*)[QR_LANES])products[at[k].n_y & 1], signs, m, sum + k * QR_LANES);
         }
@@ -94,9 +95,9 @@ static void NAME(observe)(void *lambda, const void *phi, size_t first, size_t co
     const struct NAME(cell) *p = phi;
     const E *plus = weights, *minus = plus + n * QR_LANES;
     for (size_t i = first; i < first + count; i++) {
-        struct NAME(cell) room RAW;
+        struct NAME(cell) scratch RAW;
         const struct NAME(cell) *a =
-            NAME(source)(p + NAME(cell_at)(at, i ^ at->x), at->x_lane, &room);
+            NAME(turned_cell)(p + NAME(cell_at)(at, i ^ at->x), at->x_lane, &scratch);
         struct NAME(cell) *o = to + NAME(cell_at)(at, i);
         V re[QR_LANES / W], im[QR_LANES / W];
 #pragma GCC unroll 16
@@ -105,7 +106,7 @@ static void NAME(observe)(void *lambda, const void *phi, size_t first, size_t co
             im[v] = LOAD(&o->im[v * W]);
         }
         for (size_t k = 0; k < n; k++) {
-            bool odd = NAME(odd)((i ^ at->x) & at[k].z), swap = at[k].n_y & 1,
+            bool odd = NAME(odd_parity)((i ^ at->x) & at[k].z), swap = at[k].n_y & 1,
                  minus_re = odd != (at[k].n_y == 1 || at[k].n_y == 2), minus_im = minus_re != swap;
             const E *c = (minus_re ? minus : plus) + k * QR_LANES,
                     *d = (minus_im ? minus : plus) + k * QR_LANES, *x = swap ? a->im : a->re,

@@ -1,9 +1,8 @@
-/* sim/kernels/kernel_stream_template_impl.h — the streaming engine's kernels;
- * kernel_template_impl.h includes it per element type.
+/* sim/kernels/kernel_stream_template_impl.h — kernels of the streaming engine;
+ * kernel_template_impl.h includes this file per element type.
  *
- * A coefficient of a 4x4 is E: narrow ones re[16], im[16], the same in all lanes; wide ones 16
- * cells, row-major. No include guard: that is the point.
- */
+ * The coefficients of a 4x4 are E: narrow ones re[16], im[16], the same in all lanes; wide ones 16
+ * cells, row-major. No include guard: the file is included more than once. */
 struct NAME(coef) {
     E re[16], im[16];
 };
@@ -59,7 +58,7 @@ INLINE void NAME(tile_all)(const struct NAME(cell) * in, const uint32_t *ti,
                            struct NAME(cell) * out, const uint32_t *to, size_t groups,
                            const void *numbers, bool wide) {
     size_t g = 0;
-    if (W == QR_LANES) /* two groups share the coefficients where there are registers for it */
+    if (W == QR_LANES) /* Two groups share the coefficients if there are enough registers. */
         for (; g + 2 <= groups; g += 2)
             NAME(tile_groups)(2, in, ti + 4 * g, out, to + 4 * g, numbers, wide);
     for (; g < groups; g++) NAME(tile_groups)(1, in, ti + 4 * g, out, to + 4 * g, numbers, wide);
@@ -89,8 +88,8 @@ static void NAME(tile_cross)(const void *phi, const void *lambda, const uint32_t
     NAME(add_sums)(sum, acc, QR_CROSS);
 }
 
-/* Rows z of out, four at a time: the lanes of a are the numbers that multiply b's cells. Two halves
- * of the terms, then their sum: shorter chains are rounded less. */
+/* Computes four rows of out; the lanes of a multiply the cells of b. Each half of the terms is
+ * summed separately: shorter chains lose fewer bits. */
 INLINE void NAME(mix_rows)(const struct NAME(cell) * a, const struct NAME(cell) * b,
                            struct NAME(cell) * out, unsigned n, bool add) {
     for (int v = 0; v < QR_LANES; v += W) {
@@ -126,7 +125,7 @@ static void NAME(mix)(const void *a, const void *b, void *out, size_t rows, unsi
     }
 }
 
-enum { NAME(COLUMNS) = W == QR_LANES ? 8 : 4 }; /* at once */
+enum { NAME(COLUMNS) = W == QR_LANES ? 8 : 4 }; /* computed together */
 
 /* One batch of rows, summed in E: sum[2k] real, sum[2k + 1] imaginary parts. */
 INLINE void NAME(columns_batch)(const struct NAME(cell) * x, const struct NAME(cell) * y,
@@ -262,7 +261,7 @@ static void NAME(diagonal)(const void *phi, void *lambda, size_t cells, const vo
         }
 }
 
-/* Tree as in fold. */
+/* The same tree as fold. */
 static void NAME(fold_sums)(const void *sums, size_t n, const double scale[QR_LANES], double *ret) {
     NAME(d8) s0, s1;
     memcpy(&s0, scale, sizeof s0);
@@ -279,7 +278,8 @@ static void NAME(fold_sums)(const void *sums, size_t n, const double scale[QR_LA
     }
 }
 
-static void NAME(weigh)(const void *sums, size_t n, const double *weights, double ret[QR_LANES]) {
+static void NAME(weighted_sum)(const void *sums, size_t n, const double *weights,
+                               double ret[QR_LANES]) {
     const E *from = sums;
     for (int v = 0; v < QR_LANES; v += DW) {
         D z = DSET1(0);
@@ -289,10 +289,10 @@ static void NAME(weigh)(const void *sums, size_t n, const double *weights, doubl
     }
 }
 
-/* m (b0 x b1) lane by lane, and its adjoint: sums in float64, rounded once. b: two 2x2 matrices,
- * entry e of frame position f at (f * 4 + e) * 32, re[16], im[16]. */
+/* Computes m (b0 x b1) per lane, and its adjoint: sums in float64, rounded once. b: two 2x2
+ * matrices, entry e of frame position f at (f * 4 + e) * 32, re[16], im[16]. */
 static void NAME(encode)(const double *m, const double *b, void *ret) {
-    struct NAME(cell) *there = ret, *back = there + 16;
+    struct NAME(cell) *forward = ret, *adjoint = forward + 16;
     for (int v = 0; v < QR_LANES; v += DW) {
         D pr[4][4] RAW, pi[4][4] RAW;
 #pragma GCC unroll 4
@@ -314,21 +314,21 @@ static void NAME(encode)(const double *m, const double *b, void *ret) {
                     sr = DFNMA(ui, pi[j][c], DFMA(ur, pr[j][c], sr));
                     si = DFMA(ui, pr[j][c], DFMA(ur, pi[j][c], si));
                 }
-                DSTORE(&there[r * 4 + c].re[v], sr);
-                DSTORE(&there[r * 4 + c].im[v], si);
-                DSTORE(&back[c * 4 + r].re[v], sr);
-                DSTORE(&back[c * 4 + r].im[v], DFNMA(si, DSET1(1), DSET1(0)));
+                DSTORE(&forward[r * 4 + c].re[v], sr);
+                DSTORE(&forward[r * 4 + c].im[v], si);
+                DSTORE(&adjoint[c * 4 + r].re[v], sr);
+                DSTORE(&adjoint[c * 4 + r].im[v], DFNMA(si, DSET1(1), DSET1(0)));
             }
     }
 }
 
-/* ---- the first layer's tables ---- */
+/* ---- tables of the first layer ---- */
 
 static void NAME(apply_half)(const void *in, void *out, unsigned bits,
                              const struct qr_tile_target *at, const double *numbers) {
     struct NAME(walk) w = NAME(walk_of)(bits, at);
     uint64_t i = 0;
-    for (size_t g = 0; g < w.n; g++, i = NAME(next)(&w, i)) {
+    for (size_t g = 0; g < w.n; g++, i = NAME(next_group)(&w, i)) {
         const struct NAME(cell) *x = (const struct NAME(cell) *)in + i;
         struct NAME(cell) *y = (struct NAME(cell) *)out + i;
         const size_t cell[4] = {0, w.sb, w.sa, w.sa + w.sb};
@@ -358,7 +358,7 @@ static void NAME(apply_half)(const void *in, void *out, unsigned bits,
     }
 }
 
-/* Two groups share the numbers where there are registers for it. */
+/* Two groups share the numbers if there are enough registers. */
 INLINE void NAME(wide_groups)(const int ng, const struct NAME(cell) *const x[2],
                               struct NAME(cell) *const y[2], const size_t cell[4],
                               const struct NAME(wide) * w) {
@@ -401,14 +401,14 @@ static void NAME(apply_wide)(const void *in, void *out, unsigned bits,
     const struct NAME(wide) *c = (const void *)numbers;
     const size_t cell[4] = {0, w.sb, w.sa, w.sa + w.sb};
     uint64_t i = 0;
-    for (size_t g = 0; g < w.n; g += W == QR_LANES ? 2 : 1) { /* two or more groups */
-        uint64_t second = NAME(next)(&w, i);
+    for (size_t g = 0; g < w.n; g += W == QR_LANES ? 2 : 1) { /* At least two groups */
+        uint64_t second = NAME(next_group)(&w, i);
         const struct NAME(cell) *const x[2] = {(const struct NAME(cell) *)in + i,
                                                (const struct NAME(cell) *)in + second};
         struct NAME(cell) *const y[2] = {(struct NAME(cell) *)out + i,
                                          (struct NAME(cell) *)out + second};
         NAME(wide_groups)(W == QR_LANES ? 2 : 1, x, y, cell, c);
-        i = W == QR_LANES ? NAME(next)(&w, second) : second;
+        i = W == QR_LANES ? NAME(next_group)(&w, second) : second;
     }
 }
 
@@ -442,9 +442,9 @@ static void NAME(add_parts)(void *cells, size_t n, unsigned parts) {
 }
 
 static void NAME(numbers_of_slices)(const void *table, size_t stride, const uint32_t *at,
-                                    unsigned terms, void *there, void *back) {
+                                    unsigned terms, void *forward, void *adjoint) {
     const E *from = table;
-    struct NAME(cell) *x = there, *y = back;
+    struct NAME(cell) *x = forward, *y = adjoint;
     for (size_t l = 0; l < QR_LANES; l++, from += stride)
         for (size_t t = 0; t < terms; t++) {
             E re = from[at[t]], im = from[at[t] + QR_LANES];

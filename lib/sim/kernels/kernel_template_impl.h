@@ -1,5 +1,5 @@
-/* sim/kernels/kernel_template_impl.h — every kernel once; kernel_<isa>.c includes it per
- * element type.
+/* sim/kernels/kernel_template_impl.h — the source of every kernel; kernel_<isa>.c includes it per
+ * element type. Start reading at NAME(apply) and NAME(cross).
  *
  * In: E (element), V (vector of E), W (its lanes), NAME(x), LOAD(p) STORE(p, v) SET1(e) ZERO() MUL
  *     ADD SUB
@@ -7,9 +7,8 @@
  *     DSTORE(p, v) from and to E as double; TABLE_NAME. For sums in float64, once for both types,
  *     the same with D in front: D (vector of double), DW (its lanes), DNUMBERS(p) DGET(p) DPUT(p,
  *     v) from and to double, the first aligned.
- * A cell is walked in 16 / W vectors; each lane's expression is the same whatever W is.
- * No include guard: that is the point.
- */
+ * A cell is processed in 16 / W vectors; each lane's expression is the same for any W.
+ * No include guard: the file is included more than once. */
 #define INLINE static inline __attribute__((always_inline))
 #define RAW QR_RAW
 
@@ -25,15 +24,16 @@ struct NAME(wide) {
     double im[QR_LANES];
 };
 
-/* Walks the groups of four cells that a 4x4 acts on: indices with the frame's bits zero and the
- * controls' bits as wanted. */
+/* Enumerates the groups of four cells that a 4x4 acts on: indices with the frame's bits zero and
+ * the controls' bits equal to their values. */
 struct NAME(walk) {
-    uint64_t free;   /* bits that count up: neither the frame's nor controls */
+    uint64_t free;   /* bits that are counted: neither the frame's nor controls */
     uint64_t values; /* of the controls, the same in every index */
-    /* cells from a group's first to those with the frame's more and less significant bit set */
+    /* offsets from the first cell of a group to those with the more or less significant frame bit
+     * set */
     size_t sa, sb;
-    size_t n; /* groups */
-    struct qr_prefetch *ahead;
+    size_t n; /* number of groups */
+    struct qr_prefetch *prefetch;
 };
 
 INLINE struct NAME(walk) NAME(walk_of)(unsigned bits, const struct qr_tile_target *at) {
@@ -44,16 +44,16 @@ INLINE struct NAME(walk) NAME(walk_of)(unsigned bits, const struct qr_tile_targe
     w.free = all & ~(uint64_t)w.sa & ~(uint64_t)w.sb & ~at->controls;
     w.values = at->values;
     w.n = (size_t)1 << __builtin_popcountll(w.free);
-    w.ahead = at->ahead;
+    w.prefetch = at->prefetch;
     return w;
 }
-/* i + 1 in the free bits alone: the others are 1 while the carry runs through them, and 0 again. */
-INLINE uint64_t NAME(next)(const struct NAME(walk) * w, uint64_t i) {
+/* Adds 1 in the free bits: the other bits are 1 to pass the carry on, then 0 again. */
+INLINE uint64_t NAME(next_group)(const struct NAME(walk) * w, uint64_t i) {
     return ((i | ~w->free) + 1) & w->free;
 }
 
-/* One more cell of the next tile. */
-INLINE void NAME(fetch)(struct qr_prefetch *a) {
+/* Prefetches one more cell of the next tile. */
+INLINE void NAME(prefetch_cell)(struct qr_prefetch *a) {
     if (!a || a->vector == 2) return;
     const unsigned char *c =
         a->from[a->vector] + (a->offsets[a->next] ^ a->base) * sizeof(struct NAME(cell));
@@ -64,13 +64,13 @@ INLINE void NAME(fetch)(struct qr_prefetch *a) {
     a->vector++;
 }
 
-/* Sums are float64 and rounded once when stored: sim/planner.md has why. */
+/* Sums are float64 and rounded once when stored; sim/planner.md has the reason. */
 INLINE void NAME(apply_group)(struct NAME(cell) * c, size_t sa, size_t sb, const void *numbers,
                               bool wide) {
     struct NAME(cell) * q[4] = {c, c + sb, c + sa, c + sa + sb};
     const struct NAME(wide) *w = numbers;
     const struct NAME(narrow) *n = numbers;
-    /* summed side by side where there are 32 registers: eight sums fill both multipliers */
+    /* With 32 registers, sum all rows together: eight sums fill both multipliers. */
     const int rows = sizeof(D) == 64 ? 4 : 1;
     for (int v = 0; v < QR_LANES; v += DW) {
         D xr[4] RAW, xi[4] RAW;
@@ -108,22 +108,22 @@ INLINE void NAME(apply_group)(struct NAME(cell) * c, size_t sa, size_t sb, const
 
 INLINE uint64_t NAME(apply_range)(struct NAME(cell) * c, const struct NAME(walk) * w,
                                   const void *numbers, bool wide, uint64_t i, size_t count) {
-    for (size_t g = 0; g < count; g++, i = NAME(next)(w, i)) {
-        NAME(fetch)(w->ahead);
+    for (size_t g = 0; g < count; g++, i = NAME(next_group)(w, i)) {
+        NAME(prefetch_cell)(w->prefetch);
         NAME(apply_group)(c + (i | w->values), w->sa, w->sb, numbers, wide);
     }
     return i;
 }
 
-/* Rows of one or two entries: CNOT, CZ, a gate beside an idle qubit, a control inside the frame.
- * Short rows end in a zero. */
+/* A matrix with one or two entries per row: CNOT, CZ, a gate beside an idle qubit, a control inside
+ * the frame. Short rows are padded with a zero. */
 struct NAME(sparse) {
     int n;            /* entries of the longest row: 1 or 2 */
     int column[4][2]; /* of a row's entries */
     double re[4][2], im[4][2];
 };
 
-/* False when a row has more. */
+/* Returns false if a row has more entries. */
 INLINE bool NAME(sparse_of)(const struct NAME(narrow) * n, struct NAME(sparse) * ret) {
     memset(ret, 0, sizeof *ret);
     for (int r = 0; r < 4; r++) {
@@ -171,19 +171,19 @@ INLINE void NAME(sparse_group)(struct NAME(cell) * c, size_t sa, size_t sb,
 INLINE uint64_t NAME(sparse_range)(struct NAME(cell) * c, const struct NAME(walk) * w,
                                    const struct NAME(sparse) * s, uint64_t i, size_t count) {
     if (s->n == 1)
-        for (size_t g = 0; g < count; g++, i = NAME(next)(w, i))
+        for (size_t g = 0; g < count; g++, i = NAME(next_group)(w, i))
             NAME(sparse_group)(c + (i | w->values), w->sa, w->sb, s, 1);
     else
-        for (size_t g = 0; g < count; g++, i = NAME(next)(w, i))
+        for (size_t g = 0; g < count; g++, i = NAME(next_group)(w, i))
             NAME(sparse_group)(c + (i | w->values), w->sa, w->sb, s, 2);
     return i;
 }
 
-/* Rows of one entry each, all 1 or -1 (CNOT, CZ, SWAP, X): only the cells that change are touched,
- * and nothing is rounded. */
+/* A matrix with one entry per row, each 1 or -1 (CNOT, CZ, SWAP, X): only the cells that change are
+ * written, and nothing is rounded. */
 struct NAME(moves) {
     int n;              /* cells of a group that change */
-    int from[4], to[4]; /* cell to[i] becomes sign[i] times what was cell from[i] */
+    int from[4], to[4]; /* cell to[i] becomes sign[i] * cell from[i] */
     E sign[4];
 };
 
@@ -221,33 +221,33 @@ INLINE void NAME(move_group)(struct NAME(cell) * c, size_t sa, size_t sb,
 
 INLINE uint64_t NAME(move_range)(struct NAME(cell) * c, const struct NAME(walk) * w,
                                  const struct NAME(moves) * m, int n, uint64_t i, size_t count) {
-    for (size_t g = 0; g < count; g++, i = NAME(next)(w, i))
+    for (size_t g = 0; g < count; g++, i = NAME(next_group)(w, i))
         NAME(move_group)(c + (i | w->values), w->sa, w->sb, m, n);
     return i;
 }
 
-/* A matrix looked at once: how its rows are best summed. */
-enum NAME(way) { NAME(WIDE), NAME(DENSE), NAME(SPARSE), NAME(MOVES) };
+/* A classified matrix: the cheapest form of its rows. */
+enum NAME(row_form) { NAME(WIDE), NAME(DENSE), NAME(SPARSE), NAME(MOVES) };
 struct NAME(matrix) {
-    enum NAME(way) way;
+    enum NAME(row_form) form;
     const void *numbers;
     struct NAME(sparse) sparse;
     struct NAME(moves) moves;
 };
 
-INLINE void NAME(look)(const void *numbers, bool wide, struct NAME(matrix) * ret) {
+INLINE void NAME(classify)(const void *numbers, bool wide, struct NAME(matrix) * ret) {
     ret->numbers = numbers;
-    if (wide) ret->way = NAME(WIDE);
-    else if (!NAME(sparse_of)(numbers, &ret->sparse)) ret->way = NAME(DENSE);
-    else ret->way = NAME(moves_of)(&ret->sparse, &ret->moves) ? NAME(MOVES) : NAME(SPARSE);
+    if (wide) ret->form = NAME(WIDE);
+    else if (!NAME(sparse_of)(numbers, &ret->sparse)) ret->form = NAME(DENSE);
+    else ret->form = NAME(moves_of)(&ret->sparse, &ret->moves) ? NAME(MOVES) : NAME(SPARSE);
 }
 
 INLINE void NAME(multiply)(struct NAME(cell) * c, const struct NAME(walk) * w,
                            const struct NAME(matrix) * m, uint64_t i, size_t count) {
     const struct NAME(moves) *v = &m->moves;
-    if (m->way == NAME(WIDE)) NAME(apply_range)(c, w, m->numbers, true, i, count);
-    else if (m->way == NAME(DENSE)) NAME(apply_range)(c, w, m->numbers, false, i, count);
-    else if (m->way == NAME(SPARSE)) NAME(sparse_range)(c, w, &m->sparse, i, count);
+    if (m->form == NAME(WIDE)) NAME(apply_range)(c, w, m->numbers, true, i, count);
+    else if (m->form == NAME(DENSE)) NAME(apply_range)(c, w, m->numbers, false, i, count);
+    else if (m->form == NAME(SPARSE)) NAME(sparse_range)(c, w, &m->sparse, i, count);
     else if (v->n == 1) NAME(move_range)(c, w, v, 1, i, count);
     else if (v->n == 2) NAME(move_range)(c, w, v, 2, i, count);
     else if (v->n > 2) NAME(move_range)(c, w, v, v->n, i, count);
@@ -257,12 +257,12 @@ static void NAME(apply)(void *cells, unsigned bits, const struct qr_tile_target 
                         const void *numbers, bool wide) {
     struct NAME(walk) w = NAME(walk_of)(bits, at);
     struct NAME(matrix) m RAW;
-    NAME(look)(numbers, wide, &m);
+    NAME(classify)(numbers, wide, &m);
     NAME(multiply)(cells, &w, &m, 0, w.n);
 }
 
-/* K = M - M^adjoint, M_ij = sum phi_i conj(lambda_j), over one batch of groups; its sums go into
- * float64 lanes. */
+/* K = M - M^adjoint, M_ij = sum phi_i conj(lambda_j), over one batch of groups; the sums are
+ * added to float64 lanes. */
 typedef E NAME(e8) __attribute__((vector_size(8 * sizeof(E))));
 typedef double NAME(d8) __attribute__((vector_size(64)));
 
@@ -299,7 +299,7 @@ INLINE void NAME(cross_group)(const struct NAME(cell) * p, const struct NAME(cel
     }
 }
 
-/* A batch's sums into float64 lanes. */
+/* Adds the sums of a batch to float64 lanes. */
 INLINE void NAME(add_sums)(E (*sum)[QR_LANES], double (*acc)[QR_LANES], int n) {
     for (int k = 0; k < n; k++)
         for (int h = 0; h < QR_LANES; h += DW) {
@@ -319,7 +319,7 @@ INLINE uint64_t NAME(cross_batch)(const struct NAME(cell) * p, const struct NAME
 #pragma GCC unroll 16
         for (int k = 0; k < QR_CROSS; k++) a[k] = ZERO();
         i = start;
-        for (size_t g = 0; g < count; g++, i = NAME(next)(w, i)) {
+        for (size_t g = 0; g < count; g++, i = NAME(next_group)(w, i)) {
             size_t o = (size_t)(i | w->values);
             const size_t ix[4] = {o, o + w->sb, o + w->sa, o + w->sa + w->sb};
             NAME(cross_group)(p, l, ix, v, a);
@@ -331,15 +331,15 @@ INLINE uint64_t NAME(cross_batch)(const struct NAME(cell) * p, const struct NAME
     return i;
 }
 
-/* In batches of QR_BATCH_GROUPS, so that a group's cells are still in L1 when the matrix comes.
- * numbers NULL: no matrix. */
+/* Works in batches of QR_BATCH_GROUPS, so that the cells are still in L1 when the matrix is
+ * applied. numbers NULL: no matrix. */
 static uint64_t NAME(cross)(void *phi, void *lambda, unsigned bits, const struct qr_tile_target *at,
                             const void *numbers, bool wide, uint64_t start, size_t count,
                             double (*acc)[QR_LANES]) {
     struct NAME(walk) w = NAME(walk_of)(bits, at);
     struct NAME(matrix) m RAW;
     uint64_t i = start;
-    if (numbers) NAME(look)(numbers, wide, &m);
+    if (numbers) NAME(classify)(numbers, wide, &m);
     for (size_t done = 0; done < count; done += QR_BATCH_GROUPS) {
         size_t batch = count - done < QR_BATCH_GROUPS ? count - done : QR_BATCH_GROUPS;
         uint64_t next = NAME(cross_batch)(phi, lambda, &w, i, batch, acc);
@@ -352,7 +352,7 @@ static uint64_t NAME(cross)(void *phi, void *lambda, unsigned bits, const struct
     return i;
 }
 
-/* Tree: lane l with l + 8, then + 4, + 2, + 1. Vector extensions without a fused operation. */
+/* Tree: lane l with l + 8, then + 4, + 2, + 1. Vector extensions without fused operations. */
 static void NAME(fold)(const double (*acc)[QR_LANES], const double scale[QR_LANES],
                        double ret[QR_CROSS]) {
     NAME(d8) s0, s1;
@@ -369,7 +369,7 @@ static void NAME(fold)(const double (*acc)[QR_LANES], const double scale[QR_LANE
 }
 
 typedef __typeof__(__builtin_choose_expr(sizeof(E) == 4, 0, 0ll)) NAME(index);
-/* which shuffles by constants only; make fuzz and make lint-deep read this with it */
+/* clang shuffles by constants only; make fuzz and make lint-deep compile this file with clang. */
 #ifdef __clang__
 #define SHUFFLE(a, b, lanes)                                                                       \
     ({                                                                                             \
@@ -385,8 +385,8 @@ typedef __typeof__(__builtin_choose_expr(sizeof(E) == 4, 0, 0ll)) NAME(index);
 
 #include "sim/kernels/kernel_readouts_template_impl.h"
 
-/* Half of a square of 2h x 2h lanes changes places with another, from the largest squares down:
- * shuffles in registers. */
+/* Exchanges two halves of each square of 2h x 2h lanes; called with the largest squares first.
+ * Shuffles in registers. */
 typedef E NAME(e16) __attribute__((vector_size(16 * sizeof(E))));
 typedef NAME(index) NAME(i16) __attribute__((vector_size(16 * sizeof(E))));
 INLINE void NAME(swap_squares)(NAME(e16) r[QR_LANES], const int h) {
@@ -463,7 +463,7 @@ static void NAME(scatter)(void *to, const void *from, uint64_t base, const uint6
         .diagonal = NAME(diagonal), .apply_half = NAME(apply_half),                                \
         .apply_wide = NAME(apply_wide), .repeat = NAME(repeat), .add_parts = NAME(add_parts),      \
         .numbers_of_slices = NAME(numbers_of_slices), .table_of_slices = NAME(table_of_slices),    \
-        .fold_sums = NAME(fold_sums), .weigh = NAME(weigh), .encode = NAME(encode),                \
+        .fold_sums = NAME(fold_sums), .weighted_sum = NAME(weighted_sum), .encode = NAME(encode),  \
         .matmul = NAME(matmul), .lanes = NAME(lanes)                                               \
     }
 static const struct qr_kernels NAME(table) = TABLE;

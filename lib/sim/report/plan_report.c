@@ -1,5 +1,5 @@
-/* sim/report/plan_report.c — a plan's report: shapes, buffers and figures; the engine adds its lines,
- * parts and stages. */
+/* sim/report/plan_report.c — the report of a plan: shapes, buffers and figures; the engine adds
+ * its lines, parts and stages. Start reading at qr_sim_report_new(). */
 #include <math.h>
 #include <string.h>
 
@@ -10,9 +10,9 @@
 
 /* ---- shapes ---- */
 
-/* What a derived parameter or column stands for; NULL: it is the circuit's own. */
-static const struct qr_expression *expression_of(const struct qr_sim_plan *p,
-                                                 const struct qr_gate_arg *a) {
+/* The expression of a derived parameter or column; NULL for one of the circuit's own. */
+static const struct qr_expression *report_expression(const struct qr_sim_plan *p,
+                                                     const struct qr_gate_arg *a) {
     const struct qr_lowered *l = p->lowered;
     if (l && a->kind == QR_ARG_PARAMETER && a->index >= l->n_params)
         return &l->params[a->index - l->n_params];
@@ -21,9 +21,9 @@ static const struct qr_expression *expression_of(const struct qr_sim_plan *p,
     return NULL;
 }
 
-static void put_argument(const struct qr_sim_plan *p, const struct qr_gate_arg *a,
-                         const char *const *names, struct qr_buf *to) {
-    const struct qr_expression *e = expression_of(p, a);
+static void report_put_argument(const struct qr_sim_plan *p, const struct qr_gate_arg *a,
+                                const char *const *names, struct qr_buf *to) {
+    const struct qr_expression *e = report_expression(p, a);
     if (a->kind == QR_ARG_CONSTANT) {
         qr_buf_printf(to, "%.6g", a->scale);
         return;
@@ -41,8 +41,8 @@ static void put_argument(const struct qr_sim_plan *p, const struct qr_gate_arg *
     else qr_buf_printf(to, "p%u", a->index);
 }
 
-static void put_op(const struct qr_sim_plan *p, const struct qr_plan_op *op,
-                   const char *const *names, struct qr_buf *to) {
+static void report_put_op(const struct qr_sim_plan *p, const struct qr_plan_op *op,
+                          const char *const *names, struct qr_buf *to) {
     const struct qr_gate *g = &op->gate;
     qr_buf_puts(to, qr_gate_info(g->kind)->name);
     if (g->n_targets == 1) qr_buf_printf(to, "%u", op->t[0] + 1u);
@@ -55,12 +55,12 @@ static void put_op(const struct qr_sim_plan *p, const struct qr_plan_op *op,
     qr_buf_puts(to, g->n_args == 1 ? "^" : "(");
     for (unsigned k = 0; k < g->n_args; k++) {
         if (k) qr_buf_puts(to, ", ");
-        put_argument(p, &g->args[k], names, to);
+        report_put_argument(p, &g->args[k], names, to);
     }
     if (g->n_args > 1) qr_buf_puts(to, ")");
 }
 
-static void probe_way(struct qr_report_build *b, uint32_t shape) {
+static void report_probe_sparsity(struct qr_report_build *b, uint32_t shape) {
     const struct qr_plan_shape *s = &b->p->shapes[shape];
     double own[QR_NARROW];
     const double *numbers = b->probe->narrow + (size_t)shape * QR_NARROW;
@@ -70,10 +70,10 @@ static void probe_way(struct qr_report_build *b, uint32_t shape) {
         numbers = own;
     }
     for (int adjoint = 0; adjoint < 2; adjoint++)
-        b->way[shape][adjoint] = qr_report_sparsity(numbers + adjoint * QR_NARROW / 2);
+        b->sparsity[shape][adjoint] = qr_report_sparsity(numbers + adjoint * QR_NARROW / 2);
 }
 
-static void list_shapes(struct qr_report_build *b, const char *const *names) {
+static void report_list_shapes(struct qr_report_build *b, const char *const *names) {
     const struct qr_sim_plan *p = b->p;
     b->r->n_shapes = p->n_shapes;
     b->r->shapes = qr_xcalloc(p->n_shapes + 1, sizeof *b->r->shapes);
@@ -82,19 +82,19 @@ static void list_shapes(struct qr_report_build *b, const char *const *names) {
         struct qr_buf text = {0};
         for (uint32_t k = 0; k < s->n_ops; k++) {
             if (k) qr_buf_puts(&text, " ");
-            put_op(p, &p->ops[s->first_op + k], names, &text);
+            report_put_op(p, &p->ops[s->first_op + k], names, &text);
         }
-        probe_way(b, i);
+        report_probe_sparsity(b, i);
         b->r->shapes[i] = (struct qr_sim_shape){.gates = qr_xstrdup(qr_buf_string(&text)),
                                                 .n_gates = s->n_ops,
                                                 .n_derivatives = s->n_derivatives,
-                                                .row = b->way[i][0].row};
+                                                .row = b->sparsity[i][0].row};
         qr_buf_free(&text);
     }
 }
 
-/* Numbers that make no gate trivial and no two of them alike. */
-static void make_probe(struct qr_report_build *b) {
+/* Binds the plan to parameters and data that make no gate trivial and no two gates equal. */
+static void report_make_probe(struct qr_report_build *b) {
     const struct qr_sim_plan *p = b->p;
     double *theta = qr_xcalloc(p->n_params + 1, sizeof *theta);
     for (unsigned i = 0; i < p->n_params; i++)
@@ -104,11 +104,11 @@ static void make_probe(struct qr_report_build *b) {
     for (unsigned i = 0; i < p->n_columns; i++) b->x[i] = 0.2 + 0.9 / (i + 1.5);
     b->probe = qr_bound_new(p);
     qr_bound_set(b->probe, theta, NULL);
-    b->way = qr_xcalloc(p->n_shapes + 1, sizeof *b->way);
+    b->sparsity = qr_xcalloc(p->n_shapes + 1, sizeof *b->sparsity);
     free(theta);
 }
 
-static void list_buffers(struct qr_report_build *b, size_t max_samples) {
+static void report_list_buffers(struct qr_report_build *b, size_t max_samples) {
     struct qr_buffers all = {.allocate = false};
     struct qr_sim_report *r = b->r;
     qr_workspace_buffers(b->p, max_samples ? max_samples : r->n_samples, &all);
@@ -119,8 +119,8 @@ static void list_buffers(struct qr_report_build *b, size_t max_samples) {
     r->bound_bytes = qr_bound_bytes(b->p);
 }
 
-/* The circuit's own columns, and the derived ones behind them, which are expressions. */
-static void say_inputs(struct qr_report_build *b) {
+/* The circuit's own columns come first, then the derived ones, which are expressions. */
+static void report_inputs(struct qr_report_build *b) {
     const struct qr_sim_plan *p = b->p;
     unsigned n_own = p->lowered ? p->lowered->n_columns : p->n_columns, own = 0, derived = 0;
     if (!p->wanted) return;
@@ -130,27 +130,28 @@ static void say_inputs(struct qr_report_build *b) {
     if (derived)
         qr_buf_printf(&text, "%s%u of %u expressions of data columns", own ? " and " : "", derived,
                       p->n_columns - n_own);
-    qr_report_line(b, "inputs", "derivatives by %s, of each sample its own", qr_buf_string(&text));
+    qr_report_line(b, "inputs", "derivatives with respect to %s, per sample", qr_buf_string(&text));
     qr_buf_free(&text);
 }
 
-static void say_order(struct qr_report_build *b) {
+static void report_order(struct qr_report_build *b) {
     if (!b->p->engine->joins_sweeps)
         qr_report_line(
             b, "order",
-            "forward, read-outs to the head; then back, with each sample's own direction");
+            "forward and read-outs, then the head; backward with each sample's own direction");
     else if (b->p->n_readouts == 1)
+        qr_report_line(b, "order",
+                       "one read-out: lambda's direction is known; both sweeps run as one and are "
+                       "scaled later");
+    else if (!b->r->read_outs_first)
         qr_report_line(
             b, "order",
-            "one read-out: lambda's direction is known, both sweeps are one and scale later");
-    else if (!b->r->read_outs_first)
-        qr_report_line(b, "order",
-                       "an affine head: lambda's direction is known before it, both sweeps are one "
-                       "and scale later");
+            "affine head: lambda's direction is known in advance; both sweeps run as one "
+            "and are scaled later");
     else
         qr_report_line(
             b, "order",
-            "read-outs first, for the head; then both sweeps with each sample's own direction");
+            "read-outs first, then the head; both sweeps with each sample's own direction");
 }
 
 struct qr_sim_report *qr_sim_report_new(const struct qr_sim_plan *p,
@@ -163,22 +164,22 @@ struct qr_sim_report *qr_sim_report_new(const struct qr_sim_plan *p,
     r->n_samples = opt->n_samples;
     r->read_outs_first = p->engine->joins_sweeps && !opt->head_known && p->n_readouts != 1;
     r->fused = qr_xcalloc(p->n_fused + 1, sizeof *r->fused);
-    for (unsigned i = 0; i < p->n_passed_over; i++)
-        if (strcmp(p->passed_over[i].why, p->why) != 0)
-            qr_report_line(&b, "not", "%s: %s", p->passed_over[i].engine, p->passed_over[i].why);
-    make_probe(&b);
-    list_shapes(&b, opt->param_names);
-    list_buffers(&b, opt->max_samples);
+    for (unsigned i = 0; i < p->n_rejected; i++)
+        if (strcmp(p->rejected[i].why, p->why) != 0)
+            qr_report_line(&b, "not", "%s: %s", p->rejected[i].engine, p->rejected[i].why);
+    report_make_probe(&b);
+    report_list_shapes(&b, opt->param_names);
+    report_list_buffers(&b, opt->max_samples);
     p->engine->report(&b);
-    say_inputs(&b);
-    say_order(&b);
+    report_inputs(&b);
+    report_order(&b);
     for (size_t i = 0; i < r->n_stages; i++) {
         if (r->stages[i].when != QR_EACH_MICRO_BATCH) continue;
         r->flop += r->stages[i].flop;
         r->bytes += r->stages[i].bytes;
     }
     qr_bound_free(b.probe);
-    free(b.way);
+    free(b.sparsity);
     free(b.x);
     return r;
 }

@@ -1,3 +1,5 @@
+/* sim/report/report_build.c — adds stages, lines, parts and fused gates to a report. The engines
+ * call these functions; see qr_cones_report() for an example. */
 #include "sim/report/report_build.h"
 
 #include <stdarg.h>

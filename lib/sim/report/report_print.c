@@ -1,4 +1,5 @@
-/* sim/report/report_print.c — a report for people and for programs. */
+/* sim/report/report_print.c — prints a report as text and as JSON. Start reading at
+ * qr_sim_report_text(). */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,7 +7,7 @@
 
 enum { WIDTH = 118 };
 
-static void put_count(struct qr_buf *to, double x, const char *unit) {
+static void report_put_count(struct qr_buf *to, double x, const char *unit) {
     static const char *const prefix[] = {"", "K", "M", "G", "T", "P"};
     char text[32];
     int u = 0;
@@ -15,8 +16,8 @@ static void put_count(struct qr_buf *to, double x, const char *unit) {
     qr_buf_printf(to, "%12s", text);
 }
 
-/* Words of `text`, broken where a line is full. */
-static void put_words(struct qr_buf *to, const char *text, size_t indent) {
+/* Appends the words of `text`, with line breaks at WIDTH. */
+static void report_put_wrapped(struct qr_buf *to, const char *text, size_t indent) {
     size_t at = indent;
     for (const char *w = text; *w;) {
         size_t n = strcspn(w, " ");
@@ -35,8 +36,8 @@ static void put_words(struct qr_buf *to, const char *text, size_t indent) {
     qr_buf_puts(to, "\n");
 }
 
-static void put_fused(const struct qr_sim_report *r, struct qr_buf *to) {
-    qr_buf_puts(to, "\nfused gates (#shape: the qubits that it is on)\n");
+static void report_put_fused(const struct qr_sim_report *r, struct qr_buf *to) {
+    qr_buf_puts(to, "\nfused gates (#shape: its qubits)\n");
     for (size_t i = 0; i < r->n_fused;) {
         const struct qr_sim_fused_gate *first = &r->fused[i];
         struct qr_buf words = {0};
@@ -54,54 +55,53 @@ static void put_fused(const struct qr_sim_report *r, struct qr_buf *to) {
         if (halves)
             qr_buf_printf(to, "  %-8s  half-layer %u ", r->parts[first->part], first->half + 1);
         else qr_buf_printf(to, "  %-8s ", r->parts[first->part]);
-        put_words(to, qr_buf_string(&words) + 1, halves ? 26 : 12);
+        report_put_wrapped(to, qr_buf_string(&words) + 1, halves ? 26 : 12);
         qr_buf_free(&words);
     }
 }
 
-static void put_shapes(const struct qr_sim_report *r, struct qr_buf *to) {
-    qr_buf_puts(
-        to, "\nshapes      (the gates of a fused gate, in their order; 1 and 2 are its qubits)\n");
+static void report_put_shapes(const struct qr_sim_report *r, struct qr_buf *to) {
+    qr_buf_puts(to, "\nshapes      (gates of a fused gate in order; 1 and 2 are its qubits)\n");
     for (size_t i = 0; i < r->n_shapes; i++) {
         const struct qr_sim_shape *s = &r->shapes[i];
         if (!s->n_fused) continue;
         qr_buf_printf(to, "  #%-8zu %u gate%s, %u derivatives, in %u fused gate%s\n            ",
                       i + 1, s->n_gates, s->n_gates == 1 ? "" : "s", s->n_derivatives, s->n_fused,
                       s->n_fused == 1 ? "" : "s");
-        put_words(to, s->gates, 12);
+        report_put_wrapped(to, s->gates, 12);
     }
 }
 
-static void put_stages(const struct qr_sim_report *r, struct qr_buf *to) {
-    static const char *const when[] = {"", "once a step: ", "once: "};
+static void report_put_stages(const struct qr_sim_report *r, struct qr_buf *to) {
+    static const char *const when[] = {"", "once per step: ", "once: "};
     double n = (double)r->n_samples;
-    qr_buf_printf(to, "\nstages      (a sample, in micro-batches of %zu)\n", r->n_samples);
+    qr_buf_printf(to, "\nstages      (per sample, in micro-batches of %zu)\n", r->n_samples);
     for (unsigned w = QR_EACH_MICRO_BATCH; w <= QR_ONCE; w++)
         for (size_t i = 0; i < r->n_stages; i++) {
             const struct qr_sim_stage *s = &r->stages[i];
             if (s->when != w) continue;
             qr_buf_printf(to, "  %-13s ", s->name);
-            put_count(to, w ? s->flop : s->flop / n, "flop");
-            put_count(to, w ? s->bytes : s->bytes / n, "B");
+            report_put_count(to, w ? s->flop : s->flop / n, "flop");
+            report_put_count(to, w ? s->bytes : s->bytes / n, "B");
             qr_buf_printf(to, "   %s%s\n", when[w], s->what);
         }
-    qr_buf_printf(to, "  %-13s ", "in sum");
-    put_count(to, r->flop / n, "flop");
-    put_count(to, r->bytes / n, "B");
+    qr_buf_printf(to, "  %-13s ", "total");
+    report_put_count(to, r->flop / n, "flop");
+    report_put_count(to, r->bytes / n, "B");
     qr_buf_puts(to, "\n");
 }
 
-static void put_buffers(const struct qr_sim_report *r, struct qr_buf *to) {
-    qr_buf_puts(to, "\nmemory      (of a workspace)\n");
+static void report_put_buffers(const struct qr_sim_report *r, struct qr_buf *to) {
+    qr_buf_puts(to, "\nmemory      (per workspace)\n");
     for (size_t i = 0; i < r->n_buffers; i++) {
         qr_buf_printf(to, "  %-17s ", r->buffers[i].name);
-        put_count(to, (double)r->buffers[i].bytes, "B");
+        report_put_count(to, (double)r->buffers[i].bytes, "B");
         qr_buf_puts(to, "\n");
     }
-    qr_buf_printf(to, "  %-17s ", "in sum");
-    put_count(to, (double)r->workspace_bytes, "B");
-    qr_buf_puts(to, "; numbers of a step, for all threads,");
-    put_count(to, (double)r->bound_bytes, "B");
+    qr_buf_printf(to, "  %-17s ", "total");
+    report_put_count(to, (double)r->workspace_bytes, "B");
+    qr_buf_puts(to, "; per-step numbers, shared by all threads,");
+    report_put_count(to, (double)r->bound_bytes, "B");
     qr_buf_puts(to, "\n");
 }
 
@@ -111,86 +111,86 @@ void qr_sim_report_text(const struct qr_sim_report *r, bool whole, struct qr_buf
     qr_buf_printf(to, "plan        %s engine: %zu gates in %zu fused gates of %zu shapes\n",
                   r->engine, r->n_gates, r->n_fused, n_shapes);
     qr_buf_puts(to, "  why       ");
-    put_words(to, r->why, 12);
+    report_put_wrapped(to, r->why, 12);
     for (size_t i = 0; i < r->n_lines; i++) {
         qr_buf_printf(to, "  %-9s ", r->lines[i].key);
-        put_words(to, r->lines[i].text, 12);
+        report_put_wrapped(to, r->lines[i].text, 12);
     }
     if (!whole) return;
-    put_fused(r, to);
-    put_shapes(r, to);
-    put_stages(r, to);
-    put_buffers(r, to);
+    report_put_fused(r, to);
+    report_put_shapes(r, to);
+    report_put_stages(r, to);
+    report_put_buffers(r, to);
 }
 
-/* ---- for programs ---- */
+/* ---- JSON ---- */
 
-static void put_number(struct qr_json_writer *w, const char *key, double x) {
+static void report_put_number(struct qr_json_writer *w, const char *key, double x) {
     qr_json_put_key(w, key);
     qr_json_put_double(w, x);
 }
-static void put_string(struct qr_json_writer *w, const char *key, const char *s) {
+static void report_put_string(struct qr_json_writer *w, const char *key, const char *s) {
     qr_json_put_key(w, key);
     qr_json_put_string(w, s);
 }
-static void open_list(struct qr_json_writer *w, const char *key) {
+static void report_open_list(struct qr_json_writer *w, const char *key) {
     qr_json_put_key(w, key);
     qr_json_open(w, '[');
 }
 
-static void fused_json(const struct qr_sim_report *r, struct qr_json_writer *w) {
-    open_list(w, "fused_gates");
+static void report_fused_json(const struct qr_sim_report *r, struct qr_json_writer *w) {
+    report_open_list(w, "fused_gates");
     for (size_t i = 0; i < r->n_fused; i++) {
         const struct qr_sim_fused_gate *b = &r->fused[i];
         qr_json_open(w, '{');
-        put_string(w, "part", r->parts[b->part]);
-        put_number(w, "half_layer", b->half + 1);
-        put_number(w, "shape", b->shape + 1);
-        open_list(w, "qubits");
+        report_put_string(w, "part", r->parts[b->part]);
+        report_put_number(w, "half_layer", b->half + 1);
+        report_put_number(w, "shape", b->shape + 1);
+        report_open_list(w, "qubits");
         for (int f = 0; f < 2; f++) qr_json_put_double(w, b->q[f]);
         qr_json_close(w, ']');
-        open_list(w, "controls");
+        report_open_list(w, "controls");
         for (unsigned q = 0; q < 64; q++)
             if (b->controls >> q & 1) qr_json_put_double(w, q);
         qr_json_close(w, ']');
         qr_json_close(w, '}');
     }
     qr_json_close(w, ']');
-    open_list(w, "shapes");
+    report_open_list(w, "shapes");
     for (size_t i = 0; i < r->n_shapes; i++) {
         const struct qr_sim_shape *s = &r->shapes[i];
         qr_json_open(w, '{');
-        put_number(w, "shape", (double)i + 1);
-        put_string(w, "gates", s->gates);
-        put_number(w, "derivatives", s->n_derivatives);
-        put_number(w, "fused_gates", s->n_fused);
-        put_number(w, "row_entries", s->row);
+        report_put_number(w, "shape", (double)i + 1);
+        report_put_string(w, "gates", s->gates);
+        report_put_number(w, "derivatives", s->n_derivatives);
+        report_put_number(w, "fused_gates", s->n_fused);
+        report_put_number(w, "row_entries", s->row);
         qr_json_close(w, '}');
     }
     qr_json_close(w, ']');
 }
 
-static void costs_json(const struct qr_sim_report *r, struct qr_json_writer *w) {
-    open_list(w, "stages");
+static void report_costs_json(const struct qr_sim_report *r, struct qr_json_writer *w) {
+    report_open_list(w, "stages");
     for (size_t i = 0; i < r->n_stages; i++) {
         const struct qr_sim_stage *s = &r->stages[i];
         qr_json_open(w, '{');
-        put_string(w, "stage", s->name);
-        put_string(w, "what", s->what);
-        put_string(w, "per",
-                   s->when == QR_EACH_MICRO_BATCH ? "micro-batch"
-                   : s->when == QR_EACH_STEP      ? "step"
-                                                  : "workspace");
-        put_number(w, "flop", s->flop);
-        put_number(w, "bytes", s->bytes);
+        report_put_string(w, "stage", s->name);
+        report_put_string(w, "what", s->what);
+        report_put_string(w, "per",
+                          s->when == QR_EACH_MICRO_BATCH ? "micro-batch"
+                          : s->when == QR_EACH_STEP      ? "step"
+                                                         : "workspace");
+        report_put_number(w, "flop", s->flop);
+        report_put_number(w, "bytes", s->bytes);
         qr_json_close(w, '}');
     }
     qr_json_close(w, ']');
-    open_list(w, "memory");
+    report_open_list(w, "memory");
     for (size_t i = 0; i < r->n_buffers; i++) {
         qr_json_open(w, '{');
-        put_string(w, "buffer", r->buffers[i].name);
-        put_number(w, "bytes", (double)r->buffers[i].bytes);
+        report_put_string(w, "buffer", r->buffers[i].name);
+        report_put_number(w, "bytes", (double)r->buffers[i].bytes);
         qr_json_close(w, '}');
     }
     qr_json_close(w, ']');
@@ -198,23 +198,23 @@ static void costs_json(const struct qr_sim_report *r, struct qr_json_writer *w) 
 
 void qr_sim_report_json(const struct qr_sim_report *r, struct qr_json_writer *w) {
     qr_json_open(w, '{');
-    put_string(w, "engine", r->engine);
-    put_string(w, "why", r->why);
-    put_number(w, "samples_of_a_micro_batch", (double)r->n_samples);
-    put_string(w, "order", r->read_outs_first ? "read-outs first" : "direction known");
-    put_number(w, "flop", r->flop);
-    put_number(w, "bytes", r->bytes);
-    put_number(w, "workspace_bytes", (double)r->workspace_bytes);
-    put_number(w, "step_numbers_bytes", (double)r->bound_bytes);
-    open_list(w, "lines");
+    report_put_string(w, "engine", r->engine);
+    report_put_string(w, "why", r->why);
+    report_put_number(w, "samples_of_a_micro_batch", (double)r->n_samples);
+    report_put_string(w, "order", r->read_outs_first ? "read-outs first" : "direction known");
+    report_put_number(w, "flop", r->flop);
+    report_put_number(w, "bytes", r->bytes);
+    report_put_number(w, "workspace_bytes", (double)r->workspace_bytes);
+    report_put_number(w, "step_numbers_bytes", (double)r->bound_bytes);
+    report_open_list(w, "lines");
     for (size_t i = 0; i < r->n_lines; i++) {
         qr_json_open(w, '{');
-        put_string(w, "key", r->lines[i].key);
-        put_string(w, "text", r->lines[i].text);
+        report_put_string(w, "key", r->lines[i].key);
+        report_put_string(w, "text", r->lines[i].text);
         qr_json_close(w, '}');
     }
     qr_json_close(w, ']');
-    fused_json(r, w);
-    costs_json(r, w);
+    report_fused_json(r, w);
+    report_costs_json(r, w);
     qr_json_close(w, '}');
 }

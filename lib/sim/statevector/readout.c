@@ -1,4 +1,5 @@
-/* sim/statevector/readout.c — read-outs of a final state, and the observables applied to it. */
+/* sim/statevector/readout.c — read-outs of a final state, and lambda = O phi. Start reading at
+ * qr_sweep_expect() and qr_sweep_observe(). */
 #include <string.h>
 
 #include "sim/statevector/statevector_impl.h"
@@ -7,66 +8,68 @@ static bool odd_lane(unsigned lane, unsigned z_lane) {
     return __builtin_popcount(lane & z_lane) & 1;
 }
 
-static void add_z(struct qr_sweep_slot *slot, size_t at, double value) {
+static void readout_add_value(struct qr_sweep_slot *slot, size_t at, double value) {
     qr_fixed f;
     if (qr_fixed_from_double(value, &f)) slot->z[at] += f;
     else slot->bad_z[at] = true;
 }
 
-/* One piece: a lane is a sample and enters by itself, or the 16 lanes go through the same tree as
- * in a kernel's fold. */
-static void add_piece(struct qr_sweep *r, const struct qr_plan_term *t, const void *acc,
-                      struct qr_sweep_slot *slot) {
+/* Adds one piece to the sums: each lane separately if it is a sample, else the 16 lanes by the tree
+ * of the kernel fold. */
+static void readout_add_piece(struct qr_sweep *r, const struct qr_plan_term *t, const void *acc,
+                              struct qr_sweep_slot *slot) {
     size_t at = (size_t)t->readout * QR_LANES;
     if (r->p->lanes_are_samples) {
         for (unsigned l = 0; l < r->n; l++)
-            add_z(slot, at + l, qr_element(r->p, acc, l) * t->coefficient);
+            readout_add_value(slot, at + l, qr_element(r->p, acc, l) * t->coefficient);
         return;
     }
     double v[QR_LANES];
     for (unsigned l = 0; l < QR_LANES; l++) {
         double x = qr_element(r->p, acc, l);
-        v[l] = odd_lane(l, t->place.z_lane) ? -x : x;
+        v[l] = odd_lane(l, t->string.z_lane) ? -x : x;
     }
     for (unsigned half = QR_LANES / 2; half; half /= 2)
         for (unsigned l = 0; l < half; l++) v[l] += v[l + half];
-    add_z(slot, at, v[0] * t->coefficient);
+    readout_add_value(slot, at, v[0] * t->coefficient);
 }
 
-static size_t piece_cells(const struct qr_sweep *r, size_t first) {
+static size_t readout_piece_cells(const struct qr_sweep *r, size_t first) {
     size_t all = (size_t)1 << r->p->cell_bits;
     return all - first < QR_PIECE_CELLS ? all - first : QR_PIECE_CELLS;
 }
 
-static void expect_run(struct qr_sweep *r, const struct qr_plan_run *run, size_t first, size_t n,
-                       struct qr_sweep_slot *slot) {
+static void readout_expect_run(struct qr_sweep *r, const struct qr_plan_run *run, size_t first,
+                               size_t n, struct qr_sweep_slot *slot) {
     const struct qr_sim_plan *p = r->p;
     const struct qr_plan_term *terms = r->v->terms + run->first;
-    struct qr_pauli_string places[QR_RUN_MOST];
-    _Alignas(64) unsigned char acc[QR_RUN_MOST * QR_LANES * sizeof(double)] QR_RAW; /* or floats */
+    struct qr_pauli_string strings[QR_RUN_MOST];
+    /* double or float */
+    _Alignas(64) unsigned char acc[QR_RUN_MOST * QR_LANES * sizeof(double)] QR_RAW;
     size_t each = p->cell_bytes / 2;
-    for (size_t k = 0; k < run->n; k++) places[k] = terms[k].place;
+    for (size_t k = 0; k < run->n; k++) strings[k] = terms[k].string;
     memset(acc, 0, run->n * each);
-    p->kernels->expect(r->ws->phi, first, n, places, run->n, acc);
-    for (size_t k = 0; k < run->n; k++) add_piece(r, &terms[k], acc + k * each, slot);
+    p->kernels->expect(r->ws->phi, first, n, strings, run->n, acc);
+    for (size_t k = 0; k < run->n; k++) readout_add_piece(r, &terms[k], acc + k * each, slot);
 }
 
 /* All terms while the piece is in the cache. */
-static void expect_item(struct qr_sweep *r, size_t item, struct qr_sweep_slot *slot) {
-    size_t first = item * QR_PIECE_CELLS, n = piece_cells(r, first);
-    for (size_t i = 0; i < r->v->n_runs; i++) expect_run(r, &r->v->runs[i], first, n, slot);
+static void readout_expect_item(struct qr_sweep *r, size_t item, struct qr_sweep_slot *slot) {
+    size_t first = item * QR_PIECE_CELLS, n = readout_piece_cells(r, first);
+    for (size_t i = 0; i < r->v->n_runs; i++) readout_expect_run(r, &r->v->runs[i], first, n, slot);
 }
 
-/* Lanes' weights of a term, and their negations; minus: of what lies outside a tile. */
-static void put_weights(const struct qr_sweep *r, const struct qr_plan_term *t,
-                        const struct qr_pauli_string *place, bool minus, void *ret,
-                        void *ret_negated) {
+/* Sets the lanes' weights of a term, and their negations. minus: sign of the bits outside the
+ * tile. */
+static void readout_set_weights(const struct qr_sweep *r, const struct qr_plan_term *t,
+                                const struct qr_pauli_string *string, bool minus, void *ret,
+                                void *ret_negated) {
     const struct qr_sim_plan *p = r->p;
     for (unsigned l = 0; l < QR_LANES; l++) {
         double w = 0;
         if (!p->lanes_are_samples) {
             w = r->direction[t->readout] * t->coefficient;
-            if (odd_lane(l ^ place->x_lane, place->z_lane) != minus) w = -w;
+            if (odd_lane(l ^ string->x_lane, string->z_lane) != minus) w = -w;
         } else if (l < r->n) {
             w = r->direction[l * p->n_readouts + t->readout] * t->coefficient;
         }
@@ -75,34 +78,36 @@ static void put_weights(const struct qr_sweep *r, const struct qr_plan_term *t,
     }
 }
 
-/* lambda += the run's terms on phi; place: their own, or in a tile; minus: of each. */
-static void add_run(const struct qr_sweep *r, const struct qr_plan_run *run,
-                    const struct qr_pauli_string *places, const bool *minus, unsigned char *lambda,
-                    const unsigned char *phi, size_t first, size_t n) {
+/* lambda += the terms of the run on phi. strings: those of the terms, or restricted to a tile;
+ * minus: sign of each. */
+static void readout_observe_run(const struct qr_sweep *r, const struct qr_plan_run *run,
+                                const struct qr_pauli_string *strings, const bool *minus,
+                                unsigned char *lambda, const unsigned char *phi, size_t first,
+                                size_t n) {
     _Alignas(64) unsigned char weights[2 * QR_RUN_MOST * QR_LANES * sizeof(double)] QR_RAW;
     size_t each = r->p->cell_bytes / 2;
     for (size_t k = 0; k < run->n; k++)
-        put_weights(r, &r->v->terms[run->first + k], &places[k], minus[k], weights + k * each,
-                    weights + (run->n + k) * each);
-    r->p->kernels->observe(lambda, phi, first, n, places, run->n, weights);
+        readout_set_weights(r, &r->v->terms[run->first + k], &strings[k], minus[k],
+                            weights + k * each, weights + (run->n + k) * each);
+    r->p->kernels->observe(lambda, phi, first, n, strings, run->n, weights);
 }
 
-static void observe_item(struct qr_sweep *r, size_t item, struct qr_sweep_slot *slot) {
+static void readout_observe_item(struct qr_sweep *r, size_t item, struct qr_sweep_slot *slot) {
     (void)slot;
     static const bool plus[QR_RUN_MOST];
     const struct qr_sim_plan *p = r->p;
-    size_t first = item * QR_PIECE_CELLS, n = piece_cells(r, first);
+    size_t first = item * QR_PIECE_CELLS, n = readout_piece_cells(r, first);
     memset(r->ws->lambda + first * p->cell_bytes, 0, n * p->cell_bytes);
     for (size_t i = 0; i < r->v->n_runs; i++) {
         const struct qr_plan_run *run = &r->v->runs[i];
-        struct qr_pauli_string places[QR_RUN_MOST];
-        for (size_t k = 0; k < run->n; k++) places[k] = r->v->terms[run->first + k].place;
-        add_run(r, run, places, plus, r->ws->lambda, r->ws->phi, first, n);
+        struct qr_pauli_string strings[QR_RUN_MOST];
+        for (size_t k = 0; k < run->n; k++) strings[k] = r->v->terms[run->first + k].string;
+        readout_observe_run(r, run, strings, plus, r->ws->lambda, r->ws->phi, first, n);
     }
 }
 
-/* The bits of x that lie in mask, one after the other. */
-static uint64_t collect(uint64_t x, uint64_t mask) {
+/* Collects the bits of x that lie in mask into the lowest bits. */
+static uint64_t compress_bits(uint64_t x, uint64_t mask) {
     uint64_t o = 0;
     for (unsigned k = 0; mask; mask &= mask - 1, k++)
         if (x & mask & -mask) o |= UINT64_C(1) << k;
@@ -116,24 +121,26 @@ void qr_sweep_observe_tile(const struct qr_sweep *r, uint64_t base, unsigned cha
     memset(lambda, 0, n * p->cell_bytes);
     for (size_t i = 0; i < r->v->n_runs; i++) {
         const struct qr_plan_run *run = &r->v->runs[i];
-        struct qr_pauli_string places[QR_RUN_MOST];
+        struct qr_pauli_string strings[QR_RUN_MOST];
         bool minus[QR_RUN_MOST];
         for (size_t k = 0; k < run->n; k++) {
-            const struct qr_pauli_string *whole = &r->v->terms[run->first + k].place;
-            places[k] = *whole;
-            places[k].x = collect(whole->x, r->pass->tile);
-            places[k].z = collect(whole->z, r->pass->tile);
-            places[k].turned = false;
+            const struct qr_pauli_string *whole = &r->v->terms[run->first + k].string;
+            strings[k] = *whole;
+            strings[k].x = compress_bits(whole->x, r->pass->tile);
+            strings[k].z = compress_bits(whole->z, r->pass->tile);
+            strings[k].turned = false;
             minus[k] = __builtin_parityll(whole->z & base);
         }
-        add_run(r, run, places, minus, lambda, phi, 0, n);
+        readout_observe_run(r, run, strings, minus, lambda, phi, 0, n);
     }
 }
 
-static size_t n_pieces(const struct qr_sweep *r) {
+static size_t readout_piece_count(const struct qr_sweep *r) {
     return (((size_t)1 << r->p->cell_bits) + QR_PIECE_CELLS - 1) / QR_PIECE_CELLS;
 }
-void qr_sweep_expect(struct qr_sweep *r) { qr_sweep_items(r, n_pieces(r), expect_item); }
+void qr_sweep_expect(struct qr_sweep *r) {
+    qr_sweep_items(r, readout_piece_count(r), readout_expect_item);
+}
 void qr_sweep_observe(struct qr_sweep *r) {
-    if (!r->v->tiles_observe) qr_sweep_items(r, n_pieces(r), observe_item);
+    if (!r->v->tiles_observe) qr_sweep_items(r, readout_piece_count(r), readout_observe_item);
 }

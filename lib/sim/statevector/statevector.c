@@ -1,5 +1,5 @@
-/* sim/statevector/statevector.c — the statevector engine's front: workspaces, read-outs and
- * gradients of a micro-batch. */
+/* sim/statevector/statevector.c — entry points of the statevector engine: workspaces, read-outs and
+ * gradients of a micro-batch. Start reading at statevector_forward() and statevector_backward(). */
 #include "sim/statevector/statevector.h"
 
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "base/pool.h"
 #include "sim/statevector/statevector_impl.h"
 
-static void slot_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
-                         struct qr_sweep_slot *s) {
+static void statevector_slot_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
+                                     struct qr_sweep_slot *s) {
     const struct qr_statevector *v = p->statevector;
     if (v->tile_bits < p->cell_bits) {
         qr_buffers_take(r, "tiles", p->cell_bytes << v->tile_bits, &s->phi);
@@ -20,10 +20,9 @@ static void slot_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
     qr_buffers_take(r, "sums", (size_t)p->n_readouts * QR_LANES * sizeof *s->bad_z, &s->bad_z);
 }
 
-/* The same calls whether room is taken or only counted: then ws has one slot, and all its
- * pointers stay. */
-static void workspace_buffers(struct qr_buffers *r, const struct qr_sim_plan *p, size_t max_samples,
-                              struct qr_statevector_workspace *ws) {
+/* One walk counts and allocates; while counting, ws has one slot and its pointers are unchanged. */
+static void statevector_take_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
+                                     size_t max_samples, struct qr_statevector_workspace *ws) {
     const struct qr_statevector *v = p->statevector;
     qr_buffers_take(r, "phi", p->cell_bytes << p->cell_bits, &ws->phi);
     qr_buffers_take(r, "lambda", p->cell_bytes << p->cell_bits, &ws->lambda);
@@ -33,35 +32,36 @@ static void workspace_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
     qr_buffers_take(r, "numbers", p->n_data * QR_NARROW * sizeof *ws->narrow, &ws->narrow);
     qr_buffers_take(r, "sums", v->n_slots * sizeof *ws->slots, &ws->slots);
     for (unsigned i = 0; i < v->n_slots && r->code == QR_OK; i++)
-        slot_buffers(r, p, &ws->slots[r->allocate ? i : 0]);
+        statevector_slot_buffers(r, p, &ws->slots[r->allocate ? i : 0]);
     qr_buffers_take(r, "sums", p->n_shapes * QR_CROSS * sizeof *ws->cross, &ws->cross);
     qr_buffers_take(r, "samples", p->n_mixed * max_samples * QR_CROSS * sizeof *ws->mixed,
                     &ws->mixed);
     qr_buffers_take(r, "sums", p->n_params * sizeof *ws->scratch, &ws->scratch);
 }
 
-static void count_workspace(const struct qr_sim_plan *p, size_t max_samples, struct qr_buffers *r) {
-    struct qr_sweep_slot none;
-    struct qr_statevector_workspace ws = {.slots = &none};
-    workspace_buffers(r, p, max_samples, &ws);
+static void statevector_workspace_buffers(const struct qr_sim_plan *p, size_t max_samples,
+                                          struct qr_buffers *r) {
+    struct qr_sweep_slot unused;
+    struct qr_statevector_workspace ws = {.slots = &unused};
+    statevector_take_buffers(r, p, max_samples, &ws);
 }
 
-static void workspace_free(struct qr_sim_workspace *workspace);
+static void statevector_workspace_free(struct qr_sim_workspace *workspace);
 
-static enum qr_code workspace_new(const struct qr_sim_plan *p, size_t max_samples,
-                                  struct qr_sim_workspace **ret, struct qr_err *err) {
+static enum qr_code statevector_workspace_new(const struct qr_sim_plan *p, size_t max_samples,
+                                              struct qr_sim_workspace **ret, struct qr_err *err) {
     struct qr_statevector_workspace *ws = qr_xcalloc(1, sizeof *ws);
     struct qr_buffers r = {.allocate = true, .err = err};
     ws->head.plan = p;
     ws->max_samples = max_samples;
     ws->phi_group = QR_NO_GROUP;
-    workspace_buffers(&r, p, max_samples, ws);
+    statevector_take_buffers(&r, p, max_samples, ws);
     if (r.code == QR_OK) *ret = &ws->head;
-    else workspace_free(&ws->head);
+    else statevector_workspace_free(&ws->head);
     return r.code;
 }
 
-static void workspace_free(struct qr_sim_workspace *workspace) {
+static void statevector_workspace_free(struct qr_sim_workspace *workspace) {
     const struct qr_statevector *v = workspace->plan->statevector;
     struct qr_statevector_workspace *ws = (struct qr_statevector_workspace *)workspace;
     for (unsigned i = 0; ws->slots && i < v->n_slots; i++) {
@@ -88,8 +88,9 @@ static size_t group_samples(const struct qr_sim_plan *p) {
     return p->lanes_are_samples ? QR_LANES : 1;
 }
 
-static struct qr_sweep run_of(const struct qr_sim_bound *b, struct qr_statevector_workspace *ws,
-                              struct qr_pool *pool, size_t group) {
+static struct qr_sweep statevector_sweep_of(const struct qr_sim_bound *b,
+                                            struct qr_statevector_workspace *ws,
+                                            struct qr_pool *pool, size_t group) {
     size_t per = group_samples(b->plan), left = ws->n_samples - group * per;
     return (struct qr_sweep){.p = b->plan,
                              .v = b->plan->statevector,
@@ -100,8 +101,8 @@ static struct qr_sweep run_of(const struct qr_sim_bound *b, struct qr_statevecto
                              .n = left < per ? left : per};
 }
 
-/* The slots' integers, summed; NaN when a term was none. */
-static double take_z(struct qr_statevector_workspace *ws, size_t at) {
+/* Sums the slots' integers; NaN if a term was out of range. */
+static double statevector_sum_readout(struct qr_statevector_workspace *ws, size_t at) {
     qr_fixed sum = 0;
     bool bad = false;
     for (unsigned i = 0; i < ws->head.plan->statevector->n_slots; i++) {
@@ -113,10 +114,11 @@ static double take_z(struct qr_statevector_workspace *ws, size_t at) {
     return bad ? __builtin_nan("") : qr_fixed_to_double(sum);
 }
 
-static void forward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
-                    struct qr_pool *pool, const double *x, size_t x_stride, size_t n_samples,
-                    bool gradient, const double *direction, double *ret_z) {
-    (void)gradient, (void)direction; /* the backward sweep is one of its own */
+static void statevector_forward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
+                                struct qr_pool *pool, const double *x, size_t x_stride,
+                                size_t n_samples, bool gradient, const double *direction,
+                                double *ret_z) {
+    (void)gradient, (void)direction; /* The backward sweep runs separately. */
     struct qr_statevector_workspace *ws = (struct qr_statevector_workspace *)workspace;
     const struct qr_sim_plan *p = b->plan;
     QR_ASSERT(n_samples <= ws->max_samples);
@@ -125,19 +127,20 @@ static void forward(const struct qr_sim_bound *b, struct qr_sim_workspace *works
         memcpy(ws->x + s * p->n_columns, x + s * x_stride, p->n_columns * sizeof *x);
     size_t per = group_samples(p);
     for (size_t g = 0; g * per < n_samples; g++) {
-        struct qr_sweep r = run_of(b, ws, pool, g);
+        struct qr_sweep r = statevector_sweep_of(b, ws, pool, g);
         qr_sweep_forward(&r);
         ws->phi_group = (int64_t)g;
         qr_sweep_expect(&r);
         for (size_t s = 0; s < r.n; s++)
             for (size_t k = 0; k < p->n_readouts; k++)
-                ret_z[(r.first + s) * p->n_readouts + k] = take_z(ws, k * QR_LANES + s);
+                ret_z[(r.first + s) * p->n_readouts + k] =
+                    statevector_sum_readout(ws, k * QR_LANES + s);
     }
 }
 
-/* Where samples come one by one, the cross numbers of shapes that need them per sample leave the
- * slots at once. */
-static void take_mixed(struct qr_sweep *r) {
+/* Where samples are simulated one by one, moves the cross numbers of shapes with per-sample sums
+ * out of the slots. */
+static void statevector_collect_mixed(struct qr_sweep *r) {
     const struct qr_sim_plan *p = r->p;
     if (p->lanes_are_samples || !p->n_mixed) return;
     for (size_t i = 0; i < p->n_shapes; i++) {
@@ -147,7 +150,7 @@ static void take_mixed(struct qr_sweep *r) {
             for (unsigned s = 0; s < p->statevector->n_slots; s++) {
                 qr_fixed *from = &r->ws->slots[s].cross[i * QR_CROSS + k];
                 sum += *from;
-                /* for the derivatives of the micro-batch that need no sample */
+                /* for derivatives of the micro-batch that do not depend on the sample */
                 r->ws->cross[i * QR_CROSS + k] += *from;
                 *from = 0;
             }
@@ -158,8 +161,8 @@ static void take_mixed(struct qr_sweep *r) {
     }
 }
 
-/* Where lanes are samples, the sum over samples comes out of the single ones. */
-static void sum_mixed(struct qr_statevector_workspace *ws) {
+/* Where lanes are samples, sums the per-sample numbers over the samples. */
+static void statevector_sum_mixed(struct qr_statevector_workspace *ws) {
     const struct qr_sim_plan *p = ws->head.plan;
     for (size_t i = 0; p->lanes_are_samples && i < p->n_shapes; i++) {
         if (p->shapes[i].mixed_slot == QR_NO_SLOT) continue;
@@ -170,9 +173,9 @@ static void sum_mixed(struct qr_statevector_workspace *ws) {
     }
 }
 
-static bool backward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
-                     struct qr_pool *pool, const double *direction, const double *scale,
-                     qr_fixed *ret_grad, double *ret_dx) {
+static bool statevector_backward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
+                                 struct qr_pool *pool, const double *direction, const double *scale,
+                                 qr_fixed *ret_grad, double *ret_dx) {
     struct qr_statevector_workspace *ws = (struct qr_statevector_workspace *)workspace;
     const struct qr_sim_plan *p = b->plan;
     const struct qr_statevector *v = p->statevector;
@@ -183,9 +186,9 @@ static bool backward(const struct qr_sim_bound *b, struct qr_sim_workspace *work
         memset(ws->slots[i].cross, 0, n_cross * sizeof *ws->slots[i].cross);
         ws->slots[i].bad = false;
     }
-    /* the last group's state is still there: begin with it */
+    /* The state of the last group is still in phi, so start with that group. */
     for (size_t g = (ws->n_samples + per - 1) / per; g-- > 0;) {
-        struct qr_sweep r = run_of(b, ws, pool, g);
+        struct qr_sweep r = statevector_sweep_of(b, ws, pool, g);
         if (v->first_cross == v->n_steps) break;
         if (ws->phi_group != (int64_t)g) qr_sweep_forward(&r);
         ws->phi_group = QR_NO_GROUP;
@@ -194,7 +197,7 @@ static bool backward(const struct qr_sim_bound *b, struct qr_sim_workspace *work
             r.scale[l] = !p->lanes_are_samples ? scale[r.first] : l < r.n ? scale[r.first + l] : 0;
         qr_sweep_observe(&r);
         qr_sweep_backward(&r);
-        take_mixed(&r);
+        statevector_collect_mixed(&r);
     }
     bool bad = false;
     for (unsigned i = 0; i < v->n_slots; i++) {
@@ -202,7 +205,7 @@ static bool backward(const struct qr_sim_bound *b, struct qr_sim_workspace *work
         qr_fixed_add(ws->cross, ws->slots[i].cross, n_cross);
     }
     if (bad) return false;
-    sum_mixed(ws);
+    statevector_sum_mixed(ws);
     if (p->wanted) memset(ret_dx, 0, ws->n_samples * p->n_columns * sizeof *ret_dx);
     return qr_bound_gradient(b, ws->cross, ws->mixed, ws->max_samples, ws->x, ws->n_samples,
                              ws->scratch, ret_grad, ret_dx);
@@ -210,11 +213,11 @@ static bool backward(const struct qr_sim_bound *b, struct qr_sim_workspace *work
 
 /* ---- the engine ---- */
 
-static bool plan(struct qr_sim_plan *p, const struct qr_circuit *c, const struct qr_observable *obs,
-                 size_t n_obs) {
+static bool statevector_plan(struct qr_sim_plan *p, const struct qr_circuit *c,
+                             const struct qr_observable *obs, size_t n_obs) {
     struct qr_statevector *v = qr_xcalloc(1, sizeof *v);
     p->statevector = v;
-    /* without data all samples have one value, and lanes of samples would compute it 16 times */
+    /* Without data all samples have one value, which lanes of samples would compute 16 times. */
     if (!p->n_columns && p->n >= QR_QUBIT_LANES_MIN_QUBITS) {
         p->lanes_are_samples = false;
         p->cell_bits = p->n - QR_LANE_BITS;
@@ -231,7 +234,7 @@ static bool plan(struct qr_sim_plan *p, const struct qr_circuit *c, const struct
     return true;
 }
 
-static void plan_free(struct qr_sim_plan *p) {
+static void statevector_plan_free(struct qr_sim_plan *p) {
     struct qr_statevector *v = p->statevector;
     free(v->steps);
     free(v->passes);
@@ -242,26 +245,26 @@ static void plan_free(struct qr_sim_plan *p) {
     p->statevector = NULL;
 }
 
-static unsigned __int128 least_bytes(const struct qr_sim_plan *p) {
+static unsigned __int128 statevector_least_bytes(const struct qr_sim_plan *p) {
     const struct qr_statevector *v = p->statevector;
     unsigned __int128 state = ((unsigned __int128)1 << p->cell_bits) * p->cell_bytes;
     return state * 2 + v->n_slots * (p->cell_bytes * 2 << v->tile_bits);
 }
 
-static bool in_parallel(const struct qr_sim_plan *p) { return p->lanes_are_samples; }
+static bool statevector_in_parallel(const struct qr_sim_plan *p) { return p->lanes_are_samples; }
 
 const struct qr_sim_engine qr_statevector_engine = {
     .name = "statevector",
     .memory = "two state vectors",
     .max_qubits = QR_FUSED_QUBITS,
-    .plan = plan,
-    .plan_free = plan_free,
-    .least_bytes = least_bytes,
-    .micro_batches_in_parallel = in_parallel,
-    .workspace_buffers = count_workspace,
-    .workspace_new = workspace_new,
-    .workspace_free = workspace_free,
-    .forward = forward,
-    .backward = backward,
+    .plan = statevector_plan,
+    .plan_free = statevector_plan_free,
+    .least_bytes = statevector_least_bytes,
+    .micro_batches_in_parallel = statevector_in_parallel,
+    .workspace_buffers = statevector_workspace_buffers,
+    .workspace_new = statevector_workspace_new,
+    .workspace_free = statevector_workspace_free,
+    .forward = statevector_forward,
+    .backward = statevector_backward,
     .report = qr_statevector_report,
 };

@@ -1,5 +1,5 @@
-/* sim/statevector/statevector.h — the engine for any circuit: all 2^n amplitudes, fused gates in
- * passes over tiles of them. */
+/* sim/statevector/statevector.h — the engine for any circuit: it holds all 2^n amplitudes and
+ * applies fused gates in passes over tiles of them. */
 #ifndef QR_SIM_STATEVECTOR_STATEVECTOR_H
 #define QR_SIM_STATEVECTOR_STATEVECTOR_H
 

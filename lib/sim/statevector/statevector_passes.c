@@ -1,4 +1,5 @@
-/* sim/statevector/statevector_passes.c — one group of samples through all passes, and back. */
+/* sim/statevector/statevector_passes.c — runs one group of samples through all passes, forward and
+ * backward. Start reading at qr_sweep_forward(). */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -13,18 +14,18 @@ struct items {
     atomic_size_t next;
 };
 
-static size_t take(struct items *it) {
+static size_t items_take_next(struct items *it) {
     size_t i = atomic_fetch_add_explicit(&it->next, 1, memory_order_relaxed);
     return i < it->n ? i : it->n;
 }
 
-static void slot_task(void *ctx, size_t slot, unsigned worker) {
+static void run_slot(void *ctx, size_t slot, unsigned worker) {
     (void)worker;
     struct items *it = ctx;
-    struct qr_sweep_slot *mine = &it->run->ws->slots[slot];
-    for (size_t i = take(it); i < it->n; i = mine->next) {
-        mine->next = take(it);
-        it->fn(it->run, i, mine);
+    struct qr_sweep_slot *own_slot = &it->run->ws->slots[slot];
+    for (size_t i = items_take_next(it); i < it->n; i = own_slot->next) {
+        own_slot->next = items_take_next(it);
+        it->fn(it->run, i, own_slot);
     }
 }
 
@@ -33,13 +34,13 @@ void qr_sweep_items(struct qr_sweep *r, size_t n, qr_sweep_item_fn fn) {
     size_t threads = r->pool ? qr_pool_size(r->pool) : 1;
     if (threads > r->v->n_slots) threads = r->v->n_slots;
     if (threads > n) threads = n;
-    qr_pool_for(threads > 1 ? r->pool : NULL, threads, slot_task, &it);
+    qr_pool_for(threads > 1 ? r->pool : NULL, threads, run_slot, &it);
 }
 
 /* ---- numbers ---- */
 
-static bool same_data(const struct qr_sim_plan *p, const struct qr_plan_shape *s, const double *a,
-                      const double *b) {
+static bool samples_share_data(const struct qr_sim_plan *p, const struct qr_plan_shape *s,
+                               const double *a, const double *b) {
     for (uint32_t i = s->first_op; i < s->first_op + s->n_prefix; i++)
         for (unsigned k = 0; k < p->ops[i].gate.n_args; k++) {
             const struct qr_gate_arg *arg = &p->ops[i].gate.args[k];
@@ -49,7 +50,8 @@ static bool same_data(const struct qr_sim_plan *p, const struct qr_plan_shape *s
     return true;
 }
 
-/* One lane a sample. Equal data (most angles of the tutorial's samples are 0) is computed once. */
+/* One lane per sample. Equal data (most angles of the tutorial's samples are 0) is computed
+ * once. */
 static void sample_numbers(const struct qr_sweep *r, const struct qr_plan_shape *s) {
     const struct qr_sim_plan *p = r->p;
     const double *x = r->ws->x + r->first * p->n_columns;
@@ -58,7 +60,8 @@ static void sample_numbers(const struct qr_sweep *r, const struct qr_plan_shape 
         unsigned same = 0;
         if (l >= r->n) m[l] = qr_m4_identity();
         else {
-            while (same < l && !same_data(p, s, x + same * p->n_columns, x + l * p->n_columns))
+            while (same < l &&
+                   !samples_share_data(p, s, x + same * p->n_columns, x + l * p->n_columns))
                 same++;
             m[l] = same < l ? m[same] : qr_bound_data_matrix(r->b, s, 0, x + l * p->n_columns);
         }
@@ -66,7 +69,7 @@ static void sample_numbers(const struct qr_sweep *r, const struct qr_plan_shape 
     }
 }
 
-static void prepare(const struct qr_sweep *r) {
+static void sweep_prepare_numbers(const struct qr_sweep *r) {
     const struct qr_sim_plan *p = r->p;
     const double *x = r->ws->x + r->first * p->n_columns;
     for (size_t i = 0; i < p->n_shapes; i++) {
@@ -81,7 +84,7 @@ static void prepare(const struct qr_sweep *r) {
     }
     if (p->lanes_are_samples) return;
     struct qr_m4 one = qr_m4_identity();
-    /* controls among the lane bits: identity where they do not hold */
+    /* Controls on lane bits: the identity in lanes where they do not hold. */
     for (size_t i = 0; i < r->v->n_steps; i++) {
         const struct qr_plan_step *st = &r->v->steps[i];
         if (st->wide_slot == QR_NO_SLOT) continue;
@@ -94,8 +97,8 @@ static void prepare(const struct qr_sweep *r) {
     }
 }
 
-static const void *numbers_of(const struct qr_sweep *r, const struct qr_plan_step *st,
-                              bool adjoint) {
+static const void *step_numbers(const struct qr_sweep *r, const struct qr_plan_step *st,
+                                bool adjoint) {
     const struct qr_sim_plan *p = r->p;
     if (st->wide_slot != QR_NO_SLOT)
         return r->ws->wide + (size_t)st->wide_slot * QR_WIDE + (adjoint ? QR_WIDE / 2 : 0);
@@ -107,8 +110,8 @@ static const void *numbers_of(const struct qr_sweep *r, const struct qr_plan_ste
 
 /* ---- tiles ---- */
 
-/* The i-th index whose bits lie in mask. */
-static uint64_t deposit(uint64_t i, uint64_t mask) {
+/* Returns the i-th index with all bits in mask. */
+static uint64_t deposit_bits(uint64_t i, uint64_t mask) {
     uint64_t o = 0;
     for (; mask; mask &= mask - 1, i >>= 1)
         if (i & 1) o |= mask & -mask;
@@ -117,28 +120,30 @@ static uint64_t deposit(uint64_t i, uint64_t mask) {
 
 static uint64_t tile_base(const struct qr_sweep *r, size_t tile) {
     uint64_t all = (UINT64_C(1) << r->p->cell_bits) - 1;
-    return deposit(tile, all & ~r->pass->tile);
+    return deposit_bits(tile, all & ~r->pass->tile);
 }
 
-static size_t n_tiles(const struct qr_sweep *r) {
+static size_t tile_count(const struct qr_sweep *r) {
     return (size_t)1 << (r->p->cell_bits - r->v->tile_bits);
 }
 
-/* The tile that this thread takes next; lambda NULL: one vector. */
-static struct qr_prefetch ahead_of(const struct qr_sweep *r, const struct qr_sweep_slot *slot,
-                                const unsigned char *phi, const unsigned char *lambda) {
-    bool none = slot->next == n_tiles(r);
+/* Prefetch of the tile that this thread processes next; lambda NULL: one vector. */
+static struct qr_prefetch next_tile_prefetch(const struct qr_sweep *r,
+                                             const struct qr_sweep_slot *slot,
+                                             const unsigned char *phi,
+                                             const unsigned char *lambda) {
+    bool none = slot->next == tile_count(r);
     return (struct qr_prefetch){.from = {lambda ? lambda : phi, phi},
-                             .offsets = r->v->offsets + r->pass->first_offset,
-                             .base = none ? 0 : qr_cell_at(tile_base(r, slot->next)),
-                             .n = (size_t)1 << r->v->tile_bits,
-                             .vector = none     ? 2
-                                       : lambda ? 0
-                                                : 1};
+                                .offsets = r->v->offsets + r->pass->first_offset,
+                                .base = none ? 0 : qr_cell_at(tile_base(r, slot->next)),
+                                .n = (size_t)1 << r->v->tile_bits,
+                                .vector = none     ? 2
+                                          : lambda ? 0
+                                                   : 1};
 }
 
-static void transpose(const struct qr_sweep *r, const struct qr_plan_step *st,
-                      unsigned char *cells) {
+static void sweep_transpose(const struct qr_sweep *r, const struct qr_plan_step *st,
+                            unsigned char *cells) {
     const struct qr_sim_plan *p = r->p;
     uint64_t swapped = 0, offsets[QR_LANES], all = (UINT64_C(1) << r->v->tile_bits) - 1, g = 0;
     for (unsigned k = 0; k < QR_LANE_BITS; k++) swapped |= UINT64_C(1) << st->swap[k];
@@ -161,14 +166,14 @@ static void forward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot *
     unsigned char *cells = whole ? r->ws->phi : slot->phi;
     if (!whole)
         p->kernels->gather(cells, r->from, qr_cell_at(base), offsets, (size_t)1 << r->v->tile_bits);
-    struct qr_prefetch ahead = ahead_of(r, slot, r->from, NULL);
+    struct qr_prefetch prefetch = next_tile_prefetch(r, slot, r->from, NULL);
     for (uint32_t i = 0; i < r->pass->n_steps; i++) {
         const struct qr_plan_step *st = &r->v->steps[r->pass->first_step + i];
-        if (st->transpose) transpose(r, st, cells);
+        if (st->transpose) sweep_transpose(r, st, cells);
         if (st->transpose || (base & st->outer_controls) != st->outer_values) continue;
-        struct qr_tile_target place = st->place;
-        place.ahead = &ahead;
-        p->kernels->apply(cells, r->v->tile_bits, &place, numbers_of(r, st, false),
+        struct qr_tile_target target = st->target;
+        target.prefetch = &prefetch;
+        p->kernels->apply(cells, r->v->tile_bits, &target, step_numbers(r, st, false),
                           st->wide_slot != QR_NO_SLOT);
     }
     if (!whole)
@@ -176,9 +181,9 @@ static void forward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot *
                             (size_t)1 << r->v->tile_bits);
 }
 
-/* The numbers of one piece enter the integers. */
-static void add_piece(struct qr_sweep *r, const struct qr_plan_step *st,
-                      const double (*acc)[QR_LANES], struct qr_sweep_slot *slot) {
+/* Adds the numbers of one piece to the integers. */
+static void sweep_add_piece(struct qr_sweep *r, const struct qr_plan_step *st,
+                            const double (*acc)[QR_LANES], struct qr_sweep_slot *slot) {
     const struct qr_sim_plan *p = r->p;
     uint32_t mixed = p->shapes[st->shape].mixed_slot;
     if (mixed != QR_NO_SLOT && p->lanes_are_samples) {
@@ -203,29 +208,29 @@ static void add_piece(struct qr_sweep *r, const struct qr_plan_step *st,
 }
 
 static void backward_step(struct qr_sweep *r, const struct qr_plan_step *st, unsigned char *phi,
-                          unsigned char *lambda, struct qr_prefetch *ahead,
+                          unsigned char *lambda, struct qr_prefetch *prefetch,
                           struct qr_sweep_slot *slot) {
     const struct qr_sim_plan *p = r->p;
     const struct qr_kernels *k = p->kernels;
     bool wide = st->wide_slot != QR_NO_SLOT;
-    const void *numbers = st->back ? numbers_of(r, st, true) : NULL;
-    struct qr_tile_target place = st->place;
-    place.ahead = ahead;
+    const void *numbers = st->needs_adjoint ? step_numbers(r, st, true) : NULL;
+    struct qr_tile_target target = st->target;
+    target.prefetch = prefetch;
     if (!st->cross) {
-        if (!st->back) return;
-        k->apply(phi, r->v->tile_bits, &place, numbers, wide);
-        k->apply(lambda, r->v->tile_bits, &place, numbers, wide);
+        if (!st->needs_adjoint) return;
+        k->apply(phi, r->v->tile_bits, &target, numbers, wide);
+        k->apply(lambda, r->v->tile_bits, &target, numbers, wide);
         return;
     }
     size_t groups =
-        (size_t)1 << (r->v->tile_bits - 2 - (unsigned)__builtin_popcountll(place.controls));
+        (size_t)1 << (r->v->tile_bits - 2 - (unsigned)__builtin_popcountll(target.controls));
     uint64_t at = 0;
     for (size_t done = 0; done < groups; done += QR_PIECE_GROUPS) {
         size_t n = groups - done < QR_PIECE_GROUPS ? groups - done : QR_PIECE_GROUPS;
         _Alignas(64) double acc[QR_CROSS][QR_LANES];
         memset(acc, 0, sizeof acc);
-        at = k->cross(phi, lambda, r->v->tile_bits, &place, numbers, wide, at, n, acc);
-        add_piece(r, st, (const double(*)[QR_LANES])acc, slot);
+        at = k->cross(phi, lambda, r->v->tile_bits, &target, numbers, wide, at, n, acc);
+        sweep_add_piece(r, st, (const double(*)[QR_LANES])acc, slot);
     }
 }
 
@@ -241,18 +246,18 @@ static void backward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot 
     if (!whole) p->kernels->gather(phi, r->ws->phi, qr_cell_at(base), offsets, cells);
     if (observe) qr_sweep_observe_tile(r, base, lambda, phi);
     else if (!whole) p->kernels->gather(lambda, r->ws->lambda, qr_cell_at(base), offsets, cells);
-    /* written at the end, even where it is not read */
-    struct qr_prefetch ahead = ahead_of(r, slot, r->ws->phi, r->ws->lambda);
+    /* Prefetch lambda even if it is not read: it is written at the end. */
+    struct qr_prefetch prefetch = next_tile_prefetch(r, slot, r->ws->phi, r->ws->lambda);
     for (uint32_t i = r->pass->n_steps; i-- > 0;) {
         const struct qr_plan_step *st = &r->v->steps[r->pass->first_step + i];
         if ((size_t)(st - r->v->steps) < r->v->first_cross) break;
         if (st->transpose) {
-            transpose(r, st, phi);
-            transpose(r, st, lambda);
+            sweep_transpose(r, st, phi);
+            sweep_transpose(r, st, lambda);
             continue;
         }
         if ((base & st->outer_controls) != st->outer_values) continue;
-        backward_step(r, st, phi, lambda, &ahead, slot);
+        backward_step(r, st, phi, lambda, &prefetch, slot);
     }
     if (!whole && r->pass->first_step > r->v->first_cross) {
         p->kernels->scatter(r->ws->phi, phi, qr_cell_at(base), offsets, cells);
@@ -265,13 +270,13 @@ static void backward_tile(struct qr_sweep *r, size_t tile, struct qr_sweep_slot 
 static void forward_passes(struct qr_sweep *r, size_t first, size_t end) {
     for (size_t i = first; i < end; i++) {
         r->pass = &r->v->passes[i];
-        qr_sweep_items(r, n_tiles(r), forward_tile);
+        qr_sweep_items(r, tile_count(r), forward_tile);
         r->from = r->ws->phi;
     }
 }
 
-/* |0...0>, and through the fixed gates where their state is kept. */
-static void begin(struct qr_sweep *r) {
+/* Sets phi to |0...0>; applies the fixed gates if their state is kept. */
+static void sweep_start_state(struct qr_sweep *r) {
     const struct qr_sim_plan *p = r->p;
     memset(r->ws->phi, 0, p->cell_bytes << p->cell_bits);
     for (unsigned l = 0; l < (p->lanes_are_samples ? QR_LANES : 1); l++)
@@ -284,12 +289,12 @@ static void begin(struct qr_sweep *r) {
 
 void qr_sweep_forward(struct qr_sweep *r) {
     const struct qr_sim_plan *p = r->p;
-    prepare(r);
+    sweep_prepare_numbers(r);
     r->from = r->ws->phi;
-    if (!r->ws->started) begin(r);
+    if (!r->ws->started) sweep_start_state(r);
     else if (r->v->first_pass == r->v->n_passes || r->v->tile_bits == p->cell_bits)
         memcpy(r->ws->phi, r->ws->start, p->cell_bytes << p->cell_bits);
-    else r->from = r->ws->start; /* the first pass reads there */
+    else r->from = r->ws->start; /* The first pass reads the kept state. */
     forward_passes(r, r->v->first_pass, r->v->n_passes);
 }
 
@@ -297,6 +302,6 @@ void qr_sweep_backward(struct qr_sweep *r) {
     for (size_t i = r->v->n_passes; i-- > 0;) {
         r->pass = &r->v->passes[i];
         if (r->pass->first_step + r->pass->n_steps <= r->v->first_cross) break;
-        qr_sweep_items(r, n_tiles(r), backward_tile);
+        qr_sweep_items(r, tile_count(r), backward_tile);
     }
 }

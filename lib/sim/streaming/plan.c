@@ -1,5 +1,5 @@
 /* sim/streaming/plan.c — recognises prepare-convolve-pool circuits and lays out their plan.
- * sim/planner.md tells why it is so. */
+ * sim/planner.md explains the design. Start reading at qr_stream_plan(). */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "sim/streaming/plan_impl.h"
 
-/* Gates of one segment, in the numbering of its qubits. */
+/* Gates of one segment, numbered by the qubits of the segment. */
 struct segment {
     struct qr_gate *gates;
     size_t n;
@@ -18,13 +18,13 @@ struct circuit_reader {
     struct qr_sim_plan *p;
     struct qr_stream *s;
     struct segment rest, seg[QR_STREAM_SEGMENTS];
-    unsigned k[QR_STREAM_SEGMENTS]; /* traced out at the end of each */
-    size_t n_segments, n_prepared;  /* gates of the preparation */
-    uint64_t watched;               /* qubits that some observable reads */
+    unsigned k[QR_STREAM_SEGMENTS]; /* number of qubits traced out at the end of each segment */
+    size_t n_segments, n_prepared;  /* n_prepared: gates of the preparation */
+    uint64_t observed;              /* qubits that some observable reads */
 };
 
-/* False, and the reason. */
-static bool QR_PRINTF(2, 3) refuse(struct qr_sim_plan *p, const char *format, ...) {
+/* Stores the reason in p->why and returns false. */
+static bool QR_PRINTF(2, 3) plan_reject(struct qr_sim_plan *p, const char *format, ...) {
     va_list ap;
     va_start(ap, format);
     vsnprintf(p->why, sizeof p->why, format, ap);
@@ -32,16 +32,16 @@ static bool QR_PRINTF(2, 3) refuse(struct qr_sim_plan *p, const char *format, ..
     return false;
 }
 
-static bool constant_one(const struct qr_gate *g) {
+static bool exponent_is_one(const struct qr_gate *g) {
     return g->n_args == 1 && g->args[0].kind == QR_ARG_CONSTANT && g->args[0].scale == 1 &&
            g->global_shift == 0;
 }
 
-/* A CNOT or CZ, also as an X or Z with one control. pauli: "X" or "Z". */
-static bool controlled_pauli(const struct qr_gate *g, const char *pauli, unsigned *control,
-                             unsigned *target) {
+/* Recognises a CNOT or CZ, also as an X or Z with one control. pauli: "X" or "Z". */
+static bool gate_controlled_pauli(const struct qr_gate *g, const char *pauli, unsigned *control,
+                                  unsigned *target) {
     const struct qr_gate_info *info = qr_gate_info(g->kind);
-    if (!constant_one(g)) return false;
+    if (!exponent_is_one(g)) return false;
     if (info->controlled && strcmp(info->controlled, pauli) == 0 &&
         qr_qubits_is_empty(&g->controls)) {
         *control = g->targets[0];
@@ -56,21 +56,21 @@ static bool controlled_pauli(const struct qr_gate *g, const char *pauli, unsigne
     return true;
 }
 
-/* On one qubit and nothing else. */
-static bool is_single(const struct qr_gate *g) {
+/* True for a gate on one qubit without controls. */
+static bool gate_is_single(const struct qr_gate *g) {
     return g->n_targets == 1 && qr_qubits_is_empty(&g->controls);
 }
 
-static bool has_kind(const struct qr_gate *g, enum qr_arg_kind kind) {
+static bool gate_has_kind(const struct qr_gate *g, enum qr_arg_kind kind) {
     for (unsigned k = 0; k < g->n_args; k++)
         if (g->args[k].kind == kind) return true;
     return false;
 }
 
-/* ---- the preparation: one-qubit gates, CZ between neighbours on the ring, one-qubit gates (data
- * here only) ---- */
+/* ---- preparation: one-qubit gates, CZ between neighbours on the ring, one-qubit gates (data only
+ * here) ---- */
 
-static size_t read_preparation(struct circuit_reader *r, const struct qr_circuit *c) {
+static size_t plan_read_preparation(struct circuit_reader *r, const struct qr_circuit *c) {
     struct qr_stream *s = r->s;
     uint64_t entangled = 0, encoded = 0;
     size_t i = 0;
@@ -78,8 +78,8 @@ static size_t read_preparation(struct circuit_reader *r, const struct qr_circuit
         const struct qr_gate *g = &c->gates[i];
         unsigned a, b;
         if (qr_gate_info(g->kind)->identity) continue;
-        if (has_kind(g, QR_ARG_PARAMETER)) break;
-        if (controlled_pauli(g, "Z", &a, &b)) {
+        if (gate_has_kind(g, QR_ARG_PARAMETER)) break;
+        if (gate_controlled_pauli(g, "Z", &a, &b)) {
             unsigned low = a < b ? a : b, high = a < b ? b : a;
             uint64_t both = UINT64_C(1) << low | UINT64_C(1) << high, edge;
             if (high == low + 1) edge = UINT64_C(1) << low;
@@ -90,9 +90,9 @@ static size_t read_preparation(struct circuit_reader *r, const struct qr_circuit
             entangled |= both;
             continue;
         }
-        if (!is_single(g)) break;
+        if (!gate_is_single(g)) break;
         unsigned q = g->targets[0];
-        if (entangled >> q & 1 || has_kind(g, QR_ARG_DATA)) encoded |= UINT64_C(1) << q;
+        if (entangled >> q & 1 || gate_has_kind(g, QR_ARG_DATA)) encoded |= UINT64_C(1) << q;
     }
     size_t end = i, n = 0;
     s->gates = qr_xcalloc(end + 1, sizeof *s->gates);
@@ -100,13 +100,13 @@ static size_t read_preparation(struct circuit_reader *r, const struct qr_circuit
         for (unsigned q = 0; q < s->n; q++) {
             uint32_t *first = after ? s->after : s->before,
                      *count = after ? s->n_after : s->n_before;
-            bool seen = false; /* the first gate that is after the CZ */
+            bool seen = false; /* a gate after the CZ was found */
             first[q] = (uint32_t)n;
             for (i = 0; i < end; i++) {
                 const struct qr_gate *g = &c->gates[i];
                 if (!(qr_gate_mask(g) >> q & 1)) continue;
-                if (!is_single(g)) seen = true;
-                else if (has_kind(g, QR_ARG_DATA) || seen) {
+                if (!gate_is_single(g)) seen = true;
+                else if (gate_has_kind(g, QR_ARG_DATA) || seen) {
                     seen = true;
                     if (after) s->gates[n++] = *g;
                 } else if (!after) s->gates[n++] = *g;
@@ -116,8 +116,8 @@ static size_t read_preparation(struct circuit_reader *r, const struct qr_circuit
     return end;
 }
 
-/* What the gates before the CZ make of |0>. */
-static void prepare_states(struct qr_stream *s) {
+/* Computes the states of the qubits before the CZ. */
+static void plan_prepare_states(struct qr_stream *s) {
     for (unsigned q = 0; q < s->n; q++) {
         double complex v[2] = {1, 0};
         for (uint32_t i = 0; i < s->n_before[q]; i++) {
@@ -137,19 +137,19 @@ static void prepare_states(struct qr_stream *s) {
 
 /* ---- layers: gates before a pool, the pool's CNOTs, gates after ---- */
 
-static void move_down(struct qr_gate *g, unsigned by) {
+static void gate_shift_qubits(struct qr_gate *g, unsigned by) {
     for (unsigned t = 0; t < g->n_targets; t++) g->targets[t] = (uint16_t)(g->targets[t] - by);
     g->controls = qr_qubits_of_mask(qr_qubits_mask(&g->controls) >> by);
     g->control_values = qr_qubits_of_mask(qr_qubits_mask(&g->control_values) >> by);
 }
 
-/* Splits r->rest at its next pool into a segment and a new rest. False when it has none, or one of
- * another kind. */
-static bool split_at_pool(struct circuit_reader *r, unsigned base) {
+/* Splits r->rest at its next pool into a segment and a new rest. Returns false if there is no pool,
+ * or one of another kind. */
+static bool plan_split_at_pool(struct circuit_reader *r, unsigned base) {
     struct segment *in = &r->rest;
     unsigned m = in->qubits, k = m / 2, pairs = 0;
     size_t last[QR_FUSED_QUBITS] = {0}, n_now = 0, n_later = 0;
-    uint64_t later = 0, dead = 0;
+    uint64_t later = 0, discarded = 0;
     struct qr_gate *now = qr_xcalloc(in->n + 1, sizeof *now),
                    *then = qr_xcalloc(in->n + 1, sizeof *then);
     for (size_t i = 0; i < in->n; i++)
@@ -159,16 +159,16 @@ static bool split_at_pool(struct circuit_reader *r, unsigned base) {
         const struct qr_gate *g = &in->gates[i];
         uint64_t q = qr_gate_mask(g);
         unsigned source, sink;
-        if (controlled_pauli(g, "X", &source, &sink) && last[source] == i && !(later & q) &&
-            !(dead & q) && !(r->watched >> (base + source) & 1)) {
+        if (gate_controlled_pauli(g, "X", &source, &sink) && last[source] == i && !(later & q) &&
+            !(discarded & q) && !(r->observed >> (base + source) & 1)) {
             ok = source < k && sink == source + k;
-            dead |= UINT64_C(1) << source;
+            discarded |= UINT64_C(1) << source;
             later |= UINT64_C(1) << sink;
             pairs++;
         } else if (q & later) {
             later |= q;
             then[n_later] = *g;
-            move_down(&then[n_later++], k);
+            gate_shift_qubits(&then[n_later++], k);
         } else {
             now[n_now++] = *g;
         }
@@ -186,8 +186,8 @@ static bool split_at_pool(struct circuit_reader *r, unsigned base) {
     return true;
 }
 
-/* What is left becomes a segment that traces nothing out. */
-static void take_rest(struct circuit_reader *r) {
+/* Makes the rest a segment that traces out no qubit. */
+static void plan_end_segments(struct circuit_reader *r) {
     r->k[r->n_segments] = 0;
     r->seg[r->n_segments++] = r->rest;
     r->rest = (struct segment){.gates = qr_xcalloc(1, sizeof *r->rest.gates),
@@ -195,50 +195,52 @@ static void take_rest(struct circuit_reader *r) {
                                .base = r->rest.base};
 }
 
-/* Layers that are simulated, then the tail. */
-static bool read_layers(struct circuit_reader *r, const struct qr_observable *obs, size_t n_obs) {
+/* Splits the circuit into the layers to simulate and the tail. */
+static bool plan_read_layers(struct circuit_reader *r, const struct qr_observable *obs,
+                             size_t n_obs) {
     struct qr_stream *s = r->s;
     for (size_t i = 0; i < r->rest.n; i++)
-        if (has_kind(&r->rest.gates[i], QR_ARG_DATA))
-            return refuse(r->p,
-                          "gate %zu (%s) brings data in behind the preparation: one-qubit gates, "
-                          "CZ between neighbours, one-qubit gates with data",
-                          r->n_prepared + i, qr_gate_info(r->rest.gates[i].kind)->name);
-    unsigned least = s->sliced ? 2 : 1; /* the first layer, and one in the slices */
+        if (gate_has_kind(&r->rest.gates[i], QR_ARG_DATA))
+            return plan_reject(r->p,
+                               "gate %zu (%s) uses data after the preparation (one-qubit gates, "
+                               "CZ between neighbours, one-qubit gates with data)",
+                               r->n_prepared + i, qr_gate_info(r->rest.gates[i].kind)->name);
+    unsigned least = s->sliced ? 2 : 1; /* The first layer, and one in the slices */
     while (r->n_segments < QR_STREAM_SEGMENTS - 1 && (r->n_segments < least || r->rest.qubits > 5))
-        if (!split_at_pool(r, r->rest.base)) break;
+        if (!plan_split_at_pool(r, r->rest.base)) break;
     bool z_only = true;
     for (size_t i = 0; i < n_obs; i++)
         for (size_t t = 0; t < obs[i].n_terms; t++)
             z_only &= qr_qubits_is_empty(&obs[i].terms[t].x);
     if (r->n_segments && (r->n_segments < least ||
                           (z_only && r->rest.qubits > 5 && r->n_segments < QR_STREAM_SEGMENTS - 1)))
-        take_rest(r);
+        plan_end_segments(r);
     s->diagonal = z_only && !r->rest.n;
     if (r->n_segments < least)
-        return refuse(
+        return plan_reject(
             r->p,
-            "streaming is for a qcnn: behind %zu layers no pool comes in which source i "
-            "of the first half controls a CNOT onto qubit i + half and is never used again",
+            "not a QCNN: after %zu layers there is no pool in which source i "
+            "of the first half controls a CNOT onto qubit i + half and is not used again",
             r->n_segments);
     if (r->rest.qubits < 2 || (r->rest.qubits > QR_STREAM_TAIL_QUBITS && !s->diagonal))
-        return refuse(r->p,
-                      "%u qubits are left behind the last pool that streams: there may be 2 to %d, "
-                      "or more where only read-outs of Z follow",
-                      r->rest.qubits, (int)QR_STREAM_TAIL_QUBITS);
+        return plan_reject(r->p,
+                           "%u qubits remain after the last pool: 2 to %d are supported, "
+                           "or more if only read-outs of Z follow",
+                           r->rest.qubits, (int)QR_STREAM_TAIL_QUBITS);
     s->n_levels = (unsigned)(r->n_segments - (s->sliced ? 1 : 0));
     s->tail_bits = r->rest.qubits;
-    take_rest(r);
-    return s->n_levels <= QR_STREAM_LEVELS || refuse(r->p, "%u layers to simulate: there may be %d",
-                                                     s->n_levels, (int)QR_STREAM_LEVELS);
+    plan_end_segments(r);
+    return s->n_levels <= QR_STREAM_LEVELS ||
+           plan_reject(r->p, "%u layers to simulate: at most %d are supported", s->n_levels,
+                       (int)QR_STREAM_LEVELS);
 }
 
 /* ---- fused gates to half-layers ---- */
 
-/* half[i] of fused gates first..end; false when one has controls or there are too
- * many half-layers. */
-static bool find_halves(const struct qr_sim_plan *p, uint32_t first, uint32_t end, uint8_t *half,
-                        unsigned *ret_n) {
+/* Sets half[i] for fused gates first..end; returns false for a gate with controls or too many
+ * half-layers. */
+static bool plan_find_halves(const struct qr_sim_plan *p, uint32_t first, uint32_t end,
+                             uint8_t *half, unsigned *ret_n) {
     unsigned depth[QR_FUSED_QUBITS] = {0};
     *ret_n = 0;
     for (uint32_t i = first; i < end; i++) {
@@ -252,10 +254,10 @@ static bool find_halves(const struct qr_sim_plan *p, uint32_t first, uint32_t en
     return true;
 }
 
-/* ---- the first layer, cut into sources and sinks ---- */
+/* ---- the first layer, split into sources and sinks ---- */
 
-static void add_front(struct qr_front_gate *list, unsigned *n, const struct qr_fused_gate *b,
-                      unsigned top, const int8_t data[2]) {
+static void plan_add_front(struct qr_front_gate *list, unsigned *n, const struct qr_fused_gate *b,
+                           unsigned top, const int8_t data[2]) {
     list[(*n)++] =
         (struct qr_front_gate){.shape = b->shape,
                                .bit = {(uint8_t)(top - b->q[0]), (uint8_t)(top - b->q[1])},
@@ -268,7 +270,7 @@ static bool plan_front(struct qr_sim_plan *p, uint32_t first, uint32_t end) {
     uint8_t half[4 * QR_FUSED_QUBITS];
     unsigned n = s->n, n_halves, k = n / 2, m = n - k,
              wanted = n / 2 + (n % 2 ? (n - 1) / 2 : n / 2);
-    if (end - first != wanted || !find_halves(p, first, end, half, &n_halves) || n_halves != 2)
+    if (end - first != wanted || !plan_find_halves(p, first, end, half, &n_halves) || n_halves != 2)
         return false;
     f->k = k;
     f->m = m;
@@ -286,15 +288,15 @@ static bool plan_front(struct qr_sim_plan *p, uint32_t first, uint32_t end) {
     uint64_t touched = 0;
     for (uint32_t i = first; i < end; i++) {
         const struct qr_fused_gate *b = &p->fused[i];
-        /* a < c: the fuser puts the lower qubit first */
+        /* a < c: the fuser orders the qubits of a frame. */
         unsigned h = half[i - first], a = b->q[0], c = b->q[1];
         int8_t data[2];
         for (int x = 0; x < 2; x++) data[x] = touched >> b->q[x] & 1 ? -1 : (int8_t)b->q[x];
         touched |= UINT64_C(1) << a | UINT64_C(1) << c;
         if (f->wrap && h == 1 && a == 0 && c == n - 1) f->around = b->shape;
         else if (c != a + 1 || a % 2 != h) return false;
-        else if (c < k) add_front(f->left[h], &f->n_left[h], b, k - 1, data);
-        else if (a >= k || h == 0) add_front(f->right[h], &f->n_right[h], b, n - 1, data);
+        else if (c < k) plan_add_front(f->left[h], &f->n_left[h], b, k - 1, data);
+        else if (a >= k || h == 0) plan_add_front(f->right[h], &f->n_right[h], b, n - 1, data);
         else f->centre = b->shape;
     }
     return f->wrap == (f->around != QR_NO_SLOT) && f->centre_first == (f->centre == QR_NO_SLOT);
@@ -302,8 +304,8 @@ static bool plan_front(struct qr_sim_plan *p, uint32_t first, uint32_t end) {
 
 /* ---- levels: half-layers in tiles ---- */
 
-static void fill_offsets(struct qr_stream *s, struct qr_stream_set *set, uint64_t mask,
-                         unsigned m) {
+static void plan_fill_offsets(struct qr_stream *s, struct qr_stream_set *set, uint64_t mask,
+                              unsigned m) {
     unsigned bits[QR_STREAM_SET_BITS], n = 0;
     uint32_t offset[1 << QR_STREAM_SET_BITS];
     for (unsigned b = 0; b < m; b++)
@@ -342,8 +344,8 @@ static void fill_offsets(struct qr_stream *s, struct qr_stream_set *set, uint64_
         set->bases[i] = (uint32_t)at;
 }
 
-/* Neighbours share a tile; what room is left in it takes the lowest cell bits, which makes its
- * runs long. */
+/* Neighbours share a tile; the remaining bits of the tile are the lowest cell bits, for long
+ * runs. */
 static void plan_half(struct qr_stream *s, struct qr_stream_half *h, uint32_t first, uint32_t end,
                       unsigned m) {
     h->first_set = (uint32_t)s->n_sets;
@@ -359,13 +361,13 @@ static void plan_half(struct qr_stream *s, struct qr_stream_half *h, uint32_t fi
         }
         for (unsigned b = 0; b < m && __builtin_popcountll(mask) < QR_STREAM_SET_BITS; b++)
             mask |= UINT64_C(1) << b;
-        fill_offsets(s, set, mask, m);
+        plan_fill_offsets(s, set, mask, m);
     }
     h->n_sets = (uint32_t)s->n_sets - h->first_set;
 }
 
-/* Where the outcome of source j of the layer before is to be found. */
-static uint8_t flip_of(const struct qr_stream *s, unsigned level, unsigned j) {
+/* Returns the bit of the word that holds the outcome of source j of the previous layer. */
+static uint8_t plan_flip_bit(const struct qr_stream *s, unsigned level, unsigned j) {
     if (level == 0 && !s->sliced) return QR_FLIP_NONE;
     if (level > 0) {
         unsigned k = s->levels[level - 1].k;
@@ -378,19 +380,19 @@ static uint8_t flip_of(const struct qr_stream *s, unsigned level, unsigned j) {
     return (uint8_t)(f->k - 1 - j - (f->centre_first ? 0 : 1));
 }
 
-static int by_place(const struct qr_stream_gate *a, const struct qr_stream_gate *b) {
+static int compare_bits(const struct qr_stream_gate *a, const struct qr_stream_gate *b) {
     unsigned x = a->bit[0] < a->bit[1] ? a->bit[0] : a->bit[1],
              y = b->bit[0] < b->bit[1] ? b->bit[0] : b->bit[1];
     return x < y ? -1 : x > y;
 }
 
-static struct qr_stream_gate level_fused(struct qr_stream *s, unsigned level,
-                                         const struct qr_fused_gate *b, uint64_t *touched) {
+static struct qr_stream_gate plan_level_gate(struct qr_stream *s, unsigned level,
+                                             const struct qr_fused_gate *b, uint64_t *touched) {
     struct qr_stream_gate x = {.shape = b->shape, .cross = 0};
     for (int f = 0; f < 2; f++) {
         bool first = !(*touched >> b->q[f] & 1);
         x.bit[f] = (uint8_t)(s->levels[level].m - 1 - b->q[f]);
-        x.flip[f] = first ? flip_of(s, level, b->q[f]) : QR_FLIP_NONE;
+        x.flip[f] = first ? plan_flip_bit(s, level, b->q[f]) : QR_FLIP_NONE;
         x.data[f] = first && level == 0 && !s->sliced ? (int8_t)b->q[f] : -1;
         x.wide |= (level == 0 && s->sliced && x.flip[f] < QR_LANE_BITS) || x.data[f] >= 0;
     }
@@ -408,29 +410,29 @@ static bool plan_level(struct qr_sim_plan *p, unsigned level, uint32_t first, ui
     uint64_t touched = 0;
     *l = (struct qr_stream_level){
         .m = m, .k = k, .first_fused = (uint32_t)s->n_fused, .n_fused = end - first};
-    if (end - first > 4 * QR_FUSED_QUBITS || !find_halves(p, first, end, half, &l->n_halves))
+    if (end - first > 4 * QR_FUSED_QUBITS || !plan_find_halves(p, first, end, half, &l->n_halves))
         return false;
     for (unsigned h = 0; h < l->n_halves; h++) {
         uint32_t begin = (uint32_t)s->n_fused;
         for (uint32_t i = first; i < end; i++)
             if (half[i - first] == h) {
-                struct qr_stream_gate x = level_fused(s, level, &p->fused[i], &touched);
+                struct qr_stream_gate x = plan_level_gate(s, level, &p->fused[i], &touched);
                 uint32_t at = (uint32_t)s->n_fused++;
-                for (; at > begin && by_place(&x, &s->fused[at - 1]) < 0; at--)
+                for (; at > begin && compare_bits(&x, &s->fused[at - 1]) < 0; at--)
                     s->fused[at] = s->fused[at - 1];
                 s->fused[at] = x;
             }
         plan_half(s, &l->halves[h], begin, (uint32_t)s->n_fused, m);
     }
     for (uint32_t i = l->first_fused; i < s->n_fused; i++) s->fused[i].cross = i;
-    bool met = l->n_halves > 0; /* every flip and every encoding has to meet a fused gate */
+    bool reached = l->n_halves > 0; /* Every flip and every encoding must reach a fused gate. */
     for (unsigned j = 0; j < m; j++)
-        if (flip_of(s, level, j) != QR_FLIP_NONE || (level == 0 && !s->sliced))
-            met &= touched >> j & 1;
-    return met;
+        if (plan_flip_bit(s, level, j) != QR_FLIP_NONE || (level == 0 && !s->sliced))
+            reached &= touched >> j & 1;
+    return reached;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole plan ---- */
 
 static void plan_sizes(struct qr_stream *s) {
     size_t half = s->dim / 2;
@@ -443,8 +445,8 @@ static void plan_sizes(struct qr_stream *s) {
     s->item_chunks = (unsigned)(chunks < most ? chunks : most);
 }
 
-static void keep_observables(struct circuit_reader *r, const struct qr_observable *obs,
-                             size_t n_obs, unsigned base) {
+static void plan_keep_observables(struct circuit_reader *r, const struct qr_observable *obs,
+                                  size_t n_obs, unsigned base) {
     struct qr_stream *s = r->s;
     s->observables = qr_xcalloc(n_obs + 1, sizeof *s->observables);
     for (size_t i = 0; i < n_obs; i++) {
@@ -460,7 +462,7 @@ static void keep_observables(struct circuit_reader *r, const struct qr_observabl
     }
 }
 
-static bool lay_out(struct circuit_reader *r, const struct qr_observable *obs, size_t n_obs) {
+static bool plan_lay_out(struct circuit_reader *r, const struct qr_observable *obs, size_t n_obs) {
     struct qr_sim_plan *p = r->p;
     struct qr_stream *s = r->s;
     struct qr_circuit c[QR_STREAM_SEGMENTS];
@@ -471,63 +473,65 @@ static bool lay_out(struct circuit_reader *r, const struct qr_observable *obs, s
         c[i].gates = r->seg[i].gates;
         c[i].n_gates = r->seg[i].n;
     }
-    if (r->watched & ((UINT64_C(1) << r->seg[r->n_segments - 1].base) - 1))
-        return refuse(p, "a read-out looks at a qubit that a pool traces out");
+    if (r->observed & ((UINT64_C(1) << r->seg[r->n_segments - 1].base) - 1))
+        return plan_reject(p, "a read-out uses a qubit that a pool traces out");
     qr_plan_fuse(p, c, r->n_segments, first);
     s->fused = qr_xcalloc(p->n_fused + 1, sizeof *s->fused);
     s->sets = qr_xcalloc(p->n_fused + 1, sizeof *s->sets);
     size_t i = 0;
     if (s->sliced && !plan_front(p, first[0], first[1]))
-        return refuse(p, "the first layer is not pairs (0,1) (2,3) ..., then (1,2) (3,4) ..., "
-                         "closed to a ring where the number of qubits is even");
+        return plan_reject(p, "the first layer is not pairs (0,1) (2,3) ..., then (1,2) (3,4) ..., "
+                              "closed to a ring if the number of qubits is even");
     if (s->sliced) i = 1;
     for (unsigned l = 0; l < s->n_levels; l++, i++)
         if (!plan_level(p, l, first[i], first[i + 1], r->seg[i].qubits, r->k[i]))
-            return refuse(p,
-                          "layer %zu is not at most %d half-layers of disjoint pairs without "
-                          "further controls that reach every qubit",
-                          i + 1, (int)QR_STREAM_HALVES);
+            return plan_reject(
+                p,
+                "layer %zu is not made of at most %d half-layers of disjoint pairs that "
+                "reach every qubit, without further controls",
+                i + 1, (int)QR_STREAM_HALVES);
     s->tail_first = first[i];
     s->n_tail = first[i + 1] - first[i];
     for (uint32_t b = first[i]; b < first[i + 1]; b++)
         if (p->fused[b].controls)
-            return refuse(p, "a gate on more than two qubits stands behind the last pool");
+            return plan_reject(p, "a gate on more than two qubits follows the last pool");
     s->dim = 1u << s->tail_bits;
-    keep_observables(r, obs, n_obs, r->seg[i].base);
+    plan_keep_observables(r, obs, n_obs, r->seg[i].base);
     plan_sizes(s);
-    prepare_states(s);
+    plan_prepare_states(s);
     return true;
 }
 
 bool qr_stream_plan(struct qr_sim_plan *p, const struct qr_circuit *c,
                     const struct qr_observable *obs, size_t n_obs) {
-    if (!n_obs) return refuse(p, "there is no read-out");
+    if (!n_obs) return plan_reject(p, "the circuit has no read-out");
     if (p->wanted)
-        return refuse(p, p->inputs_wanted ? "derivatives by inputs are wanted"
-                                          : "angles have inputs and parameters in one expression");
+        return plan_reject(p, p->inputs_wanted
+                                  ? "derivatives with respect to inputs are required"
+                                  : "an angle combines inputs and parameters in one expression");
     if (c->n_qubits < QR_STREAM_MIN_QUBITS || c->n_qubits > QR_STREAM_MAX_QUBITS)
-        return refuse(p, "%u qubits: streaming is for %d to %d", c->n_qubits,
-                      (int)QR_STREAM_MIN_QUBITS, (int)QR_STREAM_MAX_QUBITS);
+        return plan_reject(p, "%u qubits: streaming supports %d to %d", c->n_qubits,
+                           (int)QR_STREAM_MIN_QUBITS, (int)QR_STREAM_MAX_QUBITS);
     struct circuit_reader r = {.p = p, .s = qr_xcalloc(1, sizeof *r.s)};
     p->stream = r.s;
     r.s->n = c->n_qubits;
     r.s->sliced = !p->lanes_are_samples;
     for (size_t i = 0; i < n_obs; i++)
         for (size_t t = 0; t < obs[i].n_terms; t++)
-            r.watched |= qr_qubits_mask(&obs[i].terms[t].x) | qr_qubits_mask(&obs[i].terms[t].z);
-    size_t done = r.n_prepared = read_preparation(&r, c);
+            r.observed |= qr_qubits_mask(&obs[i].terms[t].x) | qr_qubits_mask(&obs[i].terms[t].z);
+    size_t done = r.n_prepared = plan_read_preparation(&r, c);
     r.rest = (struct segment){.gates = qr_xcalloc(c->n_gates + 1, sizeof *r.rest.gates),
                               .n = c->n_gates - done,
                               .qubits = c->n_qubits};
     memcpy(r.rest.gates, c->gates + done, r.rest.n * sizeof *r.rest.gates);
-    bool ok = read_layers(&r, obs, n_obs) && lay_out(&r, obs, n_obs);
+    bool ok = plan_read_layers(&r, obs, n_obs) && plan_lay_out(&r, obs, n_obs);
     free(r.rest.gates);
     for (size_t i = 0; i < r.n_segments; i++) free(r.seg[i].gates);
     if (ok) {
         snprintf(p->why, sizeof p->why,
                  "a product state, CZ between neighbours, one-qubit gates with the data; then "
                  "layers of disjoint pairs, each "
-                 "ending in a pool that half of its qubits do not outlive");
+                 "ending in a pool that traces out half of its qubits");
         return true;
     }
     qr_stream_free(p);

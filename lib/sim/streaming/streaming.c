@@ -1,5 +1,5 @@
-/* sim/streaming/streaming.c — the streaming engine's front: bound numbers, workspaces, read-outs
- * and gradients of a micro-batch. */
+/* sim/streaming/streaming.c — entry points of the streaming engine: bound numbers, read-outs and
+ * gradients of a micro-batch. Start reading at streaming_forward() and streaming_backward(). */
 #include "sim/streaming/streaming.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 
 /* ---- encodings ---- */
 
-/* The last one-qubit gate that was computed: most angles of the tutorial's samples are 0. */
+/* Cache of the last one-qubit gate: most angles of the tutorial's samples are 0. */
 struct memo {
     bool set;
     struct qr_gate gate;
@@ -17,13 +17,13 @@ struct memo {
     double complex u[4];
 };
 
-static bool same_gate(const struct qr_gate *a, const struct qr_gate *b) {
+static bool encoding_same_gate(const struct qr_gate *a, const struct qr_gate *b) {
     return a->kind == b->kind &&
            memcmp(&a->global_shift, &b->global_shift, sizeof a->global_shift) == 0;
 }
 
-static void encoding(const struct qr_stream *s, unsigned q, const double *x, struct memo memo[2],
-                     double complex ret[4]) {
+static void encoding_matrix(const struct qr_stream *s, unsigned q, const double *x,
+                            struct memo memo[2], double complex ret[4]) {
     ret[0] = ret[3] = 1;
     ret[1] = ret[2] = 0;
     for (uint32_t i = 0; i < s->n_after[q]; i++) {
@@ -31,7 +31,7 @@ static void encoding(const struct qr_stream *s, unsigned q, const double *x, str
         double a[2] = {0, 0};
         for (unsigned k = 0; k < g->n_args; k++) a[k] = qr_gate_arg_value(&g->args[k], NULL, x);
         struct memo *m = &memo[a[0] != 0];
-        if (!m->set || !same_gate(g, &m->gate) || memcmp(a, m->a, sizeof a) != 0) {
+        if (!m->set || !encoding_same_gate(g, &m->gate) || memcmp(a, m->a, sizeof a) != 0) {
             m->set = true;
             m->gate = *g;
             memcpy(m->a, a, sizeof a);
@@ -45,15 +45,15 @@ static void encoding(const struct qr_stream *s, unsigned q, const double *x, str
     }
 }
 
-/* One sample: ret[(q * 4 + e) * 2]; lanes: ret[(q * 4 + e) * 32 + lane], imaginary parts
- * 16 further. */
+/* One sample: ret[(q * 4 + e) * 2]; lanes: ret[(q * 4 + e) * 32 + lane]; imaginary parts follow at
+ * distance 1 or 16. */
 void qr_stream_encodings(const struct qr_stream *s, const double *x, size_t stride, size_t n_lanes,
                          double *ret) {
     struct memo memo[2] = {{.set = false}, {.set = false}};
     for (unsigned q = 0; q < s->n; q++)
         for (unsigned l = 0; l < (s->sliced ? 1 : QR_LANES); l++) {
             double complex u[4] = {1, 0, 0, 1};
-            if (l < n_lanes) encoding(s, q, x + l * stride, memo, u);
+            if (l < n_lanes) encoding_matrix(s, q, x + l * stride, memo, u);
             for (unsigned e = 0; e < 4; e++) {
                 double *to = s->sliced ? ret + (q * 4 + e) * 2 : ret + (q * 4 + e) * 32 + l;
                 to[0] = creal(u[e]);
@@ -64,23 +64,23 @@ void qr_stream_encodings(const struct qr_stream *s, const double *x, size_t stri
 
 /* ---- numbers for one theta ---- */
 
-/* One entry of a matrix and of its adjoint. narrow: re[16] im[16]; wide: per entry re[16 lanes]
- * im[16 lanes]. */
-static void put_entry(struct qr_sim_bound *b, const struct qr_stream_gate *x, size_t variant,
-                      size_t row, size_t column, unsigned lane, struct qr_c64 z) {
+/* Sets one entry of a matrix and of its adjoint. narrow: re[16] im[16]; wide: per entry re[16
+ * lanes] im[16 lanes]. */
+static void bind_entry(struct qr_sim_bound *b, const struct qr_stream_gate *x, size_t variant,
+                       size_t row, size_t column, unsigned lane, struct qr_c64 z) {
     size_t size = x->wide ? QR_STREAM_WIDE : QR_STREAM_NARROW;
     size_t each = x->wide ? 2 * QR_LANES : 1;
-    size_t there = x->coef + variant * size + (row * 4 + column) * each + lane;
-    size_t back = x->coef + variant * size + size / 2 + (column * 4 + row) * each + lane;
+    size_t forward = x->coef + variant * size + (row * 4 + column) * each + lane;
+    size_t adjoint = x->coef + variant * size + size / 2 + (column * 4 + row) * each + lane;
     void *to = b->stream->coefs;
-    qr_element_set(b->plan, to, there, z.re);
-    qr_element_set(b->plan, to, there + QR_LANES, z.im);
-    qr_element_set(b->plan, to, back, z.re);
-    qr_element_set(b->plan, to, back + QR_LANES, -z.im);
+    qr_element_set(b->plan, to, forward, z.re);
+    qr_element_set(b->plan, to, forward + QR_LANES, z.im);
+    qr_element_set(b->plan, to, adjoint, z.re);
+    qr_element_set(b->plan, to, adjoint + QR_LANES, -z.im);
 }
 
-/* A fused gate's four variants: its input flipped on neither, either or both of its qubits. A qubit
- * that a lane's number flips needs no variant: the coefficients of each lane have it. */
+/* Sets the four variants of a fused gate: input flipped on neither, either or both qubits. A qubit
+ * with a flip that depends on the lane needs no variant: each lane has its own coefficients. */
 static void bind_fused(struct qr_sim_bound *b, const struct qr_stream_gate *x) {
     const struct qr_m4 *m = &b->suffix[x->shape];
     unsigned lanes = x->wide ? QR_LANES : 1;
@@ -95,19 +95,20 @@ static void bind_fused(struct qr_sim_bound *b, const struct qr_stream_gate *x) {
         for (unsigned l = 0; l < lanes; l++) {
             unsigned flip_0 = by_lane[0] ? l >> x->flip[0] & 1 : v >> 1;
             unsigned flip_1 = by_lane[1] ? l >> x->flip[1] & 1 : v & 1;
-            unsigned flipped = flip_0 << 1 | flip_1; /* as bits of a column's number */
+            unsigned flipped = flip_0 << 1 | flip_1; /* as column bits */
             for (size_t r = 0; r < 4; r++)
                 for (size_t c = 0; c < 4; c++)
-                    put_entry(b, x, v, r, c, l, m->e[r * 4 + (c ^ flipped)]);
+                    bind_entry(b, x, v, r, c, l, m->e[r * 4 + (c ^ flipped)]);
         }
     }
 }
 
-static struct qr_c64 times(struct qr_c64 a, struct qr_c64 b) {
+static struct qr_c64 streaming_complex_product(struct qr_c64 a, struct qr_c64 b) {
     return (struct qr_c64){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
-/* The fused gates across the cut, one of whose qubits is a lane before and an outcome behind. */
+/* Sets the fused gates across the cut: one of their qubits is a lane before and an outcome
+ * after. */
 static void bind_crossing(struct qr_sim_bound *b) {
     const struct qr_stream_front *f = &b->plan->stream->front;
     for (unsigned v = 0; v < f->variants; v++)
@@ -123,29 +124,30 @@ static void bind_crossing(struct qr_sim_bound *b) {
                         x = b->suffix[f->centre].e[(a * 2 + (r >> 1)) * 4 + last * 2 + (c >> 1)];
                     if (f->wrap)
                         y = b->suffix[f->around].e[(d * 2 + (r & 1)) * 4 + e * 2 + (c & 1)];
-                    t.e[r * 4 + c] = times(x, y);
+                    t.e[r * 4 + c] = streaming_complex_product(x, y);
                 }
             qr_wide_numbers(&t, l, b->stream->wide + (size_t)v * QR_WIDE);
         }
 }
 
-static void bind(struct qr_sim_bound *b, struct qr_pool *pool) {
+static void streaming_bind(struct qr_sim_bound *b, struct qr_pool *pool) {
     (void)pool;
     const struct qr_stream *s = b->plan->stream;
     for (size_t i = 0; i < s->n_fused; i++)
         if (s->fused[i].data[0] < 0 && s->fused[i].data[1] < 0) bind_fused(b, &s->fused[i]);
     if (s->sliced) bind_crossing(b);
     qr_tail_bind(b);
-    /* of all: a workspace must not take one for another that had its place */
+    /* A process-wide counter: a workspace must not mistake a bound for a former one at the same
+     * address. */
     static atomic_uint_fast64_t binds;
     b->stream->generation = atomic_fetch_add(&binds, 1) + 1;
 }
 
 /* ---- lanes are samples ---- */
 
-static struct qr_stream_run run_of(const struct qr_sim_bound *b, struct qr_stream_workspace *ws,
-                                   struct qr_pool *pool,
-                                   const struct qr_stream_direction *direction) {
+static struct qr_stream_run streaming_run_of(const struct qr_sim_bound *b,
+                                             struct qr_stream_workspace *ws, struct qr_pool *pool,
+                                             const struct qr_stream_direction *direction) {
     return (struct qr_stream_run){.p = b->plan,
                                   .s = b->plan->stream,
                                   .b = b,
@@ -155,7 +157,7 @@ static struct qr_stream_run run_of(const struct qr_sim_bound *b, struct qr_strea
                                   .direction = direction};
 }
 
-static void encode_group(struct qr_stream_run *r, const double *x, size_t n) {
+static void group_encode(struct qr_stream_run *r, const double *x, size_t n) {
     const struct qr_stream *s = r->s;
     _Alignas(64) double pair[2][4][32];
     qr_stream_encodings(s, x, r->p->n_columns, n, r->ws->encoding);
@@ -173,7 +175,7 @@ static void encode_group(struct qr_stream_run *r, const double *x, size_t n) {
     }
 }
 
-static void run_group(struct qr_stream_run *r, size_t group) {
+static void group_run(struct qr_stream_run *r, size_t group) {
     struct qr_stream_workspace *ws = r->ws;
     struct qr_stream_slot *slot = &ws->slots[0];
     size_t first = group * QR_LANES,
@@ -183,30 +185,30 @@ static void run_group(struct qr_stream_run *r, size_t group) {
     slot->density = kept + ws->group_bytes - r->s->density_numbers * QR_LANES * r->p->elem_bytes;
     memset(kept, 0, ws->group_bytes);
     memset(slot->terms, 0, r->s->n_sets * sizeof *slot->terms);
-    encode_group(r, ws->x + first * r->p->n_columns, n);
+    group_encode(r, ws->x + first * r->p->n_columns, n);
     qr_stream_level(r, slot, 0, ws->start, slot->lambda, 0, false);
 }
 
-static double known_or_nan(double x) {
-    qr_fixed f; /* the same numbers are refused as everywhere */
+static double in_range_or_nan(double x) {
+    qr_fixed f; /* The same range check as for all other numbers */
     return qr_fixed_from_double(x, &f) ? x : __builtin_nan("");
 }
 
-static void group_z(struct qr_stream_run *r, size_t group, double *ret_z) {
+static void group_readouts(struct qr_stream_run *r, size_t group, double *ret_z) {
     size_t first = group * QR_LANES, R = r->p->n_readouts;
     _Alignas(64) double z[QR_LANES];
     for (size_t k = 0; k < R; k++) {
-        r->k->weigh(r->ws->slots[0].density, r->s->density_numbers,
-                    r->b->stream->weights + k * r->s->density_numbers, z);
+        r->k->weighted_sum(r->ws->slots[0].density, r->s->density_numbers,
+                           r->b->stream->weights + k * r->s->density_numbers, z);
         for (size_t l = 0; l < QR_LANES && first + l < r->ws->n_samples; l++)
-            ret_z[(first + l) * R + k] = known_or_nan(z[l]);
+            ret_z[(first + l) * R + k] = in_range_or_nan(z[l]);
     }
 }
 
-/* Each lane's scale: its sample's, and, unless row is NULL, times its direction's number. 0 in
- * empty lanes. */
-static void lane_scales(const struct qr_stream_run *r, size_t group, const double *scale,
-                        const double *row, double ret[QR_LANES]) {
+/* Scale of each lane: that of its sample, times row[sample] of the direction unless row is NULL. 0
+ * in empty lanes. */
+static void group_lane_scales(const struct qr_stream_run *r, size_t group, const double *scale,
+                              const double *row, double ret[QR_LANES]) {
     size_t first = group * QR_LANES;
     for (size_t l = 0; l < QR_LANES; l++) {
         size_t i = first + l;
@@ -215,8 +217,8 @@ static void lane_scales(const struct qr_stream_run *r, size_t group, const doubl
     }
 }
 
-/* The kept sums of the fused gates, now that each lane's scale is known. */
-static bool scale_group(struct qr_stream_run *r, size_t group, const double scale[QR_LANES]) {
+/* Scales and adds the kept cross sums of a group. */
+static bool group_scale(struct qr_stream_run *r, size_t group, const double scale[QR_LANES]) {
     const struct qr_stream *s = r->s;
     struct qr_stream_workspace *ws = r->ws;
     double(*sums)[QR_LANES] = (double(*)[QR_LANES])(void *)(ws->kept + group * ws->group_bytes);
@@ -233,8 +235,8 @@ static bool scale_group(struct qr_stream_run *r, size_t group, const double scal
     return ok;
 }
 
-/* And the density matrices of all groups, each lane times its scale. */
-static bool scale_density(struct qr_stream_run *r, const double *scale, const double *row) {
+/* Scales and adds the density matrices of all groups. */
+static bool density_scale(struct qr_stream_run *r, const double *scale, const double *row) {
     struct qr_stream_workspace *ws = r->ws;
     size_t n = r->s->density_numbers;
     double *rho = ws->scratch + r->p->n_params;
@@ -243,7 +245,7 @@ static bool scale_density(struct qr_stream_run *r, const double *scale, const do
     memset(sum, 0, n * sizeof *sum);
     for (size_t g = 0; g * QR_LANES < ws->n_samples; g++) {
         double lanes[QR_LANES];
-        lane_scales(r, g, scale, row, lanes);
+        group_lane_scales(r, g, scale, row, lanes);
         r->k->fold_sums(ws->kept + (g + 1) * ws->group_bytes - n * QR_LANES * r->p->elem_bytes, n,
                         lanes, rho);
         ok &= qr_fixed_add_doubles(sum, rho, n);
@@ -252,8 +254,8 @@ static bool scale_density(struct qr_stream_run *r, const double *scale, const do
     return ok;
 }
 
-/* Another sweep, with each sample's own direction. */
-static void run_each(struct qr_stream_run *r, size_t group, const double *direction) {
+/* Repeats the sweep with each sample's own direction. */
+static void group_run_each(struct qr_stream_run *r, size_t group, const double *direction) {
     struct qr_stream_workspace *ws = r->ws;
     size_t R = r->p->n_readouts;
     for (size_t k = 0; k < R; k++)
@@ -262,7 +264,7 @@ static void run_each(struct qr_stream_run *r, size_t group, const double *direct
             qr_element_set(r->p, ws->each_weight, k * QR_LANES + l,
                            i < ws->n_samples ? direction[i * R + k] : 0);
         }
-    run_group(r, group);
+    group_run(r, group);
 }
 
 static bool samples_backward(const struct qr_sim_bound *b, struct qr_stream_workspace *ws,
@@ -271,7 +273,7 @@ static bool samples_backward(const struct qr_sim_bound *b, struct qr_stream_work
     const struct qr_stream *s = p->stream;
     size_t R = p->n_readouts, after = s->n_tail * qr_tail_doubles(s);
     const double one = 1;
-    struct qr_stream_run r = run_of(b, ws, NULL, &ws->direction);
+    struct qr_stream_run r = streaming_run_of(b, ws, NULL, &ws->direction);
     r.each = !ws->done && R > 1;
     if (r.each && (ws->each_bound != b || ws->each_generation != b->stream->generation)) {
         qr_tail_each(b, ws->each_dense);
@@ -282,28 +284,28 @@ static bool samples_backward(const struct qr_sim_bound *b, struct qr_stream_work
     bool ok = true;
     for (size_t g = 0; g * QR_LANES < ws->n_samples; g++) {
         double lanes[QR_LANES];
-        if (r.each) run_each(&r, g, direction);
-        else if (!ws->done) run_group(&r, g);
-        lane_scales(&r, g, scale, R == 1 ? direction : NULL, lanes);
-        ok &= scale_group(&r, g, lanes);
+        if (r.each) group_run_each(&r, g, direction);
+        else if (!ws->done) group_run(&r, g);
+        group_lane_scales(&r, g, scale, R == 1 ? direction : NULL, lanes);
+        ok &= group_scale(&r, g, lanes);
     }
     if (!s->n_tail) return ok;
-    /* the tail once for each read-out where each sample has its own direction, else once for the
-     * direction of all */
+    /* Once per read-out if each sample has its own direction, else once for the common
+     * direction. */
     double *rho = ws->scratch + p->n_params;
     for (size_t k = 0; k < (r.each ? R : 1); k++) {
         const double *row = r.each || R == 1 ? direction + k : NULL;
-        const double *behind = r.each ? b->stream->after + k * after : ws->direction.after;
-        ok &= scale_density(&r, scale, row);
-        ok &= qr_tail_gradient(b, behind, ws->matrix, rho, ws->cross);
+        const double *observables = r.each ? b->stream->after + k * after : ws->direction.after;
+        ok &= density_scale(&r, scale, row);
+        ok &= qr_tail_gradient(b, observables, ws->matrix, rho, ws->cross);
     }
     return ok;
 }
 
 /* ---- lanes are slices ---- */
 
-/* All of one sample; its cross matrices stay until the scale is known. False when a number left
- * the range. */
+/* Runs one sample; its cross matrices are kept until the scale is known. Returns false if a number
+ * was out of range. */
 static bool run_sample(struct qr_stream_run *r, size_t sample, double *ret_z) {
     const struct qr_sim_plan *p = r->p;
     const struct qr_stream *s = r->s;
@@ -328,7 +330,7 @@ static bool run_sample(struct qr_stream_run *r, size_t sample, double *ret_z) {
         double z = 0;
         for (size_t i = 0; i < s->density_numbers; i++)
             z += r->b->stream->weights[k * s->density_numbers + i] * rho[i];
-        ret_z[k] = ok ? known_or_nan(z) : __builtin_nan("");
+        ret_z[k] = ok ? in_range_or_nan(z) : __builtin_nan("");
     }
     if (!r->direction) return ok;
     memcpy(ws->sample_cross + sample * n_cross, ws->slots[0].cross, n_cross * sizeof(qr_fixed));
@@ -347,7 +349,7 @@ static bool slices_backward(const struct qr_sim_bound *b, struct qr_stream_works
         double f = R == 1 ? scale[i] * direction[i] : scale[i];
         if (!ws->done) {
             qr_tail_set_direction(&ws->direction, b, R == 1 ? &one : direction + i * R);
-            struct qr_stream_run r = run_of(b, ws, pool, &ws->direction);
+            struct qr_stream_run r = streaming_run_of(b, ws, pool, &ws->direction);
             ok &= run_sample(&r, i, NULL);
         }
         for (size_t k = 0; k < n_cross; k += QR_CROSS) {
@@ -362,9 +364,10 @@ static bool slices_backward(const struct qr_sim_bound *b, struct qr_stream_works
 
 /* ---- the engine ---- */
 
-static void forward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
-                    struct qr_pool *pool, const double *x, size_t x_stride, size_t n_samples,
-                    bool gradient, const double *direction, double *ret_z) {
+static void streaming_forward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
+                              struct qr_pool *pool, const double *x, size_t x_stride,
+                              size_t n_samples, bool gradient, const double *direction,
+                              double *ret_z) {
     struct qr_stream_workspace *ws = (struct qr_stream_workspace *)workspace;
     const struct qr_sim_plan *p = b->plan;
     const double one = 1;
@@ -372,27 +375,27 @@ static void forward(const struct qr_sim_bound *b, struct qr_sim_workspace *works
     ws->n_samples = n_samples;
     for (size_t s = 0; s < n_samples && p->n_columns; s++)
         memcpy(ws->x + s * p->n_columns, x + s * x_stride, p->n_columns * sizeof *x);
-    if (p->n_readouts == 1) direction = &one; /* always known */
+    if (p->n_readouts == 1) direction = &one; /* Always known */
     ws->done = gradient && direction;
     if (ws->done) qr_tail_set_direction(&ws->direction, b, direction);
-    struct qr_stream_run r = run_of(b, ws, pool, ws->done ? &ws->direction : NULL);
+    struct qr_stream_run r = streaming_run_of(b, ws, pool, ws->done ? &ws->direction : NULL);
     if (p->stream->sliced) {
         for (size_t s = 0; s < n_samples; s++)
             if (!run_sample(&r, s, ret_z + s * p->n_readouts) && ws->done) ws->done = false;
         return;
     }
     for (size_t g = 0; g * QR_LANES < n_samples; g++) {
-        run_group(&r, g);
-        group_z(&r, g, ret_z);
+        group_run(&r, g);
+        group_readouts(&r, g, ret_z);
     }
 }
 
-static bool backward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
-                     struct qr_pool *pool, const double *direction, const double *scale,
-                     qr_fixed *ret_grad, double *ret_dx) {
+static bool streaming_backward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
+                               struct qr_pool *pool, const double *direction, const double *scale,
+                               qr_fixed *ret_grad, double *ret_dx) {
     struct qr_stream_workspace *ws = (struct qr_stream_workspace *)workspace;
     const struct qr_sim_plan *p = b->plan;
-    (void)ret_dx; /* no input is wanted */
+    (void)ret_dx; /* Plans with requested input derivatives are rejected. */
     memset(ws->cross, 0, p->n_shapes * QR_CROSS * sizeof *ws->cross);
     bool ok = p->stream->sliced ? slices_backward(b, ws, pool, direction, scale)
                                 : samples_backward(b, ws, direction, scale);
@@ -400,7 +403,7 @@ static bool backward(const struct qr_sim_bound *b, struct qr_sim_workspace *work
                                    ret_grad, NULL);
 }
 
-static unsigned __int128 least_bytes(const struct qr_sim_plan *p) {
+static unsigned __int128 streaming_least_bytes(const struct qr_sim_plan *p) {
     struct qr_buffers all = {.allocate = false};
     qr_stream_workspace_buffers(p, 1, &all);
     return all.bytes;
@@ -417,16 +420,16 @@ const struct qr_sim_engine qr_streaming_engine = {
     .joins_sweeps = true,
     .plan = qr_stream_plan,
     .plan_free = qr_stream_free,
-    .least_bytes = least_bytes,
+    .least_bytes = streaming_least_bytes,
     .micro_batches_in_parallel = qr_stream_in_parallel,
     .bound_bytes = qr_stream_bound_bytes,
     .bound_new = qr_stream_bound_new,
     .bound_free = qr_stream_bound_free,
-    .bind = bind,
+    .bind = streaming_bind,
     .workspace_buffers = qr_stream_workspace_buffers,
     .workspace_new = qr_stream_workspace_new,
     .workspace_free = qr_stream_workspace_free,
-    .forward = forward,
-    .backward = backward,
+    .forward = streaming_forward,
+    .backward = streaming_backward,
     .report = qr_stream_report,
 };

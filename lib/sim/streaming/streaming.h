@@ -1,5 +1,5 @@
-/* sim/streaming/streaming.h — the engine for prepare-convolve-pool circuits: slices of the state,
- * whose qubits end at the pools. */
+/* sim/streaming/streaming.h — the engine for prepare-convolve-pool circuits: it simulates slices of
+ * the state and traces out qubits at the pools. */
 #ifndef QR_SIM_STREAMING_STREAMING_H
 #define QR_SIM_STREAMING_STREAMING_H
 

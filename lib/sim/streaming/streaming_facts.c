@@ -1,22 +1,22 @@
-/* sim/streaming/streaming_facts.c — a streaming plan in words, and what its kernels are called for.
- * sim/planner.md has the picture. */
+/* sim/streaming/streaming_facts.c — report of a streaming plan: its lines, and the costs of its
+ * kernel calls. sim/planner.md has a diagram. Start reading at qr_stream_report(). */
 #include <stdio.h>
 
 #include "base/mem.h"
 #include "sim/report/report_build.h"
 #include "sim/streaming/streaming_impl.h"
 
-/* ---- what is computed ---- */
+/* ---- costs ---- */
 
-enum { ENCODE_OPERATIONS = 4 * 4 * (4 + 4 * 4 + 1) }; /* of kernels' encode, a lane */
+enum { ENCODE_OPERATIONS = 4 * 4 * (4 + 4 * 4 + 1) }; /* per lane of the kernel encode */
 
 /* One sweep over all lanes of a group of samples, or of one sample. */
 struct sweep {
-    bool back;
-    unsigned each; /* read-outs that lambda is a sum over; 0: one direction */
+    bool backward;
+    unsigned each; /* number of read-outs summed into lambda; 0: one direction */
 };
 
-static double cells_of(const struct qr_stream *s) {
+static double streaming_cells(const struct qr_stream *s) {
     double cells = (double)(UINT64_C(1) << s->n);
     return s->sliced ? cells / QR_LANES : cells;
 }
@@ -24,7 +24,7 @@ static double cells_of(const struct qr_stream *s) {
 static void level_cost(struct qr_report_build *b, const struct sweep *w, unsigned level) {
     const struct qr_stream *s = b->p->stream;
     const struct qr_stream_level *l = &s->levels[level];
-    double cells = cells_of(s);
+    double cells = streaming_cells(s);
     char name[16];
     snprintf(name, sizeof name, "layer %u", level + (s->sliced ? 2 : 1));
     struct qr_sim_stage *stage =
@@ -36,8 +36,9 @@ static void level_cost(struct qr_report_build *b, const struct sweep *w, unsigne
                 const struct qr_plan_shape *shape =
                     &b->p->shapes[s->fused[s->sets[i].first_fused + j].shape];
                 qr_cost_apply(stage, cells, qr_report_dense, b->p->cell_bytes);
-                if (w->back && shape->n_derivatives) qr_cost_cross(stage, cells, b->p->cell_bytes);
-                if (w->back && (h > 0 || level > 0 || s->sliced))
+                if (w->backward && shape->n_derivatives)
+                    qr_cost_cross(stage, cells, b->p->cell_bytes);
+                if (w->backward && (h > 0 || level > 0 || s->sliced))
                     qr_cost_apply(stage, cells, qr_report_dense, b->p->cell_bytes);
             }
     }
@@ -46,11 +47,11 @@ static void level_cost(struct qr_report_build *b, const struct sweep *w, unsigne
 /* lambda = O phi, and the sums of |phi><phi|. */
 static void observe_cost(struct qr_report_build *b, const struct sweep *w) {
     const struct qr_stream *s = b->p->stream;
-    double cells = cells_of(s), half = s->dim / 2.0, tiles = half * (half + 1) / 2;
+    double cells = streaming_cells(s), half = s->dim / 2.0, tiles = half * (half + 1) / 2;
     size_t cell = b->p->cell_bytes;
     struct qr_sim_stage *stage =
-        qr_report_stage(b, "tail", "lambda = O phi; density matrix of the qubits that are left");
-    bool one = w->back && !w->each;
+        qr_report_stage(b, "tail", "lambda = O phi; density matrix of the remaining qubits");
+    bool one = w->backward && !w->each;
     if (s->diagonal) {
         qr_cost(stage, cells * (one ? 4 : 2), cells * (double)cell * (one ? 2 : 1));
         qr_cost(stage, cells * 3 * w->each, cells * (double)cell * 3 * w->each);
@@ -59,10 +60,10 @@ static void observe_cost(struct qr_report_build *b, const struct sweep *w) {
     qr_cost_products(stage, cells, 4 * tiles / s->dim, 1, cell);
     if (one) qr_cost_products(stage, cells, s->dim, 2, cell);
     qr_cost_products(stage, cells, (double)s->dim * w->each, 3 * w->each, cell);
-    qr_cost(stage, cells * 2 * w->each, 0); /* times the lane's weight */
+    qr_cost(stage, cells * 2 * w->each, 0); /* Times the lane's weight */
 }
 
-/* The tail's fused gates on its matrices, in float64. */
+/* Cells of one matrix of the tail, in float64. */
 static double tail_cells(const struct qr_stream *s) {
     return (double)qr_tail_doubles(s) / (2 * QR_LANES);
 }
@@ -75,7 +76,7 @@ static void tail_gradient_cost(struct qr_report_build *b, double times) {
         qr_report_stage(b, "tail's back", "fused gates of the tail on density matrices, float64");
     for (uint32_t i = s->tail_first; i < s->tail_first + s->n_tail; i++) {
         uint32_t shape = b->p->fused[i].shape;
-        qr_cost_apply(stage, times * 2 * tail_cells(s), b->way[shape][0], cell);
+        qr_cost_apply(stage, times * 2 * tail_cells(s), b->sparsity[shape][0], cell);
         if (b->p->shapes[shape].n_derivatives) qr_cost_cross(stage, times * tail_cells(s), cell);
     }
 }
@@ -84,22 +85,22 @@ static void bind_cost(struct qr_report_build *b) {
     const struct qr_stream *s = b->p->stream;
     if (!s->n_tail) return;
     struct qr_sim_stage *stage =
-        qr_report_stage(b, "bind", "read-outs carried back through the tail, float64");
+        qr_report_stage(b, "bind", "read-outs propagated back through the tail, float64");
     stage->when = QR_EACH_STEP;
     for (uint32_t i = s->tail_first; i < s->tail_first + s->n_tail; i++)
-        qr_cost_apply(stage, 2 * tail_cells(s) * b->p->n_readouts, b->way[b->p->fused[i].shape][1],
-                      2 * QR_LANES * sizeof(double));
+        qr_cost_apply(stage, 2 * tail_cells(s) * b->p->n_readouts,
+                      b->sparsity[b->p->fused[i].shape][1], 2 * QR_LANES * sizeof(double));
 }
 
-/* ---- the first layer where it is never simulated as a whole ---- */
+/* ---- the first layer of a sliced plan ---- */
 
-/* On 8 lanes of that many cells: whatever the matrix is. */
+/* A dense 4x4 on 8 lanes of `cells` cells. */
 static void half_cost(struct qr_sim_stage *stage, double cells, size_t cell) {
     qr_cost_apply(stage, cells / 2, qr_report_dense, cell);
 }
 
-/* forward: by itself. encoding: where all 16 lanes are carried back; else NULL. */
-static void chain_cost(struct qr_report_build *b, bool forward, bool back, unsigned bits,
+/* forward: count the forward chain. encoding: if all 16 lanes run backward; else NULL. */
+static void chain_cost(struct qr_report_build *b, bool forward, bool backward, unsigned bits,
                        struct qr_front_gate *const half[2], const unsigned n[2],
                        const double *encoding) {
     double cells = (double)(UINT64_C(1) << bits);
@@ -107,9 +108,9 @@ static void chain_cost(struct qr_report_build *b, bool forward, bool back, unsig
     for (unsigned h = 0; h < 2; h++)
         for (unsigned i = 0; i < n[h]; i++) {
             if (forward)
-                half_cost(qr_report_stage(b, "tables", "layer 1 on sources and on sinks alone"),
+                half_cost(qr_report_stage(b, "tables", "layer 1 on sources and sinks separately"),
                           cells, cell);
-            if (!back) continue;
+            if (!backward) continue;
             struct qr_sim_stage *stage =
                 qr_report_stage(b, "tables, back", "derivatives of layer 1");
             if (b->p->shapes[half[h][i].shape].n_derivatives) qr_cost_cross(stage, cells, cell);
@@ -125,16 +126,16 @@ static void chain_cost(struct qr_report_build *b, bool forward, bool back, unsig
 static void front_cost(struct qr_report_build *b, const struct sweep *w) {
     const struct qr_stream *s = b->p->stream;
     const struct qr_stream_front *f = &s->front;
-    double cells = cells_of(s), chain = (double)(UINT64_C(1) << f->right_bits),
+    double cells = streaming_cells(s), chain = (double)(UINT64_C(1) << f->right_bits),
            all = f->variants * chain;
     size_t cell = b->p->cell_bytes;
     double *encoding = qr_xcalloc((size_t)s->n * 8, sizeof *encoding);
     qr_stream_encodings(s, b->x, 0, 1, encoding);
     bool one = qr_front_one_chain(f);
-    chain_cost(b, true, w->back, f->k, f->left, f->n_left, NULL);
-    chain_cost(b, !one, w->back, f->right_bits, f->right, f->n_right, one ? encoding : NULL);
+    chain_cost(b, true, w->backward, f->k, f->left, f->n_left, NULL);
+    chain_cost(b, !one, w->backward, f->right_bits, f->right, f->n_right, one ? encoding : NULL);
     free(encoding);
-    unsigned builds = qr_stream_one_table(s) ? 1 + w->back : 1;
+    unsigned builds = qr_stream_one_table(s) ? 1 + w->backward : 1;
     if (f->variants > 1)
         qr_cost_apply(qr_report_stage(b, "tables", NULL), builds * all, qr_report_dense, cell);
     qr_cost_products(
@@ -142,19 +143,19 @@ static void front_cost(struct qr_report_build *b, const struct sweep *w) {
                         "a slice from the tables, and their derivatives from its lambda"),
         cells, f->terms, 2, cell);
     struct qr_sim_stage *stage = qr_report_stage(b, "slices", NULL);
-    qr_cost(stage, cells * 2, 0); /* two halves of the terms, added */
-    if (!w->back) return;
+    qr_cost(stage, cells * 2, 0); /* Adds the two halves of the terms. */
+    if (!w->backward) return;
     qr_cost_products(stage, cells, f->terms, 2, cell);
     double pieces = s->split ? (double)(f->n_slices / QR_LANES / s->item_chunks) : 1,
            first = f->variants * pieces * (double)(UINT64_C(1) << f->m);
     qr_cost_products(stage, cells, QR_LANES, 3, cell);
-    /* and to what is there, but for a piece's first */
+    /* Added to the previous contents, except for the first of a piece */
     qr_cost(stage, cells * 4 - first * 2, -first * (double)cell);
     stage = qr_report_stage(b, "tables, back", NULL);
     if (!f->centre_first && b->p->shapes[f->centre].n_derivatives) qr_cost_cross(stage, all, cell);
     if (f->wrap && b->p->shapes[f->around].n_derivatives) qr_cost_cross(stage, all, cell);
     if (f->variants > 1) qr_cost_apply(stage, all, qr_report_dense, cell);
-    qr_cost(stage, (all - chain) * 2, (all + chain) * (double)cell); /* variants, added */
+    qr_cost(stage, (all - chain) * 2, (all + chain) * (double)cell); /* Adds the variants. */
 }
 
 static void encode_cost(struct qr_report_build *b) {
@@ -174,31 +175,31 @@ static void sweep_cost(struct qr_report_build *b, const struct sweep *w) {
     observe_cost(b, w);
 }
 
-/* Read-outs are sums of the density matrices' numbers. */
-static void read_cost(struct qr_report_build *b) {
+/* Read-outs are weighted sums of the density matrices. */
+static void streaming_readout_cost(struct qr_report_build *b) {
     double n = (double)b->p->stream->density_numbers * b->p->n_readouts;
     if (!b->p->stream->sliced)
         qr_cost(qr_report_stage(b, "tail", NULL), n, n * QR_LANES * (double)b->p->elem_bytes);
 }
 
-static void cost(struct qr_report_build *b) {
+static void streaming_cost(struct qr_report_build *b) {
     const struct qr_stream *s = b->p->stream;
     size_t groups = s->sliced ? b->r->n_samples : (b->r->n_samples + QR_LANES - 1) / QR_LANES;
     bool first = b->r->read_outs_first;
     for (size_t g = 0; g < groups; g++) {
-        if (first) sweep_cost(b, &(struct sweep){.back = false});
-        if (first) read_cost(b);
-        sweep_cost(
-            b, &(struct sweep){.back = true, .each = first && !s->sliced ? b->p->n_readouts : 0});
-        if (!first) read_cost(b);
+        if (first) sweep_cost(b, &(struct sweep){.backward = false});
+        if (first) streaming_readout_cost(b);
+        sweep_cost(b, &(struct sweep){.backward = true,
+                                      .each = first && !s->sliced ? b->p->n_readouts : 0});
+        if (!first) streaming_readout_cost(b);
     }
     tail_gradient_cost(b, s->sliced ? (double)groups : first ? b->p->n_readouts : 1);
     bind_cost(b);
 }
 
-/* ---- words ---- */
+/* ---- lines ---- */
 
-static void level_line(struct qr_report_build *b, unsigned level, unsigned first) {
+static void report_level(struct qr_report_build *b, unsigned level, unsigned first) {
     const struct qr_stream *s = b->p->stream;
     const struct qr_stream_level *l = &s->levels[level];
     struct qr_buf text = {0};
@@ -220,14 +221,14 @@ static void level_line(struct qr_report_build *b, unsigned level, unsigned first
     qr_buf_free(&text);
 }
 
-static void front_lines(struct qr_report_build *b) {
+static void report_front(struct qr_report_build *b) {
     const struct qr_stream *s = b->p->stream;
     const struct qr_stream_front *f = &s->front;
-    qr_report_line(b, "layer 1",
-                   "never as a whole: a table of 2^%u (qubits 0-%u) times one of 2^%u (%u-%u) for "
-                   "%u outcome%s, %u products;",
-                   f->k, f->k - 1, f->m, f->k, s->n - 1, f->variants, f->variants == 1 ? "" : "s",
-                   f->terms);
+    qr_report_line(
+        b, "layer 1",
+        "not simulated as a whole: a table of 2^%u (qubits 0-%u) times one of 2^%u (%u-%u) for "
+        "%u outcome%s, %u products;",
+        f->k, f->k - 1, f->m, f->k, s->n - 1, f->variants, f->variants == 1 ? "" : "s", f->terms);
     qr_report_line(b, "", "across the cut: %u-%u%s; 0-%u are traced out by the pool onto %u-%u",
                    f->k - 1, f->k, f->wrap ? " and the ring's last fused gate" : "", f->k - 1, f->k,
                    2 * f->k - 1);
@@ -235,34 +236,33 @@ static void front_lines(struct qr_report_build *b) {
                    f->variants * f->n_slices, f->m);
 }
 
-static void tail_line(struct qr_report_build *b) {
+static void report_tail(struct qr_report_build *b) {
     const struct qr_stream *s = b->p->stream;
     if (s->diagonal)
-        qr_report_line(b, "tail", "%u qubits: read-outs of Z only, a number for each amplitude",
+        qr_report_line(b, "tail", "%u qubits: read-outs of Z only, one factor per amplitude",
                        s->tail_bits);
     else
         qr_report_line(b, "tail",
-                       "%u qubits, %u fused gates: the read-outs carried back to a matrix of %u x "
+                       "%u qubits, %u fused gates: read-outs propagated back to a matrix of %u x "
                        "%u, density matrices instead of states",
                        s->tail_bits, s->n_tail, s->dim, s->dim);
 }
 
-static void threads_line(struct qr_report_build *b) {
+static void report_threads(struct qr_report_build *b) {
     const struct qr_stream *s = b->p->stream;
     bool apart = qr_stream_in_parallel(b->p), shared = s->sliced && qr_stream_shares(s) > 1;
-    const char *own = "each takes micro-batches, in a workspace of its own";
+    const char *own = "each thread runs micro-batches in its own workspace";
     char items[128] = "";
     if (shared)
         snprintf(items, sizeof items,
                  "the slices of one sample: %zu times %zu for each outcome across the cut",
                  s->front.n_slices / QR_LANES / s->item_chunks, (size_t)s->item_chunks * QR_LANES);
     if (apart)
-        qr_report_line(b, "threads", "%s%s%s", own, shared ? "; who finds no more shares " : "",
-                       items);
-    else qr_report_line(b, "threads", "all share %s", items);
+        qr_report_line(b, "threads", "%s%s%s", own, shared ? "; idle threads share " : "", items);
+    else qr_report_line(b, "threads", "all threads share %s", items);
 }
 
-static void prepare_line(struct qr_report_build *b) {
+static void report_preparation(struct qr_report_build *b) {
     const struct qr_stream *s = b->p->stream;
     unsigned before = 0, after = 0;
     for (unsigned q = 0; q < s->n; q++) {
@@ -270,14 +270,14 @@ static void prepare_line(struct qr_report_build *b) {
         after += s->n_after[q];
     }
     qr_report_line(b, "prepare",
-                   "%u one-qubit gates and %d CZ, written down as they are; %u one-qubit gates "
-                   "with the data, in the first fused gates",
+                   "%u one-qubit gates and %d CZ, in closed form; %u one-qubit gates "
+                   "with data, folded into the first fused gates",
                    before, __builtin_popcountll(s->edges), after);
 }
 
-/* Half-layers of fused gates first..end of one segment. */
-static void list_fused(struct qr_report_build *b, uint32_t first, uint32_t end, unsigned part,
-                       unsigned base) {
+/* Lists the half-layers of fused gates first..end of one segment. */
+static void streaming_list_fused(struct qr_report_build *b, uint32_t first, uint32_t end,
+                                 unsigned part, unsigned base) {
     unsigned depth[QR_FUSED_QUBITS] = {0};
     for (uint32_t i = first; i < end; i++) {
         const uint8_t *q = b->p->fused[i].q;
@@ -292,26 +292,26 @@ void qr_stream_report(struct qr_report_build *b) {
     unsigned base = s->sliced ? s->front.k : 0, part = 0;
     uint32_t at = s->tail_first;
     for (unsigned l = 0; l < s->n_levels; l++) at -= s->levels[l].n_fused;
-    prepare_line(b);
+    report_preparation(b);
     if (s->sliced) {
-        front_lines(b);
+        report_front(b);
         qr_report_part(b, "layer 1");
-        list_fused(b, 0, at, part++, 0);
+        streaming_list_fused(b, 0, at, part++, 0);
     } else {
         qr_report_line(b, "lanes", "16 samples side by side");
     }
     for (unsigned l = 0; l < s->n_levels; l++) {
-        level_line(b, l, base);
+        report_level(b, l, base);
         qr_report_part(b, "layer %u", l + (s->sliced ? 2 : 1));
-        list_fused(b, at, at + s->levels[l].n_fused, part++, base);
+        streaming_list_fused(b, at, at + s->levels[l].n_fused, part++, base);
         at += s->levels[l].n_fused;
         base += s->levels[l].k;
     }
-    tail_line(b);
-    threads_line(b);
+    report_tail(b);
+    report_threads(b);
     if (s->n_tail) {
         qr_report_part(b, "tail");
-        list_fused(b, s->tail_first, s->tail_first + s->n_tail, part, base);
+        streaming_list_fused(b, s->tail_first, s->tail_first + s->n_tail, part, base);
     }
-    cost(b);
+    streaming_cost(b);
 }

@@ -1,5 +1,5 @@
-/* sim/streaming/streaming_workspace.c — what the streaming engine holds: for one theta, and for
- * one micro-batch. */
+/* sim/streaming/streaming_workspace.c — memory of the streaming engine: bound numbers and
+ * workspaces. Start reading at qr_stream_workspace_new(). */
 #include <string.h>
 
 #include "base/mem.h"
@@ -8,8 +8,8 @@
 
 /* ---- bound ---- */
 
-static void bound_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
-                          struct qr_stream_bound *b) {
+static void streaming_bound_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
+                                    struct qr_stream_bound *b) {
     const struct qr_stream *s = p->stream;
     size_t matrix = qr_tail_doubles(s) * sizeof(double), n = p->n_readouts;
     qr_buffers_take(r, "coefficients", s->n_coefs * p->elem_bytes, &b->coefs);
@@ -20,9 +20,9 @@ static void bound_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
 }
 
 size_t qr_stream_bound_bytes(const struct qr_sim_plan *p) {
-    struct qr_stream_bound none;
+    struct qr_stream_bound unused;
     struct qr_buffers r = {.allocate = false};
-    bound_buffers(&r, p, &none);
+    streaming_bound_buffers(&r, p, &unused);
     return r.bytes;
 }
 
@@ -30,7 +30,7 @@ void qr_stream_bound_new(struct qr_sim_bound *b) {
     struct qr_stream_bound *own = qr_xcalloc(1, sizeof *own);
     struct qr_err err;
     struct qr_buffers r = {.allocate = true, .err = &err};
-    bound_buffers(&r, b->plan, own);
+    streaming_bound_buffers(&r, b->plan, own);
     qr_check_memory(r.code == QR_OK, "numbers of a step");
     b->stream = own;
 }
@@ -47,37 +47,36 @@ void qr_stream_bound_free(struct qr_sim_bound *b) {
 
 /* ---- workspace ---- */
 
-enum { SUMS_BYTES = QR_CROSS * QR_LANES * sizeof(double) }; /* of one fused gate's piece */
+enum { SUMS_BYTES = QR_CROSS * QR_LANES * sizeof(double) }; /* of one piece of a fused gate */
 
-static size_t n_pieces(const struct qr_stream *s) {
+static size_t streaming_piece_count(const struct qr_stream *s) {
     return !s->sliced && ((size_t)1 << s->n) > QR_STREAM_PIECE_TERMS
                ? ((size_t)1 << s->n) / QR_STREAM_PIECE_TERMS
                : 1;
 }
 
-static size_t items_of(const struct qr_stream *s) {
+static size_t streaming_item_count(const struct qr_stream *s) {
     return s->sliced ? s->front.n_slices / QR_LANES / s->item_chunks : 1;
 }
 
-bool qr_stream_one_table(const struct qr_stream *s) { return items_of(s) > 1; }
+bool qr_stream_one_table(const struct qr_stream *s) { return streaming_item_count(s) > 1; }
 
-/* What threads may share out at a time: a variant's items, or the variants. */
 size_t qr_stream_shares(const struct qr_stream *s) {
     if (!s->split) return 1;
-    return qr_stream_one_table(s) ? items_of(s) : s->front.variants;
+    return qr_stream_one_table(s) ? streaming_item_count(s) : s->front.variants;
 }
 
-static unsigned slots_of(const struct qr_stream *s) {
-    /* small ones may be asked for more */
+static unsigned streaming_slot_count(const struct qr_stream *s) {
+    /* Small workspaces may be used by more threads than the CPU limit. */
     size_t cpus = qr_cpu_limit(), shares = qr_stream_shares(s), least = s->front.m < 14 ? 4 : 1;
     if (cpus < least) cpus = least;
     return (unsigned)(cpus < shares ? cpus : shares);
 }
 
-static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+static size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 
-static void slot_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
-                         struct qr_stream_slot *slot) {
+static void streaming_slot_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
+                                   struct qr_stream_slot *slot) {
     const struct qr_stream *s = p->stream;
     for (unsigned l = 0; l < s->n_levels; l++)
         for (unsigned h = 0; h < s->levels[l].n_halves; h++)
@@ -98,11 +97,11 @@ static void slot_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
                         &slot->density_batches);
 }
 
-/* The tables' starts are the same for all samples; kept where they are small. */
-static bool start_kept(const struct qr_stream *s) { return !s->split; }
+/* The initial tables are equal for all samples; small ones are kept. */
+static bool starts_are_kept(const struct qr_stream *s) { return !s->split; }
 
-static void tables_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
-                           struct qr_stream_workspace *ws) {
+static void streaming_table_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
+                                    struct qr_stream_workspace *ws) {
     const struct qr_stream *s = p->stream;
     const struct qr_stream_front *f = &s->front;
     bool one_table = qr_stream_one_table(s);
@@ -114,8 +113,8 @@ static void tables_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
         qr_buffers_take(r, "left table", left, &ws->left[h]);
         qr_buffers_take(r, "right table", chain, &ws->right[h]);
     }
-    qr_buffers_take(r, "left table", larger(left, left_sum), &ws->left_grad);
-    qr_buffers_take(r, "variants", larger(all, right_sum), &ws->wide_table);
+    qr_buffers_take(r, "left table", max_size(left, left_sum), &ws->left_grad);
+    qr_buffers_take(r, "variants", max_size(all, right_sum), &ws->wide_table);
     qr_buffers_take(r, "lambda's variants", all, &ws->wide_grad);
     if (one_table) qr_buffers_take(r, "variants", table, &ws->table);
     else if (f->centre_first) qr_buffers_take(r, "variants", f->variants * table, &ws->table);
@@ -123,22 +122,21 @@ static void tables_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
         qr_buffers_take(r, "lambda's variants", f->variants * table, &ws->table_grad);
     qr_buffers_take(r, "left table", f->n_slices * 2 * QR_LANES * sizeof(double), &ws->slice_grad);
     qr_buffers_take(r, "right table", (size_t)16 << f->m, &ws->amplitudes);
-    if (start_kept(s)) {
+    if (starts_are_kept(s)) {
         qr_buffers_take(r, "left table", left, &ws->left_start);
         if (!qr_front_one_chain(f)) qr_buffers_take(r, "right table", chain, &ws->right_start);
     }
     qr_buffers_take(r, "numbers", (size_t)4 * s->n * QR_NARROW * sizeof *ws->narrow, &ws->narrow);
 }
 
-/* The same calls whether room is taken or only counted: then ws has one slot, and all its
- * pointers stay. */
-static void workspace_buffers(struct qr_buffers *r, const struct qr_sim_plan *p, size_t max_samples,
-                              struct qr_stream_workspace *ws) {
+/* One walk counts and allocates; while counting, ws has one slot and its pointers are unchanged. */
+static void streaming_take_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
+                                   size_t max_samples, struct qr_stream_workspace *ws) {
     const struct qr_stream *s = p->stream;
     size_t matrix = qr_tail_doubles(s) * sizeof(double);
-    qr_buffers_take(r, "sums", slots_of(s) * sizeof *ws->slots, &ws->slots);
-    for (unsigned i = 0; i < slots_of(s) && r->code == QR_OK; i++)
-        slot_buffers(r, p, &ws->slots[r->allocate ? i : 0]);
+    qr_buffers_take(r, "sums", streaming_slot_count(s) * sizeof *ws->slots, &ws->slots);
+    for (unsigned i = 0; i < streaming_slot_count(s) && r->code == QR_OK; i++)
+        streaming_slot_buffers(r, p, &ws->slots[r->allocate ? i : 0]);
     qr_buffers_take(r, "samples", max_samples * p->n_columns * sizeof *ws->x, &ws->x);
     qr_buffers_take(r, "observables", p->n_readouts * sizeof(double), &ws->direction.row);
     qr_buffers_take(r, "observables", (s->n_tail + 1) * matrix, &ws->direction.after);
@@ -154,11 +152,11 @@ static void workspace_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
         qr_buffers_take(r, "samples",
                         max_samples * p->n_shapes * QR_CROSS * sizeof *ws->sample_cross,
                         &ws->sample_cross);
-        tables_buffers(r, p, ws);
+        streaming_table_buffers(r, p, ws);
         return;
     }
-    ws->group_bytes =
-        s->n_fused * n_pieces(s) * SUMS_BYTES + s->density_numbers * QR_LANES * p->elem_bytes;
+    ws->group_bytes = s->n_fused * streaming_piece_count(s) * SUMS_BYTES +
+                      s->density_numbers * QR_LANES * p->elem_bytes;
     qr_buffers_take(r, "observables", p->n_readouts * qr_tail_numbers(s) * p->elem_bytes,
                     &ws->each_dense);
     qr_buffers_take(r, "observables", p->n_readouts * QR_LANES * p->elem_bytes, &ws->each_weight);
@@ -170,13 +168,13 @@ static void workspace_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
 
 void qr_stream_workspace_buffers(const struct qr_sim_plan *p, size_t max_samples,
                                  struct qr_buffers *r) {
-    struct qr_stream_slot none;
-    struct qr_stream_workspace ws = {.slots = &none};
-    workspace_buffers(r, p, max_samples, &ws);
+    struct qr_stream_slot unused;
+    struct qr_stream_workspace ws = {.slots = &unused};
+    streaming_take_buffers(r, p, max_samples, &ws);
 }
 
-/* All lanes alike. */
-static void start_state(const struct qr_sim_plan *p, unsigned char *ret) {
+/* The same state in all lanes. */
+static void fill_start_state(const struct qr_sim_plan *p, unsigned char *ret) {
     const struct qr_stream *s = p->stream;
     for (size_t x = 0; x < (size_t)1 << s->n; x++) {
         double complex a = 1;
@@ -192,12 +190,12 @@ static void start_state(const struct qr_sim_plan *p, unsigned char *ret) {
     }
 }
 
-/* What shares a place with something else, and what never changes. */
-static void begin(const struct qr_sim_plan *p, struct qr_stream_workspace *ws) {
+/* Sets buffers that overlay others, and contents that never change. */
+static void workspace_set_shared(const struct qr_sim_plan *p, struct qr_stream_workspace *ws) {
     const struct qr_stream *s = p->stream;
-    ws->n_pieces = n_pieces(s);
+    ws->n_pieces = streaming_piece_count(s);
     if (!s->sliced) {
-        start_state(p, ws->start);
+        fill_start_state(p, ws->start);
         return;
     }
     ws->one_table = qr_stream_one_table(s);
@@ -214,11 +212,11 @@ enum qr_code qr_stream_workspace_new(const struct qr_sim_plan *p, size_t max_sam
     struct qr_buffers r = {.allocate = true, .err = err};
     ws->head.plan = p;
     ws->max_samples = max_samples;
-    ws->n_slots = slots_of(p->stream);
+    ws->n_slots = streaming_slot_count(p->stream);
     for (int i = 0; i < QR_STREAM_SUM_PARTS; i++) pthread_mutex_init(&ws->sum_lock[i], NULL);
-    workspace_buffers(&r, p, max_samples, ws);
+    streaming_take_buffers(&r, p, max_samples, ws);
     if (r.code == QR_OK) {
-        begin(p, ws);
+        workspace_set_shared(p, ws);
         *ret = &ws->head;
     } else {
         qr_stream_workspace_free(&ws->head);
@@ -235,7 +233,7 @@ static void free_slot(struct qr_stream_slot *slot) {
     free(slot->right);
     free(slot->cross);
     free(slot->density_sum);
-    if (!slot->mixing) return; /* sums and density are the groups' then */
+    if (!slot->mixing) return; /* In a plan that is not sliced, sums and density are in `kept`. */
     free(slot->sums);
     free(slot->density);
     free(slot->density_batches);
