@@ -3,19 +3,19 @@
 #
 #   PROJECT=my-project deploy/gke/gke.sh [--dry-run] [--yes] COMMAND
 #
-#   infra        a registry, a bucket, an account for nodes, an Autopilot cluster, and what the pods may do with the bucket
+#   infra        creates registry, bucket, node account, Autopilot cluster and the pods' bucket grants
 #   image        builds the image from this checkout and pushes it
-#   train        starts REPLICAS workers; weights, checkpoints and TensorBoard's files go to the bucket
-#   scale N      N workers from now on (SCALE_TO), while they train
-#   infer        waits for the weights, then predicts with them and prints what the tutorial's inference prints
-#   tensorboard  the curves on http://localhost:6006, until Ctrl-C
-#   stop         takes training, predictions and TensorBoard away; results, cluster and registry stay
-#   clean        removes everything that infra made, results too
+#   train        starts REPLICAS workers; weights, checkpoints and event files go to the bucket
+#   scale N      changes the number of workers (SCALE_TO) while they train
+#   infer        waits for the weights, then prints predictions as the tutorial's inference does
+#   tensorboard  shows the curves on http://localhost:6006, until Ctrl-C
+#   stop         removes training, predictions and TensorBoard; results, cluster and registry stay
+#   clean        removes everything that infra created, and the results
 #   costs        lists what costs money
-#   all          infra, image, train, scale, infer, tensorboard (which it leaves running), costs
+#   all          infra, image, train, scale, infer, tensorboard (left running), costs
 #
-# Each command can be given again: what is there stays. --dry-run prints what would be typed, for a shell, and touches nothing.
-# Variables, with what they are when not set (no value may have other characters than such names can have):
+# Every command can be repeated: existing resources stay. --dry-run prints the commands, for a shell, and runs none.
+# Variables and defaults (a value with characters that the name cannot have is rejected):
 #   PROJECT      (must be set)      REGION    us-west1             BUCKET      PROJECT-qring     CLUSTER    qring
 #   NAMESPACE    default            NAME      qcnn                 REPOSITORY  qring             TAG        the checkout's commit
 #   REPLICAS     2                  SCALE_TO  4                    SPOT        true              TIMEOUT    1h, for training
@@ -25,7 +25,7 @@ me=gke.sh
 refuse() { echo "$me: $*" >&2; exit 2; }
 root=$(cd "$(dirname "$0")/../.." && pwd) || exit 1
 
-# ---- what is asked ----
+# ---- arguments ----
 dry='' yes='' command='' count=''
 for word in "$@"; do
     case $word in
@@ -35,25 +35,25 @@ for word in "$@"; do
     -*) refuse "unknown flag $word; $me --help" ;;
     *)  if [ -z "$command" ]; then command=$word
         elif [ "$command" = scale ] && [ -z "$count" ]; then count=$word
-        else refuse "'$word' is too much; $me --help"; fi ;;
+        else refuse "unexpected argument '$word'; $me --help"; fi ;;
     esac
 done
 case $command in
 infra | image | train | scale | infer | tensorboard | stop | clean | costs | all) ;;
-'') refuse "a command is missing: infra, image, train, scale, infer, tensorboard, stop, clean, costs or all; $me --help" ;;
-*) refuse "unknown command '$command': infra, image, train, scale, infer, tensorboard, stop, clean, costs or all" ;;
+'') refuse "a command is missing; choose infra, image, train, scale, infer, tensorboard, stop, clean, costs or all; $me --help" ;;
+*) refuse "unknown command '$command'; choose infra, image, train, scale, infer, tensorboard, stop, clean, costs or all" ;;
 esac
 
-# fits VARIABLE PATTERN WHAT: its whole value, one line, is what Google Cloud or Kubernetes take for such a name. So no value can be read as
-# anything else by a shell, by Helm or by gcloud.
+# fits VARIABLE PATTERN WHAT: rejects a value that is not a single line of the form that Google Cloud or Kubernetes accept for such a name, so
+# that no value is special to a shell, Helm or gcloud.
 fits() {
     value=
     eval "value=\$$1"
     case $value in *'
-'*) refuse "$1 has more than one line: it must be $3" ;; esac
-    printf '%s\n' "$value" | LC_ALL=C grep -qxE "$2" || refuse "$1='$value' cannot be: it must be $3"
+'*) refuse "$1 has more than one line; set $3" ;; esac
+    printf '%s\n' "$value" | LC_ALL=C grep -qxE "$2" || refuse "$1='$value' is invalid; set $3"
 }
-[ -n "${PROJECT-}" ] || refuse "PROJECT is not set. It is the id of a Google Cloud project with billing: PROJECT=my-project $me $command"
+[ -n "${PROJECT-}" ] || refuse "PROJECT is not set; set the id of a Google Cloud project with billing: PROJECT=my-project $me $command"
 fits PROJECT '[a-z][a-z0-9-]{4,28}[a-z0-9]' "a project's id: 6 to 30 lower-case letters, digits, dashes"
 : "${REGION:=us-west1}" "${BUCKET:=$PROJECT-qring}" "${CLUSTER:=qring}" "${NAMESPACE:=default}" "${NAME:=qcnn}" "${REPOSITORY:=qring}" \
     "${REPLICAS:=2}" "${SCALE_TO:=4}" "${SPOT:=true}" "${TIMEOUT:=1h}" "${JOB:=}" "${BUILDER:=docker}"
@@ -73,12 +73,12 @@ fits TIMEOUT '[1-9][0-9]*[smh]' "a time such as 90m"
 fits BUILDER 'docker|podman' "docker or podman"
 case $JOB in
 '') ;;
-*[,\\\"\']*) refuse "JOB='$JOB' cannot be: Helm takes no path with a comma, a backslash or a quote" ;;
-*) [ -f "$JOB" ] || refuse "JOB='$JOB' is no file" ;;
+*[,\\\"\']*) refuse "JOB='$JOB' is invalid: Helm accepts no path with a comma, a backslash or a quote" ;;
+*) [ -f "$JOB" ] || refuse "JOB='$JOB' is not a file" ;;
 esac
 
-# ---- words and lines ----
-# line WORD...: a command for a shell, in $words: words of harmless letters as they are, others in quotes
+# ---- commands as shell text ----
+# line WORD...: sets $words to a shell command, quoting words with special characters
 line() {
     words=
     for word in "$@"; do
@@ -89,30 +89,30 @@ line() {
     done
 }
 say() { [ -n "$dry" ] || echo >&2; echo "# $*"; }
-# does LINE: prints it; without --dry-run it is also done, and has to succeed
+# does LINE: prints a command, and without --dry-run runs it; a failure ends the script
 does() {
     if [ -n "$dry" ]; then printf '%s\n' "$1"; return; fi
     printf '+ %s\n' "$1" >&2
-    eval "$1" || { rc=$?; echo "$me: this did not succeed (exit $rc): $1" >&2; exit 1; }
+    eval "$1" || { rc=$?; echo "$me: command failed (exit $rc): $1" >&2; exit 1; }
 }
 run() { line "$@"; does "$words"; }
-# asked WHAT IS ASKED -- WHAT IS DONE: both for a shell, in $first and $words
+# asked QUERY -- COMMAND: sets $first and $words to the two as shell commands
 asked() {
     first=
     while [ "$1" != -- ]; do line "$1"; first="$first${first:+ }$words"; shift; done
     shift
     line "$@"
 }
-# made: done where the question fails, so it is made once. taken: done where it succeeds
+# made QUERY -- COMMAND: runs COMMAND if QUERY fails (the resource does not exist). taken: runs COMMAND if QUERY succeeds
 made() { asked "$@"; does "$first >/dev/null 2>&1 || $words"; }
 taken() { asked "$@"; does "if $first >/dev/null 2>&1; then $words; fi"; }
-# again LINE: an account that was made just now is not known everywhere for some seconds
+# again LINE: runs a command with retries, since a new account takes some seconds to be known everywhere
 again() {
     if [ -n "$dry" ]; then does "$1"; return; fi
     for try in 1 2 3 4 5; do
         printf '+ %s\n' "$1" >&2
         eval "$1" && return
-        echo "$me: try $try of 6; once more in 10 s" >&2
+        echo "$me: attempt $try of 6 failed; retry in 10 s" >&2
         sleep 10
     done
     does "$1"
@@ -135,9 +135,9 @@ nodes=qring-nodes@$PROJECT.iam.gserviceaccount.com
 apis="container.googleapis.com artifactregistry.googleapis.com storage.googleapis.com iam.googleapis.com"
 weights=gs://$BUCKET/$NAME/weights.h5
 logs=gs://$BUCKET/$NAME/logs
-# what the pods' accounts may do with the bucket: the accounts of Kubernetes themselves, without keys and without accounts of Google's in between
+# Roles of the pods' Kubernetes accounts on the bucket, granted directly, without keys or Google accounts
 grants="$NAME:roles/storage.objectUser $NAME-infer:roles/storage.objectViewer $NAME-tensorboard:roles/storage.objectViewer"
-principal() { # ACCOUNT: in double quotes, for the number comes from gcloud
+principal() { # ACCOUNT: in double quotes, as the shell inserts the project number
     # shellcheck disable=SC2016
     printf '"principal://iam.googleapis.com/projects/$PROJECT_NUMBER/locations/global/workloadIdentityPools/%s/subject/ns/%s/sa/%s"' \
         "$PROJECT.svc.id.goog" "$NAMESPACE" "$1"
@@ -149,16 +149,16 @@ h() { verb=$1; shift; run helm "$verb" "$@" "--kube-context=$context" "--namespa
 # ---- commands ----
 infra() {
     tools gcloud kubectl gke-gcloud-auth-plugin
-    say "what of Google Cloud is used"
+    say "enable the APIs"
     # shellcheck disable=SC2086
     run gcloud services enable $apis "--project=$PROJECT"
-    say "a registry for the image"
+    say "create the image registry"
     made gcloud artifacts repositories describe "$REPOSITORY" "--location=$REGION" "--project=$PROJECT" -- \
         gcloud artifacts repositories create "$REPOSITORY" --repository-format=docker "--location=$REGION" "--project=$PROJECT" --labels=app=qring
-    say "a bucket; a deleted checkpoint is deleted, not kept (and paid) for another week"
+    say "create the bucket, without soft delete (deleted checkpoints would cost for another week)"
     made gcloud storage buckets describe "gs://$BUCKET" -- gcloud storage buckets create "gs://$BUCKET" "--location=$REGION" \
         "--project=$PROJECT" --uniform-bucket-level-access --public-access-prevention --soft-delete-duration=0
-    say "an account for the nodes: logs, metrics, this registry, nothing else"
+    say "create the node account: logs, metrics, this registry only"
     made gcloud iam service-accounts describe "$nodes" "--project=$PROJECT" -- \
         gcloud iam service-accounts create "${nodes%%@*}" "--project=$PROJECT" "--display-name=Nodes of cluster $CLUSTER"
     line gcloud projects add-iam-policy-binding "$PROJECT" "--member=serviceAccount:$nodes" --role=roles/container.defaultNodeServiceAccount \
@@ -167,12 +167,12 @@ infra() {
     line gcloud artifacts repositories add-iam-policy-binding "$REPOSITORY" "--location=$REGION" "--project=$PROJECT" \
         "--member=serviceAccount:$nodes" --role=roles/artifactregistry.reader
     again "$words >/dev/null"
-    say "a cluster: Autopilot, billed by what pods ask for (this takes minutes)"
+    say "create the Autopilot cluster, billed by pod requests (takes minutes)"
     made gcloud container clusters describe "$CLUSTER" "--location=$REGION" "--project=$PROJECT" -- \
         gcloud container clusters create-auto "$CLUSTER" "--location=$REGION" "--project=$PROJECT" --release-channel=regular \
         "--service-account=$nodes" --enable-dns-access --labels=app=qring
     run gcloud container clusters get-credentials "$CLUSTER" "--location=$REGION" "--project=$PROJECT" --dns-endpoint
-    say "what the pods may do with the bucket"
+    say "grant the bucket to the pods"
     number
     for grant in $grants; do
         line gcloud storage buckets add-iam-policy-binding "gs://$BUCKET"
@@ -181,14 +181,14 @@ infra() {
 }
 image() {
     tools gcloud "$BUILDER"
-    say "the image, from this checkout"
+    say "build and push the image of this checkout"
     run gcloud auth configure-docker "$registry" --quiet
     run "$BUILDER" build --platform=linux/amd64 "--tag=$image:$TAG" "$root"
     run "$BUILDER" push "$image:$TAG"
 }
 train() {
     tools kubectl helm
-    say "$REPLICAS workers, over TLS, certificates made by Helm; what trains already stays as it is: scale changes its size, stop takes it away"
+    say "start $REPLICAS workers, over TLS with certificates from Helm; a running release stays as it is (use scale or stop)"
     set -- "$NAME" "$root/charts/qring" --set "image.repository=$image" --set-string "image.tag=$TAG" --set "replicas=$REPLICAS" \
         --set "weights=$weights" --set "logdir=$logs" --set "spot=$SPOT"
     [ -z "$JOB" ] || set -- "$@" --set-file "job=$JOB"
@@ -199,13 +199,13 @@ train() {
 }
 scale() {
     tools kubectl helm
-    say "$SCALE_TO workers; those that train go on meanwhile"
+    say "scale to $SCALE_TO workers; training continues"
     h upgrade "$NAME" "$root/charts/qring" --reuse-values --set "replicas=$SCALE_TO"
     k get pods "--selector=app.kubernetes.io/instance=$NAME"
 }
 infer() {
     tools kubectl helm
-    say "predictions, as soon as the weights are there"
+    say "wait for the weights, then predict"
     k wait --for=condition=complete "--timeout=$TIMEOUT" "job/$NAME"
     h uninstall "$NAME-infer" --ignore-not-found --wait
     set -- "$NAME-infer" "$root/charts/qring" --set mode=infer --set "image.repository=$image" --set-string "image.tag=$TAG" \
@@ -215,10 +215,10 @@ infer() {
     k wait --for=condition=complete --timeout=20m "job/$NAME-infer"
     k logs "job/$NAME-infer"
 }
-# NAME and bucket in place of the manifest's
+# Applies the manifest with NAME and BUCKET
 tensorboard() {
     tools kubectl
-    say "TensorBoard, for whoever may reach the cluster: no address of its own"
+    say "start TensorBoard, without a public address"
     line sed "s|gs://my-bucket/qcnn/logs|$logs|; s|qcnn-tensorboard|$NAME-tensorboard|g" "$root/deploy/jobs/tensorboard.yaml"
     from=$words
     line kubectl "--context=$context" "--namespace=$NAMESPACE" apply --filename=-
@@ -235,7 +235,7 @@ tensorboard() {
 }
 stop() {
     tools kubectl helm
-    say "training, predictions and TensorBoard"
+    say "remove training, predictions and TensorBoard"
     for release in "$NAME-infer" "$NAME"; do h uninstall "$release" --ignore-not-found --wait; done
     k delete --ignore-not-found "--filename=$root/deploy/kustomize/monitoring-gke/podmonitoring.yaml"
     k delete --ignore-not-found "deployment/$NAME-tensorboard" "service/$NAME-tensorboard" "serviceaccount/$NAME-tensorboard" \
@@ -245,12 +245,12 @@ clean() {
     tools gcloud
     if [ -z "$dry$yes" ]; then
         echo "This removes cluster $CLUSTER, registry $REPOSITORY, account $nodes and bucket gs://$BUCKET with all results in it." >&2
-        [ -t 0 ] || refuse "clean wants a terminal to ask, or --yes"
-        printf 'Type the bucket name to go on: ' >&2
+        [ -t 0 ] || refuse "clean needs a terminal for confirmation, or --yes"
+        printf 'Type the bucket name to continue: ' >&2
         read -r answer
         [ "$answer" = "$BUCKET" ] || refuse "nothing was removed"
     fi
-    say "what infra made, last first"
+    say "remove what infra created, in reverse order"
     number
     for grant in $grants; do
         line gcloud storage buckets remove-iam-policy-binding "gs://$BUCKET"
@@ -266,15 +266,15 @@ clean() {
     does "$words >/dev/null 2>&1 || true"
     taken gcloud iam service-accounts describe "$nodes" "--project=$PROJECT" -- \
         gcloud iam service-accounts delete "$nodes" "--project=$PROJECT" --quiet
-    say "left enabled, which costs nothing: $apis"
+    say "still enabled, free of charge: $apis"
 }
 costs() {
     tools gcloud
-    say "what costs money now: clusters, storage, images; and what a cluster may have left behind: disks, load balancers"
+    say "resources that cost money: clusters, storage, images; leftovers of a cluster: disks, load balancers"
     for list in "container clusters" "storage buckets" "artifacts repositories" "compute disks" "compute forwarding-rules"; do
         # shellcheck disable=SC2086
         line gcloud $list list "--project=$PROJECT" "--format=table(name.basename(),location.basename(),zone.basename(),region.basename(),status)"
-        does "$words || true" # not every project has each of these
+        does "$words || true" # some lists fail in some projects
     done
 }
 

@@ -143,9 +143,9 @@ refuses 'PROJECT is not set' PROJECT= "$gke" infra
 refuses 'a command is missing' "$gke"
 refuses "unknown command 'destroy'" "$gke" destroy
 refuses 'unknown flag --force' "$gke" clean --force
-refuses "'5' is too much" "$gke" scale 4 5
+refuses "unexpected argument '5'" "$gke" scale 4 5
 refuses "SCALE_TO='0'" "$gke" scale 0
-refuses 'no file' JOB="$work/none.json" "$gke" train
+refuses 'not a file' JOB="$work/none.json" "$gke" train
 refuses 'a comma' JOB="a,b.json" "$gke" train
 hostile() { # VARIABLE VALUE
     fresh

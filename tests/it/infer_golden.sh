@@ -19,7 +19,7 @@ walk() { # job, golden listing, name
     $python tests/interop/h5walk.py "$d/out/weights.h5" >"$d/weights.h5.walk" || fail "h5walk of ours"
     check "$3: the walk is not empty" test -s "$d/weights.h5.walk"
     if diff -u "$d/keras.walk" "$d/weights.h5.walk" >"$d/diff"; then pass; else fail "$3: our HDF5 file's tree is not Keras'"; head -n 40 "$d/diff"; fi
-    # as deploy/jobs/README.md says: to npz, which NumPy reads, the same numbers as in safetensors
+    # as deploy/jobs/predictions.md says: to npz, which NumPy reads, the same numbers as in safetensors
     run_in 60 "$d/log" "$qring" weights "$d/out/weights.safetensors" --to "$d/weights.npz" || fail "qring weights --to npz: exit $?"
     golden same-weights "$d/out/weights.safetensors" "$d/weights.npz"
 }

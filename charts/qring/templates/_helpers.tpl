@@ -1,11 +1,11 @@
-{{- /* The name of everything: at most 46 characters, so that NAME-test has at most 52 and its pod NAME-test-63-abcde at most 63. */}}
+{{- /* Name of all objects: at most 46 characters, so that NAME-test has at most 52 and its pod NAME-test-63-abcde at most 63. */}}
 {{- define "qring.name" -}}
 {{- $name := .Values.fullnameOverride | default .Release.Name -}}
 {{- if gt (len $name) 46 -}}
 {{- $name = printf "%s-%s" ($name | trunc 37 | trimSuffix "-") ($name | sha256sum | trunc 8) -}}
 {{- end -}}
 {{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) -}}
-{{- fail (printf "a Service cannot be called %q: set fullnameOverride to lower-case letters, digits and dashes, a letter first" $name) -}}
+{{- fail (printf "cannot name a Service %q: set fullnameOverride to lower-case letters, digits and dashes, first a letter" $name) -}}
 {{- end -}}
 {{- $name -}}
 {{- end -}}
@@ -28,7 +28,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end -}}
 {{- end -}}
 
-{{- /* The job file's text; what is no JSON fails here. */}}
+{{- /* Text of the job file; fails if it is not JSON. */}}
 {{- define "qring.job" -}}
 {{- $text := .Values.job | default (.Files.Get "files/qcnn.json") -}}
 {{- if hasKey (fromJson $text) "Error" -}}
@@ -45,35 +45,35 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{ .Values.weights | default "/out/weights.h5" }}
 {{- end -}}
 
-{{- /* The Secret with the certificate; empty where there is none: without TLS, and for predictions, which talk to nobody. */}}
+{{- /* Name of the Secret with the certificate; empty without TLS and for predictions, which have no peers. */}}
 {{- define "qring.tls.secret" -}}
 {{- if and (eq .Values.mode "train") (ne .Values.tls.mode "none") -}}
 {{ .Values.tls.existingSecret | default (printf "%s-tls" (include "qring.name" .)) }}
 {{- end -}}
 {{- end -}}
 
-{{- /* The pods' names, as a certificate has them. Where it has no URI these make it the job's, so every renewal has the same. */}}
+{{- /* DNS names of the pods in the certificate. In a certificate without a URI they identify the job, so every renewal has the same. */}}
 {{- define "qring.tls.names" -}}
 {{- $service := printf "%s.%s.svc" (include "qring.name" .) .Release.Namespace -}}
 {{ list (printf "*.%s" $service) $service | toJson }}
 {{- end -}}
 
-{{- /* Not empty where a value names a bucket, as a URL or by the tutorial's flag or its variable. */}}
+{{- /* Not empty if a value names a bucket, by URL, the tutorial's flag or its variable. */}}
 {{- define "qring.gcs" -}}
 {{- if regexMatch "gs://|weights-gcs-bucket|weights_gcs_bucket|WEIGHTS_GCS_BUCKET" (toJson .Values) }}yes{{ end -}}
 {{- end -}}
 
-{{- /* Not empty where a value names a bucket of S3. */}}
+{{- /* Not empty if a value names an S3 bucket. */}}
 {{- define "qring.s3" -}}
 {{- if regexMatch "s3://" (toJson .Values) }}yes{{ end -}}
 {{- end -}}
 
-{{- /* Not empty where a value names a file of a web server. */}}
+{{- /* Not empty if a value has an https:// URL. */}}
 {{- define "qring.https" -}}
 {{- if regexMatch "https://" (toJson (omit .Values "progressTo")) }}yes{{ end -}}
 {{- end -}}
 
-{{- /* What --progress-to says. */}}
+{{- /* Value of --progress-to. */}}
 {{- define "qring.progress" -}}
 {{- if eq .Values.progressTo "annotations" -}}
 {{- if eq .Values.launch "trainingruntime" -}}
@@ -85,24 +85,24 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end -}}
 {{- end -}}
 
-{{- /* Not empty where pods train and patch annotations of an object of Kubernetes. */}}
+{{- /* Not empty if training pods patch annotations of a Kubernetes object. */}}
 {{- define "qring.progress.annotates" -}}
 {{- if and (eq .Values.mode "train") (eq .Values.progressTo "annotations") }}yes{{ end -}}
 {{- end -}}
 
-{{- /* Not empty where the weights go to a bucket, or come from one. */}}
+{{- /* Not empty if the weights are in a bucket. */}}
 {{- define "qring.weights.bucket" -}}
 {{- if regexMatch "^(gs|s3)://" .Values.weights }}yes{{ end -}}
 {{- end -}}
 
-{{- /* Not empty where an evaluator stands beside the ring. */}}
+{{- /* Not empty if there is an evaluator. */}}
 {{- define "qring.evaluates" -}}
 {{- if and (eq .Values.mode "train") .Values.evaluator }}yes{{ end -}}
 {{- end -}}
 
-{{- /* Who may come in to any pod of ours. */}}
+{{- /* Ingress rules of all pods. */}}
 {{- define "qring.ingress" -}}
-# probes and metrics: read only
+# Probes and metrics: read only.
 - ports:
     - {port: 8080, protocol: TCP}
   {{- with .Values.networkPolicy.metricsFrom }}
@@ -111,14 +111,14 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
   {{- end }}
 {{- end -}}
 
-{{- /* Where any pod of ours may go. */}}
+{{- /* Egress rules of all pods. */}}
 {{- define "qring.egress" -}}
-# the cluster's DNS, which may be a cache on the node
+# The cluster's DNS, possibly a cache on the node.
 - ports:
     - {port: 53, protocol: UDP}
     - {port: 53, protocol: TCP}
 {{- if include "qring.gcs" . }}
-# Cloud Storage, and GKE's metadata server for its credentials
+# Cloud Storage, and GKE's metadata server for credentials.
 - ports:
     - {port: 443, protocol: TCP}
 - to:
@@ -129,7 +129,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
     - {port: 988, protocol: TCP}
 {{- end }}
 {{- if include "qring.s3" . }}
-# S3, and for its credentials STS, EKS' Pod Identity or EC2's metadata server
+# S3, and for credentials STS, EKS Pod Identity or EC2's metadata server.
 - ports:
     - {port: 443, protocol: TCP}
 - to:
@@ -139,7 +139,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
     - {port: 80, protocol: TCP}
 {{- end }}
 {{- if include "qring.https" . }}
-# web servers that are read
+# Web servers with https:// URLs.
 - ports:
     - {port: 443, protocol: TCP}
 {{- end }}
@@ -148,22 +148,22 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end }}
 {{- end -}}
 
-{{- /* Beside that, of workers and parameter servers: whom they tell how far the run is. */}}
+{{- /* More egress rules of workers and parameter servers: targets of progress reports. */}}
 {{- define "qring.progress.egress" -}}
 {{- if ne .Values.mode "train" -}}
 {{- else if include "qring.progress.annotates" . -}}
-# Kubernetes' API, as its Service has it and as its servers do
+# Kubernetes' API: ports of its Service and of its servers.
 - ports:
     - {port: 443, protocol: TCP}
     - {port: 6443, protocol: TCP}
 {{- else if and (eq .Values.launch "trainingruntime") (not .Values.progressTo) -}}
-# Kubeflow Trainer's server for progress, where its gate TrainJobStatus is on
+# Kubeflow Trainer's progress server (feature gate TrainJobStatus).
 - ports:
     - {port: 10443, protocol: TCP}
 {{- else if hasPrefix "http" .Values.progressTo -}}
 {{- $host := regexReplaceAll "^https?://([^/?#]*@)?([^/?#]*).*$" .Values.progressTo "${2}" -}}
 {{- $port := regexFind "[0-9]+$" (regexFind ":[0-9]+$" $host) | default (ternary "443" "80" (hasPrefix "https:" .Values.progressTo)) -}}
-# the server of progressTo
+# The server of progressTo.
 - ports:
     - {port: {{ $port }}, protocol: TCP}
 {{- end -}}

@@ -1,8 +1,8 @@
-{{- /* The other ways to launch the ring of train.yaml, for clusters that have them: each with the dict of qring.ring. */}}
+{{- /* Other ways to launch the ring of train.yaml; each takes the dict of qring.ring. */}}
 {{- define "qring.statefulset" }}
-# For clusters without Indexed Jobs (before 1.24), and for kubectl scale. A StatefulSet knows no end: a worker that is done is started again, finds
-# its job trained in the bucket, and ends at once, ever more slowly ("CrashLoopBackOff" after exit 0); so it does after 1-127, where a Job
-# would have failed. Read the log, then delete it.
+# For clusters without Indexed Jobs (before 1.24), and for kubectl scale. A StatefulSet never completes: a finished worker is restarted with
+# back-off ("CrashLoopBackOff" after exit 0), finds its job trained in the bucket, and exits; so is a worker after 1-127, where a Job would
+# have failed. Read the log, then delete the StatefulSet.
 apiVersion: apps/v1
 kind: StatefulSet
 metadata:
@@ -11,7 +11,7 @@ metadata:
 spec:
   serviceName: {{ include "qring.name" .root }}
   replicas: {{ .replicas }}
-  # All at once. One after the other (OrderedReady) would do too, since no pod's readiness waits for another's, but slowly.
+  # Start all pods at once. OrderedReady would work too, as no pod's readiness depends on another's, but slowly.
   podManagementPolicy: Parallel
   selector:
     matchLabels:
@@ -22,7 +22,7 @@ spec:
 {{- end }}
 
 {{- define "qring.jobset" }}
-# For clusters with JobSet. Its controller makes the headless Service, NAME, with names of pods that are not ready.
+# For clusters with JobSet. Its controller creates the headless Service, NAME, which publishes names of pods that are not ready.
 apiVersion: jobset.x-k8s.io/v1alpha2
 kind: JobSet
 metadata:
@@ -34,17 +34,17 @@ spec:
     enableDNSHostnames: true
     publishNotReadyAddresses: true
   failurePolicy:
-    # All pods anew, from the last checkpoint, when one index has used up its own tries; the ring survives less than that by itself.
+    # Recreates all pods, which resume from the last checkpoint, when one index has used up its retries. The ring itself survives less.
     maxRestarts: {{ .retries }}
     restartStrategy: BlockingRecreate
     rules:
-      # 1-127: trying again will not help.
+      # 1-127 are permanent: a retry does not help.
       - name: permanent
         action: FailJobSet
         onJobFailureReasons: [PodFailurePolicy]
   replicatedJobs:
     - name: workers
-      # one Job of all workers; its size cannot change while it runs, but where the gate ElasticJobSet is on
+      # One Job of all workers; its size is fixed while it runs, unless the feature gate ElasticJobSet is on.
       replicas: 1
       template:
         spec:
@@ -62,7 +62,7 @@ spec:
 {{- end }}
 
 {{- define "qring.tfjob" }}
-# For clusters with the training operator: a TFJob that uses what the operator has now. deploy/jobs/tfjob.yaml is the tutorial's own.
+# For clusters with the training operator: a TFJob with the operator's current features. deploy/jobs/tfjob.yaml is the tutorial's own.
 apiVersion: kubeflow.org/v1
 kind: TFJob
 metadata:
@@ -75,18 +75,18 @@ metadata:
 {{- $named = dict "peers" (printf "%s-worker-{i}:2222" .name) "servers" $servers "before" (include "qring.tfjob.env" .) }}
 {{- end }}
 spec:
-  # Done when all are. By default it is when worker 0 exits with 0, which an old operator would also see where worker 0 was asked to leave.
+  # Completes when all workers have. By default a TFJob completes when worker 0 exits with 0, which an old operator also sees on a drain.
   successPolicy: AllWorkers
   {{- if .parameterServers }}
-  # The operator (1.9.3) would take a worker that is evicted, deleted or scaled away for the failure of the whole. A parameter server's pod it
-  # takes for that still.
+  # Without this key the operator (1.9.3) fails the TFJob when a worker is evicted, deleted or scaled down. An evicted parameter server
+  # still fails it.
   {{- else }}
-  # The operator (1.9.3) would take a worker that is evicted, deleted or scaled away for the failure of the whole. With this TF_CONFIG has this
-  # worker alone: names of the others are made from its own, and whoever comes later joins who trains already.
+  # Without this key the operator (1.9.3) fails the TFJob when a worker is evicted, deleted or scaled down. With it, TF_CONFIG names this
+  # worker only: the other names are derived from its own, and new workers join the running ring.
   {{- end }}
   enableDynamicWorker: true
   runPolicy:
-    # Pods and their logs stay until the TFJob is deleted.
+    # Keep pods and their logs until the TFJob is deleted.
     cleanPodPolicy: None
     {{- with .root.Values.activeDeadlineSeconds }}
     activeDeadlineSeconds: {{ . }}
@@ -94,21 +94,20 @@ spec:
     {{- with .root.Values.ttlSecondsAfterFinished }}
     ttlSecondsAfterFinished: {{ . }}
     {{- end }}
-    # No backoffLimit: with ExitCode, where pods are made anew, the operator never counts up to it. Workers give up by themselves.
+    # No backoffLimit: with ExitCode the operator never counts up to it. Workers have timeouts of their own.
   tfReplicaSpecs:
-    # worker in TF_CONFIG and in the pods' names, NAME-worker-0. One alone gets no TF_CONFIG and needs none, but nobody can join it later.
+    # "worker" in TF_CONFIG and in pod names, NAME-worker-0. A single worker gets no TF_CONFIG and needs none, but no worker can join it later.
     Worker:
       replicas: {{ .replicas }}
-      # 1-127 end the TFJob; 138 and 143 make the pod anew under the same name. Operators before 1.5 know 130, 137, 138 and 143 alone as such
-      # codes, all later ones each from 128 on. Where such an old one is scaled down, add --exit-on-drain=0 (extraArgs): it takes 143 of a
-      # worker that it removes for the failure of the whole.
+      # 1-127 fail the TFJob; 128 and above recreate the pod under the same name (operators before 1.5: 130, 137, 138 and 143 only). To scale
+      # down with such an old operator add --exit-on-drain=0 (extraArgs), as it counts 143 of a removed worker as a failure.
       restartPolicy: ExitCode
       template:
-        # TF_CONFIG goes into the container called tensorflow, and no other. The Services come after the pods, with names of ready pods alone:
-        # /readyz says "listens", and waits for nobody. Members are who answers.
+        # The operator sets TF_CONFIG in the container named tensorflow only. Its Services publish ready pods only, so /readyz must not wait for
+        # peers.
         {{- include "qring.ring.pod" (merge (dict "restart" "operator" "container" "tensorflow") $named .) | nindent 8 }}
     {{- if .parameterServers }}
-    # They hold the state and compute nothing.
+    # Parameter servers: state replicas that do not compute.
     PS:
       replicas: {{ .parameterServers }}
       restartPolicy: ExitCode
@@ -117,7 +116,7 @@ spec:
         {{- include "qring.ring.pod" (merge $ps $named .) | nindent 8 }}
     {{- end }}
     {{- if .root.Values.evaluator }}
-    # evaluator in TF_CONFIG: it is no member, and makes a curve of what they publish. The TFJob does not wait for it.
+    # "evaluator" in TF_CONFIG: not a member; evaluates published states. The TFJob does not wait for it.
     Evaluator:
       replicas: 1
       restartPolicy: ExitCode
@@ -127,22 +126,22 @@ spec:
 {{- end }}
 
 {{- define "qring.tfjob.env" -}}
-# All this comes before TF_CONFIG, which names no workers to a parameter server where enableDynamicWorker is set.
+# These variables override TF_CONFIG, which names no workers to a parameter server if enableDynamicWorker is set.
 - name: QRING_INDEX
   valueFrom:
     fieldRef: {fieldPath: "metadata.labels['training.kubeflow.org/replica-index']"}
 {{- end }}
 
 {{- define "qring.trainingruntime" }}
-# For clusters with Kubeflow Trainer v2: how qring runs, for any TrainJob that names it. Not with a TrainJob beside it: Trainer refuses one whose
-# runtime is not there yet, and Helm would send it first.
+# For clusters with Kubeflow Trainer v2: the runtime for any TrainJob that names it. The chart has no TrainJob: Helm would create it before the
+# runtime, and Trainer rejects a TrainJob without its runtime.
 apiVersion: trainer.kubeflow.org/v1alpha1
 kind: TrainingRuntime
 metadata:
   name: {{ .name }}
   {{- include "qring.job.metadata" . | nindent 2 }}
 spec:
-  # The plain policy: Trainer sets the number of pods and nothing in them.
+  # The plain policy: Trainer sets only the number of pods.
   mlPolicy:
     numNodes: {{ .replicas }}
   template:
@@ -155,7 +154,7 @@ spec:
             action: FailJobSet
             onJobFailureReasons: [PodFailurePolicy]
       replicatedJobs:
-        # the name, the label and the container's name by which Trainer knows what to fill in
+        # Trainer finds the parts to fill in by this name, the label and the container's name.
         - name: node
           template:
             metadata:
@@ -176,7 +175,7 @@ spec:
 {{- end }}
 
 {{- define "qring.trainingruntime.env" -}}
-# The JobSet that Trainer makes is called as its TrainJob is, and so is its Service.
+# Trainer's JobSet and its Service have the TrainJob's name.
 - name: JOBSET_NAME
   valueFrom:
     fieldRef: {fieldPath: "metadata.labels['jobset.sigs.k8s.io/jobset-name']"}

@@ -1,4 +1,4 @@
-{{- /* What every Job of ours has before its own fields: dict "root" $ "container" NAME. */}}
+{{- /* Common fields of all Jobs: dict "root" $ "container" NAME. */}}
 {{- define "qring.job.limits" -}}
 {{- with .root.Values.activeDeadlineSeconds }}
 activeDeadlineSeconds: {{ . }}
@@ -8,12 +8,12 @@ ttlSecondsAfterFinished: {{ . }}
 {{- end }}
 podFailurePolicy:
   rules:
-    # Evictions, preemptions and lost nodes are nobody's failure.
+    # Evictions, preemptions and lost nodes do not count as failures.
     - action: Ignore
       onPodConditions:
         - type: DisruptionTarget
           status: "True"
-    # 1-127 are permanent: a bad job, bad data, a refused bucket. All else is counted and tried again: 138 (please retry), 143 (SIGTERM).
+    # 1-127 are permanent: bad job, bad data, rejected by a bucket. All others are counted and retried: 138 (please retry), 143 (SIGTERM).
     - action: FailJob
       onExitCodes:
         containerName: {{ .container }}
@@ -37,7 +37,7 @@ annotations:
 {{- end }}
 {{- end -}}
 
-{{- /* What every pod of ours has: dict "root" $ "component" NAME. */}}
+{{- /* Common metadata of all pods: dict "root" $ "component" NAME. */}}
 {{- define "qring.pod.metadata" -}}
 labels:
   {{- include "qring.labels" .root | nindent 2 }}
@@ -46,16 +46,15 @@ labels:
   {{- toYaml . | nindent 2 }}
   {{- end }}
 annotations:
-  # A Job's pods cannot change: with another job file an upgrade is refused by Kubernetes, instead of changing nothing.
+  # Pod templates of a Job are immutable: with another job file Kubernetes rejects the upgrade instead of ignoring the change.
   checksum/job: {{ include "qring.job" .root | sha256sum }}
   {{- with .root.Values.podAnnotations }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
 {{- end -}}
 
-{{- /* dict "root" $ "keep" whether /out may be the claim "restart" the restartPolicy, "operator" for none, "server" whether it is a
-       parameter server's: those are never on Spot nodes, "alone" whether it talks to no peers: it has no certificate then; "component"
-       NAME, or none. */}}
+{{- /* Common spec of all pods: dict "root" $, "keep": /out may be the claim, "restart": the restartPolicy ("operator": none), "server": a
+       parameter server (never on Spot nodes), "alone": no peers, so no certificate, "component": NAME, or none. */}}
 {{- define "qring.pod.spec" -}}
 {{- $spot := and .root.Values.spot (not .server) -}}
 {{- if ne (.restart | default "Never") "operator" -}}
@@ -132,8 +131,8 @@ volumes:
   {{- end }}
 {{- end -}}
 
-{{- /* Pods of a component on as many nodes as can be: dict "root" $ "component" NAME. Where a value says how, by that; constraints without a
-       labelSelector get the component's. */}}
+{{- /* Spreads the pods of a component over nodes: dict "root" $ "component" NAME. The value's constraints win; those without a labelSelector get
+       the component's. */}}
 {{- define "qring.spread" -}}
 {{- $own := dict "matchLabels" (merge (dict "app.kubernetes.io/component" .component) (include "qring.selector" .root | fromYaml)) -}}
 {{- $all := list -}}
@@ -160,14 +159,14 @@ topologySpreadConstraints:
 {{- define "qring.container" -}}
 image: {{ include "qring.image" .root | quote }}
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}
-# What the worker says last, else the end of its log.
+# The worker's termination message, else the end of its log.
 terminationMessagePolicy: FallbackToLogsOnError
 securityContext:
   allowPrivilegeEscalation: false
   readOnlyRootFilesystem: true
   capabilities:
     drop: [ALL]
-# Requests equal limits: such pods are the last to be evicted.
+# Requests equal limits (QoS Guaranteed): such pods are evicted last.
 resources:
   requests:
     cpu: {{ .root.Values.cpu | quote }}
@@ -184,7 +183,7 @@ volumeMounts:
   - name: tmp
     mountPath: /tmp
   {{- if and (include "qring.tls.secret" .root) (not .alone) }}
-  # The folder, not files of it (subPath): those would stay what they were when the Secret is renewed.
+  # Mount the folder, not single files (subPath): those are not updated when the Secret is renewed.
   - name: tls
     mountPath: /etc/qring/tls
     readOnly: true

@@ -1,19 +1,19 @@
 {{- /* A ring of qringd pods that find each other by name:
-       dict "root" $ "name" NAME "component" NAME "replicas" N "fixed" BOOL "retries" N "args" LIST, and where it is no Indexed Job:
-       "container" NAME, "restart" the pods' restartPolicy ("operator": somebody else sets it), "peers" the template of their names ("none":
-       TF_CONFIG has them).
-       fixed: N is in the pods' environment. Else they read it from the ConfigMap when they start.
-       "servers" LIST: the parameter servers' addresses; "server" BOOL: these pods are those, and "peers" is their workers' template. */}}
+       dict "root" $ "name" NAME "component" NAME "replicas" N "fixed" BOOL "retries" N "args" LIST; unless an Indexed Job, also
+       "container" NAME, "restart": the pods' restartPolicy ("operator": set by the operator), "peers": template of their names ("none":
+       from TF_CONFIG).
+       fixed: N is in the pods' environment; else pods read N from the ConfigMap at start.
+       "servers" LIST: addresses of the parameter servers; "server" BOOL: these pods are parameter servers, "peers" names their workers. */}}
 {{- define "qring.ring" -}}
 completionMode: Indexed
 completions: {{ .replicas }}
 parallelism: {{ .replicas }}
 {{- if semverCompare ">=1.29.0-0" .root.Capabilities.KubeVersion.Version }}
-# The others train on without a lost pod, and its successor joins them. One index that has used up its own tries ends the Job.
+# The other workers continue without a lost pod, and its replacement joins them. The Job fails when one index has used up its retries.
 backoffLimitPerIndex: {{ .retries }}
 maxFailedIndexes: 0
 {{- else }}
-# The others train on without a lost pod, and its successor joins them. The pods' tries are counted together.
+# The other workers continue without a lost pod, and its replacement joins them. Retries of all pods are counted together.
 backoffLimit: {{ mul .retries .replicas }}
 {{- end }}
 {{- include "qring.job.limits" (dict "root" .root "container" (.container | default "qringd")) }}
@@ -51,11 +51,11 @@ spec:
       env:
         {{- if ne $peers "none" }}
         {{- if eq (.restart | default "Never") "Always" }}
-        # Its index a pod has from its own name, NAME-0, NAME-1, ...
+        # A pod's index comes from its own name, NAME-0, NAME-1, ...
         {{- else if eq (.restart | default "Never") "operator" }}
-        # Its index a pod has from the operator's label, and the others' names from a template.
+        # A pod's index comes from the operator's label, the other names from a template.
         {{- else }}
-        # Its index a pod has from JOB_COMPLETION_INDEX, which Kubernetes sets.
+        # A pod's index comes from JOB_COMPLETION_INDEX, which Kubernetes sets.
         {{- end }}
         {{- with .before }}
         {{- . | nindent 8 }}
@@ -75,8 +75,8 @@ spec:
           {{- if .fixed }}
           value: {{ .replicas | quote }}
           {{- else }}
-          # Not a number here: pods of a Job cannot change, so a number would be wrong in every pod that starts after scaling.
-          # Without any the ring would begin with whoever came within ten seconds, which a slow image pull outlasts.
+          # From the ConfigMap, since the pod template is immutable and a number here would be wrong after scaling. Without
+          # a number the ring would form with the workers that start within ten seconds, less than a slow image pull.
           valueFrom:
             configMapKeyRef: {name: {{ include "qring.name" .root }}, key: replicas}
           {{- end }}
@@ -97,7 +97,7 @@ spec:
       {{- include "qring.probes" . | nindent 6 }}
 {{- end -}}
 
-{{- /* The addresses of N parameter servers: dict "n" N "name" WHAT-BEFORE-THE-INDEX "service" NAME. A list, as JSON. */}}
+{{- /* Addresses of N parameter servers, as a JSON list: dict "n" N "name" PREFIX-OF-THE-INDEX "service" NAME. */}}
 {{- define "qring.servers" -}}
 {{- $all := list -}}
 {{- range $i := until (int .n) }}{{ $all = append $all (printf "%s-%d.%s:2222" $.name $i $.service) }}{{ end -}}
@@ -105,9 +105,9 @@ spec:
 {{- end -}}
 
 {{- define "qring.probes" -}}
-# /readyz: it listens. Nobody waits for a ring here, and no peer's silence restarts a pod. Before it listens it reads job, data and
-# weights, and asks whether a bucket can be written; each may be tried again for 600 s, then the worker ends itself with a sentence
-# and 138. 1800 s let it: two such waits and the rest.
+# /readyz means "listens": no probe waits for a ring, and a silent peer restarts no pod. Before that the worker reads job, data and
+# weights and checks the bucket; each is retried for up to 600 s, then the worker exits with 138. The limit of 1800 s allows two such
+# waits and the rest.
 startupProbe:
   httpGet: {path: /readyz, port: http}
   periodSeconds: 2
@@ -124,8 +124,8 @@ livenessProbe:
   failureThreshold: 6
 {{- end -}}
 
-{{- /* The pod of an evaluator, which reads what the ring publishes and talks to nobody: dict "root" $ "args" LIST, and where the training operator
-       runs it "operator" true. */}}
+{{- /* Pod of an evaluator, which reads published states and has no peers: dict "root" $ "args" LIST, "operator" true for the training
+       operator. */}}
 {{- define "qring.evaluator.pod" -}}
 metadata:
   {{- include "qring.pod.metadata" (dict "root" .root "component" "evaluator") | nindent 2 }}
@@ -155,7 +155,7 @@ spec:
       {{- end }}
       ports:
         {{- if .operator }}
-        # the operator wants one of that name; nobody listens there
+        # The operator requires a port of this name; it is unused.
         - {name: tfjob-port, containerPort: 2222}
         {{- end }}
         - {name: http, containerPort: 8080}

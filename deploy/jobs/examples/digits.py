@@ -34,7 +34,7 @@ def distance(x, y, a, b):
 
 
 def drawn(digit, rng):
-    """FINE x FINE points of 0 to 1: the digit by somebody's hand, turned, slanted, moved and stretched a little"""
+    """FINE x FINE points of 0 to 1: the digit as if hand-drawn: rotated, slanted, moved and stretched a little"""
     turn, slant = rng.uniform(-.3, .3), rng.uniform(-.3, .3)
     wide, high, pen = rng.uniform(.8, 1.15), rng.uniform(.8, 1.05), rng.uniform(.04, .08)
     right, down = rng.uniform(-.1, .1), rng.uniform(-.08, .08)

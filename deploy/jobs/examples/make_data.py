@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the samples of the examples, the same every time: python3 make_data.py writes the CSV files beside it anew."""
+"""Makes the samples of the examples: python3 make_data.py rewrites the CSV files in this folder, always the same."""
 import csv
 import math
 import os
