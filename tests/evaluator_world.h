@@ -182,7 +182,7 @@ static void happens(const struct event *e) {
     switch (e->kind) {
     case PUBLISH:
     case DONE: publish(&states[e->k], canonical.hex, e->kind == DONE); break;
-    case FORGET: CHECK(qr_checkpoint_forget(&w.own, &err) == QR_OK, "%s", err.msg); break;
+    case FORGET: CHECK(qr_checkpoint_delete_all(&w.own, &err) == QR_OK, "%s", err.msg); break;
     case FOREIGN: publish(&states[e->k], foreign, false); break;
     case BREAK_LATEST: write_over("LATEST", "torn"); break;
     case BREAK_FILE:

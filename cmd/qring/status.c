@@ -84,7 +84,7 @@ static int watch(const char *address, struct qr_status_pair *s, bool json) {
         if (silent_ns && now_ns - silent_ns >= gone_ns) return gone(s, address, form, &err);
         next_ns = next_ns + QR_SECOND > now_ns ? next_ns + QR_SECOND : now_ns + QR_SECOND;
         qr_sleep_ns(next_ns - now_ns);
-        code = qr_status_ask_again(address, s, &err);
+        code = qr_status_query_again(address, s, &err);
     }
 }
 
@@ -101,7 +101,7 @@ int qr_command_status(const struct qr_command *self, int argc, char **argv) {
     if (code == QR_OK && words.n == 0)
         code = qr_fail(&err, QR_INVALID_ARGUMENT,
                        "which worker? qring status HOST:PORT; --help shows examples");
-    if (code == QR_OK) code = qr_status_ask(words.v[0], &s, &err);
+    if (code == QR_OK) code = qr_status_query(words.v[0], &s, &err);
     if (code != QR_OK) return qr_conclude(code, &err);
     if (watched) return watch(words.v[0], &s, json);
     if (json) qr_status_json(&s, words.v[0], &text);

@@ -31,7 +31,7 @@ static struct {
     bool pulses;
 } own = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-int64_t qr_awake_look(struct qr_awake *a, int64_t ns) {
+int64_t qr_awake_update(struct qr_awake *a, int64_t ns) {
     int64_t passed = ns - a->looked_ns;
     if (a->looked_ns && passed > QR_AWAKE_STRIDE_NS) a->asleep_ns += passed - QR_AWAKE_STRIDE_NS;
     if (passed > 0) a->looked_ns = ns;
@@ -44,7 +44,7 @@ static int64_t look(bool pulse) {
     pthread_mutex_lock(&own.lock);
     own.pulses = own.pulses || pulse;
     int64_t ns = read_clock(CLOCK_MONOTONIC);
-    if (own.pulses) ns = qr_awake_look(&own.awake, ns);
+    if (own.pulses) ns = qr_awake_update(&own.awake, ns);
     pthread_mutex_unlock(&own.lock);
     return ns;
 }

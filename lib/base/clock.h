@@ -32,7 +32,7 @@ void qr_awake_pulse(void);
 struct qr_awake {
     int64_t looked_ns, asleep_ns;
 };
-int64_t qr_awake_look(struct qr_awake *a, int64_t ns);
+int64_t qr_awake_update(struct qr_awake *a, int64_t ns);
 
 /* When it is until_ns by clock c, it is this by CLOCK_MONOTONIC: for waits of the system, if c does
  * not stand still meanwhile. */

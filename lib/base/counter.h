@@ -101,7 +101,7 @@ enum qr_counter_kind { QR_KIND_COUNT, QR_KIND_GAUGE, QR_KIND_REAL, QR_KIND_SECON
       "Checkpoints that this worker published.")                                                   \
     X(QR_CHECKPOINT_ERRORS, COUNT, "qring_checkpoint_errors_total", "",                            \
       "Attempts to publish one that failed.")                                                      \
-    X(QR_PROGRESS_TOLD, COUNT, "qring_progress_reports_total", "",                                 \
+    X(QR_PROGRESS_REPORTS, COUNT, "qring_progress_reports_total", "",                              \
       "Words on the run's progress that their target took (--progress-to).")                       \
     X(QR_PROGRESS_ERRORS, COUNT, "qring_progress_report_errors_total", "",                         \
       "Words on the run's progress that it did not take.")                                         \

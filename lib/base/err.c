@@ -171,7 +171,7 @@ void qr_abort(void) {
     said_why = 1;
     abort();
 }
-bool qr_has_said_why(void) { return said_why; }
+bool qr_abort_reported(void) { return said_why; }
 
 void qr_assert_failed(const char *cond, const char *file, int line) {
     fprintf(stderr, "qring: internal error: %s does not hold (%s:%d). Please report this.\n", cond,

@@ -80,7 +80,7 @@ _Noreturn void qr_assert_failed(const char *cond, const char *file, int line);
 /* abort(), once a line on stderr has said why. Whether that has happened: any thread, also in a
  * signal's handler. */
 _Noreturn void qr_abort(void);
-bool qr_has_said_why(void);
+bool qr_abort_reported(void);
 
 enum { QR_PATH_BYTES = 256 };
 /* The path of a value in a document ("model[0].circuit"), for messages; a very long one is cut. */

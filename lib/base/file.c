@@ -31,7 +31,7 @@ static const char *odd_kind(const struct stat *st) {
     }
 }
 
-const char *qr_file_odd(const char *path) {
+const char *qr_file_irregular(const char *path) {
     struct stat st;
     if (lstat(path, &st) != 0) return NULL;
     const char *kind = odd_kind(&st);

@@ -16,7 +16,7 @@
 QR_MUST_CHECK enum qr_code qr_file_open(const char *path, int flags, int *ret, struct qr_err *err);
 /* What stands at path that a program cannot call its own file: "a symbolic link", "a FIFO", "a file
  * with several names (hard links)" …; NULL: an ordinary file, or nothing. Static. */
-const char *qr_file_odd(const char *path);
+const char *qr_file_irregular(const char *path);
 /* The whole file into *ret (caller frees). DATA_LOSS-free: a file above max_bytes is
  * RESOURCE_EXHAUSTED naming both sizes. As qr_file_open: ordinary files only, also
  * through links. EIO is DATA_LOSS here, RESOURCE_EXHAUSTED everywhere else. */

@@ -20,7 +20,7 @@ void qr_check_memory(bool there, const char *what) {
     qr_abort();
 }
 
-void qr_give_back(void) {
+void qr_memory_trim(void) {
     /* its first value: glibc raises it to the size of what was freed, and keeps pieces below it */
     (void)mallopt(M_MMAP_THRESHOLD, 128 << 10);
     (void)malloc_trim(0);

@@ -51,7 +51,7 @@ void qr_check_memory(bool there, const char *what);
 
 /* Gives what was freed back to the system, and lets large pieces go back at once from now on: after
  * something large was read and turned into something else. */
-void qr_give_back(void);
+void qr_memory_trim(void);
 
 /* Bytes this process may use: the smaller of its cgroups' limits (base/cgroup.h) and physical
  * memory. Never 0. Reads /proc and /sys at each call. */

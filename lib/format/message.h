@@ -239,14 +239,14 @@ struct qr_done {
     char text[QR_MESSAGE_TEXT_BYTES];
     struct qr_blame blame;
 };
-enum qr_goodbye_why {
+enum qr_goodbye_reason {
     QR_GOODBYE_LEAVING,     /* drain, or a permanent error of its own: text */
     QR_GOODBYE_DONE,        /* after Done, whose code and text it repeats */
     QR_GOODBYE_REFUSED = 3, /* it stops because of another job hash (rule 8) */
     QR_GOODBYE_CLAIMED,     /* to the receiver: another process has your index now */
 };
 struct qr_goodbye {
-    enum qr_goodbye_why why;
+    enum qr_goodbye_reason why;
     enum qr_code code;
     char text[QR_MESSAGE_TEXT_BYTES];
     struct qr_blame blame; /* of DONE */

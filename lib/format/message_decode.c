@@ -303,7 +303,7 @@ static enum qr_code take_blame(const Qring__Blame *p, struct qr_blame *ret, stru
 static enum qr_code take_goodbye(const Qring__Goodbye *p, struct qr_goodbye *g,
                                  struct qr_err *err) {
     if (p->why > QR_GOODBYE_CLAIMED || p->why == 2) REFUSE("why: %u is none", p->why);
-    g->why = (enum qr_goodbye_why)p->why;
+    g->why = (enum qr_goodbye_reason)p->why;
     TRY(take_code(p->code, &g->code, err));
     TRY(take_blame(p->blame, &g->blame, err));
     return take_string(p->text, g->text, sizeof g->text, "text", err);

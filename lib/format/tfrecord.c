@@ -19,8 +19,8 @@ void qr_tfrecord_put(struct qr_buf *ret, struct qr_bytes data) {
     qr_buf_put(ret, tail, sizeof tail);
 }
 
-enum qr_tfrecord_at qr_tfrecord_next(struct qr_bytes file, const char *what, size_t max_bytes,
-                                     size_t *at, struct qr_bytes *ret, struct qr_err *err) {
+enum qr_tfrecord_status qr_tfrecord_next(struct qr_bytes file, const char *what, size_t max_bytes,
+                                         size_t *at, struct qr_bytes *ret, struct qr_err *err) {
     QR_ASSERT(*at <= file.n);
     const uint8_t *p = file.p + *at;
     size_t left = file.n - *at;

@@ -15,12 +15,12 @@
 /* Appends one record. */
 void qr_tfrecord_put(struct qr_buf *ret, struct qr_bytes data);
 
-enum qr_tfrecord_at { QR_TFRECORD_ONE, QR_TFRECORD_END, QR_TFRECORD_TORN, QR_TFRECORD_DAMAGED };
+enum qr_tfrecord_status { QR_TFRECORD_ONE, QR_TFRECORD_END, QR_TFRECORD_TORN, QR_TFRECORD_DAMAGED };
 /* The record at *at, which then moves behind it: ONE, *ret borrows from the file. Else *at and *ret
  * stay: END of whole records, TORN, or DAMAGED (a wrong checksum, or more than max_bytes of data):
  * err says where (DATA_LOSS, naming `what`). */
-QR_MUST_CHECK enum qr_tfrecord_at qr_tfrecord_next(struct qr_bytes file, const char *what,
-                                                   size_t max_bytes, size_t *at,
-                                                   struct qr_bytes *ret, struct qr_err *err);
+QR_MUST_CHECK enum qr_tfrecord_status qr_tfrecord_next(struct qr_bytes file, const char *what,
+                                                       size_t max_bytes, size_t *at,
+                                                       struct qr_bytes *ret, struct qr_err *err);
 
 #endif

@@ -259,7 +259,7 @@ static enum qr_code load_model(struct qr_workload *w, const struct qr_job_sample
     if (code == QR_OK)
         code = samples ? qr_job_samples(w->job, samples, &w->data, err)
                        : qr_job_data(w->job, &w->data, err);
-    if (code == QR_OK) qr_give_back();
+    if (code == QR_OK) qr_memory_trim();
     if (code == QR_OK && !w->model)
         code = qr_job_model(w->job, isa, w->data.n_columns, &w->model, err);
     if (code == QR_OK) code = check_memory(w, err);

@@ -77,7 +77,7 @@ static enum qr_code learn_data(struct inputs *a, const struct qr_job *job, const
         k->data = (struct qr_dataset){.n_samples = d.n_samples, .n_train = d.n_train};
         memcpy(k->data.digest, d.digest, sizeof d.digest);
         qr_dataset_fini(&d);
-        qr_give_back();
+        qr_memory_trim();
     }
     *ret = k;
     return k->none ? QR_OK : code;

@@ -133,7 +133,7 @@ void member_news(struct qr_member *m) {
 }
 
 /* ---- the ways out ---- */
-static void say_goodbye(struct qr_member *m, enum qr_goodbye_why why, enum qr_code code,
+static void say_goodbye(struct qr_member *m, enum qr_goodbye_reason why, enum qr_code code,
                         const char *text) {
     struct qr_goodbye *g = &m->out.goodbye;
     m->out.kind = QR_MESSAGE_GOODBYE;
@@ -144,7 +144,7 @@ static void say_goodbye(struct qr_member *m, enum qr_goodbye_why why, enum qr_co
         if (c->state == CONN_MISMATCH) member_send(m, c->id);
 }
 
-void member_stop(struct qr_member *m, enum qr_code code, enum qr_goodbye_why why,
+void member_stop(struct qr_member *m, enum qr_code code, enum qr_goodbye_reason why,
                  const char *text) {
     if (m->over) return;
     char kept[QR_ERR_MSG_BYTES];

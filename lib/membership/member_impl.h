@@ -194,7 +194,8 @@ static inline bool same_inc(const uint8_t *a, const uint8_t *b) {
 
 /* member.c */
 void member_log(struct qr_member *m, enum qr_log_level level, const char *fmt, ...) QR_PRINTF(3, 4);
-void member_stop(struct qr_member *m, enum qr_code code, enum qr_goodbye_why why, const char *text);
+void member_stop(struct qr_member *m, enum qr_code code, enum qr_goodbye_reason why,
+                 const char *text);
 void member_finish(struct qr_member *m, enum qr_code code, const char *text); /* Done was told */
 void member_send(struct qr_member *m, uint32_t conn);                         /* m->out */
 void member_broadcast(struct qr_member *m);  /* m->out, to every connected peer */

@@ -244,12 +244,12 @@ static void write_steps(struct qr_profiler *p) {
     qr_buf_free(&xspace);
 }
 
-void qr_profiler_begins(void *profiler, enum qr_reduction_kind kind, uint64_t step) {
+void qr_profiler_on_reduction(void *profiler, enum qr_reduction_kind kind, uint64_t step) {
     struct qr_profiler *p = profiler;
     bool trains = kind == QR_REDUCTION_TRAIN;
     if (p->steps_over || !p->opt.first_step) return;
     if (p->steps_run && (step >= p->opt.last_step || kind == QR_REDUCTION_CLOSE)) {
-        qr_profiler_ended(p);
+        qr_profiler_finish(p);
     } else if (!p->steps_run && trains && step + 1 > p->opt.last_step) {
         p->steps_over = true;
     } else if (!p->steps_run && trains && step + 1 >= p->opt.first_step) {
@@ -262,7 +262,7 @@ void qr_profiler_begins(void *profiler, enum qr_reduction_kind kind, uint64_t st
     }
 }
 
-void qr_profiler_ended(struct qr_profiler *p) {
+void qr_profiler_finish(struct qr_profiler *p) {
     if (!p) return;
     if (p->steps_run) write_steps(p);
     p->steps_run = false;

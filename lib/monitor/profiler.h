@@ -14,7 +14,7 @@
  * Trust     anyone who reaches the port may ask, so a worker opens it on loopback unless an address
  *           is given. It tells layers' names and times, no data and no weights; a capture costs a
  *           few hundred nanoseconds a span.
- * Threads   qr_profiler_begins: the training thread. Open and close: any other.
+ * Threads   qr_profiler_on_reduction: the training thread. Open and close: any other.
  */
 #ifndef QR_MONITOR_PROFILER_H
 #define QR_MONITOR_PROFILER_H
@@ -47,10 +47,10 @@ QR_MUST_CHECK enum qr_code qr_profiler_open(const struct qr_profiler_options *op
                                             struct qr_profiler **ret, unsigned *ret_port,
                                             struct qr_err *err);
 /* A reduction begins, from the state of so many steps: as qr_train_options' begins. */
-void qr_profiler_begins(void *profiler, enum qr_reduction_kind kind, uint64_t step);
+void qr_profiler_on_reduction(void *profiler, enum qr_reduction_kind kind, uint64_t step);
 /* Training has ended: of the job's steps, what there is is written. Training thread; NULL is fine,
  * here and below. */
-void qr_profiler_ended(struct qr_profiler *p);
+void qr_profiler_finish(struct qr_profiler *p);
 void qr_profiler_close(struct qr_profiler *p);
 
 #endif

@@ -184,11 +184,11 @@ static enum qr_code ask(const char *address, bool first, struct qr_status_pair *
     return code;
 }
 
-enum qr_code qr_status_ask(const char *address, struct qr_status_pair *ret, struct qr_err *err) {
+enum qr_code qr_status_query(const char *address, struct qr_status_pair *ret, struct qr_err *err) {
     return ask(address, true, ret, err);
 }
 
-enum qr_code qr_status_ask_again(const char *address, struct qr_status_pair *ret,
-                                 struct qr_err *err) {
+enum qr_code qr_status_query_again(const char *address, struct qr_status_pair *ret,
+                                   struct qr_err *err) {
     return ask(address, false, ret, err);
 }

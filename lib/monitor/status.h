@@ -49,14 +49,14 @@ struct qr_status_pair {
  * worker ends meanwhile, DEADLINE_EXCEEDED when there is no answer in time, INVALID_ARGUMENT
  * when the address is none, or something else than a worker answers. Waits between the
  * questions: a second. */
-QR_MUST_CHECK enum qr_code qr_status_ask(const char *address, struct qr_status_pair *ret,
-                                         struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_status_query(const char *address, struct qr_status_pair *ret,
+                                           struct qr_err *err);
 
 /* One more look at a worker that has answered: what was is of the look before, or of this one where
  * the worker was started again meanwhile. The same codes; after a failure ret is as it was. The
  * caller waits in between. */
-QR_MUST_CHECK enum qr_code qr_status_ask_again(const char *address, struct qr_status_pair *ret,
-                                               struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_status_query_again(const char *address, struct qr_status_pair *ret,
+                                                 struct qr_err *err);
 
 /* Append to ret. */
 void qr_status_text(const struct qr_status_pair *s, const char *address, struct qr_buf *ret);

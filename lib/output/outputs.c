@@ -111,7 +111,9 @@ static enum qr_code check_folder(const char *dir, struct qr_err *err) {
     for (size_t i = 0; i < sizeof files / sizeof *files && code == QR_OK; i++) {
         qr_auto(qr_free_p) char *file = qr_path_join(dir, files[i].name);
         bool directory = lstat(file, &st) == 0 && S_ISDIR(st.st_mode);
-        const char *odd = directory ? "a directory" : files[i].grows ? qr_file_odd(file) : NULL;
+        const char *odd = directory        ? "a directory"
+                          : files[i].grows ? qr_file_irregular(file)
+                                           : NULL;
         if (odd)
             code = qr_fail(err, QR_INVALID_ARGUMENT,
                            "%s is %s, and a file of that name is to be written; take it away, or "
@@ -137,7 +139,7 @@ static enum qr_code check_replaceable(const char *path, struct qr_err *err) {
     return qr_fail(
         err, QR_INVALID_ARGUMENT,
         "%s is %s, and a file of that name is to be written; take it away, or choose another name",
-        path, qr_file_odd(path));
+        path, qr_file_irregular(path));
 }
 
 enum qr_code qr_outputs_check_weights(struct qr_outputs *o, struct qr_err *err) {
@@ -402,7 +404,7 @@ enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w,
 void qr_outputs_evaluated(struct qr_outputs *o, bool anew, const struct qr_step_line *line,
                           const struct qr_step_detail *detail) {
     o->wrote = true;
-    if (o->events && anew) qr_tensorboard_anew(o->events);
+    if (o->events && anew) qr_tensorboard_restart(o->events);
     show_step(o, line, detail);
 }
 

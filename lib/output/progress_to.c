@@ -201,7 +201,7 @@ static enum qr_code tell(void *ctx, const struct qr_progress_snapshot *s, enum q
     if (t->annotations) qr_progress_snapshot_annotations(s, done, left_s, wall_ns, &p->text);
     else qr_progress_snapshot_trainer_status(s, done, left_s, wall_ns, &p->text);
     enum qr_code code = qr_poster_send(p->poster, &post, qr_buf_view(&p->text), err);
-    qr_count(code == QR_OK ? QR_PROGRESS_TOLD : QR_PROGRESS_ERRORS, 1);
+    qr_count(code == QR_OK ? QR_PROGRESS_REPORTS : QR_PROGRESS_ERRORS, 1);
     if (code == QR_PERMISSION_DENIED && t->annotations)
         return qr_wrap(err, "its service account may not patch it");
     return code;

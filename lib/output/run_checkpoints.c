@@ -88,7 +88,7 @@ enum qr_code qr_run_checkpoints_forget(const char *url, struct qr_err *err) {
     struct qr_checkpoint_folder p;
     enum qr_code code = qr_checkpoint_folder_open(url, &p, err);
     if (code != QR_OK) return code;
-    code = qr_checkpoint_forget(&p.at, err);
+    code = qr_checkpoint_delete_all(&p.at, err);
     qr_checkpoint_folder_close(&p);
     return code;
 }

@@ -24,8 +24,8 @@ enum {
     MAX_STATE_VALUES = 1 << 27
 };
 
-const char *const qr_checkpoint_others[] = {"optimizer/", "epoch/", "early_stopping/",
-                                            "validation/", NULL};
+const char *const qr_checkpoint_non_weights[] = {"optimizer/", "epoch/", "early_stopping/",
+                                                 "validation/", NULL};
 
 void qr_checkpoint_fini(struct qr_checkpoint *c) {
     qr_tensors_free(&c->tensors);

@@ -47,7 +47,7 @@ QR_MUST_CHECK enum qr_code qr_checkpoint_decode(struct qr_bytes file, const char
 bool qr_checkpoint_is(struct qr_bytes safetensors);
 /* The tensors that are no weights of a model ("optimizer/...") begin with one of these; NULL at
  * the end. */
-extern const char *const qr_checkpoint_others[];
+extern const char *const qr_checkpoint_non_weights[];
 
 /* What LATEST says. */
 struct qr_checkpoint_latest {
@@ -95,7 +95,7 @@ QR_MUST_CHECK enum qr_code qr_checkpoint_load(const struct qr_checkpoint_locatio
 /* A file's name, without its folder, is that of a checkpoint of some job. */
 bool qr_checkpoint_has_name(const char *name);
 /* Removes LATEST, then every checkpoint of any job there. */
-QR_MUST_CHECK enum qr_code qr_checkpoint_forget(const struct qr_checkpoint_location *p,
-                                                struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_checkpoint_delete_all(const struct qr_checkpoint_location *p,
+                                                    struct qr_err *err);
 
 #endif

@@ -364,7 +364,7 @@ enum qr_code qr_checkpoint_load(const struct qr_checkpoint_location *p, const ch
 
 /* ---- forget ---- */
 
-enum qr_code qr_checkpoint_forget(const struct qr_checkpoint_location *p, struct qr_err *err) {
+enum qr_code qr_checkpoint_delete_all(const struct qr_checkpoint_location *p, struct qr_err *err) {
     struct qr_err own;
     if (!err) err = &own;
     qr_auto(qr_free_p) char *latest = name_in(p, "LATEST"), *prefix = name_in(p, "");

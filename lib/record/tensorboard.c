@@ -91,7 +91,7 @@ void qr_tensorboard_set_number(struct qr_tensorboard *t, const char *name, doubl
         if (strcmp(t->hparams[i].name, name) == 0) t->hparams[i].number = value;
 }
 
-void qr_tensorboard_anew(struct qr_tensorboard *t) { t->anew = true; }
+void qr_tensorboard_restart(struct qr_tensorboard *t) { t->anew = true; }
 
 static double wall_seconds(const struct qr_tensorboard *t) {
     return (double)qr_now_ns(t->opt.wall) / (double)QR_SECOND;

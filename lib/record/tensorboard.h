@@ -70,7 +70,7 @@ void qr_tensorboard_set_number(struct qr_tensorboard *t, const char *name, doubl
 
 /* Before the first line of an evaluator: readers are to forget all that they have of it, not what
  * they have from that step on. */
-void qr_tensorboard_anew(struct qr_tensorboard *t);
+void qr_tensorboard_restart(struct qr_tensorboard *t);
 
 /* A committed step, on the leader only. Fails as files fail; call nothing but close then. */
 QR_MUST_CHECK enum qr_code qr_tensorboard_step(struct qr_tensorboard *t,

@@ -342,7 +342,7 @@ static enum qr_code read_checkpoint(struct qr_bytes file, const char *what, stru
     for (size_t i = 0; i < c.tensors.n; i++) {
         const struct qr_tensor *t = &c.tensors.v[i];
         bool other = false;
-        for (const char *const *o = qr_checkpoint_others; *o; o++)
+        for (const char *const *o = qr_checkpoint_non_weights; *o; o++)
             other |= strncmp(t->name, *o, strlen(*o)) == 0;
         if (!other) qr_tensors_add(&weights, t->name, t->rank, t->dims, t->values);
     }

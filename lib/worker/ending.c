@@ -98,7 +98,7 @@ static void on_fatal(int number) {
         _exit(atomic_load(&exit_code));
     }
     signal(number, SIG_DFL);
-    if (number == SIGABRT && qr_has_said_why()) return; /* and abort() goes on */
+    if (number == SIGABRT && qr_abort_reported()) return; /* and abort() goes on */
     if (!memory_is_short()) {
         say("ended by ", name,
             ", in a library or by a defect. Please report this with the lines before");

@@ -409,12 +409,12 @@ static enum qr_code train(struct worker *w, struct qr_err *err) {
         .anew = w->settings.fresh ? anew : NULL,
         .finish = finish,
         .finish_ctx = w,
-        .begins = w->profiler && w->job->profile_first ? qr_profiler_begins : NULL,
+        .begins = w->profiler && w->job->profile_first ? qr_profiler_on_reduction : NULL,
         .begins_ctx = w->profiler,
     };
     qr_http_watch(w->http, QR_HTTP_TRAINING, true);
     enum qr_code code = qr_train_run(&opt, &result, err);
-    qr_profiler_ended(w->profiler);
+    qr_profiler_finish(w->profiler);
     qr_stop_hurry(false);
     qr_http_watch(w->http, QR_HTTP_TRAINING, false);
     qr_debug(&w->log, "worker", "computed %lld micro-batches",

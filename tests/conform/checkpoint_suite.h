@@ -126,7 +126,7 @@ static void damage_object(uint64_t reductions, int how) {
 static bool noted(const char *words) { return strstr(qr_buf_string(&ck_notes), words) != NULL; }
 static void start_over(void) {
     qr_checkpoint_fini(&(struct qr_checkpoint){0});
-    CHECK(qr_checkpoint_forget(&place, &ck_err) == QR_OK, "%s", ck_err.msg);
+    CHECK(qr_checkpoint_delete_all(&place, &ck_err) == QR_OK, "%s", ck_err.msg);
 }
 
 static void forward_only(void) {

@@ -26,19 +26,19 @@ static int64_t given(void *ctx) { return *(int64_t *)ctx; }
 static void test_clock(void) {
     struct qr_awake a = {0};
     int64_t ns = 100 * QR_SECOND;
-    CHECK(qr_awake_look(&a, ns) == ns);
-    for (int i = 0; i < 100; i++) qr_awake_look(&a, ns += QR_SECOND / 2);
-    CHECK(qr_awake_look(&a, ns) == ns && a.asleep_ns == 0);
+    CHECK(qr_awake_update(&a, ns) == ns);
+    for (int i = 0; i < 100; i++) qr_awake_update(&a, ns += QR_SECOND / 2);
+    CHECK(qr_awake_update(&a, ns) == ns && a.asleep_ns == 0);
     ns += QR_AWAKE_STRIDE_NS;
-    CHECK(qr_awake_look(&a, ns) == ns, "late by the stride is late, and no more");
-    int64_t before = qr_awake_look(&a, ns);
+    CHECK(qr_awake_update(&a, ns) == ns, "late by the stride is late, and no more");
+    int64_t before = qr_awake_update(&a, ns);
     ns += 3600 * QR_SECOND;
-    int64_t after = qr_awake_look(&a, ns);
+    int64_t after = qr_awake_update(&a, ns);
     CHECK(after - before == QR_AWAKE_STRIDE_NS &&
               a.asleep_ns == 3600 * QR_SECOND - QR_AWAKE_STRIDE_NS,
           "%.1f s", (double)(after - before) / 1e9);
-    CHECK(qr_awake_look(&a, ns - QR_SECOND) == after, "it does not go back");
-    CHECK(qr_awake_look(&a, ns + QR_SECOND) == after + QR_SECOND);
+    CHECK(qr_awake_update(&a, ns - QR_SECOND) == after, "it does not go back");
+    CHECK(qr_awake_update(&a, ns + QR_SECOND) == after + QR_SECOND);
 
     int64_t awake = qr_now_ns(&qr_clock_awake), real = qr_now_ns(&qr_clock_monotonic);
     CHECK(real >= awake && real - awake < 10 * QR_SECOND,
@@ -259,16 +259,17 @@ static void odd_files(const char *dir, const char *ordinary) {
         CHECK(qr_appender_open(odd[i].path, true, &a, &err) == QR_INVALID_ARGUMENT &&
                   strstr(err.msg, odd[i].kind),
               "%s", err.msg);
-        CHECK(qr_file_odd(odd[i].path) && strstr(odd[i].kind, qr_file_odd(odd[i].path)));
+        CHECK(qr_file_irregular(odd[i].path) &&
+              strstr(odd[i].kind, qr_file_irregular(odd[i].path)));
     }
     CHECK(qr_file_read(link_to, 100, &got, &err) == QR_OK && got.n == 4, "%s", err.msg);
     CHECK(qr_file_open(link_to, O_WRONLY | O_TRUNC | O_NOFOLLOW, &fd, &err) ==
                   QR_INVALID_ARGUMENT &&
               strstr(err.msg, "is a symbolic link"),
           "%s", err.msg);
-    CHECK(!qr_file_odd(ordinary) && !qr_file_odd("/nowhere/x") &&
-          strstr(qr_file_odd(link_to), "symbolic link"));
-    CHECK(link(ordinary, twin) == 0 && strstr(qr_file_odd(twin), "hard links"));
+    CHECK(!qr_file_irregular(ordinary) && !qr_file_irregular("/nowhere/x") &&
+          strstr(qr_file_irregular(link_to), "symbolic link"));
+    CHECK(link(ordinary, twin) == 0 && strstr(qr_file_irregular(twin), "hard links"));
     CHECK(qr_file_open(twin, O_WRONLY | O_TRUNC | O_NOFOLLOW, &fd, &err) == QR_INVALID_ARGUMENT &&
               strstr(err.msg, "2 names"),
           "%s", err.msg);

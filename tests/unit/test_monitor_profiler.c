@@ -279,12 +279,12 @@ static size_t steps_of(const char *logdir, uint64_t from, uint64_t to, uint64_t 
     *wrote_name = '\0';
     CHECK(qr_profiler_open(&opt, &p, &none, &err) == QR_OK && none == 0);
     for (uint64_t step = from; step < to; step++) {
-        qr_profiler_begins(p, QR_REDUCTION_TRAIN, step);
+        qr_profiler_on_reduction(p, QR_REDUCTION_TRAIN, step);
         int64_t began_ns = qr_span_begin();
         qr_span_end(began_ns, QR_SPAN_STEP, NULL, step + 1);
-        if (step % 10 == 9) qr_profiler_begins(p, QR_REDUCTION_EVAL, step + 1);
+        if (step % 10 == 9) qr_profiler_on_reduction(p, QR_REDUCTION_EVAL, step + 1);
     }
-    qr_profiler_ended(p);
+    qr_profiler_finish(p);
     CHECK(!qr_spans_on, "a capture goes on after its steps");
     qr_profiler_close(p);
     if (!*wrote_name) return 0;
@@ -315,8 +315,8 @@ static void of_a_job(void) {
     opt.wrote = wrote;
     *wrote_name = '\0';
     CHECK(qr_profiler_open(&opt, &p, &none, NULL) == QR_OK);
-    qr_profiler_begins(p, QR_REDUCTION_TRAIN, 0);
-    qr_profiler_begins(p, QR_REDUCTION_TRAIN, 1);
+    qr_profiler_on_reduction(p, QR_REDUCTION_TRAIN, 0);
+    qr_profiler_on_reduction(p, QR_REDUCTION_TRAIN, 1);
     CHECK(qr_spans_on && !*wrote_name, "another's capture is left alone");
     qr_profiler_close(p);
     qr_spans_stop(&s);

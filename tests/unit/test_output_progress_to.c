@@ -405,7 +405,7 @@ static void test_listener(void) {
     struct qr_progress_target t;
     struct qr_progress_snapshot s = standing();
     struct qr_err err = {0};
-    int64_t told = qr_counter_value(QR_PROGRESS_TOLD),
+    int64_t told = qr_counter_value(QR_PROGRESS_REPORTS),
             errors = qr_counter_value(QR_PROGRESS_ERRORS);
     CHECK(qr_progress_find("job/qcnn", account, pod, &t, &err) == QR_OK, "%s", err.msg);
     struct qr_listener l = qr_progress_listener(&t, open_it);
@@ -424,7 +424,7 @@ static void test_listener(void) {
     CHECK(l.tell(l.ctx, &s, QR_TELLING_GOING, &err) == QR_PERMISSION_DENIED &&
               strstr(err.msg, "its service account may not patch it"),
           "%s", err.msg);
-    CHECK(qr_counter_value(QR_PROGRESS_TOLD) == told + 3 &&
+    CHECK(qr_counter_value(QR_PROGRESS_REPORTS) == told + 3 &&
           qr_counter_value(QR_PROGRESS_ERRORS) == errors + 1);
     l.free(l.ctx);
     qr_progress_target_fini(&t);

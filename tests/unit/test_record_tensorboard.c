@@ -59,7 +59,7 @@ static void read_file(const char *run, const char *path) {
     struct qr_bytes record = {0};
     struct qr_err err = {0};
     size_t at = 0, n = 0;
-    enum qr_tfrecord_at got;
+    enum qr_tfrecord_status got;
     CHECK(qr_file_read(path, 1 << 20, &file, &err) == QR_OK, "%s", err.msg);
     while ((got = qr_tfrecord_next(qr_buf_view(&file), path, 1 << 16, &at, &record, &err)) ==
            QR_TFRECORD_ONE) {
@@ -358,7 +358,7 @@ static void test_evaluator(const char *dir) {
     CHECK(n_files == 1, "no session: %ld files", n_files);
     now_ns += 2 * QR_SECOND;
     t = start_evaluator(dir);
-    qr_tensorboard_anew(t);
+    qr_tensorboard_restart(t);
     tell(t, 2, true);
     qr_tensorboard_close(t);
     read_all(dir);
