@@ -152,7 +152,7 @@ static void bad(const struct operation *o, const char *what, const char *detail)
 
 static void judge(const struct operation *o, enum qr_code code, const struct qr_err *err,
                   long live) {
-    bool memory = strcasestr(err->msg, "memory") || strstr(err->msg, "the system refused");
+    bool memory = strcasestr(err->msg, "memory") || strstr(err->msg, "the system cannot allocate");
     if (code == QR_OK) shown->did_without++;
     else shown->errors++;
     if (code != QR_OK && strncmp(err->msg, "wrong:", 6) == 0)

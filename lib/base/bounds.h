@@ -1,8 +1,8 @@
-/* base/bounds.h — what many rooms must agree on. */
+/* base/bounds.h — limits shared by many components. */
 #ifndef QR_BASE_BOUNDS_H
 #define QR_BASE_BOUNDS_H
 
-/* of a ring; indices and ranks are below. A set of them is a uint64_t */
+/* Members of a ring. Indices and ranks are below this number; a set of them is a uint64_t. */
 enum { QR_MAX_MEMBERS = 64 };
 
 #endif

@@ -1,3 +1,5 @@
+/* base/bytes.c — growing byte buffers and hex. Start reading at qr_buf_grow(), which every append
+ * uses. */
 #include "base/bytes.h"
 
 #include <stdarg.h>

@@ -1,8 +1,12 @@
 /* base/bytes.h — views of bytes, growing buffers, little-endian numbers.
  *
- * A view borrows. A buffer owns; the all-zero buffer is empty and valid. A buffer has a maximum, so
- * that no input can make it grow without bound; growing past it marks the buffer as overflowed and
- * drops the rest (checked once at the end with qr_buf_ok).
+ * A view borrows. A buffer owns; the all-zero buffer is empty and valid. A buffer has a maximum
+ * size, so that no input can make the buffer grow without bound: an append past the maximum marks
+ * the buffer as overflowed and drops the bytes. Check once after the last append with qr_buf_ok.
+ *
+ * Use       struct qr_buf b = {0}; qr_buf_puts(&b, "x"); if (!qr_buf_ok(&b)) ...; qr_buf_free(&b);
+ * Errors    out of memory ends the process (base/mem.h).
+ * Threads   a buffer belongs to one thread at a time.
  */
 #ifndef QR_BASE_BYTES_H
 #define QR_BASE_BYTES_H
@@ -24,18 +28,20 @@ static inline struct qr_bytes qr_bytes_of(const void *p, size_t n) {
 struct qr_bytes qr_bytes_of_string(const char *s);
 
 struct qr_buf {
-    uint8_t *p; /* NULL while empty; one NUL is always kept behind the last byte */
-    size_t n, cap;
-    size_t max; /* 0 means 1 GiB */
-    bool overflow;
+    uint8_t *p;    /* NULL while empty; a NUL byte always follows the last byte */
+    size_t n, cap; /* bytes used; bytes allocated */
+    size_t max;    /* maximum of n; 0 means 1 GiB */
+    bool overflow; /* an append was dropped */
 };
-void qr_buf_free(struct qr_buf *buf);  /* leaves an empty buffer */
-void qr_buf_clear(struct qr_buf *buf); /* keeps the memory */
+void qr_buf_free(struct qr_buf *buf);  /* leaves an empty buffer with the same maximum */
+void qr_buf_clear(struct qr_buf *buf); /* empties the buffer, keeps its memory */
+/* Append n bytes; a string without its NUL; a string with its control characters escaped; formatted
+ * text. */
 void qr_buf_put(struct qr_buf *buf, const void *p, size_t n);
 void qr_buf_puts(struct qr_buf *buf, const char *s);
 void qr_buf_put_printable(struct qr_buf *buf, const char *s); /* base/printable.h */
 void qr_buf_printf(struct qr_buf *buf, const char *fmt, ...) QR_PRINTF(2, 3);
-/* n zeroed bytes at the end; NULL on overflow */
+/* Appends n zero bytes and returns a pointer to them; NULL on overflow. */
 uint8_t *qr_buf_grow(struct qr_buf *buf, size_t n);
 static inline bool qr_buf_ok(const struct qr_buf *buf) { return !buf->overflow; }
 static inline struct qr_bytes qr_buf_view(const struct qr_buf *buf) {
@@ -72,7 +78,7 @@ static inline double qr_double_of_bits(uint64_t u) {
     return b.d;
 }
 
-/* Lower-case hex of n bytes into ret (2n + 1 chars). */
+/* Writes n bytes as lower-case hex into ret, 2n + 1 characters with the NUL. */
 void qr_hex(const uint8_t *p, size_t n, char *ret);
 
 #endif

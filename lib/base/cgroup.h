@@ -1,45 +1,46 @@
-/* base/cgroup.h — what the kernel's control groups let this process use.
+/* base/cgroup.h — CPU and memory limits of this process, from the kernel's control groups.
  *
- * What      CPU quota, set of processors and memory, of cgroup v2 (unified), v1, or both (hybrid).
- *           The process's group is looked up in /proc/self/cgroup, and where it lies in
- *           /proc/self/mountinfo; the limits of the groups above it count too, up to the root of
- *           what is mounted. What is mounted at /sys/fs/cgroup counts in any case, also where the
- *           group lies outside of it (entered from another cgroup namespace) or nothing says where
- *           it is; a mount elsewhere counts where the group lies below it. memory.high counts as a
- *           limit: who is above it is slowed down until it stands still. Swap does not count as
- *           memory.
- *           What is left of it now, and whether the kernel has ended processes since nothing was.
- * Errors    none: what cannot be read, or has another form, sets no limit and counts nothing.
- * Cost      some 0.1 ms: /proc and /sys are read at each call. No memory is taken.
+ * What      CPU quota, CPU set and memory limit, of cgroup v2 (unified), v1, or both (hybrid); the
+ *           memory still available; and the number of processes killed by the OOM killer.
+ * Lookup    The process's group comes from /proc/self/cgroup, its mount point from
+ *           /proc/self/mountinfo. Limits of parent groups apply too, up to the root of the mount.
+ *           A hierarchy mounted at /sys/fs/cgroup always applies, even if the group lies outside of
+ *           it (entered from another cgroup namespace) or its place is unknown; a mount elsewhere
+ *           applies only if the group lies below it. memory.high counts as a limit, because the
+ *           kernel throttles a process above it almost to a halt. Swap does not count as memory.
+ * Errors    none: a file that is missing or malformed sets no limit and counts nothing.
+ * Cost      about 0.1 ms: /proc and /sys are read at each call. No memory is allocated.
+ * Threads   any.
  */
 #ifndef QR_BASE_CGROUP_H
 #define QR_BASE_CGROUP_H
 
 #include <stdint.h>
 
-/* by: the version and the file that set it, static ("cgroup v2, cpu.max"); NULL without one. */
+/* *_by: the version and the file that set the limit, static ("cgroup v2, cpu.max"); NULL: none. */
 struct qr_cgroup {
     double cpus; /* quota; 0: none */
     const char *cpus_by;
-    unsigned cpuset; /* number of processors; 0: not told */
+    unsigned cpuset; /* number of processors; 0: unknown */
     const char *cpuset_by;
     uint64_t memory_bytes; /* UINT64_MAX: no limit; never 0 */
     const char *memory_by;
-    uint64_t memory_left; /* by qr_memory_available_under alone */
-    /* whose files there are, also where they set nothing: 1 or 2 (v1, v2); 0: none */
+    uint64_t memory_left; /* bytes; set by qr_memory_available_under only */
+    /* cgroup version whose files exist, even if they set no limit: 1 or 2; 0: none */
     unsigned cpu_version, memory_version;
 };
 
-/* root stands before each path: "" is this machine's own. */
+/* Reads the limits of CPU and memory. root is a prefix of each path: "" for this machine. */
 void qr_cgroup_read(const char *root, struct qr_cgroup *ret);
 
-/* Bytes that this process may have now: what it has, and what the machine (with its swap) and its
- * cgroups have left, caches that the kernel drops counted as free. At most `limit`, and that where
- * nothing is told. Of use before much is taken; who else takes memory later is not foreseen. */
+/* Returns the bytes that this process can use now: its resident memory plus the free memory of its
+ * cgroups and the machine (with swap), where caches that the kernel can drop count as free. At most
+ * `limit`; `limit` when the files do not tell. Check before a large allocation; other processes may
+ * still allocate memory afterwards. */
 uint64_t qr_memory_available_under(const char *root, uint64_t limit);
 
-/* Processes that the kernel has ended for lack of memory since it began to count; 0 where it does
- * not: of the group mounted at /sys/fs/cgroup (a container's own), and of the machine. */
+/* Number of processes killed by the OOM killer since its counters began, in the group mounted at
+ * /sys/fs/cgroup (a container's own) and on the machine; 0 where the kernel does not count. */
 struct qr_memory_kills {
     uint64_t group, machine;
 };

@@ -4,6 +4,8 @@
  * crc32     ISO-HDLC, as in zip.
  * sha256    FIPS 180-4, by OpenSSL.
  * xxh3      XXH3-128 by libxxhash, canonical (big-endian) byte order: hex equals `xxhsum -H2`.
+ * Errors    none: out of memory ends the process.
+ * Threads   any.
  */
 #ifndef QR_BASE_CHECKSUM_H
 #define QR_BASE_CHECKSUM_H
@@ -12,12 +14,12 @@
 
 enum { QR_SHA256_BYTES = 32, QR_XXH3_BYTES = 16 };
 
-/* start with 0; chain by passing the result */
+/* Checksum of n bytes. Start with crc 0; to continue, pass the previous result. */
 uint32_t qr_crc32c(uint32_t crc, const void *p, size_t n);
 uint32_t qr_crc32(uint32_t crc, const void *p, size_t n);
 void qr_sha256(const void *p, size_t n, uint8_t ret[QR_SHA256_BYTES]);
 void qr_xxh3(const void *p, size_t n, uint8_t ret[QR_XXH3_BYTES]);
-/* of n parts, one after the other */
+/* Digest of n parts as if they were concatenated. */
 void qr_xxh3_parts(const struct qr_bytes *part, size_t n, uint8_t ret[QR_XXH3_BYTES]);
 
 #endif

@@ -1,3 +1,5 @@
+/* base/clock.c — the system's clocks, the clock that stops while the process cannot run, sleep and
+ * entropy. Start reading at qr_awake_update(). */
 #include "base/clock.h"
 
 #include <errno.h>
@@ -9,18 +11,18 @@
 
 #include "base/err.h"
 
-static int64_t read_clock(clockid_t id) {
+static int64_t clock_read(clockid_t id) {
     struct timespec t;
     clock_gettime(id, &t);
     return (int64_t)t.tv_sec * QR_SECOND + t.tv_nsec;
 }
 static int64_t monotonic_ns(void *ctx) {
     (void)ctx;
-    return read_clock(CLOCK_MONOTONIC);
+    return clock_read(CLOCK_MONOTONIC);
 }
 static int64_t wall_ns(void *ctx) {
     (void)ctx;
-    return read_clock(CLOCK_REALTIME);
+    return clock_read(CLOCK_REALTIME);
 }
 
 /* ---- awake ---- */
@@ -29,7 +31,7 @@ static struct {
     pthread_mutex_t lock;
     struct qr_awake awake;
     bool pulses;
-} own = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} process_clock = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 int64_t qr_awake_update(struct qr_awake *a, int64_t ns) {
     int64_t passed = ns - a->looked_ns;
@@ -38,25 +40,25 @@ int64_t qr_awake_update(struct qr_awake *a, int64_t ns) {
     return a->looked_ns - a->asleep_ns;
 }
 
-/* pulse: somebody looks often from now on. The time is read under the lock, so that it does not
- * go back. */
-static int64_t look(bool pulse) {
-    pthread_mutex_lock(&own.lock);
-    own.pulses = own.pulses || pulse;
-    int64_t ns = read_clock(CLOCK_MONOTONIC);
-    if (own.pulses) ns = qr_awake_update(&own.awake, ns);
-    pthread_mutex_unlock(&own.lock);
+/* pulse: regular reads begin, so the clock starts to count awake time only. The time is read under
+ * the lock, so that the clock does not go back. */
+static int64_t awake_read(bool pulse) {
+    pthread_mutex_lock(&process_clock.lock);
+    process_clock.pulses = process_clock.pulses || pulse;
+    int64_t ns = clock_read(CLOCK_MONOTONIC);
+    if (process_clock.pulses) ns = qr_awake_update(&process_clock.awake, ns);
+    pthread_mutex_unlock(&process_clock.lock);
     return ns;
 }
 
 static int64_t awake_ns(void *ctx) {
     (void)ctx;
-    return look(false);
+    return awake_read(false);
 }
-void qr_awake_pulse(void) { look(true); }
+void qr_awake_pulse(void) { awake_read(true); }
 
 int64_t qr_monotonic_of(const struct qr_clock *c, int64_t until_ns) {
-    int64_t left, now_ns = read_clock(CLOCK_MONOTONIC);
+    int64_t left, now_ns = clock_read(CLOCK_MONOTONIC);
     bool never = __builtin_sub_overflow(until_ns, qr_now_ns(c), &left) || left > INT64_MAX - now_ns;
     return never ? INT64_MAX : now_ns + left;
 }

@@ -1,3 +1,5 @@
+/* base/counter.c — the values behind base/counter.h, as relaxed atomics. Start reading at
+ * qr_count(). */
 #include "base/counter.h"
 
 #include <pthread.h>
@@ -12,48 +14,48 @@
 const struct qr_counter_row qr_counter_table[QR_N_COUNTERS] = {QR_COUNTERS(ROW)};
 #undef ROW
 
-/* A REAL's bits are a double's: all zeros are 0.0. */
-static _Atomic uint64_t values[QR_N_COUNTERS];
+/* A REAL holds the bits of a double; all zeros are 0.0. */
+static _Atomic uint64_t counter_values[QR_N_COUNTERS];
 
-static void add(enum qr_counter c, uint64_t n) {
-    atomic_fetch_add_explicit(&values[c], n, memory_order_relaxed);
+static void counter_add(enum qr_counter c, uint64_t n) {
+    atomic_fetch_add_explicit(&counter_values[c], n, memory_order_relaxed);
 }
-static void set(enum qr_counter c, uint64_t bits) {
-    atomic_store_explicit(&values[c], bits, memory_order_relaxed);
+static void counter_set(enum qr_counter c, uint64_t bits) {
+    atomic_store_explicit(&counter_values[c], bits, memory_order_relaxed);
 }
-static uint64_t get(enum qr_counter c) {
-    return atomic_load_explicit(&values[c], memory_order_relaxed);
+static uint64_t counter_load(enum qr_counter c) {
+    return atomic_load_explicit(&counter_values[c], memory_order_relaxed);
 }
 
 void qr_count(enum qr_counter c, uint64_t n) {
     QR_ASSERT(qr_counter_table[c].kind == QR_KIND_COUNT);
-    add(c, n);
+    counter_add(c, n);
 }
 
 void qr_count_time(enum qr_counter c, int64_t ns) {
     QR_ASSERT(qr_counter_table[c].kind == QR_KIND_SECONDS);
-    if (ns > 0) add(c, (uint64_t)ns);
+    if (ns > 0) counter_add(c, (uint64_t)ns);
 }
 
 void qr_gauge(enum qr_counter c, int64_t value) {
     QR_ASSERT(qr_counter_table[c].kind == QR_KIND_GAUGE);
-    set(c, (uint64_t)value);
+    counter_set(c, (uint64_t)value);
 }
 
 void qr_gauge_real(enum qr_counter c, double value) {
     uint64_t bits;
     QR_ASSERT(qr_counter_table[c].kind == QR_KIND_REAL);
     memcpy(&bits, &value, sizeof bits);
-    set(c, bits);
+    counter_set(c, bits);
 }
 
 int64_t qr_counter_value(enum qr_counter c) {
     QR_ASSERT(qr_counter_table[c].kind != QR_KIND_REAL);
-    return (int64_t)get(c);
+    return (int64_t)counter_load(c);
 }
 
 double qr_counter_real(enum qr_counter c) {
-    uint64_t bits = get(c);
+    uint64_t bits = counter_load(c);
     double value;
     QR_ASSERT(qr_counter_table[c].kind == QR_KIND_REAL);
     memcpy(&value, &bits, sizeof value);
@@ -61,35 +63,35 @@ double qr_counter_real(enum qr_counter c) {
 }
 
 static struct {
-    char name[QR_VALUE_NAME_BYTES]; /* under the lock */
+    char name[QR_VALUE_NAME_BYTES]; /* guarded by named_values_lock */
     atomic_bool known;
     _Atomic uint64_t bits;
-} named[QR_VALUES];
-static pthread_mutex_t naming = PTHREAD_MUTEX_INITIALIZER;
+} named_values[QR_VALUES];
+static pthread_mutex_t named_values_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void qr_value_name(size_t i, const char *name) {
     if (i >= QR_VALUES) return;
-    pthread_mutex_lock(&naming);
-    if (strcmp(named[i].name, name) != 0) {
-        snprintf(named[i].name, sizeof named[i].name, "%s", name);
-        atomic_store(&named[i].known, false);
+    pthread_mutex_lock(&named_values_lock);
+    if (strcmp(named_values[i].name, name) != 0) {
+        snprintf(named_values[i].name, sizeof named_values[i].name, "%s", name);
+        atomic_store(&named_values[i].known, false);
     }
-    pthread_mutex_unlock(&naming);
+    pthread_mutex_unlock(&named_values_lock);
 }
 
 void qr_value_set(size_t i, double value) {
     if (i >= QR_VALUES) return;
-    atomic_store_explicit(&named[i].bits, qr_bits_of_double(value), memory_order_relaxed);
-    atomic_store_explicit(&named[i].known, true, memory_order_release);
+    atomic_store_explicit(&named_values[i].bits, qr_bits_of_double(value), memory_order_relaxed);
+    atomic_store_explicit(&named_values[i].known, true, memory_order_release);
 }
 
 bool qr_value_get(size_t i, char ret_name[QR_VALUE_NAME_BYTES], double *ret) {
-    if (i >= QR_VALUES || !atomic_load_explicit(&named[i].known, memory_order_acquire))
+    if (i >= QR_VALUES || !atomic_load_explicit(&named_values[i].known, memory_order_acquire))
         return false;
-    pthread_mutex_lock(&naming);
-    memcpy(ret_name, named[i].name, QR_VALUE_NAME_BYTES);
-    pthread_mutex_unlock(&naming);
-    *ret = qr_double_of_bits(atomic_load_explicit(&named[i].bits, memory_order_relaxed));
+    pthread_mutex_lock(&named_values_lock);
+    memcpy(ret_name, named_values[i].name, QR_VALUE_NAME_BYTES);
+    pthread_mutex_unlock(&named_values_lock);
+    *ret = qr_double_of_bits(atomic_load_explicit(&named_values[i].bits, memory_order_relaxed));
     return true;
 }
 

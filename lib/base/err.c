@@ -1,3 +1,5 @@
+/* base/err.c — fills error objects, maps errno values to codes and codes to exit codes. Start
+ * reading at qr_fail_at(). */
 #include "base/err.h"
 
 #include <errno.h>
@@ -30,27 +32,26 @@ static const char *const code_names[] = {
     "OVER_BUDGET",
 };
 
-/* A cut message says so, at a place that cannot be mistaken for the end of a sentence, and has no
- * part of a character before that. */
-static void mark_if_cut(char *msg, size_t cap, int wanted) {
+/* Ends a truncated message with "...", and drops a partial UTF-8 character before it. */
+static void err_mark_truncation(char *msg, size_t cap, int wanted) {
     if (wanted < 0 || (size_t)wanted < cap) return;
     size_t n = strnlen(msg, cap - 4);
     while (n && ((unsigned char)msg[n] & 0xc0) == 0x80) n--;
     memcpy(msg + n, "...", 4);
 }
 
-/* What the arguments quote may come from a file or a peer. */
-static void format_text(char ret[QR_ERR_MSG_BYTES], const char *fmt, va_list ap) {
+/* Arguments may quote a file or a peer: control characters are escaped. */
+static void err_format(char ret[QR_ERR_MSG_BYTES], const char *fmt, va_list ap) {
     char raw[QR_ERR_MSG_BYTES];
-    mark_if_cut(raw, sizeof raw, vsnprintf(raw, sizeof raw, fmt, ap));
-    mark_if_cut(ret, QR_ERR_MSG_BYTES, (int)qr_printable(ret, QR_ERR_MSG_BYTES, raw));
+    err_mark_truncation(raw, sizeof raw, vsnprintf(raw, sizeof raw, fmt, ap));
+    err_mark_truncation(ret, QR_ERR_MSG_BYTES, (int)qr_printable(ret, QR_ERR_MSG_BYTES, raw));
 }
 
-static void set(struct qr_err *err, enum qr_code code, int sys, const char *file, int line,
-                const char *fmt, va_list ap) {
+static void err_set(struct qr_err *err, enum qr_code code, int sys, const char *file, int line,
+                    const char *fmt, va_list ap) {
     if (!err) return;
-    char msg[QR_ERR_MSG_BYTES]; /* arguments may point into err->msg */
-    format_text(msg, fmt, ap);
+    char msg[QR_ERR_MSG_BYTES]; /* a copy, since arguments may point into err->msg */
+    err_format(msg, fmt, ap);
     err->code = code;
     err->sys = sys;
     err->file = file;
@@ -63,7 +64,7 @@ enum qr_code qr_fail_at(struct qr_err *err, enum qr_code code, const char *file,
     QR_ASSERT(code != QR_OK);
     va_list ap;
     va_start(ap, fmt);
-    set(err, code, 0, file, line, fmt, ap);
+    err_set(err, code, 0, file, line, fmt, ap);
     va_end(ap);
     return code;
 }
@@ -100,17 +101,17 @@ static enum qr_code code_of_errno(int sys) {
     }
 }
 
-/* Joins two texts into dst; the second is the one that is cut when both do not fit. */
-static void join(char dst[QR_ERR_MSG_BYTES], const char *head, const char *tail) {
+/* Joins two texts into dst as "head: tail"; truncates the tail when both do not fit. */
+static void err_join(char dst[QR_ERR_MSG_BYTES], const char *head, const char *tail) {
     size_t cap = QR_ERR_MSG_BYTES, h = strnlen(head, cap - 1), t = strlen(tail);
     size_t sep = h + 2 < cap ? 2 : 0;
     char out[QR_ERR_MSG_BYTES];
     memcpy(out, head, h);
     memcpy(out + h, ": ", sep);
-    size_t room = cap - 1 - h - sep, take = t < room ? t : room;
+    size_t space = cap - 1 - h - sep, take = t < space ? t : space;
     memcpy(out + h + sep, tail, take);
     out[h + sep + take] = 0;
-    mark_if_cut(out, cap, take < t ? (int)cap : 0);
+    err_mark_truncation(out, cap, take < t ? (int)cap : 0);
     memcpy(dst, out, cap);
 }
 
@@ -119,10 +120,10 @@ enum qr_code qr_fail_errno_at(struct qr_err *err, int sys, const char *file, int
     enum qr_code code = code_of_errno(sys);
     va_list ap;
     va_start(ap, fmt);
-    set(err, code, sys, file, line, fmt, ap);
+    err_set(err, code, sys, file, line, fmt, ap);
     va_end(ap);
     char buf[128];
-    if (err) join(err->msg, err->msg, strerror_r(sys, buf, sizeof buf));
+    if (err) err_join(err->msg, err->msg, strerror_r(sys, buf, sizeof buf));
     return code;
 }
 
@@ -131,9 +132,9 @@ enum qr_code qr_wrap(struct qr_err *err, const char *fmt, ...) {
     char head[QR_ERR_MSG_BYTES];
     va_list ap;
     va_start(ap, fmt);
-    format_text(head, fmt, ap);
+    err_format(head, fmt, ap);
     va_end(ap);
-    join(err->msg, head, err->msg);
+    err_join(err->msg, head, err->msg);
     return err->code;
 }
 
@@ -165,13 +166,13 @@ int qr_exit_code(enum qr_code code) {
     return 1;
 }
 
-static volatile sig_atomic_t said_why;
+static volatile sig_atomic_t abort_reported;
 
 void qr_abort(void) {
-    said_why = 1;
+    abort_reported = 1;
     abort();
 }
-bool qr_abort_reported(void) { return said_why; }
+bool qr_abort_reported(void) { return abort_reported; }
 
 void qr_assert_failed(const char *cond, const char *file, int line) {
     fprintf(stderr, "qring: internal error: %s does not hold (%s:%d). Please report this.\n", cond,

@@ -1,7 +1,7 @@
 /* base/err.h — why a call failed, and what its caller should do about it.
  *
- * What      One code enum (the canonical RPC codes, equal to gRPC's numbers, and one of our own)
- *           and one struct with a sentence for a person. Plain data on the caller's stack; owns
+ * What      One code enum (the canonical RPC codes with gRPC's numbers, and one of qring's own) and
+ *           one struct with a sentence for a person. Plain data on the caller's stack; owns
  *           nothing.
  * Use       if (qr_x(..., err) != QR_OK) return qr_wrap(err, "read job %s", path);
  * Messages  say what, where and what to do; outermost context first: "read job a.json:
@@ -31,11 +31,11 @@ enum qr_code {
     QR_ABORTED = 10, /* the generation changed: redo the step in the new group */
     QR_OUT_OF_RANGE = 11, /* a number left the range of the arithmetic (NaN, |x| >= 2^40) */
     QR_UNIMPLEMENTED = 12,
-    QR_INTERNAL = 13,    /* an invariant of ours broken: stop, loud */
+    QR_INTERNAL = 13,    /* a broken invariant of qring: stop and report */
     QR_UNAVAILABLE = 14, /* a peer or service is gone: please retry */
-    QR_DATA_LOSS = 15,   /* bytes of a file are damaged or lie; bad values in data */
+    QR_DATA_LOSS = 15,   /* a damaged or inconsistent file; bad values in data */
     QR_UNAUTHENTICATED = 16,
-    QR_OVER_BUDGET = 17, /* our own: --max-cost is spent; a checkpoint is behind it */
+    QR_OVER_BUDGET = 17, /* qring's own: --max-cost is reached; a checkpoint was written */
 };
 
 enum { QR_ERR_MSG_BYTES = 768 };
@@ -43,13 +43,13 @@ enum { QR_ERR_MSG_BYTES = 768 };
 struct qr_err {
     enum qr_code code;
     int sys;          /* errno at the time, or 0 */
-    const char *file; /* where in our source; static */
+    const char *file; /* source file of the failing call; static */
     int line;
-    /* always terminated; cut with "..." when too long; printable (base/printable.h) */
+    /* Always terminated; cut with "..." when too long; printable (base/printable.h) */
     char msg[QR_ERR_MSG_BYTES];
 };
 
-/* Fill *err (when not NULL) and return code. code is not QR_OK. */
+/* Fills *err (when not NULL) and returns code. code is not QR_OK. */
 enum qr_code qr_fail_at(struct qr_err *err, enum qr_code code, const char *file, int line,
                         const char *fmt, ...) QR_PRINTF(5, 6);
 #define qr_fail(err, code, ...) qr_fail_at((err), (code), __FILE__, __LINE__, __VA_ARGS__)
@@ -74,12 +74,12 @@ const char *qr_code_name(enum qr_code code);
  * ABORTED, DEADLINE_EXCEEDED), 143 CANCELLED, 1 otherwise. */
 int qr_exit_code(enum qr_code code);
 
-/* For our own bugs only, never for input. Prints the condition and aborts. On in every build. */
+/* For bugs of qring only, never for input. Prints the condition and aborts. On in every build. */
 #define QR_ASSERT(cond) ((cond) ? (void)0 : qr_assert_failed(#cond, __FILE__, __LINE__))
 _Noreturn void qr_assert_failed(const char *cond, const char *file, int line);
-/* abort(), once a line on stderr has said why. Whether that has happened: any thread, also in a
- * signal's handler. */
+/* Calls abort(). The caller has printed the reason to stderr. */
 _Noreturn void qr_abort(void);
+/* True after a call of qr_abort. Any thread, also in a signal handler. */
 bool qr_abort_reported(void);
 
 enum { QR_PATH_BYTES = 256 };

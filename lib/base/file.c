@@ -1,3 +1,5 @@
+/* base/file.c — opens regular files only, reads them whole, replaces them atomically and appends
+ * whole records. Start reading at qr_file_open() and qr_file_replace(). */
 #include "base/file.h"
 
 #include <errno.h>
@@ -19,8 +21,8 @@ char *qr_path_join(const char *dir, const char *name) {
 
 bool qr_file_exists(const char *path) { return access(path, F_OK) == 0; }
 
-/* NULL: an ordinary file. */
-static const char *odd_kind(const struct stat *st) {
+/* NULL for a regular file. */
+static const char *file_irregular_kind(const struct stat *st) {
     switch (st->st_mode & S_IFMT) {
     case S_IFREG: return NULL;
     case S_IFDIR: return "a directory";
@@ -34,81 +36,83 @@ static const char *odd_kind(const struct stat *st) {
 const char *qr_file_irregular(const char *path) {
     struct stat st;
     if (lstat(path, &st) != 0) return NULL;
-    const char *kind = odd_kind(&st);
+    const char *kind = file_irregular_kind(&st);
     return kind || st.st_nlink < 2 ? kind : "a file with several names (hard links)";
 }
 
-static enum qr_code refuse_odd(const char *path, const char *kind, int flags, struct qr_err *err) {
-    return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %s, no ordinary file; %s", path, kind,
-                   flags & O_NOFOLLOW ? "take it away, or choose another place"
-                                      : "write what it has to say into a file and name that");
+static enum qr_code file_reject_irregular(const char *path, const char *kind, int flags,
+                                          struct qr_err *err) {
+    return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %s, not a regular file; %s", path, kind,
+                   flags & O_NOFOLLOW ? "delete it or choose another path"
+                                      : "save its content to a file and name that file");
 }
 
-static enum qr_code look_at(int fd, const char *path, int flags, struct qr_err *err) {
+static enum qr_code file_check_opened(int fd, const char *path, int flags, struct qr_err *err) {
     struct stat st;
     if (fstat(fd, &st) != 0) return qr_fail_errno(err, errno, "%s", path);
-    const char *kind = odd_kind(&st);
-    if (kind) return refuse_odd(path, kind, flags, err);
+    const char *kind = file_irregular_kind(&st);
+    if (kind) return file_reject_irregular(path, kind, flags, err);
     if ((flags & O_NOFOLLOW) && st.st_nlink > 1)
         return qr_fail(
             err, QR_INVALID_ARGUMENT,
-            "%s has %ju names (hard links): what is written here would change the others too; "
-            "take it away, or choose another place",
+            "%s has %ju names (hard links): writing to it would change the others too; delete it "
+            "or choose another path",
             path, (uintmax_t)st.st_nlink);
     if ((flags & O_TRUNC) && ftruncate(fd, 0) != 0)
-        return qr_fail_errno(err, errno, "empty %s", path);
+        return qr_fail_errno(err, errno, "cannot truncate %s", path);
     return QR_OK;
 }
 
 enum qr_code qr_file_open(const char *path, int flags, int *ret, struct qr_err *err) {
-    /* nothing is emptied before it has been looked at; a FIFO would be waited for, a terminal
-     * taken over */
+    /* The file is truncated only after its kind is checked. O_NONBLOCK: do not wait for the writer
+     * of a FIFO. O_NOCTTY: do not acquire a controlling terminal. */
     qr_auto(qr_close_p) int fd =
         open(path, (flags & ~O_TRUNC) | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
     if (fd < 0) {
         int sys = errno;
         struct stat st;
         bool there = (flags & O_NOFOLLOW ? lstat(path, &st) : stat(path, &st)) == 0;
-        const char *kind = there ? odd_kind(&st) : NULL;
-        return kind ? refuse_odd(path, kind, flags, err) : qr_fail_errno(err, sys, "%s", path);
+        const char *kind = there ? file_irregular_kind(&st) : NULL;
+        return kind ? file_reject_irregular(path, kind, flags, err)
+                    : qr_fail_errno(err, sys, "%s", path);
     }
-    enum qr_code code = look_at(fd, path, flags, err);
+    enum qr_code code = file_check_opened(fd, path, flags, err);
     if (code != QR_OK) return code;
     *ret = fd;
     fd = -1;
     return QR_OK;
 }
 
-/* What a broken disk cannot give (EIO) is lost; what it cannot take is not. */
-static enum qr_code read_failed(int sys, const char *path, struct qr_err *err) {
+/* EIO means data loss when a file is read; elsewhere it is RESOURCE_EXHAUSTED. */
+static enum qr_code file_fail_read(int sys, const char *path, struct qr_err *err) {
     enum qr_code code = qr_fail_errno(err, sys, "%s", path);
     if (sys != EIO) return code;
     if (err) err->code = QR_DATA_LOSS;
     return QR_DATA_LOSS;
 }
 
-static enum qr_code read_fd(int fd, const char *path, size_t max_bytes, struct qr_buf *ret,
-                            struct qr_err *err) {
+static enum qr_code file_read_fd(int fd, const char *path, size_t max_bytes, struct qr_buf *ret,
+                                 struct qr_err *err) {
     struct stat st;
     if (fstat(fd, &st) != 0) return qr_fail_errno(err, errno, "%s", path);
     if ((uint64_t)st.st_size > max_bytes)
-        return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s has %lld bytes; at most %zu are read", path,
-                       (long long)st.st_size, max_bytes);
+        return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s has %lld bytes, above the limit of %zu",
+                       path, (long long)st.st_size, max_bytes);
     struct qr_buf buf = {.max = max_bytes};
     enum { STEP = 1 << 16 };
     for (;;) {
-        size_t have = buf.n, room = max_bytes - have < STEP ? max_bytes - have : STEP;
-        uint8_t spill, *at = room ? qr_buf_grow(&buf, room) : &spill;
-        ssize_t n = read(fd, at, room ? room : 1);
+        size_t have = buf.n, space = max_bytes - have < STEP ? max_bytes - have : STEP;
+        uint8_t spill, *at = space ? qr_buf_grow(&buf, space) : &spill;
+        ssize_t n = read(fd, at, space ? space : 1);
         if (n < 0 && errno == EINTR) n = 0;
-        else if (n <= 0 || room == 0) {
+        else if (n <= 0 || space == 0) {
             int sys = errno;
-            if (room) buf.n = have;
+            if (space) buf.n = have;
             if (n == 0) break;
             qr_buf_free(&buf);
-            if (n < 0) return read_failed(sys, path, err);
-            return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s has more than %zu bytes", path,
-                           max_bytes);
+            if (n < 0) return file_fail_read(sys, path, err);
+            return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s has more bytes than the limit of %zu",
+                           path, max_bytes);
         }
         buf.n = have + (size_t)n;
     }
@@ -122,16 +126,16 @@ enum qr_code qr_file_read(const char *path, size_t max_bytes, struct qr_buf *ret
                           struct qr_err *err) {
     qr_auto(qr_close_p) int fd = -1;
     enum qr_code code = qr_file_open(path, O_RDONLY, &fd, err);
-    return code == QR_OK ? read_fd(fd, path, max_bytes, ret, err) : code;
+    return code == QR_OK ? file_read_fd(fd, path, max_bytes, ret, err) : code;
 }
 
 enum qr_code qr_input_read(size_t max_bytes, struct qr_buf *ret, struct qr_err *err) {
-    return read_fd(STDIN_FILENO, "standard input", max_bytes, ret, err);
+    return file_read_fd(STDIN_FILENO, "standard input", max_bytes, ret, err);
 }
 
-/* What is there already is asked for only when mkdir fails: some file systems refuse before
- * they look. */
-static int make_one(const char *path) {
+/* Calls stat only after mkdir has failed: some file systems reject mkdir (EROFS, EACCES) before
+ * they check whether the directory exists. */
+static int dir_make_one(const char *path) {
     struct stat st;
     if (mkdir(path, 0777) == 0) return 0;
     int sys = errno;
@@ -145,9 +149,10 @@ enum qr_code qr_dir_make(const char *path, struct qr_err *err) {
         if (*s != '/' && *s) continue;
         char c = *s;
         *s = 0;
-        int sys = make_one(p);
-        if (sys && c) return qr_fail_errno(err, sys, "make directory %s (for %s)", p, path);
-        if (sys) return qr_fail_errno(err, sys, "make directory %s", path);
+        int sys = dir_make_one(p);
+        if (sys && c)
+            return qr_fail_errno(err, sys, "cannot create directory %s (for %s)", p, path);
+        if (sys) return qr_fail_errno(err, sys, "cannot create directory %s", path);
         if (!(*s = c)) break;
     }
     return QR_OK;
@@ -156,23 +161,23 @@ enum qr_code qr_dir_make(const char *path, struct qr_err *err) {
 enum qr_code qr_dir_check_no_link(const char *path, struct qr_err *err) {
     struct stat st;
     qr_auto(qr_free_p) char *bare = qr_xstrdup(path);
-    /* lstat follows a link whose name ends with '/' */
+    /* lstat follows a link whose name ends with '/'. */
     for (size_t n = strlen(bare); n > 1 && bare[n - 1] == '/'; n--) bare[n - 1] = 0;
     if (lstat(bare, &st) != 0 || !S_ISLNK(st.st_mode)) return QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT,
-                   "cannot remove files in %s: it is a symbolic link; remove the link, or choose "
-                   "another place",
+                   "cannot delete files in %s: it is a symbolic link; delete the link or choose "
+                   "another directory",
                    bare);
 }
 
-static enum qr_code make_parent(const char *path, struct qr_err *err) {
+static enum qr_code dir_make_parent(const char *path, struct qr_err *err) {
     const char *slash = strrchr(path, '/');
     if (!slash || slash == path) return QR_OK;
     qr_auto(qr_free_p) char *dir = qr_xstrndup(path, (size_t)(slash - path));
     return qr_dir_make(dir, err);
 }
 
-static int write_all(int fd, struct qr_bytes b) {
+static int file_write_all(int fd, struct qr_bytes b) {
     while (b.n) {
         ssize_t n = write(fd, b.p, b.n);
         if (n < 0 && errno == EINTR) continue;
@@ -183,7 +188,7 @@ static int write_all(int fd, struct qr_bytes b) {
     return 0;
 }
 
-/* Allocates nothing: between a rename and its end the process must not end for want of memory. */
+/* Allocates nothing: the process must not end for lack of memory between a rename and this sync. */
 int qr_sync_parent(const char *path) {
     char dir[4096];
     const char *slash = strrchr(path, '/');
@@ -202,8 +207,8 @@ int qr_file_sync(const char *path) {
     return fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
 }
 
-/* Pods that share a volume may all be process 1: a name of our own needs more than the number of
- * the process. */
+/* Pods that share a volume may all run as process 1, so the pid alone does not make a name unique.
+ */
 char *qr_file_temporary(const char *path) {
     uint32_t random;
     qr_entropy(&random, sizeof random);
@@ -211,28 +216,28 @@ char *qr_file_temporary(const char *path) {
 }
 
 enum qr_code qr_file_replace(const char *path, struct qr_bytes content, struct qr_err *err) {
-    if (make_parent(path, err) != QR_OK) return qr_wrap(err, "write %s", path);
+    if (dir_make_parent(path, err) != QR_OK) return qr_wrap(err, "cannot write %s", path);
     qr_auto(qr_free_p) char *tmp = qr_file_temporary(path);
     int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0) return qr_fail_errno(err, errno, "write %s", path);
-    int sys = write_all(fd, content);
+    if (fd < 0) return qr_fail_errno(err, errno, "cannot write %s", path);
+    int sys = file_write_all(fd, content);
     if (!sys && fsync(fd) != 0) sys = errno;
     if (close(fd) != 0 && !sys) sys = errno;
     if (!sys && rename(tmp, path) != 0) sys = errno;
     if (sys) unlink(tmp);
     if (!sys) sys = qr_sync_parent(path);
-    return sys ? qr_fail_errno(err, sys, "write %s", path) : QR_OK;
+    return sys ? qr_fail_errno(err, sys, "cannot write %s", path) : QR_OK;
 }
 
 enum qr_code qr_dir_writable(const char *path, struct qr_err *err) {
     if (qr_dir_make(path, err) != QR_OK) return err ? err->code : QR_UNKNOWN;
     qr_auto(qr_free_p) char *probe = qr_xasprintf("%s/.qring-probe-XXXXXX", path);
     int fd = mkostemp(probe, O_CLOEXEC);
-    if (fd < 0) return qr_fail_errno(err, errno, "directory %s cannot be written", path);
-    int sys = write_all(fd, qr_bytes_of_string("probe\n"));
+    if (fd < 0) return qr_fail_errno(err, errno, "cannot write to directory %s", path);
+    int sys = file_write_all(fd, qr_bytes_of_string("probe\n"));
     if (close(fd) != 0 && !sys) sys = errno;
     if (unlink(probe) != 0 && !sys) sys = errno;
-    return sys ? qr_fail_errno(err, sys, "directory %s cannot be written", path) : QR_OK;
+    return sys ? qr_fail_errno(err, sys, "cannot write to directory %s", path) : QR_OK;
 }
 
 struct qr_appender {
@@ -242,11 +247,11 @@ struct qr_appender {
 
 enum qr_code qr_appender_open(const char *path, bool truncate, struct qr_appender **ret,
                               struct qr_err *err) {
-    if (make_parent(path, err) != QR_OK) return qr_wrap(err, "open %s", path);
+    if (dir_make_parent(path, err) != QR_OK) return qr_wrap(err, "cannot open %s", path);
     int fd = -1;
     enum qr_code code = qr_file_open(
         path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | (truncate ? O_TRUNC : 0), &fd, err);
-    if (code != QR_OK) return qr_wrap(err, "open");
+    if (code != QR_OK) return qr_wrap(err, "cannot open file");
     struct qr_appender *a = qr_xcalloc(1, sizeof *a);
     a->fd = fd;
     a->path = qr_xstrdup(path);
@@ -256,11 +261,12 @@ enum qr_code qr_appender_open(const char *path, bool truncate, struct qr_appende
 
 enum qr_code qr_appender_write(struct qr_appender *a, struct qr_bytes bytes, struct qr_err *err) {
     off_t before = lseek(a->fd, 0, SEEK_END);
-    int sys = write_all(a->fd, bytes);
+    int sys = file_write_all(a->fd, bytes);
     if (!sys) return QR_OK;
-    if (before >= 0 && ftruncate(a->fd, before) != 0) /* half a line stays */
-        return qr_fail_errno(err, sys, "write %s (its last line may be cut)", a->path);
-    return qr_fail_errno(err, sys, "write %s", a->path);
+    if (before >= 0 && ftruncate(a->fd, before) != 0) /* a partial record remains */
+        return qr_fail_errno(err, sys, "cannot write %s (its last line may be incomplete)",
+                             a->path);
+    return qr_fail_errno(err, sys, "cannot write %s", a->path);
 }
 
 void qr_appender_close(struct qr_appender *a) {

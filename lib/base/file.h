@@ -1,6 +1,10 @@
-/* base/file.h — files, whole and safe.
+/* base/file.h — reads, replaces and appends to local files safely.
  *
- * Every error names the path. Paths are plain paths (URLs are store's business).
+ * Errors    every message names the path, as the caller passed it. Codes follow from errno
+ *           (base/err.h) unless stated.
+ * Threads   any; an appender belongs to one thread at a time.
+ *
+ * Paths are plain paths; URLs are handled by store.
  */
 #ifndef QR_BASE_FILE_H
 #define QR_BASE_FILE_H
@@ -9,50 +13,64 @@
 
 #include "base/bytes.h"
 
-/* Opens an ordinary file and nothing else: FIFO, device, socket and directory are INVALID_ARGUMENT
- * naming the kind, and never waited for. flags as open(2)'s. With O_NOFOLLOW (files that this
- * program writes) also a symbolic link and a file with several names. O_TRUNC empties only what was
- * not refused. The descriptor is the caller's, and closes on exec. */
+/* Opens a regular file, and nothing else. Never blocks on a FIFO.
+ *
+ * Args:     flags   of open(2). With O_NOFOLLOW (for files that qring writes) symbolic links and
+ *                   files with several hard links are rejected too. With O_TRUNC the file is
+ *                   emptied after these checks.
+ *           ret     the descriptor, close-on-exec; caller closes
+ * Errors:   INVALID_ARGUMENT with the kind (a FIFO, a device, a socket, a directory)
+ */
 QR_MUST_CHECK enum qr_code qr_file_open(const char *path, int flags, int *ret, struct qr_err *err);
-/* What stands at path that a program cannot call its own file: "a symbolic link", "a FIFO", "a file
- * with several names (hard links)" …; NULL: an ordinary file, or nothing. Static. */
+/* Returns why a program must not treat path as a file of its own: "a symbolic link", "a FIFO", "a
+ * file with several names (hard links)" …. Static; NULL for a regular file or a missing one. */
 const char *qr_file_irregular(const char *path);
-/* The whole file into *ret (caller frees). DATA_LOSS-free: a file above max_bytes is
- * RESOURCE_EXHAUSTED naming both sizes. As qr_file_open: ordinary files only, also
- * through links. EIO is DATA_LOSS here, RESOURCE_EXHAUSTED everywhere else. */
+/* Reads a whole regular file, also through a symbolic link.
+ *
+ * Args:     ret   replaced by the content; caller frees
+ * Errors:   RESOURCE_EXHAUSTED with both sizes (the file is larger than max_bytes);
+ *           INVALID_ARGUMENT (not a regular file); DATA_LOSS (EIO, which is RESOURCE_EXHAUSTED in
+ *           all other functions)
+ */
 QR_MUST_CHECK enum qr_code qr_file_read(const char *path, size_t max_bytes, struct qr_buf *ret,
                                         struct qr_err *err);
-/* Standard input to its end, as qr_file_read; it is waited for. */
+/* Reads standard input to its end, as qr_file_read does. Blocks. */
 QR_MUST_CHECK enum qr_code qr_input_read(size_t max_bytes, struct qr_buf *ret, struct qr_err *err);
-/* Replaces path at once or not at all: temporary file beside it, write, fsync, rename, fsync of the
- * directory (when only that fails, an error comes back and the new content is there). Creates
- * missing parent directories. Several processes may replace one path at a time. */
+/* Replaces a file atomically: writes a temporary file beside path, fsync, rename, fsync of the
+ * directory. Creates missing parent directories. Several processes may replace one path
+ * concurrently.
+ *
+ * Errors:   after an error path has its old content, unless only the fsync of the directory failed
+ */
 QR_MUST_CHECK enum qr_code qr_file_replace(const char *path, struct qr_bytes content,
                                            struct qr_err *err);
-/* Makes what is in the file now survive a power cut; a file that is not there is fine. 0
- * or errno. */
+/* Syncs the content of a file to disk. Returns 0, also for a missing file, or errno. */
 int qr_file_sync(const char *path);
-/* Makes a new name survive a power cut: fsync of the directory that holds path. 0 or errno. */
+/* Syncs the directory that contains path, so that a new name survives a power failure. Returns 0 or
+ * errno. Allocates nothing. */
 int qr_sync_parent(const char *path);
-/* mkdir -p. */
+/* Creates a directory and its parents, as mkdir -p. */
 QR_MUST_CHECK enum qr_code qr_dir_make(const char *path, struct qr_err *err);
-/* Makes the directory and proves that a file can be written in it (create, write, unlink). */
+/* Creates a directory and checks that a file can be created, written and deleted in it. */
 QR_MUST_CHECK enum qr_code qr_dir_writable(const char *path, struct qr_err *err);
 bool qr_file_exists(const char *path);
-/* Before files below a folder of this program are removed. INVALID_ARGUMENT: the folder is a
- * symbolic link, so what is below it may be another program's. Nothing there is OK. */
+/* Call before deleting files below a directory of qring. INVALID_ARGUMENT when the directory is a
+ * symbolic link, since the files in its target may belong to another program. A missing directory
+ * is OK. */
 QR_MUST_CHECK enum qr_code qr_dir_check_no_link(const char *path, struct qr_err *err);
-/* A name beside path that no other process has: "path.tmp-<pid>-<hex>"; heap. */
+/* Returns a name beside path that no other process uses: "path.tmp-<pid>-<hex>"; heap. */
 char *qr_file_temporary(const char *path);
 /* "a" and "b.h5" → "a/b.h5"; heap. */
 char *qr_path_join(const char *dir, const char *name);
 
-/* An ordinary file that grows by whole records; links are refused. */
+/* A regular file that grows by whole records; links are rejected. */
 struct qr_appender;
 QR_MUST_CHECK enum qr_code qr_appender_open(const char *path, bool truncate,
                                             struct qr_appender **ret, struct qr_err *err);
+/* Appends all bytes, or none. After an error whose message says "its last line may be incomplete"
+ * the file may end with a part of the record. */
 QR_MUST_CHECK enum qr_code qr_appender_write(struct qr_appender *a, struct qr_bytes bytes,
-                                             struct qr_err *err); /* all or nothing */
-void qr_appender_close(struct qr_appender *a);
+                                             struct qr_err *err);
+void qr_appender_close(struct qr_appender *a); /* NULL is allowed */
 
 #endif

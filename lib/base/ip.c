@@ -1,3 +1,4 @@
+/* base/ip.c — checks and formats IP addresses from peers. Start reading at qr_ip_ok(). */
 #include "base/ip.h"
 
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+/* base/log.c — formats log lines and writes them to stderr. Start reading at qr_log_at(). */
 #include "base/log.h"
 
 #include <stdarg.h>
@@ -15,14 +16,14 @@ enum { LINE_BYTES = 2048 };
 const char *const qr_log_level_names[] = {"debug", "info", "warning", "error", NULL};
 static const char *const severities[] = {"DEBUG", "INFO", "WARNING", "ERROR"};
 static const enum qr_log_format formats[] = {QR_LOG_TEXT, QR_LOG_JSON, QR_LOG_COLOR};
-/* yellow, bold red; what is said at other levels is plain */
+/* Warnings in yellow, errors in bold red. */
 static const char *const colors[] = {NULL, NULL, "\033[33m", "\033[1;31m"};
 
 bool qr_log_wants_color(bool terminal, const char *no_color, const char *term) {
     return terminal && !(no_color && *no_color) && term && *term && strcmp(term, "dumb") != 0;
 }
 
-static void put_escaped(struct qr_buf *b, const char *s) {
+static void log_put_json_escaped(struct qr_buf *b, const char *s) {
     for (; *s; s++) {
         unsigned char c = (unsigned char)*s;
         if (c == '"' || c == '\\') qr_buf_printf(b, "\\%c", c);
@@ -31,10 +32,10 @@ static void put_escaped(struct qr_buf *b, const char *s) {
     }
 }
 
-static void write_line(void *ctx, enum qr_log_level level, const char *module,
-                       const char *message) {
+static void log_write_stderr(void *ctx, enum qr_log_level level, const char *module,
+                             const char *message) {
     enum qr_log_format format = *(const enum qr_log_format *)ctx;
-    struct qr_buf line = {.max = 8 * LINE_BYTES}; /* an escaped character takes six bytes */
+    struct qr_buf line = {.max = 8 * LINE_BYTES}; /* an escaped character needs six bytes */
     if (format == QR_LOG_COLOR && colors[level]) {
         qr_buf_printf(&line, "%s%c %s:\033[0m ", colors[level], severities[level][0], module);
         qr_buf_put_printable(&line, message);
@@ -52,10 +53,10 @@ static void write_line(void *ctx, enum qr_log_level level, const char *module,
         strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &tm);
         qr_buf_printf(&line, "{\"severity\":\"%s\",\"time\":\"%s.%09lldZ\",\"message\":\"",
                       severities[level], stamp, (long long)(now % QR_SECOND));
-        put_escaped(&line, message);
+        log_put_json_escaped(&line, message);
         qr_buf_printf(&line, "\",\"logging.googleapis.com/labels\":{\"module\":\"%s\"}}\n", module);
     }
-    /* a log that cannot be written has nobody to tell */
+    /* A failed write is ignored: there is no other place to report the failure. */
     ssize_t n = write(STDERR_FILENO, line.p, line.n);
     (void)n;
     qr_buf_free(&line);
@@ -63,7 +64,7 @@ static void write_line(void *ctx, enum qr_log_level level, const char *module,
 
 struct qr_log qr_log_stderr(enum qr_log_level level, enum qr_log_format format) {
     return (struct qr_log){
-        .level = level, .write = write_line, .ctx = (void *)(uintptr_t)&formats[format]};
+        .level = level, .write = log_write_stderr, .ctx = (void *)(uintptr_t)&formats[format]};
 }
 
 void qr_log_at(const struct qr_log *log, enum qr_log_level level, const char *module,

@@ -1,3 +1,5 @@
+/* base/mem.c — allocators that abort or return an error, and the memory limit. Start reading at
+ * qr_large_new(). */
 #include "base/mem.h"
 
 #include <malloc.h>
@@ -8,38 +10,41 @@
 
 #include "base/cgroup.h"
 
-static void *check(void *p, size_t bytes) {
+static void *mem_require(void *p, size_t bytes) {
     if (p) return p;
-    fprintf(stderr, "qring: out of memory (%zu bytes wanted)\n", bytes);
+    fprintf(stderr, "qring: out of memory (%zu bytes requested)\n", bytes);
     qr_abort();
 }
 
 void qr_check_memory(bool there, const char *what) {
     if (there) return;
-    fprintf(stderr, "qring: out of memory (%s cannot begin)\n", what);
+    fprintf(stderr, "qring: out of memory (cannot initialize %s)\n", what);
     qr_abort();
 }
 
 void qr_memory_trim(void) {
-    /* its first value: glibc raises it to the size of what was freed, and keeps pieces below it */
+    /* Reset the threshold to its initial value: glibc raises it to the size of a freed block and
+     * then caches blocks below it. */
     (void)mallopt(M_MMAP_THRESHOLD, 128 << 10);
     (void)malloc_trim(0);
 }
 
-static size_t product(size_t count, size_t bytes) {
+static size_t mem_checked_size(size_t count, size_t bytes) {
     size_t total;
-    if (__builtin_mul_overflow(count, bytes, &total)) check(NULL, SIZE_MAX);
+    if (__builtin_mul_overflow(count, bytes, &total)) mem_require(NULL, SIZE_MAX);
     return total;
 }
 
-void *qr_xmalloc(size_t bytes) { return check(malloc(bytes ? bytes : 1), bytes); }
+void *qr_xmalloc(size_t bytes) { return mem_require(malloc(bytes ? bytes : 1), bytes); }
 void *qr_xcalloc(size_t count, size_t bytes) {
-    size_t total = product(count, bytes);
-    return check(calloc(1, total ? total : 1), total);
+    size_t total = mem_checked_size(count, bytes);
+    return mem_require(calloc(1, total ? total : 1), total);
 }
-void *qr_xrealloc(void *p, size_t bytes) { return check(realloc(p, bytes ? bytes : 1), bytes); }
+void *qr_xrealloc(void *p, size_t bytes) {
+    return mem_require(realloc(p, bytes ? bytes : 1), bytes);
+}
 void *qr_xreallocarray(void *p, size_t count, size_t bytes) {
-    return qr_xrealloc(p, product(count, bytes));
+    return qr_xrealloc(p, mem_checked_size(count, bytes));
 }
 char *qr_xstrdup(const char *s) { return qr_xstrndup(s, strlen(s)); }
 char *qr_xstrndup(const char *s, size_t n) {
@@ -56,7 +61,7 @@ char *qr_xasprintf(const char *fmt, ...) {
     va_start(ap, fmt);
     int n = vasprintf(&p, fmt, ap);
     va_end(ap);
-    return check(n < 0 ? NULL : p, 1);
+    return mem_require(n < 0 ? NULL : p, 1);
 }
 
 void *qr_xaligned(size_t bytes) {
@@ -64,7 +69,7 @@ void *qr_xaligned(size_t bytes) {
     if (!rounded) rounded = 64;
     void *p = NULL;
     if (posix_memalign(&p, 64, rounded) != 0) p = NULL;
-    check(p, rounded);
+    mem_require(p, rounded);
     memset(p, 0, rounded);
     return p;
 }
@@ -85,8 +90,8 @@ enum qr_code qr_large_new(size_t count, size_t bytes, const char *what, void **r
     void *p = NULL;
     size_t rounded = (total + 63) & ~(size_t)63;
     if (posix_memalign(&p, 64, rounded ? rounded : 64) != 0)
-        return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s need %zu bytes, which the system refused",
-                       what, total);
+        return qr_fail(err, QR_RESOURCE_EXHAUSTED,
+                       "%s need %zu bytes, which the system cannot allocate", what, total);
     memset(p, 0, rounded ? rounded : 64);
     *ret_p = p;
     return QR_OK;

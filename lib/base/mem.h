@@ -1,10 +1,11 @@
-/* base/mem.h — memory of ours.
+/* base/mem.h — memory allocation.
  *
- * Two allocators. Small things: qr_x* end the process by SIGABRT when memory is out, with one line
- * on stderr that begins "qring: out of memory (": what is being written is then as whole as after
- * any other sudden end. Large things whose size comes from outside: qr_large_new fails with both
- * numbers in the message. Everything is released by free(). Nothing below train allocates during a
- * step.
+ * What      Two allocators. For small objects: qr_x* end the process by SIGABRT when memory is
+ *           exhausted, after one line on stderr that begins "qring: out of memory (". Files being
+ *           written are then as consistent as after any other sudden exit. For large objects whose
+ *           size comes from input: qr_large_new returns an error with both sizes. Release all
+ *           memory by free(). Components below train do not allocate during a step.
+ * Threads   any.
  */
 #ifndef QR_BASE_MEM_H
 #define QR_BASE_MEM_H
@@ -16,12 +17,12 @@
 
 #include "base/err.h"
 
-/* A local that is written before it is read, in a function that is called often: zeroing it, as the
- * build does, would cost as much as the work. */
+/* Marks a local variable that is written before it is read, in a function that is called often. The
+ * build zeroes all other locals; here that would cost as much as the work. */
 #define QR_RAW __attribute__((uninitialized))
 
-/* New memory, never NULL, that free() takes back: gcc's analyzer follows it from there. clang knows
- * no malloc with a function that takes back. */
+/* Marks functions that return new memory, never NULL, to be released by free(), for gcc's analyzer.
+ * clang does not support the deallocator argument. */
 #ifdef __clang__
 #define QR_NEW __attribute__((malloc, returns_nonnull))
 #else
@@ -36,35 +37,40 @@ QR_NEW char *qr_xstrdup(const char *s);
 QR_NEW char *qr_xstrndup(const char *s, size_t n);
 QR_NEW char *qr_xasprintf(const char *fmt, ...) QR_PRINTF(1, 2);
 
-/* 64-byte aligned, zeroed; aborts when memory is out. */
+/* 64-byte aligned, zeroed; aborts when memory is exhausted. */
 QR_NEW void *qr_xaligned(size_t bytes);
 
-/* 64-byte aligned, zeroed, for `what` ("state vectors"). RESOURCE_EXHAUSTED with bytes needed
- * and bytes there when it exceeds the memory limit of this process (qr_memory_limit_bytes),
- * or overflows. */
+/* Allocates a large array, 64-byte aligned and zeroed.
+ *
+ * Args:     count, bytes   elements, bytes of each
+ *           what           plural noun for messages ("state vectors")
+ *           ret_p          the array; caller frees
+ * Errors:   RESOURCE_EXHAUSTED with bytes needed and bytes available when the size overflows or
+ *           exceeds this process's memory limit (qr_memory_limit_bytes), or malloc fails
+ */
 QR_MUST_CHECK enum qr_code qr_large_new(size_t count, size_t bytes, const char *what, void **ret_p,
                                         struct qr_err *err);
 
-/* For libraries that tell only that they have no memory to begin with: not there ends as qr_x* do.
- * what: "libcurl". */
+/* Ends the process as qr_x* do when `there` is false: for the initialization of a library (`what`,
+ * as "libcurl") that can fail only for lack of memory. */
 void qr_check_memory(bool there, const char *what);
 
-/* Gives what was freed back to the system, and lets large pieces go back at once from now on: after
- * something large was read and turned into something else. */
+/* Returns freed memory to the system, and lets large blocks return immediately from now on. Call
+ * after a large input was read and converted. */
 void qr_memory_trim(void);
 
-/* Bytes this process may use: the smaller of its cgroups' limits (base/cgroup.h) and physical
- * memory. Never 0. Reads /proc and /sys at each call. */
+/* Returns the bytes this process may use: the least of its cgroups' limits (base/cgroup.h) and
+ * physical memory. Never 0. Reads /proc and /sys at each call. */
 uint64_t qr_memory_limit_bytes(void);
-/* The same with all files looked for below root ("" = this machine's own); ret_by (may be NULL): by
- * what it is limited, static ("cgroup v2, memory.max"). */
+/* The same, with all files read below root ("" for this machine). *ret_by (may be NULL): what sets
+ * the limit, static ("cgroup v2, memory.max"). */
 uint64_t qr_memory_limit_under(const char *root, const char **ret_by);
 
-/* Releases at the end of the scope: qr_auto(qr_free_p) char *p = NULL; */
+/* Releases a variable at the end of its scope: qr_auto(qr_free_p) char *p = NULL; */
 #define qr_auto(fn) __attribute__((cleanup(fn)))
-void qr_free_p(void *pp); /* free(*(void **)pp) */
-void qr_close_p(int *fd); /* close(*fd) when >= 0 */
-/* Hands p out and leaves NULL behind. */
+void qr_free_p(void *pp); /* free(*(void **)pp), sets it to NULL */
+void qr_close_p(int *fd); /* close(*fd) when >= 0, sets it to -1 */
+/* Evaluates to p and sets p to NULL: moves ownership out of a qr_auto variable. */
 #define QR_MOVE(p)                                                                                 \
     ({                                                                                             \
         __typeof__(p) qr_moved = (p);                                                              \

@@ -1,3 +1,5 @@
+/* base/parse.c — strict number parsers, and the edit distance behind "did you mean". Start reading
+ * at qr_parse_double(). */
 #include "base/parse.h"
 
 #include <ctype.h>
@@ -27,8 +29,8 @@ bool qr_parse_i64(const char *s, int64_t *ret) {
     return true;
 }
 
-/* strtod accepts more than a decimal number: hex, "nan", "inf", blanks in front. */
-static bool only_decimal(const char *s) {
+/* strtod also accepts hex, "nan", "inf" and leading blanks: reject those first. */
+static bool parse_is_decimal(const char *s) {
     bool digit = false;
     for (; *s; s++) {
         if (isdigit((unsigned char)*s)) digit = true;
@@ -38,7 +40,7 @@ static bool only_decimal(const char *s) {
 }
 
 bool qr_parse_double(const char *s, double *ret) {
-    if (!only_decimal(s)) return false;
+    if (!parse_is_decimal(s)) return false;
     char *end;
     double v = strtod(s, &end);
     if (*end || !isfinite(v)) return false;
@@ -93,11 +95,11 @@ bool qr_parse_duration_ns(const char *s, int64_t *ret) {
     return false;
 }
 
-static size_t least(size_t a, size_t b) { return a < b ? a : b; }
+static size_t parse_smaller(size_t a, size_t b) { return a < b ? a : b; }
 
-/* Edit distance where swapping two neighbours is one edit (optimal string alignment), case ignored;
- * names longer than 63 bytes count as far. */
-static size_t distance(const char *a, const char *b) {
+/* Edit distance ignoring case, with a swap of adjacent characters as one edit (optimal string
+ * alignment). SIZE_MAX for names longer than 63 bytes. */
+static size_t parse_edit_distance(const char *a, const char *b) {
     size_t n = strlen(a), m = strlen(b), rows[3][64];
     if (n > 63 || m > 63) return SIZE_MAX;
     for (size_t i = 0; i <= n; i++) {
@@ -108,10 +110,11 @@ static size_t distance(const char *a, const char *b) {
                 continue;
             }
             int x = tolower((unsigned char)a[i - 1]), y = tolower((unsigned char)b[j - 1]);
-            row[j] = least(above[j - 1] + (x != y), least(above[j], row[j - 1]) + 1);
+            row[j] =
+                parse_smaller(above[j - 1] + (x != y), parse_smaller(above[j], row[j - 1]) + 1);
             bool swapped = i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) &&
                            y == tolower((unsigned char)a[i - 2]);
-            if (swapped) row[j] = least(row[j], above2[j - 2] + 1);
+            if (swapped) row[j] = parse_smaller(row[j], above2[j - 2] + 1);
         }
     }
     return rows[n % 3][m];
@@ -122,7 +125,7 @@ const char *qr_nearest(const char *name, const char *const *known, size_t n_know
     const char *nearest = NULL;
     if (limit < 1) limit = 1;
     for (size_t i = 0; i < n_known; i++) {
-        size_t d = distance(name, known[i]);
+        size_t d = parse_edit_distance(name, known[i]);
         if (d <= limit && d < best) {
             best = d;
             nearest = known[i];

@@ -1,3 +1,5 @@
+/* base/pool.c — the thread pool: loops form a stack, and idle threads help in the newest loop with
+ * indices left. Start reading at qr_pool_for(). */
 #include "base/pool.h"
 
 #include <errno.h>
@@ -12,47 +14,47 @@
 #include "base/cgroup.h"
 #include "base/mem.h"
 
-/* A loop in progress, on the stack of who called for it. */
-struct loop {
+/* A loop in progress, on the stack of its caller. */
+struct pool_loop {
     qr_pool_task_fn task;
     void *ctx;
     size_t n;
     atomic_size_t next;
-    struct loop *older; /* guarded by the pool's lock, as is: */
-    unsigned helpers;   /* threads besides the caller that are in it */
-    bool inner;         /* called for by a task of another */
+    struct pool_loop *older; /* guarded by the pool's lock, as is helpers */
+    unsigned helpers;        /* threads in this loop, besides the caller */
+    bool inner;              /* called by a task of another loop */
 };
 
-struct seat {
+struct pool_thread {
     pthread_t thread;
     bool asleep, kept_off;
 };
 
 struct qr_pool {
     unsigned size;
-    cpu_set_t cpus;     /* that the pool's maker may use; none: not known */
-    struct seat *seats; /* size - 1; all but thread is guarded by lock */
+    cpu_set_t cpus;              /* affinity of the pool's creator; empty: unknown */
+    struct pool_thread *threads; /* size - 1; all but thread is guarded by lock */
     pthread_mutex_t lock;
-    /* a loop began; for callers that wait: a helper was the last to leave, or an inner
-     * loop began */
+    /* work: a loop began. done, for waiting callers: the last helper left a loop, or an inner loop
+     * began. */
     pthread_cond_t work, done;
-    /* guarded by lock: */
-    struct loop *newest;
+    /* Guarded by lock: */
+    struct pool_loop *newest;
     bool stop;
 };
 
-struct thread_arg {
+struct pool_thread_arg {
     struct qr_pool *pool;
     unsigned worker;
 };
 
-/* Whose task this thread is in, and as which of its threads. */
+/* The pool whose task this thread runs (NULL: none), and the thread's number in it. */
 static _Thread_local struct {
     const struct qr_pool *pool;
     unsigned worker;
-} inside;
+} current_task;
 
-/* exact/contract.md §6: rounding to nearest and subnormal numbers decide bits. */
+/* exact/contract.md §6: the rounding mode and subnormal numbers change the bits of results. */
 static void assert_float_environment(void) {
     QR_ASSERT(fegetround() == FE_TONEAREST);
     volatile double tiny = 0x1p-1022;
@@ -63,47 +65,47 @@ static void assert_float_environment(void) {
     QR_ASSERT(back * 2.0f == tinyf); /* 0 under DAZ */
 }
 
-static void run_tasks(struct loop *l, unsigned worker) {
+static void pool_run_tasks(struct pool_loop *l, unsigned worker) {
     assert_float_environment();
     for (size_t i; (i = atomic_fetch_add_explicit(&l->next, 1, memory_order_relaxed)) < l->n;)
         l->task(l->ctx, i, worker);
 }
 
-/* The newest loop that has something left. */
-static struct loop *open_loop(const struct qr_pool *p) {
-    struct loop *l = p->newest;
+/* The newest loop with indices left. */
+static struct pool_loop *pool_find_open_loop(const struct qr_pool *p) {
+    struct pool_loop *l = p->newest;
     while (l && atomic_load_explicit(&l->next, memory_order_relaxed) >= l->n) l = l->older;
     return l;
 }
 
-/* Under the lock, which is away while tasks run. */
-static void help(struct qr_pool *p, struct loop *l, unsigned worker) {
+/* Called with the lock held; releases it while tasks run. */
+static void pool_help_loop(struct qr_pool *p, struct pool_loop *l, unsigned worker) {
     l->helpers++;
     pthread_mutex_unlock(&p->lock);
-    inside.pool = p;
-    inside.worker = worker;
-    run_tasks(l, worker);
-    inside.pool = NULL;
+    current_task.pool = p;
+    current_task.worker = worker;
+    pool_run_tasks(l, worker);
+    current_task.pool = NULL;
     pthread_mutex_lock(&p->lock);
     if (--l->helpers == 0) pthread_cond_broadcast(&p->done);
 }
 
-/* Under the lock. Some kernels wake a thread on the CPU of who wakes it, though its own is idle,
- * and only a balancer, milliseconds later, lets it go: longer than most loops. So who sleeps is
- * kept off the caller's CPU until it is awake. */
-static void spread(struct qr_pool *p) {
+/* Called with the lock held. Some kernels wake a thread on the waker's CPU, even if its previous
+ * CPU is idle, and the load balancer moves it only milliseconds later, longer than most loops take.
+ * So keep sleeping threads off the caller's CPU until they have woken. */
+static void pool_move_sleepers(struct qr_pool *p) {
     cpu_set_t others = p->cpus;
     int here = sched_getcpu();
     if (here < 0 || here >= CPU_SETSIZE) return;
     CPU_CLR(here, &others);
     if (CPU_COUNT(&others) == 0) return;
-    for (struct seat *s = p->seats; s < p->seats + p->size - 1; s++)
-        /* where that is forbidden, so be it */
+    for (struct pool_thread *s = p->threads; s < p->threads + p->size - 1; s++)
+        /* Failure is harmless: the thread then wakes on any CPU. */
         if (s->asleep) s->kept_off = pthread_setaffinity_np(s->thread, sizeof others, &others) == 0;
 }
 
-/* Under the lock. */
-static void sleep_until_work(struct qr_pool *p, struct seat *s) {
+/* Called with the lock held. */
+static void pool_sleep_until_work(struct qr_pool *p, struct pool_thread *s) {
     s->asleep = true;
     pthread_cond_wait(&p->work, &p->lock);
     s->asleep = false;
@@ -111,8 +113,8 @@ static void sleep_until_work(struct qr_pool *p, struct seat *s) {
     s->kept_off = false;
 }
 
-static void *thread_main(void *arg) {
-    struct thread_arg a = *(struct thread_arg *)arg;
+static void *pool_thread_main(void *arg) {
+    struct pool_thread_arg a = *(struct pool_thread_arg *)arg;
     free(arg);
     struct qr_pool *p = a.pool;
     char name[16];
@@ -120,9 +122,9 @@ static void *thread_main(void *arg) {
     pthread_setname_np(pthread_self(), name);
     pthread_mutex_lock(&p->lock);
     while (!p->stop) {
-        struct loop *l = open_loop(p);
-        if (l) help(p, l, a.worker);
-        else sleep_until_work(p, &p->seats[a.worker - 1]);
+        struct pool_loop *l = pool_find_open_loop(p);
+        if (l) pool_help_loop(p, l, a.worker);
+        else pool_sleep_until_work(p, &p->threads[a.worker - 1]);
     }
     pthread_mutex_unlock(&p->lock);
     return NULL;
@@ -132,15 +134,15 @@ struct qr_pool *qr_pool_new(unsigned n_threads) {
     QR_ASSERT(n_threads >= 1);
     struct qr_pool *p = qr_xcalloc(1, sizeof *p);
     p->size = n_threads;
-    p->seats = qr_xcalloc(n_threads, sizeof *p->seats);
+    p->threads = qr_xcalloc(n_threads, sizeof *p->threads);
     if (pthread_getaffinity_np(pthread_self(), sizeof p->cpus, &p->cpus) != 0) CPU_ZERO(&p->cpus);
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->work, NULL);
     pthread_cond_init(&p->done, NULL);
     for (unsigned i = 1; i < n_threads; i++) {
-        struct thread_arg *a = qr_xmalloc(sizeof *a);
-        *a = (struct thread_arg){.pool = p, .worker = i};
-        if (pthread_create(&p->seats[i - 1].thread, NULL, thread_main, a) == 0) continue;
+        struct pool_thread_arg *a = qr_xmalloc(sizeof *a);
+        *a = (struct pool_thread_arg){.pool = p, .worker = i};
+        if (pthread_create(&p->threads[i - 1].thread, NULL, pool_thread_main, a) == 0) continue;
         free(a);
         p->size = i;
         break;
@@ -154,58 +156,58 @@ void qr_pool_free(struct qr_pool *p) {
     p->stop = true;
     pthread_cond_broadcast(&p->work);
     pthread_mutex_unlock(&p->lock);
-    for (unsigned i = 1; i < p->size; i++) pthread_join(p->seats[i - 1].thread, NULL);
+    for (unsigned i = 1; i < p->size; i++) pthread_join(p->threads[i - 1].thread, NULL);
     pthread_cond_destroy(&p->done);
     pthread_cond_destroy(&p->work);
     pthread_mutex_destroy(&p->lock);
-    free(p->seats);
+    free(p->threads);
     free(p);
 }
 
 unsigned qr_pool_size(const struct qr_pool *p) { return p ? p->size : 1; }
 
-/* Under the lock: until all helpers have left the loop. Its caller helps inner ones meanwhile,
- * unless it is one itself. */
-static void join(struct qr_pool *p, struct loop *l) {
+/* Called with the lock held. Waits until all helpers have left the loop. The caller helps in inner
+ * loops meanwhile, unless its own loop is an inner one. */
+static void pool_join_loop(struct qr_pool *p, struct pool_loop *l) {
     while (l->helpers) {
-        struct loop *other = l->inner ? NULL : open_loop(p);
-        if (other) help(p, other, 0);
+        struct pool_loop *other = l->inner ? NULL : pool_find_open_loop(p);
+        if (other) pool_help_loop(p, other, 0);
         else pthread_cond_wait(&p->done, &p->lock);
     }
-    struct loop **at = &p->newest;
+    struct pool_loop **at = &p->newest;
     while (*at != l) at = &(*at)->older;
     *at = l->older;
 }
 
 void qr_pool_for(struct qr_pool *p, size_t n, qr_pool_task_fn task, void *ctx) {
-    bool inner = p && inside.pool == p;
-    unsigned worker = inner ? inside.worker : 0;
-    struct loop l = {.task = task, .ctx = ctx, .n = n, .inner = inner};
+    bool inner = p && current_task.pool == p;
+    unsigned worker = inner ? current_task.worker : 0;
+    struct pool_loop l = {.task = task, .ctx = ctx, .n = n, .inner = inner};
     if (!p || p->size == 1 || n <= 1) {
-        run_tasks(&l, worker);
+        pool_run_tasks(&l, worker);
         return;
     }
     pthread_mutex_lock(&p->lock);
     l.older = p->newest;
     p->newest = &l;
-    spread(p);
+    pool_move_sleepers(p);
     pthread_cond_broadcast(&p->work);
     if (inner) pthread_cond_broadcast(&p->done);
     pthread_mutex_unlock(&p->lock);
     if (!inner) {
-        inside.pool = p;
-        inside.worker = 0;
+        current_task.pool = p;
+        current_task.worker = 0;
     }
-    run_tasks(&l, worker);
-    if (!inner) inside.pool = NULL;
+    pool_run_tasks(&l, worker);
+    if (!inner) current_task.pool = NULL;
     pthread_mutex_lock(&p->lock);
-    join(p, &l);
+    pool_join_loop(p, &l);
     pthread_mutex_unlock(&p->lock);
 }
 
-/* The processors that the kernel lets this thread use. A set that is too small for the machine is
- * refused with EINVAL: cpu_set_t ends at 1024, and the kernel itself can be built for 8192. */
-static unsigned cpuset(void) {
+/* Number of processors in this thread's affinity mask. The kernel rejects a set smaller than its
+ * own with EINVAL: cpu_set_t ends at 1024, and a kernel can be built for 8192. */
+static unsigned cpu_count_affinity(void) {
     for (size_t bytes = sizeof(cpu_set_t); bytes <= (1u << 16); bytes *= 2) {
         cpu_set_t *set = qr_xcalloc(1, bytes);
         bool ok = sched_getaffinity(0, bytes, set) == 0;
@@ -226,13 +228,13 @@ unsigned qr_cpu_limit_under(const char *root, const char **ret_by) {
         "the processors that it may run on, cgroup v2 sets no lower limit"};
     struct qr_cgroup c;
     qr_cgroup_read(root, &c);
-    unsigned n = cpuset();
+    unsigned n = cpu_count_affinity();
     const char *by = all[c.cpu_version];
     if (c.cpuset && c.cpuset < n) {
         n = c.cpuset;
         by = c.cpuset_by;
     }
-    if (c.cpus > 0 && c.cpus <= n - 1) { /* rounded up it is below n */
+    if (c.cpus > 0 && c.cpus <= n - 1) { /* the quota, rounded up, is below n */
         n = (unsigned)c.cpus + ((unsigned)c.cpus < c.cpus);
         by = c.cpus_by;
     }

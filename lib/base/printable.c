@@ -1,3 +1,5 @@
+/* base/printable.c — decodes UTF-8 and escapes control characters. Start reading at
+ * qr_printable(). */
 #include "base/printable.h"
 
 #include <stdio.h>
@@ -22,13 +24,13 @@ size_t qr_utf8_next(const uint8_t *p, size_t n, uint32_t *ret) {
     return len;
 }
 
-/* The form of the character at p[n], n > 0, and its length in *ret_bytes. */
-struct unit {
+/* The escaped form of the character at p[n], n > 0; *ret_bytes is its length before escaping. */
+struct escaped_character {
     char text[8];
     size_t n;
 };
-static struct unit next_unit(const uint8_t *p, size_t n, size_t *ret_bytes) {
-    struct unit u = {{0}, 0};
+static struct escaped_character printable_escape(const uint8_t *p, size_t n, size_t *ret_bytes) {
+    struct escaped_character u = {{0}, 0};
     uint32_t c = p[0];
     size_t bytes = qr_utf8_next(p, n, &c);
     *ret_bytes = bytes ? bytes : 1;
@@ -48,7 +50,7 @@ size_t qr_printable(char *ret, size_t cap, const char *text) {
     const uint8_t *p = (const uint8_t *)text;
     size_t left = strlen(text), n = 0, all = 0, bytes;
     for (; left; p += bytes, left -= bytes) {
-        struct unit u = next_unit(p, left, &bytes);
+        struct escaped_character u = printable_escape(p, left, &bytes);
         all += u.n;
         if (all < cap) {
             memcpy(ret + n, u.text, u.n);

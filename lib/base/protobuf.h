@@ -1,8 +1,8 @@
-/* base/protobuf.h — protobuf's wire format as it is written, field by field, where a message is too
- * large or too varied for a tree of structs first.
+/* base/protobuf.h — writes protobuf's wire format field by field, for messages that are too large
+ * or too varied to build as a tree of structs first.
  *
- * Bytes     appended to a buffer, in the order of the calls. A message in a message is written to a
- *           buffer of its own first, and put as a part.
+ * Use       each call appends one field to a buffer. Write a nested message to a buffer of its own,
+ *           then append that buffer with qr_protobuf_part.
  * Source    protobuf.dev/programming-guides/encoding
  */
 #ifndef QR_BASE_PROTOBUF_H
@@ -20,7 +20,7 @@ void qr_protobuf_uint(struct qr_buf *b, unsigned field, uint64_t v);
 void qr_protobuf_float(struct qr_buf *b, unsigned field, float v);
 void qr_protobuf_bytes(struct qr_buf *b, unsigned field, const void *p, size_t n);
 void qr_protobuf_text(struct qr_buf *b, unsigned field, const char *text);
-/* What was written to part, as a field; part is empty then. */
+/* Appends the content of part as a field and clears part. */
 void qr_protobuf_part(struct qr_buf *b, unsigned field, struct qr_buf *part);
 
 #endif

@@ -1,6 +1,6 @@
-/* base/rows.h — what follows from a table of rows ROW(kind, name, ...), an X-macro with a row for
- * each thing of a kind: enum { X_ROWS(QR_ROW_KIND) XS } has the kinds, {X_ROWS(QR_ROW_NAME)} the
- * names by kind.
+/* base/rows.h — columns of an X-macro table whose rows are ROW(kind, name, ...):
+ * enum { X_ROWS(QR_ROW_KIND) XS } declares the kinds, {X_ROWS(QR_ROW_NAME)} lists the names by
+ * kind.
  */
 #ifndef QR_BASE_ROWS_H
 #define QR_BASE_ROWS_H

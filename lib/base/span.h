@@ -1,16 +1,16 @@
-/* base/span.h — what a thread did from when to when, recorded while somebody captures it: for the
- * profiler.
+/* base/span.h — time spans of each thread's work, recorded during a capture: for the profiler.
  *
- * What      A span has a kind, a name (a layer's, or none), a number (a step, a micro-batch, a
- *           worker) and two times. Kinds are one table; what they are called is for a trace viewer.
- * Cost      while nobody captures: one relaxed load where a span would begin, one comparison where
- *           it would end; they stand around micro-batches, layers of them and phases of a step,
- *           never in a kernel. While somebody does: two looks at the clock and a lock of the
- *           thread's own.
- * Capture   one at a time. What began before it, or has not ended with it, is not in it.
- * Memory    QR_SPANS_MAX spans of all threads together; what comes after that is counted. Lanes of
- *           threads stay with the process.
- * Bits      spans say what happened and decide nothing.
+ * What      A span has a kind, a name (of a layer, or none), a number (a step, a micro-batch, a
+ *           worker) and two times. One table lists the kinds with their names for a trace viewer.
+ * Use       int64_t t = qr_span_begin(); ... qr_span_end(t, QR_SPAN_COMPUTE, NULL, 0);
+ *           the profiler calls qr_spans_start, qr_spans_stop and qr_spans_fini.
+ * Cost      without a capture: one relaxed load at the begin, one comparison at the end. Spans
+ *           enclose micro-batches, their layers and phases of a step, never the inside of a kernel.
+ *           During a capture: two clock reads and an uncontended lock.
+ * Capture   one at a time. A span that began before the capture, or ends after it, is not recorded.
+ * Memory    QR_SPANS_MAX spans of all threads together; further ones are only counted. The record
+ *           of a thread is kept until the process ends.
+ * Results   spans have no effect on any result.
  * Threads   any.
  */
 #ifndef QR_BASE_SPAN_H
@@ -23,9 +23,9 @@
 
 #include "base/rows.h"
 
-/* Kind; what it is called: a name goes for %n, the number for %d, or else it is the statistic of
- * that word. A step's begins with "train" or "test": so the profile plugin knows it. What stands as
- * name:Type is an operation of its statistics. */
+/* Kind; text, with the span's name for %n and its number for %d; name of the statistic that holds
+ * the number otherwise. The profile plugin recognizes steps by texts that begin with "train" or
+ * "test", and lists a text name:Type as an operation in its statistics. */
 #define QR_SPAN_ROWS(ROW)                                                                          \
     ROW(QR_SPAN_STEP, "train", "step_num")                                                         \
     ROW(QR_SPAN_EVALUATION, "test", "step_num")                                                    \
@@ -53,7 +53,7 @@ extern const struct qr_span_row qr_span_rows[QR_SPAN_KINDS];
 
 struct qr_span {
     int64_t begin_ns, end_ns; /* CLOCK_MONOTONIC */
-    /* of the kind's %n; NULL: it has none. Static, or a text that outlives what captures */
+    /* Replaces %n of the kind's text; NULL: none. Static, or valid until the capture is encoded */
     const char *name;
     uint64_t number;
     enum qr_span_kind kind;
@@ -64,7 +64,7 @@ extern _Atomic bool qr_spans_on;
 int64_t qr_span_now_ns(void);
 void qr_span_put(int64_t begin_ns, enum qr_span_kind kind, const char *name, uint64_t number);
 
-/* 0: nobody captures. */
+/* Returns the start time, or 0 when no capture is running. */
 static inline int64_t qr_span_begin(void) {
     return atomic_load_explicit(&qr_spans_on, memory_order_relaxed) ? qr_span_now_ns() : 0;
 }
@@ -73,22 +73,22 @@ static inline void qr_span_end(int64_t begin_ns, enum qr_span_kind kind, const c
     if (begin_ns) qr_span_put(begin_ns, kind, name, number);
 }
 
-/* What one thread did, in the order in which it ended. */
+/* Spans of one thread, in the order in which they ended. */
 struct qr_span_thread {
-    int32_t id; /* the system's */
+    int32_t id; /* gettid(2) */
     char name[16];
     struct qr_span *spans;
     size_t n;
 };
 struct qr_spans {
-    int64_t begin_ns, end_ns, begin_wall_ns; /* the last since 1970 */
+    int64_t begin_ns, end_ns, begin_wall_ns; /* CLOCK_MONOTONIC; the last one since 1970 */
     size_t n_threads;
-    struct qr_span_thread *threads; /* those that did anything */
-    uint64_t n_lost;                /* beyond QR_SPANS_MAX, or for want of memory */
+    struct qr_span_thread *threads; /* those with at least one span */
+    uint64_t n_lost;                /* spans beyond QR_SPANS_MAX, or for lack of memory */
 };
-/* False: another capture runs. */
+/* Starts a capture; false when another one is running. */
 bool qr_spans_start(void);
-/* Of a capture that was started, by who started it. */
+/* Ends the capture that the caller started. Free *ret with qr_spans_fini. */
 void qr_spans_stop(struct qr_spans *ret);
 void qr_spans_fini(struct qr_spans *s);
 

@@ -1,3 +1,5 @@
+/* format/chunk.c — encoders and decoders of the messages on data streams. Start reading at
+ * qr_chunk_encode(). */
 #include "format/chunk.h"
 
 #include <string.h>
@@ -52,10 +54,10 @@ bool qr_chunk_decode(const uint8_t p[QR_CHUNK_HEADER_BYTES], size_t message_byte
     return true;
 }
 
-static void put_crc(uint8_t *message, size_t at) {
+static void chunk_put_crc(uint8_t *message, size_t at) {
     qr_set_u32le(message + at, qr_crc32c(0, message, at));
 }
-static bool crc_is_right(const uint8_t *message, size_t at) {
+static bool chunk_crc_ok(const uint8_t *message, size_t at) {
     return qr_get_u32le(message + at) == qr_crc32c(0, message, at);
 }
 
@@ -66,13 +68,13 @@ void qr_greeting_encode(const struct qr_greeting *g, uint8_t ret[QR_GREETING_BYT
     qr_set_u32le(ret + 8, g->to_index);
     memcpy(ret + 12, g->incarnation, 16);
     memcpy(ret + 28, g->to_incarnation, 16);
-    put_crc(ret, QR_GREETING_BYTES - 4);
+    chunk_put_crc(ret, QR_GREETING_BYTES - 4);
 }
 
 bool qr_greeting_decode(struct qr_bytes message, struct qr_greeting *ret) {
     const uint8_t *p = message.p;
     if (message.n != QR_GREETING_BYTES || memcmp(p, greeting_magic, 4) != 0) return false;
-    if (!crc_is_right(p, QR_GREETING_BYTES - 4)) return false;
+    if (!chunk_crc_ok(p, QR_GREETING_BYTES - 4)) return false;
     for (size_t i = 44; i < QR_GREETING_BYTES - 4; i++)
         if (p[i] != 0) return false;
     *ret = (struct qr_greeting){.index = qr_get_u32le(p + 4), .to_index = qr_get_u32le(p + 8)};
@@ -86,13 +88,13 @@ void qr_mark_encode(const struct qr_gen_id *id, uint8_t ret[QR_MARK_BYTES]) {
     qr_set_u32le(ret + 4, id->index);
     qr_set_u64le(ret + 8, id->number);
     memcpy(ret + 16, id->incarnation, 16);
-    put_crc(ret, QR_MARK_BYTES - 4);
+    chunk_put_crc(ret, QR_MARK_BYTES - 4);
 }
 
 bool qr_mark_decode(struct qr_bytes message, struct qr_gen_id *ret) {
     const uint8_t *p = message.p;
     if (message.n != QR_MARK_BYTES || memcmp(p, mark_magic, 4) != 0 ||
-        !crc_is_right(p, QR_MARK_BYTES - 4))
+        !chunk_crc_ok(p, QR_MARK_BYTES - 4))
         return false;
     *ret = (struct qr_gen_id){.number = qr_get_u64le(p + 8), .index = qr_get_u32le(p + 4)};
     memcpy(ret->incarnation, p + 16, 16);

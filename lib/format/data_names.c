@@ -1,4 +1,5 @@
-/* The names that files of weights keep: lists as JSON and for people. */
+/* format/data_names.c — lists of names: JSON, checks, look-up and text for messages. Start reading
+ * at qr_name_list_parse(). */
 #include "format/data_names.h"
 
 #include <stdlib.h>
@@ -34,33 +35,33 @@ void qr_name_list_json(const struct qr_name_list *l, struct qr_buf *ret) {
     qr_json_close(&w, ']');
 }
 
-static int by_text(const void *a, const void *b) {
+static int data_names_compare(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 enum qr_code qr_name_list_check(const struct qr_name_list *l, const char *what,
                                 struct qr_err *err) {
     if (l->n > MAX_NAMES)
-        return qr_fail(err, QR_DATA_LOSS, "%s: %zu names; at most %d are read", what, l->n,
+        return qr_fail(err, QR_DATA_LOSS, "%s: %zu names, above the limit of %d", what, l->n,
                        MAX_NAMES);
     for (size_t i = 0; i < l->n; i++)
         if (!*l->v[i] || strlen(l->v[i]) > MAX_NAME_BYTES || !qr_text_ok(l->v[i]))
             return qr_fail(err, QR_DATA_LOSS,
-                           "%s: name %zu is empty, above %d bytes, or no text in UTF-8", what, i,
-                           MAX_NAME_BYTES);
+                           "%s: name %zu is empty, longer than %d bytes, or not UTF-8 text", what,
+                           i, MAX_NAME_BYTES);
     char **sorted = qr_xcalloc(l->n + 1, sizeof *sorted);
     if (l->n) memcpy(sorted, l->v, l->n * sizeof *sorted);
-    qsort(sorted, l->n, sizeof *sorted, by_text);
-    const char *twice = NULL;
-    for (size_t i = 1; i < l->n && !twice; i++)
-        if (strcmp(sorted[i - 1], sorted[i]) == 0) twice = sorted[i];
+    qsort(sorted, l->n, sizeof *sorted, data_names_compare);
+    const char *duplicate = NULL;
+    for (size_t i = 1; i < l->n && !duplicate; i++)
+        if (strcmp(sorted[i - 1], sorted[i]) == 0) duplicate = sorted[i];
     free(sorted);
-    return twice ? qr_fail(err, QR_DATA_LOSS, "%s: the name '%.60s' is there twice", what, twice)
-                 : QR_OK;
+    return duplicate ? qr_fail(err, QR_DATA_LOSS, "%s: duplicate name '%.60s'", what, duplicate)
+                     : QR_OK;
 }
 
-static enum qr_code read_list(const struct qr_json *root, const char *what,
-                              struct qr_name_list *ret, struct qr_err *err) {
+static enum qr_code data_names_read_list(const struct qr_json *root, const char *what,
+                                         struct qr_name_list *ret, struct qr_err *err) {
     enum qr_code code = qr_json_want(root, what, QR_JSON_ARRAY, err);
     if (code == QR_OK) ret->v = qr_xcalloc(qr_json_size(root) + 1, sizeof *ret->v);
     for (const struct qr_json *v = code == QR_OK ? qr_json_first(root) : NULL; v && code == QR_OK;
@@ -79,11 +80,11 @@ enum qr_code qr_name_list_parse(struct qr_bytes text, const char *what, struct q
     struct qr_json *root = NULL;
     struct qr_name_list list = {0};
     enum qr_code code = qr_json_parse(text, what, &root, err);
-    if (code == QR_OK) code = read_list(root, what, &list, err);
+    if (code == QR_OK) code = data_names_read_list(root, what, &list, err);
     qr_json_free(root);
     if (code == QR_OK) *ret = list;
     else qr_name_list_fini(&list);
-    /* JSON's complaints are about damaged data here; no memory is no damage */
+    /* Malformed JSON means a damaged file here; lack of memory does not. */
     if (code == QR_INVALID_ARGUMENT) code = err->code = QR_DATA_LOSS;
     return code;
 }
@@ -104,7 +105,7 @@ size_t qr_name_list_find(const struct qr_name_list *l, const char *name) {
     return i;
 }
 
-static int by_name(const void *a, const void *b) {
+static int data_names_compare_pointers(const void *a, const void *b) {
     return strcmp(**(char **const *)a, **(char **const *)b);
 }
 
@@ -112,10 +113,10 @@ void qr_name_list_find_all(const struct qr_name_list *l, const struct qr_name_li
                            size_t *ret) {
     char ***sorted = qr_xcalloc(l->n + 1, sizeof *sorted);
     for (size_t i = 0; i < l->n; i++) sorted[i] = &l->v[i];
-    qsort(sorted, l->n, sizeof *sorted, by_name);
+    qsort(sorted, l->n, sizeof *sorted, data_names_compare_pointers);
     for (size_t i = 0; i < wanted->n; i++) {
         char **name = &wanted->v[i],
-             ***found = bsearch(&name, sorted, l->n, sizeof *sorted, by_name);
+             ***found = bsearch(&name, sorted, l->n, sizeof *sorted, data_names_compare_pointers);
         ret[i] = found ? (size_t)(*found - l->v) : l->n;
     }
     free(sorted);

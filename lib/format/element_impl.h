@@ -1,4 +1,4 @@
-/* format/element_impl.h — numbers of a file's type to float64; private to format. */
+/* format/element_impl.h — converts the number types of files to float64; private to format. */
 #ifndef QR_FORMAT_ELEMENT_IMPL_H
 #define QR_FORMAT_ELEMENT_IMPL_H
 
@@ -12,8 +12,8 @@ struct qr_element {
     bool big_endian;
 };
 
-/* n elements to ret[n]. Returns n, or the index of the first element that float64 cannot hold (an
- * integer above 2^53, a boolean that is neither 0 nor 1). */
+/* Converts n elements into ret[n]. Returns n, or the index of the first element that float64 cannot
+ * hold (an integer above 2^53) or that is malformed (a boolean that is neither 0 nor 1). */
 size_t qr_element_decode(struct qr_element e, const uint8_t *p, size_t n, double *ret);
 
 #endif

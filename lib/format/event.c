@@ -1,3 +1,5 @@
+/* format/event.c — encodes and decodes TensorBoard's events, and encodes the hparams plugin's
+ * content. Start reading at qr_event_encode(). */
 #include "format/event.h"
 
 #include <string.h>
@@ -5,17 +7,17 @@
 #include "base/mem.h"
 #include "tensorboard.pb-c.h"
 
-/* ---- encode: protobuf-c's structs on the stack, pointing into ours (its pointers are not const,
- * but packing only reads) ---- */
+/* ---- encode: protobuf-c's structs on the stack point into the caller's (protobuf-c's pointers are
+ * not const, but packing only reads) ---- */
 
-static char *text(const char *s) {
+static char *event_text(const char *s) {
     union {
         const char *in;
         char *out;
     } u = {.in = s ? s : ""};
     return u.out;
 }
-static ProtobufCBinaryData data(struct qr_bytes b) {
+static ProtobufCBinaryData event_data(struct qr_bytes b) {
     union {
         const uint8_t *in;
         uint8_t *out;
@@ -23,7 +25,7 @@ static ProtobufCBinaryData data(struct qr_bytes b) {
     return (ProtobufCBinaryData){.len = b.n, .data = u.out};
 }
 
-static void pack(const ProtobufCMessage *m, struct qr_buf *ret) {
+static void event_pack(const ProtobufCMessage *m, struct qr_buf *ret) {
     uint8_t *p = qr_buf_grow(ret, protobuf_c_message_get_packed_size(m));
     if (p) protobuf_c_message_pack(m, p);
 }
@@ -37,22 +39,22 @@ struct value_scratch {
     Qring__Tensorboard__Dim dim[QR_EVENT_MAX_RANK], *dims[QR_EVENT_MAX_RANK];
 };
 
-static void put_value(struct value_scratch *s, const struct qr_event_value *v) {
+static void event_encode_value(struct value_scratch *s, const struct qr_event_value *v) {
     qring__tensorboard__value__init(&s->value);
     qring__tensorboard__metadata__init(&s->metadata);
     qring__tensorboard__plugin__init(&s->plugin);
     qring__tensorboard__tensor__init(&s->tensor);
     qring__tensorboard__shape__init(&s->shape);
-    s->value.tag = text(v->tag);
+    s->value.tag = event_text(v->tag);
     s->value.tensor = &s->tensor;
     s->value.metadata = &s->metadata;
     s->metadata.plugin_data = &s->plugin;
     s->metadata.data_class = (uint32_t)v->data_class;
-    s->plugin.plugin_name = text(v->plugin);
-    s->plugin.content = data(v->content);
+    s->plugin.plugin_name = event_text(v->plugin);
+    s->plugin.content = event_data(v->content);
     s->tensor.dtype = (uint32_t)v->dtype;
     s->tensor.tensor_shape = &s->shape;
-    s->tensor.tensor_content = data(v->tensor);
+    s->tensor.tensor_content = event_data(v->tensor);
     QR_ASSERT(v->rank <= QR_EVENT_MAX_RANK);
     for (unsigned i = 0; i < v->rank; i++) {
         qring__tensorboard__dim__init(&s->dim[i]);
@@ -75,22 +77,22 @@ void qr_event_encode(const struct qr_event *e, struct qr_buf *ret) {
     out.step = e->step;
     if (e->writer) {
         qring__tensorboard__source_metadata__init(&source);
-        source.writer = text(e->writer);
+        source.writer = event_text(e->writer);
         out.source_metadata = &source;
     }
     if (e->file_version) {
         out.what_case = QRING__TENSORBOARD__EVENT__WHAT_FILE_VERSION;
-        out.file_version = text(e->file_version);
+        out.file_version = event_text(e->file_version);
     } else if (e->session_start) {
         session.status = 1;
         out.what_case = QRING__TENSORBOARD__EVENT__WHAT_SESSION_LOG;
         out.session_log = &session;
     } else if (e->graph.n) {
         out.what_case = QRING__TENSORBOARD__EVENT__WHAT_GRAPH_DEF;
-        out.graph_def = data(e->graph);
+        out.graph_def = event_data(e->graph);
     } else {
         for (size_t i = 0; i < e->n_values; i++) {
-            put_value(&scratch[i], &e->values[i]);
+            event_encode_value(&scratch[i], &e->values[i]);
             values[i] = &scratch[i].value;
         }
         summary.n_value = e->n_values;
@@ -98,13 +100,13 @@ void qr_event_encode(const struct qr_event *e, struct qr_buf *ret) {
         out.what_case = QRING__TENSORBOARD__EVENT__WHAT_SUMMARY;
         out.summary = &summary;
     }
-    pack(&out.base, ret);
+    event_pack(&out.base, ret);
 }
 
 /* ---- the plugin "hparams" ---- */
 
-static void pack_hparams(Qring__Tensorboard__HParams *m, struct qr_buf *ret) {
-    pack(&m->base, ret);
+static void event_pack_hparams(Qring__Tensorboard__HParams *m, struct qr_buf *ret) {
+    event_pack(&m->base, ret);
 }
 
 void qr_hparams_experiment(const struct qr_hparam *h, size_t n, const struct qr_hparam_metric *m,
@@ -117,15 +119,15 @@ void qr_hparams_experiment(const struct qr_hparam *h, size_t n, const struct qr_
     QR_ASSERT(n <= QR_HPARAMS_MAX && n_metrics <= QR_HPARAMS_MAX);
     for (size_t i = 0; i < n; i++) {
         qring__tensorboard__hparam_info__init(&info[i]);
-        info[i].name = text(h[i].name);
+        info[i].name = event_text(h[i].name);
         info[i].type = h[i].text ? 1 : 3;
         infos[i] = &info[i];
     }
     for (size_t i = 0; i < n_metrics; i++) {
         qring__tensorboard__metric_info__init(&metric[i]);
         qring__tensorboard__metric_name__init(&name[i]);
-        name[i].group = text(m[i].group);
-        name[i].tag = text(m[i].tag);
+        name[i].group = event_text(m[i].group);
+        name[i].tag = event_text(m[i].tag);
         metric[i].name = &name[i];
         metric[i].dataset_type = m[i].validation ? 2 : 1;
         metrics[i] = &metric[i];
@@ -136,7 +138,7 @@ void qr_hparams_experiment(const struct qr_hparam *h, size_t n, const struct qr_
     experiment.metric_infos = metrics;
     out.data_case = QRING__TENSORBOARD__HPARAMS__DATA_EXPERIMENT;
     out.experiment = &experiment;
-    pack_hparams(&out, ret);
+    event_pack_hparams(&out, ret);
 }
 
 void qr_hparams_start(const struct qr_hparam *h, size_t n, const char *group, double seconds,
@@ -152,22 +154,22 @@ void qr_hparams_start(const struct qr_hparam *h, size_t n, const char *group, do
         qring__tensorboard__scalar__init(&value[i]);
         if (h[i].text) {
             value[i].kind_case = QRING__TENSORBOARD__SCALAR__KIND_STRING_VALUE;
-            value[i].string_value = text(h[i].text);
+            value[i].string_value = event_text(h[i].text);
         } else {
             value[i].kind_case = QRING__TENSORBOARD__SCALAR__KIND_NUMBER_VALUE;
             value[i].number_value = h[i].number;
         }
-        entry[i].key = text(h[i].name);
+        entry[i].key = event_text(h[i].name);
         entry[i].value = &value[i];
         entries[i] = &entry[i];
     }
     start.n_hparams = n;
     start.hparams = entries;
-    start.group_name = text(group);
+    start.group_name = event_text(group);
     start.start_time_secs = seconds;
     out.data_case = QRING__TENSORBOARD__HPARAMS__DATA_SESSION_START_INFO;
     out.session_start_info = &start;
-    pack_hparams(&out, ret);
+    event_pack_hparams(&out, ret);
 }
 
 void qr_hparams_end(bool success, double seconds, struct qr_buf *ret) {
@@ -177,19 +179,19 @@ void qr_hparams_end(bool success, double seconds, struct qr_buf *ret) {
     end.end_time_secs = seconds;
     out.data_case = QRING__TENSORBOARD__HPARAMS__DATA_SESSION_END_INFO;
     out.session_end_info = &end;
-    pack_hparams(&out, ret);
+    event_pack_hparams(&out, ret);
 }
 
 /* ---- decode ---- */
 
-/* protobuf-c keeps unknown fields and allocates many times their size: every allocation comes from
- * here, and ends with it. */
+/* protobuf-c keeps unknown fields and allocates many times their size. This arena bounds all its
+ * allocations and is freed at once. */
 struct event_arena {
     struct qr_event_value values[QR_EVENT_MAX_VALUES];
     size_t used, cap;
     _Alignas(16) uint8_t bytes[];
 };
-static void *arena_alloc(void *ctx, size_t n) {
+static void *event_arena_alloc(void *ctx, size_t n) {
     struct event_arena *a = ctx;
     n = (n + 15) & ~(size_t)15;
     if (n > a->cap - a->used) return NULL;
@@ -197,10 +199,10 @@ static void *arena_alloc(void *ctx, size_t n) {
     a->used += n;
     return p;
 }
-static void arena_free(void *ctx, void *p) { (void)ctx, (void)p; }
+static void event_arena_free(void *ctx, void *p) { (void)ctx, (void)p; }
 
-static enum qr_code take_tensor(const Qring__Tensorboard__Tensor *t, struct qr_event_value *v,
-                                struct qr_err *err) {
+static enum qr_code event_decode_tensor(const Qring__Tensorboard__Tensor *t,
+                                        struct qr_event_value *v, struct qr_err *err) {
     if (t->dtype != QR_EVENT_FLOAT && t->dtype != QR_EVENT_DOUBLE)
         return qr_fail(err, QR_DATA_LOSS, "tensor of type %u", t->dtype);
     size_t n_dims = t->tensor_shape ? t->tensor_shape->n_dim : 0,
@@ -211,7 +213,7 @@ static enum qr_code take_tensor(const Qring__Tensorboard__Tensor *t, struct qr_e
     for (size_t i = 0; i < n_dims; i++) {
         int64_t size = t->tensor_shape->dim[i]->size;
         if (size < 0 || size > QR_EVENT_MAX_BYTES)
-            return qr_fail(err, QR_DATA_LOSS, "tensor with a side of %lld", (long long)size);
+            return qr_fail(err, QR_DATA_LOSS, "tensor with a dimension of %lld", (long long)size);
         v->dims[i] = (size_t)size;
         n *= (size_t)size; /* at most 8 * 2^40 */
     }
@@ -221,10 +223,10 @@ static enum qr_code take_tensor(const Qring__Tensorboard__Tensor *t, struct qr_e
     return QR_OK;
 }
 
-static enum qr_code take_values(const Qring__Tensorboard__Summary *s, struct event_arena *a,
-                                struct qr_event *ret, struct qr_err *err) {
+static enum qr_code event_decode_values(const Qring__Tensorboard__Summary *s, struct event_arena *a,
+                                        struct qr_event *ret, struct qr_err *err) {
     if (s->n_value > QR_EVENT_MAX_VALUES)
-        return qr_fail(err, QR_DATA_LOSS, "event: %zu values; at most %d are read", s->n_value,
+        return qr_fail(err, QR_DATA_LOSS, "event: %zu values, above the limit of %d", s->n_value,
                        QR_EVENT_MAX_VALUES);
     for (size_t i = 0; i < s->n_value; i++) {
         const Qring__Tensorboard__Value *in = s->value[i];
@@ -240,7 +242,8 @@ static enum qr_code take_values(const Qring__Tensorboard__Summary *s, struct eve
             v->plugin = p->plugin_name;
             v->content = qr_bytes_of(p->content.data, p->content.len);
         }
-        if (take_tensor(in->tensor, v, err) != QR_OK) return qr_wrap(err, "event: %.80s", in->tag);
+        if (event_decode_tensor(in->tensor, v, err) != QR_OK)
+            return qr_wrap(err, "event: %.80s", in->tag);
         ret->n_values++;
     }
     ret->values = a->values;
@@ -251,22 +254,22 @@ enum qr_code qr_event_decode(struct qr_bytes bytes, struct qr_event *ret, struct
     struct qr_err own;
     if (!err) err = &own;
     if (bytes.n > QR_EVENT_MAX_BYTES)
-        return qr_fail(err, QR_DATA_LOSS, "event of %zu bytes; at most %d are read", bytes.n,
+        return qr_fail(err, QR_DATA_LOSS, "event of %zu bytes, above the limit of %d", bytes.n,
                        QR_EVENT_MAX_BYTES);
     size_t cap = 16 * bytes.n + 4096;
     struct event_arena *a = qr_xmalloc(sizeof *a + cap);
     a->used = 0;
     a->cap = cap;
-    ProtobufCAllocator allocator = {.alloc = arena_alloc, .free = arena_free, .allocator_data = a};
+    ProtobufCAllocator allocator = {
+        .alloc = event_arena_alloc, .free = event_arena_free, .allocator_data = a};
     const Qring__Tensorboard__Event *in =
         qring__tensorboard__event__unpack(&allocator, bytes.n, bytes.p);
     struct qr_event e = {.owned = a};
     enum qr_code code =
         in ? QR_OK
-           : qr_fail(
-                 err, QR_DATA_LOSS,
-                 "event of %zu bytes: not a protobuf message, or one that is mostly unknown fields",
-                 bytes.n);
+           : qr_fail(err, QR_DATA_LOSS,
+                     "event of %zu bytes: not a protobuf message, or mostly unknown fields",
+                     bytes.n);
     if (in) {
         e.wall_time = in->wall_time;
         e.step = in->step;
@@ -278,7 +281,7 @@ enum qr_code qr_event_decode(struct qr_bytes bytes, struct qr_event *ret, struct
         if (in->what_case == QRING__TENSORBOARD__EVENT__WHAT_GRAPH_DEF)
             e.graph = qr_bytes_of(in->graph_def.data, in->graph_def.len);
         if (in->what_case == QRING__TENSORBOARD__EVENT__WHAT_SUMMARY)
-            code = take_values(in->summary, a, &e, err);
+            code = event_decode_values(in->summary, a, &e, err);
     }
     if (code != QR_OK) {
         free(a);

@@ -1,16 +1,17 @@
 /* format/event.h — TensorBoard's events as plain structs and as bytes (proto/tensorboard.proto).
  * tfrecord.h frames them in files.
  *
- * What      an event is the first of a file (version and writer), a start of a session, a graph
- *           (a GraphDef's bytes, not looked into), or a list of tagged tensors at one step. The
- *           tensor of plugin "scalars" is one float32 (rank 0), that of "histograms" rows of (left,
- *           right, count) in float64 (rank 2), that of "hparams" is empty: what it says is in the
+ * What      An event is the first of a file (version and writer), the start of a session, a graph
+ *           (a GraphDef's bytes, not parsed), or a list of tagged tensors at one step. The tensor
+ *           of plugin "scalars" is one float32 (rank 0); that of "histograms" has rows of (left,
+ *           right, count) in float64 (rank 2); that of "hparams" is empty, its data is in the
  *           plugin's content.
  * Encode    appends to a buffer; allocates nothing else.
- * Decode    of any bytes: bounded memory; every tensor's bytes are checked against its type and
- *           shape, texts are taken as they stand (no UTF-8 check). Values of other kinds are passed
- *           over. DATA_LOSS says what is wrong.
- * Ownership a decoded event owns what it points to until qr_event_free. Encoding borrows.
+ * Decode    of untrusted bytes: memory is bounded; every tensor's bytes are checked against its
+ *           type and shape; texts are not checked for UTF-8. Values of other kinds are skipped.
+ *           DATA_LOSS says what is wrong.
+ * Ownership A decoded event owns all memory it points to until qr_event_free. Encoding borrows.
+ * Threads   any; pure functions.
  * Source    TensorFlow's event.proto, summary.proto, tensor.proto; TensorBoard's
  *           hparams plugin.proto.
  */
@@ -25,39 +26,43 @@ enum qr_event_class { QR_EVENT_CLASS_NONE, QR_EVENT_CLASS_SCALAR, QR_EVENT_CLASS
 
 struct qr_event_value {
     const char *tag, *plugin;
-    struct qr_bytes content; /* the plugin's own */
+    struct qr_bytes content; /* in the plugin's own format */
     enum qr_event_class data_class;
     enum qr_event_dtype dtype;
     unsigned rank;
     size_t dims[QR_EVENT_MAX_RANK];
-    struct qr_bytes tensor; /* little-endian, product of dims times the type's size */
+    struct qr_bytes tensor; /* little-endian; product of dims times the type's size */
 };
 struct qr_event {
     double wall_time; /* seconds since 1970 */
     int64_t step;
     const char *file_version, *writer; /* NULL: absent */
-    bool session_start;                /* readers forget the run's values from this step on */
+    bool session_start;                /* readers discard the run's values from this step on */
     struct qr_bytes graph;             /* empty: none */
-    size_t n_values;                   /* with one of the three before: 0 */
+    size_t n_values;                   /* 0 if one of the three fields above is set */
     const struct qr_event_value *values;
-    void *owned; /* decoded: what the pointers above point into */
+    void *owned; /* of a decoded event: the memory behind the pointers above */
 };
 
+/* Appends the event to ret. At most QR_EVENT_MAX_VALUES values. */
 void qr_event_encode(const struct qr_event *e, struct qr_buf *ret);
+/* Decodes one event of at most QR_EVENT_MAX_BYTES; free with qr_event_free. DATA_LOSS. */
 QR_MUST_CHECK enum qr_code qr_event_decode(struct qr_bytes bytes, struct qr_event *ret,
                                            struct qr_err *err);
-void qr_event_free(struct qr_event *e); /* of a decoded event; leaves it empty */
+void qr_event_free(struct qr_event *e); /* frees a decoded event and leaves it empty */
 
-/* The content of plugin "hparams". */
+/* The content of plugin "hparams": one hyperparameter, one metric. */
 struct qr_hparam {
-    const char *name, *text; /* text NULL: the number */
+    const char *name, *text; /* text NULL: the value is number */
     double number;
 };
 struct qr_hparam_metric {
-    const char *group, *tag; /* group: a run's folder below the session's, "" for that itself */
+    const char *group, *tag; /* group: the run's directory below the session's; "" for the same */
     bool validation;
 };
 enum { QR_HPARAMS_MAX = 32 };
+/* Append the content of the experiment (names and types of hyperparameters and metrics), of a
+ * session start (values, group of repetitions, time since 1970) and of a session end. */
 void qr_hparams_experiment(const struct qr_hparam *h, size_t n, const struct qr_hparam_metric *m,
                            size_t n_metrics, struct qr_buf *ret);
 void qr_hparams_start(const struct qr_hparam *h, size_t n, const char *group, double seconds,

@@ -1,3 +1,5 @@
+/* format/handover.c — encoder and decoder of handover messages. Start reading at
+ * qr_handover_encode(). */
 #include "format/handover.h"
 
 #include <string.h>
@@ -6,14 +8,14 @@
 #include "format/message_impl.h"
 
 enum { RUN_BYTES = 24, INTEGER_BYTES = 16, CRC_BYTES = 4 };
-static const uint8_t magic[4] = {'q', 'r', 'H', '1'};
+static const uint8_t handover_magic[4] = {'q', 'r', 'H', '1'};
 
 void qr_handover_encode(const struct qr_handover *h, struct qr_buf *ret) {
     QR_ASSERT(h->n_runs <= QR_MESSAGE_MAX_RUNS &&
               h->integers.n <= (size_t)QR_HANDOVER_MAX_COUNT * INTEGER_BYTES);
     uint8_t head[QR_HANDOVER_HEADER_BYTES] = {0}, crc[CRC_BYTES];
     size_t from = ret->n;
-    memcpy(head, magic, sizeof magic);
+    memcpy(head, handover_magic, sizeof handover_magic);
     head[4] = h->kind;
     head[5] = (uint8_t)h->n_runs;
     qr_set_u64le(head + 8, h->generation);
@@ -35,7 +37,8 @@ void qr_handover_encode(const struct qr_handover *h, struct qr_buf *ret) {
 }
 
 bool qr_handover_is(struct qr_bytes message) {
-    return message.n >= sizeof magic && memcmp(message.p, magic, sizeof magic) == 0;
+    return message.n >= sizeof handover_magic &&
+           memcmp(message.p, handover_magic, sizeof handover_magic) == 0;
 }
 
 bool qr_handover_decode(struct qr_bytes message, struct qr_handover *ret) {

@@ -4,8 +4,9 @@
  * Source    HDF5 File Format Specification 3.0: superblock 0 and 1 (II.A), version 1 B-trees
  *           (III.A.1), symbol tables (III.B, C), local and global heaps (III.D, E), version 1
  *           object headers (IV.A.1.a) and their messages (IV.A.2).
- * Bounds    every address is checked against the file before it is followed, and all steps draw on
- *           one budget, so that cycles and crafted sizes end in an error.
+ * Bounds    Every address is checked against the file before it is followed, and every step uses up
+ *           a common budget, so that cycles and crafted sizes end in an error.
+ * Errors    DATA_LOSS, naming what and object.
  */
 #ifndef QR_FORMAT_HDF5_IMPL_H
 #define QR_FORMAT_HDF5_IMPL_H
@@ -21,7 +22,7 @@ struct qr_h5 {
     const char *object; /* the object being read, for messages */
     uint64_t root;      /* address of the root group's object header */
     size_t budget;      /* steps left */
-    size_t value_bytes; /* bytes of values and names that may still be read */
+    size_t value_bytes; /* bytes of values and names left to read */
     struct qr_err *err;
 };
 
@@ -47,15 +48,15 @@ struct qr_h5_strings {
 };
 void qr_h5_strings_free(struct qr_h5_strings *s);
 
-/* All fail with DATA_LOSS naming what and object. */
+/* Reads the superblock. The caller has set file, what and err. */
 QR_MUST_CHECK enum qr_code qr_h5_open(struct qr_h5 *f);
-/* The object header address of `name` (one component) in a group. */
+/* Finds the object header address of `name` (one path component) in a group. */
 QR_MUST_CHECK enum qr_code qr_h5_find(struct qr_h5 *f, uint64_t group, const char *name,
                                       size_t name_n, bool *ret_found, uint64_t *ret);
-/* A 1-D attribute of strings (or an empty one of any type). */
+/* Reads a 1-D attribute of strings (or an empty one of any type). */
 QR_MUST_CHECK enum qr_code qr_h5_attribute(struct qr_h5 *f, uint64_t object, const char *name,
                                            bool *ret_found, struct qr_h5_strings *ret);
-/* A dataset of float32 or float64, appended to `to` under `name`. */
+/* Reads a dataset of float32 or float64 and appends it to `to` under `name`. */
 QR_MUST_CHECK enum qr_code qr_h5_dataset(struct qr_h5 *f, uint64_t object, const char *name,
                                          struct qr_tensors *to);
 

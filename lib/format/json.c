@@ -1,3 +1,5 @@
+/* format/json.c — parses JSON by cJSON after a strict check (json_scan.c), and the getters. Start
+ * reading at qr_json_parse(). */
 #include "format/json.h"
 
 #include <cjson/cJSON.h>
@@ -10,21 +12,24 @@
 #include "base/parse.h"
 #include "format/json_impl.h"
 
-static const cJSON *in(const struct qr_json *v) { return (const cJSON *)(const void *)v; }
-static const struct qr_json *out(const cJSON *v) { return (const struct qr_json *)(const void *)v; }
+static const cJSON *json_to_cjson(const struct qr_json *v) {
+    return (const cJSON *)(const void *)v;
+}
+static const struct qr_json *json_from_cjson(const cJSON *v) {
+    return (const struct qr_json *)(const void *)v;
+}
 
 enum qr_code qr_json_parse(struct qr_bytes text, const char *what, struct qr_json **ret,
                            struct qr_err *err) {
     if (text.n > QR_JSON_MAX_TEXT)
-        return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s: %zu bytes of JSON; at most %d are read",
+        return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s: %zu bytes of JSON, above the limit of %d",
                        what, text.n, QR_JSON_MAX_TEXT);
-    /* byte-order mark */
+    /* Byte-order mark */
     if (text.n >= 3 && memcmp(text.p, "\xef\xbb\xbf", 3) == 0)
         text = qr_bytes_of(text.p + 3, text.n - 3);
     enum qr_code code = qr_json_scan(text, what, err);
     if (code != QR_OK) return code;
-    /* cJSON 1.7 may look one byte past a length that it is given: it gets a copy with a NUL
-     * behind it. */
+    /* cJSON 1.7 may read one byte past the given length, so parse a copy that ends with NUL. */
     char *copy = qr_xmalloc(text.n + 1);
     memcpy(copy, text.p, text.n);
     copy[text.n] = 0;
@@ -32,7 +37,7 @@ enum qr_code qr_json_parse(struct qr_bytes text, const char *what, struct qr_jso
     free(copy);
     if (!root)
         return qr_fail(err, QR_RESOURCE_EXHAUSTED,
-                       "%s: no memory for the tree of %zu bytes of JSON", what, text.n);
+                       "%s: out of memory for the tree of %zu bytes of JSON", what, text.n);
     *ret = (struct qr_json *)(void *)root;
     return QR_OK;
 }
@@ -44,7 +49,7 @@ void qr_json_free_p(struct qr_json **root) {
 }
 
 enum qr_json_type qr_json_type(const struct qr_json *v) {
-    switch (in(v)->type & 0xff) {
+    switch (json_to_cjson(v)->type & 0xff) {
     case cJSON_False:
     case cJSON_True: return QR_JSON_BOOL;
     case cJSON_Number: return QR_JSON_NUMBER;
@@ -63,8 +68,8 @@ const char *qr_json_type_name(const struct qr_json *v) {
 
 const struct qr_json *qr_json_get(const struct qr_json *object, const char *key) {
     if (!object || qr_json_type(object) != QR_JSON_OBJECT) return NULL;
-    const cJSON *v = cJSON_GetObjectItemCaseSensitive(in(object), key);
-    return cJSON_IsNull(v) ? NULL : out(v);
+    const cJSON *v = cJSON_GetObjectItemCaseSensitive(json_to_cjson(object), key);
+    return cJSON_IsNull(v) ? NULL : json_from_cjson(v);
 }
 
 size_t qr_json_size(const struct qr_json *v) {
@@ -78,22 +83,26 @@ const struct qr_json *qr_json_at(const struct qr_json *v, size_t i) {
     return at;
 }
 const struct qr_json *qr_json_first(const struct qr_json *v) {
-    return v && qr_json_type(v) >= QR_JSON_ARRAY ? out(in(v)->child) : NULL;
+    return v && qr_json_type(v) >= QR_JSON_ARRAY ? json_from_cjson(json_to_cjson(v)->child) : NULL;
 }
-const struct qr_json *qr_json_next(const struct qr_json *v) { return out(in(v)->next); }
-const char *qr_json_key(const struct qr_json *member) { return in(member)->string; }
+const struct qr_json *qr_json_next(const struct qr_json *v) {
+    return json_from_cjson(json_to_cjson(v)->next);
+}
+const char *qr_json_key(const struct qr_json *member) { return json_to_cjson(member)->string; }
 
-/* What was found, for messages: the value itself where it is short. */
-static const char *found(const struct qr_json *v, char ret[96]) {
+/* Describes the value for messages: the value itself if it is short, else its type. */
+static const char *json_describe(const struct qr_json *v, char ret[96]) {
     switch (qr_json_type(v)) {
-    case QR_JSON_NUMBER: qr_number_text(in(v)->valuedouble, ret); break;
+    case QR_JSON_NUMBER: qr_number_text(json_to_cjson(v)->valuedouble, ret); break;
     case QR_JSON_STRING:
         snprintf(ret, 96,
-                 strlen(in(v)->valuestring) > 60 ? "the string \"%.60s...\""
-                                                 : "the string \"%.60s\"",
-                 in(v)->valuestring);
+                 strlen(json_to_cjson(v)->valuestring) > 60 ? "the string \"%.60s...\""
+                                                            : "the string \"%.60s\"",
+                 json_to_cjson(v)->valuestring);
         break;
-    case QR_JSON_BOOL: snprintf(ret, 96, "%s", cJSON_IsTrue(in(v)) ? "true" : "false"); break;
+    case QR_JSON_BOOL:
+        snprintf(ret, 96, "%s", cJSON_IsTrue(json_to_cjson(v)) ? "true" : "false");
+        break;
     default: snprintf(ret, 96, "%s", qr_json_type_name(v));
     }
     return ret;
@@ -106,22 +115,22 @@ enum qr_code qr_json_want(const struct qr_json *v, const char *where, enum qr_js
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s is missing; it must be %s", where,
                        type_names[type]);
     if (qr_json_type(v) == type) return QR_OK;
-    const char *one = qr_json_type(v) == QR_JSON_STRING ? in(v)->valuestring : NULL;
+    const char *one = qr_json_type(v) == QR_JSON_STRING ? json_to_cjson(v)->valuestring : NULL;
     if (type == QR_JSON_ARRAY && one && strlen(one) <= 40)
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s must be %s, not %s; write [\"%s\"]", where,
-                       type_names[type], found(v, text), one);
+                       type_names[type], json_describe(v, text), one);
     if (type == QR_JSON_ARRAY && qr_json_type(v) == QR_JSON_NUMBER)
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s must be %s, not %s; write [%s]", where,
-                       type_names[type], found(v, text), found(v, text));
+                       type_names[type], json_describe(v, text), json_describe(v, text));
     return qr_fail(err, QR_INVALID_ARGUMENT, "%s must be %s, not %s", where, type_names[type],
-                   found(v, text));
+                   json_describe(v, text));
 }
 
 enum qr_code qr_json_double(const struct qr_json *v, const char *where, double min, double max,
                             double *ret, struct qr_err *err) {
     enum qr_code code = qr_json_want(v, where, QR_JSON_NUMBER, err);
     if (code != QR_OK) return code;
-    double x = in(v)->valuedouble;
+    double x = json_to_cjson(v)->valuedouble;
     char is[32], low[32], high[32];
     qr_number_text(x, is);
     qr_number_text(min, low);
@@ -148,15 +157,16 @@ enum qr_code qr_json_i64(const struct qr_json *v, const char *where, int64_t min
     if (!v) return qr_fail(err, QR_INVALID_ARGUMENT, "%s is missing; it must be an integer", where);
     if (qr_json_type(v) != QR_JSON_NUMBER)
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s must be an integer, not %s", where,
-                       found(v, text));
-    double x = in(v)->valuedouble;
+                       json_describe(v, text));
+    double x = json_to_cjson(v)->valuedouble;
     if (fabs(x) > 0x1p53)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s is %.17g; integers above 2^53 are not exact and are refused", where, x);
+                       "%s is %.17g; it must not exceed 2^53, since larger integers are not exact",
+                       where, x);
     if (x != floor(x))
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "%s is %s; it must be an integer, without a fraction", where,
-                       found(v, text));
+                       json_describe(v, text));
     int64_t i = (int64_t)x;
     if (i < min && max >= (int64_t)1 << 53)
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %lld; it must be at least %lld", where,
@@ -175,20 +185,20 @@ enum qr_code qr_json_bool(const struct qr_json *v, const char *where, bool *ret,
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s is missing; it must be true or false", where);
     if (qr_json_type(v) != QR_JSON_BOOL)
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s must be true or false, not %s", where,
-                       found(v, text));
-    *ret = cJSON_IsTrue(in(v));
+                       json_describe(v, text));
+    *ret = cJSON_IsTrue(json_to_cjson(v));
     return QR_OK;
 }
 
 enum qr_code qr_json_string(const struct qr_json *v, const char *where, const char **ret,
                             struct qr_err *err) {
     enum qr_code code = qr_json_want(v, where, QR_JSON_STRING, err);
-    if (code == QR_OK) *ret = in(v)->valuestring;
+    if (code == QR_OK) *ret = json_to_cjson(v)->valuestring;
     return code;
 }
 
-/* "'a', 'b' or 'c'" */
-static void list_names(const char *const *names, size_t n, struct qr_buf *ret) {
+/* Appends "'a', 'b' or 'c'". */
+static void json_list_names(const char *const *names, size_t n, struct qr_buf *ret) {
     for (size_t i = 0; i < n; i++)
         qr_buf_printf(ret, "%s'%s'", i == 0 ? "" : i + 1 == n ? " or " : ", ", names[i]);
 }
@@ -196,7 +206,7 @@ static void list_names(const char *const *names, size_t n, struct qr_buf *ret) {
 enum qr_code qr_json_choice(const struct qr_json *v, const char *where, const char *const *names,
                             size_t n, size_t *ret, struct qr_err *err) {
     struct qr_buf list = {0};
-    list_names(names, n, &list);
+    json_list_names(names, n, &list);
     enum qr_code code;
     char text[96];
     if (!v) {
@@ -204,9 +214,9 @@ enum qr_code qr_json_choice(const struct qr_json *v, const char *where, const ch
                        qr_buf_string(&list));
     } else if (qr_json_type(v) != QR_JSON_STRING) {
         code = qr_fail(err, QR_INVALID_ARGUMENT, "%s must be %s, not %s", where,
-                       qr_buf_string(&list), found(v, text));
+                       qr_buf_string(&list), json_describe(v, text));
     } else {
-        const char *s = in(v)->valuestring;
+        const char *s = json_to_cjson(v)->valuestring;
         size_t i = 0;
         while (i < n && strcmp(names[i], s) != 0) i++;
         if (i < n) {
@@ -237,7 +247,7 @@ enum qr_code qr_json_known(const struct qr_json *object, const char *where,
             return qr_fail(err, QR_INVALID_ARGUMENT, "%s: unknown key '%.60s'; did you mean '%s'?",
                            where, key, near);
         struct qr_buf list = {0};
-        list_names(known, n, &list);
+        json_list_names(known, n, &list);
         code = qr_fail(err, QR_INVALID_ARGUMENT, "%s: unknown key '%.60s'; known are %s", where,
                        key, n ? qr_buf_string(&list) : "none");
         qr_buf_free(&list);

@@ -1,12 +1,16 @@
-/* format/json.h — JSON, read strictly and written with 17 digits (cJSON inside; only here).
+/* format/json.h — reads JSON strictly and writes JSON with 17 digits. The only user of cJSON.
  *
- * Reading   whole text one value (trailing blanks allowed), valid UTF-8 without NUL, nesting <= 64,
- *           no duplicate keys, numbers finite; errors say line and column. Getters take `where`,
- *           the path of the value for messages ("model[0].circuit.qubits"), and say what was found
- *           and what was wanted.
- *           An integer literal above 2^53 is refused where it stands; a byte-order mark is skipped.
- *           Text that is no JSON is INVALID_ARGUMENT.
+ * Use       qr_json_parse; the getters, which return INVALID_ARGUMENT for a wrong value;
+ *           qr_json_free. To write: qr_json_writer, then qr_json_open, qr_json_put_*,
+ *           qr_json_close.
+ * Reading   The whole text is one value (trailing blanks allowed): valid UTF-8 without NUL, nesting
+ *           <= 64, no duplicate keys, finite numbers. Errors have line and column. An integer
+ *           literal above 2^53 is rejected; a byte-order mark is skipped. Getters take `where`, the
+ *           path of the value for messages ("model[0].circuit.qubits"), and report the value found
+ *           and the one expected.
  * Bounds    text at most 64 MiB, at most 4 Mi values, a number at most 63 characters.
+ * Errors    INVALID_ARGUMENT; RESOURCE_EXHAUSTED above 64 MiB of text, or when memory is exhausted.
+ * Threads   any; a tree that no thread changes may be shared.
  */
 #ifndef QR_FORMAT_JSON_H
 #define QR_FORMAT_JSON_H
@@ -15,7 +19,7 @@
 
 #include "base/bytes.h"
 
-struct qr_json; /* a value inside a tree; borrowed from its root */
+struct qr_json; /* a value in a tree; borrowed from the root of the tree */
 enum qr_json_type {
     QR_JSON_NULL,
     QR_JSON_BOOL,
@@ -25,25 +29,26 @@ enum qr_json_type {
     QR_JSON_OBJECT
 };
 
-/* what names the text in messages ("job qcnn.json"). The root is freed with qr_json_free. */
+/* Parses a text. what: its name for messages ("job qcnn.json"). Free the root with qr_json_free. */
 QR_MUST_CHECK enum qr_code qr_json_parse(struct qr_bytes text, const char *what,
                                          struct qr_json **ret, struct qr_err *err);
 void qr_json_free(struct qr_json *root);
 void qr_json_free_p(struct qr_json **root);
-bool qr_is_utf8(const char *text); /* what a string of a JSON text must be */
+bool qr_is_utf8(const char *text); /* valid UTF-8, as a string in JSON must be */
 
 enum qr_json_type qr_json_type(const struct qr_json *v);
 const char *qr_json_type_name(const struct qr_json *v); /* "a string" … for messages */
-/* NULL when it is absent or null, or object is NULL: null says that a key is not given. */
+/* Returns the member `key`. NULL when the key is absent or its value is null (null means "not
+ * given"), or object is NULL. */
 const struct qr_json *qr_json_get(const struct qr_json *object, const char *key);
-size_t qr_json_size(const struct qr_json *v); /* of arrays and objects; 0 else */
-const struct qr_json *qr_json_at(const struct qr_json *v, size_t i); /* O(i) */
+size_t qr_json_size(const struct qr_json *v); /* of arrays and objects; otherwise 0 */
+const struct qr_json *qr_json_at(const struct qr_json *v, size_t i); /* O(i); NULL past the end */
 const struct qr_json *qr_json_first(const struct qr_json *v); /* iterate arrays and objects */
 const struct qr_json *qr_json_next(const struct qr_json *v);
 const char *qr_json_key(const struct qr_json *member); /* of an object's member */
 
-/* INVALID_ARGUMENT when the type is wrong or the number out of [min, max]. Integers: a number with
- * a fraction or above 2^53 is refused. v NULL means absent: INVALID_ARGUMENT "… is missing". */
+/* Getters with checks. INVALID_ARGUMENT when v is NULL ("… is missing"), has the wrong type or is
+ * outside of [min, max]; for integers also when the number has a fraction or is above 2^53. */
 QR_MUST_CHECK enum qr_code qr_json_double(const struct qr_json *v, const char *where, double min,
                                           double max, double *ret, struct qr_err *err);
 QR_MUST_CHECK enum qr_code qr_json_i64(const struct qr_json *v, const char *where, int64_t min,
@@ -53,30 +58,37 @@ QR_MUST_CHECK enum qr_code qr_json_bool(const struct qr_json *v, const char *whe
 QR_MUST_CHECK enum qr_code qr_json_string(const struct qr_json *v, const char *where,
                                           const char **ret,
                                           struct qr_err *err); /* borrowed from the tree */
+/* Checks the type only. */
 QR_MUST_CHECK enum qr_code qr_json_want(const struct qr_json *v, const char *where,
                                         enum qr_json_type type, struct qr_err *err);
-/* Index into names[n] of a string value; INVALID_ARGUMENT lists them and the nearest. */
+/* Finds the index of a string value in names[n]. The message of INVALID_ARGUMENT lists the names
+ * and suggests the nearest. */
 QR_MUST_CHECK enum qr_code qr_json_choice(const struct qr_json *v, const char *where,
                                           const char *const *names, size_t n, size_t *ret,
                                           struct qr_err *err);
-/* Every key of the object must be in known[n]: "model[0]: unknown key 'qubit'; did you
- * mean 'qubits'?" */
+/* Checks that every key of the object is in known[n]: "model[0]: unknown key 'qubit'; did you mean
+ * 'qubits'?" */
 QR_MUST_CHECK enum qr_code qr_json_known(const struct qr_json *object, const char *where,
                                          const char *const *known, size_t n, struct qr_err *err);
 
-/* Puts a value into a tree, where a path leads: keys with points between, "[0]" or "[NAME]" behind
- * an array for the element of that number or with that "name": "train.optimizer.learning_rate",
- * "model[1].units", "model[head].units". A key that is not there is made, and objects on the way to
- * it; an element must be there. value: JSON where it is JSON, else it is the string itself;
- * null takes a key away. One that is not there is made with null, so that qr_json_known sees it.
- * ret_path (empty before): the path with numbers for names, as far as it leads. INVALID_ARGUMENT
- * says what is wrong without the path=value, which the caller knows; the tree is good for nothing
- * then but to be freed. */
+/* Sets the value at a path in a tree.
+ *
+ * Args:     path       keys separated by dots; "[0]" or "[NAME]" after an array selects the element
+ *                      with that number or that "name": "train.optimizer.learning_rate",
+ *                      "model[1].units", "model[head].units". At most QR_JSON_MAX_STEPS steps.
+ *                      Missing keys, and objects on the way, are created; elements must exist.
+ *           value      JSON, or else a plain string. null deletes an existing key; a missing key is
+ *                      created with null, so that qr_json_known reports it.
+ *           ret_path   empty before; the resolved path, with numbers for names, as far as it exists
+ * Errors:   INVALID_ARGUMENT: the message does not repeat path=value. The tree must then only be
+ *           freed.
+ */
 enum { QR_JSON_MAX_STEPS = 32 };
 QR_MUST_CHECK enum qr_code qr_json_set(struct qr_json *root, const char *path, const char *value,
                                        struct qr_buf *ret_path, struct qr_err *err);
 
-/* Writing: appends to a buffer. Commas and quotes are the writer's; indent 0 = one line. */
+/* Writes JSON by appending to a buffer. The writer adds commas, quotes and line breaks; indent 0
+ * writes one line. */
 struct qr_json_writer {
     struct qr_buf *out;
     unsigned depth;
@@ -90,13 +102,14 @@ void qr_json_put_key(struct qr_json_writer *w, const char *key);
 void qr_json_put_string(struct qr_json_writer *w, const char *s); /* invalid UTF-8 becomes U+FFFD */
 /* %.17g, no exponent below 1e17; null when not finite */
 void qr_json_put_double(struct qr_json_writer *w, double x);
-void qr_json_put_number(struct qr_json_writer *w, double x); /* the shortest that reads back as x */
+void qr_json_put_number(struct qr_json_writer *w,
+                        double x); /* shortest form that reads back as x */
 void qr_json_put_i64(struct qr_json_writer *w, int64_t x);
 void qr_json_put_bool(struct qr_json_writer *w, bool x);
 void qr_json_put_null(struct qr_json_writer *w);
-/* Copies a parsed value (numbers as 17 digits, keys sorted when `sorted`): canonical forms. */
+/* Copies a parsed value for canonical forms: numbers with 17 digits, keys sorted if `sorted`. */
 void qr_json_put_value(struct qr_json_writer *w, const struct qr_json *v, bool sorted);
-/* The same with the shortest numbers that read back as they are: for people. */
+/* The same with the shortest numbers that read back unchanged, for people. */
 void qr_json_put_shortest(struct qr_json_writer *w, const struct qr_json *v);
 
 #endif

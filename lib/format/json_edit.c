@@ -1,3 +1,5 @@
+/* format/json_edit.c — sets a value at a path in a JSON tree (--set). Start reading at
+ * qr_json_set(). */
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,50 +8,50 @@
 #include "base/parse.h"
 #include "format/json.h"
 
-/* One step of a path: a key of an object, or what stands in brackets behind an array. */
-struct step {
+/* One step of a path: a key of an object, or the text in brackets after an array. */
+struct json_path_step {
     const char *text;
     size_t n;
     bool in_array;
 };
 
-static struct qr_json *out(cJSON *v) { return (struct qr_json *)(void *)v; }
+static struct qr_json *json_edit_from_cjson(cJSON *v) { return (struct qr_json *)(void *)v; }
 
-/* The step at path[*at], which is not the end. Whether it is one. */
-static bool next_step(const char *path, size_t *at, struct step *ret) {
+/* Parses the step at path[*at], which is not the end; false when the step is malformed. */
+static bool json_path_next_step(const char *path, size_t *at, struct json_path_step *ret) {
     const char *p = path + *at;
     if (*p == '[' && *at) {
         size_t n = strcspn(p + 1, "[]");
-        *ret = (struct step){p + 1, n, true};
+        *ret = (struct json_path_step){p + 1, n, true};
         *at += n + 2;
         return n && p[n + 1] == ']' && (!p[n + 2] || strchr(".[", p[n + 2]));
     }
     if (*at && *p++ != '.') return false;
     size_t n = strcspn(p, ".[]");
-    *ret = (struct step){p, n, false};
+    *ret = (struct json_path_step){p, n, false};
     *at = (size_t)(p - path) + n;
     return n && p[n] != ']';
 }
 
-static bool is_path(const char *path) {
+static bool json_path_is_valid(const char *path) {
     size_t at = 0, n = 0;
-    struct step s;
+    struct json_path_step s;
     do
-        if (++n > QR_JSON_MAX_STEPS || !next_step(path, &at, &s)) return false;
+        if (++n > QR_JSON_MAX_STEPS || !json_path_next_step(path, &at, &s)) return false;
     while (path[at]);
     return true;
 }
 
-static bool has_name(const cJSON *element, const struct step *s) {
+static bool json_element_has_name(const cJSON *element, const struct json_path_step *s) {
     const cJSON *name =
         cJSON_IsObject(element) ? cJSON_GetObjectItemCaseSensitive(element, "name") : NULL;
     return cJSON_IsString(name) && strlen(name->valuestring) == s->n &&
            strncmp(name->valuestring, s->text, s->n) == 0;
 }
 
-/* The path so far is in ret_path, without this step. */
-static enum qr_code refuse_element(const cJSON *array, const struct step *s, const char *path,
-                                   struct qr_err *err) {
+/* Reports that no element matches the step. path: the resolved path before this step. */
+static enum qr_code json_path_fail_element(const cJSON *array, const struct json_path_step *s,
+                                           const char *path, struct qr_err *err) {
     struct qr_buf names = {0};
     int n = cJSON_GetArraySize(array);
     for (const cJSON *e = array->child; e; e = e->next) {
@@ -63,16 +65,16 @@ static enum qr_code refuse_element(const cJSON *array, const struct step *s, con
                 names.n ? "; there are: " : "; a number counts them from 0", qr_buf_string(&names));
     else
         qr_fail(err, QR_INVALID_ARGUMENT,
-                "%s has %d element%s, counted from 0, and none is [%.*s]; to add one give them "
-                "all: %s=[...]",
+                "%s has %d element%s, counted from 0, and no [%.*s]; to add an element, give the "
+                "whole array: %s=[...]",
                 path, n, n == 1 ? "" : "s", (int)(s->n < 20 ? s->n : 20), s->text, path);
     qr_buf_free(&names);
     return QR_INVALID_ARGUMENT;
 }
 
-/* Which element a step means; its number goes to the path. */
-static enum qr_code find_element(const cJSON *array, const struct step *s, struct qr_buf *path,
-                                 int *ret, struct qr_err *err) {
+/* Finds the element that a step selects, and appends its number to the path. */
+static enum qr_code json_path_find_element(const cJSON *array, const struct json_path_step *s,
+                                           struct qr_buf *path, int *ret, struct qr_err *err) {
     uint64_t i = 0;
     int at = 0, n = cJSON_GetArraySize(array);
     qr_auto(qr_free_p) char *text = qr_xstrndup(s->text, s->n);
@@ -80,20 +82,21 @@ static enum qr_code find_element(const cJSON *array, const struct step *s, struc
     const cJSON *e = array->child;
     if (number) at = qr_parse_u64(text, &i) && i < (uint64_t)n ? (int)i : n;
     else
-        for (; e && !has_name(e, s); e = e->next) at++;
-    if (at >= n) return refuse_element(array, s, qr_buf_string(path), err);
+        for (; e && !json_element_has_name(e, s); e = e->next) at++;
+    if (at >= n) return json_path_fail_element(array, s, qr_buf_string(path), err);
     qr_buf_printf(path, "[%d]", at);
     *ret = at;
     return QR_OK;
 }
 
-/* What a step leads to, which is there or is made: an object, where the next step has a key. */
-static enum qr_code descend(cJSON **v, const struct step *s, struct qr_buf *path,
-                            struct qr_err *err) {
+/* Moves *v to the value that a step selects. Creates a missing key as an empty object. */
+static enum qr_code json_path_descend(cJSON **v, const struct json_path_step *s,
+                                      struct qr_buf *path, struct qr_err *err) {
     int i = 0;
     enum qr_code code;
     if (s->in_array) {
-        if ((code = find_element(*v, s, path, &i, err)) == QR_OK) *v = cJSON_GetArrayItem(*v, i);
+        if ((code = json_path_find_element(*v, s, path, &i, err)) == QR_OK)
+            *v = cJSON_GetArrayItem(*v, i);
         return code;
     }
     qr_auto(qr_free_p) char *key = qr_xstrndup(s->text, s->n);
@@ -103,26 +106,26 @@ static enum qr_code descend(cJSON **v, const struct step *s, struct qr_buf *path
         member = NULL;
     }
     if (!member) member = cJSON_AddObjectToObject(*v, key);
-    if (!member) return qr_fail(err, QR_RESOURCE_EXHAUSTED, "no memory for the key %s", key);
+    if (!member) return qr_fail(err, QR_RESOURCE_EXHAUSTED, "out of memory for the key %s", key);
     qr_buf_printf(path, "%s%s", path->n ? "." : "", key);
     *v = member;
     return QR_OK;
 }
 
-/* Whether the value takes a key away that is there. */
-static bool take_away(cJSON *parent, const char *key, cJSON *value) {
+/* Deletes an existing key when the value is null; true when it did. */
+static bool json_delete_if_null(cJSON *parent, const char *key, cJSON *value) {
     if (!cJSON_IsNull(value) || !cJSON_GetObjectItemCaseSensitive(parent, key)) return false;
     cJSON_DeleteItemFromObjectCaseSensitive(parent, key);
     cJSON_Delete(value);
     return true;
 }
 
-static enum qr_code put(cJSON *parent, const struct step *s, cJSON *value, struct qr_buf *path,
-                        struct qr_err *err) {
+static enum qr_code json_path_set_value(cJSON *parent, const struct json_path_step *s, cJSON *value,
+                                        struct qr_buf *path, struct qr_err *err) {
     int i = 0;
     bool done;
     if (s->in_array) {
-        if (find_element(parent, s, path, &i, err) != QR_OK) {
+        if (json_path_find_element(parent, s, path, &i, err) != QR_OK) {
             cJSON_Delete(value);
             return err->code;
         }
@@ -130,54 +133,57 @@ static enum qr_code put(cJSON *parent, const struct step *s, cJSON *value, struc
     } else {
         qr_auto(qr_free_p) char *key = qr_xstrndup(s->text, s->n);
         qr_buf_printf(path, "%s%s", path->n ? "." : "", key);
-        if (take_away(parent, key, value)) return QR_OK;
+        if (json_delete_if_null(parent, key, value)) return QR_OK;
         done = cJSON_GetObjectItemCaseSensitive(parent, key)
                    ? cJSON_ReplaceItemInObjectCaseSensitive(parent, key, value)
                    : cJSON_AddItemToObject(parent, key, value);
     }
     if (done) return QR_OK;
     cJSON_Delete(value);
-    return qr_fail(err, QR_RESOURCE_EXHAUSTED, "no memory for %s", qr_buf_string(path));
+    return qr_fail(err, QR_RESOURCE_EXHAUSTED, "out of memory for %s", qr_buf_string(path));
 }
 
-static enum qr_code wants(const cJSON *v, const struct step *s, const char *path,
-                          struct qr_err *err) {
+static enum qr_code json_path_check_container(const cJSON *v, const struct json_path_step *s,
+                                              const char *path, struct qr_err *err) {
     if (s->in_array ? cJSON_IsArray(v) : cJSON_IsObject(v)) return QR_OK;
-    bool made = cJSON_IsObject(v) && !v->child; /* by the step before */
-    return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %s, not %s, so that it has no %s%.*s%s",
-                   *path ? path : "the whole",
-                   made && s->in_array ? "not there or empty"
-                                       : qr_json_type_name(out((cJSON *)(uintptr_t)v)),
+    bool made = cJSON_IsObject(v) && !v->child; /* created by the step before */
+    return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %s, not %s, so it has no %s%.*s%s",
+                   *path ? path : "the whole text",
+                   made && s->in_array
+                       ? "missing or empty"
+                       : qr_json_type_name(json_edit_from_cjson((cJSON *)(uintptr_t)v)),
                    s->in_array ? "an array" : "an object", s->in_array ? "[" : "'",
                    (int)(s->n < 60 ? s->n : 60), s->text, s->in_array ? "]" : "'");
 }
 
-static enum qr_code read_value(const char *text, cJSON **ret, struct qr_err *err) {
+static enum qr_code json_parse_or_string(const char *text, cJSON **ret, struct qr_err *err) {
     struct qr_json *v = NULL;
     if (qr_json_parse(qr_bytes_of_string(text), "value", &v, NULL) == QR_OK)
         *ret = (cJSON *)(void *)v;
     else *ret = cJSON_CreateString(text);
-    return *ret ? QR_OK : qr_fail(err, QR_RESOURCE_EXHAUSTED, "no memory for a value");
+    return *ret ? QR_OK : qr_fail(err, QR_RESOURCE_EXHAUSTED, "out of memory for a value");
 }
 
 enum qr_code qr_json_set(struct qr_json *root, const char *path, const char *value,
                          struct qr_buf *ret_path, struct qr_err *err) {
     cJSON *at = (cJSON *)(void *)root, *v = NULL;
     size_t end = 0;
-    struct step s;
+    struct json_path_step s;
     if (!qr_is_utf8(path) || !qr_is_utf8(value))
         return qr_fail(err, QR_INVALID_ARGUMENT, "the text is not valid UTF-8");
-    if (!is_path(path))
+    if (!json_path_is_valid(path))
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "'%.80s' is no path: write keys with points between, and [0] or [NAME] for "
+                       "'%.80s' is not a path: write keys separated by dots, and [0] or [NAME] for "
                        "an element of an array",
                        path);
     for (;;) {
-        if (!next_step(path, &end, &s)) return qr_fail(err, QR_INTERNAL, "path %.80s", path);
-        if (wants(at, &s, qr_buf_string(ret_path), err) != QR_OK) return err->code;
+        if (!json_path_next_step(path, &end, &s))
+            return qr_fail(err, QR_INTERNAL, "path %.80s", path);
+        if (json_path_check_container(at, &s, qr_buf_string(ret_path), err) != QR_OK)
+            return err->code;
         if (!path[end]) break;
-        if (descend(&at, &s, ret_path, err) != QR_OK) return err->code;
+        if (json_path_descend(&at, &s, ret_path, err) != QR_OK) return err->code;
     }
-    if (read_value(value, &v, err) != QR_OK) return err->code;
-    return put(at, &s, v, ret_path, err);
+    if (json_parse_or_string(value, &v, err) != QR_OK) return err->code;
+    return json_path_set_value(at, &s, v, ret_path, err);
 }

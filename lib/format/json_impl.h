@@ -1,4 +1,5 @@
-/* format/json_impl.h — private to the JSON reader and writer. */
+/* format/json_impl.h — limits and the grammar check of the JSON reader; private to
+ * format/json*.c. */
 #ifndef QR_FORMAT_JSON_IMPL_H
 #define QR_FORMAT_JSON_IMPL_H
 
@@ -12,8 +13,8 @@ enum {
     QR_JSON_MAX_NUMBER = 63
 };
 
-/* The whole grammar, before cJSON (which is lenient) sees the text: UTF-8, depth, duplicate keys,
- * numbers, what follows the value. INVALID_ARGUMENT with line and column. */
+/* Checks the whole grammar before the text is passed to cJSON, which is lenient: UTF-8, depth,
+ * duplicate keys, numbers, trailing text. INVALID_ARGUMENT with line and column. */
 QR_MUST_CHECK enum qr_code qr_json_scan(struct qr_bytes text, const char *what, struct qr_err *err);
 
 #endif

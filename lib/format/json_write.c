@@ -1,3 +1,5 @@
+/* format/json_write.c — the JSON writer: indentation, escapes and numbers. Start reading at
+ * qr_json_put_value(). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,25 +13,25 @@ struct qr_json_writer qr_json_writer(struct qr_buf *out, unsigned indent) {
     return (struct qr_json_writer){.out = out, .first = true, .indent = indent};
 }
 
-static void new_line(struct qr_json_writer *w) {
+static void json_put_line_break(struct qr_json_writer *w) {
     if (!w->indent) return;
     qr_buf_puts(w->out, "\n");
     for (unsigned i = 0; i < w->indent * w->depth; i++) qr_buf_puts(w->out, " ");
 }
 
-/* What stands before a key or an element. */
-static void before(struct qr_json_writer *w) {
+/* Writes the comma and line break before a key or an element. */
+static void json_put_separator(struct qr_json_writer *w) {
     if (w->after_key) {
         w->after_key = false;
         return;
     }
     if (!w->first) qr_buf_puts(w->out, ",");
-    if (w->depth) new_line(w);
+    if (w->depth) json_put_line_break(w);
     w->first = false;
 }
 
 void qr_json_open(struct qr_json_writer *w, char bracket) {
-    before(w);
+    json_put_separator(w);
     qr_buf_put(w->out, &bracket, 1);
     w->depth++;
     w->first = true;
@@ -38,12 +40,12 @@ void qr_json_open(struct qr_json_writer *w, char bracket) {
 void qr_json_close(struct qr_json_writer *w, char bracket) {
     QR_ASSERT(w->depth > 0);
     w->depth--;
-    if (!w->first) new_line(w);
+    if (!w->first) json_put_line_break(w);
     qr_buf_put(w->out, &bracket, 1);
     w->first = false;
 }
 
-static void quoted(struct qr_buf *out, const char *s) {
+static void json_put_quoted(struct qr_buf *out, const char *s) {
     const uint8_t *p = (const uint8_t *)s;
     size_t n = strlen(s);
     qr_buf_puts(out, "\"");
@@ -74,58 +76,58 @@ static void quoted(struct qr_buf *out, const char *s) {
 }
 
 void qr_json_put_key(struct qr_json_writer *w, const char *key) {
-    before(w);
-    quoted(w->out, key);
+    json_put_separator(w);
+    json_put_quoted(w->out, key);
     qr_buf_puts(w->out, w->indent ? ": " : ":");
     w->after_key = true;
 }
 
 void qr_json_put_string(struct qr_json_writer *w, const char *s) {
-    before(w);
-    quoted(w->out, s);
+    json_put_separator(w);
+    json_put_quoted(w->out, s);
 }
 
 void qr_json_put_double(struct qr_json_writer *w, double x) {
-    before(w);
+    json_put_separator(w);
     if (!isfinite(x)) {
         qr_buf_puts(w->out, "null");
         return;
     }
-    /* %.17g writes integers below 1e17 without an exponent; above 2^53 a reader would refuse them
-     * as integers */
+    /* %.17g writes integers below 1e17 without an exponent, and the reader rejects integer literals
+     * above 2^53: add ".0". */
     qr_buf_printf(w->out, fabs(x) > 0x1p53 && fabs(x) < 1e17 ? "%.1f" : "%.17g", x);
 }
 
 void qr_json_put_number(struct qr_json_writer *w, double x) {
     char text[32];
-    before(w);
+    json_put_separator(w);
     qr_number_text(x, text);
     qr_buf_puts(w->out, isfinite(x) ? text : "null");
 }
 
 void qr_json_put_i64(struct qr_json_writer *w, int64_t x) {
-    before(w);
+    json_put_separator(w);
     qr_buf_printf(w->out, "%lld", (long long)x);
 }
 void qr_json_put_bool(struct qr_json_writer *w, bool x) {
-    before(w);
+    json_put_separator(w);
     qr_buf_puts(w->out, x ? "true" : "false");
 }
 void qr_json_put_null(struct qr_json_writer *w) {
-    before(w);
+    json_put_separator(w);
     qr_buf_puts(w->out, "null");
 }
 
-static int by_key(const void *a, const void *b) {
+static int json_compare_keys(const void *a, const void *b) {
     const struct qr_json *const *x = a, *const *y = b;
     return strcmp(qr_json_key(*x), qr_json_key(*y));
 }
 
-static void put_object(struct qr_json_writer *w, const struct qr_json *v, bool sorted) {
+static void json_put_object(struct qr_json_writer *w, const struct qr_json *v, bool sorted) {
     size_t n = qr_json_size(v), i = 0;
     const struct qr_json **members = qr_xcalloc(n, sizeof(const struct qr_json *));
     for (const struct qr_json *m = qr_json_first(v); m; m = qr_json_next(m)) members[i++] = m;
-    if (sorted && n) qsort(members, n, sizeof *members, by_key);
+    if (sorted && n) qsort(members, n, sizeof *members, json_compare_keys);
     qr_json_open(w, '{');
     for (i = 0; i < n; i++) {
         qr_json_put_key(w, qr_json_key(members[i]));
@@ -136,7 +138,7 @@ static void put_object(struct qr_json_writer *w, const struct qr_json *v, bool s
 }
 
 void qr_json_put_value(struct qr_json_writer *w, const struct qr_json *v, bool sorted) {
-    /* the getters cannot fail for a value of their own type */
+    /* A getter cannot fail for a value of its own type. */
     enum qr_code code = QR_OK;
     double x;
     bool b;
@@ -161,7 +163,7 @@ void qr_json_put_value(struct qr_json_writer *w, const struct qr_json *v, bool s
             qr_json_put_value(w, e, sorted);
         qr_json_close(w, ']');
         break;
-    case QR_JSON_OBJECT: put_object(w, v, sorted); break;
+    case QR_JSON_OBJECT: json_put_object(w, v, sorted); break;
     }
     QR_ASSERT(code == QR_OK);
 }

@@ -1,4 +1,5 @@
-/* format/message.c — ids, texts, and messages to bytes; message_decode.c is the way back. */
+/* format/message.c — generation ids, and the encoder of control messages (message_decode.c has the
+ * decoder). Start reading at qr_message_encode(). */
 #include "format/message_impl.h"
 
 #include <string.h>
@@ -42,13 +43,13 @@ bool qr_message_common_ok(const struct qr_common *c) {
            c->min_workers <= QR_MAX_MEMBERS;
 }
 
-/* ---- encode: protobuf-c's structs on the stack, pointing into ours (its pointers are not const,
- * but packing only reads) ---- */
+/* ---- encode: protobuf-c's structs on the stack point into the caller's (protobuf-c's pointers are
+ * not const, but packing only reads) ---- */
 enum {
     RUNS_OF_DEATHS = QR_MAX_MEMBERS * QR_MESSAGE_MAX_RUNS,
     MAX_RUNS = RUNS_OF_DEATHS + QR_MESSAGE_MAX_DEATHS * QR_MESSAGE_MAX_RUNS
 };
-struct scratch {
+struct message_encode_scratch {
     Qring__GenerationId id[2];
     Qring__MemberName name[QR_MAX_MEMBERS], *names[QR_MAX_MEMBERS];
     Qring__FieldDigest field[QR_MESSAGE_MAX_FIELDS], *fields[QR_MESSAGE_MAX_FIELDS];
@@ -57,8 +58,8 @@ struct scratch {
     Qring__InFlight in_flight;
     uint64_t micro_batch[QR_MESSAGE_MAX_IN_FLIGHT];
     Qring__Deaths deaths;
-    Qring__Death death[QR_MESSAGE_MAX_DEATHS], *the_dead[QR_MESSAGE_MAX_DEATHS];
-    Qring__MemberName dead_name[QR_MESSAGE_MAX_DEATHS];
+    Qring__Death death[QR_MESSAGE_MAX_DEATHS], *death_refs[QR_MESSAGE_MAX_DEATHS];
+    Qring__MemberName death_name[QR_MESSAGE_MAX_DEATHS];
     Qring__Blame blame;
     Qring__Common common;
     char *at[QR_MAX_MEMBERS];
@@ -74,10 +75,11 @@ struct scratch {
         Qring__Goodbye goodbye;
         Qring__Addresses addresses;
     };
-    const char *bad; /* the field that breaks a limit */
+    const char *bad; /* a field that exceeds its limit, or NULL */
 };
 
-static char *text_of(struct scratch *s, const char *text, const char *what) {
+static char *message_encode_text(struct message_encode_scratch *s, const char *text,
+                                 const char *what) {
     if (!qr_text_ok(text)) s->bad = what;
     union {
         const char *in;
@@ -86,7 +88,7 @@ static char *text_of(struct scratch *s, const char *text, const char *what) {
     return u.out;
 }
 
-static ProtobufCBinaryData bytes_of(const uint8_t *p, size_t n) {
+static ProtobufCBinaryData message_encode_bytes(const uint8_t *p, size_t n) {
     union {
         const uint8_t *in;
         uint8_t *out;
@@ -94,7 +96,8 @@ static ProtobufCBinaryData bytes_of(const uint8_t *p, size_t n) {
     return (ProtobufCBinaryData){n, u.out};
 }
 
-static Qring__GenerationId *id_of(struct scratch *s, int which, const struct qr_gen_id *id) {
+static Qring__GenerationId *message_encode_id(struct message_encode_scratch *s, int which,
+                                              const struct qr_gen_id *id) {
     if (qr_gen_id_none(id)) return NULL;
     if (id->number >= QR_MESSAGE_NUMBER_LIMIT || id->index >= QR_MAX_MEMBERS)
         s->bad = "generation id";
@@ -102,12 +105,13 @@ static Qring__GenerationId *id_of(struct scratch *s, int which, const struct qr_
     qring__generation_id__init(g);
     g->number = id->number;
     g->index = id->index;
-    g->incarnation = bytes_of(id->incarnation, QR_INCARNATION_BYTES);
+    g->incarnation = message_encode_bytes(id->incarnation, QR_INCARNATION_BYTES);
     return g;
 }
 
-static Qring__MemberName **names_of(struct scratch *s, const struct qr_member_name *name, size_t n,
-                                    const char *what) {
+static Qring__MemberName **message_encode_names(struct message_encode_scratch *s,
+                                                const struct qr_member_name *name, size_t n,
+                                                const char *what) {
     if (n > QR_MAX_MEMBERS) {
         s->bad = what;
         n = 0;
@@ -117,14 +121,15 @@ static Qring__MemberName **names_of(struct scratch *s, const struct qr_member_na
             s->bad = what;
         qring__member_name__init(&s->name[i]);
         s->name[i].index = name[i].index;
-        s->name[i].incarnation = bytes_of(name[i].incarnation, QR_INCARNATION_BYTES);
+        s->name[i].incarnation = message_encode_bytes(name[i].incarnation, QR_INCARNATION_BYTES);
         s->names[i] = &s->name[i];
     }
     return s->names;
 }
 
-/* at: the first of n places in run[], runs[] */
-static Qring__Run **runs_of(struct scratch *s, size_t at, const struct qr_run *run, size_t n) {
+/* at: index of the first of n entries in run[] and runs[] */
+static Qring__Run **message_encode_runs(struct message_encode_scratch *s, size_t at,
+                                        const struct qr_run *run, size_t n) {
     if (n > QR_MESSAGE_MAX_RUNS) {
         s->bad = "runs of micro-batches";
         n = 0;
@@ -140,7 +145,8 @@ static Qring__Run **runs_of(struct scratch *s, size_t at, const struct qr_run *r
     return &s->runs[at];
 }
 
-static Qring__InFlight *in_flight_of(struct scratch *s, const struct qr_in_flight *h) {
+static Qring__InFlight *message_encode_in_flight(struct message_encode_scratch *s,
+                                                 const struct qr_in_flight *h) {
     if (h->n == 0) return NULL;
     if (h->n > QR_MESSAGE_MAX_IN_FLIGHT) {
         s->bad = "micro-batches in flight";
@@ -148,7 +154,7 @@ static Qring__InFlight *in_flight_of(struct scratch *s, const struct qr_in_fligh
     }
     qring__in_flight__init(&s->in_flight);
     s->in_flight.reductions = h->reductions;
-    s->in_flight.digest = bytes_of(h->digest, sizeof h->digest);
+    s->in_flight.digest = message_encode_bytes(h->digest, sizeof h->digest);
     s->in_flight.n_micro_batches = h->n;
     s->in_flight.micro_batches = s->micro_batch;
     for (size_t i = 0; i < h->n; i++) {
@@ -158,7 +164,8 @@ static Qring__InFlight *in_flight_of(struct scratch *s, const struct qr_in_fligh
     return &s->in_flight;
 }
 
-static Qring__Deaths *deaths_of(struct scratch *s, const struct qr_deaths *d) {
+static Qring__Deaths *message_encode_deaths(struct message_encode_scratch *s,
+                                            const struct qr_deaths *d) {
     if (d->n == 0) return NULL;
     if (d->n > QR_MESSAGE_MAX_DEATHS) {
         s->bad = "deaths";
@@ -166,30 +173,32 @@ static Qring__Deaths *deaths_of(struct scratch *s, const struct qr_deaths *d) {
     }
     qring__deaths__init(&s->deaths);
     s->deaths.reductions = d->reductions;
-    s->deaths.digest = bytes_of(d->digest, sizeof d->digest);
+    s->deaths.digest = message_encode_bytes(d->digest, sizeof d->digest);
     s->deaths.n_deaths = d->n;
-    s->deaths.deaths = s->the_dead;
+    s->deaths.deaths = s->death_refs;
     for (size_t i = 0; i < d->n; i++) {
         const struct qr_death *in = &d->death[i];
         Qring__Death *out = &s->death[i];
         if (in->name.index >= QR_MAX_MEMBERS || in->generation >= QR_MESSAGE_NUMBER_LIMIT)
             s->bad = "deaths";
         qring__death__init(out);
-        qring__member_name__init(&s->dead_name[i]);
-        s->dead_name[i].index = in->name.index;
-        s->dead_name[i].incarnation = bytes_of(in->name.incarnation, QR_INCARNATION_BYTES);
-        out->name = &s->dead_name[i];
+        qring__member_name__init(&s->death_name[i]);
+        s->death_name[i].index = in->name.index;
+        s->death_name[i].incarnation =
+            message_encode_bytes(in->name.incarnation, QR_INCARNATION_BYTES);
+        out->name = &s->death_name[i];
         out->generation = in->generation;
         out->named = in->named;
         out->n_micro_batches = in->n_runs;
         out->micro_batches =
-            runs_of(s, RUNS_OF_DEATHS + i * QR_MESSAGE_MAX_RUNS, in->run, in->n_runs);
-        s->the_dead[i] = out;
+            message_encode_runs(s, RUNS_OF_DEATHS + i * QR_MESSAGE_MAX_RUNS, in->run, in->n_runs);
+        s->death_refs[i] = out;
     }
     return &s->deaths;
 }
 
-static Qring__Blame *blame_of(struct scratch *s, const struct qr_blame *b) {
+static Qring__Blame *message_encode_blame(struct message_encode_scratch *s,
+                                          const struct qr_blame *b) {
     if (!b->is) return NULL;
     if (b->micro_batch >= QR_MESSAGE_MICRO_BATCH_LIMIT) s->bad = "blamed micro-batch";
     qring__blame__init(&s->blame);
@@ -198,7 +207,8 @@ static Qring__Blame *blame_of(struct scratch *s, const struct qr_blame *b) {
     return &s->blame;
 }
 
-static Qring__Common *common_of(struct scratch *s, const struct qr_common *c) {
+static Qring__Common *message_encode_common(struct message_encode_scratch *s,
+                                            const struct qr_common *c) {
     if (c->epochs == 0) return NULL;
     if (!qr_message_common_ok(c)) s->bad = "settings in common";
     qring__common__init(&s->common);
@@ -209,21 +219,21 @@ static Qring__Common *common_of(struct scratch *s, const struct qr_common *c) {
     return &s->common;
 }
 
-static void put_hello(struct scratch *s, const struct qr_hello *h) {
+static void message_encode_hello(struct message_encode_scratch *s, const struct qr_hello *h) {
     Qring__Hello *p = &s->hello;
     qring__hello__init(p);
     p->protocol_min = h->protocol_min;
     p->protocol_max = h->protocol_max;
-    p->contract = text_of(s, h->contract, "contract");
-    p->run = text_of(s, h->run, "run");
+    p->contract = message_encode_text(s, h->contract, "contract");
+    p->run = message_encode_text(s, h->run, "run");
     p->index = h->index;
-    p->incarnation = bytes_of(h->incarnation, sizeof h->incarnation);
-    p->job_hash = bytes_of(h->job_hash, sizeof h->job_hash);
+    p->incarnation = message_encode_bytes(h->incarnation, sizeof h->incarnation);
+    p->job_hash = message_encode_bytes(h->job_hash, sizeof h->job_hash);
     if (h->n_fields > QR_MESSAGE_MAX_FIELDS) s->bad = "fields";
     p->n_fields = s->bad ? 0 : h->n_fields;
     for (size_t i = 0; i < p->n_fields; i++) {
         qring__field_digest__init(&s->field[i]);
-        s->field[i].name = text_of(s, h->field[i].name, "name of a field");
+        s->field[i].name = message_encode_text(s, h->field[i].name, "name of a field");
         s->field[i].digest = h->field[i].digest;
         s->fields[i] = &s->field[i];
     }
@@ -231,25 +241,26 @@ static void put_hello(struct scratch *s, const struct qr_hello *h) {
     p->committed_reductions = h->committed_reductions;
     p->phase = h->phase;
     p->leader = h->leader;
-    p->generation = id_of(s, 0, &h->generation);
+    p->generation = message_encode_id(s, 0, &h->generation);
     p->highest_number = h->highest_number;
     p->data_port = h->data_port;
     p->control_port = h->control_port;
-    p->address = text_of(s, h->address, "address");
+    p->address = message_encode_text(s, h->address, "address");
     p->server = h->server;
     p->n_heard = h->n_heard;
-    p->heard = names_of(s, h->heard, h->n_heard, "members heard");
+    p->heard = message_encode_names(s, h->heard, h->n_heard, "members heard");
     if (h->index >= QR_MAX_MEMBERS) s->bad = "index";
     if (h->data_port > 65535 || h->control_port > 65535) s->bad = "port";
 }
 
-static void put_heartbeat(struct scratch *s, const struct qr_heartbeat *h) {
+static void message_encode_heartbeat(struct message_encode_scratch *s,
+                                     const struct qr_heartbeat *h) {
     Qring__Heartbeat *p = &s->heartbeat;
     qring__heartbeat__init(p);
     p->sequence = h->sequence;
-    p->incarnation = bytes_of(h->incarnation, sizeof h->incarnation);
-    p->active = id_of(s, 0, &h->active);
-    p->promised = id_of(s, 1, &h->promised);
+    p->incarnation = message_encode_bytes(h->incarnation, sizeof h->incarnation);
+    p->active = message_encode_id(s, 0, &h->active);
+    p->promised = message_encode_id(s, 1, &h->promised);
     p->highest_number = h->highest_number;
     p->refusals = h->refusals;
     p->applied_reductions = h->applied_reductions;
@@ -258,43 +269,43 @@ static void put_heartbeat(struct scratch *s, const struct qr_heartbeat *h) {
     p->form_expired = h->form_expired;
     p->trainer_turns = h->trainer_turns;
     p->expected_micro_batch_ms = h->expected_micro_batch_ms;
-    p->in_flight = in_flight_of(s, &h->in_flight);
+    p->in_flight = message_encode_in_flight(s, &h->in_flight);
     p->in_flight_heard = h->in_flight_heard;
     p->polled_ms = h->polled_ms;
     p->no_data = h->no_data;
-    p->common = common_of(s, &h->common);
+    p->common = message_encode_common(s, &h->common);
     p->n_heard = h->n_heard;
-    p->heard = names_of(s, h->heard, h->n_heard, "members heard");
+    p->heard = message_encode_names(s, h->heard, h->n_heard, "members heard");
 }
 
-static void put_promise(struct scratch *s, const struct qr_promise *q) {
+static void message_encode_promise(struct message_encode_scratch *s, const struct qr_promise *q) {
     Qring__Promise *p = &s->promise;
     qring__promise__init(p);
-    p->id = id_of(s, 0, &q->id);
+    p->id = message_encode_id(s, 0, &q->id);
     p->applied_reductions = q->held.applied_reductions;
-    p->digest = bytes_of(q->held.digest, sizeof q->held.digest);
+    p->digest = message_encode_bytes(q->held.digest, sizeof q->held.digest);
     p->committed_reductions = q->held.committed_reductions;
     p->base_reductions = q->held.base_reductions;
-    p->base_digest = bytes_of(q->held.base_digest, sizeof q->held.base_digest);
+    p->base_digest = message_encode_bytes(q->held.base_digest, sizeof q->held.base_digest);
     p->refusals = q->held.refusals;
     p->stateless = q->held.stateless;
-    p->deaths = deaths_of(s, &q->deaths);
-    p->common = common_of(s, &q->common);
+    p->deaths = message_encode_deaths(s, &q->deaths);
+    p->common = message_encode_common(s, &q->common);
     p->ring_age_ms = q->ring_age_ms;
     if (q->ring_age_ms > QR_MESSAGE_MAX_AGE_MS) s->bad = "the ring's age";
     p->n_held = q->held.n_runs;
-    p->held = runs_of(s, 0, q->held.run, q->held.n_runs);
+    p->held = message_encode_runs(s, 0, q->held.run, q->held.n_runs);
 }
 
-static void put_begin(struct scratch *s, const struct qr_begin *b) {
+static void message_encode_begin(struct message_encode_scratch *s, const struct qr_begin *b) {
     Qring__Begin *p = &s->begin;
     qring__begin__init(p);
-    p->id = id_of(s, 0, &b->id);
+    p->id = message_encode_id(s, 0, &b->id);
     p->base_reductions = b->base_reductions;
-    p->base_digest = bytes_of(b->base_digest, sizeof b->base_digest);
+    p->base_digest = message_encode_bytes(b->base_digest, sizeof b->base_digest);
     p->from_checkpoint = b->from_checkpoint;
-    p->deaths = deaths_of(s, &b->deaths);
-    p->common = common_of(s, &b->common);
+    p->deaths = message_encode_deaths(s, &b->deaths);
+    p->common = message_encode_common(s, &b->common);
     p->ring_age_ms = b->ring_age_ms;
     if (b->ring_age_ms > QR_MESSAGE_MAX_AGE_MS) s->bad = "the ring's age";
     if (b->common.epochs == 0) s->bad = "settings in common";
@@ -309,83 +320,85 @@ static void put_begin(struct scratch *s, const struct qr_begin *b) {
         qring__begin_member__init(out);
         qring__member_name__init(&s->name[i]);
         s->name[i].index = in->name.index;
-        s->name[i].incarnation = bytes_of(in->name.incarnation, QR_INCARNATION_BYTES);
+        s->name[i].incarnation = message_encode_bytes(in->name.incarnation, QR_INCARNATION_BYTES);
         out->name = &s->name[i];
         out->data_port = in->data_port;
         out->holder = in->holder;
         out->keep = in->keep;
         out->server = in->server;
         out->n_kept = in->n_kept;
-        out->kept = runs_of(s, i * QR_MESSAGE_MAX_RUNS, in->kept, in->n_kept);
+        out->kept = message_encode_runs(s, i * QR_MESSAGE_MAX_RUNS, in->kept, in->n_kept);
         s->members[i] = out;
     }
     p->members = s->members;
 }
 
-static void put_addresses(struct scratch *s, const struct qr_addresses *a) {
+static void message_encode_addresses(struct message_encode_scratch *s,
+                                     const struct qr_addresses *a) {
     qring__addresses__init(&s->addresses);
-    s->addresses.names = names_of(s, a->name, a->n, "addresses");
+    s->addresses.names = message_encode_names(s, a->name, a->n, "addresses");
     s->addresses.n_names = s->addresses.n_at = s->bad ? 0 : a->n;
     s->addresses.at = s->at;
     if (a->n == 0) s->bad = "addresses";
     for (size_t i = 0; i < s->addresses.n_at; i++) {
-        s->at[i] = text_of(s, a->at[i], "addresses");
+        s->at[i] = message_encode_text(s, a->at[i], "addresses");
         if (!qr_ip_port_ok(a->at[i])) s->bad = "addresses";
     }
 }
 
 enum qr_code qr_message_encode(const struct qr_message *m, struct qr_buf *ret, struct qr_err *err) {
-    struct scratch s __attribute__((uninitialized));
+    struct message_encode_scratch s __attribute__((uninitialized));
     s.bad = NULL;
     Qring__Message out;
     qring__message__init(&out);
     out.body_case = (Qring__Message__BodyCase)m->kind;
-    out.hello = &s.hello; /* all kinds share the union */
+    out.hello = &s.hello; /* all kinds share the union's address */
     switch (m->kind) {
-    case QR_MESSAGE_HELLO: put_hello(&s, &m->hello); break;
-    case QR_MESSAGE_HEARTBEAT: put_heartbeat(&s, &m->heartbeat); break;
-    case QR_MESSAGE_PROMISE: put_promise(&s, &m->promise); break;
-    case QR_MESSAGE_BEGIN: put_begin(&s, &m->begin); break;
-    case QR_MESSAGE_ADDRESSES: put_addresses(&s, &m->addresses); break;
+    case QR_MESSAGE_HELLO: message_encode_hello(&s, &m->hello); break;
+    case QR_MESSAGE_HEARTBEAT: message_encode_heartbeat(&s, &m->heartbeat); break;
+    case QR_MESSAGE_PROMISE: message_encode_promise(&s, &m->promise); break;
+    case QR_MESSAGE_BEGIN: message_encode_begin(&s, &m->begin); break;
+    case QR_MESSAGE_ADDRESSES: message_encode_addresses(&s, &m->addresses); break;
     case QR_MESSAGE_FIELD:
         qring__field_text__init(&s.field_text);
-        s.field_text.name = text_of(&s, m->field.name, "name of a field");
-        s.field_text.value = text_of(&s, m->field.value, "value of a field");
+        s.field_text.name = message_encode_text(&s, m->field.name, "name of a field");
+        s.field_text.value = message_encode_text(&s, m->field.value, "value of a field");
         s.field_text.absent = m->field.absent;
         break;
     case QR_MESSAGE_PROPOSE:
         qring__propose__init(&s.propose);
-        s.propose.id = id_of(&s, 0, &m->propose.id);
+        s.propose.id = message_encode_id(&s, 0, &m->propose.id);
         s.propose.n_members = m->propose.n_members;
-        s.propose.members = names_of(&s, m->propose.member, m->propose.n_members, "members");
+        s.propose.members =
+            message_encode_names(&s, m->propose.member, m->propose.n_members, "members");
         break;
     case QR_MESSAGE_BUSY:
         qring__busy__init(&s.busy);
-        s.busy.id = id_of(&s, 0, &m->busy.id);
+        s.busy.id = message_encode_id(&s, 0, &m->busy.id);
         s.busy.highest_number = m->busy.highest_number;
-        s.busy.why = text_of(&s, m->busy.why, "why");
+        s.busy.why = message_encode_text(&s, m->busy.why, "why");
         break;
     case QR_MESSAGE_DONE:
         qring__done__init(&s.done);
         s.done.code = m->done.code;
-        s.done.text = text_of(&s, m->done.text, "text");
-        s.done.blame = blame_of(&s, &m->done.blame);
+        s.done.text = message_encode_text(&s, m->done.text, "text");
+        s.done.blame = message_encode_blame(&s, &m->done.blame);
         break;
     case QR_MESSAGE_GOODBYE:
         qring__goodbye__init(&s.goodbye);
         s.goodbye.why = m->goodbye.why;
         s.goodbye.code = m->goodbye.code;
-        s.goodbye.text = text_of(&s, m->goodbye.text, "text");
-        s.goodbye.blame = blame_of(&s, &m->goodbye.blame);
+        s.goodbye.text = message_encode_text(&s, m->goodbye.text, "text");
+        s.goodbye.blame = message_encode_blame(&s, &m->goodbye.blame);
         break;
-    default: return qr_fail(err, QR_INVALID_ARGUMENT, "no message of kind %d exists", (int)m->kind);
+    default: return qr_fail(err, QR_INVALID_ARGUMENT, "unknown message kind %d", (int)m->kind);
     }
     if (s.bad)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s message: %s: outside its limits",
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s message: %s: out of range",
                        qr_message_kind_name(m->kind), s.bad);
     size_t n = qring__message__get_packed_size(&out);
     if (n > QR_MESSAGE_MAX_BYTES)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s message of %zu bytes: at most %d are sent",
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s message of %zu bytes exceeds the limit of %d",
                        qr_message_kind_name(m->kind), n, QR_MESSAGE_MAX_BYTES);
     uint8_t *p = qr_buf_grow(ret, n);
     if (p == NULL)

@@ -1,3 +1,5 @@
+/* format/npz.c — reads .npz archives of numeric arrays with bounded memory, and writes them. Start
+ * reading at qr_npz_read(). */
 #include "format/npz.h"
 
 #include <stdio.h>
@@ -8,11 +10,11 @@
 #include "format/element_impl.h"
 #include "format/zip/zip.h"
 
-static const char magic[] = "\x93NUMPY";
+static const char npy_magic[] = "\x93NUMPY";
 enum { MAGIC_BYTES = 6, MAX_HEADER_BYTES = 1 << 16, HEADER_ALIGN = 64 };
 
-/* The Python dict literal of an npy header, under way. */
-struct header {
+/* Parser state for the Python dict literal of an npy header. */
+struct npy_header {
     const char *p;
     size_t n, at;
     char descr[32];
@@ -21,19 +23,19 @@ struct header {
     size_t dims[QR_MAX_RANK];
 };
 
-static void skip(struct header *h) {
+static void npy_skip_blanks(struct npy_header *h) {
     while (h->at < h->n && (h->p[h->at] == ' ' || h->p[h->at] == '\n' || h->p[h->at] == '\t'))
         h->at++;
 }
-static bool take(struct header *h, char c) {
-    skip(h);
+static bool npy_match(struct npy_header *h, char c) {
+    npy_skip_blanks(h);
     if (h->at >= h->n || h->p[h->at] != c) return false;
     h->at++;
     return true;
 }
 
-static bool read_string(struct header *h, char *ret, size_t cap) {
-    skip(h);
+static bool npy_parse_string(struct npy_header *h, char *ret, size_t cap) {
+    npy_skip_blanks(h);
     if (h->at >= h->n || (h->p[h->at] != '\'' && h->p[h->at] != '"')) return false;
     char quote = h->p[h->at++];
     size_t n = 0;
@@ -42,11 +44,11 @@ static bool read_string(struct header *h, char *ret, size_t cap) {
         ret[n++] = h->p[h->at++];
     }
     ret[n] = 0;
-    return take(h, quote);
+    return npy_match(h, quote);
 }
 
-static bool read_bool(struct header *h, bool *ret) {
-    skip(h);
+static bool npy_parse_bool(struct npy_header *h, bool *ret) {
+    npy_skip_blanks(h);
     for (int i = 0; i < 2; i++) {
         const char *word = i ? "True" : "False";
         size_t n = strlen(word);
@@ -58,10 +60,10 @@ static bool read_bool(struct header *h, bool *ret) {
     return false;
 }
 
-static bool read_shape(struct header *h) {
-    if (!take(h, '(')) return false;
-    while (!take(h, ')')) {
-        skip(h);
+static bool npy_parse_shape(struct npy_header *h) {
+    if (!npy_match(h, '(')) return false;
+    while (!npy_match(h, ')')) {
+        npy_skip_blanks(h);
         size_t v = 0, from = h->at;
         while (h->at < h->n && h->p[h->at] >= '0' && h->p[h->at] <= '9') {
             if (__builtin_mul_overflow(v, (size_t)10, &v) ||
@@ -70,20 +72,20 @@ static bool read_shape(struct header *h) {
             h->at++;
         }
         if (h->at == from || h->rank == QR_MAX_RANK) return false;
-        if (h->at < h->n && h->p[h->at] == 'L') h->at++; /* Python 2 wrote long integers so */
+        if (h->at < h->n && h->p[h->at] == 'L') h->at++; /* Python 2's long integers */
         h->dims[h->rank++] = v;
-        if (take(h, ',')) continue;
-        if (!take(h, ')')) return false;
+        if (npy_match(h, ',')) continue;
+        if (!npy_match(h, ')')) return false;
         break;
     }
     return true;
 }
 
-static bool read_header(struct header *h) {
-    if (!take(h, '{')) return false;
-    while (!take(h, '}')) {
+static bool npy_parse_header(struct npy_header *h) {
+    if (!npy_match(h, '{')) return false;
+    while (!npy_match(h, '}')) {
         char key[32];
-        if (!read_string(h, key, sizeof key) || !take(h, ':')) return false;
+        if (!npy_parse_string(h, key, sizeof key) || !npy_match(h, ':')) return false;
         bool *seen = strcmp(key, "descr") == 0           ? &h->has_descr
                      : strcmp(key, "fortran_order") == 0 ? &h->has_order
                      : strcmp(key, "shape") == 0         ? &h->has_shape
@@ -91,23 +93,23 @@ static bool read_header(struct header *h) {
         if (!seen || *seen) return false;
         *seen = true;
         if (seen == &h->has_descr) {
-            skip(h);
+            npy_skip_blanks(h);
             if (h->at < h->n && h->p[h->at] == '[')
                 snprintf(h->descr, sizeof h->descr, "structured");
-            if (h->descr[0]) return true; /* refused by name before the rest matters */
-            if (!read_string(h, h->descr, sizeof h->descr)) return false;
-        } else if (seen == &h->has_order ? !read_bool(h, &h->fortran) : !read_shape(h)) {
+            if (h->descr[0]) return true; /* the caller rejects this type by name */
+            if (!npy_parse_string(h, h->descr, sizeof h->descr)) return false;
+        } else if (seen == &h->has_order ? !npy_parse_bool(h, &h->fortran) : !npy_parse_shape(h)) {
             return false;
         }
-        if (take(h, ',')) continue;
-        if (!take(h, '}')) return false;
+        if (npy_match(h, ',')) continue;
+        if (!npy_match(h, '}')) return false;
         break;
     }
-    skip(h);
+    npy_skip_blanks(h);
     return h->at == h->n && h->has_descr && h->has_order && h->has_shape;
 }
 
-static bool element_of(const char *descr, struct qr_element *ret) {
+static bool npy_element_type(const char *descr, struct qr_element *ret) {
     static const char *const known[] = {"f4", "f8", "i1", "i2", "i4", "i8",
                                         "u1", "u2", "u4", "u8", "b1"};
     if (!descr[0] || !strchr("<>|=", descr[0])) return false;
@@ -121,8 +123,8 @@ static bool element_of(const char *descr, struct qr_element *ret) {
     return false;
 }
 
-/* Fortran order: the first index runs fastest. */
-static enum qr_code transpose(struct qr_tensor *t, const char *what, struct qr_err *err) {
+/* Converts values from Fortran order (the first index varies fastest) to C order. */
+static enum qr_code npy_transpose(struct qr_tensor *t, const char *what, struct qr_err *err) {
     void *p;
     enum qr_code code = qr_large_new(t->n, sizeof(double), what, &p, err);
     if (code != QR_OK) return code;
@@ -144,8 +146,8 @@ static enum qr_code transpose(struct qr_tensor *t, const char *what, struct qr_e
     return QR_OK;
 }
 
-/* One member: what its headers say. */
-struct array {
+/* One member, as described by its headers. */
+struct npz_array {
     const struct qr_zip_member *member;
     struct qr_element e;
     bool fortran;
@@ -154,42 +156,43 @@ struct array {
     char descr[32];
 };
 
-/* The npy header, and whether the rest is as long as it says. */
-static enum qr_code read_head(struct qr_zip_stream *s, const char *what, const char *name,
-                              struct array *ret, struct qr_err *err) {
+/* Reads the npy header and checks that the remaining bytes match its shape. */
+static enum qr_code npz_read_header(struct qr_zip_stream *s, const char *what, const char *name,
+                                    struct npz_array *ret, struct qr_err *err) {
     uint8_t begin[12];
     uint64_t size = ret->member->size;
     enum qr_code code = QR_OK;
     if (size >= MAGIC_BYTES + 4) code = qr_zip_stream_read(s, begin, MAGIC_BYTES + 4, err);
     if (code != QR_OK) return code;
-    if (size < MAGIC_BYTES + 4 || memcmp(begin, magic, MAGIC_BYTES) != 0)
-        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is not an npy array (or is cut short)",
+    if (size < MAGIC_BYTES + 4 || memcmp(begin, npy_magic, MAGIC_BYTES) != 0)
+        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is not an npy array (or is truncated)",
                        what, name);
     unsigned version = begin[6];
     size_t at = version == 1 ? 10 : 12;
     if (version < 1 || version > 3 || size < at)
-        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' has npy version %u; 1 to 3 are read",
-                       what, name, version);
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: member '%s' has npy version %u; supported are 1 to 3", what, name,
+                       version);
     if (version > 1 && (code = qr_zip_stream_read(s, begin + 10, 2, err)) != QR_OK) return code;
     size_t n = version == 1 ? qr_get_u16le(begin + 8) : qr_get_u32le(begin + 8);
     if (n > size - at || n > MAX_HEADER_BYTES)
-        return qr_fail(err, QR_DATA_LOSS,
-                       "%s: member '%s': a header of %zu bytes does not fit (is it cut short?)",
-                       what, name, n);
-    qr_auto(qr_free_p) char *text = qr_xcalloc(n + 1, 1);
-    if ((code = qr_zip_stream_read(s, text, n, err)) != QR_OK) return code;
-    struct header h = {.p = text, .n = n};
-    bool good = read_header(&h), huge = false;
-    /* a type that is refused is named first, whatever else is wrong */
-    if ((good || h.descr[0]) && !element_of(h.descr, &ret->e))
         return qr_fail(
             err, QR_DATA_LOSS,
-            "%s: member '%s' has dtype '%s'; numbers of f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 b1 are read",
-            what, name, h.descr);
+            "%s: member '%s': a header of %zu bytes does not fit (is the file truncated?)", what,
+            name, n);
+    qr_auto(qr_free_p) char *text = qr_xcalloc(n + 1, 1);
+    if ((code = qr_zip_stream_read(s, text, n, err)) != QR_OK) return code;
+    struct npy_header h = {.p = text, .n = n};
+    bool good = npy_parse_header(&h), huge = false;
+    /* An unsupported type is reported before any other problem. */
+    if ((good || h.descr[0]) && !npy_element_type(h.descr, &ret->e))
+        return qr_fail(
+            err, QR_DATA_LOSS,
+            "%s: member '%s' has dtype '%s'; supported are f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 b1", what,
+            name, h.descr);
     if (!good)
-        return qr_fail(err, QR_DATA_LOSS,
-                       "%s: member '%s': the npy header makes no sense at its character %zu", what,
-                       name, h.at);
+        return qr_fail(err, QR_DATA_LOSS, "%s: member '%s': malformed npy header at character %zu",
+                       what, name, h.at);
     uint64_t want = ret->e.bytes, have = size - at - n;
     for (unsigned d = 0; d < h.rank; d++) huge |= __builtin_mul_overflow(want, h.dims[d], &want);
     if (huge || want != have) {
@@ -207,10 +210,9 @@ static enum qr_code read_head(struct qr_zip_stream *s, const char *what, const c
     return QR_OK;
 }
 
-/* The values, decoded while they are unpacked: the packed bytes and the numbers are all that is
- * in memory. */
-static enum qr_code read_values(struct qr_zip_stream *s, const struct array *a, const char *what,
-                                struct qr_tensor *t, struct qr_err *err) {
+/* Decodes the values while they are unpacked: memory holds only packed bytes and numbers. */
+static enum qr_code npz_read_values(struct qr_zip_stream *s, const struct npz_array *a,
+                                    const char *what, struct qr_tensor *t, struct qr_err *err) {
     enum { STEP = 1 << 10 }; /* elements */
     uint8_t some[STEP * 8];
     for (size_t i = 0; i < t->n; i += STEP) {
@@ -227,38 +229,39 @@ static enum qr_code read_values(struct qr_zip_stream *s, const struct array *a, 
     return qr_zip_stream_end(s, err);
 }
 
-static enum qr_code read_array(const struct qr_zip *z, const struct array *a, const char *what,
-                               struct qr_tensors *to, struct qr_err *err) {
-    struct array again = *a;
+static enum qr_code npz_read_array(const struct qr_zip *z, const struct npz_array *a,
+                                   const char *what, struct qr_tensors *to, struct qr_err *err) {
+    struct npz_array again = *a;
     struct qr_zip_stream *s;
     struct qr_tensor *t;
     qr_auto(qr_free_p) char *name = qr_xstrndup(a->member->name, strlen(a->member->name) - 4);
     enum qr_code code = qr_zip_stream_open(z, a->member, &s, err);
     if (code != QR_OK) return code;
-    if ((code = read_head(s, what, name, &again, err)) == QR_OK)
+    if ((code = npz_read_header(s, what, name, &again, err)) == QR_OK)
         code = qr_tensors_add_large(to, name, a->rank, a->dims, what, &t, err);
-    if (code == QR_OK) code = read_values(s, a, what, t, err);
+    if (code == QR_OK) code = npz_read_values(s, a, what, t, err);
     qr_zip_stream_close(s);
-    return code == QR_OK && a->fortran && a->rank > 1 && a->n > 1 ? transpose(t, what, err) : code;
+    return code == QR_OK && a->fortran && a->rank > 1 && a->n > 1 ? npy_transpose(t, what, err)
+                                                                  : code;
 }
 
-/* ---- all of them ---- */
+/* ---- archive ---- */
 
-struct archive {
+struct npz_archive {
     struct qr_zip zip;
     struct qr_zip_member *members;
-    struct array *arrays;
+    struct npz_array *arrays;
 };
 
-static void close_archive(struct archive *a) {
+static void npz_close_archive(struct npz_archive *a) {
     free(a->members);
     free(a->arrays);
 }
 
-/* Every member's headers, and nothing else of it. */
-static enum qr_code open_archive(struct qr_bytes file, const char *what, struct archive *a,
-                                 struct qr_err *err) {
-    if (file.n >= MAGIC_BYTES && memcmp(file.p, magic, MAGIC_BYTES) == 0)
+/* Reads the headers of all members, but no values. */
+static enum qr_code npz_open_archive(struct qr_bytes file, const char *what, struct npz_archive *a,
+                                     struct qr_err *err) {
+    if (file.n >= MAGIC_BYTES && memcmp(file.p, npy_magic, MAGIC_BYTES) == 0)
         return qr_fail(
             err, QR_DATA_LOSS,
             "%s: a single .npy array; an .npz is needed: numpy.savez(file, x=..., y=...)", what);
@@ -279,13 +282,13 @@ static enum qr_code open_archive(struct qr_bytes file, const char *what, struct 
         qr_auto(qr_free_p) char *name = qr_xstrndup(m->name, n - 4);
         a->arrays[i].member = m;
         if ((code = qr_zip_stream_open(&a->zip, m, &s, err)) != QR_OK) break;
-        code = read_head(s, what, name, &a->arrays[i], err);
+        code = npz_read_header(s, what, name, &a->arrays[i], err);
         qr_zip_stream_close(s);
     }
     return code;
 }
 
-static bool wanted(const struct array *a, const char *const *names) {
+static bool npz_is_requested(const struct npz_array *a, const char *const *names) {
     size_t n = strlen(a->member->name) - 4;
     for (; names && *names; names++)
         if (strlen(*names) == n && memcmp(*names, a->member->name, n) == 0) return true;
@@ -294,66 +297,67 @@ static bool wanted(const struct array *a, const char *const *names) {
 
 enum qr_code qr_npz_shapes(struct qr_bytes file, const char *what, struct qr_tensors *ret,
                            struct qr_err *err) {
-    struct archive a = {0};
-    enum qr_code code = open_archive(file, what, &a, err);
+    struct npz_archive a = {0};
+    enum qr_code code = npz_open_archive(file, what, &a, err);
     struct qr_tensors t = {0};
     if (code == QR_OK) t.v = qr_xcalloc(a.zip.n_members + 1, sizeof *t.v);
     for (; code == QR_OK && t.n < a.zip.n_members; t.n++) {
-        const struct array *x = &a.arrays[t.n];
+        const struct npz_array *x = &a.arrays[t.n];
         t.v[t.n] =
             (struct qr_tensor){.name = qr_xstrndup(x->member->name, strlen(x->member->name) - 4),
                                .rank = x->rank,
                                .n = x->n};
         memcpy(t.v[t.n].dims, x->dims, sizeof x->dims);
     }
-    close_archive(&a);
+    npz_close_archive(&a);
     if (code == QR_OK) *ret = t;
     return code;
 }
 
-/* Few packed bytes are not meant to fill a machine whose limit is its whole memory. */
-static enum qr_code check_inflation(uint64_t packed, uint64_t bytes, const char *what,
-                                    struct qr_err *err) {
+/* Rejects zip bombs: a small file must not fill a machine whose limit is its whole memory. */
+static enum qr_code npz_check_inflation(uint64_t packed, uint64_t bytes, const char *what,
+                                        struct qr_err *err) {
     if (bytes <= QR_NPZ_FREE_BYTES || bytes / QR_NPZ_INFLATION <= packed) return QR_OK;
     return qr_fail(err, QR_RESOURCE_EXHAUSTED,
                    "cannot read %s: its %llu bytes would become %llu bytes of float64 numbers; "
-                   "above %d MiB at most %d times as many are read; if that is meant, write it "
+                   "above %d MiB the limit is %d times the file; if the file is right, write it "
                    "without compression (numpy.savez)",
                    what, (unsigned long long)packed, (unsigned long long)bytes,
                    QR_NPZ_FREE_BYTES >> 20, QR_NPZ_INFLATION);
 }
 
-/* Before any of it is taken. */
-static enum qr_code check_memory(const struct archive *a, const char *const *names,
-                                 const char *what, size_t max_bytes, struct qr_err *err) {
+/* Checks the memory for all requested arrays before any is allocated. */
+static enum qr_code npz_check_memory(const struct npz_archive *a, const char *const *names,
+                                     const char *what, size_t max_bytes, struct qr_err *err) {
     uint64_t sum = a->zip.file.n;
     for (size_t i = 0; i < a->zip.n_members; i++) {
-        const struct array *x = &a->arrays[i];
+        const struct npz_array *x = &a->arrays[i];
         uint64_t bytes = 0;
-        if (!wanted(x, names)) continue;
-        /* one in Fortran's order is there twice while it is turned */
+        if (!npz_is_requested(x, names)) continue;
+        /* An array in Fortran order exists twice while it is transposed */
         bool huge =
             __builtin_mul_overflow((uint64_t)x->n, (x->fortran ? 2 : 1) * sizeof(double), &bytes) ||
             __builtin_add_overflow(sum, bytes, &sum);
         if (huge || sum > max_bytes)
             return qr_fail(err, QR_RESOURCE_EXHAUSTED,
                            "%s: member '%s' would take %llu bytes as float64 numbers, %llu with "
-                           "the file and what is before it; at most %zu may be used",
+                           "the file and the members before it; at most %zu may be used",
                            what, x->member->name, (unsigned long long)bytes,
                            (unsigned long long)sum, max_bytes);
     }
-    return check_inflation(a->zip.file.n, sum - a->zip.file.n, what, err);
+    return npz_check_inflation(a->zip.file.n, sum - a->zip.file.n, what, err);
 }
 
 enum qr_code qr_npz_read(struct qr_bytes file, const char *what, const char *const *names,
                          size_t max_bytes, struct qr_tensors *ret, struct qr_err *err) {
-    struct archive a = {0};
+    struct npz_archive a = {0};
     struct qr_tensors t = {0};
-    enum qr_code code = open_archive(file, what, &a, err);
-    if (code == QR_OK) code = check_memory(&a, names, what, max_bytes, err);
+    enum qr_code code = npz_open_archive(file, what, &a, err);
+    if (code == QR_OK) code = npz_check_memory(&a, names, what, max_bytes, err);
     for (size_t i = 0; code == QR_OK && i < a.zip.n_members; i++)
-        if (wanted(&a.arrays[i], names)) code = read_array(&a.zip, &a.arrays[i], what, &t, err);
-    close_archive(&a);
+        if (npz_is_requested(&a.arrays[i], names))
+            code = npz_read_array(&a.zip, &a.arrays[i], what, &t, err);
+    npz_close_archive(&a);
     if (code == QR_OK) *ret = t;
     else qr_tensors_free(&t);
     return code;
@@ -368,7 +372,7 @@ void qr_npz_write(const struct qr_tensors *t, struct qr_buf *ret) {
         qr_shape_text(x->rank, x->dims, shape);
         qr_buf_clear(&npy);
         uint8_t *p = qr_buf_grow(&npy, 10);
-        memcpy(p, magic, MAGIC_BYTES);
+        memcpy(p, npy_magic, MAGIC_BYTES);
         p[6] = 1;
         qr_buf_printf(&npy, "{'descr': '<f8', 'fortran_order': False, 'shape': %s, }", shape);
         while ((npy.n + 1) % HEADER_ALIGN) qr_buf_puts(&npy, " ");

@@ -2,15 +2,16 @@
  *
  * Source    NEP 1 (npy 1.0, 2.0, 3.0); zip64 as numpy.savez writes it; inflate by zlib. dtypes f4
  *           f8 i1 i2 i4 i8 u1 u2 u4 u8 b1, either byte order, C or Fortran order (transposed to C).
- *           '|O' and others are refused by name.
- * Bounds    headers first: of the zip directory, of each member, of each npy array. Members that
- *           overlap, sizes that lie, that deflate cannot make of so few bytes, or that are not what
- *           the shape needs are refused before memory is taken for values; so is what would take
- *           more than max_bytes: the file and all wanted numbers as float64; so are numbers of more
- *           than QR_NPZ_FREE_BYTES that are over QR_NPZ_INFLATION times the file, however large
- *           max_bytes. Values are decoded as they are unpacked. At most 4096 members.
- * Errors    DATA_LOSS, naming `what`, the member and what is wrong; RESOURCE_EXHAUSTED with both
+ *           '|O' and other dtypes are rejected by name.
+ * Bounds    All headers are read first: the zip directory, each member, each npy array. Rejected
+ *           before any memory is allocated for values: members that overlap; sizes that disagree,
+ *           that deflate cannot produce from so few bytes, or that do not match the shape; a total
+ *           (the file and all requested arrays as float64) above max_bytes; and arrays of more than
+ *           QR_NPZ_FREE_BYTES in total that exceed QR_NPZ_INFLATION times the file, whatever
+ *           max_bytes is. Values are decoded while they are unpacked. At most 4096 members.
+ * Errors    DATA_LOSS, naming `what`, the member and the reason; RESOURCE_EXHAUSTED with both
  *           numbers above these bounds.
+ * Threads   any; pure functions.
  */
 #ifndef QR_FORMAT_NPZ_H
 #define QR_FORMAT_NPZ_H
@@ -18,19 +19,25 @@
 #include "base/bytes.h"
 #include "format/tensor.h"
 
-/* Random booleans of which a half, a tenth, a fiftieth are true become 50, 84, 243 times what
- * numpy.savez_compressed makes of them; zeros 8256 times. */
+/* As float64, random booleans of which a half, a tenth or a fiftieth are true take 50, 84 or 243
+ * times the bytes that numpy.savez_compressed writes; zeros take 8256 times. */
 enum { QR_NPZ_FREE_BYTES = 256 << 20, QR_NPZ_INFLATION = 256 };
 
-/* Names and shapes of all arrays; their values are NULL. */
+/* Reads names and shapes of all arrays. Their values are NULL; free with qr_tensors_free. */
 QR_MUST_CHECK enum qr_code qr_npz_shapes(struct qr_bytes file, const char *what,
                                          struct qr_tensors *ret, struct qr_err *err);
-/* The arrays of these names, as far as they are there (a list that ends with NULL; NULL: all). */
+/* Reads arrays by name.
+ *
+ * Args:     what        name of the file, for messages
+ *           names       NULL-terminated list; NULL: all arrays. Missing names are no error.
+ *           max_bytes   bound for the file and the arrays as float64
+ *           ret         row-major float64; free with qr_tensors_free
+ */
 QR_MUST_CHECK enum qr_code qr_npz_read(struct qr_bytes file, const char *what,
                                        const char *const *names, size_t max_bytes,
                                        struct qr_tensors *ret, struct qr_err *err);
-/* Stored, float64 ("<f8"), members "<name>.npy" in order; '/' stays in names. No times: equal
- * input, equal bytes. */
+/* Appends an npz file: stored, float64 ("<f8"), members "<name>.npy" in order; '/' is kept in
+ * names. No time stamps: equal input gives equal bytes. */
 void qr_npz_write(const struct qr_tensors *t, struct qr_buf *ret);
 
 #endif

@@ -1,3 +1,5 @@
+/* format/safetensors.c — safetensors files: checks the header's ranges before it allocates values.
+ * Start reading at qr_safetensors_read(). */
 #include "format/safetensors.h"
 
 #include <stdio.h>
@@ -10,14 +12,15 @@
 
 enum { MAX_HEADER_BYTES = 100 << 20, EXACT_BITS = 53 };
 
-static int by_key(const void *a, const void *b) {
+static int safetensors_compare_keys(const void *a, const void *b) {
     return strcmp(((const struct qr_metadata *)a)->key, ((const struct qr_metadata *)b)->key);
 }
 
-static void put_metadata(struct qr_json_writer *w, const struct qr_metadata *metadata, size_t n) {
+static void safetensors_put_metadata(struct qr_json_writer *w, const struct qr_metadata *metadata,
+                                     size_t n) {
     struct qr_metadata *sorted = qr_xcalloc(n, sizeof *sorted);
     memcpy(sorted, metadata, n * sizeof *sorted);
-    qsort(sorted, n, sizeof *sorted, by_key);
+    qsort(sorted, n, sizeof *sorted, safetensors_compare_keys);
     qr_json_put_key(w, "__metadata__");
     qr_json_open(w, '{');
     for (size_t i = 0; i < n; i++) {
@@ -34,7 +37,7 @@ void qr_safetensors_write(const struct qr_tensors *t, const struct qr_metadata *
     qr_buf_grow(ret, 8);
     struct qr_json_writer w = qr_json_writer(ret, 0);
     qr_json_open(&w, '{');
-    if (n_metadata) put_metadata(&w, metadata, n_metadata);
+    if (n_metadata) safetensors_put_metadata(&w, metadata, n_metadata);
     for (size_t i = 0; i < t->n; i++) {
         const struct qr_tensor *x = &t->v[i];
         qr_json_put_key(&w, x->name);
@@ -64,15 +67,16 @@ void qr_safetensors_write(const struct qr_tensors *t, const struct qr_metadata *
         }
 }
 
-/* What the header says of a tensor, and where its bytes lie. */
-struct entry {
+/* A tensor's description in the header. */
+struct safetensors_entry {
     const char *name; /* borrowed from the JSON */
     struct qr_element e;
     size_t rank, dims[QR_MAX_RANK];
-    uint64_t begin, end;
+    uint64_t begin, end; /* offsets in the data */
 };
-static int by_begin(const void *a, const void *b) {
-    const struct entry *x = *(struct entry *const *)a, *y = *(struct entry *const *)b;
+static int safetensors_compare_begin(const void *a, const void *b) {
+    const struct safetensors_entry *x = *(struct safetensors_entry *const *)a,
+                                   *y = *(struct safetensors_entry *const *)b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
     return x->end < y->end ? -1 : x->end > y->end;
 }
@@ -82,86 +86,89 @@ struct safetensors_reader {
     struct qr_bytes data;
     struct qr_tensors t;
     size_t n;
-    struct entry *entries; /* in the header's order */
+    struct safetensors_entry *entries; /* in the header's order */
 };
 
 static const struct {
     const char *name;
     struct qr_element e;
-} types[] = {
+} safetensors_types[] = {
     {"F64", {'f', 8, false}}, {"F32", {'f', 4, false}},  {"I64", {'i', 8, false}},
     {"I32", {'i', 4, false}}, {"I16", {'i', 2, false}},  {"I8", {'i', 1, false}},
     {"U64", {'u', 8, false}}, {"U32", {'u', 4, false}},  {"U16", {'u', 2, false}},
     {"U8", {'u', 1, false}},  {"BOOL", {'b', 1, false}},
 };
 
-/* JSON's complaints about a header are about damaged data here. */
-static enum qr_code lost(struct qr_err *err) {
+/* Turns a JSON error into DATA_LOSS: a malformed header means a damaged file. */
+static enum qr_code safetensors_fail_header(struct qr_err *err) {
     if (err) err->code = QR_DATA_LOSS;
     return QR_DATA_LOSS;
 }
 
-static enum qr_code read_entry(struct safetensors_reader *r, const struct qr_json *v,
-                               struct qr_err *err) {
+static enum qr_code safetensors_read_entry(struct safetensors_reader *r, const struct qr_json *v,
+                                           struct qr_err *err) {
     const char *name = qr_json_key(v), *dtype;
     char where[320];
     static const char *const known[] = {"dtype", "shape", "data_offsets"};
     snprintf(where, sizeof where, "%.150s: tensor '%.100s'", r->what, name);
-    if (qr_json_known(v, where, known, 3, err) != QR_OK) return lost(err);
+    if (qr_json_known(v, where, known, 3, err) != QR_OK) return safetensors_fail_header(err);
     snprintf(where, sizeof where, "%.150s: tensor '%.100s': dtype", r->what, name);
-    if (qr_json_string(qr_json_get(v, "dtype"), where, &dtype, err) != QR_OK) return lost(err);
+    if (qr_json_string(qr_json_get(v, "dtype"), where, &dtype, err) != QR_OK)
+        return safetensors_fail_header(err);
     const struct qr_element *e = NULL;
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (strcmp(types[i].name, dtype) == 0) e = &types[i].e;
+    for (size_t i = 0; i < sizeof safetensors_types / sizeof *safetensors_types; i++)
+        if (strcmp(safetensors_types[i].name, dtype) == 0) e = &safetensors_types[i].e;
     if (!e)
         return qr_fail(err, QR_DATA_LOSS,
-                       "%s is '%.30s'; F64 F32 I64 I32 I16 I8 U64 U32 U16 U8 BOOL are read", where,
-                       dtype);
+                       "%s is '%.30s'; supported are F64 F32 I64 I32 I16 I8 U64 U32 U16 U8 BOOL",
+                       where, dtype);
 
     snprintf(where, sizeof where, "%.150s: tensor '%.100s': shape", r->what, name);
     const struct qr_json *shape = qr_json_get(v, "shape"),
                          *offsets = qr_json_get(v, "data_offsets");
     size_t dims[QR_MAX_RANK], rank = 0, bytes = e->bytes;
-    if (qr_json_want(shape, where, QR_JSON_ARRAY, err) != QR_OK) return lost(err);
+    if (qr_json_want(shape, where, QR_JSON_ARRAY, err) != QR_OK)
+        return safetensors_fail_header(err);
     for (const struct qr_json *d = qr_json_first(shape); d; d = qr_json_next(d)) {
         int64_t dim;
         if (rank == QR_MAX_RANK)
             return qr_fail(err, QR_DATA_LOSS, "%s has more than %d dimensions", where, QR_MAX_RANK);
         if (qr_json_i64(d, where, 0, (int64_t)1 << EXACT_BITS, &dim, err) != QR_OK)
-            return lost(err);
+            return safetensors_fail_header(err);
         dims[rank++] = (size_t)dim;
     }
     bool huge = false;
     for (size_t d = 0; d < rank; d++) huge |= __builtin_mul_overflow(bytes, dims[d], &bytes);
     snprintf(where, sizeof where, "%.150s: tensor '%.100s': data_offsets", r->what, name);
-    if (qr_json_want(offsets, where, QR_JSON_ARRAY, err) != QR_OK) return lost(err);
+    if (qr_json_want(offsets, where, QR_JSON_ARRAY, err) != QR_OK)
+        return safetensors_fail_header(err);
     if (qr_json_size(offsets) != 2)
         return qr_fail(err, QR_DATA_LOSS, "%s must be two integers", where);
     int64_t at[2];
     for (size_t i = 0; i < 2; i++)
         if (qr_json_i64(qr_json_at(offsets, i), where, 0, (int64_t)1 << EXACT_BITS, &at[i], err) !=
             QR_OK)
-            return lost(err);
+            return safetensors_fail_header(err);
     if (at[0] > at[1] || (uint64_t)at[1] > r->data.n)
         return qr_fail(
             err, QR_DATA_LOSS,
-            "%s [%lld, %lld] lie outside the file's %zu bytes of values (is it cut short?)", where,
+            "%s [%lld, %lld] lie outside the file's %zu bytes of values (is it truncated?)", where,
             (long long)at[0], (long long)at[1], r->data.n);
     char text[QR_SHAPE_CHARS];
     qr_shape_text((unsigned)rank, dims, text);
     if (huge || bytes != (size_t)(at[1] - at[0]))
-        return qr_fail(err, QR_DATA_LOSS, "%s hold %lld bytes; shape %s of %s needs another size",
+        return qr_fail(err, QR_DATA_LOSS, "%s span %lld bytes, which do not match shape %s of %s",
                        where, (long long)(at[1] - at[0]), text, dtype);
 
-    struct entry *to = &r->entries[r->n++];
-    *to = (struct entry){
+    struct safetensors_entry *to = &r->entries[r->n++];
+    *to = (struct safetensors_entry){
         .name = name, .e = *e, .rank = rank, .begin = (uint64_t)at[0], .end = (uint64_t)at[1]};
     memcpy(to->dims, dims, rank * sizeof *dims);
     return QR_OK;
 }
 
-static enum qr_code read_values(struct safetensors_reader *r, const struct entry *x,
-                                struct qr_err *err) {
+static enum qr_code safetensors_read_values(struct safetensors_reader *r,
+                                            const struct safetensors_entry *x, struct qr_err *err) {
     struct qr_tensor *t;
     enum qr_code code =
         qr_tensors_add_large(&r->t, x->name, (unsigned)x->rank, x->dims, r->what, &t, err);
@@ -175,55 +182,59 @@ static enum qr_code read_values(struct safetensors_reader *r, const struct entry
                      r->what, x->name, bad);
 }
 
-static enum qr_code read_metadata(const struct qr_json *v, const char *what, struct qr_err *err) {
+static enum qr_code safetensors_check_metadata(const struct qr_json *v, const char *what,
+                                               struct qr_err *err) {
     char where[256];
     const char *s;
     snprintf(where, sizeof where, "%.150s: __metadata__", what);
-    if (qr_json_want(v, where, QR_JSON_OBJECT, err) != QR_OK) return lost(err);
+    if (qr_json_want(v, where, QR_JSON_OBJECT, err) != QR_OK) return safetensors_fail_header(err);
     for (const struct qr_json *m = qr_json_first(v); m; m = qr_json_next(m)) {
         snprintf(where, sizeof where, "%.150s: __metadata__.%.60s", what, qr_json_key(m));
-        if (qr_json_string(m, where, &s, err) != QR_OK) return lost(err);
+        if (qr_json_string(m, where, &s, err) != QR_OK) return safetensors_fail_header(err);
     }
     return QR_OK;
 }
 
-/* Before memory is taken for any: a small file whose tensors are all the same bytes would
- * want much. */
-static enum qr_code check_ranges(struct safetensors_reader *r, struct qr_err *err) {
-    qr_auto(qr_free_p) struct entry **by = qr_xcalloc(r->n + 1, sizeof(struct entry *));
+/* Called before any values are allocated: a small file whose tensors all share the same bytes could
+ * otherwise demand much memory. */
+static enum qr_code safetensors_check_ranges(struct safetensors_reader *r, struct qr_err *err) {
+    qr_auto(qr_free_p) struct safetensors_entry **by =
+        qr_xcalloc(r->n + 1, sizeof(struct safetensors_entry *));
     for (size_t i = 0; i < r->n; i++) by[i] = &r->entries[i];
-    qsort(by, r->n, sizeof(struct entry *), by_begin);
+    qsort(by, r->n, sizeof(struct safetensors_entry *), safetensors_compare_begin);
     uint64_t at = 0;
     for (size_t i = 0; i < r->n; i++) {
-        const struct entry *x = by[i];
+        const struct safetensors_entry *x = by[i];
         if (x->begin != at)
             return qr_fail(err, QR_DATA_LOSS,
-                           "%s: tensor '%.100s' begins at byte %llu of the values, where the one "
+                           "%s: tensor '%.100s' begins at byte %llu of the values, but the one "
                            "before ends at %llu: %s",
                            r->what, x->name, (unsigned long long)x->begin, (unsigned long long)at,
-                           x->begin < at ? "they overlap" : "there is a hole");
+                           x->begin < at ? "they overlap" : "there is a gap");
         at = x->end;
     }
     if (at != r->data.n)
-        return qr_fail(err, QR_DATA_LOSS, "%s: %llu bytes behind the last tensor belong to none",
+        return qr_fail(err, QR_DATA_LOSS, "%s: %llu unexpected bytes after the last tensor",
                        r->what, (unsigned long long)(r->data.n - at));
     return QR_OK;
 }
 
-static enum qr_code read_entries(struct safetensors_reader *r, const struct qr_json *root,
-                                 struct qr_err *err) {
+static enum qr_code safetensors_read_entries(struct safetensors_reader *r,
+                                             const struct qr_json *root, struct qr_err *err) {
     char where[256];
     snprintf(where, sizeof where, "%.150s: header", r->what);
-    if (qr_json_want(root, where, QR_JSON_OBJECT, err) != QR_OK) return lost(err);
+    if (qr_json_want(root, where, QR_JSON_OBJECT, err) != QR_OK)
+        return safetensors_fail_header(err);
     r->entries = qr_xcalloc(qr_json_size(root) + 1, sizeof *r->entries);
     for (const struct qr_json *m = qr_json_first(root); m; m = qr_json_next(m)) {
         enum qr_code code = strcmp(qr_json_key(m), "__metadata__") == 0
-                                ? read_metadata(m, r->what, err)
-                                : read_entry(r, m, err);
+                                ? safetensors_check_metadata(m, r->what, err)
+                                : safetensors_read_entry(r, m, err);
         if (code != QR_OK) return code;
     }
-    enum qr_code code = check_ranges(r, err);
-    for (size_t i = 0; i < r->n && code == QR_OK; i++) code = read_values(r, &r->entries[i], err);
+    enum qr_code code = safetensors_check_ranges(r, err);
+    for (size_t i = 0; i < r->n && code == QR_OK; i++)
+        code = safetensors_read_values(r, &r->entries[i], err);
     return code;
 }
 
@@ -231,18 +242,18 @@ enum qr_code qr_safetensors_header(struct qr_bytes file, const char *what, struc
                                    struct qr_err *err) {
     if (file.n < 8)
         return qr_fail(err, QR_DATA_LOSS,
-                       "%s: %zu bytes are no safetensors file (is it cut short?)", what, file.n);
+                       "%s: %zu bytes are not a safetensors file (is it truncated?)", what, file.n);
     uint64_t n = qr_get_u64le(file.p);
     if (n > MAX_HEADER_BYTES || n > file.n - 8)
         return qr_fail(err, QR_DATA_LOSS,
-                       "%s: a header of %llu bytes does not fit into the file's %zu (cut short, or "
-                       "no safetensors file)",
+                       "%s: a header of %llu bytes does not fit into the file's %zu (truncated, or "
+                       "not a safetensors file)",
                        what, (unsigned long long)n, file.n);
     char header[200];
     snprintf(header, sizeof header, "%.150s: header", what);
     enum qr_code code = qr_json_parse(qr_bytes_of(file.p + 8, n), header, ret, err);
-    /* no memory is no damage */
-    return code == QR_OK || code == QR_RESOURCE_EXHAUSTED ? code : lost(err);
+    /* Lack of memory does not mean damage. */
+    return code == QR_OK || code == QR_RESOURCE_EXHAUSTED ? code : safetensors_fail_header(err);
 }
 
 enum qr_code qr_safetensors_read(struct qr_bytes file, const char *what, struct qr_tensors *ret,
@@ -252,7 +263,7 @@ enum qr_code qr_safetensors_read(struct qr_bytes file, const char *what, struct 
     if (code != QR_OK) return code;
     size_t n = qr_get_u64le(file.p);
     struct safetensors_reader r = {.what = what, .data = {file.p + 8 + n, file.n - 8 - n}};
-    code = read_entries(&r, root, err);
+    code = safetensors_read_entries(&r, root, err);
     free(r.entries);
     if (code == QR_OK) *ret = r.t;
     else qr_tensors_free(&r.t);

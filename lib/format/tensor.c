@@ -1,3 +1,4 @@
+/* format/tensor.c — lists of tensors. Start reading at qr_tensors_add(). */
 #include "format/tensor.h"
 
 #include <stdio.h>
@@ -16,8 +17,8 @@ void qr_tensors_free(struct qr_tensors *t) {
     *t = (struct qr_tensors){0};
 }
 
-static struct qr_tensor *append(struct qr_tensors *t, const char *name, unsigned rank,
-                                const size_t *dims, size_t n, double *values) {
+static struct qr_tensor *tensors_append(struct qr_tensors *t, const char *name, unsigned rank,
+                                        const size_t *dims, size_t n, double *values) {
     t->v = qr_xreallocarray(t->v, t->n + 1, sizeof *t->v);
     struct qr_tensor *x = &t->v[t->n++];
     *x = (struct qr_tensor){.name = qr_xstrdup(name), .rank = rank, .n = n, .values = values};
@@ -32,7 +33,7 @@ struct qr_tensor *qr_tensors_add(struct qr_tensors *t, const char *name, unsigne
     for (unsigned i = 0; i < rank; i++) QR_ASSERT(!__builtin_mul_overflow(n, dims[i], &n));
     double *copy = qr_xcalloc(n, sizeof *copy);
     if (values && n) memcpy(copy, values, n * sizeof *copy);
-    return append(t, name, rank, dims, n, copy);
+    return tensors_append(t, name, rank, dims, n, copy);
 }
 
 enum qr_code qr_tensors_add_large(struct qr_tensors *t, const char *name, unsigned rank,
@@ -46,7 +47,7 @@ enum qr_code qr_tensors_add_large(struct qr_tensors *t, const char *name, unsign
         if (__builtin_mul_overflow(n, dims[i], &n)) n = SIZE_MAX;
     void *values;
     enum qr_code code = qr_large_new(n, sizeof(double), label, &values, err);
-    if (code == QR_OK) *ret = append(t, name, rank, dims, n, values);
+    if (code == QR_OK) *ret = tensors_append(t, name, rank, dims, n, values);
     return code;
 }
 

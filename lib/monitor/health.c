@@ -1,3 +1,5 @@
+/* monitor/health.c — measures the pauses of a watched thread. Start reading at
+ * qr_watch_sample(). */
 #include "monitor/health.h"
 
 #include <stdio.h>
@@ -29,7 +31,7 @@ bool qr_watch_check(const struct qr_watch *w, char *ret, size_t bytes) {
                        : 5 * w->longest_ns > w->floor_ns ? 5 * w->longest_ns
                                                          : w->floor_ns;
     if (!w->was_on || w->pause_ns <= bound_ns) return true;
-    snprintf(ret, bytes, "%s has made no turn for %.1f s (bound: %.1f s)", w->thread,
+    snprintf(ret, bytes, "%s has been stuck for %.1f s (limit: %.1f s)", w->thread,
              (double)w->pause_ns / 1e9, (double)bound_ns / 1e9);
     return false;
 }

@@ -1,3 +1,5 @@
+/* monitor/http.c — libmicrohttpd in a thread of its own, with limits on connections that
+ * libmicrohttpd lacks. Start reading at http_serve(). */
 #include "monitor/http.h"
 
 #include <errno.h>
@@ -17,12 +19,13 @@
 #include "monitor/health.h"
 #include "monitor/last_error.h"
 
-/* LEAVING: places beyond o.connections for those that were cut off and are not closed yet. BACKLOG:
- * who does not fit into it tries again after a second, which is too late for a probe. */
-enum { POOL_BYTES = 8192, LOOK_MS = 1000, BACKLOG = 1024, LEAVING = 32 };
+/* MAX_CLOSING: slots beyond o.connections for connections that are shut down but not closed yet.
+ * BACKLOG: large, because a client that finds the backlog full retries after a second, too late for
+ * a probe. */
+enum { POOL_BYTES = 8192, LOOK_MS = 1000, BACKLOG = 1024, MAX_CLOSING = 32 };
 
-struct visit {
-    enum { NOBODY, HERE, CUT_OFF } state;
+struct http_connection {
+    enum { CONNECTION_FREE, CONNECTION_OPEN, CONNECTION_CLOSING } state;
     int fd;
     int64_t since_ns;
     uint64_t turn;
@@ -37,21 +40,21 @@ struct qr_http {
     int wake, epoll;
     atomic_bool quit, ready;
     struct qr_watch watch[QR_HTTP_N_WATCHES];
-    /* the thread's */
-    struct visit *visits; /* o.connections + LEAVING of them */
+    /* Used by the server's thread only */
+    struct http_connection *slots; /* o.connections + MAX_CLOSING of them */
     uint64_t turns;
     struct qr_buf text;
 };
 
 /* ---- answers ---- */
 
-static enum MHD_Result answer(struct MHD_Connection *c, unsigned status, const char *type,
-                              const char *text, size_t n) {
+static enum MHD_Result http_respond(struct MHD_Connection *c, unsigned status, const char *type,
+                                    const char *text, size_t n) {
     struct MHD_Response *r =
         MHD_create_response_from_buffer(n, (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
     if (!r) return MHD_NO;
     MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-    /* one request each: the time of a connection is bounded */
+    /* One request per connection, since the duration of a connection is limited. */
     MHD_add_response_header(r, MHD_HTTP_HEADER_CONNECTION, "close");
     if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
         MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
@@ -60,34 +63,35 @@ static enum MHD_Result answer(struct MHD_Connection *c, unsigned status, const c
     return done;
 }
 
-static enum MHD_Result say(struct MHD_Connection *c, unsigned status, const char *text) {
-    return answer(c, status, "text/plain; charset=utf-8", text, strlen(text));
+static enum MHD_Result http_respond_text(struct MHD_Connection *c, unsigned status,
+                                         const char *text) {
+    return http_respond(c, status, "text/plain; charset=utf-8", text, strlen(text));
 }
 
-static enum MHD_Result healthz(struct qr_http *h, struct MHD_Connection *c) {
+static enum MHD_Result respond_healthz(struct qr_http *h, struct MHD_Connection *c) {
     char why[160];
     qr_buf_clear(&h->text);
     for (int i = 0; i < QR_HTTP_N_WATCHES; i++)
         if (!qr_watch_check(&h->watch[i], why, sizeof why)) qr_buf_printf(&h->text, "%s\n", why);
-    if (!h->text.n) return say(c, MHD_HTTP_OK, "ok\n");
-    return say(c, MHD_HTTP_SERVICE_UNAVAILABLE, qr_buf_string(&h->text));
+    if (!h->text.n) return http_respond_text(c, MHD_HTTP_OK, "ok\n");
+    return http_respond_text(c, MHD_HTTP_SERVICE_UNAVAILABLE, qr_buf_string(&h->text));
 }
 
-static enum MHD_Result metrics(struct qr_http *h, struct MHD_Connection *c) {
+static enum MHD_Result respond_metrics(struct qr_http *h, struct MHD_Connection *c) {
     qr_buf_clear(&h->text);
     qr_metrics_text(&h->o.build, qr_now_ns(h->o.clock) - h->o.began_ns, &h->text);
-    return answer(c, MHD_HTTP_OK, QR_METRICS_TYPE, (const char *)h->text.p, h->text.n);
+    return http_respond(c, MHD_HTTP_OK, QR_METRICS_TYPE, (const char *)h->text.p, h->text.n);
 }
 
-static enum MHD_Result last_error(struct qr_http *h, struct MHD_Connection *c) {
+static enum MHD_Result respond_last_error(struct qr_http *h, struct MHD_Connection *c) {
     qr_buf_clear(&h->text);
     qr_last_error_text(&h->text);
-    return say(c, MHD_HTTP_OK, qr_buf_string(&h->text));
+    return http_respond_text(c, MHD_HTTP_OK, qr_buf_string(&h->text));
 }
 
-static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const char *url,
-                                  const char *method, const char *version, const char *upload,
-                                  size_t *upload_bytes, void **per_request) {
+static enum MHD_Result http_on_request(void *ctx, struct MHD_Connection *c, const char *url,
+                                       const char *method, const char *version, const char *upload,
+                                       size_t *upload_bytes, void **per_request) {
     struct qr_http *h = ctx;
     (void)version;
     (void)upload;
@@ -96,27 +100,28 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const cha
     bool known = strcmp(url, "/healthz") == 0 || strcmp(url, "/readyz") == 0 ||
                  strcmp(url, "/metrics") == 0 || strcmp(url, "/last-error") == 0;
     if (!known)
-        return say(c, MHD_HTTP_NOT_FOUND,
-                   "there is nothing here; try /healthz, /readyz, /metrics or /last-error\n");
+        return http_respond_text(c, MHD_HTTP_NOT_FOUND,
+                                 "not found; try /healthz, /readyz, /metrics or /last-error\n");
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
-        return say(c, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are answered here\n");
-    if (url[1] == 'h') return healthz(h, c);
-    if (url[1] == 'm') return metrics(h, c);
-    if (url[1] == 'l') return last_error(h, c);
-    if (atomic_load(&h->ready)) return say(c, MHD_HTTP_OK, "listening\n");
-    return say(c, MHD_HTTP_SERVICE_UNAVAILABLE, "not listening for peers\n");
+        return http_respond_text(c, MHD_HTTP_METHOD_NOT_ALLOWED,
+                                 "method not allowed; use GET or HEAD\n");
+    if (url[1] == 'h') return respond_healthz(h, c);
+    if (url[1] == 'm') return respond_metrics(h, c);
+    if (url[1] == 'l') return respond_last_error(h, c);
+    if (atomic_load(&h->ready)) return http_respond_text(c, MHD_HTTP_OK, "listening\n");
+    return http_respond_text(c, MHD_HTTP_SERVICE_UNAVAILABLE, "not listening for peers\n");
 }
 
-/* ---- who may stay, and for how long ---- */
+/* ---- limits on connections ---- */
 
-static unsigned places(const struct qr_http *h) { return h->o.connections + LEAVING; }
+static unsigned http_n_slots(const struct qr_http *h) { return h->o.connections + MAX_CLOSING; }
 
-static void cut_off(struct visit *v) {
+static void http_close_connection(struct http_connection *v) {
     shutdown(v->fd, SHUT_RDWR); /* MHD sees the end and closes it */
-    v->state = CUT_OFF;
+    v->state = CONNECTION_CLOSING;
 }
 
-static void address_of(const struct sockaddr *sa, uint8_t ret[16]) {
+static void http_copy_address(const struct sockaddr *sa, uint8_t ret[16]) {
     static const uint8_t v4_prefix[12] = {[10] = 0xff, [11] = 0xff};
     union {
         const struct sockaddr *any;
@@ -132,20 +137,22 @@ static void address_of(const struct sockaddr *sa, uint8_t ret[16]) {
     }
 }
 
-static unsigned n_from(const struct qr_http *h, const uint8_t address[16]) {
+static unsigned http_count_from(const struct qr_http *h, const uint8_t address[16]) {
     unsigned n = 0;
-    for (unsigned i = 0; i < places(h); i++)
-        n += h->visits[i].state == HERE && memcmp(h->visits[i].address, address, 16) == 0;
+    for (unsigned i = 0; i < http_n_slots(h); i++)
+        n += h->slots[i].state == CONNECTION_OPEN && memcmp(h->slots[i].address, address, 16) == 0;
     return n;
 }
 
-/* The oldest of those that have the address; NULL: of the address that has most. */
-static struct visit *oldest(struct qr_http *h, const uint8_t *address) {
-    struct visit *found = NULL;
+/* Returns the oldest connection from `address`; with address NULL, from the address that has most
+ * connections. */
+static struct http_connection *http_find_oldest(struct qr_http *h, const uint8_t *address) {
+    struct http_connection *found = NULL;
     unsigned most = 0;
-    for (struct visit *v = h->visits; v < h->visits + places(h); v++) {
-        if (v->state != HERE || (address && memcmp(v->address, address, 16) != 0)) continue;
-        unsigned n = address ? 1 : n_from(h, v->address);
+    for (struct http_connection *v = h->slots; v < h->slots + http_n_slots(h); v++) {
+        if (v->state != CONNECTION_OPEN || (address && memcmp(v->address, address, 16) != 0))
+            continue;
+        unsigned n = address ? 1 : http_count_from(h, v->address);
         if (found && (n < most || (n == most && v->turn > found->turn))) continue;
         found = v;
         most = n;
@@ -153,62 +160,64 @@ static struct visit *oldest(struct qr_http *h, const uint8_t *address) {
     return found;
 }
 
-/* A probe asks and is answered within moments, so it is not who came last that goes when all places
- * are taken. */
-static void make_room(struct qr_http *h, const struct visit *newcomer) {
+/* Closes an old connection when a limit is exceeded. A probe is served within milliseconds, so the
+ * newest connection must not be the one that is closed. */
+static void http_enforce_limits(struct qr_http *h, const struct http_connection *newcomer) {
     unsigned here = 0;
-    for (unsigned i = 0; i < places(h); i++) here += h->visits[i].state == HERE;
-    struct visit *goes = NULL;
-    if (n_from(h, newcomer->address) > h->o.per_address) goes = oldest(h, newcomer->address);
-    else if (here > h->o.connections) goes = oldest(h, NULL);
-    if (goes) cut_off(goes);
+    for (unsigned i = 0; i < http_n_slots(h); i++) here += h->slots[i].state == CONNECTION_OPEN;
+    struct http_connection *victim = NULL;
+    if (http_count_from(h, newcomer->address) > h->o.per_address)
+        victim = http_find_oldest(h, newcomer->address);
+    else if (here > h->o.connections) victim = http_find_oldest(h, NULL);
+    if (victim) http_close_connection(victim);
 }
 
-static void on_connection(void *ctx, struct MHD_Connection *c, void **per_connection,
-                          enum MHD_ConnectionNotificationCode what) {
+static void http_on_connection(void *ctx, struct MHD_Connection *c, void **per_connection,
+                               enum MHD_ConnectionNotificationCode what) {
     struct qr_http *h = ctx;
-    struct visit *v = *per_connection;
+    struct http_connection *v = *per_connection;
     if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
-        if (v) v->state = NOBODY;
+        if (v) v->state = CONNECTION_FREE;
         *per_connection = NULL;
         return;
     }
-    /* MHD 1.0 answers each call for a connection in the same memory: copy before the next. */
+    /* MHD 1.0 returns the info of a connection in the same memory each time: copy before the next
+     * call. */
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
     if (!info) return;
     int fd = info->connect_fd;
     info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     if (!info) return;
-    for (v = h->visits; v < h->visits + places(h) && v->state != NOBODY;) v++;
-    QR_ASSERT(v < h->visits + places(h)); /* MHD takes no more */
-    *v = (struct visit){
-        .state = HERE, .fd = fd, .since_ns = qr_now_ns(h->o.clock), .turn = ++h->turns};
-    address_of(info->client_addr, v->address);
+    for (v = h->slots; v < h->slots + http_n_slots(h) && v->state != CONNECTION_FREE;) v++;
+    QR_ASSERT(v < h->slots + http_n_slots(h)); /* MHD's own limit */
+    *v = (struct http_connection){
+        .state = CONNECTION_OPEN, .fd = fd, .since_ns = qr_now_ns(h->o.clock), .turn = ++h->turns};
+    http_copy_address(info->client_addr, v->address);
     *per_connection = v;
-    make_room(h, v);
+    http_enforce_limits(h, v);
 }
 
-/* MHD's own timeout starts again with every byte: a client that sends one in a while would stay for
- * hours. Returns when to look again. */
-static int64_t cut_off_late(struct qr_http *h, int64_t now_ns) {
+/* Closes connections that exceed timeout_ns. MHD's own timeout restarts with every byte, so a slow
+ * client could stay for hours. Returns the time of the next check. */
+static int64_t http_close_expired(struct qr_http *h, int64_t now_ns) {
     int64_t next_ns = now_ns + LOOK_MS * QR_MS;
-    for (struct visit *v = h->visits; v < h->visits + places(h); v++) {
-        if (v->state != HERE) continue;
+    for (struct http_connection *v = h->slots; v < h->slots + http_n_slots(h); v++) {
+        if (v->state != CONNECTION_OPEN) continue;
         int64_t end_ns = v->since_ns + h->o.timeout_ns;
-        if (end_ns <= now_ns) cut_off(v);
+        if (end_ns <= now_ns) http_close_connection(v);
         else if (end_ns < next_ns) next_ns = end_ns;
     }
     return next_ns;
 }
 
-static void *serve(void *ctx) {
+static void *http_serve(void *ctx) {
     struct qr_http *h = ctx;
     while (!atomic_load(&h->quit)) {
         MHD_UNSIGNED_LONG_LONG mhd_ms;
         int64_t now_ns = qr_now_ns(h->o.clock);
         for (int i = 0; i < QR_HTTP_N_WATCHES; i++) qr_watch_sample(&h->watch[i], now_ns);
-        int64_t wait_ms = (cut_off_late(h, now_ns) - now_ns) / QR_MS + 1;
+        int64_t wait_ms = (http_close_expired(h, now_ns) - now_ns) / QR_MS + 1;
         if (MHD_get_timeout(h->daemon, &mhd_ms) == MHD_YES &&
             mhd_ms < (MHD_UNSIGNED_LONG_LONG)wait_ms)
             wait_ms = (int64_t)mhd_ms;
@@ -222,7 +231,7 @@ static void *serve(void *ctx) {
 
 /* ---- open and close ---- */
 
-static int listen_at(const struct addrinfo *a, int *ret_errno) {
+static int http_listen_at(const struct addrinfo *a, int *ret_errno) {
     int yes = 1, no = 0, fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0) {
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
@@ -234,8 +243,9 @@ static int listen_at(const struct addrinfo *a, int *ret_errno) {
     return -1;
 }
 
-/* All addresses: one IPv6 socket that takes IPv4 too; IPv4 alone where there is no IPv6. */
-static enum qr_code bind_port(const char *host, unsigned port, int *ret_fd, struct qr_err *err) {
+/* For all addresses: one dual-stack IPv6 socket, or IPv4 only on machines without IPv6. */
+static enum qr_code http_bind_port(const char *host, unsigned port, int *ret_fd,
+                                   struct qr_err *err) {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
     struct addrinfo *list = NULL;
     char service[8];
@@ -248,23 +258,22 @@ static enum qr_code bind_port(const char *host, unsigned port, int *ret_fd, stru
                        gai_strerror(gai));
     for (int six = 1; six >= 0 && fd < 0 && sys != EADDRINUSE; six--)
         for (const struct addrinfo *a = list; a && fd < 0 && sys != EADDRINUSE; a = a->ai_next)
-            if ((a->ai_family == AF_INET6) == six) fd = listen_at(a, &sys);
+            if ((a->ai_family == AF_INET6) == six) fd = http_listen_at(a, &sys);
     freeaddrinfo(list);
     *ret_fd = fd;
     if (fd >= 0) return QR_OK;
     if (sys == EADDRINUSE)
         return qr_fail(err, QR_ALREADY_EXISTS,
                        "cannot listen for probes and metrics on port %u%s%s: the port is in use; "
-                       "give another one (--http-port, 0: none) "
-                       "or stop the program that has it",
+                       "choose another --http-port (0: none) or stop the program that uses it",
                        port, host ? " of " : "", host ? host : "");
     if (sys == EADDRNOTAVAIL)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--http-bind %s is no address of this machine",
+        return qr_fail(err, QR_INVALID_ARGUMENT, "--http-bind %s is not an address of this machine",
                        host ? host : "");
-    return qr_fail_errno(err, sys, "listen for probes and metrics on port %u", port);
+    return qr_fail_errno(err, sys, "cannot listen for probes and metrics on port %u", port);
 }
 
-static unsigned port_of(int fd) {
+static unsigned http_bound_port(int fd) {
     struct sockaddr_storage a = {0};
     socklen_t n = sizeof a;
     char port[8] = "0";
@@ -276,7 +285,7 @@ static unsigned port_of(int fd) {
     return value;
 }
 
-static void set_defaults(struct qr_http *h) {
+static void http_set_defaults(struct qr_http *h) {
     struct qr_http_options *o = &h->o;
     if (!o->connections) o->connections = QR_HTTP_CONNECTIONS;
     if (!o->per_address) o->per_address = QR_HTTP_CONNECTIONS_PER_ADDRESS;
@@ -298,57 +307,56 @@ static void set_defaults(struct qr_http *h) {
     o->build = (struct qr_build){h->version, h->contract, h->isa};
 }
 
-static void free_http(struct qr_http *h) {
+static void http_free(struct qr_http *h) {
     qr_close_p(&h->wake);
     qr_buf_free(&h->text);
-    free(h->visits);
+    free(h->slots);
     free(h->version);
     free(h->contract);
     free(h->isa);
     free(h);
 }
 
-/* Takes the socket over. */
-static enum qr_code start(struct qr_http *h, int fd, struct qr_err *err) {
+/* Takes ownership of the socket. */
+static enum qr_code http_start(struct qr_http *h, int fd, struct qr_err *err) {
     h->daemon =
-        MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, h, MHD_OPTION_LISTEN_SOCKET, fd,
-                         MHD_OPTION_CONNECTION_LIMIT, places(h), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                         (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
-                         (unsigned)(h->o.timeout_ns / QR_SECOND) + 1, MHD_OPTION_NOTIFY_CONNECTION,
-                         on_connection, h, MHD_OPTION_END);
+        MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, http_on_request, h, MHD_OPTION_LISTEN_SOCKET,
+                         fd, MHD_OPTION_CONNECTION_LIMIT, http_n_slots(h),
+                         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES,
+                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(h->o.timeout_ns / QR_SECOND) + 1,
+                         MHD_OPTION_NOTIFY_CONNECTION, http_on_connection, h, MHD_OPTION_END);
     if (!h->daemon) {
         close(fd);
-        return qr_fail(
-            err, QR_INTERNAL,
-            "libmicrohttpd could not start; --http-port 0 does without probes and metrics");
+        return qr_fail(err, QR_INTERNAL,
+                       "cannot start libmicrohttpd; --http-port 0 disables probes and metrics");
     }
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD);
     h->epoll = info ? info->epoll_fd : -1;
-    int sys = pthread_create(&h->thread, NULL, serve, h);
+    int sys = pthread_create(&h->thread, NULL, http_serve, h);
     if (!sys) return QR_OK;
     MHD_stop_daemon(h->daemon);
-    return qr_fail_errno(err, sys, "start the thread for probes and metrics");
+    return qr_fail_errno(err, sys, "cannot start the thread for probes and metrics");
 }
 
 enum qr_code qr_http_open(const struct qr_http_options *opt, struct qr_http **ret,
                           unsigned *ret_port, struct qr_err *err) {
     int fd = -1;
-    enum qr_code code = bind_port(opt->bind, opt->port, &fd, err);
+    enum qr_code code = http_bind_port(opt->bind, opt->port, &fd, err);
     if (code != QR_OK) return code;
-    unsigned port = port_of(fd);
+    unsigned port = http_bound_port(fd);
     struct qr_http *h = qr_xcalloc(1, sizeof *h);
     h->o = *opt;
-    set_defaults(h);
-    h->visits = qr_xcalloc(places(h), sizeof *h->visits);
+    http_set_defaults(h);
+    h->slots = qr_xcalloc(http_n_slots(h), sizeof *h->slots);
     h->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (h->wake < 0) {
         close(fd);
-        code = qr_fail_errno(err, errno, "make an eventfd for probes and metrics");
+        code = qr_fail_errno(err, errno, "cannot create an eventfd for probes and metrics");
     } else {
-        code = start(h, fd, err);
+        code = http_start(h, fd, err);
     }
     if (code != QR_OK) {
-        free_http(h);
+        http_free(h);
         return code;
     }
     *ret = h;
@@ -362,7 +370,7 @@ void qr_http_close(struct qr_http *h) {
     eventfd_write(h->wake, 1);
     pthread_join(h->thread, NULL);
     MHD_stop_daemon(h->daemon);
-    free_http(h);
+    http_free(h);
 }
 
 void qr_http_ready(struct qr_http *h, bool ready) {

@@ -1,21 +1,22 @@
-/* monitor/http.h — the port for probes and Prometheus: /healthz, /readyz, /metrics, /last-error.
- * Read only.
+/* monitor/http.h — the HTTP port for probes and Prometheus: /healthz, /readyz, /metrics,
+ * /last-error. Read-only.
  *
- * /healthz  200 "ok", or 503 with a sentence when the control thread or the training thread has
- *           stopped turning (monitor/health.h). It never asks for progress or for peers: a worker
- *           that waits for another must not be restarted for it.
+ * Use       qr_http_open; qr_http_watch and qr_http_ready as threads and group start and stop;
+ *           qr_http_close.
+ * /healthz  200 "ok", or 503 with a sentence when the control thread or the training thread is
+ *           stuck (monitor/health.h). Does not depend on progress or on peers: a worker that waits
+ *           for another must not be restarted.
  * /readyz   200 "listening", or 503 before and after the group listens.
  * /metrics  monitor/metrics.h.
- * /last-error  the last warning or error of this process's log, as monitor/last_error.h keeps it: a
- *              line, or nothing.
- * Else      404 for other paths, 405 for methods that are neither GET nor HEAD. The body is
- *           plain text.
- * Bounds    connections in all and per address; one request each, which from the connection's first
- *           byte to its last may take timeout_ns; 8 KiB of request. Whoever is over a bound is cut
- *           off; the others are served. A newcomer is always let in: over a number, the oldest of
- *           its address goes, or of the address that has most; so slow clients cannot keep a probe
- *           out.
- * Threads   one of its own, which sleeps until somebody asks, and looks at the watches once a
+ * /last-error  the last warning or error of this process's log (monitor/last_error.h): one line, or
+ *              nothing.
+ * Else      404 for other paths, 405 for methods other than GET and HEAD. Bodies are plain text.
+ * Bounds    on connections in total and per address; one request per connection, which may take
+ *           timeout_ns from the first byte to the last; 8 KiB of request. A connection over a bound
+ *           is closed; others are served. A new connection is always accepted: above a limit the
+ *           oldest connection is closed, of the same address or of the address that has most. So
+ *           slow clients cannot keep a probe out.
+ * Threads   one of its own, which blocks until a request arrives and samples the watches once a
  *           second. The functions below: any thread.
  */
 #ifndef QR_MONITOR_HTTP_H
@@ -31,27 +32,31 @@ enum { QR_HTTP_CONNECTIONS = 32, QR_HTTP_CONNECTIONS_PER_ADDRESS = 16 };
 #define QR_HTTP_TIMEOUT_NS (10 * QR_SECOND)
 #define QR_HTTP_CONTROL_BOUND_NS (15 * QR_SECOND)
 #define QR_HTTP_TRAINING_BOUND_NS (60 * QR_SECOND)
-/* the first micro-batch: nobody knows yet how long one takes */
+/* Long, because the duration of a micro-batch is unknown before the first one. */
 #define QR_HTTP_TRAINING_FIRST_NS (3600 * QR_SECOND)
 
 enum qr_http_watch { QR_HTTP_CONTROL, QR_HTTP_TRAINING, QR_HTTP_N_WATCHES };
 
 struct qr_http_options {
     const char *bind;                  /* a host or address; NULL: all addresses, IPv4 and IPv6 */
-    unsigned port;                     /* 0: any */
-    unsigned connections, per_address; /* 0: the numbers above */
-    int64_t timeout_ns;                /* 0: as above */
-    int64_t control_bound_ns, training_bound_ns, training_first_ns; /* 0: as above */
-    int64_t began_ns;                                               /* of this process */
+    unsigned port;                     /* 0: any free port */
+    unsigned connections, per_address; /* limits; 0: the defaults above */
+    int64_t timeout_ns;                /* 0: the default above */
+    int64_t control_bound_ns, training_bound_ns, training_first_ns; /* 0: the defaults above */
+    int64_t began_ns;                                               /* start of this process */
     struct qr_build build;                                          /* texts are copied */
     const struct qr_clock *clock;
 };
 struct qr_http;
-/* Binds, and serves until closed. ALREADY_EXISTS when the port is taken, INVALID_ARGUMENT for an
- * address that is not this machine's; both say so. */
+/* Binds the port and serves until closed. opt's pointers are borrowed for the call, clock until
+ * qr_http_close.
+ *
+ * Args:     ret_port   the bound port
+ * Errors:   ALREADY_EXISTS: the port is in use; INVALID_ARGUMENT: not an address of this machine
+ */
 QR_MUST_CHECK enum qr_code qr_http_open(const struct qr_http_options *opt, struct qr_http **ret,
                                         unsigned *ret_port, struct qr_err *err);
-/* Takes no new connections, and cuts off those that are open. NULL is fine, here and below. */
+/* Closes the port and all connections. NULL is allowed, here and below. */
 void qr_http_close(struct qr_http *h);
 
 void qr_http_ready(struct qr_http *h, bool ready);                        /* not ready at first */

@@ -1,3 +1,5 @@
+/* monitor/last_error.c — a log filter that keeps one line. Start reading at
+ * qr_last_error_keep(). */
 #include "monitor/last_error.h"
 
 #include <pthread.h>
@@ -8,32 +10,32 @@
 
 enum { KEPT_BYTES = 2048 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct qr_log inner;
-static char kept[KEPT_BYTES];
+static pthread_mutex_t last_error_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct qr_log inner_log;
+static char last_error_line[KEPT_BYTES];
 
-static void write_both(void *ctx, enum qr_log_level level, const char *module,
-                       const char *message) {
+static void last_error_write(void *ctx, enum qr_log_level level, const char *module,
+                             const char *message) {
     char shown[KEPT_BYTES - 32];
     (void)ctx;
     (void)qr_printable(shown, sizeof shown, message);
     if (level >= QR_LOG_WARNING) {
-        pthread_mutex_lock(&lock);
-        snprintf(kept, sizeof kept, "%lld %c %s: %s",
+        pthread_mutex_lock(&last_error_lock);
+        snprintf(last_error_line, sizeof last_error_line, "%lld %c %s: %s",
                  (long long)(qr_now_ns(&qr_clock_wall) / QR_SECOND),
                  level == QR_LOG_ERROR ? 'E' : 'W', module, shown);
-        pthread_mutex_unlock(&lock);
+        pthread_mutex_unlock(&last_error_lock);
     }
-    inner.write(inner.ctx, level, module, message);
+    inner_log.write(inner_log.ctx, level, module, message);
 }
 
 struct qr_log qr_last_error_keep(struct qr_log to) {
-    inner = to;
-    return (struct qr_log){.level = to.level, .write = write_both};
+    inner_log = to;
+    return (struct qr_log){.level = to.level, .write = last_error_write};
 }
 
 void qr_last_error_text(struct qr_buf *ret) {
-    pthread_mutex_lock(&lock);
-    if (*kept) qr_buf_printf(ret, "%s\n", kept);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&last_error_lock);
+    if (*last_error_line) qr_buf_printf(ret, "%s\n", last_error_line);
+    pthread_mutex_unlock(&last_error_lock);
 }

@@ -1,7 +1,6 @@
-/* monitor/last_error.h — the last warning or error of this process's log, for whoever asks a
- * running worker (/last-error).
+/* monitor/last_error.h — keeps the last warning or error of this process's log, for /last-error.
  *
- * Threads   any; qr_last_error_keep before the others, by one thread.
+ * Threads   any; call qr_last_error_keep before the other function, from one thread.
  */
 #ifndef QR_MONITOR_LAST_ERROR_H
 #define QR_MONITOR_LAST_ERROR_H
@@ -9,10 +8,11 @@
 #include "base/bytes.h"
 #include "base/log.h"
 
-/* The same log, whose warnings and errors are kept besides. One for the process: the last one given
- * is written to. */
+/* Returns a log that writes to `to` and keeps its last warning or error. There is one for the
+ * process; a second call replaces `to`. */
 struct qr_log qr_last_error_keep(struct qr_log to);
-/* Appends "SECONDS W module: message\n", SECONDS since 1970; nothing while there was none. */
+/* Appends "SECONDS W module: message\n" (E for an error), SECONDS since 1970; nothing when there
+ * was no warning or error yet. */
 void qr_last_error_text(struct qr_buf *ret);
 
 #endif

@@ -1,5 +1,5 @@
-/* monitor/status_report.c — a worker's status for people, and as JSON. What was not told is left
- * out, or null. */
+/* monitor/status_report.c — formats a worker's status as text and JSON. Missing values are left
+ * out, or null in JSON. Start reading at qr_status_text(). */
 #include "monitor/status.h"
 
 #include <string.h>
@@ -7,31 +7,32 @@
 #include "base/text.h"
 #include "format/json.h"
 
-struct peers {
+struct peer_extremes {
     uint32_t slowest, fastest, farthest, nearest;
     unsigned n_known, n_linked;
 };
 
-static double now(const struct qr_status_pair *s, enum qr_counter c) {
+static double status_now(const struct qr_status_pair *s, enum qr_counter c) {
     return s->is.has[c] ? s->is.value[c] : 0;
 }
-static double grown(const struct qr_status_pair *s, enum qr_counter c) {
-    return now(s, c) - (s->was.has[c] ? s->was.value[c] : 0);
+static double status_growth(const struct qr_status_pair *s, enum qr_counter c) {
+    return status_now(s, c) - (s->was.has[c] ? s->was.value[c] : 0);
 }
-static double clock_s(const struct qr_status_pair *s) {
+static double status_clock_s(const struct qr_status_pair *s) {
     return s->is.start_s > 0 ? s->is.start_s + s->is.uptime_s : 0;
 }
-static double steps_per_s(const struct qr_status_pair *s) {
-    return grown(s, QR_STEP) / s->interval_s;
+static double status_steps_per_s(const struct qr_status_pair *s) {
+    return status_growth(s, QR_STEP) / s->interval_s;
 }
 
-/* Unix seconds of an event → how long ago, by the worker's clock; -1 when it is not known. */
-static double age_s(const struct qr_status_pair *s, double at) {
-    return at > 0 && clock_s(s) > 0 ? (clock_s(s) > at ? clock_s(s) - at : 0) : -1;
+/* Age of an event at Unix time `at`, in seconds by the worker's clock; -1 when unknown. */
+static double status_age_s(const struct qr_status_pair *s, double at) {
+    return at > 0 && status_clock_s(s) > 0 ? (status_clock_s(s) > at ? status_clock_s(s) - at : 0)
+                                           : -1;
 }
 
-static struct peers compare(const struct qr_status *s) {
-    struct peers p = {0};
+static struct peer_extremes status_find_extremes(const struct qr_status *s) {
+    struct peer_extremes p = {0};
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         if (s->peer[i] == QR_PEER_MEMBER && s->rtt_s[i] > 0) {
             if (p.n_linked == 0 || s->rtt_s[i] > s->rtt_s[p.farthest]) p.farthest = i;
@@ -46,116 +47,123 @@ static struct peers compare(const struct qr_status *s) {
     return p;
 }
 
-static bool refused(enum qr_counter c) {
+static bool status_is_tls_refusal(enum qr_counter c) {
     return strcmp(qr_counter_table[c].family, "qring_tls_refused_total") == 0;
 }
-static double refusals(const struct qr_status_pair *s) {
+static double status_count_tls_refusals(const struct qr_status_pair *s) {
     double n = 0;
     for (int c = 0; c < QR_N_COUNTERS; c++)
-        if (refused((enum qr_counter)c)) n += now(s, (enum qr_counter)c);
+        if (status_is_tls_refusal((enum qr_counter)c)) n += status_now(s, (enum qr_counter)c);
     return n;
 }
 
-/* ---- for people ---- */
+/* ---- text ---- */
 
-static void put_span(double s, struct qr_buf *b) {
+static void status_put_duration(double s, struct qr_buf *b) {
     if (s < 10) qr_buf_printf(b, "%.2g s", s);
     else if (s < 120) qr_buf_printf(b, "%.0f s", s);
     else if (s < 7200) qr_buf_printf(b, "%.0f min", s / 60);
     else qr_buf_printf(b, "%.1f h", s / 3600);
 }
 
-static void put_ago(double s, struct qr_buf *b) {
+static void status_put_ago(double s, struct qr_buf *b) {
     if (s < 0) return;
     qr_buf_puts(b, ", ");
-    put_span(s, b);
+    status_put_duration(s, b);
     qr_buf_puts(b, " ago");
 }
 
-static const char *kind_of(const struct qr_status *s, double index) {
+static const char *status_member_kind(const struct qr_status *s, double index) {
     bool serves = index >= 0 && index < QR_MAX_MEMBERS && s->serves[(int)index];
     return serves ? "parameter server" : "worker";
 }
 
-static bool evaluates(const struct qr_status_pair *s) { return now(s, QR_EVALUATOR) > 0; }
+static bool status_is_evaluator(const struct qr_status_pair *s) {
+    return status_now(s, QR_EVALUATOR) > 0;
+}
 
-static void head_text(const struct qr_status_pair *s, const char *address, struct qr_buf *b) {
-    double members = now(s, QR_MEMBERS);
-    if (evaluates(s)) qr_buf_printf(b, "an evaluator at %s", address);
+static void status_put_head(const struct qr_status_pair *s, const char *address, struct qr_buf *b) {
+    double members = status_now(s, QR_MEMBERS);
+    if (status_is_evaluator(s)) qr_buf_printf(b, "an evaluator at %s", address);
     else if (s->is.has[QR_INDEX] && members > 0)
         qr_buf_printf(b, "%s %.0f at %s, rank %.0f of %.0f in generation %.0f",
-                      kind_of(&s->is, now(s, QR_INDEX)), now(s, QR_INDEX), address, now(s, QR_RANK),
-                      members, now(s, QR_GENERATION));
+                      status_member_kind(&s->is, status_now(s, QR_INDEX)), status_now(s, QR_INDEX),
+                      address, status_now(s, QR_RANK), members, status_now(s, QR_GENERATION));
     else if (members > 0)
         qr_buf_printf(b, "a worker at %s, one of %.0f in generation %.0f", address, members,
-                      now(s, QR_GENERATION));
-    else qr_buf_printf(b, "a worker at %s, which belongs to no generation yet", address);
+                      status_now(s, QR_GENERATION));
+    else qr_buf_printf(b, "a worker at %s, not in a generation yet", address);
     qr_buf_puts(b, "\nprocess     up ");
-    put_span(s->is.uptime_s, b);
+    status_put_duration(s->is.uptime_s, b);
     qr_buf_printf(b, "; qring %s, %s, %s\n", s->is.version, s->is.contract, s->is.isa);
 }
 
-/* Of an evaluator, in place of steps and members. */
-static void put_evaluated(const struct qr_status_pair *s, struct qr_buf *b) {
-    if (now(s, QR_EVALUATED_STEP) > 0) qr_buf_printf(b, "step %.0f", now(s, QR_EVALUATED_STEP));
+/* For an evaluator, instead of steps and members. */
+static void status_put_evaluated(const struct qr_status_pair *s, struct qr_buf *b) {
+    if (status_now(s, QR_EVALUATED_STEP) > 0)
+        qr_buf_printf(b, "step %.0f", status_now(s, QR_EVALUATED_STEP));
     else qr_buf_puts(b, "nothing yet");
-    if (now(s, QR_EVALUATIONS) > 0)
-        qr_buf_printf(b, ", val_loss %s", qr_text_number(now(s, QR_VAL_LOSS)).s);
-    put_ago(age_s(s, now(s, QR_EVALUATED_TIME)), b);
-    qr_buf_printf(b, "; %.0f state%s here\n", now(s, QR_EVALUATIONS),
-                  now(s, QR_EVALUATIONS) == 1 ? "" : "s");
+    if (status_now(s, QR_EVALUATIONS) > 0)
+        qr_buf_printf(b, ", val_loss %s", qr_text_number(status_now(s, QR_VAL_LOSS)).s);
+    status_put_ago(status_age_s(s, status_now(s, QR_EVALUATED_TIME)), b);
+    qr_buf_printf(b, "; %.0f state%s here\n", status_now(s, QR_EVALUATIONS),
+                  status_now(s, QR_EVALUATIONS) == 1 ? "" : "s");
 }
 
-static void evaluated_text(const struct qr_status_pair *s, struct qr_buf *b) {
+static void status_put_evaluator(const struct qr_status_pair *s, struct qr_buf *b) {
     qr_buf_puts(b, "evaluated   ");
-    put_evaluated(s, b);
-    if (now(s, QR_CHECKPOINT_STEP) > 0)
-        qr_buf_printf(b, "checkpoint  step %.0f is the newest\n", now(s, QR_CHECKPOINT_STEP));
-    else qr_buf_puts(b, "checkpoint  none is there yet\n");
+    status_put_evaluated(s, b);
+    if (status_now(s, QR_CHECKPOINT_STEP) > 0)
+        qr_buf_printf(b, "checkpoint  step %.0f is the newest\n",
+                      status_now(s, QR_CHECKPOINT_STEP));
+    else qr_buf_puts(b, "checkpoint  none yet\n");
 }
 
-static void put_step(const struct qr_status_pair *s, struct qr_buf *b) {
-    double rate = steps_per_s(s), left = now(s, QR_STEPS_PLANNED) - now(s, QR_STEP);
-    qr_buf_printf(b, "%.0f of %.0f, epoch %.0f of %.0f; %.3g steps/s", now(s, QR_STEP),
-                  now(s, QR_STEPS_PLANNED), now(s, QR_EPOCH), now(s, QR_EPOCHS_PLANNED), rate);
+static void status_put_step(const struct qr_status_pair *s, struct qr_buf *b) {
+    double rate = status_steps_per_s(s),
+           left = status_now(s, QR_STEPS_PLANNED) - status_now(s, QR_STEP);
+    qr_buf_printf(b, "%.0f of %.0f, epoch %.0f of %.0f; %.3g steps/s", status_now(s, QR_STEP),
+                  status_now(s, QR_STEPS_PLANNED), status_now(s, QR_EPOCH),
+                  status_now(s, QR_EPOCHS_PLANNED), rate);
     if (rate > 0 && left > 0) {
         qr_buf_puts(b, ", ");
-        put_span(left / rate, b);
+        status_put_duration(left / rate, b);
         qr_buf_puts(b, " left");
     }
 }
 
-static void progress_text(const struct qr_status_pair *s, struct qr_buf *b) {
+static void status_put_progress(const struct qr_status_pair *s, struct qr_buf *b) {
     qr_buf_puts(b, "step        ");
-    put_step(s, b);
-    qr_buf_printf(b, "\nloss        %s, val_loss %s\n", qr_text_number(now(s, QR_LOSS)).s,
-                  qr_text_number(now(s, QR_VAL_LOSS)).s);
-    double compute = grown(s, QR_COMPUTE_TIME), reduce = grown(s, QR_REDUCE_TIME),
-           update = grown(s, QR_UPDATE_TIME);
+    status_put_step(s, b);
+    qr_buf_printf(b, "\nloss        %s, val_loss %s\n", qr_text_number(status_now(s, QR_LOSS)).s,
+                  qr_text_number(status_now(s, QR_VAL_LOSS)).s);
+    double compute = status_growth(s, QR_COMPUTE_TIME), reduce = status_growth(s, QR_REDUCE_TIME),
+           update = status_growth(s, QR_UPDATE_TIME);
     if (compute + reduce + update > 0)
         qr_buf_printf(b, "time        of %.2g s: compute %.0f %%, reduce %.0f %%, update %.0f %%\n",
                       s->interval_s, 100 * compute / s->interval_s, 100 * reduce / s->interval_s,
                       100 * update / s->interval_s);
 }
 
-static void cost_text(const struct qr_status_pair *s, struct qr_buf *b) {
-    if (!(now(s, QR_POD_SECONDS) > 0)) return;
-    qr_buf_printf(b, "cost        %.4g pod-hours", now(s, QR_POD_SECONDS) / 3600);
-    if (now(s, QR_COST) > 0) qr_buf_printf(b, ", %.6g by the price of one", now(s, QR_COST));
+static void status_put_cost(const struct qr_status_pair *s, struct qr_buf *b) {
+    if (!(status_now(s, QR_POD_SECONDS) > 0)) return;
+    qr_buf_printf(b, "cost        %.4g pod-hours", status_now(s, QR_POD_SECONDS) / 3600);
+    if (status_now(s, QR_COST) > 0)
+        qr_buf_printf(b, ", %.6g at the set price", status_now(s, QR_COST));
     qr_buf_puts(b, "\n");
 }
 
-static void members_text(const struct qr_status_pair *s, struct qr_buf *b) {
+static void status_put_members(const struct qr_status_pair *s, struct qr_buf *b) {
     static const char *const heads[] = {
-        [QR_PEER_ABSENT] = "\nnot here    ", [QR_PEER_MEMBER] = "members     "};
+        [QR_PEER_ABSENT] = "\nabsent      ", [QR_PEER_MEMBER] = "members     "};
     const struct qr_status *st = &s->is;
-    struct peers p = compare(st);
+    struct peer_extremes p = status_find_extremes(st);
     bool any = false;
     for (int what = QR_PEER_MEMBER; what >= QR_PEER_ABSENT; what--) {
         unsigned n = 0;
         for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
             if ((int)st->peer[i] != what) continue;
-            qr_buf_printf(b, "%s%s %u", n++ ? ", " : heads[what], kind_of(st, i), i);
+            qr_buf_printf(b, "%s%s %u", n++ ? ", " : heads[what], status_member_kind(st, i), i);
             if (what == QR_PEER_MEMBER && st->speed[i] > 0)
                 qr_buf_printf(b, " (%.3g micro-batches/s)", st->speed[i]);
         }
@@ -165,90 +173,93 @@ static void members_text(const struct qr_status_pair *s, struct qr_buf *b) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
         if (st->no_data[i])
             qr_buf_printf(
-                b, "broken link no data passes between this worker and %s %u, which answers\n",
-                kind_of(st, i), i);
+                b, "broken link no data passes between this worker and %s %u, but it answers\n",
+                status_member_kind(st, i), i);
     if (p.n_known > 1)
         qr_buf_printf(b, "slowest     worker %u, at %.0f %% of worker %u's speed\n", p.slowest,
                       100 * st->speed[p.slowest] / st->speed[p.fastest], p.fastest);
     if (p.n_linked > 1)
-        qr_buf_printf(b, "slow link   2 KB to %s %u and back take %.2g ms, to %s %u %.2g ms\n",
-                      kind_of(st, p.farthest), p.farthest, 1e3 * st->rtt_s[p.farthest],
-                      kind_of(st, p.nearest), p.nearest, 1e3 * st->rtt_s[p.nearest]);
+        qr_buf_printf(b, "slow link   round trip of 2 KB to %s %u %.2g ms, to %s %u %.2g ms\n",
+                      status_member_kind(st, p.farthest), p.farthest, 1e3 * st->rtt_s[p.farthest],
+                      status_member_kind(st, p.nearest), p.nearest, 1e3 * st->rtt_s[p.nearest]);
     if (st->has[QR_REGROUPS]) {
-        qr_buf_printf(b, "changes     %.0f: %.0f joined, %.0f lost or gone", now(s, QR_REGROUPS),
-                      now(s, QR_MEMBERS_JOINED), now(s, QR_MEMBERS_LOST));
-        if (now(s, QR_PAUSE) > 0)
-            qr_buf_printf(b, "; the last pause took %.2g s", now(s, QR_PAUSE));
+        qr_buf_printf(b, "changes     %.0f: %.0f joined, %.0f lost or left",
+                      status_now(s, QR_REGROUPS), status_now(s, QR_MEMBERS_JOINED),
+                      status_now(s, QR_MEMBERS_LOST));
+        if (status_now(s, QR_PAUSE) > 0)
+            qr_buf_printf(b, "; the last pause took %.2g s", status_now(s, QR_PAUSE));
         qr_buf_puts(b, "\n");
     }
 }
 
-static void checkpoint_text(const struct qr_status_pair *s, struct qr_buf *b) {
-    qr_buf_printf(b, "checkpoint  step %.0f", now(s, QR_CHECKPOINT_STEP));
-    put_ago(age_s(s, now(s, QR_CHECKPOINT_TIME)), b);
-    qr_buf_printf(b, "; %.0f published here, %.0f failed\n", now(s, QR_CHECKPOINTS),
-                  now(s, QR_CHECKPOINT_ERRORS));
+static void status_put_checkpoint(const struct qr_status_pair *s, struct qr_buf *b) {
+    qr_buf_printf(b, "checkpoint  step %.0f", status_now(s, QR_CHECKPOINT_STEP));
+    status_put_ago(status_age_s(s, status_now(s, QR_CHECKPOINT_TIME)), b);
+    qr_buf_printf(b, "; %.0f published here, %.0f failed\n", status_now(s, QR_CHECKPOINTS),
+                  status_now(s, QR_CHECKPOINT_ERRORS));
 }
 
-static void record_text(const struct qr_status_pair *s, struct qr_buf *b) {
-    double reads = now(s, QR_STORE_GETS), writes = now(s, QR_STORE_PUTS);
+static void status_put_storage(const struct qr_status_pair *s, struct qr_buf *b) {
+    double reads = status_now(s, QR_STORE_GETS), writes = status_now(s, QR_STORE_PUTS);
     qr_buf_printf(b, "storage     %.0f reads, %.0f failed; %.0f writes, %.0f failed\n", reads,
-                  now(s, QR_STORE_GET_ERRORS), writes, now(s, QR_STORE_PUT_ERRORS));
-    if (now(s, QR_TLS_ACCEPTED) + refusals(s) > 0) {
-        qr_buf_printf(b, "TLS         %.0f accepted, %.0f refused", now(s, QR_TLS_ACCEPTED),
-                      refusals(s));
+                  status_now(s, QR_STORE_GET_ERRORS), writes, status_now(s, QR_STORE_PUT_ERRORS));
+    if (status_now(s, QR_TLS_ACCEPTED) + status_count_tls_refusals(s) > 0) {
+        qr_buf_printf(b, "TLS         %.0f accepted, %.0f refused", status_now(s, QR_TLS_ACCEPTED),
+                      status_count_tls_refusals(s));
         const char *before = ": ";
         for (int c = 0; c < QR_N_COUNTERS; c++) {
             const char *reason = strchr(qr_counter_table[c].labels, '"');
-            if (!refused((enum qr_counter)c) || !(now(s, (enum qr_counter)c) > 0) || !reason)
+            if (!status_is_tls_refusal((enum qr_counter)c) ||
+                !(status_now(s, (enum qr_counter)c) > 0) || !reason)
                 continue;
-            qr_buf_printf(b, "%s%.0f %.*s", before, now(s, (enum qr_counter)c),
+            qr_buf_printf(b, "%s%.0f %.*s", before, status_now(s, (enum qr_counter)c),
                           (int)strcspn(reason + 1, "\""), reason + 1);
             before = ", ";
         }
         qr_buf_puts(b, "\n");
     }
     qr_buf_printf(b, "last error  %s", *s->last_error ? s->last_error : "none");
-    if (*s->last_error) put_ago(age_s(s, s->last_error_s), b);
+    if (*s->last_error) status_put_ago(status_age_s(s, s->last_error_s), b);
     qr_buf_puts(b, "\n");
 }
 
 void qr_status_text(const struct qr_status_pair *s, const char *address, struct qr_buf *ret) {
-    head_text(s, address, ret);
-    if (evaluates(s)) {
-        evaluated_text(s, ret);
+    status_put_head(s, address, ret);
+    if (status_is_evaluator(s)) {
+        status_put_evaluator(s, ret);
     } else {
-        progress_text(s, ret);
-        cost_text(s, ret);
-        members_text(s, ret);
-        checkpoint_text(s, ret);
+        status_put_progress(s, ret);
+        status_put_cost(s, ret);
+        status_put_members(s, ret);
+        status_put_checkpoint(s, ret);
     }
-    record_text(s, ret);
+    status_put_storage(s, ret);
 }
 
 void qr_status_line(const struct qr_status_pair *s, struct qr_buf *ret) {
-    if (now(s, QR_EVALUATOR) > 0) {
+    if (status_now(s, QR_EVALUATOR) > 0) {
         qr_buf_puts(ret, "evaluated ");
-        put_evaluated(s, ret);
+        status_put_evaluated(s, ret);
         return;
     }
     qr_buf_puts(ret, "step ");
-    put_step(s, ret);
-    qr_buf_printf(ret, "; loss %s, val_loss %s; %.0f member%s\n", qr_text_number(now(s, QR_LOSS)).s,
-                  qr_text_number(now(s, QR_VAL_LOSS)).s, now(s, QR_MEMBERS),
-                  now(s, QR_MEMBERS) == 1 ? "" : "s");
+    status_put_step(s, ret);
+    qr_buf_printf(ret, "; loss %s, val_loss %s; %.0f member%s\n",
+                  qr_text_number(status_now(s, QR_LOSS)).s,
+                  qr_text_number(status_now(s, QR_VAL_LOSS)).s, status_now(s, QR_MEMBERS),
+                  status_now(s, QR_MEMBERS) == 1 ? "" : "s");
 }
 
-/* ---- for programs ---- */
+/* ---- JSON ---- */
 
-static void put_double(struct qr_json_writer *w, const char *key, double x) {
+static void status_json_put_double(struct qr_json_writer *w, const char *key, double x) {
     qr_json_put_key(w, key);
     if (x < 0) qr_json_put_null(w);
     else qr_json_put_double(w, x);
 }
 
-static void put_members(const struct qr_status *s, struct qr_json_writer *w) {
-    struct peers p = compare(s);
+static void status_json_put_peers(const struct qr_status *s, struct qr_json_writer *w) {
+    struct peer_extremes p = status_find_extremes(s);
     qr_json_put_key(w, "peers");
     qr_json_open(w, '[');
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
@@ -262,8 +273,8 @@ static void put_members(const struct qr_status *s, struct qr_json_writer *w) {
         qr_json_put_bool(w, s->serves[i]);
         qr_json_put_key(w, "no_data");
         qr_json_put_bool(w, s->no_data[i]);
-        put_double(w, "blocks_per_second", s->speed[i] > 0 ? s->speed[i] : -1);
-        put_double(w, "rtt_seconds", s->rtt_s[i] > 0 ? s->rtt_s[i] : -1);
+        status_json_put_double(w, "blocks_per_second", s->speed[i] > 0 ? s->speed[i] : -1);
+        status_json_put_double(w, "rtt_seconds", s->rtt_s[i] > 0 ? s->rtt_s[i] : -1);
         qr_json_close(w, '}');
     }
     qr_json_close(w, ']');
@@ -275,22 +286,24 @@ static void put_members(const struct qr_status *s, struct qr_json_writer *w) {
     else qr_json_put_null(w);
 }
 
-static void put_json(const struct qr_status_pair *s, const char *address, unsigned indent,
-                     struct qr_buf *ret) {
+static void status_json_put(const struct qr_status_pair *s, const char *address, unsigned indent,
+                            struct qr_buf *ret) {
     struct qr_json_writer w = qr_json_writer(ret, indent);
     qr_json_open(&w, '{');
     qr_json_put_key(&w, "address");
     qr_json_put_string(&w, address);
     qr_json_put_key(&w, "version");
     qr_json_put_string(&w, s->is.version);
-    put_double(&w, "uptime_seconds", s->is.uptime_s);
-    put_double(&w, "steps_per_second", steps_per_s(s));
-    put_members(&s->is, &w);
-    put_double(&w, "checkpoint_age_seconds", age_s(s, now(s, QR_CHECKPOINT_TIME)));
+    status_json_put_double(&w, "uptime_seconds", s->is.uptime_s);
+    status_json_put_double(&w, "steps_per_second", status_steps_per_s(s));
+    status_json_put_peers(&s->is, &w);
+    status_json_put_double(&w, "checkpoint_age_seconds",
+                           status_age_s(s, status_now(s, QR_CHECKPOINT_TIME)));
     qr_json_put_key(&w, "last_error");
     if (*s->last_error) qr_json_put_string(&w, s->last_error);
     else qr_json_put_null(&w);
-    put_double(&w, "last_error_age_seconds", *s->last_error ? age_s(s, s->last_error_s) : -1);
+    status_json_put_double(&w, "last_error_age_seconds",
+                           *s->last_error ? status_age_s(s, s->last_error_s) : -1);
     qr_json_put_key(&w, "metrics"); /* by the names of /metrics */
     qr_json_open(&w, '{');
     for (int c = 0; c < QR_N_COUNTERS; c++) {
@@ -308,9 +321,9 @@ static void put_json(const struct qr_status_pair *s, const char *address, unsign
 }
 
 void qr_status_json(const struct qr_status_pair *s, const char *address, struct qr_buf *ret) {
-    put_json(s, address, 2, ret);
+    status_json_put(s, address, 2, ret);
 }
 
 void qr_status_json_line(const struct qr_status_pair *s, const char *address, struct qr_buf *ret) {
-    put_json(s, address, 0, ret);
+    status_json_put(s, address, 0, ret);
 }

@@ -1,16 +1,16 @@
-/* monitor/termination_log.h — the container's termination message: why it ended, for whoever runs
- * `kubectl describe`.
+/* monitor/termination_log.h — the container's termination message: the reason for the exit, shown
+ * by `kubectl describe`.
  *
- * What      One sentence into the file that the kubelet made (settings: --termination-log, else
- *           /dev/termination-log); nothing where that file is missing. Written on every error exit
- *           and on SIGTERM. No newline ends it, since the pod's status shows each byte; on what
- *           is no ordinary file (/dev/stderr) one does.
- * Strangers a job file may come from one. Where only it names the file (and not the kubelet's own
- *           place), the file is written when it is an ordinary one, no link, and empty, or as this
- *           process left it: what is there is nobody's loss. The kubelet makes a new empty file for
- *           each start of a container. A flag or a variable is the user's own word: what they name
- *           is overwritten.
- * Threads   any; qr_termination_log_to before the first use.
+ * What      Writes one sentence into the file that the kubelet created (--termination-log, default
+ *           /dev/termination-log); nothing if that file does not exist. Written on every error exit
+ *           and on SIGTERM. Without a trailing newline, since the pod's status shows each byte;
+ *           with one if the target is not a regular file (/dev/stderr).
+ * Security  A job file may be untrusted. If only the job file names the target (and not the
+ *           kubelet's default), the target is written only if it is a regular file, not a link, and
+ *           empty or as this process left it, so no content is lost. The kubelet creates a new
+ *           empty file for each start of a container. A target from a flag or a variable is the
+ *           user's choice and is overwritten.
+ * Threads   any; call qr_termination_log_to before the other functions.
  */
 #ifndef QR_MONITOR_TERMINATION_LOG_H
 #define QR_MONITOR_TERMINATION_LOG_H
@@ -19,11 +19,12 @@
 #include <stddef.h>
 
 void qr_termination_log_to(const char *path, bool from_job_file); /* copied; NULL: the default */
-/* The file is there, and is not one that the words of a job file may replace. */
+/* True when the target exists, but a job file may not overwrite it. */
 bool qr_termination_log_refused(void);
+/* Replaces the message. Errors are ignored. */
 void qr_termination_log(const char *text);
-/* "step 17 of 100: drained on SIGTERM", by base/counter.h; before the first committed step "before
- * the first step: ...". */
+/* Writes "step 17 of 100: drained on SIGTERM" into ret, from base/counter.h; before the first
+ * committed step "before the first step: ...". */
 void qr_termination_log_drained(char *ret, size_t bytes);
 
 #endif

@@ -1,3 +1,5 @@
+/* record/checkpoint_folder.c — resolves the URL of a checkpoint directory to a store. Start reading
+ * at qr_checkpoint_folder_open(). */
 #include "record/checkpoint_folder.h"
 
 #include <string.h>
@@ -16,8 +18,8 @@ enum qr_code qr_checkpoint_folder_open(const char *url, struct qr_checkpoint_fol
     if (!slash) {
         qr_checkpoint_folder_close(&p);
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s: checkpoints want a folder of their own in a bucket, %s/NAME", url,
-                       bare);
+                       "%s: checkpoints need a directory of their own in the bucket: use %s/NAME",
+                       url, bare);
     }
     *slash = 0;
     p.url = QR_MOVE(bare);

@@ -1,3 +1,5 @@
+/* record/tensorboard.c — buffers events of steps and epochs and appends them to event files. Start
+ * reading at qr_tensorboard_step(). */
 #include "record/tensorboard.h"
 
 #include <math.h>
@@ -21,15 +23,15 @@ struct run_file {
     struct qr_buf held;
 };
 
-/* One event's values while they are collected. */
-struct batch {
+/* The values of one event while they are collected. */
+struct event_batch {
     size_t n;
     struct qr_event_value v[QR_EVENT_MAX_VALUES];
     char tag[QR_EVENT_MAX_VALUES][TAG_CHARS];
     uint8_t scalar[QR_EVENT_MAX_VALUES][4];
 };
 
-struct weight {
+struct tensorboard_weight {
     char tag[TAG_CHARS - 32];
     size_t offset, n;
     bool quantum;
@@ -39,21 +41,21 @@ struct qr_tensorboard {
     struct qr_tensorboard_options opt;
     char *logdir, *host;
     size_t n_weights, n_params;
-    struct weight *weights;
+    struct tensorboard_weight *weights;
     struct run_file runs[N_RUNS];
     struct qr_buf event, content, graph;
-    struct batch batch;
+    struct event_batch batch;
     struct qr_hparam hparams[QR_HPARAMS_MAX];
     uint8_t histogram[QR_HISTOGRAM_BUCKETS * 3 * 8];
     int64_t flushed_ns;
-    bool began, failed, anew;
-    int64_t first_step; /* what readers are told to forget from */
+    bool began, failed, restart;
+    int64_t first_step; /* readers discard earlier events from this step on */
 };
 
-/* "pqc/parameters" → "parameters_0", its name in Keras; a further filter's keeps its layer in
- * front; "dense/kernel" → "dense/kernel_0". */
-static void name_weight(const struct qr_weights_entry *e, bool first_quantum, char *ret,
-                        size_t cap) {
+/* Names a weight as Keras does: "pqc/parameters" → "parameters_0"; further filters keep their layer
+ * as a prefix; "dense/kernel" → "dense/kernel_0". */
+static void tensorboard_weight_tag(const struct qr_weights_entry *e, bool first_quantum, char *ret,
+                                   size_t cap) {
     const char *slash = strchr(e->name, '/');
     snprintf(ret, cap, "%.56s_0", first_quantum && slash ? slash + 1 : e->name);
 }
@@ -72,13 +74,13 @@ struct qr_tensorboard *qr_tensorboard_new(const struct qr_tensorboard_options *o
     bool quantum_seen = false;
     for (size_t i = 0; i < t->n_weights; i++) {
         const struct qr_weights_entry *e = &opt->layout->entries[i];
-        struct weight *w = &t->weights[i];
+        struct tensorboard_weight *w = &t->weights[i];
         w->offset = t->n_params;
         w->quantum = e->symbols != NULL;
         w->n = 1;
         for (unsigned k = 0; k < e->rank; k++) w->n *= e->dims[k];
         t->n_params += w->n;
-        name_weight(e, w->quantum && !quantum_seen, w->tag, sizeof w->tag);
+        tensorboard_weight_tag(e, w->quantum && !quantum_seen, w->tag, sizeof w->tag);
         quantum_seen |= w->quantum;
     }
     t->event.max = t->content.max = BUFFER_MAX_BYTES;
@@ -91,15 +93,15 @@ void qr_tensorboard_set_number(struct qr_tensorboard *t, const char *name, doubl
         if (strcmp(t->hparams[i].name, name) == 0) t->hparams[i].number = value;
 }
 
-void qr_tensorboard_restart(struct qr_tensorboard *t) { t->anew = true; }
+void qr_tensorboard_restart(struct qr_tensorboard *t) { t->restart = true; }
 
-static double wall_seconds(const struct qr_tensorboard *t) {
+static double tensorboard_wall_seconds(const struct qr_tensorboard *t) {
     return (double)qr_now_ns(t->opt.wall) / (double)QR_SECOND;
 }
 
 /* ---- files ---- */
 
-static void close_run(struct run_file *r) {
+static void tensorboard_close_run(struct run_file *r) {
     qr_appender_close(r->file);
     r->file = NULL;
     free(r->name);
@@ -107,7 +109,7 @@ static void close_run(struct run_file *r) {
     r->bytes = 0;
 }
 
-static enum qr_code flush(struct qr_tensorboard *t, struct qr_err *err) {
+static enum qr_code tensorboard_flush(struct qr_tensorboard *t, struct qr_err *err) {
     t->flushed_ns = qr_now_ns(t->opt.monotonic);
     for (int i = 0; i < N_RUNS; i++) {
         struct run_file *r = &t->runs[i];
@@ -120,24 +122,23 @@ static enum qr_code flush(struct qr_tensorboard *t, struct qr_err *err) {
         r->bytes += r->held.n;
         qr_buf_clear(&r->held);
         if (t->opt.wrote) t->opt.wrote(t->opt.wrote_ctx, r->name, r->bytes);
-        if (t->opt.max_file_bytes && r->bytes >= t->opt.max_file_bytes) close_run(r);
+        if (t->opt.max_file_bytes && r->bytes >= t->opt.max_file_bytes) tensorboard_close_run(r);
     }
     return QR_OK;
 }
 
-static void put_event(struct qr_tensorboard *t, int run, const struct qr_event *e) {
+static void tensorboard_put_event(struct qr_tensorboard *t, int run, const struct qr_event *e) {
     qr_buf_clear(&t->event);
     qr_event_encode(e, &t->event);
     if (qr_buf_ok(&t->event)) qr_tfrecord_put(&t->runs[run].held, qr_buf_view(&t->event));
 }
 
-/* A name that no other process's file has: second, host, process, and a number that is
- * free. Readers take files in the order of their names, so a later one of this process has
- * a later second. */
-static enum qr_code open_run(struct qr_tensorboard *t, int run, struct qr_err *err) {
+/* Opens a file with a unique name: second, host, process and a free number. Readers take files in
+ * the order of their names, so each further file of this process has a later second. */
+static enum qr_code tensorboard_open_run(struct qr_tensorboard *t, int run, struct qr_err *err) {
     struct run_file *r = &t->runs[run];
     if (r->file) return QR_OK;
-    double now = wall_seconds(t);
+    double now = tensorboard_wall_seconds(t);
     bool first = r->second == 0;
     long long second = first || (long long)now > r->second ? (long long)now : r->second + 1;
     qr_auto(qr_free_p) char *path = NULL;
@@ -156,20 +157,20 @@ static enum qr_code open_run(struct qr_tensorboard *t, int run, struct qr_err *e
     const struct qr_event version = {
         .wall_time = now, .file_version = "brain.Event:2", .writer = "qring"};
     const struct qr_event start = {.wall_time = now, .session_start = true, .step = t->first_step};
-    put_event(t, run, &version);
-    if (first) put_event(t, run, &start);
-    /* behind the start, which would make readers forget it */
+    tensorboard_put_event(t, run, &version);
+    if (first) tensorboard_put_event(t, run, &start);
+    /* The graph comes after the session start, which would make readers discard it. */
     const struct qr_event graph = {
         .wall_time = now, .step = t->first_step, .graph = qr_buf_view(&t->graph)};
-    if (first && run == TRAIN && graph.graph.n) put_event(t, run, &graph);
+    if (first && run == TRAIN && graph.graph.n) tensorboard_put_event(t, run, &graph);
     return QR_OK;
 }
 
 /* ---- one event ---- */
 
-static struct qr_event_value *next_value(struct qr_tensorboard *t, const char *before,
-                                         const char *name, const char *after) {
-    struct batch *b = &t->batch;
+static struct qr_event_value *tensorboard_next_value(struct qr_tensorboard *t, const char *before,
+                                                     const char *name, const char *after) {
+    struct event_batch *b = &t->batch;
     QR_ASSERT(b->n < QR_EVENT_MAX_VALUES);
     snprintf(b->tag[b->n], TAG_CHARS, "%s%s%s", before, name, after);
     struct qr_event_value *v = &b->v[b->n];
@@ -178,25 +179,26 @@ static struct qr_event_value *next_value(struct qr_tensorboard *t, const char *b
     return v;
 }
 
-static enum qr_code end_event(struct qr_tensorboard *t, int run, int64_t step, struct qr_err *err) {
-    struct batch *b = &t->batch;
+static enum qr_code tensorboard_end_event(struct qr_tensorboard *t, int run, int64_t step,
+                                          struct qr_err *err) {
+    struct event_batch *b = &t->batch;
     const struct qr_event e = {
-        .wall_time = wall_seconds(t), .step = step, .n_values = b->n, .values = b->v};
+        .wall_time = tensorboard_wall_seconds(t), .step = step, .n_values = b->n, .values = b->v};
     b->n = 0;
     if (e.n_values == 0) return QR_OK;
-    if (open_run(t, run, err) != QR_OK) return err->code;
-    put_event(t, run, &e);
+    if (tensorboard_open_run(t, run, err) != QR_OK) return err->code;
+    tensorboard_put_event(t, run, &e);
     return QR_OK;
 }
 
-static void scalar(struct qr_tensorboard *t, const char *before, const char *name,
-                   const char *after, double value) {
+static void tensorboard_put_scalar(struct qr_tensorboard *t, const char *before, const char *name,
+                                   const char *after, double value) {
     union {
         float f;
         uint32_t u;
     } bits = {.f = (float)value};
     uint8_t *at = t->batch.scalar[t->batch.n];
-    struct qr_event_value *v = next_value(t, before, name, after);
+    struct qr_event_value *v = tensorboard_next_value(t, before, name, after);
     qr_set_u32le(at, bits.u);
     v->plugin = "scalars";
     v->data_class = QR_EVENT_CLASS_SCALAR;
@@ -224,13 +226,14 @@ bool qr_histogram(const double *v, size_t n, double ret[QR_HISTOGRAM_BUCKETS][3]
     return true;
 }
 
-/* One event each: a histogram has 720 bytes. */
-static enum qr_code put_rows(struct qr_tensorboard *t, int run, const char *tag, const char *after,
-                             const double rows[QR_HISTOGRAM_BUCKETS][3], int64_t step,
-                             struct qr_err *err) {
+/* Writes a histogram (720 bytes) as an event of its own. */
+static enum qr_code tensorboard_put_histogram(struct qr_tensorboard *t, int run, const char *tag,
+                                              const char *after,
+                                              const double rows[QR_HISTOGRAM_BUCKETS][3],
+                                              int64_t step, struct qr_err *err) {
     for (size_t i = 0; i < QR_HISTOGRAM_BUCKETS * 3; i++)
         qr_set_u64le(t->histogram + 8 * i, qr_bits_of_double(rows[i / 3][i % 3]));
-    struct qr_event_value *v = next_value(t, "", tag, after);
+    struct qr_event_value *v = tensorboard_next_value(t, "", tag, after);
     v->plugin = "histograms";
     v->data_class = QR_EVENT_CLASS_TENSOR;
     v->dtype = QR_EVENT_DOUBLE;
@@ -238,26 +241,29 @@ static enum qr_code put_rows(struct qr_tensorboard *t, int run, const char *tag,
     v->dims[0] = QR_HISTOGRAM_BUCKETS;
     v->dims[1] = 3;
     v->tensor = qr_bytes_of(t->histogram, sizeof t->histogram);
-    return end_event(t, run, step, err);
+    return tensorboard_end_event(t, run, step, err);
 }
 
-static enum qr_code histogram(struct qr_tensorboard *t, const struct weight *w,
-                              const double *values, int64_t epoch, struct qr_err *err) {
+static enum qr_code tensorboard_put_weight_histogram(struct qr_tensorboard *t,
+                                                     const struct tensorboard_weight *w,
+                                                     const double *values, int64_t epoch,
+                                                     struct qr_err *err) {
     double rows[QR_HISTOGRAM_BUCKETS][3];
     if (!qr_histogram(values + w->offset, w->n, rows)) return QR_OK;
-    return put_rows(t, TRAIN, w->tag, "/histogram", rows, epoch, err);
+    return tensorboard_put_histogram(t, TRAIN, w->tag, "/histogram", rows, epoch, err);
 }
 
-/* 1 ... 128, then every second one, from 256 every fourth: a long run's files grow by the logarithm
- * of its steps. */
+/* Steps 1 ... 128, then every second one, from 256 on every fourth, and so on: the files of a long
+ * run grow with the logarithm of its steps. */
 bool qr_tensorboard_shows_readouts(uint64_t step) {
     uint64_t every = 1;
     while (step >= 128 * every) every *= 2;
     return step % every == 0;
 }
 
-static enum qr_code readouts(struct qr_tensorboard *t, int run, const struct qr_step_detail *d,
-                             int64_t step, struct qr_err *err) {
+static enum qr_code tensorboard_put_readouts(struct qr_tensorboard *t, int run,
+                                             const struct qr_step_detail *d, int64_t step,
+                                             struct qr_err *err) {
     double rows[QR_HISTOGRAM_BUCKETS][3], width = 2 * d->readout_bound / QR_READOUT_BUCKETS;
     _Static_assert((int)QR_READOUT_BUCKETS == (int)QR_HISTOGRAM_BUCKETS, "a row for each bucket");
     for (int k = 0; k < QR_READOUT_BUCKETS; k++) {
@@ -266,23 +272,24 @@ static enum qr_code readouts(struct qr_tensorboard *t, int run, const struct qr_
             k == QR_READOUT_BUCKETS - 1 ? d->readout_bound : width * (k + 1) - d->readout_bound;
         rows[k][2] = (double)d->readouts[k];
     }
-    return put_rows(t, run, "Readouts", "", rows, step, err);
+    return tensorboard_put_histogram(t, run, "Readouts", "", rows, step, err);
 }
 
 /* ---- HParams ---- */
 
-static enum qr_code hparams(struct qr_tensorboard *t, const char *tag, struct qr_err *err) {
-    struct qr_event_value *v = next_value(t, "_hparams_/", tag, "");
+static enum qr_code tensorboard_put_hparams(struct qr_tensorboard *t, const char *tag,
+                                            struct qr_err *err) {
+    struct qr_event_value *v = tensorboard_next_value(t, "_hparams_/", tag, "");
     v->plugin = "hparams";
     v->content = qr_buf_view(&t->content);
     v->data_class = QR_EVENT_CLASS_TENSOR;
     v->rank = 1;
     v->dims[0] = 0;
-    return end_event(t, ROOT, 0, err);
+    return tensorboard_end_event(t, ROOT, 0, err);
 }
 
-static enum qr_code begin(struct qr_tensorboard *t, const struct qr_step_line *line,
-                          struct qr_err *err) {
+static enum qr_code tensorboard_begin_session(struct qr_tensorboard *t,
+                                              const struct qr_step_line *line, struct qr_err *err) {
     struct qr_hparam_metric m[2 * MAX_METRICS];
     char tags[2 * MAX_METRICS][TAG_CHARS];
     size_t n = 0;
@@ -296,12 +303,13 @@ static enum qr_code begin(struct qr_tensorboard *t, const struct qr_step_line *l
         }
     qr_buf_clear(&t->content);
     qr_hparams_experiment(t->hparams, t->opt.n_hparams, m, n, &t->content);
-    if (hparams(t, "experiment", err) != QR_OK) return err->code;
+    if (tensorboard_put_hparams(t, "experiment", err) != QR_OK) return err->code;
     qr_buf_clear(&t->content);
-    qr_hparams_start(t->hparams, t->opt.n_hparams, t->opt.group, wall_seconds(t), &t->content);
+    qr_hparams_start(t->hparams, t->opt.n_hparams, t->opt.group, tensorboard_wall_seconds(t),
+                     &t->content);
     t->began = true;
-    t->flushed_ns = qr_now_ns(t->opt.monotonic) - HELD_MAX_NS; /* the first step is seen at once */
-    return hparams(t, "session_start_info", err);
+    t->flushed_ns = qr_now_ns(t->opt.monotonic) - HELD_MAX_NS; /* write the first step at once */
+    return tensorboard_put_hparams(t, "session_start_info", err);
 }
 
 enum qr_code qr_tensorboard_success(struct qr_tensorboard *t, uint64_t epochs,
@@ -310,12 +318,13 @@ enum qr_code qr_tensorboard_success(struct qr_tensorboard *t, uint64_t epochs,
     struct qr_err own;
     if (!err) err = &own;
     if (!t->began || t->failed || t->opt.evaluator) return QR_OK;
-    for (size_t i = 0; i < n; i++) scalar(t, values[i].name, "", "", values[i].value);
-    enum qr_code code = end_event(t, ROOT, (int64_t)epochs, err);
+    for (size_t i = 0; i < n; i++)
+        tensorboard_put_scalar(t, values[i].name, "", "", values[i].value);
+    enum qr_code code = tensorboard_end_event(t, ROOT, (int64_t)epochs, err);
     qr_buf_clear(&t->content);
-    qr_hparams_end(true, wall_seconds(t), &t->content);
-    if (code == QR_OK) code = hparams(t, "session_end_info", err);
-    if (code == QR_OK) code = flush(t, err);
+    qr_hparams_end(true, tensorboard_wall_seconds(t), &t->content);
+    if (code == QR_OK) code = tensorboard_put_hparams(t, "session_end_info", err);
+    if (code == QR_OK) code = tensorboard_flush(t, err);
     t->failed = code != QR_OK;
     return code;
 }
@@ -325,8 +334,8 @@ enum qr_code qr_tensorboard_success(struct qr_tensorboard *t, uint64_t epochs,
 typedef double lanes __attribute__((vector_size(16)));
 typedef double lanes_at __attribute__((vector_size(16), aligned(8), may_alias));
 
-/* In eight sums: a single one waits for each addition. */
-static double square_sum(const double *v, size_t n) {
+/* Adds up in eight sums: a single one would wait for the latency of each addition. */
+static double gradient_sum_of_squares(const double *v, size_t n) {
     lanes sum[4] = {0};
     double rest = 0;
     size_t i = 0;
@@ -340,96 +349,100 @@ static double square_sum(const double *v, size_t n) {
     return all[0] + all[1] + rest;
 }
 
-double qr_gradient_norm(const double *g, size_t n) { return sqrt(square_sum(g, n)); }
+double qr_gradient_norm(const double *g, size_t n) { return sqrt(gradient_sum_of_squares(g, n)); }
 
-static void gradients(struct qr_tensorboard *t, const double *g) {
-    scalar(t, "batch_gradient_norm", "", "", qr_gradient_norm(g, t->n_params));
+static void tensorboard_put_gradients(struct qr_tensorboard *t, const double *g) {
+    tensorboard_put_scalar(t, "batch_gradient_norm", "", "", qr_gradient_norm(g, t->n_params));
     for (size_t i = 0; i < t->n_weights; i++) {
-        const struct weight *w = &t->weights[i];
+        const struct tensorboard_weight *w = &t->weights[i];
         if (!w->quantum || w->n == 0 || t->batch.n + 2 > QR_EVENT_MAX_VALUES) continue;
         double sum = 0, squares = 0, variance = 0;
         for (size_t k = w->offset; k < w->offset + w->n; k++) sum += g[k], squares += g[k] * g[k];
         double mean = sum / (double)w->n;
         for (size_t k = w->offset; k < w->offset + w->n; k++)
             variance += (g[k] - mean) * (g[k] - mean);
-        scalar(t, "batch_gradient_norm/", w->tag, "", sqrt(squares));
-        scalar(t, "batch_gradient_variance/", w->tag, "", variance / (double)w->n);
+        tensorboard_put_scalar(t, "batch_gradient_norm/", w->tag, "", sqrt(squares));
+        tensorboard_put_scalar(t, "batch_gradient_variance/", w->tag, "", variance / (double)w->n);
     }
 }
 
-static void line_values(struct qr_tensorboard *t, const char *before,
-                        const struct qr_step_line *line, const char *after) {
-    scalar(t, before, "loss", after, line->loss);
+static void tensorboard_put_metrics(struct qr_tensorboard *t, const char *before,
+                                    const struct qr_step_line *line, const char *after) {
+    tensorboard_put_scalar(t, before, "loss", after, line->loss);
     for (size_t i = 0; i < line->n_metrics; i++)
-        scalar(t, before, line->metrics[i].name, after, line->metrics[i].value);
+        tensorboard_put_scalar(t, before, line->metrics[i].name, after, line->metrics[i].value);
 }
 
-static void logged_values(struct qr_tensorboard *t, const char *before,
-                          const struct qr_step_line *line, const char *after) {
+static void tensorboard_put_logged(struct qr_tensorboard *t, const char *before,
+                                   const struct qr_step_line *line, const char *after) {
     for (size_t i = 0; i < line->n_logged; i++)
         if (isfinite(line->logged[i].value))
-            scalar(t, before, line->logged[i].name, after, line->logged[i].value);
+            tensorboard_put_scalar(t, before, line->logged[i].name, after, line->logged[i].value);
 }
 
-static enum qr_code epoch_end(struct qr_tensorboard *t, const struct qr_step_line *line,
-                              const struct qr_step_detail *d, struct qr_err *err) {
+static enum qr_code tensorboard_put_epoch_end(struct qr_tensorboard *t,
+                                              const struct qr_step_line *line,
+                                              const struct qr_step_detail *d, struct qr_err *err) {
     int64_t epoch = (int64_t)line->epoch - 1;
     for (size_t i = 0; i < d->n_running; i++)
-        scalar(t, "epoch_", d->running[i].name, "", d->running[i].value);
-    scalar(t, "epoch_learning_rate", "", "", d->learning_rate);
+        tensorboard_put_scalar(t, "epoch_", d->running[i].name, "", d->running[i].value);
+    tensorboard_put_scalar(t, "epoch_learning_rate", "", "", d->learning_rate);
     if (d->cost > 0) {
-        scalar(t, "cost", "", "", d->cost);
-        scalar(t, "cost_pod_hours", "", "", (double)d->pod_ms / 3.6e6);
+        tensorboard_put_scalar(t, "cost", "", "", d->cost);
+        tensorboard_put_scalar(t, "cost_pod_hours", "", "", (double)d->pod_ms / 3.6e6);
     }
-    enum qr_code code = end_event(t, TRAIN, epoch, err);
+    enum qr_code code = tensorboard_end_event(t, TRAIN, epoch, err);
     for (size_t i = 0; i < d->n_running; i++)
-        scalar(t, d->running[i].name, "", "", d->running[i].value);
-    if (line->eval) line_values(t, "val_", line, "");
-    if (code == QR_OK) code = end_event(t, ROOT, epoch, err);
+        tensorboard_put_scalar(t, d->running[i].name, "", "", d->running[i].value);
+    if (line->eval) tensorboard_put_metrics(t, "val_", line, "");
+    if (code == QR_OK) code = tensorboard_end_event(t, ROOT, epoch, err);
     for (size_t i = 0; i < t->n_weights && code == QR_OK; i++)
-        code = histogram(t, &t->weights[i], d->weights, epoch, err);
+        code = tensorboard_put_weight_histogram(t, &t->weights[i], d->weights, epoch, err);
     return code;
 }
 
-static enum qr_code evaluation(struct qr_tensorboard *t, int run, const struct qr_step_line *line,
-                               const struct qr_step_detail *d, struct qr_err *err) {
+static enum qr_code tensorboard_put_evaluation(struct qr_tensorboard *t, int run,
+                                               const struct qr_step_line *line,
+                                               const struct qr_step_detail *d, struct qr_err *err) {
     int64_t step = (int64_t)line->step;
-    line_values(t, "evaluation_", line, "_vs_iterations");
-    logged_values(t, "evaluation_", line, "_vs_iterations");
-    if (end_event(t, run, step, err) != QR_OK) return err->code;
+    tensorboard_put_metrics(t, "evaluation_", line, "_vs_iterations");
+    tensorboard_put_logged(t, "evaluation_", line, "_vs_iterations");
+    if (tensorboard_end_event(t, run, step, err) != QR_OK) return err->code;
     if (d->ends_epoch) {
-        line_values(t, "epoch_", line, "");
-        logged_values(t, "epoch_", line, "");
-        if (end_event(t, run, (int64_t)line->epoch - 1, err) != QR_OK) return err->code;
+        tensorboard_put_metrics(t, "epoch_", line, "");
+        tensorboard_put_logged(t, "epoch_", line, "");
+        if (tensorboard_end_event(t, run, (int64_t)line->epoch - 1, err) != QR_OK) return err->code;
     }
-    return d->readouts ? readouts(t, run, d, step, err) : QR_OK;
+    return d->readouts ? tensorboard_put_readouts(t, run, d, step, err) : QR_OK;
 }
 
-/* Each is seen at once: the next may be long in coming. */
-static enum qr_code evaluator_line(struct qr_tensorboard *t, const struct qr_step_line *line,
-                                   const struct qr_step_detail *d, struct qr_err *err) {
-    if (!t->began) t->first_step = t->anew ? 0 : (int64_t)line->step;
+/* Flushes each line: the next one may come much later. */
+static enum qr_code tensorboard_put_evaluator_line(struct qr_tensorboard *t,
+                                                   const struct qr_step_line *line,
+                                                   const struct qr_step_detail *d,
+                                                   struct qr_err *err) {
+    if (!t->began) t->first_step = t->restart ? 0 : (int64_t)line->step;
     t->began = true;
-    enum qr_code code = evaluation(t, EVALUATOR, line, d, err);
-    return code == QR_OK ? flush(t, err) : code;
+    enum qr_code code = tensorboard_put_evaluation(t, EVALUATOR, line, d, err);
+    return code == QR_OK ? tensorboard_flush(t, err) : code;
 }
 
-static enum qr_code put_line(struct qr_tensorboard *t, const struct qr_step_line *line,
-                             const struct qr_step_detail *d, struct qr_err *err) {
+static enum qr_code tensorboard_put_line(struct qr_tensorboard *t, const struct qr_step_line *line,
+                                         const struct qr_step_detail *d, struct qr_err *err) {
     int64_t step = (int64_t)line->step;
-    if (!t->began && begin(t, line, err) != QR_OK) return err->code;
+    if (!t->began && tensorboard_begin_session(t, line, err) != QR_OK) return err->code;
     if (line->eval) {
-        if (evaluation(t, VALIDATION, line, d, err) != QR_OK) return err->code;
+        if (tensorboard_put_evaluation(t, VALIDATION, line, d, err) != QR_OK) return err->code;
     } else {
-        line_values(t, "batch_", line, "");
-        logged_values(t, "batch_", line, "");
-        if (d->gradient) gradients(t, d->gradient);
-        if (end_event(t, TRAIN, step, err) != QR_OK) return err->code;
+        tensorboard_put_metrics(t, "batch_", line, "");
+        tensorboard_put_logged(t, "batch_", line, "");
+        if (d->gradient) tensorboard_put_gradients(t, d->gradient);
+        if (tensorboard_end_event(t, TRAIN, step, err) != QR_OK) return err->code;
         if (d->readouts && qr_tensorboard_shows_readouts(line->step) &&
-            readouts(t, TRAIN, d, step, err) != QR_OK)
+            tensorboard_put_readouts(t, TRAIN, d, step, err) != QR_OK)
             return err->code;
     }
-    return d->ends_epoch ? epoch_end(t, line, d, err) : QR_OK;
+    return d->ends_epoch ? tensorboard_put_epoch_end(t, line, d, err) : QR_OK;
 }
 
 enum qr_code qr_tensorboard_step(struct qr_tensorboard *t, const struct qr_step_line *line,
@@ -437,11 +450,11 @@ enum qr_code qr_tensorboard_step(struct qr_tensorboard *t, const struct qr_step_
     struct qr_err own;
     if (!err) err = &own;
     if (t->failed) return QR_OK;
-    enum qr_code code =
-        t->opt.evaluator ? evaluator_line(t, line, detail, err) : put_line(t, line, detail, err);
+    enum qr_code code = t->opt.evaluator ? tensorboard_put_evaluator_line(t, line, detail, err)
+                                         : tensorboard_put_line(t, line, detail, err);
     bool due = detail->ends_epoch || t->runs[TRAIN].held.n > HELD_MAX_BYTES ||
                qr_now_ns(t->opt.monotonic) - t->flushed_ns >= HELD_MAX_NS;
-    if (code == QR_OK && due) code = flush(t, err);
+    if (code == QR_OK && due) code = tensorboard_flush(t, err);
     t->failed = code != QR_OK;
     return code;
 }
@@ -449,10 +462,10 @@ enum qr_code qr_tensorboard_step(struct qr_tensorboard *t, const struct qr_step_
 void qr_tensorboard_close(struct qr_tensorboard *t) {
     if (!t) return;
     struct qr_err err;
-    /* a second's curves are lost, and nothing else */
-    if (!t->failed && flush(t, &err) != QR_OK) t->failed = true;
+    /* A failure here loses at most one second of events. */
+    if (!t->failed && tensorboard_flush(t, &err) != QR_OK) t->failed = true;
     for (int i = 0; i < N_RUNS; i++) {
-        close_run(&t->runs[i]);
+        tensorboard_close_run(&t->runs[i]);
         qr_buf_free(&t->runs[i].held);
     }
     qr_buf_free(&t->event);

@@ -1,3 +1,5 @@
+/* record/weights.c — encodes and decodes weight files, and matches a file with a model's layout.
+ * Start reading at qr_weights_decode(). */
 #include "record/weights.h"
 
 #include <float.h>
@@ -16,7 +18,7 @@
 enum { NAME_CHARS = 256 };
 static const size_t max_npz_bytes = (size_t)1 << 30;
 
-static bool ends(const char *s, const char *with) {
+static bool weights_has_suffix(const char *s, const char *with) {
     size_t n = strlen(s), m = strlen(with);
     return n >= m && strcmp(s + n - m, with) == 0;
 }
@@ -24,48 +26,48 @@ static bool ends(const char *s, const char *with) {
 enum qr_code qr_weights_format_of(const char *url, enum qr_weights_format *ret,
                                   struct qr_err *err) {
     qr_auto(qr_free_p) char *shown = qr_url_shown(url), *name = qr_xstrdup(shown);
-    if (strcmp(shown, url) != 0) name[strcspn(name, "?")] = 0; /* a query ends no name */
-    if (ends(name, ".weights.h5"))
+    if (strcmp(shown, url) != 0) name[strcspn(name, "?")] = 0; /* drop the query */
+    if (weights_has_suffix(name, ".weights.h5"))
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "%s: under a name that ends with .weights.h5 Keras reads another format; "
                        "rename it, for example to weights.h5 or x_weights.h5",
                        shown);
-    if (ends(name, ".h5")) *ret = QR_WEIGHTS_H5;
-    else if (ends(name, ".npz")) *ret = QR_WEIGHTS_NPZ;
-    else if (ends(name, ".safetensors")) *ret = QR_WEIGHTS_SAFETENSORS;
+    if (weights_has_suffix(name, ".h5")) *ret = QR_WEIGHTS_H5;
+    else if (weights_has_suffix(name, ".npz")) *ret = QR_WEIGHTS_NPZ;
+    else if (weights_has_suffix(name, ".safetensors")) *ret = QR_WEIGHTS_SAFETENSORS;
     else
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s: weights are named .h5 (Keras), .npz or .safetensors", shown);
+                       "%s: unknown suffix; name weights .h5 (Keras), .npz or .safetensors", shown);
     return QR_OK;
 }
 
-static size_t entry_size(const struct qr_weights_entry *e) {
+static size_t weights_entry_size(const struct qr_weights_entry *e) {
     size_t n = 1;
     for (unsigned d = 0; d < e->rank; d++) n *= e->dims[d];
     return n;
 }
 
 /* The length of the layer's name in "dense_1/kernel". */
-static size_t layer_chars(const char *name) { return strcspn(name, "/"); }
+static size_t layer_name_length(const char *name) { return strcspn(name, "/"); }
 
-static bool same_layer(const char *a, const char *b) {
-    return layer_chars(a) == layer_chars(b) && memcmp(a, b, layer_chars(a)) == 0;
+static bool weights_same_layer(const char *a, const char *b) {
+    return layer_name_length(a) == layer_name_length(b) && memcmp(a, b, layer_name_length(a)) == 0;
 }
 
-static int by_symbol(const void *a, const void *b, void *symbols) {
+static int weights_compare_symbols(const void *a, const void *b, void *symbols) {
     const char *const *s = symbols;
     return strcmp(s[*(const size_t *)a], s[*(const size_t *)b]);
 }
 
-/* TFQ's order: ret[i] is the natural index of the i-th symbol when sorted as strings. NULL for
+/* TFQ's order: element i is the natural index of the i-th symbol when sorted as strings. NULL for
  * weights without symbols. */
-static size_t *file_order(const struct qr_weights_entry *e) {
+static size_t *keras_symbol_order(const struct qr_weights_entry *e) {
     if (!e->symbols) return NULL;
     size_t *order = qr_xcalloc(e->dims[0], sizeof *order);
     for (size_t i = 0; i < e->dims[0]; i++) order[i] = i;
     const char **symbols = qr_xcalloc(e->dims[0], sizeof(const char *));
     memcpy(symbols, e->symbols, e->dims[0] * sizeof(const char *));
-    qsort_r(order, e->dims[0], sizeof *order, by_symbol, symbols);
+    qsort_r(order, e->dims[0], sizeof *order, weights_compare_symbols, symbols);
     free(symbols);
     return order;
 }
@@ -77,70 +79,69 @@ struct keras_layers {
     size_t n;
 };
 
-static struct qr_keras_layer *add_layer(struct keras_layers *k, const char *name, size_t n) {
+static struct qr_keras_layer *keras_add_layer(struct keras_layers *k, const char *name, size_t n) {
     k->v = qr_xreallocarray(k->v, k->n + 1, sizeof *k->v);
     k->v[k->n] = (struct qr_keras_layer){.name = qr_xstrndup(name, n)};
     return &k->v[k->n++];
 }
-static void add_empty(struct keras_layers *k, const char *name) {
-    add_layer(k, name, strlen(name));
+static void keras_add_empty_layer(struct keras_layers *k, const char *name) {
+    keras_add_layer(k, name, strlen(name));
 }
 
-static void free_layers(struct keras_layers *k) {
+static void keras_free_layers(struct keras_layers *k) {
     struct qr_keras_file as_file = {k->n, k->v};
     qr_keras_file_fini(&as_file);
 }
 
-/* The layers of the tutorial's model in Keras' order, weightless ones with them: what follows the
- * circuits is a concatenate layer when there are several filters, and the tutorial's
- * readout_histogram_layer when there is one and dense layers follow. */
-static struct keras_layers keras_layers_of(const struct qr_weights_layout *layout,
-                                           const double *values) {
+/* The layers of the tutorial's model in Keras' order, with those without weights: after the
+ * circuits comes a concatenate layer if there are several filters, or the tutorial's
+ * readout_histogram_layer if there is one and dense layers follow. */
+static struct keras_layers keras_make_layers(const struct qr_weights_layout *layout,
+                                             const double *values) {
     struct keras_layers k = {0};
     size_t n_quantum = 0;
     while (n_quantum < layout->n && layout->entries[n_quantum].symbols) n_quantum++;
-    add_empty(&k, "input_1");
-    if (n_quantum) add_empty(&k, "add_circuit");
+    keras_add_empty_layer(&k, "input_1");
+    if (n_quantum) keras_add_empty_layer(&k, "add_circuit");
     for (size_t i = 0; i < layout->n; i++) {
         const struct qr_weights_entry *e = &layout->entries[i];
-        bool first = i == 0 || !same_layer(e->name, layout->entries[i - 1].name);
+        bool first = i == 0 || !weights_same_layer(e->name, layout->entries[i - 1].name);
         if (i == n_quantum && n_quantum)
-            add_empty(&k, n_quantum > 1 ? "concatenate" : "readout_histogram_layer");
-        if (first) add_layer(&k, e->name, layer_chars(e->name));
+            keras_add_empty_layer(&k, n_quantum > 1 ? "concatenate" : "readout_histogram_layer");
+        if (first) keras_add_layer(&k, e->name, layer_name_length(e->name));
         char name[NAME_CHARS];
         snprintf(name, sizeof name, "%s:0",
-                 e->symbols ? e->name + layer_chars(e->name) + 1 : e->name);
-        qr_auto(qr_free_p) size_t *order = file_order(e);
+                 e->symbols ? e->name + layer_name_length(e->name) + 1 : e->name);
+        qr_auto(qr_free_p) size_t *order = keras_symbol_order(e);
         struct qr_tensor *t = qr_tensors_add(&k.v[k.n - 1].weights, name, e->rank, e->dims, values);
         for (size_t j = 0; order && j < t->n; j++) t->values[j] = values[order[j]];
         values += t->n;
     }
-    if (n_quantum > 1 && n_quantum == layout->n) add_empty(&k, "concatenate");
+    if (n_quantum > 1 && n_quantum == layout->n) keras_add_empty_layer(&k, "concatenate");
     return k;
 }
 
-static enum qr_code encode_keras(const struct qr_weights_layout *layout, const double *values,
-                                 const struct qr_data_names *names, struct qr_buf *ret,
-                                 struct qr_err *err) {
+static enum qr_code weights_encode_keras(const struct qr_weights_layout *layout,
+                                         const double *values, const struct qr_data_names *names,
+                                         struct qr_buf *ret, struct qr_err *err) {
     const double *v = values;
-    for (size_t i = 0; i < layout->n; v += entry_size(&layout->entries[i]), i++)
-        for (size_t j = 0; j < entry_size(&layout->entries[i]); j++)
+    for (size_t i = 0; i < layout->n; v += weights_entry_size(&layout->entries[i]), i++)
+        for (size_t j = 0; j < weights_entry_size(&layout->entries[i]); j++)
             if (isfinite(v[j]) && fabs(v[j]) > (double)FLT_MAX)
                 return qr_fail(err, QR_OUT_OF_RANGE,
-                               "%s[%zu] is %.17g, above what float32 of a Keras file can hold; "
+                               "%s[%zu] is %.17g, above the range of float32 in a Keras file; "
                                "write .safetensors or .npz",
                                layout->entries[i].name, j, v[j]);
-    struct keras_layers k = keras_layers_of(layout, values);
+    struct keras_layers k = keras_make_layers(layout, values);
     enum qr_code code = qr_keras_write(k.v, k.n, names, ret, err);
-    free_layers(&k);
+    keras_free_layers(&k);
     return code;
 }
 
-/* ---- holding a file against a layout
- * ------------------------------------------------------------------------------ */
+/* ---- match a file with a layout ---- */
 
-static enum qr_code check_shape(const struct qr_weights_entry *e, const struct qr_tensor *t,
-                                const char *what, struct qr_err *err) {
+static enum qr_code weights_check_shape(const struct qr_weights_entry *e, const struct qr_tensor *t,
+                                        const char *what, struct qr_err *err) {
     bool same = t->rank == e->rank;
     for (unsigned d = 0; d < e->rank && same; d++) same = t->dims[d] == e->dims[d];
     if (!same && t->rank == 1 && e->rank == 1)
@@ -160,9 +161,9 @@ static enum qr_code check_shape(const struct qr_weights_entry *e, const struct q
     return QR_OK;
 }
 
-static enum qr_code check_entry(const struct qr_weights_entry *e, const struct qr_tensor *t,
-                                const char *what, struct qr_err *err) {
-    enum qr_code code = check_shape(e, t, what, err);
+static enum qr_code weights_check_entry(const struct qr_weights_entry *e, const struct qr_tensor *t,
+                                        const char *what, struct qr_err *err) {
+    enum qr_code code = weights_check_shape(e, t, what, err);
     if (code != QR_OK) return code;
     for (size_t i = 0; i < t->n; i++)
         if (!isfinite(t->values[i]))
@@ -171,22 +172,24 @@ static enum qr_code check_entry(const struct qr_weights_entry *e, const struct q
     return QR_OK;
 }
 
-/* "pqc (1), dense (2)": layers and how many weights each has */
-static void list_layers(const struct qr_keras_file *k, struct qr_buf *ret) {
+/* Appends "pqc (1), dense (2)": layers and the number of weights of each. */
+static void keras_list_layers(const struct qr_keras_file *k, struct qr_buf *ret) {
     for (size_t i = 0; i < k->n_layers; i++)
         if (k->layers[i].weights.n)
             qr_buf_printf(ret, "%s%.60s (%zu)", ret->n ? ", " : "", k->layers[i].name,
                           k->layers[i].weights.n);
 }
 
-static enum qr_code other_layers(const struct qr_keras_file *k, const char *what,
-                                 const struct qr_weights_layout *layout, struct qr_err *err) {
+static enum qr_code weights_fail_layers(const struct qr_keras_file *k, const char *what,
+                                        const struct qr_weights_layout *layout,
+                                        struct qr_err *err) {
     struct qr_buf there = {.max = 300}, here = {.max = 300};
-    list_layers(k, &there);
+    keras_list_layers(k, &there);
     for (size_t i = 0, n = 1; i < layout->n; i += n, n = 1) {
         const char *name = layout->entries[i].name;
-        while (i + n < layout->n && same_layer(layout->entries[i + n].name, name)) n++;
-        qr_buf_printf(&here, "%s%.*s (%zu)", here.n ? ", " : "", (int)layer_chars(name), name, n);
+        while (i + n < layout->n && weights_same_layer(layout->entries[i + n].name, name)) n++;
+        qr_buf_printf(&here, "%s%.*s (%zu)", here.n ? ", " : "", (int)layer_name_length(name), name,
+                      n);
     }
     enum qr_code code =
         qr_fail(err, QR_INVALID_ARGUMENT,
@@ -198,40 +201,41 @@ static enum qr_code other_layers(const struct qr_keras_file *k, const char *what
     return code;
 }
 
-/* As Keras: layers that own weights, by position; names do not matter, shapes do. */
-static enum qr_code match_keras(const struct qr_keras_file *k, const char *what,
-                                const struct qr_weights_layout *layout, double *ret,
-                                struct qr_err *err) {
+/* Matches as Keras does: layers that have weights, by position; shapes must match, names need
+ * not. */
+static enum qr_code weights_match_keras(const struct qr_keras_file *k, const char *what,
+                                        const struct qr_weights_layout *layout, double *ret,
+                                        struct qr_err *err) {
     size_t layer = 0, weight = 0;
     for (size_t i = 0; i < layout->n; i++) {
         const struct qr_weights_entry *e = &layout->entries[i];
-        bool first = i == 0 || !same_layer(e->name, layout->entries[i - 1].name);
+        bool first = i == 0 || !weights_same_layer(e->name, layout->entries[i - 1].name);
         if (first) {
             if (i && weight != k->layers[layer++].weights.n)
-                return other_layers(k, what, layout, err);
+                return weights_fail_layers(k, what, layout, err);
             while (layer < k->n_layers && k->layers[layer].weights.n == 0) layer++;
             weight = 0;
         }
         if (layer == k->n_layers || weight == k->layers[layer].weights.n)
-            return other_layers(k, what, layout, err);
+            return weights_fail_layers(k, what, layout, err);
         const struct qr_tensor *t = &k->layers[layer].weights.v[weight++];
-        enum qr_code code = check_entry(e, t, what, err);
+        enum qr_code code = weights_check_entry(e, t, what, err);
         if (code != QR_OK) return code;
-        qr_auto(qr_free_p) size_t *order = file_order(e);
+        qr_auto(qr_free_p) size_t *order = keras_symbol_order(e);
         for (size_t j = 0; j < t->n; j++) ret[order ? order[j] : j] = t->values[j];
         ret += t->n;
     }
     if (layout->n && weight != k->layers[layer++].weights.n)
-        return other_layers(k, what, layout, err);
+        return weights_fail_layers(k, what, layout, err);
     for (; layer < k->n_layers; layer++)
-        if (k->layers[layer].weights.n) return other_layers(k, what, layout, err);
+        if (k->layers[layer].weights.n) return weights_fail_layers(k, what, layout, err);
     return QR_OK;
 }
 
-/* ret NULL: t has names and shapes alone. */
-static enum qr_code match_names(const struct qr_tensors *t, const char *what,
-                                const struct qr_weights_layout *layout, double *ret,
-                                struct qr_err *err) {
+/* ret NULL: checks only names and shapes; t has no values. */
+static enum qr_code weights_match_names(const struct qr_tensors *t, const char *what,
+                                        const struct qr_weights_layout *layout, double *ret,
+                                        struct qr_err *err) {
     for (size_t i = 0; i < layout->n; i++) {
         const struct qr_weights_entry *e = &layout->entries[i];
         const struct qr_tensor *x = qr_tensors_find(t, e->name);
@@ -243,7 +247,8 @@ static enum qr_code match_names(const struct qr_tensors *t, const char *what,
                            "of another model",
                            what, e->name, shape);
         }
-        enum qr_code code = ret ? check_entry(e, x, what, err) : check_shape(e, x, what, err);
+        enum qr_code code =
+            ret ? weights_check_entry(e, x, what, err) : weights_check_shape(e, x, what, err);
         if (code != QR_OK) return code;
         if (!ret) continue;
         memcpy(ret, x->values, x->n * sizeof *ret);
@@ -261,8 +266,8 @@ static enum qr_code match_names(const struct qr_tensors *t, const char *what,
     return QR_OK;
 }
 
-static void encode_safetensors(const struct qr_tensors *t, const struct qr_data_names *names,
-                               struct qr_buf *ret) {
+static void weights_encode_safetensors(const struct qr_tensors *t,
+                                       const struct qr_data_names *names, struct qr_buf *ret) {
     struct qr_buf inputs = {0}, classes = {0};
     struct qr_metadata metadata[2];
     size_t n = 0;
@@ -282,14 +287,14 @@ static void encode_safetensors(const struct qr_tensors *t, const struct qr_data_
 enum qr_code qr_weights_encode(enum qr_weights_format f, const struct qr_weights_layout *layout,
                                const double *values, const struct qr_data_names *names,
                                struct qr_buf *ret, struct qr_err *err) {
-    if (f == QR_WEIGHTS_H5) return encode_keras(layout, values, names, ret, err);
+    if (f == QR_WEIGHTS_H5) return weights_encode_keras(layout, values, names, ret, err);
     struct qr_tensors t = {0};
     for (size_t i = 0; i < layout->n; i++) {
         const struct qr_weights_entry *e = &layout->entries[i];
         values += qr_tensors_add(&t, e->name, e->rank, e->dims, values)->n;
     }
     if (f == QR_WEIGHTS_NPZ) qr_npz_write(&t, ret);
-    else encode_safetensors(&t, names, ret);
+    else weights_encode_safetensors(&t, names, ret);
     qr_tensors_free(&t);
     return qr_buf_ok(ret)
                ? QR_OK
@@ -298,8 +303,9 @@ enum qr_code qr_weights_encode(enum qr_weights_format f, const struct qr_weights
 
 /* ---- names of the data ---- */
 
-static enum qr_code read_metadata(const struct qr_json *metadata, const char *key, const char *what,
-                                  struct qr_name_list *ret, struct qr_err *err) {
+static enum qr_code weights_read_metadata(const struct qr_json *metadata, const char *key,
+                                          const char *what, struct qr_name_list *ret,
+                                          struct qr_err *err) {
     const struct qr_json *v = qr_json_get(metadata, key);
     const char *text;
     qr_auto(qr_free_p) char *where = qr_xasprintf("%s: __metadata__.%s", what, key);
@@ -309,14 +315,15 @@ static enum qr_code read_metadata(const struct qr_json *metadata, const char *ke
     return qr_name_list_parse(qr_bytes_of_string(text), where, ret, err);
 }
 
-static enum qr_code names_of_safetensors(struct qr_bytes file, const char *what,
-                                         struct qr_data_names *ret, struct qr_err *err) {
+static enum qr_code weights_safetensors_names(struct qr_bytes file, const char *what,
+                                              struct qr_data_names *ret, struct qr_err *err) {
     struct qr_json *root = NULL;
     enum qr_code code = qr_safetensors_header(file, what, &root, err);
     if (code != QR_OK) return code;
     const struct qr_json *metadata = qr_json_get(root, "__metadata__");
-    code = read_metadata(metadata, QR_NAMES_INPUTS, what, &ret->inputs, err);
-    if (code == QR_OK) code = read_metadata(metadata, QR_NAMES_CLASSES, what, &ret->classes, err);
+    code = weights_read_metadata(metadata, QR_NAMES_INPUTS, what, &ret->inputs, err);
+    if (code == QR_OK)
+        code = weights_read_metadata(metadata, QR_NAMES_CLASSES, what, &ret->classes, err);
     qr_json_free(root);
     return code;
 }
@@ -326,15 +333,15 @@ enum qr_code qr_weights_names(enum qr_weights_format f, struct qr_bytes file, co
     struct qr_data_names names = {0};
     enum qr_code code = QR_OK;
     if (f == QR_WEIGHTS_H5) code = qr_keras_read_names(file, what, &names, err);
-    if (f == QR_WEIGHTS_SAFETENSORS) code = names_of_safetensors(file, what, &names, err);
+    if (f == QR_WEIGHTS_SAFETENSORS) code = weights_safetensors_names(file, what, &names, err);
     if (code == QR_OK) *ret = names;
     else qr_data_names_fini(&names);
     return code;
 }
 
-/* A checkpoint's weights, once all of it has been verified. */
-static enum qr_code read_checkpoint(struct qr_bytes file, const char *what, struct qr_tensors *ret,
-                                    struct qr_err *err) {
+/* Reads a checkpoint's weights after verifying the whole file. */
+static enum qr_code weights_read_checkpoint(struct qr_bytes file, const char *what,
+                                            struct qr_tensors *ret, struct qr_err *err) {
     struct qr_checkpoint c = {0};
     struct qr_tensors weights = {0};
     enum qr_code code = qr_checkpoint_decode(file, what, &c, err);
@@ -351,18 +358,19 @@ static enum qr_code read_checkpoint(struct qr_bytes file, const char *what, stru
     return QR_OK;
 }
 
-static enum qr_code read_tensors(enum qr_weights_format f, struct qr_bytes file, const char *what,
-                                 struct qr_tensors *ret, struct qr_err *err) {
+static enum qr_code weights_read_tensors(enum qr_weights_format f, struct qr_bytes file,
+                                         const char *what, struct qr_tensors *ret,
+                                         struct qr_err *err) {
     return f == QR_WEIGHTS_NPZ ? qr_npz_read(file, what, NULL, max_npz_bytes, ret, err)
                                : qr_safetensors_read(file, what, ret, err);
 }
 
-/* A small npz can hold much: another model's is refused before it is unpacked. */
-static enum qr_code check_npz(struct qr_bytes file, const char *what,
-                              const struct qr_weights_layout *layout, struct qr_err *err) {
+/* A small npz can unpack to much: reject another model's file before it is unpacked. */
+static enum qr_code weights_check_npz(struct qr_bytes file, const char *what,
+                                      const struct qr_weights_layout *layout, struct qr_err *err) {
     struct qr_tensors shapes = {0};
     enum qr_code code = qr_npz_shapes(file, what, &shapes, err);
-    if (code == QR_OK) code = match_names(&shapes, what, layout, NULL, err);
+    if (code == QR_OK) code = weights_match_names(&shapes, what, layout, NULL, err);
     qr_tensors_free(&shapes);
     return code;
 }
@@ -371,23 +379,23 @@ enum qr_code qr_weights_decode(enum qr_weights_format f, struct qr_bytes file, c
                                const struct qr_weights_layout *layout, double *ret_values,
                                struct qr_err *err) {
     size_t n = 0;
-    for (size_t i = 0; i < layout->n; i++) n += entry_size(&layout->entries[i]);
+    for (size_t i = 0; i < layout->n; i++) n += weights_entry_size(&layout->entries[i]);
     qr_auto(qr_free_p) double *values = qr_xcalloc(n, sizeof *values);
     enum qr_code code;
     if (f == QR_WEIGHTS_H5) {
         struct qr_keras_file k = {0};
         if ((code = qr_keras_read(file, what, &k, err)) != QR_OK) return code;
-        code = match_keras(&k, what, layout, values, err);
+        code = weights_match_keras(&k, what, layout, values, err);
         qr_keras_file_fini(&k);
     } else {
         struct qr_tensors t = {0};
         bool checkpoint = f == QR_WEIGHTS_SAFETENSORS && qr_checkpoint_is(file);
-        if (f == QR_WEIGHTS_NPZ && (code = check_npz(file, what, layout, err)) != QR_OK)
+        if (f == QR_WEIGHTS_NPZ && (code = weights_check_npz(file, what, layout, err)) != QR_OK)
             return code;
-        code = checkpoint ? read_checkpoint(file, what, &t, err)
-                          : read_tensors(f, file, what, &t, err);
+        code = checkpoint ? weights_read_checkpoint(file, what, &t, err)
+                          : weights_read_tensors(f, file, what, &t, err);
         if (code != QR_OK) return code;
-        code = match_names(&t, what, layout, values, err);
+        code = weights_match_names(&t, what, layout, values, err);
         qr_tensors_free(&t);
     }
     if (code == QR_OK && n) memcpy(ret_values, values, n * sizeof *values);
@@ -396,7 +404,7 @@ enum qr_code qr_weights_decode(enum qr_weights_format f, struct qr_bytes file, c
 
 enum qr_code qr_weights_list(enum qr_weights_format f, struct qr_bytes file, const char *what,
                              struct qr_tensors *ret, struct qr_err *err) {
-    if (f != QR_WEIGHTS_H5) return read_tensors(f, file, what, ret, err);
+    if (f != QR_WEIGHTS_H5) return weights_read_tensors(f, file, what, ret, err);
     struct qr_keras_file k = {0};
     enum qr_code code = qr_keras_read(file, what, &k, err);
     if (code != QR_OK) return code;
@@ -406,32 +414,32 @@ enum qr_code qr_weights_list(enum qr_weights_format f, struct qr_bytes file, con
             const char *layer = k.layers[i].name;
             struct qr_tensor *t = &k.layers[i].weights.v[j];
             size_t n = strlen(t->name), m = strlen(layer);
-            if (ends(t->name, ":0")) t->name[n - 2] = 0;
+            if (weights_has_suffix(t->name, ":0")) t->name[n - 2] = 0;
             bool scoped = strncmp(t->name, layer, m) == 0 && t->name[m] == '/';
             char *name = scoped ? qr_xstrdup(t->name) : qr_xasprintf("%s/%s", layer, t->name);
             all.v = qr_xreallocarray(all.v, all.n + 1, sizeof *all.v);
             all.v[all.n] = *t;
             all.v[all.n++].name = name;
-            t->values = NULL; /* they live on in all */
+            t->values = NULL; /* owned by `all` now */
         }
     qr_keras_file_fini(&k);
     *ret = all;
     return QR_OK;
 }
 
-/* "pqc, dense": what a file's layers are called. */
-static void list_names(const struct qr_tensors *t, struct qr_buf *ret) {
+/* Appends the names of a file's layers: "pqc, dense". */
+static void weights_list_layers(const struct qr_tensors *t, struct qr_buf *ret) {
     for (size_t i = 0; i < t->n; i++) {
         const char *name = t->v[i].name;
-        if (i == 0 || !same_layer(name, t->v[i - 1].name))
-            qr_buf_printf(ret, "%s%.*s", ret->n ? ", " : "", (int)layer_chars(name), name);
+        if (i == 0 || !weights_same_layer(name, t->v[i - 1].name))
+            qr_buf_printf(ret, "%s%.*s", ret->n ? ", " : "", (int)layer_name_length(name), name);
     }
 }
 
-static enum qr_code not_there(const struct qr_tensors *t, const char *what, const char *name,
-                              struct qr_err *err) {
+static enum qr_code weights_fail_missing(const struct qr_tensors *t, const char *what,
+                                         const char *name, struct qr_err *err) {
     struct qr_buf there = {.max = 300};
-    list_names(t, &there);
+    weights_list_layers(t, &there);
     qr_fail(err, QR_INVALID_ARGUMENT, "%s: the file has no '%.100s'; its layers are %s", what, name,
             there.n ? qr_buf_string(&there) : "none");
     qr_buf_free(&there);
@@ -447,12 +455,12 @@ enum qr_code qr_weights_decode_some(enum qr_weights_format f, struct qr_bytes fi
     const struct qr_tensor **found = qr_xcalloc(layout->n + 1, sizeof *found);
     for (size_t i = 0; i < layout->n && code == QR_OK; i++) {
         found[i] = qr_tensors_find(&t, names[i]);
-        code = found[i] ? check_entry(&layout->entries[i], found[i], what, err)
-                        : not_there(&t, what, names[i], err);
+        code = found[i] ? weights_check_entry(&layout->entries[i], found[i], what, err)
+                        : weights_fail_missing(&t, what, names[i], err);
     }
     for (size_t i = 0; i < layout->n && code == QR_OK; i++) {
         qr_auto(qr_free_p) size_t *order =
-            f == QR_WEIGHTS_H5 ? file_order(&layout->entries[i]) : NULL;
+            f == QR_WEIGHTS_H5 ? keras_symbol_order(&layout->entries[i]) : NULL;
         for (size_t j = 0; j < found[i]->n; j++)
             ret_values[order ? order[j] : j] = found[i]->values[j];
         ret_values += found[i]->n;

@@ -230,14 +230,15 @@ static void the_one_before(void) {
         for (uint64_t reductions = 2; reductions <= 7; reductions++)
             CHECK(save(JOB, reductions, reductions == 7, NULL) == QR_OK, "%s", ck_err.msg);
         damage_object(7, ways[w]);
-        CHECK(load(&done) == 6 && !done && noted("the newest whole checkpoint is that of step 3") &&
+        CHECK(load(&done) == 6 && !done &&
+                  noted("the newest intact checkpoint is that of step 3") &&
                   noted("0000000000000004"),
               "%s %s", ck_err.msg, qr_buf_string(&ck_notes));
         damage_object(6, ways[w]);
         CHECK(load(NULL) == 5, "%s", ck_err.msg);
         /* LATEST is further: nothing happens */
         CHECK(save(JOB, 6, false, NULL) == QR_OK, "%s", ck_err.msg);
-        CHECK(save(JOB, 7, false, NULL) == QR_OK && noted("written again") == (ways[w] >= 0),
+        CHECK(save(JOB, 7, false, NULL) == QR_OK && noted("writing it again") == (ways[w] >= 0),
               "%s %s", ck_err.msg, qr_buf_string(&ck_notes));
         CHECK(load(&done) == 7 && done && ck_notes.n == 0, "healed: %s", qr_buf_string(&ck_notes));
         damage_object(7, ways[w]);
@@ -260,7 +261,7 @@ static void the_one_before(void) {
     CHECK(place.store->ops->put(place.store, name, qr_bytes_of(b.p, b.n - 9), false, &ck_err) ==
           QR_OK);
     CHECK(load(NULL) == -1 && noted(strrchr(name, '/')), "%s", qr_buf_string(&ck_notes));
-    CHECK(save(JOB, 2, false, NULL) == QR_OK && noted("written again") && load(NULL) == 2, "%s",
+    CHECK(save(JOB, 2, false, NULL) == QR_OK && noted("writing it again") && load(NULL) == 2, "%s",
           ck_err.msg);
     qr_buf_free(&b);
     start_over();

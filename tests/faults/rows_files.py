@@ -73,13 +73,13 @@ def no_ordinary_file():
         }
         for what, command in cases.items():
             env = {"GOOGLE_APPLICATION_CREDENTIALS": path} if what == "credentials" else None
-            took, _ = ends(f"a {kind} as {what}", command, 2, [f"is a {kind}, no ordinary file"], env, megabytes=100)
+            took, _ = ends(f"a {kind} as {what}", command, 2, [f"is a {kind}, not a regular file"], env, megabytes=100)
             slowest, tried = max(slowest, took), tried + 1
     check("nothing is written", not os.path.exists(out) or not any(files for _, _, files in os.walk(out)))
     figure(49, f"FIFO, device, socket and directory as job, data, weights, certificate, credentials, LATEST: {tried} sentences, the slowest", slowest, 1.0)
     # what a shell makes of <(...) and of a pipe
-    took, _ = ends("a job by process substitution", ["bash", "-c", f'"{QRING}" run <(cat {base}) --out {out}'], 2, ["is a FIFO, no ordinary file"])
-    took, _ = ends("a job from a pipe", ["bash", "-c", f'cat {base} | "{QRING}" show /dev/stdin'], 2, ["is a FIFO, no ordinary file"])
+    took, _ = ends("a job by process substitution", ["bash", "-c", f'"{QRING}" run <(cat {base}) --out {out}'], 2, ["is a FIFO, not a regular file"])
+    took, _ = ends("a job from a pipe", ["bash", "-c", f'cat {base} | "{QRING}" show /dev/stdin'], 2, ["is a FIFO, not a regular file"])
     ends("a file as standard input", ["bash", "-c", f'"{QRING}" show /dev/stdin <{base}'], 0, [])
 
 

@@ -106,7 +106,7 @@ predict 2 '--data: there is no file|nowhere.csv; correct the path' nowhere.csv
 predict 2 'is a directory' "$work"
 predict 4 'standard input is empty' -
 wrong 2 'the job and --data are both standard input' "$qring" predict - --weights "$work/net/weights.h5" --data -
-predict 2 "--set model[7].units=3: model has 2 elements, counted from 0, and none is [7]" "$(samples 9 x0,x1,x2,x3 1,2,3,4)" --set 'model[7].units=3'
+predict 2 "--set model[7].units=3: model has 2 elements, counted from 0, and no [7]" "$(samples 9 x0,x1,x2,x3 1,2,3,4)" --set 'model[7].units=3'
 predict 2 "--format: 'xml' is neither csv nor jsonl" "$(samples 9 x0,x1,x2,x3 1,2,3,4)" --format xml
 wrong 2 '--data is missing: which samples?|- for standard input' "$qring" predict "$net" --weights "$work/net/weights.h5"
 wrong 2 '--weights is missing' "$qring" predict "$net" --data "$work/rows9.csv"

@@ -66,7 +66,7 @@ model() { printf '{"model": [%s],\n "data": {"source": "csv", "url": "none.csv"}
 run 2 'model[0].name|layers without a name|dense_1' "$(model '{"layer": "dense", "units": 2, "name": "dense_1"}')"
 run 2 'model[0].name|a letter' "$(model '{"layer": "dense", "units": 2, "name": "a/b"}')"
 run 2 'end.json' "$(edit '10,$d' end)"
-for bad in '// mine|JSON has no comments' '{"seed": 1, # one|JSON has no comments' '{"seed": 1,}|a comma stands before this bracket' \
+for bad in '// mine|JSON has no comments' '{"seed": 1, # one|JSON has no comments' '{"seed": 1,}|trailing comma before this bracket' \
     '{"seed": True}|True is Python' '{"seed": NaN}|JSON has no NaN' "{'seed': 1}|a key in double quotes"; do
     echo "${bad%%|*}" >"$work/no.json"
     run 2 "${bad#*|}" "$work/no.json"

@@ -18,7 +18,7 @@ run 2 'https://h.example/j.json: a URL has no user and password|QRING_HTTPS_TOKE
 run 2 'https://h.example/: it names no file' https://h.example/
 run 2 'https:/h.example/j.json|https://host/path has two slashes' https:/h.example/j.json
 run 2 'trained weights (--weights): https://h.example/w.h5: an https:// URL can be read, not written' "$base" --weights https://h.example/w.h5
-run 2 'https://h.example/w.hdf?...: weights are named .h5' "$base" --set train.initial_weights=https://h.example/w.hdf?hush
+run 2 'https://h.example/w.hdf?...: unknown suffix; name weights .h5' "$base" --set train.initial_weights=https://h.example/w.hdf?hush
 
 # what it may cost
 run 2 "--price-per-pod-hour: 'cheap' is no number above 0" "$base" --price-per-pod-hour cheap
@@ -41,10 +41,10 @@ set_to "--set train.epoch=1: train: unknown key 'epoch'; did you mean 'epochs'?"
 set_to "--set trian.epochs=1: the job: unknown key 'trian'; did you mean 'train'?" --set trian.epochs=1
 set_to '--seed x: seed must be an integer' --seed x
 set_to '--seed -1: seed is -1' --seed=-1
-set_to "model has 3 elements|none is [3]; to add one give them all" --set 'model[3]={"layer": "dense", "units": 1}'
+set_to "model has 3 elements|no [3]; to add an element, give the whole array" --set 'model[3]={"layer": "dense", "units": 1}'
 set_to "--set model[head].units=1: model: no element has the \"name\" 'head'" --set 'model[head].units=1'
 set_to "--set: 'epochs' is no PATH=VALUE" --set epochs
-set_to "'train..epochs' is no path" --set train..epochs=1
+set_to "'train..epochs' is not a path" --set train..epochs=1
 set_to '--set wants a value' --set
 set_to '--set worker.thread=2: worker.thread is no setting; did you mean' --set worker.thread=2
 set_to 'qcnn.json with model[0].circuit.qubits=4 set: model[0].readouts' --set 'model[0].circuit.qubits=4'

@@ -66,7 +66,7 @@ beyond() { # POD-SECONDS MAX-COST: ended within a step of it
 all --max-cost 9
 until_true 60 "it trains" trains
 run_in 60 "$work/status" "$qring" status "127.0.0.1:$h1"
-check "qring status: $(grep '^cost' "$work/status")" grep -qE '^cost        [0-9.e-]+ pod-hours, [0-9.]+ by the price of one$' "$work/status"
+check "qring status: $(grep '^cost' "$work/status")" grep -qE '^cost        [0-9.e-]+ pod-hours, [0-9.]+ at the set price$' "$work/status"
 kill -9 "$w2"; wait "$w2" 2>/dev/null
 codes "$w0" "$w1"
 check "both end with 5, not $c" test "$c" = "5 5"

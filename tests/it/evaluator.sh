@@ -77,7 +77,7 @@ check "the workers' steps are those of one alone" cmp -s "$out/steps.jsonl" "$wo
 check "it is no member of the ring" grep -q 'all-reduce: .* over 2 workers' "$out.worker0.log"
 check "the ring never changed" sh -c "! grep -q 'resumed after step' '$out.worker0.log'"
 check "a curve of its own in TensorBoard" grep -q 'evaluation_loss_vs_iterations' "$out"/logs/evaluator/events*
-check "its last words" grep -q 'evaluator, step [0-9]* is in its curve: drained on SIGTERM' "$out.judge.log"
+check "its last words" grep -q 'evaluator, last evaluated step [0-9]*: drained on SIGTERM' "$out.judge.log"
 unset TF_CONFIG
 echo "$(wc -l <"$out/evaluation.jsonl") of $epochs epochs in the curve of one that was killed twice"
 

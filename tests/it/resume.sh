@@ -131,11 +131,11 @@ newest=$d/checkpoints/$(latest "$d" object)
 printf X | dd of="$newest" bs=1 seek=$(($(wc -c <"$newest") - 77)) conv=notrunc 2>/dev/null
 started_run "$d" -n 1
 begun=$(lines "$d/steps.jsonl")
-until grep -q "newest whole checkpoint is" "$d.log" || ! kill -0 $r 2>/dev/null; do sleep 0.02; done
+until grep -q "newest intact checkpoint is" "$d.log" || ! kill -0 $r 2>/dev/null; do sleep 0.02; done
 until_lines "$d" $((begun + 300))
 kill -9 $r; wait $r 2>/dev/null
-check "damaged: named" grep -q "$newest is damaged: the bytes of tensor" "$d.log"
-check "damaged: the one before" grep -q "the newest whole checkpoint is that of step" "$d.log"
+check "damaged: named" grep -q "$newest is damaged: tensor" "$d.log"
+check "damaged: the one before" grep -q "the newest intact checkpoint is that of step" "$d.log"
 truncate -s 100 "$d/checkpoints/LATEST"
 check "damaged: it ends" run_in 120 "$d.last" "$qring" run "$work/job.json" -n 1 --out "$d" $often
 check "damaged: LATEST is named" grep -q "LATEST is damaged" "$d.last"
@@ -146,7 +146,7 @@ cp -r "$d/checkpoints" "$work/broken"
 for f in "$work"/broken/*.safetensors; do truncate -s 50 "$f"; done
 run_in 60 "$work/broken.log" "$qring" run "$work/job.json" -n 2 --out "$work/b" --checkpoints "$work/broken"; rc=$?
 check "none is whole: exit 4, not $rc" test $rc = 4
-check "none is whole: says what to do" grep -q "no checkpoint of this job is whole.*--fresh" "$work/broken.log"
+check "none is whole: says what to do" grep -q "no checkpoint of this job is intact.*--fresh" "$work/broken.log"
 check "none is whole: nothing was trained" test ! -e "$work/b/steps.jsonl"
 $python - "$work/broken/LATEST" <<'P'
 import sys

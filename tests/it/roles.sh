@@ -40,7 +40,7 @@ for blow in 1 2 3 4; do
     [ $blow != 2 ] || {
         run_in 60 "$work/said" "$qring" status "127.0.0.1:$http"
         check "status knows what it is: $(head -n 1 "$work/said")" grep -q "^parameter server 0 at " "$work/said"
-        check "who is gone" grep -q '^members     parameter server 0\|^not here ' "$work/said"
+        check "who is gone" grep -q '^members     parameter server 0\|^absent ' "$work/said"
     }
     start worker 0; a=$p; start worker 1; b=$p
 done

@@ -42,9 +42,9 @@ check "it is worker 1" test "$(key '["metrics"]["qring_index"]')" = 1
 check "its step" test "$(key '["metrics"]["qring_step"] > 0')" = True
 
 kill -9 "$w1"; wait "$w1" 2>/dev/null
-until_said 40 "$h0" '^not here    worker 1$' "a killed worker is not here" && {
+until_said 40 "$h0" '^absent      worker 1$' "a killed worker is not here" && {
     check "alone" said ', rank 0 of 1 in generation'
-    check "it is counted" said '^changes     1: 0 joined, 1 lost or gone; the last pause took [0-9.]+ s$'
+    check "it is counted" said '^changes     1: 0 joined, 1 lost or left; the last pause took [0-9.]+ s$'
     check "the last error names it" said '^last error  W group: worker 1 .*ago$'
     check "it trains on" said '; [0-9.e+]*[1-9][0-9.e+]* steps/s'
     sed -n '/^members/,$p' "$work/said"
@@ -61,17 +61,17 @@ kill -TERM "$w0" "$w1"; wait "$w0" "$w1" 2>/dev/null
 
 ask "127.0.0.1:$nobody"; rc=$?
 check "nobody listens: 138, not $rc" test $rc = 138
-check "nobody listens" said "nobody listens on port $nobody of 127.0.0.1"
+check "nobody listens" said "no process listens on port $nobody of 127.0.0.1"
 $python -c '
 import socket, sys
 s = socket.create_server(("127.0.0.1", int(sys.argv[1])))
 for reply in (b"SSH-2.0-x\r\n", b"HTTP/1.1 404 Not Found\r\n\r\nno", b"HTTP/1.1 200 OK\r\n\r\n<html>\n", b"HTTP/1.1 200 OK\r\n\r\nup 1\n", b""):
     c, _ = s.accept(); c.recv(65536); c.sendall(reply); c.close()' "$other" & started="$started $!"
 tries=0; until ss -ltn 2>/dev/null | grep -q ":$other " || [ $tries -gt 600 ]; do tries=$((tries + 1)); sleep 0.1; done
-for why in 'does not speak HTTP' 'no qring_build_info' 'line 1 of its metrics is no sample' 'no qring_build_info'; do
+for why in 'not an HTTP response' 'no qring_build_info' 'line 1 of its metrics is not in Prometheus' 'no qring_build_info'; do
     ask "127.0.0.1:$other"; rc=$?
     check "another program: 2, not $rc" test $rc = 2
-    check "$why" said "127.0.0.1:$other is no qring worker: .*$why"
+    check "$why" said "127.0.0.1:$other is not a qring worker: .*$why"
 done
 ask "127.0.0.1:$other"; rc=$?
 check "no answer: 138, not $rc" test $rc = 138

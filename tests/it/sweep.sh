@@ -172,7 +172,7 @@ for link in sweep trials trials/0001 trials/0001/checkpoints; do
     out=$work/links; rm -rf "$out"; mkdir -p "$out/$(dirname $link)"; ln -s "$work/mine" "$out/$link"
     run_in 20 "$work/link.log" "$qring" sweep "$work/bad.json" --out "$out" $quick --fresh; rc=$?
     check "--fresh through the link $link: exit 2, not $rc" test $rc = 2
-    check "it is said" holds "$work/link.log" "cannot remove files in $out/$link: it is a symbolic link"
+    check "it is said" holds "$work/link.log" "cannot delete files in $out/$link: it is a symbolic link"
 done
 check "what a link leads to is as it was" test "$(cat "$work/mine/result.json" "$work/mine/rows/0-0000.json" | tr '\n' ' ')" = "mine mine "
 

@@ -113,7 +113,7 @@ proctype Worker(byte i) {
   :: d_step { pc[i] == Sync -> sync(); pc[i] = Back }
   :: d_step { pc[i] == Back ->
        if
-       :: !has(seen_objects, object(work[i])) -> pc[i] = Look; at[i] = 0                              /* "was taken away by others" */
+       :: !has(seen_objects, object(work[i])) -> pc[i] = Look; at[i] = 0                              /* "was deleted by another process" */
        :: has(seen_objects, object(work[i])) && LATEST_FIRST -> pc[i] = Prune
        :: has(seen_objects, object(work[i])) && !LATEST_FIRST -> pc[i] = Swap
        fi }

@@ -255,7 +255,7 @@ static void odd_files(const char *dir, const char *ordinary) {
         CHECK(qr_file_read(odd[i].path, 100, &got, &err) == QR_INVALID_ARGUMENT &&
                   strstr(err.msg, odd[i].kind),
               "%s", err.msg);
-        CHECK(strstr(err.msg, odd[i].path) && strstr(err.msg, "no ordinary file"), "%s", err.msg);
+        CHECK(strstr(err.msg, odd[i].path) && strstr(err.msg, "not a regular file"), "%s", err.msg);
         CHECK(qr_appender_open(odd[i].path, true, &a, &err) == QR_INVALID_ARGUMENT &&
                   strstr(err.msg, odd[i].kind),
               "%s", err.msg);

@@ -242,9 +242,9 @@ static void other_formats(void) {
 }
 
 static void lists(void) {
-    static const char *const bad[][2] = {{"[\"a\",\"a\"]", "the name 'a' is there twice"},
+    static const char *const bad[][2] = {{"[\"a\",\"a\"]", "duplicate name 'a'"},
                                          {"[\"a\",\"\"]", "name 1 is empty"},
-                                         {"[\"\\u001b\"]", "name 0 is empty, above"},
+                                         {"[\"\\u001b\"]", "name 0 is empty, longer"},
                                          {"[1]", "must be a string"},
                                          {"{}", "must be an array"},
                                          {"[\"a\"", "list"}};

@@ -55,13 +55,13 @@ static void bad_files(void) {
         const char *name, *words;
     } rows[] = {
         {"bad-gzip.h5", "compressed"},
-        {"bad-chunks.h5", "stored in chunks"},
+        {"bad-chunks.h5", "chunked storage is not supported"},
         {"bad-latest.h5", "libver='latest'"},
         {"bad-integers.h5", "not float32 or float64"},
         {"bad-soft-link.h5", "soft link"},
         {"bad-external-link.h5", "its members are links"},
-        {"bad-missing-weight.h5", "/dense/dense/bias:0 is named by weight_names but is not there"},
-        {"bad-missing-layer.h5", "layer 'dense' is named by layer_names but is not there"},
+        {"bad-missing-weight.h5", "/dense/dense/bias:0 is listed in weight_names but is missing"},
+        {"bad-missing-layer.h5", "layer 'dense' is listed in layer_names but is missing"},
         {"bad-no-weight-names.h5", "no attribute weight_names"},
         {"bad-no-layer-names.h5", "no attribute layer_names"},
         {"bad-keras3.h5", "Keras 3"},
@@ -84,7 +84,7 @@ static void bad_files(void) {
         const char *bytes, *words;
     } texts[] = {{"", "not an HDF5 file"},
                  {"PK\3\4 what is this", "not an HDF5 file"},
-                 {"\x89HDF\r\n\x1a\n", "cut short"}};
+                 {"\x89HDF\r\n\x1a\n", "truncated"}};
     for (size_t i = 0; i < COUNT(texts); i++) {
         struct qr_keras_file k = {0};
         struct qr_err err = {0};

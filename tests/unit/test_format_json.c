@@ -26,30 +26,30 @@ static const struct {
     T("{", "expected a key in double quotes but found the end"),
     T("[1,2", "expected ',' or ']' but found the end"),
     T("{\"a\":1", "expected ',' or '}'"),
-    T("{\"a\" 1}", "expected ':' behind a key but found '1'"),
+    T("{\"a\" 1}", "expected ':' after a key but found '1'"),
     T("{a:1}", "expected a key in double quotes but found 'a'"),
-    T("{\"a\":1,}", "column 8: a comma stands before this bracket; take the comma away"),
-    T("[1, ]", "column 5: a comma stands before this bracket"),
+    T("{\"a\":1,}", "column 8: trailing comma before this bracket; delete the comma"),
+    T("[1, ]", "column 5: trailing comma before this bracket"),
     T("{\"a\":1} # b", "column 9: JSON has no comments"),
     T("[1 2]", "expected ',' or ']' but found '2'"),
-    T("{} x", "column 4: expected the end of the text behind the value but found 'x'"),
+    T("{} x", "column 4: expected the end of the text after the value but found 'x'"),
     T("1 1", "the end of the text"),
     T("{}\0", "byte 0x00"),
     T("{\n  \"a\": tru\n}", "line 2, column 8: expected a value but found 't'"),
     T("nul", "expected a value"),
-    T("True", "True is Python's; JSON writes true"),
-    T("[None]", "column 2: None is Python's; JSON writes null"),
+    T("True", "True is Python syntax; write true"),
+    T("[None]", "column 2: None is Python syntax; write null"),
     T("NaN", "JSON has no NaN; a number is finite"),
     T("Infinity", "JSON has no Infinity"),
     T("-Infinity", "expected a digit"),
     T("'a'", "expected a value but found '''"),
-    T("/* c */ 1", "JSON has no comments; take this one away"),
+    T("/* c */ 1", "JSON has no comments; delete this one"),
     T("// c\n1", "no comments"),
     T("/ 1", "expected a value but found '/'"),
     T("01", "must not begin with 0"),
     T("-", "expected a digit"),
     T("+1", "expected a value"),
-    T("1.", "behind the decimal point"),
+    T("1.", "after the decimal point"),
     T(".5", "expected a value"),
     T("1e", "exponent"),
     T("1e+", "exponent"),
@@ -65,7 +65,7 @@ static const struct {
     T("\"a\nb\"", "no closing quote on its line"),
     T("\"a\tb\"", "control character"),
     T("\"a\0b\"", "control character"),
-    T("\"\\x41\"", "escape is not JSON"),
+    T("\"\\x41\"", "invalid escape"),
     T("\"\\u12g4\"", "four hexadecimal digits"),
     T("\"\\u12", "four hexadecimal digits"),
     T("\"\\u0000\"", "\\u0000 is not allowed"),
@@ -79,11 +79,11 @@ static const struct {
     T("\"\xe2\x82\"", "not valid UTF-8"),
     T("\"\xf4\x90\x80\x80\"", "not valid UTF-8"),
     T("\"\xc3\xa9\" \xff",
-      "column 5: expected the end of the text behind the value but found byte 0xff"),
-    T("{\"a\":1,\"b\":2,\"a\":3}", "column 14: the key \"a\" stands twice"),
-    T("{\"a\":1,\"\\u0061\":3}", "stands twice"),
-    T("[{\"x\":{\"k\":1,\"k\":1}}]", "\"k\" stands twice"),
-    T("{\"\":1,\"\":2}", "stands twice"),
+      "column 5: expected the end of the text after the value but found byte 0xff"),
+    T("{\"a\":1,\"b\":2,\"a\":3}", "column 14: duplicate key \"a\""),
+    T("{\"a\":1,\"\\u0061\":3}", "duplicate key"),
+    T("[{\"x\":{\"k\":1,\"k\":1}}]", "duplicate key \"k\""),
+    T("{\"\":1,\"\":2}", "duplicate key"),
 };
 #undef T
 
@@ -125,7 +125,7 @@ static void nesting(void) {
     qr_buf_puts(&b, "{"); /* many keys: n log n */
     for (size_t i = 0; i < 100000; i++) qr_buf_printf(&b, "\"key%zu\":%zu,", i, i);
     qr_buf_puts(&b, "\"key77777\":0}");
-    CHECK(!parse(qr_buf_string(&b), b.n, &err) && strstr(err.msg, "\"key77777\" stands twice"),
+    CHECK(!parse(qr_buf_string(&b), b.n, &err) && strstr(err.msg, "duplicate key \"key77777\""),
           "%s", err.msg);
     qr_buf_free(&b);
 }
@@ -180,7 +180,8 @@ static void accepted(void) {
     SAYS(qr_json_i64(qr_json_get(j, "e"), "train.epochs", 1, 9, &i, &err),
          "train.epochs is 1000; it must be between 1 and 9");
     SAYS(qr_json_i64(qr_json_get(j, "n"), "train.epochs", 1, INT64_MAX, &i, &err), "at least 1");
-    SAYS(qr_json_i64(qr_json_get(j, "big"), "seed", 0, INT64_MAX, &i, &err), "above 2^53");
+    SAYS(qr_json_i64(qr_json_get(j, "big"), "seed", 0, INT64_MAX, &i, &err),
+         "must not exceed 2^53");
     SAYS(qr_json_double(qr_json_get(j, "e"), "rate", 0, 1, &x, &err),
          "rate is 1000; it must be between 0 and 1");
     SAYS(qr_json_double(qr_json_get(j, "a"), "rate", 0, 1, &x, &err),

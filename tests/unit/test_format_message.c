@@ -181,7 +181,7 @@ static void test_encode_limits(void) {
     in.addresses.n = 0, refused("addresses");
     fill_addresses(), strcpy(in.addresses.at[5], "localhost:22"), refused("addresses");
     fill_addresses(), in.addresses.name[5].index = 4, refused("addresses");
-    in.kind = (enum qr_message_kind)0, refused("no message of kind 0");
+    in.kind = (enum qr_message_kind)0, refused("unknown message kind 0");
 }
 static void lies(const char *bytes, size_t n, const char *words) {
     CHECK(qr_message_decode(qr_bytes_of(bytes, n), &out, &err) == QR_DATA_LOSS &&
@@ -190,33 +190,33 @@ static void lies(const char *bytes, size_t n, const char *words) {
 }
 #define LIES(bytes, words) lies(bytes, sizeof(bytes) - 1, words)
 static void test_decode_limits(void) {
-    LIES("", "no kind");
-    LIES("\x42\x04\x08\x63\x12\x00", "code: 99");
+    LIES("", "unknown kind");
+    LIES("\x42\x04\x08\x63\x12\x00", "code: unknown value 99");
     LIES("\x42\x07\x12\x05"
          "ab\xff"
          "cd",
-         "not text");
+         "not UTF-8 text");
     LIES("\x22\x00", "id: missing");
-    LIES("\x0a\x04\x08\x03\x10\x02", "protocol: from 3 to 2");
+    LIES("\x0a\x04\x08\x03\x10\x02", "protocol: invalid range 3 to 2");
     LIES("\x0a\x02\x28\x40", "index 64");
-    LIES("\x4a\x02\x08\x09", "why: 9");
+    LIES("\x4a\x02\x08\x09", "why: unknown value 9");
     LIES("\x1a\x02\x12\x00", "incarnation: 0 bytes");
     /* a heartbeat's: epochs and no more */
     LIES("\x1a\x17\x12\x10"
          "0123456789abcdef"
          "\xa2\x01\x02\x08\x05",
-         "settings in common: outside");
+         "settings in common: out of range");
     LIES("\xff\xff\xff", "not a protobuf message");
-    LIES("\x72\x01x", "no kind");
+    LIES("\x72\x01x", "unknown kind");
     char *big = qr_xcalloc(1, 70000);
-    lies(big, 70000, "at most 65536");
+    lies(big, 70000, "the limit of 65536");
     /* 32768 unknown fields: 50 times their size, were it allowed */
     for (size_t i = 0; i + 1 < 65536; i += 2) big[i] = 0x50, big[i + 1] = 1;
     lies(big, 65536, "mostly unknown");
     free(big);
     fill_begin();
     for (int k = 0; k < 64; k++) in.begin.member[k].server = true;
-    CHECK(!round_trip() && strstr(err.msg, "nobody computes"), "%s", err.msg);
+    CHECK(!round_trip() && strstr(err.msg, "none computes"), "%s", err.msg);
     fill_hello(); /* every prefix of a good message: refused or read, never a crash */
     round_trip();
     unsigned good = 0;
@@ -260,8 +260,8 @@ static void test_addresses(void) {
     LIES("\x52\x22\x0a\x12\x12\x10"
          "0123456789abcdef"
          "\x12\x0clocalhost:22",
-         "addresses: localhost:22 is none");
-    LIES("\x52\x00", "addresses: 0 of 0");
+         "addresses: localhost:22 cannot be used");
+    LIES("\x52\x00", "addresses: 0 for 0");
 }
 static void test_text(void) {
     char t[12];

@@ -67,15 +67,15 @@ static void bad(void) {
         {"bad-complex.npz", "has dtype '<c8'"},
         {"bad-structured.npz", "has dtype 'structured'"},
         {"bad-above-2-53.npz", "element 1 (type '<u8') is an integer above 2^53"},
-        {"bad-rank-9.npz", "makes no sense"},
+        {"bad-rank-9.npz", "malformed npy header"},
         {"bad-single.npz", "a single .npy array"},
         {"bad-not-npy.npz", "'readme.txt' is not an .npy array"},
         {"bad-no-magic.npz", "is not an npy array"},
         {"bad-lying-shape.npz", "has shape (1000000000000,) of '<f8' but 8 bytes"},
         {"bad-overflow-shape.npz", "has shape (4294967296, 4294967296)"},
-        {"bad-shape-digits.npz", "makes no sense"},
-        {"bad-header.npz", "makes no sense"},
-        {"bad-header-code.npz", "makes no sense"},
+        {"bad-shape-digits.npz", "malformed npy header"},
+        {"bad-header.npz", "malformed npy header"},
+        {"bad-header-code.npz", "malformed npy header"},
         {"bad-header-length.npz", "does not fit"},
         {"bad-no-type.npz", "member 'x' has dtype ''"},
         {"bad-version.npz", "npy version 9"},
@@ -83,20 +83,20 @@ static void bad(void) {
         {"bad-bzip2.npz", "zip method 12"},
         {"bad-twice.npz", "two members are named 'x.npy'"},
         {"bad-crc.npz", "crc32 differs"},
-        {"bad-size-less.npz", "in its own header than in the zip directory"},
-        {"bad-size-more.npz", "2147483647 bytes, but its 110 packed ones are at most 113520"},
+        {"bad-size-less.npz", "in its local header differ"},
+        {"bad-size-more.npz", "2147483647 bytes, but 110 packed bytes give at most 113520"},
         {"bad-both-less.npz", "unpacks to more bytes"},
         {"bad-both-more.npz", "unpacks to fewer bytes"},
-        {"bad-own-size.npz", "another size, method or crc32 in its own"},
-        {"bad-own-method.npz", "another size, method or crc32 in its own"},
-        {"bad-ratio.npz", "'x.npy' is said to unpack to 21474837"},
+        {"bad-own-size.npz", "size, method or crc32 in its local header differ"},
+        {"bad-own-method.npz", "size, method or crc32 in its local header differ"},
+        {"bad-ratio.npz", "'x.npy' claims to unpack to 21474837"},
         {"bad-overlap.npz", "'x.npy' and 'y.npy' overlap"},
         {"bad-offset.npz", "not where the zip directory says"},
-        {"bad-empty.npz", "not a whole zip file"},
+        {"bad-empty.npz", "not a complete zip file"},
         {"bad-zip64-locator.npz", "zip64 end record is missing"},
-        {"bad-cut-30-good-savez.npz", "cut short"},
-        {"bad-cut-60-good-savez.npz", "cut short"},
-        {"bad-cut-90-good-compressed.npz", "cut short"},
+        {"bad-cut-30-good-savez.npz", "truncated"},
+        {"bad-cut-60-good-savez.npz", "truncated"},
+        {"bad-cut-90-good-compressed.npz", "truncated"},
     };
     refused("npz", read_file, rows, COUNT(rows));
 }
@@ -145,7 +145,7 @@ static void inflation(void) {
     CHECK(qr_npz_read(qr_buf_view(&b), "zeros", NULL, (size_t)1 << 40, &t, &err) ==
                   QR_RESOURCE_EXHAUSTED &&
               strstr(err.msg, "would become 320000000 bytes of float64 numbers") &&
-              strstr(err.msg, "above 256 MiB at most 256 times") &&
+              strstr(err.msg, "above 256 MiB the limit is 256 times") &&
               strstr(err.msg, "without compression (numpy.savez)") && t.n == 0,
           "%s", err.msg);
     qr_tensors_free(&t);

@@ -34,14 +34,14 @@ static void good(void) {
 
 static void bad(void) {
     static const struct bad_tensors rows[] = {
-        {"bad-hole.safetensors", "tensor 'b' begins at byte 8 of the values, where the one before "
-                                 "ends at 4: there is a hole"},
+        {"bad-hole.safetensors", "tensor 'b' begins at byte 8 of the values, but the one before "
+                                 "ends at 4: there is a gap"},
         {"bad-overlap.safetensors", "they overlap"},
         {"bad-all-one.safetensors", "they overlap"},
         {"bad-outside.safetensors", "lie outside the file's 8 bytes"},
-        {"bad-behind.safetensors", "4 bytes behind the last tensor"},
-        {"bad-shape.safetensors", "hold 8 bytes; shape (3,) of F32"},
-        {"bad-overflow.safetensors", "needs another size"},
+        {"bad-behind.safetensors", "4 unexpected bytes after the last tensor"},
+        {"bad-shape.safetensors", "span 8 bytes, which do not match shape (3,) of F32"},
+        {"bad-overflow.safetensors", "do not match shape"},
         {"bad-negative.safetensors", "tensor 'a': shape is -1"},
         {"bad-backwards.safetensors", "[4, 0]"},
         {"bad-half.safetensors", "dtype is 'F16'"},
@@ -49,13 +49,13 @@ static void bad(void) {
         {"bad-no-shape.safetensors", "shape is missing"},
         {"bad-three-offsets.safetensors", "two integers"},
         {"bad-metadata.safetensors", "__metadata__.n must be a string"},
-        {"bad-twice.safetensors", "stands twice"},
+        {"bad-twice.safetensors", "duplicate key"},
         {"bad-array.safetensors", "must be an object"},
         {"bad-rank-9.safetensors", "more than 8 dimensions"},
         {"bad-big-integer.safetensors", "element 0"},
         {"bad-length.safetensors", "does not fit"},
         {"bad-length-by-one.safetensors", "does not fit"},
-        {"bad-cut-30-good-types.safetensors", "cut short"},
+        {"bad-cut-30-good-types.safetensors", "truncated"},
         {"bad-cut-90-good-types.safetensors", "lie outside"},
     };
     refused("safetensors", read_file, rows, COUNT(rows));

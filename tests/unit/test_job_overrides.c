@@ -72,27 +72,28 @@ static void test_no_paths(void) {
     static const struct {
         const char *path, *words;
     } rows[] = {
-        {"", "is no path"},
-        {".a", "is no path"},
-        {"a.", "is no path"},
-        {"a..b", "is no path"},
-        {"[0]", "is no path"},
-        {"a.c[", "is no path"},
-        {"a.c[]", "is no path"},
-        {"a.c[1", "is no path"},
-        {"a.c]1", "is no path"},
-        {"a.c[1]n", "is no path"},
-        {"a.c[[1]]", "is no path"},
+        {"", "is not a path"},
+        {".a", "is not a path"},
+        {"a.", "is not a path"},
+        {"a..b", "is not a path"},
+        {"[0]", "is not a path"},
+        {"a.c[", "is not a path"},
+        {"a.c[]", "is not a path"},
+        {"a.c[1", "is not a path"},
+        {"a.c]1", "is not a path"},
+        {"a.c[1]n", "is not a path"},
+        {"a.c[[1]]", "is not a path"},
         {"a.\xff", "is not valid UTF-8"},
-        {"a.c[3]", "a.c has 3 elements, counted from 0, and none is [3]; to add one give them all: "
-                   "a.c=[...]"},
-        {"a.c[18446744073709551616].n", "none is [184467440737095516"},
+        {"a.c[3]",
+         "a.c has 3 elements, counted from 0, and no [3]; to add an element, give the whole array: "
+         "a.c=[...]"},
+        {"a.c[18446744073709551616].n", "no [184467440737095516"},
         {"a.c[z].n", "no element has the \"name\" 'z'; there are: x, y"},
-        {"a[0]", "a is an object, not an array, so that it has no [0]"},
-        {"t.u", "t is a string, not an object, so that it has no 'u'"},
-        {"a.b.c.d", "a.b is a number, not an object, so that it has no 'c'"},
-        {"n[0]", "n is not there or empty, not an array"},
-        {"a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a", "is no path"},
+        {"a[0]", "a is an object, not an array, so it has no [0]"},
+        {"t.u", "t is a string, not an object, so it has no 'u'"},
+        {"a.b.c.d", "a.b is a number, not an object, so it has no 'c'"},
+        {"n[0]", "n is missing or empty, not an array"},
+        {"a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a", "is not a path"},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct qr_json *v = parse(tree);

@@ -377,7 +377,7 @@ static void health(void) {
                                                           .training_bound_ns = 10 * QR_SECOND});
     qr_http_watch(h, QR_HTTP_CONTROL, true);
     qr_http_watch(h, QR_HTTP_TRAINING, true);
-    CHECK(healthz_within(503, 3000) && strstr(body(), "the control thread has made no turn") &&
+    CHECK(healthz_within(503, 3000) && strstr(body(), "the control thread has been stuck for") &&
               !strstr(body(), "training"),
           "%s", reply);
     qr_count(QR_TURNS_CONTROL, 1);

@@ -107,7 +107,7 @@ static void captures(void) {
     began_ns = qr_now_ns(&qr_clock_monotonic);
     u = begun(two);
     expect(begin(SERVICE "Profile", request(10, session, 0)), GRPC_STATUS_ALREADY_EXISTS,
-           "one capture at a time", "a second capture");
+           "another capture of this worker is running", "a second capture");
     expect(begin(SERVICE "Terminate", qr_bytes_of("\x0a\x03one", 5)), GRPC_STATUS_NOT_FOUND,
            "no capture of that session", "the end of another");
     expect(begin(SERVICE "Terminate", qr_bytes_of("\x0a\x03two", 5)), GRPC_STATUS_OK, "",

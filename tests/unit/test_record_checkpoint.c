@@ -118,8 +118,8 @@ static void forgeries(void) {
     } rows[] = {
         {"qring-checkpoint/1", "qring-checkpoint/2", QR_UNIMPLEMENTED,
          "format 2, written by a later version"},
-        {"qring-checkpoint/1", "qring-checkpoint/0", QR_DATA_LOSS, "no checkpoint"},
-        {"qring-checkpoint/1", "other-checkpoint/1", QR_DATA_LOSS, "no checkpoint"},
+        {"qring-checkpoint/1", "qring-checkpoint/0", QR_DATA_LOSS, "not a checkpoint"},
+        {"qring-checkpoint/1", "other-checkpoint/1", QR_DATA_LOSS, "not a checkpoint"},
         {"\"pass\":\"7\"", "\"pass\":\"x\"", QR_DATA_LOSS, "lack"},
         {"\"step\":\"4\"", "\"step\":\"5\"", QR_DATA_LOSS, "digest"},
         {"\"digested\":\"3\"", "\"digested\":\"2\"", QR_DATA_LOSS, "digest"},

@@ -352,7 +352,8 @@ static void names_of_data(void) {
                 with.p[at + 6] = '3';
                 CHECK(qr_weights_names(f, qr_buf_view(&with), "the file", &got, &err) ==
                               QR_DATA_LOSS &&
-                          strstr(err.msg, "the file: __metadata__.qring.inputs: the name 'input 3"),
+                          strstr(err.msg,
+                                 "the file: __metadata__.qring.inputs: duplicate name 'input 3'"),
                       "%s", err.msg);
                 break;
             }

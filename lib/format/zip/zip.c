@@ -1,3 +1,5 @@
+/* format/zip/zip.c — reads zip directories and members from memory, and writes stored members.
+ * Start reading at qr_zip_members(). */
 #include <stdlib.h>
 #include <string.h>
 #define ZLIB_CONST /* next_in is only read */
@@ -19,17 +21,17 @@ enum {
     END64_SIGN = 0x06064b50,
     LOCATOR_SIGN = 0x07064b50,
     ENCRYPTED = 1,
-    SIZES_BEHIND = 8,
+    SIZES_FOLLOW = 8,
     ZIP64_EXTRA = 1,
-    MOST_BYTES_OF_ONE = 1032, /* deflate: 258 bytes of two bits */
-    DATE_1980 = 0x21,         /* 1 January 1980, the earliest that zip can say */
+    MAX_DEFLATE_RATIO = 1032, /* deflate encodes 258 bytes in two bits at best */
+    DATE_1980 = 0x21,         /* 1 January 1980, the earliest date in zip */
 };
 
-static bool inside(const struct qr_zip *z, uint64_t at, uint64_t n) {
+static bool zip_in_file(const struct qr_zip *z, uint64_t at, uint64_t n) {
     return at <= z->file.n && n <= z->file.n - at;
 }
 
-static bool end_record(const struct qr_zip *z, size_t *ret) {
+static bool zip_find_end_record(const struct qr_zip *z, size_t *ret) {
     if (z->file.n < END_BYTES) return false;
     size_t last = z->file.n - END_BYTES, first = last > 65535 ? last - 65535 : 0;
     for (size_t at = last + 1; at-- > first;) {
@@ -46,9 +48,9 @@ enum qr_code qr_zip_open(struct qr_bytes file, const char *what, struct qr_zip *
                          struct qr_err *err) {
     struct qr_zip z = {.file = file, .what = what};
     size_t end;
-    if (!end_record(&z, &end))
+    if (!zip_find_end_record(&z, &end))
         return qr_fail(err, QR_DATA_LOSS,
-                       "%s: not a whole zip file (no end record; is it cut short?)", what);
+                       "%s: not a complete zip file (no end record; is it truncated?)", what);
     const uint8_t *p = file.p + end;
     uint64_t n = qr_get_u16le(p + 10), bytes = qr_get_u32le(p + 12), at = qr_get_u32le(p + 16);
     bool many_disks = qr_get_u16le(p + 4) != 0 && qr_get_u16le(p + 4) != 0xffff;
@@ -56,7 +58,7 @@ enum qr_code qr_zip_open(struct qr_bytes file, const char *what, struct qr_zip *
         if (end < LOCATOR_BYTES || qr_get_u32le(p - LOCATOR_BYTES) != LOCATOR_SIGN)
             return qr_fail(err, QR_DATA_LOSS, "%s: the zip64 end record is missing", what);
         uint64_t end64 = qr_get_u64le(p - LOCATOR_BYTES + 8);
-        if (!inside(&z, end64, END64_BYTES) || qr_get_u32le(file.p + end64) != END64_SIGN)
+        if (!zip_in_file(&z, end64, END64_BYTES) || qr_get_u32le(file.p + end64) != END64_SIGN)
             return qr_fail(err, QR_DATA_LOSS, "%s: the zip64 end record is not where the file says",
                            what);
         n = qr_get_u64le(file.p + end64 + 32);
@@ -64,13 +66,12 @@ enum qr_code qr_zip_open(struct qr_bytes file, const char *what, struct qr_zip *
         at = qr_get_u64le(file.p + end64 + 48);
     }
     if (many_disks)
-        return qr_fail(err, QR_DATA_LOSS, "%s: a zip file in several parts is not read", what);
-    if (!inside(&z, at, bytes) || at + bytes > end)
+        return qr_fail(err, QR_DATA_LOSS, "%s: zip files in several parts are not supported", what);
+    if (!zip_in_file(&z, at, bytes) || at + bytes > end)
         return qr_fail(err, QR_DATA_LOSS,
-                       "%s: the zip directory is said to lie outside the file (is it cut short?)",
-                       what);
+                       "%s: the zip directory lies outside the file (is it truncated?)", what);
     if (n > QR_ZIP_MAX_MEMBERS)
-        return qr_fail(err, QR_DATA_LOSS, "%s: %llu members; at most %d are read", what,
+        return qr_fail(err, QR_DATA_LOSS, "%s: %llu members, above the limit of %d", what,
                        (unsigned long long)n, QR_ZIP_MAX_MEMBERS);
     z.directory = at;
     z.directory_end = at + bytes;
@@ -79,10 +80,10 @@ enum qr_code qr_zip_open(struct qr_bytes file, const char *what, struct qr_zip *
     return QR_OK;
 }
 
-/* The zip64 extra field holds, in this order, those of (size, packed, offset) that are all ones in
- * the entry. */
-static bool widen(const uint8_t *extra, size_t n, uint64_t *size, uint64_t *packed,
-                  uint64_t *offset) {
+/* Reads the zip64 extra field, which holds, in this order, those of (size, packed, offset) whose
+ * 32-bit field is all ones. */
+static bool zip_read_zip64(const uint8_t *extra, size_t n, uint64_t *size, uint64_t *packed,
+                           uint64_t *offset) {
     uint64_t *wide[3] = {size, packed, offset};
     while (n >= 4) {
         size_t len = qr_get_u16le(extra + 2);
@@ -104,55 +105,55 @@ static bool widen(const uint8_t *extra, size_t n, uint64_t *size, uint64_t *pack
     return *size != UINT32_MAX && *packed != UINT32_MAX && *offset != UINT32_MAX;
 }
 
-/* A member's own header says what the directory says of it, unless it says that its sizes come
- * behind its bytes. */
-static bool local_agrees(const uint8_t *local, const uint8_t *extra, size_t extra_n,
-                         const struct qr_zip_member *m) {
+/* True when a member's local header matches the directory. A local header may leave its sizes to a
+ * data descriptor that follows the data. */
+static bool zip_local_matches(const uint8_t *local, const uint8_t *extra, size_t extra_n,
+                              const struct qr_zip_member *m) {
     uint64_t size = qr_get_u32le(local + 22), packed = qr_get_u32le(local + 18), none = 0;
     if (qr_get_u16le(local + 8) != m->method) return false;
-    if (qr_get_u16le(local + 6) & SIZES_BEHIND) return true;
-    return widen(extra, extra_n, &size, &packed, &none) && size == m->size && packed == m->packed &&
-           qr_get_u32le(local + 14) == m->crc;
+    if (qr_get_u16le(local + 6) & SIZES_FOLLOW) return true;
+    return zip_read_zip64(extra, extra_n, &size, &packed, &none) && size == m->size &&
+           packed == m->packed && qr_get_u32le(local + 14) == m->crc;
 }
 
-/* Where its bytes lie, and whether they can be what the directory says. */
-static enum qr_code find_data(const struct qr_zip *z, uint64_t offset, struct qr_zip_member *m,
-                              struct qr_err *err) {
+/* Locates a member's bytes and checks them against the directory. */
+static enum qr_code zip_find_data(const struct qr_zip *z, uint64_t offset, struct qr_zip_member *m,
+                                  struct qr_err *err) {
     size_t name_n = strlen(m->name);
-    const uint8_t *local = inside(z, offset, LOCAL_BYTES + name_n) ? z->file.p + offset : NULL;
+    const uint8_t *local = zip_in_file(z, offset, LOCAL_BYTES + name_n) ? z->file.p + offset : NULL;
     if (!local || qr_get_u32le(local) != LOCAL_SIGN || qr_get_u16le(local + 26) != name_n ||
         memcmp(local + LOCAL_BYTES, m->name, name_n) != 0)
         return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is not where the zip directory says",
                        z->what, m->name);
     size_t extra_n = qr_get_u16le(local + 28);
     uint64_t extra = offset + LOCAL_BYTES + name_n, data = extra + extra_n;
-    if (!inside(z, data, m->packed) || data + m->packed > z->directory)
+    if (!zip_in_file(z, data, m->packed) || data + m->packed > z->directory)
         return qr_fail(err, QR_DATA_LOSS,
-                       "%s: member '%s' is said to have %llu bytes, more than the file holds (is "
-                       "it cut short?)",
+                       "%s: member '%s' claims %llu bytes, more than the file holds (is it "
+                       "truncated?)",
                        z->what, m->name, (unsigned long long)m->packed);
     if (m->method == 0 && m->packed != m->size)
         return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is stored with two different sizes",
                        z->what, m->name);
-    if (m->method == 8 && m->size / MOST_BYTES_OF_ONE > m->packed)
+    if (m->method == 8 && m->size / MAX_DEFLATE_RATIO > m->packed)
         return qr_fail(err, QR_DATA_LOSS,
-                       "%s: member '%s' is said to unpack to %llu bytes, but its %llu packed ones "
-                       "are at most %llu",
+                       "%s: member '%s' claims to unpack to %llu bytes, but %llu packed bytes give "
+                       "at most %llu",
                        z->what, m->name, (unsigned long long)m->size, (unsigned long long)m->packed,
-                       (unsigned long long)m->packed * MOST_BYTES_OF_ONE);
-    if (!local_agrees(local, z->file.p + extra, extra_n, m))
+                       (unsigned long long)m->packed * MAX_DEFLATE_RATIO);
+    if (!zip_local_matches(local, z->file.p + extra, extra_n, m))
         return qr_fail(err, QR_DATA_LOSS,
-                       "%s: member '%s' has another size, method or crc32 in its own header than "
-                       "in the zip directory",
+                       "%s: member '%s': size, method or crc32 in its local header differ from the "
+                       "zip directory",
                        z->what, m->name);
     m->begin = offset;
     m->data = qr_bytes_of(z->file.p + data, m->packed);
     return QR_OK;
 }
 
-/* The member whose directory entry stands at *at; moves *at behind it. */
-static enum qr_code read_entry(const struct qr_zip *z, uint64_t *at, struct qr_zip_member *ret,
-                               struct qr_err *err) {
+/* Reads the directory entry at *at and advances *at. */
+static enum qr_code zip_read_entry(const struct qr_zip *z, uint64_t *at, struct qr_zip_member *ret,
+                                   struct qr_err *err) {
     uint64_t left = z->directory_end - *at;
     const uint8_t *p = z->file.p + *at;
     if (left < CENTRAL_BYTES || qr_get_u32le(p) != CENTRAL_SIGN)
@@ -167,9 +168,8 @@ static enum qr_code read_entry(const struct qr_zip *z, uint64_t *at, struct qr_z
                               .size = qr_get_u32le(p + 24)};
     if (left - CENTRAL_BYTES < name_n + extra_n + comment_n || name_n == 0 ||
         name_n >= sizeof m.name || memchr(p + CENTRAL_BYTES, 0, name_n))
-        return qr_fail(err, QR_DATA_LOSS,
-                       "%s: the zip directory has an impossible name at byte %llu", z->what,
-                       (unsigned long long)*at);
+        return qr_fail(err, QR_DATA_LOSS, "%s: the zip directory has a malformed name at byte %llu",
+                       z->what, (unsigned long long)*at);
     memcpy(m.name, p + CENTRAL_BYTES, name_n);
     if (qr_get_u16le(p + 8) & ENCRYPTED)
         return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is encrypted", z->what, m.name);
@@ -178,29 +178,29 @@ static enum qr_code read_entry(const struct qr_zip *z, uint64_t *at, struct qr_z
                        "%s: member '%s' is packed by zip method %u; save it with numpy.savez or "
                        "savez_compressed",
                        z->what, m.name, m.method);
-    if (!widen(p + CENTRAL_BYTES + name_n, extra_n, &m.size, &m.packed, &offset))
+    if (!zip_read_zip64(p + CENTRAL_BYTES + name_n, extra_n, &m.size, &m.packed, &offset))
         return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' has a damaged zip64 size", z->what,
                        m.name);
-    if (find_data(z, offset, &m, err) != QR_OK) return err ? err->code : QR_DATA_LOSS;
+    if (zip_find_data(z, offset, &m, err) != QR_OK) return err ? err->code : QR_DATA_LOSS;
     *ret = m;
     *at += CENTRAL_BYTES + name_n + extra_n + comment_n;
     return QR_OK;
 }
 
-static int by_begin(const void *a, const void *b) {
+static int zip_compare_begin(const void *a, const void *b) {
     const struct qr_zip_member *x = *(struct qr_zip_member *const *)a,
                                *y = *(struct qr_zip_member *const *)b;
     return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
-/* Bytes that are unpacked for two members would be a small file that holds much. */
-static enum qr_code check_overlap(const struct qr_zip *z, struct qr_zip_member *m,
-                                  struct qr_err *err) {
+/* Rejects members that share bytes: they would let a small file unpack to a large one. */
+static enum qr_code zip_check_overlap(const struct qr_zip *z, struct qr_zip_member *m,
+                                      struct qr_err *err) {
     size_t n = z->n_members;
     qr_auto(qr_free_p) struct qr_zip_member **by =
         qr_xcalloc(n + 1, sizeof(struct qr_zip_member *));
     for (size_t i = 0; i < n; i++) by[i] = &m[i];
-    qsort(by, n, sizeof(struct qr_zip_member *), by_begin);
+    qsort(by, n, sizeof(struct qr_zip_member *), zip_compare_begin);
     for (size_t i = 1; i < n; i++)
         if (by[i]->begin < (uint64_t)(by[i - 1]->data.p - z->file.p) + by[i - 1]->packed)
             return qr_fail(err, QR_DATA_LOSS, "%s: members '%s' and '%s' overlap", z->what,
@@ -214,11 +214,11 @@ enum qr_code qr_zip_members(const struct qr_zip *z, struct qr_zip_member **ret,
     uint64_t at = z->directory;
     enum qr_code code = QR_OK;
     for (size_t i = 0; i < z->n_members && code == QR_OK; i++)
-        code = read_entry(z, &at, &m[i], err);
+        code = zip_read_entry(z, &at, &m[i], err);
     if (code == QR_OK && at != z->directory_end)
         code = qr_fail(err, QR_DATA_LOSS, "%s: the zip directory has more entries than it says",
                        z->what);
-    if (code == QR_OK) code = check_overlap(z, m, err);
+    if (code == QR_OK) code = zip_check_overlap(z, m, err);
     if (code == QR_OK) *ret = QR_MOVE(m);
     return code;
 }
@@ -229,18 +229,19 @@ struct qr_zip_stream {
     const struct qr_zip *zip;
     const struct qr_zip_member *member;
     z_stream z;
-    struct qr_bytes in; /* not yet given to zlib; of a stored member, not yet read */
-    uint64_t left;      /* bytes that are still to come, as the directory says */
+    struct qr_bytes in; /* packed bytes not yet passed to zlib; of a stored member, not yet read */
+    uint64_t left;      /* unpacked bytes still to read, by the directory */
     uint32_t crc;
-    bool ended; /* zlib has said so */
+    bool ended; /* zlib returned Z_STREAM_END */
 };
 
-static enum qr_code wrong(const struct qr_zip_stream *s, const char *why, struct qr_err *err) {
+static enum qr_code zip_fail_member(const struct qr_zip_stream *s, const char *why,
+                                    struct qr_err *err) {
     return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' %s", s->zip->what, s->member->name, why);
 }
 
-static enum qr_code no_memory(const struct qr_zip_stream *s, struct qr_err *err) {
-    return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s: member '%s' cannot be unpacked: no memory",
+static enum qr_code zip_fail_memory(const struct qr_zip_stream *s, struct qr_err *err) {
+    return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s: cannot unpack member '%s': out of memory",
                    s->zip->what, s->member->name);
 }
 
@@ -249,7 +250,7 @@ enum qr_code qr_zip_stream_open(const struct qr_zip *z, const struct qr_zip_memb
     struct qr_zip_stream *s = qr_xcalloc(1, sizeof *s);
     *s = (struct qr_zip_stream){.zip = z, .member = m, .in = m->data, .left = m->size};
     if (m->method == 8 && inflateInit2(&s->z, -MAX_WBITS) != Z_OK) { /* raw deflate */
-        enum qr_code code = no_memory(s, err);
+        enum qr_code code = zip_fail_memory(s, err);
         free(s);
         return code;
     }
@@ -263,9 +264,9 @@ void qr_zip_stream_close(struct qr_zip_stream *s) {
     free(s);
 }
 
-/* At most n bytes of what the packed ones make; *ret_n less only at the end. */
-static enum qr_code inflate_some(struct qr_zip_stream *s, uint8_t *to, size_t n, size_t *ret_n,
-                                 struct qr_err *err) {
+/* Unpacks up to n bytes; *ret_n is less than n only at the end of the member. */
+static enum qr_code zip_inflate(struct qr_zip_stream *s, uint8_t *to, size_t n, size_t *ret_n,
+                                struct qr_err *err) {
     enum { STEP = 1 << 20 }; /* zlib counts in 32 bits */
     size_t done = 0;
     while (done < n && !s->ended) {
@@ -274,17 +275,17 @@ static enum qr_code inflate_some(struct qr_zip_stream *s, uint8_t *to, size_t n,
             s->z.next_in = s->in.p;
             s->in = qr_bytes_of(s->in.p + s->z.avail_in, s->in.n - s->z.avail_in);
         }
-        uInt room = n - done < STEP ? (uInt)(n - done) : STEP;
+        uInt space = n - done < STEP ? (uInt)(n - done) : STEP;
         s->z.next_out = to + done;
-        s->z.avail_out = room;
+        s->z.avail_out = space;
         int rc = inflate(&s->z, Z_NO_FLUSH);
-        done += room - s->z.avail_out;
+        done += space - s->z.avail_out;
         s->ended = rc == Z_STREAM_END;
-        if (rc == Z_MEM_ERROR) return no_memory(s, err);
+        if (rc == Z_MEM_ERROR) return zip_fail_memory(s, err);
         if (rc == Z_BUF_ERROR || (rc == Z_OK && !s->z.avail_in && !s->in.n && s->z.avail_out))
-            return wrong(s, "is cut short", err);
+            return zip_fail_member(s, "is truncated", err);
         if (rc != Z_OK && rc != Z_STREAM_END)
-            return wrong(s, "is damaged (its packed bytes make no sense)", err);
+            return zip_fail_member(s, "is damaged (its packed bytes are malformed)", err);
     }
     *ret_n = done;
     return QR_OK;
@@ -293,15 +294,16 @@ static enum qr_code inflate_some(struct qr_zip_stream *s, uint8_t *to, size_t n,
 enum qr_code qr_zip_stream_read(struct qr_zip_stream *s, void *to, size_t n, struct qr_err *err) {
     size_t got = n;
     enum qr_code code = QR_OK;
-    if (n > s->left) return wrong(s, "is shorter than what it says of itself", err);
+    if (n > s->left) return zip_fail_member(s, "is shorter than its header says", err);
     if (s->member->method == 8) {
-        code = inflate_some(s, to, n, &got, err);
+        code = zip_inflate(s, to, n, &got, err);
     } else if (n) {
         memcpy(to, s->in.p, n);
         s->in = qr_bytes_of(s->in.p + n, s->in.n - n);
     }
     if (code != QR_OK) return code;
-    if (got < n) return wrong(s, "unpacks to fewer bytes than the zip directory says", err);
+    if (got < n)
+        return zip_fail_member(s, "unpacks to fewer bytes than the zip directory says", err);
     s->crc = qr_crc32(s->crc, to, n);
     s->left -= n;
     return QR_OK;
@@ -312,35 +314,36 @@ enum qr_code qr_zip_stream_end(struct qr_zip_stream *s, struct qr_err *err) {
     size_t got = 0;
     QR_ASSERT(s->left == 0);
     if (s->member->method == 8) {
-        enum qr_code code = inflate_some(s, &more, 1, &got, err);
+        enum qr_code code = zip_inflate(s, &more, 1, &got, err);
         if (code != QR_OK) return code;
     }
-    if (got) return wrong(s, "unpacks to more bytes than the zip directory says", err);
-    return s->crc == s->member->crc ? QR_OK : wrong(s, "is damaged (its crc32 differs)", err);
+    if (got) return zip_fail_member(s, "unpacks to more bytes than the zip directory says", err);
+    return s->crc == s->member->crc ? QR_OK
+                                    : zip_fail_member(s, "is damaged (its crc32 differs)", err);
 }
 
-static void put16(struct qr_buf *out, unsigned v) {
+static void zip_put_u16(struct qr_buf *out, unsigned v) {
     uint8_t b[2] = {(uint8_t)v, (uint8_t)(v >> 8)};
     qr_buf_put(out, b, 2);
 }
-static void put32(struct qr_buf *out, uint32_t v) {
+static void zip_put_u32(struct qr_buf *out, uint32_t v) {
     uint8_t b[4];
     qr_set_u32le(b, v);
     qr_buf_put(out, b, 4);
 }
 
-/* What local header and directory entry share: version needed to name length. */
-static void put_common(struct qr_buf *out, uint32_t crc, size_t bytes, size_t name_n) {
-    put16(out, 20);
-    put16(out, 0);
-    put16(out, 0);
-    put16(out, 0);
-    put16(out, DATE_1980);
-    put32(out, crc);
-    put32(out, (uint32_t)bytes);
-    put32(out, (uint32_t)bytes);
-    put16(out, (unsigned)name_n);
-    put16(out, 0);
+/* Writes the fields that local header and directory entry share: version needed to name length. */
+static void zip_put_common(struct qr_buf *out, uint32_t crc, size_t bytes, size_t name_n) {
+    zip_put_u16(out, 20);
+    zip_put_u16(out, 0);
+    zip_put_u16(out, 0);
+    zip_put_u16(out, 0);
+    zip_put_u16(out, DATE_1980);
+    zip_put_u32(out, crc);
+    zip_put_u32(out, (uint32_t)bytes);
+    zip_put_u32(out, (uint32_t)bytes);
+    zip_put_u16(out, (unsigned)name_n);
+    zip_put_u16(out, 0);
 }
 
 void qr_zip_put(struct qr_zip_writer *w, const char *name, struct qr_bytes content) {
@@ -350,16 +353,17 @@ void qr_zip_put(struct qr_zip_writer *w, const char *name, struct qr_bytes conte
     QR_ASSERT(content.n < UINT32_MAX - LOCAL_BYTES - QR_ZIP_NAME_CHARS &&
               at < UINT32_MAX - content.n);
     uint32_t crc = qr_crc32(0, content.p, content.n);
-    put32(w->out, LOCAL_SIGN);
-    put_common(w->out, crc, content.n, name_n);
+    zip_put_u32(w->out, LOCAL_SIGN);
+    zip_put_common(w->out, crc, content.n, name_n);
     qr_buf_put(w->out, name, name_n);
     qr_buf_put(w->out, content.p, content.n);
-    put32(&w->directory, CENTRAL_SIGN);
-    put16(&w->directory, 20);
-    put_common(&w->directory, crc, content.n, name_n);
-    for (int i = 0; i < 3; i++) put16(&w->directory, 0); /* comment, disk, internal attributes */
-    put32(&w->directory, 0);
-    put32(&w->directory, (uint32_t)at);
+    zip_put_u32(&w->directory, CENTRAL_SIGN);
+    zip_put_u16(&w->directory, 20);
+    zip_put_common(&w->directory, crc, content.n, name_n);
+    for (int i = 0; i < 3; i++)
+        zip_put_u16(&w->directory, 0); /* comment, disk, internal attributes */
+    zip_put_u32(&w->directory, 0);
+    zip_put_u32(&w->directory, (uint32_t)at);
     qr_buf_put(&w->directory, name, name_n);
     w->n_members++;
 }
@@ -368,12 +372,12 @@ void qr_zip_end(struct qr_zip_writer *w) {
     if (w->n_members == 0) w->start = w->out->n;
     uint32_t at = (uint32_t)(w->out->n - w->start);
     qr_buf_put(w->out, w->directory.p, w->directory.n);
-    put32(w->out, END_SIGN);
-    put32(w->out, 0);
-    put16(w->out, (unsigned)w->n_members);
-    put16(w->out, (unsigned)w->n_members);
-    put32(w->out, (uint32_t)w->directory.n);
-    put32(w->out, at);
-    put16(w->out, 0);
+    zip_put_u32(w->out, END_SIGN);
+    zip_put_u32(w->out, 0);
+    zip_put_u16(w->out, (unsigned)w->n_members);
+    zip_put_u16(w->out, (unsigned)w->n_members);
+    zip_put_u32(w->out, (uint32_t)w->directory.n);
+    zip_put_u32(w->out, at);
+    zip_put_u16(w->out, 0);
     qr_buf_free(&w->directory);
 }

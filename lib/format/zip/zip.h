@@ -19,33 +19,33 @@ struct qr_zip_member {
     char name[QR_ZIP_NAME_CHARS];
     unsigned method; /* 0 stored, 8 deflated */
     uint32_t crc;
-    uint64_t packed, size, begin; /* begin: of its own header, in the file */
-    struct qr_bytes data;         /* packed bytes, inside the file */
+    uint64_t packed, size, begin; /* begin: offset of the local header in the file */
+    struct qr_bytes data;         /* packed bytes; points into the file */
 };
 
-/* Finds the central directory. DATA_LOSS naming what. */
+/* Finds the central directory. DATA_LOSS, naming `what` (the file, for messages). */
 QR_MUST_CHECK enum qr_code qr_zip_open(struct qr_bytes file, const char *what, struct qr_zip *ret,
                                        struct qr_err *err);
-/* All members, in the directory's order: heap, zip.n_members of them. Nothing is unpacked.
- * DATA_LOSS: they overlap, lie outside the file, say of themselves what the directory does not, or
- * more bytes than deflate can make of theirs. */
+/* Lists all members in the directory's order, z->n_members of them, on the heap. Unpacks nothing.
+ * DATA_LOSS: members overlap, lie outside the file, have a local header that disagrees with the
+ * directory, or claim more bytes than deflate can produce. */
 QR_MUST_CHECK enum qr_code qr_zip_members(const struct qr_zip *z, struct qr_zip_member **ret,
                                           struct qr_err *err);
 
-/* A member's bytes, one after the other, as many as the directory says: memory of zlib's own alone.
- * zip and member are borrowed. */
+/* Reads a member's unpacked bytes sequentially, as many as the directory says. Allocates only
+ * zlib's own memory. zip and member are borrowed. Errors: DATA_LOSS; RESOURCE_EXHAUSTED. */
 struct qr_zip_stream;
 QR_MUST_CHECK enum qr_code qr_zip_stream_open(const struct qr_zip *z, const struct qr_zip_member *m,
                                               struct qr_zip_stream **ret, struct qr_err *err);
-/* Exactly n more bytes. */
+/* Reads exactly n more bytes. */
 QR_MUST_CHECK enum qr_code qr_zip_stream_read(struct qr_zip_stream *s, void *to, size_t n,
                                               struct qr_err *err);
-/* After the last: no byte more is there, and the crc32 is right. */
+/* Call after the last byte: checks that no more bytes follow and that the crc32 matches. */
 QR_MUST_CHECK enum qr_code qr_zip_stream_end(struct qr_zip_stream *s, struct qr_err *err);
 void qr_zip_stream_close(struct qr_zip_stream *s);
 
-/* Writer: stored members, no times. Names at most 255 bytes, fewer than 65535 members, below 4 GiB
- * in all. */
+/* Writer: stored members without time stamps. Names of at most 255 bytes, fewer than 65535 members,
+ * less than 4 GiB in total. Start with {.out = buffer}; call qr_zip_end last. */
 struct qr_zip_writer {
     struct qr_buf *out;
     struct qr_buf directory;
