@@ -195,7 +195,7 @@ static enum qr_code ring_joined(void *ctx, const struct qr_group_view *view, uin
     (void)epochs;
     ring_event(w, RING_JOINED, NULL);
     if (dead(w, err) != QR_OK) return QR_CANCELLED;
-    return fresh ? qr_steps_log_fresh(&w->log, err) : QR_OK;
+    return fresh ? qr_steps_log_truncate(&w->log, err) : QR_OK;
 }
 static enum qr_code ring_step(void *ctx, bool leader, const struct qr_step_line *line,
                               const struct qr_step_detail *detail, struct qr_err *err) {

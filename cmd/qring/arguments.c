@@ -92,8 +92,8 @@ enum qr_code qr_read_flags(int argc, char **argv, const struct qr_flag *flags, s
     return code;
 }
 
-enum qr_code qr_load(const char *url, struct qr_overrides *set, const char *isa,
-                     const char *threads, struct qr_loaded *ret, struct qr_err *err) {
+enum qr_code qr_load_workload(const char *url, struct qr_overrides *set, const char *isa,
+                              const char *threads, struct qr_loaded *ret, struct qr_err *err) {
     struct qr_job *job;
     enum qr_code code = qr_job_load(url, set, &job, err);
     return code == QR_OK ? qr_load_job(job, NULL, isa, threads, ret, err) : code;
@@ -144,12 +144,12 @@ void qr_command_quiet(void) {
     command_log.level = QR_LOG_ERROR;
 }
 
-int qr_conclude(enum qr_code code, const struct qr_err *err) {
+int qr_exit_report(enum qr_code code, const struct qr_err *err) {
     if (code != QR_OK) qr_error(qr_command_log(), "qring", "%s", err->msg);
     return qr_exit_code(code);
 }
 
-void qr_print(FILE *out, const char *text) {
+void qr_print_escaped(FILE *out, const char *text) {
     struct qr_buf shown = {0};
     while (*text) {
         size_t n = strcspn(text, "\n");

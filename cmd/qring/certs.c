@@ -215,5 +215,5 @@ int qr_command_certs(const struct qr_command *self, int argc, char **argv) {
     qr_buf_free(&c.ca);
     qr_buf_free(&c.ca_key);
     free(c.job);
-    return code == QR_OK ? 0 : qr_conclude(code, &err);
+    return code == QR_OK ? 0 : qr_exit_report(code, &err);
 }

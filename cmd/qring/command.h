@@ -46,11 +46,11 @@ bool qr_help_flag(const char **at, struct qr_help_flag *ret);
 int qr_help_job(int n_words, char **words);
 void qr_help_job_words(struct qr_buf *ret); /* those that it knows, with blanks between */
 /* Flags of qringd that qring run does not take, as it tells each worker who it is. No dashes. */
-bool qr_run_refuses(const char *name);
+bool qr_run_rejects(const char *name);
 /* qringd, beside this program; heap. */
 QR_MUST_CHECK enum qr_code qr_find_worker(char **ret, struct qr_err *err);
 /* Ends this process by SIGINT, so that a shell's loop ends too. */
-_Noreturn void qr_die_of_interrupt(void);
+_Noreturn void qr_exit_by_sigint(void);
 
 /* One flag of a command: text takes a value, on does not. One that stands several times in a table
  * may be given as often; its values fill the texts that are NULL, in order, and then the last. */
@@ -81,8 +81,9 @@ struct qr_loaded {
     struct qr_workload load;
     struct qr_pool *pool;
 };
-QR_MUST_CHECK enum qr_code qr_load(const char *job, struct qr_overrides *set, const char *isa,
-                                   const char *threads, struct qr_loaded *ret, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_load_workload(const char *job, struct qr_overrides *set,
+                                            const char *isa, const char *threads,
+                                            struct qr_loaded *ret, struct qr_err *err);
 /* The same of a job that is there, which is taken over; samples: instead of its own, or NULL. */
 QR_MUST_CHECK enum qr_code qr_load_job(struct qr_job *job, const struct qr_job_samples *samples,
                                        const char *isa, const char *threads, struct qr_loaded *ret,
@@ -127,17 +128,17 @@ void qr_put_name_list(struct qr_json_writer *w, const char *key, const struct qr
 /* The keys "job" to "confusion_matrix" of an open object. */
 void qr_put_evaluation(struct qr_json_writer *w, const struct qr_evaluation *e);
 /* Columns of a CSV file, a comma before each: "name", or "name_0" ...; 17 digits. No head for 0. */
-void qr_put_heads(struct qr_buf *b, const char *name, size_t n);
-void qr_put_cells(struct qr_buf *b, const double *v, size_t n);
+void qr_put_csv_header(struct qr_buf *b, const char *name, size_t n);
+void qr_put_csv_values(struct qr_buf *b, const double *v, size_t n);
 
 /* Text for a terminal that may hold names and paths from files: control characters other than
  * newlines are escaped (base/printable.h). */
-void qr_print(FILE *out, const char *text);
+void qr_print_escaped(FILE *out, const char *text);
 /* stderr, for people. */
 const struct qr_log *qr_command_log(void);
 void qr_command_quiet(void); /* errors alone, from now on */
 /* Says the error and returns its exit code; 0 for QR_OK. */
-int qr_conclude(enum qr_code code, const struct qr_err *err);
+int qr_exit_report(enum qr_code code, const struct qr_err *err);
 
 /* The model as a table: layer, output shape, parameters. */
 void qr_model_table(const struct qr_model *m, const struct qr_job *job, struct qr_buf *ret);

@@ -57,7 +57,7 @@ static bool has(const struct set *s, const char *name) {
 static void add(struct set *s, const char *help, bool but_refused) {
     struct qr_help_flag f;
     while (qr_help_flag(&help, &f)) {
-        if (has(s, f.name) || (but_refused && qr_run_refuses(f.name + 2))) continue;
+        if (has(s, f.name) || (but_refused && qr_run_rejects(f.name + 2))) continue;
         QR_ASSERT(s->n < sizeof s->flags / sizeof *s->flags);
         s->flags[s->n++] = f;
     }
@@ -336,10 +336,10 @@ int qr_command_completion(const struct qr_command *self, int argc, char **argv) 
     enum qr_code code = qr_read_flags(argc, argv, NULL, 0, NULL, 1, &words, &help, &err);
     if (code == QR_OK && help) return qr_print_help(self);
     const char *shell = words.n ? words.v[0] : "";
-    if (code != QR_OK) return qr_conclude(code, &err);
+    if (code != QR_OK) return qr_exit_report(code, &err);
     if (strcmp(shell, "bash") == 0) bash();
     else if (strcmp(shell, "zsh") == 0) zsh();
     else if (strcmp(shell, "fish") == 0) fish();
     else code = qr_fail(&err, QR_INVALID_ARGUMENT, "which shell: bash, zsh or fish?");
-    return qr_conclude(code, &err);
+    return qr_exit_report(code, &err);
 }

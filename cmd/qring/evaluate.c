@@ -78,5 +78,5 @@ int qr_command_evaluate(const struct qr_command *self, int argc, char **argv) {
     if (code == QR_OK && !json) print_text(&e);
     qr_evaluation_fini(&e);
     qr_overrides_fini(&f.set);
-    return qr_conclude(code, &err);
+    return qr_exit_report(code, &err);
 }

@@ -328,12 +328,12 @@ void qr_put_evaluation(struct qr_json_writer *w, const struct qr_evaluation *e) 
     qr_json_close(w, ']');
 }
 
-void qr_put_heads(struct qr_buf *b, const char *name, size_t n) {
+void qr_put_csv_header(struct qr_buf *b, const char *name, size_t n) {
     if (n == 1) qr_buf_printf(b, ",%s", name);
     else
         for (size_t i = 0; i < n; i++) qr_buf_printf(b, ",%s_%zu", name, i);
 }
 
-void qr_put_cells(struct qr_buf *b, const double *v, size_t n) {
+void qr_put_csv_values(struct qr_buf *b, const double *v, size_t n) {
     for (size_t i = 0; i < n; i++) qr_buf_printf(b, ",%.17g", v[i]);
 }

@@ -174,7 +174,7 @@ int qr_command_gradient(const struct qr_command *self, int argc, char **argv) {
     if (code == QR_OK && strcmp(of, "loss") != 0 && strcmp(of, "prediction") != 0)
         code =
             qr_fail(&err, QR_INVALID_ARGUMENT, "--of: '%.40s' is neither loss nor prediction", of);
-    if (code == QR_OK) code = qr_load(words.v[0], &set, isa, threads, &l, &err);
+    if (code == QR_OK) code = qr_load_workload(words.v[0], &set, isa, threads, &l, &err);
     if (code == QR_OK && weights)
         code = qr_workload_weights(&l.load, weights, l.load.initial, &err);
     if (code == QR_OK) code = read_samples(samples, l.load.data.n_train, &sample, &n, &err);
@@ -184,5 +184,5 @@ int qr_command_gradient(const struct qr_command *self, int argc, char **argv) {
     free(sample);
     qr_loaded_fini(&l);
     qr_overrides_fini(&set);
-    return qr_conclude(code, &err);
+    return qr_exit_report(code, &err);
 }

@@ -48,12 +48,12 @@ static void put_csv(const struct qr_evaluation *a, struct qr_buf *b) {
     const struct qr_dataset *d = &a->l.load.data;
     size_t k = qr_model_n_outputs(a->l.load.model);
     qr_buf_puts(b, "sample");
-    qr_put_heads(b, "label", d->n_outputs);
-    qr_put_heads(b, "prediction", k);
+    qr_put_csv_header(b, "label", d->n_outputs);
+    qr_put_csv_header(b, "prediction", k);
     for (size_t i = 0; i < a->n; i++) {
         qr_buf_printf(b, "\n%zu", qr_dataset_row(d, a->sample[i]));
-        qr_put_cells(b, qr_dataset_y(d, a->sample[i]), d->n_outputs);
-        qr_put_cells(b, a->p + i * k, k);
+        qr_put_csv_values(b, qr_dataset_y(d, a->sample[i]), d->n_outputs);
+        qr_put_csv_values(b, a->p + i * k, k);
     }
     qr_buf_puts(b, "\n");
 }
@@ -181,5 +181,5 @@ int qr_command_infer(const struct qr_command *self, int argc, char **argv) {
     if (code == QR_OK && !json && !csv) print_text(&e);
     qr_evaluation_fini(&e);
     qr_overrides_fini(&f.set);
-    return qr_conclude(code, &err);
+    return qr_exit_report(code, &err);
 }

@@ -113,7 +113,7 @@ static bool reader_is_gone(void) {
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : NULL;
     struct qr_err err;
-    if (qr_ending_begin(&err) != QR_OK) return qr_conclude(err.code, &err);
+    if (qr_ending_begin(&err) != QR_OK) return qr_exit_report(err.code, &err);
     if (!name) {
         print_help(stderr);
         return 2;

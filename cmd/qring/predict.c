@@ -120,7 +120,7 @@ static void put_sample(const struct form *f, const double *p, size_t sample, str
         if (!word) qr_buf_printf(b, ",%lld", class);
         if (word) qr_buf_puts(b, ","), put_word(b, word);
     }
-    qr_put_cells(b, f->values, f->k);
+    qr_put_csv_values(b, f->values, f->k);
     qr_buf_puts(b, "\n");
 }
 
@@ -131,8 +131,8 @@ static enum qr_code write_all(const struct qr_evaluation *e, const struct form *
     enum qr_code code = QR_OK;
     if (!f->json) {
         qr_buf_puts(&b, "sample");
-        qr_put_heads(&b, "class", f->n_classes);
-        qr_put_heads(&b, name_of(f), f->k);
+        qr_put_csv_header(&b, "class", f->n_classes);
+        qr_put_csv_header(&b, name_of(f), f->k);
         qr_buf_puts(&b, "\n");
     }
     for (size_t i = 0; i < e->n && qr_buf_ok(&b) && !(out == NULL && ferror(stdout)); i++) {
@@ -190,5 +190,5 @@ int qr_command_predict(const struct qr_command *self, int argc, char **argv) {
     }
     qr_evaluation_fini(&e);
     qr_overrides_fini(&f.set);
-    return qr_conclude(code, &err);
+    return qr_exit_report(code, &err);
 }

@@ -109,7 +109,7 @@ static enum qr_code set_workers(struct run_command *r, const char *text, struct 
     return QR_OK;
 }
 
-bool qr_run_refuses(const char *name) {
+bool qr_run_rejects(const char *name) {
     static const char *const ours[] = {
         "index",   "peers",       "peer-template",  "replicas",
         "port",    "bind",        "print-identity", "print-settings",
@@ -122,7 +122,7 @@ bool qr_run_refuses(const char *name) {
 
 static enum qr_code worker_flag(struct run_command *r, const char *name, const char *value,
                                 struct qr_err *err) {
-    if (qr_run_refuses(name))
+    if (qr_run_rejects(name))
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "--%s is not for qring run, which tells each worker who it is; try qringd",
                        name);
@@ -247,9 +247,9 @@ static enum qr_code look_back(struct run_command *r, const struct qr_outputs *ou
     unsigned long long planned =
         epochs * qr_batch_count(load->data.n_train, r->job->train.batch_size);
     const char *url = outputs->checkpoints_url;
-    struct qr_start start;
+    struct qr_resume_point start;
     struct qr_buf text = {0};
-    enum qr_code code = qr_run_checkpoints_look(url, outputs->dir, load, epochs, &start, err);
+    enum qr_code code = qr_run_checkpoints_load(url, outputs->dir, load, epochs, &start, err);
     unsigned long long step = start.state.step, epoch = start.state.epoch;
     qr_run_checkpoints_warn(&start.notes, qr_command_log());
     if (code == QR_OK && start.differs.n) fprintf(r->people, "%s\n", qr_buf_string(&start.differs));
@@ -265,9 +265,9 @@ static enum qr_code look_back(struct run_command *r, const struct qr_outputs *ou
             &text,
             "already trained: %llu steps, %llu epochs, weights in %s; --fresh trains again\n", step,
             epoch, outputs->weights_url);
-    qr_print(r->people, qr_buf_string(&text));
+    qr_print_escaped(r->people, qr_buf_string(&text));
     qr_buf_free(&text);
-    qr_start_fini(&start);
+    qr_resume_point_fini(&start);
     return code;
 }
 
@@ -327,7 +327,7 @@ static enum qr_code check_job(struct run_command *r, struct qr_err *err) {
     if (r->job->sweep)
         qr_warn(qr_command_log(), "qring",
                 "the job has a sweep, which run does not look at: qring sweep trains its trials");
-    code = qr_workload_trainable(&load, err);
+    code = qr_workload_check_training(&load, err);
     if (code == QR_OK) code = check_memory(r, &load, err);
     if (code == QR_OK) code = qr_outputs_check(&outputs, err);
     if (code == QR_OK) code = qr_outputs_lock(&outputs, r->job->name, NULL, err);
@@ -550,7 +550,7 @@ static enum qr_code start(struct run_command *r, int *ret_exit_code, struct qr_e
 
 /* A shell's loop ends with a command that the signal has ended, and goes on after one that exits,
  * with 130 too. Where the signal ends nothing (a container's first process), the code says it. */
-_Noreturn void qr_die_of_interrupt(void) {
+_Noreturn void qr_exit_by_sigint(void) {
     enum { OF_INTERRUPT = 128 + SIGINT };
     fflush(NULL);
     signal(SIGINT, SIG_DFL);
@@ -578,6 +578,6 @@ int qr_command_run(const struct qr_command *self, int argc, char **argv) {
     qr_buf_free(&r.confusion);
     free(r.out);
     if (r.people && r.people != stdout && r.people != stderr) fclose(r.people);
-    if (r.interrupted && code == QR_OK && exit_code == 0) qr_die_of_interrupt();
-    return code == QR_OK ? exit_code : qr_conclude(code, &err);
+    if (r.interrupted && code == QR_OK && exit_code == 0) qr_exit_by_sigint();
+    return code == QR_OK ? exit_code : qr_exit_report(code, &err);
 }

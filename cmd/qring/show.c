@@ -274,8 +274,8 @@ int qr_command_show(const struct qr_command *self, int argc, char **argv) {
     if (code == QR_OK && json) json_of(&s, &text);
     if (code == QR_OK && !json) text_of(&s, plan, width, &text);
     if (json) fputs(qr_buf_string(&text), stdout);
-    else qr_print(stdout, qr_buf_string(&text));
+    else qr_print_escaped(stdout, qr_buf_string(&text));
     qr_buf_free(&text);
     fini(&s);
-    return qr_conclude(code, &err);
+    return qr_exit_report(code, &err);
 }

@@ -79,7 +79,7 @@ static int watch(const char *address, struct qr_status_pair *s, bool json) {
         int64_t now_ns = qr_now_ns(&qr_clock_monotonic);
         if (code == QR_OK && !show(s, address, form, first)) return 0;
         if (code == QR_OK) first = false;
-        if (code == QR_INVALID_ARGUMENT) return qr_conclude(code, &err);
+        if (code == QR_INVALID_ARGUMENT) return qr_exit_report(code, &err);
         silent_ns = code == QR_OK ? 0 : silent_ns ? silent_ns : now_ns;
         if (silent_ns && now_ns - silent_ns >= gone_ns) return gone(s, address, form, &err);
         next_ns = next_ns + QR_SECOND > now_ns ? next_ns + QR_SECOND : now_ns + QR_SECOND;
@@ -102,7 +102,7 @@ int qr_command_status(const struct qr_command *self, int argc, char **argv) {
         code = qr_fail(&err, QR_INVALID_ARGUMENT,
                        "which worker? qring status HOST:PORT; --help shows examples");
     if (code == QR_OK) code = qr_status_query(words.v[0], &s, &err);
-    if (code != QR_OK) return qr_conclude(code, &err);
+    if (code != QR_OK) return qr_exit_report(code, &err);
     if (watched) return watch(words.v[0], &s, json);
     if (json) qr_status_json(&s, words.v[0], &text);
     else qr_status_text(&s, words.v[0], &text);

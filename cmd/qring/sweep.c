@@ -81,7 +81,7 @@ static enum qr_code worker_flag(struct sweep_command *c, const char *name, const
     static const char *const ours[] = {"out", "set", "seed", "threads", "logdir"};
     static const char *const not [] = {"weights", "weights-gcs-bucket", "weights-gcs-path",
                                        "http-port", "checkpoints"};
-    bool own = false, refused = qr_run_refuses(name);
+    bool own = false, refused = qr_run_rejects(name);
     for (size_t i = 0; i < sizeof not / sizeof *not ; i++) refused |= strcmp(name, not [i]) == 0;
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) own |= strcmp(name, ours[i]) == 0;
     if (refused)
@@ -226,7 +226,7 @@ static enum qr_code check_trials(struct sweep_command *c, struct qr_err *err) {
     enum qr_code code = qr_workload_load(first, s->isa, n_threads, &load, err);
     if (code == QR_OK) {
         bool validates = load.data.n_samples > load.data.n_train;
-        code = qr_workload_trainable(&load, err);
+        code = qr_workload_check_training(&load, err);
         if (code == QR_OK)
             code = qr_job_check_trials(c->job, validates, &c->metric, &c->maximize, err);
         c->hash = qr_xcalloc(c->job->sweep->n_trials, sizeof *c->hash);
@@ -328,7 +328,7 @@ static enum qr_code prepare(struct sweep_command *c, struct qr_err *err) {
     qr_sweep_put(c->job->sweep, &text);
     qr_buf_printf(&text, "\n%u at a time, %u thread%s each, compared by %s\n", c->n_slots,
                   n_threads, n_threads == 1 ? "" : "s", c->metric);
-    qr_print(c->people, qr_buf_string(&text));
+    qr_print_escaped(c->people, qr_buf_string(&text));
     if (there)
         fprintf(c->people, "goes on: %zu row%s there (--fresh trains all again)\n", there,
                 there == 1 ? " is" : "s are");
@@ -360,7 +360,7 @@ static void print_wrote(const struct sweep_command *c, bool best) {
     struct qr_buf text = {0};
     qr_buf_printf(&text, "wrote\n  %s/sweep.csv\n  %s/sweep.json\n", c->out, c->out);
     if (best) qr_buf_printf(&text, "  %s/best/weights.h5\n", c->out);
-    qr_print(c->people, qr_buf_string(&text));
+    qr_print_escaped(c->people, qr_buf_string(&text));
     qr_buf_free(&text);
 }
 
@@ -425,6 +425,6 @@ int qr_command_sweep(const struct qr_command *self, int argc, char **argv) {
     free(c.job_path);
     free(c.program);
     free(c.hash);
-    if (c.result.interrupted && !c.result.terminated && code == QR_OK) qr_die_of_interrupt();
-    return code == QR_OK ? exit_code : qr_conclude(code, &err);
+    if (c.result.interrupted && !c.result.terminated && code == QR_OK) qr_exit_by_sigint();
+    return code == QR_OK ? exit_code : qr_exit_report(code, &err);
 }

@@ -410,10 +410,10 @@ int qr_command_weights(const struct qr_command *self, int argc, char **argv) {
     if (code == QR_OK && to && (code = qr_url_check_writable(to, &err)) != QR_OK)
         qr_wrap(&err, "--to");
     if (code == QR_OK && (job || init))
-        code = qr_load(init ? init : job, &set, NULL, "1", &l, &err);
+        code = qr_load_workload(init ? init : job, &set, NULL, "1", &l, &err);
     if (code == QR_OK)
         code = init ? of_start(&l, to, json, &err) : of_files(&words, job, to, json, &l.load, &err);
     qr_loaded_fini(&l);
     qr_overrides_fini(&set);
-    return qr_conclude(code, &err);
+    return qr_exit_report(code, &err);
 }

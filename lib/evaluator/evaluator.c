@@ -223,7 +223,7 @@ static enum qr_code begin(struct evaluator *e, struct qr_err *err) {
         .stopping = e->opt.stopping,
         .stopping_ctx = e->opt.ctx,
     };
-    enum qr_code code = qr_workload_validates(l, err);
+    enum qr_code code = qr_workload_check_validation(l, err);
     if (code == QR_OK) code = qr_validation_pass_new(&opt, &e->held_out, err);
     if (code == QR_OK)
         code = qr_curve_open(e->opt.dir, e->opt.job_hash, e->opt.anew, e->opt.pause, e->opt.ctx,

@@ -164,8 +164,8 @@ static const struct {
     {"train", "labels", "it is a key of \"data\""},
 };
 
-enum qr_code qr_job_known(const struct qr_json *object, const char *where, const char *const *known,
-                          size_t n, struct qr_err *err) {
+enum qr_code qr_job_check_keys(const struct qr_json *object, const char *where,
+                               const char *const *known, size_t n, struct qr_err *err) {
     enum qr_code code = qr_json_want(object, where, QR_JSON_OBJECT, err);
     for (size_t i = 0; !code && i < sizeof keys / sizeof *keys; i++) {
         bool is_known = false;

@@ -354,7 +354,7 @@ static enum qr_code read_file(const struct qr_json *data, struct qr_job *job, st
         "source",        "url",           "validation_url", "channels", "train_fraction",
         "shuffle_split", "sample_weight", "columns",        "labels"};
     struct qr_data_options *d = &job->data;
-    if (qr_job_known(data, "data", keys, 9, err) != QR_OK ||
+    if (qr_job_check_keys(data, "data", keys, 9, err) != QR_OK ||
         opt_url(data, "url", &d->url, err) != QR_OK ||
         opt_url(data, "validation_url", &d->validation_url, err) != QR_OK ||
         read_sample_weight(data, job, err) != QR_OK ||

@@ -113,7 +113,7 @@ static enum qr_code read_profile(const struct qr_json *profile, struct qr_job *j
     int64_t step[2] = {0};
     if (!profile) return QR_OK;
     if (qr_json_want(profile, "profile", QR_JSON_OBJECT, err) != QR_OK ||
-        qr_job_known(profile, "profile", keys, 1, err) != QR_OK)
+        qr_job_check_keys(profile, "profile", keys, 1, err) != QR_OK)
         return err->code;
     const struct qr_json *steps = qr_json_get(profile, "steps");
     if (!steps) return QR_OK;
@@ -145,7 +145,7 @@ static enum qr_code read_root(const struct qr_json *root, struct qr_job *job, st
     if (qr_json_get(root, "block_size"))
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "block_size is now micro_batch_size: the same number under that name");
-    if (qr_job_known(root, "the job", keys, 11, err) != QR_OK) return err->code;
+    if (qr_job_check_keys(root, "the job", keys, 11, err) != QR_OK) return err->code;
     const struct qr_json *schema = qr_json_get(root, "$schema"); /* an editor's */
     const char *unread;
     size_t precision = 0;
@@ -174,7 +174,7 @@ static enum qr_code read_root(const struct qr_json *root, struct qr_job *job, st
 /* Behind "job qcnn.json": whose key is wrong, or else which keys are not the file's. */
 static void say_where(const struct qr_overrides *set, const char *what, struct qr_err *err) {
     struct qr_buf all = {0};
-    bool blamed = set && qr_overrides_blame(set, err);
+    bool blamed = set && qr_overrides_attribute(set, err);
     if (set && set->n && !blamed) qr_overrides_put(set, &all);
     if (all.n) qr_wrap(err, "%s with %.200s set", what, qr_buf_string(&all));
     else qr_wrap(err, "%s", what);

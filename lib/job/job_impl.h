@@ -87,8 +87,9 @@ QR_MUST_CHECK enum qr_code qr_job_choice(const struct qr_json *v, const char *wh
 
 /* qr_json_known, where a key that is meant for another place, or other programs' name of one, gets
  * what is meant. */
-QR_MUST_CHECK enum qr_code qr_job_known(const struct qr_json *object, const char *where,
-                                        const char *const *known, size_t n, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_job_check_keys(const struct qr_json *object, const char *where,
+                                             const char *const *known, size_t n,
+                                             struct qr_err *err);
 
 /* Keys that may be left out: *ret keeps its value then. */
 QR_MUST_CHECK enum qr_code qr_job_opt_i64(const struct qr_json *o, const char *where,

@@ -78,8 +78,8 @@ enum qr_code qr_job_read_optimizer(const struct qr_json *o, struct qr_optimizer_
     struct qr_optimizer_options opt = qr_optimizer_defaults((enum qr_optimizer_kind)kind);
     double below_one = 1 - 0x1p-53;
     uint64_t memory = opt.memory;
-    if (qr_job_known(o, where, keys, n_keys, err) != QR_OK || read_rate(o, &opt, err) != QR_OK ||
-        read_clipping(o, where, &opt, err) != QR_OK ||
+    if (qr_job_check_keys(o, where, keys, n_keys, err) != QR_OK ||
+        read_rate(o, &opt, err) != QR_OK || read_clipping(o, where, &opt, err) != QR_OK ||
         qr_job_opt_double(o, where, "weight_decay", 0, 1e300, &opt.weight_decay, err) != QR_OK ||
         read_average(o, where, &opt, err) != QR_OK ||
         qr_job_opt_double(o, where, "momentum", 0, 1, &opt.momentum, err) != QR_OK ||

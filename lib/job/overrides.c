@@ -101,7 +101,7 @@ static bool made_this(const struct qr_override *v, const char *msg) {
     return n && strncmp(msg, v->path, n) == 0 && msg[n] && strchr(".[: ", msg[n]);
 }
 
-bool qr_overrides_blame(const struct qr_overrides *o, struct qr_err *err) {
+bool qr_overrides_attribute(const struct qr_overrides *o, struct qr_err *err) {
     for (size_t i = o->n; i-- > 0;) {
         const struct qr_override *v = &o->v[i];
         if (!v->path || !(made_this(v, err->msg) || made_unknown(v, err->msg))) continue;

@@ -37,7 +37,7 @@ QR_MUST_CHECK enum qr_code qr_overrides_apply(struct qr_overrides *o, struct qr_
                                               struct qr_err *err);
 /* What was said of the job, once they are applied: the one whose key the message begins with goes
  * in front of it. Whether there is one. */
-bool qr_overrides_blame(const struct qr_overrides *o, struct qr_err *err);
+bool qr_overrides_attribute(const struct qr_overrides *o, struct qr_err *err);
 /* For people: "seed=7, train.epochs=60", URLs in it without their queries. */
 void qr_overrides_put(const struct qr_overrides *o, struct qr_buf *ret);
 /* The same as an array of strings, behind its key. */

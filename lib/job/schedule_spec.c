@@ -152,7 +152,7 @@ enum qr_code qr_job_read_schedule(const struct qr_json *o, double *ret_rate,
     const char *keys[MOST_KEYS];
     struct qr_rate_schedule s = qr_rate_schedule_defaults();
     size_t kind;
-    if (qr_job_known(o, WHERE, keys, all_keys(keys), err) != QR_OK ||
+    if (qr_job_check_keys(o, WHERE, keys, all_keys(keys), err) != QR_OK ||
         qr_job_choice(qr_json_get(o, "schedule"), WHERE ".schedule", QR_JOB_SCHEDULE,
                       qr_schedule_names, QR_SCHEDULES, &kind, err) != QR_OK)
         return err->code;

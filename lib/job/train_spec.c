@@ -164,7 +164,7 @@ enum qr_code qr_job_read_train(const struct qr_json *train, struct qr_job *job,
     t->optimizer = qr_optimizer_defaults(QR_ADAM);
     if (!train) return QR_OK;
     if (qr_json_want(train, "train", QR_JSON_OBJECT, err) != QR_OK ||
-        qr_job_known(train, "train", keys, 11, err) != QR_OK ||
+        qr_job_check_keys(train, "train", keys, 11, err) != QR_OK ||
         qr_job_opt_u64(train, "train", "epochs", 1, MAX_COUNT, &t->epochs, err) != QR_OK ||
         qr_job_opt_u64(train, "train", "batch_size", 1, UINT64_C(1) << 31, &t->batch_size, err) !=
             QR_OK ||

@@ -222,7 +222,7 @@ static enum qr_code check_memory(const struct qr_workload *w, struct qr_err *err
                    by);
 }
 
-enum qr_code qr_workload_validates(const struct qr_workload *w, struct qr_err *err) {
+enum qr_code qr_workload_check_validation(const struct qr_workload *w, struct qr_err *err) {
     if (w->data.n_train < w->data.n_samples) return QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT,
                    "an evaluator wants validation samples, and all %zu train: give "
@@ -234,7 +234,7 @@ bool qr_workload_evaluates(const struct qr_workload *w) {
     return w->job->train.evaluate && w->data.n_train < w->data.n_samples;
 }
 
-enum qr_code qr_workload_trainable(const struct qr_workload *w, struct qr_err *err) {
+enum qr_code qr_workload_check_training(const struct qr_workload *w, struct qr_err *err) {
     bool has_validation = w->data.n_train < w->data.n_samples;
     return qr_job_check_validation(w->job, has_validation, err);
 }

@@ -49,10 +49,12 @@ struct qr_memory_estimate qr_workload_memory(const struct qr_workload *w,
 
 /* What only training needs, before anything is written: INVALID_ARGUMENT for early stopping without
  * validation data. */
-QR_MUST_CHECK enum qr_code qr_workload_trainable(const struct qr_workload *w, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_workload_check_training(const struct qr_workload *w,
+                                                      struct qr_err *err);
 
 /* What an evaluator needs: INVALID_ARGUMENT where no sample validates. */
-QR_MUST_CHECK enum qr_code qr_workload_validates(const struct qr_workload *w, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_workload_check_validation(const struct qr_workload *w,
+                                                        struct qr_err *err);
 /* Training evaluates at the end of each epoch: there are samples for it, and the job wants it. */
 bool qr_workload_evaluates(const struct qr_workload *w);
 

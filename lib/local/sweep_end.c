@@ -159,7 +159,7 @@ enum qr_code qr_local_sweep_forget(const struct qr_local_sweep_options *opt,
                                 *checkpoints = in(there, "checkpoints");
         if (unlink(result) != 0 && errno != ENOENT && errno != ENOTDIR)
             return qr_fail_errno(err, errno, "remove %s", result);
-        code = qr_run_checkpoints_forget(checkpoints, err);
+        code = qr_run_checkpoints_delete(checkpoints, err);
     }
     return code;
 }

@@ -110,7 +110,7 @@ enum qr_code qr_cost_write(struct qr_store *store, const char *name, const struc
     return code;
 }
 
-enum qr_code qr_cost_find(const char *url, uint64_t *ret_ms, struct qr_err *err) {
+enum qr_code qr_cost_read_url(const char *url, uint64_t *ret_ms, struct qr_err *err) {
     struct qr_checkpoint_folder p;
     enum qr_code code = qr_checkpoint_folder_open(url, &p, err);
     if (code != QR_OK) return code;
@@ -120,7 +120,7 @@ enum qr_code qr_cost_find(const char *url, uint64_t *ret_ms, struct qr_err *err)
     return code;
 }
 
-enum qr_code qr_cost_forget(const char *url, struct qr_err *err) {
+enum qr_code qr_cost_delete(const char *url, struct qr_err *err) {
     struct qr_checkpoint_folder p;
     enum qr_code code = qr_checkpoint_folder_open(url, &p, err);
     if (code != QR_OK) return code;

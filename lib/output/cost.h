@@ -39,7 +39,7 @@ QR_MUST_CHECK enum qr_code qr_cost_write(struct qr_store *store, const char *nam
                                          const struct qr_price *p, uint64_t pod_ms,
                                          struct qr_err *err);
 /* The same by the folder's URL; forget: another run begins there. */
-QR_MUST_CHECK enum qr_code qr_cost_find(const char *url, uint64_t *ret_ms, struct qr_err *err);
-QR_MUST_CHECK enum qr_code qr_cost_forget(const char *url, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_cost_read_url(const char *url, uint64_t *ret_ms, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_cost_delete(const char *url, struct qr_err *err);
 
 #endif

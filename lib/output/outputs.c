@@ -52,7 +52,7 @@ void qr_outputs_init(struct qr_outputs *o, const struct qr_outputs_options *opt,
     o->checkpoints_url = checkpoints_of(o, opt);
     o->dir_was_there = qr_file_exists(o->dir);
     qr_steps_log_init(&o->steps, o->dir);
-    qr_former_run_init(&o->former, o->dir);
+    qr_previous_run_init(&o->former, o->dir);
     if (!opt->logdir) return;
     if (qr_url_remote(opt->logdir)) o->logdir_url = qr_xstrdup(opt->logdir);
     o->logdir = o->logdir_url ? qr_path_join(o->dir, "logs") : folder_of(opt->logdir);
@@ -63,7 +63,7 @@ bool qr_outputs_fini(struct qr_outputs *o) {
     struct qr_err err;
     if (qr_steps_log_flush(&o->steps, &err) != QR_OK)
         qr_warn(o->log, "worker", "%zu lines of %s could not be written: %s",
-                qr_steps_log_kept(&o->steps), o->steps.path, err.msg);
+                qr_steps_log_n_pending(&o->steps), o->steps.path, err.msg);
     qr_steps_log_fini(&o->steps);
     qr_tensorboard_close(o->events);
     for (size_t i = 0; i < o->n_hparam_texts; i++) free(o->hparam_texts[i]);
@@ -75,7 +75,7 @@ bool qr_outputs_fini(struct qr_outputs *o) {
     free(o->logdir_url);
     if (o->dir && !o->dir_was_there && !o->wrote) rmdir(o->dir);
     free(o->checkpoints_url);
-    qr_former_run_fini(&o->former);
+    qr_previous_run_fini(&o->former);
     free(o->dir);
     free(o->weights_url);
     qr_buf_free(&o->line);
@@ -224,9 +224,9 @@ static enum qr_code keep_log(struct qr_outputs *o, enum qr_code code, struct qr_
                 "%s. Training goes on, the lines are kept, and it is tried again; until then no "
                 "later checkpoint is published",
                 err->msg);
-    if (o->log_behind && !qr_steps_log_waits(l))
+    if (o->log_behind && !qr_steps_log_pending(l))
         qr_info(o->log, "worker", "%s is written again", l->path);
-    o->log_behind = qr_steps_log_waits(l);
+    o->log_behind = qr_steps_log_pending(l);
     if (l->lacks_before && !o->log_behind)
         qr_warn(o->log, "worker",
                 "%s lacks lines: it goes on with step %llu after step %llu (an earlier worker "
@@ -239,7 +239,7 @@ static enum qr_code keep_log(struct qr_outputs *o, enum qr_code code, struct qr_
         err, QR_RESOURCE_EXHAUSTED,
         "%s; %zu lines wait in memory, and no more are kept: make room, then start again, "
         "which goes on from the last checkpoint",
-        l->why.msg, qr_steps_log_kept(l));
+        l->why.msg, qr_steps_log_n_pending(l));
 }
 
 enum qr_code qr_outputs_flush(struct qr_outputs *o, struct qr_err *err) {
@@ -253,7 +253,7 @@ static enum qr_code on_committed(void *ctx, bool leader, struct qr_state *state,
     struct qr_outputs *o = ctx;
     if (!o->publisher) return QR_OK;
     /* what the leader has written another member does not know, unless it leaves: on_reported() */
-    bool logged = leader && !qr_steps_log_waits(&o->steps);
+    bool logged = leader && !qr_steps_log_pending(&o->steps);
     return qr_publisher_committed(o->publisher, leader, logged, state, err);
 }
 
@@ -268,7 +268,7 @@ static void keep_job(struct qr_outputs *o) {
 }
 
 static enum qr_code begin(struct qr_outputs *o, struct qr_err *err) {
-    return qr_former_run_replace(&o->former, &o->steps, o->job, o->epochs, err);
+    return qr_previous_run_replace(&o->former, &o->steps, o->job, o->epochs, err);
 }
 
 static enum qr_code on_joined(void *ctx, const struct qr_group_view *view, uint64_t epochs,
@@ -276,7 +276,7 @@ static enum qr_code on_joined(void *ctx, const struct qr_group_view *view, uint6
     struct qr_outputs *o = ctx;
     o->leader = view->rank == 0;
     o->epochs = epochs;
-    if (o->publisher) qr_publisher_plan(o->publisher, epochs);
+    if (o->publisher) qr_publisher_set_epochs(o->publisher, epochs);
     if (o->events) qr_tensorboard_set_number(o->events, "epochs", (double)epochs);
     /* members that do not lead begin in on_step(), when the leader has: OUT may be shared */
     return fresh && o->leader ? begin(o, err) : QR_OK;
@@ -290,10 +290,10 @@ static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *l
     if (line->step == 1 && !line->eval && begin(o, err) != QR_OK) return err->code;
     qr_gauge_real(QR_POD_SECONDS, (double)detail->pod_ms / 1e3);
     qr_gauge_real(QR_COST, qr_cost_money(&o->price, detail->pod_ms));
-    if (o->teller) {
+    if (o->progress_reporter) {
         qr_progress_snapshot_add(&o->standing, line, detail);
         o->standing.epochs = o->epochs;
-        qr_progress_reporter_say(o->teller, leader, &o->standing);
+        qr_progress_reporter_update(o->progress_reporter, leader, &o->standing);
     }
     if (!leader) return QR_OK;
     o->wrote = true;
@@ -315,7 +315,7 @@ static enum qr_code on_reported(void *ctx, bool leader, const struct qr_step_lin
     if (!leader) {
         /* a folder of its own, and it never led: no lines are missed there */
         bool apart = access(o->steps.path, F_OK) != 0;
-        enum qr_code left = apart ? QR_OK : qr_steps_log_leave(&o->steps, line, n, err);
+        enum qr_code left = apart ? QR_OK : qr_steps_log_write_leaving(&o->steps, line, n, err);
         if (left == QR_OK) qr_publisher_logged(o->publisher);
         return left;
     }
@@ -352,9 +352,9 @@ static size_t add_set(const struct qr_job *job, struct qr_hparam *h, size_t n, c
     return n;
 }
 
-enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w,
-                             const struct qr_job_canonical *canonical, uint64_t epochs,
-                             const char *host, struct qr_err *err) {
+enum qr_code qr_outputs_open_events(struct qr_outputs *o, const struct qr_workload *w,
+                                    const struct qr_job_canonical *canonical, uint64_t epochs,
+                                    const char *host, struct qr_err *err) {
     const struct qr_job *job = o->job = w->job;
     if (!o->logdir) return QR_OK;
     const struct qr_logdir_options up = {
@@ -423,7 +423,7 @@ struct qr_train_observer qr_outputs_observer(struct qr_outputs *o) {
                                       .epoch = outputs_on_epoch};
 }
 
-void qr_outputs_say_listening(struct qr_outputs *o, unsigned port) {
+void qr_outputs_report_listening(struct qr_outputs *o, unsigned port) {
     if (o->progress_fd < 0) return;
     struct qr_json_writer w = outputs_line(o, "listening");
     outputs_put_u64(&w, "port", port);
@@ -431,7 +431,7 @@ void qr_outputs_say_listening(struct qr_outputs *o, unsigned port) {
     outputs_emit(o, READER_WITHIN_MS);
 }
 
-void qr_outputs_say_error(struct qr_outputs *o, const struct qr_err *err) {
+void qr_outputs_report_error(struct qr_outputs *o, const struct qr_err *err) {
     if (o->progress_fd < 0) return;
     struct qr_json_writer w = outputs_line(o, "error");
     outputs_put_u64(&w, "code", err->code);
@@ -533,7 +533,7 @@ static void tell_values(struct qr_outputs *o, const struct qr_train_result *r) {
     bool other = r->evaluated_at_end || (r->restored && r->best_epoch != r->epochs);
     qr_auto(qr_free_p) struct qr_named_value *values = outputs_values(r, &n);
     qr_progress_snapshot_end(&o->standing, values, n - r->n_logged);
-    if (o->teller) qr_progress_reporter_say(o->teller, true, &o->standing);
+    if (o->progress_reporter) qr_progress_reporter_update(o->progress_reporter, true, &o->standing);
     if (o->events && qr_tensorboard_success(o->events, r->epochs, values,
                                             other ? n - r->n_logged : 0, &err) != QR_OK)
         qr_warn(o->log, "worker", "TensorBoard events: %s", err.msg);

@@ -23,7 +23,7 @@
 #include "cluster/identity.h"
 #include "job/canonical.h"
 #include "job/workload.h"
-#include "output/former_run.h"
+#include "output/previous_run.h"
 #include "output/logdir.h"
 #include "output/publisher.h"
 #include "output/run_lock.h"
@@ -51,12 +51,12 @@ struct qr_outputs {
     bool dir_was_there, logdir_was_there;
     bool evaluator;
     bool wrote, wrote_job; /* anything; job.json */
-    struct qr_former_run former;
+    struct qr_previous_run former;
     struct qr_run_lock lock;
     struct qr_steps_log steps;
-    struct qr_publisher *publisher;       /* borrowed; NULL: no checkpoints */
-    struct qr_progress_reporter *teller;  /* borrowed; NULL: nobody is told */
-    struct qr_progress_snapshot standing; /* what it is told */
+    struct qr_publisher *publisher;                 /* borrowed; NULL: no checkpoints */
+    struct qr_progress_reporter *progress_reporter; /* borrowed; NULL: nobody is told */
+    struct qr_progress_snapshot standing;           /* what it is told */
     struct qr_price price;
     struct qr_tensorboard *events;
     struct qr_logdir *uploads;
@@ -67,7 +67,7 @@ struct qr_outputs {
     bool reader_stands, cut_line; /* no line is waited for; the last one has no end */
     bool (*stopping)(void);
     const struct qr_log *log;
-    const struct qr_job *job; /* of qr_outputs_show; borrowed */
+    const struct qr_job *job; /* of qr_outputs_open_events; borrowed */
     char **hparam_texts;      /* of keys that were set, for events */
     size_t n_hparam_texts;
     bool leader;
@@ -99,9 +99,10 @@ QR_MUST_CHECK enum qr_code qr_outputs_check_checkpoints(struct qr_outputs *o, st
 /* From here on steps become TensorBoard events too, where a logdir is set, and job.json is written.
  * canonical and the workload's job are borrowed until qr_outputs_fini. host: this machine's
  * name. */
-QR_MUST_CHECK enum qr_code qr_outputs_show(struct qr_outputs *o, const struct qr_workload *w,
-                                           const struct qr_job_canonical *canonical,
-                                           uint64_t epochs, const char *host, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_outputs_open_events(struct qr_outputs *o, const struct qr_workload *w,
+                                                  const struct qr_job_canonical *canonical,
+                                                  uint64_t epochs, const char *host,
+                                                  struct qr_err *err);
 struct qr_train_observer qr_outputs_observer(struct qr_outputs *o);
 /* Tries now to write the lines that wait; then the publisher may publish the last state. An error:
  * they wait on. */
@@ -117,7 +118,7 @@ QR_MUST_CHECK enum qr_code qr_outputs_write(struct qr_outputs *o, const struct q
                                             const struct qr_job_canonical *canonical,
                                             const struct qr_train_result *result,
                                             uint32_t n_workers, double seconds, struct qr_err *err);
-void qr_outputs_say_listening(struct qr_outputs *o, unsigned port);
-void qr_outputs_say_error(struct qr_outputs *o, const struct qr_err *err);
+void qr_outputs_report_listening(struct qr_outputs *o, unsigned port);
+void qr_outputs_report_error(struct qr_outputs *o, const struct qr_err *err);
 
 #endif

@@ -9,14 +9,14 @@ static const int64_t look_ns = QR_SECOND / 5, cost_every_ns = 10 * QR_SECOND,
                      request_ns = 5 * QR_SECOND, last_request_ns = QR_SECOND / 2;
 
 struct listening {
-    struct qr_listener to;
+    struct qr_progress_sink to;
     int64_t next_ns;
     uint64_t told; /* the last word that was heard; 0: none */
     unsigned n_failed;
 };
 
 struct qr_progress_reporter {
-    struct listening to[QR_LISTENERS];
+    struct listening to[QR_PROGRESS_SINKS];
     size_t n;
     struct qr_log log;
     struct qr_progress_snapshot heard; /* the thread's own copy */
@@ -57,7 +57,8 @@ static void nap(int64_t ns) {
 
 /* ---- the thread ---- */
 
-int64_t qr_listener_next_ns(const struct qr_listener *l, int64_t began_ns, unsigned n_failed) {
+int64_t qr_progress_sink_next_ns(const struct qr_progress_sink *l, int64_t began_ns,
+                                 unsigned n_failed) {
     int64_t wait_ns = l->every_ns;
     for (unsigned i = 0; i < n_failed && wait_ns < l->most_ns; i++) wait_ns *= 2;
     return began_ns + (l->most_ns && wait_ns > l->most_ns ? l->most_ns : wait_ns);
@@ -80,7 +81,7 @@ static void set_asked(struct qr_progress_reporter *t, const char *what) {
 }
 
 static void tell(struct qr_progress_reporter *t, struct listening *l, uint64_t said,
-                 enum qr_telling when) {
+                 enum qr_report_kind when) {
     struct qr_err err = {0};
     set_asked(t, l->to.what);
     enum qr_code code = l->to.tell(l->to.ctx, &t->heard, when, &err);
@@ -93,7 +94,7 @@ static void tell(struct qr_progress_reporter *t, struct listening *l, uint64_t s
     }
     if (!l->n_failed)
         qr_warn(&t->log, "worker", "%s is not told: %s%s", l->to.what, err.msg,
-                when == QR_TELLING_GOING ? ". Training goes on, and it is tried again" : "");
+                when == QR_REPORT_ONGOING ? ". Training goes on, and it is tried again" : "");
     l->n_failed++;
 }
 
@@ -105,8 +106,8 @@ static void tell_due(struct qr_progress_reporter *t) {
         bool leads;
         uint64_t said = began_ns < l->next_ns ? 0 : listen(t, &leads);
         if (!said || !leads || l->told == said) continue;
-        tell(t, l, said, QR_TELLING_GOING);
-        l->next_ns = qr_listener_next_ns(&l->to, began_ns, l->n_failed);
+        tell(t, l, said, QR_REPORT_ONGOING);
+        l->next_ns = qr_progress_sink_next_ns(&l->to, began_ns, l->n_failed);
     }
 }
 
@@ -115,7 +116,7 @@ static void tell_last(struct qr_progress_reporter *t, bool ended_well) {
     uint64_t said = listen(t, &leads);
     for (size_t i = 0; said && i < t->n; i++)
         if (leads || t->to[i].to.last_of_all)
-            tell(t, &t->to[i], said, ended_well ? QR_TELLING_DONE : QR_TELLING_LAST);
+            tell(t, &t->to[i], said, ended_well ? QR_REPORT_DONE : QR_REPORT_LAST);
 }
 
 static void *serve(void *arg) {
@@ -148,12 +149,12 @@ static void progress_reporter_free(struct qr_progress_reporter *t) {
     free(t);
 }
 
-enum qr_code qr_progress_reporter_new(const struct qr_listener *to, size_t n,
+enum qr_code qr_progress_reporter_new(const struct qr_progress_sink *to, size_t n,
                                       const struct qr_log *log, struct qr_progress_reporter **ret,
                                       struct qr_err *err) {
     struct qr_progress_reporter *t = qr_xcalloc(1, sizeof *t);
     pthread_condattr_t monotonic;
-    QR_ASSERT(n <= QR_LISTENERS);
+    QR_ASSERT(n <= QR_PROGRESS_SINKS);
     for (; t->n < n; t->n++) t->to[t->n].to = to[t->n];
     t->log = *log;
     pthread_mutex_init(&t->lock, NULL);
@@ -170,8 +171,8 @@ enum qr_code qr_progress_reporter_new(const struct qr_listener *to, size_t n,
     return QR_OK;
 }
 
-void qr_progress_reporter_say(struct qr_progress_reporter *t, bool leader,
-                              const struct qr_progress_snapshot *s) {
+void qr_progress_reporter_update(struct qr_progress_reporter *t, bool leader,
+                                 const struct qr_progress_snapshot *s) {
     if (!t) return;
     pthread_mutex_lock(&t->lock);
     t->now = *s;
@@ -211,8 +212,8 @@ struct cost_listener {
     const struct qr_price *price;
 };
 
-static enum qr_code tell_cost(void *ctx, const struct qr_progress_snapshot *s, enum qr_telling when,
-                              struct qr_err *err) {
+static enum qr_code tell_cost(void *ctx, const struct qr_progress_snapshot *s,
+                              enum qr_report_kind when, struct qr_err *err) {
     struct cost_listener *c = ctx;
     (void)when;
     return qr_cost_write(c->store, c->name, c->price, s->pod_ms, err);
@@ -225,8 +226,8 @@ static void free_cost(void *ctx) {
     free(c);
 }
 
-enum qr_code qr_progress_reporter_to_cost(const char *url, const struct qr_price *price,
-                                          struct qr_listener *ret, struct qr_err *err) {
+enum qr_code qr_cost_sink(const char *url, const struct qr_price *price,
+                          struct qr_progress_sink *ret, struct qr_err *err) {
     const struct qr_store_waits waits = {.deadline_ns = request_ns,
                                          .stop_deadline_ns = last_request_ns,
                                          .stopping = closing,
@@ -241,11 +242,11 @@ enum qr_code qr_progress_reporter_to_cost(const char *url, const struct qr_price
         return code;
     }
     c->price = price;
-    *ret = (struct qr_listener){.what = "cost.json",
-                                .every_ns = cost_every_ns,
-                                .last_of_all = true,
-                                .tell = tell_cost,
-                                .free = free_cost,
-                                .ctx = c};
+    *ret = (struct qr_progress_sink){.what = "cost.json",
+                                     .every_ns = cost_every_ns,
+                                     .last_of_all = true,
+                                     .tell = tell_cost,
+                                     .free = free_cost,
+                                     .ctx = c};
     return QR_OK;
 }

@@ -17,7 +17,7 @@ static void put(struct qr_progress_snapshot *s, const char *name, bool validatio
     while (i < s->n &&
            (s->value[i].validation != validation || strcmp(s->value[i].name, name) != 0))
         i++;
-    if (i == QR_STANDING_VALUES) return;
+    if (i == QR_PROGRESS_VALUES) return;
     s->value[i].name = name;
     s->value[i].validation = validation;
     s->value[i].value = value;

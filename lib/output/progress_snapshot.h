@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "record/result.h"
 
-enum { QR_STANDING_VALUES = 32 };
+enum { QR_PROGRESS_VALUES = 32 };
 struct qr_progress_snapshot {
     uint64_t pod_ms;      /* members times time so far */
     uint64_t step, steps; /* steps: of the whole run; 0: not known */
@@ -22,7 +22,7 @@ struct qr_progress_snapshot {
         const char *name; /* of the job or the model; borrowed */
         bool validation;
         double value;
-    } value[QR_STANDING_VALUES];
+    } value[QR_PROGRESS_VALUES];
 };
 /* A committed line. What finds no place is left out. */
 void qr_progress_snapshot_add(struct qr_progress_snapshot *s, const struct qr_step_line *line,

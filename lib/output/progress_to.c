@@ -181,11 +181,11 @@ struct progress_listener {
     struct qr_buf text;
 };
 
-static enum qr_code tell(void *ctx, const struct qr_progress_snapshot *s, enum qr_telling when,
+static enum qr_code tell(void *ctx, const struct qr_progress_snapshot *s, enum qr_report_kind when,
                          struct qr_err *err) {
     struct progress_listener *p = ctx;
     const struct qr_progress_target *t = p->target;
-    bool done = when == QR_TELLING_DONE;
+    bool done = when == QR_REPORT_DONE;
     double left_s = qr_pace_left_s(&p->pace, qr_now_ns(&qr_clock_monotonic), s);
     int64_t wall_ns = qr_now_ns(&qr_clock_wall);
     const struct qr_post post = {.method = t->annotations ? "PATCH" : "POST",
@@ -194,9 +194,9 @@ static enum qr_code tell(void *ctx, const struct qr_progress_snapshot *s, enum q
                                                         : "application/json",
                                  .token_file = t->token_file,
                                  .ca_file = t->ca_file,
-                                 .timeout_ms = done                      ? DONE_WITHIN_MS
-                                               : when == QR_TELLING_LAST ? LAST_WITHIN_MS
-                                                                         : WITHIN_MS};
+                                 .timeout_ms = done                     ? DONE_WITHIN_MS
+                                               : when == QR_REPORT_LAST ? LAST_WITHIN_MS
+                                                                        : WITHIN_MS};
     qr_buf_clear(&p->text);
     if (t->annotations) qr_progress_snapshot_annotations(s, done, left_s, wall_ns, &p->text);
     else qr_progress_snapshot_trainer_status(s, done, left_s, wall_ns, &p->text);
@@ -214,14 +214,14 @@ static void free_listener(void *ctx) {
     free(p);
 }
 
-struct qr_listener qr_progress_listener(const struct qr_progress_target *t,
-                                        struct qr_web *(*web)(void)) {
+struct qr_progress_sink qr_progress_target_sink(const struct qr_progress_target *t,
+                                                struct qr_web *(*web)(void)) {
     struct progress_listener *p = qr_xcalloc(1, sizeof *p);
     *p = (struct progress_listener){.target = t, .poster = qr_poster_new(web)};
-    return (struct qr_listener){.what = t->what,
-                                .every_ns = t->annotations ? object_every_ns : status_every_ns,
-                                .most_ns = most_ns,
-                                .tell = tell,
-                                .free = free_listener,
-                                .ctx = p};
+    return (struct qr_progress_sink){.what = t->what,
+                                     .every_ns = t->annotations ? object_every_ns : status_every_ns,
+                                     .most_ns = most_ns,
+                                     .tell = tell,
+                                     .free = free_listener,
+                                     .ctx = p};
 }

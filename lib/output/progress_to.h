@@ -8,8 +8,8 @@
  *           namespace, by the pod's service account. none: nobody.
  * When      at most every five seconds, annotations ten; after failures up to a minute. At the end
  *           once more.
- * Failure   is the teller's: said once, counted, and training goes on.
- * Threads   a target belongs to one thread, its listener to the teller's.
+ * Failure   is the progress_reporter's: said once, counted, and training goes on.
+ * Threads   a target belongs to one thread, its listener to the progress_reporter's.
  */
 #ifndef QR_OUTPUT_PROGRESS_TO_H
 #define QR_OUTPUT_PROGRESS_TO_H
@@ -37,7 +37,7 @@ QR_MUST_CHECK enum qr_code qr_progress_find(const char *target, const char *acco
 void qr_progress_target_fini(struct qr_progress_target *t);
 /* t: borrowed until it is freed. web: as qr_poster_new. */
 struct qr_web;
-struct qr_listener qr_progress_listener(const struct qr_progress_target *t,
-                                        struct qr_web *(*web)(void));
+struct qr_progress_sink qr_progress_target_sink(const struct qr_progress_target *t,
+                                                struct qr_web *(*web)(void));
 
 #endif

@@ -245,10 +245,10 @@ static void free_publisher(struct qr_publisher *p) {
     free(p);
 }
 
-enum qr_code qr_publisher_over(const struct qr_publisher_options *opt,
-                               const struct qr_checkpoint_folder *place,
-                               const struct qr_publisher_threads *threads,
-                               struct qr_publisher **ret, struct qr_err *err) {
+enum qr_code qr_publisher_new_with(const struct qr_publisher_options *opt,
+                                   const struct qr_checkpoint_folder *place,
+                                   const struct qr_publisher_threads *threads,
+                                   struct qr_publisher **ret, struct qr_err *err) {
     struct qr_publisher *p = qr_xcalloc(1, sizeof *p);
     p->opt = *opt;
     p->place = *place;
@@ -282,7 +282,7 @@ enum qr_code qr_publisher_new(const struct qr_publisher_options *opt, struct qr_
     enum qr_code code = qr_checkpoint_folder_open(opt->url, &place, err);
     if (code != QR_OK) return code;
     const struct qr_publisher_threads threads = system_thread(opt->clock);
-    code = qr_publisher_over(opt, &place, &threads, ret, err);
+    code = qr_publisher_new_with(opt, &place, &threads, ret, err);
     if (code != QR_OK) free_thread(threads.ctx);
     return code;
 }
@@ -302,20 +302,20 @@ bool qr_publisher_free(struct qr_publisher *p) {
     return true;
 }
 
-void qr_publisher_plan(struct qr_publisher *p, uint64_t epochs) {
+void qr_publisher_set_epochs(struct qr_publisher *p, uint64_t epochs) {
     pthread_mutex_lock(&p->lock);
     p->opt.epochs = epochs;
     pthread_mutex_unlock(&p->lock);
 }
 
-bool qr_publisher_looked(struct qr_publisher *p) {
+bool qr_publisher_has_tried(struct qr_publisher *p) {
     pthread_mutex_lock(&p->lock);
     bool looked = p->looked;
     pthread_mutex_unlock(&p->lock);
     return looked;
 }
 
-bool qr_publisher_ended(struct qr_publisher *p) {
+bool qr_publisher_training_done(struct qr_publisher *p) {
     if (!p) return false;
     pthread_mutex_lock(&p->lock);
     bool ended = p->ended;
@@ -323,7 +323,7 @@ bool qr_publisher_ended(struct qr_publisher *p) {
     return ended;
 }
 
-bool qr_publisher_refused(struct qr_publisher *p) {
+bool qr_publisher_has_failed(struct qr_publisher *p) {
     if (!p) return false;
     pthread_mutex_lock(&p->lock);
     bool refused = p->fatal;
@@ -409,7 +409,7 @@ enum qr_code qr_publisher_finish(struct qr_publisher *p, bool done, int64_t with
 
 /* ---- leaving ---- */
 
-void qr_publisher_hurry(struct qr_publisher *p) {
+void qr_publisher_publish_now(struct qr_publisher *p) {
     if (!p) return;
     pthread_mutex_lock(&p->lock);
     p->hurry = true;
@@ -418,7 +418,7 @@ void qr_publisher_hurry(struct qr_publisher *p) {
     pthread_mutex_unlock(&p->lock);
 }
 
-void qr_publisher_await(struct qr_publisher *p, int64_t within_ns) {
+void qr_publisher_wait(struct qr_publisher *p, int64_t within_ns) {
     if (!p) return;
     int64_t deadline_ns = now_ns(p) + within_ns;
     pthread_mutex_lock(&p->lock);

@@ -11,7 +11,7 @@
  *           ends training: another job's checkpoints in this place, a bucket that refuses; so do
  *           ten minutes without success at a bucket (UNAVAILABLE). A local disk that is full or
  *           read-only is a warning now and then: the checkpoint that was there stays.
- * Threads   the training thread, but qr_publisher_hurry and qr_publisher_await: any.
+ * Threads   the training thread, but qr_publisher_publish_now and qr_publisher_wait: any.
  */
 #ifndef QR_OUTPUT_PUBLISHER_H
 #define QR_OUTPUT_PUBLISHER_H
@@ -31,9 +31,9 @@ struct qr_publisher_options { /* all borrowed for the publisher's life */
     const struct qr_state *begin; /* published already; NULL: none. Only read by qr_publisher_new */
     int64_t every_ns;
     uint64_t every_steps;
-    uint64_t every_epochs;        /* 0: their ends are not looked at */
-    uint64_t n_batches;           /* steps of an epoch */
-    uint64_t epochs;              /* of the whole training, until qr_publisher_plan says more */
+    uint64_t every_epochs; /* 0: their ends are not looked at */
+    uint64_t n_batches;    /* steps of an epoch */
+    uint64_t epochs;       /* of the whole training, until qr_publisher_set_epochs says more */
     const struct qr_clock *clock; /* qr_clock_awake: ten minutes of an outage are of its own */
     const struct qr_log *log;
 };
@@ -48,7 +48,7 @@ QR_MUST_CHECK enum qr_code qr_publisher_new(const struct qr_publisher_options *o
 bool qr_publisher_free(struct qr_publisher *p);
 
 /* The ring trains so many epochs, whatever this worker was started with. */
-void qr_publisher_plan(struct qr_publisher *p, uint64_t epochs);
+void qr_publisher_set_epochs(struct qr_publisher *p, uint64_t epochs);
 /* *state is the publisher's from now on, and an older one the caller's. logged: the lines of
  * steps.jsonl up to this state are in the file, as far as this worker writes it; else the state is
  * published only after qr_publisher_logged, or a later one. An error: why training must end;
@@ -62,15 +62,15 @@ void qr_publisher_logged(struct qr_publisher *p);
 QR_MUST_CHECK enum qr_code qr_publisher_finish(struct qr_publisher *p, bool done, int64_t within_ns,
                                                struct qr_err *err);
 /* True when training must end because nothing can be published. */
-bool qr_publisher_refused(struct qr_publisher *p);
+bool qr_publisher_has_failed(struct qr_publisher *p);
 /* True when LATEST said, at the last look, that training has ended. */
-bool qr_publisher_ended(struct qr_publisher *p);
-/* True when a look was taken since qr_publisher_hurry: there was something to publish. */
-bool qr_publisher_looked(struct qr_publisher *p);
+bool qr_publisher_training_done(struct qr_publisher *p);
+/* True when a look was taken since qr_publisher_publish_now: there was something to publish. */
+bool qr_publisher_has_tried(struct qr_publisher *p);
 /* This worker leaves: what is newer than the last published state is published now. NULL
  * is fine. */
-void qr_publisher_hurry(struct qr_publisher *p);
+void qr_publisher_publish_now(struct qr_publisher *p);
 /* Until that is done, failed, or so much time has passed. NULL is fine. */
-void qr_publisher_await(struct qr_publisher *p, int64_t within_ns);
+void qr_publisher_wait(struct qr_publisher *p, int64_t within_ns);
 
 #endif

@@ -20,9 +20,9 @@ struct qr_publisher_threads {
     void (*end)(void *ctx, bool hangs);
 };
 /* As qr_publisher_new. Takes the place over, also when it fails. */
-QR_MUST_CHECK enum qr_code qr_publisher_over(const struct qr_publisher_options *opt,
-                                             const struct qr_checkpoint_folder *place,
-                                             const struct qr_publisher_threads *threads,
-                                             struct qr_publisher **ret, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_publisher_new_with(const struct qr_publisher_options *opt,
+                                                 const struct qr_checkpoint_folder *place,
+                                                 const struct qr_publisher_threads *threads,
+                                                 struct qr_publisher **ret, struct qr_err *err);
 
 #endif

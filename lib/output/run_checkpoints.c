@@ -8,11 +8,12 @@
 #include "output/job_file.h"
 #include "train/train_checkpoint.h"
 
-enum qr_code qr_run_checkpoints_find(const struct qr_checkpoint_folder *p,
-                                     const struct qr_workload *w, const char *job_hash,
-                                     uint64_t epochs, struct qr_start *ret, struct qr_err *err) {
+enum qr_code qr_run_checkpoints_load_from(const struct qr_checkpoint_folder *p,
+                                          const struct qr_workload *w, const char *job_hash,
+                                          uint64_t epochs, struct qr_resume_point *ret,
+                                          struct qr_err *err) {
     struct qr_checkpoint c = {0};
-    *ret = (struct qr_start){0};
+    *ret = (struct qr_resume_point){0};
     struct qr_state *s = &ret->state;
     size_t n_batches = qr_batch_count(w->data.n_train, w->job->train.batch_size);
     bool done = false;
@@ -29,9 +30,9 @@ enum qr_code qr_run_checkpoints_find(const struct qr_checkpoint_folder *p,
     return QR_OK;
 }
 
-enum qr_code qr_run_checkpoints_within(const char *url, const struct qr_workload *w,
-                                       uint64_t epochs, const struct qr_start *found,
-                                       struct qr_err *err) {
+enum qr_code qr_run_checkpoints_check_epochs(const char *url, const struct qr_workload *w,
+                                             uint64_t epochs, const struct qr_resume_point *found,
+                                             struct qr_err *err) {
     if (found->found != QR_FOUND_BEYOND) return QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT,
                    "%s: the checkpoint of step %llu lies beyond %llu epochs of %zu steps: give "
@@ -43,7 +44,7 @@ enum qr_code qr_run_checkpoints_within(const char *url, const struct qr_workload
 
 /* Another job's checkpoints, or this one's. */
 static enum qr_code compare(const char *dir, const struct qr_workload *w, uint64_t epochs,
-                            enum qr_code code, struct qr_start *ret, struct qr_err *err) {
+                            enum qr_code code, struct qr_resume_point *ret, struct qr_err *err) {
     if (code == QR_OK && ret->found == QR_FOUND_NOTHING) return code;
     if (code != QR_OK && code != QR_INVALID_ARGUMENT) return code;
     bool known = qr_job_file_differs(dir, w->job, epochs, &ret->differs);
@@ -55,22 +56,23 @@ static enum qr_code compare(const char *dir, const struct qr_workload *w, uint64
                    dir);
 }
 
-enum qr_code qr_run_checkpoints_look(const char *url, const char *dir, const struct qr_workload *w,
-                                     uint64_t epochs, struct qr_start *ret, struct qr_err *err) {
+enum qr_code qr_run_checkpoints_load(const char *url, const char *dir, const struct qr_workload *w,
+                                     uint64_t epochs, struct qr_resume_point *ret,
+                                     struct qr_err *err) {
     struct qr_job_canonical canonical;
     struct qr_checkpoint_folder p;
-    *ret = (struct qr_start){0};
+    *ret = (struct qr_resume_point){0};
     enum qr_code code = qr_checkpoint_folder_open(url, &p, err);
     if (code != QR_OK) return code;
     qr_job_canonical(w->job, &w->data, w->initial_from_file ? w->initial_digest : NULL, &canonical);
-    code = qr_run_checkpoints_find(&p, w, canonical.hex, epochs, ret, err);
+    code = qr_run_checkpoints_load_from(&p, w, canonical.hex, epochs, ret, err);
     code = compare(dir, w, epochs, code, ret, err);
     qr_job_canonical_fini(&canonical);
     qr_checkpoint_folder_close(&p);
     return code;
 }
 
-void qr_start_fini(struct qr_start *s) {
+void qr_resume_point_fini(struct qr_resume_point *s) {
     qr_state_fini(&s->state);
     qr_buf_free(&s->notes);
     qr_buf_free(&s->differs);
@@ -84,7 +86,7 @@ void qr_run_checkpoints_warn(const struct qr_buf *notes, const struct qr_log *lo
     }
 }
 
-enum qr_code qr_run_checkpoints_forget(const char *url, struct qr_err *err) {
+enum qr_code qr_run_checkpoints_delete(const char *url, struct qr_err *err) {
     struct qr_checkpoint_folder p;
     enum qr_code code = qr_checkpoint_folder_open(url, &p, err);
     if (code != QR_OK) return code;

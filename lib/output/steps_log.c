@@ -204,7 +204,7 @@ static bool lock(struct qr_steps_log *l) {
     return false;
 }
 
-enum qr_code qr_steps_log_fresh(struct qr_steps_log *l, struct qr_err *err) {
+enum qr_code qr_steps_log_truncate(struct qr_steps_log *l, struct qr_err *err) {
     struct stat st;
     l->end = -1;
     l->last = 0;
@@ -329,8 +329,8 @@ void qr_steps_log_resume(struct qr_steps_log *l, uint64_t step) {
     l->ours = line.n && place_at(line) >= 2 * step;
 }
 
-enum qr_code qr_steps_log_leave(struct qr_steps_log *l, const struct qr_step_line *line, size_t n,
-                                struct qr_err *err) {
+enum qr_code qr_steps_log_write_leaving(struct qr_steps_log *l, const struct qr_step_line *line,
+                                        size_t n, struct qr_err *err) {
     const struct reported t = {&line[n - 1], line, n - 1};
     l->leaves = true;
     enum qr_code code = try(l, &t, err);
@@ -342,9 +342,9 @@ enum qr_code qr_steps_log_flush(struct qr_steps_log *l, struct qr_err *err) {
     return l->kept.n ? try(l, NULL, err) : QR_OK;
 }
 
-bool qr_steps_log_waits(const struct qr_steps_log *l) { return l->kept.n > 0; }
+bool qr_steps_log_pending(const struct qr_steps_log *l) { return l->kept.n > 0; }
 
-size_t qr_steps_log_kept(const struct qr_steps_log *l) {
+size_t qr_steps_log_n_pending(const struct qr_steps_log *l) {
     struct qr_bytes line;
     size_t n = 0;
     for (size_t at = 0; next_line(qr_buf_view(&l->kept), &at, &line);) n++;

@@ -38,7 +38,7 @@ struct qr_steps_log {
     uint64_t kept_last; /* place of its last */
     bool full;          /* they are more than may be kept */
     bool ours;          /* what is in the file is this run's */
-    bool leaves;        /* in qr_steps_log_leave */
+    bool leaves;        /* in qr_steps_log_write_leaving */
     int64_t retry_ns;   /* when they are tried again */
     struct qr_err why;  /* why the last try failed */
     /* the file went on without the lines between these two, when this worker came: their places,
@@ -51,25 +51,25 @@ void qr_steps_log_fini(struct qr_steps_log *l);
 /* A run begins at its first step: what a former one left is taken away, if it is as it was at
  * qr_steps_log_init. (Who was stopped since then may believe that the run begins, and others
  * have written.) */
-QR_MUST_CHECK enum qr_code qr_steps_log_fresh(struct qr_steps_log *l, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_steps_log_truncate(struct qr_steps_log *l, struct qr_err *err);
 /* This run goes on from a state of this step, which a checkpoint of it had: lines that reach it are
  * this run's. A file that cannot be read is met again when a line is written. */
 void qr_steps_log_resume(struct qr_steps_log *l, uint64_t step);
 /* Of a worker that leaves and does not lead: n lines, oldest first; the leader may lack the
  * last. FAILED_PRECONDITION: the file does not reach them, and is left as it is. */
-QR_MUST_CHECK enum qr_code qr_steps_log_leave(struct qr_steps_log *l,
-                                              const struct qr_step_line *line, size_t n,
-                                              struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_steps_log_write_leaving(struct qr_steps_log *l,
+                                                      const struct qr_step_line *line, size_t n,
+                                                      struct qr_err *err);
 /* before: the lines just before it, oldest first. *ret_continues: this worker's first line, behind
  * lines of others. An error: this try failed, and the line is kept. OK without a try while the next
- * one is not due: qr_steps_log_kept tells. */
+ * one is not due: qr_steps_log_n_pending tells. */
 QR_MUST_CHECK enum qr_code qr_steps_log_write(struct qr_steps_log *l,
                                               const struct qr_step_line *line,
                                               const struct qr_step_line *before, size_t n_before,
                                               bool *ret_continues, struct qr_err *err);
 /* Some lines are not in the file yet; how many. */
-bool qr_steps_log_waits(const struct qr_steps_log *l);
-size_t qr_steps_log_kept(const struct qr_steps_log *l);
+bool qr_steps_log_pending(const struct qr_steps_log *l);
+size_t qr_steps_log_n_pending(const struct qr_steps_log *l);
 /* Tries now to write those. */
 QR_MUST_CHECK enum qr_code qr_steps_log_flush(struct qr_steps_log *l, struct qr_err *err);
 

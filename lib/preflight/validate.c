@@ -178,15 +178,15 @@ static void check_outputs(struct qr_validation *v, const struct qr_log *log) {
  * beyond these epochs. */
 static void check_checkpoints(struct qr_validation *v) {
     uint64_t epochs = v->settings.epochs > 0 ? (uint64_t)v->settings.epochs : v->job->train.epochs;
-    struct qr_start start;
+    struct qr_resume_point start;
     struct qr_err err;
     if (!v->checkpoints_url || v->settings.fresh) return;
     enum qr_code code =
-        qr_run_checkpoints_look(v->checkpoints_url, v->out, &v->load, epochs, &start, &err);
+        qr_run_checkpoints_load(v->checkpoints_url, v->out, &v->load, epochs, &start, &err);
     if (code == QR_OK)
-        code = qr_run_checkpoints_within(v->checkpoints_url, &v->load, epochs, &start, &err);
+        code = qr_run_checkpoints_check_epochs(v->checkpoints_url, &v->load, epochs, &start, &err);
     if (code != QR_OK) found(v, &err);
-    qr_start_fini(&start);
+    qr_resume_point_fini(&start);
 }
 
 /* ---- time ---- */
@@ -476,9 +476,9 @@ enum qr_code qr_validate(int argc, char *const *argv, char *const *environment, 
         if (v.has_load) weigh(&v);
         check_sweep(&v);
         check_channels(&v);
-        if (code == QR_OK) code = qr_workload_trainable(&v.load, &why);
+        if (code == QR_OK) code = qr_workload_check_training(&v.load, &why);
         if (code == QR_OK && v.has_identity && v.identity.role == QR_ROLE_EVALUATOR)
-            code = qr_workload_validates(&v.load, &why);
+            code = qr_workload_check_validation(&v.load, &why);
         if (code == QR_OK) check_checkpoints(&v);
         if (code != QR_OK) found(&v, &why);
         else estimate(&v, message_ns);

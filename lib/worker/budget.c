@@ -8,7 +8,7 @@ static const char *place_of(const struct worker *w) {
 }
 
 enum qr_code worker_find_cost(struct worker *w, struct qr_err *err) {
-    enum qr_code code = place_of(w) ? qr_cost_find(place_of(w), &w->pod_ms, err) : QR_OK;
+    enum qr_code code = place_of(w) ? qr_cost_read_url(place_of(w), &w->pod_ms, err) : QR_OK;
     if (code != QR_OK || !w->pod_ms) return code;
     struct qr_buf text = {0};
     qr_cost_text(&w->price, w->pod_ms, &text);
@@ -18,7 +18,7 @@ enum qr_code worker_find_cost(struct worker *w, struct qr_err *err) {
 }
 
 enum qr_code worker_forget_cost(struct worker *w, struct qr_err *err) {
-    return place_of(w) ? qr_cost_forget(place_of(w), err) : QR_OK;
+    return place_of(w) ? qr_cost_delete(place_of(w), err) : QR_OK;
 }
 
 void worker_find_told(struct worker *w, char *const *environment) {
@@ -30,16 +30,16 @@ void worker_find_told(struct worker *w, char *const *environment) {
 }
 
 enum qr_code worker_open_progress_reporter(struct worker *w, struct qr_err *err) {
-    struct qr_listener to[QR_LISTENERS];
+    struct qr_progress_sink to[QR_PROGRESS_SINKS];
     size_t n = 0;
     if (place_of(w)) {
-        if (qr_progress_reporter_to_cost(place_of(w), &w->price, &to[n], err) != QR_OK)
-            return err->code;
+        if (qr_cost_sink(place_of(w), &w->price, &to[n], err) != QR_OK) return err->code;
         n++;
     }
-    if (w->told.what) to[n++] = qr_progress_listener(&w->told, NULL);
-    enum qr_code code = n ? qr_progress_reporter_new(to, n, &w->log, &w->teller, err) : QR_OK;
-    w->outputs.teller = w->teller;
+    if (w->told.what) to[n++] = qr_progress_target_sink(&w->told, NULL);
+    enum qr_code code =
+        n ? qr_progress_reporter_new(to, n, &w->log, &w->progress_reporter, err) : QR_OK;
+    w->outputs.progress_reporter = w->progress_reporter;
     return code;
 }
 

@@ -40,7 +40,7 @@ static enum qr_code prepare(struct worker *w, struct qr_err *err) {
             "workers and it one place for them");
     enum qr_code code =
         qr_workload_load(w->job, s->isa, s->threads > 0 ? (unsigned)s->threads : 0, &w->load, err);
-    if (code == QR_OK) code = qr_workload_validates(&w->load, err);
+    if (code == QR_OK) code = qr_workload_check_validation(&w->load, err);
     if (code == QR_OK) code = qr_outputs_check_folders(&w->outputs, err);
     if (code == QR_OK) code = qr_outputs_check_logdir(&w->outputs, err);
     if (code != QR_OK) return code;
@@ -48,7 +48,7 @@ static enum qr_code prepare(struct worker *w, struct qr_err *err) {
                      w->load.initial_from_file ? w->load.initial_digest : NULL, &w->canonical);
     gethostname(host, sizeof host - 1);
     uint64_t epochs = s->epochs > 0 ? (uint64_t)s->epochs : w->job->train.epochs;
-    return qr_outputs_show(&w->outputs, &w->load, &w->canonical, epochs, host, err);
+    return qr_outputs_open_events(&w->outputs, &w->load, &w->canonical, epochs, host, err);
 }
 
 enum qr_code worker_evaluate(struct worker *w, struct qr_err *err) {

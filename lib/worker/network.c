@@ -105,7 +105,7 @@ enum qr_code worker_open_group(struct worker *w, struct qr_err *err) {
         if ((code = open_links(w, &opt, &port, err)) != QR_OK) return code;
         qr_info(&w->log, "worker", "listening on %s (control port %u, data port %lld%s)", w->listen,
                 port, (long long)s->data_port, s->data_port ? "" : ": any");
-        qr_outputs_say_listening(&w->outputs, port);
+        qr_outputs_report_listening(&w->outputs, port);
     }
     qr_stop_watch(w->group);
     return QR_OK;

@@ -321,7 +321,7 @@ enum qr_code qr_settings_job(struct qr_settings *s, const struct qr_json *worker
 enum qr_code qr_settings_load_job(struct qr_settings *s, struct qr_job **ret, struct qr_err *err) {
     enum qr_code code = qr_job_load(s->job, &s->set, ret, err);
     if (code == QR_OK && (code = qr_settings_job(s, (*ret)->worker, err)) != QR_OK)
-        qr_overrides_blame(&s->set, err);
+        qr_overrides_attribute(&s->set, err);
     return code;
 }
 

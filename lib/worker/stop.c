@@ -66,7 +66,7 @@ static void ask(void) {
     watch_stopping(QR_STOP_ASK_NS);
     pthread_mutex_lock(&lock);
     if (watched) qr_group_interrupt(watched);
-    qr_publisher_hurry(publisher);
+    qr_publisher_publish_now(publisher);
     pthread_mutex_unlock(&lock);
     watch_stopping(QR_STOP_BOUND_NS + QR_STOP_PUBLISH_NS + QR_STOP_ASK_NS);
 }
@@ -97,7 +97,7 @@ static void *wait_for_signals(void *unused) {
         twice = waited(LOOK_MS);
     }
     pthread_mutex_lock(&lock); /* nobody frees it now */
-    if (!twice) qr_publisher_await(publisher, QR_STOP_PUBLISH_NS);
+    if (!twice) qr_publisher_wait(publisher, QR_STOP_PUBLISH_NS);
     qr_termination_log_drained(words, sizeof words);
     qr_termination_log(words);
     _exit(atomic_load(&exit_code));
@@ -143,7 +143,7 @@ bool qr_stop_requested(void) { return atomic_load(&requested); }
 void qr_stop_publish(struct qr_publisher *p) {
     pthread_mutex_lock(&lock);
     publisher = p;
-    if (atomic_load(&requested)) qr_publisher_hurry(p);
+    if (atomic_load(&requested)) qr_publisher_publish_now(p);
     pthread_mutex_unlock(&lock);
 }
 

@@ -167,7 +167,7 @@ static enum qr_code prepare(struct worker *w, struct qr_err *err) {
                             ? qr_workload_load_idle(w->job, s->isa, n_threads, &w->load, err)
                             : qr_workload_load(w->job, s->isa, n_threads, &w->load, err);
     if (code == QR_OK) log_warnings(w);
-    if (code == QR_OK) code = qr_workload_trainable(&w->load, err);
+    if (code == QR_OK) code = qr_workload_check_training(&w->load, err);
     if (code == QR_OK) code = qr_outputs_check(&w->outputs, err);
     if (code == QR_OK && s->lock_fd < 0)
         code = qr_outputs_lock(&w->outputs, w->job->name, &w->identity, err);
@@ -210,11 +210,11 @@ static void say_trained(const struct worker *w, const struct qr_state *s, const 
             (unsigned long long)s->step, (unsigned long long)s->epoch, url, hex);
 }
 
-static enum qr_code look(struct worker *w, struct qr_start *start, struct qr_err *err) {
+static enum qr_code look(struct worker *w, struct qr_resume_point *start, struct qr_err *err) {
     const char *url = w->outputs.checkpoints_url;
     w->looked_ns = qr_now_ns(&qr_clock_monotonic);
     enum qr_code code =
-        qr_run_checkpoints_look(url, w->outputs.dir, &w->load, epochs_of(w), start, err);
+        qr_run_checkpoints_load(url, w->outputs.dir, &w->load, epochs_of(w), start, err);
     qr_run_checkpoints_warn(&start->notes, &w->log);
     if (code == QR_OK && start->differs.n)
         qr_info(&w->log, "worker", "%s", qr_buf_string(&start->differs));
@@ -224,18 +224,18 @@ static enum qr_code look(struct worker *w, struct qr_start *start, struct qr_err
 }
 
 /* --fresh, where no ring is at work: what is there goes, of any job. The rest of an earlier run
- * goes when this one begins (output/former_run.h). */
+ * goes when this one begins (output/previous_run.h). */
 static enum qr_code anew(void *ctx, struct qr_err *err) {
     struct worker *w = ctx;
     if (!w->outputs.checkpoints_url) return QR_OK;
-    enum qr_code code = qr_run_checkpoints_forget(w->outputs.checkpoints_url, err);
+    enum qr_code code = qr_run_checkpoints_delete(w->outputs.checkpoints_url, err);
     return code == QR_OK ? worker_forget_cost(w, err) : code;
 }
 
 /* What is there decides where training begins; w->finished: it has ended there. */
 static enum qr_code begin_from(struct worker *w, struct qr_err *err) {
     const char *url = w->outputs.checkpoints_url;
-    struct qr_start *start = &w->start;
+    struct qr_resume_point *start = &w->start;
     if (!url) return QR_OK;
     bool solo = w->identity.role == QR_ROLE_SINGLE;
     /* what is there stays until all that can fail before training has been done: anew() */
@@ -243,7 +243,7 @@ static enum qr_code begin_from(struct worker *w, struct qr_err *err) {
     enum qr_code code = worker_find_cost(w, err);
     if (code == QR_OK) code = look(w, start, err);
     if (code == QR_OK && solo)
-        code = qr_run_checkpoints_within(url, &w->load, epochs_of(w), start, err);
+        code = qr_run_checkpoints_check_epochs(url, &w->load, epochs_of(w), start, err);
     w->finished = w->ended;
     if (start->found == QR_FOUND_BEYOND && !solo)
         qr_warn(&w->log, "worker",
@@ -260,18 +260,18 @@ static enum qr_code begin_from(struct worker *w, struct qr_err *err) {
 /* What is there by now: for a group of fresh workers, and for members whose states differ. */
 static enum qr_code reload(void *ctx, struct qr_state *ret, bool *ret_found, struct qr_err *err) {
     struct worker *w = ctx;
-    struct qr_start start = {0};
+    struct qr_resume_point start = {0};
     *ret_found = w->ended = false;
     if (!w->outputs.checkpoints_url ||
         qr_now_ns(&qr_clock_monotonic) - w->looked_ns < look_again_ns)
         return QR_OK;
     enum qr_code code = look(w, &start, err);
     if (code == QR_OK)
-        code = qr_run_checkpoints_within(w->outputs.checkpoints_url, &w->load, epochs_of(w), &start,
-                                         err);
+        code = qr_run_checkpoints_check_epochs(w->outputs.checkpoints_url, &w->load, epochs_of(w),
+                                               &start, err);
     *ret_found = code == QR_OK && start.found != QR_FOUND_NOTHING;
     if (*ret_found) qr_state_copy(ret, &start.state);
-    qr_start_fini(&start);
+    qr_resume_point_fini(&start);
     return code;
 }
 
@@ -310,11 +310,12 @@ static enum qr_code open_publisher(struct worker *w, struct qr_err *err) {
 
 /* The publisher has looked when it had something to publish; who never had looks here. */
 static bool others_ended(struct worker *w) {
-    struct qr_start start = {0};
+    struct qr_resume_point start = {0};
     struct qr_err unknown;
-    if (!w->publisher || qr_publisher_looked(w->publisher)) return qr_publisher_ended(w->publisher);
+    if (!w->publisher || qr_publisher_has_tried(w->publisher))
+        return qr_publisher_training_done(w->publisher);
     bool yes = look(w, &start, &unknown) == QR_OK && w->ended;
-    qr_start_fini(&start);
+    qr_resume_point_fini(&start);
     return yes;
 }
 
@@ -322,12 +323,12 @@ static bool others_ended(struct worker *w) {
  * ended; when nothing can be published or logged where the ring does, all end for that reason. */
 static enum qr_code leave_state(struct worker *w, enum qr_code code, const struct qr_err *err) {
     struct qr_err told;
-    bool refused = qr_publisher_refused(w->publisher);
+    bool refused = qr_publisher_has_failed(w->publisher);
     if (!refused) {
         if (qr_outputs_flush(&w->outputs, &told) != QR_OK)
             qr_debug(&w->log, "worker", "%s", told.msg);
-        qr_publisher_hurry(w->publisher);
-        qr_publisher_await(w->publisher, QR_STOP_PUBLISH_NS);
+        qr_publisher_publish_now(w->publisher);
+        qr_publisher_wait(w->publisher, QR_STOP_PUBLISH_NS);
     }
     if ((refused || w->outputs.steps.full) && !w->told_end && w->outputs.leader &&
         qr_group_leads_for_all(w->group) && qr_group_done(w->group, err, QR_SECOND, &told) != QR_OK)
@@ -377,7 +378,7 @@ static enum qr_code train(struct worker *w, struct qr_err *err) {
     char host[256] = "";
     uint64_t epochs = epochs_of(w);
     gethostname(host, sizeof host - 1);
-    if (qr_outputs_show(&w->outputs, &w->load, &w->canonical, epochs, host, err) != QR_OK)
+    if (qr_outputs_open_events(&w->outputs, &w->load, &w->canonical, epochs, host, err) != QR_OK)
         return err->code;
     if (open_publisher(w, err) != QR_OK || worker_open_progress_reporter(w, err) != QR_OK)
         return err->code;
@@ -494,7 +495,7 @@ static int conclude(struct worker *w, enum qr_code code, const struct qr_err *er
         qr_termination_log(words);
     } else if (code != QR_OK) {
         qr_error(&w->log, "worker", "%s", err->msg);
-        if (w->has_outputs) qr_outputs_say_error(&w->outputs, err);
+        if (w->has_outputs) qr_outputs_report_error(&w->outputs, err);
         qr_termination_log(err->msg);
     }
     return exit_code;
@@ -511,7 +512,7 @@ static bool cleanup(struct worker *w, int exit_code) {
     bool gone = qr_publisher_free(w->publisher);
     qr_stop_end(exit_code, &parts[TELLER]);
     gone =
-        qr_progress_reporter_close(w->teller, exit_code == 0,
+        qr_progress_reporter_close(w->progress_reporter, exit_code == 0,
                                    qr_stop_requested() ? 3 * QR_SECOND / 4 : 3 * QR_SECOND / 2) &&
         gone;
     qr_stop_end(exit_code, &parts[GROUP]);
@@ -523,7 +524,7 @@ static bool cleanup(struct worker *w, int exit_code) {
     if (w->has_outputs) ended = qr_outputs_fini(&w->outputs);
     qr_stop_end(exit_code, &parts[REST]);
     qr_job_canonical_fini(&w->canonical);
-    qr_start_fini(&w->start);
+    qr_resume_point_fini(&w->start);
     /* else its thread may look at the model and the job, until the process ends */
     if (gone) qr_workload_fini(&w->load);
     if (gone) qr_progress_target_fini(&w->told);

@@ -32,13 +32,13 @@ struct worker {
     struct qr_http *http;
     struct qr_profiler *profiler; /* NULL: none is wanted */
     struct qr_publisher *publisher;
-    struct qr_progress_reporter *teller;
+    struct qr_progress_reporter *progress_reporter;
     struct qr_progress_target told; /* who is told how far it is */
     struct qr_price price;
-    uint64_t pod_ms, max_pod_ms; /* that were taken before; that are paid, 0: all */
-    struct qr_start start;       /* what a checkpoint had */
-    int64_t looked_ns;           /* when it was looked for last */
-    bool ended;                  /* the last look found the end of the run */
+    uint64_t pod_ms, max_pod_ms;  /* that were taken before; that are paid, 0: all */
+    struct qr_resume_point start; /* what a checkpoint had */
+    int64_t looked_ns;            /* when it was looked for last */
+    bool ended;                   /* the last look found the end of the run */
     int64_t began_ns;
     bool local;                 /* every peer is on this machine */
     bool has_outputs, finished; /* finished: exit 0 without training */
@@ -50,7 +50,7 @@ QR_MUST_CHECK enum qr_code worker_find_cost(struct worker *w, struct qr_err *err
 QR_MUST_CHECK enum qr_code worker_forget_cost(struct worker *w, struct qr_err *err);
 /* w->told; what is missing for it is said, and nobody is told. */
 void worker_find_told(struct worker *w, char *const *environment);
-/* w->teller, where a setting asks for somebody to be told. */
+/* w->progress_reporter, where a setting asks for somebody to be told. */
 QR_MUST_CHECK enum qr_code worker_open_progress_reporter(struct worker *w, struct qr_err *err);
 /* The bound is reached: a checkpoint, and the sentence that everybody ends with. */
 enum qr_code worker_over_budget(struct worker *w, const struct qr_train_result *result,

@@ -81,7 +81,7 @@ struct node {
     struct qr_publisher *publisher;
     void (*publish)(struct qr_publisher *p);
     struct qr_steps_log log;
-    struct qr_start start;
+    struct qr_resume_point start;
     enum qr_code code;
     struct qr_err err;
     char digest[33];

@@ -37,8 +37,8 @@ static enum qr_code on_joined(void *ctx, const struct qr_group_view *view, uint6
     x->ring_epochs = epochs;
     x->n_members = view->n_members;
     x->leader = view->rank == 0;
-    if (x->publisher) qr_publisher_plan(x->publisher, epochs);
-    return fresh ? qr_steps_log_fresh(&x->log, err) : QR_OK;
+    if (x->publisher) qr_publisher_set_epochs(x->publisher, epochs);
+    return fresh ? qr_steps_log_truncate(&x->log, err) : QR_OK;
 }
 static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *line,
                             const struct qr_step_detail *detail, struct qr_err *err) {
@@ -75,7 +75,7 @@ static enum qr_code on_reported(void *ctx, bool leader, const struct qr_step_lin
     bool continues;
     if (dead(x, err) != QR_OK) return QR_CANCELLED;
     if (leader) return qr_steps_log_write(&x->log, &line[n - 1], line, n - 1, &continues, err);
-    enum qr_code code = qr_steps_log_leave(&x->log, line, n, err);
+    enum qr_code code = qr_steps_log_write_leaving(&x->log, line, n, err);
     if (code == QR_OK) qr_publisher_logged(x->publisher);
     return code;
 }
@@ -93,7 +93,7 @@ static enum qr_code on_committed(void *ctx, bool leader, struct qr_state *state,
     if (!x->publisher) return QR_OK;
     if ((x->w->mutations & PLANT_UNCOMMITTED) && state->reductions + 1 < truth.n_reductions)
         qr_state_copy(state, &truth.state[state->reductions + 1]);
-    bool logged = leader && !qr_steps_log_waits(&x->log);
+    bool logged = leader && !qr_steps_log_pending(&x->log);
     return qr_publisher_committed(x->publisher, leader, logged, state, err);
 }
 static enum qr_code on_finish(void *ctx, const struct qr_group_view *view,
@@ -182,7 +182,7 @@ static void die(struct node *x) {
         x->actor[k].frozen_ns = 0;
     }
     x->news++;
-    qr_publisher_hurry(x->publisher); /* to hear of it */
+    qr_publisher_publish_now(x->publisher); /* to hear of it */
 }
 static void close_publisher(struct node *x) {
     bool was = x->killed;
@@ -213,8 +213,8 @@ static enum qr_code begin_from(struct node *x) {
     uint64_t at_least = s->lied ? 0 : s->acked_reductions;
     x->damage_hidden = (w->mutations & PLANT_UNVERIFIED) != 0;
     x->looked_ns = node_now(x);
-    x->code = qr_run_checkpoints_find(&place, &truth.load, truth.canonical.hex, ring_epochs(x),
-                                      &x->start, &x->err);
+    x->code = qr_run_checkpoints_load_from(&place, &truth.load, truth.canonical.hex, ring_epochs(x),
+                                           &x->start, &x->err);
     qr_checkpoint_folder_close(&place);
     if (x->killed) return x->code = qr_fail(&x->err, QR_CANCELLED, "killed");
     for (const char *at = qr_buf_string(&x->start.notes); *at;
@@ -251,13 +251,13 @@ static enum qr_code begin_from(struct node *x) {
 /* For training, as worker.c does it: what is there by now, if the last look is not fresh. */
 static enum qr_code reload(void *ctx, struct qr_state *ret, bool *ret_found, struct qr_err *err) {
     struct node *x = ctx;
-    struct qr_start start = {0};
+    struct qr_resume_point start = {0};
     *ret_found = x->saw_end = false;
     if (!x->w->store.on || node_now(x) - x->looked_ns < 2 * QR_SECOND) return QR_OK;
     struct qr_checkpoint_folder place = place_of(x);
     x->looked_ns = node_now(x);
-    enum qr_code code = qr_run_checkpoints_find(&place, &truth.load, truth.canonical.hex,
-                                                ring_epochs(x), &start, err);
+    enum qr_code code = qr_run_checkpoints_load_from(&place, &truth.load, truth.canonical.hex,
+                                                     ring_epochs(x), &start, err);
     qr_checkpoint_folder_close(&place);
     x->saw_end = start.found == QR_FOUND_DONE;
     *ret_found = code == QR_OK && start.found != QR_FOUND_NOTHING;
@@ -265,7 +265,7 @@ static enum qr_code reload(void *ctx, struct qr_state *ret, bool *ret_found, str
     if (*ret_found)
         say(x, "looks again, and finds step %llu%s", (unsigned long long)start.state.step,
             x->saw_end ? ", done" : "");
-    qr_start_fini(&start);
+    qr_resume_point_fini(&start);
     return code;
 }
 static bool saw_end(void *ctx) { return ((struct node *)ctx)->saw_end; }
@@ -320,17 +320,17 @@ static void open_publisher(struct node *x) {
     const struct qr_publisher_threads threads = {x, publishing_start, publishing_wait,
                                                  publishing_wake, publishing_end};
     struct qr_publisher *made; /* publishing_start keeps it */
-    QR_ASSERT(qr_publisher_over(&opt, &place, &threads, &made, &x->err) == QR_OK);
+    QR_ASSERT(qr_publisher_new_with(&opt, &place, &threads, &made, &x->err) == QR_OK);
 }
 
 static enum qr_code leave_state(struct node *x, enum qr_code code) {
     struct qr_err told;
     if (x->killed || !x->publisher) return code;
-    if (!qr_publisher_refused(x->publisher)) {
-        qr_publisher_hurry(x->publisher);
-        qr_publisher_await(x->publisher, awaits_publish_ns);
+    if (!qr_publisher_has_failed(x->publisher)) {
+        qr_publisher_publish_now(x->publisher);
+        qr_publisher_wait(x->publisher, awaits_publish_ns);
     } else if (!x->told_end && x->leader) (void)!qr_group_done(x->group, &x->err, QR_SECOND, &told);
-    return qr_exit_code(code) == 138 && qr_publisher_ended(x->publisher) ? QR_OK : code;
+    return qr_exit_code(code) == 138 && qr_publisher_training_done(x->publisher) ? QR_OK : code;
 }
 
 static void train(struct node *x) {
@@ -380,7 +380,7 @@ static void run_training(struct node *x) {
             x->group = NULL;
         }
     }
-    qr_start_fini(&x->start);
+    qr_resume_point_fini(&x->start);
     qr_steps_log_fini(&x->log);
 }
 
@@ -391,7 +391,7 @@ static void start_node(struct node *x) {
     x->killed = x->paused = x->leaving = x->told_end = x->leader = false;
     x->lives++;
     x->start_ns = x->leave_by_ns = 0;
-    x->start = (struct qr_start){0};
+    x->start = (struct qr_resume_point){0};
     x->joins = 0;
     *x->digest = 0;
     bool others = w->others && x->lives > 1 && !w->done;
@@ -425,7 +425,7 @@ static void ask_to_leave(struct node *x) { /* SIGTERM */
     x->leaving = true;
     x->leave_by_ns = now_of(x->w) + stop_bound_ns;
     if (x->group) qr_group_interrupt(x->group);
-    qr_publisher_hurry(x->publisher);
+    qr_publisher_publish_now(x->publisher);
 }
 
 #endif

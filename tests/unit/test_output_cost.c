@@ -106,14 +106,14 @@ static atomic_int n_asked, n_told, n_warned, n_again, last_well = -1;
 static atomic_bool fails, hangs;
 static _Atomic uint64_t told_ms;
 
-static enum qr_code tell(void *ctx, const struct qr_progress_snapshot *s, enum qr_telling when,
+static enum qr_code tell(void *ctx, const struct qr_progress_snapshot *s, enum qr_report_kind when,
                          struct qr_err *err) {
     (void)ctx;
     atomic_fetch_add(&n_asked, 1);
     while (atomic_load(&hangs)) qr_sleep_ns(QR_MS);
     atomic_fetch_add(&n_told, 1);
     atomic_store(&told_ms, s->pod_ms);
-    if (when == QR_TELLING_DONE) atomic_store(&last_well, 1);
+    if (when == QR_REPORT_DONE) atomic_store(&last_well, 1);
     return atomic_load(&fails) ? qr_fail(err, QR_UNAVAILABLE, "planted") : QR_OK;
 }
 
@@ -128,8 +128,8 @@ static void until(const atomic_int *n, int least) {
     CHECK(atomic_load(n) >= least, "%d of %d", atomic_load(n), least);
 }
 
-static struct qr_progress_reporter *teller(bool last_of_all, const struct qr_log *log) {
-    const struct qr_listener to = {
+static struct qr_progress_reporter *progress_reporter(bool last_of_all, const struct qr_log *log) {
+    const struct qr_progress_sink to = {
         .what = "it", .every_ns = QR_MS, .last_of_all = last_of_all, .tell = tell};
     struct qr_progress_reporter *t = NULL;
     struct qr_err err = {0};
@@ -142,12 +142,12 @@ static struct qr_progress_reporter *teller(bool last_of_all, const struct qr_log
 
 static void say(struct qr_progress_reporter *t, bool leads, uint64_t pod_ms) {
     const struct qr_progress_snapshot s = {.pod_ms = pod_ms};
-    qr_progress_reporter_say(t, leads, &s);
+    qr_progress_reporter_update(t, leads, &s);
 }
 
 static void test_teller(void) {
     const struct qr_log log = {.level = QR_LOG_DEBUG, .write = note};
-    struct qr_progress_reporter *t = teller(false, &log);
+    struct qr_progress_reporter *t = progress_reporter(false, &log);
     say(t, false, 5);
     qr_sleep_ns(QR_SECOND / 2);
     CHECK(atomic_load(&n_told) == 0, "who does not lead tells nobody");
@@ -165,14 +165,14 @@ static void test_teller(void) {
     say(t, true, 8);
     CHECK(qr_progress_reporter_close(t, true, QR_SECOND) && atomic_load(&told_ms) == 8 &&
           atomic_load(&last_well) == 1);
-    t = teller(false, &log);
+    t = progress_reporter(false, &log);
     say(t, false, 9);
     CHECK(qr_progress_reporter_close(t, false, QR_SECOND) && atomic_load(&n_told) == 0);
-    t = teller(true, &log);
+    t = progress_reporter(true, &log);
     say(t, false, 9);
     CHECK(qr_progress_reporter_close(t, false, QR_SECOND) && atomic_load(&n_told) == 1 &&
           atomic_load(&last_well) == -1);
-    t = teller(true, &log);
+    t = progress_reporter(true, &log);
     CHECK(qr_progress_reporter_close(t, false, QR_SECOND) && atomic_load(&n_told) == 0,
           "nothing to tell");
     CHECK(qr_progress_reporter_close(NULL, true, QR_SECOND));
@@ -182,7 +182,7 @@ static void test_teller(void) {
 /* It hangs: the caller goes on in time. */
 static void test_hanging(void) {
     const struct qr_log log = {.level = QR_LOG_ERROR, .write = note};
-    struct qr_progress_reporter *t = teller(true, &log);
+    struct qr_progress_reporter *t = progress_reporter(true, &log);
     atomic_store(&hangs, true);
     say(t, true, 1);
     until(&n_asked, 1);
@@ -198,19 +198,19 @@ static void test_hanging(void) {
 static void test_folder(void) {
     char folder[] = "/tmp/qring-cost-XXXXXX";
     const struct qr_log log = {.level = QR_LOG_ERROR, .write = note};
-    struct qr_listener to;
+    struct qr_progress_sink to;
     struct qr_progress_reporter *t = NULL;
     struct qr_err err = {0};
     uint64_t ms = 5;
     CHECK(mkdtemp(folder));
-    CHECK(qr_cost_find(folder, &ms, &err) == QR_OK && ms == 0, "%s", err.msg);
-    CHECK(qr_cost_forget(folder, &err) == QR_OK, "%s", err.msg);
-    CHECK(qr_progress_reporter_to_cost(folder, &price, &to, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_cost_read_url(folder, &ms, &err) == QR_OK && ms == 0, "%s", err.msg);
+    CHECK(qr_cost_delete(folder, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_cost_sink(folder, &price, &to, &err) == QR_OK, "%s", err.msg);
     CHECK(qr_progress_reporter_new(&to, 1, &log, &t, &err) == QR_OK, "%s", err.msg);
     say(t, true, 4321);
     CHECK(qr_progress_reporter_close(t, true, 2 * QR_SECOND));
-    CHECK(qr_cost_find(folder, &ms, &err) == QR_OK && ms == 4321, "%s", err.msg);
-    CHECK(qr_cost_forget(folder, &err) == QR_OK && qr_cost_find(folder, &ms, &err) == QR_OK &&
+    CHECK(qr_cost_read_url(folder, &ms, &err) == QR_OK && ms == 4321, "%s", err.msg);
+    CHECK(qr_cost_delete(folder, &err) == QR_OK && qr_cost_read_url(folder, &ms, &err) == QR_OK &&
               ms == 0,
           "%s", err.msg);
     qr_auto(qr_free_p) char *lock = qr_path_join(folder, ".cost.json.lock");

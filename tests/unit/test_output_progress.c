@@ -61,7 +61,7 @@ static void a_reader_that_stands(void) {
 
     close(ends[0]); /* nobody reads any more */
     on.epoch(on.ctx, 41, 41, 4, 0.5, &loss, 1);
-    qr_outputs_say_listening(&o, 2222);
+    qr_outputs_report_listening(&o, 2222);
     qr_outputs_fini(&o);
     close(ends[1]);
 }

@@ -104,9 +104,9 @@ static void test_places(void) {
     const struct qr_step_detail detail = {.running = many, .n_running = 40};
     const struct qr_step_line line = {.step = 1, .epoch = 1};
     qr_progress_snapshot_add(&s, &line, &detail);
-    CHECK(s.n == QR_STANDING_VALUES);
+    CHECK(s.n == QR_PROGRESS_VALUES);
     qr_progress_snapshot_add(&s, &line, &detail);
-    CHECK(s.n == QR_STANDING_VALUES && strcmp(s.value[31].name, "m31") == 0);
+    CHECK(s.n == QR_PROGRESS_VALUES && strcmp(s.value[31].name, "m31") == 0);
     memset(long_name, 'x', sizeof long_name - 1);
     long_name[sizeof long_name - 1] = 0;
     s.value[0].name = long_name;
@@ -156,13 +156,14 @@ static void test_pace(void) {
 }
 
 static void test_turns(void) {
-    const struct qr_listener l = {.every_ns = 5 * QR_SECOND, .most_ns = 60 * QR_SECOND},
-                             plain = {.every_ns = 10 * QR_SECOND};
+    const struct qr_progress_sink l = {.every_ns = 5 * QR_SECOND, .most_ns = 60 * QR_SECOND},
+                                  plain = {.every_ns = 10 * QR_SECOND};
     static const int wait_s[] = {5, 10, 20, 40, 60, 60};
     for (unsigned i = 0; i < COUNT(wait_s); i++)
-        CHECK(qr_listener_next_ns(&l, 7 * QR_SECOND, i) == (7 + wait_s[i]) * QR_SECOND, "%u", i);
-    CHECK(qr_listener_next_ns(&l, 0, 4000000000u) == 60 * QR_SECOND);
-    CHECK(qr_listener_next_ns(&plain, 0, 9) == 10 * QR_SECOND, "cost.json: as often as ever");
+        CHECK(qr_progress_sink_next_ns(&l, 7 * QR_SECOND, i) == (7 + wait_s[i]) * QR_SECOND, "%u",
+              i);
+    CHECK(qr_progress_sink_next_ns(&l, 0, 4000000000u) == 60 * QR_SECOND);
+    CHECK(qr_progress_sink_next_ns(&plain, 0, 9) == 10 * QR_SECOND, "cost.json: as often as ever");
 }
 
 /* ---- who is told ---- */
@@ -408,20 +409,20 @@ static void test_listener(void) {
     int64_t told = qr_counter_value(QR_PROGRESS_REPORTS),
             errors = qr_counter_value(QR_PROGRESS_ERRORS);
     CHECK(qr_progress_find("job/qcnn", account, pod, &t, &err) == QR_OK, "%s", err.msg);
-    struct qr_listener l = qr_progress_listener(&t, open_it);
+    struct qr_progress_sink l = qr_progress_target_sink(&t, open_it);
     CHECK(l.every_ns == 10 * QR_SECOND && !l.last_of_all && strcmp(l.what, "job/qcnn") == 0);
     server.status = 200;
     server.body = "{}";
-    CHECK(l.tell(l.ctx, &s, QR_TELLING_GOING, &err) == QR_OK && server.timeout_ms == 3000 &&
+    CHECK(l.tell(l.ctx, &s, QR_REPORT_ONGOING, &err) == QR_OK && server.timeout_ms == 3000 &&
           strcmp(server.method, "PATCH") == 0 &&
           strstr(server.headers, "Content-Type: application/merge-patch+json\n") &&
           strstr(server.headers, "Bearer third\n") && strstr(server.said, "\"45%\""));
-    CHECK(l.tell(l.ctx, &s, QR_TELLING_LAST, &err) == QR_OK && server.timeout_ms == 500 &&
+    CHECK(l.tell(l.ctx, &s, QR_REPORT_LAST, &err) == QR_OK && server.timeout_ms == 500 &&
           strstr(server.said, "\"45%\""));
-    CHECK(l.tell(l.ctx, &s, QR_TELLING_DONE, &err) == QR_OK && server.timeout_ms == 1200 &&
+    CHECK(l.tell(l.ctx, &s, QR_REPORT_DONE, &err) == QR_OK && server.timeout_ms == 1200 &&
           strstr(server.said, "\"100%\""));
     server.status = 403;
-    CHECK(l.tell(l.ctx, &s, QR_TELLING_GOING, &err) == QR_PERMISSION_DENIED &&
+    CHECK(l.tell(l.ctx, &s, QR_REPORT_ONGOING, &err) == QR_PERMISSION_DENIED &&
               strstr(err.msg, "its service account may not patch it"),
           "%s", err.msg);
     CHECK(qr_counter_value(QR_PROGRESS_REPORTS) == told + 3 &&
@@ -429,9 +430,9 @@ static void test_listener(void) {
     l.free(l.ctx);
     qr_progress_target_fini(&t);
     CHECK(qr_progress_find("http://h/x", account, pod, &t, &err) == QR_OK, "%s", err.msg);
-    l = qr_progress_listener(&t, open_it);
+    l = qr_progress_target_sink(&t, open_it);
     server.status = 200;
-    CHECK(l.every_ns == 5 * QR_SECOND && l.tell(l.ctx, &s, QR_TELLING_GOING, &err) == QR_OK &&
+    CHECK(l.every_ns == 5 * QR_SECOND && l.tell(l.ctx, &s, QR_REPORT_ONGOING, &err) == QR_OK &&
           strcmp(server.method, "POST") == 0 && strcmp(server.url, "http://h/x") == 0 &&
           strcmp(server.headers, "Content-Type: application/json\n") == 0 &&
           strncmp(server.said, "{\"trainerStatus\":", 17) == 0);

@@ -114,8 +114,8 @@ static void when(const char *url) {
     for (uint64_t step = 4; step <= 9; step++) CHECK(hand_over(p, false, step) == QR_OK);
     qr_sleep_ns(30 * QR_MS);
     CHECK(latest(url, NULL) == 3, "who does not lead publishes nothing");
-    qr_publisher_hurry(p);
-    qr_publisher_await(p, 5 * QR_SECOND);
+    qr_publisher_publish_now(p);
+    qr_publisher_wait(p, 5 * QR_SECOND);
     CHECK(latest(url, &done) == 9 && !done, "who leaves publishes the newest: %lld",
           (long long)latest(url, NULL));
     CHECK(qr_publisher_finish(p, true, 5 * QR_SECOND, &err) == QR_OK && latest(url, &done) == 9 &&
@@ -129,8 +129,8 @@ static void when(const char *url) {
     CHECK(qr_publisher_finish(p, false, 5 * QR_SECOND, &err) == QR_OK && latest(url, &done) == 20 &&
               !done,
           "%s", err.msg);
-    qr_publisher_hurry(p);
-    qr_publisher_await(p, 5 * QR_SECOND);
+    qr_publisher_publish_now(p);
+    qr_publisher_wait(p, 5 * QR_SECOND);
     CHECK(qr_publisher_free(p) && !*heard());
 }
 
@@ -174,7 +174,7 @@ static void ends(const char *url) {
     o.n_batches = 10;
     pthread_mutex_lock(&gate.shut);
     CHECK(qr_checkpoint_folder_open(url, &place, &err) == QR_OK &&
-              qr_publisher_over(&o, &place, &threads, &p, &err) == QR_OK,
+              qr_publisher_new_with(&o, &place, &threads, &p, &err) == QR_OK,
           "%s", err.msg);
     for (uint64_t step = 1; step <= 33; step++) CHECK(hand_over(p, true, step) == QR_OK);
     pthread_mutex_unlock(&gate.shut);
@@ -194,16 +194,17 @@ static void the_end(const char *url) {
     struct qr_publisher *p = publisher(url, hash, 3600 * QR_SECOND, 1, &qr_clock_monotonic),
                         *q = publisher(url, hash, 3600 * QR_SECOND, 1, &qr_clock_monotonic);
     CHECK(hand_over(p, true, 5) == QR_OK && hand_over(q, false, 4) == QR_OK);
-    CHECK(qr_publisher_finish(p, false, 5 * QR_SECOND, &err) == QR_OK && !qr_publisher_ended(p),
+    CHECK(qr_publisher_finish(p, false, 5 * QR_SECOND, &err) == QR_OK &&
+              !qr_publisher_training_done(p),
           "%s", err.msg);
-    CHECK(qr_publisher_finish(p, true, 5 * QR_SECOND, &err) == QR_OK && qr_publisher_ended(p) &&
-              !qr_publisher_ended(q),
+    CHECK(qr_publisher_finish(p, true, 5 * QR_SECOND, &err) == QR_OK &&
+              qr_publisher_training_done(p) && !qr_publisher_training_done(q),
           "%s", err.msg);
-    qr_publisher_hurry(q);
-    qr_publisher_await(q, 5 * QR_SECOND);
-    CHECK(qr_publisher_ended(q) && latest(url, NULL) == 5);
+    qr_publisher_publish_now(q);
+    qr_publisher_wait(q, 5 * QR_SECOND);
+    CHECK(qr_publisher_training_done(q) && latest(url, NULL) == 5);
     CHECK(qr_publisher_free(p) && qr_publisher_free(q));
-    CHECK(qr_run_checkpoints_forget(url, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_run_checkpoints_delete(url, &err) == QR_OK, "%s", err.msg);
 }
 
 /* A newer state of the same job is there already: success, and it stays. Another job's:
@@ -225,7 +226,7 @@ static void others(const char *url) {
     CHECK(code == QR_INVALID_ARGUMENT && strstr(err.msg, hash) && strstr(err.msg, other) &&
               strstr(err.msg, "checkpoint of step"),
           "%s", err.msg);
-    CHECK(qr_publisher_refused(p) &&
+    CHECK(qr_publisher_has_failed(p) &&
           qr_publisher_finish(p, true, QR_SECOND, &err) == QR_INVALID_ARGUMENT &&
           latest(url, NULL) == 20);
     CHECK(qr_publisher_free(p));
@@ -253,7 +254,7 @@ static void local_trouble(void) {
     CHECK(first && !strstr(first + 1, "could not be published"), "said once: %s", text);
     CHECK(unlink(file) == 0 && comes(url, 19), "it is published once it can be");
     CHECK(qr_publisher_free(p));
-    CHECK(qr_run_checkpoints_forget(url, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_run_checkpoints_delete(url, &err) == QR_OK, "%s", err.msg);
 }
 
 static int no_thread(void *ctx, void (*body)(struct qr_publisher *p), struct qr_publisher *p) {
@@ -278,7 +279,7 @@ static void threadless(const char *url) {
                                              .clock = &qr_clock_monotonic,
                                              .log = &log_of_test};
     CHECK(qr_checkpoint_folder_open(url, &place, &err) == QR_OK, "%s", err.msg);
-    CHECK(qr_publisher_over(&opt, &place, &threads, &p, &err) == QR_UNAVAILABLE && !p &&
+    CHECK(qr_publisher_new_with(&opt, &place, &threads, &p, &err) == QR_UNAVAILABLE && !p &&
               asked == 1 && strstr(err.msg, "thread"),
           "%s", err.msg);
 }
@@ -326,12 +327,12 @@ static void behind_its_log(const char *url) {
         CHECK(hand_over_logged(p, true, false, step) == QR_OK);
     qr_sleep_ns(30 * QR_MS);
     CHECK(latest(url, NULL) == 1, "step %lld is published", (long long)latest(url, NULL));
-    qr_publisher_hurry(p);
-    qr_publisher_await(p, 5 * QR_SECOND);
+    qr_publisher_publish_now(p);
+    qr_publisher_wait(p, 5 * QR_SECOND);
     CHECK(latest(url, NULL) == 2, "who leaves publishes what has its lines, not step %lld",
           (long long)latest(url, NULL));
     qr_publisher_logged(p);
-    qr_publisher_await(p, 5 * QR_SECOND);
+    qr_publisher_wait(p, 5 * QR_SECOND);
     CHECK(latest(url, NULL) == 9, "step %lld", (long long)latest(url, NULL));
     CHECK(hand_over_logged(p, true, false, 10) == QR_OK);
     qr_publisher_logged(p);
@@ -340,10 +341,10 @@ static void behind_its_log(const char *url) {
           "%s", err.msg);
     CHECK(qr_publisher_free(p) && !*heard());
     p = publisher(url, hash, 0, 1, &qr_clock_monotonic);
-    qr_publisher_hurry(p);
+    qr_publisher_publish_now(p);
     CHECK(hand_over_logged(p, true, false, 11) == QR_OK);
-    qr_publisher_await(p, 5 * QR_SECOND);
-    CHECK(!qr_publisher_looked(p) && latest(url, NULL) == 10, "nothing has its lines");
+    qr_publisher_wait(p, 5 * QR_SECOND);
+    CHECK(!qr_publisher_has_tried(p) && latest(url, NULL) == 10, "nothing has its lines");
     CHECK(qr_publisher_free(p));
 }
 
@@ -364,11 +365,11 @@ int main(void) {
     the_end(url);
     when(url);
     others(url);
-    CHECK(qr_run_checkpoints_forget(url, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_run_checkpoints_delete(url, &err) == QR_OK, "%s", err.msg);
     ends(url);
-    CHECK(qr_run_checkpoints_forget(url, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_run_checkpoints_delete(url, &err) == QR_OK, "%s", err.msg);
     behind_its_log(url);
-    CHECK(qr_run_checkpoints_forget(url, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_run_checkpoints_delete(url, &err) == QR_OK, "%s", err.msg);
     local_trouble();
     threadless(url);
     unreachable();

@@ -96,8 +96,8 @@ static void test_takes_over(size_t at, int missing, size_t torn) {
     CHECK(unlink(path) == 0 || errno == ENOENT);
     snprintf(what, sizeof what, "takes over at line %zu, %d missing, %zu bytes torn", at, missing,
              torn);
-    CHECK(qr_steps_log_fresh(&a, &err) == QR_OK && qr_steps_log_fresh(&b, &err) == QR_OK, "%s",
-          err.msg);
+    CHECK(qr_steps_log_truncate(&a, &err) == QR_OK && qr_steps_log_truncate(&b, &err) == QR_OK,
+          "%s", err.msg);
     for (size_t i = 0; i < at - (size_t)missing; i++) tell(&a, i);
     if (torn) {
         struct qr_buf next = text_of(at - (size_t)missing, at - (size_t)missing + 1);
@@ -123,10 +123,10 @@ static void test_fresh(void) {
     put(&old, old.n);
     qr_steps_log_init(&a, folder);
     qr_steps_log_init(&b, folder);
-    CHECK(qr_steps_log_fresh(&a, &err) == QR_OK);
+    CHECK(qr_steps_log_truncate(&a, &err) == QR_OK);
     check_file(0, "a new run");
     tell(&a, 0);
-    CHECK(qr_steps_log_fresh(&b, &err) == QR_OK); /* it was stopped in between */
+    CHECK(qr_steps_log_truncate(&b, &err) == QR_OK); /* it was stopped in between */
     check_file(1, "a late start");
     qr_steps_log_fini(&a);
     qr_steps_log_fini(&b);
@@ -220,10 +220,10 @@ static void test_no_room(void) {
     for (size_t i = 5; i < 10; i++)
         CHECK(qr_steps_log_write(&l, &line[i], &line[i - 3], 3, &continues, &err) == QR_OK,
               "not tried: %s", err.msg);
-    CHECK(qr_steps_log_kept(&l) == 6 && qr_steps_log_flush(&l, &err) == QR_RESOURCE_EXHAUSTED,
-          "%zu lines wait", qr_steps_log_kept(&l));
+    CHECK(qr_steps_log_n_pending(&l) == 6 && qr_steps_log_flush(&l, &err) == QR_RESOURCE_EXHAUSTED,
+          "%zu lines wait", qr_steps_log_n_pending(&l));
     setrlimit(RLIMIT_FSIZE, &was);
-    CHECK(qr_steps_log_flush(&l, &err) == QR_OK && qr_steps_log_kept(&l) == 0, "%s", err.msg);
+    CHECK(qr_steps_log_flush(&l, &err) == QR_OK && qr_steps_log_n_pending(&l) == 0, "%s", err.msg);
     check_file(10, "what has waited");
     setrlimit(RLIMIT_FSIZE, &none);
     CHECK(qr_steps_log_write(&l, &line[10], &line[7], 3, &continues, &err) != QR_OK);
@@ -252,13 +252,13 @@ static void test_full(void) {
         many.step = ++s;
         if (qr_steps_log_write(&l, &many, NULL, 0, &continues, &err) == QR_OK) continue;
     }
-    CHECK(l.full && l.kept.n > QR_STEPS_KEPT_BYTES && qr_steps_log_kept(&l) == s &&
+    CHECK(l.full && l.kept.n > QR_STEPS_KEPT_BYTES && qr_steps_log_n_pending(&l) == s &&
               strncmp((char *)l.kept.p, "{\"step\":1,", 10) == 0 && strstr(l.why.msg, "/nowhere"),
           "%zu bytes are kept", l.kept.n);
     free(l.path);
     l.path = qr_xstrdup(path);
     CHECK(unlink(path) == 0 || errno == ENOENT);
-    CHECK(qr_steps_log_flush(&l, &err) == QR_OK && !l.full && !qr_steps_log_waits(&l), "%s",
+    CHECK(qr_steps_log_flush(&l, &err) == QR_OK && !l.full && !qr_steps_log_pending(&l), "%s",
           err.msg);
     CHECK(file_bytes() > QR_STEPS_KEPT_BYTES, "%lld bytes", file_bytes());
     unlink(path);
@@ -297,7 +297,7 @@ static void test_lost_with_the_leader(int began) {
     else put(&old, old.n);
     qr_steps_log_init(&l, folder);
     if (began == 0) {
-        CHECK(qr_steps_log_fresh(&l, &err) == QR_OK);
+        CHECK(qr_steps_log_truncate(&l, &err) == QR_OK);
         put(&old, old.n);
     } else {
         qr_steps_log_resume(&l, began == 1 ? line[4].step : line[4].step + 1);
@@ -323,7 +323,7 @@ static void test_leaves(size_t there, size_t at, bool reaches) {
     struct qr_buf old = text_of(0, there);
     put(&old, old.n);
     qr_steps_log_init(&l, folder);
-    enum qr_code code = qr_steps_log_leave(&l, &line[at - 3], 4, &err);
+    enum qr_code code = qr_steps_log_write_leaving(&l, &line[at - 3], 4, &err);
     CHECK(code == (reaches ? QR_OK : QR_FAILED_PRECONDITION), "%zu, %zu: %s", there, at, err.msg);
     check_file(!reaches || there > at ? there : at + 1, "who leaves");
     qr_buf_free(&old);

@@ -1,5 +1,5 @@
 /* What an earlier run left in OUT: looked at when a worker starts, replaced when its run begins. */
-#include "output/former_run.h"
+#include "output/previous_run.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -9,22 +9,22 @@
 #include "output/job_file.h"
 
 /* In the order in which they go: the one that says that a run has ended first. */
-enum { JOB = QR_FORMER_FILES - 1 };
-static const char *const names[QR_FORMER_FILES] = {"result.json", "weights.h5",
-                                                   "weights.safetensors", "job.json"};
+enum { JOB = QR_PREVIOUS_FILES - 1 };
+static const char *const names[QR_PREVIOUS_FILES] = {"result.json", "weights.h5",
+                                                     "weights.safetensors", "job.json"};
 
-void qr_former_run_init(struct qr_former_run *f, const char *dir) {
-    *f = (struct qr_former_run){.dir = qr_xstrdup(dir)};
-    for (int i = 0; i < QR_FORMER_FILES; i++) {
+void qr_previous_run_init(struct qr_previous_run *f, const char *dir) {
+    *f = (struct qr_previous_run){.dir = qr_xstrdup(dir)};
+    for (int i = 0; i < QR_PREVIOUS_FILES; i++) {
         qr_auto(qr_free_p) char *path = qr_path_join(dir, names[i]);
         f->there[i] = lstat(path, &f->was[i]) == 0;
     }
 }
 
-void qr_former_run_fini(struct qr_former_run *f) { free(f->dir); }
+void qr_previous_run_fini(struct qr_previous_run *f) { free(f->dir); }
 
 /* The file is still the one of the look. */
-static enum qr_code look_again(const struct qr_former_run *f, int i, const char *path, bool *ret,
+static enum qr_code look_again(const struct qr_previous_run *f, int i, const char *path, bool *ret,
                                struct qr_err *err) {
     struct stat is;
     const struct stat *was = &f->was[i];
@@ -37,7 +37,7 @@ static enum qr_code look_again(const struct qr_former_run *f, int i, const char 
     return QR_OK;
 }
 
-static enum qr_code replace_one(const struct qr_former_run *f, int i, const struct qr_job *job,
+static enum qr_code replace_one(const struct qr_previous_run *f, int i, const struct qr_job *job,
                                 uint64_t epochs, struct qr_err *err) {
     qr_auto(qr_free_p) char *path = qr_path_join(f->dir, names[i]);
     bool same;
@@ -48,12 +48,13 @@ static enum qr_code replace_one(const struct qr_former_run *f, int i, const stru
     return qr_fail_errno(err, errno, "remove %s, which an earlier run left", path);
 }
 
-enum qr_code qr_former_run_replace(struct qr_former_run *f, struct qr_steps_log *steps,
-                                   const struct qr_job *job, uint64_t epochs, struct qr_err *err) {
+enum qr_code qr_previous_run_replace(struct qr_previous_run *f, struct qr_steps_log *steps,
+                                     const struct qr_job *job, uint64_t epochs,
+                                     struct qr_err *err) {
     enum qr_code code = QR_OK;
     if (f->gone) return QR_OK;
     for (int i = 0; i < JOB && code == QR_OK; i++) code = replace_one(f, i, job, epochs, err);
-    if (code == QR_OK) code = qr_steps_log_fresh(steps, err);
+    if (code == QR_OK) code = qr_steps_log_truncate(steps, err);
     if (code == QR_OK) code = replace_one(f, JOB, job, epochs, err);
     f->gone = code == QR_OK;
     return code;
