@@ -1,3 +1,5 @@
+/* cmd/qring/arguments.c — reads flags and loads jobs, for all commands. Start reading at
+ * qr_read_flags(). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +10,8 @@
 #include "base/pool.h"
 #include "cmd/qring/command.h"
 
-static const struct qr_flag *find(const struct qr_flag *flags, size_t n, const char *name,
-                                  size_t chars) {
+static const struct qr_flag *find_flag(const struct qr_flag *flags, size_t n, const char *name,
+                                       size_t chars) {
     const struct qr_flag *last = NULL;
     for (size_t i = 0; i < n && !(last && last->text && !*last->text); i++)
         if (strlen(flags[i].name) == chars && strncmp(flags[i].name, name, chars) == 0)
@@ -17,8 +19,8 @@ static const struct qr_flag *find(const struct qr_flag *flags, size_t n, const c
     return last;
 }
 
-static enum qr_code unknown(const char *arg, const struct qr_flag *flags, size_t n, bool sets,
-                            struct qr_err *err) {
+static enum qr_code reject_flag(const char *arg, const struct qr_flag *flags, size_t n, bool sets,
+                                struct qr_err *err) {
     const char *names[32];
     for (size_t i = 0; i < n; i++) names[i] = flags[i].name;
     if (sets) {
@@ -31,12 +33,12 @@ static enum qr_code unknown(const char *arg, const struct qr_flag *flags, size_t
     return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag %.80s; --help lists them", arg);
 }
 
-/* The value of the flag at argv[*i], behind its '=' or next to it. */
-static const char *value_of(int argc, char **argv, int *i, struct qr_err *err) {
+/* Returns the value of the flag at argv[*i], after '=' or in the next argument. */
+static const char *flag_value(int argc, char **argv, int *i, struct qr_err *err) {
     const char *a = argv[*i], *equals = strchr(a, '=');
     if (equals) return equals + 1;
     if (*i + 1 < argc) return argv[++*i];
-    qr_fail(err, QR_INVALID_ARGUMENT, "%s wants a value", a);
+    qr_fail(err, QR_INVALID_ARGUMENT, "%s needs a value", a);
     return NULL;
 }
 
@@ -45,11 +47,11 @@ static bool is_flag(const char *arg, const char *name) {
     return strncmp(arg, name, n) == 0 && (!arg[n] || arg[n] == '=');
 }
 
-/* --set or --seed at argv[*i]. */
+/* Reads --set or --seed at argv[*i]. */
 static enum qr_code set_key(struct qr_overrides *set, int argc, char **argv, int *i,
                             struct qr_err *err) {
     bool seed = is_flag(argv[*i], "--seed");
-    const char *value = value_of(argc, argv, i, err);
+    const char *value = flag_value(argc, argv, i, err);
     return value ? qr_overrides_add(set, QR_OVERRIDES_FLAG, seed ? "--seed" : "--set",
                                     seed ? "seed" : NULL, value, err)
                  : err->code;
@@ -60,7 +62,7 @@ static enum qr_code read_flag(const struct qr_flag *f, int argc, char **argv, in
     if (f->on && strchr(argv[*i], '='))
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s takes no value", f->name);
     if (f->on) *f->on = true;
-    else if (!(*f->text = value_of(argc, argv, i, err))) return err->code;
+    else if (!(*f->text = flag_value(argc, argv, i, err))) return err->code;
     return QR_OK;
 }
 
@@ -78,16 +80,16 @@ enum qr_code qr_read_flags(int argc, char **argv, const struct qr_flag *flags, s
         }
         if (a[0] != '-' || !a[1]) {
             if (ret_words->n == max_words)
-                return qr_fail(err, QR_INVALID_ARGUMENT,
-                               "'%.200s' is one word too many; --help shows what is expected", a);
+                return qr_fail(err, QR_INVALID_ARGUMENT, "unexpected argument '%.200s'; see --help",
+                               a);
             ret_words->v[ret_words->n++] = a;
             continue;
         }
-        const struct qr_flag *f = find(flags, n_flags, a, strcspn(a, "="));
+        const struct qr_flag *f = find_flag(flags, n_flags, a, strcspn(a, "="));
         if (f) code = read_flag(f, argc, argv, &i, err);
         else if (set && (is_flag(a, "--set") || is_flag(a, "--seed")))
             code = set_key(set, argc, argv, &i, err);
-        else return unknown(a, flags, n_flags, set != NULL, err);
+        else return reject_flag(a, flags, n_flags, set != NULL, err);
     }
     return code;
 }

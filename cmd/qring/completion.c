@@ -1,3 +1,5 @@
+/* cmd/qring/completion.c — qring completion: generates shell completions from the help texts. Start
+ * reading at set_collect(). */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,8 +8,8 @@
 #include "worker/settings.h"
 
 const char qr_help_completion[] =
-    "Prints a shell's completion for qring and qringd: commands, flags, their values, files.\n"
-    "make install puts it in place.\n"
+    "Prints the completion of qring and qringd for a shell: commands, flags, values and files.\n"
+    "make install installs it.\n"
     "\n"
     "Examples:\n"
     "  source <(qring completion bash)                  # in ~/.bashrc\n"
@@ -16,7 +18,7 @@ const char qr_help_completion[] =
     "\n"
     "Usage: qring completion bash|zsh|fish\n";
 
-/* What may follow: nothing that a shell could know, words, or paths. */
+/* Kind of an argument: unknown to a shell, one of several words, or a path. */
 enum kind { ANYTHING, WORDS, FILES, JOBS, FOLDERS };
 static const char *const kind_name[] = {"anything", "words", "files", "jobs", "folders"};
 struct value {
@@ -24,7 +26,7 @@ struct value {
     const char *words; /* "auto|portable" */
 };
 
-/* A command, or qringd: its flags and what else it takes. */
+/* Flags and argument of a command, or of qringd. */
 struct set {
     const char *name;
     char takes[40]; /* "JOB" */
@@ -32,7 +34,7 @@ struct set {
     size_t n;
 };
 
-static struct value by_name(const char *value) {
+static struct value value_kind(const char *value) {
     if (strchr(value, '|')) return (struct value){WORDS, value};
     if (strcmp(value, "JOB") == 0) return (struct value){.kind = JOBS};
     if (strcmp(value, "DIR") == 0) return (struct value){.kind = FOLDERS};
@@ -42,52 +44,53 @@ static struct value by_name(const char *value) {
     return (struct value){.kind = ANYTHING};
 }
 
-static struct value of_flag(const struct qr_help_flag *f) {
+static struct value flag_value_kind(const struct qr_help_flag *f) {
     const char *choices = qr_settings_choices(f->name + strspn(f->name, "-"));
-    return choices ? (struct value){WORDS, choices} : by_name(f->value);
+    return choices ? (struct value){WORDS, choices} : value_kind(f->value);
 }
 
-static bool has(const struct set *s, const char *name) {
+static bool set_has_flag(const struct set *s, const char *name) {
     for (size_t i = 0; i < s->n; i++)
         if (strcmp(s->flags[i].name, name) == 0) return true;
     return false;
 }
 
-/* The flags that a help text explains and that are not there yet. */
-static void add(struct set *s, const char *help, bool but_refused) {
+/* Adds the flags of a help text that are not in the set yet. */
+static void set_add_flags(struct set *s, const char *help, bool but_refused) {
     struct qr_help_flag f;
     while (qr_help_flag(&help, &f)) {
-        if (has(s, f.name) || (but_refused && qr_run_rejects(f.name + 2))) continue;
+        if (set_has_flag(s, f.name) || (but_refused && qr_run_rejects(f.name + 2))) continue;
         QR_ASSERT(s->n < sizeof s->flags / sizeof *s->flags);
         s->flags[s->n++] = f;
     }
 }
 
-static void collect(struct set *s, const struct qr_command *c) {
+static void set_collect(struct set *s, const struct qr_command *c) {
     const char *takes = c ? c->usage + strlen(c->name) + 1 : "JOB";
     takes += *takes == '[';
     *s = (struct set){.name = c ? c->name : "qringd"};
     snprintf(s->takes, sizeof s->takes, "%.*s", (int)strcspn(takes, " ]"), takes);
-    if (c) add(s, c->help, false);
-    if (!c || strstr(c->help, "every flag of qringd")) { /* as the texts of run and validate say */
+    if (c) set_add_flags(s, c->help, false);
+    /* stated in the help of run, sweep and validate */
+    if (!c || strstr(c->help, "every flag of qringd")) {
         struct qr_buf settings = {0};
         qr_settings_help(&settings);
-        add(s, qr_buf_string(&settings), c && strcmp(c->name, "run") == 0);
+        set_add_flags(s, qr_buf_string(&settings), c && strcmp(c->name, "run") == 0);
         qr_buf_free(&settings);
     }
-    add(s, "  --help  its help text\n", false);
+    set_add_flags(s, "  --help  this help\n", false);
 }
 
-/* For all commands, and at last for qringd. */
-static void for_each(void (*put)(const struct set *)) {
+/* Calls put for each command, then for qringd. */
+static void put_each_set(void (*put)(const struct set *)) {
     static struct set s;
     for (size_t i = 0; i <= qr_n_commands; i++) {
-        collect(&s, i < qr_n_commands ? &qr_commands[i] : NULL);
+        set_collect(&s, i < qr_n_commands ? &qr_commands[i] : NULL);
         put(&s);
     }
 }
 
-/* Inside of single quotes of bash and zsh; escaped: which characters want a backslash there. */
+/* Inside single quotes of bash and zsh. escaped: characters that need a backslash there. */
 static void put_quoted(const char *text, const char *escaped) {
     for (const char *c = text; *c; c++) {
         if (*c == '\'') fputs("'\\''", stdout);
@@ -105,7 +108,7 @@ static void put_commands(void) {
     fputs("help", stdout);
 }
 
-/* Of qring help job. */
+/* Words of qring help job. */
 static void put_reference(void) {
     struct qr_buf words = {0};
     qr_help_job_words(&words);
@@ -153,7 +156,7 @@ static void put_bash_value(struct value v) {
 }
 
 static void put_bash(const struct set *s) {
-    struct value takes = by_name(s->takes);
+    struct value takes = value_kind(s->takes);
     printf("    %s)\n        ", s->name);
     put_bash_value(takes.kind == ANYTHING ? (struct value){WORDS, ""} : takes);
     printf("\n        flags='");
@@ -162,13 +165,13 @@ static void put_bash(const struct set *s) {
     for (size_t i = 0; i < s->n; i++) {
         if (!s->flags[i].value[0]) continue;
         printf("        %s) ", s->flags[i].name);
-        put_bash_value(of_flag(&s->flags[i]));
+        put_bash_value(flag_value_kind(&s->flags[i]));
         fputs(" flags= ;;\n", stdout);
     }
     fputs("        esac ;;\n", stdout);
 }
 
-static void bash(void) {
+static void print_bash(void) {
     fputs(bash_head, stdout);
     fputs("    '') flags='--help --version' words='", stdout);
     put_commands();
@@ -177,7 +180,7 @@ static void bash(void) {
     fputs(" job'\n        [ \"$COMP_CWORD $flag\" != '3 job' ] || words='", stdout);
     put_reference();
     fputs("' ;;\n", stdout);
-    for_each(put_bash);
+    put_each_set(put_bash);
     fputs(bash_tail, stdout);
 }
 
@@ -198,7 +201,7 @@ static void put_zsh_value(struct value v, const char *name) {
 }
 
 static void put_zsh(const struct set *s) {
-    struct value takes = by_name(s->takes);
+    struct value takes = value_kind(s->takes);
     printf("    %s)\n        _arguments", s->name);
     for (size_t i = 0; i < s->n; i++) {
         const struct qr_help_flag *f = &s->flags[i];
@@ -207,7 +210,7 @@ static void put_zsh(const struct set *s) {
         printf(" \\\n            '%s%s%s[", often ? "*" : "", f->name, joined);
         put_quoted(f->about[0] ? f->about : f->value, "]\\");
         putchar(']');
-        if (f->value[0]) put_zsh_value(of_flag(f), f->value);
+        if (f->value[0]) put_zsh_value(flag_value_kind(f), f->value);
         putchar('\'');
     }
     if (takes.kind != ANYTHING) {
@@ -224,10 +227,10 @@ static void put_zsh_commands(void) {
         put_quoted(qr_commands[i].summary, ":\\");
         fputs("'\n", stdout);
     }
-    fputs("        'help:its help text, or a command'\\''s'\n", stdout);
+    fputs("        'help:help of qring or of a command'\n", stdout);
 }
 
-static void zsh(void) {
+static void print_zsh(void) {
     fputs("#compdef qring qringd\n"
           "# zsh completion of qring and qringd: qring completion zsh\n"
           "_qring() {\n"
@@ -252,7 +255,7 @@ static void zsh(void) {
           stdout);
     put_reference();
     fputs("\n        else compadd job; _describe command commands; fi ;;\n", stdout);
-    for_each(put_zsh);
+    put_each_set(put_zsh);
     fputs("    esac\n"
           "}\n"
           "if [[ $funcstack[1] == _qring ]]; then _qring \"$@\"\n"
@@ -262,7 +265,7 @@ static void zsh(void) {
 
 /* ---- fish ---- */
 
-/* Inside of its single quotes a backslash comes before a quote. */
+/* Inside single quotes of fish, quotes and backslashes are escaped by a backslash. */
 static void put_fish_quoted(const char *text) {
     for (const char *c = text; *c; c++) printf(*c == '\'' || *c == '\\' ? "\\%c" : "%c", *c);
 }
@@ -286,7 +289,7 @@ static void put_fish_value(struct value v) {
 
 static void put_fish(const struct set *s) {
     char when[80] = "complete -c qringd";
-    struct value takes = by_name(s->takes);
+    struct value takes = value_kind(s->takes);
     if (strcmp(s->name, "qringd") != 0)
         snprintf(when, sizeof when, "complete -c qring -n '__fish_seen_subcommand_from %s'",
                  s->name);
@@ -294,7 +297,7 @@ static void put_fish(const struct set *s) {
         const struct qr_help_flag *f = &s->flags[i];
         bool long_one = f->name[1] == '-';
         printf("%s -%c %s", when, long_one ? 'l' : 's', f->name + 1 + long_one);
-        if (f->value[0]) put_fish_value(of_flag(f));
+        if (f->value[0]) put_fish_value(flag_value_kind(f));
         fputs(" -d '", stdout);
         put_fish_quoted(f->about[0] ? f->about : f->value);
         fputs("'\n", stdout);
@@ -305,7 +308,7 @@ static void put_fish(const struct set *s) {
     putchar('\n');
 }
 
-static void fish(void) {
+static void print_fish(void) {
     fputs("# fish completion of qring and qringd: qring completion fish\n"
           "complete -c qring -f\n"
           "complete -c qringd -f\n"
@@ -326,7 +329,7 @@ static void fish(void) {
         put_fish_quoted(qr_commands[i].summary);
         fputs("'\n", stdout);
     }
-    for_each(put_fish);
+    put_each_set(put_fish);
 }
 
 int qr_command_completion(const struct qr_command *self, int argc, char **argv) {
@@ -337,9 +340,11 @@ int qr_command_completion(const struct qr_command *self, int argc, char **argv) 
     if (code == QR_OK && help) return qr_print_help(self);
     const char *shell = words.n ? words.v[0] : "";
     if (code != QR_OK) return qr_exit_report(code, &err);
-    if (strcmp(shell, "bash") == 0) bash();
-    else if (strcmp(shell, "zsh") == 0) zsh();
-    else if (strcmp(shell, "fish") == 0) fish();
-    else code = qr_fail(&err, QR_INVALID_ARGUMENT, "which shell: bash, zsh or fish?");
+    if (strcmp(shell, "bash") == 0) print_bash();
+    else if (strcmp(shell, "zsh") == 0) print_zsh();
+    else if (strcmp(shell, "fish") == 0) print_fish();
+    else
+        code = qr_fail(&err, QR_INVALID_ARGUMENT,
+                       "the shell is missing or not supported; give bash, zsh or fish");
     return qr_exit_report(code, &err);
 }

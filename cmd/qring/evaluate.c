@@ -1,12 +1,13 @@
+/* cmd/qring/evaluate.c — qring evaluate: loss and metrics of weights. Start reading at
+ * qr_command_evaluate(). */
 #include <stdio.h>
 
 #include "base/text.h"
 #include "cmd/qring/command.h"
 
 const char qr_help_evaluate[] =
-    "Loss, metrics and, of a classifier, the confusion matrix of trained weights: on the samples "
-    "that training holds out, or on those of\n"
-    "a file with labels.\n"
+    "Loss, metrics and, for a classifier, the confusion matrix of trained weights, on the job's\n"
+    "validation samples or on a file with labels.\n"
     "\n"
     "Examples:\n"
     "  qring evaluate --weights out/qcnn/weights.h5                # the tutorial's model\n"
@@ -14,28 +15,33 @@ const char qr_help_evaluate[] =
     "  qring evaluate job.json --weights w.h5 --metric auc --metric mae --json | jq .metrics.auc\n"
     "\n"
     "Usage: qring evaluate [JOB] --weights URL [FLAGS]\n"
-    "  JOB                    a path or URL, - for standard input, or a run's folder [QRING_JOB, "
-    "else the built-in tutorial]\n"
-    "  --weights URL          .h5 (also written by Keras), .npz or .safetensors [QRING_WEIGHTS, "
-    "else that folder's]\n"
-    "  --data FILE            CSV (columns by the names of training) or npz with labels, a path or "
-    "URL; - is standard input [the samples\n"
-    "                         that training holds out]\n"
-    "  --channel NAME         of the job's data.channels instead: --channel test\n"
-    "  --metric NAME          one more than the job has, by its name or object there; again for "
-    "another\n"
-    "  --json                 one object on standard output\n"
-    "  --set PATH=VALUE       a key of the job, as often as wanted: --set model[1].units=8\n"
-    "  --seed N               --set seed=N; QRING_SET and QRING_SEED are read too, as qringd does\n"
-    "  --isa NAME             auto, portable, avx2, avx512, neon; all give the same bits\n"
-    "  --threads T            [the cgroup's]\n";
+    "  JOB                    path or URL, - for standard input, or the folder of a run "
+    "[QRING_JOB,\n"
+    "                         else the built-in tutorial]\n"
+    "  --weights URL          .h5 (also from Keras), .npz or .safetensors file [QRING_WEIGHTS, "
+    "else\n"
+    "                         that of the run's folder]\n"
+    "  --data FILE            CSV file (columns are found by their names in training) or npz file, "
+    "with\n"
+    "                         labels, a path or URL; - for standard input [validation samples]\n"
+    "  --channel NAME         samples of this channel in the job's data.channels, instead of "
+    "--data\n"
+    "  --metric NAME          additional metric, repeatable: a name or an object as in the job "
+    "file\n"
+    "  --json                 print one JSON object\n"
+    "  --set PATH=VALUE       set a key of the job, repeatable: --set train.epochs=5 --set "
+    "model[1].units=8\n"
+    "  --seed N               random seed, as --set seed=N; QRING_SET and QRING_SEED are read too\n"
+    "  --isa NAME             kernels [auto]: auto, portable, avx2, avx512 or neon; all give the "
+    "same bits\n"
+    "  --threads T            number of threads [CPUs of the cgroup]\n";
 
 static void print_text(const struct qr_evaluation *e) {
     bool held_out = e->set[0] == 'v';
     printf("%zu sample%s (%s)\n", e->n, e->n == 1 ? "" : "s",
            e->data    ? e->data
            : held_out ? "validation set"
-                      : "all: the job holds none out");
+                      : "all: the job has no validation samples");
     printf("%-24s %s  (%s)\n", "loss", qr_text_number(e->means[0]).s,
            qr_loss_names[e->l.job->train.loss]);
     for (size_t i = 1; i < qr_model_n_values(e->l.load.model); i++)

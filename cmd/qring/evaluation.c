@@ -1,4 +1,5 @@
-/* What infer, evaluate and predict share: which weights, which samples, the numbers of both. */
+/* cmd/qring/evaluation.c — shared by infer, evaluate and predict: finds weights and samples, and
+ * evaluates them. Start reading at qr_evaluation_new(). */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,21 +16,21 @@
 
 enum { SHOWN_NAMES = 12 };
 
-/* Of a run's folder; NULL: it is none, or the run has not ended. Heap. */
+/* Path of the weights in the folder of a run; NULL: not a run, or not finished. Heap. */
 static char *weights_of_run(const char *job) {
     qr_auto(qr_free_p) char *file = job ? qr_path_join(job, "job.json") : NULL;
     qr_auto(qr_free_p) char *weights = job ? qr_path_join(job, "weights.safetensors") : NULL;
     return job && qr_file_exists(file) && qr_file_exists(weights) ? QR_MOVE(weights) : NULL;
 }
 
-/* Where the weights are: --weights, the tutorial's two flags, QRING_WEIGHTS, the run's folder.
- * *ret_url on the heap. */
+/* Finds the weights: --weights, the two flags of the tutorial, QRING_WEIGHTS, or the folder of the
+ * run. *ret_url: heap. */
 static enum qr_code find_weights(const struct qr_evaluation_flags *f, const char *job,
                                  char **ret_url, struct qr_err *err) {
     const char *weights = f->weights, *set = getenv("QRING_WEIGHTS");
     if (weights && (f->bucket || f->path))
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "--weights and --weights-gcs-%s name two places; give one",
+                       "--weights and --weights-gcs-%s are both given; give one of them",
                        f->bucket ? "bucket" : "path");
     if (!f->bucket != !f->path)
         return qr_fail(
@@ -39,15 +40,15 @@ static enum qr_code find_weights(const struct qr_evaluation_flags *f, const char
     if (!weights && !f->bucket && set && *set) weights = set;
     if (!weights && !f->bucket && (*ret_url = weights_of_run(job))) return QR_OK;
     if (!weights && !f->bucket)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "--weights is missing: which weights are to be tried? (qring run writes "
-                       "out/NAME/weights.h5)");
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "--weights is missing; give trained weights (qring run writes out/NAME/weights.h5)");
     *ret_url = weights ? qr_xstrdup(weights) : qr_xasprintf("gs://%s/%s", f->bucket, f->path);
     return QR_OK;
 }
 
-/* As a worker of the job reads them. */
-static enum qr_code set_by_environment(struct qr_overrides *set, struct qr_err *err) {
+/* QRING_SET and QRING_SEED, as a worker reads them. */
+static enum qr_code add_environment_keys(struct qr_overrides *set, struct qr_err *err) {
     const char *keys = getenv("QRING_SET"), *seed = getenv("QRING_SEED");
     enum qr_code code = QR_OK;
     if (keys) code = qr_overrides_add(set, QR_OVERRIDES_ENVIRONMENT, "QRING_SET", NULL, keys, err);
@@ -62,8 +63,8 @@ static struct qr_job_samples samples_of(const struct qr_evaluation_flags *f, boo
         .channel = f->channel, .url = f->channel ? e->data : f->data, .labels = labels};
 }
 
-/* data.columns has other names than the inputs had in training: it says which columns of a file
- * they are. */
+/* True if data.columns has other names than the inputs in training: it maps columns of a file to
+ * the inputs. */
 static bool renames_columns(const struct qr_data_options *d, const struct qr_name_list *inputs) {
     bool others = d->n_picked != inputs->n;
     if (!d->n_picked || d->pick_all) return false;
@@ -74,14 +75,15 @@ static bool renames_columns(const struct qr_data_options *d, const struct qr_nam
     return others;
 }
 
-/* Takes the job over. */
-static enum qr_code load(const struct qr_evaluation_flags *f, bool labels, struct qr_job *job,
-                         struct qr_evaluation *e, struct qr_err *err) {
+/* Takes over the job. */
+static enum qr_code evaluation_load(const struct qr_evaluation_flags *f, bool labels,
+                                    struct qr_job *job, struct qr_evaluation *e,
+                                    struct qr_err *err) {
     struct qr_job_samples samples = samples_of(f, labels, e);
     struct qr_buf input = {0};
     enum qr_code code = QR_OK;
-    /* the job's own data may be read as it was for training; of others the weights must say what
-     * their words mean */
+    /* The job's own data is read as for training; for other samples, the class names are those of
+     * the weights. */
     if (!renames_columns(&job->data, &e->names.inputs)) job->data.inputs = &e->names.inputs;
     if (e->data || e->names.classes.n) job->data.classes = &e->names.classes;
     if (f->data && strcmp(f->data, "-") == 0) {
@@ -96,9 +98,9 @@ static enum qr_code load(const struct qr_evaluation_flags *f, bool labels, struc
     return code;
 }
 
-/* Data that cannot be read is said before the weights are waited for. */
-static enum qr_code try_data(const struct qr_evaluation_flags *f, const struct qr_job *job,
-                             const struct qr_evaluation *e, struct qr_err *err) {
+/* Reports unreadable data before waiting for the weights. */
+static enum qr_code check_data_loads(const struct qr_evaluation_flags *f, const struct qr_job *job,
+                                     const struct qr_evaluation *e, struct qr_err *err) {
     const struct qr_job_samples samples = samples_of(f, true, e);
     struct qr_workload w = {0};
     enum qr_code code = e->data ? qr_workload_load_samples(job, &samples, "auto", 1, &w, err)
@@ -107,7 +109,7 @@ static enum qr_code try_data(const struct qr_evaluation_flags *f, const struct q
     return code;
 }
 
-static void choose(const struct qr_evaluation_flags *f, struct qr_evaluation *e) {
+static void choose_samples(const struct qr_evaluation_flags *f, struct qr_evaluation *e) {
     const struct qr_dataset *d = &e->l.load.data;
     size_t begin = !e->data && d->n_train < d->n_samples ? d->n_train : 0;
     e->set = f->channel ? "channel" : f->data ? "data" : begin > 0 ? "validation" : "all";
@@ -116,10 +118,10 @@ static void choose(const struct qr_evaluation_flags *f, struct qr_evaluation *e)
     for (size_t i = 0; i < e->n; i++) e->sample[i] = begin + i;
 }
 
-/* Weights that do not fit may be a column's fault: a model without a circuit at its beginning takes
- * as many as there are. */
-static enum qr_code decode(struct qr_evaluation *e, const struct qr_weights_file *file,
-                           struct qr_err *err) {
+/* A mismatch may be caused by a missing column: a model that does not begin with a circuit takes
+ * all columns. */
+static enum qr_code decode_weights(struct qr_evaluation *e, const struct qr_weights_file *file,
+                                   struct qr_err *err) {
     const struct qr_workload *w = &e->l.load;
     enum qr_code code = qr_workload_decode(w, file, w->initial, err);
     if (code == QR_OK || !e->data || qr_layers_input_circuit(e->l.job->layers, e->l.job->n_layers))
@@ -128,39 +130,39 @@ static enum qr_code decode(struct qr_evaluation *e, const struct qr_weights_file
                    w->data.n_columns == 1 ? "" : "s", e->data);
 }
 
-/* What is worth knowing of how columns were found. */
-static void say_columns(const struct qr_evaluation *e) {
+/* Logs how columns were assigned to inputs. */
+static void log_columns(const struct qr_evaluation *e) {
     const struct qr_dataset *d = &e->l.load.data;
     const struct qr_data_names names = qr_dataset_data_names(d);
     if (d->unread && !d->unquoted)
-        qr_info(qr_command_log(), "qring", "%s: columns that are no inputs are not read: %s",
+        qr_info(qr_command_log(), "qring", "%s: ignoring columns that are not inputs: %s",
                 e->data ? e->data : "data", d->unread);
     if (!e->data || e->names.inputs.n || !names.inputs.n || e->l.job->data.n_picked) return;
     struct qr_buf list = {0};
     qr_name_list_put(&names.inputs, NULL, SHOWN_NAMES, &list);
     qr_info(qr_command_log(), "qring",
-            "%s: the weights hold no names of inputs; columns are taken in file order: %s", e->data,
+            "%s: the weights hold no names of inputs; using the columns in file order: %s", e->data,
             qr_buf_string(&list));
     qr_buf_free(&list);
 }
 
-/* A container's first process is ended by no signal that it has not asked for. */
-static void end_by(int sig) {
+/* The first process of a container is not ended by a signal with the default action. */
+static void exit_by_signal(int sig) {
     signal(sig, SIG_DFL);
     raise(sig);
     _exit(128 + sig);
 }
 
-static void let_end(const int *sig, size_t n) {
+static void handle_signals(const int *sig, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        struct sigaction was, now = {.sa_handler = end_by, .sa_flags = SA_NODEFER};
+        struct sigaction was, now = {.sa_handler = exit_by_signal, .sa_flags = SA_NODEFER};
         sigemptyset(&now.sa_mask);
         if (sigaction(sig[i], NULL, &was) == 0 && was.sa_handler == SIG_DFL)
             (void)sigaction(sig[i], &now, NULL);
     }
 }
 
-/* Weights that a training is still to write are waited for. */
+/* Reads the weights, and waits for them with --wait. */
 static enum qr_code await_weights(const struct qr_evaluation_flags *f, const struct qr_job *job,
                                   struct qr_evaluation *e, struct qr_weights_file *ret,
                                   struct qr_err *err) {
@@ -170,7 +172,7 @@ static enum qr_code await_weights(const struct qr_evaluation_flags *f, const str
     int64_t patience = 0, pause = QR_SECOND / 4;
     if (wait && !qr_parse_duration_ns(wait, &patience))
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "--wait: '%.40s' is no length of time, as in 30s, 10m, 2h", wait);
+                       "--wait: '%.40s' is not a duration, such as 30s, 10m or 2h", wait);
     int64_t began = qr_now_ns(clock);
     for (bool said = false;; said = true) {
         enum qr_code code = qr_weights_file_read(e->weights, ret, err);
@@ -178,12 +180,12 @@ static enum qr_code await_weights(const struct qr_evaluation_flags *f, const str
         if (code != QR_NOT_FOUND || !patience) return code;
         if (left <= 0)
             return qr_fail(err, QR_DEADLINE_EXCEEDED,
-                           "there are no weights yet at %s, after %s (--wait): has the training "
-                           "that writes them ended?",
+                           "no weights at %s after %s (--wait); check whether the training that "
+                           "writes them still runs",
                            e->weights, wait);
         if (!said) {
-            if ((code = try_data(f, job, e, err)) != QR_OK) return code;
-            let_end(ends, sizeof ends / sizeof *ends);
+            if ((code = check_data_loads(f, job, e, err)) != QR_OK) return code;
+            handle_signals(ends, sizeof ends / sizeof *ends);
             qr_info(qr_command_log(), "infer", "no weights yet at %s: waiting up to %s", e->weights,
                     wait);
         }
@@ -205,11 +207,11 @@ enum qr_code qr_evaluation_new(struct qr_evaluation_flags *f, bool labels,
     enum qr_code code = find_weights(f, url, &e.weights, err);
     if (code == QR_OK && f->channel && f->data)
         code = qr_fail(err, QR_INVALID_ARGUMENT,
-                       "--channel and --data name other samples; give one of them");
+                       "--channel and --data are both given; give one of them");
     if (code == QR_OK && url && f->data && strcmp(url, "-") == 0 && strcmp(f->data, "-") == 0)
         code = qr_fail(err, QR_INVALID_ARGUMENT,
                        "the job and --data are both standard input; give one of them as a file");
-    if (code == QR_OK) code = set_by_environment(&f->set, err);
+    if (code == QR_OK) code = add_environment_keys(&f->set, err);
     if (code == QR_OK) code = qr_job_load(url, &f->set, &job, err);
     for (size_t i = 0; i < QR_METRIC_FLAGS && f->metrics[i] && code == QR_OK; i++)
         if ((code = qr_job_add_metric(job, f->metrics[i], err)) != QR_OK) qr_job_free(job);
@@ -219,15 +221,15 @@ enum qr_code qr_evaluation_new(struct qr_evaluation_flags *f, bool labels,
         qr_job_free(job);
     e.names = file.names;
     file.names = (struct qr_data_names){0};
-    if (code == QR_OK) code = load(f, labels, job, &e, err);
+    if (code == QR_OK) code = evaluation_load(f, labels, job, &e, err);
     const struct qr_workload *w = &e.l.load;
-    if (code == QR_OK) code = decode(&e, &file, err);
+    if (code == QR_OK) code = decode_weights(&e, &file, err);
     qr_weights_file_fini(&file);
     if (code == QR_OK) {
         qr_auto(qr_free_p) char *whole = QR_MOVE(e.weights);
         e.weights = qr_url_shown(whole);
-        say_columns(&e);
-        choose(f, &e);
+        log_columns(&e);
+        choose_samples(f, &e);
         e.p = qr_xcalloc(e.n * qr_model_n_outputs(w->model), sizeof *e.p);
         if (labels) e.means = qr_xcalloc(qr_model_n_values(w->model), sizeof *e.means);
         code = qr_evaluate(w->model, w->initial, &w->data, e.sample, e.n, e.l.pool, e.p, NULL,
@@ -280,7 +282,7 @@ void qr_print_confusion(const struct qr_evaluation *e) {
     qr_job_put_classes(e->l.job, &e->l.load.data, &classes);
     if (classes.n) printf("Classes: %s\n", qr_buf_string(&classes));
     qr_buf_free(&classes);
-    puts("Confusion matrix (a row a label, a column an answer)");
+    puts("Confusion matrix (rows: labels, columns: predictions)");
     for (size_t i = 0; i < n * n; i++)
         printf("%7lld%s", (long long)e->counts[i], i % n == n - 1 ? "\n" : "");
 }

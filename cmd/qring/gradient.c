@@ -1,3 +1,5 @@
+/* cmd/qring/gradient.c — qring gradient: exact derivatives as JSON. Start reading at
+ * qr_command_gradient(). */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,30 +9,31 @@
 #include "train/evaluate.h"
 
 const char qr_help_gradient[] =
-    "Exact derivatives as JSON with 17 digits, for checking us against other programs.\n"
+    "Exact derivatives as JSON with 17 digits, to compare qring with other programs.\n"
     "\n"
     "Examples:\n"
-    "  qring gradient                                               # of the tutorial's mean loss, "
-    "at its initial weights\n"
+    "  qring gradient                                 # the tutorial's mean loss, initial weights\n"
     "  qring gradient job.json --weights w.safetensors --of prediction   # one line per sample\n"
-    "  qring gradient job.json --samples 0,3                        # of the mean loss over two "
-    "samples\n"
+    "  qring gradient job.json --samples 0,3          # the mean loss over two samples\n"
     "\n"
     "Usage: qring gradient [JOB] [FLAGS]\n"
-    "  --weights URL          .h5, .npz or .safetensors [the job's initial weights]\n"
+    "  --weights URL          .h5, .npz or .safetensors file [the job's initial weights]\n"
     "  --samples 0,3          positions in the training set before shuffling [all]\n"
-    "  --of loss|prediction   the mean loss over the samples, or each sample's prediction [loss]\n"
-    "  --set PATH=VALUE       a key of the job, as often as wanted: --set train.epochs=5 --set "
+    "  --of loss|prediction   the mean loss over the samples, or the prediction of each sample "
+    "[loss]\n"
+    "  --set PATH=VALUE       set a key of the job, repeatable: --set train.epochs=5 --set "
     "model[1].units=8\n"
-    "  --seed N               --set seed=N\n"
-    "  --isa NAME             auto, portable, avx2, avx512, neon; all give the same bits\n"
-    "  --threads T            [the cgroup's]\n"
+    "  --seed N               random seed, as --set seed=N\n"
+    "  --isa NAME             kernels [auto]: auto, portable, avx2, avx512 or neon; all give the "
+    "same bits\n"
+    "  --threads T            number of threads [CPUs of the cgroup]\n"
     "\n"
     "Output, one line of JSON: {\"samples\", \"loss\", \"gradient\"}; with --of prediction one "
-    "line per sample {\"sample\", \"readouts\",\n"
-    "\"prediction\", \"gradient\"}. A gradient has the names and shapes of the weights, parameters "
-    "in natural symbol order; a prediction with k\n"
-    "components gives each a leading axis k.\n";
+    "line per\n"
+    "sample: {\"sample\", \"readouts\", \"prediction\", \"gradient\"}. A gradient has the names "
+    "and shapes of\n"
+    "the weights, parameters in natural symbol order; with k > 1 outputs it has a leading axis "
+    "k.\n";
 
 static enum qr_code read_samples(const char *text, size_t n_train, size_t **ret, size_t *ret_n,
                                  struct qr_err *err) {
@@ -50,8 +53,8 @@ static enum qr_code read_samples(const char *text, size_t n_train, size_t **ret,
         if (!qr_parse_u64(one, &v) || v >= n_train) {
             free(list);
             return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "--samples: '%.40s' is no position in the training set (0 ... %zu)", one,
-                           n_train - 1);
+                           "--samples: '%.40s' is not a position in the training set (0 ... %zu)",
+                           one, n_train - 1);
         }
         list[n++] = v;
         s += len;
@@ -68,8 +71,8 @@ static void print_line(struct qr_buf *line) {
     qr_buf_clear(line);
 }
 
-static enum qr_code of_loss(const struct qr_loaded *l, const double *params, const size_t *sample,
-                            size_t n, struct qr_err *err) {
+static enum qr_code print_loss_gradient(const struct qr_loaded *l, const double *params,
+                                        const size_t *sample, size_t n, struct qr_err *err) {
     double loss, *gradient = qr_xcalloc(qr_model_n_params(l->load.model) + 1, sizeof *gradient);
     enum qr_code code = qr_loss_gradient(l->load.model, params, &l->load.data, sample, n, l->pool,
                                          &loss, gradient, err);
@@ -99,8 +102,9 @@ struct at {
     double *p, *z, *gradient;
 };
 
-static enum qr_code one_prediction(const struct qr_loaded *l, struct at *at, size_t sample,
-                                   struct qr_buf *line, struct qr_err *err) {
+static enum qr_code print_prediction_gradient(const struct qr_loaded *l, struct at *at,
+                                              size_t sample, struct qr_buf *line,
+                                              struct qr_err *err) {
     const struct qr_model *m = l->load.model;
     size_t k = qr_model_n_outputs(m), n = qr_model_n_params(m), n_z = qr_model_n_readouts(m);
     const double *x = l->load.data.x + sample * l->load.data.n_columns;
@@ -133,8 +137,8 @@ static enum qr_code one_prediction(const struct qr_loaded *l, struct at *at, siz
     return QR_OK;
 }
 
-static enum qr_code of_predictions(const struct qr_loaded *l, const double *params,
-                                   const size_t *sample, size_t n, struct qr_err *err) {
+static enum qr_code print_prediction_gradients(const struct qr_loaded *l, const double *params,
+                                               const size_t *sample, size_t n, struct qr_err *err) {
     const struct qr_model *m = l->load.model;
     struct at at = {
         .numbers = qr_model_state_new(m),
@@ -145,7 +149,7 @@ static enum qr_code of_predictions(const struct qr_loaded *l, const double *para
     enum qr_code code = qr_model_workspace_new(m, &at.workspace, err);
     if (code == QR_OK) qr_model_prepare(at.numbers, params, NULL);
     for (size_t i = 0; i < n && code == QR_OK; i++)
-        code = one_prediction(l, &at, sample[i], &line, err);
+        code = print_prediction_gradient(l, &at, sample[i], &line, err);
     qr_buf_free(&line);
     qr_model_workspace_free(at.workspace);
     qr_model_state_free(at.numbers);
@@ -179,8 +183,9 @@ int qr_command_gradient(const struct qr_command *self, int argc, char **argv) {
         code = qr_workload_weights(&l.load, weights, l.load.initial, &err);
     if (code == QR_OK) code = read_samples(samples, l.load.data.n_train, &sample, &n, &err);
     if (code == QR_OK)
-        code = strcmp(of, "loss") == 0 ? of_loss(&l, l.load.initial, sample, n, &err)
-                                       : of_predictions(&l, l.load.initial, sample, n, &err);
+        code = strcmp(of, "loss") == 0
+                   ? print_loss_gradient(&l, l.load.initial, sample, n, &err)
+                   : print_prediction_gradients(&l, l.load.initial, sample, n, &err);
     free(sample);
     qr_loaded_fini(&l);
     qr_overrides_fini(&set);

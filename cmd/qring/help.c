@@ -1,23 +1,24 @@
+/* cmd/qring/help.c — reads the flags in a help text. Start reading at qr_help_flag(). */
 #include <stdio.h>
 #include <string.h>
 
 #include "cmd/qring/command.h"
 
-static const char *next_line(const char *p) {
+static const char *skip_line(const char *p) {
     p += strcspn(p, "\n");
     return *p ? p + 1 : p;
 }
 
-/* One word of a flag's line, without a comma behind it. Returns where it ends. */
-static const char *word(const char *p, char *ret, size_t size) {
+/* Reads one word of a flag's line, without a trailing comma. Returns its end. */
+static const char *read_word(const char *p, char *ret, size_t size) {
     size_t n = strcspn(p, " \n");
     if (n && p[n - 1] == ',') n--;
     snprintf(ret, size, "%.*s", (int)n, p);
     return p + n;
 }
 
-/* What a line, or the one below it, says about a flag: its first part, without the default. */
-static void about(const char *p, char *ret, size_t size) {
+/* Reads the first part of the description, on this line or the next, without the default. */
+static void read_about(const char *p, char *ret, size_t size) {
     static const char *const ends[] = {"; ", ": ", " ["};
     p += strspn(p, " ");
     if (*p == '\n') p += 1 + strspn(p + 1, " ");
@@ -31,14 +32,15 @@ static void about(const char *p, char *ret, size_t size) {
 
 bool qr_help_flag(const char **at, struct qr_help_flag *ret) {
     const char *p = *at;
-    bool second = strncmp(p, ", -", 3) == 0; /* of two flags in one line */
-    while (!second && *p && strncmp(p, "  -", 3) != 0) p = next_line(p);
+    bool second = strncmp(p, ", -", 3) == 0; /* second flag of the same line */
+    while (!second && *p && strncmp(p, "  -", 3) != 0) p = skip_line(p);
     if (!*p) return false;
-    p = word(p + 2, ret->name, sizeof ret->name);
+    p = read_word(p + 2, ret->name, sizeof ret->name);
     ret->value[0] = '\0';
-    if (p[0] == ' ' && p[1] != ' ' && p[1] != '\n') p = word(p + 1, ret->value, sizeof ret->value);
+    if (p[0] == ' ' && p[1] != ' ' && p[1] != '\n')
+        p = read_word(p + 1, ret->value, sizeof ret->value);
     bool more = strncmp(p, ", -", 3) == 0;
-    about(more ? p + strcspn(p, "\n") : p, ret->about, sizeof ret->about);
-    *at = more ? p : next_line(p);
+    read_about(more ? p + strcspn(p, "\n") : p, ret->about, sizeof ret->about);
+    *at = more ? p : skip_line(p);
     return true;
 }

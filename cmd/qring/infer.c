@@ -1,3 +1,5 @@
+/* cmd/qring/infer.c — qring infer: predictions in the form of the tutorial. Start reading at
+ * qr_command_infer(). */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,40 +10,44 @@
 
 const char qr_help_infer[] =
     "Predictions, labels and mean squared error (or the job's other loss) of trained weights on "
-    "the test set: the samples that training\n"
-    "holds out for validation. Printed as the tutorial's inference prints them; the same on a "
-    "laptop and in a pod.\n"
+    "the\n"
+    "test set, which is the job's validation samples. The output has the form of the tutorial's\n"
+    "inference, and is the same on a laptop and in a pod.\n"
     "\n"
     "Examples:\n"
     "  qring infer --weights out/qcnn/weights.h5                        # the tutorial's model\n"
-    "  qring infer out/qcnn                                             # what a run has trained: "
-    "its own job and weights\n"
+    "  qring infer out/qcnn                                             # job and weights of a "
+    "run\n"
     "  qring infer job.json --weights w.h5 --predictions predictions.csv\n"
     "  qring infer job.json --weights w.safetensors --json | jq .loss\n"
     "  QRING_JOB=gs://b/job.json QRING_WEIGHTS=gs://b/w.h5 qring infer  # in a pod\n"
     "\n"
     "Usage: qring infer [JOB] --weights URL [FLAGS]\n"
-    "  JOB                    a path or URL, - for standard input, or a run's folder [QRING_JOB, "
-    "else the built-in tutorial]\n"
-    "  --weights URL          .h5 (also written by Keras), .npz or .safetensors [QRING_WEIGHTS, "
-    "else that folder's]\n"
+    "  JOB                    path or URL, - for standard input, or the folder of a run "
+    "[QRING_JOB,\n"
+    "                         else the built-in tutorial]\n"
+    "  --weights URL          .h5 (also from Keras), .npz or .safetensors file [QRING_WEIGHTS, "
+    "else\n"
+    "                         that of the run's folder]\n"
     "  --weights-gcs-bucket NAME, --weights-gcs-path PATH\n"
     "                         the tutorial's flags: --weights gs://NAME/PATH in two parts\n"
-    "  --wait TIME            for weights that are not there yet, as in 30s, 10m; then the end "
-    "with "
-    "138 (please retry) [not at all]\n"
-    "  --channel NAME         the samples of one of the job's data.channels instead: --channel "
-    "test\n"
-    "  --predictions FILE     all predictions as CSV: sample, label, prediction; - instead of the "
-    "text on standard output\n"
-    "  --json                 one object on standard output, predictions included\n"
-    "  --set PATH=VALUE       a key of the job, as often as wanted: --set train.epochs=5 --set "
+    "  --wait TIME            time to wait for weights that do not exist yet [0s], such as 30s or "
+    "10m;\n"
+    "                         after it the exit code is 138 (please retry)\n"
+    "  --channel NAME         samples of this channel in the job's data.channels [validation "
+    "samples]\n"
+    "  --predictions FILE     CSV file for all predictions: sample, label, prediction; - prints "
+    "them on\n"
+    "                         standard output instead of the text\n"
+    "  --json                 print one JSON object, with the predictions\n"
+    "  --set PATH=VALUE       set a key of the job, repeatable: --set train.epochs=5 --set "
     "model[1].units=8\n"
-    "  --seed N               --set seed=N; QRING_SET and QRING_SEED are read too, as qringd does\n"
-    "  --isa NAME             auto, portable, avx2, avx512, neon; all give the same bits\n"
-    "  --threads T            [the cgroup's]\n";
+    "  --seed N               random seed, as --set seed=N; QRING_SET and QRING_SEED are read too\n"
+    "  --isa NAME             kernels [auto]: auto, portable, avx2, avx512 or neon; all give the "
+    "same bits\n"
+    "  --threads T            number of threads [CPUs of the cgroup]\n";
 
-/* NumPy's, whose print() the tutorial uses: beyond WHOLE only both ends are shown. */
+/* NumPy's print(), which the tutorial uses: arrays longer than WHOLE are abbreviated. */
 enum { WHOLE = 1000, ENDS = 3, PREDICTIONS_A_LINE = 6, LABELS_A_LINE = 24 };
 
 static void put_csv(const struct qr_evaluation *a, struct qr_buf *b) {
@@ -90,8 +96,7 @@ static void print_json(const struct qr_evaluation *a) {
     qr_buf_free(&b);
 }
 
-/* [a b c ...] over lines, samples with more than one column as [a b] each. row: values of
- * sample i. */
+/* Prints [a b c ...], samples with several columns as [a b]. row: values of sample i. */
 static void print_array(const struct qr_evaluation *a, size_t columns, size_t a_line, bool fixed,
                         const double *(*row)(const struct qr_evaluation *a, size_t i)) {
     size_t lines = columns > 1 ? 1 : a_line;
@@ -121,8 +126,8 @@ static const double *labels_of(const struct qr_evaluation *a, size_t i) {
     return qr_dataset_y(&a->l.load.data, a->sample[i]);
 }
 
-/* As the tutorial's inference prints its results, then a line of ours. Nothing here depends on the
- * machine or on where the weights lie. */
+/* Prints what the tutorial's inference prints, and one more line. The text does not depend on the
+ * machine or on the path of the weights. */
 static void print_text(const struct qr_evaluation *a) {
     enum qr_loss loss = a->l.job->train.loss;
     puts("Results");
@@ -139,7 +144,7 @@ static void print_text(const struct qr_evaluation *a) {
     printf("%zu sample%s (%s)", a->n, a->n == 1 ? "" : "s",
            a->data                             ? a->data
            : strcmp(a->set, "validation") == 0 ? "validation set"
-                                               : "all: the job holds none out");
+                                               : "all: the job has no validation samples");
     for (size_t i = 0; i < qr_model_n_values(a->l.load.model); i++)
         if (qr_metric_is_number(qr_evaluation_value_name(a, i)))
             printf(" - %s: %s", qr_evaluation_value_name(a, i), qr_text_number(a->means[i]).s);
@@ -169,8 +174,8 @@ int qr_command_infer(const struct qr_command *self, int argc, char **argv) {
     bool csv = predictions && strcmp(predictions, "-") == 0;
     if (code == QR_OK && csv && json)
         code = qr_fail(&err, QR_INVALID_ARGUMENT,
-                       "--json and --predictions - both want standard output; the JSON has the "
-                       "predictions too");
+                       "--json and --predictions - both write to standard output; the JSON "
+                       "contains the predictions too");
     if (code == QR_OK && predictions && (code = qr_url_check_writable(predictions, &err)) != QR_OK)
         qr_wrap(&err, "--predictions");
     f.job = words.v[0];

@@ -1,3 +1,4 @@
+/* cmd/qring/main.c — the table of commands and qring help. Start reading at main(). */
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,11 +14,10 @@
 #include "worker/worker.h"
 
 const struct qr_command qr_commands[] = {
-    {"run", "run [JOB] [-n N] [--out DIR]", "train a job here, with N worker processes",
+    {"run", "run [JOB] [-n N] [--out DIR]", "train a job on this machine with N worker processes",
      qr_help_run, qr_command_run},
-    {"sweep", "sweep [JOB] [-n N] [--out DIR]",
-     "train the trials of a job's sweep, N at a time; a table, the best weights", qr_help_sweep,
-     qr_command_sweep},
+    {"sweep", "sweep [JOB] [-n N] [--out DIR]", "train the trials of a job's sweep, N at a time",
+     qr_help_sweep, qr_command_sweep},
     {"infer", "infer [JOB] --weights URL", "predictions, labels and loss on the test set",
      qr_help_infer, qr_command_infer},
     {"predict", "predict [JOB] --weights URL --data FILE",
@@ -30,18 +30,19 @@ const struct qr_command qr_commands[] = {
      "exact derivatives as JSON, to check against other programs", qr_help_gradient,
      qr_command_gradient},
     {"validate", "validate [JOB] [--price-per-cpu-hour P]",
-     "try everything first: ring, names, buckets, memory, time, cost", qr_help_validate,
+     "check ring, names, buckets, memory, time and cost before a run", qr_help_validate,
      qr_command_validate},
     {"status", "status HOST:PORT",
-     "a running worker: members, step rate, who is slow, its last error", qr_help_status,
+     "state of a running worker: members, step rate, slowest member, last error", qr_help_status,
      qr_command_status},
-    {"show", "show [JOB]", "draw the circuit; parameters, fused gates, cost", qr_help_show,
+    {"show", "show [JOB]", "draw the circuit; list parameters, fused gates and cost", qr_help_show,
      qr_command_show},
     {"weights", "weights FILE...", "list, compare or convert weights", qr_help_weights,
      qr_command_weights},
     {"certs", "certs JOB --out DIR|--secret",
-     "a job's CA and certificate, for TLS between its workers", qr_help_certs, qr_command_certs},
-    {"completion", "completion bash|zsh|fish", "the shell's completion, to be sourced",
+     "create a job's CA and certificate, for TLS between its workers", qr_help_certs,
+     qr_command_certs},
+    {"completion", "completion bash|zsh|fish", "print the shell completion of bash, zsh or fish",
      qr_help_completion, qr_command_completion},
 };
 const size_t qr_n_commands = sizeof qr_commands / sizeof *qr_commands;
@@ -51,11 +52,10 @@ static void print_help(FILE *out) {
           "number of them\n"
           "\n"
           "Examples:\n"
-          "  qring run                                      # the tutorial's model, one worker, "
-          "into out/qcnn\n"
-          "  qring run deploy/jobs/qcnn.json -n 2           # two real workers on loopback\n"
-          "  qring show                                     # its circuit\n"
-          "  qring infer --weights out/qcnn/weights.h5      # how good is it?\n"
+          "  qring run                                # the tutorial, one worker, into out/qcnn\n"
+          "  qring run deploy/jobs/qcnn.json -n 2     # two workers on loopback\n"
+          "  qring show                               # its circuit\n"
+          "  qring infer --weights out/qcnn/weights.h5   # its predictions and loss\n"
           "\n"
           "Usage: qring COMMAND [ARGUMENTS]\n"
           "\n"
@@ -63,17 +63,17 @@ static void print_help(FILE *out) {
           out);
     for (size_t i = 0; i < qr_n_commands; i++)
         fprintf(out, "  %-40s %s\n", qr_commands[i].usage, qr_commands[i].summary);
-    fputs("  help [COMMAND]                           this text, or a command's\n"
-          "  help job [WORD]                          the job file's reference, or what it says of "
+    fputs("  help [COMMAND]                           this text, or the help of a command\n"
+          "  help job [WORD]                          reference of the job file, or its entry for "
           "a key, a name or a heading\n"
           "\n"
-          "JOB is a path or URL of a job file, - for standard input, or the folder of a run; "
-          "without it the built-in tutorial is meant. qring\n"
-          "COMMAND --help shows examples and flags.\n",
+          "JOB is a path or URL of a job file, - for standard input, or the folder of a run; the "
+          "default\n"
+          "is the built-in tutorial. qring COMMAND --help shows examples and flags.\n",
           out);
 }
 
-static const struct qr_command *find(const char *name) {
+static const struct qr_command *find_command(const char *name) {
     for (size_t i = 0; i < qr_n_commands; i++)
         if (strcmp(qr_commands[i].name, name) == 0) return &qr_commands[i];
     return NULL;
@@ -92,9 +92,9 @@ static int unknown_command(const char *name) {
     return 2;
 }
 
-static int help_of(int n_words, char **words) {
+static int print_help_of(int n_words, char **words) {
     if (n_words && strcmp(words[0], "job") == 0) return qr_help_job(n_words - 1, words + 1);
-    const struct qr_command *about = n_words ? find(words[0]) : NULL;
+    const struct qr_command *about = n_words ? find_command(words[0]) : NULL;
     if (n_words && !about) return unknown_command(words[0]);
     if (about) fputs(about->help, stdout);
     else print_help(stdout);
@@ -103,9 +103,9 @@ static int help_of(int n_words, char **words) {
 
 enum { EXIT_BROKEN_PIPE = 128 + SIGPIPE };
 
-/* A pipe's reader has seen enough. That ends this process by SIGPIPE, or, where who started it had
- * that signal ignored (systemd does), here. */
-static bool reader_is_gone(void) {
+/* The reader of the pipe has closed it. That ends this process by SIGPIPE, or here if the parent
+ * ignores that signal (as systemd does). */
+static bool stdout_is_closed(void) {
     struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
     return poll(&out, 1, 0) == 1 && (out.revents & POLLERR);
 }
@@ -127,14 +127,14 @@ int main(int argc, char **argv) {
                qr_contract_name(QR_DOUBLE));
         return 0;
     }
-    const struct qr_command *command = find(name);
+    const struct qr_command *command = find_command(name);
     qr_store_configure(environ, qr_stop_requested, qr_command_log());
-    int code = strcmp(name, "help") == 0 ? help_of(argc - 2, argv + 2)
+    int code = strcmp(name, "help") == 0 ? print_help_of(argc - 2, argv + 2)
                : command                 ? command->run(command, argc - 1, argv + 1)
                                          : unknown_command(name);
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        if (reader_is_gone()) return code ? code : EXIT_BROKEN_PIPE;
-        qr_error(qr_command_log(), "qring", "standard output cannot be written");
+        if (stdout_is_closed()) return code ? code : EXIT_BROKEN_PIPE;
+        qr_error(qr_command_log(), "qring", "cannot write standard output");
         return code ? code : 2;
     }
     return code;

@@ -1,5 +1,6 @@
-/* qring help job: deploy/jobs/README.md from "The keys" to "Worker", compiled in, for a terminal.
- * What marks its tables says tests/lint/job_page.py. */
+/* cmd/qring/reference.c — qring help job: prints deploy/jobs/README.md from "The keys" to "Worker",
+ * which is compiled in. tests/lint/job_page.py describes the marks of its tables. Start reading at
+ * qr_help_job(). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 #include "base/mem.h"
 #include "base/parse.h"
 #include "cmd/qring/command.h"
-#include "job_page.h" /* made from the page by the Makefile */
+#include "job_page.h" /* generated from the page by the Makefile */
 
 enum { WIDTH = 96, MOST_CELLS = 8, MOST_OBJECTS = 32, MOST_PARTS = 8 };
 
@@ -16,10 +17,10 @@ struct text {
     size_t n;
 };
 
-/* ---- the page as blocks ---- */
+/* ---- blocks of the page ---- */
 
-/* "<!-- object: circuit model[].circuit by ansatz -->": what an object is called here, where it
- * stands, and which key says of what kind it is. */
+/* "<!-- object: circuit model[].circuit by ansatz -->": name of the object, its path, and the key
+ * that selects its kind. */
 struct page_object {
     struct text name, path, by;
 };
@@ -28,9 +29,9 @@ enum block_kind { HEADING, PARAGRAPH, CODE, TABLE };
 struct page_block {
     enum block_kind kind;
     unsigned level;         /* of a heading */
-    struct text text, head; /* of a table: its rows and their titles */
-    bool keys, names;       /* of a table: what it has */
-    struct text of, kinds;  /* of which object, and of which kinds of it; names of what */
+    struct text text, head; /* of a table: rows, and titles of the columns */
+    bool keys, names;       /* of a table: kind of its rows */
+    struct text of, kinds;  /* of a table: object, and its kinds; kind of the names */
 };
 
 struct page {
@@ -40,18 +41,18 @@ struct page {
     size_t n_objects;
 };
 
-static struct text trim(const char *p, size_t n) {
+static struct text text_trim(const char *p, size_t n) {
     while (n && (*p == ' ' || *p == '\n')) p++, n--;
     while (n && (p[n - 1] == ' ' || p[n - 1] == '\n')) n--;
     return (struct text){p, n};
 }
 
-static bool begins(struct text t, const char *with) {
+static bool text_begins(struct text t, const char *with) {
     return t.n >= strlen(with) && memcmp(t.p, with, strlen(with)) == 0;
 }
 
-/* Takes the next word, or what stands up to one of these characters, from the front. */
-static struct text take(struct text *t, const char *ends) {
+/* Removes the text up to one of these characters from the front, and returns it. */
+static struct text text_take_word(struct text *t, const char *ends) {
     size_t n = 0;
     while (n < t->n && !strchr(ends, t->p[n])) n++;
     struct text found = {t->p, n};
@@ -60,12 +61,12 @@ static struct text take(struct text *t, const char *ends) {
     return found;
 }
 
-static bool equal(struct text a, const char *b) {
+static bool text_equals(struct text a, const char *b) {
     return a.n == strlen(b) && memcmp(a.p, b, a.n) == 0;
 }
 
 static struct text line_at(const char *p) { return (struct text){p, strcspn(p, "\n")}; }
-static const char *line_behind(const char *p) {
+static const char *line_after(const char *p) {
     p += strcspn(p, "\n");
     return *p ? p + 1 : p;
 }
@@ -73,49 +74,49 @@ static const char *line_behind(const char *p) {
 static void read_object(struct page *page, struct text words) {
     QR_ASSERT(page->n_objects < MOST_OBJECTS);
     struct page_object *o = &page->objects[page->n_objects++];
-    *o = (struct page_object){.name = take(&words, " ")};
-    if (!begins(words, "by ")) o->path = take(&words, " ");
-    if (begins(words, "by ")) take(&words, " "), o->by = words;
+    *o = (struct page_object){.name = text_take_word(&words, " ")};
+    if (!text_begins(words, "by ")) o->path = text_take_word(&words, " ");
+    if (text_begins(words, "by ")) text_take_word(&words, " "), o->by = words;
 }
 
-/* A marker says of the block below it what that has. */
+/* A marker describes the block below it. */
 static void read_marker(struct page *page, struct text line, struct page_block *next) {
-    struct text words = trim(line.p + 4, line.n - 7), mark = take(&words, " ");
-    if (equal(mark, "object:")) read_object(page, words);
-    next->keys = equal(mark, "keys:"), next->names = equal(mark, "names:");
-    next->of = take(&words, " ");
+    struct text words = text_trim(line.p + 4, line.n - 7), mark = text_take_word(&words, " ");
+    if (text_equals(mark, "object:")) read_object(page, words);
+    next->keys = text_equals(mark, "keys:"), next->names = text_equals(mark, "names:");
+    next->of = text_take_word(&words, " ");
     next->kinds = words;
 }
 
 static bool ends_paragraph(struct text line) {
-    return !line.n || begins(line, "<!--") || begins(line, "|") || begins(line, "```") ||
-           begins(line, "#") || begins(line, "- ");
+    return !line.n || text_begins(line, "<!--") || text_begins(line, "|") ||
+           text_begins(line, "```") || text_begins(line, "#") || text_begins(line, "- ");
 }
 
-/* A block from p on; returns where the next one may begin. */
+/* Reads a block at p. Returns the position after it. */
 static const char *read_block(const char *p, struct page_block *b) {
     struct text line = line_at(p);
-    const char *end = line_behind(p);
-    if (begins(line, "#")) {
+    const char *end = line_after(p);
+    if (text_begins(line, "#")) {
         b->kind = HEADING;
         b->level = (unsigned)strspn(p, "#");
-        b->text = trim(p + b->level, line.n - b->level);
+        b->text = text_trim(p + b->level, line.n - b->level);
         return end;
     }
-    if (begins(line, "```")) {
+    if (text_begins(line, "```")) {
         const char *from = end;
-        while (*end && !begins(line_at(end), "```")) end = line_behind(end);
+        while (*end && !text_begins(line_at(end), "```")) end = line_after(end);
         b->kind = CODE, b->text = (struct text){from, (size_t)(end - from)};
-        return line_behind(end);
+        return line_after(end);
     }
-    if (begins(line, "|")) {
+    if (text_begins(line, "|")) {
         b->kind = TABLE, b->head = line;
-        p = line_behind(end); /* the line of dashes */
+        p = line_after(end); /* skip the line of dashes */
         end = p;
-        while (begins(line_at(end), "|")) end = line_behind(end);
+        while (text_begins(line_at(end), "|")) end = line_after(end);
     } else {
         b->kind = PARAGRAPH;
-        while (!ends_paragraph(line_at(end))) end = line_behind(end);
+        while (!ends_paragraph(line_at(end))) end = line_after(end);
     }
     b->text = (struct text){p, (size_t)(end - p)};
     return end;
@@ -127,9 +128,9 @@ static struct page read_page(void) {
     const char *p = (const char *)qr_job_page;
     while (*p) {
         struct text line = line_at(p);
-        if (begins(line, "<!--")) read_marker(&page, line, &next);
-        if (!line.n || begins(line, "<!--")) {
-            p = line_behind(p);
+        if (text_begins(line, "<!--")) read_marker(&page, line, &next);
+        if (!line.n || text_begins(line, "<!--")) {
+            p = line_after(p);
             continue;
         }
         p = read_block(p, &next);
@@ -150,18 +151,18 @@ static const struct page_object *object_of(const struct page *page, struct text 
 
 static size_t cells_of(struct text row, struct text ret[MOST_CELLS]) {
     size_t n = 0;
-    row = trim(row.p + 1, row.n - 1);
+    row = text_trim(row.p + 1, row.n - 1);
     while (row.n && n < MOST_CELLS) {
         size_t k = 0;
         while (k < row.n && row.p[k] != '|') k++;
-        ret[n++] = trim(row.p, k);
+        ret[n++] = text_trim(row.p, k);
         k += k < row.n;
         row.p += k, row.n -= k;
     }
     return n;
 }
 
-/* The next of the names in a cell: what stands between backquotes. */
+/* Next name in a cell: text between backquotes. */
 static bool next_name(struct text *cell, struct text *ret) {
     const char *from = memchr(cell->p, '`', cell->n);
     if (!from) return false;
@@ -175,7 +176,7 @@ static bool next_name(struct text *cell, struct text *ret) {
 
 /* ---- printing ---- */
 
-/* Without backquotes, stars and the targets of links. */
+/* Without backquotes, stars and link targets. */
 static void add_plain(struct qr_buf *to, struct text t) {
     bool code = false;
     for (size_t i = 0; i < t.n; i++) {
@@ -196,14 +197,14 @@ static size_t columns_of(struct text t) {
 
 static void put_spaces(size_t n) { printf("%*s", (int)n, ""); }
 
-/* Lines of WIDTH columns; the first one begins at `first`, the others at `others`. */
+/* Wraps text at WIDTH columns; the first line starts at `first`, the others at `others`. */
 static void put_wrapped(struct qr_buf *plain, size_t first, size_t others) {
-    struct text left = trim(qr_buf_string(plain), strlen(qr_buf_string(plain)));
+    struct text left = text_trim(qr_buf_string(plain), strlen(qr_buf_string(plain)));
     size_t at = first;
     bool begun = false;
     put_spaces(first);
     while (left.n) {
-        struct text word = take(&left, " \n");
+        struct text word = text_take_word(&left, " \n");
         size_t n = columns_of(word);
         if (begun && at + 1 + n > WIDTH) {
             putchar('\n');
@@ -226,9 +227,9 @@ static void put_kinds(const struct page *page, const struct page_block *b) {
     struct text kinds = b->kinds;
     if (!kinds.n || !o) return;
     for (bool first = true; kinds.n; first = false) {
-        struct text kind = take(&kinds, " ");
+        struct text kind = text_take_word(&kinds, " ");
         const char *by = !first ? ", " : "With ";
-        if (equal(kind, "gates")) qr_buf_printf(&line, "%s\"gates\"", by);
+        if (text_equals(kind, "gates")) qr_buf_printf(&line, "%s\"gates\"", by);
         else if (first)
             qr_buf_printf(&line, "With \"%.*s\": \"%.*s\"", (int)o->by.n, o->by.p, (int)kind.n,
                           kind.p);
@@ -247,8 +248,9 @@ static void put_key(const struct page *page, const struct page_block *b,
     add_plain(&line, cells[0]);
     qr_buf_puts(&line, ": ");
     add_plain(&line, cells[1]);
-    if (!cells[2].n) qr_buf_puts(&line, "; must be given");
-    else if (!equal(cells[2], "-")) qr_buf_puts(&line, "; default "), add_plain(&line, cells[2]);
+    if (!cells[2].n) qr_buf_puts(&line, "; required");
+    else if (!text_equals(cells[2], "-"))
+        qr_buf_puts(&line, "; default "), add_plain(&line, cells[2]);
     put_wrapped(&line, 2, 6);
     add_plain(&line, cells[3]);
     put_wrapped(&line, 6, 6);
@@ -257,7 +259,7 @@ static void put_key(const struct page *page, const struct page_block *b,
     qr_buf_free(&line);
 }
 
-/* Any other row: the first cell is what the others are about. */
+/* Any other row: the first cell is the subject of the others. */
 static void put_cells(const struct page_block *b, const struct text *cells, size_t n) {
     struct text titles[MOST_CELLS];
     struct qr_buf line = {0};
@@ -266,14 +268,14 @@ static void put_cells(const struct page_block *b, const struct text *cells, size
     if (n == 2 && cells[1].n) {
         struct text rest = cells[1], name;
         qr_buf_puts(&line, ": ");
-        if (next_name(&rest, &name) && name.n + 2 == cells[1].n) /* "Adam": of what? */
+        if (next_name(&rest, &name) && name.n + 2 == cells[1].n) /* "Adam" alone: name its column */
             add_plain(&line, titles[1]), qr_buf_puts(&line, " ");
         add_plain(&line, cells[1]);
     }
     put_wrapped(&line, 2, 6);
     if (n == 2) return qr_buf_free(&line);
     for (size_t i = 1; i < n && i < n_titles; i++) {
-        if (equal(titles[i], "example")) example = i;
+        if (text_equals(titles[i], "example")) example = i;
         if (!cells[i].n || example == i) continue;
         if (strlen(qr_buf_string(&line))) qr_buf_puts(&line, "; ");
         add_plain(&line, titles[i]);
@@ -297,21 +299,21 @@ static void put_block(const struct page *page, const struct page_block *b) {
     const char *p = b->text.p, *end = b->text.p + b->text.n;
     if (b->kind == PARAGRAPH) {
         add_plain(&line, b->text);
-        put_wrapped(&line, 2, begins(b->text, "- ") ? 4 : 2);
+        put_wrapped(&line, 2, text_begins(b->text, "- ") ? 4 : 2);
     } else if (b->kind == HEADING) {
         add_plain(&line, b->text);
         put_wrapped(&line, 0, 0);
     } else if (b->keys) {
         put_kinds(page, b);
     }
-    for (; b->kind >= CODE && p < end; p = line_behind(p)) {
+    for (; b->kind >= CODE && p < end; p = line_after(p)) {
         if (b->kind == TABLE) put_row(page, b, line_at(p));
         else printf("    %.*s\n", (int)line_at(p).n, p);
     }
     qr_buf_free(&line);
 }
 
-/* ---- what is asked ---- */
+/* ---- queries ---- */
 
 /* A word, or a path: "learning_rate", "train.optimizer", "model[0].circuit.gates[3].angle". */
 struct query {
@@ -320,7 +322,7 @@ struct query {
     size_t n;
 };
 
-/* Texts are alike but for case, '_', '-' and blanks; ä is a. Takes the next character. */
+/* Next character, for comparison: ignores case, and treats '_', '-' and blanks as equal, ä as a. */
 static char fold(struct text *t) {
     unsigned char c = (unsigned char)*t->p;
     size_t n = c == 0xC3 && t->n > 1 && ((unsigned char)t->p[1] & 0xDF) == 0x84 ? 2 : 1;
@@ -342,7 +344,7 @@ static bool alike_or_plural(struct text singular, struct text b) {
     return alike(singular, b) || (b.n && b.p[b.n - 1] == 's' && alike(singular, without));
 }
 
-/* Words are joined, and what stands in brackets is left out. */
+/* Joins the words, and skips text in brackets. */
 static bool read_query(int n_words, char **words, struct query *q) {
     struct qr_buf joined = {0};
     size_t n = 0, inside = 0;
@@ -355,25 +357,25 @@ static bool read_query(int n_words, char **words, struct query *q) {
     qr_buf_free(&joined);
     q->text[n] = '\0', q->n = 0;
     for (struct text left = {q->text, n}; left.n && q->n < MOST_PARTS;)
-        q->parts[q->n++] = take(&left, ".");
+        q->parts[q->n++] = text_take_word(&left, ".");
     return q->n > 0;
 }
 
-/* What stands before the last part is the path, or some of it in its order. */
+/* True if the parts before the last one are in the path, in this order. */
 static bool leads_to(const struct query *q, struct text path) {
     size_t i = 0;
     while (i + 1 < q->n && path.n)
-        if (alike(take(&path, ".[]"), q->parts[i])) i++;
+        if (alike(text_take_word(&path, ".[]"), q->parts[i])) i++;
     return i + 1 >= q->n;
 }
 
 static struct text last_of(struct text path) {
     struct text last = {path.p, 0};
-    while (path.n) last = take(&path, ".[]");
+    while (path.n) last = text_take_word(&path, ".[]");
     return last;
 }
 
-/* One of these names, which a table or a list has. */
+/* True if the last part is one of these names of a table or a list. */
 static bool asks_name(const struct page *page, const struct page_block *b, const struct query *q,
                       struct text names) {
     const struct page_object *o = object_of(page, b->of);
@@ -388,17 +390,17 @@ static bool asks_name(const struct page *page, const struct page_block *b, const
     return false;
 }
 
-/* All of it: a table of keys of this kind, or of the object that a path ends with. */
+/* True for a whole table: keys of a kind, or of the object at the end of a path. */
 static bool asks_table(const struct page *page, const struct page_block *b, const struct query *q) {
     const struct page_object *o = object_of(page, b->of);
     struct text kinds = b->kinds, last = q->parts[q->n - 1];
     if (!b->keys || !o) return false;
     while (kinds.n)
-        if (alike(take(&kinds, " "), last) && q->n == 1) return true;
+        if (alike(text_take_word(&kinds, " "), last) && q->n == 1) return true;
     return leads_to(q, o->path) && alike(last_of(o->path), last);
 }
 
-/* A section by its heading, or by the object whose first table it has. */
+/* True for a section: by its heading, or by the object of its first table. */
 static bool asks_section(const struct page *page, size_t heading, const struct query *q) {
     struct text last = q->parts[q->n - 1];
     if (q->n == 1 && alike(page->blocks[heading].text, last)) return true;
@@ -410,16 +412,16 @@ static bool asks_section(const struct page *page, size_t heading, const struct q
     return false;
 }
 
-/* ---- the answer ---- */
+/* ---- answers ---- */
 
-/* The parts of a section that follow it: headings below it. */
+/* Lists the headings below a section. */
 static void put_parts(const struct page *page, size_t heading) {
     struct qr_buf line = {0};
     for (size_t i = heading + 1; i < page->n; i++) {
         const struct page_block *b = &page->blocks[i];
         if (b->kind != HEADING) continue;
         if (b->level <= page->blocks[heading].level) break;
-        qr_buf_puts(&line, strlen(qr_buf_string(&line)) ? ", " : "\nParts of it: ");
+        qr_buf_puts(&line, strlen(qr_buf_string(&line)) ? ", " : "\nSubsections: ");
         add_plain(&line, b->text);
     }
     if (strlen(qr_buf_string(&line))) {
@@ -431,12 +433,12 @@ static void put_parts(const struct page *page, size_t heading) {
 
 struct reference_answer {
     const struct page *page;
-    const struct query *q; /* NULL: all is asked for */
+    const struct query *q; /* NULL: print everything */
     size_t heading;        /* of the section */
-    bool begun, any;       /* this section, any section */
+    bool begun, any;       /* printed: this section, any section */
 };
 
-/* The heading once, and a blank before each block. */
+/* Prints the heading once, and an empty line before each block. */
 static void begin_block(struct reference_answer *a) {
     if (!a->begun && a->any) putchar('\n');
     if (!a->begun) put_block(a->page, &a->page->blocks[a->heading]);
@@ -451,7 +453,7 @@ static void put_rows(struct reference_answer *a, const struct page_block *b) {
         begin_block(a);
         put_block(a->page, b);
     }
-    for (; b->kind == TABLE && p < end; p = line_behind(p)) {
+    for (; b->kind == TABLE && p < end; p = line_after(p)) {
         struct text cells[MOST_CELLS];
         cells_of(line_at(p), cells);
         if (!asks_name(a->page, b, a->q, cells[0])) continue;
@@ -478,14 +480,14 @@ static void put_section(struct reference_answer *a) {
     if (whole && a->q) put_parts(page, a->heading);
 }
 
-/* ---- the words that it knows ---- */
+/* ---- known words ---- */
 
 struct words {
-    char **v; /* owned, each of them too */
+    char **v; /* owned, with its strings */
     size_t n;
 };
 
-/* Once; a heading without its blanks and capitals. */
+/* Adds a word once; headings in lower case and with dashes. */
 static void add_word(struct words *w, struct text word, bool heading) {
     char *plain = qr_xmalloc(word.n + 1);
     size_t n = 0;
@@ -511,7 +513,7 @@ static struct words words_of(const struct page *page) {
         if (!b->keys && !b->names) continue;
         if (b->kind == PARAGRAPH)
             for (struct text all = b->text; next_name(&all, &name);) add_word(&w, name, false);
-        for (; b->kind == TABLE && p < end; p = line_behind(p)) {
+        for (; b->kind == TABLE && p < end; p = line_after(p)) {
             cells_of(line_at(p), cells);
             while (next_name(&cells[0], &name)) add_word(&w, name, false);
         }
@@ -533,7 +535,7 @@ void qr_help_job_words(struct qr_buf *ret) {
     free(page.blocks);
 }
 
-static int refuse(const struct page *page, const struct query *q) {
+static int report_unknown_word(const struct page *page, const struct query *q) {
     struct words w = words_of(page);
     const char *near = qr_nearest(q->parts[q->n - 1].p, (const char *const *)w.v, w.n);
     if (near)
@@ -554,11 +556,11 @@ int qr_help_job(int n_words, char **words) {
                                  .q = n_words && read_query(n_words, words, &q) ? &q : NULL};
     int code = 0;
     if (!a.q)
-        puts("The job file. qring help job WORD prints what one word means: a key or its path, a "
-             "name,\nor a heading.\n");
+        puts("Reference of the job file. qring help job WORD prints one entry: a key or its path, "
+             "a name,\nor a heading.\n");
     for (; a.heading < page.n; a.heading++)
         if (page.blocks[a.heading].kind == HEADING) put_section(&a);
-    if (!a.any) code = refuse(&page, &q);
+    if (!a.any) code = report_unknown_word(&page, &q);
     free(page.blocks);
     return code;
 }

@@ -1,3 +1,5 @@
+/* cmd/qring/run.c — qring run: starts workers on this machine and reports their progress. Start
+ * reading at run_start(). */
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
@@ -21,11 +23,12 @@
 #include "worker/tls.h"
 
 const char qr_help_run[] =
-    "Trains a job on this machine with N real worker processes, which talk over loopback as pods "
-    "do over a network.\n"
+    "Trains a job on this machine with N worker processes, which communicate over loopback as "
+    "pods\n"
+    "do over a network. The weights are the same bits for every N.\n"
     "\n"
     "Examples:\n"
-    "  qring run                                        # the tutorial's model, one worker, into "
+    "  qring run                                          # the tutorial, one worker, into "
     "out/qcnn\n"
     "  qring run deploy/jobs/qcnn.json -n 2 --out /tmp/q  # two workers: the same bits\n"
     "  qring run job.json -n 4 --epochs 5 --allreduce ring --isa portable\n"
@@ -33,40 +36,38 @@ const char qr_help_run[] =
     "out/$s; done\n"
     "\n"
     "Usage: qring run [JOB] [FLAGS]\n"
-    "  -n N                   workers [1]\n"
-    "  --out DIR              weights.h5, weights.safetensors, result.json, job.json, steps.jsonl, "
-    "checkpoints, worker-<i>.log [out/NAME]\n"
-    "  --checkpoints URL      where the same command goes on from when it was interrupted; none "
-    "[OUT/checkpoints]\n"
+    "  -n N                   number of workers [1]\n"
+    "  --out DIR              folder for the results [out/NAME]: weights.h5, weights.safetensors,\n"
+    "                         result.json, job.json, steps.jsonl, checkpoints and worker-<i>.log\n"
+    "  --checkpoints URL      folder of the checkpoints [OUT/checkpoints], from which the same "
+    "command\n"
+    "                         resumes; none for no checkpoints\n"
     "  --fresh                delete existing checkpoints and the earlier run in OUT, and start "
     "over\n"
-    "  --logdir URL           event files for TensorBoard, in a folder, gs:// or s3://; '' for "
-    "none "
-    "[OUT/logs]\n"
-    "  --epochs E             [the job's]\n"
-    "  --set PATH=VALUE       a key of the job, as often as wanted: --set train.epochs=5 --set "
+    "  --logdir URL           TensorBoard event files [OUT/logs], in a folder, gs:// or s3://; '' "
+    "for none\n"
+    "  --epochs E             number of epochs [the job's]\n"
+    "  --set PATH=VALUE       set a key of the job, repeatable: --set train.epochs=5 --set "
     "model[1].units=8\n"
-    "  --seed N               --set seed=N\n"
-    "  --threads T            of each worker [this machine's, divided among them]\n"
-    "  --isa NAME             auto, portable, avx2, avx512, neon; all give the same bits\n"
-    "  --plaintext            no TLS between the workers [TLS, with certificates for this run "
-    "alone]\n"
+    "  --seed N               random seed, as --set seed=N\n"
+    "  --threads T            threads of each worker [CPUs of this machine divided by workers]\n"
+    "  --isa NAME             kernels [auto]: auto, portable, avx2, avx512 or neon; all give the "
+    "same bits\n"
+    "  --plaintext            no TLS between the workers [TLS with certificates made for this "
+    "run]\n"
     "  --http-port PORT       probes and metrics of worker i on PORT + i [0: none]\n"
-    "  --profiler-port PORT   TensorBoard's \"Capture profile\" asks worker i on PORT + i [0: "
-    "none]\n"
-    "  --restart              a worker that dies is started again, and joins while the others "
-    "train\n"
-    "  --quiet                nothing is printed but errors, and with --json the result (-q)\n"
-    "  --json                 result.json on standard output, progress on standard error\n"
-    "  and every flag of qringd (qringd --help), for all workers, but those that say who a worker "
-    "is.\n"
+    "  --profiler-port PORT   TensorBoard's \"Capture profile\" of worker i on PORT + i [0: none]\n"
+    "  --restart              restart a worker that exits; it joins the others while they train\n"
+    "  --quiet                print only errors, and with --json the result (-q)\n"
+    "  --json                 print result.json on standard output, progress on standard error\n"
+    "  and every flag of qringd (qringd --help), for all workers, except those that set their "
+    "identity.\n"
     "\n"
-    "Ctrl-C stops all workers, which leave a checkpoint, and ends with 130; a second one ends them "
-    "at "
-    "once. So does SIGTERM, with 143\n"
-    "(--exit-on-drain). When a worker dies, the others go on, and the results are the same bits; "
-    "when "
-    "all die, this command ends with 138.\n";
+    "Ctrl-C stops all workers after a checkpoint and exits with 130; a second Ctrl-C stops them "
+    "at\n"
+    "once. SIGTERM does the same and exits with 143 (--exit-on-drain). When a worker exits early, "
+    "the\n"
+    "others continue to the same bits; when all do, this command exits with 138.\n";
 
 enum { MAX_FLAGS = 256, MAX_OWN_FLAGS = 32 };
 
@@ -81,18 +82,18 @@ struct run_command {
     char *out;
     struct qr_run_lock lock; /* on out, for this command and its workers */
     enum qr_isa isa;
-    FILE *people; /* where the table and the bar go */
+    FILE *text_out; /* for the table and the progress bar */
     struct qr_progress progress;
     struct qr_buf wrote;
     bool done;
     struct qr_buf stopped;   /* why training ended before its last epoch; empty: it did not */
-    struct qr_buf best;      /* early stopping's best epoch; empty: there is none */
+    struct qr_buf best;      /* best epoch of early stopping; empty: none */
     struct qr_buf values;    /* loss and metrics of the weights that are written */
-    struct qr_buf confusion; /* the matrix; empty: none was asked for */
+    struct qr_buf confusion; /* confusion matrix; empty: none */
     char digest[33];
 };
 
-static void pass_on(struct run_command *r, char *argument) {
+static void add_argument(struct run_command *r, char *argument) {
     QR_ASSERT(r->n_arguments < sizeof r->arguments / sizeof *r->arguments);
     r->arguments[r->n_arguments++] = argument;
 }
@@ -124,10 +125,11 @@ static enum qr_code worker_flag(struct run_command *r, const char *name, const c
                                 struct qr_err *err) {
     if (qr_run_rejects(name))
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "--%s is not for qring run, which tells each worker who it is; try qringd",
+                       "--%s is not supported by qring run, which assigns each worker its "
+                       "identity; use qringd",
                        name);
     enum qr_code code = qr_settings_set(&r->settings, name, value, err);
-    if (strcmp(name, "fresh") == 0) return code; /* not for workers that come back */
+    if (strcmp(name, "fresh") == 0) return code; /* not passed on to restarted workers */
     if (strcmp(name, "http-port") == 0)
         r->http_port =
             code == QR_OK && r->settings.http_port > 0 ? (unsigned)r->settings.http_port : 0;
@@ -137,11 +139,11 @@ static enum qr_code worker_flag(struct run_command *r, const char *name, const c
                                : 0;
     else if (code == QR_OK && r->n_arguments == MAX_FLAGS)
         code = qr_fail(err, QR_INVALID_ARGUMENT, "more than %d flags; write a job file", MAX_FLAGS);
-    else if (code == QR_OK) pass_on(r, qr_xasprintf("--%s=%s", name, value));
+    else if (code == QR_OK) add_argument(r, qr_xasprintf("--%s=%s", name, value));
     return code;
 }
 
-static enum qr_code unknown_flag(const char *name, struct qr_err *err) {
+static enum qr_code reject_unknown_flag(const char *name, struct qr_err *err) {
     const char *names[QR_SETTINGS_MAX + 3];
     size_t n = 0;
     for (; qr_settings_name(n); n++) names[n] = qr_settings_name(n);
@@ -178,9 +180,9 @@ static enum qr_code long_flag(struct run_command *r, const char *text, const cha
         r->help = true;
         return QR_OK;
     }
-    if (!arity) return unknown_flag(name, err);
+    if (!arity) return reject_unknown_flag(name, err);
     const char *value = equals ? equals + 1 : arity == 1 ? "true" : next;
-    if (!value) return qr_fail(err, QR_INVALID_ARGUMENT, "--%s wants a value", name);
+    if (!value) return qr_fail(err, QR_INVALID_ARGUMENT, "--%s needs a value", name);
     *ret_took = !equals && arity == 2;
     return worker_flag(r, name, value, err);
 }
@@ -207,7 +209,7 @@ static enum qr_code read_arguments(struct run_command *r, int argc, char **argv,
             code = qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag %.80s; --help lists them", a);
         } else if (r->settings.job) {
             code = qr_fail(err, QR_INVALID_ARGUMENT,
-                           "two jobs are named, '%.200s' and '%.200s'; run takes one",
+                           "two jobs are given, '%.200s' and '%.200s'; run takes one",
                            r->settings.job, a);
         } else {
             r->settings.job = qr_xstrdup(a);
@@ -216,33 +218,35 @@ static enum qr_code read_arguments(struct run_command *r, int argc, char **argv,
     return code;
 }
 
-/* ---- before any worker ---- */
+/* ---- before workers start ---- */
 
 static bool takes_input(const struct run_command *r) {
     return r->settings.job && strcmp(r->settings.job, "-") == 0;
 }
 
-/* A pipe is read once, and each worker reads the job: standard input becomes a file. */
-static enum qr_code keep_input(struct qr_err *err) {
+/* Copies standard input to a memory file: a pipe can be read only once, but each worker reads the
+ * job. */
+static enum qr_code copy_stdin_job(struct qr_err *err) {
     enum { MAX_BYTES = 64 << 20 };
     struct qr_buf text = {0};
     qr_auto(qr_close_p) int fd = memfd_create("job", MFD_CLOEXEC);
-    if (fd < 0) return qr_fail_errno(err, errno, "keep the job on standard input");
+    if (fd < 0) return qr_fail_errno(err, errno, "cannot keep the job from standard input");
     enum qr_code code = qr_input_read(MAX_BYTES, &text, err);
     for (size_t at = 0; at < text.n && code == QR_OK;) {
         ssize_t n = write(fd, text.p + at, text.n - at);
         if (n > 0) at += (size_t)n;
-        else if (errno != EINTR) code = qr_fail_errno(err, errno, "keep the job on standard input");
+        else if (errno != EINTR)
+            code = qr_fail_errno(err, errno, "cannot keep the job from standard input");
     }
     if (code == QR_OK && (lseek(fd, 0, SEEK_SET) != 0 || dup2(fd, STDIN_FILENO) < 0))
-        code = qr_fail_errno(err, errno, "keep the job on standard input");
+        code = qr_fail_errno(err, errno, "cannot keep the job from standard input");
     qr_buf_free(&text);
     return code;
 }
 
-/* What an earlier run left: gone on from, or all there is to do. Said here, once. */
-static enum qr_code look_back(struct run_command *r, const struct qr_outputs *outputs,
-                              const struct qr_workload *load, struct qr_err *err) {
+/* Reports the checkpoint of an earlier run, from which training resumes or which is the result. */
+static enum qr_code load_checkpoint(struct run_command *r, const struct qr_outputs *outputs,
+                                    const struct qr_workload *load, struct qr_err *err) {
     uint64_t epochs = r->settings.epochs > 0 ? (uint64_t)r->settings.epochs : r->job->train.epochs;
     unsigned long long planned =
         epochs * qr_batch_count(load->data.n_train, r->job->train.batch_size);
@@ -252,29 +256,27 @@ static enum qr_code look_back(struct run_command *r, const struct qr_outputs *ou
     enum qr_code code = qr_run_checkpoints_load(url, outputs->dir, load, epochs, &start, err);
     unsigned long long step = start.state.step, epoch = start.state.epoch;
     qr_run_checkpoints_warn(&start.notes, qr_command_log());
-    if (code == QR_OK && start.differs.n) fprintf(r->people, "%s\n", qr_buf_string(&start.differs));
+    if (code == QR_OK && start.differs.n)
+        fprintf(r->text_out, "%s\n", qr_buf_string(&start.differs));
     if (start.found == QR_FOUND_STATE)
         qr_buf_printf(
             &text,
-            "goes on from step %llu of %llu, %llu epochs finished (%s; --fresh trains from the "
-            "start)\n",
+            "resuming from step %llu of %llu, %llu epochs finished (%s; --fresh starts over)\n",
             step, planned, epoch, url);
     r->trained = start.found == QR_FOUND_DONE;
     if (r->trained)
         qr_buf_printf(
-            &text,
-            "already trained: %llu steps, %llu epochs, weights in %s; --fresh trains again\n", step,
-            epoch, outputs->weights_url);
-    qr_print_escaped(r->people, qr_buf_string(&text));
+            &text, "already trained: %llu steps, %llu epochs, weights in %s; --fresh starts over\n",
+            step, epoch, outputs->weights_url);
+    qr_print_escaped(r->text_out, qr_buf_string(&text));
     qr_buf_free(&text);
     qr_resume_point_fini(&start);
     return code;
 }
 
-/* Each worker looks at its own need; whether there is room for all is asked here. Code and
- * libraries are there once. */
-static enum qr_code check_memory(const struct run_command *r, const struct qr_workload *load,
-                                 struct qr_err *err) {
+/* Each worker checks its own memory; this checks the sum. Code and libraries count once. */
+static enum qr_code check_memory_of_workers(const struct run_command *r,
+                                            const struct qr_workload *load, struct qr_err *err) {
     const struct qr_memory_process process = {
         .threads = r->n_threads, .workers = r->n_workers, .tls = r->tls, .hdf5 = true};
     const struct qr_memory_estimate one = qr_workload_memory(load, &process);
@@ -284,14 +286,13 @@ static enum qr_code check_memory(const struct run_command *r, const struct qr_wo
     if (need <= available) return QR_OK;
     return qr_fail(err, QR_UNAVAILABLE,
                    "%u workers need more than the %llu bytes that are available now (each %llu, of "
-                   "which %llu for data and %llu for workspaces): take fewer (-n), fewer --threads "
-                   "or a smaller job, or end other programs",
+                   "which %llu for data and %llu for workspaces); use fewer workers (-n), fewer "
+                   "--threads or a smaller job, or stop other programs",
                    r->n_workers, (unsigned long long)available, (unsigned long long)one.total,
                    (unsigned long long)one.data, (unsigned long long)one.workspaces);
 }
 
-/* Everything that can be wrong with the job, the data or the outputs is said here, once, and
- * nothing is left behind. */
+/* Reports all errors of job, data and outputs once, before anything is written. */
 static enum qr_code check_job(struct run_command *r, struct qr_err *err) {
     struct qr_settings *s = &r->settings;
     struct qr_workload load;
@@ -304,8 +305,8 @@ static enum qr_code check_job(struct run_command *r, struct qr_err *err) {
         if (code == QR_OK) qr_warn(qr_command_log(), "qring", "%s", unknown[i]);
         free(unknown[i]);
     }
-    if (code == QR_OK && takes_input(r)) code = keep_input(err);
-    r->tls = !qr_tls_given(s); /* those that the job file names are a cluster's */
+    if (code == QR_OK && takes_input(r)) code = copy_stdin_job(err);
+    r->tls = !qr_tls_given(s); /* certificates in the job file are for a cluster */
     if (code == QR_OK) code = qr_settings_load_job(s, &r->job, err);
     r->tls = r->tls && !s->plaintext && r->n_workers > 1;
     if (code == QR_OK) code = qr_settings_check(s, err);
@@ -326,9 +327,9 @@ static enum qr_code check_job(struct run_command *r, struct qr_err *err) {
     qr_job_warnings_fini(&warnings);
     if (r->job->sweep)
         qr_warn(qr_command_log(), "qring",
-                "the job has a sweep, which run does not look at: qring sweep trains its trials");
+                "the job has a sweep, which qring run ignores; qring sweep trains its trials");
     code = qr_workload_check_training(&load, err);
-    if (code == QR_OK) code = check_memory(r, &load, err);
+    if (code == QR_OK) code = check_memory_of_workers(r, &load, err);
     if (code == QR_OK) code = qr_outputs_check(&outputs, err);
     if (code == QR_OK) code = qr_outputs_lock(&outputs, r->job->name, NULL, err);
     r->lock = outputs.lock;
@@ -337,19 +338,19 @@ static enum qr_code check_job(struct run_command *r, struct qr_err *err) {
     if (code == QR_OK) {
         struct qr_buf table = {0};
         qr_model_table(load.model, r->job, &table);
-        outputs.dir_was_there = true; /* the workers' logs go there */
-        fprintf(r->people, "%s%zu samples train, %zu validate\n", qr_buf_string(&table),
-                load.data.n_train, load.data.n_samples - load.data.n_train);
+        outputs.dir_was_there = true; /* keep it for the logs of the workers */
+        fprintf(r->text_out, "%s%zu training samples, %zu validation samples\n",
+                qr_buf_string(&table), load.data.n_train, load.data.n_samples - load.data.n_train);
         qr_buf_clear(&table);
         qr_job_put_inputs(r->job, &load.data, &table);
-        if (table.n) fprintf(r->people, "inputs: %s\n", qr_buf_string(&table));
+        if (table.n) fprintf(r->text_out, "inputs: %s\n", qr_buf_string(&table));
         qr_buf_clear(&table);
         qr_job_put_classes(r->job, &load.data, &table);
-        if (table.n) fprintf(r->people, "classes: %s\n", qr_buf_string(&table));
+        if (table.n) fprintf(r->text_out, "classes: %s\n", qr_buf_string(&table));
         qr_buf_clear(&table);
         qr_overrides_put(&s->set, &table);
-        if (table.n) fprintf(r->people, "set: %s\n", qr_buf_string(&table));
-        fprintf(r->people, "%u worker%s, %u thread%s each, %s kernels, all-reduce %s%s\n",
+        if (table.n) fprintf(r->text_out, "set: %s\n", qr_buf_string(&table));
+        fprintf(r->text_out, "%u worker%s, %u thread%s each, %s kernels, all-reduce %s%s\n",
                 r->n_workers, r->n_workers == 1 ? "" : "s", r->n_threads,
                 r->n_threads == 1 ? "" : "s", qr_isa_name(r->isa),
                 r->n_workers == 1 ? "none" : s->allreduce,
@@ -357,41 +358,43 @@ static enum qr_code check_job(struct run_command *r, struct qr_err *err) {
                 : s->plaintext    ? ", plaintext"
                                   : ", TLS");
         qr_buf_free(&table);
-        if (outputs.checkpoints_url && !s->fresh) code = look_back(r, &outputs, &load, err);
-        fflush(r->people);
+        if (outputs.checkpoints_url && !s->fresh) code = load_checkpoint(r, &outputs, &load, err);
+        fflush(r->text_out);
     }
     qr_outputs_fini(&outputs);
     qr_workload_fini(&load);
     return code;
 }
 
-/* In front of what the person gave, which then wins; what run decides itself comes last. */
+/* Puts defaults before the arguments of the user, which override them, and fixed values after. */
 static void arrange_arguments(struct run_command *r) {
     char *given[MAX_FLAGS];
     size_t n = r->n_arguments;
     memcpy(given, r->arguments, n * sizeof *given);
     r->n_arguments = 0;
-    if (r->settings.job) pass_on(r, qr_xstrdup(r->settings.job));
-    pass_on(r, qr_xstrdup("--log-format=text"));
-    pass_on(r, qr_xstrdup("--min-workers=1"));
-    pass_on(r, qr_xstrdup("--form-timeout=30s")); /* one that dies before it has met the others */
-    if (!r->settings.logdir) { /* "--logdir ''" comes later and wins: no events */
+    if (r->settings.job) add_argument(r, qr_xstrdup(r->settings.job));
+    add_argument(r, qr_xstrdup("--log-format=text"));
+    add_argument(r, qr_xstrdup("--min-workers=1"));
+    add_argument(r,
+                 /* a worker may exit before it has met the others */
+                 qr_xstrdup("--form-timeout=30s"));
+    if (!r->settings.logdir) { /* an empty --logdir comes later and overrides it */
         qr_auto(qr_free_p) char *logs = qr_path_join(r->out, "logs");
-        pass_on(r, qr_xasprintf("--logdir=%s", logs));
+        add_argument(r, qr_xasprintf("--logdir=%s", logs));
     }
     if (!r->settings.checkpoints) {
         qr_auto(qr_free_p) char *checkpoints = qr_path_join(r->out, "checkpoints");
-        pass_on(r, qr_xasprintf("--checkpoints=%s", checkpoints));
+        add_argument(r, qr_xasprintf("--checkpoints=%s", checkpoints));
     }
-    for (size_t i = 0; i < n; i++) pass_on(r, given[i]);
-    pass_on(r, qr_xasprintf("--threads=%u", r->n_threads));
-    pass_on(r, qr_xasprintf("--out=%s", r->out));
+    for (size_t i = 0; i < n; i++) add_argument(r, given[i]);
+    add_argument(r, qr_xasprintf("--threads=%u", r->n_threads));
+    add_argument(r, qr_xasprintf("--out=%s", r->out));
     static const char *const names[] = {"index", "peers", "peer-template",     "replicas",
                                         "port",  "bind",  "parameter-servers", "role"};
-    /* the job file's are for clusters */
+    /* Those in the job file are for clusters. */
     for (size_t i = 0; r->job->worker && i < sizeof names / sizeof *names; i++)
-        pass_on(r, qr_xasprintf("--%s=", names[i]));
-    if (r->tls) pass_on(r, qr_xstrdup("--tls-dir="));
+        add_argument(r, qr_xasprintf("--%s=", names[i]));
+    if (r->tls) add_argument(r, qr_xstrdup("--tls-dir="));
 }
 
 enum qr_code qr_find_worker(char **ret, struct qr_err *err) {
@@ -406,35 +409,35 @@ enum qr_code qr_find_worker(char **ret, struct qr_err *err) {
     *slash = 0;
     *ret = qr_path_join(path, "qringd");
     if (access(*ret, X_OK) == 0) return QR_OK;
-    enum qr_code code = qr_fail(
-        err, QR_NOT_FOUND, "%s: the worker's program is not there; it belongs beside qring", *ret);
+    enum qr_code code = qr_fail(err, QR_NOT_FOUND,
+                                "cannot find the worker program %s; install it beside qring", *ret);
     free(*ret);
     *ret = NULL;
     return code;
 }
 
-/* The table, the bar and the result, or nobody reads them. */
-static enum qr_code choose_people(struct run_command *r, struct qr_err *err) {
-    r->people = r->json ? stderr : stdout;
+/* Output for the table, the progress bar and the result; /dev/null with --quiet. */
+static enum qr_code choose_text_out(struct run_command *r, struct qr_err *err) {
+    r->text_out = r->json ? stderr : stdout;
     if (!r->quiet || r->help) return QR_OK;
-    FILE *nobody = fopen("/dev/null", "we");
-    if (!nobody) return qr_fail_errno(err, errno, "--quiet: open /dev/null");
+    FILE *null_out = fopen("/dev/null", "we");
+    if (!null_out) return qr_fail_errno(err, errno, "--quiet: cannot open /dev/null");
     qr_command_quiet();
-    r->people = nobody;
+    r->text_out = null_out;
     return QR_OK;
 }
 
-/* ---- while it runs ---- */
+/* ---- while workers run ---- */
 
-/* A text of the event; empty: it has none. */
-static void take_text(const struct qr_json *event, const char *key, struct qr_buf *ret) {
+/* Text of a key of the event; empty: missing. */
+static void read_event_text(const struct qr_json *event, const char *key, struct qr_buf *ret) {
     const char *text;
     qr_buf_clear(ret);
     if (qr_json_string(qr_json_get(event, key), key, &text, NULL) == QR_OK) qr_buf_puts(ret, text);
 }
 
-/* As qring evaluate prints them. */
-static void take_values(const struct qr_json *event, struct qr_buf *ret) {
+/* In the format of qring evaluate. */
+static void read_event_values(const struct qr_json *event, struct qr_buf *ret) {
     const struct qr_json *values = qr_json_get(event, "values");
     qr_buf_clear(ret);
     if (!values || qr_json_type(values) != QR_JSON_OBJECT) return;
@@ -452,10 +455,10 @@ static void on_done(struct run_command *r, const struct qr_json *event) {
     r->done = true;
     if (qr_json_string(qr_json_get(event, "state_digest"), "state_digest", &digest, NULL) == QR_OK)
         snprintf(r->digest, sizeof r->digest, "%s", digest);
-    take_text(event, "stopped", &r->stopped);
-    take_text(event, "best", &r->best);
-    take_text(event, "confusion", &r->confusion);
-    take_values(event, &r->values);
+    read_event_text(event, "stopped", &r->stopped);
+    read_event_text(event, "best", &r->best);
+    read_event_text(event, "confusion", &r->confusion);
+    read_event_values(event, &r->values);
     qr_buf_clear(&r->wrote);
     for (const struct qr_json *p = qr_json_first(qr_json_get(event, "wrote")); p;
          p = qr_json_next(p))
@@ -479,8 +482,8 @@ static void on_lost(void *ctx, unsigned worker, const char *sentence, unsigned n
                     bool comes_back) {
     struct run_command *r = ctx;
     qr_progress_end(&r->progress);
-    qr_warn(qr_command_log(), "qring", "worker %u: %s; %u %s on%s", worker, sentence, n_left,
-            n_left == 1 ? "goes" : "go", comes_back ? ", and it is started again" : "");
+    qr_warn(qr_command_log(), "qring", "worker %u: %s; %u %s%s", worker, sentence, n_left,
+            n_left == 1 ? "remains" : "remain", comes_back ? "; restarting it" : "");
 }
 
 static void print_result(const struct run_command *r) {
@@ -491,7 +494,7 @@ static void print_result(const struct run_command *r) {
     qr_buf_free(&text);
 }
 
-static int conclude(struct run_command *r, const struct qr_local_result *result) {
+static int run_report(struct run_command *r, const struct qr_local_result *result) {
     qr_progress_end(&r->progress);
     if (result->sentence) {
         qr_error(qr_command_log(), "qring", "worker %d: %s (its log: %s/worker-%d.log)",
@@ -500,21 +503,21 @@ static int conclude(struct run_command *r, const struct qr_local_result *result)
     }
     r->interrupted = result->interrupted && !result->terminated;
     if (!r->done) {
-        if (result->interrupted) fprintf(r->people, "stopped: all workers have ended\n");
+        if (result->interrupted) fprintf(r->text_out, "stopped: all workers have exited\n");
         return result->terminated && result->exit_code == 0 ? (int)r->settings.exit_on_drain
                                                             : result->exit_code;
     }
-    if (r->stopped.n) fprintf(r->people, "%s\n", qr_buf_string(&r->stopped));
-    if (r->best.n) fprintf(r->people, "%s\n", qr_buf_string(&r->best));
-    fprintf(r->people, "wrote\n%s", qr_buf_string(&r->wrote));
-    if (r->confusion.n) fprintf(r->people, "%s\n", qr_buf_string(&r->confusion));
-    if (*r->digest) fprintf(r->people, "state_digest: %s\n", r->digest);
-    fprintf(r->people, "%s\n", qr_buf_string(&r->values));
+    if (r->stopped.n) fprintf(r->text_out, "%s\n", qr_buf_string(&r->stopped));
+    if (r->best.n) fprintf(r->text_out, "%s\n", qr_buf_string(&r->best));
+    fprintf(r->text_out, "wrote\n%s", qr_buf_string(&r->wrote));
+    if (r->confusion.n) fprintf(r->text_out, "%s\n", qr_buf_string(&r->confusion));
+    if (*r->digest) fprintf(r->text_out, "state_digest: %s\n", r->digest);
+    fprintf(r->text_out, "%s\n", qr_buf_string(&r->values));
     if (r->json) print_result(r);
     return result->exit_code;
 }
 
-static enum qr_code start(struct run_command *r, int *ret_exit_code, struct qr_err *err) {
+static enum qr_code run_start(struct run_command *r, int *ret_exit_code, struct qr_err *err) {
     qr_auto(qr_free_p) char *program = NULL;
     struct qr_local_result result = {0};
     enum qr_code code = qr_find_worker(&program, err);
@@ -523,7 +526,7 @@ static enum qr_code start(struct run_command *r, int *ret_exit_code, struct qr_e
     if (code != QR_OK || r->trained) return code;
     arrange_arguments(r);
     r->progress = (struct qr_progress){
-        .out = r->people, .terminal = isatty(fileno(r->people)), .clock = &qr_clock_monotonic};
+        .out = r->text_out, .terminal = isatty(fileno(r->text_out)), .clock = &qr_clock_monotonic};
     const struct qr_local_options opt = {
         .program = program,
         .n_workers = r->n_workers,
@@ -543,13 +546,13 @@ static enum qr_code start(struct run_command *r, int *ret_exit_code, struct qr_e
         .ctx = r,
     };
     if ((code = qr_local_run(&opt, &result, err)) != QR_OK) return code;
-    *ret_exit_code = conclude(r, &result);
+    *ret_exit_code = run_report(r, &result);
     free(result.sentence);
     return QR_OK;
 }
 
-/* A shell's loop ends with a command that the signal has ended, and goes on after one that exits,
- * with 130 too. Where the signal ends nothing (a container's first process), the code says it. */
+/* A shell ends its loop if a signal ended the command, but not if the command exits, even with 130.
+ * If the signal does not end this process (the first one of a container), exit with that code. */
 _Noreturn void qr_exit_by_sigint(void) {
     enum { OF_INTERRUPT = 128 + SIGINT };
     fflush(NULL);
@@ -564,9 +567,9 @@ int qr_command_run(const struct qr_command *self, int argc, char **argv) {
     int exit_code = 0;
     qr_settings_init(&r.settings);
     enum qr_code code = read_arguments(&r, argc, argv, &err);
-    if (code == QR_OK) code = choose_people(&r, &err);
+    if (code == QR_OK) code = choose_text_out(&r, &err);
     if (code == QR_OK && r.help) fputs(self->help, stdout);
-    else if (code == QR_OK) code = start(&r, &exit_code, &err);
+    else if (code == QR_OK) code = run_start(&r, &exit_code, &err);
     for (size_t i = 0; i < r.n_arguments; i++) free(r.arguments[i]);
     qr_run_lock_release(&r.lock);
     if (r.job) qr_job_free(r.job);
@@ -577,7 +580,7 @@ int qr_command_run(const struct qr_command *self, int argc, char **argv) {
     qr_buf_free(&r.values);
     qr_buf_free(&r.confusion);
     free(r.out);
-    if (r.people && r.people != stdout && r.people != stderr) fclose(r.people);
+    if (r.text_out && r.text_out != stdout && r.text_out != stderr) fclose(r.text_out);
     if (r.interrupted && code == QR_OK && exit_code == 0) qr_exit_by_sigint();
     return code == QR_OK ? exit_code : qr_exit_report(code, &err);
 }

@@ -1,3 +1,5 @@
+/* cmd/qring/show.c — qring show: draws the circuit and prints the plan. Start reading at
+ * qr_command_show(). */
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -9,10 +11,11 @@
 #include "sim/sim.h"
 
 const char qr_help_show[] =
-    "Draws a job's circuit; says its parameters, gates, fused gates and what a gradient costs; "
-    "lists parameters that no read-out can see.\n"
-    "With --plan: which gates were fused, on which qubits, in which order; operations, bytes and "
-    "memory of each stage.\n"
+    "Draws the circuit of a job; prints its parameters, gates, fused gates, the cost of a gradient "
+    "and\n"
+    "the parameters that affect no read-out. With --plan: the fused gates, their qubits and order, "
+    "and\n"
+    "operations, bytes and memory of each stage.\n"
     "\n"
     "Examples:\n"
     "  qring show                     # the tutorial's model\n"
@@ -21,13 +24,13 @@ const char qr_help_show[] =
     "  qring show job.json --json\n"
     "\n"
     "Usage: qring show [JOB] [FLAGS]\n"
-    "  --columns N            width of the drawing [the terminal's, else 120]\n"
-    "  --plan                 the whole execution plan, without the drawing\n"
-    "  --isa NAME             the kernels to compile for: auto, portable, avx2, avx512, neon\n"
-    "  --set PATH=VALUE       a key of the job, as often as wanted: --set train.epochs=5 --set "
+    "  --columns N            width of the drawing, in characters [the terminal's, else 120]\n"
+    "  --plan                 print the execution plan instead of the drawing\n"
+    "  --isa NAME             kernels to compile for [auto]: auto, portable, avx2, avx512 or neon\n"
+    "  --set PATH=VALUE       set a key of the job, repeatable: --set train.epochs=5 --set "
     "model[1].units=8\n"
-    "  --seed N               --set seed=N\n"
-    "  --json                 one object on standard output, without the drawing\n";
+    "  --seed N               random seed, as --set seed=N\n"
+    "  --json                 print one JSON object instead of the drawing\n";
 
 struct shown {
     struct qr_overrides set;
@@ -37,14 +40,14 @@ struct shown {
     uint8_t *zero_gradient;
 };
 
-static enum qr_code load(struct shown *s, const char *job, const char *isa_name,
-                         struct qr_err *err) {
+static enum qr_code show_load(struct shown *s, const char *job, const char *isa_name,
+                              struct qr_err *err) {
     enum qr_isa isa = QR_ISA_PORTABLE;
     size_t columns = 0;
     enum qr_code code = qr_isa_parse(isa_name, &isa, err);
     if (code == QR_OK) code = qr_job_load(job, &s->set, &s->job, err);
     if (code == QR_OK && !qr_layers_input_circuit(s->job->layers, s->job->n_layers)) {
-        /* how wide its data is, only the data says */
+        /* Only the data determines the number of columns. */
         code = qr_job_data(s->job, &s->data, err);
         columns = s->data.n_columns;
     }
@@ -55,7 +58,7 @@ static enum qr_code load(struct shown *s, const char *job, const char *isa_name,
     return QR_OK;
 }
 
-static void fini(struct shown *s) {
+static void shown_fini(struct shown *s) {
     qr_model_free(s->model);
     qr_dataset_fini(&s->data);
     if (s->job) qr_job_free(s->job);
@@ -75,7 +78,7 @@ static enum qr_code read_width(const char *columns, unsigned *ret, struct qr_err
     return QR_OK;
 }
 
-/* "qconv20", or "qconv20 of pqc_1" where there are several filters or quantum layers. */
+/* "qconv20", or "qconv20 of pqc_1" if there are several filters or quantum layers. */
 static void put_zero_gradient_name(struct qr_buf *b, const struct shown *s,
                                    const struct qr_model_tensor *t, size_t i) {
     size_t n = qr_model_n_layers(s->model);
@@ -85,7 +88,7 @@ static void put_zero_gradient_name(struct qr_buf *b, const struct shown *s,
     if (several) qr_buf_printf(b, " of %.*s", (int)strcspn(t->name, "/"), t->name);
 }
 
-/* Of one circuit, and of all its filters. */
+/* Parameters of one circuit, in all its filters. */
 static void zero_gradient_json(const struct shown *s, const struct qr_circuit *c,
                                struct qr_json_writer *w) {
     for (size_t i = 0; i < qr_model_n_tensors(s->model); i++) {
@@ -100,7 +103,7 @@ static void zero_gradient_json(const struct shown *s, const struct qr_circuit *c
     }
 }
 
-/* Of one circuit; in all its filters they are the same. */
+/* Parameters of one circuit; the same in all its filters. */
 static void zero_gradient_text(const struct shown *s, const struct qr_model_layer *l,
                                struct qr_buf *b) {
     enum { SHOWN = 12 };
@@ -114,11 +117,11 @@ static void zero_gradient_text(const struct shown *s, const struct qr_model_laye
         if (s->zero_gradient[t->offset + k] && n++ < SHOWN)
             qr_buf_printf(b, "%s%s", n > 1 ? ", " : "", l->circuit->param_names[k]);
     if (!n) {
-        qr_buf_puts(b, "none: every parameter can move a read-out");
+        qr_buf_puts(b, "none: every parameter affects a read-out");
         return;
     }
     if (n > SHOWN) qr_buf_printf(b, " and %zu more", n - SHOWN);
-    qr_buf_printf(b, "%s (no read-out sees them: constants here, gradient exactly 0)",
+    qr_buf_printf(b, "%s (no effect on any read-out, gradient exactly 0)",
                   l->n_filters > 1 ? ", in each copy" : "");
 }
 
@@ -129,7 +132,7 @@ static void put_flop(struct qr_buf *b, double flop) {
     qr_buf_printf(b, "%.3g %s", flop, units[u]);
 }
 
-/* Of the micro-batches that the job trains in. */
+/* Report for the micro-batches of training. */
 static struct qr_sim_report *report_of(const struct shown *s, const struct qr_model_layer *l) {
     size_t batch = s->job->train.batch_size, size = s->job->micro_batch_size;
     const struct qr_sim_report_options opt = {.n_samples = size < batch ? size : batch,
@@ -165,13 +168,13 @@ static void circuit_text(const struct shown *s, size_t at, bool plan, unsigned c
     if (!plan) {
         qr_buf_puts(b, "gradient    ");
         put_flop(b, r->flop / (double)r->n_samples * (double)l.n_filters);
-        qr_buf_printf(b, " a sample, all parameters at once; %zu bytes a thread\n",
+        qr_buf_printf(b, " per sample for all parameters; %zu bytes per thread\n",
                       qr_model_bytes_per_thread(s->model));
     }
     qr_sim_report_free(r);
 }
 
-static void text_of(const struct shown *s, bool plan, unsigned columns, struct qr_buf *b) {
+static void show_text(const struct shown *s, bool plan, unsigned columns, struct qr_buf *b) {
     size_t n_layers = qr_model_n_layers(s->model);
     if (s->set.n) {
         qr_buf_puts(b, "set         ");
@@ -186,14 +189,14 @@ static void text_of(const struct shown *s, bool plan, unsigned columns, struct q
     for (size_t n = 0, at; (at = qr_model_quantum(s->model, n)) < n_layers; n++)
         circuit_text(s, at, plan, columns, b);
     if (plan && qr_model_quantum(s->model, 0) == n_layers)
-        qr_buf_puts(b, "plan        none: a job without a circuit\n");
+        qr_buf_puts(b, "plan        none: the job has no circuit\n");
     if (plan) return;
     qr_buf_printf(b, "batches     of %llu samples, in micro-batches of %zu\n\n",
                   (unsigned long long)s->job->train.batch_size, s->job->micro_batch_size);
     qr_model_table(s->model, s->job, b);
 }
 
-static void put_number(struct qr_json_writer *w, const char *key, double v) {
+static void put_json_number(struct qr_json_writer *w, const char *key, double v) {
     qr_json_put_key(w, key);
     qr_json_put_double(w, v);
 }
@@ -202,12 +205,12 @@ static void circuit_json(const struct shown *s, size_t at, struct qr_json_writer
     const struct qr_model_layer l = qr_model_layer(s->model, at);
     const struct qr_quantum_options *q = &s->job->layers[at].quantum;
     struct qr_sim_report *r = report_of(s, &l);
-    put_number(w, "qubits", l.circuit->n_qubits);
-    put_number(w, "gates", (double)l.circuit->n_gates);
-    put_number(w, "circuit_parameters", l.circuit->n_params);
-    put_number(w, "filters", (double)l.n_filters);
-    put_number(w, "fused_gates", (double)r->n_fused);
-    put_number(w, "flop_per_gradient", r->flop / (double)r->n_samples);
+    put_json_number(w, "qubits", l.circuit->n_qubits);
+    put_json_number(w, "gates", (double)l.circuit->n_gates);
+    put_json_number(w, "circuit_parameters", l.circuit->n_params);
+    put_json_number(w, "filters", (double)l.n_filters);
+    put_json_number(w, "fused_gates", (double)r->n_fused);
+    put_json_number(w, "flop_per_gradient", r->flop / (double)r->n_samples);
     qr_json_put_key(w, "engine");
     qr_json_put_string(w, r->engine);
     qr_json_put_key(w, "readouts");
@@ -223,20 +226,20 @@ static void circuit_json(const struct shown *s, size_t at, struct qr_json_writer
     qr_sim_report_free(r);
 }
 
-/* One circuit's members stand in the object itself; of several each has its own in "circuits". */
-static void json_of(const struct shown *s, struct qr_buf *b) {
+/* Members of a single circuit are in the object itself; several circuits are in "circuits". */
+static void show_json(const struct shown *s, struct qr_buf *b) {
     size_t n_layers = qr_model_n_layers(s->model), first = qr_model_quantum(s->model, 0);
     struct qr_json_writer w = qr_json_writer(b, 0);
     qr_json_open(&w, '{');
     qr_json_put_key(&w, "job");
     qr_json_put_string(&w, s->job->name);
     qr_overrides_json(&s->set, &w);
-    if (s->job->sweep) put_number(&w, "trials", (double)s->job->sweep->n_trials);
-    put_number(&w, "parameters", (double)qr_model_n_params(s->model));
-    put_number(&w, "frozen_parameters", (double)qr_model_n_frozen(s->model));
-    put_number(&w, "micro_batch_size", (double)s->job->micro_batch_size);
-    put_number(&w, "batch_size", (double)s->job->train.batch_size);
-    put_number(&w, "bytes_per_thread", (double)qr_model_bytes_per_thread(s->model));
+    if (s->job->sweep) put_json_number(&w, "trials", (double)s->job->sweep->n_trials);
+    put_json_number(&w, "parameters", (double)qr_model_n_params(s->model));
+    put_json_number(&w, "frozen_parameters", (double)qr_model_n_frozen(s->model));
+    put_json_number(&w, "micro_batch_size", (double)s->job->micro_batch_size);
+    put_json_number(&w, "batch_size", (double)s->job->train.batch_size);
+    put_json_number(&w, "bytes_per_thread", (double)qr_model_bytes_per_thread(s->model));
     bool several = qr_model_quantum(s->model, 1) < n_layers;
     if (first < n_layers && !several) circuit_json(s, first, &w);
     if (several) {
@@ -244,7 +247,7 @@ static void json_of(const struct shown *s, struct qr_buf *b) {
         qr_json_open(&w, '[');
         for (size_t n = 0, at; (at = qr_model_quantum(s->model, n)) < n_layers; n++) {
             qr_json_open(&w, '{');
-            put_number(&w, "layer", (double)at);
+            put_json_number(&w, "layer", (double)at);
             circuit_json(s, at, &w);
             qr_json_close(&w, '}');
         }
@@ -270,12 +273,12 @@ int qr_command_show(const struct qr_command *self, int argc, char **argv) {
                                       &words, &help, &err);
     if (code == QR_OK && help) return qr_print_help(self);
     if (code == QR_OK) code = read_width(columns, &width, &err);
-    if (code == QR_OK) code = load(&s, words.v[0], isa, &err);
-    if (code == QR_OK && json) json_of(&s, &text);
-    if (code == QR_OK && !json) text_of(&s, plan, width, &text);
+    if (code == QR_OK) code = show_load(&s, words.v[0], isa, &err);
+    if (code == QR_OK && json) show_json(&s, &text);
+    if (code == QR_OK && !json) show_text(&s, plan, width, &text);
     if (json) fputs(qr_buf_string(&text), stdout);
     else qr_print_escaped(stdout, qr_buf_string(&text));
     qr_buf_free(&text);
-    fini(&s);
+    shown_fini(&s);
     return qr_exit_report(code, &err);
 }

@@ -1,3 +1,5 @@
+/* cmd/qring/status.c — qring status: prints the state of a running worker. Start reading at
+ * qr_command_status(). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -7,36 +9,39 @@
 #include "monitor/status.h"
 
 const char qr_help_status[] =
-    "Asks a running worker's port for probes and metrics how it goes: who is in the ring, steps a "
-    "second, the slowest member, checkpoints, refused\n"
-    "connections, its last error. Asks twice, a second apart; changes nothing.\n"
+    "State of a running worker, from its port for probes and metrics: members of the ring, steps "
+    "per\n"
+    "second, slowest member, checkpoints, rejected connections and last error. Sends two requests, "
+    "one\n"
+    "second apart, and changes nothing.\n"
     "\n"
     "Examples:\n"
     "  qring status localhost:8080\n"
     "  kubectl port-forward pod/qcnn-0 8080 & qring status localhost   # port 8080 is the default\n"
     "  qring status qcnn-3.qcnn:8080 --json | jq .steps_per_second\n"
-    "  qring status localhost:8080 --watch              # until Ctrl-C, or the run has ended\n"
+    "  qring status localhost:8080 --watch              # until Ctrl-C, or the end of the run\n"
     "\n"
     "Usage: qring status HOST[:PORT] [--watch] [--json]\n"
-    "  PORT is the worker's --http-port; workers of qring run have one only if it is given to "
-    "them.\n"
-    "  --json                 one object on standard output: members under \"peers\", counters "
-    "under \"metrics\" by their names in /metrics\n"
-    "  --watch                each second anew, drawn over on a terminal, else a line each, with "
-    "--json an object in a line; ends when the worker\n"
-    "                         has not answered for 5 s\n"
+    "  PORT is the worker's --http-port [8080]; workers of qring run have one only if it is "
+    "given.\n"
+    "  --json                 print one JSON object: members in \"peers\", counters in \"metrics\" "
+    "by their\n"
+    "                         names in /metrics\n"
+    "  --watch                repeat every second: redrawn on a terminal, otherwise a line each "
+    "(with\n"
+    "                         --json an object each); ends after 5 s without a response\n"
     "\n"
-    "Exit codes: 0 it answered (and, watched, has ended), 130 Ctrl-C, 2 the address is none or "
-    "something else answers there, 138 nobody "
-    "answers (now).\n";
+    "Exit codes: 0 the worker responded (with --watch: and has ended), 130 Ctrl-C, 2 the address "
+    "is not\n"
+    "valid or another program responds there, 138 no response (please retry).\n";
 
-/* ---- again and again ---- */
+/* ---- with --watch ---- */
 
 static const int64_t gone_ns = 5 * QR_SECOND;
 enum watch_form { DRAWN, LINES, OBJECTS };
 
-/* Over what stood there: each line to its end, and what is below. */
-static void draw(const struct qr_buf *text, bool first) {
+/* Overwrites the screen: clears each line to its end, and everything below. */
+static void redraw(const struct qr_buf *text, bool first) {
     fputs(first ? "\033[2J\033[H" : "\033[H", stdout);
     for (size_t i = 0; i < text->n; i++) {
         if (text->p[i] == '\n') fputs("\033[K", stdout);
@@ -45,29 +50,29 @@ static void draw(const struct qr_buf *text, bool first) {
     fputs("\033[J", stdout);
 }
 
-static bool show(const struct qr_status_pair *s, const char *address, enum watch_form form,
-                 bool first) {
+static bool print_status(const struct qr_status_pair *s, const char *address, enum watch_form form,
+                         bool first) {
     struct qr_buf text = {0};
     if (form == DRAWN) qr_status_text(s, address, &text);
     else if (form == LINES) qr_status_line(s, &text);
     else qr_status_json_line(s, address, &text);
-    if (form == DRAWN) draw(&text, first);
+    if (form == DRAWN) redraw(&text, first);
     else fwrite(text.p, 1, text.n, stdout);
     qr_buf_free(&text);
-    return fflush(stdout) == 0; /* else the reader is gone */
+    return fflush(stdout) == 0; /* otherwise the reader has closed the pipe */
 }
 
-static int gone(const struct qr_status_pair *s, const char *address, enum watch_form form,
-                const struct qr_err *why) {
+static int report_gone(const struct qr_status_pair *s, const char *address, enum watch_form form,
+                       const struct qr_err *why) {
     double step = s->is.value[QR_STEP], planned = s->is.value[QR_STEPS_PLANNED];
     if (form != OBJECTS)
-        printf("%s answers no more: its last answer was of step %.0f of %.0f (%s)\n", address, step,
-               planned, why->msg);
+        printf("%s does not respond any more: its last response was at step %.0f of %.0f (%s)\n",
+               address, step, planned, why->msg);
     return 0;
 }
 
-/* It answers meanwhile, or has not for a while. */
-static int watch(const char *address, struct qr_status_pair *s, bool json) {
+/* Repeats the request until the worker has not responded for gone_ns. */
+static int watch_worker(const char *address, struct qr_status_pair *s, bool json) {
     bool terminal = isatty(STDOUT_FILENO), first = true;
     struct qr_err err;
     enum watch_form form = json                                                 ? OBJECTS
@@ -77,11 +82,11 @@ static int watch(const char *address, struct qr_status_pair *s, bool json) {
     enum qr_code code = QR_OK;
     for (;;) {
         int64_t now_ns = qr_now_ns(&qr_clock_monotonic);
-        if (code == QR_OK && !show(s, address, form, first)) return 0;
+        if (code == QR_OK && !print_status(s, address, form, first)) return 0;
         if (code == QR_OK) first = false;
         if (code == QR_INVALID_ARGUMENT) return qr_exit_report(code, &err);
         silent_ns = code == QR_OK ? 0 : silent_ns ? silent_ns : now_ns;
-        if (silent_ns && now_ns - silent_ns >= gone_ns) return gone(s, address, form, &err);
+        if (silent_ns && now_ns - silent_ns >= gone_ns) return report_gone(s, address, form, &err);
         next_ns = next_ns + QR_SECOND > now_ns ? next_ns + QR_SECOND : now_ns + QR_SECOND;
         qr_sleep_ns(next_ns - now_ns);
         code = qr_status_query_again(address, s, &err);
@@ -100,10 +105,10 @@ int qr_command_status(const struct qr_command *self, int argc, char **argv) {
     if (code == QR_OK && help) return qr_print_help(self);
     if (code == QR_OK && words.n == 0)
         code = qr_fail(&err, QR_INVALID_ARGUMENT,
-                       "which worker? qring status HOST:PORT; --help shows examples");
+                       "the worker is missing; give HOST:PORT (see --help)");
     if (code == QR_OK) code = qr_status_query(words.v[0], &s, &err);
     if (code != QR_OK) return qr_exit_report(code, &err);
-    if (watched) return watch(words.v[0], &s, json);
+    if (watched) return watch_worker(words.v[0], &s, json);
     if (json) qr_status_json(&s, words.v[0], &text);
     else qr_status_text(&s, words.v[0], &text);
     fwrite(text.p, 1, text.n, stdout);

@@ -1,3 +1,5 @@
+/* cmd/qring/summary.c — the model as a table, and weights as JSON. Start reading at
+ * qr_model_table(). */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +11,7 @@ static const char double_rule[] =
 
 enum {
     SHOWN = 8
-}; /* filters of a layer, each in a row of its own; of more the first and the rest */
+}; /* filters with a row of their own; of more filters, the first, and the others in one row */
 
 static void put_row(struct qr_buf *b, const char *name, const char *type, size_t outputs,
                     size_t params, const char *each) {
@@ -22,7 +24,7 @@ static void put_row(struct qr_buf *b, const char *name, const char *type, size_t
 /* "pqc" of the tensor "pqc/parameters" */
 static int name_length(const char *tensor) { return (int)strcspn(tensor, "/"); }
 
-/* A quantum layer is one of Keras' for each filter. */
+/* A quantum layer is one Keras layer per filter. */
 static void put_layer(struct qr_buf *b, const struct qr_model *m, const struct qr_model_layer *l,
                       size_t *tensor, size_t seen[QR_LAYERS]) {
     static const char *const types[QR_LAYERS] = {[QR_LAYER_QUANTUM] = "PQC",

@@ -1,3 +1,5 @@
+/* cmd/qring/sweep.c — qring sweep: trains the trials of a sweep and prints the best. Start reading
+ * at sweep_start(). */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,41 +17,44 @@
 #include "worker/settings.h"
 
 const char qr_help_sweep[] =
-    "Trains the trials of a job's \"sweep\", each by one worker alone, N at a time; what is done "
-    "stays done. The table and the weights\n"
-    "are the same bytes whoever trained what, here or on many machines at one bucket.\n"
+    "Trains the trials of a job's \"sweep\", each with a single worker, N at a time; finished "
+    "trials are\n"
+    "kept. The table and the weights are the same bytes whichever machine trains which trial, on "
+    "one\n"
+    "machine or on many that share a bucket.\n"
     "\n"
     "Examples:\n"
-    "  qring sweep job.json -n 4                        # into out/NAME: sweep.csv, sweep.json, "
-    "best/, trials/\n"
+    "  qring sweep job.json -n 4                        # out/NAME: sweep.csv, sweep.json, best/, "
+    "trials/\n"
     "  qring sweep --set 'sweep={\"keys\": {\"seed\": [1, 2, 3]}}' -n 2    # an ensemble of the "
     "tutorial's model\n"
     "  qring sweep job.json --to gs://my-bucket/sweep   # in each pod of an Indexed Job\n"
     "\n"
     "Usage: qring sweep [JOB] [FLAGS]\n"
-    "  -n N                   trials at a time [1]\n"
-    "  --out DIR              the table, best/ with the best trial's weights, trials/<number>/ as "
-    "a run leaves them [out/NAME]\n"
-    "  --to URL               the folder where several machines share one sweep, here, gs:// or "
-    "s3://; weights and checkpoints go there too [OUT]\n"
-    "  --fresh                delete this sweep's rows, claims, results and checkpoints, and start "
-    "over\n"
-    "  --lease TIME           a worker that is silent for so long loses its trial to another "
-    "[15s]\n"
-    "  --logdir ''            no event files for TensorBoard [OUT/trials/<number>/logs]\n"
-    "  --set PATH=VALUE       a key of the job, as often as wanted\n"
-    "  --seed N               --set seed=N\n"
-    "  --epochs E             --set train.epochs=E\n"
-    "  --threads T            of each worker [this machine's, divided among them]\n"
-    "  --json                 sweep.json on standard output, progress on standard error\n"
-    "  and every flag of qringd (qringd --help) that says how a worker computes, logs and keeps "
-    "checkpoints.\n"
+    "  -n N                   number of trials at a time [1]\n"
+    "  --out DIR              folder for the table, best/ (weights of the best trial) and\n"
+    "                         trials/<number>/ (the files of a run) [out/NAME]\n"
+    "  --to URL               folder that several machines share for one sweep [OUT], a path, "
+    "gs:// or\n"
+    "                         s3://; weights and checkpoints are written there too\n"
+    "  --fresh                delete the rows, claims, results and checkpoints of this sweep, and "
+    "start over\n"
+    "  --lease TIME           time without renewal after which a worker loses its trial [15s]\n"
+    "  --logdir ''            write no TensorBoard event files [OUT/trials/<number>/logs]\n"
+    "  --set PATH=VALUE       set a key of the job, repeatable\n"
+    "  --seed N               random seed, as --set seed=N\n"
+    "  --epochs E             number of epochs, as --set train.epochs=E\n"
+    "  --threads T            threads of each worker [CPUs of this machine divided by trials at a "
+    "time]\n"
+    "  --json                 print sweep.json on standard output, progress on standard error\n"
+    "  and every flag of qringd (qringd --help) for computation, logs and checkpoints.\n"
     "\n"
-    "A line of each trial has its metrics as metric=value, as Katib's collector reads them. A "
-    "trial whose numbers leave the arithmetic\n"
-    "is a row with its error. Exit codes: 0 every trial has its row, 4 none of them came to a "
-    "number, 130 and 143 stopped: the same\n"
-    "command goes on; others as qringd's.\n";
+    "Each trial prints a line with its metrics as metric=value, which Katib's collector reads. A "
+    "trial\n"
+    "whose numbers exceed the range of the arithmetic has a row with its error.\n"
+    "Exit codes: 0 every trial has a row, 4 no trial has a result, 130 and 143 stopped (the same "
+    "command\n"
+    "resumes), others as of qringd.\n";
 
 enum { MAX_FLAGS = 64, SHOWN = 5, MAX_TEXT_BYTES = 64 << 20 };
 
@@ -70,12 +75,12 @@ struct sweep_command {
     struct qr_local_sweep_result result;
     struct qr_sweep_board *board;
     struct qr_sweep_rows rows;
-    FILE *people;
+    FILE *text_out;
 };
 
 /* ---- arguments ---- */
 
-/* A worker's flag; those that say who it is or where its things go are the sweep's to say. */
+/* Reads a flag of the workers; rejects those for identity and paths, which the sweep sets. */
 static enum qr_code worker_flag(struct sweep_command *c, const char *name, const char *value,
                                 struct qr_err *err) {
     static const char *const ours[] = {"out", "set", "seed", "threads", "logdir"};
@@ -86,8 +91,8 @@ static enum qr_code worker_flag(struct sweep_command *c, const char *name, const
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) own |= strcmp(name, ours[i]) == 0;
     if (refused)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "--%s is not for qring sweep, which tells each worker its trial and its "
-                       "places; --set, --out and --to say what may be said",
+                       "--%s is not supported by qring sweep, which sets it for each trial; use "
+                       "--set, --out and --to",
                        name);
     c->says_epochs |= strcmp(name, "epochs") == 0;
     if (strcmp(name, "epochs") == 0)
@@ -96,7 +101,7 @@ static enum qr_code worker_flag(struct sweep_command *c, const char *name, const
     enum qr_code code = qr_settings_set(&c->settings, name, value, err);
     if (strcmp(name, "logdir") == 0 && *value)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "--logdir: trials have theirs in OUT/trials/<number>/logs; '' for none");
+                       "--logdir: event files are in OUT/trials/<number>/logs; give '' for none");
     if (strcmp(name, "logdir") == 0) c->events = false;
     if (code == QR_OK && !own && c->n_arguments == MAX_FLAGS)
         return qr_fail(err, QR_INVALID_ARGUMENT, "more than %d flags; write a job file", MAX_FLAGS);
@@ -115,7 +120,7 @@ static enum qr_code own_flag(struct sweep_command *c, const char *name, const ch
         if (!qr_parse_duration_ns(value, &c->lease_ns) || c->lease_ns < QR_SECOND ||
             c->lease_ns > 86400 * QR_SECOND)
             return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "--lease: '%.40s' is no length of time in 1s ... 24h", value);
+                           "--lease: '%.40s' is not a duration in 1s ... 24h", value);
     } else {
         if (!qr_parse_u64(value, &n) || n < 1 || n > QR_MAX_MEMBERS)
             return qr_fail(err, QR_INVALID_ARGUMENT, "-n: '%.40s' is not a number in 1 ... %d",
@@ -125,7 +130,7 @@ static enum qr_code own_flag(struct sweep_command *c, const char *name, const ch
     return QR_OK;
 }
 
-static enum qr_code unknown_flag(const char *name, struct qr_err *err) {
+static enum qr_code reject_unknown_flag(const char *name, struct qr_err *err) {
     const char *names[QR_SETTINGS_MAX + 4];
     size_t n = 0;
     for (; qr_settings_name(n); n++) names[n] = qr_settings_name(n);
@@ -153,9 +158,9 @@ static enum qr_code read_flag(struct sweep_command *c, const char *text, const c
     if (on) return QR_OK;
     bool own = strcmp(name, "to") == 0 || strcmp(name, "lease") == 0 || strcmp(name, "-n") == 0;
     int arity = own ? 2 : qr_settings_arity(name);
-    if (!arity || strcmp(name, "fresh") == 0) return unknown_flag(name, err);
+    if (!arity || strcmp(name, "fresh") == 0) return reject_unknown_flag(name, err);
     const char *value = equals ? equals + 1 : arity == 1 ? "true" : next;
-    if (!value) return qr_fail(err, QR_INVALID_ARGUMENT, "%s wants a value", name);
+    if (!value) return qr_fail(err, QR_INVALID_ARGUMENT, "%s needs a value", name);
     *ret_took = !equals && arity == 2;
     return own ? own_flag(c, name, value, err) : worker_flag(c, name, value, err);
 }
@@ -174,7 +179,7 @@ static enum qr_code read_arguments(struct sweep_command *c, int argc, char **arg
             code = qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag %.80s; --help lists them", a);
         else if (c->settings.job)
             code = qr_fail(err, QR_INVALID_ARGUMENT,
-                           "two jobs are named, '%.200s' and '%.200s'; sweep takes one",
+                           "two jobs are given, '%.200s' and '%.200s'; sweep takes one",
                            c->settings.job, a);
         else c->settings.job = qr_xstrdup(a);
         i += took;
@@ -182,19 +187,19 @@ static enum qr_code read_arguments(struct sweep_command *c, int argc, char **arg
     return code;
 }
 
-/* ---- before any worker ---- */
+/* ---- before workers start ---- */
 
-/* --epochs is the job's train.epochs, which trials may have in another way. */
+/* --epochs sets train.epochs, which has no effect if the sweep sets it for each trial. */
 static enum qr_code check_epochs(const struct sweep_command *c, struct qr_err *err) {
     const struct qr_sweep_spec *s = c->job->sweep;
     const char *by = s->n_rungs > 1 ? "halving.epochs" : NULL;
     for (size_t i = 0; i < s->n_keys; i++)
         if (strcmp(s->keys[i].path, "train.epochs") == 0) by = "keys.train.epochs";
     if (!c->says_epochs || !by) return QR_OK;
-    return qr_fail(err, QR_INVALID_ARGUMENT,
-                   "--epochs does not reach the trials: sweep.%s says how long they train; set "
-                   "that by --set",
-                   by);
+    return qr_fail(
+        err, QR_INVALID_ARGUMENT,
+        "--epochs has no effect on the trials: sweep.%s sets their epochs; change that with --set",
+        by);
 }
 
 static enum qr_code load_job(struct sweep_command *c, struct qr_err *err) {
@@ -207,16 +212,15 @@ static enum qr_code load_job(struct sweep_command *c, struct qr_err *err) {
     }
     if (code == QR_OK) code = qr_settings_load_job(&c->settings, &c->job, err);
     if (code == QR_OK && !c->job->sweep)
-        code =
-            qr_fail(err, QR_INVALID_ARGUMENT,
-                    "%s has no \"sweep\"; say what trials differ in, as in \"sweep\": {\"keys\": "
-                    "{\"seed\": [1, 2, 3]}} (qring help job sweep)",
-                    c->settings.job ? c->settings.job : "the built-in job");
+        code = qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s has no \"sweep\"; give the keys that trials differ in, such as "
+                       "\"sweep\": {\"keys\": {\"seed\": [1, 2, 3]}} (qring help job sweep)",
+                       c->settings.job ? c->settings.job : "the built-in job");
     return code == QR_OK ? check_epochs(c, err) : code;
 }
 
-/* Everything that can be wrong with a trial's keys is said here, once; the first one's data, model
- * and memory too. */
+/* Reports errors in the keys of all trials once, and those in data, model and memory of the first
+ * one. */
 static enum qr_code check_trials(struct sweep_command *c, struct qr_err *err) {
     const struct qr_settings *s = &c->settings;
     struct qr_job *first = NULL;
@@ -237,20 +241,19 @@ static enum qr_code check_trials(struct sweep_command *c, struct qr_err *err) {
     return code;
 }
 
-/* What is there is of this sweep, or nothing. */
-static enum qr_code compare(struct sweep_command *c, struct qr_bytes here_text,
-                            const struct qr_buf *there_text, struct qr_err *err) {
+/* INVALID_ARGUMENT if the folder has another sweep. */
+static enum qr_code compare_sweeps(struct sweep_command *c, struct qr_bytes here_text,
+                                   const struct qr_buf *there_text, struct qr_err *err) {
     qr_auto(qr_json_free_p) struct qr_json *here = NULL, *there = NULL;
     struct qr_buf differs = {0};
     enum qr_code code = qr_json_parse(here_text, "the job", &here, err);
     if (code == QR_OK) code = qr_json_parse(qr_buf_view(there_text), "sweep/job.json", &there, err);
     if (code == QR_OK) qr_job_differences(there, here, c->opt.board_url, &differs);
     if (code == QR_OK && differs.n)
-        code =
-            qr_fail(err, QR_INVALID_ARGUMENT,
-                    "%.200s has another sweep: %.400s. Choose another --out or --to, or --fresh, "
-                    "which takes that one away",
-                    c->opt.board_url, qr_buf_string(&differs));
+        code = qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%.200s has another sweep: %.400s; choose another --out or --to, or delete "
+                       "that sweep with --fresh",
+                       c->opt.board_url, qr_buf_string(&differs));
     qr_buf_free(&differs);
     return code;
 }
@@ -267,14 +270,14 @@ static enum qr_code open_board(struct sweep_command *c, struct qr_err *err) {
     enum qr_code code = qr_sweep_board_open(&at, &c->board, err);
     if (code == QR_OK && c->fresh) code = qr_local_sweep_forget(&c->opt, c->board, err);
     if (code == QR_OK) code = qr_sweep_board_begin(c->board, qr_buf_view(&text), &there, err);
-    if (code == QR_OK) code = compare(c, qr_buf_view(&text), &there, err);
+    if (code == QR_OK) code = compare_sweeps(c, qr_buf_view(&text), &there, err);
     if (code == QR_OK) code = qr_sweep_board_rows(c->board, &c->rows, err);
     qr_buf_free(&text);
     qr_buf_free(&there);
     return code;
 }
 
-/* The job without its sweep, as each worker reads it. */
+/* Writes the job without its sweep, for the workers. */
 static enum qr_code write_base(struct sweep_command *c, struct qr_err *err) {
     struct qr_buf text = {0};
     qr_job_record(c->job, c->job->train.epochs, &text);
@@ -283,7 +286,7 @@ static enum qr_code write_base(struct sweep_command *c, struct qr_err *err) {
     return code;
 }
 
-static enum qr_code prepare(struct sweep_command *c, struct qr_err *err) {
+static enum qr_code sweep_prepare(struct sweep_command *c, struct qr_err *err) {
     struct qr_settings *s = &c->settings;
     enum qr_code code = load_job(c, err);
     if (code == QR_OK) code = qr_settings_check(s, err);
@@ -311,14 +314,14 @@ static enum qr_code prepare(struct sweep_command *c, struct qr_err *err) {
         .metric = c->metric,
         .maximize = c->maximize,
         .hash = (const char(*)[65])c->hash,
-        .people = c->people,
+        .people = c->text_out,
         .log = qr_command_log(),
     };
     qr_sweep_rows_init(&c->rows, c->job->sweep, c->job->seed);
     c->rows.metric = c->metric;
     c->rows.maximize = c->maximize;
     c->rows.hash = c->opt.hash;
-    code = open_board(c, err); /* first: a URL that is none leaves no folder */
+    code = open_board(c, err); /* before the folder: an invalid URL must not leave one */
     if (code == QR_OK) code = qr_dir_make(folder, err);
     if (code == QR_OK) code = write_base(c, err);
     if (code != QR_OK) return code;
@@ -328,16 +331,16 @@ static enum qr_code prepare(struct sweep_command *c, struct qr_err *err) {
     qr_sweep_put(c->job->sweep, &text);
     qr_buf_printf(&text, "\n%u at a time, %u thread%s each, compared by %s\n", c->n_slots,
                   n_threads, n_threads == 1 ? "" : "s", c->metric);
-    qr_print_escaped(c->people, qr_buf_string(&text));
+    qr_print_escaped(c->text_out, qr_buf_string(&text));
     if (there)
-        fprintf(c->people, "goes on: %zu row%s there (--fresh trains all again)\n", there,
+        fprintf(c->text_out, "resuming: %zu row%s there (--fresh starts over)\n", there,
                 there == 1 ? " is" : "s are");
-    fflush(c->people);
+    fflush(c->text_out);
     qr_buf_free(&text);
     return QR_OK;
 }
 
-/* ---- afterwards ---- */
+/* ---- result ---- */
 
 static void print_best(const struct sweep_command *c, const size_t *best, size_t n) {
     for (size_t i = 0; i < n && i < SHOWN; i++) {
@@ -349,7 +352,7 @@ static void print_best(const struct sweep_command *c, const size_t *best, size_t
         if (!qr_sweep_row_metric(r, c->metric, &v)) continue;
         qr_job_trial_set(c->job, r->trial, &set);
         qr_overrides_put(&set, &text);
-        fprintf(c->people, "%s%s %s  trial %zu  %s\n", i ? "      " : "best  ", c->metric,
+        fprintf(c->text_out, "%s%s %s  trial %zu  %s\n", i ? "      " : "best  ", c->metric,
                 qr_text_number(v).s, r->trial, qr_buf_string(&text));
         qr_overrides_fini(&set);
         qr_buf_free(&text);
@@ -360,17 +363,17 @@ static void print_wrote(const struct sweep_command *c, bool best) {
     struct qr_buf text = {0};
     qr_buf_printf(&text, "wrote\n  %s/sweep.csv\n  %s/sweep.json\n", c->out, c->out);
     if (best) qr_buf_printf(&text, "  %s/best/weights.h5\n", c->out);
-    qr_print_escaped(c->people, qr_buf_string(&text));
+    qr_print_escaped(c->text_out, qr_buf_string(&text));
     qr_buf_free(&text);
 }
 
-static enum qr_code conclude(struct sweep_command *c, struct qr_err *err) {
+static enum qr_code sweep_report(struct sweep_command *c, struct qr_err *err) {
     qr_auto(qr_free_p) size_t *best = qr_xcalloc(c->job->sweep->n_trials, sizeof *best);
     size_t failed = 0;
     enum qr_code code = qr_sweep_board_rows(c->board, &c->rows, err);
     if (code == QR_OK && !qr_sweep_complete(&c->rows))
-        code =
-            qr_fail(err, QR_INTERNAL, "%s: all have ended, and rows are missing", c->opt.board_url);
+        code = qr_fail(err, QR_INTERNAL, "%s: all trials have ended, but rows are missing",
+                       c->opt.board_url);
     if (code == QR_OK) code = qr_local_sweep_publish(&c->opt, &c->rows, err);
     if (code != QR_OK) return code;
     qr_sweep_board_end(c->board);
@@ -379,7 +382,7 @@ static enum qr_code conclude(struct sweep_command *c, struct qr_err *err) {
         failed += qr_sweep_last(&c->rows, t, &status)->failed;
     size_t n = qr_sweep_best(&c->rows, best);
     print_best(c, best, n);
-    if (failed) fprintf(c->people, "%zu failed: sweep.csv says why\n", failed);
+    if (failed) fprintf(c->text_out, "%zu failed: see sweep.csv\n", failed);
     print_wrote(c, n > 0);
     if (c->json) {
         struct qr_buf json = {0};
@@ -388,22 +391,21 @@ static enum qr_code conclude(struct sweep_command *c, struct qr_err *err) {
         qr_buf_free(&json);
     }
     return n ? QR_OK
-             : qr_fail(err, QR_OUT_OF_RANGE, "no trial came to a number: %s/sweep.csv says why",
-                       c->out);
+             : qr_fail(err, QR_OUT_OF_RANGE, "no trial has a result: see %s/sweep.csv", c->out);
 }
 
-static enum qr_code start(struct sweep_command *c, int *ret_exit_code, struct qr_err *err) {
-    enum qr_code code = prepare(c, err);
+static enum qr_code sweep_start(struct sweep_command *c, int *ret_exit_code, struct qr_err *err) {
+    enum qr_code code = sweep_prepare(c, err);
     if (code == QR_OK && !qr_sweep_complete(&c->rows))
         code = qr_local_sweep(&c->opt, &c->result, err);
     if (code != QR_OK) return code;
     *ret_exit_code = c->result.exit_code;
     if (c->result.interrupted) {
-        fprintf(c->people, "stopped; the same command goes on\n");
+        fprintf(c->text_out, "stopped; the same command resumes\n");
         if (c->result.terminated) *ret_exit_code = (int)c->settings.exit_on_drain;
         return QR_OK;
     }
-    return c->result.exit_code == 0 ? conclude(c, err) : QR_OK;
+    return c->result.exit_code == 0 ? sweep_report(c, err) : QR_OK;
 }
 
 int qr_command_sweep(const struct qr_command *self, int argc, char **argv) {
@@ -412,9 +414,9 @@ int qr_command_sweep(const struct qr_command *self, int argc, char **argv) {
     int exit_code = 0;
     qr_settings_init(&c.settings);
     enum qr_code code = read_arguments(&c, argc, argv, &err);
-    c.people = c.json ? stderr : stdout;
+    c.text_out = c.json ? stderr : stdout;
     if (code == QR_OK && c.help) fputs(self->help, stdout);
-    else if (code == QR_OK) code = start(&c, &exit_code, &err);
+    else if (code == QR_OK) code = sweep_start(&c, &exit_code, &err);
     qr_sweep_board_close(c.board);
     if (c.rows.row) qr_sweep_rows_fini(&c.rows);
     for (size_t i = 0; i < c.n_arguments; i++) free(c.arguments[i]);

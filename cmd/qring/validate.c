@@ -1,3 +1,5 @@
+/* cmd/qring/validate.c — qring validate: its flags and output; the checks are in preflight/. Start
+ * reading at qr_command_validate(). */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,11 +11,11 @@
 #include "preflight/validate.h"
 
 const char qr_help_validate[] =
-    "Tries everything that a run would need, before anything is spent: the ring it would form and "
-    "every name in it, credentials and bucket, data,\n"
-    "memory; measures (or, where it would take long, estimates) a step here and says how many "
-    "workers pay off, in how many pod-hours.\n"
-    "Trains nothing and leaves nothing behind.\n"
+    "Checks everything that a run needs before it costs anything: the ring and every name in it,\n"
+    "credentials and bucket, data and memory. Measures a step on this machine (estimates it where "
+    "that\n"
+    "would take long) and prints how many workers pay off, and the pod-hours. Trains nothing and\n"
+    "leaves no files.\n"
     "\n"
     "Examples:\n"
     "  qring validate                                   # the tutorial's model\n"
@@ -23,23 +25,25 @@ const char qr_help_validate[] =
     "  qring validate job.json --index 0 --peer-template 'job-{i}.svc:2222' --replicas 3 --json\n"
     "\n"
     "Usage: qring validate [JOB] [FLAGS]\n"
-    "  --price-per-cpu-hour P what a CPU costs an hour: adds what the run costs, with as many CPUs "
-    "a pod as threads\n"
-    "  --message-time TIME    assumed for a message between two pods [200us]\n"
-    "  --json                 one object on standard output; null where a thing is not known\n"
-    "  and every flag of qringd (qringd --help), which QRING_ variables and the job file's "
-    "\"worker\" object set as they do there.\n"
+    "  --price-per-cpu-hour P price of a CPU-hour: adds the cost of the run, with one CPU per "
+    "thread\n"
+    "  --message-time TIME    assumed time of a message between two pods [200us]\n"
+    "  --json                 print one JSON object; unknown values are null\n"
+    "  and every flag of qringd (qringd --help), from the command line, QRING_ variables and the "
+    "job's\n"
+    "  \"worker\" object, as in qringd.\n"
     "\n"
-    "Exit codes: 0 nothing was found, 2 something would fail, 138 only what may pass by itself.\n";
+    "Exit codes: 0 no problem was found, 2 the run would fail, 138 only problems that may be "
+    "temporary.\n";
 
 struct own {
     const char *price, *message;
     bool json;
 };
 
-/* Ours are taken out of the arguments; the rest is a worker's. */
-static enum qr_code split(int argc, char **argv, struct own *own, char **ret_rest, int *ret_n,
-                          struct qr_err *err) {
+/* Separates the flags of this command from those of a worker. */
+static enum qr_code split_arguments(int argc, char **argv, struct own *own, char **ret_rest,
+                                    int *ret_n, struct qr_err *err) {
     const struct qr_flag flags[] = {{"--price-per-cpu-hour", &own->price, NULL},
                                     {"--message-time", &own->message, NULL},
                                     {"--json", NULL, &own->json}};
@@ -55,7 +59,7 @@ static enum qr_code split(int argc, char **argv, struct own *own, char **ret_res
         else if (mine->on) *mine->on = true;
         else if (argv[i][n]) *mine->text = argv[i] + n + 1;
         else if (i + 1 < argc) *mine->text = argv[++i];
-        else return qr_fail(err, QR_INVALID_ARGUMENT, "%s wants a value", mine->name);
+        else return qr_fail(err, QR_INVALID_ARGUMENT, "%s needs a value", mine->name);
     }
     return QR_OK;
 }
@@ -66,10 +70,10 @@ static enum qr_code read_own(const struct own *own, double *ret_price, int64_t *
     *ret_message_ns = 200 * QR_US;
     if (own->price && (!qr_parse_double(own->price, ret_price) || *ret_price < 0))
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "--price-per-cpu-hour: '%.40s' is no price, as in 0.04", own->price);
+                       "--price-per-cpu-hour: '%.40s' is not a price, such as 0.04", own->price);
     if (own->message && !qr_parse_duration_ns(own->message, ret_message_ns))
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "--message-time: '%.40s' is no length of time, as in 200us, 1ms",
+                       "--message-time: '%.40s' is not a duration, such as 200us or 1ms",
                        own->message);
     return QR_OK;
 }
@@ -82,7 +86,7 @@ int qr_command_validate(const struct qr_command *self, int argc, char **argv) {
     int64_t message_ns;
     int n = 0, exit_code = 0;
     char **rest = qr_xcalloc((size_t)argc + 1, sizeof *rest);
-    enum qr_code code = split(argc, argv, &own, rest, &n, &err);
+    enum qr_code code = split_arguments(argc, argv, &own, rest, &n, &err);
     if (code == QR_OK) code = read_own(&own, &price, &message_ns, &err);
     if (code == QR_OK)
         code = qr_validate(n, rest, environ, message_ns, price, qr_command_log(), &v, &err);

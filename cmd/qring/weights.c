@@ -1,3 +1,5 @@
+/* cmd/qring/weights.c — qring weights: lists, compares and converts weights. Start reading at
+ * qr_command_weights(). */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,40 +9,38 @@
 #include "store/store.h"
 
 const char qr_help_weights[] =
-    "Lists, compares or converts files of weights: .h5 (Keras), .npz, .safetensors; says what a "
-    "job begins with.\n"
+    "Lists, compares or converts files of weights: .h5 (Keras), .npz and .safetensors; prints the\n"
+    "initial weights of a job.\n"
     "\n"
     "Examples:\n"
-    "  qring weights out/qcnn/weights.h5                                      # names, shapes, "
-    "sizes\n"
-    "  qring weights a.safetensors b.safetensors                              # largest difference "
-    "of each tensor\n"
-    "  qring weights out/qcnn/weights.h5 w.npz --job deploy/jobs/qcnn.json        # convert, where "
-    "w.npz is not there yet\n"
-    "  qring weights w.safetensors --to w.npz                                 # convert, whatever "
-    "is there\n"
-    "  qring weights --init job.json --seed 7                                 # each parameter's "
-    "place, name and first value\n"
+    "  qring weights out/qcnn/weights.h5                     # names, shapes, sizes\n"
+    "  qring weights a.safetensors b.safetensors             # largest difference of each tensor\n"
+    "  qring weights out/qcnn/weights.h5 w.npz --job deploy/jobs/qcnn.json   # convert, if w.npz "
+    "is new\n"
+    "  qring weights w.safetensors --to w.npz                # convert, overwrite w.npz\n"
+    "  qring weights --init job.json --seed 7                # tensor, index, name and first "
+    "value\n"
     "\n"
     "Usage: qring weights FILE... [FLAGS]\n"
     "       qring weights --init JOB [FLAGS]\n"
-    "  --to OUT               write the one FILE's weights there, in the form of its suffix; two "
-    "FILEs of which the second does not exist\n"
-    "                         mean the same\n"
-    "  --job JOB              whose weights they are; needed between .h5 and the others, which "
-    "order parameters differently\n"
-    "  --init JOB             the weights that training begins with, from the seed or the job's "
-    "initial_weights, as CSV: tensor, index in it,\n"
-    "                         name of the circuit's parameter, value. With --to they are written "
-    "as "
-    "a file instead\n"
-    "  --set PATH=VALUE       a key of JOB, as often as wanted: --set model[1].units=8\n"
-    "  --seed N               --set seed=N\n"
-    "  --json                 on standard output, for machines\n";
+    "  --to OUT               write the weights of the one FILE to OUT, in the format of its "
+    "suffix; two\n"
+    "                         FILEs of which the second does not exist mean the same\n"
+    "  --job JOB              job of the weights, needed between .h5 and the other formats, which "
+    "order\n"
+    "                         parameters differently\n"
+    "  --init JOB             print the initial weights of a job, from its seed or "
+    "initial_weights, as\n"
+    "                         CSV: tensor, index in it, name of the circuit's parameter, value; "
+    "with\n"
+    "                         --to write them to a file\n"
+    "  --set PATH=VALUE       set a key of JOB, repeatable: --set model[1].units=8\n"
+    "  --seed N               random seed, as --set seed=N\n"
+    "  --json                 print JSON\n";
 
 static const size_t max_bytes = (size_t)1 << 30;
 
-/* A file with a job's layout (names, shapes and natural order), or as it is. */
+/* Reads a file as it is; read_of_job uses the job's layout (names, shapes, natural order). */
 static enum qr_code read_plain(const char *url, struct qr_tensors *ret,
                                struct qr_data_names *ret_names, struct qr_err *err) {
     enum qr_weights_format format;
@@ -79,7 +79,7 @@ static void put_shape(struct qr_buf *b, const struct qr_tensor *t) {
     qr_buf_puts(b, ")");
 }
 
-static void put_name(struct qr_buf *b, const char *name) {
+static void put_tensor_name(struct qr_buf *b, const char *name) {
     struct qr_buf shown = {0};
     qr_buf_put_printable(&shown, name);
     qr_buf_printf(b, "  %-24s ", qr_buf_string(&shown));
@@ -103,8 +103,8 @@ static void list_names(const char *what, const struct qr_name_list *l, struct qr
     qr_buf_puts(b, "\n");
 }
 
-static void list(const char *url, const struct qr_tensors *t, const struct qr_data_names *names,
-                 bool json) {
+static void list_tensors(const char *url, const struct qr_tensors *t,
+                         const struct qr_data_names *names, bool json) {
     struct qr_buf b = {0};
     size_t total = 0;
     struct qr_json_writer w = qr_json_writer(&b, 0);
@@ -128,7 +128,7 @@ static void list(const char *url, const struct qr_tensors *t, const struct qr_da
         }
         struct qr_buf shape = {0};
         put_shape(&shape, &t->v[i]);
-        put_name(&b, t->v[i].name);
+        put_tensor_name(&b, t->v[i].name);
         qr_buf_printf(&b, "%-14s %zu\n", qr_buf_string(&shape), t->v[i].n);
         qr_buf_free(&shape);
     }
@@ -162,24 +162,25 @@ static double largest_difference(const struct qr_tensor *a, const struct qr_tens
     return most;
 }
 
-static enum qr_code unlike(const char *const *url, const struct qr_tensor *a,
-                           const struct qr_tensor *b, struct qr_err *err) {
+static enum qr_code report_mismatch(const char *const *url, const struct qr_tensor *a,
+                                    const struct qr_tensor *b, struct qr_err *err) {
     struct qr_buf one = {0}, other = {0};
     put_shape(&one, a);
     if (b) put_shape(&other, b);
     enum qr_code code =
         b ? qr_fail(err, QR_INVALID_ARGUMENT,
-                    "%s has shape %s in %s, but %s in %s: weights of two models", a->name,
-                    qr_buf_string(&one), url[0], qr_buf_string(&other), url[1])
-          : qr_fail(err, QR_INVALID_ARGUMENT, "%s of %s is missing in %s: weights of two models",
-                    a->name, url[0], url[1]);
+                    "%s has shape %s in %s, but %s in %s: the files are of different models",
+                    a->name, qr_buf_string(&one), url[0], qr_buf_string(&other), url[1])
+          : qr_fail(err, QR_INVALID_ARGUMENT,
+                    "%s of %s is missing in %s: the files are of different models", a->name, url[0],
+                    url[1]);
     qr_buf_free(&one);
     qr_buf_free(&other);
     return code;
 }
 
-static enum qr_code compare(const char *const *url, const struct qr_tensors *t, bool json,
-                            struct qr_err *err) {
+static enum qr_code compare_files(const char *const *url, const struct qr_tensors *t, bool json,
+                                  struct qr_err *err) {
     struct qr_buf b = {0};
     struct qr_json_writer w = qr_json_writer(&b, 0);
     enum qr_code code = QR_OK;
@@ -188,7 +189,7 @@ static enum qr_code compare(const char *const *url, const struct qr_tensors *t, 
     for (size_t i = 0; i < t[0].n && code == QR_OK; i++) {
         const struct qr_tensor *a = &t[0].v[i], *other = qr_tensors_find(&t[1], a->name);
         if (!other || !same_shape(a, other)) {
-            code = unlike(url, a, other, err);
+            code = report_mismatch(url, a, other, err);
             break;
         }
         double d = largest_difference(a, other);
@@ -202,14 +203,14 @@ static enum qr_code compare(const char *const *url, const struct qr_tensors *t, 
         } else {
             struct qr_buf shape = {0};
             put_shape(&shape, a);
-            put_name(&b, a->name);
+            put_tensor_name(&b, a->name);
             qr_buf_printf(&b, "%-14s %.17g\n", qr_buf_string(&shape), d);
             qr_buf_free(&shape);
         }
     }
     for (size_t i = 0; i < t[1].n && code == QR_OK; i++)
         if (!qr_tensors_find(&t[0], t[1].v[i].name))
-            code = unlike((const char *const[]){url[1], url[0]}, &t[1].v[i], NULL, err);
+            code = report_mismatch((const char *const[]){url[1], url[0]}, &t[1].v[i], NULL, err);
     if (json) qr_json_close(&w, ']');
     else if (most == 0) qr_buf_puts(&b, "equal\n");
     else qr_buf_printf(&b, "largest difference %.17g\n", most);
@@ -230,8 +231,8 @@ static enum qr_code convert(const struct qr_tensors *t, const struct qr_data_nam
     if (code == QR_OK) code = qr_weights_format_of(to, &want, err);
     if (code == QR_OK && !w && (have == QR_WEIGHTS_H5 || want == QR_WEIGHTS_H5))
         code = qr_fail(err, QR_INVALID_ARGUMENT,
-                       "--job is missing: .h5 holds parameters sorted by their symbols' names, and "
-                       "only the job knows these");
+                       "--job is missing: .h5 holds parameters sorted by the names of their "
+                       "symbols, which only the job has");
     for (size_t i = 0; i < t->n && code == QR_OK; i++) {
         const struct qr_tensor *v = &t->v[i];
         if (v->rank > 2)
@@ -256,8 +257,7 @@ static enum qr_code convert(const struct qr_tensors *t, const struct qr_data_nam
     return code;
 }
 
-/* Two forms order quantum parameters differently; the names are those of our layers and
- * of TFQ's. */
+/* Formats order quantum parameters differently; the names are those of qring and of TFQ layers. */
 static enum qr_code check_orders(const char *const *url, const struct qr_tensors *t,
                                  struct qr_err *err) {
     enum qr_weights_format a, b;
@@ -268,12 +268,12 @@ static enum qr_code check_orders(const char *const *url, const struct qr_tensors
         if (strncmp(t->v[i].name, "pqc", 3) == 0)
             return qr_fail(err, QR_INVALID_ARGUMENT,
                            "--job is missing: %s and %s order the parameters of %s differently, "
-                           "and only the job knows how",
+                           "and only the job has both orders",
                            url[0], url[1], t->v[i].name);
     return QR_OK;
 }
 
-/* ---- what training begins with ---- */
+/* ---- initial weights ---- */
 
 static const char *parameter_name(const struct qr_model_tensor *t, size_t i) {
     return t->circuit ? t->circuit->param_names[i] : "";
@@ -285,7 +285,7 @@ static void initial_text(const struct qr_workload *w, struct qr_buf *b) {
         const struct qr_model_tensor *t = qr_model_tensor(w->model, i);
         for (size_t k = 0; k < t->n; k++) {
             const char *name = parameter_name(t, k);
-            /* a name may be any text: quoted where CSV wants it */
+            /* Quote names as in CSV. */
             const char *quote = strpbrk(name, ",\"\r\n") ? "\"" : "";
             qr_buf_printf(b, "%s,%zu,%s", t->name, k, quote);
             for (; *name; name++) qr_buf_printf(b, "%s%c", *name == '"' ? "\"" : "", *name);
@@ -324,7 +324,7 @@ static enum qr_code print_initial(const struct qr_loaded *l, bool json, struct q
     enum qr_code code = qr_buf_ok(&b) ? QR_OK
                                       : qr_fail(err, QR_RESOURCE_EXHAUSTED,
                                                 "cannot print the weights: they exceed 1 GiB of "
-                                                "text; write them by --to w.npz");
+                                                "text; write them with --to w.npz");
     if (code == QR_OK) fputs(qr_buf_string(&b), stdout);
     qr_buf_free(&b);
     return code;
@@ -341,8 +341,6 @@ static enum qr_code write_initial(const struct qr_workload *w, const char *to, s
     return code;
 }
 
-/* ---- */
-
 static bool is_absent(const char *url) {
     struct qr_buf file = {.max = max_bytes};
     bool absent = qr_url_read(url, max_bytes, &file, NULL) == QR_NOT_FOUND;
@@ -350,9 +348,9 @@ static bool is_absent(const char *url) {
     return absent;
 }
 
-/* What is asked of the command, where --init is not. */
-static enum qr_code of_files(const struct qr_words *words, const char *job, const char *to,
-                             bool json, const struct qr_workload *w, struct qr_err *err) {
+/* The command without --init. */
+static enum qr_code process_files(const struct qr_words *words, const char *job, const char *to,
+                                  bool json, const struct qr_workload *w, struct qr_err *err) {
     struct qr_tensors t[64] = {{0}};
     struct qr_data_names names[64] = {{.inputs = {0}}};
     size_t n = words->n;
@@ -366,9 +364,10 @@ static enum qr_code of_files(const struct qr_words *words, const char *job, cons
         if (code == QR_OK && !json) printf("wrote %s\n", to);
     } else if (code == QR_OK && n == 2) {
         if (!job) code = check_orders(words->v, &t[0], err);
-        if (code == QR_OK) code = compare(words->v, t, json, err);
+        if (code == QR_OK) code = compare_files(words->v, t, json, err);
     } else {
-        for (size_t i = 0; i < n && code == QR_OK; i++) list(words->v[i], &t[i], &names[i], json);
+        for (size_t i = 0; i < n && code == QR_OK; i++)
+            list_tensors(words->v[i], &t[i], &names[i], json);
     }
     for (size_t i = 0; i < n; i++) {
         qr_tensors_free(&t[i]);
@@ -377,8 +376,8 @@ static enum qr_code of_files(const struct qr_words *words, const char *job, cons
     return code;
 }
 
-static enum qr_code of_start(const struct qr_loaded *l, const char *to, bool json,
-                             struct qr_err *err) {
+static enum qr_code process_initial(const struct qr_loaded *l, const char *to, bool json,
+                                    struct qr_err *err) {
     if (!to) return print_initial(l, json, err);
     enum qr_code code = write_initial(&l->load, to, err);
     if (code == QR_OK && !json) printf("wrote %s\n", to);
@@ -401,10 +400,10 @@ int qr_command_weights(const struct qr_command *self, int argc, char **argv) {
     if (code == QR_OK && init && (words.n || job))
         code = qr_fail(&err, QR_INVALID_ARGUMENT, "--init JOB takes no files and no --job");
     if (code == QR_OK && !init && set.n)
-        code =
-            qr_fail(&err, QR_INVALID_ARGUMENT, "%s: keys are those of --init JOB", set.v[0].given);
+        code = qr_fail(&err, QR_INVALID_ARGUMENT, "%s is supported only with --init JOB",
+                       set.v[0].given);
     if (code == QR_OK && !init && !words.n)
-        code = qr_fail(&err, QR_INVALID_ARGUMENT, "which files? qring weights FILE...");
+        code = qr_fail(&err, QR_INVALID_ARGUMENT, "no file is given; give FILE... (see --help)");
     if (code == QR_OK && !init && to && words.n != 1)
         code = qr_fail(&err, QR_INVALID_ARGUMENT, "--to converts one file, not %zu", words.n);
     if (code == QR_OK && to && (code = qr_url_check_writable(to, &err)) != QR_OK)
@@ -412,7 +411,8 @@ int qr_command_weights(const struct qr_command *self, int argc, char **argv) {
     if (code == QR_OK && (job || init))
         code = qr_load_workload(init ? init : job, &set, NULL, "1", &l, &err);
     if (code == QR_OK)
-        code = init ? of_start(&l, to, json, &err) : of_files(&words, job, to, json, &l.load, &err);
+        code = init ? process_initial(&l, to, json, &err)
+                    : process_files(&words, job, to, json, &l.load, &err);
     qr_loaded_fini(&l);
     qr_overrides_fini(&set);
     return qr_exit_report(code, &err);

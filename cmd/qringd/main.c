@@ -1,3 +1,4 @@
+/* cmd/qringd/main.c — the worker program. Start reading at qr_worker_main() in worker/worker.c. */
 #include <unistd.h>
 
 #include "worker/worker.h"

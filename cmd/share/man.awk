@@ -1,13 +1,13 @@
-# A man page from a help text on standard input; name, summary, version and see ("qring qringd") are
-# given. A help text has paragraphs that say what it is, "Examples:", "Usage: …" with the flags
-# below it ("  --out DIR   the folder …"), "Commands:", "Exit codes: …" and more paragraphs.
-# Programs say their summary themselves: "qring - train …".
+# Generates a man page from a help text on standard input. Variables: name, summary, version and see
+# ("qring qringd"). A help text has a description, "Examples:", "Usage: ..." followed by flags
+# ("  --out DIR   the folder ..."), "Commands:", "Exit codes: ..." and more paragraphs. The help
+# texts of the programs begin with their summary: "qring - train ...".
 function roff(s) {
     gsub(/\\/, "\\e", s); gsub(/-/, "\\-", s); gsub(/'/, "\\(aq", s); gsub(/`/, "\\(ga", s)
     gsub(/\^/, "\\(ha", s); gsub(/~/, "\\(ti", s)
     return s ~ /^[.]/ ? "\\&" s : s
 }
-# Flags and commands bold, what stands for a value in italics.
+# Flags and commands in bold, placeholders of values in italics.
 function term(s,    i, n, w, out) {
     n = split(s, w, " ")
     for (i = 1; i <= n; i++) out = out (i > 1 ? " " : "") (w[i] ~ /^[[(]*[A-Z]/ ? "\\fI" : "\\fB") roff(w[i]) "\\fR"
@@ -25,7 +25,7 @@ NR == 1 && summary == "" { summary = $0; sub(/^[^ ]* - /, "", summary); next }
 part == "EXAMPLES" { sub(/^  /, ""); add(part, roff($0)); next }
 /^   *[^ ]/ && (part == "OPTIONS" || part == "COMMANDS") {
     s = substr($0, 3)
-    if (s ~ /^ /) { sub(/^ */, "", s); add(part, roff(s)); next } # more of the line above
+    if (s ~ /^ /) { sub(/^ */, "", s); add(part, roff(s)); next } # continues the line above
     if (match(s, /   */)) { head = substr(s, 1, RSTART - 1); what = substr(s, RSTART + RLENGTH) }
     else if (s !~ / may also be / && match(s, /^--[a-z-]* [A-Z][A-Z]* [a-z]/)) { head = substr(s, 1, RLENGTH - 2); what = substr(s, RLENGTH) }
     else if (s ~ /^-/ && s !~ / may also be /) { head = s; what = "" }

@@ -1,18 +1,17 @@
-/* job/aliases.c — what is meant by the name that a layer, a loss, a metric, an optimizer or a key
- * has
- * in Keras, PennyLane, Qiskit or PyTorch. Letters alone would take hinge_accuracy for
- * binary_accuracy. */
+/* job/aliases.c — advice for the names that layers, losses, metrics, optimizers and keys have in
+ * Keras, PennyLane, Qiskit or PyTorch. Edit distance alone would suggest binary_accuracy for
+ * hinge_accuracy. Start reading at qr_job_choice(). */
 #include <string.h>
 #include <strings.h>
 
 #include "job/job_impl.h"
 
-struct meaning {
+struct alias {
     enum qr_job_name of;
-    const char *name, *meant;
+    const char *name, *advice;
 };
 
-static const struct meaning meanings[] = {
+static const struct alias aliases[] = {
     {QR_JOB_LAYER, "PQC", "did you mean 'quantum'?"},
     {QR_JOB_LAYER, "ControlledPQC", "did you mean 'quantum'?"},
     {QR_JOB_LAYER, "QNode", "did you mean 'quantum'?"},
@@ -22,9 +21,9 @@ static const struct meaning meanings[] = {
     {QR_JOB_LAYER, "Linear", "did you mean 'dense'?"},
     {QR_JOB_LAYER, "Rescaling", "did you mean 'scale'?"},
     {QR_JOB_LAYER, "Normalization", "did you mean 'scale'?"},
-    {QR_JOB_LAYER, "Flatten", "take it away: a sample is a row of numbers already"},
-    {QR_JOB_LAYER, "Input", "take it away: the data says how many inputs there are"},
-    {QR_JOB_LAYER, "InputLayer", "take it away: the data says how many inputs there are"},
+    {QR_JOB_LAYER, "Flatten", "remove it: a sample is already a row of numbers"},
+    {QR_JOB_LAYER, "Input", "remove it: the number of inputs follows from the data"},
+    {QR_JOB_LAYER, "InputLayer", "remove it: the number of inputs follows from the data"},
     {QR_JOB_LAYER, "relu", "write {\"layer\": \"activation\", \"activation\": \"relu\"}"},
     {QR_JOB_LAYER, "tanh", "write {\"layer\": \"activation\", \"activation\": \"tanh\"}"},
     {QR_JOB_LAYER, "sigmoid", "write {\"layer\": \"activation\", \"activation\": \"sigmoid\"}"},
@@ -58,15 +57,16 @@ static const struct meaning meanings[] = {
     {QR_JOB_LOSS, "expval", "did you mean 'expectation'?"},
     {QR_JOB_METRIC, "acc", "did you mean 'accuracy'?"},
     {QR_JOB_METRIC, "hinge_accuracy",
-     "did you mean 'accuracy'? with the loss hinge it goes by the sign"},
+     "did you mean 'accuracy'? with the hinge loss it compares signs"},
     {QR_JOB_METRIC, "categorical_accuracy", "did you mean 'accuracy'?"},
     {QR_JOB_METRIC, "sparse_categorical_accuracy", "did you mean 'accuracy'?"},
     {QR_JOB_METRIC, "sparse_top_k_categorical_accuracy", "did you mean 'top_k_accuracy'?"},
     {QR_JOB_METRIC, "TopKCategoricalAccuracy", "did you mean 'top_k_accuracy'?"},
-    {QR_JOB_METRIC, "f1", "take \"precision\" and \"recall\": it is their harmonic mean"},
-    {QR_JOB_METRIC, "f1_score", "take \"precision\" and \"recall\": it is their harmonic mean"},
-    {QR_JOB_METRIC, "loss", "take it away: the loss is always there"},
-    {QR_JOB_METRIC, "val_loss", "take it away: it is there where samples validate"},
+    {QR_JOB_METRIC, "f1", "use \"precision\" and \"recall\": F1 is their harmonic mean"},
+    {QR_JOB_METRIC, "f1_score", "use \"precision\" and \"recall\": F1 is their harmonic mean"},
+    {QR_JOB_METRIC, "loss", "remove it: the loss is always reported"},
+    {QR_JOB_METRIC, "val_loss",
+     "remove it: it is always reported when there are validation samples"},
     {QR_JOB_METRIC, "mean_squared_error", "did you mean 'mse'?"},
     {QR_JOB_METRIC, "mean_absolute_error", "did you mean 'mae'?"},
     {QR_JOB_OPTIMIZER, "qng", "did you mean 'quantum-natural-gradient'?"},
@@ -80,10 +80,10 @@ static const struct meaning meanings[] = {
      "write 'sgd' with \"momentum\": 0.9, \"nesterov\": true"},
     {QR_JOB_OPTIMIZER, "AdamOptimizer", "did you mean 'adam'?"},
     {QR_JOB_OPTIMIZER, "SPSAOptimizer", "did you mean 'spsa'?"},
-    {QR_JOB_OPTIMIZER, "COBYLA", "it is not there; 'spsa' takes no gradient, 'lbfgs' is for VQE"},
+    {QR_JOB_OPTIMIZER, "COBYLA", "not supported; use 'spsa' (gradient-free), or 'lbfgs' for VQE"},
     {QR_JOB_OPTIMIZER, "Nelder-Mead",
-     "it is not there; 'spsa' takes no gradient, 'lbfgs' is for VQE"},
-    {QR_JOB_OPTIMIZER, "SLSQP", "it is not there; 'lbfgs' is for objectives without data too"},
+     "not supported; use 'spsa' (gradient-free), or 'lbfgs' for VQE"},
+    {QR_JOB_OPTIMIZER, "SLSQP", "not supported; use 'lbfgs', for objectives without data"},
     {QR_JOB_OPTIMIZER, "BFGS", "did you mean 'lbfgs'?"},
     {QR_JOB_OPTIMIZER, "L-BFGS-B", "did you mean 'lbfgs'?"},
     {QR_JOB_OPTIMIZER, "L_BFGS_B", "did you mean 'lbfgs'?"},
@@ -106,10 +106,10 @@ static const struct meaning meanings[] = {
 static const char in_optimizer[] =
     "it is a key of the optimizer: {\"name\": \"adam\", \"learning_rate\": 0.01}";
 static const char in_train[] = "it is a key of \"train\"";
-static const char as_epochs[] = "the number of steps follows from train.epochs";
-/* where: the object's path */
+static const char as_epochs[] = "set train.epochs: the number of steps follows from it";
+/* where: path of the object */
 static const struct {
-    const char *where, *key, *meant;
+    const char *where, *key, *advice;
 } keys[] = {
     {"the job", "epochs", in_train},
     {"the job", "batch_size", in_train},
@@ -173,7 +173,7 @@ enum qr_code qr_job_check_keys(const struct qr_json *object, const char *where,
         for (size_t k = 0; k < n; k++) is_known |= strcmp(known[k], keys[i].key) == 0;
         if (!is_known)
             return qr_fail(err, QR_INVALID_ARGUMENT, "%s: unknown key '%s'; %s", where, keys[i].key,
-                           keys[i].meant);
+                           keys[i].advice);
     }
     return code ? code : qr_json_known(object, where, known, n, err);
 }
@@ -185,9 +185,9 @@ enum qr_code qr_job_choice(const struct qr_json *v, const char *where, enum qr_j
         return err->code;
     for (size_t i = 0; i < n; i++)
         if (strcmp(name, names[i]) == 0) return *ret = i, QR_OK;
-    for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++)
-        if (meanings[i].of == of && strcasecmp(name, meanings[i].name) == 0)
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+        if (aliases[i].of == of && strcasecmp(name, aliases[i].name) == 0)
             return qr_fail(err, QR_INVALID_ARGUMENT, "%s is '%.60s'; %s", where, name,
-                           meanings[i].meant);
+                           aliases[i].advice);
     return qr_json_choice(v, where, names, n, ret, err);
 }

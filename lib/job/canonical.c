@@ -1,3 +1,5 @@
+/* job/canonical.c — writes the effective settings of a job as text and hashes it. Start reading at
+ * qr_job_canonical(). */
 #include "job/canonical.h"
 
 #include <stdio.h>
@@ -9,7 +11,7 @@
 
 const char *qr_contract_name(enum qr_precision p) { return p == QR_DOUBLE ? "f64-v1" : "f32-v1"; }
 
-static void add(struct qr_job_canonical *c, const char *name, struct qr_buf *value) {
+static void add_field(struct qr_job_canonical *c, const char *name, struct qr_buf *value) {
     c->fields = qr_xreallocarray(c->fields, c->n + 1, sizeof *c->fields);
     c->fields[c->n++] =
         (struct qr_job_field){.name = qr_xstrdup(name), .value = qr_xstrdup(qr_buf_string(value))};
@@ -31,8 +33,8 @@ static void put_qubits(struct qr_buf *b, const struct qr_qubits *s) {
     while (w-- > 0) qr_buf_printf(b, "%016llx", (unsigned long long)s->word[w]);
 }
 
-/* Every gate, argument and control in program order: what the circuit is, however it was
- * written down. */
+/* Every gate, argument and control in program order: the same text however the circuit was
+ * written. */
 static void put_gates(struct qr_buf *b, const struct qr_circuit *c) {
     for (size_t i = 0; i < c->n_gates; i++) {
         const struct qr_gate *g = &c->gates[i];
@@ -54,11 +56,11 @@ static void put_gates(struct qr_buf *b, const struct qr_circuit *c) {
     }
 }
 
-/* Fields of the n-th quantum layer have its number, but for the first one's. */
+/* Fields of a quantum layer after the first have its number as suffix. */
 static void add_nth(struct qr_job_canonical *c, const char *name, size_t n, struct qr_buf *v) {
     char numbered[32];
     if (n) snprintf(numbered, sizeof numbered, "%s_%zu", name, n);
-    add(c, n ? numbered : name, v);
+    add_field(c, n ? numbered : name, v);
 }
 
 static void add_circuit(struct qr_job_canonical *c, const struct qr_quantum_options *q, size_t n,
@@ -85,8 +87,8 @@ static void add_circuits(struct qr_job_canonical *c, const struct qr_job *job, s
         add_circuit(c, &job->layers[i].quantum, n, v);
 }
 
-/* At most one quantum layer, then dense ones, all of which learn and have no name: once there was
- * nothing else, and what was as it was is not said. */
+/* True for at most one quantum layer followed by dense ones, all trainable and without names: the
+ * only models of the first version; their hashes have no "layers" field. */
 static bool is_plain(const struct qr_job *job) {
     for (size_t i = 0; i < job->n_layers; i++) {
         bool known = job->layers[i].kind == QR_LAYER_DENSE ||
@@ -108,16 +110,16 @@ static void add_layers(struct qr_job_canonical *c, const struct qr_job *job, str
         if (l->frozen) qr_buf_puts(v, " frozen");
         if (l->name) qr_buf_printf(v, " '%s'", l->name);
     }
-    if (v->n) add(c, "layers", v);
+    if (v->n) add_field(c, "layers", v);
 }
 
 static void add_rate(struct qr_job_canonical *c, const struct qr_optimizer_options *o,
                      struct qr_buf *v) {
     const struct qr_rate_schedule *s = &o->schedule;
-    char rate[32]; /* as people wrote it: a mismatch is shown to them */
+    char rate[32]; /* as the user wrote it: shown on a mismatch */
     qr_number_text(o->learning_rate, rate);
     qr_buf_puts(v, rate);
-    add(c, "learning_rate", v);
+    add_field(c, "learning_rate", v);
     if (s->kind != QR_SCHEDULE_CONSTANT) {
         qr_buf_printf(v, "%d decay_steps=%llu decay_rate=%.17g staircase=%d alpha=%.17g",
                       (int)s->kind, (unsigned long long)s->decay_steps, s->decay_rate, s->staircase,
@@ -129,12 +131,12 @@ static void add_rate(struct qr_job_canonical *c, const struct qr_optimizer_optio
         for (size_t i = 0; i < s->n_boundaries; i++)
             qr_buf_printf(v, " to=%llu then=%.17g", (unsigned long long)s->boundaries[i],
                           s->values[i + 1]);
-        add(c, "schedule", v);
+        add_field(c, "schedule", v);
     }
     if (s->warmup_steps) {
         qr_buf_printf(v, "steps=%llu from=%.17g", (unsigned long long)s->warmup_steps,
                       s->warmup_from);
-        add(c, "warmup", v);
+        add_field(c, "warmup", v);
     }
 }
 
@@ -161,25 +163,25 @@ static void add_optimizer(struct qr_job_canonical *c, const struct qr_optimizer_
     if (o->kind == QR_LBFGS)
         qr_buf_printf(v, " memory=%u gradient_tolerance=%.17g loss_tolerance=%.17g", o->memory,
                       o->gradient_tolerance, o->loss_tolerance);
-    add(c, "optimizer", v);
+    add_field(c, "optimizer", v);
     add_rate(c, o, v);
     if (o->clipvalue > 0 || o->clipnorm > 0 || o->global_clipnorm > 0) {
         qr_buf_printf(v, "value=%.17g norm=%.17g global=%.17g", o->clipvalue, o->clipnorm,
                       o->global_clipnorm);
-        add(c, "clipping", v);
+        add_field(c, "clipping", v);
     }
     if (o->weight_decay > 0) {
         qr_buf_printf(v, "%.17g", o->weight_decay);
-        add(c, "weight_decay", v);
+        add_field(c, "weight_decay", v);
     }
     if (o->use_ema) {
         qr_buf_printf(v, "momentum=%.17g overwrite=%llu", o->ema_momentum,
                       (unsigned long long)o->ema_overwrite);
-        add(c, "average", v);
+        add_field(c, "average", v);
     }
 }
 
-/* What is as it was before it could be said otherwise is not said. */
+/* Options with their original default are left out, so that old hashes stay valid. */
 static void add_loss(struct qr_job_canonical *c, const struct qr_train_spec *t, struct qr_buf *v) {
     const struct qr_loss_options *o = &t->loss_options;
     qr_buf_puts(v, qr_loss_names[t->loss]);
@@ -188,10 +190,10 @@ static void add_loss(struct qr_job_canonical *c, const struct qr_train_spec *t, 
     if (o->label_smoothing > 0) qr_buf_printf(v, " label_smoothing=%.17g", o->label_smoothing);
     for (size_t i = 0; i < t->n_output_weights; i++)
         qr_buf_printf(v, "%s%.17g", i ? ", " : " weights=", t->output_weights[i]);
-    add(c, "loss", v);
+    add_field(c, "loss", v);
     for (size_t i = 0; i < t->n_class_weights; i++)
         qr_buf_printf(v, "%s%.17g", i ? ", " : "", t->class_weight[i]);
-    if (t->n_class_weights) add(c, "class_weight", v);
+    if (t->n_class_weights) add_field(c, "class_weight", v);
 }
 
 static void add_train(struct qr_job_canonical *c, const struct qr_job *job, struct qr_buf *v) {
@@ -203,23 +205,23 @@ static void add_train(struct qr_job_canonical *c, const struct qr_job *job, stru
         if (d->l1 > 0) qr_buf_printf(v, " l1=%.17g", d->l1);
         if (d->l2 > 0) qr_buf_printf(v, " l2=%.17g", d->l2);
     }
-    if (v->n) add(c, "dense", v);
+    if (v->n) add_field(c, "dense", v);
     add_loss(c, t, v);
     for (size_t i = 0; i < t->n_metrics; i++) {
         qr_buf_printf(v, "%s%s", i ? ", " : "", qr_metric_names[t->metrics[i]]);
         if (t->metrics[i] == QR_TOP_K_ACCURACY) qr_buf_printf(v, " k=%u", t->top_k);
     }
-    add(c, "metrics", v);
+    add_field(c, "metrics", v);
     for (size_t i = 0; i < t->n_logged; i++)
         qr_buf_printf(v, "%s%s: %s", i ? "; " : "", t->logged[i].name, t->logged[i].text);
-    if (t->n_logged) add(c, "log", v);
+    if (t->n_logged) add_field(c, "log", v);
     qr_buf_printf(v, "%llu", (unsigned long long)t->batch_size);
-    add(c, "batch_size", v);
+    add_field(c, "batch_size", v);
     qr_buf_puts(v, t->shuffle ? "true" : "false");
-    add(c, "shuffle", v);
-    if (!t->evaluate) { /* once every job did */
+    add_field(c, "shuffle", v);
+    if (!t->evaluate) { /* older jobs have no such field: all evaluate */
         qr_buf_puts(v, "false");
-        add(c, "evaluate", v);
+        add_field(c, "evaluate", v);
     }
     add_optimizer(c, &t->optimizer, v);
     if (t->early_stopping.on) {
@@ -227,7 +229,7 @@ static void add_train(struct qr_job_canonical *c, const struct qr_job *job, stru
         qr_buf_printf(v, "%s %s min_delta=%.17g patience=%llu restore_best=%d", e->monitor,
                       e->maximize ? "max" : "min", e->min_delta, (unsigned long long)e->patience,
                       e->restore_best);
-        add(c, "early_stopping", v);
+        add_field(c, "early_stopping", v);
     }
 }
 
@@ -236,18 +238,18 @@ static void add_data(struct qr_job_canonical *c, const struct qr_train_spec *t,
     char hex[2 * QR_SHA256_BYTES + 1];
     qr_hex(d->digest, sizeof d->digest, hex);
     qr_buf_printf(v, "%zu samples, %zu train, sha256 %s", d->n_samples, d->n_train, hex);
-    add(c, "data", v);
+    add_field(c, "data", v);
     if (!initial) return;
     qr_hex(initial, QR_SHA256_BYTES, hex);
     qr_buf_printf(v, "sha256 %s", hex);
     for (size_t i = 0; i < t->n_initial_layers; i++)
-        qr_buf_printf(v, "%s%s=%s", i ? ", " : " ", t->initial_layers[i].here,
-                      t->initial_layers[i].there);
-    add(c, "initial_weights", v);
+        qr_buf_printf(v, "%s%s=%s", i ? ", " : " ", t->initial_layers[i].name,
+                      t->initial_layers[i].file_name);
+    add_field(c, "initial_weights", v);
 }
 
-/* The micro-batch was a block once: every hash in a checkpoint or result that was ever written has
- * that name, so it stays there. */
+/* The micro-batch was first called a block: hashes of existing checkpoints and results contain that
+ * name. */
 static const char *name_in_hash(const char *name) {
     return strcmp(name, "micro_batch_size") == 0 ? "block_size" : name;
 }
@@ -257,11 +259,11 @@ void qr_job_canonical(const struct qr_job *job, const struct qr_dataset *data,
     struct qr_buf v = {0}, text = {0};
     *ret = (struct qr_job_canonical){0};
     qr_buf_puts(&v, qr_contract_name(job->precision));
-    add(ret, "contract", &v);
+    add_field(ret, "contract", &v);
     qr_buf_printf(&v, "%llu", (unsigned long long)job->seed);
-    add(ret, "seed", &v);
+    add_field(ret, "seed", &v);
     qr_buf_printf(&v, "%zu", job->micro_batch_size);
-    add(ret, "micro_batch_size", &v);
+    add_field(ret, "micro_batch_size", &v);
     add_layers(ret, job, &v);
     add_circuits(ret, job, &v);
     add_train(ret, job, &v);

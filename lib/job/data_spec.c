@@ -1,3 +1,5 @@
+/* job/data_spec.c — reads "data" of a job: source, files, channels, columns, labels and the split.
+ * Start reading at qr_job_read_data(). */
 #include <stdio.h>
 #include <string.h>
 
@@ -45,7 +47,7 @@ static enum qr_code read_excitations(const struct qr_json *data, struct qr_job *
     return QR_OK;
 }
 
-/* One sample without inputs: a circuit's read-outs follow from its weights alone. */
+/* One sample without inputs: the read-outs of a circuit depend on its weights only. */
 static enum qr_code read_none(const struct qr_json *data, struct qr_job *job, struct qr_err *err) {
     static const char *const keys[] = {"source"};
     if (qr_json_known(data, "data", keys, 1, err) != QR_OK) return err->code;
@@ -57,8 +59,8 @@ static enum qr_code read_none(const struct qr_json *data, struct qr_job *job, st
             "function of its data; give a circuit, or data");
     if (reads->n_columns > 0)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "data.source: none, but the circuit takes %u input%s; take the data gates "
-                       "away, or give data",
+                       "data.source: none, but the circuit takes %u input%s; remove the data "
+                       "gates, or give data",
                        reads->n_columns, reads->n_columns == 1 ? "" : "s");
     return QR_OK;
 }
@@ -77,7 +79,7 @@ static enum qr_code read_split(const struct qr_json *data, struct qr_job *job, s
     return QR_OK;
 }
 
-/* The header of a file has no blanks around its names. */
+/* Trims blanks, as the CSV reader does in the header. */
 static char *column_name(const char *text) {
     size_t n = strlen(text += strspn(text, " \t"));
     while (n && strchr(" \t", text[n - 1])) n--;
@@ -92,9 +94,10 @@ static enum qr_code read_sample_weight(const struct qr_json *data, struct qr_job
     if (qr_json_string(v, "data.sample_weight", &name, err) != QR_OK) return err->code;
     bool npz = job->data.source == QR_DATA_NPZ;
     if (!*name || strcmp(name, "y") == 0 || (npz && strcmp(name, "x") == 0))
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "data.sample_weight: '%s' is no %s of weights; give the name of one", name,
-                       npz ? "array" : "column");
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "data.sample_weight: '%s' is not a valid %s of weights; give the name of one", name,
+            npz ? "array" : "column");
     job->data.sample_weight = column_name(name);
     return QR_OK;
 }
@@ -112,15 +115,16 @@ static enum qr_code add_label(const struct qr_json *v, const char *where, struct
     if (!*name || (npz && strcmp(name, "x") == 0) ||
         (d->sample_weight && strcmp(name, d->sample_weight) == 0))
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s: '%.60s' is no %s of labels; give the name of one", where, name,
+                       "%s: '%.60s' is not a valid %s of labels; give the name of one", where, name,
                        npz ? "array" : "column");
     for (size_t i = 0; i + 1 < d->n_labels; i++)
         if (strcmp(labels[i], name) == 0)
-            return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.60s' is there twice", where, name);
+            return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.60s' is a duplicate; remove it", where,
+                           name);
     return QR_OK;
 }
 
-/* A name, or a name for each output. */
+/* One name, or a name for each output. */
 static enum qr_code read_labels(const struct qr_json *v, struct qr_job *job, struct qr_err *err) {
     bool list = v && qr_json_type(v) == QR_JSON_ARRAY;
     size_t n = list ? qr_json_size(v) : 1, n_outputs = qr_job_n_outputs(job), i = 0;
@@ -170,7 +174,7 @@ static bool same_column(const struct qr_data_column *a, const struct qr_data_col
                               : !a->name && !b->name && a->number == b->number;
 }
 
-/* "columns" of data or of a channel; what was read is the caller's to free, also on failure. */
+/* Reads "columns" of data or of a channel. *ret is freed by the caller, also on failure. */
 static enum qr_code read_columns(const struct qr_json *list, const char *where,
                                  const struct qr_data_column **ret, size_t *ret_n,
                                  struct qr_err *err) {
@@ -194,12 +198,12 @@ static enum qr_code read_columns(const struct qr_json *list, const char *where,
     return QR_OK;
 }
 
-/* What a circuit calls by name is picked. */
+/* Picks the columns that the circuit refers to by name. */
 static enum qr_code pick_named(const struct qr_circuit *c, struct qr_job *job, struct qr_err *err) {
     if (c->n_columns > c->n_named)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "model: the circuit calls some columns by name (x.%.64s) and others by "
-                       "number (x[%u]); data.columns must say which names they are",
+                       "number (x[%u]); list all of them by name in data.columns",
                        c->column_names[0], c->n_columns - c->n_named - 1);
     struct qr_data_column *picked = qr_xcalloc(c->n_named, sizeof *picked);
     for (unsigned i = 0; i < c->n_named; i++) picked[i].name = qr_xstrdup(c->column_names[i]);
@@ -209,7 +213,7 @@ static enum qr_code pick_named(const struct qr_circuit *c, struct qr_job *job, s
     return QR_OK;
 }
 
-/* The inputs of the circuit that reads the data are the columns that data.columns picks. */
+/* Maps the inputs of the circuit to the columns that data.columns picks. */
 static enum qr_code place_columns(struct qr_job *job, struct qr_err *err) {
     struct qr_circuit *c =
         (struct qr_circuit *)(uintptr_t)qr_layers_input_circuit(job->layers, job->n_layers);
@@ -278,17 +282,17 @@ static enum qr_code read_channel(const struct qr_json *v, const char *where,
     if (read_columns(qr_json_get(v, "columns"), path, &c->picked, &c->n_picked, err) != QR_OK)
         return err->code;
     if (c->n_picked && c->n_picked != job->data.n_picked)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       job->data.n_picked
-                           ? "%s picks %zu columns, but the inputs are %zu"
-                           : "%s picks %zu columns; give data.columns too, which say what the "
-                             "inputs are (%zu now)",
-                       path, c->n_picked, job->data.n_picked);
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            job->data.n_picked
+                ? "%s picks %zu columns, but the inputs are %zu"
+                : "%s picks %zu columns; give data.columns too, which define the inputs (%zu now)",
+            path, c->n_picked, job->data.n_picked);
     return QR_OK;
 }
 
-/* Names stand in paths of --set, in flags and in messages. */
-static bool is_name(const char *name) {
+/* Names are part of paths of --set, of flags and of messages. */
+static bool is_channel_name(const char *name) {
     size_t n = strlen(name);
     return n >= 1 && n <= MAX_NAME &&
            strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") == n;
@@ -308,10 +312,10 @@ static enum qr_code read_channels(const struct qr_json *data, struct qr_job *job
     for (const struct qr_json *v = qr_json_first(channels); v; v = qr_json_next(v)) {
         const char *name = qr_json_key(v);
         char path[96];
-        if (!is_name(name))
+        if (!is_channel_name(name))
             return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "data.channels: '%.80s' is no channel's name; use 1 to %d letters, "
-                           "digits, '-' or '_'",
+                           "data.channels: '%.80s' is not a valid channel name; use 1 to %d "
+                           "letters, digits, '-' or '_'",
                            name, MAX_NAME);
         snprintf(path, sizeof path, "data.channels.%s", name);
         struct qr_data_channel *c = &all[job->data.n_channels++];
@@ -378,7 +382,7 @@ static enum qr_code read_file(const struct qr_json *data, struct qr_job *job, st
 }
 
 enum qr_code qr_job_read_data(const struct qr_json *data, struct qr_job *job, struct qr_err *err) {
-    /* as enum qr_data_source */
+    /* in the order of enum qr_data_source */
     static const char *const sources[] = {"cluster-excitations", "npz", "csv", "none"};
     static enum qr_code (*const readers[])(const struct qr_json *, struct qr_job *,
                                            struct qr_err *) = {read_excitations, read_file,
@@ -397,7 +401,7 @@ enum qr_code qr_job_read_data(const struct qr_json *data, struct qr_job *job, st
         return err->code;
     if (job->data.train_fraction <= 0)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "data.train_fraction must be above 0: nothing would train");
+                       "data.train_fraction must be above 0: with 0 there are no training samples");
     if (job->data.shuffle_split && job->data.train_fraction >= 1)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "data.shuffle_split: all samples train, so there is nothing to split; give "

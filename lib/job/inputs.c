@@ -1,5 +1,6 @@
-/* What the values of the data say beside a job: inputs that no circuit can take, angles that look
- * like degrees, a batch above the samples; and the names of the classes. */
+/* job/inputs.c — checks the values of the data against a job: inputs out of range, angles that look
+ * like degrees, a batch larger than the training set; lists the classes. Start reading at
+ * qr_job_check_inputs(). */
 #include <math.h>
 #include <stdio.h>
 
@@ -8,10 +9,10 @@
 #include "job/job_impl.h"
 
 enum { SHOWN_CLASSES = 12 };
-static const double most_turns = 2; /* full turns by an input before it is worth a warning */
+static const double most_turns = 2; /* full turns per input above which a warning is given */
 static const double pi = 0x1.921fb54442d18p+1;
 
-static double larger(double a, double b) { return a > b ? a : b; }
+static double max_double(double a, double b) { return a > b ? a : b; }
 
 static void put_column(const struct qr_dataset *data, size_t j, struct qr_buf *b) {
     if (data->names && !data->unquoted) qr_buf_printf(b, "column '%.60s'", data->names[j]);
@@ -33,8 +34,8 @@ enum qr_code qr_job_check_inputs(const struct qr_job *job, const struct qr_datas
             struct qr_buf column = {0};
             put_column(data, j, &column);
             qr_fail(err, QR_DATA_LOSS,
-                    "data: sample %zu (counted from 0), %s is %g; inputs lie below 2^40 (1.1e12), "
-                    "and angles are radians: scale the column",
+                    "data: sample %zu (counted from 0), %s is %g; inputs must be below 2^40 "
+                    "(1.1e12), and angles are in radians; scale the column",
                     qr_dataset_row(data, i), qr_buf_string(&column), x);
             qr_buf_free(&column);
             return QR_DATA_LOSS;
@@ -52,7 +53,7 @@ char *qr_job_warn_angles(const struct qr_job *job, const struct qr_dataset *data
     for (size_t j = 0; j < c->n_columns; j++) {
         double most = 0;
         for (size_t i = 0; i < data->n_samples && by[j] > 0; i++)
-            most = larger(most, fabs(data->x[i * data->n_columns + j]));
+            most = max_double(most, fabs(data->x[i * data->n_columns + j]));
         most *= by[j];
         many += most > most_turns;
         if (most > turns) turns = most, worst = j;
@@ -64,8 +65,8 @@ char *qr_job_warn_angles(const struct qr_job *job, const struct qr_dataset *data
     put_column(data, worst, &text);
     if (many > 1) qr_buf_printf(&text, " (and %zu more)", many - 1);
     qr_buf_printf(&text,
-                  " turns a gate by up to %.4g radians, %.3g full turns; where these are degrees, "
-                  "multiply by pi/180; else scale the inputs to about 0 to pi",
+                  " rotates a gate by up to %.4g radians, %.3g full turns; multiply degrees by "
+                  "pi/180, or scale the inputs to about 0 to pi",
                   2 * pi * turns, turns);
     return (char *)text.p;
 }
@@ -77,8 +78,8 @@ char *qr_job_warn_constants(const struct qr_job *job) {
         const struct qr_gate *g =
             qr_circuit_large_constant(job->layers[l].quantum.circuit, most_turns, &turns);
         if (g)
-            return qr_xasprintf("model[%zu]: a gate on qubit %u turns by %.6g radians, %.3g full "
-                                "turns; angles are radians: multiply degrees by pi/180",
+            return qr_xasprintf("model[%zu]: a gate on qubit %u rotates by %.6g radians, %.3g full "
+                                "turns; multiply degrees by pi/180",
                                 l, g->targets[0], 2 * pi * turns, fabs(turns));
     }
     return NULL;
@@ -90,9 +91,9 @@ char *qr_job_warn_batch(const struct qr_job *job, const struct qr_dataset *data)
     if (job->data.source == QR_DATA_NONE || batch <= data->n_train ||
         !qr_json_get(train, "batch_size"))
         return NULL;
-    return qr_xasprintf("train.batch_size is %llu, but %zu sample%s: each epoch is one step of all "
-                        "of them",
-                        batch, data->n_train, data->n_train == 1 ? " trains" : "s train");
+    return qr_xasprintf(
+        "train.batch_size is %llu, but only %zu sample%s: each epoch is a single step", batch,
+        data->n_train, data->n_train == 1 ? " trains" : "s train");
 }
 
 void qr_job_put_classes(const struct qr_job *job, const struct qr_dataset *data,

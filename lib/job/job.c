@@ -1,3 +1,5 @@
+/* job/job.c — reads a job file, and loads its model and data. Start reading at qr_job_load(); the
+ * parts of the file are read by the *_spec.c files. */
 #include "job/job.h"
 
 #include <stdio.h>
@@ -5,7 +7,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "builtin_job.h" /* made from deploy/jobs/qcnn.json by the Makefile */
+#include "builtin_job.h" /* generated from deploy/jobs/qcnn.json by the Makefile */
 #include "data/find.h"
 #include "job/job_impl.h"
 #include "sim/sim.h"
@@ -54,8 +56,9 @@ enum qr_code qr_job_opt_choice(const struct qr_json *o, const char *where, const
     return v ? qr_json_choice(v, path, names, n, ret, err) : QR_OK;
 }
 
-/* A run's name becomes part of object names and DNS names. */
-static enum qr_code read_name(const struct qr_json *root, struct qr_job *job, struct qr_err *err) {
+/* The name of a run becomes part of object names and DNS names. */
+static enum qr_code read_job_name(const struct qr_json *root, struct qr_job *job,
+                                  struct qr_err *err) {
     const char *name = "job";
     const struct qr_json *v = qr_json_get(root, "name");
     if (v && qr_json_string(v, "name", &name, err) != QR_OK) return err->code;
@@ -66,15 +69,15 @@ static enum qr_code read_name(const struct qr_json *root, struct qr_job *job, st
              (name[i] >= '0' && name[i] <= '9') || (i > 0 && strchr("-_.", name[i]) != NULL);
     if (!ok)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "name: '%.80s' is no job name; use 1 to 63 letters, digits, '-', '_' or "
-                       "'.', beginning with a letter or digit",
+                       "name: '%.80s' is not a valid job name; use 1 to 63 letters, digits, '-', "
+                       "'_' or '.', beginning with a letter or digit",
                        name);
     job->name = qr_xstrdup(name);
     return QR_OK;
 }
 
-/* That of the first circuit's plan, which has the data. One that cannot be had is refused when the
- * model is made. */
+/* That of the plan of the first circuit, which reads the data. A circuit that cannot be compiled is
+ * rejected when the model is built. */
 static size_t default_micro_batch_size(const struct qr_job *job) {
     const struct qr_sim_options any = {.precision = job->precision, .isa = QR_ISA_PORTABLE};
     size_t first = qr_job_quantum(job, 0);
@@ -98,14 +101,14 @@ static enum qr_code read_micro_batches(const struct qr_json *root, struct qr_job
     job->micro_batch_size = size;
     if (job->train.batch_size / size >= MAX_MICRO_BATCHES)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "train.batch_size: %llu samples in micro-batches of %llu are more than %d "
-                       "of them a step; enlarge micro_batch_size",
+                       "train.batch_size: %llu samples in micro-batches of %llu exceed the limit "
+                       "of %d micro-batches per step; increase micro_batch_size",
                        (unsigned long long)job->train.batch_size, (unsigned long long)size,
                        MAX_MICRO_BATCHES);
     return QR_OK;
 }
 
-/* What the profiler records: no bit follows from it. */
+/* Steps for the profiler; they do not affect the result. */
 static enum qr_code read_profile(const struct qr_json *profile, struct qr_job *job,
                                  struct qr_err *err) {
     static const char *const keys[] = {"steps"};
@@ -120,8 +123,8 @@ static enum qr_code read_profile(const struct qr_json *profile, struct qr_job *j
     if (qr_json_want(steps, "profile.steps", QR_JSON_ARRAY, err) != QR_OK) return err->code;
     if (qr_json_size(steps) != 2)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "profile.steps: %zu numbers; the first and the last step to record, as in "
-                       "[100, 110]",
+                       "profile.steps has %zu entries; give the first and the last step to record, "
+                       "such as [100, 110]",
                        qr_json_size(steps));
     const struct qr_json *last = qr_json_next(qr_json_first(steps));
     if (qr_json_i64(qr_json_first(steps), "profile.steps[0]", 1, most, &step[0], err) != QR_OK ||
@@ -129,7 +132,7 @@ static enum qr_code read_profile(const struct qr_json *profile, struct qr_job *j
         return err->code;
     if (step[0] > step[1])
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "profile.steps: from %lld to %lld; the first step to record comes first",
+                       "profile.steps: the first step %lld is after the last step %lld; swap them",
                        (long long)step[0], (long long)step[1]);
     job->profile_first = (uint64_t)step[0];
     job->profile_last = (uint64_t)step[1];
@@ -144,13 +147,13 @@ static enum qr_code read_root(const struct qr_json *root, struct qr_job *job, st
     if (qr_json_want(root, "the job", QR_JSON_OBJECT, err) != QR_OK) return err->code;
     if (qr_json_get(root, "block_size"))
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "block_size is now micro_batch_size: the same number under that name");
+                       "block_size is now micro_batch_size: write the same value under that name");
     if (qr_job_check_keys(root, "the job", keys, 11, err) != QR_OK) return err->code;
-    const struct qr_json *schema = qr_json_get(root, "$schema"); /* an editor's */
+    const struct qr_json *schema = qr_json_get(root, "$schema"); /* for editors */
     const char *unread;
     size_t precision = 0;
     if (schema && qr_json_string(schema, "$schema", &unread, err) != QR_OK) return err->code;
-    if (read_name(root, job, err) != QR_OK ||
+    if (read_job_name(root, job, err) != QR_OK ||
         qr_job_opt_u64(root, "", "seed", 0, UINT64_C(1) << 53, &job->seed, err) != QR_OK ||
         (qr_json_get(root, "precision") &&
          qr_job_choice(qr_json_get(root, "precision"), "precision", QR_JOB_PRECISION, precisions, 2,
@@ -171,8 +174,10 @@ static enum qr_code read_root(const struct qr_json *root, struct qr_job *job, st
     return QR_OK;
 }
 
-/* Behind "job qcnn.json": whose key is wrong, or else which keys are not the file's. */
-static void say_where(const struct qr_overrides *set, const char *what, struct qr_err *err) {
+/* Prefixes an error with the setting that caused it, or otherwise with the list of keys that were
+ * set. */
+static void add_error_context(const struct qr_overrides *set, const char *what,
+                              struct qr_err *err) {
     struct qr_buf all = {0};
     bool blamed = set && qr_overrides_attribute(set, err);
     if (set && set->n && !blamed) qr_overrides_put(set, &all);
@@ -185,7 +190,7 @@ static enum qr_code read_tree(struct qr_job *job, struct qr_overrides *set, cons
                               struct qr_err *err) {
     enum qr_code code = set ? qr_overrides_apply(set, job->tree, err) : QR_OK;
     if (code != QR_OK) return qr_wrap(err, "%s", what);
-    if ((code = read_root(job->tree, job, err)) != QR_OK) say_where(set, what, err);
+    if ((code = read_root(job->tree, job, err)) != QR_OK) add_error_context(set, what, err);
     job->set = set && set->n ? qr_xcalloc(set->n, sizeof *job->set) : NULL;
     for (; set && job->n_set < set->n; job->n_set++)
         job->set[job->n_set] = qr_xstrdup(set->v[job->n_set].text);
@@ -232,7 +237,7 @@ enum qr_code qr_job_load(const char *url, struct qr_overrides *set, struct qr_jo
         code = qr_job_parse_in(qr_buf_view(&text), what, true, folder, set, ret, err);
         free(what);
     } else {
-        qr_wrap(err, "read the job");
+        qr_wrap(err, "cannot read the job");
     }
     qr_buf_free(&text);
     return code;
@@ -257,8 +262,8 @@ void qr_job_free(struct qr_job *job) {
     free(job->train.output_weights);
     free(job->train.initial_weights);
     for (size_t i = 0; i < job->train.n_initial_layers; i++) {
-        free(job->train.initial_layers[i].here);
-        free(job->train.initial_layers[i].there);
+        free(job->train.initial_layers[i].name);
+        free(job->train.initial_layers[i].file_name);
     }
     free(job->train.initial_layers);
     qr_job_free_logged(&job->train);
@@ -307,7 +312,7 @@ bool qr_job_labels_are_signs(const struct qr_job *job) {
     bool bits = false;
     for (size_t i = 0; i < t->n_metrics; i++)
         bits |= qr_metric_binary_labels(t->metrics[i]) || t->metrics[i] == QR_BINARY_ACCURACY;
-    /* a loss that takes 0 for -1 leaves the choice to the metrics */
+    /* A loss that accepts 0 for -1 leaves the choice to the metrics. */
     return info->accuracy == QR_BY_SIGN && !(info->zero_is_minus && bits);
 }
 
@@ -317,7 +322,7 @@ struct qr_data_options qr_job_data_options(const struct qr_job *job) {
     opt.n_columns = reads ? reads->n_columns : 0; /* 0: as many as the data has */
     opt.more_columns = job->data_may_be_wider;
     opt.n_outputs = qr_job_n_outputs(job);
-    /* as Keras broadcasts; class numbers are for that loss alone */
+    /* Broadcast as in Keras; class numbers are only for that loss. */
     opt.one_label_for_all = job->train.loss != QR_CATEGORICAL_CROSSENTROPY;
     opt.no_labels = qr_loss_info(job->train.loss)->no_labels;
     if (qr_job_has_classes(job))
@@ -327,7 +332,7 @@ struct qr_data_options qr_job_data_options(const struct qr_job *job) {
     return opt;
 }
 
-/* What is right of the data as a whole; takes it over. trains: it is the job's own. */
+/* Checks the data as a whole, and takes it over. trains: the data is the job's own. */
 static enum qr_code check_data(const struct qr_job *job, bool trains, struct qr_dataset *d,
                                struct qr_dataset *ret, struct qr_err *err) {
     enum qr_code code = qr_job_check_columns(job, d, trains, err);
@@ -336,8 +341,8 @@ static enum qr_code check_data(const struct qr_job *job, bool trains, struct qr_
     size_t n_validate = d->n_samples - d->n_train;
     if (code == QR_OK && n_validate / job->micro_batch_size >= MAX_MICRO_BATCHES)
         code = qr_fail(err, QR_INVALID_ARGUMENT,
-                       "data: %zu %s in micro-batches of %zu are more than %d of "
-                       "them; enlarge micro_batch_size",
+                       "data: %zu %s in micro-batches of %zu exceed the limit of %d micro-batches; "
+                       "increase micro_batch_size",
                        n_validate, trains ? "validation samples" : "samples", job->micro_batch_size,
                        MAX_MICRO_BATCHES);
     if (code == QR_OK) *ret = *d;
@@ -357,8 +362,8 @@ enum qr_code qr_job_check_samples(const struct qr_job *job, const struct qr_job_
     qr_auto(qr_free_p) char *shown = qr_url_shown(of->url);
     if (job->data.source == QR_DATA_NONE)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s: the job's model takes no inputs (data.source is none), so that there "
-                       "is nothing to compute of other data; leave it away",
+                       "cannot use %s: the job's model takes no inputs (data.source is none); "
+                       "leave out --data and --channel",
                        shown);
     return of->channel ? qr_data_check_channel(&job->data, of->channel, err) : QR_OK;
 }
@@ -375,7 +380,7 @@ enum qr_code qr_job_samples(const struct qr_job *job, const struct qr_job_sample
     }
     if (!of->channel) {
         opt.url = of->url;
-        opt.folder = NULL; /* not a file that the job names */
+        opt.folder = NULL; /* not relative to the job file */
     }
     if (!of->labels) opt.no_labels = opt.only_inputs = true;
     code = of->channel ? qr_dataset_load_channel(&opt, of->channel, &d, err)

@@ -1,7 +1,14 @@
-/* job/job.h — the job file → checked options of model, data and training.
+/* job/job.h — reads a job file into checked options of model, data and training.
  *
- * Unknown keys are refused with the nearest known name, wrong types and ranges with the path of the
- * value. Everything is checked before anything runs. Ownership: a job owns all that it points to.
+ * Use       qr_job_load (or qr_job_parse), then qr_job_model and qr_job_data, or both at once by
+ *           job/workload.h; qr_job_free at the end. A job with "sweep": qr_job_check_trials, then
+ *           qr_job_trial for each trial.
+ * Checks    Unknown keys are rejected with the nearest known name, wrong types and ranges with the
+ *           path of the value. Everything is checked before anything runs.
+ * Ownership A job owns everything that it points to, unless noted.
+ * Errors    INVALID_ARGUMENT unless noted; the message has the path of the key, and the line where
+ *           the file is malformed.
+ * Threads   Any; one thread at a time for a job that is changed (qr_job_add_metric, qr_job_free).
  */
 #ifndef QR_JOB_JOB_H
 #define QR_JOB_JOB_H
@@ -14,34 +21,36 @@
 #include "model/optimizer.h"
 #include "sweep/sweep.h"
 
-/* A number that each epoch ends with, which early stopping and sweeps may go by: a mean over the
- * epoch's training, of the evaluation, or what train.log makes of these. */
+/* A value of an epoch that early stopping and sweeps can monitor: a mean over the epoch's training
+ * steps, a value of its evaluation, or a value of train.log computed from these. */
 struct qr_epoch_value {
-    bool evaluation; /* there is one only where epochs are evaluated */
-    bool logged;     /* of train.log, the at-th; else of the model's values (qr_model_value_name) */
+    bool evaluation; /* exists only for epochs that are evaluated */
+    /* index into train.log; otherwise into the values of the model (qr_model_value_name) */
+    bool logged;
     size_t at;
-    bool grows; /* the larger the better: a metric of that kind */
+    bool grows; /* a metric of which larger is better */
 };
 
 struct qr_early_stopping {
     bool on;
-    char monitor[32]; /* its name: "val_loss", "loss" … */
+    char monitor[32]; /* name of the value: "val_loss", "loss" ... */
     struct qr_epoch_value value;
     bool maximize;
     double min_delta;
     uint64_t patience;
-    bool restore_best; /* keep the best state */
+    bool restore_best; /* keep and restore the best state */
 };
 
-/* Initial weights of one layer: its name here, and in the file. */
+/* Initial weights of one layer: name of the layer in the model, and in the weights file. */
 struct qr_initial_layer {
-    char *here, *there;
+    char *name, *file_name;
 };
 
-enum { QR_MAX_METRICS = 8 }; /* with what quantum layers watch */
+enum { QR_MAX_METRICS = 8 }; /* including the observables that quantum layers watch */
 
-/* What expressions in train.log may name, in this order: the model's values (qr_model_value_name)
- * of the step, or, beside an evaluation's, of its epoch's training; and the evaluation's. */
+/* Values that expressions in train.log can name, in this order: those of the step, or, next to
+ * values of an evaluation, of the epoch's training (qr_model_value_name); then those of the
+ * evaluation. */
 enum qr_log_value {
     QR_LOG_STEP,
     QR_LOG_EPOCH,
@@ -53,14 +62,15 @@ enum qr_log_value {
     QR_LOG_NAMES = QR_LOG_VAL_VALUES + 1 + QR_MAX_METRICS
 };
 enum { QR_MAX_LOGGED = 7 };
-/* A value by a name of the user's: scale times the expression, whose parameters are enum
+/* A value with a user-defined name: scale times the expression; its parameters are enum
  * qr_log_value. */
 struct qr_logged {
     char *name, *text;
     double scale;
     struct qr_expression expression;
-    bool evaluation; /* it names an evaluation's value: logged with those, else with steps */
-    bool gradient;   /* it names the gradient's norm */
+    /* uses a value of an evaluation: logged with evaluations, otherwise with steps */
+    bool evaluation;
+    bool gradient; /* uses the norm of the gradient */
 };
 
 struct qr_train_spec {
@@ -70,18 +80,18 @@ struct qr_train_spec {
     size_t n_class_weights; /* 0: none */
     double *class_weight;   /* owned */
     size_t n_output_weights;
-    double *output_weights; /* owned: loss_options.weights */
+    double *output_weights; /* owned; same as loss_options.weights */
     size_t n_metrics;
     enum qr_metric metrics[QR_MAX_METRICS];
-    unsigned top_k; /* of top_k_accuracy */
+    unsigned top_k; /* k of top_k_accuracy */
     size_t n_logged;
     struct qr_logged logged[QR_MAX_LOGGED]; /* owned */
     struct qr_optimizer_options optimizer;
     struct qr_early_stopping early_stopping;
     bool shuffle;
-    bool evaluate;           /* training evaluates at the end of each epoch */
-    char *initial_weights;   /* URL, found as the data's is, or NULL */
-    size_t n_initial_layers; /* 0: of all layers */
+    bool evaluate;           /* evaluate at the end of each epoch */
+    char *initial_weights;   /* URL, resolved like that of the data; NULL: none */
+    size_t n_initial_layers; /* 0: all layers */
     struct qr_initial_layer *initial_layers;
 };
 
@@ -89,51 +99,72 @@ struct qr_job {
     char *name;
     uint64_t seed;
     enum qr_precision precision;
-    bool is_file;            /* it may name files, which stand beside it */
-    size_t micro_batch_size; /* effective: the defaults of exact/contract.md §4 applied */
+    bool is_file;            /* read from a file: may refer to files next to it */
+    size_t micro_batch_size; /* effective value, with the defaults of exact/contract.md §4 */
     size_t n_layers;
-    struct qr_layer_options *layers; /* their circuits and observables are the job's */
-    bool data_may_be_wider;      /* its circuit is a gate list that does not say how many columns */
-    bool default_readouts;       /* the last quantum layer gave none */
-    size_t n_watched;            /* observables that its layers watch */
-    struct qr_data_options data; /* strings owned by the job */
+    struct qr_layer_options *layers; /* circuits and observables are owned by the job */
+    bool data_may_be_wider;          /* the circuit is a gate list without a number of columns */
+    bool default_readouts;           /* the last quantum layer has no readouts in the file */
+    size_t n_watched;                /* number of observables that layers watch */
+    struct qr_data_options data;     /* strings owned by the job */
     struct qr_train_spec train;
-    uint64_t profile_first, profile_last; /* steps that the profiler records; 0: none */
+    uint64_t profile_first, profile_last; /* steps for the profiler, from 1; 0: none */
     struct qr_sweep_spec *sweep;          /* NULL: none */
-    size_t n_set;                 /* keys that were said beside the file: "train.epochs=60" */
-    char **set;                   /* owned */
-    const struct qr_json *worker; /* the "worker" object or NULL; borrowed from the job's tree */
-    struct qr_json *tree;         /* the parsed file */
+    size_t n_set;                         /* keys set outside the file: "train.epochs=60" */
+    char **set;                           /* owned */
+    const struct qr_json *worker;         /* "worker" object or NULL; borrowed from tree */
+    struct qr_json *tree;                 /* the parsed file */
 };
 
-/* text: the file's bytes; what: its name for messages. It reads no other file: a Hamiltonian in one
- * is refused. */
+/* Reads a job from memory.
+ *
+ * Args:     text   bytes of the file, borrowed
+ *           what   name of the job in messages
+ *           ret    job; caller frees with qr_job_free
+ * Errors:   INVALID_ARGUMENT, also for a job that refers to a Hamiltonian in another file
+ */
 QR_MUST_CHECK enum qr_code qr_job_parse(struct qr_bytes text, const char *what, struct qr_job **ret,
                                         struct qr_err *err);
-/* The built-in copy of deploy/jobs/qcnn.json when url is NULL; else read from a path or URL, of a
- * folder its job.json (output/job_file.h), and from standard input when it is "-". set: the keys
- * that are said outside it, or NULL. */
+/* Reads a job from a path or URL.
+ *
+ * Args:     url    path or URL; a folder stands for its job.json (output/job_file.h); "-": standard
+ *                  input; NULL: the built-in copy of deploy/jobs/qcnn.json
+ *           set    keys set outside the file, or NULL
+ *           ret    job; caller frees with qr_job_free
+ * Errors:   INVALID_ARGUMENT; those of the store (NOT_FOUND, UNAVAILABLE ...)
+ */
 QR_MUST_CHECK enum qr_code qr_job_load(const char *url, struct qr_overrides *set,
                                        struct qr_job **ret, struct qr_err *err);
 void qr_job_free(struct qr_job *job);
-/* The number of its n-th quantum layer; n_layers when there are not so many. */
+/* Returns the index of the n-th quantum layer, from 0; n_layers if there are fewer. */
 size_t qr_job_quantum(const struct qr_job *job, size_t n);
 
-/* Trial t of its sweep, whose keys are set in the job. What is wrong with them is said with the
- * trial's number in front. */
+/* Creates the job of one trial of a sweep, with the trial's keys set.
+ *
+ * Args:     trial  0 ... n_trials - 1
+ *           ret    job; caller frees with qr_job_free
+ * Errors:   INVALID_ARGUMENT; the message begins with the number of the trial
+ */
 QR_MUST_CHECK enum qr_code qr_job_trial(const struct qr_job *job, size_t trial, struct qr_job **ret,
                                         struct qr_err *err);
-/* Those keys; ret is empty. */
+/* Adds the keys of a trial to ret, which must be empty. */
 void qr_job_trial_set(const struct qr_job *job, size_t trial, struct qr_overrides *ret);
-/* Reads every trial of its sweep. ret: the metric that compares them, borrowed from the job or
- * static, and which way. INVALID_ARGUMENT: what is wrong with a trial, or that it does not come to
- * that metric. has_validation: there are such samples. */
+/* Reads every trial of a sweep and chooses the metric that compares them.
+ *
+ * Args:     has_validation  there are validation samples
+ *           ret             name of the metric, borrowed from the job or static
+ *           ret_maximize    whether larger is better
+ * Errors:   INVALID_ARGUMENT: a trial is not valid, or does not have the metric
+ */
 QR_MUST_CHECK enum qr_code qr_job_check_trials(const struct qr_job *job, bool has_validation,
                                                const char **ret, bool *ret_maximize,
                                                struct qr_err *err);
 
-/* What is allowed and seldom meant, a sentence each for a warning. data: NULL where it could not be
- * loaded; then only what the job file says. */
+/* Settings that are valid but usually a mistake, one sentence each.
+ *
+ * Args:     data  NULL where the data could not be loaded: only the job file is checked
+ *           ret   sentences; caller frees with qr_job_warnings_fini
+ */
 struct qr_job_warnings {
     size_t n;
     char *sentence[16];
@@ -141,54 +172,67 @@ struct qr_job_warnings {
 void qr_job_warnings(const struct qr_job *job, const struct qr_dataset *data,
                      struct qr_job_warnings *ret);
 void qr_job_warnings_fini(struct qr_job_warnings *d);
-/* The columns of the data that the model reads, by name where the file has names: "a, b" or
- * "columns 0, 3 of 6"; nothing for data that is made. */
+/* Appends the columns of the data that the model reads: "a, b" where the file has names, otherwise
+ * "columns 0, 3 (2 of 6 columns)". Nothing for generated data. */
 void qr_job_put_inputs(const struct qr_job *job, const struct qr_dataset *data, struct qr_buf *ret);
 
-/* Words that labels are, each with its number: "cat (0), dog (1)"; nothing where they are
- * numbers. */
+/* Appends the labels that are words, with their numbers: "cat (0), dog (1)". Nothing where labels
+ * are numbers. */
 void qr_job_put_classes(const struct qr_job *job, const struct qr_dataset *data,
                         struct qr_buf *ret);
 
-/* Builds the model of a job. isa from the settings. n_columns: of the data, where no circuit reads
- * them. */
+/* Builds the model of a job.
+ *
+ * Args:     isa        kernels, from the settings
+ *           n_columns  columns of the data, used where no circuit reads them
+ *           ret        model; caller frees with qr_model_free
+ */
 QR_MUST_CHECK enum qr_code qr_job_model(const struct qr_job *job, enum qr_isa isa, size_t n_columns,
                                         struct qr_model **ret, struct qr_err *err);
-/* Where the data are, with what model and loss want of them. Borrows from the job. */
+/* Returns the options for loading the data, with what model and loss require. Borrows from the
+ * job. */
 struct qr_data_options qr_job_data_options(const struct qr_job *job);
-/* Loads the data as the model wants it (columns of x and y). What values labels may have is checked
- * by qr_model_check_labels; that an evaluation has fewer than 2^22 micro-batches
- * (exact/contract.md §3), here. */
+/* Loads the data of a job.
+ *
+ * Args:     ret    x and y as the model needs them; caller frees with qr_dataset_fini
+ * Errors:   INVALID_ARGUMENT, also for 2^22 or more micro-batches per evaluation
+ *           (exact/contract.md §3); DATA_LOSS (malformed data: file and row); those of the store
+ * The range of labels is checked separately, by qr_model_check_labels.
+ */
 QR_MUST_CHECK enum qr_code qr_job_data(const struct qr_job *job, struct qr_dataset *ret,
                                        struct qr_err *err);
-/* Other samples than those that the job trains and validates with, read as its data is: the columns
- * that it picks, by name where it has names. Where job->data has inputs and classes (of the weights
- * that are tried), by those. */
+/* Samples other than those of training and validation, read like the data of the job: the columns
+ * that it picks, by name where it has names. Where job->data has inputs and classes (from a weights
+ * file), the columns and classes are those. */
 struct qr_job_samples {
-    const char *channel; /* of the job's channels; NULL: of a file */
-    const char *url;     /* a path, a URL, or what messages call the samples */
-    struct qr_buf *file; /* its bytes, taken; NULL: they are read from url */
-    bool labels;         /* there are some, and weights of samples where the job has these */
+    const char *channel; /* one of the job's channels; NULL: a file */
+    const char *url;     /* path, URL, or the name of the samples in messages */
+    struct qr_buf *file; /* its bytes, taken over; NULL: read from url */
+    bool labels;         /* the samples have labels, and weights where the job has sample weights */
 };
-/* INVALID_ARGUMENT for a job without inputs, or without that channel: known before anything is
- * read. */
+/* Checks without reading anything that the samples can be used. INVALID_ARGUMENT: the job has no
+ * inputs, or no such channel. */
 QR_MUST_CHECK enum qr_code qr_job_check_samples(const struct qr_job *job,
                                                 const struct qr_job_samples *of,
                                                 struct qr_err *err);
-/* The same errors, else as the data set's, naming the file. */
+/* Loads the samples. Errors: as qr_job_check_samples, and those of qr_job_data; the message has the
+ * name of the file. */
 QR_MUST_CHECK enum qr_code qr_job_samples(const struct qr_job *job, const struct qr_job_samples *of,
                                           struct qr_dataset *ret, struct qr_err *err);
 
-/* INVALID_ARGUMENT where an expression of train.log names an evaluation's value, or early stopping
- * goes by one, and there are no validation samples. */
+/* INVALID_ARGUMENT if train.log or early stopping uses a value of an evaluation, and there are no
+ * validation samples. */
 QR_MUST_CHECK enum qr_code qr_job_check_validation(const struct qr_job *job, bool has_validation,
                                                    struct qr_err *err);
-/* A metric more than the file has, before the model is built: a name, or an object as in the file
- * ({"name": "top_k_accuracy", "k": 3}). One that is there already stays one. */
+/* Adds a metric to those of the file, before the model is built. A duplicate is kept once.
+ *
+ * Args:     text   a name, or an object as in the file: {"name": "top_k_accuracy", "k": 3}
+ * Errors:   INVALID_ARGUMENT: unknown or unsuitable metric, or more than QR_MAX_METRICS
+ */
 QR_MUST_CHECK enum qr_code qr_job_add_metric(struct qr_job *job, const char *text,
                                              struct qr_err *err);
-/* Outputs are answers of a classifier: with a cross-entropy and hinge, with other losses where a
- * metric goes by the sign (accuracy, confusion_matrix). What qr_metric_predicted_class takes. */
+/* True if the outputs are classes: with a cross-entropy or hinge loss, and with other losses where
+ * a metric compares signs (accuracy, confusion_matrix). Condition of qr_metric_predicted_class. */
 bool qr_job_has_classes(const struct qr_job *job);
 struct qr_metric_options qr_job_metric_options(const struct qr_job *job);
 

@@ -1,4 +1,5 @@
-/* Values of a step by names of the user's: expressions of what the step has. */
+/* job/log_spec.c — reads train.log: user-defined names for expressions of the values of a step.
+ * Start reading at qr_job_read_log(). */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,8 +13,8 @@ static const char *const own[QR_LOG_VALUES] = {[QR_LOG_STEP] = "step",
                                                [QR_LOG_LEARNING_RATE] = "learning_rate",
                                                [QR_LOG_GRADIENT_NORM] = "gradient_norm"};
 
-/* The model's i-th value: loss, metrics, what layers watch. NULL behind the last. */
-static const char *value_name(const struct qr_job *job, size_t i) {
+/* Name of the i-th value of the model: loss, metrics, watched observables. NULL after the last. */
+static const char *model_value_name(const struct qr_job *job, size_t i) {
     const struct qr_train_spec *t = &job->train;
     if (i == 0) return "loss";
     if (i <= t->n_metrics) return qr_metric_names[t->metrics[i - 1]];
@@ -31,20 +32,20 @@ static bool value_at(const struct qr_job *job, const char *name, uint32_t *ret) 
     const char *value;
     for (uint32_t i = 0; i < QR_LOG_VALUES; i++)
         if (strcmp(own[i], name) == 0) return *ret = i, true;
-    for (uint32_t i = 0; (value = value_name(job, i)) != NULL; i++)
+    for (uint32_t i = 0; (value = model_value_name(job, i)) != NULL; i++)
         if (strcmp(value, val ? name + 4 : name) == 0)
             return *ret = (val ? QR_LOG_VAL_VALUES : QR_LOG_VALUES) + i, true;
     return false;
 }
 
-/* The names of one expression. */
+/* The names in one expression. */
 struct log_names {
     const struct qr_job *job;
     bool used[QR_LOG_NAMES];
-    char unknown[QR_EXPRESSION_NAME + 1]; /* the first one that no value has */
+    char unknown[QR_EXPRESSION_NAME + 1]; /* the first unknown one */
 };
 
-static uint32_t take_name(void *context, const char *text, size_t n) {
+static uint32_t note_name(void *context, const char *text, size_t n) {
     struct log_names *names = context;
     char name[QR_EXPRESSION_NAME + 1];
     uint32_t at = 0;
@@ -60,29 +61,29 @@ static enum qr_code unknown_name(const struct qr_job *job, const char *where, co
     size_t n = 0;
     struct qr_buf list = {0};
     for (; n < QR_LOG_VALUES; n++) known[n] = own[n];
-    for (size_t i = 0; value_name(job, i); i++) known[n++] = value_name(job, i);
+    for (size_t i = 0; model_value_name(job, i); i++) known[n++] = model_value_name(job, i);
     for (size_t i = 0; i < n; i++) qr_buf_printf(&list, "%s%s", i ? ", " : "", known[i]);
     near = qr_nearest(name, known, n);
     enum qr_code code =
-        near ? qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%s' is no value of a step; did you mean %s?",
-                       where, name, near)
+        near ? qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s: '%s' is not a value of a step; did you mean %s?", where, name, near)
              : qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s: '%s' is no value of a step: use %s; with val_ in front those of an "
-                       "evaluation. Another metric is a name in train.metrics",
+                       "%s: '%s' is not a value of a step; use %s, or one of these with the prefix "
+                       "val_ for the evaluation's value; add other metrics to train.metrics",
                        where, name, qr_buf_string(&list));
     qr_buf_free(&list);
     return code;
 }
 
-/* An evaluation has no gradient of its own, and a step no evaluation. */
+/* An evaluation has no gradient, and a step has no evaluation. */
 static enum qr_code check_kind(const char *where, const struct log_names *names, bool *ret_val,
                                struct qr_err *err) {
     *ret_val = false;
     for (size_t i = QR_LOG_VAL_VALUES; i < QR_LOG_NAMES; i++) *ret_val |= names->used[i];
     if (*ret_val && names->used[QR_LOG_GRADIENT_NORM])
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s: gradient_norm belongs to a step, and a name with val_ to an "
-                       "evaluation: log two values",
+                       "%s: gradient_norm belongs to a step, and names with val_ to an evaluation; "
+                       "log two values",
                        where);
     return QR_OK;
 }
@@ -92,7 +93,7 @@ static enum qr_code read_logged(const struct qr_json *v, const char *where, stru
     const char *text;
     struct log_names names = {.job = job};
     const struct qr_expression_names readers = {
-        .context = &names, .parameter = take_name, .no_inputs = "a step has no inputs"};
+        .context = &names, .parameter = note_name, .no_inputs = "a step has no inputs"};
     if (qr_json_string(v, where, &text, err) != QR_OK) return err->code;
     enum qr_code code =
         qr_expression_parse(text, where, &readers, &ret->scale, &ret->expression, err);
@@ -109,7 +110,8 @@ static enum qr_code check_name(const struct qr_job *job, const char *name, struc
     if (qr_job_check_value_name(job, where, name, err) != QR_OK) return err->code;
     for (size_t i = 0; i < t->n_logged; i++)
         if (strcmp(t->logged[i].name, name) == 0)
-            return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%s' is there twice", where, name);
+            return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%s' is a duplicate; remove it", where,
+                           name);
     return QR_OK;
 }
 
@@ -120,7 +122,7 @@ enum qr_code qr_job_read_log(const struct qr_json *train, struct qr_job *job, st
     if (!o) return QR_OK;
     if (qr_json_want(o, "train.log", QR_JSON_OBJECT, err) != QR_OK) return err->code;
     if (qr_json_size(o) > QR_MAX_LOGGED)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "train.log: %zu values; at most %d are logged",
+        return qr_fail(err, QR_INVALID_ARGUMENT, "train.log has %zu values; give at most %d",
                        qr_json_size(o), QR_MAX_LOGGED);
     for (const struct qr_json *v = qr_json_first(o); v; v = qr_json_next(v)) {
         const char *name = qr_json_key(v);
@@ -155,17 +157,17 @@ enum qr_code qr_job_check_validation(const struct qr_job *job, bool has_validati
     if (has_validation) return QR_OK;
     for (size_t i = 0; i < t->n_logged; i++)
         if (t->logged[i].evaluation)
-            return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "train.log.%s: %.80s names a value of an evaluation, but there is no "
-                           "validation data; give data.train_fraction below 1 or "
-                           "data.validation_url",
-                           t->logged[i].name, t->logged[i].text);
+            return qr_fail(
+                err, QR_INVALID_ARGUMENT,
+                "train.log.%s: %.80s uses a value of an evaluation, but there is no validation "
+                "data; set data.train_fraction below 1 or data.validation_url",
+                t->logged[i].name, t->logged[i].text);
     if (!t->early_stopping.on || !t->early_stopping.value.evaluation) return QR_OK;
-    return qr_fail(err, QR_INVALID_ARGUMENT,
-                   "train.early_stopping watches %s, but there is no validation data; give "
-                   "data.train_fraction below 1 or data.validation_url, or \"monitor\": \"loss\", "
-                   "which is of training",
-                   t->early_stopping.monitor);
+    return qr_fail(
+        err, QR_INVALID_ARGUMENT,
+        "train.early_stopping watches %s, but there is no validation data; set data.train_fraction "
+        "below 1 or data.validation_url, or \"monitor\": \"loss\" for the training loss",
+        t->early_stopping.monitor);
 }
 
 void qr_job_free_logged(struct qr_train_spec *t) {

@@ -1,3 +1,5 @@
+/* job/loss_spec.c — reads "loss" and "class_weight" of train. Start reading at
+ * qr_job_read_loss(). */
 #include <stdio.h>
 
 #include "base/mem.h"
@@ -22,7 +24,7 @@ static enum qr_code read_weights(const struct qr_json *list, struct qr_train_spe
     t->loss_options.weights = t->output_weights;
     if (any) return QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT,
-                   "%s: all outputs weigh 0: there is nothing to minimize", where);
+                   "%s: all weights are 0, so there is nothing to minimize", where);
 }
 
 static enum qr_code read_options(const struct qr_json *o, struct qr_train_spec *t,
@@ -43,7 +45,7 @@ static enum qr_code read_options(const struct qr_json *o, struct qr_train_spec *
         return err->code;
     if (l->delta <= 0)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "train.loss.delta must be above 0: with 0 every error costs nothing");
+                       "train.loss.delta must be above 0: with 0 every error has loss 0");
     return QR_OK;
 }
 
@@ -61,7 +63,7 @@ static enum qr_code read_class_weight(const struct qr_json *list, struct qr_trai
     size_t n = qr_json_size(list);
     if (n < 2 || n > MAX_CLASSES)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s: %zu numbers; give one for each class, from class 0 on", where, n);
+                       "%s has %zu numbers; give one for each class, from class 0 on", where, n);
     t->class_weight = qr_xcalloc(n, sizeof *t->class_weight);
     for (const struct qr_json *v = qr_json_first(list); v; v = qr_json_next(v)) {
         char item[48];
@@ -71,7 +73,8 @@ static enum qr_code read_class_weight(const struct qr_json *list, struct qr_trai
         if (*to > most) most = *to;
     }
     if (most > 0) return QR_OK;
-    return qr_fail(err, QR_INVALID_ARGUMENT, "%s: all classes weigh 0: nothing would train", where);
+    return qr_fail(err, QR_INVALID_ARGUMENT, "%s: all weights are 0, so nothing would train",
+                   where);
 }
 
 enum qr_code qr_job_read_loss(const struct qr_json *train, struct qr_train_spec *t,
@@ -79,7 +82,7 @@ enum qr_code qr_job_read_loss(const struct qr_json *train, struct qr_train_spec 
     const struct qr_json *v = qr_json_get(train, "loss");
     bool object = v && qr_json_type(v) == QR_JSON_OBJECT;
     size_t loss = QR_MSE;
-    t->loss_options.delta = 1; /* Keras' */
+    t->loss_options.delta = 1; /* as in Keras */
     const struct qr_json *name = object ? qr_json_get(v, "name") : v;
     if (name && qr_job_choice(name, object ? "train.loss.name" : "train.loss", QR_JOB_LOSS,
                               qr_loss_names, QR_LOSSES, &loss, err) != QR_OK)

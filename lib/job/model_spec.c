@@ -1,3 +1,5 @@
+/* job/model_spec.c — reads "model" of a job: a list of layers. Start reading at
+ * qr_job_read_model(). */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +11,7 @@
 #define DIGITS "0123456789"
 enum { MAX_LAYERS = 64, MAX_FILTERS = 256, MAX_UNITS = 1 << 20, MAX_READOUTS = 4096 };
 
-/* A quantum layer while it is read; what is in it is the job's in the end. */
+/* State of reading a quantum layer; the results are owned by the job. */
 struct quantum_reader {
     const struct qr_json *layer;
     const char *where;
@@ -29,7 +31,7 @@ static enum qr_code add_readout(struct quantum_reader *r, const struct qr_json *
     return QR_OK;
 }
 
-/* Without read-outs: Z of each qubit that the circuit leaves. */
+/* Without readouts: Z of each qubit that the circuit leaves. */
 static enum qr_code default_readouts(struct quantum_reader *r, const struct qr_qubits *remaining) {
     for (unsigned q = qr_qubits_first(remaining); q < QR_MAX_QUBITS;
          q = qr_qubits_next(remaining, q)) {
@@ -63,7 +65,7 @@ static enum qr_code read_readouts(struct quantum_reader *r, const struct qr_qubi
     return QR_OK;
 }
 
-/* "filters" may stand beside the ansatz's other numbers or in the layer: it means the same. */
+/* "filters" is accepted in the ansatz and in the layer, with the same meaning. */
 static enum qr_code read_filters(struct quantum_reader *r, const struct qr_json *circuit,
                                  const char *path) {
     bool in_layer = qr_json_get(r->layer, "filters") != NULL,
@@ -71,7 +73,7 @@ static enum qr_code read_filters(struct quantum_reader *r, const struct qr_json 
     uint64_t filters = 1;
     if (in_layer && in_circuit)
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                       "%s: filters stands in the layer and in its circuit; give it once",
+                       "%s: filters is set in the layer and in its circuit; give it once",
                        r->where);
     if (qr_job_opt_u64(in_layer ? r->layer : circuit, in_layer ? r->where : path, "filters", 1,
                        MAX_FILTERS, &filters, r->err) != QR_OK)
@@ -98,8 +100,8 @@ static enum qr_code read_quantum(const struct qr_json *layer, const char *where,
         job->data_may_be_wider = qr_json_get(circuit, "gates") && !qr_json_get(circuit, "columns");
     else if (r.circuit->n_named)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s: it refers to x.%.64s, but its inputs are the outputs of the layer "
-                       "before it, which have no names; write x[0], x[1] and so on",
+                       "%s refers to x.%.64s, but its inputs are the outputs of the previous "
+                       "layer, which have no names; write x[0], x[1] and so on",
                        path, r.circuit->column_names[0]);
     job->default_readouts = !qr_json_get(layer, "readouts");
     if (read_readouts(&r, &remaining) != QR_OK) return err->code;
@@ -146,8 +148,8 @@ static enum qr_code read_dropout(const struct qr_json *layer, const char *where,
     if (qr_json_double(qr_json_get(layer, "rate"), path, 0, 1, &l->dropout.rate, err) != QR_OK)
         return err->code;
     if (l->dropout.rate < 1) return QR_OK;
-    return qr_fail(err, QR_INVALID_ARGUMENT,
-                   "%s must be below 1: with 1 nothing passes, and nothing would train", path);
+    return qr_fail(err, QR_INVALID_ARGUMENT, "%s must be below 1: with 1 every value is dropped",
+                   path);
 }
 
 static enum qr_code read_scale(const struct qr_json *layer, const char *where, struct qr_job *job,
@@ -156,18 +158,18 @@ static enum qr_code read_scale(const struct qr_json *layer, const char *where, s
     (void)job;
     if (!qr_json_get(layer, "factor") && !qr_json_get(layer, "offset"))
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s has neither factor nor offset: give one of them, or take the layer away",
+                       "%s has neither factor nor offset: give one of them, or remove the layer",
                        where);
     if (qr_job_opt_double(layer, where, "factor", -1e300, 1e300, &l->scale.factor, err) != QR_OK)
         return err->code;
     return qr_job_opt_double(layer, where, "offset", -1e300, 1e300, &l->scale.offset, err);
 }
 
-/* How a kind of layer is read: its keys beside "layer". */
+/* For each kind of layer: its reader, and its keys besides "layer". */
 static const struct {
     enum qr_code (*read)(const struct qr_json *layer, const char *where, struct qr_job *job,
                          struct qr_layer_options *l, struct qr_err *err);
-    bool has_weights; /* takes "name" and "trainable" */
+    bool has_weights; /* accepts "name" and "trainable" */
     const char *keys[4];
 } readers[QR_LAYERS] = {
     [QR_LAYER_QUANTUM] = {read_quantum, true, {"circuit", "readouts", "filters", "watch"}},
@@ -177,8 +179,8 @@ static const struct {
     [QR_LAYER_SCALE] = {read_scale, false, {"factor", "offset"}},
 };
 
-/* What layers without a name are called: pqc, dense_2. */
-static bool is_given(const char *name) {
+/* Names of layers without a name: pqc, dense_2. */
+static bool is_default_name(const char *name) {
     static const char *const words[] = {"pqc", "dense"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         size_t n = strlen(words[i]);
@@ -189,8 +191,8 @@ static bool is_given(const char *name) {
     return false;
 }
 
-static enum qr_code read_name(const struct qr_json *v, const char *where,
-                              struct qr_layer_options *l, struct qr_err *err) {
+static enum qr_code read_layer_name(const struct qr_json *v, const char *where,
+                                    struct qr_layer_options *l, struct qr_err *err) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     char path[64];
     const char *name;
@@ -203,18 +205,18 @@ static enum qr_code read_name(const struct qr_json *v, const char *where,
         ok = strchr(letters, name[i]) || strchr("_-" DIGITS, name[i]);
     if (!ok)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s: '%.40s': a layer's name is a letter, then up to %d letters, digits, _ "
-                       "and -",
+                       "%s: '%.40s' is not a valid layer name; use a letter, then up to %d "
+                       "letters, digits, _ and -",
                        path, name, QR_LAYER_NAME - 1);
-    if (is_given(name))
+    if (is_default_name(name))
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s: '%s' is what layers without a name are called; take another one", path,
+                       "%s: '%s' is reserved for layers without a name; choose another one", path,
                        name);
     l->name = qr_xstrdup(name);
     return QR_OK;
 }
 
-/* Whether one of a's filters is called as one of b's: NAME, NAME_1 and so on. */
+/* True if a filter of a has the name of b: NAME, NAME_1 and so on. */
 static bool same_names(const struct qr_layer_options *a, const struct qr_layer_options *b) {
     size_t n = strlen(a->name), filters = a->kind == QR_LAYER_QUANTUM ? a->quantum.n_filters : 1;
     uint64_t nth;
@@ -228,10 +230,10 @@ static enum qr_code check_names(const struct qr_job *job, struct qr_err *err) {
         for (size_t k = 0; k < job->n_layers; k++) {
             const struct qr_layer_options *a = &job->layers[i], *b = &job->layers[k];
             if (i == k || !a->name || !b->name || !same_names(a, b)) continue;
-            return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "model[%zu].name: '%s' is a name of model[%zu] too; give each layer its "
-                           "own",
-                           k, b->name, i);
+            return qr_fail(
+                err, QR_INVALID_ARGUMENT,
+                "model[%zu].name: '%s' is also a name of model[%zu]; give each layer its own name",
+                k, b->name, i);
         }
     return QR_OK;
 }
@@ -260,7 +262,7 @@ static enum qr_code read_layer(const struct qr_json *layer, size_t i, struct qr_
     bool trainable = true;
     l->kind = (enum qr_layer_kind)kind;
     if (readers[kind].has_weights &&
-        (read_name(qr_json_get(layer, "name"), where, l, err) != QR_OK ||
+        (read_layer_name(qr_json_get(layer, "name"), where, l, err) != QR_OK ||
          qr_job_opt_bool(layer, where, "trainable", &trainable, err) != QR_OK))
         return err->code;
     l->frozen = !trainable;
@@ -272,37 +274,35 @@ static enum qr_activation activation_of(const struct qr_layer_options *l) {
     return l->kind == QR_LAYER_ACTIVATION ? l->activation : QR_LINEAR;
 }
 
-/* A layer whose inputs are known takes as many as there are. */
+/* INVALID_ARGUMENT if a layer does not take as many inputs as the previous layer gives. */
 static enum qr_code check_widths(const struct qr_job *job, struct qr_err *err) {
     size_t width = 0; /* 0: as many as the data has columns */
     for (size_t i = 0; i < job->n_layers; i++) {
         const struct qr_layer_options *l = &job->layers[i];
         unsigned takes = l->kind == QR_LAYER_QUANTUM ? l->quantum.circuit->n_columns : 0;
         if (l->kind == QR_LAYER_QUANTUM && i > 0 && takes == 0)
-            return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "model[%zu].circuit: it takes no inputs, so that nothing of the layers "
-                           "before it would reach the outputs; use x[0] in one of its angles, or "
-                           "take those layers away",
-                           i);
+            return qr_fail(
+                err, QR_INVALID_ARGUMENT,
+                "model[%zu].circuit takes no inputs, so the layers before it cannot affect the "
+                "outputs; use x[0] in one of its angles, or remove those layers",
+                i);
         if (l->kind == QR_LAYER_QUANTUM && width && takes != width)
             return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "model[%zu].circuit: it takes %u input%s, and model[%zu] gives %zu; let "
-                           "one of them have as many as the other, or put a dense layer with %u "
-                           "unit%s between",
+                           "model[%zu].circuit takes %u input%s, but model[%zu] gives %zu; make "
+                           "the numbers equal, or insert a dense layer with %u unit%s between",
                            i, takes, takes == 1 ? "" : "s", i - 1, width, takes,
                            takes == 1 ? "" : "s");
         if (l->kind == QR_LAYER_QUANTUM) width = l->quantum.n_readouts * l->quantum.n_filters;
         if (l->kind == QR_LAYER_DENSE) width = l->dense.units;
         if (width == 1 && activation_of(l) == QR_SOFTMAX)
             return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "model[%zu].activation: softmax of one value is always 1, and nothing "
-                           "would train; with one output take \"sigmoid\", or give a unit for each "
-                           "class",
+                           "model[%zu].activation: softmax of one value is always 1; use "
+                           "\"sigmoid\" with one output, or give a unit for each class",
                            i);
     }
     if (!qr_layers_n_outputs(job->layers, job->n_layers))
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "model: no layer has weights: give a dense or a quantum layer");
+                       "model: no layer has weights; add a dense or a quantum layer");
     return QR_OK;
 }
 
@@ -310,8 +310,8 @@ static enum qr_code check_learns(const struct qr_job *job, struct qr_err *err) {
     for (size_t i = 0; i < job->n_layers; i++)
         if (readers[job->layers[i].kind].has_weights && !job->layers[i].frozen) return QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT,
-                   "model: every layer has \"trainable\": false, so nothing would train; let one "
-                   "learn");
+                   "model: every layer has \"trainable\": false, so nothing would train; make one "
+                   "of them trainable");
 }
 
 enum qr_code qr_job_read_model(const struct qr_json *model, struct qr_job *job,

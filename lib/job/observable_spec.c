@@ -1,3 +1,5 @@
+/* job/observable_spec.c — reads an observable: text, terms of a Hamiltonian, or a file of them.
+ * Start reading at qr_job_read_observable(). */
 #include <stdio.h>
 
 #include "base/mem.h"
@@ -7,14 +9,15 @@
 
 enum { MAX_HAMILTONIAN_BYTES = 16 << 20 };
 
-static enum qr_code from_file(const struct qr_job *job, const char *where, const char *url,
-                              unsigned n_qubits, struct qr_observable *ret, struct qr_err *err) {
+static enum qr_code read_hamiltonian_file(const struct qr_job *job, const char *where,
+                                          const char *url, unsigned n_qubits,
+                                          struct qr_observable *ret, struct qr_err *err) {
     struct qr_buf file = {0};
     if (!*url) return qr_fail(err, QR_INVALID_ARGUMENT, "%s is empty; give a path or URL", where);
     if (!job->is_file)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s: a file is read for a job that is one itself; give the terms here",
-                       where);
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "%s: files are read only for a job that is itself a file; give the terms here", where);
     enum qr_code code =
         qr_dataset_read(where, url, job->data.folder, MAX_HAMILTONIAN_BYTES, &file, err);
     if (code == QR_OK &&
@@ -26,9 +29,9 @@ static enum qr_code from_file(const struct qr_job *job, const char *where, const
     return code;
 }
 
-static enum qr_code hamiltonian(const struct qr_job *job, const struct qr_json *o,
-                                const char *where, unsigned n_qubits, struct qr_observable *ret,
-                                struct qr_err *err) {
+static enum qr_code read_hamiltonian(const struct qr_job *job, const struct qr_json *o,
+                                     const char *where, unsigned n_qubits,
+                                     struct qr_observable *ret, struct qr_err *err) {
     static const char *const keys[] = {"hamiltonian"};
     char path[160];
     const struct qr_json *v = qr_json_get(o, "hamiltonian");
@@ -41,14 +44,15 @@ static enum qr_code hamiltonian(const struct qr_job *job, const struct qr_json *
     if (qr_json_type(v) != QR_JSON_STRING)
         return qr_hamiltonian_from_json(v, path, n_qubits, ret, err);
     if (qr_json_string(v, path, &url, err) != QR_OK) return err->code;
-    return from_file(job, path, url, n_qubits, ret, err);
+    return read_hamiltonian_file(job, path, url, n_qubits, ret, err);
 }
 
 enum qr_code qr_job_read_observable(const struct qr_job *job, const struct qr_json *v,
                                     const char *where, unsigned n_qubits, struct qr_observable *ret,
                                     struct qr_err *err) {
     const char *text;
-    if (qr_json_type(v) == QR_JSON_OBJECT) return hamiltonian(job, v, where, n_qubits, ret, err);
+    if (qr_json_type(v) == QR_JSON_OBJECT)
+        return read_hamiltonian(job, v, where, n_qubits, ret, err);
     if (qr_json_string(v, where, &text, err) != QR_OK) return err->code;
     if (qr_observable_parse(text, n_qubits, ret, err) != QR_OK) return qr_wrap(err, "%s", where);
     return QR_OK;

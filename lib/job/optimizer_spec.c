@@ -1,6 +1,7 @@
+/* job/optimizer_spec.c — reads train.optimizer. Start reading at qr_job_read_optimizer(). */
 #include "job/job_impl.h"
 
-/* "learning_rate": a number, or {"schedule": name, …}. */
+/* "learning_rate": a number, or {"schedule": name, ...}. */
 static enum qr_code read_rate(const struct qr_json *o, struct qr_optimizer_options *opt,
                               struct qr_err *err) {
     const struct qr_json *rate = qr_json_get(o, "learning_rate");
@@ -16,7 +17,7 @@ static enum qr_code read_rate(const struct qr_json *o, struct qr_optimizer_optio
                           err);
 }
 
-/* Keras takes one way of clipping at a time. */
+/* As in Keras, only one kind of clipping at a time. */
 static enum qr_code read_clipping(const struct qr_json *o, const char *where,
                                   struct qr_optimizer_options *opt, struct qr_err *err) {
     if (qr_job_opt_double(o, where, "clipvalue", 0, 1e300, &opt->clipvalue, err) != QR_OK ||
@@ -30,7 +31,7 @@ static enum qr_code read_clipping(const struct qr_json *o, const char *where,
     return QR_OK;
 }
 
-/* Keras' three, which belong together. */
+/* Keras' three keys of the moving average. */
 static enum qr_code read_average(const struct qr_json *o, const char *where,
                                  struct qr_optimizer_options *opt, struct qr_err *err) {
     if (qr_job_opt_bool(o, where, "use_ema", &opt->use_ema, err) != QR_OK ||
@@ -41,11 +42,10 @@ static enum qr_code read_average(const struct qr_json *o, const char *where,
     const char *unused =
         qr_json_get(o, "ema_momentum") ? "ema_momentum" : "ema_overwrite_frequency";
     if (!opt->use_ema && qr_json_get(o, unused))
-        return qr_fail(
-            err, QR_INVALID_ARGUMENT,
-            "%s.%s: no average of the weights is kept; give \"use_ema\": true too, or take "
-            "it away",
-            where, unused);
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s.%s: no average of the weights is kept; set \"use_ema\": true too, or "
+                       "remove the key",
+                       where, unused);
     return QR_OK;
 }
 
@@ -71,8 +71,8 @@ enum qr_code qr_job_read_optimizer(const struct qr_json *o, struct qr_optimizer_
         for (size_t i = 1; i < OF_ALL; i++)
             if (qr_json_get(o, keys[i]))
                 return qr_fail(err, QR_INVALID_ARGUMENT,
-                               "%s.%s: %s finds the length of its steps itself, from the loss, and "
-                               "takes no such key; take it away",
+                               "%s.%s: %s chooses the length of its steps from the loss, and does "
+                               "not use this key; remove it",
                                where, keys[i], qr_optimizer_names[kind]);
     size_t n_keys = OF_ALL + qr_optimizer_keys((enum qr_optimizer_kind)kind, keys + OF_ALL);
     struct qr_optimizer_options opt = qr_optimizer_defaults((enum qr_optimizer_kind)kind);

@@ -1,3 +1,5 @@
+/* job/overrides.c — sets keys of a job from flags and the environment. Start reading at
+ * qr_overrides_add(). */
 #include "job/overrides.h"
 
 #include <string.h>
@@ -5,9 +7,9 @@
 #include "base/mem.h"
 #include "store/store.h"
 
-static enum qr_code refuse(const char *given, const char *text, struct qr_err *err) {
+static enum qr_code reject_override(const char *given, const char *text, struct qr_err *err) {
     return qr_fail(err, QR_INVALID_ARGUMENT,
-                   "%s: '%.120s' is no PATH=VALUE, as in train.epochs=60 or model[0].units=8",
+                   "%s: '%.120s' is not PATH=VALUE, such as train.epochs=60 or model[0].units=8",
                    given, text);
 }
 
@@ -24,7 +26,7 @@ static void insert(struct qr_overrides *o, unsigned place, const char *given, co
 static enum qr_code add_one(struct qr_overrides *o, unsigned place, const char *given,
                             const char *shown, const char *text, struct qr_err *err) {
     const char *equals = strchr(text, '=');
-    if (!equals || equals == text || !qr_is_utf8(text)) return refuse(given, text, err);
+    if (!equals || equals == text || !qr_is_utf8(text)) return reject_override(given, text, err);
     if (o->n == QR_MAX_OVERRIDES)
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s: more than %d keys are set; write a job file",
                        given, QR_MAX_OVERRIDES);
@@ -78,15 +80,15 @@ enum qr_code qr_overrides_apply(struct qr_overrides *o, struct qr_json *job, str
     return QR_OK;
 }
 
-/* What stands behind the key that was said: "epoch" of "train.epoch", where that is "train". */
-static const char *key_in(const char *path, const char *said, size_t n) {
+/* Rest of the path after the key in a message: "epoch" of "train.epoch" for "train". */
+static const char *key_in(const char *path, const char *key, size_t n) {
     static const char whole[] = "the job";
-    if (n == sizeof whole - 1 && strncmp(said, whole, n) == 0) return path;
-    return strncmp(path, said, n) == 0 && path[n] == '.' ? path + n + 1 : NULL;
+    if (n == sizeof whole - 1 && strncmp(key, whole, n) == 0) return path;
+    return strncmp(path, key, n) == 0 && path[n] == '.' ? path + n + 1 : NULL;
 }
 
-/* "train: unknown key 'epoch'; …" is of who set train.epoch, or something in it. */
-static bool made_unknown(const struct qr_override *v, const char *msg) {
+/* "train: unknown key 'epoch'; ..." was caused by a setting of train.epoch or of a key in it. */
+static bool caused_unknown_key(const struct qr_override *v, const char *msg) {
     static const char words[] = ": unknown key '";
     const char *at = strstr(msg, words);
     const char *mine = at ? key_in(v->path, msg, (size_t)(at - msg)) : NULL;
@@ -95,8 +97,8 @@ static bool made_unknown(const struct qr_override *v, const char *msg) {
     return n && strncmp(at, mine, n) == 0 && at[n] == '\'';
 }
 
-/* "train.epochs must be …" is of who set train.epochs, or train. */
-static bool made_this(const struct qr_override *v, const char *msg) {
+/* "train.epochs must be ..." was caused by a setting of train.epochs or train. */
+static bool caused_error(const struct qr_override *v, const char *msg) {
     size_t n = strlen(v->path);
     return n && strncmp(msg, v->path, n) == 0 && msg[n] && strchr(".[: ", msg[n]);
 }
@@ -104,14 +106,14 @@ static bool made_this(const struct qr_override *v, const char *msg) {
 bool qr_overrides_attribute(const struct qr_overrides *o, struct qr_err *err) {
     for (size_t i = o->n; i-- > 0;) {
         const struct qr_override *v = &o->v[i];
-        if (!v->path || !(made_this(v, err->msg) || made_unknown(v, err->msg))) continue;
+        if (!v->path || !(caused_error(v, err->msg) || caused_unknown_key(v, err->msg))) continue;
         qr_wrap(err, "%.200s", v->given);
         return true;
     }
     return false;
 }
 
-/* URLs in it as a message may have them. */
+/* URLs without their query strings, as in messages. */
 static void put_shown(const char *text, struct qr_buf *ret) {
     for (const char *url; (url = strstr(text, "http")); text = url) {
         qr_auto(qr_free_p) char *whole = qr_xstrndup(url, strcspn(url, "\" \t\r\n")),

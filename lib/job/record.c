@@ -1,3 +1,5 @@
+/* job/record.c — writes a job as a job file, and compares two of them. Start reading at
+ * qr_job_record() and qr_job_differences(). */
 #include "job/record.h"
 
 #include <stdio.h>
@@ -19,15 +21,15 @@ static void put_job(struct qr_json_writer *w, const struct qr_json *tree, bool s
     qr_json_close(w, '}');
 }
 
-/* text: JSON. A path of the tree's own. */
-static void set(struct qr_json *tree, const char *path, const char *text) {
+/* text: JSON. path: a key of the tree itself, so it always exists. */
+static void set_path(struct qr_json *tree, const char *path, const char *text) {
     struct qr_buf where = {0};
     enum qr_code code = qr_json_set(tree, path, text, &where, NULL);
     QR_ASSERT(code == QR_OK || code == QR_RESOURCE_EXHAUSTED);
     qr_buf_free(&where);
 }
 
-/* The name of a file at a path, when a name stands there. */
+/* Makes the file name at a path absolute, if a name is there. */
 static void set_file(struct qr_json *tree, const struct qr_job *job, const char *path,
                      const struct qr_json *v) {
     const char *url;
@@ -37,7 +39,7 @@ static void set_file(struct qr_json *tree, const struct qr_job *job, const char 
     qr_auto(qr_free_p) char *found = qr_named_file_find(url, job->data.folder);
     struct qr_json_writer w = qr_json_writer(&text, 0);
     qr_json_put_string(&w, found);
-    set(tree, path, qr_buf_string(&text));
+    set_path(tree, path, qr_buf_string(&text));
     qr_buf_free(&text);
 }
 
@@ -65,13 +67,14 @@ static void set_channels(struct qr_json *tree, const struct qr_job *job,
     }
 }
 
-/* Every "hamiltonian" that is a name. v: of the job's own tree, which stays as it is. */
+/* Makes every "hamiltonian" that is a file name absolute. v: in the job's own tree, which stays
+ * unchanged. */
 static void set_hamiltonians(struct qr_json *tree, const struct qr_job *job, const char *path,
                              const struct qr_json *v) {
     size_t i = 0;
     for (const struct qr_json *m = qr_json_first(v); m; m = qr_json_next(m), i++) {
         bool member = qr_json_type(v) == QR_JSON_OBJECT;
-        /* keys that are no words stand in no path, and have no file in them */
+        /* Such keys cannot be part of a path, and hold no file names. */
         if (member && strpbrk(qr_json_key(m), ".[]=")) continue;
         qr_auto(qr_free_p) char *at =
             member ? qr_xasprintf("%s.%s", path, qr_json_key(m)) : qr_xasprintf("%s[%zu]", path, i);
@@ -80,7 +83,8 @@ static void set_hamiltonians(struct qr_json *tree, const struct qr_job *job, con
     }
 }
 
-static void record(const struct qr_job *job, uint64_t epochs, bool sweep, struct qr_buf *ret) {
+static void write_record(const struct qr_job *job, uint64_t epochs, bool sweep,
+                         struct qr_buf *ret) {
     struct qr_buf text = {0};
     struct qr_json *tree = NULL;
     char number[24];
@@ -92,7 +96,7 @@ static void record(const struct qr_job *job, uint64_t epochs, bool sweep, struct
     qr_json_put_value(&w, job->tree, false);
     if (qr_json_parse(qr_buf_view(&text), "the job", &tree, NULL) == QR_OK) {
         snprintf(number, sizeof number, "%llu", (unsigned long long)epochs);
-        if (epochs != job->train.epochs) set(tree, "train.epochs", number);
+        if (epochs != job->train.epochs) set_path(tree, "train.epochs", number);
         set_file(tree, job, "data.url", qr_json_get(data, "url"));
         set_file(tree, job, "data.validation_url", qr_json_get(data, "validation_url"));
         if (data && qr_json_get(data, "channels"))
@@ -110,13 +114,13 @@ static void record(const struct qr_job *job, uint64_t epochs, bool sweep, struct
 }
 
 void qr_job_record(const struct qr_job *job, uint64_t epochs, struct qr_buf *ret) {
-    record(job, epochs, false, ret);
+    write_record(job, epochs, false, ret);
 }
 void qr_job_record_sweep(const struct qr_job *job, struct qr_buf *ret) {
-    record(job, job->train.epochs, true, ret);
+    write_record(job, job->train.epochs, true, ret);
 }
 
-/* ---- what differs ---- */
+/* ---- differences ---- */
 
 struct differences {
     const char *where;
@@ -124,7 +128,7 @@ struct differences {
     size_t n;
 };
 
-static void text_of(const struct qr_json *v, struct qr_buf *ret) {
+static void json_text(const struct qr_json *v, struct qr_buf *ret) {
     enum { SHOWN = 60 };
     struct qr_json_writer w = qr_json_writer(ret, 0);
     const char *text;
@@ -135,16 +139,16 @@ static void text_of(const struct qr_json *v, struct qr_buf *ret) {
     else qr_buf_puts(ret, "not set");
     if (ret->n <= SHOWN) return;
     ret->n = SHOWN;
-    while (ret->n && (ret->p[ret->n] & 0xc0) == 0x80) ret->n--; /* whole characters */
+    while (ret->n && (ret->p[ret->n] & 0xc0) == 0x80) ret->n--; /* only whole characters */
     qr_buf_puts(ret, "...");
 }
 
-static void say(struct differences *d, const char *path, const struct qr_json *there,
-                const struct qr_json *here) {
+static void add_difference(struct differences *d, const char *path, const struct qr_json *there,
+                           const struct qr_json *here) {
     struct qr_buf a = {0}, b = {0};
     if (d->n++ >= QR_JOB_DIFFERENCES) return;
-    text_of(there, &a);
-    text_of(here, &b);
+    json_text(there, &a);
+    json_text(here, &b);
     qr_buf_printf(d->out, "%s%.100s: %s in %s, %s here", d->n > 1 ? "; " : "", path,
                   qr_buf_string(&a), d->where, qr_buf_string(&b));
     qr_buf_free(&a);
@@ -162,10 +166,10 @@ static bool same_text(const struct qr_json *a, const struct qr_json *b) {
     return same;
 }
 
-static void compare(struct differences *d, const char *path, const struct qr_json *there,
-                    const struct qr_json *here);
+static void compare_values(struct differences *d, const char *path, const struct qr_json *there,
+                           const struct qr_json *here);
 
-/* path "": the whole job, whose "worker" and "$schema" reach no bit. */
+/* path "": the whole job: "worker" and "$schema" do not affect the result. */
 static void compare_objects(struct differences *d, const char *path, const struct qr_json *there,
                             const struct qr_json *here) {
     for (int turn = 0; turn < 2; turn++) {
@@ -174,21 +178,21 @@ static void compare_objects(struct differences *d, const char *path, const struc
             const char *key = qr_json_key(m);
             const struct qr_json *other = qr_json_get(second, key);
             if (!*path && (strcmp(key, "worker") == 0 || *key == '$')) continue;
-            if (turn && other) continue; /* in the first turn */
+            if (turn && other) continue; /* done in the first turn */
             qr_auto(qr_free_p) char *at = qr_xasprintf("%s%s%s", path, *path ? "." : "", key);
-            compare(d, at, turn ? other : m, turn ? m : other);
+            compare_values(d, at, turn ? other : m, turn ? m : other);
         }
     }
 }
 
-static const struct qr_json *given(const struct qr_json *v) {
+static const struct qr_json *non_null(const struct qr_json *v) {
     return v && qr_json_type(v) != QR_JSON_NULL ? v : NULL;
 }
 
-static void compare(struct differences *d, const char *path, const struct qr_json *there,
-                    const struct qr_json *here) {
-    there = given(there);
-    here = given(here);
+static void compare_values(struct differences *d, const char *path, const struct qr_json *there,
+                           const struct qr_json *here) {
+    there = non_null(there);
+    here = non_null(here);
     if (!there && !here) return;
     bool both = there && here && qr_json_type(there) == qr_json_type(here);
     if (both && qr_json_type(there) == QR_JSON_OBJECT) {
@@ -200,16 +204,16 @@ static void compare(struct differences *d, const char *path, const struct qr_jso
         for (const struct qr_json *a = qr_json_first(there); a && b;
              a = qr_json_next(a), b = qr_json_next(b)) {
             qr_auto(qr_free_p) char *at = qr_xasprintf("%s[%zu]", path, i++);
-            compare(d, at, a, b);
+            compare_values(d, at, a, b);
         }
     } else if (!both || !same_text(there, here)) {
-        say(d, path, there, here);
+        add_difference(d, path, there, here);
     }
 }
 
 void qr_job_differences(const struct qr_json *there, const struct qr_json *here, const char *where,
                         struct qr_buf *ret) {
     struct differences d = {.where = where, .out = ret};
-    compare(&d, "", there, here);
+    compare_values(&d, "", there, here);
     if (d.n > QR_JOB_DIFFERENCES) qr_buf_printf(ret, "; and %zu more", d.n - QR_JOB_DIFFERENCES);
 }

@@ -1,5 +1,6 @@
-/* What a job and its data say about a training that would come to nothing: an error where it can
- * only be a mistake, a sentence for a warning where it may be meant. */
+/* job/sanity.c — finds jobs that cannot train successfully: an error if the settings can only be a
+ * mistake, a warning if they may be intended. Start reading at qr_job_check_outputs() and
+ * qr_job_warnings(). */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,12 +9,12 @@
 #include "circuit/readouts.h"
 #include "job/job_impl.h"
 
-/* columns and classes in a sentence; bytes of a list to be copied */
+/* columns and classes per sentence; bytes of a list to be copied */
 enum { SHOWN = 12, SHOWN_PICK = 200 };
-static const double slack = 1e-9; /* of a bound that was added up */
+static const double slack = 1e-9; /* rounding error of a bound that was summed */
 
-/* sentence: taken; NULL: there is none. */
-static void doubt(struct qr_job_warnings *d, char *sentence) {
+/* sentence: taken over; NULL: none. */
+static void add_warning(struct qr_job_warnings *d, char *sentence) {
     if (!sentence) return;
     QR_ASSERT(d->n < sizeof d->sentence / sizeof *d->sentence);
     d->sentence[d->n++] = sentence;
@@ -24,7 +25,7 @@ void qr_job_warnings_fini(struct qr_job_warnings *d) {
     *d = (struct qr_job_warnings){0};
 }
 
-/* ---- where the outputs lie ---- */
+/* ---- range of the outputs ---- */
 
 struct range {
     double low, high;
@@ -48,15 +49,14 @@ static struct range range_of_activation(enum qr_activation f) {
 
 static bool keeps_range(enum qr_layer_kind kind) { return kind == QR_LAYER_DROPOUT; }
 
-/* The layer whose values the outputs are. */
+/* Index of the layer that produces the outputs. */
 static size_t last_layer(const struct qr_job *job) {
     size_t i = job->n_layers - 1;
     while (i > 0 && keeps_range(job->layers[i].kind)) i--;
     return i;
 }
 
-/* The activation that the outputs have passed last: *ret. False: they are read-outs, or nothing is
- * known of them. */
+/* Activation of the outputs. False: the outputs are read-outs, or their range is not known. */
 static bool last_activation(const struct qr_job *job, enum qr_activation *ret) {
     const struct qr_layer_options *l = &job->layers[last_layer(job)];
     if (l->kind != QR_LAYER_DENSE && l->kind != QR_LAYER_ACTIVATION) return false;
@@ -69,7 +69,7 @@ static bool is_softmax(const struct qr_job *job) {
     return last_activation(job, &last) && last == QR_SOFTMAX;
 }
 
-/* The read-outs that are the outputs; NULL: they are not. */
+/* The quantum layer with the read-outs that are the outputs; NULL: none. */
 static const struct qr_quantum_options *last_readouts(const struct qr_job *job) {
     const struct qr_layer_options *l = &job->layers[last_layer(job)];
     return l->kind == QR_LAYER_QUANTUM ? &l->quantum : NULL;
@@ -93,7 +93,7 @@ static bool wants_probabilities(const struct qr_job *job) {
     return qr_loss_info(job->train.loss)->of_logits && !job->train.loss_options.from_logits;
 }
 
-static const char *fitting(const struct qr_job *job) {
+static const char *suggested_activation(const struct qr_job *job) {
     return qr_activation_names[qr_loss_info(job->train.loss)->logits_of];
 }
 
@@ -101,8 +101,8 @@ static enum qr_code check_logits(const struct qr_job *job, struct qr_err *err) {
     enum qr_activation last;
     if (!last_activation(job, &last) || (last != QR_SIGMOID && last != QR_SOFTMAX)) return QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT,
-                   "train.loss: from_logits, but model[%zu] makes probabilities (activation %s); "
-                   "take one of the two away",
+                   "train.loss: from_logits is set, but model[%zu] outputs probabilities "
+                   "(activation %s); remove one of the two",
                    last_layer(job), qr_activation_names[last]);
 }
 
@@ -113,13 +113,13 @@ static enum qr_code check_class_weight(const struct qr_job *job, struct qr_err *
     if (!job->train.n_class_weights) return QR_OK;
     if (!qr_loss_has_classes(loss))
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "train.class_weight: %s has no classes; use the weights of samples "
-                       "(data.sample_weight), or a cross-entropy or hinge",
+                       "train.class_weight: %s has no classes; use sample weights "
+                       "(data.sample_weight), or a cross-entropy or hinge loss",
                        qr_loss_names[loss]);
     if (!largest && n_outputs > 1)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "train.class_weight: with %s a sample of %zu outputs has no one class; use "
-                       "data.sample_weight",
+                       "train.class_weight: with %s a sample with %zu outputs has no single class; "
+                       "use data.sample_weight",
                        qr_loss_names[loss], n_outputs);
     if (job->train.n_class_weights == n) return QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT,
@@ -139,7 +139,7 @@ static enum qr_code check_top_k(const struct qr_job *job, struct qr_err *err) {
     return QR_OK;
 }
 
-/* All weights are of one circuit, which takes no data. */
+/* True if all weights belong to one circuit without data. */
 static bool is_one_state(const struct qr_job *job) {
     for (size_t i = 1; i < job->n_layers; i++)
         if (job->layers[i].kind == QR_LAYER_DENSE || job->layers[i].kind == QR_LAYER_QUANTUM)
@@ -147,43 +147,42 @@ static bool is_one_state(const struct qr_job *job) {
     return job->data.source == QR_DATA_NONE && job->layers[0].kind == QR_LAYER_QUANTUM;
 }
 
-/* What looks at labels, where a sample has none. */
+/* Checks everything that uses labels or needs data, for jobs without them. */
 static enum qr_code check_labels(const struct qr_job *job, struct qr_err *err) {
     const struct qr_train_spec *t = &job->train;
     size_t n_outputs = qr_job_n_outputs(job);
     bool none = job->data.source == QR_DATA_NONE, labels = !qr_loss_info(t->loss)->no_labels;
     if (none && labels)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "train.loss: %s compares outputs with labels, and without data there are "
+                       "train.loss: %s compares outputs with labels, but without data there are "
                        "none; \"expectation\" minimizes the sum of the outputs",
                        qr_loss_names[t->loss]);
     if (none && t->batch_size > 1)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "train.batch_size is %llu, and without data a step has one sample; take "
-                       "the key away",
-                       (unsigned long long)t->batch_size);
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "train.batch_size is %llu, but without data a step has one sample; remove the key",
+            (unsigned long long)t->batch_size);
     if (none && t->early_stopping.on && t->early_stopping.value.evaluation)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "train.early_stopping watches %s, and without data nothing validates; give "
-                       "\"monitor\": \"loss\"",
+                       "train.early_stopping watches %s, but without data there is no validation; "
+                       "set \"monitor\": \"loss\"",
                        t->early_stopping.monitor);
     if (t->early_stopping.on && qr_optimizer_has_line_search(t->optimizer.kind))
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "train.early_stopping: %s ends by itself, and the losses of its line "
-                       "searches rise and fall; take the key away, and set loss_tolerance and "
-                       "gradient_tolerance of the optimizer",
+                       "train.early_stopping: %s has its own stopping criterion, and the loss "
+                       "rises and falls in its line searches; remove the key, and set "
+                       "loss_tolerance and gradient_tolerance of the optimizer",
                        qr_optimizer_names[t->optimizer.kind]);
     if (!none && t->optimizer.kind == QR_LBFGS)
-        return qr_fail(
-            err, QR_INVALID_ARGUMENT,
-            "train.optimizer: lbfgs needs one loss that all steps see, and a step sees a "
-            "batch of the data; give another optimizer, or \"data\": {\"source\": "
-            "\"none\"} for an objective without data");
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "train.optimizer: lbfgs needs the same loss in all steps, but each step "
+                       "uses another batch of the data; choose another optimizer, or \"data\": "
+                       "{\"source\": \"none\"} for an objective without data");
     if (t->optimizer.kind == QR_NATURAL_GRADIENT && !is_one_state(job))
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "train.optimizer: quantum-natural-gradient is for one quantum layer without "
-                       "data, and no dense ones: only there do its weights make one state, whose "
-                       "metric it takes; give another optimizer");
+                       "data and without dense layers: its weights must define a single state; "
+                       "choose another optimizer");
     if (labels) return QR_OK;
     if (t->n_output_weights && t->n_output_weights != n_outputs)
         return qr_fail(err, QR_INVALID_ARGUMENT,
@@ -191,10 +190,10 @@ static enum qr_code check_labels(const struct qr_job *job, struct qr_err *err) {
                        t->n_output_weights, t->n_output_weights == 1 ? "" : "s", n_outputs,
                        n_outputs == 1 ? "" : "s");
     if (!t->n_metrics) return QR_OK;
-    return qr_fail(err, QR_INVALID_ARGUMENT,
-                   "train.metrics[0]: %s compares outputs with labels, and train.loss %s has none; "
-                   "take it away",
-                   qr_metric_names[t->metrics[0]], qr_loss_names[t->loss]);
+    return qr_fail(
+        err, QR_INVALID_ARGUMENT,
+        "train.metrics[0]: %s compares outputs with labels, but train.loss %s has none; remove it",
+        qr_metric_names[t->metrics[0]], qr_loss_names[t->loss]);
 }
 
 static enum qr_code check_counts(const struct qr_job *job, struct qr_err *err) {
@@ -205,16 +204,16 @@ static enum qr_code check_counts(const struct qr_job *job, struct qr_err *err) {
     bool probabilities = t->loss_options.from_logits || (r.low >= -slack && r.high <= 1 + slack);
     for (size_t i = 0; i < t->n_metrics; i++) {
         if (t->metrics[i] == QR_AUC && !probabilities)
-            return qr_fail(
-                err, QR_INVALID_ARGUMENT,
-                "train.metrics[%zu]: auc has thresholds from 0 to 1, and the outputs lie "
-                "in %g to %g; end the model with \"sigmoid\" or \"softmax\", or give "
-                "a cross-entropy \"from_logits\": true",
-                i, r.low, r.high);
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "train.metrics[%zu]: auc has thresholds from 0 to 1, but the outputs "
+                           "lie in %g to %g; end the model with \"sigmoid\" or \"softmax\", or set "
+                           "\"from_logits\": true in a cross-entropy loss",
+                           i, r.low, r.high);
         if (t->metrics[i] == QR_CONFUSION_MATRIX && classes > QR_MAX_CONFUSION_CLASSES)
             return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "train.metrics[%zu]: a confusion_matrix of %zu classes; at most %d", i,
-                           classes, QR_MAX_CONFUSION_CLASSES);
+                           "train.metrics[%zu]: a confusion_matrix of %zu classes is not "
+                           "supported; at most %d",
+                           i, classes, QR_MAX_CONFUSION_CLASSES);
     }
     return QR_OK;
 }
@@ -230,58 +229,62 @@ enum qr_code qr_job_check_outputs(const struct qr_job *job, struct qr_err *err) 
     if (job->train.loss_options.from_logits) return check_logits(job, err);
     if (!wants_probabilities(job)) return QR_OK;
     if (last_activation(job, &last) && range_of_activation(last).low < 0)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "model[%zu]: its outputs (activation %s) may lie below 0, but train.loss "
-                       "%s takes them for probabilities; give it \"activation\": \"%s\", or the "
-                       "loss \"from_logits\": true",
-                       at, qr_activation_names[last], loss, fitting(job));
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "model[%zu]: its outputs (activation %s) may be below 0, but train.loss %s expects "
+            "probabilities; set \"activation\": \"%s\" there, or \"from_logits\": true in the loss",
+            at, qr_activation_names[last], loss, suggested_activation(job));
     for (size_t i = 0; readouts && i < readouts->n_readouts; i++) {
         struct range r = range_of_readout(&readouts->readouts[i]);
         if (r.low < -slack)
-            return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "model[%zu].readouts[%zu]: %.80s%s lies in %g to %g, but train.loss %s "
-                           "takes it for a probability; use such as \"0.5 + 0.5*Z0\", or add a "
-                           "dense layer with \"activation\": \"%s\", or give the loss "
-                           "\"from_logits\": true",
-                           at, i, readouts->readouts[i].text,
-                           strlen(readouts->readouts[i].text) > 80 ? "..." : "", r.low, r.high,
-                           loss, fitting(job));
+            return qr_fail(
+                err, QR_INVALID_ARGUMENT,
+                "model[%zu].readouts[%zu]: %.80s%s lies in %g to %g, but train.loss %s expects a "
+                "probability; use a read-out such as \"0.5 + 0.5*Z0\", add a dense layer with "
+                "\"activation\": \"%s\", or set \"from_logits\": true in the loss",
+                at, i, readouts->readouts[i].text,
+                strlen(readouts->readouts[i].text) > 80 ? "..." : "", r.low, r.high, loss,
+                suggested_activation(job));
     }
     return QR_OK;
 }
 
-static void doubt_metrics(const struct qr_job *job, struct qr_job_warnings *d) {
+static void warn_metrics(const struct qr_job *job, struct qr_job_warnings *d) {
     for (size_t i = 0; job->train.loss_options.from_logits && i < job->train.n_metrics; i++)
         if (job->train.metrics[i] == QR_BINARY_ACCURACY)
-            doubt(d, qr_xasprintf("train.metrics[%zu]: binary_accuracy takes outputs above 0.5 for "
-                                  "1, and from_logits makes them values that are even at 0; use "
-                                  "accuracy",
-                                  i));
+            add_warning(d, qr_xasprintf(
+                               "train.metrics[%zu]: binary_accuracy compares outputs with 0.5, but "
+                               "with from_logits the classes are separated at 0; use accuracy",
+                               i));
 }
 
-static void doubt_outputs(const struct qr_job *job, struct qr_job_warnings *d) {
+static void warn_outputs(const struct qr_job *job, struct qr_job_warnings *d) {
     enum qr_activation last;
     struct range r = range_of_outputs(job);
     bool probabilities = wants_probabilities(job);
     if (probabilities && job->train.loss == QR_CATEGORICAL_CROSSENTROPY &&
         last_activation(job, &last) && last != QR_SOFTMAX)
-        doubt(d, qr_xasprintf("train.loss: categorical_crossentropy divides the outputs by their "
-                              "sum to make probabilities of them, and the last activation is no "
-                              "softmax; give the last dense layer \"activation\": \"softmax\""));
+        add_warning(
+            d, qr_xasprintf("train.loss: categorical_crossentropy divides the outputs by their "
+                            "sum to get probabilities, but the last activation is not softmax; "
+                            "set \"activation\": \"softmax\" in the last dense layer"));
     if (probabilities && job->train.loss == QR_BINARY_CROSSENTROPY && r.high > 1 + slack)
-        doubt(d, qr_xasprintf("train.loss: binary_crossentropy takes the outputs for "
-                              "probabilities, and they reach above 1, where nothing is learnt; "
-                              "give the last dense layer \"activation\": \"sigmoid\""));
+        add_warning(
+            d, qr_xasprintf("train.loss: binary_crossentropy expects probabilities, but the "
+                            "outputs can exceed 1, where nothing is learned; set \"activation\": "
+                            "\"sigmoid\" in the last dense layer"));
     if (job->train.loss == QR_HINGE && r.low >= 0)
-        doubt(d, qr_xasprintf("train.loss: hinge takes the sign of the outputs for the class, and "
-                              "they are never below 0; give the last dense layer \"activation\": "
-                              "\"tanh\" or \"linear\""));
+        add_warning(
+            d,
+            qr_xasprintf(
+                "train.loss: hinge uses the sign of the outputs as the class, but they are never "
+                "below 0; set \"activation\": \"tanh\" or \"linear\" in the last dense layer"));
 }
 
-/* ---- what moves the outputs ---- */
+/* ---- effect of the weights ---- */
 
-/* A weight that trains can change what the layer gives. */
-static bool learns(const struct qr_layer_options *l) {
+/* True if a trainable weight can change the outputs of the layer. */
+static bool is_trainable(const struct qr_layer_options *l) {
     bool seen = l->kind == QR_LAYER_DENSE;
     if (l->frozen) return false;
     if (l->kind != QR_LAYER_QUANTUM) return seen;
@@ -293,9 +296,9 @@ static bool learns(const struct qr_layer_options *l) {
     return seen;
 }
 
-/* Read-outs that have one value for ever. */
-static void doubt_readouts(const struct qr_quantum_options *q, size_t layer,
-                           struct qr_job_warnings *d) {
+/* Read-outs with a constant value. */
+static void warn_readouts(const struct qr_quantum_options *q, size_t layer,
+                          struct qr_job_warnings *d) {
     uint8_t *unmoved = qr_xmalloc(q->n_readouts);
     size_t n = 0, first = 0;
     qr_readouts_constant(q->circuit, q->readouts, q->n_readouts, true, unmoved);
@@ -303,32 +306,35 @@ static void doubt_readouts(const struct qr_quantum_options *q, size_t layer,
         if (unmoved[i]) first = i, n++;
     free(unmoved);
     if (n)
-        doubt(d, qr_xasprintf("model[%zu].readouts[%zu]: no weight and no input can change %.60s%s "
-                              "(constant read-outs: %zu of %zu); is that meant?",
-                              layer, first, q->readouts[first].text,
-                              strlen(q->readouts[first].text) > 60 ? "..." : "", n, q->n_readouts));
+        add_warning(
+            d, qr_xasprintf("model[%zu].readouts[%zu]: no weight or input can change %.60s%s "
+                            "(constant read-outs: %zu of %zu)",
+                            layer, first, q->readouts[first].text,
+                            strlen(q->readouts[first].text) > 60 ? "..." : "", n, q->n_readouts));
 }
 
-static void doubt_learning(const struct qr_job *job, struct qr_job_warnings *d) {
+static void warn_learning(const struct qr_job *job, struct qr_job_warnings *d) {
     const struct qr_train_spec *t = &job->train;
     const struct qr_optimizer_options *o = &t->optimizer;
     size_t i = 0;
-    while (i < job->n_layers && !learns(&job->layers[i])) i++;
+    while (i < job->n_layers && !is_trainable(&job->layers[i])) i++;
     if (i == job->n_layers)
-        doubt(d, qr_xasprintf("model: no weight that trains can change what is read out, so that "
-                              "nothing is learnt; is that meant? \"qring show\" draws the "
-                              "circuit, and says which weights no read-out sees"));
+        add_warning(
+            d, qr_xasprintf(
+                   "model: no trainable weight can change the read-outs, so nothing is learned; "
+                   "\"qring show\" draws the circuit, and lists the weights without effect"));
     for (size_t k = 0; i < job->n_layers && k < job->n_layers; k++)
         if (job->layers[k].kind == QR_LAYER_QUANTUM && !job->layers[k].frozen) {
-            doubt_readouts(&job->layers[k].quantum, k, d);
+            warn_readouts(&job->layers[k].quantum, k, d);
             break;
         }
     if (o->learning_rate == 0 && o->schedule.kind == QR_SCHEDULE_CONSTANT &&
         !qr_optimizer_has_line_search(o->kind))
-        doubt(d, qr_xasprintf("train.optimizer.learning_rate is 0: no weight moves"));
+        add_warning(d,
+                    qr_xasprintf("train.optimizer.learning_rate is 0: the weights never change"));
     if (t->loss_options.label_smoothing == 1)
-        doubt(d, qr_xasprintf("train.loss.label_smoothing is 1: all labels become the same, and "
-                              "there is nothing to learn; 0.1 is usual"));
+        add_warning(d, qr_xasprintf("train.loss.label_smoothing is 1: all labels become equal, so "
+                                    "nothing can be learned; a usual value is 0.1"));
 }
 
 /* ---- labels ---- */
@@ -347,12 +353,12 @@ static size_t class_of(const struct qr_dataset *data, size_t sample) {
     return qr_loss_class(QR_CATEGORICAL_CROSSENTROPY, data->n_outputs, label_of(data, sample));
 }
 
-static const char shuffle_it[] = "is the file sorted? \"shuffle_split\" in data, with a seed, "
-                                 "shuffles it before it is split";
+static const char shuffle_it[] = "if the file is sorted, set \"shuffle_split\" in data to a seed, "
+                                 "which shuffles it before the split";
 
-/* True when it was said. */
-static bool doubt_one_sided(const struct qr_job *job, const struct qr_dataset *data,
-                            struct qr_job_warnings *d) {
+/* True if the warning was added. */
+static bool warn_single_label(const struct qr_job *job, const struct qr_dataset *data,
+                              struct qr_job_warnings *d) {
     bool classes = job->train.loss == QR_CATEGORICAL_CROSSENTROPY;
     size_t others = 0;
     if (data->n_train < 2 || data->n_outputs == 0) return false;
@@ -365,18 +371,20 @@ static bool doubt_one_sided(const struct qr_job *job, const struct qr_dataset *d
         qr_buf_printf(&which, "'%.60s'", data->classes.v[0]);
     else qr_buf_printf(&which, "%g", label);
     if (others)
-        qr_buf_printf(&rest, ", and %zu that validate have another; %s", others, shuffle_it);
-    doubt(d, qr_xasprintf("data: all %zu samples that train have the %s %s, so that there is only "
-                          "one answer to learn%s",
-                          data->n_train, classes ? "class" : "label", qr_buf_string(&which),
-                          others ? qr_buf_string(&rest) : ""));
+        qr_buf_printf(&rest, ", and %zu validation samples have another; %s", others, shuffle_it);
+    add_warning(
+        d,
+        qr_xasprintf(
+            "data: all %zu training samples have the %s %s, so there is only one answer to learn%s",
+            data->n_train, classes ? "class" : "label", qr_buf_string(&which),
+            others ? qr_buf_string(&rest) : ""));
     qr_buf_free(&rest);
     qr_buf_free(&which);
     return true;
 }
 
-static void doubt_classes(const struct qr_job *job, const struct qr_dataset *data,
-                          struct qr_job_warnings *d) {
+static void warn_missing_classes(const struct qr_job *job, const struct qr_dataset *data,
+                                 struct qr_job_warnings *d) {
     if (job->train.loss != QR_CATEGORICAL_CROSSENTROPY) return;
     size_t missing = 0;
     struct qr_buf list = {0};
@@ -390,14 +398,15 @@ static void doubt_classes(const struct qr_job *job, const struct qr_dataset *dat
         }
     free(there);
     if (missing)
-        doubt(d, qr_xasprintf("data: no sample that trains has class %s%s; %s",
-                              qr_buf_string(&list), missing > SHOWN ? " ..." : "", shuffle_it));
+        add_warning(d,
+                    qr_xasprintf("data: no training sample has class %s%s; %s",
+                                 qr_buf_string(&list), missing > SHOWN ? " ..." : "", shuffle_it));
     qr_buf_free(&list);
 }
 
-/* Squares and distances are small only where outputs can reach the labels. */
-static void doubt_reach(const struct qr_job *job, const struct qr_dataset *data,
-                        struct qr_job_warnings *d) {
+/* Squared errors and distances become small only if the outputs can reach the labels. */
+static void warn_label_range(const struct qr_job *job, const struct qr_dataset *data,
+                             struct qr_job_warnings *d) {
     if (qr_loss_info(job->train.loss)->accuracy != QR_BY_SIGN || job->train.loss == QR_HINGE ||
         data->n_outputs == 0 || (data->label_for_all && is_softmax(job)))
         return;
@@ -409,36 +418,37 @@ static void doubt_reach(const struct qr_job *job, const struct qr_dataset *data,
             if (label > y.high) y.high = label;
         }
     if (y.low >= r.low - slack && y.high <= r.high + slack) return;
-    doubt(d, qr_xasprintf("data: the labels lie in %g to %g, and the model's outputs in %g to %g: "
-                          "they cannot meet; scale the labels, or end the model with a linear "
-                          "dense layer",
-                          y.low, y.high, r.low, r.high));
+    add_warning(
+        d, qr_xasprintf("data: the labels lie in %g to %g, but the model's outputs in %g to %g; "
+                        "scale the labels, or end the model with a linear dense layer",
+                        y.low, y.high, r.low, r.high));
 }
 
-static void doubt_broadcast(const struct qr_job *job, const struct qr_dataset *data,
-                            struct qr_job_warnings *d) {
+static void warn_broadcast(const struct qr_job *job, const struct qr_dataset *data,
+                           struct qr_job_warnings *d) {
     if (!data->label_for_all) return;
     if (is_softmax(job))
-        doubt(d,
-              qr_xasprintf("data: a sample has one label, and %s takes it for all %zu outputs, "
-                           "which softmax makes probabilities of classes; use "
-                           "categorical_crossentropy, which takes classes, or give one-hot "
-                           "labels y0 to y%zu",
-                           qr_loss_names[job->train.loss], data->n_outputs, data->n_outputs - 1));
+        add_warning(
+            d, qr_xasprintf("data: a sample has one label, which %s compares with all %zu outputs "
+                            "of softmax; use categorical_crossentropy, which takes class numbers, "
+                            "or give one-hot labels y0 to y%zu",
+                            qr_loss_names[job->train.loss], data->n_outputs, data->n_outputs - 1));
     else if (job->default_readouts && last_readouts(job))
-        doubt(d, qr_xasprintf("data: a sample has one label, and it is that of all %zu outputs: "
-                              "the layer gives no readouts, so Z of %zu qubits is read; give "
-                              "\"readouts\" with one, or a dense layer with 1 unit",
-                              data->n_outputs, data->n_outputs));
+        add_warning(d,
+                    qr_xasprintf("data: a sample has one label, which is used for all %zu outputs: "
+                                 "without readouts the layer reads Z of %zu qubits; give one in "
+                                 "\"readouts\", or add a dense layer with 1 unit",
+                                 data->n_outputs, data->n_outputs));
     else
-        doubt(d, qr_xasprintf("data: a sample has one label, and it is that of all %zu outputs; "
-                              "give labels y0 to y%zu, or a last layer with one output",
-                              data->n_outputs, data->n_outputs - 1));
+        add_warning(d,
+                    qr_xasprintf("data: a sample has one label, which is used for all %zu outputs; "
+                                 "give labels y0 to y%zu, or a last layer with one output",
+                                 data->n_outputs, data->n_outputs - 1));
 }
 
 /* ---- columns ---- */
 
-/* Those that the model reads; heap. */
+/* Flags of the columns that the model reads; heap. */
 static uint8_t *columns_read(const struct qr_job *job, const struct qr_dataset *data,
                              size_t *ret_n) {
     uint8_t *is = qr_xcalloc(data->n_columns, 1);
@@ -450,7 +460,7 @@ static uint8_t *columns_read(const struct qr_job *job, const struct qr_dataset *
     return is;
 }
 
-/* The columns that are (or are not) read: "a, b", or their numbers. */
+/* Appends the columns that are (or are not) read: "a, b", or their numbers. */
 static void put_columns(const struct qr_dataset *data, const uint8_t *is, bool which,
                         struct qr_buf *b) {
     size_t n = 0;
@@ -475,14 +485,15 @@ void qr_job_put_inputs(const struct qr_job *job, const struct qr_dataset *data,
     free(is);
 }
 
-/* A weight that is called as a column that nothing reads: a sentence, or nothing. */
+/* Appends a hint if a weight has the name of a column that is not read. */
 static void put_mistaken(const struct qr_job *job, const struct qr_dataset *data, const uint8_t *is,
                          struct qr_buf *ret) {
     const struct qr_circuit *c = qr_layers_input_circuit(job->layers, job->n_layers);
     for (size_t j = 0; c && data->names && j < data->n_columns; j++)
         for (unsigned k = 0; !is[j] && k < c->n_params; k++)
             if (strcmp(c->param_names[k], data->names[j]) == 0) {
-                qr_buf_printf(ret, "; %.60s is a weight of the circuit, the column is x.%.60s",
+                qr_buf_printf(ret,
+                              "; %.60s is a weight of the circuit, write x.%.60s for the column",
                               data->names[j], data->names[j]);
                 return;
             }
@@ -496,8 +507,8 @@ enum qr_code qr_job_check_columns(const struct qr_job *job, const struct qr_data
     enum qr_code code = QR_OK;
     if (n && n < data->n_columns && !trains) {
         code = qr_fail(err, QR_INVALID_ARGUMENT,
-                       "x has %zu columns, but the model reads %zu, and its weights hold no names "
-                       "to find them by; give the columns that trained, in that order",
+                       "x has %zu columns, but the model reads %zu, and the weights hold no column "
+                       "names; give the columns of the training data, in the same order",
                        data->n_columns, n);
     } else if (n && n < data->n_columns) {
         struct qr_buf read = {0}, left = {0}, pick = {0};
@@ -511,8 +522,8 @@ enum qr_code qr_job_check_columns(const struct qr_job *job, const struct qr_data
             else qr_buf_printf(&pick, "%zu", j);
         }
         code = qr_fail(err, QR_INVALID_ARGUMENT,
-                       "data: the circuit reads %zu of %zu columns (%s) and not %s; if that is "
-                       "meant, give data \"columns\": [%s], which are x[0], x[1] and so on then",
+                       "data: the circuit reads %zu of %zu columns (%s) and not %s; if this is "
+                       "intended, give data \"columns\": [%s], which are then x[0], x[1] and so on",
                        n, data->n_columns, qr_buf_string(&read), qr_buf_string(&left),
                        qr_buf_string(&pick));
         qr_buf_free(&read);
@@ -523,8 +534,8 @@ enum qr_code qr_job_check_columns(const struct qr_job *job, const struct qr_data
     return code;
 }
 
-static void doubt_columns(const struct qr_job *job, const struct qr_dataset *data,
-                          struct qr_job_warnings *d) {
+static void warn_columns(const struct qr_job *job, const struct qr_dataset *data,
+                         struct qr_job_warnings *d) {
     size_t n;
     uint8_t *is = columns_read(job, data, &n);
     if (n < data->n_columns) {
@@ -532,14 +543,15 @@ static void doubt_columns(const struct qr_job *job, const struct qr_dataset *dat
         put_columns(data, is, true, &read);
         put_columns(data, is, false, &left);
         put_mistaken(job, data, is, &weight);
-        doubt(d, n ? qr_xasprintf("data: the circuit reads %zu of %zu columns (%s) and not %s; is "
-                                  "that meant?%s",
-                                  n, data->n_columns, qr_buf_string(&read), qr_buf_string(&left),
-                                  qr_buf_string(&weight))
-                   : qr_xasprintf("data: the circuit reads none of %zu columns (%s), so that all "
-                                  "samples are the same to it; is that meant? use x[0] in one of "
-                                  "its angles, or \"source\": \"none\" in data%s",
-                                  data->n_columns, qr_buf_string(&left), qr_buf_string(&weight)));
+        add_warning(
+            d,
+            n ? qr_xasprintf("data: the circuit reads %zu of %zu columns (%s) and not %s%s", n,
+                             data->n_columns, qr_buf_string(&read), qr_buf_string(&left),
+                             qr_buf_string(&weight))
+              : qr_xasprintf(
+                    "data: the circuit reads none of %zu columns (%s), so all samples have the "
+                    "same output; use x[0] in one of its angles, or \"source\": \"none\" in data%s",
+                    data->n_columns, qr_buf_string(&left), qr_buf_string(&weight)));
         qr_buf_free(&weight);
         qr_buf_free(&read);
         qr_buf_free(&left);
@@ -550,15 +562,15 @@ static void doubt_columns(const struct qr_job *job, const struct qr_dataset *dat
 void qr_job_warnings(const struct qr_job *job, const struct qr_dataset *data,
                      struct qr_job_warnings *ret) {
     *ret = (struct qr_job_warnings){0};
-    doubt_outputs(job, ret);
-    doubt_metrics(job, ret);
-    doubt_learning(job, ret);
-    doubt(ret, qr_job_warn_constants(job));
+    warn_outputs(job, ret);
+    warn_metrics(job, ret);
+    warn_learning(job, ret);
+    add_warning(ret, qr_job_warn_constants(job));
     if (!data) return;
-    doubt_columns(job, data, ret);
-    doubt_broadcast(job, data, ret);
-    if (!doubt_one_sided(job, data, ret)) doubt_classes(job, data, ret);
-    doubt_reach(job, data, ret);
-    doubt(ret, qr_job_warn_angles(job, data));
-    doubt(ret, qr_job_warn_batch(job, data));
+    warn_columns(job, data, ret);
+    warn_broadcast(job, data, ret);
+    if (!warn_single_label(job, data, ret)) warn_missing_classes(job, data, ret);
+    warn_label_range(job, data, ret);
+    add_warning(ret, qr_job_warn_angles(job, data));
+    add_warning(ret, qr_job_warn_batch(job, data));
 }

@@ -1,13 +1,15 @@
+/* job/schedule_spec.c — reads learning_rate as a schedule. Start reading at
+ * qr_job_read_schedule(). */
 #include <stdio.h>
 #include <string.h>
 
 #include "job/job_impl.h"
 
 #define MAX_STEPS (UINT64_C(1) << 40)
-#define MAX_GROWTH 0x1p20 /* of a period: finite, times any number of updates */
+#define MAX_GROWTH 0x1p20 /* of a period: finite after any number of updates */
 #define WHERE "train.optimizer.learning_rate"
 
-/* Every key that one of them uses, once. */
+/* All keys of all schedules, without duplicates. */
 enum { OWN_KEYS = 3, MOST_KEYS = OWN_KEYS + QR_SCHEDULES * QR_SCHEDULE_KEYS };
 static size_t all_keys(const char *ret[MOST_KEYS]) {
     static const char *const own[OWN_KEYS] = {"schedule", "warmup_steps", "warmup_learning_rate"};
@@ -25,7 +27,7 @@ static size_t all_keys(const char *ret[MOST_KEYS]) {
     return n;
 }
 
-static bool uses(int kind, const char *key) {
+static bool schedule_uses(int kind, const char *key) {
     const char *keys[QR_SCHEDULE_KEYS];
     size_t needed, n = qr_rate_schedule_keys((enum qr_schedule_kind)kind, keys, &needed);
     for (size_t k = 0; k < n; k++)
@@ -33,12 +35,12 @@ static bool uses(int kind, const char *key) {
     return false;
 }
 
-/* "step, exponential and cosine do" */
-static void who_uses(const char *key, char *ret, size_t cap) {
+/* Writes "step, exponential and cosine do". */
+static void list_schedules(const char *key, char *ret, size_t cap) {
     const char *by[QR_SCHEDULES];
     size_t n = 0, at = 0;
     for (int kind = 0; kind < QR_SCHEDULES; kind++)
-        if (uses(kind, key)) by[n++] = qr_schedule_names[kind];
+        if (schedule_uses(kind, key)) by[n++] = qr_schedule_names[kind];
     *ret = 0;
     for (size_t i = 0; i < n && at < cap; i++)
         at += (size_t)snprintf(ret + at, cap - at, "%s%s",
@@ -49,18 +51,19 @@ static void who_uses(const char *key, char *ret, size_t cap) {
     if (at < cap) snprintf(ret + at, cap - at, n == 1 ? " does" : " do");
 }
 
-/* A key that the schedule does not use was meant for another one. */
+/* Rejects keys of other schedules. */
 static enum qr_code check_keys(const struct qr_json *o, int kind, struct qr_err *err) {
     const char *keys[MOST_KEYS];
     size_t needed, n = all_keys(keys);
     for (size_t i = OWN_KEYS; i < n; i++) {
         char by[160];
-        if (!qr_json_get(o, keys[i]) || uses(kind, keys[i])) continue;
-        who_uses(keys[i], by, sizeof by);
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       WHERE ".%s: the %s schedule does not use it (%s); take it away, or choose "
-                             "another schedule",
-                       keys[i], qr_schedule_names[kind], by);
+        if (!qr_json_get(o, keys[i]) || schedule_uses(kind, keys[i])) continue;
+        list_schedules(keys[i], by, sizeof by);
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            WHERE
+            ".%s: the %s schedule does not use it (%s); remove it, or choose another schedule",
+            keys[i], qr_schedule_names[kind], by);
     }
     qr_rate_schedule_keys((enum qr_schedule_kind)kind, keys, &needed);
     for (size_t i = 0; i < needed; i++)
@@ -77,33 +80,32 @@ static enum qr_code read_boundaries(const struct qr_json *list, struct qr_rate_s
     if (qr_json_want(list, WHERE ".boundaries", QR_JSON_ARRAY, err) != QR_OK) return err->code;
     size_t n = qr_json_size(list);
     if (n == 0 || n >= QR_RATE_PIECES)
-        return qr_fail(err, QR_INVALID_ARGUMENT, WHERE ".boundaries: %zu of them; give 1 to %d", n,
-                       QR_RATE_PIECES - 1);
+        return qr_fail(err, QR_INVALID_ARGUMENT, WHERE ".boundaries has %zu entries; give 1 to %d",
+                       n, QR_RATE_PIECES - 1);
     for (const struct qr_json *v = qr_json_first(list); v; v = qr_json_next(v)) {
         char where[64];
         int64_t at;
         snprintf(where, sizeof where, WHERE ".boundaries[%zu]", s->n_boundaries);
         if (qr_json_i64(v, where, 0, MAX_STEPS, &at, err) != QR_OK) return err->code;
         if (s->n_boundaries && (uint64_t)at <= s->boundaries[s->n_boundaries - 1])
-            return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "%s: %lld is not above the one before it; give numbers of updates that "
-                           "ascend",
-                           where, (long long)at);
+            return qr_fail(
+                err, QR_INVALID_ARGUMENT,
+                "%s: %lld is not above the one before it; give increasing numbers of updates",
+                where, (long long)at);
         s->boundaries[s->n_boundaries++] = (uint64_t)at;
     }
     return QR_OK;
 }
 
-static enum qr_code read_values(const struct qr_json *list, struct qr_rate_schedule *s,
-                                struct qr_err *err) {
+static enum qr_code read_rate_values(const struct qr_json *list, struct qr_rate_schedule *s,
+                                     struct qr_err *err) {
     size_t n = 0;
     if (!list) return QR_OK;
     if (qr_json_want(list, WHERE ".values", QR_JSON_ARRAY, err) != QR_OK) return err->code;
     if (qr_json_size(list) != s->n_boundaries + 1)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       WHERE
-                       ".values: %zu of them for %zu boundaries; give %zu, one more: the last "
-                       "is the rate after the last boundary",
+                       WHERE ".values has %zu entries for %zu boundaries; give %zu: the last one "
+                             "is the rate after the last boundary",
                        qr_json_size(list), s->n_boundaries, s->n_boundaries + 1);
     for (const struct qr_json *v = qr_json_first(list); v; v = qr_json_next(v), n++) {
         char where[64];
@@ -120,10 +122,10 @@ static enum qr_code read_warmup(const struct qr_json *o, struct qr_rate_schedule
             QR_OK)
         return err->code;
     if (s->warmup_steps == 0 && qr_json_get(o, "warmup_learning_rate"))
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       WHERE
-                       ".warmup_learning_rate: there is no warm-up; give warmup_steps too, or "
-                       "take it away");
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            WHERE
+            ".warmup_learning_rate: there is no warm-up; set warmup_steps too, or remove the key");
     return QR_OK;
 }
 
@@ -142,7 +144,7 @@ static enum qr_code read_numbers(const struct qr_json *o, double *rate, struct q
         qr_job_opt_double(o, WHERE, "power", 0, 1e300, &s->power, err) != QR_OK ||
         qr_job_opt_bool(o, WHERE, "cycle", &s->cycle, err) != QR_OK ||
         read_boundaries(qr_json_get(o, "boundaries"), s, err) != QR_OK ||
-        read_values(qr_json_get(o, "values"), s, err) != QR_OK)
+        read_rate_values(qr_json_get(o, "values"), s, err) != QR_OK)
         return err->code;
     return read_warmup(o, s, err);
 }

@@ -1,3 +1,5 @@
+/* job/train_spec.c — reads "train" of a job. Start reading at qr_job_read_train(); loss, optimizer
+ * and log have files of their own. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,12 +9,12 @@
 enum { MAX_INITIAL_LAYERS = 1024 };
 #define MAX_COUNT (UINT64_C(1) << 40)
 
-/* A name, or an object with the name and what the metric takes. */
+/* A name, or an object with the name and the options of the metric. */
 static enum qr_code read_metric(const struct qr_json *v, const char *where, struct qr_train_spec *t,
                                 size_t *ret, struct qr_err *err) {
     static const char *const keys[] = {"name", "k"};
     bool object = qr_json_type(v) == QR_JSON_OBJECT;
-    uint64_t k = 5; /* Keras' */
+    uint64_t k = 5; /* as in Keras */
     char name[64];
     snprintf(name, sizeof name, "%s%s", where, object ? ".name" : "");
     if (qr_job_choice(object ? qr_json_get(v, "name") : v, name, QR_JOB_METRIC, qr_metric_names,
@@ -36,19 +38,19 @@ static enum qr_code read_metrics(const struct qr_json *train, const struct qr_jo
         size_t metric;
         snprintf(where, sizeof where, "train.metrics[%zu]", t->n_metrics);
         if (t->n_metrics + job->n_watched == QR_MAX_METRICS)
-            return qr_fail(err, QR_INVALID_ARGUMENT, "train.metrics: more than %d%s",
-                           QR_MAX_METRICS, job->n_watched ? ", with what layers watch" : "");
+            return qr_fail(err, QR_INVALID_ARGUMENT, "train.metrics: more than %d metrics%s",
+                           QR_MAX_METRICS, job->n_watched ? ", including watched observables" : "");
         if (read_metric(v, where, t, &metric, err) != QR_OK) return err->code;
         for (size_t i = 0; i < t->n_metrics; i++)
             if (t->metrics[i] == (enum qr_metric)metric)
-                return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%s' is there twice", where,
-                               qr_metric_names[metric]);
+                return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%s' is a duplicate; remove it",
+                               where, qr_metric_names[metric]);
         t->metrics[t->n_metrics++] = (enum qr_metric)metric;
     }
     return QR_OK;
 }
 
-/* As the reader of the file takes it. */
+/* Parses the value of --metric as in the file. */
 static enum qr_code parse_metric(const char *text, struct qr_json **ret, struct qr_err *err) {
     struct qr_buf quoted = {0};
     struct qr_json_writer w = qr_json_writer(&quoted, 0);
@@ -70,8 +72,9 @@ enum qr_code qr_job_add_metric(struct qr_job *job, const char *text, struct qr_e
     if (code != QR_OK) return code;
     while (i < t->n_metrics && t->metrics[i] != (enum qr_metric)metric) i++;
     if (i == t->n_metrics && t->n_metrics + job->n_watched == QR_MAX_METRICS)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--metric: with the job's more than %d%s",
-                       QR_MAX_METRICS, job->n_watched ? ", with what layers watch" : "");
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--metric: more than %d metrics with the job's own%s", QR_MAX_METRICS,
+                       job->n_watched ? ", including watched observables" : "");
     t->metrics[i] = (enum qr_metric)metric;
     if (i == t->n_metrics) t->n_metrics++;
     return qr_job_check_outputs(job, err) == QR_OK ? QR_OK : qr_wrap(err, "--metric %.80s", text);
@@ -100,16 +103,16 @@ static enum qr_code read_early_stopping(const struct qr_json *o, struct qr_job *
     if (!qr_job_epoch_value(job, monitor, &e->value))
         return qr_fail(
             err, QR_INVALID_ARGUMENT,
-            "train.early_stopping.monitor: '%.40s' is no number that an epoch ends with; "
-            "use loss, a name in train.metrics or in a layer's watch, val_ and one of "
-            "these, or a name in train.log whose expression has no gradient_norm",
+            "train.early_stopping.monitor: '%.40s' is not a value of an epoch; use loss, a name in "
+            "train.metrics or in a layer's watch, one of these with the prefix val_, or a name in "
+            "train.log without gradient_norm in its expression",
             monitor);
     snprintf(e->monitor, sizeof e->monitor, "%s", monitor);
     e->maximize = mode == 2 || (mode == 0 && e->value.grows);
     return QR_OK;
 }
 
-/* {"pqc_1": "pqc"}: what a layer is called here, and in the file; or ["pqc"], alike in both. */
+/* {"pqc_1": "pqc"}: name in the model and in the file; ["pqc"]: the same name in both. */
 static enum qr_code read_initial_layers(const struct qr_json *v, struct qr_train_spec *t,
                                         struct qr_err *err) {
     const char *where = "train.initial_weights.layers";
@@ -127,9 +130,9 @@ static enum qr_code read_initial_layers(const struct qr_json *v, struct qr_train
         if (qr_json_string(l, path, &there, err) != QR_OK) return err->code;
         const char *here = object ? qr_json_key(l) : there;
         for (size_t i = 0; i < t->n_initial_layers; i++)
-            if (strcmp(t->initial_layers[i].here, here) == 0)
-                return qr_fail(err, QR_INVALID_ARGUMENT,
-                               "%s: '%.80s' is there twice; take one away", path, here);
+            if (strcmp(t->initial_layers[i].name, here) == 0)
+                return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.80s' is a duplicate; remove it",
+                               path, here);
         t->initial_layers[t->n_initial_layers++] =
             (struct qr_initial_layer){qr_xstrdup(here), qr_xstrdup(there)};
     }
@@ -177,8 +180,8 @@ enum qr_code qr_job_read_train(const struct qr_json *train, struct qr_job *job,
         return err->code;
     if (t->early_stopping.on && t->early_stopping.value.evaluation && !t->evaluate)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "train.early_stopping watches %s, which training computes only where it "
-                       "evaluates: take \"evaluate\": false away, or early_stopping",
+                       "train.early_stopping watches %s, which training computes only when it "
+                       "evaluates; remove \"evaluate\": false, or early_stopping",
                        t->early_stopping.monitor);
     return QR_OK;
 }

@@ -1,3 +1,4 @@
+/* job/trial.c — the jobs of the trials of a sweep. Start reading at qr_job_trial(). */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@ void qr_job_trial_set(const struct qr_job *job, size_t trial, struct qr_override
         struct qr_buf text = {0};
         qr_buf_printf(&text, "%s=", s->keys[k].path);
         qr_sweep_value(s, job->seed, trial, k, &text);
-        /* one line: paths have no blanks, and a value is JSON without any between */
+        /* One line: paths have no blanks, and values are JSON without blanks. */
         enum qr_code code =
             qr_overrides_add(ret, QR_OVERRIDES_FLAG, given, NULL, qr_buf_string(&text), NULL);
         QR_ASSERT(code == QR_OK);
@@ -36,30 +37,30 @@ enum qr_code qr_job_trial(const struct qr_job *job, size_t trial, struct qr_job 
     return code;
 }
 
-/* ---- what trials are compared by ---- */
+/* ---- the metric that compares trials ---- */
 
-/* job: of a trial. */
-static enum qr_code compared_by(const struct qr_job *job, const struct qr_sweep_spec *s,
-                                bool has_validation, const char **ret, bool *ret_maximize,
-                                struct qr_err *err) {
+/* job: that of a trial. */
+static enum qr_code choose_metric(const struct qr_job *job, const struct qr_sweep_spec *s,
+                                  bool has_validation, const char **ret, bool *ret_maximize,
+                                  struct qr_err *err) {
     bool evaluates = has_validation && job->train.evaluate;
     const char *name = s->metric ? s->metric : evaluates ? "val_loss" : "loss";
     struct qr_epoch_value value;
     if (!qr_metric_is_number(name) || !qr_job_epoch_value(job, name, &value))
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "sweep.metric: '%.40s' is not a number that trials come to; use loss, a "
-                       "name in train.metrics or in a layer's watch, val_ and one of these, or a "
-                       "name in train.log whose expression has no gradient_norm",
+                       "sweep.metric: '%.40s' is not a value of a trial; use loss, a name in "
+                       "train.metrics or in a layer's watch, one of these with the prefix val_, or "
+                       "a name in train.log without gradient_norm in its expression",
                        name);
     if (value.evaluation && !has_validation)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "sweep.metric: '%.40s' wants validation samples: data.train_fraction below "
-                       "1, or data.validation_url",
+                       "sweep.metric: '%.40s' needs validation samples; set data.train_fraction "
+                       "below 1, or data.validation_url",
                        name);
     if (value.evaluation && !evaluates)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "sweep.metric: '%.40s' is computed only where training evaluates: take "
-                       "\"evaluate\": false out of train",
+                       "sweep.metric: '%.40s' is computed only when training evaluates; remove "
+                       "\"evaluate\": false from train",
                        name);
     *ret = name;
     *ret_maximize = s->mode == 2 || (s->mode == 0 && value.grows);
@@ -73,7 +74,7 @@ enum qr_code qr_job_check_trials(const struct qr_job *job, bool has_validation, 
         struct qr_job *trial = NULL;
         code = qr_job_trial(job, t, &trial, err);
         if (code == QR_OK)
-            code = compared_by(trial, job->sweep, has_validation, ret, ret_maximize, err);
+            code = choose_metric(trial, job->sweep, has_validation, ret, ret_maximize, err);
         qr_job_free(trial);
     }
     return code;

@@ -1,4 +1,5 @@
-/* Observables that a quantum layer watches: metrics by names of the user's. */
+/* job/watch_spec.c — reads "watch" of a quantum layer: observables that are metrics with
+ * user-defined names. Start reading at qr_job_read_watched(). */
 #include <stdio.h>
 #include <string.h>
 
@@ -30,15 +31,15 @@ enum qr_code qr_job_check_value_name(const struct qr_job *job, const char *where
                                      struct qr_err *err) {
     size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
     if (n < 1 || n > LONGEST_NAME || name[n])
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s: '%.40s' is no name for a metric: 1 to %d letters, digits, _ and -",
-                       where, name, LONGEST_NAME);
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "%s: '%.40s' is not a valid metric name; use 1 to %d letters, digits, _ and -", where,
+            name, LONGEST_NAME);
     if (is_value(name) || strncmp(name, "val_", 4) == 0)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s: '%s' is the name of another value; give it a name of its own", where,
-                       name);
+                       "%s: '%s' is the name of another value; choose another name", where, name);
     if (qr_job_watches(job, name))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%s' is there twice", where, name);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%s' is a duplicate; remove it", where, name);
     return QR_OK;
 }
 
@@ -52,7 +53,7 @@ enum qr_code qr_job_read_watched(const struct qr_json *layer, const char *layer_
     if (qr_json_want(o, where, QR_JSON_OBJECT, err) != QR_OK) return err->code;
     size_t n = qr_json_size(o);
     if (job->n_watched + n > QR_MAX_METRICS)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: %zu observables; at most %d are watched",
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: %zu observables are watched; give at most %d",
                        where, job->n_watched + n, QR_MAX_METRICS);
     struct qr_observable *watched = qr_xcalloc(n + 1, sizeof *watched);
     char **names = qr_xcalloc(n + 1, sizeof *names);

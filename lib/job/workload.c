@@ -1,3 +1,5 @@
+/* job/workload.c — loads the data, model and weights of a job. Start reading at
+ * qr_workload_load(). */
 #include "job/workload.h"
 
 #include <string.h>
@@ -23,8 +25,8 @@ static void make_layout(const struct qr_model *m, struct qr_weights_layout *ret)
     *ret = (struct qr_weights_layout){n, entries};
 }
 
-/* ".../LATEST" stands for the file that it names. */
-static enum qr_code follow_latest(const char *url, char **ret, struct qr_err *err) {
+/* Replaces ".../LATEST" by the checkpoint that it names. */
+static enum qr_code resolve_latest(const char *url, char **ret, struct qr_err *err) {
     static const char name[] = "/LATEST";
     size_t n = strlen(url), m = sizeof name - 1;
     if (n <= m || strcmp(url + n - m, name) != 0) {
@@ -39,17 +41,17 @@ static enum qr_code follow_latest(const char *url, char **ret, struct qr_err *er
     code = qr_checkpoint_peek(&p.at, &l, err);
     if (code == QR_OK && !*l.job_hash)
         code = qr_fail(err, QR_NOT_FOUND,
-                       "%s is not there: no checkpoint has been published in that folder", url);
+                       "%s does not exist: no checkpoint has been published in that folder", url);
     if (code == QR_OK) *ret = qr_xasprintf("%s/%s", dir, l.object);
     qr_checkpoint_folder_close(&p);
     return code;
 }
 
-/* folder: where it is looked for too, or NULL. */
+/* folder: searched as well, or NULL. */
 static enum qr_code read_weights(const char *from, const char *folder, struct qr_weights_file *ret,
                                  struct qr_err *err) {
     struct qr_weights_file w = {.bytes.max = max_weights_bytes};
-    enum qr_code code = follow_latest(from, &w.url, err);
+    enum qr_code code = resolve_latest(from, &w.url, err);
     if (code == QR_OK) code = qr_weights_format_of(w.url, &w.format, err);
     if (code == QR_OK) code = qr_named_file_read(w.url, folder, max_weights_bytes, &w.bytes, err);
     if (code != QR_OK) {
@@ -87,8 +89,9 @@ enum qr_code qr_workload_decode(const struct qr_workload *w, const struct qr_wei
                              ret_values, err);
 }
 
-static enum qr_code all_layers(const struct qr_workload *w, const char *from, const char *folder,
-                               double *ret_values, uint8_t ret_digest[32], struct qr_err *err) {
+static enum qr_code read_all_layers(const struct qr_workload *w, const char *from,
+                                    const char *folder, double *ret_values, uint8_t ret_digest[32],
+                                    struct qr_err *err) {
     struct qr_weights_file file;
     enum qr_code code = read_weights(from, folder, &file, err);
     if (code != QR_OK) return code;
@@ -101,7 +104,7 @@ static enum qr_code all_layers(const struct qr_workload *w, const char *from, co
 
 enum qr_code qr_workload_weights(const struct qr_workload *w, const char *from, double *ret_values,
                                  struct qr_err *err) {
-    return all_layers(w, from, NULL, ret_values, NULL, err);
+    return read_all_layers(w, from, NULL, ret_values, NULL, err);
 }
 
 enum qr_code qr_workload_initial_digest(const struct qr_job *job, uint8_t ret[32],
@@ -114,16 +117,16 @@ enum qr_code qr_workload_initial_digest(const struct qr_job *job, uint8_t ret[32
     return QR_OK;
 }
 
-/* ---- some layers' weights from a file ---- */
+/* ---- weights of some layers from a file ---- */
 
-/* "dense_1/kernel" is of the layer "dense_1". */
-static bool is_of(const struct qr_weights_entry *e, const char *layer) {
+/* "dense_1/kernel" belongs to the layer "dense_1". */
+static bool is_of_layer(const struct qr_weights_entry *e, const char *layer) {
     size_t n = strlen(layer);
     return strncmp(e->name, layer, n) == 0 && e->name[n] == '/';
 }
 
-static enum qr_code refuse_layer(const struct qr_weights_layout *all, const char *name,
-                                 struct qr_err *err) {
+static enum qr_code report_unknown_layer(const struct qr_weights_layout *all, const char *name,
+                                         struct qr_err *err) {
     struct qr_buf names = {0};
     for (size_t i = 0; i < all->n; i++) {
         const char *entry = all->entries[i].name;
@@ -138,18 +141,18 @@ static enum qr_code refuse_layer(const struct qr_weights_layout *all, const char
     return QR_INVALID_ARGUMENT;
 }
 
-static enum qr_code one_layer(struct qr_workload *w, const struct qr_initial_layer *layer,
-                              const struct qr_weights_file *file, struct qr_err *err) {
-    enum { MOST_TENSORS = 2 }; /* a kernel and a bias */
+static enum qr_code read_one_layer(struct qr_workload *w, const struct qr_initial_layer *layer,
+                                   const struct qr_weights_file *file, struct qr_err *err) {
+    enum { MOST_TENSORS = 2 }; /* kernel and bias */
     char *names[MOST_TENSORS] = {0};
     const struct qr_weights_layout *all = &w->layout;
     size_t first = 0, n = 0;
-    while (first < all->n && !is_of(&all->entries[first], layer->here)) first++;
-    if (first == all->n) return refuse_layer(all, layer->here, err);
-    for (; first + n < all->n && is_of(&all->entries[first + n], layer->here); n++) {
+    while (first < all->n && !is_of_layer(&all->entries[first], layer->name)) first++;
+    if (first == all->n) return report_unknown_layer(all, layer->name, err);
+    for (; first + n < all->n && is_of_layer(&all->entries[first + n], layer->name); n++) {
         QR_ASSERT(n < MOST_TENSORS);
-        names[n] =
-            qr_xasprintf("%s%s", layer->there, all->entries[first + n].name + strlen(layer->here));
+        names[n] = qr_xasprintf("%s%s", layer->file_name,
+                                all->entries[first + n].name + strlen(layer->name));
     }
     const struct qr_weights_layout some = {n, all->entries + first};
     enum qr_code code = qr_weights_decode_some(
@@ -159,15 +162,15 @@ static enum qr_code one_layer(struct qr_workload *w, const struct qr_initial_lay
     return code;
 }
 
-/* The others' are drawn from the seed. */
-static enum qr_code some_layers(struct qr_workload *w, struct qr_err *err) {
+/* Weights of the other layers are drawn from the seed. */
+static enum qr_code read_some_layers(struct qr_workload *w, struct qr_err *err) {
     const struct qr_train_spec *t = &w->job->train;
     struct qr_weights_file file;
     enum qr_code code = read_weights(t->initial_weights, w->job->data.folder, &file, err);
     qr_model_init(w->model, w->job->seed, w->initial);
     if (code != QR_OK) return code;
     for (size_t i = 0; i < t->n_initial_layers && code == QR_OK; i++) {
-        code = one_layer(w, &t->initial_layers[i], &file, err);
+        code = read_one_layer(w, &t->initial_layers[i], &file, err);
         if (code != QR_OK && qr_named_file_unquoted(t->initial_weights, w->job->data.folder))
             qr_named_file_unquote(file.url, err);
     }
@@ -198,7 +201,7 @@ struct qr_memory_estimate qr_workload_memory(const struct qr_workload *w,
     return qr_memory_estimate(&n);
 }
 
-static enum qr_code check_memory(const struct qr_workload *w, struct qr_err *err) {
+static enum qr_code check_memory_limit(const struct qr_workload *w, struct qr_err *err) {
     const struct qr_memory_process any = {.workers = 2, .tls = true, .hdf5 = true, .bucket = true};
     struct qr_memory_estimate need = qr_workload_memory(w, &any);
     const char *by;
@@ -208,24 +211,23 @@ static enum qr_code check_memory(const struct qr_workload *w, struct qr_err *err
     if (need.total <= limit)
         return qr_fail(err, QR_UNAVAILABLE,
                        "job %s needs %llu bytes (%llu of data, %llu of workspaces for %u threads); "
-                       "this process may use %llu bytes (%s), of which %llu are available now: end "
-                       "other programs, take fewer --threads or a smaller job, or try again later",
+                       "this process may use %llu bytes (%s), of which %llu are available now; "
+                       "stop other programs, use fewer --threads or a smaller job, or retry later",
                        w->job->name, (unsigned long long)need.total, (unsigned long long)need.data,
                        (unsigned long long)need.workspaces, w->n_threads, (unsigned long long)limit,
                        by, (unsigned long long)available);
-    return qr_fail(err, QR_RESOURCE_EXHAUSTED,
-                   "job %s needs %llu bytes (%llu of data, %llu of workspaces for %u threads); "
-                   "this process may use %llu bytes (%s): take fewer "
-                   "--threads, a smaller job or a larger memory limit",
-                   w->job->name, (unsigned long long)need.total, (unsigned long long)need.data,
-                   (unsigned long long)need.workspaces, w->n_threads, (unsigned long long)limit,
-                   by);
+    return qr_fail(
+        err, QR_RESOURCE_EXHAUSTED,
+        "job %s needs %llu bytes (%llu of data, %llu of workspaces for %u threads); this process "
+        "may use %llu bytes (%s); use fewer --threads, a smaller job or a larger memory limit",
+        w->job->name, (unsigned long long)need.total, (unsigned long long)need.data,
+        (unsigned long long)need.workspaces, w->n_threads, (unsigned long long)limit, by);
 }
 
 enum qr_code qr_workload_check_validation(const struct qr_workload *w, struct qr_err *err) {
     if (w->data.n_train < w->data.n_samples) return QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT,
-                   "an evaluator wants validation samples, and all %zu train: give "
+                   "an evaluator needs validation samples, but all %zu samples train; set "
                    "data.train_fraction below 1 or data.validation_url",
                    w->data.n_samples);
 }
@@ -253,7 +255,7 @@ static enum qr_code check_labels(const struct qr_workload *w, const struct qr_jo
 static enum qr_code load_model(struct qr_workload *w, const struct qr_job_samples *samples,
                                enum qr_isa isa, struct qr_err *err) {
     enum qr_code code = QR_OK;
-    /* too many qubits is known before any data is read */
+    /* Reject too many qubits before reading any data. */
     if (qr_layers_input_circuit(w->job->layers, w->job->n_layers))
         code = qr_job_model(w->job, isa, 0, &w->model, err);
     if (code == QR_OK)
@@ -262,7 +264,7 @@ static enum qr_code load_model(struct qr_workload *w, const struct qr_job_sample
     if (code == QR_OK) qr_memory_trim();
     if (code == QR_OK && !w->model)
         code = qr_job_model(w->job, isa, w->data.n_columns, &w->model, err);
-    if (code == QR_OK) code = check_memory(w, err);
+    if (code == QR_OK) code = check_memory_limit(w, err);
     if (code == QR_OK && (!samples || samples->labels)) code = check_labels(w, samples, err);
     if (code != QR_OK) return code;
     make_layout(w->model, &w->layout);
@@ -270,7 +272,7 @@ static enum qr_code load_model(struct qr_workload *w, const struct qr_job_sample
     return QR_OK;
 }
 
-static enum qr_code load(struct qr_workload *w, enum qr_isa isa, struct qr_err *err) {
+static enum qr_code workload_load(struct qr_workload *w, enum qr_isa isa, struct qr_err *err) {
     enum qr_code code = load_model(w, NULL, isa, err);
     if (code != QR_OK) return code;
     if (!w->job->train.initial_weights) {
@@ -279,9 +281,9 @@ static enum qr_code load(struct qr_workload *w, enum qr_isa isa, struct qr_err *
     }
     w->initial_from_file = true;
     code = w->job->train.n_initial_layers
-               ? some_layers(w, err)
-               : all_layers(w, w->job->train.initial_weights, w->job->data.folder, w->initial,
-                            w->initial_digest, err);
+               ? read_some_layers(w, err)
+               : read_all_layers(w, w->job->train.initial_weights, w->job->data.folder, w->initial,
+                                 w->initial_digest, err);
     return code == QR_OK ? code : qr_wrap(err, "train.initial_weights");
 }
 
@@ -289,7 +291,7 @@ static enum qr_code load_into(struct qr_workload w, const char *isa_name, struct
                               struct qr_err *err) {
     enum qr_isa isa = QR_ISA_PORTABLE;
     enum qr_code code = qr_isa_parse(isa_name, &isa, err);
-    if (code == QR_OK) code = load(&w, isa, err);
+    if (code == QR_OK) code = workload_load(&w, isa, err);
     if (code != QR_OK) qr_workload_fini(&w);
     else *ret = w;
     return code;

@@ -1,7 +1,9 @@
-/* job/workload.h — a job with its data, its model and its weights: what training and evaluation
- * both begin with.
+/* job/workload.h — a job with its data, model and weights, for training and evaluation.
  *
- * Ownership a workload owns everything in it. Const after qr_workload_load; any thread may read it.
+ * Use       One of the qr_workload_load functions, then read the fields; qr_workload_fini at the
+ *           end.
+ * Ownership A workload owns everything in it, except the job.
+ * Threads   Constant after loading; any thread may read it.
  */
 #ifndef QR_JOB_WORKLOAD_H
 #define QR_JOB_WORKLOAD_H
@@ -16,62 +18,69 @@ struct qr_workload {
     const struct qr_job *job; /* borrowed */
     struct qr_dataset data;
     struct qr_model *model;
-    struct qr_weights_layout layout; /* of the model's weights; entries owned */
-    /* n_params: the job's initial weights from a file, or drawn from its seed */
+    struct qr_weights_layout layout; /* tensors of the weights; entries owned */
+    /* n_params values: initial weights of the job from a file, or drawn from its seed */
     double *initial;
     bool initial_from_file;
-    uint8_t initial_digest[32]; /* of that file's bytes */
+    uint8_t initial_digest[32]; /* SHA-256 of the bytes of that file */
     unsigned n_threads;
-    bool idle; /* no micro-batch is computed here */
+    bool idle; /* computes no micro-batches (parameter server) */
 };
-/* isa: "auto" or a name. n_threads 0: as many as this process may use. Refuses what does not fit
- * the memory limit (RESOURCE_EXHAUSTED with both numbers). May read files for as long as the
- * stores take. */
+/* Loads the data and weights of a job and builds its model. May block as long as the stores take.
+ *
+ * Args:     job        borrowed until qr_workload_fini
+ *           isa        "auto" or the name of the kernels
+ *           n_threads  0: all CPUs of this process
+ * Errors:   those of qr_job_data and qr_job_model; RESOURCE_EXHAUSTED (exceeds the memory limit:
+ *           the message has both numbers), UNAVAILABLE (exceeds the memory that is free now)
+ */
 QR_MUST_CHECK enum qr_code qr_workload_load(const struct qr_job *job, const char *isa,
                                             unsigned n_threads, struct qr_workload *ret,
                                             struct qr_err *err);
-/* The same for a parameter server, which computes no micro-batches: no workspaces are counted. */
+/* As qr_workload_load, for a parameter server: it computes no micro-batches, so workspaces do not
+ * count as memory. */
 QR_MUST_CHECK enum qr_code qr_workload_load_idle(const struct qr_job *job, const char *isa,
                                                  unsigned n_threads, struct qr_workload *ret,
                                                  struct qr_err *err);
-/* The same to predict or evaluate other samples: the job's own data is not read, and no initial
- * weights are made (initial is 0 until qr_workload_weights fills it). */
+/* As qr_workload_load, to predict or evaluate other samples: the job's own data is not read, and
+ * initial is 0 until qr_workload_weights fills it. */
 QR_MUST_CHECK enum qr_code qr_workload_load_samples(const struct qr_job *job,
                                                     const struct qr_job_samples *samples,
                                                     const char *isa, unsigned n_threads,
                                                     struct qr_workload *ret, struct qr_err *err);
 void qr_workload_fini(struct qr_workload *w);
 
-/* Peak resident bytes of a worker with this job, in a process of that kind (threads are the
- * workload's). qr_workload_load compares the largest kind with two workers with the limit. */
+/* Estimates the peak resident bytes of a worker with this job. process->threads is ignored: it is
+ * that of the workload. qr_workload_load compares the largest process with two workers with the
+ * limit. */
 struct qr_memory_estimate qr_workload_memory(const struct qr_workload *w,
                                              const struct qr_memory_process *process);
 
-/* What only training needs, before anything is written: INVALID_ARGUMENT for early stopping without
- * validation data. */
+/* Checks that the job can be trained, before anything is written. INVALID_ARGUMENT: early stopping
+ * or a logged value without validation data. */
 QR_MUST_CHECK enum qr_code qr_workload_check_training(const struct qr_workload *w,
                                                       struct qr_err *err);
 
-/* What an evaluator needs: INVALID_ARGUMENT where no sample validates. */
+/* INVALID_ARGUMENT if there are no validation samples, which an evaluator needs. */
 QR_MUST_CHECK enum qr_code qr_workload_check_validation(const struct qr_workload *w,
                                                         struct qr_err *err);
-/* Training evaluates at the end of each epoch: there are samples for it, and the job wants it. */
+/* True if training evaluates at the end of each epoch: the job requests it and has samples. */
 bool qr_workload_evaluates(const struct qr_workload *w);
 
-/* Weights of this model from a URL, also of a checkpoint, or of the newest one where the URL
- * is a checkpoint folder's LATEST: ret_values[n_params]. */
+/* Reads weights of this model from a URL, which may be a checkpoint, or the LATEST of a checkpoint
+ * folder. ret_values[n_params]. */
 QR_MUST_CHECK enum qr_code qr_workload_weights(const struct qr_workload *w, const char *url,
                                                double *ret_values, struct qr_err *err);
 
-/* Digest of the bytes of the job's train.initial_weights, which it has: as a workload's
- * initial_digest. */
+/* Computes the digest of the file of train.initial_weights, which the job must have; same as
+ * initial_digest of a workload. */
 QR_MUST_CHECK enum qr_code qr_workload_initial_digest(const struct qr_job *job, uint8_t ret[32],
                                                       struct qr_err *err);
 
-/* The same in two steps, for data that is read by the names that the weights hold: the file of such
- * a URL, then its values. All owned. */
+/* A weights file: qr_weights_file_read, then qr_workload_decode, for data that is read by the names
+ * in the weights. All owned; freed with qr_weights_file_fini. */
 struct qr_weights_file {
-    char *url; /* as messages may have it */
+    char *url; /* without secrets, for messages */
     enum qr_weights_format format;
     struct qr_buf bytes;
     struct qr_data_names names;

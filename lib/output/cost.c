@@ -1,3 +1,5 @@
+/* output/cost.c — computes the cost of a run, and reads and writes cost.json. Start reading at
+ * qr_cost_json() and qr_cost_write(). */
 #include "output/cost.h"
 
 #include <string.h>
@@ -8,7 +10,7 @@
 
 enum { MAX_BYTES = 4096, TRIES = 8 };
 #define HOUR_MS 3.6e6
-/* what doubles and nanoseconds hold: a century of one pod */
+/* exact in doubles and in nanoseconds: a century of one pod */
 #define MOST_SECONDS 4e9
 
 double qr_cost_hours(uint64_t pod_ms) { return (double)pod_ms / HOUR_MS; }
@@ -30,17 +32,17 @@ void qr_cost_text(const struct qr_price *p, uint64_t pod_ms, struct qr_buf *ret)
     else qr_buf_printf(ret, "%.6g pod-hours", hours);
 }
 
-static void put(struct qr_json_writer *w, const char *key, double x) {
+static void put_json_number(struct qr_json_writer *w, const char *key, double x) {
     qr_json_put_key(w, key);
     qr_json_put_number(w, x);
 }
 
 void qr_cost_json(const struct qr_price *p, uint64_t pod_ms, struct qr_json_writer *w) {
-    put(w, "pod_seconds", (double)pod_ms / 1e3);
-    put(w, "pod_hours", qr_cost_hours(pod_ms));
+    put_json_number(w, "pod_seconds", (double)pod_ms / 1e3);
+    put_json_number(w, "pod_hours", qr_cost_hours(pod_ms));
     if (!(p->per_pod_hour > 0)) return;
-    put(w, "price_per_pod_hour", p->per_pod_hour);
-    put(w, "cost", qr_cost_money(p, pod_ms));
+    put_json_number(w, "price_per_pod_hour", p->per_pod_hour);
+    put_json_number(w, "cost", qr_cost_money(p, pod_ms));
     if (!*p->currency) return;
     qr_json_put_key(w, "currency");
     qr_json_put_string(w, p->currency);
@@ -59,23 +61,23 @@ enum qr_code qr_cost_decode(struct qr_bytes text, const char *what, uint64_t *re
     if (code == QR_OK) *ret_ms = (uint64_t)(seconds * 1e3 + 0.5);
     qr_json_free(o);
     if (code == QR_OK) return QR_OK;
-    return qr_fail(
-        err, QR_DATA_LOSS,
-        "%s does not say what the run has cost so far: take it away, and the cost counts "
-        "from 0 (%s)",
-        what, why.msg);
+    return qr_fail(err, QR_DATA_LOSS,
+                   "cannot read the cost of the run from %s; delete it to count from 0 (%s)", what,
+                   why.msg);
 }
 
 /* ---- in a store ---- */
 
-static enum qr_code look(struct qr_store *store, const char *name, uint64_t *ret_ms,
-                         struct qr_store_version *ret_version, struct qr_err *err) {
+static enum qr_code cost_read_version(struct qr_store *store, const char *name, uint64_t *ret_ms,
+                                      struct qr_store_version *ret_version, struct qr_err *err) {
     struct qr_buf text = {0};
     *ret_ms = 0;
     enum qr_code code = store->ops->get_version(store, name, MAX_BYTES, &text, ret_version, err);
     if (code == QR_RESOURCE_EXHAUSTED)
-        code = qr_fail(err, QR_DATA_LOSS,
-                       "%s is no file of this program: it is too long; take it away", name);
+        code = qr_fail(
+            err, QR_DATA_LOSS,
+            "cannot read the cost of the run from %s: it is too large; delete it to count from 0",
+            name);
     if (code == QR_OK && ret_version->there)
         code = qr_cost_decode(qr_buf_view(&text), name, ret_ms, err);
     qr_buf_free(&text);
@@ -85,7 +87,7 @@ static enum qr_code look(struct qr_store *store, const char *name, uint64_t *ret
 enum qr_code qr_cost_read(struct qr_store *store, const char *name, uint64_t *ret_ms,
                           struct qr_err *err) {
     struct qr_store_version version;
-    return look(store, name, ret_ms, &version, err);
+    return cost_read_version(store, name, ret_ms, &version, err);
 }
 
 enum qr_code qr_cost_write(struct qr_store *store, const char *name, const struct qr_price *p,
@@ -100,13 +102,14 @@ enum qr_code qr_cost_write(struct qr_store *store, const char *name, const struc
     qr_buf_puts(&text, "\n");
     enum qr_code code = QR_FAILED_PRECONDITION;
     for (int i = 0; i < TRIES && code == QR_FAILED_PRECONDITION; i++) {
-        code = look(store, name, &there, &version, err);
+        code = cost_read_version(store, name, &there, &version, err);
         if (code != QR_OK || there >= pod_ms) break;
         code = store->ops->swap(store, name, qr_buf_view(&text), &version, err);
     }
     qr_buf_free(&text);
     if (code == QR_FAILED_PRECONDITION)
-        return qr_fail(err, QR_UNAVAILABLE, "%s: others write it all the time", name);
+        return qr_fail(err, QR_UNAVAILABLE, "cannot write %s: other processes keep changing it",
+                       name);
     return code;
 }
 

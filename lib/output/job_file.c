@@ -1,3 +1,5 @@
+/* output/job_file.c — writes OUT/job.json and compares it with a job. Start reading at
+ * qr_job_file_write(). */
 #include "output/job_file.h"
 
 #include "base/file.h"

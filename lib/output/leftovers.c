@@ -1,4 +1,5 @@
-/* Temporary files that an interrupted write left: which names they have, and their removal. */
+/* output/leftovers.c — names of temporary files that interrupted writes leave, and their removal.
+ * Start reading at qr_leftovers_remove(). */
 #include "output/leftovers.h"
 
 #include <dirent.h>
@@ -14,7 +15,7 @@
 
 enum { HEX_DIGITS = 8, PROBE_CHARS = 6 };
 
-/* ".tmp-<pid>-<hex>" at the end of the first n characters: where it begins; 0: it is not there. */
+/* Offset of ".tmp-<pid>-<hex>" at the end of the first n characters; 0: not there. */
 static size_t suffix_at(const char *name, size_t n) {
     static const char mark[] = ".tmp-";
     size_t at = n, digits = 0;
@@ -39,14 +40,14 @@ bool qr_leftovers_has_name(const char *name) {
     size_t n = strlen(name), at = suffix_at(name, n), next;
     if (is_probe(name)) return true;
     if (!at) return false;
-    if ((next = suffix_at(name, at)) > 0) at = next; /* of a file that may be made once */
+    if ((next = suffix_at(name, at)) > 0) at = next; /* of a file that is created only once */
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (strlen(files[i]) == at && memcmp(name, files[i], at) == 0) return true;
     qr_auto(qr_free_p) char *base = qr_xstrndup(name, at);
     return qr_checkpoint_has_name(base);
 }
 
-/* How many were removed. */
+/* Returns the number of removed files. */
 static unsigned remove_in(const char *path, int flags, time_t before_s, const struct qr_log *log) {
     struct stat st;
     struct qr_err err;

@@ -1,3 +1,5 @@
+/* output/logdir.c — the thread that uploads TensorBoard event files. Start reading at
+ * run_uploads(). */
 #include "output/logdir.h"
 
 #include <pthread.h>
@@ -9,13 +11,13 @@
 enum { READ_MAX_BYTES = 4 * QR_LOGDIR_FILE_BYTES };
 static const int64_t interval_ns = 10 * QR_SECOND, refused_ns = 300 * QR_SECOND,
                      outage_ns = 60 * QR_SECOND, again_ns = QR_SECOND / 10,
-                     /* a last reply that comes just in time counts */
+                     /* A response at the very deadline still counts. */
     stopped_ns = QR_SECOND, beyond_ns = QR_SECOND / 20;
 
 struct file {
     char *name;
     size_t written, uploaded;
-    bool tried; /* the object may be ours */
+    bool tried; /* the object may have been written by this worker */
 };
 
 struct qr_logdir {
@@ -25,20 +27,20 @@ struct qr_logdir {
     bool (*stopping)(void);
     const struct qr_log *log;
     pthread_t thread;
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* guards the following fields */
     pthread_cond_t wake, ended;
     struct file *files;
     size_t n_files;
     bool started, closing, abandoned, finished;
-    bool fresh;   /* the upload under way began after closing did */
-    bool failing; /* and that has been said */
+    bool fresh;   /* the current upload began after closing did */
+    bool failing; /* a warning has been logged */
     int64_t deadline_ns, next_ns;
     struct qr_err last;
 };
 
-static int64_t now(void) { return qr_now_ns(&qr_clock_awake); }
+static int64_t logdir_now(void) { return qr_now_ns(&qr_clock_awake); }
 
-static void wait_until(struct qr_logdir *l, pthread_cond_t *c, int64_t ns) {
+static void logdir_wait_until(struct qr_logdir *l, pthread_cond_t *c, int64_t ns) {
     ns = qr_monotonic_of(&qr_clock_awake, ns);
     const struct timespec at = {.tv_sec = (time_t)(ns / QR_SECOND),
                                 .tv_nsec = (long)(ns % QR_SECOND)};
@@ -58,31 +60,36 @@ static void free_logdir(struct qr_logdir *l) {
     free(l);
 }
 
-/* ---- what the store asks the upload thread ---- */
+/* ---- callbacks of the store, in the upload thread ---- */
 
-static _Thread_local struct qr_logdir *mine;
+static _Thread_local struct qr_logdir *current_logdir;
 
-/* Once closing: what began before it makes room for the newest bytes, and after the deadline
- * nothing is tried again. */
-static bool give_up(void) {
-    pthread_mutex_lock(&mine->lock);
-    bool yes = mine->closing && (!mine->fresh || now() >= mine->deadline_ns);
-    pthread_mutex_unlock(&mine->lock);
+/* While closing, an upload that began before is stopped in favor of the newest bytes, and nothing
+ * is retried after the deadline. */
+static bool uploads_stopping(void) {
+    pthread_mutex_lock(&current_logdir->lock);
+    bool yes = current_logdir->closing &&
+               (!current_logdir->fresh || logdir_now() >= current_logdir->deadline_ns);
+    pthread_mutex_unlock(&current_logdir->lock);
     return yes;
 }
 
-static void nap(int64_t ns) {
-    int64_t end_ns = now() + ns;
-    pthread_mutex_lock(&mine->lock);
-    while (now() < end_ns && !(mine->closing && (!mine->fresh || now() >= mine->deadline_ns)))
-        wait_until(mine, &mine->wake,
-                   mine->closing && mine->deadline_ns < end_ns ? mine->deadline_ns : end_ns);
-    pthread_mutex_unlock(&mine->lock);
+static void uploads_sleep(int64_t ns) {
+    int64_t end_ns = logdir_now() + ns;
+    pthread_mutex_lock(&current_logdir->lock);
+    while (logdir_now() < end_ns &&
+           !(current_logdir->closing &&
+             (!current_logdir->fresh || logdir_now() >= current_logdir->deadline_ns)))
+        logdir_wait_until(current_logdir, &current_logdir->wake,
+                          current_logdir->closing && current_logdir->deadline_ns < end_ns
+                              ? current_logdir->deadline_ns
+                              : end_ns);
+    pthread_mutex_unlock(&current_logdir->lock);
 }
 
 /* ---- the thread ---- */
 
-static bool dirty(const struct qr_logdir *l) {
+static bool has_unsent_bytes(const struct qr_logdir *l) {
     for (size_t i = 0; i < l->n_files; i++)
         if (l->files[i].uploaded < l->files[i].written) return true;
     return false;
@@ -95,18 +102,18 @@ static enum qr_code upload(struct qr_logdir *l, const char *name, size_t bytes, 
                             *object = *l->prefix ? qr_path_join(l->prefix, name) : qr_xstrdup(name);
     enum qr_code code = qr_file_read(path, READ_MAX_BYTES, &content, err);
     if (code == QR_OK && content.n < bytes)
-        code = qr_fail(err, QR_DATA_LOSS,
-                       "%s: %zu bytes, where %zu were written; has something cut it?", path,
-                       content.n, bytes);
-    /* not beyond a whole record */
+        code =
+            qr_fail(err, QR_DATA_LOSS, "%s has %zu bytes, but %zu were written: it was truncated",
+                    path, content.n, bytes);
+    /* Only whole records. */
     if (code == QR_OK)
         code = l->store->ops->put(l->store, object, qr_bytes_of(content.p, bytes), create, err);
     qr_buf_free(&content);
     return code;
 }
 
-/* Every file that has grown, once. Called and left with the lock held. */
-static enum qr_code pass(struct qr_logdir *l, struct qr_err *err) {
+/* Uploads every file that has grown, once. The lock is held at entry and exit. */
+static enum qr_code upload_changed(struct qr_logdir *l, struct qr_err *err) {
     for (size_t i = 0; i < l->n_files; i++) {
         struct file f = l->files[i];
         if (f.uploaded == f.written) continue;
@@ -115,7 +122,7 @@ static enum qr_code pass(struct qr_logdir *l, struct qr_err *err) {
         pthread_mutex_unlock(&l->lock);
         enum qr_code code = upload(l, f.name, f.written, !f.tried, err);
         pthread_mutex_lock(&l->lock);
-        /* another writer's object is not replaced */
+        /* The object of another writer is not replaced. */
         if (code == QR_FAILED_PRECONDITION) l->files[i].tried = f.tried;
         if (code != QR_OK) return code;
         l->files[i].uploaded = f.written;
@@ -123,43 +130,44 @@ static enum qr_code pass(struct qr_logdir *l, struct qr_err *err) {
     return QR_OK;
 }
 
-static void note(struct qr_logdir *l, enum qr_code code, const struct qr_err *err) {
+static void log_outcome(struct qr_logdir *l, enum qr_code code, const struct qr_err *err) {
     if (code == QR_OK && l->failing)
-        qr_info(l->log, "worker", "TensorBoard events reach %s again", l->url);
+        qr_info(l->log, "worker", "uploads of TensorBoard events to %s succeed again", l->url);
     if (code != QR_OK && !l->failing && !l->closing)
         qr_warn(l->log, "worker",
-                "TensorBoard events do not reach %s now: %s. Training goes on, they are kept in %s "
-                "and tried again",
+                "cannot upload TensorBoard events to %s: %s; training continues, the events are "
+                "kept in %s and the upload is retried",
                 l->url, err->msg, l->folder);
     l->failing = code != QR_OK && (l->failing || !l->closing);
     if (code != QR_OK) l->last = *err;
 }
 
-static void *serve(void *arg) {
+static void *run_uploads(void *arg) {
     struct qr_logdir *l = arg;
-    mine = l;
+    current_logdir = l;
     pthread_mutex_lock(&l->lock);
     for (;;) {
         struct qr_err err = {0};
-        bool work = dirty(l);
-        if (l->closing && (!work || now() >= l->deadline_ns)) break;
+        bool work = has_unsent_bytes(l);
+        if (l->closing && (!work || logdir_now() >= l->deadline_ns)) break;
         if (!work && !l->closing) {
             pthread_cond_wait(&l->wake, &l->lock);
             continue;
         }
-        if (!l->closing && now() < l->next_ns) {
-            wait_until(l, &l->wake, l->next_ns);
+        if (!l->closing && logdir_now() < l->next_ns) {
+            logdir_wait_until(l, &l->wake, l->next_ns);
             continue;
         }
-        int64_t began_ns = now();
+        int64_t began_ns = logdir_now();
         bool last = l->closing;
-        enum qr_code code = pass(l, &err);
+        enum qr_code code = upload_changed(l, &err);
         bool refused = code != QR_OK && qr_exit_code(code) != 138;
-        note(l, code, &err);
+        log_outcome(l, code, &err);
         l->next_ns = (refused ? refused_ns : l->interval_ns) + began_ns;
-        /* nor where the next try would come too late */
-        if (last && (refused || (code != QR_OK && now() + again_ns >= l->deadline_ns))) break;
-        if (last && code != QR_OK) wait_until(l, &l->wake, now() + again_ns);
+        /* Also stop if the next retry would come too late. */
+        if (last && (refused || (code != QR_OK && logdir_now() + again_ns >= l->deadline_ns)))
+            break;
+        if (last && code != QR_OK) logdir_wait_until(l, &l->wake, logdir_now() + again_ns);
     }
     l->finished = true;
     pthread_cond_broadcast(&l->ended);
@@ -169,7 +177,7 @@ static void *serve(void *arg) {
     return NULL;
 }
 
-/* ---- the other thread ---- */
+/* ---- the training thread ---- */
 
 void qr_logdir_wrote(void *logdir, const char *name, size_t bytes) {
     struct qr_logdir *l = logdir;
@@ -181,13 +189,13 @@ void qr_logdir_wrote(void *logdir, const char *name, size_t bytes) {
         l->files[l->n_files++] = (struct file){.name = qr_xstrdup(name)};
     }
     l->files[i].written = bytes;
-    /* else tried again with the next record */
-    if (!l->started) l->started = pthread_create(&l->thread, NULL, serve, l) == 0;
+    /* If no thread can be started, retried with the next record. */
+    if (!l->started) l->started = pthread_create(&l->thread, NULL, run_uploads, l) == 0;
     pthread_cond_signal(&l->wake);
     pthread_mutex_unlock(&l->lock);
 }
 
-/* "gs://bucket/path" without slashes at its end. */
+/* Returns "gs://bucket/path" without trailing slashes. */
 static char *trimmed(const char *url) {
     size_t n = strlen(url);
     while (n && url[n - 1] == '/') n--;
@@ -213,8 +221,10 @@ enum qr_code qr_logdir_open(const struct qr_logdir_options *opt, struct qr_logdi
                *slash = strchr(bucket, '/');
     struct qr_store *store = opt->store;
     if (!store) {
-        const struct qr_store_waits waits = {
-            .deadline_ns = outage_ns, .stop_deadline_ns = 1, .stopping = give_up, .sleep = nap};
+        const struct qr_store_waits waits = {.deadline_ns = outage_ns,
+                                             .stop_deadline_ns = 1,
+                                             .stopping = uploads_stopping,
+                                             .sleep = uploads_sleep};
         qr_auto(qr_free_p) char *below = qr_xasprintf("%s/train/", url), *name = NULL;
         if (qr_store_resolve_waiting(below, &waits, &store, &name, err) != QR_OK)
             return qr_wrap(err, "TensorBoard events (--logdir)");
@@ -238,8 +248,8 @@ enum qr_code qr_logdir_open(const struct qr_logdir_options *opt, struct qr_logdi
     return QR_OK;
 }
 
-/* How much is here and not there; with the lock held. */
-static void say_missing(const struct qr_logdir *l) {
+/* Logs how many bytes were not uploaded. Called with the lock held. */
+static void warn_missing(const struct qr_logdir *l) {
     size_t missing = 0, written = 0;
     for (size_t i = 0; i < l->n_files; i++) {
         written += l->files[i].written;
@@ -254,22 +264,23 @@ static void say_missing(const struct qr_logdir *l) {
 bool qr_logdir_close(struct qr_logdir *l, int64_t bound_ns) {
     if (!l) return true;
     pthread_mutex_lock(&l->lock);
-    l->deadline_ns = now() + bound_ns;
+    l->deadline_ns = logdir_now() + bound_ns;
     l->closing = true;
     pthread_cond_broadcast(&l->wake);
     bool stopping = false;
-    while (l->started && !l->finished && now() < l->deadline_ns + beyond_ns) {
-        /* looked for at every turn: it may come while we wait */
+    while (l->started && !l->finished && logdir_now() < l->deadline_ns + beyond_ns) {
+        /* Polled, since SIGTERM may come during the wait. */
         if (!stopping && l->stopping && l->stopping()) {
             stopping = true;
-            if (now() + stopped_ns < l->deadline_ns) l->deadline_ns = now() + stopped_ns;
+            if (logdir_now() + stopped_ns < l->deadline_ns)
+                l->deadline_ns = logdir_now() + stopped_ns;
             pthread_cond_broadcast(&l->wake);
         }
-        int64_t end_ns = l->deadline_ns + beyond_ns, look_ns = now() + again_ns;
-        wait_until(l, &l->ended, end_ns < look_ns ? end_ns : look_ns);
+        int64_t end_ns = l->deadline_ns + beyond_ns, look_ns = logdir_now() + again_ns;
+        logdir_wait_until(l, &l->ended, end_ns < look_ns ? end_ns : look_ns);
     }
     bool left = l->started && !l->finished;
-    say_missing(l);
+    warn_missing(l);
     l->abandoned = left;
     bool started = l->started;
     if (left) pthread_detach(l->thread);

@@ -1,3 +1,5 @@
+/* output/model_graph.c — writes the model of a job as a graph for TensorBoard. Start reading at
+ * qr_model_graph(). */
 #include "output/model_graph.h"
 
 #include <stdio.h>
@@ -11,23 +13,23 @@ struct graph {
     const struct qr_job *job;
     const struct qr_model *model;
     struct qr_buf *out, node, attr, value, list, shape;
-    size_t tensor;             /* the next one */
-    size_t unnamed[QR_LAYERS]; /* layers without weights so far */
-    char last[NAME];           /* the node that gives what the next layer takes; "": none */
+    size_t tensor;             /* index of the next one */
+    size_t unnamed[QR_LAYERS]; /* number of layers without weights so far */
+    char last[NAME];           /* node with the inputs of the next layer; "": none */
 };
 
 /* ---- one node ---- */
 
-static void begin(struct graph *g, const char *name, const char *op) {
+static void begin_node(struct graph *g, const char *name, const char *op) {
     qr_protobuf_text(&g->node, 1, name);
     qr_protobuf_text(&g->node, 2, op);
 }
 
-static void input(struct graph *g, const char *name) {
+static void add_input(struct graph *g, const char *name) {
     if (*name) qr_protobuf_text(&g->node, 3, name);
 }
 
-/* g->value, under this name. */
+/* Adds g->value as attribute `key`. */
 static void put_attr(struct graph *g, const char *key) {
     qr_protobuf_text(&g->attr, 1, key);
     qr_protobuf_part(&g->attr, 2, &g->value);
@@ -49,7 +51,6 @@ static void number_attr(struct graph *g, const char *key, double v) {
     put_attr(g, key);
 }
 
-/* Whether the layer learns. */
 static void trainable_attr(struct graph *g, bool frozen) {
     qr_protobuf_uint(&g->value, 5, !frozen);
     put_attr(g, "trainable");
@@ -62,8 +63,8 @@ static void readouts_attr(struct graph *g, const struct qr_quantum_options *q) {
     put_attr(g, "readouts");
 }
 
-/* dims[0] -1: as many as there are samples. */
-static void end(struct graph *g, unsigned rank, const int64_t *dims) {
+/* dims[0] -1: number of samples. */
+static void end_node(struct graph *g, unsigned rank, const int64_t *dims) {
     for (unsigned i = 0; i < rank; i++) {
         qr_protobuf_uint(&g->value, 1, (uint64_t)dims[i]);
         qr_protobuf_part(&g->shape, 2, &g->value);
@@ -74,8 +75,8 @@ static void end(struct graph *g, unsigned rank, const int64_t *dims) {
     qr_protobuf_part(g->out, 1, &g->node);
 }
 
-static void end_rows(struct graph *g, size_t columns) {
-    end(g, 2, (const int64_t[]){-1, (int64_t)columns});
+static void end_node_rows(struct graph *g, size_t columns) {
+    end_node(g, 2, (const int64_t[]){-1, (int64_t)columns});
 }
 
 /* ---- names ---- */
@@ -91,8 +92,8 @@ static bool is_scope(const struct qr_model *m, const char *name) {
     return false;
 }
 
-/* The word, or the word and the first number behind it from nth on that is no layer's. Returns that
- * number and 1. */
+/* Returns the word, or the word with the first number from nth on as suffix, that is not the name
+ * of a layer. Returns that number plus 1. */
 static size_t name_beside(const struct graph *g, const char *word, size_t nth, char ret[NAME]) {
     do {
         if (nth) snprintf(ret, NAME, "%s_%zu", word, nth);
@@ -106,19 +107,19 @@ static void name_unnamed(struct graph *g, enum qr_layer_kind kind, char ret[NAME
     g->unnamed[kind] = name_beside(g, qr_layer_names[kind], g->unnamed[kind], ret);
 }
 
-static void below(char ret[NAME], const char *scope, const char *name) {
+static void join_scope(char ret[NAME], const char *scope, const char *name) {
     snprintf(ret, NAME, "%.*s/%s", NAME - 16, scope, name);
 }
 
 /* ---- layers ---- */
 
 static void put_weights(struct graph *g, const struct qr_model_tensor *t) {
-    begin(g, t->name, "VariableV2");
+    begin_node(g, t->name, "VariableV2");
     trainable_attr(g, t->frozen);
-    end(g, t->rank, (const int64_t[]){(int64_t)t->dims[0], (int64_t)t->dims[1]});
+    end_node(g, t->rank, (const int64_t[]){(int64_t)t->dims[0], (int64_t)t->dims[1]});
 }
 
-/* Whether the gate reads what is asked for: parameters, or else the data. */
+/* True if the gate reads parameters, or the data if `parameters` is false. */
 static bool reads(const struct qr_circuit *c, const struct qr_gate *gate, bool parameters) {
     for (unsigned i = 0; i < gate->n_args; i++) {
         const struct qr_gate_arg *a = &gate->args[i];
@@ -127,7 +128,7 @@ static bool reads(const struct qr_circuit *c, const struct qr_gate *gate, bool p
         const struct qr_expression *e = &c->expressions[a->index];
         for (unsigned k = 0; k < e->n; k++) {
             enum qr_expression_op op = e->node[k].op;
-            /* what is shared is of inputs alone */
+            /* Shared subexpressions contain inputs only. */
             if (parameters ? op == QR_EXPRESSION_PARAMETER
                            : op == QR_EXPRESSION_INPUT || op == QR_EXPRESSION_SHARED)
                 return true;
@@ -145,36 +146,36 @@ static bool any_reads(const struct qr_circuit *c, size_t from, size_t end_at, bo
 static void end_gates(struct graph *g, const struct qr_circuit *c, size_t n_gates) {
     count_attr(g, "qubits", c->n_qubits);
     count_attr(g, "gates", n_gates);
-    end(g, 1, (const int64_t[]){-1});
+    end_node(g, 1, (const int64_t[]){-1});
 }
 
 static void put_filter(struct graph *g, const struct qr_model_layer *l,
                        const struct qr_quantum_options *q, const char *scope,
                        const struct qr_model_tensor *weights, char ret_last[NAME]) {
     const struct qr_circuit *c = l->circuit;
-    size_t first = 0; /* gate with a parameter */
+    size_t first = 0; /* index of the first gate with a parameter */
     char name[NAME], encoder[NAME] = "";
     while (first < c->n_gates && !reads(c, &c->gates[first], true)) first++;
     if (any_reads(c, 0, first, false)) {
-        below(encoder, scope, "encoder");
-        begin(g, encoder, "QuantumEncoder");
-        input(g, g->last);
+        join_scope(encoder, scope, "encoder");
+        begin_node(g, encoder, "QuantumEncoder");
+        add_input(g, g->last);
         count_attr(g, "columns", c->n_columns);
         end_gates(g, c, first);
     } else first = 0;
     if (l->n_params) put_weights(g, weights);
-    below(name, scope, "ansatz");
-    begin(g, name, "QuantumCircuit");
-    input(g, encoder);
-    if (any_reads(c, first, c->n_gates, false)) input(g, g->last);
-    if (l->n_params) input(g, weights->name);
+    join_scope(name, scope, "ansatz");
+    begin_node(g, name, "QuantumCircuit");
+    add_input(g, encoder);
+    if (any_reads(c, first, c->n_gates, false)) add_input(g, g->last);
+    if (l->n_params) add_input(g, weights->name);
     count_attr(g, "parameters", c->n_params);
     end_gates(g, c, c->n_gates - first);
-    below(ret_last, scope, "readouts");
-    begin(g, ret_last, "Expectation");
-    input(g, name);
+    join_scope(ret_last, scope, "readouts");
+    begin_node(g, ret_last, "Expectation");
+    add_input(g, name);
     readouts_attr(g, q);
-    end_rows(g, q->n_readouts);
+    end_node_rows(g, q->n_readouts);
 }
 
 static void put_quantum(struct graph *g, const struct qr_model_layer *l,
@@ -187,23 +188,23 @@ static void put_quantum(struct graph *g, const struct qr_model_layer *l,
         else name_unnamed(g, l->kind, scope);
         put_filter(g, l, q, scope, t, last);
         qr_protobuf_text(&concat, 3, last);
-        if (f == 0) below(name, scope, "concat");
+        if (f == 0) join_scope(name, scope, "concat");
     }
     if (l->n_filters > 1) {
-        begin(g, name, "ConcatV2");
+        begin_node(g, name, "ConcatV2");
         qr_buf_put(&g->node, concat.p, concat.n);
         count_attr(g, "filters", l->n_filters);
-        end_rows(g, l->n_out);
+        end_node_rows(g, l->n_out);
         memcpy(last, name, NAME);
     }
     memcpy(g->last, last, NAME);
     qr_buf_free(&concat);
 }
 
-/* A node that takes what the one before it gives. */
+/* Starts a node with the output of the previous one as input. */
 static void begin_next(struct graph *g, const char *name, const char *op) {
-    begin(g, name, op);
-    input(g, g->last);
+    begin_node(g, name, op);
+    add_input(g, g->last);
     snprintf(g->last, NAME, "%s", name);
 }
 
@@ -222,20 +223,20 @@ static void put_dense(struct graph *g, const struct qr_model_layer *l,
     snprintf(scope, NAME, "%.*s", scope_length(kernel->name), kernel->name);
     put_weights(g, kernel);
     put_weights(g, bias);
-    below(name, scope, "MatMul");
+    join_scope(name, scope, "MatMul");
     begin_next(g, name, "MatMul");
-    input(g, kernel->name);
+    add_input(g, kernel->name);
     count_attr(g, "units", d->units);
     text_attr(g, "activation", qr_activation_names[d->activation]);
-    end_rows(g, l->n_out);
-    below(name, scope, "BiasAdd");
+    end_node_rows(g, l->n_out);
+    join_scope(name, scope, "BiasAdd");
     begin_next(g, name, "BiasAdd");
-    input(g, bias->name);
-    end_rows(g, l->n_out);
+    add_input(g, bias->name);
+    end_node_rows(g, l->n_out);
     if (d->activation == QR_LINEAR) return;
-    below(name, scope, activation_ops[d->activation]);
+    join_scope(name, scope, activation_ops[d->activation]);
     begin_next(g, name, activation_ops[d->activation]);
-    end_rows(g, l->n_out);
+    end_node_rows(g, l->n_out);
 }
 
 static void put_layer(struct graph *g, size_t i) {
@@ -262,18 +263,18 @@ static void put_layer(struct graph *g, size_t i) {
         number_attr(g, "factor", o->scale.factor);
         number_attr(g, "offset", o->scale.offset);
     }
-    end_rows(g, l.n_out);
+    end_node_rows(g, l.n_out);
 }
 
-/* ---- what stands beside them ---- */
+/* ---- other nodes ---- */
 
-/* Columns of the data, or nothing where there are none: ret is "" then. */
+/* A placeholder for columns of the data; *ret is "" if n is 0. */
 static void put_columns(struct graph *g, const char *word, size_t n, char ret[NAME]) {
     *ret = 0;
     if (!n) return;
     name_beside(g, word, 0, ret);
-    begin(g, ret, "Placeholder");
-    end_rows(g, n);
+    begin_node(g, ret, "Placeholder");
+    end_node_rows(g, n);
 }
 
 static void put_training(struct graph *g) {
@@ -284,22 +285,22 @@ static void put_training(struct graph *g) {
     put_columns(g, "labels", n_labels, labels);
     put_columns(g, "sample_weights", columns - n_labels, weights);
     name_beside(g, "loss", 0, loss);
-    begin(g, loss, "Loss");
-    input(g, g->last);
-    input(g, labels);
-    input(g, weights);
+    begin_node(g, loss, "Loss");
+    add_input(g, g->last);
+    add_input(g, labels);
+    add_input(g, weights);
     text_attr(g, "loss", qr_loss_names[t->loss]);
-    end(g, 0, NULL);
+    end_node(g, 0, NULL);
     name_beside(g, "optimizer", 0, name);
-    begin(g, name, "Optimizer");
-    input(g, loss);
+    begin_node(g, name, "Optimizer");
+    add_input(g, loss);
     text_attr(g, "optimizer", qr_optimizer_names[t->optimizer.kind]);
     number_attr(g, "learning_rate", t->optimizer.learning_rate);
-    end(g, 0, NULL);
+    end_node(g, 0, NULL);
 }
 
 void qr_model_graph(const struct qr_job *job, const struct qr_model *m, struct qr_buf *ret) {
-    enum { PRODUCER = 22 }; /* TensorFlow's graph version from 1.0 on */
+    enum { PRODUCER = 22 }; /* TensorFlow's graph version since 1.0 */
     struct graph g = {.job = job, .model = m, .out = ret};
     if (!ret->max) ret->max = QR_MODEL_GRAPH_BYTES;
     put_columns(&g, "inputs", qr_model_n_inputs(m), g.last);

@@ -1,17 +1,17 @@
-/* output/model_graph.h — a job's model as TensorBoard's graph tab draws it: a tensorflow.GraphDef
+/* output/model_graph.h — the model of a job as a graph for TensorBoard: a tensorflow.GraphDef
  * (proto/tensorboard.proto).
  *
- * Names     a layer is a scope by the name that its weights have, or that `qring show` gives one
- *           without weights; a filter is a layer of its own. In a scope the weights stand by their
- *           names in weights.h5 (dense/kernel), behind them what is done with them. A quantum
- *           layer: encoder, the gates before the first one with a parameter, where they read the
- *           data; ansatz, the others; readouts; of several filters the first one has concat.
- *           Beside the layers: inputs, labels, sample_weights, loss, optimizer; of a name that a
- *           layer has taken, with _1 behind it. No two are equal; all are of characters that
- *           TensorFlow takes.
+ * Names     A layer is a scope with the name of its weights, or the name in `qring show` if it has
+ *           no weights; each filter is a layer of its own. Weights have their names in weights.h5
+ *           (dense/kernel), followed by the operations on them. A quantum layer has: encoder, the
+ *           gates before the first one with a parameter, if these read the data; ansatz, the other
+ *           gates; readouts; with several filters, concat in the first one. Beside the layers:
+ *           inputs, labels, sample_weights, loss, optimizer, with the suffix _1 if a layer has that
+ *           name. Names are unique, and use only characters that TensorFlow accepts.
  * Attrs     _output_shapes (-1: the samples), and those of the job file: units, activation, qubits,
  *           gates, parameters, readouts (the first 64) and so on.
- * Bytes     a function of the job and its model; nothing in training reads them.
+ * Bytes     A function of the job and its model; training does not read them.
+ * Threads   Any.
  */
 #ifndef QR_OUTPUT_MODEL_GRAPH_H
 #define QR_OUTPUT_MODEL_GRAPH_H
@@ -19,8 +19,8 @@
 #include "job/job.h"
 
 enum { QR_MODEL_GRAPH_BYTES = 512 << 10 };
-/* Puts it into an empty buffer, which stays empty where the graph has more bytes than its max, or
- * than that where it has none. */
+/* Writes the graph into an empty buffer, which stays empty if the graph exceeds ret->max, or
+ * QR_MODEL_GRAPH_BYTES if that is 0. */
 void qr_model_graph(const struct qr_job *job, const struct qr_model *m, struct qr_buf *ret);
 
 #endif

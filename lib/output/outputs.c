@@ -1,3 +1,5 @@
+/* output/outputs.c — checks, writes and reports the files of a run. Start reading at
+ * qr_outputs_observer() and qr_outputs_write(). */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,11 +15,11 @@
 #include "output/outputs_impl.h"
 #include "store/gcs.h"
 
-/* A bucket's own patience, and a little. */
+/* The timeout of a bucket, and a margin. */
 static const int64_t last_checkpoint_ns = 620 * QR_SECOND;
 static const int64_t rest_failed_ns = 2 * QR_SECOND;
 
-/* The folder of a path or file URL; another URL as it is, for qr_outputs_check to refuse. */
+/* Folder of a path or file URL; other URLs unchanged, for qr_outputs_check to reject. */
 static char *folder_of(const char *out) {
     struct qr_store *store;
     char *path;
@@ -27,7 +29,7 @@ static char *folder_of(const char *out) {
     return path;
 }
 
-/* "gs://bucket/dir/w.h5" has them in "gs://bucket/dir/w.checkpoints". */
+/* The checkpoints of "gs://bucket/dir/w.h5" are in "gs://bucket/dir/w.checkpoints". */
 static char *checkpoints_of(const struct qr_outputs *o, const struct qr_outputs_options *opt) {
     if (opt->checkpoints)
         return strcmp(opt->checkpoints, "none") == 0 ? NULL : qr_xstrdup(opt->checkpoints);
@@ -52,7 +54,7 @@ void qr_outputs_init(struct qr_outputs *o, const struct qr_outputs_options *opt,
     o->checkpoints_url = checkpoints_of(o, opt);
     o->dir_was_there = qr_file_exists(o->dir);
     qr_steps_log_init(&o->steps, o->dir);
-    qr_previous_run_init(&o->former, o->dir);
+    qr_previous_run_init(&o->previous, o->dir);
     if (!opt->logdir) return;
     if (qr_url_remote(opt->logdir)) o->logdir_url = qr_xstrdup(opt->logdir);
     o->logdir = o->logdir_url ? qr_path_join(o->dir, "logs") : folder_of(opt->logdir);
@@ -62,27 +64,27 @@ void qr_outputs_init(struct qr_outputs *o, const struct qr_outputs_options *opt,
 bool qr_outputs_fini(struct qr_outputs *o) {
     struct qr_err err;
     if (qr_steps_log_flush(&o->steps, &err) != QR_OK)
-        qr_warn(o->log, "worker", "%zu lines of %s could not be written: %s",
+        qr_warn(o->log, "worker", "cannot write %zu lines of %s: %s",
                 qr_steps_log_n_pending(&o->steps), o->steps.path, err.msg);
     qr_steps_log_fini(&o->steps);
     qr_tensorboard_close(o->events);
     for (size_t i = 0; i < o->n_hparam_texts; i++) free(o->hparam_texts[i]);
     free(o->hparam_texts);
     bool ended = qr_logdir_close(o->uploads, o->ended_well ? QR_OUTPUTS_UPLOAD_NS : rest_failed_ns);
-    if (o->logdir && !o->logdir_was_there) rmdir(o->logdir); /* when nothing went there */
+    if (o->logdir && !o->logdir_was_there) rmdir(o->logdir); /* only if empty */
     qr_run_lock_release(&o->lock);
     free(o->logdir);
     free(o->logdir_url);
     if (o->dir && !o->dir_was_there && !o->wrote) rmdir(o->dir);
     free(o->checkpoints_url);
-    qr_previous_run_fini(&o->former);
+    qr_previous_run_fini(&o->previous);
     free(o->dir);
     free(o->weights_url);
     qr_buf_free(&o->line);
     return ended;
 }
 
-/* A URL of no kind is no path. */
+/* Rejects URLs with an unknown scheme, which would be taken for paths. */
 static enum qr_code check_path(const char *path, struct qr_err *err) {
     struct qr_store *store;
     char *name;
@@ -94,7 +96,7 @@ static enum qr_code check_path(const char *path, struct qr_err *err) {
 }
 
 static enum qr_code check_folder(const char *dir, struct qr_err *err) {
-    /* what does not grow is replaced by name, whatever has the name */
+    /* Files that do not grow are replaced by name. */
     static const struct {
         const char *name;
         bool grows;
@@ -103,8 +105,8 @@ static enum qr_code check_folder(const char *dir, struct qr_err *err) {
     struct stat st;
     if (qr_url_remote(dir))
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s: a run's files go to a local folder; --weights gs://BUCKET/NAME sends "
-                       "the weights to a bucket",
+                       "cannot write results to %s: --out must be a local folder; --weights "
+                       "gs://BUCKET/NAME writes the weights to a bucket",
                        dir);
     enum qr_code code = check_path(dir, err);
     if (code == QR_OK) code = qr_dir_writable(dir, err);
@@ -115,10 +117,9 @@ static enum qr_code check_folder(const char *dir, struct qr_err *err) {
                           : files[i].grows ? qr_file_irregular(file)
                                            : NULL;
         if (odd)
-            code = qr_fail(err, QR_INVALID_ARGUMENT,
-                           "%s is %s, and a file of that name is to be written; take it away, or "
-                           "choose another --out",
-                           file, odd);
+            code =
+                qr_fail(err, QR_INVALID_ARGUMENT,
+                        "cannot write %s: it is %s; remove it, or choose another --out", file, odd);
     }
     return code;
 }
@@ -131,15 +132,14 @@ enum qr_code qr_outputs_check_folders(struct qr_outputs *o, struct qr_err *err) 
     return QR_OK;
 }
 
-/* What is there is replaced by name: fine for a file or a link, not for what others use in
- * another way. */
+/* An existing file or link is replaced by name; other kinds of files may be in use by other
+ * programs. */
 static enum qr_code check_replaceable(const char *path, struct qr_err *err) {
     struct stat st;
     if (lstat(path, &st) != 0 || S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)) return QR_OK;
-    return qr_fail(
-        err, QR_INVALID_ARGUMENT,
-        "%s is %s, and a file of that name is to be written; take it away, or choose another name",
-        path, qr_file_irregular(path));
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "cannot write %s: it is %s; remove it, or choose another name", path,
+                   qr_file_irregular(path));
 }
 
 enum qr_code qr_outputs_check_weights(struct qr_outputs *o, struct qr_err *err) {
@@ -165,8 +165,10 @@ enum qr_code qr_outputs_check_checkpoints(struct qr_outputs *o, struct qr_err *e
     if (code == QR_OK) {
         code = p.at.store->ops->check_writable(p.at.store, p.dir, err);
         if (code == QR_OK && !qr_url_remote(p.url) && stat(p.dir, &st) == 0 && !S_ISDIR(st.st_mode))
-            code = qr_fail(err, QR_INVALID_ARGUMENT,
-                           "%s is a file, and a folder of that name is to be made", p.dir);
+            code = qr_fail(
+                err, QR_INVALID_ARGUMENT,
+                "cannot create the folder %s: it is a file; remove it, or choose another folder",
+                p.dir);
         qr_checkpoint_folder_close(&p);
     }
     return code == QR_OK ? code : qr_wrap(err, "checkpoints (--checkpoints)");
@@ -178,7 +180,7 @@ enum qr_code qr_outputs_check_logdir(struct qr_outputs *o, struct qr_err *err) {
 
 enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err *err) {
     enum qr_weights_format format;
-    /* before a folder is made */
+    /* Before any folder is created. */
     enum qr_code code = qr_weights_format_of(o->weights_url, &format, err);
     if (code != QR_OK) return qr_wrap(err, "results (--out, --weights)");
     code = qr_outputs_check_folders(o, err);
@@ -199,47 +201,46 @@ enum qr_code qr_outputs_lock(struct qr_outputs *o, const char *job_name,
     return code == QR_OK ? code : qr_wrap(err, "results (--out)");
 }
 
-/* ---- what the training tells ---- */
+/* ---- callbacks of training ---- */
 
-/* Curves are worth a warning, not a run. */
-static void show_step(struct qr_outputs *o, const struct qr_step_line *line,
-                      const struct qr_step_detail *detail) {
+/* A failure of TensorBoard events is a warning and does not stop training. */
+static void write_step_events(struct qr_outputs *o, const struct qr_step_line *line,
+                              const struct qr_step_detail *detail) {
     struct qr_err err;
     struct qr_step_detail with_cost = *detail;
     with_cost.cost = qr_cost_money(&o->price, detail->pod_ms);
     if (!o->events || qr_tensorboard_step(o->events, line, &with_cost, &err) == QR_OK) return;
     qr_count(QR_STORE_PUT_ERRORS, 1);
-    qr_warn(o->log, "worker", "TensorBoard events end here: %s", err.msg);
+    qr_warn(o->log, "worker", "stopped writing TensorBoard events: %s", err.msg);
     qr_tensorboard_close(o->events);
     o->events = NULL;
 }
 
-/* Lines can wait for room; training does not, unless more would wait than memory holds. code: of
- * the try, which err explains. */
-static enum qr_code keep_log(struct qr_outputs *o, enum qr_code code, struct qr_err *err) {
+/* Pending lines do not stop training unless they exceed their memory limit. code, err: result of
+ * the last attempt. */
+static enum qr_code check_log_backlog(struct qr_outputs *o, enum qr_code code, struct qr_err *err) {
     struct qr_steps_log *l = &o->steps;
     if (code != QR_OK) qr_count(QR_STORE_PUT_ERRORS, 1);
     if (code != QR_OK && !o->log_behind)
         qr_warn(o->log, "worker",
-                "%s. Training goes on, the lines are kept, and it is tried again; until then no "
-                "later checkpoint is published",
+                "%s; training continues, the lines are kept in memory and the write is retried; no "
+                "later checkpoint is published until it succeeds",
                 err->msg);
     if (o->log_behind && !qr_steps_log_pending(l))
-        qr_info(o->log, "worker", "%s is written again", l->path);
+        qr_info(o->log, "worker", "writing %s succeeds again", l->path);
     o->log_behind = qr_steps_log_pending(l);
     if (l->lacks_before && !o->log_behind)
         qr_warn(o->log, "worker",
-                "%s lacks lines: it goes on with step %llu after step %llu (an earlier worker "
+                "%s lacks lines: it continues with step %llu after step %llu (an earlier worker "
                 "published a checkpoint and could not write them)",
                 l->path, (unsigned long long)l->lacks_before / 2,
                 (unsigned long long)l->lacks_after / 2);
     if (!o->log_behind) l->lacks_before = 0;
     if (!l->full) return QR_OK;
-    return qr_fail(
-        err, QR_RESOURCE_EXHAUSTED,
-        "%s; %zu lines wait in memory, and no more are kept: make room, then start again, "
-        "which goes on from the last checkpoint",
-        l->why.msg, qr_steps_log_n_pending(l));
+    return qr_fail(err, QR_RESOURCE_EXHAUSTED,
+                   "%s; %zu lines are kept in memory, which is the limit; free disk space, then "
+                   "start again to resume from the last checkpoint",
+                   l->why.msg, qr_steps_log_n_pending(l));
 }
 
 enum qr_code qr_outputs_flush(struct qr_outputs *o, struct qr_err *err) {
@@ -252,23 +253,25 @@ static enum qr_code on_committed(void *ctx, bool leader, struct qr_state *state,
                                  struct qr_err *err) {
     struct qr_outputs *o = ctx;
     if (!o->publisher) return QR_OK;
-    /* what the leader has written another member does not know, unless it leaves: on_reported() */
+    /* Other members do not know what the leader has written, except when they leave:
+     * on_reported(). */
     bool logged = leader && !qr_steps_log_pending(&o->steps);
     return qr_publisher_committed(o->publisher, leader, logged, state, err);
 }
 
-/* Worth a warning, not a run; tried again at the end. */
-static void keep_job(struct qr_outputs *o) {
+/* A failure is a warning and does not stop training; retried at the end. */
+static void write_job_once(struct qr_outputs *o) {
     struct qr_err err;
     if (o->wrote_job || !o->job) return;
     o->wrote_job = true;
     if (qr_job_file_write(o->dir, o->job, o->epochs, &err) == QR_OK) return;
     qr_count(QR_STORE_PUT_ERRORS, 1);
-    qr_warn(o->log, "worker", "%s. Training goes on, and it is tried again at the end", err.msg);
+    qr_warn(o->log, "worker", "%s; training continues, and the write is retried at the end",
+            err.msg);
 }
 
-static enum qr_code begin(struct qr_outputs *o, struct qr_err *err) {
-    return qr_previous_run_replace(&o->former, &o->steps, o->job, o->epochs, err);
+static enum qr_code begin_run(struct qr_outputs *o, struct qr_err *err) {
+    return qr_previous_run_replace(&o->previous, &o->steps, o->job, o->epochs, err);
 }
 
 static enum qr_code on_joined(void *ctx, const struct qr_group_view *view, uint64_t epochs,
@@ -278,8 +281,8 @@ static enum qr_code on_joined(void *ctx, const struct qr_group_view *view, uint6
     o->epochs = epochs;
     if (o->publisher) qr_publisher_set_epochs(o->publisher, epochs);
     if (o->events) qr_tensorboard_set_number(o->events, "epochs", (double)epochs);
-    /* members that do not lead begin in on_step(), when the leader has: OUT may be shared */
-    return fresh && o->leader ? begin(o, err) : QR_OK;
+    /* Members that do not lead begin in on_step(), after the leader has: OUT may be shared. */
+    return fresh && o->leader ? begin_run(o, err) : QR_OK;
 }
 
 static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *line,
@@ -287,23 +290,23 @@ static enum qr_code on_step(void *ctx, bool leader, const struct qr_step_line *l
     struct qr_outputs *o = ctx;
     bool continues = false;
     o->leader = leader;
-    if (line->step == 1 && !line->eval && begin(o, err) != QR_OK) return err->code;
+    if (line->step == 1 && !line->eval && begin_run(o, err) != QR_OK) return err->code;
     qr_gauge_real(QR_POD_SECONDS, (double)detail->pod_ms / 1e3);
     qr_gauge_real(QR_COST, qr_cost_money(&o->price, detail->pod_ms));
     if (o->progress_reporter) {
-        qr_progress_snapshot_add(&o->standing, line, detail);
-        o->standing.epochs = o->epochs;
-        qr_progress_reporter_update(o->progress_reporter, leader, &o->standing);
+        qr_progress_snapshot_add(&o->snapshot, line, detail);
+        o->snapshot.epochs = o->epochs;
+        qr_progress_reporter_update(o->progress_reporter, leader, &o->snapshot);
     }
     if (!leader) return QR_OK;
     o->wrote = true;
-    keep_job(o);
-    show_step(o, line, detail);
+    write_job_once(o);
+    write_step_events(o, line, detail);
     enum qr_code code =
         qr_steps_log_write(&o->steps, line, detail->before, detail->n_before, &continues, err);
-    code = keep_log(o, code, err);
+    code = check_log_backlog(o, code, err);
     if (continues)
-        qr_info(o->log, "worker", "continues the log from step %llu",
+        qr_info(o->log, "worker", "continuing steps.jsonl from step %llu",
                 (unsigned long long)line->step);
     return code;
 }
@@ -313,22 +316,22 @@ static enum qr_code on_reported(void *ctx, bool leader, const struct qr_step_lin
     struct qr_outputs *o = ctx;
     bool continues = false;
     if (!leader) {
-        /* a folder of its own, and it never led: no lines are missed there */
+        /* OUT is local and this worker never led: no lines are missing there. */
         bool apart = access(o->steps.path, F_OK) != 0;
         enum qr_code left = apart ? QR_OK : qr_steps_log_write_leaving(&o->steps, line, n, err);
         if (left == QR_OK) qr_publisher_logged(o->publisher);
         return left;
     }
     enum qr_code code = qr_steps_log_write(&o->steps, &line[n - 1], line, n - 1, &continues, err);
-    code = keep_log(o, code, err);
+    code = check_log_backlog(o, code, err);
     if (continues)
-        qr_info(o->log, "worker", "continues the log from step %llu",
+        qr_info(o->log, "worker", "continuing steps.jsonl from step %llu",
                 (unsigned long long)line[n - 1].step);
     return code;
 }
 
-/* A value as it was set, and a string without its quotes. Heap. */
-static char *bare(const char *value) {
+/* A value as it was set, strings without their quotes. Heap. */
+static char *unquote(const char *value) {
     qr_auto(qr_json_free_p) struct qr_json *v = NULL;
     const char *text = value;
     bool is_text = *value == '"' &&
@@ -337,13 +340,13 @@ static char *bare(const char *value) {
     return qr_xstrdup(is_text ? text : value);
 }
 
-/* The keys that were set beside the job file are what trials of a sweep differ in; of two that set
- * one the later counts. owned: two texts of each. */
+/* Adds the keys set outside the job file, in which the trials of a sweep differ; the last of two
+ * values for one key counts. owned: two texts for each. */
 static size_t add_set(const struct qr_job *job, struct qr_hparam *h, size_t n, char **owned) {
     for (size_t i = 0; i < job->n_set && n < QR_HPARAMS_MAX; i++) {
         size_t length = strcspn(job->set[i], "="), k = 0;
         char *name = owned[2 * i] = qr_xstrndup(job->set[i], length);
-        char *value = owned[2 * i + 1] = bare(job->set[i] + length + 1);
+        char *value = owned[2 * i + 1] = unquote(job->set[i] + length + 1);
         while (k < n && strcmp(h[k].name, name) != 0) k++;
         h[k] = (struct qr_hparam){.name = name, .text = value};
         if (qr_parse_double(value, &h[k].number)) h[k].text = NULL;
@@ -405,7 +408,7 @@ void qr_outputs_evaluated(struct qr_outputs *o, bool anew, const struct qr_step_
                           const struct qr_step_detail *detail) {
     o->wrote = true;
     if (o->events && anew) qr_tensorboard_restart(o->events);
-    show_step(o, line, detail);
+    write_step_events(o, line, detail);
 }
 
 void qr_outputs_wrote(void *outputs, const char *name, size_t bytes) {
@@ -441,7 +444,7 @@ void qr_outputs_report_error(struct qr_outputs *o, const struct qr_err *err) {
     outputs_emit_last(o);
 }
 
-/* ---- the end ---- */
+/* ---- end of the run ---- */
 
 static enum qr_code write_weights(const char *url, const struct qr_workload *w,
                                   const double *params, char ret_sha256[65], struct qr_err *err) {
@@ -460,8 +463,9 @@ static enum qr_code write_weights(const char *url, const struct qr_workload *w,
     return code;
 }
 
-static void say_done(struct qr_outputs *o, const struct qr_workload *w,
-                     const struct qr_train_result *r, const char *safetensors, const char *result) {
+static void report_done(struct qr_outputs *o, const struct qr_workload *w,
+                        const struct qr_train_result *r, const char *safetensors,
+                        const char *result) {
     const char *const wrote[] = {o->weights_url, safetensors, result};
     if (r->has_val)
         qr_info(o->log, "worker", "done: %llu steps, loss %s, val_loss %s, state_digest %s",
@@ -480,9 +484,9 @@ static void say_done(struct qr_outputs *o, const struct qr_workload *w,
     qr_buf_clear(&o->line);
     qr_cost_text(&o->price, r->pod_ms, &o->line);
     if (o->price.per_pod_hour > 0)
-        qr_info(o->log, "worker", "the run has cost %s", qr_buf_string(&o->line));
+        qr_info(o->log, "worker", "cost of the run: %s", qr_buf_string(&o->line));
     const char *curves = o->logdir_url ? o->logdir_url : o->logdir;
-    if (o->events) qr_info(o->log, "worker", "tensorboard --logdir %s shows the curves", curves);
+    if (o->events) qr_info(o->log, "worker", "to see the curves: tensorboard --logdir %s", curves);
     if (o->progress_fd < 0) return;
     struct qr_json_writer j = outputs_line(o, "done");
     size_t n;
@@ -516,7 +520,7 @@ static void say_done(struct qr_outputs *o, const struct qr_workload *w,
     outputs_emit_last(o);
 }
 
-/* What result.json says of it. */
+/* Cost for result.json. */
 struct result_cost {
     const struct qr_price *price;
     uint64_t pod_ms;
@@ -526,17 +530,17 @@ static void put_cost(const void *ctx, struct qr_json_writer *w) {
     qr_cost_json(c->price, c->pod_ms, w);
 }
 
-/* Who is told of the run, and HParams, have the values of the weights that are written. */
-static void tell_values(struct qr_outputs *o, const struct qr_train_result *r) {
+/* The last report and HParams have the values of the weights that are written. */
+static void report_values(struct qr_outputs *o, const struct qr_train_result *r) {
     struct qr_err err;
     size_t n = 0;
     bool other = r->evaluated_at_end || (r->restored && r->best_epoch != r->epochs);
     qr_auto(qr_free_p) struct qr_named_value *values = outputs_values(r, &n);
-    qr_progress_snapshot_end(&o->standing, values, n - r->n_logged);
-    if (o->progress_reporter) qr_progress_reporter_update(o->progress_reporter, true, &o->standing);
+    qr_progress_snapshot_end(&o->snapshot, values, n - r->n_logged);
+    if (o->progress_reporter) qr_progress_reporter_update(o->progress_reporter, true, &o->snapshot);
     if (o->events && qr_tensorboard_success(o->events, r->epochs, values,
                                             other ? n - r->n_logged : 0, &err) != QR_OK)
-        qr_warn(o->log, "worker", "TensorBoard events: %s", err.msg);
+        qr_warn(o->log, "worker", "cannot write TensorBoard events: %s", err.msg);
 }
 
 enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
@@ -551,7 +555,7 @@ enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
     o->wrote = true;
     enum qr_code code = write_weights(safetensors, w, r->params, safetensors_sha256, err);
     if (code == QR_OK) code = write_weights(o->weights_url, w, r->params, sha256, err);
-    if (code != QR_OK) return qr_wrap(err, "write the trained weights");
+    if (code != QR_OK) return qr_wrap(err, "cannot write the trained weights");
     const struct result_cost cost = {&o->price, r->pod_ms};
     struct qr_result result = {
         .job = w->job->name,
@@ -584,10 +588,10 @@ enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
     if (code == QR_OK) code = qr_file_replace(path, qr_buf_view(&text), err);
     qr_buf_free(&text);
     if (code == QR_OK) code = qr_outputs_flush(o, err);
-    if (code == QR_OK) tell_values(o, r);
+    if (code == QR_OK) report_values(o, r);
     if (code == QR_OK && o->publisher)
         code = qr_publisher_finish(o->publisher, true, last_checkpoint_ns, err);
-    if (code == QR_OK) say_done(o, w, r, safetensors, path);
+    if (code == QR_OK) report_done(o, w, r, safetensors, path);
     o->ended_well = code == QR_OK;
     return code;
 }

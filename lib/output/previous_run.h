@@ -1,14 +1,14 @@
-/* output/previous_run.h — what an earlier run left in OUT, and its removal when a run begins there.
+/* output/previous_run.h — finds the files of an earlier run in OUT, and removes them when a new run
+ * starts.
  *
- * What      result.json, weights.h5 and weights.safetensors go, then the lines of steps.jsonl, and
- *           job.json becomes this run's; each file only while it is as it was when this process
- *           looked: one that was stopped since then may take the run for a new one when others have
- *           ended it. Symbolic links are removed, not followed.
- * Order     The checkpoints go before (qr_run_checkpoints_delete: LATEST is the first), job.json
- *           is replaced
- *           last and at once. So what is in OUT after an interruption at any point is of the job
- *           that job.json names, and no run is said to have ended whose weights are gone.
- * Threads   one.
+ * Files     result.json, weights.h5 and weights.safetensors are removed, then the lines of
+ *           steps.jsonl, and job.json is replaced by that of this run. Each file only if it has not
+ *           changed since qr_previous_run_init: a process that was stopped meanwhile may believe
+ *           that a run starts which others have finished. Symbolic links are removed, not followed.
+ * Order     Checkpoints are deleted before (qr_run_checkpoints_delete, LATEST first), job.json is
+ *           replaced last and atomically. So after an interruption at any point the files in OUT
+ *           belong to the job in job.json, and no result.json remains without its weights.
+ * Threads   One.
  */
 #ifndef QR_OUTPUT_PREVIOUS_RUN_H
 #define QR_OUTPUT_PREVIOUS_RUN_H
@@ -22,15 +22,19 @@ enum { QR_PREVIOUS_FILES = 4 };
 
 struct qr_previous_run {
     char *dir;
-    bool there[QR_PREVIOUS_FILES];
-    struct stat was[QR_PREVIOUS_FILES];
-    bool gone; /* qr_previous_run_replace has done its work */
+    bool present[QR_PREVIOUS_FILES];
+    struct stat found[QR_PREVIOUS_FILES];
+    bool replaced; /* qr_previous_run_replace has succeeded */
 };
-/* Looks. dir need not be there. */
+/* Records the files of an earlier run. dir need not exist. */
 void qr_previous_run_init(struct qr_previous_run *f, const char *dir);
 void qr_previous_run_fini(struct qr_previous_run *f);
-/* This run begins at its first step. job NULL: job.json stays. An error: what is left is of the
- * earlier run, without its results. */
+/* Removes the files of the earlier run, once; call at the first step of a run.
+ *
+ * Args:     job     NULL: keep job.json
+ *           epochs  epochs of the run
+ * Errors:   those of the file system; the remaining files are of the earlier run, without results
+ */
 QR_MUST_CHECK enum qr_code qr_previous_run_replace(struct qr_previous_run *f,
                                                    struct qr_steps_log *steps,
                                                    const struct qr_job *job, uint64_t epochs,

@@ -1,4 +1,5 @@
-/* output/progress.c — lines of JSON for who started this process (qring run): how far it is. */
+/* output/progress.c — progress as JSON lines, for the process that started this worker (qring run).
+ * Start reading at outputs_on_progress(). */
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -7,7 +8,7 @@
 #include "base/text.h"
 #include "output/outputs_impl.h"
 
-/* Whether PIPE_BUF bytes can be written without waiting, from now on or within wait_ms. */
+/* True if PIPE_BUF bytes can be written without blocking, now or within wait_ms. */
 static bool has_room(const struct qr_outputs *o, int wait_ms) {
     struct pollfd p = {.fd = o->progress_fd, .events = POLLOUT};
     int n;
@@ -19,26 +20,26 @@ static bool has_room(const struct qr_outputs *o, int wait_ms) {
 void outputs_emit(struct qr_outputs *o, int wait_ms) {
     size_t at = 0;
     qr_buf_puts(&o->line, "\n");
-    while (at < o->line.n && has_room(o, o->reader_stands ? 0 : wait_ms)) {
+    while (at < o->line.n && has_room(o, o->reader_stalled ? 0 : wait_ms)) {
         size_t left = o->line.n - at, piece = left < PIPE_BUF ? left : PIPE_BUF;
         ssize_t n = write(o->progress_fd, o->line.p + at, piece);
         if (n <= 0) break;
         at += (size_t)n;
-        o->reader_stands = false;
+        o->reader_stalled = false;
     }
-    if (at < o->line.n && wait_ms) o->reader_stands = true;
+    if (at < o->line.n && wait_ms) o->reader_stalled = true;
     o->cut_line = at > 0 && at < o->line.n;
     qr_buf_clear(&o->line);
 }
 
 void outputs_emit_last(struct qr_outputs *o) {
-    o->reader_stands = false;
+    o->reader_stalled = false;
     outputs_emit(o, READER_WITHIN_MS);
 }
 
 struct qr_json_writer outputs_line(struct qr_outputs *o, const char *event) {
     qr_buf_clear(&o->line);
-    if (o->cut_line) qr_buf_puts(&o->line, "\n"); /* the next one is whole */
+    if (o->cut_line) qr_buf_puts(&o->line, "\n"); /* end the cut line, so that this one is whole */
     struct qr_json_writer w = qr_json_writer(&o->line, 0);
     qr_json_open(&w, '{');
     qr_json_put_key(&w, "event");
@@ -51,7 +52,7 @@ void outputs_put_u64(struct qr_json_writer *w, const char *key, uint64_t v) {
     qr_json_put_i64(w, (int64_t)v);
 }
 
-/* One number each. */
+/* Selects the values that are single numbers. */
 static size_t choose_numbers(const struct qr_named_value *values, size_t n,
                              struct qr_named_value *ret) {
     size_t k = 0;
@@ -63,7 +64,7 @@ static size_t choose_numbers(const struct qr_named_value *values, size_t n,
 void outputs_on_progress(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t batch,
                          uint64_t n_batches, const struct qr_named_value *running, size_t n) {
     struct qr_outputs *o = ctx;
-    o->standing.steps = epochs * n_batches;
+    o->snapshot.steps = epochs * n_batches;
     if (o->progress_fd < 0) return;
     struct qr_json_writer w = outputs_line(o, "progress");
     outputs_put_u64(&w, "epoch", epoch);

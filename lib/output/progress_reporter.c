@@ -1,3 +1,5 @@
+/* output/progress_reporter.c — the thread that reports progress, and the sink of cost.json. Start
+ * reading at run_reports(). */
 #include "output/progress_reporter.h"
 
 #include <pthread.h>
@@ -8,51 +10,52 @@
 static const int64_t look_ns = QR_SECOND / 5, cost_every_ns = 10 * QR_SECOND,
                      request_ns = 5 * QR_SECOND, last_request_ns = QR_SECOND / 2;
 
-struct listening {
+struct sink_state {
     struct qr_progress_sink to;
     int64_t next_ns;
-    uint64_t told; /* the last word that was heard; 0: none */
+    uint64_t reported; /* number of the last update that was sent; 0: none */
     unsigned n_failed;
 };
 
 struct qr_progress_reporter {
-    struct listening to[QR_PROGRESS_SINKS];
+    struct sink_state to[QR_PROGRESS_SINKS];
     size_t n;
     struct qr_log log;
-    struct qr_progress_snapshot heard; /* the thread's own copy */
+    struct qr_progress_snapshot snapshot; /* the thread's own copy */
     pthread_t thread;
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* guards the following fields */
     pthread_cond_t changed;
     struct qr_progress_snapshot now;
-    uint64_t said;     /* how often; 0: nothing is known */
-    const char *asked; /* who is told just now; NULL: nobody */
-    bool leads, closing, ended_well, finished;
+    uint64_t n_updates;  /* 0: no snapshot yet */
+    const char *pending; /* sink of the current request; NULL: none */
+    bool leader, closing, ended_well, finished;
 };
 
-static int64_t now(void) { return qr_now_ns(&qr_clock_monotonic); }
+static int64_t reporter_now(void) { return qr_now_ns(&qr_clock_monotonic); }
 
-static void wait_until(struct qr_progress_reporter *t, int64_t ns) {
+static void reporter_wait_until(struct qr_progress_reporter *t, int64_t ns) {
     const struct timespec at = {.tv_sec = (time_t)(ns / QR_SECOND),
                                 .tv_nsec = (long)(ns % QR_SECOND)};
     pthread_cond_timedwait(&t->changed, &t->lock, &at);
 }
 
-/* ---- what a store asks the thread ---- */
+/* ---- callbacks of a store, in the thread ---- */
 
-static _Thread_local struct qr_progress_reporter *mine;
+static _Thread_local struct qr_progress_reporter *current_reporter;
 
-static bool closing(void) {
-    pthread_mutex_lock(&mine->lock);
-    bool yes = mine->closing;
-    pthread_mutex_unlock(&mine->lock);
+static bool reporter_closing(void) {
+    pthread_mutex_lock(&current_reporter->lock);
+    bool yes = current_reporter->closing;
+    pthread_mutex_unlock(&current_reporter->lock);
     return yes;
 }
 
-static void nap(int64_t ns) {
-    int64_t end_ns = now() + ns;
-    pthread_mutex_lock(&mine->lock);
-    while (!mine->closing && now() < end_ns) wait_until(mine, end_ns);
-    pthread_mutex_unlock(&mine->lock);
+static void reporter_sleep(int64_t ns) {
+    int64_t end_ns = reporter_now() + ns;
+    pthread_mutex_lock(&current_reporter->lock);
+    while (!current_reporter->closing && reporter_now() < end_ns)
+        reporter_wait_until(current_reporter, end_ns);
+    pthread_mutex_unlock(&current_reporter->lock);
 }
 
 /* ---- the thread ---- */
@@ -64,74 +67,74 @@ int64_t qr_progress_sink_next_ns(const struct qr_progress_sink *l, int64_t began
     return began_ns + (l->most_ns && wait_ns > l->most_ns ? l->most_ns : wait_ns);
 }
 
-/* How the run goes by now, into t->heard. What they were told last; 0: nothing is to be told. */
-static uint64_t listen(struct qr_progress_reporter *t, bool *ret_leads) {
+/* Copies the latest snapshot into t->snapshot. Returns the number of its update; 0: none yet. */
+static uint64_t copy_snapshot(struct qr_progress_reporter *t, bool *ret_leads) {
     pthread_mutex_lock(&t->lock);
-    uint64_t said = t->said;
-    *ret_leads = t->leads;
-    t->heard = t->now;
+    uint64_t n_updates = t->n_updates;
+    *ret_leads = t->leader;
+    t->snapshot = t->now;
     pthread_mutex_unlock(&t->lock);
-    return said;
+    return n_updates;
 }
 
-static void set_asked(struct qr_progress_reporter *t, const char *what) {
+static void set_pending(struct qr_progress_reporter *t, const char *what) {
     pthread_mutex_lock(&t->lock);
-    t->asked = what;
+    t->pending = what;
     pthread_mutex_unlock(&t->lock);
 }
 
-static void tell(struct qr_progress_reporter *t, struct listening *l, uint64_t said,
-                 enum qr_report_kind when) {
+static void send_report(struct qr_progress_reporter *t, struct sink_state *l, uint64_t n_updates,
+                        enum qr_report_kind when) {
     struct qr_err err = {0};
-    set_asked(t, l->to.what);
-    enum qr_code code = l->to.tell(l->to.ctx, &t->heard, when, &err);
-    set_asked(t, NULL);
+    set_pending(t, l->to.what);
+    enum qr_code code = l->to.send(l->to.ctx, &t->snapshot, when, &err);
+    set_pending(t, NULL);
     if (code == QR_OK) {
-        if (l->n_failed) qr_info(&t->log, "worker", "%s is told again", l->to.what);
+        if (l->n_failed) qr_info(&t->log, "worker", "updates of %s succeed again", l->to.what);
         l->n_failed = 0;
-        l->told = said;
+        l->reported = n_updates;
         return;
     }
     if (!l->n_failed)
-        qr_warn(&t->log, "worker", "%s is not told: %s%s", l->to.what, err.msg,
-                when == QR_REPORT_ONGOING ? ". Training goes on, and it is tried again" : "");
+        qr_warn(&t->log, "worker", "cannot update %s: %s%s", l->to.what, err.msg,
+                when == QR_REPORT_ONGOING ? "; training continues, and the update is retried" : "");
     l->n_failed++;
 }
 
-/* Those that are due, without the lock. */
-static void tell_due(struct qr_progress_reporter *t) {
+/* Sends the reports that are due, without the lock. */
+static void send_due(struct qr_progress_reporter *t) {
     for (size_t i = 0; i < t->n; i++) {
-        struct listening *l = &t->to[i];
-        int64_t began_ns = now();
-        bool leads;
-        uint64_t said = began_ns < l->next_ns ? 0 : listen(t, &leads);
-        if (!said || !leads || l->told == said) continue;
-        tell(t, l, said, QR_REPORT_ONGOING);
+        struct sink_state *l = &t->to[i];
+        int64_t began_ns = reporter_now();
+        bool leader;
+        uint64_t n_updates = began_ns < l->next_ns ? 0 : copy_snapshot(t, &leader);
+        if (!n_updates || !leader || l->reported == n_updates) continue;
+        send_report(t, l, n_updates, QR_REPORT_ONGOING);
         l->next_ns = qr_progress_sink_next_ns(&l->to, began_ns, l->n_failed);
     }
 }
 
-static void tell_last(struct qr_progress_reporter *t, bool ended_well) {
-    bool leads;
-    uint64_t said = listen(t, &leads);
-    for (size_t i = 0; said && i < t->n; i++)
-        if (leads || t->to[i].to.last_of_all)
-            tell(t, &t->to[i], said, ended_well ? QR_REPORT_DONE : QR_REPORT_LAST);
+static void send_last(struct qr_progress_reporter *t, bool ended_well) {
+    bool leader;
+    uint64_t n_updates = copy_snapshot(t, &leader);
+    for (size_t i = 0; n_updates && i < t->n; i++)
+        if (leader || t->to[i].to.last_of_all)
+            send_report(t, &t->to[i], n_updates, ended_well ? QR_REPORT_DONE : QR_REPORT_LAST);
 }
 
-static void *serve(void *arg) {
+static void *run_reports(void *arg) {
     struct qr_progress_reporter *t = arg;
-    mine = t;
+    current_reporter = t;
     pthread_mutex_lock(&t->lock);
     while (!t->closing) {
         pthread_mutex_unlock(&t->lock);
-        tell_due(t);
+        send_due(t);
         pthread_mutex_lock(&t->lock);
-        if (!t->closing) wait_until(t, now() + look_ns);
+        if (!t->closing) reporter_wait_until(t, reporter_now() + look_ns);
     }
     bool ended_well = t->ended_well;
     pthread_mutex_unlock(&t->lock);
-    tell_last(t, ended_well);
+    send_last(t, ended_well);
     pthread_mutex_lock(&t->lock);
     t->finished = true;
     pthread_cond_broadcast(&t->changed);
@@ -139,7 +142,7 @@ static void *serve(void *arg) {
     return NULL;
 }
 
-/* ---- the others ---- */
+/* ---- the training thread ---- */
 
 static void progress_reporter_free(struct qr_progress_reporter *t) {
     for (size_t i = 0; i < t->n; i++)
@@ -162,10 +165,10 @@ enum qr_code qr_progress_reporter_new(const struct qr_progress_sink *to, size_t 
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&t->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    int sys = pthread_create(&t->thread, NULL, serve, t);
+    int sys = pthread_create(&t->thread, NULL, run_reports, t);
     if (sys) {
         progress_reporter_free(t);
-        return qr_fail_errno(err, sys, "start the thread that tells how the run goes");
+        return qr_fail_errno(err, sys, "cannot start the progress thread");
     }
     *ret = t;
     return QR_OK;
@@ -176,26 +179,27 @@ void qr_progress_reporter_update(struct qr_progress_reporter *t, bool leader,
     if (!t) return;
     pthread_mutex_lock(&t->lock);
     t->now = *s;
-    t->leads = leader;
-    t->said++;
+    t->leader = leader;
+    t->n_updates++;
     pthread_mutex_unlock(&t->lock);
 }
 
 bool qr_progress_reporter_close(struct qr_progress_reporter *t, bool ended_well,
                                 int64_t within_ns) {
     if (!t) return true;
-    int64_t deadline_ns = now() + within_ns;
+    int64_t deadline_ns = reporter_now() + within_ns;
     pthread_mutex_lock(&t->lock);
     t->closing = true;
     t->ended_well = ended_well;
     pthread_cond_broadcast(&t->changed);
-    while (!t->finished && now() < deadline_ns) wait_until(t, deadline_ns);
+    while (!t->finished && reporter_now() < deadline_ns) reporter_wait_until(t, deadline_ns);
     bool finished = t->finished;
-    const char *asked = t->asked;
+    const char *pending = t->pending;
     pthread_mutex_unlock(&t->lock);
     if (!finished) {
-        if (asked)
-            qr_warn(&t->log, "worker", "%s is not told: no answer by the end of the run", asked);
+        if (pending)
+            qr_warn(&t->log, "worker", "cannot update %s: no response by the end of the run",
+                    pending);
         pthread_detach(t->thread);
         return false;
     }
@@ -204,7 +208,7 @@ bool qr_progress_reporter_close(struct qr_progress_reporter *t, bool ended_well,
     return true;
 }
 
-/* ---- what it has cost ---- */
+/* ---- the cost ---- */
 
 struct cost_listener {
     struct qr_store *store;
@@ -212,7 +216,7 @@ struct cost_listener {
     const struct qr_price *price;
 };
 
-static enum qr_code tell_cost(void *ctx, const struct qr_progress_snapshot *s,
+static enum qr_code send_cost(void *ctx, const struct qr_progress_snapshot *s,
                               enum qr_report_kind when, struct qr_err *err) {
     struct cost_listener *c = ctx;
     (void)when;
@@ -230,8 +234,8 @@ enum qr_code qr_cost_sink(const char *url, const struct qr_price *price,
                           struct qr_progress_sink *ret, struct qr_err *err) {
     const struct qr_store_waits waits = {.deadline_ns = request_ns,
                                          .stop_deadline_ns = last_request_ns,
-                                         .stopping = closing,
-                                         .sleep = nap};
+                                         .stopping = reporter_closing,
+                                         .sleep = reporter_sleep};
     struct cost_listener *c = qr_xcalloc(1, sizeof *c);
     qr_auto(qr_free_p) char *bare = qr_xstrdup(url), *full = NULL;
     for (size_t n = strlen(bare); n > 1 && bare[n - 1] == '/'; n--) bare[n - 1] = 0;
@@ -245,7 +249,7 @@ enum qr_code qr_cost_sink(const char *url, const struct qr_price *price,
     *ret = (struct qr_progress_sink){.what = "cost.json",
                                      .every_ns = cost_every_ns,
                                      .last_of_all = true,
-                                     .tell = tell_cost,
+                                     .send = send_cost,
                                      .free = free_cost,
                                      .ctx = c};
     return QR_OK;

@@ -1,3 +1,5 @@
+/* output/progress_snapshot.c — the progress of a run and its text formats. Start reading at
+ * qr_progress_snapshot_add(). */
 #include "output/progress_snapshot.h"
 
 #include <ctype.h>
@@ -12,7 +14,8 @@ static const int64_t window_ns = 60 * QR_SECOND, mark_ns = 4 * QR_SECOND;
 
 /* ---- the snapshot ---- */
 
-static void put(struct qr_progress_snapshot *s, const char *name, bool validation, double value) {
+static void set_snapshot_value(struct qr_progress_snapshot *s, const char *name, bool validation,
+                               double value) {
     size_t i = 0;
     while (i < s->n &&
            (s->value[i].validation != validation || strcmp(s->value[i].name, name) != 0))
@@ -31,23 +34,23 @@ void qr_progress_snapshot_add(struct qr_progress_snapshot *s, const struct qr_st
     s->epoch = line->epoch;
     s->learning_rate = detail->learning_rate;
     for (size_t i = 0; i < detail->n_running; i++)
-        put(s, detail->running[i].name, false, detail->running[i].value);
-    if (line->eval) put(s, "loss", true, line->loss);
+        set_snapshot_value(s, detail->running[i].name, false, detail->running[i].value);
+    if (line->eval) set_snapshot_value(s, "loss", true, line->loss);
     for (size_t i = 0; line->eval && i < line->n_metrics; i++)
-        put(s, line->metrics[i].name, true, line->metrics[i].value);
+        set_snapshot_value(s, line->metrics[i].name, true, line->metrics[i].value);
     for (size_t i = 0; i < line->n_logged; i++)
-        put(s, line->logged[i].name, false, line->logged[i].value);
+        set_snapshot_value(s, line->logged[i].name, false, line->logged[i].value);
 }
 
 void qr_progress_snapshot_end(struct qr_progress_snapshot *s, const struct qr_named_value *values,
                               size_t n) {
     for (size_t i = 0; i < n; i++) {
         bool validation = strncmp(values[i].name, "val_", 4) == 0;
-        put(s, values[i].name + (validation ? 4 : 0), validation, values[i].value);
+        set_snapshot_value(s, values[i].name + (validation ? 4 : 0), validation, values[i].value);
     }
 }
 
-/* ---- how fast ---- */
+/* ---- speed ---- */
 
 static void drop_first(struct qr_pace *p) {
     memmove(p->mark, p->mark + 1, (p->n - 1) * sizeof *p->mark);
@@ -55,7 +58,7 @@ static void drop_first(struct qr_pace *p) {
 }
 
 double qr_pace_left_s(struct qr_pace *p, int64_t now_ns, const struct qr_progress_snapshot *s) {
-    /* it went back: another run, or from a checkpoint */
+    /* The step went back: another run, or resumed from a checkpoint. */
     if (p->n && s->step < p->mark[p->n - 1].step) p->n = 0;
     while (p->n > 1 && now_ns - p->mark[1].ns >= window_ns) drop_first(p);
     double steps = p->n ? (double)(s->step - p->mark[0].step) : 0;
@@ -77,9 +80,9 @@ int qr_progress_snapshot_percent(const struct qr_progress_snapshot *s, bool done
     return percent < 99 ? (int)percent : 99;
 }
 
-/* ---- texts ---- */
+/* ---- text formats ---- */
 
-/* As Kubernetes has times: RFC 3339, in UTC. */
+/* RFC 3339 in UTC, as in Kubernetes. */
 static void put_time(struct qr_json_writer *w, int64_t wall_ns) {
     time_t seconds = (time_t)(wall_ns / QR_SECOND);
     char text[40] = "";
@@ -94,7 +97,7 @@ static void number_text(double x, char ret[32]) { snprintf(ret, 32, "%.9g", x); 
 
 static void put_metric(struct qr_json_writer *w, const char *before, const char *name,
                        const char *value) {
-    char full[65]; /* as long as the API takes */
+    char full[65]; /* limit of the API */
     snprintf(full, sizeof full, "%s%s", before, name);
     qr_json_open(w, '{');
     qr_json_put_key(w, "name");
@@ -148,7 +151,8 @@ void qr_progress_snapshot_trainer_status(const struct qr_progress_snapshot *s, b
 #define PREFIX "qring.dev/"
 static const char *const own_names[] = {"progress", "step", "epoch", "remaining", "updated"};
 
-/* A name may be the user's: what no annotation is called, or we call one, is left out. */
+/* Names may be user-defined: those that are not valid for annotations, or are used by qring, are
+ * left out. */
 static bool is_annotation(const char *name) {
     size_t n = strlen(name);
     for (size_t i = 0; i < sizeof own_names / sizeof *own_names; i++)
@@ -161,18 +165,18 @@ static bool is_annotation(const char *name) {
     return true;
 }
 
-static void put_text(struct qr_json_writer *w, const char *name, const char *value) {
+static void put_annotation(struct qr_json_writer *w, const char *name, const char *value) {
     char key[80];
     snprintf(key, sizeof key, PREFIX "%s", name);
     qr_json_put_key(w, key);
     qr_json_put_string(w, value);
 }
 
-static void put_of(struct qr_json_writer *w, const char *name, uint64_t n, uint64_t of) {
+static void put_fraction(struct qr_json_writer *w, const char *name, uint64_t n, uint64_t of) {
     char text[48];
     if (of) snprintf(text, sizeof text, "%llu/%llu", (unsigned long long)n, (unsigned long long)of);
     else snprintf(text, sizeof text, "%llu", (unsigned long long)n);
-    put_text(w, name, text);
+    put_annotation(w, name, text);
 }
 
 void qr_progress_snapshot_annotations(const struct qr_progress_snapshot *s, bool done,
@@ -186,12 +190,12 @@ void qr_progress_snapshot_annotations(const struct qr_progress_snapshot *s, bool
     qr_json_put_key(&w, "annotations");
     qr_json_open(&w, '{');
     snprintf(text, sizeof text, "%d%%", percent);
-    if (percent >= 0) put_text(&w, "progress", text);
-    put_of(&w, "step", s->step, s->steps);
-    put_of(&w, "epoch", s->epoch, s->epochs);
+    if (percent >= 0) put_annotation(&w, "progress", text);
+    put_fraction(&w, "step", s->step, s->steps);
+    put_fraction(&w, "epoch", s->epoch, s->epochs);
     qr_json_put_key(&w, PREFIX "remaining");
     snprintf(text, sizeof text, "%ds", done ? 0 : whole_seconds(left_s));
-    /* null takes away what an earlier word said */
+    /* null removes an earlier value. */
     if (done || left_s >= 0) qr_json_put_string(&w, text);
     else qr_json_put_null(&w);
     for (size_t i = 0; i < s->n; i++) {
@@ -199,7 +203,7 @@ void qr_progress_snapshot_annotations(const struct qr_progress_snapshot *s, bool
                          s->value[i].name);
         if (n >= (int)sizeof name || !is_annotation(name)) continue;
         number_text(s->value[i].value, text);
-        put_text(&w, name, text);
+        put_annotation(&w, name, text);
     }
     qr_json_put_key(&w, PREFIX "updated");
     put_time(&w, wall_ns);

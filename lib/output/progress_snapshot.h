@@ -1,8 +1,8 @@
-/* output/progress_snapshot.h — how far a run is, as others are told: a snapshot, and its texts.
+/* output/progress_snapshot.h — the progress of a run at one moment, and its text formats.
  *
- * Values    Keras' names: the epoch's running means (loss, metrics), those of the last validation
- *           with val_ in front, and what the job logs.
- * Threads   pure.
+ * Values    Named as in Keras: running means of the epoch (loss, metrics), those of the last
+ *           validation with the prefix val_, and values that the job logs.
+ * Threads   Any; pure functions.
  */
 #ifndef QR_OUTPUT_PROGRESS_SNAPSHOT_H
 #define QR_OUTPUT_PROGRESS_SNAPSHOT_H
@@ -13,8 +13,8 @@
 
 enum { QR_PROGRESS_VALUES = 32 };
 struct qr_progress_snapshot {
-    uint64_t pod_ms;      /* members times time so far */
-    uint64_t step, steps; /* steps: of the whole run; 0: not known */
+    uint64_t pod_ms;      /* pod-time so far: number of members times time */
+    uint64_t step, steps; /* steps: of the whole run, 0: not known */
     uint64_t epoch, epochs;
     double learning_rate;
     size_t n;
@@ -24,15 +24,15 @@ struct qr_progress_snapshot {
         double value;
     } value[QR_PROGRESS_VALUES];
 };
-/* A committed line. What finds no place is left out. */
+/* Adds a committed line. Values beyond QR_PROGRESS_VALUES are left out. */
 void qr_progress_snapshot_add(struct qr_progress_snapshot *s, const struct qr_step_line *line,
                               const struct qr_step_detail *detail);
 
-/* At the end: loss, metrics and val_ ones of the weights that are written. */
+/* Sets the final values: loss, metrics and val_ metrics of the weights that are written. */
 void qr_progress_snapshot_end(struct qr_progress_snapshot *s, const struct qr_named_value *values,
                               size_t n);
 
-/* How fast it goes: over the last minute, by the clock that is passed in. Begins as {0}. */
+/* Speed over the last minute, by the clock of the caller. Initialized with {0}. */
 enum { QR_PACE_MARKS = 16 };
 struct qr_pace {
     size_t n;
@@ -41,16 +41,17 @@ struct qr_pace {
         uint64_t step;
     } mark[QR_PACE_MARKS];
 };
-/* Seconds that are left; -1: not known yet. */
+/* Returns the remaining seconds; -1: not known yet. */
 double qr_pace_left_s(struct qr_pace *p, int64_t now_ns, const struct qr_progress_snapshot *s);
 
-/* 0 ... 99, and 100 once it is done; -1: not known. */
+/* Returns 0 ... 99, or 100 when done; -1: not known. */
 int qr_progress_snapshot_percent(const struct qr_progress_snapshot *s, bool done);
-/* {"trainerStatus": ...} of Kubeflow's KEP-2779. left_s: -1: not known; wall_ns: since 1970. */
+/* Appends {"trainerStatus": ...} of Kubeflow's KEP-2779. left_s: -1: not known; wall_ns: since
+ * 1970. */
 void qr_progress_snapshot_trainer_status(const struct qr_progress_snapshot *s, bool done,
                                          double left_s, int64_t wall_ns, struct qr_buf *ret);
-/* {"metadata": {"annotations": ...}}, a merge patch: qring.dev/progress ("45%"), step and epoch
- * ("3/50"), remaining ("120s"), updated, and each value by its name. */
+/* Appends {"metadata": {"annotations": ...}}, a merge patch: qring.dev/progress ("45%"), step and
+ * epoch ("3/50"), remaining ("120s"), updated, and each value by its name. */
 void qr_progress_snapshot_annotations(const struct qr_progress_snapshot *s, bool done,
                                       double left_s, int64_t wall_ns, struct qr_buf *ret);
 

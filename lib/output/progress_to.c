@@ -1,3 +1,5 @@
+/* output/progress_to.c — finds a target for progress and sends to it. Start reading at
+ * qr_progress_find() and send_progress(). */
 #include "output/progress_to.h"
 
 #include <ctype.h>
@@ -26,24 +28,26 @@ enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 /* ---- the target ---- */
 
-static bool begins(const char *s, const char *with) { return strncmp(s, with, strlen(with)) == 0; }
+static bool has_prefix(const char *s, const char *with) {
+    return strncmp(s, with, strlen(with)) == 0;
+}
 
 static bool is_url(const char *t) {
     const char *host = strstr(t, "://");
-    if (!begins(t, "https://") && !begins(t, "http://")) return false;
+    if (!has_prefix(t, "https://") && !has_prefix(t, "http://")) return false;
     for (const char *c = t; *c; c++)
         if (*c <= ' ' || *c > '~') return false;
     return host[3] && !strchr("/?#:", host[3]);
 }
 
-/* The row of KIND in KIND/NAME; N_KINDS: none. */
+/* Row of KIND in KIND/NAME; N_KINDS: none. */
 static size_t kind_of(const char *t) {
     size_t i = 0;
-    while (i < N_KINDS && !(begins(t, kinds[i].kind) && t[strlen(kinds[i].kind)] == '/')) i++;
+    while (i < N_KINDS && !(has_prefix(t, kinds[i].kind) && t[strlen(kinds[i].kind)] == '/')) i++;
     return i;
 }
 
-static bool is_name(const char *name) {
+static bool is_object_name(const char *name) {
     size_t n = strlen(name);
     if (n == 0 || n > MAX_NAME) return false;
     for (size_t i = 0; i < n; i++) {
@@ -61,16 +65,15 @@ char *qr_progress_shown(const char *target) {
 enum qr_code qr_progress_check(const char *target, struct qr_err *err) {
     if (!target || !*target || strcmp(target, "none") == 0 || is_url(target)) return QR_OK;
     size_t k = kind_of(target);
-    if (k < N_KINDS && is_name(target + strlen(kinds[k].kind) + 1)) return QR_OK;
+    if (k < N_KINDS && is_object_name(target + strlen(kinds[k].kind) + 1)) return QR_OK;
     struct qr_buf known = {0};
     qr_auto(qr_free_p) char *shown = qr_progress_shown(target);
     for (size_t i = 0; i < N_KINDS; i++)
         qr_buf_printf(&known, "%s%s", i ? ", " : "", kinds[i].kind);
-    enum qr_code code =
-        qr_fail(err, QR_INVALID_ARGUMENT,
-                "--progress-to: '%.80s' is no http:// or https:// URL, no KIND/NAME as in job/qcnn "
-                "(kinds: %s), and not none",
-                shown, qr_buf_string(&known));
+    enum qr_code code = qr_fail(err, QR_INVALID_ARGUMENT,
+                                "--progress-to: '%.80s' is not a valid target; give an http:// or "
+                                "https:// URL, KIND/NAME such as job/qcnn (kinds: %s), or none",
+                                shown, qr_buf_string(&known));
     qr_buf_free(&known);
     return code;
 }
@@ -90,12 +93,12 @@ static enum qr_code find_trainjob(char *const *environment, struct qr_progress_t
                *ca = variable(environment, "KUBEFLOW_TRAINER_SERVER_CA_CERT"),
                *token = variable(environment, "KUBEFLOW_TRAINER_SERVER_TOKEN");
     if (!url) return QR_OK;
-    if (!is_url(url) || !begins(url, "https://"))
+    if (!is_url(url) || !has_prefix(url, "https://"))
         return qr_fail(err, QR_FAILED_PRECONDITION,
-                       "KUBEFLOW_TRAINER_SERVER_URL is no https:// address");
+                       "KUBEFLOW_TRAINER_SERVER_URL is not an https:// URL");
     if (!ca || !token)
         return qr_fail(err, QR_FAILED_PRECONDITION,
-                       "KUBEFLOW_TRAINER_SERVER_URL is set, and KUBEFLOW_TRAINER_SERVER_%s is not",
+                       "KUBEFLOW_TRAINER_SERVER_URL is set, but KUBEFLOW_TRAINER_SERVER_%s is not",
                        ca ? "TOKEN" : "CA_CERT");
     *ret = (struct qr_progress_target){.what = qr_xstrdup("the TrainJob"),
                                        .url = qr_xstrdup(url),
@@ -104,7 +107,7 @@ static enum qr_code find_trainjob(char *const *environment, struct qr_progress_t
     return QR_OK;
 }
 
-/* The pod's namespace; heap. */
+/* Reads the namespace of the pod; heap. */
 static enum qr_code read_namespace(const char *account, char **ret, struct qr_err *err) {
     qr_auto(qr_free_p) char *path = qr_path_join(account, "namespace");
     struct qr_buf b = {0};
@@ -113,11 +116,12 @@ static enum qr_code read_namespace(const char *account, char **ret, struct qr_er
     if (code != QR_OK) {
         struct qr_err why = *err;
         code = qr_fail(err, QR_FAILED_PRECONDITION,
-                       "%s; does the pod mount its service account's token "
-                       "(automountServiceAccountToken)?",
+                       "%s; check that the pod mounts its service account token "
+                       "(automountServiceAccountToken)",
                        why.msg);
-    } else if (strlen(qr_buf_string(&b)) != b.n || !is_name(qr_buf_string(&b))) {
-        code = qr_fail(err, QR_FAILED_PRECONDITION, "%s holds no namespace's name", path);
+    } else if (strlen(qr_buf_string(&b)) != b.n || !is_object_name(qr_buf_string(&b))) {
+        code =
+            qr_fail(err, QR_FAILED_PRECONDITION, "%s does not hold the name of a namespace", path);
     } else {
         *ret = qr_xstrdup(qr_buf_string(&b));
     }
@@ -132,8 +136,9 @@ static enum qr_code find_object(const char *target, const char *account, char *c
     size_t k = kind_of(target);
     qr_auto(qr_free_p) char *name = NULL;
     if (!host)
-        return qr_fail(err, QR_FAILED_PRECONDITION,
-                       "KUBERNETES_SERVICE_HOST is not set: this is no pod of Kubernetes");
+        return qr_fail(
+            err, QR_FAILED_PRECONDITION,
+            "KUBERNETES_SERVICE_HOST is not set: this process is not in a Kubernetes pod");
     if (read_namespace(account, &name, err) != QR_OK) return err->code;
     const char *open = strchr(host, ':') ? "[" : "", *close = *open ? "]" : "";
     char *url = qr_xasprintf("https://%s%s%s:%s/%s/namespaces/%s/%s/%s", open, host, close,
@@ -141,8 +146,9 @@ static enum qr_code find_object(const char *target, const char *account, char *c
                              target + strlen(kinds[k].kind) + 1);
     if (!is_url(url)) {
         free(url);
-        return qr_fail(err, QR_FAILED_PRECONDITION,
-                       "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT make no address");
+        return qr_fail(
+            err, QR_FAILED_PRECONDITION,
+            "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not a valid address");
     }
     *ret = (struct qr_progress_target){.what = qr_xstrdup(target),
                                        .url = url,
@@ -172,7 +178,7 @@ void qr_progress_target_fini(struct qr_progress_target *t) {
     *t = (struct qr_progress_target){0};
 }
 
-/* ---- the listener ---- */
+/* ---- the sink ---- */
 
 struct progress_listener {
     const struct qr_progress_target *target;
@@ -181,8 +187,8 @@ struct progress_listener {
     struct qr_buf text;
 };
 
-static enum qr_code tell(void *ctx, const struct qr_progress_snapshot *s, enum qr_report_kind when,
-                         struct qr_err *err) {
+static enum qr_code send_progress(void *ctx, const struct qr_progress_snapshot *s,
+                                  enum qr_report_kind when, struct qr_err *err) {
     struct progress_listener *p = ctx;
     const struct qr_progress_target *t = p->target;
     bool done = when == QR_REPORT_DONE;
@@ -203,11 +209,11 @@ static enum qr_code tell(void *ctx, const struct qr_progress_snapshot *s, enum q
     enum qr_code code = qr_poster_send(p->poster, &post, qr_buf_view(&p->text), err);
     qr_count(code == QR_OK ? QR_PROGRESS_REPORTS : QR_PROGRESS_ERRORS, 1);
     if (code == QR_PERMISSION_DENIED && t->annotations)
-        return qr_wrap(err, "its service account may not patch it");
+        return qr_wrap(err, "the pod's service account may not patch it");
     return code;
 }
 
-static void free_listener(void *ctx) {
+static void free_sink(void *ctx) {
     struct progress_listener *p = ctx;
     qr_poster_free(p->poster);
     qr_buf_free(&p->text);
@@ -221,7 +227,7 @@ struct qr_progress_sink qr_progress_target_sink(const struct qr_progress_target 
     return (struct qr_progress_sink){.what = t->what,
                                      .every_ns = t->annotations ? object_every_ns : status_every_ns,
                                      .most_ns = most_ns,
-                                     .tell = tell,
-                                     .free = free_listener,
+                                     .send = send_progress,
+                                     .free = free_sink,
                                      .ctx = p};
 }

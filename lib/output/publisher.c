@@ -1,3 +1,5 @@
+/* output/publisher.c — the thread that publishes checkpoints. Start reading at publisher_run() and
+ * publish_newest(). */
 #include "output/publisher.h"
 
 #include <inttypes.h>
@@ -12,7 +14,7 @@
 #include "train/train_checkpoint.h"
 
 enum { MAX_DELAY_S = 30 };
-static const int64_t give_up_ns = 600 * QR_SECOND, say_every_ns = 60 * QR_SECOND,
+static const int64_t give_up_ns = 600 * QR_SECOND, warn_every_ns = 60 * QR_SECOND,
                      busy_ns = 50 * QR_MS, idle_ns = 3600 * QR_SECOND;
 
 struct publisher_slot {
@@ -25,48 +27,49 @@ struct qr_publisher {
     struct qr_log log;
     char *url, *log_path, *job_hash;
     bool cloud;
-    struct qr_checkpoint_folder place; /* the thread's */
+    struct qr_checkpoint_folder place; /* used by the thread only */
     struct qr_publisher_threads threads;
     pthread_mutex_t lock;
-    /* under lock */
-    struct publisher_slot newest, work; /* work is the thread's while it is busy */
-    bool busy, due, quit, hurry, looked, finishing, finished, done, fatal, said;
-    bool held;   /* work is the end of an epoch, which is published as it is */
-    bool logged; /* the lines up to newest's state are on disk; up to work's they always are */
-    /* of the last state that was taken to be published */
+    /* Guarded by lock. */
+    struct publisher_slot newest, work; /* work belongs to the thread while busy */
+    bool busy, due, quit, publish_now, tried, finishing, finished, done, fatal, warned;
+    bool epoch_end; /* work is the end of an epoch, which is published as it is */
+    /* the lines up to the state in newest are on disk; those up to work always are */
+    bool logged;
+    /* Of the last state that was selected for publishing. */
     uint64_t published_reductions, taken_step;
-    int64_t taken_ns, retry_ns, failing_since_ns, said_ns;
+    int64_t taken_ns, retry_ns, failing_since_ns, warned_ns;
     unsigned failures;
-    struct qr_err why;  /* of fatal */
-    struct qr_err last; /* of the last attempt; code QR_OK after a success */
-    bool ended;         /* LATEST said that the job is done, with the ring's epochs */
+    struct qr_err why;  /* reason of fatal */
+    struct qr_err last; /* result of the last attempt; QR_OK after a success */
+    bool ended;         /* LATEST shows that the job is done, with all epochs of the ring */
 };
 
-static int64_t now_ns(const struct qr_publisher *p) { return qr_now_ns(p->opt.clock); }
+static int64_t publisher_now(const struct qr_publisher *p) { return qr_now_ns(p->opt.clock); }
 
-/* Both under lock. */
-static void wait_until(struct qr_publisher *p, int64_t until_ns) {
+/* Both are called with the lock held. */
+static void publisher_wait_until(struct qr_publisher *p, int64_t until_ns) {
     p->threads.wait(p->threads.ctx, &p->lock, until_ns);
 }
-static void wake(struct qr_publisher *p) { p->threads.wake(p->threads.ctx); }
+static void publisher_wake(struct qr_publisher *p) { p->threads.wake(p->threads.ctx); }
 
 /* ---- the thread ---- */
 
 /* The newest state may be published. */
 static bool has_newest(const struct qr_publisher *p) { return p->newest.full && p->logged; }
 
-static bool wanted(const struct qr_publisher *p) {
+static bool has_work(const struct qr_publisher *p) {
     bool newer = (has_newest(p) && p->newest.state.reductions > p->published_reductions) ||
                  (p->work.full && p->work.state.reductions > p->published_reductions);
     if (p->fatal) return false;
     if (p->finishing && !p->finished) return true;
-    /* what the others have done meanwhile is worth a look */
-    if (p->hurry && !p->looked && (has_newest(p) || p->work.full)) return true;
-    return newer && (p->hurry || p->due);
+    /* Other workers may have published a newer state meanwhile. */
+    if (p->publish_now && !p->tried && (has_newest(p) || p->work.full)) return true;
+    return newer && (p->publish_now || p->due);
 }
 
-static enum qr_code publish(struct qr_publisher *p, bool done, struct qr_checkpoint_latest *ret,
-                            struct qr_err *err) {
+static enum qr_code write_checkpoint(struct qr_publisher *p, bool done,
+                                     struct qr_checkpoint_latest *ret, struct qr_err *err) {
     struct qr_checkpoint c;
     struct qr_buf notes = {0};
     int sys = qr_file_sync(p->log_path);
@@ -78,21 +81,21 @@ static enum qr_code publish(struct qr_publisher *p, bool done, struct qr_checkpo
         qr_count(QR_CHECKPOINTS, 1);
         qr_gauge(QR_CHECKPOINT_STEP, (int64_t)c.step);
         qr_gauge(QR_CHECKPOINT_TIME, qr_now_ns(&qr_clock_wall) / QR_SECOND);
-        qr_debug(&p->log, "checkpoint", "step %" PRIu64 " is in %s%s", c.step, p->url,
+        qr_debug(&p->log, "checkpoint", "step %" PRIu64 " published in %s%s", c.step, p->url,
                  done ? ", done" : "");
     } else if (code == QR_OK) {
-        qr_debug(&p->log, "checkpoint", "step %" PRIu64 " is older than what %s/LATEST has", c.step,
-                 p->url);
+        qr_debug(&p->log, "checkpoint", "step %" PRIu64 " not published: %s/LATEST is newer",
+                 c.step, p->url);
     }
     qr_buf_free(&notes);
     qr_checkpoint_fini(&c);
     return code;
 }
 
-/* Under lock: after a failed attempt that began at began_ns. */
-static void failed(struct qr_publisher *p, int64_t began_ns, const struct qr_err *err) {
+/* Called with the lock held, after a failed attempt that began at began_ns. */
+static void handle_failure(struct qr_publisher *p, int64_t began_ns, const struct qr_err *err) {
     enum qr_code code = err->code;
-    int64_t now = now_ns(p);
+    int64_t now = publisher_now(p);
     bool refused = code == QR_INVALID_ARGUMENT || code == QR_INTERNAL || code == QR_UNIMPLEMENTED;
     if (p->cloud)
         refused |= code == QR_PERMISSION_DENIED || code == QR_NOT_FOUND ||
@@ -108,15 +111,16 @@ static void failed(struct qr_publisher *p, int64_t began_ns, const struct qr_err
         p->fatal = true;
         p->why = *err;
         if (!refused) p->why.code = QR_UNAVAILABLE;
-        qr_wrap(&p->why, "checkpoint of step %" PRIu64, p->work.state.step);
+        qr_wrap(&p->why, "cannot publish the checkpoint of step %" PRIu64, p->work.state.step);
     } else if (code != QR_UNAVAILABLE || p->cloud) {
-        if (p->said && now - p->said_ns < say_every_ns) return;
-        qr_warn(&p->log, "checkpoint",
-                "step %" PRIu64
-                " could not be published: %s. Training goes on, and it is tried again",
-                p->work.state.step, err->msg);
-        p->said = true;
-        p->said_ns = now;
+        if (p->warned && now - p->warned_ns < warn_every_ns) return;
+        qr_warn(
+            &p->log, "checkpoint",
+            "step %" PRIu64
+            ": cannot publish the checkpoint: %s; training continues, and publishing is retried",
+            p->work.state.step, err->msg);
+        p->warned = true;
+        p->warned_ns = now;
     }
 }
 
@@ -127,51 +131,52 @@ static void take_newest(struct qr_publisher *p) {
     p->newest.full = false;
 }
 
-static void attempt(struct qr_publisher *p) {
+static void publish_newest(struct qr_publisher *p) {
     struct qr_err err = {0};
-    if (has_newest(p) && (!p->held || p->finishing || p->hurry)) take_newest(p);
-    p->held = false;
+    if (has_newest(p) && (!p->epoch_end || p->finishing || p->publish_now)) take_newest(p);
+    p->epoch_end = false;
     bool done = p->finishing && p->done;
     p->busy = true;
     p->due = false;
-    p->taken_ns = now_ns(p);
+    p->taken_ns = publisher_now(p);
     p->taken_step = p->work.state.step;
     int64_t began_ns = p->taken_ns;
     pthread_mutex_unlock(&p->lock);
     struct qr_checkpoint_latest l;
     int64_t span_ns = qr_span_begin();
-    enum qr_code code = publish(p, done, &l, &err);
+    enum qr_code code = write_checkpoint(p, done, &l, &err);
     qr_span_end(span_ns, QR_SPAN_PUBLISH, NULL, p->taken_step);
     pthread_mutex_lock(&p->lock);
     p->busy = false;
     if (code == QR_OK) {
-        if (p->said)
-            qr_info(&p->log, "checkpoint", "step %" PRIu64 " is published", p->work.state.step);
+        if (p->warned)
+            qr_info(&p->log, "checkpoint", "step %" PRIu64 " published", p->work.state.step);
         p->published_reductions = p->work.state.reductions;
         p->failures = 0;
-        p->said = false;
+        p->warned = false;
         p->last.code = QR_OK;
-        p->looked |= p->hurry;
+        p->tried |= p->publish_now;
         p->ended = l.done && l.epoch >= p->opt.epochs;
         p->finished = p->finishing && done == p->done && !p->newest.full;
     } else {
-        failed(p, began_ns, &err);
-        p->due = true; /* this one, or a newer one by then */
+        handle_failure(p, began_ns, &err);
+        p->due = true; /* this state, or a newer one by then */
     }
-    wake(p);
+    publisher_wake(p);
 }
 
-static void run(struct qr_publisher *p) {
+static void publisher_run(struct qr_publisher *p) {
     pthread_mutex_lock(&p->lock);
     while (!p->quit) {
-        if (!wanted(p)) wait_until(p, now_ns(p) + idle_ns);
-        else if (p->failures && now_ns(p) < p->retry_ns) wait_until(p, p->retry_ns);
-        else attempt(p);
+        if (!has_work(p)) publisher_wait_until(p, publisher_now(p) + idle_ns);
+        else if (p->failures && publisher_now(p) < p->retry_ns)
+            publisher_wait_until(p, p->retry_ns);
+        else publish_newest(p);
     }
     pthread_mutex_unlock(&p->lock);
 }
 
-/* A thread of the system. Its condition's clock is the monotonic one. */
+/* A system thread. Its condition variable uses the monotonic clock. */
 struct publisher_thread {
     pthread_t id;
     pthread_cond_t changed;
@@ -260,17 +265,17 @@ enum qr_code qr_publisher_new_with(const struct qr_publisher_options *opt,
     p->cloud = qr_url_remote(opt->url);
     qr_state_init(&p->newest.state, opt->job, opt->model);
     qr_state_init(&p->work.state, opt->job, opt->model);
-    p->taken_ns = now_ns(p);
+    p->taken_ns = publisher_now(p);
     if (opt->begin) {
         p->published_reductions = opt->begin->reductions;
         p->taken_step = opt->begin->step;
         qr_gauge(QR_CHECKPOINT_STEP, (int64_t)opt->begin->step);
     }
     pthread_mutex_init(&p->lock, NULL);
-    int sys = p->threads.start(p->threads.ctx, run, p);
+    int sys = p->threads.start(p->threads.ctx, publisher_run, p);
     if (sys) {
         free_publisher(p);
-        return qr_fail_errno(err, sys, "start the thread for checkpoints");
+        return qr_fail_errno(err, sys, "cannot start the checkpoint thread");
     }
     *ret = p;
     return QR_OK;
@@ -289,15 +294,15 @@ enum qr_code qr_publisher_new(const struct qr_publisher_options *opt, struct qr_
 
 bool qr_publisher_free(struct qr_publisher *p) {
     if (!p) return true;
-    int64_t deadline_ns = now_ns(p) + QR_PUBLISHER_CLOSE_NS;
+    int64_t deadline_ns = publisher_now(p) + QR_PUBLISHER_CLOSE_NS;
     pthread_mutex_lock(&p->lock);
-    while (p->busy && now_ns(p) < deadline_ns) wait_until(p, deadline_ns);
+    while (p->busy && publisher_now(p) < deadline_ns) publisher_wait_until(p, deadline_ns);
     bool busy = p->busy;
     p->quit = true;
-    wake(p);
+    publisher_wake(p);
     pthread_mutex_unlock(&p->lock);
     p->threads.end(p->threads.ctx, busy);
-    if (busy) return false; /* it hangs in a store; the process ends with it */
+    if (busy) return false; /* the thread hangs in a store until the process exits */
     free_publisher(p);
     return true;
 }
@@ -310,9 +315,9 @@ void qr_publisher_set_epochs(struct qr_publisher *p, uint64_t epochs) {
 
 bool qr_publisher_has_tried(struct qr_publisher *p) {
     pthread_mutex_lock(&p->lock);
-    bool looked = p->looked;
+    bool tried = p->tried;
     pthread_mutex_unlock(&p->lock);
-    return looked;
+    return tried;
 }
 
 bool qr_publisher_training_done(struct qr_publisher *p) {
@@ -331,7 +336,7 @@ bool qr_publisher_has_failed(struct qr_publisher *p) {
     return refused;
 }
 
-/* The last state of such an epoch, which counts it. */
+/* True for the last state of an epoch that is to be published. */
 static bool ends_epochs(const struct qr_publisher *p, const struct qr_state *s) {
     return p->opt.every_epochs && s->epoch && s->epoch % p->opt.every_epochs == 0 &&
            s->step == s->epoch * p->opt.n_batches && s->reductions > p->published_reductions;
@@ -345,19 +350,19 @@ enum qr_code qr_publisher_committed(struct qr_publisher *p, bool leader, bool lo
         code = p->why.code;
         if (err) *err = p->why;
     } else {
-        /* the last state whose lines are on disk stays, and can be published */
-        if (!logged && has_newest(p) && !p->busy && !p->held) take_newest(p);
+        /* Keep the last state with all its lines on disk, which can be published. */
+        if (!logged && has_newest(p) && !p->busy && !p->epoch_end) take_newest(p);
         qr_state_exchange(&p->newest.state, state);
         p->newest.full = true;
         p->logged = logged;
-        bool late = now_ns(p) - p->taken_ns >= p->opt.every_ns &&
+        bool late = publisher_now(p) - p->taken_ns >= p->opt.every_ns &&
                     p->newest.state.step >= p->taken_step + p->opt.every_steps;
         bool ends = ends_epochs(p, &p->newest.state);
         if (leader && logged && (late || ends) && !p->due && !p->busy) {
             if (ends) take_newest(p);
-            p->held = ends;
+            p->epoch_end = ends;
             p->due = true;
-            wake(p);
+            publisher_wake(p);
         }
     }
     pthread_mutex_unlock(&p->lock);
@@ -368,13 +373,13 @@ void qr_publisher_logged(struct qr_publisher *p) {
     if (!p) return;
     pthread_mutex_lock(&p->lock);
     p->logged = true;
-    wake(p);
+    publisher_wake(p);
     pthread_mutex_unlock(&p->lock);
 }
 
 enum qr_code qr_publisher_finish(struct qr_publisher *p, bool done, int64_t within_ns,
                                  struct qr_err *err) {
-    int64_t deadline_ns = now_ns(p) + within_ns;
+    int64_t deadline_ns = publisher_now(p) + within_ns;
     enum qr_code code = QR_OK;
     pthread_mutex_lock(&p->lock);
     QR_ASSERT(p->logged || !p->newest.full);
@@ -383,23 +388,22 @@ enum qr_code qr_publisher_finish(struct qr_publisher *p, bool done, int64_t with
     p->done = done;
     p->retry_ns = 0;
     unsigned failures = p->failures;
-    wake(p);
-    while (!p->finished && !p->fatal && now_ns(p) < deadline_ns) {
+    publisher_wake(p);
+    while (!p->finished && !p->fatal && publisher_now(p) < deadline_ns) {
         bool given_up =
             !p->cloud && !p->busy && p->failures > failures && p->last.code != QR_UNAVAILABLE;
         if (given_up) break;
-        wait_until(p, deadline_ns);
+        publisher_wait_until(p, deadline_ns);
     }
     if (p->fatal) {
         code = p->why.code;
         if (err) *err = p->why;
     } else if (!p->finished && p->cloud) {
-        code =
-            qr_fail(err, QR_UNAVAILABLE, "the last checkpoint could not be published in %lld s: %s",
-                    (long long)(within_ns / QR_SECOND), p->last.msg);
+        code = qr_fail(err, QR_UNAVAILABLE, "cannot publish the last checkpoint within %lld s: %s",
+                       (long long)(within_ns / QR_SECOND), p->last.msg);
     } else if (!p->finished) {
         qr_warn(&p->log, "checkpoint",
-                "the last one could not be published: %s. The weights are not affected",
+                "cannot publish the last checkpoint: %s; the weights are not affected",
                 p->last.msg);
     }
     p->finishing = false;
@@ -412,16 +416,17 @@ enum qr_code qr_publisher_finish(struct qr_publisher *p, bool done, int64_t with
 void qr_publisher_publish_now(struct qr_publisher *p) {
     if (!p) return;
     pthread_mutex_lock(&p->lock);
-    p->hurry = true;
+    p->publish_now = true;
     p->retry_ns = 0;
-    wake(p);
+    publisher_wake(p);
     pthread_mutex_unlock(&p->lock);
 }
 
 void qr_publisher_wait(struct qr_publisher *p, int64_t within_ns) {
     if (!p) return;
-    int64_t deadline_ns = now_ns(p) + within_ns;
+    int64_t deadline_ns = publisher_now(p) + within_ns;
     pthread_mutex_lock(&p->lock);
-    while ((p->busy || wanted(p)) && now_ns(p) < deadline_ns) wait_until(p, deadline_ns);
+    while ((p->busy || has_work(p)) && publisher_now(p) < deadline_ns)
+        publisher_wait_until(p, deadline_ns);
     pthread_mutex_unlock(&p->lock);
 }

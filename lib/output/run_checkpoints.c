@@ -1,3 +1,5 @@
+/* output/run_checkpoints.c — finds the checkpoint from which a run resumes. Start reading at
+ * qr_run_checkpoints_load(). */
 #include "output/run_checkpoints.h"
 
 #include <string.h>
@@ -35,24 +37,24 @@ enum qr_code qr_run_checkpoints_check_epochs(const char *url, const struct qr_wo
                                              struct qr_err *err) {
     if (found->found != QR_FOUND_BEYOND) return QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT,
-                   "%s: the checkpoint of step %llu lies beyond %llu epochs of %zu steps: give "
-                   "more --epochs, or --fresh to "
-                   "train again from the start",
+                   "%s: the checkpoint of step %llu is beyond %llu epochs of %zu steps; increase "
+                   "--epochs, or start over with --fresh",
                    url, (unsigned long long)found->state.step, (unsigned long long)epochs,
                    qr_batch_count(w->data.n_train, w->job->train.batch_size));
 }
 
-/* Another job's checkpoints, or this one's. */
-static enum qr_code compare(const char *dir, const struct qr_workload *w, uint64_t epochs,
-                            enum qr_code code, struct qr_resume_point *ret, struct qr_err *err) {
+/* Adds the keys that differ, for checkpoints of another job and of this one. */
+static enum qr_code explain_mismatch(const char *dir, const struct qr_workload *w, uint64_t epochs,
+                                     enum qr_code code, struct qr_resume_point *ret,
+                                     struct qr_err *err) {
     if (code == QR_OK && ret->found == QR_FOUND_NOTHING) return code;
     if (code != QR_OK && code != QR_INVALID_ARGUMENT) return code;
     bool known = qr_job_file_differs(dir, w->job, epochs, &ret->differs);
     if (code == QR_OK || !known) return code;
     if (ret->differs.n) return qr_wrap(err, "%.320s", qr_buf_string(&ret->differs));
     return qr_wrap(err,
-                   "no key differs from %.120s/job.json, but the data, the initial weights or "
-                   "the program do",
+                   "no key differs from %.120s/job.json, but the data, the initial weights or the "
+                   "program differ",
                    dir);
 }
 
@@ -66,7 +68,7 @@ enum qr_code qr_run_checkpoints_load(const char *url, const char *dir, const str
     if (code != QR_OK) return code;
     qr_job_canonical(w->job, &w->data, w->initial_from_file ? w->initial_digest : NULL, &canonical);
     code = qr_run_checkpoints_load_from(&p, w, canonical.hex, epochs, ret, err);
-    code = compare(dir, w, epochs, code, ret, err);
+    code = explain_mismatch(dir, w, epochs, code, ret, err);
     qr_job_canonical_fini(&canonical);
     qr_checkpoint_folder_close(&p);
     return code;

@@ -1,3 +1,4 @@
+/* output/run_lock.c — locks the folder of a run. Start reading at qr_run_lock_take(). */
 #include "output/run_lock.h"
 
 #include <errno.h>
@@ -13,17 +14,17 @@
 #include "format/json.h"
 #include "output/leftovers.h"
 
-/* two bytes to lock; nothing need be there */
+/* Offsets of the two locked bytes, which need not exist. */
 enum { GATE, RUN, TEXT_BYTES = 1 << 15, PAUSE_NS = 10 * QR_MS, LEFTOVER_S = 60 };
 
-/* type: F_WRLCK, F_RDLCK or F_UNLCK. 0 or errno. */
+/* type: F_WRLCK, F_RDLCK or F_UNLCK. Returns 0 or an errno. */
 static int set_lock(int fd, short type, off_t byte) {
     struct flock f = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
     return fcntl(fd, F_OFD_SETLK, &f) == 0 ? 0 : errno;
 }
 static bool is_held(int sys) { return sys == EAGAIN || sys == EACCES; }
 
-/* ---- what the file says ---- */
+/* ---- content of the file ---- */
 
 static enum qr_code write_text(const struct qr_run_lock_options *opt, const struct qr_run_lock *l,
                                struct qr_err *err) {
@@ -47,10 +48,10 @@ static enum qr_code write_text(const struct qr_run_lock_options *opt, const stru
     bool good = ftruncate(l->fd, 0) == 0 && pwrite(l->fd, b.p, b.n, 0) == (ssize_t)b.n;
     int sys = errno;
     qr_buf_free(&b);
-    return good ? QR_OK : qr_fail_errno(err, sys, "write %s", l->path);
+    return good ? QR_OK : qr_fail_errno(err, sys, "cannot write %s", l->path);
 }
 
-/* NULL: what is there is not ours, or torn. */
+/* NULL: the content is torn or not of qring. */
 static struct qr_json *read_text(int fd) {
     qr_auto(qr_free_p) char *text = qr_xmalloc(TEXT_BYTES);
     struct qr_json *ret = NULL;
@@ -62,20 +63,20 @@ static struct qr_json *read_text(int fd) {
     return NULL;
 }
 
-static const char *text_of(const struct qr_json *who, const char *key) {
+static const char *holder_text(const struct qr_json *holder, const char *key) {
     const char *ret;
-    return who && qr_json_string(qr_json_get(who, key), key, &ret, NULL) == QR_OK ? ret : "";
+    return holder && qr_json_string(qr_json_get(holder, key), key, &ret, NULL) == QR_OK ? ret : "";
 }
 
-static const struct qr_json *first_peer(const struct qr_json *who) {
-    const struct qr_json *peers = who ? qr_json_get(who, "peers") : NULL;
+static const struct qr_json *first_peer(const struct qr_json *holder) {
+    const struct qr_json *peers = holder ? qr_json_get(holder, "peers") : NULL;
     return peers && qr_json_type(peers) == QR_JSON_ARRAY ? qr_json_first(peers) : NULL;
 }
 
-static bool same_ring(const struct qr_run_lock_options *opt, const struct qr_json *who) {
+static bool same_ring(const struct qr_run_lock_options *opt, const struct qr_json *holder) {
     const char *address;
-    if (strcmp(text_of(who, "job"), opt->job) != 0) return false;
-    for (const struct qr_json *p = first_peer(who); p; p = qr_json_next(p))
+    if (strcmp(holder_text(holder, "job"), opt->job) != 0) return false;
+    for (const struct qr_json *p = first_peer(holder); p; p = qr_json_next(p))
         for (size_t i = 0; i < opt->n_peers; i++)
             if (qr_json_string(p, "peers", &address, NULL) == QR_OK &&
                 strcmp(address, opt->peers[i]) == 0)
@@ -83,70 +84,71 @@ static bool same_ring(const struct qr_run_lock_options *opt, const struct qr_jso
     return false;
 }
 
-static enum qr_code refuse(const struct qr_run_lock_options *opt, const struct qr_json *who,
-                           struct qr_err *err) {
+static enum qr_code report_in_use(const struct qr_run_lock_options *opt,
+                                  const struct qr_json *holder, struct qr_err *err) {
     char here[256] = "";
     int64_t pid = 0;
-    const struct qr_json *peer = first_peer(who);
-    const char *ring = "", *host = text_of(who, "host");
+    const struct qr_json *peer = first_peer(holder);
+    const char *ring = "", *host = holder_text(holder, "host");
     if (peer && qr_json_string(peer, "peers", &ring, NULL) != QR_OK) ring = "";
     gethostname(here, sizeof here - 1);
     bool elsewhere = *host && strcmp(host, here) != 0;
-    if (!who || qr_json_i64(qr_json_get(who, "pid"), "pid", 0, INT64_MAX, &pid, NULL) != QR_OK)
+    if (!holder ||
+        qr_json_i64(qr_json_get(holder, "pid"), "pid", 0, INT64_MAX, &pid, NULL) != QR_OK)
         return qr_fail(
             err, QR_INVALID_ARGUMENT,
-            "%s is in use by another run: choose another --out, or wait until that has ended",
+            "%s is in use by another run; choose another --out, or wait until that run has ended",
             opt->dir);
     return qr_fail(err, elsewhere ? QR_UNAVAILABLE : QR_INVALID_ARGUMENT,
-                   "%s is in use: job %.80s trains there, begun by process %lld on host "
-                   "%.64s%s%.100s%s. Choose another --out, or wait until that "
-                   "run has ended",
-                   opt->dir, text_of(who, "job"), (long long)pid, host,
-                   *ring ? " (the ring of " : "", ring, *ring ? ")" : "");
+                   "%s is in use by job %.80s, started by process %lld on host %.64s%s%.100s%s; "
+                   "choose another --out, or wait until that run has ended",
+                   opt->dir, holder_text(holder, "job"), (long long)pid, host,
+                   *ring ? " (ring of " : "", ring, *ring ? ")" : "");
 }
 
 /* ---- taking ---- */
 
-/* Whoever ended last may have taken the file away since it was opened. */
-static bool is_there(const struct qr_run_lock *l) {
+/* False if the last holder has removed the file since it was opened. */
+static bool is_current_file(const struct qr_run_lock *l) {
     struct stat mine, there;
     return fstat(l->fd, &mine) == 0 && stat(l->path, &there) == 0 && mine.st_ino == there.st_ino &&
            mine.st_dev == there.st_dev;
 }
 
-/* No run is here, and none can begin before the gate is open again. Now is when the lock's file was
- * written. */
-static void tidy(const struct qr_run_lock_options *opt, const struct qr_run_lock *l) {
+/* No run is active, and none can start before GATE is released. The current time is the
+ * modification time of the lock file. */
+static void remove_leftovers(const struct qr_run_lock_options *opt, const struct qr_run_lock *l) {
     struct stat st;
     if (fstat(l->fd, &st) == 0)
         qr_leftovers_remove(opt->dir, st.st_mtim.tv_sec - LEFTOVER_S, opt->log);
 }
 
-/* With the gate held. UNAVAILABLE with *ret_held: somebody else has it. */
+/* Called with GATE held. UNAVAILABLE with *ret_held: another process holds RUN. */
 static enum qr_code take_run(const struct qr_run_lock_options *opt, struct qr_run_lock *l,
                              bool *ret_held, struct qr_err *err) {
     int sys = set_lock(l->fd, F_WRLCK, RUN);
     if (sys == 0) {
         enum qr_code code = write_text(opt, l, err);
-        if (code == QR_OK) tidy(opt, l);
+        if (code == QR_OK) remove_leftovers(opt, l);
         if (code == QR_OK && opt->n_peers) sys = set_lock(l->fd, F_RDLCK, RUN);
-        return code != QR_OK || sys == 0 ? code : qr_fail_errno(err, sys, "lock %s", l->path);
+        return code != QR_OK || sys == 0 ? code
+                                         : qr_fail_errno(err, sys, "cannot lock %s", l->path);
     }
-    if (!is_held(sys)) return qr_fail_errno(err, sys, "lock %s", l->path);
-    qr_auto(qr_json_free_p) struct qr_json *who = read_text(l->fd);
-    if (same_ring(opt, who) && set_lock(l->fd, F_RDLCK, RUN) == 0) return QR_OK;
+    if (!is_held(sys)) return qr_fail_errno(err, sys, "cannot lock %s", l->path);
+    qr_auto(qr_json_free_p) struct qr_json *holder = read_text(l->fd);
+    if (same_ring(opt, holder) && set_lock(l->fd, F_RDLCK, RUN) == 0) return QR_OK;
     *ret_held = true;
-    return refuse(opt, who, err);
+    return report_in_use(opt, holder, err);
 }
 
-/* One try. *ret_sys: why there are no locks here; *ret_held: try again. */
-static enum qr_code try(const struct qr_run_lock_options *opt, struct qr_run_lock *l,
-                        bool *ret_held, int *ret_sys, struct qr_err *err) {
+/* One attempt. *ret_sys: errno if locks are not supported; *ret_held: retry. */
+static enum qr_code try_lock(const struct qr_run_lock_options *opt, struct qr_run_lock *l,
+                             bool *ret_held, int *ret_sys, struct qr_err *err) {
     *ret_held = false;
     enum qr_code code = qr_file_open(l->path, O_RDWR | O_CREAT | O_NOFOLLOW, &l->fd, err);
     if (code != QR_OK) return code;
     int sys = set_lock(l->fd, F_WRLCK, GATE);
-    if (sys == 0 && is_there(l)) {
+    if (sys == 0 && is_current_file(l)) {
         code = take_run(opt, l, ret_held, err);
         set_lock(l->fd, F_UNLCK, GATE);
         return code;
@@ -154,7 +156,7 @@ static enum qr_code try(const struct qr_run_lock_options *opt, struct qr_run_loc
     *ret_held = sys == 0 || is_held(sys);
     if (!*ret_held) return *ret_sys = sys, QR_OK;
     return qr_fail(err, QR_UNAVAILABLE,
-                   "%s is held by another process that does not go on; please retry", l->path);
+                   "%s is locked by a process that does not respond; please retry", l->path);
 }
 
 enum qr_code qr_run_lock_take(const struct qr_run_lock_options *opt, struct qr_run_lock *ret,
@@ -164,7 +166,7 @@ enum qr_code qr_run_lock_take(const struct qr_run_lock_options *opt, struct qr_r
     enum qr_code code;
     bool held;
     int sys = 0;
-    while ((code = try(opt, &l, &held, &sys, err)) != QR_OK && held &&
+    while ((code = try_lock(opt, &l, &held, &sys, err)) != QR_OK && held &&
            qr_now_ns(&qr_clock_monotonic) < until) {
         close(l.fd);
         l.fd = -1;
@@ -177,11 +179,12 @@ enum qr_code qr_run_lock_take(const struct qr_run_lock_options *opt, struct qr_r
     }
     if (l.fd >= 0) close(l.fd);
     if (sys) {
-        if (sys != ENOLCK) unlink(l.path); /* that may pass, and be another one's lock */
+        /* ENOLCK may pass, and the file may be locked by another process */
+        if (sys != ENOLCK) unlink(l.path);
         char text[128];
         qr_warn(opt->log, "worker",
-                "%s: the file system has no locks (%s): a second run in this folder would not be "
-                "noticed",
+                "%s: the file system does not support locks (%s); a second run in this folder "
+                "would not be detected",
                 opt->dir, strerror_r(sys, text, sizeof text));
     }
     free(l.path);
@@ -190,7 +193,7 @@ enum qr_code qr_run_lock_take(const struct qr_run_lock_options *opt, struct qr_r
 
 void qr_run_lock_release(struct qr_run_lock *l) {
     if (l->held) {
-        bool last = set_lock(l->fd, F_WRLCK, GATE) == 0 && is_there(l) &&
+        bool last = set_lock(l->fd, F_WRLCK, GATE) == 0 && is_current_file(l) &&
                     set_lock(l->fd, F_WRLCK, RUN) == 0;
         if (last) unlink(l->path);
         close(l->fd);

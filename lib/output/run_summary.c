@@ -1,5 +1,6 @@
-/* What is said of a run at its end: why training stopped, which epoch was best, the values of the
- * weights that are written, the confusion matrix. */
+/* output/run_summary.c — texts at the end of a run: why training stopped, the best epoch, the
+ * values of the weights that are written, the confusion matrix. Start reading at
+ * outputs_why_stopped(). */
 #include "base/mem.h"
 #include "base/text.h"
 #include "output/outputs_impl.h"
@@ -21,7 +22,7 @@ char *outputs_why_stopped(const struct qr_train_spec *t, const struct qr_train_r
 
 char *outputs_best_text(const struct qr_early_stopping *e, const struct qr_train_result *r) {
     const char *of = r->restored           ? "that epoch's"
-                     : r->evaluated_at_end ? "an average of those that were trained"
+                     : r->evaluated_at_end ? "an average of the trained ones"
                                            : "the last epoch's";
     if (!e->on || !r->best_epoch)
         return r->evaluated_at_end ? qr_xasprintf("the weights are %s", of) : NULL;
@@ -47,9 +48,9 @@ char *outputs_confusion_text(const struct qr_train_result *r) {
     const char *samples = r->has_val ? "validation" : "training";
     size_t n = r->confusion.n;
     struct qr_buf b = {0};
-    if (n > SHOWN) return qr_xasprintf("confusion matrix of %zu classes: result.json has it", n);
+    if (n > SHOWN) return qr_xasprintf("confusion matrix of %zu classes: see result.json", n);
     qr_buf_printf(
-        &b, "confusion matrix of the %s samples (a row a label, a column an answer):", samples);
+        &b, "confusion matrix of the %s samples (rows: labels, columns: predictions):", samples);
     for (size_t i = 0; i < n * n; i++)
         qr_buf_printf(&b, "%s%7llu", i % n ? "" : "\n", (unsigned long long)counts[i]);
     return (char *)QR_MOVE(b.p);

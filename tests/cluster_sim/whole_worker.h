@@ -127,7 +127,7 @@ static void write_log(void *ctx, enum qr_log_level level, const char *module, co
     if (level == QR_LOG_WARNING && strstr(message, "coverage refused"))
         broken(x->w, x, "coverage is a net that is never needed", message);
     say(x, "log: %s: %s", module, message);
-    if (strstr(message, "the last one could not be published")) x->w->store.gave_up = true;
+    if (strstr(message, "cannot publish the last checkpoint")) x->w->store.gave_up = true;
     for (unsigned i = 0; i < x->w->n && !x->named_ns; i++) {
         snprintf(name, sizeof name, "worker %u (host%u:2222)", i, i);
         if ((x->w->victims >> i & 1) && i != x->index && level == QR_LOG_WARNING &&

@@ -9,7 +9,7 @@ run 2 "data.channels.train: there are no files below $work/gone/" "$(channels "{
 run 2 'https://h.example/in/: an https:// server has no list of its files; name each one' "$(channels '{"train": "https://h.example/in/"}' channel5)"
 run 2 'data.channels|an object' "$(channels '"x"' channel3)"
 wrong 2 "there is no channel 'tset'; there are: train, test" "$qring" evaluate "$(channels '{"train": "a.csv", "test": "b.csv"}' channel4)" --weights w.h5 --channel tset
-wrong 2 '--channel and --data name other samples' "$qring" evaluate "$base" --weights w.h5 --channel a --data b
+wrong 2 '--channel and --data are both given' "$qring" evaluate "$base" --weights w.h5 --channel a --data b
 
 # data
 { echo x0,x1,x2,x3,x4,x5,x6,x7,y; echo 0,0,0,0,0,0,0,0,1; echo 0,0,nan,0,0,0,0,0,-1; } >"$work/nan.csv"
@@ -78,9 +78,9 @@ infer 4 'huge.safetensors' "$work/huge.safetensors"
 infer permanent 'pqc' tests/golden/tfq/qcnn_three_weights.h5
 infer permanent 'Keras' "$work/x.weights.h5"
 infer permanent 'nothing.h5' "$work/nothing.h5"
-wrong 2 "--wait: 'soon' is no length of time" "$qring" infer "$base" --weights "$work/nothing.h5" --wait soon
+wrong 2 "--wait: 'soon' is not a duration" "$qring" infer "$base" --weights "$work/nothing.h5" --wait soon
 run 2 'early_stopping|validation' "$(edit 's|"train_fraction": 0.7|"train_fraction": 1|; s|"epochs": 50|"epochs": 50, "early_stopping": {}|' stopping)"
-run 2 'train.early_stopping watches val_loss, which training computes only where it evaluates|"evaluate": false' \
+run 2 'train.early_stopping watches val_loss, which training computes only when it evaluates|"evaluate": false' \
     "$(edit 's|"epochs": 50|"epochs": 50, "evaluate": false, "early_stopping": {}|' blind-stopping)"
 run permanent 'nothing.h5' "$(edit 's|"epochs": 50|"epochs": 50, "initial_weights": "'"$work"'/nothing.h5"|' initial)"
 run permanent "train.initial_weights: there is no file $cwd/nowhere.h5, and beside the job file no $work/nowhere.h5; correct the path" \
@@ -101,22 +101,22 @@ predict 4 'rows6.csv: there are no samples in it' "$(samples 6 x0,x1,x2,x3)"
 predict 4 "rows7.csv: 1 of the 4 inputs that the model was trained with is missing: x3; the file has x0, x1, x2" "$(samples 7 x0,x1,x2 1,2,3)"
 "$qring" weights "$work/net/weights.safetensors" --to "$work/net.npz" >"$work/net.log"
 wrong 2 'with the 3 input columns of|rows7.csv|dense/kernel has shape (4, 8) in the file' "$qring" predict "$net" --weights "$work/net.npz" --data "$work/rows7.csv"
-predict 4 "rows8.csv: data: sample 1 (counted from 0), column 'x0' is 1e+300; inputs lie below 2^40" "$(samples 8 x0,x1,x2,x3 1,2,3,4 1e300,-1e300,3,4)"
+predict 4 "rows8.csv: data: sample 1 (counted from 0), column 'x0' is 1e+300; inputs must be below 2^40" "$(samples 8 x0,x1,x2,x3 1,2,3,4 1e300,-1e300,3,4)"
 predict 2 '--data: there is no file|nowhere.csv; correct the path' nowhere.csv
 predict 2 'is a directory' "$work"
 predict 4 'standard input is empty' -
 wrong 2 'the job and --data are both standard input' "$qring" predict - --weights "$work/net/weights.h5" --data -
 predict 2 "--set model[7].units=3: model has 2 elements, counted from 0, and no [7]" "$(samples 9 x0,x1,x2,x3 1,2,3,4)" --set 'model[7].units=3'
 predict 2 "--format: 'xml' is neither csv nor jsonl" "$(samples 9 x0,x1,x2,x3 1,2,3,4)" --format xml
-wrong 2 '--data is missing: which samples?|- for standard input' "$qring" predict "$net" --weights "$work/net/weights.h5"
+wrong 2 '--data is missing; give a CSV or npz file|- for standard input' "$qring" predict "$net" --weights "$work/net/weights.h5"
 wrong 2 '--weights is missing' "$qring" predict "$net" --data "$work/rows9.csv"
-wrong 2 '--out would replace the samples in' "$qring" predict "$net" --weights "$work/net/weights.h5" --data "$work/rows9.csv" --out "$work/rows9.csv"
+wrong 2 '--out would overwrite the samples in' "$qring" predict "$net" --weights "$work/net/weights.h5" --data "$work/rows9.csv" --out "$work/rows9.csv"
 wrong 2 'takes no inputs (data.source is none)' "$qring" predict tests/golden/digests/jobs/vqe-hamiltonian.json --weights w.h5 --data "$work/rows9.csv"
 wrong 4 'x has 4 columns, but the model takes 8' "$qring" predict "$base" --weights tests/golden/tfq/qcnn_weights.h5 --data "$work/rows9.csv"
 turns=$root/tests/golden/digests/jobs/gate-list.json
 run_in 60 "$work/turns.log" "$qring" run "$turns" -n 1 --epochs 1 --out "$work/turns" --logdir= --checkpoints none
 "$qring" weights "$work/turns/weights.safetensors" --to "$work/turns.npz" >"$work/turns.log"
-wrong 2 'rows11.csv: x has 4 columns, but the model reads 3, and its weights hold no names to find them by' "$qring" predict "$turns" --weights "$work/turns.npz" --data "$(samples 11 id,x0,x1,x2 1,2,3,4)"
+wrong 2 'rows11.csv: x has 4 columns, but the model reads 3, and the weights hold no column names' "$qring" predict "$turns" --weights "$work/turns.npz" --data "$(samples 11 id,x0,x1,x2 1,2,3,4)"
 evaluate 4 'neither columns y0 to y2 nor a column y of classes' --data "$work/rows9.csv"
 evaluate 4 'rows10.csv: row 1 of y is 7' --data "$(samples 10 x0,x1,x2,x3,y 1,2,3,4,7)"
 evaluate 2 "--metric is 'acc'; did you mean 'accuracy'?" --metric acc

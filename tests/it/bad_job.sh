@@ -3,20 +3,20 @@
 . "$(dirname "$0")/wrong"
 
 # the profiler
-for key in '"x"|profile|an object' '{"step": [1, 2]}|profile|steps' '{"steps": 5}|profile.steps|must be an array' '{"steps": [5]}|profile.steps|first and the last' \
-    '{"steps": [1, 2, 3]}|profile.steps|first and the last' '{"steps": [0, 2]}|profile.steps[0]|1' '{"steps": [7, 2.5]}|profile.steps[1]|2.5' \
-    '{"steps": [9, 8]}|profile.steps|from 9 to 8'; do
+for key in '"x"|profile|an object' '{"step": [1, 2]}|profile|steps' '{"steps": 5}|profile.steps|must be an array' '{"steps": [5]}|profile.steps|the first and the last' \
+    '{"steps": [1, 2, 3]}|profile.steps|the first and the last' '{"steps": [0, 2]}|profile.steps[0]|1' '{"steps": [7, 2.5]}|profile.steps[1]|2.5' \
+    '{"steps": [9, 8]}|profile.steps|the first step 9 is after the last step 8'; do
     run 2 "${key#*|}" "$(edit 's/"seed": 1/"seed": 1, "profile": '"${key%%|*}"'/' profile)"
 done
 
 # values of one's own
 logs() { edit "s/\"epochs\": 50/\"epochs\": 2, \"log\": {$1}/" "$2"; }
-run 2 "train.log.a: 'lose' is no value of a step; did you mean loss?" "$(logs '"a": "lose"' log1)"
+run 2 "train.log.a: 'lose' is not a value of a step; did you mean loss?" "$(logs '"a": "lose"' log1)"
 run 2 'train.log.a|column 7' "$(logs '"a": "loss *"' log2)"
 run 2 "train.log: 'loss' is the name of another value" "$(logs '"loss": "step"' log3)"
 run 2 'gradient_norm belongs to a step' "$(logs '"a": "gradient_norm + val_loss"' log4)"
-run 2 "'a b' is no name for a metric" "$(logs '"a b": "step"' log5)"
-run 2 'names a value of an evaluation|data.train_fraction' "$(sed 's/"train_fraction": [0-9.]*/"train_fraction": 1/' "$(logs '"a": "val_loss"' log6)" >"$work/log7.json"; echo "$work/log7.json")"
+run 2 "'a b' is not a valid metric name" "$(logs '"a b": "step"' log5)"
+run 2 'uses a value of an evaluation|data.train_fraction' "$(sed 's/"train_fraction": [0-9.]*/"train_fraction": 1/' "$(logs '"a": "val_loss"' log6)" >"$work/log7.json"; echo "$work/log7.json")"
 
 # job files
 run 2 'epoch|epochs' "$(edit 's/"epochs": 50/"epoch": 50/' key)"
@@ -29,10 +29,10 @@ run 2 'mse' "$(edit 's/"mse"/"mes"/' loss)"
 run 2 'Z9' "$(edit 's/"Z7"/"Z9"/' readout)"
 # other programs' names: what they mean, where letters would say something else or nothing
 run 2 "model[0].layer is 'PQC'; did you mean 'quantum'?" "$(edit 's/"quantum"/"PQC"/' pqc)"
-run 2 "model[1].layer is 'flatten'; take it away" "$(edit '0,/{"layer": "dense"/s//{"layer": "flatten"}, {"layer": "dense"/' flatten)"
+run 2 "model[1].layer is 'flatten'; remove it" "$(edit '0,/{"layer": "dense"/s//{"layer": "flatten"}, {"layer": "dense"/' flatten)"
 run 2 "train.loss is 'sparse_categorical_crossentropy'; write 'categorical_crossentropy'" "$(edit 's/"mse"/"sparse_categorical_crossentropy"/' sparse)"
 run 2 "train.metrics[0] is 'hinge_accuracy'; did you mean 'accuracy'?" "$(edit 's/"metrics": .*/"metrics": ["hinge_accuracy"],/' hinge)"
-run 2 "train.metrics[0] is 'f1'; take \"precision\" and \"recall\"" "$(edit 's/"metrics": .*/"metrics": ["f1"],/' f1)"
+run 2 "train.metrics[0] is 'f1'; use \"precision\" and \"recall\"" "$(edit 's/"metrics": .*/"metrics": ["f1"],/' f1)"
 run 2 'train.metrics must be an array, not the string "accuracy"; write ["accuracy"]' "$(edit 's/"metrics": .*/"metrics": "accuracy",/' one-metric)"
 run 2 "train.loss is 'bce'; did you mean 'binary_crossentropy'?" "$(edit 's/"mse"/"bce"/' bce)"
 run 2 'train: unknown key '"'lr'"'; it is a key of the optimizer: {"name": "adam", "learning_rate": 0.01}' "$(edit 's/"epochs": 50/"lr": 0.1/' lr)"
@@ -42,7 +42,7 @@ run 2 "data: unknown key 'path'; did you mean 'url'?" "$(edit 's|"data": .*|"dat
 optimizer() { edit "s|\"optimizer\": .*|\"optimizer\": {$2}|" "$1"; } # name, keys
 run 2 'train.optimizer must be an object, such as {"name": "adam"}, not a string' "$(edit 's|"optimizer": .*|"optimizer": "adam"|' text)"
 run 2 "train.optimizer.name is 'QNG'; did you mean 'quantum-natural-gradient'?" "$(optimizer qng '"name": "QNG"')"
-run 2 "train.optimizer.name is 'COBYLA'; it is not there; 'spsa' takes no gradient" "$(optimizer cobyla '"name": "COBYLA"')"
+run 2 "train.optimizer.name is 'COBYLA'; not supported; use 'spsa' (gradient-free)" "$(optimizer cobyla '"name": "COBYLA"')"
 run 2 "unknown key 'eps'; did you mean 'epsilon'?" "$(optimizer eps '"name": "adam", "eps": 1e-8')"
 run 2 'train.optimizer.beta_1 is 1; it must be at least 0 and below 1' "$(optimizer beta '"name": "adam", "beta_1": 1')"
 run 2 'train.optimizer.learning_rate is -1; it must be at least 0' "$(optimizer minus '"name": "adam", "learning_rate": -1')"
@@ -59,7 +59,7 @@ run 2 't_mul is 0.5|between 1 and 1048576' "$(schedule shrinks '"cosine_restarts
 run 2 "schedule is 'CosineDecay'; did you mean 'cosine'?" "$(schedule keras '"CosineDecay"')"
 run 2 'decay_rate|the polynomial schedule|step and exponential do' "$(schedule poly '"polynomial", "decay_steps": 9, "decay_rate": 0.5')"
 run 2 'boundaries[1]|3 is not above' "$(schedule falls '"piecewise", "boundaries": [5, 3], "values": [1, 2, 3]')"
-run 2 'values|2 of them for 2 boundaries|give 3' "$(schedule short '"piecewise", "boundaries": [3, 5], "values": [1, 2]')"
+run 2 'values|2 entries for 2 boundaries|give 3' "$(schedule short '"piecewise", "boundaries": [3, 5], "values": [1, 2]')"
 run 2 'warmup_learning_rate|no warm-up|warmup_steps' "$(schedule cold '"constant", "warmup_learning_rate": 0.1')"
 run 2 'warmup_step|did you mean|warmup_steps' "$(schedule near '"constant", "warmup_step": 5')"
 model() { printf '{"model": [%s],\n "data": {"source": "csv", "url": "none.csv"}}\n' "$1" >"$work/model.json"; echo "$work/model.json"; }
@@ -128,7 +128,7 @@ sweep() { # words, the object, flags of qring sweep
     words=$1; edit 's|"seed": 1|"seed": 1, "sweep": '"$2"'|' sweep >/dev/null; shift 2
     wrong 2 "$words" "$qring" sweep "$work/sweep.json" --out "$out" "$@"
 }
-wrong 2 'the built-in job has no "sweep"; say what trials differ in' "$qring" sweep --out "$out"
+wrong 2 'the built-in job has no "sweep"; give the keys that trials differ in' "$qring" sweep --out "$out"
 run 2 "sweep: unknown key 'key'; did you mean 'keys'?" "$(edit 's|"seed": 1|"seed": 1, "sweep": {"key": {"seed": [1]}}|' sweep-run)"
 sweep 'sweep must be an object, not' '[1]'
 sweep 'sweep.keys is missing' '{}'
@@ -152,21 +152,21 @@ sweep 'sweep.halving.epochs has 1 values' '{"keys": {"seed": [1, 2]}, "halving":
 sweep 'sweep.halving.epochs[1] is 2; it must be at least 3' '{"keys": {"seed": [1, 2]}, "halving": {"epochs": [2, 2]}}'
 sweep 'sweep.halving.factor is 1; it must be between 2' '{"keys": {"seed": [1, 2]}, "halving": {"epochs": [1, 2], "factor": 1}}'
 sweep "sweep.mode is 'best'; it must be" '{"keys": {"seed": [1, 2]}, "mode": "best"}'
-sweep "sweep.metric: 'val_recall' is not a number that trials come to" '{"keys": {"seed": [1, 2]}, "metric": "val_recall"}'
-sweep "sweep.metric: 'val_loss' is computed only where training evaluates" '{"keys": {"train.evaluate": [false]}, "metric": "val_loss"}'
-sweep "sweep.metric: 'val_loss' wants validation samples" '{"keys": {"data.train_fraction": [1]}, "metric": "val_loss"}'
+sweep "sweep.metric: 'val_recall' is not a value of a trial" '{"keys": {"seed": [1, 2]}, "metric": "val_recall"}'
+sweep "sweep.metric: 'val_loss' is computed only when training evaluates" '{"keys": {"train.evaluate": [false]}, "metric": "val_loss"}'
+sweep "sweep.metric: 'val_loss' needs validation samples" '{"keys": {"data.train_fraction": [1]}, "metric": "val_loss"}'
 sweep 'sweep: trial 0 with train.epoch=2|unknown key '"'epoch'" '{"keys": {"seed": [1], "train.epoch": [2, 3]}}'
 sweep 'sweep: trial 1 with train.optimizer.learning_rate="fast": train.optimizer.learning_rate' '{"keys": {"train.optimizer.learning_rate": [0.1, "fast"]}}'
 sweep 'sweep: trial 0 with model[7].units=8: model has' '{"keys": {"model[7].units": [8]}}'
 good='{"keys": {"seed": [1, 2]}}'
 sweep '--set sweep.trials=0: sweep.trials is 0' "$good" --set sweep.trials=0
 sweep "-n: '0' is not a number in 1 ... 64" "$good" -n 0
-sweep "--lease: '1ms' is no length of time in 1s ... 24h" "$good" --lease 1ms
-sweep '--weights is not for qring sweep' "$good" --weights w.h5
+sweep "--lease: '1ms' is not a duration in 1s ... 24h" "$good" --lease 1ms
+sweep '--weights is not supported by qring sweep' "$good" --weights w.h5
 sweep '--epochs 0: train.epochs is 0' "$good" --epochs 0
-sweep '--epochs does not reach the trials: sweep.halving.epochs' '{"keys": {"seed": [1, 2]}, "halving": {"epochs": [1, 2]}}' --epochs 3
-sweep '--epochs does not reach the trials: sweep.keys.train.epochs' '{"keys": {"train.epochs": [1, 2]}}' --epochs=3
-sweep '--logdir: trials have theirs in OUT' "$good" --logdir here
+sweep '--epochs has no effect on the trials: sweep.halving.epochs' '{"keys": {"seed": [1, 2]}, "halving": {"epochs": [1, 2]}}' --epochs 3
+sweep '--epochs has no effect on the trials: sweep.keys.train.epochs' '{"keys": {"train.epochs": [1, 2]}}' --epochs=3
+sweep '--logdir: event files are in OUT' "$good" --logdir here
 sweep 'unknown flag --leas; did you mean --lease?' "$good" --leas 3s
 sweep 'gs:/bucket/x|two slashes' "$good" --to gs:/bucket/x
 : >"$work/no-folder"
@@ -190,32 +190,32 @@ chain 'model: 0 layers; give 1 to 64, such as {"layer": "dense"' ''
 chain 'model[0] must be an object, not the string "dense"' '"dense"'
 chain "model[0].layer is missing; it must be 'quantum'" '{"layers": "dense", "units": 1}'
 chain "model[0]: unknown key 'type'; did you mean 'layer'?" '{"type": "dense", "units": 1}'
-chain 'model[0].activation: softmax of one value is always 1, and nothing would train' '{"layer": "dense", "units": 1, "activation": "softmax"}'
+chain 'model[0].activation: softmax of one value is always 1; use' '{"layer": "dense", "units": 1, "activation": "softmax"}'
 chain "model[0].layer is 'conv'; it must be" '{"layer": "conv", "units": 1}'
 chain 'model[0].units is 0; it must be between 1 and' '{"layer": "dense", "units": 0}'
 chain 'model[0].units is missing; it must be an integer' '{"layer": "dense"}'
 chain "model[0].activation is 'softmaks'; it must be|did you mean 'softmax'" '{"layer": "dense", "units": 1, "activation": "softmaks"}'
 chain "model[1].activation is 'gelu'; it must be" '{"layer": "dense", "units": 1}, {"layer": "activation", "activation": "gelu"}'
 chain 'model[1].activation is missing' '{"layer": "dense", "units": 1}, {"layer": "activation"}'
-chain 'model[0].rate must be below 1: with 1 nothing passes' '{"layer": "dropout", "rate": 1}, {"layer": "dense", "units": 1}'
+chain 'model[0].rate must be below 1: with 1 every value is dropped' '{"layer": "dropout", "rate": 1}, {"layer": "dense", "units": 1}'
 chain 'model[0].rate is -0.1; it must be between 0 and 1' '{"layer": "dropout", "rate": -0.1}, {"layer": "dense", "units": 1}'
 chain 'model[0].rate is missing; it must be a number' '{"layer": "dropout"}, {"layer": "dense", "units": 1}'
 chain 'model[0] has neither factor nor offset: give one of them' '{"layer": "scale"}, {"layer": "dense", "units": 1}'
-chain 'model: no layer has weights: give a dense or a quantum layer' '{"layer": "activation", "activation": "tanh"}'
-chain 'model: every layer has "trainable": false, so nothing would train; let one learn' "$(echo "$two" | sed 's/^{/{"trainable": false, /'), {\"layer\": \"dense\", \"units\": 1, \"trainable\": false}"
+chain 'model: no layer has weights; add a dense or a quantum layer' '{"layer": "activation", "activation": "tanh"}'
+chain 'model: every layer has "trainable": false, so nothing would train; make one of them trainable' "$(echo "$two" | sed 's/^{/{"trainable": false, /'), {\"layer\": \"dense\", \"units\": 1, \"trainable\": false}"
 chain "model[0]: unknown key 'trainable'; known are" '{"layer": "dropout", "rate": 0.5, "trainable": false}, {"layer": "dense", "units": 1}'
-chain "model[1].name: 'a' is a name of model[0] too" '{"layer": "dense", "units": 1, "name": "a"}, {"layer": "dense", "units": 1, "name": "a"}'
-chain 'model[1].circuit: it takes 1 input, and model[0] gives 2; let one of them have as many as the other, or put a dense layer with 1 unit between' "$two, $(circuit "$(angle 'w*x[0]')")"
-chain 'model[1].circuit: it takes 4 inputs, and model[0] gives 2; let one of them have as many as the other, or put a dense layer with 4 units between' \
+chain "model[1].name: 'a' is also a name of model[0]" '{"layer": "dense", "units": 1, "name": "a"}, {"layer": "dense", "units": 1, "name": "a"}'
+chain 'model[1].circuit takes 1 input, but model[0] gives 2; make the numbers equal, or insert a dense layer with 1 unit between' "$two, $(circuit "$(angle 'w*x[0]')")"
+chain 'model[1].circuit takes 4 inputs, but model[0] gives 2; make the numbers equal, or insert a dense layer with 4 units between' \
     "$two, {\"layer\": \"quantum\", \"circuit\": {\"ansatz\": \"qcnn\", \"qubits\": 4}}"
-chain 'model[1].circuit: it takes no inputs, so that nothing of the layers before it would reach the outputs; use x[0]' "$two, $(circuit "$(angle w)")"
-chain 'model[1].circuit: it refers to x.a, but its inputs are the outputs of the layer before it, which have no names; write x[0]' "$two, $(circuit "$(angle 'w*x.a')")"
-chain "model[0]: filters stands in the layer and in its circuit; give it once" '{"layer": "quantum", "filters": 2, "circuit": {"ansatz": "qcnn", "qubits": 4, "filters": 2}}'
+chain 'model[1].circuit takes no inputs, so the layers before it cannot affect the outputs; use x[0]' "$two, $(circuit "$(angle w)")"
+chain 'model[1].circuit refers to x.a, but its inputs are the outputs of the previous layer, which have no names; write x[0]' "$two, $(circuit "$(angle 'w*x.a')")"
+chain "model[0]: filters is set in the layer and in its circuit; give it once" '{"layer": "quantum", "filters": 2, "circuit": {"ansatz": "qcnn", "qubits": 4, "filters": 2}}'
 chain "the job: unknown key 'layers'" '{"layer": "dense", "units": 1}' '' ', "layers": []'
 chain "the job: unknown key 'circuit'" '{"layer": "dense", "units": 1}' '' ', "circuit": {"ansatz": "qcnn", "qubits": 4}'
 chain '$schema must be a string, not true' '{"layer": "dense", "units": 1}' '' ', "$schema": true'
 chain 'train.initial_weights.layers: 0 layers; give 1 to' '{"layer": "dense", "units": 1}' ', "initial_weights": {"url": "w.h5", "layers": []}'
-chain "train.initial_weights.layers[1]: 'dense' is there twice; take one away" '{"layer": "dense", "units": 1}' ', "initial_weights": {"url": "w.h5", "layers": ["dense", "dense"]}'
+chain "train.initial_weights.layers[1]: 'dense' is a duplicate; remove it" '{"layer": "dense", "units": 1}' ', "initial_weights": {"url": "w.h5", "layers": ["dense", "dense"]}'
 chain 'train.initial_weights.url is missing; it must be a string' '{"layer": "dense", "units": 1}' ', "initial_weights": {"layers": ["dense"]}'
 cp tests/golden/tfq/qcnn_weights.h5 "$work/qcnn.h5" # layers pqc, dense, dense_1
 initial() { # words, the model's layers, layers to take
@@ -231,28 +231,28 @@ run 4 'two.csv: x has 2 columns, but the model takes 3; correct one of them' "$w
 classes=tests/golden/digests/jobs/categorical-crossentropy.json
 sed 's/"activation": "softmax"/"activation": "linear"/' "$classes" >"$work/linear.json"
 for command in run validate; do
-    wrong 2 'model[1]: its outputs (activation linear) may lie below 0, but train.loss categorical_crossentropy takes them for probabilities; give it "activation": "softmax", or the loss "from_logits": true' \
+    wrong 2 'model[1]: its outputs (activation linear) may be below 0, but train.loss categorical_crossentropy expects probabilities; set "activation": "softmax" there, or "from_logits": true in the loss' \
         "$qring" $command "$work/linear.json" --out "$out"
 done
-run 2 'model[0].readouts[0]: Z4 lies in -1 to 1, but train.loss binary_crossentropy takes it for a probability; use such as "0.5 + 0.5*Z0"' \
+run 2 'model[0].readouts[0]: Z4 lies in -1 to 1, but train.loss binary_crossentropy expects a probability; use a read-out such as "0.5 + 0.5*Z0"' \
     "$(edit 's/"mse"/"binary_crossentropy"/; s/"accuracy"/"binary_accuracy"/; /"dense"/d; s/"Z7"\]},/"Z7"]}/' bare)"
 
 # options of losses, weights and metrics
 loss() { sed "s/\"loss\": \"categorical_crossentropy\"/\"loss\": $1/" "$classes" >"$work/loss.json"; echo "$work/loss.json"; }
-run 2 'train.loss: from_logits, but model[1] makes probabilities (activation softmax); take one of the two away' \
+run 2 'train.loss: from_logits is set, but model[1] outputs probabilities (activation softmax); remove one of the two' \
     "$(loss '{"name": "categorical_crossentropy", "from_logits": true}')"
 run 2 "train.loss: unknown key 'delta'" "$(loss '{"name": "mse", "delta": 1}')"
 run 2 'train.loss.delta must be above 0' "$(loss '{"name": "huber", "delta": 0}')"
 run 2 'train.loss.label_smoothing' "$(loss '{"name": "categorical_crossentropy", "label_smoothing": 2}')"
 run 2 'train.class_weight: 2 numbers for 3 classes; give one for each, from class 0 on' "$(loss '"categorical_crossentropy", "class_weight": [1, 2]')"
 run 2 'train.class_weight must be an array, not an object; give a number for each class from class 0 on, such as [1, 3]' "$(loss '"categorical_crossentropy", "class_weight": {"0": 1, "1": 3}')"
-run 2 'train.class_weight: huber has no classes; use the weights of samples (data.sample_weight)' "$(loss '"huber", "class_weight": [1, 2]')"
-run 2 'train.class_weight: all classes weigh 0: nothing would train' "$(loss '"categorical_crossentropy", "class_weight": [0, 0, 0]')"
+run 2 'train.class_weight: huber has no classes; use sample weights (data.sample_weight)' "$(loss '"huber", "class_weight": [1, 2]')"
+run 2 'train.class_weight: all weights are 0, so nothing would train' "$(loss '"categorical_crossentropy", "class_weight": [0, 0, 0]')"
 metric() { tr -d '\n' <"$classes" | sed "s/\"metrics\": \[[^]]*\]/\"metrics\": [$1]/" >"$work/metric.json"; echo "$work/metric.json"; }
 run 2 'train.metrics[0]: top_k_accuracy with k 5 of 3 outputs is always 1; give a smaller "k"' "$(metric '"top_k_accuracy"')"
 run 2 "train.metrics[0]: unknown key 'k'" "$(metric '{"name": "recall", "k": 2}')"
 run 4 'but precision, recall and auc need 0 or 1' "$(edit 's/"accuracy"/"precision"/' counts)"
-run 2 'train.metrics[0]: auc has thresholds from 0 to 1, and the outputs lie in -inf to inf' "$(edit 's/"accuracy"/"auc"/' auc)"
+run 2 'train.metrics[0]: auc has thresholds from 0 to 1, but the outputs lie in -inf to inf' "$(edit 's/"accuracy"/"auc"/' auc)"
 
 # objectives without labels, and Hamiltonians
 # objective NAME READOUT DATA TRAIN
@@ -261,30 +261,30 @@ objective() {
         "${5-"{\"parameter\": \"a\"}"}" "$2" "$3" "$4" >"$work/$1.json"; echo "$work/$1.json"
 }
 none='{"source": "none"}' energy='{"loss": "expectation"}'
-run 2 'train.loss: mse compares outputs with labels, and without data there are none; "expectation" minimizes' "$(objective labels '"Z0"' "$none" '{}')"
-run 2 'data.source: none, but the circuit takes 1 input; take the data gates away' "$(objective inputs '"Z0"' "$none" "$energy" '{"data": 0}')"
+run 2 'train.loss: mse compares outputs with labels, but without data there are none; "expectation" minimizes' "$(objective labels '"Z0"' "$none" '{}')"
+run 2 'data.source: none, but the circuit takes 1 input; remove the data gates' "$(objective inputs '"Z0"' "$none" "$energy" '{"data": 0}')"
 run 2 "data: unknown key 'train_fraction'" "$(objective split '"Z0"' '{"source": "none", "train_fraction": 0.5}' "$energy")"
-run 2 'train.batch_size is 8, and without data a step has one sample; take the key away' "$(objective batch '"Z0"' "$none" '{"loss": "expectation", "batch_size": 8}')"
-run 2 'train.early_stopping watches val_loss, and without data nothing validates|"monitor": "loss"' "$(objective stop '"Z0"' "$none" '{"loss": "expectation", "early_stopping": {}}')"
-run 2 'train.metrics[0]: mae compares outputs with labels, and train.loss expectation has none' "$(objective mae '"Z0"' "$none" '{"loss": "expectation", "metrics": ["mae"]}')"
+run 2 'train.batch_size is 8, but without data a step has one sample; remove the key' "$(objective batch '"Z0"' "$none" '{"loss": "expectation", "batch_size": 8}')"
+run 2 'train.early_stopping watches val_loss, but without data there is no validation|"monitor": "loss"' "$(objective stop '"Z0"' "$none" '{"loss": "expectation", "early_stopping": {}}')"
+run 2 'train.metrics[0]: mae compares outputs with labels, but train.loss expectation has none' "$(objective mae '"Z0"' "$none" '{"loss": "expectation", "metrics": ["mae"]}')"
 still() { objective "$1" '"Z0"' "$none" "{\"loss\": \"expectation\", \"optimizer\": {$2}}"; } # name, keys
-run 2 'train.optimizer.learning_rate: lbfgs finds the length of its steps itself|take it away' "$(still rate '"name": "lbfgs", "learning_rate": 0.1')"
-run 2 'train.optimizer.clipnorm: lbfgs|take it away' "$(still clip '"name": "lbfgs", "clipnorm": 1')"
+run 2 'train.optimizer.learning_rate: lbfgs chooses the length of its steps|remove it' "$(still rate '"name": "lbfgs", "learning_rate": 0.1')"
+run 2 'train.optimizer.clipnorm: lbfgs|remove it' "$(still clip '"name": "lbfgs", "clipnorm": 1')"
 run 2 'train.optimizer.memory is 0|between 1 and 20' "$(still memory '"name": "lbfgs", "memory": 0')"
 run 2 "unknown key 'momentum'|memory" "$(still momentum '"name": "lbfgs", "momentum": 0.9')"
-run 2 'train.optimizer: lbfgs needs one loss that all steps see' "$(optimizer batches '"name": "lbfgs"')"
+run 2 'train.optimizer: lbfgs needs the same loss in all steps' "$(optimizer batches '"name": "lbfgs"')"
 run 2 'train.optimizer.regularization is -1' "$(still metric '"name": "quantum-natural-gradient", "regularization": -1')"
 run 2 "unknown key 'lam'|regularization" "$(still lam '"name": "quantum-natural-gradient", "lam": 0.1')"
 run 2 'train.optimizer: quantum-natural-gradient is for one quantum layer without data' "$(optimizer natural '"name": "quantum-natural-gradient"')"
 run 2 'train.loss.weights: 1 number for 2 outputs; give one for each' "$(objective few '"Z0", "Z1"' "$none" '{"loss": {"name": "expectation", "weights": [1]}}')"
-run 2 'train.loss.weights: all outputs weigh 0' "$(objective nothing '"Z0"' "$none" '{"loss": {"name": "expectation", "weights": [0]}}')"
+run 2 'train.loss.weights: all weights are 0' "$(objective nothing '"Z0"' "$none" '{"loss": {"name": "expectation", "weights": [0]}}')"
 run 2 'train.class_weight: expectation has no classes' "$(objective class '"Z0"' "$none" '{"loss": "expectation", "class_weight": [1, 2]}')"
 watch() { f=$(objective "w$row" '"Z0"' "$none" "$energy"); sed -i "s/\"readouts\"/\"watch\": $1, \"readouts\"/" "$f"; echo "$f"; }
 run 2 'model[0].watch must be an object, not the string "Z0"' "$(watch '"Z0"')"
-run 2 "model[0].watch: 'mae' is the name of another value; give it a name of its own" "$(watch '{"mae": "Z0"}')"
-run 2 "model[0].watch: 'my energy' is no name for a metric: 1 to 24 letters" "$(watch '{"my energy": "Z0"}')"
+run 2 "model[0].watch: 'mae' is the name of another value; choose another name" "$(watch '{"mae": "Z0"}')"
+run 2 "model[0].watch: 'my energy' is not a valid metric name; use 1 to 24 letters" "$(watch '{"my energy": "Z0"}')"
 run 2 'model[0].watch.energy: observable "Z2", column 1: qubit 2 is out of range' "$(watch '{"energy": "Z2"}')"
-run 2 'model[0].watch: 9 observables; at most 8 are watched' "$(watch '{"a":"Z0","b":"Z0","c":"Z0","d":"Z0","e":"Z0","f":"Z0","g":"Z0","h":"Z0","i":"Z0"}')"
+run 2 'model[0].watch: 9 observables are watched; give at most 8' "$(watch '{"a":"Z0","b":"Z0","c":"Z0","d":"Z0","e":"Z0","f":"Z0","g":"Z0","h":"Z0","i":"Z0"}')"
 hamiltonian() { objective "h$row" "{\"hamiltonian\": $1}" "$none" "$energy"; }
 run 2 'column 3: write the Paulis of a term side by side, without @: Z0 Z1' "$(objective at '"Z0@Z1"' "$none" "$energy")"
 run 2 'column 4: coefficients must be real; this one is imaginary' "$(objective imaginary '"0.5j*Z0"' "$none" "$energy")"
@@ -303,7 +303,7 @@ weights() { sed "s|\"url\": \"[^\"]*\"|\"url\": \"$work/$1.csv\"|" "$weighted" >
 run 4 "no-w.csv: the header has no column 'w', which data.sample_weight names" "$(weights no-w)"
 run 4 "minus.csv: row 2: the weight in 'w' is -2; a weight is 0 or more, and below 2^40" "$(weights minus)"
 run 4 "data.sample_weight: the weights in 'w' are 0 for all 1 samples that train; nothing would train" "$(weights nothing)"
-run 2 "data.sample_weight: 'y' is no column of weights" "$(sed 's/"sample_weight": "w"/"sample_weight": "y"/' "$weighted" >"$work/labels.json"; echo "$work/labels.json")"
+run 2 "data.sample_weight: 'y' is not a valid column of weights" "$(sed 's/"sample_weight": "w"/"sample_weight": "y"/' "$weighted" >"$work/labels.json"; echo "$work/labels.json")"
 run 2 'model[0].l2' "$(sed 's/"l2": 0.01/"l2": -0.01/' "$weighted" >"$work/minus-l2.json"; echo "$work/minus-l2.json")"
 
 # what is allowed and seldom meant is said once, and trains
@@ -321,7 +321,7 @@ own() { # name, model, more of data, loss
 }
 one='{"layer": "dense", "units": 1}'
 own sided "$one" '' hinge
-doubted sided 'data: all 5 samples that train have the label -1, so that there is only one answer to learn, and 4 that validate have another; is the file sorted? "shuffle_split" in data, with a seed'
+doubted sided 'data: all 5 training samples have the label -1, so there is only one answer to learn, and 4 validation samples have another; if the file is sorted, set "shuffle_split" in data to a seed'
 check "the inputs are said, by name" holds "$work/sided.log" 'inputs: a, b, c'
 check "by validate too" sh -c "'$qring' validate '$work/sided.json' --out '$work/sided.v' 2>/dev/null | grep -q '^inputs *a, b, c$'"
 own mixed "$one" ', "shuffle_split": 1' hinge
@@ -329,7 +329,7 @@ run_in 60 "$work/mixed.log" "$qring" run "$work/mixed.json" -n 2 --epochs 1 --ou
 check "a split by a seed has both labels, and the data is found beside the job file" test -s "$work/mixed/weights.h5"
 check "and no warning" sh -c "! grep -q 'one answer' '$work/mixed.log'"
 own columns "{\"layer\": \"quantum\", \"circuit\": {\"qubits\": 2, \"gates\": [$(turn 0 0), $(turn 1 2)]}, \"readouts\": [\"Z0\"]}" ', "shuffle_split": 1' mse
-run 2 'data: the circuit reads 2 of 3 columns (a, c) and not b; if that is meant, give data "columns": ["a", "c"], which are x[0], x[1]' "$work/columns.json"
+run 2 'data: the circuit reads 2 of 3 columns (a, c) and not b; if this is intended, give data "columns": ["a", "c"], which are then x[0], x[1]' "$work/columns.json"
 wrong 2 'data: the circuit reads 2 of 3 columns (a, c) and not b' "$qring" validate "$work/columns.json"
 named() { own "$1" "{\"layer\": \"quantum\", \"circuit\": {\"qubits\": 1, \"gates\": [{\"gate\": \"RY\", \"qubits\": [0], \"angle\": \"$2\"}]}}" "$3, \"shuffle_split\": 1" mse; } # name, angle, more of data
 named by-name 'w*x.a + asin(x.c)' ', "columns": ["c", "a"]'
@@ -348,25 +348,25 @@ named outside 'w + asin(10*x.a)' ', "columns": ["a"]'
 run_in 60 "$work/outside.log" "$qring" run "$work/outside.json" -n 1 --out "$work/outside"
 check "an angle that is no number is its sample's: $(tail -n 3 "$work/outside.log")" holds "$work/outside.log" 'gives a loss or gradient that is not finite'
 own readouts "{\"layer\": \"quantum\", \"circuit\": {\"qubits\": 2, \"columns\": 3, \"gates\": [$(turn 0 0), $(turn 1 2), $(turn 0 1)]}}" ', "shuffle_split": 1' mse
-doubted readouts 'data: a sample has one label, and it is that of all 2 outputs: the layer gives no readouts, so Z of 2 qubits is read; give "readouts" with one, or a dense layer with 1 unit'
+doubted readouts 'data: a sample has one label, which is used for all 2 outputs: without readouts the layer reads Z of 2 qubits; give one in "readouts", or add a dense layer with 1 unit'
 own no-inputs "$(circuit "$(angle w)"), $one" ', "shuffle_split": 1' mse
-doubted no-inputs 'data: the circuit reads none of 3 columns (a, b, c), so that all samples are the same to it; is that meant? use x[0] in one of its angles, or "source": "none" in data'
+doubted no-inputs 'data: the circuit reads none of 3 columns (a, b, c), so all samples have the same output; use x[0] in one of its angles, or "source": "none" in data'
 sed 's/"w"/"b"/' "$work/no-inputs.json" >"$work/weight.json"
-doubted weight '"source": "none" in data; b is a weight of the circuit, the column is x.b'
+doubted weight '"source": "none" in data; b is a weight of the circuit, write x.b for the column'
 sed 's/"Z1"\]/"Z1", "X1"]/; s/"train": {/"train": {"optimizer": {"name": "adam", "learning_rate": 0}, /' "$work/weight.json" >"$work/rate.json"
-doubted rate 'train.optimizer.learning_rate is 0: no weight moves'
-doubted rate 'model[0].readouts[1]: no weight and no input can change Z1 (constant read-outs: 2 of 3); is that meant?'
+doubted rate 'train.optimizer.learning_rate is 0: the weights never change'
+doubted rate 'model[0].readouts[1]: no weight or input can change Z1 (constant read-outs: 2 of 3)'
 objective unmoved '"Z1"' "$none" "$energy" >/dev/null
-doubted unmoved 'model: no weight that trains can change what is read out, so that nothing is learnt'
+doubted unmoved 'model: no trainable weight can change the read-outs, so nothing is learned'
 own reach '{"layer": "dense", "units": 1, "activation": "sigmoid"}' ', "shuffle_split": 1' mse
-doubted reach "data: the labels lie in -1 to 1, and the model's outputs in 0 to 1: they cannot meet"
+doubted reach "data: the labels lie in -1 to 1, but the model's outputs in 0 to 1"
 own positive '{"layer": "dense", "units": 1, "activation": "sigmoid"}' ', "shuffle_split": 1' hinge
-doubted positive 'train.loss: hinge takes the sign of the outputs for the class, and they are never below 0'
+doubted positive 'train.loss: hinge uses the sign of the outputs as the class, but they are never below 0'
 sed 's/"activation": "softmax"/"activation": "sigmoid"/' tests/golden/digests/jobs/categorical-crossentropy.json >"$work/doubt.json"
 run_in 60 "$work/doubt.log" "$qring" run "$work/doubt.json" -n 1 --epochs 1 --out "$work/doubt"
 check "a loss for probabilities without a softmax: it trains" test -s "$work/doubt/weights.h5"
-check "and says one warning" test "$(grep -c 'activation is no softmax' "$work/doubt.log")" = 1
-check "qring validate says it too" test "$("$qring" validate "$work/doubt.json" 2>&1 | grep -c 'activation is no softmax')" = 1
+check "and says one warning" test "$(grep -c 'activation is not softmax' "$work/doubt.log")" = 1
+check "qring validate says it too" test "$("$qring" validate "$work/doubt.json" 2>&1 | grep -c 'activation is not softmax')" = 1
 
 # early stopping says when and why
 run_in 60 "$work/stopped.log" "$qring" run tests/golden/digests/jobs/mae-stopping.json -n 1 --out "$work/stopped"

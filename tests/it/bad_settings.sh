@@ -27,11 +27,11 @@ run 2 "--max-cost: '-1' is no number above 0" "$base" --price-per-pod-hour 1 --m
 run 2 "--max-cost: 'nan' is no number" "$base" --price-per-pod-hour 1 --max-cost nan
 run 2 '--max-cost wants a price|--price-per-pod-hour too' "$base" --max-cost 5
 run 2 '--currency wants a price' "$base" --currency EUR
-run 2 "--progress-to: 'deployment/q' is no http:// or https:// URL|kinds: job, pod" "$base" --progress-to deployment/q
-run 2 "--progress-to: 'job/' is no" "$base" --progress-to job/
-run 2 "--progress-to: 'job/A_B' is no" "$base" --progress-to job/A_B
-run 2 "--progress-to: 'ftp://host' is no" "$base" --progress-to ftp://host/
-run 2 "--progress-to: 'https://' is no" "$base" --progress-to https:///path
+run 2 "--progress-to: 'deployment/q' is not a valid target|kinds: job, pod" "$base" --progress-to deployment/q
+run 2 "--progress-to: 'job/' is not a valid target" "$base" --progress-to job/
+run 2 "--progress-to: 'job/A_B' is not a valid target" "$base" --progress-to job/A_B
+run 2 "--progress-to: 'ftp://host' is not a valid target" "$base" --progress-to ftp://host/
+run 2 "--progress-to: 'https://' is not a valid target" "$base" --progress-to https:///path
 run 2 '--currency|at most 8 bytes' "$base" --price-per-pod-hour 1 --currency doubloons
 
 # keys of the job that are set: as in the file, and who set them
@@ -43,9 +43,9 @@ set_to '--seed x: seed must be an integer' --seed x
 set_to '--seed -1: seed is -1' --seed=-1
 set_to "model has 3 elements|no [3]; to add an element, give the whole array" --set 'model[3]={"layer": "dense", "units": 1}'
 set_to "--set model[head].units=1: model: no element has the \"name\" 'head'" --set 'model[head].units=1'
-set_to "--set: 'epochs' is no PATH=VALUE" --set epochs
+set_to "--set: 'epochs' is not PATH=VALUE" --set epochs
 set_to "'train..epochs' is not a path" --set train..epochs=1
-set_to '--set wants a value' --set
+set_to '--set needs a value' --set
 set_to '--set worker.thread=2: worker.thread is no setting; did you mean' --set worker.thread=2
 set_to 'qcnn.json with model[0].circuit.qubits=4 set: model[0].readouts' --set 'model[0].circuit.qubits=4'
 wrong 2 'QRING_SET train.epochs=0: train.epochs is 0' env QRING_SET='seed=1
@@ -112,13 +112,13 @@ wrong 2 '--parameter-servers|nothing names the workers' "$qringd" "$base" --prin
 
 # evaluators
 judge() { words=$1 file=$2; shift 2; wrong 2 "$words" "$qringd" "$file" --role evaluator "$@"; } # words, job, flags
-judge 'an evaluator wants validation samples, and all 160 train|data.train_fraction below 1' "$(edit 's|"train_fraction": 0.7|"train_fraction": 1|' unjudged)" --out "$out"
-wrong permanent 'an evaluator wants validation samples' "$qring" validate "$work/unjudged.json" --role evaluator --out "$out"
+judge 'an evaluator needs validation samples, but all 160 samples train|data.train_fraction below 1' "$(edit 's|"train_fraction": 0.7|"train_fraction": 1|' unjudged)" --out "$out"
+wrong permanent 'an evaluator needs validation samples' "$qring" validate "$work/unjudged.json" --role evaluator --out "$out"
 judge "an evaluator reads a run's checkpoints, and --checkpoints is none" "$base" --out "$out" --checkpoints none
 judge '--evaluate-interval|soon|500ms, 10s' "$base" --out "$out" --evaluate-interval soon
 judge '--checkpoint-epochs|-1' "$base" --out "$out" --checkpoint-epochs -1
 judge '--out|results' "$base" --out gs://bucket/name
-wrong 2 '--role is not for qring run' "$qring" run "$base" -n 1 --role evaluator --out "$out"
+wrong 2 '--role is not supported by qring run' "$qring" run "$base" -n 1 --role evaluator --out "$out"
 wrong 2 'TF_CONFIG says who is what' env TF_CONFIG="$(tf_config 0 a:1)" "$qringd" "$base" --role evaluator --out "$out"
 run_in 60 "$work/judged.log" "$qringd" "$base" --epochs 2 --out "$work/judged"
 judge 'judged/checkpoints has the checkpoints of another job: its hash is|this evaluator|--set' "$base" --out "$work/judge" --set seed=4711 --checkpoints "$work/judged/checkpoints"
@@ -126,7 +126,7 @@ mkdir -p "$work/judge"; echo 'step,loss' >"$work/judge/evaluation.jsonl"
 judge 'judge/evaluation.jsonl: its last line is none of an evaluator; take it away, or choose another --out' "$base" --epochs 2 --out "$work/judge" --checkpoints "$work/judged/checkpoints"
 check "it stays as it was" test "$(cat "$work/judge/evaluation.jsonl")" = 'step,loss'
 rm "$work/judge/evaluation.jsonl"; mkdir "$work/judge/evaluation.jsonl"
-judge 'judge/evaluation.jsonl is a directory' "$base" --epochs 2 --out "$work/judge" --checkpoints "$work/judged/checkpoints"
+judge 'judge/evaluation.jsonl: it is a directory' "$base" --epochs 2 --out "$work/judge" --checkpoints "$work/judged/checkpoints"
 rmdir "$work/judge/evaluation.jsonl"
 : >"$work/judge/evaluation.jsonl"; $python -c "
 import fcntl, time

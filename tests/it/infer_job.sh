@@ -80,7 +80,7 @@ check "and that was said, once: $(cat "$work/late.txt.log")" test "$(grep -c "no
 job "$work/never.txt" $as "$pod/qring" infer --weights=gs://auth-infer/qcnn/none.h5 --wait=1s; rc=$?
 check "weights that never come: please retry (138), not $rc" test $rc = 138
 check "and the pod's last words say so: $(cat "$work/never.txt.log")" sh -c \
-    "tail -n 1 '$work/never.txt.log' | grep -q 'no weights yet at gs://auth-infer/qcnn/none.h5, after 1s (--wait): has the training that writes them ended?'"
+    "tail -n 1 '$work/never.txt.log' | grep -q 'no weights at gs://auth-infer/qcnn/none.h5 after 1s (--wait); check whether the training that writes them still runs'"
 put qcnn/damaged.h5 "$work/data.csv"
 # shellcheck disable=SC2086
 job "$work/damaged.txt" $as "$pod/qring" infer --weights=gs://auth-infer/qcnn/damaged.h5 --wait=20s; rc=$?

@@ -34,7 +34,7 @@ for (name, kind), rows in page.keys.items():
         code, text, said = ask(key)
         check(code == 0 and start in text, f"{key}, asked for: exit {code}, {said}")
         default = row.default.replace("`", "")
-        wanted = "; must be given" if not default else "" if default == "-" else f"; default {default}"
+        wanted = "; required" if not default else "" if default == "-" else f"; default {default}"
         check(flat(wanted) in flat(text), f"{key}: '{wanted}'")
         check("; default -" not in flat(text).replace("; default -1", ""), f"{key}: a dash is no default")
         # it is asked for by its path: no key of the same name that is not below it
@@ -51,7 +51,7 @@ def holds(about, *parts, but=()):
 holds("optimizer", "Optimizers\n", "train.optimizer.clipnorm", 'With "name": "lion":')
 holds("Optimizers", "train.optimizer.clipnorm", but=["Training\n"])
 holds("adam", 'With "name": "adam", "adamw":', "train.optimizer.amsgrad", but=["nesterov", "clipnorm"])
-holds("model.layers", "Model\n", "model[].layer: ", "Parts of it: Circuits, Ansätze,")
+holds("model.layers", "Model\n", "model[].layer: ", "Subsections: Circuits, Ansätze,")
 holds("model[0].circuit.gates[12].angle", "model[].circuit.gates[].angle: ", "model[].circuit.gates[].angle.data")
 holds("early stopping", "Keras' callback", "train.early_stopping.patience")
 holds("EARLY-STOPPING", "train.early_stopping.patience")
@@ -73,7 +73,7 @@ for odd in ("", ".", "[", "model[", "x" * 5000, ".".join("a" * 40)):
 done = subprocess.run([qring, "help"], capture_output=True, text=True)
 check("help job [WORD]" in done.stdout, "qring help lists it")
 full = subprocess.run([qring, "help", "job"], stdout=open("/dev/full", "w"), stderr=subprocess.PIPE, text=True)
-check(full.returncode == 2 and "standard output cannot be written" in full.stderr, f"a full disk: {full.returncode} {full.stderr}")
+check(full.returncode == 2 and "cannot write standard output" in full.stderr, f"a full disk: {full.returncode} {full.stderr}")
 print(f"{passed} passed, {failed} failed, 0 skipped")
 P
 grep -v ' skipped$' "$work/said"

@@ -6,7 +6,7 @@
 cat >"$work/faults" <<'T'
 # a sed script for deploy/jobs/qcnn.json | what the program says
 s/"epochs"/"epoch"/ | unknown key 'epoch'
-s/"name": "qcnn"/"name": "q cnn"/ | is no job name
+s/"name": "qcnn"/"name": "q cnn"/ | is not a valid job name
 s/"seed": 1/"seed": -1/ | must be at least 0
 s/"seed": 1/"seed": 1.5/ | seed
 s/"seed": 1/"seed": 1, "$schema": 1/ | must be a string

@@ -35,7 +35,7 @@ all_killed() {
     # shellcheck disable=SC2086
     run_in 120 "$work/log" "$qring" run "$job" -n 1 --epochs $epochs --out "$d" $often; rc=$?
     check "$name: it ends with 0, not $rc: $(tail -n 2 "$work/log")" test $rc = 0
-    if grep -q "^goes on from step" "$work/log"; then resumed="$resumed $name"; fi
+    if grep -q "^resuming from step" "$work/log"; then resumed="$resumed $name"; fi
     as_undisturbed "all killed"
 }
 kills=0

@@ -209,7 +209,7 @@ for name in permuted with-id; do
     "$qring" evaluate "$work/iris.json" --weights "$iris/weights.safetensors" --data "$work/$name.csv" --json >"$work/said" 2>"$work/log"
     check "$name: loss, metrics and matrix are those of the file that trained: $(cat "$work/said" "$work/log")" test "$(sed 's/.*"samples"/"samples"/' "$work/said")" = "$own"
 done
-check "columns that are not read are named once" test "$(cat "$work/log")" = "I qring: $work/with-id.csv: columns that are no inputs are not read: id, note"
+check "columns that are not read are named once" test "$(cat "$work/log")" = "I qring: $work/with-id.csv: ignoring columns that are not inputs: id, note"
 "$qring" predict "$iris" --data "$work/iris.csv" >"$work/by-name" 2>"$work/log" || fail "by name: $(cat "$work/log")"
 for name in permuted with-id unlabelled places; do
     "$qring" predict "$iris" --data "$work/$name.csv" 2>"$work/log" | cmp - "$work/by-name" || fail "$name: $(cat "$work/log")"
@@ -236,7 +236,7 @@ nameless predict places
 check "without names nothing is said of columns that have none: $(cat "$work/log")" test ! -s "$work/log"
 nameless predict permuted
 check "weights without names: the order that is taken is said: $(cat "$work/log")" holds "$work/log" \
-    'permuted.csv: the weights hold no names of inputs; columns are taken in file order: height, length, width'
+    'permuted.csv: the weights hold no names of inputs; using the columns in file order: height, length, width'
 nameless evaluate iris; rc=$?
 check "words without classes: exit 4, not $rc: $(cat "$work/log")" test $rc = 4
 check "words without classes: why" holds "$work/log" 'the weights do not say which class each is'
@@ -251,7 +251,7 @@ predict "$work/asin.csv" --out "$work/old" >"$work/said" 2>&1
 check "an error leaves what was there" test "$(cat "$work/old")" = old
 check "and no temporary file" test -z "$(find "$work" -name '*.tmp-*')"
 predict "$work/ac.csv" >/dev/full 2>"$work/log"; rc=$?
-check "a full disk behind standard output: exit 2, not $rc" sh -c "test $rc = 2 && grep -q 'standard output cannot be written' '$work/log'"
+check "a full disk behind standard output: exit 2, not $rc" sh -c "test $rc = 2 && grep -q 'cannot write standard output' '$work/log'"
 
 # a reader that has seen enough
 { echo a,c; yes 0.5,0.25 | head -n 50000; } >"$work/many.csv"

@@ -121,8 +121,8 @@ while IFS=: read -r mode words; do
     esac
     short "bad-$mode"
     check "$mode: exit code $code" test "$code" = 0
-    check "$mode: said with '$words': $(grep 'not told' "$work/bad-$mode.log")" grep -qE "the TrainJob is not told: .*$words" "$work/bad-$mode.log"
-    check "$mode: said once" test "$(grep -c 'is not told' "$work/bad-$mode.log")" = 1
+    check "$mode: said with '$words': $(grep 'cannot update' "$work/bad-$mode.log")" grep -qE "cannot update the TrainJob: .*$words" "$work/bad-$mode.log"
+    check "$mode: said once" test "$(grep -c 'cannot update' "$work/bad-$mode.log")" = 1
     check "$mode: no token in the log" sh -c '! grep -q "second\|namespaces/" "$1"' - "$work/bad-$mode.log"
     check "$mode: the same bits" test "$(digest "bad-$mode")" = "$(digest nobody)"
     bound "$mode: longer than without" $((took_ms - alone)) 4000
@@ -135,7 +135,7 @@ done <<T
 html:answers 503
 cut:127.0.0.1:$tls
 short:127.0.0.1:$tls
-hang:(no answer by the end of the run|127.0.0.1:[0-9]+: Timeout was reached)
+hang:(no response by the end of the run|127.0.0.1:[0-9]+: Timeout was reached)
 ca:certificate cannot be verified
 no-ca:certificate
 token:nowhere
@@ -159,7 +159,7 @@ check "its annotations" said tls '(lambda a: a["qring.dev/progress"] == "100%" a
     float(a["qring.dev/val_accuracy"]) >= 0 and a["qring.dev/remaining"] == "0s")(said[-1]["body"]["metadata"]["annotations"])'
 echo 403 >"$work/tls/mode"
 object refused
-check "a service account that may not: said once" test "$code$(grep -c 'job/progress is not told: its service account may not patch it: .*403' "$work/refused.log")" = 01
+check "a service account that may not: said once" test "$code$(grep -c 'cannot update job/progress: the pod.s service account may not patch it: .*403' "$work/refused.log")" = 01
 echo 200 >"$work/tls/mode"
 short outside --progress-to job/progress
 check "outside a cluster: said, and it trains" test "$code$(grep -c "nobody is told of the run's progress: KUBERNETES_SERVICE_HOST is not set" "$work/outside.log")" = 01
@@ -172,7 +172,7 @@ check "another server: $(tail -n 1 "$work/elsewhere.log")" test "$code" = 0
 check "the same JSON, no token" said plain 'all(s["method"] == "POST" and s["path"] == "/hook?key=hush" and s["token"] for s in said) and
     status[-1]["progressPercentage"] == 100'
 short nowhere --progress-to "http://me:hush@127.0.0.1:1/hush?key=hush"
-check "nobody listens" test "$code$(grep -c 'http://127.0.0.1:1 is not told: 127.0.0.1:1: ' "$work/nowhere.log")" = 01
+check "nobody listens" test "$code$(grep -c 'cannot update http://127.0.0.1:1: 127.0.0.1:1: ' "$work/nowhere.log")" = 01
 check "no log has a password, a path or a query of the target" sh -c '! grep -l hush "$0"/elsewhere.log "$0"/nowhere.log' "$work"
 
 # ---- qring run hands it on, and a sweep's trials tell nobody ----

@@ -56,11 +56,11 @@ for n in 1 2; do
         [ $rc = 137 ] || check "-n $n: who was not killed has ended with 0, not $rc" test $rc = 0
     done
     check "-n $n: killed four times before it saw the end: $kills, at attempt $attempt" test $kills = 4
-    went=$(grep -c "^goes on from step" "$d.log")
+    went=$(grep -c "^resuming from step" "$d.log")
     check "-n $n: starts went on from a step (the first kill may come before the first checkpoint): $went" test "$went" -ge $((kills - 2))
     check "-n $n: it ends" run_in 120 "$d.last" "$qring" run "$work/job.json" -n $n --out "$d" $often
     check "-n $n: the last start says where it goes on" \
-        grep -q "^goes on from step [0-9]* of $((2 * epochs)), [0-9]* epochs finished ($d/checkpoints; --fresh" "$d.last"
+        grep -q "^resuming from step [0-9]* of $((2 * epochs)), [0-9]* epochs finished ($d/checkpoints; --fresh" "$d.last"
     as_undisturbed "$d" "-n $n, kill -9 four times"
     # Two may be of one step: before the evaluation that follows it, and after. The other one may sort behind the named one, and stays then.
     files=$(ls "$d/checkpoints" | grep -c 'safetensors$') steps=$(ls "$d/checkpoints" | sed -n 's/.*-\([0-9]*\)-.*safetensors$/\1/p' | sort -u | wc -l)
@@ -78,7 +78,7 @@ check "SIGTERM: 143, not $rc" test $rc = 143
 pass=$(latest "$d" pass) had=$(lines "$d/steps.jsonl")
 check "SIGTERM: the log has the lines up to the checkpoint ($had, $pass)" test "${pass:-0}" -ge 299 -a "$had" -ge "${pass:-0}" -a "$had" -le $((${pass:-0} + 1))
 check "SIGTERM: it goes on" run_in 120 "$d.last" "$qring" run "$work/job.json" -n 3 --out "$d" $often
-check "SIGTERM: from pass $pass" grep -q "goes on from step $(latest_step=$((pass - pass / 3)); echo $latest_step) " "$d.last"
+check "SIGTERM: from pass $pass" grep -q "resuming from step $(latest_step=$((pass - pass / 3)); echo $latest_step) " "$d.last"
 as_undisturbed "$d" "SIGTERM, then 3 workers"
 digest=$(json_string "$d/result.json" state_digest)
 check "SIGTERM: the digest is printed" grep -qx "state_digest: $digest" "$d.last"
@@ -86,13 +86,13 @@ check "SIGTERM: and in the log" grep -q "done: .*state_digest $digest" "$d/worke
 
 # done, more epochs, fewer
 check "done: again" run_in 60 "$work/done.log" "$qring" run "$work/job.json" -n 2 --out "$d" --json
-check "done: says so" grep -q "already trained: $((2 * epochs)) steps, $epochs epochs.*--fresh trains again" "$work/done.log"
+check "done: says so" grep -q "already trained: $((2 * epochs)) steps, $epochs epochs.*--fresh starts over" "$work/done.log"
 check "done: the result again" grep -q state_digest "$work/done.log"
 check "done: a worker alone says so too" run_in 60 "$work/done1.log" "$qringd" "$work/job.json" --out "$d"
 check "done: in its log" grep -q "already trained.*state_digest $(json_string "$d/result.json" state_digest);" "$work/done1.log"
 check "more epochs, undisturbed" run_in 120 "$work/more.log" "$qring" run "$work/job.json" -n 1 --out "$work/more" --epochs $((epochs + 40)) --logdir=
 check "more epochs go on" run_in 120 "$work/more2.log" "$qring" run "$work/job.json" -n 2 --out "$d" --epochs $((epochs + 40)) --logdir=
-check "more epochs: from where it ended" grep -q "goes on from step $((2 * epochs)) of $((2 * epochs + 80))" "$work/more2.log"
+check "more epochs: from where it ended" grep -q "resuming from step $((2 * epochs)) of $((2 * epochs + 80))" "$work/more2.log"
 as_undisturbed "$d" "more epochs" "$work/more"
 check "fewer epochs are trained already" run_in 60 "$work/fewer.log" "$qring" run "$work/job.json" -n 1 --out "$d" --epochs 3
 check "fewer epochs: says so" grep -q "already trained" "$work/fewer.log"
@@ -102,7 +102,7 @@ for name in adamw-warmup-polynomial nadam-restarts adagrad-average-piecewise; do
     job=tests/golden/digests/jobs/$name.json o=$work/$name
     check "$name: two epochs" run_in 60 "$o.log" "$qring" run $job -n 2 --out "$o" --epochs 2 --logdir=
     check "$name: goes on" run_in 60 "$o.log" "$qring" run $job -n 1 --out "$o" --logdir=
-    check "$name: from step 4" grep -q "goes on from step 4 of 10" "$o.log"
+    check "$name: from step 4" grep -q "resuming from step 4 of 10" "$o.log"
     check "$name: undisturbed" run_in 60 "$o.log" "$qring" run $job -n 1 --out "$o-ref" --checkpoints none --logdir=
     as_undisturbed "$o" "$name" "$o-ref"
     check "$name: the committed digest" grep -q "^$name	10	$(json_string "$o/result.json" state_digest)$" tests/golden/digests/f32-v1.tsv
@@ -176,7 +176,7 @@ kill -9 $r; wait $r 2>/dev/null
 mkdir -p "$work/heirs"; cp -r "$d/checkpoints" "$work/heirs/"
 sed 's/"name": "resume"/"name": "heirs"/' "$work/job.json" >"$work/heirs.json"
 check "copied: the same settings go on" run_in 120 "$work/heirs.log" "$qring" run "$work/heirs.json" -n 2 --out "$work/heirs" $often
-check "copied: from where they were" grep -q "^goes on from step [0-9]* of $((2 * epochs))" "$work/heirs.log"
+check "copied: from where they were" grep -q "^resuming from step [0-9]* of $((2 * epochs))" "$work/heirs.log"
 check "copied: the digest" test "$(json_string "$work/heirs/result.json" state_digest)" = "$(json_string "$work/ref/result.json" state_digest)"
 check "copied: the weights" cmp "$work/heirs/weights.h5" "$work/ref/weights.h5"
 mkdir -p "$work/strangers"; cp -r "$d/checkpoints" "$work/strangers/"
@@ -271,7 +271,7 @@ for i in 0 1 2; do check "403: worker $i names the bucket" holds "$work/late$i.l
 # a disk that fills up: training goes on and ends
 if [ -d /dev/shm ] && [ "$(id -u)" = 0 ] && mkdir -p "$work/full" && mount -t tmpfs -o size=16k tmpfs "$work/full" 2>/dev/null; then
     check "a full disk: training ends with 0" run_in 120 "$work/full.log" "$qring" run "$work/job.json" -n 1 --out "$work/onfull" --checkpoints "$work/full/ck" $often
-    check "a full disk: it is said" grep -q "could not be published.*No space left" "$work/onfull/worker-0.log"
+    check "a full disk: it is said" grep -q "cannot publish the checkpoint.*No space left" "$work/onfull/worker-0.log"
     as_undisturbed "$work/onfull" "a full disk"
     umount "$work/full"
 else

@@ -66,7 +66,7 @@ ends_with 2 'the job on standard input: line 1, column 1' "$work/empty.log" "$qr
 
 # what differs, by key
 ends_with 0 "train.epochs: 3 in the run in $work/ref, 4 here" "$work/more.log" "$qring" run "$work/job.json" --set train.epochs=4 --out "$work/ref"
-check "and it goes on" grep -q '^goes on from step 6 of 8' "$work/more.log"
+check "and it goes on" grep -q '^resuming from step 6 of 8' "$work/more.log"
 ends_with 0 "train.epochs: 4 in the run in $work/ref, 2 here" "$work/fewer.log" "$qringd" "$work/job.json" --epochs 2 --out "$work/ref"
 ends_with 2 "seed: 5 in the run in $work/ref, 6 here; train.loss: \"mse\" in the run in $work/ref, \"mae\" here: $work/ref/checkpoints has the checkpoints of another job" \
     "$work/other.log" "$qring" run "$work/job.json" --epochs 4 --seed 6 --set train.loss=mae --out "$work/ref"

@@ -58,7 +58,7 @@ for n in 1 2 5; do
     [ $n = 1 ] || as "$work/grid$n" "$work/grid1" "-n $n"
 done
 check "again: nothing to do" run_in 60 "$work/again.log" "$qring" sweep "$work/grid.json" --out "$work/grid2" $quick
-check "it says so" holds "$work/again.log" 'goes on: 64 rows are there'
+check "it says so" holds "$work/again.log" 'resuming: 64 rows are there'
 as "$work/grid2" "$work/grid1" "again"
 
 # a trial is a run
@@ -114,7 +114,7 @@ background "$work/asked" "$work/asked.log" "$work/long.json" -n 2 --lease 60s
 until_steps "$work/asked" 0000 300
 kill -TERM $r; wait $r; rc=$?
 check "SIGTERM: 143, not $rc" test $rc = 143
-check "it says what now" holds "$work/asked.log" 'stopped; the same command goes on'
+check "it says what now" holds "$work/asked.log" 'stopped; the same command resumes'
 check "the same command goes on, at once" run_in 50 "$work/asked2.log" "$qring" sweep "$work/long.json" -n 2 --out "$work/asked" $quick --lease 60s
 as "$work/asked" "$work/long" "SIGTERM"
 
@@ -159,9 +159,9 @@ check "one of two fails: exit 0" run_in 60 "$work/bad.log" "$qring" sweep "$work
 check "its row says why" grep -q '^1,failed,0,0,1e+30,sgd,.*gives a loss or gradient that is not finite' "$work/bad/sweep.csv"
 run_in 60 "$work/worse.log" "$qring" sweep "$work/worse.json" --out "$work/worse" $quick; rc=$?
 check "all fail: exit 4, not $rc" test $rc = 4
-check "which is said" holds "$work/worse.log" 'no trial came to a number'
+check "which is said" holds "$work/worse.log" 'no trial has a result'
 check "--fresh, --json" sh -c "'$qring' sweep '$work/bad.json' --out '$work/bad' $quick --fresh --json 2>'$work/fresh.log' | cmp - '$work/bad/sweep.json'"
-check "it has trained again" sh -c "! grep -q 'goes on' '$work/fresh.log'"
+check "it has trained again" sh -c "! grep -q 'resuming' '$work/fresh.log'"
 
 # --fresh removes what the sweep makes, nothing of the user's, and nothing below a link
 mkdir -p "$work/bad/sweep/keep" "$work/mine/rows"

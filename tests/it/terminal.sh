@@ -107,7 +107,7 @@ check "so does --json: $code" test "$code" = 0
 check "lines of what matters: $(head -n 1 "$work/lines")" \
     test "$(grep -cE '^step [0-9]+ of 2000000, epoch [0-9]+ of 1000000; [0-9.e+]+ steps/s, .* left; loss [0-9.]+, val_loss [0-9.]+; 1 member$' "$work/lines")" -ge 3
 check "the steps grow" test "$(grep -o '^step [0-9]*' "$work/lines" | sort -u | wc -l)" -ge 3
-check "and the last says where it was: $(tail -n 1 "$work/lines")" grep -qE '^127.0.0.1:[0-9]+ answers no more: its last answer was of step [0-9]+ of 2000000 \(.*\)$' "$work/lines"
+check "and the last says where it was: $(tail -n 1 "$work/lines")" grep -qE '^127.0.0.1:[0-9]+ does not respond any more: its last response was at step [0-9]+ of 2000000 \(.*\)$' "$work/lines"
 check "objects, one a line" $python -c 'import json, sys
 rows = [json.loads(line) for line in open(sys.argv[1])]
 sys.exit(not (len(rows) >= 3 and all(r["metrics"]["qring_steps_planned"] == 2000000 for r in rows)))' "$work/objects"

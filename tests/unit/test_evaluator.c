@@ -196,7 +196,7 @@ static void test_others(void) {
     size_t n_train = load.data.n_train;
     load.data.n_train = load.data.n_samples;
     CHECK(EVALUATES(EPOCHS, false, {STOP, 0}) == QR_INVALID_ARGUMENT &&
-              strstr(err.msg, "wants validation samples") && strstr(err.msg, "train_fraction"),
+              strstr(err.msg, "needs validation samples") && strstr(err.msg, "train_fraction"),
           "%s", err.msg);
     load.data.n_train = n_train;
     world_end();

@@ -98,12 +98,11 @@ static const struct {
      .words = "the circuit names 1 of its 3 columns and not a, petal length; "
               "if that is meant, give data \"columns\""},
     {RX("{\"data\": 2}"), "", "",
-     .words = "the circuit reads 1 of 3 columns (b) and not a, petal "
-              "length; if that is meant, give data \"columns\": "
-              "[\"b\"], which are x[0]"},
+     .words = "the circuit reads 1 of 3 columns (b) and not a, petal length; if this is intended, "
+              "give data \"columns\": [\"b\"], which are then x[0]"},
     {RX("\"x.b + x[0]\""), "", "",
      .words = "calls some columns by name (x.b) and others by number "
-              "(x[0]); data.columns must say"},
+              "(x[0]); list all of them by name in data.columns"},
     {RX("\"x.petal\""), "", "",
      .words = "there is no column 'petal'; there are: a, petal length, b"},
     {RX("\"x.c\""), "", ", \"columns\": [\"a\", \"b\"]",
@@ -155,7 +154,7 @@ static void test_nameless(void) {
          "{\"qubits\": 1, \"gates\": [" RX(
              "\"x.a\"") "]}}], \"data\": {\"source\": \"csv\", "
                         "\"url\": \"d.csv\"}, \"train\": {\"loss\": \"mse\"}}",
-         "model[1].circuit: it refers to x.a, but its inputs are the outputs of the layer before"},
+         "model[1].circuit refers to x.a, but its inputs are the outputs of the previous layer"},
         {"{\"model\": [{\"layer\": \"quantum\", \"circuit\": {\"qubits\": 1, \"gates\": "
          "[" RX("\"x.a\"") "]}}], \"data\": {\"source\": \"cluster-excitations\"}, "
                            "\"train\": {\"loss\": \"mse\"}}",

@@ -21,27 +21,24 @@ static const struct {
 } rows[] = {
     {ANGLE("{\"data\":0}"), "\"loss\":\"mse\"", "a,b,y\n3.1,1,1\n0,2,-1\n", NULL, NULL, NULL},
     {ANGLE("{\"data\":0}"), "\"loss\":\"mse\"", "a,b,y\n180,1,1\n-359,2,-1\n", NULL,
-     "data: column 'a' turns a gate by up to 359 radians, 57.1 full turns; where these are "
-     "degrees, "
-     "multiply by pi/180",
+     "data: column 'a' rotates a gate by up to 359 radians, 57.1 full turns; multiply degrees by "
+     "pi/180",
      NULL},
     {ANGLE("\"0.0174533*x[0]\""), "\"loss\":\"mse\"", "a,b,y\n180,1,1\n-359,2,-1\n", NULL, NULL,
      NULL},
     {ANGLE("90"), "\"loss\":\"mse\"", "a,b,y\n0,1,1\n0,2,-1\n", NULL,
-     "model[0]: a gate on qubit 0 turns by 90 radians, 14.3 full turns", NULL},
+     "model[0]: a gate on qubit 0 rotates by 90 radians, 14.3 full turns", NULL},
     {DENSE(1, "linear"), "\"loss\":\"mse\"", "a,b,y\n180,1,1\n-359,2,-1\n", NULL, NULL, NULL},
     {DENSE(1, "linear"), "\"loss\":\"mse\",\"batch_size\":3", "a,b,y\n1,1,1\n2,2,-1\n", NULL,
-     "train.batch_size is 3, but 2 samples train: each epoch is one step of all of them", NULL},
+     "train.batch_size is 3, but only 2 samples train: each epoch is a single step", NULL},
     {DENSE(1, "linear"), "\"loss\":\"mse\",\"batch_size\":2", "a,b,y\n1,1,1\n2,2,-1\n", NULL, NULL,
      NULL},
     {DENSE(3, "softmax"), "\"loss\":\"mse\"", "a,b,y\n1,1,1\n2,2,2\n", NULL,
-     "mse takes it for all 3 outputs, which softmax makes probabilities of classes; use "
-     "categorical_crossentropy",
-     NULL},
+     "mse compares with all 3 outputs of softmax; use categorical_crossentropy", NULL},
     /* inputs that are too large */
     {ANGLE("{\"data\":0}"), "\"loss\":\"mse\"", "a,b,y\n1,1,1\n0,-2e13,-1\n",
-     "sample 1 (counted from 0), column 'b' is -2e+13; inputs lie below 2^40 (1.1e12), and angles "
-     "are radians",
+     "sample 1 (counted from 0), column 'b' is -2e+13; inputs must be below 2^40 (1.1e12), and "
+     "angles are in radians",
      NULL, NULL},
     {DENSE(1, "linear"), "\"loss\":\"mse\"", "0,1,y\n1e300,1,1\n0,2,-1\n",
      "sample 0 (counted from 0), column '0' is 1e+300", NULL, NULL},
@@ -49,19 +46,19 @@ static const struct {
     {DENSE(3, "softmax"), "\"loss\":\"categorical_crossentropy\"",
      "a,b,y\n1,1,dog\n2,2,cat\n3,3,ape\n", NULL, NULL, "ape (0), cat (1), dog (2)"},
     {DENSE(3, "softmax"), "\"loss\":\"categorical_crossentropy\"", "a,b,y\n1,1,dog\n2,2,cat\n",
-     NULL, "no sample that trains has class 2;", "cat (0), dog (1)"},
+     NULL, "no training sample has class 2;", "cat (0), dog (1)"},
     {DENSE(1, "sigmoid"), "\"loss\":\"binary_crossentropy\"", "a,b,y\n1,1,no\n2,2,yes\n", NULL,
      NULL, "no (0), yes (1)"},
     {DENSE(1, "tanh"), "\"loss\":\"hinge\"", "a,b,y\n1,1,no\n2,2,yes\n", NULL, NULL,
      "no (-1), yes (1)"},
     {DENSE(1, "sigmoid"), "\"loss\":\"hinge\",\"metrics\":[\"auc\"]", "a,b,y\n1,1,no\n2,2,yes\n",
-     NULL, "hinge takes the sign", "no (0), yes (1)"},
+     NULL, "hinge uses the sign", "no (0), yes (1)"},
     {DENSE(1, "tanh"), "\"loss\":\"mse\",\"metrics\":[\"accuracy\"]", "a,b,y\n1,1,no\n2,2,yes\n",
      NULL, NULL, "no (-1), yes (1)"},
     {DENSE(1, "tanh"), "\"loss\":\"mse\"", "a,b,y\n1,1,no\n2,2,yes\n",
      "are words (no, yes), but the loss takes numbers", NULL, NULL},
     {DENSE(1, "tanh"), "\"loss\":\"hinge\"", "a,b,y\n1,1,yes\n2,2,yes\n", NULL,
-     "all 2 samples that train have the label 'yes'", "yes (-1)"},
+     "all 2 training samples have the label 'yes'", "yes (-1)"},
 };
 
 int main(void) {

@@ -182,7 +182,7 @@ static void test_blame(void) {
         {"model[0].circuit.qubits=4",
          "the built-in job with model[0].circuit.qubits=4 set: model[0].readouts"},
         {"model[9].units=1", "the built-in job: --set model[9].units=1: model has 3 elements"},
-        {"epochs", "--set: 'epochs' is no PATH=VALUE"},
+        {"epochs", "--set: 'epochs' is not PATH=VALUE"},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct qr_job *job;

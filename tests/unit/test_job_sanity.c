@@ -27,30 +27,31 @@ static const struct {
     const char *text, *error, *doubt;
 } of_outputs[] = {
     {LAST(DENSE("linear"), "categorical_crossentropy"),
-     "model[0]: its outputs (activation linear) may lie below 0", NULL},
+     "model[0]: its outputs (activation linear) may be below 0", NULL},
     {LAST(DENSE("tanh"), "categorical_crossentropy"), "\"softmax\"", NULL},
     {LAST(DENSE("linear"), "binary_crossentropy"),
-     "train.loss binary_crossentropy takes them for probabilities; give it \"activation\": "
-     "\"sigmoid\", or the loss \"from_logits\": true",
+     "train.loss binary_crossentropy expects probabilities; set \"activation\": \"sigmoid\" there, "
+     "or \"from_logits\": true in the loss",
      NULL},
     {LAST_OF(DENSE("linear"), LOGITS("binary_crossentropy"), ""), NULL, NULL},
     {LAST_OF(DENSE("tanh"), LOGITS("categorical_crossentropy"), ""), NULL, NULL},
     {LAST_OF(READ("\"Z1\""), LOGITS("binary_crossentropy"), ""), NULL, NULL},
     {LAST_OF(DENSE("softmax"), LOGITS("categorical_crossentropy"), ""),
-     "train.loss: from_logits, but model[0] makes probabilities (activation softmax); take one",
+     "train.loss: from_logits is set, but model[0] outputs probabilities (activation softmax); "
+     "remove one",
      NULL},
     {LAST_OF(DENSE("sigmoid"), LOGITS("categorical_crossentropy"), ""), "activation sigmoid", NULL},
     {LAST_OF(DENSE("linear"), LOGITS("binary_crossentropy"), "\"metrics\":[\"binary_accuracy\"],"),
-     NULL, "train.metrics[0]: binary_accuracy takes outputs above 0.5 for 1"},
+     NULL, "train.metrics[0]: binary_accuracy compares outputs with 0.5"},
     {LAST_OF(DENSE("softmax"), "\"categorical_crossentropy\"", "\"class_weight\":[1,2],"),
      "train.class_weight: 2 numbers for 3 classes", NULL},
     {LAST_OF(DENSE("softmax"), "\"categorical_crossentropy\"", "\"class_weight\":[1,2,0],"), NULL,
      NULL},
     {LAST_OF(DENSE("sigmoid"), "\"binary_crossentropy\"", "\"class_weight\":[1,2],"),
-     "a sample of 3 outputs has no one class; use data.sample_weight", NULL},
+     "a sample with 3 outputs has no single class; use data.sample_weight", NULL},
     {LAST_OF(DENSE("linear"), "\"mse\"", "\"class_weight\":[1,2],"),
      "train.class_weight: mse has no classes", NULL},
-    {LAST_OF(DENSE("linear"), "\"hinge\"", "\"class_weight\":[0,0],"), "all classes weigh 0", NULL},
+    {LAST_OF(DENSE("linear"), "\"hinge\"", "\"class_weight\":[0,0],"), "all weights are 0", NULL},
     {LAST_OF(DENSE("linear"), "\"hinge\"", "\"class_weight\":[1,-1],"), "train.class_weight[1]",
      NULL},
     {LAST_OF(DENSE("linear"), "\"hinge\"", "\"class_weight\":[1],"),
@@ -71,7 +72,7 @@ static const struct {
      "train.metrics[0].k is 0", NULL},
     {LAST_OF(DENSE("softmax"), "\"mse\"", METRIC("{\"k\":2}")), "train.metrics[0].name", NULL},
     {LAST_OF(DENSE("softmax"), "\"mse\"", METRIC("{\"name\":\"mse\"},\"mse\"")),
-     "'mse' is there twice", NULL},
+     "'mse' is a duplicate", NULL},
     {LAST_OF(DENSE("linear"), "{\"name\":\"mse\",\"delta\":1}", ""), "unknown key 'delta'", NULL},
     {LAST_OF(DENSE("linear"), "{\"name\":\"huber\",\"from_logits\":true}", ""),
      "unknown key 'from_logits'", NULL},
@@ -79,18 +80,18 @@ static const struct {
              ""),
      "train.loss.label_smoothing", NULL},
     {LAST_OF(DENSE("linear"), "{\"delta\":1}", ""), "unknown key 'delta'", NULL},
-    {LAST(DENSE("sigmoid"), "categorical_crossentropy"), NULL, "no softmax"},
-    {LAST(DENSE("relu"), "categorical_crossentropy"), NULL, "no softmax"},
+    {LAST(DENSE("sigmoid"), "categorical_crossentropy"), NULL, "not softmax"},
+    {LAST(DENSE("relu"), "categorical_crossentropy"), NULL, "not softmax"},
     {LAST(DENSE("softmax"), "categorical_crossentropy"), NULL, NULL},
     {LAST(DENSE("sigmoid"), "binary_crossentropy"), NULL, NULL},
-    {LAST(DENSE("relu"), "binary_crossentropy"), NULL, "reach above 1"},
+    {LAST(DENSE("relu"), "binary_crossentropy"), NULL, "can exceed 1"},
     {LAST(DENSE("sigmoid"), "hinge"), NULL, "never below 0"},
     {LAST(DENSE("tanh"), "hinge"), NULL, NULL},
     {LAST(DENSE("linear"), "mse"), NULL, NULL},
     {LAST(READ("\"0.5 + 0.5*Z0\",\"Z1\""), "binary_crossentropy"),
      "model[0].readouts[1]: Z1 lies in -1 to 1", NULL},
     {LAST(READ("\"0.5 + 0.5*Z0\""), "binary_crossentropy"), NULL, NULL},
-    {LAST(READ("\"1 + Z0\""), "binary_crossentropy"), NULL, "reach above 1"},
+    {LAST(READ("\"1 + Z0\""), "binary_crossentropy"), NULL, "can exceed 1"},
     /* probabilities that are sums of several terms */
     {LAST(READ("\"0.25 + 0.25*Z0 + 0.25*Z1 + 0.25*Z0 Z1\",\"0.5 + 0.3*X0 - 0.4*Z0\""),
           "categorical_crossentropy"),
@@ -99,10 +100,9 @@ static const struct {
      "model[0].readouts[0]: 0.5 + 0.3*X0 - 0.4*Z1 lies in -0.2 to 1.2", NULL},
     /* what nothing moves */
     {LAST(READ("\"Z0\",\"Z2\",\"X2\""), "mse"), NULL,
-     "model[0].readouts[1]: no weight and no input can change Z2 (constant read-outs: 2 of 3); is "
-     "that meant?"},
-    {LAST(READ("\"Z2\""), "mse"), NULL, "model: no weight that trains can change what is read out"},
-    {LAST(READ_OF("0.5", "\"Z0\""), "mse"), NULL, "no weight that trains"},
+     "model[0].readouts[1]: no weight or input can change Z2 (constant read-outs: 2 of 3)"},
+    {LAST(READ("\"Z2\""), "mse"), NULL, "model: no trainable weight can change the read-outs"},
+    {LAST(READ_OF("0.5", "\"Z0\""), "mse"), NULL, "no trainable weight"},
     {LAST("{\"layer\":\"quantum\",\"circuit\":{\"qubits\":1,\"gates\":[{\"repeat\":150000,"
           "\"gates\":["
           "{\"gate\":\"H\",\"qubits\":[0]},{\"gate\":\"T\",\"qubits\":[0]}]}]}}",
@@ -110,7 +110,7 @@ static const struct {
      NULL, NULL}, /* too many gates to look at before a worker starts */
     {LAST(READ_OF("\"x[0]\"", "\"Z0\"") "," DENSE("linear"), "mse"), NULL, NULL},
     {LAST_OF(DENSE("linear"), "\"mse\"", RATE("0")), NULL,
-     "train.optimizer.learning_rate is 0: no weight moves"},
+     "train.optimizer.learning_rate is 0: the weights never change"},
     {LAST_OF(DENSE("linear"), "\"mse\"",
              RATE("{\"schedule\":\"polynomial\",\"initial_learning_rate\":0,\"decay_steps\":5}")),
      NULL, NULL},
@@ -166,8 +166,8 @@ static const struct {
      {1, 1, 1, -1},
      true,
      false,
-     "all 3 samples that train have the label 1, so that there is only one answer to learn, "
-     "and 1 that validate have another; is the file sorted? \"shuffle_split\"",
+     "all 3 training samples have the label 1, so there is only one answer to learn, and 1 "
+     "validation samples have another; if the file is sorted, set \"shuffle_split\"",
      "a, b, c, d"},
     {OF(UNIT(1, "linear"), "hinge"), {1, 1, 1, 1}, true, false, "only one answer", NULL},
     {OF(UNIT(1, "tanh"), "mse"), {1, 0.5, -2, 1}, true, false, "lie in -2 to 1", NULL},
@@ -197,9 +197,9 @@ static const struct {
 } of_wide[] = {
     {OF(UNIT(2, "softmax"), "categorical_crossentropy"), hot, 2, false, "have the class 0"},
     {OF(UNIT(3, "softmax"), "categorical_crossentropy"), three, 3, false,
-     "no sample that trains has class 2; is the file sorted?"},
+     "no training sample has class 2; if the file is sorted"},
     {OF(ON_DATA(0, 1, ""), "mse"), hot, 2, true,
-     "that of all 2 outputs: the layer gives no readouts, so Z of 2 qubits is read"},
+     "used for all 2 outputs: without readouts the layer reads Z of 2 qubits"},
     {OF(UNIT(2, "linear"), "mse"), hot, 2, true, "give labels y0 to y1"},
 };
 

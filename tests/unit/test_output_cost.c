@@ -93,7 +93,7 @@ static void test_store(void) {
         CHECK(b.inner->ops->put(b.inner, "c/cost.json", qr_bytes_of_string(damaged[i]), false,
                                 &err) == QR_OK);
         CHECK(qr_cost_read(s, "c/cost.json", &ms, &err) == QR_DATA_LOSS &&
-                  strstr(err.msg, "c/cost.json") && strstr(err.msg, "take it away"),
+                  strstr(err.msg, "c/cost.json") && strstr(err.msg, "delete it"),
               "%s: %s", damaged[i], err.msg);
         CHECK(qr_cost_write(s, "c/cost.json", &price, 1, &err) == QR_DATA_LOSS);
     }
@@ -119,8 +119,8 @@ static enum qr_code tell(void *ctx, const struct qr_progress_snapshot *s, enum q
 
 static void note(void *ctx, enum qr_log_level level, const char *module, const char *text) {
     (void)ctx, (void)module;
-    if (level == QR_LOG_WARNING && strstr(text, "it is not told: planted")) n_warned++;
-    if (strstr(text, "it is told again")) n_again++;
+    if (level == QR_LOG_WARNING && strstr(text, "cannot update it: planted")) n_warned++;
+    if (strstr(text, "updates of it succeed again")) n_again++;
 }
 
 static void until(const atomic_int *n, int least) {
@@ -130,7 +130,7 @@ static void until(const atomic_int *n, int least) {
 
 static struct qr_progress_reporter *progress_reporter(bool last_of_all, const struct qr_log *log) {
     const struct qr_progress_sink to = {
-        .what = "it", .every_ns = QR_MS, .last_of_all = last_of_all, .tell = tell};
+        .what = "it", .every_ns = QR_MS, .last_of_all = last_of_all, .send = tell};
     struct qr_progress_reporter *t = NULL;
     struct qr_err err = {0};
     atomic_store(&n_asked, 0);

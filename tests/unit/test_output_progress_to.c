@@ -236,7 +236,7 @@ static void test_find(void) {
               strstr(err.msg, "https"),
           "no token without TLS: %s", err.msg);
     CHECK(qr_progress_find("job/qcnn", account, nobody, &t, &err) == QR_FAILED_PRECONDITION &&
-              strstr(err.msg, "no pod"),
+              strstr(err.msg, "not in a Kubernetes pod"),
           "%s", err.msg);
     CHECK(qr_progress_find("job/qcnn", "/nowhere", pod, &t, &err) == QR_FAILED_PRECONDITION &&
               strstr(err.msg, "automountServiceAccountToken"),
@@ -256,7 +256,7 @@ static void test_find(void) {
     qr_auto(qr_free_p) char *ns = qr_path_join(account, "namespace");
     put_file(ns, "../other");
     CHECK(qr_progress_find("job/qcnn", account, pod6, &t, &err) == QR_FAILED_PRECONDITION &&
-              strstr(err.msg, "no namespace"),
+              strstr(err.msg, "the name of a namespace"),
           "%s", err.msg);
     put_file(ns, "physics\n");
 }
@@ -413,17 +413,17 @@ static void test_listener(void) {
     CHECK(l.every_ns == 10 * QR_SECOND && !l.last_of_all && strcmp(l.what, "job/qcnn") == 0);
     server.status = 200;
     server.body = "{}";
-    CHECK(l.tell(l.ctx, &s, QR_REPORT_ONGOING, &err) == QR_OK && server.timeout_ms == 3000 &&
+    CHECK(l.send(l.ctx, &s, QR_REPORT_ONGOING, &err) == QR_OK && server.timeout_ms == 3000 &&
           strcmp(server.method, "PATCH") == 0 &&
           strstr(server.headers, "Content-Type: application/merge-patch+json\n") &&
           strstr(server.headers, "Bearer third\n") && strstr(server.said, "\"45%\""));
-    CHECK(l.tell(l.ctx, &s, QR_REPORT_LAST, &err) == QR_OK && server.timeout_ms == 500 &&
+    CHECK(l.send(l.ctx, &s, QR_REPORT_LAST, &err) == QR_OK && server.timeout_ms == 500 &&
           strstr(server.said, "\"45%\""));
-    CHECK(l.tell(l.ctx, &s, QR_REPORT_DONE, &err) == QR_OK && server.timeout_ms == 1200 &&
+    CHECK(l.send(l.ctx, &s, QR_REPORT_DONE, &err) == QR_OK && server.timeout_ms == 1200 &&
           strstr(server.said, "\"100%\""));
     server.status = 403;
-    CHECK(l.tell(l.ctx, &s, QR_REPORT_ONGOING, &err) == QR_PERMISSION_DENIED &&
-              strstr(err.msg, "its service account may not patch it"),
+    CHECK(l.send(l.ctx, &s, QR_REPORT_ONGOING, &err) == QR_PERMISSION_DENIED &&
+              strstr(err.msg, "the pod's service account may not patch it"),
           "%s", err.msg);
     CHECK(qr_counter_value(QR_PROGRESS_REPORTS) == told + 3 &&
           qr_counter_value(QR_PROGRESS_ERRORS) == errors + 1);
@@ -432,7 +432,7 @@ static void test_listener(void) {
     CHECK(qr_progress_find("http://h/x", account, pod, &t, &err) == QR_OK, "%s", err.msg);
     l = qr_progress_target_sink(&t, open_it);
     server.status = 200;
-    CHECK(l.every_ns == 5 * QR_SECOND && l.tell(l.ctx, &s, QR_REPORT_ONGOING, &err) == QR_OK &&
+    CHECK(l.every_ns == 5 * QR_SECOND && l.send(l.ctx, &s, QR_REPORT_ONGOING, &err) == QR_OK &&
           strcmp(server.method, "POST") == 0 && strcmp(server.url, "http://h/x") == 0 &&
           strcmp(server.headers, "Content-Type: application/json\n") == 0 &&
           strncmp(server.said, "{\"trainerStatus\":", 17) == 0);

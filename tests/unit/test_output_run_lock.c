@@ -45,7 +45,7 @@ static void alone(void) {
         CHECK(take(others[i].job, others[i].ring, &b, &err) == QR_INVALID_ARGUMENT && !b.held &&
                   !b.path,
               "%s", err.msg);
-        CHECK(strstr(err.msg, folder) && strstr(err.msg, "job job trains there") &&
+        CHECK(strstr(err.msg, folder) && strstr(err.msg, "in use by job job") &&
                   strstr(err.msg, pid) && strstr(err.msg, host) && strstr(err.msg, "--out"),
               "%s", err.msg);
     }
@@ -64,7 +64,7 @@ static void shared(void) {
     qr_run_lock_release(&c);
     second = "other:2222";
     CHECK(take("job", "b:2222", &c, &err) == QR_INVALID_ARGUMENT &&
-              strstr(err.msg, "the ring of a:2222"),
+              strstr(err.msg, "ring of a:2222"),
           "%s", err.msg);
     CHECK(take("other", "a:2222", &c, &err) == QR_INVALID_ARGUMENT, "%s", err.msg);
     CHECK(take("job", NULL, &c, &err) == QR_INVALID_ARGUMENT, "%s", err.msg);
@@ -100,8 +100,8 @@ static void held_by_another(void) {
         {"", "in use by another run", QR_INVALID_ARGUMENT},
         {"[1]", "in use by another run", QR_INVALID_ARGUMENT},
         {"{\"job\":\"x\",\"peers\":[],\"host\":\"no-such-host\",\"pid\":12}\n",
-         "begun by process 12 on host no-such-host", QR_UNAVAILABLE},
-        {"{\"job\":\"job\",\"peers\":[],\"host\":\"\",\"pid\":12}\n", "job job trains there",
+         "started by process 12 on host no-such-host", QR_UNAVAILABLE},
+        {"{\"job\":\"job\",\"peers\":[],\"host\":\"\",\"pid\":12}\n", "in use by job job",
          QR_INVALID_ARGUMENT},
     };
     struct qr_run_lock a;

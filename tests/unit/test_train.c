@@ -275,7 +275,7 @@ static void test_logged_without_evaluation(void) {
     f.data.n_train = f.data.n_samples;
     struct qr_train_options o = options(&f);
     CHECK(qr_train_run(&o, &r, &err) == QR_INVALID_ARGUMENT &&
-              strstr(err.msg, "train.log.gap: val_loss - loss names a value of an evaluation"),
+              strstr(err.msg, "train.log.gap: val_loss - loss uses a value of an evaluation"),
           "%s", err.msg);
     teardown(&f);
 }

@@ -235,11 +235,11 @@ static void test_set(void) {
     qr_settings_init(&s);
     CHECK(flags(&s, &err, "--set=", "--seed=", NULL) == QR_OK && s.set.n == 0, "as if not there");
     CHECK(flags(&s, &err, "--set", "epochs", NULL) == QR_INVALID_ARGUMENT &&
-              strstr(err.msg, "--set: 'epochs' is no PATH=VALUE"),
+              strstr(err.msg, "--set: 'epochs' is not PATH=VALUE"),
           "%s", err.msg);
     CHECK(environment(&s, &err, "QRING_SET=a=1\nb", NULL, unknown, sizeof unknown) ==
                   QR_INVALID_ARGUMENT &&
-              strstr(err.msg, "QRING_SET: 'b' is no PATH=VALUE"),
+              strstr(err.msg, "QRING_SET: 'b' is not PATH=VALUE"),
           "%s", err.msg);
     CHECK(job(&s, &err, "{\"set\": \"seed=1\"}") == QR_INVALID_ARGUMENT &&
               strstr(err.msg, "worker.set is for the command line and the environment"),
