@@ -200,7 +200,7 @@ enum qr_code qr_evaluation_new(struct qr_evaluation_flags *f, bool labels,
     const char *url = f->job ? f->job : set && *set ? set : NULL;
     struct qr_evaluation e = {.channel = f->channel,
                               .data = f->channel ? qr_xasprintf("channel %s", f->channel)
-                                      : f->data  ? qr_url_shown(f->data)
+                                      : f->data  ? qr_url_redacted(f->data)
                                                  : NULL};
     struct qr_job *job = NULL;
     struct qr_weights_file file = {0};
@@ -227,7 +227,7 @@ enum qr_code qr_evaluation_new(struct qr_evaluation_flags *f, bool labels,
     qr_weights_file_fini(&file);
     if (code == QR_OK) {
         qr_auto(qr_free_p) char *whole = QR_MOVE(e.weights);
-        e.weights = qr_url_shown(whole);
+        e.weights = qr_url_redacted(whole);
         log_columns(&e);
         choose_samples(f, &e);
         e.p = qr_xcalloc(e.n * qr_model_n_outputs(w->model), sizeof *e.p);

@@ -183,7 +183,7 @@ static void show_text(const struct shown *s, bool plan, unsigned columns, struct
     }
     if (s->job->sweep) {
         qr_buf_puts(b, "sweep       ");
-        qr_sweep_put(s->job->sweep, b);
+        qr_sweep_describe(s->job->sweep, b);
         qr_buf_puts(b, "\n");
     }
     for (size_t n = 0, at; (at = qr_model_quantum(s->model, n)) < n_layers; n++)

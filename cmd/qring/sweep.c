@@ -269,7 +269,7 @@ static enum qr_code open_board(struct sweep_command *c, struct qr_err *err) {
     qr_job_record_sweep(c->job, &text);
     enum qr_code code = qr_sweep_board_open(&at, &c->board, err);
     if (code == QR_OK && c->fresh) code = qr_local_sweep_forget(&c->opt, c->board, err);
-    if (code == QR_OK) code = qr_sweep_board_begin(c->board, qr_buf_view(&text), &there, err);
+    if (code == QR_OK) code = qr_sweep_board_publish(c->board, qr_buf_view(&text), &there, err);
     if (code == QR_OK) code = compare_sweeps(c, qr_buf_view(&text), &there, err);
     if (code == QR_OK) code = qr_sweep_board_rows(c->board, &c->rows, err);
     qr_buf_free(&text);
@@ -328,7 +328,7 @@ static enum qr_code sweep_prepare(struct sweep_command *c, struct qr_err *err) {
     struct qr_buf text = {0};
     size_t there = 0, total = c->job->sweep->n_trials * c->job->sweep->n_rungs;
     for (size_t i = 0; i < total; i++) there += c->rows.row[i].there;
-    qr_sweep_put(c->job->sweep, &text);
+    qr_sweep_describe(c->job->sweep, &text);
     qr_buf_printf(&text, "\n%u at a time, %u thread%s each, compared by %s\n", c->n_slots,
                   n_threads, n_threads == 1 ? "" : "s", c->metric);
     qr_print_escaped(c->text_out, qr_buf_string(&text));
@@ -376,10 +376,10 @@ static enum qr_code sweep_report(struct sweep_command *c, struct qr_err *err) {
                        c->opt.board_url);
     if (code == QR_OK) code = qr_local_sweep_publish(&c->opt, &c->rows, err);
     if (code != QR_OK) return code;
-    qr_sweep_board_end(c->board);
+    qr_sweep_board_delete_claims(c->board);
     const char *status;
     for (size_t t = 0; t < c->job->sweep->n_trials; t++)
-        failed += qr_sweep_last(&c->rows, t, &status)->failed;
+        failed += qr_sweep_last_row(&c->rows, t, &status)->failed;
     size_t n = qr_sweep_best(&c->rows, best);
     print_best(c, best, n);
     if (failed) fprintf(c->text_out, "%zu failed: see sweep.csv\n", failed);

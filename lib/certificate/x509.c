@@ -96,7 +96,7 @@ bool qr_x509_is_dns_name(const char *text) {
 
 /* What is wrong with it, or NULL. E-mail addresses, IP addresses and names of other kinds say
  * nothing here. */
-static const char *hand_over(const struct qr_x509_taker *taker, const GENERAL_NAME *n) {
+static const char *hand_over(const struct qr_x509_name_visitor *taker, const GENERAL_NAME *n) {
     int kind;
     const void *value = GENERAL_NAME_get0_value(n, &kind);
     if (kind != GEN_URI && kind != GEN_DNS) return NULL;
@@ -106,7 +106,8 @@ static const char *hand_over(const struct qr_x509_taker *taker, const GENERAL_NA
     return taker->take(taker->ctx, kind == GEN_URI, text);
 }
 
-bool qr_x509_names(const char *pem, const struct qr_x509_taker *taker, const char **ret_wrong) {
+bool qr_x509_names(const char *pem, const struct qr_x509_name_visitor *taker,
+                   const char **ret_wrong) {
     X509 *x = x509_first(pem);
     int found;
     ERR_clear_error();

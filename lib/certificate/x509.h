@@ -24,13 +24,14 @@ bool qr_x509_is_dns_name(const char *text);
 
 /* Who takes a certificate's URIs and DNS names, in its order: borrowed, shorter than QR_X509_TEXT.
  * Returns what is wrong with it, static, or NULL. */
-struct qr_x509_taker {
+struct qr_x509_name_visitor {
     const char *(*take)(void *ctx, bool uri, const char *text);
     void *ctx;
 };
 /* False: it is no certificate. *ret_wrong: the first thing that is wrong with a name, which ends
  * it; NULL: nothing. Static. */
-bool qr_x509_names(const char *pem, const struct qr_x509_taker *taker, const char **ret_wrong);
+bool qr_x509_names(const char *pem, const struct qr_x509_name_visitor *taker,
+                   const char **ret_wrong);
 /* Printable; "" when there is none. */
 void qr_x509_common_name(const char *pem, char ret[QR_X509_TEXT]);
 

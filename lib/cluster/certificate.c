@@ -60,7 +60,7 @@ static const char *identity_from(struct identity_names *s, struct qr_certificate
 bool certificate_identity(const char *pem, struct qr_certificate_identity *ret,
                           const char **ret_wrong) {
     struct identity_names s = {0};
-    const struct qr_x509_taker taker = {take_name, &s};
+    const struct qr_x509_name_visitor taker = {take_name, &s};
     *ret = (struct qr_certificate_identity){0};
     bool is = qr_x509_names(pem, &taker, ret_wrong);
     if (is && !*ret_wrong) *ret_wrong = identity_from(&s, ret);

@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "data/dataset_impl.h"
-#include "data/find.h"
+#include "data/named_files.h"
 #include "store/store.h"
 
 /* A file's samples. */
@@ -76,7 +76,7 @@ static enum qr_code add_file(const struct qr_data_options *opt, const char *key,
     *p = (struct part){.own_columns = own_columns};
     enum qr_code code = qr_dataset_load_file(&o, key, url, &p->d, err);
     if (code != QR_OK) return code;
-    p->shown = qr_url_shown(url);
+    p->shown = qr_url_redacted(url);
     all->n++;
     code = check_names(&all->v[0], p, err);
     bool unquoted = all->v[0].d.unquoted || p->d.unquoted;

@@ -135,7 +135,7 @@ static enum qr_code check_header(const struct qr_csv *c, const char *url, struct
         double v;
         if (!qr_parse_double(c->names[j], &v)) return QR_OK;
     }
-    if (!qr_names_are_names((const char *const *)c->names, c->n_columns)) return QR_OK;
+    if (!qr_names_are_given((const char *const *)c->names, c->n_columns)) return QR_OK;
     return qr_fail(err, QR_DATA_LOSS,
                    "%s: the first line has numbers alone (%.40s ...); write a line with the "
                    "columns' names above it",
@@ -168,7 +168,7 @@ static bool has_names(const struct qr_csv *c, const struct columns *k) {
     size_t n = 0;
     for (size_t j = 0; j < c->n_columns; j++)
         if (k->is_input[j]) names[n++] = c->names[j];
-    bool named = qr_names_are_names(names, n);
+    bool named = qr_names_are_given(names, n);
     free(names);
     return named;
 }
@@ -205,7 +205,7 @@ static enum qr_code put_values(const struct qr_data_options *opt, const struct q
                 code = qr_fail(
                     err, QR_DATA_LOSS,
                     "%s: row %zu, column '%.60s' is %s; every value must be a finite number", url,
-                    i + 1, c->names[j], qr_what_is(row[j]));
+                    i + 1, c->names[j], qr_nonfinite_name(row[j]));
             if (k->is_input[j]) *x++ = row[j];
         }
         for (size_t l = 0; l < k->n_labels; l++) labels[l] = row[k->label[l]];

@@ -7,7 +7,7 @@
 #include "base/checksum.h"
 #include "base/mem.h"
 #include "data/dataset_impl.h"
-#include "data/find.h"
+#include "data/named_files.h"
 #include "format/npz.h"
 #include "store/store.h"
 
@@ -57,12 +57,12 @@ struct qr_data_names qr_dataset_data_names(const struct qr_dataset *d) {
     struct qr_data_names names = {{0}, {0}};
     if (d->unquoted) return names;
     names.classes = d->classes;
-    if (d->names && qr_names_are_names((const char *const *)d->names, d->n_columns))
+    if (d->names && qr_names_are_given((const char *const *)d->names, d->n_columns))
         names.inputs = (struct qr_name_list){d->n_columns, d->names};
     return names;
 }
 
-bool qr_names_are_names(const char *const *names, size_t n) {
+bool qr_names_are_given(const char *const *names, size_t n) {
     for (size_t i = 0; i < n; i++) {
         char place[24];
         snprintf(place, sizeof place, "%zu", i);
@@ -71,7 +71,9 @@ bool qr_names_are_names(const char *const *names, size_t n) {
     return false;
 }
 
-const char *qr_what_is(double v) { return isnan(v) ? "NaN" : v > 0 ? "infinity" : "-infinity"; }
+const char *qr_nonfinite_name(double v) {
+    return isnan(v) ? "NaN" : v > 0 ? "infinity" : "-infinity";
+}
 
 /* ---- checks that npz and CSV share ---- */
 
@@ -151,7 +153,8 @@ static enum qr_code check_finite(const struct qr_tensor *t, const char *url, str
             return qr_fail(err, QR_DATA_LOSS,
                            "%s: array %s: row %zu, column %zu (counted from 1) is %s; every value "
                            "must be a finite number",
-                           url, t->name, i / width + 1, i % width + 1, qr_what_is(t->values[i]));
+                           url, t->name, i / width + 1, i % width + 1,
+                           qr_nonfinite_name(t->values[i]));
     return QR_OK;
 }
 
@@ -265,7 +268,7 @@ static enum qr_code from_bytes(const struct qr_data_options *opt, bool npz, cons
     qr_buf_free(file);
     if (code) return code;
     if (opt->inputs && opt->inputs->n && ret->names &&
-        qr_names_are_names((const char *const *)ret->names, ret->n_columns))
+        qr_names_are_given((const char *const *)ret->names, ret->n_columns))
         code = qr_dataset_pick_trained(opt, url, ret, err);
     else if (opt->n_picked) code = qr_dataset_pick(opt, url, ret, err);
     if (code) qr_dataset_fini(ret);
@@ -276,7 +279,7 @@ static enum qr_code from_bytes(const struct qr_data_options *opt, bool npz, cons
 enum qr_code qr_dataset_load_file(const struct qr_data_options *opt, const char *key,
                                   const char *url, struct qr_dataset *ret, struct qr_err *err) {
     struct qr_buf file = {0};
-    qr_auto(qr_free_p) char *shown = qr_url_shown(url);
+    qr_auto(qr_free_p) char *shown = qr_url_redacted(url);
     enum qr_code code = qr_dataset_read(key, url, opt->folder, qr_memory_limit_bytes(), &file, err);
     if (code) return code;
     bool unquoted = qr_named_file_unquoted(url, opt->folder);
@@ -300,7 +303,7 @@ enum qr_code qr_dataset_load_samples(const struct qr_data_options *opt, const ch
              : qr_dataset_read(key, opt->url, opt->folder, qr_memory_limit_bytes(), &own, err);
     if (code) return code;
     bool npz = own.n >= 4 && memcmp(own.p, zip, 4) == 0;
-    qr_auto(qr_free_p) char *shown = qr_url_shown(opt->url);
+    qr_auto(qr_free_p) char *shown = qr_url_redacted(opt->url);
     return from_bytes(opt, npz, shown, &own, ret, err);
 }
 

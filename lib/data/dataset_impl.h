@@ -18,7 +18,7 @@ QR_MUST_CHECK enum qr_code qr_dataset_load_channels(const struct qr_data_options
                                                     struct qr_err *err);
 /* ---- what npz and CSV share ---- */
 
-const char *qr_what_is(double v); /* "NaN", "infinity": a value that is not finite */
+const char *qr_nonfinite_name(double v); /* "NaN", "infinity": a value that is not finite */
 /* named: the file's columns have names. */
 QR_MUST_CHECK enum qr_code qr_dataset_check_sizes(const struct qr_data_options *opt,
                                                   const char *url, size_t n_samples,
@@ -40,7 +40,7 @@ QR_MUST_CHECK enum qr_code qr_dataset_from_csv(const struct qr_data_options *opt
 QR_MUST_CHECK enum qr_code qr_dataset_check_format(struct qr_bytes file, bool npz, const char *url,
                                                    struct qr_err *err);
 /* False: the names are places, 0, 1, 2 and so on, as pandas writes those that it does not have. */
-bool qr_names_are_names(const char *const *names, size_t n);
+bool qr_names_are_given(const char *const *names, size_t n);
 
 /* ---- classes ---- */
 

@@ -33,7 +33,7 @@ static void join(void *ctx) {
 enum qr_code qr_group_open(const struct qr_group_options *opt, struct qr_group **ret,
                            unsigned *ret_port, struct qr_err *err) {
     struct qr_group *g;
-    struct qr_link *control = qr_link_grpc_new_with_door(opt->clock, opt->tls, opt->log),
+    struct qr_link *control = qr_link_grpc_new_with_acceptor(opt->clock, opt->tls, opt->log),
                    *data = qr_link_grpc_new(opt->clock, opt->tls);
     enum qr_code code = qr_group_over(opt, control, data, &g, ret_port, err);
     if (code != QR_OK) return code;

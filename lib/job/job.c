@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "builtin_job.h" /* generated from deploy/jobs/qcnn.json by the Makefile */
-#include "data/find.h"
+#include "data/named_files.h"
 #include "job/job_impl.h"
 #include "sim/sim.h"
 #include "store/store.h"
@@ -228,7 +228,7 @@ enum qr_code qr_job_load(const char *url, struct qr_overrides *set, struct qr_jo
     enum qr_code code = input ? qr_input_read(MAX_JOB_BYTES, &text, err)
                               : qr_url_read(url, MAX_JOB_BYTES, &text, err);
     if (code == QR_OK) {
-        qr_auto(qr_free_p) char *shown = qr_url_shown(url);
+        qr_auto(qr_free_p) char *shown = qr_url_redacted(url);
         char *what =
             input ? qr_xstrdup("the job on standard input") : qr_xasprintf("job %s", shown);
         const char *slash = strrchr(shown, '/');
@@ -359,7 +359,7 @@ enum qr_code qr_job_data(const struct qr_job *job, struct qr_dataset *ret, struc
 
 enum qr_code qr_job_check_samples(const struct qr_job *job, const struct qr_job_samples *of,
                                   struct qr_err *err) {
-    qr_auto(qr_free_p) char *shown = qr_url_shown(of->url);
+    qr_auto(qr_free_p) char *shown = qr_url_redacted(of->url);
     if (job->data.source == QR_DATA_NONE)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "cannot use %s: the job's model takes no inputs (data.source is none); "
@@ -372,7 +372,7 @@ enum qr_code qr_job_samples(const struct qr_job *job, const struct qr_job_sample
                             struct qr_dataset *ret, struct qr_err *err) {
     struct qr_data_options opt = qr_job_data_options(job);
     struct qr_dataset d;
-    qr_auto(qr_free_p) char *shown = qr_url_shown(of->url);
+    qr_auto(qr_free_p) char *shown = qr_url_redacted(of->url);
     enum qr_code code = qr_job_check_samples(job, of, err);
     if (code) {
         if (of->file) qr_buf_free(of->file);

@@ -4,7 +4,7 @@
 
 #include "base/mem.h"
 #include "observable/hamiltonian.h"
-#include "data/find.h"
+#include "data/named_files.h"
 #include "job/job_impl.h"
 
 enum { MAX_HAMILTONIAN_BYTES = 16 << 20 };

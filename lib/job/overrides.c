@@ -117,7 +117,7 @@ bool qr_overrides_attribute(const struct qr_overrides *o, struct qr_err *err) {
 static void put_shown(const char *text, struct qr_buf *ret) {
     for (const char *url; (url = strstr(text, "http")); text = url) {
         qr_auto(qr_free_p) char *whole = qr_xstrndup(url, strcspn(url, "\" \t\r\n")),
-                                *shown = qr_url_shown(whole);
+                                *shown = qr_url_redacted(whole);
         qr_auto(qr_free_p) char *before = qr_xstrndup(text, (size_t)(url - text));
         qr_buf_put_printable(ret, before);
         qr_buf_put_printable(ret, shown);

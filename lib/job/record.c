@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "data/find.h"
+#include "data/named_files.h"
 #include "store/store.h"
 
 /* ---- the job as it was trained ---- */
@@ -133,7 +133,7 @@ static void json_text(const struct qr_json *v, struct qr_buf *ret) {
     struct qr_json_writer w = qr_json_writer(ret, 0);
     const char *text;
     if (v && qr_json_type(v) == QR_JSON_STRING && qr_json_string(v, "", &text, NULL) == QR_OK) {
-        qr_auto(qr_free_p) char *shown = qr_url_shown(text);
+        qr_auto(qr_free_p) char *shown = qr_url_redacted(text);
         qr_json_put_string(&w, shown);
     } else if (v) qr_json_put_shortest(&w, v);
     else qr_buf_puts(ret, "not set");

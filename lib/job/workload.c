@@ -7,7 +7,7 @@
 #include "base/cgroup.h"
 #include "base/checksum.h"
 #include "base/mem.h"
-#include "data/find.h"
+#include "data/named_files.h"
 #include "record/checkpoint_folder.h"
 #include "store/store.h"
 
@@ -58,7 +58,7 @@ static enum qr_code read_weights(const char *from, const char *folder, struct qr
         qr_weights_file_fini(&w);
         return code;
     }
-    char *shown = qr_url_shown(w.url);
+    char *shown = qr_url_redacted(w.url);
     free(w.url);
     w.url = shown;
     *ret = w;
@@ -248,7 +248,7 @@ static enum qr_code check_labels(const struct qr_workload *w, const struct qr_jo
         qr_model_check_labels(w->model, w->data.y, w->data.row, w->data.n_samples, err);
     if (code == QR_OK) return QR_OK;
     if (w->data.unquoted) qr_named_file_unquote("data", err);
-    qr_auto(qr_free_p) char *shown = samples ? qr_url_shown(samples->url) : NULL;
+    qr_auto(qr_free_p) char *shown = samples ? qr_url_redacted(samples->url) : NULL;
     return samples ? qr_wrap(err, "%s", shown) : code;
 }
 

@@ -100,7 +100,7 @@ static void remove_conn(struct grpc_link *g, struct conn *c) {
     grpc_metadata_array_destroy(&c->trailing);
     grpc_slice_unref(c->details);
     grpc_call_unref(c->call);
-    link_grpc_guard_over(c->caller);
+    link_grpc_guard_end(c->caller);
     if (c->channel) grpc_channel_destroy(c->channel);
     free(c);
 }
@@ -185,7 +185,7 @@ static bool deliver(struct grpc_link *g, struct conn *c, grpc_byte_buffer *b,
     if (c->dial) link_grpc_dial_answers(c->dial); /* it is one of ours */
     g->current = b;
     qr_count(QR_RECEIVED_BYTES, grpc_byte_buffer_length(b));
-    link_grpc_guard_seen(c->caller, grpc_byte_buffer_length(b));
+    link_grpc_guard_delivered(c->caller, grpc_byte_buffer_length(b));
     *ret = (struct qr_link_event){
         .kind = QR_LINK_MESSAGE, .conn = c->id, .outgoing = c->outgoing, .tag = c->tag};
     ret->message = link_grpc_unpack(&g->unpacked, b, g->base.in_pieces ? &ret->pieces : NULL);
@@ -392,7 +392,7 @@ static void drain(struct grpc_link *g, bool (*go_on)(const struct grpc_link *), 
 
 static bool has_conns(const struct grpc_link *g) { return g->conns != NULL; }
 static bool is_busy(const struct grpc_link *g) {
-    return g->conns || (g->door && link_grpc_door_asks(g->door)) || !g->server_down ||
+    return g->conns || (g->door && link_grpc_acceptor_pending(g->door)) || !g->server_down ||
            g->wake_pending;
 }
 
@@ -414,7 +414,7 @@ static void link_free(struct qr_link *l) {
     drain(g, is_busy, qr_now_ns(g->clock) + CANCELLED_NS);
     QR_ASSERT(!is_busy(g)); /* everything was cancelled */
     if (g->server) grpc_server_destroy(g->server);
-    link_grpc_door_free(g->door);
+    link_grpc_acceptor_free(g->door);
     if (g->address) link_grpc_guard_port(g->port, 0, NULL);
     free(g->address);
     grpc_call_unref(g->wake_call);
@@ -428,7 +428,7 @@ static void link_free(struct qr_link *l) {
     pthread_mutex_destroy(&g->wake_lock);
     free(g->unpacked.bytes);
     free(g->unpacked.piece);
-    link_grpc_unborrow(g->borrowed);
+    link_grpc_borrowed_release(g->borrowed);
     free(g);
     grpc_shutdown_blocking();
 }
@@ -470,11 +470,11 @@ struct qr_link *qr_link_grpc_new(const struct qr_clock *clock, const struct qr_l
     return &g->base;
 }
 
-struct qr_link *qr_link_grpc_new_with_door(const struct qr_clock *clock,
-                                           const struct qr_link_tls *tls,
-                                           const struct qr_log *log) {
+struct qr_link *qr_link_grpc_new_with_acceptor(const struct qr_clock *clock,
+                                               const struct qr_link_tls *tls,
+                                               const struct qr_log *log) {
     struct qr_link *l = qr_link_grpc_new(clock, tls);
-    self(l)->with_door = true;
+    self(l)->with_acceptor = true;
     self(l)->log = log;
     return l;
 }

@@ -32,7 +32,8 @@ struct qr_link *qr_link_grpc_new(const struct qr_clock *clock, const struct qr_l
  * (GRPC_POLL_STRATEGY=poll) accepts connections, shakes hands and reads. A message takes some 10 us
  * longer. log: gets an error when no connection can be accepted any more; outlives the link; NULL:
  * none. */
-struct qr_link *qr_link_grpc_new_with_door(const struct qr_clock *clock,
-                                           const struct qr_link_tls *tls, const struct qr_log *log);
+struct qr_link *qr_link_grpc_new_with_acceptor(const struct qr_clock *clock,
+                                               const struct qr_link_tls *tls,
+                                               const struct qr_log *log);
 
 #endif

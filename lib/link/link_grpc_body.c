@@ -38,7 +38,7 @@ struct link_grpc_borrowed *link_grpc_borrowed_new(void) {
     return b;
 }
 
-void link_grpc_unborrow(void *ctx) {
+void link_grpc_borrowed_release(void *ctx) {
     struct link_grpc_borrowed *b = ctx;
     if (atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) == 1) free(b);
 }
@@ -53,7 +53,7 @@ static grpc_slice body_slice(struct link_grpc_borrowed *b, struct qr_bytes body)
         void *out;
     } p = {.in = body.p}; /* gRPC only reads it */
     atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
-    return grpc_slice_new_with_user_data(p.out, body.n, link_grpc_unborrow, b);
+    return grpc_slice_new_with_user_data(p.out, body.n, link_grpc_borrowed_release, b);
 }
 
 grpc_byte_buffer *link_grpc_pack(struct link_grpc_borrowed *b, struct qr_bytes head,

@@ -91,12 +91,12 @@ static grpc_channel *channel_of(struct grpc_link *g, struct dial *d) {
         if (qr_parse_u64(strrchr(d->address, ':') + 1, &port))
             qr_ip_with_port(ip, (unsigned)port, address);
     }
-    int64_t least_ns = g->with_door ? ATTEMPT_NS : ATTEMPT_WIDE_NS;
+    int64_t least_ns = g->with_acceptor ? ATTEMPT_NS : ATTEMPT_WIDE_NS;
     d->attempt_ns *= 2;
     if (d->attempt_ns < 4 * g->took_ns) d->attempt_ns = 4 * g->took_ns;
     if (d->attempt_ns < least_ns) d->attempt_ns = least_ns;
     if (d->attempt_ns > ATTEMPT_MOST_NS) d->attempt_ns = ATTEMPT_MOST_NS;
-    return link_grpc_channel(*address ? address : d->address, g->tls, !g->with_door,
+    return link_grpc_channel(*address ? address : d->address, g->tls, !g->with_acceptor,
                              (int)(d->attempt_ns / QR_MS));
 }
 
@@ -144,7 +144,7 @@ static void await_connected(struct grpc_link *g, struct conn *c) {
  * for long, whatever it does: c-ares waits 8 s for its last answer, and where a peer went after it
  * shook hands, the stream would wait until TCP notices, a quarter of an hour. */
 static void renew(struct grpc_link *g, struct dial *d) {
-    unsigned patience = g->with_door ? PATIENCE_LOOKS : PATIENCE_LOOKS_WIDE;
+    unsigned patience = g->with_acceptor ? PATIENCE_LOOKS : PATIENCE_LOOKS_WIDE;
     d->fresh_ns = qr_now_ns(g->clock);
     if (++d->n_looks < patience &&
         grpc_channel_check_connectivity_state(d->channel, 0) != GRPC_CHANNEL_TRANSIENT_FAILURE)

@@ -5,7 +5,7 @@
  *           settings. A peer that opens and resets streams, or acknowledges nothing, may have any
  *           number; each costs 10 KB until it is taken. A worker opens one stream, and another
  *           after a pause when that one has ended. So every stream is counted by its connection
- *           when the server's thread takes it (link_grpc_door.c). gRPC could call back for each
+ *           when the server's thread takes it (link_grpc_acceptor.c). gRPC could call back for each
  *           stream while it reads (an auth metadata processor), but it then encodes all metadata
  *           for it, and aborts the process where a peer sends a name that is gRPC's own.
  * Bytes     what was read from a socket, as the kernel counts it, is compared with the messages
@@ -81,7 +81,7 @@ static struct port {
     uint64_t unseen_bytes;
     const _Atomic int64_t *due_ns;
 } ports[PORTS];
-static int64_t looked_ns, wait_ns = LINK_GRPC_LOOK_NS, cut_ns, trimmed_ns;
+static int64_t looked_ns, wait_ns = LINK_GRPC_CHECK_NS, cut_ns, trimmed_ns;
 
 static void map_v4(const struct in_addr *v4, uint8_t ip[16]) {
     static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
@@ -290,12 +290,12 @@ struct link_grpc_caller *link_grpc_guard_stream(grpc_call *call, int port, int64
     return c;
 }
 
-void link_grpc_guard_seen(struct link_grpc_caller *c, size_t bytes) {
+void link_grpc_guard_delivered(struct link_grpc_caller *c, size_t bytes) {
     enum { FRAMES = 256 }; /* what a small message costs on its way, and more */
     if (c) atomic_fetch_add_explicit(&c->seen_bytes, bytes + FRAMES, memory_order_relaxed);
 }
 
-void link_grpc_guard_over(struct link_grpc_caller *c) {
+void link_grpc_guard_end(struct link_grpc_caller *c) {
     if (!c) return;
     pthread_mutex_lock(&lock);
     c->n_held--; /* another stream may follow: what the connection sent before stays known */
@@ -320,13 +320,13 @@ static int64_t thread_cpu_ns(void) {
  * ring of 64. It may take a four hundredth of a core, a fiftieth while a connection sends more than
  * a good peer does. */
 static int64_t rest_after(int64_t took_ns, const struct count *n) {
-    int64_t least_ns = n->strangers_send ? LINK_GRPC_SOON_NS : LINK_GRPC_LOOK_NS,
+    int64_t least_ns = n->strangers_send ? LINK_GRPC_CHECK_SOON_NS : LINK_GRPC_CHECK_NS,
             rest_ns = took_ns * (n->in_doubt ? 49 : 399);
     if (rest_ns > REST_MOST_NS) rest_ns = REST_MOST_NS;
     return rest_ns > least_ns ? rest_ns : least_ns;
 }
 
-int64_t link_grpc_guard_look(const struct qr_clock *clock) {
+int64_t link_grpc_guard_check(const struct qr_clock *clock) {
     int64_t now_ns = qr_now_ns(clock);
     pthread_mutex_lock(&lock);
     bool trim = time_to_trim(now_ns);

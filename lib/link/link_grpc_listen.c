@@ -19,7 +19,7 @@ enum {
 
 void link_grpc_accept(struct grpc_link *g) {
     struct link_grpc_stream s;
-    if (!link_grpc_door_take(g->door, &s)) return;
+    if (!link_grpc_acceptor_next(g->door, &s)) return;
     bool ours = grpc_slice_str_cmp(s.method, LINK_GRPC_METHOD) == 0;
     if (g->freeing || !ours || g->n_conns >= MAX_ACCEPTED) {
         link_grpc_refuse(&s, ours ? GRPC_STATUS_RESOURCE_EXHAUSTED : GRPC_STATUS_UNIMPLEMENTED,
@@ -45,24 +45,24 @@ enum qr_code link_grpc_listen(struct qr_link *l, const char *address, unsigned *
     enum qr_code code = link_grpc_address_check(address, err);
     if (code != QR_OK) return code;
     QR_ASSERT(!g->server);
-    if (!g->door && (code = link_grpc_door_new(g->clock, g->with_door, g->wake_call, g->cq,
-                                               &g->op_accept, &g->door, err)) != QR_OK)
+    if (!g->door && (code = link_grpc_acceptor_new(g->clock, g->with_acceptor, g->wake_call, g->cq,
+                                                   &g->op_accept, &g->door, err)) != QR_OK)
         return code;
     int port = 0;
-    g->server = link_grpc_server(address, g->tls, g->quota, !g->with_door, g->door, &port);
+    g->server = link_grpc_server(address, g->tls, g->quota, !g->with_acceptor, g->door, &port);
     if (!g->server) return link_grpc_listen_failed(address, err);
     g->port = port;
     g->address = qr_xasprintf("%.*s:%d", (int)(strrchr(address, ':') - address), address, port);
     g->failures = link_grpc_accept_failed(false);
-    link_grpc_guard_port(port, g->with_door ? UNSEEN_BYTES : UNSEEN_WIDE_BYTES,
-                         g->with_door ? &g->due_ns : NULL);
+    link_grpc_guard_port(port, g->with_acceptor ? UNSEEN_BYTES : UNSEEN_WIDE_BYTES,
+                         g->with_acceptor ? &g->due_ns : NULL);
     *ret_port = (unsigned)port;
     return QR_OK;
 }
 
 static void shut_down(struct grpc_link *g) {
     g->server_down = false;
-    link_grpc_door_shut(g->door, &g->op_shutdown);
+    link_grpc_acceptor_shutdown(g->door, &g->op_shutdown);
     grpc_server_cancel_all_calls(g->server);
 }
 
@@ -71,11 +71,11 @@ static void shut_down(struct grpc_link *g) {
 static void reopen(struct grpc_link *g, int64_t now_ns) {
     if (!g->reopen_ns) {
         shut_down(g);
-    } else if (g->server && g->server_down && !link_grpc_door_asks(g->door)) {
+    } else if (g->server && g->server_down && !link_grpc_acceptor_pending(g->door)) {
         grpc_server_destroy(g->server);
         g->server = NULL;
     } else if (!g->server && (g->server = link_grpc_server(g->address, g->tls, g->quota,
-                                                           !g->with_door, g->door, &g->port))) {
+                                                           !g->with_acceptor, g->door, &g->port))) {
         g->failures = link_grpc_accept_failed(false);
         g->reopen_ns = 0;
         return;

@@ -18,10 +18,10 @@ grpc_channel *link_grpc_channel(const char *address, const struct qr_link_tls *t
 /* INVALID_ARGUMENT: not host:port */
 enum qr_code link_grpc_address_check(const char *address, struct qr_err *err);
 /* A started server whose streams the door takes; NULL: the port could not be bound. */
-struct link_grpc_door;
+struct link_grpc_acceptor;
 grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls,
-                              grpc_resource_quota *quota, bool wide, struct link_grpc_door *door,
-                              int *ret_port);
+                              grpc_resource_quota *quota, bool wide,
+                              struct link_grpc_acceptor *door, int *ret_port);
 /* Why that was: asked from the system, since gRPC does not say. */
 enum qr_code link_grpc_listen_failed(const char *address, struct qr_err *err);
 
@@ -30,7 +30,7 @@ void link_grpc_keep_memory(void); /* link_grpc_body.c; of the whole process */
  * until gRPC has let go of it. */
 struct link_grpc_borrowed;
 struct link_grpc_borrowed *link_grpc_borrowed_new(void);
-void link_grpc_unborrow(void *borrowed); /* the link's own hold on it */
+void link_grpc_borrowed_release(void *borrowed); /* the link's own hold on it */
 size_t link_grpc_borrowed(const struct link_grpc_borrowed *b);
 grpc_byte_buffer *link_grpc_pack(struct link_grpc_borrowed *b, struct qr_bytes head,
                                  struct qr_bytes body);
@@ -60,16 +60,16 @@ struct qr_bytes link_grpc_unpack(struct link_grpc_unpacked *u, const grpc_byte_b
 
 /* link_grpc_guard.c. Connections to these ports that open stream after stream, or send more than
  * messages, are cut. Any thread. */
-#define LINK_GRPC_LOOK_NS (25 * INT64_C(1000000))
+#define LINK_GRPC_CHECK_NS (25 * INT64_C(1000000))
 /* while a connection without a stream sends: memory grows as fast as bytes come */
-#define LINK_GRPC_SOON_NS (4 * INT64_C(1000000))
+#define LINK_GRPC_CHECK_SOON_NS (4 * INT64_C(1000000))
 /* unseen_bytes: may come on a connection of this port and be in none of its messages; 0: the port
  * is closed. due_ns: when the owner wants to be back from gRPC (INT64_MAX: he is); NULL: it matters
  * to nobody. Borrowed until the port is closed. */
 void link_grpc_guard_port(int port, uint64_t unseen_bytes, const _Atomic int64_t *due_ns);
 /* Cuts those that have sent too much; does nothing when that was a moment ago. In how many ns to
  * look again. */
-int64_t link_grpc_guard_look(const struct qr_clock *clock);
+int64_t link_grpc_guard_check(const struct qr_clock *clock);
 /* The IP address of a call's other end; empty where it is not known. */
 void link_grpc_host(grpc_call *call, char *ret, size_t cap);
 /* A stream that the server of this port was given, and its connection until _over. NULL: it is to
@@ -77,10 +77,10 @@ void link_grpc_host(grpc_call *call, char *ret, size_t cap);
 struct link_grpc_caller;
 struct link_grpc_caller *link_grpc_guard_stream(grpc_call *call, int port, int64_t now_ns);
 /* a message that its owner was given */
-void link_grpc_guard_seen(struct link_grpc_caller *c, size_t bytes);
-void link_grpc_guard_over(struct link_grpc_caller *c); /* NULL is fine, as for _seen */
+void link_grpc_guard_delivered(struct link_grpc_caller *c, size_t bytes);
+void link_grpc_guard_end(struct link_grpc_caller *c); /* NULL is fine, as for _seen */
 
-/* link_grpc_door.c. The incoming streams of one server at a time. reads: a thread of the door's
+/* link_grpc_acceptor.c. The incoming streams of one server at a time. reads: a thread of the door's
  * reads from the connections, else the owner does, in owner_cq. owner: a call whose queue gets the
  * events, always as successes: `tag` when there may be a stream to take, or none is asked for any
  * more. */
@@ -89,21 +89,21 @@ struct link_grpc_stream {
     grpc_slice method;
     struct link_grpc_caller *caller;
 };
-enum qr_code link_grpc_door_new(const struct qr_clock *clock, bool reads, grpc_call *owner,
-                                grpc_completion_queue *owner_cq, void *tag,
-                                struct link_grpc_door **ret, struct qr_err *err);
+enum qr_code link_grpc_acceptor_new(const struct qr_clock *clock, bool reads, grpc_call *owner,
+                                    grpc_completion_queue *owner_cq, void *tag,
+                                    struct link_grpc_acceptor **ret, struct qr_err *err);
 /* of a server that is not started yet */
-void link_grpc_door_register(const struct link_grpc_door *d, grpc_server *server);
+void link_grpc_acceptor_register(const struct link_grpc_acceptor *d, grpc_server *server);
 /* It is started, and listens at this port. */
-void link_grpc_door_open(struct link_grpc_door *d, grpc_server *server, int port);
+void link_grpc_acceptor_open(struct link_grpc_acceptor *d, grpc_server *server, int port);
 /* Shuts the server down; `tag` comes to the owner when it is. It may be destroyed then, once no
  * stream is asked for. */
-void link_grpc_door_shut(struct link_grpc_door *d, void *tag);
-bool link_grpc_door_asks(const struct link_grpc_door *d);
+void link_grpc_acceptor_shutdown(struct link_grpc_acceptor *d, void *tag);
+bool link_grpc_acceptor_pending(const struct link_grpc_acceptor *d);
 /* The oldest stream that waits, the caller's from then on; false: none does. */
-bool link_grpc_door_take(struct link_grpc_door *d, struct link_grpc_stream *ret);
+bool link_grpc_acceptor_next(struct link_grpc_acceptor *d, struct link_grpc_stream *ret);
 void link_grpc_refuse(struct link_grpc_stream *s, grpc_status_code status, const char *why);
-void link_grpc_door_free(struct link_grpc_door *d); /* after the server; NULL is fine */
+void link_grpc_acceptor_free(struct link_grpc_acceptor *d); /* after the server; NULL is fine */
 
 /* how often a server of this process has stopped to listen; again: once more */
 unsigned link_grpc_accept_failed(bool again);

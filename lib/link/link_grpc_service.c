@@ -43,7 +43,7 @@ struct qr_service {
     const struct qr_clock *clock;
     grpc_completion_queue *cq;
     grpc_server *server;
-    struct link_grpc_door *door;
+    struct link_grpc_acceptor *door;
     grpc_channel *lame;
     grpc_call *wake_call; /* never connected: its queue gets the door's events */
     grpc_resource_quota *quota;
@@ -112,7 +112,7 @@ static void drop_ended(struct qr_service *s) {
         *at = c->next;
         s->n_calls--;
         forget(c);
-        link_grpc_guard_over(c->caller);
+        link_grpc_guard_end(c->caller);
         if (c->message) grpc_byte_buffer_destroy(c->message);
         grpc_call_unref(c->call);
         free(c->method);
@@ -149,7 +149,7 @@ static void make_room(struct qr_service *s) {
 /* A call has come: its message is asked for, and when it is over. */
 static void on_call(struct qr_service *s) {
     struct link_grpc_stream stream;
-    if (!link_grpc_door_take(s->door, &stream)) return;
+    if (!link_grpc_acceptor_next(s->door, &stream)) return;
     if (atomic_load(&s->closing) || s->n_calls >= MOST_CALLS) {
         link_grpc_refuse(&stream, GRPC_STATUS_RESOURCE_EXHAUSTED, "too many calls");
         return;
@@ -189,7 +189,7 @@ static void on_message(struct qr_service_call *c, bool ok) {
         return;
     }
     size_t n = grpc_byte_buffer_length(c->message);
-    link_grpc_guard_seen(c->caller, n);
+    link_grpc_guard_delivered(c->caller, n);
     if (n > s->owner.max_request || c->message->data.raw.compression != GRPC_COMPRESS_NONE) {
         finish(c, GRPC_STATUS_INVALID_ARGUMENT, "the request is too long, or compressed", NULL);
         return;
@@ -251,7 +251,7 @@ static void *serve(void *ctx) {
             if (due_ns < next_ns) next_ns = due_ns;
         }
         drop_ended(s);
-        if (closing && s->down && !s->calls && !link_grpc_door_asks(s->door)) return NULL;
+        if (closing && s->down && !s->calls && !link_grpc_acceptor_pending(s->door)) return NULL;
         if (closing && now_ns >= by_ns) {
             grpc_server_cancel_all_calls(s->server);
             by_ns = next_ns = INT64_MAX; /* all of them end by that */
@@ -264,7 +264,7 @@ static void *serve(void *ctx) {
 static void free_service(struct qr_service *s) {
     if (s->port) link_grpc_guard_port(s->port, 0, NULL);
     if (s->server) grpc_server_destroy(s->server);
-    link_grpc_door_free(s->door);
+    link_grpc_acceptor_free(s->door);
     grpc_call_unref(s->wake_call);
     grpc_channel_destroy(s->lame);
     grpc_completion_queue_shutdown(s->cq);
@@ -279,9 +279,9 @@ static void free_service(struct qr_service *s) {
 
 static void shut_down_unserved(struct qr_service *s) {
     atomic_store(&s->closing, true);
-    link_grpc_door_shut(s->door, &s->tag_down);
+    link_grpc_acceptor_shutdown(s->door, &s->tag_down);
     grpc_server_cancel_all_calls(s->server);
-    while (!s->down || link_grpc_door_asks(s->door)) {
+    while (!s->down || link_grpc_acceptor_pending(s->door)) {
         grpc_event e = grpc_completion_queue_next(s->cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
         if (e.type == GRPC_OP_COMPLETE) handle(s, e.tag, e.success);
     }
@@ -306,7 +306,7 @@ enum qr_code qr_service_open(const char *address, const struct qr_service_owner 
     s->wake_call =
         grpc_channel_create_call(s->lame, NULL, 0, s->cq, grpc_slice_from_static_string("/wake"),
                                  NULL, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
-    code = link_grpc_door_new(clock, false, s->wake_call, s->cq, &s->tag_call, &s->door, err);
+    code = link_grpc_acceptor_new(clock, false, s->wake_call, s->cq, &s->tag_call, &s->door, err);
     if (code != QR_OK) {
         free_service(s);
         return code;
@@ -332,7 +332,7 @@ enum qr_code qr_service_open(const char *address, const struct qr_service_owner 
 void qr_service_close(struct qr_service *s) {
     if (!s) return;
     atomic_store(&s->closing, true);
-    link_grpc_door_shut(s->door, &s->tag_down); /* which wakes the thread */
+    link_grpc_acceptor_shutdown(s->door, &s->tag_down); /* which wakes the thread */
     pthread_join(s->thread, NULL);
     free_service(s);
 }

@@ -106,8 +106,8 @@ static void end_unused(grpc_server *server) {
 }
 
 grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls,
-                              grpc_resource_quota *quota, bool wide, struct link_grpc_door *door,
-                              int *ret_port) {
+                              grpc_resource_quota *quota, bool wide,
+                              struct link_grpc_acceptor *door, int *ret_port) {
     grpc_arg room[MAX_ARGS];
     grpc_channel_args args = {.num_args = server_args(quota, wide, room), .args = room};
     grpc_server_credentials *creds =
@@ -119,9 +119,9 @@ grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls
         end_unused(server);
         return NULL;
     }
-    link_grpc_door_register(door, server);
+    link_grpc_acceptor_register(door, server);
     grpc_server_start(server);
-    link_grpc_door_open(door, server, *ret_port);
+    link_grpc_acceptor_open(door, server, *ret_port);
     return server;
 }
 

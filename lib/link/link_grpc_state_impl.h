@@ -74,14 +74,14 @@ struct grpc_link {
     const struct qr_log *log;      /* NULL: nobody's */
     grpc_completion_queue *cq;
     grpc_server *server;
-    struct link_grpc_door *door; /* NULL: it does not listen */
+    struct link_grpc_acceptor *door; /* NULL: it does not listen */
     /* of the server: what messages that are not whole yet may take, of all who called */
     grpc_resource_quota *quota;
     int port;
     char *address;     /* what it listens on, with that port */
     unsigned failures; /* of accepting, when the server was started */
     int64_t reopen_ns; /* 0: it listens */
-    bool with_door, server_down, freeing;
+    bool with_acceptor, server_down, freeing;
     struct op op_accept, op_shutdown, op_wake;
     struct dial *dials;
     int64_t took_ns; /* the last dial that came up, from its beginning */

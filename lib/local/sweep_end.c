@@ -151,7 +151,7 @@ enum qr_code qr_local_sweep_forget(const struct qr_local_sweep_options *opt,
         code = check_folders(opt->out, t, err);
         if (code == QR_OK) code = check_folders(opt->board_url, t, err);
     }
-    if (code == QR_OK) code = qr_sweep_board_forget(board, err);
+    if (code == QR_OK) code = qr_sweep_board_delete(board, err);
     for (size_t t = 0; t < n && code == QR_OK; t++) {
         qr_auto(qr_free_p) char *here = qr_local_trial_folder(opt->out, t),
                                 *there = qr_local_trial_folder(opt->board_url, t);

@@ -63,7 +63,7 @@ static bool go_on(void *ctx) {
     struct slot *s = ctx;
     struct qr_err err;
     bool mine = true;
-    enum qr_code code = qr_sweep_board_keep(s->beats, s->rung, s->trial, &mine, &err);
+    enum qr_code code = qr_sweep_board_renew(s->beats, s->rung, s->trial, &mine, &err);
     /* a file's is one that somebody looks at just now */
     bool passes = code == QR_OK || (code == QR_UNAVAILABLE && !s->remote);
     if (!passes && !s->told_beat) {
@@ -167,7 +167,7 @@ static void say(const struct slot *s, const struct qr_sweep_row *r) {
 }
 
 static enum outcome put(struct slot *s, struct qr_sweep_row *row) {
-    enum qr_code code = qr_sweep_board_put(s->board, row, &s->err);
+    enum qr_code code = qr_sweep_board_add_row(s->board, row, &s->err);
     if (code == QR_OK) say(s, row);
     qr_sweep_row_fini(row);
     return code == QR_OK ? ROW : WRONG;
@@ -307,14 +307,14 @@ static enum outcome run_trial(struct slot *s) {
 
 /* A claim, and a look whether it came too late. */
 static enum qr_code take(struct slot *s, size_t rung, size_t trial, bool *ret_mine) {
-    enum qr_code code = qr_sweep_board_take(s->beats, rung, trial, ret_mine, &s->err);
+    enum qr_code code = qr_sweep_board_claim(s->beats, rung, trial, ret_mine, &s->err);
     if (code == QR_UNAVAILABLE || code == QR_DEADLINE_EXCEEDED) code = QR_OK; /* or by and by */
     if (code != QR_OK || !*ret_mine) return code;
     s->rung = rung;
     s->trial = trial;
     code = qr_sweep_board_rows(s->board, &s->rows, &s->err);
     if (code == QR_OK && qr_sweep_row_at(&s->rows, rung, trial)->there) *ret_mine = false;
-    if (code != QR_OK || !*ret_mine) qr_sweep_board_give(s->beats, rung, trial);
+    if (code != QR_OK || !*ret_mine) qr_sweep_board_release(s->beats, rung, trial);
     return code;
 }
 
@@ -323,7 +323,7 @@ static enum qr_code take(struct slot *s, size_t rung, size_t trial, bool *ret_mi
 static enum qr_code choose(struct slot *s, bool *ret_mine, bool *ret_done) {
     *ret_mine = *ret_done = false;
     for (size_t rung = 0; rung < s->opt->job->sweep->n_rungs; rung++) {
-        size_t n = qr_sweep_of_rung(&s->rows, rung, s->trials), missing = 0;
+        size_t n = qr_sweep_rung_trials(&s->rows, rung, s->trials), missing = 0;
         for (size_t i = 0; i < n; i++)
             missing += !qr_sweep_row_at(&s->rows, rung, s->trials[i])->there;
         for (size_t i = 0; i < n && missing; i++) {
@@ -355,11 +355,11 @@ static enum outcome work(struct slot *s) {
             enum outcome out = run_trial(s);
             if (out != LATER) s->moved_ns = now_ns();
             if (out == LATER) s->until_ns[s->trial] = now_ns() + s->opt->lease_ns / 3;
-            if (out != ROW) qr_sweep_board_give(s->beats, s->rung, s->trial);
+            if (out != ROW) qr_sweep_board_release(s->beats, s->rung, s->trial);
             if (out == ASKED || out == WRONG) return out;
             continue;
         }
-        int64_t moved = qr_sweep_board_moved_ns(s->beats);
+        int64_t moved = qr_sweep_board_renewal_seen_ns(s->beats);
         if (now_ns() - (moved > s->moved_ns ? moved : s->moved_ns) > nothing_moves_ns) {
             qr_fail(&s->err, QR_UNAVAILABLE,
                     "cannot go on with the sweep in %s: for %lld s no trial has progressed and "

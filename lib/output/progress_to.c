@@ -59,7 +59,7 @@ static bool is_object_name(const char *name) {
 
 char *qr_progress_shown(const char *target) {
     bool may_hold_secrets = strstr(target, "://") || strchr(target, '@');
-    return may_hold_secrets ? qr_post_url_shown(target) : qr_xstrdup(target);
+    return may_hold_secrets ? qr_post_url_redacted(target) : qr_xstrdup(target);
 }
 
 enum qr_code qr_progress_check(const char *target, struct qr_err *err) {

@@ -8,7 +8,7 @@
 #include "base/pool.h"
 #include "output/run_checkpoints.h"
 #include "preflight/stopwatch.h"
-#include "preflight/yardstick.h"
+#include "preflight/flop_rate.h"
 #include "sim/sim.h"
 #include "store/store.h"
 #include "train/state.h"
@@ -264,7 +264,7 @@ static enum qr_code sample_s(const struct qr_validation *v, double *ret, struct 
                                            streams ? QR_ENGINE_STREAMING : QR_ENGINE_STATEVECTOR};
         double flop_per_s;
         enum qr_code code = qr_isa_parse(v->settings.isa, &small.isa, err);
-        if (code == QR_OK) code = qr_yardstick(&small, &flop_per_s, err);
+        if (code == QR_OK) code = qr_measure_flop_rate(&small, &flop_per_s, err);
         if (code != QR_OK) return code;
         struct qr_sim_report *r = qr_sim_report_new(l.plan, &opt);
         *ret += r->flop / (double)opt.n_samples * (double)l.n_filters / flop_per_s;

@@ -86,7 +86,7 @@ static void load_text(const struct qr_validation *v, struct qr_buf *b) {
     if (inputs.n) qr_buf_printf(b, "classes     %s\n", qr_buf_string(&inputs));
     qr_buf_free(&inputs);
     qr_auto(qr_free_p) char *initial =
-        qr_url_shown(l->initial_from_file ? v->job->train.initial_weights : "");
+        qr_url_redacted(l->initial_from_file ? v->job->train.initial_weights : "");
     size_t n = qr_model_n_params(l->model), frozen = qr_model_n_frozen(l->model);
     qr_buf_printf(b, "model       %zu parameters: %zu trainable, %zu frozen%s%s\n", n, n - frozen,
                   frozen, l->initial_from_file ? ", beginning with " : "", initial);
@@ -188,7 +188,7 @@ void qr_validation_text(const struct qr_validation *v, struct qr_buf *b) {
     }
     if (v->job && v->job->sweep) {
         qr_buf_puts(b, "sweep       ");
-        qr_sweep_put(v->job->sweep, b);
+        qr_sweep_describe(v->job->sweep, b);
         qr_buf_puts(b, "; what follows is of the job itself\n");
     }
     if (v->has_identity) ring_text(v, b);

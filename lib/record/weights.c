@@ -25,7 +25,7 @@ static bool weights_has_suffix(const char *s, const char *with) {
 
 enum qr_code qr_weights_format_of(const char *url, enum qr_weights_format *ret,
                                   struct qr_err *err) {
-    qr_auto(qr_free_p) char *shown = qr_url_shown(url), *name = qr_xstrdup(shown);
+    qr_auto(qr_free_p) char *shown = qr_url_redacted(url), *name = qr_xstrdup(shown);
     if (strcmp(shown, url) != 0) name[strcspn(name, "?")] = 0; /* drop the query */
     if (weights_has_suffix(name, ".weights.h5"))
         return qr_fail(err, QR_INVALID_ARGUMENT,

@@ -35,7 +35,7 @@ enum qr_code qr_bucket_waits_of(const char *url, const char *service,
                                 const struct qr_store_waits *own, struct qr_web_waits *waits,
                                 struct qr_err *err) {
     if (!waits->clock) {
-        qr_auto(qr_free_p) char *shown = qr_url_shown(url);
+        qr_auto(qr_free_p) char *shown = qr_url_redacted(url);
         return qr_fail(err, QR_FAILED_PRECONDITION,
                        "%s: %s is not configured in this program; give a local path", shown,
                        service);

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "format/json.h"
 #include "store/gcs_impl.h"
-#include "store/names_impl.h"
+#include "store/object_names_impl.h"
 
 enum { MAX_TRIES = 4, MAX_NAME_BYTES = 1024, MAX_PAGES = 4096 };
 
@@ -414,7 +414,7 @@ static enum qr_code list(struct qr_store *s, const char *prefix, struct qr_buf *
                          struct qr_err *err) {
     struct qr_names names = {0};
     enum qr_code code = list_pages(self(s), prefix, &names, err);
-    qr_names_give(&names, code == QR_OK ? ret : NULL);
+    qr_names_write_sorted(&names, code == QR_OK ? ret : NULL);
     return code;
 }
 
@@ -477,7 +477,7 @@ static enum qr_code check_writable(struct qr_store *s, const char *prefix, struc
              !qr_gcs_is_error(qr_buf_view(&reply.body))) {
         struct qr_names names = {0};
         code = list_pages(g, prefix, &names, err);
-        qr_names_give(&names, NULL);
+        qr_names_write_sorted(&names, NULL);
     } else if (code == QR_OK) {
         code = qr_gcs_refused(g, &c, &reply, err);
     }

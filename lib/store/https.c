@@ -10,7 +10,7 @@
 #include "store/web/bucket.h"
 
 enum { MAX_TRIES = 4, MAX_REDIRECTS = 10, MAX_TOKENS_BYTES = 1 << 20 };
-static const size_t max_unsaid_bytes = (size_t)1 << 30;
+static const size_t max_unsized_bytes = (size_t)1 << 30;
 
 struct https {
     struct qr_store store;
@@ -92,7 +92,7 @@ static enum qr_code follow(const struct qr_web_reply *reply, struct qr_web_url *
     enum qr_code code = qr_web_url_parse(at->whole, reply->location, &next, err);
     if (code != QR_OK) return qr_wrap(err, "a redirect (%d)", reply->status);
     if (!next.https && (at->https || !next.loopback)) {
-        qr_auto(qr_free_p) char *shown = qr_web_url_shown(next.whole);
+        qr_auto(qr_free_p) char *shown = qr_web_url_redacted(next.whole);
         qr_web_url_fini(&next);
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "it redirects to %.200s, which is not encrypted and is not followed", shown);
@@ -114,7 +114,7 @@ static enum qr_code send_one(const struct https *s, const struct qr_web_request 
     if (token) r.headers[r.n_headers++] = token;
     r.direct = at->loopback;
     r.ca_file = s->opt.ca_file;
-    r.max_unsaid_bytes = max_unsaid_bytes;
+    r.max_unsized_bytes = max_unsized_bytes;
     code = s->web->send(s->web, &r, ret, err);
     if (code != QR_UNAUTHENTICATED) return code;
     struct qr_err reason = *err;
@@ -188,7 +188,7 @@ static enum qr_code too_long(const struct https *s, const struct qr_web_call *c,
                        s->base, c->name, (unsigned long long)reply->length, max);
     return qr_fail(err, QR_RESOURCE_EXHAUSTED,
                    "%s/%s: more than %zu bytes came without a word of how many there are", s->base,
-                   c->name, max < max_unsaid_bytes ? max : max_unsaid_bytes);
+                   c->name, max < max_unsized_bytes ? max : max_unsized_bytes);
 }
 
 /* A whole reply of 200: is it the file? */
@@ -266,7 +266,7 @@ static enum qr_code get(struct qr_store *store, const char *name, size_t max_byt
     if (!*name)
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s/ names no file: %s/path", s->base, s->base);
     qr_auto(qr_free_p) char *url = qr_xasprintf("%s/%s", s->base, name),
-                            *shown = qr_web_url_shown(url);
+                            *shown = qr_web_url_redacted(url);
     const struct qr_web_call c = {shown + strlen(s->base) + 1, "download", NULL};
     struct qr_buf content = {0};
     enum qr_code code = fetch(s, &c, url, max_bytes, &content, err);
@@ -313,7 +313,7 @@ static enum qr_code list(struct qr_store *s, const char *prefix, struct qr_buf *
                          struct qr_err *err) {
     (void)ret;
     qr_auto(qr_free_p) char *url = qr_xasprintf("%s/%s", self(s)->base, prefix),
-                            *shown = qr_web_url_shown(url);
+                            *shown = qr_web_url_redacted(url);
     return qr_fail(err, QR_UNIMPLEMENTED,
                    "%.300s: an https:// server has no list of its files; name each one", shown);
 }
@@ -345,7 +345,7 @@ enum qr_code qr_store_https_new(const char *url, const struct qr_https_options *
     enum qr_code code = qr_web_url_parse(NULL, url, &u, err);
     if (code == QR_OK) code = check_url(&u, err);
     if (code != QR_OK) {
-        qr_auto(qr_free_p) char *shown = qr_web_url_shown(url);
+        qr_auto(qr_free_p) char *shown = qr_web_url_redacted(url);
         qr_web_url_fini(&u);
         if (web) web->close(web);
         return qr_wrap(err, "%.300s", shown);

@@ -10,7 +10,7 @@ struct qr_store_kind {
     const char *slashes; /* "two": how many that is */
     bool remote;         /* on another machine: see qr_url_remote */
     bool read_only;      /* see qr_url_check_writable */
-    /* As qr_url_shown; NULL: as it is. */
+    /* As qr_url_redacted; NULL: as it is. */
     char *(*shown)(const char *url);
     /* For whom this process' environment says something; NULL: nobody. */
     void (*configure)(char *const *environment, bool (*stopping)(void), const struct qr_log *log);

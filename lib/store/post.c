@@ -32,7 +32,7 @@ void qr_poster_free(struct qr_poster *p) {
     free(p);
 }
 
-char *qr_post_url_shown(const char *url) {
+char *qr_post_url_redacted(const char *url) {
     const char *scheme = strstr(url, "://");
     qr_auto(qr_free_p) char *host = qr_web_url_host(url);
     return qr_xasprintf("%.*s%s", scheme ? (int)(scheme + 3 - url) : 0, url, host);

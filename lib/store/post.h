@@ -36,7 +36,7 @@ QR_MUST_CHECK enum qr_code qr_poster_send(struct qr_poster *p, const struct qr_p
 
 /* What messages may have of a URL: scheme and host. User, path and query may be secrets. Of any
  * text. Heap. */
-char *qr_post_url_shown(const char *url);
+char *qr_post_url_redacted(const char *url);
 
 /* The sentence in an answer of Kubernetes' kind, {"message": ...}, printable and cut to `bytes`
  * with its end; "" where there is none. */

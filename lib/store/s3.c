@@ -6,7 +6,7 @@
 #include "base/checksum.h"
 #include "base/mem.h"
 #include "format/json.h"
-#include "store/names_impl.h"
+#include "store/object_names_impl.h"
 #include "store/s3_impl.h"
 
 enum { MAX_TRIES = 4, MAX_NAME_BYTES = 1024, MAX_PAGES = 4096 };
@@ -399,7 +399,7 @@ static void page_leaf(void *ctx, const char *parent, const char *name, const cha
 }
 
 static void page_fini(struct names_page *p) {
-    qr_names_give(&p->names, NULL);
+    qr_names_write_sorted(&p->names, NULL);
     free(p->next);
     *p = (struct names_page){0};
 }
@@ -456,7 +456,7 @@ static enum qr_code list(struct qr_store *store, const char *prefix, struct qr_b
         qr_web_reply_fini(&reply);
         qr_buf_free(&url);
     }
-    if (code == QR_OK) qr_names_give(&all.names, ret);
+    if (code == QR_OK) qr_names_write_sorted(&all.names, ret);
     page_fini(&all);
     return code;
 }

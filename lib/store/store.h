@@ -89,7 +89,7 @@ QR_MUST_CHECK enum qr_code qr_store_resolve_waiting(const char *url,
                                                     struct qr_store **ret, char **ret_name,
                                                     struct qr_err *err);
 /* As a message may have it: without what may be a secret in an https:// URL (its query). Heap. */
-char *qr_url_shown(const char *url);
+char *qr_url_redacted(const char *url);
 /* Is it of a kind that is only read (https://)? UNIMPLEMENTED; nothing is asked. For what is
  * written at the end of work. */
 QR_MUST_CHECK enum qr_code qr_url_check_writable(const char *url, struct qr_err *err);

@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "store/kind_impl.h"
-#include "store/names_impl.h"
+#include "store/object_names_impl.h"
 
 enum { MAX_DEPTH = 32 };
 struct files {
@@ -134,7 +134,7 @@ static enum qr_code list(struct qr_store *s, const char *prefix, struct qr_buf *
     qr_auto(qr_free_p) char *dir = qr_xstrndup(prefix, slash ? (size_t)(slash - prefix) + 1 : 0);
     struct qr_names names = {0};
     enum qr_code code = walk(s, dir, prefix, 0, &names, err);
-    qr_names_give(&names, code == QR_OK ? ret : NULL);
+    qr_names_write_sorted(&names, code == QR_OK ? ret : NULL);
     return code;
 }
 

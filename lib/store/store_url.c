@@ -7,9 +7,9 @@
 static const struct qr_store_kind kinds[] = {
     {"gs", "gs://bucket/name", "two", true, false, NULL, qr_store_gcs_configure, qr_store_gcs_open},
     {"s3", "s3://bucket/name", "two", true, false, NULL, qr_store_s3_configure, qr_store_s3_open},
-    {"https", "https://host/path", "two", true, true, qr_web_url_shown, qr_store_https_configure,
+    {"https", "https://host/path", "two", true, true, qr_web_url_redacted, qr_store_https_configure,
      qr_store_https_open},
-    {"http", "http://localhost/path", "two", true, true, qr_web_url_shown, NULL,
+    {"http", "http://localhost/path", "two", true, true, qr_web_url_redacted, NULL,
      qr_store_https_open},
     {"file", "file:///dir/name", "three", false, false, NULL, NULL, qr_store_file_open},
 };
@@ -37,7 +37,7 @@ bool qr_url_remote(const char *url) {
     return k && k->remote;
 }
 
-char *qr_url_shown(const char *url) {
+char *qr_url_redacted(const char *url) {
     const struct qr_store_kind *k = kind_of(url, "://");
     return k && k->shown ? k->shown(url) : qr_xstrdup(url);
 }
@@ -45,7 +45,7 @@ char *qr_url_shown(const char *url) {
 enum qr_code qr_url_check_writable(const char *url, struct qr_err *err) {
     const struct qr_store_kind *k = kind_of(url, "://");
     if (!k || !k->read_only) return QR_OK;
-    qr_auto(qr_free_p) char *shown = qr_url_shown(url);
+    qr_auto(qr_free_p) char *shown = qr_url_redacted(url);
     return qr_fail(err, QR_UNIMPLEMENTED,
                    "%.300s: an %s:// URL can be read, not written; give a folder, gs:// or s3://",
                    shown, k->scheme);

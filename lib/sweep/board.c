@@ -78,8 +78,8 @@ void qr_sweep_board_close(struct qr_sweep_board *b) {
     free(b);
 }
 
-enum qr_code qr_sweep_board_begin(struct qr_sweep_board *b, struct qr_bytes text,
-                                  struct qr_buf *ret, struct qr_err *err) {
+enum qr_code qr_sweep_board_publish(struct qr_sweep_board *b, struct qr_bytes text,
+                                    struct qr_buf *ret, struct qr_err *err) {
     qr_auto(qr_free_p) char *name = qr_xasprintf("%sjob.json", b->dir);
     enum qr_code code = b->store->ops->put(b->store, name, text, true, err);
     if (code != QR_OK && code != QR_FAILED_PRECONDITION) return code;
@@ -139,7 +139,7 @@ static enum qr_code check_folders(const struct qr_sweep_board *b, struct qr_err 
 }
 
 /* The text last: as long as it stands, what is left of its sweep is not taken for another's. */
-enum qr_code qr_sweep_board_forget(struct qr_sweep_board *b, struct qr_err *err) {
+enum qr_code qr_sweep_board_delete(struct qr_sweep_board *b, struct qr_err *err) {
     qr_auto(qr_free_p) char *text = qr_xasprintf("%sjob.json", b->dir);
     enum qr_code code = check_folders(b, err);
     if (code == QR_OK) code = remove_all(b, "rows", row_name, err);
@@ -148,7 +148,7 @@ enum qr_code qr_sweep_board_forget(struct qr_sweep_board *b, struct qr_err *err)
     return code == QR_NOT_FOUND ? QR_OK : code;
 }
 
-void qr_sweep_board_end(struct qr_sweep_board *b) {
+void qr_sweep_board_delete_claims(struct qr_sweep_board *b) {
     struct qr_err unread; /* claims that stay disturb nothing */
     if (check_folders(b, &unread) != QR_OK || remove_all(b, "claims", claim_name, &unread) != QR_OK)
         return;
@@ -206,8 +206,8 @@ enum qr_code qr_sweep_board_rows(struct qr_sweep_board *b, struct qr_sweep_rows 
     return code;
 }
 
-enum qr_code qr_sweep_board_put(struct qr_sweep_board *b, const struct qr_sweep_row *row,
-                                struct qr_err *err) {
+enum qr_code qr_sweep_board_add_row(struct qr_sweep_board *b, const struct qr_sweep_row *row,
+                                    struct qr_err *err) {
     struct qr_buf text = {0}, there = {0};
     qr_auto(qr_free_p) char *name = row_name(b, row->rung, row->trial);
     qr_sweep_row_json(row, &text);
@@ -319,8 +319,8 @@ static bool is_silent(struct qr_sweep_board *b, struct seen *s, const struct qr_
     return now - s->since_ns >= c->lease_ns;
 }
 
-enum qr_code qr_sweep_board_take(struct qr_sweep_board *b, size_t rung, size_t trial,
-                                 bool *ret_mine, struct qr_err *err) {
+enum qr_code qr_sweep_board_claim(struct qr_sweep_board *b, size_t rung, size_t trial,
+                                  bool *ret_mine, struct qr_err *err) {
     qr_auto(qr_free_p) char *name = claim_name(b, rung, trial);
     struct seen *s = &b->seen[place(b, rung, trial)];
     struct qr_sweep_claim c = {0};
@@ -340,8 +340,8 @@ enum qr_code qr_sweep_board_take(struct qr_sweep_board *b, size_t rung, size_t t
     return swap(b, name, &version, b->opt.holder, 0, ret_mine, err);
 }
 
-enum qr_code qr_sweep_board_keep(struct qr_sweep_board *b, size_t rung, size_t trial,
-                                 bool *ret_mine, struct qr_err *err) {
+enum qr_code qr_sweep_board_renew(struct qr_sweep_board *b, size_t rung, size_t trial,
+                                  bool *ret_mine, struct qr_err *err) {
     *ret_mine = true;
     if (qr_now_ns(b->opt.clock) - b->kept_ns < b->opt.lease_ns / 5) return QR_OK;
     qr_auto(qr_free_p) char *name = claim_name(b, rung, trial);
@@ -353,7 +353,7 @@ enum qr_code qr_sweep_board_keep(struct qr_sweep_board *b, size_t rung, size_t t
     return *ret_mine ? swap(b, name, &version, b->opt.holder, c.kept + 1, ret_mine, err) : QR_OK;
 }
 
-void qr_sweep_board_give(struct qr_sweep_board *b, size_t rung, size_t trial) {
+void qr_sweep_board_release(struct qr_sweep_board *b, size_t rung, size_t trial) {
     qr_auto(qr_free_p) char *name = claim_name(b, rung, trial);
     struct qr_sweep_claim c = {0};
     struct qr_store_version version;
@@ -365,4 +365,4 @@ void qr_sweep_board_give(struct qr_sweep_board *b, size_t rung, size_t trial) {
     if (swap(b, name, &version, "", 0, &done, &unread) != QR_OK) return;
 }
 
-int64_t qr_sweep_board_moved_ns(const struct qr_sweep_board *b) { return b->moved_ns; }
+int64_t qr_sweep_board_renewal_seen_ns(const struct qr_sweep_board *b) { return b->moved_ns; }

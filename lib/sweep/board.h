@@ -36,34 +36,35 @@ QR_MUST_CHECK enum qr_code qr_sweep_board_open(const struct qr_sweep_board_optio
 void qr_sweep_board_close(struct qr_sweep_board *b); /* NULL is fine */
 
 /* What is swept: the first text stays. ret: the one that is there now. */
-QR_MUST_CHECK enum qr_code qr_sweep_board_begin(struct qr_sweep_board *b, struct qr_bytes text,
-                                                struct qr_buf *ret, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_sweep_board_publish(struct qr_sweep_board *b, struct qr_bytes text,
+                                                  struct qr_buf *ret, struct qr_err *err);
 /* Removes the text, all rows and all claims, of any sweep, and no other file. INVALID_ARGUMENT: a
  * folder of the board is a symbolic link; nothing was removed. */
-QR_MUST_CHECK enum qr_code qr_sweep_board_forget(struct qr_sweep_board *b, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_sweep_board_delete(struct qr_sweep_board *b, struct qr_err *err);
 /* Removes the claims: every row is there. */
-void qr_sweep_board_end(struct qr_sweep_board *b);
+void qr_sweep_board_delete_claims(struct qr_sweep_board *b);
 
 /* Fetches the rows that are new. DATA_LOSS: a row that cannot be read. INVALID_ARGUMENT: a row of
  * another job hash than rows->hash says: of other data, or of another version. */
 QR_MUST_CHECK enum qr_code qr_sweep_board_rows(struct qr_sweep_board *b, struct qr_sweep_rows *rows,
                                                struct qr_err *err);
 /* INTERNAL: another row of that trial is there: two workers found different results. */
-QR_MUST_CHECK enum qr_code qr_sweep_board_put(struct qr_sweep_board *b,
-                                              const struct qr_sweep_row *row, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_sweep_board_add_row(struct qr_sweep_board *b,
+                                                  const struct qr_sweep_row *row,
+                                                  struct qr_err *err);
 
 /* *ret_mine: this worker has the trial from now on. */
-QR_MUST_CHECK enum qr_code qr_sweep_board_take(struct qr_sweep_board *b, size_t rung, size_t trial,
-                                               bool *ret_mine, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_sweep_board_claim(struct qr_sweep_board *b, size_t rung, size_t trial,
+                                                bool *ret_mine, struct qr_err *err);
 /* Says that it is still being trained, when a fifth of the lease has passed. *ret_mine false:
  * somebody else has it by now. */
-QR_MUST_CHECK enum qr_code qr_sweep_board_keep(struct qr_sweep_board *b, size_t rung, size_t trial,
-                                               bool *ret_mine, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_sweep_board_renew(struct qr_sweep_board *b, size_t rung, size_t trial,
+                                                bool *ret_mine, struct qr_err *err);
 /* Gives it back: whoever looks next may take it. */
-void qr_sweep_board_give(struct qr_sweep_board *b, size_t rung, size_t trial);
+void qr_sweep_board_release(struct qr_sweep_board *b, size_t rung, size_t trial);
 /* When another worker was last seen to renew a claim, by the clock; 0: never. A claim that is taken
  * or given back is no progress: workers may do both for ever where none can train. */
-int64_t qr_sweep_board_moved_ns(const struct qr_sweep_board *b);
+int64_t qr_sweep_board_renewal_seen_ns(const struct qr_sweep_board *b);
 
 /* A claim's text, as it is read: INVALID_ARGUMENT for what is none. */
 struct qr_sweep_claim {

@@ -238,11 +238,11 @@ static void by_number(size_t *trial, size_t n) {
         }
 }
 
-size_t qr_sweep_of_rung(const struct qr_sweep_rows *rows, size_t rung, size_t *ret) {
+size_t qr_sweep_rung_trials(const struct qr_sweep_rows *rows, size_t rung, size_t *ret) {
     size_t n = rows->sweep->n_trials;
     for (size_t i = 0; i < n; i++) ret[i] = i;
     for (size_t r = 0; r < rung; r++) {
-        size_t kept = qr_sweep_kept(rows->sweep, n), good = ranked(rows, r, ret, n);
+        size_t kept = qr_sweep_promoted(rows->sweep, n), good = ranked(rows, r, ret, n);
         n = kept < good ? kept : good;
         by_number(ret, n);
     }
@@ -252,15 +252,15 @@ size_t qr_sweep_of_rung(const struct qr_sweep_rows *rows, size_t rung, size_t *r
 bool qr_sweep_complete(const struct qr_sweep_rows *rows) {
     qr_auto(qr_free_p) size_t *trial = qr_xcalloc(rows->sweep->n_trials, sizeof *trial);
     for (size_t r = 0; r < rows->sweep->n_rungs; r++) {
-        size_t n = qr_sweep_of_rung(rows, r, trial);
+        size_t n = qr_sweep_rung_trials(rows, r, trial);
         for (size_t i = 0; i < n; i++)
             if (!qr_sweep_row_at(rows, r, trial[i])->there) return false;
     }
     return true;
 }
 
-const struct qr_sweep_row *qr_sweep_last(const struct qr_sweep_rows *rows, size_t trial,
-                                         const char **ret_status) {
+const struct qr_sweep_row *qr_sweep_last_row(const struct qr_sweep_rows *rows, size_t trial,
+                                             const char **ret_status) {
     size_t r = rows->sweep->n_rungs;
     while (r > 1 && !qr_sweep_row_at(rows, r - 1, trial)->there) r--;
     const struct qr_sweep_row *row = qr_sweep_row_at(rows, r - 1, trial);
@@ -272,6 +272,6 @@ const struct qr_sweep_row *qr_sweep_last(const struct qr_sweep_rows *rows, size_
 }
 
 size_t qr_sweep_best(const struct qr_sweep_rows *rows, size_t *ret) {
-    size_t last = rows->sweep->n_rungs - 1, n = qr_sweep_of_rung(rows, last, ret);
+    size_t last = rows->sweep->n_rungs - 1, n = qr_sweep_rung_trials(rows, last, ret);
     return ranked(rows, last, ret, n);
 }

@@ -58,12 +58,12 @@ void qr_sweep_rows_fini(struct qr_sweep_rows *rows);
 struct qr_sweep_row *qr_sweep_row_at(const struct qr_sweep_rows *rows, size_t rung, size_t trial);
 /* The trials of a rung, by number; every row of the rungs before it is there. ret has n_trials
  * places. How many. */
-size_t qr_sweep_of_rung(const struct qr_sweep_rows *rows, size_t rung, size_t *ret);
+size_t qr_sweep_rung_trials(const struct qr_sweep_rows *rows, size_t rung, size_t *ret);
 /* Every row is there. */
 bool qr_sweep_complete(const struct qr_sweep_rows *rows);
 /* The last row of a trial, and whether it went on to the end. */
-const struct qr_sweep_row *qr_sweep_last(const struct qr_sweep_rows *rows, size_t trial,
-                                         const char **ret_status);
+const struct qr_sweep_row *qr_sweep_last_row(const struct qr_sweep_rows *rows, size_t trial,
+                                             const char **ret_status);
 /* Of the last rung, best first; ret has n_trials places. How many have the metric. */
 size_t qr_sweep_best(const struct qr_sweep_rows *rows, size_t *ret);
 /* By trial: trial, status, epochs, steps, the keys, the metrics, state_digest, job_hash, error. */

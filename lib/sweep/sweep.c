@@ -270,11 +270,11 @@ void qr_sweep_value(const struct qr_sweep_spec *s, uint64_t seed, size_t trial, 
     qr_buf_puts(ret, k->values[trial % k->n_values]);
 }
 
-size_t qr_sweep_kept(const struct qr_sweep_spec *s, size_t n) {
+size_t qr_sweep_promoted(const struct qr_sweep_spec *s, size_t n) {
     return (n + (size_t)s->factor - 1) / (size_t)s->factor;
 }
 
-void qr_sweep_put(const struct qr_sweep_spec *s, struct qr_buf *ret) {
+void qr_sweep_describe(const struct qr_sweep_spec *s, struct qr_buf *ret) {
     qr_buf_printf(ret, "%zu trial%s: %s of %zu key%s (", s->n_trials, s->n_trials == 1 ? "" : "s",
                   s->random ? "draws" : "a grid", s->n_keys, s->n_keys == 1 ? "" : "s");
     for (size_t i = 0; i < s->n_keys; i++)
@@ -284,6 +284,6 @@ void qr_sweep_put(const struct qr_sweep_spec *s, struct qr_buf *ret) {
     for (size_t r = 0; s->n_rungs > 1 && r < s->n_rungs; r++) {
         qr_buf_printf(ret, "%s%zu to %llu epochs", r ? ", " : "; ", n,
                       (unsigned long long)s->epochs[r]);
-        n = qr_sweep_kept(s, n);
+        n = qr_sweep_promoted(s, n);
     }
 }

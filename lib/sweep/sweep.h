@@ -51,8 +51,8 @@ void qr_sweep_free(struct qr_sweep_spec *s); /* NULL is fine */
 void qr_sweep_value(const struct qr_sweep_spec *s, uint64_t seed, size_t trial, size_t key,
                     struct qr_buf *ret);
 /* How many of n trials go on from a rung: the n / factor best, rounded up. */
-size_t qr_sweep_kept(const struct qr_sweep_spec *s, size_t n);
+size_t qr_sweep_promoted(const struct qr_sweep_spec *s, size_t n);
 /* "12 trials: a grid of 2 keys (train.epochs, seed)", for people. */
-void qr_sweep_put(const struct qr_sweep_spec *s, struct qr_buf *ret);
+void qr_sweep_describe(const struct qr_sweep_spec *s, struct qr_buf *ret);
 
 #endif

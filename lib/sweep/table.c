@@ -12,7 +12,7 @@ struct names {
 static void gather(const struct qr_sweep_rows *rows, struct names *names) {
     const char *status;
     for (size_t t = 0; t < rows->sweep->n_trials; t++) {
-        const struct qr_sweep_row *r = qr_sweep_last(rows, t, &status);
+        const struct qr_sweep_row *r = qr_sweep_last_row(rows, t, &status);
         for (size_t m = 0; m < r->n_metrics; m++) {
             size_t i = 0;
             while (i < names->n && strcmp(names->v[i], r->metrics[m].name) != 0) i++;
@@ -48,7 +48,7 @@ static void put_value(struct qr_buf *ret, const char *json) {
 static void put_csv_row(const struct qr_sweep_rows *rows, const struct names *names, size_t trial,
                         struct qr_buf *ret) {
     const char *status;
-    const struct qr_sweep_row *r = qr_sweep_last(rows, trial, &status);
+    const struct qr_sweep_row *r = qr_sweep_last_row(rows, trial, &status);
     struct qr_buf value = {0};
     qr_buf_printf(ret, "%zu,%s,%llu,%llu", trial, status, (unsigned long long)r->epochs,
                   (unsigned long long)r->steps);
@@ -111,7 +111,7 @@ static void put_set(const struct qr_sweep_rows *rows, size_t trial, struct qr_js
 
 static void put_json_row(const struct qr_sweep_rows *rows, size_t trial, struct qr_json_writer *w) {
     const char *status;
-    const struct qr_sweep_row *r = qr_sweep_last(rows, trial, &status);
+    const struct qr_sweep_row *r = qr_sweep_last_row(rows, trial, &status);
     qr_json_open(w, '{');
     sweep_put_count(w, "trial", trial);
     sweep_put_text(w, "status", status);

@@ -355,7 +355,7 @@ enum qr_code qr_settings_check(const struct qr_settings *s, struct qr_err *err) 
 static void put_text(struct qr_buf *b, const struct setting *t, const char *text) {
     qr_auto(qr_free_p) char *shown = !text               ? qr_xstrdup("unset")
                                      : t->type == TARGET ? qr_progress_shown(text)
-                                                         : qr_url_shown(text);
+                                                         : qr_url_redacted(text);
     qr_buf_printf(b, "%.200s", shown);
 }
 

@@ -213,7 +213,7 @@ static void patience(void) {
     qr_web_retry_begin(&r, &o.waits);
     for (attempts = 0; attempts < 100; attempts++) {
         virtual_ns += 30 * QR_SECOND;
-        qr_web_retry_progress(&r, (size_t)32 * QR_WEB_LEAST_BYTES_PER_S);
+        qr_web_retry_progress(&r, (size_t)32 * QR_WEB_MIN_BYTES_PER_S);
         CHECK(r.began_ns == virtual_ns && qr_web_retry_wait(&r, 0), "fast enough: %d", attempts);
     }
 }

@@ -43,7 +43,7 @@ static enum qr_code answer(struct qr_web *h, const struct qr_web_request *req,
         text += n + (text[n] == '\n');
     }
     size_t n = *text ? strlen(text + 1) : 0, max = req->max_reply_bytes;
-    if (!ret->has_length && req->max_unsaid_bytes < max) max = req->max_unsaid_bytes;
+    if (!ret->has_length && req->max_unsized_bytes < max) max = req->max_unsized_bytes;
     ret->too_long = n > max || (ret->has_length && n && ret->length > max);
     if (ret->too_long) return qr_fail(err, QR_DATA_LOSS, "too long");
     if (n) qr_buf_put(&ret->body, text + 1, n);
@@ -57,7 +57,7 @@ static enum qr_code answer(struct qr_web *h, const struct qr_web_request *req,
 static void addresses(const char *text) {
     struct qr_web_url u, again;
     struct qr_err err;
-    qr_auto(qr_free_p) char *shown = qr_web_url_shown(text);
+    qr_auto(qr_free_p) char *shown = qr_web_url_redacted(text);
     qr_auto(qr_free_p) char *host = qr_web_url_host(text);
     QR_ASSERT(strlen(shown) <= strlen(text) + 3);
     QR_ASSERT(!strpbrk(host, "@/?#"));

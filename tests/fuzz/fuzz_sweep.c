@@ -22,7 +22,7 @@ static void values(const struct qr_sweep_spec *s) {
             qr_json_free(v);
             qr_buf_clear(&text);
         }
-    qr_sweep_put(s, &text);
+    qr_sweep_describe(s, &text);
     QR_ASSERT(text.n && s->n_trials >= 1 && s->n_trials <= QR_SWEEP_MAX_TRIALS);
     qr_buf_free(&text);
 }

@@ -2,7 +2,7 @@
  * path is looked for, columns that are picked. */
 #include <sys/stat.h>
 
-#include "data/find.h"
+#include "data/named_files.h"
 #include "tests/data_files.h"
 
 /* Files of a channel stand one behind the other; all have the columns of the first that trains. */

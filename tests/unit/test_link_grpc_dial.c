@@ -55,8 +55,8 @@ static void test_mute(bool greets, int64_t bound_ns) {
     struct qr_err err = {0};
     char address[64];
     unsigned port = open_mute(&m, greets), bound;
-    struct qr_link *links[] = {qr_link_grpc_new_with_door(&qr_clock_monotonic, NULL, NULL),
-                               qr_link_grpc_new_with_door(&qr_clock_monotonic, NULL, NULL)};
+    struct qr_link *links[] = {qr_link_grpc_new_with_acceptor(&qr_clock_monotonic, NULL, NULL),
+                               qr_link_grpc_new_with_acceptor(&qr_clock_monotonic, NULL, NULL)};
     snprintf(address, sizeof address, "127.0.0.1:%u", port);
     links[0]->ops->dial(links[0], 7, address);
     CHECK(!up_within(links, 1, &m, 2 * QR_SECOND), "who says nothing is no peer");

@@ -56,7 +56,7 @@ int main(void) {
     struct qr_link *server[PORTS], *client = qr_link_grpc_new(&qr_clock_monotonic, NULL);
     unsigned port[PORTS] = {0}, from = 0, received = 0, downs = 0;
     for (int i = 0; i < PORTS; i++) {
-        server[i] = qr_link_grpc_new_with_door(&qr_clock_monotonic, NULL, NULL);
+        server[i] = qr_link_grpc_new_with_acceptor(&qr_clock_monotonic, NULL, NULL);
         CHECK(server[i]->ops->listen(server[i], "127.0.0.1:0", &port[i], &err) == QR_OK, "%s",
               err.msg);
     }

@@ -265,7 +265,7 @@ static void many_descriptors(void) {
 static void open_good(struct good *g, const struct qr_link_tls *tls, char ret_address[64]) {
     struct qr_err err = {0};
     unsigned port = 0;
-    *g = (struct good){.server = qr_link_grpc_new_with_door(&qr_clock_monotonic, tls, NULL),
+    *g = (struct good){.server = qr_link_grpc_new_with_acceptor(&qr_clock_monotonic, tls, NULL),
                        .client = qr_link_grpc_new(&qr_clock_monotonic, tls)};
     CHECK(g->server->ops->listen(g->server, "127.0.0.1:0", &port, &err) == QR_OK, "%s", err.msg);
     snprintf(ret_address, 64, "127.0.0.1:%u", port);

@@ -120,19 +120,19 @@ static void test_halving(void) {
     const double value[] = {5, 3, 3, 3, 9, 3, 0};
     for (size_t t = 0; t < 6; t++) set_row(&rows, 0, t, value[t]);
     set_failed(&rows, 6, "its \"loss\", and more");
-    CHECK(qr_sweep_of_rung(&rows, 0, trial) == 7 && !qr_sweep_complete(&rows));
+    CHECK(qr_sweep_rung_trials(&rows, 0, trial) == 7 && !qr_sweep_complete(&rows));
     /* four of seven: the four of equal value */
-    CHECK(qr_sweep_of_rung(&rows, 1, trial) == 4);
+    CHECK(qr_sweep_rung_trials(&rows, 1, trial) == 4);
     CHECK(trial[0] == 1 && trial[1] == 2 && trial[2] == 3 && trial[3] == 5);
     rows.maximize = true;
-    CHECK(qr_sweep_of_rung(&rows, 1, trial) == 4);
+    CHECK(qr_sweep_rung_trials(&rows, 1, trial) == 4);
     CHECK(trial[0] == 0 && trial[1] == 1 && trial[2] == 2 && trial[3] == 4);
     rows.maximize = false;
     for (size_t i = 0; i < 4; i++) {
         const size_t of[] = {1, 2, 3, 5};
         set_row(&rows, 1, of[i], of[i] == 5 ? 0 : 1);
     }
-    CHECK(qr_sweep_of_rung(&rows, 2, trial) == 2 && trial[0] == 1 && trial[1] == 5);
+    CHECK(qr_sweep_rung_trials(&rows, 2, trial) == 2 && trial[0] == 1 && trial[1] == 5);
     set_row(&rows, 2, 1, 2);
     CHECK(!qr_sweep_complete(&rows));
     set_row(&rows, 2, 5, 1);
@@ -161,12 +161,12 @@ static void test_failed(void) {
     for (size_t t = 0; t < 7; t++)
         if (t == 3 || t == 4) set_row(&rows, 0, t, 1);
         else set_failed(&rows, t, "x");
-    CHECK(qr_sweep_of_rung(&rows, 1, trial) == 2 && trial[0] == 3 && trial[1] == 4);
+    CHECK(qr_sweep_rung_trials(&rows, 1, trial) == 2 && trial[0] == 3 && trial[1] == 4);
     for (size_t t = 3; t < 5; t++) {
         qr_sweep_row_fini(qr_sweep_row_at(&rows, 0, t));
         set_failed(&rows, t, "x");
     }
-    CHECK(qr_sweep_of_rung(&rows, 1, trial) == 0 && qr_sweep_complete(&rows));
+    CHECK(qr_sweep_rung_trials(&rows, 1, trial) == 0 && qr_sweep_complete(&rows));
     CHECK(qr_sweep_best(&rows, trial) == 0);
     qr_sweep_rows_fini(&rows);
     qr_sweep_free(s);
@@ -232,13 +232,13 @@ static struct qr_sweep_board *board_of(char letter, size_t n_trials, int64_t lea
 static bool takes(struct qr_sweep_board *b, size_t trial) {
     bool mine = false;
     struct qr_err err = {0};
-    CHECK(qr_sweep_board_take(b, 0, trial, &mine, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_sweep_board_claim(b, 0, trial, &mine, &err) == QR_OK, "%s", err.msg);
     return mine;
 }
 static bool keeps(struct qr_sweep_board *b, size_t trial) {
     bool mine = false;
     struct qr_err err = {0};
-    CHECK(qr_sweep_board_keep(b, 0, trial, &mine, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_sweep_board_renew(b, 0, trial, &mine, &err) == QR_OK, "%s", err.msg);
     return mine;
 }
 
@@ -252,16 +252,16 @@ static void test_claims(void) {
         virtual_ns += 3 * QR_SECOND;
         CHECK(keeps(a, 0) && !takes(b, 0));
     }
-    CHECK(qr_sweep_board_moved_ns(b) == virtual_ns);
+    CHECK(qr_sweep_board_renewal_seen_ns(b) == virtual_ns);
     virtual_ns += 9 * QR_SECOND;
     CHECK(!takes(b, 0), "the holder's lease counts, not the looker's");
     virtual_ns += QR_SECOND;
     CHECK(takes(b, 0) && !keeps(a, 0), "silent for ten seconds");
-    qr_sweep_board_give(a, 0, 0); /* which is not his any more */
+    qr_sweep_board_release(a, 0, 0); /* which is not his any more */
     CHECK(!takes(a, 0) && keeps(b, 0));
-    qr_sweep_board_give(b, 0, 0);
+    qr_sweep_board_release(b, 0, 0);
     CHECK(takes(a, 0), "given back: at once");
-    qr_sweep_board_end(a);
+    qr_sweep_board_delete_claims(a);
     CHECK(takes(b, 0));
     qr_sweep_board_close(a);
     qr_sweep_board_close(b);
@@ -289,7 +289,7 @@ static void test_no_progress(void) {
             draw = draw * 1664525 + 1013904223;
             if (draw >> 31) continue; /* its turn comes later */
             if (gives_ns[k] && virtual_ns >= gives_ns[k]) {
-                qr_sweep_board_give(b[k], 0, 0);
+                qr_sweep_board_release(b[k], 0, 0);
                 gives_ns[k] = 0;
                 until_ns[k] = virtual_ns + 5 * QR_SECOND;
             } else if (!gives_ns[k] && virtual_ns >= until_ns[k] && takes(b[k], 0)) {
@@ -299,8 +299,8 @@ static void test_no_progress(void) {
         }
     CHECK(taken > 100, "%u", taken);
     for (size_t k = 0; k < LOOKERS; k++) {
-        CHECK(qr_sweep_board_moved_ns(b[k]) == last_ns, "%.1f s later",
-              (double)(qr_sweep_board_moved_ns(b[k]) - last_ns) / 1e9);
+        CHECK(qr_sweep_board_renewal_seen_ns(b[k]) == last_ns, "%.1f s later",
+              (double)(qr_sweep_board_renewal_seen_ns(b[k]) - last_ns) / 1e9);
         qr_sweep_board_close(b[k]);
     }
     qr_sweep_board_close(frozen);
@@ -326,8 +326,8 @@ static void test_odd_claims(void) {
     CHECK(takes(b, 2), "no claim can be had: trained without one");
     virtual_ns += QR_SECOND;
     CHECK(keeps(a, 0) && keeps(a, 1));
-    qr_sweep_board_give(a, 0, 0);
-    qr_sweep_board_give(a, 0, 2);
+    qr_sweep_board_release(a, 0, 0);
+    qr_sweep_board_release(a, 0, 2);
     CHECK(takes(b, 0));
     CHECK(rmdir(name) == 0, "a folder stays, with what is in it");
     CHECK(takes(a, 2) && !takes(b, 2), "and without it there are claims again");
@@ -362,9 +362,9 @@ static void test_forget(void) {
     struct qr_err err = {0};
     for (size_t i = 0; i < COUNT(own); i++) write_file(own[i]);
     for (size_t i = 0; i < COUNT(users); i++) write_file(users[i]);
-    qr_sweep_board_end(a);
+    qr_sweep_board_delete_claims(a);
     CHECK(!stands("sweep/claims/0-0000") && stands("sweep/claims/0-0000x"));
-    CHECK(qr_sweep_board_forget(a, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_sweep_board_delete(a, &err) == QR_OK, "%s", err.msg);
     for (size_t i = 0; i < COUNT(own); i++) CHECK(!stands(own[i]), "%s", own[i]);
     for (size_t i = 0; i < COUNT(users); i++) CHECK(stands(users[i]), "%s", users[i]);
     clean();
@@ -378,10 +378,10 @@ static void test_forget(void) {
         write_file("elsewhere/0-0000");
         if (i) write_file("sweep/job.json");
         CHECK(symlink(to, at) == 0);
-        CHECK(qr_sweep_board_forget(a, &err) == QR_INVALID_ARGUMENT &&
+        CHECK(qr_sweep_board_delete(a, &err) == QR_INVALID_ARGUMENT &&
                   strstr(err.msg, "is a symbolic link"),
               "%s", err.msg);
-        qr_sweep_board_end(a);
+        qr_sweep_board_delete_claims(a);
         CHECK(stands("elsewhere/job.json") && stands("elsewhere/0-0000.json") &&
                   stands("elsewhere/0-0000"),
               "%s", links[i]);
@@ -400,21 +400,21 @@ static void test_rows_on_board(void) {
     qr_sweep_rows_init(&seen, s, 1);
     rows.metric = seen.metric = "m";
     set_row(&rows, 0, 1, 0.25);
-    CHECK(qr_sweep_board_begin(a, qr_bytes_of_string("one"), &text, &err) == QR_OK);
+    CHECK(qr_sweep_board_publish(a, qr_bytes_of_string("one"), &text, &err) == QR_OK);
     qr_buf_clear(&text);
-    CHECK(qr_sweep_board_begin(b, qr_bytes_of_string("two"), &text, &err) == QR_OK &&
+    CHECK(qr_sweep_board_publish(b, qr_bytes_of_string("two"), &text, &err) == QR_OK &&
               strcmp(qr_buf_string(&text), "one") == 0,
           "the first stays");
-    CHECK(qr_sweep_board_put(a, qr_sweep_row_at(&rows, 0, 1), &err) == QR_OK, "%s", err.msg);
-    CHECK(qr_sweep_board_put(b, qr_sweep_row_at(&rows, 0, 1), &err) == QR_OK, "an equal one");
+    CHECK(qr_sweep_board_add_row(a, qr_sweep_row_at(&rows, 0, 1), &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_sweep_board_add_row(b, qr_sweep_row_at(&rows, 0, 1), &err) == QR_OK, "an equal one");
     qr_sweep_row_at(&rows, 0, 1)->metrics[0].value = 0.5;
-    CHECK(qr_sweep_board_put(b, qr_sweep_row_at(&rows, 0, 1), &err) == QR_INTERNAL &&
+    CHECK(qr_sweep_board_add_row(b, qr_sweep_row_at(&rows, 0, 1), &err) == QR_INTERNAL &&
               strstr(err.msg, "trial 1 came to something else"),
           "%s", err.msg);
     CHECK(qr_sweep_board_rows(b, &seen, &err) == QR_OK && qr_sweep_row_at(&seen, 0, 1)->there &&
           !qr_sweep_row_at(&seen, 0, 0)->there);
     CHECK(qr_sweep_row_at(&seen, 0, 1)->metrics[0].value == 0.25, "the first one stays");
-    CHECK(qr_sweep_board_forget(a, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_sweep_board_delete(a, &err) == QR_OK, "%s", err.msg);
     qr_sweep_rows_fini(&seen);
     qr_sweep_rows_init(&seen, s, 1);
     CHECK(qr_sweep_board_rows(b, &seen, &err) == QR_OK && !qr_sweep_row_at(&seen, 0, 1)->there);
@@ -442,7 +442,7 @@ static void test_foreign_rows(void) {
     memset(qr_sweep_row_at(&put, 0, 1)->job_hash, 'a', 64);
     set_failed(&put, 2, "no job can be made of its keys");
     for (size_t t = 0; t < 3; t++)
-        CHECK(qr_sweep_board_put(b, qr_sweep_row_at(&put, 0, t), &err) == QR_OK, "%s", err.msg);
+        CHECK(qr_sweep_board_add_row(b, qr_sweep_row_at(&put, 0, t), &err) == QR_OK, "%s", err.msg);
     for (size_t t = 0; t <= 3; t++) { /* one of them is another's; then none is */
         char was = t < 3 ? hash[t][0] : 0;
         if (t < 3) memset(hash[t], 'e', 64);
@@ -488,7 +488,8 @@ static double makespan(unsigned n_workers, unsigned kills) {
             if (busy[w] && !keeps(b[w], has[w])) busy[w] = false;
             if (busy[w] && virtual_ns >= until[w]) {
                 set_row(&rows, 0, has[w], (double)has[w]);
-                CHECK(qr_sweep_board_put(b[w], qr_sweep_row_at(&rows, 0, has[w]), &err) == QR_OK);
+                CHECK(qr_sweep_board_add_row(b[w], qr_sweep_row_at(&rows, 0, has[w]), &err) ==
+                      QR_OK);
                 busy[w] = false;
                 done++;
             }

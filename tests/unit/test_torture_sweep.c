@@ -116,7 +116,8 @@ static enum qr_code begins(struct worker *w, struct qr_err *err) {
     w->board = qr_sweep_board_over(&opt, s, qr_xstrdup("sweep/"));
     qr_sweep_rows_init(&w->rows, sweep, 1);
     w->rows.metric = "m";
-    enum qr_code code = qr_sweep_board_begin(w->board, qr_bytes_of_string(sweep_text), &there, err);
+    enum qr_code code =
+        qr_sweep_board_publish(w->board, qr_bytes_of_string(sweep_text), &there, err);
     CHECK(code != QR_OK || strcmp(qr_buf_string(&there), sweep_text) == 0);
     qr_buf_free(&there);
     return code == QR_OK ? qr_sweep_board_rows(w->board, &w->rows, err) : code;
@@ -134,20 +135,20 @@ static enum qr_code puts_row(struct worker *w, struct qr_err *err) {
     snprintf(r.metrics[0].name, sizeof r.metrics[0].name, "m");
     r.metrics[0].value = (double)((w->trial * 5 + 2) % 4) / (double)(w->rung + 1);
     w->busy = false;
-    return qr_sweep_board_put(w->board, &r, err);
+    return qr_sweep_board_add_row(w->board, &r, err);
 }
 
 static enum qr_code takes(struct worker *w, size_t rung, size_t trial, struct qr_err *err) {
     bool mine = false;
     fault.borne = true;
-    enum qr_code code = qr_sweep_board_take(w->board, rung, trial, &mine, err);
+    enum qr_code code = qr_sweep_board_claim(w->board, rung, trial, &mine, err);
     fault.borne = false;
     if (code == QR_UNAVAILABLE) return QR_OK;
     if (code != QR_OK || !mine) return code;
     code = qr_sweep_board_rows(w->board, &w->rows, err);
     if (code != QR_OK || qr_sweep_row_at(&w->rows, rung, trial)->there) {
         fault.borne = true;
-        qr_sweep_board_give(w->board, rung, trial);
+        qr_sweep_board_release(w->board, rung, trial);
         fault.borne = false;
         return code;
     }
@@ -168,7 +169,7 @@ static enum qr_code chooses(struct worker *w, struct qr_err *err) {
     size_t trials[TRIALS];
     enum qr_code code = qr_sweep_board_rows(w->board, &w->rows, err);
     for (size_t rung = 0; rung < RUNGS && code == QR_OK; rung++) {
-        size_t n = qr_sweep_of_rung(&w->rows, rung, trials), missing = 0;
+        size_t n = qr_sweep_rung_trials(&w->rows, rung, trials), missing = 0;
         for (size_t i = 0; i < n; i++)
             missing += !qr_sweep_row_at(&w->rows, rung, trials[i])->there;
         for (size_t i = 0; i < n && code == QR_OK && !w->busy; i++)
@@ -186,7 +187,7 @@ static enum qr_code lives(struct worker *w, struct qr_err *err) {
         bool mine = true;
         struct qr_err unread = {0};
         fault.borne = true;
-        if (qr_sweep_board_keep(w->board, w->rung, w->trial, &mine, &unread) == QR_OK)
+        if (qr_sweep_board_renew(w->board, w->rung, w->trial, &mine, &unread) == QR_OK)
             w->busy = mine;
         fault.borne = false;
         if (w->busy && virtual_ns >= w->until_ns) return puts_row(w, err);
@@ -237,7 +238,7 @@ static bool swept(long at, bool after, enum qr_code why) {
           "call %ld (%s): %u trainings of %d trials", at, fault.name, n_trained, ROWS);
     fault.n = 0;
     fault.at = at;
-    qr_sweep_board_end(reader.board); /* what fails there is in nobody's way */
+    qr_sweep_board_delete_claims(reader.board); /* what fails there is in nobody's way */
     fault.at = 0;
     CHECK(names_below("sweep/rows/") == ROWS && names_below("sweep/job") == 1);
     ends(&reader);
@@ -257,13 +258,13 @@ static bool forgotten(long at, bool after) {
               puts_row(&w, &err) == QR_OK && names_below("sweep/") == 3,
           "%s", err.msg);
     fault.n = 0, fault.at = at, fault.after = after, fault.why = QR_PERMISSION_DENIED;
-    enum qr_code code = qr_sweep_board_forget(w.board, &err);
+    enum qr_code code = qr_sweep_board_delete(w.board, &err);
     bool reached = fault.n >= at;
     CHECK(code == (reached ? QR_PERMISSION_DENIED : QR_OK) &&
               (!reached || strstr(err.msg, "planted: sweep/")),
           "call %ld: %s", at, err.msg);
     fault.at = 0;
-    CHECK(qr_sweep_board_forget(w.board, &err) == QR_OK && names_below("sweep/") == 0, "%s",
+    CHECK(qr_sweep_board_delete(w.board, &err) == QR_OK && names_below("sweep/") == 0, "%s",
           err.msg);
     ends(&w);
     bucket->ops->close(bucket);

@@ -182,8 +182,7 @@ static CURLcode put_options(CURL *c, const struct qr_web_request *req, struct re
     PUT(CURLOPT_FOLLOWLOCATION, 0L);
     PUT(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     PUT(CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
-    PUT(CURLOPT_LOW_SPEED_LIMIT,
-        (long)(req->has_body ? SENT_BYTES_PER_S : QR_WEB_LEAST_BYTES_PER_S));
+    PUT(CURLOPT_LOW_SPEED_LIMIT, (long)(req->has_body ? SENT_BYTES_PER_S : QR_WEB_MIN_BYTES_PER_S));
     PUT(CURLOPT_LOW_SPEED_TIME, (long)STALL_S);
     PUT(CURLOPT_TIMEOUT_MS, (long)req->timeout_ms);
     PUT(CURLOPT_TCP_KEEPALIVE, 1L);
@@ -238,8 +237,8 @@ static enum qr_code send_curl(struct qr_web *self, const struct qr_web_request *
     struct http *h = (struct http *)self;
     struct receiver in = {
         .reply = ret, .max = req->max_reply_bytes, .max_unsaid = req->max_reply_bytes};
-    if (req->max_unsaid_bytes && req->max_unsaid_bytes < in.max)
-        in.max_unsaid = req->max_unsaid_bytes;
+    if (req->max_unsized_bytes && req->max_unsized_bytes < in.max)
+        in.max_unsaid = req->max_unsized_bytes;
     struct sender out = {.body = req->body};
     struct curl_slist *headers = NULL;
     long status = 0;

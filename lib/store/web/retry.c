@@ -13,7 +13,7 @@ void qr_web_retry_begin(struct qr_web_retry *r, const struct qr_web_waits *waits
 
 void qr_web_retry_progress(struct qr_web_retry *r, size_t bytes) {
     int64_t left_ns = qr_web_awake_ns(r->waits) - r->began_ns;
-    double earned_ns = (double)bytes / QR_WEB_LEAST_BYTES_PER_S * (double)QR_SECOND;
+    double earned_ns = (double)bytes / QR_WEB_MIN_BYTES_PER_S * (double)QR_SECOND;
     if (earned_ns >= (double)left_ns) {
         qr_web_retry_begin(r, r->waits);
     } else {

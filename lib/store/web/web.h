@@ -23,7 +23,7 @@ enum {
     QR_WEB_REPLY_BYTES = 4 << 20,
     QR_WEB_ID_BYTES = 37,
     QR_WEB_TEXT_BYTES = 200,
-    QR_WEB_LEAST_BYTES_PER_S = 8192 /* of a reply's body, over 30 s */
+    QR_WEB_MIN_BYTES_PER_S = 8192 /* of a reply's body, over 30 s */
 };
 
 struct qr_web_reply;
@@ -34,10 +34,10 @@ struct qr_web_request {
     bool has_body; /* an empty body too is sent with its length */
     struct qr_bytes body;
     size_t max_reply_bytes;
-    size_t max_unsaid_bytes; /* of a reply that does not say its size; 0: as any other */
-    int64_t timeout_ms;      /* of the whole attempt; 0: only the guard against stalls */
-    bool direct;             /* past any proxy */
-    const char *ca_file;     /* whom to trust instead of the system's CAs; NULL: those */
+    size_t max_unsized_bytes; /* of a reply that does not say its size; 0: as any other */
+    int64_t timeout_ms;       /* of the whole attempt; 0: only the guard against stalls */
+    bool direct;              /* past any proxy */
+    const char *ca_file;      /* whom to trust instead of the system's CAs; NULL: those */
     /* Takes what a success (2xx) says into ctx, for qr_web_read; NULL: nothing
      * is wanted of it, or its body is an object's bytes. One that says INVALID_ARGUMENT has left
      * ctx as it was: the reply is lost, like one that never came. */
@@ -103,7 +103,7 @@ QR_MUST_CHECK enum qr_code qr_web_url_parse(const char *base, const char *text,
 void qr_web_url_fini(struct qr_web_url *u);
 /* As a message may have it: no user, no password, "?..." for a query, which may be a signature. Of
  * any text. Heap. */
-char *qr_web_url_shown(const char *url);
+char *qr_web_url_redacted(const char *url);
 /* "host:port" of a URL without a user and password; of any text. Heap. */
 char *qr_web_url_host(const char *url);
 

@@ -101,7 +101,7 @@ char *qr_web_url_host(const char *url) {
     return qr_xstrndup(at ? at + 1 : host, n);
 }
 
-char *qr_web_url_shown(const char *url) {
+char *qr_web_url_redacted(const char *url) {
     const char *host = strstr(url, "://");
     if (!host) return qr_xstrdup(url);
     host += 3;

@@ -1,6 +1,6 @@
-/* store/names_impl.h — what a list is made of: names in any order, given as sorted lines. */
-#ifndef QR_STORE_NAMES_IMPL_H
-#define QR_STORE_NAMES_IMPL_H
+/* store/object_names_impl.h — what a list is made of: names in any order, given as sorted lines. */
+#ifndef QR_STORE_OBJECT_NAMES_IMPL_H
+#define QR_STORE_OBJECT_NAMES_IMPL_H
 
 #include "store/store.h"
 
@@ -14,6 +14,6 @@ struct qr_names {
 /* Takes the name over (heap); false: there are QR_NAMES_MAX already, and it stays the caller's. */
 QR_MUST_CHECK bool qr_names_add(struct qr_names *names, char *name);
 /* Sorted, '\n' between them, as *ret's content; NULL: nowhere. The names are gone afterwards. */
-void qr_names_give(struct qr_names *names, struct qr_buf *ret);
+void qr_names_write_sorted(struct qr_names *names, struct qr_buf *ret);
 
 #endif

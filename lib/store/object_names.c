@@ -1,4 +1,4 @@
-#include "store/names_impl.h"
+#include "store/object_names_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static int by_text(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-void qr_names_give(struct qr_names *names, struct qr_buf *ret) {
+void qr_names_write_sorted(struct qr_names *names, struct qr_buf *ret) {
     if (ret) qr_buf_clear(ret);
     if (names->n) qsort(names->v, names->n, sizeof *names->v, by_text);
     for (size_t i = 0; i < names->n; i++) {

@@ -1,4 +1,5 @@
-/* link/link_grpc_door.c — a server's incoming streams: one thread that takes each as soon as gRPC
+/* link/link_grpc_acceptor.c — a server's incoming streams: one thread that takes each as soon as
+ * gRPC
  * has its headers, and, for a link with a door, one that reads for it.
  *
  * Streams   gRPC keeps 10 KB for each stream that nobody has asked for yet, without a limit, and a
@@ -6,7 +7,7 @@
  *           are asked for on a completion queue without polling: its thread (qring-guard) never
  *           reads, counts every stream by its connection (link_grpc_guard.c) and asks for the next
  *           one, whatever the reading threads do. The owner gets an event on its own queue by an
- *           empty batch, and takes the stream with link_grpc_door_take. Between two streams the
+ *           empty batch, and takes the stream with link_grpc_acceptor_next. Between two streams the
  *           same thread compares what connections have sent with what they may send.
  * Reading   gRPC accepts, shakes hands and reads before it returns with an event. Strangers must
  *           not delay the heartbeats of a link's owner by that: a second thread (qring-door) polls
@@ -28,7 +29,7 @@ unsigned link_grpc_accept_failed(bool again) {
     return again ? atomic_fetch_add(&times, 1) + 1 : atomic_load(&times);
 }
 
-struct link_grpc_door {
+struct link_grpc_acceptor {
     const struct qr_clock *clock;
     grpc_call *owner;
     void *tag;
@@ -50,7 +51,7 @@ static gpr_timespec at_ns(int64_t ns) {
     return (gpr_timespec){ns / QR_SECOND, (int32_t)(ns % QR_SECOND), GPR_CLOCK_MONOTONIC};
 }
 
-static void ask(struct link_grpc_door *d) {
+static void ask(struct link_grpc_acceptor *d) {
     grpc_call_details_init(&d->details);
     grpc_metadata_array_init(&d->metadata);
     d->call = NULL;
@@ -59,11 +60,11 @@ static void ask(struct link_grpc_door *d) {
                                        d->calls_cq, d) == GRPC_CALL_OK);
 }
 
-static void tell_owner(struct link_grpc_door *d, void *tag) {
+static void tell_owner(struct link_grpc_acceptor *d, void *tag) {
     QR_ASSERT(grpc_call_start_batch(d->owner, NULL, 0, tag, NULL) == GRPC_CALL_OK);
 }
 
-static bool keep(struct link_grpc_door *d, const struct link_grpc_stream *s) {
+static bool keep(struct link_grpc_acceptor *d, const struct link_grpc_stream *s) {
     pthread_mutex_lock(&d->lock);
     bool room = d->n < MAX_WAITING;
     if (room) d->waiting[(d->first + d->n++) % MAX_WAITING] = *s;
@@ -75,11 +76,11 @@ void link_grpc_refuse(struct link_grpc_stream *s, grpc_status_code status, const
     grpc_call_cancel_with_status(s->call, status, why, NULL);
     grpc_call_unref(s->call);
     grpc_slice_unref(s->method);
-    link_grpc_guard_over(s->caller);
+    link_grpc_guard_end(s->caller);
 }
 
 /* The stream that was asked for has come, or, without one, the server is shut down. */
-static void on_stream(struct link_grpc_door *d) {
+static void on_stream(struct link_grpc_acceptor *d) {
     QR_ASSERT(atomic_load(&d->asks)); /* orders what ask wrote, also for thread sanitizers */
     struct link_grpc_stream s = {.call = d->call};
     grpc_metadata_array_destroy(&d->metadata);
@@ -98,7 +99,7 @@ static void on_stream(struct link_grpc_door *d) {
 }
 
 static void *guard(void *ctx) {
-    struct link_grpc_door *d = ctx;
+    struct link_grpc_acceptor *d = ctx;
     pthread_setname_np(pthread_self(), "qring-guard");
     for (int64_t wait_ns = 0;;) {
         int64_t until_ns = qr_now_ns(d->clock) + wait_ns;
@@ -106,12 +107,12 @@ static void *guard(void *ctx) {
         if (e.type == GRPC_QUEUE_SHUTDOWN) return NULL;
         if (e.type == GRPC_OP_COMPLETE && e.tag == d) on_stream(d);
         else if (e.type == GRPC_OP_COMPLETE) tell_owner(d, e.tag);
-        wait_ns = link_grpc_guard_look(d->clock);
+        wait_ns = link_grpc_guard_check(d->clock);
     }
 }
 
 static void *read_for_owner(void *ctx) {
-    struct link_grpc_door *d = ctx;
+    struct link_grpc_acceptor *d = ctx;
     pthread_setname_np(pthread_self(), "qring-door");
     while (grpc_completion_queue_next(d->read_cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL).type !=
            GRPC_QUEUE_SHUTDOWN)
@@ -130,12 +131,12 @@ static void end_queue(grpc_completion_queue *cq, const pthread_t *thread) {
     grpc_completion_queue_destroy(cq);
 }
 
-enum qr_code link_grpc_door_new(const struct qr_clock *clock, bool reads, grpc_call *owner,
-                                grpc_completion_queue *owner_cq, void *tag,
-                                struct link_grpc_door **ret, struct qr_err *err) {
+enum qr_code link_grpc_acceptor_new(const struct qr_clock *clock, bool reads, grpc_call *owner,
+                                    grpc_completion_queue *owner_cq, void *tag,
+                                    struct link_grpc_acceptor **ret, struct qr_err *err) {
     static const grpc_completion_queue_attributes no_polling = {
         .version = 1, .cq_completion_type = GRPC_CQ_NEXT, .cq_polling_type = GRPC_CQ_NON_POLLING};
-    struct link_grpc_door *d = qr_xcalloc(1, sizeof *d);
+    struct link_grpc_acceptor *d = qr_xcalloc(1, sizeof *d);
     d->clock = clock;
     d->owner = owner;
     d->owner_cq = owner_cq;
@@ -158,24 +159,26 @@ enum qr_code link_grpc_door_new(const struct qr_clock *clock, bool reads, grpc_c
     return qr_fail_errno(err, sys, "start the threads that take in peers");
 }
 
-void link_grpc_door_register(const struct link_grpc_door *d, grpc_server *server) {
+void link_grpc_acceptor_register(const struct link_grpc_acceptor *d, grpc_server *server) {
     grpc_server_register_completion_queue(server, d->read_cq ? d->read_cq : d->owner_cq, NULL);
     grpc_server_register_completion_queue(server, d->calls_cq, NULL);
 }
 
-void link_grpc_door_open(struct link_grpc_door *d, grpc_server *server, int port) {
+void link_grpc_acceptor_open(struct link_grpc_acceptor *d, grpc_server *server, int port) {
     d->server = server;
     d->port = port;
     ask(d);
 }
 
-void link_grpc_door_shut(struct link_grpc_door *d, void *tag) {
+void link_grpc_acceptor_shutdown(struct link_grpc_acceptor *d, void *tag) {
     grpc_server_shutdown_and_notify(d->server, d->calls_cq, tag);
 }
 
-bool link_grpc_door_asks(const struct link_grpc_door *d) { return atomic_load(&d->asks); }
+bool link_grpc_acceptor_pending(const struct link_grpc_acceptor *d) {
+    return atomic_load(&d->asks);
+}
 
-bool link_grpc_door_take(struct link_grpc_door *d, struct link_grpc_stream *ret) {
+bool link_grpc_acceptor_next(struct link_grpc_acceptor *d, struct link_grpc_stream *ret) {
     pthread_mutex_lock(&d->lock);
     bool some = d->n > 0;
     if (some) {
@@ -187,12 +190,12 @@ bool link_grpc_door_take(struct link_grpc_door *d, struct link_grpc_stream *ret)
     return some;
 }
 
-void link_grpc_door_free(struct link_grpc_door *d) {
+void link_grpc_acceptor_free(struct link_grpc_acceptor *d) {
     struct link_grpc_stream s;
     if (!d) return;
     end_queue(d->read_cq, &d->reader);
     end_queue(d->calls_cq, &d->guard);
-    while (link_grpc_door_take(d, &s)) link_grpc_refuse(&s, GRPC_STATUS_UNAVAILABLE, "it ends");
+    while (link_grpc_acceptor_next(d, &s)) link_grpc_refuse(&s, GRPC_STATUS_UNAVAILABLE, "it ends");
     pthread_mutex_destroy(&d->lock);
     free(d);
 }

@@ -1,6 +1,6 @@
-/* data/find.h — a file that a job names. */
-#ifndef QR_DATA_FIND_H
-#define QR_DATA_FIND_H
+/* data/named_files.h — a file that a job names. */
+#ifndef QR_DATA_NAMED_FILES_H
+#define QR_DATA_NAMED_FILES_H
 
 #include "base/bytes.h"
 

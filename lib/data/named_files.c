@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "data/find.h"
+#include "data/named_files.h"
 #include "store/store.h"
 
 static bool is_relative(const char *url) { return url[0] != '/' && !strstr(url, "://"); }

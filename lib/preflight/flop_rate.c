@@ -1,4 +1,4 @@
-#include "preflight/yardstick.h"
+#include "preflight/flop_rate.h"
 
 #include <stdio.h>
 
@@ -34,7 +34,8 @@ static int64_t gradient_ns(const struct qr_sim_plan *plan, size_t n_params,
     return best_ns > 0 ? best_ns : 1;
 }
 
-enum qr_code qr_yardstick(const struct qr_sim_options *opt, double *ret, struct qr_err *err) {
+enum qr_code qr_measure_flop_rate(const struct qr_sim_options *opt, double *ret,
+                                  struct qr_err *err) {
     const struct qr_qcnn_options small = {.n_qubits = QUBITS, .variant = QR_QCNN_NOTEBOOK};
     struct qr_circuit *circuit = NULL;
     struct qr_observable last = {0};
