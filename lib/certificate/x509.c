@@ -1,3 +1,4 @@
+/* certificate/x509.c — reads and verifies certificates. Start reading at qr_x509_verify(). */
 #include "certificate/x509.h"
 
 #include <openssl/err.h>
@@ -9,7 +10,7 @@
 #include "base/mem.h"
 #include "certificate/x509_impl.h"
 
-/* 2: 112 bits, as Debian's TLS asks for; no SHA-1, no RSA below 2048 */
+/* Security level 2: 112 bits, as Debian's TLS requires; no SHA-1, no RSA below 2048 bits. */
 enum { MAX_CHAIN = 16, DNS_MAX = 253, SECURITY_LEVEL = 2 };
 
 static int no_password(char *buf, int size, int rwflag, void *ctx) {
@@ -43,8 +44,9 @@ EVP_PKEY *x509_key(const char *pem) {
     return key;
 }
 
-/* All certificates of a text into to (a stack or a store); -1 when one cannot be read. */
-static int each(const char *pem, STACK_OF(X509) * stack, X509_STORE *store) {
+/* Adds all certificates of a text to a stack and a store (either may be NULL). Returns their
+ * number, or -1 when one is malformed. */
+static int read_certificates(const char *pem, STACK_OF(X509) * stack, X509_STORE *store) {
     BIO *bio = bio_of(pem);
     int n = 0;
     bool good = true;
@@ -53,18 +55,18 @@ static int each(const char *pem, STACK_OF(X509) * stack, X509_STORE *store) {
         if (stack) good = n < MAX_CHAIN && sk_X509_push(stack, X509_dup(x)) > 0;
         X509_free(x);
     }
-    /* else it was not the end that stopped us */
+    /* Any other reason means that reading stopped before the end of the text. */
     if (good) good = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
     ERR_clear_error();
     BIO_free(bio);
     return good ? n : -1;
 }
 
-bool qr_x509_readable(const char *pem) { return each(pem, NULL, NULL) > 0; }
+bool qr_x509_readable(const char *pem) { return read_certificates(pem, NULL, NULL) > 0; }
 
-/* ---- what it says ---- */
+/* ---- contents ---- */
 
-/* A name as text, borrowed; NULL when it holds what a text cannot. */
+/* A name as text, borrowed; NULL when it has other than printable characters or is too long. */
 static const char *name_text(const ASN1_STRING *s) {
     const char *text = (const char *)ASN1_STRING_get0_data(s);
     size_t bytes = (size_t)ASN1_STRING_length(s);
@@ -94,28 +96,29 @@ bool qr_x509_is_dns_name(const char *text) {
     }
 }
 
-/* What is wrong with it, or NULL. E-mail addresses, IP addresses and names of other kinds say
- * nothing here. */
-static const char *hand_over(const struct qr_x509_name_visitor *taker, const GENERAL_NAME *n) {
+/* Returns the reason to reject a name, or NULL. E-mail addresses, IP addresses and other kinds are
+ * ignored. */
+static const char *visit_name(const struct qr_x509_name_visitor *visitor, const GENERAL_NAME *n) {
     int kind;
     const void *value = GENERAL_NAME_get0_value(n, &kind);
     if (kind != GEN_URI && kind != GEN_DNS) return NULL;
     const char *text = name_text(value);
-    if (kind == GEN_URI && (!text || !is_uri(text))) return "a URI in it is none";
-    if (kind == GEN_DNS && (!text || !qr_x509_is_dns_name(text))) return "a DNS name in it is none";
-    return taker->take(taker->ctx, kind == GEN_URI, text);
+    if (kind == GEN_URI && (!text || !is_uri(text))) return "it has a malformed URI";
+    if (kind == GEN_DNS && (!text || !qr_x509_is_dns_name(text)))
+        return "it has a malformed DNS name";
+    return visitor->take(visitor->ctx, kind == GEN_URI, text);
 }
 
-bool qr_x509_names(const char *pem, const struct qr_x509_name_visitor *taker,
+bool qr_x509_names(const char *pem, const struct qr_x509_name_visitor *visitor,
                    const char **ret_wrong) {
     X509 *x = x509_first(pem);
     int found;
     ERR_clear_error();
     if (!x) return false;
     GENERAL_NAMES *names = X509_get_ext_d2i(x, NID_subject_alt_name, &found, NULL);
-    const char *wrong = names || found == -1 ? NULL : "its names cannot be read";
+    const char *wrong = names || found == -1 ? NULL : "its names are malformed";
     for (int i = 0; !wrong && i < sk_GENERAL_NAME_num(names); i++)
-        wrong = hand_over(taker, sk_GENERAL_NAME_value(names, i));
+        wrong = visit_name(visitor, sk_GENERAL_NAME_value(names, i));
     GENERAL_NAMES_free(names);
     X509_free(x);
     *ret_wrong = wrong;
@@ -133,7 +136,7 @@ void qr_x509_common_name(const char *pem, char ret[QR_X509_TEXT]) {
     X509_free(x);
 }
 
-static int64_t seconds_of(const ASN1_TIME *t) {
+static int64_t unix_seconds(const ASN1_TIME *t) {
     ASN1_TIME *epoch = ASN1_TIME_set(NULL, 0);
     int days = 0, seconds = 0;
     if (ASN1_TIME_diff(&days, &seconds, epoch, t) != 1) days = seconds = 0;
@@ -141,7 +144,7 @@ static int64_t seconds_of(const ASN1_TIME *t) {
     return (int64_t)days * 86400 + seconds;
 }
 
-static void date_of(const ASN1_TIME *t, char ret[QR_X509_DATE]) {
+static void format_date(const ASN1_TIME *t, char ret[QR_X509_DATE]) {
     BIO *bio = BIO_new(BIO_s_mem());
     ASN1_TIME_print(bio, t);
     int n = BIO_read(bio, ret, QR_X509_DATE - 1);
@@ -152,15 +155,15 @@ static void date_of(const ASN1_TIME *t, char ret[QR_X509_DATE]) {
 void qr_x509_dates(const char *pem, struct qr_x509_dates *ret) {
     X509 *x = x509_first(pem);
     QR_ASSERT(x);
-    date_of(X509_get0_notBefore(x), ret->begins);
-    date_of(X509_get0_notAfter(x), ret->ends);
-    ret->ends_s = seconds_of(X509_get0_notAfter(x));
+    format_date(X509_get0_notBefore(x), ret->begins);
+    format_date(X509_get0_notAfter(x), ret->ends);
+    ret->ends_s = unix_seconds(X509_get0_notAfter(x));
     X509_free(x);
 }
 
-/* ---- is it good? ---- */
+/* ---- verification ---- */
 
-static enum qr_x509_trust trust_of(int e) {
+static enum qr_x509_trust trust_from_error(int e) {
     switch (e) {
     case X509_V_OK: return QR_X509_GOOD;
     case X509_V_ERR_CERT_HAS_EXPIRED: return QR_X509_EXPIRED;
@@ -183,10 +186,11 @@ enum qr_x509_trust qr_x509_verify(const char *ca, const char *pem, const char *c
     X509_STORE_CTX *ctx = X509_STORE_CTX_new();
     STACK_OF(X509) *others = sk_X509_new_null();
     int e = X509_V_ERR_UNSPECIFIED;
-    if (leaf && each(ca, NULL, store) > 0 && (!chain || each(chain, others, NULL) >= 0) &&
+    if (leaf && read_certificates(ca, NULL, store) > 0 &&
+        (!chain || read_certificates(chain, others, NULL) >= 0) &&
         X509_STORE_CTX_init(ctx, store, leaf, others) == 1) {
         X509_VERIFY_PARAM *p = X509_STORE_CTX_get0_param(ctx);
-        /* a bundle may hold an issuer without its root */
+        /* A bundle may hold an intermediate CA without its root. */
         X509_VERIFY_PARAM_set_flags(p, X509_V_FLAG_PARTIAL_CHAIN);
         X509_VERIFY_PARAM_set_auth_level(p, SECURITY_LEVEL);
         X509_VERIFY_PARAM_set_time(p, (time_t)unix_s);
@@ -201,7 +205,7 @@ enum qr_x509_trust qr_x509_verify(const char *ca, const char *pem, const char *c
     X509_STORE_free(store);
     X509_free(leaf);
     ERR_clear_error();
-    return e == X509_V_OK ? QR_X509_GOOD : trust_of(e);
+    return e == X509_V_OK ? QR_X509_GOOD : trust_from_error(e);
 }
 
 enum qr_x509_pair qr_x509_pair(const char *pem, const char *key_pem) {
@@ -221,7 +225,7 @@ enum qr_x509_pair qr_x509_pair(const char *pem, const char *key_pem) {
 bool qr_x509_pair_text(const char *pem, const char *key_pem, struct qr_buf *ret) {
     EVP_PKEY *key = x509_key(key_pem);
     STACK_OF(X509) *chain = sk_X509_new_null();
-    bool good = key && each(pem, chain, NULL) > 0 && x509_put_key(key, ret);
+    bool good = key && read_certificates(pem, chain, NULL) > 0 && x509_put_key(key, ret);
     for (int i = 0; good && i < sk_X509_num(chain); i++)
         good = x509_put_certificate(sk_X509_value(chain, i), ret);
     sk_X509_pop_free(chain, X509_free);

@@ -1,5 +1,4 @@
-/* certificate/x509_impl.h — what the two files about certificates share: PEM in, OpenSSL's
- * reasons out. */
+/* certificate/x509_impl.h — helpers shared by x509.c and x509_make.c: PEM and OpenSSL's errors. */
 #ifndef QR_CERTIFICATE_X509_IMPL_H
 #define QR_CERTIFICATE_X509_IMPL_H
 
@@ -8,14 +7,14 @@
 
 #include "base/bytes.h"
 
-/* The first certificate of a PEM text; NULL when there is none. The caller's. */
+/* The first certificate of a PEM text, or NULL; the caller frees it. */
 X509 *x509_first(const char *pem);
-/* A key that is not encrypted; NULL when there is none. The caller's. */
+/* An unencrypted key, or NULL; the caller frees it. */
 EVP_PKEY *x509_key(const char *pem);
-/* Append PEM; false when OpenSSL cannot. */
+/* Append PEM; false on an OpenSSL failure. */
 bool x509_put_certificate(X509 *x, struct qr_buf *ret);
 bool x509_put_key(EVP_PKEY *key, struct qr_buf *ret);
-/* OpenSSL's last reason as text, and an empty queue. Static or of this thread. */
+/* Returns OpenSSL's last error as text (static or of this thread) and clears its queue. */
 const char *x509_reason(void);
 
 #endif

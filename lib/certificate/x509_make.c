@@ -1,3 +1,4 @@
+/* certificate/x509_make.c — makes certificates and CAs. Start reading at qr_x509_make(). */
 #include <openssl/crypto.h>
 #include <openssl/ec.h>
 #include <openssl/err.h>
@@ -23,13 +24,13 @@ static bool add_extension(X509 *x, X509 *issuer, int nid, const char *value) {
     return good;
 }
 
-/* Everything but extensions and signature. */
+/* A certificate without extensions and signature. */
 static X509 *new_certificate(EVP_PKEY *key, const char *common_name, const X509_NAME *issuer,
                              int64_t from_s, int64_t to_s) {
     X509 *x = X509_new();
     uint8_t serial[16];
     qr_entropy(serial, sizeof serial);
-    serial[0] = (uint8_t)((serial[0] & 0x3f) | 0x40); /* positive, and never shorter */
+    serial[0] = (uint8_t)((serial[0] & 0x3f) | 0x40); /* positive, and of constant length */
     BIGNUM *number = BN_bin2bn(serial, sizeof serial, NULL);
     X509_NAME *subject = X509_get_subject_name(x);
     qr_auto(qr_free_p) char *name = qr_xstrndup(common_name, COMMON_NAME_MAX);
@@ -76,7 +77,7 @@ static X509 *new_leaf(EVP_PKEY *key, X509 *ca, EVP_PKEY *ca_key, const struct qr
 
 /* ---- PEM ---- */
 
-static void put_bio(BIO *bio, struct qr_buf *ret) {
+static void append_bio(BIO *bio, struct qr_buf *ret) {
     char *p;
     long n = BIO_get_mem_data(bio, &p);
     qr_buf_put(ret, p, (size_t)n);
@@ -87,36 +88,36 @@ static void put_bio(BIO *bio, struct qr_buf *ret) {
 bool x509_put_certificate(X509 *x, struct qr_buf *ret) {
     BIO *bio = BIO_new(BIO_s_mem());
     bool good = PEM_write_bio_X509(bio, x) == 1;
-    put_bio(bio, ret);
+    append_bio(bio, ret);
     return good;
 }
 
 bool x509_put_key(EVP_PKEY *key, struct qr_buf *ret) {
     BIO *bio = BIO_new(BIO_s_mem());
     bool good = PEM_write_bio_PKCS8PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL) == 1;
-    put_bio(bio, ret);
+    append_bio(bio, ret);
     return good;
 }
 
-/* ---- the order ---- */
+/* ---- certificates ---- */
 
-/* The CA to sign with: the order's or a new one. */
-static enum qr_code take_ca(const struct qr_x509_order *o, X509 **ret, EVP_PKEY **ret_key,
-                            struct qr_err *err) {
+/* Loads the CA of the order, or makes a new one. */
+static enum qr_code load_or_make_ca(const struct qr_x509_order *o, X509 **ret, EVP_PKEY **ret_key,
+                                    struct qr_err *err) {
     *ret_key = o->ca_key ? x509_key(o->ca_key) : EVP_EC_gen("P-256");
     *ret = !*ret_key ? NULL : o->ca ? x509_first(o->ca) : new_ca(*ret_key, o);
     if (!*ret)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "no certificate and key of a CA: %s",
+        return qr_fail(err, QR_INVALID_ARGUMENT, "cannot use the CA's certificate and key: %s",
                        x509_reason());
     if (X509_check_private_key(*ret, *ret_key) != 1) {
         ERR_clear_error();
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "the CA's key is not that of the CA's certificate");
+                       "the CA's key does not match the CA's certificate");
     }
-    time_t end = (time_t)o->not_after_s - 1; /* "at or before" is what -1 says */
+    time_t end = (time_t)o->not_after_s - 1; /* X509_cmp_time: -1 means at or before */
     if (X509_cmp_time(X509_get0_notAfter(*ret), &end) < 0)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "the certificate would outlive its CA: make it for fewer days, or a new CA");
+                       "the certificate would outlive its CA; choose fewer days or make a new CA");
     return QR_OK;
 }
 
@@ -125,13 +126,13 @@ enum qr_code qr_x509_make(const struct qr_x509_order *o, struct qr_buf *ret_cert
                           struct qr_err *err) {
     EVP_PKEY *ca_key = NULL, *key = NULL;
     X509 *ca = NULL, *leaf = NULL;
-    enum qr_code code = take_ca(o, &ca, &ca_key, err);
+    enum qr_code code = load_or_make_ca(o, &ca, &ca_key, err);
     if (code == QR_OK) {
         key = EVP_EC_gen("P-256");
         leaf = key ? new_leaf(key, ca, ca_key, o) : NULL;
         if (!leaf || !x509_put_certificate(leaf, ret_certificate) || !x509_put_key(key, ret_key) ||
             !x509_put_certificate(ca, ret_ca) || !x509_put_key(ca_key, ret_ca_key))
-            code = qr_fail(err, QR_INTERNAL, "make a certificate: %s", x509_reason());
+            code = qr_fail(err, QR_INTERNAL, "cannot make a certificate: %s", x509_reason());
     }
     X509_free(leaf);
     X509_free(ca);

@@ -1,4 +1,5 @@
-/* Files under a name, one behind the other: what trains, what validates, and others. */
+/* data/channel.c — channels: the files of one name are concatenated, for training, validation or
+ * evaluation. Start reading at qr_dataset_load_channels(). */
 #include <string.h>
 
 #include "base/mem.h"
@@ -9,7 +10,7 @@
 /* A file's samples. */
 struct part {
     struct qr_dataset d;
-    char *shown; /* its URL, as a message may have it */
+    char *shown; /* its redacted URL, for messages */
     bool own_columns;
 };
 struct joined {
@@ -25,9 +26,9 @@ static void joined_fini(struct joined *p) {
     free(p->v);
 }
 
-/* The channel of a name: as it is given, or of one URL. */
-static bool find(const struct qr_data_options *opt, const char *name, struct qr_data_channel *ret,
-                 char **ret_key) {
+/* Finds the channel of a name: one of data.channels, or data.url and data.validation_url. */
+static bool channel_find(const struct qr_data_options *opt, const char *name,
+                         struct qr_data_channel *ret, char **ret_key) {
     bool trains = strcmp(name, "train") == 0, validates = strcmp(name, "validation") == 0;
     const char *const *url = trains ? &opt->url : validates ? &opt->validation_url : NULL;
     for (size_t i = 0; i < opt->n_channels; i++) {
@@ -45,12 +46,12 @@ static bool find(const struct qr_data_options *opt, const char *name, struct qr_
 bool qr_data_has_channel(const struct qr_data_options *opt, const char *name) {
     struct qr_data_channel c;
     qr_auto(qr_free_p) char *key = NULL;
-    return find(opt, name, &c, &key);
+    return channel_find(opt, name, &c, &key);
 }
 
-/* Values stand by place, so places must have the same names. */
-static enum qr_code check_names(const struct part *first, const struct part *more,
-                                struct qr_err *err) {
+/* Inputs are matched by position, so the positions must have the same names in both files. */
+static enum qr_code check_same_names(const struct part *first, const struct part *more,
+                                     struct qr_err *err) {
     const struct qr_dataset *a = &first->d, *b = &more->d;
     if (!a->names || !b->names || first->own_columns || more->own_columns) return QR_OK;
     for (size_t j = 0; j < a->n_columns; j++)
@@ -62,7 +63,7 @@ static enum qr_code check_names(const struct part *first, const struct part *mor
     return QR_OK;
 }
 
-/* A file behind those that are there, the first of which says what it must have. */
+/* Appends a file, which must have the columns of the first one. */
 static enum qr_code add_file(const struct qr_data_options *opt, const char *key, const char *url,
                              bool own_columns, struct joined *all, struct qr_err *err) {
     struct qr_data_options o = *opt;
@@ -78,7 +79,7 @@ static enum qr_code add_file(const struct qr_data_options *opt, const char *key,
     if (code != QR_OK) return code;
     p->shown = qr_url_redacted(url);
     all->n++;
-    code = check_names(&all->v[0], p, err);
+    code = check_same_names(&all->v[0], p, err);
     bool unquoted = all->v[0].d.unquoted || p->d.unquoted;
     return code != QR_OK && unquoted ? qr_named_file_unquote(p->shown, err) : code;
 }
@@ -88,14 +89,14 @@ static enum qr_code add_channel(const struct qr_data_options *opt, const char *n
     struct qr_data_channel c;
     qr_auto(qr_free_p) char *key = NULL, *columns = NULL;
     enum qr_code code = QR_OK;
-    if (!find(opt, name, &c, &key)) return QR_OK;
+    if (!channel_find(opt, name, &c, &key)) return QR_OK;
     struct qr_data_options o = *opt;
     o.source = c.source;
     if (c.n_picked) {
         columns = qr_xasprintf("%s.columns", key);
         o.n_picked = c.n_picked, o.picked = c.picked, o.columns_key = columns;
         o.pick_all = false;
-        o.inputs = NULL; /* its columns have other names than what trained */
+        o.inputs = NULL; /* its columns have other names than the training data */
     }
     for (size_t i = 0; i < c.n_urls && code == QR_OK; i++) {
         char **files = NULL;
@@ -125,9 +126,9 @@ static enum qr_code join_classes(const struct qr_data_options *opt, const struct
     return code;
 }
 
-/* One file is as it was read. Several are put one behind the other, and each is gone once it has
- * been. */
-static enum qr_code join(struct joined *all, struct qr_dataset *ret, struct qr_err *err) {
+/* Concatenates the files, and frees each after it was copied. A single file is moved. */
+static enum qr_code concatenate_parts(struct joined *all, struct qr_dataset *ret,
+                                      struct qr_err *err) {
     struct qr_dataset *first = &all->v[0].d, d = {0};
     size_t n = 0, at = 0, width = qr_dataset_y_width(first);
     uint64_t beside = 0;
@@ -145,10 +146,10 @@ static enum qr_code join(struct joined *all, struct qr_dataset *ret, struct qr_e
     }
     if (n > UINT32_MAX)
         return qr_fail(err, QR_DATA_LOSS,
-                       "%s and %zu more: %zu samples; at most 2^32 - 1 are taken", all->v[0].shown,
-                       all->n - 1, n);
+                       "%s and %zu more: %zu samples; at most 2^32 - 1 are supported",
+                       all->v[0].shown, all->n - 1, n);
     enum qr_code code =
-        qr_dataset_room(&d, n, first->n_columns, first->n_outputs, first->weighted, err);
+        qr_dataset_alloc(&d, n, first->n_columns, first->n_outputs, first->weighted, err);
     if (code != QR_OK) return code;
     d.names = QR_MOVE(first->names);
     d.unread = QR_MOVE(first->unread);
@@ -173,12 +174,12 @@ enum qr_code qr_dataset_load_channels(const struct qr_data_options *opt, struct 
     struct joined all = {0};
     size_t n_train = 0;
     if (!qr_data_has_channel(opt, "train"))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "data: url is missing");
+        return qr_fail(err, QR_INVALID_ARGUMENT, "data: url is missing; add it");
     enum qr_code code = add_channel(opt, "train", &all, err);
     for (size_t i = 0; i < all.n; i++) n_train += all.v[i].d.n_samples;
     if (code == QR_OK) code = add_channel(opt, "validation", &all, err);
     if (code == QR_OK) code = join_classes(opt, &all, err);
-    if (code == QR_OK) code = join(&all, ret, err);
+    if (code == QR_OK) code = concatenate_parts(&all, ret, err);
     if (code == QR_OK) {
         *ret_split = qr_data_has_channel(opt, "validation");
         if (*ret_split) ret->n_train = n_train;
@@ -212,7 +213,7 @@ enum qr_code qr_dataset_load_channel(const struct qr_data_options *opt, const ch
     enum qr_code code = qr_data_check_channel(opt, name, err);
     if (code == QR_OK) code = add_channel(opt, name, &all, err);
     if (code == QR_OK) code = join_classes(opt, &all, err);
-    if (code == QR_OK) code = join(&all, ret, err);
+    if (code == QR_OK) code = concatenate_parts(&all, ret, err);
     joined_fini(&all);
     return code;
 }

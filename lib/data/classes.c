@@ -1,4 +1,5 @@
-/* Labels that are words: which class each is, and one order for the files of a data set. */
+/* data/classes.c — labels that are words: their class numbers, and one order of classes for all
+ * files of a data set. Start reading at qr_classes_join(). */
 #include <string.h>
 
 #include "base/mem.h"
@@ -18,8 +19,8 @@ enum qr_code qr_classes_check(const struct qr_data_options *opt, const struct qr
     enum qr_code code =
         opt->max_classes
             ? qr_fail(err, QR_DATA_LOSS,
-                      "%s: the labels in column '%.60s' are %zu classes (%s), but the model tells "
-                      "%zu apart; correct the labels, the last layer or the loss",
+                      "%s: the labels in column '%.60s' are %zu classes (%s), but the model has "
+                      "%zu; correct the labels, the last layer or the loss",
                       url, column, classes->n, qr_buf_string(&list), opt->max_classes)
             : qr_fail(err, QR_DATA_LOSS,
                       "%s: the labels in column '%.60s' are words (%s), but the loss takes "
@@ -30,8 +31,8 @@ enum qr_code qr_classes_check(const struct qr_data_options *opt, const struct qr
     return code;
 }
 
-/* More joins the sorted list. */
-static void merge(struct qr_name_list *all, const struct qr_name_list *more) {
+/* Adds the sorted classes of `more` to the sorted list. */
+static void add_classes(struct qr_name_list *all, const struct qr_name_list *more) {
     struct qr_name_list both = {.v = qr_xcalloc(all->n + more->n + 1, sizeof *both.v)};
     size_t i = 0, j = 0;
     while (i < all->n || j < more->n) {
@@ -44,9 +45,9 @@ static void merge(struct qr_name_list *all, const struct qr_name_list *more) {
     *all = both;
 }
 
-/* Labels of a file's own classes become those of all. */
-static void relabel(const struct qr_data_options *opt, const struct qr_name_list *all,
-                    struct qr_dataset *d) {
+/* Replaces a file's own class numbers by those of the whole data set. */
+static void renumber_labels(const struct qr_data_options *opt, const struct qr_name_list *all,
+                            struct qr_dataset *d) {
     bool one_hot = d->n_outputs > 1 && !opt->one_label_for_all;
     size_t *to = qr_xcalloc(d->classes.n, sizeof *to);
     qr_name_list_find_all(all, &d->classes, to);
@@ -76,17 +77,17 @@ enum qr_code qr_classes_join(const struct qr_data_options *opt, struct qr_datase
     if (words == n) return QR_OK;
     if (numbers < n)
         return qr_fail(err, QR_DATA_LOSS,
-                       "%s: its labels are numbers, but those of %s are words; write one of the "
-                       "two in all files",
+                       "%s: its labels are numbers, but those of %s are words; use the same kind "
+                       "in all files",
                        url[numbers], url[words]);
-    for (size_t i = 0; i < n; i++) merge(&all, &d[i]->classes);
+    for (size_t i = 0; i < n; i++) add_classes(&all, &d[i]->classes);
     enum qr_code code = QR_OK;
     if (all.n > opt->max_classes) {
         qr_auto(qr_free_p) char *which = qr_xasprintf("%s and %zu more", url[0], n - 1);
         code = qr_classes_check(opt, &all, which, opt->n_labels ? opt->labels[0] : "y", err);
     }
     for (size_t i = 0; i < n && code == QR_OK; i++)
-        if (d[i]->classes.n < all.n) relabel(opt, &all, d[i]);
+        if (d[i]->classes.n < all.n) renumber_labels(opt, &all, d[i]);
     qr_name_list_fini(&all);
     return code;
 }

@@ -1,4 +1,5 @@
-/* Columns of a file that a job picks, or that a trained model was given. */
+/* data/column_selection.c — keeps the columns that a job picks, or that a model was trained with.
+ * Start reading at qr_dataset_pick(). */
 #include <string.h>
 
 #include "base/bytes.h"
@@ -6,13 +7,13 @@
 #include "base/parse.h"
 #include "data/dataset_impl.h"
 
-enum { SHOWN = 200, SHOWN_NAMES = 12 }; /* bytes of names in a sentence, and names */
+enum { SHOWN = 200, SHOWN_NAMES = 12 }; /* limits of a list in a message: bytes, names */
 
-static const char *key_of(const struct qr_data_options *opt) {
+static const char *columns_key(const struct qr_data_options *opt) {
     return opt->columns_key ? opt->columns_key : "data.columns";
 }
 
-static void put_names(const struct qr_dataset *d, const uint8_t *but, struct qr_buf *to) {
+static void put_column_names(const struct qr_dataset *d, const uint8_t *but, struct qr_buf *to) {
     to->max = SHOWN;
     for (size_t j = 0, n = 0; j < d->n_columns; j++) {
         if (but && but[j]) continue;
@@ -22,18 +23,19 @@ static void put_names(const struct qr_dataset *d, const uint8_t *but, struct qr_
     }
 }
 
-static enum qr_code find_name(const struct qr_data_options *opt, const struct qr_dataset *d,
-                              const char *url, const char *name, size_t *ret, struct qr_err *err) {
+static enum qr_code find_column(const struct qr_data_options *opt, const struct qr_dataset *d,
+                                const char *url, const char *name, size_t *ret,
+                                struct qr_err *err) {
     if (!d->names)
         return qr_fail(
             err, QR_DATA_LOSS,
-            "%s: its columns have no names, so there is no '%.64s'; %s may give numbers, from 0",
-            url, name, key_of(opt));
+            "%s: its columns have no names, so there is no '%.64s'; give numbers from 0 in %s", url,
+            name, columns_key(opt));
     for (*ret = 0; *ret < d->n_columns; ++*ret)
         if (strcmp(d->names[*ret], name) == 0) return QR_OK;
     struct qr_buf there = {0};
     const char *near = qr_nearest(name, (const char *const *)d->names, d->n_columns);
-    put_names(d, NULL, &there);
+    put_column_names(d, NULL, &there);
     qr_fail(err, QR_DATA_LOSS, "%s: there is no column '%.64s'%s%.64s%s; there are: %s", url, name,
             near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "",
             qr_buf_string(&there));
@@ -41,40 +43,41 @@ static enum qr_code find_name(const struct qr_data_options *opt, const struct qr
     return err ? err->code : QR_DATA_LOSS;
 }
 
-static enum qr_code find_all(const struct qr_data_options *opt, const char *url,
-                             const struct qr_dataset *d, size_t *at, uint8_t *is,
-                             struct qr_err *err) {
+static enum qr_code find_picked(const struct qr_data_options *opt, const char *url,
+                                const struct qr_dataset *d, size_t *at, uint8_t *is_picked,
+                                struct qr_err *err) {
     for (size_t k = 0; k < opt->n_picked; k++) {
         const struct qr_data_column *c = &opt->picked[k];
         at[k] = c->number;
-        enum qr_code code = c->name ? find_name(opt, d, url, c->name, &at[k], err) : QR_OK;
+        enum qr_code code = c->name ? find_column(opt, d, url, c->name, &at[k], err) : QR_OK;
         if (code) return code;
         if (at[k] >= d->n_columns)
             return qr_fail(err, QR_DATA_LOSS, "%s: %s[%zu] is %zu, but x has columns 0 to %zu", url,
-                           key_of(opt), k, at[k], d->n_columns - 1);
-        if (is[at[k]])
-            return qr_fail(err, QR_DATA_LOSS, "%s: %s[%zu] is a column that stands before it, too",
-                           url, key_of(opt), k);
-        is[at[k]] = 1;
+                           columns_key(opt), k, at[k], d->n_columns - 1);
+        if (is_picked[at[k]])
+            return qr_fail(err, QR_DATA_LOSS, "%s: %s[%zu] names a column a second time", url,
+                           columns_key(opt), k);
+        is_picked[at[k]] = 1;
     }
     if (!opt->pick_all || opt->n_picked == d->n_columns) return QR_OK;
     struct qr_buf left = {0};
-    put_names(d, is, &left);
+    put_column_names(d, is_picked, &left);
     enum qr_code code =
         qr_fail(err, QR_DATA_LOSS,
-                "%s: the circuit names %zu of its %zu columns and not %s; if that is meant, "
-                "give data \"columns\": the names of those that it takes",
+                "%s: the circuit names %zu of its %zu columns and not %s; if intended, "
+                "list the columns that it uses in data \"columns\"",
                 url, opt->n_picked, d->n_columns, qr_buf_string(&left));
     qr_buf_free(&left);
     return code;
 }
 
-static enum qr_code take(struct qr_dataset *d, const size_t *at, size_t n, struct qr_err *err) {
-    void *room = NULL;
+static enum qr_code keep_columns(struct qr_dataset *d, const size_t *at, size_t n,
+                                 struct qr_err *err) {
+    void *memory = NULL;
     enum qr_code code =
-        qr_large_new(d->n_samples * n, sizeof(double), "the data set's x", &room, err);
+        qr_large_new(d->n_samples * n, sizeof(double), "the data set's x", &memory, err);
     if (code) return code;
-    double *x = room;
+    double *x = memory;
     for (size_t i = 0; i < d->n_samples; i++)
         for (size_t k = 0; k < n; k++) x[i * n + k] = d->x[i * d->n_columns + at[k]];
     free(d->x);
@@ -90,21 +93,21 @@ static enum qr_code take(struct qr_dataset *d, const size_t *at, size_t n, struc
     return QR_OK;
 }
 
-/* ---- by the names that the model was trained with ---- */
+/* ---- columns that the model was trained with ---- */
 
 static enum qr_code check_trained(const struct qr_name_list *inputs, const char *url,
                                   const struct qr_dataset *d, const size_t *at,
                                   struct qr_err *err) {
-    uint8_t *is_there = qr_xcalloc(inputs->n, 1);
+    uint8_t *is_found = qr_xcalloc(inputs->n, 1);
     size_t missing = 0;
     for (size_t k = 0; k < inputs->n; k++) {
-        is_there[k] = at[k] < d->n_columns;
-        missing += !is_there[k];
+        is_found[k] = at[k] < d->n_columns;
+        missing += !is_found[k];
     }
     if (missing) {
         struct qr_buf list = {0}, there = {0};
-        qr_name_list_put(inputs, is_there, SHOWN_NAMES, &list);
-        put_names(d, NULL, &there);
+        qr_name_list_put(inputs, is_found, SHOWN_NAMES, &list);
+        put_column_names(d, NULL, &there);
         qr_fail(
             err, QR_DATA_LOSS,
             "%s: %zu of the %zu inputs that the model was trained with %s missing: %s; the file "
@@ -114,7 +117,7 @@ static enum qr_code check_trained(const struct qr_name_list *inputs, const char 
         qr_buf_free(&list);
         qr_buf_free(&there);
     }
-    free(is_there);
+    free(is_found);
     return missing ? QR_DATA_LOSS : QR_OK;
 }
 
@@ -126,26 +129,26 @@ enum qr_code qr_dataset_pick_trained(const struct qr_data_options *opt, const ch
     enum qr_code code = check_trained(opt->inputs, url, d, at, err);
     if (!code && d->n_columns > opt->inputs->n) {
         struct qr_buf left = {0};
-        uint8_t *is = qr_xcalloc(d->n_columns, 1);
-        for (size_t k = 0; k < opt->inputs->n; k++) is[at[k]] = 1;
-        qr_name_list_put(&all, is, SHOWN_NAMES, &left);
+        uint8_t *is_picked = qr_xcalloc(d->n_columns, 1);
+        for (size_t k = 0; k < opt->inputs->n; k++) is_picked[at[k]] = 1;
+        qr_name_list_put(&all, is_picked, SHOWN_NAMES, &left);
         d->unread = (char *)QR_MOVE(left.p);
-        free(is);
+        free(is_picked);
     }
-    if (!code) code = take(d, at, opt->inputs->n, err);
+    if (!code) code = keep_columns(d, at, opt->inputs->n, err);
     free(at);
     return code;
 }
 
-/* ---- by those that the job picks ---- */
+/* ---- columns that the job picks ---- */
 
 enum qr_code qr_dataset_pick(const struct qr_data_options *opt, const char *url,
                              struct qr_dataset *d, struct qr_err *err) {
     size_t *at = qr_xcalloc(opt->n_picked, sizeof *at);
-    uint8_t *is = qr_xcalloc(d->n_columns, 1);
-    enum qr_code code = find_all(opt, url, d, at, is, err);
-    if (!code) code = take(d, at, opt->n_picked, err);
+    uint8_t *is_picked = qr_xcalloc(d->n_columns, 1);
+    enum qr_code code = find_picked(opt, url, d, at, is_picked, err);
+    if (!code) code = keep_columns(d, at, opt->n_picked, err);
     free(at);
-    free(is);
+    free(is_picked);
     return code;
 }

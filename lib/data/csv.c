@@ -1,3 +1,4 @@
+/* data/csv.c — the CSV parser. Start reading at qr_csv_read_rows() and next_cell(). */
 #include "data/csv.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@
 
 enum { MAX_COLUMNS = 1 << 16 };
 
-/* The words of a column: each once, by an index in order of appearance. */
+/* The distinct words of a column, numbered in order of appearance. */
 struct csv_words {
     size_t n, cap;
     char **v;
@@ -24,11 +25,11 @@ struct csv_reader {
     const char *p;
     size_t n, at;
     struct qr_buf cell;
-    bool ends_row;        /* the cell just read is its row's last */
-    const char *bad;      /* what is wrong with the quoting */
+    bool ends_row;        /* the last cell read ends its row */
+    const char *bad;      /* reason of a quoting error */
     const uint8_t *cells; /* enum qr_csv_cells of each column; NULL: all numbers */
     bool as_words;        /* a column of NUMBERS_OR_WORDS is read as words */
-    bool found_word;      /* it was read as numbers, and a cell is none */
+    bool found_word;      /* it was read as numbers, and a cell is not a number */
     struct csv_words words;
 };
 
@@ -42,14 +43,14 @@ static void end_of_cell(struct csv_reader *r) {
 
 static bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
-/* The first byte from `at` on that is no blank, or the end. */
-static size_t skip_blanks(const struct csv_reader *r, size_t at) {
+/* Offset of the first byte from `at` that is not a blank, or the end. */
+static size_t csv_skip_blanks(const struct csv_reader *r, size_t at) {
     while (at < r->n && is_blank(r->p[at])) at++;
     return at;
 }
 
-/* Drops blanks at both ends of the cell. */
-static void trim(struct qr_buf *cell) {
+/* Removes blanks at both ends of the cell. */
+static void trim_cell(struct qr_buf *cell) {
     size_t n = cell->n, from = 0;
     while (n && is_blank((char)cell->p[n - 1])) n--;
     while (from < n && is_blank((char)cell->p[from])) from++;
@@ -61,7 +62,7 @@ static void trim(struct qr_buf *cell) {
 
 static bool next_cell(struct csv_reader *r) {
     qr_buf_clear(&r->cell);
-    size_t quote = skip_blanks(r, r->at);
+    size_t quote = csv_skip_blanks(r, r->at);
     if (quote < r->n && r->p[quote] == '"') {
         r->at = quote;
         for (r->at++;; r->at++) {
@@ -71,11 +72,11 @@ static bool next_cell(struct csv_reader *r) {
             }
             if (r->p[r->at] == '"') {
                 if (r->at + 1 >= r->n || r->p[r->at + 1] != '"') break;
-                r->at++; /* "" is one quote */
+                r->at++; /* "" encodes one quote */
             }
             qr_buf_put(&r->cell, r->p + r->at, 1);
         }
-        r->at = skip_blanks(r, r->at + 1);
+        r->at = csv_skip_blanks(r, r->at + 1);
         if (r->at < r->n && !strchr(",\r\n", r->p[r->at])) {
             r->bad = "text follows a closing quote";
             return false;
@@ -90,8 +91,8 @@ static bool next_cell(struct csv_reader *r) {
     return true;
 }
 
-/* NaN and infinities too, as NumPy and pandas write them. */
-static bool number(const struct qr_buf *cell, double *ret) {
+/* Parses a number; also NaN and infinities in the forms of NumPy and pandas. */
+static bool csv_number(const struct qr_buf *cell, double *ret) {
     const char *s = qr_buf_string(cell);
     size_t n = cell->n;
     if (memchr(s, 0, n)) return false;
@@ -122,17 +123,17 @@ static bool valid_name(const struct qr_buf *cell) {
     return strlen(qr_buf_string(cell)) == cell->n && qr_text_ok(qr_buf_string(cell));
 }
 
-static int by_text(const void *a, const void *b) {
+static int compare_column_names(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 const char *qr_csv_header_hint(const char *name) {
     double v;
-    return qr_parse_double(name, &v) ? "; is the line with the columns' names missing?" : "";
+    return qr_parse_double(name, &v) ? "; is the header line missing?" : "";
 }
 
-static enum qr_code read_names(struct csv_reader *r, const char *what, struct qr_csv *c,
-                               struct qr_err *err) {
+static enum qr_code csv_read_names(struct csv_reader *r, const char *what, struct qr_csv *c,
+                                   struct qr_err *err) {
     size_t cap = 0;
     do {
         if (!next_cell(r)) return qr_fail(err, QR_DATA_LOSS, "%s: header line: %s", what, r->bad);
@@ -141,9 +142,8 @@ static enum qr_code read_names(struct csv_reader *r, const char *what, struct qr
                            MAX_COLUMNS);
         if (c->n_columns == 0 && r->cell.n && memchr(r->cell.p, '\t', r->cell.n))
             return qr_fail(err, QR_DATA_LOSS,
-                           "%s: header line: there are tabs between the columns; write commas",
-                           what);
-        trim(&r->cell);
+                           "%s: header line: columns are separated by tabs; use commas", what);
+        trim_cell(&r->cell);
         if (r->cell.n > QR_CSV_MAX_NAME_BYTES)
             return qr_fail(err, QR_DATA_LOSS,
                            "%s: header line: the name of column %zu has %zu bytes; at most %d are "
@@ -164,10 +164,10 @@ static enum qr_code read_names(struct csv_reader *r, const char *what, struct qr
     } while (!r->ends_row);
     if (c->n_columns == 1 && strchr(c->names[0], ';'))
         return qr_fail(err, QR_DATA_LOSS,
-                       "%s: header line: between columns stand commas, not semicolons", what);
+                       "%s: header line: columns are separated by semicolons; use commas", what);
     char **sorted = qr_xcalloc(c->n_columns, sizeof *sorted);
     memcpy(sorted, c->names, c->n_columns * sizeof *sorted);
-    qsort(sorted, c->n_columns, sizeof *sorted, by_text);
+    qsort(sorted, c->n_columns, sizeof *sorted, compare_column_names);
     const char *twice = NULL;
     for (size_t i = 1; i < c->n_columns && !twice; i++)
         if (strcmp(sorted[i - 1], sorted[i]) == 0) twice = sorted[i];
@@ -177,7 +177,7 @@ static enum qr_code read_names(struct csv_reader *r, const char *what, struct qr
                  : QR_OK;
 }
 
-/* At most this many cells follow: one per separator, and one. */
+/* Upper bound of the remaining cells: one per separator, and one. */
 static size_t count_cells(const struct csv_reader *r) {
     size_t n = 1;
     for (size_t i = r->at; i < r->n; i++) n += r->p[i] == ',' || r->p[i] == '\n' || r->p[i] == '\r';
@@ -186,8 +186,8 @@ static size_t count_cells(const struct csv_reader *r) {
 
 /* ---- words ---- */
 
-/* The place of a word in `sorted`: where it is, or where it belongs. */
-static size_t place_of(const struct csv_words *w, const char *word, bool *ret_there) {
+/* Position of a word in `sorted`, or the position where to insert it. */
+static size_t words_position(const struct csv_words *w, const char *word, bool *ret_there) {
     size_t low = 0, high = w->n;
     while (low < high) {
         size_t middle = (low + high) / 2;
@@ -200,9 +200,9 @@ static size_t place_of(const struct csv_words *w, const char *word, bool *ret_th
     return low;
 }
 
-static size_t add_word(struct csv_words *w, const char *word) {
+static size_t words_add(struct csv_words *w, const char *word) {
     bool there;
-    size_t at = place_of(w, word, &there);
+    size_t at = words_position(w, word, &there);
     if (there) return w->sorted[at];
     if (w->n == w->cap) {
         w->cap = w->cap ? 2 * w->cap : 16;
@@ -215,8 +215,8 @@ static size_t add_word(struct csv_words *w, const char *word) {
     return w->n++;
 }
 
-/* Hands the words over in their sorted order, in which their indices become the values. */
-static void finish_words(struct csv_reader *r, struct qr_csv *c) {
+/* Moves the words to c in sorted order, and replaces the values by their sorted indices. */
+static void words_finish(struct csv_reader *r, struct qr_csv *c) {
     struct csv_words *w = &r->words;
     size_t column = 0;
     if (!w->n) return;
@@ -237,7 +237,7 @@ static void finish_words(struct csv_reader *r, struct qr_csv *c) {
     w->n = 0;
 }
 
-static void words_fini(struct csv_words *w) {
+static void csv_words_fini(struct csv_words *w) {
     for (size_t i = 0; i < w->n; i++) free(w->v[i]);
     free(w->v);
     free(w->sorted);
@@ -246,12 +246,12 @@ static void words_fini(struct csv_words *w) {
 
 /* ---- rows ---- */
 
-static enum qr_code read_word(struct csv_reader *r, const char *what, const struct qr_csv *c,
-                              size_t column, double *ret, struct qr_err *err) {
+static enum qr_code csv_read_word(struct csv_reader *r, const char *what, const struct qr_csv *c,
+                                  size_t column, double *ret, struct qr_err *err) {
     size_t row = c->n_rows + 1;
-    /* a missing label as NumPy writes it is no class */
-    if (number(&r->cell, ret) && !isfinite(*ret)) return QR_OK;
-    trim(&r->cell);
+    /* NaN is NumPy's missing label, not a class. */
+    if (csv_number(&r->cell, ret) && !isfinite(*ret)) return QR_OK;
+    trim_cell(&r->cell);
     if (r->cell.n == 0)
         return qr_fail(err, QR_DATA_LOSS,
                        "%s: row %zu, column '%.60s': an empty cell; a label is "
@@ -267,18 +267,18 @@ static enum qr_code read_word(struct csv_reader *r, const char *what, const stru
                        "%s: column '%.60s' has more than %d different words; labels are classes or "
                        "numbers",
                        what, c->names[column], QR_CSV_MAX_WORDS);
-    *ret = (double)add_word(&r->words, qr_buf_string(&r->cell));
+    *ret = (double)words_add(&r->words, qr_buf_string(&r->cell));
     return QR_OK;
 }
 
-static enum qr_code read_cell(struct csv_reader *r, const char *what, const struct qr_csv *c,
-                              size_t column, double *ret, struct qr_err *err) {
+static enum qr_code csv_read_cell(struct csv_reader *r, const char *what, const struct qr_csv *c,
+                                  size_t column, double *ret, struct qr_err *err) {
     uint8_t cells = r->cells ? r->cells[column] : QR_CSV_NUMBERS;
     *ret = 0;
     if (cells == QR_CSV_SKIPPED) return QR_OK;
     if (cells == QR_CSV_WORDS || (cells == QR_CSV_NUMBERS_OR_WORDS && r->as_words))
-        return read_word(r, what, c, column, ret, err);
-    if (number(&r->cell, ret)) return QR_OK;
+        return csv_read_word(r, what, c, column, ret, err);
+    if (csv_number(&r->cell, ret)) return QR_OK;
     if (r->cell.n == 0)
         return qr_fail(err, QR_DATA_LOSS,
                        "%s: row %zu, column '%.60s': an empty cell; a number is needed", what,
@@ -288,12 +288,12 @@ static enum qr_code read_cell(struct csv_reader *r, const char *what, const stru
     return qr_fail(err, QR_DATA_LOSS, "%s: row %zu, column '%.60s': '%.60s' is not a number%s",
                    what, c->n_rows + 1, c->names[column], qr_buf_string(&r->cell),
                    strchr(qr_buf_string(&r->cell), ';')
-                       ? "; between columns stand commas, not semicolons"
+                       ? "; columns are separated by commas, not semicolons"
                        : "");
 }
 
-static enum qr_code read_row(struct csv_reader *r, const char *what, struct qr_csv *c,
-                             struct qr_err *err) {
+static enum qr_code csv_read_row(struct csv_reader *r, const char *what, struct qr_csv *c,
+                                 struct qr_err *err) {
     size_t row = c->n_rows + 1, column = 0;
     do {
         if (!next_cell(r))
@@ -302,15 +302,15 @@ static enum qr_code read_row(struct csv_reader *r, const char *what, struct qr_c
         if (column == c->n_columns)
             return qr_fail(err, QR_DATA_LOSS, "%s: row %zu has more than the header's %zu cells",
                            what, row, c->n_columns);
-        /* a blank line: too few cells */
+        /* A blank line has too few cells. */
         if (column == 0 && r->cell.n == 0 && r->ends_row && c->n_columns > 1) break;
         double *to = &c->values[c->n_rows * c->n_columns + column];
-        if (read_cell(r, what, c, column, to, err) != QR_OK) return err->code;
+        if (csv_read_cell(r, what, c, column, to, err) != QR_OK) return err->code;
         column++;
     } while (!r->ends_row);
     if (column == 0)
         return qr_fail(err, QR_DATA_LOSS,
-                       "%s: row %zu is a blank line; take it away (is the file cut short?)", what,
+                       "%s: row %zu is a blank line; remove it (is the file cut short?)", what,
                        row);
     if (column < c->n_columns)
         return qr_fail(err, QR_DATA_LOSS,
@@ -320,25 +320,25 @@ static enum qr_code read_row(struct csv_reader *r, const char *what, struct qr_c
     return QR_OK;
 }
 
-static enum qr_code read_all(struct csv_reader *r, const char *what, size_t max_cells,
-                             struct qr_csv *c, struct qr_err *err) {
+static enum qr_code csv_read_all(struct csv_reader *r, const char *what, size_t max_cells,
+                                 struct qr_csv *c, struct qr_err *err) {
     size_t cells = count_cells(r), most = max_cells - max_cells % c->n_columns;
     void *values;
-    /* every row is whole when it is counted, so a table of at most `most` cells fits exactly */
+    /* Only complete rows are counted, so a table of at most `most` cells fits exactly. */
     enum qr_code code = qr_large_new((cells < most ? cells : most) + c->n_columns,
                                      sizeof *c->values, what, &values, err);
     if (code != QR_OK) return code;
     c->values = values;
     size_t n = r->n;
-    /* blank lines at the end */
+    /* Ignore blank lines at the end. */
     while (n > r->at && (r->p[n - 1] == '\n' || r->p[n - 1] == '\r')) n--;
     r->n = n;
     while (code == QR_OK && r->at < r->n) {
         if ((c->n_rows + 1) * c->n_columns > max_cells)
             return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s: more than %zu cells", what, max_cells);
-        code = read_row(r, what, c, err);
+        code = csv_read_row(r, what, c, err);
         if (code != QR_OK || !r->found_word) continue;
-        /* the cells above are words, too */
+        /* The cells above are words too: read all rows again. */
         r->found_word = false, r->as_words = true;
         r->at = c->rows_at, c->n_rows = 0;
     }
@@ -356,8 +356,8 @@ enum qr_code qr_csv_read_header(struct qr_bytes text, const char *what, struct q
     struct qr_csv c = {0};
     enum qr_code code =
         r.at == r.n ? qr_fail(err, QR_DATA_LOSS,
-                              "%s is empty; a header line with the columns' names is needed", what)
-                    : read_names(&r, what, &c, err);
+                              "%s is empty; a header line with column names is needed", what)
+                    : csv_read_names(&r, what, &c, err);
     qr_buf_free(&r.cell);
     c.rows_at = r.at;
     if (code == QR_OK) *ret = c;
@@ -370,9 +370,9 @@ enum qr_code qr_csv_read_rows(struct qr_bytes text, const char *what, const uint
     struct qr_err own;
     struct csv_reader r = reader_of(text, c->rows_at);
     r.cells = cells;
-    enum qr_code code = read_all(&r, what, max_cells, c, err ? err : &own);
-    if (code == QR_OK) finish_words(&r, c);
-    words_fini(&r.words);
+    enum qr_code code = csv_read_all(&r, what, max_cells, c, err ? err : &own);
+    if (code == QR_OK) words_finish(&r, c);
+    csv_words_fini(&r.words);
     qr_buf_free(&r.cell);
     return code;
 }

@@ -1,5 +1,5 @@
-/* Samples of a CSV file: which columns are labels, weights and inputs, and their values.
- * qr_dataset_from_csv is where to begin. */
+/* data/csv_samples.c — samples of a CSV file: the columns of labels, weights and inputs, and their
+ * values. Start reading at qr_dataset_from_csv(). */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,9 +12,9 @@
 
 enum { SHOWN_NAMES = 12 };
 
-/* The columns of a file by what they are. */
+/* The columns of a file by role. */
 struct columns {
-    size_t *label; /* [n_labels], and behind them that of the weights where weight is set */
+    size_t *label; /* [n_labels], followed by the column of weights when weight is set */
     size_t n_labels;
     bool weight;
     uint8_t *is_input, *cells; /* [n_columns of the file]; cells: enum qr_csv_cells */
@@ -27,19 +27,19 @@ static void columns_fini(struct columns *k) {
     free(k->cells);
 }
 
-static struct qr_name_list header_of(const struct qr_csv *c) {
+static struct qr_name_list header_names(const struct qr_csv *c) {
     return (struct qr_name_list){c->n_columns, c->names};
 }
 
-/* The position of a column, n_columns: it is not there. */
-static size_t column_of(const struct qr_csv *c, const char *name) {
-    const struct qr_name_list header = header_of(c);
+/* The position of a column, or n_columns when it is missing. */
+static size_t find_header_column(const struct qr_csv *c, const char *name) {
+    const struct qr_name_list header = header_names(c);
     return qr_name_list_find(&header, name);
 }
 
 /* ---- labels ---- */
 
-/* A column that is called as labels often are, NULL: there is none. */
+/* A column with a name that is common for labels, or NULL. */
 static const char *likely_label(const struct qr_csv *c) {
     static const char *const others[] = {"y",     "label",   "labels", "target",
                                          "class", "species", "outcome"};
@@ -60,11 +60,12 @@ static enum qr_code no_label(const struct qr_csv *c, const char *url, size_t wan
         qr_fail(err, QR_DATA_LOSS,
                 "%s: the header has neither columns y0 to y%zu nor a column y of classes%s%s", url,
                 want - 1, header, qr_buf_string(&hint));
-    else if (column_of(c, "y0") < c->n_columns)
-        qr_fail(err, QR_DATA_LOSS,
-                "%s: the header has y0, but the model has 1 output, whose label is a column y; let "
-                "the last layer have an output for each label",
-                url);
+    else if (find_header_column(c, "y0") < c->n_columns)
+        qr_fail(
+            err, QR_DATA_LOSS,
+            "%s: the header has y0, but the model has 1 output, whose label is a column y; give "
+            "the last layer an output for each label",
+            url);
     else
         qr_fail(err, QR_DATA_LOSS, "%s: the header has no column y (the labels)%s%s", url, header,
                 qr_buf_string(&hint));
@@ -72,15 +73,15 @@ static enum qr_code no_label(const struct qr_csv *c, const char *url, size_t wan
     return QR_DATA_LOSS;
 }
 
-/* y, or y0 … y<k-1>; where none is wanted, a y that is there all the same. */
+/* Finds y, or y0 … y<k-1>; also when no labels are wanted, since a column y is not an input. */
 static enum qr_code find_usual_labels(const struct qr_data_options *opt, const struct qr_csv *c,
                                       const char *url, size_t want, struct columns *k,
                                       struct qr_err *err) {
-    size_t several = opt->only_inputs ? opt->n_outputs : want, plain = column_of(c, "y");
+    size_t several = opt->only_inputs ? opt->n_outputs : want, plain = find_header_column(c, "y");
     for (size_t i = 0; i < several && several > 1; i++) {
         char name[32];
         snprintf(name, sizeof name, "y%zu", i);
-        size_t at = column_of(c, name);
+        size_t at = find_header_column(c, name);
         if (at < c->n_columns) k->label[k->n_labels++] = at;
     }
     if (several > 1 && k->n_labels == several) return QR_OK;
@@ -89,19 +90,19 @@ static enum qr_code find_usual_labels(const struct qr_data_options *opt, const s
     return k->n_labels || want == 0 ? QR_OK : no_label(c, url, want, err);
 }
 
-/* Those that data.labels names, where they must be there. */
+/* Finds the columns that data.labels names; they may be missing when no labels are wanted. */
 static enum qr_code find_named_labels(const struct qr_data_options *opt, const struct qr_csv *c,
                                       const char *url, size_t want, struct columns *k,
                                       struct qr_err *err) {
     for (size_t i = 0; i < opt->n_labels; i++) {
-        size_t at = column_of(c, opt->labels[i]);
+        size_t at = find_header_column(c, opt->labels[i]);
         if (at < c->n_columns) {
             k->label[k->n_labels++] = at;
             continue;
         }
         if (want == 0) continue;
         struct qr_buf there = {0};
-        const struct qr_name_list header = header_of(c);
+        const struct qr_name_list header = header_names(c);
         const char *near = qr_nearest(opt->labels[i], (const char *const *)c->names, c->n_columns);
         qr_name_list_put(&header, NULL, SHOWN_NAMES, &there);
         qr_fail(err, QR_DATA_LOSS,
@@ -120,7 +121,7 @@ static enum qr_code find_named_labels(const struct qr_data_options *opt, const s
 static enum qr_code find_weight(const struct qr_data_options *opt, const struct qr_csv *c,
                                 const char *url, struct columns *k, struct qr_err *err) {
     if (!opt->sample_weight) return QR_OK;
-    k->label[k->n_labels] = column_of(c, opt->sample_weight);
+    k->label[k->n_labels] = find_header_column(c, opt->sample_weight);
     k->weight = k->label[k->n_labels] < c->n_columns;
     if (k->weight || opt->only_inputs) return QR_OK;
     return qr_fail(err, QR_DATA_LOSS,
@@ -128,8 +129,8 @@ static enum qr_code find_weight(const struct qr_data_options *opt, const struct 
                    opt->sample_weight);
 }
 
-/* Without labels nothing else misses a header: the first sample would be lost as one. Names that
- * are places (0, 1, 2 ...) are pandas'. */
+/* Without labels no other check notices a missing header, and the first sample would be lost. The
+ * names 0, 1, 2 ... are pandas' default header. */
 static enum qr_code check_header(const struct qr_csv *c, const char *url, struct qr_err *err) {
     for (size_t j = 0; j < c->n_columns; j++) {
         double v;
@@ -137,12 +138,12 @@ static enum qr_code check_header(const struct qr_csv *c, const char *url, struct
     }
     if (!qr_names_are_given((const char *const *)c->names, c->n_columns)) return QR_OK;
     return qr_fail(err, QR_DATA_LOSS,
-                   "%s: the first line has numbers alone (%.40s ...); write a line with the "
-                   "columns' names above it",
+                   "%s: the first line has only numbers (%.40s ...); add a header line with column "
+                   "names",
                    url, c->names[0]);
 }
 
-/* Inputs that are found by name leave the others unread: an id need not be a number. */
+/* When inputs are found by name, other columns are not parsed: an id need not be a number. */
 static void choose_inputs(const struct qr_data_options *opt, const struct qr_csv *c, bool by_name,
                           struct columns *k) {
     bool all_named = opt->n_picked > 0;
@@ -151,7 +152,7 @@ static void choose_inputs(const struct qr_data_options *opt, const struct qr_csv
     for (size_t j = 0; j < c->n_columns; j++)
         if (k->is_input[j]) k->cells[j] = QR_CSV_SKIPPED;
     struct qr_name_list wanted = {.n = by_name ? opt->inputs->n : opt->n_picked};
-    const struct qr_name_list header = header_of(c);
+    const struct qr_name_list header = header_names(c);
     wanted.v = qr_xcalloc(wanted.n, sizeof *wanted.v);
     for (size_t i = 0; i < wanted.n; i++)
         wanted.v[i] = by_name ? opt->inputs->v[i] : (char *)(uintptr_t)opt->picked[i].name;
@@ -163,7 +164,7 @@ static void choose_inputs(const struct qr_data_options *opt, const struct qr_csv
     free(wanted.v);
 }
 
-static bool has_names(const struct qr_csv *c, const struct columns *k) {
+static bool inputs_have_names(const struct qr_csv *c, const struct columns *k) {
     const char **names = qr_xcalloc(c->n_columns, sizeof *names);
     size_t n = 0;
     for (size_t j = 0; j < c->n_columns; j++)
@@ -173,15 +174,15 @@ static bool has_names(const struct qr_csv *c, const struct columns *k) {
     return named;
 }
 
-static void choose_cells(const struct qr_data_options *opt, const struct qr_csv *c, size_t want,
-                         struct columns *k) {
+static void choose_cell_types(const struct qr_data_options *opt, const struct qr_csv *c,
+                              size_t want, struct columns *k) {
     bool known = opt->classes && opt->classes->n;
     k->is_input = qr_xmalloc(c->n_columns);
     k->cells = qr_xcalloc(c->n_columns, 1); /* QR_CSV_NUMBERS */
     memset(k->is_input, 1, c->n_columns);
     for (size_t i = 0; i < k->n_labels + k->weight; i++) k->is_input[k->label[i]] = 0;
     k->n_inputs = c->n_columns - k->n_labels - k->weight;
-    choose_inputs(opt, c, opt->inputs && opt->inputs->n && has_names(c, k), k);
+    choose_inputs(opt, c, opt->inputs && opt->inputs->n && inputs_have_names(c, k), k);
     for (size_t i = 0; i < k->n_labels; i++)
         k->cells[k->label[i]] = want == 0         ? QR_CSV_SKIPPED
                                 : k->n_labels > 1 ? QR_CSV_NUMBERS
@@ -192,9 +193,9 @@ static void choose_cells(const struct qr_data_options *opt, const struct qr_csv 
 
 /* ---- values ---- */
 
-static enum qr_code put_values(const struct qr_data_options *opt, const struct qr_csv *c,
-                               const char *url, const struct columns *k, struct qr_dataset *d,
-                               struct qr_err *err) {
+static enum qr_code samples_put_values(const struct qr_data_options *opt, const struct qr_csv *c,
+                                       const char *url, const struct columns *k,
+                                       struct qr_dataset *d, struct qr_err *err) {
     enum qr_code code = QR_OK;
     double *labels = qr_xcalloc(k->n_labels, sizeof *labels);
     for (size_t i = 0; i < c->n_rows && !code; i++) {
@@ -220,10 +221,10 @@ static enum qr_code put_values(const struct qr_data_options *opt, const struct q
     return code;
 }
 
-/* The words of the labels become the data set's classes, and the values their positions there. */
-static enum qr_code take_classes(const struct qr_data_options *opt, struct qr_csv *c,
-                                 const char *url, size_t column, struct qr_dataset *d,
-                                 struct qr_err *err) {
+/* Makes the words of the labels the data set's classes, and replaces values by class numbers. */
+static enum qr_code map_classes(const struct qr_data_options *opt, struct qr_csv *c,
+                                const char *url, size_t column, struct qr_dataset *d,
+                                struct qr_err *err) {
     struct qr_name_list words = {c->n_words, c->words};
     if (!opt->classes) {
         if (qr_classes_check(opt, &words, url, c->names[column], err) != QR_OK) return err->code;
@@ -231,11 +232,12 @@ static enum qr_code take_classes(const struct qr_data_options *opt, struct qr_cs
         return QR_OK;
     }
     if (!opt->classes->n)
-        return qr_fail(err, QR_DATA_LOSS,
-                       "%s: the labels in column '%.60s' are words, and the weights do not say "
-                       "which class each is; take the weights.h5 or weights.safetensors of a run "
-                       "that was trained on words, or write class numbers",
-                       url, c->names[column]);
+        return qr_fail(
+            err, QR_DATA_LOSS,
+            "%s: the labels in column '%.60s' are words, but the weights have no class "
+            "names; use the weights.h5 or weights.safetensors of a run trained on words, "
+            "or write class numbers",
+            url, c->names[column]);
     size_t *class = qr_xcalloc(c->n_words, sizeof *class);
     qr_name_list_find_all(opt->classes, &words, class);
     for (size_t i = 0; i < c->n_rows; i++) {
@@ -258,8 +260,8 @@ static enum qr_code take_classes(const struct qr_data_options *opt, struct qr_cs
     return QR_OK;
 }
 
-/* Those of the inputs, taken over. */
-static char **take_names(struct qr_csv *c, const struct columns *k) {
+/* Moves the names of the inputs out of c. */
+static char **take_input_names(struct qr_csv *c, const struct columns *k) {
     char **names = qr_xcalloc(c->n_columns, sizeof *names);
     size_t n = 0;
     for (size_t j = 0; j < c->n_columns; j++)
@@ -278,7 +280,7 @@ static enum qr_code find_columns(const struct qr_data_options *opt, const struct
         code = opt->n_labels ? find_named_labels(opt, c, url, want, k, err)
                              : find_usual_labels(opt, c, url, want, k, err);
     if (!code) code = find_weight(opt, c, url, k, err);
-    if (!code) choose_cells(opt, c, want, k);
+    if (!code) choose_cell_types(opt, c, want, k);
     return code;
 }
 
@@ -296,11 +298,12 @@ enum qr_code qr_dataset_from_csv(const struct qr_data_options *opt, const char *
                                 qr_memory_limit_bytes() / sizeof(double), &c, err);
     qr_buf_free(file);
     if (!code)
-        code = qr_dataset_check_sizes(opt, url, c.n_rows, k.n_inputs, has_names(&c, &k), err);
-    if (!code) code = qr_dataset_room(&d, c.n_rows, k.n_inputs, want, weighted, err);
-    if (!code && c.n_words) code = take_classes(opt, &c, url, k.label[0], &d, err);
-    if (!code) code = put_values(opt, &c, url, &k, &d, err);
-    if (!code) d.names = take_names(&c, &k);
+        code =
+            qr_dataset_check_sizes(opt, url, c.n_rows, k.n_inputs, inputs_have_names(&c, &k), err);
+    if (!code) code = qr_dataset_alloc(&d, c.n_rows, k.n_inputs, want, weighted, err);
+    if (!code && c.n_words) code = map_classes(opt, &c, url, k.label[0], &d, err);
+    if (!code) code = samples_put_values(opt, &c, url, &k, &d, err);
+    if (!code) d.names = take_input_names(&c, &k);
     d.label_for_all = opt->one_label_for_all && k.n_labels < want;
     if (code) qr_dataset_fini(&d);
     else *ret = d;

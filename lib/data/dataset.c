@@ -1,3 +1,5 @@
+/* data/dataset.c — loads data sets; npz files, checks and the digest. CSV is in csv_samples.c,
+ * channels in channel.c. Start reading at qr_dataset_load(). */
 #include "data/dataset.h"
 
 #include <math.h>
@@ -11,8 +13,8 @@
 #include "format/npz.h"
 #include "store/store.h"
 
-enum qr_code qr_dataset_room(struct qr_dataset *ret, size_t n_samples, size_t n_columns,
-                             size_t n_outputs, bool weighted, struct qr_err *err) {
+enum qr_code qr_dataset_alloc(struct qr_dataset *ret, size_t n_samples, size_t n_columns,
+                              size_t n_outputs, bool weighted, struct qr_err *err) {
     struct qr_dataset d = {.n_samples = n_samples,
                            .n_columns = n_columns,
                            .n_outputs = n_outputs,
@@ -64,9 +66,9 @@ struct qr_data_names qr_dataset_data_names(const struct qr_dataset *d) {
 
 bool qr_names_are_given(const char *const *names, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        char place[24];
-        snprintf(place, sizeof place, "%zu", i);
-        if (strcmp(names[i], place) != 0) return true;
+        char position[24];
+        snprintf(position, sizeof position, "%zu", i);
+        if (strcmp(names[i], position) != 0) return true;
     }
     return false;
 }
@@ -75,18 +77,18 @@ const char *qr_nonfinite_name(double v) {
     return isnan(v) ? "NaN" : v > 0 ? "infinity" : "-infinity";
 }
 
-/* ---- checks that npz and CSV share ---- */
+/* ---- checks shared by npz and CSV ---- */
 
 enum qr_code qr_dataset_check_sizes(const struct qr_data_options *opt, const char *url,
                                     size_t n_samples, size_t n_columns, bool named,
                                     struct qr_err *err) {
     size_t n_trained = opt->inputs ? opt->inputs->n : 0;
-    if (n_samples == 0) return qr_fail(err, QR_DATA_LOSS, "%s: there are no samples in it", url);
+    if (n_samples == 0) return qr_fail(err, QR_DATA_LOSS, "%s: the file has no samples", url);
     if (n_samples > UINT32_MAX)
-        return qr_fail(err, QR_DATA_LOSS, "%s: %zu samples; at most 2^32 - 1 are taken", url,
+        return qr_fail(err, QR_DATA_LOSS, "%s: %zu samples; at most 2^32 - 1 are supported", url,
                        n_samples);
     if (n_columns == 0) return qr_fail(err, QR_DATA_LOSS, "%s: x has no columns", url);
-    if (n_trained && (named || opt->n_picked)) return QR_OK; /* they are picked */
+    if (n_trained && (named || opt->n_picked)) return QR_OK; /* picked by name later */
     if (n_trained && n_columns != n_trained)
         return qr_fail(err, QR_DATA_LOSS,
                        "%s: x has %zu columns without names, but the model was trained with %zu; "
@@ -134,8 +136,8 @@ enum qr_code qr_dataset_put_weight(const struct qr_data_options *opt, double wei
 
 /* ---- npz ---- */
 
-static enum qr_code find_array(const struct qr_tensors *t, const char *name, const char *url,
-                               const struct qr_tensor **ret, struct qr_err *err) {
+static enum qr_code npz_find_array(const struct qr_tensors *t, const char *name, const char *url,
+                                   const struct qr_tensor **ret, struct qr_err *err) {
     *ret = qr_tensors_find(t, name);
     if (*ret) return QR_OK;
     struct qr_buf there = {.max = 200};
@@ -146,7 +148,8 @@ static enum qr_code find_array(const struct qr_tensors *t, const char *name, con
     return code;
 }
 
-static enum qr_code check_finite(const struct qr_tensor *t, const char *url, struct qr_err *err) {
+static enum qr_code npz_check_finite(const struct qr_tensor *t, const char *url,
+                                     struct qr_err *err) {
     size_t width = t->rank == 2 ? t->dims[1] : 1;
     for (size_t i = 0; i < t->n; i++)
         if (!isfinite(t->values[i]))
@@ -158,13 +161,14 @@ static enum qr_code check_finite(const struct qr_tensor *t, const char *url, str
     return QR_OK;
 }
 
-static enum qr_code check_labels(const struct qr_data_options *opt, const char *url,
-                                 const struct qr_tensor *y, size_t n, size_t *ret_want,
-                                 struct qr_err *err) {
+static enum qr_code npz_check_labels(const struct qr_data_options *opt, const char *url,
+                                     const struct qr_tensor *y, size_t n, size_t *ret_want,
+                                     struct qr_err *err) {
     if (y->rank != 1 && y->rank != 2)
-        return qr_fail(err, QR_DATA_LOSS,
-                       "%s: array y has %u dimensions; it must have one (a label a sample) or two",
-                       url, y->rank);
+        return qr_fail(
+            err, QR_DATA_LOSS,
+            "%s: array y has %u dimensions; it must have one (a label per sample) or two", url,
+            y->rank);
     if (y->dims[0] != n)
         return qr_fail(err, QR_DATA_LOSS, "%s: x has %zu samples, but y has %zu", url, n,
                        y->dims[0]);
@@ -176,19 +180,19 @@ static enum qr_code check_labels(const struct qr_data_options *opt, const char *
     return QR_OK;
 }
 
-/* What the headers say: before memory is taken for values. y: NULL without labels. *ret_want:
+/* Checks the shapes before memory is allocated for values. y: NULL without labels. *ret_want:
  * columns of y in the data set. */
-static enum qr_code check_shapes(const struct qr_data_options *opt, const char *url,
-                                 const struct qr_tensor *x, const struct qr_tensor *y,
-                                 const struct qr_tensor *weights, size_t *ret_want,
-                                 struct qr_err *err) {
+static enum qr_code npz_check_shapes(const struct qr_data_options *opt, const char *url,
+                                     const struct qr_tensor *x, const struct qr_tensor *y,
+                                     const struct qr_tensor *weights, size_t *ret_want,
+                                     struct qr_err *err) {
     if (x->rank != 2 && !(x->rank == 1 && opt->n_columns <= 1))
         return qr_fail(err, QR_DATA_LOSS,
                        "%s: array x has %u dimension%s; it must be samples × columns (reshape it)",
                        url, x->rank, x->rank == 1 ? "" : "s");
     size_t n = x->dims[0], n_columns = x->rank == 2 ? x->dims[1] : 1;
     enum qr_code code = qr_dataset_check_sizes(opt, url, n, n_columns, false, err);
-    if (!code && y) code = check_labels(opt, url, y, n, ret_want, err);
+    if (!code && y) code = npz_check_labels(opt, url, y, n, ret_want, err);
     if (code) return code;
     if (weights && weights->n != n)
         return qr_fail(err, QR_DATA_LOSS, "%s: x has %zu samples, but %s has %zu weights", url, n,
@@ -196,15 +200,15 @@ static enum qr_code check_shapes(const struct qr_data_options *opt, const char *
     return QR_OK;
 }
 
-/* Takes x's values over. */
-static enum qr_code take_arrays(const struct qr_data_options *opt, const char *url,
-                                struct qr_tensor *x, const struct qr_tensor *y,
-                                const struct qr_tensor *weights, size_t want,
-                                struct qr_dataset *ret, struct qr_err *err) {
+/* Builds the data set; takes ownership of x's values. */
+static enum qr_code npz_take_arrays(const struct qr_data_options *opt, const char *url,
+                                    struct qr_tensor *x, const struct qr_tensor *y,
+                                    const struct qr_tensor *weights, size_t want,
+                                    struct qr_dataset *ret, struct qr_err *err) {
     size_t have = !y ? 0 : y->rank == 2 ? y->dims[1] : 1, width = want + (weights != NULL);
     void *labels = NULL;
-    enum qr_code code = check_finite(x, url, err);
-    if (!code && y) code = check_finite(y, url, err);
+    enum qr_code code = npz_check_finite(x, url, err);
+    if (!code && y) code = npz_check_finite(y, url, err);
     if (!code)
         code = qr_large_new(x->dims[0] * width, sizeof(double), "the data set's y", &labels, err);
     if (code) return code;
@@ -225,7 +229,7 @@ static enum qr_code take_arrays(const struct qr_data_options *opt, const char *u
     return code;
 }
 
-static enum qr_code from_npz(const struct qr_data_options *opt, const char *url,
+static enum qr_code load_npz(const struct qr_data_options *opt, const char *url,
                              struct qr_buf *file, struct qr_dataset *ret, struct qr_err *err) {
     const char *weight = opt->only_inputs ? NULL : opt->sample_weight,
                *label = opt->n_labels == 1 ? opt->labels[0] : "y",
@@ -236,10 +240,10 @@ static enum qr_code from_npz(const struct qr_data_options *opt, const char *url,
     size_t want = 0;
     enum qr_code code = qr_npz_shapes(qr_buf_view(file), url, &t, err);
     if (code) return code;
-    if (!(code = find_array(&t, "x", url, &x, err)) &&
-        (opt->no_labels || !(code = find_array(&t, label, url, &y, err))) &&
-        (!weight || !(code = find_array(&t, weight, url, &weights, err))))
-        code = check_shapes(opt, url, x, y, weights, &want, err);
+    if (!(code = npz_find_array(&t, "x", url, &x, err)) &&
+        (opt->no_labels || !(code = npz_find_array(&t, label, url, &y, err))) &&
+        (!weight || !(code = npz_find_array(&t, weight, url, &weights, err))))
+        code = npz_check_shapes(opt, url, x, y, weights, &want, err);
     qr_tensors_free(&t);
     if (!code) code = qr_npz_read(qr_buf_view(file), url, names, qr_memory_limit_bytes(), &t, err);
     qr_buf_free(file);
@@ -248,22 +252,22 @@ static enum qr_code from_npz(const struct qr_data_options *opt, const char *url,
     while (strcmp(t.v[x_is].name, "x") != 0) x_is++;
     weights = weight ? qr_tensors_find(&t, weight) : NULL;
     y = opt->no_labels ? NULL : qr_tensors_find(&t, label);
-    code = take_arrays(opt, url, &t.v[x_is], y, weights, want, ret, err);
+    code = npz_take_arrays(opt, url, &t.v[x_is], y, weights, want, ret, err);
     qr_tensors_free(&t);
     return code;
 }
 
-/* ---- the whole ---- */
+/* ---- data sets ---- */
 
-/* Frees the file. */
-static enum qr_code from_bytes(const struct qr_data_options *opt, bool npz, const char *url,
+/* Frees the file's bytes. */
+static enum qr_code load_bytes(const struct qr_data_options *opt, bool npz, const char *url,
                                struct qr_buf *file, struct qr_dataset *ret, struct qr_err *err) {
     uint64_t bytes = file->n;
     struct qr_data_options all = *opt;
     if (opt->n_picked) all.n_columns = 0;
     enum qr_code code = qr_dataset_check_format(qr_buf_view(file), npz, url, err);
     if (!code)
-        code = npz ? from_npz(&all, url, file, ret, err)
+        code = npz ? load_npz(&all, url, file, ret, err)
                    : qr_dataset_from_csv(&all, url, file, ret, err);
     qr_buf_free(file);
     if (code) return code;
@@ -283,7 +287,7 @@ enum qr_code qr_dataset_load_file(const struct qr_data_options *opt, const char 
     enum qr_code code = qr_dataset_read(key, url, opt->folder, qr_memory_limit_bytes(), &file, err);
     if (code) return code;
     bool unquoted = qr_named_file_unquoted(url, opt->folder);
-    code = from_bytes(opt, opt->source == QR_DATA_NPZ, shown, &file, ret, err);
+    code = load_bytes(opt, opt->source == QR_DATA_NPZ, shown, &file, ret, err);
     if (code) return unquoted ? qr_named_file_unquote(shown, err) : code;
     ret->unquoted = unquoted;
     return QR_OK;
@@ -304,11 +308,11 @@ enum qr_code qr_dataset_load_samples(const struct qr_data_options *opt, const ch
     if (code) return code;
     bool npz = own.n >= 4 && memcmp(own.p, zip, 4) == 0;
     qr_auto(qr_free_p) char *shown = qr_url_redacted(opt->url);
-    return from_bytes(opt, npz, shown, &own, ret, err);
+    return load_bytes(opt, npz, shown, &own, ret, err);
 }
 
-/* The manifest: x and y by their own digests, so that nothing is copied to be hashed. */
-static void digest(struct qr_dataset *d) {
+/* The data manifest. It hashes the digests of x and y, so no copy of both is needed. */
+static void compute_digest(struct qr_dataset *d) {
     uint8_t text[4 * 8 + 2 * QR_SHA256_BYTES];
     const uint64_t sizes[4] = {d->n_samples, d->n_train, d->n_columns, d->n_outputs};
     for (int i = 0; i < 4; i++) qr_set_u64le(text + 8 * i, sizes[i]);
@@ -318,8 +322,8 @@ static void digest(struct qr_dataset *d) {
     qr_sha256(text, sizeof text, d->digest);
 }
 
-/* True too where there are no weights. */
-static bool any_weight(const struct qr_dataset *d) {
+/* True also when the data has no weights. */
+static bool has_positive_weight(const struct qr_dataset *d) {
     for (size_t i = 0; i < d->n_train; i++)
         if (!d->weighted || qr_dataset_y(d, i)[d->n_outputs] > 0) return true;
     return false;
@@ -335,7 +339,7 @@ enum qr_code qr_dataset_load(const struct qr_data_options *opt, struct qr_datase
     bool split = false;
     struct qr_dataset d = {0};
     enum qr_code code = opt->source == QR_DATA_EXCITATIONS ? qr_excitations(opt, &d, err)
-                        : !file ? qr_dataset_room(&d, 1, 0, 0, false, err)
+                        : !file ? qr_dataset_alloc(&d, 1, 0, 0, false, err)
                                 : qr_dataset_load_channels(opt, &d, &split, err);
     if (code) return code;
     if (!split) d.n_train = (size_t)floor((double)d.n_samples * opt->train_fraction);
@@ -347,15 +351,15 @@ enum qr_code qr_dataset_load(const struct qr_data_options *opt, struct qr_datase
         return code;
     }
     if (opt->shuffle_split && !split) qr_dataset_shuffle(&d, opt->split_seed);
-    if (!any_weight(&d)) {
+    if (!has_positive_weight(&d)) {
         code = qr_fail(err, QR_DATA_LOSS,
-                       "data.sample_weight: the weights in '%.60s' are 0 for all %zu samples that "
-                       "train; nothing would train",
+                       "data.sample_weight: the weights in '%.60s' are 0 for all %zu training "
+                       "samples; give some of them a weight above 0",
                        opt->sample_weight, d.n_train);
         qr_dataset_fini(&d);
         return code;
     }
-    digest(&d);
+    compute_digest(&d);
     *ret = d;
     return QR_OK;
 }

@@ -1,5 +1,6 @@
-/* The data of TFQ's tutorial (generate_data in qcnn_common.py): one RX of a random angle on each
- * qubit in turn of a cluster state; small angles are +1. */
+/* data/excitations.c — the data of TFQ's tutorial (generate_data in qcnn_common.py): one RX of a
+ * random angle on each qubit in turn of a cluster state; the label is +1 for angles of at most
+ * pi/2. */
 #include <math.h>
 
 #include "data/dataset_impl.h"
@@ -15,16 +16,17 @@ enum qr_code qr_excitations(const struct qr_data_options *opt, struct qr_dataset
     if (opt->n_columns && opt->n_columns != n_qubits)
         return qr_fail(
             err, QR_INVALID_ARGUMENT,
-            "cluster-excitations: one column per qubit makes %zu, but the model takes %zu",
+            "cluster-excitations: one column per qubit makes %zu, but the model takes %zu; correct "
+            "one of them",
             n_qubits, opt->n_columns);
     size_t n_outputs = opt->no_labels ? 0 : opt->n_outputs ? opt->n_outputs : 1;
     if (n_outputs > 1 && !opt->one_label_for_all)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "cluster-excitations: labels are +1 or -1, but the model has %zu outputs "
-                       "and its loss wants class numbers",
+                       "and its loss takes class numbers",
                        n_outputs);
     enum qr_code code =
-        qr_dataset_room(ret, opt->rounds * n_qubits, n_qubits, n_outputs, false, err);
+        qr_dataset_alloc(ret, opt->rounds * n_qubits, n_qubits, n_outputs, false, err);
     if (code) return code;
     ret->label_for_all = n_outputs > 1;
     for (unsigned round = 0; round < opt->rounds; round++)

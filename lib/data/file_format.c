@@ -1,11 +1,12 @@
-/* Formats that data often has and that are not read: named by their first bytes. */
+/* data/file_format.c — recognizes unsupported data formats by their first bytes. Start reading at
+ * qr_dataset_check_format(). */
 #include <string.h>
 
 #include "data/dataset_impl.h"
 
 enum { UTF16_BYTES = 64 };
 
-/* Text in UTF-16: by its mark, or, as of Latin letters, every other byte is 0. */
+/* Detects UTF-16 by its byte order mark, or, for Latin letters, because every other byte is 0. */
 static bool is_utf16(struct qr_bytes file) {
     size_t n = file.n < UTF16_BYTES ? file.n : UTF16_BYTES, zeros[2] = {0};
     if (n >= 2 && (memcmp(file.p, "\xff\xfe", 2) == 0 || memcmp(file.p, "\xfe\xff", 2) == 0))
@@ -20,7 +21,7 @@ enum qr_code qr_dataset_check_format(struct qr_bytes file, bool npz, const char 
     static const struct {
         const char *bytes;
         size_t n;
-        bool in_npz; /* also where npz is wanted */
+        bool in_npz; /* also rejected when npz is expected */
         const char *name, *what_to_do;
     } formats[] = {
 #define BYTES(s) s, sizeof s - 1
@@ -35,7 +36,7 @@ enum qr_code qr_dataset_check_format(struct qr_bytes file, bool npz, const char 
         {BYTES("\x1f\x8b"), true, "gzip", "unpack it first (gunzip)"},
         {BYTES("\x28\xb5\x2f\xfd"), true, "zstd", "unpack it first (unzstd)"},
         {BYTES("PK\3\4"), false, "a ZIP archive",
-         "give data \"source\": \"npz\" where it is NumPy's; save an Excel sheet as CSV"},
+         "for a NumPy file set data \"source\": \"npz\"; save an Excel sheet as CSV"},
 #undef BYTES
     };
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)

@@ -1,5 +1,5 @@
-/* A data file by its path: seen from the folder where the program runs, then from the job
- * file's. */
+/* data/named_files.c — finds files by path, first in the working directory, then in the folder of
+ * the job file. Start reading at qr_named_file_read() and qr_named_files(). */
 #include <limits.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,8 +11,8 @@
 
 static bool is_relative(const char *url) { return url[0] != '/' && !strstr(url, "://"); }
 
-/* As people can look for it; heap. */
-static char *absolute(const char *path) {
+/* Absolute form of a path, for messages; heap. */
+static char *absolute_path(const char *path) {
     char here[PATH_MAX];
     if (!is_relative(path) || !getcwd(here, sizeof here)) return qr_xstrdup(path);
     while (strncmp(path, "./", 2) == 0) path += 2;
@@ -23,9 +23,10 @@ enum qr_code qr_named_file_read(const char *url, const char *folder, size_t max_
                                 struct qr_buf *ret, struct qr_err *err) {
     enum qr_code code = qr_url_read(url, max_bytes, ret, err);
     if (code != QR_NOT_FOUND || !is_relative(url)) return code;
-    qr_auto(qr_free_p) char *first = absolute(url);
+    qr_auto(qr_free_p) char *first = absolute_path(url);
     if (folder) {
-        qr_auto(qr_free_p) char *beside = qr_path_join(folder, url), *second = absolute(beside);
+        qr_auto(qr_free_p) char *beside = qr_path_join(folder, url),
+                                *second = absolute_path(beside);
         if (strcmp(first, second) != 0) {
             code = qr_url_read(beside, max_bytes, ret, err);
             if (code != QR_NOT_FOUND) return code;
@@ -39,10 +40,10 @@ enum qr_code qr_named_file_read(const char *url, const char *folder, size_t max_
 
 char *qr_named_file_find(const char *url, const char *folder) {
     if (!is_relative(url)) return qr_xstrdup(url);
-    if (qr_file_exists(url)) return absolute(url);
+    if (qr_file_exists(url)) return absolute_path(url);
     qr_auto(qr_free_p) char *beside = folder ? qr_path_join(folder, url) : NULL;
     bool there = beside && (qr_url_remote(beside) || qr_file_exists(beside));
-    return there ? absolute(beside) : qr_xstrdup(url);
+    return there ? absolute_path(beside) : qr_xstrdup(url);
 }
 
 bool qr_named_file_unquoted(const char *url, const char *folder) {
@@ -63,7 +64,8 @@ enum qr_code qr_named_file_unquote(const char *shown, struct qr_err *err) {
 
 enum { MAX_FILES = 65536 };
 
-/* Of the folder or below it: what is no data by its name, as Hadoop and Kubernetes have it. */
+/* True for files that are not data by the convention of Hadoop and Kubernetes: a part of the path
+ * begins with '.' or '_'. */
 static bool is_hidden(const char *below) {
     for (const char *part = below; part; part = strchr(part, '/')) {
         part += *part == '/';
@@ -104,7 +106,7 @@ enum qr_code qr_named_files(const char *url, const char *folder, char ***ret, si
         if (!is_hidden(below) && found < MAX_FILES)
             files[found++] = qr_xasprintf("%s%s", at, below);
         else if (!is_hidden(below))
-            code = qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s: more than %d files are below it", at,
+            code = qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s: the folder has more than %d files", at,
                            MAX_FILES);
         name += length + (name[length] == '\n');
     }

@@ -1,30 +1,39 @@
-/* data/named_files.h — a file that a job names. */
+/* data/named_files.h — finds and reads files that a job names by path or URL.
+ *
+ * Paths     A relative path is resolved against the working directory and, when no file is there,
+ *           against `folder`, the folder of the job file (NULL: none); see data/dataset.h.
+ * Threads   any.
+ */
 #ifndef QR_DATA_NAMED_FILES_H
 #define QR_DATA_NAMED_FILES_H
 
 #include "base/bytes.h"
 
-/* The file of a path or URL, looked for as dataset.h says. The error of none names both places. */
+/* Reads the file of a path or URL. NOT_FOUND: the message has both paths that were tried. */
 QR_MUST_CHECK enum qr_code qr_named_file_read(const char *url, const char *folder, size_t max_bytes,
                                               struct qr_buf *ret, struct qr_err *err);
 
-/* Where it was found, as an absolute path, or as a URL beside a job file that has one (nothing is
- * asked of its store); the name itself where it is no relative path or no file is there. Heap. */
+/* Returns the location of a file (heap): an absolute path, or a URL in the folder of a remote job
+ * file (no request is sent). Returns the name itself when it is not a relative path or no file
+ * exists. */
 char *qr_named_file_find(const char *url, const char *folder);
 
-/* A job file from a store or web server may name files of this machine, as a volume's /data; what
- * they hold is nothing that its author may learn. True where messages and logs must have nothing of
- * the file's content. */
+/* A job file from a store or web server may name local files, such as a volume's /data; its author
+ * must not learn their contents. True when messages and logs must not quote the file. */
 bool qr_named_file_unquoted(const char *url, const char *folder);
-/* Replaces the error about such a file's content. shown: the file, or the key that names it. */
+/* Replaces an error that would quote such a file. shown: the file, or the key that names it. */
 enum qr_code qr_named_file_unquote(const char *shown, struct qr_err *err);
 
-/* The files that a name stands for, to be read by qr_named_file_read: itself, or all below it where
- * it ends with '/', as dataset.h says. Heap, each of them too. NOT_FOUND: there are none. */
+/* Lists the files of a name, for qr_named_file_read: the name itself, or all files below a name
+ * that ends with '/' (data/dataset.h).
+ *
+ * Args:     ret   heap, and each element too
+ * Errors:   NOT_FOUND (no files), RESOURCE_EXHAUSTED (more than 65536 files)
+ */
 QR_MUST_CHECK enum qr_code qr_named_files(const char *url, const char *folder, char ***ret,
                                           size_t *ret_n, struct qr_err *err);
 
-/* qr_named_file_read, and that error begins with the job's key. */
+/* As qr_named_file_read; a NOT_FOUND message begins with the job's key. */
 QR_MUST_CHECK enum qr_code qr_dataset_read(const char *key, const char *url, const char *folder,
                                            size_t max_bytes, struct qr_buf *ret,
                                            struct qr_err *err);

@@ -1,12 +1,13 @@
-/* Which samples train: all of them in another order, which a seed fixes, before they are split. */
+/* data/split.c — shuffles the samples by a seed before they are split into training and validation.
+ * Start reading at qr_dataset_shuffle(). */
 #include <string.h>
 
 #include "base/mem.h"
 #include "data/batch.h"
 #include "data/dataset_impl.h"
 
-/* Row i becomes what row from[i] was, cycle by cycle, so that no second copy is in memory. */
-static void permute(double *rows, size_t width, const uint32_t *from, size_t n) {
+/* Moves row from[i] to row i, cycle by cycle, without a second copy in memory. */
+static void permute_rows(double *rows, size_t width, const uint32_t *from, size_t n) {
     uint8_t *done = qr_xcalloc(n, 1);
     double *first = qr_xcalloc(width, sizeof *first);
     const size_t bytes = width * sizeof *rows;
@@ -29,8 +30,8 @@ void qr_dataset_shuffle(struct qr_dataset *d, uint64_t seed) {
     struct qr_order order;
     qr_order_init(&order, d->n_samples);
     qr_order_split(&order, seed);
-    permute(d->x, d->n_columns, order.index, d->n_samples);
-    permute(d->y, qr_dataset_y_width(d), order.index, d->n_samples);
+    permute_rows(d->x, d->n_columns, order.index, d->n_samples);
+    permute_rows(d->y, qr_dataset_y_width(d), order.index, d->n_samples);
     d->row = QR_MOVE(order.index);
     qr_order_fini(&order);
 }

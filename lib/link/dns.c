@@ -1,3 +1,5 @@
+/* link/dns.c — encodes DNS queries and reads addresses from replies. Start reading at
+ * qr_dns_question(). */
 #include "link/dns.h"
 
 #include <arpa/inet.h>
@@ -6,11 +8,11 @@
 #include <string.h>
 #include <strings.h>
 
-/* what a path carries in one piece: DNS flag day 2020 */
+/* Largest UDP reply without fragmentation: DNS flag day 2020. */
 enum { ANSWER_BYTES = 1232 };
 
-/* Those of SRV and of addresses in turn: a server that answers one kind only is asked in a new form
- * every other time. */
+/* SRV and address forms alternate: a server that answers only one type gets a new form every other
+ * time. */
 static const struct qr_dns_form forms[QR_DNS_FORMS] = {
     {.srv = true},
     {.checking_disabled = true},
@@ -26,8 +28,8 @@ struct qr_dns_form qr_dns_form_at(int64_t wall_ns, int64_t *ret_number) {
     return forms[(uint64_t)*ret_number % QR_DNS_FORMS];
 }
 
-/* RFC 1035, 4.1; OPT by RFC 6891, 6.1.2: its class is the size of an answer, its TTL has the bit
- * DO. */
+/* RFC 1035, 4.1; OPT: RFC 6891, 6.1.2 (its class is the maximum reply size, its TTL has the bit
+ * DO). */
 size_t qr_dns_question(struct qr_dns_form form, bool ipv6, const char *name, uint16_t id,
                        uint8_t ret[QR_DNS_QUESTION_BYTES]) {
     unsigned type = form.srv ? ns_t_srv : ipv6 ? ns_t_aaaa : ns_t_a;
@@ -60,8 +62,8 @@ static bool is_address(ns_rr rr, char ret[QR_IP_BYTES]) {
            inet_ntop(v4 ? AF_INET : AF_INET6, ns_rr_rdata(rr), ret, QR_IP_BYTES) && qr_ip_ok(ret);
 }
 
-/* Whom an SRV record names; empty: nobody. */
-static void target_of(const ns_msg *m, ns_rr rr, char ret[NS_MAXDNAME]) {
+/* The target of an SRV record; empty when malformed. */
+static void srv_target(const ns_msg *m, ns_rr rr, char ret[NS_MAXDNAME]) {
     enum { PRIORITY_WEIGHT_PORT = 6 };
     *ret = '\0';
     if (ns_rr_rdlen(rr) <= PRIORITY_WEIGHT_PORT ||
@@ -70,13 +72,13 @@ static void target_of(const ns_msg *m, ns_rr rr, char ret[NS_MAXDNAME]) {
         *ret = '\0';
 }
 
-/* An alias' address counts too: the server has followed it. */
-static bool answered(ns_msg *m, char ret[QR_IP_BYTES], char target[NS_MAXDNAME]) {
+/* Addresses of an alias count too: the server has followed the CNAME. */
+static bool read_answers(ns_msg *m, char ret[QR_IP_BYTES], char target[NS_MAXDNAME]) {
     ns_rr rr;
     for (int i = 0; i < ns_msg_count(*m, ns_s_an); i++) {
         if (ns_parserr(m, ns_s_an, i, &rr) != 0) return false;
         if (is_address(rr, ret)) return true;
-        if (ns_rr_type(rr) == ns_t_srv && !*target) target_of(m, rr, target);
+        if (ns_rr_type(rr) == ns_t_srv && !*target) srv_target(m, rr, target);
     }
     return false;
 }
@@ -88,7 +90,7 @@ bool qr_dns_answer(const uint8_t *p, size_t n, char ret[QR_IP_BYTES]) {
     if (n > NS_MAXMSG || ns_initparse(p, (int)n, &m) != 0 || !ns_msg_getflag(m, ns_f_qr) ||
         ns_msg_getflag(m, ns_f_rcode) != ns_r_noerror)
         return false;
-    if (answered(&m, ret, target)) return true;
+    if (read_answers(&m, ret, target)) return true;
     for (int i = 0; *target && i < ns_msg_count(m, ns_s_ar); i++) {
         if (ns_parserr(&m, ns_s_ar, i, &rr) != 0) return false;
         if (is_address(rr, ret) && strcasecmp(ns_rr_name(rr), target) == 0) return true;

@@ -1,8 +1,10 @@
-/* link/link_grpc.c — see link_grpc.h. Everything runs on the owner's thread inside poll (and free);
- * only wake and the release of bodies come from others.
+/* link/link_grpc.c — streams and events of a gRPC link. Start reading at link_poll() and
+ * handle_op().
  *
- * A completion queue has no public way to post an event, but starting an empty batch on any call
- * puts its tag there at once: wake uses a call on a lame channel, which never touches the network.
+ * All functions run on the owner's thread inside poll (and free), except wake and the release of
+ * bodies. A completion queue has no public function to post an event, but starting an empty batch
+ * on any call posts its tag at once: wake uses a call on a lame channel, which never uses the
+ * network.
  */
 #include "link/link_grpc.h"
 
@@ -22,15 +24,15 @@
 #include "link/link_grpc_state_impl.h"
 
 enum { QUOTA_BYTES = 16 << 20, QUOTA_CONN_BYTES = 16 << 20 };
-/* then a stream is reset: a frozen peer must not hold up those that leave because of it */
+/* After this time a closing stream is reset: a frozen peer must not delay the processes that leave
+ * because of it. */
 #define CLOSE_NS (250 * INT64_C(1000000))
 #define CANCELLED_NS (5 * QR_SECOND)
-/* who lets others run and gets the processor back only after this is beside
- * somebody who computes: */
-#define TAKEN_NS QR_MS
-#define SLEEP_NS QR_SECOND /* so long he sleeps at once */
+/* A yield that takes longer than this means that another thread computes on the processor. */
+#define PREEMPTED_NS QR_MS
+#define NO_SPIN_NS QR_SECOND /* then block instead of spinning, for this time */
 
-static struct grpc_link *self(struct qr_link *l) { return (struct grpc_link *)l; }
+static struct grpc_link *grpc_link_of(struct qr_link *l) { return (struct grpc_link *)l; }
 gpr_timespec link_grpc_at(int64_t ns) {
     if (ns == INT64_MAX) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
     return (gpr_timespec){.tv_sec = ns / QR_SECOND,
@@ -39,13 +41,13 @@ gpr_timespec link_grpc_at(int64_t ns) {
 }
 
 static size_t link_unreleased(struct qr_link *l) {
-    size_t n = link_grpc_borrowed(self(l)->borrowed);
-    for (const struct conn *c = self(l)->conns; c; c = c->next)
+    size_t n = link_grpc_borrowed(grpc_link_of(l)->borrowed);
+    for (const struct conn *c = grpc_link_of(l)->conns; c; c = c->next)
         if (!c->over) n += c->queue.n + c->sending;
     return n;
 }
 
-static void drop(grpc_byte_buffer **b) {
+static void drop_buffer(grpc_byte_buffer **b) {
     if (*b) grpc_byte_buffer_destroy(*b);
     *b = NULL;
 }
@@ -58,9 +60,9 @@ bool link_grpc_batch(struct conn *c, enum op_kind kind, const grpc_op *ops, size
     return true;
 }
 
-/* gRPC gives a message that announces its length all the room that it asks for, and looks at the
- * limit when it is whole. Who uses that is cut by the guard; should it come too late, what goes
- * beyond the quota is cut off, which may hit a connection beside it too. */
+/* gRPC allocates the announced length of a message at once, and checks the limit when the message
+ * is complete. The guard cuts a connection that exploits this; if the guard is late, the quota ends
+ * connections, possibly other ones too. */
 static void fit_quota(struct grpc_link *g) {
     grpc_resource_quota_resize(g->quota, QUOTA_BYTES + (size_t)g->n_conns * QUOTA_CONN_BYTES);
 }
@@ -81,7 +83,7 @@ struct conn *link_grpc_conn_new(struct grpc_link *g, bool outgoing) {
     return c;
 }
 
-static struct conn *find(struct grpc_link *g, uint32_t id) {
+static struct conn *find_conn(struct grpc_link *g, uint32_t id) {
     for (struct conn *c = g->conns; c; c = c->next)
         if (c->id == id) return c;
     return NULL;
@@ -94,8 +96,8 @@ static void remove_conn(struct grpc_link *g, struct conn *c) {
     g->n_conns--;
     fit_quota(g);
     link_grpc_queue_drop(&c->queue);
-    drop(&c->held);
-    drop(&c->incoming);
+    drop_buffer(&c->held);
+    drop_buffer(&c->incoming);
     grpc_metadata_array_destroy(&c->initial);
     grpc_metadata_array_destroy(&c->trailing);
     grpc_slice_unref(c->details);
@@ -111,8 +113,8 @@ static void read_more(struct conn *c) {
     c->reading = link_grpc_batch(c, OP_RECV, &op, 1);
 }
 
-/* The stream's end from our side, after all that was queued. */
-static void finish(struct conn *c) {
+/* Ends the stream from this side, after all queued messages. */
+static void finish_conn(struct conn *c) {
     if (c->finish_started || c->over) return;
     grpc_op op = {.op = c->outgoing ? GRPC_OP_SEND_CLOSE_FROM_CLIENT
                                     : GRPC_OP_SEND_STATUS_FROM_SERVER};
@@ -127,7 +129,7 @@ static void finish(struct conn *c) {
 static void send_more(struct conn *c) {
     if (!c->up || c->sending || c->over) return;
     if (!c->queue.n) {
-        if (c->closing) finish(c);
+        if (c->closing) finish_conn(c);
         return;
     }
     grpc_byte_buffer *b = link_grpc_queue_take(&c->queue);
@@ -136,53 +138,54 @@ static void send_more(struct conn *c) {
     grpc_byte_buffer_destroy(b);
 }
 
-/* No event of it is told any more. */
 void link_grpc_close_silently(struct grpc_link *g, struct conn *c) {
     if (c->silent) return;
     c->silent = c->closing = true;
     c->close_by_ns = qr_now_ns(g->clock) + CLOSE_NS;
     c->paused = false;
-    drop(&c->held);
+    drop_buffer(&c->held);
     if (!c->up) grpc_call_cancel(c->call, NULL);
-    read_more(c); /* the other side's end is behind what it sent */
+    read_more(c); /* the end of the peer's stream follows its messages */
     send_more(c);
 }
 
 /* ---- events ---- */
 
-static void tell_up(struct conn *c, struct qr_link_event *ret) {
+static void report_up(struct conn *c, struct qr_link_event *ret) {
     *ret = (struct qr_link_event){
         .kind = QR_LINK_UP, .conn = c->id, .outgoing = c->outgoing, .tag = c->tag};
     link_grpc_host(c->call, ret->host, sizeof ret->host);
 }
 
-/* The stream is over for its owner; true when DOWN is to be told. */
-static bool over(struct grpc_link *g, struct conn *c, const char *why, struct qr_link_event *ret) {
+/* Ends the stream for its owner; true when *ret is a DOWN event. */
+static bool end_conn(struct grpc_link *g, struct conn *c, const char *why,
+                     struct qr_link_event *ret) {
     if (c->over) return false;
-    bool tell = c->up && !c->silent;
+    bool report = c->up && !c->silent;
     c->over = true;
     link_grpc_queue_drop(&c->queue);
-    drop(&c->held);
+    drop_buffer(&c->held);
     link_grpc_dial_retire(g, c);
-    if (!tell) return false;
+    if (!report) return false;
     *ret = (struct qr_link_event){
         .kind = QR_LINK_DOWN, .conn = c->id, .outgoing = c->outgoing, .tag = c->tag};
     snprintf(ret->reason, sizeof ret->reason, "%s", *why ? why : "the stream was reset");
     return true;
 }
 
-static bool over_by_status(struct grpc_link *g, struct conn *c, struct qr_link_event *ret) {
-    if (!c->outgoing) return over(g, c, "", ret);
-    if (c->status == GRPC_STATUS_OK) return over(g, c, "the other side closed the connection", ret);
+static bool end_conn_by_status(struct grpc_link *g, struct conn *c, struct qr_link_event *ret) {
+    if (!c->outgoing) return end_conn(g, c, "", ret);
+    if (c->status == GRPC_STATUS_OK)
+        return end_conn(g, c, "the other side closed the connection", ret);
     char *text = grpc_slice_to_c_string(c->details);
-    bool told = over(g, c, text, ret);
+    bool has_event = end_conn(g, c, text, ret);
     gpr_free(text);
-    return told;
+    return has_event;
 }
 
-static bool deliver(struct grpc_link *g, struct conn *c, grpc_byte_buffer *b,
-                    struct qr_link_event *ret) {
-    if (c->dial) link_grpc_dial_answers(c->dial); /* it is one of ours */
+static bool deliver_message(struct grpc_link *g, struct conn *c, grpc_byte_buffer *b,
+                            struct qr_link_event *ret) {
+    if (c->dial) link_grpc_dial_answers(c->dial);
     g->current = b;
     qr_count(QR_RECEIVED_BYTES, grpc_byte_buffer_length(b));
     link_grpc_guard_delivered(c->caller, grpc_byte_buffer_length(b));
@@ -193,23 +196,23 @@ static bool deliver(struct grpc_link *g, struct conn *c, grpc_byte_buffer *b,
     return true;
 }
 
-static bool received(struct grpc_link *g, struct conn *c, bool ok, struct qr_link_event *ret) {
+static bool on_received(struct grpc_link *g, struct conn *c, bool ok, struct qr_link_event *ret) {
     grpc_byte_buffer *b = c->incoming;
     c->incoming = NULL;
     c->reading = false;
-    if (!ok || !b) { /* no more comes: the client's half is closed, or the status follows */
+    if (!ok || !b) { /* the last message: the client's half is closed, or the status follows */
         if (b) grpc_byte_buffer_destroy(b);
         if (c->outgoing || c->over) return false;
         c->closing = true;
-        /* else the connection broke: the status says so */
+        /* Otherwise the connection broke: the status reports it. */
         ok = ok && !grpc_call_failed_before_recv_message(c->call);
-        bool told = ok && over(g, c, "the other side closed the connection", ret);
+        bool has_event = ok && end_conn(g, c, "the other side closed the connection", ret);
         if (ok) {
-            c->over = false; /* so that our half ends too */
+            c->over = false; /* end this half too */
             c->silent = true;
             send_more(c);
         }
-        return told;
+        return has_event;
     }
     if (c->over || c->silent) {
         grpc_byte_buffer_destroy(b);
@@ -220,17 +223,17 @@ static bool received(struct grpc_link *g, struct conn *c, bool ok, struct qr_lin
         c->held = b;
         return false;
     }
-    return deliver(g, c, b, ret);
+    return deliver_message(g, c, b, ret);
 }
 
-static bool started(struct grpc_link *g, struct conn *c, bool ok, struct qr_link_event *ret) {
+static bool on_started(struct grpc_link *g, struct conn *c, bool ok, struct qr_link_event *ret) {
     if (c->outgoing) {
         bool marked = false;
         for (size_t i = 0; ok && i < c->initial.count; i++)
             if (grpc_slice_str_cmp(c->initial.metadata[i].key, LINK_GRPC_MARK) == 0) marked = true;
         if (!marked) {
             if (ok) grpc_call_cancel(c->call, NULL);
-            return false; /* the status tells the rest */
+            return false; /* the status follows */
         }
     } else if (!ok) {
         return false;
@@ -243,23 +246,23 @@ static bool started(struct grpc_link *g, struct conn *c, bool ok, struct qr_link
         send_more(c);
         return false;
     }
-    tell_up(c, ret);
+    report_up(c, ret);
     return true;
 }
 
-/* True when *ret is an event to tell. */
-static bool handle(struct grpc_link *g, struct op *op, bool ok, struct qr_link_event *ret) {
+/* True when *ret is an event for the owner. */
+static bool handle_op(struct grpc_link *g, struct op *op, bool ok, struct qr_link_event *ret) {
     struct conn *c = op->conn;
-    bool told = false;
+    bool has_event = false;
     if (c) c->n_ops--;
     switch (op->kind) {
-    case OP_START: told = started(g, c, ok, ret); break;
-    case OP_RECV: told = received(g, c, ok, ret); break;
+    case OP_START: has_event = on_started(g, c, ok, ret); break;
+    case OP_RECV: has_event = on_received(g, c, ok, ret); break;
     case OP_SEND:
         c->sending = false;
         if (ok) send_more(c);
         break;
-    case OP_STATUS: told = over_by_status(g, c, ret); break;
+    case OP_STATUS: has_event = end_conn_by_status(g, c, ret); break;
     case OP_FINISH: break;
     case OP_CONNECTED: c->connecting = false; break;
     case OP_ACCEPT: link_grpc_accept(g); break;
@@ -273,22 +276,22 @@ static bool handle(struct grpc_link *g, struct op *op, bool ok, struct qr_link_e
     default: break;
     }
     if (c && c->over && c->n_ops == 0) remove_conn(g, c);
-    return told;
+    return has_event;
 }
 
 /* ---- the operations ---- */
 
 static void link_close_conn(struct qr_link *l, uint32_t id) {
-    struct grpc_link *g = self(l);
-    struct conn *c = find(g, id);
+    struct grpc_link *g = grpc_link_of(l);
+    struct conn *c = find_conn(g, id);
     if (!c || c->over) return;
     link_grpc_close_silently(g, c);
     link_grpc_dial_retire(g, c);
 }
 
 static bool link_send(struct qr_link *l, uint32_t id, struct qr_bytes head, struct qr_bytes body) {
-    struct grpc_link *g = self(l);
-    struct conn *c = find(g, id);
+    struct grpc_link *g = grpc_link_of(l);
+    struct conn *c = find_conn(g, id);
     bool there = c && c->up && !c->over && !c->silent;
     bool fits = head.n <= QR_LINK_MAX_MESSAGE && body.n <= QR_LINK_MAX_MESSAGE - head.n;
     if (!there || !fits) return false;
@@ -300,14 +303,14 @@ static bool link_send(struct qr_link *l, uint32_t id, struct qr_bytes head, stru
 }
 
 static void link_pause(struct qr_link *l, uint32_t id, bool paused) {
-    struct conn *c = find(self(l), id);
+    struct conn *c = find_conn(grpc_link_of(l), id);
     if (!c || c->silent) return;
     c->paused = paused;
     read_more(c);
 }
 
-/* Starts what is due and says when the next thing is. */
-static int64_t timers(struct grpc_link *g) {
+/* Runs the timers that are due; returns the time of the next one. */
+static int64_t run_timers(struct grpc_link *g) {
     int64_t due_ns = link_grpc_keep_dialing(g), now_ns = 0;
     int64_t reopen_ns = link_grpc_keep_listening(g);
     if (reopen_ns < due_ns) due_ns = reopen_ns;
@@ -322,55 +325,55 @@ static int64_t timers(struct grpc_link *g) {
     return due_ns;
 }
 
-/* After the owner has worked in what came: a read tells the other side at once how much more it may
- * send, and his answer is to go first. */
+/* Reads again only after the owner has processed the last message: a read immediately sends a
+ * window update to the peer, and the owner's reply should be sent first. */
 static void read_after(struct grpc_link *g) {
-    struct conn *c = g->delivered ? find(g, g->delivered) : NULL;
+    struct conn *c = g->delivered ? find_conn(g, g->delivered) : NULL;
     g->delivered = 0;
-    drop(&g->current);
+    drop_buffer(&g->current);
     if (c) read_more(c);
 }
 
 static grpc_event next_event(struct grpc_link *g, int64_t until_ns) {
     int64_t now_ns = g->base.look_ns ? qr_now_ns(g->clock) : 0,
-            look_until_ns = now_ns + g->base.look_ns;
-    while (now_ns < look_until_ns && now_ns < until_ns && now_ns >= g->sleep_until_ns) {
+            spin_until_ns = now_ns + g->base.look_ns;
+    while (now_ns < spin_until_ns && now_ns < until_ns && now_ns >= g->sleep_until_ns) {
         grpc_event e = grpc_completion_queue_next(g->cq, link_grpc_at(0), NULL);
         if (e.type != GRPC_QUEUE_TIMEOUT) return e;
         int64_t before_ns = now_ns;
         sched_yield();
         now_ns = qr_now_ns(g->clock);
-        if (now_ns - before_ns > TAKEN_NS) g->sleep_until_ns = now_ns + SLEEP_NS;
+        if (now_ns - before_ns > PREEMPTED_NS) g->sleep_until_ns = now_ns + NO_SPIN_NS;
     }
     return grpc_completion_queue_next(g->cq, link_grpc_at(until_ns), NULL);
 }
 
 static void link_poll(struct qr_link *l, int64_t deadline_ns, struct qr_link_event *ret) {
-    struct grpc_link *g = self(l);
+    struct grpc_link *g = grpc_link_of(l);
     *ret = (struct qr_link_event){.kind = QR_LINK_NOTHING};
     read_after(g);
     for (struct conn *c = g->conns; c; c = c->next)
         if (c->held && !c->paused) {
             grpc_byte_buffer *b = c->held;
             c->held = NULL;
-            deliver(g, c, b, ret);
+            deliver_message(g, c, b, ret);
             return;
         }
-    /* gRPC rounds a deadline up to the next millisecond: who only looks must not wait for that */
-    bool only_looks = deadline_ns <= qr_now_ns(g->clock);
+    /* gRPC rounds a deadline up to the next millisecond: a deadline in the past must not wait. */
+    bool no_wait = deadline_ns <= qr_now_ns(g->clock);
     for (;;) {
-        int64_t due_ns = timers(g), until_ns = due_ns < deadline_ns ? due_ns : deadline_ns;
+        int64_t due_ns = run_timers(g), until_ns = due_ns < deadline_ns ? due_ns : deadline_ns;
         atomic_store_explicit(&g->due_ns, until_ns, memory_order_relaxed);
-        grpc_event e = next_event(g, only_looks ? 0 : until_ns);
+        grpc_event e = next_event(g, no_wait ? 0 : until_ns);
         atomic_store_explicit(&g->due_ns, INT64_MAX, memory_order_relaxed);
-        if (e.type == GRPC_OP_COMPLETE && handle(g, e.tag, e.success, ret)) return;
-        /* also when events that nobody is told of keep coming */
+        if (e.type == GRPC_OP_COMPLETE && handle_op(g, e.tag, e.success, ret)) return;
+        /* Also when internal events keep arriving. */
         if (qr_now_ns(g->clock) >= deadline_ns) return;
     }
 }
 
 static void link_wake(struct qr_link *l) {
-    struct grpc_link *g = self(l);
+    struct grpc_link *g = grpc_link_of(l);
     pthread_mutex_lock(&g->wake_lock);
     if (!g->wake_pending)
         g->wake_pending =
@@ -378,43 +381,44 @@ static void link_wake(struct qr_link *l) {
     pthread_mutex_unlock(&g->wake_lock);
 }
 
-/* Handles events without telling them while cond holds, until by_ns. */
-static void drain(struct grpc_link *g, bool (*go_on)(const struct grpc_link *), int64_t by_ns) {
+/* Handles events without reporting them while go_on returns true, until by_ns. */
+static void drain_events(struct grpc_link *g, bool (*go_on)(const struct grpc_link *),
+                         int64_t by_ns) {
     struct qr_link_event none;
     while (go_on(g) && qr_now_ns(g->clock) < by_ns) {
-        int64_t due_ns = timers(g);
+        int64_t due_ns = run_timers(g);
         grpc_event e =
             grpc_completion_queue_next(g->cq, link_grpc_at(due_ns < by_ns ? due_ns : by_ns), NULL);
-        if (e.type == GRPC_OP_COMPLETE) handle(g, e.tag, e.success, &none);
-        drop(&g->current);
+        if (e.type == GRPC_OP_COMPLETE) handle_op(g, e.tag, e.success, &none);
+        drop_buffer(&g->current);
     }
 }
 
 static bool has_conns(const struct grpc_link *g) { return g->conns != NULL; }
 static bool is_busy(const struct grpc_link *g) {
-    return g->conns || (g->door && link_grpc_acceptor_pending(g->door)) || !g->server_down ||
-           g->wake_pending;
+    return g->conns || (g->acceptor && link_grpc_acceptor_pending(g->acceptor)) ||
+           !g->server_down || g->wake_pending;
 }
 
 static void link_free(struct qr_link *l) {
-    struct grpc_link *g = self(l);
+    struct grpc_link *g = grpc_link_of(l);
     if (!g) return;
     g->freeing = true;
-    drop(&g->current);
+    drop_buffer(&g->current);
     link_grpc_end_dialing(g);
     for (struct conn *c = g->conns; c; c = c->next) {
         link_grpc_close_silently(g, c);
         if (!c->connecting) continue;
-        grpc_channel_destroy(c->channel); /* which ends the wait for it */
+        grpc_channel_destroy(c->channel); /* completes OP_CONNECTED */
         c->channel = NULL;
     }
-    drain(g, has_conns, qr_now_ns(g->clock) + CLOSE_NS);
+    drain_events(g, has_conns, qr_now_ns(g->clock) + CLOSE_NS);
     for (struct conn *c = g->conns; c; c = c->next) grpc_call_cancel(c->call, NULL);
     link_grpc_stop_listening(g);
-    drain(g, is_busy, qr_now_ns(g->clock) + CANCELLED_NS);
+    drain_events(g, is_busy, qr_now_ns(g->clock) + CANCELLED_NS);
     QR_ASSERT(!is_busy(g)); /* everything was cancelled */
     if (g->server) grpc_server_destroy(g->server);
-    link_grpc_acceptor_free(g->door);
+    link_grpc_acceptor_free(g->acceptor);
     if (g->address) link_grpc_guard_port(g->port, 0, NULL);
     free(g->address);
     grpc_call_unref(g->wake_call);
@@ -474,7 +478,7 @@ struct qr_link *qr_link_grpc_new_with_acceptor(const struct qr_clock *clock,
                                                const struct qr_link_tls *tls,
                                                const struct qr_log *log) {
     struct qr_link *l = qr_link_grpc_new(clock, tls);
-    self(l)->with_acceptor = true;
-    self(l)->log = log;
+    grpc_link_of(l)->with_acceptor = true;
+    grpc_link_of(l)->log = log;
     return l;
 }

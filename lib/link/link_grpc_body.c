@@ -1,4 +1,5 @@
-/* link/link_grpc_body.c — messages as gRPC takes them, and the bodies that it still reads. */
+/* link/link_grpc_body.c — messages as gRPC byte buffers, and the borrowed bodies that gRPC still
+ * reads. Start reading at link_grpc_pack(). */
 #include <grpc/byte_buffer.h>
 #include <grpc/slice.h>
 #include <malloc.h>
@@ -18,16 +19,16 @@ enum {
     LARGEST_BYTES = QR_LINK_MAX_MESSAGE + (64 << 10)
 };
 
-/* gRPC reads into buffers of up to a chunk, and frees them when the message has been worked in. By
- * default the C library would hand each back to the system, and every chunk would be written into
- * pages that must be cleared and mapped first. What lies unread in a stream is read at once: two
+/* gRPC reads into buffers of up to a chunk, and frees them when the message has been processed. By
+ * default the C library would return each buffer to the system, and every chunk would be written
+ * into pages that must be cleared and mapped first. Unread bytes of a stream are read at once: two
  * windows of a ring, when its members share processors. */
 void link_grpc_keep_memory(void) {
     mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
     mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
 }
 
-/* It may outlive the link: the last slice frees it. */
+/* Counts borrowed bodies. May outlive the link: the last reference frees it. */
 struct link_grpc_borrowed {
     atomic_size_t refs; /* bodies + 1 for the link */
 };
@@ -113,12 +114,12 @@ struct qr_bytes link_grpc_unpack(struct link_grpc_unpacked *u, const grpc_byte_b
         *ret_pieces = pieces_of(u, sb);
         return qr_bytes_of(NULL, sb->length);
     }
-    if (sb->length > u->room) {
-        u->room = sb->length <= SMALL_BYTES     ? SMALL_BYTES
+    if (sb->length > u->size) {
+        u->size = sb->length <= SMALL_BYTES     ? SMALL_BYTES
                   : sb->length <= LARGEST_BYTES ? LARGEST_BYTES
                                                 : sb->length;
         free(u->bytes);
-        u->bytes = qr_xmalloc(u->room);
+        u->bytes = qr_xmalloc(u->size);
     }
     size_t n = 0;
     for (size_t i = 0; i < sb->count; i++) {

@@ -1,25 +1,24 @@
-/* link/link_grpc_guard.c — cuts a connection that opens stream after stream, or sends more than its
- * messages.
+/* link/link_grpc_guard.c — cuts a connection that opens too many streams, or sends more than its
+ * messages. Start reading at link_grpc_guard_check().
  *
  * Streams   gRPC 1.51 limits open streams only, and only after the peer has acknowledged its
- *           settings. A peer that opens and resets streams, or acknowledges nothing, may have any
- *           number; each costs 10 KB until it is taken. A worker opens one stream, and another
- *           after a pause when that one has ended. So every stream is counted by its connection
- *           when the server's thread takes it (link_grpc_acceptor.c). gRPC could call back for each
- *           stream while it reads (an auth metadata processor), but it then encodes all metadata
- *           for it, and aborts the process where a peer sends a name that is gRPC's own.
- * Bytes     what was read from a socket, as the kernel counts it, is compared with the messages
- *           that the link's owner was given: headers without end, messages larger than any of ours,
- *           requests for answers and messages of a stream that is closed show in it, and nothing
- *           that a good peer may send. Frames of some kinds take gRPC a microsecond a byte: while
- *           an owner does not return from gRPC when it wanted to, a connection that has sent more
- *           than a little of that is cut.
- * Crowds    256 connections without a stream are more than a ring has, where each of 63 peers may
- *           have one to each port, and one that it has given up; then, and when
- *           descriptors become few, those are cut that have been quiet for a moment.
- * Cutting   gRPC closes a stream when its owner wants it, but no connection. So the socket is found
- *           by the address of its other end, held by a descriptor of our own, and disconnected,
- *           which also discards what was not read yet.
+ *           settings. A peer that opens and resets streams, or never acknowledges, may have any
+ *           number; each costs 10 KB until it is accepted. A worker opens one stream, and another
+ *           one after a pause when the first has ended. So every stream is counted by its
+ *           connection when the server's thread accepts it (link_grpc_acceptor.c). gRPC could call
+ *           back for each stream while it reads (an auth metadata processor), but then it encodes
+ *           all metadata for the callback, and aborts the process when a peer sends a name that
+ *           gRPC reserves.
+ * Bytes     The bytes read from a socket, as the kernel counts them, are compared with the messages
+ *           delivered to the link's owner. The difference shows endless headers, oversized
+ *           messages, PINGs and messages of closed streams, and nothing that a correct peer sends.
+ *           Some kinds of frames take gRPC a microsecond per byte: while the owner is late in
+ *           returning from gRPC, a connection is cut after KEPT_BYTES of them.
+ * Idle      256 connections without a stream are more than a ring has: each of 63 peers may have
+ *           one to each port, and an abandoned one. Beyond that, and when descriptors run low,
+ *           connections without a stream are cut after 100 ms without data.
+ * Cutting   gRPC can close a stream but not a connection. So the socket is found by the address of
+ *           its peer, duplicated, and disconnected, which also discards unread bytes.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -45,20 +44,20 @@
 
 enum {
     STREAMS_A_SECOND = 64,
-    CALLERS = 512,
-    PORTS = 8,
-    STRANGER_BYTES = 256 << 10,
+    MAX_CALLERS = 512,
+    MAX_PORTS = 8,
+    STREAMLESS_BYTES = 256 << 10,
     HANDSHAKE_BYTES = 8 << 10,
-    CROWD = 256,
+    MAX_STREAMLESS = 256,
     QUIET_MS = 100,
     KEPT_BYTES = 64 << 10
 };
 #define TRIM_NS QR_SECOND
 #define KEPT_NS (100 * QR_MS)
-#define REST_MOST_NS (100 * QR_MS)
+#define MAX_WAIT_NS (100 * QR_MS)
 
-/* The far end of a connection, and the port of ours that it came to: one far port may have a
- * connection to each of ours. */
+/* The peer's address of a connection, and the own port (to): one peer port may have a connection to
+ * each own port. */
 struct address {
     uint8_t ip[16]; /* IPv4 as ::ffff:a.b.c.d */
     uint16_t port, to;
@@ -66,22 +65,22 @@ struct address {
 struct link_grpc_caller { /* a connection that has opened a stream */
     bool used;
     struct address peer;
-    unsigned n_held;     /* streams that are not over */
-    uint64_t read_bytes; /* when it was looked at: fewer are those of a later connection */
-    _Atomic uint64_t seen_bytes;
-    unsigned n; /* streams since */
+    unsigned n_held;     /* open streams */
+    uint64_t read_bytes; /* at the last check; fewer bytes mean that this is a later connection */
+    _Atomic uint64_t seen_bytes; /* of delivered messages */
+    unsigned n;                  /* streams since since_ns */
     int64_t since_ns;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct link_grpc_caller callers[CALLERS];
-/* of this process' servers; number 0: free */
+static struct link_grpc_caller callers[MAX_CALLERS];
+/* The ports of this process' servers; number 0: free. */
 static struct port {
     uint16_t number;
     uint64_t unseen_bytes;
     const _Atomic int64_t *due_ns;
-} ports[PORTS];
-static int64_t looked_ns, wait_ns = LINK_GRPC_CHECK_NS, cut_ns, trimmed_ns;
+} ports[MAX_PORTS];
+static int64_t checked_ns, wait_ns = LINK_GRPC_CHECK_NS, cut_ns, trimmed_ns;
 
 static void map_v4(const struct in_addr *v4, uint8_t ip[16]) {
     static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
@@ -89,7 +88,7 @@ static void map_v4(const struct in_addr *v4, uint8_t ip[16]) {
     memcpy(ip + sizeof prefix, v4, 4);
 }
 
-/* As gRPC writes it: "ipv4:10.0.0.1:4567", "ipv6:%5Bfe80::1%25eth0%5D:4567". */
+/* Parses an address in gRPC's form: "ipv4:10.0.0.1:4567", "ipv6:%5Bfe80::1%25eth0%5D:4567". */
 static bool address_of_text(const char *text, struct address *ret) {
     char host[INET6_ADDRSTRLEN] = "";
     const char *begin = strchr(text, ':'), *colon = strrchr(text, ':'), *end;
@@ -112,32 +111,32 @@ static bool address_of_text(const char *text, struct address *ret) {
 }
 
 static bool address_of_socket(int fd, bool far, struct address *ret) {
-    struct sockaddr_storage room;
+    struct sockaddr_storage storage;
     union {
         const struct sockaddr_storage *any;
         const struct sockaddr_in *v4;
         const struct sockaddr_in6 *v6;
-    } a = {.any = &room};
-    socklen_t n = sizeof room;
-    if ((far ? getpeername : getsockname)(fd, (struct sockaddr *)&room, &n) != 0) return false;
-    if (room.ss_family == AF_INET) {
+    } a = {.any = &storage};
+    socklen_t n = sizeof storage;
+    if ((far ? getpeername : getsockname)(fd, (struct sockaddr *)&storage, &n) != 0) return false;
+    if (storage.ss_family == AF_INET) {
         map_v4(&a.v4->sin_addr, ret->ip);
         ret->port = ntohs(a.v4->sin_port);
         return true;
     }
-    if (room.ss_family != AF_INET6) return false;
+    if (storage.ss_family != AF_INET6) return false;
     memcpy(ret->ip, &a.v6->sin6_addr, sizeof ret->ip);
     ret->port = ntohs(a.v6->sin6_port);
     return true;
 }
 
-static bool same(const struct address *a, const struct address *b) {
+static bool same_address(const struct address *a, const struct address *b) {
     return a->port == b->port && a->to == b->to && memcmp(a->ip, b->ip, sizeof a->ip) == 0;
 }
 
-/* How much may come at this port that is in none of its messages; 0: it is not ours. */
+/* Bytes that a connection to this port may send beyond its messages; 0: not a guarded port. */
 static uint64_t unseen_bytes_at(uint16_t number, int64_t now_ns) {
-    for (const struct port *p = ports; p < ports + PORTS; p++) {
+    for (const struct port *p = ports; p < ports + MAX_PORTS; p++) {
         if (p->number != number) continue;
         bool kept =
             p->due_ns && now_ns - atomic_load_explicit(p->due_ns, memory_order_relaxed) > KEPT_NS;
@@ -146,20 +145,20 @@ static uint64_t unseen_bytes_at(uint16_t number, int64_t now_ns) {
     return 0;
 }
 
-static struct link_grpc_caller *caller_at(const struct address *peer) {
-    for (struct link_grpc_caller *c = callers; c < callers + CALLERS; c++)
-        if (c->used && same(&c->peer, peer)) return c;
+static struct link_grpc_caller *find_caller(const struct address *peer) {
+    for (struct link_grpc_caller *c = callers; c < callers + MAX_CALLERS; c++)
+        if (c->used && same_address(&c->peer, peer)) return c;
     return NULL;
 }
 
-enum whom { THIS, WHO_SENT_TOO_MUCH, QUIET_STRANGERS };
-struct count {
-    unsigned fds, strangers, cut;
-    bool strangers_send, in_doubt;
+enum cut_rule { CUT_ONE, CUT_EXCESS, CUT_IDLE };
+struct tally {
+    unsigned fds, streamless, cut;
+    bool streamless_send, suspicious;
 };
 
-/* Of a connection that was opened to one of our ports: that port's bound. Else 0. */
-static uint64_t incoming(int fd, struct address *ret_far, int64_t now_ns) {
+/* For an incoming connection to a guarded port, the limit of unseen_bytes_at; else 0. */
+static uint64_t unseen_limit(int fd, struct address *ret_far, int64_t now_ns) {
     struct address near;
     uint64_t ret = address_of_socket(fd, false, &near) ? unseen_bytes_at(near.port, now_ns) : 0;
     if (!ret || !address_of_socket(fd, true, ret_far)) return 0;
@@ -167,91 +166,93 @@ static uint64_t incoming(int fd, struct address *ret_far, int64_t now_ns) {
     return ret;
 }
 
-/* What this connection may have sent. */
-static uint64_t most_bytes(struct link_grpc_caller *known, uint64_t read_bytes,
+/* Bytes that this connection may have sent. */
+static uint64_t byte_limit(struct link_grpc_caller *known, uint64_t read_bytes,
                            uint64_t unseen_bytes) {
-    if (!known) return STRANGER_BYTES;
+    if (!known) return STREAMLESS_BYTES;
     if (read_bytes < known->read_bytes)
         atomic_store_explicit(&known->seen_bytes, 0, memory_order_relaxed);
     known->read_bytes = read_bytes;
     return unseen_bytes + 2 * atomic_load_explicit(&known->seen_bytes, memory_order_relaxed);
 }
 
-static bool misbehaves(int fd, enum whom whom, struct link_grpc_caller *known,
-                       uint64_t unseen_bytes, struct count *count) {
+static bool exceeds_limit(int fd, enum cut_rule rule, struct link_grpc_caller *known,
+                          uint64_t unseen_bytes, struct tally *tally) {
     struct tcp_info info = {0};
     socklen_t n = sizeof info;
     if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &n) != 0) return false;
     bool quiet = info.tcpi_last_data_recv >= QUIET_MS;
-    uint64_t most = most_bytes(known, info.tcpi_bytes_received, unseen_bytes);
-    count->strangers_send |= !known && !quiet;
-    count->in_doubt |= known ? info.tcpi_bytes_received > most - unseen_bytes / 2
-                             : !quiet && info.tcpi_bytes_received > HANDSHAKE_BYTES;
-    if (whom == QUIET_STRANGERS) return !known && quiet;
-    /* what waits in the kernel while its owner computes is nobody's fault, and none of this
-     * process's memory */
+    uint64_t limit = byte_limit(known, info.tcpi_bytes_received, unseen_bytes);
+    tally->streamless_send |= !known && !quiet;
+    tally->suspicious |= known ? info.tcpi_bytes_received > limit - unseen_bytes / 2
+                               : !quiet && info.tcpi_bytes_received > HANDSHAKE_BYTES;
+    if (rule == CUT_IDLE) return !known && quiet;
+    /* Bytes that wait in the kernel while the owner computes are not the peer's fault, and do not
+     * use this process's memory. */
     int unread = 0;
-    return info.tcpi_bytes_received > most && ioctl(fd, FIONREAD, &unread) == 0 &&
-           info.tcpi_bytes_received > most + (uint64_t)unread;
+    return info.tcpi_bytes_received > limit && ioctl(fd, FIONREAD, &unread) == 0 &&
+           info.tcpi_bytes_received > limit + (uint64_t)unread;
 }
 
-static bool to_be_cut(int fd, enum whom whom, const struct address *peer, int64_t now_ns,
-                      struct count *count) {
+static bool should_cut(int fd, enum cut_rule rule, const struct address *peer, int64_t now_ns,
+                       struct tally *tally) {
     struct address far;
-    uint64_t unseen_bytes = incoming(fd, &far, now_ns);
+    uint64_t unseen_bytes = unseen_limit(fd, &far, now_ns);
     if (!unseen_bytes) return false;
-    struct link_grpc_caller *known = caller_at(&far);
-    if (known && !known->n_held && !atomic_load(&known->seen_bytes)) known = NULL; /* refused */
-    count->strangers += !known;
-    return whom == THIS ? same(&far, peer) : misbehaves(fd, whom, known, unseen_bytes, count);
+    struct link_grpc_caller *known = find_caller(&far);
+    if (known && !known->n_held && !atomic_load(&known->seen_bytes)) known = NULL; /* rejected */
+    tally->streamless += !known;
+    return rule == CUT_ONE ? same_address(&far, peer)
+                           : exceeds_limit(fd, rule, known, unseen_bytes, tally);
 }
 
-/* The copy pins what fd names: whoever closes fd meanwhile, no other socket can be hit. */
-static void cut_if(int fd, enum whom whom, const struct address *peer, int64_t now_ns,
-                   struct count *count) {
-    const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
-    struct count again = {0};
-    int own = to_be_cut(fd, whom, peer, now_ns, count) ? dup(fd) : -1;
+/* The duplicate pins the socket: if another thread closes fd meanwhile, no other socket is cut. */
+static void cut_if_due(int fd, enum cut_rule rule, const struct address *peer, int64_t now_ns,
+                       struct tally *tally) {
+    const struct sockaddr unspec = {.sa_family = AF_UNSPEC};
+    struct tally again = {0};
+    int own = should_cut(fd, rule, peer, now_ns, tally) ? dup(fd) : -1;
     if (own < 0) return;
-    if (to_be_cut(own, whom, peer, now_ns, &again) && connect(own, &nobody, sizeof nobody) == 0) {
+    if (should_cut(own, rule, peer, now_ns, &again) && connect(own, &unspec, sizeof unspec) == 0) {
         qr_count(QR_LINK_CUT, 1);
-        count->cut++;
+        tally->cut++;
     }
     close(own);
 }
 
-/* Under the lock. */
-static struct count cut(enum whom whom, const struct address *peer, int64_t now_ns) {
-    struct count count = {0};
+/* Cuts all connections that the rule applies to. The caller holds the lock. */
+static struct tally cut_connections(enum cut_rule rule, const struct address *peer,
+                                    int64_t now_ns) {
+    struct tally tally = {0};
     uint64_t fd;
     DIR *d = opendir("/proc/self/fd");
     for (const struct dirent *e; d && (e = readdir(d));)
         if (qr_parse_u64(e->d_name, &fd)) {
-            cut_if((int)fd, whom, peer, now_ns, &count);
-            count.fds++;
+            cut_if_due((int)fd, rule, peer, now_ns, &tally);
+            tally.fds++;
         }
     if (d) closedir(d);
-    if (count.cut) cut_ns = now_ns;
-    return count;
+    if (tally.cut) cut_ns = now_ns;
+    return tally;
 }
 
-/* The connection's entry; a new one takes the place of the one that was quiet for longest. NULL:
- * all are in use. Under the lock. */
-static struct link_grpc_caller *caller_of(const struct address *peer, int64_t now_ns) {
-    struct link_grpc_caller *ret = caller_at(peer);
-    for (struct link_grpc_caller *c = callers; !ret && c < callers + CALLERS; c++)
+/* Returns the connection's entry; a new one replaces the entry that is unused for longest. NULL:
+ * all are in use. The caller holds the lock. */
+static struct link_grpc_caller *get_caller(const struct address *peer, int64_t now_ns) {
+    struct link_grpc_caller *ret = find_caller(peer);
+    for (struct link_grpc_caller *c = callers; !ret && c < callers + MAX_CALLERS; c++)
         if (!c->used) ret = c;
     if (!ret)
-        for (struct link_grpc_caller *c = callers; c < callers + CALLERS; c++)
+        for (struct link_grpc_caller *c = callers; c < callers + MAX_CALLERS; c++)
             if (!c->n_held && (!ret || c->since_ns < ret->since_ns)) ret = c;
-    if (ret && (!ret->used || !same(&ret->peer, peer)))
+    if (ret && (!ret->used || !same_address(&ret->peer, peer)))
         *ret = (struct link_grpc_caller){.used = true, .peer = *peer, .since_ns = now_ns};
     return ret;
 }
 
 void link_grpc_guard_port(int port, uint64_t unseen_bytes, const _Atomic int64_t *due_ns) {
     pthread_mutex_lock(&lock);
-    for (int i = 0; i < PORTS; i++)
+    for (int i = 0; i < MAX_PORTS; i++)
         if (ports[i].number == (unseen_bytes ? 0 : port)) {
             ports[i] = (struct port){unseen_bytes ? (uint16_t)port : 0, unseen_bytes, due_ns};
             break;
@@ -276,14 +277,14 @@ struct link_grpc_caller *link_grpc_guard_stream(grpc_call *call, int port, int64
     char *peer = grpc_call_get_peer(call);
     struct address a = {.to = (uint16_t)port};
     pthread_mutex_lock(&lock);
-    struct link_grpc_caller *c = peer && address_of_text(peer, &a) ? caller_of(&a, now_ns) : NULL;
+    struct link_grpc_caller *c = peer && address_of_text(peer, &a) ? get_caller(&a, now_ns) : NULL;
     if (c && now_ns - c->since_ns > QR_SECOND) {
         c->since_ns = now_ns;
         c->n = 0;
     }
-    bool much = c && ++c->n > STREAMS_A_SECOND;
-    if (much && c->n % STREAMS_A_SECOND == 1) (void)cut(THIS, &a, now_ns);
-    if (much) c = NULL;
+    bool too_many = c && ++c->n > STREAMS_A_SECOND;
+    if (too_many && c->n % STREAMS_A_SECOND == 1) (void)cut_connections(CUT_ONE, &a, now_ns);
+    if (too_many) c = NULL;
     if (c) c->n_held++;
     pthread_mutex_unlock(&lock);
     gpr_free(peer);
@@ -291,19 +292,19 @@ struct link_grpc_caller *link_grpc_guard_stream(grpc_call *call, int port, int64
 }
 
 void link_grpc_guard_delivered(struct link_grpc_caller *c, size_t bytes) {
-    enum { FRAMES = 256 }; /* what a small message costs on its way, and more */
+    enum { FRAMES = 256 }; /* at least the overhead of a small message */
     if (c) atomic_fetch_add_explicit(&c->seen_bytes, bytes + FRAMES, memory_order_relaxed);
 }
 
 void link_grpc_guard_end(struct link_grpc_caller *c) {
     if (!c) return;
     pthread_mutex_lock(&lock);
-    c->n_held--; /* another stream may follow: what the connection sent before stays known */
+    c->n_held--; /* Keep the counts of the connection: another stream may follow. */
     pthread_mutex_unlock(&lock);
 }
 
-/* What was cut a moment ago is freed by now, in the arenas of several threads, of which each would
- * keep some megabytes. */
+/* True when it is time to return the memory of cut connections to the system: otherwise the arenas
+ * of several threads would keep some megabytes each. */
 static bool time_to_trim(int64_t now_ns) {
     if (!cut_ns || now_ns - cut_ns >= 2 * TRIM_NS || now_ns - trimmed_ns < TRIM_NS) return false;
     trimmed_ns = now_ns;
@@ -316,13 +317,12 @@ static int64_t thread_cpu_ns(void) {
     return t.tv_sec * QR_SECOND + t.tv_nsec;
 }
 
-/* A look takes a tenth of a millisecond of the processor where there are 250 descriptors, as in a
- * ring of 64. It may take a four hundredth of a core, a fiftieth while a connection sends more than
- * a good peer does. */
-static int64_t rest_after(int64_t took_ns, const struct count *n) {
-    int64_t least_ns = n->strangers_send ? LINK_GRPC_CHECK_SOON_NS : LINK_GRPC_CHECK_NS,
-            rest_ns = took_ns * (n->in_doubt ? 49 : 399);
-    if (rest_ns > REST_MOST_NS) rest_ns = REST_MOST_NS;
+/* A check takes 0.1 ms of processor time with 250 descriptors, as in a ring of 64. Checks may take
+ * 1/400 of a core, and 1/50 while a connection sends more than a correct peer does. */
+static int64_t next_wait_ns(int64_t took_ns, const struct tally *n) {
+    int64_t least_ns = n->streamless_send ? LINK_GRPC_CHECK_SOON_NS : LINK_GRPC_CHECK_NS,
+            rest_ns = took_ns * (n->suspicious ? 49 : 399);
+    if (rest_ns > MAX_WAIT_NS) rest_ns = MAX_WAIT_NS;
     return rest_ns > least_ns ? rest_ns : least_ns;
 }
 
@@ -330,16 +330,17 @@ int64_t link_grpc_guard_check(const struct qr_clock *clock) {
     int64_t now_ns = qr_now_ns(clock);
     pthread_mutex_lock(&lock);
     bool trim = time_to_trim(now_ns);
-    if (now_ns - looked_ns >= wait_ns) {
+    if (now_ns - checked_ns >= wait_ns) {
         int64_t began_ns = thread_cpu_ns();
-        struct count n = cut(WHO_SENT_TOO_MUCH, NULL, now_ns);
-        struct rlimit most;
-        bool few = getrlimit(RLIMIT_NOFILE, &most) == 0 && n.fds > most.rlim_cur / 4 * 3;
-        if (n.strangers > CROWD || (few && n.strangers)) (void)cut(QUIET_STRANGERS, NULL, now_ns);
-        looked_ns = now_ns;
-        wait_ns = rest_after(thread_cpu_ns() - began_ns, &n);
+        struct tally n = cut_connections(CUT_EXCESS, NULL, now_ns);
+        struct rlimit limit;
+        bool low_on_fds = getrlimit(RLIMIT_NOFILE, &limit) == 0 && n.fds > limit.rlim_cur / 4 * 3;
+        if (n.streamless > MAX_STREAMLESS || (low_on_fds && n.streamless))
+            (void)cut_connections(CUT_IDLE, NULL, now_ns);
+        checked_ns = now_ns;
+        wait_ns = next_wait_ns(thread_cpu_ns() - began_ns, &n);
     }
-    int64_t ret = looked_ns + wait_ns - now_ns;
+    int64_t ret = checked_ns + wait_ns - now_ns;
     pthread_mutex_unlock(&lock);
     if (trim) malloc_trim(0);
     return ret;

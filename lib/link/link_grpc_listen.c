@@ -1,5 +1,5 @@
-/* link/link_grpc_listen.c — the side of a gRPC link that others call: its server, and the streams
- * that come in by it. */
+/* link/link_grpc_listen.c — the server side of a gRPC link: its server, incoming streams, and the
+ * restart of a server that has stopped listening. Start reading at link_grpc_listen(). */
 #include <string.h>
 
 #include <grpc/slice.h>
@@ -8,8 +8,8 @@
 #include "base/mem.h"
 #include "link/link_grpc_state_impl.h"
 
-/* gRPC reads ahead of a link's owner: a message and a window of 64 KB, and of a wide link that is
- * summing 16 MB, up to 3.5 MB beyond twice what he has seen. */
+/* gRPC reads ahead of a link's owner: a message and a window of 64 KB; on a wide link that sums
+ * 16 MB, up to 3.5 MB more than twice the delivered bytes. */
 enum {
     MAX_ACCEPTED = 128,
     UNSEEN_BYTES = QR_LINK_MAX_MESSAGE + (256 << 10),
@@ -19,11 +19,11 @@ enum {
 
 void link_grpc_accept(struct grpc_link *g) {
     struct link_grpc_stream s;
-    if (!link_grpc_acceptor_next(g->door, &s)) return;
+    if (!link_grpc_acceptor_next(g->acceptor, &s)) return;
     bool ours = grpc_slice_str_cmp(s.method, LINK_GRPC_METHOD) == 0;
     if (g->freeing || !ours || g->n_conns >= MAX_ACCEPTED) {
         link_grpc_refuse(&s, ours ? GRPC_STATUS_RESOURCE_EXHAUSTED : GRPC_STATUS_UNIMPLEMENTED,
-                         "not here");
+                         "not accepted here");
         return;
     }
     struct conn *c = link_grpc_conn_new(g, false);
@@ -45,11 +45,12 @@ enum qr_code link_grpc_listen(struct qr_link *l, const char *address, unsigned *
     enum qr_code code = link_grpc_address_check(address, err);
     if (code != QR_OK) return code;
     QR_ASSERT(!g->server);
-    if (!g->door && (code = link_grpc_acceptor_new(g->clock, g->with_acceptor, g->wake_call, g->cq,
-                                                   &g->op_accept, &g->door, err)) != QR_OK)
+    if (!g->acceptor &&
+        (code = link_grpc_acceptor_new(g->clock, g->with_acceptor, g->wake_call, g->cq,
+                                       &g->op_accept, &g->acceptor, err)) != QR_OK)
         return code;
     int port = 0;
-    g->server = link_grpc_server(address, g->tls, g->quota, !g->with_acceptor, g->door, &port);
+    g->server = link_grpc_server(address, g->tls, g->quota, !g->with_acceptor, g->acceptor, &port);
     if (!g->server) return link_grpc_listen_failed(address, err);
     g->port = port;
     g->address = qr_xasprintf("%.*s:%d", (int)(strrchr(address, ':') - address), address, port);
@@ -60,22 +61,23 @@ enum qr_code link_grpc_listen(struct qr_link *l, const char *address, unsigned *
     return QR_OK;
 }
 
-static void shut_down(struct grpc_link *g) {
+static void shutdown_server(struct grpc_link *g) {
     g->server_down = false;
-    link_grpc_acceptor_shutdown(g->door, &g->op_shutdown);
+    link_grpc_acceptor_shutdown(g->acceptor, &g->op_shutdown);
     grpc_server_cancel_all_calls(g->server);
 }
 
-/* gRPC gives up a port for good when it gets no descriptor for who called there. Such a server
- * goes, with its streams, and another comes. */
-static void reopen(struct grpc_link *g, int64_t now_ns) {
+/* gRPC stops listening for good when it has no descriptor for an incoming connection. This function
+ * then replaces the server, which ends its streams, in steps of REOPEN_NS. */
+static void reopen_server(struct grpc_link *g, int64_t now_ns) {
     if (!g->reopen_ns) {
-        shut_down(g);
-    } else if (g->server && g->server_down && !link_grpc_acceptor_pending(g->door)) {
+        shutdown_server(g);
+    } else if (g->server && g->server_down && !link_grpc_acceptor_pending(g->acceptor)) {
         grpc_server_destroy(g->server);
         g->server = NULL;
-    } else if (!g->server && (g->server = link_grpc_server(g->address, g->tls, g->quota,
-                                                           !g->with_acceptor, g->door, &g->port))) {
+    } else if (!g->server &&
+               (g->server = link_grpc_server(g->address, g->tls, g->quota, !g->with_acceptor,
+                                             g->acceptor, &g->port))) {
         g->failures = link_grpc_accept_failed(false);
         g->reopen_ns = 0;
         return;
@@ -83,7 +85,6 @@ static void reopen(struct grpc_link *g, int64_t now_ns) {
     g->reopen_ns = now_ns + REOPEN_NS;
 }
 
-/* Looks after that; when the next look is due, or INT64_MAX. */
 int64_t link_grpc_keep_listening(struct grpc_link *g) {
     if (!g->address || g->freeing ||
         (!g->reopen_ns && link_grpc_accept_failed(false) == g->failures))
@@ -91,13 +92,13 @@ int64_t link_grpc_keep_listening(struct grpc_link *g) {
     int64_t now_ns = qr_now_ns(g->clock);
     if (!g->reopen_ns && g->log)
         qr_error(g->log, "group",
-                 "nobody who calls can be taken in: no descriptor is left; raise the limit "
-                 "(ulimit -n). The port is opened again when there are some");
-    if (now_ns >= g->reopen_ns) reopen(g, now_ns);
+                 "cannot accept connections: out of file descriptors; raise the limit "
+                 "(ulimit -n). The port is reopened when descriptors are free");
+    if (now_ns >= g->reopen_ns) reopen_server(g, now_ns);
     return g->reopen_ns ? g->reopen_ns : INT64_MAX;
 }
 
 void link_grpc_stop_listening(struct grpc_link *g) {
     if (!g->server) g->server_down = true;
-    else if (!g->reopen_ns) shut_down(g);
+    else if (!g->reopen_ns) shutdown_server(g);
 }

@@ -1,3 +1,5 @@
+/* link/link_grpc_service.c — the thread and the calls of a gRPC server of unary calls. Start
+ * reading at service_thread(). */
 #include "link/link_grpc_service.h"
 
 #include <grpc/byte_buffer.h>
@@ -12,8 +14,8 @@
 #include "base/mem.h"
 #include "link/link_grpc_parts_impl.h"
 
-/* MOST_CALLS: with those that have made room and are not over yet */
-enum { QUOTA_BYTES = 64 << 20, UNSEEN_BYTES = 256 << 10, MOST_CALLS = 16 * QR_SERVICE_CALLS };
+/* MAX_CALLS: including cut calls that have not ended yet */
+enum { QUOTA_BYTES = 64 << 20, UNSEEN_BYTES = 256 << 10, MAX_CALLS = 16 * QR_SERVICE_CALLS };
 static const int64_t closed_within_ns = QR_SECOND / 4;
 
 enum tag_kind { TAG_CALL, TAG_MESSAGE, TAG_CLOSED, TAG_ANSWERED, TAG_DOWN, TAG_KINDS };
@@ -24,7 +26,7 @@ struct tag {
 
 struct qr_service_call {
     struct qr_service *s;
-    struct qr_service_call *next; /* an older one */
+    struct qr_service_call *next; /* older */
     grpc_call *call;
     char host[INET6_ADDRSTRLEN];
     struct link_grpc_caller *caller;
@@ -32,8 +34,8 @@ struct qr_service_call {
     unsigned n_ops; /* batches in flight */
     char *method;
     grpc_byte_buffer *message;
-    int64_t by_ns; /* the request must have come; INT64_MAX: it has */
-    bool asked; /* the owner has been given it, and has neither answered nor been told to forget */
+    int64_t by_ns; /* deadline for the request; INT64_MAX: it has arrived */
+    bool asked;    /* the owner has the request, and has neither replied nor been told `gone` */
     bool answered, left, cut;
     int cancelled;
 };
@@ -43,33 +45,34 @@ struct qr_service {
     const struct qr_clock *clock;
     grpc_completion_queue *cq;
     grpc_server *server;
-    struct link_grpc_acceptor *door;
+    struct link_grpc_acceptor *acceptor;
     grpc_channel *lame;
-    grpc_call *wake_call; /* never connected: its queue gets the door's events */
+    grpc_call *wake_call; /* never connected: its queue receives the acceptor's events */
     grpc_resource_quota *quota;
     int port;
     pthread_t thread;
     atomic_bool closing;
-    /* the thread's */
+    /* used by the thread alone */
     struct tag tag_call, tag_down;
     bool down;
     struct qr_service_call *calls;
     unsigned n_calls;
 };
 
-static gpr_timespec at_ns(int64_t ns) {
+static gpr_timespec service_timespec(int64_t ns) {
     if (ns == INT64_MAX) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
     return (gpr_timespec){ns / QR_SECOND, (int32_t)(ns % QR_SECOND), GPR_CLOCK_MONOTONIC};
 }
 
-static void start(struct qr_service_call *c, enum tag_kind kind, const grpc_op *ops, size_t n) {
+static void start_batch(struct qr_service_call *c, enum tag_kind kind, const grpc_op *ops,
+                        size_t n) {
     grpc_call_error error = grpc_call_start_batch(c->call, ops, n, &c->tag[kind], NULL);
     QR_ASSERT(error == GRPC_CALL_OK);
     c->n_ops++;
 }
 
-static void finish(struct qr_service_call *c, grpc_status_code status, const char *details,
-                   grpc_byte_buffer *message) {
+static void finish_call(struct qr_service_call *c, grpc_status_code status, const char *details,
+                        grpc_byte_buffer *message) {
     if (c->answered) return;
     grpc_slice text = grpc_slice_from_copied_string(details);
     grpc_op ops[3] = {{.op = GRPC_OP_SEND_INITIAL_METADATA}};
@@ -81,7 +84,7 @@ static void finish(struct qr_service_call *c, grpc_status_code status, const cha
                   .data.send_status_from_server = {.status = status, .status_details = &text}};
     c->answered = true;
     c->asked = false;
-    start(c, TAG_ANSWERED, ops, n);
+    start_batch(c, TAG_ANSWERED, ops, n);
     grpc_slice_unref(text);
 }
 
@@ -89,15 +92,15 @@ void qr_service_answer(struct qr_service_call *c, struct qr_bytes message) {
     grpc_slice slice = grpc_slice_from_copied_buffer((const char *)message.p, message.n);
     grpc_byte_buffer *packed = grpc_raw_byte_buffer_create(&slice, 1);
     grpc_slice_unref(slice);
-    finish(c, GRPC_STATUS_OK, "", packed);
+    finish_call(c, GRPC_STATUS_OK, "", packed);
     grpc_byte_buffer_destroy(packed);
 }
 
 void qr_service_refuse(struct qr_service_call *c, const struct qr_err *err) {
-    finish(c, (grpc_status_code)err->code, err->msg, NULL); /* ours are the canonical codes */
+    finish_call(c, (grpc_status_code)err->code, err->msg, NULL); /* qr_code has gRPC's values */
 }
 
-static void forget(struct qr_service_call *c) {
+static void forget_request(struct qr_service_call *c) {
     if (c->asked && !atomic_load(&c->s->closing)) c->s->owner.gone(c->s->owner.ctx, c);
     c->asked = false;
 }
@@ -111,7 +114,7 @@ static void drop_ended(struct qr_service *s) {
         }
         *at = c->next;
         s->n_calls--;
-        forget(c);
+        forget_request(c);
         link_grpc_guard_end(c->caller);
         if (c->message) grpc_byte_buffer_destroy(c->message);
         grpc_call_unref(c->call);
@@ -127,8 +130,8 @@ static unsigned calls_of(const struct qr_service *s, const char *host) {
     return n;
 }
 
-/* One client must not keep the others out: the oldest call of the host that has most makes room. */
-static void make_room(struct qr_service *s) {
+/* Cuts the oldest call of the host with most calls, so that one client cannot block the others. */
+static void cut_oldest_call(struct qr_service *s) {
     struct qr_service_call *oldest = NULL;
     unsigned n = 0, most = 0;
     for (struct qr_service_call *c = s->calls; c; c = c->next) {
@@ -141,16 +144,16 @@ static void make_room(struct qr_service *s) {
     }
     if (n <= QR_SERVICE_CALLS) return;
     oldest->cut = true;
-    forget(oldest);
+    forget_request(oldest);
     grpc_call_cancel_with_status(oldest->call, GRPC_STATUS_RESOURCE_EXHAUSTED,
                                  "too many calls of this client", NULL);
 }
 
-/* A call has come: its message is asked for, and when it is over. */
-static void on_call(struct qr_service *s) {
+/* Accepts a call; requests its message and a notification of its end. */
+static void on_new_call(struct qr_service *s) {
     struct link_grpc_stream stream;
-    if (!link_grpc_acceptor_next(s->door, &stream)) return;
-    if (atomic_load(&s->closing) || s->n_calls >= MOST_CALLS) {
+    if (!link_grpc_acceptor_next(s->acceptor, &stream)) return;
+    if (atomic_load(&s->closing) || s->n_calls >= MAX_CALLS) {
         link_grpc_refuse(&stream, GRPC_STATUS_RESOURCE_EXHAUSTED, "too many calls");
         return;
     }
@@ -168,30 +171,30 @@ static void on_call(struct qr_service *s) {
     c->next = s->calls;
     s->calls = c;
     s->n_calls++;
-    make_room(s);
+    cut_oldest_call(s);
     grpc_op closed = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER,
                       .data.recv_close_on_server.cancelled = &c->cancelled};
     grpc_op message = {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &c->message};
-    start(c, TAG_CLOSED, &closed, 1);
-    start(c, TAG_MESSAGE, &message, 1);
+    start_batch(c, TAG_CLOSED, &closed, 1);
+    start_batch(c, TAG_MESSAGE, &message, 1);
 }
 
-static void on_message(struct qr_service_call *c, bool ok) {
+static void service_on_request(struct qr_service_call *c, bool ok) {
     struct qr_service *s = c->s;
     struct link_grpc_unpacked unpacked = {0};
     c->by_ns = INT64_MAX;
     if (atomic_load(&s->closing)) {
-        finish(c, GRPC_STATUS_UNAVAILABLE, "the worker ends", NULL);
+        finish_call(c, GRPC_STATUS_UNAVAILABLE, "the worker is shutting down", NULL);
         return;
     }
     if (!ok || !c->message || c->left || c->cut) {
-        finish(c, GRPC_STATUS_INVALID_ARGUMENT, "a request has one message", NULL);
+        finish_call(c, GRPC_STATUS_INVALID_ARGUMENT, "a request must have one message", NULL);
         return;
     }
     size_t n = grpc_byte_buffer_length(c->message);
     link_grpc_guard_delivered(c->caller, n);
     if (n > s->owner.max_request || c->message->data.raw.compression != GRPC_COMPRESS_NONE) {
-        finish(c, GRPC_STATUS_INVALID_ARGUMENT, "the request is too long, or compressed", NULL);
+        finish_call(c, GRPC_STATUS_INVALID_ARGUMENT, "the request is too long or compressed", NULL);
         return;
     }
     c->asked = true;
@@ -200,15 +203,15 @@ static void on_message(struct qr_service_call *c, bool ok) {
     free(unpacked.piece);
 }
 
-static void handle(struct qr_service *s, const struct tag *tag, bool ok) {
+static void handle_tag(struct qr_service *s, const struct tag *tag, bool ok) {
     struct qr_service_call *c = tag->call;
     if (c) c->n_ops--;
     switch (tag->kind) {
-    case TAG_CALL: on_call(s); break;
-    case TAG_MESSAGE: on_message(c, ok); break;
+    case TAG_CALL: on_new_call(s); break;
+    case TAG_MESSAGE: service_on_request(c, ok); break;
     case TAG_CLOSED:
         c->left = true;
-        forget(c);
+        forget_request(c);
         break;
     case TAG_DOWN: s->down = true; break;
     case TAG_ANSWERED:
@@ -216,13 +219,13 @@ static void handle(struct qr_service *s, const struct tag *tag, bool ok) {
     }
 }
 
-/* Calls whose request does not come; when to look again. */
-static int64_t refuse_late(struct qr_service *s, int64_t now_ns) {
+/* Cancels calls whose request is overdue; returns the next deadline. */
+static int64_t cancel_overdue(struct qr_service *s, int64_t now_ns) {
     int64_t next_ns = INT64_MAX;
     for (struct qr_service_call *c = s->calls; c; c = c->next) {
         if (now_ns >= c->by_ns) {
             grpc_call_cancel_with_status(c->call, GRPC_STATUS_DEADLINE_EXCEEDED,
-                                         "the request does not come", NULL);
+                                         "the request did not arrive in time", NULL);
             c->by_ns = INT64_MAX;
         }
         if (c->by_ns < next_ns) next_ns = c->by_ns;
@@ -230,41 +233,43 @@ static int64_t refuse_late(struct qr_service *s, int64_t now_ns) {
     return next_ns;
 }
 
-static void *serve(void *ctx) {
+static void *service_thread(void *ctx) {
     struct qr_service *s = ctx;
     pthread_setname_np(pthread_self(), "qring-profiler");
     int64_t by_ns = INT64_MAX;
-    for (bool told = false;;) {
+    for (bool replied = false;;) {
         int64_t now_ns = qr_now_ns(s->clock), next_ns = by_ns;
         bool closing = atomic_load(&s->closing);
-        if (closing && !told) {
+        if (closing && !replied) {
             for (struct qr_service_call *c = s->calls; c; c = c->next) {
                 c->asked = false;
-                if (!c->answered) finish(c, GRPC_STATUS_UNAVAILABLE, "the worker ends", NULL);
+                if (!c->answered)
+                    finish_call(c, GRPC_STATUS_UNAVAILABLE, "the worker is shutting down", NULL);
             }
             by_ns = next_ns = now_ns + closed_within_ns;
-            told = true;
+            replied = true;
         }
         if (!closing) {
             int64_t due_ns = s->owner.turn(s->owner.ctx, now_ns);
-            next_ns = refuse_late(s, now_ns);
+            next_ns = cancel_overdue(s, now_ns);
             if (due_ns < next_ns) next_ns = due_ns;
         }
         drop_ended(s);
-        if (closing && s->down && !s->calls && !link_grpc_acceptor_pending(s->door)) return NULL;
+        if (closing && s->down && !s->calls && !link_grpc_acceptor_pending(s->acceptor))
+            return NULL;
         if (closing && now_ns >= by_ns) {
             grpc_server_cancel_all_calls(s->server);
-            by_ns = next_ns = INT64_MAX; /* all of them end by that */
+            by_ns = next_ns = INT64_MAX; /* which ends all calls */
         }
-        grpc_event e = grpc_completion_queue_next(s->cq, at_ns(next_ns), NULL);
-        if (e.type == GRPC_OP_COMPLETE) handle(s, e.tag, e.success);
+        grpc_event e = grpc_completion_queue_next(s->cq, service_timespec(next_ns), NULL);
+        if (e.type == GRPC_OP_COMPLETE) handle_tag(s, e.tag, e.success);
     }
 }
 
 static void free_service(struct qr_service *s) {
     if (s->port) link_grpc_guard_port(s->port, 0, NULL);
     if (s->server) grpc_server_destroy(s->server);
-    link_grpc_acceptor_free(s->door);
+    link_grpc_acceptor_free(s->acceptor);
     grpc_call_unref(s->wake_call);
     grpc_channel_destroy(s->lame);
     grpc_completion_queue_shutdown(s->cq);
@@ -279,11 +284,11 @@ static void free_service(struct qr_service *s) {
 
 static void shut_down_unserved(struct qr_service *s) {
     atomic_store(&s->closing, true);
-    link_grpc_acceptor_shutdown(s->door, &s->tag_down);
+    link_grpc_acceptor_shutdown(s->acceptor, &s->tag_down);
     grpc_server_cancel_all_calls(s->server);
-    while (!s->down || link_grpc_acceptor_pending(s->door)) {
+    while (!s->down || link_grpc_acceptor_pending(s->acceptor)) {
         grpc_event e = grpc_completion_queue_next(s->cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
-        if (e.type == GRPC_OP_COMPLETE) handle(s, e.tag, e.success);
+        if (e.type == GRPC_OP_COMPLETE) handle_tag(s, e.tag, e.success);
     }
 }
 
@@ -306,12 +311,13 @@ enum qr_code qr_service_open(const char *address, const struct qr_service_owner 
     s->wake_call =
         grpc_channel_create_call(s->lame, NULL, 0, s->cq, grpc_slice_from_static_string("/wake"),
                                  NULL, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
-    code = link_grpc_acceptor_new(clock, false, s->wake_call, s->cq, &s->tag_call, &s->door, err);
+    code =
+        link_grpc_acceptor_new(clock, false, s->wake_call, s->cq, &s->tag_call, &s->acceptor, err);
     if (code != QR_OK) {
         free_service(s);
         return code;
     }
-    s->server = link_grpc_server(address, NULL, s->quota, false, s->door, &s->port);
+    s->server = link_grpc_server(address, NULL, s->quota, false, s->acceptor, &s->port);
     if (!s->server) {
         s->port = 0;
         free_service(s);
@@ -319,11 +325,11 @@ enum qr_code qr_service_open(const char *address, const struct qr_service_owner 
     }
     link_grpc_guard_port(s->port, UNSEEN_BYTES, NULL);
     *ret_port = (unsigned)s->port;
-    int sys = pthread_create(&s->thread, NULL, serve, s);
+    int sys = pthread_create(&s->thread, NULL, service_thread, s);
     if (sys != 0) {
         shut_down_unserved(s);
         free_service(s);
-        return qr_fail_errno(err, sys, "start the thread that answers at %s", address);
+        return qr_fail_errno(err, sys, "cannot start the thread that serves %s", address);
     }
     *ret = s;
     return QR_OK;
@@ -332,7 +338,7 @@ enum qr_code qr_service_open(const char *address, const struct qr_service_owner 
 void qr_service_close(struct qr_service *s) {
     if (!s) return;
     atomic_store(&s->closing, true);
-    link_grpc_acceptor_shutdown(s->door, &s->tag_down); /* which wakes the thread */
+    link_grpc_acceptor_shutdown(s->acceptor, &s->tag_down); /* wakes the thread */
     pthread_join(s->thread, NULL);
     free_service(s);
 }

@@ -1,5 +1,5 @@
-/* link/link_grpc_setup.c — credentials, channel arguments and ports of the gRPC link: the one place
- * for each. */
+/* link/link_grpc_setup.c — arguments of gRPC channels and servers, and the ports of servers. Start
+ * reading at channel_args(). */
 #include <errno.h>
 #include <grpc/support/time.h>
 #include <netdb.h>
@@ -20,9 +20,9 @@ enum {
     IDLE_MS = 30000
 };
 
-/* Without its probe gRPC keeps a connection's window at 64 KB for good: every chunk that is longer
- * stands still once, until the other side has let go of the rest. With it the window is soon 4 MB,
- * which links of small messages do without. */
+/* Without the BDP probe, the window of a connection stays at 64 KB: every longer chunk stalls once,
+ * until the peer has released the rest. With the probe the window soon grows to 4 MB, which links
+ * of small messages do not need. */
 static size_t channel_args(bool wide, int attempt_ms, grpc_arg ret[MAX_ARGS]) {
     static char local_pool[] = GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL,
                 retries[] = GRPC_ARG_ENABLE_RETRIES, reuseport[] = GRPC_ARG_ALLOW_REUSEPORT,
@@ -38,17 +38,17 @@ static size_t channel_args(bool wide, int attempt_ms, grpc_arg ret[MAX_ARGS]) {
     { .type = GRPC_ARG_INTEGER, .key = (k), .value.integer = (v) }
     const grpc_arg args[] = {
         INTEGER(local_pool, 1), /* two channels to one address are two connections */
-        /* the retry filter would keep references to bodies and send them again */
+        /* The retry filter would keep references to bodies and send them again. */
         INTEGER(retries, 0),
-        INTEGER(reuseport, 0), /* else two servers share one port without an error */
-        /* a pod that comes back elsewhere is found in seconds, not in 30 */
+        INTEGER(reuseport, 0), /* otherwise two servers share one port without an error */
+        /* A pod that restarts at another address is found within seconds, not 30. */
         INTEGER(dns, 500), INTEGER(first, 50),
-        INTEGER(least, attempt_ms), /* in fact the time that one attempt to connect is given */
+        INTEGER(least, attempt_ms), /* in effect the timeout of one attempt to connect */
         INTEGER(most, 1000), INTEGER(receive, QR_LINK_MAX_MESSAGE + (64 << 10)),
         INTEGER(proxy, 0),  /* peers are reached directly, whatever http_proxy says */
         INTEGER(config, 1), /* no TXT queries */
         INTEGER(probe, wide),
-        INTEGER(read, READ_BYTES), /* one chunk, to be worked in while the cache has it */
+        INTEGER(read, READ_BYTES), /* one chunk, processed while it is in the cache */
     };
 #undef INTEGER
     memcpy(ret, args, sizeof args);
@@ -57,8 +57,8 @@ static size_t channel_args(bool wide, int attempt_ms, grpc_arg ret[MAX_ARGS]) {
 
 grpc_channel *link_grpc_channel(const char *address, const struct qr_link_tls *tls, bool wide,
                                 int attempt_ms) {
-    grpc_arg room[MAX_ARGS];
-    grpc_channel_args args = {.num_args = channel_args(wide, attempt_ms, room), .args = room};
+    grpc_arg list[MAX_ARGS];
+    grpc_channel_args args = {.num_args = channel_args(wide, attempt_ms, list), .args = list};
     grpc_channel_credentials *creds =
         tls ? link_grpc_tls_channel(tls) : grpc_insecure_credentials_create();
     char *target = qr_xasprintf("dns:///%s", address);
@@ -68,7 +68,7 @@ grpc_channel *link_grpc_channel(const char *address, const struct qr_link_tls *t
     return channel;
 }
 
-/* What strangers may cost: a server's arguments beside those of a channel. */
+/* A server's arguments beside those of a channel: limits for unknown peers. */
 static size_t server_args(grpc_resource_quota *quota, bool wide, grpc_arg ret[MAX_ARGS]) {
     static char streams[] = GRPC_ARG_MAX_CONCURRENT_STREAMS,
                 metadata[] = GRPC_ARG_MAX_METADATA_SIZE,
@@ -80,8 +80,8 @@ static size_t server_args(grpc_resource_quota *quota, bool wide, grpc_arg ret[MA
         {.type = GRPC_ARG_INTEGER, .key = metadata, .value.integer = MAX_METADATA_BYTES},
         {.type = GRPC_ARG_INTEGER, .key = handshake, .value.integer = HANDSHAKE_MS},
         {.type = GRPC_ARG_INTEGER, .key = idle, .value.integer = IDLE_MS},
-        /* 0: PINGs are answered. gRPC 1.51 would part from who sends too many by a farewell and an
-         * error of 300 bytes for each PING, and keeps them all while he does not read */
+        /* 0: no limit for PINGs. For a peer that exceeds a limit, gRPC 1.51 queues a GOAWAY and an
+         * error of 300 bytes for each PING, and keeps them all while the peer does not read. */
         {.type = GRPC_ARG_INTEGER, .key = strikes, .value.integer = 0},
         {.type = GRPC_ARG_POINTER,
          .key = memory,
@@ -93,8 +93,8 @@ static size_t server_args(grpc_resource_quota *quota, bool wide, grpc_arg ret[MA
     return n + n_more;
 }
 
-/* A server must be started and shut down before it may go. */
-static void end_unused(grpc_server *server) {
+/* gRPC requires that a server is started and shut down before it is destroyed. */
+static void destroy_unused_server(grpc_server *server) {
     grpc_completion_queue *cq = grpc_completion_queue_create_for_pluck(NULL);
     grpc_server_register_completion_queue(server, cq, NULL);
     grpc_server_start(server);
@@ -107,21 +107,21 @@ static void end_unused(grpc_server *server) {
 
 grpc_server *link_grpc_server(const char *address, const struct qr_link_tls *tls,
                               grpc_resource_quota *quota, bool wide,
-                              struct link_grpc_acceptor *door, int *ret_port) {
-    grpc_arg room[MAX_ARGS];
-    grpc_channel_args args = {.num_args = server_args(quota, wide, room), .args = room};
+                              struct link_grpc_acceptor *acceptor, int *ret_port) {
+    grpc_arg list[MAX_ARGS];
+    grpc_channel_args args = {.num_args = server_args(quota, wide, list), .args = list};
     grpc_server_credentials *creds =
         tls ? link_grpc_tls_server(tls) : grpc_insecure_server_credentials_create();
     grpc_server *server = grpc_server_create(&args, NULL);
     *ret_port = grpc_server_add_http2_port(server, address, creds);
     if (!tls) grpc_server_credentials_release(creds);
     if (*ret_port <= 0) {
-        end_unused(server);
+        destroy_unused_server(server);
         return NULL;
     }
-    link_grpc_acceptor_register(door, server);
+    link_grpc_acceptor_register(acceptor, server);
     grpc_server_start(server);
-    link_grpc_acceptor_open(door, server, *ret_port);
+    link_grpc_acceptor_open(acceptor, server, *ret_port);
     return server;
 }
 
@@ -133,7 +133,7 @@ enum qr_code link_grpc_address_check(const char *address, struct qr_err *err) {
     return qr_fail(err, QR_INVALID_ARGUMENT, "listen address '%s' is not host:port", address);
 }
 
-/* gRPC says only that a port could not be bound; the reason is asked from the system. */
+/* Binds the port again to get the reason: gRPC reports only that it could not be bound. */
 static int bind_errno(const char *host, const char *port) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *list = NULL;
     if (getaddrinfo(host, port, &hints, &list) != 0) return EADDRNOTAVAIL;
@@ -166,5 +166,5 @@ enum qr_code link_grpc_listen_failed(const char *address, struct qr_err *err) {
                        address);
     if (sys) return qr_fail_errno(err, sys, "cannot listen on %s", address);
     return qr_fail(err, QR_ALREADY_EXISTS,
-                   "cannot listen on %s: the port was refused; is it in use?", address);
+                   "cannot listen on %s: the port could not be bound; choose another", address);
 }

@@ -1,11 +1,12 @@
-/* link/link_grpc_tls.c — see link_grpc_tls.h.
+/* link/link_grpc_tls.c — credentials of gRPC and verification of peers. Start reading at
+ * verify_peer().
  *
- * gRPC proves that the peer has the key of the certificate that it shows, and takes our own from
- * link_grpc_certificates.c. Whether that certificate is one of ours is decided here alone, at every
- * handshake (also a resumed one), by the verifier that both kinds of credentials carry: gRPC's own
- * check would say neither why nor who, and compares host names, which pods do not keep. A caller
- * without any certificate never gets so far: OpenSSL ends its handshake, and all that is told of it
- * is a log line.
+ * gRPC proves that the peer has the key of the certificate that it presents, and takes the own
+ * certificate from link_grpc_certificates.c. The verifier in this file, which both kinds of
+ * credentials carry, decides at every handshake (also a resumed one) whether the peer's certificate
+ * is accepted: gRPC's own check would report neither the reason nor the peer, and compares host
+ * names, which pods do not keep. The verifier does not see a peer without a certificate: OpenSSL
+ * fails its handshake, which gRPC reports as a log line only.
  */
 #include "link/link_grpc_tls.h"
 
@@ -28,27 +29,27 @@ enum {
     REASONS = QR_TLS_REFUSED_HANDSHAKE - QR_TLS_REFUSED_NO_CERTIFICATE + 1
 };
 #define LOG_FIRST_NS (10 * QR_SECOND)
-#define LOG_LEAST_OFTEN_NS (600 * QR_SECOND)
+#define LOG_MAX_PAUSE_NS (600 * QR_SECOND)
 
-/* Of the lines of one reason. */
-struct quiet {
+/* Rate limit for the log lines of one reason. */
+struct log_limit {
     int64_t until_ns, pause_ns;
-    unsigned long unsaid;
+    unsigned long suppressed; /* since the last line */
 };
 
 struct qr_link_tls {
-    atomic_size_t refs; /* the owner's and one for each verifier, which gRPC may keep for longer */
+    atomic_size_t refs; /* one of the owner and one of each verifier, which gRPC may keep longer */
     struct qr_certificate_own own;
     const struct qr_clock *clock, *wall;
     const struct qr_log *log;
     struct link_grpc_certificates *certificates;
-    pthread_mutex_t lock; /* quiet, log, and what verifiers have accepted */
-    struct quiet quiet[REASONS];
-    bool silent; /* its owner is gone, and the log with it */
+    pthread_mutex_t lock; /* guards limits, log, silent, and the verifiers' accepted */
+    struct log_limit limits[REASONS];
+    bool silent; /* the owner has freed it: log is invalid */
     grpc_channel_credentials *channel;
     grpc_server_credentials *server;
 };
-/* What the verdict on a certificate follows from, beside the verifier itself. */
+/* The inputs of a verification, apart from the verifier itself. */
 struct evidence {
     char *ca, *leaf, *chain;
     int64_t now_s;
@@ -57,75 +58,69 @@ struct verifier {
     grpc_tls_certificate_verifier_external base;
     struct qr_link_tls *tls;
     bool peer_is_server;
-    /* The last certificate that was accepted, under tls->lock. A ring's workers show the same
-     * certificate, and to parse it takes longer than the rest of a handshake. */
+    /* The last accepted certificate, under tls->lock. All workers of a ring present the same
+     * certificate, and parsing it takes longer than the rest of a handshake. */
     struct evidence accepted;
 };
 
-/* Whose log gets what only gRPC's log tells. */
+/* Receives the failures that only gRPC's log reports. */
 static pthread_mutex_t current_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct qr_link_tls *current;
+static struct qr_link_tls *current_tls;
 
-static void unref(struct qr_link_tls *t) {
+static void tls_unref(struct qr_link_tls *t) {
     if (atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1) return;
     pthread_mutex_destroy(&t->lock);
     link_grpc_certificates_free(t->certificates);
     free(t);
 }
 
-/* ---- what is said ---- */
+/* ---- log lines ---- */
 
-static const char *advice(enum qr_counter reason) {
+static const char *rejection_hint(enum qr_counter reason) {
     switch (reason) {
     case QR_TLS_REFUSED_NO_CERTIFICATE:
-        return "it showed no certificate: if it is a worker of this job, give it --tls-dir; else "
-               "it has "
-               "no business here";
+        return "it presented no certificate; if it is a worker of this job, give it --tls-dir";
     case QR_TLS_REFUSED_WRONG_CA:
-        return "its certificate is from another CA: give all workers of a job one Secret, or "
-               "ca.crt both CAs "
-               "while they change";
+        return "its certificate is from another CA; give all workers of a job the same Secret, or "
+               "put both CAs into ca.crt during a change";
     case QR_TLS_REFUSED_EXPIRED:
-        return "its certificate has expired: renew it (qring certs, or cert-manager); the files "
-               "are read again "
-               "when they change";
-    case QR_TLS_REFUSED_NOT_YET_VALID:
-        return "its certificate is not valid yet: are both clocks right?";
+        return "its certificate has expired; renew it (qring certs, or cert-manager): changed "
+               "files are reloaded";
+    case QR_TLS_REFUSED_NOT_YET_VALID: return "its certificate is not valid yet; check both clocks";
     case QR_TLS_REFUSED_FOREIGN_JOB: return "its certificate is of another job";
-    case QR_TLS_REFUSED_UNFIT: return "its certificate cannot serve here";
+    case QR_TLS_REFUSED_UNFIT: return "its certificate cannot be used here";
     case QR_TLS_REFUSED_PLAINTEXT:
-        return "it does not speak TLS: if it is a worker of this job, one of the two has "
-               "--plaintext and the "
-               "other has not";
-    default: return "no TLS handshake with it came to an end";
+        return "it does not use TLS; if it is a worker of this job, only one of the two has "
+               "--plaintext";
+    default: return "the TLS handshake failed";
     }
 }
 
-static void refuse(struct qr_link_tls *t, enum qr_counter reason, const char *who,
-                   const char *why) {
+static void tls_reject(struct qr_link_tls *t, enum qr_counter reason, const char *peer_text,
+                       const char *why) {
     qr_count(reason, 1);
-    struct quiet *q = &t->quiet[reason - QR_TLS_REFUSED_NO_CERTIFICATE];
+    struct log_limit *q = &t->limits[reason - QR_TLS_REFUSED_NO_CERTIFICATE];
     pthread_mutex_lock(&t->lock);
     int64_t now_ns = qr_now_ns(t->clock);
     if (t->silent || now_ns < q->until_ns) {
-        q->unsaid++;
+        q->suppressed++;
     } else {
         char more[64] = "";
-        if (q->unsaid)
-            snprintf(more, sizeof more, " (%lu more since the last such line)", q->unsaid);
-        q->pause_ns = !q->pause_ns                           ? LOG_FIRST_NS
-                      : 2 * q->pause_ns > LOG_LEAST_OFTEN_NS ? LOG_LEAST_OFTEN_NS
-                                                             : 2 * q->pause_ns;
+        if (q->suppressed)
+            snprintf(more, sizeof more, " (%lu more since the last line)", q->suppressed);
+        q->pause_ns = !q->pause_ns                         ? LOG_FIRST_NS
+                      : 2 * q->pause_ns > LOG_MAX_PAUSE_NS ? LOG_MAX_PAUSE_NS
+                                                           : 2 * q->pause_ns;
         q->until_ns = now_ns + q->pause_ns;
-        q->unsaid = 0;
-        qr_warn(t->log, "group", "refused %s: %s%s%s%s%s", who, advice(reason), *why ? " [" : "",
-                why, *why ? "]" : "", more);
+        q->suppressed = 0;
+        qr_warn(t->log, "group", "rejected %s: %s%s%s%s%s", peer_text, rejection_hint(reason),
+                *why ? " [" : "", why, *why ? "]" : "", more);
     }
     pthread_mutex_unlock(&t->lock);
 }
 
-/* What gRPC says of a handshake that failed inside OpenSSL; anything else that it says is our
- * mistake in its words, and comes to us as an error too. */
+/* Reads gRPC's log for handshakes that fail inside OpenSSL, which gRPC reports nowhere else. It
+ * returns other failures as errors too. */
 static void on_grpc_log(gpr_log_func_args *args) {
     static const struct {
         const char *words;
@@ -145,29 +140,29 @@ static void on_grpc_log(gpr_log_func_args *args) {
     /* "error:0A0000C7:SSL routines::the reason." */
     for (const char *c = why; c; c = strchr(c, ':')) why = ++c;
     pthread_mutex_lock(&current_lock);
-    if (current) refuse(current, reason, "a connection", why ? why : "");
+    if (current_tls) tls_reject(current_tls, reason, "a connection", why ? why : "");
     pthread_mutex_unlock(&current_lock);
 }
 
 void link_grpc_log_hook(void) { gpr_set_log_function(on_grpc_log); }
 
-/* A process's first dial would else read the machine's 150 roots, which takes 25 ms, and which
- * decide nothing: the verifier does. gRPC wants one. It asks here when its environment names no
- * file of roots (worker.c). */
-static grpc_ssl_roots_override_result own_root(char **ret_pem) {
+/* Gives gRPC one root certificate. Without it, the first dial of a process would load the machine's
+ * 150 roots, which takes 25 ms, although the verifier does not use them. gRPC calls this function
+ * when the environment names no file of roots (worker.c). */
+static grpc_ssl_roots_override_result provide_root(char **ret_pem) {
     *ret_pem = NULL;
     pthread_mutex_lock(&current_lock);
-    if (current) {
-        qr_auto(qr_free_p) char *ca = link_grpc_certificates_ca(current->certificates);
+    if (current_tls) {
+        qr_auto(qr_free_p) char *ca = link_grpc_certificates_ca(current_tls->certificates);
         *ret_pem = gpr_strdup(ca); /* gRPC frees it */
     }
     pthread_mutex_unlock(&current_lock);
     return *ret_pem ? GRPC_SSL_ROOTS_OVERRIDE_OK : GRPC_SSL_ROOTS_OVERRIDE_FAIL;
 }
 
-/* ---- who may connect ---- */
+/* ---- verification ---- */
 
-static enum qr_counter reason_of(enum qr_peer_fault f) {
+static enum qr_counter rejection_counter(enum qr_peer_fault f) {
     switch (f) {
     case QR_PEER_WRONG_CA: return QR_TLS_REFUSED_WRONG_CA;
     case QR_PEER_EXPIRED: return QR_TLS_REFUSED_EXPIRED;
@@ -193,7 +188,7 @@ static bool was_accepted(struct verifier *v, const struct evidence *e) {
     return same;
 }
 
-static void accepted(struct verifier *v, const struct evidence *e) {
+static void remember_accepted(struct verifier *v, const struct evidence *e) {
     pthread_mutex_lock(&v->tls->lock);
     evidence_free(&v->accepted);
     v->accepted =
@@ -201,12 +196,12 @@ static void accepted(struct verifier *v, const struct evidence *e) {
     pthread_mutex_unlock(&v->tls->lock);
 }
 
-static int verify(void *ctx, grpc_tls_custom_verification_check_request *r,
-                  grpc_tls_on_custom_verification_check_done_cb done, void *done_ctx,
-                  grpc_status_code *ret_status, char **ret_text) {
+static int verify_peer(void *ctx, grpc_tls_custom_verification_check_request *r,
+                       grpc_tls_on_custom_verification_check_done_cb done, void *done_ctx,
+                       grpc_status_code *ret_status, char **ret_text) {
     struct verifier *v = ctx;
     struct qr_link_tls *t = v->tls;
-    char name[QR_CERTIFICATE_TEXT], who[2 * QR_CERTIFICATE_TEXT];
+    char name[QR_CERTIFICATE_TEXT], peer_text[2 * QR_CERTIFICATE_TEXT];
     const char *why = "", *leaf = r->peer_info.peer_cert,
                *chain = r->peer_info.peer_cert_full_chain;
     (void)done;
@@ -222,42 +217,45 @@ static int verify(void *ctx, grpc_tls_custom_verification_check_request *r,
                                                          v->peer_is_server, now.now_s, name, &why);
     *ret_status = fault == QR_PEER_FINE ? GRPC_STATUS_OK : GRPC_STATUS_UNAUTHENTICATED;
     if (fault == QR_PEER_FINE) {
-        if (!again) accepted(v, &now);
+        if (!again) remember_accepted(v, &now);
         qr_count(QR_TLS_ACCEPTED, 1);
         return 1;
     }
-    const char *whose = *name ? name : "a nameless peer",
+    const char *peer_name = *name ? name : "an unnamed peer",
                *target = r->target_name ? r->target_name : "?";
-    if (v->peer_is_server) snprintf(who, sizeof who, "%s, dialled as %s,", whose, target);
-    else snprintf(who, sizeof who, "a connection from %s", whose);
-    refuse(t, reason_of(fault), who, why);
-    *ret_text = gpr_strdup("its certificate was refused");
+    if (v->peer_is_server)
+        snprintf(peer_text, sizeof peer_text, "%s, dialed as %s,", peer_name, target);
+    else snprintf(peer_text, sizeof peer_text, "a connection from %s", peer_name);
+    tls_reject(t, rejection_counter(fault), peer_text, why);
+    *ret_text = gpr_strdup("its certificate was rejected");
     return 1;
 }
 
-/* a verification never waits */
-static void cancel(void *ctx, grpc_tls_custom_verification_check_request *r) {
+/* Verification is synchronous: there is nothing to cancel. */
+static void cancel_verification(void *ctx, grpc_tls_custom_verification_check_request *r) {
     (void)ctx;
     (void)r;
 }
 
-static void destruct(void *ctx) {
+static void destroy_verifier(void *ctx) {
     struct verifier *v = ctx;
     evidence_free(&v->accepted);
-    unref(v->tls);
+    tls_unref(v->tls);
     free(v);
 }
 
 /* ---- credentials ---- */
 
-static grpc_tls_credentials_options *options_of(struct qr_link_tls *t,
-                                                grpc_tls_certificate_provider *files,
-                                                bool peer_is_server) {
+static grpc_tls_credentials_options *new_credential_options(struct qr_link_tls *t,
+                                                            grpc_tls_certificate_provider *files,
+                                                            bool peer_is_server) {
     struct verifier *v = qr_xcalloc(1, sizeof *v);
-    *v = (struct verifier){
-        .base = {.user_data = v, .verify = verify, .cancel = cancel, .destruct = destruct},
-        .tls = t,
-        .peer_is_server = peer_is_server};
+    *v = (struct verifier){.base = {.user_data = v,
+                                    .verify = verify_peer,
+                                    .cancel = cancel_verification,
+                                    .destruct = destroy_verifier},
+                           .tls = t,
+                           .peer_is_server = peer_is_server};
     atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
     grpc_tls_certificate_verifier *verifier =
         grpc_tls_certificate_verifier_external_create(&v->base);
@@ -265,7 +263,7 @@ static grpc_tls_credentials_options *options_of(struct qr_link_tls *t,
     grpc_tls_credentials_options_set_certificate_provider(o, files);
     grpc_tls_credentials_options_watch_identity_key_cert_pairs(o);
     grpc_tls_credentials_options_set_certificate_verifier(o, verifier);
-    /* see above: names are the verifier's */
+    /* The verifier checks identities; host names do not matter. */
     grpc_tls_credentials_options_set_check_call_host(o, 0);
     if (peer_is_server) grpc_tls_credentials_options_set_verify_server_cert(o, 0);
     else
@@ -290,16 +288,16 @@ enum qr_code qr_link_tls_new(const struct qr_link_tls_options *opt, struct qr_li
     atomic_init(&t->refs, 1);
     pthread_mutex_init(&t->lock, NULL);
     link_grpc_log_hook();
-    grpc_set_ssl_roots_override_callback(own_root);
+    grpc_set_ssl_roots_override_callback(provide_root);
     grpc_init();
     const char *pair = link_grpc_certificates_path(certificates);
     grpc_tls_certificate_provider *files =
         grpc_tls_certificate_provider_file_watcher_create(pair, pair, NULL, REFRESH_SECONDS);
-    t->channel = grpc_tls_credentials_create(options_of(t, files, true));
-    t->server = grpc_tls_server_credentials_create(options_of(t, files, false));
+    t->channel = grpc_tls_credentials_create(new_credential_options(t, files, true));
+    t->server = grpc_tls_server_credentials_create(new_credential_options(t, files, false));
     grpc_tls_certificate_provider_release(files);
     pthread_mutex_lock(&current_lock);
-    current = t;
+    current_tls = t;
     pthread_mutex_unlock(&current_lock);
     *ret = t;
     return QR_OK;
@@ -308,7 +306,7 @@ enum qr_code qr_link_tls_new(const struct qr_link_tls_options *opt, struct qr_li
 void qr_link_tls_free(struct qr_link_tls *t) {
     if (!t) return;
     pthread_mutex_lock(&current_lock);
-    if (current == t) current = NULL;
+    if (current_tls == t) current_tls = NULL;
     pthread_mutex_unlock(&current_lock);
     link_grpc_certificates_stop(t->certificates);
     pthread_mutex_lock(&t->lock);
@@ -317,7 +315,7 @@ void qr_link_tls_free(struct qr_link_tls *t) {
     grpc_channel_credentials_release(t->channel);
     grpc_server_credentials_release(t->server);
     grpc_shutdown_blocking();
-    unref(t);
+    tls_unref(t);
 }
 
 const struct qr_certificate_own *qr_link_tls_own(const struct qr_link_tls *t) { return &t->own; }

@@ -1,16 +1,15 @@
-/* link/resolver.h — finds hosts whose names did not exist when they were first asked for, though
- * a cache remembers that (dns.h says how).
+/* link/resolver.h — finds the addresses of hosts whose names did not exist at the first lookup,
+ * despite negative caches (see dns.h).
  *
- * It is asked beside the ordinary resolver, once that has found nothing: each name that is wanted
- * is asked for once in each form, by every name that the search list of /etc/resolv.conf makes of
- * it.
- * A negative answer decides nothing; the first address that comes counts.
- *
- * Threads   one of its own, which sleeps unless something is wanted. All calls from the owner's
- *           thread. found comes from the resolver's.
- * Bounds    QR_RESOLVER_NAMES wanted at once; questions are given 2 s, twice. Freeing waits for
- *           nobody's answer.
- * Errors    none are told: who is not found stays wanted.
+ * Usage     qr_resolver_new; qr_resolver_want after the ordinary resolver has failed; on `found`,
+ *           qr_resolver_find; qr_resolver_drop; qr_resolver_free.
+ * Lookups   Each wanted name is looked up once in each form, with every entry of the search list of
+ *           /etc/resolv.conf. Negative replies are ignored; the first address counts.
+ * Threads   One of its own, which sleeps while no name is wanted. All calls from the owner's
+ *           thread; `found` is called on the resolver's.
+ * Bounds    QR_RESOLVER_NAMES at once; 2 tries of 2 s for each query. Freeing does not wait for
+ *           replies.
+ * Errors    None are reported: a name that is not found stays wanted.
  */
 #ifndef QR_LINK_RESOLVER_H
 #define QR_LINK_RESOLVER_H
@@ -25,25 +24,29 @@ enum { QR_RESOLVER_NAMES = 64 };
 
 struct qr_resolver;
 struct qr_resolver_options {
-    const struct qr_clock *wall; /* borrowed; as all workers have it (dns.h) */
-    /* an address was found just now; calls nothing of the resolver */
+    const struct qr_clock *wall; /* borrowed; all workers use the same form at a time (dns.h) */
+    /* Called when an address was found; must not call the resolver. */
     void (*found)(void *ctx);
     void *ctx;
-    /* "10.0.0.10:53", and the only search domain; NULL: as the system is set */
+    /* server "10.0.0.10:53"; domain: the only search domain. NULL: the system's settings */
     const char *server, *domain;
 };
 
-/* NULL: there is no room for it (memory, descriptors, threads). */
+/* NULL: not enough memory, descriptors or threads. */
 struct qr_resolver *qr_resolver_new(const struct qr_resolver_options *opt);
 void qr_resolver_free(struct qr_resolver *r); /* NULL is fine */
 
-/* Asked for from now on, at once and in each form that comes. Already wanted: nothing happens. One
- * name too many is not asked for. */
+/* Looks a name up, at once and in each later form. No effect when the name is already wanted or
+ * QR_RESOLVER_NAMES are. */
 void qr_resolver_want(struct qr_resolver *r, const char *host);
+/* Stops looking a name up. */
 void qr_resolver_drop(struct qr_resolver *r, const char *host);
 
-/* The address that was found last, when it differs from *seen or was found again in a later form;
- * *seen, from 0 on, says which one the caller has seen. */
+/* Returns the last found address of a host.
+ *
+ * Args:     seen   0 at first; identifies the result that the caller has seen
+ * Returns:  false when there is no result, or none newer than *seen
+ */
 bool qr_resolver_find(struct qr_resolver *r, const char *host, int64_t *seen,
                       char ret[QR_IP_BYTES]);
 

@@ -1,12 +1,14 @@
+/* preflight/estimate.c — the model of estimate.h. Start reading at total_s(). */
 #include "preflight/estimate.h"
 
 #include "exact/integer.h"
 #include "collective/allreduce_schedule.h"
 
-/* bad micro-batches, the sum of their ids, samples, read-outs (train/step.h) */
+/* Integers of a reduction besides sums and derivatives: bad micro-batches, the sum of their ids,
+ * samples, read-outs (train/step.h). */
 enum { VECTOR_HEAD = 18 };
 
-static uint64_t up(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
+static uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
 double qr_estimate_reduce_s(const struct qr_estimate_facts *f, unsigned n, uint64_t n_integers) {
     if (n < 2) return 0;
@@ -20,11 +22,11 @@ double qr_estimate_reduce_s(const struct qr_estimate_facts *f, unsigned n, uint6
     }
 }
 
-/* One reduction over so many samples. */
+/* One step or validation pass over this many samples. */
 static double reduction_s(const struct qr_estimate_facts *f, unsigned n, uint64_t samples,
                           double wave_s, uint64_t n_integers) {
-    uint64_t busiest = up(up(samples, f->micro_batch_size), n);
-    return f->own_s + (double)up(busiest, f->lanes) * wave_s +
+    uint64_t busiest = ceil_div(ceil_div(samples, f->micro_batch_size), n);
+    return f->own_s + (double)ceil_div(busiest, f->lanes) * wave_s +
            qr_estimate_reduce_s(f, n, n_integers + n);
 }
 

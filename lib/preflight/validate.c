@@ -1,3 +1,5 @@
+/* preflight/validate.c — the checks of `qring validate`; validate_report.c prints the result. Start
+ * reading at qr_validate(). */
 #include "preflight/validate.h"
 
 #include <string.h>
@@ -17,40 +19,41 @@
 #include "worker/tls.h"
 
 static const int64_t resolve_within_ns = 10 * QR_SECOND, measure_for_ns = QR_SECOND / 5;
-static const double run_at_most_s = 2;         /* of what is timed, by the yardstick */
+static const double run_at_most_s = 2;         /* maximum expected time of a timed run */
 static const double assumed_bytes_per_s = 1e9; /* 8 Gbit/s between pods */
 
-static void found(struct qr_validation *v, const struct qr_err *err) {
+static void add_finding(struct qr_validation *v, const struct qr_err *err) {
     if (v->n_findings == sizeof v->findings / sizeof *v->findings) return;
     v->findings[v->n_findings++] = (struct qr_finding){err->code, qr_xstrdup(err->msg)};
 }
 
 /* ---- the ring ---- */
 
-static void say_missing(struct qr_validation *v, const struct qr_peer_name *p, const char *host) {
+static void report_missing_name(struct qr_validation *v, const struct qr_peer_name *p,
+                                const char *host) {
     struct qr_err err;
     switch (p->code) {
     case QR_NOT_FOUND:
         qr_fail(&err, p->code,
-                "peer %s: there is no address for the name %s here; a pod's name exists once its "
-                "pod does, so check from inside the cluster, and "
-                "the spelling",
+                "peer %s: the name %s has no address here; a pod's name exists once its pod does, "
+                "so check the spelling, and validate inside the cluster",
                 p->peer, host);
         break;
     case QR_DEADLINE_EXCEEDED:
         qr_fail(&err, p->code,
-                "peer %s: no answer about the name %s within 10 s; is the DNS server reachable?",
+                "peer %s: no reply for the name %s within 10 s; check that the DNS server is "
+                "reachable",
                 p->peer, host);
         break;
     default:
         qr_fail(&err, p->code,
-                "peer %s: the name %s cannot be looked up now; is the DNS server reachable?",
+                "peer %s: cannot look up the name %s now; check that the DNS server is reachable",
                 p->peer, host);
     }
-    found(v, &err);
+    add_finding(v, &err);
 }
 
-static void resolve(struct qr_validation *v) {
+static void resolve_peers(struct qr_validation *v) {
     const struct qr_identity *id = &v->identity;
     size_t n = id->n_peers;
     char **hosts = qr_xcalloc(n + 1, sizeof *hosts),
@@ -66,7 +69,7 @@ static void resolve(struct qr_validation *v) {
         struct qr_peer_name *p = &v->names[v->n_names++];
         *p = (struct qr_peer_name){qr_xstrdup(id->peers[i]), addresses[i], codes[i],
                                    id->count_known || id->named[i]};
-        if (p->must && p->code != QR_OK) say_missing(v, p, hosts[i]);
+        if (p->required && p->code != QR_OK) report_missing_name(v, p, hosts[i]);
         free(hosts[i]);
     }
     free(hosts);
@@ -74,33 +77,32 @@ static void resolve(struct qr_validation *v) {
     free(codes);
 }
 
-static void check_ring(struct qr_validation *v, char *const *environment) {
+static void validate_ring(struct qr_validation *v, char *const *environment) {
     struct qr_certificate_own own;
     struct qr_err err;
     bool local;
     if (qr_ring_identity(&v->settings, environment, &v->identity, &err) != QR_OK) {
-        found(v, &err);
+        add_finding(v, &err);
         return;
     }
     v->has_identity = true;
     if (v->identity.n_peers && qr_ring_network(&v->settings, &v->identity, &local, &err) != QR_OK)
-        found(v, &err);
+        add_finding(v, &err);
     else if (v->identity.n_peers && qr_tls_given(&v->settings) &&
              qr_tls_check(&v->settings, &own, &err) != QR_OK)
-        found(v, &err);
-    resolve(v);
+        add_finding(v, &err);
+    resolve_peers(v);
 }
 
-/* ---- where results go ---- */
+/* ---- results ---- */
 
-/* The folders above a path that are not there yet, nearest to the root first: what a check
- * may make. */
+/* The missing parent folders of a path, nearest to the root first: a check may create them. */
 struct folders {
     char *path[64];
     size_t n;
 };
 
-static void note_missing(struct folders *f, const char *path) {
+static void note_missing_folders(struct folders *f, const char *path) {
     for (size_t i = 1; path[0] && f->n < sizeof f->path / sizeof *f->path; i++) {
         if (path[i] != '/' && path[i]) continue;
         char *part = qr_xstrndup(path, i);
@@ -118,65 +120,66 @@ static void note_parent(struct folders *f, const char *url) {
     char *slash = strrchr(name, '/');
     if (slash && slash != name) {
         *slash = 0;
-        note_missing(f, name);
+        note_missing_folders(f, name);
     }
     free(name);
 }
 
-static void take_away(struct folders *f) {
+static void remove_folders(struct folders *f) {
     while (f->n) {
-        rmdir(f->path[--f->n]); /* only what is empty goes */
+        rmdir(f->path[--f->n]); /* fails for folders that are not empty */
         free(f->path[f->n]);
     }
 }
 
-static void check_outputs(struct qr_validation *v, const struct qr_log *log) {
+static void validate_outputs(struct qr_validation *v, const struct qr_log *log) {
     struct qr_outputs outputs;
     struct folders made = {0};
     struct qr_err err;
     const struct qr_outputs_options where = qr_results_where(&v->settings, log);
     qr_outputs_init(&outputs, &where, v->job->name);
-    if (!strstr(outputs.dir, "://")) note_missing(&made, outputs.dir);
-    if (outputs.logdir && !strstr(outputs.logdir, "://")) note_missing(&made, outputs.logdir);
+    if (!strstr(outputs.dir, "://")) note_missing_folders(&made, outputs.dir);
+    if (outputs.logdir && !strstr(outputs.logdir, "://"))
+        note_missing_folders(&made, outputs.logdir);
     note_parent(&made, outputs.weights_url);
     v->outputs_good = true;
     bool folders_good = qr_outputs_check_folders(&outputs, &err) == QR_OK;
     if (!folders_good) {
         v->outputs_good = false;
-        found(v, &err);
+        add_finding(v, &err);
     }
     if ((folders_good || v->settings.weights || v->settings.weights_gcs_bucket) &&
         qr_outputs_check_weights(&outputs, &err) != QR_OK) {
         v->outputs_good = false;
-        found(v, &err);
+        add_finding(v, &err);
     }
     if (outputs.checkpoints_url) note_parent(&made, outputs.checkpoints_url);
     if (v->outputs_good && qr_outputs_check_checkpoints(&outputs, &err) != QR_OK) {
         v->outputs_good = false;
-        found(v, &err);
+        add_finding(v, &err);
     }
     if (v->outputs_good && outputs.checkpoints_url)
         v->checkpoints_url = qr_xstrdup(outputs.checkpoints_url);
     if (outputs.logdir_url && qr_outputs_check_logdir(&outputs, &err) != QR_OK) {
         v->outputs_good = false;
-        found(v, &err);
+        add_finding(v, &err);
     }
     if (v->outputs_good && qr_outputs_lock(&outputs, v->job->name,
                                            v->has_identity ? &v->identity : NULL, &err) != QR_OK) {
         v->outputs_good = false;
-        found(v, &err);
+        add_finding(v, &err);
     }
     v->out = qr_xstrdup(outputs.dir);
     if (outputs.logdir)
         v->logdir = qr_xstrdup(outputs.logdir_url ? outputs.logdir_url : outputs.logdir);
     v->weights_url = qr_xstrdup(outputs.weights_url);
-    (void)qr_outputs_fini(&outputs); /* nothing was uploaded, nothing hangs */
-    take_away(&made);
+    (void)qr_outputs_fini(&outputs); /* nothing was uploaded, so it cannot fail */
+    remove_folders(&made);
 }
 
-/* What an earlier run left there may stop this one: another job's checkpoints, damaged ones, ones
+/* Checkpoints of an earlier run may stop this one: those of another job, damaged ones, or ones
  * beyond these epochs. */
-static void check_checkpoints(struct qr_validation *v) {
+static void validate_checkpoints(struct qr_validation *v) {
     uint64_t epochs = v->settings.epochs > 0 ? (uint64_t)v->settings.epochs : v->job->train.epochs;
     struct qr_resume_point start;
     struct qr_err err;
@@ -185,7 +188,7 @@ static void check_checkpoints(struct qr_validation *v) {
         qr_run_checkpoints_load(v->checkpoints_url, v->out, &v->load, epochs, &start, &err);
     if (code == QR_OK)
         code = qr_run_checkpoints_check_epochs(v->checkpoints_url, &v->load, epochs, &start, &err);
-    if (code != QR_OK) found(v, &err);
+    if (code != QR_OK) add_finding(v, &err);
     qr_resume_point_fini(&start);
 }
 
@@ -197,7 +200,7 @@ struct measurement {
     struct qr_step_work work;
 };
 
-/* The fastest of several: what this machine does when nobody else wants it. */
+/* The fastest of several runs: the speed of an otherwise idle machine. */
 static double fastest_s(struct measurement *m, const qr_fixed **ret_vector) {
     int64_t began_ns = qr_now_ns(&qr_clock_monotonic), best_ns = INT64_MAX;
     struct qr_coverage coverage;
@@ -211,7 +214,7 @@ static double fastest_s(struct measurement *m, const qr_fixed **ret_vector) {
     return (double)best_ns / 1e9;
 }
 
-/* What each worker does besides its micro-batches: numbers for the state, the update. */
+/* The time of a worker's step besides its micro-batches: state preparation and update. */
 static double own_s(struct qr_validation *v, struct qr_stepper *stepper, const double *gradient) {
     const struct qr_model *m = v->load.model;
     size_t n = qr_model_n_params(m), n_tensors = qr_model_n_tensors(m);
@@ -242,15 +245,15 @@ static double own_s(struct qr_validation *v, struct qr_stepper *stepper, const d
     return (double)best_ns / 1e9;
 }
 
-/* How a wave is timed: samples to run; their time * scale, or wave_s itself, is a wave's. */
+/* How to time a wave: run `samples` and multiply their time by scale, or (ESTIMATED) use wave_s. */
 struct timing {
     enum qr_timing kind;
     uint64_t samples;
     double scale, wave_s;
 };
 
-/* Seconds of one sample's gradient in all quantum layers, with full lanes, in the order that each
- * head wants. */
+/* Seconds of one sample's gradient in all quantum layers, with full lanes, in the order that the
+ * layers need. */
 static enum qr_code sample_s(const struct qr_validation *v, double *ret, struct qr_err *err) {
     const struct qr_model *m = v->load.model;
     *ret = 0;
@@ -285,9 +288,9 @@ static enum qr_code choose_timing(const struct qr_validation *v, struct timing *
     if (first == qr_model_n_layers(l->model)) return QR_OK;
     enum qr_code code = sample_s(v, &one_s, err);
     if (code != QR_OK) return code;
-    one_s /= (double)l->n_threads / v->facts.lanes; /* threads that each has */
+    one_s /= (double)l->n_threads / v->facts.lanes; /* threads per micro-batch */
     if (size > batch) size = batch;
-    /* one of them takes as long as so many */
+    /* One sample takes as long as this many together. */
     uint64_t together = qr_sim_micro_batch_size(qr_model_layer(l->model, first).plan, batch);
     part = size < together ? size : together;
     if (one_s * (double)size <= run_at_most_s) return QR_OK;
@@ -311,7 +314,7 @@ static enum qr_code run_waves(struct qr_validation *v, struct measurement *m,
     return QR_OK;
 }
 
-static enum qr_code measure(struct qr_validation *v, struct qr_err *err) {
+static enum qr_code measure_times(struct qr_validation *v, struct qr_err *err) {
     const struct qr_workload *l = &v->load;
     struct qr_estimate_facts *f = &v->facts;
     struct qr_pool *pool = qr_pool_new(l->n_threads);
@@ -336,7 +339,7 @@ static enum qr_code measure(struct qr_validation *v, struct qr_err *err) {
         else qr_stepper_prepare(m.stepper, l->initial);
         if (t.kind == QR_TIMING_ESTIMATED) {
             f->train_wave_s = t.wave_s;
-            /* a gradient costs about three simulations (sim/sim.h) */
+            /* A gradient costs about three simulations (sim/sim.h). */
             f->validate_wave_s = t.wave_s / 3;
         } else code = run_waves(v, &m, &t, err);
         if (code == QR_OK) f->own_s = own_s(v, m.stepper, zero);
@@ -348,7 +351,7 @@ static enum qr_code measure(struct qr_validation *v, struct qr_err *err) {
     return code;
 }
 
-static void estimate(struct qr_validation *v, int64_t message_ns) {
+static void estimate_run(struct qr_validation *v, int64_t message_ns) {
     const struct qr_workload *l = &v->load;
     struct qr_err err;
     v->epochs = v->settings.epochs > 0 ? (uint64_t)v->settings.epochs : v->job->train.epochs;
@@ -367,8 +370,8 @@ static void estimate(struct qr_validation *v, int64_t message_ns) {
         .bytes_per_s = assumed_bytes_per_s,
         .allreduce = qr_ring_allreduce(&v->settings),
     };
-    if (measure(v, &err) != QR_OK) {
-        found(v, &err);
+    if (measure_times(v, &err) != QR_OK) {
+        add_finding(v, &err);
         return;
     }
     v->max_workers = (unsigned)v->settings.max_workers;
@@ -382,7 +385,7 @@ static bool in_hdf5(const char *url) {
     return url && qr_weights_format_of(url, &format, NULL) == QR_OK && format == QR_WEIGHTS_H5;
 }
 
-static void weigh(struct qr_validation *v) {
+static void estimate_memory(struct qr_validation *v) {
     const struct qr_memory_process process = {
         .workers = v->has_identity && v->identity.n_peers ? (unsigned)v->identity.n_peers : 1,
         .tls = qr_tls_given(&v->settings),
@@ -407,7 +410,7 @@ static bool read_job(struct qr_validation *v, char *const *environment, const st
     }
     if (code == QR_OK) code = qr_settings_load_job(&v->settings, &v->job, &err);
     if (code == QR_OK) code = qr_settings_check(&v->settings, &err);
-    if (code != QR_OK) found(v, &err);
+    if (code != QR_OK) add_finding(v, &err);
     return code == QR_OK;
 }
 
@@ -418,11 +421,12 @@ static void log_warnings(const struct qr_validation *v, const struct qr_log *log
     qr_job_warnings_fini(&warnings);
 }
 
-/* What training does not read: its inputs, since labels are for who evaluates it. */
-static void check_channels(struct qr_validation *v) {
+/* Checks the channels that training does not read: their inputs only, since labels matter only for
+ * an evaluation. */
+static void validate_channels(struct qr_validation *v) {
     struct qr_data_options *d = &v->job->data;
     const struct qr_data_names names = qr_dataset_data_names(&v->load.data);
-    if (v->has_load) d->inputs = &names.inputs; /* as of the weights that training will write */
+    if (v->has_load) d->inputs = &names.inputs; /* names that training will store with weights */
     for (size_t i = 0; i < d->n_channels; i++) {
         const char *name = d->channels[i].name;
         if (strcmp(name, "train") == 0 || strcmp(name, "validation") == 0) continue;
@@ -431,7 +435,7 @@ static void check_channels(struct qr_validation *v) {
         struct qr_dataset data = {0};
         struct qr_err err;
         if (qr_job_samples(v->job, &samples, &data, &err) != QR_OK) {
-            found(v, &err);
+            add_finding(v, &err);
             continue;
         }
         v->channels = qr_xreallocarray(v->channels, v->n_channels + 1, sizeof *v->channels);
@@ -442,15 +446,16 @@ static void check_channels(struct qr_validation *v) {
     d->inputs = NULL;
 }
 
-/* Every trial is a job; where the data are not known, validation samples are believed in. */
-static void check_sweep(struct qr_validation *v) {
+/* Checks every trial, each of which is a job. When the data could not be read, assumes validation
+ * samples. */
+static void validate_sweep(struct qr_validation *v) {
     const struct qr_dataset *d = &v->load.data;
     const char *metric;
     bool maximize;
     struct qr_err err;
     if (v->job->sweep && qr_job_check_trials(v->job, !v->has_load || d->n_samples > d->n_train,
                                              &metric, &maximize, &err) != QR_OK)
-        found(v, &err);
+        add_finding(v, &err);
 }
 
 enum qr_code qr_validate(int argc, char *const *argv, char *const *environment, int64_t message_ns,
@@ -465,23 +470,23 @@ enum qr_code qr_validate(int argc, char *const *argv, char *const *environment, 
         return code;
     }
     if (!v.settings.help && read_job(&v, environment, log)) {
-        check_ring(&v, environment);
-        check_outputs(&v, log);
+        validate_ring(&v, environment);
+        validate_outputs(&v, log);
         unsigned n_threads = v.settings.threads > 0 ? (unsigned)v.settings.threads : 0;
         code = v.has_identity && v.identity.role == QR_ROLE_PS
                    ? qr_workload_load_idle(v.job, v.settings.isa, n_threads, &v.load, &why)
                    : qr_workload_load(v.job, v.settings.isa, n_threads, &v.load, &why);
         v.has_load = code == QR_OK;
         log_warnings(&v, log);
-        if (v.has_load) weigh(&v);
-        check_sweep(&v);
-        check_channels(&v);
+        if (v.has_load) estimate_memory(&v);
+        validate_sweep(&v);
+        validate_channels(&v);
         if (code == QR_OK) code = qr_workload_check_training(&v.load, &why);
         if (code == QR_OK && v.has_identity && v.identity.role == QR_ROLE_EVALUATOR)
             code = qr_workload_check_validation(&v.load, &why);
-        if (code == QR_OK) check_checkpoints(&v);
-        if (code != QR_OK) found(&v, &why);
-        else estimate(&v, message_ns);
+        if (code == QR_OK) validate_checkpoints(&v);
+        if (code != QR_OK) add_finding(&v, &why);
+        else estimate_run(&v, message_ns);
     }
     *ret = v;
     return QR_OK;

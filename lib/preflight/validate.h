@@ -1,14 +1,16 @@
-/* preflight/validate.h — everything a run would need, tried before anything is spent: what `qring
- * validate` says.
+/* preflight/validate.h — checks everything that a run needs before it starts, for `qring validate`.
  *
- * What      settings and job as a worker reads them; its ring and every name in it; data,
- *           model, memory; folders and buckets; one wave of micro-batches timed here (enum
- *           qr_timing), and from it seconds, pod-hours and the number of workers that pays
- *           off (preflight/estimate.h).
- * Bounds    names 10 s together; the measurement some seconds, however large the circuit; stores as
- *           long as they take.
- * Leaves    nothing: folders that the checks made are taken away, nothing is trained or uploaded.
- * Ownership a validation owns what is in it; qr_validation_fini.
+ * Usage     qr_validate; qr_validation_text or qr_validation_json; qr_validation_exit_code;
+ *           qr_validation_fini.
+ * Checks    settings and job as a worker reads them; its ring and all peer names; data, model,
+ *           memory; folders and buckets; one wave of micro-batches timed here (enum qr_timing), and
+ *           from it seconds, pod-hours and the recommended number of workers
+ *           (preflight/estimate.h).
+ * Bounds    names 10 s in total; the measurement some seconds, for a circuit of any size; stores
+ *           their own timeouts.
+ * Effects   none: folders that the checks created are removed, nothing is trained or uploaded.
+ * Ownership a validation owns its contents.
+ * Threads   one.
  */
 #ifndef QR_PREFLIGHT_VALIDATE_H
 #define QR_PREFLIGHT_VALIDATE_H
@@ -17,33 +19,35 @@
 #include "preflight/estimate.h"
 #include "worker/ring.h"
 
+/* A problem that would stop the run. */
 struct qr_finding {
     enum qr_code code;
     char *sentence;
 };
-/* address NULL: not found; must: not only a candidate */
+/* address NULL: not found; required: a peer of the ring, not only a candidate */
 struct qr_peer_name {
     char *peer, *address;
     enum qr_code code;
-    bool must;
+    bool required;
 };
 
-/* Where the seconds of a wave of micro-batches come from. MEASURED: it was run. SCALED: a wave
- * would take over two seconds; one sample of a micro-batch was run. ESTIMATED: so would that; the
- * operations of a gradient (sim/sim.h) at the rate of a 16-qubit circuit with the same kernels and
- * engine, which was run. Memory decides for large states: expect a factor of 2 either way. */
+/* The source of the time of a wave of micro-batches. MEASURED: the wave was run. SCALED: a wave
+ * would take over 2 s; a part of a micro-batch was run and scaled. ESTIMATED: a part would also
+ * take over 2 s; the operations of a gradient (sim/sim.h) divided by the measured rate of a
+ * 16-qubit circuit with the same kernels and engine. Large states are bound by memory: expect a
+ * factor of 2 either way. */
 enum qr_timing { QR_TIMING_NONE, QR_TIMING_MEASURED, QR_TIMING_SCALED, QR_TIMING_ESTIMATED };
 
-/* A channel that only evaluation or prediction reads. name: the job's. */
+/* A channel that only evaluation or prediction reads. name: borrowed from the job. */
 struct qr_channel_samples {
     const char *name;
     size_t n_samples;
 };
 struct qr_validation {
     struct qr_settings settings;
-    struct qr_job *job; /* NULL: could not be read */
+    struct qr_job *job; /* NULL: it could not be read */
     bool has_identity, has_load;
-    enum qr_timing timing; /* NONE: could not be said */
+    enum qr_timing timing; /* NONE: not known */
     struct qr_identity identity;
     size_t n_names;
     struct qr_peer_name *names;
@@ -52,27 +56,31 @@ struct qr_validation {
     struct qr_channel_samples *channels;
     struct qr_memory_estimate memory; /* of this worker */
     uint64_t epochs;
-    char *out, *weights_url, *logdir; /* as a worker would take them; NULL: not known */
-    char *checkpoints_url;            /* NULL: no checkpoints, or their place cannot be used */
+    char *out, *weights_url, *logdir; /* as a worker would use them; NULL: not known */
+    char *checkpoints_url;            /* NULL: no checkpoints, or their location is unusable */
     bool outputs_good;
     struct qr_estimate_facts facts;
     unsigned best, max_workers;
-    double price; /* of a CPU and hour; negative: not asked for */
+    double price; /* per CPU-hour; negative: no costs wanted */
     size_t n_findings;
     struct qr_finding findings[16];
 };
 
-/* argv as qringd's (argv[0] is skipped). message_ns: assumed between two pods. price: as in
- * the struct. INVALID_ARGUMENT only for a command line that cannot be read; everything else is
- * a finding. */
+/* Runs all checks.
+ *
+ * Args:     argv         as for qringd; argv[0] is skipped
+ *           message_ns   assumed latency of a message between two pods
+ *           price        per CPU-hour; negative: no costs wanted
+ * Errors:   INVALID_ARGUMENT (malformed command line); every other problem is a finding
+ */
 QR_MUST_CHECK enum qr_code qr_validate(int argc, char *const *argv, char *const *environment,
                                        int64_t message_ns, double price, const struct qr_log *log,
                                        struct qr_validation *ret, struct qr_err *err);
 void qr_validation_fini(struct qr_validation *v);
-/* 0; 138 when all that was found is temporary; else 2. */
+/* 0: no findings; 138: all findings are temporary; else 2. */
 int qr_validation_exit_code(const struct qr_validation *v);
 
-/* For people; for programs: one object with every key always, null where a thing is not known. */
+/* Append a report as text, or as one JSON object that always has every key (null: not known). */
 void qr_validation_text(const struct qr_validation *v, struct qr_buf *ret);
 void qr_validation_json(const struct qr_validation *v, struct qr_buf *ret);
 

@@ -1,4 +1,5 @@
-/* What the kinds of buckets have in common: their URLs, and what is read from the environment. */
+/* store/bucket_url.c — URLs, environment variables and timeouts that the remote stores share. Start
+ * reading at qr_bucket_url(). */
 #include <string.h>
 
 #include "base/mem.h"
@@ -17,7 +18,7 @@ bool qr_bucket_switch(char *const *environment, const char *name) {
     return on;
 }
 
-static void say(void *log, const char *sentence) {
+static void log_notice(void *log, const char *sentence) {
     qr_warn((const struct qr_log *)log, "store", "%s", sentence);
 }
 
@@ -27,7 +28,7 @@ struct qr_web_waits qr_bucket_waits(bool (*stopping)(void), const struct qr_log 
                                  .wall = &qr_clock_wall,
                                  .sleep = qr_sleep_ns,
                                  .stopping = stopping,
-                                 .notice = say,
+                                 .notice = log_notice,
                                  .notice_ctx = (void *)(uintptr_t)log};
 }
 

@@ -1,3 +1,5 @@
+/* store/gcs_auth.c — OAuth tokens for Cloud Storage: service account, gcloud login, workload
+ * identity federation, metadata server. Start reading at qr_gcs_auth_header(). */
 #include <openssl/bio.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
@@ -9,8 +11,8 @@
 #include "store/gcs_impl.h"
 
 enum { MAX_FILE_BYTES = 1 << 20, MAX_TOKEN_BYTES = 64 << 10, TOKEN_TIMEOUT_MS = 10000 };
-static const int64_t early_ns = 225 * QR_SECOND; /* a token is renewed when it has less left */
-/* a pod's metadata server may come later than the pod */
+static const int64_t early_ns = 225 * QR_SECOND; /* a token with less time left is renewed */
+/* The metadata server of a pod may start later than the pod. */
 static const int64_t patience_ns = 30 * QR_SECOND;
 static const char storage_scope[] = "https://www.googleapis.com/auth/devstorage.read_write";
 static const char cloud_scope[] = "https://www.googleapis.com/auth/cloud-platform";
@@ -25,7 +27,7 @@ struct qr_gcs_auth {
     struct qr_json *file;
     char *header; /* "Authorization: Bearer …" */
     int64_t expires_ns, began_ns;
-    bool there; /* a metadata server has answered, if only that it cannot */
+    bool there; /* a metadata server has replied, even with an error */
 };
 
 struct qr_gcs_auth *qr_gcs_auth_new(const struct qr_gcs_options *opt, struct qr_web *http) {
@@ -50,16 +52,17 @@ void qr_gcs_auth_free(struct qr_gcs_auth *a) {
 
 /* ---- the credentials file ---- */
 
-static enum qr_code text_of(const struct qr_gcs_auth *a, const char *key, const char **ret,
-                            struct qr_err *err) {
+static enum qr_code credentials_text(const struct qr_gcs_auth *a, const char *key, const char **ret,
+                                     struct qr_err *err) {
     if (qr_json_string(qr_json_get(a->file, key), key, ret, NULL) == QR_OK) return QR_OK;
-    /* what it is instead may be a secret */
-    return qr_fail(err, QR_INVALID_ARGUMENT, "credentials %s: %s is missing or no text", a->path,
-                   key);
+    /* The message does not quote the value: it may be a secret. */
+    return qr_fail(err, QR_INVALID_ARGUMENT, "credentials %s: %s is missing or not a string",
+                   a->path, key);
 }
 
-/* A file from elsewhere must not send our keys anywhere but to Google, or to this machine. */
-static bool trusted(const char *url) {
+/* A credentials file of unknown origin must not send keys to hosts other than Google's or this
+ * machine. */
+static bool gcs_is_trusted_url(const char *url) {
     static const char *const here[] = {"http://127.0.0.1", "http://localhost", "http://[::1]"};
     for (size_t i = 0; i < sizeof here / sizeof *here; i++) {
         size_t n = strlen(here[i]);
@@ -67,7 +70,7 @@ static bool trusted(const char *url) {
             return !strchr(url, '@');
     }
     if (strncmp(url, "https://", 8) != 0) return false;
-    /* in files of before 2018 */
+    /* In files from before 2018. */
     if (strncmp(url, "https://accounts.google.com/", 28) == 0) return true;
     size_t n = strcspn(url + 8, "/?#");
     static const char suffix[] = ".googleapis.com";
@@ -76,20 +79,20 @@ static bool trusted(const char *url) {
            !memchr(url + 8, '@', n) && !memchr(url + 8, '\\', n);
 }
 
-static enum qr_code url_of(const struct qr_gcs_auth *a, const char *key, const char *standard,
-                           const char **ret, struct qr_err *err) {
+static enum qr_code credentials_url(const struct qr_gcs_auth *a, const char *key,
+                                    const char *standard, const char **ret, struct qr_err *err) {
     *ret = standard;
     if (!qr_json_get(a->file, key) && standard) return QR_OK;
-    enum qr_code code = text_of(a, key, ret, err);
-    if (code == QR_OK && !trusted(*ret))
+    enum qr_code code = credentials_text(a, key, ret, err);
+    if (code == QR_OK && !gcs_is_trusted_url(*ret))
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "credentials %s: %s is not an https address below googleapis.com; secrets "
-                       "are sent nowhere else",
+                       "are sent to no other host",
                        a->path, key);
     return code;
 }
 
-static enum qr_code read_file(struct qr_gcs_auth *a, const char *path, struct qr_err *err) {
+static enum qr_code read_credentials(struct qr_gcs_auth *a, const char *path, struct qr_err *err) {
     static const struct {
         const char *type;
         enum source source;
@@ -103,57 +106,57 @@ static enum qr_code read_file(struct qr_gcs_auth *a, const char *path, struct qr
     if (code == QR_OK) code = qr_json_parse(qr_buf_view(&text), what, &a->file, err);
     if (text.p) OPENSSL_cleanse(text.p, text.n);
     qr_buf_free(&text);
-    if (code != QR_OK) return qr_wrap(err, "Cloud Storage credentials");
+    if (code != QR_OK) return qr_wrap(err, "cannot read Cloud Storage credentials");
     a->path = qr_xstrdup(path);
-    if ((code = text_of(a, "type", &type, err)) != QR_OK) return code;
+    if ((code = credentials_text(a, "type", &type, err)) != QR_OK) return code;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(types[i].type, type) == 0) return a->source = types[i].source, QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT,
-                   "credentials %s: type '%.40s' is none of service_account, authorized_user, "
-                   "external_account",
+                   "credentials %s: type '%.40s' is not supported; use service_account, "
+                   "authorized_user or external_account",
                    path, type);
 }
 
-static enum qr_code decide(struct qr_gcs_auth *a, struct qr_err *err) {
+static enum qr_code gcs_choose_source(struct qr_gcs_auth *a, struct qr_err *err) {
     const struct qr_gcs_options *o = a->opt;
     if (o->emulator_host && *o->emulator_host) {
         a->source = o->metadata_host && *o->metadata_host ? METADATA : NONE;
         return QR_OK;
     }
-    if (o->credentials && *o->credentials) return read_file(a, o->credentials, err);
+    if (o->credentials && *o->credentials) return read_credentials(a, o->credentials, err);
     if (o->gcloud_dir && *o->gcloud_dir) {
         qr_auto(qr_free_p) char *path =
             qr_path_join(o->gcloud_dir, "application_default_credentials.json");
-        if (qr_file_exists(path)) return read_file(a, path, err);
+        if (qr_file_exists(path)) return read_credentials(a, path, err);
     }
     if (o->no_metadata && !(o->metadata_host && *o->metadata_host))
         return qr_fail(
             err, QR_UNAUTHENTICATED,
             "no credentials for Cloud Storage: GOOGLE_APPLICATION_CREDENTIALS names no file, "
             "gcloud has none (gcloud auth "
-            "application-default login), and NO_GCE_CHECK forbids to ask the metadata server");
+            "application-default login), and NO_GCE_CHECK disables the metadata server");
     a->source = METADATA;
     return QR_OK;
 }
 
 /* ---- token replies ---- */
 
-static void keep(struct qr_gcs_auth *a, const char *token, int64_t seconds) {
+static void auth_keep_token(struct qr_gcs_auth *a, const char *token, int64_t seconds) {
     qr_gcs_auth_drop(a);
     a->header = qr_xasprintf("Authorization: Bearer %s", token);
     a->expires_ns = qr_now_ns(a->opt->waits.clock) + seconds * QR_SECOND;
 }
 
-static bool is_token(const char *t) {
+static bool gcs_is_token(const char *t) {
     for (const char *c = t; *c; c++)
         if (*c <= ' ' || *c > '~') return false;
     return *t != 0;
 }
 
-/* what: where the reply came from. Of a refusal only the two fields that OAuth has for people
- * are shown. */
-static enum qr_code read_token(struct qr_gcs_auth *a, const char *what, const char *key,
-                               const struct qr_web_reply *r, struct qr_err *err) {
+/* what: name of the server, for messages. Of a rejection, the message quotes only the two fields
+ * that OAuth defines for display. */
+static enum qr_code gcs_read_token(struct qr_gcs_auth *a, const char *what, const char *key,
+                                   const struct qr_web_reply *r, struct qr_err *err) {
     struct qr_json *root = NULL;
     const char *token = NULL, *reason = "", *description = "";
     int64_t seconds = 3600;
@@ -165,31 +168,31 @@ static enum qr_code read_token(struct qr_gcs_auth *a, const char *what, const ch
         if (code != QR_OK ||
             qr_json_string(qr_json_get(root, "error_description"), "", &description, NULL) != QR_OK)
             description = "";
-        /* RFC 6749 5.2: a refusal says why, in JSON */
+        /* RFC 6749, 5.2: a rejection has its reason in JSON. */
         bool cut = code != QR_OK && (r->status == 400 || r->status == 401);
         bool again =
             cut || qr_web_retryable(r->status) || strcmp(reason, "internal_failure") == 0 ||
             strcmp(reason, "server_error") == 0 || strcmp(reason, "temporarily_unavailable") == 0;
-        code = qr_fail(err, again ? QR_UNAVAILABLE : QR_UNAUTHENTICATED,
-                       "%s gives no token: %d, %.80s%s%.200s%s", what, r->status, reason,
-                       *description ? ": " : "", description,
-                       again ? "" : "; are the credentials still valid?");
+        code =
+            qr_fail(err, again ? QR_UNAVAILABLE : QR_UNAUTHENTICATED,
+                    "%s returned no token: %d, %.80s%s%.200s%s", what, r->status, reason,
+                    *description ? ": " : "", description, again ? "" : "; check the credentials");
     } else if (code != QR_OK ||
                qr_json_string(qr_json_get(root, key), key, &token, NULL) != QR_OK ||
-               !is_token(token)) {
-        code = qr_fail(err, QR_UNAVAILABLE, "%s answers 200 without a token", what);
+               !gcs_is_token(token)) {
+        code = qr_fail(err, QR_UNAVAILABLE, "%s returned 200 without a token", what);
     } else {
         const struct qr_json *e = qr_json_get(root, "expires_in");
         if (e && qr_json_i64(e, "expires_in", 0, 1 << 24, &seconds, NULL) != QR_OK) seconds = 3600;
-        keep(a, token, seconds);
+        auth_keep_token(a, token, seconds);
     }
     qr_json_free(root);
     return code;
 }
 
-static enum qr_code post(struct qr_gcs_auth *a, const char *url, const char *type,
-                         const char *extra, struct qr_bytes body, const char *what, const char *key,
-                         struct qr_err *err) {
+static enum qr_code post_token_request(struct qr_gcs_auth *a, const char *url, const char *type,
+                                       const char *extra, struct qr_bytes body, const char *what,
+                                       const char *key, struct qr_err *err) {
     struct qr_web_request req = {.method = "POST",
                                  .url = url,
                                  .headers = {type, extra},
@@ -200,7 +203,7 @@ static enum qr_code post(struct qr_gcs_auth *a, const char *url, const char *typ
                                  .timeout_ms = TOKEN_TIMEOUT_MS};
     struct qr_web_reply reply = {0};
     enum qr_code code = a->http->send(a->http, &req, &reply, err);
-    if (code == QR_OK) code = read_token(a, what, key, &reply, err);
+    if (code == QR_OK) code = gcs_read_token(a, what, key, &reply, err);
     if (reply.body.p) OPENSSL_cleanse(reply.body.p, reply.body.n);
     qr_web_reply_fini(&reply);
     return code;
@@ -208,14 +211,14 @@ static enum qr_code post(struct qr_gcs_auth *a, const char *url, const char *typ
 
 static const char form[] = "Content-Type: application/x-www-form-urlencoded";
 
-static void field(struct qr_buf *b, const char *name, const char *value) {
+static void gcs_put_field(struct qr_buf *b, const char *name, const char *value) {
     qr_buf_printf(b, "%s%s=", b->n ? "&" : "", name);
     qr_web_escape(b, value);
 }
 
 /* ---- metadata server ---- */
 
-static enum qr_code from_metadata(struct qr_gcs_auth *a, struct qr_err *err) {
+static enum qr_code gcs_fetch_metadata(struct qr_gcs_auth *a, struct qr_err *err) {
     const char *host = a->opt->metadata_host && *a->opt->metadata_host ? a->opt->metadata_host
                                                                        : "metadata.google.internal";
     if (strncmp(host, "http://", 7) == 0) host += 7;
@@ -234,9 +237,9 @@ static enum qr_code from_metadata(struct qr_gcs_auth *a, struct qr_err *err) {
     enum qr_code code = a->http->send(a->http, &req, &reply, err);
     a->there |= reply.from_metadata;
     if (code == QR_OK && reply.status == 200 && !reply.from_metadata)
-        code = qr_fail(err, QR_UNAVAILABLE, "%s answers, but is no metadata server", host);
+        code = qr_fail(err, QR_UNAVAILABLE, "%s is not a metadata server", host);
     else if (code == QR_OK)
-        code = read_token(a, "the metadata server", "access_token", &reply, err);
+        code = gcs_read_token(a, "the metadata server", "access_token", &reply, err);
     if (reply.body.p) OPENSSL_cleanse(reply.body.p, reply.body.n);
     qr_web_reply_fini(&reply);
     if (code == QR_UNAVAILABLE && !a->there &&
@@ -263,9 +266,9 @@ static void base64url(struct qr_buf *b, const void *p, size_t n) {
     free(text);
 }
 
-static bool sign(const char *pem, struct qr_buf *jwt) {
+static bool sign_jwt(const char *pem, struct qr_buf *jwt) {
     BIO *bio = BIO_new_mem_buf(pem, -1);
-    /* the pass phrase of an encrypted key: without one OpenSSL would ask on the terminal */
+    /* Empty pass phrase: without one OpenSSL would prompt on the terminal for an encrypted key. */
     static char none[] = "";
     EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, NULL, none) : NULL;
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
@@ -285,12 +288,12 @@ static bool sign(const char *pem, struct qr_buf *jwt) {
     return ok;
 }
 
-static enum qr_code from_service_account(struct qr_gcs_auth *a, struct qr_err *err) {
+static enum qr_code gcs_fetch_service_account(struct qr_gcs_auth *a, struct qr_err *err) {
     const char *email, *pem, *url, *id = "";
     struct qr_buf part = {0}, jwt = {0}, body = {0};
-    enum qr_code code = text_of(a, "client_email", &email, err);
-    if (code == QR_OK) code = text_of(a, "private_key", &pem, err);
-    if (code == QR_OK) code = url_of(a, "token_uri", google_token_url, &url, err);
+    enum qr_code code = credentials_text(a, "client_email", &email, err);
+    if (code == QR_OK) code = credentials_text(a, "private_key", &pem, err);
+    if (code == QR_OK) code = credentials_url(a, "token_uri", google_token_url, &url, err);
     if (code != QR_OK) return code;
     if (qr_json_string(qr_json_get(a->file, "private_key_id"), "", &id, NULL) != QR_OK) id = "";
     int64_t now = qr_now_ns(a->opt->waits.wall) / QR_SECOND;
@@ -312,11 +315,11 @@ static enum qr_code from_service_account(struct qr_gcs_auth *a, struct qr_err *e
     qr_json_close(&w, '}');
     qr_buf_puts(&jwt, ".");
     base64url(&jwt, part.p, part.n);
-    if (sign(pem, &jwt)) {
-        field(&body, "grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer");
-        field(&body, "assertion", qr_buf_string(&jwt));
-        code =
-            post(a, url, form, NULL, qr_buf_view(&body), "the token endpoint", "access_token", err);
+    if (sign_jwt(pem, &jwt)) {
+        gcs_put_field(&body, "grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer");
+        gcs_put_field(&body, "assertion", qr_buf_string(&jwt));
+        code = post_token_request(a, url, form, NULL, qr_buf_view(&body), "the token endpoint",
+                                  "access_token", err);
     } else {
         code = qr_fail(err, QR_INVALID_ARGUMENT,
                        "credentials %s: private_key is not an RSA key in PEM form without a pass "
@@ -329,21 +332,22 @@ static enum qr_code from_service_account(struct qr_gcs_auth *a, struct qr_err *e
     return code;
 }
 
-/* ---- a person's gcloud login ---- */
+/* ---- gcloud login ---- */
 
-static enum qr_code from_user(struct qr_gcs_auth *a, struct qr_err *err) {
+static enum qr_code gcs_fetch_user(struct qr_gcs_auth *a, struct qr_err *err) {
     const char *id, *secret, *refresh, *url;
     struct qr_buf body = {0};
-    enum qr_code code = text_of(a, "client_id", &id, err);
-    if (code == QR_OK) code = text_of(a, "client_secret", &secret, err);
-    if (code == QR_OK) code = text_of(a, "refresh_token", &refresh, err);
-    if (code == QR_OK) code = url_of(a, "token_uri", google_token_url, &url, err);
+    enum qr_code code = credentials_text(a, "client_id", &id, err);
+    if (code == QR_OK) code = credentials_text(a, "client_secret", &secret, err);
+    if (code == QR_OK) code = credentials_text(a, "refresh_token", &refresh, err);
+    if (code == QR_OK) code = credentials_url(a, "token_uri", google_token_url, &url, err);
     if (code != QR_OK) return code;
-    field(&body, "grant_type", "refresh_token");
-    field(&body, "client_id", id);
-    field(&body, "client_secret", secret);
-    field(&body, "refresh_token", refresh);
-    code = post(a, url, form, NULL, qr_buf_view(&body), "the token endpoint", "access_token", err);
+    gcs_put_field(&body, "grant_type", "refresh_token");
+    gcs_put_field(&body, "client_id", id);
+    gcs_put_field(&body, "client_secret", secret);
+    gcs_put_field(&body, "refresh_token", refresh);
+    code = post_token_request(a, url, form, NULL, qr_buf_view(&body), "the token endpoint",
+                              "access_token", err);
     if (body.p) OPENSSL_cleanse(body.p, body.n);
     qr_buf_free(&body);
     return code;
@@ -372,19 +376,19 @@ static enum qr_code fetch_subject(struct qr_gcs_auth *a, const struct qr_json *s
     for (size_t i = 0; i < req.n_headers; i++) free(lines[i]);
     if (code == QR_OK && reply.status != 200)
         code = qr_fail(err, qr_web_retryable(reply.status) ? QR_UNAVAILABLE : QR_UNAUTHENTICATED,
-                       "credentials %s: credential_source.url answers %d", a->path, reply.status);
+                       "credentials %s: credential_source.url returned %d", a->path, reply.status);
     if (code == QR_OK) qr_buf_put(ret, reply.body.p, reply.body.n);
     qr_web_reply_fini(&reply);
     return code;
 }
 
-/* Read again each time: a projected token is renewed in place. */
+/* Reads the token anew each time: a projected token is renewed in place. */
 static enum qr_code subject_token(struct qr_gcs_auth *a, struct qr_buf *ret, struct qr_err *err) {
     const struct qr_json *source = qr_json_get(a->file, "credential_source"),
                          *format = qr_json_get(source, "format");
     const char *file, *url, *type = "text", *key;
     struct qr_json *root = NULL;
-    /* a file that cannot be read stays as it is; a server's reply may have been cut */
+    /* A malformed file is final; the reply of a server may have been truncated. */
     enum qr_code code, lost = QR_INVALID_ARGUMENT;
     if (qr_json_string(qr_json_get(source, "file"), "file", &file, NULL) == QR_OK)
         code = qr_file_read(file, MAX_TOKEN_BYTES, ret, err);
@@ -395,7 +399,7 @@ static enum qr_code subject_token(struct qr_gcs_auth *a, struct qr_buf *ret, str
                        "credentials %s: credential_source has neither a file nor a url; other "
                        "sources are not supported",
                        a->path);
-    if (code != QR_OK) return qr_wrap(err, "the subject token");
+    if (code != QR_OK) return qr_wrap(err, "cannot read the subject token");
     if (format && qr_json_string(qr_json_get(format, "type"), "type", &type, NULL) != QR_OK)
         type = "text";
     if (strcmp(type, "json") == 0) {
@@ -404,7 +408,7 @@ static enum qr_code subject_token(struct qr_gcs_auth *a, struct qr_buf *ret, str
                               "credential_source.format.subject_token_field_name", &key, err);
         if (code == QR_OK &&
             qr_json_parse(qr_buf_view(ret), "the subject token", &root, err) != QR_OK)
-            code = qr_fail(err, lost, "credentials %s: the subject token is no JSON", a->path);
+            code = qr_fail(err, lost, "credentials %s: the subject token is not JSON", a->path);
         if (code == QR_OK) code = qr_json_string(qr_json_get(root, key), key, &token, err);
         if (code == QR_OK) {
             qr_buf_clear(ret);
@@ -425,32 +429,34 @@ static enum qr_code impersonate(struct qr_gcs_auth *a, const char *url, struct q
     qr_auto(qr_free_p) char *bearer = QR_MOVE(a->header);
     struct qr_buf body = {0};
     qr_buf_printf(&body, "{\"scope\":[\"%s\"],\"lifetime\":\"3600s\"}", storage_scope);
-    enum qr_code code = post(a, url, "Content-Type: application/json", bearer, qr_buf_view(&body),
-                             "the impersonated account", "accessToken", err);
+    enum qr_code code =
+        post_token_request(a, url, "Content-Type: application/json", bearer, qr_buf_view(&body),
+                           "the impersonated account", "accessToken", err);
     qr_buf_free(&body);
     OPENSSL_cleanse(bearer, strlen(bearer));
     return code;
 }
 
-static enum qr_code from_external(struct qr_gcs_auth *a, struct qr_err *err) {
+static enum qr_code gcs_fetch_external(struct qr_gcs_auth *a, struct qr_err *err) {
     const char *audience, *type, *url, *account = NULL;
     struct qr_buf subject = {0}, body = {0};
-    enum qr_code code = text_of(a, "audience", &audience, err);
-    if (code == QR_OK) code = text_of(a, "subject_token_type", &type, err);
+    enum qr_code code = credentials_text(a, "audience", &audience, err);
+    if (code == QR_OK) code = credentials_text(a, "subject_token_type", &type, err);
     if (code == QR_OK)
-        code = url_of(a, "token_url", "https://sts.googleapis.com/v1/token", &url, err);
+        code = credentials_url(a, "token_url", "https://sts.googleapis.com/v1/token", &url, err);
     if (code == QR_OK && qr_json_get(a->file, "service_account_impersonation_url"))
-        code = url_of(a, "service_account_impersonation_url", NULL, &account, err);
+        code = credentials_url(a, "service_account_impersonation_url", NULL, &account, err);
     if (code == QR_OK) code = subject_token(a, &subject, err);
     if (code == QR_OK) {
-        field(&body, "grant_type", "urn:ietf:params:oauth:grant-type:token-exchange");
-        field(&body, "audience", audience);
-        field(&body, "scope", cloud_scope);
-        field(&body, "requested_token_type", "urn:ietf:params:oauth:token-type:access_token");
-        field(&body, "subject_token", qr_buf_string(&subject));
-        field(&body, "subject_token_type", type);
-        code =
-            post(a, url, form, NULL, qr_buf_view(&body), "the token exchange", "access_token", err);
+        gcs_put_field(&body, "grant_type", "urn:ietf:params:oauth:grant-type:token-exchange");
+        gcs_put_field(&body, "audience", audience);
+        gcs_put_field(&body, "scope", cloud_scope);
+        gcs_put_field(&body, "requested_token_type",
+                      "urn:ietf:params:oauth:token-type:access_token");
+        gcs_put_field(&body, "subject_token", qr_buf_string(&subject));
+        gcs_put_field(&body, "subject_token_type", type);
+        code = post_token_request(a, url, form, NULL, qr_buf_view(&body), "the token exchange",
+                                  "access_token", err);
     }
     if (code == QR_OK && account) code = impersonate(a, account, err);
     if (body.p) OPENSSL_cleanse(body.p, body.n);
@@ -459,20 +465,20 @@ static enum qr_code from_external(struct qr_gcs_auth *a, struct qr_err *err) {
     return code;
 }
 
-/* ---- */
+/* ---- all sources ---- */
 
 enum qr_code qr_gcs_auth_header(struct qr_gcs_auth *a, const char **ret, struct qr_err *err) {
     enum qr_code code = QR_OK;
     int64_t left = a->header ? a->expires_ns - qr_now_ns(a->opt->waits.clock) : 0;
-    if (a->source == UNDECIDED && (code = decide(a, err)) != QR_OK) return code;
+    if (a->source == UNDECIDED && (code = gcs_choose_source(a, err)) != QR_OK) return code;
     if (a->source == NONE || left > early_ns) return *ret = a->header, QR_OK;
     switch (a->source) {
-    case METADATA: code = from_metadata(a, err); break;
-    case SERVICE_ACCOUNT: code = from_service_account(a, err); break;
-    case USER: code = from_user(a, err); break;
-    default: code = from_external(a, err); break;
+    case METADATA: code = gcs_fetch_metadata(a, err); break;
+    case SERVICE_ACCOUNT: code = gcs_fetch_service_account(a, err); break;
+    case USER: code = gcs_fetch_user(a, err); break;
+    default: code = gcs_fetch_external(a, err); break;
     }
-    /* a token that is still good serves while a new one cannot be had */
+    /* Use a token that is still valid when no new one is available. */
     if (code != QR_OK && !(a->header && left > 0)) return code;
     *ret = a->header;
     return QR_OK;

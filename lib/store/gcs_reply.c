@@ -1,3 +1,5 @@
+/* store/gcs_reply.c — parses replies of the Cloud Storage API. Start reading at
+ * qr_gcs_read_object(). */
 #include <string.h>
 
 #include "base/mem.h"
@@ -5,8 +7,8 @@
 #include "format/json.h"
 #include "store/gcs_impl.h"
 
-/* 64-bit numbers are texts in this API. */
-static bool number(const struct qr_json *v, uint64_t *ret) {
+/* 64-bit numbers are strings in this API. */
+static bool gcs_u64(const struct qr_json *v, uint64_t *ret) {
     const char *text;
     return qr_json_string(v, "", &text, NULL) == QR_OK && qr_parse_u64(text, ret);
 }
@@ -19,8 +21,8 @@ enum qr_code qr_gcs_read_object(void *ctx, const struct qr_web_reply *reply, str
     enum qr_code code =
         qr_json_parse(qr_buf_view(&reply->body), "the object's description", &root, err);
     if (code != QR_OK) return code;
-    if (!number(qr_json_get(root, "size"), &o.size) ||
-        !number(qr_json_get(root, "generation"), &o.generation) ||
+    if (!gcs_u64(qr_json_get(root, "size"), &o.size) ||
+        !gcs_u64(qr_json_get(root, "generation"), &o.generation) ||
         qr_json_string(qr_json_get(root, "crc32c"), "crc32c", &text, NULL) != QR_OK ||
         !qr_web_crc32c_parse(text, &o.crc32c))
         code = qr_fail(err, QR_INVALID_ARGUMENT,
@@ -56,7 +58,7 @@ void qr_gcs_error_text(struct qr_bytes body, char *ret, size_t bytes) {
     }
     for (; *text && n + 1 < bytes; text++)
         if ((unsigned char)*text >= ' ' && *text != 127) ret[n++] = *text;
-    /* not in the middle of a character */
+    /* Do not cut a UTF-8 sequence. */
     while (n && ((unsigned char)ret[n - 1] & 0xc0) == 0x80 && *text) n--;
     ret[n] = 0;
     qr_json_free(root);

@@ -1,3 +1,5 @@
+/* store/gcs_upload.c — uploads to Cloud Storage: multipart in one request, or resumable in chunks.
+ * Start reading at qr_gcs_upload(). */
 #include <string.h>
 
 #include "base/checksum.h"
@@ -16,14 +18,14 @@ struct upload {
     char token[QR_WEB_ID_BYTES];
     struct qr_buf metadata, url, session;
     struct qr_web_retry retry;
-    unsigned restarts, unreadable; /* unreadable: one after the other */
+    unsigned restarts, unreadable; /* unreadable: consecutive malformed replies */
     struct qr_gcs_object *object;  /* as the server describes it */
-    uint64_t at, best;             /* bytes that the server has; the most that it ever had */
+    uint64_t at, best;             /* bytes that the server has now; the maximum so far */
 };
 
-/* Only what the bytes are: no time, no host. The write id tells a success of ours from
- * somebody else's. */
-static void put_metadata(struct upload *u) {
+/* Only facts about the bytes: no time, no host. The write id distinguishes this upload's object
+ * from another writer's. */
+static void upload_put_metadata(struct upload *u) {
     char crc[9];
     qr_web_crc32c_text(qr_crc32c(0, u->content.p, u->content.n), crc);
     struct qr_json_writer w = qr_json_writer(&u->metadata, 0);
@@ -38,17 +40,17 @@ static void put_metadata(struct upload *u) {
     qr_json_close(&w, '}');
 }
 
-static void put_url(struct upload *u, const char *type) {
+static void upload_put_url(struct upload *u, const char *type) {
     qr_buf_printf(&u->url,
                   "%s/upload/storage/v1/b/%s/"
                   "o?uploadType=%s&ifGenerationMatch=%llu&fields=size,generation,crc32c,metadata",
                   u->g->base, u->g->bucket, type, (unsigned long long)u->generation);
 }
 
-/* A reply that ends an upload: a success, whose object has been read, 412 and 400 for the caller to
- * look at, the others as errors. */
-static enum qr_code conclude(const struct upload *u, const struct qr_web_reply *reply,
-                             int *ret_status, struct qr_err *err) {
+/* Handles a reply that ends an upload: success (its object has been read), 412 and 400 are returned
+ * in *ret_status, any other status as an error. */
+static enum qr_code upload_conclude(const struct upload *u, const struct qr_web_reply *reply,
+                                    int *ret_status, struct qr_err *err) {
     *ret_status = qr_web_success(reply->status) ? 200 : reply->status;
     if (*ret_status == 200) return QR_OK;
     enum qr_code code = qr_gcs_refused(u->g, &u->call, reply, err);
@@ -57,14 +59,14 @@ static enum qr_code conclude(const struct upload *u, const struct qr_web_reply *
 
 /* ---- in one request ---- */
 
-static enum qr_code multipart(struct upload *u, int *ret_status, struct qr_err *err) {
+static enum qr_code upload_multipart(struct upload *u, int *ret_status, struct qr_err *err) {
     char boundary[QR_WEB_ID_BYTES];
     struct qr_buf body = {0};
     struct qr_web_reply reply = {0};
     qr_web_id(boundary);
     qr_auto(qr_free_p) char *type =
         qr_xasprintf("Content-Type: multipart/related; boundary=%s", boundary);
-    put_url(u, "multipart");
+    upload_put_url(u, "multipart");
     qr_buf_printf(&body, "--%s\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n", boundary);
     qr_buf_put(&body, u->metadata.p, u->metadata.n);
     qr_buf_printf(&body, "\r\n--%s\r\nContent-Type: application/octet-stream\r\n\r\n", boundary);
@@ -79,8 +81,8 @@ static enum qr_code multipart(struct upload *u, int *ret_status, struct qr_err *
                                  .max_reply_bytes = QR_WEB_REPLY_BYTES,
                                  .read = qr_gcs_read_object,
                                  .ctx = u->object};
-    enum qr_code code = qr_web_send(&u->g->place, &u->retry, &u->call, &req, &reply, err);
-    if (code == QR_OK) code = conclude(u, &reply, ret_status, err);
+    enum qr_code code = qr_web_send(&u->g->web_bucket, &u->retry, &u->call, &req, &reply, err);
+    if (code == QR_OK) code = upload_conclude(u, &reply, ret_status, err);
     qr_web_reply_fini(&reply);
     qr_buf_free(&body);
     return code;
@@ -91,7 +93,7 @@ static enum qr_code multipart(struct upload *u, int *ret_status, struct qr_err *
 static enum qr_code read_session(void *ctx, const struct qr_web_reply *reply, struct qr_err *err) {
     struct qr_buf *ret = ctx;
     if (!reply->location || !strstr(reply->location, "://"))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "it does not say where the upload goes on");
+        return qr_fail(err, QR_INVALID_ARGUMENT, "the reply has no Location header");
     qr_buf_clear(ret);
     qr_buf_puts(ret, reply->location);
     return QR_OK;
@@ -111,16 +113,16 @@ static enum qr_code open_session(struct upload *u, int *ret_status, struct qr_er
                                  .max_reply_bytes = QR_WEB_REPLY_BYTES,
                                  .read = read_session,
                                  .ctx = &u->session};
-    enum qr_code code = qr_web_send(&u->g->place, &u->retry, &u->call, &req, &reply, err);
+    enum qr_code code = qr_web_send(&u->g->web_bucket, &u->retry, &u->call, &req, &reply, err);
     u->at = 0;
     u->unreadable = 0;
     if (code == QR_OK && qr_web_success(reply.status)) *ret_status = 308;
-    else if (code == QR_OK) code = conclude(u, &reply, ret_status, err);
+    else if (code == QR_OK) code = upload_conclude(u, &reply, ret_status, err);
     qr_web_reply_fini(&reply);
     return code;
 }
 
-/* One PUT to the session: bytes from u->at, or with ask the question how many the server has. */
+/* One PUT to the session: bytes from u->at, or with ask a query of the server's byte count. */
 static enum qr_code put_chunk(struct upload *u, bool ask, struct qr_web_reply *reply,
                               struct qr_err *err) {
     size_t total = u->content.n, left = total - (size_t)u->at,
@@ -141,34 +143,34 @@ static enum qr_code put_chunk(struct upload *u, bool ask, struct qr_web_reply *r
     return qr_gcs_attempt(u->g, &u->call, &req, reply, err);
 }
 
-/* The server has this many now; false when it says less than no byte or more than all. */
-static bool advance(struct upload *u, const struct qr_web_reply *reply) {
+/* Records how many bytes the server has; false when the reply claims more than all. */
+static bool upload_advance(struct upload *u, const struct qr_web_reply *reply) {
     uint64_t have = reply->has_range ? reply->range_end + 1 : 0;
     if (have > u->content.n) return false;
     u->at = have;
     if (have <= u->best) return true;
     u->best = have;
-    qr_web_retry_begin(&u->retry, &u->g->opt.waits); /* progress: the patience begins anew */
+    qr_web_retry_begin(&u->retry, &u->g->opt.waits); /* progress restarts the deadline */
     return true;
 }
 
-/* What to do after a PUT: send, ask how far it came, open another session, or end. */
+/* Action after a PUT: send, query the server's byte count, open another session, or end. */
 enum next { SEND, ASK, RESTART, END };
 
-static enum next after(struct upload *u, enum qr_code code, const struct qr_web_reply *reply,
-                       bool *ret_wait) {
+static enum next upload_next_action(struct upload *u, enum qr_code code,
+                                    const struct qr_web_reply *reply, bool *ret_wait) {
     uint64_t before = u->at;
     bool success = qr_web_success(reply->status);
     *ret_wait = true;
     if (code != QR_OK && code != QR_UNAVAILABLE) return END;
-    /* ends with 412 where this upload is done */
+    /* A restarted session ends with 412 when this upload is complete. */
     if (code == QR_UNAVAILABLE && success && !reply->has_range && ++u->unreadable >= MAX_UNREADABLE)
         return RESTART;
     if (code == QR_UNAVAILABLE && !(success && reply->has_range)) return ASK;
     u->unreadable = 0;
-    /* what says how many bytes are kept describes no object */
+    /* A reply with a Range header describes no object: the upload is incomplete. */
     if (reply->status == 308 || code == QR_UNAVAILABLE) {
-        if (!advance(u, reply)) return RESTART;
+        if (!upload_advance(u, reply)) return RESTART;
         *ret_wait = u->at <= before;
         return u->at == u->content.n ? ASK : SEND;
     }
@@ -176,22 +178,22 @@ static enum next after(struct upload *u, enum qr_code code, const struct qr_web_
     return qr_web_retryable(reply->status) ? ASK : END;
 }
 
-static enum qr_code resumable(struct upload *u, int *ret_status, struct qr_err *err) {
-    put_url(u, "resumable");
+static enum qr_code upload_resumable(struct upload *u, int *ret_status, struct qr_err *err) {
+    upload_put_url(u, "resumable");
     enum qr_code code = open_session(u, ret_status, err);
     enum next next = SEND;
     while (code == QR_OK && *ret_status == 308) {
         struct qr_web_reply reply = {0};
         bool asked = next == ASK, wait;
         enum qr_code sent = put_chunk(u, asked, &reply, err);
-        next = after(u, sent, &reply, &wait);
-        if (asked && next == SEND) wait = false; /* it has been waited for before the question */
+        next = upload_next_action(u, sent, &reply, &wait);
+        if (asked && next == SEND) wait = false; /* the query was already delayed */
         if (next == RESTART && u->restarts++ == MAX_RESTARTS) next = END;
         if (next == END)
             code = sent != QR_OK ? qr_wrap(err, "gs://%s/%s: upload", u->g->bucket, u->name)
-                                 : conclude(u, &reply, ret_status, err);
-        else if (wait && !qr_web_wait(&u->g->place, &u->retry, &u->call, &reply, err))
-            code = qr_web_gave_up(&u->g->place, &u->retry, &u->call, &reply, err);
+                                 : upload_conclude(u, &reply, ret_status, err);
+        else if (wait && !qr_web_wait(&u->g->web_bucket, &u->retry, &u->call, &reply, err))
+            code = qr_web_gave_up(&u->g->web_bucket, &u->retry, &u->call, &reply, err);
         else if (next == RESTART) {
             code = open_session(u, ret_status, err);
             next = SEND;
@@ -213,9 +215,9 @@ enum qr_code qr_gcs_upload(struct qr_gcs *g, const char *name, struct qr_bytes c
     qr_web_id(u.token);
     u.call = (struct qr_web_call){name, "upload", u.token};
     qr_web_retry_begin(&u.retry, &g->opt.waits);
-    put_metadata(&u);
-    enum qr_code code = content.n <= QR_GCS_CHUNK_BYTES ? multipart(&u, ret_status, err)
-                                                        : resumable(&u, ret_status, err);
+    upload_put_metadata(&u);
+    enum qr_code code = content.n <= QR_GCS_CHUNK_BYTES ? upload_multipart(&u, ret_status, err)
+                                                        : upload_resumable(&u, ret_status, err);
     qr_buf_free(&u.metadata);
     qr_buf_free(&u.url);
     qr_buf_free(&u.session);

@@ -1,5 +1,6 @@
-/* gs:// URLs, and what Google's clients read from the environment: STORAGE_EMULATOR_HOST,
- * GOOGLE_APPLICATION_CREDENTIALS, CLOUDSDK_CONFIG (or HOME), GCE_METADATA_HOST, NO_GCE_CHECK. */
+/* store/gcs_url.c — gs:// URLs, and the environment variables of Google's clients:
+ * STORAGE_EMULATOR_HOST, GOOGLE_APPLICATION_CREDENTIALS, CLOUDSDK_CONFIG (or HOME),
+ * GCE_METADATA_HOST, NO_GCE_CHECK. Start reading at qr_store_gcs_open(). */
 #include <string.h>
 
 #include "base/mem.h"
@@ -7,7 +8,7 @@
 #include "store/gcs.h"
 #include "store/kind_impl.h"
 
-static struct qr_gcs_options process_options; /* set once, before threads */
+static struct qr_gcs_options process_options; /* set once, before any thread starts */
 
 void qr_gcs_configure(const struct qr_gcs_options *o) { process_options = *o; }
 

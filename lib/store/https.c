@@ -1,3 +1,5 @@
+/* store/https.c — the read-only store of web servers: tokens, redirects, resumed downloads. Start
+ * reading at https_get(). */
 #include "store/https.h"
 
 #include <stdio.h>
@@ -17,14 +19,14 @@ struct https {
     struct qr_https_options opt;
     char *base; /* "https://host" */
     struct qr_web *web;
-    struct qr_web_bucket place;
+    struct qr_web_bucket web_bucket;
 };
 
-static struct https *self(struct qr_store *s) { return (struct https *)s; }
+static struct https *https_of(struct qr_store *s) { return (struct https *)s; }
 
 /* ---- tokens ---- */
 
-/* "host" is of the default port, "host:port" of that one. */
+/* "host" matches the default port, "host:port" that port. */
 static bool is_host(const char *word, size_t n, const char *host) {
     size_t all = strlen(host), name = all;
     while (name && host[name - 1] != ':') name--;
@@ -53,7 +55,8 @@ enum qr_code qr_https_token(struct qr_bytes file, const char *host, char **ret,
         for (size_t i = 0; i < token_n; i++) plain = plain && token[i] > ' ' && token[i] <= '~';
         if (!plain)
             return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "line %zu is not HOST TOKEN, as in: example.com abcdef", number);
+                           "line %zu is malformed; write HOST TOKEN, as in: example.com abcdef",
+                           number);
         if (found || !is_host(word, host_n, host)) continue;
         found = qr_xasprintf("Authorization: Bearer %.*s", (int)token_n, token);
     }
@@ -61,7 +64,7 @@ enum qr_code qr_https_token(struct qr_bytes file, const char *host, char **ret,
     return QR_OK;
 }
 
-/* *ret NULL: none for this host. */
+/* *ret NULL: no token for this host. */
 static enum qr_code token_for(const struct https *s, const char *host, char **ret,
                               struct qr_err *err) {
     struct qr_buf file = {0};
@@ -71,9 +74,9 @@ static enum qr_code token_for(const struct https *s, const char *host, char **re
     if (code == QR_OK) code = qr_https_token(qr_buf_view(&file), host, ret, err);
     qr_buf_free(&file);
     if (code == QR_OK) return code;
-    struct qr_err reason = *err;
+    struct qr_err no_reason = *err;
     return qr_fail(err, QR_INVALID_ARGUMENT, "QRING_HTTPS_TOKENS (%.200s): %.300s", s->opt.tokens,
-                   reason.msg);
+                   no_reason.msg);
 }
 
 /* ---- requests ---- */
@@ -82,20 +85,21 @@ static bool is_redirect(int status) {
     return (status >= 301 && status <= 303) || status == 307 || status == 308;
 }
 
-/* Where a reply leads; at becomes that. */
-static enum qr_code follow(const struct qr_web_reply *reply, struct qr_web_url *at,
-                           struct qr_err *err) {
+/* Replaces `at` by the target of a redirect. */
+static enum qr_code follow_redirect(const struct qr_web_reply *reply, struct qr_web_url *at,
+                                    struct qr_err *err) {
     struct qr_web_url next = {0};
     if (!reply->location || !*reply->location)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%d, and it does not say where to look instead",
+        return qr_fail(err, QR_INVALID_ARGUMENT, "redirect (%d) without a Location header",
                        reply->status);
     enum qr_code code = qr_web_url_parse(at->whole, reply->location, &next, err);
-    if (code != QR_OK) return qr_wrap(err, "a redirect (%d)", reply->status);
+    if (code != QR_OK) return qr_wrap(err, "redirect (%d)", reply->status);
     if (!next.https && (at->https || !next.loopback)) {
         qr_auto(qr_free_p) char *shown = qr_web_url_redacted(next.whole);
         qr_web_url_fini(&next);
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "it redirects to %.200s, which is not encrypted and is not followed", shown);
+                       "the server redirects to %.200s, which is not encrypted and is not followed",
+                       shown);
     }
     qr_web_url_fini(at);
     *at = next;
@@ -117,14 +121,15 @@ static enum qr_code send_one(const struct https *s, const struct qr_web_request 
     r.max_unsized_bytes = max_unsized_bytes;
     code = s->web->send(s->web, &r, ret, err);
     if (code != QR_UNAUTHENTICATED) return code;
-    struct qr_err reason = *err;
-    return qr_fail(err, code, "%.300s; SSL_CERT_FILE names a file of CAs to trust", reason.msg);
+    struct qr_err no_reason = *err;
+    return qr_fail(err, code, "%.300s; set SSL_CERT_FILE to a file of CAs to trust", no_reason.msg);
 }
 
-/* With its redirects, which lead elsewhere the next time, maybe. */
-static enum qr_code attempt(void *store, const struct qr_web_call *c,
-                            const struct qr_web_request *req, struct qr_web_reply *ret,
-                            struct qr_err *err) {
+/* One attempt with all its redirects: each attempt starts at the original URL, since redirects may
+ * change. */
+static enum qr_code https_attempt(void *store, const struct qr_web_call *c,
+                                  const struct qr_web_request *req, struct qr_web_reply *ret,
+                                  struct qr_err *err) {
     struct https *s = store;
     struct qr_web_url at = {0};
     (void)c;
@@ -133,87 +138,93 @@ static enum qr_code attempt(void *store, const struct qr_web_call *c,
     for (int n = 0; code == QR_OK; n++) {
         code = send_one(s, req, &at, ret, err);
         if (code != QR_OK || !is_redirect(ret->status)) break;
-        code = n < MAX_REDIRECTS ? follow(ret, &at, err)
-                                 : qr_fail(err, QR_INVALID_ARGUMENT,
-                                           "it redirects more than %d times", MAX_REDIRECTS);
+        code = n < MAX_REDIRECTS
+                   ? follow_redirect(ret, &at, err)
+                   : qr_fail(err, QR_INVALID_ARGUMENT, "more than %d redirects", MAX_REDIRECTS);
         if (code == QR_OK) qr_web_reply_fini(ret);
     }
     qr_web_url_fini(&at);
     return code;
 }
 
-static bool retryable(const struct qr_web_reply *reply) { return qr_web_retryable(reply->status); }
+static bool https_retryable(const struct qr_web_reply *reply) {
+    return qr_web_retryable(reply->status);
+}
 
-/* A page for people has none that fits in a line. */
-static void reason(struct qr_bytes body, char *ret, size_t bytes) {
+/* An error page in HTML has no reason that fits into one line. */
+static void no_reason(struct qr_bytes body, char *ret, size_t bytes) {
     (void)body, (void)bytes;
     *ret = 0;
 }
 
-static enum qr_code refused(void *store, const struct qr_web_call *c,
-                            const struct qr_web_reply *reply, struct qr_err *err) {
+static enum qr_code https_refused(void *store, const struct qr_web_call *c,
+                                  const struct qr_web_reply *reply, struct qr_err *err) {
     const struct https *s = store;
     switch (reply->status) {
     case 401:
     case 407:
         return qr_fail(
             err, QR_UNAUTHENTICATED,
-            "%s/%s: %s refused (%d): it wants a token, or another one; a line HOST TOKEN "
-            "in the file that QRING_HTTPS_TOKENS names",
+            "%s/%s: %s rejected (%d): the token is missing or not accepted; add a line HOST TOKEN "
+            "to the file that QRING_HTTPS_TOKENS names",
             s->base, c->name, c->doing, reply->status);
     case 403:
         return qr_fail(err, QR_PERMISSION_DENIED,
-                       "%s/%s: %s refused (403): is a signed URL over, or a token "
-                       "(QRING_HTTPS_TOKENS) missing or without the right?",
+                       "%s/%s: %s rejected (403): the signed URL has expired, or the token "
+                       "(QRING_HTTPS_TOKENS) is missing or lacks permission",
                        s->base, c->name, c->doing);
     case 404:
     case 410:
         return qr_fail(err, QR_NOT_FOUND, "%s/%s: %s: not found (%d); check the URL", s->base,
                        c->name, c->doing, reply->status);
     default:
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s/%s: %s refused (%d)", s->base, c->name,
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s/%s: %s rejected (%d)", s->base, c->name,
                        c->doing, reply->status);
     }
 }
 
-static const struct qr_web_api apis[] = {{"http", attempt, retryable, reason, refused},
-                                         {"https", attempt, retryable, reason, refused}};
+static const struct qr_web_api apis[] = {
+    {"http", https_attempt, https_retryable, no_reason, https_refused},
+    {"https", https_attempt, https_retryable, no_reason, https_refused}};
 
 /* ---- get ---- */
 
-static enum qr_code too_long(const struct https *s, const struct qr_web_call *c,
-                             const struct qr_web_reply *reply, size_t max, struct qr_err *err) {
+static enum qr_code https_too_long(const struct https *s, const struct qr_web_call *c,
+                                   const struct qr_web_reply *reply, size_t max,
+                                   struct qr_err *err) {
     if (reply->has_length && reply->length > max)
         return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s/%s has %llu bytes; at most %zu are read",
                        s->base, c->name, (unsigned long long)reply->length, max);
     return qr_fail(err, QR_RESOURCE_EXHAUSTED,
-                   "%s/%s: more than %zu bytes came without a word of how many there are", s->base,
+                   "%s/%s: the server sent more than %zu bytes without a Content-Length", s->base,
                    c->name, max < max_unsized_bytes ? max : max_unsized_bytes);
 }
 
-/* A whole reply of 200: is it the file? */
-static enum qr_code check(const struct https *s, const struct qr_web_call *c,
-                          const struct qr_web_reply *reply, struct qr_err *err) {
+/* Checks that a complete reply of 200 is the file. */
+static enum qr_code check_body(const struct https *s, const struct qr_web_call *c,
+                               const struct qr_web_reply *reply, struct qr_err *err) {
     if (reply->packed)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s/%s comes packed (Content-Encoding), though that was not asked for",
+                       "%s/%s: the server sent a compressed body (Content-Encoding) unasked",
                        s->base, c->name);
     if (!reply->has_length && !reply->chunked)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s/%s: the server says neither Content-Length nor chunks, so that a reply "
-                       "that broke off could not be told from a whole one",
+                       "%s/%s: the server sent neither Content-Length nor chunked encoding, so a "
+                       "truncated reply could not be detected",
                        s->base, c->name);
     return QR_OK;
 }
 
-/* Only a strong validator says that bytes are of one file. */
-static bool can_go_on(const struct qr_web_reply *reply) {
+/* Only a strong validator (RFC 9110) guarantees that both parts are of the same file. */
+static bool can_resume(const struct qr_web_reply *reply) {
     return reply->status == 200 && reply->has_length && reply->body.n > 0 && *reply->etag == '"';
 }
 
-/* The rest of a file whose first bytes came; codes as qr_web_download. Takes those bytes. */
-static enum qr_code go_on(struct https *s, const struct qr_web_call *c, const char *url,
-                          struct qr_web_reply *reply, struct qr_buf *ret, struct qr_err *err) {
+/* Downloads the rest of a file after its first bytes, which it takes from reply; codes as
+ * qr_web_download. */
+static enum qr_code https_resume(struct https *s, const struct qr_web_call *c, const char *url,
+                                 struct qr_web_reply *reply, struct qr_buf *ret,
+                                 struct qr_err *err) {
     qr_auto(qr_free_p) char *match = qr_xasprintf("If-Match: %s", reply->etag);
     const struct qr_web_object object = {
         .url = url, .header = match, .size = reply->length, .etag = reply->etag, .strict = true};
@@ -221,55 +232,56 @@ static enum qr_code go_on(struct https *s, const struct qr_web_call *c, const ch
     *ret = reply->body;
     reply->body = (struct qr_buf){0};
     ret->max = (size_t)reply->length + 1;
-    return qr_web_download(&s->place, c, &object, ret, err);
+    return qr_web_download(&s->web_bucket, c, &object, ret, err);
 }
 
-/* The file, whole, into ret. */
-static enum qr_code fetch(struct https *s, const struct qr_web_call *c, const char *url, size_t max,
-                          struct qr_buf *ret, struct qr_err *err) {
+/* Downloads the complete file into ret. */
+static enum qr_code https_fetch(struct https *s, const struct qr_web_call *c, const char *url,
+                                size_t max, struct qr_buf *ret, struct qr_err *err) {
     const struct qr_web_request req = {.method = "GET", .url = url, .max_reply_bytes = max};
     struct qr_web_retry retry;
     qr_web_retry_begin(&retry, &s->opt.waits);
     for (int tries = 0;;) {
         struct qr_web_reply reply = {0};
-        enum qr_code code = attempt(s, c, &req, &reply, err);
+        enum qr_code code = https_attempt(s, c, &req, &reply, err);
         bool again = false;
         if (reply.too_long && reply.status == 200) {
-            code = too_long(s, c, &reply, max, err);
+            code = https_too_long(s, c, &reply, max, err);
         } else if (code == QR_OK && reply.status == 200) {
-            code = check(s, c, &reply, err);
+            code = check_body(s, c, &reply, err);
             if (code == QR_OK) {
-                qr_buf_free(ret); /* of a try before */
+                qr_buf_free(ret); /* bytes of an earlier attempt */
                 *ret = reply.body;
                 reply.body = (struct qr_buf){0};
             }
-        } else if (code == QR_UNAVAILABLE && can_go_on(&reply)) {
-            code = go_on(s, c, url, &reply, ret, err);
+        } else if (code == QR_UNAVAILABLE && can_resume(&reply)) {
+            code = https_resume(s, c, url, &reply, ret, err);
             again = (code == QR_ABORTED || code == QR_DATA_LOSS) && ++tries < MAX_TRIES;
-        } else if (code == QR_UNAVAILABLE || (code == QR_OK && retryable(&reply))) {
+        } else if (code == QR_UNAVAILABLE || (code == QR_OK && https_retryable(&reply))) {
             again = true;
         } else if (code == QR_OK) {
-            code = refused(s, c, &reply, err);
+            code = https_refused(s, c, &reply, err);
         } else {
             qr_wrap(err, "%s/%s: %s", s->base, c->name, c->doing);
         }
-        if (again && !qr_web_wait(&s->place, &retry, c, &reply, err))
-            again = false, code = qr_web_gave_up(&s->place, &retry, c, &reply, err);
+        if (again && !qr_web_wait(&s->web_bucket, &retry, c, &reply, err))
+            again = false, code = qr_web_gave_up(&s->web_bucket, &retry, c, &reply, err);
         qr_web_reply_fini(&reply);
         if (!again) return code;
     }
 }
 
-static enum qr_code get(struct qr_store *store, const char *name, size_t max_bytes,
-                        struct qr_buf *ret, struct qr_err *err) {
-    struct https *s = self(store);
+static enum qr_code https_get(struct qr_store *store, const char *name, size_t max_bytes,
+                              struct qr_buf *ret, struct qr_err *err) {
+    struct https *s = https_of(store);
     if (!*name)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s/ names no file: %s/path", s->base, s->base);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s/ names no file; give %s/path", s->base,
+                       s->base);
     qr_auto(qr_free_p) char *url = qr_xasprintf("%s/%s", s->base, name),
                             *shown = qr_web_url_redacted(url);
     const struct qr_web_call c = {shown + strlen(s->base) + 1, "download", NULL};
     struct qr_buf content = {0};
-    enum qr_code code = fetch(s, &c, url, max_bytes, &content, err);
+    enum qr_code code = https_fetch(s, &c, url, max_bytes, &content, err);
     if (code == QR_OK) {
         qr_buf_clear(ret);
         qr_buf_put(ret, content.p, content.n);
@@ -281,10 +293,10 @@ static enum qr_code get(struct qr_store *store, const char *name, size_t max_byt
     return code;
 }
 
-static enum qr_code get_version(struct qr_store *store, const char *name, size_t max_bytes,
-                                struct qr_buf *ret, struct qr_store_version *ret_version,
-                                struct qr_err *err) {
-    enum qr_code code = get(store, name, max_bytes, ret, err);
+static enum qr_code https_get_version(struct qr_store *store, const char *name, size_t max_bytes,
+                                      struct qr_buf *ret, struct qr_store_version *ret_version,
+                                      struct qr_err *err) {
+    enum qr_code code = https_get(store, name, max_bytes, ret, err);
     if (code != QR_OK && code != QR_NOT_FOUND) return code;
     *ret_version = (struct qr_store_version){.there = code == QR_OK};
     if (code == QR_OK) qr_xxh3(ret->p, ret->n, ret_version->id);
@@ -292,36 +304,36 @@ static enum qr_code get_version(struct qr_store *store, const char *name, size_t
     return QR_OK;
 }
 
-/* ---- what it cannot ---- */
+/* ---- unsupported operations ---- */
 
 static enum qr_code read_only(struct qr_store *store, const char *name, struct qr_err *err) {
-    qr_auto(qr_free_p) char *url = qr_xasprintf("%s/%s", self(store)->base, name);
+    qr_auto(qr_free_p) char *url = qr_xasprintf("%s/%s", https_of(store)->base, name);
     return qr_url_check_writable(url, err);
 }
 
-static enum qr_code put(struct qr_store *s, const char *name, struct qr_bytes content,
-                        bool if_absent, struct qr_err *err) {
+static enum qr_code https_put(struct qr_store *s, const char *name, struct qr_bytes content,
+                              bool if_absent, struct qr_err *err) {
     (void)content, (void)if_absent;
     return read_only(s, name, err);
 }
-static enum qr_code swap(struct qr_store *s, const char *name, struct qr_bytes content,
-                         const struct qr_store_version *seen, struct qr_err *err) {
+static enum qr_code https_swap(struct qr_store *s, const char *name, struct qr_bytes content,
+                               const struct qr_store_version *seen, struct qr_err *err) {
     (void)content, (void)seen;
     return read_only(s, name, err);
 }
-static enum qr_code list(struct qr_store *s, const char *prefix, struct qr_buf *ret,
-                         struct qr_err *err) {
+static enum qr_code https_list(struct qr_store *s, const char *prefix, struct qr_buf *ret,
+                               struct qr_err *err) {
     (void)ret;
-    qr_auto(qr_free_p) char *url = qr_xasprintf("%s/%s", self(s)->base, prefix),
+    qr_auto(qr_free_p) char *url = qr_xasprintf("%s/%s", https_of(s)->base, prefix),
                             *shown = qr_web_url_redacted(url);
     return qr_fail(err, QR_UNIMPLEMENTED,
-                   "%.300s: an https:// server has no list of its files; name each one", shown);
+                   "%.300s: an https:// server cannot list files; name each file", shown);
 }
 
 /* ---- the store ---- */
 
-static void close_store(struct qr_store *store) {
-    struct https *s = self(store);
+static void https_close(struct qr_store *store) {
+    struct https *s = https_of(store);
     s->web->close(s->web);
     free(s->base);
     free(s);
@@ -329,18 +341,18 @@ static void close_store(struct qr_store *store) {
 
 static enum qr_code check_url(const struct qr_web_url *u, struct qr_err *err) {
     if (!u->whole[u->path + 1])
-        return qr_fail(err, QR_INVALID_ARGUMENT, "it names no file: https://host/path");
+        return qr_fail(err, QR_INVALID_ARGUMENT, "the URL names no file; give https://host/path");
     if (u->https || u->loopback) return QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT,
-                   "http:// is not encrypted, and what comes could be anybody's; give an https:// "
-                   "URL (http:// is taken from this machine alone)");
+                   "http:// is not encrypted; give an https:// URL (http:// is allowed only for "
+                   "this machine)");
 }
 
 enum qr_code qr_store_https_new(const char *url, const struct qr_https_options *opt,
                                 struct qr_web *web, struct qr_store **ret, char **ret_name,
                                 struct qr_err *err) {
-    static const struct qr_store_ops ops = {get,       put,         read_only, list,
-                                            read_only, get_version, swap,      close_store};
+    static const struct qr_store_ops ops = {https_get, https_put,         read_only,  https_list,
+                                            read_only, https_get_version, https_swap, https_close};
     struct qr_web_url u = {0};
     enum qr_code code = qr_web_url_parse(NULL, url, &u, err);
     if (code == QR_OK) code = check_url(&u, err);
@@ -355,7 +367,8 @@ enum qr_code qr_store_https_new(const char *url, const struct qr_https_options *
     s->opt = *opt;
     if (!s->opt.waits.deadline_ns) s->opt.waits.deadline_ns = 120 * QR_SECOND;
     s->base = qr_xstrndup(u.whole, u.path);
-    s->place = (struct qr_web_bucket){&apis[u.https], s, strstr(s->base, "://") + 3, &s->opt.waits};
+    s->web_bucket =
+        (struct qr_web_bucket){&apis[u.https], s, strstr(s->base, "://") + 3, &s->opt.waits};
     s->web = web ? web : qr_web_curl();
     *ret = &s->store;
     *ret_name = qr_xstrdup(u.whole + u.path + 1);

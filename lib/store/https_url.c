@@ -1,9 +1,10 @@
-/* https:// URLs, and what is read from the environment for them. */
+/* store/https_url.c — https:// and http:// URLs, and their environment variables. Start reading at
+ * qr_store_https_open(). */
 #include "store/bucket_url_impl.h"
 #include "store/https.h"
 #include "store/kind_impl.h"
 
-static struct qr_https_options process_options; /* set once, before threads */
+static struct qr_https_options process_options; /* set once, before any thread starts */
 
 void qr_https_configure(const struct qr_https_options *o) { process_options = *o; }
 

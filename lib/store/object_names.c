@@ -1,3 +1,5 @@
+/* store/object_names.c — the list of names that a store's list() returns. Start reading at
+ * qr_names_write_sorted(). */
 #include "store/object_names_impl.h"
 
 #include <stdlib.h>
@@ -13,13 +15,13 @@ bool qr_names_add(struct qr_names *names, char *name) {
     return true;
 }
 
-static int by_text(const void *a, const void *b) {
+static int compare_names(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 void qr_names_write_sorted(struct qr_names *names, struct qr_buf *ret) {
     if (ret) qr_buf_clear(ret);
-    if (names->n) qsort(names->v, names->n, sizeof *names->v, by_text);
+    if (names->n) qsort(names->v, names->n, sizeof *names->v, compare_names);
     for (size_t i = 0; i < names->n; i++) {
         if (ret) qr_buf_printf(ret, "%s%s", i ? "\n" : "", names->v[i]);
         free(names->v[i]);

@@ -1,3 +1,4 @@
+/* store/post.c — single HTTP requests with a bearer token. Start reading at qr_poster_send(). */
 #include "store/post.h"
 
 #include <stdio.h>
@@ -12,7 +13,7 @@ enum { MAX_TOKEN_BYTES = 64 << 10, MAX_REPLY_BYTES = 1 << 20, REASON_BYTES = 200
 
 struct qr_poster {
     struct qr_web *(*make)(void);
-    struct qr_web *web; /* NULL: made when it is wanted */
+    struct qr_web *web; /* NULL: created by the next request */
 };
 
 struct qr_poster *qr_poster_new(struct qr_web *(*web)(void)) {
@@ -21,14 +22,14 @@ struct qr_poster *qr_poster_new(struct qr_web *(*web)(void)) {
     return p;
 }
 
-static void forget(struct qr_poster *p) {
+static void poster_close_web(struct qr_poster *p) {
     if (p->web) p->web->close(p->web);
     p->web = NULL;
 }
 
 void qr_poster_free(struct qr_poster *p) {
     if (!p) return;
-    forget(p);
+    poster_close_web(p);
     free(p);
 }
 
@@ -47,7 +48,7 @@ void qr_post_reason(struct qr_bytes body, char *ret, size_t bytes) {
         text = "";
     for (; *text && n + 1 < bytes; text++)
         if ((unsigned char)*text >= ' ' && *text != 127) ret[n++] = *text;
-    /* not in the middle of a character */
+    /* Do not cut a UTF-8 sequence. */
     if (((unsigned char)*text & 0xc0) == 0x80) {
         while (n && ((unsigned char)ret[n - 1] & 0xc0) == 0x80) n--;
         if (n) n--;
@@ -55,14 +56,14 @@ void qr_post_reason(struct qr_bytes body, char *ret, size_t bytes) {
     ret[n] = 0;
 }
 
-/* "Authorization: Bearer ..." on the heap, wiped by the caller. */
-static enum qr_code read_token(const char *path, char **ret, struct qr_err *err) {
+/* *ret: "Authorization: Bearer ..." on the heap; the caller wipes it. */
+static enum qr_code post_read_token(const char *path, char **ret, struct qr_err *err) {
     struct qr_buf b = {0};
     enum qr_code code = qr_file_read(path, MAX_TOKEN_BYTES, &b, err);
     size_t n = b.n;
-    if (code != QR_OK) return qr_wrap(err, "the token");
+    if (code != QR_OK) return qr_wrap(err, "cannot read the token");
     while (n && (b.p[n - 1] == '\n' || b.p[n - 1] == '\r' || b.p[n - 1] == ' ')) n--;
-    bool plain = n > 0; /* what stands in a header begins no other line */
+    bool plain = n > 0; /* A control character would start another header line. */
     for (size_t i = 0; i < n; i++) plain = plain && b.p[i] > ' ' && b.p[i] <= '~';
     if (plain) *ret = qr_xasprintf("Authorization: Bearer %.*s", (int)n, (const char *)b.p);
     else code = qr_fail(err, QR_UNAUTHENTICATED, "%s holds no token", path);
@@ -71,7 +72,7 @@ static enum qr_code read_token(const char *path, char **ret, struct qr_err *err)
     return code;
 }
 
-static enum qr_code code_of(int status) {
+static enum qr_code post_code(int status) {
     return status == 401              ? QR_UNAUTHENTICATED
            : status == 403            ? QR_PERMISSION_DENIED
            : status == 404            ? QR_NOT_FOUND
@@ -80,12 +81,12 @@ static enum qr_code code_of(int status) {
                                       : QR_FAILED_PRECONDITION;
 }
 
-static enum qr_code refused(const struct qr_post *post, const struct qr_web_reply *reply,
-                            struct qr_err *err) {
+static enum qr_code post_refused(const struct qr_post *post, const struct qr_web_reply *reply,
+                                 struct qr_err *err) {
     char reason[REASON_BYTES];
     qr_auto(qr_free_p) char *host = qr_web_url_host(post->url);
     qr_post_reason(qr_buf_view(&reply->body), reason, sizeof reason);
-    return qr_fail(err, code_of(reply->status), "%.200s answers %d%s%s", host, reply->status,
+    return qr_fail(err, post_code(reply->status), "%.200s answers %d%s%s", host, reply->status,
                    *reason ? ": " : "", reason);
 }
 
@@ -93,7 +94,7 @@ enum qr_code qr_poster_send(struct qr_poster *p, const struct qr_post *post, str
                             struct qr_err *err) {
     qr_auto(qr_free_p) char *type = qr_xasprintf("Content-Type: %s", post->type), *token = NULL;
     struct qr_web_reply reply = {0};
-    enum qr_code code = post->token_file ? read_token(post->token_file, &token, err) : QR_OK;
+    enum qr_code code = post->token_file ? post_read_token(post->token_file, &token, err) : QR_OK;
     if (code != QR_OK) return code;
     const struct qr_web_request req = {.method = post->method,
                                        .url = post->url,
@@ -106,8 +107,8 @@ enum qr_code qr_poster_send(struct qr_poster *p, const struct qr_post *post, str
                                        .ca_file = post->ca_file};
     if (!p->web) p->web = p->make();
     code = p->web->send(p->web, &req, &reply, err);
-    if (code != QR_OK) forget(p);
-    else if (!qr_web_success(reply.status)) code = refused(post, &reply, err);
+    if (code != QR_OK) poster_close_web(p);
+    else if (!qr_web_success(reply.status)) code = post_refused(post, &reply, err);
     if (token) explicit_bzero(token, strlen(token));
     qr_web_reply_fini(&reply);
     return code;

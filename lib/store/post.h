@@ -1,10 +1,11 @@
-/* store/post.h — a text for a server that wants to be told: one request in bounded time, which is
- * not tried again.
+/* store/post.h — sends a notification to an HTTP server: one request in bounded time, without
+ * retries.
  *
- * TLS       by the CAs of a file, or the system's. After a failure everything is made anew, so that
- *           a CA file that was replaced counts.
- * Secrets   the token's file is read for each request, for Kubernetes renews it in place. Messages
- *           have the host's name, and of a refusal its number and sentence; no path, no token.
+ * Usage     qr_poster_new; qr_poster_send for each notification; qr_poster_free.
+ * TLS       by the CAs of a file, or the system's. After a failure the connection is rebuilt, so a
+ *           replaced CA file takes effect.
+ * Secrets   the token file is read for each request because Kubernetes renews it in place. Messages
+ *           hold the host name and, after a rejection, status and reason; never a path or token.
  * Threads   a poster belongs to one thread.
  */
 #ifndef QR_STORE_POST_H
@@ -15,31 +16,35 @@
 
 /* Borrowed for the call. */
 struct qr_post {
-    const char *method, *url, *type; /* "POST"; type: of the content, "application/json" */
+    const char *method, *url, *type; /* "POST"; type: content type, "application/json" */
     const char *token_file;          /* NULL: no token */
-    const char *ca_file;             /* NULL: the system's */
-    int64_t timeout_ms;              /* of all of it */
+    const char *ca_file;             /* NULL: the system's CAs */
+    int64_t timeout_ms;              /* of the whole request */
 };
 
 struct qr_web;
 struct qr_poster;
-/* web: how connections are made; NULL: by libcurl. */
+/* web: creates the HTTP client; NULL: libcurl. */
 struct qr_poster *qr_poster_new(struct qr_web *(*web)(void));
 /* NULL is fine. */
 void qr_poster_free(struct qr_poster *p);
 
-/* OK: it was taken (2xx). UNAUTHENTICATED: 401, or TLS; PERMISSION_DENIED 403, NOT_FOUND 404,
- * ABORTED 409, UNAVAILABLE: no answer, 408, 429, 5xx; FAILED_PRECONDITION: another status.
- * A token's file that cannot be read is what the file system says. */
+/* Sends one request.
+ *
+ * Args:     body   request body, borrowed for the call
+ * Errors:   UNAUTHENTICATED (401, TLS verification, no token in the token file), PERMISSION_DENIED
+ *           (403), NOT_FOUND (404), ABORTED (409), UNAVAILABLE (no reply, 408, 429, 5xx),
+ *           FAILED_PRECONDITION (another status); the file system's for the token file
+ */
 QR_MUST_CHECK enum qr_code qr_poster_send(struct qr_poster *p, const struct qr_post *post,
                                           struct qr_bytes body, struct qr_err *err);
 
-/* What messages may have of a URL: scheme and host. User, path and query may be secrets. Of any
- * text. Heap. */
+/* Returns scheme and host of a URL (heap), for messages: user, path and query may be secrets.
+ * Accepts any text. */
 char *qr_post_url_redacted(const char *url);
 
-/* The sentence in an answer of Kubernetes' kind, {"message": ...}, printable and cut to `bytes`
- * with its end; "" where there is none. */
+/* Copies the message of a Kubernetes reply, {"message": ...}: printable characters, truncated to
+ * `bytes` including the NUL; "" when the reply has none. */
 void qr_post_reason(struct qr_bytes body, char *ret, size_t bytes);
 
 #endif

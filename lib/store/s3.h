@@ -1,17 +1,18 @@
-/* store/s3.h — S3 as a store: AWS, MinIO, Ceph, R2 and what else speaks its REST API.
+/* store/s3.h — S3 as a store: AWS, MinIO, Ceph, R2 and other servers with the S3 REST API.
  *
- * What      put: one request (above 5 GiB INVALID_ARGUMENT, and nothing is sent), create-only by
- *           If-None-Match, replaced by If-Match; signed with the SHA-256 of its bytes and checked
- *           by their crc32c; a success that got lost is found again by the write id in the
- *           object's metadata. get: by ETag, resumed by Range as often as it breaks, its size
- *           checked, and its crc32c where the object has one (all that qring wrote, and what
- *           others stored with that checksum). swap: by the ETag whose digest is the version.
- *           check_writable writes and removes an object, and with it tries the server's
- *           conditions: one that passes over them is UNIMPLEMENTED.
- * Waits     as gcs.h; 409 of requests that met each other and S3's 400 of an upload that was too
- *           slow are tried again too. 501 is final.
- * Where     BUCKET.s3.REGION.amazonaws.com, or the endpoint that is set: path-style there unless
- *           the profile says addressing_style = virtual, and on AWS for names with dots.
+ * Usage     qr_s3_configure once; then qr_store_s3_new for each bucket, or qr_store_resolve.
+ * Requests  put: one request (above 5 GiB INVALID_ARGUMENT, and nothing is sent), create-only by
+ *           If-None-Match, replaced by If-Match; signed with the SHA-256 of the bytes and checked
+ *           by their crc32c; a success whose reply was lost is recognized by the write id in the
+ *           object's metadata. get: by ETag, resumed by Range after each break; the size is
+ *           checked, and the crc32c of objects that have one (all that qring wrote, and those that
+ *           other programs stored with that checksum). swap: by the ETag whose digest is the
+ *           version. check_writable writes and removes an object, and tries the server's
+ *           conditional writes: UNIMPLEMENTED when the server ignores them.
+ * Retries   as gcs.h; also 409 of conflicting concurrent requests, and S3's 400 of an upload that
+ *           was too slow. 501 is final.
+ * Address   BUCKET.s3.REGION.amazonaws.com, or the configured endpoint. Path-style at an endpoint,
+ *           unless the profile has addressing_style = virtual, and on AWS for names with dots.
  * Auth      store/aws/aws.h. Requests are signed there: libcurl 7.88 neither sorts a query nor
  *           signs a payload.
  * Threads   one store, one thread at a time. Source: docs.aws.amazon.com/AmazonS3/latest/API,
@@ -23,12 +24,16 @@
 #include "store/aws/aws.h"
 #include "store/store.h"
 
-/* What s3:// URLs are opened with; qr_store_configure calls it with what the environment says,
- * tests with their own. Copied. */
+/* Sets the options of s3:// URLs; copied. qr_store_configure passes those of the environment, tests
+ * pass their own. */
 void qr_s3_configure(const struct qr_s3_options *options);
 
-/* INVALID_ARGUMENT for a name that no bucket can have; the files' errors. web NULL: libcurl;
- * otherwise taken over, also on failure. */
+/* Opens a bucket; sends no request.
+ *
+ * Args:     web   HTTP client, owned by the store, also on failure; NULL: libcurl
+ * Errors:   INVALID_ARGUMENT (not a bucket name, region or endpoint); those of
+ *           qr_s3_profile_read
+ */
 QR_MUST_CHECK enum qr_code qr_store_s3_new(const char *bucket, const struct qr_s3_options *opt,
                                            struct qr_web *web, struct qr_store **ret,
                                            struct qr_err *err);

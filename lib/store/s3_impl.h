@@ -11,11 +11,11 @@ struct qr_s3 {
     struct qr_store store;
     struct qr_s3_options opt;
     char *bucket, *region;
-    char *base, *host; /* of the bucket, "https://host/bucket" or "https://bucket.host" */
+    char *base, *host; /* base: of the bucket, "https://host/bucket" or "https://bucket.host" */
     struct qr_web *web;
     struct qr_s3_auth *auth;
     struct qr_s3_profile profile;
-    struct qr_web_bucket place;
+    struct qr_web_bucket web_bucket;
 };
 struct qr_s3_object {
     uint64_t size;
@@ -23,16 +23,16 @@ struct qr_s3_object {
     bool has_crc32c;
     uint32_t crc32c;
 };
-/* A request's read: what its headers say about an object, into a struct qr_s3_object. */
+/* Reads the headers of an object into a struct qr_s3_object: a `read` of qr_web_request. */
 QR_MUST_CHECK enum qr_code qr_s3_read_object(void *ctx, const struct qr_web_reply *reply,
                                              struct qr_err *err);
 
-/* Attempts are signed; keys that are refused are renewed once. */
+/* Signs each attempt; renews rejected keys once. */
 extern const struct qr_web_api qr_s3_api;
-/* The sentence and code for a status that is an error. */
+/* Message and code for an error status. */
 enum qr_code qr_s3_refused(const struct qr_s3 *s, const struct qr_web_call *c,
                            const struct qr_web_reply *reply, struct qr_err *err);
-/* ".../NAME" */
+/* Appends ".../NAME". */
 void qr_s3_object_url(const struct qr_s3 *s, const char *name, struct qr_buf *ret);
 
 #endif

@@ -1,3 +1,5 @@
+/* store/s3_request.c — signed S3 requests and their error replies. Start reading at s3_attempt()
+ * and qr_s3_refused(). */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,11 +10,12 @@
 enum qr_code qr_s3_read_object(void *ctx, const struct qr_web_reply *reply, struct qr_err *err) {
     struct qr_s3_object o = {.size = reply->length};
     if (!*reply->etag || !reply->has_length)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "it says neither ETag nor size of an object");
+        return qr_fail(err, QR_INVALID_ARGUMENT, "the reply lacks an ETag or Content-Length");
     memcpy(o.etag, reply->etag, sizeof o.etag);
     if (strlen(reply->write_id) < sizeof o.write_id)
         memcpy(o.write_id, reply->write_id, strlen(reply->write_id));
-    /* a server without checksums keeps our own as metadata; of parts ("…-2") there is no other */
+    /* Servers without checksums still store the crc32c that qring puts into the metadata. The
+     * checksum of a multipart object ("…-2") covers parts and does not parse. */
     o.has_crc32c =
         qr_web_crc32c_parse(*reply->crc32c ? reply->crc32c : reply->our_crc32c, &o.crc32c);
     *(struct qr_s3_object *)ctx = o;
@@ -34,10 +37,10 @@ void qr_s3_object_url(const struct qr_s3 *s, const char *name, struct qr_buf *re
 
 /* ---- requests ---- */
 
-/* req with its signature; the texts that it needs live in own, which the caller frees. */
+/* Adds the signature headers to req. Their texts are in `own`, which the caller frees. */
 enum { OWN = 5 };
-static void sign(const struct qr_s3 *s, const struct qr_s3_keys *keys, struct qr_web_request *req,
-                 char *own[OWN]) {
+static void s3_sign(const struct qr_s3 *s, const struct qr_s3_keys *keys,
+                    struct qr_web_request *req, char *own[OWN]) {
     char now[QR_S3_TIME_BYTES], hash[QR_S3_HASH_BYTES];
     uint8_t digest[QR_SHA256_BYTES];
     const char *host = strstr(req->url, "://") + 3, *target = strchr(host, '/');
@@ -65,7 +68,7 @@ static void sign(const struct qr_s3 *s, const struct qr_s3_keys *keys, struct qr
     req->headers[req->n_headers++] = own[4];
 }
 
-/* Were the keys refused, which may be others by now? */
+/* True when the server rejected the keys: renewed ones may be accepted. */
 static bool keys_refused(const struct qr_web_reply *reply) {
     static const char *const codes[] = {"ExpiredToken", "InvalidAccessKeyId", "InvalidToken",
                                         "TokenRefreshRequired", "InvalidClientTokenId"};
@@ -77,9 +80,9 @@ static bool keys_refused(const struct qr_web_reply *reply) {
     return reply->status == 401;
 }
 
-static enum qr_code attempt(void *store, const struct qr_web_call *c,
-                            const struct qr_web_request *req, struct qr_web_reply *ret,
-                            struct qr_err *err) {
+static enum qr_code s3_attempt(void *store, const struct qr_web_call *c,
+                               const struct qr_web_request *req, struct qr_web_reply *ret,
+                               struct qr_err *err) {
     struct qr_s3 *s = store;
     (void)c;
     *ret = (struct qr_web_reply){0};
@@ -89,7 +92,7 @@ static enum qr_code attempt(void *store, const struct qr_web_call *c,
         char *own[OWN] = {0};
         enum qr_code code = qr_s3_auth_keys(s->auth, &keys, err);
         if (code != QR_OK) return code;
-        sign(s, keys, &r, own);
+        s3_sign(s, keys, &r, own);
         if (s->opt.extra_header) r.headers[r.n_headers++] = s->opt.extra_header;
         r.ca_file = s->opt.ca_file;
         code = s->web->send(s->web, &r, ret, err);
@@ -101,7 +104,7 @@ static enum qr_code attempt(void *store, const struct qr_web_call *c,
     }
 }
 
-static bool retryable(const struct qr_web_reply *reply) {
+static bool s3_retryable(const struct qr_web_reply *reply) {
     struct qr_s3_error e;
     if (reply->status == 501) return false;
     if (qr_web_retryable(reply->status)) return true;
@@ -112,9 +115,9 @@ static bool retryable(const struct qr_web_reply *reply) {
                                 : strcmp(e.code, "RequestTimeout") == 0;
 }
 
-/* ---- refusals ---- */
+/* ---- error replies ---- */
 
-/* What an action needs of IAM. */
+/* The IAM actions that an operation needs. */
 static const char *action_of(const char *doing) {
     static const char *const rows[][2] = {{"download", "s3:GetObject and s3:ListBucket"},
                                           {"list", "s3:ListBucket"},
@@ -134,22 +137,22 @@ enum qr_code qr_s3_refused(const struct qr_s3 *s, const struct qr_web_call *c,
              *e.message ? ": " : "", e.message);
     if (*region && strcmp(region, s->region) != 0 && reply->status != 404)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "s3://%s/%s: %s refused (%s): the bucket is in region %.60s, not %s; set "
+                       "s3://%s/%s: %s rejected (%s): the bucket is in region %.60s, not %s; set "
                        "AWS_REGION=%.60s",
                        b, c->name, c->doing, what, region, s->region, region);
     if (strcmp(e.code, "RequestTimeTooSkewed") == 0)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "s3://%s/%s: %s refused (%s): set this machine's clock", b, c->name,
+                       "s3://%s/%s: %s rejected (%s): set this machine's clock", b, c->name,
                        c->doing, what);
     if (keys_refused(reply) || strcmp(e.code, "SignatureDoesNotMatch") == 0)
         return qr_fail(err, QR_UNAUTHENTICATED,
-                       "s3://%s/%s: %s refused (%s): the keys are not accepted; check "
+                       "s3://%s/%s: %s rejected (%s): the keys are not accepted; check "
                        "AWS_ACCESS_KEY_ID, the profile or this pod's role",
                        b, c->name, c->doing, what);
     switch (reply->status) {
     case 403:
         return qr_fail(err, QR_PERMISSION_DENIED,
-                       "s3://%s/%s: %s refused (%s): allow this worker's role %s on bucket %s", b,
+                       "s3://%s/%s: %s rejected (%s): allow this worker's role %s on bucket %s", b,
                        c->name, c->doing, what, action_of(c->doing), b);
     case 404:
         return qr_fail(err, QR_NOT_FOUND,
@@ -157,21 +160,21 @@ enum qr_code qr_s3_refused(const struct qr_s3 *s, const struct qr_web_call *c,
                        c->name, c->doing, what, b);
     case 412:
         return qr_fail(err, QR_FAILED_PRECONDITION,
-                       "s3://%s/%s: %s: it was changed by somebody else meanwhile (%s)", b, c->name,
+                       "s3://%s/%s: %s: the object was changed by another writer (%s)", b, c->name,
                        c->doing, what);
     case 501:
         return qr_fail(err, QR_UNIMPLEMENTED,
-                       "s3://%s/%s: %s: this server cannot do that (%s); qring needs conditional "
-                       "writes (If-None-Match, If-Match)",
+                       "s3://%s/%s: %s: not supported by this server (%s); use one with "
+                       "conditional writes (If-None-Match, If-Match)",
                        b, c->name, c->doing, what);
     default:
         return qr_fail(err, reply->status == 400 ? QR_INVALID_ARGUMENT : QR_UNKNOWN,
-                       "s3://%s/%s: %s refused (%s)", b, c->name, c->doing, what);
+                       "s3://%s/%s: %s rejected (%s)", b, c->name, c->doing, what);
     }
 }
 
-static enum qr_code refused(void *store, const struct qr_web_call *c,
-                            const struct qr_web_reply *reply, struct qr_err *err) {
+static enum qr_code s3_refused(void *store, const struct qr_web_call *c,
+                               const struct qr_web_reply *reply, struct qr_err *err) {
     return qr_s3_refused(store, c, reply, err);
 }
 
@@ -181,4 +184,4 @@ static void error_code(struct qr_bytes body, char *ret, size_t bytes) {
     snprintf(ret, bytes, "%s", e.code);
 }
 
-const struct qr_web_api qr_s3_api = {"s3", attempt, retryable, error_code, refused};
+const struct qr_web_api qr_s3_api = {"s3", s3_attempt, s3_retryable, error_code, s3_refused};

@@ -1,4 +1,5 @@
-/* s3:// URLs, and what AWS' clients read from the environment. */
+/* store/s3_url.c — s3:// URLs, and the environment variables of AWS' clients. Start reading at
+ * qr_store_s3_open(). */
 #include <string.h>
 
 #include "base/mem.h"
@@ -6,17 +7,17 @@
 #include "store/kind_impl.h"
 #include "store/s3.h"
 
-static struct qr_s3_options process_options; /* set once, before threads */
+static struct qr_s3_options process_options; /* set once, before any thread starts */
 
 void qr_s3_configure(const struct qr_s3_options *o) { process_options = *o; }
 
-/* The first of two that is there. */
-static const char *given(char *const *environment, const char *name, const char *other) {
+/* Returns the first of two variables that is set. */
+static const char *env_first(char *const *environment, const char *name, const char *other) {
     const char *value = qr_bucket_given(environment, name);
     return value || !other ? value : qr_bucket_given(environment, other);
 }
 
-static const char *below(const char *home, const char *name, char *path, size_t bytes) {
+static const char *aws_file_path(const char *home, const char *name, char *path, size_t bytes) {
     qr_auto(qr_free_p) char *all = home ? qr_xasprintf("%s/.aws/%s", home, name) : NULL;
     if (!all || strlen(all) >= bytes) return NULL;
     memcpy(path, all, strlen(all) + 1);
@@ -25,32 +26,33 @@ static const char *below(const char *home, const char *name, char *path, size_t 
 
 void qr_store_s3_configure(char *const *env, bool (*stopping)(void), const struct qr_log *log) {
     static char credentials[4096], config[4096];
-    const char *home = given(env, "HOME", NULL);
-    const char *own_credentials = given(env, "AWS_SHARED_CREDENTIALS_FILE", NULL),
-               *own_config = given(env, "AWS_CONFIG_FILE", NULL);
+    const char *home = env_first(env, "HOME", NULL);
+    const char *own_credentials = env_first(env, "AWS_SHARED_CREDENTIALS_FILE", NULL),
+               *own_config = env_first(env, "AWS_CONFIG_FILE", NULL);
     bool plain = qr_bucket_switch(env, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS");
     const struct qr_s3_options o = {
-        .endpoint = plain ? NULL : given(env, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
-        .sts_endpoint = plain ? NULL : given(env, "AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL"),
-        .region = given(env, "AWS_REGION", "AWS_DEFAULT_REGION"),
-        .key_id = given(env, "AWS_ACCESS_KEY_ID", NULL),
-        .secret = given(env, "AWS_SECRET_ACCESS_KEY", NULL),
-        .session = given(env, "AWS_SESSION_TOKEN", NULL),
-        .role = given(env, "AWS_ROLE_ARN", NULL),
-        .token_file = given(env, "AWS_WEB_IDENTITY_TOKEN_FILE", NULL),
-        .role_session = given(env, "AWS_ROLE_SESSION_NAME", NULL),
-        .profile = given(env, "AWS_PROFILE", "AWS_DEFAULT_PROFILE"),
-        .credentials_file = own_credentials
-                                ? own_credentials
-                                : below(home, "credentials", credentials, sizeof credentials),
-        .config_file = own_config ? own_config : below(home, "config", config, sizeof config),
-        .container_path = given(env, "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", NULL),
-        .container_url = given(env, "AWS_CONTAINER_CREDENTIALS_FULL_URI", NULL),
-        .container_token = given(env, "AWS_CONTAINER_AUTHORIZATION_TOKEN", NULL),
-        .container_token_file = given(env, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", NULL),
-        .metadata = given(env, "AWS_EC2_METADATA_SERVICE_ENDPOINT", NULL),
+        .endpoint = plain ? NULL : env_first(env, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+        .sts_endpoint = plain ? NULL : env_first(env, "AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL"),
+        .region = env_first(env, "AWS_REGION", "AWS_DEFAULT_REGION"),
+        .key_id = env_first(env, "AWS_ACCESS_KEY_ID", NULL),
+        .secret = env_first(env, "AWS_SECRET_ACCESS_KEY", NULL),
+        .session = env_first(env, "AWS_SESSION_TOKEN", NULL),
+        .role = env_first(env, "AWS_ROLE_ARN", NULL),
+        .token_file = env_first(env, "AWS_WEB_IDENTITY_TOKEN_FILE", NULL),
+        .role_session = env_first(env, "AWS_ROLE_SESSION_NAME", NULL),
+        .profile = env_first(env, "AWS_PROFILE", "AWS_DEFAULT_PROFILE"),
+        .credentials_file =
+            own_credentials ? own_credentials
+                            : aws_file_path(home, "credentials", credentials, sizeof credentials),
+        .config_file =
+            own_config ? own_config : aws_file_path(home, "config", config, sizeof config),
+        .container_path = env_first(env, "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", NULL),
+        .container_url = env_first(env, "AWS_CONTAINER_CREDENTIALS_FULL_URI", NULL),
+        .container_token = env_first(env, "AWS_CONTAINER_AUTHORIZATION_TOKEN", NULL),
+        .container_token_file = env_first(env, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", NULL),
+        .metadata = env_first(env, "AWS_EC2_METADATA_SERVICE_ENDPOINT", NULL),
         .no_metadata = qr_bucket_switch(env, "AWS_EC2_METADATA_DISABLED"),
-        .ca_file = given(env, "AWS_CA_BUNDLE", NULL),
+        .ca_file = env_first(env, "AWS_CA_BUNDLE", NULL),
         .waits = qr_bucket_waits(stopping, log),
     };
     qr_s3_configure(&o);

@@ -1,9 +1,9 @@
-/* store/store.h — where bytes live: one interface for memory, files, Google Cloud Storage, S3 and
- * web servers.
+/* store/store.h — stores of named objects: one interface for memory, files, Google Cloud Storage,
+ * S3 and web servers.
  *
  * URLs      gs://bucket/name, s3://bucket/name, https://host/path, file:///dir/name, or a plain
  *           path. qr_store_resolve picks the store and the name in it.
- * Read only https://: what writes or lists is UNIMPLEMENTED, check_writable too.
+ * Read only https://: put, remove, list, swap and check_writable are UNIMPLEMENTED.
  * Errors    NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION (if_absent or swap lost), UNAVAILABLE
  *           (retry), each naming the URL.
  * Threads   a store may be used by one thread at a time.
@@ -16,10 +16,10 @@
 #include "base/bytes.h"
 #include "base/log.h"
 
-/* Which content of a name was seen: Cloud Storage's generation; of S3 the ETag's digest, the
- * content's own elsewhere. */
+/* The version of an object that a read returned: the generation in Cloud Storage, the digest of the
+ * ETag in S3, the digest of the content elsewhere. */
 struct qr_store_version {
-    bool there;
+    bool there; /* the object exists */
     uint8_t id[16];
 };
 
@@ -28,28 +28,28 @@ struct qr_store_ops {
     /* Whole object; above max_bytes RESOURCE_EXHAUSTED. May block. */
     enum qr_code (*get)(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret,
                         struct qr_err *err);
-    /* Creates or replaces at once. if_absent: create-only, FAILED_PRECONDITION when there.
-     * May block. */
+    /* Creates or replaces atomically. if_absent: create only, FAILED_PRECONDITION when the object
+     * exists. May block. */
     enum qr_code (*put)(struct qr_store *s, const char *name, struct qr_bytes content,
                         bool if_absent, struct qr_err *err);
     enum qr_code (*remove)(struct qr_store *s, const char *name, struct qr_err *err);
     /* Names that begin with prefix, sorted, '\n'-separated into ret. */
     enum qr_code (*list)(struct qr_store *s, const char *prefix, struct qr_buf *ret,
                          struct qr_err *err);
-    /* Proves that a put under this prefix would work, before anything is spent. A prefix that ends
-     * with '/' or names a directory means that directory (made when missing), another one the
-     * directory it stands in. */
+    /* Checks that a put under this prefix would succeed, before a run starts. A prefix that ends
+     * with '/' or names a directory means that directory (created when missing), any other prefix
+     * its parent directory. */
     enum qr_code (*check_writable)(struct qr_store *s, const char *prefix, struct qr_err *err);
-    /* As get, with the version; a name that is not there is no error but a version, with
-     * *ret empty. */
+    /* As get, with the version. A missing object is not an error: *ret is empty and the version
+     * says so. */
     enum qr_code (*get_version)(struct qr_store *s, const char *name, size_t max_bytes,
                                 struct qr_buf *ret, struct qr_store_version *ret_version,
                                 struct qr_err *err);
-    /* Compare-and-swap: replaces exactly the version seen, or creates the name where none was.
-     * FAILED_PRECONDITION: another version is there by now. Of several processes that saw one
-     * version one succeeds. Files: under a lock that the kernel gives back when its process dies
-     * (".NAME.lock" beside the file; UNAVAILABLE while another process has it); file systems
-     * without locks have only the comparison. */
+    /* Compare-and-swap: replaces exactly the version seen, or creates the object when it did not
+     * exist. FAILED_PRECONDITION: the object has another version now. Of several processes that saw
+     * the same version, one succeeds. Files: under a lock that the kernel releases when its process
+     * exits (".NAME.lock" beside the file; UNAVAILABLE while another process holds it); file
+     * systems without locks have only the comparison. */
     enum qr_code (*swap)(struct qr_store *s, const char *name, struct qr_bytes content,
                          const struct qr_store_version *seen, struct qr_err *err);
     void (*close)(struct qr_store *s);
@@ -58,27 +58,32 @@ struct qr_store {
     const struct qr_store_ops *ops;
 };
 
-struct qr_store *qr_store_memory_new(void); /* for tests; everything lives in this object */
-/* Names are paths relative to root ("" = as given). */
+struct qr_store *qr_store_memory_new(void); /* for tests; all objects are in memory */
+/* Names are paths relative to root ("": names are used as given). */
 struct qr_store *qr_store_file_new(const char *root);
 
-/* What stores on other machines need of this process: what their vendors' clients read from the
- * environment (NULL-terminated "NAME=value" texts), whether it has been asked to end, and where
- * long waits are said. Called once by whoever may read the environment, before any other thread and
- * any URL; all is borrowed for the process' life. Until then such a URL is FAILED_PRECONDITION. */
+/* Configures the remote stores. A program calls it once, before it starts threads or opens a URL;
+ * until then a remote URL is FAILED_PRECONDITION.
+ *
+ * Args:     environment   NULL-terminated "NAME=value" texts: the variables that the vendors' own
+ *                         clients read
+ *           stopping      true once the process has been asked to end
+ *           log           receives a warning about long waits
+ *           All are borrowed for the life of the process.
+ */
 void qr_store_configure(char *const *environment, bool (*stopping)(void), const struct qr_log *log);
 
-/* The same store, its requests counted (base/counter.h): get and get_version as reads, put and swap
- * as writes, the rest as others. One that was answered is no error, also with "there already",
- * "another version" or, for what was to be removed, "not there". Takes it over. */
+/* Wraps a store and counts its requests (base/counter.h): get and get_version as reads, put and
+ * swap as writes, the rest as others. An answered request is not an error, even when it returns
+ * FAILED_PRECONDITION or, for remove, NOT_FOUND. Takes ownership of inner. */
 struct qr_store *qr_store_counted(struct qr_store *inner);
 
-/* Opens the store of a URL and the object name in it (heap). Nothing is asked of the network. Its
- * requests are counted. */
+/* Opens the store of a URL, with its requests counted, and returns the object name in it (heap).
+ * Sends no request. */
 QR_MUST_CHECK enum qr_code qr_store_resolve(const char *url, struct qr_store **ret, char **ret_name,
                                             struct qr_err *err);
-/* The same with other waits than this process': for a thread of its own. Says nothing while
- * it waits. */
+/* The same with other timeouts than those of this process, for a thread of its own. Logs nothing
+ * while it waits. */
 struct qr_store_waits {
     int64_t deadline_ns, stop_deadline_ns; /* since the last progress; once stopping */
     bool (*stopping)(void);
@@ -88,13 +93,13 @@ QR_MUST_CHECK enum qr_code qr_store_resolve_waiting(const char *url,
                                                     const struct qr_store_waits *waits,
                                                     struct qr_store **ret, char **ret_name,
                                                     struct qr_err *err);
-/* As a message may have it: without what may be a secret in an https:// URL (its query). Heap. */
+/* Returns the URL for messages (heap), without possible secrets (the query of an https:// URL). */
 char *qr_url_redacted(const char *url);
-/* Is it of a kind that is only read (https://)? UNIMPLEMENTED; nothing is asked. For what is
- * written at the end of work. */
+/* UNIMPLEMENTED for a read-only scheme (https://). Sends no request. Lets a program reject a
+ * destination before it starts the work. */
 QR_MUST_CHECK enum qr_code qr_url_check_writable(const char *url, struct qr_err *err);
-/* Is it on another machine? Such a place has no folders to make or list by path, and
- * outages that are waited for. NULL: no. */
+/* True for a URL on another machine: a store without directories, whose outages are waited for.
+ * False for NULL. */
 bool qr_url_remote(const char *url);
 /* One-shot conveniences over qr_store_resolve. */
 QR_MUST_CHECK enum qr_code qr_url_read(const char *url, size_t max_bytes, struct qr_buf *ret,

@@ -1,4 +1,5 @@
-/* store/store_counted.c — a store whose requests are counted. */
+/* store/store_counted.c — a wrapper that counts the requests of another store. Start reading at
+ * qr_store_counted(). */
 #include "base/counter.h"
 #include "base/mem.h"
 #include "store/store.h"
@@ -25,50 +26,51 @@ static enum qr_code other_counted(enum qr_code code) {
     return code;
 }
 
-static enum qr_code get(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret,
-                        struct qr_err *err) {
+static enum qr_code counted_get(struct qr_store *s, const char *name, size_t max_bytes,
+                                struct qr_buf *ret, struct qr_err *err) {
     enum qr_code code = inner_of(s)->ops->get(inner_of(s), name, max_bytes, ret, err);
     return read_counted(code, ret->n);
 }
-static enum qr_code get_version(struct qr_store *s, const char *name, size_t max_bytes,
-                                struct qr_buf *ret, struct qr_store_version *ret_version,
-                                struct qr_err *err) {
+static enum qr_code counted_get_version(struct qr_store *s, const char *name, size_t max_bytes,
+                                        struct qr_buf *ret, struct qr_store_version *ret_version,
+                                        struct qr_err *err) {
     enum qr_code code =
         inner_of(s)->ops->get_version(inner_of(s), name, max_bytes, ret, ret_version, err);
     return read_counted(code, ret->n);
 }
-static enum qr_code put(struct qr_store *s, const char *name, struct qr_bytes content,
-                        bool if_absent, struct qr_err *err) {
+static enum qr_code counted_put(struct qr_store *s, const char *name, struct qr_bytes content,
+                                bool if_absent, struct qr_err *err) {
     return write_counted(inner_of(s)->ops->put(inner_of(s), name, content, if_absent, err),
                          content.n);
 }
-static enum qr_code swap(struct qr_store *s, const char *name, struct qr_bytes content,
-                         const struct qr_store_version *seen, struct qr_err *err) {
+static enum qr_code counted_swap(struct qr_store *s, const char *name, struct qr_bytes content,
+                                 const struct qr_store_version *seen, struct qr_err *err) {
     return write_counted(inner_of(s)->ops->swap(inner_of(s), name, content, seen, err), content.n);
 }
-static enum qr_code remove_name(struct qr_store *s, const char *name, struct qr_err *err) {
+static enum qr_code counted_remove(struct qr_store *s, const char *name, struct qr_err *err) {
     return other_counted(inner_of(s)->ops->remove(inner_of(s), name, err));
 }
-static enum qr_code list(struct qr_store *s, const char *prefix, struct qr_buf *ret,
-                         struct qr_err *err) {
+static enum qr_code counted_list(struct qr_store *s, const char *prefix, struct qr_buf *ret,
+                                 struct qr_err *err) {
     return other_counted(inner_of(s)->ops->list(inner_of(s), prefix, ret, err));
 }
-static enum qr_code check_writable(struct qr_store *s, const char *prefix, struct qr_err *err) {
+static enum qr_code counted_check_writable(struct qr_store *s, const char *prefix,
+                                           struct qr_err *err) {
     return other_counted(inner_of(s)->ops->check_writable(inner_of(s), prefix, err));
 }
-static void close_counted(struct qr_store *s) {
+static void counted_close(struct qr_store *s) {
     inner_of(s)->ops->close(inner_of(s));
     free(s);
 }
 static const struct qr_store_ops ops = {
-    .get = get,
-    .put = put,
-    .remove = remove_name,
-    .list = list,
-    .check_writable = check_writable,
-    .get_version = get_version,
-    .swap = swap,
-    .close = close_counted,
+    .get = counted_get,
+    .put = counted_put,
+    .remove = counted_remove,
+    .list = counted_list,
+    .check_writable = counted_check_writable,
+    .get_version = counted_get_version,
+    .swap = counted_swap,
+    .close = counted_close,
 };
 
 struct qr_store *qr_store_counted(struct qr_store *inner) {

@@ -1,3 +1,5 @@
+/* store/store_file.c — the store of local files and network volumes. Start reading at
+ * qr_store_file_new(). */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,67 +21,65 @@ struct files {
     char *root;
 };
 
-static struct files *self(struct qr_store *s) { return (struct files *)s; }
-static char *path_of(struct qr_store *s, const char *name) {
-    return *self(s)->root ? qr_path_join(self(s)->root, name) : qr_xstrdup(name);
+static struct files *file_store_of(struct qr_store *s) { return (struct files *)s; }
+static char *file_path(struct qr_store *s, const char *name) {
+    return *file_store_of(s)->root ? qr_path_join(file_store_of(s)->root, name) : qr_xstrdup(name);
 }
 
-static enum qr_code get(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret,
-                        struct qr_err *err) {
-    qr_auto(qr_free_p) char *path = path_of(s, name);
+static enum qr_code file_get(struct qr_store *s, const char *name, size_t max_bytes,
+                             struct qr_buf *ret, struct qr_err *err) {
+    qr_auto(qr_free_p) char *path = file_path(s, name);
     return qr_file_read(path, max_bytes, ret, err);
 }
 
-/* A name made once can be made by one only: link(2) fails when it is there. The content is whole
- * and on disk before. */
-static enum qr_code create(const char *path, struct qr_bytes content, struct qr_err *err) {
+/* Creates a file exactly once, whatever other processes do: link(2) fails when the name exists. The
+ * content is complete and synced before the link. */
+static enum qr_code file_create(const char *path, struct qr_bytes content, struct qr_err *err) {
     if (qr_file_exists(path))
-        return qr_fail(err, QR_FAILED_PRECONDITION, "%s is there already and is not replaced",
-                       path);
+        return qr_fail(err, QR_FAILED_PRECONDITION, "%s already exists and is not replaced", path);
     qr_auto(qr_free_p) char *whole = qr_file_temporary(path);
     enum qr_code code = qr_file_replace(whole, content, err);
     if (code != QR_OK) {
-        unlink(whole); /* it may be there when only its directory could not be synced */
-        return qr_wrap(err, "write %s", path);
+        unlink(whole); /* The file exists when only the sync of its directory failed. */
+        return qr_wrap(err, "cannot write %s", path);
     }
     bool linked = link(whole, path) == 0;
     int sys = linked ? qr_sync_parent(path) : errno;
     unlink(whole);
-    if (linked) return sys ? qr_fail_errno(err, sys, "write %s", path) : QR_OK;
+    if (linked) return sys ? qr_fail_errno(err, sys, "cannot write %s", path) : QR_OK;
     if (sys == EEXIST)
-        return qr_fail(err, QR_FAILED_PRECONDITION, "%s is there already and is not replaced",
-                       path);
-    /* a file system without hard links */
+        return qr_fail(err, QR_FAILED_PRECONDITION, "%s already exists and is not replaced", path);
+    /* The file system has no hard links. */
     if (sys == EPERM || sys == ENOTSUP || sys == ENOSYS || sys == EMLINK) {
         int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd < 0 && errno == EEXIST)
-            return qr_fail(err, QR_FAILED_PRECONDITION, "%s is there already and is not replaced",
+            return qr_fail(err, QR_FAILED_PRECONDITION, "%s already exists and is not replaced",
                            path);
-        if (fd < 0) return qr_fail_errno(err, errno, "write %s", path);
+        if (fd < 0) return qr_fail_errno(err, errno, "cannot write %s", path);
         close(fd);
         code = qr_file_replace(path, content, err);
-        /* else an empty object would stay, that nobody may replace */
+        /* Otherwise an empty object would remain, which no process may replace. */
         if (code != QR_OK) unlink(path);
         return code;
     }
-    return qr_fail_errno(err, sys, "write %s", path);
+    return qr_fail_errno(err, sys, "cannot write %s", path);
 }
 
-static enum qr_code put(struct qr_store *s, const char *name, struct qr_bytes content,
-                        bool if_absent, struct qr_err *err) {
+static enum qr_code file_put(struct qr_store *s, const char *name, struct qr_bytes content,
+                             bool if_absent, struct qr_err *err) {
     size_t n = strlen(name);
     if (n == 0 || name[n - 1] == '/')
-        return qr_fail(err, QR_INVALID_ARGUMENT, "'%s' names no file; give a file's name", name);
-    qr_auto(qr_free_p) char *path = path_of(s, name);
-    return if_absent ? create(path, content, err) : qr_file_replace(path, content, err);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "'%s' names no file; give a file name", name);
+    qr_auto(qr_free_p) char *path = file_path(s, name);
+    return if_absent ? file_create(path, content, err) : qr_file_replace(path, content, err);
 }
 
-static enum qr_code remove_object(struct qr_store *s, const char *name, struct qr_err *err) {
-    qr_auto(qr_free_p) char *path = path_of(s, name);
-    return unlink(path) == 0 ? QR_OK : qr_fail_errno(err, errno, "remove %s", path);
+static enum qr_code file_remove(struct qr_store *s, const char *name, struct qr_err *err) {
+    qr_auto(qr_free_p) char *path = file_path(s, name);
+    return unlink(path) == 0 ? QR_OK : qr_fail_errno(err, errno, "cannot remove %s", path);
 }
 
-/* Our own temporary files and locks are no objects. */
+/* qring's own temporary files and locks are not objects. */
 static bool is_temporary(const char *name) {
     const char *t = strstr(name, ".tmp-");
     size_t n = strlen(name);
@@ -87,15 +87,16 @@ static bool is_temporary(const char *name) {
            (name[0] == '.' && n > 6 && strcmp(name + n - 5, ".lock") == 0);
 }
 
-/* Everything below the directory whose names begin with `dir` ("" or "a/b/"); links to directories
- * are not followed. */
-static enum qr_code walk(struct qr_store *s, const char *dir, const char *prefix, unsigned depth,
-                         struct qr_names *names, struct qr_err *err) {
-    qr_auto(qr_free_p) char *path = path_of(s, *dir ? dir : *self(s)->root ? "" : ".");
+/* Adds the names below `dir` ("" or "a/b/") that begin with prefix. Links to directories are not
+ * followed. */
+static enum qr_code walk_directory(struct qr_store *s, const char *dir, const char *prefix,
+                                   unsigned depth, struct qr_names *names, struct qr_err *err) {
+    qr_auto(qr_free_p) char *path = file_path(s, *dir ? dir : *file_store_of(s)->root ? "" : ".");
     DIR *d = opendir(path);
     if (!d)
-        return errno == ENOENT || errno == ENOTDIR ? QR_OK
-                                                   : qr_fail_errno(err, errno, "list %s", path);
+        return errno == ENOENT || errno == ENOTDIR
+                   ? QR_OK
+                   : qr_fail_errno(err, errno, "cannot list %s", path);
     enum qr_code code = QR_OK;
     const struct dirent *e;
     while (code == QR_OK && (errno = 0, e = readdir(d))) {
@@ -108,40 +109,41 @@ static enum qr_code walk(struct qr_store *s, const char *dir, const char *prefix
         int sys = fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
         bool link = !sys && S_ISLNK(st.st_mode);
         if (link) sys = fstatat(dirfd(d), e->d_name, &st, 0) == 0 ? 0 : errno;
-        /* taken away meanwhile, or a link to nothing */
+        /* Removed since readdir, or a dangling link. */
         if (sys == ENOENT || sys == ELOOP) continue;
-        if (sys) code = qr_fail_errno(err, sys, "list %s: %s", path, e->d_name);
+        if (sys) code = qr_fail_errno(err, sys, "cannot list %s: %s", path, e->d_name);
         if (sys || (link && S_ISDIR(st.st_mode))) continue;
         if (S_ISDIR(st.st_mode) && depth < MAX_DEPTH) {
             qr_auto(qr_free_p) char *below = qr_xasprintf("%s/", name);
-            code = walk(s, below, prefix, depth + 1, names, err);
+            code = walk_directory(s, below, prefix, depth + 1, names, err);
         } else if (S_ISREG(st.st_mode) && strlen(name) >= strlen(prefix)) {
             if (qr_names_add(names, name)) name = NULL;
             else
-                code = qr_fail(err, QR_RESOURCE_EXHAUSTED, "list %s: more than %d files", path,
-                               (int)QR_NAMES_MAX);
+                code = qr_fail(err, QR_RESOURCE_EXHAUSTED, "cannot list %s: more than %d files",
+                               path, (int)QR_NAMES_MAX);
         }
     }
-    /* names are missing */
-    if (code == QR_OK && errno) code = qr_fail_errno(err, errno, "list %s", path);
+    /* readdir failed: the list is incomplete. */
+    if (code == QR_OK && errno) code = qr_fail_errno(err, errno, "cannot list %s", path);
     closedir(d);
     return code;
 }
 
-static enum qr_code list(struct qr_store *s, const char *prefix, struct qr_buf *ret,
-                         struct qr_err *err) {
+static enum qr_code file_list(struct qr_store *s, const char *prefix, struct qr_buf *ret,
+                              struct qr_err *err) {
     const char *slash = strrchr(prefix, '/');
     qr_auto(qr_free_p) char *dir = qr_xstrndup(prefix, slash ? (size_t)(slash - prefix) + 1 : 0);
     struct qr_names names = {0};
-    enum qr_code code = walk(s, dir, prefix, 0, &names, err);
+    enum qr_code code = walk_directory(s, dir, prefix, 0, &names, err);
     qr_names_write_sorted(&names, code == QR_OK ? ret : NULL);
     return code;
 }
 
-/* The directory that a put under this prefix writes into: the prefix itself where it is one or ends
- * with '/', else its parent. */
-static enum qr_code check_writable(struct qr_store *s, const char *prefix, struct qr_err *err) {
-    qr_auto(qr_free_p) char *path = path_of(s, prefix);
+/* Checks the directory that a put under this prefix writes into: the prefix itself when it is a
+ * directory or ends with '/', else its parent. */
+static enum qr_code file_check_writable(struct qr_store *s, const char *prefix,
+                                        struct qr_err *err) {
+    qr_auto(qr_free_p) char *path = file_path(s, prefix);
     struct stat st;
     char *slash = strrchr(path, '/');
     if (!*path) return qr_dir_writable(".", err);
@@ -156,14 +158,14 @@ static enum qr_code check_writable(struct qr_store *s, const char *prefix, struc
 
 /* ---- compare and swap ---- */
 
-static enum qr_code get_version(struct qr_store *s, const char *name, size_t max_bytes,
-                                struct qr_buf *ret, struct qr_store_version *ret_version,
-                                struct qr_err *err) {
+static enum qr_code file_get_version(struct qr_store *s, const char *name, size_t max_bytes,
+                                     struct qr_buf *ret, struct qr_store_version *ret_version,
+                                     struct qr_err *err) {
     struct qr_err own;
     struct qr_buf content = {0};
     if (!err) err = &own;
     struct qr_store_version v = {.there = true};
-    enum qr_code code = get(s, name, max_bytes, &content, err);
+    enum qr_code code = file_get(s, name, max_bytes, &content, err);
     if (code == QR_NOT_FOUND) v.there = false;
     else if (code != QR_OK) return code;
     else qr_xxh3(content.p, content.n, v.id);
@@ -173,17 +175,18 @@ static enum qr_code get_version(struct qr_store *s, const char *name, size_t max
     return QR_OK;
 }
 
-/* A name changes under its lock only. The kernel takes the lock back from a process that dies, so
- * none is ever left over; a rename alone could come late, from a process that slept between its
- * look and its rename. *ret_fd -1: this file system has no locks. */
-static enum qr_code lock(const char *path, int *ret_fd, struct qr_err *err) {
+/* Locks a name before compare and swap. The kernel releases the lock of a process that exits, so no
+ * stale lock remains. A rename without a lock is not enough: a process suspended between its
+ * comparison and its rename would overwrite a newer version. *ret_fd -1: the file system does not
+ * support locks. */
+static enum qr_code file_lock(const char *path, int *ret_fd, struct qr_err *err) {
     const char *slash = strrchr(path, '/');
     qr_auto(qr_free_p) char *dir = qr_xstrndup(path, slash ? (size_t)(slash - path) + 1 : 0);
     qr_auto(qr_free_p) char *file = qr_xasprintf("%s.%s.lock", dir, slash ? slash + 1 : path);
-    if (*dir && qr_dir_make(dir, err) != QR_OK) return qr_wrap(err, "write %s", path);
+    if (*dir && qr_dir_make(dir, err) != QR_OK) return qr_wrap(err, "cannot write %s", path);
     int fd = -1;
     if (qr_file_open(file, O_RDWR | O_CREAT | O_NOFOLLOW, &fd, err) != QR_OK)
-        return qr_wrap(err, "write %s: lock", path);
+        return qr_wrap(err, "cannot lock %s", path);
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         int sys = errno;
         close(fd);
@@ -196,33 +199,34 @@ static enum qr_code lock(const char *path, int *ret_fd, struct qr_err *err) {
     return QR_OK;
 }
 
-static enum qr_code swap(struct qr_store *s, const char *name, struct qr_bytes content,
-                         const struct qr_store_version *seen, struct qr_err *err) {
+static enum qr_code file_swap(struct qr_store *s, const char *name, struct qr_bytes content,
+                              const struct qr_store_version *seen, struct qr_err *err) {
     enum { MAX_BYTES = 1 << 30 };
-    qr_auto(qr_free_p) char *path = path_of(s, name);
+    qr_auto(qr_free_p) char *path = file_path(s, name);
     qr_auto(qr_close_p) int held = -1;
     struct qr_store_version now;
     struct qr_buf there = {0};
-    enum qr_code code = lock(path, &held, err);
-    if (code == QR_OK) code = get_version(s, name, MAX_BYTES, &there, &now, err);
+    enum qr_code code = file_lock(path, &held, err);
+    if (code == QR_OK) code = file_get_version(s, name, MAX_BYTES, &there, &now, err);
     if (code == QR_OK &&
         (now.there != seen->there || (now.there && memcmp(now.id, seen->id, sizeof now.id) != 0)))
         code = qr_fail(err, QR_FAILED_PRECONDITION,
-                       "%s has been changed meanwhile and is not replaced", path);
-    if (code == QR_OK) code = put(s, name, content, false, err);
+                       "%s was changed by another writer and is not replaced", path);
+    if (code == QR_OK) code = file_put(s, name, content, false, err);
     qr_buf_free(&there);
     return code;
 }
 
-static void close_store(struct qr_store *s) {
+static void file_close(struct qr_store *s) {
     if (!s) return;
-    free(self(s)->root);
+    free(file_store_of(s)->root);
     free(s);
 }
 
 struct qr_store *qr_store_file_new(const char *root) {
-    static const struct qr_store_ops ops = {get,         put,  remove_object, list, check_writable,
-                                            get_version, swap, close_store};
+    static const struct qr_store_ops ops = {
+        file_get,         file_put,  file_remove, file_list, file_check_writable,
+        file_get_version, file_swap, file_close};
     struct files *f = qr_xcalloc(1, sizeof *f);
     f->store.ops = &ops;
     f->root = qr_xstrdup(root);
@@ -236,7 +240,7 @@ enum qr_code qr_store_file_open(const char *url, const struct qr_store_waits *wa
     if (strncmp(path, "localhost/", strlen("localhost/")) == 0) path += strlen("localhost");
     if (*path != '/')
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s: a file URL has three slashes, file:///dir/name; or give a plain path",
+                       "%s: a file URL has three slashes; give file:///dir/name or a plain path",
                        url);
     *ret = qr_store_file_new("");
     *ret_name = qr_xstrdup(path);

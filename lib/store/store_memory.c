@@ -1,3 +1,5 @@
+/* store/store_memory.c — the store of tests: a sorted array of objects in memory. Start reading at
+ * qr_store_memory_new(). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,8 +17,8 @@ struct memory {
     size_t n;
 };
 
-/* The first object whose name is not below `name`. */
-static size_t place(const struct memory *m, const char *name) {
+/* Index of the first object whose name is not below `name`. */
+static size_t memory_lower_bound(const struct memory *m, const char *name) {
     size_t low = 0, high = m->n;
     while (low < high) {
         size_t mid = low + (high - low) / 2;
@@ -25,15 +27,15 @@ static size_t place(const struct memory *m, const char *name) {
     }
     return low;
 }
-static struct object *find(const struct memory *m, const char *name) {
-    size_t i = place(m, name);
+static struct object *memory_find(const struct memory *m, const char *name) {
+    size_t i = memory_lower_bound(m, name);
     return i < m->n && strcmp(m->v[i].name, name) == 0 ? &m->v[i] : NULL;
 }
-static struct memory *self(struct qr_store *s) { return (struct memory *)s; }
+static struct memory *memory_of(struct qr_store *s) { return (struct memory *)s; }
 
-static enum qr_code get(struct qr_store *s, const char *name, size_t max_bytes, struct qr_buf *ret,
-                        struct qr_err *err) {
-    const struct object *o = find(self(s), name);
+static enum qr_code memory_get(struct qr_store *s, const char *name, size_t max_bytes,
+                               struct qr_buf *ret, struct qr_err *err) {
+    const struct object *o = memory_find(memory_of(s), name);
     if (!o) return qr_fail(err, QR_NOT_FOUND, "memory:%s: no such object", name);
     if (o->content.n > max_bytes)
         return qr_fail(err, QR_RESOURCE_EXHAUSTED, "memory:%s has %zu bytes; at most %zu are read",
@@ -45,14 +47,14 @@ static enum qr_code get(struct qr_store *s, const char *name, size_t max_bytes, 
                                     name, o->content.n);
 }
 
-static enum qr_code put(struct qr_store *s, const char *name, struct qr_bytes content,
-                        bool if_absent, struct qr_err *err) {
-    struct memory *m = self(s);
+static enum qr_code memory_put(struct qr_store *s, const char *name, struct qr_bytes content,
+                               bool if_absent, struct qr_err *err) {
+    struct memory *m = memory_of(s);
     if (!*name) return qr_fail(err, QR_INVALID_ARGUMENT, "memory: an object needs a name");
-    struct object *o = find(m, name);
+    struct object *o = memory_find(m, name);
     if (o && if_absent)
-        return qr_fail(err, QR_FAILED_PRECONDITION,
-                       "memory:%s is there already and is not replaced", name);
+        return qr_fail(err, QR_FAILED_PRECONDITION, "memory:%s already exists and is not replaced",
+                       name);
     struct qr_buf copy = {0};
     qr_buf_put(&copy, content.p, content.n);
     if (!qr_buf_ok(&copy)) {
@@ -61,7 +63,7 @@ static enum qr_code put(struct qr_store *s, const char *name, struct qr_bytes co
                        content.n);
     }
     if (!o) {
-        size_t i = place(m, name);
+        size_t i = memory_lower_bound(m, name);
         m->v = qr_xreallocarray(m->v, m->n + 1, sizeof *m->v);
         memmove(m->v + i + 1, m->v + i, (m->n - i) * sizeof *m->v);
         m->n++;
@@ -73,9 +75,9 @@ static enum qr_code put(struct qr_store *s, const char *name, struct qr_bytes co
     return QR_OK;
 }
 
-static enum qr_code remove_object(struct qr_store *s, const char *name, struct qr_err *err) {
-    struct memory *m = self(s);
-    struct object *o = find(m, name);
+static enum qr_code memory_remove(struct qr_store *s, const char *name, struct qr_err *err) {
+    struct memory *m = memory_of(s);
+    struct object *o = memory_find(m, name);
     if (!o) return qr_fail(err, QR_NOT_FOUND, "memory:%s: no such object", name);
     free(o->name);
     qr_buf_free(&o->content);
@@ -84,53 +86,54 @@ static enum qr_code remove_object(struct qr_store *s, const char *name, struct q
     return QR_OK;
 }
 
-static enum qr_code list(struct qr_store *s, const char *prefix, struct qr_buf *ret,
-                         struct qr_err *err) {
-    const struct memory *m = self(s);
+static enum qr_code memory_list(struct qr_store *s, const char *prefix, struct qr_buf *ret,
+                                struct qr_err *err) {
+    const struct memory *m = memory_of(s);
     (void)err;
     qr_buf_clear(ret);
-    for (size_t i = place(m, prefix);
+    for (size_t i = memory_lower_bound(m, prefix);
          i < m->n && strncmp(m->v[i].name, prefix, strlen(prefix)) == 0; i++)
         qr_buf_printf(ret, "%s%s", ret->n ? "\n" : "", m->v[i].name);
     return QR_OK;
 }
 
-static enum qr_code check_writable(struct qr_store *s, const char *prefix, struct qr_err *err) {
+static enum qr_code memory_check_writable(struct qr_store *s, const char *prefix,
+                                          struct qr_err *err) {
     (void)s, (void)prefix, (void)err;
     return QR_OK;
 }
 
-static struct qr_store_version version_of(const struct object *o) {
+static struct qr_store_version memory_version(const struct object *o) {
     struct qr_store_version v = {.there = o != NULL};
     if (o) qr_xxh3(o->content.p, o->content.n, v.id);
     return v;
 }
 
-static enum qr_code get_version(struct qr_store *s, const char *name, size_t max_bytes,
-                                struct qr_buf *ret, struct qr_store_version *ret_version,
-                                struct qr_err *err) {
-    const struct object *o = find(self(s), name);
+static enum qr_code memory_get_version(struct qr_store *s, const char *name, size_t max_bytes,
+                                       struct qr_buf *ret, struct qr_store_version *ret_version,
+                                       struct qr_err *err) {
+    const struct object *o = memory_find(memory_of(s), name);
     if (o) {
-        enum qr_code code = get(s, name, max_bytes, ret, err);
+        enum qr_code code = memory_get(s, name, max_bytes, ret, err);
         if (code != QR_OK) return code;
     } else {
         qr_buf_clear(ret);
     }
-    *ret_version = version_of(o);
+    *ret_version = memory_version(o);
     return QR_OK;
 }
 
-static enum qr_code swap(struct qr_store *s, const char *name, struct qr_bytes content,
-                         const struct qr_store_version *seen, struct qr_err *err) {
-    struct qr_store_version now = version_of(find(self(s), name));
+static enum qr_code memory_swap(struct qr_store *s, const char *name, struct qr_bytes content,
+                                const struct qr_store_version *seen, struct qr_err *err) {
+    struct qr_store_version now = memory_version(memory_find(memory_of(s), name));
     if (now.there != seen->there || (now.there && memcmp(now.id, seen->id, sizeof now.id) != 0))
         return qr_fail(err, QR_FAILED_PRECONDITION,
-                       "memory:%s has been changed meanwhile and is not replaced", name);
-    return put(s, name, content, false, err);
+                       "memory:%s was changed by another writer and is not replaced", name);
+    return memory_put(s, name, content, false, err);
 }
 
-static void close_store(struct qr_store *s) {
-    struct memory *m = self(s);
+static void memory_close(struct qr_store *s) {
+    struct memory *m = memory_of(s);
     if (!m) return;
     for (size_t i = 0; i < m->n; i++) {
         free(m->v[i].name);
@@ -141,8 +144,9 @@ static void close_store(struct qr_store *s) {
 }
 
 struct qr_store *qr_store_memory_new(void) {
-    static const struct qr_store_ops ops = {get,         put,  remove_object, list, check_writable,
-                                            get_version, swap, close_store};
+    static const struct qr_store_ops ops = {
+        memory_get,         memory_put,  memory_remove, memory_list, memory_check_writable,
+        memory_get_version, memory_swap, memory_close};
     struct memory *m = qr_xcalloc(1, sizeof *m);
     m->store.ops = &ops;
     return &m->store;

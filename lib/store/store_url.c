@@ -1,3 +1,5 @@
+/* store/store_url.c — chooses the store of a URL: one row for each scheme, and the one-shot reads
+ * and writes over it. Start reading at qr_store_resolve_waiting(). */
 #include <string.h>
 
 #include "base/mem.h"
@@ -15,13 +17,15 @@ static const struct qr_store_kind kinds[] = {
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
-static bool begins(const char *s, const char *with) { return strncmp(s, with, strlen(with)) == 0; }
+static bool url_begins(const char *s, const char *with) {
+    return strncmp(s, with, strlen(with)) == 0;
+}
 
-/* NULL: of none. after: what must stand behind the scheme. */
-static const struct qr_store_kind *kind_of(const char *url, const char *after) {
+/* Returns the row of the URL's scheme, or NULL. after: text that must follow the scheme. */
+static const struct qr_store_kind *scheme_kind(const char *url, const char *after) {
     for (size_t i = 0; i < N_KINDS; i++) {
         size_t n = strlen(kinds[i].scheme);
-        if (strncmp(url, kinds[i].scheme, n) == 0 && begins(url + n, after)) return &kinds[i];
+        if (strncmp(url, kinds[i].scheme, n) == 0 && url_begins(url + n, after)) return &kinds[i];
     }
     return NULL;
 }
@@ -33,46 +37,46 @@ void qr_store_configure(char *const *environment, bool (*stopping)(void),
 }
 
 bool qr_url_remote(const char *url) {
-    const struct qr_store_kind *k = url ? kind_of(url, "://") : NULL;
+    const struct qr_store_kind *k = url ? scheme_kind(url, "://") : NULL;
     return k && k->remote;
 }
 
 char *qr_url_redacted(const char *url) {
-    const struct qr_store_kind *k = kind_of(url, "://");
+    const struct qr_store_kind *k = scheme_kind(url, "://");
     return k && k->shown ? k->shown(url) : qr_xstrdup(url);
 }
 
 enum qr_code qr_url_check_writable(const char *url, struct qr_err *err) {
-    const struct qr_store_kind *k = kind_of(url, "://");
+    const struct qr_store_kind *k = scheme_kind(url, "://");
     if (!k || !k->read_only) return QR_OK;
     qr_auto(qr_free_p) char *shown = qr_url_redacted(url);
     return qr_fail(err, QR_UNIMPLEMENTED,
-                   "%.300s: an %s:// URL can be read, not written; give a folder, gs:// or s3://",
-                   shown, k->scheme);
+                   "%.300s: %s:// URLs are read-only; give a folder, gs:// or s3://", shown,
+                   k->scheme);
 }
 
-static enum qr_code refuse(const char *url, struct qr_err *err) {
-    /* no path of anybody: slashes were lost */
-    const struct qr_store_kind *lost = kind_of(url, ":");
+static enum qr_code url_unsupported(const char *url, struct qr_err *err) {
+    /* A scheme followed by ":" alone: slashes are missing. */
+    const struct qr_store_kind *lost = scheme_kind(url, ":");
     struct qr_buf forms = {0};
     if (lost)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s: %s has %s slashes; a file of such a name is ./%s", url, lost->form,
+                       "%s: %s has %s slashes; for a file of this name give ./%s", url, lost->form,
                        lost->slashes, url);
     for (size_t i = 0; i < N_KINDS; i++)
         qr_buf_printf(&forms, "%s%s", i ? ", " : "", kinds[i].form);
     enum qr_code code =
-        qr_fail(err, QR_INVALID_ARGUMENT, "%s: unknown kind of URL; %s and plain paths are known",
-                url, qr_buf_string(&forms));
+        qr_fail(err, QR_INVALID_ARGUMENT, "%s: unknown kind of URL; give %s or a plain path", url,
+                qr_buf_string(&forms));
     qr_buf_free(&forms);
     return code;
 }
 
 enum qr_code qr_store_resolve_waiting(const char *url, const struct qr_store_waits *waits,
                                       struct qr_store **ret, char **ret_name, struct qr_err *err) {
-    const struct qr_store_kind *k = kind_of(url, "://");
+    const struct qr_store_kind *k = scheme_kind(url, "://");
     struct qr_store *bare;
-    if (!k && (kind_of(url, ":") || strstr(url, "://"))) return refuse(url, err);
+    if (!k && (scheme_kind(url, ":") || strstr(url, "://"))) return url_unsupported(url, err);
     enum qr_code code = k ? k->open(url, waits, &bare, ret_name, err) : QR_OK;
     if (code != QR_OK) return code;
     if (!k) {

@@ -1,3 +1,4 @@
+/* sweep/board.c — rows and claims in a store. Start reading at qr_sweep_board_claim(). */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,25 +9,25 @@
 
 enum { MAX_ROW_BYTES = 1 << 16, MAX_CLAIM_BYTES = 4096, MAX_TEXT_BYTES = 64 << 20 };
 #define DIGITS "0123456789"
-static const int64_t longest_lease_ns = 86400 * QR_SECOND;
+static const int64_t max_lease_ns = 86400 * QR_SECOND;
 
 /* A claim of another worker. */
-struct seen {
+struct seen_claim {
     struct qr_store_version version;
-    int64_t since_ns; /* 0: not seen yet */
-    bool warned;      /* no claim can stand there */
+    int64_t since_ns; /* time at which version was first seen; 0: not yet */
+    bool warned;      /* a warning about an invalid claim was logged */
 };
 
 struct qr_sweep_board {
     struct qr_sweep_board_options opt;
     struct qr_store *store;
-    char *url, *dir; /* of the store, with a '/' at its end */
-    struct seen *seen;
+    char *url, *dir; /* dir: name prefix in the store, with a trailing '/' */
+    struct seen_claim *seen;
     uint64_t beat;
-    int64_t kept_ns, moved_ns;
+    int64_t renewed_ns, renewal_seen_ns;
 };
 
-static size_t place(const struct qr_sweep_board *b, size_t rung, size_t trial) {
+static size_t claim_index(const struct qr_sweep_board *b, size_t rung, size_t trial) {
     QR_ASSERT(rung < b->opt.n_rungs && trial < b->opt.n_trials);
     return rung * b->opt.n_trials + trial;
 }
@@ -38,7 +39,7 @@ static char *row_name(const struct qr_sweep_board *b, size_t rung, size_t trial)
     return qr_xasprintf("%srows/%zu-%04zu.json", b->dir, rung, trial);
 }
 
-static char *url_of(const struct qr_sweep_board_options *opt) {
+static char *board_url(const struct qr_sweep_board_options *opt) {
     size_t n = strlen(opt->url);
     while (n > 1 && opt->url[n - 1] == '/') n--;
     return qr_xasprintf("%.*s/sweep", (int)n, opt->url);
@@ -49,7 +50,7 @@ struct qr_sweep_board *qr_sweep_board_over(const struct qr_sweep_board_options *
     struct qr_sweep_board *b = qr_xcalloc(1, sizeof *b);
     b->opt = *opt;
     b->store = store;
-    b->url = url_of(opt);
+    b->url = board_url(opt);
     b->dir = dir;
     b->seen = qr_xcalloc(opt->n_trials * opt->n_rungs, sizeof *b->seen);
     return b;
@@ -57,14 +58,14 @@ struct qr_sweep_board *qr_sweep_board_over(const struct qr_sweep_board_options *
 
 enum qr_code qr_sweep_board_open(const struct qr_sweep_board_options *opt,
                                  struct qr_sweep_board **ret, struct qr_err *err) {
-    qr_auto(qr_free_p) char *url = url_of(opt), *inside = qr_xasprintf("%s/x", url);
+    qr_auto(qr_free_p) char *url = board_url(opt), *inside = qr_xasprintf("%s/x", url);
     struct qr_store *store;
     char *name = NULL;
     enum qr_code code = opt->waits
                             ? qr_store_resolve_waiting(inside, opt->waits, &store, &name, err)
                             : qr_store_resolve(inside, &store, &name, err);
     if (code != QR_OK) return code;
-    name[strlen(name) - 1] = 0; /* the x */
+    name[strlen(name) - 1] = 0; /* remove the x */
     *ret = qr_sweep_board_over(opt, store, name);
     return QR_OK;
 }
@@ -90,9 +91,9 @@ enum qr_code qr_sweep_board_publish(struct qr_sweep_board *b, struct qr_bytes te
 
 typedef char *name_fn(const struct qr_sweep_board *b, size_t rung, size_t trial);
 
-/* Whether `name` is what `of` calls a trial's row or claim, of any sweep. */
-static bool is_name(const struct qr_sweep_board *b, const char *name, name_fn *of, size_t *ret_rung,
-                    size_t *ret_trial) {
+/* True when `name` is a name that `of` returns for some trial and rung, of any sweep. */
+static bool parse_object_name(const struct qr_sweep_board *b, const char *name, name_fn *of,
+                              size_t *ret_rung, size_t *ret_trial) {
     const char *at = strrchr(name, '/');
     at = at ? at + 1 : name;
     size_t first = strspn(at, DIGITS), second = at[first] ? strspn(at + first + 1, DIGITS) : 0;
@@ -108,9 +109,9 @@ static bool is_name(const struct qr_sweep_board *b, const char *name, name_fn *o
     return strcmp(name, exact) == 0;
 }
 
-/* Removes what lies in this folder of the board under a name that `of` gives. */
-static enum qr_code remove_all(struct qr_sweep_board *b, const char *folder, name_fn *of,
-                               struct qr_err *err) {
+/* Removes the objects of a folder of the board whose names `of` returns for some trial and rung. */
+static enum qr_code remove_objects(struct qr_sweep_board *b, const char *folder, name_fn *of,
+                                   struct qr_err *err) {
     struct qr_buf names = {0};
     qr_auto(qr_free_p) char *prefix = qr_xasprintf("%s%s/", b->dir, folder);
     enum qr_code code = b->store->ops->list(b->store, prefix, &names, err);
@@ -119,16 +120,16 @@ static enum qr_code remove_all(struct qr_sweep_board *b, const char *folder, nam
         size_t n = strcspn(rest, "\n"), rung, trial;
         qr_auto(qr_free_p) char *name = qr_xstrndup(rest, n);
         rest += n + (rest[n] == '\n');
-        if (!is_name(b, name, of, &rung, &trial)) continue;
+        if (!parse_object_name(b, name, of, &rung, &trial)) continue;
         code = b->store->ops->remove(b->store, name, err);
-        if (code == QR_NOT_FOUND) code = QR_OK; /* another worker was faster */
+        if (code == QR_NOT_FOUND) code = QR_OK; /* another worker removed it */
     }
     qr_buf_free(&names);
     return code;
 }
 
-/* What lies below a link is not the sweep's. */
-static enum qr_code check_folders(const struct qr_sweep_board *b, struct qr_err *err) {
+/* Rejects symbolic links: files below them do not belong to the sweep. */
+static enum qr_code board_check_folders(const struct qr_sweep_board *b, struct qr_err *err) {
     static const char *const folders[] = {"", "rows", "claims"};
     enum qr_code code = QR_OK;
     for (size_t i = 0; i < 3 && code == QR_OK && !qr_url_remote(b->opt.url); i++) {
@@ -138,27 +139,28 @@ static enum qr_code check_folders(const struct qr_sweep_board *b, struct qr_err 
     return code;
 }
 
-/* The text last: as long as it stands, what is left of its sweep is not taken for another's. */
+/* Deletes job.json last: while it exists, remaining rows cannot be mistaken for another sweep's. */
 enum qr_code qr_sweep_board_delete(struct qr_sweep_board *b, struct qr_err *err) {
     qr_auto(qr_free_p) char *text = qr_xasprintf("%sjob.json", b->dir);
-    enum qr_code code = check_folders(b, err);
-    if (code == QR_OK) code = remove_all(b, "rows", row_name, err);
-    if (code == QR_OK) code = remove_all(b, "claims", claim_name, err);
+    enum qr_code code = board_check_folders(b, err);
+    if (code == QR_OK) code = remove_objects(b, "rows", row_name, err);
+    if (code == QR_OK) code = remove_objects(b, "claims", claim_name, err);
     if (code == QR_OK) code = b->store->ops->remove(b->store, text, err);
     return code == QR_NOT_FOUND ? QR_OK : code;
 }
 
 void qr_sweep_board_delete_claims(struct qr_sweep_board *b) {
-    struct qr_err unread; /* claims that stay disturb nothing */
-    if (check_folders(b, &unread) != QR_OK || remove_all(b, "claims", claim_name, &unread) != QR_OK)
+    struct qr_err unread; /* remaining claims do no harm */
+    if (board_check_folders(b, &unread) != QR_OK ||
+        remove_objects(b, "claims", claim_name, &unread) != QR_OK)
         return;
 }
 
 /* ---- rows ---- */
 
-/* The row was trained from what this sweep trains. */
-static enum qr_code check_hash(const struct qr_sweep_board *b, const struct qr_sweep_rows *rows,
-                               const struct qr_sweep_row *r, struct qr_err *err) {
+/* Checks that the row has the job hash of this sweep's trial. */
+static enum qr_code row_check_hash(const struct qr_sweep_board *b, const struct qr_sweep_rows *rows,
+                                   const struct qr_sweep_row *r, struct qr_err *err) {
     if (!rows->hash || strcmp(rows->hash[r->trial], r->job_hash) == 0) return QR_OK;
     return qr_fail(
         err, QR_INVALID_ARGUMENT,
@@ -169,8 +171,8 @@ static enum qr_code check_hash(const struct qr_sweep_board *b, const struct qr_s
         *rows->hash[r->trial] ? rows->hash[r->trial] : "none");
 }
 
-static enum qr_code fetch(struct qr_sweep_board *b, const char *name, size_t rung, size_t trial,
-                          struct qr_sweep_rows *rows, struct qr_err *err) {
+static enum qr_code fetch_row(struct qr_sweep_board *b, const char *name, size_t rung, size_t trial,
+                              struct qr_sweep_rows *rows, struct qr_err *err) {
     struct qr_buf text = {0};
     struct qr_sweep_row r = {0};
     qr_auto(qr_free_p) char *what = qr_xasprintf("%s/rows/%zu-%04zu.json", b->url, rung, trial);
@@ -180,7 +182,7 @@ static enum qr_code fetch(struct qr_sweep_board *b, const char *name, size_t run
         code = qr_fail(err, QR_DATA_LOSS,
                        "%s is not the row of that trial; remove it, and the trial is trained again",
                        what);
-    if (code == QR_OK) code = check_hash(b, rows, &r, err);
+    if (code == QR_OK) code = row_check_hash(b, rows, &r, err);
     if (code == QR_OK) *qr_sweep_row_at(rows, rung, trial) = r;
     else qr_sweep_row_fini(&r);
     qr_buf_free(&text);
@@ -197,10 +199,10 @@ enum qr_code qr_sweep_board_rows(struct qr_sweep_board *b, struct qr_sweep_rows 
         size_t n = strcspn(rest, "\n"), rung, trial;
         qr_auto(qr_free_p) char *name = qr_xstrndup(rest, n);
         rest += n + (rest[n] == '\n');
-        if (!is_name(b, name, row_name, &rung, &trial) || rung >= b->opt.n_rungs ||
+        if (!parse_object_name(b, name, row_name, &rung, &trial) || rung >= b->opt.n_rungs ||
             trial >= b->opt.n_trials || qr_sweep_row_at(rows, rung, trial)->there)
             continue;
-        code = fetch(b, name, rung, trial, rows, err);
+        code = fetch_row(b, name, rung, trial, rows, err);
     }
     qr_buf_free(&names);
     return code;
@@ -216,7 +218,7 @@ enum qr_code qr_sweep_board_add_row(struct qr_sweep_board *b, const struct qr_sw
         code = b->store->ops->get(b->store, name, MAX_ROW_BYTES, &there, err);
         if (code == QR_OK && (there.n != text.n || memcmp(there.p, text.p, text.n) != 0))
             code = qr_fail(err, QR_INTERNAL,
-                           "%s/rows/%zu-%04zu.json: trial %zu came to something else here: %.200s",
+                           "%s/rows/%zu-%04zu.json: trial %zu has another result here: %.200s",
                            b->url, row->rung, row->trial, row->trial, qr_buf_string(&text));
     }
     qr_buf_free(&text);
@@ -243,10 +245,10 @@ enum qr_code qr_sweep_claim_read(struct qr_bytes text, const char *what, struct 
     if (code == QR_OK) code = qr_json_i64(qr_json_get(o, "beat"), "beat", 0, most, &beat, err);
     if (code == QR_OK) code = qr_json_i64(qr_json_get(o, "kept"), "kept", 0, most, &kept, err);
     if (code == QR_OK)
-        code = qr_json_i64(qr_json_get(o, "lease_ms"), "lease_ms", 0, longest_lease_ns / QR_MS,
+        code = qr_json_i64(qr_json_get(o, "lease_ms"), "lease_ms", 0, max_lease_ns / QR_MS,
                            &lease_ms, err);
     if (code == QR_OK && strlen(holder) >= sizeof c.holder)
-        code = qr_fail(err, QR_INVALID_ARGUMENT, "holder: at most 32 characters are one");
+        code = qr_fail(err, QR_INVALID_ARGUMENT, "holder is longer than 32 characters");
     if (code != QR_OK) return qr_wrap(err, "%s", what);
     snprintf(c.holder, sizeof c.holder, "%s", holder);
     c.beat = (uint64_t)beat;
@@ -256,11 +258,11 @@ enum qr_code qr_sweep_claim_read(struct qr_bytes text, const char *what, struct 
     return QR_OK;
 }
 
-/* Puts this holder's claim, or a free one, where that version is. *ret_done false: another worker
- * was faster. */
-static enum qr_code swap(struct qr_sweep_board *b, const char *name,
-                         const struct qr_store_version *seen, const char *holder, uint64_t kept,
-                         bool *ret_done, struct qr_err *err) {
+/* Replaces the claim of that version by this holder's, or by a free one (holder ""). *ret_done
+ * false: another worker has changed it. */
+static enum qr_code swap_claim(struct qr_sweep_board *b, const char *name,
+                               const struct qr_store_version *seen, const char *holder,
+                               uint64_t kept, bool *ret_done, struct qr_err *err) {
     struct qr_buf text = {0};
     qr_buf_printf(&text, "{\"holder\":\"%s\",\"beat\":%llu,\"kept\":%llu,\"lease_ms\":%lld}\n",
                   holder, (unsigned long long)++b->beat, (unsigned long long)kept,
@@ -268,14 +270,15 @@ static enum qr_code swap(struct qr_sweep_board *b, const char *name,
     enum qr_code code = b->store->ops->swap(b->store, name, qr_buf_view(&text), seen, err);
     qr_buf_free(&text);
     *ret_done = code == QR_OK;
-    if (code == QR_OK) b->kept_ns = qr_now_ns(b->opt.clock);
+    if (code == QR_OK) b->renewed_ns = qr_now_ns(b->opt.clock);
     return code == QR_FAILED_PRECONDITION ? QR_OK : code;
 }
 
-/* What is there: *ret_version.there false: nothing. A text that is no claim counts as another
- * worker's, with this worker's lease. */
-static enum qr_code look(struct qr_sweep_board *b, const char *name, struct qr_sweep_claim *ret,
-                         struct qr_store_version *ret_version, struct qr_err *err) {
+/* Reads a claim; *ret_version.there false: none. A malformed claim counts as another worker's, with
+ * this worker's lease. */
+static enum qr_code read_claim(struct qr_sweep_board *b, const char *name,
+                               struct qr_sweep_claim *ret, struct qr_store_version *ret_version,
+                               struct qr_err *err) {
     struct qr_buf text = {0};
     struct qr_err unread;
     enum qr_code code =
@@ -287,31 +290,33 @@ static enum qr_code look(struct qr_sweep_board *b, const char *name, struct qr_s
     return code;
 }
 
-/* The store refuses to read what stands at a claim's name: it has more bytes than a claim, or is a
- * FIFO or a folder. Not a lack of memory, which has an errno. */
-static bool is_no_claim(enum qr_code code, const struct qr_err *err) {
+/* True when the object at a claim's name cannot be a claim: it is too long, a FIFO or a folder. Out
+ * of memory, which has an errno, is a different error. */
+static bool is_invalid_claim(enum qr_code code, const struct qr_err *err) {
     return code == QR_INVALID_ARGUMENT || (code == QR_RESOURCE_EXHAUSTED && !err->sys);
 }
 
-/* Removes it; err says what it is. False: it cannot be removed. */
-static bool remove_odd(struct qr_sweep_board *b, const char *name, struct seen *s,
-                       const struct qr_err *err) {
+/* Removes an invalid claim; err has the reason. False: it cannot be removed. */
+static bool remove_invalid_claim(struct qr_sweep_board *b, const char *name, struct seen_claim *s,
+                                 const struct qr_err *err) {
     struct qr_err unread;
     enum qr_code code = b->store->ops->remove(b->store, name, &unread);
     bool removed = code == QR_OK || code == QR_NOT_FOUND;
-    if (removed) qr_warn(b->opt.log, "qring", "removed what is no claim: %s", err->msg);
+    if (removed) qr_warn(b->opt.log, "qring", "removed an invalid claim: %s", err->msg);
     else if (!s->warned)
-        qr_warn(b->opt.log, "qring", "trains without a claim, which cannot be made: %s", err->msg);
+        qr_warn(b->opt.log, "qring", "training without a claim, since none can be written: %s",
+                err->msg);
     s->warned = !removed;
     return removed;
 }
 
-/* Whether this claim has not changed for its lease. */
-static bool is_silent(struct qr_sweep_board *b, struct seen *s, const struct qr_sweep_claim *c,
-                      const struct qr_store_version *version) {
+/* True when this claim has not changed for its lease. */
+static bool is_lease_expired(struct qr_sweep_board *b, struct seen_claim *s,
+                             const struct qr_sweep_claim *c,
+                             const struct qr_store_version *version) {
     int64_t now = qr_now_ns(b->opt.clock);
     if (!s->since_ns || memcmp(s->version.id, version->id, sizeof version->id) != 0) {
-        if (s->since_ns && c->kept) b->moved_ns = now;
+        if (s->since_ns && c->kept) b->renewal_seen_ns = now;
         s->version = *version;
         s->since_ns = now ? now : 1;
         return false;
@@ -322,47 +327,50 @@ static bool is_silent(struct qr_sweep_board *b, struct seen *s, const struct qr_
 enum qr_code qr_sweep_board_claim(struct qr_sweep_board *b, size_t rung, size_t trial,
                                   bool *ret_mine, struct qr_err *err) {
     qr_auto(qr_free_p) char *name = claim_name(b, rung, trial);
-    struct seen *s = &b->seen[place(b, rung, trial)];
+    struct seen_claim *s = &b->seen[claim_index(b, rung, trial)];
     struct qr_sweep_claim c = {0};
     struct qr_store_version version = {0};
     struct qr_err own;
     if (!err) err = &own;
     *ret_mine = false;
-    enum qr_code code = look(b, name, &c, &version, err);
-    if (is_no_claim(code, err)) {
-        *ret_mine = !remove_odd(b, name, s, err);
+    enum qr_code code = read_claim(b, name, &c, &version, err);
+    if (is_invalid_claim(code, err)) {
+        *ret_mine = !remove_invalid_claim(b, name, s, err);
         if (*ret_mine) return QR_OK;
     } else if (code != QR_OK) {
         return code;
     }
     bool free = !version.there || !*c.holder || strcmp(c.holder, b->opt.holder) == 0;
-    if (!free && !is_silent(b, s, &c, &version)) return QR_OK;
-    return swap(b, name, &version, b->opt.holder, 0, ret_mine, err);
+    if (!free && !is_lease_expired(b, s, &c, &version)) return QR_OK;
+    return swap_claim(b, name, &version, b->opt.holder, 0, ret_mine, err);
 }
 
 enum qr_code qr_sweep_board_renew(struct qr_sweep_board *b, size_t rung, size_t trial,
                                   bool *ret_mine, struct qr_err *err) {
     *ret_mine = true;
-    if (qr_now_ns(b->opt.clock) - b->kept_ns < b->opt.lease_ns / 5) return QR_OK;
+    if (qr_now_ns(b->opt.clock) - b->renewed_ns < b->opt.lease_ns / 5) return QR_OK;
     qr_auto(qr_free_p) char *name = claim_name(b, rung, trial);
     struct qr_sweep_claim c = {0};
     struct qr_store_version version;
-    enum qr_code code = look(b, name, &c, &version, err);
+    enum qr_code code = read_claim(b, name, &c, &version, err);
     if (code != QR_OK) return code;
     *ret_mine = version.there && strcmp(c.holder, b->opt.holder) == 0;
-    return *ret_mine ? swap(b, name, &version, b->opt.holder, c.kept + 1, ret_mine, err) : QR_OK;
+    return *ret_mine ? swap_claim(b, name, &version, b->opt.holder, c.kept + 1, ret_mine, err)
+                     : QR_OK;
 }
 
 void qr_sweep_board_release(struct qr_sweep_board *b, size_t rung, size_t trial) {
     qr_auto(qr_free_p) char *name = claim_name(b, rung, trial);
     struct qr_sweep_claim c = {0};
     struct qr_store_version version;
-    struct qr_err unread; /* the claim goes stale in any case */
+    struct qr_err unread; /* ignored: the lease expires in any case */
     bool done;
-    if (look(b, name, &c, &version, &unread) != QR_OK || !version.there ||
+    if (read_claim(b, name, &c, &version, &unread) != QR_OK || !version.there ||
         strcmp(c.holder, b->opt.holder) != 0)
         return;
-    if (swap(b, name, &version, "", 0, &done, &unread) != QR_OK) return;
+    if (swap_claim(b, name, &version, "", 0, &done, &unread) != QR_OK) return;
 }
 
-int64_t qr_sweep_board_renewal_seen_ns(const struct qr_sweep_board *b) { return b->moved_ns; }
+int64_t qr_sweep_board_renewal_seen_ns(const struct qr_sweep_board *b) {
+    return b->renewal_seen_ns;
+}

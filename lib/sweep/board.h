@@ -1,17 +1,20 @@
-/* sweep/board.h — where the workers of a sweep meet: a folder of a store with a row of each trial
- * that is done, and a claim on each that somebody trains.
+/* sweep/board.h — the shared folder by which the workers of a sweep divide its trials: a row for
+ * each finished trial, and a claim on each trial in progress.
  *
- * Names     URL/sweep/job.json what is swept; URL/sweep/rows/<rung>-<trial>.json, made once and
- *           never changed; URL/sweep/claims/<rung>-<trial>, changed by compare-and-swap alone.
- * Claims    name the worker that has the trial (128 random bits), count how often it renewed the
- *           claim, and say its lease. A worker that sees a claim unchanged for the lease, by its
- *           own clock, takes the claim over: of several workers one succeeds. A claim decides which
- *           worker trains, never what the trial comes to: two that train one trial find the same
- *           row. A file that is no claim (too long, a FIFO) is removed; where it cannot be (a
- *           folder), the trial is trained without a claim. Both are logged.
- * Clock     of seconds in which this process ran (qr_clock_awake): a machine that slept takes
- *           nothing from a neighbour that slept too.
- * Errors    as the store's, each naming the URL.
+ * Usage     qr_sweep_board_open; qr_sweep_board_publish; then repeatedly qr_sweep_board_rows,
+ *           qr_sweep_board_claim, train while calling qr_sweep_board_renew, and
+ *           qr_sweep_board_add_row; at the end qr_sweep_board_delete_claims and _close.
+ * Objects   URL/sweep/job.json, the swept job; URL/sweep/rows/<rung>-<trial>.json, created once and
+ *           never changed; URL/sweep/claims/<rung>-<trial>, changed by compare-and-swap only.
+ * Claims    hold the id of the worker that trains the trial (128 random bits), the number of
+ *           renewals, and the lease. A worker that sees a claim unchanged for the lease, by its own
+ *           clock, takes the claim over; of several workers one succeeds. A claim decides which
+ *           worker trains, never the result: two workers that train one trial write the same row.
+ *           An invalid claim (too long, a FIFO) is removed; when that fails (a folder), the trial
+ *           is trained without a claim. Both are logged.
+ * Clock     qr_clock_awake, the time in which the machine ran: after a suspension a worker does not
+ *           take over the claims of others that were suspended too.
+ * Errors    those of the store, each with the URL.
  * Threads   one.
  */
 #ifndef QR_SWEEP_BOARD_H
@@ -25,54 +28,68 @@ struct qr_sweep_board;
 struct qr_sweep_board_options {
     const char *url; /* a folder: a path, gs://, s3:// */
     size_t n_trials, n_rungs;
-    char holder[33];  /* hex; whoever has the same one is the same worker */
-    int64_t lease_ns; /* how long this worker's silence is waited for */
+    char holder[33];  /* hex; identifies the worker */
+    int64_t lease_ns; /* after this time without a renewal, others may take a claim over */
     const struct qr_clock *clock;
-    const struct qr_store_waits *waits; /* NULL: as everywhere */
+    const struct qr_store_waits *waits; /* NULL: those of the process */
     const struct qr_log *log;           /* NULL: nothing is logged */
 };
+/* Opens the shared folder; sends no request. */
 QR_MUST_CHECK enum qr_code qr_sweep_board_open(const struct qr_sweep_board_options *opt,
                                                struct qr_sweep_board **ret, struct qr_err *err);
 void qr_sweep_board_close(struct qr_sweep_board *b); /* NULL is fine */
 
-/* What is swept: the first text stays. ret: the one that is there now. */
+/* Publishes the swept job, unless one exists.
+ *
+ * Args:     text   of job.json
+ *           ret    receives the text that is published now
+ */
 QR_MUST_CHECK enum qr_code qr_sweep_board_publish(struct qr_sweep_board *b, struct qr_bytes text,
                                                   struct qr_buf *ret, struct qr_err *err);
-/* Removes the text, all rows and all claims, of any sweep, and no other file. INVALID_ARGUMENT: a
- * folder of the board is a symbolic link; nothing was removed. */
+/* Deletes job.json, all rows and all claims, of any sweep, and no other file.
+ *
+ * Errors:   INVALID_ARGUMENT (a folder of the board is a symbolic link; nothing was deleted)
+ */
 QR_MUST_CHECK enum qr_code qr_sweep_board_delete(struct qr_sweep_board *b, struct qr_err *err);
-/* Removes the claims: every row is there. */
+/* Deletes the claims, once every row exists. Ignores errors. */
 void qr_sweep_board_delete_claims(struct qr_sweep_board *b);
 
-/* Fetches the rows that are new. DATA_LOSS: a row that cannot be read. INVALID_ARGUMENT: a row of
- * another job hash than rows->hash says: of other data, or of another version. */
+/* Fetches the new rows into rows.
+ *
+ * Errors:   DATA_LOSS (malformed row); INVALID_ARGUMENT (the job hash of a row differs from
+ *           rows->hash: its data or version is another one)
+ */
 QR_MUST_CHECK enum qr_code qr_sweep_board_rows(struct qr_sweep_board *b, struct qr_sweep_rows *rows,
                                                struct qr_err *err);
-/* INTERNAL: another row of that trial is there: two workers found different results. */
+/* Writes a row; succeeds also when the same row exists.
+ *
+ * Errors:   INTERNAL (a different row of that trial exists: two workers have different results)
+ */
 QR_MUST_CHECK enum qr_code qr_sweep_board_add_row(struct qr_sweep_board *b,
                                                   const struct qr_sweep_row *row,
                                                   struct qr_err *err);
 
-/* *ret_mine: this worker has the trial from now on. */
+/* Tries to claim a trial. *ret_mine: this worker has the claim now. */
 QR_MUST_CHECK enum qr_code qr_sweep_board_claim(struct qr_sweep_board *b, size_t rung, size_t trial,
                                                 bool *ret_mine, struct qr_err *err);
-/* Says that it is still being trained, when a fifth of the lease has passed. *ret_mine false:
- * somebody else has it by now. */
+/* Renews a claim when a fifth of the lease has passed. *ret_mine false: another worker has taken
+ * the claim over. */
 QR_MUST_CHECK enum qr_code qr_sweep_board_renew(struct qr_sweep_board *b, size_t rung, size_t trial,
                                                 bool *ret_mine, struct qr_err *err);
-/* Gives it back: whoever looks next may take it. */
+/* Releases a claim for other workers. Ignores errors: the lease expires in any case. */
 void qr_sweep_board_release(struct qr_sweep_board *b, size_t rung, size_t trial);
-/* When another worker was last seen to renew a claim, by the clock; 0: never. A claim that is taken
- * or given back is no progress: workers may do both for ever where none can train. */
+/* Time of the last renewal seen of another worker's claim, by the clock; 0: none. Only renewals
+ * count as progress: workers that cannot train could claim and release trials forever. */
 int64_t qr_sweep_board_renewal_seen_ns(const struct qr_sweep_board *b);
 
-/* A claim's text, as it is read: INVALID_ARGUMENT for what is none. */
+/* A parsed claim. */
 struct qr_sweep_claim {
     char holder[33]; /* "": free */
-    uint64_t beat;   /* no two texts of one worker are the same */
-    uint64_t kept;   /* renewals since the claim was taken */
+    uint64_t beat;   /* counter that makes each text of a worker different */
+    uint64_t kept;   /* number of renewals */
     int64_t lease_ns;
 };
+/* Parses a claim. INVALID_ARGUMENT: malformed. */
 QR_MUST_CHECK enum qr_code qr_sweep_claim_read(struct qr_bytes text, const char *what,
                                                struct qr_sweep_claim *ret, struct qr_err *err);
 

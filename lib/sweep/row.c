@@ -1,3 +1,5 @@
+/* sweep/row.c — reads and writes rows, and ranks trials. Start reading at qr_sweep_row_read() and
+ * qr_sweep_rung_trials(). */
 #include "sweep/row_impl.h"
 
 #include <stdio.h>
@@ -24,18 +26,18 @@ bool qr_sweep_row_metric(const struct qr_sweep_row *r, const char *name, double 
 
 /* ---- reading ---- */
 
-static enum qr_code read_hex(const struct qr_json *o, const char *key, char *ret, size_t digits,
-                             struct qr_err *err) {
+static enum qr_code row_read_hex(const struct qr_json *o, const char *key, char *ret, size_t digits,
+                                 struct qr_err *err) {
     const char *s;
     if (qr_json_string(qr_json_get(o, key), key, &s, err) != QR_OK) return err->code;
     if (strlen(s) != digits || strspn(s, "0123456789abcdef") != digits)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: %zu digits 0-9, a-f are wanted", key, digits);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s must have %zu digits 0-9, a-f", key, digits);
     memcpy(ret, s, digits + 1);
     return QR_OK;
 }
 
-static enum qr_code read_count(const struct qr_json *o, const char *key, uint64_t *ret,
-                               struct qr_err *err) {
+static enum qr_code row_read_count(const struct qr_json *o, const char *key, uint64_t *ret,
+                                   struct qr_err *err) {
     int64_t v;
     if (qr_json_i64(qr_json_get(o, key), key, 0, max_count, &v, err) != QR_OK) return err->code;
     *ret = (uint64_t)v;
@@ -46,35 +48,36 @@ static enum qr_code add_metric(struct qr_sweep_row *r, const char *name, const s
                                struct qr_err *err) {
     struct qr_sweep_metric *m = &r->metrics[r->n_metrics];
     double unused;
-    if (qr_json_type(v) == QR_JSON_NULL) return QR_OK; /* there is none */
+    if (qr_json_type(v) == QR_JSON_NULL) return QR_OK; /* no value */
     if (r->n_metrics == QR_SWEEP_MAX_METRICS || strlen(name) >= sizeof m->name ||
         qr_sweep_row_metric(r, name, &unused))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "metrics: '%.48s' is one too many", name);
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "metrics: '%.48s' is duplicate, too long, or too many", name);
     if (qr_json_double(v, name, -largest, largest, &m->value, err) != QR_OK) return err->code;
     snprintf(m->name, sizeof m->name, "%s", name);
     r->n_metrics++;
     return QR_OK;
 }
 
-static enum qr_code read_metrics(const struct qr_json *o, struct qr_sweep_row *r,
-                                 struct qr_err *err) {
+static enum qr_code row_read_metrics(const struct qr_json *o, struct qr_sweep_row *r,
+                                     struct qr_err *err) {
     if (qr_json_want(o, "metrics", QR_JSON_OBJECT, err) != QR_OK) return err->code;
     for (const struct qr_json *m = qr_json_first(o); m; m = qr_json_next(m))
         if (add_metric(r, qr_json_key(m), m, err) != QR_OK) return err->code;
     return QR_OK;
 }
 
-/* What result.json and a row have in common. */
+/* Reads the keys that result.json and a row share. */
 static enum qr_code read_outcome(const struct qr_json *o, struct qr_sweep_row *r,
                                  struct qr_err *err) {
     const struct qr_json *weights = qr_json_get(o, "weights");
-    if (read_count(o, "steps", &r->steps, err) != QR_OK ||
-        read_count(o, "epochs", &r->epochs, err) != QR_OK ||
-        read_hex(o, "job_hash", r->job_hash, 64, err) != QR_OK ||
-        read_hex(o, "state_digest", r->state_digest, 32, err) != QR_OK ||
+    if (row_read_count(o, "steps", &r->steps, err) != QR_OK ||
+        row_read_count(o, "epochs", &r->epochs, err) != QR_OK ||
+        row_read_hex(o, "job_hash", r->job_hash, 64, err) != QR_OK ||
+        row_read_hex(o, "state_digest", r->state_digest, 32, err) != QR_OK ||
         qr_json_want(weights, "weights", QR_JSON_OBJECT, err) != QR_OK ||
-        read_hex(weights, "sha256", r->weights_sha256, 64, err) != QR_OK ||
-        read_hex(weights, "safetensors_sha256", r->safetensors_sha256, 64, err) != QR_OK)
+        row_read_hex(weights, "sha256", r->weights_sha256, 64, err) != QR_OK ||
+        row_read_hex(weights, "safetensors_sha256", r->safetensors_sha256, 64, err) != QR_OK)
         return err->code;
     return QR_OK;
 }
@@ -91,7 +94,7 @@ enum qr_code qr_sweep_row_of_result(struct qr_bytes text, const char *what, size
     const struct qr_json *loss = qr_json_get(o, "loss"), *val = qr_json_get(o, "val_loss");
     if (code == QR_OK && loss) code = add_metric(&r, "loss", loss, err);
     if (code == QR_OK && val) code = add_metric(&r, "val_loss", val, err);
-    if (code == QR_OK) code = read_metrics(qr_json_get(o, "metrics"), &r, err);
+    if (code == QR_OK) code = row_read_metrics(qr_json_get(o, "metrics"), &r, err);
     if (code != QR_OK)
         return qr_fail(err, QR_DATA_LOSS, "%s is not the result of a run: %.400s", what, err->msg);
     *ret = r;
@@ -111,17 +114,17 @@ enum qr_code qr_sweep_row_read(struct qr_bytes text, const char *what, struct qr
     enum qr_code code = qr_json_parse(text, what, &o, err);
     if (code == QR_OK) code = qr_json_want(o, what, QR_JSON_OBJECT, err);
     if (code == QR_OK) code = qr_json_known(o, what, keys, 10, err);
-    if (code == QR_OK) code = read_count(o, "trial", &trial, err);
-    if (code == QR_OK) code = read_count(o, "rung", &rung, err);
+    if (code == QR_OK) code = row_read_count(o, "trial", &trial, err);
+    if (code == QR_OK) code = row_read_count(o, "rung", &rung, err);
     if (code == QR_OK) code = qr_json_bool(qr_json_get(o, "failed"), "failed", &r.failed, err);
     if (code == QR_OK && r.failed)
         code = qr_json_string(qr_json_get(o, "error"), "error", &error, err);
     if (code == QR_OK && r.failed && qr_json_get(o, "job_hash"))
-        code = read_hex(o, "job_hash", r.job_hash, 64, err);
+        code = row_read_hex(o, "job_hash", r.job_hash, 64, err);
     if (code == QR_OK && !r.failed) code = read_outcome(o, &r, err);
-    if (code == QR_OK && !r.failed) code = read_metrics(qr_json_get(o, "metrics"), &r, err);
+    if (code == QR_OK && !r.failed) code = row_read_metrics(qr_json_get(o, "metrics"), &r, err);
     if (code == QR_OK && (trial >= QR_SWEEP_MAX_TRIALS || rung >= QR_SWEEP_MAX_RUNGS))
-        code = qr_fail(err, QR_INVALID_ARGUMENT, "trial %llu of rung %llu is none",
+        code = qr_fail(err, QR_INVALID_ARGUMENT, "trial %llu or rung %llu is out of range",
                        (unsigned long long)trial, (unsigned long long)rung);
     if (code != QR_OK) return qr_wrap(err, "%s", what);
     r.trial = (size_t)trial;
@@ -200,8 +203,8 @@ struct qr_sweep_row *qr_sweep_row_at(const struct qr_sweep_rows *rows, size_t ru
     return &rows->row[rung * rows->sweep->n_trials + trial];
 }
 
-/* Whether trial a stands before b in a rung. */
-static bool before(const struct qr_sweep_rows *rows, size_t rung, size_t a, size_t b) {
+/* True when trial a ranks before b in a rung. */
+static bool row_before(const struct qr_sweep_rows *rows, size_t rung, size_t a, size_t b) {
     double x = 0, y = 0;
     bool has_x = qr_sweep_row_metric(qr_sweep_row_at(rows, rung, a), rows->metric, &x),
          has_y = qr_sweep_row_metric(qr_sweep_row_at(rows, rung, b), rows->metric, &y);
@@ -210,26 +213,26 @@ static bool before(const struct qr_sweep_rows *rows, size_t rung, size_t a, size
     return a < b;
 }
 
-static void sort(const struct qr_sweep_rows *rows, size_t rung, size_t *trial, size_t n) {
+static void sort_trials(const struct qr_sweep_rows *rows, size_t rung, size_t *trial, size_t n) {
     for (size_t i = 1; i < n; i++) {
         size_t t = trial[i], k = i;
-        for (; k > 0 && before(rows, rung, t, trial[k - 1]); k--) trial[k] = trial[k - 1];
+        for (; k > 0 && row_before(rows, rung, t, trial[k - 1]); k--) trial[k] = trial[k - 1];
         trial[k] = t;
     }
 }
 
-/* Those with the metric, which stand first. */
-static size_t ranked(const struct qr_sweep_rows *rows, size_t rung, size_t *trial, size_t n) {
+/* Sorts the trials, and returns the number of those with the metric, which come first. */
+static size_t rank_trials(const struct qr_sweep_rows *rows, size_t rung, size_t *trial, size_t n) {
     double unused;
     size_t good = 0;
-    sort(rows, rung, trial, n);
+    sort_trials(rows, rung, trial, n);
     while (good < n &&
            qr_sweep_row_metric(qr_sweep_row_at(rows, rung, trial[good]), rows->metric, &unused))
         good++;
     return good;
 }
 
-static void by_number(size_t *trial, size_t n) {
+static void sort_by_number(size_t *trial, size_t n) {
     for (size_t i = 1; i < n; i++)
         for (size_t k = i; k > 0 && trial[k - 1] > trial[k]; k--) {
             size_t t = trial[k];
@@ -242,9 +245,9 @@ size_t qr_sweep_rung_trials(const struct qr_sweep_rows *rows, size_t rung, size_
     size_t n = rows->sweep->n_trials;
     for (size_t i = 0; i < n; i++) ret[i] = i;
     for (size_t r = 0; r < rung; r++) {
-        size_t kept = qr_sweep_promoted(rows->sweep, n), good = ranked(rows, r, ret, n);
+        size_t kept = qr_sweep_promoted(rows->sweep, n), good = rank_trials(rows, r, ret, n);
         n = kept < good ? kept : good;
-        by_number(ret, n);
+        sort_by_number(ret, n);
     }
     return n;
 }
@@ -273,5 +276,5 @@ const struct qr_sweep_row *qr_sweep_last_row(const struct qr_sweep_rows *rows, s
 
 size_t qr_sweep_best(const struct qr_sweep_rows *rows, size_t *ret) {
     size_t last = rows->sweep->n_rungs - 1, n = qr_sweep_rung_trials(rows, last, ret);
-    return ranked(rows, last, ret, n);
+    return rank_trials(rows, last, ret, n);
 }

@@ -1,3 +1,5 @@
+/* sweep/sweep.c — reads a sweep object and computes the values of its trials. Start reading at
+ * read_sweep() and qr_sweep_value(). */
 #include "sweep/sweep.h"
 
 #include <math.h>
@@ -8,14 +10,14 @@
 #include "exact/functions.h"
 #include "exact/random.h"
 
-/* exact in a double, and in JSON */
+/* Integers up to this are exact in a double, and in JSON. */
 static const int64_t max_integer = INT64_C(1) << 53;
 
 #define PATH_BYTES 200
 
 /* ---- reading ---- */
 
-static char *text_of(const struct qr_json *v) {
+static char *key_json_text(const struct qr_json *v) {
     struct qr_buf b = {0};
     struct qr_json_writer w = qr_json_writer(&b, 0);
     qr_json_put_shortest(&w, v);
@@ -24,25 +26,25 @@ static char *text_of(const struct qr_json *v) {
     return text;
 }
 
-static enum qr_code read_list(const struct qr_json *v, const char *where, struct qr_sweep_key *k,
-                              struct qr_err *err) {
+static enum qr_code read_choices(const struct qr_json *v, const char *where, struct qr_sweep_key *k,
+                                 struct qr_err *err) {
     size_t n = qr_json_size(v);
     if (qr_json_want(v, where, QR_JSON_ARRAY, err) != QR_OK) return err->code;
     if (!n)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s has no values; list some, or leave it out",
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s has no values; list some or remove the key",
                        where);
     if (n > QR_SWEEP_MAX_TRIALS)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s has %zu values; at most %d are taken", where,
-                       n, QR_SWEEP_MAX_TRIALS);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s has %zu values; at most %d are supported",
+                       where, n, QR_SWEEP_MAX_TRIALS);
     k->kind = QR_SWEEP_LIST;
     k->values = qr_xcalloc(n, sizeof *k->values);
     for (const struct qr_json *m = qr_json_first(v); m; m = qr_json_next(m))
-        k->values[k->n_values++] = text_of(m);
+        k->values[k->n_values++] = key_json_text(m);
     return QR_OK;
 }
 
-static enum qr_code read_range(const struct qr_json *v, const char *where, struct qr_sweep_key *k,
-                               struct qr_err *err) {
+static enum qr_code key_read_range(const struct qr_json *v, const char *where,
+                                   struct qr_sweep_key *k, struct qr_err *err) {
     char low[PATH_BYTES + 8], high[PATH_BYTES + 8];
     snprintf(low, sizeof low, "%s[0]", where);
     snprintf(high, sizeof high, "%s[1]", where);
@@ -59,46 +61,48 @@ static enum qr_code read_range(const struct qr_json *v, const char *where, struc
                      qr_json_double(qr_json_at(v, 1), high, least, 1e300, &k->high, err)))
         return err->code;
     if (integer ? k->first > k->last : k->low > k->high)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: the lowest stands first", where);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: give the lowest value first", where);
     return QR_OK;
 }
 
-static enum qr_code read_values(const struct qr_json *v, const char *where, struct qr_sweep_key *k,
-                                struct qr_err *err) {
+static enum qr_code read_key_values(const struct qr_json *v, const char *where,
+                                    struct qr_sweep_key *k, struct qr_err *err) {
     static const char *const names[] = {"choice", "uniform", "log_uniform", "integer"};
-    if (qr_json_type(v) != QR_JSON_OBJECT) return read_list(v, where, k, err);
+    if (qr_json_type(v) != QR_JSON_OBJECT) return read_choices(v, where, k, err);
     if (qr_json_known(v, where, names, 4, err) != QR_OK) return err->code;
     if (qr_json_size(v) != 1)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s: one of choice, uniform, log_uniform and integer, as in "
+                       "%s: give one of choice, uniform, log_uniform and integer, as in "
                        "{\"log_uniform\": [0.001, 0.1]}, or a list",
                        where);
     const struct qr_json *m = qr_json_first(v);
     qr_auto(qr_free_p) char *at = qr_xasprintf("%s.%s", where, qr_json_key(m));
     for (int i = 0; i < 4; i++)
         if (strcmp(qr_json_key(m), names[i]) == 0) k->kind = (enum qr_sweep_kind)i;
-    return k->kind == QR_SWEEP_LIST ? read_list(m, at, k, err) : read_range(m, at, k, err);
+    return k->kind == QR_SWEEP_LIST ? read_choices(m, at, k, err) : key_read_range(m, at, k, err);
 }
 
-/* What is not a setting of training, or is the sweep's own. */
-static enum qr_code check_path(const struct qr_sweep_spec *s, const char *path,
-                               struct qr_err *err) {
-    static const char *const not [] = {"sweep", "worker", "name", "$schema"};
+/* Rejects keys that do not affect training, and keys that the sweep itself sets. */
+static enum qr_code sweep_check_path(const struct qr_sweep_spec *s, const char *path,
+                                     struct qr_err *err) {
+    static const char *const excluded[] = {"sweep", "worker", "name", "$schema"};
     size_t n = strcspn(path, ".[");
-    for (size_t i = 0; i < sizeof not / sizeof *not ; i++)
-        if (n == strlen(not [i]) && strncmp(path, not [i], n) == 0)
+    for (size_t i = 0; i < sizeof excluded / sizeof *excluded; i++)
+        if (n == strlen(excluded[i]) && strncmp(path, excluded[i], n) == 0)
             return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "sweep.keys.%.80s: trials do not differ in %s, which trains nothing",
-                           path, not [i]);
+                           "sweep.keys.%.80s: trials cannot differ in %s, which does not affect "
+                           "training; remove the key",
+                           path, excluded[i]);
     if (s->n_rungs > 1 && strcmp(path, "train.epochs") == 0)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "sweep.keys.train.epochs: sweep.halving says the epochs; leave one out");
+                       "sweep.keys.train.epochs: sweep.halving sets the epochs; remove one of the "
+                       "two");
     bool blank = false;
     for (const char *c = path; *c; c++) blank |= (unsigned char)*c <= ' ';
     if (!*path || blank || strchr(path, '=') || strlen(path) > 120)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "sweep.keys: '%.40s' is no path, as train.optimizer.learning_rate or "
-                       "model[1].units",
+                       "sweep.keys: '%.40s' is not a path; write one such as "
+                       "train.optimizer.learning_rate or model[1].units",
                        path);
     return QR_OK;
 }
@@ -116,11 +120,13 @@ static enum qr_code read_keys(const struct qr_json *o, struct qr_sweep_spec *s,
         char where[PATH_BYTES];
         k->path = qr_xstrdup(qr_json_key(m));
         snprintf(where, sizeof where, "sweep.keys.%.150s", k->path);
-        if (check_path(s, k->path, err) != QR_OK || read_values(m, where, k, err) != QR_OK)
+        if (sweep_check_path(s, k->path, err) != QR_OK ||
+            read_key_values(m, where, k, err) != QR_OK)
             return err->code;
         if (k->kind != QR_SWEEP_LIST && !s->random)
             return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "%s is drawn: say how often with sweep.trials, or list its values",
+                           "%s is drawn at random; set the number of draws with sweep.trials, or "
+                           "list its values",
                            where);
     }
     return QR_OK;
@@ -129,7 +135,7 @@ static enum qr_code read_keys(const struct qr_json *o, struct qr_sweep_spec *s,
 static enum qr_code count_grid(struct qr_sweep_spec *s, struct qr_err *err) {
     s->n_trials = 1;
     for (size_t i = 0; i < s->n_keys; i++) {
-        s->n_trials *= s->keys[i].n_values; /* each at most QR_SWEEP_MAX_TRIALS */
+        s->n_trials *= s->keys[i].n_values; /* each factor is at most QR_SWEEP_MAX_TRIALS */
         if (s->n_trials > QR_SWEEP_MAX_TRIALS)
             return qr_fail(err, QR_INVALID_ARGUMENT,
                            "sweep.keys: the grid has more than %d trials; shorten its lists, or "
@@ -174,7 +180,8 @@ static enum qr_code read_halving(const struct qr_json *o, struct qr_sweep_spec *
     return QR_OK;
 }
 
-static enum qr_code read_all(const struct qr_json *o, struct qr_sweep_spec *s, struct qr_err *err) {
+static enum qr_code read_sweep(const struct qr_json *o, struct qr_sweep_spec *s,
+                               struct qr_err *err) {
     static const char *const keys[] = {"keys", "trials", "seed", "metric", "mode", "halving"};
     static const char *const modes[] = {"auto", "min", "max"};
     int64_t trials = 0, seed = 0;
@@ -212,7 +219,7 @@ enum qr_code qr_sweep_read(const struct qr_json *o, struct qr_sweep_spec **ret,
     struct qr_err own;
     struct qr_sweep_spec *s = qr_xcalloc(1, sizeof *s);
     s->n_rungs = 1;
-    enum qr_code code = read_all(o, s, err ? err : &own);
+    enum qr_code code = read_sweep(o, s, err ? err : &own);
     if (code == QR_OK) *ret = s;
     else qr_sweep_free(s);
     return code;
@@ -232,28 +239,32 @@ void qr_sweep_free(struct qr_sweep_spec *s) {
 
 /* ---- trials ---- */
 
-static double within(const struct qr_sweep_key *k, double x) {
+static double clamp_value(const struct qr_sweep_key *k, double x) {
     return x < k->low ? k->low : x > k->high ? k->high : x;
 }
 
-/* One of n, from 64 random bits. */
-static uint64_t one_of(uint64_t bits, uint64_t n) {
+/* Maps 64 random bits to 0 ... n-1. */
+static uint64_t random_index(uint64_t bits, uint64_t n) {
     return (uint64_t)(((unsigned __int128)bits * n) >> 64);
 }
 
-static void draw(const struct qr_sweep_key *k, uint64_t seed, size_t trial, size_t key,
-                 struct qr_buf *ret) {
+static void draw_value(const struct qr_sweep_key *k, uint64_t seed, size_t trial, size_t key,
+                       struct qr_buf *ret) {
     struct qr_json_writer w = qr_json_writer(ret, 0);
     uint64_t bits = qr_random_u64(seed, QR_RANDOM_SWEEP, (uint32_t)key, trial);
     double u = qr_random_uniform(seed, QR_RANDOM_SWEEP, (uint32_t)key, trial);
     switch (k->kind) {
-    case QR_SWEEP_LIST: qr_buf_puts(ret, k->values[one_of(bits, k->n_values)]); break;
-    case QR_SWEEP_UNIFORM: qr_json_put_number(&w, within(k, k->low * (1 - u) + k->high * u)); break;
+    case QR_SWEEP_LIST: qr_buf_puts(ret, k->values[random_index(bits, k->n_values)]); break;
+    case QR_SWEEP_UNIFORM:
+        qr_json_put_number(&w, clamp_value(k, k->low * (1 - u) + k->high * u));
+        break;
     case QR_SWEEP_LOG_UNIFORM:
-        qr_json_put_number(&w, within(k, qr_exp(qr_log(k->low) * (1 - u) + qr_log(k->high) * u)));
+        qr_json_put_number(&w,
+                           clamp_value(k, qr_exp(qr_log(k->low) * (1 - u) + qr_log(k->high) * u)));
         break;
     case QR_SWEEP_INTEGER:
-        qr_json_put_i64(&w, k->first + (int64_t)one_of(bits, (uint64_t)(k->last - k->first) + 1));
+        qr_json_put_i64(&w,
+                        k->first + (int64_t)random_index(bits, (uint64_t)(k->last - k->first) + 1));
         break;
     }
 }
@@ -263,7 +274,7 @@ void qr_sweep_value(const struct qr_sweep_spec *s, uint64_t seed, size_t trial, 
     QR_ASSERT(trial < s->n_trials && key < s->n_keys);
     const struct qr_sweep_key *k = &s->keys[key];
     if (s->random) {
-        draw(k, s->has_seed ? s->seed : seed, trial, key, ret);
+        draw_value(k, s->has_seed ? s->seed : seed, trial, key, ret);
         return;
     }
     for (size_t i = s->n_keys; i-- > key + 1;) trial /= s->keys[i].n_values;

@@ -1,15 +1,16 @@
+/* sweep/table.c — writes sweep.csv and sweep.json. Start reading at qr_sweep_csv(). */
 #include <string.h>
 
 #include "base/mem.h"
 #include "sweep/row_impl.h"
 
-/* The metrics of all rows, in the order in which the trials' numbers bring them. */
-struct names {
+/* The names of all metrics, in order of first appearance by trial number. */
+struct metric_names {
     size_t n;
     const char **v;
 };
 
-static void gather(const struct qr_sweep_rows *rows, struct names *names) {
+static void collect_metric_names(const struct qr_sweep_rows *rows, struct metric_names *names) {
     const char *status;
     for (size_t t = 0; t < rows->sweep->n_trials; t++) {
         const struct qr_sweep_row *r = qr_sweep_last_row(rows, t, &status);
@@ -25,7 +26,7 @@ static void gather(const struct qr_sweep_rows *rows, struct names *names) {
 
 /* ---- CSV (RFC 4180) ---- */
 
-static void put_cell(struct qr_buf *ret, const char *text) {
+static void csv_put_cell(struct qr_buf *ret, const char *text) {
     bool quoted = strpbrk(text, ",\"\r\n") != NULL;
     if (quoted) qr_buf_puts(ret, "\"");
     for (const char *p = text; *p; p++) {
@@ -35,18 +36,18 @@ static void put_cell(struct qr_buf *ret, const char *text) {
     if (quoted) qr_buf_puts(ret, "\"");
 }
 
-/* A string's own text, other values' JSON. */
-static void put_value(struct qr_buf *ret, const char *json) {
+/* Writes a string as its text, other values as JSON. */
+static void csv_put_value(struct qr_buf *ret, const char *json) {
     qr_auto(qr_json_free_p) struct qr_json *v = NULL;
     const char *text = json;
     if (*json == '"' && qr_json_parse(qr_bytes_of_string(json), "value", &v, NULL) == QR_OK &&
         qr_json_string(v, "value", &text, NULL) != QR_OK)
         text = json;
-    put_cell(ret, text);
+    csv_put_cell(ret, text);
 }
 
-static void put_csv_row(const struct qr_sweep_rows *rows, const struct names *names, size_t trial,
-                        struct qr_buf *ret) {
+static void put_csv_row(const struct qr_sweep_rows *rows, const struct metric_names *names,
+                        size_t trial, struct qr_buf *ret) {
     const char *status;
     const struct qr_sweep_row *r = qr_sweep_last_row(rows, trial, &status);
     struct qr_buf value = {0};
@@ -55,7 +56,7 @@ static void put_csv_row(const struct qr_sweep_rows *rows, const struct names *na
     for (size_t k = 0; k < rows->sweep->n_keys; k++) {
         qr_sweep_value(rows->sweep, rows->seed, trial, k, &value);
         qr_buf_puts(ret, ",");
-        put_value(ret, qr_buf_string(&value));
+        csv_put_value(ret, qr_buf_string(&value));
         qr_buf_clear(&value);
     }
     for (size_t m = 0; m < names->n; m++) {
@@ -68,22 +69,22 @@ static void put_csv_row(const struct qr_sweep_rows *rows, const struct names *na
         qr_buf_clear(&value);
     }
     qr_buf_printf(ret, ",%s,%s,", r->state_digest, r->job_hash);
-    if (r->error) put_cell(ret, r->error);
+    if (r->error) csv_put_cell(ret, r->error);
     qr_buf_puts(ret, "\n");
     qr_buf_free(&value);
 }
 
 void qr_sweep_csv(const struct qr_sweep_rows *rows, struct qr_buf *ret) {
-    struct names names = {0};
-    gather(rows, &names);
+    struct metric_names names = {0};
+    collect_metric_names(rows, &names);
     qr_buf_puts(ret, "trial,status,epochs,steps");
     for (size_t k = 0; k < rows->sweep->n_keys; k++) {
         qr_buf_puts(ret, ",");
-        put_cell(ret, rows->sweep->keys[k].path);
+        csv_put_cell(ret, rows->sweep->keys[k].path);
     }
     for (size_t m = 0; m < names.n; m++) {
         qr_buf_puts(ret, ",");
-        put_cell(ret, names.v[m]);
+        csv_put_cell(ret, names.v[m]);
     }
     qr_buf_puts(ret, ",state_digest,job_hash,error\n");
     for (size_t t = 0; t < rows->sweep->n_trials; t++) put_csv_row(rows, &names, t, ret);

@@ -60,7 +60,7 @@ def one(name, job_file, n, tls):
 def shares(qubits, job_file, n, tls, blocks):
     m, c, s = one("shares", job_file, n, tls)
     steps, own = m["qring_steps_total"], m["qring_blocks_total"]
-    control = c["qring-control"] + c.get("qring-door", 0) + c.get("qring-guard", 0)
+    control = c["qring-control"] + c.get("qring-acceptor", 0) + c.get("qring-guard", 0)
     coverage = m[OVERHEAD % "coverage"] / own * (own + steps * blocks)
     digest, spans = m[OVERHEAD % "digest"], m[OVERHEAD % "membership"]
     percent = lambda x: round(100 * x / s, 3)

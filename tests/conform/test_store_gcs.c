@@ -289,7 +289,7 @@ static const struct {
     {"number.json",
      "{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":990011,\"refresh_"
      "token\":\"1//refresh\"}",
-     QR_INVALID_ARGUMENT, "client_secret is missing or no text"},
+     QR_INVALID_ARGUMENT, "client_secret is missing or not a string"},
     {"aws.json",
      "{\"type\":\"external_account\",\"audience\":\"a\",\"subject_token_type\":\"t\",\"token_"
      "url\":\"@/sts\",\"credential_source\":{\"environment_id\":\"aws1\"}}",

@@ -28,7 +28,7 @@ static const struct row google[] = {
     /* 3, 4: there is no write without one, and none that is not idempotent; what is refused as such
      * is not tried again */
     {3, INSERT("\"return-412\",\"return-503\""), CREATE, 100, QR_FAILED_PRECONDITION,
-     "gs://conform/new is there already", false, NULL},
+     "gs://conform/new already exists", false, NULL},
     {4, "\"storage.objects.delete\":[\"return-403\",\"return-503\"]", REMOVE, 0,
      QR_PERMISSION_DENIED, "on bucket conform", false, NULL},
     {5, INSERT("\"return-400\",\"return-503\""), CREATE, 100, QR_INVALID_ARGUMENT,
@@ -64,8 +64,8 @@ static const struct row ours[] = {
     /* our own success is found again behind the 412 */
     {0, INSERT("\"lost-acknowledgement\",\"return-503\""), SWAP, 100, QR_OK, "", true, NULL},
     {0, INSERT("\"return-503\",\"return-reset-connection\""), SWAP, 100, QR_OK, "", true, NULL},
-    {0, INSERT("\"return-412\""), SWAP, 100, QR_FAILED_PRECONDITION, "has been changed meanwhile",
-     true, NULL},
+    {0, INSERT("\"return-412\""), SWAP, 100, QR_FAILED_PRECONDITION,
+     "was changed by another writer", true, NULL},
     {0, INSERT("\"wrong-crc32c\""), SWAP, 100, QR_OK, "", true, NULL},
     {0, INSERT("\"lost-acknowledgement\""), CREATE, 0, QR_OK, "", true, NULL},
     {0, "\"storage.objects.delete\":[\"lost-acknowledgement\"]", REMOVE, 0, QR_OK, "", true, NULL},
@@ -209,7 +209,7 @@ static void emulator_header(void) {
     const char *pause = bench ? "stall-at-256KiB" : "stall-at-256KiB/1"; /* ten seconds there */
     const struct row rows[] = {
         {9, "", GET, ABOVE, QR_OK, "", false, "return-broken-stream"},
-        {9, "", GET, 600 * KIB, QR_DATA_LOSS, "does not have the object's crc32c", false,
+        {9, "", GET, 600 * KIB, QR_DATA_LOSS, "do not match the object's crc32c", false,
          "return-corrupted-data"},
         {9, "", GET, 600 * KIB, QR_OK, "", false, "stall-always/1"},
         {9, "", GET, 600 * KIB, QR_OK, "", false, pause},

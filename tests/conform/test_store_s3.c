@@ -21,7 +21,7 @@ static void refusals(void) {
         {"missing-b", QR_NOT_FOUND, QR_NOT_FOUND, QR_NOT_FOUND, "bucket does not exist"},
         {"elsewhere-b", QR_INVALID_ARGUMENT, QR_INVALID_ARGUMENT, QR_INVALID_ARGUMENT,
          "set AWS_REGION=eu-west-7"},
-        {"careless-b", QR_UNIMPLEMENTED, QR_OK, QR_OK, "passes over If-None-Match"},
+        {"careless-b", QR_UNIMPLEMENTED, QR_OK, QR_OK, "ignores If-None-Match"},
         {"unable-b", QR_UNIMPLEMENTED, QR_OK, QR_OK, "conditional writes"},
         {"unsummed-b", QR_OK, QR_OK, QR_OK, ""},
         {"slow-b", QR_OK, QR_OK, QR_OK, ""},
@@ -196,12 +196,13 @@ static void credentials(void) {
     o.container_url = url, o.container_token_file = token;
     renewed(&o, "container", "GET /v2/credentials");
     o.container_token_file = NULL, o.container_token = "other-secret";
-    one(&o, "container, another token", QR_UNAUTHENTICATED, "container's endpoint gives no keys");
+    one(&o, "container, another token", QR_UNAUTHENTICATED,
+        "container's endpoint returned no keys");
     static const char *const thieves[] = {"http://evil.example/c", "http://127.0.0.1@evil.example/",
                                           "http://127.0.0.1.evil.example/"};
     for (size_t i = 0; i < COUNT(thieves); i++) {
         o.container_url = thieves[i];
-        one(&o, thieves[i], QR_INVALID_ARGUMENT, "asked for nowhere else");
+        one(&o, thieves[i], QR_INVALID_ARGUMENT, "requested from no other host");
     }
 
     qr_auto(qr_free_p) char *subject = write_file("subject", "subject-of-a-pod\n");
@@ -225,7 +226,7 @@ static void credentials(void) {
          "fake/secret+key\r\n",
          QR_OK, ""},
         {"two", "[two]\naws_access_key_id=AKIDFAKE\n", "", QR_UNAUTHENTICATED,
-         "gives no access key and secret key"},
+         "has no access key and secret key"},
         {"two", "", "[profile two]\nsso_session = x\n", QR_UNAUTHENTICATED, "sso_session"},
         {"two", "",
          "[profile two]\nrole_arn=arn:aws:iam::1:role/qring\nweb_identity_token_file=$\n", QR_OK,
@@ -303,7 +304,9 @@ static void too_large(void) {
         enum qr_code code = i < 2 ? s->ops->put(s, "a/w.h5", content, i == 1, &err)
                                   : s->ops->swap(s, "a/w.h5", content, &seen, &err);
         CHECK(code == QR_INVALID_ARGUMENT && qr_exit_code(code) == 2 &&
-                  strstr(err.msg, "s3://large/a/w.h5: 5368709121 bytes; S3 takes 5 GiB in one"),
+                  strstr(
+                      err.msg,
+                      "s3://large/a/w.h5: cannot upload 5368709121 bytes: S3 accepts 5 GiB in one"),
               "%s: %s", qr_code_name(code), err.msg);
     }
     s->ops->close(s);

@@ -88,7 +88,7 @@ def lies():
         check(f"what was lost is asked again soon: {formed['lost'] - began:.1f} s", formed["lost"] - began < (20 if SANITIZED else 9))
     for kind in ("plain", "tls"):
         text = rings["reused-" + kind].log(1)
-        words = "of another job" if kind == "plain" else "refused"
+        words = "of another job" if kind == "plain" else "rejected"
         check(f"reused-{kind}: the stranger is named: {text[-600:]}", words in text or "certificate" in text)
 
 

@@ -72,7 +72,7 @@ def descriptors_run_out():
     joined = r.says(0, "with 2 workers", since=len(r.log(0)))
     check(f"a worker that is started again joins when there are descriptors again; {r.last_words()}", joined is not None)
     tell(28, "descriptors run out while training", f"no pause; {joined or -1:.1f} s until a new worker is in when there are some again", "no end, no hang")
-    check("worker 0 says why", "no descriptor is left" in r.log(0))
+    check("worker 0 says why", "out of file descriptors" in r.log(0))
     for i in r.alive(): r.kill(i, signal.SIGTERM)
     codes = r.wait(60)
     check(f"asked to stop, they do: {codes}", set(codes.values()) == {143})

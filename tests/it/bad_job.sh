@@ -136,18 +136,18 @@ sweep 'sweep.keys has 0 keys; give 1 to 32' '{"keys": {}}'
 sweep 'sweep.keys.seed must be an array, not' '{"keys": {"seed": 3}}'
 sweep 'sweep.keys.seed has no values' '{"keys": {"seed": []}}'
 sweep "sweep.keys.seed: unknown key 'unifrom'; did you mean 'uniform'" '{"trials": 2, "keys": {"seed": {"unifrom": [1, 2]}}}'
-sweep 'sweep.keys.seed: one of choice, uniform' '{"trials": 2, "keys": {"seed": {"uniform": [1, 2], "integer": [1, 2]}}}'
-sweep 'sweep.keys.seed is drawn: say how often with sweep.trials' '{"keys": {"seed": {"integer": [1, 9]}}}'
-sweep 'sweep.keys.seed.integer: the lowest stands first' '{"trials": 2, "keys": {"seed": {"integer": [9, 1]}}}'
+sweep 'sweep.keys.seed: give one of choice, uniform' '{"trials": 2, "keys": {"seed": {"uniform": [1, 2], "integer": [1, 2]}}}'
+sweep 'sweep.keys.seed is drawn at random; set the number of draws with sweep.trials' '{"keys": {"seed": {"integer": [1, 9]}}}'
+sweep 'sweep.keys.seed.integer: give the lowest value first' '{"trials": 2, "keys": {"seed": {"integer": [9, 1]}}}'
 sweep 'sweep.keys.seed.integer has 1 values; give the lowest and highest' '{"trials": 2, "keys": {"seed": {"integer": [9]}}}'
 sweep 'sweep.keys.seed.integer[1] is 2.5; it must be an integer' '{"trials": 2, "keys": {"seed": {"integer": [1, 2.5]}}}'
 sweep 'sweep.keys.seed.log_uniform[0] is 0; it must be' '{"trials": 2, "keys": {"seed": {"log_uniform": [0, 1]}}}'
 sweep 'sweep.trials is 5000; it must be between 1 and 4096' '{"trials": 5000, "keys": {"seed": {"integer": [1, 9]}}}'
 sweep 'sweep.keys: the grid has more than 4096 trials' "{\"keys\": {\"seed\": [$(seq -s, 1 70)], \"train.epochs\": [$(seq -s, 1 70)]}}"
-sweep "sweep.keys: 'se ed' is no path" '{"keys": {"se ed": [1]}}'
-sweep 'sweep.keys.name: trials do not differ in name' '{"keys": {"name": ["a", "b"]}}'
-sweep 'sweep.keys.worker.out: trials do not differ in worker' '{"keys": {"worker.out": ["a", "b"]}}'
-sweep 'sweep.keys.train.epochs: sweep.halving says the epochs' '{"keys": {"train.epochs": [1, 2]}, "halving": {"epochs": [1, 2]}}'
+sweep "sweep.keys: 'se ed' is not a path" '{"keys": {"se ed": [1]}}'
+sweep 'sweep.keys.name: trials cannot differ in name' '{"keys": {"name": ["a", "b"]}}'
+sweep 'sweep.keys.worker.out: trials cannot differ in worker' '{"keys": {"worker.out": ["a", "b"]}}'
+sweep 'sweep.keys.train.epochs: sweep.halving sets the epochs' '{"keys": {"train.epochs": [1, 2]}, "halving": {"epochs": [1, 2]}}'
 sweep 'sweep.halving.epochs has 1 values' '{"keys": {"seed": [1, 2]}, "halving": {"epochs": [1]}}'
 sweep 'sweep.halving.epochs[1] is 2; it must be at least 3' '{"keys": {"seed": [1, 2]}, "halving": {"epochs": [2, 2]}}'
 sweep 'sweep.halving.factor is 1; it must be between 2' '{"keys": {"seed": [1, 2]}, "halving": {"epochs": [1, 2], "factor": 1}}'
@@ -302,7 +302,7 @@ weights() { sed "s|\"url\": \"[^\"]*\"|\"url\": \"$work/$1.csv\"|" "$weighted" >
 { echo a,b,c,d,w,y; echo 1,2,3,4,0,0; echo 1,2,3,4,0,1; } >"$work/nothing.csv"
 run 4 "no-w.csv: the header has no column 'w', which data.sample_weight names" "$(weights no-w)"
 run 4 "minus.csv: row 2: the weight in 'w' is -2; a weight is 0 or more, and below 2^40" "$(weights minus)"
-run 4 "data.sample_weight: the weights in 'w' are 0 for all 1 samples that train; nothing would train" "$(weights nothing)"
+run 4 "data.sample_weight: the weights in 'w' are 0 for all 1 training samples" "$(weights nothing)"
 run 2 "data.sample_weight: 'y' is not a valid column of weights" "$(sed 's/"sample_weight": "w"/"sample_weight": "y"/' "$weighted" >"$work/labels.json"; echo "$work/labels.json")"
 run 2 'model[0].l2' "$(sed 's/"l2": 0.01/"l2": -0.01/' "$weighted" >"$work/minus-l2.json"; echo "$work/minus-l2.json")"
 
@@ -337,7 +337,7 @@ run_in 60 "$work/by-name.log" "$qring" run "$work/by-name.json" -n 2 --epochs 2 
 check "columns by name train: $(tail -n 3 "$work/by-name.log")" test -s "$work/by-name/weights.h5"
 check "and are said" holds "$work/by-name.log" 'inputs: c, a'
 named unpicked 'w*x.a + x.c' ''
-run 4 'sorted.csv: the circuit names 2 of its 3 columns and not b; if that is meant' "$work/unpicked.json"
+run 4 'sorted.csv: the circuit names 2 of its 3 columns and not b; if intended' "$work/unpicked.json"
 named misspelt 'w*x.a + x.d' ', "columns": ["a", "c"]'
 run 2 'data.columns: the circuit refers to x.d, but no column has this name' "$work/misspelt.json"
 named nowhere-column 'w*x.a' ', "columns": ["a", "q"]'

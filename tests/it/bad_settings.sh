@@ -14,10 +14,10 @@ run 2 '--logdir|two slashes' "$base" --logdir gs://
 
 # web servers (tests/it/https.sh has more)
 run 2 'http://h.example/j.json?...: http:// is not encrypted|give an https:// URL' "http://h.example/j.json?hush"
-run 2 'https://h.example/j.json: a URL has no user and password|QRING_HTTPS_TOKENS' https://me:hush@h.example/j.json
-run 2 'https://h.example/: it names no file' https://h.example/
+run 2 'https://h.example/j.json: a user or password in a URL is not supported|QRING_HTTPS_TOKENS' https://me:hush@h.example/j.json
+run 2 'https://h.example/: the URL names no file' https://h.example/
 run 2 'https:/h.example/j.json|https://host/path has two slashes' https:/h.example/j.json
-run 2 'trained weights (--weights): https://h.example/w.h5: an https:// URL can be read, not written' "$base" --weights https://h.example/w.h5
+run 2 'trained weights (--weights): https://h.example/w.h5: https:// URLs are read-only' "$base" --weights https://h.example/w.h5
 run 2 'https://h.example/w.hdf?...: unknown suffix; name weights .h5' "$base" --set train.initial_weights=https://h.example/w.hdf?hush
 
 # what it may cost

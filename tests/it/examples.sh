@@ -81,7 +81,7 @@ for job in deploy/jobs/examples/*.json; do
     check "$name is on the page" holds "$examples/README.md" "[$name.json]($name.json)"
     check "and its command" grep -q "^qring run $job" typed
     check "its name is its file's: $name" test "$(json_string "$job" name)" = "$name"
-    check "$name: validate finds nothing against it" sh -c "timeout 60 qring validate $job --out out/v-$name >log 2>&1 </dev/null && grep -q 'Nothing was found that would stop it' log"
+    check "$name: validate finds nothing against it" sh -c "timeout 60 qring validate $job --out out/v-$name >log 2>&1 </dev/null && grep -q 'No problems found' log"
     check "$name: nothing to warn of" sh -c "! grep -qi warning log"
     check "$name: show" run_in 60 log qring show "$job"
     digest=
@@ -102,7 +102,7 @@ check "and no labels" sh -c "! grep -q Labels log"
 run_in 60 log qring infer deploy/jobs/examples/vqe-h2.json --weights out/vqe-h2/weights.safetensors --predictions -
 check "a prediction without a label: $(head -n 1 log)" test "$(head -n 1 log)" = sample,prediction
 run_in 60 log qring validate deploy/jobs/examples/vqe-h2.json --out out/v
-check "validate finds nothing against it" holds log 'Nothing was found that would stop it'
+check "validate finds nothing against it" holds log 'No problems found'
 run_in 60 log qring show deploy/jobs/examples/vqe-h2.json
 check "show says the Hamiltonian by its terms" holds log 'a Hamiltonian of 15 terms, sha256 5406865b6216a40ff08c35a579428c9f'
 run_in 60 log qring gradient deploy/jobs/examples/vqe-h2.json

@@ -82,7 +82,7 @@ refused() { # CODE WORDS COMMAND...
 }
 refused 2 "certificate cannot be verified" "$qring" show "$other/dir/job.json"
 refused 2 "certificate cannot be verified" "$qring" show "$over/dir/job.json"
-refused 2 "SSL_CERT_FILE names a file of CAs" env -u SSL_CERT_FILE "$qring" show "$at/dir/job.json"
+refused 2 "set SSL_CERT_FILE to a file of CAs" env -u SSL_CERT_FILE "$qring" show "$at/dir/job.json"
 refused 2 "SSL_CERT_FILE" env SSL_CERT_FILE="$work/none.pem" "$qring" show "$at/dir/job.json"
 refused 2 "is not encrypted and is not followed" "$qring" show "$at/to:http%3A%2F%2Flocalhost%2Fx/job.json"
 refused 2 "certificate cannot be verified" "$qring" show "$at/to:$(echo "$other" | sed 's|:|%3A|g; s|/|%2F|g')%2Fdir%2Fjob.json/job.json"
@@ -138,7 +138,7 @@ check "a good file of this machine is read: $(cat "$log")" test "$?" = 0 -a -s "
 check "and its columns are numbers: $(grep inputs "$log")" private "$log"
 
 # ---- it is only read ----
-only="an https:// URL can be read, not written"
+only="https:// URLs are read-only"
 refused 2 "trained weights (--weights): $at/w.h5: $only" "$qring" run "$job" -n 1 --out "$work/no" --weights "$at/w.h5"
 refused 2 "checkpoints (--checkpoints): $at/ck" "$qring" run "$job" -n 1 --out "$work/no" --checkpoints "$at/ck"
 refused 2 "(--logdir): $at/logs" "$qring" run "$job" -n 1 --out "$work/no" --logdir "$at/logs"

@@ -135,7 +135,7 @@ refused forbidden-b "s3:PutObject, s3:GetObject, s3:DeleteObject and s3:ListBuck
 refused readonly-b "on bucket readonly-b"
 refused missing-b "bucket does not exist"
 refused elsewhere-b "set AWS_REGION=eu-west-7"
-refused careless-b "passes over If-None-Match"
+refused careless-b "ignores If-None-Match"
 refused unable-b "conditional writes"
 ring 3 "$work/late@.log" "$work/job.json" --out "$work/late" --weights s3://late-b/w.h5
 ends

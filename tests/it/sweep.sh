@@ -180,7 +180,7 @@ check "what a link leads to is as it was" test "$(cat "$work/mine/result.json" "
 mkdir -p "$work/odd/sweep/claims/0-0001/keep"; mkfifo "$work/odd/sweep/claims/0-0000"
 check "claims that are a FIFO and a folder" run_in 20 "$work/odd.log" "$qring" sweep "$work/bad.json" --out "$work/odd" $quick
 check "the FIFO is removed, which is said" holds "$work/odd.log" "0-0000 is a FIFO"
-check "a trial without a claim, which is said" holds "$work/odd.log" "trains without a claim, which cannot be made"
+check "a trial without a claim, which is said" holds "$work/odd.log" "training without a claim, since none can be written"
 check "the same table" cmp "$work/odd/sweep.csv" "$work/bad/sweep.csv"
 check "the folder stays" test -d "$work/odd/sweep/claims/0-0001/keep"
 

@@ -96,7 +96,7 @@ if wait_steps live 5; then
     more "plaintext" plaintext timeout 2 $python -c "
 import socket
 s = socket.create_connection(('127.0.0.1', $p0)); s.sendall(b'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'); s.recv(9)"
-    for w in 'showed no certificate' 'qring://ml/other' 'another CA' 'does not speak TLS'; do check "worker 0 says: $w" holds "$work/live/0.log" "$w"; done
+    for w in 'presented no certificate' 'qring://ml/other' 'another CA' 'does not use TLS'; do check "worker 0 says: $w" holds "$work/live/0.log" "$w"; done
     generation=$(counted qring_generation)
     # another certificate, then another CA, while they train
     serial() { client -cert "$1/tls.crt" -key "$1/tls.key" 2>/dev/null | openssl x509 -noout -serial 2>/dev/null; }

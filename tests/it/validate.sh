@@ -20,7 +20,7 @@ says() {
 }
 
 # the tutorial
-says 0 'a single worker|112 samples train|memory|pod-hours|off most|a message between pods about 200 us|Nothing was found' \
+says 0 'a single worker|112 training samples|memory|pod-hours|recommended: |a message between pods about 200 us|No problems found' \
     "$qring" validate "$base" --threads 1
 says 0 'out/qcnn/weights.h5' "$qring" validate
 says 0 'cost: pod-hours x 1 CPU x 0.04' "$qring" validate "$base" --threads 1 --price-per-cpu-hour 0.04
@@ -110,7 +110,7 @@ says 2 'nowhere.json' "$qring" validate "$work/nowhere.json"
 sed 's/"epochs": 50/"epoch": 50/' "$base" >"$work/key.json"
 says 2 "'epochs'" "$qring" validate "$work/key.json"
 : >"$work/file"
-says 2 "missing.csv|$work/file|2 things" "$qring" validate "$work/csv.json" --out "$work/file/out"
+says 2 "missing.csv|$work/file|2 problems" "$qring" validate "$work/csv.json" --out "$work/file/out"
 says 2 '64 qubits|bytes' "$qring" validate "$(sed 's/"qubits": 8/"qubits": 64/; s/"stages": 1, //; s/"Z4", "Z5", "Z6", "Z7"/"Z63"/' "$base" >"$work/big.json"; echo "$work/big.json")"
 says 2 'gs://bucket/out|local folder' "$qring" validate "$base" --out gs://bucket/out
 

@@ -108,14 +108,14 @@ static void picked(void) {
     d = load(&opt);
     qr_dataset_fini(&d);
     opt.n_picked = 2;
-    refused(&opt, QR_DATA_LOSS, "the circuit names 2 of its 3 columns and not b; if that is meant");
+    refused(&opt, QR_DATA_LOSS, "the circuit names 2 of its 3 columns and not b; if intended");
     list[1].name = "bb";
     refused(&opt, QR_DATA_LOSS,
             "there is no column 'bb' (did you mean 'b'?); there are: a, b, c d");
     list[1] = (struct qr_data_column){NULL, 3};
     refused(&opt, QR_DATA_LOSS, "data.columns[1] is 3, but x has columns 0 to 2");
     list[1].number = 2;
-    refused(&opt, QR_DATA_LOSS, "data.columns[1] is a column that stands before it, too");
+    refused(&opt, QR_DATA_LOSS, "data.columns[1] names a column a second time");
     opt = options(QR_DATA_NPZ, 2, 1);
     opt.picked = list;
     opt.n_picked = 1;

@@ -104,9 +104,9 @@ static void lying_csv(void) {
         const char *says;
     } table[] = {
         {"", 1, "is empty"},
-        {"a,b,y\n", 1, "there are no samples"},
+        {"a,b,y\n", 1, "the file has no samples"},
         {"a,b\n1,2\n", 1, "the header has no column y"},
-        {"0.5,1\n1,2\n", 1, "the header has no column y (the labels); is the line"},
+        {"0.5,1\n1,2\n", 1, "the header has no column y (the labels); is the header line"},
         {"a,b,z\n1,2,0\n", 3, "neither columns y0 to y2 nor a column y"},
         {"a,y\n1,2\n", 1, "x has 1 columns, but the model takes 2"},
         {"y\n1\n", 1, "x has no columns"},
@@ -154,7 +154,7 @@ static void lying_npz(void) {
          3,
          0,
          "row 4 of y is 3; the model has 3 outputs, so y must be a class number"},
-        {"x", {0, 2}, 2, {0}, 1, 1, 0, "there are no samples"},
+        {"x", {0, 2}, 2, {0}, 1, 1, 0, "the file has no samples"},
         {"x",
          {4, 2},
          2,
@@ -257,11 +257,11 @@ static void samples(void) {
     }
     static const struct {
         const char *text, *words;
-    } bad[] = {{"0.5,1\n1,2\n", "the first line has numbers alone (0.5 ...)"},
-               {"1,0\n1,2\n", "the first line has numbers alone (1 ...)"},
+    } bad[] = {{"0.5,1\n1,2\n", "the first line has only numbers (0.5 ...)"},
+               {"1,0\n1,2\n", "the first line has only numbers (1 ...)"},
                {"a,b,c\n1,2,3\n", "some text: x has 3 columns, but the model takes 2"},
                {"a,y0,y1\n1,2,3\n", "x has 3 columns"}, /* two of three labels are inputs */
-               {"a,b\n", "there are no samples in it"}};
+               {"a,b\n", "the file has no samples"}};
     for (size_t i = 0; i < COUNT(bad); i++) {
         struct qr_data_options opt = options(QR_DATA_CSV, 2, 3);
         CHECK(load_samples(&opt, bad[i].text, &d, &err) == QR_DATA_LOSS &&
@@ -386,7 +386,7 @@ static void weights(void) {
     refused(&opt, QR_DATA_LOSS, "below 2^40");
     write_text(path, "a,w,y,b\n1,0,1,2\n3,0,1,4\n5,1,1,6\n");
     opt.train_fraction = 0.7;
-    refused(&opt, QR_DATA_LOSS, "the weights in 'w' are 0 for all 2 samples that train");
+    refused(&opt, QR_DATA_LOSS, "the weights in 'w' are 0 for all 2 training samples");
 }
 
 static void weights_npz(void) {

@@ -115,7 +115,7 @@ static void words(void) {
         const char *says;
     } bad[] = {
         {"a,y\n1,cat\n2,dog\n3,ape\n", 2,
-         "the labels in column 'y' are 3 classes (ape, cat, dog), but the model tells 2 apart"},
+         "the labels in column 'y' are 3 classes (ape, cat, dog), but the model has 2"},
         {"a,y\n1,cat\n2,dog\n", 0, "column 'y' are words (cat, dog), but the loss takes numbers"},
         {"a,y\n1,cat\n2,\n", 2, "row 2, column 'y': an empty cell; a label is needed"},
         {"a,y\n1,cat\n2,nan\n", 2, "row 2, column 'y' is NaN"},
@@ -147,7 +147,7 @@ static void known_classes(void) {
     refused(&opt, QR_DATA_LOSS, "row 1, column 'y': '0' is not a class of the trained model");
     opt.classes = &none;
     write_text(path, "a,y\n1,cat\n2,dog\n");
-    refused(&opt, QR_DATA_LOSS, "are words, and the weights do not say which class each is");
+    refused(&opt, QR_DATA_LOSS, "are words, but the weights have no class names");
     write_text(path, "a,y\n1,0\n2,1\n");
     d = load(&opt);
     CHECK(d.y[1] == 0 && d.y[3] == 1);
@@ -174,7 +174,7 @@ static void classes_of_files(void) {
     write_text(path, "a,y\n1,cow\n");
     refused(&opt, QR_DATA_LOSS,
             "and 1 more: the labels in column 'y' are 3 classes (ant, cow, "
-            "dog), but the model tells 2 apart");
+            "dog), but the model has 2");
     write_text(path, "a,y\n1,1\n");
     refused(&opt, QR_DATA_LOSS, "first.bin: its labels are numbers, but those of ");
 }

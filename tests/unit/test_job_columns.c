@@ -96,7 +96,7 @@ static const struct {
      NULL},
     {RX("\"x.b\""), "", "",
      .words = "the circuit names 1 of its 3 columns and not a, petal length; "
-              "if that is meant, give data \"columns\""},
+              "if intended, list the columns"},
     {RX("{\"data\": 2}"), "", "",
      .words = "the circuit reads 1 of 3 columns (b) and not a, petal length; if this is intended, "
               "give data \"columns\": [\"b\"], which are then x[0]"},

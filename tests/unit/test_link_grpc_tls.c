@@ -127,13 +127,13 @@ static void test_refusals(void) {
     struct qr_certificate_set foreign = tls_make(&b);
     refused("another CA calls", &good, &other_ca, false, QR_TLS_REFUSED_WRONG_CA,
             "qring://tests/job-a");
-    refused("another CA answers", &good, &other_ca, true, QR_TLS_REFUSED_WRONG_CA, "dialled as");
+    refused("another CA answers", &good, &other_ca, true, QR_TLS_REFUSED_WRONG_CA, "dialed as");
     refused("another job of this CA calls", &good, &foreign, false, QR_TLS_REFUSED_FOREIGN_JOB,
             "qring://tests/job-b");
     refused("another job of this CA answers", &good, &foreign, true, QR_TLS_REFUSED_FOREIGN_JOB,
             "qring://tests/job-b");
-    refused("plaintext calls", &good, NULL, false, QR_TLS_REFUSED_PLAINTEXT, "does not speak TLS");
-    refused("plaintext answers", &good, NULL, true, QR_TLS_REFUSED_PLAINTEXT, "does not speak TLS");
+    refused("plaintext calls", &good, NULL, false, QR_TLS_REFUSED_PLAINTEXT, "does not use TLS");
+    refused("plaintext answers", &good, NULL, true, QR_TLS_REFUSED_PLAINTEXT, "does not use TLS");
     qr_certificate_wipe(&good);
     qr_certificate_wipe(&other_ca);
     qr_certificate_wipe(&foreign);

@@ -168,7 +168,7 @@ static void refused(void) {
            "no such method", "another method");
     int64_t began_ns = qr_now_ns(&qr_clock_monotonic);
     expect(unary_begin(port, SERVICE "Profile", (struct qr_bytes){0}, 0),
-           GRPC_STATUS_DEADLINE_EXCEEDED, "does not come", "a request that does not come");
+           GRPC_STATUS_DEADLINE_EXCEEDED, "did not arrive", "a request that does not come");
     CHECK(t_in_time("the end of a request that does not come",
                     qr_now_ns(&qr_clock_monotonic) - began_ns, 2 * QR_SERVICE_REQUEST_NS,
                     T_MINUTE));

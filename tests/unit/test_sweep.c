@@ -409,7 +409,7 @@ static void test_rows_on_board(void) {
     CHECK(qr_sweep_board_add_row(b, qr_sweep_row_at(&rows, 0, 1), &err) == QR_OK, "an equal one");
     qr_sweep_row_at(&rows, 0, 1)->metrics[0].value = 0.5;
     CHECK(qr_sweep_board_add_row(b, qr_sweep_row_at(&rows, 0, 1), &err) == QR_INTERNAL &&
-              strstr(err.msg, "trial 1 came to something else"),
+              strstr(err.msg, "trial 1 has another result here"),
           "%s", err.msg);
     CHECK(qr_sweep_board_rows(b, &seen, &err) == QR_OK && qr_sweep_row_at(&seen, 0, 1)->there &&
           !qr_sweep_row_at(&seen, 0, 0)->there);

@@ -1,3 +1,5 @@
+/* store/aws/auth.c — access keys for S3 from the environment, STS, profiles, containers and
+ * instance metadata. Start reading at qr_s3_auth_keys(). */
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,21 +11,21 @@
 #include "store/aws/aws.h"
 
 enum { MAX_TOKEN_BYTES = 64 << 10, TIMEOUT_MS = 10000, METADATA_TIMEOUT_MS = 2000 };
-static const int64_t early_ns = 300 * QR_SECOND; /* keys are renewed when they have less left */
-/* an instance's metadata server may come later than the process; elsewhere there is none */
+static const int64_t early_ns = 300 * QR_SECOND; /* keys with less time left are renewed */
+/* The metadata server of an instance may start later than the process; other machines have none. */
 static const int64_t patience_ns = 10 * QR_SECOND;
 
 enum keys_source { UNDECIDED, ENVIRONMENT, WEB_IDENTITY, PROFILE, CONTAINER, METADATA };
 struct qr_s3_auth {
     const struct qr_s3_options *opt;
-    const char *region; /* NULL: not said */
+    const char *region; /* NULL: not configured */
     struct qr_web *web;
     enum keys_source source;
-    const char *role, *token_file; /* of the environment or the profile */
+    const char *role, *token_file; /* from the environment or the profile */
     struct qr_s3_profile profile;
     struct qr_s3_keys keys;
     int64_t began_ns;
-    bool there; /* a metadata server has answered, if only that it cannot */
+    bool there; /* a metadata server has replied, even with an error */
 };
 
 struct qr_s3_auth *qr_s3_auth_new(const struct qr_s3_options *opt, const char *region,
@@ -48,20 +50,20 @@ bool qr_s3_auth_drop(struct qr_s3_auth *a) {
     return true;
 }
 
-/* What stands in a header or a signature: nothing that could begin another line. */
-static bool is_token(const char *t) {
+/* True for text that may be part of a header or a signature: no blanks, no line breaks. */
+static bool is_header_value(const char *t) {
     for (const char *c = t; *c; c++)
         if (*c <= ' ' || *c > '~') return false;
     return *t != 0;
 }
 
-/* Takes the three texts over. */
-static enum qr_code keep(struct qr_s3_auth *a, const char *what, struct qr_s3_keys *k,
-                         enum qr_code bad, struct qr_err *err) {
-    if (!k->id || !k->secret || !is_token(k->id) || !is_token(k->secret) ||
-        (k->session && !is_token(k->session))) {
+/* Takes ownership of the texts of k. */
+static enum qr_code auth_store_keys(struct qr_s3_auth *a, const char *what, struct qr_s3_keys *k,
+                                    enum qr_code bad, struct qr_err *err) {
+    if (!k->id || !k->secret || !is_header_value(k->id) || !is_header_value(k->secret) ||
+        (k->session && !is_header_value(k->session))) {
         qr_s3_keys_fini(k);
-        return qr_fail(err, bad, "%s gives no access key and secret key", what);
+        return qr_fail(err, bad, "%s has no access key and secret key", what);
     }
     qr_s3_keys_fini(&a->keys);
     a->keys = *k;
@@ -71,28 +73,28 @@ static enum qr_code keep(struct qr_s3_auth *a, const char *what, struct qr_s3_ke
 
 static char *copy_of(const char *text) { return text && *text ? qr_xstrdup(text) : NULL; }
 
-static enum qr_code ask(struct qr_s3_auth *a, struct qr_web_request *req,
-                        struct qr_web_reply *reply, struct qr_err *err) {
+static enum qr_code auth_send(struct qr_s3_auth *a, struct qr_web_request *req,
+                              struct qr_web_reply *reply, struct qr_err *err) {
     req->max_reply_bytes = MAX_TOKEN_BYTES;
     if (!req->timeout_ms) req->timeout_ms = TIMEOUT_MS;
     return a->web->send(a->web, req, reply, err);
 }
 
-static void forget(struct qr_web_reply *reply) {
+static void wipe_reply(struct qr_web_reply *reply) {
     if (reply->body.p) OPENSSL_cleanse(reply->body.p, reply->body.n);
     qr_web_reply_fini(reply);
 }
 
-/* Of a refusal the code and the sentence alone are shown. */
-static enum qr_code refused(const char *what, const struct qr_web_reply *reply,
-                            struct qr_err *err) {
+/* The message quotes only the code and the message of the error reply. */
+static enum qr_code auth_refused(const char *what, const struct qr_web_reply *reply,
+                                 struct qr_err *err) {
     struct qr_s3_error e;
     qr_s3_error_read(qr_buf_view(&reply->body), &e);
     bool again = qr_web_retryable(reply->status) || strcmp(e.code, "Throttling") == 0 ||
                  strcmp(e.code, "IDPCommunicationError") == 0;
-    return qr_fail(err, again ? QR_UNAVAILABLE : QR_UNAUTHENTICATED, "%s gives no keys: %d%s%s%s%s",
-                   what, reply->status, *e.code ? ", " : "", e.code, *e.message ? ": " : "",
-                   e.message);
+    return qr_fail(err, again ? QR_UNAVAILABLE : QR_UNAUTHENTICATED,
+                   "%s returned no keys: %d%s%s%s%s", what, reply->status, *e.code ? ", " : "",
+                   e.code, *e.message ? ": " : "", e.message);
 }
 
 /* ---- STS ---- */
@@ -108,7 +110,7 @@ static void sts_leaf(void *ctx, const char *parent, const char *name, const char
         k->expires_ns = expires;
 }
 
-static void field(struct qr_buf *b, const char *name, const char *value) {
+static void aws_put_field(struct qr_buf *b, const char *name, const char *value) {
     qr_buf_printf(b, "%s%s=", b->n ? "&" : "", name);
     qr_web_escape(b, value);
 }
@@ -124,8 +126,8 @@ static char *sts_url(const struct qr_s3_auth *a) {
                      : qr_xstrdup("https://sts.amazonaws.com/");
 }
 
-/* Read again each time: a projected token is renewed in place. */
-static enum qr_code from_web_identity(struct qr_s3_auth *a, struct qr_err *err) {
+/* Reads the token anew each time: a projected token is renewed in place. */
+static enum qr_code aws_fetch_web_identity(struct qr_s3_auth *a, struct qr_err *err) {
     struct qr_buf token = {0}, body = {0};
     enum qr_code code = qr_file_read(a->token_file, MAX_TOKEN_BYTES, &token, err);
     if (code != QR_OK) {
@@ -133,11 +135,11 @@ static enum qr_code from_web_identity(struct qr_s3_auth *a, struct qr_err *err) 
         return qr_wrap(err, "AWS_WEB_IDENTITY_TOKEN_FILE");
     }
     while (token.n && strchr(" \r\n", token.p[token.n - 1])) token.p[--token.n] = 0;
-    field(&body, "Action", "AssumeRoleWithWebIdentity");
-    field(&body, "RoleArn", a->role);
-    field(&body, "RoleSessionName", a->opt->role_session ? a->opt->role_session : "qring");
-    field(&body, "Version", "2011-06-15");
-    field(&body, "WebIdentityToken", qr_buf_string(&token));
+    aws_put_field(&body, "Action", "AssumeRoleWithWebIdentity");
+    aws_put_field(&body, "RoleArn", a->role);
+    aws_put_field(&body, "RoleSessionName", a->opt->role_session ? a->opt->role_session : "qring");
+    aws_put_field(&body, "Version", "2011-06-15");
+    aws_put_field(&body, "WebIdentityToken", qr_buf_string(&token));
     qr_auto(qr_free_p) char *url = sts_url(a);
     struct qr_web_request req = {.method = "POST",
                                  .url = url,
@@ -148,19 +150,18 @@ static enum qr_code from_web_identity(struct qr_s3_auth *a, struct qr_err *err) 
                                  .ca_file = a->opt->ca_file};
     struct qr_web_reply reply = {0};
     struct qr_s3_keys k = {0};
-    code = ask(a, &req, &reply, err);
+    code = auth_send(a, &req, &reply, err);
     if (code == QR_OK && reply.status != 200) {
-        code = refused("STS (AssumeRoleWithWebIdentity)", &reply, err);
+        code = auth_refused("STS (AssumeRoleWithWebIdentity)", &reply, err);
     } else if (code == QR_OK) {
         struct qr_err why;
         if (qr_s3_xml(qr_buf_view(&reply.body), "AssumeRoleWithWebIdentityResponse", sts_leaf, &k,
                       &why) != QR_OK)
-            code = qr_fail(err, QR_UNAVAILABLE, "STS: a reply (200) that cannot be read: %.200s",
-                           why.msg);
-        else code = keep(a, "STS", &k, QR_UNAVAILABLE, err);
+            code = qr_fail(err, QR_UNAVAILABLE, "STS: malformed reply (200): %.200s", why.msg);
+        else code = auth_store_keys(a, "STS", &k, QR_UNAVAILABLE, err);
     }
     qr_s3_keys_fini(&k);
-    forget(&reply);
+    wipe_reply(&reply);
     if (token.p) OPENSSL_cleanse(token.p, token.n);
     if (body.p) OPENSSL_cleanse(body.p, body.n);
     qr_buf_free(&token);
@@ -168,16 +169,16 @@ static enum qr_code from_web_identity(struct qr_s3_auth *a, struct qr_err *err) 
     return code;
 }
 
-/* ---- endpoints that answer in JSON ---- */
+/* ---- JSON endpoints ---- */
 
-static enum qr_code read_json(struct qr_s3_auth *a, const char *what,
-                              const struct qr_web_reply *reply, struct qr_err *err) {
+static enum qr_code aws_read_json(struct qr_s3_auth *a, const char *what,
+                                  const struct qr_web_reply *reply, struct qr_err *err) {
     struct qr_json *root = NULL;
     struct qr_s3_keys k = {0};
     const char *text;
-    if (reply->status != 200) return refused(what, reply, err);
+    if (reply->status != 200) return auth_refused(what, reply, err);
     if (qr_json_parse(qr_buf_view(&reply->body), what, &root, NULL) != QR_OK)
-        return qr_fail(err, QR_UNAVAILABLE, "%s: a reply (200) that is no JSON", what);
+        return qr_fail(err, QR_UNAVAILABLE, "%s: the reply (200) is not JSON", what);
     if (qr_json_string(qr_json_get(root, "AccessKeyId"), "", &text, NULL) == QR_OK)
         k.id = copy_of(text);
     if (qr_json_string(qr_json_get(root, "SecretAccessKey"), "", &text, NULL) == QR_OK)
@@ -187,14 +188,14 @@ static enum qr_code read_json(struct qr_s3_auth *a, const char *what,
     if (qr_json_string(qr_json_get(root, "Expiration"), "", &text, NULL) != QR_OK ||
         !qr_s3_time_parse(text, &k.expires_ns))
         k.expires_ns = 0;
-    enum qr_code code = keep(a, what, &k, QR_UNAVAILABLE, err);
+    enum qr_code code = auth_store_keys(a, what, &k, QR_UNAVAILABLE, err);
     qr_json_free(root);
     return code;
 }
 
-/* Secrets are asked of and sent to what is encrypted, this machine, or the addresses that ECS and
- * EKS have for it. */
-static bool trusted(const char *url) {
+/* Secrets are exchanged only with https hosts, this machine, and the addresses of the agents of ECS
+ * and EKS. */
+static bool aws_is_trusted_url(const char *url) {
     static const char *const here[] = {"http://127.0.0.1",      "http://localhost",
                                        "http://[::1]",          "http://169.254.170.2",
                                        "http://169.254.170.23", "http://[fd00:ec2::23]"};
@@ -207,25 +208,25 @@ static bool trusted(const char *url) {
     return strncmp(url, "https://", 8) == 0;
 }
 
-static enum qr_code from_container(struct qr_s3_auth *a, struct qr_err *err) {
+static enum qr_code aws_fetch_container(struct qr_s3_auth *a, struct qr_err *err) {
     const struct qr_s3_options *o = a->opt;
     struct qr_buf token = {0};
     enum qr_code code = QR_OK;
     qr_auto(qr_free_p) char *url = o->container_path
                                        ? qr_xasprintf("http://169.254.170.2%s", o->container_path)
                                        : qr_xstrdup(o->container_url);
-    if (!trusted(url) || (o->container_path && *o->container_path != '/'))
+    if (!aws_is_trusted_url(url) || (o->container_path && *o->container_path != '/'))
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "AWS_CONTAINER_CREDENTIALS_FULL_URI is neither https nor an address of this "
-                       "machine or container; keys are asked for nowhere else");
+                       "machine or container; keys are requested from no other host");
     if (o->container_token_file)
         code = qr_file_read(o->container_token_file, MAX_TOKEN_BYTES, &token, err);
     else if (o->container_token) qr_buf_puts(&token, o->container_token);
     while (token.n && strchr(" \r\n", token.p[token.n - 1])) token.p[--token.n] = 0;
     if (code != QR_OK) qr_wrap(err, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
-    /* "Basic ..." and the like have a blank */
+    /* A token such as "Basic ..." contains a blank. */
     if (code == QR_OK && token.n && strpbrk(qr_buf_string(&token), "\r\n"))
-        code = qr_fail(err, QR_INVALID_ARGUMENT, "the container's token has several lines");
+        code = qr_fail(err, QR_INVALID_ARGUMENT, "the container's token has more than one line");
     if (code == QR_OK) {
         qr_auto(qr_free_p) char *authorization =
             token.n ? qr_xasprintf("Authorization: %s", qr_buf_string(&token)) : NULL;
@@ -236,9 +237,9 @@ static enum qr_code from_container(struct qr_s3_auth *a, struct qr_err *err) {
                                      .direct = true,
                                      .ca_file = o->ca_file};
         struct qr_web_reply reply = {0};
-        code = ask(a, &req, &reply, err);
-        if (code == QR_OK) code = read_json(a, "the container's endpoint", &reply, err);
-        forget(&reply);
+        code = auth_send(a, &req, &reply, err);
+        if (code == QR_OK) code = aws_read_json(a, "the container's endpoint", &reply, err);
+        wipe_reply(&reply);
         if (authorization) OPENSSL_cleanse(authorization, strlen(authorization));
     }
     if (token.p) OPENSSL_cleanse(token.p, token.n);
@@ -246,7 +247,7 @@ static enum qr_code from_container(struct qr_s3_auth *a, struct qr_err *err) {
     return code;
 }
 
-/* One line of the instance's metadata; method PUT: the session's token. */
+/* Reads one line of the instance metadata; method PUT: the session token. */
 static enum qr_code metadata_line(struct qr_s3_auth *a, const char *method, const char *path,
                                   const char *header, struct qr_web_reply *reply,
                                   struct qr_err *err) {
@@ -262,17 +263,17 @@ static enum qr_code metadata_line(struct qr_s3_auth *a, const char *method, cons
                                  .timeout_ms = METADATA_TIMEOUT_MS,
                                  .direct = true};
     bool has_body = req.has_body;
-    enum qr_code code = ask(a, &req, reply, err);
+    enum qr_code code = auth_send(a, &req, reply, err);
     a->there |= reply->status != 0;
     if (code == QR_OK && reply->status != 200)
-        code = refused("the instance's metadata", reply, err);
-    else if (code == QR_OK && has_body && !is_token(qr_buf_string(&reply->body)))
-        code = qr_fail(err, QR_UNAVAILABLE, "the instance's metadata: no token");
+        code = auth_refused("the instance's metadata", reply, err);
+    else if (code == QR_OK && has_body && !is_header_value(qr_buf_string(&reply->body)))
+        code = qr_fail(err, QR_UNAVAILABLE, "the instance's metadata returned no token");
     return code;
 }
 
-static enum qr_code from_metadata(struct qr_s3_auth *a, struct qr_err *err) {
-    static const char place[] = "meta-data/iam/security-credentials/";
+static enum qr_code aws_fetch_metadata(struct qr_s3_auth *a, struct qr_err *err) {
+    static const char path_prefix[] = "meta-data/iam/security-credentials/";
     struct qr_web_reply token = {0}, role = {0}, keys = {0};
     qr_auto(qr_free_p) char *header = NULL, *path = NULL;
     if (!a->began_ns) a->began_ns = qr_web_awake_ns(&a->opt->waits) + 1;
@@ -280,19 +281,19 @@ static enum qr_code from_metadata(struct qr_s3_auth *a, struct qr_err *err) {
                                       "X-aws-ec2-metadata-token-ttl-seconds: 21600", &token, err);
     if (code == QR_OK) {
         header = qr_xasprintf("X-aws-ec2-metadata-token: %s", qr_buf_string(&token.body));
-        code = metadata_line(a, "GET", place, header, &role, err);
+        code = metadata_line(a, "GET", path_prefix, header, &role, err);
     }
     if (code == QR_OK) {
         struct qr_buf escaped = {0};
         const char *name = qr_buf_string(&role.body);
         qr_auto(qr_free_p) char *first = qr_xstrndup(name, strcspn(name, "\r\n"));
         qr_web_escape(&escaped, first);
-        path = qr_xasprintf("%s%s", place, qr_buf_string(&escaped));
+        path = qr_xasprintf("%s%s", path_prefix, qr_buf_string(&escaped));
         qr_buf_free(&escaped);
         code = metadata_line(a, "GET", path, header, &keys, err);
     }
-    if (code == QR_OK) code = read_json(a, "the instance's metadata", &keys, err);
-    forget(&token), forget(&role), forget(&keys);
+    if (code == QR_OK) code = aws_read_json(a, "the instance's metadata", &keys, err);
+    wipe_reply(&token), wipe_reply(&role), wipe_reply(&keys);
     if (code == QR_UNAVAILABLE && !a->there &&
         qr_web_awake_ns(&a->opt->waits) - a->began_ns > patience_ns) {
         struct qr_err last = *err;
@@ -305,16 +306,17 @@ static enum qr_code from_metadata(struct qr_s3_auth *a, struct qr_err *err) {
     return code;
 }
 
-/* ---- */
+/* ---- environment, profile; all sources ---- */
 
-static enum qr_code from_environment(struct qr_s3_auth *a, struct qr_err *err) {
+static enum qr_code aws_read_environment(struct qr_s3_auth *a, struct qr_err *err) {
     struct qr_s3_keys k = {.id = copy_of(a->opt->key_id),
                            .secret = copy_of(a->opt->secret),
                            .session = copy_of(a->opt->session)};
-    return keep(a, "AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY", &k, QR_UNAUTHENTICATED, err);
+    return auth_store_keys(a, "AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY", &k,
+                           QR_UNAUTHENTICATED, err);
 }
 
-static enum qr_code from_profile(struct qr_s3_auth *a, struct qr_err *err) {
+static enum qr_code aws_read_profile(struct qr_s3_auth *a, struct qr_err *err) {
     struct qr_s3_profile p = {0};
     enum qr_code code = qr_s3_profile_read(a->opt, &p, err);
     struct qr_s3_keys k = {0};
@@ -322,12 +324,13 @@ static enum qr_code from_profile(struct qr_s3_auth *a, struct qr_err *err) {
     k.secret = QR_MOVE(p.secret);
     k.session = QR_MOVE(p.session);
     qr_s3_profile_fini(&p);
-    if (code == QR_OK) code = keep(a, "the profile in ~/.aws", &k, QR_UNAUTHENTICATED, err);
+    if (code == QR_OK)
+        code = auth_store_keys(a, "the profile in ~/.aws", &k, QR_UNAUTHENTICATED, err);
     qr_s3_keys_fini(&k);
     return code;
 }
 
-static enum qr_code decide(struct qr_s3_auth *a, struct qr_err *err) {
+static enum qr_code aws_choose_source(struct qr_s3_auth *a, struct qr_err *err) {
     const struct qr_s3_options *o = a->opt;
     struct qr_s3_profile *p = &a->profile;
     if (o->key_id || o->secret) return a->source = ENVIRONMENT, QR_OK;
@@ -337,7 +340,7 @@ static enum qr_code decide(struct qr_s3_auth *a, struct qr_err *err) {
     }
     if (o->token_file)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "AWS_WEB_IDENTITY_TOKEN_FILE is set, and AWS_ROLE_ARN is not");
+                       "AWS_WEB_IDENTITY_TOKEN_FILE is set, but AWS_ROLE_ARN is not; set both");
     qr_s3_profile_fini(p);
     enum qr_code code = qr_s3_profile_read(o, p, err);
     if (code != QR_OK) return code;
@@ -348,8 +351,9 @@ static enum qr_code decide(struct qr_s3_auth *a, struct qr_err *err) {
     }
     if (p->unsupported)
         return qr_fail(err, QR_UNAUTHENTICATED,
-                       "no credentials for S3: the profile in ~/.aws asks for %s, which is not "
-                       "supported; aws configure export-credentials --format env gives keys",
+                       "no credentials for S3: the profile in ~/.aws uses %s, which is not "
+                       "supported; set the keys that aws configure export-credentials --format env "
+                       "prints",
                        p->unsupported);
     if (o->container_path || o->container_url) return a->source = CONTAINER, QR_OK;
     if (o->no_metadata)
@@ -357,7 +361,7 @@ static enum qr_code decide(struct qr_s3_auth *a, struct qr_err *err) {
             err, QR_UNAUTHENTICATED,
             "no credentials for S3: neither AWS_ACCESS_KEY_ID, nor AWS_WEB_IDENTITY_TOKEN_FILE, "
             "nor a profile in ~/.aws, nor a container's endpoint, and AWS_EC2_METADATA_DISABLED "
-            "forbids to ask the instance");
+            "disables the instance metadata");
     a->source = METADATA;
     return QR_OK;
 }
@@ -365,18 +369,18 @@ static enum qr_code decide(struct qr_s3_auth *a, struct qr_err *err) {
 enum qr_code qr_s3_auth_keys(struct qr_s3_auth *a, const struct qr_s3_keys **ret,
                              struct qr_err *err) {
     enum qr_code code = QR_OK;
-    if (a->source == UNDECIDED && (code = decide(a, err)) != QR_OK) return code;
+    if (a->source == UNDECIDED && (code = aws_choose_source(a, err)) != QR_OK) return code;
     int64_t left = a->keys.expires_ns - qr_now_ns(a->opt->waits.wall);
     bool lasting = a->keys.id && !a->keys.expires_ns;
     if (!lasting && !(a->keys.id && left > early_ns)) {
         switch (a->source) {
-        case ENVIRONMENT: code = from_environment(a, err); break;
-        case WEB_IDENTITY: code = from_web_identity(a, err); break;
-        case PROFILE: code = from_profile(a, err); break;
-        case CONTAINER: code = from_container(a, err); break;
-        default: code = from_metadata(a, err); break;
+        case ENVIRONMENT: code = aws_read_environment(a, err); break;
+        case WEB_IDENTITY: code = aws_fetch_web_identity(a, err); break;
+        case PROFILE: code = aws_read_profile(a, err); break;
+        case CONTAINER: code = aws_fetch_container(a, err); break;
+        default: code = aws_fetch_metadata(a, err); break;
         }
-        /* keys that are still good serve while new ones cannot be had */
+        /* Use keys that are still valid when no new ones are available. */
         if (code != QR_OK && !(a->keys.id && left > 0)) return code;
     }
     *ret = &a->keys;

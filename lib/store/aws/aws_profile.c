@@ -1,4 +1,6 @@
-/* ~/.aws/credentials and ~/.aws/config: docs.aws.amazon.com/sdkref/latest/guide/file-format.html */
+/* store/aws/aws_profile.c — profiles in ~/.aws/credentials and ~/.aws/config
+ * (docs.aws.amazon.com/sdkref/latest/guide/file-format.html). Start reading at
+ * qr_s3_profile_read(). */
 #include <string.h>
 
 #include "base/file.h"
@@ -15,27 +17,27 @@ void qr_s3_profile_fini(struct qr_s3_profile *p) {
     *p = (struct qr_s3_profile){0};
 }
 
-/* Blanks at both ends away. */
-static struct qr_bytes trimmed(const uint8_t *p, size_t n) {
+/* Removes blanks at both ends. */
+static struct qr_bytes profile_trim(const uint8_t *p, size_t n) {
     while (n && strchr(" \t\r", p[0])) p++, n--;
     while (n && strchr(" \t\r", p[n - 1])) n--;
     return qr_bytes_of(p, n);
 }
 
-static bool is(struct qr_bytes b, const char *text) {
+static bool bytes_equal(struct qr_bytes b, const char *text) {
     return b.n == strlen(text) && memcmp(b.p, text, b.n) == 0;
 }
 
-/* "[default]", "[profile NAME]" of the config file, "[NAME]" of the other. */
-static bool names(struct qr_bytes section, const char *name, bool config) {
+/* Matches "[default]" and "[profile NAME]" in the config file, "[NAME]" in the credentials file. */
+static bool section_matches(struct qr_bytes section, const char *name, bool config) {
     static const char word[] = "profile";
     size_t n = strlen(word);
     if (config && section.n > n && memcmp(section.p, word, n) == 0 && strchr(" \t", section.p[n]))
-        return is(trimmed(section.p + n, section.n - n), name);
-    return is(section, name) && (!config || strcmp(name, "default") == 0);
+        return bytes_equal(profile_trim(section.p + n, section.n - n), name);
+    return bytes_equal(section, name) && (!config || strcmp(name, "default") == 0);
 }
 
-static void take(struct qr_s3_profile *p, struct qr_bytes key, struct qr_bytes value) {
+static void profile_set(struct qr_s3_profile *p, struct qr_bytes key, struct qr_bytes value) {
     const struct {
         const char *key;
         char **to;
@@ -50,10 +52,10 @@ static void take(struct qr_s3_profile *p, struct qr_bytes key, struct qr_bytes v
     static const char *const no[] = {"source_profile", "credential_source", "credential_process",
                                      "sso_session", "sso_start_url"};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (is(key, rows[i].key) && !*rows[i].to && value.n)
+        if (bytes_equal(key, rows[i].key) && !*rows[i].to && value.n)
             *rows[i].to = qr_xstrndup((const char *)value.p, value.n);
     for (size_t i = 0; i < sizeof no / sizeof *no; i++)
-        if (is(key, no[i]) && !p->unsupported) p->unsupported = qr_xstrdup(no[i]);
+        if (bytes_equal(key, no[i]) && !p->unsupported) p->unsupported = qr_xstrdup(no[i]);
 }
 
 void qr_s3_profile_parse(struct qr_bytes text, const char *name, bool config,
@@ -62,16 +64,17 @@ void qr_s3_profile_parse(struct qr_bytes text, const char *name, bool config,
     for (size_t at = 0; at < text.n;) {
         const uint8_t *end = memchr(text.p + at, '\n', text.n - at);
         size_t n = end ? (size_t)(end - text.p) - at : text.n - at;
-        struct qr_bytes line = trimmed(text.p + at, n);
+        struct qr_bytes line = profile_trim(text.p + at, n);
         at += n + 1;
         if (!line.n || strchr("#;", line.p[0]) || memchr(line.p, 0, line.n)) continue;
         const uint8_t *close = memchr(line.p, ']', line.n), *equals = memchr(line.p, '=', line.n);
         if (line.p[0] == '[' && close) {
-            mine = names(trimmed(line.p + 1, (size_t)(close - line.p) - 1), name, config);
+            mine = section_matches(profile_trim(line.p + 1, (size_t)(close - line.p) - 1), name,
+                                   config);
             p->there |= mine;
         } else if (mine && equals) {
             size_t k = (size_t)(equals - line.p);
-            take(p, trimmed(line.p, k), trimmed(equals + 1, line.n - k - 1));
+            profile_set(p, profile_trim(line.p, k), profile_trim(equals + 1, line.n - k - 1));
         }
     }
 }
@@ -90,7 +93,7 @@ enum qr_code qr_s3_profile_read(const struct qr_s3_options *o, struct qr_s3_prof
         qr_buf_free(&text);
         if (code == QR_OK) continue;
         qr_s3_profile_fini(&p);
-        return qr_wrap(err, "AWS' files");
+        return qr_wrap(err, "cannot read an AWS profile");
     }
     if (o->profile && !p.there) {
         qr_s3_profile_fini(&p);

@@ -1,5 +1,6 @@
-/* AWS Signature Version 4: docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-
- * request.html. */
+/* store/aws/sign.c — AWS Signature Version 4
+ * (docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html). Start
+ * reading at qr_s3_authorization(). */
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -12,22 +13,22 @@
 #include "base/parse.h"
 #include "store/aws/aws.h"
 
-static void wipe(char *text) {
+static void free_secret(char *text) {
     if (text) OPENSSL_cleanse(text, strlen(text));
     free(text);
 }
 
 void qr_s3_keys_fini(struct qr_s3_keys *k) {
     free(k->id);
-    wipe(k->secret);
-    wipe(k->session);
+    free_secret(k->secret);
+    free_secret(k->session);
     *k = (struct qr_s3_keys){0};
 }
 
 /* ---- time ---- */
 
 /* Days since 1970-01-01 and back (Hinnant, chrono-compatible low-level date algorithms). */
-static int64_t days_of(int64_t y, int64_t m, int64_t d) {
+static int64_t days_since_1970(int64_t y, int64_t m, int64_t d) {
     y -= m <= 2;
     int64_t era = (y >= 0 ? y : y - 399) / 400, yoe = y - era * 400;
     int64_t doy = (153 * (m + (m > 2 ? -3 : 9)) + 2) / 5 + d - 1;
@@ -61,25 +62,26 @@ bool qr_s3_time_parse(const char *text, int64_t *ret) {
     if (v[0] < 1970 || v[0] > 2200 || v[1] < 1 || v[1] > 12 || v[2] < 1 || v[2] > 31 || v[3] > 23 ||
         v[4] > 59 || v[5] > 60)
         return false;
-    *ret = (days_of(v[0], v[1], v[2]) * 86400 + v[3] * 3600 + v[4] * 60 + v[5]) * QR_SECOND;
+    *ret = (days_since_1970(v[0], v[1], v[2]) * 86400 + v[3] * 3600 + v[4] * 60 + v[5]) * QR_SECOND;
     return true;
 }
 
 /* ---- the canonical request ---- */
 
-struct line {
+struct header_line {
     char *name; /* in lower case */
     const char *value;
     size_t n;
 };
 
-static int by_name(const void *a, const void *b) {
-    return strcmp(((const struct line *)a)->name, ((const struct line *)b)->name);
+static int compare_header_names(const void *a, const void *b) {
+    return strcmp(((const struct header_line *)a)->name, ((const struct header_line *)b)->name);
 }
 
-static struct line line_of(const char *header) {
+static struct header_line split_header(const char *header) {
     size_t n = strcspn(header, ":");
-    struct line l = {.name = qr_xstrndup(header, n), .value = header + n + (header[n] == ':')};
+    struct header_line l = {.name = qr_xstrndup(header, n),
+                            .value = header + n + (header[n] == ':')};
     for (char *c = l.name; *c; c++)
         if (*c >= 'A' && *c <= 'Z') *c = (char)(*c - 'A' + 'a');
     l.value += strspn(l.value, " \t");
@@ -88,12 +90,12 @@ static struct line line_of(const char *header) {
     return l;
 }
 
-/* Headers into the request, their names into ret_names. */
+/* Appends the canonical headers to the request and their names to ret_names. */
 static void put_headers(const struct qr_s3_signing *s, struct qr_buf *request,
                         struct qr_buf *ret_names) {
-    struct line *lines = qr_xcalloc(s->n_headers + 1, sizeof *lines);
-    for (size_t i = 0; i < s->n_headers; i++) lines[i] = line_of(s->headers[i]);
-    if (s->n_headers) qsort(lines, s->n_headers, sizeof *lines, by_name);
+    struct header_line *lines = qr_xcalloc(s->n_headers + 1, sizeof *lines);
+    for (size_t i = 0; i < s->n_headers; i++) lines[i] = split_header(s->headers[i]);
+    if (s->n_headers) qsort(lines, s->n_headers, sizeof *lines, compare_header_names);
     for (size_t i = 0; i < s->n_headers; i++) {
         qr_buf_printf(request, "%s:%.*s\n", lines[i].name, (int)lines[i].n, lines[i].value);
         qr_buf_printf(ret_names, "%s%s", i ? ";" : "", lines[i].name);
@@ -137,7 +139,7 @@ char *qr_s3_authorization(const struct qr_s3_signing *s, const struct qr_s3_keys
     char *header = qr_xasprintf(
         "Authorization: AWS4-HMAC-SHA256 Credential=%s/%s, SignedHeaders=%s, Signature=%s",
         keys->id, scope, qr_buf_string(&names), signature);
-    wipe(first);
+    free_secret(first);
     OPENSSL_cleanse(key, sizeof key);
     qr_buf_free(&request);
     qr_buf_free(&names);

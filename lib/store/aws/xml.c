@@ -1,4 +1,5 @@
-/* The little of XML that S3 and STS send: elements and text. */
+/* store/aws/xml.c — a parser for the part of XML that S3 and STS send: elements and text. Start
+ * reading at qr_s3_xml(). */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,18 +13,18 @@ struct xml_reader {
     const char *at, *end;
     char name[MAX_DEPTH][MAX_NAME];
     int depth;
-    bool leaf; /* nothing but text since the last opening */
+    bool leaf; /* only text since the last start tag */
     struct qr_buf text;
-    qr_s3_leaf *say;
+    qr_s3_leaf *leaf_fn;
     void *ctx;
 };
 
-static enum qr_code broken(const struct xml_reader *r, const char *why, struct qr_err *err) {
+static enum qr_code xml_malformed(const struct xml_reader *r, const char *why, struct qr_err *err) {
     (void)r;
-    return qr_fail(err, QR_INVALID_ARGUMENT, "no whole XML: %s", why);
+    return qr_fail(err, QR_INVALID_ARGUMENT, "malformed XML: %s", why);
 }
 
-static const char *find(const struct xml_reader *r, const char *what) {
+static const char *xml_find(const struct xml_reader *r, const char *what) {
     return memmem(r->at, (size_t)(r->end - r->at), what, strlen(what));
 }
 
@@ -35,8 +36,8 @@ static void put_code_point(struct qr_buf *b, uint64_t c) {
     qr_buf_put(b, u, n);
 }
 
-/* "&#x41;" without & and ;, in base 16 or 10; false: none. */
-static bool number_of(const char *s, uint64_t *ret) {
+/* Parses the number of "&#x41;" ("x41") or "&#65;" ("65"); false: malformed. */
+static bool xml_number(const char *s, uint64_t *ret) {
     uint64_t base = *s == 'x' ? 16 : 10, v = 0;
     s += base == 16;
     size_t n = strlen(s);
@@ -53,42 +54,42 @@ static bool number_of(const char *s, uint64_t *ret) {
     return v > 0 && v < 0x110000 && (v < 0xd800 || v > 0xdfff);
 }
 
-/* At '&'. */
-static enum qr_code entity(struct xml_reader *r, struct qr_err *err) {
+/* r->at is at '&'. */
+static enum qr_code read_entity(struct xml_reader *r, struct qr_err *err) {
     static const struct {
         const char *name, *text;
     } known[] = {{"amp", "&"}, {"lt", "<"}, {"gt", ">"}, {"quot", "\""}, {"apos", "'"}};
-    const char *end = find(r, ";");
+    const char *end = xml_find(r, ";");
     uint64_t c;
     char name[12] = "";
-    if (!end || end - r->at > 10) return broken(r, "an entity without its end", err);
+    if (!end || end - r->at > 10) return xml_malformed(r, "unterminated entity", err);
     memcpy(name, r->at + 1, (size_t)(end - r->at - 1));
     r->at = end + 1;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(name, known[i].name) == 0) return qr_buf_puts(&r->text, known[i].text), QR_OK;
-    if (name[0] != '#' || !number_of(name + 1, &c)) return broken(r, "an unknown entity", err);
+    if (name[0] != '#' || !xml_number(name + 1, &c)) return xml_malformed(r, "unknown entity", err);
     put_code_point(&r->text, c);
     return QR_OK;
 }
 
-/* At '<' of an element's end. */
-static enum qr_code closing(struct xml_reader *r, struct qr_err *err) {
-    const char *end = find(r, ">");
+/* r->at is at '<' of an end tag. */
+static enum qr_code read_end_tag(struct xml_reader *r, struct qr_err *err) {
+    const char *end = xml_find(r, ">");
     size_t n = r->depth ? strlen(r->name[r->depth - 1]) : 0;
     if (!end || !r->depth || (size_t)(end - r->at) < n + 2 ||
         memcmp(r->at + 2, r->name[r->depth - 1], n) != 0 ||
         (size_t)(end - r->at) - 2 - n != strspn(r->at + 2 + n, " \t\r\n"))
-        return broken(r, "an end of another element", err);
-    if (r->leaf && r->say)
-        r->say(r->ctx, r->depth > 1 ? r->name[r->depth - 2] : "", r->name[r->depth - 1],
-               qr_buf_string(&r->text));
+        return xml_malformed(r, "mismatched end tag", err);
+    if (r->leaf && r->leaf_fn)
+        r->leaf_fn(r->ctx, r->depth > 1 ? r->name[r->depth - 2] : "", r->name[r->depth - 1],
+                   qr_buf_string(&r->text));
     r->leaf = false;
     r->depth--;
     r->at = end + 1;
     return QR_OK;
 }
 
-/* Where a tag that begins at r->at ends: '>' outside quotes; NULL: nowhere. */
+/* Returns the '>' that ends the tag at r->at, outside quotes, or NULL. */
 static const char *end_of_tag(const struct xml_reader *r) {
     char quote = 0;
     for (const char *c = r->at; c < r->end; c++) {
@@ -98,21 +99,23 @@ static const char *end_of_tag(const struct xml_reader *r) {
     return NULL;
 }
 
-/* At '<' of an element's beginning. */
-static enum qr_code opening(struct xml_reader *r, struct qr_err *err) {
+/* r->at is at '<' of a start tag. */
+static enum qr_code read_start_tag(struct xml_reader *r, struct qr_err *err) {
     const char *end = end_of_tag(r), *begin = r->at + 1;
     size_t n = 0;
-    if (!end) return broken(r, "it is cut", err);
+    if (!end) return xml_malformed(r, "truncated", err);
     while (begin + n < end && !strchr(" \t\r\n/<", begin[n])) n++;
     bool empty = end[-1] == '/';
-    if (n == 0 || n >= MAX_NAME || memchr(begin, 0, n)) return broken(r, "a name", err);
-    if (r->depth == MAX_DEPTH) return broken(r, "too deep", err);
+    if (n == 0 || n >= MAX_NAME || memchr(begin, 0, n))
+        return xml_malformed(r, "bad element name", err);
+    if (r->depth == MAX_DEPTH) return xml_malformed(r, "nested too deeply", err);
     memcpy(r->name[r->depth], begin, n);
     r->name[r->depth][n] = 0;
     qr_buf_clear(&r->text);
     r->at = end + 1;
     if (empty) {
-        if (r->say) r->say(r->ctx, r->depth ? r->name[r->depth - 1] : "", r->name[r->depth], "");
+        if (r->leaf_fn)
+            r->leaf_fn(r->ctx, r->depth ? r->name[r->depth - 1] : "", r->name[r->depth], "");
         r->leaf = false;
     } else {
         r->depth++;
@@ -121,62 +124,66 @@ static enum qr_code opening(struct xml_reader *r, struct qr_err *err) {
     return QR_OK;
 }
 
-static enum qr_code passed_over(struct xml_reader *r, const char *end, struct qr_err *err) {
-    const char *at = find(r, end);
-    if (!at) return broken(r, "it is cut", err);
+static enum qr_code skip_to(struct xml_reader *r, const char *end, struct qr_err *err) {
+    const char *at = xml_find(r, end);
+    if (!at) return xml_malformed(r, "truncated", err);
     r->at = at + strlen(end);
     return QR_OK;
 }
 
-static bool begins(const struct xml_reader *r, const char *with) {
+static bool xml_begins(const struct xml_reader *r, const char *with) {
     size_t n = strlen(with);
     return (size_t)(r->end - r->at) >= n && memcmp(r->at, with, n) == 0;
 }
 
-static enum qr_code step(struct xml_reader *r, struct qr_err *err) {
-    if (*r->at == '&') return entity(r, err);
+static enum qr_code xml_step(struct xml_reader *r, struct qr_err *err) {
+    if (*r->at == '&') return read_entity(r, err);
     if (*r->at != '<') {
         if (r->depth) qr_buf_put(&r->text, r->at, 1);
-        else if (!strchr(" \t\r\n", *r->at)) return broken(r, "text outside", err);
+        else if (!strchr(" \t\r\n", *r->at))
+            return xml_malformed(r, "text outside the root element", err);
         r->at++;
         return QR_OK;
     }
-    if (begins(r, "<?")) return passed_over(r, "?>", err);
-    if (begins(r, "<!--")) return passed_over(r, "-->", err);
-    if (begins(r, "<!")) return broken(r, "a declaration", err);
-    return begins(r, "</") ? closing(r, err) : opening(r, err);
+    if (xml_begins(r, "<?")) return skip_to(r, "?>", err);
+    if (xml_begins(r, "<!--")) return skip_to(r, "-->", err);
+    if (xml_begins(r, "<!")) return xml_malformed(r, "declarations are not supported", err);
+    return xml_begins(r, "</") ? read_end_tag(r, err) : read_start_tag(r, err);
 }
 
 enum qr_code qr_s3_xml(struct qr_bytes body, const char *root, qr_s3_leaf *leaf, void *ctx,
                        struct qr_err *err) {
-    struct xml_reader r = {
-        .at = (const char *)body.p, .end = (const char *)body.p + body.n, .say = leaf, .ctx = ctx};
+    struct xml_reader r = {.at = (const char *)body.p,
+                           .end = (const char *)body.p + body.n,
+                           .leaf_fn = leaf,
+                           .ctx = ctx};
     bool seen = false;
     enum qr_code code = QR_OK;
-    if (body.n && memchr(body.p, 0, body.n)) return broken(&r, "a NUL", err);
-    if (begins(&r, "\xef\xbb\xbf")) r.at += 3;
+    if (body.n && memchr(body.p, 0, body.n)) return xml_malformed(&r, "NUL byte", err);
+    if (xml_begins(&r, "\xef\xbb\xbf")) r.at += 3;
     while (code == QR_OK && r.at < r.end) {
         int before = r.depth;
         bool one_more =
-            seen && before == 0 && *r.at == '<' && !begins(&r, "<!") && !begins(&r, "<?");
-        code = one_more ? broken(&r, "two roots", err) : step(&r, err);
+            seen && before == 0 && *r.at == '<' && !xml_begins(&r, "<!") && !xml_begins(&r, "<?");
+        code = one_more ? xml_malformed(&r, "more than one root element", err) : xml_step(&r, err);
         if (code == QR_OK && before == 0 && r.depth == 1) {
             seen = true;
-            if (strcmp(r.name[0], root) != 0) code = broken(&r, "another document", err);
+            if (strcmp(r.name[0], root) != 0)
+                code = xml_malformed(&r, "unexpected root element", err);
         }
     }
-    if (code == QR_OK && (!seen || r.depth)) code = broken(&r, "it is cut", err);
+    if (code == QR_OK && (!seen || r.depth)) code = xml_malformed(&r, "truncated", err);
     qr_buf_free(&r.text);
     return code;
 }
 
 /* ---- errors ---- */
 
-static void keep(char *to, size_t bytes, const char *text) {
+static void copy_printable(char *to, size_t bytes, const char *text) {
     size_t n = 0;
     for (; *text && n + 1 < bytes; text++)
         if ((unsigned char)*text >= ' ' && *text != 127) to[n++] = *text;
-    /* not in the middle of a character */
+    /* Do not cut a UTF-8 sequence. */
     while (n && ((unsigned char)to[n - 1] & 0xc0) == 0x80 && *text) n--;
     if (n && *text && ((unsigned char)to[n - 1] & 0xc0) == 0xc0) n--;
     to[n] = 0;
@@ -185,15 +192,15 @@ static void keep(char *to, size_t bytes, const char *text) {
 static void error_leaf(void *ctx, const char *parent, const char *name, const char *text) {
     struct qr_s3_error *e = ctx;
     if (strcmp(parent, "Error") != 0) return;
-    if (strcmp(name, "Code") == 0) keep(e->code, sizeof e->code, text);
-    else if (strcmp(name, "Message") == 0) keep(e->message, sizeof e->message, text);
-    else if (strcmp(name, "Region") == 0) keep(e->region, sizeof e->region, text);
+    if (strcmp(name, "Code") == 0) copy_printable(e->code, sizeof e->code, text);
+    else if (strcmp(name, "Message") == 0) copy_printable(e->message, sizeof e->message, text);
+    else if (strcmp(name, "Region") == 0) copy_printable(e->region, sizeof e->region, text);
 }
 
 void qr_s3_error_read(struct qr_bytes body, struct qr_s3_error *ret) {
     struct qr_s3_error e = {0};
     struct qr_err err;
-    /* STS has its own envelope around it */
+    /* STS wraps the error in an ErrorResponse. */
     if (qr_s3_xml(body, "Error", error_leaf, &e, &err) != QR_OK &&
         qr_s3_xml(body, "ErrorResponse", error_leaf, &e, &err) != QR_OK)
         e = (struct qr_s3_error){0};

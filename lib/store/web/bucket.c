@@ -1,3 +1,5 @@
+/* store/web/bucket.c — the retry loop of bucket requests and its messages. Start reading at
+ * qr_web_send(). */
 #include "store/web/bucket.h"
 
 #include <stdio.h>
@@ -9,8 +11,7 @@ enum qr_code qr_web_read(const struct qr_web_request *req, const struct qr_web_r
     enum qr_code code = req->read(req->ctx, reply, err);
     if (code != QR_INVALID_ARGUMENT) return code;
     struct qr_err reason = *err;
-    return qr_fail(err, QR_UNAVAILABLE, "a reply (%d) that cannot be read: %.200s", reply->status,
-                   reason.msg);
+    return qr_fail(err, QR_UNAVAILABLE, "malformed reply (%d): %.200s", reply->status, reason.msg);
 }
 
 enum qr_code qr_web_send(const struct qr_web_bucket *p, struct qr_web_retry *r,
@@ -27,8 +28,8 @@ enum qr_code qr_web_send(const struct qr_web_bucket *p, struct qr_web_retry *r,
     }
 }
 
-static void why(const struct qr_web_bucket *p, const struct qr_web_reply *reply,
-                const struct qr_err *err, char *ret, size_t bytes) {
+static void describe_reply(const struct qr_web_bucket *p, const struct qr_web_reply *reply,
+                           const struct qr_err *err, char *ret, size_t bytes) {
     char text[QR_WEB_TEXT_BYTES];
     p->api->reason(qr_buf_view(&reply->body), text, sizeof text);
     if (reply->status && !qr_web_success(reply->status))
@@ -41,9 +42,9 @@ bool qr_web_wait(const struct qr_web_bucket *p, struct qr_web_retry *r, const st
     int64_t seconds;
     if (qr_web_retry_notice(r, &seconds)) {
         char reason[300];
-        why(p, reply, err, reason, sizeof reason);
+        describe_reply(p, reply, err, reason, sizeof reason);
         qr_auto(qr_free_p) char *sentence =
-            qr_xasprintf("%s://%s/%s: %s: no success for %lld s (%s); trying again", p->api->scheme,
+            qr_xasprintf("%s://%s/%s: %s: no success for %lld s (%s); retrying", p->api->scheme,
                          p->bucket, c->name, c->doing, (long long)seconds, reason);
         p->waits->notice(p->waits->notice_ctx, sentence);
     }
@@ -54,9 +55,9 @@ enum qr_code qr_web_gave_up(const struct qr_web_bucket *p, const struct qr_web_r
                             const struct qr_web_call *c, const struct qr_web_reply *reply,
                             struct qr_err *err) {
     char reason[300];
-    why(p, reply, err, reason, sizeof reason);
+    describe_reply(p, reply, err, reason, sizeof reason);
     long long seconds = (long long)((qr_web_awake_ns(p->waits) - r->began_ns) / QR_SECOND);
     return qr_fail(err, QR_UNAVAILABLE,
-                   "%s://%s/%s: %s: no success in %lld s, at the last: %s; please retry",
+                   "%s://%s/%s: %s: no success in %lld s, last error: %s; please retry",
                    p->api->scheme, p->bucket, c->name, c->doing, seconds, reason);
 }

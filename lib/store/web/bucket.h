@@ -1,8 +1,10 @@
-/* store/web/bucket.h — a bucket at a server, as its store's requests go there: each is tried again
- * as long as that may help, and what is downloaded goes on where a stream broke off.
+/* store/web/bucket.h — requests to a bucket of a server, with retries, and downloads that resume
+ * after a break.
  *
- * Messages  begin with "gs://bucket/name: upload", or what else is done there.
- * Threads   a place belongs to its store's.
+ * Usage     for one operation: qr_web_retry_begin, then qr_web_send; or qr_web_download for the
+ *           bytes of an object.
+ * Messages  begin with the URL and the operation: "gs://bucket/name: upload".
+ * Threads   that of its store.
  */
 #ifndef QR_STORE_WEB_BUCKET_H
 #define QR_STORE_WEB_BUCKET_H
@@ -10,25 +12,25 @@
 #include "base/err.h"
 #include "store/web/web.h"
 
-/* What one request is for, in messages: "gs://bucket/name: upload". */
+/* The operation of a request, for messages: "gs://bucket/name: upload". */
 struct qr_web_call {
     const char *name, *doing;
-    const char *token; /* constant over the retries of one operation; NULL: none is wanted */
+    const char *token; /* idempotency token, constant over the retries; NULL: none */
 };
 
-/* What one kind of server has of its own; store: of struct qr_web_bucket. */
+/* The functions of one kind of server; store: that of struct qr_web_bucket. */
 struct qr_web_api {
     const char *scheme; /* "gs" */
-    /* One attempt with credentials; those that are refused are renewed once. OK: look at the
-     * status; a success has been read. UNAVAILABLE: no whole reply came, or one that cannot be
-     * read; *ret has what came of it. */
+    /* One attempt with credentials; rejected ones are renewed once. OK: check the status; a success
+     * has been parsed. UNAVAILABLE: no complete reply, or a malformed one; *ret has the part that
+     * was received. */
     enum qr_code (*attempt)(void *store, const struct qr_web_call *c,
                             const struct qr_web_request *req, struct qr_web_reply *ret,
                             struct qr_err *err);
     bool (*retryable)(const struct qr_web_reply *reply);
-    /* The reason in an error's body, cut and printable; "" where there is none. */
+    /* Copies the reason of an error body, truncated and printable; "" when there is none. */
     void (*reason)(struct qr_bytes body, char *ret, size_t bytes);
-    /* The sentence and code for a status that is an error. */
+    /* Message and code for an error status. */
     enum qr_code (*refused)(void *store, const struct qr_web_call *c,
                             const struct qr_web_reply *reply, struct qr_err *err);
 };
@@ -39,20 +41,20 @@ struct qr_web_bucket { /* borrowed all */
     const struct qr_web_waits *waits;
 };
 
-/* What req->read says of a success. Of one that cannot be read nobody knows whether it is one:
- * UNAVAILABLE. */
+/* Parses a success by req->read. UNAVAILABLE when it is malformed: the request may or may not have
+ * succeeded. */
 QR_MUST_CHECK enum qr_code qr_web_read(const struct qr_web_request *req,
                                        const struct qr_web_reply *reply, struct qr_err *err);
-/* Attempts until there is a reply that retrying cannot better. */
+/* Sends a request, with retries, until a reply is final. */
 QR_MUST_CHECK enum qr_code qr_web_send(const struct qr_web_bucket *p, struct qr_web_retry *r,
                                        const struct qr_web_call *c,
                                        const struct qr_web_request *req, struct qr_web_reply *ret,
                                        struct qr_err *err);
-/* qr_web_retry_wait, and says now and then what is waited for. err: the last attempt's, where it
- * had no reply. */
+/* Waits as qr_web_retry_wait, and logs a notice now and then. err: the error of the last attempt,
+ * used when it had no reply. */
 bool qr_web_wait(const struct qr_web_bucket *p, struct qr_web_retry *r, const struct qr_web_call *c,
                  const struct qr_web_reply *reply, const struct qr_err *err);
-/* After the deadline. *err comes in as the last attempt's. */
+/* UNAVAILABLE after the deadline. *err holds the error of the last attempt on entry. */
 enum qr_code qr_web_gave_up(const struct qr_web_bucket *p, const struct qr_web_retry *r,
                             const struct qr_web_call *c, const struct qr_web_reply *reply,
                             struct qr_err *err);
@@ -61,15 +63,18 @@ enum qr_code qr_web_gave_up(const struct qr_web_bucket *p, const struct qr_web_r
 struct qr_web_object {
     const char *url, *header; /* header: sent with each request */
     uint64_t size;
-    uint64_t generation; /* 0, NULL: this server has none; a reply of another is of other bytes */
+    uint64_t generation; /* 0, NULL: not used by this server. A reply with another one is ABORTED */
     const char *etag;
     bool has_crc32c;
     uint32_t crc32c;
-    bool strict; /* a reply says of which etag it is, a piece that it is one, and from where */
+    bool strict; /* require an ETag in each reply, and 206 with Content-Range for a part */
 };
-/* Its bytes into ret (with room for them, empty or its first bytes), its crc32c checked; a stream
- * that breaks off goes on where it ended. ABORTED: this object is not there any more; DATA_LOSS:
- * other bytes came. After both it helps to look at the object again. */
+/* Downloads an object and checks its crc32c; resumes a broken transfer.
+ *
+ * Args:     ret   empty, or the first bytes of the object, with a limit that fits all
+ * Errors:   ABORTED (the object was replaced or removed), DATA_LOSS (wrong bytes): after both, read
+ *           the metadata again and retry; UNAVAILABLE after the deadline
+ */
 QR_MUST_CHECK enum qr_code qr_web_download(const struct qr_web_bucket *p,
                                            const struct qr_web_call *c,
                                            const struct qr_web_object *o, struct qr_buf *ret,

@@ -1,3 +1,5 @@
+/* store/web/curl.c — the HTTP client of libcurl, and the headers of replies. Start reading at
+ * send_curl(). */
 #include <curl/curl.h>
 #include <pthread.h>
 #include <string.h>
@@ -23,17 +25,17 @@ void qr_web_reply_fini(struct qr_web_reply *r) {
     *r = (struct qr_web_reply){0};
 }
 
-static bool is(const char *line, size_t n, const char *name) {
+static bool header_is(const char *line, size_t n, const char *name) {
     return n == strlen(name) && strncasecmp(line, name, n) == 0;
 }
 
-static void read_range(struct qr_web_reply *r, const char *value) {
+static void header_read_range(struct qr_web_reply *r, const char *value) {
     uint64_t end;
     r->has_range = strncmp(value, "bytes=0-", 8) == 0 && qr_parse_u64(value + 8, &end);
     if (r->has_range) r->range_end = end;
 }
 
-static void read_piece(struct qr_web_reply *r, const char *value) {
+static void header_read_piece(struct qr_web_reply *r, const char *value) {
     static const char unit[] = "bytes ";
     if (strncmp(value, unit, strlen(unit)) != 0) return;
     const char *begin = value + strlen(unit), *dash = strchr(begin, '-');
@@ -41,8 +43,8 @@ static void read_piece(struct qr_web_reply *r, const char *value) {
     r->has_piece = qr_parse_u64(text, &r->piece_begin);
 }
 
-/* What is sent back in a request's header must not begin another line there. */
-static bool is_plain(const char *text) {
+/* A header value is copied into later requests: it must not contain a line break. */
+static bool is_printable(const char *text) {
     for (; *text; text++)
         if ((unsigned char)*text < ' ' || *text == 127) return false;
     return true;
@@ -57,9 +59,9 @@ static void keep_text(struct qr_web_reply *r, const char *line, size_t name, con
                 {"x-amz-bucket-region", r->region},
                 {"x-amz-meta-qring-write-id", r->write_id},
                 {"x-amz-meta-qring-crc32c", r->our_crc32c}};
-    if (strlen(value) >= QR_WEB_TEXT_BYTES || !is_plain(value)) return;
+    if (strlen(value) >= QR_WEB_TEXT_BYTES || !is_printable(value)) return;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (is(line, name, rows[i].name)) memcpy(rows[i].to, value, strlen(value) + 1);
+        if (header_is(line, name, rows[i].name)) memcpy(rows[i].to, value, strlen(value) + 1);
 }
 
 void qr_web_reply_header(struct qr_web_reply *r, const char *line, size_t n) {
@@ -73,26 +75,26 @@ void qr_web_reply_header(struct qr_web_reply *r, const char *line, size_t n) {
     if (end - begin > MAX_LOCATION_BYTES) return;
     size_t name = (size_t)(colon - line);
     qr_auto(qr_free_p) char *value = qr_xstrndup(begin, (size_t)(end - begin));
-    if (is(line, name, "range")) {
-        read_range(r, value);
-    } else if (is(line, name, "content-range")) {
-        read_piece(r, value);
-    } else if (is(line, name, "content-length")) {
+    if (header_is(line, name, "range")) {
+        header_read_range(r, value);
+    } else if (header_is(line, name, "content-range")) {
+        header_read_piece(r, value);
+    } else if (header_is(line, name, "content-length")) {
         r->has_length = qr_parse_u64(value, &r->length);
         if (!r->has_length) r->length = 0;
-    } else if (is(line, name, "x-goog-generation")) {
+    } else if (header_is(line, name, "x-goog-generation")) {
         if (!qr_parse_u64(value, &r->generation)) r->generation = 0;
-    } else if (is(line, name, "location")) {
+    } else if (header_is(line, name, "location")) {
         free(r->location);
         r->location = QR_MOVE(value);
-    } else if (is(line, name, "retry-after")) {
+    } else if (header_is(line, name, "retry-after")) {
         if (qr_parse_u64(value, &seconds))
             r->retry_after_s = seconds < MAX_RETRY_AFTER_S ? (int64_t)seconds : MAX_RETRY_AFTER_S;
-    } else if (is(line, name, "metadata-flavor")) {
+    } else if (header_is(line, name, "metadata-flavor")) {
         r->from_metadata = strcmp(value, "Google") == 0;
-    } else if (is(line, name, "transfer-encoding")) {
+    } else if (header_is(line, name, "transfer-encoding")) {
         r->chunked = strcasecmp(value, "chunked") == 0;
-    } else if (is(line, name, "content-encoding")) {
+    } else if (header_is(line, name, "content-encoding")) {
         r->packed = *value && strcasecmp(value, "identity") != 0;
     } else {
         keep_text(r, line, name, value);
@@ -107,7 +109,7 @@ struct http {
 };
 struct receiver {
     struct qr_web_reply *reply;
-    size_t max, max_unsaid;
+    size_t max, max_unsized;
     bool headers_ended;
 };
 struct sender {
@@ -117,9 +119,9 @@ struct sender {
 
 static size_t on_header(char *line, size_t size, size_t n, void *ctx) {
     struct receiver *r = ctx;
-    /* trailers may follow */
+    /* The empty line ends the headers; trailers may follow the body. */
     if (size * n > 0 && (*line == '\r' || *line == '\n')) r->headers_ended = true;
-    /* of an interim reply: what stood there is not the answer's */
+    /* A status line starts the final reply: discard the headers of an interim (1xx) reply. */
     if (size * n > 5 && strncmp(line, "HTTP/", 5) == 0) {
         struct qr_buf body = r->reply->body;
         r->headers_ended = false;
@@ -135,7 +137,7 @@ static size_t on_header(char *line, size_t size, size_t n, void *ctx) {
 static size_t on_body(char *p, size_t size, size_t n, void *ctx) {
     struct receiver *r = ctx;
     struct qr_web_reply *reply = r->reply;
-    size_t max = reply->has_length ? r->max : r->max_unsaid;
+    size_t max = reply->has_length ? r->max : r->max_unsized;
     if (size * n > max - reply->body.n || (reply->has_length && reply->length > max)) {
         reply->too_long = true;
         return 0;
@@ -160,15 +162,15 @@ static int on_seek(void *ctx, curl_off_t offset, int origin) {
     return CURL_SEEKFUNC_OK;
 }
 
-/* Path and query as they stand: libcurl 7.88 sends the path alone when it has no memory for the
- * query, and a list of some would be one of all. NULL where a proxy needs the whole URL. */
+/* Path and query, unchanged. libcurl 7.88 sends the path without the query when it runs out of
+ * memory: a list with a prefix would become a list of all. NULL when a proxy needs the full URL. */
 static const char *target_of(const struct qr_web_request *req) {
     const char *host = strstr(req->url, "://");
     if (!host || (!req->direct && strncmp(req->url, "https://", 8) != 0)) return NULL;
     return strchr(host + 3, '/');
 }
 
-/* Every option: one that libcurl had no memory for would make another request of this one (a DELETE
+/* Stops at the first option that fails: without it, the request would be a different one (a DELETE
  * without its method is a GET). */
 static CURLcode put_options(CURL *c, const struct qr_web_request *req, struct receiver *in,
                             struct sender *out) {
@@ -189,7 +191,7 @@ static CURLcode put_options(CURL *c, const struct qr_web_request *req, struct re
     PUT(CURLOPT_USERAGENT, "qring");
     if (req->direct) PUT(CURLOPT_NOPROXY, "*");
     if (req->ca_file) PUT(CURLOPT_CAINFO, req->ca_file);
-    if (req->ca_file) PUT(CURLOPT_CAPATH, (char *)NULL); /* else the system's CAs count too */
+    if (req->ca_file) PUT(CURLOPT_CAPATH, (char *)NULL); /* do not trust the system's CAs too */
     if (strcmp(req->method, "HEAD") == 0) PUT(CURLOPT_NOBODY, 1L);
     PUT(CURLOPT_HEADERFUNCTION, on_header);
     PUT(CURLOPT_HEADERDATA, in);
@@ -208,26 +210,25 @@ static CURLcode put_options(CURL *c, const struct qr_web_request *req, struct re
     return rc;
 }
 
-/* false: no memory; the list stays as it was. */
+/* Returns false when out of memory; the list is then unchanged. */
 static bool put_header(struct curl_slist **list, const char *line) {
     struct curl_slist *longer = curl_slist_append(*list, line);
     if (longer) *list = longer;
     return longer;
 }
 
-/* Only the host: a path may be a session, which is a secret. */
-static enum qr_code describe(CURLcode rc, const char *url, struct qr_err *err) {
+/* Messages hold the host only: the path of an upload session is a secret. */
+static enum qr_code curl_error(CURLcode rc, const char *url, struct qr_err *err) {
     qr_auto(qr_free_p) char *host = qr_web_url_host(url);
     switch (rc) {
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
-        return qr_fail(
-            err, QR_UNAUTHENTICATED,
-            "%.200s: its certificate cannot be verified (%s); are CA certificates installed?", host,
-            curl_easy_strerror(rc));
+        return qr_fail(err, QR_UNAUTHENTICATED,
+                       "%.200s: the certificate cannot be verified (%s); install CA certificates",
+                       host, curl_easy_strerror(rc));
     case CURLE_URL_MALFORMAT:
     case CURLE_UNSUPPORTED_PROTOCOL:
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%.200s is no HTTP address", host);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%.200s is not an HTTP address", host);
     default: return qr_fail(err, QR_UNAVAILABLE, "%.200s: %s", host, curl_easy_strerror(rc));
     }
 }
@@ -236,9 +237,9 @@ static enum qr_code send_curl(struct qr_web *self, const struct qr_web_request *
                               struct qr_web_reply *ret, struct qr_err *err) {
     struct http *h = (struct http *)self;
     struct receiver in = {
-        .reply = ret, .max = req->max_reply_bytes, .max_unsaid = req->max_reply_bytes};
+        .reply = ret, .max = req->max_reply_bytes, .max_unsized = req->max_reply_bytes};
     if (req->max_unsized_bytes && req->max_unsized_bytes < in.max)
-        in.max_unsaid = req->max_unsized_bytes;
+        in.max_unsized = req->max_unsized_bytes;
     struct sender out = {.body = req->body};
     struct curl_slist *headers = NULL;
     long status = 0;
@@ -256,12 +257,11 @@ static enum qr_code send_curl(struct qr_web *self, const struct qr_web_request *
     curl_slist_free_all(headers);
     ret->status = (int)status;
     if (ret->too_long)
-        return qr_fail(err, QR_DATA_LOSS,
-                       "a reply of more than %zu bytes, where fewer were expected",
-                       ret->has_length ? in.max : in.max_unsaid);
-    /* the connection ended among them: for libcurl that is a whole reply */
+        return qr_fail(err, QR_DATA_LOSS, "the reply is longer than the limit of %zu bytes",
+                       ret->has_length ? in.max : in.max_unsized);
+    /* The connection ended within the headers: libcurl reports a complete reply. */
     if (rc == CURLE_OK && !in.headers_ended) rc = CURLE_GOT_NOTHING;
-    return rc == CURLE_OK ? QR_OK : describe(rc, req->url, err);
+    return rc == CURLE_OK ? QR_OK : curl_error(rc, req->url, err);
 }
 
 static void close_curl(struct qr_web *self) {

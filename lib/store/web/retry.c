@@ -1,3 +1,4 @@
+/* store/web/retry.c — delays and deadlines of retries. Start reading at qr_web_retry_wait(). */
 #include "store/web/web.h"
 
 enum { MAX_DELAY_S = 32 };
@@ -41,7 +42,7 @@ bool qr_web_retry_wait(struct qr_web_retry *r, int64_t retry_after_s) {
     qr_entropy(&random, sizeof random);
     int64_t delay = (int64_t)(random % (uint64_t)most) + 1;
     if (retry_after_s > 0 && delay < retry_after_s * QR_SECOND) delay = retry_after_s * QR_SECOND;
-    /* the last attempt is made at the deadline, not given up before it */
+    /* The last attempt starts at the deadline, not before. */
     o->sleep(delay < left ? delay : left);
     r->n++;
     return true;

@@ -1,3 +1,4 @@
+/* store/web/texts.c — UUIDs, URL escapes and base64 checksums for requests. */
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Addresses of files on the web, by the parser that makes the requests: what is checked here is
- * what is asked. */
+/* store/web/web_url.c — http(s) URLs, parsed by libcurl, which also sends the requests: the checked
+ * host is the requested host. Start reading at qr_web_url_parse(). */
 #include <curl/curl.h>
 #include <string.h>
 #include <strings.h>
@@ -9,7 +9,7 @@
 
 enum { MAX_URL_BYTES = 8192 };
 
-/* "" where libcurl has none. Its memory is its own. */
+/* *ret: a part of the URL, or "" when it has none; heap (not libcurl's). */
 static CURLUcode part_of(CURLU *u, CURLUPart which, unsigned flags, char **ret) {
     char *text = NULL;
     CURLUcode rc = curl_url_get(u, which, &text, flags);
@@ -24,8 +24,8 @@ static bool ends_with(const char *text, const char *end) {
     return n >= m && strcasecmp(text + n - m, end) == 0;
 }
 
-/* Names that no server of names is asked for (RFC 6761), and the addresses. */
-static bool is_loopback(const char *host) {
+/* Names that are not looked up in DNS (RFC 6761), and the loopback addresses. */
+static bool url_is_loopback(const char *host) {
     bool address = strspn(host, "0123456789.") == strlen(host);
     return strcasecmp(host, "localhost") == 0 || ends_with(host, ".localhost") ||
            strcmp(host, "[::1]") == 0 || (address && strncmp(host, "127.", 4) == 0);
@@ -41,15 +41,15 @@ static CURLUcode read_parts(CURLU *u, struct qr_web_url *ret, bool *ret_known) {
     if (rc != CURLUE_OK) return rc;
     ret->https = strcasecmp(scheme, "https") == 0;
     *ret_known = (ret->https || strcasecmp(scheme, "http") == 0) && *host;
-    ret->loopback = is_loopback(host);
+    ret->loopback = url_is_loopback(host);
     ret->host = qr_xasprintf("%s:%s", host, port);
     const char *at = strstr(ret->whole, "://");
     if (at) ret->path = (size_t)(at - ret->whole) + 3 + strcspn(at + 3, "/?");
     return rc;
 }
 
-/* libcurl 7.88 takes a relative URL for a whole one where it has no memory for what it is seen
- * from: what it refuses is asked twice. */
+/* libcurl 7.88 mistakes a relative URL for an absolute one when it has no memory for the base URL:
+ * retry a rejected URL once. */
 static CURLUcode set_url(CURLU *u, const char *text) {
     const unsigned flags = CURLU_DISALLOW_USER | CURLU_URLENCODE | CURLU_ALLOW_SPACE;
     qr_auto(qr_free_p) char *whole = NULL;
@@ -64,7 +64,7 @@ enum qr_code qr_web_url_parse(const char *base, const char *text, struct qr_web_
     struct qr_web_url url = {0};
     bool known = false;
     if (strlen(text) > MAX_URL_BYTES)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "a URL of more than %d bytes", MAX_URL_BYTES);
+        return qr_fail(err, QR_INVALID_ARGUMENT, "the URL is longer than %d bytes", MAX_URL_BYTES);
     CURLU *u = curl_url();
     CURLUcode rc = u ? CURLUE_OK : CURLUE_OUT_OF_MEMORY;
     if (rc == CURLUE_OK && base) rc = curl_url_set(u, CURLUPART_URL, base, 0);
@@ -77,14 +77,14 @@ enum qr_code qr_web_url_parse(const char *base, const char *text, struct qr_web_
     }
     qr_web_url_fini(&url);
     if (rc == CURLUE_OUT_OF_MEMORY)
-        return qr_fail(err, QR_RESOURCE_EXHAUSTED, "no memory to read a URL");
+        return qr_fail(err, QR_RESOURCE_EXHAUSTED, "out of memory for a URL");
     if (rc == CURLUE_USER_NOT_ALLOWED)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "a URL has no user and password here; QRING_HTTPS_TOKENS names a file of "
-                       "tokens");
+                       "a user or password in a URL is not supported; put a token into the file "
+                       "that QRING_HTTPS_TOKENS names");
     if (rc == CURLUE_OK && known)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "it names no file: https://host/path");
-    return qr_fail(err, QR_INVALID_ARGUMENT, "it is no address: https://host/path");
+        return qr_fail(err, QR_INVALID_ARGUMENT, "the URL names no file; give https://host/path");
+    return qr_fail(err, QR_INVALID_ARGUMENT, "the URL is malformed; give https://host/path");
 }
 
 void qr_web_url_fini(struct qr_web_url *u) {
