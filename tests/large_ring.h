@@ -135,7 +135,7 @@ static struct large_ring large_ring(unsigned n, bool with_tls, unsigned idle_s) 
     pid_t pid[QR_MAX_MEMBERS];
     int from[QR_MAX_MEMBERS];
     if (with_tls) {
-        const struct qr_certificate_order order = tls_order("large");
+        const struct qr_certificate_request order = tls_order("large");
         struct qr_certificate_set set = tls_make(&order);
         dir = tls_dir_new();
         tls_dir_put(&dir, &set);

@@ -15,12 +15,12 @@ struct tls_dir {
 };
 
 static inline int64_t tls_now_s(void) { return qr_now_ns(&qr_clock_wall) / QR_SECOND; }
-static inline struct qr_certificate_order tls_order(const char *job) {
-    return (struct qr_certificate_order){.name_space = "tests",
-                                         .job = job,
-                                         .service = job,
-                                         .not_before_s = tls_now_s() - 3600,
-                                         .not_after_s = tls_now_s() + 3600};
+static inline struct qr_certificate_request tls_order(const char *job) {
+    return (struct qr_certificate_request){.name_space = "tests",
+                                           .job = job,
+                                           .service = job,
+                                           .not_before_s = tls_now_s() - 3600,
+                                           .not_after_s = tls_now_s() + 3600};
 }
 static inline void tls_put(const char *path, const char *text) {
     struct qr_err err = {0};
@@ -46,7 +46,7 @@ static inline void tls_dir_free(const struct tls_dir *d) {
     unlink(d->ca);
     rmdir(d->path);
 }
-static inline struct qr_certificate_set tls_make(const struct qr_certificate_order *o) {
+static inline struct qr_certificate_set tls_make(const struct qr_certificate_request *o) {
     struct qr_certificate_set s = {0};
     struct qr_err err = {0};
     CHECK(qr_certificate_make(o, &s, &err) == QR_OK, "%s", err.msg);

@@ -50,7 +50,7 @@ struct certs {
     const char *name_space, *service, *days, *out, *name, *ca_dir;
     bool secret, keep_ca, force, help;
     char *job;
-    struct qr_certificate_order order;
+    struct qr_certificate_request order;
     struct qr_buf ca, ca_key;
     struct qr_certificate_set set;
 };
@@ -102,7 +102,7 @@ static enum qr_code certs_check(struct certs *c, const struct qr_words *words, s
     enum qr_code code = job_name(words->v[0], &c->job, err);
     if (code != QR_OK) return code;
     int64_t now_s = qr_now_ns(&qr_clock_wall) / QR_SECOND;
-    c->order = (struct qr_certificate_order){
+    c->order = (struct qr_certificate_request){
         .name_space = c->name_space ? c->name_space : "default",
         .job = c->job,
         .service = c->service ? c->service : c->job,

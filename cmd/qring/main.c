@@ -9,7 +9,7 @@
 #include "cmd/qring/command.h"
 #include "job/canonical.h"
 #include "store/store.h"
-#include "worker/ending.h"
+#include "worker/watchdog.h"
 #include "worker/stop.h"
 #include "worker/worker.h"
 
@@ -113,7 +113,7 @@ static bool stdout_is_closed(void) {
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : NULL;
     struct qr_err err;
-    if (qr_ending_begin(&err) != QR_OK) return qr_exit_report(err.code, &err);
+    if (qr_watchdog_install(&err) != QR_OK) return qr_exit_report(err.code, &err);
     if (!name) {
         print_help(stderr);
         return 2;

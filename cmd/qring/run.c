@@ -315,7 +315,7 @@ static enum qr_code check_job(struct run_command *r, struct qr_err *err) {
     unsigned share = qr_cpu_limit() / r->n_workers;
     r->n_threads = s->threads > 0 ? (unsigned)s->threads : share ? share : 1;
     if ((code = qr_workload_load(r->job, s->isa, r->n_threads, &load, err)) != QR_OK) return code;
-    const struct qr_outputs_options where = qr_results_where(s, qr_command_log());
+    const struct qr_outputs_options where = qr_results_options(s, qr_command_log());
     qr_outputs_init(&outputs, &where, r->job->name);
     if (!s->checkpoints) {
         free(outputs.checkpoints_url);

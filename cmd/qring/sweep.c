@@ -268,7 +268,7 @@ static enum qr_code open_board(struct sweep_command *c, struct qr_err *err) {
     struct qr_buf text = {0}, there = {0};
     qr_job_record_sweep(c->job, &text);
     enum qr_code code = qr_sweep_board_open(&at, &c->board, err);
-    if (code == QR_OK && c->fresh) code = qr_local_sweep_forget(&c->opt, c->board, err);
+    if (code == QR_OK && c->fresh) code = qr_local_sweep_delete(&c->opt, c->board, err);
     if (code == QR_OK) code = qr_sweep_board_publish(c->board, qr_buf_view(&text), &there, err);
     if (code == QR_OK) code = compare_sweeps(c, qr_buf_view(&text), &there, err);
     if (code == QR_OK) code = qr_sweep_board_rows(c->board, &c->rows, err);

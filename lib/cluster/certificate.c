@@ -111,7 +111,7 @@ static bool is_name(const char *s) {
     return n > 0 && n < 100 && !s[n];
 }
 
-static enum qr_code check_order(const struct qr_certificate_order *o, struct qr_err *err) {
+static enum qr_code check_order(const struct qr_certificate_request *o, struct qr_err *err) {
     const char *const names[] = {o->name_space, o->job, o->service ? o->service : "none"};
     static const char *const what[] = {"namespace", "job", "service"};
     for (int i = 0; i < 3; i++)
@@ -132,7 +132,7 @@ static enum qr_code check_order(const struct qr_certificate_order *o, struct qr_
 
 /* Names for other programs (openssl, grpcurl) that go by the name they dialled; workers go by
  * the URI. */
-static char *names_of(const struct qr_certificate_order *o) {
+static char *names_of(const struct qr_certificate_request *o) {
     struct qr_buf b = {0};
     qr_buf_printf(&b, "URI:" CERTIFICATE_SCHEME "%s/%s,DNS:localhost,IP:127.0.0.1,IP:::1",
                   o->name_space, o->job);
@@ -145,7 +145,7 @@ static char *names_of(const struct qr_certificate_order *o) {
     return (char *)b.p;
 }
 
-enum qr_code qr_certificate_make(const struct qr_certificate_order *o,
+enum qr_code qr_certificate_make(const struct qr_certificate_request *o,
                                  struct qr_certificate_set *ret, struct qr_err *err) {
     struct qr_certificate_set set = {0};
     enum qr_code code = check_order(o, err);

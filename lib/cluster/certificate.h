@@ -68,7 +68,7 @@ enum {
     QR_CERTIFICATE_RECOVERED = 8 /* the problem that was told is over */
 };
 /* Reads the files again; waits for nothing. A set of the above. */
-unsigned qr_certificate_reload_look(struct qr_certificate_reload *r, int64_t unix_s,
+unsigned qr_certificate_reload_poll(struct qr_certificate_reload *r, int64_t unix_s,
                                     struct qr_err *err);
 /* What is in use; borrowed until the next look. pair: PEM, the key, then the certificate and its
  * intermediates, and nothing else. */
@@ -97,7 +97,7 @@ enum qr_peer_fault qr_certificate_peer(const char *ca, const char *leaf, const c
 
 /* ---- new ones ---- */
 
-struct qr_certificate_order {
+struct qr_certificate_request {
     const char *name_space, *job; /* of the URI: letters, digits, '-', '_', '.' */
     /* the headless Service: DNS names *.service.namespace.svc and shorter; NULL: none. As job, a
      * DNS name */
@@ -111,7 +111,7 @@ struct qr_certificate_set {
 };
 /* A CA of the job's own, and the one certificate that all its workers show. ret->ca_key is the new
  * CA's or a copy of the order's. */
-QR_MUST_CHECK enum qr_code qr_certificate_make(const struct qr_certificate_order *order,
+QR_MUST_CHECK enum qr_code qr_certificate_make(const struct qr_certificate_request *order,
                                                struct qr_certificate_set *ret, struct qr_err *err);
 void qr_certificate_wipe(struct qr_certificate_set *set);
 

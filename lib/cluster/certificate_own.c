@@ -1,5 +1,5 @@
 /* cluster/certificate_own.c — this worker's own certificate: the checks of its files, and the copy
- * that is replaced when the files change. Start at qr_certificate_reload_look. */
+ * that is replaced when the files change. Start at qr_certificate_reload_poll. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -263,7 +263,7 @@ static enum qr_code look_at_pair(struct qr_certificate_reload *r, int64_t unix_s
     return code;
 }
 
-unsigned qr_certificate_reload_look(struct qr_certificate_reload *r, int64_t unix_s,
+unsigned qr_certificate_reload_poll(struct qr_certificate_reload *r, int64_t unix_s,
                                     struct qr_err *err) {
     unsigned what = 0;
     struct qr_err of_pair = {0};

@@ -28,8 +28,8 @@ void qr_peers_new(struct qr_identity *id, size_t n) {
     id->named = qr_xcalloc(n + 1, sizeof *id->named);
 }
 
-enum qr_code qr_peers_put(struct qr_identity *id, size_t i, const char *address, bool named,
-                          unsigned default_port, const char *where, struct qr_err *err) {
+enum qr_code qr_peers_set_address(struct qr_identity *id, size_t i, const char *address, bool named,
+                                  unsigned default_port, const char *where, struct qr_err *err) {
     const char *fault = qr_address_fault(address);
     char *host;
     unsigned port;
@@ -78,12 +78,12 @@ enum qr_code qr_peers_expand(struct qr_identity *id, const char *template_text, 
     for (size_t i = offset; code == QR_OK && i < id->n_peers; i++) {
         if (id->peers[i]) continue;
         qr_auto(qr_free_p) char *address = substitute(template_text, i - offset);
-        code = qr_peers_put(id, i, address, false, default_port, where, err);
+        code = qr_peers_set_address(id, i, address, false, default_port, where, err);
     }
     return code;
 }
 
-void qr_identity_is(struct qr_identity *id, size_t index) {
+void qr_identity_set_index(struct qr_identity *id, size_t index) {
     char *host = NULL;
     id->index = (int)index;
     id->named[index] = true;
@@ -135,7 +135,7 @@ static enum qr_code put_list(const struct qr_identity_inputs *in, const char *li
         size_t len = strcspn(s, ",");
         qr_auto(qr_free_p) char *address = qr_xstrndup(s, len),
                                 *where = qr_xasprintf("%s %zu", what, i);
-        code = qr_peers_put(ret, at + i, address, true, in->default_port, where, err);
+        code = qr_peers_set_address(ret, at + i, address, true, in->default_port, where, err);
         if (!s[len]) break;
         s += len + 1;
     }
@@ -217,7 +217,7 @@ static enum qr_code from_template(const struct qr_identity_inputs *in, uint64_t 
         code = qr_peers_expand(ret, in->peer_template, ret->n_servers, in->default_port,
                                "--peer-template (QRING_PEER_TEMPLATE)", err);
     if (code != QR_OK) return code;
-    qr_identity_is(ret, place);
+    qr_identity_set_index(ret, place);
     if (stale)
         ret->why =
             qr_xasprintf("%s says index %llu; replicas (%llu) is older than that, so 0 ... "
@@ -259,7 +259,7 @@ static enum qr_code from_list(const struct qr_identity_inputs *in, uint64_t inde
             (unsigned long long)index, n, n - 1);
     if ((code = place_of(ret, index, n, "--index", &place, err)) != QR_OK) return code;
     ret->count_known = true;
-    qr_identity_is(ret, place);
+    qr_identity_set_index(ret, place);
     ret->why = ret->role == QR_ROLE_PS
                    ? qr_xasprintf("--index says parameter server %llu of %zu beside %zu workers",
                                   (unsigned long long)index, ret->n_servers, n)

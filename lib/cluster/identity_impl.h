@@ -12,12 +12,12 @@ enum qr_code qr_identity_from_tf_config(const struct qr_identity_inputs *in,
 void qr_peers_new(struct qr_identity *id, size_t n);
 /* Checks an address, puts its canonical form (host:port) at peers[i] and refuses one that is there
  * already. where names it in messages. */
-enum qr_code qr_peers_put(struct qr_identity *id, size_t i, const char *address, bool named,
-                          unsigned default_port, const char *where, struct qr_err *err);
+enum qr_code qr_peers_set_address(struct qr_identity *id, size_t i, const char *address, bool named,
+                                  unsigned default_port, const char *where, struct qr_err *err);
 /* Every peers[i] that is still NULL, from a template with {i} = i - offset. Checks the template. */
 enum qr_code qr_peers_expand(struct qr_identity *id, const char *template_text, size_t offset,
                              unsigned default_port, const char *where, struct qr_err *err);
 /* Sets index, address and port from peers[index]. */
-void qr_identity_is(struct qr_identity *id, size_t index);
+void qr_identity_set_index(struct qr_identity *id, size_t index);
 
 #endif

@@ -170,8 +170,9 @@ static enum qr_code put_address(const struct config *c, const struct qr_json *v,
                                 struct qr_identity *ret, size_t at, struct qr_err *err) {
     const char *text;
     enum qr_code code = qr_json_string(v, where, &text, err);
-    return code == QR_OK ? qr_peers_put(ret, at, text, true, c->in->default_port, where, err)
-                         : code;
+    return code == QR_OK
+               ? qr_peers_set_address(ret, at, text, true, c->in->default_port, where, err)
+               : code;
 }
 
 static enum qr_code put_array(const struct config *c, enum task t, struct qr_identity *ret,
@@ -394,7 +395,7 @@ static enum qr_code member(const struct config *c, size_t first, struct qr_ident
                        "set QRING_INDEX and QRING_PEER_TEMPLATE",
                        c->key, task_names[c->task]);
     if (guess && (code = expand_sparse(c, first, ret, err)) != QR_OK) return code;
-    qr_identity_is(ret, at);
+    qr_identity_set_index(ret, at);
     if (ret->count_known)
         ret->why =
             qr_xasprintf("TF_CONFIG says %s %llu; the ring has %zu member%s", task_names[c->task],

@@ -154,7 +154,7 @@ enum qr_code qr_reduction_begin(struct qr_reduction *r, const struct qr_reductio
     QR_ASSERT(args->n_ranks >= 1 && args->n_ranks <= QR_MAX_MEMBERS && args->rank < args->n_ranks);
     r->a = *args;
     r->c = *args->contribution;
-    r->s = qr_schedule_make(args->wish, args->n_ranks, args->rank, r->c.n);
+    r->s = qr_schedule_make(args->allreduce, args->n_ranks, args->rank, r->c.n);
     if (r->s.kind == QR_ALLREDUCE_DOUBLING && r->s.n_rounds > 1) {
         size_t need = (size_t)(r->s.n_rounds - 1 - r->s.n_folds) * r->c.n;
         if (need > r->scratch_cap) {
@@ -296,9 +296,9 @@ static bool work_in(struct qr_reduction *r, const struct qr_chunk *c,
     return true;
 }
 
-static enum qr_taken damaged(size_t n, struct qr_err *err) {
+static enum qr_reduction_status damaged(size_t n, struct qr_err *err) {
     qr_fail(err, QR_UNAVAILABLE, "sent a damaged chunk (%zu bytes, or its crc32c is wrong)", n);
-    return QR_TAKEN_BAD;
+    return QR_REDUCTION_MALFORMED;
 }
 
 static const char *kind_name(unsigned kind) {
@@ -312,21 +312,21 @@ static size_t got_index(const struct qr_reduction *r, uint32_t round, uint32_t p
     return (size_t)(by_sender ? from : round) * r->s.n_parts + part;
 }
 
-enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank,
-                                   struct qr_pieces message, struct qr_err *err) {
+enum qr_reduction_status qr_reduction_message(struct qr_reduction *r, uint32_t from_rank,
+                                              struct qr_pieces message, struct qr_err *err) {
     struct qr_chunk c;
     uint8_t head[QR_CHUNK_HEADER_BYTES];
     qr_pieces_copy(message, sizeof head, head);
     if (!qr_chunk_decode(head, message.n, &c)) return damaged(message.n, err);
-    if (c.generation != r->a.generation) return QR_TAKEN_OTHER;
-    if (c.reductions != r->c.key.reductions) return QR_TAKEN_LATER;
+    if (c.generation != r->a.generation) return QR_REDUCTION_OTHER_GENERATION;
+    if (c.reductions != r->c.key.reductions) return QR_REDUCTION_DEFERRED;
     /* a reduction has one kind, from one state and one number of epochs: one of the two has
      * another state */
     if (c.kind != (uint8_t)r->c.key.kind) {
         qr_fail(err, QR_UNAVAILABLE,
                 "is at a reduction of kind %s where this worker is at one of kind %s",
                 kind_name(c.kind), kind_name(r->c.key.kind));
-        return QR_TAKEN_BAD;
+        return QR_REDUCTION_MALFORMED;
     }
     struct qr_schedule_slot slot;
     if (c.total != r->s.n || c.schedule != (uint8_t)r->s.kind || c.rank != from_rank) {
@@ -338,7 +338,7 @@ enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank,
                 c.schedule < QR_ALLREDUCE_KINDS ? qr_allreduce_names[c.schedule]
                                                 : "an unknown schedule",
                 c.rank, r->s.n, qr_allreduce_names[r->s.kind], from_rank);
-        return QR_TAKEN_BAD;
+        return QR_REDUCTION_MALFORMED;
     }
     if (!qr_schedule_receives(&r->s, c.round, c.part, from_rank, &slot) ||
         slot.offset != c.offset || slot.count != c.count || slot.phase != c.phase ||
@@ -346,17 +346,17 @@ enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank,
         qr_fail(err, QR_INTERNAL,
                 "sent a chunk that is not its turn (round %" PRIu32 ", part %" PRIu32 ")", c.round,
                 c.part);
-        return QR_TAKEN_BAD;
+        return QR_REDUCTION_MALFORMED;
     }
     if (qr_schedule_builds_on_round_before(&r->s, c.round) &&
         (r->s.kind == QR_ALLREDUCE_HALVING ? r->n_whole < c.round
                                            : !r->got[got_index(r, c.round - 1, c.part, from_rank)]))
-        return QR_TAKEN_LATER;
+        return QR_REDUCTION_DEFERRED;
     r->got[got_index(r, c.round, c.part, from_rank)] = 1;
     r->n_received++;
     if (!work_in(r, &c, &slot, message)) return damaged(message.n, err);
     qr_reduction_pump(r);
-    return QR_TAKEN;
+    return QR_REDUCTION_ACCEPTED;
 }
 
 bool qr_reduction_done(const struct qr_reduction *r) {

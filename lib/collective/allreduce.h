@@ -27,18 +27,18 @@ struct qr_reduction_args {
     const uint32_t *conn; /* by rank; own entry unused. Borrowed until done */
     uint32_t n_ranks, rank;
     uint64_t generation;                        /* hash of the id */
-    enum qr_allreduce wish;                     /* the same at all members */
+    enum qr_allreduce allreduce;                /* the same at all members */
     const struct qr_contribution *contribution; /* copied; its vector borrowed */
     qr_fixed *sum;                              /* [n], may not alias vector */
 };
-enum qr_taken {
-    QR_TAKEN, /* worked in */
+enum qr_reduction_status {
+    QR_REDUCTION_ACCEPTED, /* worked in */
     /* of another reduction, or of a round that is not reached: pause the connection, keep the
      * bytes, hand them in again when this reduction has taken another message, or the next one
      * has begun */
-    QR_TAKEN_LATER,
-    QR_TAKEN_OTHER, /* of another generation: drop and count */
-    QR_TAKEN_BAD,   /* damaged, or not what the schedule says: *err. The reduction is lost */
+    QR_REDUCTION_DEFERRED,
+    QR_REDUCTION_OTHER_GENERATION, /* of another generation: drop and count */
+    QR_REDUCTION_MALFORMED, /* damaged, or not what the schedule says: *err. The reduction is lost */
 };
 
 struct qr_reduction;
@@ -50,8 +50,8 @@ void qr_reduction_free(struct qr_reduction *r); /* NULL is fine */
 QR_MUST_CHECK enum qr_code qr_reduction_begin(struct qr_reduction *r,
                                               const struct qr_reduction_args *args,
                                               struct qr_err *err);
-enum qr_taken qr_reduction_message(struct qr_reduction *r, uint32_t from_rank,
-                                   struct qr_pieces message, struct qr_err *err);
+enum qr_reduction_status qr_reduction_message(struct qr_reduction *r, uint32_t from_rank,
+                                              struct qr_pieces message, struct qr_err *err);
 /* Sends what waits for room in the link's queues: after each poll. */
 void qr_reduction_pump(struct qr_reduction *r);
 /* All is received and handed to the link. */

@@ -41,9 +41,9 @@ static bool part_range(const struct qr_schedule *s, struct span b, uint32_t part
     return true;
 }
 
-static enum qr_allreduce choose(enum qr_allreduce wish, uint32_t n_ranks, uint64_t n) {
-    if (wish == QR_ALLREDUCE_HALVING && (n_ranks & (n_ranks - 1))) return QR_ALLREDUCE_RING;
-    if (wish != QR_ALLREDUCE_AUTO) return wish;
+static enum qr_allreduce choose(enum qr_allreduce allreduce, uint32_t n_ranks, uint64_t n) {
+    if (allreduce == QR_ALLREDUCE_HALVING && (n_ranks & (n_ranks - 1))) return QR_ALLREDUCE_RING;
+    if (allreduce != QR_ALLREDUCE_AUTO) return allreduce;
     bool halves = n_ranks > 2 && (n_ranks & (n_ranks - 1)) == 0 &&
                   n <= (uint64_t)n_ranks * QR_CHUNK_MAX_COUNT;
     if (n > (n_ranks == 2 ? EXCHANGE_MAX_BYTES : HOPS_MAX_BYTES) / QR_FIXED_BYTES)
@@ -72,10 +72,10 @@ uint32_t qr_schedule_n_parts(const struct qr_schedule *s, uint32_t round) {
     return parts_of(s, halving_span(s, halving_peer(s, round), s->rank, round));
 }
 
-struct qr_schedule qr_schedule_make(enum qr_allreduce wish, uint32_t n_ranks, uint32_t rank,
+struct qr_schedule qr_schedule_make(enum qr_allreduce allreduce, uint32_t n_ranks, uint32_t rank,
                                     uint64_t n) {
     struct qr_schedule s = {
-        .kind = choose(wish, n_ranks, n), .n_ranks = n_ranks, .rank = rank, .n = n};
+        .kind = choose(allreduce, n_ranks, n), .n_ranks = n_ranks, .rank = rank, .n = n};
     if (s.kind == QR_ALLREDUCE_DOUBLING) {
         s.core = UINT32_C(1) << log2_of(n_ranks);
         s.n_folds = s.core < n_ranks;
@@ -94,8 +94,8 @@ struct qr_schedule qr_schedule_make(enum qr_allreduce wish, uint32_t n_ranks, ui
     return s;
 }
 
-const char *qr_schedule_name(enum qr_allreduce wish, uint32_t n_ranks, uint64_t n) {
-    return n_ranks < 2 ? "alone" : qr_allreduce_names[choose(wish, n_ranks, n)];
+const char *qr_schedule_name(enum qr_allreduce allreduce, uint32_t n_ranks, uint64_t n) {
+    return n_ranks < 2 ? "alone" : qr_allreduce_names[choose(allreduce, n_ranks, n)];
 }
 
 /* The block that goes to rank r + 1 from r in a round of the ring. In rounds 0..N-2 it gathers

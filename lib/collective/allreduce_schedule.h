@@ -41,10 +41,10 @@ struct qr_schedule {
  * of two and as long as a ring's block would not fill a chunk, else ring (auto.md: why).
  *
  * n_ranks >= 1; below 2^31 parts. A function of its arguments alone. */
-struct qr_schedule qr_schedule_make(enum qr_allreduce wish, uint32_t n_ranks, uint32_t rank,
+struct qr_schedule qr_schedule_make(enum qr_allreduce allreduce, uint32_t n_ranks, uint32_t rank,
                                     uint64_t n);
 /* "ring" "star" "doubling" "halving" "alone" */
-const char *qr_schedule_name(enum qr_allreduce wish, uint32_t n_ranks, uint64_t n);
+const char *qr_schedule_name(enum qr_allreduce allreduce, uint32_t n_ranks, uint64_t n);
 
 enum qr_slot_phase { QR_SLOT_ADD = 0, QR_SLOT_TAKE = 1 };
 struct qr_schedule_slot {

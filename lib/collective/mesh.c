@@ -44,7 +44,7 @@ void qr_mesh_free(struct qr_mesh *m) {
     free(m);
 }
 
-bool qr_mesh_is_read(struct qr_mesh *m) { return m->o.link->ops->unreleased(m->o.link) > 0; }
+bool qr_mesh_buffers_in_use(struct qr_mesh *m) { return m->o.link->ops->unreleased(m->o.link) > 0; }
 uint64_t qr_mesh_dropped(const struct qr_mesh *m) { return m->dropped; }
 
 static struct mesh_peer *at_rank(struct qr_mesh *m, uint32_t rank) {
@@ -93,35 +93,36 @@ static void sort_held(struct qr_mesh *m, struct mesh_peer *p) {
 /* ---- messages ---- */
 
 /* A part of a state: of the one that is being fetched, or of no use. */
-static enum qr_taken take_state(struct qr_mesh *m, struct mesh_peer *p, struct qr_pieces message,
-                                struct qr_err *err) {
+static enum qr_reduction_status take_state(struct qr_mesh *m, struct mesh_peer *p,
+                                           struct qr_pieces message, struct qr_err *err) {
     struct qr_state_part part;
     struct qr_bytes bytes;
-    if (!m->fetched && !m->reducing) return QR_TAKEN_LATER;
-    if (!m->fetched || p != at_rank(m, m->fetch_rank) || m->fetch_whole) return QR_TAKEN;
+    if (!m->fetched && !m->reducing) return QR_REDUCTION_DEFERRED;
+    if (!m->fetched || p != at_rank(m, m->fetch_rank) || m->fetch_whole)
+        return QR_REDUCTION_ACCEPTED;
     if (message.n_pieces > 1) mesh_gather(&m->whole, message);
     struct qr_bytes whole = message.n_pieces > 1 ? qr_buf_view(&m->whole) : *message.piece;
     if (!qr_state_part_decode(whole, &part, &bytes) || part.offset != m->fetched->n) {
         qr_fail(err, QR_UNAVAILABLE, "sent a damaged part of a state (%zu bytes)", message.n);
-        return QR_TAKEN_BAD;
+        return QR_REDUCTION_MALFORMED;
     }
-    if (part.generation != m->generation) return QR_TAKEN_OTHER;
+    if (part.generation != m->generation) return QR_REDUCTION_OTHER_GENERATION;
     qr_buf_put(m->fetched, bytes.p, bytes.n);
     m->fetch_whole = m->fetched->n == part.total;
-    return QR_TAKEN;
+    return QR_REDUCTION_ACCEPTED;
 }
 
 /* Hands one message in. False: the reduction is lost, *err says why. */
 static bool hand_in(struct qr_mesh *m, struct mesh_peer *p, struct qr_pieces message,
-                    enum qr_taken *ret, struct qr_err *err) {
+                    enum qr_reduction_status *ret, struct qr_err *err) {
     uint8_t name[4];
-    *ret = QR_TAKEN_LATER;
+    *ret = QR_REDUCTION_DEFERRED;
     if (qr_state_part_is(qr_bytes_of(name, qr_pieces_copy(message, sizeof name, name))))
         *ret = take_state(m, p, message, err);
     else if (m->reducing) *ret = qr_reduction_message(m->reduction, p->rank, message, err);
-    if (*ret == QR_TAKEN) m->progress_ns = mesh_now_ns(m);
-    if (*ret == QR_TAKEN_OTHER) m->dropped++;
-    if (*ret != QR_TAKEN_BAD) return true;
+    if (*ret == QR_REDUCTION_ACCEPTED) m->progress_ns = mesh_now_ns(m);
+    if (*ret == QR_REDUCTION_OTHER_GENERATION) m->dropped++;
+    if (*ret != QR_REDUCTION_MALFORMED) return true;
     (void)qr_wrap(err, "%s", p->who.name);
     if (err->code != QR_UNAVAILABLE) return false;
     /* Damaged on its way. The stream is closed, both ends ask for a new generation, and the
@@ -141,10 +142,10 @@ static bool offer_held(struct qr_mesh *m, struct qr_err *err) {
         for (uint32_t r = 0; r < m->n; r++) {
             struct mesh_peer *p = at_rank(m, r);
             if (!p->holding || held_mark(p, &id)) continue;
-            enum qr_taken taken;
+            enum qr_reduction_status taken;
             struct qr_bytes held = qr_buf_view(&p->held);
             if (!hand_in(m, p, qr_pieces_of(&held), &taken, err)) return false;
-            if (taken == QR_TAKEN_LATER) continue;
+            if (taken == QR_REDUCTION_DEFERRED) continue;
             again = true;
             mesh_let_go(m, p);
         }
@@ -180,10 +181,10 @@ static bool on_message(struct qr_mesh *m, const struct qr_link_event *e, struct 
         m->dropped += !p->in;
         return true;
     }
-    enum qr_taken taken = QR_TAKEN_LATER;
+    enum qr_reduction_status taken = QR_REDUCTION_DEFERRED;
     if (!hand_in(m, p, message, &taken, err)) return false;
-    if (taken == QR_TAKEN_LATER) mesh_hold(m, p, message);
-    return taken != QR_TAKEN || offer_held(m, err);
+    if (taken == QR_REDUCTION_DEFERRED) mesh_hold(m, p, message);
+    return taken != QR_REDUCTION_ACCEPTED || offer_held(m, err);
 }
 
 static enum qr_code take_event(struct qr_mesh *m, int64_t until_ns, struct qr_err *err) {
@@ -504,7 +505,7 @@ static enum qr_code reduce(struct qr_mesh *m, struct qr_err *err) {
     return code;
 }
 
-enum qr_code qr_mesh_reduce(struct qr_mesh *m, enum qr_allreduce wish,
+enum qr_code qr_mesh_reduce(struct qr_mesh *m, enum qr_allreduce allreduce,
                             const struct qr_contribution *c, qr_fixed *ret_sum,
                             struct qr_err *err) {
     struct qr_err local; /* its code is needed here also when the caller wants no text */
@@ -515,7 +516,7 @@ enum qr_code qr_mesh_reduce(struct qr_mesh *m, enum qr_allreduce wish,
                                      .n_ranks = m->n,
                                      .rank = m->rank,
                                      .generation = m->generation,
-                                     .wish = wish,
+                                     .allreduce = allreduce,
                                      .contribution = c,
                                      .sum = ret_sum};
     m->progress_ns = mesh_now_ns(m);

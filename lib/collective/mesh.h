@@ -26,7 +26,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "collective/allreduce.h"
-#include "collective/polled.h"
+#include "collective/poll_report.h"
 #include "format/message.h"
 
 struct qr_mesh_options {
@@ -41,7 +41,7 @@ struct qr_mesh_options {
     void (*up)(void *ctx, uint32_t index, const uint8_t incarnation[QR_INCARNATION_BYTES]);
     /* lost: work of this generation may be */
     void (*down)(void *ctx, uint32_t index, const char *reason, bool lost);
-    void (*polled)(void *ctx, const struct qr_polled *how); /* with each beat */
+    void (*polled)(void *ctx, const struct qr_poll_report *how); /* with each beat */
 };
 struct qr_mesh_member {
     uint32_t index;
@@ -69,8 +69,8 @@ QR_MUST_CHECK enum qr_code qr_mesh_form(struct qr_mesh *m, const struct qr_gen_i
  * the same effect, but for a reduction that cannot begin (RESOURCE_EXHAUSTED) or is refused. */
 void qr_mesh_leave(struct qr_mesh *m);
 /* The sum over all members. DATA_LOSS: its coverage word was refused. When it returns, the link
- * reads neither vector nor sum any more, unless it has failed and qr_mesh_is_read. */
-QR_MUST_CHECK enum qr_code qr_mesh_reduce(struct qr_mesh *m, enum qr_allreduce wish,
+ * reads neither vector nor sum any more, unless it has failed and qr_mesh_buffers_in_use. */
+QR_MUST_CHECK enum qr_code qr_mesh_reduce(struct qr_mesh *m, enum qr_allreduce allreduce,
                                           const struct qr_contribution *c, qr_fixed *ret_sum,
                                           struct qr_err *err);
 /* The bytes of a state, whole, to a member; it is theirs when this returns. */
@@ -87,6 +87,6 @@ QR_MUST_CHECK enum qr_code qr_mesh_idle(struct qr_mesh *m, int64_t until_ns, str
 /* messages of other generations, and strangers' */
 uint64_t qr_mesh_dropped(const struct qr_mesh *m);
 /* A stream that hangs, and was closed, may still read what a reduction was given. */
-bool qr_mesh_is_read(struct qr_mesh *m);
+bool qr_mesh_buffers_in_use(struct qr_mesh *m);
 
 #endif

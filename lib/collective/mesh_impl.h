@@ -59,8 +59,8 @@ struct qr_mesh {
     struct qr_buf whole; /* a part of a state that came in pieces */
     int64_t progress_ns;
     /* how this thread has polled */
-    struct qr_polled polled; /* heard_ns is filled in when it is told */
-    int64_t beat_ns;         /* when the next beats are due */
+    struct qr_poll_report polled; /* heard_ns is filled in when it is told */
+    int64_t beat_ns;              /* when the next beats are due */
 };
 
 static inline int64_t mesh_now_ns(const struct qr_mesh *m) { return qr_now_ns(m->o.clock); }

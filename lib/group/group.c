@@ -114,7 +114,7 @@ static void do_requests(struct qr_group *g) {
     group_suspects_requests(g);
     if (g->refused) {
         g->refused = false;
-        qr_member_refused(g->member, group_now_ns(g));
+        qr_member_coverage_rejected(g->member, group_now_ns(g));
     }
     if (g->end) {
         g->end = false;
@@ -145,7 +145,7 @@ static void on_event(struct qr_group *g, const struct qr_link_event *e) {
     switch (e->kind) {
     case QR_LINK_UP:
         qr_member_up(g->member, now, e->conn, e->outgoing, e->tag);
-        qr_member_seen_at(g->member, e->conn, e->host);
+        qr_member_set_host(g->member, e->conn, e->host);
         break;
     case QR_LINK_DOWN: qr_member_down(g->member, now, e->conn, e->reason); break;
     case QR_LINK_MESSAGE:
@@ -153,11 +153,11 @@ static void on_event(struct qr_group *g, const struct qr_link_event *e) {
             if (qr_member_sender(g->member, now, e->conn, &index))
                 handover_received(g, e->conn, index, e->message);
         } else if (!is_whole(e->message, &whole))
-            qr_member_garbage(g->member, now, e->conn, "damaged on its way: its crc32c is wrong");
+            qr_member_malformed(g->member, now, e->conn, "damaged on its way: its crc32c is wrong");
         else if (group_echo_heard(g, e->conn, whole)) break;
         else if (qr_message_decode(whole, g->in, &err) == QR_OK)
             qr_member_message(g->member, now, e->conn, g->in);
-        else qr_member_garbage(g->member, now, e->conn, err.msg);
+        else qr_member_malformed(g->member, now, e->conn, err.msg);
         break;
     case QR_LINK_NOTHING: qr_member_tick(g->member, now); break;
     case QR_LINK_WOKEN: break;
@@ -214,7 +214,7 @@ static struct qr_group *new_group(const struct qr_group_options *opt) {
     struct qr_group *g = qr_xcalloc(1, sizeof *g);
     g->o = *opt;
     if (opt->faults) g->faults = *opt->faults;
-    g->wish = opt->allreduce;
+    g->allreduce = opt->allreduce;
     pthread_mutex_init(&g->lock, NULL);
     return g;
 }

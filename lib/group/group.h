@@ -6,15 +6,16 @@
  *           driven by the calling (training) thread. elastic.md shows how the step loop goes with
  *           it.
  * Order     qr_group_ready, then again and again: qr_group_join; give or fetch the state; for each
- *           reduction qr_group_open_reduction, qr_group_take until it says no, qr_group_reduce,
+ *           reduction qr_group_open_reduction, qr_group_take_micro_batch until it says no,
+ *           qr_group_reduce,
  *           qr_group_apply; after the closing reduction qr_group_done.
  * ABORTED   from any of these: the generation is over; go on with qr_group_join. The contribution
  *           stays as it is until join says otherwise.
  * Failure   UNAVAILABLE, DEADLINE_EXCEEDED: no group any more within the bounds; the caller exits
  *           138. Refusals by the job's leader: FAILED_PRECONDITION with field and both values.
  *           Every wait has a bound.
- * Threads   all functions from the training thread, but qr_group_take, qr_group_epochs,
- *           qr_group_leads_for_all, qr_group_blames (any thread but the control thread) and
+ * Threads   all functions from the training thread, but qr_group_take_micro_batch, qr_group_epochs,
+ *           qr_group_shares_outputs, qr_group_poison_found (any thread but the control thread) and
  *           qr_group_interrupt (any thread, also one that handles signals).
  */
 #ifndef QR_GROUP_GROUP_H
@@ -52,7 +53,7 @@ struct qr_group_options {
     /* this and min_workers: of the first leader's options they count for all, as qr_group_plan's
      * epochs do */
     enum qr_allreduce allreduce;
-    /* a text that says where results go: qr_group_leads_for_all compares it; borrowed; NULL: "" */
+    /* a text that says where results go: qr_group_shares_outputs compares it; borrowed; NULL: "" */
     const char *places;
     const struct qr_link_tls *tls; /* link/link_grpc_tls.h; outlives the group; NULL: plaintext */
     const struct qr_clock *clock;
@@ -94,7 +95,7 @@ void qr_group_plan(struct qr_group *g, uint64_t epochs, uint64_t reductions);
 uint64_t qr_group_epochs(struct qr_group *g);
 /* True when this member's results go where those of the ring's first leader went: what it cannot
  * write there nobody can. */
-bool qr_group_leads_for_all(struct qr_group *g);
+bool qr_group_shares_outputs(struct qr_group *g);
 
 /* False for a group that is alone for good (qr_group_solo): no other member's state is ever
  * compared with this one's, and the digests that it is given may be all 0. */
@@ -172,14 +173,14 @@ QR_MUST_CHECK enum qr_code qr_group_portion(struct qr_group *g, unsigned at_once
                                             struct qr_err *err);
 /* The next of them: whoever takes it computes it, whatever comes. False: no more, or the generation
  * is over. */
-bool qr_group_take(struct qr_group *g, uint64_t *ret_micro_batch);
+bool qr_group_take_micro_batch(struct qr_group *g, uint64_t *ret_micro_batch);
 /* True when all have ended because a micro-batch of the reduction after state *ret_reductions
  * killed three workers. */
-bool qr_group_blames(struct qr_group *g, uint64_t *ret_reductions, uint64_t *ret_micro_batch);
+bool qr_group_poison_found(struct qr_group *g, uint64_t *ret_reductions, uint64_t *ret_micro_batch);
 /* After the application of a training step of n_micro_batches: ns[r] is what rank r's micro-batches
  * took, from the sum, so equal at all members. Who is faster owns more micro-batches of the next
  * reductions of this generation. It cannot change a result. */
-void qr_group_weigh(struct qr_group *g, uint64_t n_micro_batches, const uint64_t *ns);
+void qr_group_set_speeds(struct qr_group *g, uint64_t n_micro_batches, const uint64_t *ns);
 /* How long a micro-batch took at most: a member that takes none for five times as long, and at
  * least 10 s, is frozen to the others. 0: not known. */
 void qr_group_expect(struct qr_group *g, int64_t micro_batch_ns);
@@ -202,10 +203,10 @@ struct qr_group_finished {
     size_t n_in_flight; /* taken, and not finished */
 };
 typedef bool qr_group_finished_fn(void *ctx, struct qr_group_finished *ret);
-void qr_group_tell_finished(struct qr_group *g, qr_group_finished_fn *finished, void *ctx);
+void qr_group_set_finished(struct qr_group *g, qr_group_finished_fn *finished, void *ctx);
 /* A stream that hangs may still read vector and sum of a reduction that has failed: they must stay
  * until qr_group_close. From the training thread. */
-bool qr_group_is_read(struct qr_group *g);
+bool qr_group_buffers_in_use(struct qr_group *g);
 /* ret_sum[n]: the sum over all members, checked by coverage. ret_sum may not alias vector; NULL in
  * a generation of one member, whose sum is its vector. A
  * refused coverage word is ABORTED, and at the second time at one reduction DATA_LOSS for all;

@@ -141,9 +141,9 @@ void group_mesh_down(void *ctx, uint32_t index, const char *reason, bool lost) {
     pthread_mutex_unlock(&g->lock);
 }
 
-void group_mesh_polled(void *ctx, const struct qr_polled *how) {
+void group_mesh_polled(void *ctx, const struct qr_poll_report *how) {
     struct qr_group *g = ctx;
     pthread_mutex_lock(&g->lock);
-    qr_member_set_polled(g->member, how);
+    qr_member_set_poll_report(g->member, how);
     pthread_mutex_unlock(&g->lock);
 }

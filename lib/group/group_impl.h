@@ -110,8 +110,8 @@ struct qr_group {
     pthread_t trainer; /* the training thread, once it has joined */
     /* training thread's: when it polled last for newcomers; 0: not in this generation */
     int64_t lingered_ns;
-    enum qr_allreduce wish; /* the ring's, in the joined generation; the training thread's */
-    uint64_t planned;       /* epochs of qr_group_plan; 0: not called */
+    enum qr_allreduce allreduce; /* the ring's, in the joined generation; the training thread's */
+    uint64_t planned;            /* epochs of qr_group_plan; 0: not called */
 };
 
 /* ---- group.c. All under the lock ---- */
@@ -155,7 +155,7 @@ void group_data_linger(struct qr_group *g);
 bool group_data_is_due(const struct qr_group *g);
 void group_mesh_up(void *ctx, uint32_t index, const uint8_t incarnation[QR_INCARNATION_BYTES]);
 void group_mesh_down(void *ctx, uint32_t index, const char *reason, bool lost);
-void group_mesh_polled(void *ctx, const struct qr_polled *how);
+void group_mesh_polled(void *ctx, const struct qr_poll_report *how);
 struct qr_mesh_member group_peer(const struct qr_group *g, const struct qr_member_name *name,
                                  unsigned data_port);
 

@@ -28,7 +28,7 @@ static uint64_t first_of(const struct qr_group *g, uint32_t rank, uint64_t n_mic
 
 enum { FORGET_REDUCTIONS = 64 };
 
-void qr_group_weigh(struct qr_group *g, uint64_t n_micro_batches, const uint64_t *ns) {
+void qr_group_set_speeds(struct qr_group *g, uint64_t n_micro_batches, const uint64_t *ns) {
     uint64_t count[QR_MAX_MEMBERS];
     if (g->solo || g->view.n_members < 2) return;
     pthread_mutex_lock(&g->lock);

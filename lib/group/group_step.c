@@ -159,9 +159,10 @@ uint64_t qr_group_epochs(struct qr_group *g) {
     return epochs;
 }
 
-bool qr_group_leads_for_all(struct qr_group *g) {
+bool qr_group_shares_outputs(struct qr_group *g) {
     lock(g);
-    bool yes = g->solo || qr_member_common(g->member)->places == qr_member_own(g->member)->places;
+    bool yes =
+        g->solo || qr_member_common(g->member)->places == qr_member_own_settings(g->member)->places;
     unlock(g);
     return yes;
 }
@@ -215,7 +216,7 @@ static void describe(struct qr_group *g, struct qr_group_start *ret) {
     g->joined_id = b->id;
     g->lingered_ns = 0;
     g->trainer = pthread_self();
-    if (!g->faults.own_schedule) g->wish = (enum qr_allreduce)b->common.allreduce;
+    if (!g->faults.own_schedule) g->allreduce = (enum qr_allreduce)b->common.allreduce;
     *ret = (struct qr_group_start){
         .epochs = b->common.epochs,
         .view = {.generation = b->id.number, .n_members = b->n_members, .rank = gen->rank},
@@ -426,16 +427,18 @@ void qr_group_expect_sums(struct qr_group *g, const struct qr_contribution *shap
 
 bool qr_group_compares(const struct qr_group *g) { return !g->solo; }
 
-bool qr_group_is_read(struct qr_group *g) { return !g->solo && qr_mesh_is_read(g->mesh); }
+bool qr_group_buffers_in_use(struct qr_group *g) {
+    return !g->solo && qr_mesh_buffers_in_use(g->mesh);
+}
 
-void qr_group_tell_finished(struct qr_group *g, qr_group_finished_fn *finished, void *ctx) {
+void qr_group_set_finished(struct qr_group *g, qr_group_finished_fn *finished, void *ctx) {
     lock(g);
     g->handover.finished = finished;
     g->handover.finished_ctx = ctx;
     unlock(g);
 }
 
-bool qr_group_take(struct qr_group *g, uint64_t *ret_micro_batch) {
+bool qr_group_take_micro_batch(struct qr_group *g, uint64_t *ret_micro_batch) {
     struct ledger *l = &g->ledger;
     lock(g);
     if (!g->solo && group_data_is_due(g)) {
@@ -505,7 +508,7 @@ enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c
         code = qr_reduction_begin(g->alone, &args, err);
         return code != QR_OK ? code : qr_reduction_check(g->alone, err);
     }
-    code = qr_mesh_reduce(g->mesh, g->wish, c, ret_sum, err);
+    code = qr_mesh_reduce(g->mesh, g->allreduce, c, ret_sum, err);
     if (code == QR_OK) group_data_linger(g);
     if (code == QR_CANCELLED) return leaves(g, c, err);
     return code == QR_DATA_LOSS && !is_verdict(g, err) ? refused(g, err) : noted(g, code, err);
@@ -551,5 +554,5 @@ enum qr_code qr_group_done(struct qr_group *g, const struct qr_err *leader_error
 }
 
 const char *qr_group_schedule_name(const struct qr_group *g, size_t n) {
-    return qr_schedule_name(g->wish, g->view.n_members, n);
+    return qr_schedule_name(g->allreduce, g->view.n_members, n);
 }

@@ -14,7 +14,7 @@
 
 static unsigned deaths_of(const struct qr_group *g, uint64_t micro_batch) {
     if (g->solo || g->held.applied_reductions != g->generation->begin.base_reductions) return 0;
-    return qr_deaths_of(&g->generation->begin.deaths, micro_batch);
+    return qr_death_count(&g->generation->begin.deaths, micro_batch);
 }
 
 /* Stable; what has been taken stays where it is. Without deaths all are plain, and nothing
@@ -44,7 +44,8 @@ void group_suspects_requests(struct qr_group *g) {
 }
 
 void group_suspects_news(struct qr_group *g) {
-    if (!g->awaits_in_flight || g->name_in_flight || !qr_member_in_flight_heard(g->member)) return;
+    if (!g->awaits_in_flight || g->name_in_flight || !qr_member_in_flight_acknowledged(g->member))
+        return;
     g->awaits_in_flight = false;
     if (!g->quit) g->data->ops->wake(g->data);
 }
@@ -160,7 +161,8 @@ enum qr_code qr_group_portion(struct qr_group *g, unsigned at_once, size_t *ret_
     return code;
 }
 
-bool qr_group_blames(struct qr_group *g, uint64_t *ret_reductions, uint64_t *ret_micro_batch) {
+bool qr_group_poison_found(struct qr_group *g, uint64_t *ret_reductions,
+                           uint64_t *ret_micro_batch) {
     pthread_mutex_lock(&g->lock);
     const struct verdict *t = g->stop.is ? &g->stop : &g->done;
     struct qr_blame blame = t->is ? t->blame : (struct qr_blame){0};

@@ -48,7 +48,7 @@ struct handover {
     struct handover_sum apart, given, added;
     bool gives; /* given is set */
     /* a leaver's */
-    bool (*finished)(void *ctx, struct qr_group_finished *ret); /* qr_group_tell_finished */
+    bool (*finished)(void *ctx, struct qr_group_finished *ret); /* qr_group_set_finished */
     void *finished_ctx;
     int64_t leave_by_ns; /* 0: no wait */
     bool awaits;         /* sent, and not answered */

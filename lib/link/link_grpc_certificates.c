@@ -91,7 +91,7 @@ static void publish_renewed(struct link_grpc_certificates *c, const char *until)
 static void reload_certificates(struct link_grpc_certificates *c) {
     char until[QR_CERTIFICATE_DATE];
     struct qr_err err = {0};
-    unsigned what = qr_certificate_reload_look(c->reload, qr_now_ns(c->wall) / QR_SECOND, &err);
+    unsigned what = qr_certificate_reload_poll(c->reload, qr_now_ns(c->wall) / QR_SECOND, &err);
     qr_certificate_date(qr_certificate_reload_own(c->reload)->not_after_s, until);
     if (what & QR_CERTIFICATE_NEW_CA) set_ca(c);
     if (what & QR_CERTIFICATE_NEW_PAIR) c->unpublished = true;

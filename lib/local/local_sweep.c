@@ -33,7 +33,7 @@ struct slots {
     int exit_code;
 };
 
-bool qr_local_sweep_asked(void) {
+bool qr_local_sweep_stopping(void) {
     sigset_t s;
     return sigpending(&s) == 0 && (sigismember(&s, SIGTERM) == 1 || sigismember(&s, SIGINT) == 1);
 }

@@ -56,10 +56,10 @@ QR_MUST_CHECK enum qr_code qr_local_sweep_publish(const struct qr_local_sweep_op
 /* Removes what the sweep there has on its board, and the trials' checkpoints and results, of any
  * job; no file of another name. INVALID_ARGUMENT: a folder is a symbolic link; nothing was
  * removed. */
-QR_MUST_CHECK enum qr_code qr_local_sweep_forget(const struct qr_local_sweep_options *opt,
+QR_MUST_CHECK enum qr_code qr_local_sweep_delete(const struct qr_local_sweep_options *opt,
                                                  struct qr_sweep_board *board, struct qr_err *err);
 /* For stores that wait: whether SIGINT or SIGTERM has come while they are blocked. */
-bool qr_local_sweep_asked(void);
+bool qr_local_sweep_stopping(void);
 /* OUT/trials/0007, or of a board's URL. Heap. */
 char *qr_local_trial_folder(const char *out, size_t trial);
 /* Where a trial's weights are at a board that is not OUT, for each rung of halving its own place: a

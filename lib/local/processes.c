@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "local/throwaway.h"
+#include "local/run_certificates.h"
 
 enum { PROGRESS_FD = 3, LOCK_FD = 90, MAX_LINE = 1 << 16 }; /* LOCK_FD: or the next that is free */
 /* The leader waits 5 s for goodbyes; one asked to stop has 10 s of its own. */
@@ -40,8 +40,8 @@ struct process {
 
 struct pool {
     const struct qr_local_options *opt;
-    int lock;                         /* as inherited; -1: none */
-    struct qr_throwaway certificates; /* none without opt->tls */
+    int lock;                                /* as inherited; -1: none */
+    struct qr_run_certificates certificates; /* none without opt->tls */
     struct process p[QR_MAX_MEMBERS];
     unsigned alive, n;
     int signals; /* signalfd: SIGINT, SIGTERM, SIGCHLD */
@@ -110,7 +110,7 @@ static char **environment_of(const struct qr_local_options *opt, char *config) {
 /* The array is the caller's, its texts are borrowed. */
 static char **arguments_of(const struct pool *pool, char *http, char *profiler, char *lock) {
     const struct qr_local_options *opt = pool->opt;
-    char **argv = qr_xcalloc(opt->n_arguments + 8 + QR_THROWAWAY_FILES, sizeof *argv);
+    char **argv = qr_xcalloc(opt->n_arguments + 8 + QR_RUN_CERTIFICATE_FILES, sizeof *argv);
     size_t n = 0;
     argv[n++] = (char *)(uintptr_t)opt->program;
     argv[n++] = (char *)(uintptr_t) "--progress-fd=3";
@@ -119,7 +119,7 @@ static char **arguments_of(const struct pool *pool, char *http, char *profiler, 
     if (opt->n_workers > 1) argv[n++] = (char *)(uintptr_t) "--data-port=0";
     if (pool->lock >= 0) argv[n++] = lock;
     if (opt->fresh && !pool->trained) argv[n++] = (char *)(uintptr_t) "--fresh";
-    for (int i = 0; i < QR_THROWAWAY_FILES && pool->certificates.argument[i]; i++)
+    for (int i = 0; i < QR_RUN_CERTIFICATE_FILES && pool->certificates.argument[i]; i++)
         argv[n++] = pool->certificates.argument[i];
     for (size_t i = 0; i < opt->n_arguments; i++) argv[n++] = (char *)(uintptr_t)opt->arguments[i];
     return argv;
@@ -136,7 +136,7 @@ static _Noreturn void become_worker(const struct pool *pool, pid_t parent, int l
     if (events == PROGRESS_FD) fcntl(events, F_SETFD, 0);
     else if (dup2(events, PROGRESS_FD) < 0) _exit(127);
     if (in > PROGRESS_FD) close(in);
-    qr_throwaway_inherit(&pool->certificates);
+    qr_run_certificates_inherit(&pool->certificates);
     if (pool->lock >= 0) fcntl(pool->lock, F_SETFD, 0);
     sigprocmask(SIG_SETMASK, &pool->old_mask, NULL);
     execve(argv[0], argv, env);
@@ -455,7 +455,7 @@ enum qr_code qr_local_run(const struct qr_local_options *opt, struct qr_local_re
     pool->signals = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
     if (code == QR_OK && pool->signals < 0) code = qr_fail_errno(err, errno, "signalfd");
     if (code == QR_OK && opt->tls && opt->n_workers > 1)
-        code = qr_throwaway_make(&pool->certificates, err);
+        code = qr_run_certificates_make(&pool->certificates, err);
     for (int attempt = 0; code == QR_OK && attempt < 2; attempt++) {
         if (attempt > 0) forget(pool);
         code = start_all(pool, err);
@@ -470,7 +470,7 @@ enum qr_code qr_local_run(const struct qr_local_options *opt, struct qr_local_re
         }
     }
     forget(pool);
-    qr_throwaway_fini(&pool->certificates);
+    qr_run_certificates_fini(&pool->certificates);
     if (pool->signals >= 0) close(pool->signals);
     if (pool->lock >= 0) close(pool->lock);
     sigprocmask(SIG_SETMASK, &pool->old_mask, NULL);

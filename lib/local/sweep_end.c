@@ -143,7 +143,7 @@ static enum qr_code check_folders(const char *url, size_t trial, struct qr_err *
     return code == QR_OK ? qr_dir_check_no_link(checkpoints, err) : code;
 }
 
-enum qr_code qr_local_sweep_forget(const struct qr_local_sweep_options *opt,
+enum qr_code qr_local_sweep_delete(const struct qr_local_sweep_options *opt,
                                    struct qr_sweep_board *board, struct qr_err *err) {
     size_t n = opt->job->sweep->n_trials;
     enum qr_code code = QR_OK;

@@ -330,7 +330,7 @@ static enum qr_code choose(struct slot *s, bool *ret_mine, bool *ret_done) {
             size_t t = s->trials[(i + s->number) % n];
             if (qr_sweep_row_at(&s->rows, rung, t)->there || now_ns() < s->until_ns[t]) continue;
             enum qr_code code = take(s, rung, t, ret_mine);
-            if (code != QR_OK || *ret_mine || qr_local_sweep_asked()) return code;
+            if (code != QR_OK || *ret_mine || qr_local_sweep_stopping()) return code;
         }
         if (missing) return QR_OK;
     }
@@ -379,7 +379,7 @@ int qr_local_slot(const struct qr_local_sweep_options *opt, unsigned number, con
                      .elsewhere = strcmp(opt->board_url, opt->out) != 0};
     const struct qr_store_waits hurry = {.deadline_ns = 4 * QR_SECOND,
                                          .stop_deadline_ns = QR_SECOND,
-                                         .stopping = qr_local_sweep_asked,
+                                         .stopping = qr_local_sweep_stopping,
                                          .sleep = qr_sleep_ns};
     struct qr_sweep_board_options at = {.url = opt->board_url,
                                         .n_trials = w->n_trials,
@@ -400,7 +400,8 @@ int qr_local_slot(const struct qr_local_sweep_options *opt, unsigned number, con
         at.waits = &hurry;
         if (qr_sweep_board_open(&at, &s.beats, &s.err) == QR_OK) out = work(&s);
     }
-    if (out == WRONG && qr_local_sweep_asked()) out = ASKED; /* a store's wait that was cut short */
+    if (out == WRONG && qr_local_sweep_stopping())
+        out = ASKED; /* a store's wait that was cut short */
     if (out == WRONG) qr_error(opt->log, "qring", "%s", s.err.msg);
     qr_sweep_board_close(s.board);
     qr_sweep_board_close(s.beats);

@@ -279,7 +279,7 @@ void qr_member_up(struct qr_member *m, int64_t now_ns, uint32_t conn, bool outgo
     member_send_hello(m, conn);
 }
 
-void qr_member_seen_at(struct qr_member *m, uint32_t conn, const char *host) {
+void qr_member_set_host(struct qr_member *m, uint32_t conn, const char *host) {
     struct member_conn *c = member_conn(m, conn);
     if (c && qr_ip_ok(host)) memcpy(c->host, host, strlen(host) + 1);
 }
@@ -428,7 +428,7 @@ void qr_member_message(struct qr_member *m, int64_t now_ns, uint32_t conn,
     member_consider(m);
 }
 
-void qr_member_garbage(struct qr_member *m, int64_t now_ns, uint32_t conn, const char *what) {
+void qr_member_malformed(struct qr_member *m, int64_t now_ns, uint32_t conn, const char *what) {
     member_advance(m, now_ns);
     struct member_conn *c = member_conn(m, conn);
     if (c == NULL || m->over) return;
@@ -447,7 +447,7 @@ void qr_member_garbage(struct qr_member *m, int64_t now_ns, uint32_t conn, const
 
 /* Five heartbeats; and 16, or 20 of those of a worker that forms. */
 static int64_t silence_ns(const struct qr_member *m) {
-    return QR_MEMBER_DEAD_NS + 5 * member_forming_ns(m);
+    return QR_MEMBER_TIMEOUT_NS + 5 * member_forming_ns(m);
 }
 static int64_t give_up_ns(const struct qr_member *m) {
     return GIVE_UP_NS + 20 * member_forming_ns(m);
@@ -570,7 +570,7 @@ void qr_member_set_turns(struct qr_member *m, uint64_t turns, int64_t expected_m
         expected_micro_batch_ns <= 0 ? 0 : (uint64_t)expected_micro_batch_ns / 1000000 + 1;
 }
 
-void qr_member_refused(struct qr_member *m, int64_t now_ns) {
+void qr_member_coverage_rejected(struct qr_member *m, int64_t now_ns) {
     member_advance(m, now_ns);
     m->need_new = true;
     member_consider(m);

@@ -4,7 +4,7 @@
  *           clock, no I/O, no threads, no log: a line to log is an action. Memory only in
  *           qr_member_new. member.md says which function keeps which rule.
  * Driver    group.c (real links) and the simulator own the link. On QR_LINK_UP → qr_member_up, DOWN
- *           → qr_member_down, MESSAGE → decode, then qr_member_message, or qr_member_garbage when
+ *           → qr_member_down, MESSAGE → decode, then qr_member_message, or qr_member_malformed when
  *           it does not decode. After each poll that returned nothing, and at the latest at
  *           qr_member_deadline_ns: qr_member_tick. Actions are emitted during these calls, in
  *           order, and may point into the machine: use them before returning. emit must not call
@@ -25,11 +25,11 @@
 #include "base/bounds.h"
 #include "base/log.h"
 #include "collective/contribution.h"
-#include "collective/polled.h"
+#include "collective/poll_report.h"
 #include "format/message.h"
 
 #define QR_MEMBER_HEARTBEAT_NS INT64_C(250000000)
-#define QR_MEMBER_DEAD_NS INT64_C(1250000000)
+#define QR_MEMBER_TIMEOUT_NS INT64_C(1250000000)
 
 /* Rules that a machine leaves out when it is told to. Only tests/support/planted.h tells it: the
  * product has none. */
@@ -148,11 +148,11 @@ void qr_member_start(struct qr_member *m, int64_t now_ns);
 void qr_member_up(struct qr_member *m, int64_t now_ns, uint32_t conn, bool outgoing, uint32_t tag);
 /* After up: the IP address of the connection's other end, where the link knows it. Others are told
  * it, unless it is of loopback. Emits nothing. */
-void qr_member_seen_at(struct qr_member *m, uint32_t conn, const char *host);
+void qr_member_set_host(struct qr_member *m, uint32_t conn, const char *host);
 void qr_member_down(struct qr_member *m, int64_t now_ns, uint32_t conn, const char *reason);
 void qr_member_message(struct qr_member *m, int64_t now_ns, uint32_t conn,
                        const struct qr_message *msg);
-void qr_member_garbage(struct qr_member *m, int64_t now_ns, uint32_t conn, const char *what);
+void qr_member_malformed(struct qr_member *m, int64_t now_ns, uint32_t conn, const char *what);
 void qr_member_tick(struct qr_member *m, int64_t now_ns);
 /* of the next tick; never later than one heartbeat */
 int64_t qr_member_deadline_ns(const struct qr_member *m);
@@ -164,14 +164,15 @@ void qr_member_set_held(struct qr_member *m, const struct qr_held *held);
  * own. expected_micro_batch_ns 0: not computing. */
 void qr_member_set_turns(struct qr_member *m, uint64_t turns, int64_t expected_micro_batch_ns);
 /* After deaths in this reduction (generation.begin.deaths) a micro-batch that may be their cause is
- * named before it is computed: told to all at once. n 0: none. qr_member_in_flight_heard: all that
+ * named before it is computed: told to all at once. n 0: none. qr_member_in_flight_acknowledged:
+ * all that
  * this member hears have answered. */
 void qr_member_name_in_flight(struct qr_member *m, int64_t now_ns,
                               const struct qr_in_flight *in_flight);
-bool qr_member_in_flight_heard(const struct qr_member *m);
+bool qr_member_in_flight_acknowledged(const struct qr_member *m);
 /* How many of these deaths may be the fault of this micro-batch: 0: it is computed as ever; 1: only
  * when named; more: alone, too. Pure. */
-unsigned qr_deaths_of(const struct qr_deaths *d, uint64_t micro_batch);
+unsigned qr_death_count(const struct qr_deaths *d, uint64_t micro_batch);
 /* The data stream to that process of a peer is up: both have greeted. Only who is heard on control
  * and data counts as heard (rule 1). */
 void qr_member_data_up(struct qr_member *m, int64_t now_ns, uint32_t index,
@@ -184,7 +185,7 @@ void qr_member_data_down(struct qr_member *m, int64_t now_ns, uint32_t index, co
 /* How the training thread has polled the data streams of the active generation. Two that both poll
  * without a pause send each other beats; where none comes for 1.6 s and allow_ns no data passes:
  * neither counts as heard by the other until a new stream is up. Emits nothing. */
-void qr_member_set_polled(struct qr_member *m, const struct qr_polled *how);
+void qr_member_set_poll_report(struct qr_member *m, const struct qr_poll_report *how);
 /* The generation whose Begin may still come: promised, and its proposer has been there since.
  * False: none. */
 bool qr_member_awaits_begin(const struct qr_member *m, struct qr_gen_id *ret);
@@ -193,7 +194,7 @@ bool qr_member_awaits_data(const struct qr_member *m);
 /* it answers, and its stream has not been there for 3 s, or passes nothing */
 bool qr_member_lacks_data(const struct qr_member *m, uint32_t index);
 /* A coverage word was refused at this reduction (held.refusals counts them): a new proposal. */
-void qr_member_refused(struct qr_member *m, int64_t now_ns);
+void qr_member_coverage_rejected(struct qr_member *m, int64_t now_ns);
 
 /* Leader only, when the work has ended: tells all, then DONE at the last goodbye or after 5 s. code
  * QR_OK or what went wrong. */
@@ -206,7 +207,8 @@ void qr_member_leave(struct qr_member *m, int64_t now_ns, enum qr_code code, con
 /* The ring's settings as far as they are known here: of one's own generation, else of who is heard
  * and was in one, else one's own. Borrowed until the next event. */
 const struct qr_common *qr_member_common(const struct qr_member *m);
-const struct qr_common *qr_member_own(const struct qr_member *m); /* as this process was started */
+const struct qr_common *qr_member_own_settings(
+    const struct qr_member *m); /* as this process was started */
 
 /* Whose connection it is, for what is no message of the machine's; it counts as a sign of life.
  * False before its hello was accepted. */

@@ -159,7 +159,9 @@ void qr_member_data_down(struct qr_member *m, int64_t now_ns, uint32_t index, co
     member_consider(m);
 }
 
-void qr_member_set_polled(struct qr_member *m, const struct qr_polled *how) { m->polled = *how; }
+void qr_member_set_poll_report(struct qr_member *m, const struct qr_poll_report *how) {
+    m->polled = *how;
+}
 
 bool qr_member_awaits_data(const struct qr_member *m) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)

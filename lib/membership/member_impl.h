@@ -84,7 +84,7 @@ enum data_state { DATA_NONE, DATA_UP, DATA_BROKEN, DATA_BAD };
 struct peer {
     bool known; /* it was accepted once: incarnation holds */
     bool connected;
-    bool silent; /* connected, and not heard: for QR_MEMBER_DEAD_NS nothing has come */
+    bool silent; /* connected, and not heard: for QR_MEMBER_TIMEOUT_NS nothing has come */
     bool gone;   /* said goodbye */
     bool failed; /* gone, with an error that does not go away when it is started again */
     bool server; /* of that incarnation */
@@ -173,7 +173,7 @@ struct qr_member {
     uint64_t in_flight_sequence;   /* of the heartbeat that said so first */
     struct qr_blame blame;         /* why it is over */
     uint64_t turns, micro_batch_ms;
-    struct qr_polled polled; /* by the training thread */
+    struct qr_poll_report polled; /* by the training thread */
     bool ending;
     int64_t end_ns;
     enum qr_code end_code;

@@ -34,7 +34,7 @@ static bool has_micro_batch(const struct qr_death *x, uint64_t micro_batch) {
 
 /* After the first unnamed death that may be its fault a micro-batch is only computed when it has
  * been named: more of those say nothing about it. */
-unsigned qr_deaths_of(const struct qr_deaths *d, uint64_t micro_batch) {
+unsigned qr_death_count(const struct qr_deaths *d, uint64_t micro_batch) {
     unsigned named = 0, owned = 0;
     for (uint32_t i = 0; i < d->n; i++)
         if (has_micro_batch(&d->death[i], micro_batch)) *(d->death[i].named ? &named : &owned) += 1;
@@ -44,7 +44,7 @@ unsigned qr_deaths_of(const struct qr_deaths *d, uint64_t micro_batch) {
 /* Three, and more than twice as many as all others of this reduction: chance spreads over the
  * micro-batches, and kills several at once. */
 static bool is_poison(const struct qr_deaths *d, uint64_t micro_batch) {
-    unsigned n = qr_deaths_of(d, micro_batch);
+    unsigned n = qr_death_count(d, micro_batch);
     return n >= DEADLY && n > 2 * (d->n - n);
 }
 
@@ -195,7 +195,7 @@ static bool blames(const struct qr_member *m, const struct qr_deaths *d, struct 
 
 static void blame(struct qr_member *m, const struct qr_deaths *d, uint64_t micro_batch) {
     char text[QR_MESSAGE_TEXT_BYTES];
-    unsigned n_dead = qr_deaths_of(d, micro_batch), shown = 0;
+    unsigned n_dead = qr_death_count(d, micro_batch), shown = 0;
     bool owner = false;
     int n = snprintf(text, sizeof text, "micro-batch %llu killed %u workers, one after the other:",
                      (unsigned long long)micro_batch, n_dead);
@@ -286,7 +286,7 @@ void qr_member_name_in_flight(struct qr_member *m, int64_t now_ns,
     member_consider(m);
 }
 
-bool qr_member_in_flight_heard(const struct qr_member *m) {
+bool qr_member_in_flight_acknowledged(const struct qr_member *m) {
     for (uint32_t i = 0; m->active && i < QR_MAX_MEMBERS; i++)
         if (member_answers(m, i) && m->peer[i].in_flight_answered < m->in_flight_sequence)
             return false;

@@ -439,7 +439,8 @@ void member_consider_proposing(struct qr_member *m) {
         q->on = false;
         for (uint32_t r = 0; r < q->propose.n_members; r++)
             if (!(q->promised_ranks & bit(r)))
-                m->peer[q->propose.member[r].index].silent_until_ns = m->now_ns + QR_MEMBER_DEAD_NS;
+                m->peer[q->propose.member[r].index].silent_until_ns =
+                    m->now_ns + QR_MEMBER_TIMEOUT_NS;
     }
     bool differs = m->active && somebody_differs(m);
     if (generation_works(m)) m->worked_ns = m->now_ns;

@@ -136,7 +136,7 @@ static void validate_outputs(struct qr_validation *v, const struct qr_log *log) 
     struct qr_outputs outputs;
     struct folders made = {0};
     struct qr_err err;
-    const struct qr_outputs_options where = qr_results_where(&v->settings, log);
+    const struct qr_outputs_options where = qr_results_options(&v->settings, log);
     qr_outputs_init(&outputs, &where, v->job->name);
     if (!strstr(outputs.dir, "://")) note_missing_folders(&made, outputs.dir);
     if (outputs.logdir && !strstr(outputs.logdir, "://"))

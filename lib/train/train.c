@@ -82,7 +82,7 @@ static bool snapshot_finished(void *run, struct qr_group_finished *ret) {
 }
 
 static bool take_micro_batch(void *group, uint64_t *ret_micro_batch) {
-    return qr_group_take(group, ret_micro_batch);
+    return qr_group_take_micro_batch(group, ret_micro_batch);
 }
 
 static void send_pod_time(struct train_run *r) {
@@ -231,7 +231,7 @@ static void update_shares(struct train_run *r, const struct qr_step_work *w) {
     const qr_fixed *took = rank_slots(r, w);
     uint64_t ns[QR_MAX_MEMBERS];
     for (uint32_t k = 0; k < r->view.n_members; k++) ns[k] = qr_fixed_to_count(took[k]);
-    qr_group_weigh(r->opt->group, qr_stepper_micro_batches(r->stepper, w), ns);
+    qr_group_set_speeds(r->opt->group, qr_stepper_micro_batches(r->stepper, w), ns);
 }
 
 /* The reduction has completed: applies the next state if the generation is still current. */
@@ -305,7 +305,7 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
         qr_batch_at(opt->data->n_train, r->job->train.batch_size, 0), r->job->micro_batch_size);
     size_t validation = qr_micro_batch_count(
         (struct qr_range){opt->data->n_train, opt->data->n_samples}, r->job->micro_batch_size);
-    qr_group_tell_finished(opt->group, snapshot_finished, r);
+    qr_group_set_finished(opt->group, snapshot_finished, r);
     return qr_group_ready(opt->group, r->state.reductions, r->digest,
                           batch > validation ? batch : validation, err);
 }
@@ -315,8 +315,8 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
 static struct train_run *volatile kept_for_streams;
 
 static void run_free(struct train_run *r) {
-    qr_group_tell_finished(r->opt->group, NULL, NULL);
-    if (qr_group_is_read(r->opt->group)) {
+    qr_group_set_finished(r->opt->group, NULL, NULL);
+    if (qr_group_buffers_in_use(r->opt->group)) {
         kept_for_streams = r;
         return;
     }
@@ -471,7 +471,7 @@ enum qr_code qr_train_run(const struct qr_train_options *opt, struct qr_train_re
     if (code == QR_OK) code = train_join(r, err);
     while (code == QR_OK && !r->done) code = one_reduction(r, &result, err);
     uint64_t reductions, micro_batch;
-    if (code == QR_DATA_LOSS && qr_group_blames(opt->group, &reductions, &micro_batch))
+    if (code == QR_DATA_LOSS && qr_group_poison_found(opt->group, &reductions, &micro_batch))
         fail_poison(r, reductions, micro_batch, err);
     struct qr_err ignored;
     /* Peers may have published the state that this line belongs to */

@@ -51,7 +51,7 @@ static enum qr_code try_threads(struct qr_err *err) {
                          n, (int)LEAST_THREADS, space ? ", ulimit -v" : "");
 }
 
-enum qr_code qr_limits_take(struct qr_err *err) {
+enum qr_code qr_limits_raise(struct qr_err *err) {
     enum qr_code code = take_descriptors(err);
     return code == QR_OK ? try_threads(err) : code;
 }

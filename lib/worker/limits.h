@@ -14,7 +14,7 @@
 
 /* Raises the limit of descriptors to the hard one. UNAVAILABLE when a worker cannot work with what
  * there is. Before other threads; 1 ms. */
-QR_MUST_CHECK enum qr_code qr_limits_take(struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_limits_raise(struct qr_err *err);
 
 /* Appends "2 threads (cgroup v2, cpu.max), 512.0 MiB of memory (cgroup v2, memory.high)": the
  * threads that compute, and the memory there is, each with what it is from. as_set: the number of

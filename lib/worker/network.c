@@ -51,11 +51,11 @@ enum qr_code worker_await_port(struct worker *w,
 /* gRPC may wait for a thread that it does not get. */
 static enum qr_code open_links(struct worker *w, const struct qr_group_options *opt,
                                unsigned *ret_port, struct qr_err *err) {
-    qr_stop_within(QR_OPEN_BOUND_NS, qr_exit_code(QR_UNAVAILABLE),
-                   "while the ports for peers were opened: are there threads left (ulimit -u, the "
-                   "pod's pids)?");
+    qr_stop_bound(QR_OPEN_BOUND_NS, qr_exit_code(QR_UNAVAILABLE),
+                  "while the ports for peers were opened: are there threads left (ulimit -u, the "
+                  "pod's pids)?");
     enum qr_code code = qr_group_open(opt, &w->group, ret_port, err);
-    qr_stop_within(0, 0, NULL);
+    qr_stop_bound(0, 0, NULL);
     return code;
 }
 
@@ -107,7 +107,7 @@ enum qr_code worker_open_group(struct worker *w, struct qr_err *err) {
                 port, (long long)s->data_port, s->data_port ? "" : ": any");
         qr_outputs_report_listening(&w->outputs, port);
     }
-    qr_stop_watch(w->group);
+    qr_stop_set_group(w->group);
     return QR_OK;
 }
 

@@ -2,7 +2,8 @@
 
 #include "worker/stop.h"
 
-struct qr_outputs_options qr_results_where(const struct qr_settings *s, const struct qr_log *log) {
+struct qr_outputs_options qr_results_options(const struct qr_settings *s,
+                                             const struct qr_log *log) {
     return (struct qr_outputs_options){
         .out = s->out,
         .weights = s->weights,

@@ -6,6 +6,6 @@
 #include "worker/settings.h"
 
 /* Borrows from both. */
-struct qr_outputs_options qr_results_where(const struct qr_settings *s, const struct qr_log *log);
+struct qr_outputs_options qr_results_options(const struct qr_settings *s, const struct qr_log *log);
 
 #endif

@@ -24,7 +24,7 @@
 enum qr_setting_origin { QR_ORIGIN_DEFAULT, QR_ORIGIN_JOB, QR_ORIGIN_ENVIRONMENT, QR_ORIGIN_FLAG };
 /* Whose value counts where the workers of one ring have others. Nothing that a newcomer says ends a
  * ring that works. */
-enum qr_setting_between {
+enum qr_setting_scope {
     QR_SETTING_NONE, /* no such setting */
     QR_SETTING_OWN,  /* each has its own, and it concerns nobody else */
     /* the first leader's counts for all until the ring ends (membership/protocol.md §5) */
@@ -116,9 +116,9 @@ void qr_settings_help(struct qr_buf *ret);     /* the options part of qringd --h
 void qr_settings_markdown(struct qr_buf *ret); /* cmd/README.md's table */
 
 /* *ret_told (may be NULL): what a newcomer with another value reads in its log; NULL: nothing. */
-enum qr_setting_between qr_settings_between(const char *name, const char **ret_told);
+enum qr_setting_scope qr_settings_scope(const char *name, const char **ret_told);
 /* The same for a key of the job file ("train.epochs"). */
-enum qr_setting_between qr_settings_between_key(const char *path, const char **ret_told);
+enum qr_setting_scope qr_settings_scope_key(const char *path, const char **ret_told);
 /* Where the value of a setting came from; name without dashes, of the table. */
 enum qr_setting_origin qr_settings_origin(const struct qr_settings *s, const char *name);
 

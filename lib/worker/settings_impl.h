@@ -24,7 +24,7 @@ struct setting {
     const char *shown;      /* the default as people read it; NULL: standard */
     const char *help;       /* CHOICES: those */
     /* may it differ between the workers of one ring, and whose counts */
-    enum qr_setting_between between;
+    enum qr_setting_scope between;
     /* what a newcomer with another value reads in its log; NULL: nothing, for nothing comes
      * of it */
     const char *told;

@@ -192,7 +192,7 @@ const size_t settings_n = N;
  * in the job hash: the first of that kind, "*". */
 static const struct {
     const char *what;
-    enum qr_setting_between between;
+    enum qr_setting_scope between;
     const char *told;
 } beside[] = {
     {"*", EQUAL, HASH_SAYS},
@@ -217,13 +217,13 @@ const struct setting *settings_find(const char *name) {
     return NULL;
 }
 
-enum qr_setting_between qr_settings_between(const char *name, const char **ret_told) {
+enum qr_setting_scope qr_settings_scope(const char *name, const char **ret_told) {
     const struct setting *t = settings_find(name);
     if (ret_told) *ret_told = t ? t->told : NULL;
     return t ? t->between : QR_SETTING_NONE;
 }
 
-enum qr_setting_between qr_settings_between_key(const char *path, const char **ret_told) {
+enum qr_setting_scope qr_settings_scope_key(const char *path, const char **ret_told) {
     size_t found = 0;
     for (size_t i = 1; i < sizeof beside / sizeof *beside; i++)
         if (strcmp(beside[i].what, path) == 0) found = i;

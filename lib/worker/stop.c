@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "monitor/termination_log.h"
-#include "worker/ending.h"
+#include "worker/watchdog.h"
 
 enum { LOOK_MS = 100, PULSE_MS = 500 };
 
@@ -57,8 +57,8 @@ static bool is_ending(void) {
 static void watch_stopping(int64_t bound_ns) {
     pthread_mutex_lock(&end.lock);
     end.asked = true;
-    if (!end.is) qr_ending_within(bound_ns, atomic_load(&exit_code), while_stopping);
-    else qr_ending_hasten(end.asked_ns);
+    if (!end.is) qr_watchdog_arm(bound_ns, atomic_load(&exit_code), while_stopping);
+    else qr_watchdog_shorten(end.asked_ns);
     pthread_mutex_unlock(&end.lock);
 }
 
@@ -76,7 +76,7 @@ static void ask(void) {
 static bool asked_twice(void) {
     int64_t began_ns = qr_now_ns(&qr_clock_awake);
     while (!is_ending() && qr_now_ns(&qr_clock_awake) - began_ns <
-                               (atomic_load(&hurry) ? QR_STOP_HURRY_NS : QR_STOP_BOUND_NS))
+                               (atomic_load(&hurry) ? QR_STOP_SHORT_NS : QR_STOP_BOUND_NS))
         if (waited(LOOK_MS)) return true;
     return false;
 }
@@ -86,7 +86,7 @@ static void *wait_for_signals(void *unused) {
     sigset_t tick;
     (void)unused;
     sigemptyset(&tick);
-    sigaddset(&tick, qr_ending_signal());
+    sigaddset(&tick, qr_watchdog_signal());
     pthread_sigmask(SIG_UNBLOCK, &tick, NULL);
     while (!waited(PULSE_MS)) continue;
     atomic_store(&requested, true);
@@ -106,7 +106,7 @@ static void *wait_for_signals(void *unused) {
 enum qr_code qr_stop_start(struct qr_err *err) {
     sigset_t set = stop_signals();
     pthread_t thread;
-    sigaddset(&set, qr_ending_signal());
+    sigaddset(&set, qr_watchdog_signal());
     signal(SIGPIPE, SIG_IGN); /* whoever read our progress may be gone */
     signal(SIGXFSZ, SIG_IGN); /* a limit on files is an error of the write, as a full disk is */
     pthread_sigmask(SIG_BLOCK, &set, NULL);
@@ -121,33 +121,33 @@ enum qr_code qr_stop_start(struct qr_err *err) {
     return QR_OK;
 }
 
-void qr_stop_within(int64_t bound_ns, int code, const char *what) {
+void qr_stop_bound(int64_t bound_ns, int code, const char *what) {
     pthread_mutex_lock(&end.lock);
-    if (!end.is && !end.asked) qr_ending_within(bound_ns, code, what);
+    if (!end.is && !end.asked) qr_watchdog_arm(bound_ns, code, what);
     pthread_mutex_unlock(&end.lock);
 }
 
-void qr_stop_end(int code, const struct qr_stop_part *part) {
+void qr_stop_begin_part(int code, const struct qr_stop_part *part) {
     pthread_mutex_lock(&end.lock);
     end.is = true;
     end.code = code;
     end.asked_ns = part->asked_ns;
-    qr_ending_within(end.asked ? part->asked_ns : part->calm_ns, code, part->what);
+    qr_watchdog_arm(end.asked ? part->asked_ns : part->calm_ns, code, part->what);
     pthread_mutex_unlock(&end.lock);
 }
 
 void qr_stop_exit_code(int code) { atomic_store(&exit_code, code); }
-void qr_stop_hurry(bool on) { atomic_store(&hurry, on); }
+void qr_stop_set_short(bool on) { atomic_store(&hurry, on); }
 bool qr_stop_requested(void) { return atomic_load(&requested); }
 
-void qr_stop_publish(struct qr_publisher *p) {
+void qr_stop_set_publisher(struct qr_publisher *p) {
     pthread_mutex_lock(&lock);
     publisher = p;
     if (atomic_load(&requested)) qr_publisher_publish_now(p);
     pthread_mutex_unlock(&lock);
 }
 
-void qr_stop_watch(struct qr_group *group) {
+void qr_stop_set_group(struct qr_group *group) {
     pthread_mutex_lock(&lock);
     watched = group;
     if (group && atomic_load(&requested)) qr_group_interrupt(group);

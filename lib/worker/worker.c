@@ -11,7 +11,7 @@
 #include "monitor/termination_log.h"
 #include "output/run_checkpoints.h"
 #include "store/store.h"
-#include "worker/ending.h"
+#include "worker/watchdog.h"
 #include "worker/limits.h"
 #include "worker/results.h"
 #include "worker/ring.h"
@@ -304,7 +304,7 @@ static enum qr_code open_publisher(struct worker *w, struct qr_err *err) {
     };
     enum qr_code code = qr_publisher_new(&opt, &w->publisher, err);
     w->outputs.publisher = w->publisher;
-    qr_stop_publish(w->publisher);
+    qr_stop_set_publisher(w->publisher);
     return code;
 }
 
@@ -331,7 +331,7 @@ static enum qr_code leave_state(struct worker *w, enum qr_code code, const struc
         qr_publisher_wait(w->publisher, QR_STOP_PUBLISH_NS);
     }
     if ((refused || w->outputs.steps.full) && !w->told_end && w->outputs.leader &&
-        qr_group_leads_for_all(w->group) && qr_group_done(w->group, err, QR_SECOND, &told) != QR_OK)
+        qr_group_shares_outputs(w->group) && qr_group_done(w->group, err, QR_SECOND, &told) != QR_OK)
         qr_debug(&w->log, "worker", "%s", told.msg);
     if (qr_exit_code(code) != 138 || !others_ended(w)) return code;
     qr_info(&w->log, "worker", "%s; but training has ended, and everything is written", err->msg);
@@ -349,7 +349,7 @@ static enum qr_code finish(void *ctx, const struct qr_group_view *view,
     struct worker *w = ctx;
     enum qr_code wrote = QR_OK;
     struct qr_err done_err = {0};
-    qr_stop_hurry(false);
+    qr_stop_set_short(false);
     if (result->over_budget) {
         if (view->rank == 0) wrote = worker_over_budget(w, result, err);
     } else if (view->rank == 0) {
@@ -358,7 +358,7 @@ static enum qr_code finish(void *ctx, const struct qr_group_view *view,
         wrote =
             qr_outputs_write(&w->outputs, &w->load, &w->canonical, result, n_workers, seconds, err);
         /* who leads next has places of its own */
-        if (wrote != QR_OK && !qr_group_leads_for_all(w->group)) return wrote;
+        if (wrote != QR_OK && !qr_group_shares_outputs(w->group)) return wrote;
     }
     enum qr_code done =
         qr_group_done(w->group, wrote == QR_OK ? NULL : err, written_within_ns, &done_err);
@@ -416,7 +416,7 @@ static enum qr_code train(struct worker *w, struct qr_err *err) {
     qr_http_watch(w->http, QR_HTTP_TRAINING, true);
     enum qr_code code = qr_train_run(&opt, &result, err);
     qr_profiler_finish(w->profiler);
-    qr_stop_hurry(false);
+    qr_stop_set_short(false);
     qr_http_watch(w->http, QR_HTTP_TRAINING, false);
     qr_debug(&w->log, "worker", "computed %lld micro-batches",
              (long long)qr_counter_value(QR_MICRO_BATCHES));
@@ -443,7 +443,7 @@ static enum qr_code run(struct worker *w, int argc, char *const *argv, char *con
     if ((code = qr_settings_price(&w->settings, &w->price, &w->max_pod_ms, err)) != QR_OK)
         return code;
     worker_find_told(w, environment);
-    struct qr_outputs_options where = qr_results_where(&w->settings, &w->log);
+    struct qr_outputs_options where = qr_results_options(&w->settings, &w->log);
     where.price = w->price;
     where.evaluator = w->identity.role == QR_ROLE_EVALUATOR;
     qr_outputs_init(&w->outputs, &where, w->job->name);
@@ -487,7 +487,7 @@ static int exit_code_of(const struct worker *w, enum qr_code code, bool *ret_ask
 static int conclude(struct worker *w, enum qr_code code, const struct qr_err *err) {
     bool asked;
     int exit_code = exit_code_of(w, code, &asked);
-    qr_stop_end(exit_code, &parts[LAST_WORDS]);
+    qr_stop_begin_part(exit_code, &parts[LAST_WORDS]);
     if (asked) {
         char words[80];
         qr_termination_log_drained(words, sizeof words);
@@ -504,25 +504,25 @@ static int conclude(struct worker *w, enum qr_code code, const struct qr_err *er
 /* False: a thread that hangs in a request was left behind. */
 static bool cleanup(struct worker *w, int exit_code) {
     bool ended = true;
-    qr_stop_watch(NULL);
+    qr_stop_set_group(NULL);
     qr_http_ready(w->http, false);
     qr_http_watch(w->http, QR_HTTP_CONTROL, false);
-    qr_stop_end(exit_code, &parts[PUBLISHER]);
-    qr_stop_publish(NULL);
+    qr_stop_begin_part(exit_code, &parts[PUBLISHER]);
+    qr_stop_set_publisher(NULL);
     bool gone = qr_publisher_free(w->publisher);
-    qr_stop_end(exit_code, &parts[TELLER]);
+    qr_stop_begin_part(exit_code, &parts[TELLER]);
     gone =
         qr_progress_reporter_close(w->progress_reporter, exit_code == 0,
                                    qr_stop_requested() ? 3 * QR_SECOND / 4 : 3 * QR_SECOND / 2) &&
         gone;
-    qr_stop_end(exit_code, &parts[GROUP]);
+    qr_stop_begin_part(exit_code, &parts[GROUP]);
     qr_profiler_close(w->profiler);
     qr_group_close(w->group);
     qr_link_tls_free(w->tls);
     qr_pool_free(w->pool);
-    qr_stop_end(exit_code, &parts[OUTPUTS]);
+    qr_stop_begin_part(exit_code, &parts[OUTPUTS]);
     if (w->has_outputs) ended = qr_outputs_fini(&w->outputs);
-    qr_stop_end(exit_code, &parts[REST]);
+    qr_stop_begin_part(exit_code, &parts[REST]);
     qr_job_canonical_fini(&w->canonical);
     qr_resume_point_fini(&w->start);
     /* else its thread may look at the model and the job, until the process ends */
@@ -547,10 +547,10 @@ static __attribute__((noinline)) int work(int argc, char *const *argv, char *con
     setenv("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "", 1);
     /* a question of DNS that was lost is asked again after 1 s, not 5: libc, c-ares */
     setenv("RES_OPTIONS", "timeout:1 attempts:4 retrans:1000 retry:4", 0);
-    if (code == QR_OK) code = qr_limits_take(err);
+    if (code == QR_OK) code = qr_limits_raise(err);
     if (code == QR_OK) code = qr_stop_start(err);
     /* until there are weights to write; a bucket may hang before the first step */
-    qr_stop_hurry(true);
+    qr_stop_set_short(true);
     qr_store_configure(environment, qr_stop_requested, &w.log);
     qr_settings_init(&w.settings);
     w.log = make_log(&w.settings);
@@ -563,6 +563,6 @@ static __attribute__((noinline)) int work(int argc, char *const *argv, char *con
 
 int qr_worker_main(int argc, char *const *argv, char *const *environment) {
     struct qr_err err = {0};
-    enum qr_code code = qr_ending_begin(&err); /* before anything that takes stack */
+    enum qr_code code = qr_watchdog_install(&err); /* before anything that takes stack */
     return work(argc, argv, environment, code, &err);
 }

@@ -8,7 +8,7 @@
  *           stderr, the same sentence in the termination log, an exit code that says whether to try
  *           again (base/err.h).
  * Waits     before the first step, each with its bound. SIGTERM ends any of them within
- *           QR_STOP_HURRY_NS (worker/stop.h).
+ *           QR_STOP_SHORT_NS (worker/stop.h).
  *             threads, descriptors, stack         tried, not waited for (limits.h, ending.h)
  *             job, data, weights, checkpoints     a file: its disk; gs://: 10 min without success
  *                                                 (store/gcs.h); a name of a bucket's host: as

@@ -11,7 +11,7 @@
 #include "output/outputs.h"
 #include "output/progress_to.h"
 #include "output/publisher.h"
-#include "worker/ending.h"
+#include "worker/watchdog.h"
 #include "worker/settings.h"
 #include "worker/tls.h"
 #include "worker/worker.h"

@@ -135,7 +135,7 @@ int main(int argc, char **argv) {
     for (; optind < argc && n_sizes < MAX_SIZES; optind++)
         if (qr_parse_u64(argv[optind], &bytes)) sizes[n_sizes++] = bytes;
     setenv("GRPC_POLL_STRATEGY", "poll", 1);
-    const struct qr_certificate_order order = tls_order("bench");
+    const struct qr_certificate_request order = tls_order("bench");
     struct qr_certificate_set set = tls_make(&order);
     struct tls_dir dir = tls_dir_new();
     tls_dir_put(&dir, &set);

@@ -111,7 +111,7 @@ int main(int argc, char **argv) {
     double made_ns[RUNS];
     int64_t one;
     int log;
-    const struct qr_certificate_order order = tls_order("start");
+    const struct qr_certificate_request order = tls_order("start");
     struct tls_dir dir = tls_dir_new();
     for (int i = 0; i < RUNS; i++) {
         one = bench_now_ns();

@@ -133,7 +133,7 @@ static inline void end_process(struct node *x) {
 /* The streams come up where data passes both ways; who sees no beat where nothing passes
  * says so. */
 static void serve_data(struct world *w, struct node *x) {
-    struct qr_polled how = {.turn_ns = now_of(w)};
+    struct qr_poll_report how = {.turn_ns = now_of(w)};
     if (!x->active || !x->polls_ns) x->polls_ns = now_of(w); /* its trainer takes no time */
     how.since_ns = x->polls_ns;
     for (unsigned i = 0; i < w->n; i++) {
@@ -149,7 +149,7 @@ static void serve_data(struct world *w, struct node *x) {
         x->wanted[i] = false;
         qr_member_data_up(x->m, now_of(w), i, x->wanted_inc[i]);
     }
-    qr_member_set_polled(x->m, &how);
+    qr_member_set_poll_report(x->m, &how);
 }
 /* What was sent meanwhile is lost: as when a stream breaks. */
 static inline void hears_again(struct world *w, struct node *a, struct node *b) {
@@ -166,7 +166,7 @@ static void serve(struct world *w, struct node *x) {
     for (int turns = 0; qr_sim_link_ready(x->link) && turns < 200; turns++) {
         x->link->ops->poll(x->link, now_of(w), &ev);
         if (ev.kind == QR_LINK_UP) qr_member_up(x->m, now_of(w), ev.conn, ev.outgoing, ev.tag);
-        if (ev.kind == QR_LINK_UP) qr_member_seen_at(x->m, ev.conn, ev.host);
+        if (ev.kind == QR_LINK_UP) qr_member_set_host(x->m, ev.conn, ev.host);
         if (ev.kind == QR_LINK_DOWN) qr_member_down(x->m, now_of(w), ev.conn, ev.reason);
         use_conns(x);
         if (ev.kind != QR_LINK_MESSAGE) continue;

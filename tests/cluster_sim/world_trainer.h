@@ -142,7 +142,7 @@ static void apply(struct world *w, struct node *x) {
         w->refused++, x->refusals++;
         x->active = false;
         tell_held(w, x);
-        qr_member_refused(x->m, now_of(w));
+        qr_member_coverage_rejected(x->m, now_of(w));
         return;
     }
     RULE(qr_gen_id_compare(&x->promised, &x->gen.begin.id) == 0,

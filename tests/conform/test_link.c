@@ -405,7 +405,7 @@ struct tls_bench {
 };
 static void *tls_start(void) {
     struct tls_bench *b = qr_xcalloc(1, sizeof *b);
-    const struct qr_certificate_order order = tls_order("conform");
+    const struct qr_certificate_request order = tls_order("conform");
     struct qr_certificate_set set = tls_make(&order);
     b->dir = tls_dir_new();
     tls_dir_put(&b->dir, &set);

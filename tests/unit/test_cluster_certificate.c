@@ -223,7 +223,7 @@ static void test_orders(void) {
         {"tests", "", NULL, false},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        struct qr_certificate_order o = tls_order(row[i].job);
+        struct qr_certificate_request o = tls_order(row[i].job);
         struct qr_certificate_set s = {0};
         struct qr_err err = {0};
         o.name_space = row[i].name_space;
@@ -235,7 +235,7 @@ static void test_orders(void) {
 }
 
 int main(void) {
-    struct qr_certificate_order o = tls_order("job");
+    struct qr_certificate_request o = tls_order("job");
     ca = tls_make(&o);
     test_kinds();
     test_texts();

@@ -40,7 +40,7 @@ static char *want_pair, *want_ca;
 
 static unsigned look(void) {
     problem = (struct qr_err){0};
-    return qr_certificate_reload_look(r, now_s, &problem);
+    return qr_certificate_reload_poll(r, now_s, &problem);
 }
 static bool in_use(const char *pair, const char *ca) {
     return strcmp((const char *)qr_certificate_reload_pair(r).p, pair) == 0 &&
@@ -172,10 +172,10 @@ static void put_pair(const struct qr_buf *certificate, const struct qr_buf *key)
 }
 
 static void test_pairs(void) {
-    struct qr_certificate_order o = tls_order("job");
+    struct qr_certificate_request o = tls_order("job");
     o.ca = qr_buf_string(&first.ca);
     o.ca_key = qr_buf_string(&first.ca_key);
-    struct qr_certificate_order past = o, future = o;
+    struct qr_certificate_request past = o, future = o;
     past.not_before_s -= 36000;
     past.not_after_s = now_s - 10;
     future.not_before_s = now_s + 100;
@@ -312,7 +312,7 @@ static void test_failing_calls(void) {
 }
 
 int main(void) {
-    struct qr_certificate_order o = tls_order("job");
+    struct qr_certificate_request o = tls_order("job");
     o.ca_not_after_s = o.not_after_s + 86400;
     first = tls_make(&o);
     other_ca = tls_make(&o);

@@ -72,7 +72,7 @@ static void begin(struct world *w, uint32_t n, enum qr_allreduce wish, size_t le
                                       .n_ranks = n,
                                       .rank = r,
                                       .generation = 77,
-                                      .wish = wish,
+                                      .allreduce = wish,
                                       .contribution = &c,
                                       .sum = w->sum[r]};
         struct qr_err err;
@@ -106,7 +106,8 @@ static struct letter **pick(struct world *w) {
 }
 
 /* Cut at places that nobody would choose; each piece lies at an odd address of its own. */
-static enum qr_taken hand_in(struct world *w, const struct letter *x, struct qr_err *err) {
+static enum qr_reduction_status hand_in(struct world *w, const struct letter *x,
+                                        struct qr_err *err) {
     struct qr_bytes piece[MAX_PIECES];
     uint8_t *room[MAX_PIECES];
     size_t n = 0, at = 0, wish = 1 + any(w, MAX_PIECES - 1);
@@ -122,7 +123,7 @@ static enum qr_taken hand_in(struct world *w, const struct letter *x, struct qr_
         piece[n] = qr_bytes_of(room[n] + odd, k);
         at += k, n++;
     }
-    enum qr_taken taken =
+    enum qr_reduction_status taken =
         qr_reduction_message(w->reduction[x->to], x->from, (struct qr_pieces){piece, n, x->n}, err);
     for (size_t i = 0; i < n; i++) free(room[i]);
     return taken;
@@ -142,11 +143,11 @@ static bool run(struct world *w) {
     struct qr_err err = {0};
     for (unsigned idle = 0; w->n_letters && idle < 1000;) {
         struct letter **at = pick(w), *x = *at;
-        enum qr_taken taken = hand_in(w, x, &err);
-        CHECK(taken == QR_TAKEN || taken == QR_TAKEN_LATER, "%s", err.msg);
-        if (taken == QR_TAKEN_BAD || taken == QR_TAKEN_OTHER) return false;
-        idle = taken == QR_TAKEN ? 0 : idle + 1;
-        if (taken == QR_TAKEN) {
+        enum qr_reduction_status taken = hand_in(w, x, &err);
+        CHECK(taken == QR_REDUCTION_ACCEPTED || taken == QR_REDUCTION_DEFERRED, "%s", err.msg);
+        if (taken == QR_REDUCTION_MALFORMED || taken == QR_REDUCTION_OTHER_GENERATION) return false;
+        idle = taken == QR_REDUCTION_ACCEPTED ? 0 : idle + 1;
+        if (taken == QR_REDUCTION_ACCEPTED) {
             for (at = &w->first; *at != x;) at = &(*at)->next; /* new letters may have come */
             drop(w, at);
         }
@@ -219,7 +220,7 @@ static void test_damage(void) {
             begin(&w, 4, (enum qr_allreduce)wish, 300);
             struct letter *x = w.first;
             x->bytes[at % x->n] ^= 0x10;
-            CHECK(hand_in(&w, x, &err) == QR_TAKEN_BAD && err.code == QR_UNAVAILABLE &&
+            CHECK(hand_in(&w, x, &err) == QR_REDUCTION_MALFORMED && err.code == QR_UNAVAILABLE &&
                       strstr(err.msg, "damaged"),
                   "byte %zu: %s", at, err.msg);
             CHECK(!qr_reduction_done(w.reduction[x->to]));
@@ -236,7 +237,7 @@ static void test_cut(void) {
         begin(&w, 3, QR_ALLREDUCE_RING, 300);
         struct letter short_one = *w.first;
         short_one.n = n;
-        CHECK(hand_in(&w, &short_one, &err) == QR_TAKEN_BAD && strstr(err.msg, "damaged"),
+        CHECK(hand_in(&w, &short_one, &err) == QR_REDUCTION_MALFORMED && strstr(err.msg, "damaged"),
               "%zu bytes: %s", n, err.msg);
         end(&w);
     }
@@ -252,7 +253,8 @@ static void test_halving_rounds(void) {
     for (size_t i = 0; i < 5; i++) { /* those that go to rank 0, but for the last */
         struct letter **at = &w.first;
         while ((*at)->to != 0) at = &(*at)->next;
-        CHECK(hand_in(&w, *at, &err) == QR_TAKEN && w.n_letters == 4 * 6 - i, "%s", err.msg);
+        CHECK(hand_in(&w, *at, &err) == QR_REDUCTION_ACCEPTED && w.n_letters == 4 * 6 - i, "%s",
+              err.msg);
         drop(&w, at);
     }
     CHECK(run(&w) && is_serial_sum(&w, 12 * CHUNK));

@@ -54,7 +54,7 @@ static void down(void *ctx, uint32_t index, const char *reason, bool lost) {
     (void)reason;
     if (lost) ((struct worker *)ctx)->lost = index;
 }
-static void polled(void *ctx, const struct qr_polled *how) { (void)ctx, (void)how; }
+static void polled(void *ctx, const struct qr_poll_report *how) { (void)ctx, (void)how; }
 static const struct qr_gen_id generation = {.number = 0x1234};
 
 static uint64_t mix(uint64_t x) {

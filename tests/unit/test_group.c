@@ -231,7 +231,7 @@ static void *weighed(void *arg) {
         uint64_t micro_batch, ns[3];
         w->code = qr_group_open_reduction(w->g, pace.micro_batches, &left, &w->err);
         w->n_taken = 0;
-        while (w->code == QR_OK && qr_group_take(w->g, &micro_batch)) {
+        while (w->code == QR_OK && qr_group_take_micro_batch(w->g, &micro_batch)) {
             qr_coverage_add_micro_batch(&c.coverage, &c.key, micro_batch);
             w->n_taken++;
         }
@@ -242,7 +242,7 @@ static void *weighed(void *arg) {
         if (w->code == QR_OK) w->code = qr_group_reduce(w->g, &c, sum, &w->err);
         if (w->code == QR_OK) w->code = qr_group_apply(w->g, step + 1, digest, &w->err);
         for (int r = 0; r < 3; r++) ns[r] = qr_fixed_to_count(sum[1 + r]);
-        if (w->code == QR_OK) qr_group_weigh(w->g, pace.micro_batches, ns);
+        if (w->code == QR_OK) qr_group_set_speeds(w->g, pace.micro_batches, ns);
     }
     if (w->code == QR_OK) w->code = one_step(w, pace.steps + 2, QR_REDUCTION_CLOSE, 0);
     if (w->code == QR_OK) w->code = qr_group_done(w->g, NULL, 5 * QR_SECOND, &w->err);

@@ -106,7 +106,7 @@ static void test_renewal(const struct tls_dir *d, const struct qr_certificate_se
 }
 
 int main(void) {
-    struct qr_certificate_order o = tls_order("files");
+    struct qr_certificate_request o = tls_order("files");
     struct qr_certificate_set first = tls_make(&o);
     o.ca = qr_buf_string(&first.ca);
     o.ca_key = qr_buf_string(&first.ca_key);

@@ -336,7 +336,7 @@ int main(void) {
     setenv("GRPC_POLL_STRATEGY", "poll", 1);
     many_descriptors();
     for (int i = 0; i < HARMS; i++) pid[i] = start_harm((enum harm)i, &to[i]);
-    const struct qr_certificate_order o = tls_order("hostile");
+    const struct qr_certificate_request o = tls_order("hostile");
     struct qr_certificate_set set = tls_make(&o);
     struct told tell = {.dir = tls_dir_new()};
     tls_dir_put(&tell.dir, &set);

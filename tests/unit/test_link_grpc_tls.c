@@ -118,11 +118,11 @@ static void refused(const char *what, const struct qr_certificate_set *good,
 }
 
 static void test_refusals(void) {
-    struct qr_certificate_order o = tls_order("job-a");
+    struct qr_certificate_request o = tls_order("job-a");
     struct qr_certificate_set good = tls_make(&o), other_ca = tls_make(&o);
     o.ca = qr_buf_string(&good.ca);
     o.ca_key = qr_buf_string(&good.ca_key);
-    struct qr_certificate_order b = o;
+    struct qr_certificate_request b = o;
     b.job = "job-b";
     struct qr_certificate_set foreign = tls_make(&b);
     refused("another CA calls", &good, &other_ca, false, QR_TLS_REFUSED_WRONG_CA,
@@ -144,7 +144,7 @@ static void test_refusals(void) {
 static int64_t shifted(void *ctx) { return qr_now_ns(&qr_clock_wall) + *(int64_t *)ctx; }
 /* The called one's clock is two hours off, beyond the caller's certificate and within its own. */
 static void refused_by_time(int64_t shift_ns, enum qr_counter reason, const char *words) {
-    struct qr_certificate_order o = tls_order("times");
+    struct qr_certificate_request o = tls_order("times");
     const struct qr_clock wall = {shifted, &shift_ns};
     o.not_before_s -= 36000;
     o.not_after_s += 36000;
@@ -171,7 +171,7 @@ static void refused_by_time(int64_t shift_ns, enum qr_counter reason, const char
 
 /* One line at first, however many come: then ever fewer. */
 static void test_quiet(void) {
-    struct qr_certificate_order o = tls_order("quiet");
+    struct qr_certificate_request o = tls_order("quiet");
     struct qr_certificate_set good = tls_make(&o), bad = tls_make(&o);
     struct end server, client;
     char address[64];
@@ -229,7 +229,7 @@ static void rotate(struct ring *r, const struct qr_certificate_set *set, const c
     CHECK(r->client.downs == 0, "%s: a connection broke", what);
 }
 static void test_rotation(void) {
-    struct qr_certificate_order o = tls_order("rotates");
+    struct qr_certificate_request o = tls_order("rotates");
     struct qr_certificate_set first = tls_make(&o), other = tls_make(&o);
     o.ca = qr_buf_string(&first.ca);
     o.ca_key = qr_buf_string(&first.ca_key);
@@ -287,9 +287,9 @@ static void test_files(void) {
         "-----BEGIN ENCRYPTED PRIVATE "
         "KEY-----\nMIIBvTBXBgkqhkiG9w0BBQ0wSjApBgkqhkiG9w0BBQwwHAQI\n-----END "
         "ENCRYPTED PRIVATE KEY-----\n";
-    struct qr_certificate_order o = tls_order("files");
+    struct qr_certificate_request o = tls_order("files");
     struct qr_certificate_set good = tls_make(&o), other = tls_make(&o);
-    struct qr_certificate_order past = o, future = o;
+    struct qr_certificate_request past = o, future = o;
     past.not_before_s -= 36000;
     past.not_after_s = tls_now_s() - 10;
     future.not_before_s = tls_now_s() + 1000;
@@ -326,7 +326,7 @@ static void test_files(void) {
  * not come together. */
 static void test_hung_up_early(void) {
     enum { TIMES = 300, BYTES = 2 << 20 };
-    struct qr_certificate_order order = tls_order("early");
+    struct qr_certificate_request order = tls_order("early");
     struct qr_certificate_set set = tls_make(&order);
     struct end a, b;
     unsigned never = 0;

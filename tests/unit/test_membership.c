@@ -77,7 +77,7 @@ static void test_strangers(void) {
     qr_member_message(b->m, now_ns, 4, hello);
     CHECK(strstr(b->log, "who answers at a:1 says that it is worker 1, not 0"), "%s", b->log);
     qr_member_up(a->m, now_ns, 7, false, 0);
-    qr_member_garbage(a->m, now_ns, 7, "hello message: index 99");
+    qr_member_malformed(a->m, now_ns, 7, "hello message: index 99");
     CHECK(strstr(a->log, "a connection was closed: hello message: index 99"), "%s", a->log);
     free(hello);
 }
@@ -96,7 +96,7 @@ static void test_nonsense(void) {
     unsigned before = b->dialed[0];
     pass(2 * QR_SECOND);
     CHECK(b->dialed[0] == before, "no second one beside it: %u, then %u", before, b->dialed[0]);
-    qr_member_garbage(b->m, now_ns, 0, "nonsense");
+    qr_member_malformed(b->m, now_ns, 0, "nonsense");
     pass(2 * QR_SECOND);
     CHECK(b->dialed[0] == before + 1, "dialed %u times, then %u", before, b->dialed[0]);
     free(hello);
@@ -143,7 +143,7 @@ static void test_names(void) {
     a = box(0, 0, 2, 1, fields_64), d = box(3, 3, 2, 4, fields_64);
     d->m->opt.control_port = 2222;
     wire_up(d, a);
-    qr_member_seen_at(a->m, 1, "10.0.0.7");
+    qr_member_set_host(a->m, 1, "10.0.0.7");
     deliver();
     CHECK(strstr(a->log, "worker 3 (10.0.0.7:2222) answered"), "%s", a->log);
 }

@@ -13,12 +13,13 @@ static void test_waited_before(void) {
     wire_up(b, a);
     pass(4 * QR_SECOND);
     int64_t t = now_ns;
-    qr_member_set_polled(
-        b->m, &(struct qr_polled){.since_ns = t - 3 * QR_SECOND, .turn_ns = t, .heard_ns = {t}});
-    for (struct qr_polled how = {.since_ns = t, .heard_ns = {[1] = t}}; now_ns < t + 5 * QR_SECOND;
-         pass(250 * MILLI)) {
+    qr_member_set_poll_report(
+        b->m,
+        &(struct qr_poll_report){.since_ns = t - 3 * QR_SECOND, .turn_ns = t, .heard_ns = {t}});
+    for (struct qr_poll_report how = {.since_ns = t, .heard_ns = {[1] = t}};
+         now_ns < t + 5 * QR_SECOND; pass(250 * MILLI)) {
         how.turn_ns = now_ns;
-        qr_member_set_polled(a->m, &how);
+        qr_member_set_poll_report(a->m, &how);
     }
     CHECK(a->begun && b->begun && !a->renewed && !b->renewed, "%s", a->log);
 }
@@ -36,7 +37,7 @@ static void test_beside_a_ring(void) {
     wire_up(c, a), wire_up(c, b);
     pass(61 * QR_SECOND);
     CHECK(!c->begun && !c->stop, "%s", c->text);
-    qr_member_refused(a->m, now_ns); /* the ring changes: for a moment nobody works */
+    qr_member_coverage_rejected(a->m, now_ns); /* the ring changes: for a moment nobody works */
     pass(QR_SECOND);
     CHECK(!c->begun && !c->stop && a->begun && b->begun);
     pass(600 * QR_SECOND);

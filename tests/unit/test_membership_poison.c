@@ -34,12 +34,12 @@ static void cut(uint32_t who, bool dies) { cut_late(who, dies, 0); }
 static void name(uint32_t who, uint64_t micro_batch) {
     qr_member_name_in_flight(boxes[who].m, now_ns,
                              &(struct qr_in_flight){.n = 1, .micro_batch = {micro_batch}});
-    CHECK(!qr_member_in_flight_heard(boxes[who].m), "nobody has answered");
+    CHECK(!qr_member_in_flight_acknowledged(boxes[who].m), "nobody has answered");
     deliver();
-    CHECK(qr_member_in_flight_heard(boxes[who].m), "all have");
+    CHECK(qr_member_in_flight_acknowledged(boxes[who].m), "all have");
 }
 static unsigned deaths(uint32_t who, uint64_t micro_batch) {
-    return qr_deaths_of(&boxes[who].gen.begin.deaths, micro_batch);
+    return qr_death_count(&boxes[who].gen.begin.deaths, micro_batch);
 }
 
 static void test_poison(void) {
@@ -129,7 +129,7 @@ static void test_split(void) {
     CHECK(member_choose_base(h, &no_faults, &b) == BASE_NONE && b.from_checkpoint);
     four(); /* three against one */
     for (uint32_t i = 0; i < 4; i++) tell_state(i, 7, i == 2 ? 9 : 1, false);
-    qr_member_refused(boxes[0].m, now_ns);
+    qr_member_coverage_rejected(boxes[0].m, now_ns);
     deliver();
     CHECK(boxes[0].begun && !boxes[0].gen.begin.from_checkpoint &&
           !boxes[0].gen.begin.member[2].holder && boxes[0].gen.begin.base_digest[0] == 1);
@@ -143,14 +143,14 @@ static void test_split(void) {
     four(); /* two against two; a slow store; the same again */
     for (int round = 0; round < 2; round++) {
         for (uint32_t i = 0; i < 4; i++) tell_state(i, 7, i < 2 ? 1 : 9, false);
-        qr_member_refused(boxes[0].m, now_ns);
+        qr_member_coverage_rejected(boxes[0].m, now_ns);
         deliver();
         if (round == 1) break;
         CHECK(boxes[3].begun && boxes[3].gen.begin.from_checkpoint &&
               boxes[3].gen.begin.base_reductions == 7);
         for (uint32_t i = 0; i < 4; i++) tell_state(i, 0, 0, true);
         tell_state(1, 3, 5, false);
-        qr_member_refused(boxes[0].m, now_ns);
+        qr_member_coverage_rejected(boxes[0].m, now_ns);
         deliver();
         CHECK(boxes[3].begun && !boxes[3].gen.begin.from_checkpoint &&
                   boxes[3].gen.begin.base_reductions == 3 && boxes[3].gen.begin.member[1].holder &&

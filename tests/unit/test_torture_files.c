@@ -208,7 +208,7 @@ static const struct qr_log quiet = {.level = QR_LOG_WARNING, .write = hear};
 static void open_outputs(void) {
     free(settings.out);
     settings.out = at("out");
-    const struct qr_outputs_options where = qr_results_where(&settings, &quiet);
+    const struct qr_outputs_options where = qr_results_options(&settings, &quiet);
     qr_outputs_init(&outputs, &where, "torture");
 }
 static enum qr_code run_outputs(void) {

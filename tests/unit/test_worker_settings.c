@@ -305,7 +305,7 @@ static void test_texts(void) {
 static void test_between(void) {
     static const struct {
         const char *name;
-        enum qr_setting_between between;
+        enum qr_setting_scope between;
     } rows[] = {
         {"epochs", QR_SETTING_RING},
         {"allreduce", QR_SETTING_RING},
@@ -323,7 +323,7 @@ static void test_between(void) {
     const char *told;
     size_t n[QR_SETTING_EQUAL + 1] = {0};
     for (size_t i = 0; qr_settings_name(i); i++) {
-        enum qr_setting_between b = qr_settings_between(qr_settings_name(i), &told);
+        enum qr_setting_scope b = qr_settings_scope(qr_settings_name(i), &told);
         CHECK(b > QR_SETTING_NONE && b <= QR_SETTING_EQUAL, "--%s does not say whose value counts",
               qr_settings_name(i));
         CHECK(told || (b != QR_SETTING_RING && b != QR_SETTING_EQUAL),
@@ -332,10 +332,10 @@ static void test_between(void) {
         n[b]++;
     }
     for (size_t i = 0; i < COUNT(rows); i++)
-        CHECK(qr_settings_between(rows[i].name, NULL) == rows[i].between, "--%s", rows[i].name);
+        CHECK(qr_settings_scope(rows[i].name, NULL) == rows[i].between, "--%s", rows[i].name);
     CHECK(n[QR_SETTING_RING] == 3, "a fourth wants a place in struct qr_common");
-    CHECK(qr_settings_between("nothing", &told) == QR_SETTING_NONE && !told &&
-          qr_settings_between("progress-fd", NULL) == QR_SETTING_OWN);
+    CHECK(qr_settings_scope("nothing", &told) == QR_SETTING_NONE && !told &&
+          qr_settings_scope("progress-fd", NULL) == QR_SETTING_OWN);
 }
 
 /* Keys of the job: those that differ without a word are those that the hash leaves out. */
@@ -395,7 +395,7 @@ static void test_keys(void) {
     hash_of("{" MODEL "," NPZ("a", "") "}", hash);
     for (size_t i = 0; i < COUNT(rows); i++) {
         hash_of(rows[i].text, other);
-        enum qr_setting_between b = qr_settings_between_key(rows[i].key, &told);
+        enum qr_setting_scope b = qr_settings_scope_key(rows[i].key, &told);
         bool hashed = strcmp(hash, other) != 0,
              says = b == QR_SETTING_EQUAL && told && strstr(told, "KEY is");
         CHECK(hashed == says, "%s: %s the job hash", rows[i].key, hashed ? "in" : "not in");

@@ -16,7 +16,7 @@ static void starts_in(struct qr_settings *s, int64_t seconds, enum qr_code expec
                       int64_t least_s, int64_t most_s) {
     int64_t none = 0;
     const struct qr_clock wall = {virtual_now, &none};
-    struct qr_certificate_order o = tls_order("begins");
+    struct qr_certificate_request o = tls_order("begins");
     struct tls_dir d = tls_dir_new();
     struct qr_certificate_own own;
     struct qr_err err = {0};
@@ -39,7 +39,7 @@ static void starts_in(struct qr_settings *s, int64_t seconds, enum qr_code expec
 
 /* As a worker does it, on the true clock. */
 static void waits_for_real(struct qr_settings *s) {
-    struct qr_certificate_order o = tls_order("real");
+    struct qr_certificate_request o = tls_order("real");
     struct tls_dir d = tls_dir_new();
     struct qr_link_tls *tls = NULL;
     struct qr_err err = {0};

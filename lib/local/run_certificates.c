@@ -1,4 +1,4 @@
-#include "local/throwaway.h"
+#include "local/run_certificates.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,38 +26,38 @@ static enum qr_code keep(const char *name, const struct qr_buf *content, int *re
                                "keep %s in memory (--plaintext runs without certificates)", name);
 }
 
-enum qr_code qr_throwaway_make(struct qr_throwaway *ret, struct qr_err *err) {
-    static const char *const flags[QR_THROWAWAY_FILES] = {"cert", "key", "ca"};
-    static const char *const names[QR_THROWAWAY_FILES] = {"tls.crt", "tls.key", "ca.crt"};
+enum qr_code qr_run_certificates_make(struct qr_run_certificates *ret, struct qr_err *err) {
+    static const char *const flags[QR_RUN_CERTIFICATE_FILES] = {"cert", "key", "ca"};
+    static const char *const names[QR_RUN_CERTIFICATE_FILES] = {"tls.crt", "tls.key", "ca.crt"};
     int64_t now_s = qr_now_ns(&qr_clock_wall) / QR_SECOND;
-    const struct qr_certificate_order order = {.name_space = "local",
-                                               .job = "run",
-                                               .not_before_s = now_s - 3600,
-                                               .not_after_s = now_s + DAYS * 86400};
+    const struct qr_certificate_request order = {.name_space = "local",
+                                                 .job = "run",
+                                                 .not_before_s = now_s - 3600,
+                                                 .not_after_s = now_s + DAYS * 86400};
     struct qr_certificate_set set;
-    struct qr_throwaway t = {.fd = {-1, -1, -1}};
+    struct qr_run_certificates t = {.fd = {-1, -1, -1}};
     enum qr_code code = qr_certificate_make(&order, &set, err);
     if (code != QR_OK) return code;
-    const struct qr_buf *content[QR_THROWAWAY_FILES] = {&set.certificate, &set.key, &set.ca};
-    for (int i = 0; i < QR_THROWAWAY_FILES && code == QR_OK; i++) {
+    const struct qr_buf *content[QR_RUN_CERTIFICATE_FILES] = {&set.certificate, &set.key, &set.ca};
+    for (int i = 0; i < QR_RUN_CERTIFICATE_FILES && code == QR_OK; i++) {
         code = keep(names[i], content[i], &t.fd[i], err);
         t.argument[i] = qr_xasprintf("--tls-%s=/proc/self/fd/%d", flags[i], t.fd[i]);
     }
     qr_certificate_wipe(&set);
     if (code == QR_OK) *ret = t;
-    else qr_throwaway_fini(&t);
+    else qr_run_certificates_fini(&t);
     return code;
 }
 
-void qr_throwaway_inherit(const struct qr_throwaway *t) {
-    for (int i = 0; i < QR_THROWAWAY_FILES; i++)
+void qr_run_certificates_inherit(const struct qr_run_certificates *t) {
+    for (int i = 0; i < QR_RUN_CERTIFICATE_FILES; i++)
         if (t->argument[i]) fcntl(t->fd[i], F_SETFD, 0);
 }
 
-void qr_throwaway_fini(struct qr_throwaway *t) {
-    for (int i = 0; i < QR_THROWAWAY_FILES; i++) {
+void qr_run_certificates_fini(struct qr_run_certificates *t) {
+    for (int i = 0; i < QR_RUN_CERTIFICATE_FILES; i++) {
         if (t->argument[i] && t->fd[i] >= 0) close(t->fd[i]);
         free(t->argument[i]);
     }
-    *t = (struct qr_throwaway){0};
+    *t = (struct qr_run_certificates){0};
 }

@@ -1,4 +1,4 @@
-/* worker/ending.h — that a process ends, in time and with a sentence, whatever its libraries do.
+/* worker/watchdog.h — that a process ends, in time and with a sentence, whatever its libraries do.
  *
  * What      gRPC waits for ever for a thread that it never got, a C++ library throws std::bad_alloc
  *           through C, another writes to what malloc refused. So there is a watchdog that needs no
@@ -9,8 +9,8 @@
  * Time      counted in ticks: that in which this process was stopped does not count.
  * Threads   any, but the beginnings: the first thing in main.
  */
-#ifndef QR_WORKER_ENDING_H
-#define QR_WORKER_ENDING_H
+#ifndef QR_WORKER_WATCHDOG_H
+#define QR_WORKER_WATCHDOG_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,19 +18,19 @@
 #include "base/err.h"
 
 /* The least stack of a thread of ours or of a library. */
-#define QR_ENDING_STACK_BYTES (INT64_C(1) << 20)
+#define QR_WATCHDOG_STACK_BYTES (INT64_C(1) << 20)
 
 /* Signals, and stacks that are large enough: a soft limit (ulimit -s) below that is raised.
  * UNAVAILABLE with both numbers when the hard one is. */
-QR_MUST_CHECK enum qr_code qr_ending_begin(struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_watchdog_install(struct qr_err *err);
 /* The watchdog's signal. Blocked in every thread but one that is always there, or in none. */
-int qr_ending_signal(void);
+int qr_watchdog_signal(void);
 
 /* From now on this process ends by itself within bound_ns, with this exit code. Anew at each call:
  * the last one counts. what: what is being done, a literal, for the line that says so ("while the
  * group was closed"). 0 ns: not any more. */
-void qr_ending_within(int64_t bound_ns, int exit_code, const char *what);
+void qr_watchdog_arm(int64_t bound_ns, int exit_code, const char *what);
 /* That time is this at most now. Nothing where no watchdog is set. */
-void qr_ending_hasten(int64_t bound_ns);
+void qr_watchdog_shorten(int64_t bound_ns);
 
 #endif

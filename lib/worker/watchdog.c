@@ -1,4 +1,4 @@
-#include "worker/ending.h"
+#include "worker/watchdog.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -68,7 +68,7 @@ static void on_tick(int number) {
 
 static int ticks_of(int64_t ns) { return (int)((ns + TICK_MS * QR_MS - 1) / (TICK_MS * QR_MS)); }
 
-void qr_ending_within(int64_t bound_ns, int code, const char *what) {
+void qr_watchdog_arm(int64_t bound_ns, int code, const char *what) {
     const struct timeval tick = {.tv_usec = TICK_MS * 1000};
     const struct itimerval on = {tick, tick}, off = {{0, 0}, {0, 0}};
     if (SLOW) bound_ns *= 10;
@@ -79,13 +79,13 @@ void qr_ending_within(int64_t bound_ns, int code, const char *what) {
     setitimer(ITIMER_REAL, bound_ns ? &on : &off, NULL);
 }
 
-void qr_ending_hasten(int64_t bound_ns) {
+void qr_watchdog_shorten(int64_t bound_ns) {
     if (SLOW) bound_ns *= 10;
     int most = ticks_of(bound_ns), left = atomic_load(&ticks_left);
     while (left > most && !atomic_compare_exchange_weak(&ticks_left, &left, most)) continue;
 }
 
-int qr_ending_signal(void) { return SIGALRM; }
+int qr_watchdog_signal(void) { return SIGALRM; }
 
 /* ---- sudden ends ---- */
 
@@ -150,8 +150,8 @@ static void widen_threads(void) {
     pthread_attr_t a;
     size_t bytes;
     if (pthread_getattr_default_np(&a) != 0) return;
-    if (pthread_attr_getstacksize(&a, &bytes) == 0 && bytes < (size_t)QR_ENDING_STACK_BYTES &&
-        pthread_attr_setstacksize(&a, (size_t)QR_ENDING_STACK_BYTES) == 0)
+    if (pthread_attr_getstacksize(&a, &bytes) == 0 && bytes < (size_t)QR_WATCHDOG_STACK_BYTES &&
+        pthread_attr_setstacksize(&a, (size_t)QR_WATCHDOG_STACK_BYTES) == 0)
         pthread_setattr_default_np(&a);
     pthread_attr_destroy(&a);
 }
@@ -159,18 +159,18 @@ static void widen_threads(void) {
 static enum qr_code take_stack(struct qr_err *err) {
     struct rlimit r;
     if (getrlimit(RLIMIT_STACK, &r) != 0) return QR_OK;
-    if (r.rlim_max < (rlim_t)QR_ENDING_STACK_BYTES)
+    if (r.rlim_max < (rlim_t)QR_WATCHDOG_STACK_BYTES)
         return qr_fail(err, QR_UNAVAILABLE,
                        "this process may have %llu bytes of stack, and wants %lld: raise the limit "
                        "(ulimit -s)",
-                       (unsigned long long)r.rlim_max, (long long)QR_ENDING_STACK_BYTES);
-    if (r.rlim_cur >= (rlim_t)QR_ENDING_STACK_BYTES) return QR_OK;
+                       (unsigned long long)r.rlim_max, (long long)QR_WATCHDOG_STACK_BYTES);
+    if (r.rlim_cur >= (rlim_t)QR_WATCHDOG_STACK_BYTES) return QR_OK;
     r.rlim_cur = r.rlim_max < MAIN_STACK_BYTES ? r.rlim_max : MAIN_STACK_BYTES;
     setrlimit(RLIMIT_STACK, &r);
     return QR_OK;
 }
 
-enum qr_code qr_ending_begin(struct qr_err *err) {
+enum qr_code qr_watchdog_install(struct qr_err *err) {
     take_signals();
     widen_threads();
     return take_stack(err);
