@@ -335,7 +335,7 @@ static void ring_noise(void *ctx, enum qr_log_level level, const char *module,
  * these rings do not have. */
 static inline bool ring_came_too_late(const struct ring_worker *w) {
     return w->code == QR_DEADLINE_EXCEEDED &&
-           strstr(w->err.msg, "the others have ended the run before this worker was taken in");
+           strstr(w->err.msg, "the run ended before this worker joined");
 }
 
 static void ring_init(struct ring *r, const char *job, uint32_t n) {

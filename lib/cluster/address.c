@@ -1,3 +1,5 @@
+/* cluster/address.c — parsing and formatting of host:port addresses. Start reading at
+ * address_parse(). */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <string.h>
@@ -8,7 +10,7 @@
 
 enum { MAX_HOST = 253, MAX_LABEL = 63 };
 
-/* [begin, begin + n) of the host and the text behind its colon (NULL without a port). */
+/* [host, host + n) in the address, and the text after the colon (NULL without a port). */
 struct parts {
     const char *host;
     size_t n;
@@ -21,10 +23,11 @@ static const char *v6_fault(const char *s, size_t n) {
     struct in6_addr a;
     const char *zone = memchr(s, '%', n); /* fe80::1%eth0 */
     if (zone) n = (size_t)(zone - s);
-    if (n >= sizeof text) return "the text in brackets is no IPv6 address";
+    if (n >= sizeof text) return "the text in brackets is not an IPv6 address";
     memcpy(text, s, n);
     text[n] = 0;
-    return inet_pton(AF_INET6, text, &a) == 1 ? NULL : "the text in brackets is no IPv6 address";
+    return inet_pton(AF_INET6, text, &a) == 1 ? NULL
+                                              : "the text in brackets is not an IPv6 address";
 }
 
 static const char *name_fault(const char *s, size_t n) {
@@ -39,13 +42,13 @@ static const char *name_fault(const char *s, size_t n) {
         } else if (isalnum(c) || c == '-' || c == '_') {
             if (++label > MAX_LABEL) return "a part of the host is longer than 63 characters";
         } else {
-            return "the host has a character that no name has (letters, digits, '-', '_' and '.')";
+            return "the host has a character other than letters, digits, '-', '_' and '.'";
         }
     }
     return NULL;
 }
 
-static const char *split(const char *a, struct parts *ret) {
+static const char *address_parse(const char *a, struct parts *ret) {
     const char *fault, *end;
     if (!*a) return "it is empty";
     if (strstr(a, "://")) return "write host:port without a scheme";
@@ -54,13 +57,12 @@ static const char *split(const char *a, struct parts *ret) {
         if (!end) return "the bracket of its IPv6 address is not closed";
         *ret = (struct parts){.host = a + 1, .n = (size_t)(end - a - 1), .v6 = true};
         if ((fault = v6_fault(ret->host, ret->n))) return fault;
-        if (end[1] && end[1] != ':')
-            return "there is text behind the IPv6 address that is no :port";
+        if (end[1] && end[1] != ':') return "the text after the IPv6 address is not :port";
         if (end[1]) ret->port = end + 2;
     } else {
         end = strchr(a, ':');
         if (end && strchr(end + 1, ':'))
-            return "an IPv6 address stands in brackets, as in [fd00::1]:2222";
+            return "an IPv6 address needs brackets, as in [fd00::1]:2222";
         *ret = (struct parts){
             .host = a, .n = end ? (size_t)(end - a) : strlen(a), .port = end ? end + 1 : NULL};
         if ((fault = name_fault(ret->host, ret->n))) return fault;
@@ -68,20 +70,20 @@ static const char *split(const char *a, struct parts *ret) {
     uint64_t port;
     if (!ret->port) return NULL;
     if (!*ret->port) return "it ends with ':' and has no port";
-    if (!qr_parse_u64(ret->port, &port)) return "the port is no number";
+    if (!qr_parse_u64(ret->port, &port)) return "the port is not a number";
     return port >= 1 && port <= 65535 ? NULL : "the port is not in 1 ... 65535";
 }
 
 const char *qr_address_fault(const char *address) {
     struct parts p;
-    return split(address, &p);
+    return address_parse(address, &p);
 }
 
 bool qr_address_split(const char *address, unsigned default_port, char **ret_host,
                       unsigned *ret_port) {
     struct parts p;
     uint64_t port = default_port;
-    if (split(address, &p)) return false;
+    if (address_parse(address, &p)) return false;
     if (p.port && !qr_parse_u64(p.port, &port)) return false;
     *ret_host = qr_xstrndup(p.host, p.n);
     *ret_port = (unsigned)port;

@@ -1,3 +1,5 @@
+/* cluster/certificate.c — identities of certificates, checking a peer's, and making new ones. Start
+ * reading at qr_certificate_peer() and qr_certificate_make(). */
 #include "cluster/certificate.h"
 
 #include <stdio.h>
@@ -11,26 +13,26 @@
 enum { MAX_NAMES = 64 };
 _Static_assert((int)QR_CERTIFICATE_TEXT == (int)QR_X509_TEXT, "one name is an identity");
 
-/* ---- whose it is ---- */
+/* ---- identity ---- */
 
-static int by_text(const void *a, const void *b) {
+static int compare_text(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The names that count: heap. */
+/* Names that form the identity; heap. */
 struct identity_names {
     char *uri, *dns[MAX_NAMES];
     size_t n_dns;
 };
 
-static bool is_ours(const char *uri) {
+static bool is_qring_uri(const char *uri) {
     return strncmp(uri, CERTIFICATE_SCHEME, strlen(CERTIFICATE_SCHEME)) == 0;
 }
 
-static const char *take_name(void *ctx, bool uri, const char *text) {
+static const char *collect_name(void *ctx, bool uri, const char *text) {
     struct identity_names *s = ctx;
     if (uri) {
-        if (s->uri && (is_ours(s->uri) || !is_ours(text))) return NULL;
+        if (s->uri && (is_qring_uri(s->uri) || !is_qring_uri(text))) return NULL;
         free(s->uri);
         s->uri = qr_xstrdup(text);
         return NULL;
@@ -47,11 +49,11 @@ static const char *identity_from(struct identity_names *s, struct qr_certificate
         return NULL;
     }
     size_t used = 0;
-    qsort(s->dns, s->n_dns, sizeof *s->dns, by_text);
+    qsort(s->dns, s->n_dns, sizeof *s->dns, compare_text);
     for (size_t i = 0; i < s->n_dns && used < sizeof ret->text; i++)
         used += (size_t)snprintf(ret->text + used, sizeof ret->text - used, "%s%s", i ? "," : "",
                                  s->dns[i]);
-    /* a cut list could be equal to another */
+    /* A truncated list could equal another one. */
     if (used >= sizeof ret->text) return "it has too many names";
     if (s->n_dns) ret->kind = QR_IDENTITY_DNS;
     return NULL;
@@ -60,7 +62,7 @@ static const char *identity_from(struct identity_names *s, struct qr_certificate
 bool certificate_identity(const char *pem, struct qr_certificate_identity *ret,
                           const char **ret_wrong) {
     struct identity_names s = {0};
-    const struct qr_x509_name_visitor taker = {take_name, &s};
+    const struct qr_x509_name_visitor taker = {collect_name, &s};
     *ret = (struct qr_certificate_identity){0};
     bool is = qr_x509_names(pem, &taker, ret_wrong);
     if (is && !*ret_wrong) *ret_wrong = identity_from(&s, ret);
@@ -70,9 +72,9 @@ bool certificate_identity(const char *pem, struct qr_certificate_identity *ret,
     return is;
 }
 
-/* ---- a peer's ---- */
+/* ---- a peer's certificate ---- */
 
-static enum qr_peer_fault fault_of(enum qr_x509_trust t) {
+static enum qr_peer_fault peer_fault_of(enum qr_x509_trust t) {
     switch (t) {
     case QR_X509_GOOD: return QR_PEER_FINE;
     case QR_X509_WRONG_CA: return QR_PEER_WRONG_CA;
@@ -84,55 +86,54 @@ static enum qr_peer_fault fault_of(enum qr_x509_trust t) {
 
 enum qr_peer_fault qr_certificate_peer(const char *ca, const char *leaf, const char *chain,
                                        const struct qr_certificate_identity *identity, bool server,
-                                       int64_t unix_s, char ret_who[QR_CERTIFICATE_TEXT],
-                                       const char **ret_why) {
-    struct qr_certificate_identity theirs;
+                                       int64_t unix_s, char ret_subject[QR_CERTIFICATE_TEXT],
+                                       const char **ret_reason) {
+    struct qr_certificate_identity peer_identity;
     const char *wrong;
-    ret_who[0] = 0;
-    *ret_why = "it is no certificate";
-    if (!certificate_identity(leaf, &theirs, &wrong)) return QR_PEER_UNFIT;
-    if (theirs.kind) snprintf(ret_who, QR_CERTIFICATE_TEXT, "%s", theirs.text);
-    else qr_x509_common_name(leaf, ret_who);
-    enum qr_peer_fault fault = fault_of(qr_x509_verify(ca, leaf, chain, server, unix_s, ret_why));
+    ret_subject[0] = 0;
+    *ret_reason = "it is not a certificate";
+    if (!certificate_identity(leaf, &peer_identity, &wrong)) return QR_PEER_UNFIT;
+    if (peer_identity.kind) snprintf(ret_subject, QR_CERTIFICATE_TEXT, "%s", peer_identity.text);
+    else qr_x509_common_name(leaf, ret_subject);
+    enum qr_peer_fault fault =
+        peer_fault_of(qr_x509_verify(ca, leaf, chain, server, unix_s, ret_reason));
     if (fault != QR_PEER_FINE) return fault;
     if (wrong) {
-        *ret_why = wrong;
+        *ret_reason = wrong;
         return QR_PEER_UNFIT;
     }
-    bool same =
-        theirs.kind && theirs.kind == identity->kind && strcmp(theirs.text, identity->text) == 0;
+    bool same = peer_identity.kind && peer_identity.kind == identity->kind &&
+                strcmp(peer_identity.text, identity->text) == 0;
     return same ? QR_PEER_FINE : QR_PEER_FOREIGN_JOB;
 }
 
-/* ---- new ones ---- */
+/* ---- new certificates ---- */
 
-static bool is_name(const char *s) {
+static bool certificate_is_name(const char *s) {
     size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.");
     return n > 0 && n < 100 && !s[n];
 }
 
-static enum qr_code check_order(const struct qr_certificate_request *o, struct qr_err *err) {
+static enum qr_code check_request(const struct qr_certificate_request *o, struct qr_err *err) {
     const char *const names[] = {o->name_space, o->job, o->service ? o->service : "none"};
     static const char *const what[] = {"namespace", "job", "service"};
     for (int i = 0; i < 3; i++)
-        if (!is_name(names[i]))
+        if (!certificate_is_name(names[i]))
             return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "the %s '%.100s' cannot stand in a certificate: use at most 99 letters, "
-                           "digits, '-', "
-                           "'_', '.'",
+                           "the %s '%.100s' cannot be used in a certificate: use at most 99 "
+                           "letters, digits, '-', '_', '.'",
                            what[i], names[i]);
     if (o->service && (!qr_x509_is_dns_name(o->service) || !qr_x509_is_dns_name(o->name_space)))
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "no DNS name can be made of the service '%.100s' in the namespace '%.100s': "
-                       "between two dots there "
-                       "must be something",
+                       "cannot make a DNS name of the service '%.100s' in the namespace '%.100s': "
+                       "a part between dots is empty",
                        o->service, o->name_space);
     return QR_OK;
 }
 
-/* Names for other programs (openssl, grpcurl) that go by the name they dialled; workers go by
- * the URI. */
-static char *names_of(const struct qr_certificate_request *o) {
+/* The DNS names are for other programs (openssl, grpcurl), which check the dialed name. Workers
+ * check the URI. */
+static char *format_names(const struct qr_certificate_request *o) {
     struct qr_buf b = {0};
     qr_buf_printf(&b, "URI:" CERTIFICATE_SCHEME "%s/%s,DNS:localhost,IP:127.0.0.1,IP:::1",
                   o->name_space, o->job);
@@ -148,11 +149,11 @@ static char *names_of(const struct qr_certificate_request *o) {
 enum qr_code qr_certificate_make(const struct qr_certificate_request *o,
                                  struct qr_certificate_set *ret, struct qr_err *err) {
     struct qr_certificate_set set = {0};
-    enum qr_code code = check_order(o, err);
+    enum qr_code code = check_request(o, err);
     if (code != QR_OK) return code;
     qr_auto(qr_free_p) char *name = qr_xasprintf("qring worker of %s/%s", o->name_space, o->job),
                             *ca_name = qr_xasprintf("qring CA of %s/%s", o->name_space, o->job),
-                            *names = names_of(o);
+                            *names = format_names(o);
     const struct qr_x509_order order = {
         .common_name = name,
         .ca_common_name = ca_name,

@@ -1,14 +1,13 @@
-/* cluster/certificate.h — whose a certificate is: what we show, what a peer shows, and both made
- * new. The X.509 is certificate/x509.h's.
+/* cluster/certificate.h — certificates of a job's workers: checks of the own certificate and of a
+ * peer's, and new ones. certificate/x509.h handles the X.509 format.
  *
- * Identity  what of a certificate says whose it is: its URI "qring://NAMESPACE/JOB"; else its first
- *           URI; else its DNS names, sorted. Nothing else does, the common name neither. All
- *           workers of a job show certificates of one identity, whatever names and addresses they
- *           are dialled by; a URI is never equal to DNS names. A certificate with a URI or DNS name
- *           that is none is not taken, whatever else it holds.
- * Time      seconds since 1970, given by the caller.
- * Secrets   keys are never part of an error; buffers that held one are wiped
- *           by qr_certificate_wipe.
+ * Identity  of a certificate: its URI "qring://NAMESPACE/JOB"; else its first URI; else its DNS
+ *           names, sorted. Nothing else counts, nor does the common name. All workers of a job show
+ *           certificates of one identity, whatever names and addresses are dialed; a URI is never
+ *           equal to DNS names. A certificate with a malformed URI or DNS name is rejected,
+ *           whatever else it contains.
+ * Time      seconds since 1970, passed by the caller.
+ * Secrets   Keys are never part of an error; buffers with a key are wiped by qr_certificate_wipe.
  * Threads   any.
  */
 #ifndef QR_CLUSTER_CERTIFICATE_H
@@ -21,14 +20,14 @@
 enum { QR_CERTIFICATE_SOON_S = 600 };
 enum { QR_CERTIFICATE_TEXT = 1024, QR_CERTIFICATE_DATE = 32, QR_CERTIFICATE_FILE_MAX = 1 << 20 };
 
-/* ---- ours ---- */
+/* ---- the own certificate ---- */
 
-/* paths of PEM files; certificate: the leaf, then intermediates */
+/* Paths of PEM files; certificate: the leaf, then intermediates. */
 struct qr_certificate_files {
     const char *certificate, *key, *ca;
 };
 enum qr_identity_kind { QR_IDENTITY_NONE, QR_IDENTITY_URI, QR_IDENTITY_DNS };
-/* DNS: names with ',' between them */
+/* text: the URI, or DNS names separated by ','. */
 struct qr_certificate_identity {
     enum qr_identity_kind kind;
     char text[QR_CERTIFICATE_TEXT];
@@ -37,25 +36,27 @@ struct qr_certificate_own {
     struct qr_certificate_identity identity;
     int64_t not_after_s;
 };
-/* Reads all three and proves that they can serve: readable, the key not encrypted and the
+/* Reads all three files and checks that they are usable: readable, the key unencrypted and the
  * certificate's own, the certificate valid at unix_s, issued by the CA, for servers and clients.
- * The code is qr_exit_code 2's, the sentence names the file; but UNAVAILABLE where all that is
- * wrong is that it begins within the next QR_CERTIFICATE_SOON_S: the clocks of who made it and of
- * this machine differ a little. */
+ *
+ * Errors:   codes with exit code 2, the message names the file; but UNAVAILABLE when the only
+ *           problem is that the certificate begins within the next QR_CERTIFICATE_SOON_S: the
+ *           clocks of its issuer and this machine differ a little
+ */
 QR_MUST_CHECK enum qr_code qr_certificate_check(const struct qr_certificate_files *files,
                                                 int64_t unix_s, struct qr_certificate_own *ret,
                                                 struct qr_err *err);
-/* "2026-11-24 18:00 UTC" */
+/* Formats "2026-11-24 18:00 UTC". */
 void qr_certificate_date(int64_t unix_s, char ret[QR_CERTIFICATE_DATE]);
 
-/* ---- ours, while the files change ---- */
+/* ---- the own certificate, while the files change ---- */
 
-/* The last good content of the three files. The certificate and its key are replaced as a pair: by
- * a pair that passes qr_certificate_check and has the identity of the first. The CA is replaced by
- * any readable one. What cannot serve (empty, cut, of another key, expired, missing) changes
- * nothing. One thread at a time. */
+/* The last good content of the three files. Certificate and key are replaced as a pair, by a pair
+ * that passes qr_certificate_check and has the identity of the first. The CA is replaced by any
+ * readable one. Unusable files (empty, truncated, of another key, expired, missing) change nothing.
+ * One thread at a time. */
 struct qr_certificate_reload;
-/* As qr_certificate_check. */
+/* Reads the files. Free with qr_certificate_reload_free. Errors as qr_certificate_check. */
 QR_MUST_CHECK enum qr_code qr_certificate_reload_new(const struct qr_certificate_files *files,
                                                      int64_t unix_s,
                                                      struct qr_certificate_reload **ret,
@@ -64,19 +65,20 @@ void qr_certificate_reload_free(struct qr_certificate_reload *r); /* NULL is fin
 enum {
     QR_CERTIFICATE_NEW_PAIR = 1,
     QR_CERTIFICATE_NEW_CA = 2,
-    QR_CERTIFICATE_PROBLEM = 4,  /* err says which: once, at its second look in a row */
-    QR_CERTIFICATE_RECOVERED = 8 /* the problem that was told is over */
+    /* Described by err; reported once, when two polls in a row find it. */
+    QR_CERTIFICATE_PROBLEM = 4,
+    QR_CERTIFICATE_RECOVERED = 8 /* the reported problem is over */
 };
-/* Reads the files again; waits for nothing. A set of the above. */
+/* Reads the files again; never waits. Returns a set of the flags above. */
 unsigned qr_certificate_reload_poll(struct qr_certificate_reload *r, int64_t unix_s,
                                     struct qr_err *err);
-/* What is in use; borrowed until the next look. pair: PEM, the key, then the certificate and its
- * intermediates, and nothing else. */
+/* Returns what is in use; borrowed until the next poll. pair: PEM, the key, then the certificate
+ * and its intermediates, nothing else. */
 const struct qr_certificate_own *qr_certificate_reload_own(const struct qr_certificate_reload *r);
 const char *qr_certificate_reload_ca(const struct qr_certificate_reload *r);
 struct qr_bytes qr_certificate_reload_pair(const struct qr_certificate_reload *r);
 
-/* ---- a peer's ---- */
+/* ---- a peer's certificate ---- */
 
 enum qr_peer_fault {
     QR_PEER_FINE,
@@ -86,33 +88,43 @@ enum qr_peer_fault {
     QR_PEER_FOREIGN_JOB,
     QR_PEER_UNFIT
 };
-/* Is this the certificate of a worker of the job `identity`? ca: one or more PEM certificates, each
- * trusted for itself. leaf and chain (may be NULL): as the peer sent them, PEM. server: the peer
- * answers (else it called). ret_who: whose it is, for a log line: printable, "" when it cannot be
- * read. ret_why: what is wrong with it in OpenSSL's words or ours, or ""; static. */
+/* Checks that a certificate belongs to a worker of the job `identity`.
+ *
+ * Args:     ca           PEM certificates, each trusted by itself
+ *           leaf, chain  PEM, as the peer sent them; chain may be NULL
+ *           server       the peer accepted the connection, else dialed it
+ *           ret_subject  its identity for a log line: printable, "" when unreadable
+ *           ret_reason   the fault, or ""; static
+ * Returns:  QR_PEER_FINE, or the first fault
+ */
 enum qr_peer_fault qr_certificate_peer(const char *ca, const char *leaf, const char *chain,
                                        const struct qr_certificate_identity *identity, bool server,
-                                       int64_t unix_s, char ret_who[QR_CERTIFICATE_TEXT],
-                                       const char **ret_why);
+                                       int64_t unix_s, char ret_subject[QR_CERTIFICATE_TEXT],
+                                       const char **ret_reason);
 
-/* ---- new ones ---- */
+/* ---- new certificates ---- */
 
 struct qr_certificate_request {
     const char *name_space, *job; /* of the URI: letters, digits, '-', '_', '.' */
-    /* the headless Service: DNS names *.service.namespace.svc and shorter; NULL: none. As job, a
-     * DNS name */
+    /* Headless Service: for DNS names *.service.namespace.svc and shorter; NULL: none. Like job, a
+     * DNS name. */
     const char *service;
     int64_t not_before_s, not_after_s;
-    int64_t ca_not_after_s;  /* of a new CA; 0: as its certificate */
-    const char *ca, *ca_key; /* PEM of a CA to go on with; both NULL: a new one */
+    int64_t ca_not_after_s;  /* of a new CA; 0: as the certificate */
+    const char *ca, *ca_key; /* PEM of an existing CA; both NULL: make one */
 };
 struct qr_certificate_set {
     struct qr_buf certificate, key, ca, ca_key; /* PEM */
 };
-/* A CA of the job's own, and the one certificate that all its workers show. ret->ca_key is the new
- * CA's or a copy of the order's. */
+/* Makes a CA for the job, unless one is given, and one certificate that all its workers share.
+ *
+ * Args:     order  borrowed
+ *           ret    wipe with qr_certificate_wipe; ca_key is the new CA's, or a copy of the order's
+ * Errors:   INVALID_ARGUMENT (a name, the CA)
+ */
 QR_MUST_CHECK enum qr_code qr_certificate_make(const struct qr_certificate_request *order,
                                                struct qr_certificate_set *ret, struct qr_err *err);
+/* Overwrites and frees a set. */
 void qr_certificate_wipe(struct qr_certificate_set *set);
 
 #endif

@@ -1,5 +1,6 @@
-/* cluster/certificate_own.c — this worker's own certificate: the checks of its files, and the copy
- * that is replaced when the files change. Start at qr_certificate_reload_poll. */
+/* cluster/certificate_own.c — this worker's own certificate: checks of its files, and the copy that
+ * is replaced when the files change. Start reading at qr_certificate_reload_poll().
+ */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -32,11 +33,10 @@ static enum qr_code check_pair(const struct qr_certificate_files *f, const struc
                        "%s is not the key of the certificate in %s; both must be made together",
                        f->key, f->certificate);
     case QR_X509_KEY_ENCRYPTED:
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s is encrypted, and nobody is here to type its password; store it without "
-                       "one (openssl "
-                       "pkey -in OLD -out NEW)",
-                       f->key);
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "%s is encrypted; store the key without a password (openssl pkey -in OLD -out NEW)",
+            f->key);
     default: return qr_fail(err, QR_INVALID_ARGUMENT, "%s: no PEM private key in it", f->key);
     }
 }
@@ -67,7 +67,7 @@ static enum qr_code check_trust(const struct qr_certificate_files *f, const stru
                    QR_X509_GOOD;
             return qr_fail(err, soon ? QR_UNAVAILABLE : QR_INVALID_ARGUMENT,
                            "%s: the certificate or its CA is not valid yet (the certificate begins "
-                           "%s); is this machine's clock right?",
+                           "%s); check this machine's clock",
                            f->certificate, dates->begins);
         case QR_X509_WRONG_CA:
             return qr_fail(err, QR_INVALID_ARGUMENT,
@@ -93,14 +93,13 @@ static enum qr_code check_identity(const struct qr_certificate_files *f,
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s: the certificate cannot serve: %s",
                        f->certificate, wrong);
     if (ret->kind) return QR_OK;
-    return qr_fail(
-        err, QR_INVALID_ARGUMENT,
-        "%s: the certificate does not say whose it is; give it a URI name " CERTIFICATE_SCHEME
-        "NAMESPACE/JOB, as qring certs does",
-        f->certificate);
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "%s: the certificate has no identity; give it a URI name " CERTIFICATE_SCHEME
+                   "NAMESPACE/JOB, as qring certs does",
+                   f->certificate);
 }
 
-/* The certificate and key against each other and the CA in `own`. */
+/* Checks the certificate and key against each other and the CA in `own`. */
 static enum qr_code check_own(const struct qr_certificate_files *f, const struct own_files *own,
                               int64_t unix_s, struct qr_certificate_own *ret, struct qr_err *err) {
     struct qr_x509_dates dates = {0};
@@ -123,7 +122,7 @@ static enum qr_code read_pair(const struct qr_certificate_files *f, struct own_f
     return code;
 }
 
-/* On an error the caller wipes what was read. */
+/* On error the caller wipes what was read. */
 static enum qr_code read_and_check(const struct qr_certificate_files *f, int64_t unix_s,
                                    struct own_files *ret, struct qr_certificate_own *ret_own,
                                    struct qr_err *err) {
@@ -154,15 +153,16 @@ struct qr_certificate_reload {
     struct own_files used;
     struct qr_certificate_own own;
     struct qr_buf pair;
-    char problem[QR_ERR_MSG_BYTES], reported[QR_ERR_MSG_BYTES]; /* of the last look, and as told */
+    /* Of the last poll; last reported. */
+    char problem[QR_ERR_MSG_BYTES], reported[QR_ERR_MSG_BYTES];
 };
 
-static struct qr_certificate_files files_of(const struct qr_certificate_reload *r) {
+static struct qr_certificate_files reload_files(const struct qr_certificate_reload *r) {
     return (struct qr_certificate_files){r->certificate, r->key, r->ca};
 }
 
-static enum qr_code pair_text(const struct qr_certificate_files *f, const struct own_files *own,
-                              struct qr_buf *ret, struct qr_err *err) {
+static enum qr_code encode_pair(const struct qr_certificate_files *f, const struct own_files *own,
+                                struct qr_buf *ret, struct qr_err *err) {
     if (qr_x509_pair_text(qr_buf_string(&own->certificate), qr_buf_string(&own->key), ret))
         return QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT,
@@ -175,7 +175,7 @@ enum qr_code qr_certificate_reload_new(const struct qr_certificate_files *f, int
                                        struct qr_certificate_reload **ret, struct qr_err *err) {
     struct qr_certificate_reload *r = qr_xcalloc(1, sizeof *r);
     enum qr_code code = read_and_check(f, unix_s, &r->used, &r->own, err);
-    if (code == QR_OK) code = pair_text(f, &r->used, &r->pair, err);
+    if (code == QR_OK) code = encode_pair(f, &r->used, &r->pair, err);
     if (code != QR_OK) {
         qr_certificate_reload_free(r);
         return code;
@@ -197,25 +197,25 @@ void qr_certificate_reload_free(struct qr_certificate_reload *r) {
     free(r);
 }
 
-static bool same(const struct qr_buf *a, const struct qr_buf *b) {
+static bool bufs_equal(const struct qr_buf *a, const struct qr_buf *b) {
     return a->n == b->n && (!a->n || memcmp(a->p, b->p, a->n) == 0);
 }
 
-static void swap(struct qr_buf *a, struct qr_buf *b) {
+static void swap_bufs(struct qr_buf *a, struct qr_buf *b) {
     struct qr_buf t = *a;
     *a = *b;
     *b = t;
 }
 
-static enum qr_code look_at_ca(struct qr_certificate_reload *r, unsigned *ret_what,
-                               struct qr_err *err) {
-    const struct qr_certificate_files f = files_of(r);
+static enum qr_code reload_ca(struct qr_certificate_reload *r, unsigned *ret_what,
+                              struct qr_err *err) {
+    const struct qr_certificate_files f = reload_files(r);
     struct qr_buf now = {0};
     enum qr_code code = qr_file_read(f.ca, QR_CERTIFICATE_FILE_MAX, &now, err);
-    if (code == QR_OK && !same(&now, &r->used.ca)) {
+    if (code == QR_OK && !bufs_equal(&now, &r->used.ca)) {
         code = check_ca(&f, &now, err);
         if (code == QR_OK) {
-            swap(&now, &r->used.ca);
+            swap_bufs(&now, &r->used.ca);
             *ret_what |= QR_CERTIFICATE_NEW_CA;
         }
     }
@@ -238,21 +238,21 @@ static enum qr_code check_renewed(const struct qr_certificate_reload *r,
                    f->certificate, ret->identity.text, r->own.identity.text);
 }
 
-static enum qr_code look_at_pair(struct qr_certificate_reload *r, int64_t unix_s,
-                                 unsigned *ret_what, struct qr_err *err) {
-    const struct qr_certificate_files f = files_of(r);
+static enum qr_code reload_pair(struct qr_certificate_reload *r, int64_t unix_s, unsigned *ret_what,
+                                struct qr_err *err) {
+    const struct qr_certificate_files f = reload_files(r);
     struct own_files now = {.ca = r->used.ca}; /* borrowed */
     struct qr_certificate_own own;
     struct qr_buf text = {0};
     enum qr_code code = read_pair(&f, &now, err);
-    if (code == QR_OK &&
-        !(same(&now.certificate, &r->used.certificate) && same(&now.key, &r->used.key))) {
+    if (code == QR_OK && !(bufs_equal(&now.certificate, &r->used.certificate) &&
+                           bufs_equal(&now.key, &r->used.key))) {
         code = check_renewed(r, &f, &now, unix_s, &own, err);
-        if (code == QR_OK) code = pair_text(&f, &now, &text, err);
+        if (code == QR_OK) code = encode_pair(&f, &now, &text, err);
         if (code == QR_OK) {
-            swap(&now.certificate, &r->used.certificate);
-            swap(&now.key, &r->used.key);
-            swap(&text, &r->pair);
+            swap_bufs(&now.certificate, &r->used.certificate);
+            swap_bufs(&now.key, &r->used.key);
+            swap_bufs(&text, &r->pair);
             r->own = own;
             *ret_what |= QR_CERTIFICATE_NEW_PAIR;
         }
@@ -267,14 +267,14 @@ unsigned qr_certificate_reload_poll(struct qr_certificate_reload *r, int64_t uni
                                     struct qr_err *err) {
     unsigned what = 0;
     struct qr_err of_pair = {0};
-    /* The CA first: a renewed certificate may be the new CA's. */
-    enum qr_code code = look_at_ca(r, &what, err);
-    if (look_at_pair(r, unix_s, &what, &of_pair) != QR_OK) {
+    /* The CA first: a renewed certificate may be issued by the new CA. */
+    enum qr_code code = reload_ca(r, &what, err);
+    if (reload_pair(r, unix_s, &what, &of_pair) != QR_OK) {
         code = of_pair.code;
         *err = of_pair;
     }
     const char *problem = code == QR_OK ? "" : err->msg;
-    /* A file that is being written is different at the next look: report what stays. */
+    /* A file that is being written differs at the next poll: report only lasting problems. */
     if (*problem && strcmp(problem, r->problem) == 0 && strcmp(problem, r->reported) != 0) {
         what |= QR_CERTIFICATE_PROBLEM;
         snprintf(r->reported, sizeof r->reported, "%s", problem);

@@ -1,3 +1,5 @@
+/* cluster/identity.c — finds the index and peers of this process (identity.md). Start reading at
+ * qr_identity_find(). */
 #include "cluster/identity.h"
 
 #include <ctype.h>
@@ -34,8 +36,8 @@ enum qr_code qr_peers_set_address(struct qr_identity *id, size_t i, const char *
     char *host;
     unsigned port;
     if (fault || !qr_address_split(address, default_port, &host, &port))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.200s' is no address: %s", where, address,
-                       fault ? fault : "it is malformed");
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.200s' is not an address: %s", where,
+                       address, fault ? fault : "it is malformed");
     qr_auto(qr_free_p) char *canonical = qr_address_join(host, port);
     free(host);
     for (size_t k = 0; k < id->n_peers; k++)
@@ -49,8 +51,8 @@ enum qr_code qr_peers_set_address(struct qr_identity *id, size_t i, const char *
     return QR_OK;
 }
 
-/* The template with {i} replaced. */
-static char *substitute(const char *text, size_t i) {
+/* Replaces {i} in the template. */
+static char *substitute_index(const char *text, size_t i) {
     const char *at = strstr(text, "{i}");
     return qr_xasprintf("%.*s%zu%s", (int)(at - text), text, i, at + 3);
 }
@@ -77,7 +79,7 @@ enum qr_code qr_peers_expand(struct qr_identity *id, const char *template_text, 
     enum qr_code code = check_template(template_text, where, err);
     for (size_t i = offset; code == QR_OK && i < id->n_peers; i++) {
         if (id->peers[i]) continue;
-        qr_auto(qr_free_p) char *address = substitute(template_text, i - offset);
+        qr_auto(qr_free_p) char *address = substitute_index(template_text, i - offset);
         code = qr_peers_set_address(id, i, address, false, default_port, where, err);
     }
     return code;
@@ -95,8 +97,8 @@ void qr_identity_set_index(struct qr_identity *id, size_t index) {
 
 #define SERVERS "--parameter-servers (QRING_PARAMETER_SERVERS)"
 
-static enum qr_code get_count(const struct qr_identity_inputs *in, uint64_t *ret,
-                              struct qr_err *err) {
+static enum qr_code parse_replicas(const struct qr_identity_inputs *in, uint64_t *ret,
+                                   struct qr_err *err) {
     *ret = 0;
     if (!is_set(in->replicas)) return QR_OK;
     if (!qr_parse_u64(in->replicas, ret) || *ret < 1 || *ret > in->max_workers)
@@ -107,8 +109,8 @@ static enum qr_code get_count(const struct qr_identity_inputs *in, uint64_t *ret
     return QR_OK;
 }
 
-static enum qr_code get_index(const struct qr_identity_inputs *in, const char *text,
-                              const char *where, uint64_t *ret, struct qr_err *err) {
+static enum qr_code parse_index(const struct qr_identity_inputs *in, const char *text,
+                                const char *where, uint64_t *ret, struct qr_err *err) {
     if (!qr_parse_u64(text, ret))
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.40s' is not an index (0, 1, 2 ...)", where,
                        text);
@@ -125,10 +127,10 @@ static size_t list_length(const char *list) {
     return n;
 }
 
-/* Its addresses, from peers[at] on. what: "--peers (QRING_PEERS), worker". */
-static enum qr_code put_list(const struct qr_identity_inputs *in, const char *list,
-                             const char *what, size_t at, struct qr_identity *ret,
-                             struct qr_err *err) {
+/* Stores the addresses of a list from peers[at] on. what: "--peers (QRING_PEERS), worker". */
+static enum qr_code put_peer_list(const struct qr_identity_inputs *in, const char *list,
+                                  const char *what, size_t at, struct qr_identity *ret,
+                                  struct qr_err *err) {
     enum qr_code code = QR_OK;
     size_t i = 0;
     for (const char *s = list; is_set(list) && code == QR_OK; i++) {
@@ -142,11 +144,11 @@ static enum qr_code put_list(const struct qr_identity_inputs *in, const char *li
     return code;
 }
 
-/* Places for n members, the first of them parameter servers. */
-static enum qr_code begin_peers(const struct qr_identity_inputs *in, size_t n,
-                                struct qr_identity *ret, struct qr_err *err) {
+/* Allocates n peers, the first of them the parameter servers. */
+static enum qr_code init_peers(const struct qr_identity_inputs *in, size_t n,
+                               struct qr_identity *ret, struct qr_err *err) {
     qr_peers_new(ret, n);
-    return put_list(in, in->parameter_servers, SERVERS ", number", 0, ret, err);
+    return put_peer_list(in, in->parameter_servers, SERVERS ", number", 0, ret, err);
 }
 
 /* ---- roles ---- */
@@ -159,8 +161,8 @@ static enum qr_code find_role(const struct qr_identity_inputs *in, struct qr_ide
     ret->n_servers = list_length(in->parameter_servers);
     if (ret->n_servers >= in->max_workers)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       SERVERS " names %zu of at most %u members (--max-workers): nobody could "
-                               "compute",
+                       SERVERS
+                       " names %zu of at most %u members (--max-workers): no member would compute",
                        ret->n_servers, in->max_workers);
     while (is_set(in->role) && k < ROLES && strcmp(in->role, qr_role_name(roles[k])) != 0) k++;
     if (k == ROLES)
@@ -168,35 +170,36 @@ static enum qr_code find_role(const struct qr_identity_inputs *in, struct qr_ide
                        "--role (QRING_ROLE): '%.40s' is none of worker, ps, evaluator", in->role);
     ret->role = roles[k];
     if (ret->role == QR_ROLE_PS && !ret->n_servers)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "--role (QRING_ROLE) is ps, but " SERVERS " names none: give all of them, "
-                       "by index, to every worker and to each of them");
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "--role (QRING_ROLE) is ps, but " SERVERS
+            " names none: list all of them, by index, at every worker and every parameter server");
     return QR_OK;
 }
 
-/* Its index in the ring, as the i-th of its role; n: places for workers. */
-static enum qr_code place_of(const struct qr_identity *id, uint64_t i, size_t n, const char *from,
-                             uint64_t *ret, struct qr_err *err) {
+/* Returns the index in the ring of the i-th process of its role; n: number of workers. */
+static enum qr_code ring_index(const struct qr_identity *id, uint64_t i, size_t n, const char *from,
+                               uint64_t *ret, struct qr_err *err) {
     bool server = id->role == QR_ROLE_PS;
     if (i >= (server ? id->n_servers : n))
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "%s is %llu, but %s %zu %s: the index must be in 0 ... %zu", from,
-                       (unsigned long long)i, server ? SERVERS " names" : "there is room for",
+                       (unsigned long long)i, server ? SERVERS " names" : "the limit is",
                        server ? id->n_servers : n, server ? "of them" : "workers",
                        (server ? id->n_servers : n) - 1);
     *ret = server ? i : id->n_servers + i;
     return QR_OK;
 }
 
-/* A member of a ring whose workers' names all come from one template. A count that an index has
- * outgrown is stale (a pod's environment does not follow scaling), unless a person gave both. */
+/* A ring member, with all workers' names from one template. An index beyond the count means that
+ * the count is stale (a pod's environment does not follow scaling), unless the user gave both. */
 static enum qr_code from_template(const struct qr_identity_inputs *in, uint64_t index, bool strict,
                                   const char *from, struct qr_identity *ret, struct qr_err *err) {
     uint64_t count, place;
     size_t most = in->max_workers - ret->n_servers;
     bool server = ret->role == QR_ROLE_PS;
     const char *what = server ? "parameter server" : "index";
-    enum qr_code code = get_count(in, &count, err);
+    enum qr_code code = parse_replicas(in, &count, err);
     if (code != QR_OK) return code;
     if (strict && !server && count && index >= count)
         return qr_fail(err, QR_INVALID_ARGUMENT,
@@ -210,9 +213,9 @@ static enum qr_code from_template(const struct qr_identity_inputs *in, uint64_t 
                        (unsigned long long)count, ret->n_servers, in->max_workers);
     bool stale = count && !server && index >= count;
     ret->count_known = count && !stale;
-    code = place_of(ret, index, most, from, &place, err);
+    code = ring_index(ret, index, most, from, &place, err);
     if (code == QR_OK)
-        code = begin_peers(in, ret->n_servers + (ret->count_known ? count : most), ret, err);
+        code = init_peers(in, ret->n_servers + (ret->count_known ? count : most), ret, err);
     if (code == QR_OK)
         code = qr_peers_expand(ret, in->peer_template, ret->n_servers, in->default_port,
                                "--peer-template (QRING_PEER_TEMPLATE)", err);
@@ -237,16 +240,17 @@ static enum qr_code from_list(const struct qr_identity_inputs *in, uint64_t inde
                               struct qr_identity *ret, struct qr_err *err) {
     uint64_t count, place;
     size_t n = list_length(in->peers), all = ret->n_servers + n;
-    enum qr_code code = get_count(in, &count, err);
+    enum qr_code code = parse_replicas(in, &count, err);
     if (code != QR_OK) return code;
     if (all > in->max_workers)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "--peers (QRING_PEERS) names %zu workers%s; at most %u (--max-workers) can "
                        "work together",
                        all, ret->n_servers ? ", parameter servers with them" : "", in->max_workers);
-    code = begin_peers(in, all, ret, err);
+    code = init_peers(in, all, ret, err);
     if (code == QR_OK)
-        code = put_list(in, in->peers, "--peers (QRING_PEERS), worker", ret->n_servers, ret, err);
+        code =
+            put_peer_list(in, in->peers, "--peers (QRING_PEERS), worker", ret->n_servers, ret, err);
     if (code != QR_OK) return code;
     if (count && count != n)
         return qr_fail(err, QR_INVALID_ARGUMENT,
@@ -257,7 +261,7 @@ static enum qr_code from_list(const struct qr_identity_inputs *in, uint64_t inde
             err, QR_INVALID_ARGUMENT,
             "--index is %llu, but --peers names %zu workers: the index must be in 0 ... %zu",
             (unsigned long long)index, n, n - 1);
-    if ((code = place_of(ret, index, n, "--index", &place, err)) != QR_OK) return code;
+    if ((code = ring_index(ret, index, n, "--index", &place, err)) != QR_OK) return code;
     ret->count_known = true;
     qr_identity_set_index(ret, place);
     ret->why = ret->role == QR_ROLE_PS
@@ -274,26 +278,26 @@ static enum qr_code from_flags(const struct qr_identity_inputs *in, struct qr_id
     enum qr_code code;
     ret->source = QR_FROM_FLAGS;
     if (!is_set(in->index))
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "--peers (QRING_PEERS) is set without --index (QRING_INDEX): which of them "
-                       "is this worker?");
-    if ((code = get_index(in, in->index, "--index (QRING_INDEX)", &index, err)) != QR_OK)
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "--peers (QRING_PEERS) is set without --index (QRING_INDEX): set this worker's index");
+    if ((code = parse_index(in, in->index, "--index (QRING_INDEX)", &index, err)) != QR_OK)
         return code;
     if (is_set(in->peers) && is_set(in->peer_template))
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "--peers and --peer-template are both set: give one of them (QRING_PEERS, "
                        "QRING_PEER_TEMPLATE)");
     if (!is_set(in->peers) && !is_set(in->peer_template))
-        return qr_fail(
-            err, QR_INVALID_ARGUMENT,
-            "--index (QRING_INDEX) is set without --peers or --peer-template: who are the others?");
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "--index (QRING_INDEX) is set without --peers or --peer-template: set one "
+                       "of them to name the other workers");
     return is_set(in->peer_template) ? from_template(in, index, true, "--index", ret, err)
                                      : from_list(in, index, ret, err);
 }
 
-/* "name-3" or "name-3.service.…": the text of the ordinal at the end of the first label; NULL
- * without one. */
-static char *ordinal_of(const char *hostname) {
+/* "name-3" or "name-3.service.…": returns the ordinal at the end of the first label; NULL without
+ * one. */
+static char *hostname_ordinal(const char *hostname) {
     size_t n = strcspn(hostname, "."), begin = n;
     while (begin && isdigit((unsigned char)hostname[begin - 1])) begin--;
     return begin < n && begin >= 2 && hostname[begin - 1] == '-'
@@ -307,12 +311,13 @@ static enum qr_code from_template_or_single(const struct qr_identity_inputs *in,
     enum qr_code code;
     if (is_set(in->peer_template) && is_set(in->job_completion_index)) {
         ret->source = QR_FROM_JOB_INDEX;
-        code = get_index(in, in->job_completion_index, "JOB_COMPLETION_INDEX", &index, err);
+        code = parse_index(in, in->job_completion_index, "JOB_COMPLETION_INDEX", &index, err);
         return code == QR_OK ? from_template(in, index, false, "JOB_COMPLETION_INDEX", ret, err)
                              : code;
     }
     if (is_set(in->peer_template)) {
-        qr_auto(qr_free_p) char *ordinal = is_set(in->hostname) ? ordinal_of(in->hostname) : NULL;
+        qr_auto(qr_free_p) char *ordinal =
+            is_set(in->hostname) ? hostname_ordinal(in->hostname) : NULL;
         ret->source = QR_FROM_STATEFULSET;
         if (!ordinal)
             return qr_fail(err, QR_INVALID_ARGUMENT,
@@ -321,10 +326,10 @@ static enum qr_code from_template_or_single(const struct qr_identity_inputs *in,
                            "--index, run in an Indexed Job (JOB_COMPLETION_INDEX), or on a host "
                            "called name-<index> (this one is '%.80s')",
                            in->hostname ? in->hostname : "");
-        code = get_index(in, ordinal, "hostname", &index, err);
+        code = parse_index(in, ordinal, "hostname", &index, err);
         return code == QR_OK ? from_template(in, index, false, "the host's name", ret, err) : code;
     }
-    if ((code = get_count(in, &count, err)) != QR_OK) return code;
+    if ((code = parse_replicas(in, &count, err)) != QR_OK) return code;
     if (ret->n_servers)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        SERVERS " is set, but nothing names the workers: set --peer-template or "
@@ -346,8 +351,8 @@ static enum qr_code from_template_or_single(const struct qr_identity_inputs *in,
     return QR_OK;
 }
 
-/* What else is set tells others who they are. */
-static void outside(struct qr_identity *id) {
+/* An evaluator ignores all other settings: they describe the ring. */
+static void identity_outside(struct qr_identity *id) {
     id->source = QR_FROM_FLAGS;
     id->n_servers = 0;
     id->why = qr_xstrdup("--role says evaluator, which is no member of the ring");
@@ -361,12 +366,12 @@ enum qr_code qr_identity_find(const struct qr_identity_inputs *in, struct qr_ide
     if (!flags && is_set(in->tf_config)) {
         code = is_set(in->role) || is_set(in->parameter_servers)
                    ? qr_fail(err, QR_INVALID_ARGUMENT,
-                             "TF_CONFIG says who is what: leave --role (QRING_ROLE) and " SERVERS
+                             "TF_CONFIG defines the roles: leave --role (QRING_ROLE) and " SERVERS
                              " out")
                    : qr_identity_from_tf_config(in, &id, err);
     } else {
         code = find_role(in, &id, err);
-        if (code == QR_OK && id.role == QR_ROLE_EVALUATOR) outside(&id);
+        if (code == QR_OK && id.role == QR_ROLE_EVALUATOR) identity_outside(&id);
         else if (code == QR_OK)
             code = flags ? from_flags(in, &id, err) : from_template_or_single(in, &id, err);
     }

@@ -1,10 +1,11 @@
-/* cluster/identity.h — who am I, who may be my peers (identity.md).
+/* cluster/identity.h — the index of this process and the addresses of its possible peers
+ * (identity.md).
  *
- * First match wins: our settings (index + peers or template) → TF_CONFIG → JOB_COMPLETION_INDEX
- * with a template → StatefulSet ordinal (with a template) → single. TF_CONFIG that is set but wrong
- * is INVALID_ARGUMENT, never a fall-through.
+ * Order     The first match wins: settings (index + peers or template) → TF_CONFIG →
+ *           JOB_COMPLETION_INDEX with a template → StatefulSet ordinal (with a template) → single.
+ *           A TF_CONFIG that is set but wrong is INVALID_ARGUMENT, never a fall-through.
  * Index     parameter servers, then chief, master, worker i. An evaluator is never a peer.
- * Pure      the environment is an argument (struct qr_identity_inputs); no getenv here.
+ * Threads   any. The environment is an argument (struct qr_identity_inputs); no getenv here.
  */
 #ifndef QR_CLUSTER_IDENTITY_H
 #define QR_CLUSTER_IDENTITY_H
@@ -28,18 +29,18 @@ enum qr_role {
     QR_ROLE_PS,
     QR_ROLE_SINGLE
 };
-/* flags tf_config job_index statefulset single */
+/* Returns flags, tf_config, job_index, statefulset or single. */
 const char *qr_identity_source_name(enum qr_identity_source s);
-/* chief master worker evaluator ps single */
+/* Returns chief, master, worker, evaluator, ps or single. */
 const char *qr_role_name(enum qr_role r);
 
-/* NULL where unset. Borrowed. */
+/* Settings and environment; NULL where unset. Borrowed. */
 struct qr_identity_inputs {
     const char *index;         /* --index / QRING_INDEX */
     const char *peers;         /* --peers / QRING_PEERS: comma list of host:port, by index */
     const char *peer_template; /* --peer-template / QRING_PEER_TEMPLATE: name-{i}.service:port */
     const char *replicas;      /* --replicas / QRING_REPLICAS */
-    /* beside peers or a template, not beside TF_CONFIG, which says both itself: */
+    /* With peers or a template. Not with TF_CONFIG, which defines both: */
     const char *role;              /* --role / QRING_ROLE: worker, ps, evaluator */
     const char *parameter_servers; /* --parameter-servers / QRING_PARAMETER_SERVERS: a list */
     const char *tf_config;         /* TF_CONFIG */
@@ -52,36 +53,45 @@ struct qr_identity_inputs {
 struct qr_identity {
     enum qr_identity_source source;
     enum qr_role role;
-    int index; /* -1 outside the ring */
-    /* host:port of oneself ("[::1]:2222" for IPv6); NULL for single without a port */
+    int index; /* -1 for an evaluator */
+    /* Own host:port ("[::1]:2222" for IPv6); NULL for single without a port. */
     char *address;
     unsigned port;    /* the control port to bind */
-    size_t n_peers;   /* known ring members with oneself, by index; 0 for single */
-    size_t n_servers; /* the first so many of them are parameter servers */
-    char **peers;     /* host:port; NULL entries never */
-    /* n_peers: true for an address that the input names, false for a candidate made from
-     * a template */
+    size_t n_peers;   /* known ring members, this process included, by index; 0 for single */
+    size_t n_servers; /* number of parameter servers at the start */
+    char **peers;     /* [n_peers] host:port, none NULL */
+    /* [n_peers] true: the input names this address; false: a candidate made from a template. */
     bool *named;
-    /* false: sparse TF_CONFIG or a template without replicas: peers are candidates to probe */
+    /* False: sparse TF_CONFIG, or a template without replicas: peers are candidates to probe. */
     bool count_known;
-    char *why; /* one sentence for the log */
+    char *why; /* reason, one sentence for the log */
 };
+/* Finds the identity of this process.
+ *
+ * Args:     in   borrowed for the call
+ *           ret  free with qr_identity_fini
+ * Errors:   INVALID_ARGUMENT (names the setting and its value)
+ */
 QR_MUST_CHECK enum qr_code qr_identity_find(const struct qr_identity_inputs *in,
                                             struct qr_identity *ret, struct qr_err *err);
+/* Frees the contents of an identity. */
 void qr_identity_fini(struct qr_identity *id);
-/* {"source","role","index","address","parameter_servers","peers"}: what --print-identity prints.
- * Of candidates only the named ones are peers. */
+/* Appends {"source","role","index","address","parameter_servers","peers"}, as --print-identity
+ * prints it. Candidates are listed only when named. */
 void qr_identity_json(const struct qr_identity *id, struct qr_buf *ret);
 
-/* "host:port" → parts (host on the heap, without brackets). Accepts name, IPv4, [IPv6]; port may be
- * missing (default_port). False when malformed; qr_address_fault says why. */
+/* Splits "host:port": a name, IPv4 or [IPv6]; the port may be missing.
+ *
+ * Args:     ret_host  heap, without brackets
+ * Returns:  false when malformed; qr_address_fault has the reason
+ */
 bool qr_address_split(const char *address, unsigned default_port, char **ret_host,
                       unsigned *ret_port);
 
-/* What is wrong with an address, as the end of a sentence ("it has no host"); NULL when nothing
- * is. Static. */
+/* Returns what is wrong with an address, as the end of a sentence ("it has no host"), or NULL.
+ * Static. */
 const char *qr_address_fault(const char *address);
-/* "[::1]", 2222 → "[::1]:2222": brackets where the host is IPv6. Heap. */
+/* Joins "[::1]", 2222 → "[::1]:2222", with brackets where the host is IPv6. Heap. */
 char *qr_address_join(const char *host, unsigned port);
 
 #endif

@@ -1,5 +1,6 @@
-/* TF_CONFIG, as the training operators write it and as people do: dense, sparse in both spellings,
- * chief, master, evaluator, ps. */
+/* cluster/tf_config.c — parses TF_CONFIG as training operators and users write it: dense, sparse in
+ * both spellings, chief, master, evaluator, ps. Start reading at qr_identity_from_tf_config().
+ */
 #include <string.h>
 
 #include "base/mem.h"
@@ -16,16 +17,16 @@ static const enum qr_role roles[TASKS] = {QR_ROLE_CHIEF, QR_ROLE_MASTER, QR_ROLE
 struct config {
     const struct qr_identity_inputs *in;
     const char *key;                    /* "cluster" or "sparseCluster" */
-    const struct qr_json *lists[TASKS]; /* array or object; NULL when absent, null */
+    const struct qr_json *lists[TASKS]; /* array or object; NULL when absent or null */
     bool has_cluster;
     enum task task;
     uint64_t index;
 };
 
-/* Unknown keys are other systems' business, but one that looks like a known key that is missing is
- * a slip: taken as absent it would turn a worker of a ring into a lone one. */
-static enum qr_code refuse_slips(const struct qr_json *object, const char *where,
-                                 const char *const *known, size_t n, struct qr_err *err) {
+/* Unknown keys are ignored, but a misspelled known key is an error: treated as absent, it would
+ * turn a ring member into a single worker. */
+static enum qr_code reject_misspelled(const struct qr_json *object, const char *where,
+                                      const char *const *known, size_t n, struct qr_err *err) {
     for (const struct qr_json *m = qr_json_first(object); m; m = qr_json_next(m)) {
         const char *key = qr_json_key(m), *near = qr_nearest(key, known, n);
         if (near && strcmp(near, key) != 0 && !qr_json_get(object, near))
@@ -38,7 +39,7 @@ static enum qr_code refuse_slips(const struct qr_json *object, const char *where
 
 /* ---- cluster ---- */
 
-static bool keyed(const struct qr_json *list) {
+static bool is_keyed(const struct qr_json *list) {
     return list && qr_json_type(list) == QR_JSON_OBJECT;
 }
 
@@ -68,21 +69,20 @@ static enum qr_code read_cluster(const struct qr_json *root, struct config *c, s
     const struct qr_json *dense = qr_json_get(root, "cluster"),
                          *sparse = qr_json_get(root, "sparseCluster"),
                          *cluster = dense ? dense : sparse;
-    enum qr_code code = refuse_slips(root, "", top, 1, err);
+    enum qr_code code = reject_misspelled(root, "", top, 1, err);
     if (!dense && sparse) code = QR_OK;
-    if (code == QR_OK) code = refuse_slips(root, "", top + 2, 1, err);
+    if (code == QR_OK) code = reject_misspelled(root, "", top + 2, 1, err);
     if (code != QR_OK) return code;
     if (dense && sparse)
-        return qr_fail(
-            err, QR_INVALID_ARGUMENT,
-            "TF_CONFIG: it has both cluster and sparseCluster; which one holds? Leave one out");
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "TF_CONFIG: it has both cluster and sparseCluster; leave one out");
     c->key = sparse ? "sparseCluster" : "cluster";
     if (!cluster) return QR_OK;
     if ((code = qr_json_want(cluster, sparse ? "TF_CONFIG: sparseCluster" : "TF_CONFIG: cluster",
                              QR_JSON_OBJECT, err)) != QR_OK)
         return code;
     c->has_cluster = qr_json_size(cluster) > 0;
-    if ((code = refuse_slips(cluster, c->key, task_names, TASKS, err)) != QR_OK) return code;
+    if ((code = reject_misspelled(cluster, c->key, task_names, TASKS, err)) != QR_OK) return code;
     for (int t = 0; t < TASKS && code == QR_OK; t++) {
         c->lists[t] = qr_json_get(cluster, task_names[t]);
         if (c->lists[t]) code = check_list(c, (enum task)t, c->lists[t], err);
@@ -92,20 +92,20 @@ static enum qr_code read_cluster(const struct qr_json *root, struct config *c, s
 
 /* ---- task ---- */
 
-static enum qr_code read_index(const struct qr_json *task, uint64_t *ret, struct qr_err *err) {
+static enum qr_code tf_config_read_index(const struct qr_json *task, uint64_t *ret,
+                                         struct qr_err *err) {
     const struct qr_json *v = qr_json_get(task, "index");
     const char *text;
     int64_t i = 0;
     enum qr_code code;
     if (!v)
-        return qr_fail(
-            err, QR_INVALID_ARGUMENT,
-            "TF_CONFIG: task.index is missing: which of them is this process (0, 1, 2 ...)?");
-    if (qr_json_type(v) == QR_JSON_STRING) { /* other tools than the operator quote it */
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "TF_CONFIG: task.index is missing: set this process' index (0, 1, 2 ...)");
+    if (qr_json_type(v) == QR_JSON_STRING) { /* other tools quote the index */
         if ((code = qr_json_string(v, "TF_CONFIG: task.index", &text, err)) != QR_OK) return code;
         if (!qr_parse_u64(text, ret))
             return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "TF_CONFIG: task.index is '%.40s', which is no index (0, 1, 2 ...)",
+                           "TF_CONFIG: task.index is '%.40s', which is not an index (0, 1, 2 ...)",
                            text);
         return QR_OK;
     }
@@ -126,7 +126,7 @@ static enum qr_code read_task(const struct qr_json *root, struct config *c, stru
                        "TF_CONFIG: task is missing: it says which of the cluster's processes this "
                        "one is (type, index)");
     if ((code = qr_json_want(task, "TF_CONFIG: task", QR_JSON_OBJECT, err)) != QR_OK) return code;
-    if ((code = refuse_slips(task, "task", keys, 2, err)) != QR_OK) return code;
+    if ((code = reject_misspelled(task, "task", keys, 2, err)) != QR_OK) return code;
     if (!c->has_cluster && qr_json_size(task) == 0) return QR_OK;
     type = qr_json_get(task, "type");
     if (!type)
@@ -136,26 +136,26 @@ static enum qr_code read_task(const struct qr_json *root, struct config *c, stru
         QR_OK)
         return code;
     c->task = (enum task)which;
-    return read_index(task, &c->index, err);
+    return tf_config_read_index(task, &c->index, err);
 }
 
 static enum qr_code check_task(const struct config *c, struct qr_err *err) {
     const struct qr_json *list = c->lists[c->task];
     const char *name = task_names[c->task];
     size_t n = qr_json_size(list);
-    bool sparse = strcmp(c->key, "sparseCluster") == 0 || keyed(c->lists[WORKER]);
-    if (c->task == EVALUATOR && !n) return QR_OK; /* TensorFlow leaves it out of the cluster */
+    bool sparse = strcmp(c->key, "sparseCluster") == 0 || is_keyed(c->lists[WORKER]);
+    /* TensorFlow leaves evaluators out of the cluster. */
+    if (c->task == EVALUATOR && !n) return QR_OK;
     if (!n && sparse && c->task != WORKER)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "TF_CONFIG: task.type is '%s', but the sparse %s names no %s, so that "
-                       "nobody can find this process (a "
-                       "known fault of enableDynamicWorker): leave enableDynamicWorker off, or set "
-                       "QRING_INDEX and QRING_PEER_TEMPLATE",
+                       "TF_CONFIG: task.type is '%s', but the sparse %s names no %s, so no peer "
+                       "can find this process (a known fault of enableDynamicWorker): leave "
+                       "enableDynamicWorker off, or set QRING_INDEX and QRING_PEER_TEMPLATE",
                        name, c->key, name);
     if (!n)
         return qr_fail(err, QR_INVALID_ARGUMENT, "TF_CONFIG: task.type is '%s', but %s names no %s",
                        name, c->key, name);
-    if (keyed(list)) return QR_OK; /* put_keyed looks for the index itself */
+    if (is_keyed(list)) return QR_OK; /* put_keyed checks the index itself */
     if (c->index >= n)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "TF_CONFIG: task.index is %llu, but %s.%s names %zu address%s, so it must "
@@ -164,7 +164,7 @@ static enum qr_code check_task(const struct config *c, struct qr_err *err) {
     return QR_OK;
 }
 
-/* ---- the ring ---- */
+/* ---- ring ---- */
 
 static enum qr_code put_address(const struct config *c, const struct qr_json *v, const char *where,
                                 struct qr_identity *ret, size_t at, struct qr_err *err) {
@@ -194,7 +194,7 @@ static enum qr_code key_index(const struct config *c, enum task t, const struct 
     if (!qr_parse_u64(key, ret))
         return qr_fail(
             err, QR_INVALID_ARGUMENT,
-            "TF_CONFIG: %s.%s has the key '%.40s', which is no index (\"0\", \"1\", \"2\" ...)",
+            "TF_CONFIG: %s.%s has the key '%.40s', which is not an index (\"0\", \"1\", \"2\" ...)",
             c->key, task_names[t], key);
     if (*ret >= c->in->max_workers)
         return qr_fail(err, QR_INVALID_ARGUMENT,
@@ -211,9 +211,10 @@ static enum qr_code put_keyed(const struct config *c, enum task t, struct qr_ide
         qr_auto(qr_free_p) char *where =
             qr_xasprintf("TF_CONFIG: %s.%s[\"%.20s\"]", c->key, task_names[t], qr_json_key(v));
         if (code == QR_OK && t == PS && i >= ret->n_servers)
-            code =
-                qr_fail(err, QR_INVALID_ARGUMENT,
-                        "%s: the list must name all ps, from index 0 on: others count them", where);
+            code = qr_fail(
+                err, QR_INVALID_ARGUMENT,
+                "%s: the list must name all ps, from index 0 on: the other members count them",
+                where);
         if (code == QR_OK && t != WORKER && t != PS && i > 0)
             code = qr_fail(err, QR_INVALID_ARGUMENT, "%s: a job has at most one %s, with index 0",
                            where, task_names[t]);
@@ -229,9 +230,9 @@ static enum qr_code put_keyed(const struct config *c, enum task t, struct qr_ide
     return QR_OK;
 }
 
-/* Names of workers nobody told us: ours with the index taken out. "job-worker-1.ns.svc:2222" →
+/* Makes a template from the own name by removing the index: "job-worker-1.ns.svc:2222" →
  * "job-worker-{i}.ns.svc:2222". */
-static char *template_of(const char *own, uint64_t index) {
+static char *derive_template(const char *own, uint64_t index) {
     qr_auto(qr_free_p) char *tail = qr_xasprintf("-%llu", (unsigned long long)index);
     size_t label = strcspn(own, ".:"), n = strlen(tail);
     if (label <= n || strncmp(own + label - n, tail, n) != 0) return NULL;
@@ -243,7 +244,7 @@ static enum qr_code expand_sparse(const struct config *c, size_t at, struct qr_i
     const char *own = ret->peers[at + c->index];
     qr_auto(qr_free_p) char *text = c->in->peer_template && *c->in->peer_template
                                         ? qr_xstrdup(c->in->peer_template)
-                                        : template_of(own, c->index);
+                                        : derive_template(own, c->index);
     if (!text)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "TF_CONFIG: the sparse %s names only this worker, and its address '%.200s' "
@@ -255,9 +256,9 @@ static enum qr_code expand_sparse(const struct config *c, size_t at, struct qr_i
                            "the template made from a sparse TF_CONFIG", err);
 }
 
-/* Every index 0 ... n-1 is a key: nothing is left to guess (one worker alone may be the first
- * of many). */
-static bool complete(const struct qr_json *list) {
+/* True when the keys are exactly 0 ... n-1, so no names are missing (a single worker may be the
+ * first of many). */
+static bool is_complete(const struct qr_json *list) {
     size_t n = qr_json_size(list);
     for (size_t i = 0; i < n; i++) {
         qr_auto(qr_free_p) char *key = qr_xasprintf("%zu", i);
@@ -280,8 +281,8 @@ static enum qr_code sparse_size(const struct config *c, size_t first, size_t *re
     return QR_OK;
 }
 
-/* A sparse list leaves holes; who stands outside guesses no names. */
-static void drop_holes(struct qr_identity *id) {
+/* A sparse list has gaps; an evaluator guesses no names. */
+static void remove_gaps(struct qr_identity *id) {
     size_t n = 0;
     for (size_t i = 0; i < id->n_peers; i++)
         if (id->peers[i]) {
@@ -292,7 +293,7 @@ static void drop_holes(struct qr_identity *id) {
     id->n_peers = n;
 }
 
-/* By index. */
+/* Tasks that precede the workers, by index. */
 enum { BEFORE_WORKERS = 3 };
 static const enum task before_workers[BEFORE_WORKERS] = {PS, CHIEF, MASTER};
 
@@ -301,15 +302,14 @@ static enum qr_code fill_ring(const struct config *c, struct qr_identity *ret,
     size_t first = 0, n;
     enum qr_code code = QR_OK;
     const struct qr_json *workers = c->lists[WORKER];
-    bool guess = keyed(workers) && !complete(workers);
+    bool guess = is_keyed(workers) && !is_complete(workers);
     for (size_t k = 0; k < BEFORE_WORKERS; k++) first += qr_json_size(c->lists[before_workers[k]]);
     *ret_first_worker = first;
     n = first + qr_json_size(workers);
     ret->n_servers = qr_json_size(c->lists[PS]);
-    if (ret->n_servers && n == ret->n_servers && !keyed(workers))
+    if (ret->n_servers && n == ret->n_servers && !is_keyed(workers))
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "TF_CONFIG: %s names ps, and no worker, chief or master: who would compute?",
-                       c->key);
+                       "TF_CONFIG: %s names ps, but no worker, chief or master to compute", c->key);
     if (n > c->in->max_workers)
         return qr_fail(
             err, QR_INVALID_ARGUMENT,
@@ -321,23 +321,24 @@ static enum qr_code fill_ring(const struct config *c, struct qr_identity *ret,
     for (size_t k = 0, at = 0; k < BEFORE_WORKERS && code == QR_OK; k++) {
         enum task t = before_workers[k];
         if (!c->lists[t]) continue;
-        code = keyed(c->lists[t]) ? put_keyed(c, t, ret, at, err) : put_array(c, t, ret, at, err);
+        code =
+            is_keyed(c->lists[t]) ? put_keyed(c, t, ret, at, err) : put_array(c, t, ret, at, err);
         at += qr_json_size(c->lists[t]);
     }
-    if (code == QR_OK && !keyed(workers)) return put_array(c, WORKER, ret, first, err);
+    if (code == QR_OK && !is_keyed(workers)) return put_array(c, WORKER, ret, first, err);
     if (code == QR_OK) code = put_keyed(c, WORKER, ret, first, err);
-    if (code == QR_OK && c->task == EVALUATOR) drop_holes(ret);
+    if (code == QR_OK && c->task == EVALUATOR) remove_gaps(ret);
     return code;
 }
 
-static bool is_own(const struct config *c, const struct qr_json *v, size_t i) {
+static bool is_own_evaluator(const struct config *c, const struct qr_json *v, size_t i) {
     uint64_t key;
     if (c->task != EVALUATOR) return false;
-    return keyed(c->lists[EVALUATOR]) ? qr_parse_u64(qr_json_key(v), &key) && key == c->index
-                                      : i == c->index;
+    return is_keyed(c->lists[EVALUATOR]) ? qr_parse_u64(qr_json_key(v), &key) && key == c->index
+                                         : i == c->index;
 }
 
-/* Evaluators' addresses must be addresses too, and nobody's twice. Our own among them goes to
+/* Checks the evaluators' addresses, duplicates included. The own one among them goes to
  * ret->address. */
 static enum qr_code check_others(const struct config *c, struct qr_identity *ret,
                                  struct qr_err *err) {
@@ -354,16 +355,18 @@ static enum qr_code check_others(const struct config *c, struct qr_identity *ret
          v = qr_json_next(v), i++) {
         qr_auto(qr_free_p) char *where = qr_xasprintf("TF_CONFIG: %s.evaluator[%zu]", c->key, i);
         code = put_address(c, v, where, &all, ret->n_peers + i, err);
-        if (code == QR_OK && is_own(c, v, i) && !ret->address)
+        if (code == QR_OK && is_own_evaluator(c, v, i) && !ret->address)
             ret->address = qr_xstrdup(all.peers[ret->n_peers + i]);
     }
-    memset(all.peers, 0, ret->n_peers * sizeof *all.peers); /* the ring's stay the ring's */
+    memset(all.peers, 0, ret->n_peers * sizeof *all.peers); /* these stay owned by the ring */
     qr_identity_fini(&all);
     return code;
 }
 
-/* An evaluator: no member, but it knows the ring, and its own address where the cluster has it. */
-static enum qr_code outside(const struct config *c, struct qr_identity *ret, struct qr_err *err) {
+/* An evaluator is not a member, but knows the ring, and its own address where the cluster has
+ * it. */
+static enum qr_code tf_config_outside(const struct config *c, struct qr_identity *ret,
+                                      struct qr_err *err) {
     const char *name = task_names[c->task];
     char *host;
     if (qr_json_size(c->lists[c->task]) && !ret->address)
@@ -376,8 +379,8 @@ static enum qr_code outside(const struct config *c, struct qr_identity *ret, str
     return QR_OK;
 }
 
-static enum qr_code member(const struct config *c, size_t first, struct qr_identity *ret,
-                           struct qr_err *err) {
+static enum qr_code tf_config_member(const struct config *c, size_t first, struct qr_identity *ret,
+                                     struct qr_err *err) {
     enum qr_code code;
     size_t at = c->task == WORKER   ? first + c->index
                 : c->task == MASTER ? ret->n_servers + qr_json_size(c->lists[CHIEF])
@@ -387,12 +390,11 @@ static enum qr_code member(const struct config *c, size_t first, struct qr_ident
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "TF_CONFIG: task.index is %llu, but %s.%s has no address for it",
                        (unsigned long long)c->index, c->key, task_names[c->task]);
-    bool guess = keyed(c->lists[WORKER]) && !complete(c->lists[WORKER]);
+    bool guess = is_keyed(c->lists[WORKER]) && !is_complete(c->lists[WORKER]);
     if (guess && c->task != WORKER)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "TF_CONFIG: the sparse %s names no workers to a %s, so that it cannot find "
-                       "them: leave enableDynamicWorker off, or "
-                       "set QRING_INDEX and QRING_PEER_TEMPLATE",
+                       "TF_CONFIG: the sparse %s names no workers to a %s, so it cannot find them: "
+                       "leave enableDynamicWorker off, or set QRING_INDEX and QRING_PEER_TEMPLATE",
                        c->key, task_names[c->task]);
     if (guess && (code = expand_sparse(c, first, ret, err)) != QR_OK) return code;
     qr_identity_set_index(ret, at);
@@ -407,7 +409,8 @@ static enum qr_code member(const struct config *c, size_t first, struct qr_ident
     return QR_OK;
 }
 
-static enum qr_code lone(const struct config *c, struct qr_identity *ret, struct qr_err *err) {
+static enum qr_code tf_config_single(const struct config *c, struct qr_identity *ret,
+                                     struct qr_err *err) {
     if (c->task == PS)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "TF_CONFIG: task.type is 'ps', but there is no cluster that names the "
@@ -441,10 +444,11 @@ enum qr_code qr_identity_from_tf_config(const struct qr_identity_inputs *in,
     if ((code = qr_json_want(root, "TF_CONFIG", QR_JSON_OBJECT, err)) != QR_OK) return code;
     if ((code = read_cluster(root, &c, err)) != QR_OK || (code = read_task(root, &c, err)) != QR_OK)
         return code;
-    if (!c.has_cluster) return lone(&c, ret, err);
+    if (!c.has_cluster) return tf_config_single(&c, ret, err);
     if ((code = check_task(&c, err)) != QR_OK || (code = fill_ring(&c, ret, &first, err)) != QR_OK)
         return code;
     if ((code = check_others(&c, ret, err)) != QR_OK) return code;
     ret->role = roles[c.task];
-    return c.task == EVALUATOR ? outside(&c, ret, err) : member(&c, first, ret, err);
+    return c.task == EVALUATOR ? tf_config_outside(&c, ret, err)
+                               : tf_config_member(&c, first, ret, err);
 }

@@ -1,3 +1,5 @@
+/* collective/allreduce.c — one reduction: sends and receives the chunks of a schedule, adds
+ * integers, checks coverage. Start reading at qr_reduction_message(). */
 #include "collective/allreduce.h"
 
 #include <inttypes.h>
@@ -9,11 +11,11 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "integers are sent from where they lie");
 
-/* so much of a piece, and of the sum, stay in the nearest cache while they are worked on */
+/* Part of a piece, and of the sum, that stays in the nearest cache while it is processed. */
 enum {
     STRIDE_BYTES = 12 << 10,
-    /* chunks that a member of the ring has sent more than it got: what is under way everywhere fits
-     * the caches */
+    /* Chunks that a ring member may send ahead of those received, so that all data under way fits
+     * the caches. */
     AHEAD = 2
 };
 
@@ -22,7 +24,7 @@ struct outgoing {
     uint32_t crc;
     bool has_crc, sent;
 };
-struct worked { /* what a slot's integers sum to once it is worked in */
+struct slot_sum { /* sum of a slot's integers, once processed */
     struct qr_coverage coverage;
     uint32_t crc; /* of those integers, where they are sent on */
 };
@@ -32,15 +34,15 @@ struct qr_reduction {
     struct qr_schedule s;
     struct qr_coverage own, total;
     uint64_t n_received, n_expected;
-    /* by slot = round * n_parts + part */
-    struct worked *worked;
-    size_t worked_cap;
-    uint8_t *got; /* by slot; in star at rank 0 by from * n_parts + part */
+    /* By slot = round * n_parts + part. */
+    struct slot_sum *slots;
+    size_t slots_cap;
+    uint8_t *got; /* received, by slot; in star at rank 0 by from * n_parts + part */
     size_t got_cap;
-    /* star at rank 0: senders in, by part; halving: parts in, by round */
+    /* Star at rank 0: senders received, by part; halving: parts received, by round. */
     uint32_t *arrived;
     size_t arrived_cap;
-    uint32_t n_whole; /* halving: rounds that are whole, and all before them */
+    uint32_t n_whole; /* halving: number of complete rounds, all earlier ones included */
     struct outgoing *out;
     size_t out_cap, n_out, first_out;
     qr_fixed *scratch; /* doubling: the sums before rounds 1, 2, ... that add */
@@ -52,7 +54,7 @@ struct qr_reduction *qr_reduction_new(void) {
 }
 void qr_reduction_free(struct qr_reduction *r) {
     if (!r) return;
-    free(r->worked);
+    free(r->slots);
     free(r->got);
     free(r->arrived);
     free(r->out);
@@ -68,19 +70,19 @@ void qr_reduction_free(struct qr_reduction *r) {
         }                                                                                          \
     } while (0)
 
-/* Where the sum of all that came in the rounds before `round` lies: the whole one, and all that
- * grows in place, in ret_sum. */
-static qr_fixed *partial(const struct qr_reduction *r, uint32_t round) {
+/* Returns where the sum of all rounds before `round` is stored: complete sums, and all that are
+ * summed in place, in ret_sum. */
+static qr_fixed *partial_sum(const struct qr_reduction *r, uint32_t round) {
     if (r->s.kind == QR_ALLREDUCE_DOUBLING && !qr_schedule_is_final(&r->s, round - 1))
         return r->scratch + (size_t)(round - 1) * r->s.n;
     return r->a.sum;
 }
 
-static const qr_fixed *source(const struct qr_reduction *r, uint32_t round) {
-    return qr_schedule_sends_own(&r->s, round) ? r->c.vector : partial(r, round);
+static const qr_fixed *send_source(const struct qr_reduction *r, uint32_t round) {
+    return qr_schedule_sends_own(&r->s, round) ? r->c.vector : partial_sum(r, round);
 }
-static struct worked *worked_at(const struct qr_reduction *r, uint32_t round, uint32_t part) {
-    return &r->worked[(size_t)round * r->s.n_parts + part];
+static struct slot_sum *slot_at(const struct qr_reduction *r, uint32_t round, uint32_t part) {
+    return &r->slots[(size_t)round * r->s.n_parts + part];
 }
 
 static void queue_send(void *ctx, const struct qr_slot_send *slot) {
@@ -91,13 +93,14 @@ static void queue_send(void *ctx, const struct qr_slot_send *slot) {
 
 static bool try_send(struct qr_reduction *r, struct outgoing *o) {
     const struct qr_slot_send *slot = &o->slot;
-    const qr_fixed *from = slot->count ? source(r, slot->round) + slot->offset : NULL;
+    const qr_fixed *from = slot->count ? send_source(r, slot->round) + slot->offset : NULL;
     size_t bytes = (size_t)slot->count * QR_FIXED_BYTES;
-    /* a round's parts are other stretches than those of the round before, whose words are one */
+    /* The parts of a halving round differ from those of the round before, which share one coverage
+     * word. */
     bool halves = r->s.kind == QR_ALLREDUCE_HALVING;
-    const struct worked *own = qr_schedule_sends_own(&r->s, slot->round)
-                                   ? NULL
-                                   : worked_at(r, slot->round - 1, halves ? 0 : slot->part);
+    const struct slot_sum *own = qr_schedule_sends_own(&r->s, slot->round)
+                                     ? NULL
+                                     : slot_at(r, slot->round - 1, halves ? 0 : slot->part);
     if (!o->has_crc) {
         o->crc = own && !halves ? own->crc : qr_crc32c(0, from, bytes);
         o->has_crc = true;
@@ -124,19 +127,18 @@ static bool try_send(struct qr_reduction *r, struct outgoing *o) {
                      qr_bytes_of(from, bytes));
 }
 
-/* Round the ring all counts agree in sum, so somebody may always send: no member waits
- * for itself. */
-static bool far_ahead(const struct qr_reduction *r, size_t i) {
+/* The counts around the ring add up, so some member may always send: no deadlock. */
+static bool is_far_ahead(const struct qr_reduction *r, size_t i) {
     return r->s.kind == QR_ALLREDUCE_RING && i >= r->n_received + AHEAD &&
            r->n_received < r->n_expected;
 }
 
 void qr_reduction_pump(struct qr_reduction *r) {
-    uint64_t full = 0; /* ranks whose queue has no room */
+    uint64_t full = 0; /* ranks with a full queue */
     uint32_t n_full = 0;
     for (size_t i = r->first_out; i < r->n_out && n_full + 1 < r->a.n_ranks; i++) {
         struct outgoing *o = &r->out[i];
-        if (far_ahead(r, i)) break;
+        if (is_far_ahead(r, i)) break;
         if (o->sent || full >> o->slot.to & 1) continue;
         if (try_send(r, o)) {
             o->sent = true;
@@ -171,7 +173,7 @@ enum qr_code qr_reduction_begin(struct qr_reduction *r, const struct qr_reductio
     }
     size_t slots = (size_t)(r->s.n_rounds ? r->s.n_rounds : 1) * r->s.n_parts,
            by_rank = (size_t)args->n_ranks * r->s.n_parts;
-    GROW(r->worked, r->worked_cap, slots);
+    GROW(r->slots, r->slots_cap, slots);
     GROW(r->got, r->got_cap, slots > by_rank ? slots : by_rank);
     GROW(r->arrived, r->arrived_cap, r->s.n_parts > r->s.n_rounds ? r->s.n_parts : r->s.n_rounds);
     size_t n_sends = (size_t)qr_schedule_n_sends(&r->s);
@@ -191,18 +193,18 @@ enum qr_code qr_reduction_begin(struct qr_reduction *r, const struct qr_reductio
     return QR_OK;
 }
 
-/* Integers that come in, bytes of any alignment in pieces that are cut anywhere. */
+/* Incoming integers: bytes of any alignment, in pieces that may be cut anywhere. */
 struct inflow {
-    qr_fixed *to; /* the next integer's place */
-    /* what it is added to, which may be that place; NULL: it is taken as it is */
+    qr_fixed *to; /* place of the next integer */
+    /* The addend, possibly the same place; NULL: the integer is stored as it is. */
     const qr_fixed *before;
     uint8_t cut[QR_FIXED_BYTES];
-    size_t n_cut;          /* of an integer in which a piece ended */
-    uint32_t crc, crc_sum; /* of what came; and of what it made, where that is sent on */
+    size_t n_cut;          /* bytes of an integer that continues in the next piece */
+    uint32_t crc, crc_sum; /* of the input; of the result, where that is sent on */
     bool sent_on;
 };
 
-static void put(struct inflow *f, const uint8_t *integers, size_t n) {
+static void inflow_add(struct inflow *f, const uint8_t *integers, size_t n) {
     if (!n) return;
     if (!f->before) {
         qr_fixed_load(f->to, integers, n);
@@ -215,46 +217,46 @@ static void put(struct inflow *f, const uint8_t *integers, size_t n) {
     f->to += n;
 }
 
-static void flow_in(struct inflow *f, const uint8_t *p, size_t n) {
+static void inflow_bytes(struct inflow *f, const uint8_t *p, size_t n) {
     for (size_t now; n; p += now, n -= now) {
         now = n < STRIDE_BYTES ? n : STRIDE_BYTES;
         f->crc = qr_crc32c(f->crc, p, now);
-        size_t mended = f->n_cut == 0                     ? 0
+        size_t filled = f->n_cut == 0                     ? 0
                         : now < QR_FIXED_BYTES - f->n_cut ? now
                                                           : QR_FIXED_BYTES - f->n_cut;
-        if (mended) {
-            memcpy(f->cut + f->n_cut, p, mended);
-            f->n_cut += mended;
+        if (filled) {
+            memcpy(f->cut + f->n_cut, p, filled);
+            f->n_cut += filled;
             if (f->n_cut < QR_FIXED_BYTES) continue;
-            put(f, f->cut, 1);
+            inflow_add(f, f->cut, 1);
         }
-        size_t whole = (now - mended) / QR_FIXED_BYTES;
-        put(f, p + mended, whole);
-        f->n_cut = now - mended - whole * QR_FIXED_BYTES;
+        size_t whole = (now - filled) / QR_FIXED_BYTES;
+        inflow_add(f, p + filled, whole);
+        f->n_cut = now - filled - whole * QR_FIXED_BYTES;
         memcpy(f->cut, p + now - f->n_cut, f->n_cut);
     }
 }
 
-/* The integers of a message, behind its header. */
-static void flow_message(struct inflow *f, struct qr_pieces message) {
+/* Processes the integers of a message, after its header. */
+static void inflow_message(struct inflow *f, struct qr_pieces message) {
     size_t skip = QR_CHUNK_HEADER_BYTES;
     for (size_t i = 0; i < message.n_pieces; i++) {
         struct qr_bytes piece = message.piece[i];
         size_t skipped = skip < piece.n ? skip : piece.n;
         skip -= skipped;
-        flow_in(f, piece.p + skipped, piece.n - skipped);
+        inflow_bytes(f, piece.p + skipped, piece.n - skipped);
     }
 }
 
-/* Halving: what a round has brought is sent on as one, so that all of it must hold the same; a word
- * of nothing is never the total. */
-static void rounds_on(struct qr_reduction *r) {
+/* Halving sends a round's result on as one, so all parts of the round must have the same coverage
+ * word. An empty word never equals the total. */
+static void advance_rounds(struct qr_reduction *r) {
     for (uint32_t n; r->n_whole < r->s.n_rounds &&
                      r->arrived[r->n_whole] == (n = qr_schedule_n_parts(&r->s, r->n_whole));
          r->n_whole++) {
-        struct worked *first = worked_at(r, r->n_whole, 0);
+        struct slot_sum *first = slot_at(r, r->n_whole, 0);
         bool same = r->n_whole < r->s.n_rounds / 2 ||
-                    qr_coverage_equal(first->coverage, worked_at(r, r->n_whole - 1, 0)->coverage);
+                    qr_coverage_equal(first->coverage, slot_at(r, r->n_whole - 1, 0)->coverage);
         for (uint32_t part = 1; part < n; part++)
             same = same && qr_coverage_equal(first->coverage, first[part].coverage);
         if (!same) first->coverage = (struct qr_coverage){0};
@@ -262,19 +264,19 @@ static void rounds_on(struct qr_reduction *r) {
     }
 }
 
-/* False when the integers are not those that were sent. */
-static bool work_in(struct qr_reduction *r, const struct qr_chunk *c,
-                    const struct qr_schedule_slot *slot, struct qr_pieces message) {
+/* Adds or stores a chunk's integers. False: they are not those that were sent. */
+static bool process_chunk(struct qr_reduction *r, const struct qr_chunk *c,
+                          const struct qr_schedule_slot *slot, struct qr_pieces message) {
     bool halves = r->s.kind == QR_ALLREDUCE_HALVING;
-    struct worked *mine = worked_at(r, c->round, c->part);
-    const qr_fixed *before = r->c.vector; /* what is added to first is the contribution */
-    struct qr_coverage covered = r->own, theirs = qr_coverage_load(c->coverage);
+    struct slot_sum *mine = slot_at(r, c->round, c->part);
+    const qr_fixed *before = r->c.vector; /* the first addend is the contribution */
+    struct qr_coverage covered = r->own, their_coverage = qr_coverage_load(c->coverage);
     if (r->s.kind == QR_ALLREDUCE_STAR && slot->phase == QR_SLOT_ADD && r->arrived[c->part]++ > 0) {
         before = r->a.sum;
         covered = mine->coverage;
     } else if (qr_schedule_builds_on_round_before(&r->s, c->round)) {
-        before = partial(r, c->round);
-        covered = worked_at(r, c->round - 1, halves ? 0 : c->part)->coverage;
+        before = partial_sum(r, c->round);
+        covered = slot_at(r, c->round - 1, halves ? 0 : c->part)->coverage;
     }
     bool add = slot->phase == QR_SLOT_ADD,
          all_here = r->s.kind != QR_ALLREDUCE_STAR || r->arrived[c->part] == r->a.n_ranks - 1;
@@ -282,26 +284,26 @@ static bool work_in(struct qr_reduction *r, const struct qr_chunk *c,
                      qr_schedule_is_final(&r->s, c->round);
     struct inflow f = {.sent_on = all_here && !halves && !ends_here};
     if (slot->count) {
-        f.to = (add ? partial(r, c->round + 1) : r->a.sum) + slot->offset;
+        f.to = (add ? partial_sum(r, c->round + 1) : r->a.sum) + slot->offset;
         f.before = add ? before + slot->offset : NULL;
-        flow_message(&f, message);
+        inflow_message(&f, message);
     }
     if (f.crc != c->crc) return false;
-    mine->coverage = add ? qr_coverage_sum(covered, theirs) : theirs;
+    mine->coverage = add ? qr_coverage_sum(covered, their_coverage) : their_coverage;
     mine->crc = add ? f.crc_sum : f.crc;
     if (halves) {
         r->arrived[c->round]++;
-        rounds_on(r);
+        advance_rounds(r);
     } else if (!add || all_here) qr_schedule_next(&r->s, c->round, c->part, queue_send, r);
     return true;
 }
 
-static enum qr_reduction_status damaged(size_t n, struct qr_err *err) {
+static enum qr_reduction_status fail_damaged(size_t n, struct qr_err *err) {
     qr_fail(err, QR_UNAVAILABLE, "sent a damaged chunk (%zu bytes, or its crc32c is wrong)", n);
     return QR_REDUCTION_MALFORMED;
 }
 
-static const char *kind_name(unsigned kind) {
+static const char *reduction_kind_name(unsigned kind) {
     static const char *const names[] = {"train", "eval", "close"};
     return kind < sizeof names / sizeof *names ? names[kind] : "?";
 }
@@ -317,15 +319,15 @@ enum qr_reduction_status qr_reduction_message(struct qr_reduction *r, uint32_t f
     struct qr_chunk c;
     uint8_t head[QR_CHUNK_HEADER_BYTES];
     qr_pieces_copy(message, sizeof head, head);
-    if (!qr_chunk_decode(head, message.n, &c)) return damaged(message.n, err);
+    if (!qr_chunk_decode(head, message.n, &c)) return fail_damaged(message.n, err);
     if (c.generation != r->a.generation) return QR_REDUCTION_OTHER_GENERATION;
     if (c.reductions != r->c.key.reductions) return QR_REDUCTION_DEFERRED;
-    /* a reduction has one kind, from one state and one number of epochs: one of the two has
-     * another state */
+    /* The kind follows from state and number of epochs, so one of the two members has another
+     * state. */
     if (c.kind != (uint8_t)r->c.key.kind) {
         qr_fail(err, QR_UNAVAILABLE,
                 "is at a reduction of kind %s where this worker is at one of kind %s",
-                kind_name(c.kind), kind_name(r->c.key.kind));
+                reduction_kind_name(c.kind), reduction_kind_name(r->c.key.kind));
         return QR_REDUCTION_MALFORMED;
     }
     struct qr_schedule_slot slot;
@@ -343,9 +345,8 @@ enum qr_reduction_status qr_reduction_message(struct qr_reduction *r, uint32_t f
     if (!qr_schedule_receives(&r->s, c.round, c.part, from_rank, &slot) ||
         slot.offset != c.offset || slot.count != c.count || slot.phase != c.phase ||
         r->got[got_index(r, c.round, c.part, from_rank)]) {
-        qr_fail(err, QR_INTERNAL,
-                "sent a chunk that is not its turn (round %" PRIu32 ", part %" PRIu32 ")", c.round,
-                c.part);
+        qr_fail(err, QR_INTERNAL, "sent a chunk out of turn (round %" PRIu32 ", part %" PRIu32 ")",
+                c.round, c.part);
         return QR_REDUCTION_MALFORMED;
     }
     if (qr_schedule_builds_on_round_before(&r->s, c.round) &&
@@ -354,7 +355,7 @@ enum qr_reduction_status qr_reduction_message(struct qr_reduction *r, uint32_t f
         return QR_REDUCTION_DEFERRED;
     r->got[got_index(r, c.round, c.part, from_rank)] = 1;
     r->n_received++;
-    if (!work_in(r, &c, &slot, message)) return damaged(message.n, err);
+    if (!process_chunk(r, &c, &slot, message)) return fail_damaged(message.n, err);
     qr_reduction_pump(r);
     return QR_REDUCTION_ACCEPTED;
 }
@@ -364,7 +365,7 @@ bool qr_reduction_done(const struct qr_reduction *r) {
 }
 
 enum qr_code qr_reduction_check(const struct qr_reduction *r, struct qr_err *err) {
-    const char *kind = kind_name(r->c.key.kind);
+    const char *kind = reduction_kind_name(r->c.key.kind);
     bool fine = r->a.n_ranks > 1 || qr_coverage_equal(r->own, r->total);
     uint32_t bad_part = 0;
     for (uint32_t round = 0; fine && round < r->s.n_rounds; round++)
@@ -373,16 +374,16 @@ enum qr_code qr_reduction_check(const struct qr_reduction *r, struct qr_err *err
             bool by_sender = r->s.kind == QR_ALLREDUCE_STAR && r->a.rank == 0;
             bool there =
                 by_sender ? r->arrived[part] != 0 : r->got[got_index(r, round, part, 0)] != 0;
-            if (there && !qr_coverage_equal(worked_at(r, round, part)->coverage, r->total)) {
+            if (there && !qr_coverage_equal(slot_at(r, round, part)->coverage, r->total)) {
                 fine = false;
                 bad_part = part;
             }
         }
     if (fine) return QR_OK;
     return qr_fail(err, QR_DATA_LOSS,
-                   "coverage refused at reduction %" PRIu64 " (%s): the sum of part %" PRIu32
-                   " over %" PRIu32 " workers does not hold each of %" PRIu64
-                   " micro-batches exactly once, or not all from one state; nobody applies it",
+                   "coverage check failed at reduction %" PRIu64 " (%s): the sum of part %" PRIu32
+                   " over %" PRIu32 " workers does not contain each of %" PRIu64
+                   " micro-batches exactly once, all from one state; it is not applied",
                    r->c.key.reductions, kind, bad_part, r->a.n_ranks, r->c.n_micro_batches);
 }
 

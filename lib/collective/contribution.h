@@ -1,5 +1,4 @@
-/* collective/contribution.h — what goes into a reduction: by which schedule it is summed, and what
- * a member adds. */
+/* collective/contribution.h — the input of a reduction: its schedule, and what a member adds. */
 #ifndef QR_COLLECTIVE_CONTRIBUTION_H
 #define QR_COLLECTIVE_CONTRIBUTION_H
 
@@ -19,15 +18,15 @@ enum qr_allreduce {
 /* "auto" "ring" "doubling" "star" "halving" */
 extern const char *const qr_allreduce_names[QR_ALLREDUCE_KINDS];
 
-/* The vector is never written. */
+/* What one member adds. The vector is never written. */
 struct qr_contribution {
     struct qr_coverage_key key;
     uint64_t n_micro_batches; /* of the whole reduction */
-    /* over the micro-batches in `vector`; the member's own word is added inside */
+    /* Coverage of the micro-batches in `vector`; the reduction adds the member's word. */
     struct qr_coverage coverage;
     const qr_fixed *vector;
     size_t n;
-    size_t n_by_rank; /* the last so many are by rank: of this generation only */
+    size_t n_by_rank; /* the last ones are by rank: valid in this generation only */
 };
 
 #endif

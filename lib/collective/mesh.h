@@ -1,24 +1,29 @@
-/* collective/mesh.h — the data streams between workers, and the reductions of one generation after
- * the other that run over them.
+/* collective/mesh.h — the data streams between workers, and the reductions of successive
+ * generations over them.
  *
  * What      Every pair of peers has one data stream: the higher index dials the lower one's data
- *           port. Each side greets first (who speaks to whom) and the stream is up once both have.
- *           It lives as long as its two processes: generations come and go on it, and a mark says
- *           where each begins. So a newcomer's streams come up beside training, before any
- *           generation has it.
- * Early     who greets before it is expected here waits for that, its stream unread, for 5 s; a
- *           mark of a generation that is not formed yet waits for it, and what a member sends ahead
- *           of this one's reduction: one message here, the rest unread in its stream.
- * Waiting   every wait polls the link in slices of at most 50 ms and asks `stop` in between: that
- *           is how the control thread, a signal or a lost member ends it. While it polls it sends a
- *           beat on each member's stream four times a second, and tells `polled` whom it has heard:
- *           of two that both poll without a pause, and whose beats do not arrive, the stream passes
- *           no data.
- * Failure   a stream that breaks, or brings a damaged chunk, is told to `down`; when work of the
- *           generation may be lost with it, `stop` should soon give the reason, else UNAVAILABLE
- *           names the member after 2 s. Streams are dialed again for ever, at most once a second.
- * Threads   the training thread owns the link and the mesh. Streams come up, and go, while
- *           it polls.
+ *           port. Each side first sends a greeting with both processes' names; the stream is up
+ *           once both have greeted. It lives as long as its two processes: generations come and go,
+ *           and a mark says where each begins. So a newcomer's streams come up beside training,
+ *           before any generation includes it.
+ * Order     qr_mesh_new, qr_mesh_expect for each peer. For each generation: qr_mesh_form;
+ *           qr_mesh_give, qr_mesh_fetch, qr_mesh_reduce; qr_mesh_leave. Between generations
+ *           qr_mesh_await and qr_mesh_idle.
+ * Early     A peer that greets before it is expected waits for that, its stream unread, for 5 s. A
+ *           mark of a generation that is not formed yet waits for it, and so do messages sent ahead
+ *           of this member's reduction: one message is kept here, the rest stays unread in the
+ *           stream.
+ * Waiting   Every wait polls the link in slices of at most 50 ms and calls `stop` in between: that
+ *           is how the control thread, a signal or a lost member ends it. While polling, the mesh
+ *           sends a beat on each member's stream four times a second, and reports to `polled` which
+ *           members it received messages from: if two peers poll without a pause and their beats do
+ *           not arrive, the stream passes no data.
+ * Errors    A stream that breaks, or brings a damaged chunk, is reported to `down`. When that may
+ *           lose work of the generation, `stop` should soon return the reason; otherwise
+ *           UNAVAILABLE names the member after 2 s. Streams are dialed again without end, at most
+ *           once a second.
+ * Threads   the training thread owns the link and the mesh. Streams come up, and go, while it
+ *           polls.
  */
 #ifndef QR_COLLECTIVE_MESH_H
 #define QR_COLLECTIVE_MESH_H
@@ -33,60 +38,77 @@ struct qr_mesh_options {
     struct qr_link *link; /* borrowed; it listens already */
     const struct qr_clock *clock;
     const struct qr_log *log;
-    uint32_t index; /* one's own */
+    uint32_t index; /* of this process */
     uint8_t incarnation[QR_INCARNATION_BYTES];
     void *ctx;
-    enum qr_code (*stop)(void *ctx, struct qr_err *err); /* QR_OK: go on */
-    /* both have greeted */
+    enum qr_code (*stop)(void *ctx, struct qr_err *err); /* QR_OK: continue */
+    /* Both have greeted */
     void (*up)(void *ctx, uint32_t index, const uint8_t incarnation[QR_INCARNATION_BYTES]);
-    /* lost: work of this generation may be */
+    /* lost: work of this generation may be lost */
     void (*down)(void *ctx, uint32_t index, const char *reason, bool lost);
     void (*polled)(void *ctx, const struct qr_poll_report *how); /* with each beat */
 };
 struct qr_mesh_member {
     uint32_t index;
     uint8_t incarnation[QR_INCARNATION_BYTES];
-    char name[160];    /* "worker 2 (host:port)": for people */
-    char address[280]; /* of its data port; of a higher index it is not used */
+    char name[160];    /* "worker 2 (host:port)", for messages */
+    char address[280]; /* of its data port; unused for a higher index */
 };
 struct qr_mesh;
+/* Creates a mesh without streams. opt is copied; its pointers are borrowed. Free with
+ * qr_mesh_free. */
 struct qr_mesh *qr_mesh_new(const struct qr_mesh_options *opt);
-void qr_mesh_free(struct qr_mesh *m); /* before the link; NULL is fine */
+void qr_mesh_free(struct qr_mesh *m); /* call before the link is freed; NULL is fine */
 
-/* Whose stream is to be there, from now on; a stream of another process with that index goes.
- * Nothing when it is expected already. */
-void qr_mesh_expect(struct qr_mesh *m, const struct qr_mesh_member *who); /* copied */
+/* Requests a stream to this process from now on; a stream to another process at that index is
+ * closed. No effect when that process is expected already.
+ *
+ * Args:     member  copied
+ */
+void qr_mesh_expect(struct qr_mesh *m, const struct qr_mesh_member *member);
+/* Closes the stream to this index and expects none. */
 void qr_mesh_forget(struct qr_mesh *m, uint32_t index);
-void qr_mesh_renew(struct qr_mesh *m, uint32_t index); /* it passes no data: another in its place */
+void qr_mesh_renew(struct qr_mesh *m, uint32_t index); /* it passes no data: replace it */
 
-/* Begins a generation of these members (by rank; they are expected from now on), and waits
- * until each has said that it has begun it too. DEADLINE_EXCEEDED at deadline_ns names one that
- * is missing. */
+/* Begins a generation and waits until every member has begun it too.
+ *
+ * Args:     members  [n_members], by rank; expected from now on
+ *           rank     of this process
+ * Errors:   DEADLINE_EXCEEDED (at deadline_ns; names a missing member); those of `stop`
+ */
 QR_MUST_CHECK enum qr_code qr_mesh_form(struct qr_mesh *m, const struct qr_gen_id *id,
                                         const struct qr_mesh_member *members, uint32_t n_members,
                                         uint32_t rank, int64_t deadline_ns, struct qr_err *err);
-/* The generation is over: what still comes of it is dropped. Every failure of the calls below has
- * the same effect, but for a reduction that cannot begin (RESOURCE_EXHAUSTED) or is refused. */
+/* Ends the generation: later messages of it are dropped. Every failure of the calls below has the
+ * same effect, except a reduction that cannot begin (RESOURCE_EXHAUSTED) or fails its coverage
+ * check. */
 void qr_mesh_leave(struct qr_mesh *m);
-/* The sum over all members. DATA_LOSS: its coverage word was refused. When it returns, the link
- * reads neither vector nor sum any more, unless it has failed and qr_mesh_buffers_in_use. */
+/* Sums the contributions of all members. On return the link no longer reads vector and sum, unless
+ * it has failed and qr_mesh_buffers_in_use.
+ *
+ * Args:     allreduce  the setting, equal at all members
+ *           c          this member's contribution
+ *           ret_sum    [c->n], not aliasing the vector
+ * Errors:   DATA_LOSS (coverage check failed); RESOURCE_EXHAUSTED; DEADLINE_EXCEEDED (no progress
+ *           for 600 s); ABORTED; UNAVAILABLE; those of `stop`
+ */
 QR_MUST_CHECK enum qr_code qr_mesh_reduce(struct qr_mesh *m, enum qr_allreduce allreduce,
                                           const struct qr_contribution *c, qr_fixed *ret_sum,
                                           struct qr_err *err);
-/* The bytes of a state, whole, to a member; it is theirs when this returns. */
+/* Sends the whole bytes of a state to a member; not read any more when this returns. */
 QR_MUST_CHECK enum qr_code qr_mesh_give(struct qr_mesh *m, uint32_t rank, struct qr_bytes state,
                                         int64_t deadline_ns, struct qr_err *err);
-/* What a member gives, appended to ret. */
+/* Receives the state that a member sends; appended to ret. */
 QR_MUST_CHECK enum qr_code qr_mesh_fetch(struct qr_mesh *m, uint32_t rank, struct qr_buf *ret,
                                          int64_t deadline_ns, struct qr_err *err);
-/* Between generations: only the one of this id (NULL: none) may still begin here. Streams that were
- * held for another are read on: while one is held, its orderly end is not seen (link.h). */
+/* Between generations: only the one with this id may still begin here; NULL: none. Streams held for
+ * another are read again: the orderly end of a held stream is not seen (link.h). */
 void qr_mesh_await(struct qr_mesh *m, const struct qr_gen_id *id);
-/* Waits for one event, at most 50 ms: while nothing is reduced. What `stop` says. */
+/* Waits for one event, at most 50 ms, while no reduction runs. Returns the code of `stop`. */
 QR_MUST_CHECK enum qr_code qr_mesh_idle(struct qr_mesh *m, int64_t until_ns, struct qr_err *err);
-/* messages of other generations, and strangers' */
+/* Returns the number of dropped messages: of other generations, or from unexpected connections. */
 uint64_t qr_mesh_dropped(const struct qr_mesh *m);
-/* A stream that hangs, and was closed, may still read what a reduction was given. */
+/* Returns whether a hanging stream, already closed, may still read the buffers of a reduction. */
 bool qr_mesh_buffers_in_use(struct qr_mesh *m);
 
 #endif

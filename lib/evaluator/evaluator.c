@@ -1,3 +1,5 @@
+/* evaluator/evaluator.c — watches the checkpoints of a run and evaluates each new state. Start
+ * reading at watch_checkpoints(). */
 #include "evaluator/evaluator.h"
 
 #include <inttypes.h>
@@ -12,26 +14,26 @@
 #include "train/validation.h"
 #include "train/logged.h"
 
-static const int64_t give_up_ns = 600 * QR_SECOND, say_every_ns = 600 * QR_SECOND;
+static const int64_t damaged_timeout_ns = 600 * QR_SECOND, log_interval_ns = 600 * QR_SECOND;
 
 struct evaluator {
     struct qr_evaluator_options opt;
     struct qr_curve curve;
-    struct qr_validation_pass *held_out;
+    struct qr_validation_pass *validation;
     struct qr_state state;
-    struct qr_checkpoint_latest seen; /* at the last look; job_hash "": nothing was there */
-    bool looked, changed;             /* at all; what is there has changed since the first look */
-    uint64_t n;                       /* evaluations of this process */
-    double loss;                      /* of the last */
-    int64_t began_ns, news_ns, said_ns, trouble_ns; /* trouble_ns 0: none */
+    struct qr_checkpoint_latest seen; /* LATEST at the last check; job_hash "": none */
+    bool looked, changed;             /* checked once; LATEST has changed since the first check */
+    uint64_t n;                       /* evaluations by this process */
+    double loss;                      /* of the last one */
+    int64_t began_ns, changed_ns, logged_ns, damaged_since_ns; /* damaged_since_ns 0: not damaged */
 };
 
-static int64_t now_ns(const struct evaluator *e) { return qr_now_ns(e->opt.clock); }
+static int64_t evaluator_now_ns(const struct evaluator *e) { return qr_now_ns(e->opt.clock); }
 
 /* ---- one state ---- */
 
-static void report(struct evaluator *e, const struct qr_step_values *r,
-                   const struct qr_step_line *line) {
+static void evaluator_report(struct evaluator *e, const struct qr_step_values *r,
+                             const struct qr_step_line *line) {
     const struct qr_workload *l = e->opt.load;
     const struct qr_step_detail detail = {
         .weights = e->state.weights,
@@ -42,7 +44,7 @@ static void report(struct evaluator *e, const struct qr_step_values *r,
     if (e->opt.show) e->opt.show(e->opt.ctx, e->curve.other && e->n == 0, line, &detail);
 }
 
-static void count(struct evaluator *e, const struct qr_step_values *r) {
+static void count_evaluation(struct evaluator *e, const struct qr_step_values *r) {
     struct qr_buf values = {0};
     const struct qr_model *m = e->opt.load->model;
     e->n++;
@@ -61,52 +63,53 @@ static void count(struct evaluator *e, const struct qr_step_values *r) {
     qr_buf_free(&values);
 }
 
-static enum qr_code evaluate(struct evaluator *e, struct qr_err *err) {
+static enum qr_code evaluate_state(struct evaluator *e, struct qr_err *err) {
     struct qr_named_value metrics[QR_LINE_VALUES], logged[QR_MAX_LOGGED];
     const struct qr_workload *l = e->opt.load;
     struct qr_step_line line;
     struct qr_step_values r;
-    if (e->opt.computes) e->opt.computes(e->opt.ctx, true);
-    enum qr_code code = qr_validation_pass_evaluate(e->held_out, &e->state, &r, err);
-    if (e->opt.computes) e->opt.computes(e->opt.ctx, false);
+    if (e->opt.computing) e->opt.computing(e->opt.ctx, true);
+    enum qr_code code = qr_validation_pass_evaluate(e->validation, &e->state, &r, err);
+    if (e->opt.computing) e->opt.computing(e->opt.ctx, false);
     if (code != QR_OK) return code;
     qr_logged_line(l->job, l->model, &r, metrics, logged, &line);
-    report(e, &r, &line);
+    evaluator_report(e, &r, &line);
     code = qr_curve_add(&e->curve, &line, err);
-    if (code == QR_OK) count(e, &r);
+    if (code == QR_OK) count_evaluation(e, &r);
     return code;
 }
 
-/* ---- what is there ---- */
+/* ---- checkpoints ---- */
 
-static enum qr_code refuse_other(const struct evaluator *e, const struct qr_checkpoint_latest *l,
-                                 struct qr_err *err) {
+static enum qr_code reject_other_job(const struct evaluator *e,
+                                     const struct qr_checkpoint_latest *l, struct qr_err *err) {
     return qr_fail(err, QR_INVALID_ARGUMENT,
                    "%s has the checkpoints of another job: its hash is %s, this evaluator's job "
-                   "has %s. Give it the workers' job file, keys that they set (--set) and place "
+                   "has %s; give this evaluator the workers' job file, --set keys and location "
                    "(--checkpoints, --weights or --out)",
                    e->opt.place->url, l->job_hash, e->opt.job_hash);
 }
 
-/* Something that is not whole: the next one may be. */
-static enum qr_code bear(struct evaluator *e, struct qr_err *err) {
-    int64_t now = now_ns(e);
-    bool first = !e->trouble_ns;
-    if (first) e->trouble_ns = now;
-    if (now - e->trouble_ns >= give_up_ns) return err->code;
+/* Handles an incomplete checkpoint: the next one may be complete. */
+static enum qr_code retry_damaged(struct evaluator *e, struct qr_err *err) {
+    int64_t now = evaluator_now_ns(e);
+    bool first = !e->damaged_since_ns;
+    if (first) e->damaged_since_ns = now;
+    if (now - e->damaged_since_ns >= damaged_timeout_ns) return err->code;
     if (first)
         qr_warn(e->opt.log, "evaluator",
-                "%s. The next checkpoint is waited for, for ten minutes at most", err->msg);
+                "%s; waiting for the next checkpoint, for ten minutes at most", err->msg);
     return QR_OK;
 }
 
-static bool same(const struct qr_checkpoint_latest *a, const struct qr_checkpoint_latest *b) {
+static bool same_latest(const struct qr_checkpoint_latest *a,
+                        const struct qr_checkpoint_latest *b) {
     return strcmp(a->job_hash, b->job_hash) == 0 && strcmp(a->object, b->object) == 0 &&
            a->crc32c == b->crc32c && a->done == b->done;
 }
 
-/* The newest whole one into e->state; *ret false: by now there is none. */
-static enum qr_code load(struct evaluator *e, bool *ret, struct qr_err *err) {
+/* Loads the newest complete checkpoint into e->state; *ret false: there is none now. */
+static enum qr_code load_newest(struct evaluator *e, bool *ret, struct qr_err *err) {
     const struct qr_workload *l = e->opt.load;
     struct qr_checkpoint c = {0};
     struct qr_buf notes = {0};
@@ -123,22 +126,24 @@ static enum qr_code load(struct evaluator *e, bool *ret, struct qr_err *err) {
     return QR_OK;
 }
 
-/* LATEST says that training has ended, with so many epochs or by itself: is it this run's end? */
-static bool is_end(const struct evaluator *e, bool stopped) {
+/* Decides whether an end in LATEST, after so many epochs or by early stopping, is the end of this
+ * run. */
+static bool is_run_end(const struct evaluator *e, bool stopped) {
     bool all = e->seen.epoch >= e->opt.epochs || stopped;
-    return e->changed || (all && !e->opt.anew) || now_ns(e) - e->began_ns >= e->opt.begins_ns;
+    return e->changed || (all && !e->opt.fresh) ||
+           evaluator_now_ns(e) - e->began_ns >= e->opt.begin_timeout_ns;
 }
 
-/* What LATEST names is new to this process. */
-static enum qr_code take(struct evaluator *e, struct qr_err *err) {
+/* Processes a new LATEST. */
+static enum qr_code process_latest(struct evaluator *e, struct qr_err *err) {
     bool there = false;
     qr_gauge(QR_CHECKPOINT_STEP, (int64_t)e->seen.step);
-    /* whether it stopped by itself, the state knows */
+    /* Early stopping is recorded in the state. */
     bool asks = e->seen.done && e->seen.epoch < e->opt.epochs && !e->changed;
     if (e->seen.step <= e->curve.step && !asks) return QR_OK;
-    enum qr_code code = load(e, &there, err);
+    enum qr_code code = load_newest(e, &there, err);
     if (code != QR_OK || !there) return code;
-    if (e->state.step > e->curve.step) code = evaluate(e, err);
+    if (e->state.step > e->curve.step) code = evaluate_state(e, err);
     if (code == QR_OK && e->seen.done && e->seen.step > e->curve.step)
         code = qr_fail(err, QR_DATA_LOSS,
                        "%s: the last state of the run, of step %" PRIu64 ", cannot be read",
@@ -146,73 +151,72 @@ static enum qr_code take(struct evaluator *e, struct qr_err *err) {
     return code;
 }
 
-static enum qr_code look(struct evaluator *e, bool *ret_end, struct qr_err *err) {
+static enum qr_code check_latest(struct evaluator *e, bool *ret_end, struct qr_err *err) {
     struct qr_checkpoint_latest l;
     enum qr_code code = qr_checkpoint_peek(e->opt.place, &l, err);
-    if (code == QR_DATA_LOSS) return bear(e, err);
+    if (code == QR_DATA_LOSS) return retry_damaged(e, err);
     if (code != QR_OK) return code;
     if (*l.job_hash && strcmp(l.job_hash, e->opt.job_hash) != 0) {
-        bool may_go = e->opt.anew && now_ns(e) - e->began_ns < e->opt.begins_ns;
+        bool may_go = e->opt.fresh && evaluator_now_ns(e) - e->began_ns < e->opt.begin_timeout_ns;
         e->looked = true;
-        return may_go ? QR_OK : refuse_other(e, &l, err);
+        return may_go ? QR_OK : reject_other_job(e, &l, err);
     }
-    bool news = !e->looked || !same(&l, &e->seen);
-    if (news) {
+    bool is_new = !e->looked || !same_latest(&l, &e->seen);
+    if (is_new) {
         e->changed |= e->looked;
         e->looked = true;
         e->seen = l;
-        e->news_ns = e->said_ns = now_ns(e);
+        e->changed_ns = e->logged_ns = evaluator_now_ns(e);
     }
-    if (*l.job_hash && (news || e->trouble_ns)) {
-        code = take(e, err);
-        if (code == QR_DATA_LOSS) return bear(e, err);
+    if (*l.job_hash && (is_new || e->damaged_since_ns)) {
+        code = process_latest(e, err);
+        if (code == QR_DATA_LOSS) return retry_damaged(e, err);
         if (code != QR_OK) return code;
     }
-    e->trouble_ns = 0;
-    *ret_end = l.done && is_end(e, e->state.stop[QR_STOP_STOPPED] > 0);
+    e->damaged_since_ns = 0;
+    *ret_end = l.done && is_run_end(e, e->state.stop[QR_STOP_STOPPED] > 0);
     return QR_OK;
 }
 
 /* ---- waiting ---- */
 
-static void say_waiting(struct evaluator *e, bool first) {
-    int64_t now = now_ns(e);
-    if (!first && now - e->said_ns < say_every_ns) return;
-    e->said_ns = now;
+static void log_waiting(struct evaluator *e, bool first) {
+    int64_t now = evaluator_now_ns(e);
+    if (!first && now - e->logged_ns < log_interval_ns) return;
+    e->logged_ns = now;
     const char *url = e->opt.place->url;
-    int minutes = (int)((now - e->news_ns) / (60 * QR_SECOND));
+    int minutes = (int)((now - e->changed_ns) / (60 * QR_SECOND));
     if (!*e->seen.job_hash && first)
-        qr_info(e->opt.log, "evaluator", "no checkpoint of this job is in %s yet: it waits", url);
+        qr_info(e->opt.log, "evaluator", "no checkpoint of this job in %s yet; waiting", url);
     else if (!*e->seen.job_hash)
-        qr_warn(e->opt.log, "evaluator", "no checkpoint of this job has come to %s for %d minutes",
-                url, minutes);
+        qr_warn(e->opt.log, "evaluator", "no checkpoint of this job in %s for %d minutes", url,
+                minutes);
     else if (e->seen.done)
         qr_info(e->opt.log, "evaluator",
-                "a run of %" PRIu64 " epochs has ended in %s: a new one, or more epochs, are "
-                "waited for",
+                "a run of %" PRIu64 " epochs has ended in %s; waiting for a new run or more epochs",
                 e->seen.epoch, url);
     else if (!first)
         qr_warn(e->opt.log, "evaluator",
-                "the state in %s has been that of step %" PRIu64 " for %d minutes", url,
-                e->seen.step, minutes);
+                "the state in %s has stayed at step %" PRIu64 " for %d minutes", url, e->seen.step,
+                minutes);
 }
 
-static enum qr_code watch(struct evaluator *e, struct qr_err *err) {
+static enum qr_code watch_checkpoints(struct evaluator *e, struct qr_err *err) {
     bool end = false;
     for (bool first = true;; first = false) {
         if (e->opt.stopping(e->opt.ctx))
-            return qr_fail(err, QR_CANCELLED, "asked to stop; the curve goes to step %" PRIu64,
+            return qr_fail(err, QR_CANCELLED, "asked to stop; the curve ends at step %" PRIu64,
                            e->curve.step);
-        enum qr_code code = look(e, &end, err);
+        enum qr_code code = check_latest(e, &end, err);
         if (code != QR_OK || end) return code;
-        say_waiting(e, first);
+        log_waiting(e, first);
         e->opt.pause(e->opt.ctx, e->opt.every_ns);
     }
 }
 
-/* ---- the whole ---- */
+/* ---- run ---- */
 
-static enum qr_code begin(struct evaluator *e, struct qr_err *err) {
+static enum qr_code evaluator_open(struct evaluator *e, struct qr_err *err) {
     const struct qr_workload *l = e->opt.load;
     const struct qr_validation_pass_options opt = {
         .job = l->job,
@@ -224,19 +228,20 @@ static enum qr_code begin(struct evaluator *e, struct qr_err *err) {
         .stopping_ctx = e->opt.ctx,
     };
     enum qr_code code = qr_workload_check_validation(l, err);
-    if (code == QR_OK) code = qr_validation_pass_new(&opt, &e->held_out, err);
+    if (code == QR_OK) code = qr_validation_pass_new(&opt, &e->validation, err);
     if (code == QR_OK)
-        code = qr_curve_open(e->opt.dir, e->opt.job_hash, e->opt.anew, e->opt.pause, e->opt.ctx,
+        code = qr_curve_open(e->opt.dir, e->opt.job_hash, e->opt.fresh, e->opt.pause, e->opt.ctx,
                              &e->curve, err);
     if (code != QR_OK) return code;
     qr_logged_register(l->job, l->model);
     if (e->curve.other)
         qr_info(e->opt.log, "evaluator",
-                "%s has another job's lines: the first of this job replaces them", e->curve.path);
+                "%s has lines of another job; the first line of this job replaces them",
+                e->curve.path);
     if (e->curve.step) qr_gauge(QR_EVALUATED_STEP, (int64_t)e->curve.step);
     qr_info(e->opt.log, "evaluator", "%zu validation samples; states from %s; the curve %s %s",
             l->data.n_samples - l->data.n_train, e->opt.place->url,
-            e->curve.step ? "goes on in" : "goes to", e->curve.path);
+            e->curve.step ? "continues in" : "goes to", e->curve.path);
     return QR_OK;
 }
 
@@ -244,10 +249,10 @@ enum qr_code qr_evaluator_run(const struct qr_evaluator_options *opt, struct qr_
     struct qr_err own;
     if (!err) err = &own;
     struct evaluator e = {.opt = *opt};
-    e.began_ns = e.news_ns = e.said_ns = now_ns(&e);
+    e.began_ns = e.changed_ns = e.logged_ns = evaluator_now_ns(&e);
     qr_state_init(&e.state, opt->load->job, opt->load->model);
-    enum qr_code code = begin(&e, err);
-    if (code == QR_OK) code = watch(&e, err);
+    enum qr_code code = evaluator_open(&e, err);
+    if (code == QR_OK) code = watch_checkpoints(&e, err);
     if (code == QR_OK && e.n)
         qr_info(opt->log, "evaluator",
                 "done: the run has ended; %" PRIu64 " state%s evaluated here, the last that of "
@@ -258,7 +263,7 @@ enum qr_code qr_evaluator_run(const struct qr_evaluator_options *opt, struct qr_
                 "done: the run has ended, and the curve had its last state, of step %" PRIu64
                 ": %s",
                 e.curve.step, e.curve.path);
-    qr_validation_pass_free(e.held_out);
+    qr_validation_pass_free(e.validation);
     qr_curve_close(&e.curve);
     qr_state_fini(&e.state);
     return code;

@@ -1,10 +1,11 @@
-/* group/group.c — the membership machine on the control link, the mesh on the data link, and what
- * passes between their threads.
+/* group/group.c — runs the membership machine on the control link and the mesh on the data link,
+ * and passes requests and facts between their threads. Start reading at qr_group_control_run().
  *
- * The control thread alone touches the control link, and alone calls what may emit. The training
- * thread leaves requests in the group, under its lock, and wakes that link. Actions come back as
- * facts (begun, stop, done), also under the lock; every wait of the training thread is a poll of
- * the data link, which is woken by them. */
+ * The control thread alone uses the control link, and alone makes the calls that may emit actions.
+ * The training thread leaves requests in the group, under its lock, and wakes that link. Actions
+ * become facts (begun, stop, done), also under the lock. Every wait of the training thread is a
+ * poll of the data link, which the control thread wakes.
+ */
 #include "group/group.h"
 
 #include <inttypes.h>
@@ -19,28 +20,30 @@
 
 /* ---- the control thread ---- */
 
-static void tell(struct verdict *t, const struct qr_member_action *a) {
-    *t = (struct verdict){.is = true, .code = a->code, .blame = a->blame};
+static void record_verdict(struct verdict *t, const struct qr_member_action *a) {
+    *t = (struct verdict){.set = true, .code = a->code, .blame = a->blame};
     snprintf(t->text, sizeof t->text, "%s", a->text ? a->text : "");
 }
 
-static bool has_member(const struct qr_begin *b, const struct qr_begin_member *who) {
+static bool begin_has_member(const struct qr_begin *b, const struct qr_begin_member *member) {
     for (uint32_t r = 0; r < b->n_members; r++)
-        if (b->member[r].name.index == who->name.index &&
-            memcmp(b->member[r].name.incarnation, who->name.incarnation, QR_INCARNATION_BYTES) == 0)
+        if (b->member[r].name.index == member->name.index &&
+            memcmp(b->member[r].name.incarnation, member->name.incarnation, QR_INCARNATION_BYTES) ==
+                0)
             return true;
     return false;
 }
 
-/* For who watches: who came and who went between two generations, and who is here. */
+/* Updates the metrics of members that joined or left between two generations, and of those
+ * present. */
 static void count_change(const struct qr_group *g, const struct qr_begin *before,
                          const struct qr_begin *now) {
     if (g->serial) {
         qr_count(QR_REGROUPS, 1);
         for (uint32_t r = 0; r < now->n_members; r++)
-            qr_count(QR_MEMBERS_JOINED, !has_member(before, &now->member[r]));
+            qr_count(QR_MEMBERS_JOINED, !begin_has_member(before, &now->member[r]));
         for (uint32_t r = 0; r < before->n_members; r++)
-            qr_count(QR_MEMBERS_LOST, !has_member(now, &before->member[r]));
+            qr_count(QR_MEMBERS_LOST, !begin_has_member(now, &before->member[r]));
     }
     for (uint32_t i = 0; i < g->o.n_peers; i++)
         qr_peer_set(i, g->o.count_known || qr_peer_get(i) ? QR_PEER_ABSENT : QR_PEER_UNKNOWN);
@@ -51,8 +54,8 @@ static void count_change(const struct qr_group *g, const struct qr_begin *before
     }
 }
 
-/* What goes between control threads ends with its crc32c: a damaged bit of a hello would name
- * another job, of a promise another state. TLS sees it first; plaintext does not. */
+/* Messages between control threads end with a crc32c: a flipped bit in a hello would name another
+ * job, in a promise another state. TLS detects that earlier; plaintext does not. */
 bool group_post(struct qr_group *g, uint32_t conn) {
     uint8_t crc[4];
     qr_set_u32le(crc, qr_crc32c(0, g->out.p, g->out.n));
@@ -60,13 +63,13 @@ bool group_post(struct qr_group *g, uint32_t conn) {
     return g->control->ops->send(g->control, conn, qr_buf_view(&g->out), (struct qr_bytes){0});
 }
 
-static bool is_whole(struct qr_bytes m, struct qr_bytes *ret) {
+static bool strip_crc(struct qr_bytes m, struct qr_bytes *ret) {
     if (m.n < 4 || qr_get_u32le(m.p + m.n - 4) != qr_crc32c(0, m.p, m.n - 4)) return false;
     *ret = qr_bytes_of(m.p, m.n - 4);
     return true;
 }
 
-static void act(void *ctx, const struct qr_member_action *a) {
+static void group_act(void *ctx, const struct qr_member_action *a) {
     struct qr_group *g = ctx;
     const struct qr_link_ops *ops = g->control->ops;
     struct qr_err err;
@@ -76,7 +79,7 @@ static void act(void *ctx, const struct qr_member_action *a) {
         if (qr_message_encode(a->message, &g->out, &err) != QR_OK)
             qr_error(g->o.log, "group", "%s", err.msg);
         else if (!group_post(g, a->conn))
-            qr_debug(g->o.log, "group", "a %s message found no connection, or a full one",
+            qr_debug(g->o.log, "group", "dropped a %s message: no connection, or its queue is full",
                      qr_message_kind_name(a->message->kind));
         return;
     case QR_ACT_CLOSE: ops->close_conn(g->control, a->conn); return;
@@ -100,20 +103,21 @@ static void act(void *ctx, const struct qr_member_action *a) {
         g->begun_ns = group_now_ns(g);
         group_on_begin(g);
         break;
-    case QR_ACT_STOP: tell(&g->stop, a); break;
+    case QR_ACT_STOP: record_verdict(&g->stop, a); break;
     case QR_ACT_DONE:
-        tell(&g->done, a);
+        record_verdict(&g->done, a);
         g->done_ns = group_now_ns(g);
         break;
     }
-    if (!g->quit) g->data->ops->wake(g->data); /* it goes while the group closes */
+    /* While closing, the data link is freed in parallel. */
+    if (!g->quit) g->data->ops->wake(g->data);
 }
 
-static void do_requests(struct qr_group *g) {
+static void handle_requests(struct qr_group *g) {
     group_data_requests(g);
     group_suspects_requests(g);
-    if (g->refused) {
-        g->refused = false;
+    if (g->coverage_rejected) {
+        g->coverage_rejected = false;
         qr_member_coverage_rejected(g->member, group_now_ns(g));
     }
     if (g->end) {
@@ -127,8 +131,8 @@ static void do_requests(struct qr_group *g) {
         g->leave = true;
     }
     if (g->leave && !h->awaits && !handover_send(g)) {
-        const char *why = *g->why_leave ? g->why_leave : "it ended early";
-        enum qr_code code = *g->why_leave ? g->code_leave : QR_ABORTED;
+        const char *why = *g->leave_reason ? g->leave_reason : "it ended early";
+        enum qr_code code = *g->leave_reason ? g->leave_code : QR_ABORTED;
         g->leave = false;
         h->leave_by_ns = 0;
         h->left = true;
@@ -137,7 +141,7 @@ static void do_requests(struct qr_group *g) {
     }
 }
 
-static void on_event(struct qr_group *g, const struct qr_link_event *e) {
+static void group_on_event(struct qr_group *g, const struct qr_link_event *e) {
     struct qr_err err;
     uint32_t index;
     struct qr_bytes whole;
@@ -149,12 +153,12 @@ static void on_event(struct qr_group *g, const struct qr_link_event *e) {
         break;
     case QR_LINK_DOWN: qr_member_down(g->member, now, e->conn, e->reason); break;
     case QR_LINK_MESSAGE:
-        if (qr_handover_is(e->message)) { /* it has a crc32c of its own */
+        if (qr_handover_is(e->message)) { /* A handover has a crc32c of its own. */
             if (qr_member_sender(g->member, now, e->conn, &index))
                 handover_received(g, e->conn, index, e->message);
-        } else if (!is_whole(e->message, &whole))
-            qr_member_malformed(g->member, now, e->conn, "damaged on its way: its crc32c is wrong");
-        else if (group_echo_heard(g, e->conn, whole)) break;
+        } else if (!strip_crc(e->message, &whole))
+            qr_member_malformed(g->member, now, e->conn, "damaged message: its crc32c is wrong");
+        else if (group_echo_message(g, e->conn, whole)) break;
         else if (qr_message_decode(whole, g->in, &err) == QR_OK)
             qr_member_message(g->member, now, e->conn, g->in);
         else qr_member_malformed(g->member, now, e->conn, err.msg);
@@ -170,7 +174,7 @@ void qr_group_control_run(struct qr_group *g) {
     pthread_mutex_lock(&g->lock);
     qr_member_start(g->member, group_now_ns(g));
     for (;;) {
-        do_requests(g);
+        handle_requests(g);
         if (g->quit && !g->handover.awaits) break;
         int64_t until_ns = qr_member_deadline_ns(g->member), leave_by_ns = g->handover.leave_by_ns;
         if (leave_by_ns && leave_by_ns < until_ns) until_ns = leave_by_ns;
@@ -179,8 +183,8 @@ void qr_group_control_run(struct qr_group *g) {
         g->control->ops->poll(g->control, until_ns, &e);
         pthread_mutex_lock(&g->lock);
         int64_t began_ns = group_now_ns(g);
-        on_event(g, &e);
-        group_suspects_news(g);
+        group_on_event(g, &e);
+        group_suspects_update(g);
         group_echo_ask(g);
         qr_count_time(QR_MEMBERSHIP_TIME, group_now_ns(g) - began_ns);
         qr_count(QR_TURNS_CONTROL, 1);
@@ -190,7 +194,7 @@ void qr_group_control_run(struct qr_group *g) {
         qr_gauge(QR_PEERS_CONNECTED, qr_member_n_connected(g->member));
     }
     pthread_mutex_unlock(&g->lock);
-    g->control->ops->free(g->control); /* what was said last still leaves */
+    g->control->ops->free(g->control); /* Still sends what is queued. */
     g->control = NULL;
 }
 
@@ -201,14 +205,14 @@ void group_wake_control(struct qr_group *g) {
     if (g->control) g->control->ops->wake(g->control);
 }
 
-enum qr_code group_why_stop(struct qr_group *g, struct qr_err *err) {
+enum qr_code group_stop_reason(struct qr_group *g, struct qr_err *err) {
     if (g->interrupted) return qr_fail(err, QR_CANCELLED, "asked to stop");
-    if (g->stop.is) return qr_fail(err, g->stop.code, "%s", g->stop.text);
-    if (g->done.is && g->done.code != QR_OK) return qr_fail(err, g->done.code, "%s", g->done.text);
+    if (g->stop.set) return qr_fail(err, g->stop.code, "%s", g->stop.text);
+    if (g->done.set && g->done.code != QR_OK) return qr_fail(err, g->done.code, "%s", g->done.text);
     return QR_OK;
 }
 
-/* ---- making and closing ---- */
+/* ---- creating and closing ---- */
 
 static struct qr_group *new_group(const struct qr_group_options *opt) {
     struct qr_group *g = qr_xcalloc(1, sizeof *g);
@@ -227,19 +231,19 @@ struct qr_group *qr_group_solo(const struct qr_group_options *opt) {
     return g;
 }
 
-static const char *contract_of(const struct qr_group_options *opt) {
+static const char *find_contract(const struct qr_group_options *opt) {
     for (size_t i = 0; i < opt->n_fields; i++)
         if (strcmp(opt->fields[i].name, "contract") == 0) return opt->fields[i].value;
     return "";
 }
 
-static uint64_t digest_of(const char *text) {
+static uint64_t group_digest_text(const char *text) {
     uint8_t d[QR_XXH3_BYTES];
     qr_xxh3(text ? text : "", text ? strlen(text) : 0, d);
     return qr_get_u64le(d);
 }
 
-/* host:port with another port. False when it is too long or has none. */
+/* Formats host:port with another port. False when it is too long or has no port. */
 bool group_with_port(const char *address, unsigned port, char *ret, size_t cap) {
     const char *colon = strrchr(address, ':');
     int n = colon ? snprintf(ret, cap, "%.*s:%u", (int)(colon - address), address, port) : -1;
@@ -255,7 +259,7 @@ enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *c
     if (opt->n_peers < 1 || opt->n_peers > QR_MAX_MEMBERS || opt->index >= opt->n_peers)
         code = qr_fail(err, QR_INVALID_ARGUMENT,
                        "index %" PRIu32
-                       " of %zu peers: a group has 1 to %d peers, this one among them",
+                       " of %zu peers: a group has 1 to %d peers, this process included",
                        opt->index, opt->n_peers, (int)QR_MAX_MEMBERS);
     else if (!group_with_port(opt->listen_address, opt->data_port, data_address,
                               sizeof data_address))
@@ -276,7 +280,7 @@ enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *c
     g->generation = qr_xcalloc(1, sizeof *g->generation);
     struct qr_member_options m = {
         .run = opt->run,
-        .contract = contract_of(opt),
+        .contract = find_contract(opt),
         .fields = opt->fields,
         .n_fields = opt->n_fields,
         .index = opt->index,
@@ -287,7 +291,7 @@ enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *c
         .server = opt->server,
         .min_workers = opt->min_workers,
         .allreduce = opt->allreduce,
-        .places = digest_of(opt->places),
+        .places = group_digest_text(opt->places),
         .form_timeout_ns = opt->form_timeout_ns,
         .data_port = data_port,
         .control_port = port,
@@ -302,7 +306,7 @@ enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *c
         qr_set_u64le(m.incarnation + 8, ~opt->seed);
         m.seed = opt->seed;
     }
-    g->member = qr_member_new(&m, act, g);
+    g->member = qr_member_new(&m, group_act, g);
     struct qr_mesh_options mesh = {
         .link = data,
         .clock = opt->clock,
@@ -336,10 +340,10 @@ void qr_group_close(struct qr_group *g) {
         g->leave = g->quit = true;
         group_wake_control(g);
         pthread_mutex_unlock(&g->lock);
-        /* while the control thread says goodbye: each at most a second */
+        /* Concurrently with the goodbye of the control thread; each takes at most a second. */
         g->data->ops->free(g->data);
         if (g->join) g->join(g->thread_ctx);
-        if (g->control) g->control->ops->free(g->control); /* nobody ran it */
+        if (g->control) g->control->ops->free(g->control); /* the control thread never ran */
         qr_mesh_free(g->mesh);
         qr_member_free(g->member);
     }

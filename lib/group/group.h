@@ -1,20 +1,21 @@
-/* group/group.h — the group as the step loop sees it.
+/* group/group.h — the group of workers, as the step loop uses it.
  *
- * What      forms generations, one after the other, while members come and go; sums contributions
- *           so that every micro-batch counts exactly once; ends together (membership/protocol.md).
- *           Built from membership (pure rules), a control link with its thread, and a data link
- *           driven by the calling (training) thread. elastic.md shows how the step loop goes with
- *           it.
- * Order     qr_group_ready, then again and again: qr_group_join; give or fetch the state; for each
- *           reduction qr_group_open_reduction, qr_group_take_micro_batch until it says no,
- *           qr_group_reduce,
- *           qr_group_apply; after the closing reduction qr_group_done.
- * ABORTED   from any of these: the generation is over; go on with qr_group_join. The contribution
- *           stays as it is until join says otherwise.
- * Failure   UNAVAILABLE, DEADLINE_EXCEEDED: no group any more within the bounds; the caller exits
- *           138. Refusals by the job's leader: FAILED_PRECONDITION with field and both values.
- *           Every wait has a bound.
- * Threads   all functions from the training thread, but qr_group_take_micro_batch, qr_group_epochs,
+ * What      Forms generations, one after the other, while members join and leave; sums
+ *           contributions so that every micro-batch counts exactly once; ends the run together
+ *           (membership/protocol.md). Built from membership (pure rules), a control link with its
+ *           own thread, and a data link driven by the calling (training) thread. elastic.md
+ *           describes the step loop.
+ * Order     qr_group_open or qr_group_solo, qr_group_plan, qr_group_ready. For each generation:
+ *           qr_group_join; qr_group_give or qr_group_fetch; for each reduction
+ *           qr_group_open_reduction, qr_group_take_micro_batch until false, qr_group_reduce,
+ *           qr_group_apply. After the closing reduction qr_group_done, then qr_group_close.
+ * Errors    Common to all calls with an err. ABORTED: the generation is over; continue with
+ *           qr_group_join; the contribution stays valid until join says otherwise. UNAVAILABLE,
+ *           DEADLINE_EXCEEDED: no group within the time limits; the caller exits with 138.
+ *           FAILED_PRECONDITION: rejected by the job's leader; the message has the field and both
+ *           values. CANCELLED: qr_group_interrupt was called. DATA_LOSS, and any code sent by the
+ *           leader: the job has ended for all. Every wait has a timeout.
+ * Threads   the training thread; except qr_group_take_micro_batch, qr_group_epochs,
  *           qr_group_shares_outputs, qr_group_poison_found (any thread but the control thread) and
  *           qr_group_interrupt (any thread, also one that handles signals).
  */
@@ -41,191 +42,237 @@ struct qr_group_options {
     size_t n_fields; /* borrowed for the group's life */
     uint32_t index;
     size_t n_peers;
-    const char *const *peers; /* host:port by index with oneself; borrowed */
+    const char *const *peers; /* host:port by index, own entry included; borrowed */
     bool count_known;
-    /* the first so many of the peers are parameter servers; this process is one */
+    /* Number of parameter servers at the start of peers; whether this process is one. */
     unsigned n_servers;
     bool server;
-    unsigned min_workers;       /* that compute; 0: half of them, rounded up */
+    unsigned min_workers;       /* least number of computing members; 0: half of them, rounded up */
     const char *listen_address; /* "0.0.0.0:2222"; port 0 = any */
-    unsigned data_port;         /* 2224; 0 = any */
+    unsigned data_port;         /* 2224; 0: any */
     int64_t form_timeout_ns;
-    /* this and min_workers: of the first leader's options they count for all, as qr_group_plan's
-     * epochs do */
+    /* This and min_workers: the first leader's values apply to all, like the epochs of
+     * qr_group_plan. */
     enum qr_allreduce allreduce;
-    /* a text that says where results go: qr_group_shares_outputs compares it; borrowed; NULL: "" */
+    /* Text that identifies where results go, compared by qr_group_shares_outputs; borrowed; NULL:
+     * "". */
     const char *places;
     const struct qr_link_tls *tls; /* link/link_grpc_tls.h; outlives the group; NULL: plaintext */
     const struct qr_clock *clock;
-    /* qr_clock_awake, for waits of minutes: forming, the leader's last word; NULL: clock */
+    /* qr_clock_awake, for waits of minutes: forming, the leader's Done; NULL: clock. */
     const struct qr_clock *awake;
     const struct qr_log *log;
-    /* asks the peers in turn for an echo: how far they are (qr_peer_rtt) */
+    /* Sends an echo to each peer in turn, to measure round-trip times (qr_peer_rtt). */
     bool echo;
-    /* of this process' incarnation and back-off; 0: the machine's entropy. The simulator replays
-     * by it */
+    /* Of this process' incarnation and back-off; 0: from the system's entropy. The simulator sets
+     * it for replays. */
     uint64_t seed;
-    /* group_over_impl.h; NULL: none. Only the simulator plants some, to prove that it would
-     * see each */
+    /* group_over_impl.h; NULL: none. Only the simulator sets some, to prove their detection. */
     const struct qr_group_faults *faults;
 };
 struct qr_group_view {
     uint64_t generation;            /* its number */
     uint32_t n_members, rank;       /* rank 0 leads */
     uint32_t index[QR_MAX_MEMBERS]; /* of each rank */
-    uint64_t servers; /* bit r: rank r is a parameter server, which computes no micro-batches */
+    uint64_t servers; /* bit r: rank r is a parameter server and computes no micro-batches */
 };
 
 struct qr_group;
-/* A group of one: no ports, no threads. */
+/* Creates a group of one: no ports, no threads. Free with qr_group_close. */
 struct qr_group *qr_group_solo(const struct qr_group_options *opt);
-/* Listens on both ports (ALREADY_EXISTS when one is in use). gRPC links. *ret_port: the bound
- * control port. */
+/* Listens on both ports, over gRPC links.
+ *
+ * Args:     opt       copied, except for the fields marked borrowed
+ *           ret       the group; free with qr_group_close
+ *           ret_port  the bound control port
+ * Errors:   ALREADY_EXISTS (a port is in use); INVALID_ARGUMENT (index, address)
+ */
 QR_MUST_CHECK enum qr_code qr_group_open(const struct qr_group_options *opt, struct qr_group **ret,
                                          unsigned *ret_port, struct qr_err *err);
-/* Says goodbye: mostly 0.3 s, and 5 s more for each link that hangs; the caller bounds it
- * (worker/stop.h). NULL is fine. */
+/* Sends a goodbye and frees the group: usually 0.3 s, and 5 s more for each link that hangs; the
+ * caller bounds it (worker/stop.h). NULL is fine. */
 void qr_group_close(struct qr_group *g);
 
-/* Before qr_group_ready: how many epochs this process would train, and how many reductions an epoch
- * has. Those of the first generation's leader count for all until the ring ends
- * (membership/protocol.md §5); a state beyond their end is not gone on from. */
+/* Sets the plan of this process, before qr_group_ready. The first generation's leader sets it for
+ * all until the ring ends (membership/protocol.md §5). A state beyond the ring's last epoch is not
+ * continued.
+ *
+ * Args:     epochs      epochs that this process would train
+ *           reductions  per epoch
+ */
 void qr_group_plan(struct qr_group *g, uint64_t epochs, uint64_t reductions);
-/* The ring's, as far as it is known here, else one's own; 0 before qr_group_plan. */
+/* Returns the ring's number of epochs as far as it is known, else the own; 0 before
+ * qr_group_plan. */
 uint64_t qr_group_epochs(struct qr_group *g);
-/* True when this member's results go where those of the ring's first leader went: what it cannot
- * write there nobody can. */
+/* Returns whether this member's results go to the same locations as those of the ring's first
+ * leader: a failure to write them here is a failure for all. */
 bool qr_group_shares_outputs(struct qr_group *g);
 
-/* False for a group that is alone for good (qr_group_solo): no other member's state is ever
- * compared with this one's, and the digests that it is given may be all 0. */
+/* Returns whether other members' states are compared with this one's. False for qr_group_solo; then
+ * all digests may be 0. */
 bool qr_group_compares(const struct qr_group *g);
-/* The state that this member begins with: reductions applied, and its digest. Starts the control
- * thread; nobody is met before. Steps of up to max_micro_batches micro-batches will then
- * allocate nothing. */
+/* Sets the state that this member begins with, and starts the control thread; no peer is contacted
+ * before.
+ *
+ * Args:     reductions         reductions applied in that state
+ *           digest             of that state
+ *           max_micro_batches  steps of up to this many allocate nothing later
+ * Errors:   of starting the thread, by errno
+ */
 QR_MUST_CHECK enum qr_code qr_group_ready(struct qr_group *g, uint64_t reductions,
                                           const uint8_t digest[16], size_t max_micro_batches,
                                           struct qr_err *err);
 
-/* Where a generation starts, as this member must follow it. */
+/* Start of a generation, as this member must follow it. */
 struct qr_group_start {
     struct qr_group_view view;
-    uint64_t epochs;          /* that the ring trains: qr_group_plan's of its first leader */
-    uint64_t base_reductions; /* reductions applied in the state that all go on from */
+    uint64_t epochs;          /* epochs that the ring trains: qr_group_plan's of its first leader */
+    uint64_t base_reductions; /* reductions applied in the common base state */
     uint8_t base_digest[16];
-    /* all that the settings name are members: nobody can be at work elsewhere */
+    /* All peers of the settings are members, so none can be working elsewhere. */
     bool whole;
-    /* this member leads, or did so until now, and nobody was in a generation before: others may
-     * have trained on since it started */
+    /* This member leads, or has led until now, and no member was in a generation before: others may
+     * have trained on since it started. */
     bool first;
-    /* this member has another state: fetch the base before anything else */
+    /* This member has another state: fetch the base first. */
     bool fetch;
-    /* two states of base_reductions differ, and nobody knows which is right: the state of the last
-     * checkpoint, or the first one, then qr_group_reloaded and join again. Nothing else is done in
-     * this generation */
+    /* Two states of base_reductions differ without a majority: load the last checkpoint or the
+     * first state, then call qr_group_reloaded and join again. Nothing else is done in this
+     * generation. */
     bool reload;
-    /* some lack it, and this member serves them: qr_group_give with the state's bytes */
+    /* Other members lack the base, and this member serves them: call qr_group_give. */
     bool give;
-    /* nothing begins any more: the leader said that everything is written. The rest is not set */
+    /* The run has ended: the leader confirmed that all outputs are written. The rest is not set. */
     bool done;
-    /* a parameter server alone: nothing has begun for the form timeout, or 5 s. Others may have
-     * ended the run meanwhile; if not, join again. The rest is not set */
+    /* At a parameter server only: no generation has begun for the form timeout, at least 5 s. Check
+     * whether others have ended the run; if not, join again. The rest is not set. */
     bool waits;
-    /* the micro-batches taken at this reduction count on; else what was computed of it must
-     * be forgotten */
+    /* Micro-batches taken in this reduction still count; otherwise clear the sums so far. */
     bool keep;
-    /* not 0: then these are added: what a member that left handed over. Valid until the
-     * next join */
+    /* Not 0: sum that a leaving member handed over, to be added. Valid until the next join. */
     size_t n_more;
     const qr_fixed *more;
     struct qr_coverage more_coverage;
 };
-/* Waits until a generation has begun that this member has not joined yet, and connects its data
- * streams. DEADLINE_EXCEEDED names who did not answer. Never ABORTED. A parameter server is never
- * told to give up for want of workers: `waits`. */
+/* Waits for the next generation and connects its data streams.
+ *
+ * Errors:   DEADLINE_EXCEEDED (names the peers that did not answer); never ABORTED. A parameter
+ *           server without workers gets `waits` instead.
+ */
 QR_MUST_CHECK enum qr_code qr_group_join(struct qr_group *g, struct qr_group_start *ret,
                                          struct qr_err *err);
-/* To those that this member serves, and from who serves this one (appended to ret; checked for
- * damage, not for truth). */
+/* Sends the state to the members that this one serves.
+ *
+ * Args:     state  the state's bytes, borrowed
+ */
 QR_MUST_CHECK enum qr_code qr_group_give(struct qr_group *g, struct qr_bytes state,
                                          struct qr_err *err);
+/* Receives the base state from the member that serves this one.
+ *
+ * Args:     ret  the bytes are appended; transport damage is detected, wrong content is not
+ */
 QR_MUST_CHECK enum qr_code qr_group_fetch(struct qr_group *g, struct qr_buf *ret,
                                           struct qr_err *err);
-/* This member has that state from now on (applied or fetched): refused when the generation is over,
- * for then it must not. What was held is gone. */
+/* Sets the state of this member (applied or fetched), and clears the micro-batches taken so far.
+ *
+ * Args:     reductions  reductions applied in the state
+ *           digest      of the state
+ * Errors:   ABORTED: the generation is over; the state must not be used
+ */
 QR_MUST_CHECK enum qr_code qr_group_apply(struct qr_group *g, uint64_t reductions,
                                           const uint8_t digest[16], struct qr_err *err);
 
-/* As apply, with the state that a generation that says `reload` asks for, or a newer one than its
- * base; then ABORTED, and join begins the next. */
+/* As qr_group_apply, with the state that `reload` asks for, or a newer one than the base. Returns
+ * ABORTED on success: the next join begins another generation. */
 QR_MUST_CHECK enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t reductions,
                                              const uint8_t digest[16], struct qr_err *err);
 
-/* The micro-batches of the present reduction that are this member's. *ret_left: those not
- * taken yet. */
+/* Opens the next reduction and lists this member's micro-batches.
+ *
+ * Args:     n_micro_batches  of the reduction
+ *           ret_left         micro-batches of this member not taken yet
+ */
 QR_MUST_CHECK enum qr_code qr_group_open_reduction(struct qr_group *g, uint64_t n_micro_batches,
                                                    size_t *ret_left, struct qr_err *err);
-/* Those that may be taken now, when all before have been computed; at_once: as many as are computed
- * at the same time. All, but after deaths in this step: micro-batches that may be their cause come
- * last, so many at once or one by one, and the others know of them before
- * (membership/protocol.md §8). 0: no more. */
+/* Returns how many micro-batches may be taken now; call once the earlier ones are computed. All of
+ * them, except after deaths in this step: then micro-batches that may be the cause come last, at
+ * most at_once together or one by one, and are announced to the others first
+ * (membership/protocol.md §8).
+ *
+ * Args:     at_once   micro-batches computed at the same time
+ *           ret_left  0: no more
+ */
 QR_MUST_CHECK enum qr_code qr_group_portion(struct qr_group *g, unsigned at_once, size_t *ret_left,
                                             struct qr_err *err);
-/* The next of them: whoever takes it computes it, whatever comes. False: no more, or the generation
- * is over. */
+/* Takes the next micro-batch; the caller must compute it. False: none left, or the generation is
+ * over. */
 bool qr_group_take_micro_batch(struct qr_group *g, uint64_t *ret_micro_batch);
-/* True when all have ended because a micro-batch of the reduction after state *ret_reductions
- * killed three workers. */
+/* Returns whether the job ended because one micro-batch, of the reduction after state
+ * *ret_reductions, killed three workers. */
 bool qr_group_poison_found(struct qr_group *g, uint64_t *ret_reductions, uint64_t *ret_micro_batch);
-/* After the application of a training step of n_micro_batches: ns[r] is what rank r's micro-batches
- * took, from the sum, so equal at all members. Who is faster owns more micro-batches of the next
- * reductions of this generation. It cannot change a result. */
+/* Records the speeds after a training step. Faster members own more micro-batches in later
+ * reductions of this generation; results do not change.
+ *
+ * Args:     n_micro_batches  of the step
+ *           ns               [n_members], by rank: time for the rank's micro-batches, from the sum,
+ *                            so equal at all members
+ */
 void qr_group_set_speeds(struct qr_group *g, uint64_t n_micro_batches, const uint64_t *ns);
-/* How long a micro-batch took at most: a member that takes none for five times as long, and at
- * least 10 s, is frozen to the others. 0: not known. */
+/* Sets how long a micro-batch takes at most; 0: not known. A member that takes none for five times
+ * as long, and at least 10 s, counts as frozen. */
 void qr_group_expect(struct qr_group *g, int64_t micro_batch_ns);
 
-/* qr_group_ready with a state of 0 reductions, then qr_group_join: for who only reduces. */
+/* Calls qr_group_ready with a state of 0 reductions, then qr_group_join: for callers that only
+ * reduce. */
 QR_MUST_CHECK enum qr_code qr_group_form(struct qr_group *g, struct qr_group_view *ret,
                                          struct qr_err *err);
 
-/* After qr_group_open_reduction: what this member's sum will look like, coverage and vector left
- * out. What a leaver hands over must look so too. */
+/* Sets the shape of this member's sum, after qr_group_open_reduction; coverage and vector are
+ * ignored. Sums handed over must match. */
 void qr_group_expect_sums(struct qr_group *g, const struct qr_contribution *shape);
-/* For a leaver whose micro-batches in flight take longer than it may wait: what it has finished.
- * Called on the control thread while micro-batches are computed, under the group's lock; it calls
- * nothing of the group. False: this cannot be told now. Unset with NULL before ctx goes. */
+/* What a leaving member has finished while its last micro-batches take too long. The callback runs
+ * on the control thread under the group's lock while micro-batches are computed; it must not call
+ * the group. False: not available now. Unset with NULL before ctx is freed. */
 struct qr_group_finished {
     const qr_fixed *vector;
     size_t n;
     struct qr_coverage coverage;
     const uint64_t *in_flight;
-    size_t n_in_flight; /* taken, and not finished */
+    size_t n_in_flight; /* taken and not finished */
 };
 typedef bool qr_group_finished_fn(void *ctx, struct qr_group_finished *ret);
+/* Sets that callback, or unsets it with NULL. */
 void qr_group_set_finished(struct qr_group *g, qr_group_finished_fn *finished, void *ctx);
-/* A stream that hangs may still read vector and sum of a reduction that has failed: they must stay
- * until qr_group_close. From the training thread. */
+/* Returns whether a hanging stream may still read vector and sum of a failed reduction; if so, keep
+ * both until qr_group_close. */
 bool qr_group_buffers_in_use(struct qr_group *g);
-/* ret_sum[n]: the sum over all members, checked by coverage. ret_sum may not alias vector; NULL in
- * a generation of one member, whose sum is its vector. A
- * refused coverage word is ABORTED, and at the second time at one reduction DATA_LOSS for all;
- * alone it is DATA_LOSS at once. CANCELLED after qr_group_interrupt. */
+/* Sums the contributions of all members, and checks coverage.
+ *
+ * Args:     c        this member's contribution; its vector is borrowed
+ *           ret_sum  [c->n], not aliasing the vector; NULL in a generation of one member, where the
+ *                    sum is the vector
+ * Errors:   ABORTED (coverage check failed once); DATA_LOSS for all the second time in one
+ *           reduction, or at once in a group of one; CANCELLED after qr_group_interrupt
+ */
 QR_MUST_CHECK enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c,
                                            qr_fixed *ret_sum, struct qr_err *err);
 
-/* End together, after the closing reduction (kind CLOSE). The leader calls it when everything is
- * written, or with what kept it from that: Done goes to all. Others wait for Done: bounded by
- * timeout_ns. The leader then waits at most 5 s for goodbyes. ABORTED: the generation is over, and
- * with it perhaps its leader: join, and close again. */
+/* Ends the run together, after the closing reduction (kind CLOSE). The leader calls it when all
+ * outputs are written, or with the error; Done is sent to all, and goodbyes are awaited for at most
+ * 5 s. The others wait for Done.
+ *
+ * Args:     leader_error  NULL or OK: success; ignored at other ranks
+ *           timeout_ns    limit of the wait for Done
+ * Errors:   the leader's code; DEADLINE_EXCEEDED; ABORTED: the generation is over, perhaps because
+ *           its leader is lost: join and close again
+ */
 QR_MUST_CHECK enum qr_code qr_group_done(struct qr_group *g, const struct qr_err *leader_error,
                                          int64_t timeout_ns, struct qr_err *err);
-/* SIGTERM: waiting calls return CANCELLED soon; peers are told that this member leaves.
- * Micro-batches in flight may be finished for 200 ms before that, where a sum is worth handing
- * over (handover.h): qr_group_reduce takes it, and returns CANCELLED. After that it goes
- * without those. */
+/* Stops this member (SIGTERM): waiting calls return CANCELLED soon, and the others are informed.
+ * Where the sum is worth handing over (sum_handover.h), micro-batches in flight may finish within
+ * 200 ms first; qr_group_reduce takes that sum and returns CANCELLED. */
 void qr_group_interrupt(struct qr_group *g);
-/* Which schedule a reduction of n integers uses now: for the log of the first reduction. */
+/* Returns the schedule that a reduction of n integers uses now; static. For the log. */
 const char *qr_group_schedule_name(const struct qr_group *g, size_t n);
 
 #endif

@@ -1,9 +1,10 @@
-/* group/group_data.c — between the machine on the control thread and the data streams on the
- * training thread.
+/* group/group_data.c — passes between the machine on the control thread and the data streams on the
+ * training thread. Start reading at group_data_wanted() and group_data_roster().
  *
- * The machine says whose stream is wanted (the roster); the training thread, which has the data
- * link, dials when it polls next, and tells back what became of it. So a newcomer's streams come up
- * beside training, and it is taken in when they are there. */
+ * The machine names the wanted streams (the roster). The training thread, which owns the data link,
+ * dials at its next poll and reports the result. So a newcomer's streams come up beside training,
+ * and the newcomer joins once they are up.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,23 +13,24 @@
 #include "base/mem.h"
 #include "group/group_impl.h"
 
-#define LONG_NS (100 * QR_MS)   /* who polls more often than this need not wait there */
+#define LONG_NS (100 * QR_MS)   /* polling more often than this makes a wait unnecessary */
 #define LINGER_NS (200 * QR_MS) /* some round trips of a handshake */
-enum { LINGER_PART = 20 };      /* of the time since the last time */
+enum { LINGER_PART = 20 };      /* 1/20 of the time since the last wait */
 
 struct qr_mesh_member group_peer(const struct qr_group *g, const struct qr_member_name *name,
                                  unsigned data_port) {
-    const struct qr_mesh_member *known = &g->roster[name->index].who;
+    const struct qr_mesh_member *known = &g->roster[name->index].member;
     if (*known->name && memcmp(known->incarnation, name->incarnation, QR_INCARNATION_BYTES) == 0)
         return *known;
     const char *address = name->index < g->o.n_peers ? g->o.peers[name->index] : "";
-    struct qr_mesh_member who = {.index = name->index};
-    memcpy(who.incarnation, name->incarnation, sizeof who.incarnation);
-    snprintf(who.name, sizeof who.name, "%s %u%s%.120s%s",
+    struct qr_mesh_member member = {.index = name->index};
+    memcpy(member.incarnation, name->incarnation, sizeof member.incarnation);
+    snprintf(member.name, sizeof member.name, "%s %u%s%.120s%s",
              name->index < g->o.n_servers ? "parameter server" : "worker", name->index,
              *address ? " (" : "", address, *address ? ")" : "");
-    if (!group_with_port(address, data_port, who.address, sizeof who.address)) *who.address = '\0';
-    return who;
+    if (!group_with_port(address, data_port, member.address, sizeof member.address))
+        *member.address = '\0';
+    return member;
 }
 
 /* ---- control thread ---- */
@@ -38,12 +40,12 @@ void group_data_wanted(struct qr_group *g, const struct qr_member_action *a) {
     if (a->kind == QR_ACT_PEER) {
         struct qr_member_name name = {.index = a->index};
         memcpy(name.incarnation, a->incarnation, sizeof name.incarnation);
-        *e->who.name = '\0';
-        e->who = group_peer(g, &name, a->data_port);
-        snprintf(e->who.name, sizeof e->who.name, "%.150s",
+        *e->member.name = '\0';
+        e->member = group_peer(g, &name, a->data_port);
+        snprintf(e->member.name, sizeof e->member.name, "%.150s",
                  qr_member_peer_text(g->member, a->index));
-        if (*a->text) /* where it answers: its name may not be there yet, or still be another's */
-            qr_ip_with_port(a->text, a->data_port, e->who.address);
+        /* The address where it answers: its DNS name may not exist yet, or point elsewhere. */
+        if (*a->text) qr_ip_with_port(a->text, a->data_port, e->member.address);
         e->renew = false;
     }
     e->expected = a->kind != QR_ACT_PEER_GONE;
@@ -54,7 +56,7 @@ void group_data_wanted(struct qr_group *g, const struct qr_member_action *a) {
 
 void group_data_requests(struct qr_group *g) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
-        struct stream_news *n = &g->stream[i];
+        struct stream_change *n = &g->stream[i];
         if (!n->changed) continue;
         bool lost = n->lost && n->lost_serial == g->serial, up = n->up;
         if (n->lost || !up) qr_member_data_down(g->member, group_now_ns(g), i, n->reason, lost);
@@ -65,7 +67,7 @@ void group_data_requests(struct qr_group *g) {
 
 /* ---- training thread ---- */
 
-void group_data_again(struct qr_group *g) {
+void group_data_replay(struct qr_group *g) {
     const struct qr_begin *b = &g->generation->begin;
     for (uint32_t r = 0; r < b->n_members; r++)
         if (b->member[r].name.index != g->o.index)
@@ -85,13 +87,13 @@ void group_data_roster(struct qr_group *g) {
     g->roster_changed = false;
     pthread_mutex_unlock(&g->lock);
     for (uint32_t k = 0; k < n; k++) {
-        if (changed[k].expected) qr_mesh_expect(g->mesh, &changed[k].who);
+        if (changed[k].expected) qr_mesh_expect(g->mesh, &changed[k].member);
         else qr_mesh_forget(g->mesh, index[k]);
         if (changed[k].renew) qr_mesh_renew(g->mesh, index[k]);
     }
 }
 
-static bool awaits_data(struct qr_group *g) {
+static bool group_awaits_data(struct qr_group *g) {
     pthread_mutex_lock(&g->lock);
     bool yes = g->awaits_data && group_current(g);
     pthread_mutex_unlock(&g->lock);
@@ -102,10 +104,10 @@ void group_data_linger(struct qr_group *g) {
     int64_t now = group_now_ns(g), since_ns = g->lingered_ns ? now - g->lingered_ns : 0;
     int64_t part_ns = since_ns < LONG_NS ? 0 : since_ns / LINGER_PART;
     int64_t until_ns = now + (part_ns < LINGER_NS ? part_ns : LINGER_NS);
-    struct qr_err ignored; /* the next call meets what ends this */
-    bool more = awaits_data(g);
+    struct qr_err ignored; /* the next call reports the same error */
+    bool more = group_awaits_data(g);
     while (more)
-        more = qr_mesh_idle(g->mesh, until_ns, &ignored) == QR_OK && awaits_data(g) &&
+        more = qr_mesh_idle(g->mesh, until_ns, &ignored) == QR_OK && group_awaits_data(g) &&
                group_now_ns(g) < until_ns;
     g->lingered_ns = group_now_ns(g);
 }
@@ -119,7 +121,7 @@ bool group_data_is_due(const struct qr_group *g) {
 void group_mesh_up(void *ctx, uint32_t index, const uint8_t incarnation[QR_INCARNATION_BYTES]) {
     struct qr_group *g = ctx;
     pthread_mutex_lock(&g->lock);
-    struct stream_news *n = &g->stream[index];
+    struct stream_change *n = &g->stream[index];
     n->changed = n->up = true;
     memcpy(n->incarnation, incarnation, sizeof n->incarnation);
     group_wake_control(g);
@@ -129,7 +131,7 @@ void group_mesh_up(void *ctx, uint32_t index, const uint8_t incarnation[QR_INCAR
 void group_mesh_down(void *ctx, uint32_t index, const char *reason, bool lost) {
     struct qr_group *g = ctx;
     pthread_mutex_lock(&g->lock);
-    struct stream_news *n = &g->stream[index];
+    struct stream_change *n = &g->stream[index];
     n->changed = true;
     n->up = false;
     if (lost) {

@@ -1,9 +1,11 @@
-/* group/group_echo.c — how long it takes to a member and back, for who watches: qr_peer_rtt.
+/* group/group_echo.c — measures the round-trip time to each peer for the metrics (qr_peer_rtt).
+ * Start reading at group_echo_ask().
  *
  * A message of ECHO_BYTES goes from control thread to control thread, one peer after the other, and
- * comes back at once: control threads never compute. It is as long as a small step's gradients, so
- * that a thin link shows and not only a long one; TCP's own figure would not do, since who has
- * nothing to say acknowledges late. Lost ones are not missed. */
+ * is returned at once: control threads never compute. The message is as long as a small step's
+ * gradients, so that low bandwidth shows as well as distance. TCP's own figure is unsuitable, since
+ * an idle peer delays its acknowledgements. Lost echoes are ignored.
+ */
 #include <string.h>
 
 #include "base/counter.h"
@@ -14,7 +16,7 @@ enum { ECHO_BYTES = 2048, AT_ANSWER = 4, AT_SENT = 8 };
 #define BELIEVED_NS (60 * QR_SECOND)
 static const char magic[] = "qrE1";
 
-static void say(struct qr_group *g, uint32_t conn, bool answer, uint64_t sent_ns) {
+static void send_echo(struct qr_group *g, uint32_t conn, bool answer, uint64_t sent_ns) {
     uint8_t bytes[ECHO_BYTES] = {0};
     memcpy(bytes, magic, 4);
     bytes[AT_ANSWER] = answer;
@@ -24,7 +26,7 @@ static void say(struct qr_group *g, uint32_t conn, bool answer, uint64_t sent_ns
     (void)group_post(g, conn);
 }
 
-/* Under the lock: the next peer that is there, if it is time. */
+/* Under the lock: asks the next connected peer when the interval has passed. */
 void group_echo_ask(struct qr_group *g) {
     int64_t now = group_now_ns(g);
     uint32_t conn = 0, n = (uint32_t)g->o.n_peers;
@@ -34,17 +36,17 @@ void group_echo_ask(struct qr_group *g) {
         g->echo_next = (g->echo_next + 1) % n;
         conn = qr_member_conn(g->member, g->echo_next);
     }
-    if (conn) say(g, conn, false, (uint64_t)now);
+    if (conn) send_echo(g, conn, false, (uint64_t)now);
 }
 
-bool group_echo_heard(struct qr_group *g, uint32_t conn, struct qr_bytes message) {
+bool group_echo_message(struct qr_group *g, uint32_t conn, struct qr_bytes message) {
     if (message.n != ECHO_BYTES || memcmp(message.p, magic, 4) != 0) return false;
     uint64_t sent_ns = qr_get_u64le(message.p + AT_SENT);
     int64_t took_ns = (int64_t)((uint64_t)group_now_ns(g) - sent_ns);
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
-        if (qr_member_conn(g->member, i) != conn) continue; /* a stranger's finds nobody */
+        if (qr_member_conn(g->member, i) != conn) continue; /* Not a peer's connection: no match. */
         double before_s = qr_peer_get_rtt(i), s = (double)took_ns / 1e9;
-        if (!message.p[AT_ANSWER]) say(g, conn, true, sent_ns);
+        if (!message.p[AT_ANSWER]) send_echo(g, conn, true, sent_ns);
         else if (took_ns > 0 && took_ns < BELIEVED_NS)
             qr_peer_rtt(i, before_s > 0 ? before_s + (s - before_s) / 4 : s);
     }

@@ -1,16 +1,17 @@
-/* group/group_share.c — who computes which micro-batch: by the speeds that were measured
- * (elastic.md), in the first reduction of a generation by its Begin. */
+/* group/group_share.c — assigns micro-batches to members: by measured speed (elastic.md), in the
+ * first reduction of a generation by its Begin. Start reading at group_assign().
+ */
 #include <string.h>
 
 #include "base/counter.h"
 #include "base/mem.h"
 #include "group/group_impl.h"
 
-/* The first micro-batch of rank r and of those after it: micro-batches are shared out in
- * proportion to speed, rounded to the nearest, so that what the clocks of equals differ by moves
- * none; one whose speed is not known counts as the mean. Nobody counts for less than a sixteenth
- * of the mean. */
-static uint64_t first_of(const struct qr_group *g, uint32_t rank, uint64_t n_micro_batches) {
+/* Returns the first micro-batch of rank r. Ranges are proportional to speed, rounded to the
+ * nearest, so that clock noise between equal machines moves none. An unknown speed counts as the
+ * mean, and no speed counts as less than a sixteenth of the mean. */
+static uint64_t first_micro_batch(const struct qr_group *g, uint32_t rank,
+                                  uint64_t n_micro_batches) {
     const uint64_t *speed = g->shares.speed;
     uint32_t n = g->view.n_members;
     uint64_t mean = 0, n_known = 0, before = 0, all = 0;
@@ -32,26 +33,27 @@ void qr_group_set_speeds(struct qr_group *g, uint64_t n_micro_batches, const uin
     uint64_t count[QR_MAX_MEMBERS];
     if (g->solo || g->view.n_members < 2) return;
     pthread_mutex_lock(&g->lock);
-    /* the first reduction of a generation is shared out by its Begin */
+    /* The first reduction of a generation is assigned by its Begin. */
     bool is_first = g->held.applied_reductions <= g->base_reductions + 1;
     pthread_mutex_unlock(&g->lock);
     if (is_first) return;
     for (uint32_t r = 0; r < g->view.n_members; r++)
-        count[r] = first_of(g, r + 1, n_micro_batches) - first_of(g, r, n_micro_batches);
+        count[r] =
+            first_micro_batch(g, r + 1, n_micro_batches) - first_micro_batch(g, r, n_micro_batches);
     uint64_t mean = 0;
     uint32_t n = g->view.n_members - (uint32_t)__builtin_popcountll(g->view.servers);
     for (uint32_t r = 0; r < g->view.n_members; r++) mean += g->shares.speed[r] / n;
     for (uint32_t r = 0; r < g->view.n_members; r++) {
         uint64_t *speed = &g->shares.speed[r], now = (count[r] << 30) / (ns[r] + 1) + 1;
         if (count[r] && now < UINT64_C(1) << 50) *speed = *speed ? (7 * *speed + now) / 8 : now;
-        /* who got no micro-batch was not measured: what was a slow start is forgotten, until it
-         * gets one again */
+        /* A member without micro-batches is not measured: a low speed fades until the member gets
+         * one again. */
         if (!count[r] && *speed && *speed < mean) *speed += (mean - *speed) / FORGET_REDUCTIONS + 1;
         qr_peer_speed(g->view.index[r], (double)*speed * 1e9 / (double)(1 << 30));
     }
 }
 
-void group_make_room(struct ledger *l, size_t n_micro_batches) {
+void group_reserve_ledger(struct ledger *l, size_t n_micro_batches) {
     if (l->cap >= n_micro_batches) return;
     l->micro_batch = qr_xreallocarray(l->micro_batch, n_micro_batches, sizeof *l->micro_batch);
     l->mine = qr_xreallocarray(l->mine, n_micro_batches, 1);
@@ -60,13 +62,14 @@ void group_make_room(struct ledger *l, size_t n_micro_batches) {
 
 void group_assign(struct qr_group *g, uint64_t n_micro_batches) {
     struct ledger *l = &g->ledger;
-    group_make_room(l, n_micro_batches);
+    group_reserve_ledger(l, n_micro_batches);
     if (!g->solo && g->held.applied_reductions == g->generation->begin.base_reductions) {
         qr_generation_micro_batches(&g->generation->begin, g->generation->rank, n_micro_batches,
                                     l->mine);
         return;
     }
-    for (uint32_t r = 0; r <= g->view.n_members; r++) l->first[r] = first_of(g, r, n_micro_batches);
+    for (uint32_t r = 0; r <= g->view.n_members; r++)
+        l->first[r] = first_micro_batch(g, r, n_micro_batches);
     for (uint64_t b = 0; b < n_micro_batches; b++)
         l->mine[b] = b >= l->first[g->view.rank] && b < l->first[g->view.rank + 1];
 }

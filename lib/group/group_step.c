@@ -1,8 +1,10 @@
-/* group/group_step.c — what the step loop asks for: generations joined, micro-batches taken, sums,
- * states applied, the end. elastic.md has the whole picture.
+/* group/group_step.c — the calls of the step loop: joining generations, taking micro-batches, sums,
+ * applying states, the end. Start reading at qr_group_join(); elastic.md has the whole picture.
  *
- * What the machine says of this member's training is g->held; it changes only here, under the lock:
- * when a state is applied, when a promise freezes the ledger, when a Begin keeps or empties it. */
+ * The trainer's state as the machine knows it is g->held. It changes only in this file, under the
+ * lock: when a state is applied, when a promise freezes the ledger, when a Begin keeps or empties
+ * it.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,53 +13,54 @@
 #include "base/mem.h"
 #include "group/group_impl.h"
 
-#define FORM_GRACE_NS (660 * QR_SECOND) /* the machine ends its own waits before that */
-/* a member may still compute a micro-batch; the machine notices the frozen and the dead */
+#define FORM_GRACE_NS (660 * QR_SECOND) /* longer than the machine's own waits */
+/* A member may still be computing a micro-batch; the machine detects frozen and lost members. */
 #define CONNECT_NS (600 * QR_SECOND)
 #define GOODBYES_WITHIN_NS (8 * QR_SECOND)
-#define SERVER_WAITS_NS (5 * QR_SECOND) /* at least, between two looks at what is stored */
+#define SERVER_WAITS_NS (5 * QR_SECOND) /* least time between two looks at the store */
 #define TRANSFER_NS (600 * QR_SECOND)
 
-static void lock(struct qr_group *g) { pthread_mutex_lock(&g->lock); }
-static void unlock(struct qr_group *g) { pthread_mutex_unlock(&g->lock); }
+static void group_lock(struct qr_group *g) { pthread_mutex_lock(&g->lock); }
+static void group_unlock(struct qr_group *g) { pthread_mutex_unlock(&g->lock); }
 
 /* The generation that the trainer works in is still the active one. Under the lock. */
 bool group_current(const struct qr_group *g) {
     if (g->solo) return true;
-    /* when Done was told no other generation begins; the last chunks of the closing reduction may
-     * still be on their way */
-    if (g->done.is && group_now_ns(g) - g->done_ns > QR_SECOND) return false;
+    /* After Done no other generation begins, but the last chunks of the closing reduction may still
+     * arrive. */
+    if (g->done.set && group_now_ns(g) - g->done_ns > QR_SECOND) return false;
     return g->begun && g->joined == g->serial;
 }
-static enum qr_code aborted(struct qr_err *err) {
-    return qr_fail(err, QR_ABORTED, "the group changes its members");
+static enum qr_code group_aborted(struct qr_err *err) {
+    return qr_fail(err, QR_ABORTED, "the group's membership is changing");
 }
-enum qr_code group_go_on(struct qr_group *g, struct qr_err *err) {
-    enum qr_code code = group_why_stop(g, err);
-    if (code == QR_OK && !group_current(g)) code = aborted(err);
+enum qr_code group_check_current(struct qr_group *g, struct qr_err *err) {
+    enum qr_code code = group_stop_reason(g, err);
+    if (code == QR_OK && !group_current(g)) code = group_aborted(err);
     return code;
 }
 
 /* Keeps the first error of the training thread for the goodbye. */
-static enum qr_code noted(struct qr_group *g, enum qr_code code, const struct qr_err *err) {
+static enum qr_code group_note_error(struct qr_group *g, enum qr_code code,
+                                     const struct qr_err *err) {
     if (code == QR_OK || code == QR_ABORTED || !err) return code;
-    lock(g);
-    /* nothing more comes from this thread: the goodbye need not wait */
+    group_lock(g);
+    /* This thread sends nothing more, so the goodbye need not wait. */
     if (code == QR_CANCELLED && !g->solo && !g->leave) {
         g->leave = true;
         group_wake_control(g);
     }
-    if (!*g->why_leave) {
-        g->code_leave = code;
-        snprintf(g->why_leave, sizeof g->why_leave, "%s", err->msg);
+    if (!*g->leave_reason) {
+        g->leave_code = code;
+        snprintf(g->leave_reason, sizeof g->leave_reason, "%s", err->msg);
     }
-    unlock(g);
+    group_unlock(g);
     return code;
 }
 
-/* ---- what the machine is told of the trainer ---- */
+/* ---- the trainer's state, as the machine knows it ---- */
 
-static void drop_held(struct qr_group *g) {
+static void clear_ledger(struct qr_group *g) {
     struct ledger *l = &g->ledger;
     if (l->n_taken) l->dropped = true;
     l->n = l->n_taken = 0;
@@ -83,13 +86,13 @@ bool group_runs(const struct qr_group *g, struct qr_held *h) {
     return true;
 }
 
-static void tell_held(struct qr_group *g) {
+static void report_held(struct qr_group *g) {
     struct qr_held *h = &g->held;
     if (g->solo) return;
     h->base_reductions = h->applied_reductions;
     memcpy(h->base_digest, h->digest, sizeof h->base_digest);
     if (!group_runs(g, h)) {
-        drop_held(g);
+        clear_ledger(g);
         h->n_runs = 0;
     }
     handover_join(g, h);
@@ -97,16 +100,16 @@ static void tell_held(struct qr_group *g) {
 }
 
 void group_drop_held(struct qr_group *g) {
-    drop_held(g);
-    tell_held(g);
+    clear_ledger(g);
+    report_held(g);
 }
 
 void group_on_suspend(struct qr_group *g) {
     if (!g->faults.take_suspended) g->ledger.open = false;
-    tell_held(g);
+    report_held(g);
 }
 
-static bool has_base(const struct qr_group *g) {
+static bool group_has_base(const struct qr_group *g) {
     const struct qr_begin *b = &g->generation->begin;
     return !b->from_checkpoint && !g->held.stateless &&
            g->held.applied_reductions == b->base_reductions &&
@@ -119,25 +122,25 @@ void group_on_begin(struct qr_group *g) {
     g->ledger.open = false;
     const struct qr_begin_member *me = &b->member[gen->rank];
     struct qr_held own;
-    if (!b->from_checkpoint && !has_base(g) && !g->held.stateless &&
+    if (!b->from_checkpoint && !group_has_base(g) && !g->held.stateless &&
         g->held.applied_reductions == b->base_reductions)
         qr_count(QR_WRONG_STATES, 1);
-    /* until it has read one: nobody goes on from what it had */
+    /* Until a state is loaded from a checkpoint, no member continues from its old one. */
     if (b->from_checkpoint) g->held = (struct qr_held){.stateless = true};
-    if (has_base(g) && me->keep) {
+    if (group_has_base(g) && me->keep) {
         g->ledger.n = g->ledger.n_taken;
         handover_begun(g, me->kept, me->n_kept, group_runs(g, &own) ? own.n_runs : 0);
     } else if (g->faults.keep_anyway) g->ledger.n = g->ledger.n_taken;
-    else drop_held(g);
-    tell_held(g);
+    else clear_ledger(g);
+    report_held(g);
 }
 
 enum qr_code group_mesh_stop(void *ctx, struct qr_err *err) {
     struct qr_group *g = ctx;
-    lock(g);
-    enum qr_code code = g->joined ? group_go_on(g, err) : group_why_stop(g, err);
+    group_lock(g);
+    enum qr_code code = g->joined ? group_check_current(g, err) : group_stop_reason(g, err);
     qr_member_set_turns(g->member, ++g->turns, 0);
-    unlock(g);
+    group_unlock(g);
     group_data_roster(g);
     qr_count(QR_TURNS_TRAINING, 1);
     return code;
@@ -146,51 +149,51 @@ enum qr_code group_mesh_stop(void *ctx, struct qr_err *err) {
 /* ---- generations ---- */
 
 void qr_group_plan(struct qr_group *g, uint64_t epochs, uint64_t reductions) {
-    lock(g);
+    group_lock(g);
     g->planned = epochs;
     if (!g->solo) qr_member_set_plan(g->member, epochs, reductions);
-    unlock(g);
+    group_unlock(g);
 }
 
 uint64_t qr_group_epochs(struct qr_group *g) {
-    lock(g);
+    group_lock(g);
     uint64_t epochs = g->solo || !g->planned ? g->planned : qr_member_common(g->member)->epochs;
-    unlock(g);
+    group_unlock(g);
     return epochs;
 }
 
 bool qr_group_shares_outputs(struct qr_group *g) {
-    lock(g);
+    group_lock(g);
     bool yes =
         g->solo || qr_member_common(g->member)->places == qr_member_own_settings(g->member)->places;
-    unlock(g);
+    group_unlock(g);
     return yes;
 }
 
 enum qr_code qr_group_ready(struct qr_group *g, uint64_t reductions, const uint8_t digest[16],
                             size_t max_micro_batches, struct qr_err *err) {
-    lock(g);
-    group_make_room(&g->ledger, max_micro_batches);
+    group_lock(g);
+    group_reserve_ledger(&g->ledger, max_micro_batches);
     g->held =
         (struct qr_held){.applied_reductions = reductions, .committed_reductions = reductions};
     memcpy(g->held.digest, digest, sizeof g->held.digest);
-    drop_held(g);
-    tell_held(g);
+    clear_ledger(g);
+    report_held(g);
     bool first = !g->is_ready;
     g->is_ready = true;
-    unlock(g);
+    group_unlock(g);
     return first && g->start ? g->start(g->thread_ctx, g, err) : QR_OK;
 }
 
-static void members_of(struct qr_group *g) {
+static void fill_members(struct qr_group *g) {
     const struct qr_begin *begin = &g->generation->begin;
     for (uint32_t r = 0; r < begin->n_members; r++)
         g->members[r] = group_peer(g, &begin->member[r].name, begin->member[r].data_port);
 }
 
-/* Who gives whom the state: the j-th member that lacks the base is served by the j-th holder,
- * modulo holders. Rank of the server, or n. */
-static uint32_t server_of(const struct qr_begin *b, uint32_t rank) {
+/* Assigns the sender of the state: the j-th member that lacks the base receives it from the j-th
+ * holder, modulo holders. Returns the rank of the sender, or n. */
+static uint32_t state_server(const struct qr_begin *b, uint32_t rank) {
     uint32_t n_holders = 0, j = 0, at = 0;
     for (uint32_t r = 0; r < b->n_members; r++) {
         n_holders += b->member[r].holder;
@@ -202,14 +205,14 @@ static uint32_t server_of(const struct qr_begin *b, uint32_t rank) {
     return at;
 }
 
-static bool gives(const struct qr_generation *gen) {
+static bool serves_state(const struct qr_generation *gen) {
     for (uint32_t r = 0; r < gen->begin.n_members; r++)
-        if (server_of(&gen->begin, r) == gen->rank) return true;
+        if (state_server(&gen->begin, r) == gen->rank) return true;
     return false;
 }
 
-/* The generation that began last, as the trainer must follow it. Under the lock. */
-static void describe(struct qr_group *g, struct qr_group_start *ret) {
+/* Describes the generation that began last, as the trainer must follow it. Under the lock. */
+static void fill_start(struct qr_group *g, struct qr_group_start *ret) {
     const struct qr_generation *gen = g->generation;
     const struct qr_begin *b = &gen->begin;
     g->joined = g->serial;
@@ -224,15 +227,15 @@ static void describe(struct qr_group *g, struct qr_group_start *ret) {
         .whole = b->n_members == g->o.n_peers,
         .reload = b->from_checkpoint,
         .first = g->first,
-        .fetch = !b->from_checkpoint && !has_base(g)};
+        .fetch = !b->from_checkpoint && !group_has_base(g)};
     memcpy(ret->base_digest, b->base_digest, sizeof ret->base_digest);
-    ret->give = !ret->fetch && !ret->reload && gives(gen);
+    ret->give = !ret->fetch && !ret->reload && serves_state(gen);
     for (uint32_t r = 0; r < b->n_members; r++) {
         ret->view.index[r] = b->member[r].name.index;
         ret->view.servers |= (uint64_t)b->member[r].server << r;
     }
-    members_of(g);
-    group_data_again(g);
+    fill_members(g);
+    group_data_replay(g);
 }
 
 static enum qr_code wait_for_begin(struct qr_group *g, int64_t deadline_ns,
@@ -240,36 +243,36 @@ static enum qr_code wait_for_begin(struct qr_group *g, int64_t deadline_ns,
     uint64_t left = g->joined;
     enum qr_code code = QR_OK;
     qr_mesh_leave(g->mesh);
-    lock(g);
+    group_lock(g);
     g->joined = 0;
-    while ((code = group_why_stop(g, err)) == QR_OK && !g->done.is &&
+    while ((code = group_stop_reason(g, err)) == QR_OK && !g->done.set &&
            !(g->begun && g->serial > left)) {
         struct qr_gen_id promised;
         bool awaits = qr_member_awaits_begin(g->member, &promised);
-        unlock(g);
+        group_unlock(g);
         qr_mesh_await(g->mesh, awaits ? &promised : NULL);
         bool late = group_awake_ns(g) >= deadline_ns;
         if (late && g->o.server) {
             *ret = (struct qr_group_start){.waits = true};
-            lock(g);
+            group_lock(g);
             g->joined = left;
-            unlock(g);
+            group_unlock(g);
             return QR_OK;
         }
         if (late)
             code = qr_fail(err, QR_DEADLINE_EXCEEDED, "no group formed within %" PRId64 " s",
                            g->o.form_timeout_ns / QR_SECOND);
         else code = qr_mesh_idle(g->mesh, group_clock_of(g, deadline_ns), err);
-        lock(g);
+        group_lock(g);
         if (code != QR_OK) break;
     }
-    if (code == QR_OK && g->done.is) *ret = (struct qr_group_start){.done = true};
-    else if (code == QR_OK) describe(g, ret);
-    unlock(g);
+    if (code == QR_OK && g->done.set) *ret = (struct qr_group_start){.done = true};
+    else if (code == QR_OK) fill_start(g, ret);
+    group_unlock(g);
     return code;
 }
 
-static void tell_view(const struct qr_group *g) {
+static void set_view_gauges(const struct qr_group *g) {
     qr_gauge(QR_INDEX, g->o.index);
     qr_gauge(QR_RANK, g->view.rank);
     qr_gauge(QR_GENERATION, (int64_t)g->view.generation);
@@ -277,15 +280,15 @@ static void tell_view(const struct qr_group *g) {
 }
 
 static enum qr_code join_solo(struct qr_group *g, struct qr_group_start *ret, struct qr_err *err) {
-    lock(g);
-    enum qr_code code = group_why_stop(g, err);
+    group_lock(g);
+    enum qr_code code = group_stop_reason(g, err);
     *ret = (struct qr_group_start){.view = g->view,
                                    .epochs = g->planned,
                                    .base_reductions = g->held.applied_reductions,
                                    .whole = true,
                                    .first = g->first};
     memcpy(ret->base_digest, g->held.digest, sizeof ret->base_digest);
-    unlock(g);
+    group_unlock(g);
     return code;
 }
 
@@ -304,9 +307,9 @@ enum qr_code qr_group_join(struct qr_group *g, struct qr_group_start *ret, struc
         code = qr_mesh_form(g->mesh, &g->joined_id, g->members, ret->view.n_members, ret->view.rank,
                             by_ns, err);
     }
-    if (code != QR_OK) return noted(g, code, err);
+    if (code != QR_OK) return group_note_error(g, code, err);
     if (ret->done || ret->waits) return QR_OK;
-    lock(g);
+    group_lock(g);
     ret->keep = !g->ledger.dropped;
     ret->n_more = 0;
     handover_take(g, &ret->more, &ret->n_more, &ret->more_coverage);
@@ -314,8 +317,8 @@ enum qr_code qr_group_join(struct qr_group *g, struct qr_group_start *ret, struc
     g->view = ret->view;
     g->base_reductions = ret->base_reductions;
     g->shares = (struct shares){0};
-    unlock(g);
-    tell_view(g);
+    group_unlock(g);
+    set_view_gauges(g);
     return QR_OK;
 }
 
@@ -328,63 +331,65 @@ enum qr_code qr_group_form(struct qr_group *g, struct qr_group_view *ret, struct
     return code;
 }
 
-/* ---- the state changes hands ---- */
+/* ---- transfer of the state ---- */
 
 enum qr_code qr_group_give(struct qr_group *g, struct qr_bytes state, struct qr_err *err) {
     uint32_t to[QR_MAX_MEMBERS], n = 0;
-    lock(g);
-    enum qr_code code = group_go_on(g, err);
+    group_lock(g);
+    enum qr_code code = group_check_current(g, err);
     const struct qr_generation *gen = g->generation;
     for (uint32_t r = 0; code == QR_OK && r < gen->begin.n_members; r++)
-        if (server_of(&gen->begin, r) == gen->rank) to[n++] = r;
-    unlock(g);
+        if (state_server(&gen->begin, r) == gen->rank) to[n++] = r;
+    group_unlock(g);
     for (uint32_t i = 0; i < n && code == QR_OK; i++)
         code = qr_mesh_give(g->mesh, to[i], state, group_now_ns(g) + TRANSFER_NS, err);
-    return noted(g, code, err);
+    return group_note_error(g, code, err);
 }
 
 enum qr_code qr_group_fetch(struct qr_group *g, struct qr_buf *ret, struct qr_err *err) {
-    lock(g);
-    enum qr_code code = group_go_on(g, err);
-    uint32_t from = code == QR_OK ? server_of(&g->generation->begin, g->generation->rank) : 0;
-    bool nobody = code == QR_OK && from >= g->generation->begin.n_members;
-    unlock(g);
-    if (nobody)
-        return noted(g, qr_fail(err, QR_INTERNAL, "a generation began whose base nobody has"), err);
+    group_lock(g);
+    enum qr_code code = group_check_current(g, err);
+    uint32_t from = code == QR_OK ? state_server(&g->generation->begin, g->generation->rank) : 0;
+    bool no_holder = code == QR_OK && from >= g->generation->begin.n_members;
+    group_unlock(g);
+    if (no_holder)
+        return group_note_error(
+            g, qr_fail(err, QR_INTERNAL, "a generation began with a base that no member holds"),
+            err);
     if (code == QR_OK) code = qr_mesh_fetch(g->mesh, from, ret, group_now_ns(g) + TRANSFER_NS, err);
-    return noted(g, code, err);
+    return group_note_error(g, code, err);
 }
 
 enum qr_code qr_group_apply(struct qr_group *g, uint64_t reductions, const uint8_t digest[16],
                             struct qr_err *err) {
-    lock(g);
-    enum qr_code code = group_go_on(g, err);
+    group_lock(g);
+    enum qr_code code = group_check_current(g, err);
     if (code == QR_ABORTED && g->faults.apply_anyway) code = QR_OK;
     if (code == QR_OK) {
         g->applied_ns = group_now_ns(g);
         if (g->paused_ns) qr_gauge_real(QR_PAUSE, (double)(g->applied_ns - g->paused_ns) / 1e9);
         g->paused_ns = 0;
-        drop_held(g);
+        clear_ledger(g);
         g->ledger.dropped = g->handover.known = false;
-        /* the state before the applied one is committed: a reduction based on it has passed */
+        /* The state before the applied one is committed: a reduction based on it has passed. */
         g->held = (struct qr_held){.applied_reductions = reductions,
                                    .committed_reductions = reductions ? reductions - 1 : 0};
         memcpy(g->held.digest, digest, sizeof g->held.digest);
-        tell_held(g);
+        report_held(g);
     }
-    unlock(g);
-    return noted(g, code, err);
+    group_unlock(g);
+    return group_note_error(g, code, err);
 }
 
 enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t reductions, const uint8_t digest[16],
                                struct qr_err *err) {
     enum qr_code code = qr_group_apply(g, reductions, digest, err);
     if (code != QR_OK) return code;
-    lock(g);
-    g->refused = true;
+    group_lock(g);
+    g->coverage_rejected = true;
     group_wake_control(g);
-    unlock(g);
-    return aborted(err);
+    group_unlock(g);
+    return group_aborted(err);
 }
 
 /* ---- micro-batches ---- */
@@ -392,14 +397,15 @@ enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t reductions, const ui
 enum qr_code qr_group_open_reduction(struct qr_group *g, uint64_t n_micro_batches, size_t *ret_left,
                                      struct qr_err *err) {
     struct ledger *l = &g->ledger;
-    lock(g);
-    enum qr_code code = group_go_on(g, err);
+    group_lock(g);
+    enum qr_code code = group_check_current(g, err);
     if (code == QR_OK) {
         group_assign(g, n_micro_batches);
         for (size_t i = 0; i < l->n_taken && code == QR_OK; i++) {
             if (l->micro_batch[i] >= n_micro_batches || !l->mine[l->micro_batch[i]])
                 code = qr_fail(err, QR_INTERNAL,
-                               "micro-batch %" PRIu64 " was computed here and is somebody else's",
+                               "micro-batch %" PRIu64
+                               " was computed here but belongs to another member",
                                l->micro_batch[i]);
             else l->mine[l->micro_batch[i]] = 0;
         }
@@ -415,14 +421,14 @@ enum qr_code qr_group_open_reduction(struct qr_group *g, uint64_t n_micro_batche
         l->open = true;
         *ret_left = l->n - l->n_taken;
     }
-    unlock(g);
-    return noted(g, code, err);
+    group_unlock(g);
+    return group_note_error(g, code, err);
 }
 
 void qr_group_expect_sums(struct qr_group *g, const struct qr_contribution *shape) {
-    lock(g);
+    group_lock(g);
     handover_expect(g, shape);
-    unlock(g);
+    group_unlock(g);
 }
 
 bool qr_group_compares(const struct qr_group *g) { return !g->solo; }
@@ -432,63 +438,63 @@ bool qr_group_buffers_in_use(struct qr_group *g) {
 }
 
 void qr_group_set_finished(struct qr_group *g, qr_group_finished_fn *finished, void *ctx) {
-    lock(g);
+    group_lock(g);
     g->handover.finished = finished;
     g->handover.finished_ctx = ctx;
-    unlock(g);
+    group_unlock(g);
 }
 
 bool qr_group_take_micro_batch(struct qr_group *g, uint64_t *ret_micro_batch) {
     struct ledger *l = &g->ledger;
-    lock(g);
+    group_lock(g);
     if (!g->solo && group_data_is_due(g)) {
-        unlock(g);
+        group_unlock(g);
         group_data_linger(g);
-        lock(g);
+        group_lock(g);
     }
     bool yes = l->open && l->n_taken < l->limit && !g->interrupted;
     if (yes && l->n_taken == 0) l->began_ns = group_now_ns(g);
     if (yes) *ret_micro_batch = l->micro_batch[l->n_taken++];
     if (yes && !g->solo) qr_member_set_turns(g->member, ++g->turns, g->micro_batch_ns);
-    unlock(g);
+    group_unlock(g);
     return yes;
 }
 
 void qr_group_expect(struct qr_group *g, int64_t micro_batch_ns) {
-    lock(g);
+    group_lock(g);
     g->micro_batch_ns = micro_batch_ns;
-    unlock(g);
+    group_unlock(g);
 }
 
 /* ---- sums ---- */
 
-/* Asked to leave with all that was taken in c. */
-static enum qr_code leaves(struct qr_group *g, const struct qr_contribution *c,
-                           struct qr_err *err) {
-    lock(g);
+/* Leaves on request; c holds all micro-batches that were taken. */
+static enum qr_code leave_with_sum(struct qr_group *g, const struct qr_contribution *c,
+                                   struct qr_err *err) {
+    group_lock(g);
     handover_prepare(g, c);
-    unlock(g);
-    return noted(g, QR_CANCELLED, err);
+    group_unlock(g);
+    return group_note_error(g, QR_CANCELLED, err);
 }
 
-static enum qr_code refused(struct qr_group *g, struct qr_err *err) {
+static enum qr_code reject_sum(struct qr_group *g, struct qr_err *err) {
     qr_warn(g->o.log, "group", "%s", err->msg);
-    lock(g);
-    g->refused = true;
+    group_lock(g);
+    g->coverage_rejected = true;
     g->held.refusals++;
-    tell_held(g);
+    report_held(g);
     group_wake_control(g);
-    unlock(g);
-    return aborted(err);
+    group_unlock(g);
+    return group_aborted(err);
 }
 
-/* The machine has ended the job with DATA_LOSS: its words count, whether this reduction was broken
- * off by it or refused at that moment too. */
-static bool is_verdict(struct qr_group *g, struct qr_err *err) {
+/* When the machine has ended the job with DATA_LOSS, replaces the error by the machine's, whether
+ * that ended this reduction or its check failed at the same moment. */
+static bool replaced_by_verdict(struct qr_group *g, struct qr_err *err) {
     struct qr_err why;
-    lock(g);
-    bool ended = group_why_stop(g, &why) == QR_DATA_LOSS;
-    unlock(g);
+    group_lock(g);
+    bool ended = group_stop_reason(g, &why) == QR_DATA_LOSS;
+    group_unlock(g);
     if (ended) *err = why;
     return ended;
 }
@@ -497,12 +503,12 @@ enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c
                              struct qr_err *err) {
     struct qr_err own;
     if (!err) err = &own;
-    lock(g);
-    g->ledger.open = false; /* what was not taken is not in the contribution */
-    enum qr_code code = group_go_on(g, err);
-    unlock(g);
-    if (code == QR_CANCELLED) return leaves(g, c, err);
-    if (code != QR_OK) return noted(g, code, err);
+    group_lock(g);
+    g->ledger.open = false; /* Micro-batches that were not taken are not in the contribution. */
+    enum qr_code code = group_check_current(g, err);
+    group_unlock(g);
+    if (code == QR_CANCELLED) return leave_with_sum(g, c, err);
+    if (code != QR_OK) return group_note_error(g, code, err);
     if (g->solo) {
         struct qr_reduction_args args = {.n_ranks = 1, .contribution = c, .sum = ret_sum};
         code = qr_reduction_begin(g->alone, &args, err);
@@ -510,8 +516,9 @@ enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c
     }
     code = qr_mesh_reduce(g->mesh, g->allreduce, c, ret_sum, err);
     if (code == QR_OK) group_data_linger(g);
-    if (code == QR_CANCELLED) return leaves(g, c, err);
-    return code == QR_DATA_LOSS && !is_verdict(g, err) ? refused(g, err) : noted(g, code, err);
+    if (code == QR_CANCELLED) return leave_with_sum(g, c, err);
+    return code == QR_DATA_LOSS && !replaced_by_verdict(g, err) ? reject_sum(g, err)
+                                                                : group_note_error(g, code, err);
 }
 
 /* ---- the end ---- */
@@ -523,33 +530,33 @@ enum qr_code qr_group_done(struct qr_group *g, const struct qr_err *leader_error
     bool leads = g->view.rank == 0, failed = leader_error && leader_error->code != QR_OK;
     if (g->solo) return failed ? qr_fail(err, leader_error->code, "%s", leader_error->msg) : QR_OK;
     int64_t deadline_ns = group_awake_ns(g) + (leads ? GOODBYES_WITHIN_NS : timeout_ns);
-    lock(g);
-    enum qr_code code = g->done.is ? QR_OK : group_go_on(g, err);
-    if (leads && code == QR_OK && !g->done.is) {
+    group_lock(g);
+    enum qr_code code = g->done.set ? QR_OK : group_check_current(g, err);
+    if (leads && code == QR_OK && !g->done.set) {
         g->end = true;
         g->end_code = failed ? leader_error->code : QR_OK;
         snprintf(g->end_text, sizeof g->end_text, "%s", failed ? leader_error->msg : "");
         group_wake_control(g);
     }
-    while (code == QR_OK && !g->done.is) {
-        unlock(g);
-        /* the work is written: late goodbyes change nothing */
+    while (code == QR_OK && !g->done.set) {
+        group_unlock(g);
+        /* All outputs are written; late goodbyes change nothing. */
         if (group_awake_ns(g) >= deadline_ns && leads) return QR_OK;
         if (group_awake_ns(g) >= deadline_ns)
             return qr_fail(err, QR_DEADLINE_EXCEEDED,
-                           "worker %" PRIu32 ", which leads, did not say within %" PRId64
-                           " s that everything is written",
+                           "worker %" PRIu32 ", the leader, did not confirm within %" PRId64
+                           " s that all outputs are written",
                            g->view.index[0], timeout_ns / QR_SECOND);
         code = qr_mesh_idle(g->mesh, group_clock_of(g, deadline_ns), err);
-        lock(g);
-        if (g->done.is)
+        group_lock(g);
+        if (g->done.set)
             code = g->done.code == QR_OK ? QR_OK : qr_fail(err, g->done.code, "%s", g->done.text);
         else if (code == QR_ABORTED && leads && g->end_code == QR_OK)
-            code = QR_OK; /* all is written, and Done is on its way */
+            code = QR_OK; /* All outputs are written, and Done has been sent. */
     }
-    if (code == QR_OK && g->done.is && g->done.code != QR_OK)
+    if (code == QR_OK && g->done.set && g->done.code != QR_OK)
         code = qr_fail(err, g->done.code, "%s", g->done.text);
-    unlock(g);
+    group_unlock(g);
     return code;
 }
 

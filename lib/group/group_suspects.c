@@ -1,24 +1,25 @@
-/* group/group_suspects.c — after deaths in a reduction: which micro-batches may be their cause, and
- * that the others know of one before it is computed. membership/protocol.md §8 has the reasons. */
+/* group/group_suspects.c — after deaths in a reduction: finds the micro-batches that may be the
+ * cause, and announces one before it is computed. Reasons: membership/protocol.md §8. Start reading
+ * at qr_group_portion().
+ */
 #include <string.h>
 
 #include "group/group_impl.h"
 
-/* before a micro-batch is tried a third time: kills that come in a burst find it in
- * nobody's hands */
+/* Before a micro-batch is tried a third time: a burst of kills finds no worker computing it. */
 #define QUARANTINE_NS (500 * QR_MS)
-/* of work: shorter micro-batches are named several at a time */
+/* Of work: shorter micro-batches are announced several at a time. */
 #define WORTH_NAMING_NS (5 * QR_MS)
-/* then it is computed unheard: a member that is silent is dropped after 1.25 s */
-#define HEARD_WITHIN_NS (200 * QR_MS)
+/* Then it is computed without an answer: a silent member is dropped after 1.25 s. */
+#define ACKNOWLEDGED_WITHIN_NS (200 * QR_MS)
 
-static unsigned deaths_of(const struct qr_group *g, uint64_t micro_batch) {
+static unsigned micro_batch_deaths(const struct qr_group *g, uint64_t micro_batch) {
     if (g->solo || g->held.applied_reductions != g->generation->begin.base_reductions) return 0;
     return qr_death_count(&g->generation->begin.deaths, micro_batch);
 }
 
-/* Stable; what has been taken stays where it is. Without deaths all are plain, and nothing
- * is done. */
+/* Stable; taken micro-batches keep their places. Without deaths all are plain, and nothing is
+ * sorted. */
 void group_sort_micro_batches(struct qr_group *g) {
     struct ledger *l = &g->ledger;
     l->plain = l->owned = l->limit = l->n;
@@ -26,7 +27,7 @@ void group_sort_micro_batches(struct qr_group *g) {
     size_t at = l->n_taken;
     for (unsigned level = 0; level < 3; level++) {
         for (uint64_t b = 0; b < l->n_micro_batches; b++) {
-            unsigned n = l->mine[b] ? deaths_of(g, b) : 0;
+            unsigned n = l->mine[b] ? micro_batch_deaths(g, b) : 0;
             if (l->mine[b] && (n < 2 ? n : 2) == level) l->micro_batch[at++] = b;
         }
         if (level == 0) l->plain = l->limit = at;
@@ -40,24 +41,24 @@ void group_suspects_requests(struct qr_group *g) {
     if (!g->name_in_flight) return;
     g->name_in_flight = false;
     qr_member_name_in_flight(g->member, group_now_ns(g), &g->in_flight);
-    group_suspects_news(g);
+    group_suspects_update(g);
 }
 
-void group_suspects_news(struct qr_group *g) {
+void group_suspects_update(struct qr_group *g) {
     if (!g->awaits_in_flight || g->name_in_flight || !qr_member_in_flight_acknowledged(g->member))
         return;
     g->awaits_in_flight = false;
     if (!g->quit) g->data->ops->wake(g->data);
 }
 
-/* Micro-batches that have been named are not computed unnamed any more. More runs than there is
- * room for become one over all. */
-static void runs_of_mine(const struct qr_group *g, struct qr_death *ret) {
+/* Announced micro-batches are never computed unannounced. More runs than fit become one over
+ * all. */
+static void own_runs(const struct qr_group *g, struct qr_death *ret) {
     const struct ledger *l = &g->ledger;
     ret->n_runs = 0;
     for (uint64_t b = 0; b < l->n_micro_batches; b++) {
         struct qr_run *r = ret->n_runs ? &ret->run[ret->n_runs - 1] : NULL;
-        if (!l->mine[b] || deaths_of(g, b)) continue;
+        if (!l->mine[b] || micro_batch_deaths(g, b)) continue;
         uint64_t last = r ? r->first + (r->count - 1) * r->stride : 0;
         if (r && (r->count == 1 || b - last == r->stride)) {
             r->stride = b - last;
@@ -79,7 +80,7 @@ void group_owned(void *ctx, uint32_t rank, struct qr_death *ret) {
     struct ledger *l = &g->ledger;
     ret->n_runs = 0;
     if (l->serial == g->serial && l->n_micro_batches == 0) return;
-    /* it was faster than this member */
+    /* That member was faster than this one. */
     if (l->serial != g->serial || l->reductions != g->held.applied_reductions) {
         ret->n_runs = 1;
         ret->run[0] = (struct qr_run){.first = 0, .count = UINT64_C(1) << 40, .stride = 1};
@@ -90,21 +91,21 @@ void group_owned(void *ctx, uint32_t rank, struct qr_death *ret) {
     else
         for (uint64_t b = 0; b < l->n_micro_batches; b++)
             l->mine[b] = b >= l->first[rank] && b < l->first[rank + 1];
-    runs_of_mine(g, ret);
+    own_runs(g, ret);
 }
 
 /* ---- training thread ---- */
 
-static void name(struct qr_group *g, const struct qr_in_flight *in_flight) {
+static void announce_in_flight(struct qr_group *g, const struct qr_in_flight *in_flight) {
     g->in_flight = *in_flight;
     g->name_in_flight = true;
     g->awaits_in_flight = in_flight->n > 0;
     group_wake_control(g);
 }
 
-/* Until then, or *go_on is false. */
-static enum qr_code idle_until(struct qr_group *g, int64_t until_ns, const bool *go_on,
-                               struct qr_err *err) {
+/* Waits until then, or until *go_on is false. */
+static enum qr_code suspects_idle_until(struct qr_group *g, int64_t until_ns, const bool *go_on,
+                                        struct qr_err *err) {
     enum qr_code code = QR_OK;
     while (code == QR_OK && *go_on && group_now_ns(g) < until_ns) {
         pthread_mutex_unlock(&g->lock);
@@ -114,9 +115,10 @@ static enum qr_code idle_until(struct qr_group *g, int64_t until_ns, const bool 
     return code;
 }
 
-/* Until all that this member hears know it, or the time is over. */
-static enum qr_code await_heard(struct qr_group *g, struct qr_err *err) {
-    enum qr_code code = idle_until(g, group_now_ns(g) + HEARD_WITHIN_NS, &g->awaits_in_flight, err);
+/* Waits until all reachable members have answered, or the time is over. */
+static enum qr_code await_acknowledged(struct qr_group *g, struct qr_err *err) {
+    enum qr_code code =
+        suspects_idle_until(g, group_now_ns(g) + ACKNOWLEDGED_WITHIN_NS, &g->awaits_in_flight, err);
     g->awaits_in_flight = false;
     return code;
 }
@@ -125,9 +127,9 @@ enum qr_code qr_group_portion(struct qr_group *g, unsigned at_once, size_t *ret_
                               struct qr_err *err) {
     struct ledger *l = &g->ledger;
     pthread_mutex_lock(&g->lock);
-    enum qr_code code = group_go_on(g, err);
-    /* what it named is computed, or will not be */
-    if (g->in_flight.n) name(g, &(struct qr_in_flight){0});
+    enum qr_code code = group_check_current(g, err);
+    /* An announced micro-batch is computed, or will not be. */
+    if (g->in_flight.n) announce_in_flight(g, &(struct qr_in_flight){0});
     if (l->n_taken < l->limit || l->limit == l->n || code != QR_OK) {
         if (code == QR_OK) *ret_left = l->limit - l->n_taken;
         pthread_mutex_unlock(&g->lock);
@@ -141,21 +143,21 @@ enum qr_code qr_group_portion(struct qr_group *g, unsigned at_once, size_t *ret_
            end = alone ? l->n : l->owned;
     if (short_ones > many) many = short_ones;
     if (alone && g->view.n_members > 1)
-        code = idle_until(g, g->begun_ns + QUARANTINE_NS, &always, err);
+        code = suspects_idle_until(g, g->begun_ns + QUARANTINE_NS, &always, err);
     memcpy(in_flight.digest, g->held.digest, sizeof in_flight.digest);
     for (size_t i = l->limit;
          i < end && in_flight.n < many && in_flight.n < QR_MESSAGE_MAX_IN_FLIGHT; i++)
         in_flight.micro_batch[in_flight.n++] = l->micro_batch[i];
     if (code == QR_OK) {
-        name(g, &in_flight);
-        code = await_heard(g, err);
+        announce_in_flight(g, &in_flight);
+        code = await_acknowledged(g, err);
     }
-    if (code == QR_OK) code = group_go_on(g, err);
+    if (code == QR_OK) code = group_check_current(g, err);
     if (code == QR_OK) {
         l->limit += in_flight.n;
         *ret_left = in_flight.n;
     } else {
-        name(g, &(struct qr_in_flight){0});
+        announce_in_flight(g, &(struct qr_in_flight){0});
     }
     pthread_mutex_unlock(&g->lock);
     return code;
@@ -164,8 +166,8 @@ enum qr_code qr_group_portion(struct qr_group *g, unsigned at_once, size_t *ret_
 bool qr_group_poison_found(struct qr_group *g, uint64_t *ret_reductions,
                            uint64_t *ret_micro_batch) {
     pthread_mutex_lock(&g->lock);
-    const struct verdict *t = g->stop.is ? &g->stop : &g->done;
-    struct qr_blame blame = t->is ? t->blame : (struct qr_blame){0};
+    const struct verdict *t = g->stop.set ? &g->stop : &g->done;
+    struct qr_blame blame = t->set ? t->blame : (struct qr_blame){0};
     pthread_mutex_unlock(&g->lock);
     if (blame.is) {
         *ret_reductions = blame.reductions;

@@ -1,3 +1,5 @@
+/* local/processes.c — runs the worker processes of a job on this machine: start, events,
+ * restart, end. Start reading at qr_local_run(). */
 #include "local/processes.h"
 
 #include <arpa/inet.h>
@@ -19,22 +21,22 @@
 #include "base/mem.h"
 #include "local/run_certificates.h"
 
-enum { PROGRESS_FD = 3, LOCK_FD = 90, MAX_LINE = 1 << 16 }; /* LOCK_FD: or the next that is free */
-/* The leader waits 5 s for goodbyes; one asked to stop has 10 s of its own. */
+enum { PROGRESS_FD = 3, LOCK_FD = 90, MAX_LINE = 1 << 16 }; /* LOCK_FD: or the next free number */
+/* The leader waits 5 s for goodbyes; a worker that was asked to stop has 10 s of its own. */
 static const int64_t after_done_ns = 10 * QR_SECOND, after_refusal_ns = 3 * QR_SECOND,
                      after_stop_ns = 12 * QR_SECOND, after_term_ns = 3 * QR_SECOND,
                      restart_first_ns = QR_SECOND / 2, restart_last_ns = 8 * QR_SECOND;
 
 struct process {
-    pid_t pid;  /* 0 once it has been waited for */
-    int events; /* read end; -1 at its end */
+    pid_t pid;  /* 0 after waitpid */
+    int events; /* read end; -1 once closed */
     struct qr_buf line;
     int status; /* of waitpid */
     char *sentence;
-    enum qr_code said;                         /* the code that came with it */
-    enum { NOT, PROBABLY, SURELY } for_memory; /* the kernel ended it, having no memory left */
-    char *config;                              /* its TF_CONFIG, or NULL */
-    /* when it is started again (0: not), and how long that takes from its end */
+    enum qr_code error_code;                    /* code of the sentence */
+    enum { NOT, PROBABLY, SURELY } memory_kill; /* killed by the kernel for lack of memory */
+    char *config;                               /* TF_CONFIG, or NULL */
+    /* Time of the restart (0: none), and its delay. */
     int64_t restart_ns, delay_ns;
 };
 
@@ -46,21 +48,21 @@ struct pool {
     unsigned alive, n;
     int signals; /* signalfd: SIGINT, SIGTERM, SIGCHLD */
     sigset_t old_mask;
-    int64_t deadline_ns;           /* of patience; 0: none */
-    int stage;                     /* 0 waiting, 1 SIGTERM sent, 2 SIGKILL sent */
-    struct qr_memory_kills kills;  /* that have been seen */
-    int first_wrong, first_killed; /* workers; -1: none. Killed by a signal that was not ours */
-    bool interrupted, terminated, port_taken, done; /* done: a worker has ended well */
-    bool trained;                                   /* one has trained: no beginning any more */
+    int64_t deadline_ns;           /* when the present stage ends; 0: none */
+    int stage;                     /* 0: running, 1: SIGTERM sent, 2: SIGKILL sent */
+    struct qr_memory_kills kills;  /* seen so far */
+    int first_wrong, first_killed; /* workers; -1: none. first_killed: by a signal from elsewhere */
+    bool interrupted, terminated, port_taken, done; /* done: a worker has ended successfully */
+    bool trained; /* a worker has trained, so --fresh no longer applies */
 };
 
 /* ---- start ---- */
 
-static enum qr_code free_ports(unsigned n, unsigned *ret, struct qr_err *err) {
+static enum qr_code find_free_ports(unsigned n, unsigned *ret, struct qr_err *err) {
     int fd[QR_MAX_MEMBERS];
     enum qr_code code = QR_OK;
     unsigned made = 0;
-    for (; made < n && code == QR_OK; made++) { /* all held at once, so that they differ */
+    for (; made < n && code == QR_OK; made++) { /* all are open at once, so that they differ */
         struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
         socklen_t size = sizeof a;
         fd[made] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -73,7 +75,7 @@ static enum qr_code free_ports(unsigned n, unsigned *ret, struct qr_err *err) {
     return code;
 }
 
-static char *tf_config(const unsigned *ports, unsigned n, unsigned index) {
+static char *make_tf_config(const unsigned *ports, unsigned n, unsigned index) {
     struct qr_buf b = {0};
     qr_buf_puts(&b, "TF_CONFIG={\"cluster\":{\"worker\":[");
     for (unsigned i = 0; i < n; i++)
@@ -95,9 +97,9 @@ static bool names_identity(const char *e) {
     return false;
 }
 
-/* The environment of worker i; config may be NULL. The array is the caller's, its texts
+/* Returns the environment of a worker; config may be NULL. The caller frees the array; its texts
  * are borrowed. */
-static char **environment_of(const struct qr_local_options *opt, char *config) {
+static char **worker_environment(const struct qr_local_options *opt, char *config) {
     size_t n = 0, kept = 0;
     while (opt->environment[n]) n++;
     char **env = qr_xcalloc(n + 2, sizeof *env);
@@ -107,8 +109,8 @@ static char **environment_of(const struct qr_local_options *opt, char *config) {
     return env;
 }
 
-/* The array is the caller's, its texts are borrowed. */
-static char **arguments_of(const struct pool *pool, char *http, char *profiler, char *lock) {
+/* Returns the arguments of a worker. The caller frees the array; its texts are borrowed. */
+static char **worker_arguments(const struct pool *pool, char *http, char *profiler, char *lock) {
     const struct qr_local_options *opt = pool->opt;
     char **argv = qr_xcalloc(opt->n_arguments + 8 + QR_RUN_CERTIFICATE_FILES, sizeof *argv);
     size_t n = 0;
@@ -125,12 +127,12 @@ static char **arguments_of(const struct pool *pool, char *http, char *profiler, 
     return argv;
 }
 
-/* In the child: nothing but system calls. */
-static _Noreturn void become_worker(const struct pool *pool, pid_t parent, int log, int events,
-                                    char **argv, char **env) {
-    /* opened anew: each reads from the beginning */
+/* In the child: only system calls. */
+static _Noreturn void exec_worker(const struct pool *pool, pid_t parent, int log, int events,
+                                  char **argv, char **env) {
+    /* Reopened, so that each worker reads from the beginning. */
     int in = open(pool->opt->input ? "/proc/self/fd/0" : "/dev/null", O_RDONLY);
-    setpgid(0, 0); /* Ctrl-C is for the parent, who asks us */
+    setpgid(0, 0); /* Ctrl-C goes to the parent, which forwards SIGTERM */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) _exit(127);
     if (dup2(in, 0) < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0) _exit(127);
     if (events == PROGRESS_FD) fcntl(events, F_SETFD, 0);
@@ -144,7 +146,7 @@ static _Noreturn void become_worker(const struct pool *pool, pid_t parent, int l
     _exit(127);
 }
 
-static enum qr_code start_one(struct pool *pool, unsigned i, bool again, struct qr_err *err) {
+static enum qr_code start_worker(struct pool *pool, unsigned i, bool again, struct qr_err *err) {
     struct process *p = &pool->p[i];
     int pipe_fd[2];
     qr_auto(qr_free_p) char *path = qr_xasprintf("%s/worker-%u.log", pool->opt->log_dir, i);
@@ -159,10 +161,10 @@ static enum qr_code start_one(struct pool *pool, unsigned i, bool again, struct 
                             *profiler = qr_xasprintf("--profiler-port=%u",
                                                      profiler_port ? profiler_port + i : 0);
     qr_auto(qr_free_p) char *lock = qr_xasprintf("--lock-fd=%d", pool->lock);
-    qr_auto(qr_free_p) char **argv = arguments_of(pool, http, profiler, lock),
-                            **env = environment_of(pool->opt, p->config);
+    qr_auto(qr_free_p) char **argv = worker_arguments(pool, http, profiler, lock),
+                            **env = worker_environment(pool->opt, p->config);
     pid_t self = getpid(), pid = fork();
-    if (pid == 0) become_worker(pool, self, log, pipe_fd[1], argv, env);
+    if (pid == 0) exec_worker(pool, self, log, pipe_fd[1], argv, env);
     int sys = errno;
     close(pipe_fd[1]);
     if (pid < 0) {
@@ -182,35 +184,35 @@ static enum qr_code start_one(struct pool *pool, unsigned i, bool again, struct 
     return QR_OK;
 }
 
-static enum qr_code start_all(struct pool *pool, struct qr_err *err) {
+static enum qr_code start_workers(struct pool *pool, struct qr_err *err) {
     unsigned ports[QR_MAX_MEMBERS], n = pool->opt->n_workers;
     enum qr_code code = QR_OK;
-    if (n > 1) code = free_ports(n, ports, err);
+    if (n > 1) code = find_free_ports(n, ports, err);
     for (unsigned i = 0; i < n && code == QR_OK; i++) {
         pool->p[i] =
-            (struct process){.events = -1, .config = n > 1 ? tf_config(ports, n, i) : NULL};
+            (struct process){.events = -1, .config = n > 1 ? make_tf_config(ports, n, i) : NULL};
         pool->n = i + 1;
-        code = start_one(pool, i, false, err);
+        code = start_worker(pool, i, false, err);
     }
     return code;
 }
 
-static void signal_all(struct pool *pool, int signal_number) {
+static void signal_workers(struct pool *pool, int signal_number) {
     for (unsigned i = 0; i < pool->n; i++)
         if (pool->p[i].pid) kill(pool->p[i].pid, signal_number);
 }
 
 /* ---- events ---- */
 
-/* Whose progress is shown: the lowest that lives, or has ended well. */
-static bool speaks(const struct pool *pool, unsigned i) {
+/* The worker with visible progress: the lowest that is running or has ended successfully. */
+static bool is_shown_worker(const struct pool *pool, unsigned i) {
     for (unsigned k = 0; k < i; k++)
         if (pool->p[k].pid || (WIFEXITED(pool->p[k].status) && WEXITSTATUS(pool->p[k].status) == 0))
             return false;
     return true;
 }
 
-static void on_line(struct pool *pool, unsigned i, const char *line, size_t n) {
+static void on_event_line(struct pool *pool, unsigned i, const char *line, size_t n) {
     struct process *p = &pool->p[i];
     qr_auto(qr_json_free_p) struct qr_json *event = NULL;
     const char *kind, *message;
@@ -224,10 +226,10 @@ static void on_line(struct pool *pool, unsigned i, const char *line, size_t n) {
         qr_json_string(qr_json_get(event, "message"), "message", &message, NULL) == QR_OK) {
         p->sentence = qr_xstrdup(message);
         if (qr_json_i64(qr_json_get(event, "code"), "code", 0, 64, &code, NULL) == QR_OK)
-            p->said = (enum qr_code)code;
-        if (p->said == QR_ALREADY_EXISTS) pool->port_taken = true;
+            p->error_code = (enum qr_code)code;
+        if (p->error_code == QR_ALREADY_EXISTS) pool->port_taken = true;
     }
-    if (pool->opt->event && (speaks(pool, i) || strcmp(kind, "done") == 0))
+    if (pool->opt->event && (is_shown_worker(pool, i) || strcmp(kind, "done") == 0))
         pool->opt->event(pool->opt->ctx, event);
 }
 
@@ -247,25 +249,26 @@ static void read_events(struct pool *pool, unsigned i) {
             qr_buf_put(&p->line, block + begin, (size_t)(k + (block[k] != '\n') - begin));
             begin = k + 1;
             if (block[k] != '\n') continue;
-            if (qr_buf_ok(&p->line)) on_line(pool, i, qr_buf_string(&p->line), p->line.n);
+            if (qr_buf_ok(&p->line)) on_event_line(pool, i, qr_buf_string(&p->line), p->line.n);
             qr_buf_free(&p->line);
             p->line.max = MAX_LINE;
         }
     }
 }
 
-/* How one worker ended: 0 well, 1-127 permanent, 138 lost or please retry. */
-static int verdict_of(const struct process *p) {
+/* Returns 0 for success, 1-127 for a permanent failure, 138 for a lost worker or a temporary
+ * failure. */
+static int process_exit_code(const struct process *p) {
     if (WIFEXITED(p->status) && WEXITSTATUS(p->status) < 128) return WEXITSTATUS(p->status);
     return 138;
 }
 
-static char *sentence_of(const struct process *p) {
+static char *process_sentence(const struct process *p) {
     if (p->sentence) return qr_xstrdup(p->sentence);
-    if (p->for_memory == SURELY)
-        return qr_xstrdup("was killed by the kernel, since memory had run out: fewer workers or "
-                          "--threads, or a smaller job, need less");
-    if (p->for_memory == PROBABLY)
+    if (p->memory_kill == SURELY)
+        return qr_xstrdup("was killed by the kernel because memory ran out: use fewer workers or "
+                          "--threads, or a smaller job");
+    if (p->memory_kill == PROBABLY)
         return qr_xstrdup("was killed (signal 9) as the kernel ended a process because memory had "
                           "run out, most likely this one: fewer workers or --threads, or a smaller "
                           "job, need less");
@@ -276,36 +279,36 @@ static char *sentence_of(const struct process *p) {
                         WEXITSTATUS(p->status) == 143 ? " (it was asked to stop)" : "");
 }
 
-/* A SIGKILL that is not ours: the kernel counts those that it sends for lack of memory. */
-static void look_for_kernel(struct pool *pool, struct process *p) {
+/* After a SIGKILL from elsewhere: the kernel counts those that it sends for lack of memory. */
+static void check_memory_kill(struct pool *pool, struct process *p) {
     struct qr_memory_kills now = qr_memory_kills_under("");
     if (!WIFSIGNALED(p->status) || WTERMSIG(p->status) != SIGKILL || pool->stage == 2) return;
-    p->for_memory = now.group > pool->kills.group       ? SURELY
-                    : now.machine > pool->kills.machine ? PROBABLY
-                                                        : NOT;
-    /* one each: several may have been ended at once */
-    pool->kills.group += p->for_memory == SURELY;
-    pool->kills.machine += p->for_memory != NOT && now.machine > pool->kills.machine;
+    p->memory_kill = now.group > pool->kills.group       ? SURELY
+                     : now.machine > pool->kills.machine ? PROBABLY
+                                                         : NOT;
+    /* One count each: several workers may have been killed at once. */
+    pool->kills.group += p->memory_kill == SURELY;
+    pool->kills.machine += p->memory_kill != NOT && now.machine > pool->kills.machine;
 }
 
-static void set_deadline(struct pool *pool, int64_t ns) {
+static void pool_set_deadline(struct pool *pool, int64_t ns) {
     if (!pool->deadline_ns) pool->deadline_ns = qr_now_ns(&qr_clock_awake) + ns;
 }
 
-/* One that was lost: the others go on, and it may come back. */
-static void on_loss(struct pool *pool, unsigned i) {
+/* Handles a lost worker: the others continue, and it may be restarted. */
+static void on_worker_lost(struct pool *pool, unsigned i) {
     struct process *p = &pool->p[i];
     bool again = pool->opt->restart && pool->stage == 0 && !pool->done && !pool->interrupted;
     p->delay_ns = !p->delay_ns                        ? restart_first_ns
                   : 2 * p->delay_ns < restart_last_ns ? 2 * p->delay_ns
                                                       : restart_last_ns;
     if (again) p->restart_ns = qr_now_ns(&qr_clock_awake) + p->delay_ns;
-    qr_auto(qr_free_p) char *sentence = sentence_of(p);
+    qr_auto(qr_free_p) char *sentence = process_sentence(p);
     if (pool->stage == 0 && pool->opt->lost)
         pool->opt->lost(pool->opt->ctx, i, sentence, pool->alive, again);
 }
 
-static void reap(struct pool *pool) {
+static void reap_workers(struct pool *pool) {
     for (unsigned i = 0; i < pool->n; i++) {
         struct process *p = &pool->p[i];
         if (!p->pid || waitpid(p->pid, &p->status, WNOHANG) != p->pid) continue;
@@ -315,21 +318,21 @@ static void reap(struct pool *pool) {
         bool fine = WIFEXITED(p->status) && WEXITSTATUS(p->status) == 0;
         if (fine) {
             pool->done = pool->stage == 0 || pool->done;
-            set_deadline(pool, after_done_ns); /* the others have been told so too */
+            pool_set_deadline(pool, after_done_ns); /* the others have received Done too */
             continue;
         }
-        look_for_kernel(pool, p);
+        check_memory_kill(pool, p);
         if (pool->first_wrong < 0) pool->first_wrong = (int)i;
-        /* asked to stop, and not by us */
+        /* By a signal from elsewhere. */
         bool killed = WIFSIGNALED(p->status) || WEXITSTATUS(p->status) == 143;
         if (pool->first_killed < 0 && killed && pool->stage == 0) pool->first_killed = (int)i;
-        if (verdict_of(p) >= 128) on_loss(pool, i);
+        if (process_exit_code(p) >= 128) on_worker_lost(pool, i);
         else
-            set_deadline(
-                pool,
-                pool->port_taken
-                    ? 0
-                    : after_refusal_ns); /* others need not be waited for when the job is refused */
+            pool_set_deadline(
+                pool, pool->port_taken
+                          ? 0
+                          /* When the job is rejected, there is no need to wait for the others. */
+                          : after_refusal_ns);
     }
 }
 
@@ -339,23 +342,23 @@ static bool restarts_due(const struct pool *pool) {
     return false;
 }
 
-static void restart(struct pool *pool) {
+static void restart_workers(struct pool *pool) {
     struct qr_err err;
     for (unsigned i = 0; i < pool->n; i++) {
         struct process *p = &pool->p[i];
         if (p->restart_ns && (pool->done || pool->stage || pool->interrupted)) p->restart_ns = 0;
         if (!p->restart_ns || qr_now_ns(&qr_clock_awake) < p->restart_ns) continue;
         p->restart_ns = 0;
-        if (start_one(pool, i, true, &err) != QR_OK && pool->opt->lost)
+        if (start_worker(pool, i, true, &err) != QR_OK && pool->opt->lost)
             pool->opt->lost(pool->opt->ctx, i, err.msg, pool->alive, false);
     }
 }
 
-static void on_signal(struct pool *pool) {
+static void pool_on_signal(struct pool *pool) {
     struct signalfd_siginfo info;
     while (read(pool->signals, &info, sizeof info) == (ssize_t)sizeof info) {
         if (info.ssi_signo == SIGCHLD) continue;
-        signal_all(pool, pool->interrupted ? SIGKILL : SIGTERM);
+        signal_workers(pool, pool->interrupted ? SIGKILL : SIGTERM);
         pool->stage = pool->interrupted ? 2 : 1;
         pool->terminated = pool->interrupted ? pool->terminated : info.ssi_signo == SIGTERM;
         pool->interrupted = true;
@@ -363,65 +366,66 @@ static void on_signal(struct pool *pool) {
     }
 }
 
-/* The caller wants no more of it. */
-static void on_refusal(struct pool *pool) {
+/* Stops all workers when the caller's go_on returns false. */
+static void check_go_on(struct pool *pool) {
     if (!pool->opt->go_on || pool->stage || pool->interrupted || pool->opt->go_on(pool->opt->ctx))
         return;
-    signal_all(pool, SIGTERM);
+    signal_workers(pool, SIGTERM);
     pool->stage = 1;
     pool->interrupted = true;
     pool->deadline_ns = qr_now_ns(&qr_clock_awake) + after_stop_ns;
 }
 
-static void lose_patience(struct pool *pool) {
+static void enforce_deadline(struct pool *pool) {
     int64_t now = qr_now_ns(&qr_clock_awake);
     if (!pool->deadline_ns || now < pool->deadline_ns) return;
-    signal_all(pool, pool->stage == 0 ? SIGTERM : SIGKILL);
+    signal_workers(pool, pool->stage == 0 ? SIGTERM : SIGKILL);
     pool->stage = pool->stage == 0 ? 1 : 2;
     pool->deadline_ns = now + after_term_ns;
 }
 
-static void wait_for_all(struct pool *pool) {
+static void wait_for_workers(struct pool *pool) {
     while (pool->alive || restarts_due(pool)) {
         struct pollfd fds[QR_MAX_MEMBERS + 1] = {{.fd = pool->signals, .events = POLLIN}};
         for (unsigned i = 0; i < pool->n; i++)
             fds[i + 1] = (struct pollfd){.fd = pool->p[i].events, .events = POLLIN};
         poll(fds, pool->n + 1, 200);
-        qr_awake_pulse(); /* what was stopped together with its workers gives them their time */
+        /* Time in which this process and its workers are stopped does not count. */
+        qr_awake_pulse();
         for (unsigned i = 0; i < pool->n; i++)
             if (fds[i + 1].revents) read_events(pool, i);
-        on_signal(pool);
-        on_refusal(pool);
-        reap(pool);
-        restart(pool);
-        lose_patience(pool);
+        pool_on_signal(pool);
+        check_go_on(pool);
+        reap_workers(pool);
+        restart_workers(pool);
+        enforce_deadline(pool);
     }
 }
 
-/* ---- what happened ---- */
+/* ---- result ---- */
 
-/* A permanent code outranks everything; a run that ended well outranks those that were lost on the
- * way; a worker that died outranks those who then said so. */
-static void judge(const struct pool *pool, struct qr_local_result *ret) {
-    int who = pool->first_killed >= 0 ? pool->first_killed : pool->first_wrong;
+/* A permanent code has precedence; then the success of the run over lost workers; then a worker
+ * that was killed over those that failed as a consequence. */
+static void fill_local_result(const struct pool *pool, struct qr_local_result *ret) {
+    int worker = pool->first_killed >= 0 ? pool->first_killed : pool->first_wrong;
     *ret = (struct qr_local_result){
         .worker = -1, .interrupted = pool->interrupted, .terminated = pool->terminated};
     for (int i = (int)pool->n - 1; i >= 0; i--) {
-        int v = verdict_of(&pool->p[i]);
-        if (v > 0 && v < 128) who = i;
+        int v = process_exit_code(&pool->p[i]);
+        if (v > 0 && v < 128) worker = i;
     }
-    if (who < 0) return;
-    int v = verdict_of(&pool->p[who]);
+    if (worker < 0) return;
+    int v = process_exit_code(&pool->p[worker]);
     if (v == 0 || (pool->done && v >= 128)) return;
     if (pool->interrupted && v >= 128) return;
-    ret->worker = who;
+    ret->worker = worker;
     ret->exit_code = v;
-    ret->sentence = sentence_of(&pool->p[who]);
-    ret->code = pool->p[who].said;
-    ret->signal = WIFSIGNALED(pool->p[who].status) ? WTERMSIG(pool->p[who].status) : 0;
+    ret->sentence = process_sentence(&pool->p[worker]);
+    ret->code = pool->p[worker].error_code;
+    ret->signal = WIFSIGNALED(pool->p[worker].status) ? WTERMSIG(pool->p[worker].status) : 0;
 }
 
-static void forget(struct pool *pool) {
+static void pool_reset(struct pool *pool) {
     for (unsigned i = 0; i < pool->n; i++) {
         if (pool->p[i].events >= 0) close(pool->p[i].events);
         qr_buf_free(&pool->p[i].line);
@@ -444,7 +448,7 @@ enum qr_code qr_local_run(const struct qr_local_options *opt, struct qr_local_re
     pool->opt = opt;
     pool->lock = opt->lock_fd ? fcntl(*opt->lock_fd, F_DUPFD_CLOEXEC, LOCK_FD) : -1;
     if (opt->lock_fd && pool->lock < 0)
-        code = qr_fail_errno(err, errno, "hand on the lock of %s", opt->log_dir);
+        code = qr_fail_errno(err, errno, "pass on the lock of %s", opt->log_dir);
     pool->first_wrong = pool->first_killed = -1;
     pool->kills = qr_memory_kills_under("");
     sigemptyset(&mask);
@@ -457,19 +461,19 @@ enum qr_code qr_local_run(const struct qr_local_options *opt, struct qr_local_re
     if (code == QR_OK && opt->tls && opt->n_workers > 1)
         code = qr_run_certificates_make(&pool->certificates, err);
     for (int attempt = 0; code == QR_OK && attempt < 2; attempt++) {
-        if (attempt > 0) forget(pool);
-        code = start_all(pool, err);
+        if (attempt > 0) pool_reset(pool);
+        code = start_workers(pool, err);
         if (code != QR_OK) {
-            signal_all(pool, SIGKILL);
-            wait_for_all(pool);
+            signal_workers(pool, SIGKILL);
+            wait_for_workers(pool);
         } else {
-            wait_for_all(pool);
+            wait_for_workers(pool);
             if (attempt == 0 && pool->port_taken && !pool->interrupted) continue;
-            judge(pool, ret);
+            fill_local_result(pool, ret);
             break;
         }
     }
-    forget(pool);
+    pool_reset(pool);
     qr_run_certificates_fini(&pool->certificates);
     if (pool->signals >= 0) close(pool->signals);
     if (pool->lock >= 0) close(pool->lock);

@@ -1,3 +1,5 @@
+/* local/run_certificates.c — certificates in memory for one run on this machine. Start reading at
+ * qr_run_certificates_make(). */
 #include "local/run_certificates.h"
 
 #include <errno.h>
@@ -13,8 +15,8 @@
 
 enum { FIRST_FD = 100, DAYS = 365 };
 
-static enum qr_code keep(const char *name, const struct qr_buf *content, int *ret,
-                         struct qr_err *err) {
+static enum qr_code store_in_memory(const char *name, const struct qr_buf *content, int *ret,
+                                    struct qr_err *err) {
     qr_auto(qr_close_p) int fd = memfd_create(name, MFD_CLOEXEC);
     if (fd < 0 || fchmod(fd, 0600) != 0 || write(fd, content->p, content->n) != (ssize_t)content->n)
         return qr_fail_errno(err, errno,
@@ -40,7 +42,7 @@ enum qr_code qr_run_certificates_make(struct qr_run_certificates *ret, struct qr
     if (code != QR_OK) return code;
     const struct qr_buf *content[QR_RUN_CERTIFICATE_FILES] = {&set.certificate, &set.key, &set.ca};
     for (int i = 0; i < QR_RUN_CERTIFICATE_FILES && code == QR_OK; i++) {
-        code = keep(names[i], content[i], &t.fd[i], err);
+        code = store_in_memory(names[i], content[i], &t.fd[i], err);
         t.argument[i] = qr_xasprintf("--tls-%s=/proc/self/fd/%d", flags[i], t.fd[i]);
     }
     qr_certificate_wipe(&set);

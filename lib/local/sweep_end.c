@@ -1,3 +1,5 @@
+/* local/sweep_end.c — publishes the results of a sweep, or deletes them. Start reading at
+ * qr_local_sweep_publish(). */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,16 +15,17 @@
 
 enum { MAX_FILE_BYTES = 1 << 30 };
 
-static char *in(const char *url, const char *name) {
+static char *join_url(const char *url, const char *name) {
     size_t n = strlen(url);
     while (n > 1 && url[n - 1] == '/') n--;
     return qr_xasprintf("%.*s/%s", (int)n, url, name);
 }
 
-/* Into OUT, and to the board where that is another place. */
-static enum qr_code write_both(const struct qr_local_sweep_options *opt, const char *name,
-                               struct qr_bytes bytes, struct qr_err *err) {
-    qr_auto(qr_free_p) char *here = in(opt->out, name), *there = in(opt->board_url, name);
+/* Writes to OUT, and to the board if that is elsewhere. */
+static enum qr_code write_to_both(const struct qr_local_sweep_options *opt, const char *name,
+                                  struct qr_bytes bytes, struct qr_err *err) {
+    qr_auto(qr_free_p) char *here = join_url(opt->out, name),
+                            *there = join_url(opt->board_url, name);
     enum qr_code code = qr_file_replace(here, bytes, err);
     if (code == QR_OK && strcmp(here, there) != 0) code = qr_url_write(there, bytes, err);
     return code;
@@ -33,8 +36,9 @@ static enum qr_code write_both(const struct qr_local_sweep_options *opt, const c
 enum { WEIGHTS, SAFETENSORS, RESULT, FILES };
 static const char *const names[FILES] = {"weights.h5", "weights.safetensors", "result.json"};
 
-static enum qr_code not_its(const struct qr_local_sweep_options *opt,
-                            const struct qr_sweep_row *row, const char *from, struct qr_err *err) {
+static enum qr_code fail_not_its_file(const struct qr_local_sweep_options *opt,
+                                      const struct qr_sweep_row *row, const char *from,
+                                      struct qr_err *err) {
     qr_auto(qr_free_p) char *there = qr_local_trial_folder(opt->board_url, row->trial);
     return qr_fail(err, QR_DATA_LOSS,
                    "cannot publish the best trial's weights: %.200s is not the file that trial %zu "
@@ -51,8 +55,9 @@ static bool has_digest(struct qr_bytes bytes, const char *hex) {
     return strcmp(text, hex) == 0;
 }
 
-/* A result.json is the row's where the row follows from it. */
-static bool is_result(struct qr_bytes text, const char *from, const struct qr_sweep_row *row) {
+/* Checks that the row follows from this result.json. */
+static bool result_matches_row(struct qr_bytes text, const char *from,
+                               const struct qr_sweep_row *row) {
     struct qr_sweep_row found;
     struct qr_buf there = {0}, here = {0};
     struct qr_err unread;
@@ -67,22 +72,22 @@ static bool is_result(struct qr_bytes text, const char *from, const struct qr_sw
     return same;
 }
 
-/* The trial's file, which must be the one that its row names. */
+/* Reads a file of the best trial, and checks it against the trial's row. */
 static enum qr_code read_best(const struct qr_local_sweep_options *opt,
                               const struct qr_sweep_row *row, size_t which, const char *from,
                               struct qr_buf *ret, struct qr_err *err) {
     enum qr_code code = qr_url_read(from, MAX_FILE_BYTES, ret, err);
-    if (code == QR_NOT_FOUND) return not_its(opt, row, from, err);
+    if (code == QR_NOT_FOUND) return fail_not_its_file(opt, row, from, err);
     if (code != QR_OK) return code;
     struct qr_bytes b = qr_buf_view(ret);
     bool its = which == WEIGHTS       ? has_digest(b, row->weights_sha256)
                : which == SAFETENSORS ? has_digest(b, row->safetensors_sha256)
-                                      : is_result(b, from, row);
-    return its ? QR_OK : not_its(opt, row, from, err);
+                                      : result_matches_row(b, from, row);
+    return its ? QR_OK : fail_not_its_file(opt, row, from, err);
 }
 
-static enum qr_code job_of(const struct qr_local_sweep_options *opt, size_t trial,
-                           struct qr_buf *ret, struct qr_err *err) {
+static enum qr_code trial_job_record(const struct qr_local_sweep_options *opt, size_t trial,
+                                     struct qr_buf *ret, struct qr_err *err) {
     const struct qr_sweep_spec *s = opt->job->sweep;
     struct qr_job *job = NULL;
     enum qr_code code = qr_job_trial(opt->job, trial, &job, err);
@@ -92,26 +97,26 @@ static enum qr_code job_of(const struct qr_local_sweep_options *opt, size_t tria
     return QR_OK;
 }
 
-/* Where the board is another place, it has the weights, and this machine may have none. */
+/* A board elsewhere has the weights; this machine may have none. */
 static enum qr_code publish_best(const struct qr_local_sweep_options *opt,
                                  const struct qr_sweep_row *row, struct qr_err *err) {
-    qr_auto(qr_free_p) char *best = in(opt->out, "best"),
+    qr_auto(qr_free_p) char *best = join_url(opt->out, "best"),
                             *dir = qr_local_trial_folder(opt->out, row->trial),
                             *there = qr_local_trial_weights(opt->board_url, opt->job->sweep,
                                                             row->trial, row->rung);
     size_t n = strcmp(opt->board_url, opt->out) == 0 ? FILES : 1;
     struct qr_buf file[FILES] = {0}, job = {0};
-    enum qr_code code = job_of(opt, row->trial, &job, err);
-    for (size_t i = 0; i < n && code == QR_OK; i++) { /* all are checked before one is written */
-        qr_auto(qr_free_p) char *from = n == 1 ? qr_xstrdup(there) : in(dir, names[i]);
+    enum qr_code code = trial_job_record(opt, row->trial, &job, err);
+    for (size_t i = 0; i < n && code == QR_OK; i++) { /* check all before writing one */
+        qr_auto(qr_free_p) char *from = n == 1 ? qr_xstrdup(there) : join_url(dir, names[i]);
         code = read_best(opt, row, i, from, &file[i], err);
     }
     if (code == QR_OK) code = qr_dir_make(best, err);
     for (size_t i = 0; i < n && code == QR_OK; i++) {
-        qr_auto(qr_free_p) char *to = in("best", names[i]);
-        code = write_both(opt, to, qr_buf_view(&file[i]), err);
+        qr_auto(qr_free_p) char *to = join_url("best", names[i]);
+        code = write_to_both(opt, to, qr_buf_view(&file[i]), err);
     }
-    if (code == QR_OK) code = write_both(opt, "best/job.json", qr_buf_view(&job), err);
+    if (code == QR_OK) code = write_to_both(opt, "best/job.json", qr_buf_view(&job), err);
     for (size_t i = 0; i < n; i++) qr_buf_free(&file[i]);
     qr_buf_free(&job);
     return code;
@@ -126,17 +131,18 @@ enum qr_code qr_local_sweep_publish(const struct qr_local_sweep_options *opt,
     enum qr_code code = QR_OK;
     if (qr_sweep_best(rows, best))
         code = publish_best(opt, qr_sweep_row_at(rows, rows->sweep->n_rungs - 1, best[0]), err);
-    if (code == QR_OK) code = write_both(opt, "sweep.csv", qr_buf_view(&csv), err);
-    if (code == QR_OK) code = write_both(opt, "sweep.json", qr_buf_view(&json), err);
+    if (code == QR_OK) code = write_to_both(opt, "sweep.csv", qr_buf_view(&csv), err);
+    if (code == QR_OK) code = write_to_both(opt, "sweep.json", qr_buf_view(&json), err);
     qr_buf_free(&csv);
     qr_buf_free(&json);
     return code;
 }
 
-/* The folders of a trial in this place: what lies below a link is not the sweep's. */
-static enum qr_code check_folders(const char *url, size_t trial, struct qr_err *err) {
-    qr_auto(qr_free_p) char *trials = in(url, "trials"), *dir = qr_local_trial_folder(url, trial);
-    qr_auto(qr_free_p) char *checkpoints = in(dir, "checkpoints");
+/* Checks the folders of a trial: files below a symbolic link do not belong to the sweep. */
+static enum qr_code check_trial_folders(const char *url, size_t trial, struct qr_err *err) {
+    qr_auto(qr_free_p) char *trials = join_url(url, "trials"),
+                            *dir = qr_local_trial_folder(url, trial);
+    qr_auto(qr_free_p) char *checkpoints = join_url(dir, "checkpoints");
     if (qr_url_remote(url)) return QR_OK;
     enum qr_code code = qr_dir_check_no_link(trials, err);
     if (code == QR_OK) code = qr_dir_check_no_link(dir, err);
@@ -148,15 +154,15 @@ enum qr_code qr_local_sweep_delete(const struct qr_local_sweep_options *opt,
     size_t n = opt->job->sweep->n_trials;
     enum qr_code code = QR_OK;
     for (size_t t = 0; t < n && code == QR_OK; t++) {
-        code = check_folders(opt->out, t, err);
-        if (code == QR_OK) code = check_folders(opt->board_url, t, err);
+        code = check_trial_folders(opt->out, t, err);
+        if (code == QR_OK) code = check_trial_folders(opt->board_url, t, err);
     }
     if (code == QR_OK) code = qr_sweep_board_delete(board, err);
     for (size_t t = 0; t < n && code == QR_OK; t++) {
         qr_auto(qr_free_p) char *here = qr_local_trial_folder(opt->out, t),
                                 *there = qr_local_trial_folder(opt->board_url, t);
-        qr_auto(qr_free_p) char *result = in(here, "result.json"),
-                                *checkpoints = in(there, "checkpoints");
+        qr_auto(qr_free_p) char *result = join_url(here, "result.json"),
+                                *checkpoints = join_url(there, "checkpoints");
         if (unlink(result) != 0 && errno != ENOENT && errno != ENOTDIR)
             return qr_fail_errno(err, errno, "remove %s", result);
         code = qr_run_checkpoints_delete(checkpoints, err);

@@ -1,20 +1,20 @@
-/* membership/member_base.c — rule 5: what a generation starts from, and whose
- * micro-batches count. */
+/* membership/member_base.c — rule 5: the base state of a generation, and the micro-batches that
+ * count. Start reading at member_choose_base().
+ */
 #include <string.h>
 
 #include "membership/member_impl.h"
 
-static uint64_t last_of(const struct qr_run *r) { return r->first + (r->count - 1) * r->stride; }
+static uint64_t run_last(const struct qr_run *r) { return r->first + (r->count - 1) * r->stride; }
 
-/* x = a mod p and x = b mod q have a common solution within both runs? Runs stay below 2^40, so
- * nothing overflows. */
+/* Checks for a common solution of x = a mod p and x = b mod q within both runs. Runs stay below */
 bool qr_runs_disjoint(const struct qr_run *a, const struct qr_run *b) {
     if (a->count == 1 && b->count == 1) return a->first != b->first;
     uint64_t low = a->first > b->first ? a->first : b->first;
-    uint64_t high = last_of(a) < last_of(b) ? last_of(a) : last_of(b);
+    uint64_t high = run_last(a) < run_last(b) ? run_last(a) : run_last(b);
     if (low > high) return true;
     int64_t p = (int64_t)a->stride, q = (int64_t)b->stride, x0 = 1, x1 = 0, g = p, h = q;
-    while (h != 0) { /* Euclid: g = gcd, x0 * p = g mod q */
+    while (h != 0) { /* ^40, so nothing overflows. */
         int64_t t = g / h, u = g - t * h, v = x0 - t * x1;
         g = h;
         h = u;
@@ -23,21 +23,21 @@ bool qr_runs_disjoint(const struct qr_run *a, const struct qr_run *b) {
     }
     int64_t diff = (int64_t)b->first - (int64_t)a->first;
     if (diff % g != 0) return true;
-    /* the common solutions repeat after lcm(p, q) */
+    /* Common solutions repeat after lcm(p, q). */
     __int128 step = (__int128)p / g * q;
     __int128 k = (__int128)(diff / g) * x0 % (q / g);
-    __int128 x = (__int128)a->first + k * p;    /* one solution */
-    __int128 back = ((__int128)low - x) / step; /* the least one >= low */
+    __int128 x = (__int128)a->first + k * p;    /* One solution. */
+    __int128 back = ((__int128)low - x) / step; /* The least solution >= low. */
     x += back * step;
     while (x < (__int128)low) x += step;
     while (x - step >= (__int128)low) x -= step;
     return x > (__int128)high;
 }
 
-static bool disjoint_from(const struct qr_held *h, const struct qr_begin *b, uint32_t ranks) {
+static bool held_is_disjoint(const struct qr_held *h, const struct qr_begin *b, uint32_t ranks) {
     for (uint32_t i = 0; i < h->n_runs; i++)
         for (uint32_t j = i + 1; j < h->n_runs; j++)
-            /* it would count one micro-batch twice by itself */
+            /* Overlapping runs of one member would count a micro-batch twice. */
             if (!qr_runs_disjoint(&h->run[i], &h->run[j])) return false;
     for (uint32_t r = 0; r < ranks; r++)
         for (uint32_t k = 0; k < b->member[r].n_kept; k++)
@@ -46,7 +46,7 @@ static bool disjoint_from(const struct qr_held *h, const struct qr_begin *b, uin
     return true;
 }
 
-static bool has(const struct qr_held *h, uint64_t reductions) {
+static bool held_has_state(const struct qr_held *h, uint64_t reductions) {
     return !h->stateless && h->applied_reductions == reductions;
 }
 
@@ -58,12 +58,12 @@ enum base_choice member_choose_base(const struct qr_held *held,
         if (!held[r].stateless && held[r].applied_reductions > top)
             top = held[r].applied_reductions;
     for (uint32_t r = 0; r < b->n_members; r++) {
-        if (!has(&held[r], top)) continue;
+        if (!held_has_state(&held[r], top)) continue;
         n_top++;
         if (held[r].refusals > refusals) refusals = held[r].refusals;
         uint32_t votes = 0;
         for (uint32_t o = 0; o < b->n_members; o++)
-            votes += has(&held[o], top) &&
+            votes += held_has_state(&held[o], top) &&
                      memcmp(held[o].digest, held[r].digest, sizeof held[r].digest) == 0;
         if (votes > best_votes) {
             best = r;
@@ -84,11 +84,12 @@ enum base_choice member_choose_base(const struct qr_held *held,
     for (uint32_t r = 0; r < b->n_members; r++) {
         const struct qr_held *h = &held[r];
         struct qr_begin_member *out = &b->member[r];
-        out->holder = has(h, top) && memcmp(h->digest, b->base_digest, sizeof h->digest) == 0;
+        out->holder =
+            held_has_state(h, top) && memcmp(h->digest, b->base_digest, sizeof h->digest) == 0;
         bool same = h->base_reductions == top &&
                     memcmp(h->base_digest, b->base_digest, sizeof h->base_digest) == 0;
         if (faults->keep_other_base) same = true;
-        bool apart = faults->keep_overlap || disjoint_from(h, b, r);
+        bool apart = faults->keep_overlap || held_is_disjoint(h, b, r);
         out->keep = !h->stateless && h->n_runs > 0 && refusals == 0 && same && apart;
         out->n_kept = out->keep ? h->n_runs : 0;
         memcpy(out->kept, h->run, out->n_kept * sizeof *h->run);
@@ -107,7 +108,7 @@ void qr_generation_micro_batches(const struct qr_begin *begin, uint32_t rank,
                  i++, at += run->stride)
                 if (ret_mine[at] != MINE) ret_mine[at] = r == rank ? MINE : TAKEN;
         }
-    /* of those that compute: how many there are, and which one this is */
+    /* Number of computing members, and this rank's position among them. */
     uint32_t n = 0, mine = 0;
     for (uint32_t r = 0; r < begin->n_members; r++) {
         if (r == rank) mine = n;

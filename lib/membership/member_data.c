@@ -1,5 +1,7 @@
-/* membership/member_data.c — rule 1 for the data streams: who is heard on control alone is not
- * heard. protocol.md rule 1 says how, member.md why. */
+/* membership/member_data.c — rule 1 for the data streams: a peer without a working data stream does
+ * not count as reachable (protocol.md rule 1, reasons in member.md). Start reading at
+ * member_check_data().
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,18 +11,18 @@ bool member_passes_data(const struct peer *p) {
     return p->data == DATA_UP || p->data == DATA_BROKEN;
 }
 
-static void set_state(struct qr_member *m, struct peer *p, enum data_state s) {
+static void data_set_state(struct qr_member *m, struct peer *p, enum data_state s) {
     if (p->data == s) return;
     p->data = s;
     p->data_since_ns = m->now_ns;
-    p->data_told = false;
+    p->data_warned = false;
 }
 
-void member_data_fresh(struct qr_member *m, uint32_t index) {
+void member_data_new_process(struct qr_member *m, uint32_t index) {
     struct peer *p = &m->peer[index];
     p->data_broken_ns = 0;
-    p->data = DATA_UP; /* so that the time counts from now on */
-    set_state(m, p, DATA_NONE);
+    p->data = DATA_UP; /* Makes data_set_state() restart the time. */
+    data_set_state(m, p, DATA_NONE);
     m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_PEER,
                                                .index = index,
                                                .incarnation = p->incarnation,
@@ -28,8 +30,8 @@ void member_data_fresh(struct qr_member *m, uint32_t index) {
                                                .text = p->host});
 }
 
-void member_data_soon(struct qr_member *m, uint32_t i) {
-    if (m->peer[i].data != DATA_NONE || i > m->opt.index) return; /* the higher index dials */
+void member_data_redial(struct qr_member *m, uint32_t i) {
+    if (m->peer[i].data != DATA_NONE || i > m->opt.index) return; /* The higher index dials. */
     m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_RENEW_DATA, .index = i});
 }
 
@@ -37,35 +39,35 @@ void member_data_begun(struct qr_member *m) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         m->peer[i].data_broken_ns = 0;
         if (m->peer[i].data == DATA_BROKEN && !member_in_generation(m, i))
-            set_state(m, &m->peer[i], DATA_NONE);
+            data_set_state(m, &m->peer[i], DATA_NONE);
     }
 }
 
 uint64_t member_no_data(const struct qr_member *m) {
     uint64_t set = 0;
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
-        if (m->peer[i].connected && m->peer[i].data == DATA_BAD) set |= bit(i);
+        if (m->peer[i].connected && m->peer[i].data == DATA_BAD) set |= index_bit(i);
     return set;
 }
 
-/* Its generation can do nothing more, and the next is without one of the two. */
-static void give_up_stream(struct qr_member *m, uint32_t i) {
-    set_state(m, &m->peer[i], DATA_BAD);
+/* The generation cannot continue; the next one leaves out one of the two peers. */
+static void abandon_stream(struct qr_member *m, uint32_t i) {
+    data_set_state(m, &m->peer[i], DATA_BAD);
     if (m->active && member_in_generation(m, i)) m->need_new = true;
     m->emit(m->ctx,
             &(struct qr_member_action){.kind = QR_ACT_RENEW_DATA, .index = i, .silent = true});
     member_heartbeats(m);
 }
 
-void member_data_anew(struct qr_member *m, uint32_t i) {
+void member_data_renew(struct qr_member *m, uint32_t i) {
     if (!member_passes_data(&m->peer[i]) || m->peer[i].gone) return;
-    set_state(m, &m->peer[i], DATA_NONE);
+    data_set_state(m, &m->peer[i], DATA_NONE);
     m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_RENEW_DATA, .index = i});
 }
 
-/* So long both have polled, as far as this one knows, without a word from that one on its
- * data stream. */
-static int64_t silent_ns(const struct qr_member *m, uint32_t i) {
+/* Returns for how long both ends have polled, as far as this process knows, without a message from
+ * the peer on its data stream. */
+static int64_t data_silence_ns(const struct qr_member *m, uint32_t i) {
     const struct peer *p = &m->peer[i];
     if (!p->beat.polled_ms || qr_gen_id_compare(&p->beat.active, &m->generation.begin.id) != 0)
         return 0;
@@ -73,62 +75,62 @@ static int64_t silent_ns(const struct qr_member *m, uint32_t i) {
     int64_t since = m->polled.since_ns > m->begun_ns ? m->polled.since_ns : m->begun_ns;
     int64_t polls_since = p->beat_ns - MS(p->beat.polled_ms);
     if (polls_since > since) since = polls_since;
-    if (m->polled.heard_ns[i] > since) since = m->polled.heard_ns[i];
+    if (m->polled.received_ns[i] > since) since = m->polled.received_ns[i];
     return until - since;
 }
 
 bool qr_member_lacks_data(const struct qr_member *m, uint32_t index) {
     const struct peer *p = &m->peer[index];
-    if (!is_here(p) || p->gone || member_passes_data(p)) return false;
+    if (!is_responding(p) || p->gone || member_passes_data(p)) return false;
     return p->data == DATA_BAD || m->now_ns - p->data_since_ns >= NO_STREAM_NS;
 }
 
-static void say_missing(struct qr_member *m, uint32_t i) {
+static void warn_missing_stream(struct qr_member *m, uint32_t i) {
     struct peer *p = &m->peer[i];
-    if (p->data_told || p->beat.expected_micro_batch_ms || !qr_member_lacks_data(m, i)) return;
-    p->data_told = true;
+    if (p->data_warned || p->beat.expected_micro_batch_ms || !qr_member_lacks_data(m, i)) return;
+    p->data_warned = true;
     if (p->data == DATA_NONE)
         member_log(m, QR_LOG_WARNING,
                    "%s answers, but no data connection with it has come up for %.0f s (data port "
-                   "%u): is the port open?",
+                   "%u): check that the port is open",
                    qr_member_peer_text(m, i), (double)NO_STREAM_NS / 1e9, p->data_port);
 }
 
 void member_check_data(struct qr_member *m, uint32_t i) {
     struct peer *p = &m->peer[i];
-    say_missing(m, i);
+    warn_missing_stream(m, i);
     if (!m->active || !member_in_generation(m, i) || p->gone || m->ending || p->data == DATA_BAD)
         return;
-    int64_t silent = silent_ns(m, i);
+    int64_t silent = data_silence_ns(m, i);
     if (silent < SILENT_NS + m->polled.allow_ns) return;
     member_log(m, QR_LOG_WARNING,
-               "%s: no data has come from it for %.2f s, though it answers: the group goes on "
-               "without one of us",
+               "%s: no data received from it for %.2f s, although it answers: the group continues "
+               "without one of the two",
                qr_member_peer_text(m, i), (double)silent / 1e9);
-    give_up_stream(m, i);
+    abandon_stream(m, i);
 }
 
-void member_hear_no_data(struct qr_member *m, uint32_t from, uint64_t before, uint64_t now) {
+void member_on_no_data(struct qr_member *m, uint32_t from, uint64_t before, uint64_t now) {
     struct peer *p = &m->peer[from];
-    uint64_t news = now & ~before;
-    for (uint64_t rest = news & ~bit(m->opt.index); rest; rest &= rest - 1) {
-        char who[sizeof m->peer_text];
-        snprintf(who, sizeof who, "%s", qr_member_peer_text(m, from));
-        member_log(m, QR_LOG_WARNING, "%s says that no data passes between it and %s", who,
+    uint64_t added = now & ~before;
+    for (uint64_t rest = added & ~index_bit(m->opt.index); rest; rest &= rest - 1) {
+        char reporter[sizeof m->peer_text];
+        snprintf(reporter, sizeof reporter, "%s", qr_member_peer_text(m, from));
+        member_log(m, QR_LOG_WARNING, "%s reports that no data passes between it and %s", reporter,
                    qr_member_peer_text(m, (uint32_t)__builtin_ctzll(rest)));
     }
-    if (!(news & bit(m->opt.index)) || p->data == DATA_BAD) return;
-    /* A peer misses data for SILENT_NS before it reports that. A report that comes sooner is about
-     * the stream before this one; to give this one up too would make the peer do the same. */
+    if (!(added & index_bit(m->opt.index)) || p->data == DATA_BAD) return;
+    /* A peer misses data for SILENT_NS before it reports that. An earlier report is about the
+     * previous stream; renewing this one too would make the peer do the same. */
     if (p->data == DATA_UP && m->now_ns - p->data_since_ns < SILENT_NS / 2) return;
     member_log(m, QR_LOG_WARNING,
-               "%s says that no data comes from this worker, though it answers: the group goes on "
-               "without one of us",
+               "%s reports no data from this worker, although it answers: the group continues "
+               "without one of the two",
                qr_member_peer_text(m, from));
-    give_up_stream(m, from);
+    abandon_stream(m, from);
 }
 
-/* ---- the caller's side ---- */
+/* ---- reports of the caller ---- */
 
 void qr_member_data_up(struct qr_member *m, int64_t now_ns, uint32_t index,
                        const uint8_t incarnation[QR_INCARNATION_BYTES]) {
@@ -136,12 +138,12 @@ void qr_member_data_up(struct qr_member *m, int64_t now_ns, uint32_t index,
     struct peer *p = &m->peer[index];
     if (m->over || !p->known || !same_inc(p->incarnation, incarnation) || p->data == DATA_UP)
         return;
-    if (p->data == DATA_BAD || p->data_told)
-        member_log(m, QR_LOG_INFO, "%s: its data connection is up after %.1f s",
+    if (p->data == DATA_BAD || p->data_warned)
+        member_log(m, QR_LOG_INFO, "%s: data connection is up after %.1f s",
                    qr_member_peer_text(m, index), (double)(m->now_ns - p->data_since_ns) / 1e9);
-    set_state(m, p, DATA_UP);
-    member_try_again(m);
-    member_news(m);
+    data_set_state(m, p, DATA_UP);
+    member_reset_backoff(m);
+    member_heartbeats_soon(m);
     member_consider(m);
 }
 
@@ -151,8 +153,8 @@ void qr_member_data_down(struct qr_member *m, int64_t now_ns, uint32_t index, co
     struct peer *p = &m->peer[index];
     bool member = m->formed && member_in_generation(m, index);
     if (m->over) return;
-    if (p->data == DATA_UP) set_state(m, p, member ? DATA_BROKEN : DATA_NONE);
-    member_log(m, QR_LOG_DEBUG, "%s: its data connection broke (%s)", qr_member_peer_text(m, index),
+    if (p->data == DATA_UP) data_set_state(m, p, member ? DATA_BROKEN : DATA_NONE);
+    member_log(m, QR_LOG_DEBUG, "%s: data connection broke (%s)", qr_member_peer_text(m, index),
                reason);
     if (lost && m->active && member && !m->ending && !p->data_broken_ns)
         p->data_broken_ns = m->now_ns;

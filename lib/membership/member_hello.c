@@ -1,12 +1,13 @@
-/* membership/member_hello.c — who answers, with what settings, under which index (protocol.md §3,
- * rule 8). */
+/* membership/member_hello.c — handshake: which process answers, with what settings, under which
+ * index (protocol.md §3, rule 8). Start reading at member_on_hello().
+ */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/checksum.h"
 #include "membership/member_impl.h"
 
-static uint64_t digest_of(const char *value) {
+static uint64_t hello_digest_field(const char *value) {
     uint8_t d[QR_XXH3_BYTES];
     qr_xxh3(value, strlen(value), d);
     return qr_get_u64le(d);
@@ -25,7 +26,7 @@ void member_send_hello(struct qr_member *m, uint32_t conn) {
     memcpy(h->job_hash, m->opt.job_hash, sizeof h->job_hash);
     for (size_t i = 0; i < m->opt.n_fields && i < QR_MESSAGE_MAX_FIELDS; i++) {
         qr_text_cut(h->field[i].name, sizeof h->field[i].name, m->opt.fields[i].name);
-        h->field[i].digest = digest_of(m->opt.fields[i].value);
+        h->field[i].digest = hello_digest_field(m->opt.fields[i].value);
         h->n_fields++;
     }
     h->committed_reductions = m->held.committed_reductions;
@@ -39,7 +40,7 @@ void member_send_hello(struct qr_member *m, uint32_t conn) {
         qr_text_cut(h->address, sizeof h->address, m->opt.peers[m->opt.index]);
     h->server = m->opt.server;
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
-        if (member_hears(m, i)) {
+        if (member_reaches(m, i)) {
             h->heard[h->n_heard].index = i;
             memcpy(h->heard[h->n_heard++].incarnation, m->peer[i].incarnation,
                    QR_INCARNATION_BYTES);
@@ -47,19 +48,19 @@ void member_send_hello(struct qr_member *m, uint32_t conn) {
     member_send(m, conn);
 }
 
-/* ---- settings that differ ---- */
-static void add_field(struct qr_member *m, struct member_conn *c, struct mismatch *mm,
-                      const char *name, const char *here, const char *there) {
+/* ---- different settings ---- */
+static void add_mismatch_field(struct qr_member *m, struct member_conn *c, struct mismatch *mm,
+                               const char *name, const char *here, const char *there) {
     if (mm->n < SHOWN_FIELDS) {
         qr_text_cut(mm->field[mm->n].name, sizeof mm->field[mm->n].name, name);
         qr_text_cut(mm->field[mm->n].here, sizeof mm->field[mm->n].here, here ? here : "(none)");
-        mm->field[mm->n].told = there != NULL;
+        mm->field[mm->n].received = there != NULL;
         qr_text_cut(mm->field[mm->n].there, sizeof mm->field[mm->n].there,
-                    there ? there : "(not told)");
+                    there ? there : "(unknown)");
         mm->n_text += there != NULL;
         mm->n++;
     }
-    /* the other side learns our value */
+    /* Send the peer this worker's value. */
     struct qr_field_text *f = &m->out.field;
     m->out.kind = QR_MESSAGE_FIELD;
     memset(f, 0, sizeof *f);
@@ -69,23 +70,23 @@ static void add_field(struct qr_member *m, struct member_conn *c, struct mismatc
     member_send(m, c->id);
 }
 
-/* Which settings differ: those that we have, in our order, then those that only the other has. Both
- * sides send the text of the first SHOWN_FIELDS. */
+/* Collects the settings that differ: first those of this worker in its order, then those that only
+ * the peer has. Both sides send the text of the first SHOWN_FIELDS. */
 static void compare_fields(struct qr_member *m, struct member_conn *c, struct mismatch *mm,
                            const struct qr_hello *h) {
     char here[80], there[80];
     if (h->protocol_max < QR_PROTOCOL_MIN || h->protocol_min > QR_PROTOCOL_MAX) {
         snprintf(here, sizeof here, "%d-%d", QR_PROTOCOL_MIN, QR_PROTOCOL_MAX);
         snprintf(there, sizeof there, "%u-%u", h->protocol_min, h->protocol_max);
-        add_field(m, c, mm, "protocol", here, there);
-        return; /* of what the other protocol means by its fields nothing is known */
+        add_mismatch_field(m, c, mm, "protocol", here, there);
+        return; /* The fields of another protocol version have no known meaning. */
     }
     if (strcmp(h->run, m->opt.run) != 0) {
-        add_field(m, c, mm, "name", m->opt.run, h->run);
-        return; /* another job altogether */
+        add_mismatch_field(m, c, mm, "name", m->opt.run, h->run);
+        return; /* Another job. */
     }
     if (strcmp(h->contract, m->opt.contract) != 0)
-        add_field(m, c, mm, "contract", m->opt.contract, h->contract);
+        add_mismatch_field(m, c, mm, "contract", m->opt.contract, h->contract);
     for (size_t i = 0; i < m->opt.n_fields && i < QR_MESSAGE_MAX_FIELDS && mm->n < SHOWN_FIELDS;
          i++) {
         char name[QR_MESSAGE_NAME_BYTES];
@@ -93,21 +94,21 @@ static void compare_fields(struct qr_member *m, struct member_conn *c, struct mi
         uint32_t k = 0;
         while (k < h->n_fields && strcmp(h->field[k].name, name) != 0) k++;
         if (strcmp(name, "contract") == 0) continue;
-        if (k == h->n_fields) add_field(m, c, mm, name, m->opt.fields[i].value, "(none)");
-        else if (h->field[k].digest != digest_of(m->opt.fields[i].value))
-            add_field(m, c, mm, name, m->opt.fields[i].value, NULL);
+        if (k == h->n_fields) add_mismatch_field(m, c, mm, name, m->opt.fields[i].value, "(none)");
+        else if (h->field[k].digest != hello_digest_field(m->opt.fields[i].value))
+            add_mismatch_field(m, c, mm, name, m->opt.fields[i].value, NULL);
     }
     for (uint32_t k = 0; k < h->n_fields && mm->n < SHOWN_FIELDS; k++) {
         size_t i = 0;
         while (i < m->opt.n_fields &&
                strncmp(m->opt.fields[i].name, h->field[k].name, QR_MESSAGE_NAME_BYTES - 4) != 0)
             i++;
-        if (i == m->opt.n_fields) add_field(m, c, mm, h->field[k].name, NULL, NULL);
+        if (i == m->opt.n_fields) add_mismatch_field(m, c, mm, h->field[k].name, NULL, NULL);
     }
     if (mm->n == 0) {
         qr_hex(m->opt.job_hash, sizeof m->opt.job_hash, here);
         qr_hex(h->job_hash, sizeof h->job_hash, there);
-        add_field(m, c, mm, "job hash", here, there);
+        add_mismatch_field(m, c, mm, "job hash", here, there);
     }
 }
 
@@ -122,12 +123,12 @@ static const char *mismatch_text(struct qr_member *m, uint32_t index, char *ret,
     return ret;
 }
 
-static void mismatch_found(struct qr_member *m, struct member_conn *c, const struct qr_hello *h) {
+static void record_mismatch(struct qr_member *m, struct member_conn *c, const struct qr_hello *h) {
     struct mismatch *mm = &m->peer[h->index].mismatch;
     bool again = mm->on && same_inc(mm->incarnation, h->incarnation);
     int64_t since = mm->on ? mm->since_ns : m->now_ns;
     struct mismatch before = *mm;
-    bool at_its_name = c->outgoing && !m->peer[h->index].dial.told;
+    bool at_its_name = c->outgoing && !m->peer[h->index].dial.by_hint;
     *mm = (struct mismatch){
         .on = true, .dialed = at_its_name || (before.on && before.dialed), .since_ns = since};
     memcpy(mm->incarnation, h->incarnation, sizeof mm->incarnation);
@@ -136,7 +137,7 @@ static void mismatch_found(struct qr_member *m, struct member_conn *c, const str
     c->index = h->index;
     compare_fields(m, c, mm, h);
     for (unsigned k = 0; again && k < mm->n && k < before.n; k++)
-        if (before.field[k].told && !mm->field[k].told) {
+        if (before.field[k].received && !mm->field[k].received) {
             mm->field[k] = before.field[k];
             mm->n_text++;
         }
@@ -145,25 +146,26 @@ static void mismatch_found(struct qr_member *m, struct member_conn *c, const str
 }
 
 void member_on_field(struct qr_member *m, struct member_conn *c, const struct qr_field_text *f) {
-    /* the other side turned us away before, or without, its hello: a stranger's word */
+    /* The peer rejected this worker before its hello, or without one; its text is not
+     * authenticated. */
     if (c->state == CONN_NEW) {
-        member_log(m, QR_LOG_WARNING, "a worker turned this one away: its %s is %.200s", f->name,
+        member_log(m, QR_LOG_WARNING, "rejected by a peer: its %s is %.200s", f->name,
                    f->absent ? "(none)" : f->value);
         return;
     }
     if (c->state != CONN_MISMATCH) return;
     struct mismatch *mm = &m->peer[c->index].mismatch;
     for (unsigned k = 0; k < mm->n; k++) {
-        if (mm->field[k].told || strcmp(mm->field[k].name, f->name) != 0) continue;
+        if (mm->field[k].received || strcmp(mm->field[k].name, f->name) != 0) continue;
         qr_text_cut(mm->field[k].there, sizeof mm->field[k].there, f->absent ? "(none)" : f->value);
-        mm->field[k].told = true;
+        mm->field[k].received = true;
         if (++mm->n_text == mm->n)
             member_log(m, QR_LOG_ERROR, "%s", mismatch_text(m, c->index, m->text, sizeof m->text));
     }
 }
 
-/* Without TLS any process may say that it is a worker that is absent: a worker that can be dialed
- * counts when it answers at its name. */
+/* Without TLS any process may claim to be an absent worker. A mismatch therefore counts for a
+ * dialable worker only if it answered at its name. */
 static bool mismatch_counts(const struct qr_member *m, uint32_t i) {
     const struct mismatch *mm = &m->peer[i].mismatch;
     bool never_dialed = i > m->opt.index && !m->opt.count_known;
@@ -177,7 +179,7 @@ bool member_mismatched(struct qr_member *m) {
     return false;
 }
 
-static void refuse(struct qr_member *m, uint32_t i) {
+static void stop_mismatched(struct qr_member *m, uint32_t i) {
     char text[QR_ERR_MSG_BYTES];
     member_stop(m, QR_FAILED_PRECONDITION, QR_GOODBYE_REFUSED,
                 mismatch_text(m, i, text, sizeof text));
@@ -189,20 +191,20 @@ void member_check_mismatch(struct qr_member *m) {
         if (mm->on && mm->down_ns && m->now_ns - mm->down_ns >= MISMATCH_KEEP_NS) mm->on = false;
         if (!mismatch_counts(m, i) || m->formed) continue;
         int64_t age = m->now_ns - mm->since_ns;
-        bool told = mm->n_text == mm->n || age >= REDIAL_NS;
-        if ((mm->by_leader && told) || age >= MISMATCH_STOP_NS) refuse(m, i);
+        bool complete = mm->n_text == mm->n || age >= REDIAL_NS;
+        if ((mm->by_leader && complete) || age >= MISMATCH_STOP_NS) stop_mismatched(m, i);
     }
 }
 
-/* The other one's 30 s are over a little before ours: what it was refused for holds here too. */
+/* The peer's 30 s end a little before this worker's; the reason of its rejection holds here too. */
 void member_mismatch_goodbye(struct qr_member *m, uint32_t index) {
     if (!m->formed && mismatch_counts(m, index) &&
         m->now_ns - m->peer[index].mismatch.since_ns >= MISMATCH_STOP_NS * 5 / 6)
-        refuse(m, index);
+        stop_mismatched(m, index);
 }
 
-/* ---- a hello ---- */
-static void tell_claimed(struct qr_member *m, struct peer *p, uint32_t index) {
+/* ---- hello ---- */
+static void send_claimed(struct qr_member *m, struct peer *p, uint32_t index) {
     m->out.kind = QR_MESSAGE_GOODBYE;
     m->out.goodbye = (struct qr_goodbye){.why = QR_GOODBYE_CLAIMED};
     snprintf(m->out.goodbye.text, sizeof m->out.goodbye.text,
@@ -210,18 +212,18 @@ static void tell_claimed(struct qr_member *m, struct peer *p, uint32_t index) {
     member_send(m, p->conn);
 }
 
-/* Of two claims to one index the last wins. The one before is told and let go. False: it is the
- * same process, and its other connection stays. */
-static bool replace(struct qr_member *m, struct member_conn *c, const struct qr_hello *h) {
+/* Of two claims to one index the later one wins; the earlier process is notified and dropped.
+ * False: same process, its other connection stays. */
+static bool hello_replace(struct qr_member *m, struct member_conn *c, const struct qr_hello *h) {
     uint32_t index = h->index;
     struct peer *p = &m->peer[index];
     bool same = p->known && same_inc(p->incarnation, h->incarnation);
-    if (!same && p->connected) tell_claimed(m, p, index);
-    if (!member_dial_met(m, c, index, same)) return false;
+    if (!same && p->connected) send_claimed(m, p, index);
+    if (!member_dial_resolve(m, c, index, same)) return false;
     if (same || !p->known) return true;
     p->connected = false;
     if (m->promised.index == index) m->promise_exclusive = false;
-    member_log(m, QR_LOG_INFO, "%s was started again", qr_member_peer_text(m, index));
+    member_log(m, QR_LOG_INFO, "%s restarted", qr_member_peer_text(m, index));
     return true;
 }
 
@@ -233,7 +235,7 @@ static void accept_peer(struct qr_member *m, struct member_conn *c, const struct
     p->connected = true;
     p->silent = false;
     p->conn = c->id;
-    p->heard_ns = m->now_ns;
+    p->received_ns = m->now_ns;
     p->data_port = h->data_port;
     p->accepted_ns = m->now_ns;
     memcpy(p->host, c->host, sizeof p->host);
@@ -251,24 +253,24 @@ static void accept_peer(struct qr_member *m, struct member_conn *c, const struct
         memset(&p->beat, 0, sizeof p->beat);
         p->in_flight_answered = 0;
         m->newcomer_ns = m->now_ns;
-        member_data_fresh(m, h->index);
+        member_data_new_process(m, h->index);
         member_log(m, QR_LOG_INFO, "%s answered", qr_member_peer_text(m, h->index));
     } else {
-        member_data_soon(m, h->index);
+        member_data_redial(m, h->index);
     }
     memcpy(p->beat.incarnation, h->incarnation, QR_INCARNATION_BYTES);
     p->beat.n_heard = h->n_heard;
     memcpy(p->beat.heard, h->heard, sizeof p->beat.heard);
     if (fresh) member_incarnation_changed(m);
-    else member_heard_changed(m, h->index);
-    if (p->beat.sequence == 0) { /* a heartbeat that came before knows better */
+    else member_reports_changed(m, h->index);
+    if (p->beat.sequence == 0) { /* A heartbeat that arrived earlier is more recent. */
         p->beat.active = h->generation;
         p->beat.phase = h->phase;
         p->beat.committed_reductions = h->committed_reductions;
     }
     if (h->highest_number > m->highest) m->highest = h->highest_number;
-    member_lives(m, h->index);
-    member_news(m);
+    member_returned(m, h->index);
+    member_heartbeats_soon(m);
 }
 
 void member_on_hello(struct qr_member *m, struct member_conn *c, const struct qr_hello *h) {
@@ -276,46 +278,44 @@ void member_on_hello(struct qr_member *m, struct member_conn *c, const struct qr
         bool same = same_inc(c->state == CONN_PEER ? m->peer[c->index].incarnation
                                                    : m->peer[c->index].mismatch.incarnation,
                              h->incarnation);
-        if (same && h->index == c->index) return; /* a repeat */
+        if (same && h->index == c->index) return; /* Duplicate. */
         uint32_t index = c->index;
         bool peer = c->state == CONN_PEER;
         member_close(m, c);
-        if (peer) member_peer_down(m, index, "it changed its name on one connection");
+        if (peer) member_peer_down(m, index, "it changed its index on one connection");
         return;
     }
-    bool stranger = strcmp(h->run, m->opt.run) != 0;
+    bool other_run = strcmp(h->run, m->opt.run) != 0;
     bool settings = h->protocol_max < QR_PROTOCOL_MIN || h->protocol_min > QR_PROTOCOL_MAX ||
                     strcmp(h->contract, m->opt.contract) != 0 ||
                     memcmp(h->job_hash, m->opt.job_hash, sizeof h->job_hash) != 0;
-    if (stranger) { /* never makes a member exit */
+    if (other_run) { /* Never makes a member exit. */
         struct mismatch unused = {.on = true};
         compare_fields(m, c, &unused, h);
-        member_log(
-            m, QR_LOG_WARNING,
-            "turned away worker %u of another job: %s is \"%.100s\" there and \"%.100s\" here",
-            h->index, unused.field[0].name, unused.field[0].there, unused.field[0].here);
+        member_log(m, QR_LOG_WARNING,
+                   "rejected worker %u of another job: %s is \"%.100s\" there and \"%.100s\" here",
+                   h->index, unused.field[0].name, unused.field[0].there, unused.field[0].here);
         member_close(m, c);
         return;
     }
     if (h->index == m->opt.index || (c->outgoing && h->index != c->tag)) {
         if (same_inc(h->incarnation, m->opt.incarnation))
-            snprintf(m->text, sizeof m->text, "a connection of this worker to itself");
+            snprintf(m->text, sizeof m->text, "this worker connected to itself");
         else if (c->outgoing)
-            snprintf(m->text, sizeof m->text,
-                     "who answers at %.200s says that it is worker %u, not %u",
-                     m->peer[c->tag].dial.told ? m->peer[c->tag].told_at : m->opt.peers[c->tag],
+            snprintf(m->text, sizeof m->text, "peer at %.200s identifies as worker %u, expected %u",
+                     m->peer[c->tag].dial.by_hint ? m->peer[c->tag].hint : m->opt.peers[c->tag],
                      h->index, c->tag);
         else
             snprintf(m->text, sizeof m->text,
-                     "a worker that says that it is worker %u dialed worker %u", h->index,
+                     "a peer that identifies as worker %u dialed worker %u", h->index,
                      m->opt.index);
         member_log(m, QR_LOG_WARNING, "a connection was closed: %s", m->text);
         member_close(m, c);
         return;
     }
     if (settings) {
-        mismatch_found(m, c, h);
+        record_mismatch(m, c, h);
         return;
     }
-    if (replace(m, c, h) && !m->over) accept_peer(m, c, h);
+    if (hello_replace(m, c, h) && !m->over) accept_peer(m, c, h);
 }

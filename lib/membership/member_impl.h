@@ -1,5 +1,6 @@
-/* membership/member_impl.h — the insides of the membership machine, shared by member*.c. member.md
- * says which function keeps which rule. */
+/* membership/member_impl.h — internals of the membership machine, shared by member*.c. member.md
+ * names the function that keeps each rule.
+ */
 #ifndef QR_MEMBERSHIP_MEMBER_IMPL_H
 #define QR_MEMBERSHIP_MEMBER_IMPL_H
 
@@ -8,7 +9,7 @@
 enum {
     MAX_CONNS = 160,
     SHOWN_FIELDS = 3,
-    DEADLY = 3 /* deaths of one micro-batch: protocol.md §8 */
+    DEADLY = 3 /* deaths of one micro-batch (protocol.md §8) */
 };
 
 #define MS(n) ((int64_t)(n)*1000000)
@@ -16,40 +17,41 @@ enum {
 #define DIFFERS_NS MS(500)         /* rule 3 */
 #define PROMISE_WAIT_NS MS(300)    /* rule 3 */
 #define EXCLUSIVE_NS MS(1000)      /* rule 4 */
-#define HELLO_WAIT_NS MS(2000)     /* a connection that says nothing */
-#define REDIAL_NS MS(1000)         /* after a peer that we turned away */
-#define CALL_AFTER_NS MS(1000)     /* the lower index dials too when nobody has come */
-#define CALL_NS MS(3000)           /* so long it tries, or who was told an address */
-#define CALL_AGAIN_NS MS(30000)    /* between two tries at most */
-#define CROSSING_NS MS(2000)       /* two dials of one pair that met */
-#define SPARE_NS MS(500)           /* what was sent on the other connection still comes */
-#define TELL_AFTER_NS MS(500)      /* two that both answer do not hear each other */
-#define TOLD_GAP_NS MS(1000)       /* between two told addresses of one index that are dialed */
-#define TELL_AGAIN_NS MS(8000)     /* at most */
+#define HELLO_WAIT_NS MS(2000)     /* time limit for the first hello */
+#define REDIAL_NS MS(1000)         /* after a rejection */
+#define DIAL_AFTER_NS MS(1000)     /* then the lower index dials too */
+#define DIAL_NS MS(3000)           /* length of a limited dial */
+#define DIAL_AGAIN_NS MS(30000)    /* longest wait between two dials */
+#define CROSSING_NS MS(2000)       /* two dials of one pair that cross */
+#define SPARE_NS MS(500)           /* late messages on the other connection */
+#define HINT_AFTER_NS MS(500)      /* two peers that answer do not reach each other */
+#define HINT_GAP_NS MS(1000)       /* between two hints for one index */
+#define HINT_AGAIN_NS MS(8000)     /* longest wait between two hints */
 #define MISMATCH_STOP_NS MS(30000) /* rule 8 */
-/* a mismatched peer counts so long after its connection went down */
+/* A mismatch stays valid for this time after the connection closed. */
 #define MISMATCH_KEEP_NS MS(3000)
-#define NEWCOMERS_NS MS(10000) /* rule 8: count unknown */
-#define FORM_GRACE_NS MS(5000) /* after the time to form: for a proposal under way */
-#define BESIDE_NS MS(600000)   /* and for a step of a ring that works and answers */
+#define NEWCOMERS_NS MS(10000) /* rule 8, count not known */
+#define FORM_GRACE_NS MS(5000) /* added to the form timeout, for a proposal under way */
+#define BESIDE_NS MS(600000)   /* ... and for a step of a ring that works and answers */
 #define FROZEN_NS MS(10000)    /* rule 1 */
 #define GOODBYES_NS MS(5000)   /* protocol.md §9 */
-/* most often its process died, and the control connection tells so in a moment */
+/* Usually the process has exited, and its control connection breaks a moment later. */
 #define DATA_SETTLE_NS MS(30)
 #define SILENT_NS MS(1600) /* six beats on a data stream */
-/* Rule 1: of so many peers each change is told at once; of more, later by this for each of them.
- * Before the first generation the next heartbeat comes later too, 0.7 s after the last at most. */
-#define FEW 8
-#define NEWS_GAP_NS MS(2)
+/* Rule 1: with up to FEW_PEERS peers every change is sent at once; with more, changes wait this
+ * time for each further peer. Before the first generation heartbeats are delayed too, to at most
+ * 0.7 s. */
+#define FEW_PEERS 8
+#define CHANGE_GAP_NS MS(2)
 #define FORMING_GAP_NS MS(8)
-#define POLLS_NS MS(500) /* who polls says so twice as often */
-/* a peer answers, and its data stream is not there: said after so long */
+#define POLLS_NS MS(500) /* a polling thread reports twice as often */
+/* A peer answers without a data stream: warn after this time. */
 #define NO_STREAM_NS MS(3000)
-#define SETTLED_NS MS(500) /* who has not come back by then is gone */
-/* Not called for so long after the deadline: this process did not get the processor. */
-#define LATE_NS MS(50)
-#define STALL_NS MS(500) /* and that is said */
-/* After so much silence the connection is given up: until then it costs nothing to go on with. */
+#define SETTLED_NS MS(500) /* a lost process has not come back */
+/* A tick this late means that this process was not scheduled. */
+#define LATE_TICK_NS MS(50)
+#define STALL_NS MS(500) /* then also log a warning */
+/* After this silence the connection is dropped; keeping it until then costs nothing. */
 #define GIVE_UP_NS MS(4000)
 
 enum conn_state { CONN_FREE, CONN_NEW, CONN_PEER, CONN_MISMATCH };
@@ -58,70 +60,69 @@ struct member_conn {
     uint32_t id, tag, index;
     bool outgoing;
     int64_t since_ns;
-    /* CONN_PEER: another one is used by now, and this one is closed then; 0: it is the one */
+    /* CONN_PEER: time to close a connection that another one replaced; 0: in use. */
     int64_t spare_ns;
-    char host[QR_IP_BYTES]; /* of the other end; empty: not known, or of loopback */
+    char host[QR_IP_BYTES]; /* IP address of the other end; empty: not known, or loopback */
 };
 
 struct mismatch {
     bool on;
-    bool dialed; /* this worker has met it at its name: not any process that says so */
+    bool dialed; /* this worker dialed it at its name, so the claim is not just any process's */
     int64_t since_ns, down_ns; /* down_ns: 0 while connected */
     uint8_t incarnation[QR_INCARNATION_BYTES];
-    bool by_leader; /* of a generation that has committed a state */
+    bool by_leader; /* the peer leads a generation that has committed a state */
     unsigned n, n_text;
     struct {
         char name[QR_MESSAGE_NAME_BYTES], here[128], there[128];
-        bool told;
+        bool received;
     } field[SHOWN_FIELDS];
 };
 
-/* Its data stream. BROKEN: it was up in the last generation, and is dialed again: nobody knows yet
- * that it will not come. BAD: it was up, or should have been, and nothing passed: only another
- * stream changes that. */
+/* State of the peer's data stream. BROKEN: was up in the last generation, and is dialed again; it
+ * may come back. BAD: no data passed; only a new stream changes that. */
 enum data_state { DATA_NONE, DATA_UP, DATA_BROKEN, DATA_BAD };
 
 struct peer {
-    bool known; /* it was accepted once: incarnation holds */
+    bool known; /* accepted once: incarnation is valid */
     bool connected;
-    bool silent; /* connected, and not heard: for QR_MEMBER_TIMEOUT_NS nothing has come */
-    bool gone;   /* said goodbye */
-    bool failed; /* gone, with an error that does not go away when it is started again */
-    bool server; /* of that incarnation */
+    bool silent; /* connected, but no message for QR_MEMBER_TIMEOUT_NS */
+    bool gone;   /* sent a goodbye */
+    bool failed; /* gone with a permanent error */
+    bool server; /* parameter server, as that incarnation */
     bool frozen;
     uint32_t conn, data_port;
     uint8_t incarnation[QR_INCARNATION_BYTES];
-    int64_t heard_ns;
-    struct qr_heartbeat beat; /* the last one, or what the hello says */
-    uint64_t hears;           /* the indices in beat.heard whose processes answer here */
-    int64_t beat_ns;          /* when it came */
-    int64_t differs_since_ns; /* -1: it does not */
-    int64_t silent_until_ns;  /* left out of proposals */
+    int64_t received_ns;
+    struct qr_heartbeat beat; /* last heartbeat, or values of the hello */
+    uint64_t reaches;         /* indices in beat.heard with current incarnations */
+    int64_t beat_ns;          /* arrival of beat */
+    int64_t differs_since_ns; /* -1: does not differ */
+    int64_t silent_until_ns;  /* excluded from proposals until then */
     int64_t dropped_ns, banned_until_ns, ban_ns;
-    /* that was when it was dropped: the Begin without it is no second time */
+    /* Already counted as dropped when it fell silent; the Begin without it does not count again. */
     bool fell_silent;
-    int64_t worked_ns; /* when it said last that it works in a generation; 0: never */
-    int64_t turns_ns;  /* since when beat.trainer_turns stands still */
-    /* Its dial. Of the lower index, by name, it goes on until it is hung up */
+    int64_t worked_ns; /* last report that it works in a generation; 0: never */
+    int64_t turns_ns;  /* beat.trainer_turns unchanged since then */
+    /* Dialing of this peer. A lower index is dialed by name until the dial is cancelled. */
     struct {
-        bool on, told;             /* told: at the address that somebody told */
-        int64_t at_ns;             /* when it begins; 0: it does not */
-        int64_t until_ns, wait_ns; /* when it is hung up, 0: not; how long until the next */
+        bool on, by_hint;          /* by_hint: at the address in hint */
+        int64_t at_ns;             /* next start; 0: none */
+        int64_t until_ns, wait_ns; /* end of this dial, 0: none; wait before the next */
     } dial;
-    char told_at[QR_IP_PORT_BYTES];
-    /* since its hello was accepted; whose addresses it was told, when, and the next wait */
-    int64_t accepted_ns, tell_ns, tell_wait_ns;
-    int64_t told_ns; /* when that was dialed */
-    uint64_t told;
-    char host[QR_IP_BYTES];    /* where it is; empty: nowhere that others can reach */
-    char at[QR_IP_PORT_BYTES]; /* host with its control port: what others are told */
-    char address[sizeof((struct qr_hello *)0)->address]; /* as it calls itself */
-    /* sequence of our last heartbeat whose micro-batches in flight it answered */
+    char hint[QR_IP_PORT_BYTES];
+    /* When its hello was accepted; next hint to it, and the wait after that. */
+    int64_t accepted_ns, hint_due_ns, hint_wait_ns;
+    int64_t hint_ns; /* when hint was dialed */
+    uint64_t hinted;
+    char host[QR_IP_BYTES];    /* IP address; empty: none that other peers can reach */
+    char at[QR_IP_PORT_BYTES]; /* host with its control port: sent as a hint */
+    char address[sizeof((struct qr_hello *)0)->address]; /* address in its own settings */
+    /* Sequence of this process' last heartbeat with an in-flight list that it answered. */
     uint64_t in_flight_answered;
     enum data_state data;
-    bool data_told;         /* that it does not come up */
-    int64_t data_since_ns;  /* since when that state holds */
-    int64_t data_broken_ns; /* work of the generation may be lost with its stream; 0: not */
+    bool data_warned;       /* the missing stream was logged */
+    int64_t data_since_ns;  /* start of the present state of data */
+    int64_t data_broken_ns; /* when a stream with work of the generation broke; 0: none */
     struct mismatch mismatch;
 };
 
@@ -133,45 +134,46 @@ struct pending {
     struct qr_held held[QR_MAX_MEMBERS];
     struct qr_common common[QR_MAX_MEMBERS];
     uint64_t ring_age_ms[QR_MAX_MEMBERS];
-    /* of the highest state that a promise names, and of the one before */
+    /* Deaths of the highest state that a promise names, and of the one before. */
     struct qr_deaths deaths, deaths_before;
 };
 
 struct qr_member {
     struct qr_member_options opt;
-    struct qr_common own, common; /* as it was started; of the last generation */
-    int64_t ring_since_ns;        /* when the first generation of that ring began */
-    uint64_t epoch_reductions;    /* of an epoch; 0: not known */
+    struct qr_common own, common; /* own settings; those of the last generation */
+    int64_t ring_since_ns;        /* start of the first generation of that ring */
+    uint64_t epoch_reductions;    /* reductions per epoch; 0: not known */
     qr_member_emit_fn *emit;
     void *ctx;
-    bool started, over; /* over: DONE, STOP or leave: nothing but closing follows */
-    /* idle_ns: since when in no generation */
+    bool started, over; /* over: after DONE, STOP or leave; only closing follows */
+    /* idle_ns: in no generation since then */
     int64_t now_ns, start_ns, beat_ns, newcomer_ns, idle_ns;
-    int64_t promised_ns, begun_ns, look_ns; /* look_ns: for whom to tell addresses */
-    int64_t told_ns;                        /* of the last heartbeat to all */
+    int64_t promised_ns, begun_ns, look_ns; /* look_ns: next check for hints */
+    int64_t broadcast_ns;                   /* time of the last broadcast heartbeat */
     uint64_t highest, sequence, random;
     struct qr_gen_id promised;
     bool promise_exclusive;
     bool formed; /* was in a generation once */
-    /* they have ended the run while this one waited to be taken in */
+    /* The others ended the run while this process waited to join. */
     bool others_done;
     int64_t worked_ns;               /* when its generation worked last; 0: never */
-    bool active;                     /* generation holds, and is not suspended */
+    bool active;                     /* generation is valid and not suspended */
     struct qr_generation generation; /* the last one */
-    bool need_new;                   /* a data stream broke, or a coverage word was refused */
+    bool need_new;                   /* a data stream broke, or a coverage check failed */
     struct pending pending;
     int64_t backoff_until_ns;
-    /* a parameter server, that it waits for workers; that they are too few since the last Begin */
-    int64_t said_waiting_ns;
-    bool said_few;
+    /* Parameter server: last warning that it waits; whether it has warned since the last Begin that
+     * workers are too few. */
+    int64_t warned_waiting_ns;
+    bool warned_few;
     unsigned backoff_doublings;
-    uint64_t split_reductions; /* of the last base without a majority, + 1 */
+    uint64_t split_reductions; /* last base without a majority, + 1 */
     struct qr_held held;
-    struct qr_deaths deaths;       /* since the state that it is based on */
-    int64_t death_ns;              /* the last that was noticed here */
-    struct qr_in_flight in_flight; /* what this one computes, where it must be known */
-    uint64_t in_flight_sequence;   /* of the heartbeat that said so first */
-    struct qr_blame blame;         /* why it is over */
+    struct qr_deaths deaths;       /* since the state of this member */
+    int64_t death_ns;              /* last death seen here */
+    struct qr_in_flight in_flight; /* announced micro-batches of this member */
+    uint64_t in_flight_sequence;   /* first heartbeat with that list */
+    struct qr_blame blame;         /* reason of the end */
     uint64_t turns, micro_batch_ms;
     struct qr_poll_report polled; /* by the training thread */
     bool ending;
@@ -179,123 +181,125 @@ struct qr_member {
     enum qr_code end_code;
     char end_text[QR_MESSAGE_TEXT_BYTES];
     struct member_conn conns[MAX_CONNS];
-    /* by index; one's own is used for `known` and incarnation only */
+    /* By index; the own entry has only known, server and incarnation. */
     struct peer peer[QR_MAX_MEMBERS];
     struct qr_message out;
     char peer_text[320], text[QR_ERR_MSG_BYTES];
 };
 
-static inline uint64_t bit(uint32_t i) { return UINT64_C(1) << i; }
-/* its control connection is there, and something comes on it */
-static inline bool is_here(const struct peer *p) { return p->connected && !p->silent; }
+static inline uint64_t index_bit(uint32_t i) { return UINT64_C(1) << i; }
+/* The control connection is open, and messages arrive. */
+static inline bool is_responding(const struct peer *p) { return p->connected && !p->silent; }
 static inline bool same_inc(const uint8_t *a, const uint8_t *b) {
     return __builtin_memcmp(a, b, QR_INCARNATION_BYTES) == 0;
 }
 
-/* member.c */
+/* ---- member.c ---- */
 void member_log(struct qr_member *m, enum qr_log_level level, const char *fmt, ...) QR_PRINTF(3, 4);
 void member_stop(struct qr_member *m, enum qr_code code, enum qr_goodbye_reason why,
                  const char *text);
-void member_finish(struct qr_member *m, enum qr_code code, const char *text); /* Done was told */
-void member_send(struct qr_member *m, uint32_t conn);                         /* m->out */
-void member_broadcast(struct qr_member *m);  /* m->out, to every connected peer */
-void member_heartbeat(struct qr_member *m);  /* m->out: the next one */
-void member_heartbeats(struct qr_member *m); /* to all */
-/* The same, for a change that each peer may cause: in a large ring what changes in a moment is told
- * together, since each change would else cost as many messages as there are peers. */
-void member_news(struct qr_member *m);
-/* By how much waits are longer while no generation has begun and many peers are connected. */
+void member_finish(struct qr_member *m, enum qr_code code, const char *text); /* at a Done */
+void member_send(struct qr_member *m, uint32_t conn);                         /* sends m->out */
+void member_broadcast(struct qr_member *m);  /* m->out, to all connected peers */
+void member_heartbeat(struct qr_member *m);  /* builds the next one in m->out */
+void member_heartbeats(struct qr_member *m); /* builds one and sends it to all */
+/* The same for a change that each peer may cause: a large ring sends such changes together, since
+ * each broadcast costs as many messages as there are peers. */
+void member_heartbeats_soon(struct qr_member *m);
+/* Extra time for waits while no generation has begun and many peers are connected. */
 int64_t member_forming_ns(const struct qr_member *m);
-/* Everybody that hears this one ends like it, for the same reason. */
+/* Ends this process and, by a Done, every reachable peer with the same error. */
 void member_end_all(struct qr_member *m, enum qr_code code, const char *text);
-void member_advance(struct qr_member *m, int64_t now_ns); /* time moves */
-/* and dials again later, when it was we who dialed; what a spare one was, nobody misses */
+void member_advance(struct qr_member *m, int64_t now_ns); /* advances the time */
+/* Closes a connection. If this process dialed it, schedules the next dial; a spare connection is
+ * not counted as a loss. */
 void member_close(struct qr_member *m, struct member_conn *c);
 struct member_conn *member_conn(struct qr_member *m, uint32_t id);
 void member_peer_down(struct qr_member *m, uint32_t index, const char *reason);
-/* the last generation, active or suspended */
+/* A member of the last generation, active or suspended. */
 bool member_in_generation(const struct qr_member *m, uint32_t index);
-/* after each event: everything that time or a change of the peers may ask for */
+/* After each event: runs every check that time or a change of the peers may trigger. */
 void member_consider(struct qr_member *m);
 
-/* member_dial.c: who dials whom, where; who tells whom an address */
+/* ---- member_dial.c: dialing, address hints ---- */
 void member_dial_first(struct qr_member *m);
-void member_dial_turned_away(struct qr_member *m, uint32_t index); /* our connection was closed */
-void member_dial_down(struct qr_member *m, uint32_t index);        /* the peer is not there */
+void member_dial_rejected(struct qr_member *m, uint32_t index); /* the peer closed it */
+void member_dial_down(struct qr_member *m, uint32_t index);     /* the peer is not connected */
 void member_check_dial(struct qr_member *m, uint32_t index);
-/* when to call it again for a dial; INT64_MAX: none is due */
+/* Returns the time of the next dial; INT64_MAX: none. */
 int64_t member_dial_due_ns(const struct qr_member *m, uint32_t index);
-/* A hello of this process came on c; true: c is its connection from now on. Of two that crossed
- * both ends keep the one that the higher index dialed. */
-bool member_dial_met(struct qr_member *m, struct member_conn *c, uint32_t index, bool same);
-/* its connection is gone: whether there is another */
+/* Handles a hello of this process on c. True: c becomes its connection. Of two connections that
+ * crossed, both ends keep the one that the higher index dialed. */
+bool member_dial_resolve(struct qr_member *m, struct member_conn *c, uint32_t index, bool same);
+/* After its connection closed: switches to a spare one. False: none. */
 bool member_use_spare(struct qr_member *m, uint32_t index);
 void member_check_spare(struct qr_member *m, struct member_conn *c);
-void member_tell_addresses(struct qr_member *m);
+void member_send_hints(struct qr_member *m);
 void member_on_addresses(struct qr_member *m, const struct qr_addresses *a);
 
-/* member_hello.c */
+/* ---- member_hello.c ---- */
 void member_send_hello(struct qr_member *m, uint32_t conn);
 void member_on_hello(struct qr_member *m, struct member_conn *c, const struct qr_hello *h);
 void member_on_field(struct qr_member *m, struct member_conn *c, const struct qr_field_text *f);
-bool member_mismatched(struct qr_member *m); /* a named peer answers with another job hash, now */
+bool member_mismatched(struct qr_member *m); /* a named peer answers with another job hash now */
 void member_check_mismatch(struct qr_member *m);
 void member_mismatch_goodbye(struct qr_member *m, uint32_t index);
 
-/* member_propose.c */
+/* ---- member_propose.c ---- */
 
-/* Keep peer.hears: after a change of the peer's beat.heard; of any peer's incarnation. */
-void member_heard_changed(struct qr_member *m, uint32_t index);
+/* Update peer.reaches: after a change of this peer's beat.heard; of any incarnation. */
+void member_reports_changed(struct qr_member *m, uint32_t index);
 void member_incarnation_changed(struct qr_member *m);
 
-/* who is linked has changed: what was refused may pass now, and what comes next is a first try */
-void member_try_again(struct qr_member *m);
-bool member_answers(const struct qr_member *m, uint32_t index); /* on its control connection */
-/* ... and its data stream passes data */
-bool member_hears(const struct qr_member *m, uint32_t index);
-/* so many of these compute micro-batches */
+/* The links changed: earlier rejections may be obsolete, so proposing starts afresh. */
+void member_reset_backoff(struct qr_member *m);
+bool member_answers(const struct qr_member *m, uint32_t index); /* over its control connection */
+/* ... and over its data stream. */
+bool member_reaches(const struct qr_member *m, uint32_t index);
+/* Number of computing members in the set. */
 unsigned member_n_computing(const struct qr_member *m, uint64_t set);
-/* both list each other; a or b may be oneself */
+/* Both list each other; a or b may be this worker. */
 bool member_linked(const struct qr_member *m, uint32_t a, uint32_t b);
 uint64_t member_set(const struct qr_member *m);
 void member_on_propose(struct qr_member *m, uint32_t from, const struct qr_propose *p);
 void member_on_promise(struct qr_member *m, uint32_t from, const struct qr_promise *p);
 void member_on_busy(struct qr_member *m, const struct qr_busy *b);
 void member_on_begin(struct qr_member *m, uint32_t from, const struct qr_begin *b);
-/* proposes when rule 3 says so; stops when the time to form is over */
+/* Proposes when rule 3 requires it; stops when the time to form is over. */
 void member_consider_proposing(struct qr_member *m);
-/* by a Begin without it, or by its silence */
+/* Counts a drop, by a Begin without the peer or by its silence. */
 void member_dropped(struct qr_member *m, struct peer *p);
 int member_compare_ids(const struct qr_member *m, const struct qr_gen_id *a,
                        const struct qr_gen_id *b);
 
-/* member_data.c: rule 1 for the data streams */
+/* ---- member_data.c: rule 1 for the data streams ---- */
 bool member_passes_data(const struct peer *p);
-void member_data_fresh(struct qr_member *m, uint32_t index); /* another process answers */
-/* it fell silent: TCP would send again what was lost later and later, also after the way is free */
-void member_data_anew(struct qr_member *m, uint32_t i);
-/* it is heard again: its data port is tried now, not when the next try is due */
-void member_data_soon(struct qr_member *m, uint32_t i);
-void member_data_begun(struct qr_member *m); /* a generation begins */
+void member_data_new_process(struct qr_member *m, uint32_t index); /* a new process answers */
+/* Replaces a stream after silence: TCP would retransmit at growing intervals, also after the
+ * network path has recovered. */
+void member_data_renew(struct qr_member *m, uint32_t i);
+/* The peer answers again: dial its data port now, without waiting for the next attempt. */
+void member_data_redial(struct qr_member *m, uint32_t i);
+void member_data_begun(struct qr_member *m); /* at a Begin */
 void member_check_data(struct qr_member *m, uint32_t index);
 uint64_t member_no_data(const struct qr_member *m);
-/* what its heartbeats say */
-void member_hear_no_data(struct qr_member *m, uint32_t from, uint64_t before, uint64_t now);
-/* member_common.c: settings that differ and may */
+/* Handles the no_data set of a peer's heartbeat. */
+void member_on_no_data(struct qr_member *m, uint32_t from, uint64_t before, uint64_t now);
+/* ---- member_common.c: settings that may differ ---- */
 static inline unsigned member_min_workers(const struct qr_member *m) {
     return qr_member_common(m)->min_workers;
 }
 uint64_t member_ring_age_ms(const struct qr_member *m);
-/* The ring's settings into *b, and no state beyond their end among q->held. False: this process has
- * ended the first generation before it began. */
+/* Writes the ring's settings into *b, and clears states beyond its epochs among q->held. False:
+ * this process has ended the first generation before it began. */
 QR_MUST_CHECK bool member_begin_common(struct qr_member *m, struct pending *q, struct qr_begin *b);
 void member_begun_common(struct qr_member *m, const struct qr_begin *b);
 
-/* member_poison.c */
+/* ---- member_poison.c ---- */
 #define QR_EVERY_MICRO_BATCH ((struct qr_run){.first = 0, .count = UINT64_C(1) << 40, .stride = 1})
 void member_died(struct qr_member *m, uint32_t index);
-void member_lives(struct qr_member *m, uint32_t index);
-void member_forget_deaths(struct qr_member *m); /* the member's state has changed */
+void member_returned(struct qr_member *m, uint32_t index);
+void member_forget_deaths(struct qr_member *m); /* this member's state has changed */
 void member_gather_deaths(struct pending *q, const struct qr_deaths *d);
 QR_MUST_CHECK bool member_begin_deaths(struct qr_member *m, struct pending *q, struct qr_begin *b);
 void member_begun_deaths(struct qr_member *m, const struct qr_begin *b);
@@ -303,15 +307,17 @@ void member_check_poison(struct qr_member *m, unsigned n_here);
 void member_answer_in_flight(struct qr_member *m, uint32_t from, const struct qr_in_flight *before,
                              const struct qr_heartbeat *h);
 
-/* member_split.c: states that differ */
-void member_say_wrong(struct qr_member *m, const struct qr_held *held, const struct qr_begin *b);
-void member_say_own_wrong(struct qr_member *m, const struct qr_begin *b);
-/* The states at the highest state, each with who has it. */
+/* ---- member_split.c: states that differ ---- */
+void member_log_wrong_states(struct qr_member *m, const struct qr_held *held,
+                             const struct qr_begin *b);
+void member_log_own_wrong_state(struct qr_member *m, const struct qr_begin *b);
+/* Formats the states after the most reductions, each with the members that have it. */
 void member_states_text(struct qr_member *m, const struct qr_held *held, const struct qr_begin *b,
                         char *ret, size_t cap);
 
-/* member_base.c. Fills base and members' holder/keep/kept of *b, whose members are named. held[r]
- * is rank r's. NONE: all of them read the last checkpoint. */
+/* ---- member_base.c ---- */
+/* Fills base and the members' holder/keep/kept of *b, where the members' names are set; held[r] is
+ * rank r's. NONE: all members read the last checkpoint. */
 enum base_choice { BASE_OK, BASE_SPLIT, BASE_NONE, BASE_REFUSED_TWICE };
 enum base_choice member_choose_base(const struct qr_held *held,
                                     const struct qr_member_faults *faults, struct qr_begin *b);

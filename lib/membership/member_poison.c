@@ -1,5 +1,6 @@
-/* membership/member_poison.c — a micro-batch that kills whoever computes it ends the job before the
- * ring is gone: protocol.md §8. */
+/* membership/member_poison.c — a micro-batch that kills every worker that computes it ends the job
+ * before the ring is lost: protocol.md §8. Start reading at member_died().
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +8,7 @@
 
 enum { SHOWN_DEAD = 4 };
 
-static bool same_name(const struct qr_member_name *a, const struct qr_member_name *b) {
+static bool same_process(const struct qr_member_name *a, const struct qr_member_name *b) {
     return a->index == b->index && same_inc(a->incarnation, b->incarnation);
 }
 static bool same_base(const struct qr_deaths *d, uint64_t reductions, const uint8_t *digest) {
@@ -32,8 +33,8 @@ static bool has_micro_batch(const struct qr_death *x, uint64_t micro_batch) {
     return false;
 }
 
-/* After the first unnamed death that may be its fault a micro-batch is only computed when it has
- * been named: more of those say nothing about it. */
+/* After the first unnamed death that it may have caused, a micro-batch is only computed once named;
+ * further unnamed deaths say nothing about it. */
 unsigned qr_death_count(const struct qr_deaths *d, uint64_t micro_batch) {
     unsigned named = 0, owned = 0;
     for (uint32_t i = 0; i < d->n; i++)
@@ -41,8 +42,8 @@ unsigned qr_death_count(const struct qr_deaths *d, uint64_t micro_batch) {
     return named + (owned > 0);
 }
 
-/* Three, and more than twice as many as all others of this reduction: chance spreads over the
- * micro-batches, and kills several at once. */
+/* Three deaths, and more than twice as many as all others of this reduction: random kills spread
+ * over the micro-batches, and several at once. */
 static bool is_poison(const struct qr_deaths *d, uint64_t micro_batch) {
     unsigned n = qr_death_count(d, micro_batch);
     return n >= DEADLY && n > 2 * (d->n - n);
@@ -58,7 +59,7 @@ static bool find_poison(const struct qr_deaths *d, uint64_t *ret_micro_batch) {
     return false;
 }
 
-/* ---- who died ---- */
+/* ---- the list of deaths ---- */
 
 static int compare_deaths(const struct qr_death *a, const struct qr_death *b) {
     if (a->generation != b->generation) return a->generation < b->generation ? -1 : 1;
@@ -66,22 +67,22 @@ static int compare_deaths(const struct qr_death *a, const struct qr_death *b) {
     return memcmp(a->name.incarnation, b->name.incarnation, QR_INCARNATION_BYTES);
 }
 
-static void remove_at(struct qr_deaths *d, uint32_t at) {
+static void remove_death(struct qr_deaths *d, uint32_t at) {
     d->n--;
     memmove(&d->death[at], &d->death[at + 1], (d->n - at) * sizeof d->death[0]);
 }
 
-/* The oldest goes when there is no room. Of two reports of one death the one that names
- * micro-batches knows more. */
-static void add(struct qr_deaths *d, const struct qr_death *x) {
+/* Drops the oldest death when full. Of two reports of one death the one that names micro-batches is
+ * more precise. */
+static void poison_add_death(struct qr_deaths *d, const struct qr_death *x) {
     for (uint32_t i = 0; i < d->n; i++)
-        if (same_name(&d->death[i].name, &x->name)) {
+        if (same_process(&d->death[i].name, &x->name)) {
             if (x->named && !d->death[i].named) d->death[i] = *x;
             return;
         }
     if (d->n == QR_MESSAGE_MAX_DEATHS) {
         if (compare_deaths(x, &d->death[0]) < 0) return;
-        remove_at(d, 0);
+        remove_death(d, 0);
     }
     uint32_t at = d->n;
     while (at > 0 && compare_deaths(x, &d->death[at - 1]) < 0) at--;
@@ -90,26 +91,26 @@ static void add(struct qr_deaths *d, const struct qr_death *x) {
     d->n++;
 }
 
-static void add_all(struct qr_deaths *d, const struct qr_deaths *from) {
-    for (uint32_t i = 0; i < from->n; i++) add(d, &from->death[i]);
+static void poison_add_deaths(struct qr_deaths *d, const struct qr_deaths *from) {
+    for (uint32_t i = 0; i < from->n; i++) poison_add_death(d, &from->death[i]);
 }
 
-static bool lives(const struct qr_member *m, const struct qr_member_name *name) {
+static bool peer_is_alive(const struct qr_member *m, const struct qr_member_name *name) {
     const struct peer *p = &m->peer[name->index];
-    return is_here(p) && same_inc(p->incarnation, name->incarnation);
+    return is_responding(p) && same_inc(p->incarnation, name->incarnation);
 }
 
-/* Its connection broke or it fell silent, in a generation that it was in. Whether it is gone shows
- * when it does not come back. */
+/* A connection broke or a peer fell silent in its generation. The process is gone if it does not
+ * come back. */
 void member_died(struct qr_member *m, uint32_t index) {
     const struct peer *p = &m->peer[index];
     const struct qr_begin *b = &m->generation.begin;
     struct qr_death x = {.name.index = index, .generation = b->id.number};
     uint32_t rank = 0;
     if (!m->formed || m->over || m->ending || p->gone || m->held.stateless) return;
-    if (p->server) return; /* it died of something else */
+    if (p->server) return; /* A server computes nothing. */
     memcpy(x.name.incarnation, p->incarnation, QR_INCARNATION_BYTES);
-    while (rank < b->n_members && !same_name(&b->member[rank].name, &x.name)) rank++;
+    while (rank < b->n_members && !same_process(&b->member[rank].name, &x.name)) rank++;
     if (rank == b->n_members) return;
     if (!same_base(&m->deaths, m->held.applied_reductions, m->held.digest))
         set_base(&m->deaths, m->held.applied_reductions, m->held.digest);
@@ -119,18 +120,18 @@ void member_died(struct qr_member *m, uint32_t index) {
     for (uint32_t i = 0; x.named && i < h->n; i++)
         x.run[x.n_runs++] = (struct qr_run){.first = h->micro_batch[i], .count = 1, .stride = 1};
     if (!x.named && m->opt.owned) m->opt.owned(m->ctx, rank, &x);
-    add(&m->deaths, &x);
+    poison_add_death(&m->deaths, &x);
     m->death_ns = m->now_ns;
 }
 
-void member_lives(struct qr_member *m, uint32_t index) {
+void member_returned(struct qr_member *m, uint32_t index) {
     for (uint32_t i = m->deaths.n; i-- > 0;)
-        if (m->deaths.death[i].name.index == index && lives(m, &m->deaths.death[i].name))
-            remove_at(&m->deaths, i);
+        if (m->deaths.death[i].name.index == index && peer_is_alive(m, &m->deaths.death[i].name))
+            remove_death(&m->deaths, i);
 }
 
-/* What is over by the state that this member has now. A death that was noticed a moment ago stays
- * for one reduction: who died may have been ahead. */
+/* Removes deaths that the present state makes obsolete. An unnamed one of the last generation stays
+ * for one reduction: that process may have been ahead. */
 void member_forget_deaths(struct qr_member *m) {
     struct qr_deaths *d = &m->deaths;
     const struct qr_held *h = &m->held;
@@ -140,10 +141,10 @@ void member_forget_deaths(struct qr_member *m) {
     for (uint32_t i = d->n; i-- > 0;)
         if (h->applied_reductions != d->reductions + 1 || d->death[i].named ||
             d->death[i].generation != m->generation.begin.id.number)
-            remove_at(d, i);
+            remove_death(d, i);
 }
 
-/* ---- what a Begin says of them ---- */
+/* ---- the list in a Begin ---- */
 
 void member_gather_deaths(struct pending *q, const struct qr_deaths *d) {
     struct qr_deaths *now = &q->deaths, *before = &q->deaths_before;
@@ -153,47 +154,46 @@ void member_gather_deaths(struct pending *q, const struct qr_deaths *d) {
         else before->n = 0;
         *now = *d;
     } else if (same_base(now, d->reductions, d->digest)) {
-        add_all(now, d);
+        poison_add_deaths(now, d);
     } else if (d->reductions + 1 == now->reductions) {
         if (!before->n) set_base(before, d->reductions, d->digest);
-        add_all(before, d);
+        poison_add_deaths(before, d);
     }
 }
 
-/* They died in the generation that is left, when this member or another had not applied the base:
- * of any micro-batch of it. */
-static void carry(const struct qr_member *m, struct qr_deaths *ret,
-                  const struct qr_deaths *before) {
+/* Deaths in the previous generation when a member had not applied the base: may be any micro-batch
+ * of it. */
+static void carry_deaths(const struct qr_member *m, struct qr_deaths *ret,
+                         const struct qr_deaths *before) {
     for (uint32_t i = 0; i < before->n && before->reductions + 1 == ret->reductions; i++) {
         struct qr_death x = before->death[i];
         if (x.named || (m->formed && x.generation != m->generation.begin.id.number)) continue;
         x.n_runs = 1;
         x.run[0] = QR_EVERY_MICRO_BATCH;
-        add(ret, &x);
+        poison_add_death(ret, &x);
     }
 }
 
-static void without_members(struct qr_deaths *d, const struct qr_begin *b) {
+static void remove_living(struct qr_deaths *d, const struct qr_begin *b) {
     for (uint32_t i = d->n; i-- > 0;) {
         bool here = false;
         for (uint32_t r = 0; r < b->n_members && !here; r++)
-            here = same_name(&b->member[r].name, &d->death[i].name);
-        if (here) remove_at(d, i);
+            here = same_process(&b->member[r].name, &d->death[i].name);
+        if (here) remove_death(d, i);
     }
 }
 
-/* Others heard that it died, and this member has its connection still: it may notice in a moment,
- * and until then nobody is blamed for that death. The list keeps it, since who told of it may be
- * the next to die. */
-static bool blames(const struct qr_member *m, const struct qr_deaths *d, struct qr_deaths *ret_dead,
-                   uint64_t *ret_micro_batch) {
+/* Other members report the death, but this member's connection is still open: do not count that
+ * death yet. The list keeps it, since its reporter may be lost next. */
+static bool finds_poison(const struct qr_member *m, const struct qr_deaths *d,
+                         struct qr_deaths *ret_dead, uint64_t *ret_micro_batch) {
     *ret_dead = *d;
     for (uint32_t i = ret_dead->n; i-- > 0;)
-        if (lives(m, &ret_dead->death[i].name)) remove_at(ret_dead, i);
+        if (peer_is_alive(m, &ret_dead->death[i].name)) remove_death(ret_dead, i);
     return find_poison(ret_dead, ret_micro_batch);
 }
 
-static void blame(struct qr_member *m, const struct qr_deaths *d, uint64_t micro_batch) {
+static void end_for_poison(struct qr_member *m, const struct qr_deaths *d, uint64_t micro_batch) {
     char text[QR_MESSAGE_TEXT_BYTES];
     unsigned n_dead = qr_death_count(d, micro_batch), shown = 0;
     bool owner = false;
@@ -214,27 +214,27 @@ static void blame(struct qr_member *m, const struct qr_deaths *d, uint64_t micro
     member_end_all(m, QR_DATA_LOSS, text);
 }
 
-/* The generation that begins without them makes deaths of what was a broken connection. False: a
- * micro-batch of the base is poison, and all has ended. */
+/* The generation that begins without them confirms the deaths. False: a micro-batch of the base is
+ * poison, and the job has ended. */
 bool member_begin_deaths(struct qr_member *m, struct pending *q, struct qr_begin *b) {
     uint64_t micro_batch;
     struct qr_deaths *d = &b->deaths;
     member_gather_deaths(q, &m->deaths);
     set_base(d, b->base_reductions, b->base_digest);
     if (same_base(&q->deaths, d->reductions, d->digest)) {
-        add_all(d, &q->deaths);
-        carry(m, d, &q->deaths_before);
+        poison_add_deaths(d, &q->deaths);
+        carry_deaths(m, d, &q->deaths_before);
     } else {
-        carry(m, d, &q->deaths);
+        carry_deaths(m, d, &q->deaths);
     }
-    without_members(d, b);
-    struct qr_deaths dead; /* a copy: b is the message that is used to say it */
-    if (!blames(m, d, &dead, &micro_batch)) return true;
-    blame(m, &dead, micro_batch);
+    remove_living(d, b);
+    struct qr_deaths dead; /* A copy: b is the message buffer that the report uses. */
+    if (!finds_poison(m, d, &dead, &micro_batch)) return true;
+    end_for_poison(m, &dead, micro_batch);
     return false;
 }
 
-static void say_deaths(struct qr_member *m) {
+static void log_deaths(struct qr_member *m) {
     const struct qr_deaths *d = &m->deaths;
     for (uint32_t i = 0; i < d->n; i++) {
         const struct qr_death *x = &d->death[i];
@@ -251,27 +251,27 @@ static void say_deaths(struct qr_member *m) {
     }
 }
 
-/* The list of the Begin, and who has gone since this member promised. */
+/* Takes the list of the Begin, and adds processes lost since this member's promise. */
 void member_begun_deaths(struct qr_member *m, const struct qr_begin *b) {
     struct qr_deaths *d = &m->deaths, own = m->deaths;
     set_base(d, b->base_reductions, b->base_digest);
     if (b->from_checkpoint) return;
-    add_all(d, &b->deaths);
-    if (same_base(&own, d->reductions, d->digest)) add_all(d, &own);
-    without_members(d, b);
-    say_deaths(m);
+    poison_add_deaths(d, &b->deaths);
+    if (same_base(&own, d->reductions, d->digest)) poison_add_deaths(d, &own);
+    remove_living(d, b);
+    log_deaths(m);
 }
 
-/* Too few are left to begin anything: then who is left says it, when nobody came back. And who
- * leads, when it notices late that one of the list is dead. */
+/* With too few members for a Begin, each remaining one decides when no process has come back. The
+ * leader decides when it notices late that a process of the list is gone. */
 void member_check_poison(struct qr_member *m, unsigned n_here) {
     uint64_t micro_batch;
     struct qr_deaths dead;
     if (!m->formed || m->deaths.n < DEADLY) return;
     bool few = n_here < member_min_workers(m), leads = m->active && m->generation.rank == 0;
     if ((few ? !m->active && m->now_ns - m->death_ns >= SETTLED_NS : leads) &&
-        blames(m, &m->deaths, &dead, &micro_batch))
-        blame(m, &dead, micro_batch);
+        finds_poison(m, &m->deaths, &dead, &micro_batch))
+        end_for_poison(m, &dead, micro_batch);
 }
 
 /* ---- what is in flight ---- */
@@ -293,7 +293,7 @@ bool qr_member_in_flight_acknowledged(const struct qr_member *m) {
     return true;
 }
 
-/* At once, and to it alone: it waits for this. */
+/* Answers this peer at once: it is waiting. */
 void member_answer_in_flight(struct qr_member *m, uint32_t from, const struct qr_in_flight *before,
                              const struct qr_heartbeat *h) {
     if (h->in_flight_heard > m->peer[from].in_flight_answered)

@@ -1,5 +1,6 @@
-/* membership/member_propose.c — rules 3, 4, 5 and 8: who proposes a generation, who promises it,
- * how it begins. */
+/* membership/member_propose.c — rules 3, 4, 5 and 8: how a generation is proposed, promised and
+ * begun. Start reading at member_consider_proposing().
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,43 +12,43 @@ int member_compare_ids(const struct qr_member *m, const struct qr_gen_id *a,
     return qr_gen_id_compare(a, b);
 }
 
-/* ---- rule 1: hearing ---- */
-static bool passes_data(const struct qr_member *m, const struct peer *p) {
+/* ---- rule 1: reachability ---- */
+static bool propose_passes_data(const struct qr_member *m, const struct peer *p) {
     return member_passes_data(p) || m->opt.faults.control_is_enough;
 }
 
 bool member_answers(const struct qr_member *m, uint32_t index) {
     const struct peer *p = &m->peer[index];
-    return index != m->opt.index && is_here(p) && !p->gone && !p->frozen;
+    return index != m->opt.index && is_responding(p) && !p->gone && !p->frozen;
 }
 
-bool member_hears(const struct qr_member *m, uint32_t index) {
-    return member_answers(m, index) && passes_data(m, &m->peer[index]);
+bool member_reaches(const struct qr_member *m, uint32_t index) {
+    return member_answers(m, index) && propose_passes_data(m, &m->peer[index]);
 }
 
-static bool lists(const struct qr_member *m, uint32_t a, uint32_t b) {
-    if (a == m->opt.index) return member_hears(m, b);
-    return m->peer[a].hears & bit(b);
+static bool lists_peer(const struct qr_member *m, uint32_t a, uint32_t b) {
+    if (a == m->opt.index) return member_reaches(m, b);
+    return m->peer[a].reaches & index_bit(b);
 }
 
-static uint64_t hears(const struct qr_member *m, const struct qr_heartbeat *h) {
+static uint64_t reported_peers(const struct qr_member *m, const struct qr_heartbeat *h) {
     uint64_t set = 0;
     for (uint32_t i = 0; i < h->n_heard; i++)
         if (same_inc(h->heard[i].incarnation, m->peer[h->heard[i].index].incarnation))
-            set |= bit(h->heard[i].index);
+            set |= index_bit(h->heard[i].index);
     return set;
 }
 
-void member_heard_changed(struct qr_member *m, uint32_t index) {
-    m->peer[index].hears = hears(m, &m->peer[index].beat);
+void member_reports_changed(struct qr_member *m, uint32_t index) {
+    m->peer[index].reaches = reported_peers(m, &m->peer[index].beat);
 }
 
 void member_incarnation_changed(struct qr_member *m) {
-    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) member_heard_changed(m, i);
+    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) member_reports_changed(m, i);
 }
 
 bool member_linked(const struct qr_member *m, uint32_t a, uint32_t b) {
-    return lists(m, a, b) && lists(m, b, a);
+    return lists_peer(m, a, b) && lists_peer(m, b, a);
 }
 
 unsigned member_n_computing(const struct qr_member *m, uint64_t set) {
@@ -56,14 +57,15 @@ unsigned member_n_computing(const struct qr_member *m, uint64_t set) {
     return n;
 }
 
-/* It says that it works in this generation, or has said nothing since that began, a moment ago. */
-static bool works_in(const struct qr_member *m, const struct peer *p) {
+/* The peer reports this generation as active, or has sent no heartbeat since the generation began a
+ * moment ago. */
+static bool works_in_generation(const struct qr_member *m, const struct peer *p) {
     if (qr_gen_id_compare(&p->beat.active, &m->generation.begin.id) == 0) return true;
     return p->beat_ns <= m->begun_ns && m->now_ns - m->begun_ns < DIFFERS_NS;
 }
 
-/* All of the generation are still linked with each other, as the same processes, and none has
- * promised itself away: it works. */
+/* All members are still linked pairwise, as the same processes, and none has promised another
+ * id. */
 static bool generation_works(const struct qr_member *m) {
     const struct qr_begin *b = &m->generation.begin;
     if (!m->active) return false;
@@ -71,14 +73,14 @@ static bool generation_works(const struct qr_member *m) {
         uint32_t i = b->member[r].name.index;
         const struct peer *p = &m->peer[i];
         if (!same_inc(p->incarnation, b->member[r].name.incarnation)) return false;
-        if (i != m->opt.index && !works_in(m, p)) return false;
+        if (i != m->opt.index && !works_in_generation(m, p)) return false;
         for (uint32_t k = 0; k < r; k++)
             if (!member_linked(m, i, b->member[k].name.index)) return false;
     }
     return true;
 }
 
-/* a member of the last generation here, as the same process */
+/* A member of the last generation, as the same process. */
 static bool is_established(const struct qr_member *m, uint32_t i) {
     const struct qr_begin *b = &m->generation.begin;
     for (uint32_t r = 0; m->formed && r < b->n_members; r++)
@@ -87,27 +89,27 @@ static bool is_established(const struct qr_member *m, uint32_t i) {
     return false;
 }
 
-static bool works_elsewhere(const struct qr_member *m, uint32_t i) {
+static bool works_in_other(const struct qr_member *m, uint32_t i) {
     return m->peer[i].known && m->peer[i].beat.phase == QR_PHASE_MEMBER;
 }
 
-/* Greedy, among those that this worker is linked with: each next index that all already in it hear
- * both ways; members of the last generation first, then who is in another, then newcomers. A
- * generation that works is where it starts from: its members would refuse a set without one of
- * them, and this worker is one of them. */
+/* Greedy choice among the peers linked with this worker: each next index that is linked with all
+ * already in the set; members of the last generation first, then members of another, then
+ * newcomers. A working generation is the starting point: its members would reject a set that leaves
+ * one of them out, this worker included. */
 uint64_t member_set(const struct qr_member *m) {
-    uint64_t set = 0, order[3] = {0}, me = bit(m->opt.index);
+    uint64_t set = 0, order[3] = {0}, me = index_bit(m->opt.index);
     bool works = generation_works(m);
     for (uint32_t r = 0; works && r < m->generation.begin.n_members; r++)
-        set |= bit(m->generation.begin.member[r].name.index);
+        set |= index_bit(m->generation.begin.member[r].name.index);
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         const struct peer *p = &m->peer[i];
         bool kept = m->active && member_in_generation(m, i);
-        if ((set | me) & bit(i) || !member_linked(m, m->opt.index, i) ||
+        if ((set | me) & index_bit(i) || !member_linked(m, m->opt.index, i) ||
             m->now_ns < p->silent_until_ns || (!kept && m->now_ns < p->banned_until_ns))
             continue;
         bool first = is_established(m, i) || m->opt.faults.newcomers_first;
-        order[first ? 0 : works_elsewhere(m, i) ? 1 : 2] |= bit(i);
+        order[first ? 0 : works_in_other(m, i) ? 1 : 2] |= index_bit(i);
     }
     for (int k = 0; k < 3; k++)
         for (; order[k]; order[k] &= order[k] - 1) {
@@ -115,18 +117,18 @@ uint64_t member_set(const struct qr_member *m) {
             bool all = true;
             for (uint64_t rest = set & ~me; rest && all; rest &= rest - 1)
                 all = member_linked(m, i, (uint32_t)__builtin_ctzll(rest));
-            if (all) set |= bit(i);
+            if (all) set |= index_bit(i);
         }
     return set | me;
 }
 
-/* ---- texts of those that are missing ---- */
-static void missing_text(struct qr_member *m, uint64_t set, char *ret, size_t cap) {
+/* ---- texts that name missing peers ---- */
+static void format_missing(struct qr_member *m, uint64_t set, char *ret, size_t cap) {
     size_t n = 0;
     unsigned shown = 0, count = 0;
     ret[0] = '\0';
     for (uint32_t i = 0; i < m->opt.n_peers; i++) {
-        if ((set & bit(i)) || i == m->opt.index) continue;
+        if ((set & index_bit(i)) || i == m->opt.index) continue;
         count++;
         if (shown == 6 || n + 100 >= cap) continue;
         const char *how = m->peer[i].connected && !member_passes_data(&m->peer[i])
@@ -141,22 +143,22 @@ static void missing_text(struct qr_member *m, uint64_t set, char *ret, size_t ca
 }
 
 /* ---- proposing ---- */
-static uint64_t random_of(struct qr_member *m) { /* splitmix64 */
+static uint64_t next_random(struct qr_member *m) { /* splitmix64 */
     uint64_t z = m->random += UINT64_C(0x9e3779b97f4a7c15);
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     return z ^ (z >> 31);
 }
 
-static void back_off(struct qr_member *m) {
-    int64_t wait = MS(50) + (int64_t)(random_of(m) % 350) * MS(1);
+static void back_off_proposing(struct qr_member *m) {
+    int64_t wait = MS(50) + (int64_t)(next_random(m) % 350) * MS(1);
     wait <<= m->backoff_doublings;
     if (wait > MS(3000)) wait = MS(3000);
     if (m->backoff_doublings < 6) m->backoff_doublings++;
     m->backoff_until_ns = m->now_ns + wait;
 }
 
-void member_try_again(struct qr_member *m) {
+void member_reset_backoff(struct qr_member *m) {
     m->backoff_until_ns = m->now_ns;
     m->backoff_doublings = 0;
 }
@@ -166,32 +168,32 @@ bool qr_member_awaits_begin(const struct qr_member *m, struct qr_gen_id *ret) {
     return m->promised.number && m->promise_exclusive && !m->active;
 }
 
-/* From here to a Begin this worker belongs to no generation. Always safe: to the others it is
- * only slow. */
-static void suspend(struct qr_member *m) {
+/* Until the next Begin this worker belongs to no generation. Always safe: to the others it is only
+ * slow. */
+static void suspend_member(struct qr_member *m) {
     m->active = false;
     m->idle_ns = m->now_ns;
     m->emit(m->ctx, &(struct qr_member_action){.kind = QR_ACT_SUSPEND});
-    member_heartbeats(m); /* the others need not think that their generation still works */
+    member_heartbeats(m); /* Lets the others see at once that the generation no longer works. */
 }
 
-static void promise(struct qr_member *m, const struct qr_gen_id *id) {
+static void promise_id(struct qr_member *m, const struct qr_gen_id *id) {
     m->promised = *id;
     m->promised_ns = m->now_ns;
     m->promise_exclusive = true;
     if (id->number > m->highest) m->highest = id->number;
-    if (m->active && !m->opt.faults.no_suspend) suspend(m);
+    if (m->active && !m->opt.faults.no_suspend) suspend_member(m);
 }
 
-/* Rule 7: all of them are fresh, and somebody else may have trained on since they started. */
-static bool all_fresh(const struct qr_member *m, const struct qr_begin *b) {
+/* Rule 7: all members are new, so another group may have trained on since they started. */
+static bool all_starting(const struct qr_member *m, const struct qr_begin *b) {
     if (m->formed || b->member[0].name.index != m->opt.index) return false;
     for (uint32_t r = 1; r < b->n_members; r++)
         if (m->peer[b->member[r].name.index].beat.phase != QR_PHASE_STARTING) return false;
     return true;
 }
 
-/* Rule 3: dropped twice in 10 s, it may return only after 1, 2, 4 ... 30 s. */
+/* Rule 3: a peer dropped twice in 10 s may return only after 1, 2, 4 ... 30 s. */
 void member_dropped(struct qr_member *m, struct peer *p) {
     bool again = p->dropped_ns && m->now_ns - p->dropped_ns < MS(10000);
     p->ban_ns = !again ? 0 : p->ban_ns ? 2 * p->ban_ns : MS(1000);
@@ -200,11 +202,10 @@ void member_dropped(struct qr_member *m, struct peer *p) {
     p->dropped_ns = m->now_ns;
 }
 
-/* A generation is active here now. */
-static void begun(struct qr_member *m, const struct qr_begin *b) {
+/* Makes this generation the active one. */
+static void enter_generation(struct qr_member *m, const struct qr_begin *b) {
     bool had = m->formed;
     struct qr_generation *g = &m->generation;
-    /* dropped twice in 10 s: back only after 1, 2, 4 ... 30 s */
     for (uint32_t i = 0; had && i < QR_MAX_MEMBERS; i++) {
         struct peer *p = &m->peer[i];
         bool stays = false;
@@ -214,16 +215,16 @@ static void begun(struct qr_member *m, const struct qr_begin *b) {
         p->fell_silent = false;
     }
     if (b->from_checkpoint) m->split_reductions = b->base_reductions + 1;
-    else member_say_own_wrong(m, b);
+    else member_log_own_wrong_state(m, b);
     member_begun_deaths(m, b);
     member_begun_common(m, b);
-    g->first = all_fresh(m, b);
+    g->first = all_starting(m, b);
     g->begin = *b;
     g->id_hash = qr_gen_id_hash(&b->id);
     for (uint32_t r = 0; r < b->n_members; r++)
         if (b->member[r].name.index == m->opt.index) g->rank = r;
     m->active = m->formed = true;
-    m->said_few = false;
+    m->warned_few = false;
     m->begun_ns = m->now_ns;
     m->need_new = false;
     m->backoff_doublings = 0;
@@ -237,7 +238,7 @@ static void begun(struct qr_member *m, const struct qr_begin *b) {
     member_heartbeats(m);
 }
 
-static void begin(struct qr_member *m) {
+static void propose_begin(struct qr_member *m) {
     struct pending *q = &m->pending;
     struct qr_begin *b = &m->out.begin;
     m->out.kind = QR_MESSAGE_BEGIN;
@@ -258,31 +259,30 @@ static void begin(struct qr_member *m) {
     member_states_text(m, q->held, b, states, sizeof states);
     if (choice == BASE_REFUSED_TWICE ||
         (choice == BASE_SPLIT && m->split_reductions == b->base_reductions + 1)) {
-        snprintf(text, sizeof text, "reduction %llu: %s; %.400s",
-                 (unsigned long long)b->base_reductions,
-                 choice == BASE_SPLIT ? "the workers' states differ, twice, and no majority agrees"
-                                      : "its sum was refused twice",
-                 states);
+        snprintf(
+            text, sizeof text, "reduction %llu: %s; %.400s", (unsigned long long)b->base_reductions,
+            choice == BASE_SPLIT ? "the workers' states differ a second time, without a majority"
+                                 : "its sum failed the coverage check twice",
+            states);
         member_end_all(m, QR_DATA_LOSS, text);
         return;
     }
     if (choice == BASE_SPLIT)
-        member_log(
-            m, QR_LOG_ERROR,
-            "reduction %llu: the workers' states differ and no majority agrees: all go back to "
-            "the last checkpoint; %s",
-            (unsigned long long)b->base_reductions, states);
-    if (choice == BASE_OK) member_say_wrong(m, q->held, b);
+        member_log(m, QR_LOG_ERROR,
+                   "reduction %llu: the workers' states differ without a majority: all resume from "
+                   "the last checkpoint; %s",
+                   (unsigned long long)b->base_reductions, states);
+    if (choice == BASE_OK) member_log_wrong_states(m, q->held, b);
     if (choice == BASE_OK && !member_begin_deaths(m, q, b)) return;
-    struct qr_begin kept = *b; /* m->out is used again */
+    struct qr_begin kept = *b; /* m->out is reused below. */
     for (uint32_t r = 0; r < kept.n_members; r++) {
         uint32_t i = kept.member[r].name.index;
         if (i != m->opt.index && m->peer[i].connected) member_send(m, m->peer[i].conn);
     }
-    begun(m, &kept);
+    enter_generation(m, &kept);
 }
 
-static void propose(struct qr_member *m, uint64_t set) {
+static void propose_set(struct qr_member *m, uint64_t set) {
     struct pending *q = &m->pending;
     struct qr_propose *p = &q->propose;
     memset(p, 0, sizeof *p);
@@ -294,28 +294,28 @@ static void propose(struct qr_member *m, uint64_t set) {
         p->member[p->n_members].index = i;
         memcpy(p->member[p->n_members++].incarnation, m->peer[i].incarnation, QR_INCARNATION_BYTES);
     }
-    promise(m, &p->id);
+    promise_id(m, &p->id);
     q->on = true;
     q->sent_ns = m->now_ns;
     q->deaths.n = q->deaths_before.n = 0;
-    q->promised_ranks = 1; /* the proposer is the lowest of the set: rank 0 */
+    q->promised_ranks = 1; /* The proposer is the lowest index of the set, hence rank 0. */
     q->held[0] = m->held;
     q->common[0] = m->formed ? m->common : (struct qr_common){0};
     q->ring_age_ms[0] = member_ring_age_ms(m);
     m->out.kind = QR_MESSAGE_PROPOSE;
     m->out.propose = *p;
-    for (uint64_t rest = set & ~bit(m->opt.index); rest; rest &= rest - 1)
+    for (uint64_t rest = set & ~index_bit(m->opt.index); rest; rest &= rest - 1)
         member_send(m, m->peer[__builtin_ctzll(rest)].conn);
-    if (p->n_members == 1) begin(m);
+    if (p->n_members == 1) propose_begin(m);
 }
 
 /* A member of the generation reports another active id, or has promised a greater one, for so long
  * that its Begin must be lost. */
-static bool somebody_differs(struct qr_member *m) {
+static bool member_differs(struct qr_member *m) {
     bool yes = false;
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         struct peer *p = &m->peer[i];
-        if (!member_in_generation(m, i) || !member_hears(m, i)) continue;
+        if (!member_in_generation(m, i) || !member_reaches(m, i)) continue;
         bool differs = qr_gen_id_compare(&p->beat.active, &m->generation.begin.id) != 0 ||
                        member_compare_ids(m, &p->beat.promised, &m->generation.begin.id) > 0;
         if (!differs) p->differs_since_ns = -1;
@@ -331,101 +331,102 @@ static bool same_as_active(const struct qr_member *m, uint64_t set) {
     for (uint32_t r = 0; r < b->n_members; r++) {
         uint32_t i = b->member[r].name.index;
         if (!same_inc(m->peer[i].incarnation, b->member[r].name.incarnation)) return false;
-        now |= bit(i);
+        now |= index_bit(i);
     }
     return now == set;
 }
 
-/* One of these was in a generation: what they form is not the first. */
-static bool runs(const struct qr_member *m, uint64_t set) {
+/* A member of the set was in a generation, so the next one is not the first. */
+static bool any_was_member(const struct qr_member *m, uint64_t set) {
     bool yes = m->formed;
-    for (uint64_t rest = set & ~bit(m->opt.index); rest && !yes; rest &= rest - 1)
+    for (uint64_t rest = set & ~index_bit(m->opt.index); rest && !yes; rest &= rest - 1)
         yes = m->peer[__builtin_ctzll(rest)].beat.phase == QR_PHASE_MEMBER;
     return yes;
 }
 
-/* A ring works, and answers, but no data has passed with it yet: what would begin without it is
- * another ring of the same job. */
-static bool works_beside(const struct qr_member *m, uint64_t set) {
+/* A ring works and answers, but its data streams with this worker are not up yet: a generation
+ * without it would be a second ring of the same job. */
+static bool other_ring_works(const struct qr_member *m, uint64_t set) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         const struct peer *p = &m->peer[i];
-        bool answers = is_here(p) && !p->gone;
+        bool answers = is_responding(p) && !p->gone;
         bool works = p->worked_ns && m->now_ns - p->worked_ns < FORM_GRACE_NS;
-        if (!(set & bit(i)) && answers && works) return true;
+        if (!(set & index_bit(i)) && answers && works) return true;
     }
     return false;
 }
 
-/* Rule 8: may a generation of these be proposed now? */
-static bool may_form(struct qr_member *m, uint64_t set) {
+/* Rule 8: checks that a generation of this set may be proposed now. */
+static bool may_propose(struct qr_member *m, uint64_t set) {
     unsigned size = (unsigned)__builtin_popcountll(set);
     bool expired = m->now_ns - m->start_ns >= m->opt.form_timeout_ns;
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
-        if ((set & bit(i)) && i != m->opt.index) expired = expired || m->peer[i].beat.form_expired;
+        if ((set & index_bit(i)) && i != m->opt.index)
+            expired = expired || m->peer[i].beat.form_expired;
     if (member_n_computing(m, set) < member_min_workers(m)) return false;
-    if (runs(m, set)) return true;
-    if (member_mismatched(m) || works_beside(m, set)) return false;
+    if (any_was_member(m, set)) return true;
+    if (member_mismatched(m) || other_ring_works(m, set)) return false;
     if (m->opt.count_known && size == m->opt.n_peers) return true;
     if (!m->opt.count_known && m->now_ns - m->newcomer_ns >= NEWCOMERS_NS) return true;
     return expired;
 }
 
-/* A parameter server has what the workers come back for: it waits as long as it takes, and says
- * so. */
-static void say_waiting(struct qr_member *m, uint64_t set, int64_t waited) {
+/* A parameter server keeps the state for workers that return, so it waits without a limit and warns
+ * at intervals. */
+static void warn_waiting(struct qr_member *m, uint64_t set, int64_t waited) {
     int64_t every = m->opt.form_timeout_ns > MS(10000) ? m->opt.form_timeout_ns : MS(10000);
-    char who[480];
-    if (m->now_ns - m->said_waiting_ns < every) return;
-    m->said_waiting_ns = m->now_ns;
-    missing_text(m, set, who, sizeof who);
+    char missing[480];
+    if (m->now_ns - m->warned_waiting_ns < every) return;
+    m->warned_waiting_ns = m->now_ns;
+    format_missing(m, set, missing, sizeof missing);
     member_log(m, QR_LOG_WARNING,
-               "no group for %.0f s: %s%s; this parameter server holds the state of %llu "
-               "reductions, and waits",
-               (double)waited / 1e9, who[0] ? who : "no more workers",
-               who[0] ? " did not answer" : " came",
+               "no group for %.0f s: %s%s; this parameter server keeps the state of %llu "
+               "reductions and waits",
+               (double)waited / 1e9, missing[0] ? missing : "no more workers",
+               missing[0] ? " did not answer" : " came",
                (unsigned long long)m->held.applied_reductions);
 }
 
-static void give_up_waiting(struct qr_member *m, uint64_t set) {
+static void check_form_timeout(struct qr_member *m, uint64_t set) {
     int64_t waited = m->now_ns - (m->formed ? m->idle_ns : m->start_ns);
-    /* rule 7: whether this run is theirs, its end, LATEST says */
+    /* Rule 7: LATEST tells the caller whether that run and its end are this worker's. */
     if (m->others_done && !m->formed) {
         member_stop(m, QR_DEADLINE_EXCEEDED, QR_GOODBYE_LEAVING,
-                    "the others have ended the run before this worker was taken in");
+                    "the run ended before this worker joined");
         return;
     }
     if (m->active || waited < m->opt.form_timeout_ns) return;
     if (m->opt.server) {
-        say_waiting(m, set, waited);
+        warn_waiting(m, set, waited);
         return;
     }
     unsigned size = member_n_computing(m, set);
-    bool beside = works_beside(m, set); /* its data stream comes up at the end of a step */
+    bool beside = other_ring_works(m, set); /* Its data stream comes up at the end of a step. */
     if ((beside || size >= member_min_workers(m)) &&
         waited < m->opt.form_timeout_ns + (beside ? BESIDE_NS : FORM_GRACE_NS))
         return;
-    char who[480], text[QR_ERR_MSG_BYTES];
-    missing_text(m, set, who, sizeof who);
-    if (who[0])
+    char missing[480], text[QR_ERR_MSG_BYTES];
+    format_missing(m, set, missing, sizeof missing);
+    if (missing[0])
         snprintf(text, sizeof text,
-                 "no group within %.0f s: %s did not answer (%u of %zu are here, %u are needed)",
-                 (double)waited / 1e9, who, size, m->opt.n_peers - m->opt.n_servers,
+                 "no group within %.0f s: %s did not answer (%u of %zu present, %u needed)",
+                 (double)waited / 1e9, missing, size, m->opt.n_peers - m->opt.n_servers,
                  member_min_workers(m));
     else
         snprintf(text, sizeof text,
-                 "no group within %.0f s, though all answered: the group that runs does not take "
-                 "this worker in",
+                 "no group within %.0f s, although all answered: the running group does not admit "
+                 "this worker",
                  (double)waited / 1e9);
     member_stop(m, QR_DEADLINE_EXCEEDED, QR_GOODBYE_LEAVING, text);
 }
 
-/* For the promise of one that is gone by now. */
-static bool waits_in_vain(const struct qr_member *m) {
+/* A peer with a missing promise is gone. */
+static bool promiser_is_gone(const struct qr_member *m) {
     const struct pending *q = &m->pending;
     for (uint32_t r = 0; r < q->propose.n_members; r++) {
         const struct qr_member_name *name = &q->propose.member[r];
-        if (q->promised_ranks & bit(r)) continue;
-        if (!member_hears(m, name->index) ||
+        if (q->promised_ranks & index_bit(r)) continue;
+        if (!member_reaches(m, name->index) ||
             !same_inc(m->peer[name->index].incarnation, name->incarnation))
             return true;
     }
@@ -434,52 +435,53 @@ static bool waits_in_vain(const struct qr_member *m) {
 
 void member_consider_proposing(struct qr_member *m) {
     struct pending *q = &m->pending;
-    if (q->on && waits_in_vain(m)) q->on = false;
-    if (q->on && m->now_ns - q->sent_ns >= PROMISE_WAIT_NS) { /* again, without the silent */
+    if (q->on && promiser_is_gone(m)) q->on = false;
+    /* Propose again, without the peers that did not answer. */
+    if (q->on && m->now_ns - q->sent_ns >= PROMISE_WAIT_NS) {
         q->on = false;
         for (uint32_t r = 0; r < q->propose.n_members; r++)
-            if (!(q->promised_ranks & bit(r)))
+            if (!(q->promised_ranks & index_bit(r)))
                 m->peer[q->propose.member[r].index].silent_until_ns =
                     m->now_ns + QR_MEMBER_TIMEOUT_NS;
     }
-    bool differs = m->active && somebody_differs(m);
+    bool differs = m->active && member_differs(m);
     if (generation_works(m)) m->worked_ns = m->now_ns;
     uint64_t set = member_set(m);
     unsigned n_computing = member_n_computing(m, set);
     member_check_poison(m, n_computing);
-    give_up_waiting(m, set);
-    /* What broke, or too few: its generation can do nothing more. Who may not propose shows the
-     * others by this that it needs a new one. */
+    check_form_timeout(m, set);
+    /* The generation cannot continue: a stream broke, or too few members are left. A member that
+     * may not propose shows the others by its suspension that a new generation is needed. */
     bool few = n_computing < member_min_workers(m);
-    if (m->formed && few && m->opt.server && !m->said_few) {
-        m->said_few = true;
+    if (m->formed && few && m->opt.server && !m->warned_few) {
+        m->warned_few = true;
         member_log(m, QR_LOG_WARNING,
-                   "too few workers are left (%u of the %u that are needed): this parameter server "
-                   "holds the state of %llu reductions, and waits for them",
+                   "too few workers left (%u of %u needed): this parameter server keeps the state "
+                   "of %llu reductions and waits",
                    n_computing, member_min_workers(m),
                    (unsigned long long)m->held.applied_reductions);
     }
-    if (m->active && (m->need_new || few)) suspend(m);
+    if (m->active && (m->need_new || few)) suspend_member(m);
     if (m->over || q->on || m->now_ns < m->backoff_until_ns) return;
-    if ((set & (bit(m->opt.index) - 1)) || !may_form(m, set)) return;
+    if ((set & (index_bit(m->opt.index) - 1)) || !may_propose(m, set)) return;
     if (m->active && same_as_active(m, set) && !m->need_new && !differs) return;
     bool others = m->promised.number && !m->active && m->promised.index != m->opt.index;
     if (others && m->promise_exclusive && m->now_ns - m->promised_ns < BEGIN_OVERDUE_NS) return;
-    propose(m, set);
+    propose_set(m, set);
 }
 
 /* ---- promising ---- */
-/* It names a newcomer, and leaves out a member of the last generation that hears all members of it
- * that it names: a moment after that one broke, one of these proposes it again. */
-static bool displaces(const struct qr_member *m, const struct qr_propose *p) {
+/* The proposal names a newcomer and leaves out a member of the last generation that is linked with
+ * all members that it names. A moment after the break one of these members proposes it again. */
+static bool displaces_member(const struct qr_member *m, const struct qr_propose *p) {
     uint64_t named = 0, newcomers = 0;
     if (!m->worked_ns || m->now_ns - m->worked_ns >= EXCLUSIVE_NS || m->opt.faults.newcomers_first)
         return false;
     for (uint32_t k = 0; k < p->n_members; k++)
-        if (is_established(m, p->member[k].index)) named |= bit(p->member[k].index);
-        else newcomers |= bit(p->member[k].index);
+        if (is_established(m, p->member[k].index)) named |= index_bit(p->member[k].index);
+        else newcomers |= index_bit(p->member[k].index);
     for (uint32_t i = 0; newcomers && i < QR_MAX_MEMBERS; i++) {
-        bool all = !(named & bit(i)) && i != m->opt.index && is_established(m, i);
+        bool all = !(named & index_bit(i)) && i != m->opt.index && is_established(m, i);
         for (uint64_t rest = named; rest && all; rest &= rest - 1)
             all = member_linked(m, i, (uint32_t)__builtin_ctzll(rest));
         if (all) return true;
@@ -487,28 +489,30 @@ static bool displaces(const struct qr_member *m, const struct qr_propose *p) {
     return false;
 }
 
-static const char *objection(const struct qr_member *m, uint32_t from, const struct qr_propose *p) {
-    if (m->ending) return "the work has ended here";
+static const char *find_objection(const struct qr_member *m, uint32_t from,
+                                  const struct qr_propose *p) {
+    if (m->ending) return "the run has ended here";
     bool here = m->active && member_in_generation(m, from);
     if (!here && m->now_ns < m->peer[from].banned_until_ns)
-        return "it was lost again and again a moment ago";
+        return "the proposer was lost repeatedly a moment ago";
     if (member_compare_ids(m, &p->id, &m->promised) < 0 && !m->opt.faults.promise_any)
-        return "it promised a greater id";
+        return "a greater id is promised";
     bool other =
         m->promised.index != from || !same_inc(m->promised.incarnation, m->peer[from].incarnation);
     bool exclusive =
         m->promised.number && m->promise_exclusive && m->now_ns - m->promised_ns < EXCLUSIVE_NS;
     if (exclusive && other && m->promised.index < from)
-        return "it promised a lower index within the last second";
+        return "a lower index was promised within the last second";
     bool works = generation_works(m);
     for (uint32_t r = 0; works && r < m->generation.begin.n_members; r++) {
         uint32_t i = m->generation.begin.member[r].name.index;
         bool named = i == m->opt.index;
         for (uint32_t k = 0; k < p->n_members; k++) named = named || p->member[k].index == i;
         if (!named && member_linked(m, m->opt.index, i))
-            return "a member of its generation that it hears is left out";
+            return "a reachable member of the generation is left out";
     }
-    if (!works && displaces(m, p)) return "a member of its generation is left out for a newcomer";
+    if (!works && displaces_member(m, p))
+        return "a member of the generation is left out for a newcomer";
     return NULL;
 }
 
@@ -521,13 +525,14 @@ void member_on_propose(struct qr_member *m, uint32_t from, const struct qr_propo
         p->member[0].index != from)
         return;
     int order = member_compare_ids(m, &p->id, &m->promised);
-    /* never twice */
+    /* Never promise twice. */
     if (order == 0 && !m->opt.faults.id_is_number && !m->opt.faults.promise_any) return;
     if (p->id.number > m->highest) m->highest = p->id.number;
     uint64_t set = 0;
-    for (uint32_t k = 0; k < p->n_members; k++) set |= bit(p->member[k].index);
-    const char *why = member_mismatched(m) && !runs(m, set) ? "a worker with other settings answers"
-                                                            : objection(m, from, p);
+    for (uint32_t k = 0; k < p->n_members; k++) set |= index_bit(p->member[k].index);
+    const char *why = member_mismatched(m) && !any_was_member(m, set)
+                          ? "a worker with other settings answers"
+                          : find_objection(m, from, p);
     if (why) {
         m->out.kind = QR_MESSAGE_BUSY;
         m->out.busy = (struct qr_busy){.id = p->id, .highest_number = m->highest};
@@ -535,8 +540,8 @@ void member_on_propose(struct qr_member *m, uint32_t from, const struct qr_propo
         member_send(m, m->peer[from].conn);
         return;
     }
-    m->pending.on = false; /* a proposer that has promised a greater id sends no Begin */
-    promise(m, &p->id);
+    m->pending.on = false; /* A proposer that has promised a greater id sends no Begin. */
+    promise_id(m, &p->id);
     m->out.kind = QR_MESSAGE_PROMISE;
     m->out.promise = (struct qr_promise){
         .id = p->id, .held = m->held, .deaths = m->deaths, .ring_age_ms = member_ring_age_ms(m)};
@@ -548,7 +553,7 @@ void member_on_busy(struct qr_member *m, const struct qr_busy *b) {
     if (b->highest_number > m->highest) m->highest = b->highest_number;
     if (!m->pending.on || qr_gen_id_compare(&b->id, &m->pending.propose.id) != 0) return;
     m->pending.on = false;
-    back_off(m);
+    back_off_proposing(m);
 }
 
 void member_on_promise(struct qr_member *m, uint32_t from, const struct qr_promise *p) {
@@ -557,17 +562,17 @@ void member_on_promise(struct qr_member *m, uint32_t from, const struct qr_promi
     for (uint32_t r = 0; r < q->propose.n_members; r++)
         if (q->propose.member[r].index == from &&
             same_inc(q->propose.member[r].incarnation, m->peer[from].incarnation)) {
-            q->promised_ranks |= bit(r);
+            q->promised_ranks |= index_bit(r);
             q->held[r] = p->held;
             q->common[r] = p->common;
             q->ring_age_ms[r] = p->ring_age_ms;
             member_gather_deaths(q, &p->deaths);
         }
     if ((unsigned)__builtin_popcountll(q->promised_ranks) == q->propose.n_members) {
-        /* a micro-batch that was finished since it proposed counts too: its own promise reports
-         * the present */
+        /* Its own promise reports the present state: a micro-batch finished since the proposal
+         * counts. */
         q->held[0] = m->held;
-        begin(m);
+        propose_begin(m);
     }
 }
 
@@ -580,11 +585,11 @@ void member_on_begin(struct qr_member *m, uint32_t from, const struct qr_begin *
     if (!mine || b->id.index != from || !same_inc(b->id.incarnation, m->peer[from].incarnation))
         return;
     if (m->opt.faults.begin_without_promise) promised = true;
-    /* once: one that came again after this member had suspended itself would take it back */
+    /* Accept a Begin once: a repeated one would undo a suspension. */
     if (!promised ||
         (m->generation.begin.n_members && qr_gen_id_compare(&b->id, &m->generation.begin.id) == 0))
         return;
-    /* its own promise is the greater one */
+    /* Its own proposal is the greater one. */
     if (m->pending.on && !m->opt.faults.begin_without_promise) return;
-    begun(m, b);
+    enter_generation(m, b);
 }

@@ -1,3 +1,5 @@
+/* worker/limits.c — limits of descriptors and threads, checked before gRPC needs them. Start
+ * reading at qr_limits_raise(). */
 #include "worker/limits.h"
 
 #include <pthread.h>
@@ -8,51 +10,51 @@
 
 enum {
     LEAST_DESCRIPTORS = 64, /* ports, files, probes and a dozen peers */
-    LEAST_THREADS = 24      /* gRPC's for two links, ours, and a few that compute */
+    LEAST_THREADS = 24      /* gRPC's for two links, this program's, and a few that compute */
 };
 
-static enum qr_code take_descriptors(struct qr_err *err) {
+static enum qr_code raise_descriptor_limit(struct qr_err *err) {
     struct rlimit r;
     if (getrlimit(RLIMIT_NOFILE, &r) != 0) return QR_OK;
     if (r.rlim_max < LEAST_DESCRIPTORS)
         return qr_fail(err, QR_UNAVAILABLE,
-                       "this process may open %llu files and connections, and a worker wants %d: "
-                       "raise the limit (ulimit -n)",
+                       "cannot start: at most %llu open files and connections are allowed, a "
+                       "worker needs %d; raise the limit (ulimit -n)",
                        (unsigned long long)r.rlim_max, (int)LEAST_DESCRIPTORS);
     r.rlim_cur = r.rlim_max;
     setrlimit(RLIMIT_NOFILE, &r);
     return QR_OK;
 }
 
-static void *wait_for_all(void *gate) {
+static void *wait_at_gate(void *gate) {
     pthread_mutex_lock(gate);
     pthread_mutex_unlock(gate);
     return NULL;
 }
 
-/* No number says how many threads there may be: the user's limit, the cgroup's and memory have
- * their say. All at once, then none. */
+/* No single number limits threads: the user's limit, the cgroup and memory all do. Starts them all
+ * at once, then ends them. */
 static enum qr_code try_threads(struct qr_err *err) {
     pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
     pthread_t thread[LEAST_THREADS];
     int n = 0, sys = 0;
     pthread_mutex_lock(&gate);
-    while (n < LEAST_THREADS && (sys = pthread_create(&thread[n], NULL, wait_for_all, &gate)) == 0)
+    while (n < LEAST_THREADS && (sys = pthread_create(&thread[n], NULL, wait_at_gate, &gate)) == 0)
         n++;
     pthread_mutex_unlock(&gate);
     for (int i = 0; i < n; i++) pthread_join(thread[i], NULL);
     if (n == LEAST_THREADS) return QR_OK;
     struct rlimit r;
-    /* a thread's stack is of it */
+    /* Thread stacks count towards it. */
     bool space = getrlimit(RLIMIT_AS, &r) == 0 && r.rlim_cur != RLIM_INFINITY;
     return qr_fail_errno(err, sys,
-                         "this process may start %d threads more, and a worker wants %d: raise the "
-                         "limit (ulimit -u, the pod's pids%s)",
+                         "cannot start: only %d more threads are allowed, a worker needs %d; raise "
+                         "the limit (ulimit -u, the pod's pids%s)",
                          n, (int)LEAST_THREADS, space ? ", ulimit -v" : "");
 }
 
 enum qr_code qr_limits_raise(struct qr_err *err) {
-    enum qr_code code = take_descriptors(err);
+    enum qr_code code = raise_descriptor_limit(err);
     return code == QR_OK ? try_threads(err) : code;
 }
 

@@ -1,8 +1,9 @@
-/* worker/limits.h — descriptors and threads: as many as this process may have, and a sentence where
- * that is too few; what limits processors and memory.
+/* worker/limits.h — limits of descriptors and threads, checked early; limits of processors and
+ * memory, for the log.
  *
- * What      gRPC hangs or ends a process that gets no thread, and stops listening for good where it
- *           gets no descriptor. So both are asked for before it starts.
+ * What      gRPC hangs or aborts a process that gets no thread, and stops listening for good when
+ *           it gets no descriptor. So both are tried before it starts.
+ * Threads   the main thread.
  */
 #ifndef QR_WORKER_LIMITS_H
 #define QR_WORKER_LIMITS_H
@@ -12,13 +13,17 @@
 #include "base/bytes.h"
 #include "base/err.h"
 
-/* Raises the limit of descriptors to the hard one. UNAVAILABLE when a worker cannot work with what
- * there is. Before other threads; 1 ms. */
+/* Raises the limit of descriptors to the hard limit, and tries the threads that a worker needs.
+ * Call before other threads exist; 1 ms.
+ *
+ * Errors:   UNAVAILABLE: the limits are too low (the message has the numbers and the limit to
+ *           raise)
+ */
 QR_MUST_CHECK enum qr_code qr_limits_raise(struct qr_err *err);
 
 /* Appends "2 threads (cgroup v2, cpu.max), 512.0 MiB of memory (cgroup v2, memory.high)": the
- * threads that compute, and the memory there is, each with what it is from. as_set: the number of
- * threads is from a setting. */
+ * number of computing threads and the available memory, each with its source. as_set: the number of
+ * threads is a setting's. */
 void qr_limits_text(unsigned n_threads, bool as_set, struct qr_buf *ret);
 
 #endif

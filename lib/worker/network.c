@@ -1,3 +1,5 @@
+/* worker/network.c — the ports that a worker opens: peers, probes, profiler. Start reading at
+ * worker_open_group(). */
 #include "worker/worker_impl.h"
 
 #include <string.h>
@@ -7,7 +9,7 @@
 #include "worker/ring.h"
 #include "worker/stop.h"
 
-static const int64_t port_again_ns = QR_SECOND / 4;
+static const int64_t port_retry_ns = QR_SECOND / 4;
 
 enum qr_code worker_choose_address(struct worker *w, struct qr_err *err) {
     const struct qr_settings *s = &w->settings;
@@ -23,7 +25,7 @@ enum qr_code worker_choose_address(struct worker *w, struct qr_err *err) {
     if ((code = qr_tls_open(s, &w->log, &w->tls, err)) != QR_OK) return code;
     if (!local && !w->tls)
         qr_warn(&w->log, "worker",
-                "--plaintext: gradients and weights travel between the workers unencrypted and "
+                "--plaintext: gradients and weights are sent between the workers unencrypted and "
                 "unauthenticated");
     const char *host = s->bind ? s->bind : local ? own : strchr(own, ':') ? "::" : "0.0.0.0";
     w->listen = qr_address_join(host, s->port >= 0 ? (unsigned)s->port : id->port);
@@ -35,12 +37,12 @@ enum qr_code worker_await_port(struct worker *w,
                                struct qr_err *err) {
     enum qr_code code = open(w, err);
     if (code != QR_ALREADY_EXISTS) return code;
-    qr_info(&w->log, "worker", "%s. Trying again for %lld s", err->msg,
+    qr_info(&w->log, "worker", "%s; retrying for %lld s", err->msg,
             (long long)(QR_PORT_WAIT_NS / QR_SECOND));
     for (int64_t waited_ns = 0;
          code == QR_ALREADY_EXISTS && waited_ns < QR_PORT_WAIT_NS && !qr_stop_requested();
-         waited_ns += port_again_ns) {
-        qr_sleep_ns(port_again_ns);
+         waited_ns += port_retry_ns) {
+        qr_sleep_ns(port_retry_ns);
         code = open(w, err);
     }
     return code == QR_ALREADY_EXISTS && qr_stop_requested()
@@ -48,12 +50,12 @@ enum qr_code worker_await_port(struct worker *w,
                : code;
 }
 
-/* gRPC may wait for a thread that it does not get. */
+/* gRPC may hang when it gets no thread. */
 static enum qr_code open_links(struct worker *w, const struct qr_group_options *opt,
                                unsigned *ret_port, struct qr_err *err) {
     qr_stop_bound(QR_OPEN_BOUND_NS, qr_exit_code(QR_UNAVAILABLE),
-                  "while the ports for peers were opened: are there threads left (ulimit -u, the "
-                  "pod's pids)?");
+                  "while opening the ports for peers; check the limits of threads (ulimit -u, the "
+                  "pod's pids)");
     enum qr_code code = qr_group_open(opt, &w->group, ret_port, err);
     qr_stop_bound(0, 0, NULL);
     return code;
@@ -62,7 +64,7 @@ static enum qr_code open_links(struct worker *w, const struct qr_group_options *
 enum qr_code worker_open_group(struct worker *w, struct qr_err *err) {
     const struct qr_settings *s = &w->settings;
     const struct qr_identity *id = &w->identity;
-    free(w->places); /* of a try before */
+    free(w->places); /* of an earlier attempt */
     w->places = qr_xasprintf("%s\n%s\n%s", w->outputs.dir, w->outputs.weights_url,
                              w->outputs.checkpoints_url ? w->outputs.checkpoints_url : "none");
     int64_t form_ns = s->form_timeout_ns >= 0 ? s->form_timeout_ns

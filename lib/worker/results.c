@@ -1,3 +1,5 @@
+/* worker/results.c — the output options that follow from the settings. Start reading at
+ * qr_results_options(). */
 #include "worker/results.h"
 
 #include "worker/stop.h"

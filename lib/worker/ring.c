@@ -1,3 +1,5 @@
+/* worker/ring.c — identity, network and DNS names of the ring that a worker would join. Start
+ * reading at qr_ring_identity(). */
 #include "worker/ring.h"
 
 #include <netdb.h>
@@ -29,7 +31,7 @@ enum qr_code qr_ring_identity(const struct qr_settings *s, char *const *environm
     return qr_identity_find(&in, ret, err);
 }
 
-static bool is_loopback(const char *host) {
+static bool is_loopback_host(const char *host) {
     return strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0 ||
            strncmp(host, "127.", 4) == 0;
 }
@@ -41,7 +43,7 @@ static bool all_loopback(const struct qr_identity *id) {
         unsigned port;
         all = qr_address_split(id->peers[i], 2222, &host, &port);
         if (!all) break;
-        all = is_loopback(host);
+        all = is_loopback_host(host);
         free(host);
     }
     return all;
@@ -49,13 +51,12 @@ static bool all_loopback(const struct qr_identity *id) {
 
 enum qr_code qr_ring_network(const struct qr_settings *s, const struct qr_identity *id,
                              bool *ret_local, struct qr_err *err) {
-    bool local = all_loopback(id) && (!s->bind || is_loopback(s->bind));
+    bool local = all_loopback(id) && (!s->bind || is_loopback_host(s->bind));
     if (!local && !s->plaintext && !qr_tls_given(s))
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "the peers are not on this machine and there are no certificates: give the "
-                       "job's with --tls-dir (qring "
-                       "certs makes them), or set --plaintext (QRING_PLAINTEXT=1) if the network "
-                       "between the workers is yours alone");
+                       "the peers are not on this machine and there are no certificates: set "
+                       "--tls-dir to the job's (qring certs makes them), or --plaintext "
+                       "(QRING_PLAINTEXT=1) if only you use the network between the workers");
     *ret_local = local;
     return QR_OK;
 }
@@ -67,9 +68,9 @@ enum qr_allreduce qr_ring_allreduce(const struct qr_settings *s) {
     return found;
 }
 
-/* ---- names ---- */
+/* ---- DNS names ---- */
 
-static enum qr_code code_of(int fault) {
+static enum qr_code resolve_code(int fault) {
     switch (fault) {
     case 0: return QR_OK;
     case EAI_INPROGRESS:
@@ -81,7 +82,7 @@ static enum qr_code code_of(int fault) {
     }
 }
 
-static char *text_of(const struct addrinfo *a) {
+static char *address_text(const struct addrinfo *a) {
     char host[NI_MAXHOST];
     return a && getnameinfo(a->ai_addr, a->ai_addrlen, host, sizeof host, NULL, 0,
                             NI_NUMERICHOST) == 0
@@ -89,8 +90,8 @@ static char *text_of(const struct addrinfo *a) {
                : NULL;
 }
 
-/* Until none is in progress or the time is over. */
-static void await(struct gaicb *const *list, size_t n, int64_t timeout_ns) {
+/* Waits until none is in progress, or until the timeout. */
+static void await_names(struct gaicb *const *list, size_t n, int64_t timeout_ns) {
     int64_t end_ns = qr_now_ns(&qr_clock_monotonic) + timeout_ns;
     for (size_t i = 0; i < n;) {
         int64_t left_ns = end_ns - qr_now_ns(&qr_clock_monotonic);
@@ -112,15 +113,15 @@ void qr_ring_resolve(const char *const *hosts, size_t n, int64_t timeout_ns, enu
         *list[i] = (struct gaicb){.ar_name = qr_xstrdup(hosts[i]), .ar_request = &hints};
     }
     int fault = n ? getaddrinfo_a(GAI_NOWAIT, list, (int)n, NULL) : 0;
-    /* after a fault too some questions may be on their way, and answers are written to them */
-    await(list, n, timeout_ns);
+    /* After an error some requests may still be under way, and their answers are written here. */
+    await_names(list, n, timeout_ns);
     for (size_t i = 0; i < n; i++) {
         int answer = gai_error(list[i]);
         if (answer == 0 && !list[i]->ar_result) answer = fault ? fault : EAI_AGAIN;
-        ret_code[i] = code_of(answer);
-        ret_address[i] = answer == 0 ? text_of(list[i]->ar_result) : NULL;
+        ret_code[i] = resolve_code(answer);
+        ret_address[i] = answer == 0 ? address_text(list[i]->ar_result) : NULL;
         if (answer == 0) freeaddrinfo(list[i]->ar_result);
-        /* a resolver thread still writes there */
+        /* A resolver thread still writes there. */
         if (answer == EAI_INPROGRESS && gai_cancel(list[i]) == EAI_NOTCANCELED) {
             pending = true;
             continue;
@@ -129,7 +130,7 @@ void qr_ring_resolve(const char *const *hosts, size_t n, int64_t timeout_ns, enu
         free(list[i]);
         list[i] = NULL;
     }
-    static struct gaicb **left_behind; /* for the process' life */
+    static struct gaicb **left_behind; /* kept until the process exits */
     if (pending) left_behind = list;
     else free(list);
     (void)left_behind;

@@ -1,9 +1,8 @@
-/* worker/ring.h — the ring that a worker would form: who it is, who the others are, whether their
- * names exist.
+/* worker/ring.h — the ring that a worker would join: its own identity, the other workers, and
+ * whether their names exist.
  *
- * What      the same answers for a worker that starts and for `qring validate`.
- * Threads   one at a time; qr_ring_resolve lets glibc's resolver threads ask, and takes no longer
- *           than it is told.
+ * What      Gives the same answers to a worker that starts and to `qring validate`.
+ * Threads   one at a time; qr_ring_resolve queries DNS on glibc's resolver threads.
  */
 #ifndef QR_WORKER_RING_H
 #define QR_WORKER_RING_H
@@ -12,22 +11,34 @@
 #include "group/group.h"
 #include "worker/settings.h"
 
-/* From the settings, TF_CONFIG, JOB_COMPLETION_INDEX and the host's name. environment:
- * NULL-terminated "NAME=value" texts. */
+/* Finds the identity from the settings, TF_CONFIG, JOB_COMPLETION_INDEX and the host name.
+ *
+ * Args:     environment  NULL-terminated "NAME=value" texts
+ *           ret          free with qr_identity_fini
+ * Errors:   INVALID_ARGUMENT
+ */
 QR_MUST_CHECK enum qr_code qr_ring_identity(const struct qr_settings *s, char *const *environment,
                                             struct qr_identity *ret, struct qr_err *err);
-/* Of a worker with peers: *ret_local when all of them are on this machine. INVALID_ARGUMENT when
- * they are not and nothing protects the network. */
+/* Checks the network of a worker with peers.
+ *
+ * Args:     ret_local  set when all peers are on this machine
+ * Errors:   INVALID_ARGUMENT: some are not, and neither certificates nor --plaintext are set
+ */
 QR_MUST_CHECK enum qr_code qr_ring_network(const struct qr_settings *s,
                                            const struct qr_identity *id, bool *ret_local,
                                            struct qr_err *err);
 
-/* How sums travel, by its name. */
+/* Returns the all-reduce setting. */
 enum qr_allreduce qr_ring_allreduce(const struct qr_settings *s);
 
-/* Asks for the addresses of all names at once, for at most timeout_ns. ret_code[n]: QR_OK;
- * NOT_FOUND: there is no such name; UNAVAILABLE: nobody could say; DEADLINE_EXCEEDED.
- * ret_address[n]: the first address as text, heap, NULL without one. */
+/* Resolves all names at once.
+ *
+ * Args:     hosts        [n]
+ *           timeout_ns   for all together
+ *           ret_code     [n]: QR_OK; NOT_FOUND (no such name); UNAVAILABLE (no answer);
+ *                        DEADLINE_EXCEEDED
+ *           ret_address  [n]: first address as text, heap; NULL without one
+ */
 void qr_ring_resolve(const char *const *hosts, size_t n, int64_t timeout_ns, enum qr_code *ret_code,
                      char **ret_address);
 

@@ -1,3 +1,5 @@
+/* worker/settings.c — reads settings from flags, environment and job file; prints them. Start
+ * reading at setting_apply(). */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,30 +11,30 @@
 #include "store/store.h"
 #include "worker/settings_impl.h"
 
-static bool is_text(const struct setting *t) {
+static bool setting_is_text(const struct setting *t) {
     return t->type == TEXT || t->type == TARGET || t->type == CHOICE;
 }
-static char **text_at(struct qr_settings *s, const struct setting *t) {
+static char **setting_text(struct qr_settings *s, const struct setting *t) {
     return (char **)(void *)((char *)s + t->at);
 }
-static int64_t *number_at(struct qr_settings *s, const struct setting *t) {
+static int64_t *setting_number(struct qr_settings *s, const struct setting *t) {
     return (int64_t *)(void *)((char *)s + t->at);
 }
-static bool *switch_at(struct qr_settings *s, const struct setting *t) {
+static bool *setting_switch(struct qr_settings *s, const struct setting *t) {
     return (bool *)(void *)((char *)s + t->at);
 }
 
-static const char *nearest(const char *name) {
+static const char *nearest_setting(const char *name) {
     const char *names[QR_SETTINGS_MAX];
     size_t n = 0;
     for (size_t i = 0; i < settings_n; i++)
-        if (settings_table[i].place != HIDDEN) names[n++] = settings_table[i].name;
+        if (settings_table[i].allowed != HIDDEN) names[n++] = settings_table[i].name;
     return qr_nearest(name, names, n);
 }
 
 /* ---- one value ---- */
 
-static bool among(const char *value, const struct setting *t) {
+static bool is_choice(const char *value, const struct setting *t) {
     for (size_t i = 0; t->choice(i); i++)
         if (strcmp(t->choice(i), value) == 0) return true;
     return false;
@@ -43,7 +45,7 @@ static void put_choices(const struct setting *t, const char *between, struct qr_
         qr_buf_printf(ret, "%s%s", i ? between : "", t->choice(i));
 }
 
-static enum qr_code refuse_choice(const struct setting *t, const char *value, const char *where,
+static enum qr_code reject_choice(const struct setting *t, const char *value, const char *where,
                                   struct qr_err *err) {
     struct qr_buf b = {0};
     put_choices(t, "|", &b);
@@ -53,51 +55,53 @@ static enum qr_code refuse_choice(const struct setting *t, const char *value, co
     return code;
 }
 
-/* where: how the person wrote it ("--threads", "QRING_THREADS", "worker.threads"). */
-static enum qr_code set_value(struct qr_settings *s, const struct setting *t, const char *value,
-                              const char *where, struct qr_err *err) {
+/* where: the setting as typed ("--threads", "QRING_THREADS", "worker.threads"). */
+static enum qr_code setting_set(struct qr_settings *s, const struct setting *t, const char *value,
+                                const char *where, struct qr_err *err) {
     int64_t v = -1;
     bool chosen = *value && strcmp(value, "auto") != 0;
     if (!chosen && t->standard && (t->type == NUMBER || t->type == DURATION)) {
-        value = t->standard; /* as if it were not set */
+        value = t->standard; /* as if unset */
         chosen = true;
     }
     switch (t->type) {
     case CHOICE:
-        if ((*value || t->standard) && !among(value, t)) return refuse_choice(t, value, where, err);
+        if ((*value || t->standard) && !is_choice(value, t))
+            return reject_choice(t, value, where, err);
         /* fall through */
     case TEXT:
     case TARGET:
-        free(*text_at(s, t));
-        *text_at(s, t) = *value ? qr_xstrdup(value) : NULL;
+        free(*setting_text(s, t));
+        *setting_text(s, t) = *value ? qr_xstrdup(value) : NULL;
         return QR_OK;
     case NUMBER:
         if (chosen && (!qr_parse_i64(value, &v) || v < t->min || v > t->max))
             return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.80s' is not a number in %lld ... %lld",
                            where, value, (long long)t->min, (long long)t->max);
-        *number_at(s, t) = v;
+        *setting_number(s, t) = v;
         return QR_OK;
     case DURATION:
         if (chosen && !qr_parse_duration_ns(value, &v))
             return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "%s: '%.80s' is no length of time, as in 500ms, 10s, 2m, 1h", where,
+                           "%s: '%.80s' is not a duration, such as 500ms, 10s, 2m or 1h", where,
                            value);
-        *number_at(s, t) = v;
+        *setting_number(s, t) = v;
         return QR_OK;
     case SWITCH:
-        if (!qr_parse_bool(value, switch_at(s, t)))
+        if (!qr_parse_bool(value, setting_switch(s, t)))
             return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.80s' is neither true nor false", where,
                            value);
         return QR_OK;
     case JOB_KEYS:
-    case JOB_KEY: break; /* gathered by offer */
+    case JOB_KEY: break; /* handled by setting_apply */
     }
     return QR_OK;
 }
 
-/* A variable's come first, whatever is read first. */
-static enum qr_code gather(struct qr_settings *s, const struct setting *t, const char *value,
-                           enum qr_setting_origin origin, const char *where, struct qr_err *err) {
+/* Environment variables come first, in whatever order they are read. */
+static enum qr_code add_override(struct qr_settings *s, const struct setting *t, const char *value,
+                                 enum qr_setting_origin origin, const char *where,
+                                 struct qr_err *err) {
     uint8_t *have = &s->origin[settings_find("set") - settings_table];
     bool key = t->type == JOB_KEY;
     unsigned place = origin == QR_ORIGIN_FLAG ? QR_OVERRIDES_FLAG
@@ -107,18 +111,20 @@ static enum qr_code gather(struct qr_settings *s, const struct setting *t, const
     return qr_overrides_add(&s->set, place, where, key ? t->name : NULL, value, err);
 }
 
-/* Puts a value unless one from nearer by is there. */
-static enum qr_code offer(struct qr_settings *s, const struct setting *t, const char *value,
-                          enum qr_setting_origin origin, const char *where, struct qr_err *err) {
+/* Stores a value unless one with higher precedence is set. */
+static enum qr_code setting_apply(struct qr_settings *s, const struct setting *t, const char *value,
+                                  enum qr_setting_origin origin, const char *where,
+                                  struct qr_err *err) {
     uint8_t *have = &s->origin[t - settings_table];
-    struct qr_settings scratch = {0}; /* a value that is not taken is checked all the same */
-    if (t->type == JOB_KEYS || t->type == JOB_KEY) return gather(s, t, value, origin, where, err);
+    struct qr_settings scratch = {0}; /* an overridden value is checked too */
+    if (t->type == JOB_KEYS || t->type == JOB_KEY)
+        return add_override(s, t, value, origin, where, err);
     if (*have > origin) {
-        enum qr_code code = set_value(&scratch, t, value, where, err);
-        if (is_text(t)) free(*text_at(&scratch, t));
+        enum qr_code code = setting_set(&scratch, t, value, where, err);
+        if (setting_is_text(t)) free(*setting_text(&scratch, t));
         return code;
     }
-    enum qr_code code = set_value(s, t, value, where, err);
+    enum qr_code code = setting_set(s, t, value, where, err);
     if (code == QR_OK) *have = (uint8_t)origin;
     return code;
 }
@@ -127,9 +133,9 @@ void qr_settings_init(struct qr_settings *s) {
     *s = (struct qr_settings){0};
     for (size_t i = 0; i < settings_n; i++) {
         const struct setting *t = &settings_table[i];
-        if (t->type == NUMBER || t->type == DURATION) *number_at(s, t) = -1;
+        if (t->type == NUMBER || t->type == DURATION) *setting_number(s, t) = -1;
         if (t->standard) {
-            enum qr_code code = set_value(s, t, t->standard, t->name, NULL);
+            enum qr_code code = setting_set(s, t, t->standard, t->name, NULL);
             QR_ASSERT(code == QR_OK);
         }
     }
@@ -137,7 +143,7 @@ void qr_settings_init(struct qr_settings *s) {
 
 void qr_settings_fini(struct qr_settings *s) {
     for (size_t i = 0; i < settings_n; i++)
-        if (is_text(&settings_table[i])) free(*text_at(s, &settings_table[i]));
+        if (setting_is_text(&settings_table[i])) free(*setting_text(s, &settings_table[i]));
     free(s->job);
     qr_overrides_fini(&s->set);
     *s = (struct qr_settings){0};
@@ -148,30 +154,30 @@ enum qr_code qr_settings_set(struct qr_settings *s, const char *name, const char
     const struct setting *t = settings_find(name);
     qr_auto(qr_free_p) char *where = qr_xasprintf("--%s", name);
     if (!t) return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag %s", where);
-    return offer(s, t, value, QR_ORIGIN_FLAG, where, err);
+    return setting_apply(s, t, value, QR_ORIGIN_FLAG, where, err);
 }
 
 /* ---- flags ---- */
 
-static enum qr_code unknown_flag(const char *name, struct qr_err *err) {
-    const char *near = nearest(name);
+static enum qr_code fail_unknown_flag(const char *name, struct qr_err *err) {
+    const char *near = nearest_setting(name);
     if (near)
         return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag --%.80s; did you mean --%s?", name,
                        near);
     return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag --%.80s; --help lists them", name);
 }
 
-static enum qr_code flag(struct qr_settings *s, const char *text, const char *next,
-                         bool *ret_took_next, struct qr_err *err) {
+static enum qr_code parse_flag(struct qr_settings *s, const char *text, const char *next,
+                               bool *ret_took_next, struct qr_err *err) {
     const char *equals = strchr(text, '=');
     qr_auto(qr_free_p) char *name =
         qr_xstrndup(text, equals ? (size_t)(equals - text) : strlen(text));
     const struct setting *t = settings_find(name);
-    if (!t) return unknown_flag(name, err);
+    if (!t) return fail_unknown_flag(name, err);
     const char *value = equals ? equals + 1 : t->type == SWITCH ? "true" : next;
     *ret_took_next = !equals && t->type != SWITCH;
     if (!value)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "--%s wants a value: --%s %s", name, name,
+        return qr_fail(err, QR_INVALID_ARGUMENT, "--%s needs a value: --%s %s", name, name,
                        t->value_name);
     return qr_settings_set(s, name, value, err);
 }
@@ -185,7 +191,8 @@ enum qr_code qr_settings_flags(struct qr_settings *s, int argc, char *const *arg
         if (!only_names && strcmp(a, "--") == 0) {
             only_names = true;
         } else if (!only_names && strncmp(a, "--", 2) == 0) {
-            enum qr_code code = flag(s, a + 2, i + 1 < argc ? argv[i + 1] : NULL, &took_next, err);
+            enum qr_code code =
+                parse_flag(s, a + 2, i + 1 < argc ? argv[i + 1] : NULL, &took_next, err);
             if (code != QR_OK) return code;
             i += took_next;
         } else if (!only_names && strcmp(a, "-h") == 0) {
@@ -210,13 +217,13 @@ enum qr_code qr_settings_flags(struct qr_settings *s, int argc, char *const *arg
 /* ---- environment ---- */
 
 /* "QRING_DATA_PORT" → "data-port". */
-static char *name_of_variable(const char *variable, size_t n) {
+static char *variable_to_name(const char *variable, size_t n) {
     char *name = qr_xstrndup(variable + 6, n - 6);
     for (char *c = name; *c; c++) *c = *c == '_' ? '-' : (char)tolower((unsigned char)*c);
     return name;
 }
 
-/* Kubernetes tells every pod of the Services around it: one called "qring" gives
+/* Kubernetes sets variables for every Service in the namespace: a Service "qring" gives
  * QRING_PORT=tcp://…, "qring-a" QRING_A_SERVICE_HOST. */
 static bool is_service_link(const char *variable, size_t n, const char *value) {
     static const char *const ends[] = {"_SERVICE_HOST", "_SERVICE_PORT", "_TCP",
@@ -238,18 +245,18 @@ enum qr_code qr_settings_environment(struct qr_settings *s, char *const *environ
         if (!equals || strncmp(e, "QRING_", 6) != 0) continue;
         size_t n = (size_t)(equals - e);
         if (is_service_link(e, n, equals + 1)) continue;
-        if (strncmp(e, "QRING_HTTPS_TOKENS=", n + 1) == 0) continue; /* the stores' */
-        qr_auto(qr_free_p) char *name = name_of_variable(e, n), *where = qr_xstrndup(e, n);
+        if (strncmp(e, "QRING_HTTPS_TOKENS=", n + 1) == 0) continue; /* read by the stores */
+        qr_auto(qr_free_p) char *name = variable_to_name(e, n), *where = qr_xstrndup(e, n);
         if (strcmp(name, "job") == 0) {
             if (!s->job && equals[1]) s->job = qr_xstrdup(equals + 1);
             continue;
         }
         const struct setting *t = settings_find(name);
-        if (t && t->place != COMMAND_LINE) {
-            enum qr_code code = offer(s, t, equals + 1, QR_ORIGIN_ENVIRONMENT, where, err);
+        if (t && t->allowed != COMMAND_LINE) {
+            enum qr_code code = setting_apply(s, t, equals + 1, QR_ORIGIN_ENVIRONMENT, where, err);
             if (code != QR_OK) return code;
         } else if (*ret_n_unknown < max_unknown) {
-            const char *near = nearest(name);
+            const char *near = nearest_setting(name);
             qr_auto(qr_free_p) char *variable = qr_xasprintf("QRING_%s", near ? near : "");
             for (char *c = variable; *c; c++)
                 *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
@@ -264,8 +271,8 @@ enum qr_code qr_settings_environment(struct qr_settings *s, char *const *environ
 
 /* ---- the job file ---- */
 
-static enum qr_code json_text(const struct qr_json *v, const char *where, char **ret,
-                              struct qr_err *err) {
+static enum qr_code setting_json_text(const struct qr_json *v, const char *where, char **ret,
+                                      struct qr_err *err) {
     const char *text;
     double number;
     bool yes;
@@ -297,22 +304,22 @@ enum qr_code qr_settings_job(struct qr_settings *s, const struct qr_json *worker
                                 *where = qr_xasprintf("worker.%.80s", name), *value = NULL;
         for (char *c = name; *c; c++) *c = *c == '_' ? '-' : *c;
         const struct setting *t = settings_find(name);
-        if (t && t->place == OUTSIDE)
+        if (t && t->allowed == OUTSIDE)
             return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "%s is for the command line and the environment: here the job's keys "
-                           "themselves say it",
+                           "%s belongs on the command line or in the environment; set the job's "
+                           "own keys instead",
                            where);
-        if (!t || t->place != ANYWHERE) {
-            const char *near = nearest(name);
+        if (!t || t->allowed != ANYWHERE) {
+            const char *near = nearest_setting(name);
             if (near)
                 return qr_fail(err, QR_INVALID_ARGUMENT, "%s is no setting; did you mean '%s'?",
                                where, near);
             return qr_fail(err, QR_INVALID_ARGUMENT, "%s is no setting; qringd --help lists them",
                            where);
         }
-        if (qr_json_type(m) == QR_JSON_NULL) continue; /* not given */
-        enum qr_code code = json_text(m, where, &value, err);
-        if (code == QR_OK) code = offer(s, t, value, QR_ORIGIN_JOB, where, err);
+        if (qr_json_type(m) == QR_JSON_NULL) continue; /* not set */
+        enum qr_code code = setting_json_text(m, where, &value, err);
+        if (code == QR_OK) code = setting_apply(s, t, value, QR_ORIGIN_JOB, where, err);
         if (code != QR_OK) return code;
     }
     return QR_OK;
@@ -328,8 +335,8 @@ enum qr_code qr_settings_load_job(struct qr_settings *s, struct qr_job **ret, st
 enum qr_code qr_settings_check(const struct qr_settings *s, struct qr_err *err) {
     if (s->weights && (s->weights_gcs_bucket || s->weights_gcs_path))
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "--weights and --weights-gcs-bucket, --weights-gcs-path say the same thing: "
-                       "give one of them");
+                       "--weights and --weights-gcs-bucket, --weights-gcs-path are alternatives: "
+                       "set one of them");
     if (!s->weights_gcs_bucket != !s->weights_gcs_path)
         return qr_fail(
             err, QR_INVALID_ARGUMENT,
@@ -337,8 +344,8 @@ enum qr_code qr_settings_check(const struct qr_settings *s, struct qr_err *err) 
             s->weights_gcs_path ? "bucket" : "path");
     if (s->plaintext && (s->tls_dir || s->tls_cert || s->tls_key || s->tls_ca))
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "--plaintext and --tls-dir (or --tls-cert, --tls-key, --tls-ca) contradict "
-                       "each other: take one away");
+                       "--plaintext and --tls-dir (or --tls-cert, --tls-key, --tls-ca) exclude "
+                       "each other: remove one");
     if (qr_progress_check(s->progress_to, err) != QR_OK) return err->code;
     struct qr_price price;
     uint64_t most;
@@ -349,34 +356,35 @@ enum qr_code qr_settings_check(const struct qr_settings *s, struct qr_err *err) 
     return QR_OK;
 }
 
-/* ---- what people read ---- */
+/* ---- output for users ---- */
 
-/* URLs without what may be a secret. */
-static void put_text(struct qr_buf *b, const struct setting *t, const char *text) {
+/* URLs without possible secrets. */
+static void setting_put_text(struct qr_buf *b, const struct setting *t, const char *text) {
     qr_auto(qr_free_p) char *shown = !text               ? qr_xstrdup("unset")
                                      : t->type == TARGET ? qr_progress_shown(text)
                                                          : qr_url_redacted(text);
     qr_buf_printf(b, "%.200s", shown);
 }
 
-static void put_value(struct qr_buf *b, const struct qr_settings *s, const struct setting *t) {
+static void setting_put_value(struct qr_buf *b, const struct qr_settings *s,
+                              const struct setting *t) {
     const char *p = (const char *)s + t->at;
-    const char *text = is_text(t) ? *(char *const *)(const void *)p : NULL;
+    const char *text = setting_is_text(t) ? *(char *const *)(const void *)p : NULL;
     int64_t number =
         t->type == NUMBER || t->type == DURATION ? *(const int64_t *)(const void *)p : 0;
     if (t->type == JOB_KEYS && s->set.n) qr_overrides_put(&s->set, b);
     else if (t->type == JOB_KEYS || t->type == JOB_KEY) qr_buf_puts(b, "unset");
     else if (t->type == SWITCH) qr_buf_puts(b, *(const bool *)(const void *)p ? "on" : "off");
-    else if (is_text(t)) put_text(b, t, text);
+    else if (setting_is_text(t)) setting_put_text(b, t, text);
     else if (number < 0)
         qr_buf_puts(b, t->shown && strcmp(t->shown, "none") == 0 ? "unset" : "auto");
     else if (t->type == DURATION) qr_buf_printf(b, "%.6gs", (double)number / 1e9);
     else qr_buf_printf(b, "%lld", (long long)number);
 }
 
-/* What --seed says stands with --set. */
-static bool is_logged(const struct setting *t) {
-    return t->place == ANYWHERE || t->type == JOB_KEYS;
+/* --seed is logged as part of --set. */
+static bool setting_is_logged(const struct setting *t) {
+    return t->allowed == ANYWHERE || t->type == JOB_KEYS;
 }
 
 void qr_settings_log(const struct qr_settings *s, const struct qr_log *log) {
@@ -385,28 +393,26 @@ void qr_settings_log(const struct qr_settings *s, const struct qr_log *log) {
     for (int origin = QR_ORIGIN_FLAG; origin >= QR_ORIGIN_DEFAULT; origin--) {
         struct qr_buf b = {0};
         for (size_t i = 0; i < settings_n; i++) {
-            if (s->origin[i] != origin || !is_logged(&settings_table[i])) continue;
+            if (s->origin[i] != origin || !setting_is_logged(&settings_table[i])) continue;
             qr_buf_printf(&b, "%s%s=", b.n ? ", " : "", settings_table[i].name);
-            put_value(&b, s, &settings_table[i]);
+            setting_put_value(&b, s, &settings_table[i]);
         }
         if (b.n) qr_info(log, "worker", "settings %s: %s", from[origin], qr_buf_string(&b));
         qr_buf_free(&b);
     }
 }
 
-static const char *shown(const struct setting *t) {
+static const char *setting_default_text(const struct setting *t) {
     return t->shown ? t->shown : t->standard ? t->standard : "none";
 }
 
-static const char *const between_text[] = {
-    [QR_SETTING_OWN] = "each its own",
-    [QR_SETTING_RING] = "the first leader's counts for all",
-    [QR_SETTING_LEADER] = "of who leads",
-    [QR_SETTING_FIRST] = "the first leader's",
-    [QR_SETTING_EQUAL] = "the same for all",
+static const char *const scope_text[] = {
+    [QR_SETTING_OWN] = "own value",       [QR_SETTING_RING] = "first leader's for all",
+    [QR_SETTING_LEADER] = "the leader's", [QR_SETTING_FIRST] = "first leader's",
+    [QR_SETTING_EQUAL] = "same for all",
 };
 
-static void put_help(const struct setting *t, struct qr_buf *ret) {
+static void setting_put_help(const struct setting *t, struct qr_buf *ret) {
     static const char mark[] = "CHOICES";
     const char *at = strstr(t->help, mark);
     if (!at) {
@@ -421,15 +427,15 @@ static void put_help(const struct setting *t, struct qr_buf *ret) {
 void qr_settings_help(struct qr_buf *ret) {
     for (size_t i = 0; i < settings_n; i++) {
         const struct setting *t = &settings_table[i];
-        if (t->place == HIDDEN) continue;
+        if (t->allowed == HIDDEN) continue;
         qr_auto(qr_free_p) char *left = qr_xasprintf("--%s%s%s", t->name, t->value_name ? " " : "",
                                                      t->value_name ? t->value_name : "");
         if (strlen(left) > 26) qr_buf_printf(ret, "  %s\n  %26s", left, "");
         else qr_buf_printf(ret, "  %-26s", left);
         qr_buf_puts(ret, "  ");
-        put_help(t, ret);
-        if (t->between > QR_SETTING_OWN) qr_buf_printf(ret, "; %s", between_text[t->between]);
-        if (t->place != COMMAND_LINE) qr_buf_printf(ret, " [%s]", shown(t));
+        setting_put_help(t, ret);
+        if (t->scope > QR_SETTING_OWN) qr_buf_printf(ret, "; %s", scope_text[t->scope]);
+        if (t->allowed != COMMAND_LINE) qr_buf_printf(ret, " [%s]", setting_default_text(t));
         qr_buf_puts(ret, "\n");
     }
 }
@@ -439,13 +445,14 @@ void qr_settings_markdown(struct qr_buf *ret) {
                      "--- | --- | --- | --- |\n");
     for (size_t i = 0; i < settings_n; i++) {
         const struct setting *t = &settings_table[i];
-        if (t->place == HIDDEN) continue;
+        if (t->allowed == HIDDEN) continue;
         qr_auto(qr_free_p) char *variable = qr_xasprintf("`QRING_%s`", t->name);
         for (char *c = variable; *c; c++) *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
-        qr_buf_printf(ret, "| `--%s%s%s` | %s | %s | %s | ", t->name, t->value_name ? " " : "",
-                      t->value_name ? t->value_name : "", t->place == COMMAND_LINE ? "" : variable,
-                      t->place == COMMAND_LINE ? "" : shown(t), between_text[t->between]);
-        put_help(t, ret);
+        qr_buf_printf(
+            ret, "| `--%s%s%s` | %s | %s | %s | ", t->name, t->value_name ? " " : "",
+            t->value_name ? t->value_name : "", t->allowed == COMMAND_LINE ? "" : variable,
+            t->allowed == COMMAND_LINE ? "" : setting_default_text(t), scope_text[t->scope]);
+        setting_put_help(t, ret);
         qr_buf_puts(ret, " |\n");
     }
 }
@@ -475,6 +482,6 @@ const char *qr_settings_choices(const char *name) {
 
 const char *qr_settings_name(size_t i) {
     for (size_t k = 0; k < settings_n; k++)
-        if (settings_table[k].place != HIDDEN && i-- == 0) return settings_table[k].name;
+        if (settings_table[k].allowed != HIDDEN && i-- == 0) return settings_table[k].name;
     return NULL;
 }

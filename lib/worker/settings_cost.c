@@ -1,3 +1,5 @@
+/* worker/settings_cost.c — the settings of price and cost limit. Start reading at
+ * qr_settings_price(). */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,11 +8,11 @@
 
 #define MOST 1e12
 
-static enum qr_code number(const char *text, const char *name, double min, double *ret,
-                           struct qr_err *err) {
+static enum qr_code cost_number(const char *text, const char *name, double min, double *ret,
+                                struct qr_err *err) {
     if (qr_parse_double(text, ret) && *ret >= min && *ret <= MOST && *ret > 0) return QR_OK;
-    return qr_fail(err, QR_INVALID_ARGUMENT, "--%s: '%.40s' is no number above 0, as in 0.25", name,
-                   text);
+    return qr_fail(err, QR_INVALID_ARGUMENT, "--%s: '%.40s' is not a number above 0, as in 0.25",
+                   name, text);
 }
 
 enum qr_code qr_settings_price(const struct qr_settings *s, struct qr_price *ret,
@@ -24,17 +26,17 @@ enum qr_code qr_settings_price(const struct qr_settings *s, struct qr_price *ret
         if ((unsigned char)currency[i] < ' ' || currency[i] == 0x7f) n = QR_CURRENCY_BYTES;
     if (n >= QR_CURRENCY_BYTES)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "--currency: '%.40s' is none: at most %d bytes, as in EUR", currency,
-                       QR_CURRENCY_BYTES - 1);
+                       "--currency: '%.40s' is not a currency: at most %d bytes, as in EUR",
+                       currency, QR_CURRENCY_BYTES - 1);
     if ((s->max_cost || *currency) && !s->price_per_pod_hour)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "--%s wants a price: give --price-per-pod-hour too (1, and it counts "
-                       "pod-hours)",
+                       "--%s needs a price: set --price-per-pod-hour too (1 to count pod-hours)",
                        s->max_cost ? "max-cost" : "currency");
-    if (s->price_per_pod_hour && number(s->price_per_pod_hour, "price-per-pod-hour", 1e-9,
-                                        &price.per_pod_hour, err) != QR_OK)
+    if (s->price_per_pod_hour && cost_number(s->price_per_pod_hour, "price-per-pod-hour", 1e-9,
+                                             &price.per_pod_hour, err) != QR_OK)
         return err->code;
-    if (s->max_cost && number(s->max_cost, "max-cost", 1e-9, &most, err) != QR_OK) return err->code;
+    if (s->max_cost && cost_number(s->max_cost, "max-cost", 1e-9, &most, err) != QR_OK)
+        return err->code;
     snprintf(price.currency, sizeof price.currency, "%s", currency);
     *ret = price;
     if (s->max_cost) *ret_max_pod_ms = qr_cost_pod_ms(&price, most);

@@ -1,3 +1,5 @@
+/* worker/tls.c — the certificates named by the settings: checks, waiting, loading. Start reading at
+ * qr_tls_open(). */
 #include "worker/tls.h"
 
 #include <stdio.h>
@@ -15,7 +17,7 @@ static void paths_fini(struct paths *p) {
     free(p->ca);
 }
 
-static char *path_of(const char *given, const char *dir, const char *name) {
+static char *tls_path(const char *given, const char *dir, const char *name) {
     return given ? qr_xstrdup(given) : dir ? qr_path_join(dir, name) : NULL;
 }
 
@@ -23,10 +25,11 @@ bool qr_tls_given(const struct qr_settings *s) {
     return s->tls_dir || s->tls_cert || s->tls_key || s->tls_ca;
 }
 
-static enum qr_code find(const struct qr_settings *s, struct paths *ret, struct qr_err *err) {
-    ret->certificate = path_of(s->tls_cert, s->tls_dir, "tls.crt");
-    ret->key = path_of(s->tls_key, s->tls_dir, "tls.key");
-    ret->ca = path_of(s->tls_ca, s->tls_dir, "ca.crt");
+static enum qr_code tls_find_paths(const struct qr_settings *s, struct paths *ret,
+                                   struct qr_err *err) {
+    ret->certificate = tls_path(s->tls_cert, s->tls_dir, "tls.crt");
+    ret->key = tls_path(s->tls_key, s->tls_dir, "tls.key");
+    ret->ca = tls_path(s->tls_ca, s->tls_dir, "ca.crt");
     const char *missing = !ret->certificate ? "cert" : !ret->key ? "key" : !ret->ca ? "ca" : NULL;
     if (!missing) return QR_OK;
     return qr_fail(
@@ -35,10 +38,10 @@ static enum qr_code find(const struct qr_settings *s, struct paths *ret, struct 
         missing);
 }
 
-static enum qr_code check(const struct qr_settings *s, const struct qr_clock *wall,
-                          struct qr_certificate_own *ret, struct qr_err *err) {
+static enum qr_code tls_check_at(const struct qr_settings *s, const struct qr_clock *wall,
+                                 struct qr_certificate_own *ret, struct qr_err *err) {
     struct paths p;
-    enum qr_code code = find(s, &p, err);
+    enum qr_code code = tls_find_paths(s, &p, err);
     const struct qr_certificate_files files = {p.certificate, p.key, p.ca};
     if (code == QR_OK) code = qr_certificate_check(&files, qr_now_ns(wall) / QR_SECOND, ret, err);
     paths_fini(&p);
@@ -47,33 +50,32 @@ static enum qr_code check(const struct qr_settings *s, const struct qr_clock *wa
 
 enum qr_code qr_tls_check(const struct qr_settings *s, struct qr_certificate_own *ret,
                           struct qr_err *err) {
-    return check(s, &qr_clock_wall, ret, err);
+    return tls_check_at(s, &qr_clock_wall, ret, err);
 }
 
 enum qr_code qr_tls_await(const struct qr_settings *s, const struct qr_clock *wall,
                           void (*sleep_ns)(int64_t ns), const struct qr_log *log,
                           struct qr_certificate_own *ret, struct qr_err *err) {
-    enum qr_code code = check(s, wall, ret, err);
+    enum qr_code code = tls_check_at(s, wall, ret, err);
     if (code == QR_UNAVAILABLE)
-        qr_warn(log, "worker", "%s; waiting up to a minute for it", err->msg);
+        qr_warn(log, "worker", "%s; waiting up to a minute for it to begin", err->msg);
     for (int64_t waited_ns = 0; code == QR_UNAVAILABLE && waited_ns < QR_TLS_BEGIN_NS;
          waited_ns += QR_SECOND) {
         sleep_ns(QR_SECOND);
-        code = check(s, wall, ret, err);
+        code = tls_check_at(s, wall, ret, err);
     }
     return code;
 }
 
-static void say(const struct qr_certificate_own *own, const struct qr_log *log) {
+static void tls_log(const struct qr_certificate_own *own, const struct qr_log *log) {
     char date[QR_CERTIFICATE_DATE];
     int64_t left_s = own->not_after_s - qr_now_ns(&qr_clock_wall) / QR_SECOND;
     qr_certificate_date(own->not_after_s, date);
     qr_info(log, "worker", "TLS between workers: as %s, until %s", own->identity.text, date);
     if (left_s < 86400)
         qr_warn(log, "worker",
-                "the certificate ends in %.1f hours: connections that stand stay, new ones fail "
-                "from then on; new files "
-                "are taken as they come",
+                "the certificate ends in %.1f hours: open connections stay, new ones fail from "
+                "then on; replaced files are loaded when they change",
                 (double)left_s / 3600);
 }
 
@@ -85,7 +87,7 @@ enum qr_code qr_tls_open(const struct qr_settings *s, const struct qr_log *log,
     if (!qr_tls_given(s)) return QR_OK;
     enum qr_code code = qr_tls_await(s, &qr_clock_wall, qr_sleep_ns, log, &own, err);
     if (code != QR_OK) return code;
-    code = find(s, &p, err);
+    code = tls_find_paths(s, &p, err);
     const struct qr_link_tls_options opt = {
         .files = {p.certificate, p.key, p.ca},
         .clock = &qr_clock_monotonic,
@@ -93,7 +95,7 @@ enum qr_code qr_tls_open(const struct qr_settings *s, const struct qr_log *log,
         .log = log,
     };
     if (code == QR_OK) code = qr_link_tls_new(&opt, ret, err);
-    if (code == QR_OK) say(qr_link_tls_own(*ret), log);
+    if (code == QR_OK) tls_log(qr_link_tls_own(*ret), log);
     paths_fini(&p);
     return code;
 }

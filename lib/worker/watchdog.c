@@ -1,3 +1,5 @@
+/* worker/watchdog.c — ends the process in time, with a message, whatever its libraries do. Start
+ * reading at qr_watchdog_arm() and on_fatal_signal(). */
 #include "worker/watchdog.h"
 
 #include <dlfcn.h>
@@ -15,7 +17,7 @@
 
 #include "base/clock.h"
 
-/* they say more themselves of what breaks, and all takes longer */
+/* Sanitizers report errors themselves, and slow everything down. */
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 enum { SLOW = 1 };
 #else
@@ -28,13 +30,13 @@ enum {
     HANDLER_STACK_BYTES = 64 << 10
 };
 
-static atomic_int ticks_left, exit_code; /* 0 ticks: no watchdog */
+static atomic_int ticks_left, exit_code; /* 0 ticks: watchdog off */
 static _Atomic(const char *) doing;
 
-/* ---- what a handler may do ---- */
+/* ---- allowed in a signal handler ---- */
 
-/* One line, in one write, unless whoever reads it does not. */
-static void say(const char *a, const char *b, const char *c) {
+/* Writes one line in one write, unless the reader blocks. */
+static void watchdog_write_line(const char *a, const char *b, const char *c) {
     char line[300];
     size_t n = 0;
     const char *const parts[] = {"qring: ", a, b, c, "\n"};
@@ -44,7 +46,7 @@ static void say(const char *a, const char *b, const char *c) {
     if (poll(&p, 1, 0) == 1 && (p.revents & POLLOUT)) (void)!write(STDERR_FILENO, line, n);
 }
 
-/* Does the system refuse what a library may have asked for? */
+/* Checks whether the system refuses memory of a size that a library may have requested. */
 static bool memory_is_short(void) {
     void *p = mmap(NULL, SHORT_BYTES, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -55,18 +57,20 @@ static bool memory_is_short(void) {
 
 /* ---- the watchdog ---- */
 
-static void on_tick(int number) {
+static void on_watchdog_tick(int number) {
     (void)number;
     int saved = errno, left = atomic_load(&ticks_left);
     while (left > 0 && !atomic_compare_exchange_weak(&ticks_left, &left, left - 1)) continue;
     if (left == 1) {
-        say("this process is ended: something hangs ", atomic_load(&doing), "");
+        watchdog_write_line("exiting: a call hangs ", atomic_load(&doing), "");
         _exit(atomic_load(&exit_code));
     }
     errno = saved;
 }
 
-static int ticks_of(int64_t ns) { return (int)((ns + TICK_MS * QR_MS - 1) / (TICK_MS * QR_MS)); }
+static int ticks_from_ns(int64_t ns) {
+    return (int)((ns + TICK_MS * QR_MS - 1) / (TICK_MS * QR_MS));
+}
 
 void qr_watchdog_arm(int64_t bound_ns, int code, const char *what) {
     const struct timeval tick = {.tv_usec = TICK_MS * 1000};
@@ -75,78 +79,79 @@ void qr_watchdog_arm(int64_t bound_ns, int code, const char *what) {
     atomic_store(&ticks_left, 0);
     atomic_store(&exit_code, code);
     atomic_store(&doing, what);
-    atomic_store(&ticks_left, ticks_of(bound_ns));
+    atomic_store(&ticks_left, ticks_from_ns(bound_ns));
     setitimer(ITIMER_REAL, bound_ns ? &on : &off, NULL);
 }
 
 void qr_watchdog_shorten(int64_t bound_ns) {
     if (SLOW) bound_ns *= 10;
-    int most = ticks_of(bound_ns), left = atomic_load(&ticks_left);
+    int most = ticks_from_ns(bound_ns), left = atomic_load(&ticks_left);
     while (left > most && !atomic_compare_exchange_weak(&ticks_left, &left, most)) continue;
 }
 
 int qr_watchdog_signal(void) { return SIGALRM; }
 
-/* ---- sudden ends ---- */
+/* ---- crashes ---- */
 
-/* What was decided before a library broke stays; else the signal does what it always did, after
- * a line. */
-static void on_fatal(int number) {
+/* An exit code that was decided before the library failed stays; otherwise logs a line and keeps
+ * the signal's default effect. */
+static void on_fatal_signal(int number) {
     const char *name = number == SIGABRT ? "SIGABRT" : "SIGSEGV";
     if (atomic_load(&ticks_left) > 0) {
-        say(name, " in a library ", atomic_load(&doing));
+        watchdog_write_line(name, " in a library ", atomic_load(&doing));
         _exit(atomic_load(&exit_code));
     }
     signal(number, SIG_DFL);
-    if (number == SIGABRT && qr_abort_reported()) return; /* and abort() goes on */
+    if (number == SIGABRT && qr_abort_reported()) return; /* abort() continues */
     if (!memory_is_short()) {
-        say("ended by ", name,
-            ", in a library or by a defect. Please report this with the lines before");
-        raise(number); /* somebody else may have sent it: then nothing ends by itself */
+        watchdog_write_line(
+            "ended by ", name,
+            ", in a library or because of a bug. Please report this with the lines above");
+        raise(number); /* Sent by another process, the signal would end nothing by itself. */
         return;
     }
-    say("out of memory (", name, " in a library that got none)");
+    watchdog_write_line("out of memory (", name, " in a library that got none)");
     signal(SIGABRT, SIG_DFL);
     abort();
 }
 
-/* operator new has found no memory. */
-static void on_new(void) {
-    say("out of memory (", "a library in C++ got none", ")");
+/* Called when operator new finds no memory. */
+static void on_new_failure(void) {
+    watchdog_write_line("out of memory (", "a library in C++ got none", ")");
     qr_abort();
 }
 
-/* Where the C++ runtime is in this process at all, which only libraries need. */
-static void handle_new(void) {
+/* Only if the C++ runtime is loaded, which only libraries need. */
+static void install_new_handler(void) {
     typedef void (*handler)(void);
     handler (*set)(handler);
     *(void **)&set = dlsym(RTLD_DEFAULT, "_ZSt15set_new_handlerPFvvE");
-    if (set) set(on_new);
+    if (set) set(on_new_failure);
 }
 
-static void handle(int number, void (*handler)(int), int flags) {
+static void install_handler(int number, void (*handler)(int), int flags) {
     struct sigaction a = {.sa_flags = flags};
     a.sa_handler = handler;
     sigemptyset(&a.sa_mask);
     sigaction(number, &a, NULL);
 }
 
-static void take_signals(void) {
-    handle(SIGALRM, on_tick, SA_RESTART);
-    handle_new();
+static void install_handlers(void) {
+    install_handler(SIGALRM, on_watchdog_tick, SA_RESTART);
+    install_new_handler();
     if (SLOW) return;
-    /* the main thread's may be what has ended */
+    /* The main thread's stack may be exhausted. */
     static _Alignas(64) char stack[HANDLER_STACK_BYTES];
     const stack_t other = {.ss_sp = stack, .ss_size = sizeof stack};
     sigaltstack(&other, NULL);
-    handle(SIGABRT, on_fatal, SA_NODEFER);
-    handle(SIGSEGV, on_fatal, SA_ONSTACK | SA_NODEFER);
+    install_handler(SIGABRT, on_fatal_signal, SA_NODEFER);
+    install_handler(SIGSEGV, on_fatal_signal, SA_ONSTACK | SA_NODEFER);
 }
 
 /* ---- stacks ---- */
 
-/* Threads get the limit that was there when the process began, or more. */
-static void widen_threads(void) {
+/* Threads get at least the limit that held when the process started. */
+static void raise_thread_stacks(void) {
     pthread_attr_t a;
     size_t bytes;
     if (pthread_getattr_default_np(&a) != 0) return;
@@ -156,13 +161,13 @@ static void widen_threads(void) {
     pthread_attr_destroy(&a);
 }
 
-static enum qr_code take_stack(struct qr_err *err) {
+static enum qr_code raise_stack_limit(struct qr_err *err) {
     struct rlimit r;
     if (getrlimit(RLIMIT_STACK, &r) != 0) return QR_OK;
     if (r.rlim_max < (rlim_t)QR_WATCHDOG_STACK_BYTES)
         return qr_fail(err, QR_UNAVAILABLE,
-                       "this process may have %llu bytes of stack, and wants %lld: raise the limit "
-                       "(ulimit -s)",
+                       "cannot start: a stack of at most %llu bytes is allowed, %lld are needed; "
+                       "raise the limit (ulimit -s)",
                        (unsigned long long)r.rlim_max, (long long)QR_WATCHDOG_STACK_BYTES);
     if (r.rlim_cur >= (rlim_t)QR_WATCHDOG_STACK_BYTES) return QR_OK;
     r.rlim_cur = r.rlim_max < MAIN_STACK_BYTES ? r.rlim_max : MAIN_STACK_BYTES;
@@ -171,7 +176,7 @@ static enum qr_code take_stack(struct qr_err *err) {
 }
 
 enum qr_code qr_watchdog_install(struct qr_err *err) {
-    take_signals();
-    widen_threads();
-    return take_stack(err);
+    install_handlers();
+    raise_thread_stacks();
+    return raise_stack_limit(err);
 }

@@ -1,13 +1,15 @@
-/* worker/watchdog.h — that a process ends, in time and with a sentence, whatever its libraries do.
+/* worker/watchdog.h — ends the process in time and with a message, whatever its libraries do.
  *
- * What      gRPC waits for ever for a thread that it never got, a C++ library throws std::bad_alloc
- *           through C, another writes to what malloc refused. So there is a watchdog that needs no
- *           thread and no lock when it is needed: a timer whose signal ends the process. And
- *           SIGABRT, SIGSEGV and a failed operator new say a line on stderr before they end it:
- *           "qring: out of memory (...)" and exit code 134 where memory is short. Under a watchdog
- *           they end it with the watchdog's code: what was decided stays decided.
- * Time      counted in ticks: that in which this process was stopped does not count.
- * Threads   any, but the beginnings: the first thing in main.
+ * What      gRPC may wait without end for a thread that it never got, a C++ library may throw
+ *           std::bad_alloc through C, another may write to memory that malloc refused. The watchdog
+ *           needs no thread and no lock when it fires: a timer signal ends the process. SIGABRT,
+ *           SIGSEGV and a failed operator new write a line on stderr first: "qring: out of memory
+ *           (...)" with exit code 134 when memory is short. While a watchdog is armed they end the
+ *           process with its exit code, so a decided code stays.
+ * Time      counted in ticks: time in which this process is stopped does not count.
+ * Order     qr_watchdog_install as the first call in main; then qr_watchdog_arm and
+ *           qr_watchdog_shorten.
+ * Threads   any; qr_watchdog_install the main thread.
  */
 #ifndef QR_WORKER_WATCHDOG_H
 #define QR_WORKER_WATCHDOG_H
@@ -17,20 +19,27 @@
 
 #include "base/err.h"
 
-/* The least stack of a thread of ours or of a library. */
+/* Minimum stack of a thread of this program or of a library. */
 #define QR_WATCHDOG_STACK_BYTES (INT64_C(1) << 20)
 
-/* Signals, and stacks that are large enough: a soft limit (ulimit -s) below that is raised.
- * UNAVAILABLE with both numbers when the hard one is. */
+/* Installs the signal handlers, and raises a soft stack limit (ulimit -s) that is too small.
+ *
+ * Errors:   UNAVAILABLE: the hard limit is too small (the message has both numbers)
+ */
 QR_MUST_CHECK enum qr_code qr_watchdog_install(struct qr_err *err);
-/* The watchdog's signal. Blocked in every thread but one that is always there, or in none. */
+/* Returns the watchdog's signal. Block it in all threads except one that always exists, or in
+ * none. */
 int qr_watchdog_signal(void);
 
-/* From now on this process ends by itself within bound_ns, with this exit code. Anew at each call:
- * the last one counts. what: what is being done, a literal, for the line that says so ("while the
- * group was closed"). 0 ns: not any more. */
+/* Arms the watchdog; each call replaces the last.
+ *
+ * Args:     bound_ns   time limit; 0: disarm
+ *           exit_code  of the process when the limit passes
+ *           what       present activity for the message ("while closing the connections"), a
+ *                      literal
+ */
 void qr_watchdog_arm(int64_t bound_ns, int exit_code, const char *what);
-/* That time is this at most now. Nothing where no watchdog is set. */
+/* Reduces the remaining time to at most bound_ns. No effect when not armed. */
 void qr_watchdog_shorten(int64_t bound_ns);
 
 #endif

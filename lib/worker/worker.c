@@ -1,3 +1,4 @@
+/* worker/worker.c — a worker from start to exit code. Start reading at worker_run(). */
 #include "worker/worker_impl.h"
 
 #include <stdio.h>
@@ -28,24 +29,24 @@ static const char help_head[] =
     "  qringd job.json --out /results --threads 4      # one worker, one job\n"
     "  TF_CONFIG='{\"cluster\": ...}' qringd job.json    # in a TFJob: peers and index from "
     "TF_CONFIG\n"
-    "  QRING_PEER_TEMPLATE='job-{i}.svc:2222' QRING_REPLICAS=3 qringd gs://bucket/job.json   # in "
-    "an Indexed Job\n"
-    "  qringd job.json --role evaluator --out out/job  # beside a run there: a curve of what it "
-    "publishes\n"
-    "  qringd --print-identity                         # who does it believe it is?\n"
+    "  QRING_PEER_TEMPLATE='job-{i}.svc:2222' QRING_REPLICAS=3 qringd gs://bucket/job.json   "
+    "# in an Indexed Job\n"
+    "  qringd job.json --role evaluator --out out/job  # evaluate the checkpoints of a run "
+    "beside it\n"
+    "  qringd --print-identity                         # its index and peers\n"
     "\n"
     "Usage: qringd [JOB] [FLAGS]\n"
-    "  JOB is a path or URL of a job file, - for standard input, or the folder of a run (also "
-    "QRING_JOB); without it the built-in tutorial runs.\n"
-    "  --a-b VALUE may also be --a-b=VALUE, the variable QRING_A_B, or \"a_b\" in the job file's "
-    "\"worker\" object; the flag wins, then the\n"
+    "  JOB: path or URL of a job file, - for standard input, or the folder of a run (also "
+    "QRING_JOB) [the built-in tutorial]\n"
+    "  --a-b VALUE may also be --a-b=VALUE, the variable QRING_A_B, or \"a_b\" in the job "
+    "file's \"worker\" object; the flag wins, then the\n"
     "  variable, then the job file.\n"
     "\n"
     "Flags:\n";
 static const char help_tail[] =
     "\n"
-    "Exit codes: 0 done, 2 usage or job file, 3 refused by the job's "
-    "leader, 4 bad data, 5 --max-cost is spent, 138 please retry, 143 after SIGTERM.\n";
+    "Exit codes: 0 done, 2 usage or job file, 3 rejected by the job's leader, 4 bad data, 5 "
+    "--max-cost reached, 138 temporary failure (retry), 143 after SIGTERM.\n";
 
 static struct qr_log make_log(const struct qr_settings *s) {
     enum qr_log_level level = QR_LOG_INFO;
@@ -76,7 +77,7 @@ static enum qr_code read_settings(struct worker *w, int argc, char *const *argv,
         if (code == QR_OK && !s->print_identity) qr_warn(&w->log, "worker", "%s", unknown[i]);
         free(unknown[i]);
     }
-    qr_stop_exit_code((int)s->exit_on_drain); /* the job may be long in coming */
+    qr_stop_exit_code((int)s->exit_on_drain); /* loading the job may take long */
     qr_termination_log_to(s->termination_log, false);
     if (code == QR_OK) code = qr_settings_load_job(s, &w->job, err);
     if (code == QR_OK) code = qr_settings_check(s, err);
@@ -87,7 +88,7 @@ static enum qr_code read_settings(struct worker *w, int argc, char *const *argv,
     return code;
 }
 
-/* True when the command line only asked for a text. */
+/* True when the command line asked only for a text. */
 static bool print_texts(const struct qr_settings *s) {
     struct qr_buf text = {0};
     if (s->help) {
@@ -115,12 +116,12 @@ static void print_identity(const struct worker *w) {
     qr_buf_free(&text);
 }
 
-static void say_role(const struct worker *w) {
+static void log_role(const struct worker *w) {
     const struct qr_identity *id = &w->identity;
     char index[32] = "";
     if (id->index >= 0 && id->role != QR_ROLE_SINGLE)
         snprintf(index, sizeof index, ", index %d", id->index);
-    qr_info(&w->log, "worker", "I am %s %s%s%s%s (%s: %s)",
+    qr_info(&w->log, "worker", "this is %s %s%s%s%s (%s: %s)",
             id->role == QR_ROLE_EVALUATOR ? "an" : "a",
             id->role == QR_ROLE_SINGLE ? "single worker" : qr_role_name(id->role), index,
             id->address ? ", at " : "", id->address ? id->address : "",
@@ -128,25 +129,23 @@ static void say_role(const struct worker *w) {
     qr_gauge(QR_EVALUATOR, id->role == QR_ROLE_EVALUATOR);
 }
 
-static void warn_of_settings(const struct worker *w) {
+static void log_settings(const struct worker *w) {
     const struct qr_settings *s = &w->settings;
     qr_settings_log(s, &w->log);
     if (qr_termination_log_refused())
-        qr_warn(
-            &w->log, "worker",
-            "worker.termination_log: %s is not overwritten by the word of a job file, unless it is "
-            "an empty ordinary file; "
-            "the reason for the end goes to this log alone (--termination-log is your own word)",
-            s->termination_log);
+        qr_warn(&w->log, "worker",
+                "worker.termination_log: %s is not overwritten on request of a job file, unless it "
+                "is an empty regular file; the reason for the end goes to this log only (or set "
+                "--termination-log)",
+                s->termination_log);
     if (w->job->profile_first && !s->logdir)
         qr_warn(&w->log, "worker",
-                "profile.steps: there is no folder for TensorBoard to write them to (--logdir): "
-                "they are not recorded");
+                "profile.steps: not recorded, since no folder for TensorBoard is set (--logdir)");
 }
 
 /* ---- work ---- */
 
-static void log_warnings(const struct worker *w) {
+static void worker_log_warnings(const struct worker *w) {
     struct qr_job_warnings warnings;
     struct qr_buf inputs = {0};
     qr_job_warnings(w->job, &w->load.data, &warnings);
@@ -160,13 +159,13 @@ static void log_warnings(const struct worker *w) {
     qr_buf_free(&inputs);
 }
 
-static enum qr_code prepare(struct worker *w, struct qr_err *err) {
+static enum qr_code worker_prepare(struct worker *w, struct qr_err *err) {
     const struct qr_settings *s = &w->settings;
     unsigned n_threads = s->threads > 0 ? (unsigned)s->threads : 0;
     enum qr_code code = w->identity.role == QR_ROLE_PS
                             ? qr_workload_load_idle(w->job, s->isa, n_threads, &w->load, err)
                             : qr_workload_load(w->job, s->isa, n_threads, &w->load, err);
-    if (code == QR_OK) log_warnings(w);
+    if (code == QR_OK) worker_log_warnings(w);
     if (code == QR_OK) code = qr_workload_check_training(&w->load, err);
     if (code == QR_OK) code = qr_outputs_check(&w->outputs, err);
     if (code == QR_OK && s->lock_fd < 0)
@@ -190,95 +189,100 @@ static enum qr_code prepare(struct worker *w, struct qr_err *err) {
 
 /* ---- checkpoints ---- */
 
-/* The ring's, once it is known. */
-static uint64_t epochs_of(const struct worker *w) {
+/* The ring's number of epochs, once known. */
+static uint64_t worker_epochs(const struct worker *w) {
     uint64_t ring = w->group ? qr_group_epochs(w->group) : 0;
     if (ring) return ring;
     return w->settings.epochs > 0 ? (uint64_t)w->settings.epochs : w->job->train.epochs;
 }
 
-/* A group that forms sooner after the last look need not look again. */
+/* A group that forms sooner after the last look at the store need not look again. */
 static const int64_t look_again_ns = 2 * QR_SECOND;
 
-static void say_trained(const struct worker *w, const struct qr_state *s, const char *url) {
+static void log_trained(const struct worker *w, const struct qr_state *s, const char *url) {
     uint8_t digest[16];
     char hex[33];
     qr_state_digest(s, digest);
     qr_hex(digest, sizeof digest, hex);
     qr_info(&w->log, "worker",
-            "already trained: %llu steps, %llu epochs (%s), state_digest %s; --fresh trains again",
+            "already trained: %llu steps, %llu epochs (%s), state_digest %s; --fresh starts over",
             (unsigned long long)s->step, (unsigned long long)s->epoch, url, hex);
 }
 
-static enum qr_code look(struct worker *w, struct qr_resume_point *start, struct qr_err *err) {
+static enum qr_code look_for_checkpoint(struct worker *w, struct qr_resume_point *start,
+                                        struct qr_err *err) {
     const char *url = w->outputs.checkpoints_url;
     w->looked_ns = qr_now_ns(&qr_clock_monotonic);
     enum qr_code code =
-        qr_run_checkpoints_load(url, w->outputs.dir, &w->load, epochs_of(w), start, err);
+        qr_run_checkpoints_load(url, w->outputs.dir, &w->load, worker_epochs(w), start, err);
     qr_run_checkpoints_warn(&start->notes, &w->log);
     if (code == QR_OK && start->differs.n)
         qr_info(&w->log, "worker", "%s", qr_buf_string(&start->differs));
     w->ended = start->found == QR_FOUND_DONE;
-    if (w->ended) say_trained(w, &start->state, url);
+    if (w->ended) log_trained(w, &start->state, url);
     return code;
 }
 
-/* --fresh, where no ring is at work: what is there goes, of any job. The rest of an earlier run
- * goes when this one begins (output/previous_run.h). */
-static enum qr_code anew(void *ctx, struct qr_err *err) {
+/* For --fresh, when no ring is working: deletes the checkpoints of any job. Other files of an
+ * earlier run are deleted when this one begins (output/previous_run.h). */
+static enum qr_code delete_checkpoints(void *ctx, struct qr_err *err) {
     struct worker *w = ctx;
     if (!w->outputs.checkpoints_url) return QR_OK;
     enum qr_code code = qr_run_checkpoints_delete(w->outputs.checkpoints_url, err);
-    return code == QR_OK ? worker_forget_cost(w, err) : code;
+    return code == QR_OK ? worker_delete_cost(w, err) : code;
 }
 
-/* What is there decides where training begins; w->finished: it has ended there. */
-static enum qr_code begin_from(struct worker *w, struct qr_err *err) {
+/* Decides where training begins, by the checkpoints found; w->finished: training has ended
+ * already. */
+static enum qr_code find_start(struct worker *w, struct qr_err *err) {
     const char *url = w->outputs.checkpoints_url;
     struct qr_resume_point *start = &w->start;
     if (!url) return QR_OK;
     bool solo = w->identity.role == QR_ROLE_SINGLE;
-    /* what is there stays until all that can fail before training has been done: anew() */
+    /* Files stay until everything that can fail before training has been done:
+     * delete_checkpoints(). */
     if (w->settings.fresh) return QR_OK;
     enum qr_code code = worker_find_cost(w, err);
-    if (code == QR_OK) code = look(w, start, err);
+    if (code == QR_OK) code = look_for_checkpoint(w, start, err);
     if (code == QR_OK && solo)
-        code = qr_run_checkpoints_check_epochs(url, &w->load, epochs_of(w), start, err);
+        code = qr_run_checkpoints_check_epochs(url, &w->load, worker_epochs(w), start, err);
     w->finished = w->ended;
     if (start->found == QR_FOUND_BEYOND && !solo)
         qr_warn(&w->log, "worker",
-                "the checkpoint of step %llu lies beyond %llu epochs (%s): this worker looks for a "
-                "ring that trains more",
-                (unsigned long long)start->state.step, (unsigned long long)epochs_of(w), url);
+                "the checkpoint of step %llu is beyond %llu epochs (%s): looking for a ring that "
+                "trains more",
+                (unsigned long long)start->state.step, (unsigned long long)worker_epochs(w), url);
     if (start->found == QR_FOUND_STATE) qr_steps_log_resume(&w->outputs.steps, start->state.step);
     if (start->found == QR_FOUND_STATE)
-        qr_info(&w->log, "worker", "goes on from step %llu, %llu epochs finished (%s)",
+        qr_info(&w->log, "worker", "resuming from step %llu, %llu epochs finished (%s)",
                 (unsigned long long)start->state.step, (unsigned long long)start->state.epoch, url);
     return code;
 }
 
-/* What is there by now: for a group of fresh workers, and for members whose states differ. */
-static enum qr_code reload(void *ctx, struct qr_state *ret, bool *ret_found, struct qr_err *err) {
+/* Loads the present checkpoint: for a group of new workers, and for members with different
+ * states. */
+static enum qr_code worker_reload(void *ctx, struct qr_state *ret, bool *ret_found,
+                                  struct qr_err *err) {
     struct worker *w = ctx;
     struct qr_resume_point start = {0};
     *ret_found = w->ended = false;
     if (!w->outputs.checkpoints_url ||
         qr_now_ns(&qr_clock_monotonic) - w->looked_ns < look_again_ns)
         return QR_OK;
-    enum qr_code code = look(w, &start, err);
+    enum qr_code code = look_for_checkpoint(w, &start, err);
     if (code == QR_OK)
-        code = qr_run_checkpoints_check_epochs(w->outputs.checkpoints_url, &w->load, epochs_of(w),
-                                               &start, err);
+        code = qr_run_checkpoints_check_epochs(w->outputs.checkpoints_url, &w->load,
+                                               worker_epochs(w), &start, err);
     *ret_found = code == QR_OK && start.found != QR_FOUND_NOTHING;
     if (*ret_found) qr_state_copy(ret, &start.state);
     qr_resume_point_fini(&start);
     return code;
 }
 
-static bool ended(void *ctx) { return ((struct worker *)ctx)->ended; }
+static bool worker_ended(void *ctx) { return ((struct worker *)ctx)->ended; }
 
-/* The state to go on from, or NULL. */
-static const struct qr_state *resumed(const struct worker *w) {
+/* The state to continue from, or NULL. */
+static const struct qr_state *resume_state(const struct worker *w) {
     return w->start.found == QR_FOUND_STATE || w->start.found == QR_FOUND_BEYOND ? &w->start.state
                                                                                  : NULL;
 }
@@ -292,13 +296,13 @@ static enum qr_code open_publisher(struct worker *w, struct qr_err *err) {
         .job = w->job,
         .model = w->load.model,
         .job_hash = w->canonical.hex,
-        .begin = resumed(w),
+        .begin = resume_state(w),
         .every_ns = w->settings.checkpoint_interval_ns,
         .every_steps = (uint64_t)w->settings.checkpoint_steps,
         .every_epochs =
             w->settings.checkpoint_epochs > 0 ? (uint64_t)w->settings.checkpoint_epochs : 0,
         .n_batches = qr_batch_count(w->load.data.n_train, w->job->train.batch_size),
-        .epochs = epochs_of(w),
+        .epochs = worker_epochs(w),
         .clock = &qr_clock_awake,
         .log = &w->log,
     };
@@ -308,44 +312,47 @@ static enum qr_code open_publisher(struct worker *w, struct qr_err *err) {
     return code;
 }
 
-/* The publisher has looked when it had something to publish; who never had looks here. */
-static bool others_ended(struct worker *w) {
+/* A publisher has looked when it had something to publish; otherwise look here. */
+static bool check_others_ended(struct worker *w) {
     struct qr_resume_point start = {0};
     struct qr_err unknown;
     if (!w->publisher || qr_publisher_has_tried(w->publisher))
         return qr_publisher_training_done(w->publisher);
-    bool yes = look(w, &start, &unknown) == QR_OK && w->ended;
+    bool yes = look_for_checkpoint(w, &start, &unknown) == QR_OK && w->ended;
     qr_resume_point_fini(&start);
     return yes;
 }
 
-/* Whoever ends early leaves its newest committed state behind, and may learn that the others have
- * ended; when nothing can be published or logged where the ring does, all end for that reason. */
-static enum qr_code leave_state(struct worker *w, enum qr_code code, const struct qr_err *err) {
-    struct qr_err told;
+/* A worker that ends early first publishes its newest committed state, and may learn that the
+ * others have ended. When results cannot be published or logged at the ring's locations, all
+ * members end for that reason. */
+static enum qr_code publish_before_exit(struct worker *w, enum qr_code code,
+                                        const struct qr_err *err) {
+    struct qr_err end_err;
     bool refused = qr_publisher_has_failed(w->publisher);
     if (!refused) {
-        if (qr_outputs_flush(&w->outputs, &told) != QR_OK)
-            qr_debug(&w->log, "worker", "%s", told.msg);
+        if (qr_outputs_flush(&w->outputs, &end_err) != QR_OK)
+            qr_debug(&w->log, "worker", "%s", end_err.msg);
         qr_publisher_publish_now(w->publisher);
         qr_publisher_wait(w->publisher, QR_STOP_PUBLISH_NS);
     }
-    if ((refused || w->outputs.steps.full) && !w->told_end && w->outputs.leader &&
-        qr_group_shares_outputs(w->group) && qr_group_done(w->group, err, QR_SECOND, &told) != QR_OK)
-        qr_debug(&w->log, "worker", "%s", told.msg);
-    if (qr_exit_code(code) != 138 || !others_ended(w)) return code;
-    qr_info(&w->log, "worker", "%s; but training has ended, and everything is written", err->msg);
+    if ((refused || w->outputs.steps.full) && !w->end_sent && w->outputs.leader &&
+        qr_group_shares_outputs(w->group) &&
+        qr_group_done(w->group, err, QR_SECOND, &end_err) != QR_OK)
+        qr_debug(&w->log, "worker", "%s", end_err.msg);
+    if (qr_exit_code(code) != 138 || !check_others_ended(w)) return code;
+    qr_info(&w->log, "worker", "%s; but training has ended, and all outputs are written", err->msg);
     return QR_OK;
 }
 
 /* ---- the end of training ---- */
 
-/* The leader's uploads each have ten minutes from their last progress. */
+/* Each upload of the leader has ten minutes from its last progress. */
 static const int64_t written_within_ns = 1900 * QR_SECOND;
 
-/* All members end together: the leader once everything is written, the others when it says so. */
-static enum qr_code finish(void *ctx, const struct qr_group_view *view,
-                           const struct qr_train_result *result, struct qr_err *err) {
+/* All members end together: the leader once all outputs are written, the others at its Done. */
+static enum qr_code worker_finish(void *ctx, const struct qr_group_view *view,
+                                  const struct qr_train_result *result, struct qr_err *err) {
     struct worker *w = ctx;
     enum qr_code wrote = QR_OK;
     struct qr_err done_err = {0};
@@ -357,14 +364,14 @@ static enum qr_code finish(void *ctx, const struct qr_group_view *view,
         unsigned n_workers = view->n_members - (unsigned)__builtin_popcountll(view->servers);
         wrote =
             qr_outputs_write(&w->outputs, &w->load, &w->canonical, result, n_workers, seconds, err);
-        /* who leads next has places of its own */
+        /* The next leader has its own locations. */
         if (wrote != QR_OK && !qr_group_shares_outputs(w->group)) return wrote;
     }
     enum qr_code done =
         qr_group_done(w->group, wrote == QR_OK ? NULL : err, written_within_ns, &done_err);
-    w->told_end = done != QR_ABORTED;
+    w->end_sent = done != QR_ABORTED;
     if (wrote != QR_OK) return wrote;
-    /* everything is written: a goodbye that is missing changes nothing */
+    /* All outputs are written; a missing goodbye changes nothing. */
     if (done != QR_OK && done != QR_ABORTED && view->rank == 0) {
         qr_warn(&w->log, "worker", "%s", done_err.msg);
         return QR_OK;
@@ -373,10 +380,10 @@ static enum qr_code finish(void *ctx, const struct qr_group_view *view,
     return done;
 }
 
-static enum qr_code train(struct worker *w, struct qr_err *err) {
+static enum qr_code worker_train(struct worker *w, struct qr_err *err) {
     struct qr_train_result result = {0};
     char host[256] = "";
-    uint64_t epochs = epochs_of(w);
+    uint64_t epochs = worker_epochs(w);
     gethostname(host, sizeof host - 1);
     if (qr_outputs_open_events(&w->outputs, &w->load, &w->canonical, epochs, host, err) != QR_OK)
         return err->code;
@@ -385,8 +392,8 @@ static enum qr_code train(struct worker *w, struct qr_err *err) {
     w->pool = qr_pool_new(w->load.n_threads);
     if (qr_pool_size(w->pool) < w->load.n_threads)
         qr_warn(&w->log, "worker",
-                "%u threads compute, not %u: the system gives no more (ulimit -u, the pod's pids, "
-                "ulimit -v); the result is the same",
+                "computing with %u threads instead of %u: the system allows no more (ulimit -u, "
+                "the pod's pids, ulimit -v); the result is the same",
                 qr_pool_size(w->pool), w->load.n_threads);
     const struct qr_train_options opt = {
         .job = w->job,
@@ -394,7 +401,7 @@ static enum qr_code train(struct worker *w, struct qr_err *err) {
         .data = &w->load.data,
         .model = w->load.model,
         .initial = w->load.initial,
-        .resume = resumed(w),
+        .resume = resume_state(w),
         .epochs = epochs,
         .pod_ms = w->pod_ms,
         .max_pod_ms = w->max_pod_ms,
@@ -404,11 +411,11 @@ static enum qr_code train(struct worker *w, struct qr_err *err) {
         .clock = &qr_clock_monotonic,
         .log = &w->log,
         .observer = qr_outputs_observer(&w->outputs),
-        .reload = reload,
+        .reload = worker_reload,
         .reload_ctx = w,
-        .ended = ended,
-        .anew = w->settings.fresh ? anew : NULL,
-        .finish = finish,
+        .ended = worker_ended,
+        .anew = w->settings.fresh ? delete_checkpoints : NULL,
+        .finish = worker_finish,
         .finish_ctx = w,
         .begins = w->profiler && w->job->profile_first ? qr_profiler_on_reduction : NULL,
         .begins_ctx = w->profiler,
@@ -420,15 +427,15 @@ static enum qr_code train(struct worker *w, struct qr_err *err) {
     qr_http_watch(w->http, QR_HTTP_TRAINING, false);
     qr_debug(&w->log, "worker", "computed %lld micro-batches",
              (long long)qr_counter_value(QR_MICRO_BATCHES));
-    if (code != QR_OK) code = leave_state(w, code, err);
+    if (code != QR_OK) code = publish_before_exit(w, code, err);
     if (code == QR_OK && result.ended_by_peers)
-        qr_info(&w->log, "worker", "the others have ended the run, and everything is written");
+        qr_info(&w->log, "worker", "the others have ended the run, and all outputs are written");
     qr_train_result_fini(&result);
     return code;
 }
 
-static enum qr_code run(struct worker *w, int argc, char *const *argv, char *const *environment,
-                        struct qr_err *err) {
+static enum qr_code worker_run(struct worker *w, int argc, char *const *argv,
+                               char *const *environment, struct qr_err *err) {
     enum qr_code code = read_settings(w, argc, argv, environment, err);
     if (code != QR_OK) return code;
     if (print_texts(&w->settings)) return w->finished = true, QR_OK;
@@ -439,55 +446,55 @@ static enum qr_code run(struct worker *w, int argc, char *const *argv, char *con
         w->finished = true;
         return QR_OK;
     }
-    warn_of_settings(w);
+    log_settings(w);
     if ((code = qr_settings_price(&w->settings, &w->price, &w->max_pod_ms, err)) != QR_OK)
         return code;
-    worker_find_told(w, environment);
+    worker_find_progress_target(w, environment);
     struct qr_outputs_options where = qr_results_options(&w->settings, &w->log);
     where.price = w->price;
     where.evaluator = w->identity.role == QR_ROLE_EVALUATOR;
     qr_outputs_init(&w->outputs, &where, w->job->name);
     w->has_outputs = true;
-    say_role(w);
+    log_role(w);
     if (where.evaluator) return worker_evaluate(w, err);
     if (w->identity.role != QR_ROLE_SINGLE && (code = worker_choose_address(w, err)) != QR_OK)
         return code;
-    if ((code = prepare(w, err)) != QR_OK) return code;
-    if ((code = begin_from(w, err)) != QR_OK || w->finished) return code;
+    if ((code = worker_prepare(w, err)) != QR_OK) return code;
+    if ((code = find_start(w, err)) != QR_OK || w->finished) return code;
     if (qr_stop_requested())
         return qr_fail(err, QR_CANCELLED, "asked to stop before training began");
     if ((code = worker_await_port(w, worker_open_group, err)) != QR_OK) return code;
     if ((code = worker_await_port(w, worker_open_http, err)) != QR_OK) return code;
     if ((code = worker_await_port(w, worker_open_profiler, err)) != QR_OK) return code;
-    return train(w, err);
+    return worker_train(w, err);
 }
 
 /* ---- the end ---- */
 
-/* Its parts, and how long each may take; asked: after SIGTERM. What is beyond that is a library's,
- * and left behind (worker/stop.h). */
-enum { LAST_WORDS, PUBLISHER, TELLER, GROUP, OUTPUTS, REST };
+/* Time limits of the end's parts: normally, and after SIGTERM. A library call that takes longer is
+ * abandoned (worker/stop.h). */
+enum { TERMINATION_LOG, PUBLISHER, REPORTER, GROUP, OUTPUTS, REST };
 static const struct qr_stop_part parts[] = {
-    [LAST_WORDS] = {2 * QR_SECOND, QR_SECOND, "while the last words were written"},
+    [TERMINATION_LOG] = {2 * QR_SECOND, QR_SECOND, "while writing the termination log"},
     [PUBLISHER] = {QR_PUBLISHER_CLOSE_NS + QR_SECOND / 2, QR_PUBLISHER_CLOSE_NS + QR_SECOND / 4,
-                   "while the checkpoints were closed"},
-    [TELLER] = {2 * QR_SECOND, QR_SECOND, "while the last was told of the run"},
-    [GROUP] = {3 * QR_SECOND, QR_SECOND, "while the connections were closed"},
-    [OUTPUTS] = {QR_OUTPUTS_CLOSE_NS, QR_OUTPUTS_CLOSE_ASKED_NS, "while the outputs were closed"},
-    [REST] = {2 * QR_SECOND, QR_SECOND / 2, "while everything was tidied up"},
+                   "while closing the checkpoints"},
+    [REPORTER] = {2 * QR_SECOND, QR_SECOND, "while sending the last progress report"},
+    [GROUP] = {3 * QR_SECOND, QR_SECOND, "while closing the connections"},
+    [OUTPUTS] = {QR_OUTPUTS_CLOSE_NS, QR_OUTPUTS_CLOSE_ASKED_NS, "while closing the outputs"},
+    [REST] = {2 * QR_SECOND, QR_SECOND / 2, "while cleaning up"},
 };
 
-static int exit_code_of(const struct worker *w, enum qr_code code, bool *ret_asked) {
+static int worker_exit_code(const struct worker *w, enum qr_code code, bool *ret_asked) {
     *ret_asked =
         code != QR_OK && qr_stop_requested() && (code == QR_CANCELLED || qr_exit_code(code) == 138);
     return *ret_asked ? (int)w->settings.exit_on_drain : qr_exit_code(code);
 }
 
-/* The exit code is decided here. */
-static int conclude(struct worker *w, enum qr_code code, const struct qr_err *err) {
+/* Reports the end and decides the exit code. */
+static int report_end(struct worker *w, enum qr_code code, const struct qr_err *err) {
     bool asked;
-    int exit_code = exit_code_of(w, code, &asked);
-    qr_stop_begin_part(exit_code, &parts[LAST_WORDS]);
+    int exit_code = worker_exit_code(w, code, &asked);
+    qr_stop_begin_part(exit_code, &parts[TERMINATION_LOG]);
     if (asked) {
         char words[80];
         qr_termination_log_drained(words, sizeof words);
@@ -502,7 +509,7 @@ static int conclude(struct worker *w, enum qr_code code, const struct qr_err *er
 }
 
 /* False: a thread that hangs in a request was left behind. */
-static bool cleanup(struct worker *w, int exit_code) {
+static bool worker_cleanup(struct worker *w, int exit_code) {
     bool ended = true;
     qr_stop_set_group(NULL);
     qr_http_ready(w->http, false);
@@ -510,7 +517,7 @@ static bool cleanup(struct worker *w, int exit_code) {
     qr_stop_begin_part(exit_code, &parts[PUBLISHER]);
     qr_stop_set_publisher(NULL);
     bool gone = qr_publisher_free(w->publisher);
-    qr_stop_begin_part(exit_code, &parts[TELLER]);
+    qr_stop_begin_part(exit_code, &parts[REPORTER]);
     gone =
         qr_progress_reporter_close(w->progress_reporter, exit_code == 0,
                                    qr_stop_requested() ? 3 * QR_SECOND / 4 : 3 * QR_SECOND / 2) &&
@@ -525,9 +532,9 @@ static bool cleanup(struct worker *w, int exit_code) {
     qr_stop_begin_part(exit_code, &parts[REST]);
     qr_job_canonical_fini(&w->canonical);
     qr_resume_point_fini(&w->start);
-    /* else its thread may look at the model and the job, until the process ends */
+    /* Otherwise its thread may use the model and the job until the process ends. */
     if (gone) qr_workload_fini(&w->load);
-    if (gone) qr_progress_target_fini(&w->told);
+    if (gone) qr_progress_target_fini(&w->progress_target);
     qr_identity_fini(&w->identity);
     if (gone) qr_job_free(w->job);
     qr_settings_fini(&w->settings);
@@ -538,31 +545,32 @@ static bool cleanup(struct worker *w, int exit_code) {
     return ended && gone;
 }
 
-static __attribute__((noinline)) int work(int argc, char *const *argv, char *const *environment,
-                                          enum qr_code code, struct qr_err *err) {
+static __attribute__((noinline)) int worker_work(int argc, char *const *argv,
+                                                 char *const *environment, enum qr_code code,
+                                                 struct qr_err *err) {
     struct worker w = {.began_ns = qr_now_ns(&qr_clock_monotonic)};
-    /* before gRPC starts; few connections, and nothing to wake */
+    /* Before gRPC starts; few connections, and nothing to wake up. */
     setenv("GRPC_POLL_STRATEGY", "poll", 0);
-    /* no file: else the machine's roots go before ours (link_grpc_tls.c) */
+    /* No file: otherwise the system's root certificates precede the job's (link_grpc_tls.c). */
     setenv("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "", 1);
-    /* a question of DNS that was lost is asked again after 1 s, not 5: libc, c-ares */
+    /* A lost DNS query is repeated after 1 s, not 5: for libc and c-ares. */
     setenv("RES_OPTIONS", "timeout:1 attempts:4 retrans:1000 retry:4", 0);
     if (code == QR_OK) code = qr_limits_raise(err);
     if (code == QR_OK) code = qr_stop_start(err);
-    /* until there are weights to write; a bucket may hang before the first step */
+    /* Until there are weights to write; a bucket may hang before the first step. */
     qr_stop_set_short(true);
     qr_store_configure(environment, qr_stop_requested, &w.log);
     qr_settings_init(&w.settings);
     w.log = make_log(&w.settings);
-    if (code == QR_OK) code = run(&w, argc, argv, environment, err);
-    int exit_code = conclude(&w, code, err);
-    /* what libraries tidy up at exit, that thread may be using */
-    if (!cleanup(&w, exit_code)) _exit(exit_code);
+    if (code == QR_OK) code = worker_run(&w, argc, argv, environment, err);
+    int exit_code = report_end(&w, code, err);
+    /* That thread may use data that libraries free at exit. */
+    if (!worker_cleanup(&w, exit_code)) _exit(exit_code);
     return exit_code;
 }
 
 int qr_worker_main(int argc, char *const *argv, char *const *environment) {
     struct qr_err err = {0};
-    enum qr_code code = qr_watchdog_install(&err); /* before anything that takes stack */
-    return work(argc, argv, environment, code, &err);
+    enum qr_code code = qr_watchdog_install(&err); /* before any deep use of the stack */
+    return worker_work(argc, argv, environment, code, &err);
 }

@@ -1,4 +1,6 @@
-/* An evaluator's work, in place of a worker's. */
+/* worker/worker_evaluate.c — runs an evaluator in place of a worker. Start reading at
+ * worker_evaluate().
+ */
 #include <string.h>
 #include <unistd.h>
 
@@ -7,37 +9,36 @@
 #include "worker/stop.h"
 #include "worker/worker_impl.h"
 
-/* A signal is heard, and /healthz sees a turn, this often. */
+/* Interval at which stop requests and /healthz are served. */
 static const int64_t turn_ns = 50 * QR_MS, least_interval_ns = 10 * QR_MS;
 
-static bool stopping(void *ctx) { return (void)ctx, qr_stop_requested(); }
+static bool evaluator_stopping(void *ctx) { return (void)ctx, qr_stop_requested(); }
 
-static void pause_for(void *ctx, int64_t ns) {
+static void evaluator_pause(void *ctx, int64_t ns) {
     (void)ctx;
     for (int64_t left_ns = ns; left_ns > 0 && !qr_stop_requested(); left_ns -= turn_ns)
         qr_sleep_ns(left_ns < turn_ns ? left_ns : turn_ns);
 }
 
-/* A store may be waited for much longer than a thread may stand still. */
-static void computes(void *ctx, bool yes) {
+/* Waiting for a store may take much longer than /healthz allows a thread to make no progress. */
+static void evaluator_computing(void *ctx, bool yes) {
     struct worker *w = ctx;
     qr_http_watch(w->http, QR_HTTP_TRAINING, yes);
 }
 
-static void show(void *ctx, bool anew, const struct qr_step_line *line,
-                 const struct qr_step_detail *detail) {
+static void evaluator_show(void *ctx, bool fresh, const struct qr_step_line *line,
+                           const struct qr_step_detail *detail) {
     struct worker *w = ctx;
-    qr_outputs_evaluated(&w->outputs, anew, line, detail);
+    qr_outputs_evaluated(&w->outputs, fresh, line, detail);
 }
 
-static enum qr_code prepare(struct worker *w, struct qr_err *err) {
+static enum qr_code evaluator_prepare(struct worker *w, struct qr_err *err) {
     const struct qr_settings *s = &w->settings;
     char host[256] = "";
     if (!w->outputs.checkpoints_url)
-        return qr_fail(
-            err, QR_INVALID_ARGUMENT,
-            "an evaluator reads a run's checkpoints, and --checkpoints is none: give the "
-            "workers and it one place for them");
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "cannot evaluate: an evaluator reads a run's checkpoints, and --checkpoints "
+                       "is none; set one location for it and the workers");
     enum qr_code code =
         qr_workload_load(w->job, s->isa, s->threads > 0 ? (unsigned)s->threads : 0, &w->load, err);
     if (code == QR_OK) code = qr_workload_check_validation(&w->load, err);
@@ -54,7 +55,7 @@ static enum qr_code prepare(struct worker *w, struct qr_err *err) {
 enum qr_code worker_evaluate(struct worker *w, struct qr_err *err) {
     const struct qr_settings *s = &w->settings;
     struct qr_checkpoint_folder place;
-    enum qr_code code = prepare(w, err);
+    enum qr_code code = evaluator_prepare(w, err);
     if (code == QR_OK) code = worker_await_port(w, worker_open_http, err);
     if (code == QR_OK) code = qr_checkpoint_folder_open(w->outputs.checkpoints_url, &place, err);
     if (code != QR_OK) return code;
@@ -67,16 +68,16 @@ enum qr_code worker_evaluate(struct worker *w, struct qr_err *err) {
         .dir = w->outputs.dir,
         .every_ns = s->evaluate_interval_ns > least_interval_ns ? s->evaluate_interval_ns
                                                                 : least_interval_ns,
-        .begins_ns = s->form_timeout_ns >= 0 ? s->form_timeout_ns : s->start_timeout_ns,
-        .anew = s->fresh,
+        .begin_timeout_ns = s->form_timeout_ns >= 0 ? s->form_timeout_ns : s->start_timeout_ns,
+        .fresh = s->fresh,
         .pool = w->pool,
         .clock = &qr_clock_awake,
         .log = &w->log,
         .ctx = w,
-        .stopping = stopping,
-        .pause = pause_for,
-        .computes = computes,
-        .show = show,
+        .stopping = evaluator_stopping,
+        .pause = evaluator_pause,
+        .computing = evaluator_computing,
+        .show = evaluator_show,
     };
     code = qr_evaluator_run(&opt, err);
     w->outputs.ended_well = code == QR_OK;

@@ -234,7 +234,7 @@ static void test_mutations(void) {
         /* odd: elastic, and a run that is good without the mutation */
         for (; seed < 400 && !seen; seed += 2) {
             seen = !one(seed, mutation[k].m, PLANT_NONE, 0, false, &w) || w.refused > 0;
-            how = w.broken_rules ? w.rule : "coverage refused";
+            how = w.broken_rules ? w.rule : "coverage check failed";
             /* the net holds: whatever the machine does, no wrong sum is applied */
             CHECK(w.rule == NULL || strcmp(w.rule, "no wrong sum is applied") != 0, "%s", w.detail);
             world_fini(&w);

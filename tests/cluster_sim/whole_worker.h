@@ -124,7 +124,7 @@ static void write_log(void *ctx, enum qr_log_level level, const char *module, co
     struct node *x = ctx;
     char name[48];
     if (x->killed) return;
-    if (level == QR_LOG_WARNING && strstr(message, "coverage refused"))
+    if (level == QR_LOG_WARNING && strstr(message, "coverage check failed"))
         broken(x->w, x, "coverage is a net that is never needed", message);
     say(x, "log: %s: %s", module, message);
     if (strstr(message, "cannot publish the last checkpoint")) x->w->store.gave_up = true;

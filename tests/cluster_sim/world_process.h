@@ -140,7 +140,7 @@ static void serve_data(struct world *w, struct node *x) {
         const struct node *o = &w->node[i];
         bool passes = !w->deaf[i][x->index] && !w->deaf[x->index][i];
         if (!w->deaf[i][x->index]) x->heard_ns[i] = now_of(w);
-        how.heard_ns[i] = x->heard_ns[i];
+        how.received_ns[i] = x->heard_ns[i];
         if (x->lost_data[i]) qr_member_data_down(x->m, now_of(w), i, "reset", true);
         x->wanted[i] = x->wanted[i] || x->lost_data[i];
         x->lost_data[i] = false;

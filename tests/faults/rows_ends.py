@@ -167,7 +167,7 @@ def small_stacks():
 def reaches_main(mib):
     """Below that the system's loader, or what libraries do before main, ends the program: no word of ours can be there."""
     text = ended(["prlimit", f"--as={mib << 20}", f"--stack={1 << 20}", QRINGD, "--version"], 60)[1]
-    return "this process may" in text or text.startswith(("qringd ", "qring: "))
+    return "cannot start: " in text or "this process may" in text or text.startswith(("qringd ", "qring: "))
 
 
 @row(48)
@@ -221,7 +221,7 @@ def frozen_forerunner():
         if which == "probes": r.peers[0] = f"127.0.0.1:{ports[3]}"
         since = r.position(0)
         second = r.start(0)
-        check(f"{which}: it says that it waits: {r.last_words()}", r.says(0, "Trying again for 10 s", since=since) is not None)
+        check(f"{which}: it says that it waits: {r.last_words()}", r.says(0, "retrying for 10 s", since=since) is not None)
         time.sleep(1)
         check(f"{which}: it waits; {r.last_words()}", second.poll() is None)
         at = time.monotonic()
@@ -229,10 +229,10 @@ def frozen_forerunner():
         first.wait()
         check(f"{which}: it has the port; {r.last_words()}", r.says(0, LISTENS, since=since) is not None)
         figure(52, f"the port for {which} of a stopped forerunner: taken over after that was killed", time.monotonic() - at, 0.5)
-        check(f"{which}: it said so once", r.log(0)[since:].count("Trying again") == 1)
+        check(f"{which}: it said so once", r.log(0)[since:].count("retrying for") == 1)
         r.kill(0, signal.SIGSTOP)
         r.start(1, "--http-port", str(ports[2]))  # and SIGTERM ends the wait
-        r.says(1, "Trying again")
+        r.says(1, "retrying for")
         at = time.monotonic()
         r.kill(1, signal.SIGTERM)
         code = r.worker[1].wait(60)

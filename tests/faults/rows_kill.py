@@ -40,7 +40,7 @@ STEP = [
 ]
 # the same while the ring changes because another one died
 CHANGE = [
-    ("noticing a death", "peer_lost", "one"),
+    ("noticing a death", "note_peer_lost", "one"),
     ("ending its generation", "group_on_suspend", "one"),
     ("asked for a promise", "member_on_propose", "one"),
     ("promised, the Begin has come", "member_on_begin", "one"),
@@ -48,7 +48,7 @@ CHANGE = [
     ("connecting", "qr_mesh_form", "one"),
     ("ending its generation", "group_on_suspend", "leader"),
     ("having the promises", "member_on_promise", "leader"),
-    ("sending Begin", "member_propose.c:begin", "leader"),
+    ("sending Begin", "member_propose.c:propose_begin", "leader"),
     ("connecting", "qr_mesh_form", "leader"),
 ]
 
@@ -211,7 +211,7 @@ def kill_below_the_least():
     codes = r.wait()
     figure(3, "SIGKILL below min_workers: they end with 138 after the form timeout of 2 s", time.monotonic() - at, 3.0)
     check(f"least: exit codes {codes}", codes == {0: 138, 1: -9, 2: -9, 3: 138})
-    check("least: it says who is missing", re.search(r"worker 1 .*did not answer \(2 of 4 are here, 3 are needed\)", r.log(0)))
+    check("least: it says who is missing", re.search(r"worker 1 .*did not answer \(2 of 4 present, 3 needed\)", r.log(0)))
 
 
 @row(4)
@@ -228,8 +228,8 @@ def kill_all():
         for i in range(4): r.worker[i].wait()
         lines, was = r.lines(), r.position(0)
         for i in range(4): r.start(i)
-        check(f"all: worker 0 says where it goes on from; {r.last_words()}", r.says(0, "goes on from step", since=was) is not None)
-        found = re.findall(r"goes on from step (\d+)", r.log(0)[was:])
+        check(f"all: worker 0 says where it goes on from; {r.last_words()}", r.says(0, "resuming from step", since=was) is not None)
+        found = re.findall(r"resuming from step (\d+)", r.log(0)[was:])
         if not found: break
         lost = max(0, lines // 2 - int(found[0]))  # a line for each step, one for each epoch, which has one step
         tell(4, f"SIGKILL of all, time {again + 1}: steps since the checkpoint that the next start goes on from, of {lines // 2}", lost,

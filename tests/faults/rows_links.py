@@ -57,7 +57,7 @@ def without_data(r, what, rules, pair, reset_too=False):
     left = [i for i in ALL if r.metrics(i).get("qring_members") == 4]
     check(f"{r.name}: {what}: four of them go on: {members(r)}", len(left) == 4)
     log = "".join(r.log(i)[since[i]:] for i in ALL)
-    named = any(words in log for words in ("no data has come from it", "no data comes from this worker", "no data connection with it"))
+    named = any(words in log for words in ("no data received from it", "reports no data from this worker", "no data connection with it"))
     check(f"{r.name}: {what}: the pair is in the logs", named)
     a, b = pair
     metrics = r.metrics(a), r.metrics(b)

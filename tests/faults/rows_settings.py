@@ -49,7 +49,7 @@ def digest_in(out):
 
 
 def says_once(r, i, key, own, theirs, others):
-    words = f"{key} is {own} here and {theirs} in the ring, whose value counts until it ends: to change it, stop all workers"
+    words = f"{key} is {own} here and {theirs} in the ring; the ring's value applies until the run ends: to change it, stop all workers"
     n = len(re.findall(re.escape(words), r.log(i)))
     check(f"{r.name}: worker {i} says once, not {n} times, that {words}", n == 1)
     said = [k for k in others if " here and " in r.log(k)]
@@ -99,7 +99,7 @@ def epochs_beyond():
     r.start(0, "--epochs", "2", "--form-timeout", "2s")
     r.joins(0)
     ends(r, "fewer epochs than a checkpoint has, late, lowest index")
-    check(f"{r.name}: the newcomer says that it looks for the ring", "this worker looks for a ring that trains more" in r.log(0))
+    check(f"{r.name}: the newcomer says that it looks for the ring", "looking for a ring that trains more" in r.log(0))
     r.worker.clear()
     for i in range(3): r.start(i, "--epochs", "2")
     codes = r.wait(60)
@@ -113,7 +113,7 @@ def epochs_beyond():
     for i in range(3): r.start(i, "--epochs", "2", "--form-timeout", "20s")
     codes = r.wait(60)
     check(f"{r.name}: too few epochs for what is trained: {codes}; {r.last_words()}", set(codes.values()) == {2})
-    said = [i for i in at if "epochs are trained already, and worker 0" in r.log(i)[at[i]:] and "give more --epochs" in r.log(i)[at[i]:]]
+    said = [i for i in at if "epochs are already trained, and the leader, worker 0" in r.log(i)[at[i]:] and "raise --epochs" in r.log(i)[at[i]:]]
     check(f"{r.name}: {said} say why", said == [1, 2])
     tell(41, "fewer epochs than are trained, and no ring works", f"codes {sorted(set(codes.values()))}, and why", "code 2")
 
@@ -159,7 +159,7 @@ def everything():
         r.start(index, *flags, env={"TF_CONFIG": ""})
         r.joins(index)
         for key, own, theirs in ("epochs", FEWER, r.epochs), ("allreduce", "ring", "doubling"), ("min-workers", 4, 1): says_of(r, index, key, own, theirs)
-        check(f"{r.name}: it says whose places count", "out, weights or checkpoints name other places here than in the ring" in r.log(index))
+        check(f"{r.name}: it says whose places count", "out, weights or checkpoints differ from the ring's" in r.log(index))
         codes = r.wait(120)
         good = check(f"{r.name}: all end with 0, not {codes}; {r.last_words()}", set(codes.values()) == {0})
         digest = digest_in(aside if index == 0 else r.out)

@@ -275,7 +275,7 @@ def no_room_for_the_weights():
         for i in range(2): r.start(i)
         codes = r.wait()
         check(f"{name}: exit codes 0, not {codes}; {r.last_words()}", codes == {0: 0, 1: 0})
-        check(f"{name}: it goes on where it was", "goes on from step" in r.log(0)[marks[0]:])
+        check(f"{name}: it goes on where it was", "resuming from step" in r.log(0)[marks[0]:])
         r.same()
         with open(disk + "/w.h5", "rb") as f, open(alone(r.job, r.epochs) + "/weights.h5", "rb") as g:
             check(f"{name}: the weights are there", f.read() == g.read())
@@ -395,7 +395,7 @@ def killed_during_an_upload():
             for i in r.alive(): r.kill(i)
             r.wait()
             fake.ask("release", {})
-            went = re.findall(r"goes on from step (\d+)", r.log(0)[marks[0]:])
+            went = re.findall(r"resuming from step (\d+)", r.log(0)[marks[0]:])
             if froms: check(f"killed while {froms[-1]}: the next start goes on from {went} ", len(went) == 1 and int(went[0]) >= newest > 0)
             check("nothing is damaged", "damaged" not in "".join(r.log(i)[marks[i]:] for i in range(3)))
             froms.append(part + (" was stored" if after else " was on its way"))

@@ -21,12 +21,12 @@ run 2 'trained weights (--weights): https://h.example/w.h5: https:// URLs are re
 run 2 'https://h.example/w.hdf?...: unknown suffix; name weights .h5' "$base" --set train.initial_weights=https://h.example/w.hdf?hush
 
 # what it may cost
-run 2 "--price-per-pod-hour: 'cheap' is no number above 0" "$base" --price-per-pod-hour cheap
-run 2 "--price-per-pod-hour: '0' is no number above 0" "$base" --price-per-pod-hour 0
-run 2 "--max-cost: '-1' is no number above 0" "$base" --price-per-pod-hour 1 --max-cost -1
-run 2 "--max-cost: 'nan' is no number" "$base" --price-per-pod-hour 1 --max-cost nan
-run 2 '--max-cost wants a price|--price-per-pod-hour too' "$base" --max-cost 5
-run 2 '--currency wants a price' "$base" --currency EUR
+run 2 "--price-per-pod-hour: 'cheap' is not a number above 0" "$base" --price-per-pod-hour cheap
+run 2 "--price-per-pod-hour: '0' is not a number above 0" "$base" --price-per-pod-hour 0
+run 2 "--max-cost: '-1' is not a number above 0" "$base" --price-per-pod-hour 1 --max-cost -1
+run 2 "--max-cost: 'nan' is not a number" "$base" --price-per-pod-hour 1 --max-cost nan
+run 2 '--max-cost needs a price|--price-per-pod-hour too' "$base" --max-cost 5
+run 2 '--currency needs a price' "$base" --currency EUR
 run 2 "--progress-to: 'deployment/q' is not a valid target|kinds: job, pod" "$base" --progress-to deployment/q
 run 2 "--progress-to: 'job/' is not a valid target" "$base" --progress-to job/
 run 2 "--progress-to: 'job/A_B' is not a valid target" "$base" --progress-to job/A_B
@@ -54,7 +54,7 @@ wrong 2 "QRING_SEED many: seed must be" env QRING_SEED=many "$qring" infer "$bas
 wrong 2 '--set train.loss=mes: train.loss is' "$qring" show "$base" --set train.loss=mes
 wrong 2 '--set seed=x: seed must be' "$qring" gradient "$base" --set seed=x
 wrong 2 '--set seed=x: seed must be' "$qring" validate "$base" --set seed=x --out "$out"
-run 2 'worker.set is for the command line' "$(edit 's/"seed": 1/"seed": 1, "worker": {"set": "seed=2"}/' worker-set)"
+run 2 'worker.set belongs on the command line' "$(edit 's/"seed": 1/"seed": 1, "worker": {"set": "seed=2"}/' worker-set)"
 
 # the command line and the machine
 wrong 2 '--threads' "$qring" run "$base" --thread 2 --out "$out"
@@ -98,7 +98,7 @@ identity 2 'TF_CONFIG' '{"cluster":{"worker":["a:2222","b:2222"]},"task":{"type"
 identity 2 'TF_CONFIG' '{"cluster":{"worker":["a:99999","b:2222"]},"task":{"type":"worker","index":0}}'
 identity 2 'TF_CONFIG' '{"cluster":{"worker":"a:2222"},"task":{"type":"worker","index":0}}'
 
-identity 2 'who would compute' '{"cluster":{"ps":["a:2222"]},"task":{"type":"ps","index":0}}'
+identity 2 'no worker, chief or master to compute' '{"cluster":{"ps":["a:2222"]},"task":{"type":"ps","index":0}}'
 identity 2 'names no ps' '{"cluster":{"worker":["a:2222"]},"task":{"type":"ps","index":0}}'
 identity 2 'no cluster' '{"task":{"type":"ps","index":0}}'
 identity 2 'enableDynamicWorker' '{"sparseCluster":{"worker":{},"ps":["p:2222"]},"task":{"type":"ps","index":0}}'
@@ -106,8 +106,8 @@ roles() { wrong 2 "$1" "$qringd" "$base" --print-identity "$2" "$3" --index 0 --
 roles '--role|boss|worker|evaluator' --role boss
 roles '--role|--parameter-servers' --role ps
 roles 'a:1|twice' --parameter-servers a:1
-roles 'number 1|no address' --parameter-servers p,
-wrong 2 'TF_CONFIG says who is what' env TF_CONFIG="$(tf_config 0 a:1)" "$qringd" "$base" --print-identity --role ps
+roles 'number 1|not an address' --parameter-servers p,
+wrong 2 'TF_CONFIG defines the roles' env TF_CONFIG="$(tf_config 0 a:1)" "$qringd" "$base" --print-identity --role ps
 wrong 2 '--parameter-servers|nothing names the workers' "$qringd" "$base" --print-identity --parameter-servers p
 
 # evaluators
@@ -119,11 +119,11 @@ judge '--evaluate-interval|soon|500ms, 10s' "$base" --out "$out" --evaluate-inte
 judge '--checkpoint-epochs|-1' "$base" --out "$out" --checkpoint-epochs -1
 judge '--out|results' "$base" --out gs://bucket/name
 wrong 2 '--role is not supported by qring run' "$qring" run "$base" -n 1 --role evaluator --out "$out"
-wrong 2 'TF_CONFIG says who is what' env TF_CONFIG="$(tf_config 0 a:1)" "$qringd" "$base" --role evaluator --out "$out"
+wrong 2 'TF_CONFIG defines the roles' env TF_CONFIG="$(tf_config 0 a:1)" "$qringd" "$base" --role evaluator --out "$out"
 run_in 60 "$work/judged.log" "$qringd" "$base" --epochs 2 --out "$work/judged"
 judge 'judged/checkpoints has the checkpoints of another job: its hash is|this evaluator|--set' "$base" --out "$work/judge" --set seed=4711 --checkpoints "$work/judged/checkpoints"
 mkdir -p "$work/judge"; echo 'step,loss' >"$work/judge/evaluation.jsonl"
-judge 'judge/evaluation.jsonl: its last line is none of an evaluator; take it away, or choose another --out' "$base" --epochs 2 --out "$work/judge" --checkpoints "$work/judged/checkpoints"
+judge 'judge/evaluation.jsonl: its last line was not written by an evaluator; delete it, or choose another --out' "$base" --epochs 2 --out "$work/judge" --checkpoints "$work/judged/checkpoints"
 check "it stays as it was" test "$(cat "$work/judge/evaluation.jsonl")" = 'step,loss'
 rm "$work/judge/evaluation.jsonl"; mkdir "$work/judge/evaluation.jsonl"
 judge 'judge/evaluation.jsonl: it is a directory' "$base" --epochs 2 --out "$work/judge" --checkpoints "$work/judged/checkpoints"
@@ -133,7 +133,7 @@ import fcntl, time
 f = open('$work/judge/evaluation.jsonl', 'r+'); fcntl.flock(f, fcntl.LOCK_EX); print('held', flush=True); time.sleep(60)" >"$work/held" &
 holder=$!; started="$started $holder"
 tries=0; until [ -s "$work/held" ] || [ $tries -gt 600 ]; do tries=$((tries + 1)); sleep 0.1; done
-wrong 138 'judge/evaluation.jsonl: another evaluator writes it|choose another --out' \
+wrong 138 'judge/evaluation.jsonl: another evaluator is writing it|choose another --out' \
     "$qringd" "$base" --role evaluator --epochs 2 --out "$work/judge" --checkpoints "$work/judged/checkpoints"
 kill $holder
 

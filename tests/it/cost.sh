@@ -39,7 +39,7 @@ for line in open(sys.argv[1]):
     r = json.loads(line)
     at = datetime.datetime.strptime(r["time"][:26], "%Y-%m-%dT%H:%M:%S.%f").timestamp()
     m = re.search(r"all-reduce: .* over (\d+) workers|with (\d+) workers? \(", r["message"])
-    ends = re.search(r"--max-cost is reached after step|ended after step|^done: ", r["message"])
+    ends = re.search(r"--max-cost reached after step|ended after step|^done: ", r["message"])
     if m or ends:
         total += members * (at - since) if since else 0
         members, since = int(m and (m[1] or m[2]) or 0), at
@@ -82,8 +82,8 @@ check "there is no result" test ! -e "$work/out/result.json"
 
 # the leader is killed, another counts on, and who comes back leads at once
 all --max-cost 25
-until_true 60 "it goes on" sh -c 'grep -q "the run has cost 9.* before" "$1"' - "$work/worker1.log"
-until_true 60 "from the checkpoint" holds "$work/worker1.log" 'goes on from step'
+until_true 60 "it goes on" sh -c 'grep -q "the run has cost 9.* so far" "$1"' - "$work/worker1.log"
+until_true 60 "from the checkpoint" holds "$work/worker1.log" 'resuming from step'
 until_true 60 "in a ring of three" grep -q 'all-reduce: .* over 3 workers' "$work/worker1.log"
 sleep 0.7; kill -9 "$w0"; wait "$w0" 2>/dev/null
 until_true 60 "without its leader" grep -q 'with 2 workers (1, 2)' "$work/worker1.log"
@@ -109,7 +109,7 @@ alone --epochs 300 --max-cost 0.001; rc=$?
 check "what was spent before counts: 5, not $rc" test $rc = 5
 alone --epochs 300 --fresh; rc=$?
 check "--fresh ends with 0, not $rc" test $rc = 0
-check "and counts from nothing" sh -c '! grep -q "has cost .* before" "$1"' - "$work/alone.log"
+check "and counts from nothing" sh -c '! grep -q "has cost .* so far" "$1"' - "$work/alone.log"
 
 # a folder where the file should be: a warning, once, and the run ends well
 rm -rf "$work/one"; mkdir -p "$work/one/checkpoints"

@@ -287,7 +287,7 @@ R
 ends=$(timeout -k 5 120 unshare $as --kill-child sh "$work/tutorial.sh" 2>"$work/tutorial.log" </dev/null)
 check "trained by two, uploaded, inferred: '$ends', not '0 0 0': $(tail -n 2 "$work/tf0.log") $(cat "$work/tf-infer.log" "$work/tutorial.log")" test "$ends" = "0 0 0"
 for i in 0 1; do
-    check "worker $i is who the operator says" holds "$work/tf$i.log" "I am a worker, index $i, at qcnn-worker-$i.default.svc:2222 (tf_config"
+    check "worker $i is who the operator says" holds "$work/tf$i.log" "this is a worker, index $i, at qcnn-worker-$i.default.svc:2222 (tf_config"
 done
 check "the same job here" run_in 90 "$work/here.log" "$qring" run deploy/jobs/qcnn.json -n 1 --out "$work/here"
 check "the uploaded weights are those of qring run" cmp "$work/tf.h5" "$work/here/weights.h5"

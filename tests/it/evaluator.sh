@@ -46,8 +46,8 @@ out=$work/killed; mkdir -p "$out"
 export TF_CONFIG
 TF_CONFIG=$(config evaluator 0)
 judge "$out.judge.log" "$qringd" "$work/job.json" --epochs $epochs --out "$out" --logdir "$out/logs" --http-port "$http"
-until_said "$out.judge.log" 'it waits'
-check "it waits for a run that has not begun" grep -q 'no checkpoint of this job is in .* yet: it waits' "$out.judge.log"
+until_said "$out.judge.log" 'waiting'
+check "it waits for a run that has not begun" grep -q 'no checkpoint of this job in .* yet; waiting' "$out.judge.log"
 workers=
 for i in 0 1; do
     TF_CONFIG=$(config worker $i)
@@ -84,7 +84,7 @@ echo "$(wc -l <"$out/evaluation.jsonl") of $epochs epochs in the curve of one th
 # it stands still all the time: training ends all the same; then it takes the last state
 out=$work/frozen; mkdir -p "$out"
 judge "$out.log" "$qringd" "$work/job.json" --role evaluator --epochs $epochs --out "$out"
-until_said "$out.log" 'it waits'
+until_said "$out.log" 'waiting'
 kill -STOP "$p"
 # shellcheck disable=SC2086
 run_in 100 "$out.train.log" "$qringd" "$work/job.json" --epochs $epochs $ends_epochs --out "$out" || fail "training waits for an evaluator"
@@ -108,7 +108,7 @@ check "it says that it has it" grep -q 'the curve had its last state' "$work/lat
 out=$work/blind; mkdir -p "$out"
 judge "$out.log" "$qringd" "$work/job.json" --role evaluator --set train.evaluate=false --epochs $epochs --out "$out" --termination-log "$out.words"
 : >"$out.words"
-until_said "$out.log" 'it waits'
+until_said "$out.log" 'waiting'
 kill -TERM "$p"; wait "$p"; rc=$?
 check "SIGTERM while it waits: 143, not $rc" test $rc = 143
 check "its termination message" grep -q 'drained on SIGTERM' "$out.words"

@@ -45,7 +45,7 @@ began=$(now_ms)
 wait_two
 bound "they find it after the time to form, not after another wait" $(($(now_ms) - began)) 20000
 check "who leads says what it would have said at its start" grep -q 'already trained: 200 steps, 100 epochs' "$d/worker1.log"
-check "the other one ends with it" grep -q 'the others have ended the run, and everything is written' "$d/worker2.log"
+check "the other one ends with it" grep -q 'the others have ended the run, and all outputs are written' "$d/worker2.log"
 check "nothing is written again" cmp -s "$d/out/result.json" "$d/before.json"
 
 # Worker 2 and one of two that train do not reach each other, so they do not take it in: when they have ended it ends too, not after its time to form.
@@ -64,5 +64,5 @@ codes=; began=$(now_ms)
 for p in $pids; do wait "$p"; codes="$codes $?"; done
 check "who was not taken in ends with the others: 0 0 0, not$codes" test "$codes" = " 0 0 0"
 bound "who was not taken in ends with the others, not after its time to form" $(($(now_ms) - began)) 40000 95000
-check "it says why: $(tail -n 1 "$d/worker2.log")" grep -q "the others have ended the run before this worker was taken in; but training has ended, and everything is written" "$d/worker2.log"
+check "it says why: $(tail -n 1 "$d/worker2.log")" grep -q "the run ended before this worker joined; but training has ended, and all outputs are written" "$d/worker2.log"
 end

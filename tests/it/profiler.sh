@@ -33,7 +33,7 @@ for f in "$work"/steps/logs/plugins/profile/steps_5_12/*.xplane.pb; do
 done
 check "somebody waits for the other" grep -q '	wait for worker [01]	' "$work/both"
 check "no folder for them, and that is said" run nowhere "$work/job.json" -n 1 --logdir ''
-check "and why" holds "$work/nowhere/worker-0.log" 'profile.steps: there is no folder for TensorBoard'
+check "and why" holds "$work/nowhere/worker-0.log" 'profile.steps: not recorded, since no folder for TensorBoard is set'
 
 # ---- at the port, while two workers train ----
 port=0 next=0

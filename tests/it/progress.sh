@@ -162,7 +162,7 @@ object refused
 check "a service account that may not: said once" test "$code$(grep -c 'cannot update job/progress: the pod.s service account may not patch it: .*403' "$work/refused.log")" = 01
 echo 200 >"$work/tls/mode"
 short outside --progress-to job/progress
-check "outside a cluster: said, and it trains" test "$code$(grep -c "nobody is told of the run's progress: KUBERNETES_SERVICE_HOST is not set" "$work/outside.log")" = 01
+check "outside a cluster: said, and it trains" test "$code$(grep -c "progress is not reported: KUBERNETES_SERVICE_HOST is not set" "$work/outside.log")" = 01
 in_pod short unmounted --progress-to job/progress --service-account "$work/nowhere"
 check "no token in the pod" test "$code$(grep -c 'automountServiceAccountToken' "$work/unmounted.log")" = 01
 

@@ -213,7 +213,7 @@ kill -9 $pids; wait $pids 2>/dev/null
 pods
 ends
 check "pods: they end with 0 0, not$codes" test "$codes" = " 0 0"
-for i in 0 1; do check "pod $i went on" grep -q "goes on from step [0-9]*, .*(gs://auth-bucket/run/w.checkpoints)" "$work/pod$i.log"; done
+for i in 0 1; do check "pod $i went on" grep -q "resuming from step [0-9]*, .*(gs://auth-bucket/run/w.checkpoints)" "$work/pod$i.log"; done
 check "pods: the digest" test "$(json_string "$work/pod0/result.json" state_digest)" = "$(json_string "$work/ref/result.json" state_digest)"
 check "pods: each step once" cmp "$work/pod0/steps.jsonl" "$work/ref/steps.jsonl"
 pods

@@ -47,12 +47,12 @@ done
 wait "$server"; rc=$?; wait "$a"; rc_a=$?; wait "$b"; rc_b=$?
 check "all end with 0, not $rc $rc_a $rc_b" test "$rc $rc_a $rc_b" = "0 0 0"
 same "all workers killed four times"
-check "it waited for them" test "$(grep -c 'too few workers are left (0 of the 1 that are needed)' "$out.ps0.log")" -ge 4
-check "it never went back to a checkpoint" test -z "$(grep -e 'went back' -e 'goes on from step' -e 'resumed from step' "$out.ps0.log")"
+check "it waited for them" test "$(grep -c 'too few workers left (0 of 1 needed)' "$out.ps0.log")" -ge 4
+check "it never went back to a checkpoint" test -z "$(grep -e 'went back' -e 'goes on from step' -e 'resumed from step' -e 'resuming from step' "$out.ps0.log")"
 check "workers take over the state" grep -q 'fetched the state of step' "$out.worker0.log"
 check "it computed nothing" grep -q 'with 2 workers (1, 2) and 1 parameter server (0)' "$out.ps0.log"
-check "its log says what it is" grep -q 'I am a ps, index 0, at' "$out.ps0.log"
-echo "all workers killed four times, in steps $(grep -o 'holds the state of [0-9]* reductions' "$out.ps0.log" | grep -o '[0-9]*' | tr '\n' ' ')"
+check "its log says what it is" grep -q 'this is a ps, index 0, at' "$out.ps0.log"
+echo "all workers killed four times, in steps $(grep -o 'keeps the state of [0-9]* reductions' "$out.ps0.log" | grep -o '[0-9]*' | tr '\n' ' ')"
 
 # the server dies for good: the others train on, and write what it would have written
 out=$work/gone; mkdir -p "$out"
@@ -73,7 +73,7 @@ check "SIGTERM while it waits: 143, not $rc" test $rc = 143
 check "its state is published" test -s "$out/checkpoints/LATEST"
 unset TF_CONFIG
 run_in 100 "$out.alone.log" "$qringd" "$work/job.json" --epochs $epochs --http-port 0 --out "$out" || fail "it does not go on alone"
-check "it goes on from there" grep -q 'goes on from step' "$out.alone.log"
+check "it goes on from there" grep -q 'resuming from step' "$out.alone.log"
 same "from its checkpoint"
 
 # by flags; two of them

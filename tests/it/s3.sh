@@ -88,7 +88,7 @@ fi
 kill -9 "$worker"; wait "$worker" 2>/dev/null
 check "nothing was damaged" sh -c "! grep -q damaged '$work/held.log'"
 endless held
-check "killed and started again: it goes on from the bucket" soon 60 grep -q "goes on from step [1-9][0-9]*, .*(s3://$b/held/w.checkpoints)" "$work/held.log"
+check "killed and started again: it goes on from the bucket" soon 60 grep -q "resuming from step [1-9][0-9]*, .*(s3://$b/held/w.checkpoints)" "$work/held.log"
 check "and publishes" soon 60 published held "$work/latest"
 kill "$worker"; wait "$worker"; rc=$?
 check "SIGTERM: exit 143, not $rc" test $rc = 143

@@ -77,7 +77,7 @@ ask "127.0.0.1:$other"; rc=$?
 check "no answer: 138, not $rc" test $rc = 138
 for bad in '' '127.0.0.1:port' '[::1' ':1'; do
     ask "$bad"; rc=$?
-    check "'$bad' is no address: 2, not $rc" test $rc = 2
+    check "'$bad' is not an address: 2, not $rc" test $rc = 2
 done
 ask; rc=$?
 check "no address: 2, not $rc" test $rc = 2

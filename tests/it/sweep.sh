@@ -107,7 +107,7 @@ check "who is left ends it: exit 0, not $rc" test $rc = 0
 as "$work/killed" "$work/long" "kill -9"
 check "a worker's death was said" grep -q 'its worker died of signal 9' "$work/killed.log"
 check "and that of who had a trial" grep -q 'a process for trials died of signal 9' "$work/killed.log"
-check "a worker went on from its checkpoint" grep -qs 'goes on from step' "$work"/killed/trials/*/worker-0.log
+check "a worker went on from its checkpoint" grep -qs 'resuming from step' "$work"/killed/trials/*/worker-0.log
 
 # SIGTERM: 143, within a moment, and who comes next need not wait
 background "$work/asked" "$work/asked.log" "$work/long.json" -n 2 --lease 60s

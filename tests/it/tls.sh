@@ -24,7 +24,7 @@ for w in 'URI:qring://ml/tls' 'DNS:*.ring.ml.svc,' 'CA:FALSE' 'Digital Signature
 done
 says 2 'another CA' "$qring" certs tls --out "$a"
 says 2 'is not a number in' "$qring" certs tls --ca "$a" --out "$a" --days 9999
-says 2 'cannot stand in a certificate' "$qring" certs 'a,DNS:evil' --out "$work/evil"
+says 2 'cannot be used in a certificate' "$qring" certs 'a,DNS:evil' --out "$work/evil"
 says 2 'either --out' "$qring" certs tls
 says 2 '--keep-ca' "$qring" certs tls --secret --keep-ca
 says 2 'ca.key' "$qring" certs tls --ca "$work/none" --out "$work/none"
@@ -40,7 +40,7 @@ far="--index 0 --peers 10.255.255.1:2222,10.255.255.2:2222"
 # shellcheck disable=SC2086
 {
     says 2 'there are no certificates' "$qringd" "$work/job.json" $far
-    says 2 'contradict' "$qringd" "$work/job.json" $far --plaintext --tls-dir "$a"
+    says 2 'exclude each other' "$qringd" "$work/job.json" $far --plaintext --tls-dir "$a"
     says 2 '--tls-key is missing' "$qringd" "$work/job.json" $far --tls-cert "$a/tls.crt"
     says 2 'No such file' "$qringd" "$work/job.json" $far --tls-dir "$work/nowhere"
     says 2 'is not the key of' "$qringd" "$work/job.json" $far --tls-dir "$a" --tls-key "$b/tls.key"

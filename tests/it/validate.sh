@@ -102,7 +102,7 @@ says 2 '--plaintext' "$qring" validate "$base" --index 0 --peers 10.255.255.1:22
 says 0 '10.255.255.2:2222 -> 10.255.255.2' "$qring" validate "$base" --index 0 --peers 10.255.255.1:2222,10.255.255.2:2222 --plaintext
 says 0 'ps, index 0|ps     0  127.0.0.1:2223 -> 127.0.0.1|worker 1  127.0.0.1:2222' \
     env TF_CONFIG='{"cluster":{"worker":["127.0.0.1:2222"],"ps":["127.0.0.1:2223"]},"task":{"type":"ps","index":0}}' "$qring" validate "$base"
-says 2 'who would compute' env TF_CONFIG='{"cluster":{"ps":["127.0.0.1:2223"]},"task":{"type":"ps","index":0}}' "$qring" validate "$base"
+says 2 'no worker, chief or master to compute' env TF_CONFIG='{"cluster":{"ps":["127.0.0.1:2223"]},"task":{"type":"ps","index":0}}' "$qring" validate "$base"
 says 2 'TF_CONFIG' env TF_CONFIG='{' "$qring" validate "$base"
 
 # job, data, memory, places

@@ -234,10 +234,10 @@ static void test_coverage_refused(void) {
                 w.lie = lie;
                 on_all(&w, reduce_one);
                 for (uint32_t r = 0; r < n; r++)
-                    CHECK(
-                        w.worker[r].code == QR_DATA_LOSS &&
-                            strstr(w.worker[r].err.msg, "coverage refused at reduction 12 (train)"),
-                        "n %u wish %d lie %d rank %u: %s", n, wish, lie, r, w.worker[r].err.msg);
+                    CHECK(w.worker[r].code == QR_DATA_LOSS &&
+                              strstr(w.worker[r].err.msg,
+                                     "coverage check failed at reduction 12 (train)"),
+                          "n %u wish %d lie %d rank %u: %s", n, wish, lie, r, w.worker[r].err.msg);
                 close_world(&w, 0);
             }
 }

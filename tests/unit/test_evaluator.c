@@ -60,8 +60,8 @@ static void test_run(void) {
           "%s", err.msg);
     CURVE("a run from its beginning", 1, 3, 5);
     CHECK(w.n_shown == 3 && w.n_anew == 0 && w.next == w.end);
-    CHECK(strstr(w.said, "it waits\n") && strstr(w.said, "has come to memory://checkpoints for") &&
-              strstr(w.said, "has been that of step 20 for 1") && strstr(w.said, "done: "),
+    CHECK(strstr(w.said, "yet; waiting\n") && strstr(w.said, "job in memory://checkpoints for") &&
+              strstr(w.said, "has stayed at step 20 for 1") && strstr(w.said, "done: "),
           "%s", w.said);
     CHECK(qr_counter_value(QR_EVALUATED_STEP) == 20 && qr_counter_value(QR_CHECKPOINT_STEP) == 20);
     /* started again, it has nothing to do, and says so */
@@ -81,7 +81,7 @@ static void test_restarts(void) {
     curve_gone();
     CHECK(EVALUATES(EPOCHS, false, {PUBLISH, END(1)}, {PUBLISH, END(2)}, {STOP, 0}) ==
                   QR_CANCELLED &&
-              strstr(err.msg, "asked to stop; the curve goes to step 8"),
+              strstr(err.msg, "asked to stop; the curve ends at step 8"),
           "%s", err.msg);
     /* no step twice, and nothing that was published meanwhile but the newest */
     CHECK(EVALUATES(EPOCHS, false, {PUBLISH, END(3)}, {PUBLISH, END(4)}, {STOP, 0}) ==
@@ -188,9 +188,10 @@ static void test_others(void) {
                                        "\n"};
     for (size_t i = 0; i < COUNT(none); i++) {
         curve_put(none[i]);
-        CHECK(EVALUATES(EPOCHS, false, {STOP, 0}) == QR_INVALID_ARGUMENT &&
-                  strstr(err.msg, "evaluation.jsonl: its last line is none of an evaluator"),
-              "%zu: %s", i, err.msg);
+        CHECK(
+            EVALUATES(EPOCHS, false, {STOP, 0}) == QR_INVALID_ARGUMENT &&
+                strstr(err.msg, "evaluation.jsonl: its last line was not written by an evaluator"),
+            "%zu: %s", i, err.msg);
     }
     curve_gone();
     size_t n_train = load.data.n_train;

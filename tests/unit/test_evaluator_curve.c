@@ -18,7 +18,7 @@ static void test_curve(void) {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     CHECK(fd >= 0 && flock(fd, LOCK_EX) == 0);
     CHECK(EVALUATES(EPOCHS, false, {WAIT, 0}) == QR_UNAVAILABLE &&
-              strstr(err.msg, "evaluation.jsonl: another evaluator writes it"),
+              strstr(err.msg, "evaluation.jsonl: another evaluator is writing it"),
           "%s", err.msg);
     CHECK(w.now_ns >= QR_SECOND && w.n_shown == 0);
     close(fd);

@@ -73,7 +73,7 @@ static enum qr_code one_step(struct worker *w, uint64_t step, enum qr_reduction_
 static enum qr_code stop_0(struct qr_group *g) {
     nanosleep(&(struct timespec){.tv_nsec = 100 * QR_MS}, NULL);
     pthread_mutex_lock(&g->lock);
-    g->stop.is = true;
+    g->stop.set = true;
     g->stop.code = QR_DATA_LOSS;
     snprintf(g->stop.text, sizeof g->stop.text, "the job has ended");
     pthread_mutex_unlock(&g->lock);
@@ -195,12 +195,10 @@ static void test_refused_coverage(void) {
               w[i].err.msg);
         if (w[i].code != QR_DATA_LOSS) continue;
         refused++;
-        CHECK(
-            strstr(
-                w[i].err.msg,
-                "reduction 5: its sum was refused twice; states: 00000000000000000000000000000000 "
-                "at worker 0 (w0:2222), worker 1 (w1:2222), worker 2 (w2:2222)"),
-            "%s", w[i].err.msg);
+        CHECK(strstr(w[i].err.msg, "reduction 5: its sum failed the coverage check twice; states: "
+                                   "00000000000000000000000000000000 at worker 0 (w0:2222), worker "
+                                   "1 (w1:2222), worker 2 (w2:2222)"),
+              "%s", w[i].err.msg);
     }
     CHECK(refused == 3, "%u", refused);
 }

@@ -239,7 +239,7 @@ static void test_refused(void) {
     h = good(vector);
     /* of a former generation, and this one gave some of its micro-batches to others */
     h.generation = 78;
-    refused(g, &h, "others' by now");
+    refused(g, &h, "other members by now");
     struct qr_buf bytes = {0};
     h = good(vector);
     qr_handover_encode(&h, &bytes);

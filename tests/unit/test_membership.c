@@ -56,11 +56,10 @@ static void test_strangers(void) {
     wires[n_wires++] = (struct wire){{b, a}, true};
     qr_member_up(a->m, now_ns, 1, false, 0);
     qr_member_message(a->m, now_ns, 1, hello);
-    CHECK(
-        strstr(a->log,
-               "turned away worker 1 of another job: name is \"other\" there and \"qcnn\" here") &&
-            !wires[0].open,
-        "%s", a->log);
+    CHECK(strstr(a->log,
+                 "rejected worker 1 of another job: name is \"other\" there and \"qcnn\" here") &&
+              !wires[0].open,
+          "%s", a->log);
     pass(40 * QR_SECOND);
     CHECK(!a->stop, "a stranger never makes a member exit");
     strcpy(hello->hello.run, "qcnn");
@@ -75,7 +74,7 @@ static void test_strangers(void) {
     memcpy(hello->hello.job_hash, b->m->opt.job_hash, 32);
     memset(hello->hello.incarnation, 5, 16);
     qr_member_message(b->m, now_ns, 4, hello);
-    CHECK(strstr(b->log, "who answers at a:1 says that it is worker 1, not 0"), "%s", b->log);
+    CHECK(strstr(b->log, "peer at a:1 identifies as worker 1, expected 0"), "%s", b->log);
     qr_member_up(a->m, now_ns, 7, false, 0);
     qr_member_malformed(a->m, now_ns, 7, "hello message: index 99");
     CHECK(strstr(a->log, "a connection was closed: hello message: index 99"), "%s", a->log);
@@ -110,10 +109,9 @@ static void test_claims(void) {
     wire_up(twin, a);
     deliver();
     CHECK(b->stop && b->code == QR_UNAVAILABLE &&
-              strstr(b->text, "another process claimed index 1 (worker 0 (a:1) tells so)"),
+              strstr(b->text, "another process claimed index 1 (reported by worker 0 (a:1))"),
           "%s", b->text);
-    CHECK(!twin->stop && !a->stop && strstr(a->log, "worker 1 (b:2) was started again"), "%s",
-          a->log);
+    CHECK(!twin->stop && !a->stop && strstr(a->log, "worker 1 (b:2) restarted"), "%s", a->log);
     reset(); /* in a running group it is a loss: what it held is gone */
     few = 1;
     a = box(0, 0, 2, 1, fields_64), b = box(1, 1, 2, 2, fields_64),
@@ -124,7 +122,7 @@ static void test_claims(void) {
     wire_up(twin, a);
     deliver();
     few = 0;
-    CHECK(strstr(a->log, "worker 1 (b:2) was started again") && a->begun && twin->begun &&
+    CHECK(strstr(a->log, "worker 1 (b:2) restarted") && a->begun && twin->begun &&
               a->gen.begin.n_members == 2,
           "%s", a->log);
     CHECK(memcmp(a->gen.begin.member[1].name.incarnation, twin->m->opt.incarnation,
@@ -213,7 +211,7 @@ static void test_losses(void) {
     CHECK(a->gen.begin.n_members == 2);
     pass(3 * QR_SECOND);
     CHECK(a->begun && a->gen.begin.n_members == 1 &&
-              strstr(a->log, "worker 1 (b:2): its training thread has stood still for 10."),
+              strstr(a->log, "worker 1 (b:2): training thread has made no progress for 10."),
           "%s", a->log);
     reset(); /* this process was stopped: the other's silence proves nothing */
     a = box(0, 0, 2, 1, fields_64), b = box(1, 1, 2, 2, fields_64);
@@ -221,8 +219,8 @@ static void test_losses(void) {
     deliver();
     now_ns += 20 * QR_SECOND;
     qr_member_tick(a->m, now_ns);
-    CHECK(a->begun && a->gen.begin.n_members == 2 && strstr(a->log, "stood still for 20.0 s"), "%s",
-          a->log);
+    CHECK(a->begun && a->gen.begin.n_members == 2 && strstr(a->log, "was not scheduled for 20.0 s"),
+          "%s", a->log);
     reset(); /* nor is it time in which a group was to form */
     a = box(0, 0, 2, 1, fields_64);
     pass(20 * QR_SECOND);
@@ -270,7 +268,7 @@ static void test_timeouts(void) {
     pass(61 * QR_SECOND);
     CHECK(a->stop && a->code == QR_DEADLINE_EXCEEDED &&
               strstr(a->text, "worker 1 (b:2), worker 2 (c:3), worker 3 (d:4) did not answer (1 of "
-                              "4 are here, 2 are needed)"),
+                              "4 present, 2 needed)"),
           "%s", a->text);
     reset(); /* enough of them: they begin without the rest, by the clock that started first */
     struct box *b = box(1, 1, 4, 2, fields_64);
@@ -291,7 +289,7 @@ static void test_timeouts(void) {
     qr_member_end(a->m, now_ns, QR_OK, "");
     deliver();
     CHECK(b->done && c->stop && c->at_ns == t && c->code == QR_DEADLINE_EXCEEDED &&
-              strstr(c->text, "the others have ended the run"),
+              strstr(c->text, "the run ended before"),
           "%s", c->text);
     reset(); /* one that waits itself, and gives up, has ended nothing */
     a = box(0, 0, 4, 1, fields_64), b = box(1, 1, 4, 2, fields_64);
@@ -343,16 +341,16 @@ static void test_servers(void) {
     qr_member_down(b->m, now_ns, 5, "gone");
     pass(2 * QR_SECOND);
     CHECK(!a->begun && !b->begun);
-    CHECK(strstr(a->log, "too few workers are left (1 of the 2 that are needed): this parameter "
-                         "server holds the state of 7 reductions"),
+    CHECK(strstr(a->log, "too few workers left (1 of 2 needed): this parameter "
+                         "server keeps the state of 7 reductions"),
           "%s", a->log);
     pass(100 * QR_SECOND);
     CHECK(b->stop && b->code == QR_DEADLINE_EXCEEDED &&
-              strstr(b->text, "(1 of 3 are here, 2 are needed)"),
+              strstr(b->text, "(1 of 3 present, 2 needed)"),
           "%s", b->text);
     pass(1000 * QR_SECOND);
-    CHECK(!a->stop && strstr(a->log, "this parameter server holds the state of 7 reductions, and "
-                                     "waits"),
+    CHECK(!a->stop &&
+              strstr(a->log, "this parameter server keeps the state of 7 reductions and waits"),
           "%s", a->log);
     /* they come back, as other processes, and go on from what it has */
     *a->log = '\0';

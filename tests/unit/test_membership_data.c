@@ -15,8 +15,8 @@ static void test_waited_before(void) {
     int64_t t = now_ns;
     qr_member_set_poll_report(
         b->m,
-        &(struct qr_poll_report){.since_ns = t - 3 * QR_SECOND, .turn_ns = t, .heard_ns = {t}});
-    for (struct qr_poll_report how = {.since_ns = t, .heard_ns = {[1] = t}};
+        &(struct qr_poll_report){.since_ns = t - 3 * QR_SECOND, .turn_ns = t, .received_ns = {t}});
+    for (struct qr_poll_report how = {.since_ns = t, .received_ns = {[1] = t}};
          now_ns < t + 5 * QR_SECOND; pass(250 * MILLI)) {
         how.turn_ns = now_ns;
         qr_member_set_poll_report(a->m, &how);

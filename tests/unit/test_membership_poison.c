@@ -133,12 +133,12 @@ static void test_split(void) {
     deliver();
     CHECK(boxes[0].begun && !boxes[0].gen.begin.from_checkpoint &&
           !boxes[0].gen.begin.member[2].holder && boxes[0].gen.begin.base_digest[0] == 1);
-    CHECK(strstr(boxes[0].log,
-                 "reduction 7: worker 2 (c:3) computed wrongly: its state is "
-                 "09000000000000000000000000000000, and that of the majority is 0100"),
+    CHECK(strstr(boxes[0].log, "reduction 7: worker 2 (c:3) computed a wrong state: its digest is "
+                               "09000000000000000000000000000000, the majority's is 0100"),
           "%s", boxes[0].log);
-    CHECK(strstr(boxes[2].log, "reduction 7: this worker computed wrongly: its state is 0900") &&
-              !strstr(boxes[1].log, "wrongly"),
+    CHECK(strstr(boxes[2].log,
+                 "reduction 7: this worker computed a wrong state: its digest is 0900") &&
+              !strstr(boxes[1].log, "wrong state"),
           "%s", boxes[2].log);
     four(); /* two against two; a slow store; the same again */
     for (int round = 0; round < 2; round++) {
@@ -161,10 +161,9 @@ static void test_split(void) {
         CHECK(
             (boxes[i].stop || boxes[i].done) && boxes[i].code == QR_DATA_LOSS &&
                 strstr(boxes[i].text,
-                       "reduction 7: the workers' states differ, twice, and no "
-                       "majority agrees; states: 01000000000000000000000000000000 at worker 0 "
-                       "(a:1), worker 1 (b:2); 09000000000000000000000000000000 at worker 2 (c:3), "
-                       "worker 3 (d:4)"),
+                       "reduction 7: the workers' states differ a second time, without a majority; "
+                       "states: 01000000000000000000000000000000 at worker 0 (a:1), worker 1 "
+                       "(b:2); 09000000000000000000000000000000 at worker 2 (c:3), worker 3 (d:4)"),
             "worker %u: %s", i, boxes[i].text);
 }
 int main(void) {

@@ -249,7 +249,7 @@ static void test_too_few(void) {
     r.worker[1].fuse = 60;
     ring_run(&r);
     CHECK(qr_exit_code(r.worker[2].code) == 138, "%d: %s", r.worker[2].code, r.worker[2].err.msg);
-    CHECK(strstr(r.worker[2].err.msg, "1 of 3 are here, 2 are needed"), "%s", r.worker[2].err.msg);
+    CHECK(strstr(r.worker[2].err.msg, "1 of 3 present, 2 needed"), "%s", r.worker[2].err.msg);
     ring_fini(&r);
     /* one comes back in time: they go on */
     ring_init(&r, job, 3);

@@ -107,13 +107,13 @@ static void test_majority(void) {
         run(&r, 3, who, 1, false);
         check_same(&r, "a majority");
         snprintf(words, sizeof words,
-                 "reduction %d: worker %u (w%u:2222) computed wrongly: its state is ",
+                 "reduction %d: worker %u (w%u:2222) computed a wrong state: its digest is ",
                  WRONG_REDUCTION + 1, who, who);
         CHECK(who == 0 || strstr(plan.log, words), "%s", plan.log);
-        snprintf(words, sizeof words, "reduction %d: this worker computed wrongly: its state is ",
+        snprintf(words, sizeof words,
+                 "reduction %d: this worker computed a wrong state: its digest is ",
                  WRONG_REDUCTION + 1);
-        CHECK(strstr(plan.log, words) && strstr(plan.log, "and that of the majority is "), "%s",
-              plan.log);
+        CHECK(strstr(plan.log, words) && strstr(plan.log, "the majority's is "), "%s", plan.log);
         CHECK(atomic_load(&plan.n_reloads) == 0 && qr_counter_value(QR_WRONG_STATES) == before + 1);
         ring_fini(&r);
     }
@@ -128,8 +128,8 @@ static void test_no_majority(void) {
             run(&r, n, 1, 1, in_store);
             if (n == 2) {
                 check_same(&r, in_store ? "back to the checkpoint" : "back to the start");
-                CHECK(strstr(plan.log, "the workers' states differ and no majority agrees: all go "
-                                       "back to the last checkpoint; states: ") &&
+                CHECK(strstr(plan.log, "the workers' states differ without a majority: all resume "
+                                       "from the last checkpoint; states: ") &&
                           strstr(plan.log, " at worker 0 (w0:2222); ") &&
                           strstr(plan.log, " at worker 1 (w1:2222)"),
                       "%s", plan.log);
@@ -148,8 +148,8 @@ static void test_twice(void) {
         const struct ring_worker *w = &r.worker[i];
         CHECK(w->code == QR_DATA_LOSS && qr_exit_code(w->code) == 4, "worker %u: %s", i,
               w->err.msg);
-        CHECK(strstr(w->err.msg, "reduction 10: the workers' states differ, twice, and no majority "
-                                 "agrees; states: ") &&
+        CHECK(strstr(w->err.msg, "reduction 10: the workers' states differ a second time, without "
+                                 "a majority; states: ") &&
                   strstr(w->err.msg, " at worker 0 (w0:2222); ") &&
                   strstr(w->err.msg, " at worker 1 (w1:2222)"),
               "worker %u: %s", i, w->err.msg);

@@ -139,13 +139,13 @@ static void test_refused(void) {
         {"--thread=2", NULL, "--thread; did you mean --threads?"},
         {"--zzzzzz", NULL, "unknown flag --zzzzzz"},
         {"-n", NULL, "unknown flag -n"},
-        {"--threads", NULL, "--threads wants a value"},
+        {"--threads", NULL, "--threads needs a value"},
         {"--threads=0", NULL, "--threads: '0' is not a number in 1 ... 1024"},
         {"--threads=2x", NULL, "'2x'"},
         {"--port=65536", NULL, "0 ... 65535"},
         {"--isa=avx", NULL, "'avx' is none of auto|portable|avx2|avx512"},
         {"--allreduce=", NULL, "none of auto|ring|doubling|star|halving"},
-        {"--form-timeout=soon", NULL, "'soon' is no length of time"},
+        {"--form-timeout=soon", NULL, "'soon' is not a duration"},
         {"--plaintext=maybe", NULL, "neither true nor false"},
         {"a.json", "b.json", "two jobs are named, 'a.json' and 'b.json'"},
     };
@@ -242,7 +242,7 @@ static void test_set(void) {
               strstr(err.msg, "QRING_SET: 'b' is not PATH=VALUE"),
           "%s", err.msg);
     CHECK(job(&s, &err, "{\"set\": \"seed=1\"}") == QR_INVALID_ARGUMENT &&
-              strstr(err.msg, "worker.set is for the command line and the environment"),
+              strstr(err.msg, "worker.set belongs on the command line or in the environment"),
           "%s", err.msg);
     qr_settings_fini(&s);
     qr_settings_init(&s);
