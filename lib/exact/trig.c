@@ -12,11 +12,9 @@
  * argument to first order.
  *
  * Reduction: for |x| < 2^20 Cody and Waite's, pi/2 in three parts of 33 bits, so that their
- * products
- * with n are exact, and a fourth of 53 bits. Above, Payne and Hanek's (SIGNUM 18, 1983) with the
- * 192
- * bits of 2/pi that matter for the exponent of x. No double below 2^1024 comes nearer than 2^-62 to
- * a multiple of pi/2, so of 137 fraction bits 75 are accurate. */
+ * products with n are exact, and a fourth of 53 bits. Above, Payne and Hanek's (SIGNUM 18, 1983)
+ * with the 192 bits of 2/pi that matter for the exponent of x. No double below 2^1024 comes nearer
+ * than 2^-62 to a multiple of pi/2, so of 137 fraction bits 75 are accurate. */
 
 static const double pi_hi = 0x1.921fb54442d18p+1, pi_lo = 0x1.1a62633145c07p-53;
 static const double pio2_hi = 0x1.921fb54442d18p+0, pio2_lo = 0x1.1a62633145c07p-54;

@@ -10,8 +10,7 @@
  *           term ("Z0 Z1", "X(0) @ Y(1)", "" or "I": the identity), or, in pairs, OpenFermion's
  *           [[0, "X"], [1, "Y"]].
  * Meaning   the sum of all terms; like terms are added. A coefficient with an imaginary part of
- *           more
- *           than 1e-10 is rejected: the operator is not Hermitian.
+ *           more than 1e-10 is rejected: the operator is not Hermitian.
  * Order     as read, except that each term follows the first term that flips the same qubits (has X
  *           or Y on them).
  * Bounds    65536 terms. Reading costs O(n log n).

@@ -13,8 +13,7 @@
  * Numbers   follow the arithmetic contract (exact/contract.md). Results are a pure function of
  *           (plan, theta, samples), independent of threads, kernel table and traversal. Amplitudes
  *           are float32 pairs, rounded once per fused gate (sums inside one are float64), or
- *           float64
- *           with QR_DOUBLE.
+ *           float64 with QR_DOUBLE.
  * Cost      about three simulations per gradient, for any number of parameters.
  * Memory    qr_sim_bytes_per_thread per workspace, qr_sim_bound_bytes for the numbers of a step.
  * Threads   A plan is const after compile. A bound belongs to one thread while it is filled and may
