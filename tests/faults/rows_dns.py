@@ -107,7 +107,7 @@ def come_back(who, tls):
     time.sleep(names_lag)
     r.point(who, address(5))
     at = time.monotonic()
-    back = until(lambda: "took over the state" in r.log(who), every=0.01)
+    back = until(lambda: "fetched the state of step" in r.log(who), every=0.01)
     if check(f"{r.name}: worker {who} trains again; {r.last_words()}", back):
         figure(15, f"worker {who} comes back under a new address, {r.name[6:]}: trains after its name follows", time.monotonic() - at, 3.0)
     codes = r.settle()
