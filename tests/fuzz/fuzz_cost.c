@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     uint64_t ms = 7, again = 0;
     struct qr_err err = {0};
     if (qr_cost_decode(qr_bytes_of(data, n), "a/cost.json", &ms, &err) != QR_OK) {
-        QR_ASSERT(err.code == QR_DATA_LOSS && ms == 7 && strncmp(err.msg, "a/cost.json", 11) == 0);
+        QR_ASSERT(err.code == QR_DATA_LOSS && ms == 7 && strstr(err.msg, "a/cost.json"));
         return 0;
     }
     struct qr_buf text = {0};

