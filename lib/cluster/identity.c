@@ -355,7 +355,7 @@ static enum qr_code from_template_or_single(const struct qr_identity_inputs *in,
 static void identity_outside(struct qr_identity *id) {
     id->source = QR_FROM_FLAGS;
     id->n_servers = 0;
-    id->why = qr_xstrdup("--role says evaluator, which is no member of the ring");
+    id->why = qr_xstrdup("--role says evaluator, which is not a member of the ring");
 }
 
 enum qr_code qr_identity_find(const struct qr_identity_inputs *in, struct qr_identity *ret,

@@ -374,7 +374,7 @@ static enum qr_code tf_config_outside(const struct config *c, struct qr_identity
                        "TF_CONFIG: task.index is %llu, but %s.%s has no address for it",
                        (unsigned long long)c->index, c->key, name);
     if (ret->address && qr_address_split(ret->address, ret->port, &host, &ret->port)) free(host);
-    ret->why = qr_xasprintf("TF_CONFIG says %s %llu, which is no member of the ring", name,
+    ret->why = qr_xasprintf("TF_CONFIG says %s %llu, which is not a member of the ring", name,
                             (unsigned long long)c->index);
     return QR_OK;
 }

@@ -94,7 +94,7 @@ static void on_slot_end(struct slots *s, struct slot_process *o, int status) {
                   : 2 * o->delay_ns < restart_last_ns ? 2 * o->delay_ns
                                                       : restart_last_ns;
     o->restart_ns = now + o->delay_ns;
-    qr_warn(s->opt->log, "qring", "a process for trials died of signal %d; restarting it",
+    qr_warn(s->opt->log, "qring", "a process for trials was terminated by signal %d; restarting it",
             WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 }
 

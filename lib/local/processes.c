@@ -269,11 +269,11 @@ static char *process_sentence(const struct process *p) {
         return qr_xstrdup("was killed by the kernel because memory ran out: use fewer workers or "
                           "--threads, or a smaller job");
     if (p->memory_kill == PROBABLY)
-        return qr_xstrdup("was killed (signal 9) as the kernel ended a process because memory had "
-                          "run out, most likely this one: fewer workers or --threads, or a smaller "
-                          "job, need less");
+        return qr_xstrdup(
+            "was killed (signal 9), most likely because the kernel ran out of memory: use "
+            "fewer workers or --threads, or a smaller job");
     if (WIFSIGNALED(p->status))
-        return qr_xasprintf("died of signal %d (%s)", WTERMSIG(p->status),
+        return qr_xasprintf("was terminated by signal %d (%s)", WTERMSIG(p->status),
                             strsignal(WTERMSIG(p->status)));
     return qr_xasprintf("ended with exit code %d%s", WEXITSTATUS(p->status),
                         WEXITSTATUS(p->status) == 143 ? " (it was asked to stop)" : "");

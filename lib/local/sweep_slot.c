@@ -197,7 +197,7 @@ static enum qr_code slot_check_hash(const struct slot *s, const struct qr_sweep_
     const char *expected = s->opt->hash[s->trial];
     if (strcmp(row->job_hash, expected) == 0) return QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT,
-                   "cannot go on with the sweep in %.200s: trial %zu was trained from other data "
+                   "cannot continue the sweep in %.200s: trial %zu was trained from other data "
                    "than the sweep began with (job hash %.12s, expected %.12s); restore the data, "
                    "or start over with --fresh",
                    s->opt->board_url, s->trial, row->job_hash, *expected ? expected : "none");
@@ -289,7 +289,7 @@ static enum qr_code slot_check_checkpoints(struct slot *s) {
     qr_checkpoint_folder_close(&p);
     if (!other) return QR_OK;
     return qr_fail(&s->err, QR_INVALID_ARGUMENT,
-                   "cannot go on with the sweep in %.200s: trial %zu has checkpoints of other data "
+                   "cannot continue the sweep in %.200s: trial %zu has checkpoints of other data "
                    "or another job there (job hash %.12s, expected %.12s); choose another --out or "
                    "--to, or --fresh, which removes them",
                    s->opt->board_url, s->trial, l.job_hash, expected);
@@ -374,7 +374,7 @@ static enum outcome slot_run(struct slot *s) {
         int64_t moved = qr_sweep_board_renewal_seen_ns(s->claims);
         if (slot_now_ns() - (moved > s->progress_ns ? moved : s->progress_ns) > stall_timeout_ns) {
             qr_fail(&s->err, QR_UNAVAILABLE,
-                    "cannot go on with the sweep in %s: for %lld s no trial has progressed and "
+                    "cannot continue the sweep in %s: for %lld s no trial has progressed and "
                     "none was free; end what holds them, then run the same command",
                     s->opt->board_url, (long long)(stall_timeout_ns / QR_SECOND));
             return FAILED;

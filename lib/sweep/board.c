@@ -164,7 +164,7 @@ static enum qr_code row_check_hash(const struct qr_sweep_board *b, const struct 
     if (!rows->hash || strcmp(rows->hash[r->trial], r->job_hash) == 0) return QR_OK;
     return qr_fail(
         err, QR_INVALID_ARGUMENT,
-        "cannot go on with the sweep in %.200s: its row of trial %zu is of other data or "
+        "cannot continue the sweep in %.200s: its row of trial %zu is of other data or "
         "another version (job hash %.12s, expected %.12s); choose another --out or --to, "
         "or --fresh, which removes that sweep",
         b->opt.url, r->trial, *r->job_hash ? r->job_hash : "none",

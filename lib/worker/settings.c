@@ -261,9 +261,9 @@ enum qr_code qr_settings_environment(struct qr_settings *s, char *const *environ
             for (char *c = variable; *c; c++)
                 *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
             ret_unknown[(*ret_n_unknown)++] =
-                near ? qr_xasprintf("%s is no setting and is ignored; did you mean %s?", where,
+                near ? qr_xasprintf("%s is not a setting and is ignored; did you mean %s?", where,
                                     variable)
-                     : qr_xasprintf("%s is no setting and is ignored", where);
+                     : qr_xasprintf("%s is not a setting and is ignored", where);
         }
     }
     return QR_OK;
@@ -312,10 +312,10 @@ enum qr_code qr_settings_job(struct qr_settings *s, const struct qr_json *worker
         if (!t || t->allowed != ANYWHERE) {
             const char *near = nearest_setting(name);
             if (near)
-                return qr_fail(err, QR_INVALID_ARGUMENT, "%s is no setting; did you mean '%s'?",
+                return qr_fail(err, QR_INVALID_ARGUMENT, "%s is not a setting; did you mean '%s'?",
                                where, near);
-            return qr_fail(err, QR_INVALID_ARGUMENT, "%s is no setting; qringd --help lists them",
-                           where);
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "%s is not a setting; qringd --help lists them", where);
         }
         if (qr_json_type(m) == QR_JSON_NULL) continue; /* not set */
         enum qr_code code = setting_json_text(m, where, &value, err);

@@ -46,7 +46,7 @@ set_to "--set model[head].units=1: model: no element has the \"name\" 'head'" --
 set_to "--set: 'epochs' is not PATH=VALUE" --set epochs
 set_to "'train..epochs' is not a path" --set train..epochs=1
 set_to '--set needs a value' --set
-set_to '--set worker.thread=2: worker.thread is no setting; did you mean' --set worker.thread=2
+set_to '--set worker.thread=2: worker.thread is not a setting; did you mean' --set worker.thread=2
 set_to 'qcnn.json with model[0].circuit.qubits=4 set: model[0].readouts' --set 'model[0].circuit.qubits=4'
 wrong 2 'QRING_SET train.epochs=0: train.epochs is 0' env QRING_SET='seed=1
 train.epochs=0' "$qringd" "$base" --out "$out"

@@ -13,7 +13,7 @@ tries=0; until [ -s "$work/run/steps.jsonl" ] || [ $tries -gt 600 ]; do tries=$(
 kill -9 "$(pgrep -P $r -f 'qringd' | head -n 1)"
 wait $r; rc=$?
 check "qring run --restart ends with 0, not $rc" test $rc = 0
-check "it says that a worker died" grep -q 'died of signal 9.*2 remain; restarting it' "$work/run.log"
+check "it says that a worker died" grep -q 'was terminated by signal 9.*2 remain; restarting it' "$work/run.log"
 d=$work/run; check "run: the digest" test "$(json_string "$d/result.json" state_digest)" = "$(json_string "$work/alone/result.json" state_digest)"
 check "run: each step once" cmp -s "$d/steps.jsonl" "$work/alone/steps.jsonl"
 stop_run() { # signal, exit code, flags: of qring run itself

@@ -48,10 +48,10 @@ killed() { # NAME KILLS...: two workers, one killed; the counter is at KILLS the
     kill -TERM "$r"; wait "$r"
 }
 killed somebody 3
-check "killed by somebody: $(grep worker "$work/somebody.log")" grep -qE 'W qring: worker [01]: died of signal 9 \(Killed\); 1 remains' "$work/somebody.log"
+check "killed by somebody: $(grep worker "$work/somebody.log")" grep -qE 'W qring: worker [01]: was terminated by signal 9 \(Killed\); 1 remains' "$work/somebody.log"
 killed kernel 4
 check "killed by the kernel: $(grep worker "$work/kernel.log")" \
-    grep -qE 'W qring: worker [01]: was killed \(signal 9\) as the kernel ended a process because memory had run out, most likely this one: .* need less; 1 remains' "$work/kernel.log"
+    grep -qE 'W qring: worker [01]: was killed \(signal 9\), most likely because the kernel ran out of memory: .* a smaller job; 1 remains' "$work/kernel.log"
 
 # ---- for real ----
 box=

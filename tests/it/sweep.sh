@@ -91,9 +91,9 @@ check "six longer trials, undisturbed" run_in 120 "$work/long.log" "$qring" swee
 background "$work/killed" "$work/killed.log" "$work/long.json" -n 2
 until_steps "$work/killed" 0000 300
 for slot in $(below $r); do for w in $(below "$slot"); do kill -9 "$w"; break 2; done; done
-tries=0; while ! holds "$work/killed.log" 'its worker died of signal 9' && [ $tries -lt 1200 ]; do tries=$((tries + 1)); sleep 0.05; done
+tries=0; while ! holds "$work/killed.log" 'its worker was terminated by signal 9' && [ $tries -lt 1200 ]; do tries=$((tries + 1)); sleep 0.05; done
 for slot in $(below $r); do kill -9 "$slot"; break; done
-tries=0; while ! holds "$work/killed.log" 'a process for trials died of signal 9' && [ $tries -lt 1200 ]; do tries=$((tries + 1)); sleep 0.05; done
+tries=0; while ! holds "$work/killed.log" 'a process for trials was terminated by signal 9' && [ $tries -lt 1200 ]; do tries=$((tries + 1)); sleep 0.05; done
 until_steps "$work/killed" 0000 900
 kill -9 $r; wait $r 2>/dev/null
 left=$(rows "$work/killed")
@@ -105,8 +105,8 @@ kill -9 $second; wait $second 2>/dev/null
 wait $first; rc=$?
 check "who is left ends it: exit 0, not $rc" test $rc = 0
 as "$work/killed" "$work/long" "kill -9"
-check "a worker's death was said" grep -q 'its worker died of signal 9' "$work/killed.log"
-check "and that of who had a trial" grep -q 'a process for trials died of signal 9' "$work/killed.log"
+check "a worker's death was said" grep -q 'its worker was terminated by signal 9' "$work/killed.log"
+check "and that of who had a trial" grep -q 'a process for trials was terminated by signal 9' "$work/killed.log"
 check "a worker went on from its checkpoint" grep -qs 'resuming from step' "$work"/killed/trials/*/worker-0.log
 
 # SIGTERM: 143, within a moment, and who comes next need not wait
@@ -193,7 +193,7 @@ for left in '*' 0-0000 0-0003 '0-000[01]' none; do # 0 and 1 have failed
     find "$work/table/sweep/rows" -name '*.json' ! -name "$left.json" -delete
     table two; rc=$?
     check "other data where the rows $left are left: exit 2, not $rc" test $rc = 2
-    check "it is said" holds "$work/table.log" 'cannot go on with the sweep in'
+    check "it is said" holds "$work/table.log" 'cannot continue the sweep in'
     check "the table is as it was" cmp "$work/table/sweep.csv" "$work/table1/sweep.csv"
     check "with its own data it goes on: $left" table one
     check "to the same table" cmp "$work/table/sweep.csv" "$work/table1/sweep.csv"

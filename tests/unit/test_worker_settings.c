@@ -172,7 +172,7 @@ static void test_environment(void) {
               s.threads == -1,
           "%s", unknown);
     CHECK(s.job && strcmp(s.job, "j.json") == 0);
-    /* a Service called qring, or qring-worker-0, is no setting and no mistake */
+    /* a Service called qring, or qring-worker-0, is not a setting and no mistake */
     CHECK(environment(&s, &err, "QRING_PORT=tcp://10.0.0.1:2222",
                       "QRING_WORKER_0_SERVICE_HOST=10.0.0.1", unknown, sizeof unknown) == QR_OK,
           "%s", err.msg);
@@ -191,10 +191,10 @@ static void test_job(void) {
     static const struct {
         const char *text, *words;
     } rows[] = {
-        {"{\"thread\": 2}", "worker.thread is no setting; did you mean 'threads'?"},
+        {"{\"thread\": 2}", "worker.thread is not a setting; did you mean 'threads'?"},
         {"{\"threads\": 1.5}", "worker.threads: '1.5'"},
         {"{\"threads\": [1]}", "worker.threads must be a text, a number, true or false"},
-        {"{\"help\": true}", "worker.help is no setting"},
+        {"{\"help\": true}", "worker.help is not a setting"},
         {"{\"isa\": \"sse\"}", "worker.isa: 'sse'"},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -246,10 +246,11 @@ static void test_set(void) {
           "%s", err.msg);
     qr_settings_fini(&s);
     qr_settings_init(&s);
-    CHECK(flags(&s, &err, "--set=worker.thread=2", NULL, NULL) == QR_OK &&
-              qr_settings_load_job(&s, &j, &err) == QR_INVALID_ARGUMENT &&
-              strstr(err.msg, "--set worker.thread=2: worker.thread is no setting; did you mean"),
-          "%s", err.msg);
+    CHECK(
+        flags(&s, &err, "--set=worker.thread=2", NULL, NULL) == QR_OK &&
+            qr_settings_load_job(&s, &j, &err) == QR_INVALID_ARGUMENT &&
+            strstr(err.msg, "--set worker.thread=2: worker.thread is not a setting; did you mean"),
+        "%s", err.msg);
     qr_job_free(j);
     qr_buf_free(&b);
     qr_settings_fini(&s);
