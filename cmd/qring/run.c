@@ -104,7 +104,7 @@ static enum qr_code set_workers(struct run_command *r, const char *text, struct 
     uint64_t n;
     if (!text || !qr_parse_u64(text, &n) || n < 1 || n > QR_MAX_MEMBERS)
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "-n: '%.40s' is not a number of workers in 1 ... %d", text ? text : "",
+                       "-n is '%.40s'; it must be an integer from 1 to %d", text ? text : "",
                        QR_MAX_MEMBERS);
     r->n_workers = (unsigned)n;
     return QR_OK;

@@ -117,12 +117,12 @@ static void zero_gradient_text(const struct shown *s, const struct qr_model_laye
         if (s->zero_gradient[t->offset + k] && n++ < SHOWN)
             qr_buf_printf(b, "%s%s", n > 1 ? ", " : "", l->circuit->param_names[k]);
     if (!n) {
-        qr_buf_puts(b, "none: every parameter affects a read-out");
+        qr_buf_puts(b, "none");
         return;
     }
     if (n > SHOWN) qr_buf_printf(b, " and %zu more", n - SHOWN);
-    qr_buf_printf(b, "%s (no effect on any read-out, gradient exactly 0)",
-                  l->n_filters > 1 ? ", in each copy" : "");
+    qr_buf_printf(b, "%s (%s gradient is always 0)", l->n_filters > 1 ? ", in each copy" : "",
+                  n > 1 ? "their" : "its");
 }
 
 static void put_flop(struct qr_buf *b, double flop) {
@@ -160,8 +160,8 @@ static void circuit_text(const struct shown *s, size_t at, bool plan, unsigned c
     qr_buf_puts(b, "\nread-outs   ");
     for (size_t i = 0; i < q->n_readouts; i++)
         qr_buf_printf(b, "%s%s", i ? ", " : "", q->readouts[i].text);
-    qr_buf_puts(b, "\ngradient 0  ");
-    if (l.frozen) qr_buf_puts(b, "all: the layer is not trainable");
+    qr_buf_puts(b, "\nno effect   ");
+    if (l.frozen) qr_buf_puts(b, "not listed: the layer is not trainable");
     else zero_gradient_text(s, &l, b);
     qr_buf_puts(b, "\n");
     qr_sim_report_text(r, plan, b);

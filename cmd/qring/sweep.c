@@ -123,8 +123,9 @@ static enum qr_code own_flag(struct sweep_command *c, const char *name, const ch
                            "--lease: '%.40s' is not a duration in 1s ... 24h", value);
     } else {
         if (!qr_parse_u64(value, &n) || n < 1 || n > QR_MAX_MEMBERS)
-            return qr_fail(err, QR_INVALID_ARGUMENT, "-n: '%.40s' is not a number in 1 ... %d",
-                           value, QR_MAX_MEMBERS);
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "-n is '%.40s'; it must be an integer from 1 to %d", value,
+                           QR_MAX_MEMBERS);
         c->n_slots = (unsigned)n;
     }
     return QR_OK;

@@ -44,7 +44,9 @@ static enum qr_code file_reject_irregular(const char *path, const char *kind, in
                                           struct qr_err *err) {
     return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %s, not a regular file; %s", path, kind,
                    flags & O_NOFOLLOW ? "delete it or choose another path"
-                                      : "save its content to a file and name that file");
+                   : strcmp(kind, "a directory") == 0
+                       ? "name a file in it"
+                       : "save its content to a file and name that file");
 }
 
 static enum qr_code file_check_opened(int fd, const char *path, int flags, struct qr_err *err) {

@@ -114,17 +114,24 @@ static void resolve_column(const struct qr_circuit *c, const uint32_t *place, ui
 
 static enum qr_code find_column_indices(const struct qr_circuit *c, const char *const *names,
                                         unsigned n, uint32_t *ret, struct qr_err *err) {
-    if (c->n_columns - c->n_named > n)
+    if (c->n_columns - c->n_named > n) {
+        qr_auto(qr_free_p) char *last = n > 1 ? qr_xasprintf(" to x[%u]", n - 1) : NULL;
         return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "the circuit takes x[%u], but there are %u columns, from x[0] on",
-                       c->n_columns - c->n_named - 1, n);
+                       "the circuit uses input x[%u], but there %s %u input%s%s%s; correct the "
+                       "expression, the qubits or data.columns",
+                       c->n_columns - c->n_named - 1, n == 1 ? "is" : "are", n, n == 1 ? "" : "s",
+                       n ? ", x[0]" : "", last ? last : "");
+    }
     for (unsigned i = 0; i < c->n_named; i++) {
         unsigned k = 0;
         const char *name = c->column_names[i];
         while (k < n && !(names[k] && strcmp(names[k], name) == 0)) k++;
         if (k == n)
-            return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "the circuit refers to x.%.64s, but no column has this name", name);
+            return qr_fail(
+                err, QR_INVALID_ARGUMENT,
+                "the circuit refers to x.%.64s, but no column has this name; correct the "
+                "name",
+                name);
         ret[i] = k;
     }
     return QR_OK;

@@ -540,11 +540,11 @@ static enum qr_code read_gate_qubits(struct qr_gate_reader *r, const struct qr_j
         qr_gate_read_qubits(r, qr_json_get(gate, "qubits"), where, "qubits", qubits, &n);
     if (code) return code;
     if (n < named->least || (named->most && n > named->most))
-        return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                       "%s.qubits: %s acts on %s%u%s qubit%s, but %u are given", where, named->name,
-                       named->most ? "" : "at least ", named->least,
-                       named->most > named->least ? " or 2" : "",
-                       (named->most ? named->most : named->least) == 1 ? "" : "s", n);
+        return qr_fail(
+            r->err, QR_INVALID_ARGUMENT, "%s.qubits: %s acts on %s%u%s qubit%s, but %u %s given",
+            where, named->name, named->most ? "" : "at least ", named->least,
+            named->most > named->least ? " or 2" : "",
+            (named->most ? named->most : named->least) == 1 ? "" : "s", n, n == 1 ? "is" : "are");
     use->qubits = qubits;
     use->n_qubits = n;
     if ((code = read_controls(r, gate, where, use))) return code;

@@ -345,9 +345,9 @@ static enum qr_code from_template_or_single(const struct qr_identity_inputs *in,
     ret->count_known = true;
     ret->why = is_set(in->job_completion_index)
                    ? qr_xasprintf("JOB_COMPLETION_INDEX is %.20s, but no --peer-template names the "
-                                  "others: a single worker",
+                                  "others",
                                   in->job_completion_index)
-                   : qr_xstrdup("no --index, no TF_CONFIG, no --peer-template: a single worker");
+                   : qr_xstrdup("no --index, no TF_CONFIG, no --peer-template");
     return QR_OK;
 }
 

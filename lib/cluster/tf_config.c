@@ -428,7 +428,7 @@ static enum qr_code tf_config_single(const struct config *c, struct qr_identity 
     ret->role = QR_ROLE_SINGLE;
     ret->index = 0;
     ret->count_known = true;
-    ret->why = qr_xstrdup("TF_CONFIG names no cluster: a single worker");
+    ret->why = qr_xstrdup("TF_CONFIG names no cluster");
     return QR_OK;
 }
 

@@ -16,11 +16,18 @@ enum qr_code qr_classes_check(const struct qr_data_options *opt, const struct qr
     if (classes->n <= opt->max_classes) return QR_OK;
     struct qr_buf list = {0};
     qr_name_list_put(classes, NULL, SHOWN_CLASSES, &list);
+    /* The loss, not the model, sets the limit. */
+    bool two = opt->signs || opt->max_classes != opt->n_outputs;
     enum qr_code code =
-        opt->max_classes
+        opt->max_classes && two
             ? qr_fail(err, QR_DATA_LOSS,
-                      "%s: the labels in column '%.60s' are %zu classes (%s), but the model has "
-                      "%zu; correct the labels, the last layer or the loss",
+                      "%s: the labels in column '%.60s' are %zu classes (%s), but the loss takes "
+                      "two classes; use categorical_crossentropy with %zu outputs",
+                      url, column, classes->n, qr_buf_string(&list), classes->n)
+        : opt->max_classes
+            ? qr_fail(err, QR_DATA_LOSS,
+                      "%s: the labels in column '%.60s' are %zu classes (%s), but loss and model "
+                      "take %zu; correct the labels, the last layer or the loss",
                       url, column, classes->n, qr_buf_string(&list), opt->max_classes)
             : qr_fail(err, QR_DATA_LOSS,
                       "%s: the labels in column '%.60s' are words (%s), but the loss takes "

@@ -36,8 +36,8 @@ static enum qr_code find_column(const struct qr_data_options *opt, const struct 
     struct qr_buf there = {0};
     const char *near = qr_nearest(name, (const char *const *)d->names, d->n_columns);
     put_column_names(d, NULL, &there);
-    qr_fail(err, QR_DATA_LOSS, "%s: there is no column '%.64s'%s%.64s%s; there are: %s", url, name,
-            near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "",
+    qr_fail(err, QR_DATA_LOSS, "%s: there is no input column '%.64s'%s%.64s%s; there are: %s", url,
+            name, near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "",
             qr_buf_string(&there));
     qr_buf_free(&there);
     return err ? err->code : QR_DATA_LOSS;
@@ -64,9 +64,9 @@ static enum qr_code find_picked(const struct qr_data_options *opt, const char *u
     put_column_names(d, is_picked, &left);
     enum qr_code code =
         qr_fail(err, QR_DATA_LOSS,
-                "%s: the circuit names %zu of its %zu columns and not %s; if intended, "
-                "list the columns that it uses in data \"columns\"",
-                url, opt->n_picked, d->n_columns, qr_buf_string(&left));
+                "%s: the circuit does not use column%s %s; if that is intended, list the columns "
+                "that it uses in data \"columns\"",
+                url, d->n_columns - opt->n_picked == 1 ? "" : "s", qr_buf_string(&left));
     qr_buf_free(&left);
     return code;
 }

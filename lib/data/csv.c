@@ -289,6 +289,9 @@ static enum qr_code csv_read_cell(struct csv_reader *r, const char *what, const 
                    what, c->n_rows + 1, c->names[column], qr_buf_string(&r->cell),
                    strchr(qr_buf_string(&r->cell), ';')
                        ? "; columns are separated by commas, not semicolons"
+                   : cells == QR_CSV_INPUTS
+                       ? "; if this column is not an input, list the inputs by name in data "
+                         "\"columns\""
                        : "");
 }
 

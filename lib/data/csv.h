@@ -21,7 +21,8 @@ enum qr_csv_cells {
     QR_CSV_SKIPPED, /* not parsed: the values are 0 */
     /* words when any cell is not a number; at most one column of a table is this or the next */
     QR_CSV_NUMBERS_OR_WORDS,
-    QR_CSV_WORDS /* words even when all cells are numbers */
+    QR_CSV_WORDS, /* words even when all cells are numbers */
+    QR_CSV_INPUTS /* numbers of an input that was not chosen by name: errors say how to choose */
 };
 
 struct qr_csv {

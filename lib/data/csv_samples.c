@@ -182,6 +182,8 @@ static void choose_cell_types(const struct qr_data_options *opt, const struct qr
     memset(k->is_input, 1, c->n_columns);
     for (size_t i = 0; i < k->n_labels + k->weight; i++) k->is_input[k->label[i]] = 0;
     k->n_inputs = c->n_columns - k->n_labels - k->weight;
+    for (size_t j = 0; j < c->n_columns; j++)
+        if (k->is_input[j]) k->cells[j] = QR_CSV_INPUTS;
     choose_inputs(opt, c, opt->inputs && opt->inputs->n && inputs_have_names(c, k), k);
     for (size_t i = 0; i < k->n_labels; i++)
         k->cells[k->label[i]] = want == 0         ? QR_CSV_SKIPPED
@@ -249,7 +251,8 @@ static enum qr_code map_classes(const struct qr_data_options *opt, struct qr_csv
         struct qr_buf known = {0};
         qr_name_list_put(opt->classes, NULL, SHOWN_NAMES, &known);
         qr_fail(err, QR_DATA_LOSS,
-                "%s: row %zu, column '%.60s': '%.60s' is not a class of the trained model (%s)",
+                "%s: row %zu, column '%.60s': '%.60s' is not a class of the trained model (%s); "
+                "correct the label or remove the row",
                 url, i + 1, c->names[column], c->words[word], qr_buf_string(&known));
         qr_buf_free(&known);
         free(class);

@@ -142,6 +142,7 @@ static enum qr_code parse_input(struct expression_reader *r, const char *at) {
         return parse_fail(r, at,
                           "x[ ] takes a number; write the index of a repeat in braces: x[{%.1s}]",
                           r->at + 1);
+    if (*r->at == '[' && !strchr(r->at, ']')) return parse_fail(r, at, "the ] of x[ is missing");
     if (!parse_index(r, &i))
         return parse_fail(r, at, "x is the inputs; write x[0], or x.NAME with a column's name");
     if (i < r->names->n_columns) return append_input(r, at, (uint32_t)i);

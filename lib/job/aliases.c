@@ -105,7 +105,7 @@ static const struct alias aliases[] = {
 
 static const char in_optimizer[] =
     "it is a key of the optimizer: {\"name\": \"adam\", \"learning_rate\": 0.01}";
-static const char in_train[] = "it is a key of \"train\"";
+static const char in_train[] = "it is a key of \"train\"; move it there";
 static const char as_epochs[] = "set train.epochs: the number of steps follows from it";
 /* where: path of the object */
 static const struct {
@@ -119,7 +119,7 @@ static const struct {
     {"the job", "initial_weights", in_train},
     {"the job", "layers", "did you mean 'model'?"},
     {"the job", "circuit", "it is a key of a quantum layer in \"model\""},
-    {"the job", "threads", "it is a key of \"worker\""},
+    {"the job", "threads", "it is a key of \"worker\"; move it there"},
     {"train", "learning_rate", in_optimizer},
     {"train", "lr", in_optimizer},
     {"train", "weight_decay", in_optimizer},
@@ -127,10 +127,10 @@ static const struct {
     {"train", "max_iter", as_epochs},
     {"train", "maxiter", as_epochs},
     {"train", "validation_split", "write \"train_fraction\" in data: 0.8 where this is 0.2"},
-    {"train", "train_fraction", "it is a key of \"data\""},
+    {"train", "train_fraction", "it is a key of \"data\"; move it there"},
     {"train", "sample_weight", "it is a key of \"data\": the name of a column"},
-    {"train", "seed", "it is a key of the job"},
-    {"train", "precision", "it is a key of the job"},
+    {"train", "seed", "it is a key of the job; move it there"},
+    {"train", "precision", "it is a key of the job; move it there"},
     {"train.optimizer", "lr", "did you mean 'learning_rate'?"},
     {"train.optimizer", "rate", "did you mean 'learning_rate'?"},
     {"train.optimizer", "stepsize", "did you mean 'learning_rate'?"},
@@ -161,7 +161,7 @@ static const struct {
     {"data", "target", "did you mean 'labels'?"},
     {"data", "y", "did you mean 'labels'?"},
     {"data", "label_column", "did you mean 'labels'?"},
-    {"train", "labels", "it is a key of \"data\""},
+    {"train", "labels", "it is a key of \"data\"; move it there"},
 };
 
 enum qr_code qr_job_check_keys(const struct qr_json *object, const char *where,

@@ -511,8 +511,7 @@ enum qr_code qr_job_check_columns(const struct qr_job *job, const struct qr_data
                        "names; give the columns of the training data, in the same order",
                        data->n_columns, n);
     } else if (n && n < data->n_columns) {
-        struct qr_buf read = {0}, left = {0}, pick = {0};
-        put_columns(data, is, true, &read);
+        struct qr_buf left = {0}, pick = {0};
         put_columns(data, is, false, &left);
         put_mistaken(job, data, is, &left);
         for (size_t j = 0, k = 0; j < data->n_columns && pick.n < SHOWN_PICK; j++) {
@@ -522,11 +521,11 @@ enum qr_code qr_job_check_columns(const struct qr_job *job, const struct qr_data
             else qr_buf_printf(&pick, "%zu", j);
         }
         code = qr_fail(err, QR_INVALID_ARGUMENT,
-                       "data: the circuit reads %zu of %zu columns (%s) and not %s; if this is "
-                       "intended, give data \"columns\": [%s], which are then x[0], x[1] and so on",
-                       n, data->n_columns, qr_buf_string(&read), qr_buf_string(&left),
+                       "data: the circuit does not use column%s %s; if that is intended, list the "
+                       "columns that it uses in data \"columns\": [%s], which are then x[0], x[1] "
+                       "and so on",
+                       data->n_columns - n == 1 ? "" : "s", qr_buf_string(&left),
                        qr_buf_string(&pick));
-        qr_buf_free(&read);
         qr_buf_free(&left);
         qr_buf_free(&pick);
     }
@@ -539,21 +538,19 @@ static void warn_columns(const struct qr_job *job, const struct qr_dataset *data
     size_t n;
     uint8_t *is = columns_read(job, data, &n);
     if (n < data->n_columns) {
-        struct qr_buf read = {0}, left = {0}, weight = {0};
-        put_columns(data, is, true, &read);
+        struct qr_buf left = {0}, weight = {0};
         put_columns(data, is, false, &left);
         put_mistaken(job, data, is, &weight);
         add_warning(
             d,
-            n ? qr_xasprintf("data: the circuit reads %zu of %zu columns (%s) and not %s%s", n,
-                             data->n_columns, qr_buf_string(&read), qr_buf_string(&left),
+            n ? qr_xasprintf("data: the circuit does not use column%s %s%s",
+                             data->n_columns - n == 1 ? "" : "s", qr_buf_string(&left),
                              qr_buf_string(&weight))
               : qr_xasprintf(
                     "data: the circuit reads none of %zu columns (%s), so all samples have the "
                     "same output; use x[0] in one of its angles, or \"source\": \"none\" in data%s",
                     data->n_columns, qr_buf_string(&left), qr_buf_string(&weight)));
         qr_buf_free(&weight);
-        qr_buf_free(&read);
         qr_buf_free(&left);
     }
     free(is);

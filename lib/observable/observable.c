@@ -61,7 +61,8 @@ static enum qr_code observable_read_pauli(struct observable_reader *r, struct qr
     const char *p = r->at + 1;
     if (!observable_is_digit(*p)) {
         r->at = p;
-        return observable_fail(r, "expected a qubit number after %c, as in %c0", pauli, pauli);
+        return observable_fail(r, "expected a qubit number after %c, as in %c0%s", pauli, pauli,
+                               *p == '(' ? ", without parentheses" : "");
     }
     unsigned q = 0;
     while (observable_is_digit(*p)) {

@@ -36,7 +36,7 @@ run 2 "train.metrics[0] is 'f1'; use \"precision\" and \"recall\"" "$(edit 's/"m
 run 2 'train.metrics must be an array, not the string "accuracy"; write ["accuracy"]' "$(edit 's/"metrics": .*/"metrics": "accuracy",/' one-metric)"
 run 2 "train.loss is 'bce'; did you mean 'binary_crossentropy'?" "$(edit 's/"mse"/"bce"/' bce)"
 run 2 'train: unknown key '"'lr'"'; it is a key of the optimizer: {"name": "adam", "learning_rate": 0.01}' "$(edit 's/"epochs": 50/"lr": 0.1/' lr)"
-run 2 "the job: unknown key 'epochs'; it is a key of \"train\"" "$(edit 's/"seed": 1/"epochs": 1/' epochs)"
+run 2 "the job: unknown key 'epochs'; it is a key of \"train\"; move it there" "$(edit 's/"seed": 1/"epochs": 1/' epochs)"
 run 2 "precision is 'float64'; did you mean 'double'?" "$(edit 's/"seed": 1/"precision": "float64"/' float64)"
 run 2 "data: unknown key 'path'; did you mean 'url'?" "$(edit 's|"data": .*|"data": {"source": "csv", "path": "d.csv"},|' path)"
 optimizer() { edit "s|\"optimizer\": .*|\"optimizer\": {$2}|" "$1"; } # name, keys
@@ -96,6 +96,7 @@ gate 'column 2: powers are written pow(a, b)' '{"gate": "U3", "qubits": [0], "th
 gate 'column 5: the result is not a finite number' '{"gate": "RX", "qubits": [0], "angle": "w + asin(2)"}'
 gate "column 1: 'np.pi' would be a trainable weight; write pi" '{"gate": "RX", "qubits": [0], "angle": "np.pi/4"}'
 gate 'column 1: x is the inputs; write x[0], or x.NAME' '{"gate": "RX", "qubits": [0], "angle": "x*w"}'
+gate 'column 3: the ] of x[ is missing' '{"gate": "RX", "qubits": [0], "angle": "w*x[0"}'
 gate 'column 1: x[ ] takes a number; write the index of a repeat in braces: x[{i}]' '{"gate": "RX", "qubits": [0], "angle": "x[i]"}'
 gate 'column 2: [ ] takes a number; write the index of a repeat in braces: w[{i}]' '{"gate": "RX", "qubits": [0], "angle": "w[i]"}'
 gate 'takes no braces (they are for names and angles); remove them' '{"repeat": 2, "index": "i", "gates": [{"gate": "H", "qubits": ["{i}"]}]}'
@@ -160,7 +161,7 @@ sweep 'sweep: trial 1 with train.optimizer.learning_rate="fast": train.optimizer
 sweep 'sweep: trial 0 with model[7].units=8: model has' '{"keys": {"model[7].units": [8]}}'
 good='{"keys": {"seed": [1, 2]}}'
 sweep '--set sweep.trials=0: sweep.trials is 0' "$good" --set sweep.trials=0
-sweep "-n: '0' is not a number in 1 ... 64" "$good" -n 0
+sweep "-n is '0'; it must be an integer from 1 to 64" "$good" -n 0
 sweep "--lease: '1ms' is not a duration in 1s ... 24h" "$good" --lease 1ms
 sweep '--weights is not supported by qring sweep' "$good" --weights w.h5
 sweep '--epochs 0: train.epochs is 0' "$good" --epochs 0
@@ -329,19 +330,19 @@ run_in 60 "$work/mixed.log" "$qring" run "$work/mixed.json" -n 2 --epochs 1 --ou
 check "a split by a seed has both labels, and the data is found beside the job file" test -s "$work/mixed/weights.h5"
 check "and no warning" sh -c "! grep -q 'one answer' '$work/mixed.log'"
 own columns "{\"layer\": \"quantum\", \"circuit\": {\"qubits\": 2, \"gates\": [$(turn 0 0), $(turn 1 2)]}, \"readouts\": [\"Z0\"]}" ', "shuffle_split": 1' mse
-run 2 'data: the circuit reads 2 of 3 columns (a, c) and not b; if this is intended, give data "columns": ["a", "c"], which are then x[0], x[1]' "$work/columns.json"
-wrong 2 'data: the circuit reads 2 of 3 columns (a, c) and not b' "$qring" validate "$work/columns.json"
+run 2 'data: the circuit does not use column b; if that is intended, list the columns that it uses in data "columns": ["a", "c"], which are then x[0], x[1]' "$work/columns.json"
+wrong 2 'data: the circuit does not use column b' "$qring" validate "$work/columns.json"
 named() { own "$1" "{\"layer\": \"quantum\", \"circuit\": {\"qubits\": 1, \"gates\": [{\"gate\": \"RY\", \"qubits\": [0], \"angle\": \"$2\"}]}}" "$3, \"shuffle_split\": 1" mse; } # name, angle, more of data
 named by-name 'w*x.a + asin(x.c)' ', "columns": ["c", "a"]'
 run_in 60 "$work/by-name.log" "$qring" run "$work/by-name.json" -n 2 --epochs 2 --out "$work/by-name"
 check "columns by name train: $(tail -n 3 "$work/by-name.log")" test -s "$work/by-name/weights.h5"
 check "and are said" holds "$work/by-name.log" 'inputs: c, a'
 named unpicked 'w*x.a + x.c' ''
-run 4 'sorted.csv: the circuit names 2 of its 3 columns and not b; if intended' "$work/unpicked.json"
+run 4 'sorted.csv: the circuit does not use column b; if that is intended' "$work/unpicked.json"
 named misspelt 'w*x.a + x.d' ', "columns": ["a", "c"]'
-run 2 'data.columns: the circuit refers to x.d, but no column has this name' "$work/misspelt.json"
+run 2 'data.columns: the circuit refers to x.d, but no column has this name; correct the name' "$work/misspelt.json"
 named nowhere-column 'w*x.a' ', "columns": ["a", "q"]'
-run 4 "sorted.csv: there is no column 'q'|there are: a, b, c" "$work/nowhere-column.json"
+run 4 "sorted.csv: there is no input column 'q'|there are: a, b, c" "$work/nowhere-column.json"
 named both-ways 'x.a + x[0]' ''
 run 2 'calls some columns by name (x.a) and others by number (x[0])' "$work/both-ways.json"
 named outside 'w + asin(10*x.a)' ', "columns": ["a"]'

@@ -157,7 +157,7 @@ import math, sys
 rows = [r.split(',') for r in open('$work/ac').read().split()]
 sys.exit(rows[0] != ['sample', 'prediction'] or any(abs(float(r[1]) - math.cos(0.75 * a + math.asin(c))) > 1e-6 for r, (a, c) in zip(rows[1:], [(0.5, 0.25), (-2, 1)])) or len(rows) != 3)"
 predict "$work/cba.csv" >"$work/cba" 2>"$work/log"; rc=$?
-check "a column that the circuit does not name: exit 4, not $rc, and its name" sh -c "test $rc = 4 && grep -q 'not b; if intended' '$work/log' && test ! -s '$work/cba'"
+check "a column that the circuit does not name: exit 4, not $rc, and its name" sh -c "test $rc = 4 && grep -q 'column b; if that is intended' '$work/log' && test ! -s '$work/cba'"
 predict "$work/asin.csv" --out "$work/old" >"$work/cba" 2>"$work/log"; rc=$?
 check "the sample that has no number is named: $(cat "$work/log")" sh -c "test $rc = 4 && grep -q 'asin.csv: sample 2 (counted from 0) gives a number that is not finite' '$work/log' && test ! -e '$work/old'"
 named ', "columns": ["c", "a"]'

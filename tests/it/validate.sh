@@ -20,7 +20,7 @@ says() {
 }
 
 # the tutorial
-says 0 'a single worker|112 training samples|memory|pod-hours|recommended: |a message between pods about 200 us|No problems found' \
+says 0 'ring        a single worker (no --index, no TF_CONFIG, no --peer-template)|112 training samples|memory|pod-hours|recommended: |a message between pods about 200 us|No problems found' \
     "$qring" validate "$base" --threads 1
 says 0 'out/qcnn/weights.h5' "$qring" validate
 says 0 'cost: pod-hours x 1 CPU x 0.04' "$qring" validate "$base" --threads 1 --price-per-cpu-hour 0.04

@@ -60,7 +60,7 @@ static const struct {
     /* qubits */
     {G("{\"gate\": \"CCX\", \"qubits\": [0, 1]}"), "CCX acts on 3 qubits, but 2 are given"},
     {G("{\"gate\": \"MCX\", \"qubits\": [0]}"),
-     "MultiControlledX acts on at least 2 qubits, but 1 are given"},
+     "MultiControlledX acts on at least 2 qubits, but 1 is given"},
     {G("{\"gate\": \"CCX\", \"qubits\": [0, 1, 0]}"), "gates[0].qubits: qubit 0 is given twice"},
     {G("{\"gate\": \"CCX\", \"qubits\": [0, 1, 2], \"controls\": [1]}"),
      "qubit 1 is a target and a control"},

@@ -79,6 +79,7 @@ static void refused(void) {
     } table[] = {
         {"", "column 1: expected a term like"},
         {"Z", "column 2: expected a qubit number after Z"},
+        {"Z(0)", "expected a qubit number after Z, as in Z0, without parentheses"},
         {"Z8", "column 1: qubit 8 is out of range, the circuit has qubits 0 to 7"},
         {"Z99999999999999999999", "out of range"},
         {"X0 Z0", "column 4: qubit 0 appears twice"},

@@ -108,10 +108,10 @@ static void picked(void) {
     d = load(&opt);
     qr_dataset_fini(&d);
     opt.n_picked = 2;
-    refused(&opt, QR_DATA_LOSS, "the circuit names 2 of its 3 columns and not b; if intended");
+    refused(&opt, QR_DATA_LOSS, "the circuit does not use column b; if that is intended");
     list[1].name = "bb";
     refused(&opt, QR_DATA_LOSS,
-            "there is no column 'bb' (did you mean 'b'?); there are: a, b, c d");
+            "there is no input column 'bb' (did you mean 'b'?); there are: a, b, c d");
     list[1] = (struct qr_data_column){NULL, 3};
     refused(&opt, QR_DATA_LOSS, "data.columns[1] is 3, but x has columns 0 to 2");
     list[1].number = 2;

@@ -76,7 +76,9 @@ static void picked(void) {
     qr_dataset_fini(&d);
     opt.n_picked = 1;
     opt.picked = numbers;
-    refused(&opt, QR_DATA_LOSS, "column 'id': 's-1' is not a number");
+    refused(&opt, QR_DATA_LOSS,
+            "column 'id': 's-1' is not a number; if this column is not an input, list the inputs "
+            "by name in data \"columns\"");
 }
 
 static void words(void) {
@@ -115,7 +117,8 @@ static void words(void) {
         const char *says;
     } bad[] = {
         {"a,y\n1,cat\n2,dog\n3,ape\n", 2,
-         "the labels in column 'y' are 3 classes (ape, cat, dog), but the model has 2"},
+         "the labels in column 'y' are 3 classes (ape, cat, dog), but the loss takes "
+         "two classes; use categorical_crossentropy with 3 outputs"},
         {"a,y\n1,cat\n2,dog\n", 0, "column 'y' are words (cat, dog), but the loss takes numbers"},
         {"a,y\n1,cat\n2,\n", 2, "row 2, column 'y': an empty cell; a label is needed"},
         {"a,y\n1,cat\n2,nan\n", 2, "row 2, column 'y' is NaN"},
@@ -142,7 +145,7 @@ static void known_classes(void) {
     write_text(path, "a,y\n1,cat\n2,ape\n");
     refused(&opt, QR_DATA_LOSS,
             "row 2, column 'y': 'ape' is not a class of the trained model "
-            "(dog, cat)");
+            "(dog, cat); correct the label or remove the row");
     write_text(path, "a,y\n1,0\n2,1\n"); /* no class is called so */
     refused(&opt, QR_DATA_LOSS, "row 1, column 'y': '0' is not a class of the trained model");
     opt.classes = &none;
@@ -174,7 +177,7 @@ static void classes_of_files(void) {
     write_text(path, "a,y\n1,cow\n");
     refused(&opt, QR_DATA_LOSS,
             "and 1 more: the labels in column 'y' are 3 classes (ant, cow, "
-            "dog), but the model has 2");
+            "dog), but the loss takes two classes; use categorical_crossentropy with 3 outputs");
     write_text(path, "a,y\n1,1\n");
     refused(&opt, QR_DATA_LOSS, "first.bin: its labels are numbers, but those of ");
 }

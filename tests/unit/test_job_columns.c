@@ -95,23 +95,25 @@ static const struct {
      {6, 4},
      NULL},
     {RX("\"x.b\""), "", "",
-     .words = "the circuit names 1 of its 3 columns and not a, petal length; "
-              "if intended, list the columns"},
+     .words = "the circuit does not use columns a, petal length; "
+              "if that is intended, list the columns"},
     {RX("{\"data\": 2}"), "", "",
-     .words = "the circuit reads 1 of 3 columns (b) and not a, petal length; if this is intended, "
-              "give data \"columns\": [\"b\"], which are then x[0]"},
+     .words = "the circuit does not use columns a, petal length; if that is intended, list "
+              "the columns that it uses in data \"columns\": [\"b\"], which are then x[0]"},
     {RX("\"x.b + x[0]\""), "", "",
      .words = "calls some columns by name (x.b) and others by number "
               "(x[0]); list all of them by name in data.columns"},
     {RX("\"x.petal\""), "", "",
-     .words = "there is no column 'petal'; there are: a, petal length, b"},
+     .words = "there is no input column 'petal'; there are: a, petal length, b"},
     {RX("\"x.c\""), "", ", \"columns\": [\"a\", \"b\"]",
-     .words = "data.columns: the circuit refers to x.c, but no column has this name"},
+     .words = "data.columns: the circuit refers to x.c, but no column has this name; "
+              "correct the name"},
     {RX("\"x[3]\""), "", ", \"columns\": [\"a\", \"b\"]",
-     .words = "data.columns: the circuit takes x[3], but there are 2 columns"},
+     .words = "data.columns: the circuit uses input x[3], but there are 2 inputs, x[0] to "
+              "x[1]; correct the expression"},
     {RX("\"x[0]\""), ", \"columns\": 1", ", \"columns\": [\"a\", \"b\"]",
      .words = "data.columns picks 2 columns, but the circuit takes 1"},
-    {RX("\"x[0]\""), "", ", \"columns\": [\"c\"]", .words = "there is no column 'c'"},
+    {RX("\"x[0]\""), "", ", \"columns\": [\"c\"]", .words = "there is no input column 'c'"},
     {RX("\"x[0]\""), "", ", \"columns\": [\"a\", \"b\", \"a\"]",
      .words = "data.columns[2] is the same column as data.columns[0]"},
     {RX("\"x[0]\""), "", ", \"columns\": []", .words = "data.columns has 0 entries"},
