@@ -18,13 +18,13 @@ const struct qr_command qr_commands[] = {
      qr_help_run, qr_command_run},
     {"sweep", "sweep [JOB] [-n N] [--out DIR]", "train the trials of a job's sweep, N at a time",
      qr_help_sweep, qr_command_sweep},
-    {"infer", "infer [JOB] --weights URL", "predictions, labels and loss on the test set",
-     qr_help_infer, qr_command_infer},
-    {"predict", "predict [JOB] --weights URL --data FILE",
+    {"infer", "infer [JOB] [--weights URL]",
+     "predictions, labels and loss on the validation samples", qr_help_infer, qr_command_infer},
+    {"predict", "predict [JOB] [--weights URL] --data FILE",
      "classes, probabilities or values of new samples, as CSV or JSON lines", qr_help_predict,
      qr_command_predict},
-    {"evaluate", "evaluate [JOB] --weights URL",
-     "loss, metrics and confusion matrix, on the test set or a file", qr_help_evaluate,
+    {"evaluate", "evaluate [JOB] [--weights URL]",
+     "loss, metrics and confusion matrix, on the validation samples or a file", qr_help_evaluate,
      qr_command_evaluate},
     {"gradient", "gradient [JOB] [--of loss|prediction]",
      "exact derivatives as JSON, to check against other programs", qr_help_gradient,
@@ -48,24 +48,24 @@ const struct qr_command qr_commands[] = {
 const size_t qr_n_commands = sizeof qr_commands / sizeof *qr_commands;
 
 static void print_help(FILE *out) {
-    fputs("qring - train quantum-classical models on many workers, with the same bits on any "
-          "number of them\n"
+    fputs("qring - train quantum-classical models; the result is the same to the last bit with any "
+          "number of workers\n"
           "\n"
           "Examples:\n"
           "  qring run                                # the tutorial, one worker, into out/qcnn\n"
           "  qring run deploy/jobs/qcnn.json -n 2     # two workers on loopback\n"
           "  qring show                               # its circuit\n"
-          "  qring infer --weights out/qcnn/weights.h5   # its predictions and loss\n"
+          "  qring infer out/qcnn                     # its predictions and loss\n"
           "\n"
           "Usage: qring COMMAND [ARGUMENTS]\n"
           "\n"
           "Commands:\n",
           out);
     for (size_t i = 0; i < qr_n_commands; i++)
-        fprintf(out, "  %-40s %s\n", qr_commands[i].usage, qr_commands[i].summary);
-    fputs("  help [COMMAND]                           this text, or the help of a command\n"
-          "  help job [WORD]                          reference of the job file, or its entry for "
-          "a key, a name or a heading\n"
+        fprintf(out, "  %-42s %s\n", qr_commands[i].usage, qr_commands[i].summary);
+    fputs("  help [COMMAND]                             this text, or the help of a command\n"
+          "  help job [WORD]                            reference of the job file, or its entry "
+          "for a key, a name or a heading\n"
           "\n"
           "JOB is a path or URL of a job file, - for standard input, or the folder of a run; the "
           "default\n"

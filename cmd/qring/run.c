@@ -25,12 +25,12 @@
 const char qr_help_run[] =
     "Trains a job on this machine with N worker processes, which communicate over loopback as "
     "pods\n"
-    "do over a network. The weights are the same bits for every N.\n"
+    "do over a network. The weights are identical for every N.\n"
     "\n"
     "Examples:\n"
     "  qring run                                          # the tutorial, one worker, into "
     "out/qcnn\n"
-    "  qring run deploy/jobs/qcnn.json -n 2 --out /tmp/q  # two workers: the same bits\n"
+    "  qring run deploy/jobs/qcnn.json -n 2 --out /tmp/q  # two workers: the same weights\n"
     "  qring run job.json -n 4 --epochs 5 --allreduce ring --isa portable\n"
     "  for s in 1 2 3; do qring run --seed $s --set train.optimizer.learning_rate=0.01 --out "
     "out/$s; done\n"
@@ -48,9 +48,9 @@ const char qr_help_run[] =
     "for none\n"
     "  --epochs E             number of epochs [the job's]\n"
     "  --set PATH=VALUE       set a key of the job, repeatable: --set train.epochs=5 --set "
-    "model[1].units=8\n"
+    "'model[1].units=8'\n"
     "  --seed N               random seed, as --set seed=N\n"
-    "  --threads T            threads of each worker [CPUs of this machine divided by workers]\n"
+    "  --threads T            threads of each worker [the available CPUs divided by workers]\n"
     "  --isa NAME             kernels [auto]: auto, portable, avx2, avx512 or neon; all give the "
     "same bits\n"
     "  --plaintext            no TLS between the workers [TLS with certificates made for this "
@@ -60,14 +60,15 @@ const char qr_help_run[] =
     "  --restart              restart a worker that exits; it joins the others while they train\n"
     "  --quiet                print only errors, and with --json the result (-q)\n"
     "  --json                 print result.json on standard output, progress on standard error\n"
-    "  and every flag of qringd (qringd --help), for all workers, except those that set their "
-    "identity.\n"
+    "  and every flag of qringd (qringd --help), for all workers, except those of index, "
+    "peers,\n"
+    "  role and control port.\n"
     "\n"
     "Ctrl-C stops all workers after a checkpoint and exits with 130; a second Ctrl-C stops them "
     "at\n"
     "once. SIGTERM does the same and exits with 143 (--exit-on-drain). When a worker exits early, "
     "the\n"
-    "others continue to the same bits; when all do, this command exits with 138.\n";
+    "others finish with the same result; when all do, this command exits with 138.\n";
 
 enum { MAX_FLAGS = 256, MAX_OWN_FLAGS = 32 };
 

@@ -28,7 +28,7 @@ const char qr_help_show[] =
     "  --plan                 print the execution plan instead of the drawing\n"
     "  --isa NAME             kernels to compile for [auto]: auto, portable, avx2, avx512 or neon\n"
     "  --set PATH=VALUE       set a key of the job, repeatable: --set train.epochs=5 --set "
-    "model[1].units=8\n"
+    "'model[1].units=8'\n"
     "  --seed N               random seed, as --set seed=N\n"
     "  --json                 print one JSON object instead of the drawing\n";
 

@@ -34,7 +34,7 @@ const char qr_help_weights[] =
     "                         CSV: tensor, index in it, name of the circuit's parameter, value; "
     "with\n"
     "                         --to write them to a file\n"
-    "  --set PATH=VALUE       set a key of JOB, repeatable: --set model[1].units=8\n"
+    "  --set PATH=VALUE       set a key of JOB, repeatable: --set 'model[1].units=8'\n"
     "  --seed N               random seed, as --set seed=N\n"
     "  --json                 print JSON\n";
 

@@ -96,7 +96,7 @@ const struct setting settings_table[] = {
      "the start-timeout; 10s if no count is known",
      "maximum wait of the first generation for all workers, before it begins with those present",
      OWN, NULL},
-    {"threads", NUMBER, AT(threads), NULL, 1, 1024, NULL, ANYWHERE, "T", "the cgroup's",
+    {"threads", NUMBER, AT(threads), NULL, 1, 1024, NULL, ANYWHERE, "T", "the available CPUs",
      "number of computing threads", OWN, NULL},
     {"isa", CHOICE, AT(isa), "auto", 0, 0, isa_choice, ANYWHERE, "NAME", NULL,
      "instruction set of the kernels: CHOICES; all give the same bits", OWN, NULL},
