@@ -49,8 +49,9 @@
 #include "base/rows.h"
 #include "model/learning_rate.h"
 
-/* Kind, name in job files, rule: in the file of its name (adamw's is adam's, the natural gradient's
- * is sgd's). */
+/* Kind, name in job files, rule (in the file of its name; adamw's is adam's, the natural gradient's
+ * is sgd's). Rules of Keras stand before lbfgs and have values in
+ * tests/golden/keras/optimizers.json; others stand at the end. */
 #define QR_OPTIMIZER_ROWS(ROW)                                                                     \
     ROW(QR_SGD, "sgd", qr_optimizer_sgd)                                                           \
     ROW(QR_RMSPROP, "rmsprop", qr_optimizer_rmsprop)                                               \
@@ -83,7 +84,7 @@ struct qr_optimizer_options {
     double gradient_tolerance, loss_tolerance;
     double regularization; /* of the natural gradient's metric */
 };
-/* Keras' defaults of a kind (learning rate 0.01 SGD, 0.0001 Lion, 0.001 else; rho 0.9, 0.95
+/* Defaults of a kind, Keras' for its rules (the learning rate is in the rule's file; rho 0.9, 0.95
  * Adadelta; betas 0.9, 0.999, 0.99 Lion's second; epsilon 1e-7). */
 struct qr_optimizer_options qr_optimizer_defaults(enum qr_optimizer_kind kind);
 

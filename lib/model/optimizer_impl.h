@@ -14,7 +14,8 @@ struct qr_optimizer_rule {
     double learning_rate;                /* Keras' default */
     const char *keys[QR_OPTIMIZER_KEYS]; /* options as keys of a job file, terminated by NULL */
     size_t n_products;
-    /* Writes the names of the vectors that the options use, in their order; returns how many. */
+    /* Required, also of a rule without state, which returns 0. Writes the names of the vectors that
+     * the options use, in their order; returns how many. */
     size_t (*moments)(const struct qr_optimizer_options *o, const char **ret);
     /* Initial value of all vectors; NULL: 0. */
     double (*begin)(const struct qr_optimizer_options *o);

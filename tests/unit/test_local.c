@@ -192,7 +192,7 @@ static void test_processes(void) {
             3, &events);
     CHECK(r.exit_code == 0 && !r.sentence && events == 4, "%d: %s, %d events", r.exit_code,
           r.sentence ? r.sentence : "", events);
-    CHECK(strcmp(losses, "0 died of  2 0|") == 0, "%s", losses);
+    CHECK(strcmp(losses, "0 was term 2 0|") == 0, "%s", losses);
     free(r.sentence);
 
     /* with restart it comes back, twice if it must, until the run has ended */
@@ -202,7 +202,7 @@ static void test_processes(void) {
             "[ -e $d/first ] && { : >$d/second; kill -9 $$; }; : >$d/first; kill -9 $$",
             2, &events);
     CHECK(r.exit_code == 0 && !r.sentence, "%d: %s", r.exit_code, r.sentence ? r.sentence : "");
-    CHECK(strcmp(losses, "1 died of  1 1|1 died of  1 1|") == 0, "%s", losses);
+    CHECK(strcmp(losses, "1 was term 1 1|1 was term 1 1|") == 0, "%s", losses);
     free(r.sentence);
     restarts = false;
 
