@@ -161,8 +161,8 @@ enum qr_code link_grpc_listen_failed(const char *address, struct qr_err *err) {
         return qr_fail(err, QR_UNAVAILABLE, "cannot listen on %s: no port is free", address);
     if (sys == EADDRINUSE)
         return qr_fail(err, QR_ALREADY_EXISTS,
-                       "cannot listen on %s: the port is in use; choose another or stop the "
-                       "program that has it",
+                       "cannot listen on %s: the port is in use; choose another (--port, "
+                       "--data-port; 0: any), or stop the program that has it",
                        address);
     if (sys) return qr_fail_errno(err, sys, "cannot listen on %s", address);
     return qr_fail(err, QR_ALREADY_EXISTS,

@@ -120,6 +120,9 @@ static const char *mismatch_text(struct qr_member *m, uint32_t index, char *ret,
         n += snprintf(ret + n, cap - (size_t)n, "%s %s is %s there and %s here (worker %u)",
                       k ? ";" : "", mm->field[k].name, mm->field[k].there, mm->field[k].here,
                       m->opt.index);
+    if (n > 0 && (size_t)n < cap)
+        snprintf(ret + n, cap - (size_t)n,
+                 "; give all workers the same job file, --set, --seed and program");
     return ret;
 }
 

@@ -23,7 +23,8 @@ struct qr_optimizer_rule {
     void (*set_defaults)(struct qr_optimizer_options *o);
     /* Updates the products at the beginning of a step; NULL: none. */
     void (*advance)(const struct qr_optimizer_options *o, double *products);
-    /* Updates n weights w by the gradient g, independently of one another. */
+    /* Updates n weights w by the gradient g, independently of one another (parts run in any
+     * order), by qr_weight_move, so that a change of 0 keeps the bits of -0. */
     void (*update)(const struct qr_optimizer_options *o, double lr, size_t n, const double *g,
                    double *w, struct qr_moments moments, const double *products);
     /* Factor of the schedule's rate; NULL: 1. */
