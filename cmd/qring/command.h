@@ -39,6 +39,23 @@ extern const char qr_help_run[], qr_help_sweep[], qr_help_infer[], qr_help_predi
     qr_help_evaluate[], qr_help_gradient[], qr_help_validate[], qr_help_status[], qr_help_show[],
     qr_help_weights[], qr_help_certs[], qr_help_completion[];
 
+/* Lines that the help texts of evaluate, infer and predict share. */
+#define QR_HELP_JOB_WEIGHTS                                                                        \
+    "  JOB                    path or URL, - for standard input, or the folder of a run "          \
+    "[QRING_JOB,\n"                                                                                \
+    "                         else the built-in tutorial]\n"                                       \
+    "  --weights URL          .h5 (also from Keras), .npz or .safetensors file [QRING_WEIGHTS, "   \
+    "else\n"                                                                                       \
+    "                         weights.safetensors in the run's folder]\n"
+#define QR_HELP_SET_THREADS                                                                        \
+    "  --set PATH=VALUE       set a key of the job, repeatable: --set train.epochs=5 --set "       \
+    "'model[1].units=8'\n"                                                                         \
+    "  --seed N               random seed, as --set seed=N; QRING_SET and QRING_SEED are read "    \
+    "too\n"                                                                                        \
+    "  --isa NAME             kernels [auto]: auto, portable, avx2, avx512 or neon; all give the " \
+    "same bits\n"                                                                                  \
+    "  --threads T            number of threads [the available CPUs]\n"
+
 /* A flag in a help text: " --out DIR the folder ..." has name "--out", value "DIR" ("" for a
  * switch) and about "the folder ...". */
 struct qr_help_flag {

@@ -14,13 +14,7 @@ const char qr_help_evaluate[] =
     "  qring evaluate job.json --weights w.h5 --data test.csv      # another file\n"
     "  qring evaluate job.json --weights w.h5 --metric auc --metric mae --json | jq .metrics.auc\n"
     "\n"
-    "Usage: qring evaluate [JOB] [--weights URL] [FLAGS]\n"
-    "  JOB                    path or URL, - for standard input, or the folder of a run "
-    "[QRING_JOB,\n"
-    "                         else the built-in tutorial]\n"
-    "  --weights URL          .h5 (also from Keras), .npz or .safetensors file [QRING_WEIGHTS, "
-    "else\n"
-    "                         weights.safetensors in the run's folder]\n"
+    "Usage: qring evaluate [JOB] [--weights URL] [FLAGS]\n" QR_HELP_JOB_WEIGHTS
     "  --data FILE            CSV file (columns are found by their names in training) or npz file, "
     "with\n"
     "                         labels, a path or URL; - for standard input [validation samples]\n"
@@ -28,13 +22,7 @@ const char qr_help_evaluate[] =
     "--data\n"
     "  --metric NAME          additional metric, repeatable: a name or an object as in the job "
     "file\n"
-    "  --json                 print one JSON object\n"
-    "  --set PATH=VALUE       set a key of the job, repeatable: --set train.epochs=5 --set "
-    "'model[1].units=8'\n"
-    "  --seed N               random seed, as --set seed=N; QRING_SET and QRING_SEED are read too\n"
-    "  --isa NAME             kernels [auto]: auto, portable, avx2, avx512 or neon; all give the "
-    "same bits\n"
-    "  --threads T            number of threads [the available CPUs]\n";
+    "  --json                 print one JSON object\n" QR_HELP_SET_THREADS;
 
 static void print_text(const struct qr_evaluation *e) {
     bool held_out = e->set[0] == 'v';

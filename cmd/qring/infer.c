@@ -22,13 +22,7 @@ const char qr_help_infer[] =
     "  qring infer job.json --weights w.safetensors --json | jq .loss\n"
     "  QRING_JOB=gs://b/job.json QRING_WEIGHTS=gs://b/w.h5 qring infer  # in a pod\n"
     "\n"
-    "Usage: qring infer [JOB] [--weights URL] [FLAGS]\n"
-    "  JOB                    path or URL, - for standard input, or the folder of a run "
-    "[QRING_JOB,\n"
-    "                         else the built-in tutorial]\n"
-    "  --weights URL          .h5 (also from Keras), .npz or .safetensors file [QRING_WEIGHTS, "
-    "else\n"
-    "                         weights.safetensors in the run's folder]\n"
+    "Usage: qring infer [JOB] [--weights URL] [FLAGS]\n" QR_HELP_JOB_WEIGHTS
     "  --weights-gcs-bucket NAME, --weights-gcs-path PATH\n"
     "                         the tutorial's flags: --weights gs://NAME/PATH in two parts\n"
     "  --wait TIME            time to wait for weights that do not exist yet [0s], such as 30s or "
@@ -39,13 +33,7 @@ const char qr_help_infer[] =
     "  --predictions FILE     CSV file for all predictions: sample, label, prediction; - prints "
     "them on\n"
     "                         standard output instead of the text\n"
-    "  --json                 print one JSON object, with the predictions\n"
-    "  --set PATH=VALUE       set a key of the job, repeatable: --set train.epochs=5 --set "
-    "'model[1].units=8'\n"
-    "  --seed N               random seed, as --set seed=N; QRING_SET and QRING_SEED are read too\n"
-    "  --isa NAME             kernels [auto]: auto, portable, avx2, avx512 or neon; all give the "
-    "same bits\n"
-    "  --threads T            number of threads [the available CPUs]\n";
+    "  --json                 print one JSON object, with the predictions\n" QR_HELP_SET_THREADS;
 
 /* NumPy's print(), which the tutorial uses: arrays longer than WHOLE are abbreviated. */
 enum { WHOLE = 1000, ENDS = 3, PREDICTIONS_A_LINE = 6, LABELS_A_LINE = 24 };

@@ -22,26 +22,15 @@ const char qr_help_predict[] =
     "  zcat new.csv.gz | qring predict job.json --weights w.h5 --data - --format jsonl | jq "
     ".class\n"
     "\n"
-    "Usage: qring predict [JOB] [--weights URL] --data FILE [FLAGS]\n"
-    "  JOB                    path or URL, - for standard input, or the folder of a run "
-    "[QRING_JOB,\n"
-    "                         else the built-in tutorial]\n"
-    "  --weights URL          .h5 (also from Keras), .npz or .safetensors file [QRING_WEIGHTS, "
-    "else\n"
-    "                         weights.safetensors in the run's folder]\n"
+    "Usage: qring predict [JOB] [--weights URL] --data FILE [FLAGS]\n" QR_HELP_JOB_WEIGHTS
     "  --data FILE            CSV file (columns are found by their names in training) or npz file "
     "(x),\n"
     "                         a path or URL; - for standard input\n"
     "  --channel NAME         samples of this channel in the job's data.channels, instead of "
     "--data\n"
     "  --format csv|jsonl     output format [csv]\n"
-    "  --out FILE             path or URL, written at once after all samples [standard output]\n"
-    "  --set PATH=VALUE       set a key of the job, repeatable: --set train.epochs=5 --set "
-    "'model[1].units=8'\n"
-    "  --seed N               random seed, as --set seed=N; QRING_SET and QRING_SEED are read too\n"
-    "  --isa NAME             kernels [auto]: auto, portable, avx2, avx512 or neon; all give the "
-    "same bits\n"
-    "  --threads T            number of threads [the available CPUs]\n";
+    "  --out FILE             path or URL, written at once after all samples [standard "
+    "output]\n" QR_HELP_SET_THREADS;
 
 enum { CHUNK = 1 << 16 }; /* bytes buffered for standard output */
 

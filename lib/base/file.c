@@ -40,20 +40,19 @@ const char *qr_file_irregular(const char *path) {
     return kind || st.st_nlink < 2 ? kind : "a file with several names (hard links)";
 }
 
-static enum qr_code file_reject_irregular(const char *path, const char *kind, int flags,
+static enum qr_code file_reject_irregular(const char *path, const struct stat *st, int flags,
                                           struct qr_err *err) {
-    return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %s, not a regular file; %s", path, kind,
-                   flags & O_NOFOLLOW ? "delete it or choose another path"
-                   : strcmp(kind, "a directory") == 0
-                       ? "name a file in it"
-                       : "save its content to a file and name that file");
+    return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %s, not a regular file; %s", path,
+                   file_irregular_kind(st),
+                   flags & O_NOFOLLOW     ? "delete it or choose another path"
+                   : S_ISDIR(st->st_mode) ? "name a file in it"
+                                          : "save its content to a file and name that file");
 }
 
 static enum qr_code file_check_opened(int fd, const char *path, int flags, struct qr_err *err) {
     struct stat st;
     if (fstat(fd, &st) != 0) return qr_fail_errno(err, errno, "%s", path);
-    const char *kind = file_irregular_kind(&st);
-    if (kind) return file_reject_irregular(path, kind, flags, err);
+    if (file_irregular_kind(&st)) return file_reject_irregular(path, &st, flags, err);
     if ((flags & O_NOFOLLOW) && st.st_nlink > 1)
         return qr_fail(
             err, QR_INVALID_ARGUMENT,
@@ -74,9 +73,8 @@ enum qr_code qr_file_open(const char *path, int flags, int *ret, struct qr_err *
         int sys = errno;
         struct stat st;
         bool there = (flags & O_NOFOLLOW ? lstat(path, &st) : stat(path, &st)) == 0;
-        const char *kind = there ? file_irregular_kind(&st) : NULL;
-        return kind ? file_reject_irregular(path, kind, flags, err)
-                    : qr_fail_errno(err, sys, "%s", path);
+        return there && file_irregular_kind(&st) ? file_reject_irregular(path, &st, flags, err)
+                                                 : qr_fail_errno(err, sys, "%s", path);
     }
     enum qr_code code = file_check_opened(fd, path, flags, err);
     if (code != QR_OK) return code;
