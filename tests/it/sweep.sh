@@ -90,7 +90,12 @@ P
 check "six longer trials, undisturbed" run_in 120 "$work/long.log" "$qring" sweep "$work/long.json" --out "$work/long" $quick
 background "$work/killed" "$work/killed.log" "$work/long.json" -n 2
 until_steps "$work/killed" 0000 300
-for slot in $(below $r); do for w in $(below "$slot"); do kill -9 "$w"; break 2; done; done
+# between two trials a process for trials has no worker
+hit='' tries=0
+until [ -n "$hit" ] || [ $tries -ge 500 ]; do
+    for slot in $(below $r); do for w in $(below "$slot"); do kill -9 "$w" 2>/dev/null && hit=$w && break 2; done; done
+    tries=$((tries + 1)); sleep 0.02
+done
 tries=0; while ! holds "$work/killed.log" 'its worker was terminated by signal 9' && [ $tries -lt 1200 ]; do tries=$((tries + 1)); sleep 0.05; done
 for slot in $(below $r); do kill -9 "$slot"; break; done
 tries=0; while ! holds "$work/killed.log" 'a process for trials was terminated by signal 9' && [ $tries -lt 1200 ]; do tries=$((tries + 1)); sleep 0.05; done
