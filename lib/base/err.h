@@ -3,7 +3,8 @@
  * What      One code enum (the canonical RPC codes with gRPC's numbers, and one of qring's own) and
  *           one struct with a sentence for a person. Plain data on the caller's stack; owns
  *           nothing.
- * Use       if (qr_x(..., err) != QR_OK) return qr_wrap(err, "read job %s", path);
+ * Use       QR_TRY(qr_x(..., err));
+ *           if (qr_x(..., err) != QR_OK) return qr_wrap(err, "read job %s", path);
  * Messages  say what, where and what to do; outermost context first: "read job a.json:
  *           model[0]: ...".
  * Threads   an error object belongs to one thread. There is no global error.
@@ -63,6 +64,16 @@ enum qr_code qr_fail_errno_at(struct qr_err *err, int sys, const char *file, int
 /* Puts "context: " in front of the message and returns err->code. err may be NULL (returns
  * QR_UNKNOWN then). */
 enum qr_code qr_wrap(struct qr_err *err, const char *fmt, ...) QR_PRINTF(2, 3);
+
+/* Returns the code of a call that failed from the calling function. Locals that own something are
+ * released by qr_auto (base/mem.h). */
+#define QR_TRY(expr)                                                                               \
+    do {                                                                                           \
+        enum qr_code qr_try_code = (expr);                                                         \
+        if (qr_try_code != QR_OK) {                                                                \
+            return qr_try_code;                                                                    \
+        }                                                                                          \
+    } while (0)
 
 /* "INVALID_ARGUMENT" … ; "?" for a number outside the enum. Static. */
 const char *qr_code_name(enum qr_code code);

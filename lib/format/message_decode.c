@@ -29,11 +29,6 @@ static void message_decode_arena_free(void *ctx, void *p) {
 }
 
 #define REJECT(...) return qr_fail(err, QR_DATA_LOSS, __VA_ARGS__)
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        enum qr_code try_code = (call);                                                            \
-        if (try_code != QR_OK) return try_code;                                                    \
-    } while (0)
 
 static enum qr_code message_decode_string(const char *s, char *ret, size_t cap, const char *what,
                                           struct qr_err *err) {
@@ -80,8 +75,8 @@ static enum qr_code message_decode_id(const Qring__GenerationId *id, bool needed
         if (needed) REJECT("%s: missing", what);
         return QR_OK;
     }
-    TRY(message_decode_number(id->number, &ret->number, err));
-    TRY(message_decode_index(id->index, &ret->index, what, err));
+    QR_TRY(message_decode_number(id->number, &ret->number, err));
+    QR_TRY(message_decode_index(id->index, &ret->index, what, err));
     return message_decode_bytes(&id->incarnation, ret->incarnation, QR_INCARNATION_BYTES, what,
                                 err);
 }
@@ -101,7 +96,7 @@ static enum qr_code message_decode_code(uint32_t v, enum qr_code *ret, struct qr
 
 static enum qr_code message_decode_name(const Qring__MemberName *in, struct qr_member_name *ret,
                                         const char *what, struct qr_err *err) {
-    TRY(message_decode_index(in->index, &ret->index, what, err));
+    QR_TRY(message_decode_index(in->index, &ret->index, what, err));
     return message_decode_bytes(&in->incarnation, ret->incarnation, QR_INCARNATION_BYTES, what,
                                 err);
 }
@@ -111,7 +106,7 @@ static enum qr_code message_decode_names(Qring__MemberName *const *in, size_t n,
                                          const char *what, struct qr_err *err) {
     if (n > QR_MAX_MEMBERS) REJECT("%s: %zu, above the limit of %d", what, n, QR_MAX_MEMBERS);
     for (size_t i = 0; i < n; i++) {
-        TRY(message_decode_name(in[i], &ret[i], what, err));
+        QR_TRY(message_decode_name(in[i], &ret[i], what, err));
         if (i && ret[i].index <= ret[i - 1].index) REJECT("%s: indices not ascending", what);
     }
     *ret_n = (uint32_t)n;
@@ -145,8 +140,8 @@ static enum qr_code message_decode_in_flight(const Qring__InFlight *p, struct qr
         REJECT("micro-batches in flight: %zu, expected 1 to %d", p->n_micro_batches,
                QR_MESSAGE_MAX_IN_FLIGHT);
     ret->reductions = p->reductions;
-    TRY(message_decode_bytes(&p->digest, ret->digest, sizeof ret->digest,
-                             "digest of micro-batches in flight", err));
+    QR_TRY(message_decode_bytes(&p->digest, ret->digest, sizeof ret->digest,
+                                "digest of micro-batches in flight", err));
     for (size_t i = 0; i < p->n_micro_batches; i++) {
         if (p->micro_batches[i] >= QR_MESSAGE_MICRO_BATCH_LIMIT)
             REJECT("micro-batches in flight: a number is too large");
@@ -163,16 +158,17 @@ static enum qr_code message_decode_deaths(const Qring__Deaths *p, struct qr_deat
     if (p->n_deaths == 0 || p->n_deaths > QR_MESSAGE_MAX_DEATHS)
         REJECT("deaths: %zu, expected 1 to %d", p->n_deaths, QR_MESSAGE_MAX_DEATHS);
     ret->reductions = p->reductions;
-    TRY(message_decode_bytes(&p->digest, ret->digest, sizeof ret->digest, "digest of deaths", err));
+    QR_TRY(
+        message_decode_bytes(&p->digest, ret->digest, sizeof ret->digest, "digest of deaths", err));
     for (size_t i = 0; i < p->n_deaths; i++) {
         const Qring__Death *in = p->deaths[i];
         struct qr_death *out = &ret->death[i];
         if (in->name == NULL) REJECT("deaths: an entry has no name");
-        TRY(message_decode_name(in->name, &out->name, "deaths", err));
-        TRY(message_decode_number(in->generation, &out->generation, err));
+        QR_TRY(message_decode_name(in->name, &out->name, "deaths", err));
+        QR_TRY(message_decode_number(in->generation, &out->generation, err));
         out->named = in->named != 0;
-        TRY(message_decode_runs(in->micro_batches, in->n_micro_batches, out->run, &out->n_runs,
-                                err));
+        QR_TRY(message_decode_runs(in->micro_batches, in->n_micro_batches, out->run, &out->n_runs,
+                                   err));
     }
     ret->n = (uint32_t)p->n_deaths;
     return QR_OK;
@@ -202,28 +198,28 @@ static enum qr_code message_decode_hello(const Qring__Hello *p, struct qr_hello 
         REJECT("protocol: invalid range %u to %u", p->protocol_min, p->protocol_max);
     h->protocol_min = p->protocol_min;
     h->protocol_max = p->protocol_max;
-    TRY(message_decode_string(p->contract, h->contract, sizeof h->contract, "contract", err));
-    TRY(message_decode_string(p->run, h->run, sizeof h->run, "run", err));
-    TRY(message_decode_index(p->index, &h->index, "index", err));
-    TRY(message_decode_bytes(&p->incarnation, h->incarnation, sizeof h->incarnation, "incarnation",
-                             err));
-    TRY(message_decode_bytes(&p->job_hash, h->job_hash, sizeof h->job_hash, "job hash", err));
+    QR_TRY(message_decode_string(p->contract, h->contract, sizeof h->contract, "contract", err));
+    QR_TRY(message_decode_string(p->run, h->run, sizeof h->run, "run", err));
+    QR_TRY(message_decode_index(p->index, &h->index, "index", err));
+    QR_TRY(message_decode_bytes(&p->incarnation, h->incarnation, sizeof h->incarnation,
+                                "incarnation", err));
+    QR_TRY(message_decode_bytes(&p->job_hash, h->job_hash, sizeof h->job_hash, "job hash", err));
     if (p->n_fields > QR_MESSAGE_MAX_FIELDS)
         REJECT("fields: %zu, above the limit of %d", p->n_fields, QR_MESSAGE_MAX_FIELDS);
     for (size_t i = 0; i < p->n_fields; i++) {
-        TRY(message_decode_string(p->fields[i]->name, h->field[i].name, sizeof h->field[i].name,
-                                  "name of a field", err));
+        QR_TRY(message_decode_string(p->fields[i]->name, h->field[i].name, sizeof h->field[i].name,
+                                     "name of a field", err));
         h->field[i].digest = p->fields[i]->digest;
     }
     h->n_fields = (uint32_t)p->n_fields;
     h->committed_reductions = p->committed_reductions;
-    TRY(message_decode_phase(p->phase, &h->phase, err));
+    QR_TRY(message_decode_phase(p->phase, &h->phase, err));
     h->leader = p->leader != 0;
-    TRY(message_decode_id(p->generation, false, &h->generation, "generation", err));
-    TRY(message_decode_number(p->highest_number, &h->highest_number, err));
-    TRY(message_decode_port(p->data_port, &h->data_port, err));
-    TRY(message_decode_port(p->control_port, &h->control_port, err));
-    TRY(message_decode_string(p->address, h->address, sizeof h->address, "address", err));
+    QR_TRY(message_decode_id(p->generation, false, &h->generation, "generation", err));
+    QR_TRY(message_decode_number(p->highest_number, &h->highest_number, err));
+    QR_TRY(message_decode_port(p->data_port, &h->data_port, err));
+    QR_TRY(message_decode_port(p->control_port, &h->control_port, err));
+    QR_TRY(message_decode_string(p->address, h->address, sizeof h->address, "address", err));
     h->server = p->server != 0;
     return message_decode_names(p->heard, p->n_heard, h->heard, &h->n_heard, "members heard", err);
 }
@@ -231,54 +227,54 @@ static enum qr_code message_decode_hello(const Qring__Hello *p, struct qr_hello 
 static enum qr_code message_decode_heartbeat(const Qring__Heartbeat *p, struct qr_heartbeat *h,
                                              struct qr_err *err) {
     h->sequence = p->sequence;
-    TRY(message_decode_bytes(&p->incarnation, h->incarnation, sizeof h->incarnation, "incarnation",
-                             err));
-    TRY(message_decode_id(p->active, false, &h->active, "active", err));
-    TRY(message_decode_id(p->promised, false, &h->promised, "promised", err));
-    TRY(message_decode_number(p->highest_number, &h->highest_number, err));
+    QR_TRY(message_decode_bytes(&p->incarnation, h->incarnation, sizeof h->incarnation,
+                                "incarnation", err));
+    QR_TRY(message_decode_id(p->active, false, &h->active, "active", err));
+    QR_TRY(message_decode_id(p->promised, false, &h->promised, "promised", err));
+    QR_TRY(message_decode_number(p->highest_number, &h->highest_number, err));
     h->refusals = p->refusals;
     h->applied_reductions = p->applied_reductions;
     h->committed_reductions = p->committed_reductions;
-    TRY(message_decode_phase(p->phase, &h->phase, err));
+    QR_TRY(message_decode_phase(p->phase, &h->phase, err));
     h->form_expired = p->form_expired != 0;
     h->trainer_turns = p->trainer_turns;
     h->expected_micro_batch_ms = p->expected_micro_batch_ms;
-    TRY(message_decode_in_flight(p->in_flight, &h->in_flight, err));
+    QR_TRY(message_decode_in_flight(p->in_flight, &h->in_flight, err));
     h->in_flight_heard = p->in_flight_heard;
-    TRY(message_decode_number(p->polled_ms, &h->polled_ms, err));
+    QR_TRY(message_decode_number(p->polled_ms, &h->polled_ms, err));
     h->no_data = p->no_data;
-    TRY(message_decode_common(p->common, &h->common, err));
+    QR_TRY(message_decode_common(p->common, &h->common, err));
     return message_decode_names(p->heard, p->n_heard, h->heard, &h->n_heard, "members heard", err);
 }
 
 static enum qr_code message_decode_promise(const Qring__Promise *p, struct qr_promise *q,
                                            struct qr_err *err) {
-    TRY(message_decode_id(p->id, true, &q->id, "id", err));
+    QR_TRY(message_decode_id(p->id, true, &q->id, "id", err));
     q->held.stateless = p->stateless != 0;
     q->held.applied_reductions = p->applied_reductions;
-    TRY(message_decode_bytes_or_none(&p->digest, q->held.digest, sizeof q->held.digest, "digest",
-                                     err));
+    QR_TRY(message_decode_bytes_or_none(&p->digest, q->held.digest, sizeof q->held.digest, "digest",
+                                        err));
     q->held.committed_reductions = p->committed_reductions;
     q->held.base_reductions = p->base_reductions;
-    TRY(message_decode_bytes_or_none(&p->base_digest, q->held.base_digest,
-                                     sizeof q->held.base_digest, "base digest", err));
+    QR_TRY(message_decode_bytes_or_none(&p->base_digest, q->held.base_digest,
+                                        sizeof q->held.base_digest, "base digest", err));
     q->held.refusals = p->refusals;
-    TRY(message_decode_deaths(p->deaths, &q->deaths, err));
-    TRY(message_decode_common(p->common, &q->common, err));
-    TRY(message_decode_age(p->ring_age_ms, &q->ring_age_ms, err));
+    QR_TRY(message_decode_deaths(p->deaths, &q->deaths, err));
+    QR_TRY(message_decode_common(p->common, &q->common, err));
+    QR_TRY(message_decode_age(p->ring_age_ms, &q->ring_age_ms, err));
     return message_decode_runs(p->held, p->n_held, q->held.run, &q->held.n_runs, err);
 }
 
 static enum qr_code message_decode_begin(const Qring__Begin *p, struct qr_begin *b,
                                          struct qr_err *err) {
-    TRY(message_decode_id(p->id, true, &b->id, "id", err));
+    QR_TRY(message_decode_id(p->id, true, &b->id, "id", err));
     b->base_reductions = p->base_reductions;
-    TRY(message_decode_bytes_or_none(&p->base_digest, b->base_digest, sizeof b->base_digest,
-                                     "base digest", err));
+    QR_TRY(message_decode_bytes_or_none(&p->base_digest, b->base_digest, sizeof b->base_digest,
+                                        "base digest", err));
     b->from_checkpoint = p->from_checkpoint != 0;
     if (p->common == NULL) REJECT("settings in common: missing");
-    TRY(message_decode_common(p->common, &b->common, err));
-    TRY(message_decode_age(p->ring_age_ms, &b->ring_age_ms, err));
+    QR_TRY(message_decode_common(p->common, &b->common, err));
+    QR_TRY(message_decode_age(p->ring_age_ms, &b->ring_age_ms, err));
     if (p->n_members == 0 || p->n_members > QR_MAX_MEMBERS)
         REJECT("members: %zu, expected 1 to %d", p->n_members, QR_MAX_MEMBERS);
     bool computes = false;
@@ -286,15 +282,15 @@ static enum qr_code message_decode_begin(const Qring__Begin *p, struct qr_begin 
         const Qring__BeginMember *in = p->members[i];
         struct qr_begin_member *out = &b->member[i];
         if (in->name == NULL) REJECT("members: rank %zu has no name", i);
-        TRY(message_decode_name(in->name, &out->name, "members", err));
+        QR_TRY(message_decode_name(in->name, &out->name, "members", err));
         if (i && out->name.index <= b->member[i - 1].name.index)
             REJECT("members: indices not ascending");
-        TRY(message_decode_port(in->data_port, &out->data_port, err));
+        QR_TRY(message_decode_port(in->data_port, &out->data_port, err));
         out->holder = in->holder != 0;
         out->keep = in->keep != 0;
         out->server = in->server != 0;
         computes = computes || !out->server;
-        TRY(message_decode_runs(in->kept, in->n_kept, out->kept, &out->n_kept, err));
+        QR_TRY(message_decode_runs(in->kept, in->n_kept, out->kept, &out->n_kept, err));
         if (!out->keep && out->n_kept)
             REJECT("members: rank %zu lists kept micro-batches without `keep`", i);
     }
@@ -318,17 +314,17 @@ static enum qr_code message_decode_goodbye(const Qring__Goodbye *p, struct qr_go
                                            struct qr_err *err) {
     if (p->why > QR_GOODBYE_CLAIMED || p->why == 2) REJECT("why: unknown value %u", p->why);
     g->why = (enum qr_goodbye_reason)p->why;
-    TRY(message_decode_code(p->code, &g->code, err));
-    TRY(message_decode_blame(p->blame, &g->blame, err));
+    QR_TRY(message_decode_code(p->code, &g->code, err));
+    QR_TRY(message_decode_blame(p->blame, &g->blame, err));
     return message_decode_string(p->text, g->text, sizeof g->text, "text", err);
 }
 
 static enum qr_code message_decode_addresses(const Qring__Addresses *p, struct qr_addresses *a,
                                              struct qr_err *err) {
-    TRY(message_decode_names(p->names, p->n_names, a->name, &a->n, "addresses", err));
+    QR_TRY(message_decode_names(p->names, p->n_names, a->name, &a->n, "addresses", err));
     if (p->n_at != a->n || a->n == 0) REJECT("addresses: %zu for %u peers", p->n_at, a->n);
     for (uint32_t i = 0; i < a->n; i++) {
-        TRY(message_decode_string(p->at[i], a->at[i], sizeof a->at[i], "addresses", err));
+        QR_TRY(message_decode_string(p->at[i], a->at[i], sizeof a->at[i], "addresses", err));
         if (!qr_ip_port_ok(a->at[i]))
             REJECT("addresses: %s cannot be used by other machines", a->at[i]);
     }
@@ -349,24 +345,24 @@ static enum qr_code message_decode_body(const Qring__Message *in, struct qr_mess
     case QRING__MESSAGE__BODY_GOODBYE:
         return message_decode_goodbye(in->goodbye, &ret->goodbye, err);
     case QRING__MESSAGE__BODY_FIELD:
-        TRY(message_decode_string(in->field->name, ret->field.name, sizeof ret->field.name,
-                                  "name of a field", err));
+        QR_TRY(message_decode_string(in->field->name, ret->field.name, sizeof ret->field.name,
+                                     "name of a field", err));
         ret->field.absent = in->field->absent != 0;
         return message_decode_string(in->field->value, ret->field.value, sizeof ret->field.value,
                                      "value of a field", err);
     case QRING__MESSAGE__BODY_PROPOSE:
-        TRY(message_decode_id(in->propose->id, true, &ret->propose.id, "id", err));
+        QR_TRY(message_decode_id(in->propose->id, true, &ret->propose.id, "id", err));
         if (in->propose->n_members == 0) REJECT("members: none");
         return message_decode_names(in->propose->members, in->propose->n_members,
                                     ret->propose.member, &ret->propose.n_members, "members", err);
     case QRING__MESSAGE__BODY_BUSY:
-        TRY(message_decode_id(in->busy->id, true, &ret->busy.id, "id", err));
-        TRY(message_decode_number(in->busy->highest_number, &ret->busy.highest_number, err));
+        QR_TRY(message_decode_id(in->busy->id, true, &ret->busy.id, "id", err));
+        QR_TRY(message_decode_number(in->busy->highest_number, &ret->busy.highest_number, err));
         return message_decode_string(in->busy->why, ret->busy.why, sizeof ret->busy.why, "why",
                                      err);
     case QRING__MESSAGE__BODY_DONE:
-        TRY(message_decode_code(in->done->code, &ret->done.code, err));
-        TRY(message_decode_blame(in->done->blame, &ret->done.blame, err));
+        QR_TRY(message_decode_code(in->done->code, &ret->done.code, err));
+        QR_TRY(message_decode_blame(in->done->blame, &ret->done.blame, err));
         return message_decode_string(in->done->text, ret->done.text, sizeof ret->done.text, "text",
                                      err);
     default: REJECT("unknown kind");
