@@ -35,7 +35,9 @@ static const char *format_u128(unsigned __int128 x, char buffer[48]) {
 static enum qr_code sim_check_memory(const struct qr_sim_plan *p, struct qr_err *err) {
     char digits[48];
     bool twice = p->precision == QR_DOUBLE;
-    unsigned __int128 bytes = p->engine->least_bytes(p);
+    unsigned __int128 bytes = p->engine->least_bytes
+                                  ? p->engine->least_bytes(p)
+                                  : qr_sim_bytes_per_thread(p, 1) + qr_sim_bound_bytes(p);
     uint64_t limit = qr_memory_limit_bytes();
     if (bytes <= limit) return QR_OK;
     return qr_fail(
@@ -146,15 +148,14 @@ enum qr_code qr_sim_compile(const struct qr_circuit *circuit,
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "cannot simulate a circuit of %u qubits: 1 to %d are supported",
                        circuit->n_qubits, (int)QR_MAX_QUBITS);
-    enum qr_code code = sim_check_gates(circuit, err);
-    if (code != QR_OK) return code;
+    QR_TRY(sim_check_gates(circuit, err));
     struct qr_lowered *lowered = qr_circuit_lower(circuit);
     const struct qr_circuit *plain = lowered ? lowered->circuit : circuit;
     struct qr_sim_plan *p = sim_new_plan(plain, n_observables, opt);
     p->lowered = lowered;
     qr_circuit_zero_gradient(plain, observables, n_observables, p->zero_gradient);
     sim_set_wanted(p, circuit, observables, n_observables, opt->wanted);
-    code = sim_choose_engine(p, plain, observables, n_observables, opt->engine, err);
+    enum qr_code code = sim_choose_engine(p, plain, observables, n_observables, opt->engine, err);
     if (code == QR_OK) code = sim_check_memory(p, err);
     if (code == QR_OK) *ret = p;
     else qr_sim_plan_free(p);
@@ -187,9 +188,7 @@ bool qr_sim_micro_batches_in_parallel(const struct qr_sim_plan *p) {
 }
 
 size_t qr_sim_bytes_per_thread(const struct qr_sim_plan *p, size_t max_samples) {
-    struct qr_buffers all = {.allocate = false};
-    qr_workspace_buffers(p, max_samples, &all);
-    return all.bytes;
+    return qr_workspace_buffers(p, max_samples).bytes;
 }
 
 struct qr_sim_facts qr_sim_facts(const struct qr_sim_plan *p) {
@@ -211,18 +210,12 @@ struct qr_sim_bound *qr_sim_bound_new(const struct qr_sim_plan *p) {
 }
 void qr_sim_bound_free(struct qr_sim_bound *b) { qr_bound_free(b); }
 void qr_sim_bind(struct qr_sim_bound *b, const double *theta, struct qr_pool *pool) {
-    if (b->plan->lowered) {
-        qr_lowered_theta(b->plan->lowered, theta, b->lowered_theta);
-        theta = b->lowered_theta;
-    }
     qr_bound_set(b, theta, pool);
 }
-
 enum qr_code qr_sim_workspace_new(const struct qr_sim_plan *p, size_t max_samples,
                                   struct qr_sim_workspace **ret, struct qr_err *err) {
     return qr_workspace_new(p, max_samples, ret, err);
 }
-
 void qr_sim_workspace_free(struct qr_sim_workspace *ws) { qr_workspace_free(ws); }
 
 static void sim_forward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws,

@@ -25,15 +25,16 @@ static size_t cones_max_kept_rows(const struct qr_cones *own, size_t max_samples
     return rows;
 }
 
-/* One walk counts and allocates; while counting, ws has space for one signal and one class. */
-static void cones_take_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
-                               size_t max_samples, struct cones_workspace *ws) {
+static void cones_buffers(struct qr_buffers *r, struct qr_sim_workspace *workspace) {
+    struct cones_workspace *ws = (struct cones_workspace *)workspace;
+    const struct qr_sim_plan *p = workspace->plan;
+    size_t max_samples = workspace->max_samples;
     const struct qr_cones *own = p->cones;
     qr_buffers_take(r, "samples", max_samples * p->n_columns * sizeof *ws->x, &ws->x);
     qr_buffers_take(r, "items", own->n_signals * sizeof *ws->signals, &ws->signals);
     qr_buffers_take(r, "items", own->n_classes * sizeof *ws->classes, &ws->classes);
     for (size_t i = 0; i < own->n_signals && r->code == QR_OK; i++) {
-        struct cone_items *items = &ws->signals[r->allocate ? i : 0];
+        struct cone_items unused, *items = ws->signals ? &ws->signals[i] : &unused;
         size_t most = own->signals[i].n_instances * max_samples,
                bytes = most * QR_SIGNALS * sizeof(double);
         qr_buffers_take(r, "items", bytes, &items->values);
@@ -42,9 +43,10 @@ static void cones_take_buffers(struct qr_buffers *r, const struct qr_sim_plan *p
     }
     for (size_t i = 0; i < own->n_classes && r->code == QR_OK; i++) {
         const struct cone_class *c = &own->classes[i];
+        struct cone_items unused;
         cones_items_buffers(r, c->n_instances * max_samples, c->n_inputs,
                             own->tensors[c->root].size, c->needs,
-                            &ws->classes[r->allocate ? i : 0]);
+                            ws->classes ? &ws->classes[i] : &unused);
     }
     qr_buffers_take(r, "items", own->n_slots * max_samples * sizeof *ws->item, &ws->item);
     qr_buffers_take(r, "items", cones_table_size(own, max_samples) * sizeof *ws->table, &ws->table);
@@ -61,64 +63,12 @@ static void cones_take_buffers(struct qr_buffers *r, const struct qr_sim_plan *p
     qr_buffers_take(r, "sums", p->n_params * sizeof *ws->gradient, &ws->gradient);
 }
 
-static void cones_workspace_buffers(const struct qr_sim_plan *p, size_t max_samples,
-                                    struct qr_buffers *r) {
-    struct cone_items unused;
-    struct cones_workspace ws = {.signals = &unused, .classes = &unused};
-    cones_take_buffers(r, p, max_samples, &ws);
-}
-
-static void cones_workspace_free(struct qr_sim_workspace *workspace);
-
-static enum qr_code cones_workspace_new(const struct qr_sim_plan *p, size_t max_samples,
-                                        struct qr_sim_workspace **ret, struct qr_err *err) {
-    struct cones_workspace *ws = qr_xcalloc(1, sizeof *ws);
-    struct qr_buffers r = {.allocate = true, .err = err};
-    ws->head.plan = p;
-    ws->max_samples = max_samples;
-    cones_take_buffers(&r, p, max_samples, ws);
-    if (r.code == QR_OK) *ret = &ws->head;
-    else cones_workspace_free(&ws->head);
-    return r.code;
-}
-
-static void cones_items_free(struct cone_items *items, size_t n) {
-    for (size_t i = 0; items && i < n; i++) {
-        free(items[i].bits);
-        free(items[i].keys);
-        free(items[i].values);
-        free(items[i].d);
-    }
-    free(items);
-}
-
-static void cones_workspace_free(struct qr_sim_workspace *workspace) {
-    struct cones_workspace *ws = (struct cones_workspace *)workspace;
-    const struct qr_cones *own = ws->head.plan->cones;
-    cones_items_free(ws->signals, own->n_signals);
-    cones_items_free(ws->classes, own->n_classes);
-    free(ws->x);
-    free(ws->item);
-    free(ws->table);
-    free(ws->rows);
-    free(ws->kept);
-    free(ws->d_rows);
-    free(ws->result);
-    free(ws->sums);
-    free(ws->d_step);
-    free(ws->scratch);
-    free(ws->d_transfer);
-    free(ws->cross);
-    free(ws->gradient);
-    free(ws);
-}
-
 /* ---- a micro-batch ---- */
 
 static size_t cones_term_item(const struct qr_cones *own, const struct cones_workspace *ws,
                               const struct cone_term *t, size_t sample) {
     size_t slot = own->classes[t->class].first_slot + t->instance;
-    return ws->item[slot * ws->max_samples + sample];
+    return ws->item[slot * ws->head.max_samples + sample];
 }
 
 static void cones_forward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
@@ -128,7 +78,7 @@ static void cones_forward(const struct qr_sim_bound *b, struct qr_sim_workspace 
     struct cones_workspace *ws = (struct cones_workspace *)workspace;
     const struct qr_sim_plan *p = b->plan;
     const struct qr_cones *own = p->cones;
-    QR_ASSERT(n_samples <= ws->max_samples);
+    QR_ASSERT(n_samples <= ws->head.max_samples);
     ws->n_samples = n_samples;
     for (size_t s = 0; s < n_samples && p->n_columns; s++)
         memcpy(ws->x + s * p->n_columns, x + s * x_stride, p->n_columns * sizeof *x);
@@ -216,12 +166,6 @@ static void cones_plan_free(struct qr_sim_plan *p) {
     p->cones = NULL;
 }
 
-static unsigned __int128 cones_least_bytes(const struct qr_sim_plan *p) {
-    struct qr_buffers all = {.allocate = false};
-    cones_workspace_buffers(p, 1, &all);
-    return (unsigned __int128)all.bytes + cones_bound_bytes(p);
-}
-
 static bool cones_in_parallel(const struct qr_sim_plan *p) {
     (void)p;
     return true;
@@ -241,16 +185,13 @@ const struct qr_sim_engine qr_cones_engine = {
     .max_qubits = QR_MAX_QUBITS,
     .plan = cones_build,
     .plan_free = cones_plan_free,
-    .least_bytes = cones_least_bytes,
     .micro_batches_in_parallel = cones_in_parallel,
     .micro_batch_size = cones_micro_batch_size,
-    .bound_bytes = cones_bound_bytes,
-    .bound_new = cones_bound_new,
-    .bound_free = cones_bound_free,
+    .bound_size = sizeof(struct qr_cones_bound),
+    .bound_buffers = cones_bound_buffers,
     .bind = cones_bind,
-    .workspace_buffers = cones_workspace_buffers,
-    .workspace_new = cones_workspace_new,
-    .workspace_free = cones_workspace_free,
+    .workspace_size = sizeof(struct cones_workspace),
+    .workspace_buffers = cones_buffers,
     .forward = cones_forward,
     .backward = cones_backward,
     .report = qr_cones_report,

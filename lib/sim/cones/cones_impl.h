@@ -282,9 +282,7 @@ void cones_lanes(const struct qr_kernels *kernels, struct qr_pool *pool, cone_ro
                  size_t y_s, size_t n_i, size_t n_s, size_t n_o, bool add);
 
 /* cones_step.c: the work per step; forward in bind, backward once per micro-batch. */
-size_t cones_bound_bytes(const struct qr_sim_plan *p);
-void cones_bound_new(struct qr_sim_bound *b);
-void cones_bound_free(struct qr_sim_bound *b);
+void cones_bound_buffers(struct qr_buffers *r, struct qr_sim_bound *b);
 void cones_bind(struct qr_sim_bound *b, struct qr_pool *pool);
 /* Numbers of a tensor that is not CONE_LANES. */
 const double *cones_numbers(const struct qr_sim_bound *b, const struct cone_tensor *t);
@@ -313,7 +311,7 @@ struct cone_items {
 
 struct cones_workspace {
     struct qr_sim_workspace head;
-    size_t max_samples, n_samples;
+    size_t n_samples;
     struct qr_pool *pool; /* of the call in progress */
     double *x;            /* max_samples * n_columns */
     struct cone_items *signals, *classes;

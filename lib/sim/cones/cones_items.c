@@ -73,7 +73,7 @@ static void items_list_wanted_signals(struct cones_workspace *ws, const struct c
     unsigned n_columns = ws->head.plan->n_columns;
     items->n = 0;
     for (size_t t = 0; t < s->n_instances; t++) {
-        uint32_t *ret = ws->item + (s->first_slot + t) * ws->max_samples;
+        uint32_t *ret = ws->item + (s->first_slot + t) * ws->head.max_samples;
         for (size_t first = 0; first < ws->n_samples; first += QR_SINCOSPI_MANY) {
             double exponents[QR_SINCOSPI_MANY] = {0},
                    *value = items->values + (size_t)items->n * QR_SIGNALS;
@@ -96,7 +96,7 @@ static void items_list_signals(struct cones_workspace *ws, const struct cone_sig
     items->n = 0;
     for (size_t t = 0; t < s->n_instances; t++) {
         const double *x = ws->x + s->columns[t];
-        uint32_t *ret = ws->item + (s->first_slot + t) * ws->max_samples;
+        uint32_t *ret = ws->item + (s->first_slot + t) * ws->head.max_samples;
         for (size_t i = 0; i < ws->n_samples; i++, x += n_columns) {
             /* Often equal to the previous one. */
             if (!items->n || items->bits[item] != qr_bits_of_double(*x))
@@ -133,7 +133,7 @@ static const uint32_t *items_of_input(const struct cones_workspace *ws, const st
                                       const struct cone_input *in, uint32_t instance) {
     size_t first =
         in->is_signal ? own->signals[in->of].first_slot : own->classes[in->of].first_slot;
-    return ws->item + (first + instance) * ws->max_samples;
+    return ws->item + (first + instance) * ws->head.max_samples;
 }
 
 /* The same for all inputs of instance t. */
@@ -150,7 +150,7 @@ static void items_list_wanted_class(struct cones_workspace *ws, const struct qr_
     items->n = 0;
     for (size_t t = 0; t < c->n_instances; t++) {
         const uint32_t *from[CONE_MAX_INPUTS] QR_RAW;
-        uint32_t *ret = ws->item + (c->first_slot + t) * ws->max_samples;
+        uint32_t *ret = ws->item + (c->first_slot + t) * ws->head.max_samples;
         items_of_inputs(ws, own, c, t, from);
         for (size_t i = 0; i < ws->n_samples; i++) {
             for (uint32_t k = 0; k < c->n_inputs; k++) *key++ = from[k][i];
@@ -175,7 +175,7 @@ static void items_list_class(struct cones_workspace *ws, const struct qr_cones *
     items->n = 0;
     for (size_t t = 0; t < c->n_instances; t++) {
         const uint32_t *from[CONE_MAX_INPUTS] QR_RAW;
-        uint32_t *ret = ws->item + (c->first_slot + t) * ws->max_samples, before = items->n;
+        uint32_t *ret = ws->item + (c->first_slot + t) * ws->head.max_samples, before = items->n;
         items_of_inputs(ws, own, c, t, from);
         for (size_t i = 0; i < ws->n_samples; i++) {
             uint32_t *key = items->keys + (size_t)items->n * n;

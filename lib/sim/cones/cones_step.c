@@ -5,36 +5,12 @@
 #include "base/mem.h"
 #include "sim/cones/cones_impl.h"
 
-static void step_bound_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
-                               struct qr_cones_bound *b) {
-    const struct qr_cones *own = p->cones;
-    qr_buffers_take(r, "transfer matrices", p->n_shapes * QR_TRANSFER * sizeof(double),
-                    &b->transfer);
-    qr_buffers_take(r, "step", own->n_step * sizeof(double), &b->step);
-    qr_buffers_take(r, "step", own->n_scratch * sizeof(double), &b->scratch);
-}
-
-size_t cones_bound_bytes(const struct qr_sim_plan *p) {
-    struct qr_cones_bound unused;
-    struct qr_buffers r = {.allocate = false};
-    step_bound_buffers(&r, p, &unused);
-    return r.bytes;
-}
-
-void cones_bound_new(struct qr_sim_bound *b) {
-    struct qr_cones_bound *own = qr_xcalloc(1, sizeof *own);
-    struct qr_err err;
-    struct qr_buffers r = {.allocate = true, .err = &err};
-    step_bound_buffers(&r, b->plan, own);
-    qr_check_memory(r.code == QR_OK, "numbers of a step");
-    b->cones = own;
-}
-
-void cones_bound_free(struct qr_sim_bound *b) {
-    free(b->cones->transfer);
-    free(b->cones->step);
-    free(b->cones->scratch);
-    free(b->cones);
+void cones_bound_buffers(struct qr_buffers *r, struct qr_sim_bound *b) {
+    const struct qr_cones *own = b->plan->cones;
+    qr_buffers_take(r, "transfer matrices", b->plan->n_shapes * QR_TRANSFER * sizeof(double),
+                    &b->cones->transfer);
+    qr_buffers_take(r, "step", own->n_step * sizeof(double), &b->cones->step);
+    qr_buffers_take(r, "step", own->n_scratch * sizeof(double), &b->cones->scratch);
 }
 
 const double *cones_numbers(const struct qr_sim_bound *b, const struct cone_tensor *t) {

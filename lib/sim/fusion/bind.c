@@ -6,8 +6,8 @@
 #include "sim/fusion/bind.h"
 #include "sim/fusion/engine.h"
 
-static void bind_take_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
-                              struct qr_sim_bound *b) {
+static void bound_take_buffers(struct qr_buffers *r, struct qr_sim_bound *b) {
+    const struct qr_sim_plan *p = b->plan;
     qr_buffers_take(r, "parameters", p->n_params * sizeof *b->theta, &b->theta);
     if (p->lowered)
         qr_buffers_take(r, "parameters", p->n_params * sizeof *b->theta, &b->lowered_theta);
@@ -17,36 +17,37 @@ static void bind_take_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
     qr_buffers_take(r, "fused gates", p->n_shapes * QR_NARROW * sizeof *b->narrow, &b->narrow);
     qr_buffers_take(r, "derivatives", p->n_derivatives * QR_CROSS * sizeof *b->weights,
                     &b->weights);
+    if (p->engine->bound_buffers) p->engine->bound_buffers(r, b);
+}
+
+static struct qr_sim_bound *bound_new_head(const struct qr_sim_plan *p) {
+    struct qr_sim_bound *b = qr_xcalloc(1, sizeof *b);
+    b->plan = p;
+    if (p->engine->bound_size) b->own = qr_xcalloc(1, p->engine->bound_size);
+    return b;
 }
 
 size_t qr_bound_bytes(const struct qr_sim_plan *p) {
-    struct qr_sim_bound unused;
-    struct qr_buffers r = {.allocate = false};
-    bind_take_buffers(&r, p, &unused);
-    return r.bytes + (p->engine->bound_bytes ? p->engine->bound_bytes(p) : 0);
+    struct qr_buffers r = {.owner = NULL};
+    struct qr_sim_bound *b = bound_new_head(p);
+    bound_take_buffers(&r, b);
+    qr_bound_free(b);
+    return r.bytes;
 }
 
 struct qr_sim_bound *qr_bound_new(const struct qr_sim_plan *p) {
-    struct qr_sim_bound *b = qr_xcalloc(1, sizeof *b);
+    struct qr_sim_bound *b = bound_new_head(p);
     struct qr_err err;
-    struct qr_buffers r = {.allocate = true, .err = &err};
-    b->plan = p;
-    bind_take_buffers(&r, p, b);
+    struct qr_buffers r = {.owner = &b->owned, .err = &err};
+    bound_take_buffers(&r, b);
     qr_check_memory(r.code == QR_OK, "numbers of a step");
-    if (p->engine->bound_new) p->engine->bound_new(b);
     return b;
 }
 
 void qr_bound_free(struct qr_sim_bound *b) {
     if (!b) return;
-    if (b->plan->engine->bound_free) b->plan->engine->bound_free(b);
-    free(b->theta);
-    free(b->lowered_theta);
-    free(b->matrices);
-    free(b->derivatives);
-    free(b->suffix);
-    free(b->narrow);
-    free(b->weights);
+    qr_owned_free(&b->owned);
+    free(b->own);
     free(b);
 }
 
@@ -79,6 +80,10 @@ static void bind_shape(struct qr_sim_bound *b, uint32_t shape) {
 
 void qr_bound_set(struct qr_sim_bound *b, const double *theta, struct qr_pool *pool) {
     const struct qr_sim_plan *p = b->plan;
+    if (p->lowered) {
+        qr_lowered_theta(p->lowered, theta, b->lowered_theta);
+        theta = b->lowered_theta;
+    }
     if (p->n_params) memcpy(b->theta, theta, p->n_params * sizeof *theta);
     for (size_t i = 0; i < p->n_numbers; i++) {
         const struct qr_gate *g = &p->ops[p->numbers[i]].gate;

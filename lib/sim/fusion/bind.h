@@ -5,6 +5,7 @@
 
 #include "base/pool.h"
 #include "exact/integer.h"
+#include "sim/fusion/buffers.h"
 #include "sim/fusion/matrix.h"
 
 struct qr_sim_bound {
@@ -16,13 +17,15 @@ struct qr_sim_bound {
     struct qr_m4 *suffix;        /* n_shapes: product of the ops after the last one with data */
     double *narrow;              /* n_shapes * QR_NARROW; unused for shapes with data */
     double *weights;             /* n_derivatives * QR_CROSS; unused for mixed ones */
-    /* numbers of the streaming engine; NULL for other engines */
-    struct qr_stream_bound *stream;
-    struct qr_cones_bound *cones; /* numbers of the cones engine; NULL for other engines */
+    union {                      /* numbers of the engine */
+        void *own;
+        struct qr_stream_bound *stream;
+        struct qr_cones_bound *cones;
+    };
+    struct qr_owned owned; /* all buffers */
 };
 
-/* Implement qr_sim_bound_bytes, .._new, .._free and qr_sim_bind of sim.h, the engine's numbers
- * included. */
+/* As qr_sim_bound_bytes, .._new, .._free and qr_sim_bind of sim.h. */
 size_t qr_bound_bytes(const struct qr_sim_plan *p);
 struct qr_sim_bound *qr_bound_new(const struct qr_sim_plan *p);
 void qr_bound_free(struct qr_sim_bound *b);

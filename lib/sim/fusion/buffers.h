@@ -1,13 +1,12 @@
 /* sim/fusion/buffers.h — the memory of workspaces and bound numbers: one walk over the list of
  * buffers counts them, the same walk allocates them, so the two cannot differ.
  *
- * A walk without `allocate` only adds up and leaves every pointer unchanged. Buffers are zeroed,
- * aligned to 64 bytes, and a multiple of 64 bytes long. The caller owns each buffer and releases it
- * with free. After a failure (see code) no more buffers are allocated. */
+ * A walk without an owner only adds up and leaves every pointer unchanged. Buffers are zeroed,
+ * aligned to 64 bytes, and a multiple of 64 bytes long; qr_owned_free releases all buffers of an
+ * owner. After a failure (see code) no more buffers are allocated. */
 #ifndef QR_SIM_FUSION_BUFFERS_H
 #define QR_SIM_FUSION_BUFFERS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -20,8 +19,14 @@ struct qr_sim_buffer {
 
 enum { QR_BUFFER_NAMES = 24 };
 
+struct qr_owned {
+    void **list;
+    size_t n;
+};
+void qr_owned_free(struct qr_owned *o);
+
 struct qr_buffers {
-    bool allocate;
+    struct qr_owned *owner; /* NULL: count only */
     size_t bytes;
     size_t n;
     struct qr_sim_buffer list[QR_BUFFER_NAMES]; /* buffers with the same name are added */

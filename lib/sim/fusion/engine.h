@@ -15,6 +15,8 @@
 /* First member of every engine's workspace. */
 struct qr_sim_workspace {
     const struct qr_sim_plan *plan;
+    size_t max_samples;
+    struct qr_owned owned; /* all buffers */
     /* if the circuit was lowered, n_columns per sample: the input of the engine, and derivatives by
      * that input if any are requested; else NULL (workspace.h) */
     double *lowered_x, *lowered_dx;
@@ -36,24 +38,26 @@ struct qr_sim_engine {
     bool (*plan)(struct qr_sim_plan *p, const struct qr_circuit *c, const struct qr_observable *obs,
                  size_t n_obs);
     void (*plan_free)(struct qr_sim_plan *p);
-    /* Minimum size of a workspace; a circuit that needs more than the limit is rejected. */
+    /* Minimum memory; a circuit that needs more than the limit is rejected. NULL: a workspace for
+     * one sample and the numbers of a step. */
     unsigned __int128 (*least_bytes)(const struct qr_sim_plan *p);
     bool (*micro_batches_in_parallel)(const struct qr_sim_plan *p);
     /* As in sim.h. NULL: 16 where lanes are samples, else 1. */
     size_t (*micro_batch_size)(const struct qr_sim_plan *p, size_t batch_size);
 
-    /* Numbers for one theta, in addition to those of the fused gates: all four or none. */
-    size_t (*bound_bytes)(const struct qr_sim_plan *p);
-    void (*bound_new)(struct qr_sim_bound *b);
-    void (*bound_free)(struct qr_sim_bound *b);
+    /* Numbers for one theta, in addition to those of the fused gates: a struct of bound_size bytes
+     * (b->own), whose buffers one walk counts and allocates. All three or none. */
+    size_t bound_size;
+    void (*bound_buffers)(struct qr_buffers *r, struct qr_sim_bound *b);
     void (*bind)(struct qr_sim_bound *b, struct qr_pool *pool);
 
-    /* Counts the buffers of a workspace. */
-    void (*workspace_buffers)(const struct qr_sim_plan *p, size_t max_samples,
-                              struct qr_buffers *r);
-    enum qr_code (*workspace_new)(const struct qr_sim_plan *p, size_t max_samples,
-                                  struct qr_sim_workspace **ret, struct qr_err *err);
-    void (*workspace_free)(struct qr_sim_workspace *ws);
+    /* A workspace is a zeroed struct of workspace_size bytes, whose buffers one walk counts and
+     * allocates; then workspace_begin (optional) sets what is not 0, and workspace_end (optional)
+     * is called before the buffers are freed. While buffers are counted no pointer is set. */
+    size_t workspace_size;
+    void (*workspace_buffers)(struct qr_buffers *r, struct qr_sim_workspace *ws);
+    void (*workspace_begin)(struct qr_sim_workspace *ws);
+    void (*workspace_end)(struct qr_sim_workspace *ws);
 
     /* As in sim.h. gradient: a backward sweep will follow; direction: NULL if not known yet. */
     void (*forward)(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool,

@@ -2,41 +2,53 @@
  * Start reading at qr_workspace_new(). */
 #include "sim/fusion/workspace.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-/* One walk counts and allocates. */
-static void lowered_buffers(struct qr_buffers *r, const struct qr_sim_plan *p, size_t max_samples,
-                            struct qr_sim_workspace *ws) {
-    size_t bytes = max_samples * p->n_columns * sizeof(double);
-    if (!p->lowered) return;
-    qr_buffers_take(r, "samples", bytes, &ws->lowered_x);
-    if (p->wanted) qr_buffers_take(r, "samples", bytes, &ws->lowered_dx);
+#include "base/mem.h"
+
+static void workspace_take_buffers(struct qr_buffers *r, struct qr_sim_workspace *ws) {
+    const struct qr_sim_plan *p = ws->plan;
+    size_t bytes = ws->max_samples * p->n_columns * sizeof(double);
+    p->engine->workspace_buffers(r, ws);
+    if (p->lowered) qr_buffers_take(r, "samples", bytes, &ws->lowered_x);
+    if (p->lowered && p->wanted) qr_buffers_take(r, "samples", bytes, &ws->lowered_dx);
 }
 
-void qr_workspace_buffers(const struct qr_sim_plan *p, size_t max_samples, struct qr_buffers *r) {
-    struct qr_sim_workspace unused;
-    p->engine->workspace_buffers(p, max_samples, r);
-    lowered_buffers(r, p, max_samples, &unused);
+static struct qr_sim_workspace *workspace_new_head(const struct qr_sim_plan *p,
+                                                   size_t max_samples) {
+    struct qr_sim_workspace *ws = qr_xcalloc(1, p->engine->workspace_size);
+    ws->plan = p;
+    ws->max_samples = max_samples;
+    return ws;
+}
+
+struct qr_buffers qr_workspace_buffers(const struct qr_sim_plan *p, size_t max_samples) {
+    struct qr_buffers r = {.owner = NULL};
+    qr_auto(qr_free_p) struct qr_sim_workspace *ws = workspace_new_head(p, max_samples);
+    workspace_take_buffers(&r, ws);
+    return r;
 }
 
 enum qr_code qr_workspace_new(const struct qr_sim_plan *p, size_t max_samples,
                               struct qr_sim_workspace **ret, struct qr_err *err) {
-    struct qr_sim_workspace *ws;
-    enum qr_code code = p->engine->workspace_new(p, max_samples, &ws, err);
-    if (code != QR_OK) return code;
-    struct qr_buffers r = {.allocate = true, .err = err};
-    lowered_buffers(&r, p, max_samples, ws);
-    if (r.code == QR_OK) *ret = ws;
-    else qr_workspace_free(ws);
-    return r.code;
+    struct qr_sim_workspace *ws = workspace_new_head(p, max_samples);
+    struct qr_buffers r = {.owner = &ws->owned, .err = err};
+    workspace_take_buffers(&r, ws);
+    if (r.code != QR_OK) {
+        qr_owned_free(&ws->owned);
+        free(ws);
+        return r.code;
+    }
+    if (p->engine->workspace_begin) p->engine->workspace_begin(ws);
+    *ret = ws;
+    return QR_OK;
 }
 
 void qr_workspace_free(struct qr_sim_workspace *ws) {
     if (!ws) return;
-    free(ws->lowered_x);
-    free(ws->lowered_dx);
-    ws->plan->engine->workspace_free(ws);
+    if (ws->plan->engine->workspace_end) ws->plan->engine->workspace_end(ws);
+    qr_owned_free(&ws->owned);
+    free(ws);
 }
 
 const double *qr_workspace_lower(const struct qr_sim_bound *b, struct qr_sim_workspace *ws,

@@ -7,7 +7,8 @@
 #include "sim/fusion/engine.h"
 
 /* Counts the buffers of a workspace. */
-void qr_workspace_buffers(const struct qr_sim_plan *p, size_t max_samples, struct qr_buffers *r);
+struct qr_buffers qr_workspace_buffers(const struct qr_sim_plan *p, size_t max_samples);
+
 /* As qr_sim_workspace_new and qr_sim_workspace_free of sim.h. */
 QR_MUST_CHECK enum qr_code qr_workspace_new(const struct qr_sim_plan *p, size_t max_samples,
                                             struct qr_sim_workspace **ret, struct qr_err *err);

@@ -109,9 +109,8 @@ static void report_make_probe(struct qr_report_build *b) {
 }
 
 static void report_list_buffers(struct qr_report_build *b, size_t max_samples) {
-    struct qr_buffers all = {.allocate = false};
     struct qr_sim_report *r = b->r;
-    qr_workspace_buffers(b->p, max_samples ? max_samples : r->n_samples, &all);
+    struct qr_buffers all = qr_workspace_buffers(b->p, max_samples ? max_samples : r->n_samples);
     r->buffers = qr_xcalloc(all.n, sizeof *r->buffers);
     memcpy(r->buffers, all.list, all.n * sizeof *r->buffers);
     r->n_buffers = all.n;

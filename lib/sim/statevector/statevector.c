@@ -20,10 +20,11 @@ static void statevector_slot_buffers(struct qr_buffers *r, const struct qr_sim_p
     qr_buffers_take(r, "sums", (size_t)p->n_readouts * QR_LANES * sizeof *s->bad_z, &s->bad_z);
 }
 
-/* One walk counts and allocates; while counting, ws has one slot and its pointers are unchanged. */
-static void statevector_take_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
-                                     size_t max_samples, struct qr_statevector_workspace *ws) {
+static void statevector_buffers(struct qr_buffers *r, struct qr_sim_workspace *workspace) {
+    struct qr_statevector_workspace *ws = (struct qr_statevector_workspace *)workspace;
+    const struct qr_sim_plan *p = workspace->plan;
     const struct qr_statevector *v = p->statevector;
+    size_t max_samples = workspace->max_samples;
     qr_buffers_take(r, "phi", p->cell_bytes << p->cell_bits, &ws->phi);
     qr_buffers_take(r, "lambda", p->cell_bytes << p->cell_bits, &ws->lambda);
     if (v->first_pass) qr_buffers_take(r, "fixed start", p->cell_bytes << p->cell_bits, &ws->start);
@@ -31,57 +32,18 @@ static void statevector_take_buffers(struct qr_buffers *r, const struct qr_sim_p
     qr_buffers_take(r, "numbers", v->n_wide * QR_WIDE * sizeof *ws->wide, &ws->wide);
     qr_buffers_take(r, "numbers", p->n_data * QR_NARROW * sizeof *ws->narrow, &ws->narrow);
     qr_buffers_take(r, "sums", v->n_slots * sizeof *ws->slots, &ws->slots);
-    for (unsigned i = 0; i < v->n_slots && r->code == QR_OK; i++)
-        statevector_slot_buffers(r, p, &ws->slots[r->allocate ? i : 0]);
+    for (unsigned i = 0; i < v->n_slots && r->code == QR_OK; i++) {
+        struct qr_sweep_slot unused;
+        statevector_slot_buffers(r, p, ws->slots ? &ws->slots[i] : &unused);
+    }
     qr_buffers_take(r, "sums", p->n_shapes * QR_CROSS * sizeof *ws->cross, &ws->cross);
     qr_buffers_take(r, "samples", p->n_mixed * max_samples * QR_CROSS * sizeof *ws->mixed,
                     &ws->mixed);
     qr_buffers_take(r, "sums", p->n_params * sizeof *ws->scratch, &ws->scratch);
 }
 
-static void statevector_workspace_buffers(const struct qr_sim_plan *p, size_t max_samples,
-                                          struct qr_buffers *r) {
-    struct qr_sweep_slot unused;
-    struct qr_statevector_workspace ws = {.slots = &unused};
-    statevector_take_buffers(r, p, max_samples, &ws);
-}
-
-static void statevector_workspace_free(struct qr_sim_workspace *workspace);
-
-static enum qr_code statevector_workspace_new(const struct qr_sim_plan *p, size_t max_samples,
-                                              struct qr_sim_workspace **ret, struct qr_err *err) {
-    struct qr_statevector_workspace *ws = qr_xcalloc(1, sizeof *ws);
-    struct qr_buffers r = {.allocate = true, .err = err};
-    ws->head.plan = p;
-    ws->max_samples = max_samples;
-    ws->phi_group = QR_NO_GROUP;
-    statevector_take_buffers(&r, p, max_samples, ws);
-    if (r.code == QR_OK) *ret = &ws->head;
-    else statevector_workspace_free(&ws->head);
-    return r.code;
-}
-
-static void statevector_workspace_free(struct qr_sim_workspace *workspace) {
-    const struct qr_statevector *v = workspace->plan->statevector;
-    struct qr_statevector_workspace *ws = (struct qr_statevector_workspace *)workspace;
-    for (unsigned i = 0; ws->slots && i < v->n_slots; i++) {
-        free(ws->slots[i].phi);
-        free(ws->slots[i].lambda);
-        free(ws->slots[i].cross);
-        free(ws->slots[i].z);
-        free(ws->slots[i].bad_z);
-    }
-    free(ws->slots);
-    free(ws->phi);
-    free(ws->lambda);
-    free(ws->start);
-    free(ws->x);
-    free(ws->wide);
-    free(ws->narrow);
-    free(ws->cross);
-    free(ws->mixed);
-    free(ws->scratch);
-    free(ws);
+static void statevector_begin(struct qr_sim_workspace *workspace) {
+    ((struct qr_statevector_workspace *)workspace)->phi_group = QR_NO_GROUP;
 }
 
 static size_t group_samples(const struct qr_sim_plan *p) {
@@ -121,7 +83,7 @@ static void statevector_forward(const struct qr_sim_bound *b, struct qr_sim_work
     (void)gradient, (void)direction; /* The backward sweep runs separately. */
     struct qr_statevector_workspace *ws = (struct qr_statevector_workspace *)workspace;
     const struct qr_sim_plan *p = b->plan;
-    QR_ASSERT(n_samples <= ws->max_samples);
+    QR_ASSERT(n_samples <= ws->head.max_samples);
     ws->n_samples = n_samples;
     for (size_t s = 0; s < n_samples && p->n_columns; s++)
         memcpy(ws->x + s * p->n_columns, x + s * x_stride, p->n_columns * sizeof *x);
@@ -154,9 +116,8 @@ static void statevector_collect_mixed(struct qr_sweep *r) {
                 r->ws->cross[i * QR_CROSS + k] += *from;
                 *from = 0;
             }
-            r->ws
-                ->mixed[(p->shapes[i].mixed_slot * r->ws->max_samples + r->first) * QR_CROSS + k] +=
-                sum;
+            r->ws->mixed[(p->shapes[i].mixed_slot * r->ws->head.max_samples + r->first) * QR_CROSS +
+                         k] += sum;
         }
     }
 }
@@ -168,7 +129,8 @@ static void statevector_sum_mixed(struct qr_statevector_workspace *ws) {
         if (p->shapes[i].mixed_slot == QR_NO_SLOT) continue;
         for (size_t s = 0; s < ws->n_samples; s++)
             qr_fixed_add(ws->cross + i * QR_CROSS,
-                         ws->mixed + (p->shapes[i].mixed_slot * ws->max_samples + s) * QR_CROSS,
+                         ws->mixed +
+                             (p->shapes[i].mixed_slot * ws->head.max_samples + s) * QR_CROSS,
                          QR_CROSS);
     }
 }
@@ -181,7 +143,7 @@ static bool statevector_backward(const struct qr_sim_bound *b, struct qr_sim_wor
     const struct qr_statevector *v = p->statevector;
     size_t per = group_samples(p), n_cross = p->n_shapes * QR_CROSS;
     memset(ws->cross, 0, n_cross * sizeof *ws->cross);
-    memset(ws->mixed, 0, p->n_mixed * ws->max_samples * QR_CROSS * sizeof *ws->mixed);
+    memset(ws->mixed, 0, p->n_mixed * ws->head.max_samples * QR_CROSS * sizeof *ws->mixed);
     for (unsigned i = 0; i < v->n_slots; i++) {
         memset(ws->slots[i].cross, 0, n_cross * sizeof *ws->slots[i].cross);
         ws->slots[i].bad = false;
@@ -207,7 +169,7 @@ static bool statevector_backward(const struct qr_sim_bound *b, struct qr_sim_wor
     if (bad) return false;
     statevector_sum_mixed(ws);
     if (p->wanted) memset(ret_dx, 0, ws->n_samples * p->n_columns * sizeof *ret_dx);
-    return qr_bound_gradient(b, ws->cross, ws->mixed, ws->max_samples, ws->x, ws->n_samples,
+    return qr_bound_gradient(b, ws->cross, ws->mixed, ws->head.max_samples, ws->x, ws->n_samples,
                              ws->scratch, ret_grad, ret_dx);
 }
 
@@ -261,9 +223,9 @@ const struct qr_sim_engine qr_statevector_engine = {
     .plan_free = statevector_plan_free,
     .least_bytes = statevector_least_bytes,
     .micro_batches_in_parallel = statevector_in_parallel,
-    .workspace_buffers = statevector_workspace_buffers,
-    .workspace_new = statevector_workspace_new,
-    .workspace_free = statevector_workspace_free,
+    .workspace_size = sizeof(struct qr_statevector_workspace),
+    .workspace_buffers = statevector_buffers,
+    .workspace_begin = statevector_begin,
     .forward = statevector_forward,
     .backward = statevector_backward,
     .report = qr_statevector_report,

@@ -94,7 +94,7 @@ enum { QR_NO_GROUP = -1 };
 
 struct qr_statevector_workspace {
     struct qr_sim_workspace head;
-    size_t max_samples, n_samples;
+    size_t n_samples;
     double *x;         /* max_samples * n_columns: samples of the last forward sweep */
     int64_t phi_group; /* group with its final state in phi */
     unsigned char *phi, *lambda;

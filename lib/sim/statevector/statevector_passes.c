@@ -191,7 +191,8 @@ static void sweep_add_piece(struct qr_sweep *r, const struct qr_plan_step *st,
             for (size_t k = 0; k < QR_CROSS; k++) {
                 qr_fixed f;
                 if (qr_fixed_from_double(acc[k][l] * r->scale[l], &f))
-                    r->ws->mixed[(mixed * r->ws->max_samples + r->first + l) * QR_CROSS + k] += f;
+                    r->ws->mixed[(mixed * r->ws->head.max_samples + r->first + l) * QR_CROSS + k] +=
+                        f;
                 else slot->bad = true;
             }
         return;

@@ -371,7 +371,7 @@ static void streaming_forward(const struct qr_sim_bound *b, struct qr_sim_worksp
     struct qr_stream_workspace *ws = (struct qr_stream_workspace *)workspace;
     const struct qr_sim_plan *p = b->plan;
     const double one = 1;
-    QR_ASSERT(n_samples <= ws->max_samples);
+    QR_ASSERT(n_samples <= ws->head.max_samples);
     ws->n_samples = n_samples;
     for (size_t s = 0; s < n_samples && p->n_columns; s++)
         memcpy(ws->x + s * p->n_columns, x + s * x_stride, p->n_columns * sizeof *x);
@@ -403,12 +403,6 @@ static bool streaming_backward(const struct qr_sim_bound *b, struct qr_sim_works
                                    ret_grad, NULL);
 }
 
-static unsigned __int128 streaming_least_bytes(const struct qr_sim_plan *p) {
-    struct qr_buffers all = {.allocate = false};
-    qr_stream_workspace_buffers(p, 1, &all);
-    return all.bytes;
-}
-
 bool qr_stream_in_parallel(const struct qr_sim_plan *p) {
     return !p->stream->sliced || p->n < QR_STREAM_SHARED_QUBITS;
 }
@@ -420,15 +414,14 @@ const struct qr_sim_engine qr_streaming_engine = {
     .joins_sweeps = true,
     .plan = qr_stream_plan,
     .plan_free = qr_stream_free,
-    .least_bytes = streaming_least_bytes,
     .micro_batches_in_parallel = qr_stream_in_parallel,
-    .bound_bytes = qr_stream_bound_bytes,
-    .bound_new = qr_stream_bound_new,
-    .bound_free = qr_stream_bound_free,
+    .bound_size = sizeof(struct qr_stream_bound),
+    .bound_buffers = qr_stream_bound_buffers,
     .bind = streaming_bind,
+    .workspace_size = sizeof(struct qr_stream_workspace),
     .workspace_buffers = qr_stream_workspace_buffers,
-    .workspace_new = qr_stream_workspace_new,
-    .workspace_free = qr_stream_workspace_free,
+    .workspace_begin = qr_stream_workspace_begin,
+    .workspace_end = qr_stream_workspace_end,
     .forward = streaming_forward,
     .backward = streaming_backward,
     .report = qr_stream_report,

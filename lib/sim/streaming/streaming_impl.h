@@ -53,7 +53,7 @@ enum { QR_STREAM_SUM_PARTS = 16 };
 
 struct qr_stream_workspace {
     struct qr_sim_workspace head;
-    size_t max_samples, n_samples;
+    size_t n_samples;
     double *x;
     unsigned n_slots;
     struct qr_stream_slot *slots;
@@ -152,19 +152,14 @@ void qr_front_start(const struct qr_sim_plan *p, struct qr_stream_workspace *ws,
                     unsigned char *left, unsigned char *right);
 
 /* streaming_workspace.c */
-size_t qr_stream_bound_bytes(const struct qr_sim_plan *p);
-void qr_stream_bound_new(struct qr_sim_bound *b);
-void qr_stream_bound_free(struct qr_sim_bound *b);
-enum qr_code qr_stream_workspace_new(const struct qr_sim_plan *p, size_t max_samples,
-                                     struct qr_sim_workspace **ret, struct qr_err *err);
-void qr_stream_workspace_free(struct qr_sim_workspace *ws);
+void qr_stream_bound_buffers(struct qr_buffers *r, struct qr_sim_bound *b);
+void qr_stream_workspace_buffers(struct qr_buffers *r, struct qr_sim_workspace *ws);
+void qr_stream_workspace_begin(struct qr_sim_workspace *ws);
+void qr_stream_workspace_end(struct qr_sim_workspace *ws);
 /* True if the right table holds one variant at a time. */
 bool qr_stream_one_table(const struct qr_stream *s);
 /* Number of shares that threads may take at a time: items of a variant, or variants. */
 size_t qr_stream_shares(const struct qr_stream *s);
-/* Counts the buffers of a workspace. */
-void qr_stream_workspace_buffers(const struct qr_sim_plan *p, size_t max_samples,
-                                 struct qr_buffers *r);
 
 /* streaming.c: 2x2 matrices of the gates after the CZ, per qubit (and lane). */
 void qr_stream_encodings(const struct qr_stream *s, const double *x, size_t stride, size_t n_lanes,

@@ -1,5 +1,5 @@
 /* sim/streaming/streaming_workspace.c — memory of the streaming engine: bound numbers and
- * workspaces. Start reading at qr_stream_workspace_new(). */
+ * workspaces. Start reading at qr_stream_workspace_buffers(). */
 #include <string.h>
 
 #include "base/mem.h"
@@ -8,41 +8,16 @@
 
 /* ---- bound ---- */
 
-static void streaming_bound_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
-                                    struct qr_stream_bound *b) {
+void qr_stream_bound_buffers(struct qr_buffers *r, struct qr_sim_bound *bound) {
+    const struct qr_sim_plan *p = bound->plan;
     const struct qr_stream *s = p->stream;
+    struct qr_stream_bound *b = bound->stream;
     size_t matrix = qr_tail_doubles(s) * sizeof(double), n = p->n_readouts;
     qr_buffers_take(r, "coefficients", s->n_coefs * p->elem_bytes, &b->coefs);
     if (s->sliced) qr_buffers_take(r, "coefficients", 4 * QR_WIDE * sizeof(double), &b->wide);
     qr_buffers_take(r, "observables", (n * s->n_tail + 1) * matrix, &b->after);
     qr_buffers_take(r, "observables", n * matrix, &b->input);
     qr_buffers_take(r, "observables", n * s->density_numbers * sizeof *b->weights, &b->weights);
-}
-
-size_t qr_stream_bound_bytes(const struct qr_sim_plan *p) {
-    struct qr_stream_bound unused;
-    struct qr_buffers r = {.allocate = false};
-    streaming_bound_buffers(&r, p, &unused);
-    return r.bytes;
-}
-
-void qr_stream_bound_new(struct qr_sim_bound *b) {
-    struct qr_stream_bound *own = qr_xcalloc(1, sizeof *own);
-    struct qr_err err;
-    struct qr_buffers r = {.allocate = true, .err = &err};
-    streaming_bound_buffers(&r, b->plan, own);
-    qr_check_memory(r.code == QR_OK, "numbers of a step");
-    b->stream = own;
-}
-
-void qr_stream_bound_free(struct qr_sim_bound *b) {
-    struct qr_stream_bound *own = b->stream;
-    free(own->coefs);
-    free(own->wide);
-    free(own->after);
-    free(own->input);
-    free(own->weights);
-    free(own);
 }
 
 /* ---- workspace ---- */
@@ -129,14 +104,17 @@ static void streaming_table_buffers(struct qr_buffers *r, const struct qr_sim_pl
     qr_buffers_take(r, "numbers", (size_t)4 * s->n * QR_NARROW * sizeof *ws->narrow, &ws->narrow);
 }
 
-/* One walk counts and allocates; while counting, ws has one slot and its pointers are unchanged. */
-static void streaming_take_buffers(struct qr_buffers *r, const struct qr_sim_plan *p,
-                                   size_t max_samples, struct qr_stream_workspace *ws) {
+void qr_stream_workspace_buffers(struct qr_buffers *r, struct qr_sim_workspace *workspace) {
+    struct qr_stream_workspace *ws = (struct qr_stream_workspace *)workspace;
+    const struct qr_sim_plan *p = workspace->plan;
+    size_t max_samples = workspace->max_samples;
     const struct qr_stream *s = p->stream;
     size_t matrix = qr_tail_doubles(s) * sizeof(double);
     qr_buffers_take(r, "sums", streaming_slot_count(s) * sizeof *ws->slots, &ws->slots);
-    for (unsigned i = 0; i < streaming_slot_count(s) && r->code == QR_OK; i++)
-        streaming_slot_buffers(r, p, &ws->slots[r->allocate ? i : 0]);
+    for (unsigned i = 0; i < streaming_slot_count(s) && r->code == QR_OK; i++) {
+        struct qr_stream_slot unused;
+        streaming_slot_buffers(r, p, ws->slots ? &ws->slots[i] : &unused);
+    }
     qr_buffers_take(r, "samples", max_samples * p->n_columns * sizeof *ws->x, &ws->x);
     qr_buffers_take(r, "observables", p->n_readouts * sizeof(double), &ws->direction.row);
     qr_buffers_take(r, "observables", (s->n_tail + 1) * matrix, &ws->direction.after);
@@ -166,13 +144,6 @@ static void streaming_take_buffers(struct qr_buffers *r, const struct qr_sim_pla
     qr_buffers_take(r, "cluster state", p->cell_bytes << s->levels[0].m, &ws->start);
 }
 
-void qr_stream_workspace_buffers(const struct qr_sim_plan *p, size_t max_samples,
-                                 struct qr_buffers *r) {
-    struct qr_stream_slot unused;
-    struct qr_stream_workspace ws = {.slots = &unused};
-    streaming_take_buffers(r, p, max_samples, &ws);
-}
-
 /* The same state in all lanes. */
 static void fill_start_state(const struct qr_sim_plan *p, unsigned char *ret) {
     const struct qr_stream *s = p->stream;
@@ -191,8 +162,12 @@ static void fill_start_state(const struct qr_sim_plan *p, unsigned char *ret) {
 }
 
 /* Sets buffers that overlay others, and contents that never change. */
-static void workspace_set_shared(const struct qr_sim_plan *p, struct qr_stream_workspace *ws) {
+void qr_stream_workspace_begin(struct qr_sim_workspace *workspace) {
+    struct qr_stream_workspace *ws = (struct qr_stream_workspace *)workspace;
+    const struct qr_sim_plan *p = workspace->plan;
     const struct qr_stream *s = p->stream;
+    ws->n_slots = streaming_slot_count(s);
+    for (int i = 0; i < QR_STREAM_SUM_PARTS; i++) pthread_mutex_init(&ws->sum_lock[i], NULL);
     ws->n_pieces = streaming_piece_count(s);
     if (!s->sliced) {
         fill_start_state(p, ws->start);
@@ -206,55 +181,7 @@ static void workspace_set_shared(const struct qr_sim_plan *p, struct qr_stream_w
     if (ws->left_start) qr_front_start(p, ws, ws->left_start, ws->right_start);
 }
 
-enum qr_code qr_stream_workspace_new(const struct qr_sim_plan *p, size_t max_samples,
-                                     struct qr_sim_workspace **ret, struct qr_err *err) {
-    struct qr_stream_workspace *ws = qr_xcalloc(1, sizeof *ws);
-    struct qr_buffers r = {.allocate = true, .err = err};
-    ws->head.plan = p;
-    ws->max_samples = max_samples;
-    ws->n_slots = streaming_slot_count(p->stream);
-    for (int i = 0; i < QR_STREAM_SUM_PARTS; i++) pthread_mutex_init(&ws->sum_lock[i], NULL);
-    streaming_take_buffers(&r, p, max_samples, ws);
-    if (r.code == QR_OK) {
-        workspace_set_shared(p, ws);
-        *ret = &ws->head;
-    } else {
-        qr_stream_workspace_free(&ws->head);
-    }
-    return r.code;
-}
-
-static void free_slot(struct qr_stream_slot *slot) {
-    for (int l = 0; l < QR_STREAM_LEVELS; l++)
-        for (int h = 0; h < QR_STREAM_HALVES; h++) free(slot->phi[l][h]);
-    free(slot->lambda);
-    free(slot->tile);
-    free(slot->terms);
-    free(slot->right);
-    free(slot->cross);
-    free(slot->density_sum);
-    if (!slot->mixing) return; /* In a plan that is not sliced, sums and density are in `kept`. */
-    free(slot->sums);
-    free(slot->density);
-    free(slot->density_batches);
-    free(slot->mixing);
-}
-
-void qr_stream_workspace_free(struct qr_sim_workspace *workspace) {
+void qr_stream_workspace_end(struct qr_sim_workspace *workspace) {
     struct qr_stream_workspace *ws = (struct qr_stream_workspace *)workspace;
-    for (unsigned i = 0; ws->slots && i < ws->n_slots; i++) free_slot(&ws->slots[i]);
-    if (ws->table != ws->wide_table) free(ws->table);
-    if (ws->table_grad != ws->wide_grad) free(ws->table_grad);
-    void *const all[] = {
-        ws->slots,           ws->x,           ws->direction.row, ws->direction.after,
-        ws->direction.dense, ws->encoding,    ws->matrix[0],     ws->matrix[1],
-        ws->matrix[2],       ws->cross,       ws->scratch,       ws->kept,
-        ws->each_dense,      ws->each_weight, ws->coefs,         ws->start,
-        ws->sample_cross,    ws->left[0],     ws->left[1],       ws->right[0],
-        ws->right[1],        ws->left_grad,   ws->wide_table,    ws->wide_grad,
-        ws->slice_grad,      ws->narrow,      ws->amplitudes,    ws->left_start,
-        ws->right_start};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
     for (int i = 0; i < QR_STREAM_SUM_PARTS; i++) pthread_mutex_destroy(&ws->sum_lock[i]);
-    free(ws);
 }
