@@ -159,14 +159,13 @@ def overlay(name):
 
 
 def case_overlays():
-    with open("tests/schemas/monitoring.json", encoding="utf-8") as f:
-        for d in json.load(f): # of operators that are not here: any fields
-            kind, plural = d["names"]["kind"], d["names"]["kind"].lower() + "s"
-            schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-            api.apply({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-                       "metadata": {"name": "%s.%s" % (plural, d["group"])},
-                       "spec": {"group": d["group"], "scope": "Namespaced", "names": {"kind": kind, "plural": plural},
-                                "versions": [{"name": d["version"], "served": True, "storage": True, "schema": schema}]}})
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}} # their operators are not installed
+    for group, kind in (("monitoring.coreos.com", "PodMonitor"), ("monitoring.coreos.com", "PrometheusRule"),
+                        ("monitoring.googleapis.com", "PodMonitoring"), ("monitoring.googleapis.com", "Rules")):
+        plural = kind.lower() + "s"
+        api.apply({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "%s.%s" % (plural, group)},
+                   "spec": {"group": group, "scope": "Namespaced", "names": {"kind": kind, "plural": plural},
+                            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}]}})
     until(lambda: all(api.find(api.path(v, k, here.space)) for v, k in (("monitoring.coreos.com/v1", "PodMonitor"),
                                                                      ("monitoring.googleapis.com/v1", "PodMonitoring"))), 30)
     api.merge("/api/v1/nodes/node0", {"metadata": {"labels": {"cloud.google.com/gke-spot": "true"}}})
