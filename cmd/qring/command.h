@@ -164,7 +164,7 @@ void qr_put_csv_header(struct qr_buf *b, const char *name, size_t n);
 void qr_put_csv_values(struct qr_buf *b, const double *v, size_t n);
 
 /* Prints text that may contain names and paths from files: control characters except newlines are
- * escaped (base/printable.h). */
+ * escaped (base/text.h). */
 void qr_print_escaped(FILE *out, const char *text);
 /* The log of the commands, on standard error. */
 const struct qr_log *qr_command_log(void);

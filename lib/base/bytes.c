@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/printable.h"
+#include "base/text.h"
 
 enum { DEFAULT_MAX = 1 << 30, FIRST_CAP = 256 };
 

@@ -39,7 +39,7 @@ void qr_buf_clear(struct qr_buf *buf); /* empties the buffer, keeps its memory *
  * text. */
 void qr_buf_put(struct qr_buf *buf, const void *p, size_t n);
 void qr_buf_puts(struct qr_buf *buf, const char *s);
-void qr_buf_put_printable(struct qr_buf *buf, const char *s); /* base/printable.h */
+void qr_buf_put_printable(struct qr_buf *buf, const char *s); /* base/text.h */
 void qr_buf_printf(struct qr_buf *buf, const char *fmt, ...) QR_PRINTF(2, 3);
 /* Appends n zero bytes and returns a pointer to them; NULL on overflow. */
 uint8_t *qr_buf_grow(struct qr_buf *buf, size_t n);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/printable.h"
+#include "base/text.h"
 
 static const char *const code_names[] = {
     "OK",
@@ -35,9 +35,7 @@ static const char *const code_names[] = {
 /* Ends a truncated message with "...", and drops a partial UTF-8 character before it. */
 static void err_mark_truncation(char *msg, size_t cap, int wanted) {
     if (wanted < 0 || (size_t)wanted < cap) return;
-    size_t n = strnlen(msg, cap - 4);
-    while (n && ((unsigned char)msg[n] & 0xc0) == 0x80) n--;
-    memcpy(msg + n, "...", 4);
+    memcpy(msg + qr_utf8_cut(msg, cap - 4), "...", 4);
 }
 
 /* Arguments may quote a file or a peer: control characters are escaped. */

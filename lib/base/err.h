@@ -46,7 +46,7 @@ struct qr_err {
     int sys;          /* errno at the time, or 0 */
     const char *file; /* source file of the failing call; static */
     int line;
-    /* Always terminated; cut with "..." when too long; printable (base/printable.h) */
+    /* Always terminated; cut with "..." when too long; printable (base/text.h) */
     char msg[QR_ERR_MSG_BYTES];
 };
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/text.h"
 #include "certificate/x509.h"
 #include "cluster/certificate_impl.h"
 
@@ -109,16 +110,11 @@ enum qr_peer_fault qr_certificate_peer(const char *ca, const char *leaf, const c
 
 /* ---- new certificates ---- */
 
-static bool certificate_is_name(const char *s) {
-    size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.");
-    return n > 0 && n < 100 && !s[n];
-}
-
 static enum qr_code check_request(const struct qr_certificate_request *o, struct qr_err *err) {
     const char *const names[] = {o->name_space, o->job, o->service ? o->service : "none"};
     static const char *const what[] = {"namespace", "job", "service"};
     for (int i = 0; i < 3; i++)
-        if (!certificate_is_name(names[i]))
+        if (!qr_is_name(names[i], 99, "-_."))
             return qr_fail(err, QR_INVALID_ARGUMENT,
                            "the %s '%.100s' cannot be used in a certificate: use at most 99 "
                            "letters, digits, '-', '_', '.'",

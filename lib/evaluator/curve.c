@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "format/json.h"
 
 static const int64_t lock_retry_ns = 50 * QR_MS, lock_timeout_ns = QR_SECOND;
@@ -41,7 +42,7 @@ enum qr_code qr_curve_last(struct qr_bytes window, bool first, size_t *ret_whole
     if (qr_json_parse(text, "line", &line, NULL) != QR_OK || qr_json_type(line) != QR_JSON_OBJECT ||
         qr_json_i64(qr_json_get(line, "step"), "step", 1, INT64_C(1) << 53, &step, NULL) != QR_OK ||
         qr_json_string(qr_json_get(line, "job_hash"), "job_hash", &hash, NULL) != QR_OK ||
-        strspn(hash, "0123456789abcdef") != QR_CURVE_HASH_CHARS || hash[QR_CURVE_HASH_CHARS])
+        !qr_is_hex(hash, QR_CURVE_HASH_CHARS))
         return fail_not_a_curve(err);
     *ret_step = (uint64_t)step;
     memcpy(ret_job_hash, hash, QR_CURVE_HASH_CHARS);

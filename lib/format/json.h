@@ -34,7 +34,6 @@ QR_MUST_CHECK enum qr_code qr_json_parse(struct qr_bytes text, const char *what,
                                          struct qr_json **ret, struct qr_err *err);
 void qr_json_free(struct qr_json *root);
 void qr_json_free_p(struct qr_json **root);
-bool qr_is_utf8(const char *text); /* valid UTF-8, as a string in JSON must be */
 
 enum qr_json_type qr_json_type(const struct qr_json *v);
 const char *qr_json_type_name(const struct qr_json *v); /* "a string" … for messages */

@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "base/parse.h"
+#include "base/text.h"
 #include "format/json.h"
 
 /* One step of a path: a key of an object, or the text in brackets after an array. */

@@ -4,7 +4,7 @@
 #define QR_FORMAT_JSON_IMPL_H
 
 #include "base/bytes.h"
-#include "base/printable.h"
+#include "base/text.h"
 
 enum {
     QR_JSON_MAX_DEPTH = 64,

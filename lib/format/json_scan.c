@@ -27,16 +27,6 @@ struct json_scanner {
     size_t n_keys, cap_keys;
 };
 
-bool qr_is_utf8(const char *text) {
-    uint32_t c;
-    size_t left = strlen(text), n = 1;
-    for (; left && n; left -= n) {
-        n = qr_utf8_next((const uint8_t *)text, left, &c);
-        text += n;
-    }
-    return n != 0;
-}
-
 static enum qr_code scan_fail_at(struct json_scanner *s, size_t at, const char *message) {
     size_t line = 1, column = 1;
     for (size_t i = 0; i < at && i < s->n; i++) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/text.h"
 #include "job/job_impl.h"
 
 enum { MAX_ROUNDS = 1 << 20 };
@@ -292,11 +293,7 @@ static enum qr_code read_channel(const struct qr_json *v, const char *where,
 }
 
 /* Names are part of paths of --set, of flags and of messages. */
-static bool is_channel_name(const char *name) {
-    size_t n = strlen(name);
-    return n >= 1 && n <= MAX_NAME &&
-           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") == n;
-}
+static bool is_channel_name(const char *name) { return qr_is_name(name, MAX_NAME, "-_"); }
 
 static enum qr_code read_channels(const struct qr_json *data, struct qr_job *job,
                                   struct qr_err *err) {

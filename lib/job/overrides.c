@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/text.h"
 #include "store/store.h"
 
 static enum qr_code reject_override(const char *given, const char *text, struct qr_err *err) {

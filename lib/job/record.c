@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/text.h"
 #include "data/named_files.h"
 #include "store/store.h"
 
@@ -138,8 +139,7 @@ static void json_text(const struct qr_json *v, struct qr_buf *ret) {
     } else if (v) qr_json_put_shortest(&w, v);
     else qr_buf_puts(ret, "not set");
     if (ret->n <= SHOWN) return;
-    ret->n = SHOWN;
-    while (ret->n && (ret->p[ret->n] & 0xc0) == 0x80) ret->n--; /* only whole characters */
+    ret->n = qr_utf8_cut((const char *)ret->p, SHOWN);
     qr_buf_puts(ret, "...");
 }
 

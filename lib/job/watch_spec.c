@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/text.h"
 #include "job/job_impl.h"
 
 enum { LONGEST_NAME = 24 };
@@ -29,8 +30,7 @@ static bool is_value(const char *name) {
 
 enum qr_code qr_job_check_value_name(const struct qr_job *job, const char *where, const char *name,
                                      struct qr_err *err) {
-    size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
-    if (n < 1 || n > LONGEST_NAME || name[n])
+    if (!qr_is_name(name, LONGEST_NAME, "_-"))
         return qr_fail(
             err, QR_INVALID_ARGUMENT,
             "%s: '%.40s' is not a valid metric name; use 1 to %d letters, digits, _ and -", where,

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/printable.h"
+#include "base/text.h"
 
 enum { KEPT_BYTES = 2048 };
 

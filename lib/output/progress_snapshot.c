@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/text.h"
 #include "format/json.h"
 
 static const int64_t window_ns = 60 * QR_SECOND, mark_ns = 4 * QR_SECOND;
@@ -154,15 +155,10 @@ static const char *const own_names[] = {"progress", "step", "epoch", "remaining"
 /* Names may be user-defined: those that are not valid for annotations, or are used by qring, are
  * left out. */
 static bool is_annotation(const char *name) {
-    size_t n = strlen(name);
     for (size_t i = 0; i < sizeof own_names / sizeof *own_names; i++)
         if (strcmp(name, own_names[i]) == 0) return false;
-    if (n == 0 || n > 63 || !isalnum((unsigned char)name[0]) ||
-        !isalnum((unsigned char)name[n - 1]))
-        return false;
-    for (size_t i = 0; i < n; i++)
-        if (!isalnum((unsigned char)name[i]) && !strchr("-_.", name[i])) return false;
-    return true;
+    return qr_is_name(name, 63, "-_.") && isalnum((unsigned char)name[0]) &&
+           isalnum((unsigned char)name[strlen(name) - 1]);
 }
 
 static void put_annotation(struct qr_json_writer *w, const char *name, const char *value) {

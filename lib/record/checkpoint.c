@@ -9,6 +9,7 @@
 #include "base/checksum.h"
 #include "base/mem.h"
 #include "base/parse.h"
+#include "base/text.h"
 #include "format/json.h"
 #include "format/safetensors.h"
 #include "record/checkpoint_impl.h"
@@ -39,13 +40,9 @@ static void crc_to_hex(uint32_t crc, char ret[CRC_CHARS + 1]) {
     snprintf(ret, CRC_CHARS + 1, "%08" PRIx32, crc);
 }
 
-static bool checkpoint_is_hex(const char *s, size_t n) {
-    return strspn(s, "0123456789abcdef") == n && s[n] == 0;
-}
-
 static bool crc_from_hex(const char *s, uint32_t *ret) {
     uint32_t v = 0;
-    if (!checkpoint_is_hex(s, CRC_CHARS)) return false;
+    if (!qr_is_hex(s, CRC_CHARS)) return false;
     for (; *s; s++) v = v << 4 | (uint32_t)(*s <= '9' ? *s - '0' : *s - 'a' + 10);
     *ret = v;
     return true;
@@ -248,8 +245,8 @@ static enum qr_code checkpoint_read_fields(const struct qr_json *metadata, const
                *hash = checkpoint_metadata_text(metadata, "job_hash"),
                *digest = checkpoint_metadata_text(metadata, "digest");
     uint64_t digested = 0;
-    if (strlen(contract) >= sizeof c->contract || !checkpoint_is_hex(hash, HASH_CHARS) ||
-        !checkpoint_is_hex(digest, DIGEST_CHARS) ||
+    if (strlen(contract) >= sizeof c->contract || !qr_is_hex(hash, HASH_CHARS) ||
+        !qr_is_hex(digest, DIGEST_CHARS) ||
         !qr_parse_u64(checkpoint_metadata_text(metadata, "step"), &c->step) ||
         !qr_parse_u64(checkpoint_metadata_text(metadata, "epoch"), &c->epoch) ||
         !qr_parse_u64(checkpoint_metadata_text(metadata, "pass"), &c->reductions) ||
@@ -360,9 +357,9 @@ enum qr_code qr_checkpoint_latest_decode(struct qr_bytes text, const char *what,
             "version",
             what, format, (int)QR_CHECKPOINT_FORMAT);
     if (qr_json_string(qr_json_get(root, "job_hash"), "", &hash, NULL) != QR_OK ||
-        !checkpoint_is_hex(hash, HASH_CHARS) ||
+        !qr_is_hex(hash, HASH_CHARS) ||
         qr_json_string(qr_json_get(root, "digest"), "", &digest, NULL) != QR_OK ||
-        !checkpoint_is_hex(digest, DIGEST_CHARS) ||
+        !qr_is_hex(digest, DIGEST_CHARS) ||
         qr_json_i64(qr_json_get(root, "step"), "", 0, most, &step, NULL) != QR_OK ||
         qr_json_i64(qr_json_get(root, "epoch"), "", 0, most, &epoch, NULL) != QR_OK ||
         qr_json_i64(qr_json_get(root, "pass"), "", 0, most, &reductions, NULL) != QR_OK ||

@@ -7,6 +7,7 @@
 
 #include "base/checksum.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "format/json.h"
 #include "store/gcs_impl.h"
 #include "store/object_names_impl.h"

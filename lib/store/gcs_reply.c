@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/parse.h"
+#include "base/text.h"
 #include "format/json.h"
 #include "store/gcs_impl.h"
 
@@ -49,17 +50,12 @@ bool qr_gcs_is_error(struct qr_bytes body) {
 void qr_gcs_error_text(struct qr_bytes body, char *ret, size_t bytes) {
     struct qr_json *root = NULL;
     const char *text = "";
-    size_t n = 0;
     if (qr_json_parse(body, "", &root, NULL) == QR_OK) {
         const struct qr_json *e = qr_json_get(root, "error");
         if (qr_json_string(qr_json_get(e, "message"), "", &text, NULL) != QR_OK &&
             qr_json_string(e, "", &text, NULL) != QR_OK)
             text = "";
     }
-    for (; *text && n + 1 < bytes; text++)
-        if ((unsigned char)*text >= ' ' && *text != 127) ret[n++] = *text;
-    /* Do not cut a UTF-8 sequence. */
-    while (n && ((unsigned char)ret[n - 1] & 0xc0) == 0x80 && *text) n--;
-    ret[n] = 0;
+    qr_text_cut(ret, bytes, text);
     qr_json_free(root);
 }

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "format/json.h"
 #include "store/web/web.h"
 
@@ -42,18 +43,10 @@ char *qr_post_url_redacted(const char *url) {
 void qr_post_reason(struct qr_bytes body, char *ret, size_t bytes) {
     qr_auto(qr_json_free_p) struct qr_json *root = NULL;
     const char *text = "";
-    size_t n = 0;
     if (qr_json_parse(body, "", &root, NULL) != QR_OK || qr_json_type(root) != QR_JSON_OBJECT ||
         qr_json_string(qr_json_get(root, "message"), "", &text, NULL) != QR_OK)
         text = "";
-    for (; *text && n + 1 < bytes; text++)
-        if ((unsigned char)*text >= ' ' && *text != 127) ret[n++] = *text;
-    /* Do not cut a UTF-8 sequence. */
-    if (((unsigned char)*text & 0xc0) == 0x80) {
-        while (n && ((unsigned char)ret[n - 1] & 0xc0) == 0x80) n--;
-        if (n) n--;
-    }
-    ret[n] = 0;
+    qr_text_cut(ret, bytes, text);
 }
 
 /* *ret: "Authorization: Bearer ..." on the heap; the caller wipes it. */

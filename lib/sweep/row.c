@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/text.h"
 
 static const double largest = 1.7976931348623157e308;
 static const int64_t max_count = INT64_C(1) << 53;
@@ -30,7 +31,7 @@ static enum qr_code row_read_hex(const struct qr_json *o, const char *key, char 
                                  struct qr_err *err) {
     const char *s;
     if (qr_json_string(qr_json_get(o, key), key, &s, err) != QR_OK) return err->code;
-    if (strlen(s) != digits || strspn(s, "0123456789abcdef") != digits)
+    if (!qr_is_hex(s, digits))
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s must have %zu digits 0-9, a-f", key, digits);
     memcpy(ret, s, digits + 1);
     return QR_OK;

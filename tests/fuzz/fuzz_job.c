@@ -1,7 +1,7 @@
 /* Job files: any bytes end in a job or in an error with words, which a terminal can show. */
 #include <string.h>
 
-#include "base/printable.h"
+#include "base/text.h"
 #include "job/job.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);

@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/parse.h"
-#include "base/printable.h"
+#include "base/text.h"
 #include "base/pool.h"
 #include "tests/t.h"
 

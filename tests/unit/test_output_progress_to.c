@@ -335,7 +335,7 @@ static void test_answers(void) {
         {204, QR_OK, "", ""},
         {401, QR_UNAUTHENTICATED, "{\"message\":\"Unauthorized\"}",
          "h:1 answers 401: Unauthorized"},
-        {403, QR_PERMISSION_DENIED, "{\"message\":\"no\\nway\"}", "h:1 answers 403: noway"},
+        {403, QR_PERMISSION_DENIED, "{\"message\":\"no\\nway\"}", "h:1 answers 403: no way"},
         {404, QR_NOT_FOUND, "<html>", "h:1 answers 404"},
         {409, QR_ABORTED, "[1]", "h:1 answers 409"},
         {422, QR_FAILED_PRECONDITION, "{\"message\":5}", "h:1 answers 422"},
@@ -395,10 +395,10 @@ static void test_answers(void) {
     char reason[8];
     qr_post_reason(qr_bytes_of_string("{\"message\":\"abcde\\u00e4\\u00e4\"}"), reason,
                    sizeof reason);
-    CHECK(strcmp(reason, "abcde\xc3\xa4") == 0, "%s", reason);
-    qr_post_reason(qr_bytes_of_string("{\"message\":\"abcdef\\u00e4\\u00e4\"}"), reason,
+    CHECK(strcmp(reason, "abcd...") == 0, "%s", reason);
+    qr_post_reason(qr_bytes_of_string("{\"message\":\"abc\\u00e4\\u00e4\\u00e4\"}"), reason,
                    sizeof reason);
-    CHECK(strcmp(reason, "abcdef") == 0, "no half of a character: %s", reason);
+    CHECK(strcmp(reason, "abc...") == 0, "no half of a character: %s", reason);
 }
 
 static void test_listener(void) {

@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/parse.h"
+#include "base/text.h"
 #include "store/aws/aws.h"
 
 enum { MAX_DEPTH = 16, MAX_NAME = 64 };
@@ -179,22 +180,12 @@ enum qr_code qr_s3_xml(struct qr_bytes body, const char *root, qr_s3_leaf *leaf,
 
 /* ---- errors ---- */
 
-static void copy_printable(char *to, size_t bytes, const char *text) {
-    size_t n = 0;
-    for (; *text && n + 1 < bytes; text++)
-        if ((unsigned char)*text >= ' ' && *text != 127) to[n++] = *text;
-    /* Do not cut a UTF-8 sequence. */
-    while (n && ((unsigned char)to[n - 1] & 0xc0) == 0x80 && *text) n--;
-    if (n && *text && ((unsigned char)to[n - 1] & 0xc0) == 0xc0) n--;
-    to[n] = 0;
-}
-
 static void error_leaf(void *ctx, const char *parent, const char *name, const char *text) {
     struct qr_s3_error *e = ctx;
     if (strcmp(parent, "Error") != 0) return;
-    if (strcmp(name, "Code") == 0) copy_printable(e->code, sizeof e->code, text);
-    else if (strcmp(name, "Message") == 0) copy_printable(e->message, sizeof e->message, text);
-    else if (strcmp(name, "Region") == 0) copy_printable(e->region, sizeof e->region, text);
+    if (strcmp(name, "Code") == 0) qr_text_cut(e->code, sizeof e->code, text);
+    else if (strcmp(name, "Message") == 0) qr_text_cut(e->message, sizeof e->message, text);
+    else if (strcmp(name, "Region") == 0) qr_text_cut(e->region, sizeof e->region, text);
 }
 
 void qr_s3_error_read(struct qr_bytes body, struct qr_s3_error *ret) {
