@@ -1,46 +1,13 @@
-/* format/json.c — parses JSON by cJSON after a strict check (json_scan.c), and the getters. Start
- * reading at qr_json_parse(). */
+/* format/json.c — the getters of parsed JSON. Start reading at qr_json_want(). */
 #include "format/json.h"
 
-#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/parse.h"
 #include "format/json_impl.h"
-
-static const cJSON *json_to_cjson(const struct qr_json *v) {
-    return (const cJSON *)(const void *)v;
-}
-static const struct qr_json *json_from_cjson(const cJSON *v) {
-    return (const struct qr_json *)(const void *)v;
-}
-
-enum qr_code qr_json_parse(struct qr_bytes text, const char *what, struct qr_json **ret,
-                           struct qr_err *err) {
-    if (text.n > QR_JSON_MAX_TEXT)
-        return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s: %zu bytes of JSON, above the limit of %d",
-                       what, text.n, QR_JSON_MAX_TEXT);
-    /* Byte-order mark */
-    if (text.n >= 3 && memcmp(text.p, "\xef\xbb\xbf", 3) == 0)
-        text = qr_bytes_of(text.p + 3, text.n - 3);
-    enum qr_code code = qr_json_scan(text, what, err);
-    if (code != QR_OK) return code;
-    /* cJSON 1.7 may read one byte past the given length, so parse a copy that ends with NUL. */
-    char *copy = qr_xmalloc(text.n + 1);
-    memcpy(copy, text.p, text.n);
-    copy[text.n] = 0;
-    cJSON *root = cJSON_ParseWithLengthOpts(copy, text.n + 1, NULL, 0);
-    free(copy);
-    if (!root)
-        return qr_fail(err, QR_RESOURCE_EXHAUSTED,
-                       "%s: out of memory for the tree of %zu bytes of JSON", what, text.n);
-    *ret = (struct qr_json *)(void *)root;
-    return QR_OK;
-}
 
 void qr_json_free(struct qr_json *root) { cJSON_Delete((cJSON *)(void *)root); }
 void qr_json_free_p(struct qr_json **root) {
@@ -49,15 +16,13 @@ void qr_json_free_p(struct qr_json **root) {
 }
 
 enum qr_json_type qr_json_type(const struct qr_json *v) {
-    switch (json_to_cjson(v)->type & 0xff) {
-    case cJSON_False:
-    case cJSON_True: return QR_JSON_BOOL;
-    case cJSON_Number: return QR_JSON_NUMBER;
-    case cJSON_String: return QR_JSON_STRING;
-    case cJSON_Array: return QR_JSON_ARRAY;
-    case cJSON_Object: return QR_JSON_OBJECT;
-    default: return QR_JSON_NULL;
-    }
+    const cJSON *c = json_to_cjson(v);
+    return cJSON_IsBool(c)     ? QR_JSON_BOOL
+           : cJSON_IsNumber(c) ? QR_JSON_NUMBER
+           : cJSON_IsString(c) ? QR_JSON_STRING
+           : cJSON_IsArray(c)  ? QR_JSON_ARRAY
+           : cJSON_IsObject(c) ? QR_JSON_OBJECT
+                               : QR_JSON_NULL;
 }
 
 static const char *const type_names[] = {"null",     "a boolean", "a number",
@@ -67,8 +32,7 @@ const char *qr_json_type_name(const struct qr_json *v) {
 }
 
 const struct qr_json *qr_json_get(const struct qr_json *object, const char *key) {
-    if (!object || qr_json_type(object) != QR_JSON_OBJECT) return NULL;
-    const cJSON *v = cJSON_GetObjectItemCaseSensitive(json_to_cjson(object), key);
+    cJSON *v = cJSON_GetObjectItemCaseSensitive(json_to_cjson(object), key);
     return cJSON_IsNull(v) ? NULL : json_from_cjson(v);
 }
 
@@ -91,51 +55,58 @@ const struct qr_json *qr_json_next(const struct qr_json *v) {
 const char *qr_json_key(const struct qr_json *member) { return json_to_cjson(member)->string; }
 
 /* Describes the value for messages: the value itself if it is short, else its type. */
-static const char *json_describe(const struct qr_json *v, char ret[96]) {
-    switch (qr_json_type(v)) {
-    case QR_JSON_NUMBER: qr_number_text(json_to_cjson(v)->valuedouble, ret); break;
-    case QR_JSON_STRING:
-        snprintf(ret, 96,
-                 strlen(json_to_cjson(v)->valuestring) > 60 ? "the string \"%.60s...\""
-                                                            : "the string \"%.60s\"",
-                 json_to_cjson(v)->valuestring);
-        break;
-    case QR_JSON_BOOL:
-        snprintf(ret, 96, "%s", cJSON_IsTrue(json_to_cjson(v)) ? "true" : "false");
-        break;
-    default: snprintf(ret, 96, "%s", qr_json_type_name(v));
-    }
-    return ret;
+struct json_text {
+    char s[96];
+};
+static struct json_text json_describe(const struct qr_json *v) {
+    struct json_text t;
+    const cJSON *c = json_to_cjson(v);
+    if (cJSON_IsNumber(c)) qr_number_text(c->valuedouble, t.s);
+    else if (cJSON_IsString(c))
+        snprintf(t.s, sizeof t.s, "the string \"%.60s%s\"", c->valuestring,
+                 strlen(c->valuestring) > 60 ? "..." : "");
+    else
+        snprintf(t.s, sizeof t.s, "%s",
+                 cJSON_IsTrue(c)    ? "true"
+                 : cJSON_IsFalse(c) ? "false"
+                                    : qr_json_type_name(v));
+    return t;
+}
+
+/* Checks the type, which messages call `name`. */
+static enum qr_code json_check_type(const struct qr_json *v, const char *where,
+                                    enum qr_json_type type, const char *name, struct qr_err *err) {
+    if (!v) return qr_fail(err, QR_INVALID_ARGUMENT, "%s is missing; it must be %s", where, name);
+    if (qr_json_type(v) == type) return QR_OK;
+    const char *one = cJSON_GetStringValue(json_to_cjson(v));
+    struct json_text found = json_describe(v);
+    if (type == QR_JSON_ARRAY && one && strlen(one) <= 40)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s must be %s, not %s; write [\"%s\"]", where,
+                       name, found.s, one);
+    if (type == QR_JSON_ARRAY && qr_json_type(v) == QR_JSON_NUMBER)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s must be %s, not %s; write [%s]", where, name,
+                       found.s, found.s);
+    return qr_fail(err, QR_INVALID_ARGUMENT, "%s must be %s, not %s", where, name, found.s);
 }
 
 enum qr_code qr_json_want(const struct qr_json *v, const char *where, enum qr_json_type type,
                           struct qr_err *err) {
-    char text[96];
-    if (!v)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s is missing; it must be %s", where,
-                       type_names[type]);
-    if (qr_json_type(v) == type) return QR_OK;
-    const char *one = qr_json_type(v) == QR_JSON_STRING ? json_to_cjson(v)->valuestring : NULL;
-    if (type == QR_JSON_ARRAY && one && strlen(one) <= 40)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s must be %s, not %s; write [\"%s\"]", where,
-                       type_names[type], json_describe(v, text), one);
-    if (type == QR_JSON_ARRAY && qr_json_type(v) == QR_JSON_NUMBER)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s must be %s, not %s; write [%s]", where,
-                       type_names[type], json_describe(v, text), json_describe(v, text));
-    return qr_fail(err, QR_INVALID_ARGUMENT, "%s must be %s, not %s", where, type_names[type],
-                   json_describe(v, text));
+    return json_check_type(v, where, type, type_names[type], err);
 }
 
 enum qr_code qr_json_double(const struct qr_json *v, const char *where, double min, double max,
                             double *ret, struct qr_err *err) {
-    enum qr_code code = qr_json_want(v, where, QR_JSON_NUMBER, err);
-    if (code != QR_OK) return code;
+    QR_TRY(qr_json_want(v, where, QR_JSON_NUMBER, err));
     double x = json_to_cjson(v)->valuedouble;
     char is[32], low[32], high[32];
+    if (x >= min && x <= max) {
+        *ret = x;
+        return QR_OK;
+    }
     qr_number_text(x, is);
     qr_number_text(min, low);
     qr_number_text(max, high);
-    if (max == 1 - 0x1p-53 && /* the last number below 1 */ !(x >= min && x <= max))
+    if (max == 1 - 0x1p-53) /* the last number below 1 */
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %s; it must be at least %s and below 1",
                        where, is, low);
     if (x < min && (!isfinite(max) || max >= 1e300))
@@ -144,20 +115,13 @@ enum qr_code qr_json_double(const struct qr_json *v, const char *where, double m
     if (x > max && !isfinite(min))
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %s; it must be at most %s", where, is,
                        high);
-    if (!(x >= min && x <= max))
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %s; it must be between %s and %s", where,
-                       is, low, high);
-    *ret = x;
-    return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %s; it must be between %s and %s", where, is,
+                   low, high);
 }
 
 enum qr_code qr_json_i64(const struct qr_json *v, const char *where, int64_t min, int64_t max,
                          int64_t *ret, struct qr_err *err) {
-    char text[96];
-    if (!v) return qr_fail(err, QR_INVALID_ARGUMENT, "%s is missing; it must be an integer", where);
-    if (qr_json_type(v) != QR_JSON_NUMBER)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s must be an integer, not %s", where,
-                       json_describe(v, text));
+    QR_TRY(json_check_type(v, where, QR_JSON_NUMBER, "an integer", err));
     double x = json_to_cjson(v)->valuedouble;
     if (fabs(x) > 0x1p53)
         return qr_fail(err, QR_INVALID_ARGUMENT,
@@ -166,7 +130,7 @@ enum qr_code qr_json_i64(const struct qr_json *v, const char *where, int64_t min
     if (x != floor(x))
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "%s is %s; it must be an integer, without a fraction", where,
-                       json_describe(v, text));
+                       json_describe(v).s);
     int64_t i = (int64_t)x;
     if (i < min && max >= (int64_t)1 << 53)
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %lld; it must be at least %lld", where,
@@ -180,21 +144,16 @@ enum qr_code qr_json_i64(const struct qr_json *v, const char *where, int64_t min
 
 enum qr_code qr_json_bool(const struct qr_json *v, const char *where, bool *ret,
                           struct qr_err *err) {
-    char text[96];
-    if (!v)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s is missing; it must be true or false", where);
-    if (qr_json_type(v) != QR_JSON_BOOL)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s must be true or false, not %s", where,
-                       json_describe(v, text));
+    QR_TRY(json_check_type(v, where, QR_JSON_BOOL, "true or false", err));
     *ret = cJSON_IsTrue(json_to_cjson(v));
     return QR_OK;
 }
 
 enum qr_code qr_json_string(const struct qr_json *v, const char *where, const char **ret,
                             struct qr_err *err) {
-    enum qr_code code = qr_json_want(v, where, QR_JSON_STRING, err);
-    if (code == QR_OK) *ret = json_to_cjson(v)->valuestring;
-    return code;
+    QR_TRY(qr_json_want(v, where, QR_JSON_STRING, err));
+    *ret = json_to_cjson(v)->valuestring;
+    return QR_OK;
 }
 
 /* Appends "'a', 'b' or 'c'". */
@@ -203,55 +162,41 @@ static void json_list_names(const char *const *names, size_t n, struct qr_buf *r
         qr_buf_printf(ret, "%s'%s'", i == 0 ? "" : i + 1 == n ? " or " : ", ", names[i]);
 }
 
+static size_t json_find_name(const char *s, const char *const *names, size_t n) {
+    size_t i = 0;
+    while (i < n && strcmp(names[i], s) != 0) i++;
+    return i;
+}
+
 enum qr_code qr_json_choice(const struct qr_json *v, const char *where, const char *const *names,
                             size_t n, size_t *ret, struct qr_err *err) {
-    struct qr_buf list = {0};
+    qr_auto(qr_buf_free) struct qr_buf list = {0};
     json_list_names(names, n, &list);
-    enum qr_code code;
-    char text[96];
-    if (!v) {
-        code = qr_fail(err, QR_INVALID_ARGUMENT, "%s is missing; it must be %s", where,
-                       qr_buf_string(&list));
-    } else if (qr_json_type(v) != QR_JSON_STRING) {
-        code = qr_fail(err, QR_INVALID_ARGUMENT, "%s must be %s, not %s", where,
-                       qr_buf_string(&list), json_describe(v, text));
-    } else {
-        const char *s = json_to_cjson(v)->valuestring;
-        size_t i = 0;
-        while (i < n && strcmp(names[i], s) != 0) i++;
-        if (i < n) {
-            *ret = i;
-            code = QR_OK;
-        } else {
-            const char *near = qr_nearest(s, names, n);
-            code = qr_fail(err, QR_INVALID_ARGUMENT, "%s is '%.60s'; it must be %s%s%s%s", where, s,
-                           qr_buf_string(&list), near ? "; did you mean '" : "", near ? near : "",
-                           near ? "'?" : "");
-        }
-    }
-    qr_buf_free(&list);
-    return code;
+    QR_TRY(json_check_type(v, where, QR_JSON_STRING, qr_buf_string(&list), err));
+    const char *s = json_to_cjson(v)->valuestring, *near = qr_nearest(s, names, n);
+    size_t i = json_find_name(s, names, n);
+    if (i == n)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s is '%.60s'; it must be %s%s%s%s", where, s,
+                       qr_buf_string(&list), near ? "; did you mean '" : "", near ? near : "",
+                       near ? "'?" : "");
+    *ret = i;
+    return QR_OK;
 }
 
 enum qr_code qr_json_known(const struct qr_json *object, const char *where,
                            const char *const *known, size_t n, struct qr_err *err) {
-    enum qr_code code = qr_json_want(object, where, QR_JSON_OBJECT, err);
-    if (code != QR_OK) return code;
+    QR_TRY(qr_json_want(object, where, QR_JSON_OBJECT, err));
     for (const struct qr_json *m = qr_json_first(object); m; m = qr_json_next(m)) {
         const char *key = qr_json_key(m);
-        size_t i = 0;
-        while (i < n && strcmp(known[i], key) != 0) i++;
-        if (i < n) continue;
+        if (json_find_name(key, known, n) < n) continue;
         const char *near = qr_nearest(key, known, n);
         if (near)
             return qr_fail(err, QR_INVALID_ARGUMENT, "%s: unknown key '%.60s'; did you mean '%s'?",
                            where, key, near);
-        struct qr_buf list = {0};
+        qr_auto(qr_buf_free) struct qr_buf list = {0};
         json_list_names(known, n, &list);
-        code = qr_fail(err, QR_INVALID_ARGUMENT, "%s: unknown key '%.60s'; known are %s", where,
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: unknown key '%.60s'; known are %s", where,
                        key, n ? qr_buf_string(&list) : "none");
-        qr_buf_free(&list);
-        return code;
     }
     return QR_OK;
 }

@@ -1,13 +1,12 @@
 /* format/json_edit.c — sets a value at a path in a JSON tree (--set). Start reading at
  * qr_json_set(). */
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/parse.h"
 #include "base/text.h"
-#include "format/json.h"
+#include "format/json_impl.h"
 
 /* One step of a path: a key of an object, or the text in brackets after an array. */
 struct json_path_step {
@@ -15,8 +14,6 @@ struct json_path_step {
     size_t n;
     bool in_array;
 };
-
-static struct qr_json *json_edit_from_cjson(cJSON *v) { return (struct qr_json *)(void *)v; }
 
 /* Parses the step at path[*at], which is not the end; false when the step is malformed. */
 static bool json_path_next_step(const char *path, size_t *at, struct json_path_step *ret) {
@@ -43,47 +40,44 @@ static bool json_path_is_valid(const char *path) {
     return true;
 }
 
-static bool json_element_has_name(const cJSON *element, const struct json_path_step *s) {
-    const cJSON *name =
-        cJSON_IsObject(element) ? cJSON_GetObjectItemCaseSensitive(element, "name") : NULL;
-    return cJSON_IsString(name) && strlen(name->valuestring) == s->n &&
-           strncmp(name->valuestring, s->text, s->n) == 0;
+/* NULL when the element has no name. */
+static const char *json_element_name(const cJSON *element) {
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(element, "name"));
 }
 
 /* Reports that no element matches the step. path: the resolved path before this step. */
 static enum qr_code json_path_fail_element(const cJSON *array, const struct json_path_step *s,
                                            const char *path, struct qr_err *err) {
-    struct qr_buf names = {0};
+    qr_auto(qr_buf_free) struct qr_buf names = {0};
     int n = cJSON_GetArraySize(array);
     for (const cJSON *e = array->child; e; e = e->next) {
-        const cJSON *name = cJSON_IsObject(e) ? cJSON_GetObjectItemCaseSensitive(e, "name") : NULL;
-        if (cJSON_IsString(name))
-            qr_buf_printf(&names, "%s%.40s", names.n ? ", " : "", name->valuestring);
+        const char *name = json_element_name(e);
+        if (name) qr_buf_printf(&names, "%s%.40s", names.n ? ", " : "", name);
     }
     if (strspn(s->text, "0123456789") < s->n)
-        qr_fail(err, QR_INVALID_ARGUMENT, "%s: no element has the \"name\" '%.*s'%s%.300s", path,
-                (int)(s->n < 60 ? s->n : 60), s->text,
-                names.n ? "; there are: " : "; a number counts them from 0", qr_buf_string(&names));
-    else
-        qr_fail(err, QR_INVALID_ARGUMENT,
-                "%s has %d element%s, counted from 0, and no [%.*s]; to add an element, give the "
-                "whole array: %s=[...]",
-                path, n, n == 1 ? "" : "s", (int)(s->n < 20 ? s->n : 20), s->text, path);
-    qr_buf_free(&names);
-    return QR_INVALID_ARGUMENT;
+        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: no element has the \"name\" '%.*s'%s%.300s",
+                       path, (int)(s->n < 60 ? s->n : 60), s->text,
+                       names.n ? "; there are: " : "; a number counts them from 0",
+                       qr_buf_string(&names));
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "%s has %d element%s, counted from 0, and no [%.*s]; to add an element, give "
+                   "the whole array: %s=[...]",
+                   path, n, n == 1 ? "" : "s", (int)(s->n < 20 ? s->n : 20), s->text, path);
 }
 
 /* Finds the element that a step selects, and appends its number to the path. */
 static enum qr_code json_path_find_element(const cJSON *array, const struct json_path_step *s,
                                            struct qr_buf *path, int *ret, struct qr_err *err) {
-    uint64_t i = 0;
+    uint64_t i;
     int at = 0, n = cJSON_GetArraySize(array);
     qr_auto(qr_free_p) char *text = qr_xstrndup(s->text, s->n);
-    bool number = strspn(s->text, "0123456789") >= s->n;
-    const cJSON *e = array->child;
-    if (number) at = qr_parse_u64(text, &i) && i < (uint64_t)n ? (int)i : n;
+    if (strspn(text, "0123456789") == s->n)
+        at = qr_parse_u64(text, &i) && i < (uint64_t)n ? (int)i : n;
     else
-        for (; e && !json_element_has_name(e, s); e = e->next) at++;
+        for (const cJSON *e = array->child; e; e = e->next, at++) {
+            const char *name = json_element_name(e);
+            if (name && strcmp(name, text) == 0) break;
+        }
     if (at >= n) return json_path_fail_element(array, s, qr_buf_string(path), err);
     qr_buf_printf(path, "[%d]", at);
     *ret = at;
@@ -94,11 +88,10 @@ static enum qr_code json_path_find_element(const cJSON *array, const struct json
 static enum qr_code json_path_descend(cJSON **v, const struct json_path_step *s,
                                       struct qr_buf *path, struct qr_err *err) {
     int i = 0;
-    enum qr_code code;
     if (s->in_array) {
-        if ((code = json_path_find_element(*v, s, path, &i, err)) == QR_OK)
-            *v = cJSON_GetArrayItem(*v, i);
-        return code;
+        QR_TRY(json_path_find_element(*v, s, path, &i, err));
+        *v = cJSON_GetArrayItem(*v, i);
+        return QR_OK;
     }
     qr_auto(qr_free_p) char *key = qr_xstrndup(s->text, s->n);
     cJSON *member = cJSON_GetObjectItemCaseSensitive(*v, key);
@@ -144,24 +137,21 @@ static enum qr_code json_path_set_value(cJSON *parent, const struct json_path_st
     return qr_fail(err, QR_RESOURCE_EXHAUSTED, "out of memory for %s", qr_buf_string(path));
 }
 
-static enum qr_code json_path_check_container(const cJSON *v, const struct json_path_step *s,
+static enum qr_code json_path_check_container(cJSON *v, const struct json_path_step *s,
                                               const char *path, struct qr_err *err) {
     if (s->in_array ? cJSON_IsArray(v) : cJSON_IsObject(v)) return QR_OK;
     bool made = cJSON_IsObject(v) && !v->child; /* created by the step before */
     return qr_fail(err, QR_INVALID_ARGUMENT, "%s is %s, not %s, so it has no %s%.*s%s",
                    *path ? path : "the whole text",
-                   made && s->in_array
-                       ? "missing or empty"
-                       : qr_json_type_name(json_edit_from_cjson((cJSON *)(uintptr_t)v)),
+                   made && s->in_array ? "missing or empty" : qr_json_type_name(json_from_cjson(v)),
                    s->in_array ? "an array" : "an object", s->in_array ? "[" : "'",
                    (int)(s->n < 60 ? s->n : 60), s->text, s->in_array ? "]" : "'");
 }
 
 static enum qr_code json_parse_or_string(const char *text, cJSON **ret, struct qr_err *err) {
     struct qr_json *v = NULL;
-    if (qr_json_parse(qr_bytes_of_string(text), "value", &v, NULL) == QR_OK)
-        *ret = (cJSON *)(void *)v;
-    else *ret = cJSON_CreateString(text);
+    bool json = qr_json_parse(qr_bytes_of_string(text), "value", &v, err) == QR_OK;
+    *ret = json ? (cJSON *)(void *)v : cJSON_CreateString(text);
     return *ret ? QR_OK : qr_fail(err, QR_RESOURCE_EXHAUSTED, "out of memory for a value");
 }
 
@@ -180,11 +170,10 @@ enum qr_code qr_json_set(struct qr_json *root, const char *path, const char *val
     for (;;) {
         if (!json_path_next_step(path, &end, &s))
             return qr_fail(err, QR_INTERNAL, "path %.80s", path);
-        if (json_path_check_container(at, &s, qr_buf_string(ret_path), err) != QR_OK)
-            return err->code;
+        QR_TRY(json_path_check_container(at, &s, qr_buf_string(ret_path), err));
         if (!path[end]) break;
-        if (json_path_descend(&at, &s, ret_path, err) != QR_OK) return err->code;
+        QR_TRY(json_path_descend(&at, &s, ret_path, err));
     }
-    if (json_parse_or_string(value, &v, err) != QR_OK) return err->code;
+    QR_TRY(json_parse_or_string(value, &v, err));
     return json_path_set_value(at, &s, v, ret_path, err);
 }

@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 #include "base/parse.h"
-#include "format/json.h"
+#include "base/text.h"
 #include "format/json_impl.h"
 
 struct qr_json_writer qr_json_writer(struct qr_buf *out, unsigned indent) {
@@ -46,31 +46,18 @@ void qr_json_close(struct qr_json_writer *w, char bracket) {
 }
 
 static void json_put_quoted(struct qr_buf *out, const char *s) {
+    static const char plain[] = "\"\\\n\t\r", letters[] = "\"\\ntr";
     const uint8_t *p = (const uint8_t *)s;
-    size_t n = strlen(s);
     qr_buf_puts(out, "\"");
-    while (n) {
-        uint32_t c;
-        size_t len = qr_utf8_next(p, n, &c);
-        if (!len) {
-            qr_buf_puts(out, "\xef\xbf\xbd");
-            len = 1;
-        } else if (c == '"' || c == '\\') {
-            qr_buf_puts(out, "\\");
-            qr_buf_put(out, p, 1);
-        } else if (c == '\n') {
-            qr_buf_puts(out, "\\n");
-        } else if (c == '\t') {
-            qr_buf_puts(out, "\\t");
-        } else if (c == '\r') {
-            qr_buf_puts(out, "\\r");
-        } else if (c < 0x20 || c == 0x7f) {
-            qr_buf_printf(out, "\\u%04x", (unsigned)c);
-        } else {
-            qr_buf_put(out, p, len);
-        }
-        p += len;
-        n -= len;
+    for (size_t left = strlen(s), n; left; p += n, left -= n) {
+        uint32_t c = 0;
+        n = qr_utf8_next(p, left, &c);
+        const char *special = n == 1 ? strchr(plain, (int)c) : NULL;
+        if (!n) qr_buf_puts(out, "\xef\xbf\xbd");
+        else if (special) qr_buf_put(out, (char[]){'\\', letters[special - plain]}, 2);
+        else if (c < 0x20 || c == 0x7f) qr_buf_printf(out, "\\u%04x", (unsigned)c);
+        else qr_buf_put(out, p, n);
+        n = n ? n : 1;
     }
     qr_buf_puts(out, "\"");
 }
@@ -119,68 +106,40 @@ void qr_json_put_null(struct qr_json_writer *w) {
 }
 
 static int json_compare_keys(const void *a, const void *b) {
-    const struct qr_json *const *x = a, *const *y = b;
-    return strcmp(qr_json_key(*x), qr_json_key(*y));
+    const cJSON *const *x = a, *const *y = b;
+    return strcmp((*x)->string, (*y)->string);
 }
 
-static void json_put_object(struct qr_json_writer *w, const struct qr_json *v, bool sorted) {
-    size_t n = qr_json_size(v), i = 0;
-    const struct qr_json **members = qr_xcalloc(n, sizeof(const struct qr_json *));
-    for (const struct qr_json *m = qr_json_first(v); m; m = qr_json_next(m)) members[i++] = m;
-    if (sorted && n) qsort(members, n, sizeof *members, json_compare_keys);
-    qr_json_open(w, '{');
-    for (i = 0; i < n; i++) {
-        qr_json_put_key(w, qr_json_key(members[i]));
-        qr_json_put_value(w, members[i], sorted);
-    }
-    qr_json_close(w, '}');
-    free(members);
-}
+/* The form of numbers and the order of keys in a copied value. */
+struct json_form {
+    void (*number)(struct qr_json_writer *w, double x);
+    bool sorted;
+};
 
-void qr_json_put_value(struct qr_json_writer *w, const struct qr_json *v, bool sorted) {
-    /* A getter cannot fail for a value of its own type. */
-    enum qr_code code = QR_OK;
-    double x;
-    bool b;
-    const char *s;
-    switch (qr_json_type(v)) {
-    case QR_JSON_NULL: qr_json_put_null(w); break;
-    case QR_JSON_BOOL:
-        code = qr_json_bool(v, "", &b, NULL);
-        if (code == QR_OK) qr_json_put_bool(w, b);
-        break;
-    case QR_JSON_NUMBER:
-        code = qr_json_double(v, "", -HUGE_VAL, HUGE_VAL, &x, NULL);
-        if (code == QR_OK) qr_json_put_double(w, x);
-        break;
-    case QR_JSON_STRING:
-        code = qr_json_string(v, "", &s, NULL);
-        if (code == QR_OK) qr_json_put_string(w, s);
-        break;
-    case QR_JSON_ARRAY:
-        qr_json_open(w, '[');
-        for (const struct qr_json *e = qr_json_first(v); e; e = qr_json_next(e))
-            qr_json_put_value(w, e, sorted);
-        qr_json_close(w, ']');
-        break;
-    case QR_JSON_OBJECT: json_put_object(w, v, sorted); break;
-    }
-    QR_ASSERT(code == QR_OK);
-}
-
-void qr_json_put_shortest(struct qr_json_writer *w, const struct qr_json *v) {
-    double x;
-    bool object = qr_json_type(v) == QR_JSON_OBJECT;
-    if (qr_json_type(v) == QR_JSON_NUMBER) {
-        if (qr_json_double(v, "", -HUGE_VAL, HUGE_VAL, &x, NULL) == QR_OK) qr_json_put_number(w, x);
-    } else if (!object && qr_json_type(v) != QR_JSON_ARRAY) {
-        qr_json_put_value(w, v, false);
-    } else {
+static void json_put_tree(struct qr_json_writer *w, const cJSON *v, const struct json_form *f) {
+    if (cJSON_IsBool(v)) qr_json_put_bool(w, cJSON_IsTrue(v));
+    else if (cJSON_IsNumber(v)) f->number(w, v->valuedouble);
+    else if (cJSON_IsString(v)) qr_json_put_string(w, v->valuestring);
+    else if (cJSON_IsNull(v)) qr_json_put_null(w);
+    else {
+        bool object = cJSON_IsObject(v);
+        size_t n = (size_t)cJSON_GetArraySize(v), i = 0;
+        qr_auto(qr_free_p) const cJSON **members = qr_xcalloc(n, sizeof *members);
+        for (const cJSON *m = v->child; m; m = m->next) members[i++] = m;
+        if (object && f->sorted && n) qsort(members, n, sizeof *members, json_compare_keys);
         qr_json_open(w, object ? '{' : '[');
-        for (const struct qr_json *m = qr_json_first(v); m; m = qr_json_next(m)) {
-            if (object) qr_json_put_key(w, qr_json_key(m));
-            qr_json_put_shortest(w, m);
+        for (i = 0; i < n; i++) {
+            if (object) qr_json_put_key(w, members[i]->string);
+            json_put_tree(w, members[i], f);
         }
         qr_json_close(w, object ? '}' : ']');
     }
+}
+
+void qr_json_put_value(struct qr_json_writer *w, const struct qr_json *v, bool sorted) {
+    json_put_tree(w, json_to_cjson(v), &(struct json_form){qr_json_put_double, sorted});
+}
+
+void qr_json_put_shortest(struct qr_json_writer *w, const struct qr_json *v) {
+    json_put_tree(w, json_to_cjson(v), &(struct json_form){qr_json_put_number, false});
 }
