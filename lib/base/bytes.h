@@ -41,6 +41,7 @@ void qr_buf_put(struct qr_buf *buf, const void *p, size_t n);
 void qr_buf_puts(struct qr_buf *buf, const char *s);
 void qr_buf_put_printable(struct qr_buf *buf, const char *s); /* base/text.h */
 void qr_buf_printf(struct qr_buf *buf, const char *fmt, ...) QR_PRINTF(2, 3);
+void qr_buf_put_doubles(struct qr_buf *buf, const double *v, size_t n); /* little-endian */
 /* Appends n zero bytes and returns a pointer to them; NULL on overflow. */
 uint8_t *qr_buf_grow(struct qr_buf *buf, size_t n);
 static inline bool qr_buf_ok(const struct qr_buf *buf) { return !buf->overflow; }

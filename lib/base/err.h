@@ -41,6 +41,9 @@ enum qr_code {
 
 enum { QR_ERR_MSG_BYTES = 768 };
 
+/* The err of a call whose code alone matters. */
+#define QR_IGNORED (&(struct qr_err){.code = QR_OK})
+
 struct qr_err {
     enum qr_code code;
     int sys;          /* errno at the time, or 0 */

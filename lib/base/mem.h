@@ -70,11 +70,11 @@ uint64_t qr_memory_limit_under(const char *root, const char **ret_by);
 #define qr_auto(fn) __attribute__((cleanup(fn)))
 void qr_free_p(void *pp); /* free(*(void **)pp), sets it to NULL */
 void qr_close_p(int *fd); /* close(*fd) when >= 0, sets it to -1 */
-/* Evaluates to p and sets p to NULL: moves ownership out of a qr_auto variable. */
+/* Evaluates to p and zeroes p, a pointer or a struct: moves ownership out of a qr_auto variable. */
 #define QR_MOVE(p)                                                                                 \
     ({                                                                                             \
         __typeof__(p) qr_moved = (p);                                                              \
-        (p) = NULL;                                                                                \
+        (p) = (__typeof__(p)){0};                                                                  \
         qr_moved;                                                                                  \
     })
 

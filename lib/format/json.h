@@ -98,7 +98,8 @@ struct qr_json_writer qr_json_writer(struct qr_buf *out, unsigned indent);
 void qr_json_open(struct qr_json_writer *w, char bracket);  /* '{' or '[' */
 void qr_json_close(struct qr_json_writer *w, char bracket); /* '}' or ']' */
 void qr_json_put_key(struct qr_json_writer *w, const char *key);
-void qr_json_put_string(struct qr_json_writer *w, const char *s); /* invalid UTF-8 becomes U+FFFD */
+/* Invalid UTF-8 becomes U+FFFD; NULL becomes null. */
+void qr_json_put_string(struct qr_json_writer *w, const char *s);
 /* %.17g, no exponent below 1e17; null when not finite */
 void qr_json_put_double(struct qr_json_writer *w, double x);
 void qr_json_put_number(struct qr_json_writer *w,
@@ -106,6 +107,13 @@ void qr_json_put_number(struct qr_json_writer *w,
 void qr_json_put_i64(struct qr_json_writer *w, int64_t x);
 void qr_json_put_bool(struct qr_json_writer *w, bool x);
 void qr_json_put_null(struct qr_json_writer *w);
+/* Write a key, then its value or the bracket that opens it. */
+void qr_json_key_string(struct qr_json_writer *w, const char *key, const char *s);
+void qr_json_key_double(struct qr_json_writer *w, const char *key, double x);
+void qr_json_key_number(struct qr_json_writer *w, const char *key, double x);
+void qr_json_key_i64(struct qr_json_writer *w, const char *key, int64_t x);
+void qr_json_key_bool(struct qr_json_writer *w, const char *key, bool x);
+void qr_json_key_open(struct qr_json_writer *w, const char *key, char bracket);
 /* Copies a parsed value for canonical forms: numbers with 17 digits, keys sorted if `sorted`. */
 void qr_json_put_value(struct qr_json_writer *w, const struct qr_json *v, bool sorted);
 /* The same with the shortest numbers that read back unchanged, for people. */

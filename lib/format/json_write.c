@@ -71,15 +71,16 @@ void qr_json_put_key(struct qr_json_writer *w, const char *key) {
 
 void qr_json_put_string(struct qr_json_writer *w, const char *s) {
     json_put_separator(w);
-    json_put_quoted(w->out, s);
+    if (s) json_put_quoted(w->out, s);
+    else qr_buf_puts(w->out, "null");
 }
 
 void qr_json_put_double(struct qr_json_writer *w, double x) {
-    json_put_separator(w);
     if (!isfinite(x)) {
-        qr_buf_puts(w->out, "null");
+        qr_json_put_null(w);
         return;
     }
+    json_put_separator(w);
     /* %.17g writes integers below 1e17 without an exponent, and the reader rejects integer literals
      * above 2^53: add ".0". */
     qr_buf_printf(w->out, fabs(x) > 0x1p53 && fabs(x) < 1e17 ? "%.1f" : "%.17g", x);
@@ -100,10 +101,19 @@ void qr_json_put_bool(struct qr_json_writer *w, bool x) {
     json_put_separator(w);
     qr_buf_puts(w->out, x ? "true" : "false");
 }
-void qr_json_put_null(struct qr_json_writer *w) {
-    json_put_separator(w);
-    qr_buf_puts(w->out, "null");
-}
+void qr_json_put_null(struct qr_json_writer *w) { qr_json_put_string(w, NULL); }
+
+#define KEY_AND(name, type, put)                                                                   \
+    void qr_json_key_##name(struct qr_json_writer *w, const char *key, type x) {                   \
+        qr_json_put_key(w, key);                                                                   \
+        put(w, x);                                                                                 \
+    }
+KEY_AND(string, const char *, qr_json_put_string)
+KEY_AND(double, double, qr_json_put_double)
+KEY_AND(number, double, qr_json_put_number)
+KEY_AND(i64, int64_t, qr_json_put_i64)
+KEY_AND(bool, bool, qr_json_put_bool)
+KEY_AND(open, char, qr_json_open)
 
 static int json_compare_keys(const void *a, const void *b) {
     const cJSON *const *x = a, *const *y = b;

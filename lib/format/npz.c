@@ -379,11 +379,7 @@ void qr_npz_write(const struct qr_tensors *t, struct qr_buf *ret) {
         qr_buf_puts(&npy, "\n");
         npy.p[8] = (uint8_t)(npy.n - 10);
         npy.p[9] = (uint8_t)((npy.n - 10) >> 8);
-        for (size_t k = 0; k < x->n; k++) {
-            uint8_t b[8];
-            qr_set_u64le(b, qr_bits_of_double(x->values[k]));
-            qr_buf_put(&npy, b, 8);
-        }
+        qr_buf_put_doubles(&npy, x->values, x->n);
         if (!qr_buf_ok(&npy)) ret->overflow = true;
         snprintf(member, sizeof member, "%s.npy", x->name);
         qr_zip_put(&w, member, qr_buf_view(&npy));

@@ -59,12 +59,7 @@ void qr_safetensors_write(const struct qr_tensors *t, const struct qr_metadata *
     while ((ret->n - start) % 8) qr_buf_puts(ret, " ");
     if (!qr_buf_ok(ret)) return;
     qr_set_u64le(ret->p + start, ret->n - start - 8);
-    for (size_t i = 0; i < t->n; i++)
-        for (size_t k = 0; k < t->v[i].n; k++) {
-            uint8_t b[8];
-            qr_set_u64le(b, qr_bits_of_double(t->v[i].values[k]));
-            qr_buf_put(ret, b, 8);
-        }
+    for (size_t i = 0; i < t->n; i++) qr_buf_put_doubles(ret, t->v[i].values, t->v[i].n);
 }
 
 /* A tensor's description in the header. */

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/checksum.h"
@@ -17,14 +18,7 @@
 #define FORMAT_NAME "qring-checkpoint/"
 #define WHOLE_KEY "\"crc32c\":\""
 #define CHECK_KEY "\"check\":\""
-enum {
-    CRC_CHARS = 8,
-    OWN_METADATA = 9,
-    NUMBER_CHARS = 24,
-    HASH_CHARS = 64,
-    DIGEST_CHARS = 32,
-    MAX_STATE_VALUES = 1 << 27
-};
+enum { CRC_CHARS = 8, HASH_CHARS = 64, DIGEST_CHARS = 32, MAX_STATE_VALUES = 1 << 27 };
 
 const char *const qr_checkpoint_non_weights[] = {"optimizer/", "epoch/", "early_stopping/",
                                                  "validation/", NULL};
@@ -38,14 +32,6 @@ void qr_checkpoint_fini(struct qr_checkpoint *c) {
 
 static void crc_to_hex(uint32_t crc, char ret[CRC_CHARS + 1]) {
     snprintf(ret, CRC_CHARS + 1, "%08" PRIx32, crc);
-}
-
-static bool crc_from_hex(const char *s, uint32_t *ret) {
-    uint32_t v = 0;
-    if (!qr_is_hex(s, CRC_CHARS)) return false;
-    for (; *s; s++) v = v << 4 | (uint32_t)(*s <= '9' ? *s - '0' : *s - 'a' + 10);
-    *ret = v;
-    return true;
 }
 
 /* crc32c of all bytes, with the eight digits at `at` replaced by zeros. */
@@ -79,58 +65,52 @@ static uint32_t checkpoint_tensor_crc(const struct qr_tensor *t) {
 }
 
 void qr_checkpoint_digest(const struct qr_checkpoint *c, char ret[33]) {
-    struct qr_buf b = {.max = (size_t)MAX_STATE_VALUES * 8};
+    qr_auto(qr_buf_free) struct qr_buf b = {.max = (size_t)MAX_STATE_VALUES * 8};
     uint8_t counters[16], digest[QR_XXH3_BYTES];
     qr_buf_puts(&b, c->contract);
     qr_set_u64le(counters, c->step);
     qr_set_u64le(counters + 8, c->epoch);
     qr_buf_put(&b, counters, sizeof counters);
-    for (size_t i = 0; i < c->n_digested && i < c->tensors.n; i++) {
-        const struct qr_tensor *t = &c->tensors.v[i];
-        uint8_t *at = qr_buf_grow(&b, 8 * t->n);
-        for (size_t k = 0; at && k < t->n; k++)
-            qr_set_u64le(at + 8 * k, qr_bits_of_double(t->values[k]));
-    }
+    for (size_t i = 0; i < c->n_digested && i < c->tensors.n; i++)
+        qr_buf_put_doubles(&b, c->tensors.v[i].values, c->tensors.v[i].n);
     qr_xxh3(b.p, b.n, digest);
     qr_hex(digest, sizeof digest, ret);
     /* A state larger than any that can be saved: no file has this digest. */
     if (!qr_buf_ok(&b)) memset(ret, '0', DIGEST_CHARS);
-    qr_buf_free(&b);
 }
 
 /* ---- the file ---- */
 
 enum qr_code qr_checkpoint_encode(const struct qr_checkpoint *c, struct qr_buf *ret,
                                   uint32_t *ret_crc32c, struct qr_err *err) {
-    char step[NUMBER_CHARS], epoch[NUMBER_CHARS], reductions[NUMBER_CHARS], digested[NUMBER_CHARS],
-        format[48], digest[33];
+    const uint64_t numbers[] = {QR_CHECKPOINT_FORMAT, c->step, c->epoch, c->reductions,
+                                c->n_digested};
+    char text[5][48], digest[33];
     qr_checkpoint_digest(c, digest);
     if (strcmp(digest, c->digest) != 0)
         return qr_fail(err, QR_INTERNAL,
                        "the state of step %" PRIu64
                        " has digest %s, expected %s: it was damaged in memory",
                        c->step, digest, c->digest);
-    snprintf(step, sizeof step, "%" PRIu64, c->step);
-    snprintf(epoch, sizeof epoch, "%" PRIu64, c->epoch);
-    snprintf(reductions, sizeof reductions, "%" PRIu64, c->reductions);
-    snprintf(digested, sizeof digested, "%zu", c->n_digested);
-    snprintf(format, sizeof format, FORMAT_NAME "%d", (int)QR_CHECKPOINT_FORMAT);
-    struct qr_metadata *m = qr_xcalloc(OWN_METADATA + c->tensors.n, sizeof *m);
-    const struct qr_metadata own[OWN_METADATA] = {
-        {"format", format},    {"contract", c->contract}, {"job_hash", c->job_hash},
-        {"step", step},        {"epoch", epoch},          {"pass", reductions},
-        {"digest", c->digest}, {"digested", digested},    {"crc32c", "00000000"}};
+    for (int i = 0; i < 5; i++)
+        snprintf(text[i], sizeof text[i], "%s%" PRIu64, i ? "" : FORMAT_NAME, numbers[i]);
+    const struct qr_metadata own[] = {
+        {"format", text[0]},   {"contract", c->contract}, {"job_hash", c->job_hash},
+        {"step", text[1]},     {"epoch", text[2]},        {"pass", text[3]},
+        {"digest", c->digest}, {"digested", text[4]},     {"crc32c", "00000000"}};
+    size_t n = sizeof own / sizeof *own, begin = ret->n;
+    qr_auto(qr_free_p) struct qr_metadata *m = qr_xcalloc(n + c->tensors.n, sizeof *m);
+    struct tensor_crc {
+        char *key, hex[CRC_CHARS + 1];
+    } *crc = qr_xcalloc(c->tensors.n, sizeof *crc);
     memcpy(m, own, sizeof own);
-    char(*crc)[CRC_CHARS + 1] = qr_xcalloc(c->tensors.n + 1, sizeof *crc);
     for (size_t i = 0; i < c->tensors.n; i++) {
-        crc_to_hex(checkpoint_tensor_crc(&c->tensors.v[i]), crc[i]);
-        m[OWN_METADATA + i] =
-            (struct qr_metadata){qr_xasprintf("crc32c/%s", c->tensors.v[i].name), crc[i]};
+        crc_to_hex(checkpoint_tensor_crc(&c->tensors.v[i]), crc[i].hex);
+        crc[i].key = qr_xasprintf("crc32c/%s", c->tensors.v[i].name);
+        m[n + i] = (struct qr_metadata){crc[i].key, crc[i].hex};
     }
-    size_t begin = ret->n;
-    qr_safetensors_write(&c->tensors, m, OWN_METADATA + c->tensors.n, ret);
-    for (size_t i = 0; i < c->tensors.n; i++) free((void *)(uintptr_t)m[OWN_METADATA + i].key);
-    free(m);
+    qr_safetensors_write(&c->tensors, m, n + c->tensors.n, ret);
+    for (size_t i = 0; i < c->tensors.n; i++) free(crc[i].key);
     free(crc);
     if (!qr_buf_ok(ret))
         return qr_fail(err, QR_RESOURCE_EXHAUSTED,
@@ -142,18 +122,16 @@ enum qr_code qr_checkpoint_encode(const struct qr_checkpoint *c, struct qr_buf *
     return QR_OK;
 }
 
+/* "" when metadata is NULL, or lacks the key. */
 static const char *checkpoint_metadata_text(const struct qr_json *metadata, const char *key) {
     const char *s;
-    return qr_json_string(qr_json_get(metadata, key), "", &s, NULL) == QR_OK ? s : "";
+    return qr_json_string(qr_json_get(metadata, key), "", &s, QR_IGNORED) == QR_OK ? s : "";
 }
 
 bool qr_checkpoint_is(struct qr_bytes file) {
     qr_auto(qr_json_free_p) struct qr_json *root = NULL;
-    if (qr_safetensors_header(file, "", &root, NULL) != QR_OK ||
-        qr_json_type(root) != QR_JSON_OBJECT)
-        return false;
+    if (qr_safetensors_header(file, "", &root, QR_IGNORED) != QR_OK) return false;
     const struct qr_json *metadata = qr_json_get(root, "__metadata__");
-    if (!metadata || qr_json_type(metadata) != QR_JSON_OBJECT) return false;
     return strncmp(checkpoint_metadata_text(metadata, "format"), FORMAT_NAME,
                    strlen(FORMAT_NAME)) == 0;
 }
@@ -204,20 +182,14 @@ static bool checkpoint_tensor_damaged(struct qr_bytes file, const struct qr_tens
 /* Reports which section of a damaged file is damaged. */
 static enum qr_code checkpoint_find_damage(struct qr_bytes file, const char *what,
                                            struct qr_err *err) {
-    struct qr_tensors t = {0};
-    enum qr_code code = qr_safetensors_read(file, what, &t, err);
-    if (code != QR_OK) return checkpoint_fail_header(what, err);
-    const char *name = NULL;
-    for (size_t i = 0; i < t.n && !name; i++)
-        if (checkpoint_tensor_damaged(file, &t.v[i])) name = t.v[i].name;
-    if (name)
-        code = qr_fail(err, QR_DATA_LOSS,
-                       "%s is damaged: tensor '%.100s' does not match its crc32c", what, name);
-    else
-        code =
-            qr_fail(err, QR_DATA_LOSS, "%s is damaged: its header does not match its crc32c", what);
-    qr_tensors_free(&t);
-    return code;
+    qr_auto(qr_tensors_free) struct qr_tensors t = {0};
+    if (qr_safetensors_read(file, what, &t, err) != QR_OK) return checkpoint_fail_header(what, err);
+    for (size_t i = 0; i < t.n; i++)
+        if (checkpoint_tensor_damaged(file, &t.v[i]))
+            return qr_fail(err, QR_DATA_LOSS,
+                           "%s is damaged: tensor '%.100s' does not match its crc32c", what,
+                           t.v[i].name);
+    return qr_fail(err, QR_DATA_LOSS, "%s is damaged: its header does not match its crc32c", what);
 }
 
 /* Checks the whole file's checksum and its format version. */
@@ -266,28 +238,20 @@ static enum qr_code checkpoint_read_fields(const struct qr_json *metadata, const
 enum qr_code qr_checkpoint_decode(struct qr_bytes file, const char *what, struct qr_checkpoint *ret,
                                   struct qr_err *err) {
     qr_auto(qr_json_free_p) struct qr_json *root = NULL;
-    struct qr_checkpoint c = {0};
+    qr_auto(qr_checkpoint_fini) struct qr_checkpoint c = {0};
     char digest[33];
-    struct qr_err own;
-    if (!err) err = &own;
-    enum qr_code code = qr_safetensors_header(file, what, &root, err);
-    if (code != QR_OK) return checkpoint_fail_header(what, err);
-    const struct qr_json *metadata =
-        qr_json_type(root) == QR_JSON_OBJECT ? qr_json_get(root, "__metadata__") : NULL;
-    if (metadata && qr_json_type(metadata) != QR_JSON_OBJECT) metadata = NULL;
-    code = checkpoint_check_bytes(file, metadata, what, err);
-    if (code == QR_OK) code = qr_safetensors_read(file, what, &c.tensors, err);
-    if (code == QR_OK) code = checkpoint_read_fields(metadata, what, &c, err);
-    if (code == QR_OK) {
-        qr_checkpoint_digest(&c, digest);
-        if (strcmp(digest, c.digest) != 0)
-            code =
-                qr_fail(err, QR_DATA_LOSS, "%s: its state has digest %s, but its metadata say %s",
-                        what, digest, c.digest);
-    }
-    if (code == QR_OK) *ret = c;
-    else qr_checkpoint_fini(&c);
-    return code;
+    if (qr_safetensors_header(file, what, &root, err) != QR_OK)
+        return checkpoint_fail_header(what, err);
+    const struct qr_json *metadata = qr_json_get(root, "__metadata__");
+    QR_TRY(checkpoint_check_bytes(file, metadata, what, err));
+    QR_TRY(qr_safetensors_read(file, what, &c.tensors, err));
+    QR_TRY(checkpoint_read_fields(metadata, what, &c, err));
+    qr_checkpoint_digest(&c, digest);
+    if (strcmp(digest, c.digest) != 0)
+        return qr_fail(err, QR_DATA_LOSS, "%s: its state has digest %s, but its metadata say %s",
+                       what, digest, c.digest);
+    *ret = QR_MOVE(c);
+    return QR_OK;
 }
 
 /* ---- LATEST ---- */
@@ -298,15 +262,6 @@ void checkpoint_name(const char *job_hash, uint64_t step, const char *digest, ch
              step, digest);
 }
 
-static void latest_put_text(struct qr_json_writer *w, const char *key, const char *value) {
-    qr_json_put_key(w, key);
-    qr_json_put_string(w, value);
-}
-static void latest_put_number(struct qr_json_writer *w, const char *key, uint64_t value) {
-    qr_json_put_key(w, key);
-    qr_json_put_i64(w, (int64_t)value);
-}
-
 /* The checksum is the last member, in every version, so that a reader can distinguish a later
  * version from damage. */
 void qr_checkpoint_latest_encode(const struct qr_checkpoint_latest *l, struct qr_buf *ret) {
@@ -315,17 +270,16 @@ void qr_checkpoint_latest_encode(const struct qr_checkpoint_latest *l, struct qr
     struct qr_json_writer w = qr_json_writer(ret, 0);
     crc_to_hex(l->crc32c, crc);
     qr_json_open(&w, '{');
-    latest_put_number(&w, "format", QR_CHECKPOINT_FORMAT);
-    latest_put_text(&w, "job_hash", l->job_hash);
-    latest_put_number(&w, "step", l->step);
-    latest_put_number(&w, "epoch", l->epoch);
-    latest_put_number(&w, "pass", l->reductions);
-    latest_put_text(&w, "digest", l->digest);
-    latest_put_text(&w, "object", l->object);
-    latest_put_text(&w, "crc32c", crc);
-    qr_json_put_key(&w, "done");
-    qr_json_put_bool(&w, l->done);
-    latest_put_text(&w, "check", "00000000");
+    qr_json_key_i64(&w, "format", QR_CHECKPOINT_FORMAT);
+    qr_json_key_string(&w, "job_hash", l->job_hash);
+    qr_json_key_i64(&w, "step", (int64_t)l->step);
+    qr_json_key_i64(&w, "epoch", (int64_t)l->epoch);
+    qr_json_key_i64(&w, "pass", (int64_t)l->reductions);
+    qr_json_key_string(&w, "digest", l->digest);
+    qr_json_key_string(&w, "object", l->object);
+    qr_json_key_string(&w, "crc32c", crc);
+    qr_json_key_bool(&w, "done", l->done);
+    qr_json_key_string(&w, "check", "00000000");
     qr_json_close(&w, '}');
     qr_buf_puts(ret, "\n");
     if (qr_buf_ok(ret)) crc_insert(ret, begin, ret->n - strlen("\"}\n") - CRC_CHARS);
@@ -335,44 +289,53 @@ static enum qr_code latest_fail_damaged(const char *what, struct qr_err *err) {
     return qr_fail(err, QR_DATA_LOSS, "%s is damaged: malformed, or a wrong checksum", what);
 }
 
+static bool latest_read_hex(const struct qr_json *root, const char *key, size_t n, char *ret) {
+    const char *s;
+    bool good = qr_json_string(qr_json_get(root, key), "", &s, QR_IGNORED) == QR_OK;
+    if (good && (good = qr_is_hex(s, n))) memcpy(ret, s, n + 1);
+    return good;
+}
+
+static bool latest_read_count(const struct qr_json *root, const char *key, uint64_t *ret) {
+    int64_t n;
+    bool good =
+        qr_json_i64(qr_json_get(root, key), "", 0, INT64_C(1) << 53, &n, QR_IGNORED) == QR_OK;
+    if (good) *ret = (uint64_t)n;
+    return good;
+}
+
 enum qr_code qr_checkpoint_latest_decode(struct qr_bytes text, const char *what,
                                          struct qr_checkpoint_latest *ret, struct qr_err *err) {
     static const char end[] = "\"}\n";
     const size_t tail = strlen(CHECK_KEY) + CRC_CHARS + strlen(end);
     qr_auto(qr_json_free_p) struct qr_json *root = NULL;
     struct qr_checkpoint_latest l = {0};
-    const char *hash, *digest, *object, *crc;
-    int64_t format, step, epoch, reductions, most = INT64_C(1) << 53;
+    const char *object;
+    char crc[CRC_CHARS + 1];
+    uint64_t format;
     if (text.n < tail || memcmp(text.p + text.n - tail, CHECK_KEY, strlen(CHECK_KEY)) != 0 ||
         memcmp(text.p + text.n - strlen(end), end, strlen(end)) != 0 ||
         !crc_matches_at(text, text.n - strlen(end) - CRC_CHARS) ||
-        qr_json_parse(text, what, &root, NULL) != QR_OK || qr_json_type(root) != QR_JSON_OBJECT ||
-        qr_json_i64(qr_json_get(root, "format"), "", 1, most, &format, NULL) != QR_OK)
+        qr_json_parse(text, what, &root, QR_IGNORED) != QR_OK ||
+        !latest_read_count(root, "format", &format) || format < 1)
         return latest_fail_damaged(what, err);
     if (format > QR_CHECKPOINT_FORMAT)
         return qr_fail(
             err, QR_UNIMPLEMENTED,
-            "%s is of format %" PRId64
+            "%s is of format %" PRIu64
             ", written by a later version of qring; this one supports format %d: use the later "
             "version",
             what, format, (int)QR_CHECKPOINT_FORMAT);
-    if (qr_json_string(qr_json_get(root, "job_hash"), "", &hash, NULL) != QR_OK ||
-        !qr_is_hex(hash, HASH_CHARS) ||
-        qr_json_string(qr_json_get(root, "digest"), "", &digest, NULL) != QR_OK ||
-        !qr_is_hex(digest, DIGEST_CHARS) ||
-        qr_json_i64(qr_json_get(root, "step"), "", 0, most, &step, NULL) != QR_OK ||
-        qr_json_i64(qr_json_get(root, "epoch"), "", 0, most, &epoch, NULL) != QR_OK ||
-        qr_json_i64(qr_json_get(root, "pass"), "", 0, most, &reductions, NULL) != QR_OK ||
-        qr_json_string(qr_json_get(root, "object"), "", &object, NULL) != QR_OK ||
-        qr_json_string(qr_json_get(root, "crc32c"), "", &crc, NULL) != QR_OK ||
-        !crc_from_hex(crc, &l.crc32c) ||
-        qr_json_bool(qr_json_get(root, "done"), "", &l.done, NULL) != QR_OK)
+    if (!latest_read_hex(root, "job_hash", HASH_CHARS, l.job_hash) ||
+        !latest_read_hex(root, "digest", DIGEST_CHARS, l.digest) ||
+        !latest_read_count(root, "step", &l.step) || !latest_read_count(root, "epoch", &l.epoch) ||
+        !latest_read_count(root, "pass", &l.reductions) ||
+        !latest_read_hex(root, "crc32c", CRC_CHARS, crc) ||
+        qr_json_string(qr_json_get(root, "object"), "", &object, QR_IGNORED) != QR_OK ||
+        qr_json_bool(qr_json_get(root, "done"), "", &l.done, QR_IGNORED) != QR_OK)
         return latest_fail_damaged(what, err);
-    l.step = (uint64_t)step;
-    l.epoch = (uint64_t)epoch;
-    l.reductions = (uint64_t)reductions;
-    memcpy(l.job_hash, hash, HASH_CHARS + 1);
-    memcpy(l.digest, digest, DIGEST_CHARS + 1);
+    for (const char *c = crc; *c; c++)
+        l.crc32c = l.crc32c << 4 | (uint32_t)(*c <= '9' ? *c - '0' : *c - 'a' + 10);
     checkpoint_name(l.job_hash, l.step, l.digest, l.object, sizeof l.object);
     /* LATEST may name only the file that follows from its other fields. */
     if (strcmp(l.object, object) != 0) return latest_fail_damaged(what, err);

@@ -16,9 +16,8 @@ static char *checkpoint_path(const struct qr_checkpoint_location *p, const char 
     return qr_xasprintf("%s/%s", p->dir, name);
 }
 
-static void checkpoint_add_note(struct qr_buf *notes, const char *sentence) {
-    qr_buf_printf(notes, "%s%s", notes->n ? "\n" : "", sentence);
-}
+#define checkpoint_add_note(notes, fmt, ...)                                                       \
+    qr_buf_printf((notes), "%s" fmt, (notes)->n ? "\n" : "", __VA_ARGS__)
 
 /* ---- LATEST ---- */
 
@@ -33,29 +32,26 @@ static enum qr_code checkpoint_read_latest(const struct qr_checkpoint_location *
                                            struct latest_read *ret, struct qr_err *err) {
     qr_auto(qr_free_p) char *name = checkpoint_path(p, "LATEST"),
                             *what = qr_xasprintf("%s/LATEST", p->url);
-    struct qr_buf text = {0};
+    qr_auto(qr_buf_free) struct qr_buf text = {0};
     *ret = (struct latest_read){0};
     enum qr_code code =
         p->store->ops->get_version(p->store, name, MAX_LATEST_BYTES, &text, &ret->version, err);
     if (code == QR_RESOURCE_EXHAUSTED)
-        code =
-            qr_fail(err, QR_DATA_LOSS,
-                    "%s was not written by qring: it is too long; delete it, or use --fresh", what);
-    if (code == QR_OK && ret->version.there) {
-        code = qr_checkpoint_latest_decode(qr_buf_view(&text), what, &ret->l, &ret->why);
-        ret->damaged = code == QR_DATA_LOSS;
-        if (ret->damaged) code = QR_OK;
-        else if (code != QR_OK && err) *err = ret->why;
-    }
-    qr_buf_free(&text);
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s was not written by qring: it is too long; delete it, or use --fresh",
+                       what);
+    if (code != QR_OK || !ret->version.there) return code;
+    code = qr_checkpoint_latest_decode(qr_buf_view(&text), what, &ret->l, &ret->why);
+    ret->damaged = code == QR_DATA_LOSS;
+    if (ret->damaged) return QR_OK;
+    if (code != QR_OK) *err = ret->why;
     return code;
 }
 
 enum qr_code qr_checkpoint_peek(const struct qr_checkpoint_location *p,
                                 struct qr_checkpoint_latest *ret, struct qr_err *err) {
     struct latest_read at;
-    enum qr_code code = checkpoint_read_latest(p, &at, err);
-    if (code != QR_OK) return code;
+    QR_TRY(checkpoint_read_latest(p, &at, err));
     if (at.damaged) return qr_fail(err, at.why.code, "%s", at.why.msg);
     *ret = at.l;
     return QR_OK;
@@ -90,54 +86,43 @@ static enum qr_code checkpoint_handle_existing(const struct qr_checkpoint_locati
                                                struct qr_buf *notes, struct qr_err *err) {
     qr_auto(qr_free_p) char *name = checkpoint_path(p, object),
                             *what = qr_xasprintf("%s/%s", p->url, object);
-    struct qr_buf there = {0};
-    struct qr_checkpoint old = {0};
-    struct qr_err why;
+    qr_auto(qr_buf_free) struct qr_buf there = {0};
+    qr_auto(qr_checkpoint_fini) struct qr_checkpoint old = {0};
     enum qr_code code = checkpoint_read_object(p, object, &there, err);
-    if (code == QR_OK && there.n == file.n && memcmp(there.p, file.p, file.n) == 0) {
-        qr_buf_free(&there);
-        return QR_OK;
-    }
-    if (code == QR_OK && qr_checkpoint_decode(qr_buf_view(&there), what, &old, &why) == QR_OK &&
+    if (code != QR_OK && code != QR_RESOURCE_EXHAUSTED) return code;
+    if (code == QR_OK && there.n == file.n && memcmp(there.p, file.p, file.n) == 0) return QR_OK;
+    if (code == QR_OK &&
+        qr_checkpoint_decode(qr_buf_view(&there), what, &old, QR_IGNORED) == QR_OK &&
         strcmp(old.job_hash, c->job_hash) == 0 && old.reductions == c->reductions) {
         *crc32c = qr_crc32c(0, there.p, there.n);
-    } else if (code == QR_OK || code == QR_RESOURCE_EXHAUSTED) {
-        qr_auto(qr_free_p) char *sentence = qr_xasprintf("%s was damaged; writing it again", what);
-        checkpoint_add_note(notes, sentence);
-        code = p->store->ops->put(p->store, name, file, false, err);
+        return QR_OK;
     }
-    qr_checkpoint_fini(&old);
-    qr_buf_free(&there);
-    return code;
+    checkpoint_add_note(notes, "%s was damaged; writing it again", what);
+    return p->store->ops->put(p->store, name, file, false, err);
 }
 
 static enum qr_code checkpoint_write_object(const struct qr_checkpoint_location *p,
                                             const struct qr_checkpoint *c, const char *object,
                                             uint32_t *ret_crc32c, struct qr_buf *notes,
                                             struct qr_err *err) {
-    qr_auto(qr_free_p) char *name = checkpoint_path(p, object);
-    struct qr_buf file = {0}, back = {0};
-    enum qr_code code = qr_checkpoint_encode(c, &file, ret_crc32c, err);
-    if (code == QR_OK) code = p->store->ops->put(p->store, name, qr_buf_view(&file), true, err);
-    bool put = code == QR_OK || code == QR_FAILED_PRECONDITION;
+    qr_auto(qr_free_p) char *name = checkpoint_path(p, object),
+                            *what = qr_xasprintf("%s/%s", p->url, object);
+    qr_auto(qr_buf_free) struct qr_buf file = {0}, back = {0};
+    qr_auto(qr_checkpoint_fini) struct qr_checkpoint again = {0};
+    QR_TRY(qr_checkpoint_encode(c, &file, ret_crc32c, err));
+    enum qr_code code = p->store->ops->put(p->store, name, qr_buf_view(&file), true, err);
+    if (code != QR_OK && code != QR_FAILED_PRECONDITION) return code;
     if (code == QR_FAILED_PRECONDITION)
         code = checkpoint_handle_existing(p, c, object, qr_buf_view(&file), ret_crc32c, notes, err);
     if (code == QR_OK) code = checkpoint_read_object(p, object, &back, err);
-    if (code == QR_NOT_FOUND && put)
-        code = qr_fail(err, QR_ABORTED, "%s/%s was deleted by another process; please retry",
-                       p->url, object);
-    if (code == QR_OK && qr_crc32c(0, back.p, back.n) != *ret_crc32c)
-        code = qr_fail(err, QR_DATA_LOSS, "%s/%s: bytes read back differ from the bytes written",
-                       p->url, object);
-    if (code == QR_OK) { /* verifies the digest too, computed from the bytes read back */
-        qr_auto(qr_free_p) char *what = qr_xasprintf("%s/%s", p->url, object);
-        struct qr_checkpoint again = {0};
-        code = qr_checkpoint_decode(qr_buf_view(&back), what, &again, err);
-        qr_checkpoint_fini(&again);
-    }
-    qr_buf_free(&file);
-    qr_buf_free(&back);
-    return code;
+    if (code == QR_NOT_FOUND)
+        return qr_fail(err, QR_ABORTED, "%s was deleted by another process; please retry", what);
+    if (code != QR_OK) return code;
+    if (qr_crc32c(0, back.p, back.n) != *ret_crc32c)
+        return qr_fail(err, QR_DATA_LOSS, "%s: bytes read back differ from the bytes written",
+                       what);
+    /* Verifies the digest too, computed from the bytes read back. */
+    return qr_checkpoint_decode(qr_buf_view(&back), what, &again, err);
 }
 
 bool qr_checkpoint_has_name(const char *name) {
@@ -158,24 +143,22 @@ static void checkpoint_prune(const struct qr_checkpoint_location *p,
     qr_auto(qr_free_p) char *prefix =
         qr_xasprintf("%s/%.*s-", p->dir, (int)CHECKPOINT_HASH_CHARS, l->job_hash);
     qr_auto(qr_free_p) char *named = checkpoint_path(p, l->object);
-    struct qr_buf names = {0};
+    qr_auto(qr_buf_free) struct qr_buf names = {0};
     struct qr_err err;
-    if (p->store->ops->list(p->store, prefix, &names, &err) == QR_OK && names.n) {
-        /* Keep files after the named one: another worker may be about to name one of them. */
-        size_t n = 0, skip = strlen(p->dir) + 1;
-        char *at = (char *)names.p;
-        for (char *name = at, *end; name; name = end ? end + 1 : NULL) {
-            if ((end = strchr(name, '\n'))) *end = 0;
-            if (strcmp(name, named) > 0) break;
-            n += qr_checkpoint_has_name(name + skip);
-        }
-        for (; n > QR_CHECKPOINTS_KEPT; at += strlen(at) + 1) {
-            if (!qr_checkpoint_has_name(at + skip)) continue;
-            if (p->store->ops->remove(p->store, at, &err) != QR_OK) break;
-            n--;
-        }
+    if (p->store->ops->list(p->store, prefix, &names, &err) != QR_OK || !names.n) return;
+    /* Keep files after the named one: another worker may be about to name one of them. */
+    size_t n = 0, skip = strlen(p->dir) + 1;
+    char *at = (char *)names.p;
+    for (char *name = at, *end; name; name = end ? end + 1 : NULL) {
+        if ((end = strchr(name, '\n'))) *end = 0;
+        if (strcmp(name, named) > 0) break;
+        n += qr_checkpoint_has_name(name + skip);
     }
-    qr_buf_free(&names);
+    for (; n > QR_CHECKPOINTS_KEPT; at += strlen(at) + 1) {
+        if (!qr_checkpoint_has_name(at + skip)) continue;
+        if (p->store->ops->remove(p->store, at, &err) != QR_OK) break;
+        n--;
+    }
 }
 
 static enum qr_code checkpoint_check_same_state(const struct qr_checkpoint_location *p,
@@ -202,11 +185,10 @@ enum qr_code qr_checkpoint_save(const struct qr_checkpoint_location *p,
     memcpy(l.digest, c->digest, sizeof l.digest);
     checkpoint_name(l.job_hash, l.step, l.digest, l.object, sizeof l.object);
     for (int tries = 0; tries < MAX_TRIES; tries++) {
-        enum qr_code code = checkpoint_read_latest(p, &at, err);
-        if (code == QR_OK) code = checkpoint_reject_other_job(p, &at, c->job_hash, err);
+        QR_TRY(checkpoint_read_latest(p, &at, err));
+        QR_TRY(checkpoint_reject_other_job(p, &at, c->job_hash, err));
         bool there = at.version.there && !at.damaged;
-        if (code == QR_OK && there) code = checkpoint_check_same_state(p, &at.l, c, err);
-        if (code != QR_OK) return code;
+        if (there) QR_TRY(checkpoint_check_same_state(p, &at.l, c, err));
         bool newer = there && at.l.reductions > c->reductions;
         /* LATEST names this state and has `done` if this save would set it. */
         bool same = there && at.l.reductions == c->reductions && (at.l.done || !done);
@@ -214,7 +196,8 @@ enum qr_code qr_checkpoint_save(const struct qr_checkpoint_location *p,
             *ret_latest = at.l;
             return QR_OK;
         }
-        if (!written) code = checkpoint_write_object(p, c, l.object, &l.crc32c, notes, err);
+        enum qr_code code =
+            written ? QR_OK : checkpoint_write_object(p, c, l.object, &l.crc32c, notes, err);
         /* LATEST has moved so far ahead meanwhile that this file was pruned. */
         if (code == QR_ABORTED) continue;
         if (code != QR_OK) return code;
@@ -223,11 +206,10 @@ enum qr_code qr_checkpoint_save(const struct qr_checkpoint_location *p,
             *ret_latest = at.l;
             return QR_OK;
         }
-        if (at.damaged && tries == 0) checkpoint_add_note(notes, at.why.msg);
-        struct qr_buf text = {0};
+        if (at.damaged && tries == 0) checkpoint_add_note(notes, "%s", at.why.msg);
+        qr_auto(qr_buf_free) struct qr_buf text = {0};
         qr_checkpoint_latest_encode(&l, &text);
         code = p->store->ops->swap(p->store, name, qr_buf_view(&text), &at.version, err);
-        qr_buf_free(&text);
         if (code == QR_OK) {
             *ret_latest = l;
             checkpoint_prune(p, &l);
@@ -250,22 +232,20 @@ static enum qr_code checkpoint_load_object(const struct qr_checkpoint_location *
                                            const struct qr_checkpoint_latest *expected,
                                            struct qr_checkpoint *ret, struct qr_err *err) {
     qr_auto(qr_free_p) char *what = qr_xasprintf("%s/%s", p->url, object);
-    struct qr_buf file = {0};
-    struct qr_checkpoint c = {0};
+    qr_auto(qr_buf_free) struct qr_buf file = {0};
+    qr_auto(qr_checkpoint_fini) struct qr_checkpoint c = {0};
     char name[sizeof expected->object];
-    enum qr_code code = checkpoint_read_object(p, object, &file, err);
-    if (code == QR_OK) code = qr_checkpoint_decode(qr_buf_view(&file), what, &c, err);
-    if (code == QR_OK && expected && qr_crc32c(0, file.p, file.n) != expected->crc32c)
-        code = qr_fail(err, QR_DATA_LOSS, "%s does not match the crc32c in LATEST", what);
+    QR_TRY(checkpoint_read_object(p, object, &file, err));
+    QR_TRY(qr_checkpoint_decode(qr_buf_view(&file), what, &c, err));
+    if (expected && qr_crc32c(0, file.p, file.n) != expected->crc32c)
+        return qr_fail(err, QR_DATA_LOSS, "%s does not match the crc32c in LATEST", what);
     checkpoint_name(c.job_hash, c.step, c.digest, name, sizeof name);
-    if (code == QR_OK && (strcmp(name, object) != 0 || strcmp(c.job_hash, job_hash) != 0))
-        code = qr_fail(err, QR_DATA_LOSS,
+    if (strcmp(name, object) != 0 || strcmp(c.job_hash, job_hash) != 0)
+        return qr_fail(err, QR_DATA_LOSS,
                        "%s holds step %" PRIu64 " of job %s, which does not match its name", what,
                        c.step, c.job_hash);
-    qr_buf_free(&file);
-    if (code == QR_OK) *ret = c;
-    else qr_checkpoint_fini(&c);
-    return code;
+    *ret = QR_MOVE(c);
+    return QR_OK;
 }
 
 static bool checkpoint_is_unusable(enum qr_code code) {
@@ -287,32 +267,27 @@ static enum qr_code checkpoint_load_by_name(const struct qr_checkpoint_location 
                                             struct qr_err *err) {
     qr_auto(qr_free_p) char *prefix =
         qr_xasprintf("%s/%.*s-", p->dir, (int)CHECKPOINT_HASH_CHARS, job_hash);
-    struct qr_buf names = {0};
-    enum qr_code code = p->store->ops->list(p->store, prefix, &names, err);
-    size_t end = code == QR_OK ? names.n : 0;
-    while (end > 0 && code == QR_OK) {
+    qr_auto(qr_buf_free) struct qr_buf names = {0};
+    qr_auto(qr_checkpoint_fini) struct qr_checkpoint best = {0};
+    QR_TRY(p->store->ops->list(p->store, prefix, &names, err));
+    for (size_t begin, end = names.n; end > 0; end = begin ? begin - 1 : 0) {
         names.p[end] = 0;
-        size_t begin = end;
+        begin = end;
         while (begin > 0 && names.p[begin - 1] != '\n') begin--;
         const char *object = (char *)names.p + begin + strlen(p->dir) + 1;
-        end = begin ? begin - 1 : 0;
-        if (*ret->job_hash && checkpoint_object_step(object) < ret->step) break;
+        if (*best.job_hash && checkpoint_object_step(object) < best.step) break;
         if (strcmp(object, without) == 0) continue;
-        struct qr_checkpoint c = {0};
-        code = checkpoint_load_object(p, object, job_hash, NULL, &c, err);
-        if (checkpoint_is_unusable(code)) {
-            if (err) checkpoint_add_note(notes, err->msg);
-            code = QR_OK;
-        } else if (code == QR_OK) {
-            struct qr_checkpoint *worse =
-                *ret->job_hash && ret->reductions > c.reductions ? &c : ret;
-            qr_checkpoint_fini(worse);
-            if (worse == ret) *ret = c;
+        qr_auto(qr_checkpoint_fini) struct qr_checkpoint c = {0};
+        enum qr_code code = checkpoint_load_object(p, object, job_hash, NULL, &c, err);
+        if (checkpoint_is_unusable(code)) checkpoint_add_note(notes, "%s", err->msg);
+        else if (code != QR_OK) return code;
+        else if (!*best.job_hash || best.reductions <= c.reductions) {
+            qr_checkpoint_fini(&best);
+            best = QR_MOVE(c);
         }
     }
-    if (code != QR_OK) qr_checkpoint_fini(ret);
-    qr_buf_free(&names);
-    return code;
+    *ret = QR_MOVE(best);
+    return QR_OK;
 }
 
 static enum qr_code checkpoint_load_earlier(const struct qr_checkpoint_location *p,
@@ -320,19 +295,15 @@ static enum qr_code checkpoint_load_earlier(const struct qr_checkpoint_location 
                                             struct qr_checkpoint *ret, struct qr_buf *notes,
                                             struct qr_err *err) {
     struct qr_checkpoint c = {0};
-    enum qr_code code = checkpoint_load_by_name(p, job_hash, at->l.object, &c, notes, err);
-    if (code != QR_OK) return code;
+    QR_TRY(checkpoint_load_by_name(p, job_hash, at->l.object, &c, notes, err));
     if (!*c.job_hash && at->version.there)
         return qr_fail(
             err, QR_DATA_LOSS,
             "%s: no checkpoint of this job is intact (%.*s); use --fresh to train from the start",
             p->url, (int)strcspn(qr_buf_string(notes), "\n"), qr_buf_string(notes));
-    if (*c.job_hash) {
-        qr_auto(qr_free_p) char *sentence =
-            qr_xasprintf("%s: the newest intact checkpoint is that of step %" PRIu64 "%s", p->url,
-                         c.step, at->version.there ? "" : "; there is no LATEST");
-        checkpoint_add_note(notes, sentence);
-    }
+    if (*c.job_hash)
+        checkpoint_add_note(notes, "%s: the newest intact checkpoint is that of step %" PRIu64 "%s",
+                            p->url, c.step, at->version.there ? "" : "; there is no LATEST");
     *ret = c;
     return QR_OK;
 }
@@ -340,45 +311,35 @@ static enum qr_code checkpoint_load_earlier(const struct qr_checkpoint_location 
 enum qr_code qr_checkpoint_load(const struct qr_checkpoint_location *p, const char *job_hash,
                                 struct qr_checkpoint *ret, bool *ret_done, struct qr_buf *notes,
                                 struct qr_err *err) {
-    struct qr_err own;
     struct latest_read at, again;
-    if (!err) err = &own;
     *ret_done = false;
-    enum qr_code code = checkpoint_read_latest(p, &at, err);
-    for (int tries = 0; code == QR_OK; tries++) {
-        code = checkpoint_reject_other_job(p, &at, job_hash, err);
-        if (code != QR_OK) return code;
-        if (at.damaged) checkpoint_add_note(notes, at.why.msg);
+    QR_TRY(checkpoint_read_latest(p, &at, err));
+    for (int tries = 0;; tries++) {
+        QR_TRY(checkpoint_reject_other_job(p, &at, job_hash, err));
+        if (at.damaged) checkpoint_add_note(notes, "%s", at.why.msg);
         if (!at.version.there || at.damaged) break;
-        struct qr_checkpoint c = {0};
-        code = checkpoint_load_object(p, at.l.object, job_hash, &at.l, &c, err);
-        if (code == QR_OK) {
-            *ret = c;
-            *ret_done = at.l.done;
-            return QR_OK;
-        }
+        enum qr_code code = checkpoint_load_object(p, at.l.object, job_hash, &at.l, ret, err);
+        *ret_done = code == QR_OK && at.l.done;
         if (!checkpoint_is_unusable(code)) return code;
         struct qr_err why = *err;
         /* LATEST may have moved on, and the file been pruned. */
-        if ((code = checkpoint_read_latest(p, &again, err)) != QR_OK) return code;
+        QR_TRY(checkpoint_read_latest(p, &again, err));
         bool moved = again.version.there &&
                      memcmp(again.version.id, at.version.id, sizeof at.version.id) != 0;
         at = again;
         if (moved && tries < MAX_TRIES) continue;
-        checkpoint_add_note(notes, why.msg);
+        checkpoint_add_note(notes, "%s", why.msg);
         break;
     }
-    return code == QR_OK ? checkpoint_load_earlier(p, job_hash, &at, ret, notes, err) : code;
+    return checkpoint_load_earlier(p, job_hash, &at, ret, notes, err);
 }
 
 /* ---- delete ---- */
 
 enum qr_code qr_checkpoint_delete_all(const struct qr_checkpoint_location *p, struct qr_err *err) {
-    struct qr_err own;
-    if (!err) err = &own;
     qr_auto(qr_free_p) char *latest = checkpoint_path(p, "LATEST"),
                             *prefix = checkpoint_path(p, "");
-    struct qr_buf names = {0};
+    qr_auto(qr_buf_free) struct qr_buf names = {0};
     enum qr_code code = p->store->ops->remove(p->store, latest, err);
     if (code == QR_OK || code == QR_NOT_FOUND)
         code = p->store->ops->list(p->store, prefix, &names, err);
@@ -391,6 +352,5 @@ enum qr_code qr_checkpoint_delete_all(const struct qr_checkpoint_location *p, st
         code = p->store->ops->remove(p->store, name, err);
         if (code == QR_NOT_FOUND) code = QR_OK;
     }
-    qr_buf_free(&names);
     return code == QR_OK ? code : qr_wrap(err, "cannot delete the checkpoints in %s", p->url);
 }

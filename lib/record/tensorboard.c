@@ -151,8 +151,7 @@ static enum qr_code tensorboard_open_run(struct qr_tensorboard *t, int run, stru
         free(path);
         path = qr_path_join(t->logdir, r->name);
     }
-    enum qr_code code = qr_appender_open(path, false, &r->file, err);
-    if (code != QR_OK) return code;
+    QR_TRY(qr_appender_open(path, false, &r->file, err));
     r->second = second;
     const struct qr_event version = {
         .wall_time = now, .file_version = "brain.Event:2", .writer = "qring"};
@@ -186,7 +185,7 @@ static enum qr_code tensorboard_end_event(struct qr_tensorboard *t, int run, int
         .wall_time = tensorboard_wall_seconds(t), .step = step, .n_values = b->n, .values = b->v};
     b->n = 0;
     if (e.n_values == 0) return QR_OK;
-    if (tensorboard_open_run(t, run, err) != QR_OK) return err->code;
+    QR_TRY(tensorboard_open_run(t, run, err));
     tensorboard_put_event(t, run, &e);
     return QR_OK;
 }
@@ -244,15 +243,6 @@ static enum qr_code tensorboard_put_histogram(struct qr_tensorboard *t, int run,
     return tensorboard_end_event(t, run, step, err);
 }
 
-static enum qr_code tensorboard_put_weight_histogram(struct qr_tensorboard *t,
-                                                     const struct tensorboard_weight *w,
-                                                     const double *values, int64_t epoch,
-                                                     struct qr_err *err) {
-    double rows[QR_HISTOGRAM_BUCKETS][3];
-    if (!qr_histogram(values + w->offset, w->n, rows)) return QR_OK;
-    return tensorboard_put_histogram(t, TRAIN, w->tag, "/histogram", rows, epoch, err);
-}
-
 /* Steps 1 ... 128, then every second one, from 256 on every fourth, and so on: the files of a long
  * run grow with the logarithm of its steps. */
 bool qr_tensorboard_shows_readouts(uint64_t step) {
@@ -303,7 +293,7 @@ static enum qr_code tensorboard_begin_session(struct qr_tensorboard *t,
         }
     qr_buf_clear(&t->content);
     qr_hparams_experiment(t->hparams, t->opt.n_hparams, m, n, &t->content);
-    if (tensorboard_put_hparams(t, "experiment", err) != QR_OK) return err->code;
+    QR_TRY(tensorboard_put_hparams(t, "experiment", err));
     qr_buf_clear(&t->content);
     qr_hparams_start(t->hparams, t->opt.n_hparams, t->opt.group, tensorboard_wall_seconds(t),
                      &t->content);
@@ -315,18 +305,17 @@ static enum qr_code tensorboard_begin_session(struct qr_tensorboard *t,
 enum qr_code qr_tensorboard_success(struct qr_tensorboard *t, uint64_t epochs,
                                     const struct qr_named_value *values, size_t n,
                                     struct qr_err *err) {
-    struct qr_err own;
-    if (!err) err = &own;
     if (!t->began || t->failed || t->opt.evaluator) return QR_OK;
     for (size_t i = 0; i < n; i++)
         tensorboard_put_scalar(t, values[i].name, "", "", values[i].value);
-    enum qr_code code = tensorboard_end_event(t, ROOT, (int64_t)epochs, err);
+    t->failed = true; /* until all is written */
+    QR_TRY(tensorboard_end_event(t, ROOT, (int64_t)epochs, err));
     qr_buf_clear(&t->content);
     qr_hparams_end(true, tensorboard_wall_seconds(t), &t->content);
-    if (code == QR_OK) code = tensorboard_put_hparams(t, "session_end_info", err);
-    if (code == QR_OK) code = tensorboard_flush(t, err);
-    t->failed = code != QR_OK;
-    return code;
+    QR_TRY(tensorboard_put_hparams(t, "session_end_info", err));
+    QR_TRY(tensorboard_flush(t, err));
+    t->failed = false;
+    return QR_OK;
 }
 
 /* ---- steps ---- */
@@ -391,14 +380,18 @@ static enum qr_code tensorboard_put_epoch_end(struct qr_tensorboard *t,
         tensorboard_put_scalar(t, "cost", "", "", d->cost);
         tensorboard_put_scalar(t, "cost_pod_hours", "", "", (double)d->pod_ms / 3.6e6);
     }
-    enum qr_code code = tensorboard_end_event(t, TRAIN, epoch, err);
+    QR_TRY(tensorboard_end_event(t, TRAIN, epoch, err));
     for (size_t i = 0; i < d->n_running; i++)
         tensorboard_put_scalar(t, d->running[i].name, "", "", d->running[i].value);
     if (line->eval) tensorboard_put_metrics(t, "val_", line, "");
-    if (code == QR_OK) code = tensorboard_end_event(t, ROOT, epoch, err);
-    for (size_t i = 0; i < t->n_weights && code == QR_OK; i++)
-        code = tensorboard_put_weight_histogram(t, &t->weights[i], d->weights, epoch, err);
-    return code;
+    QR_TRY(tensorboard_end_event(t, ROOT, epoch, err));
+    for (size_t i = 0; i < t->n_weights; i++) {
+        const struct tensorboard_weight *w = &t->weights[i];
+        double rows[QR_HISTOGRAM_BUCKETS][3];
+        if (qr_histogram(d->weights + w->offset, w->n, rows))
+            QR_TRY(tensorboard_put_histogram(t, TRAIN, w->tag, "/histogram", rows, epoch, err));
+    }
+    return QR_OK;
 }
 
 static enum qr_code tensorboard_put_evaluation(struct qr_tensorboard *t, int run,
@@ -407,11 +400,11 @@ static enum qr_code tensorboard_put_evaluation(struct qr_tensorboard *t, int run
     int64_t step = (int64_t)line->step;
     tensorboard_put_metrics(t, "evaluation_", line, "_vs_iterations");
     tensorboard_put_logged(t, "evaluation_", line, "_vs_iterations");
-    if (tensorboard_end_event(t, run, step, err) != QR_OK) return err->code;
+    QR_TRY(tensorboard_end_event(t, run, step, err));
     if (d->ends_epoch) {
         tensorboard_put_metrics(t, "epoch_", line, "");
         tensorboard_put_logged(t, "epoch_", line, "");
-        if (tensorboard_end_event(t, run, (int64_t)line->epoch - 1, err) != QR_OK) return err->code;
+        QR_TRY(tensorboard_end_event(t, run, (int64_t)line->epoch - 1, err));
     }
     return d->readouts ? tensorboard_put_readouts(t, run, d, step, err) : QR_OK;
 }
@@ -423,32 +416,29 @@ static enum qr_code tensorboard_put_evaluator_line(struct qr_tensorboard *t,
                                                    struct qr_err *err) {
     if (!t->began) t->first_step = t->restart ? 0 : (int64_t)line->step;
     t->began = true;
-    enum qr_code code = tensorboard_put_evaluation(t, EVALUATOR, line, d, err);
-    return code == QR_OK ? tensorboard_flush(t, err) : code;
+    QR_TRY(tensorboard_put_evaluation(t, EVALUATOR, line, d, err));
+    return tensorboard_flush(t, err);
 }
 
 static enum qr_code tensorboard_put_line(struct qr_tensorboard *t, const struct qr_step_line *line,
                                          const struct qr_step_detail *d, struct qr_err *err) {
     int64_t step = (int64_t)line->step;
-    if (!t->began && tensorboard_begin_session(t, line, err) != QR_OK) return err->code;
+    if (!t->began) QR_TRY(tensorboard_begin_session(t, line, err));
     if (line->eval) {
-        if (tensorboard_put_evaluation(t, VALIDATION, line, d, err) != QR_OK) return err->code;
+        QR_TRY(tensorboard_put_evaluation(t, VALIDATION, line, d, err));
     } else {
         tensorboard_put_metrics(t, "batch_", line, "");
         tensorboard_put_logged(t, "batch_", line, "");
         if (d->gradient) tensorboard_put_gradients(t, d->gradient);
-        if (tensorboard_end_event(t, TRAIN, step, err) != QR_OK) return err->code;
-        if (d->readouts && qr_tensorboard_shows_readouts(line->step) &&
-            tensorboard_put_readouts(t, TRAIN, d, step, err) != QR_OK)
-            return err->code;
+        QR_TRY(tensorboard_end_event(t, TRAIN, step, err));
+        if (d->readouts && qr_tensorboard_shows_readouts(line->step))
+            QR_TRY(tensorboard_put_readouts(t, TRAIN, d, step, err));
     }
     return d->ends_epoch ? tensorboard_put_epoch_end(t, line, d, err) : QR_OK;
 }
 
 enum qr_code qr_tensorboard_step(struct qr_tensorboard *t, const struct qr_step_line *line,
                                  const struct qr_step_detail *detail, struct qr_err *err) {
-    struct qr_err own;
-    if (!err) err = &own;
     if (t->failed) return QR_OK;
     enum qr_code code = t->opt.evaluator ? tensorboard_put_evaluator_line(t, line, detail, err)
                                          : tensorboard_put_line(t, line, detail, err);

@@ -74,50 +74,39 @@ static size_t *keras_symbol_order(const struct qr_weights_entry *e) {
 
 /* ---- Keras ---- */
 
-struct keras_layers {
-    struct qr_keras_layer *v;
-    size_t n;
-};
-
-static struct qr_keras_layer *keras_add_layer(struct keras_layers *k, const char *name, size_t n) {
-    k->v = qr_xreallocarray(k->v, k->n + 1, sizeof *k->v);
-    k->v[k->n] = (struct qr_keras_layer){.name = qr_xstrndup(name, n)};
-    return &k->v[k->n++];
-}
-static void keras_add_empty_layer(struct keras_layers *k, const char *name) {
-    keras_add_layer(k, name, strlen(name));
-}
-
-static void keras_free_layers(struct keras_layers *k) {
-    struct qr_keras_file as_file = {k->n, k->v};
-    qr_keras_file_fini(&as_file);
+/* Adds a layer without weights, named by the first part of a path. */
+static void keras_add_layer(struct qr_keras_file *k, const char *path) {
+    k->layers = qr_xreallocarray(k->layers, k->n_layers + 1, sizeof *k->layers);
+    k->layers[k->n_layers++] =
+        (struct qr_keras_layer){.name = qr_xstrndup(path, layer_name_length(path))};
 }
 
 /* The layers of the tutorial's model in Keras' order, with those without weights: after the
  * circuits comes a concatenate layer if there are several filters, or the tutorial's
  * readout_histogram_layer if there is one and dense layers follow. */
-static struct keras_layers keras_make_layers(const struct qr_weights_layout *layout,
-                                             const double *values) {
-    struct keras_layers k = {0};
+static struct qr_keras_file keras_make_layers(const struct qr_weights_layout *layout,
+                                              const double *values) {
+    struct qr_keras_file k = {0};
     size_t n_quantum = 0;
     while (n_quantum < layout->n && layout->entries[n_quantum].symbols) n_quantum++;
-    keras_add_empty_layer(&k, "input_1");
-    if (n_quantum) keras_add_empty_layer(&k, "add_circuit");
+    keras_add_layer(&k, "input_1");
+    if (n_quantum) keras_add_layer(&k, "add_circuit");
     for (size_t i = 0; i < layout->n; i++) {
         const struct qr_weights_entry *e = &layout->entries[i];
         bool first = i == 0 || !weights_same_layer(e->name, layout->entries[i - 1].name);
         if (i == n_quantum && n_quantum)
-            keras_add_empty_layer(&k, n_quantum > 1 ? "concatenate" : "readout_histogram_layer");
-        if (first) keras_add_layer(&k, e->name, layer_name_length(e->name));
+            keras_add_layer(&k, n_quantum > 1 ? "concatenate" : "readout_histogram_layer");
+        if (first) keras_add_layer(&k, e->name);
         char name[NAME_CHARS];
         snprintf(name, sizeof name, "%s:0",
                  e->symbols ? e->name + layer_name_length(e->name) + 1 : e->name);
         qr_auto(qr_free_p) size_t *order = keras_symbol_order(e);
-        struct qr_tensor *t = qr_tensors_add(&k.v[k.n - 1].weights, name, e->rank, e->dims, values);
+        struct qr_tensor *t =
+            qr_tensors_add(&k.layers[k.n_layers - 1].weights, name, e->rank, e->dims, values);
         for (size_t j = 0; order && j < t->n; j++) t->values[j] = values[order[j]];
         values += t->n;
     }
-    if (n_quantum > 1 && n_quantum == layout->n) keras_add_empty_layer(&k, "concatenate");
+    if (n_quantum > 1 && n_quantum == layout->n) keras_add_layer(&k, "concatenate");
     return k;
 }
 
@@ -132,10 +121,8 @@ static enum qr_code weights_encode_keras(const struct qr_weights_layout *layout,
                                "%s[%zu] is %.17g, above the range of float32 in a Keras file; "
                                "write .safetensors or .npz",
                                layout->entries[i].name, j, v[j]);
-    struct keras_layers k = keras_make_layers(layout, values);
-    enum qr_code code = qr_keras_write(k.v, k.n, names, ret, err);
-    keras_free_layers(&k);
-    return code;
+    qr_auto(qr_keras_file_fini) struct qr_keras_file k = keras_make_layers(layout, values);
+    return qr_keras_write(k.layers, k.n_layers, names, ret, err);
 }
 
 /* ---- match a file with a layout ---- */
@@ -163,8 +150,7 @@ static enum qr_code weights_check_shape(const struct qr_weights_entry *e, const 
 
 static enum qr_code weights_check_entry(const struct qr_weights_entry *e, const struct qr_tensor *t,
                                         const char *what, struct qr_err *err) {
-    enum qr_code code = weights_check_shape(e, t, what, err);
-    if (code != QR_OK) return code;
+    QR_TRY(weights_check_shape(e, t, what, err));
     for (size_t i = 0; i < t->n; i++)
         if (!isfinite(t->values[i]))
             return qr_fail(err, QR_DATA_LOSS, "%s: %s[%zu] is %g; weights must be finite", what,
@@ -183,7 +169,7 @@ static void keras_list_layers(const struct qr_keras_file *k, struct qr_buf *ret)
 static enum qr_code weights_fail_layers(const struct qr_keras_file *k, const char *what,
                                         const struct qr_weights_layout *layout,
                                         struct qr_err *err) {
-    struct qr_buf there = {.max = 300}, here = {.max = 300};
+    qr_auto(qr_buf_free) struct qr_buf there = {.max = 300}, here = {.max = 300};
     keras_list_layers(k, &there);
     for (size_t i = 0, n = 1; i < layout->n; i += n, n = 1) {
         const char *name = layout->entries[i].name;
@@ -191,14 +177,18 @@ static enum qr_code weights_fail_layers(const struct qr_keras_file *k, const cha
         qr_buf_printf(&here, "%s%.*s (%zu)", here.n ? ", " : "", (int)layer_name_length(name), name,
                       n);
     }
-    enum qr_code code =
-        qr_fail(err, QR_INVALID_ARGUMENT,
-                "%s: the file's layers with weights are %s; the job's model has %s: these are the "
-                "weights of another model",
-                what, there.n ? qr_buf_string(&there) : "none", qr_buf_string(&here));
-    qr_buf_free(&there);
-    qr_buf_free(&here);
-    return code;
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "%s: the file's layers with weights are %s; the job's model has %s: these are "
+                   "the weights of another model",
+                   what, there.n ? qr_buf_string(&there) : "none", qr_buf_string(&here));
+}
+
+/* Copies a tensor of a Keras file into natural order; returns the end of the copy. */
+static double *keras_copy_values(const struct qr_weights_entry *e, const struct qr_tensor *t,
+                                 double *ret) {
+    qr_auto(qr_free_p) size_t *order = keras_symbol_order(e);
+    for (size_t j = 0; j < t->n; j++) ret[order ? order[j] : j] = t->values[j];
+    return ret + t->n;
 }
 
 /* Matches as Keras does: layers that have weights, by position; shapes must match, names need
@@ -219,11 +209,8 @@ static enum qr_code weights_match_keras(const struct qr_keras_file *k, const cha
         if (layer == k->n_layers || weight == k->layers[layer].weights.n)
             return weights_fail_layers(k, what, layout, err);
         const struct qr_tensor *t = &k->layers[layer].weights.v[weight++];
-        enum qr_code code = weights_check_entry(e, t, what, err);
-        if (code != QR_OK) return code;
-        qr_auto(qr_free_p) size_t *order = keras_symbol_order(e);
-        for (size_t j = 0; j < t->n; j++) ret[order ? order[j] : j] = t->values[j];
-        ret += t->n;
+        QR_TRY(weights_check_entry(e, t, what, err));
+        ret = keras_copy_values(e, t, ret);
     }
     if (layout->n && weight != k->layers[layer++].weights.n)
         return weights_fail_layers(k, what, layout, err);
@@ -247,9 +234,7 @@ static enum qr_code weights_match_names(const struct qr_tensors *t, const char *
                            "of another model",
                            what, e->name, shape);
         }
-        enum qr_code code =
-            ret ? weights_check_entry(e, x, what, err) : weights_check_shape(e, x, what, err);
-        if (code != QR_OK) return code;
+        QR_TRY(ret ? weights_check_entry(e, x, what, err) : weights_check_shape(e, x, what, err));
         if (!ret) continue;
         memcpy(ret, x->values, x->n * sizeof *ret);
         ret += x->n;
@@ -268,7 +253,7 @@ static enum qr_code weights_match_names(const struct qr_tensors *t, const char *
 
 static void weights_encode_safetensors(const struct qr_tensors *t,
                                        const struct qr_data_names *names, struct qr_buf *ret) {
-    struct qr_buf inputs = {0}, classes = {0};
+    qr_auto(qr_buf_free) struct qr_buf inputs = {0}, classes = {0};
     struct qr_metadata metadata[2];
     size_t n = 0;
     if (names && names->inputs.n) {
@@ -280,22 +265,19 @@ static void weights_encode_safetensors(const struct qr_tensors *t,
         metadata[n++] = (struct qr_metadata){QR_NAMES_CLASSES, qr_buf_string(&classes)};
     }
     qr_safetensors_write(t, metadata, n, ret);
-    qr_buf_free(&inputs);
-    qr_buf_free(&classes);
 }
 
 enum qr_code qr_weights_encode(enum qr_weights_format f, const struct qr_weights_layout *layout,
                                const double *values, const struct qr_data_names *names,
                                struct qr_buf *ret, struct qr_err *err) {
     if (f == QR_WEIGHTS_H5) return weights_encode_keras(layout, values, names, ret, err);
-    struct qr_tensors t = {0};
+    qr_auto(qr_tensors_free) struct qr_tensors t = {0};
     for (size_t i = 0; i < layout->n; i++) {
         const struct qr_weights_entry *e = &layout->entries[i];
         values += qr_tensors_add(&t, e->name, e->rank, e->dims, values)->n;
     }
     if (f == QR_WEIGHTS_NPZ) qr_npz_write(&t, ret);
     else weights_encode_safetensors(&t, names, ret);
-    qr_tensors_free(&t);
     return qr_buf_ok(ret)
                ? QR_OK
                : qr_fail(err, QR_RESOURCE_EXHAUSTED, "the weights are larger than a file of 1 GiB");
@@ -317,35 +299,28 @@ static enum qr_code weights_read_metadata(const struct qr_json *metadata, const 
 
 static enum qr_code weights_safetensors_names(struct qr_bytes file, const char *what,
                                               struct qr_data_names *ret, struct qr_err *err) {
-    struct qr_json *root = NULL;
-    enum qr_code code = qr_safetensors_header(file, what, &root, err);
-    if (code != QR_OK) return code;
+    qr_auto(qr_json_free_p) struct qr_json *root = NULL;
+    QR_TRY(qr_safetensors_header(file, what, &root, err));
     const struct qr_json *metadata = qr_json_get(root, "__metadata__");
-    code = weights_read_metadata(metadata, QR_NAMES_INPUTS, what, &ret->inputs, err);
-    if (code == QR_OK)
-        code = weights_read_metadata(metadata, QR_NAMES_CLASSES, what, &ret->classes, err);
-    qr_json_free(root);
-    return code;
+    QR_TRY(weights_read_metadata(metadata, QR_NAMES_INPUTS, what, &ret->inputs, err));
+    return weights_read_metadata(metadata, QR_NAMES_CLASSES, what, &ret->classes, err);
 }
 
 enum qr_code qr_weights_names(enum qr_weights_format f, struct qr_bytes file, const char *what,
                               struct qr_data_names *ret, struct qr_err *err) {
-    struct qr_data_names names = {0};
-    enum qr_code code = QR_OK;
-    if (f == QR_WEIGHTS_H5) code = qr_keras_read_names(file, what, &names, err);
-    if (f == QR_WEIGHTS_SAFETENSORS) code = weights_safetensors_names(file, what, &names, err);
-    if (code == QR_OK) *ret = names;
-    else qr_data_names_fini(&names);
-    return code;
+    qr_auto(qr_data_names_fini) struct qr_data_names names = {0};
+    if (f == QR_WEIGHTS_H5) QR_TRY(qr_keras_read_names(file, what, &names, err));
+    if (f == QR_WEIGHTS_SAFETENSORS) QR_TRY(weights_safetensors_names(file, what, &names, err));
+    *ret = QR_MOVE(names);
+    return QR_OK;
 }
 
 /* Reads a checkpoint's weights after verifying the whole file. */
 static enum qr_code weights_read_checkpoint(struct qr_bytes file, const char *what,
                                             struct qr_tensors *ret, struct qr_err *err) {
-    struct qr_checkpoint c = {0};
+    qr_auto(qr_checkpoint_fini) struct qr_checkpoint c = {0};
     struct qr_tensors weights = {0};
-    enum qr_code code = qr_checkpoint_decode(file, what, &c, err);
-    if (code != QR_OK) return code;
+    QR_TRY(qr_checkpoint_decode(file, what, &c, err));
     for (size_t i = 0; i < c.tensors.n; i++) {
         const struct qr_tensor *t = &c.tensors.v[i];
         bool other = false;
@@ -353,7 +328,6 @@ static enum qr_code weights_read_checkpoint(struct qr_bytes file, const char *wh
             other |= strncmp(t->name, *o, strlen(*o)) == 0;
         if (!other) qr_tensors_add(&weights, t->name, t->rank, t->dims, t->values);
     }
-    qr_checkpoint_fini(&c);
     *ret = weights;
     return QR_OK;
 }
@@ -368,11 +342,9 @@ static enum qr_code weights_read_tensors(enum qr_weights_format f, struct qr_byt
 /* A small npz can unpack to much: reject another model's file before it is unpacked. */
 static enum qr_code weights_check_npz(struct qr_bytes file, const char *what,
                                       const struct qr_weights_layout *layout, struct qr_err *err) {
-    struct qr_tensors shapes = {0};
-    enum qr_code code = qr_npz_shapes(file, what, &shapes, err);
-    if (code == QR_OK) code = weights_match_names(&shapes, what, layout, NULL, err);
-    qr_tensors_free(&shapes);
-    return code;
+    qr_auto(qr_tensors_free) struct qr_tensors shapes = {0};
+    QR_TRY(qr_npz_shapes(file, what, &shapes, err));
+    return weights_match_names(&shapes, what, layout, NULL, err);
 }
 
 enum qr_code qr_weights_decode(enum qr_weights_format f, struct qr_bytes file, const char *what,
@@ -381,33 +353,27 @@ enum qr_code qr_weights_decode(enum qr_weights_format f, struct qr_bytes file, c
     size_t n = 0;
     for (size_t i = 0; i < layout->n; i++) n += weights_entry_size(&layout->entries[i]);
     qr_auto(qr_free_p) double *values = qr_xcalloc(n, sizeof *values);
-    enum qr_code code;
     if (f == QR_WEIGHTS_H5) {
-        struct qr_keras_file k = {0};
-        if ((code = qr_keras_read(file, what, &k, err)) != QR_OK) return code;
-        code = weights_match_keras(&k, what, layout, values, err);
-        qr_keras_file_fini(&k);
+        qr_auto(qr_keras_file_fini) struct qr_keras_file k = {0};
+        QR_TRY(qr_keras_read(file, what, &k, err));
+        QR_TRY(weights_match_keras(&k, what, layout, values, err));
     } else {
-        struct qr_tensors t = {0};
+        qr_auto(qr_tensors_free) struct qr_tensors t = {0};
         bool checkpoint = f == QR_WEIGHTS_SAFETENSORS && qr_checkpoint_is(file);
-        if (f == QR_WEIGHTS_NPZ && (code = weights_check_npz(file, what, layout, err)) != QR_OK)
-            return code;
-        code = checkpoint ? weights_read_checkpoint(file, what, &t, err)
-                          : weights_read_tensors(f, file, what, &t, err);
-        if (code != QR_OK) return code;
-        code = weights_match_names(&t, what, layout, values, err);
-        qr_tensors_free(&t);
+        if (f == QR_WEIGHTS_NPZ) QR_TRY(weights_check_npz(file, what, layout, err));
+        QR_TRY(checkpoint ? weights_read_checkpoint(file, what, &t, err)
+                          : weights_read_tensors(f, file, what, &t, err));
+        QR_TRY(weights_match_names(&t, what, layout, values, err));
     }
-    if (code == QR_OK && n) memcpy(ret_values, values, n * sizeof *values);
-    return code;
+    if (n) memcpy(ret_values, values, n * sizeof *values);
+    return QR_OK;
 }
 
 enum qr_code qr_weights_list(enum qr_weights_format f, struct qr_bytes file, const char *what,
                              struct qr_tensors *ret, struct qr_err *err) {
     if (f != QR_WEIGHTS_H5) return weights_read_tensors(f, file, what, ret, err);
-    struct qr_keras_file k = {0};
-    enum qr_code code = qr_keras_read(file, what, &k, err);
-    if (code != QR_OK) return code;
+    qr_auto(qr_keras_file_fini) struct qr_keras_file k = {0};
+    QR_TRY(qr_keras_read(file, what, &k, err));
     struct qr_tensors all = {0};
     for (size_t i = 0; i < k.n_layers; i++)
         for (size_t j = 0; j < k.layers[i].weights.n; j++) {
@@ -422,50 +388,39 @@ enum qr_code qr_weights_list(enum qr_weights_format f, struct qr_bytes file, con
             all.v[all.n++].name = name;
             t->values = NULL; /* owned by `all` now */
         }
-    qr_keras_file_fini(&k);
     *ret = all;
     return QR_OK;
 }
 
-/* Appends the names of a file's layers: "pqc, dense". */
-static void weights_list_layers(const struct qr_tensors *t, struct qr_buf *ret) {
-    for (size_t i = 0; i < t->n; i++) {
-        const char *name = t->v[i].name;
-        if (i == 0 || !weights_same_layer(name, t->v[i - 1].name))
-            qr_buf_printf(ret, "%s%.*s", ret->n ? ", " : "", (int)layer_name_length(name), name);
-    }
-}
-
 static enum qr_code weights_fail_missing(const struct qr_tensors *t, const char *what,
                                          const char *name, struct qr_err *err) {
-    struct qr_buf there = {.max = 300};
-    weights_list_layers(t, &there);
-    qr_fail(err, QR_INVALID_ARGUMENT, "%s: the file has no '%.100s'; its layers are %s", what, name,
-            there.n ? qr_buf_string(&there) : "none");
-    qr_buf_free(&there);
-    return QR_INVALID_ARGUMENT;
+    qr_auto(qr_buf_free) struct qr_buf there = {.max = 300};
+    for (size_t i = 0; i < t->n; i++) {
+        const char *layer = t->v[i].name;
+        if (i == 0 || !weights_same_layer(layer, t->v[i - 1].name))
+            qr_buf_printf(&there, "%s%.*s", there.n ? ", " : "", (int)layer_name_length(layer),
+                          layer);
+    }
+    return qr_fail(err, QR_INVALID_ARGUMENT, "%s: the file has no '%.100s'; its layers are %s",
+                   what, name, there.n ? qr_buf_string(&there) : "none");
 }
 
 enum qr_code qr_weights_decode_some(enum qr_weights_format f, struct qr_bytes file,
                                     const char *what, const struct qr_weights_layout *layout,
                                     const char *const *names, double *ret_values,
                                     struct qr_err *err) {
-    struct qr_tensors t = {0};
-    enum qr_code code = qr_weights_list(f, file, what, &t, err);
-    const struct qr_tensor **found = qr_xcalloc(layout->n + 1, sizeof *found);
-    for (size_t i = 0; i < layout->n && code == QR_OK; i++) {
+    qr_auto(qr_tensors_free) struct qr_tensors t = {0};
+    QR_TRY(qr_weights_list(f, file, what, &t, err));
+    qr_auto(qr_free_p) const struct qr_tensor **found = qr_xcalloc(layout->n + 1, sizeof *found);
+    for (size_t i = 0; i < layout->n; i++) {
         found[i] = qr_tensors_find(&t, names[i]);
-        code = found[i] ? weights_check_entry(&layout->entries[i], found[i], what, err)
-                        : weights_fail_missing(&t, what, names[i], err);
+        if (!found[i]) return weights_fail_missing(&t, what, names[i], err);
+        QR_TRY(weights_check_entry(&layout->entries[i], found[i], what, err));
     }
-    for (size_t i = 0; i < layout->n && code == QR_OK; i++) {
-        qr_auto(qr_free_p) size_t *order =
-            f == QR_WEIGHTS_H5 ? keras_symbol_order(&layout->entries[i]) : NULL;
-        for (size_t j = 0; j < found[i]->n; j++)
-            ret_values[order ? order[j] : j] = found[i]->values[j];
-        ret_values += found[i]->n;
+    for (size_t i = 0; i < layout->n; i++) {
+        struct qr_weights_entry e = layout->entries[i];
+        if (f != QR_WEIGHTS_H5) e.symbols = NULL; /* in natural order already */
+        ret_values = keras_copy_values(&e, found[i], ret_values);
     }
-    free(found);
-    qr_tensors_free(&t);
-    return code;
+    return QR_OK;
 }

@@ -79,7 +79,7 @@ static void store_power_cut(struct whole *w) {
     if (dice(w, 2)) damage(w);
     const struct object *o = object_of(s, latest_name);
     s->has_newest =
-        o && qr_checkpoint_latest_decode(qr_buf_view(&o->bytes), "LATEST", &l, NULL) == QR_OK;
+        o && qr_checkpoint_latest_decode(qr_buf_view(&o->bytes), "LATEST", &l, QR_IGNORED) == QR_OK;
     if (s->has_newest) s->newest = l;
 }
 

@@ -50,7 +50,7 @@ static void remove_object(struct store *s, struct object *o) {
 static bool is_whole(const struct object *o) {
     struct qr_checkpoint c = {0};
     if (strcmp(o->name, latest_name) == 0) return false;
-    bool whole = qr_checkpoint_decode(qr_buf_view(&o->bytes), "an object", &c, NULL) == QR_OK;
+    bool whole = qr_checkpoint_decode(qr_buf_view(&o->bytes), "an object", &c, QR_IGNORED) == QR_OK;
     qr_checkpoint_fini(&c);
     return whole;
 }
@@ -256,7 +256,7 @@ static enum qr_code ask(struct node *x, struct request *r, struct qr_err *err) {
     enum qr_code code = x->killed ? QR_INTERNAL : r->code;
     struct qr_checkpoint_latest l;
     if (code == QR_OK && r->verb == SWAP &&
-        qr_checkpoint_latest_decode(qr_buf_view(&r->bytes), "LATEST", &l, NULL) == QR_OK &&
+        qr_checkpoint_latest_decode(qr_buf_view(&r->bytes), "LATEST", &l, QR_IGNORED) == QR_OK &&
         l.reductions > s->acked_reductions)
         s->acked_reductions = l.reductions;
     if (code != QR_OK)

@@ -306,7 +306,7 @@ static void test_readouts(const char *dir) {
     const struct qr_step_line line = {.step = 1, .epoch = 1, .loss = 1};
     const struct qr_step_detail detail = {
         .weights = weights, .gradient = gradient, .readouts = counts, .readout_bound = 1.5};
-    CHECK(qr_tensorboard_step(t, &line, &detail, NULL) == QR_OK);
+    CHECK(qr_tensorboard_step(t, &line, &detail, QR_IGNORED) == QR_OK);
     qr_tensorboard_close(t);
     memset(last_histogram, 0, sizeof last_histogram);
     for (size_t i = 0; i < n_told; i++) {
@@ -343,7 +343,7 @@ static void test_evaluator(const char *dir) {
     tell(t, 4, true);
     read_all(dir);
     CHECK(n_files == 1 && n_starts == 1 && start_step == 4, "%ld files", n_files);
-    CHECK(qr_tensorboard_step(t, &within, &detail, NULL) == QR_OK);
+    CHECK(qr_tensorboard_step(t, &within, &detail, QR_IGNORED) == QR_OK);
     read_all(dir);
     check_value("evaluator", "evaluation_loss_vs_iterations", 4, 1.25);
     check_value("evaluator", "evaluation_accuracy_vs_iterations", 4, 0.75);
@@ -352,7 +352,7 @@ static void test_evaluator(const char *dir) {
     CHECK(!find("evaluator", "epoch_loss", 2), "its epoch has not ended");
     CHECK(find("evaluator", "Readouts", 5) && last_histogram[2][2] == 7 && n_seen == 7, "%zu",
           n_seen);
-    CHECK(qr_tensorboard_success(t, 2, NULL, 0, NULL) == QR_OK);
+    CHECK(qr_tensorboard_success(t, 2, NULL, 0, QR_IGNORED) == QR_OK);
     qr_tensorboard_close(t);
     read_all(dir);
     CHECK(n_files == 1, "no session: %ld files", n_files);
