@@ -48,21 +48,24 @@ static void order_sort(struct qr_order *o) {
     }
 }
 
-void qr_order_fill(struct qr_order *o, uint64_t seed, uint64_t epoch, bool shuffle) {
-    QR_ASSERT(epoch <= UINT32_MAX);
+static void order_shuffle(struct qr_order *o, uint64_t seed, enum qr_random_purpose purpose,
+                          uint32_t epoch) {
     for (size_t i = 0; i < o->n; i++) {
         o->index[i] = (uint32_t)i;
-        o->keys[i] = shuffle ? qr_random_u64(seed, QR_RANDOM_SHUFFLE, (uint32_t)epoch, i) : i;
+        o->keys[i] = qr_random_u64(seed, purpose, epoch, i);
     }
-    if (shuffle) order_sort(o);
+    order_sort(o);
+}
+
+void qr_order_fill(struct qr_order *o, uint64_t seed, uint64_t epoch, bool shuffle) {
+    QR_ASSERT(epoch <= UINT32_MAX);
+    if (shuffle) order_shuffle(o, seed, QR_RANDOM_SHUFFLE, (uint32_t)epoch);
+    else
+        for (size_t i = 0; i < o->n; i++) o->index[i] = (uint32_t)i;
 }
 
 void qr_order_split(struct qr_order *o, uint64_t seed) {
-    for (size_t i = 0; i < o->n; i++) {
-        o->index[i] = (uint32_t)i;
-        o->keys[i] = qr_random_u64(seed, QR_RANDOM_SPLIT, 0, i);
-    }
-    order_sort(o);
+    order_shuffle(o, seed, QR_RANDOM_SPLIT, 0);
 }
 
 static struct qr_range range_part(struct qr_range whole, size_t part, size_t i) {

@@ -75,11 +75,10 @@ static enum qr_code add_file(const struct qr_data_options *opt, const char *key,
     all->v = qr_xreallocarray(all->v, all->n + 1, sizeof *all->v);
     struct part *p = &all->v[all->n];
     *p = (struct part){.own_columns = own_columns};
-    enum qr_code code = qr_dataset_load_file(&o, key, url, &p->d, err);
-    if (code != QR_OK) return code;
+    QR_TRY(qr_dataset_load_file(&o, key, url, &p->d, err));
     p->shown = qr_url_redacted(url);
     all->n++;
-    code = check_same_names(&all->v[0], p, err);
+    enum qr_code code = check_same_names(&all->v[0], p, err);
     bool unquoted = all->v[0].d.unquoted || p->d.unquoted;
     return code != QR_OK && unquoted ? qr_named_file_unquote(p->shown, err) : code;
 }
@@ -88,7 +87,6 @@ static enum qr_code add_channel(const struct qr_data_options *opt, const char *n
                                 struct joined *all, struct qr_err *err) {
     struct qr_data_channel c;
     qr_auto(qr_free_p) char *key = NULL, *columns = NULL;
-    enum qr_code code = QR_OK;
     if (!channel_find(opt, name, &c, &key)) return QR_OK;
     struct qr_data_options o = *opt;
     o.source = c.source;
@@ -98,32 +96,25 @@ static enum qr_code add_channel(const struct qr_data_options *opt, const char *n
         o.pick_all = false;
         o.inputs = NULL; /* its columns have other names than the training data */
     }
-    for (size_t i = 0; i < c.n_urls && code == QR_OK; i++) {
-        char **files = NULL;
-        size_t n = 0;
-        code = qr_named_files(c.urls[i], opt->folder, &files, &n, err);
-        if (code == QR_NOT_FOUND) qr_wrap(err, "%s", key);
-        for (size_t k = 0; k < n; k++) {
-            if (code == QR_OK) code = add_file(&o, key, files[k], c.n_picked > 0, all, err);
-            free(files[k]);
-        }
-        free(files);
+    for (size_t i = 0; i < c.n_urls; i++) {
+        qr_auto(qr_name_list_fini) struct qr_name_list files = {0};
+        enum qr_code code = qr_named_files(c.urls[i], opt->folder, &files, err);
+        if (code != QR_OK) return code == QR_NOT_FOUND ? qr_wrap(err, "%s", key) : code;
+        for (size_t k = 0; k < files.n; k++)
+            QR_TRY(add_file(&o, key, files.v[k], c.n_picked > 0, all, err));
     }
-    return code;
+    return QR_OK;
 }
 
 static enum qr_code join_classes(const struct qr_data_options *opt, const struct joined *all,
                                  struct qr_err *err) {
-    struct qr_dataset **d = qr_xcalloc(all->n, sizeof *d);
-    const char **url = qr_xcalloc(all->n, sizeof *url);
+    qr_auto(qr_free_p) struct qr_dataset **d = qr_xcalloc(all->n, sizeof *d);
+    qr_auto(qr_free_p) const char **url = qr_xcalloc(all->n, sizeof *url);
     for (size_t i = 0; i < all->n; i++) d[i] = &all->v[i].d, url[i] = all->v[i].shown;
     enum qr_code code = qr_classes_join(opt, d, url, all->n, err);
     bool unquoted = false;
     for (size_t i = 0; i < all->n; i++) unquoted |= d[i]->unquoted;
-    if (code != QR_OK && unquoted) code = qr_named_file_unquote(url[0], err);
-    free(d);
-    free(url);
-    return code;
+    return code != QR_OK && unquoted ? qr_named_file_unquote(url[0], err) : code;
 }
 
 /* Concatenates the files, and frees each after it was copied. A single file is moved. */
@@ -133,8 +124,7 @@ static enum qr_code concatenate_parts(struct joined *all, struct qr_dataset *ret
     size_t n = 0, at = 0, width = qr_dataset_y_width(first);
     uint64_t beside = 0;
     if (all->n == 1) {
-        *ret = *first;
-        *first = (struct qr_dataset){0};
+        *ret = QR_MOVE(*first);
         return QR_OK;
     }
     for (size_t i = 0; i < all->n; i++) {
@@ -153,8 +143,7 @@ static enum qr_code concatenate_parts(struct joined *all, struct qr_dataset *ret
     if (code != QR_OK) return code;
     d.names = QR_MOVE(first->names);
     d.unread = QR_MOVE(first->unread);
-    d.classes = first->classes;
-    first->classes = (struct qr_name_list){0};
+    d.classes = QR_MOVE(first->classes);
     d.label_for_all = first->label_for_all;
     d.file_bytes = beside;
     for (size_t i = 0; i < all->n; i++) {
@@ -171,28 +160,25 @@ static enum qr_code concatenate_parts(struct joined *all, struct qr_dataset *ret
 
 enum qr_code qr_dataset_load_channels(const struct qr_data_options *opt, struct qr_dataset *ret,
                                       bool *ret_split, struct qr_err *err) {
-    struct joined all = {0};
+    qr_auto(joined_fini) struct joined all = {0};
     size_t n_train = 0;
     if (!qr_data_has_channel(opt, "train"))
         return qr_fail(err, QR_INVALID_ARGUMENT, "data: url is missing; add it");
-    enum qr_code code = add_channel(opt, "train", &all, err);
+    QR_TRY(add_channel(opt, "train", &all, err));
     for (size_t i = 0; i < all.n; i++) n_train += all.v[i].d.n_samples;
-    if (code == QR_OK) code = add_channel(opt, "validation", &all, err);
-    if (code == QR_OK) code = join_classes(opt, &all, err);
-    if (code == QR_OK) code = concatenate_parts(&all, ret, err);
-    if (code == QR_OK) {
-        *ret_split = qr_data_has_channel(opt, "validation");
-        if (*ret_split) ret->n_train = n_train;
-    }
-    joined_fini(&all);
-    return code;
+    QR_TRY(add_channel(opt, "validation", &all, err));
+    QR_TRY(join_classes(opt, &all, err));
+    QR_TRY(concatenate_parts(&all, ret, err));
+    *ret_split = qr_data_has_channel(opt, "validation");
+    if (*ret_split) ret->n_train = n_train;
+    return QR_OK;
 }
 
 enum qr_code qr_data_check_channel(const struct qr_data_options *opt, const char *name,
                                    struct qr_err *err) {
     static const char *const own[] = {"train", "validation"};
     if (qr_data_has_channel(opt, name)) return QR_OK;
-    struct qr_buf names = {.max = 400};
+    qr_auto(qr_buf_free) struct qr_buf names = {.max = 400};
     for (size_t i = 0; i < 2; i++)
         if (qr_data_has_channel(opt, own[i]))
             qr_buf_printf(&names, "%s%s", names.n ? ", " : "", own[i]);
@@ -200,20 +186,16 @@ enum qr_code qr_data_check_channel(const struct qr_data_options *opt, const char
         if (strcmp(opt->channels[i].name, own[0]) != 0 &&
             strcmp(opt->channels[i].name, own[1]) != 0)
             qr_buf_printf(&names, "%s%s", names.n ? ", " : "", opt->channels[i].name);
-    enum qr_code code =
-        qr_fail(err, QR_INVALID_ARGUMENT, "data.channels: there is no channel '%.60s'; there %s%s",
-                name, names.n ? "are: " : "are none", qr_buf_string(&names));
-    qr_buf_free(&names);
-    return code;
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "data.channels: there is no channel '%.60s'; there %s%s", name,
+                   names.n ? "are: " : "are none", qr_buf_string(&names));
 }
 
 enum qr_code qr_dataset_load_channel(const struct qr_data_options *opt, const char *name,
                                      struct qr_dataset *ret, struct qr_err *err) {
-    struct joined all = {0};
-    enum qr_code code = qr_data_check_channel(opt, name, err);
-    if (code == QR_OK) code = add_channel(opt, name, &all, err);
-    if (code == QR_OK) code = join_classes(opt, &all, err);
-    if (code == QR_OK) code = concatenate_parts(&all, ret, err);
-    joined_fini(&all);
-    return code;
+    qr_auto(joined_fini) struct joined all = {0};
+    QR_TRY(qr_data_check_channel(opt, name, err));
+    QR_TRY(add_channel(opt, name, &all, err));
+    QR_TRY(join_classes(opt, &all, err));
+    return concatenate_parts(&all, ret, err);
 }

@@ -14,28 +14,24 @@ double qr_label_of_class(const struct qr_data_options *opt, size_t class) {
 enum qr_code qr_classes_check(const struct qr_data_options *opt, const struct qr_name_list *classes,
                               const char *url, const char *column, struct qr_err *err) {
     if (classes->n <= opt->max_classes) return QR_OK;
-    struct qr_buf list = {0};
+    qr_auto(qr_buf_free) struct qr_buf list = {0};
     qr_name_list_put(classes, NULL, SHOWN_CLASSES, &list);
     /* The loss, not the model, sets the limit. */
     bool two = opt->signs || opt->max_classes != opt->n_outputs;
-    enum qr_code code =
-        opt->max_classes && two
-            ? qr_fail(err, QR_DATA_LOSS,
-                      "%s: the labels in column '%.60s' are %zu classes (%s), but the loss takes "
-                      "two classes; use categorical_crossentropy with %zu outputs",
-                      url, column, classes->n, qr_buf_string(&list), classes->n)
-        : opt->max_classes
-            ? qr_fail(err, QR_DATA_LOSS,
-                      "%s: the labels in column '%.60s' are %zu classes (%s), but loss and model "
-                      "take %zu; correct the labels, the last layer or the loss",
-                      url, column, classes->n, qr_buf_string(&list), opt->max_classes)
-            : qr_fail(err, QR_DATA_LOSS,
-                      "%s: the labels in column '%.60s' are words (%s), but the loss takes "
-                      "numbers; use a cross-entropy or hinge, or the metric accuracy, or write "
-                      "numbers",
-                      url, column, qr_buf_string(&list));
-    qr_buf_free(&list);
-    return code;
+    if (opt->max_classes && two)
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: the labels in column '%.60s' are %zu classes (%s), but the loss takes "
+                       "two classes; use categorical_crossentropy with %zu outputs",
+                       url, column, classes->n, qr_buf_string(&list), classes->n);
+    if (opt->max_classes)
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: the labels in column '%.60s' are %zu classes (%s), but loss and model "
+                       "take %zu; correct the labels, the last layer or the loss",
+                       url, column, classes->n, qr_buf_string(&list), opt->max_classes);
+    return qr_fail(err, QR_DATA_LOSS,
+                   "%s: the labels in column '%.60s' are words (%s), but the loss takes numbers; "
+                   "use a cross-entropy or hinge, or the metric accuracy, or write numbers",
+                   url, column, qr_buf_string(&list));
 }
 
 /* Adds the sorted classes of `more` to the sorted list. */
@@ -56,7 +52,7 @@ static void add_classes(struct qr_name_list *all, const struct qr_name_list *mor
 static void renumber_labels(const struct qr_data_options *opt, const struct qr_name_list *all,
                             struct qr_dataset *d) {
     bool one_hot = d->n_outputs > 1 && !opt->one_label_for_all;
-    size_t *to = qr_xcalloc(d->classes.n, sizeof *to);
+    qr_auto(qr_free_p) size_t *to = qr_xcalloc(d->classes.n, sizeof *to);
     qr_name_list_find_all(all, &d->classes, to);
     for (size_t i = 0; i < d->n_samples; i++) {
         double *y = d->y + i * qr_dataset_y_width(d);
@@ -70,14 +66,13 @@ static void renumber_labels(const struct qr_data_options *opt, const struct qr_n
         while (qr_label_of_class(opt, class) != y[0]) class ++;
         for (size_t k = 0; k < d->n_outputs; k++) y[k] = qr_label_of_class(opt, to[class]);
     }
-    free(to);
     qr_name_list_fini(&d->classes);
     d->classes = qr_name_list_copy(all);
 }
 
 enum qr_code qr_classes_join(const struct qr_data_options *opt, struct qr_dataset *const *d,
                              const char *const *url, size_t n, struct qr_err *err) {
-    struct qr_name_list all = {0};
+    qr_auto(qr_name_list_fini) struct qr_name_list all = {0};
     size_t words = n, numbers = n;
     if (opt->classes || opt->no_labels) return QR_OK;
     for (size_t i = 0; i < n; i++) *(d[i]->classes.n ? &words : &numbers) = i;
@@ -88,13 +83,9 @@ enum qr_code qr_classes_join(const struct qr_data_options *opt, struct qr_datase
                        "in all files",
                        url[numbers], url[words]);
     for (size_t i = 0; i < n; i++) add_classes(&all, &d[i]->classes);
-    enum qr_code code = QR_OK;
-    if (all.n > opt->max_classes) {
-        qr_auto(qr_free_p) char *which = qr_xasprintf("%s and %zu more", url[0], n - 1);
-        code = qr_classes_check(opt, &all, which, opt->n_labels ? opt->labels[0] : "y", err);
-    }
-    for (size_t i = 0; i < n && code == QR_OK; i++)
+    qr_auto(qr_free_p) char *which = qr_xasprintf("%s and %zu more", url[0], n - 1);
+    QR_TRY(qr_classes_check(opt, &all, which, opt->n_labels ? opt->labels[0] : "y", err));
+    for (size_t i = 0; i < n; i++)
         if (d[i]->classes.n < all.n) renumber_labels(opt, &all, d[i]);
-    qr_name_list_fini(&all);
-    return code;
+    return QR_OK;
 }

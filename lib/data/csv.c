@@ -15,9 +15,9 @@ enum { MAX_COLUMNS = 1 << 16 };
 
 /* The distinct words of a column, numbered in order of appearance. */
 struct csv_words {
-    size_t n, cap;
-    char **v;
-    uint32_t *sorted; /* indices, by the words' bytes */
+    struct qr_name_list list;
+    size_t cap;
+    uint32_t *sorted; /* [list.n of cap] indices, by the words' bytes */
 };
 
 /* Reads cell by cell. A cell's text is unquoted into `cell`. */
@@ -93,27 +93,22 @@ static bool next_cell(struct csv_reader *r) {
 
 /* Parses a number; also NaN and infinities in the forms of NumPy and pandas. */
 static bool csv_number(const struct qr_buf *cell, double *ret) {
+    static const struct {
+        const char *text;
+        double value;
+    } words[] = {{"nan", (double)NAN}, {"inf", HUGE_VAL}, {"infinity", HUGE_VAL}};
     const char *s = qr_buf_string(cell);
     size_t n = cell->n;
     if (memchr(s, 0, n)) return false;
     if (qr_parse_double_n(s, n, ret)) return true;
-    while (n && (*s == ' ' || *s == '\t')) {
-        s++;
-        n--;
-    }
-    while (n && (s[n - 1] == ' ' || s[n - 1] == '\t')) n--;
-    bool minus = n && *s == '-';
-    if (n && (*s == '-' || *s == '+')) {
-        s++;
-        n--;
-    }
-    if (n == 3 && strncasecmp(s, "nan", 3) == 0) {
-        *ret = (double)NAN;
-        return true;
-    }
-    if ((n == 3 && strncasecmp(s, "inf", 3) == 0) ||
-        (n == 8 && strncasecmp(s, "infinity", 8) == 0)) {
-        *ret = minus ? -HUGE_VAL : HUGE_VAL;
+    for (; n && is_blank(*s); n--) s++;
+    while (n && is_blank(s[n - 1])) n--;
+    bool minus = n && *s == '-', sign = minus || (n && *s == '+');
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (n - sign != strlen(words[i].text) ||
+            strncasecmp(s + sign, words[i].text, n - sign) != 0)
+            continue;
+        *ret = minus ? -words[i].value : words[i].value;
         return true;
     }
     return false;
@@ -123,10 +118,6 @@ static bool valid_name(const struct qr_buf *cell) {
     return strlen(qr_buf_string(cell)) == cell->n && qr_text_ok(qr_buf_string(cell));
 }
 
-static int compare_column_names(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 const char *qr_csv_header_hint(const char *name) {
     double v;
     return qr_parse_double(name, &v) ? "; is the header line missing?" : "";
@@ -134,7 +125,6 @@ const char *qr_csv_header_hint(const char *name) {
 
 static enum qr_code csv_read_names(struct csv_reader *r, const char *what, struct qr_csv *c,
                                    struct qr_err *err) {
-    size_t cap = 0;
     do {
         if (!next_cell(r)) return qr_fail(err, QR_DATA_LOSS, "%s: header line: %s", what, r->bad);
         if (c->n_columns == MAX_COLUMNS)
@@ -158,20 +148,13 @@ static enum qr_code csv_read_names(struct csv_reader *r, const char *what, struc
                 err, QR_DATA_LOSS,
                 "%s: header line: column %zu has no name (a row index? write the file without it)",
                 what, c->n_columns + 1);
-        if (c->n_columns == cap)
-            c->names = qr_xreallocarray(c->names, cap = cap ? 2 * cap : 16, sizeof *c->names);
-        c->names[c->n_columns++] = qr_xstrdup(qr_buf_string(&r->cell));
+        qr_name_list_add(&c->names, qr_buf_string(&r->cell), r->cell.n);
+        c->n_columns++;
     } while (!r->ends_row);
-    if (c->n_columns == 1 && strchr(c->names[0], ';'))
+    if (c->n_columns == 1 && strchr(c->names.v[0], ';'))
         return qr_fail(err, QR_DATA_LOSS,
                        "%s: header line: columns are separated by semicolons; use commas", what);
-    char **sorted = qr_xcalloc(c->n_columns, sizeof *sorted);
-    memcpy(sorted, c->names, c->n_columns * sizeof *sorted);
-    qsort(sorted, c->n_columns, sizeof *sorted, compare_column_names);
-    const char *twice = NULL;
-    for (size_t i = 1; i < c->n_columns && !twice; i++)
-        if (strcmp(sorted[i - 1], sorted[i]) == 0) twice = sorted[i];
-    free(sorted);
+    const char *twice = qr_name_list_duplicate(&c->names);
     return twice ? qr_fail(err, QR_DATA_LOSS, "%s: header line: two columns are named '%.60s'%s",
                            what, twice, qr_csv_header_hint(twice))
                  : QR_OK;
@@ -188,10 +171,10 @@ static size_t count_cells(const struct csv_reader *r) {
 
 /* Position of a word in `sorted`, or the position where to insert it. */
 static size_t words_position(const struct csv_words *w, const char *word, bool *ret_there) {
-    size_t low = 0, high = w->n;
+    size_t low = 0, high = w->list.n;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        int order = strcmp(w->v[w->sorted[middle]], word);
+        int order = strcmp(w->list.v[w->sorted[middle]], word);
         if (order == 0) return *ret_there = true, middle;
         if (order < 0) low = middle + 1;
         else high = middle;
@@ -204,44 +187,39 @@ static size_t words_add(struct csv_words *w, const char *word) {
     bool there;
     size_t at = words_position(w, word, &there);
     if (there) return w->sorted[at];
-    if (w->n == w->cap) {
-        w->cap = w->cap ? 2 * w->cap : 16;
-        w->v = qr_xreallocarray(w->v, w->cap, sizeof *w->v);
-        w->sorted = qr_xreallocarray(w->sorted, w->cap, sizeof *w->sorted);
-    }
-    memmove(w->sorted + at + 1, w->sorted + at, (w->n - at) * sizeof *w->sorted);
-    w->sorted[at] = (uint32_t)w->n;
-    w->v[w->n] = qr_xstrdup(word);
-    return w->n++;
+    size_t n = w->list.n;
+    if (n == w->cap)
+        w->sorted =
+            qr_xreallocarray(w->sorted, w->cap = w->cap ? 2 * w->cap : 16, sizeof *w->sorted);
+    memmove(w->sorted + at + 1, w->sorted + at, (n - at) * sizeof *w->sorted);
+    w->sorted[at] = (uint32_t)n;
+    qr_name_list_add(&w->list, word, strlen(word));
+    return n;
 }
 
 /* Moves the words to c in sorted order, and replaces the values by their sorted indices. */
 static void words_finish(struct csv_reader *r, struct qr_csv *c) {
     struct csv_words *w = &r->words;
     size_t column = 0;
-    if (!w->n) return;
+    if (!w->list.n) return;
     while (r->cells[column] != QR_CSV_NUMBERS_OR_WORDS && r->cells[column] != QR_CSV_WORDS)
         column++;
-    uint32_t *rank = qr_xcalloc(w->n, sizeof *rank);
-    c->words = qr_xcalloc(w->n, sizeof *c->words);
-    for (size_t i = 0; i < w->n; i++) {
+    qr_auto(qr_free_p) uint32_t *rank = qr_xcalloc(w->list.n, sizeof *rank);
+    for (size_t i = 0; i < w->list.n; i++) {
+        const char *word = w->list.v[w->sorted[i]];
         rank[w->sorted[i]] = (uint32_t)i;
-        c->words[i] = QR_MOVE(w->v[w->sorted[i]]);
+        qr_name_list_add(&c->words, word, strlen(word));
     }
-    c->n_words = w->n;
     for (size_t i = 0; i < c->n_rows; i++) {
         double *value = &c->values[i * c->n_columns + column];
         if (isfinite(*value)) *value = rank[(size_t)*value];
     }
-    free(rank);
-    w->n = 0;
 }
 
-static void csv_words_fini(struct csv_words *w) {
-    for (size_t i = 0; i < w->n; i++) free(w->v[i]);
-    free(w->v);
-    free(w->sorted);
-    *w = (struct csv_words){0};
+static void reader_fini(struct csv_reader *r) {
+    qr_buf_free(&r->cell);
+    qr_name_list_fini(&r->words.list);
+    free(r->words.sorted);
 }
 
 /* ---- rows ---- */
@@ -256,17 +234,17 @@ static enum qr_code csv_read_word(struct csv_reader *r, const char *what, const 
         return qr_fail(err, QR_DATA_LOSS,
                        "%s: row %zu, column '%.60s': an empty cell; a label is "
                        "needed",
-                       what, row, c->names[column]);
+                       what, row, c->names.v[column]);
     if (r->cell.n > QR_CSV_MAX_NAME_BYTES || !valid_name(&r->cell))
         return qr_fail(err, QR_DATA_LOSS,
                        "%s: row %zu, column '%.60s': the label is not a word in UTF-8 of at most "
                        "%d bytes",
-                       what, row, c->names[column], QR_CSV_MAX_NAME_BYTES);
-    if (r->words.n == QR_CSV_MAX_WORDS)
+                       what, row, c->names.v[column], QR_CSV_MAX_NAME_BYTES);
+    if (r->words.list.n == QR_CSV_MAX_WORDS)
         return qr_fail(err, QR_DATA_LOSS,
                        "%s: column '%.60s' has more than %d different words; labels are classes or "
                        "numbers",
-                       what, c->names[column], QR_CSV_MAX_WORDS);
+                       what, c->names.v[column], QR_CSV_MAX_WORDS);
     *ret = (double)words_add(&r->words, qr_buf_string(&r->cell));
     return QR_OK;
 }
@@ -282,11 +260,11 @@ static enum qr_code csv_read_cell(struct csv_reader *r, const char *what, const 
     if (r->cell.n == 0)
         return qr_fail(err, QR_DATA_LOSS,
                        "%s: row %zu, column '%.60s': an empty cell; a number is needed", what,
-                       c->n_rows + 1, c->names[column]);
+                       c->n_rows + 1, c->names.v[column]);
     r->found_word = cells == QR_CSV_NUMBERS_OR_WORDS;
     if (r->found_word) return QR_OK;
     return qr_fail(err, QR_DATA_LOSS, "%s: row %zu, column '%.60s': '%.60s' is not a number%s",
-                   what, c->n_rows + 1, c->names[column], qr_buf_string(&r->cell),
+                   what, c->n_rows + 1, c->names.v[column], qr_buf_string(&r->cell),
                    strchr(qr_buf_string(&r->cell), ';')
                        ? "; columns are separated by commas, not semicolons"
                    : cells == QR_CSV_INPUTS
@@ -308,7 +286,7 @@ static enum qr_code csv_read_row(struct csv_reader *r, const char *what, struct 
         /* A blank line has too few cells. */
         if (column == 0 && r->cell.n == 0 && r->ends_row && c->n_columns > 1) break;
         double *to = &c->values[c->n_rows * c->n_columns + column];
-        if (csv_read_cell(r, what, c, column, to, err) != QR_OK) return err->code;
+        QR_TRY(csv_read_cell(r, what, c, column, to, err));
         column++;
     } while (!r->ends_row);
     if (column == 0)
@@ -355,37 +333,29 @@ static struct csv_reader reader_of(struct qr_bytes text, size_t at) {
 
 enum qr_code qr_csv_read_header(struct qr_bytes text, const char *what, struct qr_csv *ret,
                                 struct qr_err *err) {
-    struct csv_reader r = reader_of(text, 0);
-    struct qr_csv c = {0};
-    enum qr_code code =
-        r.at == r.n ? qr_fail(err, QR_DATA_LOSS,
-                              "%s is empty; a header line with column names is needed", what)
-                    : csv_read_names(&r, what, &c, err);
-    qr_buf_free(&r.cell);
+    qr_auto(reader_fini) struct csv_reader r = reader_of(text, 0);
+    qr_auto(qr_csv_fini) struct qr_csv c = {0};
+    if (r.at == r.n)
+        return qr_fail(err, QR_DATA_LOSS, "%s is empty; a header line with column names is needed",
+                       what);
+    QR_TRY(csv_read_names(&r, what, &c, err));
     c.rows_at = r.at;
-    if (code == QR_OK) *ret = c;
-    else qr_csv_fini(&c);
-    return code;
+    *ret = QR_MOVE(c);
+    return QR_OK;
 }
 
 enum qr_code qr_csv_read_rows(struct qr_bytes text, const char *what, const uint8_t *cells,
                               size_t max_cells, struct qr_csv *c, struct qr_err *err) {
-    struct qr_err own;
-    struct csv_reader r = reader_of(text, c->rows_at);
+    qr_auto(reader_fini) struct csv_reader r = reader_of(text, c->rows_at);
     r.cells = cells;
-    enum qr_code code = csv_read_all(&r, what, max_cells, c, err ? err : &own);
-    if (code == QR_OK) words_finish(&r, c);
-    csv_words_fini(&r.words);
-    qr_buf_free(&r.cell);
-    return code;
+    QR_TRY(csv_read_all(&r, what, max_cells, c, err));
+    words_finish(&r, c);
+    return QR_OK;
 }
 
 void qr_csv_fini(struct qr_csv *c) {
-    if (!c) return;
-    for (size_t i = 0; i < c->n_columns; i++) free(c->names[i]);
-    for (size_t i = 0; i < c->n_words; i++) free(c->words[i]);
-    free(c->names);
-    free(c->words);
+    qr_name_list_fini(&c->names);
+    qr_name_list_fini(&c->words);
     free(c->values);
     *c = (struct qr_csv){0};
 }

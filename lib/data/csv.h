@@ -11,7 +11,7 @@
 #ifndef QR_DATA_CSV_H
 #define QR_DATA_CSV_H
 
-#include "base/bytes.h"
+#include "format/data_names.h"
 
 enum { QR_CSV_MAX_NAME_BYTES = 1024, QR_CSV_MAX_WORDS = 1 << 16 };
 
@@ -27,11 +27,10 @@ enum qr_csv_cells {
 
 struct qr_csv {
     size_t n_rows, n_columns;
-    char **names;
-    double *values; /* [n_rows, n_columns], row-major; a word is its index in `words` */
-    /* the distinct words, sorted by their bytes; 0: no column of words */
-    size_t n_words;
-    char **words;
+    struct qr_name_list names; /* of the columns */
+    double *values;            /* [n_rows, n_columns], row-major; a word is its index in `words` */
+    /* the distinct words, sorted by their bytes; empty: no column of words */
+    struct qr_name_list words;
     size_t rows_at; /* offset of the first row in the text */
 };
 /* Reads the header line: fills names, n_columns and rows_at. */
@@ -46,7 +45,7 @@ QR_MUST_CHECK enum qr_code qr_csv_read_header(struct qr_bytes text, const char *
 QR_MUST_CHECK enum qr_code qr_csv_read_rows(struct qr_bytes text, const char *what,
                                             const uint8_t *cells, size_t max_cells,
                                             struct qr_csv *c, struct qr_err *err);
-void qr_csv_fini(struct qr_csv *c); /* NULL is fine */
+void qr_csv_fini(struct qr_csv *c);
 
 /* Suffix for an error about the header: a hint when this name is a number, else "". */
 const char *qr_csv_header_hint(const char *name);

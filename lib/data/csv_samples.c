@@ -27,14 +27,9 @@ static void columns_fini(struct columns *k) {
     free(k->cells);
 }
 
-static struct qr_name_list header_names(const struct qr_csv *c) {
-    return (struct qr_name_list){c->n_columns, c->names};
-}
-
 /* The position of a column, or n_columns when it is missing. */
 static size_t find_header_column(const struct qr_csv *c, const char *name) {
-    const struct qr_name_list header = header_names(c);
-    return qr_name_list_find(&header, name);
+    return qr_name_list_find(&c->names, name);
 }
 
 /* ---- labels ---- */
@@ -45,32 +40,29 @@ static const char *likely_label(const struct qr_csv *c) {
                                          "class", "species", "outcome"};
     for (size_t j = 0; j < c->n_columns; j++)
         for (size_t k = 0; k < sizeof others / sizeof *others; k++)
-            if (strcasecmp(c->names[j], others[k]) == 0) return c->names[j];
+            if (strcasecmp(c->names.v[j], others[k]) == 0) return c->names.v[j];
     return NULL;
 }
 
 static enum qr_code no_label(const struct qr_csv *c, const char *url, size_t want,
                              struct qr_err *err) {
-    struct qr_buf hint = {0};
-    const char *likely = likely_label(c), *header = qr_csv_header_hint(c->names[0]);
+    qr_auto(qr_buf_free) struct qr_buf hint = {0};
+    const char *likely = likely_label(c), *header = qr_csv_header_hint(c->names.v[0]);
     if (likely)
         qr_buf_printf(&hint, "; is it '%.60s'? give data \"labels\": \"%.60s\"", likely, likely);
     else if (!*header) qr_buf_puts(&hint, "; \"labels\" in data names another column");
     if (want > 1)
-        qr_fail(err, QR_DATA_LOSS,
-                "%s: the header has neither columns y0 to y%zu nor a column y of classes%s%s", url,
-                want - 1, header, qr_buf_string(&hint));
-    else if (find_header_column(c, "y0") < c->n_columns)
-        qr_fail(
-            err, QR_DATA_LOSS,
-            "%s: the header has y0, but the model has 1 output, whose label is a column y; give "
-            "the last layer an output for each label",
-            url);
-    else
-        qr_fail(err, QR_DATA_LOSS, "%s: the header has no column y (the labels)%s%s", url, header,
-                qr_buf_string(&hint));
-    qr_buf_free(&hint);
-    return QR_DATA_LOSS;
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: the header has neither columns y0 to y%zu nor a column y of "
+                       "classes%s%s",
+                       url, want - 1, header, qr_buf_string(&hint));
+    if (find_header_column(c, "y0") < c->n_columns)
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: the header has y0, but the model has 1 output, whose label is a column "
+                       "y; give the last layer an output for each label",
+                       url);
+    return qr_fail(err, QR_DATA_LOSS, "%s: the header has no column y (the labels)%s%s", url,
+                   header, qr_buf_string(&hint));
 }
 
 /* Finds y, or y0 … y<k-1>; also when no labels are wanted, since a column y is not an input. */
@@ -101,17 +93,15 @@ static enum qr_code find_named_labels(const struct qr_data_options *opt, const s
             continue;
         }
         if (want == 0) continue;
-        struct qr_buf there = {0};
-        const struct qr_name_list header = header_names(c);
-        const char *near = qr_nearest(opt->labels[i], (const char *const *)c->names, c->n_columns);
-        qr_name_list_put(&header, NULL, SHOWN_NAMES, &there);
-        qr_fail(err, QR_DATA_LOSS,
-                "%s: the header has no column '%.60s', which data.labels names%s%.60s%s; it has: "
-                "%s",
-                url, opt->labels[i], near ? " (did you mean '" : "", near ? near : "",
-                near ? "'?)" : "", qr_buf_string(&there));
-        qr_buf_free(&there);
-        return QR_DATA_LOSS;
+        qr_auto(qr_buf_free) struct qr_buf there = {0};
+        const char *near =
+            qr_nearest(opt->labels[i], (const char *const *)c->names.v, c->n_columns);
+        qr_name_list_put(&c->names, NULL, SHOWN_NAMES, &there);
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: the header has no column '%.60s', which data.labels names%s%.60s%s; it "
+                       "has: %s",
+                       url, opt->labels[i], near ? " (did you mean '" : "", near ? near : "",
+                       near ? "'?)" : "", qr_buf_string(&there));
     }
     return QR_OK;
 }
@@ -134,44 +124,40 @@ static enum qr_code find_weight(const struct qr_data_options *opt, const struct 
 static enum qr_code check_header(const struct qr_csv *c, const char *url, struct qr_err *err) {
     for (size_t j = 0; j < c->n_columns; j++) {
         double v;
-        if (!qr_parse_double(c->names[j], &v)) return QR_OK;
+        if (!qr_parse_double(c->names.v[j], &v)) return QR_OK;
     }
-    if (!qr_names_are_given((const char *const *)c->names, c->n_columns)) return QR_OK;
+    if (!qr_names_are_given((const char *const *)c->names.v, c->n_columns)) return QR_OK;
     return qr_fail(err, QR_DATA_LOSS,
                    "%s: the first line has only numbers (%.40s ...); add a header line with column "
                    "names",
-                   url, c->names[0]);
+                   url, c->names.v[0]);
 }
 
 /* When inputs are found by name, other columns are not parsed: an id need not be a number. */
 static void choose_inputs(const struct qr_data_options *opt, const struct qr_csv *c, bool by_name,
                           struct columns *k) {
     bool all_named = opt->n_picked > 0;
+    qr_auto(qr_name_list_fini) struct qr_name_list wanted = {0};
     for (size_t i = 0; i < opt->n_picked; i++) all_named &= opt->picked[i].name != NULL;
     if (!by_name && !all_named) return;
     for (size_t j = 0; j < c->n_columns; j++)
         if (k->is_input[j]) k->cells[j] = QR_CSV_SKIPPED;
-    struct qr_name_list wanted = {.n = by_name ? opt->inputs->n : opt->n_picked};
-    const struct qr_name_list header = header_names(c);
-    wanted.v = qr_xcalloc(wanted.n, sizeof *wanted.v);
-    for (size_t i = 0; i < wanted.n; i++)
-        wanted.v[i] = by_name ? opt->inputs->v[i] : (char *)(uintptr_t)opt->picked[i].name;
-    size_t *at = qr_xcalloc(wanted.n, sizeof *at);
-    qr_name_list_find_all(&header, &wanted, at);
+    for (size_t i = 0; i < (by_name ? opt->inputs->n : opt->n_picked); i++) {
+        const char *name = by_name ? opt->inputs->v[i] : opt->picked[i].name;
+        qr_name_list_add(&wanted, name, strlen(name));
+    }
+    qr_auto(qr_free_p) size_t *at = qr_xcalloc(wanted.n, sizeof *at);
+    qr_name_list_find_all(&c->names, &wanted, at);
     for (size_t i = 0; i < wanted.n; i++)
         if (at[i] < c->n_columns && k->is_input[at[i]]) k->cells[at[i]] = QR_CSV_NUMBERS;
-    free(at);
-    free(wanted.v);
 }
 
 static bool inputs_have_names(const struct qr_csv *c, const struct columns *k) {
-    const char **names = qr_xcalloc(c->n_columns, sizeof *names);
+    qr_auto(qr_free_p) const char **names = qr_xcalloc(c->n_columns, sizeof *names);
     size_t n = 0;
     for (size_t j = 0; j < c->n_columns; j++)
-        if (k->is_input[j]) names[n++] = c->names[j];
-    bool named = qr_names_are_given(names, n);
-    free(names);
-    return named;
+        if (k->is_input[j]) names[n++] = c->names.v[j];
+    return qr_names_are_given(names, n);
 }
 
 static void choose_cell_types(const struct qr_data_options *opt, const struct qr_csv *c,
@@ -198,39 +184,35 @@ static void choose_cell_types(const struct qr_data_options *opt, const struct qr
 static enum qr_code samples_put_values(const struct qr_data_options *opt, const struct qr_csv *c,
                                        const char *url, const struct columns *k,
                                        struct qr_dataset *d, struct qr_err *err) {
-    enum qr_code code = QR_OK;
-    double *labels = qr_xcalloc(k->n_labels, sizeof *labels);
-    for (size_t i = 0; i < c->n_rows && !code; i++) {
+    qr_auto(qr_free_p) double *labels = qr_xcalloc(k->n_labels, sizeof *labels);
+    for (size_t i = 0; i < c->n_rows; i++) {
         const double *row = c->values + i * c->n_columns;
         double *x = d->x + i * d->n_columns, *y = d->y + i * qr_dataset_y_width(d);
-        for (size_t j = 0; j < c->n_columns && !code; j++) {
+        for (size_t j = 0; j < c->n_columns; j++) {
             if (!isfinite(row[j]))
-                code = qr_fail(
+                return qr_fail(
                     err, QR_DATA_LOSS,
                     "%s: row %zu, column '%.60s' is %s; every value must be a finite number", url,
-                    i + 1, c->names[j], qr_nonfinite_name(row[j]));
+                    i + 1, c->names.v[j], qr_nonfinite_name(row[j]));
             if (k->is_input[j]) *x++ = row[j];
         }
         for (size_t l = 0; l < k->n_labels; l++) labels[l] = row[k->label[l]];
-        if (!code && c->n_words) labels[0] = qr_label_of_class(opt, (size_t)labels[0]);
-        if (!code)
-            code = qr_dataset_put_label(opt, labels, k->n_labels, d->n_outputs, y, url, i, err);
-        if (!code && d->weighted)
-            code = qr_dataset_put_weight(opt, row[k->label[k->n_labels]], y + d->n_outputs, url, i,
-                                         err);
+        if (c->words.n) labels[0] = qr_label_of_class(opt, (size_t)labels[0]);
+        QR_TRY(qr_dataset_put_label(opt, labels, k->n_labels, d->n_outputs, y, url, i, err));
+        if (d->weighted)
+            QR_TRY(qr_dataset_put_weight(opt, row[k->label[k->n_labels]], y + d->n_outputs, url, i,
+                                         err));
     }
-    free(labels);
-    return code;
+    return QR_OK;
 }
 
 /* Makes the words of the labels the data set's classes, and replaces values by class numbers. */
 static enum qr_code map_classes(const struct qr_data_options *opt, struct qr_csv *c,
                                 const char *url, size_t column, struct qr_dataset *d,
                                 struct qr_err *err) {
-    struct qr_name_list words = {c->n_words, c->words};
     if (!opt->classes) {
-        if (qr_classes_check(opt, &words, url, c->names[column], err) != QR_OK) return err->code;
-        d->classes = qr_name_list_copy(&words);
+        QR_TRY(qr_classes_check(opt, &c->words, url, c->names.v[column], err));
+        d->classes = qr_name_list_copy(&c->words);
         return QR_OK;
     }
     if (!opt->classes->n)
@@ -239,26 +221,22 @@ static enum qr_code map_classes(const struct qr_data_options *opt, struct qr_csv
             "%s: the labels in column '%.60s' are words, but the weights have no class "
             "names; use the weights.h5 or weights.safetensors of a run trained on words, "
             "or write class numbers",
-            url, c->names[column]);
-    size_t *class = qr_xcalloc(c->n_words, sizeof *class);
-    qr_name_list_find_all(opt->classes, &words, class);
+            url, c->names.v[column]);
+    qr_auto(qr_free_p) size_t *class = qr_xcalloc(c->words.n, sizeof *class);
+    qr_name_list_find_all(opt->classes, &c->words, class);
     for (size_t i = 0; i < c->n_rows; i++) {
         double *value = &c->values[i * c->n_columns + column];
         if (!isfinite(*value)) continue;
         size_t word = (size_t)*value;
         *value = (double)class[word];
         if (class[word] < opt -> classes -> n) continue;
-        struct qr_buf known = {0};
+        qr_auto(qr_buf_free) struct qr_buf known = {0};
         qr_name_list_put(opt->classes, NULL, SHOWN_NAMES, &known);
-        qr_fail(err, QR_DATA_LOSS,
-                "%s: row %zu, column '%.60s': '%.60s' is not a class of the trained model (%s); "
-                "correct the label or remove the row",
-                url, i + 1, c->names[column], c->words[word], qr_buf_string(&known));
-        qr_buf_free(&known);
-        free(class);
-        return QR_DATA_LOSS;
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: row %zu, column '%.60s': '%.60s' is not a class of the trained model "
+                       "(%s); correct the label or remove the row",
+                       url, i + 1, c->names.v[column], c->words.v[word], qr_buf_string(&known));
     }
-    free(class);
     d->classes = qr_name_list_copy(opt->classes);
     return QR_OK;
 }
@@ -268,7 +246,7 @@ static char **take_input_names(struct qr_csv *c, const struct columns *k) {
     char **names = qr_xcalloc(c->n_columns, sizeof *names);
     size_t n = 0;
     for (size_t j = 0; j < c->n_columns; j++)
-        if (k->is_input[j]) names[n++] = QR_MOVE(c->names[j]);
+        if (k->is_input[j]) names[n++] = QR_MOVE(c->names.v[j]);
     return names;
 }
 
@@ -278,39 +256,32 @@ static enum qr_code find_columns(const struct qr_data_options *opt, const struct
     size_t most = want > opt->n_outputs ? want : opt->n_outputs;
     if (opt->n_labels > most) most = opt->n_labels;
     k->label = qr_xcalloc(most + 2, sizeof *k->label);
-    enum qr_code code = opt->no_labels ? check_header(c, url, err) : QR_OK;
-    if (!code)
-        code = opt->n_labels ? find_named_labels(opt, c, url, want, k, err)
-                             : find_usual_labels(opt, c, url, want, k, err);
-    if (!code) code = find_weight(opt, c, url, k, err);
-    if (!code) choose_cell_types(opt, c, want, k);
-    return code;
+    if (opt->no_labels) QR_TRY(check_header(c, url, err));
+    QR_TRY(opt->n_labels ? find_named_labels(opt, c, url, want, k, err)
+                         : find_usual_labels(opt, c, url, want, k, err));
+    QR_TRY(find_weight(opt, c, url, k, err));
+    choose_cell_types(opt, c, want, k);
+    return QR_OK;
 }
 
 enum qr_code qr_dataset_from_csv(const struct qr_data_options *opt, const char *url,
                                  struct qr_buf *file, struct qr_dataset *ret, struct qr_err *err) {
-    struct qr_csv c = {0};
-    struct columns k = {0};
-    struct qr_dataset d = {0};
+    qr_auto(qr_csv_fini) struct qr_csv c = {0};
+    qr_auto(columns_fini) struct columns k = {0};
+    qr_auto(qr_dataset_fini) struct qr_dataset d = {0};
     bool weighted = opt->sample_weight && !opt->only_inputs;
     size_t want = opt->no_labels ? 0 : opt->n_outputs ? opt->n_outputs : 1;
-    enum qr_code code = qr_csv_read_header(qr_buf_view(file), url, &c, err);
-    if (!code) code = find_columns(opt, &c, url, want, &k, err);
-    if (!code)
-        code = qr_csv_read_rows(qr_buf_view(file), url, k.cells,
-                                qr_memory_limit_bytes() / sizeof(double), &c, err);
+    QR_TRY(qr_csv_read_header(qr_buf_view(file), url, &c, err));
+    QR_TRY(find_columns(opt, &c, url, want, &k, err));
+    QR_TRY(qr_csv_read_rows(qr_buf_view(file), url, k.cells,
+                            qr_memory_limit_bytes() / sizeof(double), &c, err));
     qr_buf_free(file);
-    if (!code)
-        code =
-            qr_dataset_check_sizes(opt, url, c.n_rows, k.n_inputs, inputs_have_names(&c, &k), err);
-    if (!code) code = qr_dataset_alloc(&d, c.n_rows, k.n_inputs, want, weighted, err);
-    if (!code && c.n_words) code = map_classes(opt, &c, url, k.label[0], &d, err);
-    if (!code) code = samples_put_values(opt, &c, url, &k, &d, err);
-    if (!code) d.names = take_input_names(&c, &k);
+    QR_TRY(qr_dataset_check_sizes(opt, url, c.n_rows, k.n_inputs, inputs_have_names(&c, &k), err));
+    QR_TRY(qr_dataset_alloc(&d, c.n_rows, k.n_inputs, want, weighted, err));
+    if (c.words.n) QR_TRY(map_classes(opt, &c, url, k.label[0], &d, err));
+    QR_TRY(samples_put_values(opt, &c, url, &k, &d, err));
+    d.names = take_input_names(&c, &k);
     d.label_for_all = opt->one_label_for_all && k.n_labels < want;
-    if (code) qr_dataset_fini(&d);
-    else *ret = d;
-    columns_fini(&k);
-    qr_csv_fini(&c);
-    return code;
+    *ret = QR_MOVE(d);
+    return QR_OK;
 }

@@ -20,7 +20,7 @@ enum qr_code qr_dataset_alloc(struct qr_dataset *ret, size_t n_samples, size_t n
                            .n_outputs = n_outputs,
                            .weighted = weighted};
     size_t width, values, y_width = qr_dataset_y_width(&d);
-    void *x = NULL, *y = NULL;
+    qr_auto(qr_free_p) void *x = NULL, *y = NULL;
     if (__builtin_add_overflow(n_columns, y_width, &width) ||
         __builtin_mul_overflow(width, n_samples, &values))
         values = SIZE_MAX;
@@ -30,16 +30,10 @@ enum qr_code qr_dataset_alloc(struct qr_dataset *ret, size_t n_samples, size_t n
                        "may use %llu bytes",
                        n_samples, width, (double)n_samples * (double)width * (double)sizeof(double),
                        (unsigned long long)qr_memory_limit_bytes());
-    enum qr_code code =
-        qr_large_new(n_samples * n_columns, sizeof(double), "the data set's x", &x, err);
-    if (!code)
-        code = qr_large_new(n_samples * y_width, sizeof(double), "the data set's y", &y, err);
-    if (code) {
-        free(x);
-        return code;
-    }
-    d.x = x;
-    d.y = y;
+    QR_TRY(qr_large_new(n_samples * n_columns, sizeof(double), "the data set's x", &x, err));
+    QR_TRY(qr_large_new(n_samples * y_width, sizeof(double), "the data set's y", &y, err));
+    d.x = QR_MOVE(x);
+    d.y = QR_MOVE(y);
     *ret = d;
     return QR_OK;
 }
@@ -140,12 +134,10 @@ static enum qr_code npz_find_array(const struct qr_tensors *t, const char *name,
                                    const struct qr_tensor **ret, struct qr_err *err) {
     *ret = qr_tensors_find(t, name);
     if (*ret) return QR_OK;
-    struct qr_buf there = {.max = 200};
+    qr_auto(qr_buf_free) struct qr_buf there = {.max = 200};
     for (size_t i = 0; i < t->n; i++) qr_buf_printf(&there, "%s%.40s", i ? ", " : "", t->v[i].name);
-    enum qr_code code = qr_fail(err, QR_DATA_LOSS, "%s: array '%s' is missing; the file has: %s",
-                                url, name, t->n ? qr_buf_string(&there) : "no arrays");
-    qr_buf_free(&there);
-    return code;
+    return qr_fail(err, QR_DATA_LOSS, "%s: array '%s' is missing; the file has: %s", url, name,
+                   t->n ? qr_buf_string(&there) : "no arrays");
 }
 
 static enum qr_code npz_check_finite(const struct qr_tensor *t, const char *url,
@@ -191,9 +183,8 @@ static enum qr_code npz_check_shapes(const struct qr_data_options *opt, const ch
                        "%s: array x has %u dimension%s; it must be samples × columns (reshape it)",
                        url, x->rank, x->rank == 1 ? "" : "s");
     size_t n = x->dims[0], n_columns = x->rank == 2 ? x->dims[1] : 1;
-    enum qr_code code = qr_dataset_check_sizes(opt, url, n, n_columns, false, err);
-    if (!code && y) code = npz_check_labels(opt, url, y, n, ret_want, err);
-    if (code) return code;
+    QR_TRY(qr_dataset_check_sizes(opt, url, n, n_columns, false, err));
+    if (y) QR_TRY(npz_check_labels(opt, url, y, n, ret_want, err));
     if (weights && weights->n != n)
         return qr_fail(err, QR_DATA_LOSS, "%s: x has %zu samples, but %s has %zu weights", url, n,
                        weights->name, weights->n);
@@ -207,26 +198,24 @@ static enum qr_code npz_take_arrays(const struct qr_data_options *opt, const cha
                                     struct qr_dataset *ret, struct qr_err *err) {
     size_t have = !y ? 0 : y->rank == 2 ? y->dims[1] : 1, width = want + (weights != NULL);
     void *labels = NULL;
-    enum qr_code code = npz_check_finite(x, url, err);
-    if (!code && y) code = npz_check_finite(y, url, err);
-    if (!code)
-        code = qr_large_new(x->dims[0] * width, sizeof(double), "the data set's y", &labels, err);
-    if (code) return code;
-    struct qr_dataset d = {.n_samples = x->dims[0],
-                           .n_columns = x->rank == 2 ? x->dims[1] : 1,
-                           .n_outputs = want,
-                           .weighted = weights != NULL,
-                           .label_for_all = opt->one_label_for_all && have < want,
-                           .y = labels};
-    for (size_t i = 0; y && i < d.n_samples && !code; i++)
-        code = qr_dataset_put_label(opt, y->values + i * have, have, want, d.y + i * width, url, i,
-                                    err);
-    for (size_t i = 0; weights && i < d.n_samples && !code; i++)
-        code = qr_dataset_put_weight(opt, weights->values[i], d.y + i * width + want, url, i, err);
-    if (!code) d.x = QR_MOVE(x->values);
-    if (code) qr_dataset_fini(&d);
-    else *ret = d;
-    return code;
+    QR_TRY(npz_check_finite(x, url, err));
+    if (y) QR_TRY(npz_check_finite(y, url, err));
+    QR_TRY(qr_large_new(x->dims[0] * width, sizeof(double), "the data set's y", &labels, err));
+    qr_auto(qr_dataset_fini) struct qr_dataset d = {.n_samples = x->dims[0],
+                                                    .n_columns = x->rank == 2 ? x->dims[1] : 1,
+                                                    .n_outputs = want,
+                                                    .weighted = weights != NULL,
+                                                    .label_for_all =
+                                                        opt->one_label_for_all && have < want,
+                                                    .y = labels};
+    for (size_t i = 0; y && i < d.n_samples; i++)
+        QR_TRY(qr_dataset_put_label(opt, y->values + i * have, have, want, d.y + i * width, url, i,
+                                    err));
+    for (size_t i = 0; weights && i < d.n_samples; i++)
+        QR_TRY(qr_dataset_put_weight(opt, weights->values[i], d.y + i * width + want, url, i, err));
+    d.x = QR_MOVE(x->values);
+    *ret = QR_MOVE(d);
+    return QR_OK;
 }
 
 static enum qr_code load_npz(const struct qr_data_options *opt, const char *url,
@@ -235,59 +224,49 @@ static enum qr_code load_npz(const struct qr_data_options *opt, const char *url,
                *label = opt->n_labels == 1 ? opt->labels[0] : "y",
                *const all[] = {"x", label, weight, NULL}, *const unlabelled[] = {"x", weight, NULL},
                *const *names = opt->no_labels ? unlabelled : all;
-    struct qr_tensors t = {0};
+    qr_auto(qr_tensors_free) struct qr_tensors shapes = {0}, t = {0};
     const struct qr_tensor *x, *y = NULL, *weights = NULL;
     size_t want = 0;
-    enum qr_code code = qr_npz_shapes(qr_buf_view(file), url, &t, err);
-    if (code) return code;
-    if (!(code = npz_find_array(&t, "x", url, &x, err)) &&
-        (opt->no_labels || !(code = npz_find_array(&t, label, url, &y, err))) &&
-        (!weight || !(code = npz_find_array(&t, weight, url, &weights, err))))
-        code = npz_check_shapes(opt, url, x, y, weights, &want, err);
-    qr_tensors_free(&t);
-    if (!code) code = qr_npz_read(qr_buf_view(file), url, names, qr_memory_limit_bytes(), &t, err);
+    QR_TRY(qr_npz_shapes(qr_buf_view(file), url, &shapes, err));
+    QR_TRY(npz_find_array(&shapes, "x", url, &x, err));
+    if (!opt->no_labels) QR_TRY(npz_find_array(&shapes, label, url, &y, err));
+    if (weight) QR_TRY(npz_find_array(&shapes, weight, url, &weights, err));
+    QR_TRY(npz_check_shapes(opt, url, x, y, weights, &want, err));
+    QR_TRY(qr_npz_read(qr_buf_view(file), url, names, qr_memory_limit_bytes(), &t, err));
     qr_buf_free(file);
-    if (code) return code;
-    size_t x_is = 0;
-    while (strcmp(t.v[x_is].name, "x") != 0) x_is++;
+    size_t x_is = (size_t)(qr_tensors_find(&t, "x") - t.v);
     weights = weight ? qr_tensors_find(&t, weight) : NULL;
     y = opt->no_labels ? NULL : qr_tensors_find(&t, label);
-    code = npz_take_arrays(opt, url, &t.v[x_is], y, weights, want, ret, err);
-    qr_tensors_free(&t);
-    return code;
+    return npz_take_arrays(opt, url, &t.v[x_is], y, weights, want, ret, err);
 }
 
 /* ---- data sets ---- */
 
-/* Frees the file's bytes. */
 static enum qr_code load_bytes(const struct qr_data_options *opt, bool npz, const char *url,
                                struct qr_buf *file, struct qr_dataset *ret, struct qr_err *err) {
     uint64_t bytes = file->n;
     struct qr_data_options all = *opt;
+    qr_auto(qr_dataset_fini) struct qr_dataset d = {0};
     if (opt->n_picked) all.n_columns = 0;
-    enum qr_code code = qr_dataset_check_format(qr_buf_view(file), npz, url, err);
-    if (!code)
-        code = npz ? load_npz(&all, url, file, ret, err)
-                   : qr_dataset_from_csv(&all, url, file, ret, err);
-    qr_buf_free(file);
-    if (code) return code;
-    if (opt->inputs && opt->inputs->n && ret->names &&
-        qr_names_are_given((const char *const *)ret->names, ret->n_columns))
-        code = qr_dataset_pick_trained(opt, url, ret, err);
-    else if (opt->n_picked) code = qr_dataset_pick(opt, url, ret, err);
-    if (code) qr_dataset_fini(ret);
-    if (!code) ret->file_bytes = bytes;
-    return code;
+    QR_TRY(qr_dataset_check_format(qr_buf_view(file), npz, url, err));
+    QR_TRY(npz ? load_npz(&all, url, file, &d, err)
+               : qr_dataset_from_csv(&all, url, file, &d, err));
+    if (opt->inputs && opt->inputs->n && d.names &&
+        qr_names_are_given((const char *const *)d.names, d.n_columns))
+        QR_TRY(qr_dataset_pick_trained(opt, url, &d, err));
+    else if (opt->n_picked) QR_TRY(qr_dataset_pick(opt, url, &d, err));
+    d.file_bytes = bytes;
+    *ret = QR_MOVE(d);
+    return QR_OK;
 }
 
 enum qr_code qr_dataset_load_file(const struct qr_data_options *opt, const char *key,
                                   const char *url, struct qr_dataset *ret, struct qr_err *err) {
-    struct qr_buf file = {0};
+    qr_auto(qr_buf_free) struct qr_buf file = {0};
     qr_auto(qr_free_p) char *shown = qr_url_redacted(url);
-    enum qr_code code = qr_dataset_read(key, url, opt->folder, qr_memory_limit_bytes(), &file, err);
-    if (code) return code;
+    QR_TRY(qr_dataset_read(key, url, opt->folder, qr_memory_limit_bytes(), &file, err));
     bool unquoted = qr_named_file_unquoted(url, opt->folder);
-    code = load_bytes(opt, opt->source == QR_DATA_NPZ, shown, &file, ret, err);
+    enum qr_code code = load_bytes(opt, opt->source == QR_DATA_NPZ, shown, &file, ret, err);
     if (code) return unquoted ? qr_named_file_unquote(shown, err) : code;
     ret->unquoted = unquoted;
     return QR_OK;
@@ -297,15 +276,9 @@ enum qr_code qr_dataset_load_samples(const struct qr_data_options *opt, const ch
                                      struct qr_buf *file, struct qr_dataset *ret,
                                      struct qr_err *err) {
     static const char zip[] = "PK\3\4";
-    struct qr_buf own = {0};
-    if (file) {
-        own = *file;
-        *file = (struct qr_buf){0};
-    }
-    enum qr_code code =
-        file ? QR_OK
-             : qr_dataset_read(key, opt->url, opt->folder, qr_memory_limit_bytes(), &own, err);
-    if (code) return code;
+    qr_auto(qr_buf_free) struct qr_buf own = {0};
+    if (file) own = QR_MOVE(*file);
+    else QR_TRY(qr_dataset_read(key, opt->url, opt->folder, qr_memory_limit_bytes(), &own, err));
     bool npz = own.n >= 4 && memcmp(own.p, zip, 4) == 0;
     qr_auto(qr_free_p) char *shown = qr_url_redacted(opt->url);
     return load_bytes(opt, npz, shown, &own, ret, err);
@@ -337,29 +310,22 @@ enum qr_code qr_dataset_load(const struct qr_data_options *opt, struct qr_datase
                        opt->train_fraction);
     bool file = opt->source == QR_DATA_NPZ || opt->source == QR_DATA_CSV;
     bool split = false;
-    struct qr_dataset d = {0};
-    enum qr_code code = opt->source == QR_DATA_EXCITATIONS ? qr_excitations(opt, &d, err)
-                        : !file ? qr_dataset_alloc(&d, 1, 0, 0, false, err)
-                                : qr_dataset_load_channels(opt, &d, &split, err);
-    if (code) return code;
+    qr_auto(qr_dataset_fini) struct qr_dataset d = {0};
+    QR_TRY(opt->source == QR_DATA_EXCITATIONS ? qr_excitations(opt, &d, err)
+           : !file                            ? qr_dataset_alloc(&d, 1, 0, 0, false, err)
+                                              : qr_dataset_load_channels(opt, &d, &split, err));
     if (!split) d.n_train = (size_t)floor((double)d.n_samples * opt->train_fraction);
-    if (d.n_train == 0) {
-        code = qr_fail(err, QR_DATA_LOSS,
+    if (d.n_train == 0)
+        return qr_fail(err, QR_DATA_LOSS,
                        "train_fraction %.17g of %zu samples leaves none to train on",
                        opt->train_fraction, d.n_samples);
-        qr_dataset_fini(&d);
-        return code;
-    }
     if (opt->shuffle_split && !split) qr_dataset_shuffle(&d, opt->split_seed);
-    if (!has_positive_weight(&d)) {
-        code = qr_fail(err, QR_DATA_LOSS,
+    if (!has_positive_weight(&d))
+        return qr_fail(err, QR_DATA_LOSS,
                        "data.sample_weight: the weights in '%.60s' are 0 for all %zu training "
                        "samples; give some of them a weight above 0",
                        opt->sample_weight, d.n_train);
-        qr_dataset_fini(&d);
-        return code;
-    }
     compute_digest(&d);
-    *ret = d;
+    *ret = QR_MOVE(d);
     return QR_OK;
 }

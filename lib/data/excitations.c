@@ -25,9 +25,7 @@ enum qr_code qr_excitations(const struct qr_data_options *opt, struct qr_dataset
                        "cluster-excitations: labels are +1 or -1, but the model has %zu outputs "
                        "and its loss takes class numbers",
                        n_outputs);
-    enum qr_code code =
-        qr_dataset_alloc(ret, opt->rounds * n_qubits, n_qubits, n_outputs, false, err);
-    if (code) return code;
+    QR_TRY(qr_dataset_alloc(ret, opt->rounds * n_qubits, n_qubits, n_outputs, false, err));
     ret->label_for_all = n_outputs > 1;
     for (unsigned round = 0; round < opt->rounds; round++)
         for (size_t q = 0; q < n_qubits; q++) {

@@ -53,7 +53,7 @@ bool qr_named_file_unquoted(const char *url, const char *folder) {
 }
 
 enum qr_code qr_named_file_unquote(const char *shown, struct qr_err *err) {
-    return qr_fail(err, err ? err->code : QR_DATA_LOSS,
+    return qr_fail(err, err->code,
                    "cannot use %s: its content does not fit the job; the job file is remote, so "
                    "nothing of a local file is quoted: copy the job file to this machine and run "
                    "qring validate",
@@ -78,48 +78,40 @@ static enum qr_code list_below(const char *url, struct qr_buf *ret, size_t *ret_
                                struct qr_err *err) {
     struct qr_store *s;
     qr_auto(qr_free_p) char *name = NULL;
-    enum qr_code code = qr_store_resolve(url, &s, &name, err);
-    if (code != QR_OK) return code;
-    code = s->ops->list(s, name, ret, err);
+    QR_TRY(qr_store_resolve(url, &s, &name, err));
+    enum qr_code code = s->ops->list(s, name, ret, err);
     s->ops->close(s);
     *ret_name = strlen(name);
     return code;
 }
 
-enum qr_code qr_named_files(const char *url, const char *folder, char ***ret, size_t *ret_n,
+enum qr_code qr_named_files(const char *url, const char *folder, struct qr_name_list *ret,
                             struct qr_err *err) {
-    size_t n = strlen(url), prefix, found = 0;
-    struct qr_buf names = {0};
+    size_t n = strlen(url), prefix;
+    qr_auto(qr_buf_free) struct qr_buf names = {0};
     if (n == 0 || url[n - 1] != '/') {
-        *ret = qr_xcalloc(1, sizeof **ret);
-        (*ret)[0] = qr_xstrdup(url);
-        *ret_n = 1;
+        qr_name_list_add(ret, url, n);
         return QR_OK;
     }
     qr_auto(qr_free_p) char *at = qr_named_file_find(url, folder);
-    enum qr_code code = list_below(at, &names, &prefix, err);
-    char **files = qr_xcalloc(MAX_FILES + 1, sizeof *files);
-    for (const char *name = qr_buf_string(&names); code == QR_OK && *name;) {
+    QR_TRY(list_below(at, &names, &prefix, err));
+    qr_auto(qr_name_list_fini) struct qr_name_list files = {0};
+    for (const char *name = qr_buf_string(&names); *name;) {
         size_t length = strcspn(name, "\n");
         qr_auto(qr_free_p) char *below =
             length > prefix ? qr_xstrndup(name + prefix, length - prefix) : qr_xstrdup("");
-        if (!is_hidden(below) && found < MAX_FILES)
-            files[found++] = qr_xasprintf("%s%s", at, below);
-        else if (!is_hidden(below))
-            code = qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s: the folder has more than %d files", at,
-                           MAX_FILES);
+        if (!is_hidden(below)) {
+            if (files.n == MAX_FILES)
+                return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s: the folder has more than %d files",
+                               at, MAX_FILES);
+            qr_auto(qr_free_p) char *file = qr_xasprintf("%s%s", at, below);
+            qr_name_list_add(&files, file, strlen(file));
+        }
         name += length + (name[length] == '\n');
     }
-    qr_buf_free(&names);
-    if (code == QR_OK && found == 0)
-        code = qr_fail(err, QR_NOT_FOUND, "there are no files below %s; correct the path", at);
-    for (; code != QR_OK && found; found--) free(files[found - 1]);
-    if (code != QR_OK) {
-        free(files);
-        return code;
-    }
-    *ret = files;
-    *ret_n = found;
+    if (!files.n)
+        return qr_fail(err, QR_NOT_FOUND, "there are no files below %s; correct the path", at);
+    *ret = QR_MOVE(files);
     return QR_OK;
 }
 

@@ -7,7 +7,7 @@
 #ifndef QR_DATA_NAMED_FILES_H
 #define QR_DATA_NAMED_FILES_H
 
-#include "base/bytes.h"
+#include "format/data_names.h"
 
 /* Reads the file of a path or URL. NOT_FOUND: the message has both paths that were tried. */
 QR_MUST_CHECK enum qr_code qr_named_file_read(const char *url, const char *folder, size_t max_bytes,
@@ -27,11 +27,11 @@ enum qr_code qr_named_file_unquote(const char *shown, struct qr_err *err);
 /* Lists the files of a name, for qr_named_file_read: the name itself, or all files below a name
  * that ends with '/' (data/dataset.h).
  *
- * Args:     ret   heap, and each element too
+ * Args:     ret   empty before; free with qr_name_list_fini
  * Errors:   NOT_FOUND (no files), RESOURCE_EXHAUSTED (more than 65536 files)
  */
-QR_MUST_CHECK enum qr_code qr_named_files(const char *url, const char *folder, char ***ret,
-                                          size_t *ret_n, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_named_files(const char *url, const char *folder,
+                                          struct qr_name_list *ret, struct qr_err *err);
 
 /* As qr_named_file_read; a NOT_FOUND message begins with the job's key. */
 QR_MUST_CHECK enum qr_code qr_dataset_read(const char *key, const char *url, const char *folder,

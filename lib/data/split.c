@@ -8,8 +8,8 @@
 
 /* Moves row from[i] to row i, cycle by cycle, without a second copy in memory. */
 static void permute_rows(double *rows, size_t width, const uint32_t *from, size_t n) {
-    uint8_t *done = qr_xcalloc(n, 1);
-    double *first = qr_xcalloc(width, sizeof *first);
+    qr_auto(qr_free_p) uint8_t *done = qr_xcalloc(n, 1);
+    qr_auto(qr_free_p) double *first = qr_xcalloc(width, sizeof *first);
     const size_t bytes = width * sizeof *rows;
     for (size_t i = 0; i < n; i++) {
         if (done[i]) continue;
@@ -22,8 +22,6 @@ static void permute_rows(double *rows, size_t width, const uint32_t *from, size_
         memcpy(rows + at * width, first, bytes);
         done[at] = 1;
     }
-    free(first);
-    free(done);
 }
 
 void qr_dataset_shuffle(struct qr_dataset *d, uint64_t seed) {

@@ -18,9 +18,15 @@ void qr_name_list_fini(struct qr_name_list *l) {
 }
 
 struct qr_name_list qr_name_list_copy(const struct qr_name_list *l) {
-    struct qr_name_list copy = {.n = l->n, .v = qr_xcalloc(l->n + 1, sizeof *copy.v)};
-    for (size_t i = 0; i < l->n; i++) copy.v[i] = qr_xstrdup(l->v[i]);
+    struct qr_name_list copy = {0};
+    for (size_t i = 0; i < l->n; i++) qr_name_list_add(&copy, l->v[i], strlen(l->v[i]));
     return copy;
+}
+
+void qr_name_list_add(struct qr_name_list *l, const char *name, size_t bytes) {
+    if ((l->n & (l->n - 1)) == 0) /* grows at powers of two */
+        l->v = qr_xreallocarray(l->v, l->n ? 2 * l->n : 1, sizeof *l->v);
+    l->v[l->n++] = qr_xstrndup(name, bytes);
 }
 
 void qr_data_names_fini(struct qr_data_names *n) {
@@ -39,6 +45,15 @@ static int data_names_compare(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+const char *qr_name_list_duplicate(const struct qr_name_list *l) {
+    qr_auto(qr_free_p) char **sorted = qr_xcalloc(l->n, sizeof *sorted);
+    if (l->n) memcpy(sorted, l->v, l->n * sizeof *sorted);
+    qsort(sorted, l->n, sizeof *sorted, data_names_compare);
+    for (size_t i = 1; i < l->n; i++)
+        if (strcmp(sorted[i - 1], sorted[i]) == 0) return sorted[i];
+    return NULL;
+}
+
 enum qr_code qr_name_list_check(const struct qr_name_list *l, const char *what,
                                 struct qr_err *err) {
     if (l->n > MAX_NAMES)
@@ -49,41 +64,29 @@ enum qr_code qr_name_list_check(const struct qr_name_list *l, const char *what,
             return qr_fail(err, QR_DATA_LOSS,
                            "%s: name %zu is empty, longer than %d bytes, or not UTF-8 text", what,
                            i, MAX_NAME_BYTES);
-    char **sorted = qr_xcalloc(l->n + 1, sizeof *sorted);
-    if (l->n) memcpy(sorted, l->v, l->n * sizeof *sorted);
-    qsort(sorted, l->n, sizeof *sorted, data_names_compare);
-    const char *duplicate = NULL;
-    for (size_t i = 1; i < l->n && !duplicate; i++)
-        if (strcmp(sorted[i - 1], sorted[i]) == 0) duplicate = sorted[i];
-    free(sorted);
+    const char *duplicate = qr_name_list_duplicate(l);
     return duplicate ? qr_fail(err, QR_DATA_LOSS, "%s: duplicate name '%.60s'", what, duplicate)
                      : QR_OK;
 }
 
 static enum qr_code data_names_read_list(const struct qr_json *root, const char *what,
                                          struct qr_name_list *ret, struct qr_err *err) {
-    enum qr_code code = qr_json_want(root, what, QR_JSON_ARRAY, err);
-    if (code == QR_OK) ret->v = qr_xcalloc(qr_json_size(root) + 1, sizeof *ret->v);
-    for (const struct qr_json *v = code == QR_OK ? qr_json_first(root) : NULL; v && code == QR_OK;
-         v = qr_json_next(v)) {
+    QR_TRY(qr_json_want(root, what, QR_JSON_ARRAY, err));
+    for (const struct qr_json *v = qr_json_first(root); v; v = qr_json_next(v)) {
         const char *name;
-        code = qr_json_string(v, what, &name, err);
-        if (code == QR_OK) ret->v[ret->n++] = qr_xstrdup(name);
+        QR_TRY(qr_json_string(v, what, &name, err));
+        qr_name_list_add(ret, name, strlen(name));
     }
-    return code == QR_OK ? qr_name_list_check(ret, what, err) : code;
+    return qr_name_list_check(ret, what, err);
 }
 
 enum qr_code qr_name_list_parse(struct qr_bytes text, const char *what, struct qr_name_list *ret,
                                 struct qr_err *err) {
-    struct qr_err own;
-    if (!err) err = &own;
-    struct qr_json *root = NULL;
-    struct qr_name_list list = {0};
+    qr_auto(qr_json_free_p) struct qr_json *root = NULL;
+    qr_auto(qr_name_list_fini) struct qr_name_list list = {0};
     enum qr_code code = qr_json_parse(text, what, &root, err);
     if (code == QR_OK) code = data_names_read_list(root, what, &list, err);
-    qr_json_free(root);
-    if (code == QR_OK) *ret = list;
-    else qr_name_list_fini(&list);
+    if (code == QR_OK) *ret = QR_MOVE(list);
     /* Malformed JSON means a damaged file here; lack of memory does not. */
     if (code == QR_INVALID_ARGUMENT) code = err->code = QR_DATA_LOSS;
     return code;
@@ -111,7 +114,7 @@ static int data_names_compare_pointers(const void *a, const void *b) {
 
 void qr_name_list_find_all(const struct qr_name_list *l, const struct qr_name_list *wanted,
                            size_t *ret) {
-    char ***sorted = qr_xcalloc(l->n + 1, sizeof *sorted);
+    qr_auto(qr_free_p) char ***sorted = qr_xcalloc(l->n + 1, sizeof *sorted);
     for (size_t i = 0; i < l->n; i++) sorted[i] = &l->v[i];
     qsort(sorted, l->n, sizeof *sorted, data_names_compare_pointers);
     for (size_t i = 0; i < wanted->n; i++) {
@@ -119,5 +122,4 @@ void qr_name_list_find_all(const struct qr_name_list *l, const struct qr_name_li
              ***found = bsearch(&name, sorted, l->n, sizeof *sorted, data_names_compare_pointers);
         ret[i] = found ? (size_t)(*found - l->v) : l->n;
     }
-    free(sorted);
 }

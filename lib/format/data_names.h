@@ -20,6 +20,9 @@ struct qr_name_list {
 };
 void qr_name_list_fini(struct qr_name_list *l);
 struct qr_name_list qr_name_list_copy(const struct qr_name_list *l);
+void qr_name_list_add(struct qr_name_list *l, const char *name, size_t bytes); /* appends a copy */
+/* Returns a name that is twice in the list, or NULL. */
+const char *qr_name_list_duplicate(const struct qr_name_list *l);
 
 struct qr_data_names {
     struct qr_name_list inputs;  /* in the model's order */

@@ -14,10 +14,10 @@ static void look_at(const struct qr_csv *c) {
     volatile double last = 0;
     for (size_t i = 0; i < c->n_rows * c->n_columns; i++) {
         last = c->values[i];
-        if (c->n_words && i % c->n_columns == c->n_columns - 1)
-            QR_ASSERT(!isfinite(last) || last < (double)c->n_words);
+        if (c->words.n && i % c->n_columns == c->n_columns - 1)
+            QR_ASSERT(!isfinite(last) || last < (double)c->words.n);
     }
-    for (size_t i = 1; i < c->n_words; i++) QR_ASSERT(strcmp(c->words[i - 1], c->words[i]) < 0);
+    for (size_t i = 1; i < c->words.n; i++) QR_ASSERT(strcmp(c->words.v[i - 1], c->words.v[i]) < 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);

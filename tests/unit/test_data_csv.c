@@ -40,8 +40,8 @@ static void good(void) {
         CHECK(read(texts[i], strlen(texts[i]), 100, &c, &err) == QR_OK, "%zu: %s", i, err.msg);
         CHECK(c.n_rows == 2 && c.n_columns == 3, "%zu: %zu x %zu", i, c.n_rows, c.n_columns);
         if (c.n_columns == 3)
-            CHECK(strcmp(c.names[1], "b, \"c\"") == 0 && strcmp(c.names[2], "y") == 0, "%s",
-                  c.names[1]);
+            CHECK(strcmp(c.names.v[1], "b, \"c\"") == 0 && strcmp(c.names.v[2], "y") == 0, "%s",
+                  c.names.v[1]);
         for (size_t k = 0; k < 6 && c.n_rows == 2; k++)
             CHECK(c.values[k] == want[k], "%zu: %g", i, c.values[k]);
         qr_csv_fini(&c);
@@ -81,9 +81,9 @@ static void words(void) {
         CHECK(read_as(rows[i].text, strlen(rows[i].text), rows[i].forced ? forced : cells, 100, &c,
                       &err) == QR_OK,
               "%zu: %s", i, err.msg);
-        CHECK(c.n_words == rows[i].n_words, "%zu: %zu words", i, c.n_words);
-        for (size_t k = 0; k < c.n_words && k < 3; k++)
-            CHECK(strcmp(c.words[k], rows[i].words[k]) == 0, "%zu: %s", i, c.words[k]);
+        CHECK(c.words.n == rows[i].n_words, "%zu: %zu words", i, c.words.n);
+        for (size_t k = 0; k < c.words.n && k < 3; k++)
+            CHECK(strcmp(c.words.v[k], rows[i].words[k]) == 0, "%zu: %s", i, c.words.v[k]);
         for (size_t k = 0; k < c.n_rows; k++)
             CHECK(c.values[2 * k + 1] == rows[i].values[k] && c.values[2 * k] == 0, "%zu: %g", i,
                   c.values[2 * k + 1]);
@@ -152,7 +152,7 @@ static void bad(void) {
         CHECK(code == rows[i].code, "row %zu: code %d: %s", i, code, err.msg);
         CHECK(strncmp(err.msg, "d.csv", 5) == 0 && strstr(err.msg, rows[i].words), "row %zu: %s", i,
               err.msg);
-        CHECK(c.values == NULL && c.names == NULL);
+        CHECK(c.values == NULL && c.names.v == NULL);
     }
 }
 

@@ -94,7 +94,7 @@ static enum qr_code run_csv(struct qr_err *err) {
         code = qr_csv_read_rows(qr_buf_view(&file), "the file", cells, 1000, &c, err);
     relax();
     if (code == QR_OK)
-        code = same(fold(c.n_rows + c.n_words, c.values, c.n_rows * c.n_columns * sizeof(double)),
+        code = same(fold(c.n_rows + c.words.n, c.values, c.n_rows * c.n_columns * sizeof(double)),
                     &first, "CSV", err);
     qr_csv_fini(&c);
     return code;
