@@ -105,10 +105,6 @@ void qr_event_encode(const struct qr_event *e, struct qr_buf *ret) {
 
 /* ---- the plugin "hparams" ---- */
 
-static void event_pack_hparams(Qring__Tensorboard__HParams *m, struct qr_buf *ret) {
-    event_pack(&m->base, ret);
-}
-
 void qr_hparams_experiment(const struct qr_hparam *h, size_t n, const struct qr_hparam_metric *m,
                            size_t n_metrics, struct qr_buf *ret) {
     Qring__Tensorboard__HParams out = QRING__TENSORBOARD__HPARAMS__INIT;
@@ -138,7 +134,7 @@ void qr_hparams_experiment(const struct qr_hparam *h, size_t n, const struct qr_
     experiment.metric_infos = metrics;
     out.data_case = QRING__TENSORBOARD__HPARAMS__DATA_EXPERIMENT;
     out.experiment = &experiment;
-    event_pack_hparams(&out, ret);
+    event_pack(&out.base, ret);
 }
 
 void qr_hparams_start(const struct qr_hparam *h, size_t n, const char *group, double seconds,
@@ -169,7 +165,7 @@ void qr_hparams_start(const struct qr_hparam *h, size_t n, const char *group, do
     start.start_time_secs = seconds;
     out.data_case = QRING__TENSORBOARD__HPARAMS__DATA_SESSION_START_INFO;
     out.session_start_info = &start;
-    event_pack_hparams(&out, ret);
+    event_pack(&out.base, ret);
 }
 
 void qr_hparams_end(bool success, double seconds, struct qr_buf *ret) {
@@ -179,7 +175,7 @@ void qr_hparams_end(bool success, double seconds, struct qr_buf *ret) {
     end.end_time_secs = seconds;
     out.data_case = QRING__TENSORBOARD__HPARAMS__DATA_SESSION_END_INFO;
     out.session_end_info = &end;
-    event_pack_hparams(&out, ret);
+    event_pack(&out.base, ret);
 }
 
 /* ---- decode ---- */
@@ -251,13 +247,11 @@ static enum qr_code event_decode_values(const Qring__Tensorboard__Summary *s, st
 }
 
 enum qr_code qr_event_decode(struct qr_bytes bytes, struct qr_event *ret, struct qr_err *err) {
-    struct qr_err own;
-    if (!err) err = &own;
     if (bytes.n > QR_EVENT_MAX_BYTES)
         return qr_fail(err, QR_DATA_LOSS, "event of %zu bytes, above the limit of %d", bytes.n,
                        QR_EVENT_MAX_BYTES);
     size_t cap = 16 * bytes.n + 4096;
-    struct event_arena *a = qr_xmalloc(sizeof *a + cap);
+    qr_auto(qr_free_p) struct event_arena *a = qr_xmalloc(sizeof *a + cap);
     a->used = 0;
     a->cap = cap;
     ProtobufCAllocator allocator = {
@@ -265,28 +259,22 @@ enum qr_code qr_event_decode(struct qr_bytes bytes, struct qr_event *ret, struct
     const Qring__Tensorboard__Event *in =
         qring__tensorboard__event__unpack(&allocator, bytes.n, bytes.p);
     struct qr_event e = {.owned = a};
-    enum qr_code code =
-        in ? QR_OK
-           : qr_fail(err, QR_DATA_LOSS,
-                     "event of %zu bytes: not a protobuf message, or mostly unknown fields",
-                     bytes.n);
-    if (in) {
-        e.wall_time = in->wall_time;
-        e.step = in->step;
-        if (in->source_metadata) e.writer = in->source_metadata->writer;
-        if (in->what_case == QRING__TENSORBOARD__EVENT__WHAT_FILE_VERSION)
-            e.file_version = in->file_version;
-        if (in->what_case == QRING__TENSORBOARD__EVENT__WHAT_SESSION_LOG)
-            e.session_start = in->session_log->status == 1;
-        if (in->what_case == QRING__TENSORBOARD__EVENT__WHAT_GRAPH_DEF)
-            e.graph = qr_bytes_of(in->graph_def.data, in->graph_def.len);
-        if (in->what_case == QRING__TENSORBOARD__EVENT__WHAT_SUMMARY)
-            code = event_decode_values(in->summary, a, &e, err);
-    }
-    if (code != QR_OK) {
-        free(a);
-        return code;
-    }
+    if (!in)
+        return qr_fail(err, QR_DATA_LOSS,
+                       "event of %zu bytes: not a protobuf message, or mostly unknown fields",
+                       bytes.n);
+    e.wall_time = in->wall_time;
+    e.step = in->step;
+    if (in->source_metadata) e.writer = in->source_metadata->writer;
+    if (in->what_case == QRING__TENSORBOARD__EVENT__WHAT_FILE_VERSION)
+        e.file_version = in->file_version;
+    if (in->what_case == QRING__TENSORBOARD__EVENT__WHAT_SESSION_LOG)
+        e.session_start = in->session_log->status == 1;
+    if (in->what_case == QRING__TENSORBOARD__EVENT__WHAT_GRAPH_DEF)
+        e.graph = qr_bytes_of(in->graph_def.data, in->graph_def.len);
+    if (in->what_case == QRING__TENSORBOARD__EVENT__WHAT_SUMMARY)
+        QR_TRY(event_decode_values(in->summary, a, &e, err));
+    a = NULL; /* owned by e */
     *ret = e;
     return QR_OK;
 }

@@ -74,7 +74,7 @@ static void hdf5_put_values(struct hdf5_writer *w, hid_t at, const char *name,
                             const struct qr_tensor *t) {
     hsize_t dims[QR_MAX_RANK] = {0};
     for (unsigned d = 0; d < t->rank; d++) dims[d] = t->dims[d];
-    float *values = qr_xcalloc(t->n, sizeof *values);
+    qr_auto(qr_free_p) float *values = qr_xcalloc(t->n, sizeof *values);
     for (size_t i = 0; i < t->n; i++) values[i] = (float)t->values[i];
     hid_t space = hdf5_check(w, H5Screate_simple((int)t->rank, dims, NULL));
     hid_t set = hdf5_check(
@@ -85,7 +85,6 @@ static void hdf5_put_values(struct hdf5_writer *w, hid_t at, const char *name,
         H5Dclose(set);
     }
     H5Sclose(space);
-    free(values);
 }
 
 /* "dense/kernel:0" becomes a dataset in a group `dense` of the layer's group. */
@@ -107,23 +106,21 @@ static void hdf5_put_layer(struct hdf5_writer *w, const char *name,
                            const struct qr_tensors *weights) {
     hid_t g = hdf5_open_group(w, w->file, name);
     if (g < 0) return;
-    const char **names = qr_xcalloc(weights->n, sizeof(const char *));
+    qr_auto(qr_free_p) const char **names = qr_xcalloc(weights->n, sizeof(const char *));
     for (size_t i = 0; i < weights->n; i++) names[i] = weights->v[i].name;
     hdf5_put_strings(w, g, "weight_names", names, weights->n);
     for (size_t i = 0; i < weights->n && !w->bad; i++)
         hdf5_put_tensor(w, g, names[i], &weights->v[i]);
-    free(names);
     H5Gclose(g);
 }
 
 static void hdf5_put_all(struct hdf5_writer *w, const struct qr_keras_layer *layers,
                          size_t n_layers, const struct qr_data_names *of_data) {
-    const char **names = qr_xcalloc(n_layers, sizeof(const char *));
+    qr_auto(qr_free_p) const char **names = qr_xcalloc(n_layers, sizeof(const char *));
     for (size_t i = 0; i < n_layers; i++) names[i] = layers[i].name;
     hdf5_put_strings(w, w->file, "layer_names", names, n_layers);
     hdf5_put_string(w, w->file, "backend", "tensorflow");
     hdf5_put_string(w, w->file, "keras_version", "2.18.0");
-    free(names);
     if (of_data) {
         hdf5_put_names(w, QR_NAMES_INPUTS, &of_data->inputs);
         hdf5_put_names(w, QR_NAMES_CLASSES, &of_data->classes);
@@ -195,13 +192,11 @@ static size_t names_as_values(const struct qr_name_list *l) {
 static enum qr_code hdf5_check_memory(const struct qr_keras_layer *layers, size_t n_layers,
                                       const struct qr_data_names *names, struct qr_err *err) {
     size_t n = names ? names_as_values(&names->inputs) + names_as_values(&names->classes) : 0;
-    void *probe = NULL;
+    qr_auto(qr_free_p) void *probe = NULL;
     for (size_t i = 0; i < n_layers; i++)
         for (size_t j = 0; j < layers[i].weights.n; j++) n += layers[i].weights.v[j].n;
-    enum qr_code code = qr_large_new(1, LIBRARY_BYTES + n * VALUE_BYTES,
-                                     "the buffers that make a Keras HDF5 file", &probe, err);
-    free(probe);
-    return code;
+    return qr_large_new(1, LIBRARY_BYTES + n * VALUE_BYTES,
+                        "the buffers that make a Keras HDF5 file", &probe, err);
 }
 
 enum qr_code qr_keras_write(const struct qr_keras_layer *layers, size_t n_layers,
@@ -217,14 +212,12 @@ enum qr_code qr_keras_write(const struct qr_keras_layer *layers, size_t n_layers
                 err, QR_INVALID_ARGUMENT,
                 "layer '%s' has %zu weights, above the limit of %d for a Keras HDF5 file",
                 layers[i].name, layers[i].weights.n, MAX_NAMES);
-    struct qr_buf image = {0};
-    enum qr_code code = hdf5_check_memory(layers, n_layers, names, err);
-    if (code != QR_OK) return code;
+    qr_auto(qr_buf_free) struct qr_buf image = {0};
+    QR_TRY(hdf5_check_memory(layers, n_layers, names, err));
     pthread_mutex_lock(&hdf5_mutex);
     bool good = hdf5_write_file(layers, n_layers, names, &image);
     pthread_mutex_unlock(&hdf5_mutex);
     if (good) qr_buf_put(ret, image.p, image.n);
-    qr_buf_free(&image);
     if (!good || !qr_buf_ok(ret))
         return qr_fail(err, QR_INTERNAL,
                        "libhdf5 cannot write the weights: out of memory, two weights with the same "

@@ -27,7 +27,7 @@
 
 /* One Keras layer and its weights, in order, named as in the file ("dense/kernel:0"). */
 struct qr_keras_layer {
-    const char *name;
+    char *name;
     struct qr_tensors weights;
 };
 

@@ -1,6 +1,6 @@
 /* format/hdf5_file.c — a bounded reader of HDF5 structures: object headers, groups, attributes and
  * datasets. Start reading at qr_h5_dataset(). */
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -21,6 +21,9 @@ enum {
 static const uint64_t hdf5_undefined = UINT64_MAX;
 static const size_t hdf5_max_file = (size_t)1 << 30;
 
+static const char hdf5_latest[] =
+    "written with libver='latest' structures; write it with h5py's defaults, as Keras does";
+
 static enum qr_code hdf5_fail_damaged(struct qr_h5 *f, const char *why) {
     return qr_fail(f->err, QR_DATA_LOSS, "%s: %s: %s", f->what, f->object, why);
 }
@@ -35,7 +38,7 @@ static const uint8_t *hdf5_bytes_at(struct qr_h5 *f, uint64_t at, uint64_t n) {
 
 enum qr_code qr_h5_open(struct qr_h5 *f) {
     static const uint8_t sign[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
-    f->object = "superblock";
+    snprintf(f->object, sizeof f->object, "superblock");
     f->budget = BUDGET;
     f->value_bytes = f->file.n;
     if (f->file.n < 8 || memcmp(f->file.p, sign, 8) != 0)
@@ -44,10 +47,7 @@ enum qr_code qr_h5_open(struct qr_h5 *f) {
         return hdf5_fail_damaged(f, "above 1 GiB, which is too large for a weight file");
     if (f->file.n < 100) return hdf5_fail_damaged(f, "the file is truncated");
     const uint8_t *p = f->file.p;
-    if (p[8] > 1)
-        return hdf5_fail_damaged(
-            f, "written with libver='latest' structures; write it with h5py's defaults, "
-               "as Keras does");
+    if (p[8] > 1) return hdf5_fail_damaged(f, hdf5_latest);
     if (p[13] != 8 || p[14] != 8) return hdf5_fail_damaged(f, "addresses are not of 8 bytes");
     const uint8_t *q = p + (p[8] == 1 ? 28 : 24);
     if (qr_get_u64le(q) != 0 || qr_get_u64le(q + 24) != hdf5_undefined)
@@ -56,6 +56,7 @@ enum qr_code qr_h5_open(struct qr_h5 *f) {
         return qr_fail(f->err, QR_DATA_LOSS, "%s: the file is truncated: %zu bytes of %llu",
                        f->what, f->file.n, (unsigned long long)qr_get_u64le(q + 16));
     f->root = qr_get_u64le(q + 40);
+    snprintf(f->object, sizeof f->object, "/");
     return QR_OK;
 }
 
@@ -77,10 +78,7 @@ static enum qr_code hdf5_walk_begin(struct qr_h5 *f, uint64_t at, struct hdf5_wa
     *w = (struct hdf5_walk){0};
     const uint8_t *p = hdf5_bytes_at(f, at, 16);
     if (!p) return hdf5_fail_damaged(f, "its header lies outside the file");
-    if (memcmp(p, "OHDR", 4) == 0)
-        return hdf5_fail_damaged(
-            f, "written with libver='latest' structures; write it with h5py's defaults, "
-               "as Keras does");
+    if (memcmp(p, "OHDR", 4) == 0) return hdf5_fail_damaged(f, hdf5_latest);
     if (p[0] != 1) return hdf5_fail_damaged(f, "its header is damaged");
     w->left = qr_get_u16le(p + 2);
     w->n = qr_get_u32le(p + 8);
@@ -122,22 +120,19 @@ static enum qr_code hdf5_walk_next(struct qr_h5 *f, struct hdf5_walk *w, bool *r
     return QR_OK;
 }
 
-struct names_heap {
-    const uint8_t *p;
-    uint64_t n;
-};
-
-static bool hdf5_name_equals(const struct names_heap *h, uint64_t at, const char *name, size_t n) {
-    return at < h->n && n < h->n - at && memcmp(h->p + at, name, n) == 0 && h->p[at + n] == 0;
-}
-
+/* A search for a name in a group; heap: the names of its members. */
 struct hdf5_lookup {
     const char *name;
     size_t n;
-    struct names_heap heap;
+    struct qr_bytes heap;
     bool found;
     uint64_t object;
 };
+
+static bool hdf5_name_equals(const struct hdf5_lookup *l, uint64_t at) {
+    return at < l->heap.n && l->n < l->heap.n - at && memcmp(l->heap.p + at, l->name, l->n) == 0 &&
+           l->heap.p[at + l->n] == 0;
+}
 
 static enum qr_code hdf5_find_in_leaf(struct qr_h5 *f, uint64_t at, struct hdf5_lookup *l) {
     const uint8_t *p = hdf5_bytes_at(f, at, 8);
@@ -147,7 +142,7 @@ static enum qr_code hdf5_find_in_leaf(struct qr_h5 *f, uint64_t at, struct hdf5_
     if (f->budget < n) return hdf5_fail_damaged(f, "too many structures");
     f->budget -= n;
     for (size_t i = 0; i < n && !l->found; i++, p += 40) {
-        if (!hdf5_name_equals(&l->heap, qr_get_u64le(p), l->name, l->n)) continue;
+        if (!hdf5_name_equals(l, qr_get_u64le(p))) continue;
         if (qr_get_u32le(p + 16) == 2)
             return qr_fail(f->err, QR_DATA_LOSS,
                            "%s: %s: '%.*s' is a soft link; links are not followed", f->what,
@@ -167,21 +162,22 @@ static enum qr_code hdf5_find_in_tree(struct qr_h5 *f, uint64_t at, unsigned lev
     size_t n = qr_get_u16le(p + 6);
     const uint8_t *q = hdf5_bytes_at(f, at + 24, n * 16 + 8);
     if (!q) return hdf5_fail_damaged(f, "its tree of members extends beyond the file");
-    enum qr_code code = QR_OK;
-    for (size_t i = 0; i < n && code == QR_OK && !l->found; i++) {
+    for (size_t i = 0; i < n && !l->found; i++) {
         uint64_t child = qr_get_u64le(q + 16 * i + 8);
-        code = node_level ? hdf5_find_in_tree(f, child, node_level, l)
-                          : hdf5_find_in_leaf(f, child, l);
+        QR_TRY(node_level ? hdf5_find_in_tree(f, child, node_level, l)
+                          : hdf5_find_in_leaf(f, child, l));
     }
-    return code;
+    return QR_OK;
 }
 
 enum qr_code qr_h5_find(struct qr_h5 *f, uint64_t group, const char *name, size_t name_n,
                         bool *ret_found, uint64_t *ret) {
     struct hdf5_walk w;
     bool more, links = false;
-    enum qr_code code = hdf5_walk_begin(f, group, &w);
-    while (code == QR_OK && (code = hdf5_walk_next(f, &w, &more)) == QR_OK && more) {
+    QR_TRY(hdf5_walk_begin(f, group, &w));
+    for (;;) {
+        QR_TRY(hdf5_walk_next(f, &w, &more));
+        if (!more) break;
         links |= w.type == QR_H5_LINK || w.type == QR_H5_LINK_INFO;
         if (w.type != QR_H5_SYMBOL_TABLE) continue;
         if (w.message.n < 16) return hdf5_fail_damaged(f, "its table of members is damaged");
@@ -192,12 +188,11 @@ enum qr_code qr_h5_find(struct qr_h5 *f, uint64_t group, const char *name, size_
         struct hdf5_lookup l = {.name = name, .n = name_n, .heap.n = qr_get_u64le(p + 8)};
         l.heap.p = hdf5_bytes_at(f, qr_get_u64le(p + 24), l.heap.n);
         if (!l.heap.p) return hdf5_fail_damaged(f, "its heap of names extends beyond the file");
-        if ((code = hdf5_find_in_tree(f, tree, MAX_DEPTH + 1, &l)) != QR_OK) return code;
+        QR_TRY(hdf5_find_in_tree(f, tree, MAX_DEPTH + 1, &l));
         *ret_found = l.found;
         if (l.found) *ret = l.object;
         return QR_OK;
     }
-    if (code != QR_OK) return code;
     return hdf5_fail_damaged(
         f, links ? "its members are links of libver='latest'; write the file with "
                    "h5py's defaults, as Keras does"
@@ -258,17 +253,11 @@ static struct qr_bytes hdf5_heap_object(struct qr_h5 *f, uint64_t collection, ui
     return none;
 }
 
-void qr_h5_strings_free(struct qr_h5_strings *s) {
-    for (size_t i = 0; i < s->n; i++) free(s->v[i]);
-    free(s->v);
-    *s = (struct qr_h5_strings){0};
-}
-
 /* Reads strings of fixed length (padded by NUL or blanks) or of variable length (references into
  * the global heap). */
 static enum qr_code hdf5_read_strings(struct qr_h5 *f, struct qr_bytes type,
                                       const struct space *space, struct qr_bytes data,
-                                      struct qr_h5_strings *ret) {
+                                      struct qr_name_list *ret) {
     if (space->n == 0) return QR_OK;
     if (type.n < 8) return hdf5_fail_damaged(f, "the type of an attribute is damaged");
     unsigned class = type.p[0] & 15;
@@ -279,7 +268,6 @@ static enum qr_code hdf5_read_strings(struct qr_h5 *f, struct qr_bytes type,
     if (bytes == 0 || bytes > MAX_STRING_BYTES || space->n > MAX_STRINGS ||
         data.n / bytes < space->n)
         return hdf5_fail_damaged(f, "an attribute is truncated");
-    ret->v = qr_xcalloc(space->n, sizeof *ret->v);
     for (size_t i = 0; i < space->n; i++) {
         const uint8_t *p = data.p + i * bytes;
         struct qr_bytes s = {p, bytes};
@@ -298,7 +286,7 @@ static enum qr_code hdf5_read_strings(struct qr_h5 *f, struct qr_bytes type,
             return hdf5_fail_damaged(f, "its attributes are larger than the file");
         f->value_bytes -= s.n;
         f->budget -= STRING_STEPS;
-        ret->v[ret->n++] = s.n ? qr_xstrndup((const char *)s.p, s.n) : qr_xstrdup("");
+        qr_name_list_add(ret, s.n ? (const char *)s.p : "", s.n);
     }
     return QR_OK;
 }
@@ -319,12 +307,14 @@ static bool hdf5_split_attribute(struct qr_bytes m, struct qr_bytes part[4]) {
 }
 
 enum qr_code qr_h5_attribute(struct qr_h5 *f, uint64_t object, const char *name, bool *ret_found,
-                             struct qr_h5_strings *ret) {
+                             struct qr_name_list *ret) {
     struct hdf5_walk w;
     bool more;
     *ret_found = false;
-    enum qr_code code = hdf5_walk_begin(f, object, &w);
-    while (code == QR_OK && (code = hdf5_walk_next(f, &w, &more)) == QR_OK && more) {
+    QR_TRY(hdf5_walk_begin(f, object, &w));
+    for (;;) {
+        QR_TRY(hdf5_walk_next(f, &w, &more));
+        if (!more) break;
         struct qr_bytes part[4];
         struct space space;
         if (w.type != QR_H5_ATTRIBUTE) continue;
@@ -336,17 +326,10 @@ enum qr_code qr_h5_attribute(struct qr_h5 *f, uint64_t object, const char *name,
             continue;
         const char *why = hdf5_read_space(part[2], &space);
         if (why) return hdf5_fail_damaged(f, why);
-        struct qr_h5_strings s = {0};
-        code = hdf5_read_strings(f, part[1], &space, part[3], &s);
-        if (code == QR_OK) {
-            *ret = s;
-            *ret_found = true;
-        } else {
-            qr_h5_strings_free(&s);
-        }
-        return code;
+        *ret_found = true;
+        return hdf5_read_strings(f, part[1], &space, part[3], ret);
     }
-    return code;
+    return QR_OK;
 }
 
 /* Locates the n bytes of values that a layout message describes. */
@@ -373,8 +356,10 @@ enum qr_code qr_h5_dataset(struct qr_h5 *f, uint64_t object, const char *name,
     struct hdf5_walk w;
     bool more;
     struct qr_bytes layout = {0}, type = {0}, shape = {0};
-    enum qr_code code = hdf5_walk_begin(f, object, &w);
-    while (code == QR_OK && (code = hdf5_walk_next(f, &w, &more)) == QR_OK && more) {
+    QR_TRY(hdf5_walk_begin(f, object, &w));
+    for (;;) {
+        QR_TRY(hdf5_walk_next(f, &w, &more));
+        if (!more) break;
         if (w.type == QR_H5_FILTERS)
             return hdf5_fail_damaged(f, "it is compressed or filtered; save it without filters");
         if (w.type == QR_H5_EXTERNAL) return hdf5_fail_damaged(f, "its values lie in another file");
@@ -386,7 +371,6 @@ enum qr_code qr_h5_dataset(struct qr_h5 *f, uint64_t object, const char *name,
         if (w.shared) return hdf5_fail_damaged(f, "its type is shared with another object");
         *part = w.message;
     }
-    if (code != QR_OK) return code;
     if (!layout.p || !type.p || !shape.p) return hdf5_fail_damaged(f, "is not a dataset");
     struct space s;
     struct qr_element e;
@@ -398,7 +382,7 @@ enum qr_code qr_h5_dataset(struct qr_h5 *f, uint64_t object, const char *name,
     if (why) return hdf5_fail_damaged(f, why);
     f->value_bytes -= s.n * e.bytes;
     struct qr_tensor *t;
-    code = qr_tensors_add_large(to, name, s.rank, s.dims, f->what, &t, f->err);
-    if (code == QR_OK) qr_element_decode(e, values, t->n, t->values);
-    return code;
+    QR_TRY(qr_tensors_add_large(to, name, s.rank, s.dims, f->what, &t, f->err));
+    qr_element_decode(e, values, t->n, t->values);
+    return QR_OK;
 }

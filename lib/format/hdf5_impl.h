@@ -14,12 +14,13 @@
 #include <stdbool.h>
 
 #include "base/bytes.h"
+#include "format/data_names.h"
 #include "format/tensor.h"
 
 struct qr_h5 {
     struct qr_bytes file;
     const char *what;   /* the file, for messages */
-    const char *object; /* the object being read, for messages */
+    char object[256];   /* path of the object being read, for messages */
     uint64_t root;      /* address of the root group's object header */
     size_t budget;      /* steps left */
     size_t value_bytes; /* bytes of values and names left to read */
@@ -41,21 +42,15 @@ enum qr_h5_message {
     QR_H5_ATTRIBUTE_INFO = 21,
 };
 
-/* Strings of an attribute, on the heap. */
-struct qr_h5_strings {
-    size_t n;
-    char **v;
-};
-void qr_h5_strings_free(struct qr_h5_strings *s);
-
 /* Reads the superblock. The caller has set file, what and err. */
 QR_MUST_CHECK enum qr_code qr_h5_open(struct qr_h5 *f);
 /* Finds the object header address of `name` (one path component) in a group. */
 QR_MUST_CHECK enum qr_code qr_h5_find(struct qr_h5 *f, uint64_t group, const char *name,
                                       size_t name_n, bool *ret_found, uint64_t *ret);
-/* Reads a 1-D attribute of strings (or an empty one of any type). */
+/* Reads a 1-D attribute of strings (or an empty one of any type) and appends them to ret; free it
+ * also after an error. */
 QR_MUST_CHECK enum qr_code qr_h5_attribute(struct qr_h5 *f, uint64_t object, const char *name,
-                                           bool *ret_found, struct qr_h5_strings *ret);
+                                           bool *ret_found, struct qr_name_list *ret);
 /* Reads a dataset of float32 or float64 and appends it to `to` under `name`. */
 QR_MUST_CHECK enum qr_code qr_h5_dataset(struct qr_h5 *f, uint64_t object, const char *name,
                                          struct qr_tensors *to);

@@ -126,8 +126,7 @@ static bool npy_element_type(const char *descr, struct qr_element *ret) {
 /* Converts values from Fortran order (the first index varies fastest) to C order. */
 static enum qr_code npy_transpose(struct qr_tensor *t, const char *what, struct qr_err *err) {
     void *p;
-    enum qr_code code = qr_large_new(t->n, sizeof(double), what, &p, err);
-    if (code != QR_OK) return code;
+    QR_TRY(qr_large_new(t->n, sizeof(double), what, &p, err));
     double *to = p;
     size_t index[QR_MAX_RANK] = {0}, stride[QR_MAX_RANK];
     for (unsigned d = t->rank, s = 0; d-- > 0; s++)
@@ -146,9 +145,12 @@ static enum qr_code npy_transpose(struct qr_tensor *t, const char *what, struct 
     return QR_OK;
 }
 
+static void npz_close_stream(struct qr_zip_stream **s) { qr_zip_stream_close(*s); }
+
 /* One member, as described by its headers. */
 struct npz_array {
     const struct qr_zip_member *member;
+    char name[QR_ZIP_NAME_CHARS]; /* of the member, without ".npy" */
     struct qr_element e;
     bool fortran;
     unsigned rank;
@@ -157,13 +159,12 @@ struct npz_array {
 };
 
 /* Reads the npy header and checks that the remaining bytes match its shape. */
-static enum qr_code npz_read_header(struct qr_zip_stream *s, const char *what, const char *name,
+static enum qr_code npz_read_header(struct qr_zip_stream *s, const char *what,
                                     struct npz_array *ret, struct qr_err *err) {
+    const char *name = ret->name;
     uint8_t begin[12];
     uint64_t size = ret->member->size;
-    enum qr_code code = QR_OK;
-    if (size >= MAGIC_BYTES + 4) code = qr_zip_stream_read(s, begin, MAGIC_BYTES + 4, err);
-    if (code != QR_OK) return code;
+    if (size >= MAGIC_BYTES + 4) QR_TRY(qr_zip_stream_read(s, begin, MAGIC_BYTES + 4, err));
     if (size < MAGIC_BYTES + 4 || memcmp(begin, npy_magic, MAGIC_BYTES) != 0)
         return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is not an npy array (or is truncated)",
                        what, name);
@@ -173,7 +174,7 @@ static enum qr_code npz_read_header(struct qr_zip_stream *s, const char *what, c
         return qr_fail(err, QR_DATA_LOSS,
                        "%s: member '%s' has npy version %u; supported are 1 to 3", what, name,
                        version);
-    if (version > 1 && (code = qr_zip_stream_read(s, begin + 10, 2, err)) != QR_OK) return code;
+    if (version > 1) QR_TRY(qr_zip_stream_read(s, begin + 10, 2, err));
     size_t n = version == 1 ? qr_get_u16le(begin + 8) : qr_get_u32le(begin + 8);
     if (n > size - at || n > MAX_HEADER_BYTES)
         return qr_fail(
@@ -181,7 +182,7 @@ static enum qr_code npz_read_header(struct qr_zip_stream *s, const char *what, c
             "%s: member '%s': a header of %zu bytes does not fit (is the file truncated?)", what,
             name, n);
     qr_auto(qr_free_p) char *text = qr_xcalloc(n + 1, 1);
-    if ((code = qr_zip_stream_read(s, text, n, err)) != QR_OK) return code;
+    QR_TRY(qr_zip_stream_read(s, text, n, err));
     struct npy_header h = {.p = text, .n = n};
     bool good = npy_parse_header(&h), huge = false;
     /* An unsupported type is reported before any other problem. */
@@ -217,8 +218,7 @@ static enum qr_code npz_read_values(struct qr_zip_stream *s, const struct npz_ar
     uint8_t some[STEP * 8];
     for (size_t i = 0; i < t->n; i += STEP) {
         size_t n = t->n - i < STEP ? t->n - i : STEP;
-        enum qr_code code = qr_zip_stream_read(s, some, n * a->e.bytes, err);
-        if (code != QR_OK) return code;
+        QR_TRY(qr_zip_stream_read(s, some, n * a->e.bytes, err));
         size_t bad = qr_element_decode(a->e, some, n, t->values + i);
         if (bad < n)
             return qr_fail(err, QR_DATA_LOSS, "%s: member '%s': element %zu (type '%s') is %s",
@@ -232,17 +232,13 @@ static enum qr_code npz_read_values(struct qr_zip_stream *s, const struct npz_ar
 static enum qr_code npz_read_array(const struct qr_zip *z, const struct npz_array *a,
                                    const char *what, struct qr_tensors *to, struct qr_err *err) {
     struct npz_array again = *a;
-    struct qr_zip_stream *s;
+    qr_auto(npz_close_stream) struct qr_zip_stream *s = NULL;
     struct qr_tensor *t;
-    qr_auto(qr_free_p) char *name = qr_xstrndup(a->member->name, strlen(a->member->name) - 4);
-    enum qr_code code = qr_zip_stream_open(z, a->member, &s, err);
-    if (code != QR_OK) return code;
-    if ((code = npz_read_header(s, what, name, &again, err)) == QR_OK)
-        code = qr_tensors_add_large(to, name, a->rank, a->dims, what, &t, err);
-    if (code == QR_OK) code = npz_read_values(s, a, what, t, err);
-    qr_zip_stream_close(s);
-    return code == QR_OK && a->fortran && a->rank > 1 && a->n > 1 ? npy_transpose(t, what, err)
-                                                                  : code;
+    QR_TRY(qr_zip_stream_open(z, a->member, &s, err));
+    QR_TRY(npz_read_header(s, what, &again, err));
+    QR_TRY(qr_tensors_add_large(to, a->name, a->rank, a->dims, what, &t, err));
+    QR_TRY(npz_read_values(s, a, what, t, err));
+    return a->fortran && a->rank > 1 && a->n > 1 ? npy_transpose(t, what, err) : QR_OK;
 }
 
 /* ---- archive ---- */
@@ -253,7 +249,7 @@ struct npz_archive {
     struct npz_array *arrays;
 };
 
-static void npz_close_archive(struct npz_archive *a) {
+static void npz_archive_fini(struct npz_archive *a) {
     free(a->members);
     free(a->arrays);
 }
@@ -265,53 +261,45 @@ static enum qr_code npz_open_archive(struct qr_bytes file, const char *what, str
         return qr_fail(
             err, QR_DATA_LOSS,
             "%s: a single .npy array; an .npz is needed: numpy.savez(file, x=..., y=...)", what);
-    enum qr_code code = qr_zip_open(file, what, &a->zip, err);
-    if (code == QR_OK) code = qr_zip_members(&a->zip, &a->members, err);
-    if (code != QR_OK) return code;
+    QR_TRY(qr_zip_open(file, what, &a->zip, err));
+    QR_TRY(qr_zip_members(&a->zip, &a->members, err));
     a->arrays = qr_xcalloc(a->zip.n_members + 1, sizeof *a->arrays);
-    for (size_t i = 0; i < a->zip.n_members && code == QR_OK; i++) {
+    for (size_t i = 0; i < a->zip.n_members; i++) {
         const struct qr_zip_member *m = &a->members[i];
         size_t n = strlen(m->name);
-        struct qr_zip_stream *s;
+        qr_auto(npz_close_stream) struct qr_zip_stream *s = NULL;
         if (n <= 4 || strcmp(m->name + n - 4, ".npy") != 0)
             return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' is not an .npy array", what,
                            m->name);
         for (size_t k = 0; k < i; k++)
             if (strcmp(m->name, a->members[k].name) == 0)
                 return qr_fail(err, QR_DATA_LOSS, "%s: two members are named '%s'", what, m->name);
-        qr_auto(qr_free_p) char *name = qr_xstrndup(m->name, n - 4);
         a->arrays[i].member = m;
-        if ((code = qr_zip_stream_open(&a->zip, m, &s, err)) != QR_OK) break;
-        code = npz_read_header(s, what, name, &a->arrays[i], err);
-        qr_zip_stream_close(s);
+        memcpy(a->arrays[i].name, m->name, n - 4);
+        QR_TRY(qr_zip_stream_open(&a->zip, m, &s, err));
+        QR_TRY(npz_read_header(s, what, &a->arrays[i], err));
     }
-    return code;
+    return QR_OK;
 }
 
 static bool npz_is_requested(const struct npz_array *a, const char *const *names) {
-    size_t n = strlen(a->member->name) - 4;
     for (; names && *names; names++)
-        if (strlen(*names) == n && memcmp(*names, a->member->name, n) == 0) return true;
+        if (strcmp(*names, a->name) == 0) return true;
     return !names;
 }
 
 enum qr_code qr_npz_shapes(struct qr_bytes file, const char *what, struct qr_tensors *ret,
                            struct qr_err *err) {
-    struct npz_archive a = {0};
-    enum qr_code code = npz_open_archive(file, what, &a, err);
-    struct qr_tensors t = {0};
-    if (code == QR_OK) t.v = qr_xcalloc(a.zip.n_members + 1, sizeof *t.v);
-    for (; code == QR_OK && t.n < a.zip.n_members; t.n++) {
+    qr_auto(npz_archive_fini) struct npz_archive a = {0};
+    QR_TRY(npz_open_archive(file, what, &a, err));
+    struct qr_tensors t = {.v = qr_xcalloc(a.zip.n_members + 1, sizeof *t.v)};
+    for (; t.n < a.zip.n_members; t.n++) {
         const struct npz_array *x = &a.arrays[t.n];
-        t.v[t.n] =
-            (struct qr_tensor){.name = qr_xstrndup(x->member->name, strlen(x->member->name) - 4),
-                               .rank = x->rank,
-                               .n = x->n};
+        t.v[t.n] = (struct qr_tensor){.name = qr_xstrdup(x->name), .rank = x->rank, .n = x->n};
         memcpy(t.v[t.n].dims, x->dims, sizeof x->dims);
     }
-    npz_close_archive(&a);
-    if (code == QR_OK) *ret = t;
-    return code;
+    *ret = t;
+    return QR_OK;
 }
 
 /* Rejects zip bombs: a small file must not fill a machine whose limit is its whole memory. */
@@ -350,17 +338,15 @@ static enum qr_code npz_check_memory(const struct npz_archive *a, const char *co
 
 enum qr_code qr_npz_read(struct qr_bytes file, const char *what, const char *const *names,
                          size_t max_bytes, struct qr_tensors *ret, struct qr_err *err) {
-    struct npz_archive a = {0};
-    struct qr_tensors t = {0};
-    enum qr_code code = npz_open_archive(file, what, &a, err);
-    if (code == QR_OK) code = npz_check_memory(&a, names, what, max_bytes, err);
-    for (size_t i = 0; code == QR_OK && i < a.zip.n_members; i++)
+    qr_auto(npz_archive_fini) struct npz_archive a = {0};
+    qr_auto(qr_tensors_free) struct qr_tensors t = {0};
+    QR_TRY(npz_open_archive(file, what, &a, err));
+    QR_TRY(npz_check_memory(&a, names, what, max_bytes, err));
+    for (size_t i = 0; i < a.zip.n_members; i++)
         if (npz_is_requested(&a.arrays[i], names))
-            code = npz_read_array(&a.zip, &a.arrays[i], what, &t, err);
-    npz_close_archive(&a);
-    if (code == QR_OK) *ret = t;
-    else qr_tensors_free(&t);
-    return code;
+            QR_TRY(npz_read_array(&a.zip, &a.arrays[i], what, &t, err));
+    *ret = QR_MOVE(t);
+    return QR_OK;
 }
 
 void qr_npz_write(const struct qr_tensors *t, struct qr_buf *ret) {

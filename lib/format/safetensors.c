@@ -18,17 +18,12 @@ static int safetensors_compare_keys(const void *a, const void *b) {
 
 static void safetensors_put_metadata(struct qr_json_writer *w, const struct qr_metadata *metadata,
                                      size_t n) {
-    struct qr_metadata *sorted = qr_xcalloc(n, sizeof *sorted);
+    qr_auto(qr_free_p) struct qr_metadata *sorted = qr_xcalloc(n, sizeof *sorted);
     memcpy(sorted, metadata, n * sizeof *sorted);
     qsort(sorted, n, sizeof *sorted, safetensors_compare_keys);
-    qr_json_put_key(w, "__metadata__");
-    qr_json_open(w, '{');
-    for (size_t i = 0; i < n; i++) {
-        qr_json_put_key(w, sorted[i].key);
-        qr_json_put_string(w, sorted[i].value);
-    }
+    qr_json_key_open(w, "__metadata__", '{');
+    for (size_t i = 0; i < n; i++) qr_json_key_string(w, sorted[i].key, sorted[i].value);
     qr_json_close(w, '}');
-    free(sorted);
 }
 
 void qr_safetensors_write(const struct qr_tensors *t, const struct qr_metadata *metadata,
@@ -40,16 +35,12 @@ void qr_safetensors_write(const struct qr_tensors *t, const struct qr_metadata *
     if (n_metadata) safetensors_put_metadata(&w, metadata, n_metadata);
     for (size_t i = 0; i < t->n; i++) {
         const struct qr_tensor *x = &t->v[i];
-        qr_json_put_key(&w, x->name);
-        qr_json_open(&w, '{');
-        qr_json_put_key(&w, "dtype");
-        qr_json_put_string(&w, "F64");
-        qr_json_put_key(&w, "shape");
-        qr_json_open(&w, '[');
+        qr_json_key_open(&w, x->name, '{');
+        qr_json_key_string(&w, "dtype", "F64");
+        qr_json_key_open(&w, "shape", '[');
         for (unsigned d = 0; d < x->rank; d++) qr_json_put_i64(&w, (int64_t)x->dims[d]);
         qr_json_close(&w, ']');
-        qr_json_put_key(&w, "data_offsets");
-        qr_json_open(&w, '[');
+        qr_json_key_open(&w, "data_offsets", '[');
         qr_json_put_i64(&w, (int64_t)at);
         qr_json_put_i64(&w, (int64_t)(at += 8 * x->n));
         qr_json_close(&w, ']');
@@ -83,6 +74,10 @@ struct safetensors_reader {
     size_t n;
     struct safetensors_entry *entries; /* in the header's order */
 };
+static void safetensors_reader_fini(struct safetensors_reader *r) {
+    qr_tensors_free(&r->t);
+    free(r->entries);
+}
 
 static const struct {
     const char *name;
@@ -94,22 +89,15 @@ static const struct {
     {"U8", {'u', 1, false}},  {"BOOL", {'b', 1, false}},
 };
 
-/* Turns a JSON error into DATA_LOSS: a malformed header means a damaged file. */
-static enum qr_code safetensors_fail_header(struct qr_err *err) {
-    if (err) err->code = QR_DATA_LOSS;
-    return QR_DATA_LOSS;
-}
-
 static enum qr_code safetensors_read_entry(struct safetensors_reader *r, const struct qr_json *v,
                                            struct qr_err *err) {
     const char *name = qr_json_key(v), *dtype;
     char where[320];
     static const char *const known[] = {"dtype", "shape", "data_offsets"};
     snprintf(where, sizeof where, "%.150s: tensor '%.100s'", r->what, name);
-    if (qr_json_known(v, where, known, 3, err) != QR_OK) return safetensors_fail_header(err);
+    QR_TRY(qr_json_known(v, where, known, 3, err));
     snprintf(where, sizeof where, "%.150s: tensor '%.100s': dtype", r->what, name);
-    if (qr_json_string(qr_json_get(v, "dtype"), where, &dtype, err) != QR_OK)
-        return safetensors_fail_header(err);
+    QR_TRY(qr_json_string(qr_json_get(v, "dtype"), where, &dtype, err));
     const struct qr_element *e = NULL;
     for (size_t i = 0; i < sizeof safetensors_types / sizeof *safetensors_types; i++)
         if (strcmp(safetensors_types[i].name, dtype) == 0) e = &safetensors_types[i].e;
@@ -122,28 +110,24 @@ static enum qr_code safetensors_read_entry(struct safetensors_reader *r, const s
     const struct qr_json *shape = qr_json_get(v, "shape"),
                          *offsets = qr_json_get(v, "data_offsets");
     size_t dims[QR_MAX_RANK], rank = 0, bytes = e->bytes;
-    if (qr_json_want(shape, where, QR_JSON_ARRAY, err) != QR_OK)
-        return safetensors_fail_header(err);
+    QR_TRY(qr_json_want(shape, where, QR_JSON_ARRAY, err));
     for (const struct qr_json *d = qr_json_first(shape); d; d = qr_json_next(d)) {
         int64_t dim;
         if (rank == QR_MAX_RANK)
             return qr_fail(err, QR_DATA_LOSS, "%s has more than %d dimensions", where, QR_MAX_RANK);
-        if (qr_json_i64(d, where, 0, (int64_t)1 << EXACT_BITS, &dim, err) != QR_OK)
-            return safetensors_fail_header(err);
+        QR_TRY(qr_json_i64(d, where, 0, (int64_t)1 << EXACT_BITS, &dim, err));
         dims[rank++] = (size_t)dim;
     }
     bool huge = false;
     for (size_t d = 0; d < rank; d++) huge |= __builtin_mul_overflow(bytes, dims[d], &bytes);
     snprintf(where, sizeof where, "%.150s: tensor '%.100s': data_offsets", r->what, name);
-    if (qr_json_want(offsets, where, QR_JSON_ARRAY, err) != QR_OK)
-        return safetensors_fail_header(err);
+    QR_TRY(qr_json_want(offsets, where, QR_JSON_ARRAY, err));
     if (qr_json_size(offsets) != 2)
         return qr_fail(err, QR_DATA_LOSS, "%s must be two integers", where);
     int64_t at[2];
     for (size_t i = 0; i < 2; i++)
-        if (qr_json_i64(qr_json_at(offsets, i), where, 0, (int64_t)1 << EXACT_BITS, &at[i], err) !=
-            QR_OK)
-            return safetensors_fail_header(err);
+        QR_TRY(
+            qr_json_i64(qr_json_at(offsets, i), where, 0, (int64_t)1 << EXACT_BITS, &at[i], err));
     if (at[0] > at[1] || (uint64_t)at[1] > r->data.n)
         return qr_fail(
             err, QR_DATA_LOSS,
@@ -165,9 +149,7 @@ static enum qr_code safetensors_read_entry(struct safetensors_reader *r, const s
 static enum qr_code safetensors_read_values(struct safetensors_reader *r,
                                             const struct safetensors_entry *x, struct qr_err *err) {
     struct qr_tensor *t;
-    enum qr_code code =
-        qr_tensors_add_large(&r->t, x->name, (unsigned)x->rank, x->dims, r->what, &t, err);
-    if (code != QR_OK) return code;
+    QR_TRY(qr_tensors_add_large(&r->t, x->name, (unsigned)x->rank, x->dims, r->what, &t, err));
     size_t bad = qr_element_decode(x->e, r->data.p + x->begin, t->n, t->values);
     return bad == t->n
                ? QR_OK
@@ -182,10 +164,10 @@ static enum qr_code safetensors_check_metadata(const struct qr_json *v, const ch
     char where[256];
     const char *s;
     snprintf(where, sizeof where, "%.150s: __metadata__", what);
-    if (qr_json_want(v, where, QR_JSON_OBJECT, err) != QR_OK) return safetensors_fail_header(err);
+    QR_TRY(qr_json_want(v, where, QR_JSON_OBJECT, err));
     for (const struct qr_json *m = qr_json_first(v); m; m = qr_json_next(m)) {
         snprintf(where, sizeof where, "%.150s: __metadata__.%.60s", what, qr_json_key(m));
-        if (qr_json_string(m, where, &s, err) != QR_OK) return safetensors_fail_header(err);
+        QR_TRY(qr_json_string(m, where, &s, err));
     }
     return QR_OK;
 }
@@ -218,19 +200,22 @@ static enum qr_code safetensors_read_entries(struct safetensors_reader *r,
                                              const struct qr_json *root, struct qr_err *err) {
     char where[256];
     snprintf(where, sizeof where, "%.150s: header", r->what);
-    if (qr_json_want(root, where, QR_JSON_OBJECT, err) != QR_OK)
-        return safetensors_fail_header(err);
+    QR_TRY(qr_json_want(root, where, QR_JSON_OBJECT, err));
     r->entries = qr_xcalloc(qr_json_size(root) + 1, sizeof *r->entries);
     for (const struct qr_json *m = qr_json_first(root); m; m = qr_json_next(m)) {
-        enum qr_code code = strcmp(qr_json_key(m), "__metadata__") == 0
-                                ? safetensors_check_metadata(m, r->what, err)
-                                : safetensors_read_entry(r, m, err);
-        if (code != QR_OK) return code;
+        QR_TRY(strcmp(qr_json_key(m), "__metadata__") == 0
+                   ? safetensors_check_metadata(m, r->what, err)
+                   : safetensors_read_entry(r, m, err));
     }
-    enum qr_code code = safetensors_check_ranges(r, err);
-    for (size_t i = 0; i < r->n && code == QR_OK; i++)
-        code = safetensors_read_values(r, &r->entries[i], err);
-    return code;
+    QR_TRY(safetensors_check_ranges(r, err));
+    for (size_t i = 0; i < r->n; i++) QR_TRY(safetensors_read_values(r, &r->entries[i], err));
+    return QR_OK;
+}
+
+/* Turns a JSON error into DATA_LOSS: a malformed header means a damaged file. */
+static enum qr_code safetensors_fail_header(enum qr_code code, struct qr_err *err) {
+    if (code == QR_INVALID_ARGUMENT) err->code = QR_DATA_LOSS;
+    return code == QR_OK ? QR_OK : err->code;
 }
 
 enum qr_code qr_safetensors_header(struct qr_bytes file, const char *what, struct qr_json **ret,
@@ -246,21 +231,18 @@ enum qr_code qr_safetensors_header(struct qr_bytes file, const char *what, struc
                        what, (unsigned long long)n, file.n);
     char header[200];
     snprintf(header, sizeof header, "%.150s: header", what);
-    enum qr_code code = qr_json_parse(qr_bytes_of(file.p + 8, n), header, ret, err);
-    /* Lack of memory does not mean damage. */
-    return code == QR_OK || code == QR_RESOURCE_EXHAUSTED ? code : safetensors_fail_header(err);
+    return safetensors_fail_header(qr_json_parse(qr_bytes_of(file.p + 8, n), header, ret, err),
+                                   err);
 }
 
 enum qr_code qr_safetensors_read(struct qr_bytes file, const char *what, struct qr_tensors *ret,
                                  struct qr_err *err) {
     qr_auto(qr_json_free_p) struct qr_json *root = NULL;
-    enum qr_code code = qr_safetensors_header(file, what, &root, err);
-    if (code != QR_OK) return code;
+    QR_TRY(qr_safetensors_header(file, what, &root, err));
     size_t n = qr_get_u64le(file.p);
-    struct safetensors_reader r = {.what = what, .data = {file.p + 8 + n, file.n - 8 - n}};
-    code = safetensors_read_entries(&r, root, err);
-    free(r.entries);
-    if (code == QR_OK) *ret = r.t;
-    else qr_tensors_free(&r.t);
-    return code;
+    qr_auto(safetensors_reader_fini) struct safetensors_reader r = {
+        .what = what, .data = {file.p + 8 + n, file.n - 8 - n}};
+    QR_TRY(safetensors_fail_header(safetensors_read_entries(&r, root, err), err));
+    *ret = QR_MOVE(r.t);
+    return QR_OK;
 }

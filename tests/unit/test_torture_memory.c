@@ -185,8 +185,9 @@ static enum qr_code run_write_safetensors(struct qr_err *err) {
 }
 /* Not the bytes are compared but what our own reader finds in them: that needs no first time. */
 static enum qr_code run_write_keras(struct qr_err *err) {
+    static char input[] = "input_1", pqc[] = "pqc", dense[] = "dense";
     const struct qr_keras_layer layers[] = {
-        {"input_1", {0}}, {"pqc", {1, weights.v}}, {"dense", {1, weights.v + 1}}};
+        {input, {0}}, {pqc, {1, weights.v}}, {dense, {1, weights.v + 1}}};
     static char a[] = "a", second[] = "b", cat[] = "cat", dog[] = "dog", *inputs[] = {a, second},
                 *classes[] = {cat, dog};
     const struct qr_data_names names = {{2, inputs}, {2, classes}};

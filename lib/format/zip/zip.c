@@ -1,5 +1,6 @@
 /* format/zip/zip.c — reads zip directories and members from memory, and writes stored members.
  * Start reading at qr_zip_members(). */
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #define ZLIB_CONST /* next_in is only read */
@@ -181,7 +182,7 @@ static enum qr_code zip_read_entry(const struct qr_zip *z, uint64_t *at, struct 
     if (!zip_read_zip64(p + CENTRAL_BYTES + name_n, extra_n, &m.size, &m.packed, &offset))
         return qr_fail(err, QR_DATA_LOSS, "%s: member '%s' has a damaged zip64 size", z->what,
                        m.name);
-    if (zip_find_data(z, offset, &m, err) != QR_OK) return err ? err->code : QR_DATA_LOSS;
+    QR_TRY(zip_find_data(z, offset, &m, err));
     *ret = m;
     *at += CENTRAL_BYTES + name_n + extra_n + comment_n;
     return QR_OK;
@@ -212,15 +213,13 @@ enum qr_code qr_zip_members(const struct qr_zip *z, struct qr_zip_member **ret,
                             struct qr_err *err) {
     qr_auto(qr_free_p) struct qr_zip_member *m = qr_xcalloc(z->n_members + 1, sizeof *m);
     uint64_t at = z->directory;
-    enum qr_code code = QR_OK;
-    for (size_t i = 0; i < z->n_members && code == QR_OK; i++)
-        code = zip_read_entry(z, &at, &m[i], err);
-    if (code == QR_OK && at != z->directory_end)
-        code = qr_fail(err, QR_DATA_LOSS, "%s: the zip directory has more entries than it says",
+    for (size_t i = 0; i < z->n_members; i++) QR_TRY(zip_read_entry(z, &at, &m[i], err));
+    if (at != z->directory_end)
+        return qr_fail(err, QR_DATA_LOSS, "%s: the zip directory has more entries than it says",
                        z->what);
-    if (code == QR_OK) code = zip_check_overlap(z, m, err);
-    if (code == QR_OK) *ret = QR_MOVE(m);
-    return code;
+    QR_TRY(zip_check_overlap(z, m, err));
+    *ret = QR_MOVE(m);
+    return QR_OK;
 }
 
 /* ---- a member's bytes ---- */
@@ -247,14 +246,11 @@ static enum qr_code zip_fail_memory(const struct qr_zip_stream *s, struct qr_err
 
 enum qr_code qr_zip_stream_open(const struct qr_zip *z, const struct qr_zip_member *m,
                                 struct qr_zip_stream **ret, struct qr_err *err) {
-    struct qr_zip_stream *s = qr_xcalloc(1, sizeof *s);
+    qr_auto(qr_free_p) struct qr_zip_stream *s = qr_xcalloc(1, sizeof *s);
     *s = (struct qr_zip_stream){.zip = z, .member = m, .in = m->data, .left = m->size};
-    if (m->method == 8 && inflateInit2(&s->z, -MAX_WBITS) != Z_OK) { /* raw deflate */
-        enum qr_code code = zip_fail_memory(s, err);
-        free(s);
-        return code;
-    }
-    *ret = s;
+    if (m->method == 8 && inflateInit2(&s->z, -MAX_WBITS) != Z_OK) /* raw deflate */
+        return zip_fail_memory(s, err);
+    *ret = QR_MOVE(s);
     return QR_OK;
 }
 
@@ -293,15 +289,13 @@ static enum qr_code zip_inflate(struct qr_zip_stream *s, uint8_t *to, size_t n, 
 
 enum qr_code qr_zip_stream_read(struct qr_zip_stream *s, void *to, size_t n, struct qr_err *err) {
     size_t got = n;
-    enum qr_code code = QR_OK;
     if (n > s->left) return zip_fail_member(s, "is shorter than its header says", err);
     if (s->member->method == 8) {
-        code = zip_inflate(s, to, n, &got, err);
+        QR_TRY(zip_inflate(s, to, n, &got, err));
     } else if (n) {
         memcpy(to, s->in.p, n);
         s->in = qr_bytes_of(s->in.p + n, s->in.n - n);
     }
-    if (code != QR_OK) return code;
     if (got < n)
         return zip_fail_member(s, "unpacks to fewer bytes than the zip directory says", err);
     s->crc = qr_crc32(s->crc, to, n);
@@ -313,37 +307,28 @@ enum qr_code qr_zip_stream_end(struct qr_zip_stream *s, struct qr_err *err) {
     uint8_t more;
     size_t got = 0;
     QR_ASSERT(s->left == 0);
-    if (s->member->method == 8) {
-        enum qr_code code = zip_inflate(s, &more, 1, &got, err);
-        if (code != QR_OK) return code;
-    }
+    if (s->member->method == 8) QR_TRY(zip_inflate(s, &more, 1, &got, err));
     if (got) return zip_fail_member(s, "unpacks to more bytes than the zip directory says", err);
     return s->crc == s->member->crc ? QR_OK
                                     : zip_fail_member(s, "is damaged (its crc32 differs)", err);
 }
 
-static void zip_put_u16(struct qr_buf *out, unsigned v) {
-    uint8_t b[2] = {(uint8_t)v, (uint8_t)(v >> 8)};
-    qr_buf_put(out, b, 2);
-}
-static void zip_put_u32(struct qr_buf *out, uint32_t v) {
-    uint8_t b[4];
-    qr_set_u32le(b, v);
-    qr_buf_put(out, b, 4);
+/* Appends numbers in the widths of `form`: 2 for a u16, 4 for a u32. */
+static void zip_put(struct qr_buf *out, const char *form, ...) {
+    va_list ap;
+    va_start(ap, form);
+    for (; *form; form++) {
+        uint8_t b[4];
+        qr_set_u32le(b, va_arg(ap, uint32_t));
+        qr_buf_put(out, b, (size_t)(*form - '0'));
+    }
+    va_end(ap);
 }
 
-/* Writes the fields that local header and directory entry share: version needed to name length. */
-static void zip_put_common(struct qr_buf *out, uint32_t crc, size_t bytes, size_t name_n) {
-    zip_put_u16(out, 20);
-    zip_put_u16(out, 0);
-    zip_put_u16(out, 0);
-    zip_put_u16(out, 0);
-    zip_put_u16(out, DATE_1980);
-    zip_put_u32(out, crc);
-    zip_put_u32(out, (uint32_t)bytes);
-    zip_put_u32(out, (uint32_t)bytes);
-    zip_put_u16(out, (unsigned)name_n);
-    zip_put_u16(out, 0);
+/* Writes the fields that local header and directory entry share: version needed (2.0) to length of
+ * the extra field. */
+static void zip_put_common(struct qr_buf *out, uint32_t crc, uint32_t bytes, uint32_t name_n) {
+    zip_put(out, "2222244422", 20, 0, 0, 0, DATE_1980, crc, bytes, bytes, name_n, 0);
 }
 
 void qr_zip_put(struct qr_zip_writer *w, const char *name, struct qr_bytes content) {
@@ -353,31 +338,22 @@ void qr_zip_put(struct qr_zip_writer *w, const char *name, struct qr_bytes conte
     QR_ASSERT(content.n < UINT32_MAX - LOCAL_BYTES - QR_ZIP_NAME_CHARS &&
               at < UINT32_MAX - content.n);
     uint32_t crc = qr_crc32(0, content.p, content.n);
-    zip_put_u32(w->out, LOCAL_SIGN);
-    zip_put_common(w->out, crc, content.n, name_n);
+    zip_put(w->out, "4", LOCAL_SIGN);
+    zip_put_common(w->out, crc, (uint32_t)content.n, (uint32_t)name_n);
     qr_buf_put(w->out, name, name_n);
     qr_buf_put(w->out, content.p, content.n);
-    zip_put_u32(&w->directory, CENTRAL_SIGN);
-    zip_put_u16(&w->directory, 20);
-    zip_put_common(&w->directory, crc, content.n, name_n);
-    for (int i = 0; i < 3; i++)
-        zip_put_u16(&w->directory, 0); /* comment, disk, internal attributes */
-    zip_put_u32(&w->directory, 0);
-    zip_put_u32(&w->directory, (uint32_t)at);
+    zip_put(&w->directory, "42", CENTRAL_SIGN, 20);
+    zip_put_common(&w->directory, crc, (uint32_t)content.n, (uint32_t)name_n);
+    /* Comment, disk, internal and external attributes */
+    zip_put(&w->directory, "22244", 0, 0, 0, 0, (uint32_t)at);
     qr_buf_put(&w->directory, name, name_n);
     w->n_members++;
 }
 
 void qr_zip_end(struct qr_zip_writer *w) {
     if (w->n_members == 0) w->start = w->out->n;
-    uint32_t at = (uint32_t)(w->out->n - w->start);
+    uint32_t at = (uint32_t)(w->out->n - w->start), n = (uint32_t)w->n_members;
     qr_buf_put(w->out, w->directory.p, w->directory.n);
-    zip_put_u32(w->out, END_SIGN);
-    zip_put_u32(w->out, 0);
-    zip_put_u16(w->out, (unsigned)w->n_members);
-    zip_put_u16(w->out, (unsigned)w->n_members);
-    zip_put_u32(w->out, (uint32_t)w->directory.n);
-    zip_put_u32(w->out, at);
-    zip_put_u16(w->out, 0);
+    zip_put(w->out, "4422442", END_SIGN, 0, n, n, (uint32_t)w->directory.n, at, 0);
     qr_buf_free(&w->directory);
 }
