@@ -15,64 +15,21 @@
 
 enum { MAX_JOB_BYTES = 64 << 20, MAX_MICRO_BATCH_SIZE = 4096, MAX_MICRO_BATCHES = 1 << 22 };
 
-#define PATH(buf, where, key)                                                                      \
-    char buf[160];                                                                                 \
-    snprintf(buf, sizeof buf, "%s%s%s", where, *(where) ? "." : "", key)
-
-enum qr_code qr_job_opt_i64(const struct qr_json *o, const char *where, const char *key,
-                            int64_t min, int64_t max, int64_t *ret, struct qr_err *err) {
-    PATH(path, where, key);
-    const struct qr_json *v = qr_json_get(o, key);
-    return v ? qr_json_i64(v, path, min, max, ret, err) : QR_OK;
-}
-
-enum qr_code qr_job_opt_u64(const struct qr_json *o, const char *where, const char *key,
-                            uint64_t min, uint64_t max, uint64_t *ret, struct qr_err *err) {
-    int64_t v = (int64_t)*ret;
-    enum qr_code code = qr_job_opt_i64(o, where, key, (int64_t)min, (int64_t)max, &v, err);
-    if (code == QR_OK) *ret = (uint64_t)v;
-    return code;
-}
-
-enum qr_code qr_job_opt_double(const struct qr_json *o, const char *where, const char *key,
-                               double min, double max, double *ret, struct qr_err *err) {
-    PATH(path, where, key);
-    const struct qr_json *v = qr_json_get(o, key);
-    return v ? qr_json_double(v, path, min, max, ret, err) : QR_OK;
-}
-
-enum qr_code qr_job_opt_bool(const struct qr_json *o, const char *where, const char *key, bool *ret,
-                             struct qr_err *err) {
-    PATH(path, where, key);
-    const struct qr_json *v = qr_json_get(o, key);
-    return v ? qr_json_bool(v, path, ret, err) : QR_OK;
-}
-
-enum qr_code qr_job_opt_choice(const struct qr_json *o, const char *where, const char *key,
-                               const char *const *names, size_t n, size_t *ret,
-                               struct qr_err *err) {
-    PATH(path, where, key);
-    const struct qr_json *v = qr_json_get(o, key);
-    return v ? qr_json_choice(v, path, names, n, ret, err) : QR_OK;
-}
-
 /* The name of a run becomes part of object names and DNS names. */
-static enum qr_code read_job_name(const struct qr_json *root, struct qr_job *job,
-                                  struct qr_err *err) {
-    const char *name = "job";
-    const struct qr_json *v = qr_json_get(root, "name");
-    if (v && qr_json_string(v, "name", &name, err) != QR_OK) return err->code;
+enum qr_code qr_job_read_name(struct qr_job_reader *r, const struct qr_json *v, const char *where,
+                              void *to) {
+    static const char first[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789",
+                      others[] =
+                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+    const char *name;
+    QR_TRY(qr_json_string(v, where, &name, r->err));
     size_t n = strlen(name);
-    bool ok = n >= 1 && n <= 63;
-    for (size_t i = 0; i < n && ok; i++)
-        ok = (name[i] >= 'a' && name[i] <= 'z') || (name[i] >= 'A' && name[i] <= 'Z') ||
-             (name[i] >= '0' && name[i] <= '9') || (i > 0 && strchr("-_.", name[i]) != NULL);
-    if (!ok)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "name: '%.80s' is not a valid job name; use 1 to 63 letters, digits, '-', "
+    if (n < 1 || n > 63 || !strchr(first, *name) || strspn(name, others) != n)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                       "%s: '%.80s' is not a valid job name; use 1 to 63 letters, digits, '-', "
                        "'_' or '.', beginning with a letter or digit",
-                       name);
-    job->name = qr_xstrdup(name);
+                       where, name);
+    *(char **)to = qr_xstrdup(name);
     return QR_OK;
 }
 
@@ -93,85 +50,60 @@ static size_t default_micro_batch_size(const struct qr_job *job) {
     return size;
 }
 
-static enum qr_code read_micro_batches(const struct qr_json *root, struct qr_job *job,
-                                       struct qr_err *err) {
-    uint64_t size = default_micro_batch_size(job);
-    if (qr_job_opt_u64(root, "", "micro_batch_size", 1, MAX_MICRO_BATCH_SIZE, &size, err) != QR_OK)
-        return err->code;
-    job->micro_batch_size = size;
-    if (job->train.batch_size / size >= MAX_MICRO_BATCHES)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "train.batch_size: %llu samples in micro-batches of %llu exceed the limit "
-                       "of %d micro-batches per step; increase micro_batch_size",
-                       (unsigned long long)job->train.batch_size, (unsigned long long)size,
-                       MAX_MICRO_BATCHES);
-    return QR_OK;
-}
-
 /* Steps for the profiler; they do not affect the result. */
-static enum qr_code read_profile(const struct qr_json *profile, struct qr_job *job,
-                                 struct qr_err *err) {
-    static const char *const keys[] = {"steps"};
-    const int64_t most = INT64_C(1) << 53;
-    int64_t step[2] = {0};
-    if (!profile) return QR_OK;
-    if (qr_json_want(profile, "profile", QR_JSON_OBJECT, err) != QR_OK ||
-        qr_job_check_keys(profile, "profile", keys, 1, err) != QR_OK)
-        return err->code;
-    const struct qr_json *steps = qr_json_get(profile, "steps");
-    if (!steps) return QR_OK;
-    if (qr_json_want(steps, "profile.steps", QR_JSON_ARRAY, err) != QR_OK) return err->code;
-    if (qr_json_size(steps) != 2)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "profile.steps has %zu entries; give the first and the last step to record, "
-                       "such as [100, 110]",
-                       qr_json_size(steps));
-    const struct qr_json *last = qr_json_next(qr_json_first(steps));
-    if (qr_json_i64(qr_json_first(steps), "profile.steps[0]", 1, most, &step[0], err) != QR_OK ||
-        qr_json_i64(last, "profile.steps[1]", 1, most, &step[1], err) != QR_OK)
-        return err->code;
-    if (step[0] > step[1])
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "profile.steps: the first step %lld is after the last step %lld; swap them",
-                       (long long)step[0], (long long)step[1]);
-    job->profile_first = (uint64_t)step[0];
-    job->profile_last = (uint64_t)step[1];
-    return QR_OK;
+enum qr_code qr_job_read_profile_steps(struct qr_job_reader *r, const struct qr_json *v,
+                                       const char *where, void *to) {
+    uint64_t *step = to; /* profile_first and profile_last */
+    static const struct qr_job_key number = {.type = QR_KEY_COUNT, .low = 1, .high = 0x1p53};
+    QR_TRY(qr_json_want(v, where, QR_JSON_ARRAY, r->err));
+    if (qr_json_size(v) != 2)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                       "%s has %zu entries; give the first and the last step to record, such as "
+                       "[100, 110]",
+                       where, qr_json_size(v));
+    for (size_t i = 0; i < 2; i++)
+        QR_TRY(qr_job_read_value(r, &number, qr_json_at(v, i), qr_path_of("%s[%zu]", where, i).s,
+                                 &step[i]));
+    if (step[0] <= step[1]) return QR_OK;
+    return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                   "%s: the first step %llu is after the last step %llu; swap them", where,
+                   (unsigned long long)step[0], (unsigned long long)step[1]);
 }
 
-static enum qr_code read_root(const struct qr_json *root, struct qr_job *job, struct qr_err *err) {
-    static const char *const keys[] = {"name",  "seed",   "precision", "micro_batch_size",
-                                       "model", "data",   "train",     "profile",
-                                       "sweep", "worker", "$schema"};
-    static const char *const precisions[] = {"single", "double"};
-    if (qr_json_want(root, "the job", QR_JSON_OBJECT, err) != QR_OK) return err->code;
-    if (qr_json_get(root, "block_size"))
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "block_size is now micro_batch_size: write the same value under that name");
-    if (qr_job_check_keys(root, "the job", keys, 11, err) != QR_OK) return err->code;
-    const struct qr_json *schema = qr_json_get(root, "$schema"); /* for editors */
+enum qr_code qr_job_read_nothing(struct qr_job_reader *r, const struct qr_json *v,
+                                 const char *where, void *to) {
     const char *unread;
-    size_t precision = 0;
-    if (schema && qr_json_string(schema, "$schema", &unread, err) != QR_OK) return err->code;
-    if (read_job_name(root, job, err) != QR_OK ||
-        qr_job_opt_u64(root, "", "seed", 0, UINT64_C(1) << 53, &job->seed, err) != QR_OK ||
-        (qr_json_get(root, "precision") &&
-         qr_job_choice(qr_json_get(root, "precision"), "precision", QR_JOB_PRECISION, precisions, 2,
-                       &precision, err) != QR_OK) ||
-        qr_job_read_model(qr_json_get(root, "model"), job, err) != QR_OK ||
-        qr_job_read_data(qr_json_get(root, "data"), job, err) != QR_OK ||
-        qr_job_read_train(qr_json_get(root, "train"), job, err) != QR_OK)
-        return err->code;
-    job->precision = precision ? QR_DOUBLE : QR_SINGLE;
-    if (qr_job_check_outputs(job, err) != QR_OK || read_micro_batches(root, job, err) != QR_OK)
-        return err->code;
+    (void)to;
+    return qr_json_string(v, where, &unread, r->err);
+}
+
+enum qr_code qr_job_read_sweep(struct qr_job_reader *r, const struct qr_json *v, const char *where,
+                               void *to) {
+    (void)where;
+    return qr_sweep_read(v, to, r->err);
+}
+
+enum qr_code qr_job_read_worker(struct qr_job_reader *r, const struct qr_json *v, const char *where,
+                                void *to) {
+    *(const struct qr_json **)to = v;
+    return qr_json_want(v, where, QR_JSON_OBJECT, r->err);
+}
+
+enum qr_code qr_job_finish(struct qr_job_reader *r, void *to) {
+    struct qr_job *job = to;
+    uint64_t *batch = &job->train.batch_size;
+    if (!job->name) job->name = qr_xstrdup("job");
+    if (job->data.source == QR_DATA_NONE &&
+        !qr_json_get(qr_json_get(r->object, "train"), "batch_size"))
+        *batch = 1;
     job->data.seed = job->seed;
-    if (read_profile(qr_json_get(root, "profile"), job, err) != QR_OK) return err->code;
-    const struct qr_json *sweep = qr_json_get(root, "sweep");
-    if (sweep && qr_sweep_read(sweep, &job->sweep, err) != QR_OK) return err->code;
-    job->worker = qr_json_get(root, "worker");
-    if (job->worker) return qr_json_want(job->worker, "worker", QR_JSON_OBJECT, err);
-    return QR_OK;
+    QR_TRY(qr_job_check_outputs(job, r->err));
+    if (!job->micro_batch_size) job->micro_batch_size = default_micro_batch_size(job);
+    if (*batch / job->micro_batch_size < MAX_MICRO_BATCHES) return QR_OK;
+    return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                   "train.batch_size: %llu samples in micro-batches of %zu exceed the limit of %d "
+                   "micro-batches per step; increase micro_batch_size",
+                   (unsigned long long)*batch, job->micro_batch_size, MAX_MICRO_BATCHES);
 }
 
 /* Prefixes an error with the setting that caused it, or otherwise with the list of keys that were
@@ -186,26 +118,40 @@ static void add_error_context(const struct qr_overrides *set, const char *what,
     qr_buf_free(&all);
 }
 
-static enum qr_code read_tree(struct qr_job *job, struct qr_overrides *set, const char *what,
+/* Adds the context to an error, and passes it on. */
+static void report_error(void *source, const struct qr_err *err) {
+    const struct qr_job_source *from = source;
+    struct qr_err whole = *err;
+    add_error_context(from->set, from->what, &whole);
+    from->report(from->context, &whole);
+}
+
+static enum qr_code read_tree(struct qr_job *job, const struct qr_job_source *from,
                               struct qr_err *err) {
-    enum qr_code code = set ? qr_overrides_apply(set, job->tree, err) : QR_OK;
-    if (code != QR_OK) return qr_wrap(err, "%s", what);
-    if ((code = read_root(job->tree, job, err)) != QR_OK) add_error_context(set, what, err);
+    struct qr_job_reader r = {.job = job,
+                              .err = err,
+                              .report = from->report ? report_error : NULL,
+                              .context = (void *)(uintptr_t)from};
+    struct qr_overrides *set = from->set;
+    if (set && qr_overrides_apply(set, job->tree, err) != QR_OK)
+        return qr_wrap(err, "%s", from->what);
+    if (qr_job_read_object(&r, &qr_job_objects[0], job->tree, "", job) != QR_OK) {
+        add_error_context(set, from->what, err);
+        return err->code;
+    }
     job->set = set && set->n ? qr_xcalloc(set->n, sizeof *job->set) : NULL;
     for (; set && job->n_set < set->n; job->n_set++)
         job->set[job->n_set] = qr_xstrdup(set->v[job->n_set].text);
-    return code;
+    return QR_OK;
 }
 
-enum qr_code qr_job_parse_in(struct qr_bytes text, const char *what, bool is_file, char *folder,
-                             struct qr_overrides *set, struct qr_job **ret, struct qr_err *err) {
-    struct qr_err own;
-    if (!err) err = &own;
+enum qr_code qr_job_parse_in(struct qr_bytes text, const struct qr_job_source *from,
+                             struct qr_job **ret, struct qr_err *err) {
     struct qr_job *job = qr_xcalloc(1, sizeof *job);
-    job->is_file = is_file;
-    job->data.folder = folder;
-    enum qr_code code = qr_json_parse(text, what, &job->tree, err);
-    if (code == QR_OK) code = read_tree(job, set, what, err);
+    job->is_file = from->is_file;
+    job->data.folder = from->folder;
+    enum qr_code code = qr_json_parse(text, from->what, &job->tree, err);
+    if (code == QR_OK) code = read_tree(job, from, err);
     if (code != QR_OK) qr_job_free(job);
     else *ret = job;
     return code;
@@ -213,34 +159,37 @@ enum qr_code qr_job_parse_in(struct qr_bytes text, const char *what, bool is_fil
 
 enum qr_code qr_job_parse(struct qr_bytes text, const char *what, struct qr_job **ret,
                           struct qr_err *err) {
-    return qr_job_parse_in(text, what, false, NULL, NULL, ret, err);
+    return qr_job_parse_in(text, &(struct qr_job_source){.what = what}, ret, err);
 }
 
-enum qr_code qr_job_load(const char *url, struct qr_overrides *set, struct qr_job **ret,
-                         struct qr_err *err) {
+enum qr_code qr_job_load_all(const char *url, struct qr_overrides *set,
+                             void (*report)(void *context, const struct qr_err *err), void *context,
+                             struct qr_job **ret, struct qr_err *err) {
+    struct qr_job_source from = {
+        .what = "the built-in job", .set = set, .report = report, .context = context};
     if (!url)
-        return qr_job_parse_in(qr_bytes_of(qr_builtin_job, sizeof qr_builtin_job - 1),
-                               "the built-in job", false, NULL, set, ret, err);
+        return qr_job_parse_in(qr_bytes_of(qr_builtin_job, sizeof qr_builtin_job - 1), &from, ret,
+                               err);
     struct qr_buf text = {0};
     bool input = strcmp(url, "-") == 0;
     qr_auto(qr_free_p) char *in_folder = qr_path_join(url, "job.json");
     if (!input && qr_file_exists(in_folder)) url = in_folder;
     enum qr_code code = input ? qr_input_read(MAX_JOB_BYTES, &text, err)
                               : qr_url_read(url, MAX_JOB_BYTES, &text, err);
-    if (code == QR_OK) {
-        qr_auto(qr_free_p) char *shown = qr_url_redacted(url);
-        char *what =
-            input ? qr_xstrdup("the job on standard input") : qr_xasprintf("job %s", shown);
-        const char *slash = strrchr(shown, '/');
-        char *folder =
-            slash ? qr_xstrndup(shown, (size_t)(slash - shown) + (slash == shown)) : NULL;
-        code = qr_job_parse_in(qr_buf_view(&text), what, true, folder, set, ret, err);
-        free(what);
-    } else {
-        qr_wrap(err, "cannot read the job");
-    }
+    if (code != QR_OK) return qr_wrap(err, "cannot read the job");
+    qr_auto(qr_free_p) char *shown = qr_url_redacted(url), *what = qr_xasprintf("job %s", shown);
+    const char *slash = strrchr(shown, '/');
+    from.what = input ? "the job on standard input" : what;
+    from.is_file = true;
+    if (slash) from.folder = qr_xstrndup(shown, (size_t)(slash - shown) + (slash == shown));
+    code = qr_job_parse_in(qr_buf_view(&text), &from, ret, err);
     qr_buf_free(&text);
     return code;
+}
+
+enum qr_code qr_job_load(const char *url, struct qr_overrides *set, struct qr_job **ret,
+                         struct qr_err *err) {
+    return qr_job_load_all(url, set, NULL, NULL, ret, err);
 }
 
 static void layer_fini(struct qr_layer_options *l) {
@@ -249,7 +198,13 @@ static void layer_fini(struct qr_layer_options *l) {
     struct qr_observable *readouts = (struct qr_observable *)(uintptr_t)l->quantum.readouts;
     for (size_t i = 0; i < l->quantum.n_readouts; i++) qr_observable_fini(&readouts[i]);
     free(readouts);
-    qr_job_free_watched(&l->quantum);
+    struct qr_observable *watched = (struct qr_observable *)(uintptr_t)l->quantum.watched;
+    for (size_t i = 0; i < l->quantum.n_watched; i++) {
+        qr_observable_fini(&watched[i]);
+        free(l->quantum.watched_names[i]);
+    }
+    free(watched);
+    free((void *)(uintptr_t)l->quantum.watched_names);
     qr_circuit_free((struct qr_circuit *)(uintptr_t)l->quantum.circuit);
 }
 
@@ -258,15 +213,7 @@ void qr_job_free(struct qr_job *job) {
     for (size_t i = 0; i < job->n_layers; i++) layer_fini(&job->layers[i]);
     free(job->layers);
     qr_job_free_data(&job->data);
-    free(job->train.class_weight);
-    free(job->train.output_weights);
-    free(job->train.initial_weights);
-    for (size_t i = 0; i < job->train.n_initial_layers; i++) {
-        free(job->train.initial_layers[i].name);
-        free(job->train.initial_layers[i].file_name);
-    }
-    free(job->train.initial_layers);
-    qr_job_free_logged(&job->train);
+    qr_job_free_train(&job->train);
     free(job->name);
     for (size_t i = 0; i < job->n_set; i++) free(job->set[i]);
     free(job->set);

@@ -33,7 +33,8 @@ struct qr_epoch_value {
 
 struct qr_early_stopping {
     bool on;
-    char monitor[32]; /* name of the value: "val_loss", "loss" ... */
+    char *monitor; /* name of the value: "val_loss", "loss" ...; owned */
+    unsigned mode; /* 0: maximize depends on the value; 1: false; 2: true */
     struct qr_epoch_value value;
     bool maximize;
     double min_delta;
@@ -135,6 +136,11 @@ QR_MUST_CHECK enum qr_code qr_job_parse(struct qr_bytes text, const char *what, 
  */
 QR_MUST_CHECK enum qr_code qr_job_load(const char *url, struct qr_overrides *set,
                                        struct qr_job **ret, struct qr_err *err);
+/* As qr_job_load; report is called for each error in the file that does not follow from another,
+ * and the last one is returned. */
+QR_MUST_CHECK enum qr_code qr_job_load_all(const char *url, struct qr_overrides *set,
+                                           void (*report)(void *context, const struct qr_err *err),
+                                           void *context, struct qr_job **ret, struct qr_err *err);
 void qr_job_free(struct qr_job *job);
 /* Returns the index of the n-th quantum layer, from 0; n_layers if there are fewer. */
 size_t qr_job_quantum(const struct qr_job *job, size_t n);

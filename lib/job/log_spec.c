@@ -1,9 +1,10 @@
-/* job/log_spec.c — reads train.log: user-defined names for expressions of the values of a step.
- * Start reading at qr_job_read_log(). */
+/* job/log_spec.c — user-defined values: expressions in train.log, and observables in "watch" of
+ * quantum layers. Start reading at qr_job_read_log() and qr_job_read_watched(). */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/text.h"
 #include "base/parse.h"
 #include "job/job_impl.h"
 
@@ -94,43 +95,94 @@ static enum qr_code read_logged(const struct qr_json *v, const char *where, stru
     struct log_names names = {.job = job};
     const struct qr_expression_names readers = {
         .context = &names, .parameter = note_name, .no_inputs = "a step has no inputs"};
-    if (qr_json_string(v, where, &text, err) != QR_OK) return err->code;
-    enum qr_code code =
-        qr_expression_parse(text, where, &readers, &ret->scale, &ret->expression, err);
-    if (code != QR_OK) return code;
+    QR_TRY(qr_json_string(v, where, &text, err));
+    QR_TRY(qr_expression_parse(text, where, &readers, &ret->scale, &ret->expression, err));
     ret->text = qr_xstrdup(text);
     if (*names.unknown) return unknown_name(job, where, names.unknown, err);
     ret->gradient = names.used[QR_LOG_GRADIENT_NORM];
     return check_kind(where, &names, &ret->evaluation, err);
 }
 
-static enum qr_code check_name(const struct qr_job *job, const char *name, struct qr_err *err) {
-    static const char where[] = "train.log";
+/* ---- names ---- */
+
+enum { LONGEST_NAME = 24 };
+
+static bool is_watched(const struct qr_job *job, const char *name) {
+    for (size_t n = 0, i; (i = qr_job_quantum(job, n)) < job->n_layers; n++) {
+        const struct qr_quantum_options *q = &job->layers[i].quantum;
+        for (size_t k = 0; k < q->n_watched; k++)
+            if (strcmp(q->watched_names[k], name) == 0) return true;
+    }
+    return false;
+}
+
+static bool is_value(const char *name) {
+    if (strcmp(name, "loss") == 0) return true;
+    for (size_t i = 0; i < QR_LOG_VALUES; i++)
+        if (strcmp(name, own[i]) == 0) return true;
+    for (size_t i = 0; i < QR_METRICS; i++)
+        if (strcmp(name, qr_metric_names[i]) == 0) return true;
+    return false;
+}
+
+/* INVALID_ARGUMENT if the name is not valid for a user-defined value, or is already used. */
+static enum qr_code check_value_name(const struct qr_job *job, const char *where, const char *name,
+                                     struct qr_err *err) {
     const struct qr_train_spec *t = &job->train;
-    if (qr_job_check_value_name(job, where, name, err) != QR_OK) return err->code;
-    for (size_t i = 0; i < t->n_logged; i++)
-        if (strcmp(t->logged[i].name, name) == 0)
-            return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%s' is a duplicate; remove it", where,
-                           name);
+    bool used = is_watched(job, name);
+    if (!qr_is_name(name, LONGEST_NAME, "_-"))
+        return qr_fail(
+            err, QR_INVALID_ARGUMENT,
+            "%s: '%.40s' is not a valid metric name; use 1 to %d letters, digits, _ and -", where,
+            name, LONGEST_NAME);
+    if (is_value(name) || strncmp(name, "val_", 4) == 0)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "%s: '%s' is the name of another value; choose another name", where, name);
+    for (size_t i = 0; i < t->n_logged; i++) used |= strcmp(t->logged[i].name, name) == 0;
+    if (!used) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%s' is a duplicate; remove it", where, name);
+}
+
+/* ---- the two keys ---- */
+
+enum qr_code qr_job_read_log(struct qr_job_reader *r, const struct qr_json *v, const char *where,
+                             void *to) {
+    struct qr_logged *logged = to;
+    struct qr_train_spec *t = &r->job->train;
+    QR_TRY(qr_json_want(v, where, QR_JSON_OBJECT, r->err));
+    if (qr_json_size(v) > QR_MAX_LOGGED)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has %zu values; give at most %d", where,
+                       qr_json_size(v), QR_MAX_LOGGED);
+    for (const struct qr_json *m = qr_json_first(v); m; m = qr_json_next(m)) {
+        const char *name = qr_json_key(m);
+        QR_TRY(check_value_name(r->job, where, name, r->err));
+        struct qr_logged *l = &logged[t->n_logged++];
+        l->name = qr_xstrdup(name);
+        QR_TRY(read_logged(m, qr_path_of("%s.%s", where, name).s, r->job, l, r->err));
+    }
     return QR_OK;
 }
 
-enum qr_code qr_job_read_log(const struct qr_json *train, struct qr_job *job, struct qr_err *err) {
-    const struct qr_json *o = qr_json_get(train, "log");
-    struct qr_train_spec *t = &job->train;
-    char where[48];
-    if (!o) return QR_OK;
-    if (qr_json_want(o, "train.log", QR_JSON_OBJECT, err) != QR_OK) return err->code;
-    if (qr_json_size(o) > QR_MAX_LOGGED)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "train.log has %zu values; give at most %d",
-                       qr_json_size(o), QR_MAX_LOGGED);
-    for (const struct qr_json *v = qr_json_first(o); v; v = qr_json_next(v)) {
-        const char *name = qr_json_key(v);
-        if (check_name(job, name, err) != QR_OK) return err->code;
-        struct qr_logged *l = &t->logged[t->n_logged++];
-        l->name = qr_xstrdup(name);
-        snprintf(where, sizeof where, "train.log.%s", name);
-        if (read_logged(v, where, job, l, err) != QR_OK) return err->code;
+enum qr_code qr_job_read_watched(struct qr_job_reader *r, const struct qr_json *v,
+                                 const char *where, void *to) {
+    struct qr_quantum_options *q = to;
+    struct qr_job *job = r->job;
+    QR_TRY(qr_json_want(v, where, QR_JSON_OBJECT, r->err));
+    size_t n = qr_json_size(v);
+    if (job->n_watched + n > QR_MAX_METRICS)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                       "%s: %zu observables are watched; give at most %d", where,
+                       job->n_watched + n, QR_MAX_METRICS);
+    struct qr_observable *watched = qr_xcalloc(n + 1, sizeof *watched);
+    char **names = qr_xcalloc(n + 1, sizeof *names);
+    q->watched = watched;
+    q->watched_names = names;
+    for (const struct qr_json *m = qr_json_first(v); m; m = qr_json_next(m), job->n_watched++) {
+        const char *name = qr_json_key(m);
+        QR_TRY(check_value_name(job, where, name, r->err));
+        QR_TRY(qr_job_read_observable(job, m, qr_path_of("%s.%s", where, name).s,
+                                      q->circuit->n_qubits, &watched[q->n_watched], r->err));
+        names[q->n_watched++] = qr_xstrdup(name);
     }
     return QR_OK;
 }
@@ -168,12 +220,4 @@ enum qr_code qr_job_check_validation(const struct qr_job *job, bool has_validati
         "train.early_stopping watches %s, but there is no validation data; set data.train_fraction "
         "below 1 or data.validation_url, or \"monitor\": \"loss\" for the training loss",
         t->early_stopping.monitor);
-}
-
-void qr_job_free_logged(struct qr_train_spec *t) {
-    for (size_t i = 0; i < t->n_logged; i++) {
-        free(t->logged[i].name);
-        free(t->logged[i].text);
-        qr_expression_fini(&t->logged[i].expression);
-    }
 }

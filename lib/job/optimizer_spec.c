@@ -1,110 +1,148 @@
-/* job/optimizer_spec.c — reads train.optimizer. Start reading at qr_job_read_optimizer(). */
+/* job/optimizer_spec.c — reads the irregular keys of train.optimizer and of its learning rate.
+ * Start reading at qr_job_read_optimizer() and qr_job_read_rate(). */
+#include <string.h>
+
+#include "base/mem.h"
 #include "job/job_impl.h"
 
-/* "learning_rate": a number, or {"schedule": name, ...}. */
-static enum qr_code read_rate(const struct qr_json *o, struct qr_optimizer_options *opt,
-                              struct qr_err *err) {
-    const struct qr_json *rate = qr_json_get(o, "learning_rate");
-    if (!rate) return QR_OK;
-    if (qr_json_type(rate) == QR_JSON_OBJECT)
-        return qr_job_read_schedule(rate, &opt->learning_rate, &opt->schedule, err);
-    if (qr_json_type(rate) == QR_JSON_STRING)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "train.optimizer.learning_rate must be a number, not %s; a schedule is an "
-                       "object, such as {\"schedule\": \"cosine\", \"decay_steps\": 1000}",
-                       qr_json_type_name(rate));
-    return qr_json_double(rate, "train.optimizer.learning_rate", 0, 1e300, &opt->learning_rate,
-                          err);
+#define MAX_STEPS (INT64_C(1) << 40)
+/* Keys of all optimizers, but those with a line search. */
+static const char *const common[] = {
+    "learning_rate", "clipvalue", "clipnorm",     "global_clipnorm",
+    "weight_decay",  "use_ema",   "ema_momentum", "ema_overwrite_frequency"};
+
+static bool in_list(const char *const *keys, size_t n, const char *key) {
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(keys[i], key) == 0) return true;
+    return false;
 }
 
-/* As in Keras, only one kind of clipping at a time. */
-static enum qr_code read_clipping(const struct qr_json *o, const char *where,
-                                  struct qr_optimizer_options *opt, struct qr_err *err) {
-    if (qr_job_opt_double(o, where, "clipvalue", 0, 1e300, &opt->clipvalue, err) != QR_OK ||
-        qr_job_opt_double(o, where, "clipnorm", 0, 1e300, &opt->clipnorm, err) != QR_OK ||
-        qr_job_opt_double(o, where, "global_clipnorm", 0, 1e300, &opt->global_clipnorm, err) !=
-            QR_OK)
-        return err->code;
-    if ((opt->clipvalue > 0) + (opt->clipnorm > 0) + (opt->global_clipnorm > 0) > 1)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s: give one of clipvalue, clipnorm and global_clipnorm", where);
-    return QR_OK;
+bool qr_job_optimizer_has(size_t kind, const char *key) {
+    const char *own[QR_OPTIMIZER_KEYS];
+    size_t n = qr_optimizer_keys((enum qr_optimizer_kind)kind, own);
+    if (in_list(common, sizeof common / sizeof *common, key))
+        return !qr_optimizer_has_line_search((enum qr_optimizer_kind)kind);
+    return in_list(own, n, key);
 }
 
-/* Keras' three keys of the moving average. */
-static enum qr_code read_average(const struct qr_json *o, const char *where,
-                                 struct qr_optimizer_options *opt, struct qr_err *err) {
-    if (qr_job_opt_bool(o, where, "use_ema", &opt->use_ema, err) != QR_OK ||
-        qr_job_opt_double(o, where, "ema_momentum", 0, 1, &opt->ema_momentum, err) != QR_OK ||
-        qr_job_opt_u64(o, where, "ema_overwrite_frequency", 1, UINT64_C(1) << 40,
-                       &opt->ema_overwrite, err) != QR_OK)
-        return err->code;
-    const char *unused =
-        qr_json_get(o, "ema_momentum") ? "ema_momentum" : "ema_overwrite_frequency";
-    if (!opt->use_ema && qr_json_get(o, unused))
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s.%s: no average of the weights is kept; set \"use_ema\": true too, or "
-                       "remove the key",
-                       where, unused);
-    return QR_OK;
+enum qr_code qr_job_reject_optimizer_key(size_t kind, const char *key, const char *where,
+                                         struct qr_err *err) {
+    if (!in_list(common, sizeof common / sizeof *common, key)) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "%s.%s: %s chooses the length of its steps from the loss, and does not use this "
+                   "key; remove it",
+                   where, key, qr_optimizer_names[kind]);
 }
 
-enum qr_code qr_job_read_optimizer(const struct qr_json *o, struct qr_optimizer_options *ret,
-                                   struct qr_err *err) {
-    enum { OF_ALL = 9 };
-    const char *keys[OF_ALL + QR_OPTIMIZER_KEYS] = {
-        "name",     "learning_rate",   "clipvalue",
-        "clipnorm", "global_clipnorm", "weight_decay",
-        "use_ema",  "ema_momentum",    "ema_overwrite_frequency"};
-    const char *where = "train.optimizer";
-    size_t kind = QR_ADAM;
-    if (!o) return QR_OK;
-    if (qr_json_type(o) == QR_JSON_STRING)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
+void qr_job_set_optimizer_defaults(size_t kind, void *to) {
+    *(struct qr_optimizer_options *)to = qr_optimizer_defaults((enum qr_optimizer_kind)kind);
+}
+
+enum qr_code qr_job_read_optimizer(struct qr_job_reader *r, const struct qr_json *v,
+                                   const char *where, void *to) {
+    if (qr_json_type(v) == QR_JSON_STRING)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
                        "%s must be an object, such as {\"name\": \"adam\"}, not a string", where);
-    if (qr_json_want(o, where, QR_JSON_OBJECT, err) != QR_OK) return err->code;
-    const struct qr_json *name = qr_json_get(o, "name");
-    if (name && qr_job_choice(name, "train.optimizer.name", QR_JOB_OPTIMIZER, qr_optimizer_names,
-                              QR_OPTIMIZERS, &kind, err) != QR_OK)
-        return err->code;
-    if (qr_optimizer_has_line_search((enum qr_optimizer_kind)kind))
-        for (size_t i = 1; i < OF_ALL; i++)
-            if (qr_json_get(o, keys[i]))
-                return qr_fail(err, QR_INVALID_ARGUMENT,
-                               "%s.%s: %s chooses the length of its steps from the loss, and does "
-                               "not use this key; remove it",
-                               where, keys[i], qr_optimizer_names[kind]);
-    size_t n_keys = OF_ALL + qr_optimizer_keys((enum qr_optimizer_kind)kind, keys + OF_ALL);
-    struct qr_optimizer_options opt = qr_optimizer_defaults((enum qr_optimizer_kind)kind);
-    double below_one = 1 - 0x1p-53;
-    uint64_t memory = opt.memory;
-    if (qr_job_check_keys(o, where, keys, n_keys, err) != QR_OK ||
-        read_rate(o, &opt, err) != QR_OK || read_clipping(o, where, &opt, err) != QR_OK ||
-        qr_job_opt_double(o, where, "weight_decay", 0, 1e300, &opt.weight_decay, err) != QR_OK ||
-        read_average(o, where, &opt, err) != QR_OK ||
-        qr_job_opt_double(o, where, "momentum", 0, 1, &opt.momentum, err) != QR_OK ||
-        qr_job_opt_bool(o, where, "nesterov", &opt.nesterov, err) != QR_OK ||
-        qr_job_opt_double(o, where, "rho", 0, 1, &opt.rho, err) != QR_OK ||
-        qr_job_opt_double(o, where, "epsilon", 0, 1e300, &opt.epsilon, err) != QR_OK ||
-        qr_job_opt_double(o, where, "initial_accumulator_value", 0, 1e300, &opt.initial_accumulator,
-                          err) != QR_OK ||
-        qr_job_opt_bool(o, where, "centered", &opt.centered, err) != QR_OK ||
-        qr_job_opt_double(o, where, "beta_1", 0, below_one, &opt.beta_1, err) != QR_OK ||
-        qr_job_opt_double(o, where, "beta_2", 0, below_one, &opt.beta_2, err) != QR_OK ||
-        qr_job_opt_bool(o, where, "amsgrad", &opt.amsgrad, err) != QR_OK ||
-        qr_job_opt_double(o, where, "perturbation", 1e-300, 1e300, &opt.perturbation, err) !=
-            QR_OK ||
-        qr_job_opt_double(o, where, "stability", 0, 1e300, &opt.stability, err) != QR_OK ||
-        qr_job_opt_double(o, where, "alpha", 0, 100, &opt.alpha, err) != QR_OK ||
-        qr_job_opt_double(o, where, "gamma", 0, 100, &opt.gamma, err) != QR_OK ||
-        qr_job_opt_double(o, where, "regularization", 0, 1e300, &opt.regularization, err) !=
-            QR_OK ||
-        qr_job_opt_u64(o, where, "memory", 1, QR_LBFGS_MEMORY, &memory, err) != QR_OK ||
-        qr_job_opt_double(o, where, "gradient_tolerance", 0, 1e300, &opt.gradient_tolerance, err) !=
-            QR_OK ||
-        qr_job_opt_double(o, where, "loss_tolerance", 0, 1e300, &opt.loss_tolerance, err) != QR_OK)
-        return err->code;
-    opt.memory = (unsigned)memory;
-    *ret = opt;
+    return qr_job_read_object(r, qr_job_object("optimizer"), v, where, to);
+}
+
+enum qr_code qr_job_finish_optimizer(struct qr_job_reader *r, void *to) {
+    const struct qr_optimizer_options *o = to;
+    const char *unused =
+        qr_json_get(r->object, "ema_momentum") ? "ema_momentum" : "ema_overwrite_frequency";
+    if ((o->clipvalue > 0) + (o->clipnorm > 0) + (o->global_clipnorm > 0) > 1) /* as in Keras */
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                       "%s: give one of clipvalue, clipnorm and global_clipnorm", r->where);
+    if (o->use_ema || !qr_json_get(r->object, unused)) return QR_OK;
+    return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                   "%s.%s: no average of the weights is kept; set \"use_ema\": true too, or remove "
+                   "the key",
+                   r->where, unused);
+}
+
+/* ---- learning rate ---- */
+
+/* A number, or an object. */
+enum qr_code qr_job_read_rate(struct qr_job_reader *r, const struct qr_json *v, const char *where,
+                              void *to) {
+    static const struct qr_job_key number = {.type = QR_KEY_NUMBER, .high = 1e300};
+    if (qr_json_type(v) == QR_JSON_STRING)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                       "%s must be a number, not %s; a schedule is an object, such as "
+                       "{\"schedule\": \"cosine\", \"decay_steps\": 1000}",
+                       where, qr_json_type_name(v));
+    if (qr_json_type(v) != QR_JSON_OBJECT) return qr_job_read_value(r, &number, v, where, to);
+    return qr_job_read_object(r, qr_job_object("learning_rate"), v, where,
+                              (char *)to - offsetof(struct qr_optimizer_options, learning_rate));
+}
+
+bool qr_job_schedule_has(size_t kind, const char *key) {
+    const char *keys[QR_SCHEDULE_KEYS];
+    size_t needed, n = qr_rate_schedule_keys((enum qr_schedule_kind)kind, keys, &needed);
+    return strncmp(key, "warmup_", 7) == 0 || in_list(keys, n, key);
+}
+
+/* "train.optimizer.learning_rate.alpha: the step schedule does not use it (cosine does)". */
+enum qr_code qr_job_reject_schedule_key(size_t kind, const char *key, const char *where,
+                                        struct qr_err *err) {
+    struct qr_buf list = {0};
+    size_t n = 0, i = 0;
+    for (size_t k = 0; k < QR_SCHEDULES; k++) n += qr_job_schedule_has(k, key);
+    for (size_t k = 0; k < QR_SCHEDULES; k++)
+        if (qr_job_schedule_has(k, key))
+            qr_buf_printf(&list, "%s%s", !i++ ? "" : i == n ? " and " : ", ", qr_schedule_names[k]);
+    qr_fail(err, QR_INVALID_ARGUMENT,
+            "%s.%s: the %s schedule does not use it (%s do%s); remove it, or choose another "
+            "schedule",
+            where, key, qr_schedule_names[kind], qr_buf_string(&list), n == 1 ? "es" : "");
+    qr_buf_free(&list);
+    return err->code;
+}
+
+enum qr_code qr_job_read_boundaries(struct qr_job_reader *r, const struct qr_json *v,
+                                    const char *where, void *to) {
+    struct qr_rate_schedule *s = to;
+    QR_TRY(qr_json_want(v, where, QR_JSON_ARRAY, r->err));
+    size_t n = qr_json_size(v);
+    if (n == 0 || n >= QR_RATE_PIECES)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has %zu entries; give 1 to %d", where, n,
+                       QR_RATE_PIECES - 1);
+    for (const struct qr_json *m = qr_json_first(v); m; m = qr_json_next(m)) {
+        struct qr_path path = qr_path_of("%s[%zu]", where, s->n_boundaries);
+        int64_t at;
+        QR_TRY(qr_json_i64(m, path.s, 0, MAX_STEPS, &at, r->err));
+        if (s->n_boundaries && (uint64_t)at <= s->boundaries[s->n_boundaries - 1])
+            return qr_fail(
+                r->err, QR_INVALID_ARGUMENT,
+                "%s: %lld is not above the one before it; give increasing numbers of updates",
+                path.s, (long long)at);
+        s->boundaries[s->n_boundaries++] = (uint64_t)at;
+    }
     return QR_OK;
+}
+
+enum qr_code qr_job_read_rate_values(struct qr_job_reader *r, const struct qr_json *v,
+                                     const char *where, void *to) {
+    struct qr_rate_schedule *s = to;
+    const struct qr_job_numbers any = {.most = SIZE_MAX, .high = 1e300};
+    qr_auto(qr_free_p) double *values = NULL;
+    size_t n = 0, wanted = s->n_boundaries + 1;
+    if (qr_json_type(v) == QR_JSON_ARRAY && qr_json_size(v) != wanted)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                       "%s has %zu entries for %zu boundaries; give %zu: the last one is the rate "
+                       "after the last boundary",
+                       where, qr_json_size(v), s->n_boundaries, wanted);
+    QR_TRY(qr_job_read_numbers(r, v, where, &any, &values, &n));
+    memcpy(s->values, values, n * sizeof *values);
+    return QR_OK;
+}
+
+enum qr_code qr_job_finish_schedule(struct qr_job_reader *r, void *to) {
+    struct qr_optimizer_options *o = to;
+    if (o->schedule.n_boundaries) o->learning_rate = o->schedule.values[0];
+    if (o->schedule.warmup_steps || !qr_json_get(r->object, "warmup_learning_rate")) return QR_OK;
+    return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                   "%s.warmup_learning_rate: there is no warm-up; set warmup_steps too, or remove "
+                   "the key",
+                   r->where);
 }

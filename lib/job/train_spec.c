@@ -1,51 +1,108 @@
-/* job/train_spec.c — reads "train" of a job. Start reading at qr_job_read_train(); loss, optimizer
- * and log have files of their own. */
+/* job/train_spec.c — reads the irregular keys of "train" of a job; those of its optimizer are in
+ * optimizer_spec.c, "log" is in log_spec.c. Start reading at qr_job_finish_train(). */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "job/job_impl.h"
 
-enum { MAX_INITIAL_LAYERS = 1024 };
-#define MAX_COUNT (UINT64_C(1) << 40)
+enum { MAX_INITIAL_LAYERS = 1024, MAX_CLASSES = 1 << 16 };
 
-/* A name, or an object with the name and the options of the metric. */
-static enum qr_code read_metric(const struct qr_json *v, const char *where, struct qr_train_spec *t,
-                                size_t *ret, struct qr_err *err) {
-    static const char *const keys[] = {"name", "k"};
-    bool object = qr_json_type(v) == QR_JSON_OBJECT;
-    uint64_t k = 5; /* as in Keras */
-    char name[64];
-    snprintf(name, sizeof name, "%s%s", where, object ? ".name" : "");
-    if (qr_job_choice(object ? qr_json_get(v, "name") : v, name, QR_JOB_METRIC, qr_metric_names,
-                      QR_METRICS, ret, err) != QR_OK)
-        return err->code;
-    bool top = *ret == QR_TOP_K_ACCURACY;
-    if (object && (qr_json_known(v, where, keys, top ? 2 : 1, err) != QR_OK ||
-                   qr_job_opt_u64(v, where, "k", 1, UINT64_C(1) << 20, &k, err) != QR_OK))
-        return err->code;
-    if (top) t->top_k = (unsigned)k;
+void qr_job_set_train_defaults(size_t kind, void *to) {
+    struct qr_train_spec *t = to;
+    (void)kind;
+    t->epochs = 1; /* Keras' defaults */
+    t->batch_size = 32;
+    t->loss_options.delta = 1;
+    t->shuffle = t->evaluate = true;
+    t->optimizer = qr_optimizer_defaults(QR_ADAM);
+}
+
+/* ---- loss ---- */
+
+bool qr_job_loss_has(size_t kind, const char *key) {
+    const struct qr_loss_info *info = qr_loss_info((enum qr_loss)kind);
+    return strcmp(key, "delta") == 0     ? info->has_delta
+           : strcmp(key, "weights") == 0 ? info->no_labels
+                                         : info->of_logits != NULL;
+}
+
+/* A name, or an object. */
+enum qr_code qr_job_read_loss(struct qr_job_reader *r, const struct qr_json *v, const char *where,
+                              void *to) {
+    const struct qr_job_object *o = qr_job_object("loss");
+    if (qr_json_type(v) != QR_JSON_OBJECT)
+        return qr_job_read_value(r, qr_job_key(o, "name"), v, where, to);
+    return qr_job_read_object(r, o, v, where, &r->job->train);
+}
+
+static enum qr_code read_weights(struct qr_job_reader *r, const struct qr_json *v,
+                                 const char *where, const struct qr_job_numbers *range,
+                                 const char *effect, double **ret, size_t *ret_n) {
+    QR_TRY(qr_job_read_numbers(r, v, where, range, ret, ret_n));
+    for (size_t i = 0; i < *ret_n; i++)
+        if ((*ret)[i] != 0) return QR_OK;
+    return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: all weights are 0, so %s", where, effect);
+}
+
+enum qr_code qr_job_read_output_weights(struct qr_job_reader *r, const struct qr_json *v,
+                                        const char *where, void *to) {
+    static const struct qr_job_numbers any = {.most = SIZE_MAX, .low = -0x1p40, .high = 0x1p40};
+    struct qr_train_spec *t = &r->job->train;
+    QR_TRY(
+        read_weights(r, v, where, &any, "there is nothing to minimize", to, &t->n_output_weights));
+    t->loss_options.weights = t->output_weights;
     return QR_OK;
 }
 
-static enum qr_code read_metrics(const struct qr_json *train, const struct qr_job *job,
-                                 struct qr_train_spec *t, struct qr_err *err) {
-    const struct qr_json *list = qr_json_get(train, "metrics");
-    if (!list) return QR_OK;
-    if (qr_json_want(list, "train.metrics", QR_JSON_ARRAY, err) != QR_OK) return err->code;
-    for (const struct qr_json *v = qr_json_first(list); v; v = qr_json_next(v)) {
-        char where[48];
-        size_t metric;
-        snprintf(where, sizeof where, "train.metrics[%zu]", t->n_metrics);
+enum qr_code qr_job_read_class_weight(struct qr_job_reader *r, const struct qr_json *v,
+                                      const char *where, void *to) {
+    static const struct qr_job_numbers by_class = {.least = 2,
+                                                   .most = MAX_CLASSES,
+                                                   .high = 0x1p40,
+                                                   .give =
+                                                       "give one for each class, from class 0 on"};
+    if (qr_json_type(v) == QR_JSON_OBJECT || qr_json_type(v) == QR_JSON_STRING)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                       "%s must be an array, not %s; give a number for each class from class 0 "
+                       "on, such as [1, 3]",
+                       where, qr_json_type_name(v));
+    return read_weights(r, v, where, &by_class, "nothing would train", to,
+                        &r->job->train.n_class_weights);
+}
+
+/* ---- metrics ---- */
+
+/* A name, or an object with the name and the options of the metric. */
+static enum qr_code read_metric(struct qr_job_reader *r, const struct qr_json *v, const char *where,
+                                enum qr_metric *ret) {
+    const struct qr_job_object *o = qr_job_object("metric");
+    struct qr_metric_spec m = {.k = 5}; /* as in Keras */
+    if (qr_json_type(v) == QR_JSON_OBJECT) QR_TRY(qr_job_read_object(r, o, v, where, &m));
+    else QR_TRY(qr_job_read_value(r, qr_job_key(o, "name"), v, where, &m.metric));
+    if (qr_job_object_has(o, m.metric, qr_job_key(o, "k"))) r->job->train.top_k = m.k;
+    *ret = m.metric;
+    return QR_OK;
+}
+
+enum qr_code qr_job_read_metrics(struct qr_job_reader *r, const struct qr_json *v,
+                                 const char *where, void *to) {
+    const struct qr_job *job = r->job;
+    struct qr_train_spec *t = &r->job->train;
+    enum qr_metric *metrics = to;
+    QR_TRY(qr_json_want(v, where, QR_JSON_ARRAY, r->err));
+    for (const struct qr_json *m = qr_json_first(v); m; m = qr_json_next(m)) {
+        struct qr_path path = qr_path_of("%s[%zu]", where, t->n_metrics);
+        enum qr_metric metric;
         if (t->n_metrics + job->n_watched == QR_MAX_METRICS)
-            return qr_fail(err, QR_INVALID_ARGUMENT, "train.metrics: more than %d metrics%s",
+            return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: more than %d metrics%s", where,
                            QR_MAX_METRICS, job->n_watched ? ", including watched observables" : "");
-        if (read_metric(v, where, t, &metric, err) != QR_OK) return err->code;
+        QR_TRY(read_metric(r, m, path.s, &metric));
         for (size_t i = 0; i < t->n_metrics; i++)
-            if (t->metrics[i] == (enum qr_metric)metric)
-                return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%s' is a duplicate; remove it",
-                               where, qr_metric_names[metric]);
-        t->metrics[t->n_metrics++] = (enum qr_metric)metric;
+            if (metrics[i] == metric)
+                return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: '%s' is a duplicate; remove it",
+                               path.s, qr_metric_names[metric]);
+        metrics[t->n_metrics++] = metric;
     }
     return QR_OK;
 }
@@ -64,124 +121,104 @@ static enum qr_code parse_metric(const char *text, struct qr_json **ret, struct 
 
 enum qr_code qr_job_add_metric(struct qr_job *job, const char *text, struct qr_err *err) {
     struct qr_train_spec *t = &job->train;
-    struct qr_json *v = NULL;
-    size_t metric, i = 0;
-    enum qr_code code = parse_metric(text, &v, err);
-    if (code == QR_OK) code = read_metric(v, "--metric", t, &metric, err);
-    qr_json_free(v);
-    if (code != QR_OK) return code;
-    while (i < t->n_metrics && t->metrics[i] != (enum qr_metric)metric) i++;
+    struct qr_job_reader r = {.job = job, .err = err};
+    qr_auto(qr_json_free_p) struct qr_json *v = NULL;
+    enum qr_metric metric;
+    size_t i = 0;
+    QR_TRY(parse_metric(text, &v, err));
+    QR_TRY(read_metric(&r, v, "--metric", &metric));
+    while (i < t->n_metrics && t->metrics[i] != metric) i++;
     if (i == t->n_metrics && t->n_metrics + job->n_watched == QR_MAX_METRICS)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "--metric: more than %d metrics with the job's own%s", QR_MAX_METRICS,
                        job->n_watched ? ", including watched observables" : "");
-    t->metrics[i] = (enum qr_metric)metric;
+    t->metrics[i] = metric;
     if (i == t->n_metrics) t->n_metrics++;
     return qr_job_check_outputs(job, err) == QR_OK ? QR_OK : qr_wrap(err, "--metric %.80s", text);
 }
 
-static enum qr_code read_early_stopping(const struct qr_json *o, struct qr_job *job,
-                                        struct qr_err *err) {
-    static const char *const keys[] = {"monitor", "mode", "min_delta", "patience",
-                                       "restore_best_weights"};
-    static const char *const modes[] = {"auto", "min", "max"};
-    const char *where = "train.early_stopping", *monitor = "val_loss";
-    struct qr_early_stopping *e = &job->train.early_stopping;
-    size_t mode = 0;
-    if (!o) return QR_OK;
-    *e = (struct qr_early_stopping){.on = true, .patience = 0, .restore_best = true};
-    if (qr_json_want(o, where, QR_JSON_OBJECT, err) != QR_OK ||
-        qr_json_known(o, where, keys, 5, err) != QR_OK ||
-        qr_job_opt_choice(o, where, "mode", modes, 3, &mode, err) != QR_OK ||
-        qr_job_opt_double(o, where, "min_delta", 0, 1e300, &e->min_delta, err) != QR_OK ||
-        qr_job_opt_u64(o, where, "patience", 0, MAX_COUNT, &e->patience, err) != QR_OK ||
-        qr_job_opt_bool(o, where, "restore_best_weights", &e->restore_best, err) != QR_OK)
-        return err->code;
-    const struct qr_json *v = qr_json_get(o, "monitor");
-    if (v && qr_json_string(v, "train.early_stopping.monitor", &monitor, err) != QR_OK)
-        return err->code;
-    if (!qr_job_epoch_value(job, monitor, &e->value))
+/* ---- early stopping ---- */
+
+void qr_job_set_stopping_defaults(size_t kind, void *to) {
+    (void)kind;
+    ((struct qr_early_stopping *)to)->restore_best = true;
+}
+
+enum qr_code qr_job_finish_stopping(struct qr_job_reader *r, void *to) {
+    struct qr_early_stopping *e = to;
+    if (!e->monitor) e->monitor = qr_xstrdup("val_loss");
+    if (!qr_job_epoch_value(r->job, e->monitor, &e->value))
         return qr_fail(
-            err, QR_INVALID_ARGUMENT,
+            r->err, QR_INVALID_ARGUMENT,
             "train.early_stopping.monitor: '%.40s' is not a value of an epoch; use loss, a name in "
             "train.metrics or in a layer's watch, one of these with the prefix val_, or a name in "
             "train.log without gradient_norm in its expression",
-            monitor);
-    snprintf(e->monitor, sizeof e->monitor, "%s", monitor);
-    e->maximize = mode == 2 || (mode == 0 && e->value.grows);
+            e->monitor);
+    e->on = true;
+    e->maximize = e->mode == 2 || (e->mode == 0 && e->value.grows);
     return QR_OK;
 }
 
+/* ---- initial weights ---- */
+
 /* {"pqc_1": "pqc"}: name in the model and in the file; ["pqc"]: the same name in both. */
-static enum qr_code read_initial_layers(const struct qr_json *v, struct qr_train_spec *t,
-                                        struct qr_err *err) {
-    const char *where = "train.initial_weights.layers";
+enum qr_code qr_job_read_initial_layers(struct qr_job_reader *r, const struct qr_json *v,
+                                        const char *where, void *to) {
+    struct qr_train_spec *t = &r->job->train;
     bool object = qr_json_type(v) == QR_JSON_OBJECT;
-    if (!object && qr_json_want(v, where, QR_JSON_ARRAY, err) != QR_OK) return err->code;
+    if (!object) QR_TRY(qr_json_want(v, where, QR_JSON_ARRAY, r->err));
     size_t n = qr_json_size(v);
     if (n < 1 || n > MAX_INITIAL_LAYERS)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s: %zu layers; give 1 to %d", where, n,
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: %zu layers; give 1 to %d", where, n,
                        MAX_INITIAL_LAYERS);
-    t->initial_layers = qr_xcalloc(n, sizeof *t->initial_layers);
+    struct qr_initial_layer *all = *(struct qr_initial_layer **)to = qr_xcalloc(n, sizeof *all);
     for (const struct qr_json *l = qr_json_first(v); l; l = qr_json_next(l)) {
-        char path[96];
+        struct qr_path path = qr_path_of("%s[%zu]", where, t->n_initial_layers);
         const char *there;
-        snprintf(path, sizeof path, "%s[%zu]", where, t->n_initial_layers);
-        if (qr_json_string(l, path, &there, err) != QR_OK) return err->code;
+        QR_TRY(qr_json_string(l, path.s, &there, r->err));
         const char *here = object ? qr_json_key(l) : there;
         for (size_t i = 0; i < t->n_initial_layers; i++)
-            if (strcmp(t->initial_layers[i].name, here) == 0)
-                return qr_fail(err, QR_INVALID_ARGUMENT, "%s: '%.80s' is a duplicate; remove it",
-                               path, here);
-        t->initial_layers[t->n_initial_layers++] =
-            (struct qr_initial_layer){qr_xstrdup(here), qr_xstrdup(there)};
+            if (strcmp(all[i].name, here) == 0)
+                return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: '%.80s' is a duplicate; remove it",
+                               path.s, here);
+        all[t->n_initial_layers++] = (struct qr_initial_layer){qr_xstrdup(here), qr_xstrdup(there)};
     }
     return QR_OK;
 }
 
-static enum qr_code read_initial(const struct qr_json *train, struct qr_train_spec *t,
-                                 struct qr_err *err) {
-    static const char *const keys[] = {"url", "layers"};
-    const struct qr_json *v = qr_json_get(train, "initial_weights");
-    const char *where = "train.initial_weights", *url;
-    if (!v) return QR_OK;
-    bool object = qr_json_type(v) == QR_JSON_OBJECT;
-    if (object && qr_json_known(v, where, keys, 2, err) != QR_OK) return err->code;
-    if (qr_json_string(object ? qr_json_get(v, "url") : v,
-                       object ? "train.initial_weights.url" : where, &url, err) != QR_OK)
-        return err->code;
-    t->initial_weights = qr_xstrdup(url);
-    const struct qr_json *layers = object ? qr_json_get(v, "layers") : NULL;
-    return layers ? read_initial_layers(layers, t, err) : QR_OK;
+/* A URL, or an object. */
+enum qr_code qr_job_read_initial_weights(struct qr_job_reader *r, const struct qr_json *v,
+                                         const char *where, void *to) {
+    const struct qr_job_object *o = qr_job_object("initial_weights");
+    if (qr_json_type(v) != QR_JSON_OBJECT)
+        return qr_job_read_value(r, qr_job_key(o, "url"), v, where, to);
+    return qr_job_read_object(r, o, v, where, &r->job->train);
 }
 
-enum qr_code qr_job_read_train(const struct qr_json *train, struct qr_job *job,
-                               struct qr_err *err) {
-    static const char *const keys[] = {
-        "epochs",          "batch_size",     "loss",         "metrics", "optimizer", "shuffle",
-        "initial_weights", "early_stopping", "class_weight", "log",     "evaluate"};
-    struct qr_train_spec *t = &job->train;
-    t->epochs = 1; /* Keras' defaults */
-    t->batch_size = job->data.source == QR_DATA_NONE ? 1 : 32;
-    t->shuffle = t->evaluate = true;
-    t->optimizer = qr_optimizer_defaults(QR_ADAM);
-    if (!train) return QR_OK;
-    if (qr_json_want(train, "train", QR_JSON_OBJECT, err) != QR_OK ||
-        qr_job_check_keys(train, "train", keys, 11, err) != QR_OK ||
-        qr_job_opt_u64(train, "train", "epochs", 1, MAX_COUNT, &t->epochs, err) != QR_OK ||
-        qr_job_opt_u64(train, "train", "batch_size", 1, UINT64_C(1) << 31, &t->batch_size, err) !=
-            QR_OK ||
-        qr_job_read_loss(train, t, err) != QR_OK || read_metrics(train, job, t, err) != QR_OK ||
-        qr_job_read_optimizer(qr_json_get(train, "optimizer"), &t->optimizer, err) != QR_OK ||
-        qr_job_opt_bool(train, "train", "shuffle", &t->shuffle, err) != QR_OK ||
-        qr_job_opt_bool(train, "train", "evaluate", &t->evaluate, err) != QR_OK ||
-        read_initial(train, t, err) != QR_OK || qr_job_read_log(train, job, err) != QR_OK ||
-        read_early_stopping(qr_json_get(train, "early_stopping"), job, err) != QR_OK)
-        return err->code;
-    if (t->early_stopping.on && t->early_stopping.value.evaluation && !t->evaluate)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "train.early_stopping watches %s, which training computes only when it "
-                       "evaluates; remove \"evaluate\": false, or early_stopping",
-                       t->early_stopping.monitor);
-    return QR_OK;
+/* ---- all of it ---- */
+
+enum qr_code qr_job_finish_train(struct qr_job_reader *r, void *to) {
+    const struct qr_train_spec *t = to;
+    if (!t->early_stopping.on || !t->early_stopping.value.evaluation || t->evaluate) return QR_OK;
+    return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                   "train.early_stopping watches %s, which training computes only when it "
+                   "evaluates; remove \"evaluate\": false, or early_stopping",
+                   t->early_stopping.monitor);
+}
+
+void qr_job_free_train(struct qr_train_spec *t) {
+    free(t->class_weight);
+    free(t->output_weights);
+    free(t->initial_weights);
+    for (size_t i = 0; i < t->n_initial_layers; i++) {
+        free(t->initial_layers[i].name);
+        free(t->initial_layers[i].file_name);
+    }
+    free(t->initial_layers);
+    for (size_t i = 0; i < t->n_logged; i++) {
+        free(t->logged[i].name);
+        free(t->logged[i].text);
+        qr_expression_fini(&t->logged[i].expression);
+    }
+    free(t->early_stopping.monitor);
 }

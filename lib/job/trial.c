@@ -30,8 +30,9 @@ enum qr_code qr_job_trial(const struct qr_job *job, size_t trial, struct qr_job 
     char *folder = job->data.folder ? qr_xstrdup(job->data.folder) : NULL;
     qr_job_record(job, job->train.epochs, &text);
     qr_job_trial_set(job, trial, &set);
-    enum qr_code code =
-        qr_job_parse_in(qr_buf_view(&text), what, job->is_file, folder, &set, ret, err);
+    const struct qr_job_source from = {
+        .what = what, .is_file = job->is_file, .folder = folder, .set = &set};
+    enum qr_code code = qr_job_parse_in(qr_buf_view(&text), &from, ret, err);
     qr_overrides_fini(&set);
     qr_buf_free(&text);
     return code;

@@ -24,7 +24,6 @@ run 2 'learning_rat|learning_rate' "$(edit 's/learning_rate/learning_rat/' key2)
 run 2 'epochs' "$(edit 's/"epochs": 50/"epochs": "many"/' type)"
 run 2 '2^53|line' "$(edit 's/"seed": 1/"seed": 9007199254740993/' big)"
 run 2 'batch_size' "$(edit 's/"batch_size": 64/"batch_size": 0/' zero)"
-run 2 'block_size is now micro_batch_size' "$(edit 's/"seed": 1/"seed": 1, "block_size": 4/' renamed)"
 run 2 'mse' "$(edit 's/"mse"/"mes"/' loss)"
 run 2 'Z9' "$(edit 's/"Z7"/"Z9"/' readout)"
 # other programs' names: what they mean, where letters would say something else or nothing
