@@ -62,29 +62,20 @@ static enum qr_code credentials_text(const struct qr_gcs_auth *a, const char *ke
 
 /* A credentials file of unknown origin must not send keys to hosts other than Google's or this
  * machine. */
-static bool gcs_is_trusted_url(const char *url) {
-    static const char *const here[] = {"http://127.0.0.1", "http://localhost", "http://[::1]"};
-    for (size_t i = 0; i < sizeof here / sizeof *here; i++) {
-        size_t n = strlen(here[i]);
-        if (strncmp(url, here[i], n) == 0 && (url[n] == ':' || url[n] == '/'))
-            return !strchr(url, '@');
-    }
-    if (strncmp(url, "https://", 8) != 0) return false;
-    /* In files from before 2018. */
-    if (strncmp(url, "https://accounts.google.com/", 28) == 0) return true;
-    size_t n = strcspn(url + 8, "/?#");
-    static const char suffix[] = ".googleapis.com";
-    return n > strlen(suffix) &&
-           strncmp(url + 8 + n - strlen(suffix), suffix, strlen(suffix)) == 0 &&
-           !memchr(url + 8, '@', n) && !memchr(url + 8, '\\', n);
-}
+static const struct qr_web_trusted trusted[] = {
+    {.host = "127.0.0.1"},
+    {.host = "localhost"},
+    {.host = "[::1]"},
+    {true, "*.googleapis.com:443"},
+    {true, "accounts.google.com:443"}, /* in files from before 2018 */
+};
 
 static enum qr_code credentials_url(const struct qr_gcs_auth *a, const char *key,
                                     const char *standard, const char **ret, struct qr_err *err) {
     *ret = standard;
     if (!qr_json_get(a->file, key) && standard) return QR_OK;
     enum qr_code code = credentials_text(a, key, ret, err);
-    if (code == QR_OK && !gcs_is_trusted_url(*ret))
+    if (code == QR_OK && !qr_web_url_trusted(*ret, trusted, sizeof trusted / sizeof *trusted))
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "credentials %s: %s is not an https address below googleapis.com; secrets "
                        "are sent to no other host",

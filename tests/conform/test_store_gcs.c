@@ -300,6 +300,42 @@ static const struct {
     {"cut.json", "{\"type\":", QR_INVALID_ARGUMENT, "cut.json"},
 };
 
+/* Addresses that parsers of URLs read in different ways. */
+static void thieves(struct qr_gcs_options o) {
+    static const char *const urls[] = {
+        "https://evil.example/.googleapis.com",
+        "https://evil.example?.googleapis.com",
+        "https://evil.example#.googleapis.com",
+        "https://evil.example#@oauth2.googleapis.com/token",
+        "https://evil.example\\\\.googleapis.com/token",
+        "https://evil.example\\\\@oauth2.googleapis.com/token",
+        "https://oauth2.googleapis.com@evil.example/token",
+        "https://user:hush@oauth2.googleapis.com/token",
+        "https://evil.example%2f.googleapis.com/token",
+        "https://evil.example\xef\xbc\x8f.googleapis.com/token",
+        "https://oauth2\xe3\x80\x82googleapis.com/token",
+        "https://googleapis.com/token",
+        "https://.googleapis.com/token",
+        "https://evilgoogleapis.com/token",
+        "https://OAUTH2.GOOGLEAPIS.COM.evil.example/token",
+        "https://oauth2.googleapis.com:444/token",
+        "http://oauth2.googleapis.com/token",
+        "http://localhost.evil.example/token",
+        "http://0/token",
+        "oauth2.googleapis.com/token",
+    };
+    for (size_t i = 0; i < COUNT(urls); i++) {
+        qr_auto(qr_free_p) char *text =
+            qr_xasprintf("{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":"
+                         "\"secret\",\"refresh_token\":\"1//refresh\",\"token_uri\":\"%s\"}",
+                         urls[i]);
+        qr_auto(qr_free_p) char *path = write_file("thief.json", text);
+        o.credentials = path;
+        one_operation(&o, urls[i], QR_INVALID_ARGUMENT, "token_uri is not an https address");
+        unlink(path);
+    }
+}
+
 static void files_of_credentials(void) {
     struct qr_gcs_options o = options();
     o.emulator_host = NULL, o.endpoint = endpoint;
@@ -323,6 +359,7 @@ static void files_of_credentials(void) {
         unlink(path);
         qr_buf_free(&b);
     }
+    thieves(o);
     qr_auto(qr_free_p) char *missing = qr_path_join(dir, "nowhere.json");
     o.credentials = missing;
     one_operation(&o, "a file that is not there", QR_NOT_FOUND, "nowhere.json");

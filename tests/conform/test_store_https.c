@@ -331,7 +331,54 @@ static void tokens(void) {
     qr_buf_free(&b);
 }
 
+/* Which hosts may receive a secret: the requested one decides, however the URL is written. */
+static void trusted(void) {
+    static const struct qr_web_trusted hosts[] = {{.host = "127.0.0.1"},
+                                                  {.host = "[::1]"},
+                                                  {true, "*.example.com:443"},
+                                                  {true, "one.net:443"}};
+    static const struct {
+        const char *url;
+        bool want;
+    } urls[] = {
+        {"https://a.example.com/x", true},
+        {"https://a.example.com:443", true},
+        {"https://A.EXAMPLE.Com/@x", true},
+        {"https://a.b.example.com/", true},
+        {"https://ONE.net/x", true},
+        {"http://127.0.0.1:9/x", true},
+        {"http://[::1]/x", true},
+        {"http://[::1]:9/x", true},
+        {"https://example.com/", false},
+        {"https://.example.com/", false},
+        {"https://a.example.com:444/", false},
+        {"http://a.example.com/", false},
+        {"https://two.one.net/", false},
+        {"https://one.net.evil.org/", false},
+        {"https://u@one.net/", false},
+        {"https://one.net@evil.org/", false},
+        {"https://evil.org\\.example.com/", false},
+        {"https://evil.org\\@one.net/", false},
+        {"https://evil.org#@one.net/", false},
+        {"https://evil.org/.example.com", false},
+        {"https://evil.org%2f.example.com/", false},
+        {"https://evil.org\xef\xbc\x8f.example.com/", false},
+        {"https://one\xe3\x80\x82net/", false},
+        {"https://one.net./", false},
+        {"https://127.0.0.1/", false},
+        {"http://127.0.0.1.evil.org/", false},
+        {"http://127.0.0.1@evil.org/", false},
+        {"one.net/x", false},
+        {"file://one.net/x", false},
+        {"", false},
+    };
+    for (size_t i = 0; i < COUNT(urls); i++)
+        CHECK(qr_web_url_trusted(urls[i].url, hosts, COUNT(hosts)) == urls[i].want, "%s",
+              urls[i].url);
+}
+
 int main(void) {
+    trusted();
     CHECK(mkdtemp(dir) != NULL);
     pid_t pid = start_fake_with("tests/fake/https.py", "0", "-", dir, host, sizeof host);
     if (pid < 0) {

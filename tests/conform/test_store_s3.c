@@ -179,6 +179,26 @@ static void renewed(const struct qr_s3_options *o, const char *what, const char 
     }
 }
 
+/* Addresses that parsers of URLs read in different ways. */
+static const char *const thieves[] = {
+    "http://evil.example/c",
+    "http://127.0.0.1@evil.example/",
+    "http://127.0.0.1:80@evil.example/",
+    "http://127.0.0.1.evil.example/",
+    "http://evil.example\\@127.0.0.1/",
+    "http://127.0.0.1\\@evil.example/",
+    "http://evil.example#@127.0.0.1/",
+    "http://evil.example?@127.0.0.1/",
+    "http://LOCALHOST.evil.example/",
+    "http://localhost\xe3\x80\x82/",
+    "http://\xe2\x91\xa0"
+    "27.0.0.1/",
+    "http://[::1].evil.example/",
+    "http://169.254.170.2\t.evil.example/",
+    "https://user@evil.example/",
+    "ftp://127.0.0.1/",
+};
+
 static void credentials(void) {
     struct qr_s3_options o = options();
     o.key_id = o.secret = NULL;
@@ -198,8 +218,6 @@ static void credentials(void) {
     o.container_token_file = NULL, o.container_token = "other-secret";
     one(&o, "container, another token", QR_UNAUTHENTICATED,
         "container's endpoint returned no keys");
-    static const char *const thieves[] = {"http://evil.example/c", "http://127.0.0.1@evil.example/",
-                                          "http://127.0.0.1.evil.example/"};
     for (size_t i = 0; i < COUNT(thieves); i++) {
         o.container_url = thieves[i];
         one(&o, thieves[i], QR_INVALID_ARGUMENT, "requested from no other host");

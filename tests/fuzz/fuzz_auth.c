@@ -9,19 +9,24 @@
 #include "tests/fuzz/gcs_replies.h"
 
 enum { AUTH_PARTS = 6 };
-static bool is_local(const char *url) {
-    return strncmp(url, "http://127.0.0.1", 16) == 0 || strncmp(url, "http://localhost", 16) == 0 ||
-           strncmp(url, "http://[::1]", 12) == 0 ||
-           strncmp(url, "http://metadata.google.internal/", 32) == 0;
+static bool is_one_of(const char *host, const char *const *names, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (strncasecmp(host, names[i], strlen(names[i])) == 0 && host[strlen(names[i])] == ':')
+            return true;
+    return false;
 }
 static enum qr_code answer(struct qr_web *h, const struct qr_web_request *req,
                            struct qr_web_reply *ret, struct qr_err *err) {
     if (req->has_body) { /* what is sent with a body holds secrets */
-        const char *host = req->url + 8, *suffix = ".googleapis.com";
-        size_t n = strcspn(host, "/?#");
-        bool google = strncmp(req->url, "https://", 8) == 0 && n > strlen(suffix) &&
-                      memcmp(host + n - strlen(suffix), suffix, strlen(suffix)) == 0;
-        QR_ASSERT((google && !memchr(host, '@', n)) || is_local(req->url));
+        static const char *const local[] = {"127.0.0.1", "localhost", "[::1]"};
+        static const char suffix[] = ".googleapis.com:443";
+        struct qr_web_url url;
+        QR_ASSERT(qr_web_url_parse(NULL, req->url, &url, err) == QR_OK);
+        size_t n = strlen(url.host), m = strlen(suffix);
+        bool google = n > m && strcasecmp(url.host + n - m, suffix) == 0;
+        QR_ASSERT(url.https ? google || strcasecmp(url.host, "accounts.google.com:443") == 0
+                            : is_one_of(url.host, local, 3));
+        qr_web_url_fini(&url);
     }
     enum qr_code code = gcs_reply(h, req, ret, err);
     ret->from_metadata = true;

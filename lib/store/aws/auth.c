@@ -195,18 +195,15 @@ static enum qr_code aws_read_json(struct qr_s3_auth *a, const char *what,
 
 /* Secrets are exchanged only with https hosts, this machine, and the addresses of the agents of ECS
  * and EKS. */
-static bool aws_is_trusted_url(const char *url) {
-    static const char *const here[] = {"http://127.0.0.1",      "http://localhost",
-                                       "http://[::1]",          "http://169.254.170.2",
-                                       "http://169.254.170.23", "http://[fd00:ec2::23]"};
-    if (strpbrk(url, "@\\")) return false;
-    for (size_t i = 0; i < sizeof here / sizeof *here; i++) {
-        size_t n = strlen(here[i]);
-        if (strncmp(url, here[i], n) == 0 && (url[n] == ':' || url[n] == '/' || !url[n]))
-            return true;
-    }
-    return strncmp(url, "https://", 8) == 0;
-}
+static const struct qr_web_trusted trusted[] = {
+    {.host = "127.0.0.1"},
+    {.host = "localhost"},
+    {.host = "[::1]"},
+    {.host = "169.254.170.2"},
+    {.host = "169.254.170.23"},
+    {.host = "[fd00:ec2::23]"},
+    {true, "*"},
+};
 
 static enum qr_code aws_fetch_container(struct qr_s3_auth *a, struct qr_err *err) {
     const struct qr_s3_options *o = a->opt;
@@ -215,7 +212,8 @@ static enum qr_code aws_fetch_container(struct qr_s3_auth *a, struct qr_err *err
     qr_auto(qr_free_p) char *url = o->container_path
                                        ? qr_xasprintf("http://169.254.170.2%s", o->container_path)
                                        : qr_xstrdup(o->container_url);
-    if (!aws_is_trusted_url(url) || (o->container_path && *o->container_path != '/'))
+    if (!qr_web_url_trusted(url, trusted, sizeof trusted / sizeof *trusted) ||
+        (o->container_path && *o->container_path != '/'))
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "AWS_CONTAINER_CREDENTIALS_FULL_URI is neither https nor an address of this "
                        "machine or container; keys are requested from no other host");

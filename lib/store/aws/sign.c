@@ -6,6 +6,7 @@
 #include <openssl/hmac.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/checksum.h"
 #include "base/clock.h"
@@ -27,42 +28,20 @@ void qr_s3_keys_fini(struct qr_s3_keys *k) {
 
 /* ---- time ---- */
 
-/* Days since 1970-01-01 and back (Hinnant, chrono-compatible low-level date algorithms). */
-static int64_t days_since_1970(int64_t y, int64_t m, int64_t d) {
-    y -= m <= 2;
-    int64_t era = (y >= 0 ? y : y - 399) / 400, yoe = y - era * 400;
-    int64_t doy = (153 * (m + (m > 2 ? -3 : 9)) + 2) / 5 + d - 1;
-    return era * 146097 + yoe * 365 + yoe / 4 - yoe / 100 + doy - 719468;
-}
-
+/* The formats hold numbers only, so the locale has no influence. */
 void qr_s3_time(int64_t wall_ns, char ret[QR_S3_TIME_BYTES]) {
-    int64_t s = wall_ns / QR_SECOND, z = s / 86400 + 719468, era = z / 146097;
-    int64_t doe = z - era * 146097, yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365,
-            doy = doe - (365 * yoe + yoe / 4 - yoe / 100), mp = (5 * doy + 2) / 153,
-            d = doy - (153 * mp + 2) / 5 + 1, m = mp < 10 ? mp + 3 : mp - 9,
-            y = yoe + era * 400 + (m <= 2);
-    int64_t t = s % 86400;
-    snprintf(ret, QR_S3_TIME_BYTES, "%04u%02u%02uT%02u%02u%02uZ", (unsigned)(y % 10000),
-             (unsigned)m % 100, (unsigned)d % 100, (unsigned)(t / 3600) % 100,
-             (unsigned)(t / 60 % 60) % 100, (unsigned)(t % 60) % 100);
+    const time_t seconds = wall_ns / QR_SECOND;
+    struct tm utc;
+    strftime(ret, QR_S3_TIME_BYTES, "%Y%m%dT%H%M%SZ", gmtime_r(&seconds, &utc));
 }
 
 bool qr_s3_time_parse(const char *text, int64_t *ret) {
-    static const char form[] = "dddd-dd-ddTdd:dd:dd";
-    int64_t v[6] = {0};
-    size_t k = 0;
-    for (size_t i = 0; form[i]; i++) {
-        if (form[i] != 'd') k++;
-        if (form[i] == 'd' ? text[i] < '0' || text[i] > '9' : text[i] != form[i]) return false;
-        if (form[i] == 'd') v[k] = v[k] * 10 + (text[i] - '0');
-    }
-    const char *end = text + strlen(form);
+    struct tm utc = {0};
+    const char *end = strptime(text, "%Y-%m-%dT%H:%M:%S", &utc);
+    if (!end || utc.tm_year < 70 || utc.tm_year > 300) return false; /* years since 1900 */
     if (*end == '.') end += 1 + strspn(end + 1, "0123456789");
     if (strcmp(end, "Z") != 0 && strcmp(end, "+00:00") != 0) return false;
-    if (v[0] < 1970 || v[0] > 2200 || v[1] < 1 || v[1] > 12 || v[2] < 1 || v[2] > 31 || v[3] > 23 ||
-        v[4] > 59 || v[5] > 60)
-        return false;
-    *ret = (days_since_1970(v[0], v[1], v[2]) * 86400 + v[3] * 3600 + v[4] * 60 + v[5]) * QR_SECOND;
+    *ret = timegm(&utc) * QR_SECOND;
     return true;
 }
 

@@ -1,8 +1,10 @@
-/* store/web/texts.c — UUIDs, URL escapes and base64 checksums for requests. */
+/* store/web/texts.c — UUIDs, URL escapes and base64 checksums of requests; texts of replies. */
+#include <curl/curl.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "store/web/web.h"
 
 void qr_web_id(char ret[QR_WEB_ID_BYTES]) {
@@ -17,13 +19,10 @@ void qr_web_id(char ret[QR_WEB_ID_BYTES]) {
 }
 
 void qr_web_escape(struct qr_buf *ret, const char *text) {
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-            strchr("-._~", c))
-            qr_buf_put(ret, &c, 1);
-        else qr_buf_printf(ret, "%%%02X", c);
-    }
+    char *escaped = curl_easy_escape(NULL, text, 0);
+    qr_check_memory(escaped != NULL, "libcurl");
+    qr_buf_puts(ret, escaped);
+    curl_free(escaped);
 }
 
 enum { BASE64_OF_4 = 8 };

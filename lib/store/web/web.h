@@ -108,6 +108,15 @@ struct qr_web_url {
 QR_MUST_CHECK enum qr_code qr_web_url_parse(const char *base, const char *text,
                                             struct qr_web_url *ret, struct qr_err *err);
 void qr_web_url_fini(struct qr_web_url *u);
+/* Hosts that may receive a secret: "name" with any port, "name:port", "*.domain:port" (below the
+ * domain), or "*" (any). */
+struct qr_web_trusted {
+    bool https;
+    const char *host;
+};
+/* True when the URL's host, as libcurl parses and requests it, is in one of n rows. False for a URL
+ * that is malformed, has a user, or has a host other than ASCII: IDNA could map it to another. */
+bool qr_web_url_trusted(const char *url, const struct qr_web_trusted *rows, size_t n);
 /* Returns the URL for messages (heap): without user and password, with "?..." for a query, which
  * may be a signature. Accepts any text. */
 char *qr_web_url_redacted(const char *url);

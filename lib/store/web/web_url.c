@@ -93,6 +93,28 @@ void qr_web_url_fini(struct qr_web_url *u) {
     *u = (struct qr_web_url){0};
 }
 
+static bool host_matches(const char *host, const char *row) {
+    if (strcmp(row, "*") == 0) return true;
+    if (*row == '*') return ends_with(host, row + 1) && !ends_with(row + 1, host);
+    size_t n = strlen(row);
+    bool any_port = row[n - 1] == ']' || !strchr(row, ':');
+    return strncasecmp(host, row, n) == 0 && (!host[n] || (any_port && host[n] == ':'));
+}
+
+bool qr_web_url_trusted(const char *text, const struct qr_web_trusted *rows, size_t n) {
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.:[]";
+    struct qr_web_url url = {0};
+    struct qr_err err;
+    bool found = false;
+    if (qr_web_url_parse(NULL, text, &url, &err) != QR_OK) return false;
+    if (url.host[strspn(url.host, plain)] == 0)
+        for (size_t i = 0; i < n; i++)
+            found |= rows[i].https == url.https && host_matches(url.host, rows[i].host);
+    qr_web_url_fini(&url);
+    return found;
+}
+
 char *qr_web_url_host(const char *url) {
     const char *scheme = strstr(url, "://"), *host = scheme ? scheme + 3 : url;
     size_t n = strcspn(host, "/?#");
