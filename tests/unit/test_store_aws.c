@@ -91,6 +91,17 @@ static void xml(void) {
          "</E></D></A>\n",
          "A.B=1;A.C=;D.E= <A\xc3\xbc& ;"},
         {"<A></A>", ".A=;"},
+        {"\xef\xbb\xbf<A><B><![CDATA[<&>]]]]></B></A>", "A.B=<&>]];"},
+        {"<A><B>\xff</B></A>", NULL},
+        {"<A><B>\xed\xa0\x80</B></A>", NULL},
+        {"<A x='1' x='2'></A>", NULL},
+        {"<A x=1></A>", NULL},
+        {"<A><![CDATA[</A>", NULL},
+        {"<!DOCTYPE A [<!ENTITY a \"aaaaaaaaaa\"><!ENTITY b \"&a;&a;&a;&a;&a;&a;&a;&a;\"><!ENTITY "
+         "c "
+         "\"&b;&b;&b;&b;&b;&b;&b;&b;\">]><A>&c;</A>",
+         NULL},
+        {"<!DOCTYPE A SYSTEM \"file:///etc/passwd\"><A></A>", NULL},
         {"<A><B>1</B>", NULL},
         {"<A><B>1</A></B>", NULL},
         {"<A>&no;</A>", NULL},
