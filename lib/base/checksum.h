@@ -1,6 +1,6 @@
 /* base/checksum.h — digests and checksums.
  *
- * crc32c    Castagnoli, reflected, as in GCS and TFRecord (RFC 3720 B.4); hardware where present.
+ * crc32c    Castagnoli, reflected, as in GCS and TFRecord (RFC 3720 B.4), by ISA-L.
  * crc32     ISO-HDLC, as in zip.
  * sha256    FIPS 180-4, by OpenSSL.
  * xxh3      XXH3-128 by libxxhash, canonical (big-endian) byte order: hex equals `xxhsum -H2`.
