@@ -43,10 +43,8 @@ void qr_gauge(enum qr_counter c, int64_t value) {
 }
 
 void qr_gauge_real(enum qr_counter c, double value) {
-    uint64_t bits;
     QR_ASSERT(qr_counter_table[c].kind == QR_KIND_REAL);
-    memcpy(&bits, &value, sizeof bits);
-    counter_set(c, bits);
+    counter_set(c, qr_bits_of_double(value));
 }
 
 int64_t qr_counter_value(enum qr_counter c) {
@@ -55,11 +53,8 @@ int64_t qr_counter_value(enum qr_counter c) {
 }
 
 double qr_counter_real(enum qr_counter c) {
-    uint64_t bits = counter_load(c);
-    double value;
     QR_ASSERT(qr_counter_table[c].kind == QR_KIND_REAL);
-    memcpy(&value, &bits, sizeof value);
-    return value;
+    return qr_double_of_bits(counter_load(c));
 }
 
 static struct {
@@ -95,51 +90,18 @@ bool qr_value_get(size_t i, char ret_name[QR_VALUE_NAME_BYTES], double *ret) {
     return true;
 }
 
-static _Atomic uint64_t peers[QR_MAX_MEMBERS], silent[QR_MAX_MEMBERS], speeds[QR_MAX_MEMBERS],
-    rtts[QR_MAX_MEMBERS], serves_as[QR_MAX_MEMBERS];
-
-void qr_peer_set(uint32_t index, enum qr_peer peer) {
-    if (index < QR_MAX_MEMBERS)
-        atomic_store_explicit(&peers[index], (uint64_t)peer, memory_order_relaxed);
-}
-
-void qr_peer_speed(uint32_t index, double micro_batches_per_s) {
-    if (index < QR_MAX_MEMBERS)
-        atomic_store_explicit(&speeds[index], qr_bits_of_double(micro_batches_per_s),
-                              memory_order_relaxed);
-}
-
-void qr_peer_rtt(uint32_t index, double s) {
-    if (index < QR_MAX_MEMBERS)
-        atomic_store_explicit(&rtts[index], qr_bits_of_double(s), memory_order_relaxed);
-}
-
-void qr_peer_no_data(uint32_t index, bool no_data) {
-    if (index < QR_MAX_MEMBERS)
-        atomic_store_explicit(&silent[index], no_data, memory_order_relaxed);
-}
-
-void qr_peer_serves(uint32_t index, bool serves) {
-    if (index < QR_MAX_MEMBERS)
-        atomic_store_explicit(&serves_as[index], serves, memory_order_relaxed);
-}
-
-bool qr_peer_get_serves(uint32_t index) {
-    return atomic_load_explicit(&serves_as[index], memory_order_relaxed) != 0;
-}
-
-bool qr_peer_get_no_data(uint32_t index) {
-    return atomic_load_explicit(&silent[index], memory_order_relaxed) != 0;
-}
-
-enum qr_peer qr_peer_get(uint32_t index) {
-    return (enum qr_peer)atomic_load_explicit(&peers[index], memory_order_relaxed);
-}
-
-double qr_peer_get_speed(uint32_t index) {
-    return qr_double_of_bits(atomic_load_explicit(&speeds[index], memory_order_relaxed));
-}
-
-double qr_peer_get_rtt(uint32_t index) {
-    return qr_double_of_bits(atomic_load_explicit(&rtts[index], memory_order_relaxed));
-}
+/* A value of each peer, and the functions that set and read it. */
+#define PEER_VALUE(type, set, get)                                                                 \
+    static _Atomic(type) set##_values[QR_MAX_MEMBERS];                                             \
+    void set(uint32_t index, type v) {                                                             \
+        if (index < QR_MAX_MEMBERS)                                                                \
+            atomic_store_explicit(&set##_values[index], v, memory_order_relaxed);                  \
+    }                                                                                              \
+    type get(uint32_t index) {                                                                     \
+        return atomic_load_explicit(&set##_values[index], memory_order_relaxed);                   \
+    }
+PEER_VALUE(enum qr_peer, qr_peer_set, qr_peer_get)
+PEER_VALUE(double, qr_peer_speed, qr_peer_get_speed)
+PEER_VALUE(double, qr_peer_rtt, qr_peer_get_rtt)
+PEER_VALUE(bool, qr_peer_no_data, qr_peer_get_no_data)
+PEER_VALUE(bool, qr_peer_serves, qr_peer_get_serves)

@@ -5,32 +5,37 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
 
-static const char *const code_names[] = {
-    "OK",
-    "CANCELLED",
-    "UNKNOWN",
-    "INVALID_ARGUMENT",
-    "DEADLINE_EXCEEDED",
-    "NOT_FOUND",
-    "ALREADY_EXISTS",
-    "PERMISSION_DENIED",
-    "RESOURCE_EXHAUSTED",
-    "FAILED_PRECONDITION",
-    "ABORTED",
-    "OUT_OF_RANGE",
-    "UNIMPLEMENTED",
-    "INTERNAL",
-    "UNAVAILABLE",
-    "DATA_LOSS",
-    "UNAUTHENTICATED",
-    "OVER_BUDGET",
+static const struct {
+    const char *name;
+    int exit;
+} codes[] = {
+    [QR_OK] = {"OK", 0},
+    [QR_CANCELLED] = {"CANCELLED", 143},
+    [QR_UNKNOWN] = {"UNKNOWN", 1},
+    [QR_INVALID_ARGUMENT] = {"INVALID_ARGUMENT", 2},
+    [QR_DEADLINE_EXCEEDED] = {"DEADLINE_EXCEEDED", 138},
+    [QR_NOT_FOUND] = {"NOT_FOUND", 2},
+    [QR_ALREADY_EXISTS] = {"ALREADY_EXISTS", 2},
+    [QR_PERMISSION_DENIED] = {"PERMISSION_DENIED", 2},
+    [QR_RESOURCE_EXHAUSTED] = {"RESOURCE_EXHAUSTED", 2},
+    [QR_FAILED_PRECONDITION] = {"FAILED_PRECONDITION", 3},
+    [QR_ABORTED] = {"ABORTED", 138},
+    [QR_OUT_OF_RANGE] = {"OUT_OF_RANGE", 4},
+    [QR_UNIMPLEMENTED] = {"UNIMPLEMENTED", 2},
+    [QR_INTERNAL] = {"INTERNAL", 1},
+    [QR_UNAVAILABLE] = {"UNAVAILABLE", 138},
+    [QR_DATA_LOSS] = {"DATA_LOSS", 4},
+    [QR_UNAUTHENTICATED] = {"UNAUTHENTICATED", 2},
+    [QR_OVER_BUDGET] = {"OVER_BUDGET", 5},
 };
+enum { N_CODES = sizeof codes / sizeof *codes };
 
 /* Ends a truncated message with "...", and drops a partial UTF-8 character before it. */
 static void err_mark_truncation(char *msg, size_t cap, int wanted) {
@@ -68,35 +73,36 @@ enum qr_code qr_fail_at(struct qr_err *err, enum qr_code code, const char *file,
 }
 
 static enum qr_code code_of_errno(int sys) {
-    switch (sys) {
-    case ENOENT:
-    case ENOTDIR: return QR_NOT_FOUND;
-    case EEXIST:
-    case EADDRINUSE: return QR_ALREADY_EXISTS;
-    case EACCES:
-    case EPERM:
-    case EROFS: return QR_PERMISSION_DENIED;
-    case ENOMEM:
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-    case EIO: return QR_RESOURCE_EXHAUSTED; /* qr_file_read has its own code for it */
-    case EINVAL:
-    case EISDIR:
-    case ENAMETOOLONG:
-    case ELOOP: return QR_INVALID_ARGUMENT;
-    case ETIMEDOUT: return QR_DEADLINE_EXCEEDED;
-    case ECONNREFUSED:
-    case ECONNRESET:
-    case EPIPE:
-    case EAGAIN:
-    case EHOSTUNREACH:
-    case ENETUNREACH:
-    case EINTR:
-    case EMFILE:
-    case ENFILE: return QR_UNAVAILABLE;
-    default: return QR_UNKNOWN;
-    }
+    static const uint8_t of[] = {
+        [ENOENT] = QR_NOT_FOUND,
+        [ENOTDIR] = QR_NOT_FOUND,
+        [EEXIST] = QR_ALREADY_EXISTS,
+        [EADDRINUSE] = QR_ALREADY_EXISTS,
+        [EACCES] = QR_PERMISSION_DENIED,
+        [EPERM] = QR_PERMISSION_DENIED,
+        [EROFS] = QR_PERMISSION_DENIED,
+        [ENOMEM] = QR_RESOURCE_EXHAUSTED,
+        [ENOSPC] = QR_RESOURCE_EXHAUSTED,
+        [EDQUOT] = QR_RESOURCE_EXHAUSTED,
+        [EFBIG] = QR_RESOURCE_EXHAUSTED,
+        [EIO] = QR_RESOURCE_EXHAUSTED, /* but see qr_file_read */
+        [EINVAL] = QR_INVALID_ARGUMENT,
+        [EISDIR] = QR_INVALID_ARGUMENT,
+        [ENAMETOOLONG] = QR_INVALID_ARGUMENT,
+        [ELOOP] = QR_INVALID_ARGUMENT,
+        [ETIMEDOUT] = QR_DEADLINE_EXCEEDED,
+        [ECONNREFUSED] = QR_UNAVAILABLE,
+        [ECONNRESET] = QR_UNAVAILABLE,
+        [EPIPE] = QR_UNAVAILABLE,
+        [EAGAIN] = QR_UNAVAILABLE,
+        [EHOSTUNREACH] = QR_UNAVAILABLE,
+        [ENETUNREACH] = QR_UNAVAILABLE,
+        [EINTR] = QR_UNAVAILABLE,
+        [EMFILE] = QR_UNAVAILABLE,
+        [ENFILE] = QR_UNAVAILABLE,
+    };
+    bool known = (unsigned)sys < sizeof of && of[sys] != QR_OK;
+    return known ? (enum qr_code)of[sys] : QR_UNKNOWN;
 }
 
 /* Joins two texts into dst as "head: tail"; truncates the tail when both do not fit. */
@@ -137,32 +143,10 @@ enum qr_code qr_wrap(struct qr_err *err, const char *fmt, ...) {
 }
 
 const char *qr_code_name(enum qr_code code) {
-    return (unsigned)code < sizeof code_names / sizeof *code_names ? code_names[code] : "?";
+    return (unsigned)code < N_CODES ? codes[code].name : "?";
 }
 
-int qr_exit_code(enum qr_code code) {
-    switch (code) {
-    case QR_OK: return 0;
-    case QR_INVALID_ARGUMENT:
-    case QR_NOT_FOUND:
-    case QR_ALREADY_EXISTS:
-    case QR_PERMISSION_DENIED:
-    case QR_RESOURCE_EXHAUSTED:
-    case QR_UNIMPLEMENTED:
-    case QR_UNAUTHENTICATED: return 2;
-    case QR_FAILED_PRECONDITION: return 3;
-    case QR_DATA_LOSS:
-    case QR_OUT_OF_RANGE: return 4;
-    case QR_OVER_BUDGET: return 5;
-    case QR_UNAVAILABLE:
-    case QR_ABORTED:
-    case QR_DEADLINE_EXCEEDED: return 138;
-    case QR_CANCELLED: return 143;
-    case QR_UNKNOWN:
-    case QR_INTERNAL: break;
-    }
-    return 1;
-}
+int qr_exit_code(enum qr_code code) { return (unsigned)code < N_CODES ? codes[code].exit : 1; }
 
 static volatile sig_atomic_t abort_reported;
 

@@ -76,8 +76,7 @@ enum qr_code qr_file_open(const char *path, int flags, int *ret, struct qr_err *
         return there && file_irregular_kind(&st) ? file_reject_irregular(path, &st, flags, err)
                                                  : qr_fail_errno(err, sys, "%s", path);
     }
-    enum qr_code code = file_check_opened(fd, path, flags, err);
-    if (code != QR_OK) return code;
+    QR_TRY(file_check_opened(fd, path, flags, err));
     *ret = fd;
     fd = -1;
     return QR_OK;
@@ -86,9 +85,7 @@ enum qr_code qr_file_open(const char *path, int flags, int *ret, struct qr_err *
 /* EIO means data loss when a file is read; elsewhere it is RESOURCE_EXHAUSTED. */
 static enum qr_code file_fail_read(int sys, const char *path, struct qr_err *err) {
     enum qr_code code = qr_fail_errno(err, sys, "%s", path);
-    if (sys != EIO) return code;
-    if (err) err->code = QR_DATA_LOSS;
-    return QR_DATA_LOSS;
+    return sys == EIO ? err->code = QR_DATA_LOSS : code;
 }
 
 static enum qr_code file_read_fd(int fd, const char *path, size_t max_bytes, struct qr_buf *ret,
@@ -98,35 +95,30 @@ static enum qr_code file_read_fd(int fd, const char *path, size_t max_bytes, str
     if ((uint64_t)st.st_size > max_bytes)
         return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s has %lld bytes, above the limit of %zu",
                        path, (long long)st.st_size, max_bytes);
-    struct qr_buf buf = {.max = max_bytes};
+    qr_auto(qr_buf_free) struct qr_buf buf = {.max = max_bytes};
     enum { STEP = 1 << 16 };
     for (;;) {
         size_t have = buf.n, space = max_bytes - have < STEP ? max_bytes - have : STEP;
         uint8_t spill, *at = space ? qr_buf_grow(&buf, space) : &spill;
         ssize_t n = read(fd, at, space ? space : 1);
-        if (n < 0 && errno == EINTR) n = 0;
-        else if (n <= 0 || space == 0) {
-            int sys = errno;
-            if (space) buf.n = have;
-            if (n == 0) break;
-            qr_buf_free(&buf);
-            if (n < 0) return file_fail_read(sys, path, err);
+        if (space) buf.n = have + (n > 0 ? (size_t)n : 0);
+        if (n == 0) break;
+        if (n < 0 && errno != EINTR) return file_fail_read(errno, path, err);
+        if (n > 0 && !space)
             return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s has more bytes than the limit of %zu",
                            path, max_bytes);
-        }
-        buf.n = have + (size_t)n;
     }
     if (buf.p) buf.p[buf.n] = 0;
     qr_buf_free(ret);
-    *ret = buf;
+    *ret = QR_MOVE(buf);
     return QR_OK;
 }
 
 enum qr_code qr_file_read(const char *path, size_t max_bytes, struct qr_buf *ret,
                           struct qr_err *err) {
     qr_auto(qr_close_p) int fd = -1;
-    enum qr_code code = qr_file_open(path, O_RDONLY, &fd, err);
-    return code == QR_OK ? file_read_fd(fd, path, max_bytes, ret, err) : code;
+    QR_TRY(qr_file_open(path, O_RDONLY, &fd, err));
+    return file_read_fd(fd, path, max_bytes, ret, err);
 }
 
 enum qr_code qr_input_read(size_t max_bytes, struct qr_buf *ret, struct qr_err *err) {
@@ -188,6 +180,9 @@ static int file_write_all(int fd, struct qr_bytes b) {
     return 0;
 }
 
+/* Returns errno, also that of the failed open behind fd -1. */
+static int file_sync(int fd) { return fd >= 0 && (fsync(fd) == 0 || errno == EINVAL) ? 0 : errno; }
+
 /* Allocates nothing: the process must not end for lack of memory between a rename and this sync. */
 int qr_sync_parent(const char *path) {
     char dir[4096];
@@ -197,14 +192,13 @@ int qr_sync_parent(const char *path) {
     memcpy(dir, path, n);
     dir[n] = 0;
     qr_auto(qr_close_p) int fd = open(n ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return errno;
-    return fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
+    return file_sync(fd);
 }
 
 int qr_file_sync(const char *path) {
     qr_auto(qr_close_p) int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0) return errno == ENOENT ? 0 : errno;
-    return fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
+    int sys = file_sync(fd);
+    return sys == ENOENT ? 0 : sys;
 }
 
 /* Pods that share a volume may all run as process 1, so the pid alone does not make a name unique.
@@ -230,7 +224,7 @@ enum qr_code qr_file_replace(const char *path, struct qr_bytes content, struct q
 }
 
 enum qr_code qr_dir_writable(const char *path, struct qr_err *err) {
-    if (qr_dir_make(path, err) != QR_OK) return err ? err->code : QR_UNKNOWN;
+    QR_TRY(qr_dir_make(path, err));
     qr_auto(qr_free_p) char *probe = qr_xasprintf("%s/.qring-probe-XXXXXX", path);
     int fd = mkostemp(probe, O_CLOEXEC);
     if (fd < 0) return qr_fail_errno(err, errno, "cannot write to directory %s", path);
@@ -249,9 +243,8 @@ enum qr_code qr_appender_open(const char *path, bool truncate, struct qr_appende
                               struct qr_err *err) {
     if (dir_make_parent(path, err) != QR_OK) return qr_wrap(err, "cannot open %s", path);
     int fd = -1;
-    enum qr_code code = qr_file_open(
-        path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | (truncate ? O_TRUNC : 0), &fd, err);
-    if (code != QR_OK) return qr_wrap(err, "cannot open file");
+    int flags = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | (truncate ? O_TRUNC : 0);
+    if (qr_file_open(path, flags, &fd, err) != QR_OK) return qr_wrap(err, "cannot open file");
     struct qr_appender *a = qr_xcalloc(1, sizeof *a);
     a->fd = fd;
     a->path = qr_xstrdup(path);

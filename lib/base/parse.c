@@ -49,10 +49,7 @@ bool qr_parse_double(const char *s, double *ret) {
 }
 
 bool qr_parse_double_n(const char *s, size_t n, double *ret) {
-    while (n && (*s == ' ' || *s == '\t')) {
-        s++;
-        n--;
-    }
+    for (; n && (*s == ' ' || *s == '\t'); n--) s++;
     while (n && (s[n - 1] == ' ' || s[n - 1] == '\t')) n--;
     char text[64];
     if (n == 0 || n >= sizeof text) return false;
@@ -62,19 +59,11 @@ bool qr_parse_double_n(const char *s, size_t n, double *ret) {
 }
 
 bool qr_parse_bool(const char *s, bool *ret) {
-    static const char *const yes[] = {"true", "1", "yes", "on"}, *const no[] = {"false", "0", "no",
-                                                                                "off"};
-    for (size_t i = 0; i < 4; i++) {
-        if (strcasecmp(s, yes[i]) == 0) {
-            *ret = true;
-            return true;
-        }
-        if (strcasecmp(s, no[i]) == 0) {
-            *ret = false;
-            return true;
-        }
-    }
-    return false;
+    static const char *const words[] = {"true", "false", "1", "0", "yes", "no", "on", "off"};
+    size_t i = 0;
+    while (i < 8 && strcasecmp(s, words[i]) != 0) i++;
+    if (i < 8) *ret = i % 2 == 0;
+    return i < 8;
 }
 
 bool qr_parse_duration_ns(const char *s, int64_t *ret) {
