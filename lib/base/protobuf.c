@@ -31,6 +31,11 @@ void qr_protobuf_float(struct qr_buf *b, unsigned field, float v) {
     qr_buf_put(b, bytes, sizeof bytes);
 }
 
+void qr_protobuf_double(struct qr_buf *b, unsigned field, double v) {
+    protobuf_put_tag(b, field, QR_PROTOBUF_FIXED64);
+    qr_buf_put_doubles(b, &v, 1);
+}
+
 void qr_protobuf_bytes(struct qr_buf *b, unsigned field, const void *p, size_t n) {
     protobuf_put_tag(b, field, QR_PROTOBUF_BYTES);
     protobuf_put_varint(b, n);

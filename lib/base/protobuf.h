@@ -18,6 +18,7 @@ enum qr_protobuf_type {
 };
 void qr_protobuf_uint(struct qr_buf *b, unsigned field, uint64_t v);
 void qr_protobuf_float(struct qr_buf *b, unsigned field, float v);
+void qr_protobuf_double(struct qr_buf *b, unsigned field, double v);
 void qr_protobuf_bytes(struct qr_buf *b, unsigned field, const void *p, size_t n);
 void qr_protobuf_text(struct qr_buf *b, unsigned field, const char *text);
 /* Appends the content of part as a field and clears part. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/protobuf.h"
 #include "tensorboard.pb-c.h"
 
 /* ---- encode: protobuf-c's structs on the stack point into the caller's (protobuf-c's pointers are
@@ -23,11 +24,6 @@ static ProtobufCBinaryData event_data(struct qr_bytes b) {
         uint8_t *out;
     } u = {.in = b.p};
     return (ProtobufCBinaryData){.len = b.n, .data = u.out};
-}
-
-static void event_pack(const ProtobufCMessage *m, struct qr_buf *ret) {
-    uint8_t *p = qr_buf_grow(ret, protobuf_c_message_get_packed_size(m));
-    if (p) protobuf_c_message_pack(m, p);
 }
 
 struct value_scratch {
@@ -100,82 +96,53 @@ void qr_event_encode(const struct qr_event *e, struct qr_buf *ret) {
         out.what_case = QRING__TENSORBOARD__EVENT__WHAT_SUMMARY;
         out.summary = &summary;
     }
-    event_pack(&out.base, ret);
+    uint8_t *p = qr_buf_grow(ret, qring__tensorboard__event__get_packed_size(&out));
+    if (p) qring__tensorboard__event__pack(&out, p);
 }
 
-/* ---- the plugin "hparams" ---- */
+/* ---- the plugin "hparams", messages of TensorBoard's plugin_data.proto and api.proto ---- */
+
+enum { DATA_EXPERIMENT = 2, DATA_SESSION_START = 3, DATA_SESSION_END = 4 };
 
 void qr_hparams_experiment(const struct qr_hparam *h, size_t n, const struct qr_hparam_metric *m,
                            size_t n_metrics, struct qr_buf *ret) {
-    Qring__Tensorboard__HParams out = QRING__TENSORBOARD__HPARAMS__INIT;
-    Qring__Tensorboard__Experiment experiment = QRING__TENSORBOARD__EXPERIMENT__INIT;
-    Qring__Tensorboard__HParamInfo info[QR_HPARAMS_MAX], *infos[QR_HPARAMS_MAX];
-    Qring__Tensorboard__MetricInfo metric[QR_HPARAMS_MAX], *metrics[QR_HPARAMS_MAX];
-    Qring__Tensorboard__MetricName name[QR_HPARAMS_MAX];
-    QR_ASSERT(n <= QR_HPARAMS_MAX && n_metrics <= QR_HPARAMS_MAX);
+    qr_auto(qr_buf_free) struct qr_buf experiment = {0}, info = {0}, name = {0};
+    enum { STRING = 1, FLOAT64 = 3, TRAINING = 1, VALIDATION = 2 };
     for (size_t i = 0; i < n; i++) {
-        qring__tensorboard__hparam_info__init(&info[i]);
-        info[i].name = event_text(h[i].name);
-        info[i].type = h[i].text ? 1 : 3;
-        infos[i] = &info[i];
+        qr_protobuf_text(&info, 1, h[i].name);
+        qr_protobuf_uint(&info, 4, h[i].text ? STRING : FLOAT64);
+        qr_protobuf_part(&experiment, 4, &info);
     }
     for (size_t i = 0; i < n_metrics; i++) {
-        qring__tensorboard__metric_info__init(&metric[i]);
-        qring__tensorboard__metric_name__init(&name[i]);
-        name[i].group = event_text(m[i].group);
-        name[i].tag = event_text(m[i].tag);
-        metric[i].name = &name[i];
-        metric[i].dataset_type = m[i].validation ? 2 : 1;
-        metrics[i] = &metric[i];
+        if (*m[i].group) qr_protobuf_text(&name, 1, m[i].group);
+        qr_protobuf_text(&name, 2, m[i].tag);
+        qr_protobuf_part(&info, 1, &name);
+        qr_protobuf_uint(&info, 5, m[i].validation ? VALIDATION : TRAINING);
+        qr_protobuf_part(&experiment, 5, &info);
     }
-    experiment.n_hparam_infos = n;
-    experiment.hparam_infos = infos;
-    experiment.n_metric_infos = n_metrics;
-    experiment.metric_infos = metrics;
-    out.data_case = QRING__TENSORBOARD__HPARAMS__DATA_EXPERIMENT;
-    out.experiment = &experiment;
-    event_pack(&out.base, ret);
+    qr_protobuf_part(ret, DATA_EXPERIMENT, &experiment);
 }
 
 void qr_hparams_start(const struct qr_hparam *h, size_t n, const char *group, double seconds,
                       struct qr_buf *ret) {
-    Qring__Tensorboard__HParams out = QRING__TENSORBOARD__HPARAMS__INIT;
-    Qring__Tensorboard__SessionStart start;
-    Qring__Tensorboard__SessionStart__HparamsEntry entry[QR_HPARAMS_MAX], *entries[QR_HPARAMS_MAX];
-    Qring__Tensorboard__Scalar value[QR_HPARAMS_MAX];
-    QR_ASSERT(n <= QR_HPARAMS_MAX);
-    qring__tensorboard__session_start__init(&start);
+    qr_auto(qr_buf_free) struct qr_buf start = {0}, entry = {0}, value = {0};
     for (size_t i = 0; i < n; i++) {
-        qring__tensorboard__session_start__hparams_entry__init(&entry[i]);
-        qring__tensorboard__scalar__init(&value[i]);
-        if (h[i].text) {
-            value[i].kind_case = QRING__TENSORBOARD__SCALAR__KIND_STRING_VALUE;
-            value[i].string_value = event_text(h[i].text);
-        } else {
-            value[i].kind_case = QRING__TENSORBOARD__SCALAR__KIND_NUMBER_VALUE;
-            value[i].number_value = h[i].number;
-        }
-        entry[i].key = event_text(h[i].name);
-        entry[i].value = &value[i];
-        entries[i] = &entry[i];
+        if (h[i].text) qr_protobuf_text(&value, 3, h[i].text);
+        else qr_protobuf_double(&value, 2, h[i].number);
+        qr_protobuf_text(&entry, 1, h[i].name);
+        qr_protobuf_part(&entry, 2, &value);
+        qr_protobuf_part(&start, 1, &entry);
     }
-    start.n_hparams = n;
-    start.hparams = entries;
-    start.group_name = event_text(group);
-    start.start_time_secs = seconds;
-    out.data_case = QRING__TENSORBOARD__HPARAMS__DATA_SESSION_START_INFO;
-    out.session_start_info = &start;
-    event_pack(&out.base, ret);
+    if (*group) qr_protobuf_text(&start, 4, group);
+    qr_protobuf_double(&start, 5, seconds);
+    qr_protobuf_part(ret, DATA_SESSION_START, &start);
 }
 
 void qr_hparams_end(bool success, double seconds, struct qr_buf *ret) {
-    Qring__Tensorboard__HParams out = QRING__TENSORBOARD__HPARAMS__INIT;
-    Qring__Tensorboard__SessionEnd end = QRING__TENSORBOARD__SESSION_END__INIT;
-    end.status = success ? 1 : 2;
-    end.end_time_secs = seconds;
-    out.data_case = QRING__TENSORBOARD__HPARAMS__DATA_SESSION_END_INFO;
-    out.session_end_info = &end;
-    event_pack(&out.base, ret);
+    qr_auto(qr_buf_free) struct qr_buf end = {0};
+    qr_protobuf_uint(&end, 1, success ? 1 : 2);
+    qr_protobuf_double(&end, 2, seconds);
+    qr_protobuf_part(ret, DATA_SESSION_END, &end);
 }
 
 /* ---- decode ---- */
