@@ -289,39 +289,29 @@ void qr_print_confusion(const struct qr_evaluation *e) {
 
 void qr_put_name_list(struct qr_json_writer *w, const char *key, const struct qr_name_list *l) {
     if (!l->n) return;
-    qr_json_put_key(w, key);
-    qr_json_open(w, '[');
+    qr_json_key_open(w, key, '[');
     for (size_t i = 0; i < l->n; i++) qr_json_put_string(w, l->v[i]);
     qr_json_close(w, ']');
 }
 
 void qr_put_evaluation(struct qr_json_writer *w, const struct qr_evaluation *e) {
     size_t n = e->n_classes, n_values = qr_model_n_values(e->l.load.model);
-    qr_json_put_key(w, "job");
-    qr_json_put_string(w, e->l.job->name);
-    qr_json_put_key(w, "weights");
-    qr_json_put_string(w, e->weights);
-    qr_json_put_key(w, "set");
-    qr_json_put_string(w, e->set);
+    qr_json_key_string(w, "job", e->l.job->name);
+    qr_json_key_string(w, "weights", e->weights);
+    qr_json_key_string(w, "set", e->set);
     if (e->data) {
-        qr_json_put_key(w, e->set);
-        qr_json_put_string(w, e->channel ? e->channel : e->data);
+        qr_json_key_string(w, e->set, e->channel ? e->channel : e->data);
     }
-    qr_json_put_key(w, "samples");
-    qr_json_put_i64(w, (int64_t)e->n);
-    qr_json_put_key(w, "loss");
-    qr_json_put_double(w, e->means[0]);
-    qr_json_put_key(w, "metrics");
-    qr_json_open(w, '{');
+    qr_json_key_i64(w, "samples", (int64_t)e->n);
+    qr_json_key_double(w, "loss", e->means[0]);
+    qr_json_key_open(w, "metrics", '{');
     for (size_t i = 1; i < n_values; i++) {
-        qr_json_put_key(w, qr_evaluation_value_name(e, i));
-        qr_json_put_double(w, e->means[i]);
+        qr_json_key_double(w, qr_evaluation_value_name(e, i), e->means[i]);
     }
     qr_json_close(w, '}');
     qr_put_name_list(w, "classes", &e->l.load.data.classes);
     if (!n) return;
-    qr_json_put_key(w, "confusion_matrix");
-    qr_json_open(w, '[');
+    qr_json_key_open(w, "confusion_matrix", '[');
     for (size_t i = 0; i < n; i++) {
         qr_json_open(w, '[');
         for (size_t j = 0; j < n; j++) qr_json_put_i64(w, e->counts[i * n + j]);

@@ -80,12 +80,10 @@ static enum qr_code print_loss_gradient(const struct qr_loaded *l, const double 
         struct qr_buf line = {0};
         struct qr_json_writer w = qr_json_writer(&line, 0);
         qr_json_open(&w, '{');
-        qr_json_put_key(&w, "samples");
-        qr_json_open(&w, '[');
+        qr_json_key_open(&w, "samples", '[');
         for (size_t i = 0; i < n; i++) qr_json_put_i64(&w, (int64_t)sample[i]);
         qr_json_close(&w, ']');
-        qr_json_put_key(&w, "loss");
-        qr_json_put_double(&w, loss);
+        qr_json_key_double(&w, "loss", loss);
         qr_json_put_key(&w, "gradient");
         qr_put_tensors(&w, l->load.model, gradient, 0);
         qr_json_close(&w, '}');
@@ -120,10 +118,8 @@ static enum qr_code print_prediction_gradient(const struct qr_loaded *l, struct 
                        sample);
     struct qr_json_writer w = qr_json_writer(line, 0);
     qr_json_open(&w, '{');
-    qr_json_put_key(&w, "sample");
-    qr_json_put_i64(&w, (int64_t)sample);
-    qr_json_put_key(&w, "readouts");
-    qr_json_open(&w, '[');
+    qr_json_key_i64(&w, "sample", (int64_t)sample);
+    qr_json_key_open(&w, "readouts", '[');
     for (size_t i = 0; i < n_z; i++) qr_json_put_double(&w, at->z[i]);
     qr_json_close(&w, ']');
     qr_json_put_key(&w, "prediction");

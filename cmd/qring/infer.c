@@ -71,8 +71,7 @@ static void print_json(const struct qr_evaluation *a) {
     struct qr_json_writer w = qr_json_writer(&b, 0);
     qr_json_open(&w, '{');
     qr_put_evaluation(&w, a);
-    qr_json_put_key(&w, "predictions");
-    qr_json_open(&w, '[');
+    qr_json_key_open(&w, "predictions", '[');
     for (size_t i = 0; i < a->n; i++) {
         if (k > 1) qr_json_open(&w, '[');
         for (size_t c = 0; c < k; c++) qr_json_put_double(&w, a->p[i * k + c]);

@@ -84,8 +84,7 @@ static void put_word(struct qr_buf *b, const char *word) {
 static void put_object(const struct form *f, const double *p, size_t sample, struct qr_buf *b) {
     struct qr_json_writer w = qr_json_writer(b, 0);
     qr_json_open(&w, '{');
-    qr_json_put_key(&w, "sample");
-    qr_json_put_i64(&w, (int64_t)sample);
+    qr_json_key_i64(&w, "sample", (int64_t)sample);
     if (f->n_classes) qr_json_put_key(&w, "class");
     if (f->n_classes > 1) qr_json_open(&w, '[');
     for (size_t j = 0; j < f->n_classes; j++) {

@@ -432,9 +432,8 @@ static enum qr_code choose_text_out(struct run_command *r, struct qr_err *err) {
 
 /* Text of a key of the event; empty: missing. */
 static void read_event_text(const struct qr_json *event, const char *key, struct qr_buf *ret) {
-    const char *text;
     qr_buf_clear(ret);
-    if (qr_json_string(qr_json_get(event, key), key, &text, NULL) == QR_OK) qr_buf_puts(ret, text);
+    qr_buf_puts(ret, qr_json_text(qr_json_get(event, key), ""));
 }
 
 /* In the format of qring evaluate. */
@@ -446,36 +445,31 @@ static void read_event_values(const struct qr_json *event, struct qr_buf *ret) {
         const char *name = qr_json_key(v);
         double x = NAN;
         if (!qr_metric_is_number(name)) continue;
-        if (qr_json_double(v, name, -1e308, 1e308, &x, NULL) != QR_OK) x = NAN;
+        if (qr_json_double(v, name, -1e308, 1e308, &x, QR_IGNORED) != QR_OK) x = NAN;
         qr_buf_printf(ret, "%s%s: %s", ret->n ? " - " : "", name, qr_text_number(x).s);
     }
 }
 
 static void on_done(struct run_command *r, const struct qr_json *event) {
-    const char *path, *digest;
     r->done = true;
-    if (qr_json_string(qr_json_get(event, "state_digest"), "state_digest", &digest, NULL) == QR_OK)
-        snprintf(r->digest, sizeof r->digest, "%s", digest);
+    snprintf(r->digest, sizeof r->digest, "%s",
+             qr_json_text(qr_json_get(event, "state_digest"), ""));
     read_event_text(event, "stopped", &r->stopped);
     read_event_text(event, "best", &r->best);
     read_event_text(event, "confusion", &r->confusion);
     read_event_values(event, &r->values);
     qr_buf_clear(&r->wrote);
     for (const struct qr_json *p = qr_json_first(qr_json_get(event, "wrote")); p;
-         p = qr_json_next(p))
-        if (qr_json_string(p, "wrote", &path, NULL) == QR_OK) {
-            qr_buf_puts(&r->wrote, "  ");
-            qr_buf_put_printable(&r->wrote, path);
-            qr_buf_puts(&r->wrote, "\n");
-        }
+         p = qr_json_next(p)) {
+        qr_buf_puts(&r->wrote, "  ");
+        qr_buf_put_printable(&r->wrote, qr_json_text(p, "?"));
+        qr_buf_puts(&r->wrote, "\n");
+    }
 }
 
 static void on_event(void *ctx, const struct qr_json *event) {
     struct run_command *r = ctx;
-    const char *kind;
-    if (qr_json_string(qr_json_get(event, "event"), "event", &kind, NULL) == QR_OK &&
-        strcmp(kind, "done") == 0)
-        on_done(r, event);
+    if (strcmp(qr_json_text(qr_json_get(event, "event"), ""), "done") == 0) on_done(r, event);
     qr_progress_event(&r->progress, event);
 }
 

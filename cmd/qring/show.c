@@ -197,8 +197,7 @@ static void show_text(const struct shown *s, bool plan, unsigned columns, struct
 }
 
 static void put_json_number(struct qr_json_writer *w, const char *key, double v) {
-    qr_json_put_key(w, key);
-    qr_json_put_double(w, v);
+    qr_json_key_double(w, key, v);
 }
 
 static void circuit_json(const struct shown *s, size_t at, struct qr_json_writer *w) {
@@ -211,14 +210,11 @@ static void circuit_json(const struct shown *s, size_t at, struct qr_json_writer
     put_json_number(w, "filters", (double)l.n_filters);
     put_json_number(w, "fused_gates", (double)r->n_fused);
     put_json_number(w, "flop_per_gradient", r->flop / (double)r->n_samples);
-    qr_json_put_key(w, "engine");
-    qr_json_put_string(w, r->engine);
-    qr_json_put_key(w, "readouts");
-    qr_json_open(w, '[');
+    qr_json_key_string(w, "engine", r->engine);
+    qr_json_key_open(w, "readouts", '[');
     for (size_t i = 0; i < q->n_readouts; i++) qr_json_put_string(w, q->readouts[i].text);
     qr_json_close(w, ']');
-    qr_json_put_key(w, "zero_gradient");
-    qr_json_open(w, '[');
+    qr_json_key_open(w, "zero_gradient", '[');
     zero_gradient_json(s, l.circuit, w);
     qr_json_close(w, ']');
     qr_json_put_key(w, "plan");
@@ -231,8 +227,7 @@ static void show_json(const struct shown *s, struct qr_buf *b) {
     size_t n_layers = qr_model_n_layers(s->model), first = qr_model_quantum(s->model, 0);
     struct qr_json_writer w = qr_json_writer(b, 0);
     qr_json_open(&w, '{');
-    qr_json_put_key(&w, "job");
-    qr_json_put_string(&w, s->job->name);
+    qr_json_key_string(&w, "job", s->job->name);
     qr_overrides_json(&s->set, &w);
     if (s->job->sweep) put_json_number(&w, "trials", (double)s->job->sweep->n_trials);
     put_json_number(&w, "parameters", (double)qr_model_n_params(s->model));
@@ -243,8 +238,7 @@ static void show_json(const struct shown *s, struct qr_buf *b) {
     bool several = qr_model_quantum(s->model, 1) < n_layers;
     if (first < n_layers && !several) circuit_json(s, first, &w);
     if (several) {
-        qr_json_put_key(&w, "circuits");
-        qr_json_open(&w, '[');
+        qr_json_key_open(&w, "circuits", '[');
         for (size_t n = 0, at; (at = qr_model_quantum(s->model, n)) < n_layers; n++) {
             qr_json_open(&w, '{');
             put_json_number(&w, "layer", (double)at);

@@ -87,10 +87,8 @@ static void put_tensor_name(struct qr_buf *b, const char *name) {
 }
 
 static void json_shape(struct qr_json_writer *w, const struct qr_tensor *t) {
-    qr_json_put_key(w, "name");
-    qr_json_put_string(w, t->name);
-    qr_json_put_key(w, "shape");
-    qr_json_open(w, '[');
+    qr_json_key_string(w, "name", t->name);
+    qr_json_key_open(w, "shape", '[');
     for (unsigned d = 0; d < t->rank; d++) qr_json_put_i64(w, (int64_t)t->dims[d]);
     qr_json_close(w, ']');
 }
@@ -110,10 +108,8 @@ static void list_tensors(const char *url, const struct qr_tensors *t,
     struct qr_json_writer w = qr_json_writer(&b, 0);
     if (json) {
         qr_json_open(&w, '{');
-        qr_json_put_key(&w, "file");
-        qr_json_put_string(&w, url);
-        qr_json_put_key(&w, "tensors");
-        qr_json_open(&w, '[');
+        qr_json_key_string(&w, "file", url);
+        qr_json_key_open(&w, "tensors", '[');
     } else {
         qr_buf_put_printable(&b, url);
         qr_buf_puts(&b, "\n");
@@ -134,8 +130,7 @@ static void list_tensors(const char *url, const struct qr_tensors *t,
     }
     if (json) {
         qr_json_close(&w, ']');
-        qr_json_put_key(&w, "values");
-        qr_json_put_i64(&w, (int64_t)total);
+        qr_json_key_i64(&w, "values", (int64_t)total);
         qr_put_name_list(&w, "inputs", &names->inputs);
         qr_put_name_list(&w, "classes", &names->classes);
         qr_json_close(&w, '}');
@@ -197,8 +192,7 @@ static enum qr_code compare_files(const char *const *url, const struct qr_tensor
         if (json) {
             qr_json_open(&w, '{');
             json_shape(&w, a);
-            qr_json_put_key(&w, "max_abs_difference");
-            qr_json_put_double(&w, d);
+            qr_json_key_double(&w, "max_abs_difference", d);
             qr_json_close(&w, '}');
         } else {
             struct qr_buf shape = {0};
@@ -298,15 +292,12 @@ static void initial_json(const struct qr_loaded *l, struct qr_buf *b) {
     const struct qr_model *m = l->load.model;
     struct qr_json_writer w = qr_json_writer(b, 0);
     qr_json_open(&w, '{');
-    qr_json_put_key(&w, "job");
-    qr_json_put_string(&w, l->job->name);
-    qr_json_put_key(&w, "parameters");
-    qr_json_open(&w, '{');
+    qr_json_key_string(&w, "job", l->job->name);
+    qr_json_key_open(&w, "parameters", '{');
     for (size_t i = 0; i < qr_model_n_tensors(m); i++) {
         const struct qr_model_tensor *t = qr_model_tensor(m, i);
         if (!t->circuit) continue;
-        qr_json_put_key(&w, t->name);
-        qr_json_open(&w, '[');
+        qr_json_key_open(&w, t->name, '[');
         for (size_t k = 0; k < t->n; k++) qr_json_put_string(&w, parameter_name(t, k));
         qr_json_close(&w, ']');
     }
@@ -343,7 +334,7 @@ static enum qr_code write_initial(const struct qr_workload *w, const char *to, s
 
 static bool is_absent(const char *url) {
     struct qr_buf file = {.max = max_bytes};
-    bool absent = qr_url_read(url, max_bytes, &file, NULL) == QR_NOT_FOUND;
+    bool absent = qr_url_read(url, max_bytes, &file, QR_IGNORED) == QR_NOT_FOUND;
     qr_buf_free(&file);
     return absent;
 }

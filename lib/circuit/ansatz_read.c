@@ -244,7 +244,7 @@ static enum qr_code read_ansatz_name(const struct qr_json *v, const char *path,
         QR_ASSERT(n < MAX_NAMES);
         names[n++] = row->name;
     }
-    if (qr_json_string(v, path, &name, NULL) == QR_OK && !qr_ansatz_of(name)) {
+    if ((name = qr_json_text(v, NULL)) && !qr_ansatz_of(name)) {
         const char *suggestion = qr_ansatz_alias(name);
         if (!suggestion) suggestion = qr_gate_alternative(name);
         if (suggestion)

@@ -85,7 +85,7 @@ struct qr_lowered *qr_circuit_lower(const struct qr_circuit *c) {
                 g.args[k] = of[g.args[k].index];
                 g.args[k].scale = scale;
             }
-        QR_ASSERT(qr_circuit_add(l->circuit, &g, NULL) == QR_OK);
+        QR_ASSERT(qr_circuit_add(l->circuit, &g, QR_IGNORED) == QR_OK);
     }
     free(of);
     return l;

@@ -22,7 +22,7 @@ static void qcnn_add(struct builder *b, struct qr_gate g) {
     const struct qr_gate_info *info = qr_gate_info(g.kind);
     g.n_targets = info->n_targets;
     g.n_args = info->n_args;
-    QR_ASSERT(qr_circuit_add(b->c, &g, NULL) == QR_OK);
+    QR_ASSERT(qr_circuit_add(b->c, &g, QR_IGNORED) == QR_OK);
 }
 
 static struct qr_gate_arg qcnn_constant(double v) {

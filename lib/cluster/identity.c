@@ -392,20 +392,16 @@ void qr_identity_fini(struct qr_identity *id) {
 void qr_identity_json(const struct qr_identity *id, struct qr_buf *ret) {
     struct qr_json_writer w = qr_json_writer(ret, 0);
     qr_json_open(&w, '{');
-    qr_json_put_key(&w, "source");
-    qr_json_put_string(&w, qr_identity_source_name(id->source));
-    qr_json_put_key(&w, "role");
-    qr_json_put_string(&w, qr_role_name(id->role));
+    qr_json_key_string(&w, "source", qr_identity_source_name(id->source));
+    qr_json_key_string(&w, "role", qr_role_name(id->role));
     qr_json_put_key(&w, "index");
     if (id->index < 0) qr_json_put_null(&w);
     else qr_json_put_i64(&w, id->index);
     qr_json_put_key(&w, "address");
     if (id->address) qr_json_put_string(&w, id->address);
     else qr_json_put_null(&w);
-    qr_json_put_key(&w, "parameter_servers");
-    qr_json_put_i64(&w, (int64_t)id->n_servers);
-    qr_json_put_key(&w, "peers");
-    qr_json_open(&w, '[');
+    qr_json_key_i64(&w, "parameter_servers", (int64_t)id->n_servers);
+    qr_json_key_open(&w, "peers", '[');
     for (size_t i = 0; i < id->n_peers; i++)
         if (id->count_known || id->named[i]) qr_json_put_string(&w, id->peers[i]);
     qr_json_close(&w, ']');

@@ -156,6 +156,11 @@ enum qr_code qr_json_string(const struct qr_json *v, const char *where, const ch
     return QR_OK;
 }
 
+const char *qr_json_text(const struct qr_json *v, const char *otherwise) {
+    const char *s = cJSON_GetStringValue(json_to_cjson(v));
+    return s ? s : otherwise;
+}
+
 /* Appends "'a', 'b' or 'c'". */
 static void json_list_names(const char *const *names, size_t n, struct qr_buf *ret) {
     for (size_t i = 0; i < n; i++)

@@ -57,6 +57,8 @@ QR_MUST_CHECK enum qr_code qr_json_bool(const struct qr_json *v, const char *whe
 QR_MUST_CHECK enum qr_code qr_json_string(const struct qr_json *v, const char *where,
                                           const char **ret,
                                           struct qr_err *err); /* borrowed from the tree */
+/* Returns a string value, borrowed; `otherwise` when v is NULL or of another type. */
+const char *qr_json_text(const struct qr_json *v, const char *otherwise);
 /* Checks the type only. */
 QR_MUST_CHECK enum qr_code qr_json_want(const struct qr_json *v, const char *where,
                                         enum qr_json_type type, struct qr_err *err);

@@ -215,17 +215,15 @@ static bool is_shown_worker(const struct pool *pool, unsigned i) {
 static void on_event_line(struct pool *pool, unsigned i, const char *line, size_t n) {
     struct process *p = &pool->p[i];
     qr_auto(qr_json_free_p) struct qr_json *event = NULL;
-    const char *kind, *message;
     int64_t code = 0;
-    if (qr_json_parse(qr_bytes_of(line, n), "event", &event, NULL) != QR_OK ||
-        qr_json_type(event) != QR_JSON_OBJECT)
-        return;
-    if (qr_json_string(qr_json_get(event, "event"), "event", &kind, NULL) != QR_OK) return;
+    if (qr_json_parse(qr_bytes_of(line, n), "event", &event, QR_IGNORED) != QR_OK) return;
+    const char *kind = qr_json_text(qr_json_get(event, "event"), NULL),
+               *message = qr_json_text(qr_json_get(event, "message"), NULL);
+    if (!kind) return;
     pool->trained |= strcmp(kind, "progress") == 0 || strcmp(kind, "epoch") == 0;
-    if (strcmp(kind, "error") == 0 && !p->sentence &&
-        qr_json_string(qr_json_get(event, "message"), "message", &message, NULL) == QR_OK) {
+    if (strcmp(kind, "error") == 0 && !p->sentence && message) {
         p->sentence = qr_xstrdup(message);
-        if (qr_json_i64(qr_json_get(event, "code"), "code", 0, 64, &code, NULL) == QR_OK)
+        if (qr_json_i64(qr_json_get(event, "code"), "code", 0, 64, &code, QR_IGNORED) == QR_OK)
             p->error_code = (enum qr_code)code;
         if (p->error_code == QR_ALREADY_EXISTS) pool->port_taken = true;
     }

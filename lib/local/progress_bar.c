@@ -10,13 +10,14 @@ static const int64_t min_redraw_ns = INT64_C(50000000);
 
 static int64_t event_i64(const struct qr_json *event, const char *key) {
     int64_t v = 0;
-    return qr_json_i64(qr_json_get(event, key), key, 0, INT64_C(1) << 53, &v, NULL) == QR_OK ? v
-                                                                                             : 0;
+    (void)(qr_json_i64(qr_json_get(event, key), key, 0, INT64_C(1) << 53, &v, QR_IGNORED) == QR_OK);
+    return v;
 }
 
 static double event_double(const struct qr_json *event, const char *key) {
     double v = 0;
-    return qr_json_double(qr_json_get(event, key), key, 0, 1e18, &v, NULL) == QR_OK ? v : 0;
+    (void)(qr_json_double(qr_json_get(event, key), key, 0, 1e18, &v, QR_IGNORED) == QR_OK);
+    return v;
 }
 
 static void bar_put(struct qr_buf *buf, uint64_t batch, uint64_t n_batches) {
@@ -38,7 +39,7 @@ static void bar_put_per_step(struct qr_buf *buf, double seconds) {
 static void bar_put_values(struct qr_buf *buf, const struct qr_json *values) {
     for (const struct qr_json *v = values ? qr_json_first(values) : NULL; v; v = qr_json_next(v)) {
         double number;
-        if (qr_json_double(v, "", -1e308, 1e308, &number, NULL) == QR_OK)
+        if (qr_json_double(v, "", -1e308, 1e308, &number, QR_IGNORED) == QR_OK)
             qr_buf_printf(buf, " - %s: %s", qr_json_key(v), qr_text_number(number).s);
     }
 }
@@ -115,8 +116,7 @@ static void bar_on_epoch(struct qr_progress *p, const struct qr_json *event) {
 }
 
 void qr_progress_event(struct qr_progress *p, const struct qr_json *event) {
-    const char *kind;
-    if (qr_json_string(qr_json_get(event, "event"), "event", &kind, NULL) != QR_OK) return;
+    const char *kind = qr_json_text(qr_json_get(event, "event"), "");
     if (strcmp(kind, "progress") == 0) bar_on_batch(p, event);
     if (strcmp(kind, "epoch") == 0) bar_on_epoch(p, event);
 }

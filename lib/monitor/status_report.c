@@ -260,19 +260,14 @@ static void status_json_put_double(struct qr_json_writer *w, const char *key, do
 
 static void status_json_put_peers(const struct qr_status *s, struct qr_json_writer *w) {
     struct peer_extremes p = status_find_extremes(s);
-    qr_json_put_key(w, "peers");
-    qr_json_open(w, '[');
+    qr_json_key_open(w, "peers", '[');
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++) {
         if (s->peer[i] == QR_PEER_UNKNOWN) continue;
         qr_json_open(w, '{');
-        qr_json_put_key(w, "index");
-        qr_json_put_i64(w, i);
-        qr_json_put_key(w, "member");
-        qr_json_put_bool(w, s->peer[i] == QR_PEER_MEMBER);
-        qr_json_put_key(w, "parameter_server");
-        qr_json_put_bool(w, s->serves[i]);
-        qr_json_put_key(w, "no_data");
-        qr_json_put_bool(w, s->no_data[i]);
+        qr_json_key_i64(w, "index", i);
+        qr_json_key_bool(w, "member", s->peer[i] == QR_PEER_MEMBER);
+        qr_json_key_bool(w, "parameter_server", s->serves[i]);
+        qr_json_key_bool(w, "no_data", s->no_data[i]);
         status_json_put_double(w, "blocks_per_second", s->speed[i] > 0 ? s->speed[i] : -1);
         status_json_put_double(w, "rtt_seconds", s->rtt_s[i] > 0 ? s->rtt_s[i] : -1);
         qr_json_close(w, '}');
@@ -290,10 +285,8 @@ static void status_json_put(const struct qr_status_pair *s, const char *address,
                             struct qr_buf *ret) {
     struct qr_json_writer w = qr_json_writer(ret, indent);
     qr_json_open(&w, '{');
-    qr_json_put_key(&w, "address");
-    qr_json_put_string(&w, address);
-    qr_json_put_key(&w, "version");
-    qr_json_put_string(&w, s->is.version);
+    qr_json_key_string(&w, "address", address);
+    qr_json_key_string(&w, "version", s->is.version);
     status_json_put_double(&w, "uptime_seconds", s->is.uptime_s);
     status_json_put_double(&w, "steps_per_second", status_steps_per_s(s));
     status_json_put_peers(&s->is, &w);
@@ -311,8 +304,7 @@ static void status_json_put(const struct qr_status_pair *s, const char *address,
         struct qr_buf name = {0};
         if (!s->is.has[c]) continue;
         qr_buf_printf(&name, r->labels[0] ? "%s{%s}" : "%s%s", r->family, r->labels);
-        qr_json_put_key(&w, qr_buf_string(&name));
-        qr_json_put_double(&w, s->is.value[c]);
+        qr_json_key_double(&w, qr_buf_string(&name), s->is.value[c]);
         qr_buf_free(&name);
     }
     qr_json_close(&w, '}');

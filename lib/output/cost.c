@@ -33,8 +33,7 @@ void qr_cost_text(const struct qr_price *p, uint64_t pod_ms, struct qr_buf *ret)
 }
 
 static void put_json_number(struct qr_json_writer *w, const char *key, double x) {
-    qr_json_put_key(w, key);
-    qr_json_put_number(w, x);
+    qr_json_key_number(w, key, x);
 }
 
 void qr_cost_json(const struct qr_price *p, uint64_t pod_ms, struct qr_json_writer *w) {
@@ -44,8 +43,7 @@ void qr_cost_json(const struct qr_price *p, uint64_t pod_ms, struct qr_json_writ
     put_json_number(w, "price_per_pod_hour", p->per_pod_hour);
     put_json_number(w, "cost", qr_cost_money(p, pod_ms));
     if (!*p->currency) return;
-    qr_json_put_key(w, "currency");
-    qr_json_put_string(w, p->currency);
+    qr_json_key_string(w, "currency", p->currency);
 }
 
 enum qr_code qr_cost_decode(struct qr_bytes text, const char *what, uint64_t *ret_ms,

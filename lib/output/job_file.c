@@ -24,11 +24,11 @@ bool qr_job_file_differs(const char *dir, const struct qr_job *job, uint64_t epo
     struct qr_json *there = NULL, *here = NULL;
     qr_auto(qr_free_p) char *path = qr_path_join(dir, "job.json"),
                             *where = qr_xasprintf("the run in %.120s", dir);
-    bool known = qr_file_read(path, MAX_BYTES, &was, NULL) == QR_OK &&
-                 qr_json_parse(qr_buf_view(&was), path, &there, NULL) == QR_OK;
+    bool known = qr_file_read(path, MAX_BYTES, &was, QR_IGNORED) == QR_OK &&
+                 qr_json_parse(qr_buf_view(&was), path, &there, QR_IGNORED) == QR_OK;
     if (known) {
         qr_job_record(job, epochs, &is);
-        known = qr_json_parse(qr_buf_view(&is), path, &here, NULL) == QR_OK;
+        known = qr_json_parse(qr_buf_view(&is), path, &here, QR_IGNORED) == QR_OK;
     }
     if (known) qr_job_differences(there, here, where, ret);
     qr_json_free(there);

@@ -24,7 +24,7 @@ static char *folder_of(const char *out) {
     struct qr_store *store;
     char *path;
     if (qr_url_remote(out)) return qr_xstrdup(out);
-    if (qr_store_resolve(out, &store, &path, NULL) != QR_OK) return qr_xstrdup(out);
+    if (qr_store_resolve(out, &store, &path, QR_IGNORED) != QR_OK) return qr_xstrdup(out);
     store->ops->close(store);
     return path;
 }
@@ -333,11 +333,8 @@ static enum qr_code on_reported(void *ctx, bool leader, const struct qr_step_lin
 /* A value as it was set, strings without their quotes. Heap. */
 static char *unquote(const char *value) {
     qr_auto(qr_json_free_p) struct qr_json *v = NULL;
-    const char *text = value;
-    bool is_text = *value == '"' &&
-                   qr_json_parse(qr_bytes_of_string(value), "value", &v, NULL) == QR_OK &&
-                   qr_json_string(v, "value", &text, NULL) == QR_OK;
-    return qr_xstrdup(is_text ? text : value);
+    bool known = qr_json_parse(qr_bytes_of_string(value), "value", &v, QR_IGNORED) == QR_OK;
+    return qr_xstrdup(known ? qr_json_text(v, value) : value);
 }
 
 /* Adds the keys set outside the job file, in which the trials of a sweep differ; the last of two
@@ -438,8 +435,7 @@ void qr_outputs_report_error(struct qr_outputs *o, const struct qr_err *err) {
     if (o->progress_fd < 0) return;
     struct qr_json_writer w = outputs_line(o, "error");
     outputs_put_u64(&w, "code", err->code);
-    qr_json_put_key(&w, "message");
-    qr_json_put_string(&w, err->msg);
+    qr_json_key_string(&w, "message", err->msg);
     qr_json_close(&w, '}');
     outputs_emit_last(o);
 }
@@ -492,25 +488,19 @@ static void report_done(struct qr_outputs *o, const struct qr_workload *w,
     size_t n;
     qr_auto(qr_free_p) struct qr_named_value *values = outputs_values(r, &n);
     qr_named_values_json(&j, "values", values, n);
-    qr_json_put_key(&j, "state_digest");
-    qr_json_put_string(&j, r->state_digest);
+    qr_json_key_string(&j, "state_digest", r->state_digest);
     qr_auto(qr_free_p) char *confusion = r->confusion.n ? outputs_confusion_text(r) : NULL;
     if (confusion) {
-        qr_json_put_key(&j, "confusion");
-        qr_json_put_string(&j, confusion);
+        qr_json_key_string(&j, "confusion", confusion);
     }
-    qr_json_put_key(&j, "stopped_early");
-    qr_json_put_bool(&j, r->stopped_early);
+    qr_json_key_bool(&j, "stopped_early", r->stopped_early);
     if (stopped) {
-        qr_json_put_key(&j, "stopped");
-        qr_json_put_string(&j, stopped);
+        qr_json_key_string(&j, "stopped", stopped);
     }
     if (best) {
-        qr_json_put_key(&j, "best");
-        qr_json_put_string(&j, best);
+        qr_json_key_string(&j, "best", best);
     }
-    qr_json_put_key(&j, "wrote");
-    qr_json_open(&j, '[');
+    qr_json_key_open(&j, "wrote", '[');
     for (size_t i = 0; i < 3; i++) qr_json_put_string(&j, wrote[i]);
     qr_auto(qr_free_p) char *steps = qr_path_join(o->dir, "steps.jsonl");
     qr_json_put_string(&j, steps);

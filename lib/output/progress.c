@@ -42,14 +42,12 @@ struct qr_json_writer outputs_line(struct qr_outputs *o, const char *event) {
     if (o->cut_line) qr_buf_puts(&o->line, "\n"); /* end the cut line, so that this one is whole */
     struct qr_json_writer w = qr_json_writer(&o->line, 0);
     qr_json_open(&w, '{');
-    qr_json_put_key(&w, "event");
-    qr_json_put_string(&w, event);
+    qr_json_key_string(&w, "event", event);
     return w;
 }
 
 void outputs_put_u64(struct qr_json_writer *w, const char *key, uint64_t v) {
-    qr_json_put_key(w, key);
-    qr_json_put_i64(w, (int64_t)v);
+    qr_json_key_i64(w, key, (int64_t)v);
 }
 
 /* Selects the values that are single numbers. */
@@ -87,8 +85,7 @@ void outputs_on_epoch(void *ctx, uint64_t epoch, uint64_t epochs, uint64_t n_bat
         outputs_put_u64(&w, "epoch", epoch);
         outputs_put_u64(&w, "epochs", epochs);
         outputs_put_u64(&w, "batches", n_batches);
-        qr_json_put_key(&w, "seconds");
-        qr_json_put_double(&w, seconds);
+        qr_json_key_double(&w, "seconds", seconds);
         qr_named_values_json(&w, "values", shown, n);
         qr_json_close(&w, '}');
         outputs_emit(o, READER_WITHIN_MS);

@@ -33,16 +33,12 @@ static enum qr_code write_text(const struct qr_run_lock_options *opt, const stru
     gethostname(host, sizeof host - 1);
     struct qr_json_writer w = qr_json_writer(&b, 0);
     qr_json_open(&w, '{');
-    qr_json_put_key(&w, "job");
-    qr_json_put_string(&w, opt->job);
-    qr_json_put_key(&w, "peers");
-    qr_json_open(&w, '[');
+    qr_json_key_string(&w, "job", opt->job);
+    qr_json_key_open(&w, "peers", '[');
     for (size_t i = 0; i < opt->n_peers; i++) qr_json_put_string(&w, opt->peers[i]);
     qr_json_close(&w, ']');
-    qr_json_put_key(&w, "host");
-    qr_json_put_string(&w, host);
-    qr_json_put_key(&w, "pid");
-    qr_json_put_i64(&w, getpid());
+    qr_json_key_string(&w, "host", host);
+    qr_json_key_i64(&w, "pid", getpid());
     qr_json_close(&w, '}');
     qr_buf_puts(&b, "\n");
     bool good = ftruncate(l->fd, 0) == 0 && pwrite(l->fd, b.p, b.n, 0) == (ssize_t)b.n;
@@ -56,7 +52,7 @@ static struct qr_json *read_text(int fd) {
     qr_auto(qr_free_p) char *text = qr_xmalloc(TEXT_BYTES);
     struct qr_json *ret = NULL;
     ssize_t n = pread(fd, text, TEXT_BYTES, 0);
-    if (n <= 0 || qr_json_parse(qr_bytes_of(text, (size_t)n), "lock", &ret, NULL) != QR_OK)
+    if (n <= 0 || qr_json_parse(qr_bytes_of(text, (size_t)n), "lock", &ret, QR_IGNORED) != QR_OK)
         return NULL;
     if (qr_json_type(ret) == QR_JSON_OBJECT) return ret;
     qr_json_free(ret);
@@ -64,8 +60,7 @@ static struct qr_json *read_text(int fd) {
 }
 
 static const char *holder_text(const struct qr_json *holder, const char *key) {
-    const char *ret;
-    return holder && qr_json_string(qr_json_get(holder, key), key, &ret, NULL) == QR_OK ? ret : "";
+    return qr_json_text(qr_json_get(holder, key), "");
 }
 
 static const struct qr_json *first_peer(const struct qr_json *holder) {
@@ -74,13 +69,10 @@ static const struct qr_json *first_peer(const struct qr_json *holder) {
 }
 
 static bool same_ring(const struct qr_run_lock_options *opt, const struct qr_json *holder) {
-    const char *address;
     if (strcmp(holder_text(holder, "job"), opt->job) != 0) return false;
     for (const struct qr_json *p = first_peer(holder); p; p = qr_json_next(p))
         for (size_t i = 0; i < opt->n_peers; i++)
-            if (qr_json_string(p, "peers", &address, NULL) == QR_OK &&
-                strcmp(address, opt->peers[i]) == 0)
-                return true;
+            if (strcmp(qr_json_text(p, ""), opt->peers[i]) == 0) return true;
     return false;
 }
 
@@ -88,13 +80,11 @@ static enum qr_code report_in_use(const struct qr_run_lock_options *opt,
                                   const struct qr_json *holder, struct qr_err *err) {
     char here[256] = "";
     int64_t pid = 0;
-    const struct qr_json *peer = first_peer(holder);
-    const char *ring = "", *host = holder_text(holder, "host");
-    if (peer && qr_json_string(peer, "peers", &ring, NULL) != QR_OK) ring = "";
+    const char *ring = qr_json_text(first_peer(holder), ""), *host = holder_text(holder, "host");
     gethostname(here, sizeof here - 1);
     bool elsewhere = *host && strcmp(host, here) != 0;
     if (!holder ||
-        qr_json_i64(qr_json_get(holder, "pid"), "pid", 0, INT64_MAX, &pid, NULL) != QR_OK)
+        qr_json_i64(qr_json_get(holder, "pid"), "pid", 0, INT64_MAX, &pid, QR_IGNORED) != QR_OK)
         return qr_fail(
             err, QR_INVALID_ARGUMENT,
             "%s is in use by another run; choose another --out, or wait until that run has ended",

@@ -115,7 +115,7 @@ static void note_missing_folders(struct folders *f, const char *path) {
 static void note_parent(struct folders *f, const char *url) {
     struct qr_store *store;
     char *name;
-    if (qr_url_remote(url) || qr_store_resolve(url, &store, &name, NULL) != QR_OK) return;
+    if (qr_url_remote(url) || qr_store_resolve(url, &store, &name, QR_IGNORED) != QR_OK) return;
     store->ops->close(store);
     char *slash = strrchr(name, '/');
     if (slash && slash != name) {
@@ -382,7 +382,8 @@ static void estimate_run(struct qr_validation *v, int64_t message_ns) {
 
 static bool in_hdf5(const char *url) {
     enum qr_weights_format format;
-    return url && qr_weights_format_of(url, &format, NULL) == QR_OK && format == QR_WEIGHTS_H5;
+    return url && qr_weights_format_of(url, &format, QR_IGNORED) == QR_OK &&
+           format == QR_WEIGHTS_H5;
 }
 
 static void estimate_memory(struct qr_validation *v) {

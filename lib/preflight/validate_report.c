@@ -233,8 +233,7 @@ static void ring_json(const struct qr_validation *v, struct qr_json_writer *w) {
     /* Null outside the ring, as for --print-identity. */
     if (v->identity.index < 0) qr_json_put_null(w);
     else qr_json_put_i64(w, v->identity.index);
-    qr_json_put_key(w, "peers");
-    qr_json_open(w, '[');
+    qr_json_key_open(w, "peers", '[');
     for (size_t i = 0; i < v->n_names; i++) {
         if (!v->names[i].required && !v->names[i].address) continue;
         qr_json_open(w, '{');
@@ -251,8 +250,7 @@ static void load_json(const struct qr_validation *v, struct qr_json_writer *w) {
     bool known = v->has_load;
     report_number(w, "train_samples", known, (double)l->data.n_train);
     report_number(w, "validation_samples", known, (double)(l->data.n_samples - l->data.n_train));
-    qr_json_put_key(w, "channel_samples");
-    qr_json_open(w, '{');
+    qr_json_key_open(w, "channel_samples", '{');
     for (size_t i = 0; i < v->n_channels; i++)
         report_number(w, v->channels[i].name, true, (double)v->channels[i].n_samples);
     qr_json_close(w, '}');
@@ -308,10 +306,8 @@ void qr_validation_json(const struct qr_validation *v, struct qr_buf *b) {
     qr_json_put_key(&w, "trials");
     if (v->job && v->job->sweep) qr_json_put_i64(&w, (int64_t)v->job->sweep->n_trials);
     else qr_json_put_null(&w);
-    qr_json_put_key(&w, "good");
-    qr_json_put_bool(&w, v->n_findings == 0);
-    qr_json_put_key(&w, "findings");
-    qr_json_open(&w, '[');
+    qr_json_key_bool(&w, "good", v->n_findings == 0);
+    qr_json_key_open(&w, "findings", '[');
     for (size_t i = 0; i < v->n_findings; i++) {
         qr_json_open(&w, '{');
         report_text(&w, "code", qr_code_name(v->findings[i].code));

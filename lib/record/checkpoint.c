@@ -125,8 +125,7 @@ enum qr_code qr_checkpoint_encode(const struct qr_checkpoint *c, struct qr_buf *
 
 /* "" when metadata is NULL, or lacks the key. */
 static const char *checkpoint_metadata_text(const struct qr_json *metadata, const char *key) {
-    const char *s;
-    return qr_json_string(qr_json_get(metadata, key), "", &s, QR_IGNORED) == QR_OK ? s : "";
+    return qr_json_text(qr_json_get(metadata, key), "");
 }
 
 bool qr_checkpoint_is(struct qr_bytes file) {
@@ -291,10 +290,10 @@ static enum qr_code latest_fail_damaged(const char *what, struct qr_err *err) {
 }
 
 static bool latest_read_hex(const struct qr_json *root, const char *key, size_t n, char *ret) {
-    const char *s;
-    bool good = qr_json_string(qr_json_get(root, key), "", &s, QR_IGNORED) == QR_OK;
-    if (good && (good = qr_is_hex(s, n))) memcpy(ret, s, n + 1);
-    return good;
+    const char *s = qr_json_text(qr_json_get(root, key), "");
+    if (!qr_is_hex(s, n)) return false;
+    memcpy(ret, s, n + 1);
+    return true;
 }
 
 static bool latest_read_count(const struct qr_json *root, const char *key, uint64_t *ret) {
@@ -311,7 +310,6 @@ enum qr_code qr_checkpoint_latest_decode(struct qr_bytes text, const char *what,
     const size_t tail = strlen(CHECK_KEY) + CRC_CHARS + strlen(end);
     qr_auto(qr_json_free_p) struct qr_json *root = NULL;
     struct qr_checkpoint_latest l = {0};
-    const char *object;
     char crc[CRC_CHARS + 1];
     uint64_t format;
     if (text.n < tail || memcmp(text.p + text.n - tail, CHECK_KEY, strlen(CHECK_KEY)) != 0 ||
@@ -332,14 +330,14 @@ enum qr_code qr_checkpoint_latest_decode(struct qr_bytes text, const char *what,
         !latest_read_count(root, "step", &l.step) || !latest_read_count(root, "epoch", &l.epoch) ||
         !latest_read_count(root, "pass", &l.reductions) ||
         !latest_read_hex(root, "crc32c", CRC_CHARS, crc) ||
-        qr_json_string(qr_json_get(root, "object"), "", &object, QR_IGNORED) != QR_OK ||
         qr_json_bool(qr_json_get(root, "done"), "", &l.done, QR_IGNORED) != QR_OK)
         return latest_fail_damaged(what, err);
     for (const char *c = crc; *c; c++)
         l.crc32c = l.crc32c << 4 | (uint32_t)(*c <= '9' ? *c - '0' : *c - 'a' + 10);
     checkpoint_name(l.job_hash, l.step, l.digest, l.object, sizeof l.object);
     /* LATEST may name only the file that follows from its other fields. */
-    if (strcmp(l.object, object) != 0) return latest_fail_damaged(what, err);
+    if (strcmp(l.object, qr_json_text(qr_json_get(root, "object"), "")) != 0)
+        return latest_fail_damaged(what, err);
     *ret = l;
     return QR_OK;
 }

@@ -33,8 +33,7 @@ static void upload_put_metadata(struct upload *u) {
     qr_json_put_key(&w, "name"), qr_json_put_string(&w, u->name);
     qr_json_put_key(&w, "contentType"), qr_json_put_string(&w, "application/octet-stream");
     qr_json_put_key(&w, "crc32c"), qr_json_put_string(&w, crc);
-    qr_json_put_key(&w, "metadata");
-    qr_json_open(&w, '{');
+    qr_json_key_open(&w, "metadata", '{');
     qr_json_put_key(&w, "qring-write-id"), qr_json_put_string(&w, u->write_id);
     qr_json_close(&w, '}');
     qr_json_close(&w, '}');

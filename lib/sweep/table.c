@@ -39,11 +39,8 @@ static void csv_put_cell(struct qr_buf *ret, const char *text) {
 /* Writes a string as its text, other values as JSON. */
 static void csv_put_value(struct qr_buf *ret, const char *json) {
     qr_auto(qr_json_free_p) struct qr_json *v = NULL;
-    const char *text = json;
-    if (*json == '"' && qr_json_parse(qr_bytes_of_string(json), "value", &v, NULL) == QR_OK &&
-        qr_json_string(v, "value", &text, NULL) != QR_OK)
-        text = json;
-    csv_put_cell(ret, text);
+    bool known = qr_json_parse(qr_bytes_of_string(json), "value", &v, QR_IGNORED) == QR_OK;
+    csv_put_cell(ret, known ? qr_json_text(v, json) : json);
 }
 
 static void put_csv_row(const struct qr_sweep_rows *rows, const struct metric_names *names,
@@ -95,12 +92,11 @@ void qr_sweep_csv(const struct qr_sweep_rows *rows, struct qr_buf *ret) {
 
 static void put_set(const struct qr_sweep_rows *rows, size_t trial, struct qr_json_writer *w) {
     struct qr_buf text = {0};
-    qr_json_put_key(w, "set");
-    qr_json_open(w, '{');
+    qr_json_key_open(w, "set", '{');
     for (size_t k = 0; k < rows->sweep->n_keys; k++) {
         qr_auto(qr_json_free_p) struct qr_json *v = NULL;
         qr_sweep_value(rows->sweep, rows->seed, trial, k, &text);
-        if (qr_json_parse(qr_buf_view(&text), "value", &v, NULL) == QR_OK) {
+        if (qr_json_parse(qr_buf_view(&text), "value", &v, QR_IGNORED) == QR_OK) {
             qr_json_put_key(w, rows->sweep->keys[k].path);
             qr_json_put_shortest(w, v);
         }
@@ -137,8 +133,7 @@ void qr_sweep_json(const struct qr_sweep_rows *rows, struct qr_buf *ret) {
     qr_json_put_key(&w, "best");
     if (qr_sweep_best(rows, best)) qr_json_put_i64(&w, (int64_t)best[0]);
     else qr_json_put_null(&w);
-    qr_json_put_key(&w, "trials");
-    qr_json_open(&w, '[');
+    qr_json_key_open(&w, "trials", '[');
     for (size_t t = 0; t < rows->sweep->n_trials; t++) put_json_row(rows, t, &w);
     qr_json_close(&w, ']');
     qr_json_close(&w, '}');

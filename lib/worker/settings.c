@@ -135,7 +135,7 @@ void qr_settings_init(struct qr_settings *s) {
         const struct setting *t = &settings_table[i];
         if (t->type == NUMBER || t->type == DURATION) *setting_number(s, t) = -1;
         if (t->standard) {
-            enum qr_code code = setting_set(s, t, t->standard, t->name, NULL);
+            enum qr_code code = setting_set(s, t, t->standard, t->name, QR_IGNORED);
             QR_ASSERT(code == QR_OK);
         }
     }

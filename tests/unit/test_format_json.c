@@ -212,20 +212,16 @@ static void written(void) {
     struct qr_buf b = {0};
     struct qr_json_writer w = qr_json_writer(&b, 0);
     qr_json_open(&w, '{');
-    qr_json_put_key(&w, "a");
-    qr_json_open(&w, '[');
+    qr_json_key_open(&w, "a", '[');
     qr_json_put_double(&w, 0.1);
     qr_json_put_double(&w, 1e15);
     qr_json_put_double(&w, (double)NAN);
     qr_json_put_i64(&w, -9007199254740992);
     qr_json_close(&w, ']');
-    qr_json_put_key(&w, "q\"\\\n\x01");
-    qr_json_put_string(&w, "\xff\xc3\xa9");
-    qr_json_put_key(&w, "e");
-    qr_json_open(&w, '{');
+    qr_json_key_string(&w, "q\"\\\n\x01", "\xff\xc3\xa9");
+    qr_json_key_open(&w, "e", '{');
     qr_json_close(&w, '}');
-    qr_json_put_key(&w, "t");
-    qr_json_put_bool(&w, true);
+    qr_json_key_bool(&w, "t", true);
     qr_json_close(&w, '}');
     CHECK(strcmp(qr_buf_string(&b),
                  "{\"a\":[0.10000000000000001,1000000000000000,null,-9007199254740992],"

@@ -126,16 +126,13 @@ void qr_sim_report_text(const struct qr_sim_report *r, bool whole, struct qr_buf
 /* ---- JSON ---- */
 
 static void report_put_number(struct qr_json_writer *w, const char *key, double x) {
-    qr_json_put_key(w, key);
-    qr_json_put_double(w, x);
+    qr_json_key_double(w, key, x);
 }
 static void report_put_string(struct qr_json_writer *w, const char *key, const char *s) {
-    qr_json_put_key(w, key);
-    qr_json_put_string(w, s);
+    qr_json_key_string(w, key, s);
 }
 static void report_open_list(struct qr_json_writer *w, const char *key) {
-    qr_json_put_key(w, key);
-    qr_json_open(w, '[');
+    qr_json_key_open(w, key, '[');
 }
 
 static void report_fused_json(const struct qr_sim_report *r, struct qr_json_writer *w) {
