@@ -26,20 +26,20 @@ static inline struct qr_json *golden_load(const char *path) {
 static inline double golden_number(const struct qr_json *object, const char *key, double absent) {
     const struct qr_json *v = qr_json_get(object, key);
     double x = absent;
-    if (v && qr_json_double(v, key, -DBL_MAX, DBL_MAX, &x, NULL) != QR_OK) exit(1);
+    if (v && qr_json_double(v, key, -DBL_MAX, DBL_MAX, &x, QR_IGNORED) != QR_OK) exit(1);
     return x;
 }
 
 static inline bool golden_flag(const struct qr_json *object, const char *key) {
     const struct qr_json *v = qr_json_get(object, key);
     bool x = false;
-    if (v && qr_json_bool(v, key, &x, NULL) != QR_OK) exit(1);
+    if (v && qr_json_bool(v, key, &x, QR_IGNORED) != QR_OK) exit(1);
     return x;
 }
 
 static inline const char *golden_text(const struct qr_json *object, const char *key) {
     const char *s = "";
-    if (qr_json_string(qr_json_get(object, key), key, &s, NULL) != QR_OK) exit(1);
+    if (qr_json_string(qr_json_get(object, key), key, &s, QR_IGNORED) != QR_OK) exit(1);
     return s;
 }
 
@@ -51,7 +51,7 @@ static inline size_t golden_count(const struct qr_json *v) {
 }
 static inline double *golden_fill(const struct qr_json *v, double *at) {
     if (qr_json_type(v) != QR_JSON_ARRAY) {
-        if (qr_json_double(v, "a number", -DBL_MAX, DBL_MAX, at, NULL) != QR_OK) exit(1);
+        if (qr_json_double(v, "a number", -DBL_MAX, DBL_MAX, at, QR_IGNORED) != QR_OK) exit(1);
         return at + 1;
     }
     for (const struct qr_json *e = qr_json_first(v); e; e = qr_json_next(e))

@@ -73,8 +73,8 @@ static inline int logged(const char *begin) {
     const char *line;
     int n = 0;
     for (const struct qr_json *l = qr_json_first(qr_json_get(root, "log")); l; l = qr_json_next(l))
-        n +=
-            qr_json_string(l, "", &line, NULL) == QR_OK && strncmp(line, begin, strlen(begin)) == 0;
+        n += qr_json_string(l, "", &line, QR_IGNORED) == QR_OK &&
+             strncmp(line, begin, strlen(begin)) == 0;
     qr_json_free(root);
     return n;
 }

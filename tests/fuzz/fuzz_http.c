@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                             .clock = &qr_clock_monotonic,
                                             .timeout_ns = 50 * QR_MS};
         unsigned port = 0;
-        QR_ASSERT(qr_http_open(&opt, &http, &port, NULL) == QR_OK);
+        QR_ASSERT(qr_http_open(&opt, &http, &port, QR_IGNORED) == QR_OK);
         qr_http_ready(http, true);
         address = (struct sockaddr_in){.sin_family = AF_INET,
                                        .sin_port = htons((uint16_t)port),

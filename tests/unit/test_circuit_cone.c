@@ -97,14 +97,14 @@ static void against_matrices(void) {
 static void wide(void) {
     struct qr_circuit *c = NULL;
     const struct qr_qcnn_options opt = {1024, 1, QR_QCNN_NOTEBOOK};
-    CHECK(qr_qcnn_new(&opt, &c, NULL, NULL) == QR_OK);
+    CHECK(qr_qcnn_new(&opt, &c, NULL, QR_IGNORED) == QR_OK);
     struct qr_cone_finder *f = qr_cone_finder_new(c);
     uint32_t *cone = qr_xcalloc(c->n_gates, sizeof *cone);
     bool *in = qr_xcalloc(c->n_gates, sizeof *in);
     static const char *const terms[] = {"Z1023", "Z600", "X3 Y63 Z64 Y900"};
     for (size_t r = 0; r < COUNT(terms); r++) {
         struct qr_observable o;
-        CHECK(qr_observable_parse(terms[r], 1024, &o, NULL) == QR_OK);
+        CHECK(qr_observable_parse(terms[r], 1024, &o, QR_IGNORED) == QR_OK);
         size_t n = qr_cone_find(f, &o.terms[0], cone), k = 0;
         CHECK(n == plain_walk(c, &o.terms[0], in) && n > 50 && n < 1000, "%s: %zu gates", terms[r],
               n);

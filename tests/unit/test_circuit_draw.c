@@ -38,9 +38,10 @@ static void small(void) {
          .controls = {{3}},
          .control_values = {{1}}},
     };
-    for (size_t i = 0; i < COUNT(gates); i++) CHECK(qr_circuit_add(c, &gates[i], NULL) == QR_OK);
+    for (size_t i = 0; i < COUNT(gates); i++)
+        CHECK(qr_circuit_add(c, &gates[i], QR_IGNORED) == QR_OK);
     struct qr_observable o;
-    CHECK(qr_observable_parse("Z2", 3, &o, NULL) == QR_OK);
+    CHECK(qr_observable_parse("Z2", 3, &o, QR_IGNORED) == QR_OK);
     char *text = qr_circuit_draw(c, &o, 1, 80);
     const char *want = "0: ─H───────●─────────●─\n"
                        "            │         │\n"
@@ -78,7 +79,7 @@ static void named(void) {
         struct qr_gate g = gates[i];
         g.n_targets = qr_gate_info(g.kind)->n_targets;
         g.n_args = qr_gate_info(g.kind)->n_args;
-        CHECK(qr_circuit_add(c, &g, NULL) == QR_OK);
+        CHECK(qr_circuit_add(c, &g, QR_IGNORED) == QR_OK);
     }
     char *text = qr_circuit_draw(c, NULL, 0, 100);
     const char *want = "0: ─S───√X────●────────●──●───XY(w)──Givens(w)──Z^0.5*w─────\n"
@@ -98,12 +99,12 @@ static size_t count(const char *text, const char *what) {
 static void wide(void) {
     struct qr_circuit *c = NULL;
     const struct qr_qcnn_options opt = {12, 0, QR_QCNN_NOTEBOOK};
-    CHECK(qr_qcnn_new(&opt, &c, NULL, NULL) == QR_OK);
+    CHECK(qr_qcnn_new(&opt, &c, NULL, QR_IGNORED) == QR_OK);
     struct qr_observable o[12];
     for (unsigned q = 0; q < 12; q++) {
         char z[8];
         snprintf(z, sizeof z, "Z%u", q);
-        CHECK(qr_observable_parse(z, 12, &o[q], NULL) == QR_OK);
+        CHECK(qr_observable_parse(z, 12, &o[q], QR_IGNORED) == QR_OK);
     }
     for (unsigned columns = 0; columns <= 200; columns += 25) {
         char *text = qr_circuit_draw(c, o, 12, columns);
@@ -134,8 +135,8 @@ static void many_rows(void) {
     struct qr_circuit *c = NULL;
     struct qr_observable o;
     const struct qr_qcnn_options opt = {1000, 1, QR_QCNN_NOTEBOOK};
-    CHECK(qr_qcnn_new(&opt, &c, NULL, NULL) == QR_OK);
-    CHECK(qr_observable_parse("Z999", 1000, &o, NULL) == QR_OK);
+    CHECK(qr_qcnn_new(&opt, &c, NULL, QR_IGNORED) == QR_OK);
+    CHECK(qr_observable_parse("Z999", 1000, &o, QR_IGNORED) == QR_OK);
     char *text = qr_circuit_draw(c, &o, 1, 80);
     CHECK(widest(text) <= 80 && strlen(text) < 2000000, "%zu columns, %zu bytes", widest(text),
           strlen(text));
@@ -152,7 +153,7 @@ static void many_rows(void) {
                         .targets = {698},
                         .args = {{QR_ARG_CONSTANT, 1, 0}}};
     qr_qubits_add(&g.controls, 700);
-    CHECK(qr_circuit_add(c, &g, NULL) == QR_OK);
+    CHECK(qr_circuit_add(c, &g, QR_IGNORED) == QR_OK);
     text = qr_circuit_draw(c, NULL, 0, 80);
     CHECK(strstr(text, "\n698: ─H─\n      │\n699: ─┼─\n      │\n700: ─○─\n"), "%s",
           text + strlen(text) - 60);

@@ -36,8 +36,9 @@ static void same_as(const struct qr_json *e, const char *form) {
         struct qr_observable one = {0};
         const char *word;
         double want = 0;
-        CHECK(qr_json_string(words, "", &word, NULL) == QR_OK &&
-              qr_json_double(qr_json_next(words), "", -INFINITY, INFINITY, &want, NULL) == QR_OK);
+        CHECK(qr_json_string(words, "", &word, QR_IGNORED) == QR_OK &&
+              qr_json_double(qr_json_next(words), "", -INFINITY, INFINITY, &want, QR_IGNORED) ==
+                  QR_OK);
         CHECK(qr_observable_parse(*word ? word : "1", n_qubits, &one, &err) == QR_OK, "%s",
               err.msg);
         const struct qr_pauli_term *got = one.terms ? find(&o, &one) : NULL;
@@ -151,7 +152,7 @@ static void refused(void) {
     }
     static const char nul[] = "Z0\0Z1";
     struct qr_observable o = {0};
-    CHECK(qr_hamiltonian_read(qr_bytes_of(nul, 5), "h", 8, &o, NULL) == QR_INVALID_ARGUMENT);
+    CHECK(qr_hamiltonian_read(qr_bytes_of(nul, 5), "h", 8, &o, QR_IGNORED) == QR_INVALID_ARGUMENT);
 }
 
 /* Terms on 16 qubits by the bits of i, each twice; one that differs has another name. */

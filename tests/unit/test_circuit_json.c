@@ -84,7 +84,7 @@ static void gates(void) {
              &readouts);
     struct qr_observable o;
     double z;
-    CHECK(c->n_columns == 5 && qr_observable_parse("X0", 1, &o, NULL) == QR_OK);
+    CHECK(c->n_columns == 5 && qr_observable_parse("X0", 1, &o, QR_IGNORED) == QR_OK);
     ref_expectation(c, NULL, NULL, &o, 1, &z);
     /* RY(a)|0> has <X> = sin a; a handful of operations on numbers <= 1 */
     CHECK(fabs(z - sin(0.7)) < 1e-15);

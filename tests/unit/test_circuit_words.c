@@ -207,7 +207,7 @@ static void one_definition(const struct ref_field_gate *f, bool control, unsigne
         snprintf(word + strlen(word), sizeof word - strlen(word), " %c%u", q % 2 ? 'X' : 'Z', q);
     struct qr_observable o;
     double gradient[REF_FIELD_ARGS];
-    CHECK(qr_observable_parse(word, n, &o, NULL) == QR_OK);
+    CHECK(qr_observable_parse(word, n, &o, QR_IGNORED) == QR_OK);
     ref_gradient(c, theta, x, &o, 1, gradient);
     for (unsigned k = 0; k < n_params; k++) {
         double at = a[k], side[2];

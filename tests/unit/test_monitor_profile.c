@@ -49,9 +49,9 @@ static void other_requests(void) {
     qring__profiler__monitor_request__init(&m);
     t.session_id = session;
     m.duration_ms = 250;
-    CHECK(qr_terminate_request_decode(pack(&t.base), &id, NULL) == QR_OK && id.n == 3 &&
+    CHECK(qr_terminate_request_decode(pack(&t.base), &id, QR_IGNORED) == QR_OK && id.n == 3 &&
           memcmp(id.p, "abc", 3) == 0);
-    CHECK(qr_monitor_request_decode(pack(&m.base), &ms, NULL) == QR_OK && ms == 250);
+    CHECK(qr_monitor_request_decode(pack(&m.base), &ms, QR_IGNORED) == QR_OK && ms == 250);
 }
 
 static void no_messages(void) {

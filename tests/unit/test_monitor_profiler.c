@@ -314,7 +314,7 @@ static void of_a_job(void) {
     opt.first_step = opt.last_step = 1;
     opt.wrote = wrote;
     *wrote_name = '\0';
-    CHECK(qr_profiler_open(&opt, &p, &none, NULL) == QR_OK);
+    CHECK(qr_profiler_open(&opt, &p, &none, QR_IGNORED) == QR_OK);
     qr_profiler_on_reduction(p, QR_REDUCTION_TRAIN, 0);
     qr_profiler_on_reduction(p, QR_REDUCTION_TRAIN, 1);
     CHECK(qr_spans_on && !*wrote_name, "another's capture is left alone");
@@ -323,7 +323,7 @@ static void of_a_job(void) {
     qr_spans_fini(&s);
     /* a file stands where the folder should: said, and training goes on */
     qr_auto(qr_free_p) char *blocked = qr_path_join(dir, "blocked");
-    CHECK(qr_file_replace(blocked, qr_bytes_of_string("x"), NULL) == QR_OK);
+    CHECK(qr_file_replace(blocked, qr_bytes_of_string("x"), QR_IGNORED) == QR_OK);
     CHECK((n = steps_of(blocked, 0, 40, 5, 12)) == 0, "wrote below a file: %zu", n);
     CHECK((n = steps_of(NULL, 0, 40, 5, 12)) == 0, "wrote nowhere: %zu", n);
     qr_auto(qr_free_p) char *remove = qr_xasprintf("rm -rf '%s'", dir);

@@ -105,7 +105,7 @@ static void random_circuits(void) {
                 struct qr_sim_options opt = {(enum qr_precision)precision, qr_isa_best(),
                                              engines[e], wanted};
                 struct qr_sim_plan *plan;
-                if (qr_sim_compile(p.c, p.obs, p.n_obs, &opt, &plan, NULL) != QR_OK) {
+                if (qr_sim_compile(p.c, p.obs, p.n_obs, &opt, &plan, QR_IGNORED) != QR_OK) {
                     CHECK(engines[e] == QR_ENGINE_CONES);
                     continue;
                 }
