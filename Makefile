@@ -60,7 +60,7 @@ endif
 lib_c    := $(wildcard lib/*/*.c lib/*/*/*.c)
 protos   := $(wildcard proto/*.proto)
 gen_c    := $(protos:proto/%.proto=$(B)/gen/%.pb-c.c)
-gen_h    := $(B)/gen/builtin_job.h $(B)/gen/job_page.h $(B)/gen/version.h
+gen_h    := $(B)/gen/builtin_job.h $(B)/gen/version.h
 lib_o    := $(lib_c:%.c=$(B)/%.o) $(gen_c:%.c=%.o)
 # Objects of moved or deleted sources are deleted: lint reads all objects of the tree.
 stale    := $(filter-out $(lib_o),$(wildcard $(B)/lib/*/*.o $(B)/lib/*/*/*.o))
@@ -287,10 +287,6 @@ bytes = ( echo 'static const unsigned char $1[] = {'; od -An -v -tx1 | sed 's/ \
 $(B)/gen/builtin_job.h: deploy/jobs/qcnn.json
 	@mkdir -p $(@D)
 	$(Q)$(call bytes,qr_builtin_job) < $< > $@
-# The job file reference, printed by qring help job.
-$(B)/gen/job_page.h: deploy/jobs/README.md
-	@mkdir -p $(@D)
-	$(Q)sed -n '/^## The keys/,/^## Predictions/p' $< | sed '$$d' | $(call bytes,qr_job_page) > $@
 
 $(libqring): $(lib_o)
 	$(Q)rm -f $@ && $(AR) rcsD $@ $^

@@ -63,10 +63,11 @@ struct qr_help_flag {
 };
 /* Reads the next flag of a help text; *at starts at the beginning of the text. False: no more. */
 bool qr_help_flag(const char **at, struct qr_help_flag *ret);
-/* qring help job [WORD]: prints the reference of the job file, or its entry for a word. Returns the
- * exit code. */
+/* qring help job [WORD]: prints the reference of the job file, or its entry for a word; --schema,
+ * --tables, --man: its other forms. Returns the exit code. */
 int qr_help_job(int n_words, char **words);
 void qr_help_job_words(struct qr_buf *ret); /* the known words, separated by blanks */
+void qr_job_key_paths(struct qr_buf *ret);  /* "seed=|train.epochs=|...", for --set */
 /* True for flags of qringd, without dashes, that qring run rejects because it assigns each worker
  * its identity. */
 bool qr_run_rejects(const char *name);

@@ -45,6 +45,11 @@ static struct value value_kind(const char *value) {
 }
 
 static struct value flag_value_kind(const struct qr_help_flag *f) {
+    static struct qr_buf paths;
+    if (strcmp(f->name, "--set") == 0) {
+        if (!paths.n) qr_job_key_paths(&paths);
+        return (struct value){WORDS, qr_buf_string(&paths)};
+    }
     const char *choices = qr_settings_choices(f->name + strspn(f->name, "-"));
     return choices ? (struct value){WORDS, choices} : value_kind(f->value);
 }

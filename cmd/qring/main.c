@@ -65,7 +65,7 @@ static void print_help(FILE *out) {
         fprintf(out, "  %-42s %s\n", qr_commands[i].usage, qr_commands[i].summary);
     fputs("  help [COMMAND]                             this text, or the help of a command\n"
           "  help job [WORD]                            reference of the job file, or its entry "
-          "for a key, a name or a heading\n"
+          "for a key, an object or a name\n"
           "\n"
           "JOB is a path or URL of a job file, - for standard input, or the folder of a run; the "
           "default\n"

@@ -1,566 +1,439 @@
-/* cmd/qring/reference.c — qring help job: prints deploy/jobs/README.md from "The keys" to "Worker",
- * which is compiled in. tests/lint/job_page.py describes the marks of its tables. Start reading at
- * qr_help_job(). */
+/* cmd/qring/reference.c — describes the keys of the job file, from the rows in job/keys.c: qring
+ * help job, the tables of deploy/jobs/README.md, qring-job(5), completion of --set. Start reading
+ * at qr_help_job(). */
+#include <ctype.h>
+#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/parse.h"
 #include "cmd/qring/command.h"
-#include "job_page.h" /* generated from the page by the Makefile */
+#include "cmd/qring/reference.h"
+#include "worker/settings.h"
 
-enum { WIDTH = 96, MOST_CELLS = 8, MOST_OBJECTS = 32, MOST_PARTS = 8 };
+enum { WIDTH = 96 };
 
-struct text {
-    const char *p;
-    size_t n;
-};
+/* ---- texts of a row ---- */
 
-/* ---- blocks of the page ---- */
-
-/* "<!-- object: circuit model[].circuit by ansatz -->": name of the object, its path, and the key
- * that selects its kind. */
-struct page_object {
-    struct text name, path, by;
-};
-
-enum block_kind { HEADING, PARAGRAPH, CODE, TABLE };
-struct page_block {
-    enum block_kind kind;
-    unsigned level;         /* of a heading */
-    struct text text, head; /* of a table: rows, and titles of the columns */
-    bool keys, names;       /* of a table: kind of its rows */
-    struct text of, kinds;  /* of a table: object, and its kinds; kind of the names */
-};
-
-struct page {
-    struct page_block *blocks; /* owned */
-    size_t n;
-    struct page_object objects[MOST_OBJECTS];
-    size_t n_objects;
-};
-
-static struct text text_trim(const char *p, size_t n) {
-    while (n && (*p == ' ' || *p == '\n')) p++, n--;
-    while (n && (p[n - 1] == ' ' || p[n - 1] == '\n')) n--;
-    return (struct text){p, n};
+/* 2^40 for 1099511627776. */
+static void put_limit(double x, struct qr_buf *ret) {
+    int exponent;
+    bool power = frexp(x, &exponent) == 0.5 && exponent > 13;
+    if (power) qr_buf_printf(ret, "2^%d", exponent - 1);
+    else qr_buf_printf(ret, "%.15g", x);
 }
 
-static bool text_begins(struct text t, const char *with) {
-    return t.n >= strlen(with) && memcmp(t.p, with, strlen(with)) == 0;
+static void put_number(const struct qr_job_key *k, struct qr_buf *ret) {
+    bool below = k->not_high || k->high == 1 - 0x1p-53, above = k->not_low || k->low == 1e-300;
+    qr_buf_puts(ret, k->type == QR_KEY_NUMBER ? "number" : "integer");
+    if (k->low <= -1e300) return;
+    qr_buf_puts(ret, above ? " above " : ", ");
+    put_limit(k->low == 1e-300 ? 0 : k->low, ret);
+    if (k->high >= 1e300) return qr_buf_puts(ret, above ? "" : " or more");
+    qr_buf_puts(ret, below ? " to below " : " to ");
+    put_limit(below ? 1 : k->high, ret);
 }
 
-/* Removes the text up to one of these characters from the front, and returns it. */
-static struct text text_take_word(struct text *t, const char *ends) {
-    size_t n = 0;
-    while (n < t->n && !strchr(ends, t->p[n])) n++;
-    struct text found = {t->p, n};
-    t->p += n, t->n -= n;
-    while (t->n && strchr(ends, *t->p)) t->p++, t->n--;
-    return found;
+static void put_names(const char *const *names, size_t n, struct qr_buf *ret) {
+    for (size_t i = 0; i < n; i++) qr_buf_printf(ret, "%s%s", i ? ", " : "", names[i]);
 }
 
-static bool text_equals(struct text a, const char *b) {
-    return a.n == strlen(b) && memcmp(a.p, b, a.n) == 0;
-}
-
-static struct text line_at(const char *p) { return (struct text){p, strcspn(p, "\n")}; }
-static const char *line_after(const char *p) {
-    p += strcspn(p, "\n");
-    return *p ? p + 1 : p;
-}
-
-static void read_object(struct page *page, struct text words) {
-    QR_ASSERT(page->n_objects < MOST_OBJECTS);
-    struct page_object *o = &page->objects[page->n_objects++];
-    *o = (struct page_object){.name = text_take_word(&words, " ")};
-    if (!text_begins(words, "by ")) o->path = text_take_word(&words, " ");
-    if (text_begins(words, "by ")) text_take_word(&words, " "), o->by = words;
-}
-
-/* A marker describes the block below it. */
-static void read_marker(struct page *page, struct text line, struct page_block *next) {
-    struct text words = text_trim(line.p + 4, line.n - 7), mark = text_take_word(&words, " ");
-    if (text_equals(mark, "object:")) read_object(page, words);
-    next->keys = text_equals(mark, "keys:"), next->names = text_equals(mark, "names:");
-    next->of = text_take_word(&words, " ");
-    next->kinds = words;
-}
-
-static bool ends_paragraph(struct text line) {
-    return !line.n || text_begins(line, "<!--") || text_begins(line, "|") ||
-           text_begins(line, "```") || text_begins(line, "#") || text_begins(line, "- ");
-}
-
-/* Reads a block at p. Returns the position after it. */
-static const char *read_block(const char *p, struct page_block *b) {
-    struct text line = line_at(p);
-    const char *end = line_after(p);
-    if (text_begins(line, "#")) {
-        b->kind = HEADING;
-        b->level = (unsigned)strspn(p, "#");
-        b->text = text_trim(p + b->level, line.n - b->level);
-        return end;
+static void put_type(const struct qr_job_key *k, struct qr_buf *ret) {
+    if (k->words) return qr_buf_puts(ret, k->words);
+    switch (k->type) {
+    case QR_KEY_COUNT:
+    case QR_KEY_UNSIGNED:
+    case QR_KEY_NUMBER: put_number(k, ret); break;
+    case QR_KEY_FLAG:
+    case QR_KEY_NOT: qr_buf_puts(ret, "true or false"); break;
+    case QR_KEY_CHOICE:
+        qr_buf_puts(ret, "one of ");
+        put_names(k->names, k->n_names, ret);
+        break;
+    case QR_KEY_URL: qr_buf_puts(ret, "URL"); break;
+    case QR_KEY_OBJECT: qr_buf_puts(ret, "object"); return;
+    default: qr_buf_puts(ret, "text");
     }
-    if (text_begins(line, "```")) {
-        const char *from = end;
-        while (*end && !text_begins(line_at(end), "```")) end = line_after(end);
-        b->kind = CODE, b->text = (struct text){from, (size_t)(end - from)};
-        return line_after(end);
-    }
-    if (text_begins(line, "|")) {
-        b->kind = TABLE, b->head = line;
-        p = line_after(end); /* skip the line of dashes */
-        end = p;
-        while (text_begins(line_at(end), "|")) end = line_after(end);
-    } else {
-        b->kind = PARAGRAPH;
-        while (!ends_paragraph(line_at(end))) end = line_after(end);
-    }
-    b->text = (struct text){p, (size_t)(end - p)};
-    return end;
+    if (k->object) qr_buf_puts(ret, ", or object");
 }
 
-static struct page read_page(void) {
-    struct page page = {0};
-    struct page_block next = {0};
-    const char *p = (const char *)qr_job_page;
-    while (*p) {
-        struct text line = line_at(p);
-        if (text_begins(line, "<!--")) read_marker(&page, line, &next);
-        if (!line.n || text_begins(line, "<!--")) {
-            p = line_after(p);
-            continue;
+/* The first kind that has the key and no kind before it with the same default; *ret_n: the number
+ * of kinds with this default. */
+static bool next_default(const struct qr_job_object *o, const struct qr_job_key *k, size_t *kind,
+                         struct qr_buf *value, struct qr_buf *kinds, size_t *ret_n) {
+    for (; *kind < o->n_kinds; ++*kind) {
+        bool seen = false;
+        if (!qr_job_object_has(o, *kind, k)) continue;
+        qr_buf_clear(value), qr_buf_clear(kinds), *ret_n = 0;
+        qr_job_key_default(o, *kind, k, value);
+        for (size_t i = 0; i < o->n_kinds; i++) {
+            struct qr_buf other = {0};
+            if (!qr_job_object_has(o, i, k)) continue;
+            qr_job_key_default(o, i, k, &other);
+            bool same = strcmp(qr_buf_string(&other), qr_buf_string(value)) == 0;
+            seen |= same && i < *kind;
+            if (same) qr_buf_printf(kinds, "%s%s", (*ret_n)++ ? ", " : "", o->kinds[i]);
+            qr_buf_free(&other);
         }
-        p = read_block(p, &next);
-        page.blocks = qr_xreallocarray(page.blocks, page.n + 1, sizeof *page.blocks);
-        page.blocks[page.n++] = next;
-        next = (struct page_block){0};
+        if (!seen) return ++*kind, true;
     }
-    return page;
+    return false;
 }
 
-static const struct page_object *object_of(const struct page *page, struct text name) {
-    for (size_t i = 0; i < page->n_objects; i++)
-        if (page->objects[i].name.n == name.n &&
-            memcmp(page->objects[i].name.p, name.p, name.n) == 0)
-            return &page->objects[i];
-    return NULL;
+/* Appends "0.9; 0.95 with adadelta": the most common default first. */
+static void put_default(const struct qr_job_object *o, const struct qr_job_key *k,
+                        struct qr_buf *ret) {
+    struct qr_buf value = {0}, kinds = {0}, others = {0}, common = {0};
+    size_t kind = 0, n, most = 0;
+    if (o->by && strcmp(k->name, o->by) == 0) { /* the key that selects the kind */
+        if (k->value) qr_buf_puts(ret, k->value);
+        else if (!k->required) qr_buf_printf(ret, "\"%s\"", o->kinds[o->kind]);
+        return;
+    }
+    if (!o->n_kinds) qr_job_key_default(o, 0, k, &common);
+    while (o->n_kinds && next_default(o, k, &kind, &value, &kinds, &n))
+        if (n > most) {
+            most = n;
+            qr_buf_clear(&common);
+            qr_buf_puts(&common, qr_buf_string(&value));
+        }
+    for (kind = 0; o->n_kinds && next_default(o, k, &kind, &value, &kinds, &n);)
+        if (strcmp(qr_buf_string(&value), qr_buf_string(&common)) != 0)
+            qr_buf_printf(&others, "; %s with %s", qr_buf_string(&value), qr_buf_string(&kinds));
+    qr_buf_puts(ret, qr_buf_string(&common));
+    qr_buf_puts(ret, qr_buf_string(&others));
+    qr_buf_free(&value);
+    qr_buf_free(&kinds);
+    qr_buf_free(&others);
+    qr_buf_free(&common);
 }
 
-static size_t cells_of(struct text row, struct text ret[MOST_CELLS]) {
+/* Appends the kinds that have the key; nothing where all do. */
+static void put_kinds(const struct qr_job_object *o, const struct qr_job_key *k,
+                      struct qr_buf *ret) {
     size_t n = 0;
-    row = text_trim(row.p + 1, row.n - 1);
-    while (row.n && n < MOST_CELLS) {
-        size_t k = 0;
-        while (k < row.n && row.p[k] != '|') k++;
-        ret[n++] = text_trim(row.p, k);
-        k += k < row.n;
-        row.p += k, row.n -= k;
-    }
-    return n;
+    for (size_t i = 0; i < o->n_kinds; i++) n += qr_job_object_has(o, i, k);
+    if (n == o->n_kinds) return;
+    n = 0;
+    for (size_t i = 0; i < o->n_kinds; i++)
+        if (qr_job_object_has(o, i, k)) qr_buf_printf(ret, "%s%s", n++ ? ", " : "", o->kinds[i]);
 }
 
-/* Next name in a cell: text between backquotes. */
-static bool next_name(struct text *cell, struct text *ret) {
-    const char *from = memchr(cell->p, '`', cell->n);
-    if (!from) return false;
-    size_t left = cell->n - (size_t)(from + 1 - cell->p);
-    const char *to = memchr(from + 1, '`', left);
-    if (!to) return false;
-    *ret = (struct text){from + 1, (size_t)(to - from - 1)};
-    cell->n -= (size_t)(to + 1 - cell->p), cell->p = to + 1;
-    return true;
+struct qr_reference_row qr_reference_row(const struct qr_job_object *o,
+                                         const struct qr_job_key *k) {
+    struct qr_reference_row row = {0};
+    qr_buf_printf(&row.path, "%s%s%s", o->path, *o->path ? "." : "", k->name);
+    put_type(k, &row.type);
+    put_default(o, k, &row.value);
+    put_kinds(o, k, &row.kinds);
+    return row;
 }
 
-/* ---- printing ---- */
-
-/* Without backquotes, stars and link targets. */
-static void add_plain(struct qr_buf *to, struct text t) {
-    bool code = false;
-    for (size_t i = 0; i < t.n; i++) {
-        const char *p = t.p + i;
-        if (*p == '`') code = !code;
-        else if (!code && (*p == '*' || *p == '[')) continue;
-        else if (!code && *p == ']' && i + 1 < t.n && p[1] == '(')
-            while (i < t.n && t.p[i] != ')') i++;
-        else if (code || *p != ']') qr_buf_put(to, p, 1);
-    }
+void qr_reference_row_fini(struct qr_reference_row *row) {
+    qr_buf_free(&row->path);
+    qr_buf_free(&row->type);
+    qr_buf_free(&row->value);
+    qr_buf_free(&row->kinds);
 }
 
-static size_t columns_of(struct text t) {
-    size_t n = 0;
-    for (size_t i = 0; i < t.n; i++) n += (t.p[i] & 0xC0) != 0x80;
-    return n;
-}
+/* ---- a terminal ---- */
 
-static void put_spaces(size_t n) { printf("%*s", (int)n, ""); }
-
-/* Wraps text at WIDTH columns; the first line starts at `first`, the others at `others`. */
-static void put_wrapped(struct qr_buf *plain, size_t first, size_t others) {
-    struct text left = text_trim(qr_buf_string(plain), strlen(qr_buf_string(plain)));
-    size_t at = first;
+/* Prints text wrapped at WIDTH columns; the first line starts at `first`, the others at 6. */
+static void put_wrapped(const char *text, int first) {
+    int at = printf("%*s", first, "");
     bool begun = false;
-    put_spaces(first);
-    while (left.n) {
-        struct text word = text_take_word(&left, " \n");
-        size_t n = columns_of(word);
-        if (begun && at + 1 + n > WIDTH) {
-            putchar('\n');
-            put_spaces(at = others);
+    for (size_t n; *text; text += n + (text[n] == ' ')) {
+        n = strcspn(text, " ");
+        if (begun && at + 1 + (int)n > WIDTH) {
+            at = printf("\n%*s", 6, "") - 1;
             begun = false;
         }
-        if (begun) putchar(' ');
-        at += n + begun;
+        at += printf("%s%.*s", begun ? " " : "", (int)n, text);
         begun = true;
-        fwrite(word.p, 1, word.n, stdout);
     }
     putchar('\n');
-    qr_buf_clear(plain);
 }
 
-/* `With "name": "adam" or "adamw":` before their keys; `With "gates":` before its own. */
-static void put_kinds(const struct page *page, const struct page_block *b) {
-    const struct page_object *o = object_of(page, b->of);
+static void put_key(const struct qr_job_object *o, const struct qr_job_key *k) {
+    struct qr_reference_row row = qr_reference_row(o, k);
     struct qr_buf line = {0};
-    struct text kinds = b->kinds;
-    if (!kinds.n || !o) return;
-    for (bool first = true; kinds.n; first = false) {
-        struct text kind = text_take_word(&kinds, " ");
-        const char *by = !first ? ", " : "With ";
-        if (text_equals(kind, "gates")) qr_buf_printf(&line, "%s\"gates\"", by);
-        else if (first)
-            qr_buf_printf(&line, "With \"%.*s\": \"%.*s\"", (int)o->by.n, o->by.p, (int)kind.n,
-                          kind.p);
-        else qr_buf_printf(&line, ", \"%.*s\"", (int)kind.n, kind.p);
-    }
-    qr_buf_puts(&line, ":");
-    put_wrapped(&line, 2, 6);
+    qr_buf_printf(&line, "%s: %s", qr_buf_string(&row.path), qr_buf_string(&row.type));
+    if (k->required) qr_buf_puts(&line, "; required");
+    else if (*qr_buf_string(&row.value))
+        qr_buf_printf(&line, "; default %s", qr_buf_string(&row.value));
+    if (*qr_buf_string(&row.kinds))
+        qr_buf_printf(&line, "; with \"%s\": %s", o->by, qr_buf_string(&row.kinds));
+    put_wrapped(qr_buf_string(&line), 2);
+    put_wrapped(k->about, 6);
+    qr_buf_free(&line);
+    qr_reference_row_fini(&row);
+}
+
+static void put_heading(const struct qr_job_object *o, bool *any) {
+    printf("%s%s%s%s\n\n", *any ? "\n" : "", o->name, *o->path ? ": " : "", o->path);
+    *any = true;
+}
+
+static void put_gate(const struct qr_reference_gate *g) {
+    struct qr_buf line = {0};
+    put_names(g->names, g->n_names, &line);
+    qr_buf_printf(&line, ": %u%s qubit%s", g->least,
+                  !g->most             ? " or more"
+                  : g->most > g->least ? " or 2"
+                                       : "",
+                  g->most == 1 ? "" : "s");
+    if (g->n_takes) qr_buf_puts(&line, "; takes ");
+    put_names(g->takes, g->n_takes, &line);
+    put_wrapped(qr_buf_string(&line), 2);
     qr_buf_free(&line);
 }
 
-static void put_key(const struct page *page, const struct page_block *b,
-                    const struct text cells[5]) {
-    const struct page_object *o = object_of(page, b->of);
-    struct qr_buf line = {0};
-    if (o && o->path.n) qr_buf_printf(&line, "%.*s.", (int)o->path.n, o->path.p);
-    add_plain(&line, cells[0]);
-    qr_buf_puts(&line, ": ");
-    add_plain(&line, cells[1]);
-    if (!cells[2].n) qr_buf_puts(&line, "; required");
-    else if (!text_equals(cells[2], "-"))
-        qr_buf_puts(&line, "; default "), add_plain(&line, cells[2]);
-    put_wrapped(&line, 2, 6);
-    add_plain(&line, cells[3]);
-    put_wrapped(&line, 6, 6);
-    add_plain(&line, cells[4]);
-    put_wrapped(&line, 6, 6);
-    qr_buf_free(&line);
-}
-
-/* Any other row: the first cell is the subject of the others. */
-static void put_cells(const struct page_block *b, const struct text *cells, size_t n) {
-    struct text titles[MOST_CELLS];
-    struct qr_buf line = {0};
-    size_t n_titles = cells_of(b->head, titles), example = 0;
-    add_plain(&line, cells[0]);
-    if (n == 2 && cells[1].n) {
-        struct text rest = cells[1], name;
-        qr_buf_puts(&line, ": ");
-        if (next_name(&rest, &name) && name.n + 2 == cells[1].n) /* "Adam" alone: name its column */
-            add_plain(&line, titles[1]), qr_buf_puts(&line, " ");
-        add_plain(&line, cells[1]);
-    }
-    put_wrapped(&line, 2, 6);
-    if (n == 2) return qr_buf_free(&line);
-    for (size_t i = 1; i < n && i < n_titles; i++) {
-        if (text_equals(titles[i], "example")) example = i;
-        if (!cells[i].n || example == i) continue;
-        if (strlen(qr_buf_string(&line))) qr_buf_puts(&line, "; ");
-        add_plain(&line, titles[i]);
-        qr_buf_puts(&line, ": ");
-        add_plain(&line, cells[i]);
-    }
-    put_wrapped(&line, 6, 6);
-    if (example) add_plain(&line, cells[example]), put_wrapped(&line, 6, 6);
-    qr_buf_free(&line);
-}
-
-static void put_row(const struct page *page, const struct page_block *b, struct text row) {
-    struct text cells[MOST_CELLS];
-    size_t n = cells_of(row, cells);
-    if (b->keys && n >= 5) put_key(page, b, cells);
-    else put_cells(b, cells, n);
-}
-
-static void put_block(const struct page *page, const struct page_block *b) {
-    struct qr_buf line = {0};
-    const char *p = b->text.p, *end = b->text.p + b->text.n;
-    if (b->kind == PARAGRAPH) {
-        add_plain(&line, b->text);
-        put_wrapped(&line, 2, text_begins(b->text, "- ") ? 4 : 2);
-    } else if (b->kind == HEADING) {
-        add_plain(&line, b->text);
-        put_wrapped(&line, 0, 0);
-    } else if (b->keys) {
-        put_kinds(page, b);
-    }
-    for (; b->kind >= CODE && p < end; p = line_after(p)) {
-        if (b->kind == TABLE) put_row(page, b, line_at(p));
-        else printf("    %.*s\n", (int)line_at(p).n, p);
-    }
-    qr_buf_free(&line);
+static void put_object(const struct qr_job_object *o, bool *any) {
+    struct qr_reference_gate g;
+    put_heading(o, any);
+    for (size_t i = 0; i < o->n_keys; i++) put_key(o, &o->keys[i]);
+    for (size_t i = 0; strcmp(o->name, "gate") == 0 && qr_reference_gate(i, &g); i++) put_gate(&g);
 }
 
 /* ---- queries ---- */
 
-/* A word, or a path: "learning_rate", "train.optimizer", "model[0].circuit.gates[3].angle". */
-struct query {
-    char text[160];
-    struct text parts[MOST_PARTS]; /* of text */
-    size_t n;
-};
-
-/* Next character, for comparison: ignores case, and treats '_', '-' and blanks as equal, ä as a. */
-static char fold(struct text *t) {
-    unsigned char c = (unsigned char)*t->p;
-    size_t n = c == 0xC3 && t->n > 1 && ((unsigned char)t->p[1] & 0xDF) == 0x84 ? 2 : 1;
-    t->p += n, t->n -= n;
-    return n == 2                 ? 'a'
-           : c == ' ' || c == '_' ? '-'
-           : c >= 'A' && c <= 'Z' ? (char)(c + 'a' - 'A')
-                                  : (char)c;
-}
-
-static bool alike(struct text a, struct text b) {
-    while (a.n && b.n)
-        if (fold(&a) != fold(&b)) return false;
-    return !a.n && !b.n;
-}
-
-static bool alike_or_plural(struct text singular, struct text b) {
-    struct text without = {b.p, b.n ? b.n - 1 : 0};
-    return alike(singular, b) || (b.n && b.p[b.n - 1] == 's' && alike(singular, without));
-}
-
-/* Joins the words, and skips text in brackets. */
-static bool read_query(int n_words, char **words, struct query *q) {
-    struct qr_buf joined = {0};
-    size_t n = 0, inside = 0;
-    for (int i = 0; i < n_words; i++) qr_buf_printf(&joined, "%s%s", i ? "-" : "", words[i]);
-    for (const char *c = qr_buf_string(&joined); *c && n + 1 < sizeof q->text; c++) {
-        inside += *c == '[';
-        if (!inside) q->text[n++] = *c;
-        inside -= *c == ']' && inside;
-    }
-    qr_buf_free(&joined);
-    q->text[n] = '\0', q->n = 0;
-    for (struct text left = {q->text, n}; left.n && q->n < MOST_PARTS;)
-        q->parts[q->n++] = text_take_word(&left, ".");
-    return q->n > 0;
-}
-
-/* True if the parts before the last one are in the path, in this order. */
-static bool leads_to(const struct query *q, struct text path) {
+/* Equal but for case, and '_' or blanks for '-'. */
+static bool alike(const char *a, const char *b, size_t n_b) {
     size_t i = 0;
-    while (i + 1 < q->n && path.n)
-        if (alike(text_take_word(&path, ".[]"), q->parts[i])) i++;
-    return i + 1 >= q->n;
-}
-
-static struct text last_of(struct text path) {
-    struct text last = {path.p, 0};
-    while (path.n) last = text_take_word(&path, ".[]");
-    return last;
-}
-
-/* True if the last part is one of these names of a table or a list. */
-static bool asks_name(const struct page *page, const struct page_block *b, const struct query *q,
-                      struct text names) {
-    const struct page_object *o = object_of(page, b->of);
-    struct text name;
-    if (!b->keys && !b->names) return false;
-    while (next_name(&names, &name)) {
-        if (!alike(name, q->parts[q->n - 1])) continue;
-        if (b->keys) return leads_to(q, o ? o->path : b->of);
-        return q->n == 1 || alike_or_plural(b->of, q->parts[q->n - 2]) ||
-               (o && leads_to(q, o->path));
+    for (; a[i] && i < n_b; i++) {
+        int x = tolower((unsigned char)a[i]), y = tolower((unsigned char)b[i]);
+        if ((x == '_' || x == ' ' ? '-' : x) != (y == '_' || y == ' ' ? '-' : y)) return false;
     }
+    return !a[i] && i == n_b;
+}
+
+static bool in_names(const char *const *names, size_t n, const char *word) {
+    for (size_t i = 0; i < n; i++)
+        if (alike(names[i], word, strlen(word))) return true;
     return false;
 }
 
-/* True for a whole table: keys of a kind, or of the object at the end of a path. */
-static bool asks_table(const struct page *page, const struct page_block *b, const struct query *q) {
-    const struct page_object *o = object_of(page, b->of);
-    struct text kinds = b->kinds, last = q->parts[q->n - 1];
-    if (!b->keys || !o) return false;
-    while (kinds.n)
-        if (alike(text_take_word(&kinds, " "), last) && q->n == 1) return true;
-    return leads_to(q, o->path) && alike(last_of(o->path), last);
-}
-
-/* True for a section: by its heading, or by the object of its first table. */
-static bool asks_section(const struct page *page, size_t heading, const struct query *q) {
-    struct text last = q->parts[q->n - 1];
-    if (q->n == 1 && alike(page->blocks[heading].text, last)) return true;
-    for (size_t i = heading + 1; i < page->n && page->blocks[i].kind != HEADING; i++) {
-        const struct page_block *b = &page->blocks[i];
-        const struct page_object *o = b->keys && !b->kinds.n ? object_of(page, b->of) : NULL;
-        if (o && alike_or_plural(o->name, last) && leads_to(q, o->path)) return true;
-    }
-    return false;
-}
-
-/* ---- answers ---- */
-
-/* Lists the headings below a section. */
-static void put_parts(const struct page *page, size_t heading) {
-    struct qr_buf line = {0};
-    for (size_t i = heading + 1; i < page->n; i++) {
-        const struct page_block *b = &page->blocks[i];
-        if (b->kind != HEADING) continue;
-        if (b->level <= page->blocks[heading].level) break;
-        qr_buf_puts(&line, strlen(qr_buf_string(&line)) ? ", " : "\nSubsections: ");
-        add_plain(&line, b->text);
-    }
-    if (strlen(qr_buf_string(&line))) {
-        putchar('\n');
-        put_wrapped(&line, 2, 4);
-    }
-    qr_buf_free(&line);
-}
-
-struct reference_answer {
-    const struct page *page;
-    const struct query *q; /* NULL: print everything */
-    size_t heading;        /* of the section */
-    bool begun, any;       /* printed: this section, any section */
-};
-
-/* Prints the heading once, and an empty line before each block. */
-static void begin_block(struct reference_answer *a) {
-    if (!a->begun && a->any) putchar('\n');
-    if (!a->begun) put_block(a->page, &a->page->blocks[a->heading]);
-    a->begun = a->any = true;
-    putchar('\n');
-}
-
-static void put_rows(struct reference_answer *a, const struct page_block *b) {
-    const char *p = b->text.p, *end = p + b->text.n;
-    bool begun = false;
-    if (b->kind == PARAGRAPH && asks_name(a->page, b, a->q, b->text)) {
-        begin_block(a);
-        put_block(a->page, b);
-    }
-    for (; b->kind == TABLE && p < end; p = line_after(p)) {
-        struct text cells[MOST_CELLS];
-        cells_of(line_at(p), cells);
-        if (!asks_name(a->page, b, a->q, cells[0])) continue;
-        if (!begun) begin_block(a);
-        if (!begun && b->keys) put_kinds(a->page, b);
-        begun = true;
-        put_row(a->page, b, line_at(p));
+/* Appends a path without what is in brackets: "model.circuit.gates.angle". */
+static void put_plain(const char *path, struct qr_buf *ret) {
+    bool inside = false;
+    for (const char *c = path; *c; c++) {
+        inside |= *c == '[';
+        if (!inside) qr_buf_put(ret, c, 1);
+        inside &= *c != ']';
     }
 }
 
-static void put_section(struct reference_answer *a) {
-    const struct page *page = a->page;
-    bool whole = !a->q || asks_section(page, a->heading, a->q);
-    a->begun = false;
-    for (size_t i = a->heading + 1; i < page->n && page->blocks[i].kind != HEADING; i++) {
-        const struct page_block *b = &page->blocks[i];
-        if (whole || asks_table(page, b, a->q)) {
-            begin_block(a);
-            put_block(page, b);
-        } else {
-            put_rows(a, b);
+/* True if a path ends with the query. */
+static bool path_is(const char *path, const char *query) {
+    struct qr_buf plain = {0};
+    put_plain(path, &plain);
+    const char *p = qr_buf_string(&plain);
+    size_t n = strlen(p), m = strlen(query);
+    bool is = n >= m && alike(p + n - m, query, m) && (n == m || p[n - m - 1] == '.');
+    qr_buf_free(&plain);
+    return is;
+}
+
+/* How a query finds an entry; the first way that finds any is used. */
+enum way { BY_NAME, BY_TEXT, WAYS };
+
+static bool asks_key(enum way way, const char *query, const struct qr_job_object *o,
+                     const struct qr_job_key *k) {
+    if (way == BY_TEXT) return strcasestr(k->name, query) || strcasestr(k->about, query);
+    struct qr_buf path = {0};
+    qr_buf_printf(&path, "%s%s%s", o->path, *o->path ? "." : "", k->name);
+    bool is = path_is(qr_buf_string(&path), query);
+    qr_buf_free(&path);
+    if (is || !o->by) return is || in_names(k->names, k->n_names, query);
+    for (size_t i = 0; i < o->n_kinds && !is; i++) /* keys that only some kinds have */
+        is = alike(o->kinds[i], query, strlen(query)) && qr_job_object_has(o, i, k) &&
+             (k->of || (o->has && strcmp(k->name, o->by) != 0));
+    return is || in_names(k->names, k->n_names, query);
+}
+
+static bool asks_object(const char *query, const struct qr_job_object *o) {
+    size_t n = strlen(query);
+    bool plural = n && query[n - 1] == 's' && alike(o->name, query, n - 1);
+    return *o->path ? plural || alike(o->name, query, n) || path_is(o->path, query)
+                    : alike(o->name, query, n);
+}
+
+/* The flags of qringd are keys of "worker". */
+static void answer_setting(const char *query, bool *any) {
+    struct qr_buf help = {0};
+    struct qr_help_flag f;
+    qr_settings_help(&help);
+    for (const char *at = qr_buf_string(&help); qr_help_flag(&at, &f);)
+        if (alike(f.name + strspn(f.name, "-"), query, strlen(query))) {
+            *any = true;
+            printf("worker.%s: %s\n      as the flag %s of qringd: %s\n", query, f.value, f.name,
+                   f.about);
         }
+    qr_buf_free(&help);
+}
+
+static bool answer(enum way way, const char *query) {
+    bool any = false;
+    struct qr_reference_gate g;
+    for (size_t i = 0; i < qr_job_n_objects; i++) {
+        const struct qr_job_object *o = &qr_job_objects[i];
+        bool whole = way == BY_NAME && asks_object(query, o), begun = false;
+        if (whole) put_object(o, &any);
+        for (size_t k = 0; k < o->n_keys && !whole; k++) {
+            if (!asks_key(way, query, o, &o->keys[k])) continue;
+            if (!begun) put_heading(o, &any);
+            begun = true;
+            put_key(o, &o->keys[k]);
+        }
+        for (size_t k = 0;
+             way == BY_NAME && strcmp(o->name, "gate") == 0 && qr_reference_gate(k, &g); k++)
+            if (in_names(g.names, g.n_names, query)) any = true, put_gate(&g);
     }
-    if (whole && a->q) put_parts(page, a->heading);
+    if (way == BY_NAME && !any) answer_setting(query, &any);
+    return any;
 }
 
 /* ---- known words ---- */
 
-struct words {
-    char **v; /* owned, with its strings */
+struct known_words {
+    const char **v; /* static strings */
     size_t n;
 };
 
-/* Adds a word once; headings in lower case and with dashes. */
-static void add_word(struct words *w, struct text word, bool heading) {
-    char *plain = qr_xmalloc(word.n + 1);
-    size_t n = 0;
-    while (word.n) {
-        char c = *word.p, folded = fold(&word);
-        plain[n++] = heading ? folded : c;
-    }
-    plain[n] = '\0';
+static void add_word(struct known_words *w, const char *word) {
     for (size_t i = 0; i < w->n; i++)
-        if (strcmp(w->v[i], plain) == 0) n = 0;
-    if (n == 0) return free(plain);
+        if (strcmp(w->v[i], word) == 0) return;
     w->v = qr_xreallocarray(w->v, w->n + 1, sizeof *w->v);
-    w->v[w->n++] = plain;
+    w->v[w->n++] = word;
 }
 
-static struct words words_of(const struct page *page) {
-    struct words w = {0};
-    for (size_t i = 0; i < page->n; i++) {
-        const struct page_block *b = &page->blocks[i];
-        const char *p = b->text.p, *end = p + b->text.n;
-        struct text cells[MOST_CELLS], name;
-        if (b->kind == HEADING) add_word(&w, b->text, true);
-        if (!b->keys && !b->names) continue;
-        if (b->kind == PARAGRAPH)
-            for (struct text all = b->text; next_name(&all, &name);) add_word(&w, name, false);
-        for (; b->kind == TABLE && p < end; p = line_after(p)) {
-            cells_of(line_at(p), cells);
-            while (next_name(&cells[0], &name)) add_word(&w, name, false);
+static struct known_words known_words(void) {
+    struct known_words w = {0};
+    struct qr_reference_gate g;
+    for (size_t i = 0; i < qr_job_n_objects; i++) {
+        const struct qr_job_object *o = &qr_job_objects[i];
+        add_word(&w, o->name);
+        for (size_t k = 0; k < o->n_keys; k++) {
+            add_word(&w, o->keys[k].name);
+            for (size_t n = 0; n < o->keys[k].n_names; n++) add_word(&w, o->keys[k].names[n]);
         }
     }
-    for (size_t i = 0; i < page->n_objects; i++) add_word(&w, page->objects[i].name, false);
+    for (size_t i = 0; qr_reference_gate(i, &g); i++)
+        for (size_t n = 0; n < g.n_names; n++) add_word(&w, g.names[n]);
     return w;
 }
 
-static void words_fini(struct words *w) {
-    for (size_t i = 0; i < w->n; i++) free(w->v[i]);
-    free(w->v);
-}
-
 void qr_help_job_words(struct qr_buf *ret) {
-    struct page page = read_page();
-    struct words w = words_of(&page);
+    struct known_words w = known_words();
     for (size_t i = 0; i < w.n; i++) qr_buf_printf(ret, "%s%s", i ? " " : "", w.v[i]);
-    words_fini(&w);
-    free(page.blocks);
+    free(w.v);
 }
 
-static int report_unknown_word(const struct page *page, const struct query *q) {
-    struct words w = words_of(page);
-    const char *near = qr_nearest(q->parts[q->n - 1].p, (const char *const *)w.v, w.n);
+void qr_job_key_paths(struct qr_buf *ret) {
+    for (size_t i = 0; i < qr_job_n_objects; i++) {
+        const struct qr_job_object *o = &qr_job_objects[i];
+        for (size_t k = 0; k < o->n_keys && !strchr(o->path, '['); k++)
+            qr_buf_printf(ret, "%s%s%s%s=", ret->n ? "|" : "", o->path, *o->path ? "." : "",
+                          o->keys[k].name);
+    }
+}
+
+static int report_unknown_word(const char *query) {
+    struct known_words w = known_words();
+    const char *last = strrchr(query, '.');
+    const char *near = qr_nearest(last ? last + 1 : query, w.v, w.n);
     if (near)
         qr_error(qr_command_log(), "qring",
-                 "the job file's reference has no '%.80s'; did you mean '%s'?", q->text, near);
+                 "the job file's reference has no '%.80s'; did you mean '%s'?", query, near);
     else
         qr_error(qr_command_log(), "qring",
-                 "the job file's reference has no '%.80s'; qring help job prints all of it",
-                 q->text);
-    words_fini(&w);
+                 "the job file's reference has no '%.80s'; qring help job prints all of it", query);
+    free(w.v);
     return 2;
 }
 
+/* ---- other forms ---- */
+
+static void put_cell(const char *text) {
+    for (; *text; text++) printf(*text == '|' ? "\\|" : "%c", *text);
+    fputs(" |", stdout);
+}
+
+/* The table of an object on the job page. */
+static void put_markdown(const struct qr_job_object *o) {
+    printf("<!-- keys: %s -->\n|key|type|default|meaning|\n|---|---|---|---|\n", o->name);
+    for (size_t i = 0; i < o->n_keys; i++) {
+        const struct qr_job_key *k = &o->keys[i];
+        struct qr_reference_row row = qr_reference_row(o, k);
+        const char *value = qr_buf_string(&row.value), *kinds = qr_buf_string(&row.kinds);
+        printf("| `%s` | ", k->name);
+        put_cell(qr_buf_string(&row.type));
+        putchar(' ');
+        put_cell(k->required ? "" : *value ? value : "-");
+        printf(*kinds ? " *%s*: " : " ", kinds);
+        put_cell(k->about);
+        puts("");
+        qr_reference_row_fini(&row);
+    }
+    puts("");
+}
+
+static void put_roff(const char *text) {
+    if (*text == '.' || *text == '\'') fputs("\\&", stdout);
+    for (; *text; text++) printf(*text == '-' ? "\\-" : *text == '\\' ? "\\e" : "%c", *text);
+}
+
+static void put_man(const struct qr_job_object *o) {
+    printf(".SH %s\n", *o->path ? o->path : "KEYS");
+    for (size_t i = 0; i < o->n_keys; i++) {
+        struct qr_reference_row row = qr_reference_row(o, &o->keys[i]);
+        fputs(".TP\n.B ", stdout);
+        put_roff(o->keys[i].name);
+        fputs("\n", stdout);
+        put_roff(qr_buf_string(&row.type));
+        fputs(o->keys[i].required          ? "; required"
+              : *qr_buf_string(&row.value) ? "; default "
+                                           : "",
+              stdout);
+        put_roff(qr_buf_string(&row.value));
+        fputs(*qr_buf_string(&row.kinds) ? "; for " : "", stdout);
+        put_roff(qr_buf_string(&row.kinds));
+        fputs(".\n.br\n", stdout);
+        put_roff(o->keys[i].about);
+        fputs(".\n", stdout);
+        qr_reference_row_fini(&row);
+    }
+}
+
+static const char man_head[] =
+    ".TH qring-job 5\n.SH NAME\nqring-job \\- job file of qring\n.SH DESCRIPTION\n"
+    "A job file is one JSON object: model, data and training. qring help job explains a key.\n";
+
 int qr_help_job(int n_words, char **words) {
-    struct page page = read_page();
-    struct query q;
-    struct reference_answer a = {.page = &page,
-                                 .q = n_words && read_query(n_words, words, &q) ? &q : NULL};
+    const char *form = n_words ? words[0] : "";
+    bool any = false;
+    if (strcmp(form, "--schema") == 0) return qr_print_job_schema();
+    if (strcmp(form, "--man") == 0) fputs(man_head, stdout);
+    if (!n_words)
+        puts("Keys of the job file. qring help job WORD explains one: a key or its path, an object "
+             "or a name.\n");
+    for (size_t i = 0; i < qr_job_n_objects; i++) {
+        if (!n_words) put_object(&qr_job_objects[i], &any);
+        if (strcmp(form, "--tables") == 0) put_markdown(&qr_job_objects[i]);
+        if (strcmp(form, "--man") == 0) put_man(&qr_job_objects[i]);
+    }
+    if (!n_words || strncmp(form, "--", 2) == 0) return 0;
+    struct qr_buf query = {0};
+    for (int i = 0; i < n_words; i++) {
+        if (i) qr_buf_puts(&query, "-");
+        put_plain(words[i], &query);
+    }
+    const char *q = qr_buf_string(&query), *alias = qr_job_key_alias(q);
     int code = 0;
-    if (!a.q)
-        puts("Reference of the job file. qring help job WORD prints one entry: a key or its path, "
-             "a name,\nor a heading.\n");
-    for (; a.heading < page.n; a.heading++)
-        if (page.blocks[a.heading].kind == HEADING) put_section(&a);
-    if (!a.any) code = report_unknown_word(&page, &q);
-    free(page.blocks);
+    if (!answer(BY_NAME, q) && !(alias && answer(BY_NAME, alias)) &&
+        !(strlen(q) > 2 && answer(BY_TEXT, q)))
+        code = report_unknown_word(q);
+    qr_buf_free(&query);
     return code;
 }

@@ -65,7 +65,9 @@ static const struct qr_job_key job_keys[] = {
     KEY("name",
         "name of the run, for out/NAME: 1 to 63 letters, digits, -, _, ., first a letter or "
         "digit",
-        TEXT(qr_job, name), .value = "\"job\"", .unhashed = true, .read = qr_job_read_name),
+        AT(qr_job, name),
+        OTHER("text", "{\"type\": \"string\", \"pattern\": \"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$\"}"),
+        .value = "\"job\"", .unhashed = true, .read = qr_job_read_name),
     KEY("seed", "seed of initial weights, shuffling and generated data",
         COUNT(qr_job, seed, 0, MAX_SEED)),
     KEY("precision", "numbers of the simulator: float32 or float64; all others are float64",
@@ -178,7 +180,8 @@ static const char *const patterns[] = {"full",     "linear", "reverse_linear",
     "{\"type\": \"array\", \"items\": {\"type\": \"array\", \"items\": " IS("integer") "}}"
 
 static const struct qr_job_key circuit_keys[] = {
-    KEY("ansatz", "name of the ansatz; without it, a list of gates", NAME_OF(circuits)),
+    KEY("ansatz", "name of the ansatz; without it, a list of gates", .type = QR_KEY_CHOICE,
+        .names = circuits + 1, .n_names = sizeof circuits / sizeof *circuits - 1, .value = ""),
     KEY("qubits",
         "number of qubits; at least 4 for a qcnn, at most 64 for a state vector. In a list of "
         "gates: "
@@ -402,7 +405,7 @@ static const struct qr_job_key train_keys[] = {
         AT(qr_train_spec, class_weight), OTHER("list of numbers", LIST_OF("2", "65536", FROM_ZERO)),
         .read = qr_job_read_class_weight),
     KEY("metrics", "metrics to compute", AT(qr_train_spec, metrics), .dependent = true,
-        OTHER("list of names or objects", LIST(ANY_OF(REF("name.metric"), REF("metric")))),
+        OTHER("list of names or objects", LIST(ANY_OF(REF("metric_name"), REF("metric")))),
         .value = "none", .read = qr_job_read_metrics),
     KEY("optimizer", "update rule", OBJECT(qr_train_spec, optimizer, "optimizer"),
         .value = "Adam, all defaults", .read = qr_job_read_optimizer),
@@ -520,11 +523,11 @@ static const struct qr_job_key learning_rate_keys[] = {
     KEY("staircase", "round n / d down", FLAG(qr_optimizer_options, schedule.staircase)),
     KEY("alpha", "final share of r", OPTIMIZER(schedule.alpha, 0, 1)),
     KEY("t_mul", "length of a period, relative to the one before",
-        OPTIMIZER(schedule.t_mul, 1, 0x1p20)),
+        OPTIMIZER(schedule.t_mul, 1, 0x1p20), .value = "2"),
     KEY("m_mul", "initial rate of a period, relative to the one before",
-        OPTIMIZER(schedule.m_mul, 0, LARGE)),
-    KEY("end_learning_rate", "final rate", OPTIMIZER(schedule.end, 0, LARGE)),
-    KEY("power", "exponent", OPTIMIZER(schedule.power, 0, LARGE)),
+        OPTIMIZER(schedule.m_mul, 0, LARGE), .value = "1"),
+    KEY("end_learning_rate", "final rate", OPTIMIZER(schedule.end, 0, LARGE), .value = "0.0001"),
+    KEY("power", "exponent", OPTIMIZER(schedule.power, 0, LARGE), .value = "1"),
     KEY("cycle", "restart after the end, with a longer d",
         FLAG(qr_optimizer_options, schedule.cycle)),
     KEY("boundaries", "ascending numbers of updates", AT(qr_optimizer_options, schedule),
@@ -603,7 +606,9 @@ static const struct qr_job_key halving_keys[] = {
 const struct qr_job_object qr_job_objects[] = {
     OBJECT_AT("job", "", ROWS(job_keys), .finish = qr_job_finish),
     OBJECT_AT("layer", "model[]", ROWS(layer_keys), KINDS("layer", qr_layer_names),
-              .set_defaults = qr_job_set_layer_defaults, .finish = qr_job_finish_layer),
+              .set_defaults = qr_job_set_layer_defaults, .finish = qr_job_finish_layer,
+              .schema = "\"if\": {\"properties\": {\"layer\": {\"const\": \"scale\"}}}, "
+                        "\"then\": {\"minProperties\": 2}"),
     OBJECT_AT("circuit", "model[].circuit", ROWS(circuit_keys), KINDS("ansatz", circuits)),
     OBJECT_AT("repeat", "model[].circuit.gates[]", ROWS(repeat_keys)),
     OBJECT_AT("gate", "model[].circuit.gates[]", ROWS(gate_keys)),
@@ -612,7 +617,11 @@ const struct qr_job_object qr_job_objects[] = {
     OBJECT_AT("input", "model[].circuit.gates[].state", ROWS(input_keys)),
     OBJECT_AT("Hamiltonian", "model[].readouts[]", ROWS(hamiltonian_keys)),
     OBJECT_AT("data", "data", ROWS(data_keys), KINDS("source", sources),
-              .set_defaults = qr_job_set_data_defaults, .finish = qr_job_finish_data),
+              .set_defaults = qr_job_set_data_defaults, .finish = qr_job_finish_data,
+              .schema = "\"if\": {\"properties\": {\"source\": {\"enum\": [\"csv\", \"npz\"]}}}, "
+                        "\"then\": {\"oneOf\": [{\"required\": [\"url\"]}, {\"properties\": "
+                        "{\"channels\": {\"required\": [\"train\"]}}, "
+                        "\"required\": [\"channels\"]}]}"),
     OBJECT_AT("channel", "data.channels", ROWS(channel_keys)),
     OBJECT_AT("train", "train", ROWS(train_keys), .set_defaults = qr_job_set_train_defaults,
               .finish = qr_job_finish_train),

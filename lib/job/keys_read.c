@@ -82,6 +82,34 @@ enum qr_code qr_job_read_value(struct qr_job_reader *r, const struct qr_job_key 
     }
 }
 
+void qr_job_key_put(const struct qr_job_key *k, const void *at, struct qr_buf *ret) {
+    struct qr_json_writer w = qr_json_writer(ret, 0);
+    const char *text;
+    switch (k->type) {
+    case QR_KEY_COUNT: qr_json_put_i64(&w, (int64_t) * (const uint64_t *)at); break;
+    case QR_KEY_UNSIGNED: qr_json_put_i64(&w, *(const unsigned *)at); break;
+    case QR_KEY_NUMBER: qr_json_put_number(&w, *(const double *)at); break;
+    case QR_KEY_FLAG:
+    case QR_KEY_NOT: qr_json_put_bool(&w, *(const bool *)at == (k->type == QR_KEY_FLAG)); break;
+    case QR_KEY_CHOICE: qr_json_put_string(&w, k->names[*(const unsigned *)at]); break;
+    case QR_KEY_TEXT:
+    case QR_KEY_URL:
+        text = *(const char *const *)at;
+        if (text) qr_json_put_string(&w, text);
+        break;
+    default: break;
+    }
+}
+
+void qr_job_key_default(const struct qr_job_object *o, size_t kind, const struct qr_job_key *k,
+                        struct qr_buf *ret) {
+    if (k->value) qr_buf_puts(ret, k->value);
+    if (k->value || k->required || k->type >= QR_KEY_TEXT) return;
+    qr_auto(qr_free_p) struct qr_job *any = qr_xcalloc(1, sizeof *any); /* the largest struct */
+    if (o->set_defaults) o->set_defaults(kind, any);
+    qr_job_key_put(k, (const char *)any + k->at, ret);
+}
+
 /* ---- objects ---- */
 
 enum qr_code qr_job_note(struct qr_job_reader *r, unsigned before, enum qr_code code) {

@@ -1,13 +1,8 @@
 #!/bin/sh
-# deploy/jobs/README.md, the job file reference: types, limits, names, defaults and examples of
-# each row against the program, and the page's own job from the CSV file to the predictions.
+# deploy/jobs/README.md, the page of the job file: its job, from the CSV file to the predictions.
 . "$(dirname "$0")/common"
 unset TF_CONFIG GOOGLE_APPLICATION_CREDENTIALS GCE_METADATA_HOST NO_GCE_CHECK QRING_JOB QRING_WEIGHTS
 page=$root/deploy/jobs/README.md
-
-QR_BIN=$QR_BIN tests/lint/jobs --deep >"$work/rows.log" 2>&1
-add "$work/rows.log"
-grep "^deploy/" "$work/rows.log"
 
 # the walk: blocks with a file's name become that file, blocks of sh are typed one after the other
 here=$work/flowers; mkdir "$here"

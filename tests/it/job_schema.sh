@@ -1,7 +1,7 @@
 #!/bin/sh
 # deploy/jobs/job.schema.json, read by another program (Debian's python3-jsonschema): accepts
-# every job of the repository and rejects what qring rejects. tests/it/job_page.sh shows that
-# schema and program agree on each key.
+# every job of the repository and rejects what qring rejects. test_job_keys holds defaults and
+# limits against the reader.
 . "$(dirname "$0")/common"
 cat >"$work/faults" <<'T'
 # a sed script for deploy/jobs/qcnn.json | what the program says
