@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/parse.h"
-#include "cluster/certificate.h"
+#include "certificate/certificate.h"
 #include "cmd/qring/command.h"
 
 const char qr_help_certs[] =

@@ -4,7 +4,7 @@
  * Usage     qr_link_tls_new; pass it to each link; qr_link_tls_free after the links.
  * Peers     Both ends of a connection present a certificate, in TLS 1.3 or 1.2. A peer is accepted
  *           when its certificate was issued by the CA in the file, is valid now, and has the same
- *           identity as the own one (cluster/certificate.h). The dialed name or address is not
+ *           identity as the own one (certificate/certificate.h). The dialed name or address is not
  *           compared, since pods move. A certificate of another job is rejected also when the same
  *           CA issued it.
  * Files     are reloaded twice a second. A new connection uses a renewed pair within two seconds;
@@ -20,7 +20,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "cluster/certificate.h"
+#include "certificate/certificate.h"
 
 struct qr_link_tls_options {
     struct qr_certificate_files files;

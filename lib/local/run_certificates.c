@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "cluster/certificate.h"
+#include "certificate/certificate.h"
 
 enum { FIRST_FD = 100, DAYS = 365 };
 

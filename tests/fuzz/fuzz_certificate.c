@@ -5,16 +5,17 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "certificate/x509.h"
-#include "cluster/certificate.h"
+#include "certificate/certificate_impl.h"
 
 static void own_pair(const char *pem) {
+    static const struct qr_certificate_files files = {"certificate", "key", "ca"};
     struct qr_buf once = {0}, again = {0};
-    if (qr_x509_readable(pem) && qr_x509_pair(pem, pem) == QR_X509_PAIR &&
-        qr_x509_pair_text(pem, pem, &once)) {
+    struct qr_err err;
+    if (certificate_check_pair(&files, pem, pem, &err) == QR_OK &&
+        certificate_put_pair(pem, pem, &once)) {
         const char *text = qr_buf_string(&once);
-        if (qr_x509_pair(text, text) != QR_X509_PAIR || !qr_x509_pair_text(text, text, &again) ||
-            strcmp(text, qr_buf_string(&again)) != 0)
+        if (certificate_check_pair(&files, text, text, &err) != QR_OK ||
+            !certificate_put_pair(text, text, &again) || strcmp(text, qr_buf_string(&again)) != 0)
             abort();
     }
     qr_buf_free(&once);

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "cluster/certificate.h"
+#include "certificate/certificate.h"
 #include "tests/t.h"
 #include "tests/tls.h"
 

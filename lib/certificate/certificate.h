@@ -1,17 +1,19 @@
-/* cluster/certificate.h — certificates of a job's workers: checks of the own certificate and of a
- * peer's, and new ones. certificate/x509.h handles the X.509 format.
+/* certificate/certificate.h — X.509 certificates of a job's workers, by OpenSSL (RFC 5280): checks
+ * of the own certificate and of a peer's, and new ones.
  *
  * Identity  of a certificate: its URI "qring://NAMESPACE/JOB"; else its first URI; else its DNS
  *           names, sorted. Nothing else counts, nor does the common name. All workers of a job show
  *           certificates of one identity, whatever names and addresses are dialed; a URI is never
  *           equal to DNS names. A certificate with a malformed URI or DNS name is rejected,
  *           whatever else it contains.
+ * Names     A URI has a scheme and printable characters without blanks. A DNS name has labels of
+ *           letters, digits, '-' and '_'; the first label may be '*'. Other kinds are ignored.
  * Time      seconds since 1970, passed by the caller.
  * Secrets   Keys are never part of an error; buffers with a key are wiped by qr_certificate_wipe.
  * Threads   any.
  */
-#ifndef QR_CLUSTER_CERTIFICATE_H
-#define QR_CLUSTER_CERTIFICATE_H
+#ifndef QR_CERTIFICATE_CERTIFICATE_H
+#define QR_CERTIFICATE_CERTIFICATE_H
 
 #include <stdbool.h>
 
@@ -116,11 +118,13 @@ struct qr_certificate_request {
 struct qr_certificate_set {
     struct qr_buf certificate, key, ca, ca_key; /* PEM */
 };
-/* Makes a CA for the job, unless one is given, and one certificate that all its workers share.
+/* Makes a CA for the job, unless one is given, and one certificate that all its workers share;
+ * ECDSA P-256, each with its own key.
  *
  * Args:     order  borrowed
  *           ret    wipe with qr_certificate_wipe; ca_key is the new CA's, or a copy of the order's
- * Errors:   INVALID_ARGUMENT (a name, the CA)
+ * Errors:   INVALID_ARGUMENT (a name; the CA cannot be read, does not match its key, or ends
+ *           earlier), INTERNAL (OpenSSL)
  */
 QR_MUST_CHECK enum qr_code qr_certificate_make(const struct qr_certificate_request *order,
                                                struct qr_certificate_set *ret, struct qr_err *err);

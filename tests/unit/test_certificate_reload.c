@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <sys/stat.h>
 
-#include "cluster/certificate.h"
+#include "certificate/certificate.h"
 #include "tests/real.h"
 #include "tests/tls.h"
 
