@@ -1,16 +1,12 @@
-/* format/event.h — TensorBoard's events as plain structs and as bytes (proto/tensorboard.proto).
- * tfrecord.h frames them in files.
+/* format/event.h — encodes TensorBoard's events (proto/tensorboard.proto). tfrecord.h frames them
+ * in files.
  *
  * What      An event is the first of a file (version and writer), the start of a session, a graph
  *           (a GraphDef's bytes, not parsed), or a list of tagged tensors at one step. The tensor
  *           of plugin "scalars" is one float32 (rank 0); that of "histograms" has rows of (left,
  *           right, count) in float64 (rank 2); that of "hparams" is empty, its data is in the
  *           plugin's content.
- * Encode    appends to a buffer; allocates nothing else.
- * Decode    of untrusted bytes: memory is bounded; every tensor's bytes are checked against its
- *           type and shape; texts are not checked for UTF-8. Values of other kinds are skipped.
- *           DATA_LOSS says what is wrong.
- * Ownership A decoded event owns all memory it points to until qr_event_free. Encoding borrows.
+ * Encoding  appends to a buffer and allocates nothing else; it borrows its arguments.
  * Threads   any; pure functions.
  * Source    TensorFlow's event.proto, summary.proto, tensor.proto; TensorBoard's
  *           hparams plugin.proto.
@@ -20,7 +16,7 @@
 
 #include "base/bytes.h"
 
-enum { QR_EVENT_MAX_VALUES = 32, QR_EVENT_MAX_RANK = 2, QR_EVENT_MAX_BYTES = 1 << 20 };
+enum { QR_EVENT_MAX_VALUES = 32, QR_EVENT_MAX_RANK = 2 };
 enum qr_event_dtype { QR_EVENT_FLOAT = 1, QR_EVENT_DOUBLE = 2 };
 enum qr_event_class { QR_EVENT_CLASS_NONE, QR_EVENT_CLASS_SCALAR, QR_EVENT_CLASS_TENSOR };
 
@@ -41,15 +37,10 @@ struct qr_event {
     struct qr_bytes graph;             /* empty: none */
     size_t n_values;                   /* 0 if one of the three fields above is set */
     const struct qr_event_value *values;
-    void *owned; /* of a decoded event: the memory behind the pointers above */
 };
 
 /* Appends the event to ret. At most QR_EVENT_MAX_VALUES values. */
 void qr_event_encode(const struct qr_event *e, struct qr_buf *ret);
-/* Decodes one event of at most QR_EVENT_MAX_BYTES; free with qr_event_free. DATA_LOSS. */
-QR_MUST_CHECK enum qr_code qr_event_decode(struct qr_bytes bytes, struct qr_event *ret,
-                                           struct qr_err *err);
-void qr_event_free(struct qr_event *e); /* frees a decoded event and leaves it empty */
 
 /* The content of plugin "hparams": one hyperparameter, one metric. */
 struct qr_hparam {

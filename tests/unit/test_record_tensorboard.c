@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "format/tfrecord.h"
 #include "record/tensorboard.h"
+#include "tensorboard.pb-c.h"
 #include "tests/t.h"
 
 static int64_t now_ns;
@@ -35,23 +36,44 @@ static long n_files, n_starts, n_graphs; /* since read_all began */
 static int64_t start_step;               /* of the last start: readers forget from there on */
 static double last_histogram[QR_HISTOGRAM_BUCKETS][3];
 
-static void note(const char *run, int64_t step, const struct qr_event_value *v) {
+static void note(const char *run, int64_t step, const Qring__Tensorboard__Value *v) {
     struct seen *s = &seen[n_seen];
+    const ProtobufCBinaryData *bytes = &v->tensor->tensor_content;
+    const char *plugin = v->metadata->plugin_data->plugin_name;
+    size_t size = v->tensor->dtype == QR_EVENT_FLOAT ? 4 : 8;
+    for (size_t i = 0; i < v->tensor->tensor_shape->n_dim; i++)
+        size *= (size_t)v->tensor->tensor_shape->dim[i]->size;
+    CHECK(bytes->len == size, "%s: %zu bytes in a tensor of %zu", v->tag, bytes->len, size);
     QR_ASSERT(++n_seen < COUNT(seen));
     *s = (struct seen){.step = step};
     snprintf(s->run, sizeof s->run, "%s", run);
     snprintf(s->tag, sizeof s->tag, "%s", v->tag);
-    snprintf(s->plugin, sizeof s->plugin, "%s", v->plugin);
-    if (v->dtype == QR_EVENT_FLOAT && v->tensor.n == 4) {
+    snprintf(s->plugin, sizeof s->plugin, "%s", plugin);
+    if (v->tensor->dtype == QR_EVENT_FLOAT && bytes->len == 4) {
         union {
             uint32_t u;
             float f;
-        } bits = {qr_get_u32le(v->tensor.p)};
+        } bits = {qr_get_u32le(bytes->data)};
         s->value = (double)bits.f;
     }
-    if (strcmp(v->plugin, "histograms") == 0 && v->tensor.n == sizeof last_histogram)
+    if (strcmp(plugin, "histograms") == 0 && bytes->len == sizeof last_histogram)
         for (size_t i = 0; i < QR_HISTOGRAM_BUCKETS * 3; i++)
-            last_histogram[i / 3][i % 3] = qr_double_of_bits(qr_get_u64le(v->tensor.p + 8 * i));
+            last_histogram[i / 3][i % 3] = qr_double_of_bits(qr_get_u64le(bytes->data + 8 * i));
+}
+
+/* Reads the record at *at by its length, and checks its frame: it must be what qr_tfrecord_put
+ * writes. */
+static bool next_record(struct qr_bytes file, size_t *at, struct qr_bytes *ret) {
+    struct qr_buf frame = {0};
+    if (file.n - *at < 16) return false;
+    uint64_t n = qr_get_u64le(file.p + *at);
+    if (n > file.n - *at - 16) return false;
+    *ret = qr_bytes_of(file.p + *at + 12, n);
+    qr_tfrecord_put(&frame, *ret);
+    CHECK(memcmp(frame.p, file.p + *at, frame.n) == 0, "a record at byte %zu is damaged", *at);
+    *at += frame.n;
+    qr_buf_free(&frame);
+    return true;
 }
 
 static void read_file(const char *run, const char *path) {
@@ -59,27 +81,31 @@ static void read_file(const char *run, const char *path) {
     struct qr_bytes record = {0};
     struct qr_err err = {0};
     size_t at = 0, n = 0;
-    enum qr_tfrecord_status got;
     CHECK(qr_file_read(path, 1 << 20, &file, &err) == QR_OK, "%s", err.msg);
-    while ((got = qr_tfrecord_next(qr_buf_view(&file), path, 1 << 16, &at, &record, &err)) ==
-           QR_TFRECORD_ONE) {
-        struct qr_event e = {0};
-        CHECK(qr_event_decode(record, &e, &err) == QR_OK, "%s", err.msg);
+    while (next_record(qr_buf_view(&file), &at, &record)) {
+        Qring__Tensorboard__Event *e = qring__tensorboard__event__unpack(NULL, record.n, record.p);
+        QR_ASSERT(e != NULL);
+        bool start = e->what_case == QRING__TENSORBOARD__EVENT__WHAT_SESSION_LOG &&
+                     e->session_log->status == 1,
+             graph = e->what_case == QRING__TENSORBOARD__EVENT__WHAT_GRAPH_DEF;
         if (n++ == 0)
-            CHECK(e.file_version && strcmp(e.file_version, "brain.Event:2") == 0 &&
-                  strcmp(e.writer, "qring") == 0);
-        CHECK(e.wall_time >= 1.7e9 && e.wall_time < 1.7e9 + 1000);
-        n_starts += e.session_start;
-        if (e.session_start) start_step = e.step;
+            CHECK(e->what_case == QRING__TENSORBOARD__EVENT__WHAT_FILE_VERSION &&
+                  strcmp(e->file_version, "brain.Event:2") == 0 &&
+                  strcmp(e->source_metadata->writer, "qring") == 0);
+        CHECK(e->wall_time >= 1.7e9 && e->wall_time < 1.7e9 + 1000);
+        n_starts += start;
+        if (start) start_step = e->step;
         /* the third record: behind what makes readers forget */
-        if (e.graph.n)
-            CHECK(n == 3 && strcmp(run, "train") == 0 && e.n_values == 0 && e.graph.n == 5 &&
-                  memcmp(e.graph.p, "graph", 5) == 0);
-        n_graphs += e.graph.n > 0;
-        for (size_t i = 0; i < e.n_values; i++) note(run, e.step, &e.values[i]);
-        qr_event_free(&e);
+        if (graph)
+            CHECK(n == 3 && strcmp(run, "train") == 0 && e->graph_def.len == 5 &&
+                  memcmp(e->graph_def.data, "graph", 5) == 0);
+        n_graphs += graph;
+        if (e->what_case == QRING__TENSORBOARD__EVENT__WHAT_SUMMARY)
+            for (size_t i = 0; i < e->summary->n_value; i++)
+                note(run, e->step, e->summary->value[i]);
+        qring__tensorboard__event__free_unpacked(e, NULL);
     }
-    CHECK(got == QR_TFRECORD_END, "%s ends in half a record, or is damaged", path);
+    CHECK(at == file.n, "%s ends in half a record", path);
     n_files++;
     qr_buf_free(&file);
 }
