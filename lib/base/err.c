@@ -52,7 +52,6 @@ static void err_format(char ret[QR_ERR_MSG_BYTES], const char *fmt, va_list ap) 
 
 static void err_set(struct qr_err *err, enum qr_code code, int sys, const char *file, int line,
                     const char *fmt, va_list ap) {
-    if (!err) return;
     char msg[QR_ERR_MSG_BYTES]; /* a copy, since arguments may point into err->msg */
     err_format(msg, fmt, ap);
     err->code = code;
@@ -127,12 +126,11 @@ enum qr_code qr_fail_errno_at(struct qr_err *err, int sys, const char *file, int
     err_set(err, code, sys, file, line, fmt, ap);
     va_end(ap);
     char buf[128];
-    if (err) err_join(err->msg, err->msg, strerror_r(sys, buf, sizeof buf));
+    err_join(err->msg, err->msg, strerror_r(sys, buf, sizeof buf));
     return code;
 }
 
 enum qr_code qr_wrap(struct qr_err *err, const char *fmt, ...) {
-    if (!err) return QR_UNKNOWN;
     char head[QR_ERR_MSG_BYTES];
     va_list ap;
     va_start(ap, fmt);

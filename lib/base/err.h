@@ -53,20 +53,22 @@ struct qr_err {
     char msg[QR_ERR_MSG_BYTES];
 };
 
-/* Fills *err (when not NULL) and returns code. code is not QR_OK. */
+/* err is never NULL in any function of qring. */
+#define QR_ERR_REQUIRED __attribute__((nonnull(1)))
+
+/* Fills *err and returns code. code is not QR_OK. */
 enum qr_code qr_fail_at(struct qr_err *err, enum qr_code code, const char *file, int line,
-                        const char *fmt, ...) QR_PRINTF(5, 6);
+                        const char *fmt, ...) QR_ERR_REQUIRED QR_PRINTF(5, 6);
 #define qr_fail(err, code, ...) qr_fail_at((err), (code), __FILE__, __LINE__, __VA_ARGS__)
 
 /* As qr_fail, with the code and text that belong to an errno value taken by the caller;
  * the message becomes "…: No such file or directory". */
 enum qr_code qr_fail_errno_at(struct qr_err *err, int sys, const char *file, int line,
-                              const char *fmt, ...) QR_PRINTF(5, 6);
+                              const char *fmt, ...) QR_ERR_REQUIRED QR_PRINTF(5, 6);
 #define qr_fail_errno(err, sys, ...) qr_fail_errno_at((err), (sys), __FILE__, __LINE__, __VA_ARGS__)
 
-/* Puts "context: " in front of the message and returns err->code. err may be NULL (returns
- * QR_UNKNOWN then). */
-enum qr_code qr_wrap(struct qr_err *err, const char *fmt, ...) QR_PRINTF(2, 3);
+/* Puts "context: " in front of the message and returns err->code. */
+enum qr_code qr_wrap(struct qr_err *err, const char *fmt, ...) QR_ERR_REQUIRED QR_PRINTF(2, 3);
 
 /* Returns the code of a call that failed from the calling function. Locals that own something are
  * released by qr_auto (base/mem.h). */

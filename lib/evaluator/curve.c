@@ -27,7 +27,6 @@ enum qr_code qr_curve_last(struct qr_bytes window, bool first, size_t *ret_whole
                            uint64_t *ret_step, char ret_job_hash[QR_CURVE_HASH_CHARS + 1],
                            struct qr_err *err) {
     qr_auto(qr_json_free_p) struct qr_json *line = NULL;
-    const char *hash = "";
     int64_t step = 0;
     size_t end = window.n, begin;
     while (end > 0 && window.p[end - 1] != '\n') end--;
@@ -39,11 +38,11 @@ enum qr_code qr_curve_last(struct qr_bytes window, bool first, size_t *ret_whole
     for (begin = end - 1; begin > 0 && window.p[begin - 1] != '\n';) begin--;
     if (begin == 0 && !first) return fail_not_a_curve(err);
     struct qr_bytes text = qr_bytes_of(window.p + begin, end - begin);
-    if (qr_json_parse(text, "line", &line, NULL) != QR_OK || qr_json_type(line) != QR_JSON_OBJECT ||
-        qr_json_i64(qr_json_get(line, "step"), "step", 1, INT64_C(1) << 53, &step, NULL) != QR_OK ||
-        qr_json_string(qr_json_get(line, "job_hash"), "job_hash", &hash, NULL) != QR_OK ||
-        !qr_is_hex(hash, QR_CURVE_HASH_CHARS))
+    if (qr_json_parse(text, "line", &line, err) != QR_OK ||
+        qr_json_i64(qr_json_get(line, "step"), "step", 1, INT64_C(1) << 53, &step, err) != QR_OK)
         return fail_not_a_curve(err);
+    const char *hash = qr_json_text(qr_json_get(line, "job_hash"), "");
+    if (!qr_is_hex(hash, QR_CURVE_HASH_CHARS)) return fail_not_a_curve(err);
     *ret_step = (uint64_t)step;
     memcpy(ret_job_hash, hash, QR_CURVE_HASH_CHARS);
     return QR_OK;

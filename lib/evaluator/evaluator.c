@@ -246,8 +246,6 @@ static enum qr_code evaluator_open(struct evaluator *e, struct qr_err *err) {
 }
 
 enum qr_code qr_evaluator_run(const struct qr_evaluator_options *opt, struct qr_err *err) {
-    struct qr_err own;
-    if (!err) err = &own;
     struct evaluator e = {.opt = *opt};
     e.began_ns = e.changed_ns = e.logged_ns = evaluator_now_ns(&e);
     qr_state_init(&e.state, opt->load->job, opt->load->model);

@@ -25,7 +25,7 @@ static void put_job(struct qr_json_writer *w, const struct qr_json *tree, bool s
 /* text: JSON. path: a key of the tree itself, so it always exists. */
 static void set_path(struct qr_json *tree, const char *path, const char *text) {
     struct qr_buf where = {0};
-    enum qr_code code = qr_json_set(tree, path, text, &where, NULL);
+    enum qr_code code = qr_json_set(tree, path, text, &where, QR_IGNORED);
     QR_ASSERT(code == QR_OK || code == QR_RESOURCE_EXHAUSTED);
     qr_buf_free(&where);
 }
@@ -33,10 +33,9 @@ static void set_path(struct qr_json *tree, const char *path, const char *text) {
 /* Makes the file name at a path absolute, if a name is there. */
 static void set_file(struct qr_json *tree, const struct qr_job *job, const char *path,
                      const struct qr_json *v) {
-    const char *url;
+    const char *url = qr_json_text(v, NULL);
     struct qr_buf text = {0};
-    if (!v || qr_json_type(v) != QR_JSON_STRING || qr_json_string(v, path, &url, NULL) != QR_OK)
-        return;
+    if (!url) return;
     qr_auto(qr_free_p) char *found = qr_named_file_find(url, job->data.folder);
     struct qr_json_writer w = qr_json_writer(&text, 0);
     qr_json_put_string(&w, found);
@@ -95,7 +94,7 @@ static void write_record(const struct qr_job *job, uint64_t epochs, bool sweep,
                          *url = initial ? qr_json_get(initial, "url") : NULL;
     struct qr_json_writer w = qr_json_writer(&text, 0);
     qr_json_put_value(&w, job->tree, false);
-    if (qr_json_parse(qr_buf_view(&text), "the job", &tree, NULL) == QR_OK) {
+    if (qr_json_parse(qr_buf_view(&text), "the job", &tree, QR_IGNORED) == QR_OK) {
         snprintf(number, sizeof number, "%llu", (unsigned long long)epochs);
         if (epochs != job->train.epochs) set_path(tree, "train.epochs", number);
         set_file(tree, job, "data.url", qr_json_get(data, "url"));
@@ -132,8 +131,8 @@ struct differences {
 static void json_text(const struct qr_json *v, struct qr_buf *ret) {
     enum { SHOWN = 60 };
     struct qr_json_writer w = qr_json_writer(ret, 0);
-    const char *text;
-    if (v && qr_json_type(v) == QR_JSON_STRING && qr_json_string(v, "", &text, NULL) == QR_OK) {
+    const char *text = qr_json_text(v, NULL);
+    if (text) {
         qr_auto(qr_free_p) char *shown = qr_url_redacted(text);
         qr_json_put_string(&w, shown);
     } else if (v) qr_json_put_shortest(&w, v);

@@ -16,7 +16,7 @@ void qr_job_trial_set(const struct qr_job *job, size_t trial, struct qr_override
         qr_sweep_value(s, job->seed, trial, k, &text);
         /* One line: paths have no blanks, and values are JSON without blanks. */
         enum qr_code code =
-            qr_overrides_add(ret, QR_OVERRIDES_FLAG, given, NULL, qr_buf_string(&text), NULL);
+            qr_overrides_add(ret, QR_OVERRIDES_FLAG, given, NULL, qr_buf_string(&text), QR_IGNORED);
         QR_ASSERT(code == QR_OK);
         qr_buf_free(&text);
     }

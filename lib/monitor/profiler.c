@@ -295,7 +295,7 @@ enum qr_code qr_profiler_open(const struct qr_profiler_options *opt, struct qr_p
     *ret_port = 0;
     if (opt->address &&
         qr_service_open(opt->address, &owner, opt->clock, &p->service, ret_port, err) != QR_OK) {
-        enum qr_code code = err ? err->code : QR_UNKNOWN;
+        enum qr_code code = err->code;
         qr_profiler_close(p);
         return code;
     }

@@ -348,7 +348,7 @@ enum qr_code qr_publisher_committed(struct qr_publisher *p, bool leader, bool lo
     pthread_mutex_lock(&p->lock);
     if (p->fatal) {
         code = p->why.code;
-        if (err) *err = p->why;
+        *err = p->why;
     } else {
         /* Keep the last state with all its lines on disk, which can be published. */
         if (!logged && has_newest(p) && !p->busy && !p->epoch_end) take_newest(p);
@@ -397,7 +397,7 @@ enum qr_code qr_publisher_finish(struct qr_publisher *p, bool done, int64_t with
     }
     if (p->fatal) {
         code = p->why.code;
-        if (err) *err = p->why;
+        *err = p->why;
     } else if (!p->finished && p->cloud) {
         code = qr_fail(err, QR_UNAVAILABLE, "cannot publish the last checkpoint within %lld s: %s",
                        (long long)(within_ns / QR_SECOND), p->last.msg);

@@ -297,8 +297,6 @@ static enum qr_code write_locked(struct qr_steps_log *l, const struct reported *
 
 static enum qr_code write_or_keep(struct qr_steps_log *l, const struct reported *t,
                                   struct qr_err *err) {
-    struct qr_err own;
-    if (!err) err = &own;
     enum qr_code code = open_log(l, O_CREAT, err);
     if (code != QR_OK) {
         keep_lines(l, t, true);

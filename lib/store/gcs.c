@@ -380,7 +380,7 @@ static enum qr_code add_page(const struct qr_gcs *g, const struct qr_json *page,
         return qr_fail(err, QR_RESOURCE_EXHAUSTED, "gs://%s: list: more than %d objects", g->bucket,
                        (int)QR_NAMES_MAX);
     }
-    if (qr_json_string(qr_json_get(page, "nextPageToken"), "", &name, NULL) == QR_OK && *name)
+    if (qr_json_string(qr_json_get(page, "nextPageToken"), "", &name, QR_IGNORED) == QR_OK && *name)
         *ret_next = qr_xstrdup(name);
     return QR_OK;
 }
@@ -451,7 +451,8 @@ static enum qr_code missing_permission(const struct qr_gcs *g, const struct qr_w
         bool granted = false;
         for (const struct qr_json *p = qr_json_first(qr_json_get(parsed, "permissions")); p;
              p = qr_json_next(p))
-            granted |= qr_json_string(p, "", &text, NULL) == QR_OK && strcmp(text, needed[i]) == 0;
+            granted |=
+                qr_json_string(p, "", &text, QR_IGNORED) == QR_OK && strcmp(text, needed[i]) == 0;
         if (!granted)
             return qr_fail(err, QR_PERMISSION_DENIED,
                            "cannot write gs://%s/%s: the permission %s is missing; grant "

@@ -54,7 +54,7 @@ void qr_gcs_auth_free(struct qr_gcs_auth *a) {
 
 static enum qr_code credentials_text(const struct qr_gcs_auth *a, const char *key, const char **ret,
                                      struct qr_err *err) {
-    if (qr_json_string(qr_json_get(a->file, key), key, ret, NULL) == QR_OK) return QR_OK;
+    if (qr_json_string(qr_json_get(a->file, key), key, ret, QR_IGNORED) == QR_OK) return QR_OK;
     /* The message does not quote the value: it may be a secret. */
     return qr_fail(err, QR_INVALID_ARGUMENT, "credentials %s: %s is missing or not a string",
                    a->path, key);
@@ -151,13 +151,13 @@ static enum qr_code gcs_read_token(struct qr_gcs_auth *a, const char *what, cons
     struct qr_json *root = NULL;
     const char *token = NULL, *reason = "", *description = "";
     int64_t seconds = 3600;
-    enum qr_code code = qr_json_parse(qr_buf_view(&r->body), what, &root, NULL);
+    enum qr_code code = qr_json_parse(qr_buf_view(&r->body), what, &root, QR_IGNORED);
     if (r->status != 200) {
         if (code != QR_OK ||
-            qr_json_string(qr_json_get(root, "error"), "error", &reason, NULL) != QR_OK)
+            qr_json_string(qr_json_get(root, "error"), "error", &reason, QR_IGNORED) != QR_OK)
             reason = "no reason given";
-        if (code != QR_OK ||
-            qr_json_string(qr_json_get(root, "error_description"), "", &description, NULL) != QR_OK)
+        if (code != QR_OK || qr_json_string(qr_json_get(root, "error_description"), "",
+                                            &description, QR_IGNORED) != QR_OK)
             description = "";
         /* RFC 6749, 5.2: a rejection has its reason in JSON. */
         bool cut = code != QR_OK && (r->status == 400 || r->status == 401);
@@ -169,12 +169,13 @@ static enum qr_code gcs_read_token(struct qr_gcs_auth *a, const char *what, cons
                     "%s returned no token: %d, %.80s%s%.200s%s", what, r->status, reason,
                     *description ? ": " : "", description, again ? "" : "; check the credentials");
     } else if (code != QR_OK ||
-               qr_json_string(qr_json_get(root, key), key, &token, NULL) != QR_OK ||
+               qr_json_string(qr_json_get(root, key), key, &token, QR_IGNORED) != QR_OK ||
                !gcs_is_token(token)) {
         code = qr_fail(err, QR_UNAVAILABLE, "%s returned 200 without a token", what);
     } else {
         const struct qr_json *e = qr_json_get(root, "expires_in");
-        if (e && qr_json_i64(e, "expires_in", 0, 1 << 24, &seconds, NULL) != QR_OK) seconds = 3600;
+        if (e && qr_json_i64(e, "expires_in", 0, 1 << 24, &seconds, QR_IGNORED) != QR_OK)
+            seconds = 3600;
         auth_keep_token(a, token, seconds);
     }
     qr_json_free(root);
@@ -286,7 +287,8 @@ static enum qr_code gcs_fetch_service_account(struct qr_gcs_auth *a, struct qr_e
     if (code == QR_OK) code = credentials_text(a, "private_key", &pem, err);
     if (code == QR_OK) code = credentials_url(a, "token_uri", google_token_url, &url, err);
     if (code != QR_OK) return code;
-    if (qr_json_string(qr_json_get(a->file, "private_key_id"), "", &id, NULL) != QR_OK) id = "";
+    if (qr_json_string(qr_json_get(a->file, "private_key_id"), "", &id, QR_IGNORED) != QR_OK)
+        id = "";
     int64_t now = qr_now_ns(a->opt->waits.wall) / QR_SECOND;
     struct qr_json_writer w = qr_json_writer(&part, 0);
     qr_json_open(&w, '{');
@@ -357,7 +359,7 @@ static enum qr_code fetch_subject(struct qr_gcs_auth *a, const struct qr_json *s
     const char *value;
     for (const struct qr_json *h = qr_json_first(qr_json_get(source, "headers"));
          h && req.n_headers < QR_WEB_MAX_HEADERS; h = qr_json_next(h)) {
-        if (qr_json_string(h, "headers", &value, NULL) != QR_OK) continue;
+        if (qr_json_string(h, "headers", &value, QR_IGNORED) != QR_OK) continue;
         lines[req.n_headers] = qr_xasprintf("%s: %s", qr_json_key(h), value);
         req.headers[req.n_headers] = lines[req.n_headers];
         req.n_headers++;
@@ -381,9 +383,9 @@ static enum qr_code subject_token(struct qr_gcs_auth *a, struct qr_buf *ret, str
     struct qr_json *root = NULL;
     /* A malformed file is final; the reply of a server may have been truncated. */
     enum qr_code code, lost = QR_INVALID_ARGUMENT;
-    if (qr_json_string(qr_json_get(source, "file"), "file", &file, NULL) == QR_OK)
+    if (qr_json_string(qr_json_get(source, "file"), "file", &file, QR_IGNORED) == QR_OK)
         code = qr_file_read(file, MAX_TOKEN_BYTES, ret, err);
-    else if (qr_json_string(qr_json_get(source, "url"), "url", &url, NULL) == QR_OK)
+    else if (qr_json_string(qr_json_get(source, "url"), "url", &url, QR_IGNORED) == QR_OK)
         code = fetch_subject(a, source, url, ret, err), lost = QR_UNAVAILABLE;
     else
         return qr_fail(err, QR_INVALID_ARGUMENT,
@@ -391,7 +393,7 @@ static enum qr_code subject_token(struct qr_gcs_auth *a, struct qr_buf *ret, str
                        "sources are not supported",
                        a->path);
     if (code != QR_OK) return qr_wrap(err, "cannot read the subject token");
-    if (format && qr_json_string(qr_json_get(format, "type"), "type", &type, NULL) != QR_OK)
+    if (format && qr_json_string(qr_json_get(format, "type"), "type", &type, QR_IGNORED) != QR_OK)
         type = "text";
     if (strcmp(type, "json") == 0) {
         const char *token;

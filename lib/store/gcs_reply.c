@@ -11,7 +11,7 @@
 /* 64-bit numbers are strings in this API. */
 static bool gcs_u64(const struct qr_json *v, uint64_t *ret) {
     const char *text;
-    return qr_json_string(v, "", &text, NULL) == QR_OK && qr_parse_u64(text, ret);
+    return qr_json_string(v, "", &text, QR_IGNORED) == QR_OK && qr_parse_u64(text, ret);
 }
 
 enum qr_code qr_gcs_read_object(void *ctx, const struct qr_web_reply *reply, struct qr_err *err) {
@@ -24,12 +24,12 @@ enum qr_code qr_gcs_read_object(void *ctx, const struct qr_web_reply *reply, str
     if (code != QR_OK) return code;
     if (!gcs_u64(qr_json_get(root, "size"), &o.size) ||
         !gcs_u64(qr_json_get(root, "generation"), &o.generation) ||
-        qr_json_string(qr_json_get(root, "crc32c"), "crc32c", &text, NULL) != QR_OK ||
+        qr_json_string(qr_json_get(root, "crc32c"), "crc32c", &text, QR_IGNORED) != QR_OK ||
         !qr_web_crc32c_parse(text, &o.crc32c))
         code = qr_fail(err, QR_INVALID_ARGUMENT,
                        "the object's description lacks size, generation or crc32c");
     if (qr_json_string(qr_json_get(qr_json_get(root, "metadata"), "qring-write-id"), "", &text,
-                       NULL) == QR_OK &&
+                       QR_IGNORED) == QR_OK &&
         strlen(text) < sizeof o.write_id)
         memcpy(o.write_id, text, strlen(text));
     qr_json_free(root);
@@ -40,9 +40,9 @@ enum qr_code qr_gcs_read_object(void *ctx, const struct qr_web_reply *reply, str
 bool qr_gcs_is_error(struct qr_bytes body) {
     struct qr_json *root = NULL;
     int64_t n;
-    if (qr_json_parse(body, "", &root, NULL) != QR_OK) return false;
+    if (qr_json_parse(body, "", &root, QR_IGNORED) != QR_OK) return false;
     bool is = qr_json_i64(qr_json_get(qr_json_get(root, "error"), "code"), "", 100, 999, &n,
-                          NULL) == QR_OK;
+                          QR_IGNORED) == QR_OK;
     qr_json_free(root);
     return is;
 }
@@ -50,10 +50,10 @@ bool qr_gcs_is_error(struct qr_bytes body) {
 void qr_gcs_error_text(struct qr_bytes body, char *ret, size_t bytes) {
     struct qr_json *root = NULL;
     const char *text = "";
-    if (qr_json_parse(body, "", &root, NULL) == QR_OK) {
+    if (qr_json_parse(body, "", &root, QR_IGNORED) == QR_OK) {
         const struct qr_json *e = qr_json_get(root, "error");
-        if (qr_json_string(qr_json_get(e, "message"), "", &text, NULL) != QR_OK &&
-            qr_json_string(e, "", &text, NULL) != QR_OK)
+        if (qr_json_string(qr_json_get(e, "message"), "", &text, QR_IGNORED) != QR_OK &&
+            qr_json_string(e, "", &text, QR_IGNORED) != QR_OK)
             text = "";
     }
     qr_text_cut(ret, bytes, text);

@@ -42,11 +42,8 @@ char *qr_post_url_redacted(const char *url) {
 
 void qr_post_reason(struct qr_bytes body, char *ret, size_t bytes) {
     qr_auto(qr_json_free_p) struct qr_json *root = NULL;
-    const char *text = "";
-    if (qr_json_parse(body, "", &root, NULL) != QR_OK || qr_json_type(root) != QR_JSON_OBJECT ||
-        qr_json_string(qr_json_get(root, "message"), "", &text, NULL) != QR_OK)
-        text = "";
-    qr_text_cut(ret, bytes, text);
+    bool json = qr_json_parse(body, "", &root, QR_IGNORED) == QR_OK;
+    qr_text_cut(ret, bytes, json ? qr_json_text(qr_json_get(root, "message"), "") : "");
 }
 
 /* *ret: "Authorization: Bearer ..." on the heap; the caller wipes it. */

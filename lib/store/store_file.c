@@ -161,9 +161,7 @@ static enum qr_code file_check_writable(struct qr_store *s, const char *prefix,
 static enum qr_code file_get_version(struct qr_store *s, const char *name, size_t max_bytes,
                                      struct qr_buf *ret, struct qr_store_version *ret_version,
                                      struct qr_err *err) {
-    struct qr_err own;
     struct qr_buf content = {0};
-    if (!err) err = &own;
     struct qr_store_version v = {.there = true};
     enum qr_code code = file_get(s, name, max_bytes, &content, err);
     if (code == QR_NOT_FOUND) v.there = false;

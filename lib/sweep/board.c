@@ -236,8 +236,6 @@ enum qr_code qr_sweep_claim_read(struct qr_bytes text, const char *what, struct 
     struct qr_sweep_claim c = {0};
     const char *holder = "";
     int64_t beat = 0, kept = 0, lease_ms = 0;
-    struct qr_err own;
-    if (!err) err = &own;
     enum qr_code code = qr_json_parse(text, what, &o, err);
     if (code == QR_OK) code = qr_json_want(o, what, QR_JSON_OBJECT, err);
     if (code == QR_OK) code = qr_json_known(o, what, keys, 4, err);
@@ -330,8 +328,6 @@ enum qr_code qr_sweep_board_claim(struct qr_sweep_board *b, size_t rung, size_t 
     struct seen_claim *s = &b->seen[claim_index(b, rung, trial)];
     struct qr_sweep_claim c = {0};
     struct qr_store_version version = {0};
-    struct qr_err own;
-    if (!err) err = &own;
     *ret_mine = false;
     enum qr_code code = read_claim(b, name, &c, &version, err);
     if (is_invalid_claim(code, err)) {

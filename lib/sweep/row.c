@@ -87,8 +87,6 @@ enum qr_code qr_sweep_row_of_result(struct qr_bytes text, const char *what, size
                                     size_t rung, struct qr_sweep_row *ret, struct qr_err *err) {
     qr_auto(qr_json_free_p) struct qr_json *o = NULL;
     struct qr_sweep_row r = {.there = true, .trial = trial, .rung = rung};
-    struct qr_err own;
-    if (!err) err = &own;
     enum qr_code code = qr_json_parse(text, what, &o, err);
     if (code == QR_OK) code = qr_json_want(o, "the result", QR_JSON_OBJECT, err);
     if (code == QR_OK) code = read_outcome(o, &r, err);
@@ -108,10 +106,8 @@ enum qr_code qr_sweep_row_read(struct qr_bytes text, const char *what, struct qr
                                        "epochs", "job_hash", "state_digest", "weights", "metrics"};
     qr_auto(qr_json_free_p) struct qr_json *o = NULL;
     struct qr_sweep_row r = {.there = true};
-    struct qr_err own;
     const char *error = NULL;
     uint64_t trial = 0, rung = 0;
-    if (!err) err = &own;
     enum qr_code code = qr_json_parse(text, what, &o, err);
     if (code == QR_OK) code = qr_json_want(o, what, QR_JSON_OBJECT, err);
     if (code == QR_OK) code = qr_json_known(o, what, keys, 10, err);

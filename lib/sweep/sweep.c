@@ -216,10 +216,9 @@ static enum qr_code read_sweep(const struct qr_json *o, struct qr_sweep_spec *s,
 
 enum qr_code qr_sweep_read(const struct qr_json *o, struct qr_sweep_spec **ret,
                            struct qr_err *err) {
-    struct qr_err own;
     struct qr_sweep_spec *s = qr_xcalloc(1, sizeof *s);
     s->n_rungs = 1;
-    enum qr_code code = read_sweep(o, s, err ? err : &own);
+    enum qr_code code = read_sweep(o, s, err);
     if (code == QR_OK) *ret = s;
     else qr_sweep_free(s);
     return code;

@@ -88,8 +88,6 @@ static enum qr_code lane_init(struct qr_stepper *s, struct lane *l, struct qr_er
 
 enum qr_code qr_stepper_new(const struct qr_stepper_options *opt, struct qr_stepper **ret,
                             struct qr_err *err) {
-    struct qr_err own;
-    if (!err) err = &own;
     struct qr_stepper *s = qr_xcalloc(1, sizeof *s);
     s->opt = *opt;
     s->n_derivatives = opt->n_points > 1 ? 1 : qr_model_n_params(opt->model);

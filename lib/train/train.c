@@ -463,8 +463,6 @@ static enum qr_code one_reduction(struct train_run *r, struct qr_train_result *r
 
 enum qr_code qr_train_run(const struct qr_train_options *opt, struct qr_train_result *ret,
                           struct qr_err *err) {
-    struct qr_err own;
-    if (!err) err = &own;
     struct train_run *r = qr_xcalloc(1, sizeof *r);
     struct qr_train_result result = {.ended_by_peers = true};
     enum qr_code code = run_init(r, opt, err);

@@ -175,18 +175,13 @@ static enum qr_code aws_read_json(struct qr_s3_auth *a, const char *what,
                                   const struct qr_web_reply *reply, struct qr_err *err) {
     struct qr_json *root = NULL;
     struct qr_s3_keys k = {0};
-    const char *text;
     if (reply->status != 200) return auth_refused(what, reply, err);
-    if (qr_json_parse(qr_buf_view(&reply->body), what, &root, NULL) != QR_OK)
+    if (qr_json_parse(qr_buf_view(&reply->body), what, &root, QR_IGNORED) != QR_OK)
         return qr_fail(err, QR_UNAVAILABLE, "%s: the reply (200) is not JSON", what);
-    if (qr_json_string(qr_json_get(root, "AccessKeyId"), "", &text, NULL) == QR_OK)
-        k.id = copy_of(text);
-    if (qr_json_string(qr_json_get(root, "SecretAccessKey"), "", &text, NULL) == QR_OK)
-        k.secret = copy_of(text);
-    if (qr_json_string(qr_json_get(root, "Token"), "", &text, NULL) == QR_OK)
-        k.session = copy_of(text);
-    if (qr_json_string(qr_json_get(root, "Expiration"), "", &text, NULL) != QR_OK ||
-        !qr_s3_time_parse(text, &k.expires_ns))
+    k.id = copy_of(qr_json_text(qr_json_get(root, "AccessKeyId"), NULL));
+    k.secret = copy_of(qr_json_text(qr_json_get(root, "SecretAccessKey"), NULL));
+    k.session = copy_of(qr_json_text(qr_json_get(root, "Token"), NULL));
+    if (!qr_s3_time_parse(qr_json_text(qr_json_get(root, "Expiration"), ""), &k.expires_ns))
         k.expires_ns = 0;
     enum qr_code code = auth_store_keys(a, what, &k, QR_UNAVAILABLE, err);
     qr_json_free(root);
