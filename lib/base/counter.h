@@ -45,11 +45,6 @@ enum qr_counter_kind { QR_KIND_COUNT, QR_KIND_GAUGE, QR_KIND_REAL, QR_KIND_SECON
     X(QR_MICRO_BATCHES, COUNT, "qring_blocks_total", "",                                           \
       "Micro-batches that this worker computed.")                                                  \
     X(QR_SAMPLES, COUNT, "qring_samples_total", "", "Samples that this worker computed.")          \
-    X(QR_MICRO_BATCHES_HANDED_OVER, COUNT, "qring_handover_blocks_total", "way=\"out\"",           \
-      "Micro-batches whose sum was handed to another worker when theirs left.")                    \
-    X(QR_MICRO_BATCHES_TAKEN_OVER, COUNT, "qring_handover_blocks_total", "way=\"in\"", "")         \
-    X(QR_HANDOVERS_REFUSED, COUNT, "qring_handover_refused_total", "",                             \
-      "Handed-over sums that were rejected; their micro-batches are computed again.")              \
     X(QR_PEERS_CONNECTED, GAUGE, "qring_peers_connected", "",                                      \
       "Peers with an open control connection.")                                                    \
     X(QR_MEMBERS, GAUGE, "qring_members", "",                                                      \

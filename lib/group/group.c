@@ -15,7 +15,6 @@
 #include "base/checksum.h"
 #include "base/counter.h"
 #include "base/mem.h"
-#include "format/handover.h"
 #include "group/group_impl.h"
 
 /* ---- the control thread ---- */
@@ -124,18 +123,10 @@ static void handle_requests(struct qr_group *g) {
         g->end = false;
         qr_member_end(g->member, group_now_ns(g), g->end_code, g->end_text);
     }
-    struct handover *h = &g->handover;
-    if (h->leave_by_ns && group_now_ns(g) >= h->leave_by_ns) {
-        if (!h->awaits) handover_prepare_finished(g);
-        h->awaits = false;
-        g->leave = true;
-    }
-    if (g->leave && !h->awaits && !handover_send(g)) {
+    if (g->leave) {
         const char *why = *g->leave_reason ? g->leave_reason : "it ended early";
         enum qr_code code = *g->leave_reason ? g->leave_code : QR_ABORTED;
         g->leave = false;
-        h->leave_by_ns = 0;
-        h->left = true;
         if (g->interrupted) code = QR_CANCELLED, why = "it was asked to stop";
         qr_member_leave(g->member, group_now_ns(g), code, why);
     }
@@ -143,7 +134,6 @@ static void handle_requests(struct qr_group *g) {
 
 static void group_on_event(struct qr_group *g, const struct qr_link_event *e) {
     struct qr_err err;
-    uint32_t index;
     struct qr_bytes whole;
     int64_t now = group_now_ns(g);
     switch (e->kind) {
@@ -153,10 +143,7 @@ static void group_on_event(struct qr_group *g, const struct qr_link_event *e) {
         break;
     case QR_LINK_DOWN: qr_member_down(g->member, now, e->conn, e->reason); break;
     case QR_LINK_MESSAGE:
-        if (qr_handover_is(e->message)) { /* A handover has a crc32c of its own. */
-            if (qr_member_sender(g->member, now, e->conn, &index))
-                handover_received(g, e->conn, index, e->message);
-        } else if (!strip_crc(e->message, &whole))
+        if (!strip_crc(e->message, &whole))
             qr_member_malformed(g->member, now, e->conn, "damaged message: its crc32c is wrong");
         else if (group_echo_message(g, e->conn, whole)) break;
         else if (qr_message_decode(whole, g->in, &err) == QR_OK)
@@ -175,9 +162,8 @@ void qr_group_control_run(struct qr_group *g) {
     qr_member_start(g->member, group_now_ns(g));
     for (;;) {
         handle_requests(g);
-        if (g->quit && !g->handover.awaits) break;
-        int64_t until_ns = qr_member_deadline_ns(g->member), leave_by_ns = g->handover.leave_by_ns;
-        if (leave_by_ns && leave_by_ns < until_ns) until_ns = leave_by_ns;
+        if (g->quit) break;
+        int64_t until_ns = qr_member_deadline_ns(g->member);
         pthread_mutex_unlock(&g->lock);
         struct qr_link_event e;
         g->control->ops->poll(g->control, until_ns, &e);
@@ -349,7 +335,6 @@ void qr_group_close(struct qr_group *g) {
     }
     qr_reduction_free(g->alone);
     qr_buf_free(&g->out);
-    handover_fini(&g->handover);
     free(g->ledger.micro_batch);
     free(g->ledger.mine);
     free(g->members);
@@ -361,10 +346,7 @@ void qr_group_close(struct qr_group *g) {
 
 void qr_group_interrupt(struct qr_group *g) {
     pthread_mutex_lock(&g->lock);
-    if (!g->interrupted && handover_worth(g))
-        g->handover.leave_by_ns = group_now_ns(g) + QR_HANDOVER_WITHIN_NS;
-    else if (!g->handover.leave_by_ns) g->leave = true;
-    g->interrupted = true;
+    g->leave = g->interrupted = true;
     if (!g->solo && !g->quit) {
         group_wake_control(g);
         g->data->ops->wake(g->data);

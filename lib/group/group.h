@@ -149,10 +149,6 @@ struct qr_group_start {
     bool waits;
     /* Micro-batches taken in this reduction still count; otherwise clear the sums so far. */
     bool keep;
-    /* Not 0: sum that a leaving member handed over, to be added. Valid until the next join. */
-    size_t n_more;
-    const qr_fixed *more;
-    struct qr_coverage more_coverage;
 };
 /* Waits for the next generation and connects its data streams.
  *
@@ -227,22 +223,6 @@ void qr_group_expect(struct qr_group *g, int64_t micro_batch_ns);
 QR_MUST_CHECK enum qr_code qr_group_form(struct qr_group *g, struct qr_group_view *ret,
                                          struct qr_err *err);
 
-/* Sets the shape of this member's sum, after qr_group_open_reduction; coverage and vector are
- * ignored. Sums handed over must match. */
-void qr_group_expect_sums(struct qr_group *g, const struct qr_contribution *shape);
-/* What a leaving member has finished while its last micro-batches take too long. The callback runs
- * on the control thread under the group's lock while micro-batches are computed; it must not call
- * the group. False: not available now. Unset with NULL before ctx is freed. */
-struct qr_group_finished {
-    const qr_fixed *vector;
-    size_t n;
-    struct qr_coverage coverage;
-    const uint64_t *in_flight;
-    size_t n_in_flight; /* taken and not finished */
-};
-typedef bool qr_group_finished_fn(void *ctx, struct qr_group_finished *ret);
-/* Sets that callback, or unsets it with NULL. */
-void qr_group_set_finished(struct qr_group *g, qr_group_finished_fn *finished, void *ctx);
 /* Returns whether a hanging stream may still read vector and sum of a failed reduction; if so, keep
  * both until qr_group_close. */
 bool qr_group_buffers_in_use(struct qr_group *g);
@@ -269,8 +249,7 @@ QR_MUST_CHECK enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_c
 QR_MUST_CHECK enum qr_code qr_group_done(struct qr_group *g, const struct qr_err *leader_error,
                                          int64_t timeout_ns, struct qr_err *err);
 /* Stops this member (SIGTERM): waiting calls return CANCELLED soon, and the others are informed.
- * Where the sum is worth handing over (sum_handover.h), micro-batches in flight may finish within
- * 200 ms first; qr_group_reduce takes that sum and returns CANCELLED. */
+ * Its micro-batches are computed again by the others. */
 void qr_group_interrupt(struct qr_group *g);
 /* Returns the schedule that a reduction of n integers uses now; static. For the log. */
 const char *qr_group_schedule_name(const struct qr_group *g, size_t n);

@@ -7,7 +7,6 @@
 #include "collective/mesh.h"
 #include "group/group.h"
 #include "group/group_over_impl.h"
-#include "group/sum_handover.h"
 #include "link/link.h"
 #include "membership/member.h"
 
@@ -32,7 +31,6 @@ struct ledger {
     uint64_t reductions, n_micro_batches, serial;
     uint64_t first[QR_MAX_MEMBERS + 1]; /* by rank, after a generation's first reduction */
     bool open;                          /* micro-batches may be taken */
-    int64_t began_ns;                   /* when the first of them was taken */
     bool dropped;                       /* a Begin emptied it; the trainer does not know yet */
 };
 
@@ -103,7 +101,6 @@ struct qr_group {
     /* Under the lock: the trainer's state. */
     struct qr_held held;
     struct ledger ledger;
-    struct handover handover;
     struct shares shares;     /* training thread only */
     uint64_t base_reductions; /* of the joined generation */
     uint64_t joined;          /* serial of the trainer's generation; 0: none */
@@ -167,10 +164,6 @@ void group_reserve_ledger(struct ledger *l, size_t n_micro_batches);
 void group_assign(struct qr_group *g, uint64_t n_micro_batches);
 
 /* ---- group_step.c, under the lock ---- */
-/* The taken micro-batches as runs; false: too many. */
-bool group_runs(const struct qr_group *g, struct qr_held *h);
-/* From the control thread. */
-void group_drop_held(struct qr_group *g);
 void group_on_suspend(struct qr_group *g);
 void group_on_begin(struct qr_group *g);
 /* The generation that the trainer works in is still the active one. */

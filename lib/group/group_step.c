@@ -65,11 +65,10 @@ static void clear_ledger(struct qr_group *g) {
     if (l->n_taken) l->dropped = true;
     l->n = l->n_taken = 0;
     l->open = false;
-    handover_drop(g);
 }
 
-/* In the order in which they were taken. */
-bool group_runs(const struct qr_group *g, struct qr_held *h) {
+/* Lists the taken micro-batches as runs, in the order of taking; false: too many. */
+static bool group_runs(const struct qr_group *g, struct qr_held *h) {
     const struct ledger *l = &g->ledger;
     h->n_runs = 0;
     for (size_t i = 0; i < l->n_taken; i++) {
@@ -95,13 +94,7 @@ static void report_held(struct qr_group *g) {
         clear_ledger(g);
         h->n_runs = 0;
     }
-    handover_join(g, h);
     qr_member_set_held(g->member, h);
-}
-
-void group_drop_held(struct qr_group *g) {
-    clear_ledger(g);
-    report_held(g);
 }
 
 void group_on_suspend(struct qr_group *g) {
@@ -120,17 +113,13 @@ void group_on_begin(struct qr_group *g) {
     const struct qr_generation *gen = g->generation;
     const struct qr_begin *b = &gen->begin;
     g->ledger.open = false;
-    const struct qr_begin_member *me = &b->member[gen->rank];
-    struct qr_held own;
     if (!b->from_checkpoint && !group_has_base(g) && !g->held.stateless &&
         g->held.applied_reductions == b->base_reductions)
         qr_count(QR_WRONG_STATES, 1);
     /* Until a state is loaded from a checkpoint, no member continues from its old one. */
     if (b->from_checkpoint) g->held = (struct qr_held){.stateless = true};
-    if (group_has_base(g) && me->keep) {
+    if ((group_has_base(g) && b->member[gen->rank].keep) || g->faults.keep_anyway)
         g->ledger.n = g->ledger.n_taken;
-        handover_begun(g, me->kept, me->n_kept, group_runs(g, &own) ? own.n_runs : 0);
-    } else if (g->faults.keep_anyway) g->ledger.n = g->ledger.n_taken;
     else clear_ledger(g);
     report_held(g);
 }
@@ -311,8 +300,6 @@ enum qr_code qr_group_join(struct qr_group *g, struct qr_group_start *ret, struc
     if (ret->done || ret->waits) return QR_OK;
     group_lock(g);
     ret->keep = !g->ledger.dropped;
-    ret->n_more = 0;
-    handover_take(g, &ret->more, &ret->n_more, &ret->more_coverage);
     g->ledger.dropped = g->first = false;
     g->view = ret->view;
     g->base_reductions = ret->base_reductions;
@@ -370,7 +357,7 @@ enum qr_code qr_group_apply(struct qr_group *g, uint64_t reductions, const uint8
         if (g->paused_ns) qr_gauge_real(QR_PAUSE, (double)(g->applied_ns - g->paused_ns) / 1e9);
         g->paused_ns = 0;
         clear_ledger(g);
-        g->ledger.dropped = g->handover.known = false;
+        g->ledger.dropped = false;
         /* The state before the applied one is committed: a reduction based on it has passed. */
         g->held = (struct qr_held){.applied_reductions = reductions,
                                    .committed_reductions = reductions ? reductions - 1 : 0};
@@ -425,23 +412,10 @@ enum qr_code qr_group_open_reduction(struct qr_group *g, uint64_t n_micro_batche
     return group_note_error(g, code, err);
 }
 
-void qr_group_expect_sums(struct qr_group *g, const struct qr_contribution *shape) {
-    group_lock(g);
-    handover_expect(g, shape);
-    group_unlock(g);
-}
-
 bool qr_group_compares(const struct qr_group *g) { return !g->solo; }
 
 bool qr_group_buffers_in_use(struct qr_group *g) {
     return !g->solo && qr_mesh_buffers_in_use(g->mesh);
-}
-
-void qr_group_set_finished(struct qr_group *g, qr_group_finished_fn *finished, void *ctx) {
-    group_lock(g);
-    g->handover.finished = finished;
-    g->handover.finished_ctx = ctx;
-    group_unlock(g);
 }
 
 bool qr_group_take_micro_batch(struct qr_group *g, uint64_t *ret_micro_batch) {
@@ -453,7 +427,6 @@ bool qr_group_take_micro_batch(struct qr_group *g, uint64_t *ret_micro_batch) {
         group_lock(g);
     }
     bool yes = l->open && l->n_taken < l->limit && !g->interrupted;
-    if (yes && l->n_taken == 0) l->began_ns = group_now_ns(g);
     if (yes) *ret_micro_batch = l->micro_batch[l->n_taken++];
     if (yes && !g->solo) qr_member_set_turns(g->member, ++g->turns, g->micro_batch_ns);
     group_unlock(g);
@@ -467,15 +440,6 @@ void qr_group_expect(struct qr_group *g, int64_t micro_batch_ns) {
 }
 
 /* ---- sums ---- */
-
-/* Leaves on request; c holds all micro-batches that were taken. */
-static enum qr_code leave_with_sum(struct qr_group *g, const struct qr_contribution *c,
-                                   struct qr_err *err) {
-    group_lock(g);
-    handover_prepare(g, c);
-    group_unlock(g);
-    return group_note_error(g, QR_CANCELLED, err);
-}
 
 static enum qr_code reject_sum(struct qr_group *g, struct qr_err *err) {
     qr_warn(g->o.log, "group", "%s", err->msg);
@@ -507,7 +471,6 @@ enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c
     g->ledger.open = false; /* Micro-batches that were not taken are not in the contribution. */
     enum qr_code code = group_check_current(g, err);
     group_unlock(g);
-    if (code == QR_CANCELLED) return leave_with_sum(g, c, err);
     if (code != QR_OK) return group_note_error(g, code, err);
     if (g->solo) {
         struct qr_reduction_args args = {.n_ranks = 1, .contribution = c, .sum = ret_sum};
@@ -516,7 +479,6 @@ enum qr_code qr_group_reduce(struct qr_group *g, const struct qr_contribution *c
     }
     code = qr_mesh_reduce(g->mesh, g->allreduce, c, ret_sum, err);
     if (code == QR_OK) group_data_linger(g);
-    if (code == QR_CANCELLED) return leave_with_sum(g, c, err);
     return code == QR_DATA_LOSS && !replaced_by_verdict(g, err) ? reject_sum(g, err)
                                                                 : group_note_error(g, code, err);
 }

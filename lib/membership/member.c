@@ -609,25 +609,6 @@ void qr_member_leave(struct qr_member *m, int64_t now_ns, enum qr_code code, con
     m->active = false;
 }
 
-bool qr_member_sender(struct qr_member *m, int64_t now_ns, uint32_t conn, uint32_t *ret_index) {
-    member_advance(m, now_ns);
-    const struct member_conn *c = member_conn(m, conn);
-    if (c == NULL || c->state != CONN_PEER) return false;
-    *ret_index = c->index;
-    note_received(m, c->index);
-    return true;
-}
-
-bool qr_member_successor(const struct qr_member *m, uint32_t *ret_index, uint32_t *ret_conn) {
-    for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
-        if (member_in_generation(m, i) && member_reaches(m, i)) {
-            *ret_index = i;
-            *ret_conn = m->peer[i].conn;
-            return true;
-        }
-    return false;
-}
-
 uint32_t qr_member_conn(const struct qr_member *m, uint32_t index) {
     return index < QR_MAX_MEMBERS && m->peer[index].connected ? m->peer[index].conn : 0;
 }

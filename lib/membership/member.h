@@ -246,13 +246,6 @@ const struct qr_common *qr_member_common(const struct qr_member *m);
 /* Returns the settings that this process was started with. Borrowed. */
 const struct qr_common *qr_member_own_settings(const struct qr_member *m);
 
-/* Returns the index of the peer behind a connection, for messages of other kinds; counts as a sign
- * of life. False before its hello was accepted. */
-bool qr_member_sender(struct qr_member *m, int64_t now_ns, uint32_t conn, uint32_t *ret_index);
-/* Returns the lowest other reachable member of the last generation: the next proposer when this
- * process leaves. False: none. */
-bool qr_member_successor(const struct qr_member *m, uint32_t *ret_index, uint32_t *ret_conn);
-
 /* Returns the number of connected peers (hello accepted). */
 unsigned qr_member_n_connected(const struct qr_member *m);
 /* Returns the connection of an accepted peer; 0: none is open. */

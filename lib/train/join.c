@@ -141,7 +141,6 @@ enum qr_code train_join(struct train_run *r, struct qr_err *err) {
         r->n_joined++;
         qr_stepper_set_rank(r->stepper, r->view.rank, r->view.n_members);
         if (!start.keep) qr_stepper_clear(r->stepper);
-        if (start.n_more) qr_stepper_add(r->stepper, start.more, start.n_more, start.more_coverage);
         if (start.first && ((code = check_newer_checkpoint(r, err)) != QR_OK || r->done)) continue;
         if (o->joined && !start.reload &&
             (code = o->joined(o->ctx, &r->view, r->epochs,

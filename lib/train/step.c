@@ -3,7 +3,6 @@
 #include "train/step.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -11,22 +10,14 @@
 #include "base/counter.h"
 #include "base/mem.h"
 #include "base/span.h"
-#include "format/handover.h"
 #include "train/pod_time.h"
-
-#define LONG_MICRO_BATCH_NS (20 * QR_MS)
 
 /* One thread's share of a step. */
 struct lane {
     struct qr_model_workspace *workspace;
     qr_fixed *vector; /* bad, ids, samples, read-outs, sums, gradients */
     struct qr_coverage coverage;
-    /* Sums of one long micro-batch, added when it is finished. NULL: the vector is too long for
-     * that. */
-    qr_fixed *fresh;
-    qr_fixed *at_points; /* the sums of a micro-batch at two points; NULL with one */
-    uint64_t in_flight;  /* the micro-batch, while busy */
-    bool busy;
+    qr_fixed *at_points;    /* the sums of a micro-batch at two points; NULL with one */
     const double **x, **y;  /* micro_batch_size pointers each */
     uint32_t *sample;       /* sample numbers in the data */
     int64_t micro_batch_ns; /* the longest */
@@ -44,10 +35,6 @@ struct qr_stepper {
     int64_t took_ns;  /* for what was added */
     uint64_t pod_ms;  /* of qr_stepper_set_pod_time */
     bool bound;
-    pthread_mutex_t lock; /* protects the lanes while another thread copies them */
-    /* Protected by lock: work is running, and micro-batches are summed separately */
-    bool long_micro_batches;
-    qr_fixed *finished;              /* copy for qr_stepper_finished */
     const struct qr_step_work *work; /* of the running work */
     qr_stepper_next_fn *next;
     void *next_ctx;
@@ -71,8 +58,6 @@ size_t qr_stepper_micro_batches(const struct qr_stepper *s, const struct qr_step
 /* Allocates what a lane computes with. */
 static enum qr_code lane_equip(struct qr_stepper *s, struct lane *l, struct qr_err *err) {
     if (qr_model_workspace_new(s->opt.model, &l->workspace, err) != QR_OK) return err->code;
-    if (n_vector_values(s, QR_REDUCTION_TRAIN) <= QR_HANDOVER_MAX_COUNT)
-        l->fresh = qr_xaligned(n_vector_values(s, QR_REDUCTION_TRAIN) * sizeof *l->fresh);
     if (s->opt.n_points > 1) l->at_points = qr_xcalloc(2 * s->n_sums, sizeof *l->at_points);
     l->x = qr_xcalloc(s->opt.micro_batch_size, sizeof *l->x);
     l->y = qr_xcalloc(s->opt.micro_batch_size, sizeof *l->y);
@@ -99,8 +84,6 @@ enum qr_code qr_stepper_new(const struct qr_stepper_options *opt, struct qr_step
     s->lanes = qr_xcalloc(n_lanes, sizeof *s->lanes);
     s->vector =
         qr_xaligned((n_vector_values(s, QR_REDUCTION_TRAIN) + QR_MAX_MEMBERS) * sizeof *s->vector);
-    s->finished = qr_xaligned(n_vector_values(s, QR_REDUCTION_TRAIN) * sizeof *s->finished);
-    pthread_mutex_init(&s->lock, NULL);
     while (s->n_lanes < n_lanes) { /* a lane that fails is counted, so its parts are freed */
         enum qr_code code = lane_init(s, &s->lanes[s->n_lanes++], err);
         if (code != QR_OK) {
@@ -117,7 +100,6 @@ void qr_stepper_free(struct qr_stepper *s) {
     for (size_t i = 0; i < s->n_lanes; i++) {
         qr_model_workspace_free(s->lanes[i].workspace);
         free(s->lanes[i].vector);
-        free(s->lanes[i].fresh);
         free(s->lanes[i].at_points);
         free(s->lanes[i].x);
         free(s->lanes[i].y);
@@ -126,8 +108,6 @@ void qr_stepper_free(struct qr_stepper *s) {
     for (size_t i = 0; i < s->opt.n_points; i++) qr_model_state_free(s->numbers[i]);
     free(s->lanes);
     free(s->vector);
-    free(s->finished);
-    pthread_mutex_destroy(&s->lock);
     free(s);
 }
 
@@ -222,42 +202,18 @@ void qr_stepper_readouts(const qr_fixed *vector, uint64_t ret[QR_READOUT_BUCKETS
         ret[k] = (uint64_t)(vector[QR_VECTOR_READOUTS + k / 2] >> 64 * (k % 2));
 }
 
-/* Returns the vector to add to: the lane's, or a fresh one that is added when the micro-batch
- * ends. */
-static qr_fixed *begin_micro_batch(struct qr_stepper *s, struct lane *l, uint64_t micro_batch) {
-    if (!s->long_micro_batches) return l->vector;
-    memset(l->fresh, 0, n_vector_values(s, s->work->kind) * sizeof *l->fresh);
-    pthread_mutex_lock(&s->lock);
-    l->in_flight = micro_batch;
-    l->busy = true;
-    pthread_mutex_unlock(&s->lock);
-    return l->fresh;
-}
-
-static void end_micro_batch(struct qr_stepper *s, struct lane *l, uint64_t micro_batch) {
-    if (s->long_micro_batches) pthread_mutex_lock(&s->lock);
-    if (s->long_micro_batches) {
-        if (s->work->kind == QR_REDUCTION_TRAIN) lane_begin_gradient(s, l);
-        qr_fixed_add(l->vector, l->fresh, n_vector_values(s, s->work->kind));
-    }
-    qr_coverage_add_micro_batch(&l->coverage, &s->work->key, micro_batch);
-    l->busy = false;
-    if (s->long_micro_batches) pthread_mutex_unlock(&s->lock);
-}
-
 static void run_micro_batch(struct qr_stepper *s, struct lane *l, size_t micro_batch) {
     const struct qr_step_work *w = s->work;
     struct qr_range r = qr_micro_batch_at(w->range, s->opt.micro_batch_size, micro_batch);
     size_t n = r.end - r.begin;
     int64_t span_ns = qr_span_begin();
-    bool into_lane = w->kind == QR_REDUCTION_TRAIN && !s->long_micro_batches;
-    if (into_lane && s->opt.n_points > 1) lane_begin_gradient(s, l);
-    bool sets = into_lane && !l->has_gradient;
+    if (w->kind == QR_REDUCTION_TRAIN && s->opt.n_points > 1) lane_begin_gradient(s, l);
+    bool sets = w->kind == QR_REDUCTION_TRAIN && !l->has_gradient;
+    qr_fixed *vector = l->vector;
     l->used = true;
-    qr_fixed *vector = begin_micro_batch(s, l, micro_batch), *sums = vector + QR_VECTOR_SUMS;
     int64_t began_ns = qr_now_ns(s->opt.clock);
     lane_set_samples(s, l, w, r.begin, n);
-    if (lane_compute(s, l, w, n, sets, sums)) {
+    if (lane_compute(s, l, w, n, sets, vector + QR_VECTOR_SUMS)) {
         l->has_gradient |= sets;
         count_readouts(s, l, n, vector);
     } else {
@@ -267,7 +223,7 @@ static void run_micro_batch(struct qr_stepper *s, struct lane *l, size_t micro_b
     vector[QR_VECTOR_SAMPLES] += qr_fixed_from_count(n);
     int64_t computed_ns = qr_now_ns(s->opt.clock), took_ns = computed_ns - began_ns;
     if (took_ns > l->micro_batch_ns) l->micro_batch_ns = took_ns;
-    end_micro_batch(s, l, micro_batch);
+    qr_coverage_add_micro_batch(&l->coverage, &w->key, micro_batch);
     qr_span_end(span_ns, QR_SPAN_MICRO_BATCH, NULL, micro_batch);
     qr_count_time(QR_COVERAGE_TIME, qr_now_ns(s->opt.clock) - computed_ns);
     qr_count(QR_MICRO_BATCHES, 1);
@@ -309,45 +265,17 @@ void qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w, size_t 
                      qr_stepper_next_fn *next, void *ctx) {
     int64_t began_ns = qr_now_ns(s->opt.clock), span_ns = qr_span_begin();
     uint64_t micro_batch;
-    int64_t micro_batch_ns = qr_stepper_micro_batch_ns(s);
     s->next = next;
     s->next_ctx = ctx;
-    pthread_mutex_lock(&s->lock);
     s->work = w;
-    s->long_micro_batches =
-        s->lanes[0].fresh && (micro_batch_ns == 0 || micro_batch_ns >= LONG_MICRO_BATCH_NS);
-    pthread_mutex_unlock(&s->lock);
     if (qr_model_micro_batches_in_parallel(s->opt.model))
         qr_pool_for(s->opt.pool, n_left, micro_batch_task, s);
     else
         while (next(ctx, &micro_batch)) run_micro_batch(s, &s->lanes[0], (size_t)micro_batch);
-    pthread_mutex_lock(&s->lock);
-    s->long_micro_batches = false;
-    pthread_mutex_unlock(&s->lock);
     int64_t took_ns = qr_now_ns(s->opt.clock) - began_ns;
     s->took_ns += took_ns;
     qr_span_end(span_ns, QR_SPAN_COMPUTE, NULL, 0);
     qr_count_time(QR_COMPUTE_TIME, took_ns);
-}
-
-bool qr_stepper_finished(struct qr_stepper *s, const qr_fixed **ret_vector, size_t *ret_n,
-                         struct qr_coverage *ret_coverage,
-                         uint64_t ret_in_flight[QR_STEPPER_IN_FLIGHT], size_t *ret_n_in_flight) {
-    pthread_mutex_lock(&s->lock);
-    bool yes = s->long_micro_batches && s->n_lanes <= QR_STEPPER_IN_FLIGHT;
-    *ret_n = yes ? n_vector_values(s, s->work->kind) : 0;
-    *ret_n_in_flight = 0;
-    *ret_coverage = (struct qr_coverage){0};
-    memset(s->finished, 0, *ret_n * sizeof *s->finished);
-    for (size_t i = 0; yes && i < s->n_lanes; i++) {
-        const struct lane *l = &s->lanes[i];
-        qr_fixed_add(s->finished, l->vector, l->has_gradient ? *ret_n : n_head(s));
-        *ret_coverage = qr_coverage_sum(*ret_coverage, l->coverage);
-        if (l->busy) ret_in_flight[(*ret_n_in_flight)++] = l->in_flight;
-    }
-    *ret_vector = s->finished;
-    pthread_mutex_unlock(&s->lock);
-    return yes;
 }
 
 /* Integers per task of a long sum. */
@@ -398,16 +326,6 @@ void qr_stepper_sum(struct qr_stepper *s, enum qr_reduction_kind kind, const qr_
     sum[values + s->opt.rank] = qr_pod_time_encode((uint64_t)s->took_ns, s->pod_ms, s->bound);
     *ret_vector = sum;
     qr_span_end(span_ns, QR_SPAN_SUM, NULL, 0);
-}
-
-void qr_stepper_add(struct qr_stepper *s, const qr_fixed *vector, size_t n,
-                    struct qr_coverage coverage) {
-    struct lane *l = &s->lanes[0];
-    QR_ASSERT(n <= n_vector_values(s, QR_REDUCTION_TRAIN));
-    l->used = true;
-    if (n > n_head(s)) lane_begin_gradient(s, l);
-    qr_fixed_add(l->vector, vector, n);
-    l->coverage = qr_coverage_sum(l->coverage, coverage);
 }
 
 unsigned qr_stepper_concurrency(const struct qr_stepper *s) { return (unsigned)s->n_lanes; }

@@ -15,7 +15,7 @@
  *           one by one, by all threads of the pool, until `next` returns none, so a contribution
  *           can be interrupted and continued, also in another generation (group/elastic.md).
  * Memory    all allocated by qr_stepper_new; a step allocates nothing.
- * Threads   one at a time, except qr_stepper_finished.
+ * Threads   one at a time.
  */
 #ifndef QR_TRAIN_STEP_H
 #define QR_TRAIN_STEP_H
@@ -83,25 +83,6 @@ void qr_stepper_clear(struct qr_stepper *s);
 typedef bool qr_stepper_next_fn(void *ctx, uint64_t *ret_micro_batch);
 void qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w, size_t n_left,
                      qr_stepper_next_fn *next, void *ctx);
-/* Adds what another worker computed.
- *
- * Args:     vector    n integers in the layout of the vector, without nanoseconds
- *           coverage  of its micro-batches
- */
-void qr_stepper_add(struct qr_stepper *s, const qr_fixed *vector, size_t n,
-                    struct qr_coverage coverage);
-/* Copies the sums of finished micro-batches while others are computed. Only where micro-batches
- * take long and the vector is not longer than a handover may be.
- *
- * Args:     ret_vector     without nanoseconds; the stepper's, until the next call
- *           ret_in_flight  micro-batches that are being computed
- * Returns:  false: not possible now; also with more than QR_STEPPER_IN_FLIGHT in flight
- * Threads:  any, also during qr_stepper_work
- */
-enum { QR_STEPPER_IN_FLIGHT = 256 };
-bool qr_stepper_finished(struct qr_stepper *s, const qr_fixed **ret_vector, size_t *ret_n,
-                         struct qr_coverage *ret_coverage,
-                         uint64_t ret_in_flight[QR_STEPPER_IN_FLIGHT], size_t *ret_n_in_flight);
 /* Sums the lanes.
  *
  * Args:     ret_vector  the stepper's, valid until the next sum

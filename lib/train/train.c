@@ -73,14 +73,6 @@ static void next_work(struct train_run *r, struct qr_step_work *ret) {
 
 /* ---- one reduction ---- */
 
-/* Called by the group's control thread. */
-static bool snapshot_finished(void *run, struct qr_group_finished *ret) {
-    struct train_run *r = run;
-    ret->in_flight = r->in_flight;
-    return qr_stepper_finished(r->stepper, &ret->vector, &ret->n, &ret->coverage, r->in_flight,
-                               &ret->n_in_flight);
-}
-
 static bool take_micro_batch(void *group, uint64_t *ret_micro_batch) {
     return qr_group_take_micro_batch(group, ret_micro_batch);
 }
@@ -106,7 +98,6 @@ static enum qr_code run_reduction(struct train_run *r, const struct qr_step_work
     if (!votes) {
         c.n = qr_stepper_vector_length(r->stepper, w->kind);
         c.n_by_rank = r->view.n_members;
-        qr_group_expect_sums(g, &c);
         while ((code = qr_group_portion(g, qr_stepper_concurrency(r->stepper), &left, err)) ==
                    QR_OK &&
                left > 0)
@@ -305,7 +296,6 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
         qr_batch_at(opt->data->n_train, r->job->train.batch_size, 0), r->job->micro_batch_size);
     size_t validation = qr_micro_batch_count(
         (struct qr_range){opt->data->n_train, opt->data->n_samples}, r->job->micro_batch_size);
-    qr_group_set_finished(opt->group, snapshot_finished, r);
     return qr_group_ready(opt->group, r->state.reductions, r->digest,
                           batch > validation ? batch : validation, err);
 }
@@ -315,7 +305,6 @@ static enum qr_code run_init(struct train_run *r, const struct qr_train_options 
 static struct train_run *volatile kept_for_streams;
 
 static void run_free(struct train_run *r) {
-    qr_group_set_finished(r->opt->group, NULL, NULL);
     if (qr_group_buffers_in_use(r->opt->group)) {
         kept_for_streams = r;
         return;

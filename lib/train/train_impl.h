@@ -46,7 +46,6 @@ struct train_run {
     struct qr_pod_time pod_time;
     /* The leader has announced that the limit is reached: the members of this generation close */
     bool over;
-    uint64_t in_flight[QR_STEPPER_IN_FLIGHT]; /* owned by the control thread */
 };
 
 static inline bool train_leads(const struct train_run *r) { return r->view.rank == 0; }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# SIGTERM in the middle of a step: the worker hands over its computed micro-batches, and each
-# micro-batch of the run is computed once. Measures how soon it exits and how long the others wait
+# SIGTERM in the middle of a step: the worker leaves, and the others compute its micro-batches of
+# that step again. Measures how soon it exits and how long the others wait
 # (row 6 of the fault table).
 . "$(dirname "$0")/common"
 cat >"$work/slow.json" <<'END'
@@ -75,10 +75,7 @@ for who in 0 1; do
     check "worker $who leaves the slow job: the digest" test "$(json_string "$d/out/result.json" state_digest)" = "$(json_string "$work/alone/result.json" state_digest)"
     check "worker $who leaves the slow job: each step once in steps.jsonl" cmp -s "$d/out/steps.jsonl" "$work/alone/steps.jsonl"
     no_trouble $who
-    out=$(sed -n 's/.*hands over \([0-9]*\) micro-batch.* to worker.*/\1/p' "$d/worker$who.log")
-    check "worker $who hands over what it has computed" test "${out:-0}" -gt 0
-    check "worker $who: each micro-batch is computed once: $(sum_of computed) of $micro_batches" test "$(sum_of computed)" = "$micro_batches"
-    bound "ROW 6: SIGTERM in a slow step, $out micro-batches handed over, $(($(sum_of computed) - micro_batches)) computed twice: out" "$1" 1000
+    bound "ROW 6: SIGTERM in a slow step, $(($(sum_of computed) - micro_batches)) micro-batches computed twice: out" "$1" 1000
 done
 check "one worker, the fast job" run_in 100 "$work/fast.log" "$qringd" "$work/fast.json" --epochs 2000 --out "$work/fast"
 for who in 2 0; do

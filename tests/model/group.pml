@@ -1,4 +1,4 @@
-/* group.pml — what lib/membership/member.c, group/group_step.c and group_handover.c do, for Spin 6: who is in a generation, what it starts from, what is applied.
+/* group.pml — what lib/membership/member.c and group/group_step.c do, for Spin 6: who is in a generation, what it starts from, what is applied.
 
    Three workers train S steps of B micro-batches, then an empty closing reduction. Any worker may at any time propose any set of live workers of which it is the
    lowest: timers, heartbeats and links only decide when, so every graph of links, every false suspicion and every late timer is among the runs. A message,
@@ -6,8 +6,7 @@
    message is for one process and dies with its connection. A member may suspend itself at any time (a broken data stream, a refused coverage word, too
    few). Links that carry control and no data add nothing here: whom the machine then hears only decides when who proposes whom, its need of a new
    generation is such a suspension, and a contribution that never comes is a message never taken. A crash loses everything; a restart has another
-   incarnation, larger or smaller, and starts from the newest published state. A leaver (LEAVE=1; 2: no crashes) hands what it has computed to any other
-   worker at the same step: the code asks for the same generation too. The receiver holds it apart.
+   incarnation, larger or smaller, and starts from the newest published state. A leaver is a process that crashes: its goodbye only makes timers end.
 
    Held at every moment (Spin's assertions):
      once    every sum that is applied has each micro-batch exactly once, computed from the state that it is applied to: so one state per step
@@ -17,8 +16,8 @@
      committed  what a member publishes every live member of that generation has
    and compiled with -DCALM=1: when faults stop for ever, whenever that is, everybody alive finishes with at most CALM_G further proposals, or fewer than
    MINW are alive ("end": liveness as safety, since after that moment all is finite; the timers are ideal there, propose.pml has their rules).
-   Environment: G proposals while faults last, FAULTS crashes and leaves, LEAVE, MINW, MUT (below). Compiled: B micro-batches, S steps, SLOTS proposals in all,
-   CALM_G. Not modelled: times, Busy and back-off (propose.pml), files (latest.pml), bad micro-batches (poison.pml), chunks of a ring, states that differ at one
+   Environment: G proposals while faults last, FAULTS crashes, MINW, MUT (below). Compiled: B micro-batches, S steps, SLOTS proposals in all,
+   CALM_G. Not modelled: times, Busy and back-off (propose.pml), files (latest.pml), bad micro-batches, chunks of a ring, states that differ at one
    step (no arithmetic is wrong here), more than three workers. */
 #define N 3
 #ifndef B
@@ -37,7 +36,7 @@ c_code {
 \#include <stdlib.h>
 static int setting(const char *name) { const char *v = getenv(name); return v ? atoi(v) : 0; }
 }
-hidden byte mut, limit, minw, leaves;
+hidden byte mut, limit, minw;
 #define KEEP_OVERLAP (mut == 1)    /* held sets that overlap are kept */
 #define KEEP_OTHER_BASE (mut == 2) /* micro-batches of another state are kept */
 #define NO_SUSPEND (mut == 3)      /* works on in the old generation after a promise */
@@ -46,11 +45,7 @@ hidden byte mut, limit, minw, leaves;
 #define ID_IS_NUMBER (mut == 6)    /* ids are compared by number alone, and a Propose is answered again */
 #define APPLY_EARLY (mut == 7)     /* applies without waiting for everybody's contribution */
 #define PUBLISH_EARLY (mut == 8)   /* publishes what it has just applied */
-#define HAND_AT_ONCE (mut == 9)    /* what is handed over is joined when it comes */
-#define HAND_OVERLAP (mut == 10)   /* ... and joined though some of its micro-batches are the receiver's own */
-#define HAND_OTHER_BASE (mut == 11)/* ... and taken from a leaver at another step */
-#define HAND_LATE (mut == 12)      /* ... and joined at a Begin though it came after the promise */
-#define BEGIN_AGAIN (mut == 13)    /* a Begin that comes again is taken again */
+#define BEGIN_AGAIN (mut == 9)         /* a Begin that comes again is taken again */
 #define bit(i) (1 << (i))
 #define has(set, i) (((set) >> (i)) & 1)
 #define size(set) (has(set, 0) + has(set, 1) + has(set, 2))
@@ -64,8 +59,6 @@ byte held[N], vec[N];  /* micro-batches in its contribution; the contribution: t
 byte prom[N], act[N];  /* proposal promised, generation acted in (0: none) */
 byte seen[N];          /* highest number */
 bool sus[N];           /* it has suspended itself since it began act */
-byte apart[N], avec[N];/* what a leaver handed over, not joined yet */
-byte told[N];          /* the part of it that this member's promises report: what was there when it suspended */
 
 /* proposals 1..made, and all that is said about them */
 byte made;
@@ -119,22 +112,13 @@ inline wipe() {
 }
 
 /* member.c promise(): it belongs to no generation from here */
-/* group_on_suspend(): from here to a Begin it belongs to no generation */
-inline freeze(i) {
-  if :: act[i] && !sus[i] -> if :: (apart[i] & held[i]) && !HAND_OVERLAP -> apart[i] = 0; avec[i] = 0 :: else fi; told[i] = apart[i] :: else fi
-}
-inline do_suspend(i) { freeze(i); sus[i] = 1 }
 inline do_promise(i, k) {
-  freeze(i);
-  got[k] = got[k] | bit(i); rstep[(k) * N + i] = step[i]; rheld[(k) * N + i] = held[i] | told[i];
+  got[k] = got[k] | bit(i); rstep[(k) * N + i] = step[i]; rheld[(k) * N + i] = held[i];
   prom[i] = k; seen[i] = max2(seen[i], num[k]);
   if :: !NO_SUSPEND -> act[i] = 0; sus[i] = 0 :: else fi;
   wipe()
 }
-inline clear(i) { held[i] = 0; vec[i] = 0; apart[i] = 0; avec[i] = 0; told[i] = 0 }
-inline join(i) {
-  held[i] = held[i] | apart[i]; vec[i] = (vec[i] & 63) + avec[i]; apart[i] = 0; avec[i] = 0; told[i] = 0
-}
+inline clear(i) { held[i] = 0; vec[i] = 0 }
 inline do_propose(i, members, number) {
   made++; num[made] = number; from[made] = i; finc[made] = inc[i]; set[made] = members; seen[i] = number;
   a = 1;
@@ -156,8 +140,7 @@ inline do_take(i, k) {
   act[i] = k; sus[i] = 0;
   if
   :: step[i] == base[k] && !has(keep[k], i) -> clear(i)
-  :: step[i] == base[k] && has(keep[k], i) && apart[i] && (told[i] == apart[i] || HAND_LATE) -> join(i)
-  :: else -> apart[i] = 0; avec[i] = 0; told[i] = 0
+  :: else
   fi;
   do_send(i); wipe()
 }
@@ -265,7 +248,7 @@ end:
        members = 0; number = 0 }
   :: atomic { calm && stuck(i) && size(live) >= minw && !(done[0] || done[1] || done[2]) -> assert(made < SLOTS); members = live; number = heard + 1;
        d_step { do_propose(i, members, number) } members = 0; number = 0 }
-  :: atomic { !calm && works(i) && act[i] == prom[i] -> d_step { do_suspend(i) } }
+  :: atomic { !calm && works(i) && act[i] == prom[i] -> sus[i] = 1 }
   ABOUT(1) ABOUT(2)
 #if SLOTS > 2
   ABOUT(3)
@@ -295,10 +278,10 @@ end:
 inline gone(i) { up[i] = 0; step[i] = 0; clear(i); prom[i] = 0; act[i] = 0; sus[i] = 0; seen[i] = 0; born[i] = 0; wipe() }
 
 proctype Faults() {
-  byte i, j;
+  byte i;
 end:
   do
-  :: atomic { leaves != 2 && !calm && faults > 0 ->
+  :: atomic { !calm && faults > 0 ->
        if :: i = 0 :: i = 1 :: i = 2 fi;
        if
        :: up[i] && !done[i] -> d_step {
@@ -306,17 +289,6 @@ end:
        :: else
        fi;
        i = 0 }
-  :: atomic { leaves && !calm && faults > 0 ->                        /* SIGTERM: what it has goes to j */
-       if :: i = 0 :: i = 1 :: i = 2 fi;
-       if :: j = 0 :: j = 1 :: j = 2 fi;
-       if
-       :: i != j && up[i] && up[j] && !done[i] && !done[j] && held[i] && (step[i] == step[j] || HAND_OTHER_BASE) && (apart[j] & held[i]) == 0 -> d_step {
-            apart[j] = apart[j] | held[i]; avec[j] = (avec[j] & 63) + vec[i];
-            if :: HAND_AT_ONCE -> if :: (apart[j] & held[j]) == 0 -> join(j); do_send(j) :: else -> apart[j] = 0; avec[j] = 0 fi :: else fi;
-            faults--; gone(i) }
-       :: else
-       fi;
-       i = 0; j = 0 }
   :: atomic { !calm && live != 7 ->
        if :: i = 0 :: i = 1 :: i = 2 fi;
        if
@@ -336,7 +308,7 @@ end:
 
 init {
   atomic {
-    c_code { mut = setting("MUT"); limit = setting("G"); leaves = setting("LEAVE"); minw = setting("MINW"); now.faults = setting("FAULTS"); };
+    c_code { mut = setting("MUT"); limit = setting("G"); minw = setting("MINW"); now.faults = setting("FAULTS"); };
     up[0] = 1; up[1] = 1; up[2] = 1; inc[0] = 1; inc[1] = 1; inc[2] = 1;
     run Worker(0); run Worker(1); run Worker(2); run Faults()
   }

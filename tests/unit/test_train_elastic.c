@@ -114,8 +114,6 @@ static void test_leaves(void) {
     }
 }
 
-/* ---- handing over ---- */
-
 /* In the first step a micro-batch takes 120 ms. Worker `who` is asked to stop in its first or
  * second; `also` too. in_flight_ns: its second takes so much longer. */
 struct drain {
@@ -135,14 +133,11 @@ static void ask(struct ring_worker *w, unsigned n) {
     ring_pause(d->in_flight_ns);
 }
 
-/* What a leaver has computed is not computed again: all members together compute each micro-batch
- * of the run once. */
-static void test_hands_over(void) {
+/* What a leaver has computed of the step is computed again by the others. */
+static void test_leaves_in_a_step(void) {
     for (uint32_t k = 0; k < 6; k++) {
         struct drain d = {
             .who = k % 3, .also = k == 4 ? 2 : k % 3, .in_flight_ns = k == 5 ? 700 * QR_MS : 0};
-        /* the others do not wait for that one */
-        int64_t want = n_micro_batches + (d.in_flight_ns > 0);
         struct ring r;
         char what[96];
         ring_init(&r, job, k == 3 ? 2 : 3);
@@ -150,21 +145,14 @@ static void test_hands_over(void) {
         r.looked = ask;
         r.look_ns = 60 * QR_MS;
         r.ctx = &d;
-        int64_t micro_batches = qr_counter_value(QR_MICRO_BATCHES),
-                out = qr_counter_value(QR_MICRO_BATCHES_HANDED_OVER),
-                in = qr_counter_value(QR_MICRO_BATCHES_TAKEN_OVER);
+        int64_t micro_batches = qr_counter_value(QR_MICRO_BATCHES);
         ring_run(&r);
         micro_batches = qr_counter_value(QR_MICRO_BATCHES) - micro_batches;
-        out = qr_counter_value(QR_MICRO_BATCHES_HANDED_OVER) - out;
-        in = qr_counter_value(QR_MICRO_BATCHES_TAKEN_OVER) - in;
         snprintf(what, sizeof what, "workers %u and %u of %u leave in a step%s", d.who, d.also, r.n,
                  d.in_flight_ns ? ", with a long micro-batch in flight" : "");
-        printf("%s: %lld micro-batches computed of %lld, %lld handed over\n", what,
-               (long long)micro_batches, (long long)n_micro_batches, (long long)out);
-        CHECK(micro_batches == want, "%s: %lld micro-batches were computed, not %lld", what,
-              (long long)micro_batches, (long long)want);
-        CHECK(out == in && out > 0, "%s: %lld handed over, %lld taken over", what, (long long)out,
-              (long long)in);
+        CHECK(micro_batches > n_micro_batches,
+              "%s: %lld micro-batches were computed, not over %lld", what, (long long)micro_batches,
+              (long long)n_micro_batches);
         for (uint32_t i = 0; i < r.n; i++) {
             if (i != d.who && i != d.also) continue;
             CHECK(r.worker[i].code == QR_CANCELLED, "%s: %s", what, r.worker[i].err.msg);
@@ -214,8 +202,7 @@ static void test_scaled_up(void) {
     ring_fini(&r);
 }
 
-/* All but one, each in a step of its own: three deaths in one step, each beside the last
- * micro-batch that is left, would be that micro-batch's fault. Then they come back. */
+/* All but one, each in a step of its own. Then they come back. */
 static void test_all_but_one(void) {
     for (unsigned again = 0; again < 2; again++) {
         struct ring r;
@@ -269,7 +256,7 @@ int main(void) {
     test_killed_anywhere();
     test_killed_at();
     test_leaves();
-    test_hands_over();
+    test_leaves_in_a_step();
     test_joins();
     test_scaled_up();
     test_all_but_one();
@@ -280,7 +267,7 @@ int main(void) {
     undisturbed(job);
     test_nobody_disturbed();
     test_leaves();
-    test_hands_over();
+    test_leaves_in_a_step();
     test_joins();
     qr_buf_free(&lines);
     /* cut off within line searches */

@@ -153,35 +153,6 @@ static void test_leaves(void) {
     }
 }
 
-/* ---- what a worker that leaves has computed goes to the server ---- */
-
-static void begin_slow(struct ring_worker *w, enum ring_event e, const struct qr_step_line *line) {
-    (void)line;
-    w->slow = e == RING_JOINED && w->view.n_members == w->ring->n && !ring_serves(w);
-}
-static void ask(struct ring_worker *w, unsigned n) {
-    if (w->index != 1 || n < 7) return;
-    w->slow = false;
-    qr_group_interrupt(w->group);
-}
-static void test_hands_over_to_the_server(void) {
-    struct ring r;
-    ring_init(&r, job, 3);
-    r.servers = 1;
-    r.on = begin_slow;
-    r.looked = ask;
-    r.look_ns = 60 * QR_MS;
-    int64_t before = computed(), in = qr_counter_value(QR_MICRO_BATCHES_TAKEN_OVER);
-    ring_run(&r);
-    CHECK(r.worker[1].code == QR_CANCELLED, "%s", r.worker[1].err.msg);
-    atomic_store(&r.worker[1].killed, true); /* not to be looked at */
-    check_ring(&r, "handed over");
-    CHECK(qr_counter_value(QR_MICRO_BATCHES_TAKEN_OVER) > in, "nothing was handed over");
-    CHECK(computed() - before == n_micro_batches, "%lld micro-batches, not %lld",
-          (long long)(computed() - before), (long long)n_micro_batches);
-    ring_fini(&r);
-}
-
 /* ---- a server without workers ---- */
 
 /* It waits longer than a worker would, with its state; at last LATEST says that others have ended
@@ -240,7 +211,6 @@ int main(void) {
     test_all_workers_again_and_again();
     test_server_killed();
     test_leaves();
-    test_hands_over_to_the_server();
     test_waits();
     test_bad_numbers();
     qr_buf_free(&lines);

@@ -69,33 +69,7 @@ static void check(struct qr_stepper *s, const char *what, enum qr_reduction_kind
     CHECK(memcmp(got, want, n * sizeof *got) == 0, "%s", what);
 }
 
-/* What another worker had computed, and then the rest. */
-static bool take_one(void *ctx, uint64_t *ret_micro_batch) {
-    int *left = ctx;
-    *ret_micro_batch = 1;
-    return (*left)-- > 0;
-}
-static void handed_over(struct qr_stepper *s, int left) {
-    const struct qr_step_work both = {.kind = QR_REDUCTION_TRAIN, .range = {0, 2 * SIZE}},
-                              first = {.kind = QR_REDUCTION_TRAIN, .range = {0, SIZE}};
-    qr_fixed want[MOST + QR_VECTOR_SUMS] = {0}, more[MOST + QR_VECTOR_SUMS] = {0};
-    const qr_fixed *got;
-    struct qr_coverage coverage;
-    int takes = left;
-    qr_stepper_set_rank(s, 0, 1);
-    size_t n = qr_stepper_vector_length(s, QR_REDUCTION_TRAIN) - 1;
-    truth(left ? &both : &first, 0, 1, want);
-    truth(&first, 0, 1, more);
-    qr_stepper_clear(s);
-    qr_stepper_add(s, more, n, (struct qr_coverage){0});
-    qr_stepper_work(s, &both, (size_t)left, take_one, &takes);
-    for (int i = 0; i < 2; i++) {
-        qr_stepper_sum(s, QR_REDUCTION_TRAIN, &got, &coverage);
-        CHECK(memcmp(got, want, n * sizeof *got) == 0, "handed over, %d more, sum %d", left, i);
-    }
-}
-
-/* This thread has nothing of it, or has what was handed over. */
+/* This thread has nothing of it. */
 static pthread_t here;
 static atomic_size_t next;
 static bool take_elsewhere(void *ctx, uint64_t *ret_micro_batch) {
@@ -103,9 +77,8 @@ static bool take_elsewhere(void *ctx, uint64_t *ret_micro_batch) {
     *ret_micro_batch = atomic_fetch_add(&next, 1);
     return *ret_micro_batch < *(size_t *)ctx;
 }
-static void elsewhere(struct qr_stepper *s, bool more) {
-    const struct qr_step_work all = {.kind = QR_REDUCTION_TRAIN, .range = {0, 5 * SIZE}},
-                              first = {.kind = QR_REDUCTION_TRAIN, .range = {0, SIZE}};
+static void elsewhere(struct qr_stepper *s) {
+    const struct qr_step_work all = {.kind = QR_REDUCTION_TRAIN, .range = {0, 5 * SIZE}};
     qr_fixed want[MOST + QR_VECTOR_SUMS] = {0};
     const qr_fixed *got;
     struct qr_coverage coverage;
@@ -113,16 +86,12 @@ static void elsewhere(struct qr_stepper *s, bool more) {
     qr_stepper_set_rank(s, 0, 1);
     size_t n = qr_stepper_vector_length(s, QR_REDUCTION_TRAIN) - 1;
     qr_stepper_clear(s);
-    if (more) {
-        truth(&first, 0, 1, want);
-        qr_stepper_add(s, want, n, (struct qr_coverage){0});
-    }
     truth(&all, 0, 1, want);
     atomic_store(&next, 0);
     for (int i = 0; i < 200 && atomic_load(&next) < n_micro_batches; i++)
         qr_stepper_work(s, &all, 200, take_elsewhere, &n_micro_batches);
     qr_stepper_sum(s, QR_REDUCTION_TRAIN, &got, &coverage);
-    CHECK(memcmp(got, want, n * sizeof *got) == 0, "by other threads%s", more ? ", and more" : "");
+    CHECK(memcmp(got, want, n * sizeof *got) == 0, "by other threads");
 }
 
 static void sequence(unsigned threads, bool frozen) {
@@ -150,9 +119,7 @@ static void sequence(unsigned threads, bool frozen) {
         check(s, "a bad one of eight", QR_REDUCTION_TRAIN, 0, TRAINED, 0, 1);
         check(s, "a bad one alone", QR_REDUCTION_TRAIN, 2 * SIZE, 3 * SIZE, 0, 1);
         data.x[9 * INPUTS] = nan_before;
-        handed_over(s, 0);
-        handed_over(s, 1);
-        for (int k = 0; k < 2 && threads > 1; k++) elsewhere(s, k);
+        if (threads > 1) elsewhere(s);
     }
     qr_stepper_free(s);
     qr_pool_free(opt.pool);
