@@ -76,7 +76,6 @@ counted  := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/instructions.c))
 fuzzers  := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
 replays  := $(fuzzers:%=%.replay)
 its      := $(sort $(wildcard tests/it/*.sh))
-poisoned := $(B)/tests/it/qringd_poison
 faults   := $(sort $(wildcard tests/faults/rows_*.py)) tests/faults/covered
 proxy    := $(patsubst %.c,$(B)/%,$(wildcard tests/faults/proxy.c))
 lints    := tests/lint/run tests/lint/selftest
@@ -136,7 +135,7 @@ check-run: $(filter $(B)/%,$(checked)) $(progs) $(lib_o)
 	$(Q)QR_LOGS=$(B)/check tests/run $(checked)
 
 ## make test         all tests for one machine, 15 min on two cores; SAN=address,undefined or SAN=thread: with sanitizers
-test: $(filter $(B)/%,$(suite)) $(if $(filter-out $(B)/%,$(suite)),$(progs) $(proxy) $(lib_o)) $(if $(filter %/poison.sh,$(suite)),$(poisoned)) $(if $(filter %/instructions.sh,$(suite)),$(counted))
+test: $(filter $(B)/%,$(suite)) $(if $(filter-out $(B)/%,$(suite)),$(progs) $(proxy) $(lib_o)) $(if $(filter %/instructions.sh,$(suite)),$(counted))
 	$(Q)tests/run $(suite)
 
 ## make lint         rules for sources and pages (tests/lint): dependencies, banned calls, format, objects, links, generated text
@@ -155,7 +154,7 @@ format:
 lint-deep: $(analysed)
 	$(Q)tests/lint/deep judge $^
 
-## make model        Spin models of membership, checkpoints and poison micro-batches, at larger bounds than make test
+## make model        Spin models of membership and checkpoints, at larger bounds than make test
 model:
 	$(Q)tests/model/check.sh more
 
@@ -175,7 +174,7 @@ soak: $(progs)
 
 ## make faults       fault rows and tests with time bounds, rows TIMES=20 times each (idle machine, 45 min)
 timed    := $(filter %/test_sim_bounds,$(tests)) $(patsubst %.c,$(B)/%,$(shell grep -l t_in_time $(test_c)))
-faults: $(progs) $(proxy) $(poisoned) $(timed)
+faults: $(progs) $(proxy) $(timed)
 	$(Q)tests/faults/run $(or $(TIMES),20) $(filter %.py,$(faults)) $(timed) $(shell grep -lE '^ *bound "' $(its))
 
 ## make bench        all benchmarks: JSON lines, table and picture in build/bench (idle machine, 5 min; LONG=1: more cases)
@@ -303,8 +302,6 @@ $(tests): %: %.o $(ref_o) $(doubles) $(libqring)
 	$(Q)$(link)
 $(benches) $(counted) $(besides) $(proxy): %: %.o $(ref_o) $(libqring)
 	$(Q)$(link)
-$(poisoned): ldopt += -Wl,--wrap=qr_coverage_add_micro_batch
-$(poisoned): $$(call objs,cmd/qringd) $(B)/tests/it/poison.o $(libqring)
 	$(Q)$(link)
 $(replays): %.replay: %.o $(B)/tests/fuzz/replay.o $(libqring)
 	$(Q)$(link)
@@ -316,7 +313,7 @@ $(B)/share/.made: $(progs) $(wildcard cmd/share/*) deploy/jobs/job.schema.json l
 	$(Q)cmd/share/make "$(if $(CROSS),qemu-aarch64 -L $(sysroot) )$(BIN)" $(@D) && touch $@
 
 ## make compile_commands.json  compile database of the present flags, for editors and analyzers
-database := $(lib_c) $(wildcard cmd/*/*.c tests/ref/*.c tests/support/*.c) $(test_c) $(patsubst $(B)/%,%.c,$(benches) $(counted) $(besides) $(fuzzers) $(proxy)) tests/fuzz/replay.c tests/it/poison.c
+database := $(lib_c) $(wildcard cmd/*/*.c tests/ref/*.c tests/support/*.c) $(test_c) $(patsubst $(B)/%,%.c,$(benches) $(counted) $(besides) $(fuzzers) $(proxy)) tests/fuzz/replay.c
 quoted    = "$(subst ",\",$(subst \,\\,$1))"
 comma    := ,
 define entry

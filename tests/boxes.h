@@ -90,12 +90,6 @@ static void emit(void *ctx, const struct qr_member_action *a) {
     case QR_ACT_HANG_UP: break;
     }
 }
-/* Micro-batch 10 r + 0 ... 10 r + 9 are rank r's. */
-static void owned(void *ctx, uint32_t rank, struct qr_death *ret) {
-    (void)ctx;
-    ret->n_runs = 1;
-    ret->run[0] = (struct qr_run){10 * rank, 10, 1};
-}
 static struct box *box(uint32_t slot, uint32_t index, size_t n_peers, uint8_t inc,
                        const struct qr_field *fields) {
     struct box *b = &boxes[slot];
@@ -114,8 +108,7 @@ static struct box *box(uint32_t slot, uint32_t index, size_t n_peers, uint8_t in
                                     .form_timeout_ns = 60 * QR_SECOND,
                                     .data_port = 2224,
                                     .min_workers = few,
-                                    .seed = index,
-                                    .owned = owned};
+                                    .seed = index};
     memset(opt.incarnation, inc, 16);
     opt.job_hash[0] = fields == fields_32;
     b->m = qr_member_new(&opt, emit, b);

@@ -45,22 +45,13 @@ bool qr_message_common_ok(const struct qr_common *c) {
 
 /* ---- encode: protobuf-c's structs on the stack point into the caller's (protobuf-c's pointers are
  * not const, but packing only reads) ---- */
-enum {
-    RUNS_OF_DEATHS = QR_MAX_MEMBERS * QR_MESSAGE_MAX_RUNS,
-    MAX_RUNS = RUNS_OF_DEATHS + QR_MESSAGE_MAX_DEATHS * QR_MESSAGE_MAX_RUNS
-};
+enum { MAX_RUNS = QR_MAX_MEMBERS * QR_MESSAGE_MAX_RUNS };
 struct message_encode_scratch {
     Qring__GenerationId id[2];
     Qring__MemberName name[QR_MAX_MEMBERS], *names[QR_MAX_MEMBERS];
     Qring__FieldDigest field[QR_MESSAGE_MAX_FIELDS], *fields[QR_MESSAGE_MAX_FIELDS];
     Qring__BeginMember member[QR_MAX_MEMBERS], *members[QR_MAX_MEMBERS];
     Qring__Run run[MAX_RUNS], *runs[MAX_RUNS];
-    Qring__InFlight in_flight;
-    uint64_t micro_batch[QR_MESSAGE_MAX_IN_FLIGHT];
-    Qring__Deaths deaths;
-    Qring__Death death[QR_MESSAGE_MAX_DEATHS], *death_refs[QR_MESSAGE_MAX_DEATHS];
-    Qring__MemberName death_name[QR_MESSAGE_MAX_DEATHS];
-    Qring__Blame blame;
     Qring__Common common;
     char *at[QR_MAX_MEMBERS];
     union {
@@ -145,68 +136,6 @@ static Qring__Run **message_encode_runs(struct message_encode_scratch *s, size_t
     return &s->runs[at];
 }
 
-static Qring__InFlight *message_encode_in_flight(struct message_encode_scratch *s,
-                                                 const struct qr_in_flight *h) {
-    if (h->n == 0) return NULL;
-    if (h->n > QR_MESSAGE_MAX_IN_FLIGHT) {
-        s->bad = "micro-batches in flight";
-        return NULL;
-    }
-    qring__in_flight__init(&s->in_flight);
-    s->in_flight.reductions = h->reductions;
-    s->in_flight.digest = message_encode_bytes(h->digest, sizeof h->digest);
-    s->in_flight.n_micro_batches = h->n;
-    s->in_flight.micro_batches = s->micro_batch;
-    for (size_t i = 0; i < h->n; i++) {
-        if (h->micro_batch[i] >= QR_MESSAGE_MICRO_BATCH_LIMIT) s->bad = "micro-batches in flight";
-        s->micro_batch[i] = h->micro_batch[i];
-    }
-    return &s->in_flight;
-}
-
-static Qring__Deaths *message_encode_deaths(struct message_encode_scratch *s,
-                                            const struct qr_deaths *d) {
-    if (d->n == 0) return NULL;
-    if (d->n > QR_MESSAGE_MAX_DEATHS) {
-        s->bad = "deaths";
-        return NULL;
-    }
-    qring__deaths__init(&s->deaths);
-    s->deaths.reductions = d->reductions;
-    s->deaths.digest = message_encode_bytes(d->digest, sizeof d->digest);
-    s->deaths.n_deaths = d->n;
-    s->deaths.deaths = s->death_refs;
-    for (size_t i = 0; i < d->n; i++) {
-        const struct qr_death *in = &d->death[i];
-        Qring__Death *out = &s->death[i];
-        if (in->name.index >= QR_MAX_MEMBERS || in->generation >= QR_MESSAGE_NUMBER_LIMIT)
-            s->bad = "deaths";
-        qring__death__init(out);
-        qring__member_name__init(&s->death_name[i]);
-        s->death_name[i].index = in->name.index;
-        s->death_name[i].incarnation =
-            message_encode_bytes(in->name.incarnation, QR_INCARNATION_BYTES);
-        out->name = &s->death_name[i];
-        out->generation = in->generation;
-        out->named = in->named;
-        out->n_micro_batches = in->n_runs;
-        out->micro_batches =
-            message_encode_runs(s, RUNS_OF_DEATHS + i * QR_MESSAGE_MAX_RUNS, in->run, in->n_runs);
-        s->death_refs[i] = out;
-    }
-    return &s->deaths;
-}
-
-static Qring__Blame *message_encode_blame(struct message_encode_scratch *s,
-                                          const struct qr_blame *b) {
-    if (!b->is) return NULL;
-    if (b->micro_batch >= QR_MESSAGE_MICRO_BATCH_LIMIT) s->bad = "blamed micro-batch";
-    qring__blame__init(&s->blame);
-    s->blame.reductions = b->reductions;
-    s->blame.micro_batch = b->micro_batch;
-    return &s->blame;
-}
-
 static Qring__Common *message_encode_common(struct message_encode_scratch *s,
                                             const struct qr_common *c) {
     if (c->epochs == 0) return NULL;
@@ -269,8 +198,6 @@ static void message_encode_heartbeat(struct message_encode_scratch *s,
     p->form_expired = h->form_expired;
     p->trainer_turns = h->trainer_turns;
     p->expected_micro_batch_ms = h->expected_micro_batch_ms;
-    p->in_flight = message_encode_in_flight(s, &h->in_flight);
-    p->in_flight_heard = h->in_flight_heard;
     p->polled_ms = h->polled_ms;
     p->no_data = h->no_data;
     p->common = message_encode_common(s, &h->common);
@@ -289,7 +216,6 @@ static void message_encode_promise(struct message_encode_scratch *s, const struc
     p->base_digest = message_encode_bytes(q->held.base_digest, sizeof q->held.base_digest);
     p->refusals = q->held.refusals;
     p->stateless = q->held.stateless;
-    p->deaths = message_encode_deaths(s, &q->deaths);
     p->common = message_encode_common(s, &q->common);
     p->ring_age_ms = q->ring_age_ms;
     if (q->ring_age_ms > QR_MESSAGE_MAX_AGE_MS) s->bad = "the ring's age";
@@ -304,7 +230,6 @@ static void message_encode_begin(struct message_encode_scratch *s, const struct 
     p->base_reductions = b->base_reductions;
     p->base_digest = message_encode_bytes(b->base_digest, sizeof b->base_digest);
     p->from_checkpoint = b->from_checkpoint;
-    p->deaths = message_encode_deaths(s, &b->deaths);
     p->common = message_encode_common(s, &b->common);
     p->ring_age_ms = b->ring_age_ms;
     if (b->ring_age_ms > QR_MESSAGE_MAX_AGE_MS) s->bad = "the ring's age";
@@ -382,14 +307,12 @@ enum qr_code qr_message_encode(const struct qr_message *m, struct qr_buf *ret, s
         qring__done__init(&s.done);
         s.done.code = m->done.code;
         s.done.text = message_encode_text(&s, m->done.text, "text");
-        s.done.blame = message_encode_blame(&s, &m->done.blame);
         break;
     case QR_MESSAGE_GOODBYE:
         qring__goodbye__init(&s.goodbye);
         s.goodbye.why = m->goodbye.why;
         s.goodbye.code = m->goodbye.code;
         s.goodbye.text = message_encode_text(&s, m->goodbye.text, "text");
-        s.goodbye.blame = message_encode_blame(&s, &m->goodbye.blame);
         break;
     default: return qr_fail(err, QR_INVALID_ARGUMENT, "unknown message kind %d", (int)m->kind);
     }

@@ -24,19 +24,15 @@
 #include "base/text.h"
 
 enum {
-    /* Version 2 added the halving schedule and micro-batches assigned to the nearest worker, 3
-     * common settings, 4 parameter servers, 5 dialing by either side and forwarded addresses. */
     QR_PROTOCOL_MIN = 5,
     QR_PROTOCOL_MAX = 5,
     QR_MESSAGE_MAX_BYTES = 65536,
     QR_INCARNATION_BYTES = 16,
-    QR_MESSAGE_MAX_FIELDS = 128,   /* fields of a job in a hello */
-    QR_MESSAGE_NAME_BYTES = 48,    /* of a field's name, with its NUL */
-    QR_MESSAGE_TEXT_BYTES = 512,   /* of any text, with its NUL: qr_text_cut */
-    QR_MESSAGE_MAX_RUNS = 16,      /* runs of held micro-batches, for each member */
-    QR_MESSAGE_MAX_IN_FLIGHT = 16, /* micro-batches that a worker lists at once */
-    QR_MESSAGE_MAX_DEATHS = 32,    /* crashes of one reduction */
-    QR_MESSAGE_ALLREDUCES = 5,     /* number of values of enum qr_allreduce */
+    QR_MESSAGE_MAX_FIELDS = 128, /* fields of a job in a hello */
+    QR_MESSAGE_NAME_BYTES = 48,  /* of a field's name, with its NUL */
+    QR_MESSAGE_TEXT_BYTES = 512, /* of any text, with its NUL: qr_text_cut */
+    QR_MESSAGE_MAX_RUNS = 16,    /* runs of held micro-batches, for each member */
+    QR_MESSAGE_ALLREDUCES = 5,   /* number of values of enum qr_allreduce */
 };
 
 #define QR_MESSAGE_MAX_AGE_MS (UINT64_C(1) << 43) /* fits int64_t in nanoseconds */
@@ -74,31 +70,6 @@ enum qr_message_kind {
     QR_MESSAGE_ADDRESSES,
 };
 const char *qr_message_kind_name(enum qr_message_kind k); /* "hello" ...; "?" */
-
-/* The micro-batches that a worker is computing, of the reduction that follows this state. With n 0
- * reductions and digest are not sent. */
-struct qr_in_flight {
-    uint64_t reductions;
-    uint8_t digest[16];
-    uint32_t n;
-    uint64_t micro_batch[QR_MESSAGE_MAX_IN_FLIGHT];
-};
-/* A process that crashed during a reduction. */
-struct qr_death {
-    struct qr_member_name name;
-    uint64_t generation; /* number of the process's generation */
-    bool named; /* the process had listed these micro-batches as in flight; else it owned them */
-    uint32_t n_runs;
-    struct qr_run run[QR_MESSAGE_MAX_RUNS];
-};
-/* Crashes during the reduction that follows this state, ordered by generation, index, incarnation.
- * With n 0 reductions and digest are not sent. */
-struct qr_deaths {
-    uint64_t reductions;
-    uint8_t digest[16];
-    uint32_t n;
-    struct qr_death death[QR_MESSAGE_MAX_DEATHS];
-};
 
 /* Values on the wire; 2 is unused. */
 enum qr_phase { QR_PHASE_STARTING = 0, QR_PHASE_MEMBER = 1, QR_PHASE_DONE = 3 };
@@ -159,13 +130,10 @@ struct qr_heartbeat {
     uint64_t expected_micro_batch_ms;
     uint32_t n_heard; /* members from which the sender receives messages */
     struct qr_member_name heard[QR_MAX_MEMBERS];
-    struct qr_in_flight in_flight;
     /* How long the training thread has polled the data streams without a pause; 0: not polling */
     uint64_t polled_ms;
     /* Bit i: no data passes between the sender and index i, though control messages do */
     uint64_t no_data;
-    /* Sequence of the receiver's heartbeat whose in_flight this heartbeat acknowledges; 0: none */
-    uint64_t in_flight_heard;
     struct qr_common common;
 };
 struct qr_propose {
@@ -190,7 +158,6 @@ struct qr_held {
 struct qr_promise {
     struct qr_gen_id id;
     struct qr_held held;
-    struct qr_deaths deaths;
     struct qr_common common;
     uint64_t ring_age_ms; /* since the ring's first generation; at most QR_MESSAGE_MAX_AGE_MS */
 };
@@ -221,20 +188,12 @@ struct qr_begin {
         uint32_t n_kept;
         struct qr_run kept[QR_MESSAGE_MAX_RUNS];
     } member[QR_MAX_MEMBERS];
-    struct qr_deaths deaths; /* since the base state, of processes that are not members now */
     struct qr_common common; /* always set */
     uint64_t ring_age_ms;
-};
-/* The micro-batch that made the job fail (poison), of the reduction that follows the state after
- * `reductions`. */
-struct qr_blame {
-    bool is; /* false: no micro-batch is to blame */
-    uint64_t reductions, micro_batch;
 };
 struct qr_done {
     enum qr_code code; /* QR_OK: everything is written */
     char text[QR_MESSAGE_TEXT_BYTES];
-    struct qr_blame blame;
 };
 enum qr_goodbye_reason {
     QR_GOODBYE_LEAVING,     /* the sender drains or has a permanent error, given in text */
@@ -246,7 +205,6 @@ struct qr_goodbye {
     enum qr_goodbye_reason why;
     enum qr_code code;
     char text[QR_MESSAGE_TEXT_BYTES];
-    struct qr_blame blame; /* of DONE */
 };
 
 /* Addresses of peers from which the receiver gets no messages. An address is only a hint for

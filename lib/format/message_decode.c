@@ -9,7 +9,7 @@
 
 /* protobuf-c keeps unknown fields and allocates 50 times their size. This arena bounds all its
  * allocations and is released at once. The largest valid message (a Begin of QR_MAX_MEMBERS members
- * and 32 deaths, with 16 runs each) needs 250 KB. */
+ * with 16 runs each) needs 170 KB. */
 struct message_decode_arena {
     size_t used;
     _Alignas(16) uint8_t bytes[272 * 1024];
@@ -132,48 +132,6 @@ static enum qr_code message_decode_port(uint32_t v, uint32_t *ret, struct qr_err
     return QR_OK;
 }
 
-static enum qr_code message_decode_in_flight(const Qring__InFlight *p, struct qr_in_flight *ret,
-                                             struct qr_err *err) {
-    memset(ret, 0, sizeof *ret);
-    if (p == NULL) return QR_OK;
-    if (p->n_micro_batches == 0 || p->n_micro_batches > QR_MESSAGE_MAX_IN_FLIGHT)
-        REJECT("micro-batches in flight: %zu, expected 1 to %d", p->n_micro_batches,
-               QR_MESSAGE_MAX_IN_FLIGHT);
-    ret->reductions = p->reductions;
-    QR_TRY(message_decode_bytes(&p->digest, ret->digest, sizeof ret->digest,
-                                "digest of micro-batches in flight", err));
-    for (size_t i = 0; i < p->n_micro_batches; i++) {
-        if (p->micro_batches[i] >= QR_MESSAGE_MICRO_BATCH_LIMIT)
-            REJECT("micro-batches in flight: a number is too large");
-        ret->micro_batch[i] = p->micro_batches[i];
-    }
-    ret->n = (uint32_t)p->n_micro_batches;
-    return QR_OK;
-}
-
-static enum qr_code message_decode_deaths(const Qring__Deaths *p, struct qr_deaths *ret,
-                                          struct qr_err *err) {
-    memset(ret, 0, sizeof *ret);
-    if (p == NULL) return QR_OK;
-    if (p->n_deaths == 0 || p->n_deaths > QR_MESSAGE_MAX_DEATHS)
-        REJECT("deaths: %zu, expected 1 to %d", p->n_deaths, QR_MESSAGE_MAX_DEATHS);
-    ret->reductions = p->reductions;
-    QR_TRY(
-        message_decode_bytes(&p->digest, ret->digest, sizeof ret->digest, "digest of deaths", err));
-    for (size_t i = 0; i < p->n_deaths; i++) {
-        const Qring__Death *in = p->deaths[i];
-        struct qr_death *out = &ret->death[i];
-        if (in->name == NULL) REJECT("deaths: an entry has no name");
-        QR_TRY(message_decode_name(in->name, &out->name, "deaths", err));
-        QR_TRY(message_decode_number(in->generation, &out->generation, err));
-        out->named = in->named != 0;
-        QR_TRY(message_decode_runs(in->micro_batches, in->n_micro_batches, out->run, &out->n_runs,
-                                   err));
-    }
-    ret->n = (uint32_t)p->n_deaths;
-    return QR_OK;
-}
-
 static enum qr_code message_decode_common(const Qring__Common *p, struct qr_common *ret,
                                           struct qr_err *err) {
     *ret = (struct qr_common){0};
@@ -239,8 +197,6 @@ static enum qr_code message_decode_heartbeat(const Qring__Heartbeat *p, struct q
     h->form_expired = p->form_expired != 0;
     h->trainer_turns = p->trainer_turns;
     h->expected_micro_batch_ms = p->expected_micro_batch_ms;
-    QR_TRY(message_decode_in_flight(p->in_flight, &h->in_flight, err));
-    h->in_flight_heard = p->in_flight_heard;
     QR_TRY(message_decode_number(p->polled_ms, &h->polled_ms, err));
     h->no_data = p->no_data;
     QR_TRY(message_decode_common(p->common, &h->common, err));
@@ -259,7 +215,6 @@ static enum qr_code message_decode_promise(const Qring__Promise *p, struct qr_pr
     QR_TRY(message_decode_bytes_or_none(&p->base_digest, q->held.base_digest,
                                         sizeof q->held.base_digest, "base digest", err));
     q->held.refusals = p->refusals;
-    QR_TRY(message_decode_deaths(p->deaths, &q->deaths, err));
     QR_TRY(message_decode_common(p->common, &q->common, err));
     QR_TRY(message_decode_age(p->ring_age_ms, &q->ring_age_ms, err));
     return message_decode_runs(p->held, p->n_held, q->held.run, &q->held.n_runs, err);
@@ -296,17 +251,6 @@ static enum qr_code message_decode_begin(const Qring__Begin *p, struct qr_begin 
     }
     if (!computes) REJECT("members: all are parameter servers, none computes");
     b->n_members = (uint32_t)p->n_members;
-    return message_decode_deaths(p->deaths, &b->deaths, err);
-}
-
-static enum qr_code message_decode_blame(const Qring__Blame *p, struct qr_blame *ret,
-                                         struct qr_err *err) {
-    *ret = (struct qr_blame){0};
-    if (p == NULL) return QR_OK;
-    if (p->micro_batch >= QR_MESSAGE_MICRO_BATCH_LIMIT)
-        REJECT("blamed micro-batch: the number is too large");
-    *ret =
-        (struct qr_blame){.is = true, .reductions = p->reductions, .micro_batch = p->micro_batch};
     return QR_OK;
 }
 
@@ -315,7 +259,6 @@ static enum qr_code message_decode_goodbye(const Qring__Goodbye *p, struct qr_go
     if (p->why > QR_GOODBYE_CLAIMED || p->why == 2) REJECT("why: unknown value %u", p->why);
     g->why = (enum qr_goodbye_reason)p->why;
     QR_TRY(message_decode_code(p->code, &g->code, err));
-    QR_TRY(message_decode_blame(p->blame, &g->blame, err));
     return message_decode_string(p->text, g->text, sizeof g->text, "text", err);
 }
 
@@ -362,7 +305,6 @@ static enum qr_code message_decode_body(const Qring__Message *in, struct qr_mess
                                      err);
     case QRING__MESSAGE__BODY_DONE:
         QR_TRY(message_decode_code(in->done->code, &ret->done.code, err));
-        QR_TRY(message_decode_blame(in->done->blame, &ret->done.blame, err));
         return message_decode_string(in->done->text, ret->done.text, sizeof ret->done.text, "text",
                                      err);
     default: REJECT("unknown kind");

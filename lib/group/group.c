@@ -20,7 +20,7 @@
 /* ---- the control thread ---- */
 
 static void record_verdict(struct verdict *t, const struct qr_member_action *a) {
-    *t = (struct verdict){.set = true, .code = a->code, .blame = a->blame};
+    *t = (struct verdict){.set = true, .code = a->code};
     snprintf(t->text, sizeof t->text, "%s", a->text ? a->text : "");
 }
 
@@ -99,7 +99,6 @@ static void group_act(void *ctx, const struct qr_member_action *a) {
         g->begun = true;
         g->first |= a->generation->first;
         g->serial++;
-        g->begun_ns = group_now_ns(g);
         group_on_begin(g);
         break;
     case QR_ACT_STOP: record_verdict(&g->stop, a); break;
@@ -114,7 +113,6 @@ static void group_act(void *ctx, const struct qr_member_action *a) {
 
 static void handle_requests(struct qr_group *g) {
     group_data_requests(g);
-    group_suspects_requests(g);
     if (g->coverage_rejected) {
         g->coverage_rejected = false;
         qr_member_coverage_rejected(g->member, group_now_ns(g));
@@ -170,7 +168,6 @@ void qr_group_control_run(struct qr_group *g) {
         pthread_mutex_lock(&g->lock);
         int64_t began_ns = group_now_ns(g);
         group_on_event(g, &e);
-        group_suspects_update(g);
         group_echo_ask(g);
         qr_count_time(QR_MEMBERSHIP_TIME, group_now_ns(g) - began_ns);
         qr_count(QR_TURNS_CONTROL, 1);
@@ -282,7 +279,6 @@ enum qr_code qr_group_over(const struct qr_group_options *opt, struct qr_link *c
         .data_port = data_port,
         .control_port = port,
         .faults = g->faults.member,
-        .owned = group_owned,
     };
     memcpy(m.job_hash, opt->job_hash, sizeof m.job_hash);
     qr_entropy(m.incarnation, sizeof m.incarnation);

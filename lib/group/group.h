@@ -16,7 +16,7 @@
  *           values. CANCELLED: qr_group_interrupt was called. DATA_LOSS, and any code sent by the
  *           leader: the job has ended for all. Every wait has a timeout.
  * Threads   the training thread; except qr_group_take_micro_batch, qr_group_epochs,
- *           qr_group_shares_outputs, qr_group_poison_found (any thread but the control thread) and
+ *           qr_group_shares_outputs (any thread but the control thread) and
  *           qr_group_interrupt (any thread, also one that handles signals).
  */
 #ifndef QR_GROUP_GROUP_H
@@ -190,22 +190,9 @@ QR_MUST_CHECK enum qr_code qr_group_reloaded(struct qr_group *g, uint64_t reduct
  */
 QR_MUST_CHECK enum qr_code qr_group_open_reduction(struct qr_group *g, uint64_t n_micro_batches,
                                                    size_t *ret_left, struct qr_err *err);
-/* Returns how many micro-batches may be taken now; call once the earlier ones are computed. All of
- * them, except after deaths in this step: then micro-batches that may be the cause come last, at
- * most at_once together or one by one, and are announced to the others first
- * (membership/protocol.md §8).
- *
- * Args:     at_once   micro-batches computed at the same time
- *           ret_left  0: no more
- */
-QR_MUST_CHECK enum qr_code qr_group_portion(struct qr_group *g, unsigned at_once, size_t *ret_left,
-                                            struct qr_err *err);
 /* Takes the next micro-batch; the caller must compute it. False: none left, or the generation is
  * over. */
 bool qr_group_take_micro_batch(struct qr_group *g, uint64_t *ret_micro_batch);
-/* Returns whether the job ended because one micro-batch, of the reduction after state
- * *ret_reductions, killed three workers. */
-bool qr_group_poison_found(struct qr_group *g, uint64_t *ret_reductions, uint64_t *ret_micro_batch);
 /* Records the speeds after a training step. Faster members own more micro-batches in later
  * reductions of this generation; results do not change.
  *

@@ -14,7 +14,6 @@ struct verdict {
     bool set;
     enum qr_code code;
     char text[QR_ERR_MSG_BYTES];
-    struct qr_blame blame;
 };
 
 /* The micro-batches of the present reduction that belong to this member, in the order of taking.
@@ -23,15 +22,8 @@ struct ledger {
     uint64_t *micro_batch;
     uint8_t *mine; /* scratch, of the same length */
     size_t n, cap, n_taken;
-    /* micro_batch[0..limit) may be taken now; no death may be caused by [0..plain), one by
-     * [plain..owned). */
-    size_t limit, plain, owned;
-    /* The reduction that the ledger was opened for, in the generation of that serial; 0: not
-     * opened. */
-    uint64_t reductions, n_micro_batches, serial;
-    uint64_t first[QR_MAX_MEMBERS + 1]; /* by rank, after a generation's first reduction */
-    bool open;                          /* micro-batches may be taken */
-    bool dropped;                       /* a Begin emptied it; the trainer does not know yet */
+    bool open;    /* micro-batches may be taken */
+    bool dropped; /* a Begin emptied it; the trainer does not know yet */
 };
 
 /* How many micro-batches each rank owns: consecutive ranges, rank by rank. A function of values
@@ -78,9 +70,6 @@ struct qr_group {
     char end_text[QR_ERR_MSG_BYTES];
     char leave_reason[QR_ERR_MSG_BYTES]; /* reason in the goodbye: the first error */
     enum qr_code leave_code;             /* its code */
-    /* To be announced when name_in_flight; awaits answers while awaits_in_flight. */
-    struct qr_in_flight in_flight;
-    bool name_in_flight, awaits_in_flight;
     struct stream_change stream[QR_MAX_MEMBERS];
     uint64_t turns;
     int64_t micro_batch_ns; /* time of a micro-batch; 0: not known */
@@ -88,7 +77,6 @@ struct qr_group {
     bool begun;         /* generation is active */
     bool first;         /* a generation that it led before it joined any was the first */
     uint64_t serial;    /* number of Begins so far */
-    int64_t begun_ns;   /* time of the last Begin */
     int64_t applied_ns; /* last application of a state; 0: none yet */
     /* Last application in the generation that ended; 0: a state was applied since. */
     int64_t paused_ns;
@@ -169,12 +157,6 @@ void group_on_begin(struct qr_group *g);
 /* The generation that the trainer works in is still the active one. */
 bool group_current(const struct qr_group *g);
 enum qr_code group_check_current(struct qr_group *g, struct qr_err *err);
-
-/* ---- group_suspects.c, under the lock ---- */
-void group_sort_micro_batches(struct qr_group *g); /* after opening: plain ones first */
-void group_suspects_requests(struct qr_group *g);  /* control thread */
-void group_suspects_update(struct qr_group *g);
-void group_owned(void *g, uint32_t rank, struct qr_death *ret);
 
 /* Called by the mesh at every turn. */
 enum qr_code group_mesh_stop(void *ctx, struct qr_err *err);

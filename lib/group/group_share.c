@@ -68,8 +68,7 @@ void group_assign(struct qr_group *g, uint64_t n_micro_batches) {
                                     l->mine);
         return;
     }
-    for (uint32_t r = 0; r <= g->view.n_members; r++)
-        l->first[r] = first_micro_batch(g, r, n_micro_batches);
-    for (uint64_t b = 0; b < n_micro_batches; b++)
-        l->mine[b] = b >= l->first[g->view.rank] && b < l->first[g->view.rank + 1];
+    uint64_t first = first_micro_batch(g, g->view.rank, n_micro_batches),
+             end = first_micro_batch(g, g->view.rank + 1, n_micro_batches);
+    for (uint64_t b = 0; b < n_micro_batches; b++) l->mine[b] = b >= first && b < end;
 }

@@ -401,10 +401,6 @@ enum qr_code qr_group_open_reduction(struct qr_group *g, uint64_t n_micro_batche
         l->n = l->n_taken;
         for (uint64_t b = 0; b < n_micro_batches; b++)
             if (l->mine[b]) l->micro_batch[l->n++] = b;
-        l->reductions = g->held.applied_reductions;
-        l->n_micro_batches = n_micro_batches;
-        l->serial = g->serial;
-        group_sort_micro_batches(g);
         l->open = true;
         *ret_left = l->n - l->n_taken;
     }
@@ -426,7 +422,7 @@ bool qr_group_take_micro_batch(struct qr_group *g, uint64_t *ret_micro_batch) {
         group_data_linger(g);
         group_lock(g);
     }
-    bool yes = l->open && l->n_taken < l->limit && !g->interrupted;
+    bool yes = l->open && l->n_taken < l->n && !g->interrupted;
     if (yes) *ret_micro_batch = l->micro_batch[l->n_taken++];
     if (yes && !g->solo) qr_member_set_turns(g->member, ++g->turns, g->micro_batch_ns);
     group_unlock(g);

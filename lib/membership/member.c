@@ -105,7 +105,6 @@ void member_heartbeat(struct qr_member *m) {
             memcpy(h->heard[h->n_heard++].incarnation, m->peer[i].incarnation,
                    QR_INCARNATION_BYTES);
         }
-    h->in_flight = m->in_flight;
     /* Without recent polls the training thread is computing and sends no beats. */
     bool polls = m->now_ns - m->polled.turn_ns < POLLS_NS;
     h->polled_ms = polls ? (uint64_t)((m->polled.turn_ns - m->polled.since_ns) / MS(1)) : 0;
@@ -142,7 +141,7 @@ static void send_goodbye(struct qr_member *m, enum qr_goodbye_reason why, enum q
                          const char *text) {
     struct qr_goodbye *g = &m->out.goodbye;
     m->out.kind = QR_MESSAGE_GOODBYE;
-    *g = (struct qr_goodbye){.why = why, .code = code, .blame = m->blame};
+    *g = (struct qr_goodbye){.why = why, .code = code};
     qr_text_cut(g->text, sizeof g->text, text);
     member_broadcast(m);
     for (struct member_conn *c = m->conns; c < m->conns + MAX_CONNS; c++)
@@ -157,13 +156,12 @@ void member_stop(struct qr_member *m, enum qr_code code, enum qr_goodbye_reason 
     send_goodbye(m, why, code, kept);
     m->over = true;
     m->active = false;
-    member_emit(m, &(struct qr_member_action){
-                       .kind = QR_ACT_STOP, .code = code, .text = kept, .blame = m->blame});
+    member_emit(m, &(struct qr_member_action){.kind = QR_ACT_STOP, .code = code, .text = kept});
 }
 
 void member_end_all(struct qr_member *m, enum qr_code code, const char *text) {
     m->out.kind = QR_MESSAGE_DONE;
-    m->out.done = (struct qr_done){.code = code, .blame = m->blame};
+    m->out.done = (struct qr_done){.code = code};
     qr_text_cut(m->out.done.text, sizeof m->out.done.text, text);
     member_broadcast(m);
     member_stop(m, code, QR_GOODBYE_LEAVING, text);
@@ -176,8 +174,7 @@ void member_finish(struct qr_member *m, enum qr_code code, const char *text) {
     send_goodbye(m, QR_GOODBYE_DONE, code, kept);
     m->over = true;
     m->active = false;
-    member_emit(m, &(struct qr_member_action){
-                       .kind = QR_ACT_DONE, .code = code, .text = kept, .blame = m->blame});
+    member_emit(m, &(struct qr_member_action){.kind = QR_ACT_DONE, .code = code, .text = kept});
 }
 
 /* Handles the loss of a peer: its connection broke, it fell silent, or it left. */
@@ -208,7 +205,6 @@ static void note_received(struct qr_member *m, uint32_t index) {
     if (!p->silent) return;
     p->silent = false;
     member_log(m, QR_LOG_INFO, "%s answers again", qr_member_peer_text(m, index));
-    member_returned(m, index);
     member_reset_backoff(m);
     member_heartbeats_soon(m);
 }
@@ -300,7 +296,6 @@ void qr_member_down(struct qr_member *m, int64_t now_ns, uint32_t conn, const ch
     if (only && !member_use_spare(m, c->index)) {
         snprintf(m->text, sizeof m->text, "the connection broke (%.200s)",
                  reason && *reason ? reason : "closed by the other side");
-        member_died(m, c->index);
         member_peer_down(m, c->index, m->text);
     }
     member_consider(m);
@@ -315,13 +310,11 @@ static void member_on_heartbeat(struct qr_member *m, uint32_t from, const struct
     if (h->n_heard != p->beat.n_heard ||
         memcmp(h->heard, p->beat.heard, h->n_heard * sizeof *h->heard) != 0)
         member_reset_backoff(m);
-    struct qr_in_flight in_flight = p->beat.in_flight;
     uint64_t no_data = p->beat.no_data;
     p->beat = *h;
     p->beat_ns = m->now_ns;
     member_reports_changed(m, from);
     if (h->active.number) p->worked_ns = m->now_ns;
-    member_answer_in_flight(m, from, &in_flight, &p->beat);
     member_on_no_data(m, from, no_data, h->no_data);
     if (moved) {
         p->turns_ns = m->now_ns;
@@ -345,7 +338,6 @@ static void end_after_last_worker(struct qr_member *m, const struct qr_goodbye *
         bool failed = p->gone && p->failed && same_inc(p->incarnation, name->incarnation);
         if (!b->member[r].server && !failed) return;
     }
-    m->blame = g->blame;
     member_stop(m, g->code, QR_GOODBYE_LEAVING, g->text);
 }
 
@@ -378,7 +370,6 @@ static void member_on_goodbye(struct qr_member *m, struct member_conn *c,
         m->others_done = m->others_done ||
                          (!m->formed && g->code == QR_OK && p->beat.phase != QR_PHASE_STARTING);
         if (!is_member || m->ending) return;
-        m->blame = g->blame;
         member_finish(m, g->code, g->text);
         return;
     case QR_GOODBYE_LEAVING:
@@ -392,10 +383,8 @@ static void member_on_goodbye(struct qr_member *m, struct member_conn *c,
 }
 
 /* Accepts a Done from the leader, or from the promised proposer, which found no state to continue
- * from. A newcomer also accepts a failure from any member: alone it would repeat the failed run.
- * With too few members left, a member that has found a poison micro-batch ends the others. */
+ * from. A newcomer also accepts a failure from any member: alone it would repeat the failed run. */
 static bool may_end_run(const struct qr_member *m, uint32_t from, const struct qr_done *d) {
-    if (d->blame.is && m->formed && !m->active && member_in_generation(m, from)) return true;
     const struct qr_member_name *leader = &m->generation.begin.member[0].name;
     /* A newcomer at the leader's index is not the leader. */
     const uint8_t *incarnation = m->peer[from].incarnation;
@@ -426,9 +415,8 @@ void qr_member_message(struct qr_member *m, int64_t now_ns, uint32_t conn,
         case QR_MESSAGE_BEGIN: member_on_begin(m, from, &msg->begin); break;
         case QR_MESSAGE_ADDRESSES: member_on_addresses(m, &msg->addresses); break;
         case QR_MESSAGE_DONE:
-            if (m->ending || !may_end_run(m, from, &msg->done)) break;
-            m->blame = msg->done.blame;
-            member_finish(m, msg->done.code, msg->done.text);
+            if (!m->ending && may_end_run(m, from, &msg->done))
+                member_finish(m, msg->done.code, msg->done.text);
             break;
         default: break;
         }
@@ -465,7 +453,6 @@ static int64_t drop_limit_ns(const struct qr_member *m) {
 /* The peer may only lack processor time, so its connection stays: a new handshake costs more. */
 static void mark_silent(struct qr_member *m, uint32_t i, int64_t quiet_ns) {
     struct peer *p = &m->peer[i];
-    member_died(m, i);
     member_dropped(m, p);
     p->fell_silent = p->silent = true;
     snprintf(m->text, sizeof m->text, "silent for %.2f s", (double)quiet_ns / 1e9);
@@ -570,10 +557,7 @@ int64_t qr_member_deadline_ns(const struct qr_member *m) {
 }
 
 /* ---- state reported by the caller ---- */
-void qr_member_set_held(struct qr_member *m, const struct qr_held *held) {
-    m->held = *held;
-    member_forget_deaths(m);
-}
+void qr_member_set_held(struct qr_member *m, const struct qr_held *held) { m->held = *held; }
 void qr_member_set_turns(struct qr_member *m, uint64_t turns, int64_t expected_micro_batch_ns) {
     m->turns = turns;
     m->micro_batch_ms =

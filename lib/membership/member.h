@@ -73,10 +73,6 @@ struct qr_member_options {
     int64_t form_timeout_ns;
     unsigned data_port, control_port;
     uint64_t seed; /* for the random back-off: differs between processes */
-    /* Asks for the micro-batches that rank owns, or may own, of the present reduction in the
-     * generation that began last, as ret->run. Called under the caller's lock; ctx is emit's. NULL:
-     * none. */
-    void (*owned)(void *ctx, uint32_t rank, struct qr_death *ret);
     /* All false except in the simulator. */
     struct qr_member_faults faults;
 };
@@ -122,8 +118,8 @@ enum qr_member_action_kind {
     QR_ACT_DONE,
     /* code, text: this process must end: FAILED_PRECONDITION (other settings than the job's),
      * DEADLINE_EXCEEDED (names the peers that did not answer; or the others ended without this
-     * process), UNAVAILABLE (another process claimed its index), DATA_LOSS (rule 5, a poison
-     * micro-batch), INVALID_ARGUMENT (the first leader's own state is beyond its epochs). Emitted
+     * process), UNAVAILABLE (another process claimed its index), DATA_LOSS (rule 5),
+     * INVALID_ARGUMENT (the first leader's own state is beyond its epochs). Emitted
      * once; only CLOSE follows. */
     QR_ACT_STOP,
 };
@@ -136,9 +132,8 @@ struct qr_member_action {
     const struct qr_message *message;
     const struct qr_generation *generation;
     const uint8_t *incarnation;
-    unsigned data_port;    /* PEER */
-    bool silent;           /* RENEW_DATA */
-    struct qr_blame blame; /* STOP, DONE */
+    unsigned data_port; /* PEER */
+    bool silent;        /* RENEW_DATA */
 };
 typedef void qr_member_emit_fn(void *ctx, const struct qr_member_action *a);
 
@@ -191,15 +186,6 @@ void qr_member_set_held(struct qr_member *m, const struct qr_held *held);
 /* Sets the trainer's progress: any number that changes while the trainer computes, or waits in a
  * loop of its own. expected_micro_batch_ns 0: not computing. */
 void qr_member_set_turns(struct qr_member *m, uint64_t turns, int64_t expected_micro_batch_ns);
-/* Announces the micro-batches that are about to be computed, after deaths in this reduction
- * (generation.begin.deaths). Sent to all peers at once; n 0: none.
- * qr_member_in_flight_acknowledged: all reachable peers have answered. */
-void qr_member_name_in_flight(struct qr_member *m, int64_t now_ns,
-                              const struct qr_in_flight *in_flight);
-bool qr_member_in_flight_acknowledged(const struct qr_member *m);
-/* Returns how many deaths a micro-batch may have caused. 0: compute as usual; 1: only once named;
- * more: named and alone. Pure. */
-unsigned qr_death_count(const struct qr_deaths *d, uint64_t micro_batch);
 /* Reports that the data stream to this process of a peer is up (both have greeted). A peer counts
  * as reachable only over control and data (rule 1). */
 void qr_member_data_up(struct qr_member *m, int64_t now_ns, uint32_t index,

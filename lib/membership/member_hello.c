@@ -254,7 +254,6 @@ static void accept_peer(struct qr_member *m, struct member_conn *c, const struct
         p->turns_ns = m->now_ns;
         memcpy(p->incarnation, h->incarnation, QR_INCARNATION_BYTES);
         memset(&p->beat, 0, sizeof p->beat);
-        p->in_flight_answered = 0;
         m->newcomer_ns = m->now_ns;
         member_data_new_process(m, h->index);
         member_log(m, QR_LOG_INFO, "%s answered", qr_member_peer_text(m, h->index));
@@ -272,7 +271,6 @@ static void accept_peer(struct qr_member *m, struct member_conn *c, const struct
         p->beat.committed_reductions = h->committed_reductions;
     }
     if (h->highest_number > m->highest) m->highest = h->highest_number;
-    member_returned(m, h->index);
     member_heartbeats_soon(m);
 }
 

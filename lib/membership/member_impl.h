@@ -6,11 +6,7 @@
 
 #include "membership/member.h"
 
-enum {
-    MAX_CONNS = 160,
-    SHOWN_FIELDS = 3,
-    DEADLY = 3 /* deaths of one micro-batch (protocol.md §8) */
-};
+enum { MAX_CONNS = 160, SHOWN_FIELDS = 3 };
 
 #define MS(n) ((int64_t)(n)*1000000)
 #define BEGIN_OVERDUE_NS MS(500)   /* rule 3 */
@@ -34,7 +30,7 @@ enum {
 #define FORM_GRACE_NS MS(5000) /* added to the form timeout, for a proposal under way */
 #define BESIDE_NS MS(600000)   /* ... and for a step of a ring that works and answers */
 #define FROZEN_NS MS(10000)    /* rule 1 */
-#define GOODBYES_NS MS(5000)   /* protocol.md §9 */
+#define GOODBYES_NS MS(5000)   /* protocol.md §8 */
 /* Usually the process has exited, and its control connection breaks a moment later. */
 #define DATA_SETTLE_NS MS(30)
 #define SILENT_NS MS(1600) /* six beats on a data stream */
@@ -47,7 +43,6 @@ enum {
 #define POLLS_NS MS(500) /* a polling thread reports twice as often */
 /* A peer answers without a data stream: warn after this time. */
 #define NO_STREAM_NS MS(3000)
-#define SETTLED_NS MS(500) /* a lost process has not come back */
 /* A tick this late means that this process was not scheduled. */
 #define LATE_TICK_NS MS(50)
 #define STALL_NS MS(500) /* then also log a warning */
@@ -117,8 +112,6 @@ struct peer {
     char host[QR_IP_BYTES];    /* IP address; empty: none that other peers can reach */
     char at[QR_IP_PORT_BYTES]; /* host with its control port: sent as a hint */
     char address[sizeof((struct qr_hello *)0)->address]; /* address in its own settings */
-    /* Sequence of this process' last heartbeat with an in-flight list that it answered. */
-    uint64_t in_flight_answered;
     enum data_state data;
     bool data_warned;       /* the missing stream was logged */
     int64_t data_since_ns;  /* start of the present state of data */
@@ -134,8 +127,6 @@ struct pending {
     struct qr_held held[QR_MAX_MEMBERS];
     struct qr_common common[QR_MAX_MEMBERS];
     uint64_t ring_age_ms[QR_MAX_MEMBERS];
-    /* Deaths of the highest state that a promise names, and of the one before. */
-    struct qr_deaths deaths, deaths_before;
 };
 
 struct qr_member {
@@ -169,11 +160,6 @@ struct qr_member {
     unsigned backoff_doublings;
     uint64_t split_reductions; /* last base without a majority, + 1 */
     struct qr_held held;
-    struct qr_deaths deaths;       /* since the state of this member */
-    int64_t death_ns;              /* last death seen here */
-    struct qr_in_flight in_flight; /* announced micro-batches of this member */
-    uint64_t in_flight_sequence;   /* first heartbeat with that list */
-    struct qr_blame blame;         /* reason of the end */
     uint64_t turns, micro_batch_ms;
     struct qr_poll_report polled; /* by the training thread */
     bool ending;
@@ -253,8 +239,7 @@ void member_incarnation_changed(struct qr_member *m);
 
 /* The links changed: earlier rejections may be obsolete, so proposing starts afresh. */
 void member_reset_backoff(struct qr_member *m);
-bool member_answers(const struct qr_member *m, uint32_t index); /* over its control connection */
-/* ... and over its data stream. */
+/* The peer answers, over its control connection and over its data stream. */
 bool member_reaches(const struct qr_member *m, uint32_t index);
 /* Number of computing members in the set. */
 unsigned member_n_computing(const struct qr_member *m, uint64_t set);
@@ -294,18 +279,6 @@ uint64_t member_ring_age_ms(const struct qr_member *m);
  * this process has ended the first generation before it began. */
 QR_MUST_CHECK bool member_begin_common(struct qr_member *m, struct pending *q, struct qr_begin *b);
 void member_begun_common(struct qr_member *m, const struct qr_begin *b);
-
-/* ---- member_poison.c ---- */
-#define QR_EVERY_MICRO_BATCH ((struct qr_run){.first = 0, .count = UINT64_C(1) << 40, .stride = 1})
-void member_died(struct qr_member *m, uint32_t index);
-void member_returned(struct qr_member *m, uint32_t index);
-void member_forget_deaths(struct qr_member *m); /* this member's state has changed */
-void member_gather_deaths(struct pending *q, const struct qr_deaths *d);
-QR_MUST_CHECK bool member_begin_deaths(struct qr_member *m, struct pending *q, struct qr_begin *b);
-void member_begun_deaths(struct qr_member *m, const struct qr_begin *b);
-void member_check_poison(struct qr_member *m, unsigned n_here);
-void member_answer_in_flight(struct qr_member *m, uint32_t from, const struct qr_in_flight *before,
-                             const struct qr_heartbeat *h);
 
 /* ---- member_split.c: states that differ ---- */
 void member_log_wrong_states(struct qr_member *m, const struct qr_held *held,

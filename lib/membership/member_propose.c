@@ -17,13 +17,10 @@ static bool propose_passes_data(const struct qr_member *m, const struct peer *p)
     return member_passes_data(p) || m->opt.faults.control_is_enough;
 }
 
-bool member_answers(const struct qr_member *m, uint32_t index) {
-    const struct peer *p = &m->peer[index];
-    return index != m->opt.index && is_responding(p) && !p->gone && !p->frozen;
-}
-
 bool member_reaches(const struct qr_member *m, uint32_t index) {
-    return member_answers(m, index) && propose_passes_data(m, &m->peer[index]);
+    const struct peer *p = &m->peer[index];
+    return index != m->opt.index && is_responding(p) && !p->gone && !p->frozen &&
+           propose_passes_data(m, p);
 }
 
 static bool lists_peer(const struct qr_member *m, uint32_t a, uint32_t b) {
@@ -216,7 +213,6 @@ static void enter_generation(struct qr_member *m, const struct qr_begin *b) {
     }
     if (b->from_checkpoint) m->split_reductions = b->base_reductions + 1;
     else member_log_own_wrong_state(m, b);
-    member_begun_deaths(m, b);
     member_begun_common(m, b);
     g->first = all_starting(m, b);
     g->begin = *b;
@@ -273,7 +269,6 @@ static void propose_begin(struct qr_member *m) {
                    "the last checkpoint; %s",
                    (unsigned long long)b->base_reductions, states);
     if (choice == BASE_OK) member_log_wrong_states(m, q->held, b);
-    if (choice == BASE_OK && !member_begin_deaths(m, q, b)) return;
     struct qr_begin kept = *b; /* m->out is reused below. */
     for (uint32_t r = 0; r < kept.n_members; r++) {
         uint32_t i = kept.member[r].name.index;
@@ -297,7 +292,6 @@ static void propose_set(struct qr_member *m, uint64_t set) {
     promise_id(m, &p->id);
     q->on = true;
     q->sent_ns = m->now_ns;
-    q->deaths.n = q->deaths_before.n = 0;
     q->promised_ranks = 1; /* The proposer is the lowest index of the set, hence rank 0. */
     q->held[0] = m->held;
     q->common[0] = m->formed ? m->common : (struct qr_common){0};
@@ -448,7 +442,6 @@ void member_consider_proposing(struct qr_member *m) {
     if (generation_works(m)) m->worked_ns = m->now_ns;
     uint64_t set = member_set(m);
     unsigned n_computing = member_n_computing(m, set);
-    member_check_poison(m, n_computing);
     check_form_timeout(m, set);
     /* The generation cannot continue: a stream broke, or too few members are left. A member that
      * may not propose shows the others by its suspension that a new generation is needed. */
@@ -543,8 +536,8 @@ void member_on_propose(struct qr_member *m, uint32_t from, const struct qr_propo
     m->pending.on = false; /* A proposer that has promised a greater id sends no Begin. */
     promise_id(m, &p->id);
     m->out.kind = QR_MESSAGE_PROMISE;
-    m->out.promise = (struct qr_promise){
-        .id = p->id, .held = m->held, .deaths = m->deaths, .ring_age_ms = member_ring_age_ms(m)};
+    m->out.promise =
+        (struct qr_promise){.id = p->id, .held = m->held, .ring_age_ms = member_ring_age_ms(m)};
     if (m->formed) m->out.promise.common = m->common;
     member_send(m, m->peer[from].conn);
 }
@@ -566,7 +559,6 @@ void member_on_promise(struct qr_member *m, uint32_t from, const struct qr_promi
             q->held[r] = p->held;
             q->common[r] = p->common;
             q->ring_age_ms[r] = p->ring_age_ms;
-            member_gather_deaths(q, &p->deaths);
         }
     if ((unsigned)__builtin_popcountll(q->promised_ranks) == q->propose.n_members) {
         /* Its own promise reports the present state: a micro-batch finished since the proposal

@@ -328,8 +328,6 @@ void qr_stepper_sum(struct qr_stepper *s, enum qr_reduction_kind kind, const qr_
     qr_span_end(span_ns, QR_SPAN_SUM, NULL, 0);
 }
 
-unsigned qr_stepper_concurrency(const struct qr_stepper *s) { return (unsigned)s->n_lanes; }
-
 int64_t qr_stepper_micro_batch_ns(const struct qr_stepper *s) {
     int64_t longest_ns = 0;
     for (size_t i = 0; i < s->n_lanes; i++)

@@ -89,8 +89,6 @@ void qr_stepper_work(struct qr_stepper *s, const struct qr_step_work *w, size_t 
  */
 void qr_stepper_sum(struct qr_stepper *s, enum qr_reduction_kind kind, const qr_fixed **ret_vector,
                     struct qr_coverage *ret_coverage);
-/* Number of micro-batches that are computed at the same time. */
-unsigned qr_stepper_concurrency(const struct qr_stepper *s);
 /* Longest time of a micro-batch so far; 0: none yet. */
 int64_t qr_stepper_micro_batch_ns(const struct qr_stepper *s);
 /* Computes without a group: the micro-batches b with b mod n_members = rank. */

@@ -98,11 +98,7 @@ static enum qr_code run_reduction(struct train_run *r, const struct qr_step_work
     if (!votes) {
         c.n = qr_stepper_vector_length(r->stepper, w->kind);
         c.n_by_rank = r->view.n_members;
-        while ((code = qr_group_portion(g, qr_stepper_concurrency(r->stepper), &left, err)) ==
-                   QR_OK &&
-               left > 0)
-            qr_stepper_work(r->stepper, w, left, take_micro_batch, g);
-        if (code != QR_OK && code != QR_CANCELLED) return code;
+        if (left) qr_stepper_work(r->stepper, w, left, take_micro_batch, g);
         qr_group_expect(g, qr_stepper_micro_batch_ns(r->stepper));
         send_pod_time(r);
         qr_stepper_sum(r->stepper, w->kind, &c.vector, &c.coverage);
@@ -402,31 +398,6 @@ static enum qr_code finish_run(struct train_run *r, const struct qr_step_work *w
     return code;
 }
 
-/* Adds to the message the samples of a micro-batch that killed three workers: the same on all
- * members, also on those without that state. */
-static void fail_poison(struct train_run *r, uint64_t reductions, uint64_t micro_batch,
-                        struct qr_err *err) {
-    char samples[200] = "", why[QR_ERR_MSG_BYTES];
-    size_t n = 0, each = r->n_batches + r->has_val, k = (size_t)(reductions % each);
-    struct qr_step_work w;
-    bool closes = reductions == r->state.reductions && close_evaluates(r);
-    if (closes) next_work(r, &w);
-    else work_at(r, reductions / each, k, &w);
-    uint64_t step =
-        reductions / each * r->n_batches + (w.kind == QR_REDUCTION_TRAIN ? k + 1 : r->n_batches);
-    if (closes) step = r->state.step;
-    struct qr_range at = qr_micro_batch_at(w.range, r->job->micro_batch_size, (size_t)micro_batch);
-    for (size_t i = at.begin; i < at.end && n < sizeof samples - 16; i++)
-        n += (size_t)snprintf(samples + n, sizeof samples - n, "%s%zu", i > at.begin ? ", " : "",
-                              qr_dataset_row(r->opt->data, w.sample ? w.sample[i] : i));
-    snprintf(why, sizeof why, "%s", err->msg);
-    qr_fail(err, err->code,
-            "step %llu: %s; it has %s samples %s: check their values, and the memory limit of "
-            "a worker",
-            (unsigned long long)step, why, w.kind == QR_REDUCTION_TRAIN ? "training" : "validation",
-            samples);
-}
-
 static enum qr_code one_reduction(struct train_run *r, struct qr_train_result *ret,
                                   struct qr_err *err) {
     static const enum qr_span_kind spans[] = {[QR_REDUCTION_TRAIN] = QR_SPAN_STEP,
@@ -457,9 +428,6 @@ enum qr_code qr_train_run(const struct qr_train_options *opt, struct qr_train_re
     enum qr_code code = run_init(r, opt, err);
     if (code == QR_OK) code = train_join(r, err);
     while (code == QR_OK && !r->done) code = one_reduction(r, &result, err);
-    uint64_t reductions, micro_batch;
-    if (code == QR_DATA_LOSS && qr_group_poison_found(opt->group, &reductions, &micro_batch))
-        fail_poison(r, reductions, micro_batch, err);
     struct qr_err ignored;
     /* Peers may have published the state that this line belongs to */
     if (code == QR_CANCELLED) (void)!train_report(r, &ignored);

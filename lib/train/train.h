@@ -128,8 +128,7 @@ struct qr_train_options {
 /* Trains until the end of the job, or until the group ends.
  *
  * Args:     ret     the result that `finish` got; caller frees with qr_train_result_fini
- * Errors:   OUT_OF_RANGE: names the sample with bad numbers; DATA_LOSS: names the samples of a
- *           micro-batch that killed three workers; both with the same message on all members.
+ * Errors:   OUT_OF_RANGE: names the sample with bad numbers, with the same message on all members.
  *           CANCELLED: stopped on request. Also errors of the group and of the callbacks.
  * Threads:  the training thread; the group's and the pool's threads run beside it
  */

@@ -71,7 +71,7 @@ static bool one(struct whole *w, uint64_t seed, unsigned planted) {
 enum { MAX_JOBS = 64 };
 struct tally {
     uint64_t current[MAX_JOBS], done_seeds, failed[16], n_failed, kills, joins, ended, saves, cuts,
-        earlier, blamed, gaps, first_gap, first_seen[COUNT(mutations)];
+        earlier, gaps, first_gap, first_seen[COUNT(mutations)];
     char why[16][360];
 };
 static struct tally *tally;
@@ -85,7 +85,6 @@ static void add(const struct whole *w, bool good) {
     __atomic_add_fetch(&tally->saves, w->store.n_saves, __ATOMIC_RELAXED);
     __atomic_add_fetch(&tally->cuts, w->store.n_cuts, __ATOMIC_RELAXED);
     __atomic_add_fetch(&tally->earlier, w->store.n_earlier, __ATOMIC_RELAXED);
-    __atomic_add_fetch(&tally->blamed, w->n_blamed > 0, __ATOMIC_RELAXED);
     if (w->store.gap) {
         __atomic_add_fetch(&tally->gaps, 1, __ATOMIC_RELAXED);
         tally->first_gap = w->seed;
@@ -207,11 +206,6 @@ int main(void) {
            jobs, (unsigned long long)tally->kills, (unsigned long long)tally->joins,
            (unsigned long long)tally->ended, (unsigned long long)tally->saves,
            (unsigned long long)tally->cuts, (unsigned long long)tally->earlier);
-    printf("%llu jobs were ended for a micro-batch in which chance had killed three, and went on "
-           "when they were started again\n",
-           (unsigned long long)tally->blamed);
-    CHECK(tally->blamed <= 1 + tally->done_seeds / 1000,
-          "%llu jobs ended for an innocent micro-batch", (unsigned long long)tally->blamed);
     if (tally->gaps) /* see check_log */
         printf("%llu runs whose log lacks a line that its leader died before writing (SEED=%llu is "
                "one)\n",

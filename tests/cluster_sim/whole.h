@@ -138,10 +138,6 @@ struct whole {
     unsigned instant_turns; /* at this instant */
     bool done;              /* one has ended well */
     unsigned n, n_lives, broken_rules, n_kills, n_joins, mutations, n_said;
-    /* ended for a micro-batch that killed three, when chance had killed three */
-    unsigned n_blamed;
-    unsigned kills_now, kills_before; /* in the step that is under way, and in the one before */
-    uint64_t kills_top;               /* the last step that anybody had told by then */
     struct qr_sim_net *net;
     struct store store;
     struct node node[MAX_NODES];

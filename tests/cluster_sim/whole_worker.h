@@ -407,15 +407,8 @@ static void start_node(struct node *x) {
     begin_actor(&x->actor[TRAINING], x, run_training);
 }
 static void kill_node(struct node *x) {
-    struct whole *w = x->w;
     say(x, "is killed");
-    w->n_kills++;
-    if (w->kills_top != w->top) {
-        w->kills_before = w->kills_top + 1 == w->top ? w->kills_now : 0;
-        w->kills_now = 0;
-        w->kills_top = w->top;
-    }
-    w->kills_now++;
+    x->w->n_kills++;
     die(x);
     for (int k = 0; k < 2; k++) qr_sim_net_kill(x->port[k].inner);
     if (x->group) qr_group_interrupt(x->group); /* what is left of it ends at the next look */

@@ -96,14 +96,7 @@ static void end_node(struct whole *w, struct node *x) {
             broken(w, x, "the digest is the undisturbed run's", x->digest);
         return;
     }
-    /* Three kills within a step of few micro-batches may all hit one, which
-     * lib/membership/protocol.md §8 cannot tell from poison. Whoever starts the job again has
-     * its weights. */
-    bool blamed = x->code == QR_DATA_LOSS &&
-                  strstr(x->err.msg, " killed 3 workers, one after the other") &&
-                  w->kills_now + w->kills_before >= 3;
-    w->n_blamed += blamed;
-    bool retry = x->killed || blamed || x->code == QR_CANCELLED || qr_exit_code(x->code) == 138;
+    bool retry = x->killed || x->code == QR_CANCELLED || qr_exit_code(x->code) == 138;
     if (!retry) broken(w, x, "nobody ends with a permanent error", x->err.msg);
     if (x->away) x->finished = true;
     else if (w->done && !w->store.on) x->finished = true; /* LATEST would say done */

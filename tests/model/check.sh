@@ -2,8 +2,7 @@
 # check.sh [more] — the runs of the Spin models here: what must hold, and the mutations that must
 # fail. One line each: what it proves or which property caught the mutation, states, depth, seconds;
 # then "N passed, N failed, N skipped". group.pml: who belongs, and what is applied; propose.pml:
-# that it comes to an end, with times, data streams too; latest.pml: checkpoints and LATEST;
-# poison.pml: a micro-batch that kills. Their headers say what each leaves out. The runs are in searches:
+# that it comes to an end, with times, data streams too; latest.pml: checkpoints and LATEST. Their headers say what each leaves out. The runs are in searches:
 # the bounds of make test, 38 s of processor time, 1 GB a part. "more": searches.more too,
 # larger bounds, minutes, at most 6 GB. A search counts as a pass only when it is complete: no
 # error, no depth or memory limit reached, no bits for states. As many parts run at a time as there

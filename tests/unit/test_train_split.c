@@ -14,6 +14,7 @@ static struct {
     uint32_t who;
     /* it computes the state after WRONG_REDUCTION wrongly, so many times; n_wrong: so far */
     unsigned n_wrong, times;
+    uint64_t opened, serial; /* the reduction whose ledger it has seen open, of which Begin */
     /* kept: the undisturbed run's after KEPT_REDUCTIONS; state: who's, where it lies */
     struct qr_state kept, *state;
     bool has_kept, in_store, busy;
@@ -31,9 +32,9 @@ static void err_once(struct ring_worker *w, unsigned n) {
     (void)n;
     if (w->index != plan.who || !g || !plan.state || plan.n_wrong >= plan.times) return;
     pthread_mutex_lock(&g->lock);
-    const struct ledger *l = &g->ledger;
-    bool reduced = g->held.applied_reductions == WRONG_REDUCTION && !l->open && g->begun &&
-                   l->reductions == WRONG_REDUCTION && l->serial == g->serial;
+    if (g->ledger.open) plan.opened = g->held.applied_reductions, plan.serial = g->serial;
+    bool reduced = g->held.applied_reductions == WRONG_REDUCTION && !g->ledger.open && g->begun &&
+                   plan.opened == WRONG_REDUCTION && plan.serial == g->serial;
     pthread_mutex_unlock(&g->lock);
     if (reduced && !plan.busy) {
         plan.state->weights[0] += 0x1p-40;
@@ -80,6 +81,7 @@ static void run(struct ring *r, uint32_t n, uint32_t who, unsigned times, bool i
     plan.times = times;
     plan.in_store = in_store;
     plan.n_wrong = 0;
+    plan.opened = plan.serial = 0;
     plan.state = NULL;
     plan.log[0] = '\0';
     plan.busy = false;
