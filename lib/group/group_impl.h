@@ -66,6 +66,8 @@ struct qr_group {
     pthread_mutex_t lock;
     /* Under the lock: requests of the training thread. */
     bool quit, leave, end, coverage_rejected, interrupted;
+    /* of the leader, after Done without an error: a change of members does not stop its wait */
+    bool all_written;
     enum qr_code end_code;
     char end_text[QR_ERR_MSG_BYTES];
     char leave_reason[QR_ERR_MSG_BYTES]; /* reason in the goodbye: the first error */

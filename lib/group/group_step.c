@@ -127,7 +127,8 @@ void group_on_begin(struct qr_group *g) {
 enum qr_code group_mesh_stop(void *ctx, struct qr_err *err) {
     struct qr_group *g = ctx;
     group_lock(g);
-    enum qr_code code = g->joined ? group_check_current(g, err) : group_stop_reason(g, err);
+    enum qr_code code =
+        g->joined && !g->all_written ? group_check_current(g, err) : group_stop_reason(g, err);
     qr_member_set_turns(g->member, ++g->turns, 0);
     group_unlock(g);
     group_data_roster(g);
@@ -492,6 +493,7 @@ enum qr_code qr_group_done(struct qr_group *g, const struct qr_err *leader_error
     enum qr_code code = g->done.set ? QR_OK : group_check_current(g, err);
     if (leads && code == QR_OK && !g->done.set) {
         g->end = true;
+        g->all_written = !failed;
         g->end_code = failed ? leader_error->code : QR_OK;
         snprintf(g->end_text, sizeof g->end_text, "%s", failed ? leader_error->msg : "");
         group_wake_control(g);
@@ -509,8 +511,6 @@ enum qr_code qr_group_done(struct qr_group *g, const struct qr_err *leader_error
         group_lock(g);
         if (g->done.set)
             code = g->done.code == QR_OK ? QR_OK : qr_fail(err, g->done.code, "%s", g->done.text);
-        else if (code == QR_ABORTED && leads && g->end_code == QR_OK)
-            code = QR_OK; /* All outputs are written, and Done has been sent. */
     }
     if (code == QR_OK && g->done.set && g->done.code != QR_OK)
         code = qr_fail(err, g->done.code, "%s", g->done.text);

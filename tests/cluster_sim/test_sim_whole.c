@@ -16,10 +16,10 @@ static const struct mutation {
     uint64_t first;
     const char *name;
 } mutations[] = {
-    {PLANTED_KEEP_OVERLAP, 863, "keep overlapping micro-batches"},
-    {PLANTED_NO_SUSPEND, 376, "works on after a promise"},
-    {PLANTED_APPLY_ANYWAY, 315, "applies after its generation"},
-    {PLANTED_KEEP_ANYWAY, 863, "keeps what a Begin drops"},
+    {PLANTED_KEEP_OVERLAP, 2313, "keep overlapping micro-batches"},
+    {PLANTED_NO_SUSPEND, 419, "works on after a promise"},
+    {PLANTED_APPLY_ANYWAY, 356, "applies after its generation"},
+    {PLANTED_KEEP_ANYWAY, 2313, "keeps what a Begin drops"},
     {PLANTED_TAKE_SUSPENDED, 493, "takes micro-batches while suspended"},
     {PLANT_UNCOMMITTED, 1, "publishes an uncommitted state"},
     {PLANT_PLAIN_WRITE, 9561, "LATEST moved by a plain write"},
