@@ -88,8 +88,7 @@ bool qr_outputs_fini(struct qr_outputs *o) {
 static enum qr_code check_path(const char *path, struct qr_err *err) {
     struct qr_store *store;
     char *name;
-    enum qr_code code = qr_store_resolve(path, &store, &name, err);
-    if (code != QR_OK) return code;
+    QR_TRY(qr_store_resolve(path, &store, &name, err));
     store->ops->close(store);
     free(name);
     return QR_OK;
@@ -108,20 +107,20 @@ static enum qr_code check_folder(const char *dir, struct qr_err *err) {
                        "cannot write results to %s: --out must be a local folder; --weights "
                        "gs://BUCKET/NAME writes the weights to a bucket",
                        dir);
-    enum qr_code code = check_path(dir, err);
-    if (code == QR_OK) code = qr_dir_writable(dir, err);
-    for (size_t i = 0; i < sizeof files / sizeof *files && code == QR_OK; i++) {
+    QR_TRY(check_path(dir, err));
+    QR_TRY(qr_dir_writable(dir, err));
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         qr_auto(qr_free_p) char *file = qr_path_join(dir, files[i].name);
         bool directory = lstat(file, &st) == 0 && S_ISDIR(st.st_mode);
         const char *odd = directory        ? "a directory"
                           : files[i].grows ? qr_file_irregular(file)
                                            : NULL;
         if (odd)
-            code =
-                qr_fail(err, QR_INVALID_ARGUMENT,
-                        "cannot write %s: it is %s; remove it, or choose another --out", file, odd);
+            return qr_fail(err, QR_INVALID_ARGUMENT,
+                           "cannot write %s: it is %s; remove it, or choose another --out", file,
+                           odd);
     }
-    return code;
+    return QR_OK;
 }
 
 enum qr_code qr_outputs_check_folders(struct qr_outputs *o, struct qr_err *err) {
@@ -181,12 +180,12 @@ enum qr_code qr_outputs_check_logdir(struct qr_outputs *o, struct qr_err *err) {
 enum qr_code qr_outputs_check(struct qr_outputs *o, struct qr_err *err) {
     enum qr_weights_format format;
     /* Before any folder is created. */
-    enum qr_code code = qr_weights_format_of(o->weights_url, &format, err);
-    if (code != QR_OK) return qr_wrap(err, "results (--out, --weights)");
-    code = qr_outputs_check_folders(o, err);
-    if (code == QR_OK) code = qr_outputs_check_weights(o, err);
-    if (code == QR_OK) code = qr_outputs_check_checkpoints(o, err);
-    return code == QR_OK ? qr_outputs_check_logdir(o, err) : code;
+    if (qr_weights_format_of(o->weights_url, &format, err) != QR_OK)
+        return qr_wrap(err, "results (--out, --weights)");
+    QR_TRY(qr_outputs_check_folders(o, err));
+    QR_TRY(qr_outputs_check_weights(o, err));
+    QR_TRY(qr_outputs_check_checkpoints(o, err));
+    return qr_outputs_check_logdir(o, err);
 }
 
 enum qr_code qr_outputs_lock(struct qr_outputs *o, const char *job_name,
@@ -197,8 +196,7 @@ enum qr_code qr_outputs_lock(struct qr_outputs *o, const char *job_name,
                                             .n_peers = id ? id->n_peers : 0,
                                             .patience_ns = QR_SECOND,
                                             .log = o->log};
-    enum qr_code code = qr_run_lock_take(&opt, &o->lock, err);
-    return code == QR_OK ? code : qr_wrap(err, "results (--out)");
+    return qr_run_lock_take(&opt, &o->lock, err) == QR_OK ? QR_OK : qr_wrap(err, "results (--out)");
 }
 
 /* ---- callbacks of training ---- */
@@ -244,9 +242,9 @@ static enum qr_code check_log_backlog(struct qr_outputs *o, enum qr_code code, s
 }
 
 enum qr_code qr_outputs_flush(struct qr_outputs *o, struct qr_err *err) {
-    enum qr_code code = qr_steps_log_flush(&o->steps, err);
-    if (code == QR_OK && o->leader) qr_publisher_logged(o->publisher);
-    return code;
+    QR_TRY(qr_steps_log_flush(&o->steps, err));
+    if (o->leader) qr_publisher_logged(o->publisher);
+    return QR_OK;
 }
 
 static enum qr_code on_committed(void *ctx, bool leader, struct qr_state *state,
@@ -446,17 +444,14 @@ static enum qr_code write_weights(const char *url, const struct qr_workload *w,
                                   const double *params, char ret_sha256[65], struct qr_err *err) {
     enum qr_weights_format format;
     uint8_t digest[QR_SHA256_BYTES];
-    struct qr_buf file = {0};
-    enum qr_code code = qr_weights_format_of(url, &format, err);
+    qr_auto(qr_buf_free) struct qr_buf file = {0};
     const struct qr_data_names names = qr_dataset_data_names(&w->data);
-    if (code == QR_OK) code = qr_weights_encode(format, &w->layout, params, &names, &file, err);
-    if (code == QR_OK) code = qr_url_write(url, qr_buf_view(&file), err);
-    if (code == QR_OK) {
-        qr_sha256(file.p, file.n, digest);
-        qr_hex(digest, sizeof digest, ret_sha256);
-    }
-    qr_buf_free(&file);
-    return code;
+    QR_TRY(qr_weights_format_of(url, &format, err));
+    QR_TRY(qr_weights_encode(format, &w->layout, params, &names, &file, err));
+    QR_TRY(qr_url_write(url, qr_buf_view(&file), err));
+    qr_sha256(file.p, file.n, digest);
+    qr_hex(digest, sizeof digest, ret_sha256);
+    return QR_OK;
 }
 
 static void report_done(struct qr_outputs *o, const struct qr_workload *w,
@@ -490,16 +485,10 @@ static void report_done(struct qr_outputs *o, const struct qr_workload *w,
     qr_named_values_json(&j, "values", values, n);
     qr_json_key_string(&j, "state_digest", r->state_digest);
     qr_auto(qr_free_p) char *confusion = r->confusion.n ? outputs_confusion_text(r) : NULL;
-    if (confusion) {
-        qr_json_key_string(&j, "confusion", confusion);
-    }
+    if (confusion) qr_json_key_string(&j, "confusion", confusion);
     qr_json_key_bool(&j, "stopped_early", r->stopped_early);
-    if (stopped) {
-        qr_json_key_string(&j, "stopped", stopped);
-    }
-    if (best) {
-        qr_json_key_string(&j, "best", best);
-    }
+    if (stopped) qr_json_key_string(&j, "stopped", stopped);
+    if (best) qr_json_key_string(&j, "best", best);
     qr_json_key_open(&j, "wrote", '[');
     for (size_t i = 0; i < 3; i++) qr_json_put_string(&j, wrote[i]);
     qr_auto(qr_free_p) char *steps = qr_path_join(o->dir, "steps.jsonl");
@@ -541,11 +530,11 @@ enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
                             *path = qr_path_join(o->dir, "result.json");
     const struct qr_early_stopping *stopping = &w->job->train.early_stopping;
     char sha256[65] = "", safetensors_sha256[65] = "";
-    struct qr_buf text = {0};
+    qr_auto(qr_buf_free) struct qr_buf text = {0};
     o->wrote = true;
-    enum qr_code code = write_weights(safetensors, w, r->params, safetensors_sha256, err);
-    if (code == QR_OK) code = write_weights(o->weights_url, w, r->params, sha256, err);
-    if (code != QR_OK) return qr_wrap(err, "cannot write the trained weights");
+    if (write_weights(safetensors, w, r->params, safetensors_sha256, err) != QR_OK ||
+        write_weights(o->weights_url, w, r->params, sha256, err) != QR_OK)
+        return qr_wrap(err, "cannot write the trained weights");
     const struct result_cost cost = {&o->price, r->pod_ms};
     struct qr_result result = {
         .job = w->job->name,
@@ -574,14 +563,12 @@ enum qr_code qr_outputs_write(struct qr_outputs *o, const struct qr_workload *w,
         .cost_ctx = &cost,
     };
     qr_result_json(&result, &text);
-    code = qr_job_file_write(o->dir, w->job, o->epochs, err);
-    if (code == QR_OK) code = qr_file_replace(path, qr_buf_view(&text), err);
-    qr_buf_free(&text);
-    if (code == QR_OK) code = qr_outputs_flush(o, err);
-    if (code == QR_OK) report_values(o, r);
-    if (code == QR_OK && o->publisher)
-        code = qr_publisher_finish(o->publisher, true, last_checkpoint_ns, err);
-    if (code == QR_OK) report_done(o, w, r, safetensors, path);
-    o->ended_well = code == QR_OK;
-    return code;
+    QR_TRY(qr_job_file_write(o->dir, w->job, o->epochs, err));
+    QR_TRY(qr_file_replace(path, qr_buf_view(&text), err));
+    QR_TRY(qr_outputs_flush(o, err));
+    report_values(o, r);
+    if (o->publisher) QR_TRY(qr_publisher_finish(o->publisher, true, last_checkpoint_ns, err));
+    report_done(o, w, r, safetensors, path);
+    o->ended_well = true;
+    return QR_OK;
 }
