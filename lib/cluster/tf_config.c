@@ -169,23 +169,19 @@ static enum qr_code check_task(const struct config *c, struct qr_err *err) {
 static enum qr_code put_address(const struct config *c, const struct qr_json *v, const char *where,
                                 struct qr_identity *ret, size_t at, struct qr_err *err) {
     const char *text;
-    enum qr_code code = qr_json_string(v, where, &text, err);
-    return code == QR_OK
-               ? qr_peers_set_address(ret, at, text, true, c->in->default_port, where, err)
-               : code;
+    QR_TRY(qr_json_string(v, where, &text, err));
+    return qr_peers_set_address(ret, at, text, true, c->in->default_port, where, err);
 }
 
 static enum qr_code put_array(const struct config *c, enum task t, struct qr_identity *ret,
                               size_t at, struct qr_err *err) {
-    enum qr_code code = QR_OK;
     size_t i = 0;
-    for (const struct qr_json *v = qr_json_first(c->lists[t]); v && code == QR_OK;
-         v = qr_json_next(v), i++) {
+    for (const struct qr_json *v = qr_json_first(c->lists[t]); v; v = qr_json_next(v), i++) {
         qr_auto(qr_free_p) char *where =
             qr_xasprintf("TF_CONFIG: %s.%s[%zu]", c->key, task_names[t], i);
-        code = put_address(c, v, where, ret, at + i, err);
+        QR_TRY(put_address(c, v, where, ret, at + i, err));
     }
-    return code;
+    return QR_OK;
 }
 
 static enum qr_code key_index(const struct config *c, enum task t, const struct qr_json *member,
@@ -207,25 +203,24 @@ static enum qr_code put_keyed(const struct config *c, enum task t, struct qr_ide
                               size_t at, struct qr_err *err) {
     for (const struct qr_json *v = qr_json_first(c->lists[t]); v; v = qr_json_next(v)) {
         uint64_t i;
-        enum qr_code code = key_index(c, t, v, &i, err);
+        QR_TRY(key_index(c, t, v, &i, err));
         qr_auto(qr_free_p) char *where =
             qr_xasprintf("TF_CONFIG: %s.%s[\"%.20s\"]", c->key, task_names[t], qr_json_key(v));
-        if (code == QR_OK && t == PS && i >= ret->n_servers)
-            code = qr_fail(
+        if (t == PS && i >= ret->n_servers)
+            return qr_fail(
                 err, QR_INVALID_ARGUMENT,
                 "%s: the list must name all ps, from index 0 on: the other members count them",
                 where);
-        if (code == QR_OK && t != WORKER && t != PS && i > 0)
-            code = qr_fail(err, QR_INVALID_ARGUMENT, "%s: a job has at most one %s, with index 0",
+        if (t != WORKER && t != PS && i > 0)
+            return qr_fail(err, QR_INVALID_ARGUMENT, "%s: a job has at most one %s, with index 0",
                            where, task_names[t]);
-        if (code == QR_OK && at + i >= ret->n_peers)
-            code = qr_fail(err, QR_INVALID_ARGUMENT,
+        if (at + i >= ret->n_peers)
+            return qr_fail(err, QR_INVALID_ARGUMENT,
                            "%s: the ring would have more than %zu members (--max-workers)", where,
                            ret->n_peers);
-        if (code == QR_OK && ret->peers[at + i])
-            code = qr_fail(err, QR_INVALID_ARGUMENT, "%s: this index is there twice", where);
-        if (code == QR_OK) code = put_address(c, v, where, ret, at + i, err);
-        if (code != QR_OK) return code;
+        if (ret->peers[at + i])
+            return qr_fail(err, QR_INVALID_ARGUMENT, "%s: this index is there twice", where);
+        QR_TRY(put_address(c, v, where, ret, at + i, err));
     }
     return QR_OK;
 }
@@ -300,7 +295,6 @@ static const enum task before_workers[BEFORE_WORKERS] = {PS, CHIEF, MASTER};
 static enum qr_code fill_ring(const struct config *c, struct qr_identity *ret,
                               size_t *ret_first_worker, struct qr_err *err) {
     size_t first = 0, n;
-    enum qr_code code = QR_OK;
     const struct qr_json *workers = c->lists[WORKER];
     bool guess = is_keyed(workers) && !is_complete(workers);
     for (size_t k = 0; k < BEFORE_WORKERS; k++) first += qr_json_size(c->lists[before_workers[k]]);
@@ -315,20 +309,20 @@ static enum qr_code fill_ring(const struct config *c, struct qr_identity *ret,
             err, QR_INVALID_ARGUMENT,
             "TF_CONFIG: %s names %zu ring members; at most %u (--max-workers) can work together",
             c->key, n, c->in->max_workers);
-    if (guess && (code = sparse_size(c, first, &n, err)) != QR_OK) return code;
+    if (guess) QR_TRY(sparse_size(c, first, &n, err));
     ret->count_known = !guess || n < c->in->max_workers;
     qr_peers_new(ret, n);
-    for (size_t k = 0, at = 0; k < BEFORE_WORKERS && code == QR_OK; k++) {
+    for (size_t k = 0, at = 0; k < BEFORE_WORKERS; k++) {
         enum task t = before_workers[k];
         if (!c->lists[t]) continue;
-        code =
-            is_keyed(c->lists[t]) ? put_keyed(c, t, ret, at, err) : put_array(c, t, ret, at, err);
+        QR_TRY(is_keyed(c->lists[t]) ? put_keyed(c, t, ret, at, err)
+                                     : put_array(c, t, ret, at, err));
         at += qr_json_size(c->lists[t]);
     }
-    if (code == QR_OK && !is_keyed(workers)) return put_array(c, WORKER, ret, first, err);
-    if (code == QR_OK) code = put_keyed(c, WORKER, ret, first, err);
-    if (code == QR_OK && c->task == EVALUATOR) remove_gaps(ret);
-    return code;
+    if (!is_keyed(workers)) return put_array(c, WORKER, ret, first, err);
+    QR_TRY(put_keyed(c, WORKER, ret, first, err));
+    if (c->task == EVALUATOR) remove_gaps(ret);
+    return QR_OK;
 }
 
 static bool is_own_evaluator(const struct config *c, const struct qr_json *v, size_t i) {
@@ -381,7 +375,6 @@ static enum qr_code tf_config_outside(const struct config *c, struct qr_identity
 
 static enum qr_code tf_config_member(const struct config *c, size_t first, struct qr_identity *ret,
                                      struct qr_err *err) {
-    enum qr_code code;
     size_t at = c->task == WORKER   ? first + c->index
                 : c->task == MASTER ? ret->n_servers + qr_json_size(c->lists[CHIEF])
                 : c->task == CHIEF  ? ret->n_servers
@@ -396,7 +389,7 @@ static enum qr_code tf_config_member(const struct config *c, size_t first, struc
                        "TF_CONFIG: the sparse %s names no workers to a %s, so it cannot find them: "
                        "leave enableDynamicWorker off, or set QRING_INDEX and QRING_PEER_TEMPLATE",
                        c->key, task_names[c->task]);
-    if (guess && (code = expand_sparse(c, first, ret, err)) != QR_OK) return code;
+    if (guess) QR_TRY(expand_sparse(c, first, ret, err));
     qr_identity_set_index(ret, at);
     if (ret->count_known)
         ret->why =
@@ -437,17 +430,15 @@ enum qr_code qr_identity_from_tf_config(const struct qr_identity_inputs *in,
     qr_auto(qr_json_free_p) struct qr_json *root = NULL;
     struct config c = {.in = in};
     size_t first;
-    enum qr_code code;
     ret->source = QR_FROM_TF_CONFIG;
-    if ((code = qr_json_parse(qr_bytes_of_string(in->tf_config), "TF_CONFIG", &root, err)) != QR_OK)
-        return code;
-    if ((code = qr_json_want(root, "TF_CONFIG", QR_JSON_OBJECT, err)) != QR_OK) return code;
-    if ((code = read_cluster(root, &c, err)) != QR_OK || (code = read_task(root, &c, err)) != QR_OK)
-        return code;
+    QR_TRY(qr_json_parse(qr_bytes_of_string(in->tf_config), "TF_CONFIG", &root, err));
+    QR_TRY(qr_json_want(root, "TF_CONFIG", QR_JSON_OBJECT, err));
+    QR_TRY(read_cluster(root, &c, err));
+    QR_TRY(read_task(root, &c, err));
     if (!c.has_cluster) return tf_config_single(&c, ret, err);
-    if ((code = check_task(&c, err)) != QR_OK || (code = fill_ring(&c, ret, &first, err)) != QR_OK)
-        return code;
-    if ((code = check_others(&c, ret, err)) != QR_OK) return code;
+    QR_TRY(check_task(&c, err));
+    QR_TRY(fill_ring(&c, ret, &first, err));
+    QR_TRY(check_others(&c, ret, err));
     ret->role = roles[c.task];
     return c.task == EVALUATOR ? tf_config_outside(&c, ret, err)
                                : tf_config_member(&c, first, ret, err);
