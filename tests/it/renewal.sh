@@ -50,7 +50,7 @@ folder() { rm "$live/$1"; mkdir "$live/$1"; }
 fifo() { rm "$live/$1"; mkfifo "$live/$1"; }
 loop() { rm "$live/$1"; ln -s "$1" "$live/$1"; } # cannot be opened, by root neither
 removed() { rm "$live/$1"; }
-# every file in every state: tests/unit/test_cluster_certificate_reload.c
+# every file in every state: tests/unit/test_certificate_reload.c
 for how in shorter renamed full folder fifo loop removed; do bad "tls.crt: $how" tls.crt $how tls.crt; done
 for how in shorter full folder removed; do bad "tls.key: $how" tls.key $how tls.key; done
 for how in renamed fifo removed; do bad "ca.crt: $how" ca.crt $how ca.crt; done
