@@ -61,10 +61,8 @@ enum qr_code qr_sweep_board_open(const struct qr_sweep_board_options *opt,
     qr_auto(qr_free_p) char *url = board_url(opt), *inside = qr_xasprintf("%s/x", url);
     struct qr_store *store;
     char *name = NULL;
-    enum qr_code code = opt->waits
-                            ? qr_store_resolve_waiting(inside, opt->waits, &store, &name, err)
-                            : qr_store_resolve(inside, &store, &name, err);
-    if (code != QR_OK) return code;
+    QR_TRY(opt->waits ? qr_store_resolve_waiting(inside, opt->waits, &store, &name, err)
+                      : qr_store_resolve(inside, &store, &name, err));
     name[strlen(name) - 1] = 0; /* remove the x */
     *ret = qr_sweep_board_over(opt, store, name);
     return QR_OK;
@@ -112,31 +110,27 @@ static bool parse_object_name(const struct qr_sweep_board *b, const char *name, 
 /* Removes the objects of a folder of the board whose names `of` returns for some trial and rung. */
 static enum qr_code remove_objects(struct qr_sweep_board *b, const char *folder, name_fn *of,
                                    struct qr_err *err) {
-    struct qr_buf names = {0};
+    qr_auto(qr_buf_free) struct qr_buf names = {0};
     qr_auto(qr_free_p) char *prefix = qr_xasprintf("%s%s/", b->dir, folder);
-    enum qr_code code = b->store->ops->list(b->store, prefix, &names, err);
-    const char *rest = code == QR_OK ? qr_buf_string(&names) : "";
-    while (*rest && code == QR_OK) {
-        size_t n = strcspn(rest, "\n"), rung, trial;
-        qr_auto(qr_free_p) char *name = qr_xstrndup(rest, n);
-        rest += n + (rest[n] == '\n');
+    QR_TRY(b->store->ops->list(b->store, prefix, &names, err));
+    for (char *rest = (char *)names.p, *name; (name = strsep(&rest, "\n"));) {
+        size_t rung, trial;
         if (!parse_object_name(b, name, of, &rung, &trial)) continue;
-        code = b->store->ops->remove(b->store, name, err);
-        if (code == QR_NOT_FOUND) code = QR_OK; /* another worker removed it */
+        enum qr_code code = b->store->ops->remove(b->store, name, err);
+        /* Not found: another worker removed it. */
+        if (code != QR_OK && code != QR_NOT_FOUND) return code;
     }
-    qr_buf_free(&names);
-    return code;
+    return QR_OK;
 }
 
 /* Rejects symbolic links: files below them do not belong to the sweep. */
 static enum qr_code board_check_folders(const struct qr_sweep_board *b, struct qr_err *err) {
     static const char *const folders[] = {"", "rows", "claims"};
-    enum qr_code code = QR_OK;
-    for (size_t i = 0; i < 3 && code == QR_OK && !qr_url_remote(b->opt.url); i++) {
+    for (size_t i = 0; i < 3 && !qr_url_remote(b->opt.url); i++) {
         qr_auto(qr_free_p) char *path = qr_xasprintf("%s%s", b->dir, folders[i]);
-        code = qr_dir_check_no_link(path, err);
+        QR_TRY(qr_dir_check_no_link(path, err));
     }
-    return code;
+    return QR_OK;
 }
 
 /* Deletes job.json last: while it exists, remaining rows cannot be mistaken for another sweep's. */
@@ -150,10 +144,9 @@ enum qr_code qr_sweep_board_delete(struct qr_sweep_board *b, struct qr_err *err)
 }
 
 void qr_sweep_board_delete_claims(struct qr_sweep_board *b) {
-    struct qr_err unread; /* remaining claims do no harm */
-    if (board_check_folders(b, &unread) != QR_OK ||
-        remove_objects(b, "claims", claim_name, &unread) != QR_OK)
-        return;
+    /* Remaining claims do no harm. */
+    (void)(board_check_folders(b, QR_IGNORED) == QR_OK &&
+           remove_objects(b, "claims", claim_name, QR_IGNORED) == QR_OK);
 }
 
 /* ---- rows ---- */
@@ -173,87 +166,76 @@ static enum qr_code row_check_hash(const struct qr_sweep_board *b, const struct 
 
 static enum qr_code fetch_row(struct qr_sweep_board *b, const char *name, size_t rung, size_t trial,
                               struct qr_sweep_rows *rows, struct qr_err *err) {
-    struct qr_buf text = {0};
-    struct qr_sweep_row r = {0};
+    qr_auto(qr_buf_free) struct qr_buf text = {0};
+    qr_auto(qr_sweep_row_fini) struct qr_sweep_row r = {0};
     qr_auto(qr_free_p) char *what = qr_xasprintf("%s/rows/%zu-%04zu.json", b->url, rung, trial);
-    enum qr_code code = b->store->ops->get(b->store, name, MAX_ROW_BYTES, &text, err);
-    if (code == QR_OK && (qr_sweep_row_read(qr_buf_view(&text), what, &r, err) != QR_OK ||
-                          r.trial != trial || r.rung != rung))
-        code = qr_fail(err, QR_DATA_LOSS,
+    QR_TRY(b->store->ops->get(b->store, name, MAX_ROW_BYTES, &text, err));
+    if (qr_sweep_row_read(qr_buf_view(&text), what, &r, err) != QR_OK || r.trial != trial ||
+        r.rung != rung)
+        return qr_fail(err, QR_DATA_LOSS,
                        "%s is not the row of that trial; remove it, and the trial is trained again",
                        what);
-    if (code == QR_OK) code = row_check_hash(b, rows, &r, err);
-    if (code == QR_OK) *qr_sweep_row_at(rows, rung, trial) = r;
-    else qr_sweep_row_fini(&r);
-    qr_buf_free(&text);
-    return code;
+    QR_TRY(row_check_hash(b, rows, &r, err));
+    *qr_sweep_row_at(rows, rung, trial) = QR_MOVE(r);
+    return QR_OK;
 }
 
 enum qr_code qr_sweep_board_rows(struct qr_sweep_board *b, struct qr_sweep_rows *rows,
                                  struct qr_err *err) {
-    struct qr_buf names = {0};
+    qr_auto(qr_buf_free) struct qr_buf names = {0};
     qr_auto(qr_free_p) char *prefix = qr_xasprintf("%srows/", b->dir);
-    enum qr_code code = b->store->ops->list(b->store, prefix, &names, err);
-    const char *rest = code == QR_OK ? qr_buf_string(&names) : "";
-    while (*rest && code == QR_OK) {
-        size_t n = strcspn(rest, "\n"), rung, trial;
-        qr_auto(qr_free_p) char *name = qr_xstrndup(rest, n);
-        rest += n + (rest[n] == '\n');
-        if (!parse_object_name(b, name, row_name, &rung, &trial) || rung >= b->opt.n_rungs ||
-            trial >= b->opt.n_trials || qr_sweep_row_at(rows, rung, trial)->there)
-            continue;
-        code = fetch_row(b, name, rung, trial, rows, err);
+    QR_TRY(b->store->ops->list(b->store, prefix, &names, err));
+    for (char *rest = (char *)names.p, *name; (name = strsep(&rest, "\n"));) {
+        size_t rung, trial;
+        if (parse_object_name(b, name, row_name, &rung, &trial) && rung < b->opt.n_rungs &&
+            trial < b->opt.n_trials && !qr_sweep_row_at(rows, rung, trial)->there)
+            QR_TRY(fetch_row(b, name, rung, trial, rows, err));
     }
-    qr_buf_free(&names);
-    return code;
+    return QR_OK;
 }
 
 enum qr_code qr_sweep_board_add_row(struct qr_sweep_board *b, const struct qr_sweep_row *row,
                                     struct qr_err *err) {
-    struct qr_buf text = {0}, there = {0};
+    qr_auto(qr_buf_free) struct qr_buf text = {0}, there = {0};
     qr_auto(qr_free_p) char *name = row_name(b, row->rung, row->trial);
     qr_sweep_row_json(row, &text);
     enum qr_code code = b->store->ops->put(b->store, name, qr_buf_view(&text), true, err);
-    if (code == QR_FAILED_PRECONDITION) {
-        code = b->store->ops->get(b->store, name, MAX_ROW_BYTES, &there, err);
-        if (code == QR_OK && (there.n != text.n || memcmp(there.p, text.p, text.n) != 0))
-            code = qr_fail(err, QR_INTERNAL,
-                           "%s/rows/%zu-%04zu.json: trial %zu has another result here: %.200s",
-                           b->url, row->rung, row->trial, row->trial, qr_buf_string(&text));
-    }
-    qr_buf_free(&text);
-    qr_buf_free(&there);
-    return code;
+    if (code != QR_FAILED_PRECONDITION) return code;
+    QR_TRY(b->store->ops->get(b->store, name, MAX_ROW_BYTES, &there, err));
+    if (there.n == text.n && memcmp(there.p, text.p, text.n) == 0) return QR_OK;
+    return qr_fail(err, QR_INTERNAL,
+                   "%s/rows/%zu-%04zu.json: trial %zu has another result here: %.200s", b->url,
+                   row->rung, row->trial, row->trial, qr_buf_string(&text));
 }
 
 /* ---- claims ---- */
 
-enum qr_code qr_sweep_claim_read(struct qr_bytes text, const char *what, struct qr_sweep_claim *ret,
-                                 struct qr_err *err) {
+static enum qr_code parse_claim(struct qr_bytes text, const char *what, struct qr_sweep_claim *ret,
+                                struct qr_err *err) {
     static const char *const keys[] = {"holder", "beat", "kept", "lease_ms"};
     qr_auto(qr_json_free_p) struct qr_json *o = NULL;
     const int64_t most = INT64_C(1) << 53;
-    struct qr_sweep_claim c = {0};
-    const char *holder = "";
-    int64_t beat = 0, kept = 0, lease_ms = 0;
-    enum qr_code code = qr_json_parse(text, what, &o, err);
-    if (code == QR_OK) code = qr_json_want(o, what, QR_JSON_OBJECT, err);
-    if (code == QR_OK) code = qr_json_known(o, what, keys, 4, err);
-    if (code == QR_OK) code = qr_json_string(qr_json_get(o, "holder"), "holder", &holder, err);
-    if (code == QR_OK) code = qr_json_i64(qr_json_get(o, "beat"), "beat", 0, most, &beat, err);
-    if (code == QR_OK) code = qr_json_i64(qr_json_get(o, "kept"), "kept", 0, most, &kept, err);
-    if (code == QR_OK)
-        code = qr_json_i64(qr_json_get(o, "lease_ms"), "lease_ms", 0, max_lease_ns / QR_MS,
-                           &lease_ms, err);
-    if (code == QR_OK && strlen(holder) >= sizeof c.holder)
-        code = qr_fail(err, QR_INVALID_ARGUMENT, "holder is longer than 32 characters");
-    if (code != QR_OK) return qr_wrap(err, "%s", what);
-    snprintf(c.holder, sizeof c.holder, "%s", holder);
-    c.beat = (uint64_t)beat;
-    c.kept = (uint64_t)kept;
-    c.lease_ns = lease_ms * QR_MS;
-    *ret = c;
+    const char *holder;
+    int64_t beat, kept, lease_ms;
+    QR_TRY(qr_json_parse(text, what, &o, err));
+    QR_TRY(qr_json_want(o, what, QR_JSON_OBJECT, err));
+    QR_TRY(qr_json_known(o, what, keys, 4, err));
+    QR_TRY(qr_json_string(qr_json_get(o, "holder"), "holder", &holder, err));
+    QR_TRY(qr_json_i64(qr_json_get(o, "beat"), "beat", 0, most, &beat, err));
+    QR_TRY(qr_json_i64(qr_json_get(o, "kept"), "kept", 0, most, &kept, err));
+    QR_TRY(qr_json_i64(qr_json_get(o, "lease_ms"), "lease_ms", 0, max_lease_ns / QR_MS, &lease_ms,
+                       err));
+    if (strlen(holder) >= sizeof ret->holder)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "holder is longer than 32 characters");
+    *ret = (struct qr_sweep_claim){
+        .beat = (uint64_t)beat, .kept = (uint64_t)kept, .lease_ns = lease_ms * QR_MS};
+    memcpy(ret->holder, holder, strlen(holder));
     return QR_OK;
+}
+
+enum qr_code qr_sweep_claim_read(struct qr_bytes text, const char *what, struct qr_sweep_claim *ret,
+                                 struct qr_err *err) {
+    return parse_claim(text, what, ret, err) == QR_OK ? QR_OK : qr_wrap(err, "%s", what);
 }
 
 /* Replaces the claim of that version by this holder's, or by a free one (holder ""). *ret_done
@@ -261,12 +243,11 @@ enum qr_code qr_sweep_claim_read(struct qr_bytes text, const char *what, struct 
 static enum qr_code swap_claim(struct qr_sweep_board *b, const char *name,
                                const struct qr_store_version *seen, const char *holder,
                                uint64_t kept, bool *ret_done, struct qr_err *err) {
-    struct qr_buf text = {0};
+    qr_auto(qr_buf_free) struct qr_buf text = {0};
     qr_buf_printf(&text, "{\"holder\":\"%s\",\"beat\":%llu,\"kept\":%llu,\"lease_ms\":%lld}\n",
                   holder, (unsigned long long)++b->beat, (unsigned long long)kept,
                   (long long)(b->opt.lease_ns / QR_MS));
     enum qr_code code = b->store->ops->swap(b->store, name, qr_buf_view(&text), seen, err);
-    qr_buf_free(&text);
     *ret_done = code == QR_OK;
     if (code == QR_OK) b->renewed_ns = qr_now_ns(b->opt.clock);
     return code == QR_FAILED_PRECONDITION ? QR_OK : code;
@@ -277,15 +258,12 @@ static enum qr_code swap_claim(struct qr_sweep_board *b, const char *name,
 static enum qr_code read_claim(struct qr_sweep_board *b, const char *name,
                                struct qr_sweep_claim *ret, struct qr_store_version *ret_version,
                                struct qr_err *err) {
-    struct qr_buf text = {0};
-    struct qr_err unread;
-    enum qr_code code =
-        b->store->ops->get_version(b->store, name, MAX_CLAIM_BYTES, &text, ret_version, err);
-    if (code == QR_OK && ret_version->there &&
-        qr_sweep_claim_read(qr_buf_view(&text), name, ret, &unread) != QR_OK)
+    qr_auto(qr_buf_free) struct qr_buf text = {0};
+    QR_TRY(b->store->ops->get_version(b->store, name, MAX_CLAIM_BYTES, &text, ret_version, err));
+    if (ret_version->there &&
+        qr_sweep_claim_read(qr_buf_view(&text), name, ret, QR_IGNORED) != QR_OK)
         *ret = (struct qr_sweep_claim){.holder = "?", .lease_ns = b->opt.lease_ns};
-    qr_buf_free(&text);
-    return code;
+    return QR_OK;
 }
 
 /* True when the object at a claim's name cannot be a claim: it is too long, a FIFO or a folder. Out
@@ -297,8 +275,7 @@ static bool is_invalid_claim(enum qr_code code, const struct qr_err *err) {
 /* Removes an invalid claim; err has the reason. False: it cannot be removed. */
 static bool remove_invalid_claim(struct qr_sweep_board *b, const char *name, struct seen_claim *s,
                                  const struct qr_err *err) {
-    struct qr_err unread;
-    enum qr_code code = b->store->ops->remove(b->store, name, &unread);
+    enum qr_code code = b->store->ops->remove(b->store, name, QR_IGNORED);
     bool removed = code == QR_OK || code == QR_NOT_FOUND;
     if (removed) qr_warn(b->opt.log, "qring", "removed an invalid claim: %s", err->msg);
     else if (!s->warned)
@@ -348,8 +325,7 @@ enum qr_code qr_sweep_board_renew(struct qr_sweep_board *b, size_t rung, size_t 
     qr_auto(qr_free_p) char *name = claim_name(b, rung, trial);
     struct qr_sweep_claim c = {0};
     struct qr_store_version version;
-    enum qr_code code = read_claim(b, name, &c, &version, err);
-    if (code != QR_OK) return code;
+    QR_TRY(read_claim(b, name, &c, &version, err));
     *ret_mine = version.there && strcmp(c.holder, b->opt.holder) == 0;
     return *ret_mine ? swap_claim(b, name, &version, b->opt.holder, c.kept + 1, ret_mine, err)
                      : QR_OK;
@@ -359,12 +335,10 @@ void qr_sweep_board_release(struct qr_sweep_board *b, size_t rung, size_t trial)
     qr_auto(qr_free_p) char *name = claim_name(b, rung, trial);
     struct qr_sweep_claim c = {0};
     struct qr_store_version version;
-    struct qr_err unread; /* ignored: the lease expires in any case */
     bool done;
-    if (read_claim(b, name, &c, &version, &unread) != QR_OK || !version.there ||
-        strcmp(c.holder, b->opt.holder) != 0)
-        return;
-    if (swap_claim(b, name, &version, "", 0, &done, &unread) != QR_OK) return;
+    (void)(read_claim(b, name, &c, &version, QR_IGNORED) == QR_OK && version.there &&
+           strcmp(c.holder, b->opt.holder) == 0 &&
+           swap_claim(b, name, &version, "", 0, &done, QR_IGNORED) == QR_OK);
 }
 
 int64_t qr_sweep_board_renewal_seen_ns(const struct qr_sweep_board *b) {

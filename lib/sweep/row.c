@@ -1,6 +1,6 @@
 /* sweep/row.c — reads and writes rows, and ranks trials. Start reading at qr_sweep_row_read() and
  * qr_sweep_rung_trials(). */
-#include "sweep/row_impl.h"
+#include "sweep/row.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +30,7 @@ bool qr_sweep_row_metric(const struct qr_sweep_row *r, const char *name, double 
 static enum qr_code row_read_hex(const struct qr_json *o, const char *key, char *ret, size_t digits,
                                  struct qr_err *err) {
     const char *s;
-    if (qr_json_string(qr_json_get(o, key), key, &s, err) != QR_OK) return err->code;
+    QR_TRY(qr_json_string(qr_json_get(o, key), key, &s, err));
     if (!qr_is_hex(s, digits))
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s must have %zu digits 0-9, a-f", key, digits);
     memcpy(ret, s, digits + 1);
@@ -40,7 +40,7 @@ static enum qr_code row_read_hex(const struct qr_json *o, const char *key, char 
 static enum qr_code row_read_count(const struct qr_json *o, const char *key, uint64_t *ret,
                                    struct qr_err *err) {
     int64_t v;
-    if (qr_json_i64(qr_json_get(o, key), key, 0, max_count, &v, err) != QR_OK) return err->code;
+    QR_TRY(qr_json_i64(qr_json_get(o, key), key, 0, max_count, &v, err));
     *ret = (uint64_t)v;
     return QR_OK;
 }
@@ -54,7 +54,7 @@ static enum qr_code add_metric(struct qr_sweep_row *r, const char *name, const s
         qr_sweep_row_metric(r, name, &unused))
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "metrics: '%.48s' is duplicate, too long, or too many", name);
-    if (qr_json_double(v, name, -largest, largest, &m->value, err) != QR_OK) return err->code;
+    QR_TRY(qr_json_double(v, name, -largest, largest, &m->value, err));
     snprintf(m->name, sizeof m->name, "%s", name);
     r->n_metrics++;
     return QR_OK;
@@ -62,9 +62,9 @@ static enum qr_code add_metric(struct qr_sweep_row *r, const char *name, const s
 
 static enum qr_code row_read_metrics(const struct qr_json *o, struct qr_sweep_row *r,
                                      struct qr_err *err) {
-    if (qr_json_want(o, "metrics", QR_JSON_OBJECT, err) != QR_OK) return err->code;
+    QR_TRY(qr_json_want(o, "metrics", QR_JSON_OBJECT, err));
     for (const struct qr_json *m = qr_json_first(o); m; m = qr_json_next(m))
-        if (add_metric(r, qr_json_key(m), m, err) != QR_OK) return err->code;
+        QR_TRY(add_metric(r, qr_json_key(m), m, err));
     return QR_OK;
 }
 
@@ -72,111 +72,105 @@ static enum qr_code row_read_metrics(const struct qr_json *o, struct qr_sweep_ro
 static enum qr_code read_outcome(const struct qr_json *o, struct qr_sweep_row *r,
                                  struct qr_err *err) {
     const struct qr_json *weights = qr_json_get(o, "weights");
-    if (row_read_count(o, "steps", &r->steps, err) != QR_OK ||
-        row_read_count(o, "epochs", &r->epochs, err) != QR_OK ||
-        row_read_hex(o, "job_hash", r->job_hash, 64, err) != QR_OK ||
-        row_read_hex(o, "state_digest", r->state_digest, 32, err) != QR_OK ||
-        qr_json_want(weights, "weights", QR_JSON_OBJECT, err) != QR_OK ||
-        row_read_hex(weights, "sha256", r->weights_sha256, 64, err) != QR_OK ||
-        row_read_hex(weights, "safetensors_sha256", r->safetensors_sha256, 64, err) != QR_OK)
-        return err->code;
-    return QR_OK;
+    QR_TRY(row_read_count(o, "steps", &r->steps, err));
+    QR_TRY(row_read_count(o, "epochs", &r->epochs, err));
+    QR_TRY(row_read_hex(o, "job_hash", r->job_hash, 64, err));
+    QR_TRY(row_read_hex(o, "state_digest", r->state_digest, 32, err));
+    QR_TRY(qr_json_want(weights, "weights", QR_JSON_OBJECT, err));
+    QR_TRY(row_read_hex(weights, "sha256", r->weights_sha256, 64, err));
+    return row_read_hex(weights, "safetensors_sha256", r->safetensors_sha256, 64, err);
+}
+
+static enum qr_code read_result(struct qr_bytes text, const char *what, struct qr_sweep_row *r,
+                                struct qr_err *err) {
+    qr_auto(qr_json_free_p) struct qr_json *o = NULL;
+    QR_TRY(qr_json_parse(text, what, &o, err));
+    QR_TRY(qr_json_want(o, "the result", QR_JSON_OBJECT, err));
+    QR_TRY(read_outcome(o, r, err));
+    const struct qr_json *loss = qr_json_get(o, "loss"), *val = qr_json_get(o, "val_loss");
+    if (loss) QR_TRY(add_metric(r, "loss", loss, err));
+    if (val) QR_TRY(add_metric(r, "val_loss", val, err));
+    return row_read_metrics(qr_json_get(o, "metrics"), r, err);
 }
 
 enum qr_code qr_sweep_row_of_result(struct qr_bytes text, const char *what, size_t trial,
                                     size_t rung, struct qr_sweep_row *ret, struct qr_err *err) {
-    qr_auto(qr_json_free_p) struct qr_json *o = NULL;
     struct qr_sweep_row r = {.there = true, .trial = trial, .rung = rung};
-    enum qr_code code = qr_json_parse(text, what, &o, err);
-    if (code == QR_OK) code = qr_json_want(o, "the result", QR_JSON_OBJECT, err);
-    if (code == QR_OK) code = read_outcome(o, &r, err);
-    const struct qr_json *loss = qr_json_get(o, "loss"), *val = qr_json_get(o, "val_loss");
-    if (code == QR_OK && loss) code = add_metric(&r, "loss", loss, err);
-    if (code == QR_OK && val) code = add_metric(&r, "val_loss", val, err);
-    if (code == QR_OK) code = row_read_metrics(qr_json_get(o, "metrics"), &r, err);
-    if (code != QR_OK)
+    if (read_result(text, what, &r, err) != QR_OK)
         return qr_fail(err, QR_DATA_LOSS, "%s is not the result of a run: %.400s", what, err->msg);
     *ret = r;
     return QR_OK;
 }
 
-enum qr_code qr_sweep_row_read(struct qr_bytes text, const char *what, struct qr_sweep_row *ret,
-                               struct qr_err *err) {
+static enum qr_code parse_row(struct qr_bytes text, const char *what, struct qr_sweep_row *r,
+                              struct qr_err *err) {
     static const char *const keys[] = {"trial",  "rung",     "failed",       "error",   "steps",
                                        "epochs", "job_hash", "state_digest", "weights", "metrics"};
     qr_auto(qr_json_free_p) struct qr_json *o = NULL;
-    struct qr_sweep_row r = {.there = true};
     const char *error = NULL;
-    uint64_t trial = 0, rung = 0;
-    enum qr_code code = qr_json_parse(text, what, &o, err);
-    if (code == QR_OK) code = qr_json_want(o, what, QR_JSON_OBJECT, err);
-    if (code == QR_OK) code = qr_json_known(o, what, keys, 10, err);
-    if (code == QR_OK) code = row_read_count(o, "trial", &trial, err);
-    if (code == QR_OK) code = row_read_count(o, "rung", &rung, err);
-    if (code == QR_OK) code = qr_json_bool(qr_json_get(o, "failed"), "failed", &r.failed, err);
-    if (code == QR_OK && r.failed)
-        code = qr_json_string(qr_json_get(o, "error"), "error", &error, err);
-    if (code == QR_OK && r.failed && qr_json_get(o, "job_hash"))
-        code = row_read_hex(o, "job_hash", r.job_hash, 64, err);
-    if (code == QR_OK && !r.failed) code = read_outcome(o, &r, err);
-    if (code == QR_OK && !r.failed) code = row_read_metrics(qr_json_get(o, "metrics"), &r, err);
-    if (code == QR_OK && (trial >= QR_SWEEP_MAX_TRIALS || rung >= QR_SWEEP_MAX_RUNGS))
-        code = qr_fail(err, QR_INVALID_ARGUMENT, "trial %llu or rung %llu is out of range",
+    uint64_t trial, rung;
+    QR_TRY(qr_json_parse(text, what, &o, err));
+    QR_TRY(qr_json_want(o, what, QR_JSON_OBJECT, err));
+    QR_TRY(qr_json_known(o, what, keys, 10, err));
+    QR_TRY(row_read_count(o, "trial", &trial, err));
+    QR_TRY(row_read_count(o, "rung", &rung, err));
+    QR_TRY(qr_json_bool(qr_json_get(o, "failed"), "failed", &r->failed, err));
+    if (r->failed) {
+        QR_TRY(qr_json_string(qr_json_get(o, "error"), "error", &error, err));
+        if (qr_json_get(o, "job_hash")) QR_TRY(row_read_hex(o, "job_hash", r->job_hash, 64, err));
+    } else {
+        QR_TRY(read_outcome(o, r, err));
+        QR_TRY(row_read_metrics(qr_json_get(o, "metrics"), r, err));
+    }
+    if (trial >= QR_SWEEP_MAX_TRIALS || rung >= QR_SWEEP_MAX_RUNGS)
+        return qr_fail(err, QR_INVALID_ARGUMENT, "trial %llu or rung %llu is out of range",
                        (unsigned long long)trial, (unsigned long long)rung);
-    if (code != QR_OK) return qr_wrap(err, "%s", what);
-    r.trial = (size_t)trial;
-    r.rung = (size_t)rung;
-    r.error = error ? qr_xstrdup(error) : NULL;
+    r->trial = (size_t)trial;
+    r->rung = (size_t)rung;
+    r->error = error ? qr_xstrdup(error) : NULL;
+    return QR_OK;
+}
+
+enum qr_code qr_sweep_row_read(struct qr_bytes text, const char *what, struct qr_sweep_row *ret,
+                               struct qr_err *err) {
+    struct qr_sweep_row r = {.there = true};
+    if (parse_row(text, what, &r, err) != QR_OK) return qr_wrap(err, "%s", what);
     *ret = r;
     return QR_OK;
 }
 
 /* ---- writing ---- */
 
-void sweep_put_text(struct qr_json_writer *w, const char *key, const char *s) {
-    qr_json_put_key(w, key);
-    qr_json_put_string(w, s);
-}
-void sweep_put_count(struct qr_json_writer *w, const char *key, uint64_t v) {
-    qr_json_put_key(w, key);
-    qr_json_put_i64(w, (int64_t)v);
-}
-
-void sweep_put_metrics(struct qr_json_writer *w, const struct qr_sweep_row *r) {
-    qr_json_put_key(w, "metrics");
-    qr_json_open(w, '{');
-    for (size_t i = 0; i < r->n_metrics; i++) {
-        qr_json_put_key(w, r->metrics[i].name);
-        qr_json_put_number(w, r->metrics[i].value);
-    }
+void qr_sweep_row_put_metrics(const struct qr_sweep_row *r, struct qr_json_writer *w) {
+    qr_json_key_open(w, "metrics", '{');
+    for (size_t i = 0; i < r->n_metrics; i++)
+        qr_json_key_number(w, r->metrics[i].name, r->metrics[i].value);
     qr_json_close(w, '}');
 }
 
 static void put_outcome(struct qr_json_writer *w, const struct qr_sweep_row *r) {
     if (r->failed) {
-        if (*r->job_hash) sweep_put_text(w, "job_hash", r->job_hash);
-        sweep_put_text(w, "error", r->error);
+        if (*r->job_hash) qr_json_key_string(w, "job_hash", r->job_hash);
+        qr_json_key_string(w, "error", r->error);
         return;
     }
-    sweep_put_count(w, "steps", r->steps);
-    sweep_put_count(w, "epochs", r->epochs);
-    sweep_put_text(w, "job_hash", r->job_hash);
-    sweep_put_text(w, "state_digest", r->state_digest);
-    qr_json_put_key(w, "weights");
-    qr_json_open(w, '{');
-    sweep_put_text(w, "sha256", r->weights_sha256);
-    sweep_put_text(w, "safetensors_sha256", r->safetensors_sha256);
+    qr_json_key_i64(w, "steps", (int64_t)r->steps);
+    qr_json_key_i64(w, "epochs", (int64_t)r->epochs);
+    qr_json_key_string(w, "job_hash", r->job_hash);
+    qr_json_key_string(w, "state_digest", r->state_digest);
+    qr_json_key_open(w, "weights", '{');
+    qr_json_key_string(w, "sha256", r->weights_sha256);
+    qr_json_key_string(w, "safetensors_sha256", r->safetensors_sha256);
     qr_json_close(w, '}');
-    sweep_put_metrics(w, r);
+    qr_sweep_row_put_metrics(r, w);
 }
 
 void qr_sweep_row_json(const struct qr_sweep_row *r, struct qr_buf *ret) {
     struct qr_json_writer w = qr_json_writer(ret, 0);
     qr_json_open(&w, '{');
-    sweep_put_count(&w, "trial", r->trial);
-    sweep_put_count(&w, "rung", r->rung);
-    qr_json_put_key(&w, "failed");
-    qr_json_put_bool(&w, r->failed);
+    qr_json_key_i64(&w, "trial", (int64_t)r->trial);
+    qr_json_key_i64(&w, "rung", (int64_t)r->rung);
+    qr_json_key_bool(&w, "failed", r->failed);
     put_outcome(&w, r);
     qr_json_close(&w, '}');
     qr_buf_puts(ret, "\n");

@@ -44,6 +44,8 @@ QR_MUST_CHECK enum qr_code qr_sweep_row_of_result(struct qr_bytes text, const ch
                                                   size_t trial, size_t rung,
                                                   struct qr_sweep_row *ret, struct qr_err *err);
 void qr_sweep_row_json(const struct qr_sweep_row *r, struct qr_buf *ret); /* appends one line */
+/* Writes the key "metrics" and its object. */
+void qr_sweep_row_put_metrics(const struct qr_sweep_row *r, struct qr_json_writer *w);
 /* Parses such a line.
  *
  * Args:     what   name of the file, for messages

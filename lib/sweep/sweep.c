@@ -21,15 +21,13 @@ static char *key_json_text(const struct qr_json *v) {
     struct qr_buf b = {0};
     struct qr_json_writer w = qr_json_writer(&b, 0);
     qr_json_put_shortest(&w, v);
-    char *text = qr_xstrdup(qr_buf_string(&b));
-    qr_buf_free(&b);
-    return text;
+    return (char *)QR_MOVE(b.p);
 }
 
 static enum qr_code read_choices(const struct qr_json *v, const char *where, struct qr_sweep_key *k,
                                  struct qr_err *err) {
     size_t n = qr_json_size(v);
-    if (qr_json_want(v, where, QR_JSON_ARRAY, err) != QR_OK) return err->code;
+    QR_TRY(qr_json_want(v, where, QR_JSON_ARRAY, err));
     if (!n)
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s has no values; list some or remove the key",
                        where);
@@ -48,18 +46,19 @@ static enum qr_code key_read_range(const struct qr_json *v, const char *where,
     char low[PATH_BYTES + 8], high[PATH_BYTES + 8];
     snprintf(low, sizeof low, "%s[0]", where);
     snprintf(high, sizeof high, "%s[1]", where);
-    if (qr_json_want(v, where, QR_JSON_ARRAY, err) != QR_OK) return err->code;
+    QR_TRY(qr_json_want(v, where, QR_JSON_ARRAY, err));
     if (qr_json_size(v) != 2)
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s has %zu values; give the lowest and highest",
                        where, qr_json_size(v));
     bool integer = k->kind == QR_SWEEP_INTEGER, logarithm = k->kind == QR_SWEEP_LOG_UNIFORM;
     double least = logarithm ? 1e-300 : -1e300;
-    if (integer && (qr_json_i64(qr_json_at(v, 0), low, -max_integer, max_integer, &k->first, err) ||
-                    qr_json_i64(qr_json_at(v, 1), high, -max_integer, max_integer, &k->last, err)))
-        return err->code;
-    if (!integer && (qr_json_double(qr_json_at(v, 0), low, least, 1e300, &k->low, err) ||
-                     qr_json_double(qr_json_at(v, 1), high, least, 1e300, &k->high, err)))
-        return err->code;
+    if (integer) {
+        QR_TRY(qr_json_i64(qr_json_at(v, 0), low, -max_integer, max_integer, &k->first, err));
+        QR_TRY(qr_json_i64(qr_json_at(v, 1), high, -max_integer, max_integer, &k->last, err));
+    } else {
+        QR_TRY(qr_json_double(qr_json_at(v, 0), low, least, 1e300, &k->low, err));
+        QR_TRY(qr_json_double(qr_json_at(v, 1), high, least, 1e300, &k->high, err));
+    }
     if (integer ? k->first > k->last : k->low > k->high)
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s: give the lowest value first", where);
     return QR_OK;
@@ -69,7 +68,7 @@ static enum qr_code read_key_values(const struct qr_json *v, const char *where,
                                     struct qr_sweep_key *k, struct qr_err *err) {
     static const char *const names[] = {"choice", "uniform", "log_uniform", "integer"};
     if (qr_json_type(v) != QR_JSON_OBJECT) return read_choices(v, where, k, err);
-    if (qr_json_known(v, where, names, 4, err) != QR_OK) return err->code;
+    QR_TRY(qr_json_known(v, where, names, 4, err));
     if (qr_json_size(v) != 1)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "%s: give one of choice, uniform, log_uniform and integer, as in "
@@ -110,7 +109,7 @@ static enum qr_code sweep_check_path(const struct qr_sweep_spec *s, const char *
 static enum qr_code read_keys(const struct qr_json *o, struct qr_sweep_spec *s,
                               struct qr_err *err) {
     size_t n = qr_json_size(o);
-    if (qr_json_want(o, "sweep.keys", QR_JSON_OBJECT, err) != QR_OK) return err->code;
+    QR_TRY(qr_json_want(o, "sweep.keys", QR_JSON_OBJECT, err));
     if (n < 1 || n > QR_SWEEP_MAX_KEYS)
         return qr_fail(err, QR_INVALID_ARGUMENT, "sweep.keys has %zu keys; give 1 to %d", n,
                        QR_SWEEP_MAX_KEYS);
@@ -120,9 +119,8 @@ static enum qr_code read_keys(const struct qr_json *o, struct qr_sweep_spec *s,
         char where[PATH_BYTES];
         k->path = qr_xstrdup(qr_json_key(m));
         snprintf(where, sizeof where, "sweep.keys.%.150s", k->path);
-        if (sweep_check_path(s, k->path, err) != QR_OK ||
-            read_key_values(m, where, k, err) != QR_OK)
-            return err->code;
+        QR_TRY(sweep_check_path(s, k->path, err));
+        QR_TRY(read_key_values(m, where, k, err));
         if (k->kind != QR_SWEEP_LIST && !s->random)
             return qr_fail(err, QR_INVALID_ARGUMENT,
                            "%s is drawn at random; set the number of draws with sweep.trials, or "
@@ -148,7 +146,7 @@ static enum qr_code count_grid(struct qr_sweep_spec *s, struct qr_err *err) {
 static enum qr_code read_rungs(const struct qr_json *v, struct qr_sweep_spec *s,
                                struct qr_err *err) {
     size_t n = qr_json_size(v);
-    if (qr_json_want(v, "sweep.halving.epochs", QR_JSON_ARRAY, err) != QR_OK) return err->code;
+    QR_TRY(qr_json_want(v, "sweep.halving.epochs", QR_JSON_ARRAY, err));
     if (n < 2 || n > QR_SWEEP_MAX_RUNGS)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "sweep.halving.epochs has %zu values; give 2 to %d, as in [2, 4, 8]", n,
@@ -158,7 +156,7 @@ static enum qr_code read_rungs(const struct qr_json *v, struct qr_sweep_spec *s,
         char where[48];
         int64_t e, least = s->n_rungs ? (int64_t)s->epochs[s->n_rungs - 1] + 1 : 1;
         snprintf(where, sizeof where, "sweep.halving.epochs[%zu]", s->n_rungs);
-        if (qr_json_i64(m, where, least, max_integer, &e, err) != QR_OK) return err->code;
+        QR_TRY(qr_json_i64(m, where, least, max_integer, &e, err));
         s->epochs[s->n_rungs++] = (uint64_t)e;
     }
     return QR_OK;
@@ -169,13 +167,11 @@ static enum qr_code read_halving(const struct qr_json *o, struct qr_sweep_spec *
     static const char *const keys[] = {"epochs", "factor"};
     int64_t factor = 2;
     if (!o) return QR_OK;
-    const struct qr_json *v = NULL;
-    if (qr_json_want(o, "sweep.halving", QR_JSON_OBJECT, err) != QR_OK ||
-        qr_json_known(o, "sweep.halving", keys, 2, err) != QR_OK ||
-        ((v = qr_json_get(o, "factor")) &&
-         qr_json_i64(v, "sweep.halving.factor", 2, QR_SWEEP_MAX_TRIALS, &factor, err) != QR_OK) ||
-        read_rungs(qr_json_get(o, "epochs"), s, err) != QR_OK)
-        return err->code;
+    QR_TRY(qr_json_want(o, "sweep.halving", QR_JSON_OBJECT, err));
+    QR_TRY(qr_json_known(o, "sweep.halving", keys, 2, err));
+    const struct qr_json *v = qr_json_get(o, "factor");
+    if (v) QR_TRY(qr_json_i64(v, "sweep.halving.factor", 2, QR_SWEEP_MAX_TRIALS, &factor, err));
+    QR_TRY(read_rungs(qr_json_get(o, "epochs"), s, err));
     s->factor = (uint64_t)factor;
     return QR_OK;
 }
@@ -188,29 +184,22 @@ static enum qr_code read_sweep(const struct qr_json *o, struct qr_sweep_spec *s,
     size_t mode = 0;
     const char *metric = NULL;
     const struct qr_json *v;
-    if (qr_json_want(o, "sweep", QR_JSON_OBJECT, err) != QR_OK ||
-        qr_json_known(o, "sweep", keys, 6, err) != QR_OK)
-        return err->code;
-    if ((v = qr_json_get(o, "trials")) &&
-        qr_json_i64(v, "sweep.trials", 1, QR_SWEEP_MAX_TRIALS, &trials, err) != QR_OK)
-        return err->code;
-    if ((v = qr_json_get(o, "seed")) &&
-        qr_json_i64(v, "sweep.seed", 0, max_integer, &seed, err) != QR_OK)
-        return err->code;
+    QR_TRY(qr_json_want(o, "sweep", QR_JSON_OBJECT, err));
+    QR_TRY(qr_json_known(o, "sweep", keys, 6, err));
+    if ((v = qr_json_get(o, "trials")))
+        QR_TRY(qr_json_i64(v, "sweep.trials", 1, QR_SWEEP_MAX_TRIALS, &trials, err));
+    if ((v = qr_json_get(o, "seed")))
+        QR_TRY(qr_json_i64(v, "sweep.seed", 0, max_integer, &seed, err));
     s->has_seed = v != NULL;
     s->seed = (uint64_t)seed;
-    if ((v = qr_json_get(o, "metric")) && qr_json_string(v, "sweep.metric", &metric, err) != QR_OK)
-        return err->code;
-    if ((v = qr_json_get(o, "mode")) &&
-        qr_json_choice(v, "sweep.mode", modes, 3, &mode, err) != QR_OK)
-        return err->code;
+    if ((v = qr_json_get(o, "metric"))) QR_TRY(qr_json_string(v, "sweep.metric", &metric, err));
+    if ((v = qr_json_get(o, "mode"))) QR_TRY(qr_json_choice(v, "sweep.mode", modes, 3, &mode, err));
     s->random = trials > 0;
     s->n_trials = (size_t)trials;
     s->mode = (int)mode;
     s->metric = metric ? qr_xstrdup(metric) : NULL;
-    if (read_halving(qr_json_get(o, "halving"), s, err) != QR_OK ||
-        read_keys(qr_json_get(o, "keys"), s, err) != QR_OK)
-        return err->code;
+    QR_TRY(read_halving(qr_json_get(o, "halving"), s, err));
+    QR_TRY(read_keys(qr_json_get(o, "keys"), s, err));
     return s->random ? QR_OK : count_grid(s, err);
 }
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "sweep/row_impl.h"
+#include "sweep/row.h"
 
 /* The names of all metrics, in order of first appearance by trial number. */
 struct metric_names {
@@ -47,7 +47,7 @@ static void put_csv_row(const struct qr_sweep_rows *rows, const struct metric_na
                         size_t trial, struct qr_buf *ret) {
     const char *status;
     const struct qr_sweep_row *r = qr_sweep_last_row(rows, trial, &status);
-    struct qr_buf value = {0};
+    qr_auto(qr_buf_free) struct qr_buf value = {0};
     qr_buf_printf(ret, "%zu,%s,%llu,%llu", trial, status, (unsigned long long)r->epochs,
                   (unsigned long long)r->steps);
     for (size_t k = 0; k < rows->sweep->n_keys; k++) {
@@ -68,7 +68,6 @@ static void put_csv_row(const struct qr_sweep_rows *rows, const struct metric_na
     qr_buf_printf(ret, ",%s,%s,", r->state_digest, r->job_hash);
     if (r->error) csv_put_cell(ret, r->error);
     qr_buf_puts(ret, "\n");
-    qr_buf_free(&value);
 }
 
 void qr_sweep_csv(const struct qr_sweep_rows *rows, struct qr_buf *ret) {
@@ -91,7 +90,7 @@ void qr_sweep_csv(const struct qr_sweep_rows *rows, struct qr_buf *ret) {
 /* ---- JSON ---- */
 
 static void put_set(const struct qr_sweep_rows *rows, size_t trial, struct qr_json_writer *w) {
-    struct qr_buf text = {0};
+    qr_auto(qr_buf_free) struct qr_buf text = {0};
     qr_json_key_open(w, "set", '{');
     for (size_t k = 0; k < rows->sweep->n_keys; k++) {
         qr_auto(qr_json_free_p) struct qr_json *v = NULL;
@@ -103,23 +102,22 @@ static void put_set(const struct qr_sweep_rows *rows, size_t trial, struct qr_js
         qr_buf_clear(&text);
     }
     qr_json_close(w, '}');
-    qr_buf_free(&text);
 }
 
 static void put_json_row(const struct qr_sweep_rows *rows, size_t trial, struct qr_json_writer *w) {
     const char *status;
     const struct qr_sweep_row *r = qr_sweep_last_row(rows, trial, &status);
     qr_json_open(w, '{');
-    sweep_put_count(w, "trial", trial);
-    sweep_put_text(w, "status", status);
+    qr_json_key_i64(w, "trial", (int64_t)trial);
+    qr_json_key_string(w, "status", status);
     put_set(rows, trial, w);
-    sweep_put_count(w, "epochs", r->epochs);
-    sweep_put_count(w, "steps", r->steps);
-    if (*r->job_hash) sweep_put_text(w, "job_hash", r->job_hash);
-    if (r->failed) sweep_put_text(w, "error", r->error);
+    qr_json_key_i64(w, "epochs", (int64_t)r->epochs);
+    qr_json_key_i64(w, "steps", (int64_t)r->steps);
+    if (*r->job_hash) qr_json_key_string(w, "job_hash", r->job_hash);
+    if (r->failed) qr_json_key_string(w, "error", r->error);
     if (r->there && !r->failed) {
-        sweep_put_text(w, "state_digest", r->state_digest);
-        sweep_put_metrics(w, r);
+        qr_json_key_string(w, "state_digest", r->state_digest);
+        qr_sweep_row_put_metrics(r, w);
     }
     qr_json_close(w, '}');
 }
@@ -128,11 +126,10 @@ void qr_sweep_json(const struct qr_sweep_rows *rows, struct qr_buf *ret) {
     qr_auto(qr_free_p) size_t *best = qr_xcalloc(rows->sweep->n_trials, sizeof *best);
     struct qr_json_writer w = qr_json_writer(ret, 2);
     qr_json_open(&w, '{');
-    sweep_put_text(&w, "metric", rows->metric);
-    sweep_put_text(&w, "mode", rows->maximize ? "max" : "min");
-    qr_json_put_key(&w, "best");
-    if (qr_sweep_best(rows, best)) qr_json_put_i64(&w, (int64_t)best[0]);
-    else qr_json_put_null(&w);
+    qr_json_key_string(&w, "metric", rows->metric);
+    qr_json_key_string(&w, "mode", rows->maximize ? "max" : "min");
+    if (qr_sweep_best(rows, best)) qr_json_key_i64(&w, "best", (int64_t)best[0]);
+    else qr_json_key_string(&w, "best", NULL);
     qr_json_key_open(&w, "trials", '[');
     for (size_t t = 0; t < rows->sweep->n_trials; t++) put_json_row(rows, t, &w);
     qr_json_close(&w, ']');
