@@ -61,8 +61,8 @@ run_in 60 "$work/said" "$qring" status "127.0.0.1:$http"
 check "status knows what it is: $(head -n 1 "$work/said")" grep -q "^an evaluator at 127.0.0.1:$http" "$work/said"
 check "status has its last point" grep -q '^evaluated   step [1-9][0-9]*, val_loss 0\.' "$work/said"
 for blow in KILL TERM KILL; do
-    lines "$out"; before=$n
     kill -$blow "$p"; wait "$p" 2>/dev/null; rc=$?
+    lines "$out"; before=$n # after its end: what it wrote last does not count for the next one
     [ $blow = KILL ] || check "SIGTERM: 143, not $rc" test $rc = 143
     judge "$out.judge.log" "$qringd" "$work/job.json" --epochs $epochs --out "$out" --logdir "$out/logs" --http-port "$http"
     until_lines "$out" $((before + 1))
