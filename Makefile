@@ -48,11 +48,11 @@ warn     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvl
             -Wcast-qual -Wwrite-strings -Wdouble-promotion -Wimplicit-fallthrough
 # -fcf-protection marks each object, but not the programs: Debian's crt1.o, crti.o and crtn.o have no such mark.
 harden   := -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fstack-clash-protection \
-            $(if $(filter aarch64%,$(machine)),-mbranch-protection=standard,-fcf-protection=full) -ftrivial-auto-var-init=zero -fPIE
+            $(if $(filter aarch64%,$(machine)),-mbranch-protection=standard,-fcf-protection=full) -ftrivial-auto-var-init=zero -fPIC
 ldopt    := -pie -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--as-needed
 libs     := $(shell $(pkgconf) --libs $(PKGS) 2>/dev/null) -lgrpc -lgpr -lresolv -lm -pthread
 ifdef SAN
-harden   := -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer
+harden   := -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer -fPIC
 ldopt    := -fsanitize=$(SAN)
 endif
 
@@ -82,6 +82,7 @@ lints    := tests/lint/run tests/lint/selftest
 analysed := $(patsubst %.c,$(B)/deep/%.found,$(lib_c) $(wildcard cmd/*/*.c))
 models   := $(wildcard tests/model/check.sh)
 libqring := $(B)/libqring.a
+shared   := $(B)/libqring.so.1
 
 listed    = $(shell sed -n 's/^$1  *//p' tests/order 2>/dev/null)
 quick    := $(filter-out $(call listed,slow),$(patsubst %.c,%,$(wildcard tests/unit/test_*.c))) $(call listed,check)
@@ -102,7 +103,7 @@ export QR_BIN := $(BIN)
 export QR_B := $(B)
 
 ## make              the library and the programs build/bin/qring and build/bin/qringd
-all: $(libqring) $(progs)
+all: $(libqring) $(shared) $(progs)
 
 ## make deps         install missing Debian packages for make and make test (tests/deps lists them with reasons)
 deps:
@@ -289,6 +290,12 @@ $(B)/gen/builtin_job.h: deploy/jobs/qcnn.json
 
 $(libqring): $(lib_o)
 	$(Q)rm -f $@ && $(AR) rcsD $@ $^
+
+# The C interface: lib/api and what it uses of the archive, with cJSON as its only other library.
+$(shared): $(filter $(B)/lib/api/%,$(lib_o)) $(libqring) lib/api/libqring.map
+	$(if $(Q),@echo "  LD    $@")
+	$(Q)$(CC) -shared $(filter-out -pie,$(ldopt)) $(LDFLAGS) -Wl,-soname,$(@F) -Wl,--version-script=lib/api/libqring.map -Wl,-z,defs \
+	    $(filter %.o %.a,$^) $(shell $(pkgconf) --libs libcjson) -lm -pthread -o $@
 
 link = $(CC) $(ldopt) $(LDFLAGS) $^ $(libs) -o $@
 objs = $(addprefix $(B)/,$(addsuffix .o,$(basename $(wildcard $1/*.c))))

@@ -93,10 +93,9 @@ struct qring_options {
  *           available
  * Cost:     linear in the gates; milliseconds for hundreds of gates
  */
-QRING_EXPORT enum qring_code
-qring_circuit_function(const char *circuit, size_t circuit_bytes, const char *const *observables,
-                       size_t n_observables, const struct qring_options *options,
-                       struct qring_function **ret, struct qring_error *err);
+QRING_EXPORT enum qring_code qring_circuit_function(
+    const char *circuit, size_t circuit_bytes, const char *const *observables, size_t n_observables,
+    const struct qring_options *options, struct qring_function **ret, struct qring_error *err);
 /* f may be NULL. No call may be running. */
 QRING_EXPORT void qring_function_free(struct qring_function *f);
 
@@ -160,11 +159,11 @@ QRING_EXPORT enum qring_code qring_sum_values(const struct qring_sum *sum,
  *                           on failure
  * Errors:   as qring_forward; UNIMPLEMENTED: ret_inputs without input_gradients
  */
-QRING_EXPORT enum qring_code
-qring_vjp(struct qring_function *f, const struct qring_array *parameters,
-          const struct qring_array *inputs, size_t n_samples, const struct qring_array *cotangents,
-          const struct qring_array *ret_outputs, const struct qring_array *ret_parameters,
-          const struct qring_array *ret_inputs, struct qring_sum *sum, struct qring_error *err);
+QRING_EXPORT enum qring_code qring_vjp(
+    struct qring_function *f, const struct qring_array *parameters,
+    const struct qring_array *inputs, size_t n_samples, const struct qring_array *cotangents,
+    const struct qring_array *ret_outputs, const struct qring_array *ret_parameters,
+    const struct qring_array *ret_inputs, struct qring_sum *sum, struct qring_error *err);
 
 /* Computes all derivatives, at the cost of R backward sweeps for each sample.
  *
@@ -173,11 +172,13 @@ qring_vjp(struct qring_function *f, const struct qring_array *parameters,
  *           ret_inputs      [S][R][I] or NULL
  * Errors:   as qring_vjp
  */
-QRING_EXPORT enum qring_code
-qring_jacobian(struct qring_function *f, const struct qring_array *parameters,
-               const struct qring_array *inputs, size_t n_samples,
-               const struct qring_array *ret_outputs, const struct qring_array *ret_parameters,
-               const struct qring_array *ret_inputs, struct qring_error *err);
+QRING_EXPORT enum qring_code qring_jacobian(struct qring_function *f,
+                                            const struct qring_array *parameters,
+                                            const struct qring_array *inputs, size_t n_samples,
+                                            const struct qring_array *ret_outputs,
+                                            const struct qring_array *ret_parameters,
+                                            const struct qring_array *ret_inputs,
+                                            struct qring_error *err);
 
 /* Computes final states, of a function that was compiled with `states`.
  *

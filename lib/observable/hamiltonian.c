@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/checksum.h"
 #include "base/mem.h"
 #include "base/parse.h"
 #include "observable/hamiltonian_impl.h"
@@ -295,12 +296,26 @@ static void hamiltonian_group_terms(struct qr_term_list *l) {
     l->terms = grouped;
 }
 
+/* Replaces a long text by its digest: the text goes to every worker and into the job hash. */
+static char *observable_short_text(char *text, size_t n_terms) {
+    enum { LONGEST = 120 };
+    uint8_t digest[QR_SHA256_BYTES];
+    char hex[2 * QR_SHA256_BYTES + 1];
+    if (strlen(text) <= LONGEST) return text;
+    qr_sha256(text, strlen(text), digest);
+    qr_hex(digest, sizeof digest, hex);
+    free(text);
+    return qr_xasprintf("a Hamiltonian of %zu terms, sha256 %s", n_terms, hex);
+}
+
 enum qr_code qr_hamiltonian_of(struct qr_term_list *l, const char *what, struct qr_observable *ret,
                                struct qr_err *err) {
     hamiltonian_group_terms(l);
-    const char *wrong = qr_observable_of_terms(l, true, ret);
+    const char *wrong = qr_observable_of_terms(l, ret);
     free(l->terms);
-    return wrong ? qr_fail(err, QR_INVALID_ARGUMENT, "%s: %s", what, wrong) : QR_OK;
+    if (wrong) return qr_fail(err, QR_INVALID_ARGUMENT, "%s: %s", what, wrong);
+    ret->text = observable_short_text(ret->text, ret->n_terms);
+    return QR_OK;
 }
 
 enum qr_code qr_hamiltonian_parse_paulis(const char *words, const char *where, unsigned n_qubits,

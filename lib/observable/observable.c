@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "base/checksum.h"
 #include "base/mem.h"
 #include "base/parse.h"
 #include "observable/observable_impl.h"
@@ -116,10 +115,14 @@ void qr_term_list_add(struct qr_term_list *l, const struct qr_pauli_term *term) 
 }
 
 static uint64_t term_hash(const struct qr_pauli_term *t) {
-    const struct qr_qubits both[2] = {t->x, t->z};
-    uint8_t digest[QR_XXH3_BYTES];
-    qr_xxh3(both, sizeof both, digest);
-    return qr_get_u64le(digest);
+    const struct qr_qubits *sets[2] = {&t->x, &t->z};
+    uint64_t h = 0;
+    for (unsigned i = 0; i < 2 * QR_QUBITS_WORDS; i++) {
+        h = (h ^ sets[i / QR_QUBITS_WORDS]->word[i % QR_QUBITS_WORDS]) *
+            UINT64_C(0x9e3779b97f4a7c15); /* 2^64 / golden ratio: Fibonacci hashing */
+        h ^= h >> 29;
+    }
+    return h;
 }
 
 static bool terms_are_alike(const struct qr_pauli_term *a, const struct qr_pauli_term *b) {
@@ -208,20 +211,7 @@ static char *observable_canonical_text(const struct qr_observable *o) {
     return (char *)QR_MOVE(text.p);
 }
 
-/* Replaces a long text by its digest: the text goes to every worker and into the job hash. */
-static char *observable_short_text(char *text, size_t n_terms) {
-    enum { LONGEST = 120 };
-    uint8_t digest[QR_SHA256_BYTES];
-    char hex[2 * QR_SHA256_BYTES + 1];
-    if (strlen(text) <= LONGEST) return text;
-    qr_sha256(text, strlen(text), digest);
-    qr_hex(digest, sizeof digest, hex);
-    free(text);
-    return qr_xasprintf("a Hamiltonian of %zu terms, sha256 %s", n_terms, hex);
-}
-
-const char *qr_observable_of_terms(struct qr_term_list *l, bool by_digest,
-                                   struct qr_observable *ret) {
+const char *qr_observable_of_terms(struct qr_term_list *l, struct qr_observable *ret) {
     const char *wrong = NULL;
     size_t kept = 0;
     merge_like_terms(l);
@@ -233,7 +223,6 @@ const char *qr_observable_of_terms(struct qr_term_list *l, bool by_digest,
     if (wrong) return wrong;
     struct qr_observable o = {.n_terms = kept, .terms = l->terms};
     o.text = observable_canonical_text(&o);
-    if (by_digest) o.text = observable_short_text(o.text, kept);
     *l = (struct qr_term_list){0};
     *ret = o;
     return NULL;
@@ -244,7 +233,7 @@ enum qr_code qr_observable_parse(const char *text, unsigned n_qubits, struct qr_
     struct qr_term_list l = {0};
     struct observable_reader r = {text, text, n_qubits, err};
     enum qr_code code = observable_read_sum(&r, &l);
-    const char *wrong = code ? NULL : qr_observable_of_terms(&l, false, ret);
+    const char *wrong = code ? NULL : qr_observable_of_terms(&l, ret);
     r.at = wrong ? text : r.at;
     if (wrong) code = observable_fail(&r, "%s", wrong);
     free(l.terms);

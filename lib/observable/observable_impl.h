@@ -12,8 +12,7 @@ struct qr_term_list {
 void qr_term_list_add(struct qr_term_list *l, const struct qr_pauli_term *term);
 /* Builds the observable: merges like terms, drops zero terms, takes ownership of the list (which
  * becomes empty). Returns NULL, or the error text when the sum is zero or not finite; the list then
- * stays the caller's. by_digest: replace a long text by its digest. */
-const char *qr_observable_of_terms(struct qr_term_list *l, bool by_digest,
-                                   struct qr_observable *ret);
+ * stays the caller's. */
+const char *qr_observable_of_terms(struct qr_term_list *l, struct qr_observable *ret);
 
 #endif

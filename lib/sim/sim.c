@@ -218,26 +218,31 @@ enum qr_code qr_sim_workspace_new(const struct qr_sim_plan *p, size_t max_sample
 }
 void qr_sim_workspace_free(struct qr_sim_workspace *ws) { qr_workspace_free(ws); }
 
+/* The samples as the engine takes them. */
+static const double *sim_lower(const struct qr_sim_bound *b, struct qr_sim_workspace *ws,
+                               const double *x, size_t *x_stride, size_t n_samples) {
+    QR_ASSERT(ws->plan == b->plan);
+    if (!b->plan->lowered) return x;
+    x = qr_workspace_lower(b, ws, x, *x_stride, n_samples);
+    *x_stride = b->plan->n_columns;
+    return x;
+}
+
 static void sim_forward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws,
                         struct qr_pool *pool, const double *x, size_t x_stride, size_t n_samples,
                         bool gradient, const double *direction, double *ret_z) {
-    if (b->plan->lowered) {
-        x = qr_workspace_lower(b, ws, x, x_stride, n_samples);
-        x_stride = b->plan->n_columns;
-    }
+    x = sim_lower(b, ws, x, &x_stride, n_samples);
     b->plan->engine->forward(b, ws, pool, x, x_stride, n_samples, gradient, direction, ret_z);
 }
 
 void qr_sim_forward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool,
                     const double *x, size_t x_stride, size_t n_samples, double *ret_z) {
-    QR_ASSERT(ws->plan == b->plan);
     sim_forward(b, ws, pool, x, x_stride, n_samples, false, NULL, ret_z);
 }
 
 void qr_sim_forward_for_gradient(const struct qr_sim_bound *b, struct qr_sim_workspace *ws,
                                  struct qr_pool *pool, const double *x, size_t x_stride,
                                  size_t n_samples, const double *direction, double *ret_z) {
-    QR_ASSERT(ws->plan == b->plan);
     sim_forward(b, ws, pool, x, x_stride, n_samples, true, direction, ret_z);
 }
 
@@ -248,4 +253,10 @@ bool qr_sim_backward(const struct qr_sim_bound *b, struct qr_sim_workspace *ws,
     if (!b->plan->engine->backward(b, ws, pool, direction, scale, ret_grad, dx)) return false;
     if (b->plan->lowered && b->plan->inputs_wanted) qr_workspace_raise(ws, ret_dx);
     return true;
+}
+
+void qr_sim_states(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool,
+                   const double *x, size_t x_stride, size_t n_samples, double *ret) {
+    x = sim_lower(b, ws, x, &x_stride, n_samples);
+    b->plan->engine->states(b, ws, pool, x, x_stride, n_samples, ret);
 }

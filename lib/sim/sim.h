@@ -141,4 +141,13 @@ QR_MUST_CHECK bool qr_sim_backward(const struct qr_sim_bound *b, struct qr_sim_w
                                    struct qr_pool *pool, const double *direction,
                                    const double *scale, qr_fixed *ret_grad, double *ret_dx);
 
+/* Computes the final states of a micro-batch, for a plan with QR_ENGINE_STATEVECTOR.
+ *
+ * Args:     x, x_stride, n_samples  as in qr_sim_forward
+ *           ret                     ret[s][index][2]: real and imaginary part of each of 2^n_qubits
+ *                                   amplitudes; qubit 0 is the most significant bit of the index
+ */
+void qr_sim_states(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool,
+                   const double *x, size_t x_stride, size_t n_samples, double *ret);
+
 #endif

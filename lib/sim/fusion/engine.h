@@ -66,6 +66,9 @@ struct qr_sim_engine {
     bool (*backward)(const struct qr_sim_bound *b, struct qr_sim_workspace *ws,
                      struct qr_pool *pool, const double *direction, const double *scale,
                      qr_fixed *ret_grad, double *ret_dx);
+    /* As qr_sim_states; NULL: not supported. */
+    void (*states)(const struct qr_sim_bound *b, struct qr_sim_workspace *ws, struct qr_pool *pool,
+                   const double *x, size_t x_stride, size_t n_samples, double *ret);
 
     /* Lines, parts, fused gates and stages of the report (report/report_build.h). */
     void (*report)(struct qr_report_build *b);

@@ -76,6 +76,15 @@ static double statevector_sum_readout(struct qr_statevector_workspace *ws, size_
     return bad ? __builtin_nan("") : qr_fixed_to_double(sum);
 }
 
+static void statevector_set_samples(struct qr_statevector_workspace *ws, const double *x,
+                                    size_t x_stride, size_t n_samples) {
+    size_t n = ws->head.plan->n_columns;
+    QR_ASSERT(n_samples <= ws->head.max_samples);
+    ws->n_samples = n_samples;
+    for (size_t s = 0; s < n_samples && n; s++)
+        memcpy(ws->x + s * n, x + s * x_stride, n * sizeof *x);
+}
+
 static void statevector_forward(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
                                 struct qr_pool *pool, const double *x, size_t x_stride,
                                 size_t n_samples, bool gradient, const double *direction,
@@ -83,10 +92,7 @@ static void statevector_forward(const struct qr_sim_bound *b, struct qr_sim_work
     (void)gradient, (void)direction; /* The backward sweep runs separately. */
     struct qr_statevector_workspace *ws = (struct qr_statevector_workspace *)workspace;
     const struct qr_sim_plan *p = b->plan;
-    QR_ASSERT(n_samples <= ws->head.max_samples);
-    ws->n_samples = n_samples;
-    for (size_t s = 0; s < n_samples && p->n_columns; s++)
-        memcpy(ws->x + s * p->n_columns, x + s * x_stride, p->n_columns * sizeof *x);
+    statevector_set_samples(ws, x, x_stride, n_samples);
     size_t per = group_samples(p);
     for (size_t g = 0; g * per < n_samples; g++) {
         struct qr_sweep r = statevector_sweep_of(b, ws, pool, g);
@@ -97,6 +103,40 @@ static void statevector_forward(const struct qr_sim_bound *b, struct qr_sim_work
             for (size_t k = 0; k < p->n_readouts; k++)
                 ret_z[(r.first + s) * p->n_readouts + k] =
                     statevector_sum_readout(ws, k * QR_LANES + s);
+    }
+}
+
+/* Copies the amplitudes of one lane (sample) of a group, or of all lanes, in the order of qubits. */
+static void statevector_copy_state(const struct qr_statevector_workspace *ws, size_t sample,
+                                   double *ret) {
+    const struct qr_sim_plan *p = ws->head.plan;
+    const struct qr_statevector *v = p->statevector;
+    bool turned = v->tile_bits < p->cell_bits;
+    unsigned lane_bits = p->lanes_are_samples ? 0 : QR_LANE_BITS;
+    for (uint64_t i = 0; i < UINT64_C(1) << p->n_qubits; i++) {
+        uint64_t at = 0;
+        for (unsigned q = 0; q < p->n_qubits; q++)
+            at |= (i >> (p->n_qubits - 1 - q) & 1) << v->final_bit[q];
+        uint64_t cell = at >> lane_bits;
+        size_t lane = lane_bits ? at % QR_LANES : sample;
+        if (turned) cell = qr_cell_at(cell);
+        ret[2 * i] = qr_element(p, ws->phi, cell * 2 * QR_LANES + lane);
+        ret[2 * i + 1] = qr_element(p, ws->phi, (cell * 2 + 1) * QR_LANES + lane);
+    }
+}
+
+static void statevector_states(const struct qr_sim_bound *b, struct qr_sim_workspace *workspace,
+                               struct qr_pool *pool, const double *x, size_t x_stride,
+                               size_t n_samples, double *ret) {
+    struct qr_statevector_workspace *ws = (struct qr_statevector_workspace *)workspace;
+    size_t per = group_samples(b->plan);
+    statevector_set_samples(ws, x, x_stride, n_samples);
+    ws->phi_group = QR_NO_GROUP;
+    for (size_t g = 0; g * per < n_samples; g++) {
+        struct qr_sweep r = statevector_sweep_of(b, ws, pool, g);
+        qr_sweep_forward(&r);
+        for (size_t s = 0; s < r.n; s++)
+            statevector_copy_state(ws, s, ret + ((r.first + s) << (b->plan->n_qubits + 1)));
     }
 }
 
@@ -228,5 +268,6 @@ const struct qr_sim_engine qr_statevector_engine = {
     .workspace_begin = statevector_begin,
     .forward = statevector_forward,
     .backward = statevector_backward,
+    .states = statevector_states,
     .report = qr_statevector_report,
 };

@@ -69,6 +69,8 @@ struct qr_statevector {
      * as a state */
     bool tiles_observe;
     size_t n_wide;
+    /* bit of each qubit in the final state: the first four are lanes unless lanes are samples */
+    uint8_t final_bit[QR_FUSED_QUBITS];
     /* first step that has derivatives; n_steps if there is none */
     size_t first_cross;
 };

@@ -1,0 +1,206 @@
+/* api/api.c — functions of the C interface: a compiled circuit with all that a call needs. Start
+ * reading at qring_circuit_function(); api_calls.c has the calls. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/api_impl.h"
+#include "base/mem.h"
+#include "circuit/circuit_json.h"
+#include "format/json.h"
+#include "version.h"
+
+const char *qring_version(void) { return QR_VERSION; }
+
+enum qring_code qr_api_report(struct qring_error *ret, enum qr_code code,
+                              const struct qr_err *err) {
+    if (ret) {
+        ret->code = (enum qring_code)code;
+        snprintf(ret->message, sizeof ret->message, "%s", code == QR_OK ? "" : err->msg);
+    }
+    return (enum qring_code)code;
+}
+
+/* ---- options ---- */
+
+static enum qr_code read_options(const struct qring_options *from, struct qring_options *ret,
+                                 struct qr_err *err) {
+    *ret = (struct qring_options){.struct_size = sizeof *ret};
+    if (from && (from->struct_size < sizeof from->struct_size || from->struct_size > sizeof *ret))
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "cannot read the options: struct_size is %zu, this library knows %zu bytes; "
+                       "set it to sizeof (struct qring_options)",
+                       from->struct_size, sizeof *ret);
+    if (from) memcpy(ret, from, from->struct_size);
+    if (!ret->dtype) ret->dtype = QRING_FLOAT64;
+    if (!ret->isa) ret->isa = "auto";
+    if (ret->dtype != QRING_FLOAT32 && ret->dtype != QRING_FLOAT64)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "cannot use dtype %d: it is neither QRING_FLOAT32 nor QRING_FLOAT64",
+                       (int)ret->dtype);
+    return QR_OK;
+}
+
+/* A workspace of one large state supports at least four threads and as many as processors. */
+static unsigned threads_allowed(unsigned threads) {
+    unsigned cpus = qr_cpu_limit(), most = cpus < 4 ? 4 : cpus;
+    if (!threads) return cpus;
+    return threads < most ? threads : most;
+}
+
+/* ---- compiling ---- */
+
+static enum qr_code read_circuit(struct qring_function *f, const char *text, size_t bytes,
+                                 struct qr_err *err) {
+    qr_auto(qr_json_free_p) struct qr_json *root = NULL;
+    struct qr_qubits unused;
+    QR_TRY(qr_json_parse((struct qr_bytes){(const uint8_t *)text, bytes}, "circuit", &root, err));
+    return qr_circuit_from_json(root, "circuit", &f->circuit, &unused, err);
+}
+
+static enum qr_code read_observables(struct qring_function *f, const char *const *texts, size_t n,
+                                     struct qr_err *err) {
+    f->observables = calloc(n + 1, sizeof *f->observables);
+    if (!f->observables)
+        return qr_fail(err, QR_RESOURCE_EXHAUSTED, "cannot read %zu observables: out of memory", n);
+    for (; f->n_observables < n; f->n_observables++) {
+        size_t i = f->n_observables;
+        if (!texts[i]) return qr_fail(err, QR_INVALID_ARGUMENT, "observables[%zu] is missing", i);
+        if (qr_observable_parse(texts[i], f->circuit->n_qubits, &f->observables[i], err) != QR_OK)
+            return qr_wrap(err, "observables[%zu]", i);
+    }
+    return QR_OK;
+}
+
+static enum qr_code compile_plan(struct qring_function *f, const struct qring_options *opt,
+                                 struct qr_err *err) {
+    struct qr_sim_options sim = {
+        .precision = opt->dtype == QRING_FLOAT32 ? QR_SINGLE : QR_DOUBLE,
+        .engine = opt->states ? QR_ENGINE_STATEVECTOR : QR_ENGINE_AUTO,
+    };
+    QR_TRY(qr_isa_parse(opt->isa, &sim.isa, err));
+    qr_auto(qr_free_p) uint8_t *wanted = NULL;
+    if (opt->input_gradients) {
+        wanted = qr_xcalloc(f->circuit->n_columns + 1, 1);
+        memset(wanted, 1, f->circuit->n_columns);
+        sim.wanted = wanted;
+    }
+    QR_TRY(qr_sim_compile(f->circuit, f->observables, f->n_observables, &sim, &f->plan, err));
+    f->in_parallel = qr_sim_micro_batches_in_parallel(f->plan);
+    f->zero_gradient = qr_xcalloc(f->circuit->n_params + 1, 1);
+    qr_circuit_zero_gradient(f->circuit, f->observables, f->n_observables, f->zero_gradient);
+    f->bound = qr_sim_bound_new(f->plan);
+    f->bound_weights = qr_xcalloc(f->circuit->n_params + 1, sizeof *f->bound_weights);
+    return QR_OK;
+}
+
+static enum qr_code make_function(struct qring_function *f, const char *circuit, size_t bytes,
+                                  const char *const *observables, size_t n,
+                                  const struct qring_options *options, struct qr_err *err) {
+    struct qring_options opt;
+    QR_TRY(read_options(options, &opt, err));
+    if (!circuit || (n && !observables))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "cannot compile: %s is NULL",
+                       circuit ? "observables" : "circuit");
+    if (!n && !opt.states)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "cannot compile: there is no observable; give at least one, such as \"Z0\"");
+    f->states = opt.states;
+    f->input_gradients = opt.input_gradients;
+    f->n_threads = threads_allowed(opt.threads);
+    QR_TRY(read_circuit(f, circuit, bytes, err));
+    QR_TRY(read_observables(f, observables, n, err));
+    return compile_plan(f, &opt, err);
+}
+
+enum qring_code qring_circuit_function(const char *circuit, size_t circuit_bytes,
+                                       const char *const *observables, size_t n_observables,
+                                       const struct qring_options *options,
+                                       struct qring_function **ret, struct qring_error *ret_err) {
+    struct qr_err err = {0};
+    struct qring_function *f = calloc(1, sizeof *f);
+    if (!f)
+        return qr_api_report(
+            ret_err, qr_fail(&err, QR_RESOURCE_EXHAUSTED, "cannot compile: out of memory"), &err);
+    atomic_flag_clear(&f->busy);
+    enum qr_code code =
+        make_function(f, circuit, circuit_bytes, observables, n_observables, options, &err);
+    if (code != QR_OK) qring_function_free(QR_MOVE(f));
+    *ret = f;
+    return qr_api_report(ret_err, code, &err);
+}
+
+static void free_workspaces(struct qring_function *f) {
+    for (unsigned i = 0; i < f->n_workspaces; i++) qr_sim_workspace_free(f->workspaces[i]);
+    free(f->workspaces);
+    f->workspaces = NULL;
+    f->n_workspaces = 0;
+}
+
+void qring_function_free(struct qring_function *f) {
+    if (!f) return;
+    free_workspaces(f);
+    if (f->pool_process == getpid()) qr_pool_free(f->pool);
+    qr_sim_bound_free(f->bound);
+    qr_sim_plan_free(f->plan);
+    for (size_t i = 0; i < f->n_observables; i++) qr_observable_fini(&f->observables[i]);
+    free(f->observables);
+    qr_circuit_free(f->circuit);
+    free(f->zero_gradient);
+    free(f->bound_weights);
+    free(f);
+}
+
+/* ---- threads and workspaces ---- */
+
+/* After a fork the child has no threads of the pool. Signals of the process go to its own
+ * threads. */
+struct qr_pool *qr_api_pool(struct qring_function *f) {
+    if (f->n_threads == 1) return NULL;
+    if (f->pool && f->pool_process == getpid()) return f->pool;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    f->pool = qr_pool_new(f->n_threads);
+    f->pool_process = getpid();
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return f->pool;
+}
+
+enum qr_code qr_api_reserve(struct qring_function *f, unsigned n, size_t n_samples,
+                            struct qr_err *err) {
+    if (n <= f->n_workspaces && n_samples <= f->workspace_samples) return QR_OK;
+    if (n < f->n_workspaces) n = f->n_workspaces;
+    if (n_samples < f->workspace_samples) n_samples = f->workspace_samples;
+    free_workspaces(f);
+    f->workspaces = qr_xcalloc(n, sizeof(struct qr_sim_workspace *));
+    f->workspace_samples = n_samples;
+    for (; f->n_workspaces < n; f->n_workspaces++)
+        QR_TRY(qr_sim_workspace_new(f->plan, n_samples, &f->workspaces[f->n_workspaces], err));
+    return QR_OK;
+}
+
+/* ---- facts ---- */
+
+size_t qring_n_qubits(const struct qring_function *f) { return f->circuit->n_qubits; }
+size_t qring_n_parameters(const struct qring_function *f) { return f->circuit->n_params; }
+size_t qring_n_inputs(const struct qring_function *f) { return f->circuit->n_columns; }
+size_t qring_n_observables(const struct qring_function *f) { return f->n_observables; }
+size_t qring_n_gates(const struct qring_function *f) { return f->circuit->n_gates; }
+const char *qring_engine(const struct qring_function *f) { return qr_sim_engine_name(f->plan); }
+
+const char *qring_parameter_name(const struct qring_function *f, size_t i) {
+    return i < f->circuit->n_params ? f->circuit->param_names[i] : NULL;
+}
+
+const char *qring_input_name(const struct qring_function *f, size_t i) {
+    size_t unnamed = f->circuit->n_columns - f->circuit->n_named;
+    return i < f->circuit->n_columns && i >= unnamed ? f->circuit->column_names[i - unnamed] : NULL;
+}
+
+char *qring_draw(const struct qring_function *f, unsigned columns) {
+    return qr_circuit_draw(f->circuit, f->observables, f->n_observables, columns);
+}
+void qring_text_free(char *text) { free(text); }

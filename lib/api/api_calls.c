@@ -1,0 +1,487 @@
+/* api/api_calls.c — calls of the C interface: batches are split into micro-batches, as in a step of
+ * a job, whose derivatives are added as integers. Start reading at call_run(). */
+#include <fenv.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api_impl.h"
+#include "base/mem.h"
+
+struct qring_sum {
+    size_t n;
+    uint64_t n_terms; /* exact/integer.h allows 2^22 */
+    qr_fixed *value;
+};
+enum { MAX_TERMS = 1 << 22 };
+
+/* ---- arrays ---- */
+
+static void *array_at(const struct qring_array *a, size_t i, size_t j, size_t k) {
+    return (char *)a->data + (ptrdiff_t)i * a->strides[0] + (ptrdiff_t)j * a->strides[1] +
+           (ptrdiff_t)k * a->strides[2];
+}
+
+static double array_get(const struct qring_array *a, size_t i, size_t j) {
+    const void *p = array_at(a, i, j, 0);
+    float f;
+    double d;
+    if (a->dtype == QRING_FLOAT32) {
+        memcpy(&f, p, sizeof f);
+        return (double)f;
+    }
+    memcpy(&d, p, sizeof d);
+    return d;
+}
+
+static void array_set(const struct qring_array *a, size_t i, size_t j, size_t k, double v) {
+    void *p = array_at(a, i, j, k);
+    float f = (float)v;
+    if (a->dtype == QRING_FLOAT32) memcpy(p, &f, sizeof f);
+    else memcpy(p, &v, sizeof v);
+}
+
+static enum qr_code array_check(const struct qring_array *a, const char *name, bool needed,
+                                struct qr_err *err) {
+    if (!needed) return QR_OK;
+    if (!a || !a->data) return qr_fail(err, QR_INVALID_ARGUMENT, "cannot call: %s is NULL", name);
+    if (a->dtype != QRING_FLOAT32 && a->dtype != QRING_FLOAT64)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "cannot read %s: dtype %d is neither QRING_FLOAT32 nor QRING_FLOAT64", name,
+                       (int)a->dtype);
+    return QR_OK;
+}
+
+/* Returns the array as n x m doubles, *ret_stride apart: its own memory where that has the form,
+ * else a copy in *ret_own. */
+static enum qr_code array_doubles(const struct qring_array *a, const char *name, size_t n, size_t m,
+                                  double **ret_own, const double **ret, size_t *ret_stride,
+                                  struct qr_err *err) {
+    *ret = NULL;
+    *ret_stride = m;
+    if (!n || !m) return QR_OK;
+    QR_TRY(array_check(a, name, true, err));
+    bool rows = a->dtype == QRING_FLOAT64 && (uintptr_t)a->data % sizeof(double) == 0 &&
+                (m == 1 || a->strides[1] == sizeof(double)) &&
+                (n == 1 || (a->strides[0] >= 0 && a->strides[0] % (ptrdiff_t)sizeof(double) == 0));
+    if (rows) {
+        *ret = a->data;
+        if (n > 1) *ret_stride = (size_t)a->strides[0] / sizeof(double);
+    } else {
+        double *own = *ret_own = m <= SIZE_MAX / 16 / n ? malloc(n * m * sizeof *own) : NULL;
+        if (!own)
+            return qr_fail(err, QR_RESOURCE_EXHAUSTED,
+                           "cannot copy %s: no memory for %zu x %zu numbers", name, n, m);
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = 0; j < m; j++) own[i * m + j] = array_get(a, i, j);
+        *ret = own;
+    }
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < m; j++) {
+            double v = (*ret)[i * *ret_stride + j];
+            if (!(fabs(v) < 0x1p40))
+                return qr_fail(err, QR_OUT_OF_RANGE,
+                               "cannot use %s: element [%zu][%zu] is %g; numbers must be finite "
+                               "and below 2^40",
+                               name, i, j, v);
+        }
+    return QR_OK;
+}
+
+/* ---- one call ---- */
+
+enum call_kind { CALL_FORWARD, CALL_VJP, CALL_JACOBIAN, CALL_STATES };
+
+struct call {
+    enum call_kind kind;
+    struct qring_function *f;
+    struct qr_pool *pool; /* for the loop over micro-batches, or inside each */
+    size_t n_samples, per, n_units;
+    const double *weights, *x, *cotangents;
+    size_t x_stride, cotangent_stride;
+    const struct qring_array *ret_outputs, *ret_parameters, *ret_inputs, *ret_states;
+    size_t unit_numbers; /* doubles of a unit's buffer */
+    double *numbers;     /* one buffer for each workspace */
+    qr_fixed *grad;      /* n_params for each workspace */
+    double *own_x, *own_cotangents, *own_weights;
+    atomic_int failed;
+};
+
+/* The buffer of a unit, in this order. */
+struct unit {
+    double *z, *direction, *scale, *dx, *state;
+};
+
+static struct unit call_unit(const struct call *c, unsigned worker) {
+    size_t r = c->f->n_observables, columns = c->f->circuit->n_columns;
+    double *p = c->numbers + worker * c->unit_numbers;
+    struct unit u = {.z = p};
+    u.direction = u.z + c->per * r;
+    u.scale = u.direction + c->per * r;
+    u.dx = u.scale + c->per;
+    u.state = u.dx + c->per * columns;
+    return u;
+}
+
+static void store_outputs(struct call *c, const struct unit *u, size_t first, size_t n) {
+    size_t r = c->f->n_observables;
+    for (size_t s = 0; s < n; s++)
+        for (size_t k = 0; k < r; k++) {
+            double z = u->z[s * r + k];
+            if (!isfinite(z)) atomic_store(&c->failed, 1);
+            if (c->ret_outputs) array_set(c->ret_outputs, first + s, k, 0, z);
+        }
+}
+
+/* The direction of a sweep if it is the same for all samples. */
+static const double *common_direction(const struct unit *u, size_t n, size_t r) {
+    for (size_t s = 1; s < n; s++)
+        if (memcmp(u->direction, u->direction + s * r, r * sizeof(double)) != 0) return NULL;
+    return u->direction;
+}
+
+/* One forward and one backward sweep in u->direction; grad is added to. */
+static bool call_sweep(struct call *c, struct qr_sim_workspace *ws, struct qr_pool *pool,
+                       const struct unit *u, size_t first, size_t n, qr_fixed *grad) {
+    struct qring_function *f = c->f;
+    const double *x = c->x ? c->x + first * c->x_stride : NULL;
+    qr_sim_forward_for_gradient(f->bound, ws, pool, x, c->x_stride, n,
+                                common_direction(u, n, f->n_observables), u->z);
+    return qr_sim_backward(f->bound, ws, pool, u->direction, u->scale, grad, u->dx);
+}
+
+static void store_inputs(const struct call *c, const struct unit *u, size_t first, size_t n,
+                         size_t readout) {
+    size_t columns = c->f->circuit->n_columns;
+    for (size_t s = 0; c->ret_inputs && s < n; s++)
+        for (size_t k = 0; k < columns; k++) {
+            double v = u->dx[s * columns + k];
+            if (c->kind == CALL_VJP) array_set(c->ret_inputs, first + s, k, 0, v);
+            else array_set(c->ret_inputs, first + s, readout, k, v);
+        }
+}
+
+static bool call_vjp(struct call *c, struct qr_sim_workspace *ws, struct qr_pool *pool,
+                     const struct unit *u, size_t first, size_t n, qr_fixed *grad) {
+    size_t r = c->f->n_observables;
+    for (size_t s = 0; s < n; s++) {
+        u->scale[s] = 1;
+        memcpy(u->direction + s * r, c->cotangents + (first + s) * c->cotangent_stride,
+               r * sizeof(double));
+    }
+    if (!call_sweep(c, ws, pool, u, first, n, grad)) return false;
+    store_inputs(c, u, first, n, 0);
+    return true;
+}
+
+static bool call_jacobian(struct call *c, struct qr_sim_workspace *ws, struct qr_pool *pool,
+                          const struct unit *u, size_t first, size_t n, qr_fixed *grad) {
+    size_t r = c->f->n_observables, n_params = c->f->circuit->n_params;
+    for (size_t s = 0; s < n; s++) u->scale[s] = 1;
+    for (size_t k = 0; k < r; k++) {
+        memset(u->direction, 0, n * r * sizeof(double));
+        for (size_t s = 0; s < n; s++) u->direction[s * r + k] = 1;
+        memset(grad, 0, n_params * sizeof *grad);
+        if (!call_sweep(c, ws, pool, u, first, n, grad)) return false;
+        store_inputs(c, u, first, n, k);
+        for (size_t i = 0; c->ret_parameters && i < n_params; i++)
+            array_set(c->ret_parameters, first, k, i,
+                      c->f->zero_gradient[i] ? 0 : qr_fixed_to_double(grad[i]));
+    }
+    return true;
+}
+
+static void call_states(struct call *c, struct qr_sim_workspace *ws, struct qr_pool *pool,
+                        const struct unit *u, size_t first, size_t n) {
+    size_t amplitudes = (size_t)1 << c->f->circuit->n_qubits;
+    const double *x = c->x ? c->x + first * c->x_stride : NULL;
+    qr_sim_states(c->f->bound, ws, pool, x, c->x_stride, n, u->state);
+    for (size_t s = 0; s < n; s++)
+        for (size_t i = 0; i < amplitudes; i++)
+            for (size_t k = 0; k < 2; k++)
+                array_set(c->ret_states, first + s, i, k, u->state[(s * amplitudes + i) * 2 + k]);
+}
+
+static void call_task(void *ctx, size_t unit, unsigned worker) {
+    struct call *c = ctx;
+    struct qring_function *f = c->f;
+    size_t first = unit * c->per, left = c->n_samples - first, n = left < c->per ? left : c->per;
+    struct qr_pool *inner = f->in_parallel ? NULL : c->pool;
+    struct qr_sim_workspace *ws = f->workspaces[worker];
+    qr_fixed *grad = c->grad + worker * f->circuit->n_params;
+    struct unit u = call_unit(c, worker);
+    bool fine = true;
+    if (c->kind == CALL_FORWARD)
+        qr_sim_forward(f->bound, ws, inner, c->x ? c->x + first * c->x_stride : NULL, c->x_stride,
+                       n, u.z);
+    else if (c->kind == CALL_VJP) fine = call_vjp(c, ws, inner, &u, first, n, grad);
+    else if (c->kind == CALL_JACOBIAN) fine = call_jacobian(c, ws, inner, &u, first, n, grad);
+    else call_states(c, ws, inner, &u, first, n);
+    if (c->kind != CALL_STATES) store_outputs(c, &u, first, n);
+    if (!fine) atomic_store(&c->failed, 1);
+}
+
+static void call_bind(struct call *c) {
+    struct qring_function *f = c->f;
+    size_t bytes = f->circuit->n_params * sizeof(double);
+    if (f->is_bound && (!bytes || memcmp(f->bound_weights, c->weights, bytes) == 0)) return;
+    if (bytes) memcpy(f->bound_weights, c->weights, bytes);
+    qr_sim_bind(f->bound, f->bound_weights, c->pool);
+    f->is_bound = true;
+}
+
+static enum qr_code call_buffers(struct call *c, unsigned n, struct qr_err *err) {
+    const struct qring_function *f = c->f;
+    size_t r = f->n_observables, columns = f->circuit->n_columns, n_params = f->circuit->n_params;
+    size_t state = c->kind == CALL_STATES ? (size_t)2 << f->circuit->n_qubits : 0;
+    c->unit_numbers = c->per * (2 * r + 1 + columns + state);
+    c->numbers = calloc((size_t)n * c->unit_numbers + 1, sizeof *c->numbers);
+    c->grad = calloc(n * n_params + 1, sizeof *c->grad);
+    if (c->numbers && c->grad) return QR_OK;
+    return qr_fail(err, QR_RESOURCE_EXHAUSTED, "cannot call: no memory for %zu numbers",
+                   (size_t)n * c->unit_numbers);
+}
+
+static enum qr_code call_prepare(struct call *c, const struct qring_array *parameters,
+                                 const struct qring_array *inputs,
+                                 const struct qring_array *cotangents, struct qr_err *err) {
+    const struct qring_function *f = c->f;
+    size_t unused, r = f->n_observables;
+    if (c->n_samples > MAX_TERMS)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "cannot call with %zu samples: at most %d in one call; split the batch",
+                       c->n_samples, (int)MAX_TERMS);
+    struct qring_array column = parameters ? *parameters : (struct qring_array){0};
+    column.strides[1] = column.strides[0]; /* [P] as one row */
+    QR_TRY(array_doubles(&column, "parameters", 1, f->circuit->n_params, &c->own_weights,
+                         &c->weights, &unused, err));
+    QR_TRY(array_doubles(inputs, "inputs", c->n_samples, f->circuit->n_columns, &c->own_x, &c->x,
+                         &c->x_stride, err));
+    if (c->kind == CALL_VJP)
+        QR_TRY(array_doubles(cotangents, "cotangents", c->n_samples, r, &c->own_cotangents,
+                             &c->cotangents, &c->cotangent_stride, err));
+    bool any = c->n_samples;
+    QR_TRY(array_check(c->ret_outputs, "ret_outputs", any && c->ret_outputs, err));
+    QR_TRY(array_check(c->ret_parameters, "ret_parameters", any && c->ret_parameters, err));
+    return array_check(c->ret_inputs, "ret_inputs", any && c->ret_inputs, err);
+}
+
+/* Computes all micro-batches; afterwards c->grad has the sums by parameters. */
+static enum qr_code call_run(struct call *c, struct qr_err *err) {
+    struct qring_function *f = c->f;
+    size_t n_params = f->circuit->n_params;
+    c->n_units = (c->n_samples + c->per - 1) / c->per;
+    bool pooled = f->in_parallel ? c->n_units > 1 : c->n_units > 0;
+    c->pool = pooled ? qr_api_pool(f) : NULL;
+    unsigned n = f->in_parallel ? qr_pool_size(c->pool) : 1;
+    QR_TRY(call_buffers(c, n, err));
+    QR_TRY(qr_api_reserve(f, n, c->per, err));
+    call_bind(c);
+    if (f->in_parallel) qr_pool_for(c->pool, c->n_units, call_task, c);
+    else
+        for (size_t i = 0; i < c->n_units; i++) call_task(c, i, 0);
+    if (atomic_load(&c->failed))
+        return qr_fail(
+            err, QR_OUT_OF_RANGE,
+            "cannot compute: a value or a derivative is not finite or reaches 2^40; look "
+            "at the parameters, inputs and coefficients");
+    for (unsigned i = 1; i < n; i++) qr_fixed_add(c->grad, c->grad + i * n_params, n_params);
+    for (size_t i = 0; i < n_params; i++)
+        if (f->zero_gradient[i]) c->grad[i] = 0;
+    return QR_OK;
+}
+
+static void call_fini(struct call *c) {
+    free(c->numbers);
+    free(c->grad);
+    free(c->own_x);
+    free(c->own_cotangents);
+    free(c->own_weights);
+}
+
+/* Takes the function for a call, in the default floating-point environment: other libraries set
+ * subnormal numbers to zero, which would change bits. */
+static enum qr_code function_take(struct qring_function *f, fenv_t *env, struct qr_err *err) {
+    if (atomic_flag_test_and_set(&f->busy))
+        return qr_fail(err, QR_FAILED_PRECONDITION,
+                       "cannot call: another thread is using this function; use one function for "
+                       "each thread, or a lock");
+    fegetenv(env);
+    fesetenv(FE_DFL_ENV);
+    return QR_OK;
+}
+
+static void function_release(struct qring_function *f, const fenv_t *env) {
+    fesetenv(env);
+    atomic_flag_clear(&f->busy);
+}
+
+static enum qr_code call_sum_check(const struct call *c, const struct qring_sum *sum,
+                                   struct qr_err *err) {
+    if (sum->n != c->f->circuit->n_params)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "cannot add to a sum of %zu numbers: the function has %u parameters", sum->n,
+                       c->f->circuit->n_params);
+    if (sum->n_terms + c->n_samples > MAX_TERMS)
+        return qr_fail(err, QR_OUT_OF_RANGE,
+                       "cannot add %zu terms to a sum of %llu: at most %d are exact; begin a new "
+                       "sum",
+                       c->n_samples, (unsigned long long)sum->n_terms, (int)MAX_TERMS);
+    return QR_OK;
+}
+
+/* ---- the interface ---- */
+
+enum qring_code qring_forward(struct qring_function *f, const struct qring_array *parameters,
+                              const struct qring_array *inputs, size_t n_samples,
+                              const struct qring_array *ret, struct qring_error *ret_err) {
+    struct qr_err err = {0};
+    fenv_t env;
+    struct call c = {.kind = CALL_FORWARD, .f = f, .n_samples = n_samples, .ret_outputs = ret};
+    enum qr_code code = function_take(f, &env, &err);
+    if (code != QR_OK) return qr_api_report(ret_err, code, &err);
+    c.per = qr_sim_micro_batch_size(f->plan, n_samples ? n_samples : 1);
+    code = f->states ? qr_fail(&err, QR_UNIMPLEMENTED,
+                               "cannot compute expectation values: the function was compiled for "
+                               "states; compile it without `states`")
+                     : array_check(ret, "ret", n_samples, &err);
+    if (code == QR_OK) code = call_prepare(&c, parameters, inputs, NULL, &err);
+    if (code == QR_OK) code = call_run(&c, &err);
+    call_fini(&c);
+    function_release(f, &env);
+    return qr_api_report(ret_err, code, &err);
+}
+
+static enum qr_code check_derivatives(const struct call *c, struct qr_err *err) {
+    if (c->f->states)
+        return qr_fail(err, QR_UNIMPLEMENTED,
+                       "cannot compute derivatives: the function was compiled for states; compile "
+                       "it without `states`");
+    if (c->ret_inputs && c->f->circuit->n_columns && !c->f->input_gradients)
+        return qr_fail(err, QR_UNIMPLEMENTED,
+                       "cannot compute derivatives by inputs: compile the function with "
+                       "input_gradients");
+    return QR_OK;
+}
+
+enum qring_code qring_vjp(struct qring_function *f, const struct qring_array *parameters,
+                          const struct qring_array *inputs, size_t n_samples,
+                          const struct qring_array *cotangents,
+                          const struct qring_array *ret_outputs,
+                          const struct qring_array *ret_parameters,
+                          const struct qring_array *ret_inputs, struct qring_sum *sum,
+                          struct qring_error *ret_err) {
+    struct qr_err err = {0};
+    fenv_t env;
+    struct call c = {.kind = CALL_VJP,
+                     .f = f,
+                     .n_samples = n_samples,
+                     .ret_outputs = ret_outputs,
+                     .ret_parameters = ret_parameters,
+                     .ret_inputs = ret_inputs};
+    enum qr_code code = function_take(f, &env, &err);
+    if (code != QR_OK) return qr_api_report(ret_err, code, &err);
+    c.per = sum ? 1 : qr_sim_micro_batch_size(f->plan, n_samples ? n_samples : 1);
+    code = check_derivatives(&c, &err);
+    if (code == QR_OK && sum) code = call_sum_check(&c, sum, &err);
+    if (code == QR_OK) code = call_prepare(&c, parameters, inputs, cotangents, &err);
+    if (code == QR_OK) code = call_run(&c, &err);
+    if (code == QR_OK && sum) {
+        qr_fixed_add(sum->value, c.grad, sum->n);
+        sum->n_terms += n_samples;
+    }
+    for (size_t i = 0; code == QR_OK && ret_parameters && i < f->circuit->n_params; i++)
+        array_set(ret_parameters, i, 0, 0, qr_fixed_to_double(c.grad[i]));
+    call_fini(&c);
+    function_release(f, &env);
+    return qr_api_report(ret_err, code, &err);
+}
+
+enum qring_code qring_jacobian(struct qring_function *f, const struct qring_array *parameters,
+                               const struct qring_array *inputs, size_t n_samples,
+                               const struct qring_array *ret_outputs,
+                               const struct qring_array *ret_parameters,
+                               const struct qring_array *ret_inputs, struct qring_error *ret_err) {
+    struct qr_err err = {0};
+    fenv_t env;
+    struct call c = {.kind = CALL_JACOBIAN,
+                     .f = f,
+                     .n_samples = n_samples,
+                     .ret_outputs = ret_outputs,
+                     .ret_parameters = ret_parameters,
+                     .ret_inputs = ret_inputs};
+    enum qr_code code = function_take(f, &env, &err);
+    if (code != QR_OK) return qr_api_report(ret_err, code, &err);
+    /* Derivatives by parameters are sums over a micro-batch. */
+    c.per = ret_parameters ? 1 : qr_sim_micro_batch_size(f->plan, n_samples ? n_samples : 1);
+    code = check_derivatives(&c, &err);
+    if (code == QR_OK) code = call_prepare(&c, parameters, inputs, NULL, &err);
+    if (code == QR_OK) code = call_run(&c, &err);
+    call_fini(&c);
+    function_release(f, &env);
+    return qr_api_report(ret_err, code, &err);
+}
+
+enum qring_code qring_states(struct qring_function *f, const struct qring_array *parameters,
+                             const struct qring_array *inputs, size_t n_samples,
+                             const struct qring_array *ret, struct qring_error *ret_err) {
+    struct qr_err err = {0};
+    fenv_t env;
+    struct call c = {.kind = CALL_STATES, .f = f, .n_samples = n_samples, .ret_states = ret};
+    enum qr_code code = function_take(f, &env, &err);
+    if (code != QR_OK) return qr_api_report(ret_err, code, &err);
+    c.per = qr_sim_micro_batch_size(f->plan, n_samples ? n_samples : 1);
+    code = f->states ? array_check(ret, "ret", n_samples, &err)
+                     : qr_fail(&err, QR_UNIMPLEMENTED,
+                               "cannot compute states: compile the function with `states`");
+    if (code == QR_OK) code = call_prepare(&c, parameters, inputs, NULL, &err);
+    if (code == QR_OK) code = call_run(&c, &err);
+    call_fini(&c);
+    function_release(f, &env);
+    return qr_api_report(ret_err, code, &err);
+}
+
+/* ---- exact sums ---- */
+
+struct qring_sum *qring_sum_new(size_t n) {
+    struct qring_sum *s = calloc(1, sizeof *s);
+    if (!s) return NULL;
+    s->n = n;
+    s->value = calloc(n + 1, sizeof *s->value);
+    if (s->value) return s;
+    free(s);
+    return NULL;
+}
+
+void qring_sum_free(struct qring_sum *s) {
+    if (!s) return;
+    free(s->value);
+    free(s);
+}
+
+enum qring_code qring_sum_add(struct qring_sum *s, const struct qring_sum *other,
+                              struct qring_error *ret_err) {
+    struct qr_err err = {0};
+    enum qr_code code = QR_OK;
+    if (s->n != other->n)
+        code = qr_fail(&err, QR_INVALID_ARGUMENT, "cannot add a sum of %zu numbers to one of %zu",
+                       other->n, s->n);
+    else if (s->n_terms + other->n_terms > MAX_TERMS)
+        code = qr_fail(&err, QR_OUT_OF_RANGE,
+                       "cannot add sums of more than %d terms in all: they would not be exact",
+                       (int)MAX_TERMS);
+    if (code == QR_OK) {
+        for (size_t i = 0; i < s->n; i++) s->value[i] += other->value[i];
+        s->n_terms += other->n_terms;
+    }
+    return qr_api_report(ret_err, code, &err);
+}
+
+enum qring_code qring_sum_values(const struct qring_sum *s, const struct qring_array *ret,
+                                 struct qring_error *ret_err) {
+    struct qr_err err = {0};
+    enum qr_code code = array_check(ret, "ret", s->n, &err);
+    for (size_t i = 0; code == QR_OK && i < s->n; i++)
+        array_set(ret, i, 0, 0, qr_fixed_to_double(s->value[i]));
+    return qr_api_report(ret_err, code, &err);
+}
