@@ -109,10 +109,15 @@ all: $(libqring) $(shared) $(progs)
 deps:
 	@tests/deps install test
 
-## make install      programs, man pages, shell completions, job file schema; PREFIX=/usr/local DESTDIR=
+## make install      programs, libqring, man pages, completions, job file schema; PREFIX=/usr/local LIBDIR=PREFIX/lib DESTDIR=
 PREFIX   ?= /usr/local
-install: $(progs) $(B)/share/.made
-	install -d $(DESTDIR)$(PREFIX)/bin && install -m 755 $(progs) $(DESTDIR)$(PREFIX)/bin
+LIBDIR   ?= $(PREFIX)/lib
+install: $(progs) $(shared) $(B)/share/.made
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBDIR)/pkgconfig && install -m 755 $(progs) $(DESTDIR)$(PREFIX)/bin
+	install -m 644 $(shared) $(DESTDIR)$(LIBDIR) && ln -sf $(notdir $(shared)) $(DESTDIR)$(LIBDIR)/libqring.so
+	install -D -m 644 lib/api/qring.h $(DESTDIR)$(PREFIX)/include/qring.h
+	sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(shell cat lib/VERSION)|' lib/api/qring.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/qring.pc
+	chmod 644 $(DESTDIR)$(LIBDIR)/pkgconfig/qring.pc
 	cd $(B)/share && find * -type f -exec install -D -m 644 '{}' '$(abspath $(DESTDIR)/$(PREFIX))/share/{}' ';'
 
 ## make debian12, make debian13  make run and make test of the last commit in a fresh Debian root (root, 30 min, 6 GB)
@@ -136,7 +141,7 @@ check-run: $(filter $(B)/%,$(checked)) $(progs) $(lib_o)
 	$(Q)QR_LOGS=$(B)/check tests/run $(checked)
 
 ## make test         all tests for one machine, 15 min on two cores; SAN=address,undefined or SAN=thread: with sanitizers
-test: $(filter $(B)/%,$(suite)) $(if $(filter-out $(B)/%,$(suite)),$(progs) $(proxy) $(lib_o)) $(if $(filter %/instructions.sh,$(suite)),$(counted))
+test: $(filter $(B)/%,$(suite)) $(if $(filter-out $(B)/%,$(suite)),$(progs) $(shared) $(proxy) $(lib_o)) $(if $(filter %/instructions.sh,$(suite)),$(counted))
 	$(Q)tests/run $(suite)
 
 ## make lint         rules for sources and pages (tests/lint): dependencies, banned calls, format, objects, links, generated text
@@ -316,7 +321,7 @@ $(fuzzers): %: %.o $(libqring)
 	$(Q)$(CC) -fsanitize=fuzzer,address $^ $(libs) -o $@
 
 # Man pages and completions are made from the help texts of the programs.
-$(B)/share/.made: $(progs) $(wildcard cmd/share/*) deploy/jobs/job.schema.json lib/VERSION
+$(B)/share/.made: $(progs) $(wildcard cmd/share/*) lib/api/qring.h deploy/jobs/job.schema.json lib/VERSION
 	$(Q)cmd/share/make "$(if $(CROSS),qemu-aarch64 -L $(sysroot) )$(BIN)" $(@D) && touch $@
 
 ## make compile_commands.json  compile database of the present flags, for editors and analyzers

@@ -1,6 +1,5 @@
 /* api/api.c — functions of the C interface: a compiled circuit with all that a call needs. Start
  * reading at qring_circuit_function(); api_calls.c has the calls. */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,9 +61,9 @@ static enum qr_code read_circuit(struct qring_function *f, const char *text, siz
 
 static enum qr_code read_observables(struct qring_function *f, const char *const *texts, size_t n,
                                      struct qr_err *err) {
-    f->observables = calloc(n + 1, sizeof *f->observables);
-    if (!f->observables)
-        return qr_fail(err, QR_RESOURCE_EXHAUSTED, "cannot read %zu observables: out of memory", n);
+    void *p;
+    QR_TRY(qr_large_new(n, sizeof *f->observables, "observables", &p, err));
+    f->observables = p;
     for (; f->n_observables < n; f->n_observables++) {
         size_t i = f->n_observables;
         if (!texts[i]) return qr_fail(err, QR_INVALID_ARGUMENT, "observables[%zu] is missing", i);
@@ -120,10 +119,7 @@ enum qring_code qring_circuit_function(const char *circuit, size_t circuit_bytes
                                        const struct qring_options *options,
                                        struct qring_function **ret, struct qring_error *ret_err) {
     struct qr_err err = {0};
-    struct qring_function *f = calloc(1, sizeof *f);
-    if (!f)
-        return qr_api_report(
-            ret_err, qr_fail(&err, QR_RESOURCE_EXHAUSTED, "cannot compile: out of memory"), &err);
+    struct qring_function *f = qr_xcalloc(1, sizeof *f);
     atomic_flag_clear(&f->busy);
     enum qr_code code =
         make_function(f, circuit, circuit_bytes, observables, n_observables, options, &err);
@@ -155,17 +151,12 @@ void qring_function_free(struct qring_function *f) {
 
 /* ---- threads and workspaces ---- */
 
-/* After a fork the child has no threads of the pool. Signals of the process go to its own
- * threads. */
+/* After a fork the child has no threads of the pool. */
 struct qr_pool *qr_api_pool(struct qring_function *f) {
     if (f->n_threads == 1) return NULL;
     if (f->pool && f->pool_process == getpid()) return f->pool;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     f->pool = qr_pool_new(f->n_threads);
     f->pool_process = getpid();
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return f->pool;
 }
 

@@ -68,10 +68,9 @@ static enum qr_code array_doubles(const struct qring_array *a, const char *name,
         *ret = a->data;
         if (n > 1) *ret_stride = (size_t)a->strides[0] / sizeof(double);
     } else {
-        double *own = *ret_own = m <= SIZE_MAX / 16 / n ? malloc(n * m * sizeof *own) : NULL;
-        if (!own)
-            return qr_fail(err, QR_RESOURCE_EXHAUSTED,
-                           "cannot copy %s: no memory for %zu x %zu numbers", name, n, m);
+        void *p;
+        QR_TRY(qr_large_new(n * m, sizeof(double), name, &p, err));
+        double *own = *ret_own = p;
         for (size_t i = 0; i < n; i++)
             for (size_t j = 0; j < m; j++) own[i * m + j] = array_get(a, i, j);
         *ret = own;
@@ -235,11 +234,12 @@ static enum qr_code call_buffers(struct call *c, unsigned n, struct qr_err *err)
     size_t r = f->n_observables, columns = f->circuit->n_columns, n_params = f->circuit->n_params;
     size_t state = c->kind == CALL_STATES ? (size_t)2 << f->circuit->n_qubits : 0;
     c->unit_numbers = c->per * (2 * r + 1 + columns + state);
-    c->numbers = calloc((size_t)n * c->unit_numbers + 1, sizeof *c->numbers);
-    c->grad = calloc(n * n_params + 1, sizeof *c->grad);
-    if (c->numbers && c->grad) return QR_OK;
-    return qr_fail(err, QR_RESOURCE_EXHAUSTED, "cannot call: no memory for %zu numbers",
-                   (size_t)n * c->unit_numbers);
+    void *p;
+    QR_TRY(qr_large_new(n * c->unit_numbers, sizeof *c->numbers, "numbers of samples", &p, err));
+    c->numbers = p;
+    QR_TRY(qr_large_new(n * n_params, sizeof *c->grad, "sums of derivatives", &p, err));
+    c->grad = p;
+    return QR_OK;
 }
 
 static enum qr_code call_prepare(struct call *c, const struct qring_array *parameters,
@@ -444,13 +444,13 @@ enum qring_code qring_states(struct qring_function *f, const struct qring_array 
 /* ---- exact sums ---- */
 
 struct qring_sum *qring_sum_new(size_t n) {
-    struct qring_sum *s = calloc(1, sizeof *s);
-    if (!s) return NULL;
+    struct qr_err err;
+    void *p;
+    if (qr_large_new(n, sizeof(qr_fixed), "a sum", &p, &err) != QR_OK) return NULL;
+    struct qring_sum *s = qr_xcalloc(1, sizeof *s);
     s->n = n;
-    s->value = calloc(n + 1, sizeof *s->value);
-    if (s->value) return s;
-    free(s);
-    return NULL;
+    s->value = p;
+    return s;
 }
 
 void qring_sum_free(struct qring_sum *s) {

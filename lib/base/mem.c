@@ -76,10 +76,12 @@ void *qr_xaligned(size_t bytes) {
 
 enum qr_code qr_large_new(size_t count, size_t bytes, const char *what, void **ret_p,
                           struct qr_err *err) {
-    const char *by;
-    uint64_t limit = qr_memory_limit_under("", &by);
+    enum { SMALL = 1 << 16 }; /* below, the limit is not read: that takes longer than the work */
+    const char *by = NULL;
     size_t total;
-    if (__builtin_mul_overflow(count, bytes, &total) || total > SIZE_MAX - 64)
+    bool over = __builtin_mul_overflow(count, bytes, &total) || total > SIZE_MAX - 64;
+    uint64_t limit = over || total > SMALL ? qr_memory_limit_under("", &by) : UINT64_MAX;
+    if (over)
         return qr_fail(err, QR_RESOURCE_EXHAUSTED,
                        "%s need more than 2^64 bytes; this process may use %llu bytes (%s)", what,
                        (unsigned long long)limit, by);

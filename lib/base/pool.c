@@ -6,6 +6,7 @@
 #include <fenv.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -139,6 +140,9 @@ struct qr_pool *qr_pool_new(unsigned n_threads) {
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->work, NULL);
     pthread_cond_init(&p->done, NULL);
+    sigset_t all, before;
+    sigfillset(&all); /* Signals go to the threads of the pool's user. */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     for (unsigned i = 1; i < n_threads; i++) {
         struct pool_thread_arg *a = qr_xmalloc(sizeof *a);
         *a = (struct pool_thread_arg){.pool = p, .worker = i};
@@ -147,6 +151,7 @@ struct qr_pool *qr_pool_new(unsigned n_threads) {
         p->size = i;
         break;
     }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return p;
 }
 

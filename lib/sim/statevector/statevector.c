@@ -106,7 +106,8 @@ static void statevector_forward(const struct qr_sim_bound *b, struct qr_sim_work
     }
 }
 
-/* Copies the amplitudes of one lane (sample) of a group, or of all lanes, in the order of qubits. */
+/* Copies the amplitudes of one sample, in the order of qubits. sample: its lane where lanes are
+ * samples. */
 static void statevector_copy_state(const struct qr_statevector_workspace *ws, size_t sample,
                                    double *ret) {
     const struct qr_sim_plan *p = ws->head.plan;

@@ -1,0 +1,600 @@
+/* The C interface: random circuits as JSON text against the dense reference; states, also of many
+ * qubits, against expectation values; vjp against jacobian; strides and float32 arrays; equal bits
+ * over threads, instruction sets and splits of a batch; misuse; forks; the caller's floating-point
+ * environment. */
+#include <fenv.h>
+#include <math.h>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "api/qring.h"
+#include "base/mem.h"
+#include "circuit/circuit_json.h"
+#include "format/json.h"
+#include "sim/kernels/isa.h"
+#include "tests/ref/dense.h"
+#include "tests/t.h"
+
+/* As test_sim_gradient.c's, by precision: shares of the largest number. */
+static const double tolerance[2] = {2e-5, 1e-12};
+enum { SAMPLES = 20, OBSERVABLES = 3 };
+
+/* ---- problems ---- */
+
+struct problem {
+    char *text;
+    const char *observables[OBSERVABLES];
+    struct qr_circuit *c;
+    struct qr_observable obs[OBSERVABLES];
+    size_t n_params, n_inputs, n_samples;
+    double *weights, *x, *cotangents;
+};
+
+static unsigned draw(uint64_t *state, unsigned n) {
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (unsigned)((*state >> 33) % n);
+}
+
+static void add_gate(struct qr_buf *b, uint64_t *s, unsigned n) {
+    unsigned q = draw(s, n), p = (q + 1 + draw(s, n > 1 ? n - 1 : 1)) % n;
+    unsigned w = draw(s, 6), x = draw(s, 3), kind = draw(s, n > 1 ? 9 : 4);
+    static const char axes[] = "XYZ";
+    switch (kind) {
+    case 0: qr_buf_printf(b, "{\"gate\":\"H\",\"qubits\":[%u]}", q); break;
+    case 1:
+        qr_buf_printf(b, "{\"gate\":\"R%c\",\"qubits\":[%u],\"angle\":\"w%u\"}", axes[draw(s, 3)],
+                      q, w);
+        break;
+    case 2:
+        qr_buf_printf(b, "{\"gate\":\"R%c\",\"qubits\":[%u],\"angle\":{\"data\":%u,\"scale\":0.7}}",
+                      axes[draw(s, 3)], q, x);
+        break;
+    case 3: qr_buf_printf(b, "{\"gate\":\"Y\",\"qubits\":[%u],\"exponent\":0.3}", q); break;
+    case 4: qr_buf_printf(b, "{\"gate\":\"CNOT\",\"qubits\":[%u,%u]}", q, p); break;
+    case 5:
+        qr_buf_printf(b, "{\"gate\":\"RZZ\",\"qubits\":[%u,%u],\"angle\":\"2*w%u\"}", q, p, w);
+        break;
+    case 6:
+        qr_buf_printf(b, "{\"gate\":\"ISWAP\",\"qubits\":[%u,%u],\"exponent\":\"w%u*w%u\"}", q, p,
+                      w, x);
+        break;
+    case 7:
+        qr_buf_printf(b,
+                      "{\"gate\":\"RY\",\"qubits\":[%u],\"angle\":\"w%u\",\"controls\":[%u],"
+                      "\"control_values\":[%u]}",
+                      q, w, p, draw(s, 2));
+        break;
+    default: qr_buf_printf(b, "{\"gate\":\"SWAP\",\"qubits\":[%u,%u]}", q, p); break;
+    }
+}
+
+static struct problem make(uint64_t seed, unsigned n, unsigned gates, size_t n_samples) {
+    struct problem p = {.n_samples = n_samples};
+    struct qr_buf b = {0};
+    struct qr_json *root = NULL;
+    struct qr_err err;
+    struct qr_qubits unused;
+    uint64_t s = seed;
+    qr_buf_printf(&b, "{\"qubits\":%u,\"columns\":3,\"gates\":[", n);
+    for (unsigned i = 0; i < gates; i++) {
+        if (i) qr_buf_puts(&b, ",");
+        add_gate(&b, &s, n);
+    }
+    qr_buf_puts(&b, "]}");
+    p.text = qr_xstrdup(qr_buf_string(&b));
+    qr_buf_free(&b);
+    CHECK(qr_json_parse(qr_bytes_of((const uint8_t *)p.text, strlen(p.text)), "text", &root,
+                        &err) == QR_OK &&
+              qr_circuit_from_json(root, "circuit", &p.c, &unused, &err) == QR_OK,
+          "%s", err.msg);
+    qr_json_free(root);
+    for (unsigned r = 0; r < OBSERVABLES; r++) {
+        p.obs[r] = ref_random_observable(seed * 7 + r, n);
+        p.observables[r] = p.obs[r].text;
+    }
+    p.n_params = p.c->n_params;
+    p.n_inputs = p.c->n_columns;
+    p.weights = qr_xcalloc(p.n_params + 1, sizeof(double));
+    p.x = qr_xcalloc(n_samples * p.n_inputs + 1, sizeof(double));
+    p.cotangents = qr_xcalloc(n_samples * OBSERVABLES, sizeof(double));
+    ref_random_numbers(seed + 1, p.n_params, -2, 2, p.weights);
+    ref_random_numbers(seed + 2, n_samples * p.n_inputs, -2, 2, p.x);
+    ref_random_numbers(seed + 3, n_samples * OBSERVABLES, -1, 1, p.cotangents);
+    return p;
+}
+
+static void drop(struct problem *p) {
+    for (unsigned r = 0; r < OBSERVABLES; r++) qr_observable_fini(&p->obs[r]);
+    qr_circuit_free(p->c);
+    free(p->text);
+    free(p->weights);
+    free(p->x);
+    free(p->cotangents);
+}
+
+static struct qring_array vector(void *data) {
+    return (struct qring_array){data, QRING_FLOAT64, {sizeof(double), 0, 0}};
+}
+static struct qring_array matrix(void *data, size_t columns) {
+    ptrdiff_t row = (ptrdiff_t)(columns * sizeof(double));
+    return (struct qring_array){data, QRING_FLOAT64, {row, sizeof(double), 0}};
+}
+static struct qring_array cube(void *data, size_t rows, size_t columns) {
+    ptrdiff_t row = (ptrdiff_t)(columns * sizeof(double));
+    return (struct qring_array){data, QRING_FLOAT64, {(ptrdiff_t)rows * row, row, sizeof(double)}};
+}
+
+static struct qring_function *compile(const struct problem *p, enum qring_dtype dtype,
+                                      unsigned threads, const char *isa, bool states) {
+    struct qring_function *f = NULL;
+    struct qring_error err;
+    struct qring_options opt = {sizeof opt, dtype, threads, isa, 1, states};
+    CHECK(qring_circuit_function(p->text, strlen(p->text), p->observables, states ? 0 : OBSERVABLES,
+                                 &opt, &f, &err) == QRING_OK,
+          "%s", err.message);
+    return f;
+}
+
+struct answer {
+    double *z, *dw, *dx;
+};
+static struct answer answer_new(const struct problem *p) {
+    return (struct answer){qr_xcalloc(p->n_samples * OBSERVABLES, sizeof(double)),
+                           qr_xcalloc(p->n_params + 1, sizeof(double)),
+                           qr_xcalloc(p->n_samples * p->n_inputs + 1, sizeof(double))};
+}
+static void answer_free(struct answer *a) {
+    free(a->z);
+    free(a->dw);
+    free(a->dx);
+}
+
+static void vjp(const struct problem *p, struct qring_function *f, size_t first, size_t n,
+                struct answer *a, struct qring_sum *sum) {
+    struct qring_error err;
+    struct qring_array w = vector(p->weights), x = matrix(p->x + first * p->n_inputs, p->n_inputs),
+                       ct = matrix(p->cotangents + first * OBSERVABLES, OBSERVABLES),
+                       z = matrix(a->z + first * OBSERVABLES, OBSERVABLES), dw = vector(a->dw),
+                       dx = matrix(a->dx + first * p->n_inputs, p->n_inputs);
+    CHECK(qring_vjp(f, &w, &x, n, &ct, &z, &dw, &dx, sum, &err) == QRING_OK, "%s", err.message);
+}
+
+/* ---- against the dense reference ---- */
+
+static void near(const char *what, const double *got, const double *want, size_t n, double limit,
+                 uint64_t seed) {
+    double top = 1;
+    for (size_t i = 0; i < n; i++) top = fmax(top, fabs(want[i]));
+    for (size_t i = 0; i < n; i++)
+        CHECK(fabs(got[i] - want[i]) <= limit * top, "seed %lu, %s[%zu]: %.17g not %.17g",
+              (unsigned long)seed, what, i, got[i], want[i]);
+}
+
+static void against_dense(uint64_t seed, unsigned n, enum qring_dtype dtype) {
+    struct problem p = make(seed, n, 4 * n + 4, 1 + seed % SAMPLES);
+    size_t params = p.n_params, inputs = p.n_inputs, samples = p.n_samples;
+    double limit = tolerance[dtype == QRING_FLOAT64];
+    struct qring_function *f = compile(&p, dtype, 1 + seed % 2, "auto", false);
+    struct answer a = answer_new(&p), want = answer_new(&p);
+    double *jw = qr_xcalloc(OBSERVABLES * params + 1, sizeof *jw),
+           *jx = qr_xcalloc(OBSERVABLES * inputs + 1, sizeof *jx),
+           *got_w = qr_xcalloc(samples * OBSERVABLES * params + 1, sizeof *got_w),
+           *got_x = qr_xcalloc(samples * OBSERVABLES * inputs + 1, sizeof *got_x);
+    struct qring_array w = vector(p.weights), x = matrix(p.x, inputs), z = matrix(a.z, OBSERVABLES),
+                       gw = cube(got_w, OBSERVABLES, params), gx = cube(got_x, OBSERVABLES, inputs);
+    struct qring_error err;
+    CHECK(qring_n_parameters(f) == params && qring_n_inputs(f) == inputs);
+    CHECK(qring_jacobian(f, &w, &x, samples, &z, &gw, &gx, &err) == QRING_OK, "%s", err.message);
+    for (size_t s = 0; s < samples; s++) {
+        const double *at = p.x + s * inputs, *ct = p.cotangents + s * OBSERVABLES;
+        ref_expectation(p.c, p.weights, at, p.obs, OBSERVABLES, want.z + s * OBSERVABLES);
+        ref_gradient(p.c, p.weights, at, p.obs, OBSERVABLES, jw);
+        ref_input_gradient(p.c, p.weights, at, p.obs, OBSERVABLES, jx);
+        near("jacobian by weights", got_w + s * OBSERVABLES * params, jw, OBSERVABLES * params,
+             limit, seed);
+        near("jacobian by inputs", got_x + s * OBSERVABLES * inputs, jx, OBSERVABLES * inputs,
+             limit, seed);
+        for (size_t r = 0; r < OBSERVABLES; r++) {
+            for (size_t i = 0; i < params; i++) want.dw[i] += ct[r] * jw[r * params + i];
+            for (size_t i = 0; i < inputs; i++)
+                want.dx[s * inputs + i] += ct[r] * jx[r * inputs + i];
+        }
+    }
+    near("z of jacobian", a.z, want.z, samples * OBSERVABLES, 10 * limit, seed);
+    vjp(&p, f, 0, samples, &a, NULL);
+    near("z", a.z, want.z, samples * OBSERVABLES, 10 * limit, seed);
+    near("vjp by weights", a.dw, want.dw, params, limit, seed);
+    near("vjp by inputs", a.dx, want.dx, samples * inputs, limit, seed);
+    memset(a.z, 0, samples * OBSERVABLES * sizeof *a.z);
+    CHECK(qring_forward(f, &w, &x, samples, &z, &err) == QRING_OK, "%s", err.message);
+    near("forward", a.z, want.z, samples * OBSERVABLES, 10 * limit, seed);
+    qring_function_free(f);
+    answer_free(&a);
+    answer_free(&want);
+    free(jw);
+    free(jx);
+    free(got_w);
+    free(got_x);
+    drop(&p);
+}
+
+static void dense_states(uint64_t seed, unsigned n) {
+    struct problem p = make(seed, n, 4 * n, 1 + seed % SAMPLES);
+    size_t size = (size_t)1 << n;
+    struct qring_function *f = compile(&p, QRING_FLOAT64, 1, "auto", true);
+    double *got = qr_xcalloc(p.n_samples * size * 2, sizeof *got);
+    struct qring_array w = vector(p.weights), x = matrix(p.x, p.n_inputs), to = cube(got, size, 2);
+    struct qring_error err;
+    double complex *want = qr_xcalloc(size, sizeof *want);
+    CHECK(qring_states(f, &w, &x, p.n_samples, &to, &err) == QRING_OK, "%s", err.message);
+    for (size_t s = 0; s < p.n_samples; s++) {
+        ref_state(p.c, p.weights, p.x + s * p.n_inputs, want);
+        near("state", got + s * size * 2, (const double *)want, 2 * size, tolerance[1], seed);
+    }
+    free(want);
+    free(got);
+    qring_function_free(f);
+    drop(&p);
+}
+
+/* <P> of a state, for observables of one term, straight from its definition. */
+static double expectation(const double complex *state, unsigned n, const struct qr_pauli_term *t) {
+    double complex sum = 0;
+    for (size_t i = 0; i < (size_t)1 << n; i++) {
+        double complex factor = 1;
+        size_t j = i;
+        for (unsigned q = 0; q < n; q++) {
+            bool x = qr_qubits_has(&t->x, q), z = qr_qubits_has(&t->z, q);
+            unsigned shift = n - 1 - q;
+            bool one = i >> shift & 1;
+            if (x) j ^= (size_t)1 << shift;
+            if (x && z) factor *= CMPLX(0, one ? -1 : 1);
+            else if (z) factor *= one ? -1 : 1;
+        }
+        sum += conj(state[j]) * factor * state[i];
+    }
+    return creal(sum) * t->coefficient;
+}
+
+/* Lanes that are qubits, and states of several tiles. */
+static void large_states(uint64_t seed, unsigned n) {
+    struct problem p = make(seed, n, 5 * n, 2);
+    size_t size = (size_t)1 << n;
+    struct qring_function *f = compile(&p, QRING_FLOAT64, 2, "auto", true),
+                          *g = compile(&p, QRING_FLOAT64, 1, "auto", false);
+    double *got = qr_xcalloc(p.n_samples * size * 2, sizeof *got);
+    struct answer a = answer_new(&p);
+    struct qring_array w = vector(p.weights), x = matrix(p.x, p.n_inputs), to = cube(got, size, 2),
+                       z = matrix(a.z, OBSERVABLES);
+    struct qring_error err;
+    CHECK(qring_states(f, &w, &x, p.n_samples, &to, &err) == QRING_OK, "%s", err.message);
+    CHECK(qring_forward(g, &w, &x, p.n_samples, &z, &err) == QRING_OK, "%s", err.message);
+    for (size_t s = 0; s < p.n_samples; s++)
+        for (unsigned r = 0; r < OBSERVABLES; r++) {
+            double want = 0;
+            for (size_t t = 0; t < p.obs[r].n_terms; t++)
+                want += expectation((const double complex *)(const void *)(got + s * size * 2), n,
+                                    &p.obs[r].terms[t]);
+            CHECK(fabs(a.z[s * OBSERVABLES + r] - want) <= 10 * tolerance[1],
+                  "%u qubits, sample %zu, %s: %.17g not %.17g", n, s, p.observables[r],
+                  a.z[s * OBSERVABLES + r], want);
+        }
+    free(got);
+    answer_free(&a);
+    qring_function_free(f);
+    qring_function_free(g);
+    drop(&p);
+}
+
+/* ---- bits ---- */
+
+static bool same(const struct problem *p, const struct answer *a, const struct answer *b) {
+    return memcmp(a->z, b->z, p->n_samples * OBSERVABLES * sizeof(double)) == 0 &&
+           memcmp(a->dw, b->dw, p->n_params * sizeof(double)) == 0 &&
+           memcmp(a->dx, b->dx, p->n_samples * p->n_inputs * sizeof(double)) == 0;
+}
+
+static void equal_bits(uint64_t seed, unsigned n) {
+    struct problem p = make(seed, n, 4 * n, 50);
+    struct answer a = answer_new(&p), b = answer_new(&p);
+    struct qring_function *one = compile(&p, QRING_FLOAT32, 1, "auto", false);
+    vjp(&p, one, 0, p.n_samples, &a, NULL);
+    for (unsigned threads = 1; threads <= 4; threads++)
+        for (unsigned isa = 0; isa < QR_ISAS; isa++) {
+            if (!qr_isa_available(isa)) continue;
+            struct qring_function *f = compile(&p, QRING_FLOAT32, threads, qr_isa_name(isa), false);
+            vjp(&p, f, 0, p.n_samples, &b, NULL);
+            CHECK(same(&p, &a, &b), "seed %lu, %u threads, %s", (unsigned long)seed, threads,
+                  qr_isa_name(isa));
+            qring_function_free(f);
+        }
+    qring_function_free(one);
+    answer_free(&a);
+    answer_free(&b);
+    drop(&p);
+}
+
+/* Any split of the batch gives the same sum; sums add up. */
+static void split_sums(uint64_t seed, unsigned n) {
+    struct problem p = make(seed, n, 4 * n, 50);
+    struct answer a = answer_new(&p);
+    struct qring_function *f = compile(&p, QRING_FLOAT32, 2, "auto", false);
+    struct qring_sum *whole = qring_sum_new(p.n_params), *parts = qring_sum_new(p.n_params),
+                     *part = qring_sum_new(p.n_params);
+    struct qring_error err;
+    double *x = qr_xcalloc(p.n_params + 1, sizeof *x), *y = qr_xcalloc(p.n_params + 1, sizeof *y);
+    struct qring_array to_x = vector(x), to_y = vector(y);
+    vjp(&p, f, 0, p.n_samples, &a, whole);
+    CHECK(qring_sum_values(whole, &to_x, &err) == QRING_OK);
+    CHECK(memcmp(x, a.dw, p.n_params * sizeof *x) == 0);
+    for (size_t at = 0, n_part = 1; at < p.n_samples; at += n_part, n_part = n_part * 2 + 1) {
+        if (n_part > p.n_samples - at) n_part = p.n_samples - at;
+        vjp(&p, f, at, n_part, &a, at % 2 ? parts : part);
+    }
+    CHECK(qring_sum_add(parts, part, &err) == QRING_OK);
+    CHECK(qring_sum_values(parts, &to_y, &err) == QRING_OK);
+    CHECK(memcmp(x, y, p.n_params * sizeof *x) == 0, "seed %lu", (unsigned long)seed);
+    struct qring_sum *other = qring_sum_new(p.n_params + 1);
+    CHECK(qring_sum_add(parts, other, &err) == QRING_INVALID_ARGUMENT);
+    qring_sum_free(other);
+    qring_sum_free(whole);
+    qring_sum_free(parts);
+    qring_sum_free(part);
+    free(x);
+    free(y);
+    answer_free(&a);
+    qring_function_free(f);
+    drop(&p);
+}
+
+/* Reversed rows, float32 and unaligned memory give what the same numbers in a plain array give. */
+static void strides(void) {
+    struct problem p = make(5, 4, 20, 7);
+    struct answer a = answer_new(&p), b = answer_new(&p);
+    struct qring_function *f = compile(&p, QRING_FLOAT64, 1, "auto", false);
+    struct qring_error err;
+    size_t inputs = p.n_inputs, n = p.n_samples;
+    float *narrow = qr_xcalloc(n * inputs + 1, sizeof *narrow);
+    char *odd = qr_xcalloc(n * inputs * sizeof(double) + 1, 1);
+    for (size_t i = 0; i < n * inputs; i++) p.x[i] = (double)(narrow[i] = (float)p.x[i]);
+    memcpy(odd + 1, p.x, n * inputs * sizeof(double));
+    vjp(&p, f, 0, n, &a, NULL);
+    struct qring_array w = vector(p.weights), z = matrix(b.z, OBSERVABLES);
+    struct qring_array forms[] = {
+        {narrow, QRING_FLOAT32, {(ptrdiff_t)(inputs * sizeof(float)), (ptrdiff_t)sizeof(float), 0}},
+        {odd + 1, QRING_FLOAT64, {(ptrdiff_t)(inputs * sizeof(double)), sizeof(double), 0}},
+    };
+    for (size_t i = 0; i < COUNT(forms); i++) {
+        memset(b.z, 0, n * OBSERVABLES * sizeof(double));
+        CHECK(qring_forward(f, &w, &forms[i], n, &z, &err) == QRING_OK, "%s", err.message);
+        CHECK(memcmp(a.z, b.z, n * OBSERVABLES * sizeof(double)) == 0, "form %zu", i);
+    }
+    struct qring_array back = {p.x + (n - 1) * inputs,
+                               QRING_FLOAT64,
+                               {-(ptrdiff_t)(inputs * sizeof(double)), sizeof(double), 0}},
+                       to = {b.z + (n - 1) * OBSERVABLES,
+                             QRING_FLOAT64,
+                             {-(ptrdiff_t)(OBSERVABLES * sizeof(double)), sizeof(double), 0}};
+    CHECK(qring_forward(f, &w, &back, n, &to, &err) == QRING_OK, "%s", err.message);
+    CHECK(memcmp(a.z, b.z, n * OBSERVABLES * sizeof(double)) == 0, "reversed");
+    free(narrow);
+    free(odd);
+    answer_free(&a);
+    answer_free(&b);
+    qring_function_free(f);
+    drop(&p);
+}
+
+/* ---- the process around it ---- */
+
+static void environment(void) {
+    struct problem p = make(9, 5, 30, 33);
+    struct answer a = answer_new(&p), b = answer_new(&p);
+    struct qring_function *f = compile(&p, QRING_FLOAT32, 2, "auto", false);
+    vjp(&p, f, 0, p.n_samples, &a, NULL);
+    fesetround(FE_UPWARD);
+    vjp(&p, f, 0, p.n_samples, &b, NULL);
+    CHECK(fegetround() == FE_UPWARD, "the caller's rounding is restored");
+    fesetround(FE_TONEAREST);
+    CHECK(same(&p, &a, &b), "under another rounding");
+    memset(b.dw, 0, p.n_params * sizeof *b.dw);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(60);
+        vjp(&p, f, 0, p.n_samples, &b, NULL);
+        _exit(same(&p, &a, &b) ? 0 : 1);
+    }
+    int status = -1;
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0, "in a forked child: %d",
+          status);
+    qring_function_free(f);
+    answer_free(&a);
+    answer_free(&b);
+    drop(&p);
+}
+
+struct caller {
+    const struct problem *p;
+    struct qring_function *f;
+    const struct answer *want;
+    unsigned done, busy, wrong;
+};
+
+static void *call_often(void *arg) {
+    struct caller *c = arg;
+    struct answer a = answer_new(c->p);
+    struct qring_array w = vector(c->p->weights), x = matrix(c->p->x, c->p->n_inputs),
+                       z = matrix(a.z, OBSERVABLES);
+    for (unsigned i = 0; i < 200 || (!c->done && i < 100000); i++) {
+        enum qring_code code = qring_forward(c->f, &w, &x, c->p->n_samples, &z, NULL);
+        c->done += code == QRING_OK;
+        c->busy += code == QRING_FAILED_PRECONDITION;
+        if (code == QRING_OK)
+            c->wrong +=
+                memcmp(a.z, c->want->z, c->p->n_samples * OBSERVABLES * sizeof(double)) != 0;
+        else c->wrong += code != QRING_FAILED_PRECONDITION;
+    }
+    answer_free(&a);
+    return NULL;
+}
+
+static void two_threads(void) {
+    struct problem p = make(11, 6, 40, 40);
+    struct answer a = answer_new(&p);
+    struct qring_function *f = compile(&p, QRING_FLOAT32, 2, "auto", false);
+    vjp(&p, f, 0, p.n_samples, &a, NULL);
+    struct caller c[2] = {{&p, f, &a, 0, 0, 0}, {&p, f, &a, 0, 0, 0}};
+    pthread_t t[2];
+    for (unsigned i = 0; i < 2; i++) pthread_create(&t[i], NULL, call_often, &c[i]);
+    for (unsigned i = 0; i < 2; i++) pthread_join(t[i], NULL);
+    CHECK(!c[0].wrong && !c[1].wrong && c[0].done && c[1].done, "%u %u wrong, %u %u done",
+          c[0].wrong, c[1].wrong, c[0].done, c[1].done);
+    qring_function_free(f);
+    answer_free(&a);
+    drop(&p);
+}
+
+/* ---- misuse ---- */
+
+static void misuse(void) {
+    static const char *const z0[] = {"Z0"};
+    static const struct {
+        const char *circuit, *observable, *isa;
+        int dtype;
+        size_t struct_size;
+        enum qring_code code;
+        const char *says;
+    } cases[] = {
+        {"", "Z0", NULL, 2, 0, QRING_INVALID_ARGUMENT, "circuit"},
+        {"[]", "Z0", NULL, 2, 0, QRING_INVALID_ARGUMENT, "circuit"},
+        {"{\"qubits\":2}", "Z0", NULL, 2, 0, QRING_INVALID_ARGUMENT, "circuit"},
+        {"{\"qubits\":0,\"gates\":[]}", "Z0", NULL, 2, 0, QRING_INVALID_ARGUMENT, "circuit.qubits"},
+        {"{\"qubits\":2,\"gates\":[{\"gate\":\"HH\",\"qubits\":[0]}]}", "Z0", NULL, 2, 0,
+         QRING_INVALID_ARGUMENT, "HH"},
+        {"{\"qubits\":2,\"gates\":[{\"gate\":\"H\",\"qubits\":[2]}]}", "Z0", NULL, 2, 0,
+         QRING_INVALID_ARGUMENT, "circuit.gates[0]"},
+        {"{\"qubits\":2,\"gates\":[{\"gate\":\"H\",\"qubits\":[1]}]}", "Z2", NULL, 2, 0,
+         QRING_INVALID_ARGUMENT, "observables[0]"},
+        {"{\"qubits\":2,\"gates\":[{\"gate\":\"H\",\"qubits\":[1]}]}", "", NULL, 2, 0,
+         QRING_INVALID_ARGUMENT, "observables[0]"},
+        {"{\"qubits\":2,\"gates\":[{\"gate\":\"H\",\"qubits\":[1]}]}", "Z0", "sse", 2, 0,
+         QRING_INVALID_ARGUMENT, "sse"},
+        {"{\"qubits\":2,\"gates\":[{\"gate\":\"H\",\"qubits\":[1]}]}", "Z0", NULL, 7, 0,
+         QRING_INVALID_ARGUMENT, "dtype"},
+        {"{\"qubits\":2,\"gates\":[{\"gate\":\"H\",\"qubits\":[1]}]}", "Z0", NULL, 2, 1000,
+         QRING_INVALID_ARGUMENT, "struct_size"},
+    };
+    struct qring_error err;
+    struct qring_function *f;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct qring_options opt = {cases[i].struct_size ? cases[i].struct_size : sizeof opt,
+                                    (enum qring_dtype)cases[i].dtype,
+                                    1,
+                                    cases[i].isa,
+                                    0,
+                                    0};
+        f = (struct qring_function *)&opt; /* must become NULL */
+        enum qring_code code = qring_circuit_function(cases[i].circuit, strlen(cases[i].circuit),
+                                                      &cases[i].observable, 1, &opt, &f, &err);
+        CHECK(code == cases[i].code && err.code == code && !f && strstr(err.message, cases[i].says),
+              "case %zu: %d, %s", i, (int)code, err.message);
+    }
+    CHECK(qring_circuit_function(NULL, 0, z0, 1, NULL, &f, &err) == QRING_INVALID_ARGUMENT);
+    CHECK(qring_circuit_function("{}", 2, NULL, 1, NULL, &f, &err) == QRING_INVALID_ARGUMENT);
+    CHECK(qring_circuit_function("{}", 2, NULL, 0, NULL, &f, NULL) == QRING_INVALID_ARGUMENT);
+    static const char wide[] = "{\"qubits\":50,\"gates\":[{\"gate\":\"H\",\"qubits\":[1]}]}";
+    const struct qring_options states = {sizeof states, QRING_FLOAT64, 1, NULL, 0, 1};
+    CHECK(qring_circuit_function(wide, strlen(wide), z0, 1, &states, &f, &err) ==
+                  QRING_RESOURCE_EXHAUSTED &&
+              strstr(err.message, "50 qubits"),
+          "%s", err.message);
+    qring_function_free(NULL);
+    qring_sum_free(NULL);
+}
+
+static void bad_numbers(void) {
+    struct problem p = make(3, 3, 20, 4);
+    struct qring_function *f = compile(&p, QRING_FLOAT64, 1, "auto", false),
+                          *states = compile(&p, QRING_FLOAT64, 1, "auto", true), *plain = NULL;
+    struct answer a = answer_new(&p);
+    struct qring_error err;
+    struct qring_options opt = {sizeof opt, QRING_FLOAT64, 1, NULL, 0, 0};
+    struct qring_array w = vector(p.weights), x = matrix(p.x, p.n_inputs),
+                       z = matrix(a.z, OBSERVABLES), ct = matrix(p.cotangents, OBSERVABLES),
+                       dx = matrix(a.dx, p.n_inputs), odd = w;
+    odd.dtype = (enum qring_dtype)9;
+    const double bad[] = {NAN, INFINITY, -INFINITY, 0x1p40, 1e300};
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        double *at[] = {&p.weights[0], &p.x[1], &p.cotangents[2]};
+        for (size_t k = 0; k < COUNT(at); k++) {
+            double before = *at[k];
+            *at[k] = bad[i];
+            CHECK(qring_vjp(f, &w, &x, 4, &ct, &z, NULL, NULL, NULL, &err) == QRING_OUT_OF_RANGE,
+                  "%g: %s", bad[i], err.message);
+            *at[k] = before;
+        }
+    }
+    CHECK(qring_forward(f, NULL, &x, 4, &z, &err) == QRING_INVALID_ARGUMENT);
+    CHECK(qring_forward(f, &w, NULL, 4, &z, &err) == QRING_INVALID_ARGUMENT);
+    CHECK(qring_forward(f, &w, &x, 4, NULL, &err) == QRING_INVALID_ARGUMENT);
+    CHECK(qring_forward(f, &odd, &x, 4, &z, &err) == QRING_INVALID_ARGUMENT);
+    CHECK(qring_forward(f, &w, &x, SIZE_MAX, &z, &err) == QRING_INVALID_ARGUMENT);
+    CHECK(qring_forward(f, &w, &x, 0, &z, &err) == QRING_OK, "%s", err.message);
+    CHECK(qring_forward(states, &w, &x, 4, &z, &err) == QRING_UNIMPLEMENTED);
+    CHECK(qring_states(f, &w, &x, 4, &z, &err) == QRING_UNIMPLEMENTED);
+    CHECK(qring_circuit_function(p.text, strlen(p.text), p.observables, OBSERVABLES, &opt, &plain,
+                                 &err) == QRING_OK);
+    CHECK(qring_vjp(plain, &w, &x, 4, &ct, NULL, NULL, &dx, NULL, &err) == QRING_UNIMPLEMENTED);
+    struct qring_sum *sum = qring_sum_new(p.n_params + 1);
+    CHECK(qring_vjp(f, &w, &x, 4, &ct, NULL, NULL, NULL, sum, &err) == QRING_INVALID_ARGUMENT);
+    vjp(&p, f, 0, 4, &a, NULL); /* still works */
+    qring_sum_free(sum);
+    qring_function_free(f);
+    qring_function_free(plain);
+    qring_function_free(states);
+    answer_free(&a);
+    drop(&p);
+}
+
+static void names(void) {
+    static const char text[] =
+        "{\"qubits\":2,\"gates\":[{\"gate\":\"RX\",\"qubits\":[0],\"angle\":\"w10 + w2\"},"
+        "{\"gate\":\"RY\",\"qubits\":[1],\"angle\":{\"data\":0}}]}";
+    static const char *const observables[] = {"Z1"};
+    struct qring_function *f = NULL;
+    struct qring_error err;
+    CHECK(qring_circuit_function(text, strlen(text), observables, 1, NULL, &f, &err) == QRING_OK,
+          "%s", err.message);
+    CHECK(qring_n_qubits(f) == 2 && qring_n_gates(f) == 2 && qring_n_observables(f) == 1);
+    CHECK(strcmp(qring_parameter_name(f, 0), "w2") == 0 &&
+          strcmp(qring_parameter_name(f, 1), "w10") == 0 && !qring_parameter_name(f, 2));
+    CHECK(!qring_input_name(f, 0) && !qring_input_name(f, 1));
+    char *drawing = qring_draw(f, 60);
+    CHECK(strstr(drawing, "RX"));
+    qring_text_free(drawing);
+    CHECK(strcmp(qring_engine(f), "cones") == 0, "%s", qring_engine(f));
+    CHECK(qring_version()[0]);
+    qring_function_free(f);
+}
+
+int main(void) {
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        against_dense(seed, 1 + seed % 6, QRING_FLOAT64);
+        against_dense(seed + 100, 1 + seed % 6, QRING_FLOAT32);
+        dense_states(seed + 200, 1 + seed % 8);
+    }
+    for (unsigned n = 10; n <= 16; n += 2) large_states(n, n);
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        equal_bits(seed, 2 + seed);
+        split_sums(seed, 2 + seed);
+    }
+    equal_bits(7, 13);
+    strides();
+    environment();
+    two_threads();
+    misuse();
+    bad_numbers();
+    names();
+    return t_end();
+}
