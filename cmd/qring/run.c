@@ -308,7 +308,7 @@ static enum qr_code check_job(struct run_command *r, struct qr_err *err) {
     }
     if (code == QR_OK && takes_input(r)) code = copy_stdin_job(err);
     r->tls = !qr_tls_given(s); /* certificates in the job file are for a cluster */
-    if (code == QR_OK) code = qr_settings_load_job(s, &r->job, err);
+    if (code == QR_OK) code = qr_settings_load_job(s, NULL, NULL, &r->job, err);
     r->tls = r->tls && !s->plaintext && r->n_workers > 1;
     if (code == QR_OK) code = qr_settings_check(s, err);
     if (code == QR_OK) code = qr_isa_parse(s->isa, &r->isa, err);

@@ -211,7 +211,7 @@ static enum qr_code load_job(struct sweep_command *c, struct qr_err *err) {
         if (code == QR_OK) qr_warn(qr_command_log(), "qring", "%s", unknown[i]);
         free(unknown[i]);
     }
-    if (code == QR_OK) code = qr_settings_load_job(&c->settings, &c->job, err);
+    if (code == QR_OK) code = qr_settings_load_job(&c->settings, NULL, NULL, &c->job, err);
     if (code == QR_OK && !c->job->sweep)
         code = qr_fail(err, QR_INVALID_ARGUMENT,
                        "%s has no \"sweep\"; give the keys that trials differ in, such as "

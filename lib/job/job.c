@@ -170,7 +170,7 @@ enum qr_code qr_job_load_all(const char *url, struct qr_overrides *set,
     if (!url)
         return qr_job_parse_in(qr_bytes_of(qr_builtin_job, sizeof qr_builtin_job - 1), &from, ret,
                                err);
-    struct qr_buf text = {0};
+    qr_auto(qr_buf_free) struct qr_buf text = {0};
     bool input = strcmp(url, "-") == 0;
     qr_auto(qr_free_p) char *in_folder = qr_path_join(url, "job.json");
     if (!input && qr_file_exists(in_folder)) url = in_folder;
@@ -182,9 +182,7 @@ enum qr_code qr_job_load_all(const char *url, struct qr_overrides *set,
     from.what = input ? "the job on standard input" : what;
     from.is_file = true;
     if (slash) from.folder = qr_xstrndup(shown, (size_t)(slash - shown) + (slash == shown));
-    code = qr_job_parse_in(qr_buf_view(&text), &from, ret, err);
-    qr_buf_free(&text);
-    return code;
+    return qr_job_parse_in(qr_buf_view(&text), &from, ret, err);
 }
 
 enum qr_code qr_job_load(const char *url, struct qr_overrides *set, struct qr_job **ret,

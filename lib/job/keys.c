@@ -67,11 +67,11 @@ static const struct qr_job_key job_keys[] = {
         "digit",
         AT(qr_job, name),
         OTHER("text", "{\"type\": \"string\", \"pattern\": \"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$\"}"),
-        .value = "\"job\"", .unhashed = true, .read = qr_job_read_name),
+        .value = "\"job\"", .read = qr_job_read_name),
     KEY("seed", "seed of initial weights, shuffling and generated data",
         COUNT(qr_job, seed, 0, MAX_SEED)),
     KEY("precision", "numbers of the simulator: float32 or float64; all others are float64",
-        CHOICE(qr_job, precision, precisions), .aliases = QR_JOB_PRECISION, .unhashed = true),
+        CHOICE(qr_job, precision, precisions), .aliases = QR_JOB_PRECISION),
     KEY("model", "the layers, in order", AT(qr_job, layers), .required = true,
         OTHER("list of 1 to 64 layers", LIST_OF("1", "64", REF("layer"))),
         .missing = "give a list of layers", .read = qr_job_read_model),
@@ -85,16 +85,14 @@ static const struct qr_job_key job_keys[] = {
         COUNT(qr_job, micro_batch_size, 1, 4096),
         .value = "32 to 256, an eighth of the batch, where qring show says cones; else 16 up to 11 "
                  "qubits (9 without data), 1 above; 32 without a circuit"),
-    KEY("profile", "steps for TensorBoard's profiler", .type = QR_KEY_OBJECT, .object = "profile",
-        .unhashed = true),
+    KEY("profile", "steps for TensorBoard's profiler", .type = QR_KEY_OBJECT, .object = "profile"),
     KEY("sweep", "trials of qring sweep; other commands ignore the key", AT(qr_job, sweep),
         OTHER("object", REF("sweep")), .read = qr_job_read_sweep),
     KEY("worker",
         "settings of the workers: the flags of qringd, except --set and --seed, with _ for "
         "-; texts, numbers, true or false",
         AT(qr_job, worker), OTHER("object", REF("worker")), .read = qr_job_read_worker),
-    KEY("$schema", "job.schema.json, for editors only", STRING, .read = qr_job_read_nothing,
-        .unhashed = true),
+    KEY("$schema", "job.schema.json, for editors only", STRING, .read = qr_job_read_nothing),
 };
 
 static const struct qr_job_key profile_keys[] = {
@@ -140,7 +138,7 @@ static const struct qr_job_key layer_keys[] = {
         NUMBER(qr_layer_options, dense.l1, 0, LARGE), .of = "dense"),
     KEY("l2", "penalty l2 * sum of w^2 over the kernel, added to the loss",
         NUMBER(qr_layer_options, dense.l2, 0, LARGE), .of = "dense"),
-    KEY("activation", "which", CHOICE(qr_layer_options, activation, qr_activation_names),
+    KEY("activation", "the function", CHOICE(qr_layer_options, activation, qr_activation_names),
         .of = "activation", .required = true),
     KEY("rate", "probability of dropping a value", NUMBER(qr_layer_options, dropout.rate, 0, 1),
         .not_high = "with 1 every value is dropped", .of = "dropout", .required = true),
@@ -271,22 +269,24 @@ static const struct qr_job_key repeat_keys[] = {
 
 #define ANGLE_KEY(name_, about_) KEY(name_, about_, OTHER("angle", ANGLE), .required = true)
 static const struct qr_job_key gate_keys[] = {
-    KEY("gate", "which; the case of letters does not matter", STRING, .required = true),
-    KEY("qubits", "the qubits it is on, all different; a control first",
+    KEY("gate", "name of the gate, in any case", STRING, .required = true),
+    KEY("qubits", "distinct qubits, controls before targets",
         OTHER("list of integers or texts", LIST(INDEX)), .required = true),
-    KEY("exponent", "exponent t, in half-turns", OTHER("angle", ANGLE), .value = "1"),
-    ANGLE_KEY("angle", "angle in radians; of a power: exponent angle/pi with global_shift -1/2"),
-    ANGLE_KEY("phase_exponent", "p"),
-    ANGLE_KEY("theta", "in radians"),
-    ANGLE_KEY("phi", "in radians"),
-    ANGLE_KEY("lambda", "in radians"),
-    ANGLE_KEY("delta", "PennyLane's name of lambda"),
-    ANGLE_KEY("gamma", "in radians"),
-    ANGLE_KEY("omega", "in radians"),
-    KEY("pauli_word", "a letter for each qubit: I, X, Y or Z",
+    KEY("exponent", "t, in half-turns: X^1 is X, X^0.5 its root", OTHER("angle", ANGLE),
+        .value = "1"),
+    ANGLE_KEY("angle", "radians; in place of an exponent: a rotation e^(-i angle P/2)"),
+    ANGLE_KEY("phase_exponent", "p, in half-turns"),
+    ANGLE_KEY("theta", "radians"),
+    ANGLE_KEY("phi", "radians"),
+    ANGLE_KEY("lambda", "radians"),
+    ANGLE_KEY("delta", "PennyLane's name of lambda; set one of the two"),
+    ANGLE_KEY("gamma", "radians"),
+    ANGLE_KEY("omega", "radians"),
+    KEY("pauli_word", "I, X, Y or Z for each qubit, in order",
         OTHER("text", "{\"type\": \"string\", \"pattern\": \"^[IXYZ]+$\"}"), .required = true),
     KEY("matrix",
-        "rows of numbers or [re, im], unitary to 1e-6; the first qubit is most significant",
+        "rows of a unitary matrix, numbers or [re, im], at least seven digits; the first qubit is "
+        "most significant (Qiskit: the last)",
         OTHER("list of lists of complex numbers", MATRIX), .required = true),
     KEY("state", "0 or 1 for each qubit, in order; or inputs 0 and 1",
         OTHER("text or input", ANY_OF(IS("string"), REF("input"))), .required = true),
@@ -329,17 +329,16 @@ static const char *const file_sources[] = {"npz", "csv"};
 #define COLUMN_OR_NAME ANY_OF(IS("string"), IS("integer"))
 
 static const struct qr_job_key data_keys[] = {
-    KEY("source", "kind of data", CHOICE(qr_data_options, source, sources), .required = true,
-        .unhashed = true),
+    KEY("source", "kind of data", CHOICE(qr_data_options, source, sources), .required = true),
     KEY("url",
         "file or folder, required without a channel train: a path (from the working folder, else "
         "the "
         "job's), file:///path, gs://bucket/name, s3://bucket/name, https://host/path",
-        URL(qr_data_options, url), .of = FILES, .unhashed = true),
+        URL(qr_data_options, url), .of = FILES),
     KEY("validation_url",
         "a file or folder with the same columns that validates; all of url trains. Not with "
         "train_fraction",
-        URL(qr_data_options, validation_url), .of = FILES, .unhashed = true),
+        URL(qr_data_options, validation_url), .of = FILES),
     KEY("sample_weight",
         "column (csv) or array (npz) of factors of the loss, 0 or more, also in validation; the "
         "mean "
@@ -371,11 +370,10 @@ static const struct qr_job_key data_keys[] = {
         OTHER("integer, 0 to 2^53", BETWEEN("integer", "0", "9007199254740992")), .of = FILES,
         .read = qr_job_read_shuffle_split),
     KEY("rounds", "samples per qubit", UNSIGNED(qr_data_options, rounds, 1, 0x1p20),
-        .of = "cluster-excitations", .unhashed = true),
+        .of = "cluster-excitations"),
     KEY("train_fraction", "share that trains, above 0; with 1 nothing validates",
         NUMBER(qr_data_options, train_fraction, 0, 1),
-        .not_low = "with 0 there are no training samples", .of = "csv npz cluster-excitations",
-        .unhashed = true),
+        .not_low = "with 0 there are no training samples", .of = "csv npz cluster-excitations"),
 };
 
 static const struct qr_job_key channel_keys[] = {
@@ -393,7 +391,7 @@ static const struct qr_job_key channel_keys[] = {
 
 static const struct qr_job_key train_keys[] = {
     KEY("epochs", "passes over the training samples; --epochs overrides",
-        COUNT(qr_train_spec, epochs, 1, MAX_COUNT), .unhashed = true),
+        COUNT(qr_train_spec, epochs, 1, MAX_COUNT)),
     KEY("batch_size", "samples per step, of all workers together; the last batch may be smaller",
         COUNT(qr_train_spec, batch_size, 1, 0x1p31)),
     KEY("loss", "what to minimize; an object has options",
@@ -416,7 +414,7 @@ static const struct qr_job_key train_keys[] = {
         FLAG(qr_train_spec, evaluate)),
     KEY("initial_weights", "weights to start with; of some layers with url and layers",
         OBJECT(qr_train_spec, initial_weights, "initial_weights"), .words = "URL, or object",
-        .read = qr_job_read_initial_weights, .unhashed = true),
+        .read = qr_job_read_initial_weights),
     KEY("log", "values of your own: named expressions, at most 7", AT(qr_train_spec, logged),
         OTHER("object of texts", TABLE(IS("string"))), .dependent = true, .value = "none",
         .read = qr_job_read_log),
@@ -425,8 +423,7 @@ static const struct qr_job_key train_keys[] = {
 };
 
 static const struct qr_job_key initial_weights_keys[] = {
-    KEY("url", "file or checkpoint", URL(qr_train_spec, initial_weights), .required = true,
-        .unhashed = true),
+    KEY("url", "file or checkpoint", URL(qr_train_spec, initial_weights), .required = true),
     KEY("layers", "layers to load; an object maps their names here to those in the file",
         AT(qr_train_spec, initial_layers),
         OTHER("list of texts, or object of texts", ANY_OF(LIST(IS("string")), TABLE(IS("string")))),
@@ -434,10 +431,11 @@ static const struct qr_job_key initial_weights_keys[] = {
 };
 
 static const struct qr_job_key loss_keys[] = {
-    KEY("name", "which", CHOICE(qr_train_spec, loss, qr_loss_names), .aliases = QR_JOB_LOSS),
+    KEY("name", "name of the loss", CHOICE(qr_train_spec, loss, qr_loss_names),
+        .aliases = QR_JOB_LOSS),
     KEY("delta", "where the square ends; above 0",
         NUMBER(qr_train_spec, loss_options.delta, 0, LARGE),
-        .not_low = "with 0 every error has loss 0"),
+        .not_low = "with 0 every error has loss 0", .value = "1"),
     KEY("from_logits",
         "outputs and predictions are z, not probabilities: for a linear last layer, or read-outs. "
         "Metrics use the probability, except binary_accuracy, mse, mae",
@@ -450,15 +448,15 @@ static const struct qr_job_key loss_keys[] = {
 };
 
 static const struct qr_job_key metric_keys[] = {
-    KEY("name", "which", CHOICE(qr_metric_spec, metric, qr_metric_names), .required = true,
-        .aliases = QR_JOB_METRIC),
+    KEY("name", "name of the metric", CHOICE(qr_metric_spec, metric, qr_metric_names),
+        .required = true, .aliases = QR_JOB_METRIC),
     KEY("k", "below the number of outputs", UNSIGNED(qr_metric_spec, k, 1, 0x1p20),
-        .of = "top_k_accuracy"),
+        .of = "top_k_accuracy", .value = "5"),
 };
 
 #define OPTIMIZER(field, ...) NUMBER(qr_optimizer_options, field, __VA_ARGS__)
 static const struct qr_job_key optimizer_keys[] = {
-    KEY("name", "which", CHOICE(qr_optimizer_options, kind, qr_optimizer_names),
+    KEY("name", "name of the optimizer", CHOICE(qr_optimizer_options, kind, qr_optimizer_names),
         .aliases = QR_JOB_OPTIMIZER),
     KEY("learning_rate", "rate or schedule", OPTIMIZER(learning_rate, 0, LARGE),
         .object = "learning_rate", .read = qr_job_read_rate),
@@ -507,10 +505,11 @@ static const struct qr_job_key optimizer_keys[] = {
 
 #define STEPS(field, ...) COUNT(qr_optimizer_options, schedule.field, __VA_ARGS__, MAX_COUNT)
 static const struct qr_job_key learning_rate_keys[] = {
-    KEY("schedule", "which", CHOICE(qr_optimizer_options, schedule.kind, qr_schedule_names),
-        .required = true, .aliases = QR_JOB_SCHEDULE),
+    KEY("schedule", "name of the schedule",
+        CHOICE(qr_optimizer_options, schedule.kind, qr_schedule_names), .required = true,
+        .aliases = QR_JOB_SCHEDULE),
     KEY("initial_learning_rate", "r", OPTIMIZER(learning_rate, 0, LARGE),
-        .value = "the optimizer's", .unhashed = true),
+        .value = "the optimizer's"),
     KEY("warmup_steps", "updates of linear growth to r, before the schedule starts with n = 0",
         STEPS(warmup_steps, 0)),
     KEY("warmup_learning_rate", "rate of the first warm-up update",

@@ -1,8 +1,9 @@
-/* job/keys.h — every key of a job file: one row each. From the rows follow the reader, the job hash
- * (canonical.h), and all that describes the file: `qring help job`, job.schema.json, the tables of
+/* job/keys.h — every key of a job file: one row each. From the rows follow the reader and all that
+ * describes the file: `qring help job`, job.schema.json, the tables of
  * the job page, qring-job(5), completion of --set.
  *
- * A new key is a row in keys.c and a test. Keys below `circuit` and `sweep` are read by their own
+ * A new key is a row in keys.c and a test; one that can change a bit of the result is also a line
+ * of the job hash (canonical.c). Keys below `circuit` and `sweep` are read by their own
  * components; their rows only describe them.
  * Kinds     Keys of an object may depend on one of them: on "name" of an optimizer. The names of
  *           the kinds are the values of that key.
@@ -60,14 +61,11 @@ struct qr_job_key {
     bool required;
     const char *missing;        /* what to give for a required key; NULL: its type */
     bool dependent;             /* read only if no key before it was wrong */
-    bool unhashed;              /* cannot change a bit of the result */
     const char *value;          /* default, where it is not the value after the object's defaults */
     const char *words, *schema; /* of OTHER: its type as text, and as JSON Schema */
     /* Reads the value at `to` of an OTHER; for other types NULL, or called instead. */
     enum qr_code (*read)(struct qr_job_reader *r, const struct qr_json *v, const char *where,
                          void *to);
-    /* Appends the value of an OTHER for the job hash; nothing: no line. */
-    void (*put)(const struct qr_job *job, const void *at, struct qr_buf *ret);
 };
 
 struct qr_job_object {

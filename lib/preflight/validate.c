@@ -22,7 +22,8 @@ static const int64_t resolve_within_ns = 10 * QR_SECOND, measure_for_ns = QR_SEC
 static const double run_at_most_s = 2;         /* maximum expected time of a timed run */
 static const double assumed_bytes_per_s = 1e9; /* 8 Gbit/s between pods */
 
-static void add_finding(struct qr_validation *v, const struct qr_err *err) {
+static void add_finding(void *validation, const struct qr_err *err) {
+    struct qr_validation *v = validation;
     if (v->n_findings == sizeof v->findings / sizeof *v->findings) return;
     v->findings[v->n_findings++] = (struct qr_finding){err->code, qr_xstrdup(err->msg)};
 }
@@ -409,9 +410,10 @@ static bool read_job(struct qr_validation *v, char *const *environment, const st
         if (code == QR_OK) qr_warn(log, "qring", "%s", unknown[i]);
         free(unknown[i]);
     }
-    if (code == QR_OK) code = qr_settings_load_job(&v->settings, &v->job, &err);
+    if (code == QR_OK) code = qr_settings_load_job(&v->settings, add_finding, v, &v->job, &err);
     if (code == QR_OK) code = qr_settings_check(&v->settings, &err);
-    if (code != QR_OK) add_finding(v, &err);
+    /* Errors of the job file were reported one by one. */
+    if (code != QR_OK && !v->n_findings) add_finding(v, &err);
     return code == QR_OK;
 }
 

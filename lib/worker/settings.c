@@ -325,8 +325,10 @@ enum qr_code qr_settings_job(struct qr_settings *s, const struct qr_json *worker
     return QR_OK;
 }
 
-enum qr_code qr_settings_load_job(struct qr_settings *s, struct qr_job **ret, struct qr_err *err) {
-    enum qr_code code = qr_job_load(s->job, &s->set, ret, err);
+enum qr_code qr_settings_load_job(struct qr_settings *s,
+                                  void (*report)(void *context, const struct qr_err *err),
+                                  void *context, struct qr_job **ret, struct qr_err *err) {
+    enum qr_code code = qr_job_load_all(s->job, &s->set, report, context, ret, err);
     if (code == QR_OK && (code = qr_settings_job(s, (*ret)->worker, err)) != QR_OK)
         qr_overrides_attribute(&s->set, err);
     return code;

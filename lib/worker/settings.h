@@ -111,10 +111,12 @@ QR_MUST_CHECK enum qr_code qr_settings_job(struct qr_settings *s, const struct q
                                            struct qr_err *err);
 /* Loads the job that the settings name, sets its keys, and reads its `worker` object.
  *
- * Args:     ret  the caller's; also set when only that object is rejected
+ * Args:     report, context  as in qr_job_load_all; NULL
+ *           ret              the caller's; also set when only that object is rejected
  */
-QR_MUST_CHECK enum qr_code qr_settings_load_job(struct qr_settings *s, struct qr_job **ret,
-                                                struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_settings_load_job(
+    struct qr_settings *s, void (*report)(void *context, const struct qr_err *err), void *context,
+    struct qr_job **ret, struct qr_err *err);
 /* Checks combinations (weights and its bucket, TLS and plaintext, price). */
 QR_MUST_CHECK enum qr_code qr_settings_check(const struct qr_settings *s, struct qr_err *err);
 

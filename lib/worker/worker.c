@@ -79,7 +79,7 @@ static enum qr_code read_settings(struct worker *w, int argc, char *const *argv,
     }
     qr_stop_exit_code((int)s->exit_on_drain); /* loading the job may take long */
     qr_termination_log_to(s->termination_log, false);
-    if (code == QR_OK) code = qr_settings_load_job(s, &w->job, err);
+    if (code == QR_OK) code = qr_settings_load_job(s, NULL, NULL, &w->job, err);
     if (code == QR_OK) code = qr_settings_check(s, err);
     w->log = make_log(s);
     qr_stop_exit_code((int)s->exit_on_drain);

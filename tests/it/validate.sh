@@ -29,6 +29,11 @@ says 0 'Usage: qring validate' "$qring" validate --help
 says 2 'price-per-cpu-hour' "$qring" validate "$base" --price-per-cpu-hour cheap
 says 2 '--threads' "$qring" validate "$base" --thread 2
 
+# every error of a job file, at once
+sed 's/"epochs": *[0-9]*/"epochs": -1/; s/"batch_size": *[0-9]*/"batch_size": "many", "leanring_rate": 3/; s/"seed": *[0-9]*/"seed": 0.5/' "$base" >"$work/faulty.json"
+says 2 "train.epochs|train.batch_size|leanring_rate|seed" "$qring" validate "$work/faulty.json"
+check "each error is reported once" test "$(grep -c 'train.epochs' "$work/row$row.log")" = 1
+
 # --json: the rows are the model's
 "$qring" validate "$base" --threads 1 --json --price-per-cpu-hour 3 >"$work/v.json" 2>"$work/v.log"
 check "--json: the numbers fit each other" $python - "$work/v.json" <<'P'

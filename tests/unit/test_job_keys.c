@@ -159,6 +159,12 @@ static const char *const jobs[] = {
     TRAINS("\"optimizer\":{\"name\":\"lion\"}"),
     TRAINS("\"optimizer\":{\"name\":\"spsa\"}"),
     TRAINS("\"early_stopping\":{}"),
+    TRAINS("\"loss\":{\"name\":\"huber\"}"),
+    "{\"model\":[{\"layer\":\"quantum\",\"circuit\":{\"qubits\":4,\"ansatz\":\"angle\"}},"
+    "{\"layer\":\"dense\",\"units\":8,\"activation\":\"softmax\"}],"
+    "\"data\":{\"source\":\"csv\",\"url\":\"a.csv\"},"
+    "\"train\":{\"loss\":\"categorical_crossentropy\","
+    "\"metrics\":[{\"name\":\"top_k_accuracy\"}]}}",
     STILL("lbfgs\""),
     STILL("quantum-natural-gradient\""),
 };
@@ -172,6 +178,7 @@ static void check_file(const char *file) {
     if (!job) return;
     const struct qr_json *train = qr_json_get(job->tree, "train"),
                          *optimizer = qr_json_get(train, "optimizer"),
+                         *metrics = qr_json_get(train, "metrics"),
                          *model = qr_json_get(job->tree, "model");
     check_object(file, hash, qr_job_object("job"), job->tree, "");
     check_object(file, hash, qr_job_object("data"), qr_json_get(job->tree, "data"), "data");
@@ -181,6 +188,10 @@ static void check_file(const char *file) {
                  qr_json_get(optimizer, "learning_rate"), "train.optimizer.learning_rate");
     check_object(file, hash, qr_job_object("early_stopping"), qr_json_get(train, "early_stopping"),
                  "train.early_stopping");
+    check_object(file, hash, qr_job_object("loss"), qr_json_get(train, "loss"), "train.loss");
+    for (size_t i = 0; i < qr_json_size(metrics); i++)
+        check_object(file, hash, qr_job_object("metric"), qr_json_at(metrics, i),
+                     qr_path_of("train.metrics[%zu]", i).s);
     for (size_t i = 0; i < qr_json_size(model); i++) {
         const struct qr_json *layer = qr_json_at(model, i);
         check_object(file, hash, qr_job_object("layer"), layer, qr_path_of("model[%zu]", i).s);

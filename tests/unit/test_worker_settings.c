@@ -227,8 +227,8 @@ static void test_set(void) {
                                     "seed=9, seed=4") == 0,
           "%s", qr_buf_string(&b));
     CHECK(qr_settings_origin(&s, "set") == QR_ORIGIN_FLAG);
-    CHECK(qr_settings_load_job(&s, &j, &err) == QR_OK && j->seed == 4 && j->train.epochs == 60 &&
-              s.threads == 3,
+    CHECK(qr_settings_load_job(&s, NULL, NULL, &j, &err) == QR_OK && j->seed == 4 &&
+              j->train.epochs == 60 && s.threads == 3,
           "%s", err.msg);
     qr_job_free(j);
     qr_settings_fini(&s);
@@ -248,7 +248,7 @@ static void test_set(void) {
     qr_settings_init(&s);
     CHECK(
         flags(&s, &err, "--set=worker.thread=2", NULL, NULL) == QR_OK &&
-            qr_settings_load_job(&s, &j, &err) == QR_INVALID_ARGUMENT &&
+            qr_settings_load_job(&s, NULL, NULL, &j, &err) == QR_INVALID_ARGUMENT &&
             strstr(err.msg, "--set worker.thread=2: worker.thread is not a setting; did you mean"),
         "%s", err.msg);
     qr_job_free(j);
