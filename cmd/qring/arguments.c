@@ -1,14 +1,16 @@
 /* cmd/qring/arguments.c — reads flags and loads jobs, for all commands. Start reading at
- * qr_read_flags(). */
+ * qr_read_arguments(). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bounds.h"
 #include "base/mem.h"
 #include "base/parse.h"
 #include "base/pool.h"
 #include "cmd/qring/command.h"
+#include "worker/settings.h"
 
 static const struct qr_flag *find_flag(const struct qr_flag *flags, size_t n, const char *name,
                                        size_t chars) {
@@ -19,18 +21,27 @@ static const struct qr_flag *find_flag(const struct qr_flag *flags, size_t n, co
     return last;
 }
 
-static enum qr_code reject_flag(const char *arg, const struct qr_flag *flags, size_t n, bool sets,
+static enum qr_code reject_flag(const char *arg, const struct qr_flag_reader *r,
                                 struct qr_err *err) {
-    const char *names[32];
-    for (size_t i = 0; i < n; i++) names[i] = flags[i].name;
-    if (sets) {
+    enum { MAX_FLAGS = 32, NAME_BYTES = 40 };
+    const char *names[QR_SETTINGS_MAX + MAX_FLAGS + 2];
+    char settings[QR_SETTINGS_MAX][NAME_BYTES];
+    size_t n = 0;
+    QR_ASSERT(r->n_flags <= MAX_FLAGS);
+    for (; n < r->n_flags; n++) names[n] = r->flags[n].name;
+    for (size_t i = 0; r->setting && qr_settings_name(i); i++, n++) {
+        snprintf(settings[i], sizeof settings[i], "--%s", qr_settings_name(i));
+        names[n] = settings[i];
+    }
+    if (r->set) {
         names[n++] = "--set";
         names[n++] = "--seed";
     }
     const char *near = qr_nearest(arg, names, n);
     if (near)
         return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag %.80s; did you mean %s?", arg, near);
-    return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag %.80s; --help lists them", arg);
+    return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag %.80s; --help lists them%s", arg,
+                   r->setting ? ", and qringd --help those of the workers" : "");
 }
 
 /* Returns the value of the flag at argv[*i], after '=' or in the next argument. */
@@ -66,9 +77,31 @@ static enum qr_code read_flag(const struct qr_flag *f, int argc, char **argv, in
     return QR_OK;
 }
 
-enum qr_code qr_read_flags(int argc, char **argv, const struct qr_flag *flags, size_t n_flags,
-                           struct qr_overrides *set, size_t max_words, struct qr_words *ret_words,
-                           bool *ret_help, struct qr_err *err) {
+/* Reads a flag of qringd at argv[*i]. */
+static enum qr_code read_setting(const struct qr_flag_reader *r, int argc, char **argv, int *i,
+                                 struct qr_err *err) {
+    const char *a = argv[*i] + 2;
+    qr_auto(qr_free_p) char *name = qr_xstrndup(a, strcspn(a, "="));
+    bool alone = qr_settings_arity(name) == 1 && !strchr(a, '=');
+    const char *value = alone ? "true" : flag_value(argc, argv, i, err);
+    return value ? r->setting(r->context, name, value, err) : err->code;
+}
+
+static bool is_setting(const struct qr_flag_reader *r, const char *a) {
+    if (!r->setting || strncmp(a, "--", 2) != 0) return false;
+    qr_auto(qr_free_p) char *name = qr_xstrndup(a + 2, strcspn(a + 2, "="));
+    return qr_settings_arity(name) != 0;
+}
+
+/* "-n2": the flag, whose value follows its letter; NULL: it is none. */
+static const struct qr_flag *short_flag(const struct qr_flag_reader *r, const char *a) {
+    const struct qr_flag *f =
+        a[1] != '-' && a[1] && a[2] ? find_flag(r->flags, r->n_flags, a, 2) : NULL;
+    return f && f->text ? f : NULL;
+}
+
+enum qr_code qr_read_arguments(int argc, char **argv, const struct qr_flag_reader *r,
+                               struct qr_words *ret_words, bool *ret_help, struct qr_err *err) {
     *ret_words = (struct qr_words){.n = 0};
     *ret_help = false;
     enum qr_code code = QR_OK;
@@ -79,19 +112,39 @@ enum qr_code qr_read_flags(int argc, char **argv, const struct qr_flag *flags, s
             return QR_OK;
         }
         if (a[0] != '-' || !a[1]) {
-            if (ret_words->n == max_words)
+            if (ret_words->n == r->max_words)
                 return qr_fail(err, QR_INVALID_ARGUMENT, "unexpected argument '%.200s'; see --help",
                                a);
             ret_words->v[ret_words->n++] = a;
             continue;
         }
-        const struct qr_flag *f = find_flag(flags, n_flags, a, strcspn(a, "="));
+        const struct qr_flag *f = find_flag(r->flags, r->n_flags, a, strcspn(a, "="));
+        const struct qr_flag *joined = f ? NULL : short_flag(r, a);
         if (f) code = read_flag(f, argc, argv, &i, err);
-        else if (set && (is_flag(a, "--set") || is_flag(a, "--seed")))
-            code = set_key(set, argc, argv, &i, err);
-        else return reject_flag(a, flags, n_flags, set != NULL, err);
+        else if (joined) *joined->text = a + 2;
+        else if (r->set && (is_flag(a, "--set") || is_flag(a, "--seed")))
+            code = set_key(r->set, argc, argv, &i, err);
+        else if (is_setting(r, a)) code = read_setting(r, argc, argv, &i, err);
+        else return reject_flag(a, r, err);
     }
     return code;
+}
+
+enum qr_code qr_read_flags(int argc, char **argv, const struct qr_flag *flags, size_t n_flags,
+                           struct qr_overrides *set, size_t max_words, struct qr_words *ret_words,
+                           bool *ret_help, struct qr_err *err) {
+    const struct qr_flag_reader r = {
+        .flags = flags, .n_flags = n_flags, .set = set, .max_words = max_words};
+    return qr_read_arguments(argc, argv, &r, ret_words, ret_help, err);
+}
+
+enum qr_code qr_parse_workers(const char *text, unsigned *ret, struct qr_err *err) {
+    uint64_t n = *ret;
+    if (text && (!qr_parse_u64(text, &n) || n < 1 || n > QR_MAX_MEMBERS))
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "-n is '%.40s'; it must be an integer from 1 to %d", text, QR_MAX_MEMBERS);
+    *ret = (unsigned)n;
+    return QR_OK;
 }
 
 enum qr_code qr_load_workload(const char *url, struct qr_overrides *set, const char *isa,

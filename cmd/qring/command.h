@@ -87,17 +87,31 @@ struct qr_words {
     const char *v[64];
     size_t n;
 };
-/* Reads flags anywhere, "--a b" or "--a=b", and other words in order. --help and -h set *ret_help
- * and end the reading.
+struct qr_flag_reader {
+    const struct qr_flag *flags;
+    size_t n_flags;
+    struct qr_overrides *set; /* receives --set and --seed; NULL: no such flags of their own */
+    /* Takes a flag of qringd, its name without dashes; NULL: the command has none of these. */
+    enum qr_code (*setting)(void *context, const char *name, const char *value, struct qr_err *err);
+    void *context;
+    size_t max_words; /* number of words that the command takes */
+};
+/* Reads flags anywhere, "--a b" or "--a=b" (a letter also as "-n2"), and other words in order.
+ * --help and -h set *ret_help and end the reading.
  *
- * Args:     set        receives --set and --seed; NULL: the command has no such flags
- *           max_words  number of words that the command takes
- * Errors:   INVALID_ARGUMENT: unknown flag (with the nearest one), missing value, or extra word
+ * Errors:   INVALID_ARGUMENT: unknown flag (with the nearest one), missing value, or extra word;
+ *           those of setting
  */
+QR_MUST_CHECK enum qr_code qr_read_arguments(int argc, char **argv, const struct qr_flag_reader *r,
+                                             struct qr_words *ret_words, bool *ret_help,
+                                             struct qr_err *err);
+/* As qr_read_arguments, without flags of qringd. */
 QR_MUST_CHECK enum qr_code qr_read_flags(int argc, char **argv, const struct qr_flag *flags,
                                          size_t n_flags, struct qr_overrides *set, size_t max_words,
                                          struct qr_words *ret_words, bool *ret_help,
                                          struct qr_err *err);
+/* Reads the value of -n; NULL: *ret stays. */
+QR_MUST_CHECK enum qr_code qr_parse_workers(const char *text, unsigned *ret, struct qr_err *err);
 
 /* Prints the help text of a command. Returns the exit code. */
 int qr_print_help(const struct qr_command *self);

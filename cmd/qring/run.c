@@ -101,16 +101,6 @@ static void add_argument(struct run_command *r, char *argument) {
 
 /* ---- arguments ---- */
 
-static enum qr_code set_workers(struct run_command *r, const char *text, struct qr_err *err) {
-    uint64_t n;
-    if (!text || !qr_parse_u64(text, &n) || n < 1 || n > QR_MAX_MEMBERS)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "-n is '%.40s'; it must be an integer from 1 to %d", text ? text : "",
-                       QR_MAX_MEMBERS);
-    r->n_workers = (unsigned)n;
-    return QR_OK;
-}
-
 bool qr_run_rejects(const char *name) {
     static const char *const ours[] = {
         "index",   "peers",       "peer-template",  "replicas",
@@ -122,8 +112,9 @@ bool qr_run_rejects(const char *name) {
     return false;
 }
 
-static enum qr_code worker_flag(struct run_command *r, const char *name, const char *value,
+static enum qr_code worker_flag(void *run, const char *name, const char *value,
                                 struct qr_err *err) {
+    struct run_command *r = run;
     if (qr_run_rejects(name))
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "--%s is not supported by qring run, which assigns each worker its "
@@ -144,79 +135,23 @@ static enum qr_code worker_flag(struct run_command *r, const char *name, const c
     return code;
 }
 
-static enum qr_code reject_unknown_flag(const char *name, struct qr_err *err) {
-    const char *names[QR_SETTINGS_MAX + 3];
-    size_t n = 0;
-    for (; qr_settings_name(n); n++) names[n] = qr_settings_name(n);
-    names[n++] = "json";
-    names[n++] = "restart";
-    names[n++] = "quiet";
-    const char *near = qr_nearest(name, names, n);
-    if (near)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag --%.80s; did you mean --%s?", name,
-                       near);
-    return qr_fail(err, QR_INVALID_ARGUMENT,
-                   "unknown flag --%.80s; qring run --help and qringd --help list them", name);
-}
-
-static enum qr_code long_flag(struct run_command *r, const char *text, const char *next,
-                              int *ret_took, struct qr_err *err) {
-    const char *equals = strchr(text, '=');
-    qr_auto(qr_free_p) char *name =
-        qr_xstrndup(text, equals ? (size_t)(equals - text) : strlen(text));
-    int arity = qr_settings_arity(name);
-    if (strcmp(name, "json") == 0 && !equals) {
-        r->json = true;
-        return QR_OK;
-    }
-    if (strcmp(name, "quiet") == 0 && !equals) {
-        r->quiet = true;
-        return QR_OK;
-    }
-    if (strcmp(name, "restart") == 0 && !equals) {
-        r->restart = true;
-        return QR_OK;
-    }
-    if (strcmp(name, "help") == 0) {
-        r->help = true;
-        return QR_OK;
-    }
-    if (!arity) return reject_unknown_flag(name, err);
-    const char *value = equals ? equals + 1 : arity == 1 ? "true" : next;
-    if (!value) return qr_fail(err, QR_INVALID_ARGUMENT, "--%s needs a value", name);
-    *ret_took = !equals && arity == 2;
-    return worker_flag(r, name, value, err);
-}
-
 static enum qr_code read_arguments(struct run_command *r, int argc, char **argv,
                                    struct qr_err *err) {
-    enum qr_code code = QR_OK;
-    for (int i = 1; i < argc && code == QR_OK; i++) {
-        const char *a = argv[i];
-        int took = 0;
-        if (strcmp(a, "-n") == 0) {
-            code = set_workers(r, i + 1 < argc ? argv[i + 1] : NULL, err);
-            i++;
-        } else if (strncmp(a, "-n", 2) == 0) {
-            code = set_workers(r, a + 2 + (a[2] == '='), err);
-        } else if (strcmp(a, "-h") == 0) {
-            r->help = true;
-        } else if (strcmp(a, "-q") == 0) {
-            r->quiet = true;
-        } else if (strncmp(a, "--", 2) == 0) {
-            code = long_flag(r, a + 2, i + 1 < argc ? argv[i + 1] : NULL, &took, err);
-            i += took;
-        } else if (a[0] == '-' && a[1]) {
-            code = qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag %.80s; --help lists them", a);
-        } else if (r->settings.job) {
-            code = qr_fail(err, QR_INVALID_ARGUMENT,
-                           "two jobs are given, '%.200s' and '%.200s'; run takes one",
-                           r->settings.job, a);
-        } else {
-            r->settings.job = qr_xstrdup(a);
-        }
-    }
-    return code;
+    const char *n_workers = NULL;
+    const struct qr_flag flags[] = {{"-n", &n_workers, NULL},
+                                    {"--json", NULL, &r->json},
+                                    {"--quiet", NULL, &r->quiet},
+                                    {"-q", NULL, &r->quiet},
+                                    {"--restart", NULL, &r->restart}};
+    const struct qr_flag_reader reader = {.flags = flags,
+                                          .n_flags = sizeof flags / sizeof *flags,
+                                          .setting = worker_flag,
+                                          .context = r,
+                                          .max_words = 1};
+    struct qr_words words;
+    QR_TRY(qr_read_arguments(argc, argv, &reader, &words, &r->help, err));
+    if (words.n) r->settings.job = qr_xstrdup(words.v[0]);
+    return qr_parse_workers(n_workers, &r->n_workers, err);
 }
 
 /* ---- before workers start ---- */

@@ -81,8 +81,9 @@ struct sweep_command {
 /* ---- arguments ---- */
 
 /* Reads a flag of the workers; rejects those for identity and paths, which the sweep sets. */
-static enum qr_code worker_flag(struct sweep_command *c, const char *name, const char *value,
+static enum qr_code worker_flag(void *sweep, const char *name, const char *value,
                                 struct qr_err *err) {
+    struct sweep_command *c = sweep;
     static const char *const ours[] = {"out", "set", "seed", "threads", "logdir"};
     static const char *const not [] = {"weights", "weights-gcs-bucket", "weights-gcs-path",
                                        "http-port", "checkpoints"};
@@ -110,82 +111,28 @@ static enum qr_code worker_flag(struct sweep_command *c, const char *name, const
     return code;
 }
 
-static enum qr_code own_flag(struct sweep_command *c, const char *name, const char *value,
-                             struct qr_err *err) {
-    uint64_t n;
-    if (strcmp(name, "to") == 0) {
-        free(c->to);
-        c->to = *value ? qr_xstrdup(value) : NULL;
-    } else if (strcmp(name, "lease") == 0) {
-        if (!qr_parse_duration_ns(value, &c->lease_ns) || c->lease_ns < QR_SECOND ||
-            c->lease_ns > 86400 * QR_SECOND)
-            return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "--lease: '%.40s' is not a duration in 1s ... 24h", value);
-    } else {
-        if (!qr_parse_u64(value, &n) || n < 1 || n > QR_MAX_MEMBERS)
-            return qr_fail(err, QR_INVALID_ARGUMENT,
-                           "-n is '%.40s'; it must be an integer from 1 to %d", value,
-                           QR_MAX_MEMBERS);
-        c->n_slots = (unsigned)n;
-    }
-    return QR_OK;
-}
-
-static enum qr_code reject_unknown_flag(const char *name, struct qr_err *err) {
-    const char *names[QR_SETTINGS_MAX + 4];
-    size_t n = 0;
-    for (; qr_settings_name(n); n++) names[n] = qr_settings_name(n);
-    names[n++] = "json";
-    names[n++] = "to";
-    names[n++] = "lease";
-    const char *near = qr_nearest(name, names, n);
-    if (near)
-        return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag --%.80s; did you mean --%s?", name,
-                       near);
-    return qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag --%.80s; qring sweep --help lists them",
-                   name);
-}
-
-static enum qr_code read_flag(struct sweep_command *c, const char *text, const char *next,
-                              int *ret_took, struct qr_err *err) {
-    const char *equals = strchr(text, '=');
-    qr_auto(qr_free_p) char *name =
-        qr_xstrndup(text, equals ? (size_t)(equals - text) : strlen(text));
-    bool on = !equals && (strcmp(name, "json") == 0 || strcmp(name, "fresh") == 0 ||
-                          strcmp(name, "help") == 0);
-    c->json |= on && *name == 'j';
-    c->fresh |= on && *name == 'f';
-    c->help |= on && *name == 'h';
-    if (on) return QR_OK;
-    bool own = strcmp(name, "to") == 0 || strcmp(name, "lease") == 0 || strcmp(name, "-n") == 0;
-    int arity = own ? 2 : qr_settings_arity(name);
-    if (!arity || strcmp(name, "fresh") == 0) return reject_unknown_flag(name, err);
-    const char *value = equals ? equals + 1 : arity == 1 ? "true" : next;
-    if (!value) return qr_fail(err, QR_INVALID_ARGUMENT, "%s needs a value", name);
-    *ret_took = !equals && arity == 2;
-    return own ? own_flag(c, name, value, err) : worker_flag(c, name, value, err);
-}
-
 static enum qr_code read_arguments(struct sweep_command *c, int argc, char **argv,
                                    struct qr_err *err) {
-    enum qr_code code = QR_OK;
-    for (int i = 1; i < argc && code == QR_OK; i++) {
-        const char *a = argv[i], *next = i + 1 < argc ? argv[i + 1] : NULL;
-        int took = 0;
-        if (strcmp(a, "-h") == 0) c->help = true;
-        else if (strncmp(a, "--", 2) == 0) code = read_flag(c, a + 2, next, &took, err);
-        else if (strcmp(a, "-n") == 0) code = read_flag(c, a, next, &took, err);
-        else if (strncmp(a, "-n", 2) == 0) code = own_flag(c, "-n", a + 2 + (a[2] == '='), err);
-        else if (a[0] == '-' && a[1])
-            code = qr_fail(err, QR_INVALID_ARGUMENT, "unknown flag %.80s; --help lists them", a);
-        else if (c->settings.job)
-            code = qr_fail(err, QR_INVALID_ARGUMENT,
-                           "two jobs are given, '%.200s' and '%.200s'; sweep takes one",
-                           c->settings.job, a);
-        else c->settings.job = qr_xstrdup(a);
-        i += took;
-    }
-    return code;
+    const char *n_slots = NULL, *to = NULL, *lease = NULL;
+    const struct qr_flag flags[] = {{"-n", &n_slots, NULL},
+                                    {"--to", &to, NULL},
+                                    {"--lease", &lease, NULL},
+                                    {"--json", NULL, &c->json},
+                                    {"--fresh", NULL, &c->fresh}};
+    const struct qr_flag_reader reader = {.flags = flags,
+                                          .n_flags = sizeof flags / sizeof *flags,
+                                          .setting = worker_flag,
+                                          .context = c,
+                                          .max_words = 1};
+    struct qr_words words;
+    QR_TRY(qr_read_arguments(argc, argv, &reader, &words, &c->help, err));
+    if (words.n) c->settings.job = qr_xstrdup(words.v[0]);
+    if (to && *to) c->to = qr_xstrdup(to);
+    if (lease && (!qr_parse_duration_ns(lease, &c->lease_ns) || c->lease_ns < QR_SECOND ||
+                  c->lease_ns > 86400 * QR_SECOND))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "--lease: '%.40s' is not a duration in 1s ... 24h",
+                       lease);
+    return qr_parse_workers(n_slots, &c->n_slots, err);
 }
 
 /* ---- before workers start ---- */
