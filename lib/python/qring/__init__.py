@@ -1,0 +1,74 @@
+"""Expectation values of quantum circuits and their exact derivatives.
+
+>>> import qring
+>>> circuit = qring.Circuit(2).ry("w0", 0).cnot(0, 1)
+>>> qring.expval(circuit, "Z0 Z1").forward([0.3])
+array([1.])
+
+NumPy and frameworks are imported when they are first needed.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from ._library import Code, QringError
+from ._version import __version__
+from .circuit import Circuit, Expression, Input, Parameter
+
+if TYPE_CHECKING:
+    from .function import Function, StateFunction, Sum, expval, state
+
+__all__ = [
+    "Circuit",
+    "Code",
+    "Expression",
+    "Function",
+    "Input",
+    "Parameter",
+    "QringError",
+    "StateFunction",
+    "Sum",
+    "__version__",
+    "expval",
+    "state",
+]
+
+_SUBMODULES = frozenset({"torch", "jax", "keras", "pennylane", "job"})
+# Names of submodules that can be used as qring.NAME.
+_NAMES = {
+    **dict.fromkeys(("Function", "StateFunction", "Sum", "expval", "state"), "function"),
+    "from_qnode": "pennylane",
+    **dict.fromkeys(
+        (
+            "Job",
+            "Result",
+            "run",
+            "sweep",
+            "submit",
+            "hybrid_job",
+            "log_metric",
+            "input_dir",
+            "results_dir",
+            "save_checkpoint",
+            "load_checkpoint",
+        ),
+        "job",
+    ),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in _NAMES:
+        module = importlib.import_module(f"{__name__}.{_NAMES[name]}")
+        value = getattr(module, name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_SUBMODULES, *_NAMES})

@@ -1,0 +1,416 @@
+"""Circuits: a builder that makes the circuit object of a job file. Start at :class:`Circuit`."""
+
+from __future__ import annotations
+
+import copy
+import json
+import operator
+import re
+from typing import Any, Iterable, Sequence
+
+from ._gates import Angle, GateMethods, Qubit
+from ._inverse import Item, inverse
+from .expression import Expression, Input, Parameter, real
+
+__all__ = ["Angle", "Circuit", "Expression", "Input", "Parameter", "Qubit"]
+
+_MAX_QUBITS = 1024
+_MAX_REPEATS = 1 << 20
+_INDEX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,15}\Z")
+
+
+def _integer(value: object, what: str, low: int, high: int) -> int:
+    if isinstance(value, bool):
+        raise TypeError(f"cannot use {value!r} as {what}: give an integer")
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"cannot use {value!r} as {what}: give an integer") from None
+    if not low <= number <= high:
+        raise ValueError(f"cannot use {number} as {what}: give an integer from {low} to {high}")
+    return number
+
+
+def _angle_json(value: Angle, what: str) -> object:
+    """Return an angle as in a job file."""
+    if isinstance(value, Expression):
+        return value.to_json()
+    if isinstance(value, str):
+        if not value.strip() or "\0" in value:
+            raise ValueError(f"cannot use {value!r} as {what}: it is no expression; give a name")
+        return value
+    return real(value, what)
+
+
+class Circuit(GateMethods):
+    """A parameterised circuit.
+
+    Parameters
+    ----------
+    n_qubits : int
+        1 to 1024. At most about 30 fit as a state vector; more where every observable depends on
+        few qubits.
+    columns : int, optional
+        Number of inputs that are referred to by number. Default: the highest in use, + 1.
+
+    Examples
+    --------
+    >>> c = Circuit(2).h(0).cnot(0, 1).ry("w0", 0)
+    >>> c.n_qubits, len(c)
+    (2, 3)
+    """
+
+    def __init__(self, n_qubits: int, columns: int | None = None) -> None:
+        self._n_qubits = _integer(n_qubits, "a number of qubits", 1, _MAX_QUBITS)
+        self._columns = (
+            None if columns is None else _integer(columns, "a number of columns", 0, 1 << 20)
+        )
+        self._items: list[Item] = []  # never changed in place: circuits share them
+        self._whole: Item | None = None  # a circuit that is no list of gates
+
+    @property
+    def n_qubits(self) -> int:
+        """Number of qubits."""
+        return self._n_qubits
+
+    # ---- gates ----
+
+    def _add(
+        self,
+        gate: str,
+        qubits: Sequence[Qubit],
+        angles: dict[str, Angle] | None = None,
+        others: dict[str, object] | None = None,
+    ) -> Circuit:
+        self._require_list("add a gate")
+        item: Item = {"gate": gate, "qubits": self._qubits(qubits, gate)}
+        for key, value in (angles or {}).items():
+            item[key] = _angle_json(value, f"{key} of {gate}")
+        self._items.append({**item, **(others or {})})
+        return self
+
+    def gate(
+        self,
+        name: str,
+        qubits: Qubit | Iterable[Qubit],
+        controls: Iterable[Qubit] = (),
+        control_values: Iterable[int] | None = None,
+        **arguments: Any,
+    ) -> Circuit:
+        """Add a gate by its name in the job file.
+
+        Parameters
+        ----------
+        name : str
+            A name that ``qring help job gate`` lists; the case of letters does not matter.
+        qubits : int or sequence of int
+            The qubits it acts on, own controls first.
+        controls : sequence of int
+            Additional control qubits.
+        control_values : sequence of 0 and 1, optional
+            Values at which the additional controls act. Default: 1.
+        **arguments
+            Angles in radians and other arguments, by their keys in the job file; ``lam`` means
+            ``lambda``.
+
+        Returns
+        -------
+        Circuit
+            This circuit.
+        """
+        self._require_list("add a gate")
+        if not isinstance(name, str):
+            raise TypeError(f"cannot add the gate {name!r}: a gate's name is a text; give a str")
+        item: Item = {"gate": name, "qubits": self._qubits(_listed(qubits), name)}
+        for key, value in arguments.items():
+            key = "lambda" if key == "lam" else key
+            plain = key in ("pauli_word", "matrix", "state")
+            item[key] = value if plain else _angle_json(value, f"{key} of {name}")
+        control = self._qubits(list(controls), name)
+        if control:
+            item["controls"] = control
+        if control_values is not None:
+            item["control_values"] = [_integer(v, "a control value", 0, 1) for v in control_values]
+        self._items.append(item)
+        return self
+
+    def ansatz(
+        self,
+        name: str,
+        qubits: Iterable[Qubit] | None = None,
+        prefix: str | None = None,
+        **keys: Any,
+    ) -> Circuit:
+        """Add a well-known ansatz or encoder.
+
+        Parameters
+        ----------
+        name : str
+            For example ``"strongly-entangling"``; ``qring help job circuit`` lists all.
+        qubits : sequence of int, optional
+            Default: all.
+        prefix : str, optional
+            Put before the names of its parameters.
+        **keys
+            Its keys in the job file, for example ``layers=3``.
+        """
+        self._require_list("add an ansatz")
+        if not isinstance(name, str):
+            raise TypeError(f"cannot add the ansatz {name!r}: its name is a text; give a str")
+        item: Item = {"ansatz": name}
+        if qubits is not None:
+            item["qubits"] = self._qubits(list(qubits), name)
+        if prefix is not None:
+            item["prefix"] = prefix
+        item.update(copy.deepcopy(keys))
+        self._items.append(item)
+        return self
+
+    def _qubits(self, qubits: Sequence[Qubit], gate: str) -> list[Qubit]:
+        ret: list[Qubit] = []
+        for q in qubits:
+            if isinstance(q, str):
+                ret.append(q)
+                continue
+            number = _integer(q, f"a qubit of {gate}", 0, self._n_qubits - 1)
+            if number in ret:
+                raise ValueError(
+                    f"cannot add {gate}: qubit {number} is given twice; give different qubits"
+                )
+            ret.append(number)
+        return ret
+
+    def _require_list(self, action: str) -> None:
+        if self._whole is not None:
+            raise ValueError(
+                f"cannot {action}: the circuit is the ansatz {self._whole.get('ansatz')!r}, "
+                "not a list of gates; start from Circuit(n)"
+            )
+
+    # ---- new circuits ----
+
+    def _with(self, items: list[Item]) -> Circuit:
+        ret = Circuit(self._n_qubits, self._columns)
+        ret._items = items
+        return ret
+
+    def copy(self) -> Circuit:
+        """Return a copy; gates added to it are not added to this circuit."""
+        ret = self._with(list(self._items))
+        ret._whole = self._whole
+        return ret
+
+    def repeat(self, n: int, index: str | None = None) -> Circuit:
+        """Return this circuit `n` times in a row.
+
+        Parameters
+        ----------
+        n : int
+            0 to 2^20.
+        index : str, optional
+            Name of the repetition's number, from 0. Names of parameters and texts of angles may
+            then contain it in braces, ``"w{i}"``, and qubits be texts such as ``"(i+1)%n"``,
+            where n is the number of qubits. Without it, all repetitions share their parameters.
+
+        Examples
+        --------
+        >>> c = Circuit(2).ry("w{i}", 0).cnot(0, 1).repeat(3, index="i")
+        """
+        n = _integer(n, "a number of repetitions", 0, _MAX_REPEATS)
+        self._require_list("repeat the circuit")
+        if index is not None and not _INDEX.match(index):
+            raise ValueError(
+                f"cannot use {index!r} as an index: give up to 16 letters, digits and _, not "
+                "starting with a digit"
+            )
+        if n == 0 or not self._items:
+            return self._with([])
+        if n == 1 and index is None:
+            return self.copy()
+        item: Item = {"repeat": n, **({"index": index} if index else {}), "gates": self._items[:]}
+        return self._with([item])
+
+    def adjoint(self) -> Circuit:
+        """Return the inverse: the inverse gates in reverse order."""
+        self._require_list("invert the circuit")
+        return self._with(_inverted(self._items))
+
+    def controlled(
+        self, qubits: int | Iterable[int], values: int | Iterable[int] | None = None
+    ) -> Circuit:
+        """Return this circuit controlled by other qubits.
+
+        Parameters
+        ----------
+        qubits : int or sequence of int
+            Control qubits. The circuit gets more qubits if they are beyond its own.
+        values : 0, 1 or a sequence of these, optional
+            Value of each control at which the circuit acts. Default: 1.
+        """
+        self._require_list("control the circuit")
+        at = [_integer(q, "a control qubit", 0, _MAX_QUBITS - 1) for q in _listed(qubits)]
+        on = [1] * len(at)
+        if values is not None:
+            on = [_integer(v, "a control value", 0, 1) for v in _listed(values)]
+        if len(at) != len(on) or len(set(at)) != len(at):
+            raise ValueError(
+                f"cannot control the circuit by qubits {at} at values {on}: give different "
+                "qubits, and a value for each"
+            )
+        ret = self._with(_controlled(self._items, at, on) if at else list(self._items))
+        ret._n_qubits = max([self._n_qubits, *(q + 1 for q in at)])
+        return ret
+
+    def __add__(self, other: Circuit) -> Circuit:
+        if not isinstance(other, Circuit):
+            return NotImplemented
+        self._require_list("add circuits")
+        other._require_list("add circuits")
+        ret = self._with(self._items + other._items)
+        ret._n_qubits = max(self._n_qubits, other._n_qubits)
+        columns = [c for c in (self._columns, other._columns) if c is not None]
+        ret._columns = max(columns) if columns else None
+        return ret
+
+    # ---- text ----
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the circuit object of a job file."""
+        if self._whole is not None:
+            return copy.deepcopy(self._whole)
+        ret: dict[str, Any] = {"qubits": self._n_qubits}
+        if self._columns is not None:
+            ret["columns"] = self._columns
+        # A job file has no empty lists of gates.
+        ret["gates"] = copy.deepcopy(self._items) or [{"gate": "I", "qubits": [0]}]
+        return ret
+
+    @classmethod
+    def from_json(cls, circuit: dict[str, Any] | str) -> Circuit:
+        """Return the circuit of a job file's circuit object, or of its text.
+
+        Gates are checked when the circuit is compiled by :func:`qring.expval`.
+        """
+        if isinstance(circuit, (str, bytes)):
+            circuit = json.loads(circuit)
+        if not isinstance(circuit, dict):
+            raise TypeError(f"cannot read a circuit from {circuit!r}: it is no object; give a dict")
+        if "qubits" not in circuit:
+            raise ValueError('cannot read the circuit: "qubits" is missing; give their number')
+        ret = cls(circuit["qubits"], circuit.get("columns"))
+        if "gates" not in circuit or set(circuit) - {"qubits", "columns", "gates"}:
+            ret._whole = copy.deepcopy(circuit)
+            return ret
+        gates = circuit["gates"]
+        if not isinstance(gates, (list, tuple)) or not all(isinstance(g, dict) for g in gates):
+            raise TypeError('cannot read the circuit: "gates" must be a list of objects')
+        ret._items = copy.deepcopy(list(gates))
+        return ret
+
+    def _text(self) -> bytes:
+        """Return the compact JSON text."""
+        whole = self.to_json() if self._whole is not None or not self._items else None
+        if whole is None:
+            whole = {"qubits": self._n_qubits, "gates": self._items}
+            if self._columns is not None:
+                whole["columns"] = self._columns
+        try:
+            return json.dumps(whole, allow_nan=False, separators=(",", ":")).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"cannot write the circuit as JSON: {error}; give numbers") from None
+
+    def draw(self, columns: int = 100) -> str:
+        """Draw the circuit as text of at most `columns` columns."""
+        from .function import expval
+
+        return expval(self, "Z0", threads=1, input_gradients=False).draw(columns)
+
+    def __len__(self) -> int:
+        """Return the number of items: gates, repeats and ansätze."""
+        return len(self._items)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Circuit):
+            return NotImplemented
+        return self.to_json() == other.to_json()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Circuit({self._n_qubits} qubits, {len(self._items)} items)"
+
+
+def _listed(value: Any) -> list[Any]:
+    one = isinstance(value, (str, bytes)) or not hasattr(value, "__iter__")
+    return [value] if one else list(value)
+
+
+# ---- inverse and controls of items ----
+
+
+def _inverted(items: Sequence[Item]) -> list[Item]:
+    ret: list[Item] = []
+    for item in reversed(items):
+        if "ansatz" in item:
+            raise ValueError(
+                f"cannot invert the ansatz {item['ansatz']!r}: its gates are known to the library "
+                "only; write its gates one by one"
+            )
+        if "repeat" in item:
+            ret.append(_inverted_repeat(item))
+        else:
+            ret.extend(inverse(item))
+    return ret
+
+
+def _inverted_repeat(item: Item) -> Item:
+    gates = _inverted(item["gates"])
+    index = item.get("index")
+    if index is not None:
+        last = f"({item['repeat']}-1-{index})"
+        gates = [_substituted(g, index, last, "") for g in gates]
+    return {**item, "gates": gates}
+
+
+def _substituted(value: Any, index: str, by: str, key: str) -> Any:
+    """Replace the index in index expressions: all of a qubit's text, a name's text in braces."""
+    if isinstance(value, dict):
+        return {k: v if k == "gate" else _substituted(v, index, by, k) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_substituted(v, index, by, key) for v in value]
+    if not isinstance(value, str):
+        return value
+    word = re.compile(rf"\b{re.escape(index)}\b")
+    if key in ("qubits", "controls", "control_values", "data", "repeat"):
+        return word.sub(by, value)
+    return re.sub(r"\{[^{}]*\}", lambda found: word.sub(by, found.group()), value)
+
+
+def _controlled(items: Sequence[Item], qubits: list[int], values: list[int]) -> list[Item]:
+    ret: list[Item] = []
+    for item in items:
+        if "ansatz" in item:
+            raise ValueError(
+                f"cannot control the ansatz {item['ansatz']!r}: its gates are known to the "
+                "library only; write its gates one by one"
+            )
+        if "repeat" in item:
+            ret.append({**item, "gates": _controlled(item["gates"], qubits, values)})
+            continue
+        used = {q for q in (*item.get("qubits", ()), *item.get("controls", ())) if q in qubits}
+        if used:
+            raise ValueError(
+                f"cannot control {item.get('gate')} by qubits {sorted(used)}: it acts on them; "
+                "give other qubits"
+            )
+        before = list(item.get("controls", ()))
+        controls: Item = {"controls": before + qubits}
+        old = item.get("control_values")
+        if old is not None or 0 in values:
+            controls["control_values"] = list([1] * len(before) if old is None else old) + values
+        ret.append({**item, **controls})
+    return ret
