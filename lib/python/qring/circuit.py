@@ -257,17 +257,25 @@ class Circuit(GateMethods):
                 f"cannot control the circuit by qubits {at} at values {on}: give different "
                 "qubits, and a value for each"
             )
-        ret = self._with(_controlled(self._items, at, on) if at else list(self._items))
-        ret._n_qubits = max([self._n_qubits, *(q + 1 for q in at)])
+        n = max([self._n_qubits, *(q + 1 for q in at)])
+        items = self._items_on(n)
+        ret = self._with(_controlled(items, at, on) if at else items)
+        ret._n_qubits = n
         return ret
+
+    def _items_on(self, n: int) -> list[Item]:
+        """Return a list of the items with the same meaning in a circuit of n qubits."""
+        own = self._n_qubits
+        return list(self._items) if n == own else [_fixed(item, own) for item in self._items]
 
     def __add__(self, other: Circuit) -> Circuit:
         if not isinstance(other, Circuit):
             return NotImplemented
         self._require_list("add circuits")
         other._require_list("add circuits")
-        ret = self._with(self._items + other._items)
-        ret._n_qubits = max(self._n_qubits, other._n_qubits)
+        n = max(self._n_qubits, other._n_qubits)
+        ret = self._with(self._items_on(n) + other._items_on(n))
+        ret._n_qubits = n
         columns = [c for c in (self._columns, other._columns) if c is not None]
         ret._columns = max(columns) if columns else None
         return ret
@@ -349,7 +357,17 @@ def _listed(value: Any) -> list[Any]:
     return [value] if one else list(value)
 
 
-# ---- inverse and controls of items ----
+# ---- operations on items ----
+
+
+def _fixed(item: Item, n: int) -> Item:
+    """Return the item without reference to the number of qubits, which is n."""
+    if "ansatz" in item and "qubits" not in item:
+        item = {**item, "qubits": list(range(n))}
+    if "gates" in item:
+        item = {**item, "gates": [_fixed(g, n) for g in item["gates"]]}
+    fixed: Item = _substituted(item, "n", str(n), "")
+    return fixed
 
 
 def _inverted(items: Sequence[Item]) -> list[Item]:

@@ -21,7 +21,9 @@ DType = Union[str, type, "np.dtype[Any]"]
 
 _DTYPES: dict[Any, int] = {np.dtype(np.float32): FLOAT32, np.dtype(np.float64): FLOAT64}
 _ISAS = ("auto", "portable", "avx2", "avx512", "neon")
-_OK = 0
+# Five times faster than ndarray.ctypes.data.
+_buffer = (ctypes.c_char * 0).from_buffer
+_address = ctypes.addressof
 
 
 class Shape(NamedTuple):
@@ -62,7 +64,10 @@ class _Argument:
 
     def fill(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Refer to the array; returns the array to keep until after the call."""
-        address = array.__array_interface__["data"][0]
+        try:
+            address = _address(_buffer(array))
+        except (TypeError, ValueError, BufferError):  # read-only or not contiguous
+            address = array.__array_interface__["data"][0]
         strides = array.strides
         bits = address
         for stride in strides:

@@ -1,0 +1,306 @@
+"""Circuits: every gate against matrices, inverses, controls, repeats, expressions, JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, Callable
+
+import dense
+import numpy as np
+import pytest
+
+import qring
+from qring import Circuit, Input, Parameter
+
+RNG = np.random.default_rng(7)
+U2 = np.linalg.qr(RNG.normal(size=(2, 2)) + 1j * RNG.normal(size=(2, 2)))[0]
+U4 = np.linalg.qr(RNG.normal(size=(4, 4)) + 1j * RNG.normal(size=(4, 4)))[0]
+# Amplitudes differ by rounding of about one hundred float64 operations of numbers below 1.
+TOLERANCE = 100 * np.finfo(float).eps
+
+GATES: dict[str, Callable[[Circuit], Circuit]] = {
+    "i": lambda c: c.i(0),
+    "identity": lambda c: c.identity(0),
+    **{g: lambda c, g=g: getattr(c, g)(1) for g in "x y z h s sdg t tdg sx sxdg".split()},
+    **{g + "^t": lambda c, g=g: getattr(c, g)(1, exponent=0.3) for g in "x y z h".split()},
+    **{g: lambda c, g=g: getattr(c, g)(0.7, 1) for g in "rx ry rz p phase u1 ".split()},
+    "u2": lambda c: c.u2(0.3, 0.5, 1),
+    "u": lambda c: c.u(0.3, 0.5, 0.9, 1),
+    "u3": lambda c: c.u3(0.3, 0.5, 0.9, 0),
+    "r": lambda c: c.r(0.3, 0.5, 1),
+    "rot": lambda c: c.rot(0.3, 0.5, 0.9, 1),
+    "phased_x": lambda c: c.phased_x(0.3, 0.4, 1),
+    **{g: lambda c, g=g: getattr(c, g)(2, 0) for g in "cnot cx cz cy ch cs csdg csx".split()},
+    **{g + "^t": lambda c, g=g: getattr(c, g)(2, 0, exponent=0.3) for g in "cnot cz".split()},
+    **{g: lambda c, g=g: getattr(c, g)(0.7, 2, 0) for g in "cp cphase cu1 crx cry crz".split()},
+    "crot": lambda c: c.crot(0.3, 0.5, 0.9, 2, 0),
+    "cu3": lambda c: c.cu3(0.3, 0.5, 0.9, 2, 0),
+    "cu": lambda c: c.cu(0.3, 0.5, 0.9, 1.3, 2, 0),
+    **{
+        g: lambda c, g=g: getattr(c, g)(2, 0)
+        for g in "swap iswap siswap sqisw dcx ecr xx yy zz".split()
+    },
+    **{
+        g + "^t": lambda c, g=g: getattr(c, g)(2, 0, exponent=0.3)
+        for g in "swap iswap xx yy zz".split()
+    },
+    **{
+        g: lambda c, g=g: getattr(c, g)(0.7, 2, 0)
+        for g in "rxx ryy rzz isingxx isingyy isingzz rzx isingxy pswap single_excitation "
+        "givens".split()
+    },
+    "phased_iswap": lambda c: c.phased_iswap(0.3, 0.4, 2, 0),
+    "fsim": lambda c: c.fsim(0.3, 0.4, 2, 0),
+    "ccx": lambda c: c.ccx(0, 3, 1),
+    "toffoli": lambda c: c.toffoli(0, 3, 1),
+    "ccz": lambda c: c.ccz(0, 3, 1),
+    "cswap": lambda c: c.cswap(3, 0, 1),
+    "fredkin": lambda c: c.fredkin(3, 0, 1),
+    "double_excitation": lambda c: c.double_excitation(0.7, 3, 0, 2, 1),
+    "mcx": lambda c: c.mcx([0, 3, 2], 1),
+    "mcp": lambda c: c.mcp(0.7, [0, 3], 1),
+    "multi_rz": lambda c: c.multi_rz(0.7, [3, 0, 1]),
+    "pauli_rot": lambda c: c.pauli_rot(0.7, "XIYZ", [3, 0, 1, 2]),
+    "ms": lambda c: c.ms(0.7, [3, 0, 1]),
+    "unitary1": lambda c: c.unitary(U2, 2),
+    "unitary2": lambda c: c.unitary(U4, [2, 0]),
+    "basis": lambda c: c.basis("101", [3, 0, 1]),
+    "basis list": lambda c: c.basis([1, 0, 1], [3, 0, 1]),
+}
+
+
+def prepared(n: int = 4) -> Circuit:
+    """Return a circuit to a state without symmetry."""
+    c = Circuit(n)
+    for q in range(n):
+        c.ry(0.4 + 0.3 * q, q).rz(0.2 + 0.5 * q, q)
+    for q in range(n - 1):
+        c.cnot(q, q + 1)
+    return c
+
+
+def same(state: Any, other: Any, phase: bool = False) -> bool:
+    """Whether the states are equal; phase: up to a global phase."""
+    if phase:
+        overlap = np.vdot(other, state)
+        state = state * (abs(overlap) / overlap)
+    return bool(np.abs(state - other).max() < TOLERANCE)
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_gate(name: str) -> None:
+    c = GATES[name](prepared())
+    # A matrix without controls is defined up to a phase.
+    assert same(qring.state(c), dense.simulate(c.to_json(), {}), "unitary" in name)
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_inverse(name: str) -> None:
+    c = GATES[name](Circuit(4))
+    both = prepared() + c + c.adjoint()
+    assert same(qring.state(both), qring.state(prepared()), "unitary" in name)
+    # The same with controls, where phases count, and on either value
+    if "unitary" not in name:
+        both = prepared(6) + c.controlled([4, 5], [1, 0]) + c.adjoint().controlled([4, 5], [1, 0])
+        assert same(qring.state(both), qring.state(prepared(6)))
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_controlled(name: str) -> None:
+    c = prepared(6) + GATES[name](Circuit(4)).controlled([5, 4], [0, 1])
+    assert c.n_qubits == 6
+    got = qring.state(c)
+    if "unitary" not in name:
+        assert same(got, dense.simulate(c.to_json(), {}))
+    # Twice controlled is controlled by both
+    twice = prepared(6) + GATES[name](Circuit(4)).controlled(5, 0).controlled(4)
+    assert same(got, qring.state(twice))
+
+
+def test_every_gate_of_the_job_file_has_a_method() -> None:
+    names = {json.loads(build(Circuit(4))._text())["gates"][0]["gate"] for build in GATES.values()}
+    assert len(names) >= 58
+
+
+def test_global_shift() -> None:
+    c = prepared().gate("X", 0, controls=[1], exponent=0.3, global_shift=0.25)
+    assert same(qring.state(c), dense.simulate(c.to_json(), {}))
+    assert same(qring.state(c + c.adjoint()), qring.state(Circuit(4)))
+
+
+def test_gate_by_name() -> None:
+    a = prepared().gate("crx", [0, 1], angle="w").gate("u3", 2, theta=1, phi=2, lam=0.5)
+    a.gate("x", [3], controls=[0, 1], control_values=[0, 1])
+    b = prepared().crx("w", 0, 1).u(1, 2, 0.5, 2) + Circuit(4).x(3).controlled([0, 1], [0, 1])
+    assert same(qring.state(a, [0.3]), qring.state(b, [0.3]))
+
+
+def test_adjoint_of_expressions() -> None:
+    c = Circuit(2).ry("w0", 0).rx(Parameter("w1"), 1).ry(2 * Input("a"), 0).rz("w0*w1 + x.b", 1)
+    c.basis(Input(0), [0, 1]).p("-w1", 0).u("w0", 0.3, Parameter("w2") / 3, 1)
+    both = prepared(2) + c + c.adjoint()
+    got = qring.state(both, [0.3, 0.4, 0.5], [1, 0, 0.7, 0.8])
+    assert same(got, qring.state(prepared(2)))
+
+
+@pytest.mark.parametrize("inverted", [False, True])
+@pytest.mark.parametrize("controlled", [False, True])
+def test_repeat_with_index(inverted: bool, controlled: bool) -> None:
+    layer = Circuit(3)
+    for q in range(3):
+        layer.ry(f"w{{i}}_{q}", q)
+    layer.gate("CNOT", ["i%n", "(i+1)%n"]).rz("2*v{i} + x[{i}]", "i%n").rx(Parameter("p{i}"), 0)
+    c = layer.repeat(4, index="i")
+    c = c.adjoint() if inverted else c
+    c = c.controlled(3) if controlled else c
+    c = prepared(c.n_qubits) + c
+    if controlled:
+        # The index expressions still count modulo 3
+        assert c.n_qubits == 4
+    f = qring.StateFunction(c)
+    weights = RNG.normal(size=len(f.parameters))
+    inputs = RNG.normal(size=4)
+    named = dict(zip(f.parameters, weights))
+    expected = dense.simulate(c.to_json(), named, dict(enumerate(inputs)))
+    assert same(f(weights, inputs), expected)
+
+
+def test_more_qubits_keep_the_meaning_of_gates() -> None:
+    layer = Circuit(3).gate("CNOT", ["i", "(i+1)%n"]).ry("w{n}", "(i+2)%n").repeat(3, index="i")
+    both = layer + Circuit(5)
+    assert both.n_qubits == 5
+    assert qring.expval(both, "Z0").parameters == ("w3",)
+    assert same(qring.state(both, [0.3]).reshape(8, 4)[:, 0], qring.state(layer, [0.3]))
+    ansatz = Circuit(3).ansatz("basic-entangler")
+    assert len(qring.expval(Circuit(5) + ansatz, "Z0").parameters) == 3
+
+
+def test_repeat_shares_parameters() -> None:
+    layer = Circuit(2).ry("w", 0).cnot(0, 1)
+    thrice = layer.repeat(3)
+    assert qring.expval(thrice, "Z0").parameters == ("w",)
+    assert same(qring.state(thrice, [0.3]), qring.state(layer + layer + layer, [0.3]))
+    assert layer.repeat(0) == Circuit(2)
+    assert layer.repeat(1) == layer
+
+
+def test_circuits_do_not_share_later_gates() -> None:
+    a = Circuit(2).h(0)
+    b, r, s = a.copy(), a.repeat(2), a + a
+    a.x(1)
+    assert len(b) == 1
+    assert len(s) == 2
+    assert r.to_json()["gates"][0]["gates"] == b.to_json()["gates"]
+    b.to_json()["gates"].clear()
+    assert len(b) == 1
+
+
+def test_json() -> None:
+    c = Circuit(3, columns=5).h(0).crx("2*w", 0, 2) + Circuit(3).ry("v", 0).repeat(2)
+    text = json.dumps(c.to_json())
+    assert Circuit.from_json(json.loads(text)) == c
+    assert Circuit.from_json(text) == c
+    assert Circuit(2).to_json()["gates"]  # a job file has no empty list of gates
+    assert qring.expval(Circuit(2), "Z0").forward([]) == [1.0]
+    assert qring.expval(c.to_json(), "Z0").inputs == tuple(f"x[{i}]" for i in range(5))
+
+
+def test_ansatz() -> None:
+    c = Circuit(4).h(0).ansatz("strongly-entangling", layers=2, prefix="a_")
+    c.ansatz("basic-entangler", [0, 2])
+    f = qring.expval(c, "Z0")
+    assert len(f.parameters) == 2 * 4 * 3 + 2
+    assert f.parameters[0].startswith("a_")
+    whole = Circuit.from_json({"ansatz": "strongly-entangling", "qubits": 4, "layers": 2})
+    part = Circuit(4).ansatz("strongly-entangling", layers=2)
+    w = RNG.normal(size=24)
+    assert (qring.expval(whole, "Z0").forward(w) == qring.expval(part, "Z0").forward(w)).all()
+    qcnn = Circuit.from_json({"ansatz": "qcnn", "qubits": 8})
+    assert qring.expval(qcnn, "Z7").n_qubits == 8
+    assert qcnn == Circuit.from_json(qcnn.to_json()) == qcnn.copy()
+
+
+w, v, a = Parameter("w"), Parameter("v"), Input("a")
+EXPRESSIONS: list[tuple[Any, Callable[[float, float, float], float]]] = [
+    (w, lambda w, v, a: w),
+    (2 * w, lambda w, v, a: 2 * w),
+    (w * 2 / 3, lambda w, v, a: 2 * w / 3),
+    (-w, lambda w, v, a: -w),
+    (np.float64(2.5) * w, lambda w, v, a: 2.5 * w),
+    (w * np.pi, lambda w, v, a: math.pi * w),
+    (np.float32(0.5) + w, lambda w, v, a: 0.5 + w),
+    (w + v - a, lambda w, v, a: w + v - a),
+    (w - (v - a), lambda w, v, a: w - (v - a)),
+    (w / (v / a), lambda w, v, a: w / (v / a)),
+    (w * (v + a), lambda w, v, a: w * (v + a)),
+    ((w + v) * (a - 2), lambda w, v, a: (w + v) * (a - 2)),
+    (1 - w * -2, lambda w, v, a: 1 + 2 * w),
+    (-(w * v), lambda w, v, a: -w * v),
+    (-(w + v) * a, lambda w, v, a: -(w + v) * a),
+    (a - -(w * v), lambda w, v, a: a + w * v),
+    (w**2, lambda w, v, a: w**2),
+    (2**w, lambda w, v, a: 2**w),
+    (-(w**2), lambda w, v, a: -(w**2)),
+    (w / 1e-5 * 1e-5, lambda w, v, a: w),
+    (w * v * 1e-5, lambda w, v, a: w * v * 1e-5),
+    (np.sin(w), lambda w, v, a: math.sin(w)),
+    (
+        np.arccos(w) + np.arcsin(v) + np.arctan(a),
+        lambda w, v, a: math.acos(w) + math.asin(v) + math.atan(a),
+    ),
+    (
+        np.sqrt(w * v) + np.exp(-a) * np.log(w),
+        lambda w, v, a: math.sqrt(w * v) + math.exp(-a) * math.log(w),
+    ),
+    (np.arctan2(w, v) + np.hypot(w, a), lambda w, v, a: math.atan2(w, v) + math.hypot(w, a)),
+    (abs(w - 1) + np.abs(v - 1), lambda w, v, a: abs(w - 1) + abs(v - 1)),
+    (np.cos(w) * np.tan(v), lambda w, v, a: math.cos(w) * math.tan(v)),
+    (w + "2*v", lambda w, v, a: w + 2 * v),
+    ("v - 1" - w, lambda w, v, a: v - 1 - w),
+    (3 / w, lambda w, v, a: 3 / w),
+    (+w - 2, lambda w, v, a: w - 2),
+    ("2*w + x.a", lambda w, v, a: 2 * w + a),
+    ("pi*w", lambda w, v, a: math.pi * w),
+]
+
+
+@pytest.mark.parametrize("i", range(len(EXPRESSIONS)))
+def test_expression(i: int) -> None:
+    expression, function = EXPRESSIONS[i]
+    at = {"w": 0.31, "v": 0.47, "a": 0.83}
+    c = Circuit(1).rx(expression, 0)
+    f = qring.expval(c, ["Z0", "Y0"])
+    weights = [at[name] for name in f.parameters]
+    angle = function(**at)
+    got = f.forward(weights, [at["a"]] if f.inputs else None)
+    assert np.abs(got - [math.cos(angle), -math.sin(angle)]).max() < TOLERANCE
+    # A multiple of a symbol is an object, which the engine treats without an expression
+    assert repr(expression)
+
+
+def test_symbols() -> None:
+    assert Parameter("w") == Parameter("w") != Parameter("v")
+    assert len({Parameter("w"), Parameter("w"), Input("w"), Input(0)}) == 3
+    assert (2 * Parameter("w")).to_json() == {"parameter": "w", "scale": 2.0}
+    assert Input(3).to_json() == {"data": 3}
+    assert (Input(3) / 2).to_json() == {"data": 3, "scale": 0.5}
+    assert (2 * Input("a b")).to_json() == "2.0*x['a b']"
+    assert str(Parameter("a b")) == "{'parameter': 'a b'}"
+    c = Circuit(1).rx(2 * Parameter("any name!"), 0).ry(Input("b c"), 0).rz(Input("pi"), 0)
+    c.rx(Parameter("pi"), 0).ry(Input(1), 0)
+    f = qring.expval(c, "Z0")
+    assert set(f.parameters) == {"any name!", "pi"}
+    assert f.inputs == ("x[0]", "x[1]", "b c", "pi")
+
+
+def test_natural_order() -> None:
+    c = Circuit(1)
+    for i in (10, 2, 1):
+        c.rx(f"w{i}", 0)
+    assert qring.expval(c, "Z0").parameters == ("w1", "w2", "w10")
+
+
+def test_draw() -> None:
+    assert "RY(w0)" in Circuit(2).ry("w0", 0).cnot(0, 1).draw()
+    assert "2 qubits" in repr(Circuit(2))
