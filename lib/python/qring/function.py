@@ -22,7 +22,7 @@ DType = Union[str, type, "np.dtype[Any]"]
 _DTYPES: dict[Any, int] = {np.dtype(np.float32): FLOAT32, np.dtype(np.float64): FLOAT64}
 _ISAS = ("auto", "portable", "avx2", "avx512", "neon")
 # Five times faster than ndarray.ctypes.data.
-_buffer = (ctypes.c_char * 0).from_buffer
+_buffer: Any = (ctypes.c_char * 0).from_buffer
 _address = ctypes.addressof
 
 
