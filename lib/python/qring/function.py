@@ -49,7 +49,8 @@ def _floats(value: Any, what: str) -> npt.NDArray[Any]:
         raise TypeError(
             f"cannot use the {what}: dtype {array.dtype} is not real; give float32 or float64"
         )
-    return array.astype(np.float64)
+    with np.errstate(over="ignore"):  # the library rejects infinities
+        return array.astype(np.float64)
 
 
 class _Argument:
@@ -530,7 +531,7 @@ class Function(_Handle):
                 "give the same"
             )
         if total is not None:
-            total._check(n_parameters)
+            Sum._check(total, n_parameters)
         values = np.empty((n, n_outputs)) if with_values else None
         d_weights = np.empty(n_parameters)
         d_inputs = np.empty((n, n_inputs)) if self._input_gradients else None
