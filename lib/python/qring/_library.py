@@ -178,15 +178,3 @@ def load() -> ctypes.CDLL:
 
 
 lib = load()
-
-# Increases in the child of a fork, which has none of the library's threads.
-fork_count = 0
-
-
-def _count_fork() -> None:
-    global fork_count
-    fork_count += 1
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_count_fork)

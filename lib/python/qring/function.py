@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import operator
+import os
 import threading
+import weakref
 from typing import Any, NamedTuple, Sequence, Union
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _library
 from ._library import FLOAT32, FLOAT64, Array, Error, Options, failure, lib
 from .circuit import Circuit
 
@@ -121,6 +122,26 @@ def _check_observables(observables: str | Sequence[str]) -> tuple[str, ...]:
     return texts
 
 
+# ---- locks ----
+
+_locked: weakref.WeakSet[_Handle | Sum] = weakref.WeakSet()
+
+
+def _new_lock(owner: _Handle | Sum) -> threading.Lock:
+    """Return the lock of a new object."""
+    _locked.add(owner)
+    return threading.Lock()
+
+
+def _renew_locks() -> None:
+    """Replace all locks in the child of a fork, where the threads that hold them do not exist."""
+    for owner in list(_locked):
+        owner._lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_locks)
+
+
 # ---- functions ----
 
 
@@ -170,14 +191,13 @@ class _Handle:
         self._shape = Shape(len(self._parameters), n_inputs, len(observables))
 
     def _compile(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = _new_lock(self)
         self._error = Error()
         self._error_pointer = ctypes.byref(self._error)
         self._weights_argument = _Argument()
         self._inputs_argument = _Argument()
         self._cotangents_argument = _Argument()
         self._results = tuple(_Argument() for _ in range(3))
-        self._fork_count = _library.fork_count
         options = Options(
             ctypes.sizeof(Options),
             _DTYPES[self._dtype],
@@ -248,14 +268,12 @@ class _Handle:
         """Free the compiled circuit. Later calls raise ValueError."""
         with self._lock:
             handle, self._handle = self._handle, None
-        if handle and self._fork_count == _library.fork_count:
+        if handle:
             self._free(handle)
 
     def __del__(self) -> None:
         handle, self._handle = self._handle, None
-        # In the child of a fork the handle's threads do not exist, and waiting for their end
-        # would not return.
-        if handle and _library and self._fork_count == _library.fork_count:
+        if handle:
             self._free(handle)
 
     def _open(self) -> int:
@@ -263,11 +281,6 @@ class _Handle:
         if self._handle is None:
             raise ValueError("cannot use the function: it was closed; compile the circuit again")
         return self._handle
-
-    def _revive(self) -> None:
-        """Compile again in the child of a fork, which has none of the handle's threads."""
-        if self._handle is not None and self._fork_count != _library.fork_count:
-            self._compile()
 
     def _weights(self, weights: Any) -> npt.NDArray[Any] | None:
         n = self._shape.parameters
@@ -326,8 +339,6 @@ class _Handle:
         n: int,
         ret: npt.NDArray[Any],
     ) -> None:
-        if self._fork_count != _library.fork_count:
-            self._revive()
         with self._lock:
             handle = self._open()
             wa, xa, ra = self._weights_argument, self._inputs_argument, self._results[0]
@@ -535,8 +546,6 @@ class Function(_Handle):
         values = np.empty((n, n_outputs)) if with_values else None
         d_weights = np.empty(n_parameters)
         d_inputs = np.empty((n, n_inputs)) if self._input_gradients else None
-        if self._fork_count != _library.fork_count:
-            self._revive()
         with self._lock:
             handle = self._open()
             wa, xa, ca = self._weights_argument, self._inputs_argument, self._cotangents_argument
@@ -599,8 +608,6 @@ class Function(_Handle):
         x, n, batched = self._samples(inputs, None)
         by_weights = np.empty((n, n_outputs, n_parameters))
         by_inputs = np.empty((n, n_outputs, n_inputs)) if self._input_gradients else None
-        if self._fork_count != _library.fork_count:
-            self._revive()
         with self._lock:
             handle = self._open()
             wa, xa = self._weights_argument, self._inputs_argument
@@ -659,7 +666,7 @@ class Sum:
         self._n = operator.index(n)
         if not 0 <= self._n < 1 << 40:
             raise ValueError(f"cannot make a sum of {n} numbers: give 0 to 2^40 - 1")
-        self._lock = threading.Lock()
+        self._lock = _new_lock(self)
         self._handle = lib.qring_sum_new(self._n)
         if self._handle is None:
             raise MemoryError(f"cannot make a sum of {n} numbers: out of memory; use fewer")

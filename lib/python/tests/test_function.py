@@ -455,3 +455,32 @@ def test_attributes() -> None:
     assert {"Circuit", "expval", "torch", "Job"} <= set(dir(qring))
     with pytest.raises(AttributeError, match="nothing"):
         qring.nothing  # noqa: B018
+
+
+def test_fork_while_another_thread_calls() -> None:
+    f = qring.expval(model(10), ["Z0"], threads=2)
+    w, x, c = data(f, 33)
+    stop = threading.Event()
+
+    def call() -> None:
+        while not stop.is_set():
+            f.vjp(w, x, c)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    try:
+        for _ in range(5):
+            child = os.fork()
+            if child == 0:
+                try:
+                    # The state of a function in use is not usable; others are, and none blocks.
+                    f.vjp(w, x, c)
+                except qring.QringError:
+                    pass
+                except BaseException:
+                    os._exit(1)
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        stop.set()
+        thread.join()
