@@ -164,9 +164,11 @@ static bool call_vjp(struct call *c, struct qr_sim_workspace *ws, struct qr_pool
                      const struct unit *u, size_t first, size_t n, qr_fixed *grad) {
     size_t r = c->f->n_observables;
     for (size_t s = 0; s < n; s++) {
-        u->scale[s] = 1;
-        memcpy(u->direction + s * r, c->cotangents + (first + s) * c->cotangent_stride,
-               r * sizeof(double));
+        const double *cotangent = c->cotangents + (first + s) * c->cotangent_stride;
+        /* A step of a job scales the derivatives of one read-out, and directs those of more. */
+        u->scale[s] = r == 1 ? *cotangent : 1;
+        if (r == 1) u->direction[s] = 1;
+        else memcpy(u->direction + s * r, cotangent, r * sizeof(double));
     }
     if (!call_sweep(c, ws, pool, u, first, n, grad)) return false;
     store_inputs(c, u, first, n, 0);

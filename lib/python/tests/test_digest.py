@@ -8,7 +8,7 @@ import pytest
 import qring
 
 # Changes only in a commit that changes the plan of one of these circuits and says why.
-COMMITTED = "84e137f2c1ed7bc41cd1777b68348724172f9af208e24691f52b57339938b1ba"
+COMMITTED = "d2942a412608d48104d7f61ab72f8a92b0875628d1a4961c4a4978ad28d9050f"
 
 
 @pytest.mark.parametrize("isa", ["auto", "portable", "avx2", "avx512", "neon"])
