@@ -25,9 +25,9 @@ PKGS     := grpc libcares libprotobuf-c libcjson libcrypto libcurl expat hdf5 li
 # ---- required packages: gcc, make and git are assumed, tests/deps lists the others ----
 goals    := $(or $(MAKECMDGOALS),all)
 WERROR   ?= $(if $(filter test check check-run lint lint-deep,$(goals)),-Werror)
-need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter lint-deep fuzz,$(goals)),deep,$(if $(filter test check faults fuzz-http2 format lint bench bench-record bench-instructions model cluster-sim matrix image interop interop-gcs interop-s3 interop-profiler chart e2e-api e2e cluster,$(goals)),test,build)))
+need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter lint-deep fuzz,$(goals)),deep,$(if $(filter test check faults fuzz-http2 format lint bench bench-record bench-instructions model cluster-sim matrix image interop interop-gcs interop-s3 interop-profiler chart e2e-api e2e cluster wheel,$(goals)),test,build)))
 missing  := $(if $(filter-out help clean deps hooks manifests debian12 debian13,$(goals)),$(shell tests/deps missing $(need)))
-.PHONY: all deps run install dist debian12 debian13 check test format hooks lint lint-deep bench bench-record bench-instructions bench-peers fuzz fuzz-http2 model cluster-sim matrix soak faults arm64 arm64-run image interop interop-gcs interop-s3 interop-profiler manifests chart e2e-api e2e cluster help clean FORCE
+.PHONY: all deps run install dist wheel debian12 debian13 check test format hooks lint lint-deep bench bench-record bench-instructions bench-peers fuzz fuzz-http2 model cluster-sim matrix soak faults arm64 arm64-run image interop interop-gcs interop-s3 interop-profiler manifests chart e2e-api e2e cluster help clean FORCE
 .DEFAULT_GOAL := all
 
 ifneq ($(missing),)
@@ -119,6 +119,11 @@ install: $(progs) $(shared) $(B)/share/.made
 	sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(shell cat lib/VERSION)|' lib/api/qring.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/qring.pc
 	chmod 644 $(DESTDIR)$(LIBDIR)/pkgconfig/qring.pc
 	cd $(B)/share && find * -type f -exec install -D -m 644 '{}' '$(abspath $(DESTDIR)/$(PREFIX))/share/{}' ';'
+
+## make wheel        build/dist/qring-VERSION-py3-none-manylinux_2_28_x86_64.whl for pip, and its tests (120 MB from PyPI)
+wheel: $(shared)
+	$(Q)tests/python/wheel
+	$(Q)tests/python/run build/dist/qring-$(shell cat lib/VERSION)-py3-none-manylinux_2_28_x86_64.whl
 
 ## make debian12, make debian13  make run and make test of the last commit in a fresh Debian root (root, 30 min, 6 GB)
 debian12:
