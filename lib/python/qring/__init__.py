@@ -35,18 +35,16 @@ __all__ = [
     "state",
 ]
 
-_SUBMODULES = frozenset({"torch", "jax", "keras", "pennylane", "job"})
+_SUBMODULES = frozenset({"torch", "jax", "keras", "pennylane", "job", "result", "kubernetes"})
 # Names of submodules that can be used as qring.NAME.
 _NAMES = {
     **dict.fromkeys(("Function", "StateFunction", "Sum", "expval", "state"), "function"),
     "from_qnode": "pennylane",
+    **dict.fromkeys(("Job", "ProgramError", "run", "sweep"), "job"),
+    **dict.fromkeys(("History", "Result", "SweepResult", "load"), "result"),
+    **dict.fromkeys(("attach", "submit"), "kubernetes"),
     **dict.fromkeys(
         (
-            "Job",
-            "Result",
-            "run",
-            "sweep",
-            "submit",
             "hybrid_job",
             "log_metric",
             "input_dir",
