@@ -78,6 +78,10 @@ class Bar:
         """Set the numbers of epochs and of steps per epoch, as far as they are known."""
         self._epochs, self._per_epoch = epochs or 0, per_epoch
 
+    def at(self, done: int, total: int, text: str) -> None:
+        """Set position, length and text, of a run on a cluster."""
+        self._done, self._epochs, self._per_epoch, self._text = done, 1, total, text
+
     def line(self, text: str) -> None:
         """Read a line of the program's output."""
         if self._path is None:

@@ -12,7 +12,7 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any, Mapping, Sequence, Union
+from typing import Any, Callable, Mapping, Sequence, Union
 
 import numpy as np
 
@@ -44,25 +44,19 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"cannot put {value!r} into a job: {type(value).__name__} has no JSON form")
 
 
-def _absolute(url: Any, folder: Path) -> Any:
-    """Resolve a file name as the program does: from the working folder, else the job's."""
-    if isinstance(url, list):
-        return [_absolute(item, folder) for item in url]
-    if not isinstance(url, str) or "://" in url or os.path.isabs(url):
-        return url
-    if not os.path.exists(url) and (folder / url).exists():
-        return str(folder / url)
-    return url
+def map_files(keys: dict[str, Any], function: Callable[[str], str]) -> None:
+    """Replace all local file names of a job in place by the values of a function."""
 
-
-def _absolute_files(keys: dict[str, Any], folder: Path) -> None:
-    """Resolve all file names of a job that was read from a file in `folder`."""
+    def value(url: Any) -> Any:
+        if isinstance(url, list):
+            return [value(item) for item in url]
+        return function(url) if isinstance(url, str) and "://" not in url else url
 
     def resolve(parent: Any, *names: str) -> None:
         if isinstance(parent, dict):
             for name in names:
                 if name in parent:
-                    parent[name] = _absolute(parent[name], folder)
+                    parent[name] = value(parent[name])
 
     data = keys.get("data")
     resolve(data, "url", "validation_url")
@@ -72,20 +66,35 @@ def _absolute_files(keys: dict[str, Any], folder: Path) -> None:
             if isinstance(channel, dict):
                 resolve(channel, "url")
             else:
-                channels[name] = _absolute(channel, folder)
+                resolve(channels, name)
     train = keys.get("train")
     initial = train.get("initial_weights") if isinstance(train, dict) else None
     if isinstance(initial, dict):
         resolve(initial, "url")
     else:
         resolve(train, "initial_weights")
-    for layer in keys.get("model") or ():
+    model = keys.get("model")
+    for layer in model if isinstance(model, list) else ():
         if isinstance(layer, dict):
             watch = layer.get("watch")
             observables = list(watch.values()) if isinstance(watch, dict) else []
-            for observable in [*(layer.get("readouts") or ()), *observables]:
+            readouts = layer.get("readouts")
+            observables += readouts if isinstance(readouts, list) else []
+            for observable in observables:
+                # Otherwise the terms themselves.
                 if isinstance(observable, dict) and isinstance(observable.get("hamiltonian"), str):
                     resolve(observable, "hamiltonian")
+
+
+def _beside(folder: Path) -> Callable[[str], str]:
+    """Resolve a file name as the program does: from the working folder, else the job's."""
+
+    def absolute(name: str) -> str:
+        if not os.path.exists(name) and (folder / name).exists():
+            return str(folder / name)
+        return name
+
+    return absolute
 
 
 class Job:
@@ -157,7 +166,7 @@ class Job:
                 for item in model
             ]
         if folder is not None:
-            _absolute_files(self._keys, folder)
+            map_files(self._keys, _beside(folder))
 
     @property
     def name(self) -> str:

@@ -141,9 +141,7 @@ def test_validate():
     report = qring.Job(EXAMPLES / "sandwich.json").validate()
     assert (report["parameters"], report["train_samples"]) == (24, 150)
     job = qring.Job(SMALL).set("model[0].circuit.gates[1].ansatz", "basic-entanglerr")
-    with pytest.raises(
-        qring.QringError, match=r"the job: .* did you mean 'basic-entangler'"
-    ) as caught:
+    with pytest.raises(qring.QringError, match=r"the job: .* did you mean") as caught:
         job.validate()
     assert caught.value.code == qring.Code.INVALID_ARGUMENT
 

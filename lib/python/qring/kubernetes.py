@@ -1,0 +1,789 @@
+"""Runs on a Kubernetes cluster. Start at :func:`submit` and :class:`Handle`.
+
+Needs the client of the Kubernetes project: ``pip install qring[kubernetes]``.
+
+>>> import qring
+>>> run = qring.submit("job.json", replicas=4, image="registry/qring:0.1.0")  # doctest: +SKIP
+>>> run.result().digest  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import importlib
+import json
+import os
+import re
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Mapping
+
+import numpy as np
+
+from . import _manifests, _program, _progress
+from ._library import Code, QringError
+from ._manifests import Object, Options
+from ._program import ProgramError
+from .job import Job, JobLike, map_files, run, with_data
+from .result import Result
+
+__all__ = ["Handle", "LocalHandle", "Options", "attach", "submit"]
+
+# A Secret holds at most 1 MiB, with its keys.
+_MAX_DATA_BYTES = 1_000_000
+_PER_INDEX_SINCE = (1, 29)
+_POLL_SECONDS = 1.0
+_INDEX = "batch.kubernetes.io/job-completion-index"
+_NOT_FOUND, _CONFLICT = 404, 409
+
+_DONE = re.compile(
+    r"(?:done|already trained): (?P<steps>\d+) steps.*?"
+    r"(?:, loss (?P<loss>[^ ,]+))?(?:, val_loss (?P<val_loss>[^ ,]+))?"
+    r", state_digest (?P<digest>[0-9a-f]{32})"
+)
+_METRIC = re.compile(r"([a-zA-Z_:][\w:]*(?:\{.*\})?)\s+(\S+)")
+
+# Kinds by the API class of the client, and the word in its methods.
+_KINDS = {
+    "ServiceAccount": ("CoreV1Api", "service_account"),
+    "Secret": ("CoreV1Api", "secret"),
+    "ConfigMap": ("CoreV1Api", "config_map"),
+    "NetworkPolicy": ("NetworkingV1Api", "network_policy"),
+    "PodDisruptionBudget": ("PolicyV1Api", "pod_disruption_budget"),
+    "Service": ("CoreV1Api", "service"),
+    "Job": ("BatchV1Api", "job"),
+}
+
+
+class _Cluster:
+    """The few calls of the client that are used here, with errors of this package."""
+
+    def __init__(self, client: Any = None, context: str | None = None) -> None:
+        try:
+            self._module = importlib.import_module("kubernetes.client")
+            self._config = importlib.import_module("kubernetes.config")
+        except ImportError:
+            raise ImportError(
+                "cannot reach a cluster: the Kubernetes client is missing; "
+                "pip install 'qring[kubernetes]'"
+            ) from None
+        self.namespace = "default"
+        if client is None:
+            client, self.namespace = self._connect(context)
+        self._client = client
+
+    def _connect(self, context: str | None) -> tuple[Any, str]:
+        """Return a client and the default namespace: of a kubeconfig, else of this pod."""
+        failure = self._config.ConfigException
+        try:
+            client = self._config.new_client_from_config(context=context)
+            contexts, active = self._config.list_kube_config_contexts()
+            if context is not None:
+                active = next(item for item in contexts if item["name"] == context)
+            return client, active["context"].get("namespace") or "default"
+        except failure as error:
+            outside = error
+        try:
+            configuration = self._module.Configuration()
+            self._config.load_incluster_config(client_configuration=configuration)
+            path = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+            return self._module.ApiClient(configuration), path.read_text().strip()
+        except (failure, OSError):
+            raise QringError(
+                f"cannot reach a cluster: {outside}; set KUBECONFIG, or give context=",
+                Code.UNAVAILABLE,
+            ) from None
+
+    def _call(self, what: str, api: str, method: str, *arguments: Any, **keys: Any) -> Any:
+        function = getattr(getattr(self._module, api)(self._client), method)
+        try:
+            return function(*arguments, **keys)
+        except self._module.ApiException as error:
+            reason = error.reason
+            try:
+                reason = json.loads(error.body)["message"]
+            except (TypeError, ValueError, KeyError):
+                pass
+            code = {
+                400: Code.INVALID_ARGUMENT,
+                401: Code.UNAUTHENTICATED,
+                403: Code.PERMISSION_DENIED,
+                _NOT_FOUND: Code.NOT_FOUND,
+                _CONFLICT: Code.ALREADY_EXISTS,
+                422: Code.INVALID_ARGUMENT,
+            }.get(error.status, Code.UNAVAILABLE)
+            raise QringError(f"cannot {what}: {reason}", code) from None
+        except OSError as error:
+            raise QringError(f"cannot {what}: {error}", Code.UNAVAILABLE) from None
+        except Exception as error:
+            # urllib3's errors, without an import of its names.
+            if type(error).__module__.partition(".")[0] == "urllib3":
+                raise QringError(f"cannot {what}: {error}", Code.UNAVAILABLE) from None
+            raise
+
+    def create(self, namespace: str, body: Object) -> None:
+        kind, name = body["kind"], body["metadata"]["name"]
+        api, word = _KINDS[kind]
+        what = f"create {kind} {name} in namespace {namespace}"
+        self._call(what, api, f"create_namespaced_{word}", namespace, body)
+
+    def read(self, namespace: str, kind: str, name: str) -> Any:
+        api, word = _KINDS[kind]
+        what = f"read {kind} {name} in namespace {namespace}"
+        return self._call(what, api, f"read_namespaced_{word}", name, namespace)
+
+    def patch(self, namespace: str, kind: str, name: str, body: Object) -> None:
+        api, word = _KINDS[kind]
+        what = f"change {kind} {name} in namespace {namespace}"
+        self._call(what, api, f"patch_namespaced_{word}", name, namespace, body)
+
+    def delete(self, namespace: str, kind: str, name: str) -> None:
+        """Delete an object; one that does not exist is no error."""
+        api, word = _KINDS[kind]
+        what = f"delete {kind} {name} in namespace {namespace}"
+        # The default of a Job orphans its pods.
+        keys = {"propagation_policy": "Background"}
+        try:
+            self._call(what, api, f"delete_namespaced_{word}", name, namespace, **keys)
+        except QringError as error:
+            if error.code != Code.NOT_FOUND:
+                raise
+
+    def pods(self, namespace: str, name: str) -> list[Any]:
+        """Return the pods of a Job, oldest first."""
+        keys = {"label_selector": f"batch.kubernetes.io/job-name={name}"}
+        what = f"list the pods of {name} in namespace {namespace}"
+        found = self._call(what, "CoreV1Api", "list_namespaced_pod", namespace, **keys).items
+        return sorted(found, key=lambda pod: str(pod.metadata.creation_timestamp))
+
+    def log(self, namespace: str, pod: str, lines: int | None) -> str:
+        keys: Object = {"container": _manifests.CONTAINER, "_preload_content": False}
+        if lines is not None:
+            keys["tail_lines"] = lines
+        what = f"read the log of pod {pod} in namespace {namespace}"
+        # Without _preload_content the client would change a log of one JSON line.
+        reply = self._call(what, "CoreV1Api", "read_namespaced_pod_log", pod, namespace, **keys)
+        return str(reply.data.decode("utf-8", "replace"))
+
+    def metrics(self, namespace: str, pod: str) -> str:
+        reply = self._call(
+            f"read the metrics of pod {pod} in namespace {namespace}",
+            "CoreV1Api",
+            "connect_get_namespaced_pod_proxy_with_path",
+            f"{pod}:{_manifests.HTTP_PORT}",
+            namespace,
+            "metrics",
+            _preload_content=False,
+        )
+        return str(reply.data.decode("utf-8", "replace"))
+
+    def version(self) -> tuple[int, int]:
+        """Return the version of Kubernetes."""
+        info = self._call("read the cluster's version", "VersionApi", "get_code")
+        return int(info.major), int(re.sub(r"\D.*", "", info.minor))
+
+
+def _message(line: str) -> str:
+    """Return a line of a worker's log as text."""
+    try:
+        entry = json.loads(line)
+        return f"{entry['severity'][:1]} {entry['message']}"
+    except (ValueError, KeyError, TypeError):
+        return line
+
+
+def _exit(pod: Any) -> tuple[int, str] | None:
+    """Return exit code and message of a pod whose container has ended."""
+    for status in (pod.status.container_statuses if pod.status else None) or ():
+        ended = status.state.terminated if status.state else None
+        if ended is not None:
+            lines = (ended.message or ended.reason or "").strip().splitlines()
+            return int(ended.exit_code), _message(lines[-1]) if lines else "no message"
+    return None
+
+
+def _index_of(pod: Any) -> int | None:
+    for values in (pod.metadata.labels, pod.metadata.annotations):
+        if values and _INDEX in values:
+            return int(values[_INDEX])
+    return None
+
+
+class Handle:
+    """A run on a cluster; :func:`attach` makes another one from its name.
+
+    Attributes
+    ----------
+    name, namespace : str
+        Of all objects of the run.
+    """
+
+    def __init__(self, name: str, namespace: str, cluster: _Cluster) -> None:
+        self.name = name
+        self.namespace = namespace
+        self._cluster = cluster
+
+    def __repr__(self) -> str:
+        return f"Handle({self.name!r}, namespace={self.namespace!r})"
+
+    def _job(self) -> Any:
+        return self._cluster.read(self.namespace, "Job", self.name)
+
+    def _pods(self) -> list[Any]:
+        return self._cluster.pods(self.namespace, self.name)
+
+    def state(self) -> str:
+        """Return the state of the run.
+
+        Returns
+        -------
+        str
+            ``"pending"`` (no worker is ready), ``"running"``, ``"suspended"``, ``"succeeded"`` or
+            ``"failed"``.
+        """
+        status = self._job().status
+        if status is None:
+            return "pending"
+        true = [item.type for item in status.conditions or () if item.status == "True"]
+        for condition, state in (
+            ("Complete", "succeeded"),
+            ("Failed", "failed"),
+            ("Suspended", "suspended"),
+        ):
+            if condition in true:
+                return state
+        # At the end, pods that have succeeded are no longer ready.
+        return "running" if status.ready or status.succeeded else "pending"
+
+    def logs(self, index: int = 0, lines: int | None = None) -> str:
+        """Return the log of a worker: of its newest pod.
+
+        Parameters
+        ----------
+        index : int
+            Number of the worker.
+        lines : int, optional
+            Only so many lines, from the end.
+        """
+        pods = [pod for pod in self._pods() if _index_of(pod) == index]
+        if not pods:
+            raise QringError(
+                f"cannot read the log of worker {index} of {self.name}: it has no pod; see state()",
+                Code.NOT_FOUND,
+            )
+        text = self._cluster.log(self.namespace, pods[-1].metadata.name, lines)
+        return "\n".join(map(_message, text.splitlines()))
+
+    def metrics(self, index: int | None = None) -> dict[str, float]:
+        """Return the metrics of a worker that runs.
+
+        Parameters
+        ----------
+        index : int, optional
+            Number of the worker. Default: the first one that answers.
+
+        Returns
+        -------
+        dict
+            By Prometheus' names: ``qring_step``, ``qring_steps_planned``, ``qring_loss``,
+            ``qring_members``, ``qring_value{name="accuracy"}`` and so on. Empty if no worker runs.
+        """
+        failure: QringError | None = None
+        for pod in self._pods():
+            running = pod.status is not None and pod.status.phase == "Running"
+            if not running or index not in (None, _index_of(pod)):
+                continue
+            try:
+                text = self._cluster.metrics(self.namespace, pod.metadata.name)
+            except QringError as error:
+                failure = error
+                continue
+            return {
+                match.group(1): float(match.group(2))
+                for match in map(_METRIC.match, text.splitlines())
+                if match
+            }
+        # A pod that has just started or ended does not answer, but a missing right is an error.
+        if failure is not None and failure.code == Code.PERMISSION_DENIED:
+            raise failure
+        return {}
+
+    def scale(self, replicas: int) -> None:
+        """Change the number of workers while they train; the result does not change.
+
+        Parameters
+        ----------
+        replicas : int
+            New number of workers.
+        """
+        servers = 0
+        try:
+            ring = self._cluster.read(self.namespace, "Job", f"{self.name}-ps")
+            servers = int(ring.spec.completions)
+        except QringError as error:
+            if error.code != Code.NOT_FOUND:
+                raise
+        _manifests.check_members(replicas, servers)
+        # The ConfigMap first: a new pod reads the number there.
+        number = {"data": {"replicas": str(replicas)}}
+        self._cluster.patch(self.namespace, "ConfigMap", self.name, number)
+        both = {"spec": {"completions": replicas, "parallelism": replicas}}
+        self._cluster.patch(self.namespace, "Job", self.name, both)
+        least = {"spec": {"minAvailable": _manifests.min_available(replicas, servers)}}
+        try:
+            self._cluster.patch(self.namespace, "PodDisruptionBudget", self.name, least)
+        except QringError as error:
+            if error.code != Code.NOT_FOUND:
+                raise
+
+    def wait(self, timeout: float | None = None, progress: bool | None = None) -> str:
+        """Wait for the end of the run.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds; None: no limit.
+        progress : bool, optional
+            As of :func:`qring.run`.
+
+        Returns
+        -------
+        str
+            ``"succeeded"`` or ``"failed"``.
+
+        Raises
+        ------
+        TimeoutError
+            The run goes on.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        bar = _progress.bar(progress, self.name, None)
+        moving = type(bar) is not _progress.Bar
+        while (state := self.state()) not in ("succeeded", "failed"):
+            if end is not None and time.monotonic() >= end:
+                raise TimeoutError(f"cannot wait for {self.name}: {state} after {timeout} s")
+            if moving:
+                self._show(bar, state)
+            time.sleep(_POLL_SECONDS)
+        if moving:
+            bar.tick(end=True)
+        return state
+
+    def _show(self, bar: _progress.Bar, state: str) -> None:
+        values = self.metrics() if state == "running" else {}
+        planned = int(values.get("qring_steps_planned", 0))
+        loss = values.get("qring_loss")
+        text = state if loss is None else f"loss: {loss:.6g}"
+        if planned:
+            bar.at(int(values.get("qring_step", 0)), planned, text)
+        bar.tick()
+
+    @property
+    def job(self) -> Job:
+        """The job, as the pods read it."""
+        text = self._cluster.read(self.namespace, "ConfigMap", self.name).data["job.json"]
+        return Job(json.loads(text))
+
+    def result(
+        self,
+        timeout: float | None = None,
+        out: str | os.PathLike[str] | None = None,
+        progress: bool | None = None,
+    ) -> Result:
+        """Wait for the end, and return the result.
+
+        Weights come from the bucket that the run was submitted with (``weights=``); without one
+        the result has the digest, the losses and the job only. A history stays with the pods.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds; None: no limit.
+        out : str or path, optional
+            Local folder for the result. Default: ``out/NAMESPACE/NAME``.
+        progress : bool, optional
+            As of :func:`qring.run`.
+
+        Raises
+        ------
+        QringError
+            The run has failed: message and exit code of its worker.
+        TimeoutError
+            The run goes on.
+        """
+        if self.wait(timeout, progress) == "failed":
+            raise self._failure()
+        folder = Path("out") / self.namespace / self.name if out is None else Path(out)
+        summary = self._summary()
+        folder.mkdir(parents=True, exist_ok=True)
+        keys = self._fetch_data(folder.absolute())
+        path = folder / "job.json"
+        path.write_text(json.dumps(keys, indent=2) + "\n", encoding="utf-8")
+        self._fetch_weights(folder, path)
+        (folder / "result.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+        return Result(folder)
+
+    def _failure(self) -> ProgramError:
+        """Return the error of the pod that made the Job fail."""
+        ends = [end for pod in self._pods() if (end := _exit(pod)) and end[0] != 0]
+        # Permanent codes are below 128; others were retried.
+        ends.sort(key=lambda end: end[0] >= 128)
+        if ends:
+            code, text = ends[0]
+            return ProgramError(re.sub(r"^[A-Z] ", "", text), code, self._tail())
+        conditions = self._job().status.conditions or ()
+        reasons = [f"{item.reason}: {item.message}" for item in conditions if item.type == "Failed"]
+        return ProgramError(f"{self.name} failed: {'; '.join(reasons) or 'no reason'}", 138)
+
+    def _tail(self) -> str:
+        try:
+            return self.logs(lines=50)
+        except QringError:
+            return ""
+
+    def _summary(self) -> dict[str, Any]:
+        """Read digest and losses from the leader's log."""
+        pods = self._pods()
+        for pod in pods:
+            try:
+                text = self._cluster.log(self.namespace, pod.metadata.name, None)
+            except QringError:
+                # The log of a pod whose node is gone; others may have led.
+                continue
+            for line in reversed(text.splitlines()):
+                match = _DONE.search(_message(line))
+                if match:
+                    values = {key: match[key] for key in ("loss", "val_loss")}
+                    return {
+                        "job": self.name,
+                        "steps": int(match["steps"]),
+                        **{key: float(value) for key, value in values.items() if value},
+                        "state_digest": match["digest"],
+                    }
+        raise QringError(
+            f"cannot read the result of {self.name}: no log of its {len(pods)} pods has the "
+            "digest; pods that were deleted have no log",
+            Code.DATA_LOSS,
+        )
+
+    def _fetch_data(self, folder: Path) -> dict[str, Any]:
+        """Write the samples that came with the job; return the keys of a job that reads them."""
+        keys = self.job.to_json()
+        try:
+            data = self._cluster.read(self.namespace, "Secret", f"{self.name}-data").data
+        except QringError as error:
+            if error.code not in (Code.NOT_FOUND, Code.PERMISSION_DENIED):
+                raise
+            return keys
+        (folder / "data").mkdir(exist_ok=True)
+        for name, text in (data or {}).items():
+            (folder / "data" / Path(name).name).write_bytes(base64.b64decode(text))
+
+        def local(path: str) -> str:
+            inside, name = os.path.split(path)
+            return str(folder / "data" / name) if inside == _manifests.DATA_FOLDER else path
+
+        map_files(keys, local)
+        return keys
+
+    def _fetch_weights(self, folder: Path, job: Path) -> None:
+        """Copy the weights from the bucket into the folder, if they are there."""
+        container = self._job().spec.template.spec.containers[0]
+        url = next((x[10:] for x in container.args if x.startswith("--weights=")), "")
+        if not url.startswith(("gs://", "s3://")):
+            return
+        target = str(folder / "weights.safetensors")
+        if url.endswith((".safetensors", ".npz")):
+            _program.start(["weights", url, "--to", target])
+            return
+        # An .h5 file has float32 only; the last checkpoint beside it has all bits.
+        flag = next((x[14:] for x in container.args if x.startswith("--checkpoints=")), "")
+        latest = (flag or re.sub(r"\.[^./]*$", "", url) + ".checkpoints").rstrip("/") + "/LATEST"
+        setting = f"train.initial_weights={json.dumps(latest)}"
+        _program.start(["weights", "--init", str(job), "--set", setting, "--to", target])
+
+    def delete(self) -> None:
+        """Delete all objects of the run; files in a bucket or claim stay."""
+        for kind, suffix in (
+            ("Job", ""),
+            ("Job", "-ps"),
+            ("Service", ""),
+            ("PodDisruptionBudget", ""),
+            ("NetworkPolicy", ""),
+            ("ConfigMap", ""),
+            ("Secret", "-data"),
+            ("Secret", "-tls"),
+            ("ServiceAccount", ""),
+        ):
+            name = self.name + suffix
+            try:
+                labels = self._cluster.read(self.namespace, kind, name).metadata.labels or {}
+            except QringError as error:
+                if error.code != Code.NOT_FOUND:
+                    raise
+                continue
+            # A Secret or ServiceAccount of the user's own may have this name too.
+            if labels.get("app.kubernetes.io/instance") == self.name:
+                self._cluster.delete(self.namespace, kind, name)
+
+
+class LocalHandle:
+    """A run on this machine with the methods of :class:`Handle`; it has ended.
+
+    Attributes
+    ----------
+    name : str
+        Name of the job.
+    namespace : str
+        ``"local"``.
+    """
+
+    namespace = "local"
+
+    def __init__(self, name: str, result: Result) -> None:
+        self.name = name
+        self._result = result
+
+    def __repr__(self) -> str:
+        return f"LocalHandle({self.name!r}, out={str(self._result.out)!r})"
+
+    @property
+    def job(self) -> Job:
+        """The job as trained."""
+        return self._result.job
+
+    def state(self) -> str:
+        """Return ``"succeeded"``: a failure was an exception of :func:`submit`."""
+        return "succeeded"
+
+    def wait(self, timeout: float | None = None, progress: bool | None = None) -> str:
+        """Return the state at once."""
+        return self.state()
+
+    def logs(self, index: int = 0, lines: int | None = None) -> str:
+        """Return the log of a worker."""
+        path = self._result.out / f"worker-{index}.log"
+        try:
+            found = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError as error:
+            raise QringError(
+                f"cannot read the log {path}: {error.strerror}", Code.NOT_FOUND
+            ) from None
+        return "\n".join(found if lines is None else found[len(found) - min(lines, len(found)) :])
+
+    def metrics(self, index: int | None = None) -> dict[str, float]:
+        """Return an empty dict: no worker runs."""
+        return {}
+
+    def scale(self, replicas: int) -> None:
+        """Raise QringError: the run has ended."""
+        raise QringError(
+            f"cannot scale {self.name}: the run on this machine has ended; give replicas to submit",
+            Code.FAILED_PRECONDITION,
+        )
+
+    def result(
+        self,
+        timeout: float | None = None,
+        out: str | os.PathLike[str] | None = None,
+        progress: bool | None = None,
+    ) -> Result:
+        """Return the result."""
+        return self._result
+
+    def delete(self) -> None:
+        """Do nothing: the files in the output folder stay."""
+
+
+def _certificate(name: str, namespace: str) -> dict[str, bytes]:
+    """Make a certificate with ``qring certs``; the key of its CA is discarded."""
+    with tempfile.TemporaryDirectory() as folder:
+        flags = ["--namespace", namespace, "--service", name, "--out", folder]
+        _program.start(["certs", name, *flags])
+        files = ("tls.crt", "tls.key", "ca.crt")
+        return {file: (Path(folder) / file).read_bytes() for file in files}
+
+
+def _pack(job: Job) -> dict[str, bytes]:
+    """Read the local files of a job, and rename them in it to those that the pods see."""
+    files: dict[str, bytes] = {}
+    paths: dict[str, str] = {}
+    keys = job.to_json()
+
+    def pack(path: str) -> str:
+        path = path.removeprefix("file://")
+        if path in paths:
+            return paths[path]
+        what = f"cannot send {path} to the pods"
+        try:
+            if os.path.isfile(path) and os.path.getsize(path) > _MAX_DATA_BYTES:
+                raise ValueError(
+                    f"{what}: it has {os.path.getsize(path)} bytes, and a Secret holds "
+                    f"{_MAX_DATA_BYTES}; upload it, and set its gs://, s3:// or https:// URL"
+                )
+            content = Path(path).read_bytes()
+        except OSError as error:
+            raise ValueError(
+                f"{what}: {error.strerror}; give the path of a file, or a gs://, s3:// or https:// "
+                "URL"
+            ) from None
+        name = re.sub(r"[^-._a-zA-Z0-9]", "_", os.path.basename(path))
+        if name in files:
+            name = f"{len(files)}-{name}"
+        files[name] = content
+        paths[path] = f"{_manifests.DATA_FOLDER}/{name}"
+        return paths[path]
+
+    map_files(keys, pack)
+    total = sum(map(len, files.values()))
+    if total > _MAX_DATA_BYTES:
+        raise ValueError(
+            f"cannot send {len(files)} files of {total} bytes to the pods: a Secret holds "
+            f"{_MAX_DATA_BYTES}; upload them, and set their gs://, s3:// or https:// URLs"
+        )
+    for key in keys:
+        job.set(key, keys[key])
+    return files
+
+
+def _mount(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Add the volume with the samples to the options."""
+    volume = {"name": "data", "secret": {"secretName": f"{name}-data", "defaultMode": 0o440}}
+    mount = {"name": "data", "mountPath": _manifests.DATA_FOLDER, "readOnly": True}
+    return {
+        **options,
+        "volumes": [*options.get("volumes", ()), volume],
+        "volume_mounts": [*options.get("volume_mounts", ()), mount],
+    }
+
+
+def submit(
+    job: JobLike,
+    *,
+    replicas: int = 2,
+    namespace: str | None = None,
+    image: str | None = None,
+    name: str | None = None,
+    data: Any = None,
+    validation_data: Any = None,
+    local: bool = False,
+    out: str | os.PathLike[str] | None = None,
+    context: str | None = None,
+    client: Any = None,
+    **options: Any,
+) -> Handle | LocalHandle:
+    """Start a run on a Kubernetes cluster; return at once.
+
+    The objects are those of the Helm chart: an Indexed Job, a headless Service, ConfigMap,
+    ServiceAccount, NetworkPolicy, PodDisruptionBudget and certificate. Local files of the job and
+    arrays, up to 1 MB, travel in a Secret.
+
+    Parameters
+    ----------
+    job : Job, mapping, str or path
+        The job, or the path of a job file.
+    replicas : int
+        Number of workers, one pod each. The result is the same to the last bit for any number.
+    namespace : str, optional
+        Default: that of the current context.
+    image : str, optional
+        Image with registry and tag or digest. Default: ``qring:VERSION``.
+    name : str, optional
+        Name of all objects. Default: that of the job.
+    data, validation_data : tuple of arrays or mapping, optional
+        As of :func:`qring.run`.
+    local : bool
+        Train on this machine instead, with :func:`qring.run`, and return when it has ended.
+    out : str or path, optional
+        Output folder of a local run.
+    context : str, optional
+        Context of the kubeconfig. Default: the current one; in a pod, its own cluster.
+    client : kubernetes.client.ApiClient, optional
+        A client to use, instead of `context`.
+    **options
+        As of :class:`qring.kubernetes.Options`: ``weights="gs://BUCKET/w.safetensors"``,
+        ``cpu="2"``, ``memory="1Gi"``, ``parameter_servers=1``, ``spot=True``, ``tls="none"`` …
+
+    Returns
+    -------
+    Handle or LocalHandle
+
+    Raises
+    ------
+    QringError
+        The cluster rejects an object (those before it are deleted), or there is a run of this
+        name.
+    """
+    job = job.copy() if isinstance(job, Job) else Job(job)
+    if isinstance(replicas, np.integer):
+        replicas = int(replicas)
+    settings = dict(options, replicas=replicas)
+    if image is not None:
+        settings["image"] = image
+    Options(**settings)  # checks names and numbers
+    if local:
+        finished = run(job, workers=replicas, out=out, data=data, validation_data=validation_data)
+        return LocalHandle(job.name, finished)
+    name = _manifests.object_name(name or job.name)
+    with tempfile.TemporaryDirectory() as folder:
+        with_data(job, data, validation_data, Path(folder))
+        files = _pack(job)
+    cluster = _Cluster(client, context)
+    namespace = namespace or cluster.namespace
+    if files:
+        settings = _mount(name, settings)
+    chosen = Options(**settings)
+    certificate = _certificate(name, namespace) if chosen.tls == "generate" else None
+    text = json.dumps(job.to_json(), indent=2)
+    per_index = cluster.version() >= _PER_INDEX_SINCE
+    bodies = _manifests.objects(name, chosen, text, certificate, per_index)
+    if files:
+        bodies.insert(0, _manifests.secret(f"{name}-data", name, "Opaque", files))
+    created: list[Object] = []
+    try:
+        for body in bodies:
+            cluster.create(namespace, body)
+            created.append(body)
+    except BaseException as error:
+        for body in reversed(created):
+            # The first error is the one to report.
+            with contextlib.suppress(QringError):
+                cluster.delete(namespace, body["kind"], body["metadata"]["name"])
+        if isinstance(error, QringError) and error.code == Code.ALREADY_EXISTS:
+            raise QringError(
+                f"{error}; choose another name, or call "
+                f"qring.attach({name!r}, {namespace!r}).delete()",
+                error.code,
+            ) from None
+        raise
+    return Handle(name, namespace, cluster)
+
+
+def attach(
+    name: str, namespace: str | None = None, *, context: str | None = None, client: Any = None
+) -> Handle:
+    """Find a run on a cluster again.
+
+    Parameters
+    ----------
+    name : str
+        Name of the run, also of one that Helm or kubectl has started.
+    namespace, context, client
+        As of :func:`submit`.
+
+    Raises
+    ------
+    QringError
+        There is no run of this name.
+    """
+    cluster = _Cluster(client, context)
+    handle = Handle(name, namespace or cluster.namespace, cluster)
+    labels = handle._job().metadata.labels or {}
+    if labels.get("app.kubernetes.io/name") != "qring":
+        raise QringError(
+            f"cannot use Job {name} in namespace {handle.namespace}: it is no run of qring",
+            Code.FAILED_PRECONDITION,
+        )
+    return handle

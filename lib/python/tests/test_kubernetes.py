@@ -1,0 +1,696 @@
+"""qring.submit and its handle, against the Helm chart and a fake API server.
+
+The server is asked by the real Kubernetes client, so that methods, paths and bodies are real too.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.server
+import json
+import os
+import re
+import shutil
+import subprocess
+import threading
+import urllib.parse
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import qring
+from qring import _manifests
+
+ROOT = Path(__file__).parents[3]
+JOBS = ROOT / "deploy" / "jobs"
+QRING = os.environ.get("QRING") or str(ROOT / "build" / "bin" / "qring")
+TUTORIAL = json.dumps(json.loads((JOBS / "qcnn.json").read_text()), indent=2)
+
+DIGEST = "ebd3b7f3cabbf682e7043ce04ab66e13"
+DONE = f"done: 90 steps, loss 0.340863, val_loss 0.218534, state_digest {DIGEST}"
+METRICS = """# HELP qring_step the last committed step
+# TYPE qring_step gauge
+qring_step 45
+qring_steps_planned 90
+qring_loss 0.5
+qring_value{name="accuracy"} 0.75
+qring_val_loss NaN
+"""
+
+
+@pytest.fixture(autouse=True)
+def _program(monkeypatch, tmp_path):
+    monkeypatch.setenv("QRING", QRING)
+    monkeypatch.chdir(tmp_path)
+
+
+# ---- objects, compared with the chart's ----
+
+
+@pytest.fixture(scope="module")
+def helm():
+    program = os.environ.get("HELM") or shutil.which("helm")
+    if program is None:
+        found = list((ROOT / "build" / "tools").glob("helm3-*/helm"))
+        program = str(found[0]) if found else None
+    if program is None:
+        pytest.skip("helm is missing: tests/chart/tools helm3, or set HELM")
+    return program
+
+
+def rendered(helm, name, *flags):
+    command = [helm, "template", name, str(ROOT / "charts" / "qring"), "--namespace", "ml"]
+    command += map(str, flags)
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def without_hooks(objects):
+    return {
+        (body["kind"], body["metadata"]["name"]): body
+        for body in objects
+        if "helm.sh/hook" not in body["metadata"].get("annotations", {})
+    }
+
+
+WHERE = {"key": "zone", "operator": "In", "values": ["a"]}
+AFFINITY = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [WHERE]}]
+        }
+    }
+}
+TAINT = {"key": "gpu", "operator": "Exists"}
+
+
+@pytest.mark.parametrize(
+    ("options", "values"),
+    [
+        ({}, {}),
+        ({"replicas": 4}, {"replicas": 4}),
+        ({"tls": "none", "replicas": 1}, {"tls": {"mode": "none"}, "replicas": 1}),
+        (
+            {"parameter_servers": 2, "spot": True, "tolerations": [TAINT]},
+            {"parameterServers": 2, "spot": True, "tolerations": [TAINT]},
+        ),
+        (
+            {"weights": "gs://b/w.h5", "logdir": "gs://b/logs", "memory": "2Gi", "cpu": "500m"},
+            {"weights": "gs://b/w.h5", "logdir": "gs://b/logs", "memory": "2Gi", "cpu": "500m"},
+        ),
+        ({"weights": "s3://b/w.h5"}, {"weights": "s3://b/w.h5"}),
+        (
+            {"env": {"QRING_HTTPS_TOKENS": "/t", "A": "https://a"}, "arguments": ["--isa=avx2"]},
+            {
+                "extraEnv": [
+                    {"name": "QRING_HTTPS_TOKENS", "value": "/t"},
+                    {"name": "A", "value": "https://a"},
+                ],
+                "extraArgs": ["--isa=avx2"],
+            },
+        ),
+        (
+            {
+                "service_account": "me",
+                "network_policy": False,
+                "pod_disruption_budget": False,
+                "spread": False,
+                "output_claim": "disk",
+                "image": "host/qring@sha256:" + "0" * 64,
+            },
+            {
+                "serviceAccount": {"name": "me"},
+                "networkPolicy": {"enabled": False},
+                "podDisruptionBudget": {"enabled": False},
+                "spread": False,
+                "outputClaim": "disk",
+                "image": {"repository": "host/qring", "digest": "sha256:" + "0" * 64},
+            },
+        ),
+        (
+            {
+                "image": "host/qring:7",
+                "image_pull_policy": "Always",
+                "image_pull_secrets": ["pull"],
+                "node_selector": {"a": "b"},
+                "affinity": AFFINITY,
+                "priority_class": "high",
+                "annotations": {"c": "d"},
+                "labels": {"e": "f"},
+                "pod_annotations": {"g": "h"},
+                "pod_labels": {"i": "j"},
+                "active_deadline_seconds": 60,
+                "ttl_seconds_after_finished": 70,
+                "termination_grace_period_seconds": 15,
+                "retries": 2,
+                "volumes": [{"name": "v", "emptyDir": {}}],
+                "volume_mounts": [{"name": "v", "mountPath": "/v"}],
+            },
+            {
+                "image": {"repository": "host/qring", "tag": "7", "pullPolicy": "Always"},
+                "imagePullSecrets": [{"name": "pull"}],
+                "nodeSelector": {"a": "b"},
+                "affinity": AFFINITY,
+                "priorityClassName": "high",
+                "annotations": {"c": "d"},
+                "labels": {"e": "f"},
+                "podAnnotations": {"g": "h"},
+                "podLabels": {"i": "j"},
+                "activeDeadlineSeconds": 60,
+                "ttlSecondsAfterFinished": 70,
+                "terminationGracePeriodSeconds": 15,
+                "retries": 2,
+                "extraVolumes": [{"name": "v", "emptyDir": {}}],
+                "extraVolumeMounts": [{"name": "v", "mountPath": "/v"}],
+            },
+        ),
+    ],
+)
+@pytest.mark.parametrize("version", ["1.28", "1.33"])
+def test_objects_are_those_of_the_chart(helm, options, values, version, tmp_path):
+    yaml = pytest.importorskip("yaml")
+    path = tmp_path / "values.yaml"
+    path.write_text(json.dumps({**values, "job": TUTORIAL}))
+    text = rendered(helm, "qcnn", "--kube-version", version, "-f", path)
+    expected = without_hooks(body for body in yaml.safe_load_all(text) if body)
+    chosen = _manifests.Options(**options)
+    certificate = None
+    if chosen.tls == "generate":
+        certificate = dict.fromkeys(("tls.crt", "tls.key", "ca.crt"), b"")
+    per_index = version != "1.28"
+    found = without_hooks(_manifests.objects("qcnn", chosen, TUTORIAL, certificate, per_index))
+    assert sorted(found) == sorted(expected)
+    for key, body in expected.items():
+        if key[0] == "Secret":
+            # Every certificate is another one.
+            assert sorted(body.pop("data")) == sorted(found[key].pop("data"))
+        assert found[key] == body, key
+
+
+def test_names():
+    name = _manifests.object_name
+    assert name("My_Job.2") == "my-job-2"
+    assert len(name("a" * 60)) == 46
+    assert name("a" * 60) != name("a" * 61)
+    for text in ("", "7up", "___"):
+        with pytest.raises(ValueError, match="cannot name a Service"):
+            name(text)
+
+
+def test_long_names_are_those_of_the_chart(helm):
+    long = "a-name-of-fifty-characters-that-the-chart-shortens"
+    text = rendered(helm, long, "--show-only", "templates/disruption.yaml")
+    assert f"name: {_manifests.object_name(long)}\n" in text
+
+
+# ---- a fake API server ----
+
+
+class _Api(http.server.BaseHTTPRequestHandler):
+    def _reply(self, status, body):
+        data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+        kind = "text/plain" if isinstance(body, str) else "application/json"
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _refuse(self, status, message):
+        self._reply(status, {"kind": "Status", "message": message, "code": status})
+
+    def _handle(self):
+        fake = self.server.fake
+        path = urllib.parse.unquote(self.path.partition("?")[0])
+        length = int(self.headers.get("Content-Length") or 0)
+        body = json.loads(self.rfile.read(length)) if length else None
+        fake.calls.append((self.command, self.path, body))
+        for pattern, status in fake.refused:
+            if re.search(pattern, f"{self.command} {path}"):
+                return self._refuse(status, "refused by the test")
+        if path in fake.texts:
+            return self._reply(200, fake.texts[path])
+        if self.command == "POST":
+            at = f"{path}/{body['metadata']['name']}"
+            if at in fake.objects:
+                return self._refuse(409, f"{body['metadata']['name']} already exists")
+            fake.objects[at] = body
+            return self._reply(201, body)
+        if path.endswith("/pods"):
+            return self._reply(200, {"kind": "PodList", "items": fake.pods})
+        if path not in fake.objects:
+            return self._refuse(404, f"{path} not found")
+        if self.command == "PATCH":
+            _merge(fake.objects[path], body)
+        if self.command == "DELETE":
+            return self._reply(200, fake.objects.pop(path))
+        return self._reply(200, fake.objects[path])
+
+    do_GET = do_POST = do_PATCH = do_DELETE = _handle
+
+    def log_message(self, *arguments):
+        pass
+
+
+def _merge(target, change):
+    for key, value in change.items():
+        if isinstance(value, dict):
+            _merge(target.setdefault(key, {}), value)
+        else:
+            target[key] = value
+
+
+class Fake:
+    """Objects, pods and logs of a cluster, and all requests."""
+
+    def __init__(self):
+        self.calls, self.objects, self.pods, self.texts, self.refused = [], {}, [], {}, []
+        version = {"major": "1", "minor": "33+", "gitVersion": "v1.33.1"}
+        empty = ("gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler", "platform")
+        self.objects["/version/"] = {**version, **dict.fromkeys(empty, "")}
+
+    def of(self, kind, name="small"):
+        ends = f"/{kind}/{name}"
+        return next((body for path, body in self.objects.items() if path.endswith(ends)), None)
+
+    def names(self):
+        return sorted("/".join(path.split("/")[-2:]) for path in self.objects)[:-1]
+
+    def status(self, **status):
+        self.of("jobs")["status"] = status
+
+    def condition(self, kind, reason="", message=""):
+        entry = {"type": kind, "status": "True", "reason": reason, "message": message}
+        self.status(conditions=[entry])
+
+    def pod(self, index, log="", phase="Running", code=None, message="", metrics=None):
+        name = f"small-{index}-{len(self.pods)}"
+        state = {}
+        if code is not None:
+            state = {"terminated": {"exitCode": code, "message": message}}
+        container = {"name": "qringd", "image": "", "imageID": "", "ready": True}
+        self.pods.append(
+            {
+                "metadata": {
+                    "name": name,
+                    "labels": {"batch.kubernetes.io/job-completion-index": str(index)},
+                    "creationTimestamp": f"2026-01-01T00:00:{len(self.pods):02d}Z",
+                },
+                "status": {
+                    "phase": phase,
+                    "containerStatuses": [{**container, "restartCount": 0, "state": state}],
+                },
+            }
+        )
+        base = f"/api/v1/namespaces/ml/pods/{name}"
+        self.texts[f"{base}/log"] = log
+        if metrics:
+            self.texts[f"{base}:8080/proxy/metrics"] = metrics
+
+
+@pytest.fixture
+def fake():
+    fake = Fake()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Api)
+    server.fake = fake
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    fake.url = f"http://127.0.0.1:{server.server_address[1]}"
+    yield fake
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def client(fake):
+    module = pytest.importorskip("kubernetes.client")
+    configuration = module.Configuration(host=fake.url)
+    configuration.retries = False
+    return module.ApiClient(configuration)
+
+
+SMALL = qring.Job(
+    name="small",
+    data={"source": "none"},
+    model=[
+        {
+            "layer": "quantum",
+            "circuit": {"qubits": 2, "ansatz": "hardware-efficient"},
+            "readouts": ["Z0*Z1"],
+        }
+    ],
+    train={"epochs": 5, "loss": "expectation"},
+)
+
+
+def submit(client, job=SMALL, **options):
+    options = {"namespace": "ml", "tls": "none", **options}
+    return qring.submit(job, client=client, **options)
+
+
+def json_line(message):
+    return json.dumps({"severity": "INFO", "time": "2026-01-01T00:00:00Z", "message": message})
+
+
+# ---- submit ----
+
+
+def test_submit_creates_the_objects_and_the_job_last(fake, client):
+    handle = submit(client, replicas=4, image="host/qring:1", cpu="2")
+    assert repr(handle) == "Handle('small', namespace='ml')"
+    assert fake.names() == [
+        "configmaps/small",
+        "jobs/small",
+        "networkpolicies/small",
+        "poddisruptionbudgets/small",
+        "serviceaccounts/small",
+        "services/small",
+    ]
+    posts = [path for method, path, _ in fake.calls if method == "POST"]
+    assert posts[-1] == "/apis/batch/v1/namespaces/ml/jobs"
+    container = fake.of("jobs")["spec"]["template"]["spec"]["containers"][0]
+    assert container["image"] == "host/qring:1"
+    assert container["resources"]["limits"]["cpu"] == "2"
+    assert fake.of("jobs")["spec"]["backoffLimitPerIndex"] == 6
+    config = fake.of("configmaps")["data"]
+    assert config["replicas"] == "4"
+    assert json.loads(config["job.json"]) == SMALL.to_json() == handle.job.to_json()
+    expected = _manifests.Options(replicas=4, image="host/qring:1", cpu="2", tls="none")
+    bodies = _manifests.objects("small", expected, json.dumps(SMALL.to_json(), indent=2))
+    assert [body for method, _, body in fake.calls if method == "POST"] == bodies
+
+
+@pytest.mark.skipif(shutil.which(QRING) is None, reason="the program qring is not built")
+def test_certificates_are_made(fake, client):
+    submit(client, tls="generate")
+    files = fake.of("secrets", "small-tls")["data"]
+    assert sorted(files) == ["ca.crt", "tls.crt", "tls.key"]
+    assert base64.b64decode(files["tls.crt"]).startswith(b"-----BEGIN CERTIFICATE-----")
+
+
+def test_samples_travel_in_a_secret(fake, client, tmp_path):
+    x, y = np.ones((4, 2)), np.ones(4)
+    handle = submit(client, data=(x, y))
+    (name,) = fake.of("secrets", "small-data")["data"]
+    url = handle.job.to_json()["data"]["url"]
+    assert url == f"/data/{name}"
+    pod = fake.of("jobs")["spec"]["template"]["spec"]
+    assert {"name": "data", "mountPath": "/data", "readOnly": True} in pod["containers"][0][
+        "volumeMounts"
+    ]
+    assert pod["volumes"][-1]["secret"]["secretName"] == "small-data"
+    (tmp_path / "a").mkdir()
+    for i, folder in enumerate(("a", ".")):
+        (tmp_path / folder / "d.csv").write_text(str(i))
+    job = qring.Job(SMALL, data={"source": "csv", "url": "a/d.csv", "validation_url": "d.csv"})
+    handle = submit(client, job, name="Two_Files")
+    assert handle.name == "two-files"
+    assert sorted(fake.of("secrets", "two-files-data")["data"]) == ["1-d.csv", "d.csv"]
+    assert handle.job.to_json()["data"]["validation_url"] == "/data/1-d.csv"
+    for url in ("none.csv", str(tmp_path)):
+        with pytest.raises(ValueError, match="cannot send"):
+            submit(client, qring.Job(job).set("data.url", url), name="bad")
+    with pytest.raises(ValueError, match="upload"):
+        submit(client, data=(np.ones((100_000, 2)), np.ones(100_000)), name="bad")
+    assert fake.of("jobs", "bad") is None
+    submit(client, qring.Job(job, data={"source": "csv", "url": "gs://b/d.csv"}), name="bucket")
+    assert fake.of("secrets", "bucket-data") is None
+
+
+def test_a_rejected_object_leaves_nothing(fake, client):
+    before = fake.names()
+    fake.refused.append(("POST .*/jobs", 403))
+    with pytest.raises(qring.QringError, match="cannot create Job small in namespace ml") as error:
+        submit(client)
+    assert error.value.code == qring.Code.PERMISSION_DENIED
+    assert fake.names() == before
+
+
+def test_a_second_run_of_the_name_leaves_the_first(fake, client):
+    submit(client)
+    before = fake.names()
+    with pytest.raises(qring.QringError, match=r"already exists.*attach\('small', 'ml'\)"):
+        submit(client)
+    assert fake.names() == before
+
+
+def test_wrong_options(client):
+    for options in ({"replicas": 0}, {"replicas": 65}, {"replicas": 63, "parameter_servers": 2}):
+        with pytest.raises(ValueError, match="cannot"):
+            submit(client, **options)
+    with pytest.raises(TypeError, match="memry"):
+        submit(client, memry="1Gi")
+
+
+def test_no_cluster(monkeypatch, tmp_path, client):
+    with pytest.raises(qring.QringError, match=r"cannot read Job none .*not found") as error:
+        qring.attach("none", "ml", client=client)
+    assert error.value.code == qring.Code.NOT_FOUND
+    config = pytest.importorskip("kubernetes.config.kube_config")
+    monkeypatch.setattr(config, "KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "none"))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(qring.QringError, match="set KUBECONFIG"):
+        qring.attach("none")
+
+
+def test_a_server_that_does_not_answer(client):
+    client.configuration.host = "http://127.0.0.1:9"
+    with pytest.raises(qring.QringError, match="cannot read Job") as error:
+        qring.attach("small", "ml", client=client)
+    assert error.value.code == qring.Code.UNAVAILABLE
+
+
+def test_the_namespace_of_the_kubeconfig(monkeypatch, tmp_path, fake):
+    config = pytest.importorskip("kubernetes.config.kube_config")
+    path = tmp_path / "config"
+    path.write_text(
+        json.dumps(
+            {
+                "clusters": [{"name": "c", "cluster": {"server": fake.url}}],
+                "users": [{"name": "u", "user": {}}],
+                "contexts": [
+                    {"name": name, "context": {"cluster": "c", "user": "u", "namespace": name}}
+                    for name in ("ml", "other")
+                ],
+                "current-context": "ml",
+            }
+        )
+    )
+    monkeypatch.setattr(config, "KUBE_CONFIG_DEFAULT_LOCATION", str(path))
+    assert qring.submit(SMALL, tls="none").namespace == "ml"
+    assert qring.attach("small").namespace == "ml"
+    assert qring.submit(SMALL, tls="none", context="other").namespace == "other"
+
+
+# ---- the handle ----
+
+
+def test_state(fake, client):
+    handle = submit(client)
+    for status, state in [
+        ({}, "pending"),
+        ({"active": 2}, "pending"),
+        ({"active": 2, "ready": 1}, "running"),
+        ({"active": 1, "ready": 0, "succeeded": 1}, "running"),
+    ]:
+        fake.status(**status)
+        assert handle.state() == state
+    for condition, state in [
+        ("Suspended", "suspended"),
+        ("Complete", "succeeded"),
+        ("Failed", "failed"),
+    ]:
+        fake.condition(condition)
+        assert handle.state() == state
+    fake.status(conditions=[{"type": "Complete", "status": "False"}], ready=2)
+    assert handle.state() == "running"
+
+
+def test_scale_changes_the_three_numbers_in_order(fake, client):
+    handle = submit(client)
+    fake.calls.clear()
+    handle.scale(8)
+    changed = [
+        (path.split("/")[-2], body) for method, path, body in fake.calls if method == "PATCH"
+    ]
+    assert changed == [
+        ("configmaps", {"data": {"replicas": "8"}}),
+        ("jobs", {"spec": {"completions": 8, "parallelism": 8}}),
+        ("poddisruptionbudgets", {"spec": {"minAvailable": 7}}),
+    ]
+    for replicas in (0, 65, 2.5):
+        with pytest.raises(ValueError, match="cannot"):
+            handle.scale(replicas)
+
+
+def test_scale_counts_parameter_servers(fake, client):
+    handle = submit(client, parameter_servers=2, pod_disruption_budget=False)
+    handle.scale(3)
+    assert fake.of("jobs")["spec"]["completions"] == 3
+    assert fake.of("jobs", "small-ps")["spec"]["completions"] == 2
+    with pytest.raises(ValueError, match="at most 64"):
+        handle.scale(63)
+
+
+def test_logs_and_metrics(fake, client):
+    handle = submit(client)
+    assert handle.metrics() == {}
+    with pytest.raises(qring.QringError, match="worker 0 of small: it has no pod"):
+        handle.logs()
+    fake.pod(0, log="old")
+    fake.pod(1, log="plain text\n" + json_line("step 1"), metrics=METRICS)
+    fake.pod(0, log=json_line("new"))
+    assert handle.logs() == "I new"
+    assert handle.logs(1, lines=5) == "plain text\nI step 1"
+    assert "tailLines=5" in fake.calls[-1][1]
+    values = handle.metrics()
+    assert values["qring_step"] == 45
+    assert values['qring_value{name="accuracy"}'] == 0.75
+    assert np.isnan(values["qring_val_loss"])
+    assert handle.metrics(0) == {}
+    fake.refused.append(("proxy", 403))
+    with pytest.raises(qring.QringError, match="cannot read the metrics"):
+        handle.metrics()
+
+
+def test_result_has_the_digest_of_the_log(fake, client, tmp_path):
+    handle = submit(client, data=(np.ones((4, 2)), np.ones(4)))
+    fake.pod(0, log="\n".join([json_line("a"), json_line("b")]), code=0)
+    fake.pod(1, log="\n".join([json_line("x"), json_line(DONE), json_line("wrote")]), code=0)
+    fake.condition("Complete")
+    result = handle.result()
+    assert result.digest == DIGEST
+    assert result.metrics == {"loss": 0.340863, "val_loss": 0.218534}
+    assert result.out == tmp_path / "out" / "ml" / "small"
+    # The samples are here again, so that the job can be evaluated and trained.
+    assert np.load(result.job.to_json()["data"]["url"])["x"].shape == (4, 2)
+    assert DIGEST in result._repr_html_()
+    with pytest.raises(qring.QringError, match="cannot read the weights"):
+        _ = result.weights
+    again = qring.attach("small", "ml", client=client).result(out=tmp_path / "other")
+    assert again.digest == DIGEST
+    assert again.out == tmp_path / "other"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"done: 90 steps, loss -1.5e-3, state_digest {DIGEST}",
+        "already trained: 90 steps, 3 epochs (/out/checkpoints), "
+        f"state_digest {DIGEST}; --fresh starts over",
+    ],
+)
+def test_other_last_lines(fake, client, line):
+    handle = submit(client)
+    fake.pod(0, log=json_line(line), code=0)
+    fake.condition("Complete")
+    result = handle.result()
+    assert result.digest == DIGEST
+    assert result.metrics == ({"loss": -0.0015} if "loss" in line else {})
+
+
+def test_result_of_deleted_pods(fake, client):
+    handle = submit(client)
+    fake.condition("Complete")
+    with pytest.raises(qring.QringError, match="no log of its 0 pods has the digest"):
+        handle.result()
+
+
+def test_a_failure_is_that_of_the_worker(fake, client):
+    handle = submit(client)
+    fake.pod(0, code=138, message="please retry")
+    fake.pod(1, log=json_line("last"), code=4, message=json_line("sample 3: x1 is not a number"))
+    fake.condition("Failed", "PodFailurePolicy", "Container qringd failed")
+    with pytest.raises(qring.ProgramError, match=r"^sample 3: x1 is not a number$") as error:
+        handle.result()
+    assert error.value.exit_code == 4
+    assert error.value.code == qring.Code.DATA_LOSS
+    fake.pods.clear()
+    fake.condition("Failed", "DeadlineExceeded", "too long")
+    with pytest.raises(qring.ProgramError, match="DeadlineExceeded: too long"):
+        handle.result()
+
+
+def test_wait(fake, client, monkeypatch, capsys):
+    monkeypatch.setattr("qring.kubernetes._POLL_SECONDS", 0.01)
+    handle = submit(client)
+    with pytest.raises(TimeoutError, match="pending after 0"):
+        handle.wait(timeout=0)
+    fake.pod(0, metrics=METRICS)
+    fake.status(ready=1)
+    timer = threading.Timer(0.7, fake.condition, ["Complete"])
+    timer.start()
+    assert handle.wait(progress=True) == "succeeded"
+    timer.join()
+    assert any("proxy/metrics" in path for _, path, _ in fake.calls)
+
+
+def test_delete_removes_all_but_the_users_own(fake, client):
+    before = fake.names()
+    own = {"kind": "Secret", "metadata": {"name": "small-tls", "labels": {}}}
+    fake.objects["/api/v1/namespaces/ml/secrets/small-tls"] = own
+    handle = submit(
+        client, tls="small-tls", parameter_servers=1, data=(np.ones((4, 2)), np.ones(4))
+    )
+    assert len(fake.names()) == len(before) + 9
+    handle.delete()
+    assert fake.names() == [*before, "secrets/small-tls"]
+    paths = [path for method, path, _ in fake.calls if method == "DELETE"]
+    assert "propagationPolicy=Background" in paths[0]
+    handle.delete()
+
+
+def test_attach_takes_runs_only(fake, client):
+    submit(client)
+    assert qring.attach("small", "ml", client=client).state() == "pending"
+    fake.of("jobs")["metadata"]["labels"] = {}
+    with pytest.raises(qring.QringError, match="it is no run of qring"):
+        qring.attach("small", "ml", client=client)
+
+
+@pytest.mark.skipif(shutil.which(QRING) is None, reason="the program qring is not built")
+def test_weights_come_from_the_bucket(fake, client, tmp_path, monkeypatch):
+    local = qring.run(SMALL, out="local")
+    calls = []
+    start = qring.kubernetes._program.start
+
+    def from_a_folder(arguments, *more):
+        calls.append(arguments)
+        return start([a.replace("gs://b", str(tmp_path / "local")) for a in arguments], *more)
+
+    monkeypatch.setattr("qring.kubernetes._program.start", from_a_folder)
+    done = json_line(f"done: 5 steps, loss 0, state_digest {local.digest}")
+    for name, weights in (("a", "gs://b/weights.safetensors"), ("b", "gs://b/weights.h5")):
+        handle = submit(client, name=name, weights=weights)
+        fake.pods.clear()
+        fake.pod(0, log=done, code=0)
+        ends = {"type": "Complete", "status": "True"}
+        fake.of("jobs", name)["status"] = {"conditions": [ends]}
+        if name == "b":
+            (tmp_path / "local" / "checkpoints").rename(tmp_path / "local" / "weights.checkpoints")
+        result = handle.result()
+        assert result.digest == local.digest
+        for key, array in local.weights.items():
+            np.testing.assert_array_equal(result.weights[key], array)
+
+
+# ---- local ----
+
+
+@pytest.mark.skipif(shutil.which(QRING) is None, reason="the program qring is not built")
+def test_local_is_a_run_on_this_machine(tmp_path):
+    handle = qring.submit(SMALL, replicas=2, local=True, out="here", image="host/qring:1")
+    assert handle.state() == handle.wait() == "succeeded"
+    assert handle.result().digest == qring.run(SMALL, out="there").digest
+    assert handle.result().summary["workers"] == 2
+    assert "done: 5 steps" in handle.logs()
+    assert len(handle.logs(1, lines=1).splitlines()) == 1
+    assert handle.metrics() == {}
+    assert handle.job.name == "small"
+    with pytest.raises(qring.QringError, match="cannot scale small"):
+        handle.scale(3)
+    with pytest.raises(qring.QringError, match="cannot read the log"):
+        handle.logs(7)
+    handle.delete()
+    assert qring.load("here").digest == handle.result().digest
