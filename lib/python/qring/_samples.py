@@ -110,12 +110,44 @@ def columns_of(
     return columns
 
 
+def table_names(data: Any) -> list[str] | None:
+    """Return the names of columns if x is a table, such as a pandas DataFrame."""
+    x = data
+    if isinstance(data, Mapping):
+        x = data.get("x")
+    elif isinstance(data, (tuple, list)) and data:
+        x = data[0]
+    columns = getattr(x, "columns", None)
+    return None if columns is None else [str(name) for name in columns]
+
+
+def _free(name: str, taken: Sequence[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
 def write_samples(
-    data: Any, folder: Path, stem: str, source: str | None = None
+    data: Any,
+    folder: Path,
+    stem: str,
+    source: str | None = None,
+    names: Sequence[str] | None = None,
 ) -> tuple[Path, dict[str, Any]]:
     """Write samples into a file whose name contains a hash of its content.
 
     So the file of an earlier run in the same folder keeps its content.
+
+    Parameters
+    ----------
+    data
+        As of :func:`arrays_of`.
+    folder, stem
+        Where the file goes, and the begin of its name.
+    source : str, optional
+        ``"npz"`` or ``"csv"``. Default: npz, but CSV for words and names.
+    names : sequence of str, optional
+        Names of the columns of x; those of a table hold.
 
     Returns
     -------
@@ -124,19 +156,29 @@ def write_samples(
         ``source`` and other keys of a job's data object, without ``url``.
     """
     arrays = arrays_of(data)
-    keys: dict[str, Any] = {"source": source or "npz"}
-    if "y" in arrays and is_words(arrays["y"]):
-        # Words are possible in CSV files only.
-        keys["source"] = "csv"
-    if "sample_weight" in arrays:
-        keys["sample_weight"] = "sample_weight"
+    width = arrays["x"].shape[1]
+    names = table_names(data) or names
+    words = "y" in arrays and is_words(arrays["y"])
+    keys: dict[str, Any] = {"source": source or ("csv" if words or names else "npz")}
     if keys["source"] == "csv":
-        y = arrays.get("y")
-        outputs = 1 if y is None or y.ndim == 1 else y.shape[1]
-        inputs = [f"x{i}" for i in range(arrays["x"].shape[1])]
-        labels = ["y"] if outputs == 1 else [f"y{i}" for i in range(outputs)]
-        content = csv_bytes(columns_of(arrays, inputs, labels))
+        if names is None or len(names) != width:
+            names = [f"x{i}" for i in range(width)]
+        labels = []
+        if "y" in arrays:
+            outputs = arrays["y"].reshape(len(arrays["y"]), -1).shape[1]
+            plain = ["y"] if outputs == 1 else [f"y{i}" for i in range(outputs)]
+            labels = [_free(name, names) for name in plain]
+            if labels != plain:
+                keys["labels"] = labels if outputs > 1 else labels[0]
+        columns = columns_of(arrays, names, labels)
+        if "sample_weight" in arrays:
+            weight = _free("sample_weight", names)
+            columns[-1] = (weight, columns[-1][1])
+            keys["sample_weight"] = weight
+        content = csv_bytes(columns)
     else:
+        if "sample_weight" in arrays:
+            keys["sample_weight"] = "sample_weight"
         content = npz_bytes(arrays)
     digest = hashlib.sha256(content).hexdigest()[:12]
     path = folder / f"{stem}-{digest}.{keys['source']}"

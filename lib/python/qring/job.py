@@ -19,11 +19,13 @@ import numpy as np
 from . import _program, _progress
 from ._library import Code, QringError
 from ._program import ProgramError
-from ._samples import write_samples
+from ._samples import table_names, write_samples
 from .result import Result, SweepResult
 
 __all__ = ["Job", "JobLike", "ProgramError", "Result", "SweepResult", "run", "sweep"]
 
+# An input by name: "data": "width", and x.width in an expression.
+_INPUT = re.compile(r'"data": "([^"]+)"|(?<![\w.])x\.([A-Za-z_]\w*)')
 _TOKEN = re.compile(r"([^.\[\]]+)|\[([^\[\]]+)\]")
 
 
@@ -295,6 +297,20 @@ def _workers(number: int) -> str:
     return str(number)
 
 
+def _input_names(keys: Mapping[str, Any]) -> list[str] | None:
+    """Return the names of the inputs of the first layer with such, in order of first use.
+
+    It is the order of the columns of :attr:`qring.Function.inputs`. None: inputs have numbers.
+    """
+    model = keys.get("model")
+    for layer in model if isinstance(model, list) else ():
+        text = json.dumps(layer.get("circuit") if isinstance(layer, dict) else None)
+        names = [a or b for a, b in _INPUT.findall(text)]
+        if names:
+            return list(dict.fromkeys(names))
+    return None
+
+
 def with_data(job: Job, data: Any, validation_data: Any, folder: Path) -> None:
     """Write arrays into `folder` and set the job's data object to these files."""
     if data is None:
@@ -304,10 +320,11 @@ def with_data(job: Job, data: Any, validation_data: Any, folder: Path) -> None:
     old = job.to_json().get("data")
     keep = ("train_fraction", "shuffle_split") if validation_data is None else ()
     keys = {key: old[key] for key in keep if key in old} if isinstance(old, dict) else {}
-    path, more = write_samples(data, folder, "data")
+    names = table_names(data) or _input_names(job.to_json())
+    path, more = write_samples(data, folder, "data", None, names)
     keys.update(more, url=str(path))
     if validation_data is not None:
-        path, other = write_samples(validation_data, folder, "validation", more["source"])
+        path, other = write_samples(validation_data, folder, "validation", more["source"], names)
         if other != more:
             raise ValueError(
                 "cannot use validation_data: it has other kinds of arrays than data; give both "
@@ -347,6 +364,8 @@ def run(
         Samples in place of the job's data: ``(x, y)``, ``(x, y, sample_weight)`` or
         ``(x,)``, with `x` of shape (samples, inputs) and `y` of shape (samples,) or
         (samples, outputs); `y` of shape (samples,) may be words. They are written into `out`.
+        The columns of a table keep their names; those of an array get the names of the circuit's
+        inputs, in order of first use, if it names as many.
         ``train_fraction`` and ``shuffle_split`` of the job's data object still apply.
     validation_data : tuple of arrays or mapping, optional
         Samples that validate; all of `data` then train.

@@ -187,7 +187,7 @@ class Result:
 
     @property
     def inputs(self) -> list[str] | None:
-        """Names of the input columns in training, if they had names."""
+        """Names of the model's inputs in its order, if they have names."""
         return self._names("qring.inputs")
 
     @property
@@ -259,8 +259,8 @@ class Result:
         Parameters
         ----------
         x : array of shape (samples, inputs) or (inputs,), table, or path
-            Inputs in the order of training, scaled as in training; a table's columns are found by
-            name. Or the path or URL of a CSV or npz file.
+            Inputs in the order of :attr:`inputs`, scaled as in training; a table's columns are
+            found by name. Or the path or URL of a CSV or npz file.
 
         Returns
         -------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 import shutil
 import signal
 import subprocess
@@ -348,6 +349,29 @@ def test_labels_as_words():
     assert qring.run(WORDS, data=(x, words.astype(object)), out="words").digest == result.digest
 
 
+def test_inputs_by_name():
+    x, y = samples()
+    circuit = qring.Circuit(2).rx(qring.Input("height"), 0).rx(2 * qring.Input("y"), 1)
+    job = qring.Job(SMALL).set("model[0].circuit", circuit.ry("w0", 0).cnot(0, 1))
+    numbers = qring.Circuit(2).rx(qring.Input(0), 0).rx(2 * qring.Input(1), 1)
+    expected = qring.run(
+        job.copy().set("model[0].circuit", numbers.ry("w0", 0).cnot(0, 1)),
+        data=(x, y),
+        out="numbers",
+    )
+    result = qring.run(job, data=(x, y), out="names")
+    assert result.digest == expected.digest
+    assert result.inputs == ["height", "y"]
+    np.testing.assert_array_equal(result.predict(x), expected.predict(x))
+    assert result.evaluate(x, y)["loss"] == expected.evaluate(x, y)["loss"]
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"y": x[:, 1], "height": x[:, 0]})
+    other = qring.run(job, data=(table, y, np.ones(40)), out="table")
+    assert other.inputs == ["height", "y"]
+    np.testing.assert_array_equal(other.predict(x), other.predict(table))
+    np.testing.assert_allclose(other.predict(table), expected.predict(x), atol=1e-6)
+
+
 def test_sweep():
     x, y = samples()
     grid = {"train.optimizer.learning_rate": [0.1, 0.3], "seed": [1, 2]}
@@ -584,3 +608,20 @@ def test_bar_knows_position_and_length(tmp_path):
     bar.tick(end=True)
     assert (bar.total, bar.fraction) == (20, 0.5)
     assert bar.text().startswith("step 10/20 - loss: 0.5 - ")
+
+
+# ---- the page ----
+
+
+def test_snippets_of_the_page():
+    pytest.importorskip("pandas")
+    names = {}
+    for block in page_blocks()[:2]:
+        exec(block, names)
+    assert names["result"].metrics["val_accuracy"] > 0.8
+    assert names["found"].best.out.is_dir()
+
+
+def page_blocks():
+    page = (ROOT / "lib" / "python" / "jobs.md").read_text()
+    return re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)

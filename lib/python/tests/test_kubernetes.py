@@ -694,3 +694,30 @@ def test_local_is_a_run_on_this_machine(tmp_path):
         handle.logs(7)
     handle.delete()
     assert qring.load("here").digest == handle.result().digest
+
+
+# ---- the page ----
+
+
+@pytest.mark.skipif(shutil.which(QRING) is None, reason="the program qring is not built")
+def test_the_cluster_snippet_of_the_page(fake, client, monkeypatch):
+    page = (ROOT / "lib" / "python" / "jobs.md").read_text()
+    block = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)[-1]
+    fake.pods.clear()
+    fake.pod(0, log=json_line(DONE), metrics=METRICS)
+    attach, submit = qring.attach, qring.submit
+
+    def attached(name):
+        fake.of("jobs", name)["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
+        return attach(name, client=client)
+
+    monkeypatch.setattr(qring, "submit", lambda *a, **k: submit(*a, client=client, **k))
+    monkeypatch.setattr(qring, "attach", attached)
+    # There is no bucket here.
+    monkeypatch.setattr(qring.kubernetes.Handle, "_fetch_weights", lambda *arguments: None)
+    fake.texts = {path.replace("/ml/", "/default/"): text for path, text in fake.texts.items()}
+    names = {"qring": qring, "job": qring.Job(SMALL, name="signs")}
+    names.update(x=np.ones((4, 2)), y=np.ones(4))
+    exec(block, names)
+    assert names["result"].digest == DIGEST
+    assert fake.of("jobs", "signs") is None
