@@ -59,12 +59,14 @@ class Bar:
 
     def __init__(self, name: str, steps: Path | None, batch_size: int | None) -> None:
         self.name = name
+        self.unit = "trial" if steps is None else "step"
         self._path = steps
         self._batch = batch_size
         self._epochs = self._per_epoch = self._done = 0
         self._text = ""
         self._start = self._shown = time.monotonic()
         self._first: int | None = None
+        self._visible = False
         self._stale = self._stamp()
 
     def _stamp(self) -> tuple[int, int] | None:
@@ -81,6 +83,7 @@ class Bar:
     def at(self, done: int, total: int, text: str) -> None:
         """Set position, length and text, of a run on a cluster."""
         self._done, self._epochs, self._per_epoch, self._text = done, 1, total, text
+        self.unit = "step"
 
     def line(self, text: str) -> None:
         """Read a line of the program's output."""
@@ -112,7 +115,13 @@ class Bar:
                     self._text = f"loss: {last['loss']:.6g}"
         if self._first is None and self._done:
             self._first = self._done
+        self._visible = True
         self.show(end)
+
+    def end(self, failed: bool) -> None:
+        """Show the last state; a failure before the first one shows nothing."""
+        if self._visible or not failed:
+            self.tick(end=True)
 
     @property
     def total(self) -> int:
@@ -127,8 +136,7 @@ class Bar:
     def text(self) -> str:
         """Return position, values and remaining time."""
         seconds = self._shown - self._start
-        unit = "step" if self._path is not None else "trial"
-        parts = [f"{unit} {self._done}/{self.total or '?'}"]
+        parts = [f"{self.unit} {self._done}/{self.total or '?'}"]
         if self._text:
             parts.append(self._text)
         new = self._done - (self._first or 0)

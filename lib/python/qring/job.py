@@ -291,6 +291,15 @@ def _flags(
     return [*flags, *arguments]
 
 
+def _train(command: Sequence[str], job: Job, bar: _progress.Bar) -> None:
+    try:
+        _program.start(command, job._text(), bar.line, bar.tick)
+    except BaseException:
+        bar.end(failed=True)
+        raise
+    bar.end(failed=False)
+
+
 def _workers(number: int) -> str:
     if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 1:
         raise ValueError(f"cannot start {number!r} workers: give an integer from 1 to 64")
@@ -412,13 +421,7 @@ def run(
     )
     planned = train.get("epochs")
     bar.plan(planned if isinstance(planned, int) else None, 1 if none else 0)
-    _program.start(
-        ["run", *_flags(count, folder, threads, fresh, arguments)],
-        job._text(),
-        bar.line,
-        bar.tick,
-    )
-    bar.tick(end=True)
+    _train(["run", *_flags(count, folder, threads, fresh, arguments)], job, bar)
     return Result(folder)
 
 
@@ -484,11 +487,5 @@ def sweep(
             # The paths in a grid contain points, so the object is set as a whole.
             job.set(f"sweep.{key}", value)
     bar = _progress.bar(progress, job.name, None)
-    _program.start(
-        ["sweep", *_flags(count, folder, threads, fresh, arguments)],
-        job._text(),
-        bar.line,
-        bar.tick,
-    )
-    bar.tick(end=True)
+    _train(["sweep", *_flags(count, folder, threads, fresh, arguments)], job, bar)
     return SweepResult(folder)

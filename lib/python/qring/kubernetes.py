@@ -35,6 +35,7 @@ __all__ = ["Handle", "LocalHandle", "Options", "attach", "submit"]
 _MAX_DATA_BYTES = 1_000_000
 _PER_INDEX_SINCE = (1, 29)
 _POLL_SECONDS = 1.0
+_AWAY_SECONDS = 60.0
 _INDEX = "batch.kubernetes.io/job-completion-index"
 _NOT_FOUND, _CONFLICT = 404, 409
 
@@ -204,6 +205,20 @@ def _exit(pod: Any) -> tuple[int, str] | None:
     return None
 
 
+def _waits_for(pod: Any) -> str | None:
+    """Return why a pod does not run, such as an image that cannot be pulled."""
+    if pod.status is None:
+        return None
+    for status in pod.status.container_statuses or ():
+        waiting = status.state.waiting if status.state else None
+        if waiting is not None:
+            return ": ".join(text for text in (waiting.reason, waiting.message) if text)
+    for condition in pod.status.conditions or ():
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return ": ".join(text for text in (condition.reason, condition.message) if text)
+    return None
+
+
 def _index_of(pod: Any) -> int | None:
     for values in (pod.metadata.labels, pod.metadata.annotations):
         if values and _INDEX in values:
@@ -256,6 +271,29 @@ class Handle:
                 return state
         # At the end, pods that have succeeded are no longer ready.
         return "running" if status.ready or status.succeeded else "pending"
+
+    def pods(self) -> list[dict[str, Any]]:
+        """Return the pods of the workers, oldest first.
+
+        Returns
+        -------
+        list of dict
+            ``name``, ``index`` of the worker, ``phase`` as Kubernetes has it, ``exit_code`` of one
+            that has ended, and ``reason``: why it waits, or its last message.
+        """
+        found = []
+        for pod in self._pods():
+            ended = _exit(pod)
+            found.append(
+                {
+                    "name": pod.metadata.name,
+                    "index": _index_of(pod),
+                    "phase": pod.status.phase if pod.status else None,
+                    "exit_code": ended[0] if ended else None,
+                    "reason": ended[1] if ended else _waits_for(pod),
+                }
+            )
+        return found
 
     def logs(self, index: int = 0, lines: int | None = None) -> str:
         """Return the log of a worker: of its newest pod.
@@ -361,23 +399,39 @@ class Handle:
         end = None if timeout is None else time.monotonic() + timeout
         bar = _progress.bar(progress, self.name, None)
         moving = type(bar) is not _progress.Bar
-        while (state := self.state()) not in ("succeeded", "failed"):
+        while (state := self._patient_state()) not in ("succeeded", "failed"):
             if end is not None and time.monotonic() >= end:
                 raise TimeoutError(f"cannot wait for {self.name}: {state} after {timeout} s")
             if moving:
                 self._show(bar, state)
             time.sleep(_POLL_SECONDS)
         if moving:
-            bar.tick(end=True)
+            bar.end(failed=state == "failed")
         return state
 
+    def _patient_state(self) -> str:
+        """Return the state; an API server may be away for a minute."""
+        end = time.monotonic() + _AWAY_SECONDS
+        while True:
+            try:
+                return self.state()
+            except QringError as error:
+                if error.code != Code.UNAVAILABLE or time.monotonic() >= end:
+                    raise
+            time.sleep(_POLL_SECONDS)
+
     def _show(self, bar: _progress.Bar, state: str) -> None:
-        values = self.metrics() if state == "running" else {}
-        planned = int(values.get("qring_steps_planned", 0))
-        loss = values.get("qring_loss")
-        text = state if loss is None else f"loss: {loss:.6g}"
-        if planned:
-            bar.at(int(values.get("qring_step", 0)), planned, text)
+        with contextlib.suppress(QringError):
+            values = self.metrics() if state == "running" else {}
+            loss = values.get("qring_loss")
+            text = state if loss is None else f"loss: {loss:.6g}"
+            if state == "pending":
+                reasons = [pod["reason"] for pod in self.pods() if pod["reason"]]
+                text = reasons[0] if reasons else text
+            step, planned = (
+                int(values.get(f"qring_{key}", 0)) for key in ("step", "steps_planned")
+            )
+            bar.at(step, planned, text)
         bar.tick()
 
     @property

@@ -556,6 +556,9 @@ def test_bar_in_a_terminal(monkeypatch):
     screen.text = ""
     qring.run(EXAMPLES / "sandwich.json", epochs=3, out="quiet", progress=False)
     assert screen.text == ""
+    with pytest.raises(qring.QringError):
+        qring.run(qring.Job(SMALL).set("model", []), out="bad")
+    assert screen.text == ""
     x, y = samples()
     qring.sweep(SMALL, {"seed": [1, 2]}, data=(x, y), out="sweep")
     assert "trial 2/2" in screen.text

@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import threading
+import time
 import urllib.parse
 from pathlib import Path
 
@@ -552,6 +553,68 @@ def test_logs_and_metrics(fake, client):
     fake.refused.append(("proxy", 403))
     with pytest.raises(qring.QringError, match="cannot read the metrics"):
         handle.metrics()
+
+
+def test_pods_say_why_they_wait(fake, client):
+    handle = submit(client)
+    fake.pod(0, phase="Pending")
+    waiting = {"reason": "ErrImagePull", "message": "no such image"}
+    fake.pods[0]["status"]["containerStatuses"][0]["state"] = {"waiting": waiting}
+    fake.pod(1, phase="Pending")
+    fake.pods[1]["status"] = {
+        "phase": "Pending",
+        "conditions": [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "Unschedulable",
+                "message": "0/1 nodes: no cpu",
+            }
+        ],
+    }
+    fake.pod(1, phase="Failed", code=138, message="retry")
+    fake.pod(0, metrics=METRICS)
+    assert [tuple(pod.values())[1:] for pod in handle.pods()] == [
+        (0, "Pending", None, "ErrImagePull: no such image"),
+        (1, "Pending", None, "Unschedulable: 0/1 nodes: no cpu"),
+        (1, "Failed", 138, "retry"),
+        (0, "Running", None, None),
+    ]
+
+
+def test_wait_shows_position_and_reasons(fake, client, monkeypatch):
+    from qring import _progress
+
+    shown = []
+
+    class Shown(_progress.Bar):
+        def show(self, end):
+            shown.append(self.text())
+
+    monkeypatch.setattr("qring.kubernetes._POLL_SECONDS", 0.01)
+    monkeypatch.setattr("qring._progress._INTERVAL_SECONDS", 0)
+    monkeypatch.setattr("qring._progress.bar", lambda *arguments: Shown("small", None, None))
+    handle = submit(client)
+    fake.pod(0, phase="Pending")
+    waiting = {"reason": "ErrImagePull"}
+    fake.pods[0]["status"]["containerStatuses"][0]["state"] = {"waiting": waiting}
+    fake.refused.append(("GET .*/jobs/small", 503))
+
+    def later():
+        fake.refused.clear()
+        time.sleep(0.3)
+        fake.pods.clear()
+        fake.pod(0, metrics=METRICS)
+        fake.status(ready=1)
+        time.sleep(0.3)
+        fake.condition("Complete")
+
+    timer = threading.Timer(0.2, later)
+    timer.start()
+    assert handle.wait() == "succeeded"
+    timer.join()
+    assert any(text.startswith("step 0/? - ErrImagePull") for text in shown)
+    assert any(text.startswith("step 45/90 - loss: 0.5") for text in shown)
 
 
 def test_result_has_the_digest_of_the_log(fake, client, tmp_path):
