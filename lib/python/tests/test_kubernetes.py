@@ -242,6 +242,8 @@ class _Api(http.server.BaseHTTPRequestHandler):
         if path not in fake.objects:
             return self._refuse(404, f"{path} not found")
         if self.command == "PATCH":
+            # As for the real server, a patch's type is in its header.
+            assert "merge-patch+json" in self.headers["Content-Type"]
             _merge(fake.objects[path], body)
         if self.command == "DELETE":
             return self._reply(200, fake.objects.pop(path))
