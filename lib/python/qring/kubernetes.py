@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import importlib
 import json
 import os
 import re
@@ -23,6 +22,7 @@ from typing import Any, Mapping
 import numpy as np
 
 from . import _manifests, _program, _progress
+from ._cluster import Cluster
 from ._library import Code, QringError
 from ._manifests import Object, Options
 from ._program import ProgramError
@@ -37,7 +37,6 @@ _PER_INDEX_SINCE = (1, 29)
 _POLL_SECONDS = 1.0
 _AWAY_SECONDS = 60.0
 _INDEX = "batch.kubernetes.io/job-completion-index"
-_NOT_FOUND, _CONFLICT = 404, 409
 
 _DONE = re.compile(
     r"(?:done|already trained): (?P<steps>\d+) steps.*?"
@@ -45,145 +44,6 @@ _DONE = re.compile(
     r", state_digest (?P<digest>[0-9a-f]{32})"
 )
 _METRIC = re.compile(r"([a-zA-Z_:][\w:]*(?:\{.*\})?)\s+(\S+)")
-
-# Kinds by the API class of the client, and the word in its methods.
-_KINDS = {
-    "ServiceAccount": ("CoreV1Api", "service_account"),
-    "Secret": ("CoreV1Api", "secret"),
-    "ConfigMap": ("CoreV1Api", "config_map"),
-    "NetworkPolicy": ("NetworkingV1Api", "network_policy"),
-    "PodDisruptionBudget": ("PolicyV1Api", "pod_disruption_budget"),
-    "Service": ("CoreV1Api", "service"),
-    "Job": ("BatchV1Api", "job"),
-}
-
-
-class _Cluster:
-    """The few calls of the client that are used here, with errors of this package."""
-
-    def __init__(self, client: Any = None, context: str | None = None) -> None:
-        try:
-            self._module = importlib.import_module("kubernetes.client")
-            self._config = importlib.import_module("kubernetes.config")
-        except ImportError:
-            raise ImportError(
-                "cannot reach a cluster: the Kubernetes client is missing; "
-                "pip install 'qring[kubernetes]'"
-            ) from None
-        self.namespace = "default"
-        if client is None:
-            client, self.namespace = self._connect(context)
-        self._client = client
-
-    def _connect(self, context: str | None) -> tuple[Any, str]:
-        """Return a client and the default namespace: of a kubeconfig, else of this pod."""
-        failure = self._config.ConfigException
-        try:
-            client = self._config.new_client_from_config(context=context)
-            contexts, active = self._config.list_kube_config_contexts()
-            if context is not None:
-                active = next(item for item in contexts if item["name"] == context)
-            return client, active["context"].get("namespace") or "default"
-        except failure as error:
-            outside = error
-        try:
-            configuration = self._module.Configuration()
-            self._config.load_incluster_config(client_configuration=configuration)
-            path = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-            return self._module.ApiClient(configuration), path.read_text().strip()
-        except (failure, OSError):
-            raise QringError(
-                f"cannot reach a cluster: {outside}; set KUBECONFIG, or give context=",
-                Code.UNAVAILABLE,
-            ) from None
-
-    def _call(self, what: str, api: str, method: str, *arguments: Any, **keys: Any) -> Any:
-        function = getattr(getattr(self._module, api)(self._client), method)
-        try:
-            return function(*arguments, **keys)
-        except self._module.ApiException as error:
-            reason = error.reason
-            try:
-                reason = json.loads(error.body)["message"]
-            except (TypeError, ValueError, KeyError):
-                pass
-            code = {
-                400: Code.INVALID_ARGUMENT,
-                401: Code.UNAUTHENTICATED,
-                403: Code.PERMISSION_DENIED,
-                _NOT_FOUND: Code.NOT_FOUND,
-                _CONFLICT: Code.ALREADY_EXISTS,
-                422: Code.INVALID_ARGUMENT,
-            }.get(error.status, Code.UNAVAILABLE)
-            raise QringError(f"cannot {what}: {reason}", code) from None
-        except OSError as error:
-            raise QringError(f"cannot {what}: {error}", Code.UNAVAILABLE) from None
-        except Exception as error:
-            # urllib3's errors, without an import of its names.
-            if type(error).__module__.partition(".")[0] == "urllib3":
-                raise QringError(f"cannot {what}: {error}", Code.UNAVAILABLE) from None
-            raise
-
-    def create(self, namespace: str, body: Object) -> None:
-        kind, name = body["kind"], body["metadata"]["name"]
-        api, word = _KINDS[kind]
-        what = f"create {kind} {name} in namespace {namespace}"
-        self._call(what, api, f"create_namespaced_{word}", namespace, body)
-
-    def read(self, namespace: str, kind: str, name: str) -> Any:
-        api, word = _KINDS[kind]
-        what = f"read {kind} {name} in namespace {namespace}"
-        return self._call(what, api, f"read_namespaced_{word}", name, namespace)
-
-    def patch(self, namespace: str, kind: str, name: str, body: Object) -> None:
-        api, word = _KINDS[kind]
-        what = f"change {kind} {name} in namespace {namespace}"
-        self._call(what, api, f"patch_namespaced_{word}", name, namespace, body)
-
-    def delete(self, namespace: str, kind: str, name: str) -> None:
-        """Delete an object; one that does not exist is no error."""
-        api, word = _KINDS[kind]
-        what = f"delete {kind} {name} in namespace {namespace}"
-        # The default of a Job orphans its pods.
-        keys = {"propagation_policy": "Background"}
-        try:
-            self._call(what, api, f"delete_namespaced_{word}", name, namespace, **keys)
-        except QringError as error:
-            if error.code != Code.NOT_FOUND:
-                raise
-
-    def pods(self, namespace: str, name: str) -> list[Any]:
-        """Return the pods of a Job, oldest first."""
-        keys = {"label_selector": f"batch.kubernetes.io/job-name={name}"}
-        what = f"list the pods of {name} in namespace {namespace}"
-        found = self._call(what, "CoreV1Api", "list_namespaced_pod", namespace, **keys).items
-        return sorted(found, key=lambda pod: str(pod.metadata.creation_timestamp))
-
-    def log(self, namespace: str, pod: str, lines: int | None) -> str:
-        keys: Object = {"container": _manifests.CONTAINER, "_preload_content": False}
-        if lines is not None:
-            keys["tail_lines"] = lines
-        what = f"read the log of pod {pod} in namespace {namespace}"
-        # Without _preload_content the client would change a log of one JSON line.
-        reply = self._call(what, "CoreV1Api", "read_namespaced_pod_log", pod, namespace, **keys)
-        return str(reply.data.decode("utf-8", "replace"))
-
-    def metrics(self, namespace: str, pod: str) -> str:
-        reply = self._call(
-            f"read the metrics of pod {pod} in namespace {namespace}",
-            "CoreV1Api",
-            "connect_get_namespaced_pod_proxy_with_path",
-            f"{pod}:{_manifests.HTTP_PORT}",
-            namespace,
-            "metrics",
-            _preload_content=False,
-        )
-        return str(reply.data.decode("utf-8", "replace"))
-
-    def version(self) -> tuple[int, int]:
-        """Return the version of Kubernetes."""
-        info = self._call("read the cluster's version", "VersionApi", "get_code")
-        return int(info.major), int(re.sub(r"\D.*", "", info.minor))
 
 
 def _message(line: str) -> str:
@@ -235,7 +95,7 @@ class Handle:
         Of all objects of the run.
     """
 
-    def __init__(self, name: str, namespace: str, cluster: _Cluster) -> None:
+    def __init__(self, name: str, namespace: str, cluster: Cluster) -> None:
         self.name = name
         self.namespace = namespace
         self._cluster = cluster
@@ -784,7 +644,7 @@ def submit(
     with tempfile.TemporaryDirectory() as folder:
         with_data(job, data, validation_data, Path(folder))
         files = _pack(job)
-    cluster = _Cluster(client, context)
+    cluster = Cluster(client, context)
     namespace = namespace or cluster.namespace
     if files:
         settings = _mount(name, settings)
@@ -832,7 +692,7 @@ def attach(
     QringError
         There is no run of this name.
     """
-    cluster = _Cluster(client, context)
+    cluster = Cluster(client, context)
     handle = Handle(name, namespace or cluster.namespace, cluster)
     labels = handle._job().metadata.labels or {}
     if labels.get("app.kubernetes.io/name") != "qring":

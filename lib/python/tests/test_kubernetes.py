@@ -766,7 +766,7 @@ def test_local_is_a_run_on_this_machine(tmp_path):
 
 @pytest.mark.skipif(shutil.which(QRING) is None, reason="the program qring is not built")
 def test_the_cluster_snippet_of_the_page(fake, client, monkeypatch):
-    page = (ROOT / "lib" / "python" / "jobs.md").read_text()
+    page = (ROOT / "lib/python/jobs.md").read_text()
     block = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)[-1]
     fake.pods.clear()
     fake.pod(0, log=json_line(DONE), metrics=METRICS)

@@ -1,0 +1,172 @@
+"""The calls of the Kubernetes client that are used here. Start at :class:`Cluster`."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from . import _manifests
+from ._library import Code, QringError
+from ._manifests import Object
+
+_CODES = {
+    400: Code.INVALID_ARGUMENT,
+    401: Code.UNAUTHENTICATED,
+    403: Code.PERMISSION_DENIED,
+    404: Code.NOT_FOUND,
+    409: Code.ALREADY_EXISTS,
+    422: Code.INVALID_ARGUMENT,
+}
+
+# Kinds by the API class of the client, and the word in its methods.
+_KINDS = {
+    "ServiceAccount": ("CoreV1Api", "service_account"),
+    "Secret": ("CoreV1Api", "secret"),
+    "ConfigMap": ("CoreV1Api", "config_map"),
+    "NetworkPolicy": ("NetworkingV1Api", "network_policy"),
+    "PodDisruptionBudget": ("PolicyV1Api", "pod_disruption_budget"),
+    "Service": ("CoreV1Api", "service"),
+    "Job": ("BatchV1Api", "job"),
+}
+
+
+class Cluster:
+    """A cluster; its errors are those of this package.
+
+    Parameters
+    ----------
+    client : kubernetes.client.ApiClient, optional
+        A client to use.
+    context : str, optional
+        Context of the kubeconfig. Default: the current one, or the cluster of this pod.
+
+    Attributes
+    ----------
+    namespace : str
+        Default namespace.
+    """
+
+    def __init__(self, client: Any = None, context: str | None = None) -> None:
+        try:
+            self._module = importlib.import_module("kubernetes.client")
+            self._config = importlib.import_module("kubernetes.config")
+        except ImportError:
+            raise ImportError(
+                "cannot reach a cluster: the Kubernetes client is missing; "
+                "pip install 'qring[kubernetes]'"
+            ) from None
+        self.namespace = "default"
+        if client is None:
+            client, self.namespace = self._connect(context)
+        self._client = client
+
+    def _connect(self, context: str | None) -> tuple[Any, str]:
+        """Return a client and the default namespace: of a kubeconfig, else of this pod."""
+        failure = self._config.ConfigException
+        try:
+            client = self._config.new_client_from_config(context=context)
+            contexts, active = self._config.list_kube_config_contexts()
+            if context is not None:
+                active = next(item for item in contexts if item["name"] == context)
+            return client, active["context"].get("namespace") or "default"
+        except failure as error:
+            outside = error
+        try:
+            configuration = self._module.Configuration()
+            self._config.load_incluster_config(client_configuration=configuration)
+            path = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+            return self._module.ApiClient(configuration), path.read_text().strip()
+        except (failure, OSError):
+            raise QringError(
+                f"cannot reach a cluster: {outside}; set KUBECONFIG, or give context=",
+                Code.UNAVAILABLE,
+            ) from None
+
+    def _call(self, what: str, api: str, method: str, *arguments: Any, **keys: Any) -> Any:
+        function = getattr(getattr(self._module, api)(self._client), method)
+        try:
+            return function(*arguments, **keys)
+        except self._module.ApiException as error:
+            reason = error.reason
+            try:
+                reason = json.loads(error.body)["message"]
+            except (TypeError, ValueError, KeyError):
+                pass
+            code = _CODES.get(error.status, Code.UNAVAILABLE)
+            raise QringError(f"cannot {what}: {reason}", code) from None
+        except OSError as error:
+            raise QringError(f"cannot {what}: {error}", Code.UNAVAILABLE) from None
+        except Exception as error:
+            # urllib3's errors, without an import of its names.
+            if type(error).__module__.partition(".")[0] == "urllib3":
+                raise QringError(f"cannot {what}: {error}", Code.UNAVAILABLE) from None
+            raise
+
+    def create(self, namespace: str, body: Object) -> None:
+        """Create an object from its manifest."""
+        kind, name = body["kind"], body["metadata"]["name"]
+        api, word = _KINDS[kind]
+        what = f"create {kind} {name} in namespace {namespace}"
+        self._call(what, api, f"create_namespaced_{word}", namespace, body)
+
+    def read(self, namespace: str, kind: str, name: str) -> Any:
+        """Return an object as the client has it."""
+        api, word = _KINDS[kind]
+        what = f"read {kind} {name} in namespace {namespace}"
+        return self._call(what, api, f"read_namespaced_{word}", name, namespace)
+
+    def patch(self, namespace: str, kind: str, name: str, body: Object) -> None:
+        """Change the given fields of an object."""
+        api, word = _KINDS[kind]
+        what = f"change {kind} {name} in namespace {namespace}"
+        self._call(what, api, f"patch_namespaced_{word}", name, namespace, body)
+
+    def delete(self, namespace: str, kind: str, name: str) -> None:
+        """Delete an object; one that does not exist is no error."""
+        api, word = _KINDS[kind]
+        what = f"delete {kind} {name} in namespace {namespace}"
+        # The default of a Job orphans its pods.
+        keys = {"propagation_policy": "Background"}
+        try:
+            self._call(what, api, f"delete_namespaced_{word}", name, namespace, **keys)
+        except QringError as error:
+            if error.code != Code.NOT_FOUND:
+                raise
+
+    def pods(self, namespace: str, name: str) -> list[Any]:
+        """Return the pods of a Job, oldest first."""
+        keys = {"label_selector": f"batch.kubernetes.io/job-name={name}"}
+        what = f"list the pods of {name} in namespace {namespace}"
+        found = self._call(what, "CoreV1Api", "list_namespaced_pod", namespace, **keys).items
+        return sorted(found, key=lambda pod: str(pod.metadata.creation_timestamp))
+
+    def log(self, namespace: str, pod: str, lines: int | None) -> str:
+        """Return the log of a pod."""
+        keys: Object = {"container": _manifests.CONTAINER, "_preload_content": False}
+        if lines is not None:
+            keys["tail_lines"] = lines
+        what = f"read the log of pod {pod} in namespace {namespace}"
+        # Without _preload_content the client would change a log of one JSON line.
+        reply = self._call(what, "CoreV1Api", "read_namespaced_pod_log", pod, namespace, **keys)
+        return str(reply.data.decode("utf-8", "replace"))
+
+    def metrics(self, namespace: str, pod: str) -> str:
+        """Return the metrics of a pod, as Prometheus reads them."""
+        reply = self._call(
+            f"read the metrics of pod {pod} in namespace {namespace}",
+            "CoreV1Api",
+            "connect_get_namespaced_pod_proxy_with_path",
+            f"{pod}:{_manifests.HTTP_PORT}",
+            namespace,
+            "metrics",
+            _preload_content=False,
+        )
+        return str(reply.data.decode("utf-8", "replace"))
+
+    def version(self) -> tuple[int, int]:
+        """Return the version of Kubernetes."""
+        info = self._call("read the cluster's version", "VersionApi", "get_code")
+        return int(info.major), int(re.sub(r"\D.*", "", info.minor))
