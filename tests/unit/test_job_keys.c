@@ -201,6 +201,55 @@ static void check_file(const char *file) {
     qr_job_free(job);
 }
 
+/* ---- jobs with an error ---- */
+
+static size_t n_damaged, n_reported;
+
+static void count_report(void *context, const struct qr_err *err) {
+    size_t *n = context;
+    CHECK(err->code != QR_OK && err->msg[0], "an error without a text");
+    ++*n;
+}
+
+/* Reading goes on after an error, and says at least that one. */
+static void check_damaged(const char *file, const char *path, const char *value) {
+    struct qr_overrides set = {0};
+    struct qr_job *job = NULL;
+    struct qr_err err = {0};
+    size_t n = 0;
+    if (qr_overrides_add(&set, QR_OVERRIDES_FLAG, "--set", path, value, &err) == QR_OK) {
+        enum qr_code code = qr_job_load_all(file, &set, count_report, &n, &job, &err);
+        CHECK(code == QR_OK ? job && !n : !job && err.msg[0], "%s: %s=%s: %zu errors, %s", file,
+              path, value, n, err.msg);
+        n_damaged++;
+        n_reported += n;
+    }
+    qr_job_free(job);
+    qr_overrides_fini(&set);
+}
+
+/* Sets each value below v to null and to values of other types. */
+static void damage(const char *file, const struct qr_json *v, const char *path, unsigned depth) {
+    static const char *const values[] = {"null", "[]", "{}", "\"~\"", "-1"};
+    for (size_t i = 0; *path && i < sizeof values / sizeof *values; i++)
+        check_damaged(file, path, values[i]);
+    if (depth == 5) return;
+    if (qr_json_type(v) == QR_JSON_OBJECT)
+        for (const struct qr_json *m = qr_json_first(v); m; m = qr_json_next(m))
+            damage(file, m, qr_path_of("%s%s%s", path, *path ? "." : "", qr_json_key(m)).s,
+                   depth + 1);
+    if (qr_json_type(v) == QR_JSON_ARRAY)
+        for (size_t i = 0; i < qr_json_size(v) && i < 4; i++)
+            damage(file, qr_json_at(v, i), qr_path_of("%s[%zu]", path, i).s, depth + 1);
+}
+
+static void damage_file(const char *file) {
+    struct qr_err err;
+    struct qr_job *job = job_with(file, NULL, NULL, &err);
+    if (job) damage(file, job->tree, "", 0);
+    qr_job_free(job);
+}
+
 int main(void) {
     static const char *const folders[] = {"deploy/jobs/*.json", "deploy/jobs/examples/*.json",
                                           "tests/golden/digests/jobs/*.json"};
@@ -209,7 +258,10 @@ int main(void) {
         glob_t found;
         CHECK(glob(folders[i], 0, NULL, &found) == 0, "%s", folders[i]);
         for (size_t f = 0; f < found.gl_pathc; f++, n++)
-            if (!strstr(found.gl_pathv[f], "schema")) check_file(found.gl_pathv[f]);
+            if (!strstr(found.gl_pathv[f], "schema")) {
+                check_file(found.gl_pathv[f]);
+                damage_file(found.gl_pathv[f]);
+            }
         globfree(&found);
     }
     char folder[] = "/tmp/test_job_keys.XXXXXX";
@@ -219,10 +271,13 @@ int main(void) {
         FILE *f = fopen(file.s, "w");
         CHECK(f && fputs(jobs[i], f) >= 0 && fclose(f) == 0, "%s", file.s);
         check_file(file.s);
+        damage_file(file.s);
     }
     remove(file.s);
     remove(folder);
     CHECK(n > 50 && n_defaults > 1000 && n_limits > 1000 && n_types > 1000,
           "%zu jobs, %zu defaults, %zu limits, %zu types", n, n_defaults, n_limits, n_types);
+    CHECK(n_damaged > 10000 && n_reported > n_damaged / 2, "%zu jobs with an error, %zu errors",
+          n_damaged, n_reported);
     return t_end();
 }
