@@ -27,7 +27,7 @@ goals    := $(or $(MAKECMDGOALS),all)
 WERROR   ?= $(if $(filter test check check-run lint lint-deep,$(goals)),-Werror)
 need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter lint-deep fuzz,$(goals)),deep,$(if $(filter test check faults fuzz-http2 format lint bench bench-record bench-instructions model cluster-sim matrix image interop interop-gcs interop-s3 interop-profiler chart e2e-api e2e cluster wheel,$(goals)),test,build)))
 missing  := $(if $(filter-out help clean deps hooks manifests debian12 debian13,$(goals)),$(shell tests/deps missing $(need)))
-.PHONY: all deps run install dist wheel debian12 debian13 check test format hooks lint lint-deep bench bench-record bench-instructions bench-peers fuzz fuzz-http2 model cluster-sim matrix soak faults arm64 arm64-run image interop interop-gcs interop-s3 interop-profiler manifests chart e2e-api e2e cluster help clean FORCE
+.PHONY: all deps run install dist wheel xla debian12 debian13 check test format hooks lint lint-deep bench bench-record bench-instructions bench-peers fuzz fuzz-http2 model cluster-sim matrix soak faults arm64 arm64-run image interop interop-gcs interop-s3 interop-profiler manifests chart e2e-api e2e cluster help clean FORCE
 .DEFAULT_GOAL := all
 
 ifneq ($(missing),)
@@ -57,7 +57,8 @@ ldopt    := -fsanitize=$(SAN)
 endif
 
 # ---- sources and targets: found by name --------------------------------------------
-lib_c    := $(wildcard lib/*/*.c lib/*/*/*.c)
+# api/xla_ffi.c is a shared object of its own, because it needs XLA's headers (make xla).
+lib_c    := $(filter-out lib/api/xla_ffi.c,$(wildcard lib/*/*.c lib/*/*/*.c))
 protos   := $(wildcard proto/*.proto)
 gen_c    := $(protos:proto/%.proto=$(B)/gen/%.pb-c.c)
 gen_h    := $(B)/gen/builtin_job.h $(B)/gen/version.h
@@ -131,6 +132,7 @@ debian12:
 debian13:
 	$(Q)tests/debian trixie
 
+## make xla          handlers for JAX, _xla.so, against the headers in XLA_INCLUDE (the directory of jax.ffi.include_dir())
 ## make dist         build/dist/qring-VERSION.tar.gz of the last commit, built and installed once as a check
 dist:
 	$(Q)tests/install/dist
@@ -306,6 +308,16 @@ $(shared): $(filter $(B)/lib/api/%,$(lib_o)) $(libqring) lib/api/libqring.map
 	$(if $(Q),@echo "  LD    $@")
 	$(Q)$(CC) -shared $(filter-out -pie,$(ldopt)) $(LDFLAGS) -Wl,-soname,$(@F) -Wl,--version-script=lib/api/libqring.map -Wl,-z,defs \
 	    $(filter %.o %.a,$^) $(shell $(pkgconf) --libs libcjson) -lm -pthread -o $@
+
+# Handlers for JAX: XLA_INCLUDE is jax.ffi.include_dir() of any JAX from 0.5 on. The object has no
+# dependency but the C library, and one build serves every Python and JAX.
+xla_so := $(B)/_xla.so
+$(xla_so): lib/api/xla_ffi.c lib/api/qring.h Makefile
+	$(if $(XLA_INCLUDE),,$(error cannot build $@: XLA_INCLUDE is empty; set it to the directory that jax.ffi.include_dir() returns))
+	@mkdir -p $(@D)
+	$(if $(Q),@echo "  LD    $@")
+	$(Q)$(CC) -std=c11 -O2 -fPIC -shared -fvisibility=hidden -Wall -Wextra $(WERROR) $(LDFLAGS) -Ilib -isystem $(XLA_INCLUDE) -Wl,-z,defs $< -pthread -o $@
+xla: $(xla_so)
 
 link = $(CC) $(ldopt) $(LDFLAGS) $^ $(libs) -o $@
 objs = $(addprefix $(B)/,$(addsuffix .o,$(basename $(wildcard $1/*.c))))
