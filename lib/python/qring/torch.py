@@ -1,0 +1,280 @@
+"""Quantum circuits as PyTorch modules. Start reading at :class:`Layer`.
+
+>>> import qring, qring.torch, torch
+>>> circuit = qring.Circuit(2).rx("x[0]", 0).ry("w0", 0).cnot(0, 1).ry("w1", 1)
+>>> model = torch.nn.Sequential(torch.nn.Linear(3, 1), qring.torch.Layer(circuit, ["Z0", "Z1"]))
+>>> model(torch.zeros(5, 3)).shape
+torch.Size([5, 2])
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import weakref
+from typing import Any, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ._function_set import FunctionSet
+from .circuit import Circuit
+from .function import DType, Function
+
+__all__ = ["Layer"]
+
+_NAMES = {torch.float32: "float32", torch.float64: "float64"}
+
+# ---- operators ----
+#
+# qring::expval and qring::expval_vjp are operators of PyTorch, so torch.compile traces them as one
+# node each. Their arguments are tensors and numbers; a function set is found by its number.
+# n_outputs is an argument because a compiled graph may be read from PyTorch's cache in a process
+# where the number belongs to another set.
+
+_numbers = itertools.count(1)
+_sets: weakref.WeakValueDictionary[int, FunctionSet] = weakref.WeakValueDictionary()
+
+
+def _register(functions: FunctionSet) -> int:
+    number = next(_numbers)
+    _sets[number] = functions
+    return number
+
+
+def _find(number: int) -> FunctionSet:
+    found = _sets.get(number)
+    if found is None:
+        raise RuntimeError(
+            f"cannot call circuit {number}: its qring.torch.Layer was deleted; keep the layer as "
+            "long as programs that call it"
+        )
+    return found
+
+
+def _function(weights: Tensor, number: int, n_outputs: int, by_inputs: bool) -> Function:
+    found = _find(number).get(_NAMES[weights.dtype], by_inputs)
+    if found.n_outputs != n_outputs:
+        raise RuntimeError(
+            f"cannot call circuit {number}: the program was compiled for {n_outputs} outputs, but "
+            f"it has {found.n_outputs}; compile the program again"
+        )
+    return found
+
+
+@torch.library.custom_op("qring::expval", mutates_args=(), device_types="cpu")
+def _expval(
+    weights: Tensor, inputs: Tensor, number: int, n_outputs: int, by_inputs: bool
+) -> Tensor:
+    """Map weights (P,) and inputs (B, I) to values (B, R).
+
+    by_inputs tells whether derivatives by inputs will follow.
+    """
+    function = _function(weights, number, n_outputs, by_inputs)
+    ret = weights.new_empty((inputs.shape[0], n_outputs))
+    function.forward(weights.numpy(), inputs.numpy(), out=ret.numpy())
+    return ret
+
+
+@_expval.register_fake
+def _(weights: Tensor, inputs: Tensor, number: int, n_outputs: int, by_inputs: bool) -> Tensor:
+    return weights.new_empty((inputs.shape[0], n_outputs))
+
+
+@torch.library.custom_op("qring::expval_vjp", mutates_args=(), device_types="cpu")
+def _expval_vjp(
+    weights: Tensor, inputs: Tensor, cotangents: Tensor, number: int, by_inputs: bool
+) -> tuple[Tensor, Tensor]:
+    """Return derivatives by weights (P,) and inputs (B, I), or (0,) without by_inputs."""
+    function = _function(weights, number, cotangents.shape[1], by_inputs)
+    by_weights, found = function.vjp(weights.numpy(), inputs.numpy(), cotangents.numpy())
+    d_inputs = inputs.new_empty(0)
+    if by_inputs:
+        d_inputs = torch.zeros_like(inputs) if found is None else torch.from_numpy(found)
+    return torch.from_numpy(by_weights).to(weights.dtype), d_inputs.to(inputs.dtype)
+
+
+@_expval_vjp.register_fake
+def _(
+    weights: Tensor, inputs: Tensor, cotangents: Tensor, number: int, by_inputs: bool
+) -> tuple[Tensor, Tensor]:
+    return weights.new_empty(weights.shape), inputs.new_empty(inputs.shape if by_inputs else 0)
+
+
+def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    weights, samples, number, _, by_inputs = inputs
+    ctx.save_for_backward(weights, samples)
+    ctx.number, ctx.by_inputs = number, by_inputs
+    # Backward may run after the layer was deleted.
+    ctx.functions = _sets.get(number)
+
+
+def _backward(ctx: Any, cotangents: Tensor) -> tuple[Tensor | None, ...]:
+    weights, samples = ctx.saved_tensors
+    by_weights, by_inputs = ctx.needs_input_grad[:2]
+    # The function of the forward call has the weights' gates at hand.
+    d_weights, d_samples = torch.ops.qring.expval_vjp(
+        weights, samples, cotangents, ctx.number, by_inputs or ctx.by_inputs
+    )
+    return (
+        d_weights if by_weights else None,
+        d_samples if by_inputs else None,
+        None,
+        None,
+        None,
+    )
+
+
+_expval.register_autograd(_backward, setup_context=_setup_context)
+
+
+def _lanes(tensor: Tensor, dim: int | None, size: int) -> Tensor:
+    """Return the tensor with the axis of torch.vmap in front."""
+    return tensor.expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
+
+
+@_expval.register_vmap
+def _(info: Any, dims: tuple[int | None, ...], *arguments: Any) -> tuple[Tensor, int]:
+    weights, inputs, number, n_outputs, by_inputs = arguments
+    call, size = torch.ops.qring.expval, info.batch_size
+    inputs = _lanes(inputs, dims[1], size)
+    if dims[0] is None:  # the lanes are one batch
+        ret = call(weights, inputs.flatten(0, 1), number, n_outputs, by_inputs)
+        return ret.unflatten(0, (size, -1)), 0
+    lanes = zip(_lanes(weights, dims[0], size), inputs)
+    return torch.stack([call(w, x, number, n_outputs, by_inputs) for w, x in lanes]), 0
+
+
+@_expval_vjp.register_vmap
+def _(
+    info: Any, dims: tuple[int | None, ...], *arguments: Any
+) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+    number, by_inputs = arguments[3:]
+    lanes = zip(*(_lanes(t, d, info.batch_size) for t, d in zip(arguments[:3], dims)))
+    found = [torch.ops.qring.expval_vjp(w, x, c, number, by_inputs) for w, x, c in lanes]
+    return (torch.stack([w for w, _ in found]), torch.stack([x for _, x in found])), (0, 0)
+
+
+# ---- module ----
+
+
+class Layer(nn.Module):
+    """Expectation values of a circuit as a module.
+
+    P is the number of parameters of the circuit, I of inputs, R of observables. Derivatives by
+    weights and inputs are exact (adjoint differentiation); second derivatives are not available.
+    The circuit is simulated on the CPU; tensors of other devices are copied.
+
+    Parameters
+    ----------
+    circuit : qring.Circuit or dict
+        The circuit, or the circuit object of a job file.
+    observables : str or sequence of str
+        Sums of products of Paulis, for example ``"Z0"`` or ``["Z0", "0.5*X0 Z1"]``.
+    dtype : str or numpy.dtype, optional
+        float32 or float64, the precision of amplitudes. Default: that of the weights, so
+        ``layer.double()`` makes the simulation float64 too.
+    threads : int, optional
+        Default: all processors that this process may use. Results do not depend on it.
+
+    Attributes
+    ----------
+    weight : torch.nn.Parameter, (P,)
+        In the order of `parameter_names`, uniform in [0, 2 pi) at first.
+
+    Examples
+    --------
+    >>> import qring, qring.torch, torch
+    >>> layer = qring.torch.Layer(qring.Circuit(1).rx("x[0]", 0).ry("w0", 0), "Z0")
+    >>> layer(torch.zeros(3, 1)).sum().backward()
+    >>> layer.weight.grad.shape
+    torch.Size([1])
+    """
+
+    weight: nn.Parameter
+
+    def __init__(
+        self,
+        circuit: Circuit | dict[str, Any],
+        observables: str | Sequence[str],
+        *,
+        dtype: DType | None = None,
+        threads: int | None = None,
+    ) -> None:
+        super().__init__()
+        self._bind(FunctionSet(circuit, observables, dtype, threads))
+        self.weight = nn.Parameter(torch.empty(len(self._functions.parameters)))
+        self.reset_parameters()
+
+    def _bind(self, functions: FunctionSet) -> None:
+        self._functions = functions
+        self._number = _register(functions)
+        self._n_inputs, self._n_outputs = len(functions.inputs), functions.n_outputs
+
+    def reset_parameters(self) -> None:
+        """Draw the weights uniformly from [0, 2 pi)."""
+        nn.init.uniform_(self.weight, 0, 2 * math.pi)
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """Names of the circuit's parameters, in natural order (w2 before w10)."""
+        return self._functions.parameters
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """Names of the circuit's inputs, in order of columns."""
+        return self._functions.inputs
+
+    def draw(self, columns: int = 100) -> str:
+        """Draw the circuit as text of at most `columns` columns."""
+        return self._functions.draw(columns)
+
+    def forward(self, inputs: Tensor | None = None) -> Tensor:
+        """Compute expectation values.
+
+        Parameters
+        ----------
+        inputs : Tensor, (..., I), float32 or float64, optional
+            Needed if the circuit has inputs.
+
+        Returns
+        -------
+        Tensor, (..., R)
+            Of the weights' dtype.
+        """
+        weights = self.weight
+        shape = None if inputs is None else tuple(inputs.shape)
+        if shape is None or not shape or shape[-1] != self._n_inputs:
+            self._functions.check_inputs(shape)
+        samples = weights.new_empty((1, 0)) if inputs is None else inputs
+        if weights.dtype not in _NAMES or samples.dtype not in _NAMES:
+            raise TypeError(
+                f"cannot use weights of {weights.dtype} and inputs of {samples.dtype}: give "
+                "torch.float32 or torch.float64"
+            )
+        by_inputs = samples.requires_grad and torch.is_grad_enabled()
+        values = torch.ops.qring.expval(
+            weights.cpu(),
+            samples.cpu().reshape(math.prod(samples.shape[:-1]), self._n_inputs),
+            self._number,
+            self._n_outputs,
+            by_inputs,
+        )
+        batch = () if shape is None else shape[:-1]
+        ret: Tensor = values.reshape(*batch, self._n_outputs).to(weights.device)
+        return ret
+
+    def extra_repr(self) -> str:
+        """Return the sizes, for ``repr``."""
+        return (
+            f"qubits={self._functions.n_qubits}, parameters={len(self._functions.parameters)}, "
+            f"inputs={self._n_inputs}, outputs={self._n_outputs}"
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A number belongs to one process and one layer.
+        return {k: v for k, v in self.__dict__.items() if k != "_number"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self._bind(self._functions)

@@ -1,0 +1,251 @@
+"""qring.torch.Layer against Function and finite differences, under autograd and torch.compile."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+import threading
+
+import numpy as np
+import pytest
+from framework_model import OBSERVABLES, circuit, close, data, differences
+
+import qring
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+import qring.torch  # noqa: E402
+
+
+def layer_with(weights: np.ndarray, dtype: str = "float64", **options: object) -> qring.torch.Layer:
+    layer = qring.torch.Layer(circuit(), OBSERVABLES, **options)
+    layer.to(getattr(torch, dtype))
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor(weights))
+    return layer
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_values_and_derivatives_are_those_of_the_function(dtype: str) -> None:
+    w, x = (a.astype(dtype) for a in data(7))
+    f = qring.expval(circuit(), OBSERVABLES, dtype=dtype)
+    c = np.random.default_rng(1).normal(size=(7, 2)).astype(dtype)
+    layer = layer_with(w, dtype)
+    inputs = torch.tensor(x, requires_grad=True)
+    values = layer(inputs)
+    values.backward(torch.tensor(c))
+    z, dw, dx = f.value_and_vjp(w, x, c)
+    assert values.dtype == layer.weight.grad.dtype == inputs.grad.dtype == getattr(torch, dtype)
+    assert np.array_equal(values.detach().numpy(), z.astype(dtype))
+    assert np.array_equal(layer.weight.grad.numpy(), dw.astype(dtype))
+    assert np.array_equal(inputs.grad.numpy(), dx.astype(dtype))
+
+
+def test_derivatives_without_those_by_inputs_are_the_same() -> None:
+    w, x = data(7)
+    layer = layer_with(w)
+    layer(torch.tensor(x)).sum().backward()
+    _, dw, _ = qring.expval(circuit(), OBSERVABLES).value_and_vjp(w, x, np.ones((7, 2)))
+    assert close(layer.weight.grad.numpy(), dw, 1e-14)
+
+
+def test_derivatives_are_finite_differences() -> None:
+    w, x = data(4)
+    layer = layer_with(w)
+    inputs = torch.tensor(x, requires_grad=True)
+    (layer(inputs) ** 2).sum().backward()
+    f = qring.expval(circuit(), OBSERVABLES)
+    by_w = differences(lambda v: float((f.forward(v, x) ** 2).sum()), w)
+    by_x = differences(lambda v: float((f.forward(w, v) ** 2).sum()), x)
+    assert close(layer.weight.grad.numpy(), by_w, 1e-8)
+    assert close(inputs.grad.numpy(), by_x, 1e-8)
+
+
+def test_gradcheck() -> None:
+    w, x = data(3)
+    layer = layer_with(w)
+    inputs = torch.tensor(x, requires_grad=True)
+
+    def call(weight: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        return torch.func.functional_call(layer, {"weight": weight}, (at,))
+
+    assert torch.autograd.gradcheck(call, (layer.weight, inputs))
+
+
+def test_operators_pass_pytorchs_checks() -> None:
+    w, x = data(3)
+    layer = layer_with(w)
+    inputs = torch.tensor(x, requires_grad=True)
+    arguments = (layer.weight, inputs, layer._number, 2, True)
+    found = torch.library.opcheck(torch.ops.qring.expval, arguments)
+    assert set(found.values()) == {"SUCCESS"}
+
+
+@pytest.mark.parametrize("by_inputs", [False, True])
+def test_compiles_without_a_graph_break(by_inputs: bool) -> None:
+    w, x = data(6)
+    layer = layer_with(w)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), layer, torch.nn.Tanh()).double()
+    inputs = torch.tensor(x, requires_grad=by_inputs)
+    results = []
+    for call in (model, torch.compile(model, fullgraph=True)):
+        model.zero_grad()
+        inputs.grad = None
+        values = call(inputs)
+        values.sum().backward()
+        grads = [p.grad.clone() for p in model.parameters()]
+        results.append([values.detach(), *grads, *([inputs.grad.clone()] if by_inputs else [])])
+    assert all(torch.allclose(a, b, rtol=0, atol=1e-12) for a, b in zip(*results))
+    explained = torch._dynamo.explain(model)(inputs)
+    assert explained.graph_break_count == 0
+
+
+def test_batch_shapes() -> None:
+    w, x = data(6)
+    layer = layer_with(w)
+    flat = layer(torch.tensor(x))
+    assert flat.shape == (6, 2)
+    assert torch.equal(layer(torch.tensor(x).reshape(2, 3, 3)), flat.reshape(2, 3, 2))
+    assert torch.allclose(layer(torch.tensor(x[0])), flat[0], rtol=0, atol=1e-14)
+    assert layer(torch.zeros(0, 3, dtype=torch.float64)).shape == (0, 2)
+    strided = torch.tensor(np.repeat(x, 2, axis=0))[::2]
+    assert torch.equal(layer(strided), flat)
+
+
+def test_a_circuit_without_inputs() -> None:
+    layer = qring.torch.Layer(qring.Circuit(2).ry("w0", 0).cnot(0, 1), ["Z0", "X0 X1"])
+    values = layer()
+    assert values.shape == (2,)
+    values.sum().backward()
+    w = float(layer.weight.detach()[0])
+    assert abs(float(layer.weight.grad[0]) - (np.cos(w) - np.sin(w))) < 1e-5
+
+
+def test_vmap_over_inputs_and_weights() -> None:
+    w, x = data(6)
+    layer = layer_with(w)
+    inputs = torch.tensor(x)
+    assert torch.allclose(torch.vmap(layer)(inputs), layer(inputs), rtol=0, atol=1e-14)
+
+    def call(weight: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        return torch.func.functional_call(layer, {"weight": weight}, (at,))
+
+    many = torch.stack([layer.weight.detach(), layer.weight.detach() + 1])
+    found = torch.vmap(call, (0, None))(many, inputs)
+    assert torch.equal(found, torch.stack([call(v, inputs) for v in many]))
+
+
+def test_contiguous_arguments_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    original = qring.Function.forward
+
+    def forward(
+        self: qring.Function, weights: np.ndarray, inputs: np.ndarray, **k: object
+    ) -> object:
+        seen.extend([weights.ctypes.data, inputs.ctypes.data, k["out"].ctypes.data])
+        return original(self, weights, inputs, **k)
+
+    monkeypatch.setattr(qring.Function, "forward", forward)
+    w, x = data(5)
+    layer, inputs = layer_with(w, "float32"), torch.tensor(x, dtype=torch.float32)
+    values = layer(inputs)
+    assert seen == [layer.weight.data_ptr(), inputs.data_ptr(), values.data_ptr()]
+
+
+def test_precision_follows_the_weights() -> None:
+    w, x = data(5)
+    exact = qring.expval(circuit(), OBSERVABLES).forward(w, x)
+    assert close(layer_with(w)(torch.tensor(x)).detach().numpy(), exact, 0)
+    w32, x32 = w.astype("float32"), x.astype("float32")
+    exact = qring.expval(circuit(), OBSERVABLES).forward(w32, x32).astype("float32")
+    fixed = layer_with(w32, "float32", dtype="float64")
+    assert close(fixed(torch.tensor(x32)).detach().numpy(), exact, 0)
+
+
+def test_training_lowers_the_loss() -> None:
+    torch.manual_seed(0)
+    w, x = data(16)
+    inputs, target = torch.tensor(x), torch.tensor(np.sin(x[:, :2]))
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), layer_with(w)).double()
+    optimizer = torch.optim.Adam(model.parameters(), 0.05)
+    losses = []
+    for _ in range(60):
+        optimizer.zero_grad()
+        loss = ((model(inputs) - target) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss))
+    assert losses[-1] < 0.3 * losses[0]
+
+
+def test_copies_and_saves(tmp_path: object) -> None:
+    w, x = data(4)
+    layer, inputs = layer_with(w), torch.tensor(x)
+    values = layer(inputs)
+    assert torch.equal(copy.deepcopy(layer)(inputs), values)
+    assert torch.equal(pickle.loads(pickle.dumps(layer))(inputs), values)
+    other = qring.torch.Layer(circuit(), OBSERVABLES).double()
+    other.load_state_dict(layer.state_dict())
+    assert torch.equal(other(inputs), values)
+
+
+def test_backward_after_the_layer_was_deleted() -> None:
+    w, x = data(4)
+    layer = layer_with(w)
+    weight = layer.weight
+    values = layer(torch.tensor(x))
+    del layer
+    gc.collect()
+    values.sum().backward()
+    assert weight.grad is not None
+
+
+def test_threads_share_a_layer() -> None:
+    w, x = data(8)
+    layer, inputs = layer_with(w), torch.tensor(x)
+    expected, found = layer(inputs).detach(), []
+
+    def work() -> None:
+        for _ in range(50):
+            found.append(torch.equal(layer(inputs).detach(), expected))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert found == [True] * 200
+
+
+def test_names_and_text() -> None:
+    layer = qring.torch.Layer(circuit(), OBSERVABLES)
+    assert layer.parameter_names == ("w0", "w1", "w2", "w9", "w10")
+    assert layer.input_names == ("x[0]", "x[1]", "x[2]")
+    assert repr(layer) == "Layer(qubits=3, parameters=5, inputs=3, outputs=2)"
+    assert layer.draw().count("\n") > 2
+
+
+def test_misuse_raises() -> None:
+    w, x = data(4)
+    layer = layer_with(w)
+    with pytest.raises(ValueError, match=r"cannot use inputs of shape \(4, 2\)"):
+        layer(torch.tensor(x[:, :2]))
+    with pytest.raises(ValueError, match="cannot call without inputs"):
+        layer()
+    with pytest.raises(ValueError, match="cannot use inputs of shape"):
+        layer(torch.tensor(1.0))
+    with pytest.raises(TypeError, match=r"torch\.int64"):
+        layer(torch.tensor([[1, 2, 3]]))
+    with pytest.raises(TypeError, match=r"torch\.float16"):
+        layer.half()(torch.zeros(1, 3).half())
+    with pytest.raises(qring.QringError, match="finite"):
+        layer_with(w)(torch.full((1, 3), float("nan"), dtype=torch.float64))
+    with pytest.raises(qring.QringError, match="cannot"):
+        qring.torch.Layer(circuit(), "Z7")
+    layer = layer_with(w)
+    loss = layer(torch.tensor(x)).sum()
+    (first,) = torch.autograd.grad(loss, layer.weight, create_graph=True)
+    with pytest.raises(RuntimeError, match="no autograd formula"):
+        torch.autograd.grad(first.sum(), layer.weight)
+    with pytest.raises(RuntimeError, match="was deleted"):
+        torch.ops.qring.expval(torch.zeros(5), torch.zeros(1, 3), 10**9, 2, False)
