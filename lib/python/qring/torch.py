@@ -155,6 +155,24 @@ def _(
     return (torch.stack([w for w, _ in found]), torch.stack([x for _, x in found])), (0, 0)
 
 
+def _call(functions: FunctionSet, number: int, weights: Tensor, inputs: Tensor | None) -> Tensor:
+    """Check and flatten the arguments of a layer, and call the operator."""
+    n_inputs, n_outputs = len(functions.inputs), functions.n_outputs
+    shape = None if inputs is None else tuple(inputs.shape)
+    if not shape or shape[-1] != n_inputs:
+        functions.check_inputs(shape)
+    samples = weights.new_empty((1, 0)) if inputs is None else inputs
+    if weights.dtype not in _NAMES or samples.dtype not in _NAMES:
+        raise TypeError(
+            f"cannot use weights of {weights.dtype} and inputs of {samples.dtype}: give "
+            "torch.float32 or torch.float64"
+        )
+    by_inputs = samples.requires_grad and torch.is_grad_enabled()
+    rows = samples.cpu().reshape(math.prod(samples.shape[:-1]), n_inputs)
+    ret: Tensor = torch.ops.qring.expval(weights.cpu(), rows, number, n_outputs, by_inputs)
+    return ret.reshape(*(shape or (0,))[:-1], n_outputs).to(weights.device)
+
+
 # ---- module ----
 
 
@@ -209,7 +227,6 @@ class Layer(nn.Module):
     def _bind(self, functions: FunctionSet) -> None:
         self._functions = functions
         self._number = _register(functions)
-        self._n_inputs, self._n_outputs = len(functions.inputs), functions.n_outputs
 
     def reset_parameters(self) -> None:
         """Draw the weights uniformly from [0, 2 pi)."""
@@ -242,33 +259,13 @@ class Layer(nn.Module):
         Tensor, (..., R)
             Of the weights' dtype.
         """
-        weights = self.weight
-        shape = None if inputs is None else tuple(inputs.shape)
-        if shape is None or not shape or shape[-1] != self._n_inputs:
-            self._functions.check_inputs(shape)
-        samples = weights.new_empty((1, 0)) if inputs is None else inputs
-        if weights.dtype not in _NAMES or samples.dtype not in _NAMES:
-            raise TypeError(
-                f"cannot use weights of {weights.dtype} and inputs of {samples.dtype}: give "
-                "torch.float32 or torch.float64"
-            )
-        by_inputs = samples.requires_grad and torch.is_grad_enabled()
-        values = torch.ops.qring.expval(
-            weights.cpu(),
-            samples.cpu().reshape(math.prod(samples.shape[:-1]), self._n_inputs),
-            self._number,
-            self._n_outputs,
-            by_inputs,
-        )
-        batch = () if shape is None else shape[:-1]
-        ret: Tensor = values.reshape(*batch, self._n_outputs).to(weights.device)
-        return ret
+        return _call(self._functions, self._number, self.weight, inputs)
 
     def extra_repr(self) -> str:
         """Return the sizes, for ``repr``."""
         return (
             f"qubits={self._functions.n_qubits}, parameters={len(self._functions.parameters)}, "
-            f"inputs={self._n_inputs}, outputs={self._n_outputs}"
+            f"inputs={len(self._functions.inputs)}, outputs={self._functions.n_outputs}"
         )
 
     def __getstate__(self) -> dict[str, Any]:

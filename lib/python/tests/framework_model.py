@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Any, Callable
 
@@ -47,10 +46,9 @@ def differences(f: Callable[[np.ndarray], float], at: np.ndarray, step: float = 
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Return the environment for a Python of its own that imports this package and module."""
-    here = Path(__file__).resolve().parent
-    path = os.pathsep.join([str(here), *(p for p in sys.path if p)])
-    return {**os.environ, "PYTHONPATH": path, **more}
+    """Return the environment for a Python of its own that imports the modules beside this one."""
+    path = [str(Path(__file__).resolve().parent), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path)), **more}
 
 
 def close(a: Any, b: Any, tolerance: float) -> bool:
