@@ -347,6 +347,11 @@ static struct qring_array block_array(const struct block *b, const struct qring_
     return ret;
 }
 
+/* XLA may have no memory for a result without elements. */
+static const struct qring_array *block_result(const struct block *b, const struct qring_array *a) {
+    return b->block_bytes ? a : NULL;
+}
+
 /* Multiplies the derivatives of every inner lane, at a, by its cotangent, at c. */
 static void lanes_scale(const struct lanes *l, const struct block *b, const struct qring_array *a,
                         const struct qring_array *c) {
@@ -374,9 +379,9 @@ static enum qring_code handle_rows(struct lanes *l, struct qring_function *f, si
     w3.strides[2] = (ptrdiff_t)l->d_weights.item;
     x3.strides[0] = x3.strides[1] = (ptrdiff_t)l->d_inputs.block_bytes;
     x3.strides[2] = (ptrdiff_t)l->d_inputs.item;
-    enum qring_code code = registry.jacobian(f, lanes_at(l, &l->weights, lane, 1),
-                                             lanes_at(l, &l->inputs, lane, l->inner), l->inner,
-                                             NULL, &w3, dx ? &x3 : NULL, err);
+    enum qring_code code = registry.jacobian(
+        f, lanes_at(l, &l->weights, lane, 1), lanes_at(l, &l->inputs, lane, l->inner), l->inner,
+        NULL, block_result(&l->d_weights, &w3), dx ? &x3 : NULL, err);
     if (code != QRING_OK) return code;
     lanes_scale(l, &l->d_weights, dw, c);
     if (dx) lanes_scale(l, &l->d_inputs, dx, c);
@@ -396,7 +401,8 @@ static enum qring_code handle_lane(struct lanes *l, struct qring_function *f, si
         struct qring_array ci = block_array(&l->cotangents, c, l->cotangents_inner > 1 ? i : 0);
         struct qring_array dwi = block_array(&l->d_weights, dw, i), dxi;
         if (dx) dxi = block_array(&l->d_inputs, dx, i);
-        code = registry.vjp(f, w, &xi, l->samples, &ci, NULL, &dwi, dx ? &dxi : NULL, NULL, err);
+        code = registry.vjp(f, w, &xi, l->samples, &ci, NULL, block_result(&l->d_weights, &dwi),
+                            dx ? &dxi : NULL, NULL, err);
     }
     return code;
 }
