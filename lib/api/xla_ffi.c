@@ -171,7 +171,7 @@ static bool frame_number(const XLA_FFI_CallFrame *frame, int64_t *ret) {
 
 /* An argument or result: one block of `rank` dimensions for each element of its leading
  * dimensions. */
-struct block {
+struct xla_block {
     char *data;
     size_t item, block_bytes;
     size_t n_leading;
@@ -179,13 +179,13 @@ struct block {
     struct qring_array array;
 };
 
-static bool block_read(const XLA_FFI_Buffer *buffer, size_t rank, struct block *ret) {
+static bool block_read(const XLA_FFI_Buffer *buffer, size_t rank, struct xla_block *ret) {
     bool single = buffer->dtype == XLA_FFI_DataType_F32;
     if (buffer->rank < (int64_t)rank || (!single && buffer->dtype != XLA_FFI_DataType_F64))
         return false;
     size_t item = single ? sizeof(float) : sizeof(double), bytes = item;
     size_t n_leading = (size_t)buffer->rank - rank;
-    *ret = (struct block){
+    *ret = (struct xla_block){
         .data = buffer->data, .item = item, .n_leading = n_leading, .dims = buffer->dims};
     ret->array.dtype = single ? QRING_FLOAT32 : QRING_FLOAT64;
     for (size_t i = rank; i-- > 0;) {
@@ -196,16 +196,16 @@ static bool block_read(const XLA_FFI_Buffer *buffer, size_t rank, struct block *
     return true;
 }
 
-static size_t block_dim(const struct block *b, size_t i) {
+static size_t block_dim(const struct xla_block *b, size_t i) {
     return (size_t)b->dims[b->n_leading + i];
 }
 
 /* Arguments and results of one call. Every element of the leading dimensions is a lane. */
 struct lanes {
-    struct block weights, inputs, cotangents;
-    struct block outputs, d_weights, d_inputs; /* results */
-    bool by_inputs;                            /* d_inputs is a result */
-    size_t samples;                            /* S, of one lane */
+    struct xla_block weights, inputs, cotangents;
+    struct xla_block outputs, d_weights, d_inputs; /* results */
+    bool by_inputs;                                /* d_inputs is a result */
+    size_t samples;                                /* S, of one lane */
     size_t n_leading;
     const int64_t *leading;  /* sizes of the leading dimensions */
     size_t n_outer;          /* the first ones, whose product is `outer` */
@@ -238,7 +238,7 @@ static void lanes_split(struct lanes *l) {
 }
 
 /* Points b->array at outer lane number `lane`, where `inner` blocks lie together. */
-static const struct qring_array *lanes_at(const struct lanes *l, struct block *b, size_t lane,
+static const struct qring_array *lanes_at(const struct lanes *l, struct xla_block *b, size_t lane,
                                           size_t inner) {
     size_t at = 0, step = 1;
     for (size_t i = l->n_outer; i-- > 0;) {
@@ -261,7 +261,8 @@ static bool lanes_read_arguments(struct lanes *l, const XLA_FFI_CallFrame *frame
     return l->weights.n_leading == l->n_leading;
 }
 
-static bool lanes_read_outputs(struct lanes *l, const XLA_FFI_Buffer *buffer, struct block *ret) {
+static bool lanes_read_outputs(struct lanes *l, const XLA_FFI_Buffer *buffer,
+                               struct xla_block *ret) {
     return block_read(buffer, 2, ret) && ret->n_leading == l->n_leading &&
            block_dim(ret, 0) == l->samples;
 }
@@ -279,7 +280,7 @@ static bool lanes_read_derivatives(struct lanes *l, const XLA_FFI_CallFrame *fra
 
 /* The program's shapes are those of another function where a program was loaded from a file. */
 static bool lanes_fit(const struct lanes *l, const struct xla_function *entry,
-                      const struct block *outputs) {
+                      const struct xla_block *outputs) {
     return block_dim(&l->weights, 0) == entry->n_parameters &&
            block_dim(&l->inputs, 1) == entry->n_inputs && block_dim(outputs, 1) == entry->n_outputs;
 }
@@ -311,9 +312,11 @@ static enum qring_code handle_forward(struct lanes *l, struct qring_function *f,
 }
 
 /* Runs `handle` on function number `number`. */
-static XLA_FFI_Error *call_function(
-    const XLA_FFI_CallFrame *frame, struct lanes *l, const struct block *outputs, int64_t number,
-    enum qring_code (*handle)(struct lanes *, struct qring_function *, struct qring_error *)) {
+static XLA_FFI_Error *call_function(const XLA_FFI_CallFrame *frame, struct lanes *l,
+                                    const struct xla_block *outputs, int64_t number,
+                                    enum qring_code (*handle)(struct lanes *,
+                                                              struct qring_function *,
+                                                              struct qring_error *)) {
     struct qring_error err;
     struct xla_function *entry = registry_lock(number);
     if (!entry) {
@@ -340,7 +343,7 @@ XLA_FFI_Error *qring_xla_forward(XLA_FFI_CallFrame *frame) {
 }
 
 /* The array of block number i behind a. */
-static struct qring_array block_array(const struct block *b, const struct qring_array *a,
+static struct qring_array block_array(const struct xla_block *b, const struct qring_array *a,
                                       size_t i) {
     struct qring_array ret = *a;
     ret.data = (char *)a->data + i * b->block_bytes;
@@ -348,13 +351,14 @@ static struct qring_array block_array(const struct block *b, const struct qring_
 }
 
 /* XLA may have no memory for a result without elements. */
-static const struct qring_array *block_result(const struct block *b, const struct qring_array *a) {
+static const struct qring_array *block_result(const struct xla_block *b,
+                                              const struct qring_array *a) {
     return b->block_bytes ? a : NULL;
 }
 
 /* Multiplies the derivatives of every inner lane, at a, by its cotangent, at c. */
-static void lanes_scale(const struct lanes *l, const struct block *b, const struct qring_array *a,
-                        const struct qring_array *c) {
+static void lanes_scale(const struct lanes *l, const struct xla_block *b,
+                        const struct qring_array *a, const struct qring_array *c) {
     size_t n = b->block_bytes / b->item;
     for (size_t i = 0; i < l->inner; i++) {
         struct qring_array ci = block_array(&l->cotangents, c, l->cotangents_inner > 1 ? i : 0);

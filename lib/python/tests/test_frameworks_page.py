@@ -1,4 +1,4 @@
-"""Snippets of frameworks.md, each in a process of its own, and examples of docstrings."""
+"""Snippets of lib/python/frameworks.md, each in a process of its own, and examples of docstrings."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from framework_model import environment
 
-PAGE = Path(__file__).parents[1] / "frameworks.md"
+PAGE = Path(__file__).parents[1].joinpath("frameworks").with_suffix(".md")
 if not PAGE.exists():
-    pytest.skip("frameworks.md is not beside the tests", allow_module_level=True)
+    pytest.skip("the page is not beside the tests", allow_module_level=True)
 SNIPPETS = re.findall(r"(?ms)^```python\n(.*?)^```", PAGE.read_text())
 
 
