@@ -249,3 +249,15 @@ def test_misuse_raises() -> None:
         torch.autograd.grad(first.sum(), layer.weight)
     with pytest.raises(RuntimeError, match="was deleted"):
         torch.ops.qring.expval(torch.zeros(5), torch.zeros(1, 3), 10**9, 2, False)
+
+
+def test_compiles_a_model_of_several_layers() -> None:
+    last = qring.torch.Layer(qring.Circuit(1).ry("w", 0).rx("x[0]", 0), "Z0")
+    first = qring.torch.Layer(circuit(), OBSERVABLES)
+    model = torch.nn.Sequential(
+        first, torch.nn.Linear(2, 3), copy.deepcopy(first), torch.nn.Linear(2, 1), last
+    )
+    program = torch.compile(model, fullgraph=True)
+    for n in (5, 9, 7):  # the batch becomes a symbol
+        x = torch.rand(n, 3)
+        assert torch.allclose(program(x), model(x), rtol=0, atol=1e-6)
