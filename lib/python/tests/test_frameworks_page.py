@@ -1,4 +1,4 @@
-"""Snippets of lib/python/frameworks.md, each in a process of its own, and examples of docstrings."""
+"""Snippets of lib/python/frameworks.md, each in its own process, and examples of docstrings."""
 
 from __future__ import annotations
 
