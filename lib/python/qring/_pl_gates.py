@@ -1,0 +1,212 @@
+"""PennyLane's operators as gates of qring's circuits.
+
+Start reading at :data:`GATES`. An operator is described in two parts: its structure, which is
+hashable and enters the key of a plan, and its scalar parameters, which become parameters or inputs
+of the compiled circuit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pennylane as qml
+
+Gate = dict[str, Any]
+"""One entry of the list of gates of a job file's circuit object."""
+
+Argument = Callable[[int, float], Any]
+"""Maps the number of an operator's parameter and a factor to the value of a gate's argument."""
+
+GATES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "Identity": ("I", ()),
+    "PauliX": ("X", ()),
+    "PauliY": ("Y", ()),
+    "PauliZ": ("Z", ()),
+    "Hadamard": ("H", ()),
+    "S": ("S", ()),
+    "T": ("T", ()),
+    "SX": ("SX", ()),
+    "Adjoint(S)": ("Sdg", ()),
+    "Adjoint(T)": ("Tdg", ()),
+    "Adjoint(SX)": ("SXdg", ()),
+    "RX": ("RX", ("angle",)),
+    "RY": ("RY", ("angle",)),
+    "RZ": ("RZ", ("angle",)),
+    "PhaseShift": ("PhaseShift", ("angle",)),
+    "U1": ("U1", ("angle",)),
+    "U2": ("U2", ("phi", "lambda")),
+    "U3": ("U3", ("theta", "phi", "lambda")),
+    "Rot": ("Rot", ("phi", "theta", "omega")),
+    "CNOT": ("CNOT", ()),
+    "CY": ("CY", ()),
+    "CZ": ("CZ", ()),
+    "CH": ("CH", ()),
+    "CRX": ("CRX", ("angle",)),
+    "CRY": ("CRY", ("angle",)),
+    "CRZ": ("CRZ", ("angle",)),
+    "CRot": ("CRot", ("phi", "theta", "omega")),
+    "ControlledPhaseShift": ("ControlledPhaseShift", ("angle",)),
+    "SWAP": ("SWAP", ()),
+    "ISWAP": ("ISWAP", ()),
+    "SISWAP": ("SISWAP", ()),
+    "ECR": ("ECR", ()),
+    "PSWAP": ("PSWAP", ("angle",)),
+    "IsingXX": ("IsingXX", ("angle",)),
+    "IsingYY": ("IsingYY", ("angle",)),
+    "IsingZZ": ("IsingZZ", ("angle",)),
+    "IsingXY": ("IsingXY", ("angle",)),
+    "SingleExcitation": ("SingleExcitation", ("angle",)),
+    "DoubleExcitation": ("DoubleExcitation", ("angle",)),
+    "MultiRZ": ("MultiRZ", ("angle",)),
+    "Toffoli": ("Toffoli", ()),
+    "CCZ": ("CCZ", ()),
+    "CSWAP": ("CSWAP", ()),
+}
+"""Name in PennyLane -> name in qring and the arguments in the order of PennyLane's parameters."""
+
+UNITARY_WIRES = 2
+"""Most wires of a QubitUnitary that the circuit reader decomposes."""
+
+
+def _controlled(op: Any) -> tuple[Any, tuple[Any, ...], tuple[bool, ...]]:
+    """Splits nested controls: the base operator, the labels of the controls and their values."""
+    controls: tuple[Any, ...] = ()
+    values: tuple[bool, ...] = ()
+    while op.name not in GATES and isinstance(op, qml.ops.Controlled):
+        controls += op.control_wires.labels
+        values += tuple(bool(v) for v in op.control_values)
+        op = op.base
+    return op, controls, values
+
+
+def _base_is_native(op: Any) -> bool:
+    if op.name in GATES or op.name in ("GlobalPhase", "BasisState"):
+        return True
+    if op.name == "PauliRot":
+        return set(op.hyperparameters["pauli_word"]) != {"I"}
+    if op.name == "QubitUnitary":
+        return len(op.wires) <= UNITARY_WIRES and qml.math.ndim(op.data[0]) == 2
+    return False
+
+
+def is_native(op: Any, trainable_matrices: bool = True) -> bool:
+    """Whether an operator needs no decomposition.
+
+    Parameters
+    ----------
+    op : pennylane.operation.Operator
+        An operator of a tape.
+    trainable_matrices : bool
+        False: refuse matrices that are differentiated, because they are constants of a plan.
+    """
+    base, controls, _ = _controlled(op)
+    if not _base_is_native(base):
+        return False
+    if base.name == "BasisState":
+        return not controls
+    if base.name == "QubitUnitary" and not trainable_matrices:
+        return not qml.math.requires_grad(base.data[0])
+    return True
+
+
+def describe(op: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Splits an operator into its structure and its scalar parameters.
+
+    Returns
+    -------
+    structure : tuple
+        Hashable: name, labels of the wires, and what else determines the gates.
+    parameters : tuple
+        Numbers, or arrays of shape (B,) of a broadcast tape.
+    """
+    name = op.name
+    if name in GATES:
+        return (name, op.wires.labels), op.data
+    base, controls, values = _controlled(op)
+    extra: Any = None
+    data = base.data
+    if base.name == "PauliRot":
+        extra = base.hyperparameters["pauli_word"]
+    elif base.name == "QubitUnitary":
+        extra = np.ascontiguousarray(base.data[0], dtype=np.complex128).tobytes()
+        data = ()
+    elif base.name == "BasisState":
+        extra = "".join(str(int(bit)) for bit in np.asarray(base.data[0]).ravel())
+        data = ()
+    return (base.name, base.wires.labels, controls, values, extra), data
+
+
+def _matrix(data: bytes, n_wires: int) -> list[Any]:
+    u = np.frombuffer(data, dtype=np.complex128).reshape(2**n_wires, 2**n_wires)
+    return [[[float(z.real), float(z.imag)] for z in row] for row in u]
+
+
+def _global_phase(
+    controls: Sequence[int], values: Sequence[bool], argument: Argument
+) -> list[Gate]:
+    """exp(-i angle), where the controls hold.
+
+    RZ(2a) = diag(exp(-ia), exp(ia)), and a phase shift turns the second entry: by -2a it equals the
+    first one, by -a it is 1.
+    """
+    target, rest = (controls[-1], controls[:-1]) if controls else (0, ())
+    gates: list[Gate] = []
+    if not controls or not values[-1]:
+        gates.append({"gate": "RZ", "qubits": [target], "angle": argument(0, 2.0)})
+    shift = argument(0, -1.0 if controls else -2.0)
+    gates.append({"gate": "PhaseShift", "qubits": [target], "angle": shift})
+    if rest:
+        for gate in gates:
+            gate["controls"] = list(rest)
+            gate["control_values"] = [int(v) for v in values[:-1]]
+    return gates
+
+
+def gates_of(
+    structure: tuple[Any, ...], index: dict[Any, int], argument: Argument, phases: bool
+) -> list[Gate]:
+    """Writes the gates of one operator.
+
+    Parameters
+    ----------
+    structure : tuple
+        The first result of :func:`describe`.
+    index : dict
+        Label of a wire -> number of the qubit.
+    argument : callable
+        See :data:`Argument`.
+    phases : bool
+        False: leave out global phases, which no expectation value depends on.
+    """
+    name = structure[0]
+    qubits = [index[w] for w in structure[1]]
+    if name in GATES and len(structure) == 2:
+        gate, keys = GATES[name]
+        item: Gate = {"gate": gate, "qubits": qubits}
+        for i, key in enumerate(keys):
+            item[key] = argument(i, 1.0)
+        return [item]
+    controls, values, extra = [index[w] for w in structure[2]], structure[3], structure[4]
+    if name == "GlobalPhase":
+        return _global_phase(controls, values, argument) if phases or controls else []
+    item = {"qubits": qubits}
+    if name == "QubitUnitary":
+        item["gate"] = "Unitary"
+        item["matrix"] = _matrix(extra, len(qubits))
+    elif name == "BasisState":
+        item["gate"] = "BasisState"
+        item["state"] = extra
+    elif name == "PauliRot":
+        item["gate"] = "PauliRot"
+        item["pauli_word"] = extra
+        item["angle"] = argument(0, 1.0)
+    else:
+        item["gate"], keys = GATES[name]
+        for i, key in enumerate(keys):
+            item[key] = argument(i, 1.0)
+    if controls:
+        item["controls"] = controls
+        item["control_values"] = [int(v) for v in values]
+    return [item]

@@ -1,0 +1,263 @@
+"""PennyLane's measurements as linear and quadratic functions of expectation values.
+
+Use
+    :func:`outputs_of` turns a measurement into :class:`Outputs`: Pauli words, and the coefficients
+    with which their expectation values give the result. A plan merges the words of all
+    measurements of a tape and computes each word once.
+
+Coefficients are no part of a compiled circuit, so a Hamiltonian whose coefficients change, or are
+differentiated, needs no new plan.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pennylane as qml
+from numpy.typing import NDArray
+from pennylane.pauli import PauliSentence, PauliWord
+
+Floats = NDArray[np.float64]
+
+MATRIX_WIRES = 6
+"""Most wires of an observable that is given as a matrix and decomposed into Pauli words."""
+
+_NEGLIGIBLE = 1e-14
+_IMAGINARY = 1e-8
+
+
+class UnsupportedObservable(ValueError):
+    """The observable has no sum of Pauli words within the limits."""
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What one measurement computes from the expectation values r of Pauli words.
+
+    Attributes
+    ----------
+    words : tuple of PauliWord
+        The words, without the identity.
+    linear : ndarray, shape (O, W)
+        With `constant`, the linear part: ``linear @ r + constant``.
+    constant : ndarray, shape (O,)
+    square, square_constant : ndarray or None
+        For a variance: the result is ``square @ r + square_constant - (linear @ r + constant)**2``.
+    shape : tuple of int
+        () or (O,): the shape of the result of one sample.
+    """
+
+    words: tuple[PauliWord, ...]
+    linear: Floats
+    constant: Floats
+    square: Floats | None
+    square_constant: Floats | None
+    shape: tuple[int, ...]
+
+
+_matrix_cache: OrderedDict[tuple[Any, ...], PauliSentence] = OrderedDict()
+
+
+def _matrix_sentence(matrix: Any, wires: Any) -> PauliSentence:
+    if len(wires) > MATRIX_WIRES:
+        raise UnsupportedObservable(
+            f"the matrix acts on {len(wires)} wires; at most {MATRIX_WIRES} can be decomposed"
+        )
+    m = np.ascontiguousarray(qml.math.toarray(matrix), dtype=np.complex128)
+    key = (m.tobytes(), tuple(wires))
+    if (found := _matrix_cache.get(key)) is None:
+        found = qml.pauli_decompose(m, wire_order=wires, pauli=True, check_hermitian=False)
+        _matrix_cache[key] = found
+        if len(_matrix_cache) > 64:
+            _matrix_cache.popitem(last=False)
+    return found
+
+
+def _projector_sentence(obs: Any) -> PauliSentence:
+    data = np.asarray(qml.math.toarray(obs.data[0]))
+    if len(data) == len(obs.wires) and set(data.ravel().tolist()) <= {0, 1}:
+        sentence = PauliSentence({PauliWord({}): 1.0})
+        for wire, bit in zip(obs.wires, data.tolist(), strict=True):
+            factor = {PauliWord({}): 0.5, PauliWord({wire: "Z"}): 0.5 - bit}
+            sentence = sentence @ PauliSentence(factor)
+        return sentence
+    return _matrix_sentence(obs.matrix(), obs.wires)
+
+
+def _sentence(obs: Any) -> PauliSentence:
+    if obs.pauli_rep is not None:
+        return obs.pauli_rep
+    if isinstance(obs, qml.Projector):
+        if len(obs.wires) > 2 * MATRIX_WIRES:
+            raise UnsupportedObservable(f"a projector on {len(obs.wires)} wires has too many terms")
+        return _projector_sentence(obs)
+    if isinstance(obs, qml.ops.Prod):
+        sentence = PauliSentence({PauliWord({}): 1.0})
+        for factor in obs.operands:
+            sentence = sentence @ _sentence(factor)
+        return sentence
+    if isinstance(obs, qml.ops.SProd):
+        return float(qml.math.toarray(obs.scalar)) * _sentence(obs.base)
+    if isinstance(obs, (qml.ops.LinearCombination, qml.ops.Sum)):
+        sentence = PauliSentence({})
+        for coefficient, term in zip(*obs.terms(), strict=True):
+            sentence = sentence + float(qml.math.toarray(coefficient)) * _sentence(term)
+        return sentence
+    if isinstance(obs, qml.SparseHamiltonian) or not obs.has_matrix:
+        raise UnsupportedObservable(f"{obs.name} is no sum of Pauli words")
+    return _matrix_sentence(obs.matrix(), obs.wires)
+
+
+def _split(sentence: PauliSentence, obs: Any) -> tuple[tuple[PauliWord, ...], Floats, float]:
+    """Words, their coefficients, and the coefficient of the identity."""
+    words, coefficients, constant = [], [], 0.0
+    for word, value in sentence.items():
+        c = complex(qml.math.toarray(value))
+        if abs(c.imag) > _IMAGINARY * max(1.0, abs(c.real)):
+            raise UnsupportedObservable(f"{obs} is not Hermitian: {word} has the factor {c}")
+        if len(word) == 0:
+            constant += c.real
+        else:
+            words.append(word)
+            coefficients.append(c.real)
+    return tuple(words), np.array(coefficients, dtype=np.float64), constant
+
+
+def _expectation(obs: Any) -> Outputs:
+    words, linear, constant = _split(_sentence(obs), obs)
+    return Outputs(words, linear[None, :], np.array([constant]), None, None, ())
+
+
+def _variance(obs: Any) -> Outputs:
+    sentence = _sentence(obs)
+    squared = sentence @ sentence
+    first, linear, constant = _split(sentence, obs)
+    second, square, square_constant = _split(squared, obs)
+    position = {word: i for i, word in enumerate(dict.fromkeys(first + second))}
+    both = np.zeros((2, len(position)))
+    for row, words, values in ((0, first, linear), (1, second, square)):
+        for word, value in zip(words, values, strict=True):
+            both[row, position[word]] += 0.0 if abs(value) < _NEGLIGIBLE else value
+    return Outputs(
+        tuple(position),
+        both[:1],
+        np.array([constant]),
+        both[1:],
+        np.array([square_constant]),
+        (),
+    )
+
+
+_LETTER_GATES = {"PauliX": "X", "PauliY": "Y", "PauliZ": "Z", "Identity": "Z"}
+
+
+def _probability_letters(mp: Any) -> dict[Any, str] | None:
+    """Letter of the Pauli in whose basis each wire is measured; None: another basis."""
+    if mp.mv is not None or getattr(mp, "_eigvals", None) is not None:
+        return None
+    if mp.obs is None:
+        return dict.fromkeys(mp.wires, "Z")
+    factors = mp.obs.operands if isinstance(mp.obs, qml.ops.Prod) else (mp.obs,)
+    letters = {}
+    for factor in factors:
+        if factor.name not in _LETTER_GATES or len(factor.wires) != 1:
+            return None
+        letters[factor.wires[0]] = _LETTER_GATES[factor.name]
+    return letters if len(letters) == len(mp.wires) else None
+
+
+def hadamard_matrix(n: int) -> Floats:
+    """The Walsh-Hadamard matrix of size 2^n, rows and columns in binary order."""
+    h = np.ones((1, 1))
+    for _ in range(n):
+        h = np.kron(np.array([[1.0, 1.0], [1.0, -1.0]]), h)
+    return h
+
+
+def _probabilities(mp: Any) -> Outputs:
+    """p[b] = 2^-n sum over subsets s of (-1)^(b.s) <Z_s>."""
+    letters = _probability_letters(mp)
+    assert letters is not None
+    wires = list(mp.wires)
+    h = hadamard_matrix(len(wires)) / 2 ** len(wires)
+    words = tuple(
+        PauliWord({w: letters[w] for w, used in zip(wires, bits, strict=True) if used})
+        for bits in product((0, 1), repeat=len(wires))
+    )
+    return Outputs(words[1:], np.ascontiguousarray(h[:, 1:]), h[:, 0], None, None, (len(h),))
+
+
+def has_outputs(mp: Any, probability_wires: int) -> bool:
+    """Whether :func:`outputs_of` accepts a measurement.
+
+    Parameters
+    ----------
+    mp : pennylane.measurements.MeasurementProcess
+    probability_wires : int
+        Most wires of probabilities; 0 refuses all.
+    """
+    if mp.mv is not None:
+        return False
+    if isinstance(mp, qml.measurements.ProbabilityMP):
+        return 0 < len(mp.wires) <= probability_wires and _probability_letters(mp) is not None
+    if not isinstance(mp, (qml.measurements.ExpectationMP, qml.measurements.VarianceMP)):
+        return False
+    if mp.obs is None:
+        return False
+    if mp.obs.pauli_rep is not None:
+        return True
+    try:
+        _sentence(mp.obs)
+    except (UnsupportedObservable, qml.exceptions.MatrixUndefinedError):
+        return False
+    return True
+
+
+def outputs_of(mp: Any) -> Outputs:
+    """Turns a measurement that :func:`has_outputs` accepts into words and coefficients."""
+    if isinstance(mp, qml.measurements.ProbabilityMP):
+        return _probabilities(mp)
+    if isinstance(mp, qml.measurements.VarianceMP):
+        return _variance(mp.obs)
+    return _expectation(mp.obs)
+
+
+def coefficient_derivatives(mp: Any, number: int) -> Outputs | None:
+    """Derivative of an expectation value by one coefficient of its observable.
+
+    A sum of Pauli words is linear in each coefficient, so the difference of the observables with
+    the coefficient 1 and 0 is the derivative.
+
+    Parameters
+    ----------
+    mp : pennylane.measurements.MeasurementProcess
+    number : int
+        Index of the coefficient among the observable's parameters.
+
+    Returns
+    -------
+    Outputs or None
+        None: the parameter is a matrix or a state, or the measurement is no expectation value.
+    """
+    if not isinstance(mp, qml.measurements.ExpectationMP):
+        return None
+    data = list(mp.obs.data)
+    if np.ndim(data[number]) != 0 or mp.obs.name in ("Hermitian", "Projector"):
+        return None
+    parts = []
+    for value in (1.0, 0.0):
+        data[number] = value
+        changed = qml.ops.functions.bind_new_parameters(mp.obs, data)
+        parts.append(_sentence(changed))
+    difference = parts[0] + -1.0 * parts[1]
+    words, linear, constant = _split(difference, mp.obs)
+    return Outputs(words, linear[None, :], np.array([constant]), None, None, ())
+
+
+def observable_text(word: PauliWord, index: dict[Any, int]) -> str:
+    """Write a Pauli word as qring's observable: "X0 Z3"."""
+    return " ".join(f"{letter}{q}" for q, letter in sorted((index[w], p) for w, p in word.items()))
