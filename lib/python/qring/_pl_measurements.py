@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -178,14 +179,12 @@ def hadamard_matrix(n: int) -> Floats:
     return h
 
 
-def _probabilities(mp: Any) -> Outputs:
+@lru_cache(maxsize=32)
+def _probabilities(wires: tuple[Any, ...], letters: str) -> Outputs:
     """p[b] = 2^-n sum over subsets s of (-1)^(b.s) <Z_s>."""
-    letters = _probability_letters(mp)
-    assert letters is not None
-    wires = list(mp.wires)
     h = hadamard_matrix(len(wires)) / 2 ** len(wires)
     words = tuple(
-        PauliWord({w: letters[w] for w, used in zip(wires, bits, strict=True) if used})
+        PauliWord({w: p for w, p, used in zip(wires, letters, bits, strict=True) if used})
         for bits in product((0, 1), repeat=len(wires))
     )
     return Outputs(words[1:], np.ascontiguousarray(h[:, 1:]), h[:, 0], None, None, (len(h),))
@@ -220,7 +219,9 @@ def has_outputs(mp: Any, probability_wires: int) -> bool:
 def outputs_of(mp: Any) -> Outputs:
     """Turns a measurement that :func:`has_outputs` accepts into words and coefficients."""
     if isinstance(mp, qml.measurements.ProbabilityMP):
-        return _probabilities(mp)
+        letters = _probability_letters(mp)
+        assert letters is not None
+        return _probabilities(mp.wires.labels, "".join(letters[w] for w in mp.wires))
     if isinstance(mp, qml.measurements.VarianceMP):
         return _variance(mp.obs)
     return _expectation(mp.obs)
