@@ -1,0 +1,3 @@
+"""stub"""
+def from_qnode(*a, **k):
+    raise NotImplementedError
