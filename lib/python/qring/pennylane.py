@@ -173,8 +173,11 @@ class QringDevice(Device):  # type: ignore[misc]
         adjoint = updated.get("gradient_method", config.gradient_method) == "adjoint"
         if config.use_device_gradient is None:
             updated["use_device_gradient"] = adjoint
-        if config.use_device_jacobian_product is None:
-            updated["use_device_jacobian_product"] = adjoint
+        # A QNode passes device_vjp=False where the user says nothing. A vector-Jacobian product
+        # costs one backward sweep for any number of results, and has no array for each sample of
+        # a broadcast parameter. Compiled JAX programs ask for Jacobians only.
+        if adjoint and config.interface != qml.math.Interface.JAX_JIT:
+            updated["use_device_jacobian_product"] = True
         if config.grad_on_execution is None:
             updated["grad_on_execution"] = False
         method = config.mcm_config.mcm_method
