@@ -165,7 +165,7 @@ def _global_phase(
 
 
 def gates_of(
-    structure: tuple[Any, ...], index: dict[Any, int], argument: Argument, phases: bool
+    structure: tuple[Any, ...], index: dict[Any, int], argument: Argument
 ) -> list[Gate]:
     """Writes the gates of one operator.
 
@@ -177,8 +177,6 @@ def gates_of(
         Label of a wire -> number of the qubit.
     argument : callable
         See :data:`Argument`.
-    phases : bool
-        False: leave out global phases, which no expectation value depends on.
     """
     name = structure[0]
     qubits = [index[w] for w in structure[1]]
@@ -190,7 +188,7 @@ def gates_of(
         return [item]
     controls, values, extra = [index[w] for w in structure[2]], structure[3], structure[4]
     if name == "GlobalPhase":
-        return _global_phase(controls, values, argument) if phases or controls else []
+        return _global_phase(controls, values, argument)
     item = {"qubits": qubits}
     if name == "QubitUnitary":
         item["gate"] = "Unitary"

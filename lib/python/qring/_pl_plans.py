@@ -30,6 +30,8 @@ class Tape:
     tape : pennylane.tape.QuantumScript
     key : tuple
         Structure of the tape; hashable.
+    counts : list of int
+        Number of scalar parameters of each gate.
     slots : list of int
         Indices of the scalar parameters of gates among all parameters of the tape.
     values : list
@@ -45,6 +47,7 @@ class Tape:
 
     tape: Any
     key: tuple[Any, ...]
+    counts: list[int]
     slots: list[int]
     values: list[Any]
     batch: int | None
@@ -99,11 +102,15 @@ def read_tape(
     derivatives : bool
         Whether trainable coefficients of observables matter.
     """
-    structures, slots, values = [], [], []
+    structures, counts, slots, values = [], [], [], []
     batch: int | None = None
     index = 0
     for op in tape.operations:
         structure, data = describe(op)
+        if structure[0] == "GlobalPhase" and not structure[2] and measurements is not None:
+            index += len(op.data)  # no expectation value depends on the phase
+            continue
+        counts.append(len(data))
         structures.append(structure)
         for i, value in enumerate(data):
             if type(value) is not float:
@@ -123,7 +130,7 @@ def read_tape(
     for _, o in coefficients.values():
         words.update(dict.fromkeys(o.words))
     key = (wires, tuple(structures), None if measurements is None else tuple(words))
-    return Tape(tape, key, slots, values, batch, outputs, coefficients)
+    return Tape(tape, key, counts, slots, values, batch, outputs, coefficients)
 
 
 class Plan:
@@ -139,7 +146,7 @@ class Plan:
 
     def __init__(self, tape: Tape, dtype: str, threads: int | None) -> None:
         wires, self._structures, words = tape.key
-        self._counts = [len(describe(op)[1]) for op in tape.tape.operations]
+        self._counts = tape.counts
         self._index = {label: i for i, label in enumerate(wires)}
         self._dtype, self._threads = dtype, threads
         self._rows = {} if words is None else {word: i for i, word in enumerate(words)}
@@ -160,7 +167,7 @@ class Plan:
 
         gates: list[Gate] = []
         for structure, n in zip(self._structures, self._counts, strict=True):
-            gates += gates_of(structure, self._index, argument, self._states)
+            gates += gates_of(structure, self._index, argument)
             if self._states and structure[0] == "QubitUnitary" and not structure[3]:
                 gates += _unitary_phase(gates[-1])
             slot += n

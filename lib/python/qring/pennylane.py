@@ -111,8 +111,8 @@ class QringDevice(Device):  # type: ignore[misc]
     wires : int, iterable or None
         Number of wires or their labels; the first is the most significant bit. None: those of
         each tape.
-    shots : None
-        Not supported.
+    shots : int, optional
+        PennyLane's default number of shots for QNodes. Any but None is rejected at execution.
     dtype : {"float64", "float32"}
         Precision of amplitudes. Results are float64.
     threads : int, optional
@@ -138,14 +138,9 @@ class QringDevice(Device):  # type: ignore[misc]
         plans: int = 64,
         probability_wires: int = 10,
     ) -> None:
-        if shots is not None:
-            raise DeviceError(
-                f"cannot make a device with {shots} shots: qring computes exact values only; "
-                "remove shots="
-            )
         if np.dtype(dtype).name not in ("float32", "float64"):
             raise DeviceError(f"cannot compute in {dtype!r}: use 'float64' or 'float32'")
-        super().__init__(wires=wires)
+        super().__init__(wires=wires, shots=shots)
         self._dtype = np.dtype(dtype).name
         self._threads = threads
         self._plans: OrderedDict[tuple[Any, ...], Plan] = OrderedDict()
