@@ -89,7 +89,7 @@ def _projector_sentence(obs: Any) -> PauliSentence:
     return _matrix_sentence(obs.matrix(), obs.wires)
 
 
-def _sentence(obs: Any) -> PauliSentence:
+def sentence_of(obs: Any) -> PauliSentence:
     if obs.pauli_rep is not None:
         return obs.pauli_rep
     if isinstance(obs, qml.Projector):
@@ -99,14 +99,14 @@ def _sentence(obs: Any) -> PauliSentence:
     if isinstance(obs, qml.ops.Prod):
         sentence = PauliSentence({PauliWord({}): 1.0})
         for factor in obs.operands:
-            sentence = sentence @ _sentence(factor)
+            sentence = sentence @ sentence_of(factor)
         return sentence
     if isinstance(obs, qml.ops.SProd):
-        return float(qml.math.toarray(obs.scalar)) * _sentence(obs.base)
+        return float(qml.math.toarray(obs.scalar)) * sentence_of(obs.base)
     if isinstance(obs, (qml.ops.LinearCombination, qml.ops.Sum)):
         sentence = PauliSentence({})
         for coefficient, term in zip(*obs.terms(), strict=True):
-            sentence = sentence + float(qml.math.toarray(coefficient)) * _sentence(term)
+            sentence = sentence + float(qml.math.toarray(coefficient)) * sentence_of(term)
         return sentence
     if isinstance(obs, qml.SparseHamiltonian) or not obs.has_matrix:
         raise UnsupportedObservable(f"{obs.name} is no sum of Pauli words")
@@ -129,12 +129,12 @@ def _split(sentence: PauliSentence, obs: Any) -> tuple[tuple[PauliWord, ...], Fl
 
 
 def _expectation(obs: Any) -> Outputs:
-    words, linear, constant = _split(_sentence(obs), obs)
+    words, linear, constant = _split(sentence_of(obs), obs)
     return Outputs(words, linear[None, :], np.array([constant]), None, None, ())
 
 
 def _variance(obs: Any) -> Outputs:
-    sentence = _sentence(obs)
+    sentence = sentence_of(obs)
     squared = sentence @ sentence
     first, linear, constant = _split(sentence, obs)
     second, square, square_constant = _split(squared, obs)
@@ -210,7 +210,7 @@ def has_outputs(mp: Any, probability_wires: int) -> bool:
     if mp.obs.pauli_rep is not None:
         return True
     try:
-        _sentence(mp.obs)
+        sentence_of(mp.obs)
     except (UnsupportedObservable, qml.exceptions.MatrixUndefinedError):
         return False
     return True
@@ -253,7 +253,7 @@ def coefficient_derivatives(mp: Any, number: int) -> Outputs | None:
     for value in (1.0, 0.0):
         data[number] = value
         changed = qml.ops.functions.bind_new_parameters(mp.obs, data)
-        parts.append(_sentence(changed))
+        parts.append(sentence_of(changed))
     difference = parts[0] + -1.0 * parts[1]
     words, linear, constant = _split(difference, mp.obs)
     return Outputs(words, linear[None, :], np.array([constant]), None, None, ())
