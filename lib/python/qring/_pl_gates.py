@@ -164,9 +164,7 @@ def _global_phase(
     return gates
 
 
-def gates_of(
-    structure: tuple[Any, ...], index: dict[Any, int], argument: Argument
-) -> list[Gate]:
+def gates_of(structure: tuple[Any, ...], index: dict[Any, int], argument: Argument) -> list[Gate]:
     """Writes the gates of one operator.
 
     Parameters
@@ -179,6 +177,8 @@ def gates_of(
         See :data:`Argument`.
     """
     name = structure[0]
+    if name == "Identity":  # on any number of wires
+        return []
     qubits = [index[w] for w in structure[1]]
     if name in GATES and len(structure) == 2:
         gate, keys = GATES[name]

@@ -228,9 +228,7 @@ class Combination:
             self.linear.shape[0] == self.linear.shape[1]
             and np.array_equal(self.linear, np.eye(len(self.linear)))
         )
-        squares = [
-            np.zeros_like(o.linear) if o.square is None else o.square for o in outputs
-        ]
+        squares = [np.zeros_like(o.linear) if o.square is None else o.square for o in outputs]
         self.quadratic: NDArray[np.bool_] = np.repeat(
             [o.square is not None for o in outputs], [len(o.linear) for o in outputs]
         )
@@ -252,9 +250,7 @@ class Combination:
             return rows + self.constant
         y: Floats = rows @ self.linear.T + self.constant
         if self.any_quadratic:
-            y = np.where(
-                self.quadratic, rows @ self.square.T + self.square_constant - y * y, y
-            )
+            y = np.where(self.quadratic, rows @ self.square.T + self.square_constant - y * y, y)
         return y
 
     def derivative(self, rows: Floats) -> Floats:
@@ -263,7 +259,7 @@ class Combination:
             return self.linear[None]
         y = rows @ self.linear.T + self.constant
         by_row = self.square[None] - 2.0 * y[:, :, None] * self.linear[None]
-        return np.where(self.quadratic[None, :, None], by_row, self.linear[None])
+        return np.asarray(np.where(self.quadratic[None, :, None], by_row, self.linear[None]))
 
 
 def _unitary_phase(gate: Gate) -> list[Gate]:

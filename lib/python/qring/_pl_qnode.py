@@ -70,6 +70,15 @@ class _Traced(float):
     def log(self) -> Any:
         return np.log(self)
 
+    def __neg__(self) -> _Traced:
+        return _Traced(-float(self), -self.expression)
+
+    def __pos__(self) -> _Traced:
+        return self
+
+    def __abs__(self) -> _Traced:
+        return _Traced(abs(float(self)), abs(self.expression))
+
     def __reduce__(self) -> Any:  # copies keep the expression
         return _Traced, (float(self), self.expression)
 
@@ -103,11 +112,6 @@ def _binary(name: str) -> Callable[[_Traced, Any], Any]:
 for _name in ("add", "sub", "mul", "truediv", "pow"):
     for _method in (f"__{_name}__", f"__r{_name}__"):
         setattr(_Traced, _method, _binary(_method))
-_Traced.__neg__ = lambda self: _Traced(-float(self), -self.expression)  # type: ignore[method-assign]
-_Traced.__pos__ = lambda self: self  # type: ignore[method-assign]
-_Traced.__abs__ = lambda self: _Traced(  # type: ignore[method-assign]
-    abs(float(self)), abs(self.expression)
-)
 autoray.register_backend(_Traced, "numpy")
 
 
@@ -207,6 +211,10 @@ def _angle(value: Any, factor: float) -> Any:
     return (expression if factor == 1.0 else factor * expression).to_json()
 
 
+def _angles(data: Sequence[Any]) -> Callable[[int, float], Any]:
+    return lambda number, factor: _angle(data[number], factor)
+
+
 def _native_tape(qnode: Any, arguments: dict[str, Any]) -> Any:
     tape = qml.workflow.construct_tape(qnode, level="user")(**arguments)
     if tape.shots:
@@ -223,7 +231,7 @@ def _circuit(tape: Any, n_columns: int) -> dict[str, Any]:
     for op in tape.operations:
         structure, data = describe(op)
         if structure[0] != "GlobalPhase" or structure[2]:
-            gates += gates_of(structure, index, lambda i, factor, d=data: _angle(d[i], factor))
+            gates += gates_of(structure, index, _angles(data))
     gates = gates or [{"gate": "I", "qubits": [0]}]
     circuit: dict[str, Any] = {"qubits": len(index), "gates": gates}
     return {**circuit, "columns": n_columns} if n_columns else circuit

@@ -57,7 +57,7 @@ def _nothing(results: Any) -> Any:
     return results[0]
 
 
-@qml.transform
+@qml.transform  # type: ignore[untyped-decorator]
 def _reject_shots(tape: Any) -> tuple[tuple[Any, ...], Callable[[Any], Any]]:
     if tape.shots:
         raise DeviceError(
@@ -67,7 +67,7 @@ def _reject_shots(tape: Any) -> tuple[tuple[Any, ...], Callable[[Any], Any]]:
     return (tape,), _nothing
 
 
-@qml.transform
+@qml.transform  # type: ignore[untyped-decorator]
 def _expand_broadcast_matrices(tape: Any) -> tuple[Sequence[Any], Callable[[Any], Any]]:
     """Split tapes with a batch of states or matrices, which are constants of a plan."""
     if any(
@@ -80,7 +80,7 @@ def _expand_broadcast_matrices(tape: Any) -> tuple[Sequence[Any], Callable[[Any]
     return (tape,), _nothing
 
 
-@qml.transform
+@qml.transform  # type: ignore[untyped-decorator]
 def _warn_of_matrices(tape: Any) -> tuple[tuple[Any, ...], Callable[[Any], Any]]:
     for mp in tape.measurements:
         if mp.obs is not None and mp.obs.name in ("Hermitian", "Projector"):
@@ -178,8 +178,7 @@ class QringDevice(Device):  # type: ignore[misc]
         method = config.mcm_config.mcm_method
         if method not in (None, "deferred", "device"):
             raise DeviceError(
-                f"cannot use mcm_method {str(method)!r}: qring defers measurements; "
-                "use 'deferred'"
+                f"cannot use mcm_method {str(method)!r}: qring defers measurements; use 'deferred'"
             )
         updated["mcm_config"] = replace(config.mcm_config, mcm_method="deferred")
         return replace(config, **updated)
@@ -192,7 +191,6 @@ class QringDevice(Device):  # type: ignore[misc]
         adjoint = config.gradient_method == "adjoint"
         pipeline = CompilePipeline()
         pipeline.add_transform(_reject_shots)
-        pipeline.add_transform(validate_device_wires, self.wires, name=self.name)
         pipeline.add_transform(defer_measurements, allow_postselect=False)
         pipeline.add_transform(_expand_broadcast_matrices)
         pipeline.add_transform(
@@ -203,6 +201,8 @@ class QringDevice(Device):  # type: ignore[misc]
             target_gates=_TARGET_GATES,
             name=self.name,
         )
+        # After the transforms that may add wires.
+        pipeline.add_transform(validate_device_wires, self.wires, name=self.name)
         pipeline.add_transform(
             validate_measurements,
             analytic_measurements=self._differentiable if adjoint else _state_measurement,
@@ -289,7 +289,9 @@ class QringDevice(Device):  # type: ignore[misc]
                 [mp for mp, use in zip(circuits[i].measurements, wanted[i], strict=True) if use]
                 for i in rows
             ]
-            for i, values in zip(rows, self._values([circuits[i] for i in rows], chosen), strict=True):
+            for i, values in zip(
+                rows, self._values([circuits[i] for i in rows], chosen), strict=True
+            ):
                 values = list(values)
                 for j, use in enumerate(wanted[i]):
                     if use:
@@ -311,9 +313,7 @@ class QringDevice(Device):  # type: ignore[misc]
 
     def _measure_states(self, circuits: Sequence[Any], results: list[list[Any]]) -> None:
         """Computes final states, and fills the results that are still None from them."""
-        tapes = [
-            read_tape(c, wire_order(c, self.wires), None, derivatives=False) for c in circuits
-        ]
+        tapes = [read_tape(c, wire_order(c, self.wires), None, derivatives=False) for c in circuits]
         for group in self._groups(tapes):
             states = group.states()
             for i, tape, at in group:
@@ -340,7 +340,8 @@ class QringDevice(Device):  # type: ignore[misc]
         tuple
             For each tape a tuple with one array for each trainable parameter, of its shape.
         """
-        return self._vjp(circuits, cotangents)[1]
+        vjps: tuple[Any, ...] = self._vjp(circuits, cotangents)[1]
+        return vjps
 
     def execute_and_compute_vjp(
         self,
@@ -371,7 +372,8 @@ class QringDevice(Device):  # type: ignore[misc]
         self, circuits: Sequence[Any], execution_config: ExecutionConfig | None = None
     ) -> tuple[Any, ...]:
         """Compute Jacobians of a batch of tapes by all trainable parameters."""
-        return self._jacobians(circuits)[1]
+        jacobians: tuple[Any, ...] = self._jacobians(circuits)[1]
+        return jacobians
 
     def execute_and_compute_derivatives(
         self, circuits: Sequence[Any], execution_config: ExecutionConfig | None = None
@@ -498,6 +500,7 @@ class _Group:
             by_row[at] = c.derivative(rows[at])
         if self.plan.n_rows <= n_outputs:
             _, jacobian = f.jacobian(None, x)
+            assert jacobian is not None
             return np.asarray(by_row @ jacobian)
         # Fewer results than words: one backward sweep for each result.
         repeated = np.repeat(x, n_outputs, axis=0)
@@ -537,7 +540,7 @@ def _flat(tape: Tape, cotangents: Any) -> Floats:
 
 
 def _coefficient(tape: Tape, parameter: int, plan: Plan, rows: Floats) -> tuple[int, Floats] | None:
-    """Number of the measurement, and derivatives (S,) of its value by one coefficient."""
+    """Return the measurement's number and derivatives (S,) of its value by one coefficient."""
     found = tape.coefficients.get(parameter)
     if found is None:
         return None
@@ -548,7 +551,7 @@ def _coefficient(tape: Tape, parameter: int, plan: Plan, rows: Floats) -> tuple[
 def _parameter_vjp(
     tape: Tape, parameter: int, by_slot: list[Any], dy: Floats, plan: Plan, rows: Floats
 ) -> Any:
-    """The derivative by one trainable parameter."""
+    """Return the derivative by one trainable parameter."""
     if parameter in (slots := _slot_numbers(tape)):
         return np.asarray(by_slot[slots[parameter]])
     if (coefficient := _coefficient(tape, parameter, plan, rows)) is None:

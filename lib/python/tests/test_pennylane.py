@@ -1,0 +1,394 @@
+"""The PennyLane device and from_qnode, beside default.qubit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+qml = pytest.importorskip("pennylane")
+
+from pennylane import numpy as pnp  # noqa: E402
+from pennylane.exceptions import DeviceError  # noqa: E402
+
+import qring  # noqa: E402
+from qring._pl_gates import GATES  # noqa: E402
+from qring.pennylane import QringDevice, from_qnode  # noqa: E402
+
+WITHIN = 1e-10
+N = 5
+
+
+def _gate(name, wires, angles):
+    if name.startswith("Adjoint("):
+        return qml.adjoint(getattr(qml, name[8:-1])(wires=wires[0]))
+    operator = getattr(qml, name)
+    n = operator.num_wires
+    wires = wires[0] if n == 1 else wires[: n or 3]
+    return operator(*angles[: len(GATES[name][1])], wires=wires)
+
+
+def _random_unitary(n, rng):
+    a = rng.normal(size=(2**n, 2**n)) + 1j * rng.normal(size=(2**n, 2**n))
+    return np.linalg.qr(a)[0]
+
+
+def _prepare(rng):
+    for i in range(N):
+        qml.RY(rng.uniform(0.2, 2.9), i)
+        qml.RZ(rng.uniform(0.2, 2.9), i)
+    for i in range(N - 1):
+        qml.CNOT([i, i + 1])
+
+
+def _compare(circuit, args, trainable, interface="autograd"):
+    """Compares values and gradients; circuit(*args) applies gates and returns measurements."""
+    costs = []
+    for dev in (QringDevice(wires=N), qml.device("default.qubit", wires=N)):
+        diff = "adjoint" if dev.name == "qring" else "backprop"
+        node = qml.QNode(circuit, dev, diff_method=diff)
+        values = node(*args)
+        values = values if isinstance(values, tuple) else (values,)
+
+        def cost(*a, node=node):
+            r = node(*a)
+            r = r if isinstance(r, tuple) else (r,)
+            return sum(pnp.sum(pnp.sin(v + 0.3 * i)) for i, v in enumerate(r))
+
+        gradient = qml.grad(cost, argnums=trainable)(*args)
+        costs.append((values, gradient))
+    (a, da), (b, db) = costs
+    for x, y in zip(a, b, strict=True):
+        assert np.shape(x) == np.shape(y)
+        np.testing.assert_allclose(x, y, rtol=0, atol=WITHIN)
+    for x, y in zip(da, db, strict=True) if isinstance(da, tuple) else [(da, db)]:
+        assert np.shape(x) == np.shape(y)
+        np.testing.assert_allclose(x, y, rtol=0, atol=WITHIN)
+
+
+@pytest.mark.parametrize("name", sorted(GATES))
+@pytest.mark.parametrize("controls", [0, 1])
+def test_gate(name, controls):
+    rng = np.random.default_rng(1)
+
+    def circuit(angles):
+        _prepare(np.random.default_rng(2))
+        if controls:
+            qml.ctrl(_gate(name, [3, 1, 0, 2], angles), control=4, control_values=[0])
+        else:
+            _gate(name, [3, 1, 4, 0], angles)
+        return (
+            qml.expval(qml.Z(1) @ qml.Y(3)),
+            qml.expval(0.3 * qml.X(0) - 1.2 * qml.Y(1) @ qml.X(4) + 0.5 * qml.I(0)),
+        )
+
+    _compare(circuit, (pnp.array(rng.uniform(-3, 3, 3)),), [0])
+
+
+@pytest.mark.parametrize("name", sorted(GATES))
+def test_gate_state(name):
+    """Amplitudes, with the global phase."""
+    angles = np.random.default_rng(3).uniform(-3, 3, 3)
+    states = []
+    for dev in (QringDevice(wires=N), qml.device("default.qubit", wires=N)):
+
+        @qml.qnode(dev)
+        def circuit():
+            _prepare(np.random.default_rng(2))
+            _gate(name, [3, 1, 4, 0], angles)
+            return qml.state()
+
+        states.append(circuit())
+    np.testing.assert_allclose(*states, rtol=0, atol=WITHIN)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_matrices_words_phases(n):
+    rng = np.random.default_rng(n)
+    u = _random_unitary(n, rng)
+
+    def gates(w):
+        qml.BasisState(np.array([1, 0, 1]), wires=[0, 2, 4])
+        _prepare(np.random.default_rng(2))
+        qml.QubitUnitary(u, wires=range(n))
+        qml.ctrl(qml.QubitUnitary(u, wires=range(n)), control=[3, 4], control_values=[1, 0])
+        qml.PauliRot(w[0], "XIZY", wires=[0, 4, 2, 3])
+        qml.ctrl(qml.PauliRot(w[1], "YX", wires=[0, 1]), control=4)
+        qml.GlobalPhase(w[2])
+        qml.ctrl(qml.GlobalPhase(w[1]), control=[1, 2], control_values=[1, 0])
+        qml.MultiControlledX(wires=[0, 1, 2, 3], control_values=[1, 0, 1])
+        qml.MultiRZ(w[2], wires=[0, 2, 3])
+
+    def circuit(w):
+        gates(w)
+        return qml.expval(qml.Z(0)), qml.var(qml.X(1) @ qml.Y(3)), qml.probs([1, 3])
+
+    w = pnp.array([0.3, 0.7, -1.1])
+    _compare(circuit, (w,), [0])
+    states = []
+    for dev in (QringDevice(wires=N), qml.device("default.qubit", wires=N)):
+        node = qml.QNode(lambda: (gates(w), qml.state())[1], dev)
+        states.append(node())
+    np.testing.assert_allclose(*states, rtol=0, atol=WITHIN)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_circuit(seed):
+    def circuit(w, x):
+        rng = np.random.default_rng(seed)
+        names = sorted(GATES)
+        for i in range(40):
+            wires = [int(q) for q in rng.permutation(N)]
+            _gate(names[rng.integers(len(names))], wires, [w[i % 7], 2 * x, w[(i + 3) % 7]])
+        return qml.expval(qml.Z(0) @ qml.X(2)), qml.expval(qml.Y(4)), qml.probs(wires=[3, 0])
+
+    w = pnp.array(np.random.default_rng(seed).uniform(-3, 3, 7))
+    _compare(circuit, (w, pnp.array(0.37)), [0, 1])
+
+
+OBSERVABLES = [
+    lambda: qml.Hadamard(1) @ qml.Z(2),
+    lambda: qml.Hermitian(np.array([[1, 2 - 1j], [2 + 1j, -0.5]]), 3) @ qml.X(0),
+    lambda: qml.Projector([1, 0, 1], wires=[4, 0, 1]),
+    lambda: qml.Projector(np.array([0.6, 0.8j]), wires=[2]),
+    lambda: qml.Hamiltonian([0.1, -2.0, 0.7], [qml.Z(0), qml.X(1) @ qml.Y(2), qml.I(0)]),
+    lambda: 2.0 * (qml.X(0) + 0.5 * qml.Hadamard(2)),
+    lambda: qml.prod(qml.X(0), qml.Y(1)) + qml.s_prod(3.0, qml.Z(3)),
+    lambda: qml.I(2),
+]
+
+
+@pytest.mark.parametrize("make", OBSERVABLES)
+@pytest.mark.parametrize("measure", ["expval", "var"])
+def test_observable(make, measure):
+    def circuit(w):
+        _prepare(np.random.default_rng(2))
+        for i in range(N):
+            qml.Rot(w[i], w[i + 1], w[i + 2], wires=i)
+        qml.IsingXX(w[0], [0, 3])
+        return getattr(qml, measure)(make())
+
+    _compare(circuit, (pnp.array(np.linspace(0.1, 1.0, N + 2)),), [0])
+
+
+def test_coefficients_are_differentiated():
+    def circuit(w, c):
+        qml.RY(w, 0)
+        qml.CNOT([0, 1])
+        h = qml.Hamiltonian(c, [qml.Z(0), qml.X(0) @ qml.X(1), qml.Y(1)])
+        return qml.expval(qml.X(1)), qml.expval(h)
+
+    _compare(circuit, (pnp.array(0.4), pnp.array([0.5, -0.2, 0.0])), [0, 1])
+
+
+@pytest.mark.parametrize("measure", ["expval", "probs"])
+def test_broadcasting(measure):
+    def circuit(w, x):
+        qml.AngleEmbedding(x, wires=range(N))
+        qml.StronglyEntanglingLayers(w, wires=range(N))
+        qml.RX(x[:, 0] * x[:, 1], 2)
+        if measure == "probs":
+            return qml.probs(wires=[4, 0]), qml.expval(qml.Z(1))
+        return tuple(qml.expval(qml.Z(i)) for i in range(N))
+
+    rng = np.random.default_rng(0)
+    w, x = pnp.array(rng.normal(size=(2, N, 3))), pnp.array(rng.normal(size=(7, N)))
+    _compare(circuit, (w, x), [0, 1])
+    _compare(circuit, (w, x), [0])
+
+
+def test_broadcast_state_preparation():
+    def circuit(x, w):
+        qml.AmplitudeEmbedding(x, wires=range(2), normalize=True)
+        qml.RX(w, 0)
+        return qml.expval(qml.Z(0))
+
+    x = np.random.default_rng(0).normal(size=(3, 4))
+    values = [
+        qml.QNode(circuit, d)(x, 0.3)
+        for d in (QringDevice(wires=2), qml.device("default.qubit", wires=2))
+    ]
+    np.testing.assert_allclose(*values, rtol=0, atol=WITHIN)
+
+
+def _tape(values, n=2):
+    ops = [qml.RX(values[0], 0), qml.RY(values[1], 1), qml.CNOT([0, 1])]
+    tape = qml.tape.QuantumScript(ops, [qml.expval(qml.Z(1)), qml.probs(wires=[0])])
+    tape.trainable_params = [0, 1]
+    return tape
+
+
+def test_batch_of_tapes_is_one_call(monkeypatch):
+    calls = []
+    original = qring.Function.value_and_vjp
+    monkeypatch.setattr(
+        qring.Function,
+        "value_and_vjp",
+        lambda self, *a, **k: (calls.append(1), original(self, *a, **k))[1],
+    )
+    dev, rng = QringDevice(wires=2), np.random.default_rng(0)
+    tapes = [_tape([float(a), float(b)]) for a, b in rng.normal(size=(20, 2))]
+    dy = [(float(a), rng.normal(size=2)) for a in rng.normal(size=20)]
+    results, vjps = dev.execute_and_compute_vjp(tapes, dy)
+    assert len(calls) == 1
+    jacobians = dev.compute_derivatives(tapes)
+    reference = qml.device("default.qubit").execute(tapes)
+    for r, q, g, j, t in zip(results, reference, vjps, jacobians, dy, strict=True):
+        np.testing.assert_allclose(r[0], q[0], atol=WITHIN)
+        np.testing.assert_allclose(r[1], q[1], atol=WITHIN)
+        for p in range(2):
+            expected = t[0] * j[0][p] + t[1] @ j[1][p]
+            np.testing.assert_allclose(g[p], expected, atol=WITHIN)
+
+
+def test_plans_are_cached_by_structure():
+    dev = QringDevice(wires=2)
+    for a in range(5):
+        dev.execute(qml.tape.QuantumScript([qml.RX(0.1 * a, 0)], [qml.expval(qml.Z(0))]))
+    assert dev.plan_cache() == {"hits": 4, "misses": 1, "plans": 1}
+    other = QringDevice(wires=2, plans=2)
+    for wire in (0, 1, 0, 1):
+        for g in (qml.RX, qml.RY):
+            other.execute(qml.tape.QuantumScript([g(0.1, wire)], [qml.expval(qml.Z(0))]))
+    assert other.plan_cache()["plans"] == 2
+
+
+def test_state_measurements():
+    values = []
+    for dev in (QringDevice(wires=["a", "b", 7]), qml.device("default.qubit", wires=["a", "b", 7])):
+
+        @qml.qnode(dev)
+        def circuit():
+            qml.RY(0.4, "b")
+            qml.CNOT(["b", 7])
+            m = qml.measure("b")
+            qml.cond(m, qml.RX)(0.3, wires=7)
+            return (
+                qml.probs(op=qml.Y(7)),
+                qml.purity([7]),
+                qml.density_matrix(["b"]),
+                qml.vn_entropy([7]),
+                qml.probs(),
+                qml.expval(qml.Z(7)),
+            )
+
+        if dev.name == "qring":
+            with pytest.raises((DeviceError, qml.exceptions.WireError)):
+                circuit()  # the deferred measurement needs a fourth wire
+        node = qml.QNode(
+            lambda: (
+                qml.RY(0.4, "b"),
+                qml.CNOT(["b", 7]),
+                qml.probs(op=qml.Y(7)),
+                qml.purity([7]),
+                qml.density_matrix(["b"]),
+                qml.vn_entropy([7]),
+                qml.probs(),
+                qml.expval(qml.Z(7)),
+            )[2:],
+            dev,
+        )
+        values.append(node())
+    for a, b in zip(*values, strict=True):
+        np.testing.assert_allclose(a, b, atol=WITHIN)
+
+
+def test_mid_circuit_measurement():
+    values = []
+    for dev in (QringDevice(), qml.device("default.qubit")):
+
+        @qml.qnode(dev)
+        def circuit(w):
+            qml.RY(w, 0)
+            m = qml.measure(0)
+            qml.cond(m, qml.RX)(2 * w, wires=1)
+            return qml.expval(qml.Z(1)), qml.expval(m)
+
+        values.append(circuit(0.4))
+    np.testing.assert_allclose(*values, atol=WITHIN)
+
+
+def test_errors():
+    dev = QringDevice(wires=2)
+    with pytest.raises(DeviceError, match="shots"):
+        qml.set_shots(qml.QNode(lambda: qml.expval(qml.Z(0)), dev), 10)()
+    with pytest.raises(DeviceError, match="shots"):
+        dev.execute(qml.tape.QuantumScript([], [qml.expval(qml.Z(0))], shots=3))
+    with pytest.raises(DeviceError, match="float"):
+        QringDevice(wires=1, dtype="int32")
+    with pytest.raises(DeviceError, match="device option"):
+        dev.setup_execution_config(qml.devices.ExecutionConfig(device_options={"a": 1}))
+    with pytest.raises(qml.exceptions.WireError):
+        qml.QNode(lambda: qml.expval(qml.Z(2)), dev)()
+    with pytest.raises(qml.exceptions.QuantumFunctionError):
+        qml.QNode(lambda: qml.state(), dev, diff_method="adjoint")()
+    with pytest.raises(DeviceError):
+        qml.QNode(lambda: qml.sample(wires=0), dev)()
+
+
+def test_float32():
+    dev = QringDevice(wires=2, dtype="float32")
+    tape = qml.tape.QuantumScript([qml.RX(0.3, 0)], [qml.expval(qml.Z(0))])
+    assert abs(dev.execute(tape) - np.cos(0.3)) < 1e-6
+
+
+# ---- from_qnode ----
+
+
+def _qnode(function):
+    return qml.QNode(function, qml.device("default.qubit"))
+
+
+def test_from_qnode():
+    def model(inputs, w, a):
+        qml.AngleEmbedding(inputs, wires=range(3), rotation="Y")
+        qml.StronglyEntanglingLayers(w, wires=range(3))
+        qml.RX(2 * a + np.sin(a) * inputs[0] - 1 / (1 + a**2), 0)
+        qml.RY(np.arccos(inputs[1]), 1)
+        qml.adjoint(qml.CPhaseShift00)(np.pi * a, [0, 1])
+        return qml.expval(qml.Z(0) @ qml.X(1)), qml.expval(0.5 * qml.Y(2) - 2.0 * qml.I(0))
+
+    rng = np.random.default_rng(0)
+    w, x = rng.normal(size=(2, 3, 3)), rng.uniform(-1, 1, size=(4, 3))
+    f = from_qnode(_qnode(model), x[0], w)
+    assert f.parameters == ("a", *(f"w[{i}]" for i in range(18)))
+    assert f.inputs == ("x[0]", "x[1]", "x[2]")
+    values = f.forward(np.concatenate([[0.3], w.ravel()]), x)
+    for row, sample in zip(values, x, strict=True):
+        np.testing.assert_allclose(row, _qnode(model)(sample, w, 0.3), atol=WITHIN)
+
+
+def _by_value(w):
+    (qml.RX if w > 0.5 else qml.RY)(w, 0)
+    return qml.expval(qml.Z(0))
+
+
+def _float(w):
+    qml.RX(float(w) + 0.0, 0)
+    return qml.expval(qml.Z(0))
+
+
+def _probs(w):
+    qml.RX(w, 0)
+    return qml.probs(0)
+
+
+def _coefficient(w):
+    return qml.expval(w * qml.Z(0))
+
+
+def _embedding(w):
+    qml.AmplitudeEmbedding([w, 1.0], 0, normalize=True)
+    return qml.expval(qml.Z(0))
+
+
+@pytest.mark.parametrize("function", [_by_value, _float, _probs, _coefficient, _embedding])
+def test_from_qnode_refuses(function):
+    with pytest.raises(ValueError, match="cannot turn the QNode into a function"):
+        from_qnode(_qnode(function))
+
+
+def test_from_qnode_refuses_unused():
+    with pytest.raises(ValueError, match=r"no gate uses w\[1\]"):
+        from_qnode(_qnode(lambda w: (qml.RX(w[0], 0), qml.expval(qml.Z(0)))[1]), np.zeros(2))
+    with pytest.raises(TypeError, match="no QNode"):
+        from_qnode(lambda: None)
