@@ -71,7 +71,7 @@ UNITARY_WIRES = 2
 
 
 def _controlled(op: Any) -> tuple[Any, tuple[Any, ...], tuple[bool, ...]]:
-    """Splits nested controls: the base operator, the labels of the controls and their values."""
+    """Split nested controls: the base operator, the labels of the controls and their values."""
     controls: tuple[Any, ...] = ()
     values: tuple[bool, ...] = ()
     while op.name not in GATES and isinstance(op, qml.ops.Controlled):
@@ -112,7 +112,7 @@ def is_native(op: Any, trainable_matrices: bool = True) -> bool:
 
 
 def describe(op: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Splits an operator into its structure and its scalar parameters.
+    """Split an operator into its structure and its scalar parameters.
 
     Returns
     -------
@@ -165,7 +165,7 @@ def _global_phase(
 
 
 def gates_of(structure: tuple[Any, ...], index: dict[Any, int], argument: Argument) -> list[Gate]:
-    """Writes the gates of one operator.
+    """Write the gates of one operator.
 
     Parameters
     ----------

@@ -172,7 +172,7 @@ def _probability_letters(mp: Any) -> dict[Any, str] | None:
 
 
 def hadamard_matrix(n: int) -> Floats:
-    """The Walsh-Hadamard matrix of size 2^n, rows and columns in binary order."""
+    """Return the Walsh-Hadamard matrix of size 2^n, rows and columns in binary order."""
     h = np.ones((1, 1))
     for _ in range(n):
         h = np.kron(np.array([[1.0, 1.0], [1.0, -1.0]]), h)
@@ -217,7 +217,7 @@ def has_outputs(mp: Any, probability_wires: int) -> bool:
 
 
 def outputs_of(mp: Any) -> Outputs:
-    """Turns a measurement that :func:`has_outputs` accepts into words and coefficients."""
+    """Turn a measurement that :func:`has_outputs` accepts into words and coefficients."""
     if isinstance(mp, qml.measurements.ProbabilityMP):
         letters = _probability_letters(mp)
         assert letters is not None
@@ -228,7 +228,7 @@ def outputs_of(mp: Any) -> Outputs:
 
 
 def coefficient_derivatives(mp: Any, number: int) -> Outputs | None:
-    """Derivative of an expectation value by one coefficient of its observable.
+    """Return the derivative of an expectation value by one coefficient of its observable.
 
     A sum of Pauli words is linear in each coefficient, so the difference of the observables with
     the coefficient 1 and 0 is the derivative.

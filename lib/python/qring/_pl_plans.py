@@ -251,10 +251,10 @@ class Combination:
         y: Floats = rows @ self.linear.T + self.constant
         if self.any_quadratic:
             y = np.where(self.quadratic, rows @ self.square.T + self.square_constant - y * y, y)
-        return y
+        return np.asarray(y)
 
     def derivative(self, rows: Floats) -> Floats:
-        """Derivative of each result by each row: (S, R) -> (S or 1, O, R)."""
+        """Compute derivatives of each result by each row: (S, R) -> (S or 1, O, R)."""
         if not self.any_quadratic:
             return self.linear[None]
         y = rows @ self.linear.T + self.constant
@@ -263,7 +263,7 @@ class Combination:
 
 
 def _unitary_phase(gate: Gate) -> list[Gate]:
-    """The phase that the reader of circuits drops from an uncontrolled unitary."""
+    """Return the phase that the reader of circuits drops from an uncontrolled unitary."""
     n = len(gate["qubits"])
     small = {"qubits": n, "gates": [{**gate, "qubits": list(range(n))}]}
     made = state(small)

@@ -251,7 +251,7 @@ class QringDevice(Device):  # type: ignore[misc]
             return plan
 
     def _groups(self, tapes: Sequence[Tape]) -> list[_Group]:
-        """Groups tapes by structure, in order of first appearance."""
+        """Group tapes by structure, in order of first appearance."""
         found: dict[tuple[Any, ...], list[int]] = {}
         for i, tape in enumerate(tapes):
             found.setdefault(tape.key, []).append(i)
@@ -312,7 +312,7 @@ class QringDevice(Device):  # type: ignore[misc]
         return ret
 
     def _measure_states(self, circuits: Sequence[Any], results: list[list[Any]]) -> None:
-        """Computes final states, and fills the results that are still None from them."""
+        """Compute final states, and fills the results that are still None from them."""
         tapes = [read_tape(c, wire_order(c, self.wires), None, derivatives=False) for c in circuits]
         for group in self._groups(tapes):
             states = group.states()
@@ -436,7 +436,7 @@ class _Group:
         return as_input, weights, inputs
 
     def forward(self) -> Floats:
-        """Expectation values of the plan's words: (S, R)."""
+        """Compute expectation values of the plan's words: (S, R)."""
         if self.plan.n_rows == 0:
             return np.empty((self._n, 0))
         as_input, weights, inputs = self._arguments()
@@ -444,7 +444,7 @@ class _Group:
         return np.broadcast_to(rows, (self._n, self.plan.n_rows))
 
     def states(self) -> Any:
-        """Final states: (S, 2**n)."""
+        """Compute final states: (S, 2**n)."""
         as_input, weights, inputs = self._arguments()
         psi = self.plan.state_function(as_input)(weights, inputs)
         return np.broadcast_to(psi, (self._n, psi.shape[-1]))
@@ -489,7 +489,7 @@ class _Group:
         return values, [[next(by_input, None) if i else next(by_weight) for i in as_input]]
 
     def jacobian(self, combinations: list[Combination], rows: Floats) -> Floats:
-        """Derivatives of each result by each slot: (S, O, number of slots)."""
+        """Compute derivatives of each result by each slot: (S, O, number of slots)."""
         n_outputs = len(combinations[0].constant)
         if self.plan.n_rows == 0 or self._n_slots == 0:
             return np.zeros((self._n, n_outputs, self._n_slots))
@@ -510,7 +510,7 @@ class _Group:
 
 
 def _shaped(tape: Tape, y: Floats) -> list[Any]:
-    """Splits (S, O) into the results of the measurements."""
+    """Split (S, O) into the results of the measurements."""
     ret, at = [], 0
     for o in tape.outputs:
         n = len(o.constant)

@@ -262,14 +262,7 @@ def test_state_measurements():
             qml.CNOT(["b", 7])
             m = qml.measure("b")
             qml.cond(m, qml.RX)(0.3, wires=7)
-            return (
-                qml.probs(op=qml.Y(7)),
-                qml.purity([7]),
-                qml.density_matrix(["b"]),
-                qml.vn_entropy([7]),
-                qml.probs(),
-                qml.expval(qml.Z(7)),
-            )
+            return qml.expval(qml.Z(7))
 
         if dev.name == "qring":
             with pytest.raises((DeviceError, qml.exceptions.WireError)):
