@@ -247,8 +247,8 @@ class Combination:
     def results(self, rows: Floats) -> Floats:
         """(S, R) -> (S, O)."""
         if self.identity and not self.any_quadratic:
-            return rows + self.constant
-        y: Floats = rows @ self.linear.T + self.constant
+            return np.asarray(rows + self.constant)
+        y = np.asarray(rows @ self.linear.T + self.constant)
         if self.any_quadratic:
             y = np.where(self.quadratic, rows @ self.square.T + self.square_constant - y * y, y)
         return np.asarray(y)

@@ -255,18 +255,6 @@ def test_plans_are_cached_by_structure():
 def test_state_measurements():
     values = []
     for dev in (QringDevice(wires=["a", "b", 7]), qml.device("default.qubit", wires=["a", "b", 7])):
-
-        @qml.qnode(dev)
-        def circuit():
-            qml.RY(0.4, "b")
-            qml.CNOT(["b", 7])
-            m = qml.measure("b")
-            qml.cond(m, qml.RX)(0.3, wires=7)
-            return qml.expval(qml.Z(7))
-
-        if dev.name == "qring":
-            with pytest.raises((DeviceError, qml.exceptions.WireError)):
-                circuit()  # the deferred measurement needs a fourth wire
         node = qml.QNode(
             lambda: (
                 qml.RY(0.4, "b"),
