@@ -27,7 +27,7 @@ goals    := $(or $(MAKECMDGOALS),all)
 WERROR   ?= $(if $(filter test check check-run lint lint-deep,$(goals)),-Werror)
 need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter lint-deep fuzz,$(goals)),deep,$(if $(filter test check faults fuzz-http2 format lint bench bench-record bench-instructions model cluster-sim matrix image interop interop-gcs interop-s3 interop-profiler chart e2e-api e2e cluster wheel,$(goals)),test,build)))
 missing  := $(if $(filter-out help clean deps hooks manifests debian12 debian13,$(goals)),$(shell tests/deps missing $(need)))
-.PHONY: all deps run install dist wheel xla debian12 debian13 check test format hooks lint lint-deep bench bench-record bench-instructions bench-peers fuzz fuzz-http2 model cluster-sim matrix soak faults arm64 arm64-run image interop interop-gcs interop-s3 interop-profiler manifests chart e2e-api e2e cluster help clean FORCE
+.PHONY: all deps run install dist wheel python xla debian12 debian13 check test format hooks lint lint-deep bench bench-record bench-instructions bench-peers fuzz fuzz-http2 model cluster-sim matrix soak faults arm64 arm64-run image interop interop-gcs interop-s3 interop-profiler manifests chart e2e-api e2e cluster help clean FORCE
 .DEFAULT_GOAL := all
 
 ifneq ($(missing),)
@@ -126,13 +126,17 @@ wheel: $(shared)
 	$(Q)tests/python/wheel
 	$(Q)tests/python/run build/dist/qring-$(shell cat lib/VERSION)-py3-none-manylinux_2_28_x86_64.whl
 
+## make python       Python tests with PyTorch, JAX, Keras, PennyLane, its conformance suite, mypy, ruff (7 GB from PyPI)
+python: $(shared) $(progs)
+	$(Q)tests/python/frameworks
+
+## make xla          handlers for JAX, _xla.so, against the headers in XLA_INCLUDE (the directory of jax.ffi.include_dir())
 ## make debian12, make debian13  make run and make test of the last commit in a fresh Debian root (root, 30 min, 6 GB)
 debian12:
 	$(Q)tests/debian bookworm
 debian13:
 	$(Q)tests/debian trixie
 
-## make xla          handlers for JAX, _xla.so, against the headers in XLA_INCLUDE (the directory of jax.ffi.include_dir())
 ## make dist         build/dist/qring-VERSION.tar.gz of the last commit, built and installed once as a check
 dist:
 	$(Q)tests/install/dist
