@@ -35,7 +35,7 @@ class UnsupportedObservable(ValueError):
     """The observable has no sum of Pauli words within the limits."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Outputs:
     """What one measurement computes from the expectation values r of Pauli words.
 
@@ -58,6 +58,16 @@ class Outputs:
     square: Floats | None
     square_constant: Floats | None
     shape: tuple[int, ...]
+
+    def key(self) -> Any:
+        """Return what is equal for equal outputs only.
+
+        Probabilities have large matrices, but are made once for each set of wires.
+        """
+        if self.shape != ():
+            return self
+        square = None if self.square is None else self.square.tobytes()
+        return self.words, self.linear.tobytes(), self.constant.tobytes(), square
 
 
 _matrix_cache: OrderedDict[tuple[Any, ...], PauliSentence] = OrderedDict()

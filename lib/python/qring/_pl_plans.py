@@ -153,7 +153,7 @@ class Plan:
         self._states = words is None
         self._functions: dict[tuple[bytes, bool], Function] = {}
         self._state_functions: dict[bytes, StateFunction] = {}
-        self._combined: tuple[tuple[bytes, ...], Combination] | None = None
+        self._combined: tuple[tuple[Any, ...], Combination] | None = None
 
     def _circuit(self, as_input: bytes) -> Circuit:
         """Write the circuit; as_input[k] is 1 where slot k is an input, else it is a parameter."""
@@ -209,7 +209,7 @@ class Plan:
 
     def combination(self, outputs: list[Outputs]) -> Combination:
         """Return how results follow from rows; the last one is kept, for constant coefficients."""
-        key = tuple(o.linear.tobytes() for o in outputs if o.shape == ())
+        key = tuple(o.key() for o in outputs)
         if self._combined is None or self._combined[0] != key:
             self._combined = (key, Combination(self, outputs))
         return self._combined[1]

@@ -252,6 +252,27 @@ def test_plans_are_cached_by_structure():
     assert other.plan_cache()["plans"] == 2
 
 
+def test_measurements_that_share_a_plan():
+    """Equal Pauli words, but other results: the first tape's combination must not be used."""
+    z0, z1 = qml.Z(0), qml.Z(1)
+    measurements = [
+        [qml.var(z0), qml.var(z1)],
+        [qml.expval(z0), qml.expval(z1)],
+        [qml.expval(z0), qml.expval(z1), qml.expval(z0)],
+        [qml.expval(z0), qml.expval(z1), qml.expval(z1)],
+        [qml.expval(2.0 * z0), qml.expval(z1)],
+        [qml.expval(z0 + 0.5 * qml.I(0)), qml.expval(z1)],
+        [qml.expval(z0 + z1)],
+    ]
+    ops = [qml.RY(0.4, 0), qml.RY(1.1, 1)]
+    tapes = [qml.tape.QuantumScript(ops, m) for m in measurements]
+    dev, reference = QringDevice(wires=2), qml.device("default.qubit", wires=2)
+    for tape in [*tapes, *tapes[::-1]]:
+        np.testing.assert_allclose(dev.execute(tape), reference.execute(tape), atol=WITHIN)
+    for a, b in zip(dev.execute(tapes), reference.execute(tapes), strict=True):
+        np.testing.assert_allclose(a, b, atol=WITHIN)
+
+
 def test_state_measurements():
     values = []
     for dev in (QringDevice(wires=["a", "b", 7]), qml.device("default.qubit", wires=["a", "b", 7])):
