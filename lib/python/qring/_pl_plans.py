@@ -129,7 +129,9 @@ def read_tape(
         words.update(dict.fromkeys(o.words))
     for _, o in coefficients.values():
         words.update(dict.fromkeys(o.words))
-    key = (wires, tuple(structures), None if measurements is None else tuple(words))
+    # Tapes of one plan have equally many results, so that their Jacobians are one array.
+    sizes = tuple(len(o.constant) for o in outputs)
+    key = (wires, tuple(structures), None if measurements is None else tuple(words), sizes)
     return Tape(tape, key, counts, slots, values, batch, outputs, coefficients)
 
 
@@ -145,7 +147,7 @@ class Plan:
     """
 
     def __init__(self, tape: Tape, dtype: str, threads: int | None) -> None:
-        wires, self._structures, words = tape.key
+        wires, self._structures, words, _ = tape.key
         self._counts = tape.counts
         self._index = {label: i for i, label in enumerate(wires)}
         self._dtype, self._threads = dtype, threads

@@ -269,6 +269,7 @@ def test_measurements_that_share_a_plan():
     dev, reference = QringDevice(wires=2), qml.device("default.qubit", wires=2)
     for tape in [*tapes, *tapes[::-1]]:
         np.testing.assert_allclose(dev.execute(tape), reference.execute(tape), atol=WITHIN)
+    assert len(dev.compute_derivatives(tapes)) == len(tapes)
     for a, b in zip(dev.execute(tapes), reference.execute(tapes), strict=True):
         np.testing.assert_allclose(a, b, atol=WITHIN)
 
