@@ -46,7 +46,8 @@ QR_NEW void *qr_xaligned(size_t bytes);
  *           what           plural noun for messages ("state vectors")
  *           ret_p          the array; caller frees
  * Errors:   RESOURCE_EXHAUSTED with bytes needed and bytes available when the size overflows or
- *           exceeds this process's memory limit (qr_memory_limit_bytes), or malloc fails
+ *           exceeds this process's memory limit (qr_memory_limit_bytes, read above 64 KiB only), or
+ *           malloc fails
  */
 QR_MUST_CHECK enum qr_code qr_large_new(size_t count, size_t bytes, const char *what, void **ret_p,
                                         struct qr_err *err);

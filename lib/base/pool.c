@@ -131,6 +131,14 @@ static void *pool_thread_main(void *arg) {
     return NULL;
 }
 
+/* Signals of the process go to the threads of the pool's user; those of a thread's own faults stay
+ * where they are handled. */
+static void block_set(sigset_t *ret) {
+    static const int faults[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
+    sigfillset(ret);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(ret, faults[i]);
+}
+
 struct qr_pool *qr_pool_new(unsigned n_threads) {
     QR_ASSERT(n_threads >= 1);
     struct qr_pool *p = qr_xcalloc(1, sizeof *p);
@@ -140,9 +148,9 @@ struct qr_pool *qr_pool_new(unsigned n_threads) {
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->work, NULL);
     pthread_cond_init(&p->done, NULL);
-    sigset_t all, before;
-    sigfillset(&all); /* Signals go to the threads of the pool's user. */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t others, before;
+    block_set(&others);
+    pthread_sigmask(SIG_BLOCK, &others, &before);
     for (unsigned i = 1; i < n_threads; i++) {
         struct pool_thread_arg *a = qr_xmalloc(sizeof *a);
         *a = (struct pool_thread_arg){.pool = p, .worker = i};

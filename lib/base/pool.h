@@ -10,7 +10,7 @@
  *           creator of the pool may use others, and may migrate afterwards.
  * Floats    Before the tasks of a loop, each thread asserts round-to-nearest and neither FTZ nor
  *           DAZ (a shared library built with fast-math sets them).
- * Signals   are blocked in the pool's threads.
+ * Signals   are blocked in the pool's threads, but for those of faults (SIGSEGV and the like).
  * Threads   one owner; tasks may call qr_pool_for and qr_pool_size.
  */
 #ifndef QR_BASE_POOL_H
