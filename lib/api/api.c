@@ -88,8 +88,6 @@ static enum qr_code compile_plan(struct qring_function *f, const struct qring_op
     }
     QR_TRY(qr_sim_compile(f->circuit, f->observables, f->n_observables, &sim, &f->plan, err));
     f->in_parallel = qr_sim_micro_batches_in_parallel(f->plan);
-    f->zero_gradient = qr_xcalloc(f->circuit->n_params + 1, 1);
-    qr_circuit_zero_gradient(f->circuit, f->observables, f->n_observables, f->zero_gradient);
     f->bound = qr_sim_bound_new(f->plan);
     f->bound_weights = qr_xcalloc(f->circuit->n_params + 1, sizeof *f->bound_weights);
     return QR_OK;
@@ -144,7 +142,6 @@ void qring_function_free(struct qring_function *f) {
     for (size_t i = 0; i < f->n_observables; i++) qr_observable_fini(&f->observables[i]);
     free(f->observables);
     qr_circuit_free(f->circuit);
-    free(f->zero_gradient);
     free(f->bound_weights);
     free(f);
 }

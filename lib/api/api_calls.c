@@ -1,5 +1,5 @@
 /* api/api_calls.c — calls of the C interface: batches are split into micro-batches, as in a step of
- * a job, whose derivatives are added as integers. Start reading at call_run(). */
+ * a job, whose derivatives are added as integers. Start reading at call_all(). */
 #include <fenv.h>
 #include <math.h>
 #include <stdlib.h>
@@ -94,15 +94,17 @@ enum call_kind { CALL_FORWARD, CALL_VJP, CALL_JACOBIAN, CALL_STATES };
 struct call {
     enum call_kind kind;
     struct qring_function *f;
+    size_t n_samples;
+    /* Results; NULL: not wanted. */
+    const struct qring_array *ret_outputs, *ret_parameters, *ret_inputs, *ret_states;
+    size_t per, n_units;  /* samples of a micro-batch, number of micro-batches */
     struct qr_pool *pool; /* for the loop over micro-batches, or inside each */
-    size_t n_samples, per, n_units;
     const double *weights, *x, *cotangents;
     size_t x_stride, cotangent_stride;
-    const struct qring_array *ret_outputs, *ret_parameters, *ret_inputs, *ret_states;
-    size_t unit_numbers; /* doubles of a unit's buffer */
-    double *numbers;     /* one buffer for each workspace */
-    qr_fixed *grad;      /* n_params for each workspace */
-    double *own_x, *own_cotangents, *own_weights;
+    size_t unit_numbers;                          /* doubles of a unit's buffer */
+    double *numbers;                              /* one buffer for each workspace */
+    qr_fixed *grad;                               /* n_params for each workspace */
+    double *own_weights, *own_x, *own_cotangents; /* copies of the arguments, or NULL */
     atomic_int failed;
 };
 
@@ -186,8 +188,7 @@ static bool call_jacobian(struct call *c, struct qr_sim_workspace *ws, struct qr
         if (!call_sweep(c, ws, pool, u, first, n, grad)) return false;
         store_inputs(c, u, first, n, k);
         for (size_t i = 0; c->ret_parameters && i < n_params; i++)
-            array_set(c->ret_parameters, first, k, i,
-                      c->f->zero_gradient[i] ? 0 : qr_fixed_to_double(grad[i]));
+            array_set(c->ret_parameters, first, k, i, qr_fixed_to_double(grad[i]));
     }
     return true;
 }
@@ -263,9 +264,13 @@ static enum qr_code call_prepare(struct call *c, const struct qring_array *param
         QR_TRY(array_doubles(cotangents, "cotangents", c->n_samples, r, &c->own_cotangents,
                              &c->cotangents, &c->cotangent_stride, err));
     bool any = c->n_samples;
-    QR_TRY(array_check(c->ret_outputs, "ret_outputs", any && c->ret_outputs, err));
-    QR_TRY(array_check(c->ret_parameters, "ret_parameters", any && c->ret_parameters, err));
-    return array_check(c->ret_inputs, "ret_inputs", any && c->ret_inputs, err);
+    QR_TRY(array_check(c->ret_outputs, "outputs",
+                       any && (c->ret_outputs || c->kind == CALL_FORWARD), err));
+    QR_TRY(array_check(c->ret_parameters, "derivatives by parameters",
+                       c->ret_parameters && f->circuit->n_params, err));
+    QR_TRY(array_check(c->ret_states, "states", any && c->kind == CALL_STATES, err));
+    return array_check(c->ret_inputs, "derivatives by inputs",
+                       any && c->ret_inputs && f->circuit->n_columns, err);
 }
 
 /* Computes all micro-batches; afterwards c->grad has the sums by parameters. */
@@ -288,8 +293,6 @@ static enum qr_code call_run(struct call *c, struct qr_err *err) {
             "cannot compute: a value or a derivative is not finite or reaches 2^40; look "
             "at the parameters, inputs and coefficients");
     for (unsigned i = 1; i < n; i++) qr_fixed_add(c->grad, c->grad + i * n_params, n_params);
-    for (size_t i = 0; i < n_params; i++)
-        if (f->zero_gradient[i]) c->grad[i] = 0;
     return QR_OK;
 }
 
@@ -332,38 +335,60 @@ static enum qr_code call_sum_check(const struct call *c, const struct qring_sum 
     return QR_OK;
 }
 
+static enum qr_code call_check(const struct call *c, const struct qring_sum *sum,
+                               struct qr_err *err) {
+    const struct qring_function *f = c->f;
+    bool wants_states = c->kind == CALL_STATES;
+    if (f->states != wants_states)
+        return qr_fail(err, QR_UNIMPLEMENTED,
+                       "cannot compute %s: the function was compiled %s `states`; compile it %s",
+                       wants_states ? "states" : "expectation values or derivatives",
+                       f->states ? "for" : "without", f->states ? "without" : "with `states`");
+    if (c->ret_inputs && f->circuit->n_columns && !f->input_gradients)
+        return qr_fail(err, QR_UNIMPLEMENTED,
+                       "cannot compute derivatives by inputs: compile the function with "
+                       "input_gradients");
+    return sum ? call_sum_check(c, sum, err) : QR_OK;
+}
+
+/* The results of a vjp that are sums over all samples. */
+static void call_store_sums(const struct call *c, struct qring_sum *sum) {
+    size_t n = c->f->circuit->n_params;
+    if (sum) {
+        qr_fixed_add(sum->value, c->grad, n);
+        sum->n_terms += c->n_samples;
+    }
+    for (size_t i = 0; c->ret_parameters && i < n; i++)
+        array_set(c->ret_parameters, i, 0, 0, qr_fixed_to_double(c->grad[i]));
+}
+
+static enum qring_code call_all(struct call *c, const struct qring_array *parameters,
+                                const struct qring_array *inputs,
+                                const struct qring_array *cotangents, struct qring_sum *sum,
+                                struct qring_error *ret_err) {
+    struct qr_err err = {0};
+    fenv_t env;
+    enum qr_code code = function_take(c->f, &env, &err);
+    if (code != QR_OK) return qr_api_report(ret_err, code, &err);
+    /* A sum, and the derivatives of one sample by parameters, want micro-batches of one sample. */
+    bool single = sum || (c->kind == CALL_JACOBIAN && c->ret_parameters);
+    c->per = single ? 1 : qr_sim_micro_batch_size(c->f->plan, c->n_samples ? c->n_samples : 1);
+    code = call_check(c, sum, &err);
+    if (code == QR_OK) code = call_prepare(c, parameters, inputs, cotangents, &err);
+    if (code == QR_OK) code = call_run(c, &err);
+    if (code == QR_OK && c->kind == CALL_VJP) call_store_sums(c, sum);
+    call_fini(c);
+    function_release(c->f, &env);
+    return qr_api_report(ret_err, code, &err);
+}
+
 /* ---- the interface ---- */
 
 enum qring_code qring_forward(struct qring_function *f, const struct qring_array *parameters,
                               const struct qring_array *inputs, size_t n_samples,
-                              const struct qring_array *ret, struct qring_error *ret_err) {
-    struct qr_err err = {0};
-    fenv_t env;
+                              const struct qring_array *ret, struct qring_error *err) {
     struct call c = {.kind = CALL_FORWARD, .f = f, .n_samples = n_samples, .ret_outputs = ret};
-    enum qr_code code = function_take(f, &env, &err);
-    if (code != QR_OK) return qr_api_report(ret_err, code, &err);
-    c.per = qr_sim_micro_batch_size(f->plan, n_samples ? n_samples : 1);
-    code = f->states ? qr_fail(&err, QR_UNIMPLEMENTED,
-                               "cannot compute expectation values: the function was compiled for "
-                               "states; compile it without `states`")
-                     : array_check(ret, "ret", n_samples, &err);
-    if (code == QR_OK) code = call_prepare(&c, parameters, inputs, NULL, &err);
-    if (code == QR_OK) code = call_run(&c, &err);
-    call_fini(&c);
-    function_release(f, &env);
-    return qr_api_report(ret_err, code, &err);
-}
-
-static enum qr_code check_derivatives(const struct call *c, struct qr_err *err) {
-    if (c->f->states)
-        return qr_fail(err, QR_UNIMPLEMENTED,
-                       "cannot compute derivatives: the function was compiled for states; compile "
-                       "it without `states`");
-    if (c->ret_inputs && c->f->circuit->n_columns && !c->f->input_gradients)
-        return qr_fail(err, QR_UNIMPLEMENTED,
-                       "cannot compute derivatives by inputs: compile the function with "
-                       "input_gradients");
-    return QR_OK;
+    return call_all(&c, parameters, inputs, NULL, NULL, err);
 }
 
 enum qring_code qring_vjp(struct qring_function *f, const struct qring_array *parameters,
@@ -372,75 +397,35 @@ enum qring_code qring_vjp(struct qring_function *f, const struct qring_array *pa
                           const struct qring_array *ret_outputs,
                           const struct qring_array *ret_parameters,
                           const struct qring_array *ret_inputs, struct qring_sum *sum,
-                          struct qring_error *ret_err) {
-    struct qr_err err = {0};
-    fenv_t env;
+                          struct qring_error *err) {
     struct call c = {.kind = CALL_VJP,
                      .f = f,
                      .n_samples = n_samples,
                      .ret_outputs = ret_outputs,
                      .ret_parameters = ret_parameters,
                      .ret_inputs = ret_inputs};
-    enum qr_code code = function_take(f, &env, &err);
-    if (code != QR_OK) return qr_api_report(ret_err, code, &err);
-    c.per = sum ? 1 : qr_sim_micro_batch_size(f->plan, n_samples ? n_samples : 1);
-    code = check_derivatives(&c, &err);
-    if (code == QR_OK && sum) code = call_sum_check(&c, sum, &err);
-    if (code == QR_OK) code = call_prepare(&c, parameters, inputs, cotangents, &err);
-    if (code == QR_OK) code = call_run(&c, &err);
-    if (code == QR_OK && sum) {
-        qr_fixed_add(sum->value, c.grad, sum->n);
-        sum->n_terms += n_samples;
-    }
-    for (size_t i = 0; code == QR_OK && ret_parameters && i < f->circuit->n_params; i++)
-        array_set(ret_parameters, i, 0, 0, qr_fixed_to_double(c.grad[i]));
-    call_fini(&c);
-    function_release(f, &env);
-    return qr_api_report(ret_err, code, &err);
+    return call_all(&c, parameters, inputs, cotangents, sum, err);
 }
 
 enum qring_code qring_jacobian(struct qring_function *f, const struct qring_array *parameters,
                                const struct qring_array *inputs, size_t n_samples,
                                const struct qring_array *ret_outputs,
                                const struct qring_array *ret_parameters,
-                               const struct qring_array *ret_inputs, struct qring_error *ret_err) {
-    struct qr_err err = {0};
-    fenv_t env;
+                               const struct qring_array *ret_inputs, struct qring_error *err) {
     struct call c = {.kind = CALL_JACOBIAN,
                      .f = f,
                      .n_samples = n_samples,
                      .ret_outputs = ret_outputs,
                      .ret_parameters = ret_parameters,
                      .ret_inputs = ret_inputs};
-    enum qr_code code = function_take(f, &env, &err);
-    if (code != QR_OK) return qr_api_report(ret_err, code, &err);
-    /* Derivatives by parameters are sums over a micro-batch. */
-    c.per = ret_parameters ? 1 : qr_sim_micro_batch_size(f->plan, n_samples ? n_samples : 1);
-    code = check_derivatives(&c, &err);
-    if (code == QR_OK) code = call_prepare(&c, parameters, inputs, NULL, &err);
-    if (code == QR_OK) code = call_run(&c, &err);
-    call_fini(&c);
-    function_release(f, &env);
-    return qr_api_report(ret_err, code, &err);
+    return call_all(&c, parameters, inputs, NULL, NULL, err);
 }
 
 enum qring_code qring_states(struct qring_function *f, const struct qring_array *parameters,
                              const struct qring_array *inputs, size_t n_samples,
-                             const struct qring_array *ret, struct qring_error *ret_err) {
-    struct qr_err err = {0};
-    fenv_t env;
+                             const struct qring_array *ret, struct qring_error *err) {
     struct call c = {.kind = CALL_STATES, .f = f, .n_samples = n_samples, .ret_states = ret};
-    enum qr_code code = function_take(f, &env, &err);
-    if (code != QR_OK) return qr_api_report(ret_err, code, &err);
-    c.per = qr_sim_micro_batch_size(f->plan, n_samples ? n_samples : 1);
-    code = f->states ? array_check(ret, "ret", n_samples, &err)
-                     : qr_fail(&err, QR_UNIMPLEMENTED,
-                               "cannot compute states: compile the function with `states`");
-    if (code == QR_OK) code = call_prepare(&c, parameters, inputs, NULL, &err);
-    if (code == QR_OK) code = call_run(&c, &err);
-    call_fini(&c);
-    function_release(f, &env);
-    return qr_api_report(ret_err, code, &err);
+    return call_all(&c, parameters, inputs, NULL, NULL, err);
 }
 
 /* ---- exact sums ---- */

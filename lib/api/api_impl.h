@@ -16,8 +16,7 @@ struct qring_function {
     struct qr_observable *observables; /* n_observables */
     size_t n_observables;
     struct qr_sim_plan *plan;
-    bool in_parallel;       /* each thread runs its own micro-batches */
-    uint8_t *zero_gradient; /* n_params: 1 if no observable depends on it */
+    bool in_parallel; /* each thread runs its own micro-batches */
 
     struct qr_sim_bound *bound;
     double *bound_weights; /* those that bound was set for, if is_bound */

@@ -75,10 +75,11 @@ struct qring_function;
 struct qring_options {
     size_t struct_size;
     enum qring_dtype dtype; /* of amplitudes; 0: QRING_FLOAT64 */
-    unsigned threads;       /* 0: the processors that this process may use */
-    const char *isa;        /* "auto", "portable", "avx2", "avx512" or "neon"; NULL: "auto" */
-    int input_gradients;    /* not 0: derivatives by inputs can be computed */
-    int states;             /* not 0: only qring_states will be called */
+    /* 0: the processors that this process may use; at most these, or 4 */
+    unsigned threads;
+    const char *isa;     /* "auto", "portable", "avx2", "avx512" or "neon"; NULL: "auto" */
+    int input_gradients; /* not 0: derivatives by inputs can be computed */
+    int states;          /* not 0: only qring_states will be called */
 };
 
 /* Compiles a circuit.

@@ -2,8 +2,8 @@
 # libqring as a C program uses it: installed, found by pkg-config, compiled as C99 and C++, the
 # examples of deploy/c; exported symbols and libraries; the bits of qring gradient.
 . "$(dirname "$0")/common"
-to=$work/root/usr
-run_in 100 "$work/install.log" make --no-print-directory install "DESTDIR=$work/root" PREFIX=/usr
+to=$work/installed/usr
+run_in 100 "$work/install.log" make --no-print-directory install "DESTDIR=$work/installed" PREFIX=/usr
 check "make install: $(tail -n 3 "$work/install.log")" test -s "$to/lib/libqring.so.1"
 library=$to/lib/libqring.so.1
 
@@ -24,7 +24,7 @@ for as in "gcc -x c -std=c99 -pedantic" "g++ -x c++ -std=c++11 -pedantic"; do
 done
 
 # the examples, by pkg-config
-export PKG_CONFIG_PATH="$to/lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$work/root" LD_LIBRARY_PATH="$to/lib"
+export PKG_CONFIG_PATH="$to/lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$work/installed" LD_LIBRARY_PATH="$to/lib"
 check "pkg-config has the version" test "$(pkg-config --modversion qring)" = "$(cat lib/VERSION)"
 for name in vqe classify; do
     # shellcheck disable=SC2046
