@@ -19,6 +19,17 @@ from .circuit import Circuit, Expression, Input, Parameter
 
 if TYPE_CHECKING:
     from .function import Function, StateFunction, Sum, expval, state
+    from .job import Job as Job
+    from .job import ProgramError as ProgramError
+    from .job import run as run
+    from .job import sweep as sweep
+    from .kubernetes import attach as attach
+    from .kubernetes import submit as submit
+    from .pennylane import from_qnode as from_qnode
+    from .result import History as History
+    from .result import Result as Result
+    from .result import SweepResult as SweepResult
+    from .result import load as load
 
 __all__ = [
     "Circuit",
@@ -43,17 +54,6 @@ _NAMES = {
     **dict.fromkeys(("Job", "ProgramError", "run", "sweep"), "job"),
     **dict.fromkeys(("History", "Result", "SweepResult", "load"), "result"),
     **dict.fromkeys(("attach", "submit"), "kubernetes"),
-    **dict.fromkeys(
-        (
-            "hybrid_job",
-            "log_metric",
-            "input_dir",
-            "results_dir",
-            "save_checkpoint",
-            "load_checkpoint",
-        ),
-        "job",
-    ),
 }
 
 

@@ -21,6 +21,9 @@ _CODES = {
     422: Code.INVALID_ARGUMENT,
 }
 
+# To connect, and between two pieces of a reply.
+REQUEST_SECONDS = (10.0, 60.0)
+
 # Kinds by the API class of the client, and the word in its methods.
 _KINDS = {
     "ServiceAccount": ("CoreV1Api", "service_account"),
@@ -88,7 +91,7 @@ class Cluster:
     def _call(self, what: str, api: str, method: str, *arguments: Any, **keys: Any) -> Any:
         function = getattr(getattr(self._module, api)(self._client), method)
         try:
-            return function(*arguments, **keys)
+            return function(*arguments, _request_timeout=REQUEST_SECONDS, **keys)
         except self._module.ApiException as error:
             reason = error.reason
             try:

@@ -98,3 +98,23 @@ class FunctionSet:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return FunctionSet, (self.circuit, self.observables, self.dtype, self.threads)
+
+
+class CircuitNames:
+    """Names and drawing of the circuit of a layer."""
+
+    _functions: FunctionSet
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """Names of the circuit's parameters, in natural order (w2 before w10)."""
+        return self._functions.parameters
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """Names of the circuit's inputs, in order of columns."""
+        return self._functions.inputs
+
+    def draw(self, columns: int = 100) -> str:
+        """Draw the circuit as text of at most `columns` columns."""
+        return self._functions.draw(columns)

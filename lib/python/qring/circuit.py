@@ -336,7 +336,8 @@ class Circuit(GateMethods):
         """Draw the circuit as text of at most `columns` columns."""
         from .function import expval
 
-        return expval(self, "Z0", threads=1, input_gradients=False).draw(columns)
+        drawing = expval(self, "Z0", threads=1, input_gradients=False).draw(columns)
+        return drawing.partition("\n\nreads: ")[0] + "\n"  # observables are not the circuit's
 
     def __len__(self) -> int:
         """Return the number of items: gates, repeats and ansätze."""

@@ -20,7 +20,7 @@ from . import _program, _progress
 from ._library import Code, QringError
 from ._program import ProgramError
 from ._samples import table_names, write_samples
-from .result import Result, SweepResult
+from .result import Result, SweepResult, read_json
 
 __all__ = ["Job", "JobLike", "ProgramError", "Result", "SweepResult", "run", "sweep"]
 
@@ -138,18 +138,7 @@ class Job:
             if path.is_dir():
                 # As on the command line: the folder of a run stands for the job it trained.
                 path = path / "job.json"
-            try:
-                base = json.loads(path.read_text(encoding="utf-8"))
-            except OSError as error:
-                raise QringError(
-                    f"cannot read the job {path}: {error.strerror}; give the path of a job file",
-                    Code.NOT_FOUND,
-                ) from None
-            except ValueError as error:
-                raise QringError(
-                    f"cannot read the job {path}: {error}; correct the JSON text",
-                    Code.INVALID_ARGUMENT,
-                ) from None
+            base = read_json(path, "the job", "give the path of a job file", Code.INVALID_ARGUMENT)
             folder = path.parent.absolute()
         elif source is not None:
             base = source

@@ -15,7 +15,7 @@ from typing import Any, Callable, Sequence
 import keras  # type: ignore[import-untyped,unused-ignore]
 import numpy as np
 
-from ._function_set import FunctionSet
+from ._function_set import CircuitNames, FunctionSet
 from .circuit import Circuit
 from .function import DType
 
@@ -111,7 +111,7 @@ _CALLS: dict[str, Callable[[FunctionSet], Call]] = {
 
 
 @keras.saving.register_keras_serializable(package="qring")  # type: ignore[untyped-decorator,unused-ignore]
-class Layer(keras.layers.Layer):  # type: ignore[misc,unused-ignore]
+class Layer(CircuitNames, keras.layers.Layer):  # type: ignore[misc,unused-ignore]
     """Expectation values of a circuit as a Keras layer, on every backend that trains.
 
     P is the number of parameters of the circuit, I of inputs, R of observables. Inputs have shape
@@ -165,20 +165,6 @@ class Layer(keras.layers.Layer):  # type: ignore[misc,unused-ignore]
         self._evaluate = _CALLS[backend](self._functions)
         if backend == "tensorflow":
             self.supports_jit = False  # XLA cannot compile calls of Python
-
-    @property
-    def parameter_names(self) -> tuple[str, ...]:
-        """Names of the circuit's parameters, in natural order (w2 before w10)."""
-        return self._functions.parameters
-
-    @property
-    def input_names(self) -> tuple[str, ...]:
-        """Names of the circuit's inputs, in order of columns."""
-        return self._functions.inputs
-
-    def draw(self, columns: int = 100) -> str:
-        """Draw the circuit as text of at most `columns` columns."""
-        return self._functions.draw(columns)
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the weights.

@@ -33,18 +33,23 @@ def _pandas() -> Any:
         raise ImportError("cannot make a table: pandas is missing; pip install pandas") from None
 
 
-def _read_json(path: Path, what: str) -> dict[str, Any]:
+def read_json(
+    path: Path,
+    what: str,
+    hint: str = "train first, with qring.run",
+    malformed: Code = Code.DATA_LOSS,
+) -> dict[str, Any]:
+    """Read a JSON object from a file; `hint` says what to do when the file is missing."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise QringError(
-            f"cannot read {what} {path}: {error.strerror}; train first, with qring.run",
-            Code.NOT_FOUND,
+            f"cannot read {what} {path}: {error.strerror}; {hint}", Code.NOT_FOUND
         ) from None
     except ValueError as error:
-        raise QringError(f"cannot read {what} {path}: {error}", Code.DATA_LOSS) from None
+        raise QringError(f"cannot read {what} {path}: {error}", malformed) from None
     if not isinstance(value, dict):
-        raise QringError(f"cannot read {what} {path}: it is no JSON object", Code.DATA_LOSS)
+        raise QringError(f"cannot read {what} {path}: it is no JSON object", malformed)
     return value
 
 
@@ -138,7 +143,7 @@ class Result:
 
     def __init__(self, out: str | os.PathLike[str]) -> None:
         self.out = Path(out).absolute()
-        self._summary = _read_json(self.out / "result.json", "the result")
+        self._summary = read_json(self.out / "result.json", "the result")
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -165,7 +170,7 @@ class Result:
         """The job as trained."""
         from .job import Job
 
-        return Job(_read_json(self.out / "job.json", "the job"))
+        return Job(read_json(self.out / "job.json", "the job"))
 
     @cached_property
     def history(self) -> History:
@@ -398,7 +403,7 @@ class SweepResult:
 
     def __init__(self, out: str | os.PathLike[str]) -> None:
         self.out = Path(out).absolute()
-        self._table = _read_json(self.out / "sweep.json", "the sweep")
+        self._table = read_json(self.out / "sweep.json", "the sweep")
 
     @property
     def metric(self) -> str:

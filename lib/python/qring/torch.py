@@ -17,7 +17,7 @@ from typing import Any, Sequence
 import torch
 from torch import Tensor, nn
 
-from ._function_set import FunctionSet
+from ._function_set import CircuitNames, FunctionSet
 from .circuit import Circuit
 from .function import DType, Function
 
@@ -176,7 +176,7 @@ def _call(functions: FunctionSet, number: int, weights: Tensor, inputs: Tensor |
 # ---- module ----
 
 
-class Layer(nn.Module):
+class Layer(CircuitNames, nn.Module):
     """Expectation values of a circuit as a module.
 
     P is the number of parameters of the circuit, I of inputs, R of observables. Derivatives by
@@ -231,20 +231,6 @@ class Layer(nn.Module):
     def reset_parameters(self) -> None:
         """Draw the weights uniformly from [0, 2 pi)."""
         nn.init.uniform_(self.weight, 0, 2 * math.pi)
-
-    @property
-    def parameter_names(self) -> tuple[str, ...]:
-        """Names of the circuit's parameters, in natural order (w2 before w10)."""
-        return self._functions.parameters
-
-    @property
-    def input_names(self) -> tuple[str, ...]:
-        """Names of the circuit's inputs, in order of columns."""
-        return self._functions.inputs
-
-    def draw(self, columns: int = 100) -> str:
-        """Draw the circuit as text of at most `columns` columns."""
-        return self._functions.draw(columns)
 
     def forward(self, inputs: Tensor | None = None) -> Tensor:
         """Compute expectation values.

@@ -302,5 +302,7 @@ def test_natural_order() -> None:
 
 
 def test_draw() -> None:
-    assert "RY(w0)" in Circuit(2).ry("w0", 0).cnot(0, 1).draw()
+    drawing = Circuit(2).ry("w0", 0).cnot(0, 1).draw()
+    assert "RY(w0)" in drawing
+    assert "reads" not in drawing
     assert "2 qubits" in repr(Circuit(2))

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import threading
 import time
@@ -21,7 +22,7 @@ import numpy as np
 import pytest
 
 import qring
-from qring import _manifests
+from qring import _cluster, _manifests
 
 ROOT = Path(__file__).parents[3]
 JOBS = ROOT / "deploy" / "jobs"
@@ -484,6 +485,19 @@ def test_the_namespace_of_the_kubeconfig(monkeypatch, tmp_path, fake):
     assert qring.submit(SMALL, tls="none").namespace == "ml"
     assert qring.attach("small").namespace == "ml"
     assert qring.submit(SMALL, tls="none", context="other").namespace == "other"
+
+
+def test_a_server_that_accepts_and_does_not_answer(monkeypatch):
+    module = pytest.importorskip("kubernetes.client")
+    monkeypatch.setattr(_cluster, "REQUEST_SECONDS", (0.1, 0.1))
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()  # accepts connections, and never replies
+        configuration = module.Configuration(host=f"http://127.0.0.1:{server.getsockname()[1]}")
+        configuration.retries = False
+        with pytest.raises(qring.QringError, match="cannot read Job small") as caught:
+            _cluster.Cluster(module.ApiClient(configuration)).read("ml", "Job", "small")
+    assert caught.value.code == qring.Code.UNAVAILABLE
 
 
 # ---- the handle ----

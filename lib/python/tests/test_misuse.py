@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import Any, Callable, Union
 
@@ -375,3 +376,11 @@ def test_close_while_another_thread_calls() -> None:
 def test_uninitialised_objects() -> None:
     for kind in (qring.Function, qring.StateFunction, qring.Sum):
         kind.__new__(kind)  # freed without a handle
+
+
+def test_names_of_the_package_exist() -> None:
+    """Each name that dir() lists can be used, where its framework is installed."""
+    framework = ("torch", "jax", "keras", "pennylane", "from_qnode")
+    for name in dir(qring):
+        with contextlib.suppress(*[ImportError] if name in framework else []):
+            getattr(qring, name)
