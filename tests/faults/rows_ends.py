@@ -43,8 +43,11 @@ def promised(p, text, began): return p.returncode if p.returncode >= 0 else 128 
 
 
 def sentence(text):
-    """Is the last line one of ours (or of the system's loader, which comes before us)?"""
-    line = last_line(text)
+    """Is the last line one of ours (or of the system's loader, which comes before us)?
+
+    One that names SIGSEGV is, if memory had ended: gRPC does not check that it got memory for what it reads (MemoryAllocator::MakeSlice).
+    """
+    line = last_line(text).replace("qring: out of memory (SIGSEGV in", "qring: out of memory (in")
     ours = line.startswith(("qring: ", "{", "E ", "W ", "I ")) or " E worker: " in line or " E qring: " in line or " I worker: " in line
     return (ours or "error while loading shared libraries" in line) and "SIGSEGV" not in line and "does not hold" not in line
 

@@ -322,6 +322,7 @@ static void behind_its_log(const char *url) {
     bool done = false;
     struct qr_publisher *p = publisher(url, hash, 0, 1, &qr_clock_monotonic);
     CHECK(hand_over(p, true, 1) == QR_OK && comes(url, 1), "%s", err.msg);
+    qr_publisher_wait(p, 5 * QR_SECOND);    /* LATEST is there before the thread is idle */
     CHECK(hand_over(p, false, 2) == QR_OK); /* not due: who leads has it published */
     for (uint64_t step = 3; step <= 9; step++)
         CHECK(hand_over_logged(p, true, false, step) == QR_OK);
