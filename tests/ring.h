@@ -345,7 +345,7 @@ static void ring_init(struct ring *r, const char *job, uint32_t n) {
                                .write = ring_noise};
     CHECK(qr_job_parse(qr_bytes_of_string(job), "the test", &r->job, &err) == QR_OK, "%s", err.msg);
     CHECK(qr_job_data(r->job, &r->data, &err) == QR_OK, "%s", err.msg);
-    CHECK(qr_job_model(r->job, QR_ISA_PORTABLE, r->data.n_columns, &r->model, &err) == QR_OK, "%s",
+    CHECK(qr_job_model(r->job, qr_isa_best(), r->data.n_columns, &r->model, &err) == QR_OK, "%s",
           err.msg);
     qr_job_canonical(r->job, &r->data, NULL, &r->canonical);
     for (uint32_t i = 0; i < RING_MAX; i++)

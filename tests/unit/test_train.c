@@ -44,7 +44,7 @@ static void setup(struct fixture *f, const char *text, unsigned threads) {
     CHECK(qr_job_parse(qr_bytes_of_string(text), "the test", &f->job, &err) == QR_OK, "%s",
           err.msg);
     CHECK(qr_job_data(f->job, &f->data, &err) == QR_OK, "%s", err.msg);
-    CHECK(qr_job_model(f->job, QR_ISA_PORTABLE, f->data.n_columns, &f->model, &err) == QR_OK, "%s",
+    CHECK(qr_job_model(f->job, qr_isa_best(), f->data.n_columns, &f->model, &err) == QR_OK, "%s",
           err.msg);
     qr_job_canonical(f->job, &f->data, NULL, &f->canonical);
     f->pool = qr_pool_new(threads);

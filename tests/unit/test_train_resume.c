@@ -153,7 +153,7 @@ static void each_reduction(const char *what, const char *text) {
     CHECK(qr_job_parse(qr_bytes_of_string(text), what, &r->job, &err) == QR_OK, "%s", err.msg);
     if (!r->job) return free(r);
     CHECK(qr_job_data(r->job, &r->data, &err) == QR_OK &&
-              qr_job_model(r->job, QR_ISA_PORTABLE, r->data.n_columns, &r->model, &err) == QR_OK,
+              qr_job_model(r->job, qr_isa_best(), r->data.n_columns, &r->model, &err) == QR_OK,
           "%s", err.msg);
     qr_job_canonical(r->job, &r->data, NULL, &r->canonical);
     r->pool = qr_pool_new(1);
@@ -206,7 +206,7 @@ static void strange_optimizers(void) {
             "\"x\"},\"train\":{\"optimizer\":{\"name\":\"%s\",\"use_ema\":%s}}}",
             names[i / 2], i % 2 ? "true" : "false");
         CHECK(qr_job_parse(qr_bytes_of_string(text), "t", &job[i], &err) == QR_OK &&
-                  qr_job_model(job[i], QR_ISA_PORTABLE, 3, &model[i], &err) == QR_OK,
+                  qr_job_model(job[i], qr_isa_best(), 3, &model[i], &err) == QR_OK,
               "%s", err.msg);
         qr_state_init(&s, job[i], model[i]);
         qr_state_save(&s, job[i], model[i], "00", &c[i]);
@@ -245,7 +245,7 @@ static void averages(void) {
         struct qr_train_result result = {0};
         CHECK(qr_job_parse(qr_bytes_of_string(texts[i]), "t", &r.job, &err) == QR_OK &&
                   qr_job_data(r.job, &r.data, &err) == QR_OK &&
-                  qr_job_model(r.job, QR_ISA_PORTABLE, r.data.n_columns, &r.model, &err) == QR_OK,
+                  qr_job_model(r.job, qr_isa_best(), r.data.n_columns, &r.model, &err) == QR_OK,
               "%s", err.msg);
         qr_job_canonical(r.job, &r.data, NULL, &r.canonical);
         CHECK(train(&r, NULL, 0, &result) == QR_OK, "%s", err.msg);
@@ -274,7 +274,7 @@ static void strangers(void) {
                          "\"cluster-excitations\",\"rounds\":2},\"train\":{\"loss\":\"mse\"}}",
                          i + 2);
         CHECK(qr_job_parse(qr_bytes_of_string(text), "t", &job[i], &err) == QR_OK &&
-                  qr_job_model(job[i], QR_ISA_PORTABLE, 4, &model[i], &err) == QR_OK,
+                  qr_job_model(job[i], qr_isa_best(), 4, &model[i], &err) == QR_OK,
               "%s", err.msg);
     }
     struct qr_state a, b;

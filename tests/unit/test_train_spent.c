@@ -118,7 +118,7 @@ static enum qr_code train(uint64_t before_ms, uint64_t max_ms, uint64_t epochs, 
     CHECK(qr_job_parse(qr_bytes_of_string(job_text), "the test", &job, &err) == QR_OK, "%s",
           err.msg);
     CHECK(qr_job_data(job, &data, &err) == QR_OK, "%s", err.msg);
-    CHECK(qr_job_model(job, QR_ISA_PORTABLE, data.n_columns, &model, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_job_model(job, qr_isa_best(), data.n_columns, &model, &err) == QR_OK, "%s", err.msg);
     qr_job_canonical(job, &data, NULL, &canonical);
     struct qr_pool *pool = qr_pool_new(1);
     struct qr_group_options g = {.run = "t", .clock = &ticking};

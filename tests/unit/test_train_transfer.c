@@ -118,7 +118,7 @@ int main(void) {
     struct qr_err err;
     CHECK(qr_job_parse(qr_bytes_of_string(text), "the test", &job, &err) == QR_OK, "%s", err.msg);
     CHECK(qr_job_data(job, &data, &err) == QR_OK, "%s", err.msg);
-    CHECK(qr_job_model(job, QR_ISA_PORTABLE, data.n_columns, &model, &err) == QR_OK, "%s", err.msg);
+    CHECK(qr_job_model(job, qr_isa_best(), data.n_columns, &model, &err) == QR_OK, "%s", err.msg);
     test_transfer();
     test_parts();
     qr_model_free(model);
