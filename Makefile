@@ -97,6 +97,9 @@ suite    := $(foreach t,$(tests),$(if $(filter test_base% test_collective% test_
 else
 suite    := $(tests) $(replays) $(filter-out tests/it/bits.sh tests/it/digests.sh tests/it/image.sh tests/it/install.sh tests/it/instructions.sh,$(its)) $(faults)
 endif
+# Of tests/order: tests that LONG=1 adds.
+later    := $(if $(LONG),,$(filter $(patsubst %,$(B)/%,$(call listed,long)) $(call listed,long),$(suite)))
+suite    := $(filter-out $(later),$(suite))
 checked  := $(filter $(patsubst %,$(B)/%,$(quick)) $(quick),$(suite))
 export TSAN_OPTIONS := ignore_noninstrumented_modules=1:suppressions=$(CURDIR)/tests/sanitizers/threads:print_suppressions=0
 export LSAN_OPTIONS := suppressions=$(CURDIR)/tests/sanitizers/leaks:print_suppressions=0
@@ -151,8 +154,9 @@ check:
 check-run: $(filter $(B)/%,$(checked)) $(progs) $(lib_o)
 	$(Q)QR_LOGS=$(B)/check tests/run $(checked)
 
-## make test         all tests for one machine, 15 min on two cores; SAN=address,undefined or SAN=thread: with sanitizers
+## make test         tests for one machine, under 10 min on two cores; LONG=1: all; SAN=address,undefined or SAN=thread: with sanitizers
 test: $(filter $(B)/%,$(suite)) $(if $(filter-out $(B)/%,$(suite)),$(progs) $(shared) $(proxy) $(lib_o)) $(if $(filter %/instructions.sh,$(suite)),$(counted))
+	$(Q)$(if $(later),echo "left to make test LONG=1: $(later)")
 	$(Q)tests/run $(suite)
 
 ## make lint         rules for sources and pages (tests/lint): dependencies, banned calls, format, objects, links, generated text
