@@ -40,36 +40,43 @@ const char qr_help_weights[] =
 
 static const size_t max_bytes = (size_t)1 << 30;
 
-/* Reads a file as it is; read_of_job uses the job's layout (names, shapes, natural order). */
-static enum qr_code read_plain(const char *url, struct qr_tensors *ret,
-                               struct qr_data_names *ret_names, struct qr_err *err) {
+/* The weights of a file. */
+struct listed {
+    const char *url; /* as given */
     enum qr_weights_format format;
-    struct qr_buf file = {.max = max_bytes};
-    enum qr_code code = qr_weights_format_of(url, &format, err);
-    if (code == QR_OK) code = qr_url_read(url, max_bytes, &file, err);
-    if (code == QR_OK) code = qr_weights_list(format, qr_buf_view(&file), url, ret, err);
-    if (code == QR_OK) code = qr_weights_names(format, qr_buf_view(&file), url, ret_names, err);
-    qr_buf_free(&file);
-    return code;
+    struct qr_tensors tensors;
+    struct qr_data_names names;
+};
+
+static void listed_fini(struct listed *l) {
+    qr_tensors_free(&l->tensors);
+    qr_data_names_fini(&l->names);
 }
 
-static enum qr_code read_of_job(const struct qr_workload *w, const char *url,
-                                struct qr_tensors *ret, struct qr_data_names *ret_names,
+/* The tensors in the job's layout: names, shapes, natural order. */
+static enum qr_code list_of_job(const struct qr_workload *w, const struct qr_weights_file *file,
+                                struct qr_tensors *ret, struct qr_err *err) {
+    qr_auto(qr_free_p) char *numbers = qr_xcalloc(qr_model_n_params(w->model) + 1, sizeof(double));
+    double *values = (double *)(void *)numbers;
+    QR_TRY(qr_workload_decode(w, file, values, err));
+    for (size_t i = 0; i < w->layout.n; i++) {
+        const struct qr_weights_entry *e = &w->layout.entries[i];
+        values += qr_tensors_add(ret, e->name, e->rank, e->dims, values)->n;
+    }
+    return QR_OK;
+}
+
+/* w NULL: reads the tensors as they are in the file. */
+static enum qr_code read_listed(const struct qr_workload *w, const char *url, struct listed *ret,
                                 struct qr_err *err) {
     struct qr_weights_file file;
-    enum qr_code code = qr_weights_file_read(url, &file, err);
-    if (code != QR_OK) return code;
-    double *values = qr_xcalloc(qr_model_n_params(w->model) + 1, sizeof *values);
-    code = qr_workload_decode(w, &file, values, err);
-    *ret_names = file.names;
-    file.names = (struct qr_data_names){0};
+    QR_TRY(qr_weights_file_read(url, &file, err));
+    *ret = (struct listed){.url = url, .format = file.format, .names = file.names};
+    file.names = (struct qr_data_names){.inputs = {0}};
+    enum qr_code code =
+        w ? list_of_job(w, &file, &ret->tensors, err)
+          : qr_weights_list(file.format, qr_buf_view(&file.bytes), file.url, &ret->tensors, err);
     qr_weights_file_fini(&file);
-    size_t at = 0;
-    for (size_t i = 0; i < w->layout.n && code == QR_OK; i++) {
-        const struct qr_weights_entry *e = &w->layout.entries[i];
-        at += qr_tensors_add(ret, e->name, e->rank, e->dims, values + at)->n;
-    }
-    free(values);
     return code;
 }
 
@@ -101,17 +108,17 @@ static void list_names(const char *what, const struct qr_name_list *l, struct qr
     qr_buf_puts(b, "\n");
 }
 
-static void list_tensors(const char *url, const struct qr_tensors *t,
-                         const struct qr_data_names *names, bool json) {
+static void list_tensors(const struct listed *l, bool json) {
+    const struct qr_tensors *t = &l->tensors;
     struct qr_buf b = {0};
     size_t total = 0;
     struct qr_json_writer w = qr_json_writer(&b, 0);
     if (json) {
         qr_json_open(&w, '{');
-        qr_json_key_string(&w, "file", url);
+        qr_json_key_string(&w, "file", l->url);
         qr_json_key_open(&w, "tensors", '[');
     } else {
-        qr_buf_put_printable(&b, url);
+        qr_buf_put_printable(&b, l->url);
         qr_buf_puts(&b, "\n");
     }
     for (size_t i = 0; i < t->n; i++) {
@@ -131,14 +138,14 @@ static void list_tensors(const char *url, const struct qr_tensors *t,
     if (json) {
         qr_json_close(&w, ']');
         qr_json_key_i64(&w, "values", (int64_t)total);
-        qr_put_name_list(&w, "inputs", &names->inputs);
-        qr_put_name_list(&w, "classes", &names->classes);
+        qr_put_name_list(&w, "inputs", &l->names.inputs);
+        qr_put_name_list(&w, "classes", &l->names.classes);
         qr_json_close(&w, '}');
         qr_buf_puts(&b, "\n");
     } else {
         qr_buf_printf(&b, "  %zu values\n", total);
-        list_names("inputs", &names->inputs, &b);
-        list_names("classes", &names->classes, &b);
+        list_names("inputs", &l->names.inputs, &b);
+        list_names("classes", &l->names.classes, &b);
     }
     fputs(qr_buf_string(&b), stdout);
     qr_buf_free(&b);
@@ -157,34 +164,36 @@ static double largest_difference(const struct qr_tensor *a, const struct qr_tens
     return most;
 }
 
-static enum qr_code report_mismatch(const char *const *url, const struct qr_tensor *a,
-                                    const struct qr_tensor *b, struct qr_err *err) {
+static enum qr_code report_mismatch(const struct listed *of_a, const struct qr_tensor *a,
+                                    const struct listed *of_b, const struct qr_tensor *b,
+                                    struct qr_err *err) {
     struct qr_buf one = {0}, other = {0};
     put_shape(&one, a);
     if (b) put_shape(&other, b);
     enum qr_code code =
         b ? qr_fail(err, QR_INVALID_ARGUMENT,
                     "%s has shape %s in %s, but %s in %s: the files are of different models",
-                    a->name, qr_buf_string(&one), url[0], qr_buf_string(&other), url[1])
+                    a->name, qr_buf_string(&one), of_a->url, qr_buf_string(&other), of_b->url)
           : qr_fail(err, QR_INVALID_ARGUMENT,
-                    "%s of %s is missing in %s: the files are of different models", a->name, url[0],
-                    url[1]);
+                    "%s of %s is missing in %s: the files are of different models", a->name,
+                    of_a->url, of_b->url);
     qr_buf_free(&one);
     qr_buf_free(&other);
     return code;
 }
 
-static enum qr_code compare_files(const char *const *url, const struct qr_tensors *t, bool json,
+static enum qr_code compare_files(const struct listed *one, const struct listed *two, bool json,
                                   struct qr_err *err) {
+    const struct qr_tensors *t = &one->tensors, *u = &two->tensors;
     struct qr_buf b = {0};
     struct qr_json_writer w = qr_json_writer(&b, 0);
     enum qr_code code = QR_OK;
     double most = 0;
     if (json) qr_json_open(&w, '[');
-    for (size_t i = 0; i < t[0].n && code == QR_OK; i++) {
-        const struct qr_tensor *a = &t[0].v[i], *other = qr_tensors_find(&t[1], a->name);
+    for (size_t i = 0; i < t->n && code == QR_OK; i++) {
+        const struct qr_tensor *a = &t->v[i], *other = qr_tensors_find(u, a->name);
         if (!other || !same_shape(a, other)) {
-            code = report_mismatch(url, a, other, err);
+            code = report_mismatch(one, a, two, other, err);
             break;
         }
         double d = largest_difference(a, other);
@@ -202,9 +211,9 @@ static enum qr_code compare_files(const char *const *url, const struct qr_tensor
             qr_buf_free(&shape);
         }
     }
-    for (size_t i = 0; i < t[1].n && code == QR_OK; i++)
-        if (!qr_tensors_find(&t[0], t[1].v[i].name))
-            code = report_mismatch((const char *const[]){url[1], url[0]}, &t[1].v[i], NULL, err);
+    for (size_t i = 0; i < u->n && code == QR_OK; i++)
+        if (!qr_tensors_find(t, u->v[i].name))
+            code = report_mismatch(two, &u->v[i], one, NULL, err);
     if (json) qr_json_close(&w, ']');
     else if (most == 0) qr_buf_puts(&b, "equal\n");
     else qr_buf_printf(&b, "largest difference %.17g\n", most);
@@ -214,24 +223,24 @@ static enum qr_code compare_files(const char *const *url, const struct qr_tensor
     return code;
 }
 
-static enum qr_code convert(const struct qr_tensors *t, const struct qr_data_names *names,
-                            const struct qr_workload *w, const char *from, const char *to,
+/* w NULL: the layout is that of the tensors. */
+static enum qr_code convert(const struct listed *from, const struct qr_workload *w, const char *to,
                             struct qr_err *err) {
-    enum qr_weights_format have, want;
-    struct qr_weights_layout layout = {0};
-    struct qr_weights_entry *entries = qr_xcalloc(t->n + 1, sizeof *entries);
-    struct qr_buf values = {0}, file = {0};
-    enum qr_code code = qr_weights_format_of(from, &have, err);
-    if (code == QR_OK) code = qr_weights_format_of(to, &want, err);
-    if (code == QR_OK && !w && (have == QR_WEIGHTS_H5 || want == QR_WEIGHTS_H5))
-        code = qr_fail(err, QR_INVALID_ARGUMENT,
+    enum qr_weights_format want;
+    const struct qr_tensors *t = &from->tensors;
+    QR_TRY(qr_weights_format_of(to, &want, err));
+    if (!w && (from->format == QR_WEIGHTS_H5 || want == QR_WEIGHTS_H5))
+        return qr_fail(err, QR_INVALID_ARGUMENT,
                        "--job is missing: .h5 holds parameters sorted by the names of their "
                        "symbols, which only the job has");
+    struct qr_weights_entry *entries = qr_xcalloc(t->n + 1, sizeof *entries);
+    struct qr_buf values = {0}, file = {0};
+    enum qr_code code = QR_OK;
     for (size_t i = 0; i < t->n && code == QR_OK; i++) {
         const struct qr_tensor *v = &t->v[i];
         if (v->rank > 2)
             code = qr_fail(err, QR_INVALID_ARGUMENT,
-                           "%s: %s has %u axes; weights of these models have one or two", from,
+                           "%s: %s has %u axes; weights of these models have one or two", from->url,
                            v->name, v->rank);
         entries[i] = (struct qr_weights_entry){
             .name = v->name,
@@ -239,10 +248,11 @@ static enum qr_code convert(const struct qr_tensors *t, const struct qr_data_nam
             .dims = {v->rank > 0 ? v->dims[0] : 1, v->rank > 1 ? v->dims[1] : 1}};
         qr_buf_put(&values, v->values, v->n * sizeof *v->values);
     }
-    layout = w ? w->layout : (struct qr_weights_layout){t->n, entries};
+    const struct qr_weights_layout layout =
+        w ? w->layout : (struct qr_weights_layout){t->n, entries};
     double *aligned = qr_xcalloc(values.n / sizeof(double) + 1, sizeof *aligned);
     if (values.n) memcpy(aligned, values.p, values.n);
-    if (code == QR_OK) code = qr_weights_encode(want, &layout, aligned, names, &file, err);
+    if (code == QR_OK) code = qr_weights_encode(want, &layout, aligned, &from->names, &file, err);
     if (code == QR_OK) code = qr_url_write(to, qr_buf_view(&file), err);
     free(aligned);
     free(entries);
@@ -252,18 +262,15 @@ static enum qr_code convert(const struct qr_tensors *t, const struct qr_data_nam
 }
 
 /* Formats order quantum parameters differently; the names are those of qring and of TFQ layers. */
-static enum qr_code check_orders(const char *const *url, const struct qr_tensors *t,
+static enum qr_code check_orders(const struct listed *a, const struct listed *b,
                                  struct qr_err *err) {
-    enum qr_weights_format a, b;
-    enum qr_code code = qr_weights_format_of(url[0], &a, err);
-    if (code == QR_OK) code = qr_weights_format_of(url[1], &b, err);
-    if (code != QR_OK || (a == QR_WEIGHTS_H5) == (b == QR_WEIGHTS_H5)) return code;
-    for (size_t i = 0; i < t->n; i++)
-        if (strncmp(t->v[i].name, "pqc", 3) == 0)
+    if ((a->format == QR_WEIGHTS_H5) == (b->format == QR_WEIGHTS_H5)) return QR_OK;
+    for (size_t i = 0; i < a->tensors.n; i++)
+        if (strncmp(a->tensors.v[i].name, "pqc", 3) == 0)
             return qr_fail(err, QR_INVALID_ARGUMENT,
                            "--job is missing: %s and %s order the parameters of %s differently, "
                            "and only the job has both orders",
-                           url[0], url[1], t->v[i].name);
+                           a->url, b->url, a->tensors.v[i].name);
     return QR_OK;
 }
 
@@ -339,31 +346,24 @@ static bool is_absent(const char *url) {
     return absent;
 }
 
-/* The command without --init. */
-static enum qr_code process_files(const struct qr_words *words, const char *job, const char *to,
-                                  bool json, const struct qr_workload *w, struct qr_err *err) {
-    struct qr_tensors t[64] = {{0}};
-    struct qr_data_names names[64] = {{.inputs = {0}}};
+/* The command without --init. w NULL: without --job. */
+static enum qr_code process_files(const struct qr_words *words, const struct qr_workload *w,
+                                  const char *to, bool json, struct qr_err *err) {
+    struct listed l[64] = {{.url = NULL}};
     size_t n = words->n;
     enum qr_code code = QR_OK;
     if (!to && n == 2 && is_absent(words->v[1])) to = words->v[--n];
-    for (size_t i = 0; i < n && code == QR_OK; i++)
-        code = job ? read_of_job(w, words->v[i], &t[i], &names[i], err)
-                   : read_plain(words->v[i], &t[i], &names[i], err);
+    for (size_t i = 0; i < n && code == QR_OK; i++) code = read_listed(w, words->v[i], &l[i], err);
     if (code == QR_OK && to) {
-        code = convert(&t[0], &names[0], job ? w : NULL, words->v[0], to, err);
+        code = convert(&l[0], w, to, err);
         if (code == QR_OK && !json) printf("wrote %s\n", to);
     } else if (code == QR_OK && n == 2) {
-        if (!job) code = check_orders(words->v, &t[0], err);
-        if (code == QR_OK) code = compare_files(words->v, t, json, err);
+        if (!w) code = check_orders(&l[0], &l[1], err);
+        if (code == QR_OK) code = compare_files(&l[0], &l[1], json, err);
     } else {
-        for (size_t i = 0; i < n && code == QR_OK; i++)
-            list_tensors(words->v[i], &t[i], &names[i], json);
+        for (size_t i = 0; i < n && code == QR_OK; i++) list_tensors(&l[i], json);
     }
-    for (size_t i = 0; i < n; i++) {
-        qr_tensors_free(&t[i]);
-        qr_data_names_fini(&names[i]);
-    }
+    for (size_t i = 0; i < n; i++) listed_fini(&l[i]);
     return code;
 }
 
@@ -403,7 +403,7 @@ int qr_command_weights(const struct qr_command *self, int argc, char **argv) {
         code = qr_load_workload(init ? init : job, &set, NULL, "1", &l, &err);
     if (code == QR_OK)
         code = init ? process_initial(&l, to, json, &err)
-                    : process_files(&words, job, to, json, &l.load, &err);
+                    : process_files(&words, job ? &l.load : NULL, to, json, &err);
     qr_loaded_fini(&l);
     qr_overrides_fini(&set);
     return qr_exit_report(code, &err);

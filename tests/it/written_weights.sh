@@ -162,6 +162,9 @@ average-last last average
 spsa last average
 J
 done
+# A checkpoint is read as weights, by the name LATEST.
+check "LATEST to .h5" run_in 60 "$work/latest.log" "$qring" weights "$work/last-1/checkpoints/LATEST" --to "$work/latest.h5" --job "$work/last.json"
+check "its weights are those of the last step" cmp "$work/latest.h5" "$work/last-1/weights.h5"
 for job in sweep-best sweep-last sweep-average sweep-halving sweep-halving-average; do
     check "$job" run_in 120 "$work/$job.log" "$qring" sweep "$work/$job.json" -n 2 --threads 1 --out "$work/$job"
     held sweep "$job"
