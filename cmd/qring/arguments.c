@@ -138,6 +138,17 @@ enum qr_code qr_read_flags(int argc, char **argv, const struct qr_flag *flags, s
     return qr_read_arguments(argc, argv, &r, ret_words, ret_help, err);
 }
 
+enum qr_code qr_read_environment(struct qr_settings *s, struct qr_err *err) {
+    char *unknown[8];
+    size_t n_unknown = 0;
+    enum qr_code code = qr_settings_environment(s, environ, unknown, 8, &n_unknown, err);
+    for (size_t i = 0; i < n_unknown; i++) {
+        if (code == QR_OK) qr_warn(qr_command_log(), "qring", "%s", unknown[i]);
+        free(unknown[i]);
+    }
+    return code;
+}
+
 enum qr_code qr_parse_workers(const char *text, unsigned *ret, struct qr_err *err) {
     uint64_t n = *ret;
     if (text && (!qr_parse_u64(text, &n) || n < 1 || n > QR_MAX_MEMBERS))

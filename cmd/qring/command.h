@@ -110,6 +110,9 @@ QR_MUST_CHECK enum qr_code qr_read_flags(int argc, char **argv, const struct qr_
                                          size_t n_flags, struct qr_overrides *set, size_t max_words,
                                          struct qr_words *ret_words, bool *ret_help,
                                          struct qr_err *err);
+struct qr_settings;
+/* Reads the settings of the environment, and warns of unknown ones. */
+QR_MUST_CHECK enum qr_code qr_read_environment(struct qr_settings *s, struct qr_err *err);
 /* Reads the value of -n; NULL: *ret stays. */
 QR_MUST_CHECK enum qr_code qr_parse_workers(const char *text, unsigned *ret, struct qr_err *err);
 

@@ -164,20 +164,19 @@ static bool takes_input(const struct run_command *r) {
  * job. */
 static enum qr_code copy_stdin_job(struct qr_err *err) {
     enum { MAX_BYTES = 64 << 20 };
-    struct qr_buf text = {0};
+    static const char cannot[] = "cannot keep the job from standard input";
+    qr_auto(qr_buf_free) struct qr_buf text = {0};
     qr_auto(qr_close_p) int fd = memfd_create("job", MFD_CLOEXEC);
-    if (fd < 0) return qr_fail_errno(err, errno, "cannot keep the job from standard input");
-    enum qr_code code = qr_input_read(MAX_BYTES, &text, err);
-    for (size_t at = 0; at < text.n && code == QR_OK;) {
+    if (fd < 0) return qr_fail_errno(err, errno, cannot);
+    QR_TRY(qr_input_read(MAX_BYTES, &text, err));
+    for (size_t at = 0; at < text.n;) {
         ssize_t n = write(fd, text.p + at, text.n - at);
         if (n > 0) at += (size_t)n;
-        else if (errno != EINTR)
-            code = qr_fail_errno(err, errno, "cannot keep the job from standard input");
+        else if (errno != EINTR) return qr_fail_errno(err, errno, cannot);
     }
-    if (code == QR_OK && (lseek(fd, 0, SEEK_SET) != 0 || dup2(fd, STDIN_FILENO) < 0))
-        code = qr_fail_errno(err, errno, "cannot keep the job from standard input");
-    qr_buf_free(&text);
-    return code;
+    if (lseek(fd, 0, SEEK_SET) != 0 || dup2(fd, STDIN_FILENO) < 0)
+        return qr_fail_errno(err, errno, cannot);
+    return QR_OK;
 }
 
 /* Reports the checkpoint of an earlier run, from which training resumes or which is the result. */
@@ -228,77 +227,81 @@ static enum qr_code check_memory_of_workers(const struct run_command *r,
                    (unsigned long long)one.data, (unsigned long long)one.workspaces);
 }
 
-/* Reports all errors of job, data and outputs once, before anything is written. */
-static enum qr_code check_job(struct run_command *r, struct qr_err *err) {
+static enum qr_code load_job(struct run_command *r, struct qr_err *err) {
     struct qr_settings *s = &r->settings;
-    struct qr_workload load;
-    struct qr_outputs outputs;
-    struct qr_job_warnings warnings;
-    char *unknown[8];
-    size_t n_unknown = 0;
-    enum qr_code code = qr_settings_environment(s, environ, unknown, 8, &n_unknown, err);
-    for (size_t i = 0; i < n_unknown; i++) {
-        if (code == QR_OK) qr_warn(qr_command_log(), "qring", "%s", unknown[i]);
-        free(unknown[i]);
-    }
-    if (code == QR_OK && takes_input(r)) code = copy_stdin_job(err);
-    r->tls = !qr_tls_given(s); /* certificates in the job file are for a cluster */
-    if (code == QR_OK) code = qr_settings_load_job(s, NULL, NULL, &r->job, err);
-    r->tls = r->tls && !s->plaintext && r->n_workers > 1;
-    if (code == QR_OK) code = qr_settings_check(s, err);
-    if (code == QR_OK) code = qr_isa_parse(s->isa, &r->isa, err);
-    if (code != QR_OK) return code;
+    QR_TRY(qr_read_environment(s, err));
+    if (takes_input(r)) QR_TRY(copy_stdin_job(err));
+    bool given = qr_tls_given(s); /* certificates in the job file are for a cluster */
+    QR_TRY(qr_settings_load_job(s, NULL, NULL, &r->job, err));
+    r->tls = !given && !s->plaintext && r->n_workers > 1;
+    QR_TRY(qr_settings_check(s, err));
+    QR_TRY(qr_isa_parse(s->isa, &r->isa, err));
     unsigned share = qr_cpu_limit() / r->n_workers;
     r->n_threads = s->threads > 0 ? (unsigned)s->threads : share ? share : 1;
-    if ((code = qr_workload_load(r->job, s->isa, r->n_threads, &load, err)) != QR_OK) return code;
-    const struct qr_outputs_options where = qr_results_options(s, qr_command_log());
-    qr_outputs_init(&outputs, &where, r->job->name);
-    if (!s->checkpoints) {
-        free(outputs.checkpoints_url);
-        outputs.checkpoints_url = qr_path_join(outputs.dir, "checkpoints");
-    }
-    qr_job_warnings(r->job, &load.data, &warnings);
+    return QR_OK;
+}
+
+static void warn_of_job(const struct run_command *r, const struct qr_dataset *data) {
+    struct qr_job_warnings warnings;
+    qr_job_warnings(r->job, data, &warnings);
     for (size_t i = 0; i < warnings.n; i++)
         qr_warn(qr_command_log(), "qring", "%s", warnings.sentence[i]);
     qr_job_warnings_fini(&warnings);
     if (r->job->sweep)
         qr_warn(qr_command_log(), "qring",
                 "the job has a sweep, which qring run ignores; qring sweep trains its trials");
-    code = qr_workload_check_training(&load, err);
-    if (code == QR_OK) code = check_memory_of_workers(r, &load, err);
-    if (code == QR_OK) code = qr_outputs_check(&outputs, err);
-    if (code == QR_OK) code = qr_outputs_lock(&outputs, r->job->name, NULL, err);
-    r->lock = outputs.lock;
-    outputs.lock = (struct qr_run_lock){0};
-    r->out = qr_xstrdup(outputs.dir);
-    if (code == QR_OK) {
-        struct qr_buf table = {0};
-        qr_model_table(load.model, r->job, &table);
-        outputs.dir_was_there = true; /* keep it for the logs of the workers */
-        fprintf(r->text_out, "%s%zu training samples, %zu validation samples\n",
-                qr_buf_string(&table), load.data.n_train, load.data.n_samples - load.data.n_train);
-        qr_buf_clear(&table);
-        qr_job_put_inputs(r->job, &load.data, &table);
-        if (table.n) fprintf(r->text_out, "inputs: %s\n", qr_buf_string(&table));
-        qr_buf_clear(&table);
-        qr_job_put_classes(r->job, &load.data, &table);
-        if (table.n) fprintf(r->text_out, "classes: %s\n", qr_buf_string(&table));
-        qr_buf_clear(&table);
-        qr_overrides_put(&s->set, &table);
-        if (table.n) fprintf(r->text_out, "set: %s\n", qr_buf_string(&table));
-        fprintf(r->text_out, "%u worker%s, %u thread%s each, %s kernels, all-reduce %s%s\n",
-                r->n_workers, r->n_workers == 1 ? "" : "s", r->n_threads,
-                r->n_threads == 1 ? "" : "s", qr_isa_name(r->isa),
-                r->n_workers == 1 ? "none" : s->allreduce,
-                r->n_workers == 1 ? ""
-                : s->plaintext    ? ", plaintext"
-                                  : ", TLS");
-        qr_buf_free(&table);
-        if (outputs.checkpoints_url && !s->fresh) code = load_checkpoint(r, &outputs, &load, err);
-        fflush(r->text_out);
+}
+
+static void print_plan(const struct run_command *r, const struct qr_workload *load) {
+    const struct qr_settings *s = &r->settings;
+    const struct qr_dataset *data = &load->data;
+    struct qr_buf text = {0};
+    qr_model_table(load->model, r->job, &text);
+    fprintf(r->text_out, "%s%zu training samples, %zu validation samples\n", qr_buf_string(&text),
+            data->n_train, data->n_samples - data->n_train);
+    qr_buf_clear(&text);
+    qr_job_put_inputs(r->job, data, &text);
+    if (text.n) fprintf(r->text_out, "inputs: %s\n", qr_buf_string(&text));
+    qr_buf_clear(&text);
+    qr_job_put_classes(r->job, data, &text);
+    if (text.n) fprintf(r->text_out, "classes: %s\n", qr_buf_string(&text));
+    qr_buf_clear(&text);
+    qr_overrides_put(&s->set, &text);
+    if (text.n) fprintf(r->text_out, "set: %s\n", qr_buf_string(&text));
+    fprintf(r->text_out, "%u worker%s, %u thread%s each, %s kernels, all-reduce %s%s\n",
+            r->n_workers, r->n_workers == 1 ? "" : "s", r->n_threads, r->n_threads == 1 ? "" : "s",
+            qr_isa_name(r->isa), r->n_workers == 1 ? "none" : s->allreduce,
+            r->n_workers == 1 ? ""
+            : s->plaintext    ? ", plaintext"
+                              : ", TLS");
+    qr_buf_free(&text);
+}
+
+/* Reports all errors of job, data and outputs once, before anything is written. */
+static enum qr_code check_job(struct run_command *r, struct qr_err *err) {
+    const struct qr_settings *s = &r->settings;
+    qr_auto(qr_workload_fini) struct qr_workload load = {0};
+    QR_TRY(load_job(r, err));
+    QR_TRY(qr_workload_load(r->job, s->isa, r->n_threads, &load, err));
+    const struct qr_outputs_options where = qr_results_options(s, qr_command_log());
+    qr_auto(qr_outputs_fini) struct qr_outputs outputs;
+    qr_outputs_init(&outputs, &where, r->job->name);
+    if (!s->checkpoints) {
+        free(outputs.checkpoints_url);
+        outputs.checkpoints_url = qr_path_join(outputs.dir, "checkpoints");
     }
-    qr_outputs_fini(&outputs);
-    qr_workload_fini(&load);
+    r->out = qr_xstrdup(outputs.dir);
+    warn_of_job(r, &load.data);
+    QR_TRY(qr_workload_check_training(&load, err));
+    QR_TRY(check_memory_of_workers(r, &load, err));
+    QR_TRY(qr_outputs_check(&outputs, err));
+    QR_TRY(qr_outputs_lock(&outputs, r->job->name, NULL, err));
+    r->lock = QR_MOVE(outputs.lock);
+    outputs.dir_was_there = true; /* keep it for the logs of the workers */
+    print_plan(r, &load);
+    enum qr_code code =
+        outputs.checkpoints_url && !s->fresh ? load_checkpoint(r, &outputs, &load, err) : QR_OK;
+    fflush(r->text_out);
     return code;
 }
 
@@ -345,11 +348,9 @@ enum qr_code qr_find_worker(char **ret, struct qr_err *err) {
     *slash = 0;
     *ret = qr_path_join(path, "qringd");
     if (access(*ret, X_OK) == 0) return QR_OK;
-    enum qr_code code = qr_fail(err, QR_NOT_FOUND,
-                                "cannot find the worker program %s; install it beside qring", *ret);
-    free(*ret);
-    *ret = NULL;
-    return code;
+    qr_auto(qr_free_p) char *missing = QR_MOVE(*ret);
+    return qr_fail(err, QR_NOT_FOUND, "cannot find the worker program %s; install it beside qring",
+                   missing);
 }
 
 /* Output for the table, the progress bar and the result; /dev/null with --quiet. */
@@ -450,10 +451,10 @@ static int run_report(struct run_command *r, const struct qr_local_result *resul
 static enum qr_code run_start(struct run_command *r, int *ret_exit_code, struct qr_err *err) {
     qr_auto(qr_free_p) char *program = NULL;
     struct qr_local_result result = {0};
-    enum qr_code code = qr_find_worker(&program, err);
-    if (code == QR_OK) code = check_job(r, err);
-    if (code == QR_OK && r->trained && r->json) print_result(r);
-    if (code != QR_OK || r->trained) return code;
+    QR_TRY(qr_find_worker(&program, err));
+    QR_TRY(check_job(r, err));
+    if (r->trained && r->json) print_result(r);
+    if (r->trained) return QR_OK;
     arrange_arguments(r);
     r->progress = (struct qr_progress){
         .out = r->text_out, .terminal = isatty(fileno(r->text_out)), .clock = &qr_clock_monotonic};
@@ -475,7 +476,7 @@ static enum qr_code run_start(struct run_command *r, int *ret_exit_code, struct 
         .lost = on_lost,
         .ctx = r,
     };
-    if ((code = qr_local_run(&opt, &result, err)) != QR_OK) return code;
+    QR_TRY(qr_local_run(&opt, &result, err));
     *ret_exit_code = run_report(r, &result);
     free(result.sentence);
     return QR_OK;

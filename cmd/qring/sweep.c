@@ -151,20 +151,22 @@ static enum qr_code check_epochs(const struct sweep_command *c, struct qr_err *e
 }
 
 static enum qr_code load_job(struct sweep_command *c, struct qr_err *err) {
-    char *unknown[8];
-    size_t n_unknown = 0;
-    enum qr_code code = qr_settings_environment(&c->settings, environ, unknown, 8, &n_unknown, err);
-    for (size_t i = 0; i < n_unknown; i++) {
-        if (code == QR_OK) qr_warn(qr_command_log(), "qring", "%s", unknown[i]);
-        free(unknown[i]);
-    }
-    if (code == QR_OK) code = qr_settings_load_job(&c->settings, NULL, NULL, &c->job, err);
-    if (code == QR_OK && !c->job->sweep)
-        code = qr_fail(err, QR_INVALID_ARGUMENT,
+    QR_TRY(qr_read_environment(&c->settings, err));
+    QR_TRY(qr_settings_load_job(&c->settings, NULL, NULL, &c->job, err));
+    if (!c->job->sweep)
+        return qr_fail(err, QR_INVALID_ARGUMENT,
                        "%s has no \"sweep\"; give the keys that trials differ in, such as "
                        "\"sweep\": {\"keys\": {\"seed\": [1, 2, 3]}} (qring help job sweep)",
                        c->settings.job ? c->settings.job : "the built-in job");
-    return code == QR_OK ? check_epochs(c, err) : code;
+    return check_epochs(c, err);
+}
+
+/* Checks memory and options of the first trial, and the keys of all. */
+static enum qr_code check_first(struct sweep_command *c, struct qr_workload *load,
+                                struct qr_err *err) {
+    bool validates = load->data.n_samples > load->data.n_train;
+    QR_TRY(qr_workload_check_training(load, err));
+    return qr_job_check_trials(c->job, validates, &c->metric, &c->maximize, err);
 }
 
 /* Reports errors in the keys of all trials once, and those in data, model and memory of the first
@@ -174,13 +176,10 @@ static enum qr_code check_trials(struct sweep_command *c, struct qr_err *err) {
     struct qr_job *first = NULL;
     struct qr_workload load;
     unsigned n_threads = s->threads > 0 ? (unsigned)s->threads : 1;
-    if (qr_job_trial(c->job, 0, &first, err) != QR_OK) return err->code;
+    QR_TRY(qr_job_trial(c->job, 0, &first, err));
     enum qr_code code = qr_workload_load(first, s->isa, n_threads, &load, err);
     if (code == QR_OK) {
-        bool validates = load.data.n_samples > load.data.n_train;
-        code = qr_workload_check_training(&load, err);
-        if (code == QR_OK)
-            code = qr_job_check_trials(c->job, validates, &c->metric, &c->maximize, err);
+        code = check_first(c, &load, err);
         c->hash = qr_xcalloc(c->job->sweep->n_trials, sizeof *c->hash);
         if (code == QR_OK) code = qr_local_trial_hashes(c->job, &load, c->hash, err);
         else qr_workload_fini(&load);
@@ -193,17 +192,15 @@ static enum qr_code check_trials(struct sweep_command *c, struct qr_err *err) {
 static enum qr_code compare_sweeps(struct sweep_command *c, struct qr_bytes here_text,
                                    const struct qr_buf *there_text, struct qr_err *err) {
     qr_auto(qr_json_free_p) struct qr_json *here = NULL, *there = NULL;
-    struct qr_buf differs = {0};
-    enum qr_code code = qr_json_parse(here_text, "the job", &here, err);
-    if (code == QR_OK) code = qr_json_parse(qr_buf_view(there_text), "sweep/job.json", &there, err);
-    if (code == QR_OK) qr_job_differences(there, here, c->opt.board_url, &differs);
-    if (code == QR_OK && differs.n)
-        code = qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%.200s has another sweep: %.400s; choose another --out or --to, or delete "
-                       "that sweep with --fresh",
-                       c->opt.board_url, qr_buf_string(&differs));
-    qr_buf_free(&differs);
-    return code;
+    qr_auto(qr_buf_free) struct qr_buf differs = {0};
+    QR_TRY(qr_json_parse(here_text, "the job", &here, err));
+    QR_TRY(qr_json_parse(qr_buf_view(there_text), "sweep/job.json", &there, err));
+    qr_job_differences(there, here, c->opt.board_url, &differs);
+    if (!differs.n) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "%.200s has another sweep: %.400s; choose another --out or --to, or delete "
+                   "that sweep with --fresh",
+                   c->opt.board_url, qr_buf_string(&differs));
 }
 
 static enum qr_code open_board(struct sweep_command *c, struct qr_err *err) {
@@ -213,16 +210,13 @@ static enum qr_code open_board(struct sweep_command *c, struct qr_err *err) {
                                               .n_rungs = s->n_rungs,
                                               .lease_ns = c->lease_ns,
                                               .clock = &qr_clock_awake};
-    struct qr_buf text = {0}, there = {0};
+    qr_auto(qr_buf_free) struct qr_buf text = {0}, there = {0};
     qr_job_record_sweep(c->job, &text);
-    enum qr_code code = qr_sweep_board_open(&at, &c->board, err);
-    if (code == QR_OK && c->fresh) code = qr_local_sweep_delete(&c->opt, c->board, err);
-    if (code == QR_OK) code = qr_sweep_board_publish(c->board, qr_buf_view(&text), &there, err);
-    if (code == QR_OK) code = compare_sweeps(c, qr_buf_view(&text), &there, err);
-    if (code == QR_OK) code = qr_sweep_board_rows(c->board, &c->rows, err);
-    qr_buf_free(&text);
-    qr_buf_free(&there);
-    return code;
+    QR_TRY(qr_sweep_board_open(&at, &c->board, err));
+    if (c->fresh) QR_TRY(qr_local_sweep_delete(&c->opt, c->board, err));
+    QR_TRY(qr_sweep_board_publish(c->board, qr_buf_view(&text), &there, err));
+    QR_TRY(compare_sweeps(c, qr_buf_view(&text), &there, err));
+    return qr_sweep_board_rows(c->board, &c->rows, err);
 }
 
 /* Writes the job without its sweep, for the workers. */
@@ -236,11 +230,10 @@ static enum qr_code write_base(struct sweep_command *c, struct qr_err *err) {
 
 static enum qr_code sweep_prepare(struct sweep_command *c, struct qr_err *err) {
     struct qr_settings *s = &c->settings;
-    enum qr_code code = load_job(c, err);
-    if (code == QR_OK) code = qr_settings_check(s, err);
-    if (code == QR_OK) code = check_trials(c, err);
-    if (code == QR_OK) code = qr_find_worker(&c->program, err);
-    if (code != QR_OK) return code;
+    QR_TRY(load_job(c, err));
+    QR_TRY(qr_settings_check(s, err));
+    QR_TRY(check_trials(c, err));
+    QR_TRY(qr_find_worker(&c->program, err));
     unsigned share = qr_cpu_limit() / c->n_slots;
     unsigned n_threads = s->threads > 0 ? (unsigned)s->threads : share ? share : 1;
     c->arguments[c->n_arguments++] = qr_xasprintf("--threads=%u", n_threads);
@@ -269,10 +262,9 @@ static enum qr_code sweep_prepare(struct sweep_command *c, struct qr_err *err) {
     c->rows.metric = c->metric;
     c->rows.maximize = c->maximize;
     c->rows.hash = c->opt.hash;
-    code = open_board(c, err); /* before the folder: an invalid URL must not leave one */
-    if (code == QR_OK) code = qr_dir_make(folder, err);
-    if (code == QR_OK) code = write_base(c, err);
-    if (code != QR_OK) return code;
+    QR_TRY(open_board(c, err)); /* before the folder: an invalid URL must not leave one */
+    QR_TRY(qr_dir_make(folder, err));
+    QR_TRY(write_base(c, err));
     struct qr_buf text = {0};
     size_t there = 0, total = c->job->sweep->n_trials * c->job->sweep->n_rungs;
     for (size_t i = 0; i < total; i++) there += c->rows.row[i].there;
@@ -318,12 +310,11 @@ static void print_wrote(const struct sweep_command *c, bool best) {
 static enum qr_code sweep_report(struct sweep_command *c, struct qr_err *err) {
     qr_auto(qr_free_p) size_t *best = qr_xcalloc(c->job->sweep->n_trials, sizeof *best);
     size_t failed = 0;
-    enum qr_code code = qr_sweep_board_rows(c->board, &c->rows, err);
-    if (code == QR_OK && !qr_sweep_complete(&c->rows))
-        code = qr_fail(err, QR_INTERNAL, "%s: all trials have ended, but rows are missing",
+    QR_TRY(qr_sweep_board_rows(c->board, &c->rows, err));
+    if (!qr_sweep_complete(&c->rows))
+        return qr_fail(err, QR_INTERNAL, "%s: all trials have ended, but rows are missing",
                        c->opt.board_url);
-    if (code == QR_OK) code = qr_local_sweep_publish(&c->opt, &c->rows, err);
-    if (code != QR_OK) return code;
+    QR_TRY(qr_local_sweep_publish(&c->opt, &c->rows, err));
     qr_sweep_board_delete_claims(c->board);
     const char *status;
     for (size_t t = 0; t < c->job->sweep->n_trials; t++)
@@ -343,10 +334,8 @@ static enum qr_code sweep_report(struct sweep_command *c, struct qr_err *err) {
 }
 
 static enum qr_code sweep_start(struct sweep_command *c, int *ret_exit_code, struct qr_err *err) {
-    enum qr_code code = sweep_prepare(c, err);
-    if (code == QR_OK && !qr_sweep_complete(&c->rows))
-        code = qr_local_sweep(&c->opt, &c->result, err);
-    if (code != QR_OK) return code;
+    QR_TRY(sweep_prepare(c, err));
+    if (!qr_sweep_complete(&c->rows)) QR_TRY(qr_local_sweep(&c->opt, &c->result, err));
     *ret_exit_code = c->result.exit_code;
     if (c->result.interrupted) {
         fprintf(c->text_out, "stopped; the same command resumes\n");
