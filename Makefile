@@ -237,11 +237,12 @@ interop-profiler: $(progs)
 interop-s3: $(progs) $(filter %/test_store_s3,$(tests))
 	$(Q)tests/interop/s3_server
 
-## make arm64        build for arm64, run unit tests, digests and mixed rings under qemu (5 min)
+## make arm64        build for arm64, run unit tests, digests, mixed rings and the wheel under qemu (15 min)
 arm64:
 	$(Q)tests/arm64/sysroot build/sysroot-arm64
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)$(MAKE) --no-print-directory CROSS=arm64 arm64-run
+	$(Q)tests/arm64/wheel
 bit_tests := $(foreach t,$(tests),$(if $(filter test_exact% test_sim_kernels test_sim_golden test_sim_gradient test_sim_inputs test_sim_streaming test_sim_cones test_model%,$(notdir $t)),$t))
 arm64-run: $(progs) $(bit_tests)
 	$(Q)tests/arm64/run $(bit_tests)

@@ -328,6 +328,7 @@ def fake():
 
 @pytest.fixture
 def client(fake):
+    pytest.importorskip("kubernetes", minversion="24")  # as the extra says
     module = pytest.importorskip("kubernetes.client")
     configuration = module.Configuration(host=fake.url)
     configuration.retries = False
@@ -488,6 +489,7 @@ def test_the_namespace_of_the_kubeconfig(monkeypatch, tmp_path, fake):
 
 
 def test_a_server_that_accepts_and_does_not_answer(monkeypatch):
+    pytest.importorskip("kubernetes", minversion="24")  # as the extra says
     module = pytest.importorskip("kubernetes.client")
     monkeypatch.setattr(_cluster, "REQUEST_SECONDS", (0.1, 0.1))
     with socket.socket() as server:
