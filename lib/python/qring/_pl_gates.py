@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pennylane as qml
+from pennylane.fourier.mark import MarkedOp
 
 Gate = dict[str, Any]
 """One entry of the list of gates of a job file's circuit object."""
@@ -71,12 +72,16 @@ UNITARY_WIRES = 2
 
 
 def _controlled(op: Any) -> tuple[Any, tuple[Any, ...], tuple[bool, ...]]:
-    """Split nested controls: the base operator, the labels of the controls and their values."""
+    """Split nested controls: the base operator, the labels of the controls and their values.
+
+    A marker of qml.fourier.mark is left out.
+    """
     controls: tuple[Any, ...] = ()
     values: tuple[bool, ...] = ()
-    while op.name not in GATES and isinstance(op, qml.ops.Controlled):
-        controls += op.control_wires.labels
-        values += tuple(bool(v) for v in op.control_values)
+    while op.name not in GATES and isinstance(op, (qml.ops.Controlled, MarkedOp)):
+        if not isinstance(op, MarkedOp):
+            controls += op.control_wires.labels
+            values += tuple(bool(v) for v in op.control_values)
         op = op.base
     return op, controls, values
 

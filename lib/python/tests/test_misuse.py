@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import platform
 import threading
 from typing import Any, Callable, Union
 
@@ -13,6 +14,7 @@ import qring
 from qring import Circuit, Input, Parameter, QringError
 
 NAN, INF = float("nan"), float("inf")
+FOREIGN_ISA = "avx2" if platform.machine() == "aarch64" else "neon"
 
 
 def model() -> Circuit:
@@ -169,7 +171,7 @@ MISUSES: dict[str, tuple[Callable[[], Any], Kind, str]] = {
     "threads 2^32": (lambda: function(threads=1 << 32), ValueError, "threads"),
     "threads 1.5": (lambda: function(threads=1.5), TypeError, "threads"),
     "unknown isa": (lambda: function(isa="sse9"), ValueError, "sse9"),
-    "isa of another machine": (lambda: function(isa="neon"), QringError, "neon"),
+    "isa of another machine": (lambda: function(isa=FOREIGN_ISA), QringError, FOREIGN_ISA),
     "draw in 0 columns": (lambda: function().draw(0), ValueError, "columns"),
     "draw in text columns": (lambda: function().draw("a"), TypeError, ""),  # type: ignore
     # ---- observables ----

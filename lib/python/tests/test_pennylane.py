@@ -131,6 +131,18 @@ def test_matrices_words_phases(n):
     np.testing.assert_allclose(*states, rtol=0, atol=WITHIN)
 
 
+def test_marked_gates():
+    """Markers of qml.fourier.mark, also below a control, have no effect."""
+
+    def circuit(angles):
+        _prepare(np.random.default_rng(2))
+        qml.fourier.mark(qml.RX(angles[0], 1), "x")
+        qml.ctrl(qml.fourier.mark(qml.RY(angles[1], 2), "y"), control=[0, 3])
+        return qml.expval(qml.Z(1) @ qml.Y(2))
+
+    _compare(circuit, (pnp.array([0.4, 1.3]),), [0])
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_random_circuit(seed):
     def circuit(w, x):
