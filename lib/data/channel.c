@@ -63,6 +63,23 @@ static enum qr_code check_same_names(const struct part *first, const struct part
     return QR_OK;
 }
 
+/* Appends a place for samples; counted by the caller. */
+static struct part *new_part(struct joined *all) {
+    all->v = qr_xreallocarray(all->v, all->n + 1, sizeof *all->v);
+    all->v[all->n] = (struct part){0};
+    return &all->v[all->n];
+}
+
+/* Appends the samples in memory. */
+static enum qr_code add_arrays(const struct qr_data_options *opt, struct joined *all,
+                               struct qr_err *err) {
+    struct part *p = new_part(all);
+    QR_TRY(qr_dataset_from_arrays(opt, &p->d, err));
+    p->shown = qr_xstrdup("the arrays");
+    all->n++;
+    return QR_OK;
+}
+
 /* Appends a file, which must have the columns of the first one. */
 static enum qr_code add_file(const struct qr_data_options *opt, const char *key, const char *url,
                              bool own_columns, struct joined *all, struct qr_err *err) {
@@ -72,9 +89,8 @@ static enum qr_code add_file(const struct qr_data_options *opt, const char *key,
         o.more_columns = false;
         o.n_outputs = all->v[0].d.n_outputs;
     }
-    all->v = qr_xreallocarray(all->v, all->n + 1, sizeof *all->v);
-    struct part *p = &all->v[all->n];
-    *p = (struct part){.own_columns = own_columns};
+    struct part *p = new_part(all);
+    p->own_columns = own_columns;
     QR_TRY(qr_dataset_load_file(&o, key, url, &p->d, err));
     p->shown = qr_url_redacted(url);
     all->n++;
@@ -162,9 +178,9 @@ enum qr_code qr_dataset_load_channels(const struct qr_data_options *opt, struct 
                                       bool *ret_split, struct qr_err *err) {
     qr_auto(joined_fini) struct joined all = {0};
     size_t n_train = 0;
-    if (!qr_data_has_channel(opt, "train"))
+    if (!opt->arrays && !qr_data_has_channel(opt, "train"))
         return qr_fail(err, QR_INVALID_ARGUMENT, "data: url is missing; add it");
-    QR_TRY(add_channel(opt, "train", &all, err));
+    QR_TRY(opt->arrays ? add_arrays(opt, &all, err) : add_channel(opt, "train", &all, err));
     for (size_t i = 0; i < all.n; i++) n_train += all.v[i].d.n_samples;
     QR_TRY(add_channel(opt, "validation", &all, err));
     QR_TRY(join_classes(opt, &all, err));

@@ -191,53 +191,80 @@ static enum qr_code npz_check_shapes(const struct qr_data_options *opt, const ch
     return QR_OK;
 }
 
-/* Builds the data set; takes ownership of x's values. */
-static enum qr_code npz_take_arrays(const struct qr_data_options *opt, const char *url,
-                                    struct qr_tensor *x, const struct qr_tensor *y,
-                                    const struct qr_tensor *weights, size_t want,
-                                    struct qr_dataset *ret, struct qr_err *err) {
-    size_t have = !y ? 0 : y->rank == 2 ? y->dims[1] : 1, width = want + (weights != NULL);
+/* The arrays that a data set is built of; y and weights NULL: not read. */
+struct npz_arrays {
+    const struct qr_tensor *x, *y, *weights;
+    size_t want; /* columns of y in the data set */
+};
+
+static const char *npz_weight(const struct qr_data_options *opt) {
+    return opt->only_inputs ? NULL : opt->sample_weight;
+}
+
+/* Finds the arrays, and checks their shapes. */
+static enum qr_code npz_choose(const struct qr_data_options *opt, const char *url,
+                               const char *label, const struct qr_tensors *t,
+                               struct npz_arrays *ret, struct qr_err *err) {
+    struct npz_arrays a = {0};
+    QR_TRY(npz_find_array(t, "x", url, &a.x, err));
+    if (!opt->no_labels) QR_TRY(npz_find_array(t, label, url, &a.y, err));
+    if (npz_weight(opt)) QR_TRY(npz_find_array(t, npz_weight(opt), url, &a.weights, err));
+    QR_TRY(npz_check_shapes(opt, url, a.x, a.y, a.weights, &a.want, err));
+    *ret = a;
+    return QR_OK;
+}
+
+/* Builds the data set; takes the values of x out of the list. */
+static enum qr_code npz_build(const struct qr_data_options *opt, const char *url, const char *label,
+                              struct qr_tensors *t, struct qr_dataset *ret, struct qr_err *err) {
+    struct npz_arrays a;
+    QR_TRY(npz_choose(opt, url, label, t, &a, err));
+    const struct qr_tensor *x = a.x, *y = a.y, *weights = a.weights;
+    size_t have = !y ? 0 : y->rank == 2 ? y->dims[1] : 1, width = a.want + (weights != NULL);
     void *labels = NULL;
     QR_TRY(npz_check_finite(x, url, err));
     if (y) QR_TRY(npz_check_finite(y, url, err));
     QR_TRY(qr_large_new(x->dims[0] * width, sizeof(double), "the data set's y", &labels, err));
     qr_auto(qr_dataset_fini) struct qr_dataset d = {.n_samples = x->dims[0],
                                                     .n_columns = x->rank == 2 ? x->dims[1] : 1,
-                                                    .n_outputs = want,
+                                                    .n_outputs = a.want,
                                                     .weighted = weights != NULL,
                                                     .label_for_all =
-                                                        opt->one_label_for_all && have < want,
+                                                        opt->one_label_for_all && have < a.want,
                                                     .y = labels};
     for (size_t i = 0; y && i < d.n_samples; i++)
-        QR_TRY(qr_dataset_put_label(opt, y->values + i * have, have, want, d.y + i * width, url, i,
-                                    err));
+        QR_TRY(qr_dataset_put_label(opt, y->values + i * have, have, a.want, d.y + i * width, url,
+                                    i, err));
     for (size_t i = 0; weights && i < d.n_samples; i++)
-        QR_TRY(qr_dataset_put_weight(opt, weights->values[i], d.y + i * width + want, url, i, err));
-    d.x = QR_MOVE(x->values);
+        QR_TRY(
+            qr_dataset_put_weight(opt, weights->values[i], d.y + i * width + a.want, url, i, err));
+    d.x = QR_MOVE(t->v[x - t->v].values);
     *ret = QR_MOVE(d);
     return QR_OK;
 }
 
 static enum qr_code load_npz(const struct qr_data_options *opt, const char *url,
                              struct qr_buf *file, struct qr_dataset *ret, struct qr_err *err) {
-    const char *weight = opt->only_inputs ? NULL : opt->sample_weight,
-               *label = opt->n_labels == 1 ? opt->labels[0] : "y",
+    const char *weight = npz_weight(opt), *label = opt->n_labels == 1 ? opt->labels[0] : "y",
                *const all[] = {"x", label, weight, NULL}, *const unlabelled[] = {"x", weight, NULL},
                *const *names = opt->no_labels ? unlabelled : all;
     qr_auto(qr_tensors_free) struct qr_tensors shapes = {0}, t = {0};
-    const struct qr_tensor *x, *y = NULL, *weights = NULL;
-    size_t want = 0;
+    struct npz_arrays unread;
     QR_TRY(qr_npz_shapes(qr_buf_view(file), url, &shapes, err));
-    QR_TRY(npz_find_array(&shapes, "x", url, &x, err));
-    if (!opt->no_labels) QR_TRY(npz_find_array(&shapes, label, url, &y, err));
-    if (weight) QR_TRY(npz_find_array(&shapes, weight, url, &weights, err));
-    QR_TRY(npz_check_shapes(opt, url, x, y, weights, &want, err));
+    QR_TRY(npz_choose(opt, url, label, &shapes, &unread, err));
     QR_TRY(qr_npz_read(qr_buf_view(file), url, names, qr_memory_limit_bytes(), &t, err));
     qr_buf_free(file);
-    size_t x_is = (size_t)(qr_tensors_find(&t, "x") - t.v);
-    weights = weight ? qr_tensors_find(&t, weight) : NULL;
-    y = opt->no_labels ? NULL : qr_tensors_find(&t, label);
-    return npz_take_arrays(opt, url, &t.v[x_is], y, weights, want, ret, err);
+    return npz_build(opt, url, label, &t, ret, err);
+}
+
+enum qr_code qr_dataset_from_arrays(const struct qr_data_options *opt, struct qr_dataset *ret,
+                                    struct qr_err *err) {
+    struct qr_data_options o = *opt;
+    if (o.n_picked) o.n_columns = o.n_picked, o.more_columns = false;
+    o.n_picked = 0;
+    o.inputs = NULL;
+    qr_auto(qr_tensors_free) struct qr_tensors t = QR_MOVE(*opt->arrays);
+    return npz_build(&o, "the arrays", "y", &t, ret, err);
 }
 
 /* ---- data sets ---- */
@@ -277,6 +304,7 @@ enum qr_code qr_dataset_load_samples(const struct qr_data_options *opt, const ch
                                      struct qr_err *err) {
     static const char zip[] = "PK\3\4";
     qr_auto(qr_buf_free) struct qr_buf own = {0};
+    if (!file && opt->arrays) return qr_dataset_from_arrays(opt, ret, err);
     if (file) own = QR_MOVE(*file);
     else QR_TRY(qr_dataset_read(key, opt->url, opt->folder, qr_memory_limit_bytes(), &own, err));
     bool npz = own.n >= 4 && memcmp(own.p, zip, 4) == 0;

@@ -50,6 +50,7 @@
 #include "base/bytes.h"
 #include "base/err.h"
 #include "format/data_names.h"
+#include "format/tensor.h"
 
 enum qr_data_source { QR_DATA_EXCITATIONS, QR_DATA_NPZ, QR_DATA_CSV, QR_DATA_NONE };
 
@@ -76,7 +77,11 @@ struct qr_data_options {
     uint64_t seed;
     unsigned rounds, qubits;          /* EXCITATIONS */
     const char *url, *validation_url; /* NPZ, CSV; borrowed; validation_url may be NULL */
-    size_t n_channels;                /* none has the name of a URL above; borrowed */
+    /* NPZ, CSV: the samples of url in memory: x with the inputs alone, in the order of the picks, y
+     * unless no_labels, and sample_weight's unless only_inputs. Loading empties the list; NULL:
+     * none */
+    struct qr_tensors *arrays;
+    size_t n_channels; /* none has the name of a URL above; borrowed */
     const struct qr_data_channel *channels;
     const char *folder;    /* folder of the job file; NULL: none; borrowed */
     double train_fraction; /* in (0, 1] */
@@ -152,7 +157,7 @@ QR_MUST_CHECK enum qr_code qr_dataset_load_channel(const struct qr_data_options 
  *
  * Args:     key    prefix of a NOT_FOUND message
  *           file   the bytes of the file, which this function takes; messages call it opt->url.
- *                  NULL: the file at opt->url is read
+ *                  NULL: opt->arrays, or else the file at opt->url is read
  */
 QR_MUST_CHECK enum qr_code qr_dataset_load_samples(const struct qr_data_options *opt,
                                                    const char *key, struct qr_buf *file,

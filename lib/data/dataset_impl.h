@@ -13,6 +13,9 @@ QR_MUST_CHECK enum qr_code qr_dataset_alloc(struct qr_dataset *ret, size_t n_sam
 QR_MUST_CHECK enum qr_code qr_dataset_load_file(const struct qr_data_options *opt, const char *key,
                                                 const char *url, struct qr_dataset *ret,
                                                 struct qr_err *err);
+/* Builds a data set of opt->arrays, which it empties. */
+QR_MUST_CHECK enum qr_code qr_dataset_from_arrays(const struct qr_data_options *opt,
+                                                  struct qr_dataset *ret, struct qr_err *err);
 /* Loads the channels "train" and "validation". *ret_split: n_train is set, since there is a channel
  * "validation". */
 QR_MUST_CHECK enum qr_code qr_dataset_load_channels(const struct qr_data_options *opt,

@@ -302,7 +302,7 @@ static enum qr_code finish_files(struct qr_job *job, const struct qr_json *data,
     const char *held = d->validation_url ? "validation_url" : "channels.validation";
     bool validates = qr_data_has_channel(d, "validation");
     QR_TRY(place_columns(job, err));
-    if (!qr_data_has_channel(d, "train"))
+    if (!job->data_may_follow && !qr_data_has_channel(d, "train"))
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "data.url is missing: give the path or URL of the data%s",
                        d->n_channels ? ", or a channel \"train\"" : "");

@@ -149,6 +149,7 @@ enum qr_code qr_job_parse_in(struct qr_bytes text, const struct qr_job_source *f
                              struct qr_job **ret, struct qr_err *err) {
     struct qr_job *job = qr_xcalloc(1, sizeof *job);
     job->is_file = from->is_file;
+    job->data_may_follow = from->data_may_follow;
     job->data.folder = from->folder;
     enum qr_code code = qr_json_parse(text, from->what, &job->tree, err);
     if (code == QR_OK) code = read_tree(job, from, err);
@@ -160,6 +161,18 @@ enum qr_code qr_job_parse_in(struct qr_bytes text, const struct qr_job_source *f
 enum qr_code qr_job_parse(struct qr_bytes text, const char *what, struct qr_job **ret,
                           struct qr_err *err) {
     return qr_job_parse_in(text, &(struct qr_job_source){.what = what}, ret, err);
+}
+
+enum qr_code qr_job_parse_all(struct qr_bytes text, const char *what, const char *folder,
+                              void (*report)(void *context, const struct qr_err *err),
+                              void *context, struct qr_job **ret, struct qr_err *err) {
+    const struct qr_job_source from = {.what = what,
+                                       .is_file = true,
+                                       .data_may_follow = true,
+                                       .folder = folder ? qr_xstrdup(folder) : NULL,
+                                       .report = report,
+                                       .context = context};
+    return qr_job_parse_in(text, &from, ret, err);
 }
 
 enum qr_code qr_job_load_all(const char *url, struct qr_overrides *set,
@@ -325,6 +338,7 @@ enum qr_code qr_job_samples(const struct qr_job *job, const struct qr_job_sample
     }
     if (!of->channel) {
         opt.url = of->url;
+        opt.arrays = of->arrays;
         opt.folder = NULL; /* not relative to the job file */
     }
     if (!of->labels) opt.no_labels = opt.only_inputs = true;

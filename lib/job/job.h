@@ -100,7 +100,8 @@ struct qr_job {
     char *name;
     uint64_t seed;
     enum qr_precision precision;
-    bool is_file;            /* read from a file: may refer to files next to it */
+    bool is_file;         /* read from a file: may refer to files next to it */
+    bool data_may_follow; /* a missing data.url is an error of the load: data.arrays may be set */
     size_t micro_batch_size; /* effective value, with the defaults of exact/contract.md §4 */
     size_t n_layers;
     struct qr_layer_options *layers; /* circuits and observables are owned by the job */
@@ -126,6 +127,17 @@ struct qr_job {
  */
 QR_MUST_CHECK enum qr_code qr_job_parse(struct qr_bytes text, const char *what, struct qr_job **ret,
                                         struct qr_err *err);
+/* As qr_job_parse, for a job that may refer to files, or get its samples as data.arrays: a missing
+ * data.url is not an error yet.
+ *
+ * Args:     folder  of these files, beside the working directory; NULL: none
+ *           report  called for each error in the file that does not follow from another; the last
+ *                   one is returned
+ */
+QR_MUST_CHECK enum qr_code qr_job_parse_all(struct qr_bytes text, const char *what,
+                                            const char *folder,
+                                            void (*report)(void *context, const struct qr_err *err),
+                                            void *context, struct qr_job **ret, struct qr_err *err);
 /* Reads a job from a path or URL.
  *
  * Args:     url    path or URL; a folder stands for its job.json (output/job_file.h); "-": standard
@@ -214,7 +226,9 @@ struct qr_job_samples {
     const char *channel; /* one of the job's channels; NULL: a file */
     const char *url;     /* path, URL, or the name of the samples in messages */
     struct qr_buf *file; /* its bytes, taken over; NULL: read from url */
-    bool labels;         /* the samples have labels, and weights where the job has sample weights */
+    /* The samples in memory, emptied (data/dataset.h); NULL: none */
+    struct qr_tensors *arrays;
+    bool labels; /* the samples have labels, and weights where the job has sample weights */
 };
 /* Checks without reading anything that the samples can be used. INVALID_ARGUMENT: the job has no
  * inputs, or no such channel. */

@@ -35,8 +35,8 @@ struct qr_job_reader {
  *           report  called for each error, or NULL: stop at the first
  */
 struct qr_job_source {
-    const char *what; /* name of the job in messages */
-    bool is_file;
+    const char *what;              /* name of the job in messages */
+    bool is_file, data_may_follow; /* as in struct qr_job */
     char *folder;
     struct qr_overrides *set;
     void (*report)(void *context, const struct qr_err *err);
