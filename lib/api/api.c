@@ -1,6 +1,5 @@
 /* api/api.c — functions of the C interface: a compiled circuit with all that a call needs. Start
  * reading at qring_circuit_function(); api_calls.c has the calls. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,26 +12,12 @@
 
 const char *qring_version(void) { return QR_VERSION; }
 
-enum qring_code qr_api_report(struct qring_error *ret, enum qr_code code,
-                              const struct qr_err *err) {
-    if (ret) {
-        ret->code = (enum qring_code)code;
-        snprintf(ret->message, sizeof ret->message, "%s", code == QR_OK ? "" : err->msg);
-    }
-    return (enum qring_code)code;
-}
-
 /* ---- options ---- */
 
 static enum qr_code read_options(const struct qring_options *from, struct qring_options *ret,
                                  struct qr_err *err) {
-    *ret = (struct qring_options){.struct_size = sizeof *ret};
-    if (from && (from->struct_size < sizeof from->struct_size || from->struct_size > sizeof *ret))
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "cannot read the options: struct_size is %zu, this library knows %zu bytes; "
-                       "set it to sizeof (struct qring_options)",
-                       from->struct_size, sizeof *ret);
-    if (from) memcpy(ret, from, from->struct_size);
+    *ret = (struct qring_options){0};
+    QR_TRY(qr_api_struct(from, "options", ret, sizeof *ret, err));
     if (!ret->dtype) ret->dtype = QRING_FLOAT64;
     if (!ret->isa) ret->isa = "auto";
     if (ret->dtype != QRING_FLOAT32 && ret->dtype != QRING_FLOAT64)
@@ -40,13 +25,6 @@ static enum qr_code read_options(const struct qring_options *from, struct qring_
                        "cannot use dtype %d: it is neither QRING_FLOAT32 nor QRING_FLOAT64",
                        (int)ret->dtype);
     return QR_OK;
-}
-
-/* A workspace of one large state supports at least four threads and as many as processors. */
-static unsigned threads_allowed(unsigned threads) {
-    unsigned cpus = qr_cpu_limit(), most = cpus < 4 ? 4 : cpus;
-    if (!threads) return cpus;
-    return threads < most ? threads : most;
 }
 
 /* ---- compiling ---- */
@@ -106,7 +84,7 @@ static enum qr_code make_function(struct qring_function *f, const char *circuit,
                        "cannot compile: there is no observable; give at least one, such as \"Z0\"");
     f->states = opt.states;
     f->input_gradients = opt.input_gradients;
-    f->n_threads = threads_allowed(opt.threads);
+    f->n_threads = qr_api_threads(opt.threads);
     QR_TRY(read_circuit(f, circuit, bytes, err));
     QR_TRY(read_observables(f, observables, n, err));
     return compile_plan(f, &opt, err);

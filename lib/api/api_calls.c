@@ -1,6 +1,5 @@
 /* api/api_calls.c — calls of the C interface: batches are split into micro-batches, as in a step of
  * a job, whose derivatives are added as integers. Start reading at call_all(). */
-#include <fenv.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,78 +13,6 @@ struct qring_sum {
     qr_fixed *value;
 };
 enum { MAX_TERMS = 1 << 22 };
-
-/* ---- arrays ---- */
-
-static void *array_at(const struct qring_array *a, size_t i, size_t j, size_t k) {
-    return (char *)a->data + (ptrdiff_t)i * a->strides[0] + (ptrdiff_t)j * a->strides[1] +
-           (ptrdiff_t)k * a->strides[2];
-}
-
-static double array_get(const struct qring_array *a, size_t i, size_t j) {
-    const void *p = array_at(a, i, j, 0);
-    float f;
-    double d;
-    if (a->dtype == QRING_FLOAT32) {
-        memcpy(&f, p, sizeof f);
-        return (double)f;
-    }
-    memcpy(&d, p, sizeof d);
-    return d;
-}
-
-static void array_set(const struct qring_array *a, size_t i, size_t j, size_t k, double v) {
-    void *p = array_at(a, i, j, k);
-    float f = (float)v;
-    if (a->dtype == QRING_FLOAT32) memcpy(p, &f, sizeof f);
-    else memcpy(p, &v, sizeof v);
-}
-
-static enum qr_code array_check(const struct qring_array *a, const char *name, bool needed,
-                                struct qr_err *err) {
-    if (!needed) return QR_OK;
-    if (!a || !a->data) return qr_fail(err, QR_INVALID_ARGUMENT, "cannot call: %s is NULL", name);
-    if (a->dtype != QRING_FLOAT32 && a->dtype != QRING_FLOAT64)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "cannot read %s: dtype %d is neither QRING_FLOAT32 nor QRING_FLOAT64", name,
-                       (int)a->dtype);
-    return QR_OK;
-}
-
-/* Returns the array as n x m doubles, *ret_stride apart: its own memory where that has the form,
- * else a copy in *ret_own. */
-static enum qr_code array_doubles(const struct qring_array *a, const char *name, size_t n, size_t m,
-                                  double **ret_own, const double **ret, size_t *ret_stride,
-                                  struct qr_err *err) {
-    *ret = NULL;
-    *ret_stride = m;
-    if (!n || !m) return QR_OK;
-    QR_TRY(array_check(a, name, true, err));
-    bool rows = a->dtype == QRING_FLOAT64 && (uintptr_t)a->data % sizeof(double) == 0 &&
-                (m == 1 || a->strides[1] == sizeof(double)) &&
-                (n == 1 || (a->strides[0] >= 0 && a->strides[0] % (ptrdiff_t)sizeof(double) == 0));
-    if (rows) {
-        *ret = a->data;
-        if (n > 1) *ret_stride = (size_t)a->strides[0] / sizeof(double);
-    } else {
-        void *p;
-        QR_TRY(qr_large_new(n * m, sizeof(double), name, &p, err));
-        double *own = *ret_own = p;
-        for (size_t i = 0; i < n; i++)
-            for (size_t j = 0; j < m; j++) own[i * m + j] = array_get(a, i, j);
-        *ret = own;
-    }
-    for (size_t i = 0; i < n; i++)
-        for (size_t j = 0; j < m; j++) {
-            double v = (*ret)[i * *ret_stride + j];
-            if (!(fabs(v) < 0x1p40))
-                return qr_fail(err, QR_OUT_OF_RANGE,
-                               "cannot use %s: element [%zu][%zu] is %g; numbers must be finite "
-                               "and below 2^40",
-                               name, i, j, v);
-        }
-    return QR_OK;
-}
 
 /* ---- one call ---- */
 
@@ -130,7 +57,7 @@ static void store_outputs(struct call *c, const struct unit *u, size_t first, si
         for (size_t k = 0; k < r; k++) {
             double z = u->z[s * r + k];
             if (!isfinite(z)) atomic_store(&c->failed, 1);
-            if (c->ret_outputs) array_set(c->ret_outputs, first + s, k, 0, z);
+            if (c->ret_outputs) qr_array_set(c->ret_outputs, first + s, k, 0, z);
         }
 }
 
@@ -157,8 +84,8 @@ static void store_inputs(const struct call *c, const struct unit *u, size_t firs
     for (size_t s = 0; c->ret_inputs && s < n; s++)
         for (size_t k = 0; k < columns; k++) {
             double v = u->dx[s * columns + k];
-            if (c->kind == CALL_VJP) array_set(c->ret_inputs, first + s, k, 0, v);
-            else array_set(c->ret_inputs, first + s, readout, k, v);
+            if (c->kind == CALL_VJP) qr_array_set(c->ret_inputs, first + s, k, 0, v);
+            else qr_array_set(c->ret_inputs, first + s, readout, k, v);
         }
 }
 
@@ -188,7 +115,7 @@ static bool call_jacobian(struct call *c, struct qr_sim_workspace *ws, struct qr
         if (!call_sweep(c, ws, pool, u, first, n, grad)) return false;
         store_inputs(c, u, first, n, k);
         for (size_t i = 0; c->ret_parameters && i < n_params; i++)
-            array_set(c->ret_parameters, first, k, i, qr_fixed_to_double(grad[i]));
+            qr_array_set(c->ret_parameters, first, k, i, qr_fixed_to_double(grad[i]));
     }
     return true;
 }
@@ -201,7 +128,8 @@ static void call_states(struct call *c, struct qr_sim_workspace *ws, struct qr_p
     for (size_t s = 0; s < n; s++)
         for (size_t i = 0; i < amplitudes; i++)
             for (size_t k = 0; k < 2; k++)
-                array_set(c->ret_states, first + s, i, k, u->state[(s * amplitudes + i) * 2 + k]);
+                qr_array_set(c->ret_states, first + s, i, k,
+                             u->state[(s * amplitudes + i) * 2 + k]);
 }
 
 static void call_task(void *ctx, size_t unit, unsigned worker) {
@@ -256,21 +184,21 @@ static enum qr_code call_prepare(struct call *c, const struct qring_array *param
                        c->n_samples, (int)MAX_TERMS);
     struct qring_array column = parameters ? *parameters : (struct qring_array){0};
     column.strides[1] = column.strides[0]; /* [P] as one row */
-    QR_TRY(array_doubles(&column, "parameters", 1, f->circuit->n_params, &c->own_weights,
-                         &c->weights, &unused, err));
-    QR_TRY(array_doubles(inputs, "inputs", c->n_samples, f->circuit->n_columns, &c->own_x, &c->x,
-                         &c->x_stride, err));
+    QR_TRY(qr_array_doubles(&column, "parameters", 1, f->circuit->n_params, &c->own_weights,
+                            &c->weights, &unused, err));
+    QR_TRY(qr_array_doubles(inputs, "inputs", c->n_samples, f->circuit->n_columns, &c->own_x, &c->x,
+                            &c->x_stride, err));
     if (c->kind == CALL_VJP)
-        QR_TRY(array_doubles(cotangents, "cotangents", c->n_samples, r, &c->own_cotangents,
-                             &c->cotangents, &c->cotangent_stride, err));
+        QR_TRY(qr_array_doubles(cotangents, "cotangents", c->n_samples, r, &c->own_cotangents,
+                                &c->cotangents, &c->cotangent_stride, err));
     bool any = c->n_samples;
-    QR_TRY(array_check(c->ret_outputs, "outputs",
-                       any && (c->ret_outputs || c->kind == CALL_FORWARD), err));
-    QR_TRY(array_check(c->ret_parameters, "derivatives by parameters",
-                       c->ret_parameters && f->circuit->n_params, err));
-    QR_TRY(array_check(c->ret_states, "states", any && c->kind == CALL_STATES, err));
-    return array_check(c->ret_inputs, "derivatives by inputs",
-                       any && c->ret_inputs && f->circuit->n_columns, err);
+    QR_TRY(qr_array_check(c->ret_outputs, "outputs",
+                          any && (c->ret_outputs || c->kind == CALL_FORWARD), err));
+    QR_TRY(qr_array_check(c->ret_parameters, "derivatives by parameters",
+                          c->ret_parameters && f->circuit->n_params, err));
+    QR_TRY(qr_array_check(c->ret_states, "states", any && c->kind == CALL_STATES, err));
+    return qr_array_check(c->ret_inputs, "derivatives by inputs",
+                          any && c->ret_inputs && f->circuit->n_columns, err);
 }
 
 /* Computes all micro-batches; afterwards c->grad has the sums by parameters. */
@@ -302,23 +230,6 @@ static void call_fini(struct call *c) {
     free(c->own_x);
     free(c->own_cotangents);
     free(c->own_weights);
-}
-
-/* Takes the function for a call, in the default floating-point environment: other libraries set
- * subnormal numbers to zero, which would change bits. */
-static enum qr_code function_take(struct qring_function *f, fenv_t *env, struct qr_err *err) {
-    if (atomic_flag_test_and_set(&f->busy))
-        return qr_fail(err, QR_FAILED_PRECONDITION,
-                       "cannot call: another thread is using this function; use one function for "
-                       "each thread, or a lock");
-    fegetenv(env);
-    fesetenv(FE_DFL_ENV);
-    return QR_OK;
-}
-
-static void function_release(struct qring_function *f, const fenv_t *env) {
-    fesetenv(env);
-    atomic_flag_clear(&f->busy);
 }
 
 static enum qr_code call_sum_check(const struct call *c, const struct qring_sum *sum,
@@ -359,7 +270,7 @@ static void call_store_sums(const struct call *c, struct qring_sum *sum) {
         sum->n_terms += c->n_samples;
     }
     for (size_t i = 0; c->ret_parameters && i < n; i++)
-        array_set(c->ret_parameters, i, 0, 0, qr_fixed_to_double(c->grad[i]));
+        qr_array_set(c->ret_parameters, i, 0, 0, qr_fixed_to_double(c->grad[i]));
 }
 
 static enum qring_code call_all(struct call *c, const struct qring_array *parameters,
@@ -368,7 +279,7 @@ static enum qring_code call_all(struct call *c, const struct qring_array *parame
                                 struct qring_error *ret_err) {
     struct qr_err err = {0};
     fenv_t env;
-    enum qr_code code = function_take(c->f, &env, &err);
+    enum qr_code code = qr_api_begin(&c->f->busy, "function", &env, &err);
     if (code != QR_OK) return qr_api_report(ret_err, code, &err);
     /* A sum, and the derivatives of one sample by parameters, want micro-batches of one sample. */
     bool single = sum || (c->kind == CALL_JACOBIAN && c->ret_parameters);
@@ -378,7 +289,7 @@ static enum qring_code call_all(struct call *c, const struct qring_array *parame
     if (code == QR_OK) code = call_run(c, &err);
     if (code == QR_OK && c->kind == CALL_VJP) call_store_sums(c, sum);
     call_fini(c);
-    function_release(c->f, &env);
+    qr_api_end(&c->f->busy, &env);
     return qr_api_report(ret_err, code, &err);
 }
 
@@ -467,8 +378,8 @@ enum qring_code qring_sum_add(struct qring_sum *s, const struct qring_sum *other
 enum qring_code qring_sum_values(const struct qring_sum *s, const struct qring_array *ret,
                                  struct qring_error *ret_err) {
     struct qr_err err = {0};
-    enum qr_code code = array_check(ret, "ret", s->n, &err);
+    enum qr_code code = qr_array_check(ret, "ret", s->n, &err);
     for (size_t i = 0; code == QR_OK && i < s->n; i++)
-        array_set(ret, i, 0, 0, qr_fixed_to_double(s->value[i]));
+        qr_array_set(ret, i, 0, 0, qr_fixed_to_double(s->value[i]));
     return qr_api_report(ret_err, code, &err);
 }

@@ -2,10 +2,9 @@
 #ifndef QR_API_API_IMPL_H
 #define QR_API_API_IMPL_H
 
-#include <stdatomic.h>
 #include <sys/types.h>
 
-#include "api/qring.h"
+#include "api/arguments.h"
 #include "base/pool.h"
 #include "sim/sim.h"
 
@@ -28,9 +27,6 @@ struct qring_function {
     unsigned n_workspaces;
     size_t workspace_samples;
 };
-
-/* Copies a result into the caller's error, which may be NULL; returns the code. */
-enum qring_code qr_api_report(struct qring_error *ret, enum qr_code code, const struct qr_err *err);
 
 /* Returns the pool; NULL for one thread. */
 struct qr_pool *qr_api_pool(struct qring_function *f);
