@@ -83,7 +83,7 @@ lints    := tests/lint/run tests/lint/selftest
 analysed := $(patsubst %.c,$(B)/deep/%.found,$(lib_c) $(wildcard cmd/*/*.c))
 models   := $(wildcard tests/model/check.sh)
 libqring := $(B)/libqring.a
-shared   := $(B)/libqring.so.1
+shared   := $(B)/libqring.so.1 $(B)/libqring_train.so.1
 
 listed    = $(shell sed -n 's/^$1  *//p' tests/order 2>/dev/null)
 quick    := $(filter-out $(call listed,slow),$(patsubst %.c,%,$(wildcard tests/unit/test_*.c))) $(call listed,check)
@@ -118,10 +118,11 @@ PREFIX   ?= /usr/local
 LIBDIR   ?= $(PREFIX)/lib
 install: $(progs) $(shared) $(B)/share/.made
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBDIR)/pkgconfig && install -m 755 $(progs) $(DESTDIR)$(PREFIX)/bin
-	install -m 644 $(shared) $(DESTDIR)$(LIBDIR) && ln -sf $(notdir $(shared)) $(DESTDIR)$(LIBDIR)/libqring.so
+	install -m 644 $(shared) $(DESTDIR)$(LIBDIR)
+	for f in $(notdir $(shared)); do ln -sf $$f $(DESTDIR)$(LIBDIR)/$${f%.1}; done
 	install -D -m 644 lib/api/qring.h $(DESTDIR)$(PREFIX)/include/qring.h
-	sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(shell cat lib/VERSION)|' lib/api/qring.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/qring.pc
-	chmod 644 $(DESTDIR)$(LIBDIR)/pkgconfig/qring.pc
+	for f in qring qring-train; do install -m 644 /dev/null $(DESTDIR)$(LIBDIR)/pkgconfig/$$f.pc && sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(shell cat lib/VERSION)|' \
+	    lib/api*/$$f.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/$$f.pc || exit 1; done
 	cd $(B)/share && find * -type f -exec install -D -m 644 '{}' '$(abspath $(DESTDIR)/$(PREFIX))/share/{}' ';'
 
 ## make wheel        build/dist/qring-VERSION-py3-none-manylinux_2_28_x86_64.whl for pip, and its tests (120 MB from PyPI)
@@ -312,11 +313,13 @@ $(B)/gen/builtin_job.h: deploy/jobs/qcnn.json
 $(libqring): $(lib_o)
 	$(Q)rm -f $@ && $(AR) rcsD $@ $^
 
-# The C interface: lib/api and what it uses of the archive, with cJSON as its only other library.
-$(shared): $(filter $(B)/lib/api/%,$(lib_o)) $(libqring) lib/api/libqring.map
+# The C interface: lib/api or lib/api_train, and what each uses of the archive and of other libraries. The engine needs cJSON alone.
+$(B)/libqring.so.1: $(filter $(B)/lib/api/%,$(lib_o))
+$(B)/libqring_train.so.1: $(filter $(B)/lib/api_train/%,$(lib_o))
+$(shared): $(libqring) lib/api/libqring.map
 	$(if $(Q),@echo "  LD    $@")
 	$(Q)$(CC) -shared $(filter-out -pie,$(ldopt)) $(LDFLAGS) -Wl,-soname,$(@F) -Wl,--version-script=lib/api/libqring.map -Wl,-z,defs \
-	    $(filter %.o %.a,$^) $(shell $(pkgconf) --libs libcjson) -lm -pthread -o $@
+	    $(filter %.o,$^) $(libqring) -Wl,--as-needed $(libs) -o $@
 
 # Handlers for JAX: XLA_INCLUDE is jax.ffi.include_dir() of any JAX from 0.5 on. The object has no
 # dependency but the C library, and one build serves every Python and JAX.

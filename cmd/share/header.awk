@@ -5,8 +5,8 @@ function roff(s) {
 }
 BEGIN {
     print ".TH LIBQRING 3 \"\" \"qring " version "\" \"qring\"\n.SH NAME"
-    print "libqring \\- expectation values and exact derivatives of quantum circuits"
-    print ".SH SYNOPSIS\n.nf\n\\fB#include <qring.h>\\fR\n\n\\fBcc ... $(pkg\\-config \\-\\-cflags \\-\\-libs qring)\\fR\n.fi\n.SH DESCRIPTION\n.nf"
+    print "libqring, libqring_train \\- expectation values and exact derivatives of quantum circuits, training"
+    print ".SH SYNOPSIS\n.nf\n\\fB#include <qring.h>\\fR\n\n\\fBcc ... $(pkg\\-config \\-\\-cflags \\-\\-libs qring)\\fR\n\\fBcc ... $(pkg\\-config \\-\\-cflags \\-\\-libs qring\\-train)\\fR, with jobs\n.fi\n.SH DESCRIPTION\n.nf"
 }
 NR == 1 { sub(/^\/\* qring.h [^ ]* /, "   ") ; head = 1 }
 head { line = $0; sub(/^ ?\*\/?/, "", line); sub(/ \*\/$/, "", line); print roff(line); if ($0 ~ /\*\/$/) { head = 0; print ".fi\n.SH DECLARATIONS\n.nf" } next }

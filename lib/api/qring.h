@@ -1,9 +1,11 @@
-/* qring.h — the C interface of libqring: expectation values of parameterised quantum circuits and
- * their exact derivatives, for batches of samples.
+/* qring.h — the C interface of qring: expectation values of parameterised quantum circuits and
+ * their exact derivatives, for batches of samples; training of a job, and predictions.
  *
  * Use       qring_circuit_function compiles a circuit and its observables once; then
  *           qring_forward, qring_vjp, qring_jacobian and qring_states as often as needed; then
- *           qring_function_free.
+ *           qring_function_free. A job: qring_job_new, qring_train, qring_predict.
+ * Libraries libqring.so.1 (pkg-config qring) has all functions above "jobs", and needs cJSON alone;
+ *           libqring_train.so.1 (qring-train) has the others, and needs libraries for files too.
  * Model     A circuit has P parameters, in natural order of their names (w2 before w10), and I
  *           inputs. One call has one vector of parameters and S samples of inputs; it computes
  *           z[s][r] = <O_r> of sample s for R observables.
@@ -17,8 +19,8 @@
  * Arrays    struct qring_array: memory of the caller, any strides in bytes as NumPy's, float32 or
  *           float64. Values are converted; the arithmetic is that of the function's dtype
  *           (amplitudes) and float64 (sums).
- * Threads   A function may be used by one thread at a time; a second one at the same moment gets
- *           QRING_FAILED_PRECONDITION and changes nothing. Different functions are independent.
+ * Threads   A function or job may be used by one thread at a time; a second one at the same moment
+ *           gets QRING_FAILED_PRECONDITION and changes nothing. Different handles are independent.
  *           There is no global state, no signal handler and no output.
  * Errors    Every call that can fail returns an enum qring_code and fills *err, which may be NULL.
  *           Results are then undefined. Lack of memory beyond what the plan accounts for ends the
@@ -44,11 +46,16 @@ extern "C" {
 /* gRPC's canonical numbers. */
 enum qring_code {
     QRING_OK = 0,
-    QRING_INVALID_ARGUMENT = 3,    /* circuit, observable, shape, option: the message says which */
-    QRING_RESOURCE_EXHAUSTED = 8,  /* the circuit needs more memory than this process may use */
-    QRING_FAILED_PRECONDITION = 9, /* another thread is using the function */
+    QRING_CANCELLED = 1,           /* by a callback or by qring_job_cancel */
+    QRING_INVALID_ARGUMENT = 3,    /* circuit, job, shape, option: the message says which */
+    QRING_NOT_FOUND = 5,           /* a file */
+    QRING_PERMISSION_DENIED = 7,   /* a file */
+    QRING_RESOURCE_EXHAUSTED = 8,  /* more memory than this process may use, or a full disk */
+    QRING_FAILED_PRECONDITION = 9, /* another thread is using the handle; a URL of a bucket */
     QRING_OUT_OF_RANGE = 11,       /* a number is not finite, or 2^40 or more in magnitude */
-    QRING_UNIMPLEMENTED = 12       /* the function was compiled without what the call needs */
+    QRING_UNIMPLEMENTED = 12,      /* the function was compiled without what the call needs */
+    QRING_UNAVAILABLE = 14,        /* memory that other programs use now: retry */
+    QRING_DATA_LOSS = 15           /* a damaged file, or bad values in the data */
 };
 
 struct qring_error {
@@ -191,6 +198,140 @@ QRING_EXPORT enum qring_code qring_states(struct qring_function *f,
                                           const struct qring_array *parameters,
                                           const struct qring_array *inputs, size_t n_samples,
                                           const struct qring_array *ret, struct qring_error *err);
+
+/* ---- jobs: libqring_train.so.1 ----
+ *
+ * A job has the bits of `qring run` with the same file: weights and digest are equal, for any
+ * number of threads. Only files of this machine are read, and none is written but by
+ * qring_weights_write. The job's keys "sweep", "worker" and "profile" are not used.
+ * After data is read, malloc_trim and mallopt(M_MMAP_THRESHOLD, 128 KiB) return its memory.
+ */
+
+struct qring_job;
+/* Reads a job.
+ *
+ * Args:     text    a job file (JSON, qring help job), bytes long; copied
+ *           folder  where files are that the job names by relative paths, after the working
+ *                   directory; NULL: none
+ *           ret     freed with qring_job_free
+ * Errors:   INVALID_ARGUMENT: all errors of the job, one on each line
+ */
+QRING_EXPORT enum qring_code qring_job_new(const char *text, size_t bytes, const char *folder,
+                                           struct qring_job **ret, struct qring_error *err);
+/* job may be NULL. No call may be running. Results and weights stay valid. */
+QRING_EXPORT void qring_job_free(struct qring_job *job);
+/* Any thread: the running qring_train of this job, or else its next one, returns QRING_CANCELLED
+ * within about one micro-batch. */
+QRING_EXPORT void qring_job_cancel(struct qring_job *job);
+
+/* Weights: float64 tensors named as in the weights file: "pqc/parameters" (in natural order of the
+ * parameters' names), "dense/kernel" [inputs][outputs], "dense/bias". */
+struct qring_weights;
+/* Draws the weights that training begins with from the job's seed.
+ *
+ * Args:     n_inputs  columns of the data; not used where a circuit reads the data
+ *           ret       freed with qring_weights_free
+ */
+QRING_EXPORT enum qring_code qring_weights_new(struct qring_job *job, size_t n_inputs,
+                                               struct qring_weights **ret, struct qring_error *err);
+/* Reads the weights of a job's model.
+ *
+ * Args:     path  .h5, .npz or .safetensors; a checkpoint, or the LATEST of a checkpoint folder
+ * Errors:   NOT_FOUND, DATA_LOSS; INVALID_ARGUMENT: another model's weights, names both shapes
+ */
+QRING_EXPORT enum qring_code qring_weights_read(struct qring_job *job, const char *path,
+                                                struct qring_weights **ret,
+                                                struct qring_error *err);
+/* Writes the file that `qring run` writes, in the format of its suffix (HDF5 has float32). Replaces
+ * a file at once or not at all. */
+QRING_EXPORT enum qring_code qring_weights_write(const struct qring_weights *weights,
+                                                 const char *path, struct qring_error *err);
+QRING_EXPORT void qring_weights_free(struct qring_weights *weights);          /* may be NULL */
+QRING_EXPORT size_t qring_weights_count(const struct qring_weights *weights); /* of tensors */
+/* Name of a tensor, its number of dimensions (1 or 2), and the size of one; NULL or 0: out of
+ * range. */
+QRING_EXPORT const char *qring_weights_name(const struct qring_weights *weights, size_t i);
+QRING_EXPORT unsigned qring_weights_rank(const struct qring_weights *weights, size_t i);
+QRING_EXPORT size_t qring_weights_size(const struct qring_weights *weights, size_t i,
+                                       unsigned dimension);
+/* The values of a tensor, row-major; may be changed; valid until the weights are freed. */
+QRING_EXPORT double *qring_weights_values(struct qring_weights *weights, size_t i);
+
+/* Samples in memory, in place of the job's training file (data.source "npz" or "csv"). The job's
+ * train_fraction splits them, unless it has validation samples of its own. */
+struct qring_data {
+    size_t struct_size;
+    size_t n_samples, n_inputs, n_labels;
+    const struct qring_array *x;             /* [N][n_inputs], the inputs of the model, in order */
+    const struct qring_array *y;             /* [N][n_labels], as in a file; NULL: n_labels is 0 */
+    const struct qring_array *sample_weight; /* [N]; NULL unless the job has data.sample_weight */
+};
+
+enum qring_event { QRING_STEP = 1, QRING_EPOCH = 2 };
+struct qring_progress {
+    size_t struct_size;
+    enum qring_event event;               /* a step has been applied, or an epoch has ended */
+    size_t epoch, epochs, batch, batches; /* counted from 1; batch: steps done in this epoch */
+    /* loss and metrics: running means over the epoch's steps; QRING_EPOCH: also val_loss and so on
+     * where the job evaluates. Valid during the call. */
+    size_t n_values;
+    const char *const *names;
+    const double *values;
+};
+
+struct qring_train_options {
+    size_t struct_size;
+    unsigned threads;                    /* as in qring_options */
+    const char *isa;                     /* as in qring_options */
+    size_t epochs;                       /* 0: the job's */
+    const struct qring_data *data;       /* NULL: the job's */
+    const struct qring_weights *initial; /* NULL: the job's */
+    /* Called by the thread that called qring_train; returns 0, or another number to cancel. It may
+     * use other handles, but not this job. NULL: not called. */
+    int (*progress)(void *context, const struct qring_progress *progress);
+    void *context;
+};
+
+struct qring_result;
+/* Trains a job.
+ *
+ * Args:     options  NULL: defaults
+ *           ret      freed with qring_result_free; NULL on failure
+ * Errors:   CANCELLED: there is no result, and the job can be trained again from the start;
+ *           DATA_LOSS and NOT_FOUND of files; RESOURCE_EXHAUSTED; OUT_OF_RANGE: names the sample
+ *           with bad numbers
+ * Threads:  those of the options, until it returns
+ */
+QRING_EXPORT enum qring_code qring_train(struct qring_job *job,
+                                         const struct qring_train_options *options,
+                                         struct qring_result **ret, struct qring_error *err);
+QRING_EXPORT void qring_result_free(struct qring_result *result); /* may be NULL */
+QRING_EXPORT size_t qring_result_steps(const struct qring_result *result);
+QRING_EXPORT size_t qring_result_epochs(const struct qring_result *result);
+/* 32 hexadecimal digits: the state_digest of `qring run`. */
+QRING_EXPORT const char *qring_result_digest(const struct qring_result *result);
+/* loss, metrics, val_loss and so on, as in result.json; names are valid until the result is freed,
+ * NULL if out of range. */
+QRING_EXPORT size_t qring_result_count(const struct qring_result *result);
+QRING_EXPORT const char *qring_result_name(const struct qring_result *result, size_t i);
+QRING_EXPORT double qring_result_value(const struct qring_result *result, size_t i);
+/* The trained weights; freed with the result. */
+QRING_EXPORT struct qring_weights *qring_result_weights(struct qring_result *result);
+
+/* Predicts samples: the numbers of `qring infer`. Compiles the model, so give many samples at once.
+ *
+ * Args:     x          [S][n_inputs]; NULL for a job without data, which has one sample
+ *           threads    as in qring_options
+ *           ret        [S][n_outputs]
+ * Errors:   INVALID_ARGUMENT: the weights, n_inputs or n_outputs are another model's; DATA_LOSS: a
+ *           number in x; OUT_OF_RANGE: names the sample
+ */
+QRING_EXPORT enum qring_code qring_predict(struct qring_job *job,
+                                           const struct qring_weights *weights,
+                                           const struct qring_array *x, size_t n_samples,
+                                           size_t n_inputs, unsigned threads,
+                                           const struct qring_array *ret, size_t n_outputs,
+                                           struct qring_error *err);
 
 #ifdef __cplusplus
 }

@@ -14,7 +14,7 @@ check "commands are found: $commands" test "$(echo "$commands" | wc -l)" -ge 9
 {
     printf 'bin/%s\n' qring qringd
     printf 'share/man/man1/%s.1\n' qring qringd
-    printf '%s\n' share/man/man3/libqring.3 share/man/man5/qring-job.5 include/qring.h lib/libqring.so.1 lib/pkgconfig/qring.pc
+    printf '%s\n' share/man/man3/libqring.3 share/man/man5/qring-job.5 include/qring.h lib/libqring.so.1 lib/libqring_train.so.1 lib/pkgconfig/qring.pc lib/pkgconfig/qring-train.pc
     for c in $commands; do echo "share/man/man1/qring-$c.1"; done
     printf 'share/bash-completion/completions/%s\n' qring qringd
     printf 'share/fish/vendor_completions.d/%s.fish\n' qring qringd
