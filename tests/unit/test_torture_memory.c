@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 
+#include "api/qring.h"
 #include "base/file.h"
 #include "data/csv.h"
 #include "format/event.h"
@@ -391,6 +392,38 @@ static enum qr_code run_stepper(struct qr_err *err) {
     return code;
 }
 
+/* A job of the C interface: read, trained on arrays, and used for a prediction. */
+static enum qr_code failed(const struct qring_error *from, struct qr_err *err) {
+    return qr_fail(err, (enum qr_code)from->code, "%s", from->message);
+}
+static enum qr_code run_c_job(struct qr_err *err) {
+    static uint64_t first;
+    static const char text[] =
+        "{\"data\":{\"source\":\"npz\"},\"model\":[{\"layer\":\"dense\",\"units\":1}],\"train\":{"
+        "\"epochs\":2,\"batch_size\":2,\"loss\":\"mse\"}}";
+    static double values[] = {0.5, -0.25, 1, 2};
+    double p[2] = {0};
+    const struct qring_array x = {values, QRING_FLOAT64, {16, 8}}, y = {values, QRING_FLOAT64, {8}},
+                             ret = {p, QRING_FLOAT64, {8}};
+    const struct qring_data data = {sizeof data, 2, 2, 1, &x, &y, NULL};
+    const struct qring_train_options opt = {
+        .struct_size = sizeof opt, .threads = 1, .isa = "portable", .data = &data};
+    struct qring_job *job = NULL;
+    struct qring_result *r = NULL;
+    struct qring_error e = {QRING_OK, ""};
+    enum qring_code code = qring_job_new(text, sizeof text - 1, NULL, &job, &e);
+    if (code == QRING_OK) code = qring_train(job, &opt, &r, &e);
+    if (code == QRING_OK)
+        code = qring_predict(job, qring_result_weights(r), &x, 2, 2, 1, &ret, 1, &e);
+    relax();
+    enum qr_code judged = code != QRING_OK ? failed(&e, err)
+                                           : same(fold(fold(1, qring_result_digest(r), 32), p, 16),
+                                                  &first, "a job of the C interface", err);
+    qring_result_free(r);
+    qring_job_free(job);
+    return judged;
+}
+
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_UNDEFINED__
 enum { HDF5_STRIDE = 13, COLD_STRIDE = 499 };
 #else
@@ -399,6 +432,7 @@ enum { HDF5_STRIDE = 1, COLD_STRIDE = 53 };
 static const struct operation operations[] = {
     {.name = "large", .run = run_large},
     {.name = "stepper", .before = a_model, .run = run_stepper},
+    {.name = "train a job from C", .run = run_c_job, .caches = true},
     {.name = "read JSON", .before = json_file, .run = run_json},
     {.name = "read npz, deflated", .before = npz_file, .run = run_npz},
     {.name = "read safetensors", .before = safetensors_file, .run = run_safetensors},
