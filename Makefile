@@ -93,7 +93,7 @@ quick    := $(filter-out $(call listed,slow),$(patsubst %.c,%,$(wildcard tests/u
 ifeq ($(SAN),)
 suite    := $(tests) $(replays) $(models) $(lints) $(its) $(faults)
 else ifeq ($(SAN),thread)
-suite    := $(foreach t,$(tests),$(if $(filter test_base% test_collective% test_group% test_link% test_member% test_train% test_monitor_http% test_monitor_profiler% test_output_publisher% test_output_logdir% test_sim_group test_sim_dns,$(notdir $t)),$t)) $(filter %.py,$(faults))
+suite    := $(foreach t,$(tests),$(if $(filter test_base% test_collective% test_group% test_link% test_member% test_train% test_api_train test_monitor_http% test_monitor_profiler% test_output_publisher% test_output_logdir% test_sim_group test_sim_dns,$(notdir $t)),$t)) $(filter %.py,$(faults))
 else
 suite    := $(tests) $(replays) $(filter-out tests/it/bits.sh tests/it/digests.sh tests/it/image.sh tests/it/install.sh tests/it/instructions.sh,$(its)) $(faults)
 endif

@@ -47,7 +47,7 @@ static enum call failed;
 static bool failed_for_writing; /* of OPEN and CLOSE */
 static bool failed_lock;        /* of CLOSE: a lock was given back */
 /* of /sys, /proc: what the machine says of itself never fails here */
-static bool of_system[1024];
+static _Atomic bool of_system[1024];
 
 static bool is_of_system(int fd) { return fd >= 0 && fd < 1024 && of_system[fd]; }
 
@@ -100,7 +100,10 @@ int fsync(int fd) { /* nothing here needs to outlive a power cut */
 int close(int fd) {
     REAL(close);
     int flags = fcntl(fd, F_GETFL), rc = real(fd); /* a failed close has closed */
-    if (is_of_system(fd)) return of_system[fd] = false, rc;
+    if (is_of_system(fd)) {
+        of_system[fd] = false;
+        return rc;
+    }
     if (!fails(CLOSE)) return rc;
     failed_for_writing = (flags & O_ACCMODE) != O_RDONLY;
     failed_lock = (flags & O_ACCMODE) == O_RDWR;

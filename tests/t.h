@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static long t_passed, t_failed, t_skipped;
+static _Atomic long t_passed, t_failed, t_skipped; /* threads may check too */
 
 #define CHECK(c, ...)                                                                              \
     do {                                                                                           \
