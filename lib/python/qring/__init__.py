@@ -19,6 +19,14 @@ from .circuit import Circuit, Expression, Input, Parameter
 
 if TYPE_CHECKING:
     from .function import Function, StateFunction, Sum, expval, state
+    from .hybrid import HybridJob as HybridJob
+    from .hybrid import HybridJobError as HybridJobError
+    from .hybrid import hybrid_job as hybrid_job
+    from .hybrid import input_dir as input_dir
+    from .hybrid import load_checkpoint as load_checkpoint
+    from .hybrid import log_metric as log_metric
+    from .hybrid import results_dir as results_dir
+    from .hybrid import save_checkpoint as save_checkpoint
     from .job import Job as Job
     from .job import ProgramError as ProgramError
     from .job import run as run
@@ -46,13 +54,17 @@ __all__ = [
     "state",
 ]
 
-_SUBMODULES = frozenset({"torch", "jax", "keras", "pennylane", "job", "result", "kubernetes"})
+_SUBMODULES = frozenset(
+    {"torch", "jax", "keras", "pennylane", "job", "result", "kubernetes", "hybrid"}
+)
 # Names of submodules that can be used as qring.NAME.
 _NAMES = {
     **dict.fromkeys(("Function", "StateFunction", "Sum", "expval", "state"), "function"),
     "from_qnode": "pennylane",
     **dict.fromkeys(("Job", "ProgramError", "run", "sweep"), "job"),
     **dict.fromkeys(("History", "Result", "SweepResult", "load"), "result"),
+    **dict.fromkeys(("HybridJob", "HybridJobError", "hybrid_job", "input_dir"), "hybrid"),
+    **dict.fromkeys(("load_checkpoint", "log_metric", "results_dir", "save_checkpoint"), "hybrid"),
     **dict.fromkeys(("attach", "submit"), "kubernetes"),
 }
 

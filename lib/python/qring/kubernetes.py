@@ -676,22 +676,38 @@ def submit(
 
 
 def attach(
-    name: str, namespace: str | None = None, *, context: str | None = None, client: Any = None
-) -> Handle:
-    """Find a run on a cluster again.
+    name: str,
+    namespace: str | None = None,
+    *,
+    local: bool = False,
+    context: str | None = None,
+    client: Any = None,
+) -> Any:
+    """Find a run on a cluster, or a hybrid job, again.
 
     Parameters
     ----------
     name : str
-        Name of the run, also of one that Helm or kubectl has started.
+        Name of the run, also of one that Helm or kubectl has started; or the folder of a hybrid
+        job on this machine, with ``local=True``.
     namespace, context, client
         As of :func:`submit`.
+    local : bool
+        The job is one on this machine.
+
+    Returns
+    -------
+    Handle or HybridJob
 
     Raises
     ------
     QringError
         There is no run of this name.
     """
+    if local:
+        from .hybrid import find_local
+
+        return find_local(name)
     cluster = Cluster(client, context)
     handle = Handle(name, namespace or cluster.namespace, cluster)
     labels = handle._job().metadata.labels or {}

@@ -9,7 +9,7 @@ import os
 import tempfile
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Mapping
+from typing import TYPE_CHECKING, Any, Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +64,7 @@ class History(dict[str, "NDArray[Any]"]):
     @classmethod
     def read(cls, path: Path) -> History:
         """Read a file steps.jsonl; a last line without its end is left out."""
-        rows: dict[str, list[dict[str, Any]]] = {"": [], "val_": []}
+        entries = []
         try:
             lines = path.read_bytes().split(b"\n")[:-1]
         except OSError as error:
@@ -75,17 +75,24 @@ class History(dict[str, "NDArray[Any]"]):
         for number, line in enumerate(lines, 1):
             try:
                 entry = json.loads(line)
-                kind = entry.pop("kind")
+                entries.append((entry.pop("kind") == "EVAL", entry))
             except (ValueError, KeyError, AttributeError):
                 raise QringError(
                     f"cannot read the history {path}: line {number} is malformed", Code.DATA_LOSS
                 ) from None
+        return cls.of(entries)
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[bool, Mapping[str, Any]]]) -> History:
+        """Make arrays of rows: whether one is an evaluation, and its values by name."""
+        columns: dict[str, list[dict[str, Any]]] = {"": [], "val_": []}
+        for evaluated, values in rows:
             row: dict[str, Any] = {}
-            for key, value in entry.items():
+            for key, value in values.items():
                 row.update(value if isinstance(value, dict) else {key: value})
-            rows["val_" if kind == "EVAL" else ""].append(row)
+            columns["val_" if evaluated else ""].append(row)
         history = cls()
-        for prefix, entries in rows.items():
+        for prefix, entries in columns.items():
             for name in dict.fromkeys(name for row in entries for name in row):
                 column = [row.get(name) for row in entries]
                 if all(isinstance(value, int) for value in column) and name in (

@@ -1,0 +1,233 @@
+"""Hybrid jobs on this machine: a process of their own. Start at :class:`Local`.
+
+``python -m qring._hybrid_local FOLDER`` supervises the runner. It is no child of the caller, so a
+notebook may end before the job, and no zombie remains. Supervisor and runner hold a lock on the
+file ``lock``; a job without outcome whose lock is free has been killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Callable
+
+from . import _hybrid_files as files
+from ._library import Code, QringError
+
+if TYPE_CHECKING:
+    from .hybrid import HybridOptions
+
+_START_SECONDS = 60.0
+_STOP_SECONDS = 30.0
+_POLL_SECONDS = 0.05
+_LOCKED = 3
+
+
+def _lock(folder: Path, kind: int) -> IO[bytes] | None:
+    """Return the locked file, or None: another process holds it."""
+    file = (folder / "lock").open("ab")
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        return None
+    return file
+
+
+def _until(reached: Callable[[], bool], seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while not reached():
+        if time.monotonic() >= end:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
+
+
+class Local:
+    """The backend of jobs on this machine.
+
+    Parameters
+    ----------
+    folder : Path
+        The job's folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def start(self, options: HybridOptions | None = None) -> None:
+        """Start the job whose ``code`` and ``input`` are in the folder; again, without options."""
+        if options is not None:
+            keys = {"env": dict(options.env), "timeout": options.timeout}
+            files.write(self.folder / "start.json", json.dumps(keys).encode())
+        environment = dict(os.environ)
+        root = str(Path(__file__).absolute().parents[1])
+        if not root.endswith("-packages"):
+            # A source tree. The folder of installed packages must stay behind Python's own.
+            paths = (root, environment.get("PYTHONPATH"))
+            environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+        command = [sys.executable, "-m", "qring._hybrid_local", str(self.folder)]
+        with (self.folder / "supervisor.log").open("wb") as log:
+            code = subprocess.call(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                env=environment,
+                start_new_session=True,
+                timeout=_START_SECONDS,
+            )
+        if code == _LOCKED:
+            raise QringError(
+                f"cannot start {self.folder.name}: it runs already; wait, or cancel it",
+                Code.FAILED_PRECONDITION,
+            )
+        if code != 0:
+            text = (self.folder / "supervisor.log").read_text(errors="replace").strip()
+            raise QringError(
+                f"cannot start {sys.executable}: {text.splitlines()[-1] if text else code}",
+                Code.INTERNAL,
+            )
+
+    def _running(self) -> bool:
+        try:
+            file = _lock(self.folder, fcntl.LOCK_SH)
+        except OSError:
+            return False
+        if file is None:
+            return True
+        file.close()
+        return False
+
+    def state(self) -> str:
+        """Return the state, as of :meth:`qring.HybridJob.state`."""
+        running = self._running()
+        # Read after the lock: the outcome is there before the lock is free.
+        outcome = self.read("out/outcome.json")
+        if outcome is not None:
+            return str(json.loads(outcome)["state"])
+        if running:
+            return "running"
+        return "cancelled" if (self.folder / "cancelled").exists() else "failed"
+
+    def reason(self) -> str:
+        """Return why a job has failed without an outcome."""
+        text = self.read("exit.json")
+        if text is None:
+            return "its processes were killed, or the machine was restarted"
+        return str(json.loads(text)["error"])
+
+    def read(self, path: str) -> bytes | None:
+        """Return the content of a file below the job's folder; None: it does not exist."""
+        try:
+            return (self.folder / path).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def names(self, path: str) -> list[str]:
+        """Return the names of the files in a folder below the job's folder."""
+        folder = self.folder / path
+        found = folder.iterdir() if folder.is_dir() else ()
+        return sorted(item.name for item in found if not item.name.startswith("."))
+
+    def logs(self, lines: int | None = None) -> str:
+        """Return standard output and error of the function."""
+        text = (self.read("out/log") or b"").decode("utf-8", "replace").splitlines()
+        return "\n".join(text if lines is None else text[max(0, len(text) - lines) :])
+
+    def cancel(self) -> None:
+        """End the job's processes."""
+        group = self.read("group")
+        if group is None or not self._running():
+            return
+        files.write(self.folder / "cancelled", b"")
+        for number, seconds in ((signal.SIGTERM, _STOP_SECONDS), (signal.SIGKILL, _STOP_SECONDS)):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(int(group), number)
+            if _until(lambda: not self._running(), seconds):
+                return
+        raise QringError(
+            f"cannot cancel {self.folder.name}: process group {int(group)} does not end",
+            Code.DEADLINE_EXCEEDED,
+        )
+
+    def delete(self) -> None:
+        """End the job, and delete its folder."""
+        self.cancel()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the runner and what it has started."""
+    os.killpg(0, signal.SIGTERM)
+    try:
+        process.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _supervise(folder: Path, lock: IO[bytes]) -> None:
+    """Run the job; write exit.json if it leaves no outcome."""
+    # cancel() sends SIGTERM to the group; the runner's default is restored when it starts.
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
+    start: dict[str, Any] = json.loads((folder / "start.json").read_text(encoding="utf-8"))
+    command = [sys.executable, "-u", "-m", "qring._hybrid_runner"]
+    command += [f"--{name}={folder / name}" for name in files.Folders._fields]
+    error = ""
+    with (folder / "out" / "log").open("ab") as log:
+        process = subprocess.Popen(
+            command,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, **start["env"]},
+            pass_fds=(lock.fileno(),),
+        )
+        try:
+            code = process.wait(start["timeout"])
+        except subprocess.TimeoutExpired:
+            _end(process)
+            error = f"it did not end in {start['timeout']:g} s; give a longer timeout="
+        else:
+            error = f"its process ended with exit code {code}"
+            if code < 0:
+                hint = "; the memory may be too small" if code == -signal.SIGKILL else ""
+                error = f"its process was ended by {signal.Signals(-code).name}{hint}"
+    if not (folder / "out" / "outcome.json").exists():
+        files.write(folder / "exit.json", json.dumps({"error": error}).encode())
+
+
+def main() -> int:
+    """Start the supervisor of the job in the folder sys.argv[1]; return at once."""
+    folder = Path(sys.argv[1])
+    # A state() in another process may hold the lock for a moment.
+    locked: list[IO[bytes]] = []
+
+    def lock() -> bool:
+        file = _lock(folder, fcntl.LOCK_EX)
+        locked.extend([file] if file else [])
+        return file is not None
+
+    if not _until(lock, 1.0):
+        return _LOCKED
+    (folder / "out").mkdir(exist_ok=True)
+    for name in ("cancelled", "exit.json"):
+        (folder / name).unlink(missing_ok=True)
+    # This process is the leader of a new session, and its group has its number.
+    files.write(folder / "group", str(os.getpid()).encode())
+    if os.fork() == 0:
+        _supervise(folder, locked[0])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
