@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from .hybrid import HybridOptions
 
 _START_SECONDS = 60.0
-_STOP_SECONDS = 30.0
+# More than qring.run takes to end with a checkpoint.
+_STOP_SECONDS = 40.0
 _POLL_SECONDS = 0.05
 _LOCKED = 3
 

@@ -65,11 +65,11 @@ def _install(code: Path, out: Path) -> None:
             command += ["--no-input", "--target", str(part.absolute()), "-r", "requirements.txt"]
             print("installing dependencies", flush=True)
             try:
-                code_ = subprocess.call(command, cwd=here, timeout=_INSTALL_SECONDS)
+                status = subprocess.call(command, cwd=here, timeout=_INSTALL_SECONDS)
             except subprocess.TimeoutExpired:
                 reason = f"pip did not end in {_INSTALL_SECONDS:g} s"
             else:
-                reason = f"pip ended with {code_}" if code_ else ""
+                reason = f"pip ended with {status}" if status else ""
             if reason:
                 raise QringError(
                     f"cannot install the dependencies: {reason}; see logs()", Code.UNAVAILABLE
@@ -120,8 +120,11 @@ def _describe(error: BaseException) -> dict[str, Any]:
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
         frames = frames.tb_next
-    lines = traceback.format_exception(type(error), error, frames)
+    if frames is None:
+        # An error of the runner says what to do.
+        return {"state": "failed", "error": str(error), "traceback": ""}
     last = "".join(traceback.format_exception_only(type(error), error)).strip()
+    lines = traceback.format_exception(type(error), error, frames)
     return {"state": "failed", "error": last, "traceback": "".join(lines)}
 
 
@@ -140,7 +143,8 @@ def run(folders: files.Folders) -> dict[str, Any]:
         raise
     except BaseException as error:
         report = _describe(error)
-        print(report["traceback"], end="", file=sys.stderr, flush=True)
+        text = report["traceback"] or report["error"]
+        print(text.rstrip(), file=sys.stderr, flush=True)
     # The function has ended: a signal must not lose its outcome.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     _pack(out)
