@@ -47,13 +47,6 @@ def wait_for(reached):
         time.sleep(0.02)
 
 
-def in_new_process(text, **keys):
-    environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
-    command = [sys.executable, "-c", text]
-    keys = {"env": environment, "text": True, "check": True, "timeout": SECONDS, **keys}
-    return subprocess.run(command, stdout=subprocess.PIPE, **keys).stdout
-
-
 # ---- values ----
 
 
@@ -74,10 +67,9 @@ def test_value_hyperparameters_log_and_working_folder(tmp_path):
     assert value["cwd"] == str(tmp_path / "out" / job.name / "out" / "work")
     assert sorted(job.logs().splitlines()) == ["printed 2", "warned"]
     assert len(job.logs(lines=1).splitlines()) == 1
-    label = job.hyperparameters.pop("label")
-    assert job.hyperparameters == {"n": "2", "rest": "(7, 8)", "rate": "0.1", "label": label} | {
-        "label": job.hyperparameters["label"]
-    }
+    found = job.hyperparameters
+    label = found.pop("label")
+    assert found == {"n": "2", "rest": "(7, 8)", "rate": "0.1"}
     assert len(label) == 2500
     assert label.endswith("é ...")
 
@@ -577,3 +569,17 @@ def test_wrong_calls():
     assert caught.value.code == qring.Code.ALREADY_EXISTS
     assert job.result(SECONDS) == 1
     assert not qring.attach("out/twice", local=True).metrics()
+
+
+@pytest.mark.skipif(not (ROOT / "lib/python/jobs.md").exists(), reason="the page is not there")
+def test_snippet_of_the_page(tmp_path):
+    page = (ROOT / "lib/python/jobs.md").read_text()
+    text = page.partition("## A function as a job")[2]
+    block = text.partition("```python\n")[2].partition("```")[0]
+    (tmp_path / "samples.csv").write_text("x,y\n")
+    names = {"qring": qring, "__name__": "__main__"}
+    exec(block, names)
+    job = qring.attach(names["fitted"].folder, local=True)
+    assert job.result() == "x,y\n"
+    assert job.metrics()["loss"].tolist() == [1, 1 / 2, 1 / 3, 1 / 4, 1 / 5]
+    assert (Path("out") / job.name / "results" / "note.txt").read_text() == "kept"

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import qring
+
 PAGE = Path(__file__).parents[1] / "README.md"
 SNIPPETS = re.findall(r"(?ms)^```python\n(.*?)^```", PAGE.read_text())
 # Snippets of the frameworks' pages are run by the frameworks' own tests.
@@ -22,7 +24,8 @@ def test_snippet(i: int) -> None:
     for name in FRAMEWORKS:
         if re.search(rf"\b{name}\b", SNIPPETS[i]):
             pytest.importorskip(name)
-    names: dict[str, Any] = {"__name__": f"snippet{i}"}
+    # As the first snippet imports them
+    names: dict[str, Any] = {"__name__": f"snippet{i}", "np": np, "qring": qring}
     exec(compile(SNIPPETS[i], f"README.md, snippet {i + 1}", "exec"), names)
 
 
