@@ -205,6 +205,8 @@ def _supervise(folder: Path, lock: IO[bytes]) -> None:
                 error = f"its process was ended by {signal.Signals(-code).name}{hint}"
     if not (folder / "out" / "outcome.json").exists():
         files.write(folder / "exit.json", json.dumps({"error": error}).encode())
+    # Processes that the function left would hold the lock; this one has nothing more to do.
+    os.killpg(0, signal.SIGKILL)
 
 
 def main() -> int:

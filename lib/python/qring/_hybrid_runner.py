@@ -82,7 +82,8 @@ def _install(code: Path, out: Path) -> None:
 def _pack(out: Path) -> None:
     """Write results/ as model.tar.gz."""
     part = out / ".model.tar.gz.part"
-    with tarfile.open(part, "w:gz") as archive:
+    # The files that links name may not be where the results are unpacked.
+    with tarfile.open(part, "w:gz", dereference=True) as archive:
         for path in sorted((out / "results").iterdir()):
             archive.add(path, path.name)
     part.replace(out / "model.tar.gz")
@@ -147,7 +148,12 @@ def run(folders: files.Folders) -> dict[str, Any]:
         print(text.rstrip(), file=sys.stderr, flush=True)
     # The function has ended: a signal must not lose its outcome.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    _pack(out)
+    try:
+        _pack(out)
+    except OSError as error:
+        if report["error"] is None:
+            text = f"cannot pack the results: {error}; write files below qring.results_dir()"
+            report = {"state": "failed", "error": text, "traceback": ""}
     files.write(outcome, json.dumps(report).encode())
     return report
 

@@ -189,7 +189,7 @@ class HybridJob(Generic[R]):
         self._backend = backend
 
     def __repr__(self) -> str:
-        return f"HybridJob({self.name!r}, {self.state()})"
+        return f"HybridJob({self.name!r})"
 
     @property
     def folder(self) -> Path:
@@ -370,10 +370,15 @@ class HybridJob(Generic[R]):
 
 
 def _copy(source: Path, target: Path, what: str) -> None:
-    """Copy a file or folder."""
+    """Copy a file or folder, without the folder with jobs that is in it."""
+
+    def ignored(folder: str, names: list[str]) -> list[str]:
+        inside = target.resolve().parents
+        return [n for n in names if n == "__pycache__" or Path(folder, n).resolve() in inside]
+
     try:
         if source.is_dir():
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, target, ignore=ignored, dirs_exist_ok=True)
         else:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, target)

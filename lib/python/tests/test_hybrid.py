@@ -175,11 +175,12 @@ def test_channels(tmp_path):
     assert names == {"a.csv": "1\n", "deep/b.txt": "two"}
     assert error.startswith("cannot read the channel 'other': the job has table, texts;")
 
-    @local(input_data="a.csv")
-    def single():
-        return (qring.input_dir() / "a.csv").read_text()
+    # Its folder is below that of the data.
+    @local(input_data=".")
+    def here():
+        return sorted(os.listdir(qring.input_dir()))
 
-    assert single().result(SECONDS) == "1\n"
+    assert here().result(SECONDS) == ["a.csv", "folder"]
 
 
 def test_metrics_and_curve():
@@ -225,6 +226,13 @@ def test_results_are_packed():
     folder = job.results("here")
     assert folder == Path("here")
     assert (folder / "sub" / "w.txt").read_text() == "w"
+
+    @local()
+    def remove():
+        (qring.results_dir() / "link").symlink_to("nowhere")
+
+    with pytest.raises(qring.HybridJobError, match="cannot pack the results"):
+        remove().result(SECONDS)
 
 
 # ---- checkpoints ----
@@ -327,6 +335,17 @@ def test_killed_and_resumed(number):
     job.resume()
     wait_for(lambda: not job._backend._running())
     assert job.result() == 2
+
+
+def test_what_a_killed_job_has_started_ends_too():
+    @local()
+    def leave():
+        if os.fork() == 0:
+            time.sleep(600)
+        os._exit(3)
+
+    with pytest.raises(qring.HybridJobError, match="its process ended with exit code 3"):
+        leave().result(SECONDS)
 
 
 def test_all_processes_killed_and_machine_restarted():
