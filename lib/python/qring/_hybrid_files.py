@@ -8,11 +8,13 @@ metrics.jsonl, checkpoints/, results/, model.tar.gz, outcome.pickle and, last, o
 from __future__ import annotations
 
 import importlib
+import io
 import json
 import math
 import os
 import pickle
 import re
+import tarfile
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -84,6 +86,14 @@ def write(path: Path, data: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     part.replace(path)
+
+
+def unpack(data: bytes, folder: Path) -> None:
+    """Unpack a compressed archive that the caller or the job has made."""
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        # Versions of Python before the filters trust the archive.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(folder)
 
 
 def log_metric(name: str, value: float, step: int | None = None) -> None:

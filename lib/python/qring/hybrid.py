@@ -18,7 +18,6 @@ import html
 import importlib
 import importlib.util
 import inspect
-import io
 import json
 import os
 import pickle
@@ -26,7 +25,6 @@ import re
 import secrets
 import shutil
 import sys
-import tarfile
 import tempfile
 import time
 from pathlib import Path
@@ -326,10 +324,7 @@ class HybridJob(Generic[R]):
             )
         folder = Path("out") / self.name / "results" if out is None else Path(out)
         folder.mkdir(parents=True, exist_ok=True)
-        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-            # Versions of Python before the filters trust the archive, which is the job's own.
-            archive.extraction_filter = getattr(tarfile, "data_filter", None)
-            archive.extractall(folder)
+        files.unpack(data, folder)
         return folder
 
     def resume(self) -> None:
@@ -502,7 +497,8 @@ def _pickle(function: Callable[..., Any], arguments: Any, keywords: Any) -> byte
     """Return function and arguments; what its own module defines travels by value."""
     pickler = files.cloudpickle()
     module = sys.modules.get(function.__module__)
-    known = module is None or module.__name__ in (
+    # __main__ and code without a module travel by value anyway.
+    known = getattr(module, "__file__", None) is None or function.__module__ in (
         "__main__",
         *pickler.list_registry_pickle_by_value(),
     )

@@ -385,6 +385,9 @@ def test_cancel_and_delete(tmp_path):
     job.cancel()
     job.resume()
     assert job.state() == "running"
+    os.killpg(int((job.folder / "group").read_text()), signal.SIGKILL)
+    assert job.wait(SECONDS) == "failed"
+    job.resume()
     job.delete()
     assert not job.folder.exists()
     assert not job._backend._running()
