@@ -52,6 +52,22 @@ def _until(reached: Callable[[], bool], seconds: float) -> bool:
     return True
 
 
+def _environment() -> dict[str, str]:
+    """Return the environment for a process in another folder: with absolute paths."""
+    environment = dict(os.environ)
+    paths = list(filter(None, environment.get("PYTHONPATH", "").split(os.pathsep)))
+    root = str(Path(__file__).parents[1])
+    if not root.endswith("-packages"):
+        # A source tree. The folder of installed packages must stay behind Python's own.
+        paths.insert(0, root)
+    if paths:
+        environment["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, paths))
+    for name in ("QRING", "QRING_LIBRARY", "QRING_XLA"):
+        if os.sep in environment.get(name, ""):
+            environment[name] = os.path.abspath(environment[name])
+    return environment
+
+
 class Local:
     """The backend of jobs on this machine.
 
@@ -69,12 +85,6 @@ class Local:
         if options is not None:
             keys = {"env": dict(options.env), "timeout": options.timeout}
             files.write(self.folder / "start.json", json.dumps(keys).encode())
-        environment = dict(os.environ)
-        root = str(Path(__file__).absolute().parents[1])
-        if not root.endswith("-packages"):
-            # A source tree. The folder of installed packages must stay behind Python's own.
-            paths = (root, environment.get("PYTHONPATH"))
-            environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         command = [sys.executable, "-m", "qring._hybrid_local", str(self.folder)]
         with (self.folder / "supervisor.log").open("wb") as log:
             code = subprocess.call(
@@ -83,7 +93,7 @@ class Local:
                 stdout=log,
                 stderr=log,
                 cwd=self.folder,
-                env=environment,
+                env=_environment(),
                 start_new_session=True,
                 timeout=_START_SECONDS,
             )

@@ -129,6 +129,24 @@ def test_from_a_script_that_ends_first(tmp_path):
     assert caught.value.code == qring.Code.NOT_FOUND
 
 
+def test_relative_paths_in_the_environment(tmp_path, monkeypatch):
+    (tmp_path / "mods").mkdir()
+    (tmp_path / "mods" / "mod_d.py").write_text("d = 4\n")
+    monkeypatch.setenv("PYTHONPATH", "mods")
+    monkeypatch.setenv("QRING", "./bin/qring")
+    # Executed text has no module that could be sent.
+    names = {"qring": qring}
+    exec(
+        "@qring.hybrid_job(local=True)\n"
+        "def use():\n"
+        "    import os, mod_d\n"
+        "    return name(), mod_d.d, os.environ['QRING']\n"
+        "def name(): return 'n'\n",
+        names,
+    )
+    assert names["use"]().result(SECONDS) == ("n", 4, str(tmp_path / "bin" / "qring"))
+
+
 @pytest.mark.skipif(shutil.which(QRING) is None, reason="the program qring is not built")
 def test_run_inside(monkeypatch):
     monkeypatch.setenv("QRING", QRING)
