@@ -94,7 +94,6 @@ class Local:
                 stderr=log,
                 cwd=self.folder,
                 env=_environment(),
-                start_new_session=True,
                 timeout=_START_SECONDS,
             )
         if code == _LOCKED:
@@ -221,6 +220,8 @@ def _supervise(folder: Path, lock: IO[bytes]) -> None:
 
 def main() -> int:
     """Start the supervisor of the job in the folder sys.argv[1]; return at once."""
+    # The group of this session is the job's processes, which are ended together.
+    os.setsid()
     folder = Path(sys.argv[1])
     # A state() in another process may hold the lock for a moment.
     locked: list[IO[bytes]] = []
@@ -235,7 +236,6 @@ def main() -> int:
     (folder / "out").mkdir(exist_ok=True)
     for name in ("cancelled", "exit.json"):
         (folder / name).unlink(missing_ok=True)
-    # This process is the leader of a new session, and its group has its number.
     files.write(folder / "group", str(os.getpid()).encode())
     if os.fork() == 0:
         _supervise(folder, locked[0])

@@ -498,7 +498,7 @@ def _pickle(function: Callable[..., Any], arguments: Any, keywords: Any) -> byte
     pickler = files.cloudpickle()
     module = sys.modules.get(function.__module__)
     # __main__ and code without a module travel by value anyway.
-    known = getattr(module, "__file__", None) is None or function.__module__ in (
+    known = module is None or function.__module__ in (
         "__main__",
         *pickler.list_registry_pickle_by_value(),
     )
@@ -623,7 +623,6 @@ def hybrid_job(
                 backend = Local(folder)
             else:
                 folder = Path(tempfile.mkdtemp())
-            started = False
             try:
                 if not local:
                     module = importlib.import_module("._hybrid_cluster", __package__)
@@ -638,10 +637,12 @@ def hybrid_job(
                 _write_input(folder / "input", input_data)
                 (code / "call.json").write_text(json.dumps(record), encoding="utf-8")
                 backend.start(settings)
-                started = True
-            finally:
-                if not (local and started):
-                    shutil.rmtree(folder, ignore_errors=True)
+            except BaseException:
+                # With its processes, after Ctrl-C.
+                Local(folder).delete()
+                raise
+            if not local:
+                shutil.rmtree(folder, ignore_errors=True)
             job: HybridJob[R] = HybridJob(chosen, backend)
             if wait:
                 job.wait()

@@ -594,6 +594,30 @@ def test_wrong_options(keys, kind, error):
     assert not Path("out").exists() or not os.listdir("out")
 
 
+def test_interrupted_start(monkeypatch):
+    start = hybrid.Local.start
+    groups = []
+
+    def interrupted(self, options):
+        start(self, options)
+        groups.append(int((self.folder / "group").read_text()))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(hybrid.Local, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        local()(lambda: time.sleep(600))()
+    assert not os.listdir("out")
+
+    def ended():
+        try:
+            os.killpg(groups[0], 0)
+        except ProcessLookupError:
+            return True
+        return False
+
+    wait_for(ended)
+
+
 def test_wrong_calls():
     @local(name="twice")
     def one(x):
