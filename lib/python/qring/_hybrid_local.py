@@ -34,7 +34,7 @@ _LOCKED = 3
 
 def _lock(folder: Path, kind: int) -> IO[bytes] | None:
     """Return the locked file, or None: another process holds it."""
-    file = (folder / "lock").open("ab")
+    file = (folder / "lock").open("rb" if kind == fcntl.LOCK_SH else "ab")
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -111,7 +111,7 @@ class Local:
     def _running(self) -> bool:
         try:
             file = _lock(self.folder, fcntl.LOCK_SH)
-        except OSError:
+        except FileNotFoundError:
             return False
         if file is None:
             return True
@@ -120,6 +120,12 @@ class Local:
 
     def state(self) -> str:
         """Return the state, as of :meth:`qring.HybridJob.state`."""
+        if not (self.folder / "lock").exists():
+            raise QringError(
+                f"cannot find the job {self.folder}: its folder was deleted or moved; call "
+                "qring.attach(FOLDER, local=True)",
+                Code.NOT_FOUND,
+            )
         running = self._running()
         # Read after the lock: the outcome is there before the lock is free.
         outcome = self.read("out/outcome.json")
@@ -211,7 +217,8 @@ def _supervise(folder: Path, lock: IO[bytes]) -> None:
             error = f"its process ended with exit code {code}"
             if code < 0:
                 hint = "; the memory may be too small" if code == -signal.SIGKILL else ""
-                error = f"its process was ended by {signal.Signals(-code).name}{hint}"
+                name = signal.strsignal(-code)
+                error = f"its process was ended by signal {-code} ({name}){hint}"
     if not (folder / "out" / "outcome.json").exists():
         files.write(folder / "exit.json", json.dumps({"error": error}).encode())
     # Processes that the function left would hold the lock; this one has nothing more to do.

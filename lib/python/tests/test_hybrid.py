@@ -341,7 +341,7 @@ def test_killed_and_resumed(number):
     job = count()
     assert job.wait(SECONDS) == "failed"
     assert job.checkpoints() == {"checkpoint": 2}
-    name = "exit code 143" if number == signal.SIGTERM else number.name
+    name = "exit code 143" if number == signal.SIGTERM else rf"by signal {number:d} \("
     with pytest.raises(qring.HybridJobError, match=name) as caught:
         job.result()
     assert caught.value.code == qring.Code.ABORTED
@@ -408,7 +408,10 @@ def test_cancel_and_delete(tmp_path):
     job.resume()
     job.delete()
     assert not job.folder.exists()
-    assert not job._backend._running()
+    with pytest.raises(qring.QringError, match="its folder was deleted") as caught:
+        job.result()
+    assert caught.value.code == qring.Code.NOT_FOUND
+    job.delete()
 
 
 def test_timeout():
