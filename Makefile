@@ -25,9 +25,9 @@ PKGS     := grpc libcares libprotobuf-c libcjson libcrypto libcurl expat hdf5 li
 # ---- required packages: gcc, make and git are assumed, tests/deps lists the others ----
 goals    := $(or $(MAKECMDGOALS),all)
 WERROR   ?= $(if $(filter test check check-run lint lint-deep,$(goals)),-Werror)
-need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter lint-deep fuzz,$(goals)),deep,$(if $(filter test check faults fuzz-http2 format lint bench bench-record bench-instructions model cluster-sim matrix image interop interop-gcs interop-s3 interop-profiler chart e2e-api e2e cluster wheel,$(goals)),test,build)))
+need     := $(if $(filter arm64 arm64-run,$(goals)),arm64,$(if $(filter lint-deep fuzz,$(goals)),deep,$(if $(filter test check faults fuzz-http2 format lint bench bench-record bench-instructions model cluster-sim matrix image interop interop-gcs interop-s3 interop-profiler chart e2e-api e2e cluster wheel image-python,$(goals)),test,build)))
 missing  := $(if $(filter-out help clean deps hooks manifests debian12 debian13,$(goals)),$(shell tests/deps missing $(need)))
-.PHONY: all deps run install dist wheel python xla debian12 debian13 check test format hooks lint lint-deep bench bench-record bench-instructions bench-peers fuzz fuzz-http2 model cluster-sim matrix soak faults arm64 arm64-run image interop interop-gcs interop-s3 interop-profiler manifests chart e2e-api e2e cluster help clean FORCE
+.PHONY: all deps run install dist wheel python xla debian12 debian13 check test format hooks lint lint-deep bench bench-record bench-instructions bench-peers fuzz fuzz-http2 model cluster-sim matrix soak faults arm64 arm64-run image image-python interop interop-gcs interop-s3 interop-profiler manifests chart e2e-api e2e cluster help clean FORCE
 .DEFAULT_GOAL := all
 
 ifneq ($(missing),)
@@ -218,6 +218,10 @@ bench-peers: $(besides) $(filter %/bench_allreduce,$(benches)) $(progs)
 ## make image        build the container image; packages, size and digest in build/image
 image:
 	$(Q)tests/image/build $(or $(NAME),qring)
+
+## make image-python  the image of Python jobs, deploy/python/Dockerfile, in build/image-python; BASE=debian:12-slim: with that system's Python
+image-python:
+	$(Q)QR_FROM=$(BASE) QR_IMAGE_OUT=build/image-python tests/image/build $(or $(NAME),qring-python) deploy/python/Dockerfile
 
 ## make interop      TensorFlow Quantum loads qring's weights, TensorBoard shows its curves (3 GB from PyPI)
 interop: $(progs)

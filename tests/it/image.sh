@@ -75,8 +75,13 @@ check "user, entry point, label: $(cat "$work/config")" grep -qx '65532:65532 \[
 b umount look >/dev/null
 b rm look >/dev/null
 
+# ---- the image of Python jobs, which shares the first stage ----
+QR_IMAGE_OUT=$work/python tests/image/build qring-python deploy/python/Dockerfile >"$work/python.log" 2>&1 ||
+    { fail "the image with Python: exit $?"; tail -n 20 "$work/python.log"; }
+sed -n '/packages;/p' "$work/python.log"
+
 # ---- containers, in a network namespace of their own ----
-timeout -k 10 300 unshare -n -m sh tests/image/containers >"$work/containers.log" 2>&1 </dev/null
+timeout -k 10 400 unshare -n -m sh tests/image/containers >"$work/containers.log" 2>&1 </dev/null
 grep -vE '^[0-9]+ passed' "$work/containers.log"
 add "$work/containers.log"
 end
