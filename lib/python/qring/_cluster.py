@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Sequence
 
 from . import _manifests
 from ._library import Code, QringError
@@ -34,6 +35,39 @@ _KINDS = {
     "Service": ("CoreV1Api", "service"),
     "Job": ("BatchV1Api", "job"),
 }
+
+
+def message(line: str) -> str:
+    """Return a line of a worker's log as text."""
+    try:
+        entry = json.loads(line)
+        return f"{entry['severity'][:1]} {entry['message']}"
+    except (ValueError, KeyError, TypeError):
+        return line
+
+
+def exit_of(pod: Any) -> tuple[int, str] | None:
+    """Return exit code and message of a pod whose container has ended."""
+    for status in (pod.status.container_statuses if pod.status else None) or ():
+        ended = status.state.terminated if status.state else None
+        if ended is not None:
+            lines = (ended.message or ended.reason or "").strip().splitlines()
+            return int(ended.exit_code), message(lines[-1]) if lines else "no message"
+    return None
+
+
+def waits_for(pod: Any) -> str | None:
+    """Return why a pod does not run, such as an image that cannot be pulled."""
+    if pod.status is None:
+        return None
+    for status in pod.status.container_statuses or ():
+        waiting = status.state.waiting if status.state else None
+        if waiting is not None:
+            return ": ".join(text for text in (waiting.reason, waiting.message) if text)
+    for condition in pod.status.conditions or ():
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return ": ".join(text for text in (condition.reason, condition.message) if text)
+    return None
 
 
 class Cluster:
@@ -115,6 +149,33 @@ class Cluster:
         what = f"create {kind} {name} in namespace {namespace}"
         self._call(what, api, f"create_namespaced_{word}", namespace, body)
 
+    def create_all(self, namespace: str, bodies: Sequence[Object]) -> None:
+        """Create objects; after an error, delete those before it.
+
+        Raises
+        ------
+        QringError
+            As of the object; for a name that exists, with what to do.
+        """
+        created: list[Object] = []
+        try:
+            for body in bodies:
+                self.create(namespace, body)
+                created.append(body)
+        except BaseException as error:
+            for body in reversed(created):
+                # The first error is the one to report.
+                with contextlib.suppress(QringError):
+                    self.delete(namespace, body["kind"], body["metadata"]["name"])
+            if isinstance(error, QringError) and error.code == Code.ALREADY_EXISTS:
+                name = bodies[-1]["metadata"]["name"]
+                raise QringError(
+                    f"{error}; choose another name, or call "
+                    f"qring.attach({name!r}, {namespace!r}).delete()",
+                    error.code,
+                ) from None
+            raise
+
     def read(self, namespace: str, kind: str, name: str) -> Any:
         """Return an object as the client has it."""
         api, word = _KINDS[kind]
@@ -146,9 +207,15 @@ class Cluster:
         found = self._call(what, "CoreV1Api", "list_namespaced_pod", namespace, **keys).items
         return sorted(found, key=lambda pod: str(pod.metadata.creation_timestamp))
 
-    def log(self, namespace: str, pod: str, lines: int | None) -> str:
+    def log(
+        self,
+        namespace: str,
+        pod: str,
+        lines: int | None,
+        container: str = _manifests.CONTAINER,
+    ) -> str:
         """Return the log of a pod."""
-        keys: Object = {"container": _manifests.CONTAINER, "_preload_content": False}
+        keys: Object = {"container": container, "_preload_content": False}
         if lines is not None:
             keys["tail_lines"] = lines
         what = f"read the log of pod {pod} in namespace {namespace}"

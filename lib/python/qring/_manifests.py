@@ -136,7 +136,8 @@ def selector(name: str) -> dict[str, str]:
     return {"app.kubernetes.io/name": "qring", "app.kubernetes.io/instance": name}
 
 
-def _labels(name: str) -> dict[str, str]:
+def labels(name: str) -> dict[str, str]:
+    """Return the labels of an object of a run."""
     return {**selector(name), "app.kubernetes.io/version": __version__}
 
 
@@ -173,7 +174,7 @@ def _network_policy(name: str, options: Options, job_text: str) -> Object:
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": {"name": name, "labels": _labels(name)},
+        "metadata": {"name": name, "labels": labels(name)},
         "spec": {
             "podSelector": {"matchLabels": selector(name)},
             "policyTypes": ["Ingress", "Egress"],
@@ -183,17 +184,58 @@ def _network_policy(name: str, options: Options, job_text: str) -> Object:
     }
 
 
+def pod_security() -> Object:
+    """Return the security context of a pod."""
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": _USER,
+        "runAsGroup": _USER,
+        "fsGroup": _USER,
+        "fsGroupChangePolicy": "OnRootMismatch",
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def container_security() -> Object:
+    """Return the security context of a container."""
+    return {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def failure_policy(container: str) -> Object:
+    """Return which ends of a pod make a Job fail: exit codes below 128; an eviction is none."""
+    return {
+        "rules": [
+            {
+                "action": "Ignore",
+                "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
+            },
+            {
+                "action": "FailJob",
+                "onExitCodes": {
+                    "containerName": container,
+                    "operator": "In",
+                    "values": list(range(1, 128)),
+                },
+            },
+        ]
+    }
+
+
 def _pod_spec(name: str, component: str, options: Options, tls_secret: str) -> Object:
     spot = options.spot and component != "ps"
     spec: Object = {"subdomain": name}
     if options.spread:
-        labels = {**selector(name), "app.kubernetes.io/component": component}
+        spread = {**selector(name), "app.kubernetes.io/component": component}
         spec["topologySpreadConstraints"] = [
             {
                 "maxSkew": 1,
                 "topologyKey": "kubernetes.io/hostname",
                 "whenUnsatisfiable": "ScheduleAnyway",
-                "labelSelector": {"matchLabels": labels},
+                "labelSelector": {"matchLabels": spread},
             }
         ]
     out: Object = {"emptyDir": {}}
@@ -216,14 +258,7 @@ def _pod_spec(name: str, component: str, options: Options, tls_secret: str) -> O
         automountServiceAccountToken=False,
         enableServiceLinks=False,
         terminationGracePeriodSeconds=options.termination_grace_period_seconds,
-        securityContext={
-            "runAsNonRoot": True,
-            "runAsUser": _USER,
-            "runAsGroup": _USER,
-            "fsGroup": _USER,
-            "fsGroupChangePolicy": "OnRootMismatch",
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        securityContext=pod_security(),
         volumes=volumes + [dict(volume) for volume in options.volumes],
     )
     node_selector = {**({_SPOT: "true"} if spot else {}), **options.node_selector}
@@ -283,11 +318,7 @@ def _container(name: str, component: str, options: Options, tls_secret: str) -> 
         "image": options.image,
         "imagePullPolicy": options.image_pull_policy,
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": container_security(),
         "resources": {"requests": dict(size), "limits": dict(size)},
         "volumeMounts": mounts + [dict(mount) for mount in options.volume_mounts],
         "command": [CONTAINER],
@@ -317,7 +348,7 @@ def _ring(
     count = options.parameter_servers if server else options.replicas
     metadata: Object = {
         "name": f"{name}-ps" if server else name,
-        "labels": {**_labels(name), **options.labels},
+        "labels": {**labels(name), **options.labels},
     }
     if options.annotations:
         metadata["annotations"] = dict(options.annotations)
@@ -330,28 +361,13 @@ def _ring(
         spec["activeDeadlineSeconds"] = options.active_deadline_seconds
     if options.ttl_seconds_after_finished:
         spec["ttlSecondsAfterFinished"] = options.ttl_seconds_after_finished
-    spec["podFailurePolicy"] = {
-        "rules": [
-            {
-                "action": "Ignore",
-                "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
-            },
-            {
-                "action": "FailJob",
-                "onExitCodes": {
-                    "containerName": CONTAINER,
-                    "operator": "In",
-                    "values": list(range(1, 128)),
-                },
-            },
-        ]
-    }
+    spec["podFailurePolicy"] = failure_policy(CONTAINER)
     pod = _pod_spec(name, component, options, tls_secret)
     pod["containers"] = [_container(name, component, options, tls_secret)]
     spec["template"] = {
         "metadata": {
             "labels": {
-                **_labels(name),
+                **labels(name),
                 "app.kubernetes.io/component": component,
                 **options.pod_labels,
             },
@@ -370,7 +386,7 @@ def secret(name: str, instance: str, kind: str, files: Mapping[str, bytes]) -> O
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": name, "labels": _labels(instance)},
+        "metadata": {"name": name, "labels": labels(instance)},
         "type": kind,
         "data": {key: base64.b64encode(value).decode() for key, value in files.items()},
     }
@@ -405,7 +421,7 @@ def objects(
     per_index : bool
         Count retries by index: Kubernetes 1.29 and later.
     """
-    metadata = {"name": name, "labels": _labels(name)}
+    metadata = {"name": name, "labels": labels(name)}
     found: list[Object] = []
     if not options.service_account:
         found.append(

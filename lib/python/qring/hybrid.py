@@ -15,7 +15,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import html
-import importlib
 import importlib.util
 import inspect
 import json
@@ -42,6 +41,8 @@ from typing import (
 
 from . import _curve, _manifests
 from . import _hybrid_files as files
+from ._cluster import Cluster
+from ._hybrid_cluster import Remote
 from ._hybrid_files import input_dir, load_checkpoint, log_metric, results_dir, save_checkpoint
 from ._hybrid_local import Local
 from ._library import Code, QringError
@@ -87,8 +88,9 @@ class HybridOptions:
         As of :func:`qring.submit`.
     service_account : str
         Account of the pod, with which the function may call :func:`qring.submit`.
-    output_claim, output : str
-        Where files of the job stay: a PersistentVolumeClaim, or ``gs://BUCKET/FOLDER``.
+    output_claim : str
+        PersistentVolumeClaim where the job's files stay, in a folder ``NAME-xxxxxxxx``. With one,
+        a job whose pod was deleted finds its checkpoints.
     cpu, memory : str
         Requests and limits of the pod.
     env : mapping
@@ -97,13 +99,12 @@ class HybridOptions:
         Seconds after which the job is ended and has failed. None: no limit.
     """
 
-    image: str = f"qring-python:{__version__}"
+    image: str = "qring-python:{}-py{}.{}".format(__version__, *sys.version_info)
     namespace: str | None = None
     context: str | None = None
     client: Any = None
     service_account: str = ""
     output_claim: str = ""
-    output: str = ""
     cpu: str = "1"
     memory: str = "1Gi"
     env: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -625,8 +626,9 @@ def hybrid_job(
                 folder = Path(tempfile.mkdtemp())
             try:
                 if not local:
-                    module = importlib.import_module("._hybrid_cluster", __package__)
-                    backend = module.Remote(chosen, settings, folder)
+                    cluster = Cluster(settings.client, settings.context)
+                    namespace = settings.namespace or cluster.namespace
+                    backend = Remote(chosen, cluster, namespace, folder)
                 code = folder / "code"
                 code.mkdir()
                 (code / "call.pickle").write_bytes(data)

@@ -21,10 +21,10 @@ from typing import Any, Mapping
 
 import numpy as np
 
-from . import _manifests, _program, _progress
-from ._cluster import Cluster
+from . import _hybrid_cluster, _manifests, _program, _progress
+from ._cluster import Cluster, exit_of, message, waits_for
 from ._library import Code, QringError
-from ._manifests import Object, Options
+from ._manifests import Options
 from ._program import ProgramError
 from .job import Job, JobLike, map_files, run, with_data
 from .result import Result
@@ -44,39 +44,6 @@ _DONE = re.compile(
     r", state_digest (?P<digest>[0-9a-f]{32})"
 )
 _METRIC = re.compile(r"([a-zA-Z_:][\w:]*(?:\{.*\})?)\s+(\S+)")
-
-
-def _message(line: str) -> str:
-    """Return a line of a worker's log as text."""
-    try:
-        entry = json.loads(line)
-        return f"{entry['severity'][:1]} {entry['message']}"
-    except (ValueError, KeyError, TypeError):
-        return line
-
-
-def _exit(pod: Any) -> tuple[int, str] | None:
-    """Return exit code and message of a pod whose container has ended."""
-    for status in (pod.status.container_statuses if pod.status else None) or ():
-        ended = status.state.terminated if status.state else None
-        if ended is not None:
-            lines = (ended.message or ended.reason or "").strip().splitlines()
-            return int(ended.exit_code), _message(lines[-1]) if lines else "no message"
-    return None
-
-
-def _waits_for(pod: Any) -> str | None:
-    """Return why a pod does not run, such as an image that cannot be pulled."""
-    if pod.status is None:
-        return None
-    for status in pod.status.container_statuses or ():
-        waiting = status.state.waiting if status.state else None
-        if waiting is not None:
-            return ": ".join(text for text in (waiting.reason, waiting.message) if text)
-    for condition in pod.status.conditions or ():
-        if condition.type == "PodScheduled" and condition.status == "False":
-            return ": ".join(text for text in (condition.reason, condition.message) if text)
-    return None
 
 
 def _index_of(pod: Any) -> int | None:
@@ -143,14 +110,14 @@ class Handle:
         """
         found = []
         for pod in self._pods():
-            ended = _exit(pod)
+            ended = exit_of(pod)
             found.append(
                 {
                     "name": pod.metadata.name,
                     "index": _index_of(pod),
                     "phase": pod.status.phase if pod.status else None,
                     "exit_code": ended[0] if ended else None,
-                    "reason": ended[1] if ended else _waits_for(pod),
+                    "reason": ended[1] if ended else waits_for(pod),
                 }
             )
         return found
@@ -172,7 +139,7 @@ class Handle:
                 Code.NOT_FOUND,
             )
         text = self._cluster.log(self.namespace, pods[-1].metadata.name, lines)
-        return "\n".join(map(_message, text.splitlines()))
+        return "\n".join(map(message, text.splitlines()))
 
     def metrics(self, index: int | None = None) -> dict[str, float]:
         """Return the metrics of a worker that runs.
@@ -309,7 +276,8 @@ class Handle:
         """Wait for the end, and return the result.
 
         Weights come from the bucket that the run was submitted with (``weights=``); without one
-        the result has the digest, the losses and the job only. A history stays with the pods.
+        the result has the digest, the losses and the job only. Losses have the digits of the log.
+        A history stays with the pods.
 
         Parameters
         ----------
@@ -335,13 +303,17 @@ class Handle:
         keys = self._fetch_data(folder.absolute())
         path = folder / "job.json"
         path.write_text(json.dumps(keys, indent=2) + "\n", encoding="utf-8")
-        self._fetch_weights(folder, path)
+        if not self._fetch_weights(folder, path):
+            summary["no_weights"] = (
+                f"{self.name} left them in its pods or its claim; give submit() "
+                'weights="gs://BUCKET/NAME.safetensors", or s3://, to have them here'
+            )
         (folder / "result.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
         return Result(folder)
 
     def _failure(self) -> ProgramError:
         """Return the error of the pod that made the Job fail."""
-        ends = [end for pod in self._pods() if (end := _exit(pod)) and end[0] != 0]
+        ends = [end for pod in self._pods() if (end := exit_of(pod)) and end[0] != 0]
         # Permanent codes are below 128; others were retried.
         ends.sort(key=lambda end: end[0] >= 128)
         if ends:
@@ -367,7 +339,7 @@ class Handle:
                 # The log of a pod whose node is gone; others may have led.
                 continue
             for line in reversed(text.splitlines()):
-                match = _DONE.search(_message(line))
+                match = _DONE.search(message(line))
                 if match:
                     values = {key: match[key] for key in ("loss", "val_loss")}
                     return {
@@ -402,21 +374,22 @@ class Handle:
         map_files(keys, local)
         return keys
 
-    def _fetch_weights(self, folder: Path, job: Path) -> None:
-        """Copy the weights from the bucket into the folder, if they are there."""
+    def _fetch_weights(self, folder: Path, job: Path) -> bool:
+        """Copy the weights from the bucket into the folder; return whether there is one."""
         container = self._job().spec.template.spec.containers[0]
         url = next((x[10:] for x in container.args if x.startswith("--weights=")), "")
         if not url.startswith(("gs://", "s3://")):
-            return
+            return False
         target = str(folder / "weights.safetensors")
         if url.endswith((".safetensors", ".npz")):
             _program.start(["weights", url, "--to", target])
-            return
+            return True
         # An .h5 file has float32 only; the last checkpoint beside it has all bits.
         flag = next((x[14:] for x in container.args if x.startswith("--checkpoints=")), "")
         latest = (flag or re.sub(r"\.[^./]*$", "", url) + ".checkpoints").rstrip("/") + "/LATEST"
         setting = f"train.initial_weights={json.dumps(latest)}"
         _program.start(["weights", "--init", str(job), "--set", setting, "--to", target])
+        return True
 
     def delete(self) -> None:
         """Delete all objects of the run; files in a bucket or claim stay."""
@@ -655,23 +628,7 @@ def submit(
     bodies = _manifests.objects(name, chosen, text, certificate, per_index)
     if files:
         bodies.insert(0, _manifests.secret(f"{name}-data", name, "Opaque", files))
-    created: list[Object] = []
-    try:
-        for body in bodies:
-            cluster.create(namespace, body)
-            created.append(body)
-    except BaseException as error:
-        for body in reversed(created):
-            # The first error is the one to report.
-            with contextlib.suppress(QringError):
-                cluster.delete(namespace, body["kind"], body["metadata"]["name"])
-        if isinstance(error, QringError) and error.code == Code.ALREADY_EXISTS:
-            raise QringError(
-                f"{error}; choose another name, or call "
-                f"qring.attach({name!r}, {namespace!r}).delete()",
-                error.code,
-            ) from None
-        raise
+    cluster.create_all(namespace, bodies)
     return Handle(name, namespace, cluster)
 
 
@@ -716,4 +673,8 @@ def attach(
             f"cannot use Job {name} in namespace {handle.namespace}: it is no run of qring",
             Code.FAILED_PRECONDITION,
         )
+    if labels.get("app.kubernetes.io/component") == _hybrid_cluster.COMPONENT:
+        from .hybrid import HybridJob
+
+        return HybridJob(name, _hybrid_cluster.Remote(name, cluster, handle.namespace))
     return handle

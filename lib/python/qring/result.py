@@ -186,6 +186,9 @@ class Result:
 
     @cached_property
     def _tensors(self) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+        reason = self._summary.get("no_weights")
+        if reason is not None:
+            raise QringError(f"cannot read the weights: {reason}", Code.NOT_FOUND)
         return _safetensors.read(self.out / "weights.safetensors")
 
     @property
