@@ -557,7 +557,8 @@ def test_bar_in_a_terminal(monkeypatch):
     assert screen.text == ""
     with pytest.raises(qring.QringError):
         qring.run(qring.Job(SMALL).set("model", []), out="bad")
-    assert screen.text == ""
+    # A bar that was drawn while the program started ends before the traceback.
+    assert screen.text == "" or screen.text.endswith("\n")
     x, y = samples()
     qring.sweep(SMALL, {"seed": [1, 2]}, data=(x, y), out="sweep")
     assert "trial 2/2" in screen.text
