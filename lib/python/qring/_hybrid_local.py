@@ -194,7 +194,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _supervise(folder: Path, lock: IO[bytes]) -> None:
     """Run the job; write exit.json if it leaves no outcome."""
-    # cancel() sends SIGTERM to the group; the runner's default is restored when it starts.
+    # The group is the job's processes. cancel() sends it SIGTERM; the runner restores the default.
     signal.signal(signal.SIGTERM, lambda number, frame: None)
     start: dict[str, Any] = json.loads((folder / "start.json").read_text(encoding="utf-8"))
     command = [sys.executable, "-u", "-m", "qring._hybrid_runner"]
@@ -227,7 +227,7 @@ def _supervise(folder: Path, lock: IO[bytes]) -> None:
 
 def main() -> int:
     """Start the supervisor of the job in the folder sys.argv[1]; return at once."""
-    # The group of this session is the job's processes, which are ended together.
+    # Signals of the caller's terminal do not reach the job.
     os.setsid()
     folder = Path(sys.argv[1])
     # A state() in another process may hold the lock for a moment.
@@ -243,9 +243,15 @@ def main() -> int:
     (folder / "out").mkdir(exist_ok=True)
     for name in ("cancelled", "exit.json"):
         (folder / name).unlink(missing_ok=True)
-    files.write(folder / "group", str(os.getpid()).encode())
+    ready, done = os.pipe()
     if os.fork() == 0:
+        # A group without this process's parent, which may still run when a short job has ended.
+        os.setpgid(0, 0)
+        files.write(folder / "group", str(os.getpid()).encode())
+        os.close(done)
         _supervise(folder, locked[0])
+    os.close(done)
+    os.read(ready, 1)  # until the job can be cancelled, or the supervisor has ended
     return 0
 
 
