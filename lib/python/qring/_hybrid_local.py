@@ -87,15 +87,22 @@ class Local:
             files.write(self.folder / "start.json", json.dumps(keys).encode())
         command = [sys.executable, "-m", "qring._hybrid_local", str(self.folder)]
         with (self.folder / "supervisor.log").open("wb") as log:
-            code = subprocess.call(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=self.folder,
-                env=_environment(),
-                timeout=_START_SECONDS,
-            )
+            try:
+                code = subprocess.call(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd=self.folder,
+                    env=_environment(),
+                    timeout=_START_SECONDS,
+                )
+            except subprocess.TimeoutExpired:
+                raise QringError(
+                    f"cannot start {self.folder.name}: {sys.executable} did not start in "
+                    f"{_START_SECONDS:g} s; try again when this machine is less busy",
+                    Code.DEADLINE_EXCEEDED,
+                ) from None
         if code == _LOCKED:
             raise QringError(
                 f"cannot start {self.folder.name}: it runs already; wait, or cancel it",
@@ -104,7 +111,8 @@ class Local:
         if code != 0:
             text = (self.folder / "supervisor.log").read_text(errors="replace").strip()
             raise QringError(
-                f"cannot start {sys.executable}: {text.splitlines()[-1] if text else code}",
+                f"cannot start {self.folder.name}: "
+                f"{text.splitlines()[-1] if text else f'{sys.executable} ended with {code}'}",
                 Code.INTERNAL,
             )
 

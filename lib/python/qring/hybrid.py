@@ -193,6 +193,11 @@ class HybridJob(Generic[R]):
     @property
     def folder(self) -> Path:
         """Folder of a job on this machine."""
+        if not isinstance(self._backend, Local):
+            raise QringError(
+                f"cannot name the folder of {self.name}: it runs on a cluster; call results()",
+                Code.FAILED_PRECONDITION,
+            )
         return self._backend.folder
 
     def state(self) -> str:

@@ -366,6 +366,18 @@ def test_what_a_killed_job_has_started_ends_too():
         leave().result(SECONDS)
 
 
+def test_a_start_that_takes_too_long(monkeypatch):
+    monkeypatch.setattr("qring._hybrid_local._START_SECONDS", 0.0)
+
+    @local(out="slow")
+    def one():
+        return 1
+
+    with pytest.raises(qring.QringError, match=r"cannot start slow: .* did not start in 0 s"):
+        one()
+    assert not Path("slow").exists()
+
+
 def test_all_processes_killed_and_machine_restarted():
     @local()
     def sleep():

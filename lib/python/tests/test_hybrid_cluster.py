@@ -288,6 +288,8 @@ def test_limits(fake, client, tmp_path):
 def test_states_reasons_cancel_and_resume(fake, client):
     handle = job(client, timeout=60)(train)(1)
     fake.pod(0, None, "Pending", reason="ErrImagePull", message="no such image")
+    with pytest.raises(qring.QringError, match="it runs on a cluster; call results"):
+        handle.folder  # noqa: B018
     assert handle.state() == "pending"
     assert handle.logs() == "pending: ErrImagePull: no such image"
     fake.status(ready=1)
