@@ -536,6 +536,27 @@ static void small_states_stay(void) {
     }
 }
 
+/* No engine but these two simulates a ring of CNOTs: the cones' limit is a state vector's cost,
+ * whether or not the streaming engine would be cheaper for another circuit of this size. */
+static void cheaper_than_a_state(void) {
+    static const char *const obs[] = {"Z0", "Z1", "Z2", "Z3", "Z4", "Z5", "Z6", "Z7"};
+    struct problem p = bare(12, 2, obs, COUNT(obs));
+    for (unsigned q = 0; q < 12; q++) put(&p, QR_GATE_X, q, 0, column(q));
+    for (unsigned layer = 0; layer < 3; layer++) {
+        for (unsigned q = 0; q < 12; q++) {
+            char name[16];
+            snprintf(name, sizeof name, "w%u", 12 * layer + q);
+            put(&p, QR_GATE_Y, q, 0, parameter(&p, name));
+            put(&p, QR_GATE_Z, q, 0, parameter(&p, name));
+        }
+        for (unsigned q = 0; q < 12; q++) put(&p, QR_GATE_CNOT, q, (q + 1) % 12, number(1));
+    }
+    fill(&p);
+    struct answer a = by(&p, QR_ENGINE_AUTO, qr_isa_best());
+    CHECK(strcmp(a.engine, "cones") == 0, "%s", a.engine);
+    check_equal(&p, 11);
+}
+
 static void check_refusal(struct problem *p, const char *words) {
     const struct qr_sim_options opt = {QR_SINGLE, QR_ISA_PORTABLE, QR_ENGINE_CONES, NULL};
     struct qr_sim_plan *plan = NULL;
@@ -583,6 +604,7 @@ int main(void) {
     threads_share(true);
     bad_numbers();
     small_states_stay();
+    cheaper_than_a_state();
     refusals();
     return t_end();
 }

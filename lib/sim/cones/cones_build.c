@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "observable/qubits.h"
 #include "sim/cones/cones_impl.h"
+#include "sim/streaming/streaming.h"
 
 /* Weight of the work per step relative to the work per sample in the search for an order: about 1 /
  * (samples of a batch * instances of a class). */
@@ -309,13 +310,17 @@ static void build_place_terms(struct plan_builder *b) {
 /* ---- costs ---- */
 
 /* Cost of another engine per sample, in multiply-adds of this one. */
-static double build_other_engine_cost(struct qr_sim_plan *p, const struct qr_circuit *c) {
+static double build_other_engine_cost(struct qr_sim_plan *p, const struct qr_circuit *c,
+                                      const struct qr_observable *obs, size_t n_obs) {
     if (c->n_qubits > QR_FUSED_QUBITS) return INFINITY;
     qr_plan_fuse(p, c, 1, NULL);
     double of_amplitude = OF_FUSED_GATE * (double)p->n_fused;
     qr_plan_unfuse(p);
-    /* The streaming engine computes no derivatives by inputs. */
-    if (!p->wanted && of_amplitude > OF_STREAMING) of_amplitude = OF_STREAMING;
+    if (of_amplitude > OF_STREAMING && qr_streaming_engine.plan(p, c, obs, n_obs)) {
+        qr_streaming_engine.plan_free(p);
+        qr_plan_unfuse(p);
+        of_amplitude = OF_STREAMING;
+    }
     return ldexp(of_amplitude, (int)c->n_qubits) / SLOWER;
 }
 
@@ -399,7 +404,7 @@ bool cones_build(struct qr_sim_plan *p, const struct qr_circuit *c, const struct
     if (!n_obs) return build_reject(p, "the circuit has no read-out");
     struct plan_builder b = {.p = p, .c = c, .own = qr_xcalloc(1, sizeof *b.own)};
     b.own->constants = qr_xcalloc(n_obs, sizeof *b.own->constants);
-    b.limit = p->engine_requested ? (double)INFINITY : build_other_engine_cost(p, c);
+    b.limit = p->engine_requested ? (double)INFINITY : build_other_engine_cost(p, c, obs, n_obs);
     bool good = build_find_cones(&b, obs, n_obs);
     if (good) {
         build_fuse(&b);
