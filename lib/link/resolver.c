@@ -5,10 +5,13 @@
 /* c-ares 1.34 (Debian 13) deprecates ares_send and ares_getsock; 1.18 (Debian 12) has no others. */
 #define CARES_NO_DEPRECATED
 #include <ares.h>
+#include <arpa/nameser.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <poll.h>
+#include <netinet/in.h>
 #include <pthread.h>
+#include <resolv.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -17,7 +20,7 @@
 #include "base/mem.h"
 #include "link/dns.h"
 
-enum { TIMEOUT_MS = 2000, TRIES = 2, MAX_DOMAINS = 8, CHECK_MS = 50 };
+enum { TIMEOUT_MS = 2000, TRIES = 2, CHECK_MS = 50 };
 
 /* A name that is looked up. */
 struct wanted_name {
@@ -33,7 +36,7 @@ struct qr_resolver {
     void (*found)(void *ctx);
     void *ctx;
     ares_channel channel; /* used by the thread alone, as the fields down to ipv6 */
-    char *domain[MAX_DOMAINS];
+    char *domain[MAXDNSRCH];
     unsigned n_domains;
     bool ipv6;
     int event; /* eventfd: wakes the thread */
@@ -165,15 +168,18 @@ static void resolver_wake(struct qr_resolver *r) {
 
 /* ---- the owner's thread ---- */
 
+/* The search list. c-ares 1.34 does not tell the one that it reads. */
 static void read_domains(struct qr_resolver *r, const char *domain) {
-    struct ares_options o = {0};
-    int mask = 0;
-    if (ares_save_options(r->channel, &o, &mask) == ARES_SUCCESS) {
-        for (int i = 0; i < o.ndomains && r->n_domains < MAX_DOMAINS && !domain; i++)
-            r->domain[r->n_domains++] = qr_xstrdup(o.domains[i]);
+    struct __res_state system = {0};
+    if (domain) {
+        r->domain[r->n_domains++] = qr_xstrdup(domain);
+    } else if (res_ninit(&system) == 0) {
+        while (r->n_domains < MAXDNSRCH && system.dnsrch[r->n_domains]) {
+            r->domain[r->n_domains] = qr_xstrdup(system.dnsrch[r->n_domains]);
+            r->n_domains++;
+        }
+        res_nclose(&system);
     }
-    ares_destroy_options(&o);
-    if (domain) r->domain[r->n_domains++] = qr_xstrdup(domain);
 }
 
 /* True when this machine has only IPv6 addresses, apart from loopback. */
