@@ -20,8 +20,6 @@ struct qr_command {
     const char *help; /* examples first, then flags; the source of completions and man pages */
     int (*run)(const struct qr_command *self, int argc, char **argv);
 };
-extern const struct qr_command qr_commands[];
-extern const size_t qr_n_commands;
 
 int qr_command_run(const struct qr_command *self, int argc, char **argv);
 int qr_command_sweep(const struct qr_command *self, int argc, char **argv);
@@ -34,7 +32,9 @@ int qr_command_status(const struct qr_command *self, int argc, char **argv);
 int qr_command_show(const struct qr_command *self, int argc, char **argv);
 int qr_command_weights(const struct qr_command *self, int argc, char **argv);
 int qr_command_certs(const struct qr_command *self, int argc, char **argv);
-int qr_command_completion(const struct qr_command *self, int argc, char **argv);
+/* As the commands, with the table of all commands. */
+int qr_completion(const struct qr_command *all, size_t n, const struct qr_command *self, int argc,
+                  char **argv);
 extern const char qr_help_run[], qr_help_sweep[], qr_help_infer[], qr_help_predict[],
     qr_help_evaluate[], qr_help_gradient[], qr_help_validate[], qr_help_status[], qr_help_show[],
     qr_help_weights[], qr_help_certs[], qr_help_completion[];

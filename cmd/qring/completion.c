@@ -18,6 +18,9 @@ const char qr_help_completion[] =
     "\n"
     "Usage: qring completion bash|zsh|fish\n";
 
+static const struct qr_command *commands; /* all of them */
+static size_t n_commands;
+
 /* Kind of an argument: unknown to a shell, one of several words, or a path. */
 enum kind { ANYTHING, WORDS, FILES, JOBS, FOLDERS };
 static const char *const kind_name[] = {"anything", "words", "files", "jobs", "folders"};
@@ -89,8 +92,8 @@ static void set_collect(struct set *s, const struct qr_command *c) {
 /* Calls put for each command, then for qringd. */
 static void put_each_set(void (*put)(const struct set *)) {
     static struct set s;
-    for (size_t i = 0; i <= qr_n_commands; i++) {
-        set_collect(&s, i < qr_n_commands ? &qr_commands[i] : NULL);
+    for (size_t i = 0; i <= n_commands; i++) {
+        set_collect(&s, i < n_commands ? &commands[i] : NULL);
         put(&s);
     }
 }
@@ -109,7 +112,7 @@ static void put_words(const char *words) {
 }
 
 static void put_commands(void) {
-    for (size_t i = 0; i < qr_n_commands; i++) printf("%s ", qr_commands[i].name);
+    for (size_t i = 0; i < n_commands; i++) printf("%s ", commands[i].name);
     fputs("help", stdout);
 }
 
@@ -227,9 +230,9 @@ static void put_zsh(const struct set *s) {
 }
 
 static void put_zsh_commands(void) {
-    for (size_t i = 0; i < qr_n_commands; i++) {
-        printf("        '%s:", qr_commands[i].name);
-        put_quoted(qr_commands[i].summary, ":\\");
+    for (size_t i = 0; i < n_commands; i++) {
+        printf("        '%s:", commands[i].name);
+        put_quoted(commands[i].summary, ":\\");
         fputs("'\n", stdout);
     }
     fputs("        'help:help of qring or of a command'\n", stdout);
@@ -329,15 +332,18 @@ static void print_fish(void) {
           stdout);
     put_reference();
     fputs("'\n", stdout);
-    for (size_t i = 0; i < qr_n_commands; i++) {
-        printf("complete -c qring -n __fish_use_subcommand -a %s -d '", qr_commands[i].name);
-        put_fish_quoted(qr_commands[i].summary);
+    for (size_t i = 0; i < n_commands; i++) {
+        printf("complete -c qring -n __fish_use_subcommand -a %s -d '", commands[i].name);
+        put_fish_quoted(commands[i].summary);
         fputs("'\n", stdout);
     }
     put_each_set(put_fish);
 }
 
-int qr_command_completion(const struct qr_command *self, int argc, char **argv) {
+int qr_completion(const struct qr_command *all, size_t n, const struct qr_command *self, int argc,
+                  char **argv) {
+    commands = all;
+    n_commands = n;
     struct qr_words words;
     struct qr_err err = {0};
     bool help;

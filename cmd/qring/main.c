@@ -13,7 +13,9 @@
 #include "worker/stop.h"
 #include "worker/worker.h"
 
-const struct qr_command qr_commands[] = {
+static int run_completion(const struct qr_command *self, int argc, char **argv);
+
+static const struct qr_command commands[] = {
     {"run", "run [JOB] [-n N] [--out DIR]", "train a job on this machine with N worker processes",
      qr_help_run, qr_command_run},
     {"sweep", "sweep [JOB] [-n N] [--out DIR]", "train the trials of a job's sweep, N at a time",
@@ -43,9 +45,13 @@ const struct qr_command qr_commands[] = {
      "create a job's CA and certificate, for TLS between its workers", qr_help_certs,
      qr_command_certs},
     {"completion", "completion bash|zsh|fish", "print the shell completion of bash, zsh or fish",
-     qr_help_completion, qr_command_completion},
+     qr_help_completion, run_completion},
 };
-const size_t qr_n_commands = sizeof qr_commands / sizeof *qr_commands;
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+static int run_completion(const struct qr_command *self, int argc, char **argv) {
+    return qr_completion(commands, N_COMMANDS, self, argc, argv);
+}
 
 static void print_help(FILE *out) {
     fputs("qring - train quantum-classical models; the result is the same to the last bit with any "
@@ -61,8 +67,8 @@ static void print_help(FILE *out) {
           "\n"
           "Commands:\n",
           out);
-    for (size_t i = 0; i < qr_n_commands; i++)
-        fprintf(out, "  %-42s %s\n", qr_commands[i].usage, qr_commands[i].summary);
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        fprintf(out, "  %-42s %s\n", commands[i].usage, commands[i].summary);
     fputs("  help [COMMAND]                             this text, or the help of a command\n"
           "  help job [WORD]                            reference of the job file, or its entry "
           "for a key, an object or a name\n"
@@ -74,16 +80,16 @@ static void print_help(FILE *out) {
 }
 
 static const struct qr_command *find_command(const char *name) {
-    for (size_t i = 0; i < qr_n_commands; i++)
-        if (strcmp(qr_commands[i].name, name) == 0) return &qr_commands[i];
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (strcmp(commands[i].name, name) == 0) return &commands[i];
     return NULL;
 }
 
 static int unknown_command(const char *name) {
-    const char *names[sizeof qr_commands / sizeof *qr_commands + 1];
-    for (size_t i = 0; i < qr_n_commands; i++) names[i] = qr_commands[i].name;
-    names[qr_n_commands] = "help";
-    const char *near = qr_nearest(name, names, qr_n_commands + 1);
+    const char *names[N_COMMANDS + 1];
+    for (size_t i = 0; i < N_COMMANDS; i++) names[i] = commands[i].name;
+    names[N_COMMANDS] = "help";
+    const char *near = qr_nearest(name, names, N_COMMANDS + 1);
     if (near)
         qr_error(qr_command_log(), "qring", "unknown command '%.80s'; did you mean '%s'?", name,
                  near);

@@ -1,4 +1,4 @@
-/* cluster/identity_impl.h — shared by tf_config.c and identity.c. */
+/* cluster/identity_impl.h — shared by identity.c, tf_config.c and peers.c. */
 #ifndef QR_CLUSTER_IDENTITY_IMPL_H
 #define QR_CLUSTER_IDENTITY_IMPL_H
 

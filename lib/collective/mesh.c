@@ -54,13 +54,6 @@ static struct mesh_peer *mesh_at_rank(struct qr_mesh *m, uint32_t rank) {
 
 /* ---- marks ---- */
 
-void mesh_send_mark(struct qr_mesh *m, struct mesh_peer *p) {
-    uint8_t bytes[QR_MARK_BYTES];
-    qr_mark_encode(&m->id, bytes);
-    p->mark_due = !m->o.link->ops->send(m->o.link, p->conn, qr_bytes_of(bytes, sizeof bytes),
-                                        (struct qr_bytes){0});
-}
-
 /* Handles a mark of this generation, of a later one (its stream waits for that), or of an earlier
  * one. */
 static void mesh_on_mark(struct qr_mesh *m, struct mesh_peer *p, const struct qr_gen_id *id,

@@ -85,8 +85,6 @@ void mesh_hold(struct qr_mesh *m, struct mesh_peer *p, struct qr_pieces message)
 /* Drops the held message; its stream is read again. */
 void mesh_release_held(struct qr_mesh *m, struct mesh_peer *p);
 void mesh_gather(struct qr_buf *ret, struct qr_pieces message);
-
-/* ---- mesh.c ---- */
 void mesh_send_mark(struct qr_mesh *m, struct mesh_peer *p);
 
 #endif

@@ -75,6 +75,13 @@ static bool send_greeting(struct qr_mesh *m, const struct mesh_peer *p) {
                                 (struct qr_bytes){0});
 }
 
+void mesh_send_mark(struct qr_mesh *m, struct mesh_peer *p) {
+    uint8_t bytes[QR_MARK_BYTES];
+    qr_mark_encode(&m->id, bytes);
+    p->mark_due = !m->o.link->ops->send(m->o.link, p->conn, qr_bytes_of(bytes, sizeof bytes),
+                                        (struct qr_bytes){0});
+}
+
 static void mark_stream_up(struct qr_mesh *m, struct mesh_peer *p) {
     p->up = true;
     p->received_ns = m->progress_ns = mesh_now_ns(m);

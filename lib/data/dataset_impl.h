@@ -9,18 +9,10 @@
 QR_MUST_CHECK enum qr_code qr_dataset_alloc(struct qr_dataset *ret, size_t n_samples,
                                             size_t n_columns, size_t n_outputs, bool weighted,
                                             struct qr_err *err);
-/* Loads one file of opt's source; key: prefix of a NOT_FOUND message. */
-QR_MUST_CHECK enum qr_code qr_dataset_load_file(const struct qr_data_options *opt, const char *key,
-                                                const char *url, struct qr_dataset *ret,
-                                                struct qr_err *err);
 /* Builds a data set of opt->arrays, which it empties. */
 QR_MUST_CHECK enum qr_code qr_dataset_from_arrays(const struct qr_data_options *opt,
                                                   struct qr_dataset *ret, struct qr_err *err);
-/* Loads the channels "train" and "validation". *ret_split: n_train is set, since there is a channel
- * "validation". */
-QR_MUST_CHECK enum qr_code qr_dataset_load_channels(const struct qr_data_options *opt,
-                                                    struct qr_dataset *ret, bool *ret_split,
-                                                    struct qr_err *err);
+
 /* ---- shared by npz and CSV ---- */
 
 const char *qr_nonfinite_name(double v); /* "NaN", "infinity" or "-infinity" */
@@ -37,6 +29,10 @@ QR_MUST_CHECK enum qr_code qr_dataset_put_label(const struct qr_data_options *op
 QR_MUST_CHECK enum qr_code qr_dataset_put_weight(const struct qr_data_options *opt, double weight,
                                                  double *to, const char *url, size_t row,
                                                  struct qr_err *err);
+/* Reads an npz file; frees its bytes. */
+QR_MUST_CHECK enum qr_code qr_dataset_from_npz(const struct qr_data_options *opt, const char *url,
+                                               struct qr_buf *file, struct qr_dataset *ret,
+                                               struct qr_err *err);
 /* Reads a CSV file; frees its bytes. */
 QR_MUST_CHECK enum qr_code qr_dataset_from_csv(const struct qr_data_options *opt, const char *url,
                                                struct qr_buf *file, struct qr_dataset *ret,

@@ -222,7 +222,7 @@ static enum qr_code read_channel(struct qr_job_reader *r, const struct qr_json *
             r->err, QR_INVALID_ARGUMENT,
             "%s must be a path or URL, a list of them, or an object with \"url\", not %s", where,
             qr_json_type_name(v));
-    return qr_job_read_object(r, qr_job_object("channel"), v, where, c);
+    return qr_job_read_object(r, qr_job_object_of(r, "channel"), v, where, c);
 }
 
 /* Names are part of paths of --set, of flags and of messages. */

@@ -13,98 +13,7 @@
 #include "sim/sim.h"
 #include "store/store.h"
 
-enum { MAX_JOB_BYTES = 64 << 20, MAX_MICRO_BATCH_SIZE = 4096, MAX_MICRO_BATCHES = 1 << 22 };
-
-/* The name of a run becomes part of object names and DNS names. */
-enum qr_code qr_job_read_name(struct qr_job_reader *r, const struct qr_json *v, const char *where,
-                              void *to) {
-    static const char first[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789",
-                      others[] =
-                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
-    const char *name;
-    QR_TRY(qr_json_string(v, where, &name, r->err));
-    size_t n = strlen(name);
-    if (n < 1 || n > 63 || !strchr(first, *name) || strspn(name, others) != n)
-        return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                       "%s: '%.80s' is not a valid job name; use 1 to 63 letters, digits, '-', "
-                       "'_' or '.', beginning with a letter or digit",
-                       where, name);
-    *(char **)to = qr_xstrdup(name);
-    return QR_OK;
-}
-
-/* That of the plan of the first circuit, which reads the data. A circuit that cannot be compiled is
- * rejected when the model is built. */
-static size_t default_micro_batch_size(const struct qr_job *job) {
-    const struct qr_sim_options any = {.precision = job->precision, .isa = QR_ISA_PORTABLE};
-    size_t first = qr_job_quantum(job, 0);
-    struct qr_sim_plan *plan = NULL;
-    struct qr_err err;
-    if (first == job->n_layers) return 32;
-    if (job->data.source == QR_DATA_NONE) return 1;
-    const struct qr_quantum_options *q = &job->layers[first].quantum;
-    if (qr_sim_compile(q->circuit, q->readouts, q->n_readouts, &any, &plan, &err) != QR_OK)
-        return 1;
-    size_t size = qr_sim_micro_batch_size(plan, job->train.batch_size);
-    qr_sim_plan_free(plan);
-    return size;
-}
-
-/* Steps for the profiler; they do not affect the result. */
-enum qr_code qr_job_read_profile_steps(struct qr_job_reader *r, const struct qr_json *v,
-                                       const char *where, void *to) {
-    uint64_t *step = to; /* profile_first and profile_last */
-    static const struct qr_job_key number = {.type = QR_KEY_COUNT, .low = 1, .high = 0x1p53};
-    QR_TRY(qr_json_want(v, where, QR_JSON_ARRAY, r->err));
-    if (qr_json_size(v) != 2)
-        return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                       "%s has %zu entries; give the first and the last step to record, such as "
-                       "[100, 110]",
-                       where, qr_json_size(v));
-    for (size_t i = 0; i < 2; i++)
-        QR_TRY(qr_job_read_value(r, &number, qr_json_at(v, i), qr_path_of("%s[%zu]", where, i).s,
-                                 &step[i]));
-    if (step[0] <= step[1]) return QR_OK;
-    return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                   "%s: the first step %llu is after the last step %llu; swap them", where,
-                   (unsigned long long)step[0], (unsigned long long)step[1]);
-}
-
-enum qr_code qr_job_read_nothing(struct qr_job_reader *r, const struct qr_json *v,
-                                 const char *where, void *to) {
-    const char *unread;
-    (void)to;
-    return qr_json_string(v, where, &unread, r->err);
-}
-
-enum qr_code qr_job_read_sweep(struct qr_job_reader *r, const struct qr_json *v, const char *where,
-                               void *to) {
-    (void)where;
-    return qr_sweep_read(v, to, r->err);
-}
-
-enum qr_code qr_job_read_worker(struct qr_job_reader *r, const struct qr_json *v, const char *where,
-                                void *to) {
-    *(const struct qr_json **)to = v;
-    return qr_json_want(v, where, QR_JSON_OBJECT, r->err);
-}
-
-enum qr_code qr_job_finish(struct qr_job_reader *r, void *to) {
-    struct qr_job *job = to;
-    uint64_t *batch = &job->train.batch_size;
-    if (!job->name) job->name = qr_xstrdup("job");
-    if (job->data.source == QR_DATA_NONE &&
-        !qr_json_get(qr_json_get(r->object, "train"), "batch_size"))
-        *batch = 1;
-    job->data.seed = job->seed;
-    QR_TRY(qr_job_check_outputs(job, r->err));
-    if (!job->micro_batch_size) job->micro_batch_size = default_micro_batch_size(job);
-    if (*batch / job->micro_batch_size < MAX_MICRO_BATCHES) return QR_OK;
-    return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                   "train.batch_size: %llu samples in micro-batches of %zu exceed the limit of %d "
-                   "micro-batches per step; increase micro_batch_size",
-                   (unsigned long long)*batch, job->micro_batch_size, MAX_MICRO_BATCHES);
-}
+enum { MAX_JOB_BYTES = 64 << 20 };
 
 /* Prefixes an error with the setting that caused it, or otherwise with the list of keys that were
  * set. */
@@ -126,12 +35,21 @@ static void report_error(void *source, const struct qr_err *err) {
     from->report(from->context, &whole);
 }
 
+static struct qr_job_reader new_reader(struct qr_job *job, struct qr_err *err) {
+    return (struct qr_job_reader){
+        .job = job, .err = err, .objects = qr_job_objects, .n_objects = qr_job_n_objects};
+}
+
+enum qr_code qr_job_add_metric(struct qr_job *job, const char *text, struct qr_err *err) {
+    struct qr_job_reader r = new_reader(job, err);
+    return qr_job_read_metric(&r, text);
+}
+
 static enum qr_code read_tree(struct qr_job *job, const struct qr_job_source *from,
                               struct qr_err *err) {
-    struct qr_job_reader r = {.job = job,
-                              .err = err,
-                              .report = from->report ? report_error : NULL,
-                              .context = (void *)(uintptr_t)from};
+    struct qr_job_reader r = new_reader(job, err);
+    r.report = from->report ? report_error : NULL;
+    r.context = (void *)(uintptr_t)from;
     struct qr_overrides *set = from->set;
     if (set && qr_overrides_apply(set, job->tree, err) != QR_OK)
         return qr_wrap(err, "%s", from->what);
@@ -254,26 +172,6 @@ enum qr_code qr_job_model(const struct qr_job *job, enum qr_isa isa, size_t n_co
     return qr_model_new(&opt, ret, err);
 }
 
-size_t qr_job_quantum(const struct qr_job *job, size_t n) {
-    size_t i = 0;
-    while (i < job->n_layers && (job->layers[i].kind != QR_LAYER_QUANTUM || n-- > 0)) i++;
-    return i;
-}
-
-size_t qr_job_n_outputs(const struct qr_job *job) {
-    return qr_layers_n_outputs(job->layers, job->n_layers);
-}
-
-bool qr_job_labels_are_signs(const struct qr_job *job) {
-    const struct qr_train_spec *t = &job->train;
-    const struct qr_loss_info *info = qr_loss_info(t->loss);
-    bool bits = false;
-    for (size_t i = 0; i < t->n_metrics; i++)
-        bits |= qr_metric_binary_labels(t->metrics[i]) || t->metrics[i] == QR_BINARY_ACCURACY;
-    /* A loss that accepts 0 for -1 leaves the choice to the metrics. */
-    return info->accuracy == QR_BY_SIGN && !(info->zero_is_minus && bits);
-}
-
 struct qr_data_options qr_job_data_options(const struct qr_job *job) {
     struct qr_data_options opt = job->data;
     const struct qr_circuit *reads = qr_layers_input_circuit(job->layers, job->n_layers);
@@ -297,12 +195,12 @@ static enum qr_code check_data(const struct qr_job *job, bool trains, struct qr_
     if (code == QR_OK) code = qr_job_check_inputs(job, d, err);
     if (code != QR_OK && d->unquoted) qr_named_file_unquote("data", err);
     size_t n_validate = d->n_samples - d->n_train;
-    if (code == QR_OK && n_validate / job->micro_batch_size >= MAX_MICRO_BATCHES)
+    if (code == QR_OK && n_validate / job->micro_batch_size >= QR_JOB_MAX_MICRO_BATCHES)
         code = qr_fail(err, QR_INVALID_ARGUMENT,
                        "data: %zu %s in micro-batches of %zu exceed the limit of %d micro-batches; "
                        "increase micro_batch_size",
                        n_validate, trains ? "validation samples" : "samples", job->micro_batch_size,
-                       MAX_MICRO_BATCHES);
+                       QR_JOB_MAX_MICRO_BATCHES);
     if (code == QR_OK) *ret = *d;
     else qr_dataset_fini(d);
     return code;
@@ -347,18 +245,4 @@ enum qr_code qr_job_samples(const struct qr_job *job, const struct qr_job_sample
     if (code) return code;
     code = check_data(job, false, &d, ret, err);
     return code ? qr_wrap(err, "%s", shown) : QR_OK;
-}
-
-bool qr_job_has_classes(const struct qr_job *job) {
-    const struct qr_train_spec *t = &job->train;
-    bool asked = qr_loss_has_classes(t->loss);
-    for (size_t i = 0; i < t->n_metrics; i++)
-        asked |= t->metrics[i] == QR_ACCURACY || t->metrics[i] == QR_CONFUSION_MATRIX;
-    return asked;
-}
-
-struct qr_metric_options qr_job_metric_options(const struct qr_job *job) {
-    return (struct qr_metric_options){.loss = job->train.loss,
-                                      .from_logits = job->train.loss_options.from_logits,
-                                      .top_k = job->train.top_k};
 }

@@ -13,11 +13,13 @@
 #include "job/job.h"
 #include "job/keys.h"
 
-enum { QR_JOB_MAX_KEYS = 48 };
+enum { QR_JOB_MAX_KEYS = 48, QR_JOB_MAX_MICRO_BATCHES = 1 << 22 };
 
 struct qr_job_reader {
     struct qr_job *job;
     struct qr_err *err;
+    const struct qr_job_object *objects; /* the table, of n_objects */
+    size_t n_objects;
     /* Reading goes on after an error if report is not NULL: it is called for each error. */
     void (*report)(void *context, const struct qr_err *err);
     void *context;
@@ -28,6 +30,8 @@ struct qr_job_reader {
     size_t kind;
 };
 
+/* The object of a name, which must exist. */
+const struct qr_job_object *qr_job_object_of(const struct qr_job_reader *r, const char *name);
 /* Reads a job.
  *
  * Args:     folder  folder of files that the job names, or NULL; taken over
@@ -116,6 +120,8 @@ enum qr_code qr_job_reject_schedule_key(size_t kind, const char *key, const char
 enum qr_code qr_job_finish(struct qr_job_reader *r, void *to);
 enum qr_code qr_job_finish_layer(struct qr_job_reader *r, void *to);
 enum qr_code qr_job_finish_data(struct qr_job_reader *r, void *to);
+/* Reads one more metric from the text of --metric. */
+enum qr_code qr_job_read_metric(struct qr_job_reader *r, const char *text);
 enum qr_code qr_job_finish_train(struct qr_job_reader *r, void *to);
 enum qr_code qr_job_finish_optimizer(struct qr_job_reader *r, void *to);
 enum qr_code qr_job_finish_schedule(struct qr_job_reader *r, void *to);

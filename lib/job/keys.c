@@ -644,3 +644,8 @@ const struct qr_job_object qr_job_objects[] = {
     OBJECT_AT("halving", "sweep.halving", ROWS(halving_keys)),
 };
 const size_t qr_job_n_objects = sizeof qr_job_objects / sizeof *qr_job_objects;
+
+const struct qr_job_object *qr_job_object(const char *name) {
+    const struct qr_job_reader r = {.objects = qr_job_objects, .n_objects = qr_job_n_objects};
+    return qr_job_object_of(&r, name);
+}

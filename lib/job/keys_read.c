@@ -7,10 +7,10 @@
 #include "base/parse.h"
 #include "job/job_impl.h"
 
-const struct qr_job_object *qr_job_object(const char *name) {
-    size_t i = 0;
-    while (strcmp(qr_job_objects[i].name, name) != 0) QR_ASSERT(++i < qr_job_n_objects);
-    return &qr_job_objects[i];
+const struct qr_job_object *qr_job_object_of(const struct qr_job_reader *r, const char *name) {
+    const struct qr_job_object *o = r->objects;
+    while (strcmp(o->name, name) != 0) QR_ASSERT(++o < r->objects + r->n_objects);
+    return o;
 }
 
 /* True if a text of words separated by blanks has the word. */
@@ -77,7 +77,7 @@ enum qr_code qr_job_read_value(struct qr_job_reader *r, const struct qr_job_key 
         return QR_OK;
     case QR_KEY_TEXT:
     case QR_KEY_URL: return read_text(k, v, where, to, r->err);
-    case QR_KEY_OBJECT: return qr_job_read_object(r, qr_job_object(k->object), v, where, to);
+    case QR_KEY_OBJECT: return qr_job_read_object(r, qr_job_object_of(r, k->object), v, where, to);
     default: QR_ASSERT(!"a row without a function"); return QR_INTERNAL;
     }
 }

@@ -184,13 +184,14 @@ static enum qr_code check_widths(const struct qr_job *job, struct qr_err *err) {
     return QR_OK;
 }
 
-static enum qr_code check_learns(const struct qr_job *job, struct qr_err *err) {
-    const struct qr_job_object *o = qr_job_object("layer");
+static enum qr_code check_learns(const struct qr_job_reader *r) {
+    const struct qr_job *job = r->job;
+    const struct qr_job_object *o = qr_job_object_of(r, "layer");
     const struct qr_job_key *trainable = qr_job_key(o, "trainable");
     for (size_t i = 0; i < job->n_layers; i++)
         if (qr_job_object_has(o, job->layers[i].kind, trainable) && !job->layers[i].frozen)
             return QR_OK;
-    return qr_fail(err, QR_INVALID_ARGUMENT,
+    return qr_fail(r->err, QR_INVALID_ARGUMENT,
                    "model: every layer has \"trainable\": false, so nothing would train; make one "
                    "of them trainable");
 }
@@ -212,10 +213,11 @@ enum qr_code qr_job_read_model(struct qr_job_reader *r, const struct qr_json *v,
         struct qr_path path = qr_path_of("%s[%zu]", where, job->n_layers);
         struct qr_layer_options *l = &layers[job->n_layers++];
         unsigned so_far = r->n_errors;
-        QR_TRY(qr_job_note(r, so_far, qr_job_read_object(r, qr_job_object("layer"), m, path.s, l)));
+        QR_TRY(qr_job_note(r, so_far,
+                           qr_job_read_object(r, qr_job_object_of(r, "layer"), m, path.s, l)));
     }
     if (r->n_errors > before) return QR_INVALID_ARGUMENT;
     QR_TRY(check_names(job, r->err));
     QR_TRY(check_widths(job, r->err));
-    return check_learns(job, r->err);
+    return check_learns(r);
 }

@@ -43,7 +43,7 @@ enum qr_code qr_job_read_optimizer(struct qr_job_reader *r, const struct qr_json
     if (qr_json_type(v) == QR_JSON_STRING)
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
                        "%s must be an object, such as {\"name\": \"adam\"}, not a string", where);
-    return qr_job_read_object(r, qr_job_object("optimizer"), v, where, to);
+    return qr_job_read_object(r, qr_job_object_of(r, "optimizer"), v, where, to);
 }
 
 enum qr_code qr_job_finish_optimizer(struct qr_job_reader *r, void *to) {
@@ -72,7 +72,7 @@ enum qr_code qr_job_read_rate(struct qr_job_reader *r, const struct qr_json *v, 
                        "{\"schedule\": \"cosine\", \"decay_steps\": 1000}",
                        where, qr_json_type_name(v));
     if (qr_json_type(v) != QR_JSON_OBJECT) return qr_job_read_value(r, &number, v, where, to);
-    return qr_job_read_object(r, qr_job_object("learning_rate"), v, where,
+    return qr_job_read_object(r, qr_job_object_of(r, "learning_rate"), v, where,
                               (char *)to - offsetof(struct qr_optimizer_options, learning_rate));
 }
 

@@ -30,7 +30,7 @@ bool qr_job_loss_has(size_t kind, const char *key) {
 /* A name, or an object. */
 enum qr_code qr_job_read_loss(struct qr_job_reader *r, const struct qr_json *v, const char *where,
                               void *to) {
-    const struct qr_job_object *o = qr_job_object("loss");
+    const struct qr_job_object *o = qr_job_object_of(r, "loss");
     if (qr_json_type(v) != QR_JSON_OBJECT)
         return qr_job_read_value(r, qr_job_key(o, "name"), v, where, to);
     return qr_job_read_object(r, o, v, where, &r->job->train);
@@ -76,7 +76,7 @@ enum qr_code qr_job_read_class_weight(struct qr_job_reader *r, const struct qr_j
 /* A name, or an object with the name and the options of the metric. */
 static enum qr_code read_metric(struct qr_job_reader *r, const struct qr_json *v, const char *where,
                                 enum qr_metric *ret) {
-    const struct qr_job_object *o = qr_job_object("metric");
+    const struct qr_job_object *o = qr_job_object_of(r, "metric");
     struct qr_metric_spec m = {.k = 5}; /* as in Keras */
     if (qr_json_type(v) == QR_JSON_OBJECT) QR_TRY(qr_job_read_object(r, o, v, where, &m));
     else QR_TRY(qr_job_read_value(r, qr_job_key(o, "name"), v, where, &m.metric));
@@ -96,7 +96,8 @@ enum qr_code qr_job_read_metrics(struct qr_job_reader *r, const struct qr_json *
         enum qr_metric metric;
         if (t->n_metrics + job->n_watched == QR_MAX_METRICS)
             return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: more than %d metrics%s", where,
-                           QR_MAX_METRICS, job->n_watched ? ", including watched observables" : "");
+                           QR_MAX_METRICS,
+                           r->job->n_watched ? ", including watched observables" : "");
         QR_TRY(read_metric(r, m, path.s, &metric));
         for (size_t i = 0; i < t->n_metrics; i++)
             if (metrics[i] == metric)
@@ -119,22 +120,22 @@ static enum qr_code parse_metric(const char *text, struct qr_json **ret, struct 
     return code;
 }
 
-enum qr_code qr_job_add_metric(struct qr_job *job, const char *text, struct qr_err *err) {
-    struct qr_train_spec *t = &job->train;
-    struct qr_job_reader r = {.job = job, .err = err};
+enum qr_code qr_job_read_metric(struct qr_job_reader *r, const char *text) {
+    struct qr_train_spec *t = &r->job->train;
     qr_auto(qr_json_free_p) struct qr_json *v = NULL;
     enum qr_metric metric;
     size_t i = 0;
-    QR_TRY(parse_metric(text, &v, err));
-    QR_TRY(read_metric(&r, v, "--metric", &metric));
+    QR_TRY(parse_metric(text, &v, r->err));
+    QR_TRY(read_metric(r, v, "--metric", &metric));
     while (i < t->n_metrics && t->metrics[i] != metric) i++;
-    if (i == t->n_metrics && t->n_metrics + job->n_watched == QR_MAX_METRICS)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
+    if (i == t->n_metrics && t->n_metrics + r->job->n_watched == QR_MAX_METRICS)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
                        "--metric: more than %d metrics with the job's own%s", QR_MAX_METRICS,
-                       job->n_watched ? ", including watched observables" : "");
+                       r->job->n_watched ? ", including watched observables" : "");
     t->metrics[i] = metric;
     if (i == t->n_metrics) t->n_metrics++;
-    return qr_job_check_outputs(job, err) == QR_OK ? QR_OK : qr_wrap(err, "--metric %.80s", text);
+    if (qr_job_check_outputs(r->job, r->err) == QR_OK) return QR_OK;
+    return qr_wrap(r->err, "--metric %.80s", text);
 }
 
 /* ---- early stopping ---- */
@@ -189,7 +190,7 @@ enum qr_code qr_job_read_initial_layers(struct qr_job_reader *r, const struct qr
 /* A URL, or an object. */
 enum qr_code qr_job_read_initial_weights(struct qr_job_reader *r, const struct qr_json *v,
                                          const char *where, void *to) {
-    const struct qr_job_object *o = qr_job_object("initial_weights");
+    const struct qr_job_object *o = qr_job_object_of(r, "initial_weights");
     if (qr_json_type(v) != QR_JSON_OBJECT)
         return qr_job_read_value(r, qr_job_key(o, "url"), v, where, to);
     return qr_job_read_object(r, o, v, where, &r->job->train);

@@ -23,130 +23,18 @@
 #include "base/mem.h"
 #include "link/link_grpc_state_impl.h"
 
-enum { QUOTA_BYTES = 16 << 20, QUOTA_CONN_BYTES = 16 << 20 };
-/* After this time a closing stream is reset: a frozen peer must not delay the processes that leave
- * because of it. */
-#define CLOSE_NS (250 * INT64_C(1000000))
 #define CANCELLED_NS (5 * QR_SECOND)
 /* A yield that takes longer than this means that another thread computes on the processor. */
 #define PREEMPTED_NS QR_MS
 #define NO_SPIN_NS QR_SECOND /* then block instead of spinning, for this time */
 
 static struct grpc_link *grpc_link_of(struct qr_link *l) { return (struct grpc_link *)l; }
-gpr_timespec link_grpc_at(int64_t ns) {
-    if (ns == INT64_MAX) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
-    return (gpr_timespec){.tv_sec = ns / QR_SECOND,
-                          .tv_nsec = (int32_t)(ns % QR_SECOND),
-                          .clock_type = GPR_CLOCK_MONOTONIC};
-}
 
 static size_t link_unreleased(struct qr_link *l) {
     size_t n = link_grpc_borrowed(grpc_link_of(l)->borrowed);
     for (const struct conn *c = grpc_link_of(l)->conns; c; c = c->next)
         if (!c->over) n += c->queue.n + c->sending;
     return n;
-}
-
-static void drop_buffer(grpc_byte_buffer **b) {
-    if (*b) grpc_byte_buffer_destroy(*b);
-    *b = NULL;
-}
-
-/* ---- one connection ---- */
-
-bool link_grpc_batch(struct conn *c, enum op_kind kind, const grpc_op *ops, size_t n) {
-    if (grpc_call_start_batch(c->call, ops, n, &c->op[kind], NULL) != GRPC_CALL_OK) return false;
-    c->n_ops++;
-    return true;
-}
-
-/* gRPC allocates the announced length of a message at once, and checks the limit when the message
- * is complete. The guard cuts a connection that exploits this; if the guard is late, the quota ends
- * connections, possibly other ones too. */
-static void fit_quota(struct grpc_link *g) {
-    grpc_resource_quota_resize(g->quota, QUOTA_BYTES + (size_t)g->n_conns * QUOTA_CONN_BYTES);
-}
-
-struct conn *link_grpc_conn_new(struct grpc_link *g, bool outgoing) {
-    struct conn *c = qr_xcalloc(1, sizeof *c);
-    for (int k = 0; k < OP_KINDS; k++) c->op[k] = (struct op){(enum op_kind)k, c};
-    c->outgoing = outgoing;
-    c->id = ++g->next_id;
-    c->close_by_ns = INT64_MAX;
-    grpc_metadata_array_init(&c->initial);
-    grpc_metadata_array_init(&c->trailing);
-    c->details = grpc_empty_slice();
-    c->next = g->conns;
-    g->conns = c;
-    g->n_conns++;
-    fit_quota(g);
-    return c;
-}
-
-static struct conn *find_conn(struct grpc_link *g, uint32_t id) {
-    for (struct conn *c = g->conns; c; c = c->next)
-        if (c->id == id) return c;
-    return NULL;
-}
-
-static void remove_conn(struct grpc_link *g, struct conn *c) {
-    struct conn **at = &g->conns;
-    while (*at != c) at = &(*at)->next;
-    *at = c->next;
-    g->n_conns--;
-    fit_quota(g);
-    link_grpc_queue_drop(&c->queue);
-    drop_buffer(&c->held);
-    drop_buffer(&c->incoming);
-    grpc_metadata_array_destroy(&c->initial);
-    grpc_metadata_array_destroy(&c->trailing);
-    grpc_slice_unref(c->details);
-    grpc_call_unref(c->call);
-    link_grpc_guard_end(c->caller);
-    if (c->channel) grpc_channel_destroy(c->channel);
-    free(c);
-}
-
-static void read_more(struct conn *c) {
-    if (!c->up || c->reading || c->paused || c->held || c->over) return;
-    grpc_op op = {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &c->incoming};
-    c->reading = link_grpc_batch(c, OP_RECV, &op, 1);
-}
-
-/* Ends the stream from this side, after all queued messages. */
-static void finish_conn(struct conn *c) {
-    if (c->finish_started || c->over) return;
-    grpc_op op = {.op = c->outgoing ? GRPC_OP_SEND_CLOSE_FROM_CLIENT
-                                    : GRPC_OP_SEND_STATUS_FROM_SERVER};
-    if (!c->outgoing) {
-        op.data.send_status_from_server.status = GRPC_STATUS_OK;
-        op.data.send_status_from_server.status_details = &c->details; /* empty */
-    }
-    c->finish_started = link_grpc_batch(c, OP_FINISH, &op, 1);
-    if (!c->finish_started) grpc_call_cancel(c->call, NULL);
-}
-
-static void send_more(struct conn *c) {
-    if (!c->up || c->sending || c->over) return;
-    if (!c->queue.n) {
-        if (c->closing) finish_conn(c);
-        return;
-    }
-    grpc_byte_buffer *b = link_grpc_queue_take(&c->queue);
-    grpc_op op = {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = b};
-    c->sending = link_grpc_batch(c, OP_SEND, &op, 1);
-    grpc_byte_buffer_destroy(b);
-}
-
-void link_grpc_close_silently(struct grpc_link *g, struct conn *c) {
-    if (c->silent) return;
-    c->silent = c->closing = true;
-    c->close_by_ns = qr_now_ns(g->clock) + CLOSE_NS;
-    c->paused = false;
-    drop_buffer(&c->held);
-    if (!c->up) grpc_call_cancel(c->call, NULL);
-    read_more(c); /* the end of the peer's stream follows its messages */
-    send_more(c);
 }
 
 /* ---- events ---- */
@@ -164,7 +52,7 @@ static bool end_conn(struct grpc_link *g, struct conn *c, const char *why,
     bool report = c->up && !c->silent;
     c->over = true;
     link_grpc_queue_drop(&c->queue);
-    drop_buffer(&c->held);
+    link_grpc_drop_buffer(&c->held);
     link_grpc_dial_retire(g, c);
     if (!report) return false;
     *ret = (struct qr_link_event){
@@ -210,13 +98,13 @@ static bool on_received(struct grpc_link *g, struct conn *c, bool ok, struct qr_
         if (ok) {
             c->over = false; /* end this half too */
             c->silent = true;
-            send_more(c);
+            link_grpc_send_more(c);
         }
         return has_event;
     }
     if (c->over || c->silent) {
         grpc_byte_buffer_destroy(b);
-        read_more(c);
+        link_grpc_read_more(c);
         return false;
     }
     if (c->paused) {
@@ -241,9 +129,9 @@ static bool on_started(struct grpc_link *g, struct conn *c, bool ok, struct qr_l
     if (c->over) return false;
     c->up = true;
     if (c->dial) link_grpc_dial_up(g, c->dial);
-    read_more(c);
+    link_grpc_read_more(c);
     if (c->silent) {
-        send_more(c);
+        link_grpc_send_more(c);
         return false;
     }
     report_up(c, ret);
@@ -260,7 +148,7 @@ static bool handle_op(struct grpc_link *g, struct op *op, bool ok, struct qr_lin
     case OP_RECV: has_event = on_received(g, c, ok, ret); break;
     case OP_SEND:
         c->sending = false;
-        if (ok) send_more(c);
+        if (ok) link_grpc_send_more(c);
         break;
     case OP_STATUS: has_event = end_conn_by_status(g, c, ret); break;
     case OP_FINISH: break;
@@ -275,7 +163,7 @@ static bool handle_op(struct grpc_link *g, struct op *op, bool ok, struct qr_lin
         return true;
     default: break;
     }
-    if (c && c->over && c->n_ops == 0) remove_conn(g, c);
+    if (c && c->over && c->n_ops == 0) link_grpc_remove(g, c);
     return has_event;
 }
 
@@ -283,7 +171,7 @@ static bool handle_op(struct grpc_link *g, struct op *op, bool ok, struct qr_lin
 
 static void link_close_conn(struct qr_link *l, uint32_t id) {
     struct grpc_link *g = grpc_link_of(l);
-    struct conn *c = find_conn(g, id);
+    struct conn *c = link_grpc_find(g, id);
     if (!c || c->over) return;
     link_grpc_close_silently(g, c);
     link_grpc_dial_retire(g, c);
@@ -291,22 +179,22 @@ static void link_close_conn(struct qr_link *l, uint32_t id) {
 
 static bool link_send(struct qr_link *l, uint32_t id, struct qr_bytes head, struct qr_bytes body) {
     struct grpc_link *g = grpc_link_of(l);
-    struct conn *c = find_conn(g, id);
+    struct conn *c = link_grpc_find(g, id);
     bool there = c && c->up && !c->over && !c->silent;
     bool fits = head.n <= QR_LINK_MAX_MESSAGE && body.n <= QR_LINK_MAX_MESSAGE - head.n;
     if (!there || !fits) return false;
     if (link_grpc_queue_full(&c->queue, head.n)) return false;
     link_grpc_queue_put(&c->queue, link_grpc_pack(g->borrowed, head, body), head.n);
     qr_count(QR_SENT_BYTES, head.n + body.n);
-    send_more(c);
+    link_grpc_send_more(c);
     return true;
 }
 
 static void link_pause(struct qr_link *l, uint32_t id, bool paused) {
-    struct conn *c = find_conn(grpc_link_of(l), id);
+    struct conn *c = link_grpc_find(grpc_link_of(l), id);
     if (!c || c->silent) return;
     c->paused = paused;
-    read_more(c);
+    link_grpc_read_more(c);
 }
 
 /* Runs the timers that are due; returns the time of the next one. */
@@ -328,10 +216,10 @@ static int64_t run_timers(struct grpc_link *g) {
 /* Reads again only after the owner has processed the last message: a read immediately sends a
  * window update to the peer, and the owner's reply should be sent first. */
 static void read_after(struct grpc_link *g) {
-    struct conn *c = g->delivered ? find_conn(g, g->delivered) : NULL;
+    struct conn *c = g->delivered ? link_grpc_find(g, g->delivered) : NULL;
     g->delivered = 0;
-    drop_buffer(&g->current);
-    if (c) read_more(c);
+    link_grpc_drop_buffer(&g->current);
+    if (c) link_grpc_read_more(c);
 }
 
 static grpc_event next_event(struct grpc_link *g, int64_t until_ns) {
@@ -390,7 +278,7 @@ static void drain_events(struct grpc_link *g, bool (*go_on)(const struct grpc_li
         grpc_event e =
             grpc_completion_queue_next(g->cq, link_grpc_at(due_ns < by_ns ? due_ns : by_ns), NULL);
         if (e.type == GRPC_OP_COMPLETE) handle_op(g, e.tag, e.success, &none);
-        drop_buffer(&g->current);
+        link_grpc_drop_buffer(&g->current);
     }
 }
 
@@ -404,7 +292,7 @@ static void link_free(struct qr_link *l) {
     struct grpc_link *g = grpc_link_of(l);
     if (!g) return;
     g->freeing = true;
-    drop_buffer(&g->current);
+    link_grpc_drop_buffer(&g->current);
     link_grpc_end_dialing(g);
     for (struct conn *c = g->conns; c; c = c->next) {
         link_grpc_close_silently(g, c);
@@ -412,7 +300,7 @@ static void link_free(struct qr_link *l) {
         grpc_channel_destroy(c->channel); /* completes OP_CONNECTED */
         c->channel = NULL;
     }
-    drain_events(g, has_conns, qr_now_ns(g->clock) + CLOSE_NS);
+    drain_events(g, has_conns, qr_now_ns(g->clock) + LINK_GRPC_CLOSE_NS);
     for (struct conn *c = g->conns; c; c = c->next) grpc_call_cancel(c->call, NULL);
     link_grpc_stop_listening(g);
     drain_events(g, is_busy, qr_now_ns(g->clock) + CANCELLED_NS);
@@ -463,7 +351,7 @@ struct qr_link *qr_link_grpc_new(const struct qr_clock *clock, const struct qr_l
     g->op_shutdown.kind = OP_SHUTDOWN;
     g->op_wake.kind = OP_WAKE;
     g->quota = grpc_resource_quota_create("qring");
-    fit_quota(g);
+    link_grpc_fit_quota(g);
     atomic_init(&g->due_ns, INT64_MAX);
     g->borrowed = link_grpc_borrowed_new();
     pthread_mutex_init(&g->wake_lock, NULL);

@@ -105,11 +105,23 @@ struct grpc_link {
     bool wake_pending; /* under wake_lock */
 };
 
-/* ---- link_grpc.c ---- */
+/* ---- link_grpc_conn.c ---- */
+/* After this time a closing stream is reset: a frozen peer must not delay the processes that leave
+ * because of it. */
+#define LINK_GRPC_CLOSE_NS (250 * INT64_C(1000000))
 /* Starts one batch of this kind on the connection's call; false: the call has ended. */
 bool link_grpc_batch(struct conn *c, enum op_kind kind, const grpc_op *ops, size_t n);
+void link_grpc_fit_quota(struct grpc_link *g); /* to the number of connections */
 /* Adds a connection to g's list; the caller sets its call. */
 struct conn *link_grpc_conn_new(struct grpc_link *g, bool outgoing);
+struct conn *link_grpc_find(struct grpc_link *g, uint32_t id); /* NULL: not in g's list */
+/* Removes an ended connection without operations under way, and frees it. */
+void link_grpc_remove(struct grpc_link *g, struct conn *c);
+void link_grpc_drop_buffer(grpc_byte_buffer **b);
+/* Receives the next message, if the stream is up and not paused. */
+void link_grpc_read_more(struct conn *c);
+/* Sends the next queued message; ends a closing stream when there is none. */
+void link_grpc_send_more(struct conn *c);
 /* Closes a connection without any further event. */
 void link_grpc_close_silently(struct grpc_link *g, struct conn *c);
 gpr_timespec link_grpc_at(int64_t ns); /* monotonic clock */

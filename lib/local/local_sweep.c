@@ -35,22 +35,6 @@ struct slots {
     int exit_code;
 };
 
-bool qr_local_sweep_stopping(void) {
-    sigset_t s;
-    return sigpending(&s) == 0 && (sigismember(&s, SIGTERM) == 1 || sigismember(&s, SIGINT) == 1);
-}
-
-char *qr_local_trial_folder(const char *out, size_t trial) {
-    return qr_xasprintf("%s/trials/%04zu", out, trial);
-}
-
-char *qr_local_trial_weights(const char *board_url, const struct qr_sweep_spec *s, size_t trial,
-                             size_t rung) {
-    qr_auto(qr_free_p) char *folder = qr_local_trial_folder(board_url, trial);
-    return s->n_rungs > 1 ? qr_xasprintf("%s/rung-%zu/weights.h5", folder, rung)
-                          : qr_xasprintf("%s/weights.h5", folder);
-}
-
 static enum qr_code start_slot(struct slots *s, unsigned i, struct qr_err *err) {
     pid_t self = getpid();
     fflush(NULL);

@@ -6,21 +6,6 @@
 #include "exact/functions.h"
 #include "model/metric_impl.h"
 
-/* The first of the largest, as tf.argmax. */
-static size_t argmax(size_t k, const double *v) {
-    size_t at = 0;
-    for (size_t j = 1; j < k; j++)
-        if (v[j] > v[at]) at = j;
-    return at;
-}
-
-size_t qr_metric_predicted_class(const struct qr_metric_options *o, size_t k, const double *p,
-                                 size_t j) {
-    enum qr_class_rule by = qr_loss_info(o->loss)->accuracy;
-    if (by == QR_BY_LARGEST) return argmax(k, p);
-    return by == QR_BY_SIGN ? p[j] >= 0 : p[j] > (o->from_logits ? 0 : 0.5);
-}
-
 static double fraction_correct(size_t k, const double *p, const double *y, bool by_sign,
                                double above, bool zero_is_minus) {
     size_t right = 0;
@@ -35,7 +20,7 @@ static double fraction_correct(size_t k, const double *p, const double *y, bool 
 static double accuracy(const struct qr_metric_options *o, size_t k, const double *p,
                        const double *y) {
     const struct qr_loss_info *info = qr_loss_info(o->loss);
-    if (info->accuracy == QR_BY_LARGEST) return argmax(k, p) == argmax(k, y);
+    if (info->accuracy == QR_BY_LARGEST) return qr_argmax(k, p) == qr_argmax(k, y);
     return fraction_correct(k, p, y, info->accuracy == QR_BY_SIGN, o->from_logits ? 0.0 : 0.5,
                             info->zero_is_minus);
 }
@@ -60,7 +45,7 @@ static double absolute_error(const struct qr_metric_options *o, size_t k, const 
 
 static double in_top_k(const struct qr_metric_options *o, size_t k, const double *p,
                        const double *y) {
-    size_t right = argmax(k, y), above = 0;
+    size_t right = qr_argmax(k, y), above = 0;
     for (size_t j = 0; j < k; j++) above += p[j] > p[right];
     return above < o->top_k;
 }
@@ -72,7 +57,7 @@ static double threshold(const struct qr_metric_options *o, size_t k, const doubl
     if (!o->from_logits) return 0.5;
     if (qr_loss_info(o->loss)->accuracy != QR_BY_LARGEST) return 0;
     /* softmax_j > 1/2: z_j is above the logarithm of half the sum */
-    double most = p[argmax(k, p)], sum = 0;
+    double most = p[qr_argmax(k, p)], sum = 0;
     for (size_t j = 0; j < k; j++) sum += qr_exp(p[j] - most);
     return most + qr_log(0.5 * sum);
 }

@@ -5,6 +5,13 @@
 #include "exact/functions.h"
 #include "model/metric_impl.h"
 
+size_t qr_metric_predicted_class(const struct qr_metric_options *o, size_t k, const double *p,
+                                 size_t j) {
+    enum qr_class_rule by = qr_loss_info(o->loss)->accuracy;
+    if (by == QR_BY_LARGEST) return qr_argmax(k, p);
+    return by == QR_BY_SIGN ? p[j] >= 0 : p[j] > (o->from_logits ? 0 : 0.5);
+}
+
 static void increment_count(qr_fixed *at) { *at += qr_fixed_from_count(1); }
 
 /* ---- the area under the ROC curve ---- */

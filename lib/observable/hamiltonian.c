@@ -1,5 +1,5 @@
 /* observable/hamiltonian.c — Hamiltonians as text: one grammar for plain terms and for the output
- * of OpenFermion and PennyLane. Start reading at qr_hamiltonian_read(). */
+ * of OpenFermion and PennyLane. Start reading at qr_hamiltonian_read_text(). */
 #include "observable/hamiltonian.h"
 
 #include <math.h>
@@ -335,17 +335,8 @@ enum qr_code qr_hamiltonian_parse_paulis(const char *words, const char *where, u
     return hamiltonian_fail(&r, "'%.20s' is not a Pauli with a qubit, as in \"Z0 Z1\"", r.at);
 }
 
-static enum qr_code hamiltonian_read_json(struct qr_bytes text, const char *what, unsigned n_qubits,
-                                          struct qr_observable *ret, struct qr_err *err) {
-    struct qr_json *tree = NULL;
-    enum qr_code code = qr_json_parse(text, what, &tree, err);
-    if (!code) code = qr_hamiltonian_from_json(tree, what, n_qubits, ret, err);
-    qr_json_free(tree);
-    return code;
-}
-
-enum qr_code qr_hamiltonian_read(struct qr_bytes text, const char *what, unsigned n_qubits,
-                                 struct qr_observable *ret, struct qr_err *err) {
+enum qr_code qr_hamiltonian_read_text(struct qr_bytes text, const char *what, unsigned n_qubits,
+                                      struct qr_observable *ret, struct qr_err *err) {
     static const char header[] = "QubitOperator:";
     const char *from = text.n ? (const char *)text.p : "";
     struct hamiltonian_reader r = {.at = from,
@@ -357,8 +348,6 @@ enum qr_code qr_hamiltonian_read(struct qr_bytes text, const char *what, unsigne
                                    .err = err};
     struct qr_term_list l = {0};
     hamiltonian_skip_lines(&r);
-    if (hamiltonian_peek(&r) == '[' || hamiltonian_peek(&r) == '{')
-        return hamiltonian_read_json(text, what, n_qubits, ret, err);
     if ((size_t)(r.end - r.at) >= sizeof header - 1 && memcmp(r.at, header, sizeof header - 1) == 0)
         r.at += sizeof header - 1;
     enum qr_code code = hamiltonian_read_sum(&r, &l);

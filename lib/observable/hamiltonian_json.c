@@ -126,3 +126,21 @@ enum qr_code qr_hamiltonian_from_json(const struct qr_json *v, const char *where
     free(c.l.terms);
     return code;
 }
+
+static enum qr_code hamiltonian_read_json(struct qr_bytes text, const char *what, unsigned n_qubits,
+                                          struct qr_observable *ret, struct qr_err *err) {
+    struct qr_json *tree = NULL;
+    enum qr_code code = qr_json_parse(text, what, &tree, err);
+    if (!code) code = qr_hamiltonian_from_json(tree, what, n_qubits, ret, err);
+    qr_json_free(tree);
+    return code;
+}
+
+enum qr_code qr_hamiltonian_read(struct qr_bytes text, const char *what, unsigned n_qubits,
+                                 struct qr_observable *ret, struct qr_err *err) {
+    size_t at = 0;
+    while (at < text.n && text.p[at] && strchr(" \t\r\n", text.p[at])) at++;
+    if (at < text.n && (text.p[at] == '[' || text.p[at] == '{'))
+        return hamiltonian_read_json(text, what, n_qubits, ret, err);
+    return qr_hamiltonian_read_text(text, what, n_qubits, ret, err);
+}

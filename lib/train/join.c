@@ -5,8 +5,32 @@
 
 #include "base/bounds.h"
 #include "base/counter.h"
+#include "base/span.h"
 #include "train/members.h"
 #include "train/train_impl.h"
+
+size_t train_batch_of(const struct train_run *r) {
+    return (size_t)(r->state.step - r->state.epoch * r->n_batches);
+}
+
+void train_prepare(struct train_run *r) {
+    int64_t span_ns = qr_span_begin();
+    qr_update_prepare(&r->update, r->stepper, &r->state, train_batch_of(r) < r->n_batches);
+    qr_span_end(span_ns, QR_SPAN_PREPARE, NULL, 0);
+}
+
+void train_swap(struct train_run *r, const uint8_t digest[16]) {
+    struct qr_state s = r->state;
+    double *gradient = r->gradient;
+    r->state = r->spare;
+    r->spare = s;
+    r->gradient = r->next_gradient;
+    r->next_gradient = gradient;
+    memcpy(r->digest, digest, sizeof r->digest);
+    qr_stepper_clear(r->stepper);
+    train_prepare(r);
+    train_show_values(r);
+}
 
 static enum qr_code fetch_state(struct train_run *r, const struct qr_group_start *start,
                                 struct qr_err *err) {

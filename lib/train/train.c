@@ -18,10 +18,6 @@ static void log_schedule(struct train_run *r, size_t n) {
 
 /* ---- the next reduction: a function of the state alone ---- */
 
-size_t train_batch_of(const struct train_run *r) {
-    return (size_t)(r->state.step - r->state.epoch * r->n_batches);
-}
-
 /* Sets kind, range, sample and step of the k-th reduction of an epoch. */
 static void work_at(struct train_run *r, uint64_t epoch, size_t k, struct qr_step_work *ret) {
     const struct qr_dataset *d = r->opt->data;
@@ -181,25 +177,6 @@ static void update_spare(struct train_run *r, const struct qr_step_work *w, uint
     else memset(digest, 0, sizeof r->digest);
     qr_count_time(QR_DIGEST_TIME, qr_now_ns(r->opt->clock) - applied_ns);
     qr_count_time(QR_UPDATE_TIME, qr_now_ns(r->opt->clock) - began_ns);
-}
-
-void train_prepare(struct train_run *r) {
-    int64_t span_ns = qr_span_begin();
-    qr_update_prepare(&r->update, r->stepper, &r->state, train_batch_of(r) < r->n_batches);
-    qr_span_end(span_ns, QR_SPAN_PREPARE, NULL, 0);
-}
-
-void train_swap(struct train_run *r, const uint8_t digest[16]) {
-    struct qr_state s = r->state;
-    double *gradient = r->gradient;
-    r->state = r->spare;
-    r->spare = s;
-    r->gradient = r->next_gradient;
-    r->next_gradient = gradient;
-    memcpy(r->digest, digest, sizeof r->digest);
-    qr_stepper_clear(r->stepper);
-    train_prepare(r);
-    train_show_values(r);
 }
 
 /* The slots of the ranks in the sum. */

@@ -75,9 +75,6 @@ void train_plan(struct train_run *r, uint64_t epochs);
 /* Returns when this member works in a generation and has its base state, or when the others have
  * ended the run (r->done). */
 QR_MUST_CHECK enum qr_code train_join(struct train_run *r, struct qr_err *err);
-
-/* ---- train.c ---- */
-
 size_t train_batch_of(const struct train_run *r); /* of its epoch, the next one */
 /* Prepares the stepper for the current state. */
 void train_prepare(struct train_run *r);

@@ -91,7 +91,7 @@ def case_refused():
 def case_restarts():
     """restartPolicy ExitCode, every worker's success."""
     ring = TFJob("tfjob-restarts", TRAIN)
-    ring.patience = 20 # no setting says how many there are: a first ring forms after --form-timeout, 10 s; DNS remembers for 30 s
+    ring.patience = 10 # no setting says how many there are: a first ring is formed when --form-timeout is over
     objects = with_secret(big(read("tfjob-restarts.yaml", ring.bucket, QRING_EPOCHS=epochs)))
     apply(objects)
     disturbed(ring)
@@ -101,7 +101,7 @@ def case_restarts():
 def case_ps():
     """Two workers and a parameter server, whose names a template and a list make: workers are evicted and scaled as without one."""
     ring = TFJob("tfjob-ps", TRAIN)
-    ring.patience = 20 # no setting says how many there are: a first ring forms after --form-timeout, 10 s; DNS remembers for 30 s
+    ring.patience = 10 # no setting says how many there are: a first ring is formed when --form-timeout is over
     ring.servers = 1
     objects = with_secret(big(read("tfjob-ps.yaml", ring.bucket, QRING_EPOCHS=epochs)))
     api.merge("/api/v1/nodes/node0", {"metadata": {"labels": {"cloud.google.com/gke-spot": "true"}}})

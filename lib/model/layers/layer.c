@@ -11,8 +11,3 @@ const struct qr_layer_table *const qr_layer_tables[QR_LAYERS] = {
 };
 
 const char *const qr_layer_names[QR_LAYERS] = {QR_LAYER_ROWS(QR_ROW_NAME)};
-
-void qr_layer_part(double *base, size_t *at, size_t n, double **place) {
-    if (place) *place = base + *at;
-    *at += (n + 7) & ~(size_t)7;
-}

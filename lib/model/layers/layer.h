@@ -148,6 +148,9 @@ struct qr_layer_table {
 extern const struct qr_layer_table *const qr_layer_tables[QR_LAYERS];
 
 /* Assigns the next n doubles at *at to *place, unless place is NULL; advances *at. */
-void qr_layer_part(double *base, size_t *at, size_t n, double **place);
+static inline void qr_layer_part(double *base, size_t *at, size_t n, double **place) {
+    if (place) *place = base + *at;
+    *at += (n + 7) & ~(size_t)7;
+}
 
 #endif

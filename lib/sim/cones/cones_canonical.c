@@ -279,12 +279,6 @@ static bool finder_walk(struct cone_finder *f, struct cone *ret) {
     return true;
 }
 
-bool cone_gate_has_data(const struct qr_gate *g) {
-    bool data = false;
-    for (unsigned k = 0; k < g->n_args; k++) data |= g->args[k].kind == QR_ARG_DATA;
-    return data;
-}
-
 bool cone_gate_is_unfused(const struct qr_gate *g) {
     return cone_gate_has_data(g) || g->kind == CONE_GATE_AND;
 }

@@ -13,6 +13,12 @@
 #include "observable/qubits.h"
 #include "sim/cones/cones_impl.h"
 
+bool cone_gate_has_data(const struct qr_gate *g) {
+    bool data = false;
+    for (unsigned k = 0; k < g->n_args; k++) data |= g->args[k].kind == QR_ARG_DATA;
+    return data;
+}
+
 bool cone_gate_is_simple(const struct qr_gate *g) {
     unsigned n_controls = qr_qubits_count(&g->controls);
     if (cone_gate_has_data(g)) return !n_controls && qr_gate_info(g->kind)->power;

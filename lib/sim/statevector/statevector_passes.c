@@ -5,38 +5,6 @@
 
 #include "sim/statevector/statevector_impl.h"
 
-/* ---- threads ---- */
-
-struct items {
-    struct qr_sweep *run;
-    qr_sweep_item_fn fn;
-    size_t n;
-    atomic_size_t next;
-};
-
-static size_t items_take_next(struct items *it) {
-    size_t i = atomic_fetch_add_explicit(&it->next, 1, memory_order_relaxed);
-    return i < it->n ? i : it->n;
-}
-
-static void run_slot(void *ctx, size_t slot, unsigned worker) {
-    (void)worker;
-    struct items *it = ctx;
-    struct qr_sweep_slot *own_slot = &it->run->ws->slots[slot];
-    for (size_t i = items_take_next(it); i < it->n; i = own_slot->next) {
-        own_slot->next = items_take_next(it);
-        it->fn(it->run, i, own_slot);
-    }
-}
-
-void qr_sweep_items(struct qr_sweep *r, size_t n, qr_sweep_item_fn fn) {
-    struct items it = {.run = r, .fn = fn, .n = n};
-    size_t threads = r->pool ? qr_pool_size(r->pool) : 1;
-    if (threads > r->v->n_slots) threads = r->v->n_slots;
-    if (threads > n) threads = n;
-    qr_pool_for(threads > 1 ? r->pool : NULL, threads, run_slot, &it);
-}
-
 /* ---- numbers ---- */
 
 static bool samples_share_data(const struct qr_sim_plan *p, const struct qr_plan_shape *s,

@@ -161,7 +161,7 @@ bool qr_stream_one_table(const struct qr_stream *s);
 /* Number of shares that threads may take at a time: items of a variant, or variants. */
 size_t qr_stream_shares(const struct qr_stream *s);
 
-/* streaming.c: 2x2 matrices of the gates after the CZ, per qubit (and lane). */
+/* encoding.c: 2x2 matrices of the gates after the CZ, per qubit (and lane). */
 void qr_stream_encodings(const struct qr_stream *s, const double *x, size_t stride, size_t n_lanes,
                          double *ret);
 /* True if workspaces are small enough for each thread to have its own samples. */

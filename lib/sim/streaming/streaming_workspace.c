@@ -185,3 +185,7 @@ void qr_stream_workspace_end(struct qr_sim_workspace *workspace) {
     struct qr_stream_workspace *ws = (struct qr_stream_workspace *)workspace;
     for (int i = 0; i < QR_STREAM_SUM_PARTS; i++) pthread_mutex_destroy(&ws->sum_lock[i]);
 }
+
+bool qr_stream_in_parallel(const struct qr_sim_plan *p) {
+    return !p->stream->sliced || p->n < QR_STREAM_SHARED_QUBITS;
+}

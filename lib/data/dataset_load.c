@@ -1,11 +1,60 @@
-/* data/channel.c — channels: the files of one name are concatenated, for training, validation or
- * evaluation. Start reading at qr_dataset_load_channels(). */
+/* data/dataset_load.c — loads files, channels (the files of one name are concatenated, for
+ * training, validation or evaluation) and whole data sets. Start reading at qr_dataset_load(). */
+#include <math.h>
 #include <string.h>
 
+#include "base/checksum.h"
 #include "base/mem.h"
 #include "data/dataset_impl.h"
 #include "data/named_files.h"
 #include "store/store.h"
+
+/* ---- files ---- */
+
+static enum qr_code load_bytes(const struct qr_data_options *opt, bool npz, const char *url,
+                               struct qr_buf *file, struct qr_dataset *ret, struct qr_err *err) {
+    uint64_t bytes = file->n;
+    struct qr_data_options all = *opt;
+    qr_auto(qr_dataset_fini) struct qr_dataset d = {0};
+    if (opt->n_picked) all.n_columns = 0;
+    QR_TRY(qr_dataset_check_format(qr_buf_view(file), npz, url, err));
+    QR_TRY(npz ? qr_dataset_from_npz(&all, url, file, &d, err)
+               : qr_dataset_from_csv(&all, url, file, &d, err));
+    if (opt->inputs && opt->inputs->n && d.names &&
+        qr_names_are_given((const char *const *)d.names, d.n_columns))
+        QR_TRY(qr_dataset_pick_trained(opt, url, &d, err));
+    else if (opt->n_picked) QR_TRY(qr_dataset_pick(opt, url, &d, err));
+    d.file_bytes = bytes;
+    *ret = QR_MOVE(d);
+    return QR_OK;
+}
+
+static enum qr_code load_file(const struct qr_data_options *opt, const char *key, const char *url,
+                              struct qr_dataset *ret, struct qr_err *err) {
+    qr_auto(qr_buf_free) struct qr_buf file = {0};
+    qr_auto(qr_free_p) char *shown = qr_url_redacted(url);
+    QR_TRY(qr_dataset_read(key, url, opt->folder, qr_memory_limit_bytes(), &file, err));
+    bool unquoted = qr_named_file_unquoted(url, opt->folder);
+    enum qr_code code = load_bytes(opt, opt->source == QR_DATA_NPZ, shown, &file, ret, err);
+    if (code) return unquoted ? qr_named_file_unquote(shown, err) : code;
+    ret->unquoted = unquoted;
+    return QR_OK;
+}
+
+enum qr_code qr_dataset_load_samples(const struct qr_data_options *opt, const char *key,
+                                     struct qr_buf *file, struct qr_dataset *ret,
+                                     struct qr_err *err) {
+    static const char zip[] = "PK\3\4";
+    qr_auto(qr_buf_free) struct qr_buf own = {0};
+    if (!file && opt->arrays) return qr_dataset_from_arrays(opt, ret, err);
+    if (file) own = QR_MOVE(*file);
+    else QR_TRY(qr_dataset_read(key, opt->url, opt->folder, qr_memory_limit_bytes(), &own, err));
+    bool npz = own.n >= 4 && memcmp(own.p, zip, 4) == 0;
+    qr_auto(qr_free_p) char *shown = qr_url_redacted(opt->url);
+    return load_bytes(opt, npz, shown, &own, ret, err);
+}
+
+/* ---- channels ---- */
 
 /* A file's samples. */
 struct part {
@@ -91,7 +140,7 @@ static enum qr_code add_file(const struct qr_data_options *opt, const char *key,
     }
     struct part *p = new_part(all);
     p->own_columns = own_columns;
-    QR_TRY(qr_dataset_load_file(&o, key, url, &p->d, err));
+    QR_TRY(load_file(&o, key, url, &p->d, err));
     p->shown = qr_url_redacted(url);
     all->n++;
     enum qr_code code = check_same_names(&all->v[0], p, err);
@@ -174,8 +223,10 @@ static enum qr_code concatenate_parts(struct joined *all, struct qr_dataset *ret
     return QR_OK;
 }
 
-enum qr_code qr_dataset_load_channels(const struct qr_data_options *opt, struct qr_dataset *ret,
-                                      bool *ret_split, struct qr_err *err) {
+/* Loads the channels "train" and "validation". *ret_split: n_train is set, since there is a channel
+ * "validation". */
+static enum qr_code load_channels(const struct qr_data_options *opt, struct qr_dataset *ret,
+                                  bool *ret_split, struct qr_err *err) {
     qr_auto(joined_fini) struct joined all = {0};
     size_t n_train = 0;
     if (!opt->arrays && !qr_data_has_channel(opt, "train"))
@@ -214,4 +265,52 @@ enum qr_code qr_dataset_load_channel(const struct qr_data_options *opt, const ch
     QR_TRY(add_channel(opt, name, &all, err));
     QR_TRY(join_classes(opt, &all, err));
     return concatenate_parts(&all, ret, err);
+}
+
+/* ---- data sets ---- */
+
+/* The data manifest. It hashes the digests of x and y, so no copy of both is needed. */
+static void compute_digest(struct qr_dataset *d) {
+    uint8_t text[4 * 8 + 2 * QR_SHA256_BYTES];
+    const uint64_t sizes[4] = {d->n_samples, d->n_train, d->n_columns, d->n_outputs};
+    for (int i = 0; i < 4; i++) qr_set_u64le(text + 8 * i, sizes[i]);
+    qr_sha256(d->x, d->n_samples * d->n_columns * sizeof *d->x, text + 32);
+    qr_sha256(d->y, d->n_samples * qr_dataset_y_width(d) * sizeof *d->y,
+              text + 32 + QR_SHA256_BYTES);
+    qr_sha256(text, sizeof text, d->digest);
+}
+
+/* True also when the data has no weights. */
+static bool has_positive_weight(const struct qr_dataset *d) {
+    for (size_t i = 0; i < d->n_train; i++)
+        if (!d->weighted || qr_dataset_y(d, i)[d->n_outputs] > 0) return true;
+    return false;
+}
+
+enum qr_code qr_dataset_load(const struct qr_data_options *opt, struct qr_dataset *ret,
+                             struct qr_err *err) {
+    if (!(opt->train_fraction > 0 && opt->train_fraction <= 1))
+        return qr_fail(err, QR_INVALID_ARGUMENT,
+                       "train_fraction is %.17g; it must be above 0 and at most 1",
+                       opt->train_fraction);
+    bool file = opt->source == QR_DATA_NPZ || opt->source == QR_DATA_CSV;
+    bool split = false;
+    qr_auto(qr_dataset_fini) struct qr_dataset d = {0};
+    QR_TRY(opt->source == QR_DATA_EXCITATIONS ? qr_excitations(opt, &d, err)
+           : !file                            ? qr_dataset_alloc(&d, 1, 0, 0, false, err)
+                                              : load_channels(opt, &d, &split, err));
+    if (!split) d.n_train = (size_t)floor((double)d.n_samples * opt->train_fraction);
+    if (d.n_train == 0)
+        return qr_fail(err, QR_DATA_LOSS,
+                       "train_fraction %.17g of %zu samples leaves none to train on",
+                       opt->train_fraction, d.n_samples);
+    if (opt->shuffle_split && !split) qr_dataset_shuffle(&d, opt->split_seed);
+    if (!has_positive_weight(&d))
+        return qr_fail(err, QR_DATA_LOSS,
+                       "data.sample_weight: the weights in '%.60s' are 0 for all %zu training "
+                       "samples; give some of them a weight above 0",
+                       opt->sample_weight, d.n_train);
+    compute_digest(&d);
+    *ret = QR_MOVE(d);
+    return QR_OK;
 }
