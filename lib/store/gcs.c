@@ -1,513 +1,234 @@
-/* store/gcs.c — the operations of the Cloud Storage store. Credentials are in gcs_auth.c, uploads
- * in gcs_upload.c, replies in gcs_reply.c. Start reading at gcs_get() and gcs_upload(). */
+/* store/gcs.c — Cloud Storage for the engine of bucket_store.c: requests, rejections, permissions.
+ * Credentials are in gcs_auth.c, uploads in gcs_upload.c, replies in gcs_reply.c. Start reading at
+ * gcs_api. */
 #include "store/gcs.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "base/checksum.h"
 #include "base/mem.h"
-#include "base/text.h"
 #include "format/json.h"
 #include "store/gcs_impl.h"
-#include "store/object_names_impl.h"
 
-enum { MAX_TRIES = 4, MAX_NAME_BYTES = 1024, MAX_PAGES = 4096 };
+static struct qr_gcs *gcs_of(struct qr_bucket *b) { return (struct qr_gcs *)b; }
 
-static struct qr_gcs *gcs_of(struct qr_store *s) { return (struct qr_gcs *)s; }
+/* ---- credentials ---- */
 
-/* ---- requests ---- */
-
-static bool is_api_url(const struct qr_gcs *g, const char *url) {
-    size_t n = strlen(g->base);
-    return strncmp(url, g->base, n) == 0 && url[n] == '/';
+/* The URL of an upload session carries its own secret: no token for another host. */
+static bool is_api_url(const struct qr_bucket *b, const char *url) {
+    size_t n = strlen(b->base);
+    return strncmp(url, b->base, n) == 0 && url[n] == '/';
 }
 
-enum qr_code qr_gcs_attempt(struct qr_gcs *g, const struct qr_web_call *c,
-                            const struct qr_web_request *req, struct qr_web_reply *ret,
-                            struct qr_err *err) {
-    qr_auto(qr_free_p) char *token =
-        c->token ? qr_xasprintf("x-goog-gcs-idempotency-token: %s", c->token) : NULL;
-    *ret = (struct qr_web_reply){0};
-    for (int tries = 0;; tries++) {
-        struct qr_web_request r = *req;
-        const char *authorization = NULL;
-        /* The URL of an upload session carries its own secret: no token for another host. */
-        enum qr_code code =
-            is_api_url(g, r.url) ? qr_gcs_auth_header(g->auth, &authorization, err) : QR_OK;
-        if (code != QR_OK) return code;
-        if (authorization) r.headers[r.n_headers++] = authorization;
-        if (token) r.headers[r.n_headers++] = token;
-        if (g->opt.extra_header) r.headers[r.n_headers++] = g->opt.extra_header;
-        r.direct = g->opt.emulator_host || g->opt.endpoint;
-        code = g->http->send(g->http, &r, ret, err);
-        if (code == QR_OK && qr_web_success(ret->status) && req->read)
-            return qr_web_read(req, ret, err);
-        if (code != QR_OK || ret->status != 401 || !authorization || tries) return code;
-        qr_gcs_auth_drop(g->auth);
-        qr_web_reply_fini(ret);
-    }
+static enum qr_code gcs_sign(struct qr_bucket *b, const struct qr_web_call *c,
+                             struct qr_bucket_request *req, struct qr_err *err) {
+    const struct qr_gcs_options *o = &gcs_of(b)->opt;
+    const char *authorization = NULL;
+    if (is_api_url(b, req->web.url))
+        QR_TRY(qr_gcs_auth_header(gcs_of(b)->auth, &authorization, err));
+    if (authorization) req->web.headers[req->web.n_headers++] = authorization;
+    if (c->token) qr_bucket_header(req, qr_xasprintf("x-goog-gcs-idempotency-token: %s", c->token));
+    if (o->extra_header) req->web.headers[req->web.n_headers++] = o->extra_header;
+    req->web.direct = o->emulator_host || o->endpoint;
+    return QR_OK;
 }
 
-static enum qr_code gcs_attempt(void *store, const struct qr_web_call *c,
-                                const struct qr_web_request *req, struct qr_web_reply *ret,
-                                struct qr_err *err) {
-    return qr_gcs_attempt(store, c, req, ret, err);
+static bool gcs_renew(struct qr_bucket *b, const struct qr_web_request *req,
+                      const struct qr_web_reply *reply) {
+    return reply->status == 401 && is_api_url(b, req->url) && qr_gcs_auth_drop(gcs_of(b)->auth);
 }
 
-static bool gcs_retryable(const struct qr_web_reply *reply) {
-    return qr_web_retryable(reply->status);
-}
+/* ---- rejections ---- */
 
-enum qr_code qr_gcs_refused(const struct qr_gcs *g, const struct qr_web_call *c,
-                            const struct qr_web_reply *reply, struct qr_err *err) {
+static enum qr_code gcs_refused(void *bucket, const struct qr_web_call *c,
+                                const struct qr_web_reply *reply, struct qr_err *err) {
+    const struct qr_bucket *b = bucket;
+    const struct qr_web_bucket *p = &b->web_bucket;
     const char *role = strcmp(c->doing, "download") == 0 || strcmp(c->doing, "list") == 0
                            ? "roles/storage.objectViewer"
                            : "roles/storage.objectUser";
-    char text[200];
+    char text[QR_WEB_TEXT_BYTES];
     qr_gcs_error_text(qr_buf_view(&reply->body), text, sizeof text);
     const char *colon = *text ? ": " : "";
     switch (reply->status) {
     case 401:
-        return qr_fail(err, QR_UNAUTHENTICATED,
-                       "gs://%s/%s: %s rejected (401%s%s): the credentials are not accepted; check "
-                       "GOOGLE_APPLICATION_CREDENTIALS or this "
-                       "pod's service account",
-                       g->bucket, c->name, c->doing, colon, text);
+        return qr_web_fail(p, err, QR_UNAUTHENTICATED, c->name,
+                           ": %s rejected (401%s%s): the credentials are not accepted; check "
+                           "GOOGLE_APPLICATION_CREDENTIALS or this "
+                           "pod's service account",
+                           c->doing, colon, text);
     case 403:
-        return qr_fail(
-            err, QR_PERMISSION_DENIED,
-            "gs://%s/%s: %s rejected (403%s%s): grant this worker's service account %s on bucket "
+        return qr_web_fail(
+            p, err, QR_PERMISSION_DENIED, c->name,
+            ": %s rejected (403%s%s): grant this worker's service account %s on bucket "
             "%s",
-            g->bucket, c->name, c->doing, colon, text, role, g->bucket);
+            c->doing, colon, text, role, b->name);
     case 404:
-        return qr_fail(err, QR_NOT_FOUND,
-                       "gs://%s/%s: %s: not found (404%s%s): check the names of bucket and object",
-                       g->bucket, c->name, c->doing, colon, text);
+        return qr_web_fail(p, err, QR_NOT_FOUND, c->name,
+                           ": %s: not found (404%s%s): check the names of bucket and object",
+                           c->doing, colon, text);
     case 412:
-        return qr_fail(err, QR_FAILED_PRECONDITION,
-                       "gs://%s/%s: %s: the object was changed by another writer (412%s%s)",
-                       g->bucket, c->name, c->doing, colon, text);
+        return qr_web_fail(p, err, QR_FAILED_PRECONDITION, c->name,
+                           ": %s: the object was changed by another writer (412%s%s)", c->doing,
+                           colon, text);
     default:
-        return qr_fail(err, reply->status == 400 ? QR_INVALID_ARGUMENT : QR_UNKNOWN,
-                       "gs://%s/%s: %s rejected (%d%s%s)", g->bucket, c->name, c->doing,
-                       reply->status, colon, text);
+        return qr_web_fail(p, err, reply->status == 400 ? QR_INVALID_ARGUMENT : QR_UNKNOWN, c->name,
+                           ": %s rejected (%d%s%s)", c->doing, reply->status, colon, text);
     }
 }
 
-static enum qr_code gcs_refused(void *store, const struct qr_web_call *c,
-                                const struct qr_web_reply *reply, struct qr_err *err) {
-    return qr_gcs_refused(store, c, reply, err);
-}
+/* ---- metadata ---- */
 
-static const struct qr_web_api gcs_api = {"gs", gcs_attempt, gcs_retryable, qr_gcs_error_text,
-                                          gcs_refused};
-
-void qr_gcs_object_url(const struct qr_gcs *g, const char *name, struct qr_buf *ret) {
-    qr_buf_printf(ret, "%s/storage/v1/b/%s/o/", g->base, g->bucket);
+void qr_gcs_object_url(const struct qr_bucket *b, const char *name, struct qr_buf *ret) {
+    qr_buf_printf(ret, "%s/storage/v1/b/%s/o/", b->base, b->name);
     qr_web_escape(ret, name);
 }
 
-/* Checks the beginning of a name. The server would store a name that is not UTF-8 under another
- * name, or reject it. */
-static enum qr_code gcs_check_prefix(const struct qr_gcs *g, const char *prefix,
+static bool gcs_is_name(const char *name) {
+    return strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+}
+
+static enum qr_code gcs_stat(struct qr_bucket *b, const struct qr_web_call *c,
+                             struct qr_web_object *ret, bool *ret_found, struct qr_err *err) {
+    qr_auto(qr_bucket_request_fini) struct qr_bucket_request req = {
+        .web = {.method = "GET", .read = qr_gcs_read_object, .ctx = ret}};
+    qr_auto(qr_web_reply_fini) struct qr_web_reply reply = {0};
+    char text[QR_WEB_TEXT_BYTES];
+    qr_gcs_object_url(b, c->name, &req.url);
+    qr_buf_puts(&req.url, "?fields=size,generation,crc32c,metadata");
+    QR_TRY(qr_bucket_send(b, c, &req, &reply, err));
+    *ret_found = qr_web_success(reply.status);
+    qr_gcs_error_text(qr_buf_view(&reply.body), text, sizeof text);
+    if (*ret_found || (reply.status == 404 && !strstr(text, "bucket does not exist"))) return QR_OK;
+    return gcs_refused(b, c, &reply, err);
+}
+
+static void gcs_version(const struct qr_web_object *o, uint8_t ret[16]) {
+    qr_set_u64le(ret, o->generation);
+}
+
+static enum qr_code gcs_find_version(struct qr_bucket *b, const struct qr_web_call *c,
+                                     const uint8_t id[16], struct qr_web_object *ret,
                                      struct qr_err *err) {
-    size_t n = strlen(prefix);
-    if (n <= MAX_NAME_BYTES && !strpbrk(prefix, "\r\n") && qr_is_utf8(prefix)) return QR_OK;
-    return qr_fail(err, QR_INVALID_ARGUMENT,
-                   "gs://%s/%.100s: a name is UTF-8 of at most %d bytes without line breaks",
-                   g->bucket, prefix, MAX_NAME_BYTES);
+    (void)b, (void)c, (void)err;
+    ret->generation = qr_get_u64le(id);
+    return QR_OK;
 }
 
-static enum qr_code gcs_check_name(const struct qr_gcs *g, const char *name, struct qr_err *err) {
-    size_t n = strlen(name);
-    if (gcs_check_prefix(g, name, err) != QR_OK) return err->code;
-    if (n && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && name[n - 1] != '/') return QR_OK;
-    return qr_fail(
-        err, QR_INVALID_ARGUMENT,
-        "gs://%s/%.100s names no object: give a name other than . and .., without a trailing /",
-        g->bucket, name);
-}
+/* ---- requests ---- */
 
-/* Reads the metadata of an object; *ret_found false on 404. */
-static enum qr_code gcs_stat(struct qr_gcs *g, const struct qr_web_call *c,
-                             struct qr_gcs_object *ret, bool *ret_found, struct qr_err *err) {
-    struct qr_web_retry retry;
-    struct qr_web_reply reply = {0};
-    struct qr_buf url = {0};
-    qr_web_retry_begin(&retry, &g->opt.waits);
-    qr_gcs_object_url(g, c->name, &url);
-    qr_buf_puts(&url, "?fields=size,generation,crc32c,metadata");
-    struct qr_web_request req = {.method = "GET",
-                                 .url = qr_buf_string(&url),
-                                 .max_reply_bytes = QR_WEB_REPLY_BYTES,
-                                 .read = qr_gcs_read_object,
-                                 .ctx = ret};
-    enum qr_code code = qr_web_send(&g->web_bucket, &retry, c, &req, &reply, err);
-    if (code == QR_OK && qr_web_success(reply.status)) {
-        *ret_found = true;
-    } else if (code == QR_OK) {
-        code = qr_gcs_refused(g, c, &reply, err);
-        char text[200];
-        qr_gcs_error_text(qr_buf_view(&reply.body), text, sizeof text);
-        if (reply.status == 404 && !strstr(text, "bucket does not exist"))
-            *ret_found = false, code = QR_OK;
-    }
-    qr_web_reply_fini(&reply);
-    qr_buf_free(&url);
-    return code;
-}
-
-static enum qr_code gcs_not_found(const struct qr_gcs *g, const char *name, struct qr_err *err) {
-    return qr_fail(err, QR_NOT_FOUND,
-                   "gs://%s/%s: no such object; check the name (and that bucket %s is the one)",
-                   g->bucket, name, g->bucket);
-}
-
-/* ---- get ---- */
-
-/* Waits before another attempt: the wrong reply may come from a proxy and be temporary. */
-static bool gcs_pause(const struct qr_gcs *g) {
-    struct qr_web_retry retry;
-    qr_web_retry_begin(&retry, &g->opt.waits);
-    return qr_web_retry_wait(&retry, 0);
-}
-
-/* Downloads one generation: codes as qr_web_download. */
-static enum qr_code gcs_download(struct qr_gcs *g, const struct qr_web_call *c,
-                                 const struct qr_gcs_object *o, struct qr_buf *ret,
-                                 struct qr_err *err) {
-    struct qr_buf url = {0};
-    qr_gcs_object_url(g, c->name, &url);
-    qr_buf_printf(&url, "?alt=media&generation=%llu", (unsigned long long)o->generation);
+static void gcs_build_get(const struct qr_bucket *b, const char *name,
+                          const struct qr_web_object *o, struct qr_bucket_request *req) {
+    qr_gcs_object_url(b, name, &req->url);
+    qr_buf_printf(&req->url, "?alt=media&generation=%llu", (unsigned long long)o->generation);
     /* Size and crc32c of a gzip object are those of the compressed bytes, which the server sends
      * only when the request accepts gzip. */
-    const struct qr_web_object object = {.url = qr_buf_string(&url),
-                                         .header = "Accept-Encoding: gzip",
-                                         .size = o->size,
-                                         .generation = o->generation,
-                                         .has_crc32c = true,
-                                         .crc32c = o->crc32c};
-    enum qr_code code = qr_web_download(&g->web_bucket, c, &object, ret, err);
-    qr_buf_free(&url);
-    return code;
+    req->web.headers[req->web.n_headers++] = "Accept-Encoding: gzip";
 }
 
-/* *ret_generation 0: the object does not exist, and *ret is unchanged. */
-static enum qr_code get_generation(struct qr_gcs *g, const char *name, size_t max_bytes,
-                                   struct qr_buf *ret, uint64_t *ret_generation,
-                                   struct qr_err *err) {
-    const struct qr_web_call c = {name, "download", NULL};
-    enum qr_code code = gcs_check_name(g, name, err);
-    *ret_generation = 0;
-    for (int tries = 0; code == QR_OK; tries++) {
-        struct qr_gcs_object o;
-        bool found = false;
-        if ((code = gcs_stat(g, &c, &o, &found, err)) != QR_OK) return code;
-        if (!found) return QR_OK;
-        if (o.size > max_bytes)
-            return qr_fail(err, QR_RESOURCE_EXHAUSTED,
-                           "gs://%s/%s has %llu bytes; at most %zu are read", g->bucket, name,
-                           (unsigned long long)o.size, max_bytes);
-        struct qr_buf content = {.max = max_bytes + 1};
-        code = gcs_download(g, &c, &o, &content, err);
-        bool again =
-            (code == QR_ABORTED || code == QR_DATA_LOSS) && tries + 1 < MAX_TRIES && gcs_pause(g);
-        if (code == QR_OK) {
-            qr_buf_clear(ret);
-            qr_buf_put(ret, content.p, content.n);
-            if (!qr_buf_ok(ret))
-                code = qr_fail(err, QR_RESOURCE_EXHAUSTED, "gs://%s/%s: %zu bytes are too many",
-                               g->bucket, name, content.n);
-            *ret_generation = o.generation;
-        }
-        qr_buf_free(&content);
-        if (!again) break;
-        code = QR_OK;
-    }
-    return code;
+static void gcs_build_remove(const struct qr_bucket *b, const char *name,
+                             const struct qr_web_object *o, struct qr_bucket_request *req) {
+    unsigned long long generation = o->generation;
+    qr_gcs_object_url(b, name, &req->url);
+    qr_buf_printf(&req->url, "?generation=%llu&ifGenerationMatch=%llu", generation, generation);
 }
 
-static enum qr_code gcs_get(struct qr_store *s, const char *name, size_t max_bytes,
-                            struct qr_buf *ret, struct qr_err *err) {
-    uint64_t generation;
-    enum qr_code code = get_generation(gcs_of(s), name, max_bytes, ret, &generation, err);
-    return code != QR_OK || generation ? code : gcs_not_found(gcs_of(s), name, err);
+static void gcs_build_list(const struct qr_bucket *b, const char *prefix, const char *token,
+                           struct qr_bucket_request *req) {
+    qr_buf_printf(&req->url,
+                  "%s/storage/v1/b/%s/o?maxResults=1000&fields=items(name),nextPageToken&prefix=",
+                  b->base, b->name);
+    qr_web_escape(&req->url, prefix);
+    if (token) qr_buf_puts(&req->url, "&pageToken="), qr_web_escape(&req->url, token);
 }
-
-static enum qr_code gcs_get_version(struct qr_store *s, const char *name, size_t max_bytes,
-                                    struct qr_buf *ret, struct qr_store_version *ret_version,
-                                    struct qr_err *err) {
-    uint64_t generation;
-    enum qr_code code = get_generation(gcs_of(s), name, max_bytes, ret, &generation, err);
-    if (code != QR_OK) return code;
-    if (!generation) qr_buf_clear(ret);
-    *ret_version = (struct qr_store_version){.there = generation != 0};
-    qr_set_u64le(ret_version->id, generation);
-    return QR_OK;
-}
-
-/* ---- put ---- */
-
-static bool is_own_upload(const struct qr_gcs_object *o, struct qr_bytes content,
-                          const char *write_id) {
-    return o->size == content.n && o->crc32c == qr_crc32c(0, content.p, content.n) &&
-           strcmp(o->write_id, write_id) == 0;
-}
-
-/* only: replaces this generation alone, 0: creates the object; NULL: replaces any. An object that a
- * damaged upload of this call left is replaced in every case. */
-static enum qr_code gcs_upload(struct qr_gcs *g, const char *name, struct qr_bytes content,
-                               const uint64_t *only, struct qr_err *err) {
-    const struct qr_web_call c = {name, "upload", NULL};
-    char write_id[QR_WEB_ID_BYTES];
-    struct qr_gcs_object o = {0};
-    bool found = false;
-    enum qr_code code = gcs_check_name(g, name, err);
-    if (code == QR_OK && !only) code = gcs_stat(g, &c, &o, &found, err);
-    uint64_t generation = only ? *only : found ? o.generation : 0;
-    qr_web_id(write_id);
-    for (int tries = 0; code == QR_OK; tries++) {
-        int status = 0;
-        if ((code = qr_gcs_upload(g, name, content, generation, write_id, &o, &status, err)) !=
-            QR_OK)
-            return code;
-        if (status == 200 && o.size == content.n && o.crc32c == qr_crc32c(0, content.p, content.n))
-            return QR_OK;
-        struct qr_err refusal = {0};
-        if (status != 200) refusal = *err;
-        /* The stored object decides, whatever the reply was. */
-        if ((code = gcs_stat(g, &c, &o, &found, err)) != QR_OK) return code;
-        if (found && is_own_upload(&o, content, write_id)) return QR_OK;
-        /* This upload arrived with other bytes. */
-        bool damaged = found && strcmp(o.write_id, write_id) == 0;
-        if (status == 412 && only && !damaged)
-            return qr_fail(err, QR_FAILED_PRECONDITION, "gs://%s/%s %s and is not replaced",
-                           g->bucket, name,
-                           *only ? "was changed by another writer" : "already exists");
-        if (!only || damaged) generation = found ? o.generation : 0;
-        /* Damaged in transit; any other 400 would come again. */
-        bool bad_bytes = status == 400 && strcasestr(refusal.msg, "crc32c");
-        if (tries + 1 < MAX_TRIES && (status != 400 || bad_bytes)) continue;
-        if (status == 412)
-            return qr_fail(err, QR_ABORTED,
-                           "gs://%s/%s: other writers keep replacing the object; please retry",
-                           g->bucket, name);
-        if (status == 400) return *err = refusal, refusal.code;
-        return qr_fail(
-            err, QR_DATA_LOSS,
-            "gs://%s/%s: after %d uploads the object's size or crc32c still differs from "
-            "what was sent",
-            g->bucket, name, tries + 1);
-    }
-    return code;
-}
-
-static enum qr_code gcs_put(struct qr_store *s, const char *name, struct qr_bytes content,
-                            bool if_absent, struct qr_err *err) {
-    const uint64_t none = 0;
-    return gcs_upload(gcs_of(s), name, content, if_absent ? &none : NULL, err);
-}
-
-static enum qr_code gcs_swap(struct qr_store *s, const char *name, struct qr_bytes content,
-                             const struct qr_store_version *seen, struct qr_err *err) {
-    const uint64_t generation = seen->there ? qr_get_u64le(seen->id) : 0;
-    return gcs_upload(gcs_of(s), name, content, &generation, err);
-}
-
-/* ---- remove ---- */
-
-static enum qr_code gcs_remove(struct qr_store *s, const char *name, struct qr_err *err) {
-    struct qr_gcs *g = gcs_of(s);
-    char token[QR_WEB_ID_BYTES];
-    qr_web_id(token);
-    const struct qr_web_call c = {name, "delete", token};
-    enum qr_code code = gcs_check_name(g, name, err);
-    for (int tries = 0; code == QR_OK; tries++) {
-        struct qr_gcs_object o;
-        struct qr_web_retry retry;
-        struct qr_web_reply reply = {0};
-        struct qr_buf url = {0};
-        bool found = false;
-        if ((code = gcs_stat(g, &c, &o, &found, err)) != QR_OK) return code;
-        if (!found) return gcs_not_found(g, name, err);
-        qr_gcs_object_url(g, name, &url);
-        qr_buf_printf(&url, "?generation=%llu&ifGenerationMatch=%llu",
-                      (unsigned long long)o.generation, (unsigned long long)o.generation);
-        struct qr_web_request req = {
-            .method = "DELETE", .url = qr_buf_string(&url), .max_reply_bytes = QR_WEB_REPLY_BYTES};
-        qr_web_retry_begin(&retry, &g->opt.waits);
-        code = qr_web_send(&g->web_bucket, &retry, &c, &req, &reply, err);
-        /* The object existed: 404 means that an earlier attempt, or another writer, removed it. */
-        bool done =
-            code == QR_OK && (reply.status == 204 || reply.status == 200 || reply.status == 404);
-        if (code == QR_OK && !done && (reply.status != 412 || tries + 1 == MAX_TRIES))
-            code = qr_gcs_refused(g, &c, &reply, err);
-        qr_web_reply_fini(&reply);
-        qr_buf_free(&url);
-        if (done) break;
-    }
-    return code;
-}
-
-/* ---- list ---- */
 
 /* {"items": [{"name": …}], "nextPageToken": …} */
-static enum qr_code gcs_read_page(void *ctx, const struct qr_web_reply *reply, struct qr_err *err) {
-    struct qr_json **ret = ctx, *root = NULL;
+static enum qr_code gcs_read_page(struct qr_bytes body, struct qr_bucket_page *page,
+                                  struct qr_err *err) {
+    qr_auto(qr_json_free_p) struct qr_json *root = NULL;
     const char *name;
-    enum qr_code code = qr_json_parse(qr_buf_view(&reply->body), "a page of names", &root, err);
-    if (code == QR_OK) code = qr_json_want(root, "a page of names", QR_JSON_OBJECT, err);
-    for (const struct qr_json *i = qr_json_first(qr_json_get(root, "items")); i && code == QR_OK;
-         i = qr_json_next(i))
-        code = qr_json_string(qr_json_get(i, "name"), "items.name", &name, err);
-    if (code == QR_OK) *ret = QR_MOVE(root);
-    qr_json_free(root);
-    return code;
-}
-
-static enum qr_code add_page(const struct qr_gcs *g, const struct qr_json *page,
-                             struct qr_names *names, char **ret_next, struct qr_err *err) {
-    const char *name;
-    for (const struct qr_json *i = qr_json_first(qr_json_get(page, "items")); i;
+    QR_TRY(qr_json_parse(body, "a page of names", &root, err));
+    QR_TRY(qr_json_want(root, "a page of names", QR_JSON_OBJECT, err));
+    for (const struct qr_json *i = qr_json_first(qr_json_get(root, "items")); i;
          i = qr_json_next(i)) {
-        if (qr_json_string(qr_json_get(i, "name"), "items.name", &name, err) != QR_OK ||
-            strpbrk(name, "\r\n"))
-            continue;
-        char *own = qr_xstrdup(name);
-        if (qr_names_add(names, own)) continue;
-        free(own);
-        return qr_fail(err, QR_RESOURCE_EXHAUSTED, "gs://%s: list: more than %d objects", g->bucket,
-                       (int)QR_NAMES_MAX);
+        QR_TRY(qr_json_string(qr_json_get(i, "name"), "items.name", &name, err));
+        qr_bucket_page_add(page, name);
     }
-    if (qr_json_string(qr_json_get(page, "nextPageToken"), "", &name, QR_IGNORED) == QR_OK && *name)
-        *ret_next = qr_xstrdup(name);
+    name = qr_json_text(qr_json_get(root, "nextPageToken"), "");
+    if (*name) page->next = qr_xstrdup(name);
     return QR_OK;
-}
-
-static enum qr_code list_pages(struct qr_gcs *g, const char *prefix, struct qr_names *names,
-                               struct qr_err *err) {
-    const struct qr_web_call c = {prefix, "list", NULL};
-    qr_auto(qr_free_p) char *page = NULL;
-    enum qr_code code = QR_OK;
-    for (int n = 0; code == QR_OK; n++) {
-        struct qr_web_retry retry;
-        struct qr_web_reply reply = {0};
-        struct qr_buf url = {0};
-        if (n == MAX_PAGES)
-            return qr_fail(err, QR_RESOURCE_EXHAUSTED, "gs://%s/%s: list: more than %d pages",
-                           g->bucket, prefix, MAX_PAGES);
-        qr_web_retry_begin(&retry, &g->opt.waits);
-        qr_buf_printf(
-            &url, "%s/storage/v1/b/%s/o?maxResults=1000&fields=items(name),nextPageToken&prefix=",
-            g->base, g->bucket);
-        qr_web_escape(&url, prefix);
-        if (page) qr_buf_puts(&url, "&pageToken="), qr_web_escape(&url, page);
-        free(QR_MOVE(page));
-        qr_auto(qr_json_free_p) struct qr_json *parsed = NULL;
-        struct qr_web_request req = {.method = "GET",
-                                     .url = qr_buf_string(&url),
-                                     .max_reply_bytes = QR_WEB_REPLY_BYTES,
-                                     .read = gcs_read_page,
-                                     .ctx = &parsed};
-        code = qr_web_send(&g->web_bucket, &retry, &c, &req, &reply, err);
-        if (code == QR_OK)
-            code = parsed ? add_page(g, parsed, names, &page, err)
-                          : qr_gcs_refused(g, &c, &reply, err);
-        qr_web_reply_fini(&reply);
-        qr_buf_free(&url);
-        if (!page) break;
-    }
-    return code;
-}
-
-static enum qr_code gcs_list(struct qr_store *s, const char *prefix, struct qr_buf *ret,
-                             struct qr_err *err) {
-    struct qr_names names = {0};
-    enum qr_code code = list_pages(gcs_of(s), prefix, &names, err);
-    qr_names_write_sorted(&names, code == QR_OK ? ret : NULL);
-    return code;
 }
 
 /* ---- check_writable ---- */
 
 static enum qr_code read_permissions(void *ctx, const struct qr_web_reply *reply,
                                      struct qr_err *err) {
-    struct qr_json **ret = ctx, *root = NULL;
-    enum qr_code code =
-        qr_json_parse(qr_buf_view(&reply->body), "the bucket's permissions", &root, err);
-    if (code == QR_OK) code = qr_json_want(root, "the bucket's permissions", QR_JSON_OBJECT, err);
-    if (code == QR_OK) *ret = QR_MOVE(root);
-    qr_json_free(root);
-    return code;
+    qr_auto(qr_json_free_p) struct qr_json *root = NULL;
+    QR_TRY(qr_json_parse(qr_buf_view(&reply->body), "the bucket's permissions", &root, err));
+    QR_TRY(qr_json_want(root, "the bucket's permissions", QR_JSON_OBJECT, err));
+    *(struct qr_json **)ctx = QR_MOVE(root);
+    return QR_OK;
 }
 
-static enum qr_code missing_permission(const struct qr_gcs *g, const struct qr_web_call *c,
-                                       const struct qr_json *parsed, struct qr_err *err) {
-    static const char *const needed[] = {"storage.objects.create", "storage.objects.get",
-                                         "storage.objects.delete"};
-    const char *text;
-    for (size_t i = 0; i < 3; i++) {
-        bool granted = false;
-        for (const struct qr_json *p = qr_json_first(qr_json_get(parsed, "permissions")); p;
-             p = qr_json_next(p))
-            granted |=
-                qr_json_string(p, "", &text, QR_IGNORED) == QR_OK && strcmp(text, needed[i]) == 0;
-        if (!granted)
-            return qr_fail(err, QR_PERMISSION_DENIED,
-                           "cannot write gs://%s/%s: the permission %s is missing; grant "
-                           "this worker's service account "
-                           "roles/storage.objectUser on bucket %s",
-                           g->bucket, c->name, needed[i], g->bucket);
-    }
-    return QR_OK;
+static bool is_granted(const struct qr_json *permissions, const char *needed) {
+    for (const struct qr_json *p = qr_json_first(qr_json_get(permissions, "permissions")); p;
+         p = qr_json_next(p))
+        if (strcmp(qr_json_text(p, ""), needed) == 0) return true;
+    return false;
 }
 
 /* Asks the bucket for this process' permissions; writes nothing. A server without that request is
  * asked for a list instead. */
-static enum qr_code gcs_check_writable(struct qr_store *s, const char *prefix, struct qr_err *err) {
-    struct qr_gcs *g = gcs_of(s);
+static enum qr_code gcs_check_writable(struct qr_bucket *b, const char *prefix,
+                                       struct qr_err *err) {
+    static const char *const needed[] = {"storage.objects.create", "storage.objects.get",
+                                         "storage.objects.delete"};
     const struct qr_web_call c = {prefix, "permission check", NULL};
-    struct qr_web_retry retry;
-    struct qr_web_reply reply = {0};
-    qr_auto(qr_free_p) char *url = qr_xasprintf(
-        "%s/storage/v1/b/%s/iam/"
-        "testPermissions?permissions=storage.objects.create&permissions=storage.objects.get&"
-        "permissions=storage.objects.delete",
-        g->base, g->bucket);
-    qr_auto(qr_json_free_p) struct qr_json *parsed = NULL;
-    struct qr_web_request req = {.method = "GET",
-                                 .url = url,
-                                 .max_reply_bytes = QR_WEB_REPLY_BYTES,
-                                 .read = read_permissions,
-                                 .ctx = &parsed};
-    if (gcs_check_prefix(g, prefix, err) != QR_OK) return err->code;
-    qr_web_retry_begin(&retry, &g->opt.waits);
-    enum qr_code code = qr_web_send(&g->web_bucket, &retry, &c, &req, &reply, err);
-    if (parsed) code = missing_permission(g, &c, parsed, err);
-    else if (code == QR_OK && (reply.status == 404 || reply.status == 405 || reply.status == 501) &&
-             !qr_gcs_is_error(qr_buf_view(&reply.body))) {
-        struct qr_names names = {0};
-        code = list_pages(g, prefix, &names, err);
-        qr_names_write_sorted(&names, NULL);
-    } else if (code == QR_OK) {
-        code = qr_gcs_refused(g, &c, &reply, err);
+    qr_auto(qr_json_free_p) struct qr_json *permissions = NULL;
+    qr_auto(qr_bucket_request_fini) struct qr_bucket_request req = {
+        .web = {.method = "GET", .read = read_permissions, .ctx = &permissions}};
+    qr_auto(qr_web_reply_fini) struct qr_web_reply reply = {0};
+    qr_buf_printf(&req.url, "%s/storage/v1/b/%s/iam/testPermissions", b->base, b->name);
+    for (size_t i = 0; i < 3; i++)
+        qr_buf_printf(&req.url, "%spermissions=%s", i ? "&" : "?", needed[i]);
+    QR_TRY(qr_bucket_send(b, &c, &req, &reply, err));
+    if ((reply.status == 404 || reply.status == 405 || reply.status == 501) &&
+        !qr_gcs_is_error(qr_buf_view(&reply.body))) {
+        qr_auto(qr_buf_free) struct qr_buf names = {0};
+        return b->store.ops->list(&b->store, prefix, &names, err);
     }
-    qr_web_reply_fini(&reply);
-    return code;
+    if (!permissions) return gcs_refused(b, &c, &reply, err);
+    for (size_t i = 0; i < 3; i++)
+        if (!is_granted(permissions, needed[i]))
+            return qr_fail(err, QR_PERMISSION_DENIED,
+                           "cannot write gs://%s/%s: the permission %s is missing; grant this "
+                           "worker's service account roles/storage.objectUser on bucket %s",
+                           b->name, prefix, needed[i], b->name);
+    return QR_OK;
 }
 
 /* ---- the store ---- */
 
-static void gcs_close(struct qr_store *s) {
-    if (!s) return;
-    struct qr_gcs *g = gcs_of(s);
-    qr_gcs_auth_free(g->auth);
-    g->http->close(g->http);
-    free(g->bucket);
-    free(g->base);
-    free(g);
-}
+static void gcs_fini(struct qr_bucket *b) { qr_gcs_auth_free(gcs_of(b)->auth); }
+
+static const struct qr_bucket_api gcs_api = {
+    .web = {"gs", qr_bucket_attempt, qr_web_reply_retryable, qr_gcs_error_text, gcs_refused},
+    .always_conditional = true,
+    .is_name = gcs_is_name,
+    .name_rule = "give a name other than . and .., without a trailing /",
+    .sign = gcs_sign,
+    .renew = gcs_renew,
+    .stat = gcs_stat,
+    .build_get = gcs_build_get,
+    .build_remove = gcs_build_remove,
+    .build_list = gcs_build_list,
+    .read_page = gcs_read_page,
+    .put = qr_gcs_upload,
+    .version = gcs_version,
+    .find_version = gcs_find_version,
+    .check_writable = gcs_check_writable,
+    .fini = gcs_fini,
+};
 
 static char *base_of(const struct qr_gcs_options *o) {
     const char *host = o->emulator_host && *o->emulator_host ? o->emulator_host
@@ -523,9 +244,6 @@ static char *base_of(const struct qr_gcs_options *o) {
 
 enum qr_code qr_store_gcs_new(const char *bucket, const struct qr_gcs_options *opt,
                               struct qr_web *http, struct qr_store **ret, struct qr_err *err) {
-    static const struct qr_store_ops ops = {
-        gcs_get,         gcs_put,  gcs_remove, gcs_list, gcs_check_writable,
-        gcs_get_version, gcs_swap, gcs_close};
     size_t n = strlen(bucket);
     if (n < 3 || n > 222 || strspn(bucket, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != n) {
         if (http) http->close(http);
@@ -534,13 +252,10 @@ enum qr_code qr_store_gcs_new(const char *bucket, const struct qr_gcs_options *o
                        bucket);
     }
     struct qr_gcs *g = qr_xcalloc(1, sizeof *g);
-    g->store.ops = &ops;
     g->opt = *opt;
-    g->bucket = qr_xstrdup(bucket);
-    g->web_bucket = (struct qr_web_bucket){&gcs_api, g, g->bucket, &g->opt.waits};
-    g->base = base_of(opt);
-    g->http = http ? http : qr_web_curl();
-    g->auth = qr_gcs_auth_new(&g->opt, g->http);
-    *ret = &g->store;
+    qr_bucket_init(&g->bucket, &gcs_api, bucket, &g->opt.waits, http);
+    g->bucket.base = base_of(opt);
+    g->auth = qr_gcs_auth_new(&g->opt, g->bucket.web);
+    *ret = &g->bucket.store;
     return QR_OK;
 }

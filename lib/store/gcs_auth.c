@@ -37,9 +37,11 @@ struct qr_gcs_auth *qr_gcs_auth_new(const struct qr_gcs_options *opt, struct qr_
     return a;
 }
 
-void qr_gcs_auth_drop(struct qr_gcs_auth *a) {
-    if (a->header) OPENSSL_cleanse(a->header, strlen(a->header));
+bool qr_gcs_auth_drop(struct qr_gcs_auth *a) {
+    if (!a->header) return false;
+    OPENSSL_cleanse(a->header, strlen(a->header));
     free(QR_MOVE(a->header));
+    return true;
 }
 
 void qr_gcs_auth_free(struct qr_gcs_auth *a) {

@@ -2,8 +2,8 @@
 #ifndef QR_STORE_GCS_IMPL_H
 #define QR_STORE_GCS_IMPL_H
 
+#include "store/bucket_store_impl.h"
 #include "store/gcs.h"
-#include "store/web/bucket.h"
 
 enum { QR_GCS_CHUNK_BYTES = 8 << 20 };
 
@@ -17,32 +17,17 @@ void qr_gcs_auth_free(struct qr_gcs_auth *a); /* NULL is fine */
  * token. UNAVAILABLE: retry. */
 QR_MUST_CHECK enum qr_code qr_gcs_auth_header(struct qr_gcs_auth *a, const char **ret,
                                               struct qr_err *err);
-void qr_gcs_auth_drop(struct qr_gcs_auth *a); /* forgets a token that was rejected */
+bool qr_gcs_auth_drop(struct qr_gcs_auth *a); /* forgets a rejected token; false: there is none */
 
 /* ---- one store ---- */
 
 struct qr_gcs {
-    struct qr_store store;
+    struct qr_bucket bucket; /* base: scheme and host */
     struct qr_gcs_options opt;
-    char *bucket, *base; /* base: scheme and host without a trailing slash */
-    struct qr_web *http;
     struct qr_gcs_auth *auth;
-    struct qr_web_bucket web_bucket;
-};
-struct qr_gcs_object {
-    uint64_t size, generation;
-    uint32_t crc32c;
-    char write_id[QR_WEB_ID_BYTES];
 };
 
-/* One attempt: see struct qr_web_api. */
-QR_MUST_CHECK enum qr_code qr_gcs_attempt(struct qr_gcs *g, const struct qr_web_call *c,
-                                          const struct qr_web_request *req,
-                                          struct qr_web_reply *ret, struct qr_err *err);
-/* Message and code for an error status. */
-enum qr_code qr_gcs_refused(const struct qr_gcs *g, const struct qr_web_call *c,
-                            const struct qr_web_reply *reply, struct qr_err *err);
-/* Parses the description of an object into a struct qr_gcs_object: a `read` of qr_web_request. */
+/* Parses the description of an object into a struct qr_web_object: a `read` of qr_web_request. */
 QR_MUST_CHECK enum qr_code qr_gcs_read_object(void *ctx, const struct qr_web_reply *reply,
                                               struct qr_err *err);
 /* Copies the reason of an error body, truncated and printable; "" when there is none. */
@@ -51,17 +36,11 @@ void qr_gcs_error_text(struct qr_bytes body, char *ret, size_t bytes);
 bool qr_gcs_is_error(struct qr_bytes body);
 
 /* Appends ".../o/NAME". */
-void qr_gcs_object_url(const struct qr_gcs *g, const char *name, struct qr_buf *ret);
-/* Uploads under ifGenerationMatch.
- *
- * Args:     generation   the one to replace; 0: create
- *           ret_status   200: *ret is the object as the server describes it. 412: the object has
- *                        another generation now, or an earlier attempt succeeded. 400: the checksum
- *                        did not match, or the request was rejected (err has the reason)
- */
-QR_MUST_CHECK enum qr_code qr_gcs_upload(struct qr_gcs *g, const char *name,
-                                         struct qr_bytes content, uint64_t generation,
-                                         const char *write_id, struct qr_gcs_object *ret,
-                                         int *ret_status, struct qr_err *err);
+void qr_gcs_object_url(const struct qr_bucket *b, const char *name, struct qr_buf *ret);
+/* Uploads under ifGenerationMatch: put of struct qr_bucket_api. */
+QR_MUST_CHECK enum qr_code qr_gcs_upload(struct qr_bucket *b, const struct qr_web_call *c,
+                                         struct qr_bytes content, const struct qr_web_object *only,
+                                         const char *write_id, struct qr_web_object *ret,
+                                         enum qr_bucket_outcome *ret_outcome, struct qr_err *err);
 
 #endif

@@ -10,8 +10,8 @@
 enum { MAX_RESTARTS = 8, MAX_UNREADABLE = 3 };
 
 struct upload {
-    struct qr_gcs *g;
-    const char *name, *write_id;
+    struct qr_bucket *bucket;
+    const char *write_id;
     struct qr_bytes content;
     uint64_t generation;
     struct qr_web_call call;
@@ -19,8 +19,10 @@ struct upload {
     struct qr_buf metadata, url, session;
     struct qr_web_retry retry;
     unsigned restarts, unreadable; /* unreadable: consecutive malformed replies */
-    struct qr_gcs_object *object;  /* as the server describes it */
-    uint64_t at, best;             /* bytes that the server has now; the maximum so far */
+    struct qr_web_object *object;  /* as the server describes it */
+    enum qr_bucket_outcome *outcome;
+    bool open;         /* the session takes bytes */
+    uint64_t at, best; /* bytes that the server has now; the maximum so far */
 };
 
 /* Only facts about the bytes: no time, no host. The write id distinguishes this upload's object
@@ -30,7 +32,7 @@ static void upload_put_metadata(struct upload *u) {
     qr_web_crc32c_text(qr_crc32c(0, u->content.p, u->content.n), crc);
     struct qr_json_writer w = qr_json_writer(&u->metadata, 0);
     qr_json_open(&w, '{');
-    qr_json_put_key(&w, "name"), qr_json_put_string(&w, u->name);
+    qr_json_put_key(&w, "name"), qr_json_put_string(&w, u->call.name);
     qr_json_put_key(&w, "contentType"), qr_json_put_string(&w, "application/octet-stream");
     qr_json_put_key(&w, "crc32c"), qr_json_put_string(&w, crc);
     qr_json_key_open(&w, "metadata", '{');
@@ -43,25 +45,27 @@ static void upload_put_url(struct upload *u, const char *type) {
     qr_buf_printf(&u->url,
                   "%s/upload/storage/v1/b/%s/"
                   "o?uploadType=%s&ifGenerationMatch=%llu&fields=size,generation,crc32c,metadata",
-                  u->g->base, u->g->bucket, type, (unsigned long long)u->generation);
+                  u->bucket->base, u->bucket->name, type, (unsigned long long)u->generation);
 }
 
-/* Handles a reply that ends an upload: success (its object has been read), 412 and 400 are returned
- * in *ret_status, any other status as an error. */
-static enum qr_code upload_conclude(const struct upload *u, const struct qr_web_reply *reply,
-                                    int *ret_status, struct qr_err *err) {
-    *ret_status = qr_web_success(reply->status) ? 200 : reply->status;
-    if (*ret_status == 200) return QR_OK;
-    enum qr_code code = qr_gcs_refused(u->g, &u->call, reply, err);
-    return reply->status == 412 || reply->status == 400 ? QR_OK : code;
+/* Handles a reply that ends an upload; after a success its object has been read. */
+static enum qr_code upload_conclude(struct upload *u, const struct qr_web_reply *reply,
+                                    struct qr_err *err) {
+    u->open = false;
+    *u->outcome = QR_BUCKET_STORED;
+    if (qr_web_success(reply->status)) return QR_OK;
+    enum qr_code code = u->bucket->api->web.refused(u->bucket, &u->call, reply, err);
+    bool damaged = reply->status == 400 && strcasestr(err->msg, "crc32c");
+    *u->outcome = damaged ? QR_BUCKET_DAMAGED : QR_BUCKET_CONFLICT;
+    return damaged || reply->status == 412 ? QR_OK : code;
 }
 
 /* ---- in one request ---- */
 
-static enum qr_code upload_multipart(struct upload *u, int *ret_status, struct qr_err *err) {
+static enum qr_code upload_multipart(struct upload *u, struct qr_err *err) {
     char boundary[QR_WEB_ID_BYTES];
-    struct qr_buf body = {0};
-    struct qr_web_reply reply = {0};
+    qr_auto(qr_buf_free) struct qr_buf body = {0};
+    qr_auto(qr_web_reply_fini) struct qr_web_reply reply = {0};
     qr_web_id(boundary);
     qr_auto(qr_free_p) char *type =
         qr_xasprintf("Content-Type: multipart/related; boundary=%s", boundary);
@@ -80,11 +84,8 @@ static enum qr_code upload_multipart(struct upload *u, int *ret_status, struct q
                                  .max_reply_bytes = QR_WEB_REPLY_BYTES,
                                  .read = qr_gcs_read_object,
                                  .ctx = u->object};
-    enum qr_code code = qr_web_send(&u->g->web_bucket, &u->retry, &u->call, &req, &reply, err);
-    if (code == QR_OK) code = upload_conclude(u, &reply, ret_status, err);
-    qr_web_reply_fini(&reply);
-    qr_buf_free(&body);
-    return code;
+    QR_TRY(qr_web_send(&u->bucket->web_bucket, &u->retry, &u->call, &req, &reply, err));
+    return upload_conclude(u, &reply, err);
 }
 
 /* ---- in many ---- */
@@ -98,8 +99,8 @@ static enum qr_code read_session(void *ctx, const struct qr_web_reply *reply, st
     return QR_OK;
 }
 
-static enum qr_code open_session(struct upload *u, int *ret_status, struct qr_err *err) {
-    struct qr_web_reply reply = {0};
+static enum qr_code open_session(struct upload *u, struct qr_err *err) {
+    qr_auto(qr_web_reply_fini) struct qr_web_reply reply = {0};
     qr_auto(qr_free_p) char *length = qr_xasprintf("X-Upload-Content-Length: %zu", u->content.n);
     struct qr_web_request req = {.method = "POST",
                                  .url = qr_buf_string(&u->url),
@@ -112,13 +113,11 @@ static enum qr_code open_session(struct upload *u, int *ret_status, struct qr_er
                                  .max_reply_bytes = QR_WEB_REPLY_BYTES,
                                  .read = read_session,
                                  .ctx = &u->session};
-    enum qr_code code = qr_web_send(&u->g->web_bucket, &u->retry, &u->call, &req, &reply, err);
+    QR_TRY(qr_web_send(&u->bucket->web_bucket, &u->retry, &u->call, &req, &reply, err));
     u->at = 0;
     u->unreadable = 0;
-    if (code == QR_OK && qr_web_success(reply.status)) *ret_status = 308;
-    else if (code == QR_OK) code = upload_conclude(u, &reply, ret_status, err);
-    qr_web_reply_fini(&reply);
-    return code;
+    u->open = qr_web_success(reply.status);
+    return u->open ? QR_OK : upload_conclude(u, &reply, err);
 }
 
 /* One PUT to the session: bytes from u->at, or with ask a query of the server's byte count. */
@@ -139,7 +138,7 @@ static enum qr_code put_chunk(struct upload *u, bool ask, struct qr_web_reply *r
                                  .read = qr_gcs_read_object,
                                  .ctx = u->object};
     if (!ask && n) req.body = qr_bytes_of(u->content.p + u->at, n);
-    return qr_gcs_attempt(u->g, &u->call, &req, reply, err);
+    return qr_bucket_attempt(u->bucket, &u->call, &req, reply, err);
 }
 
 /* Records how many bytes the server has; false when the reply claims more than all. */
@@ -149,7 +148,7 @@ static bool upload_advance(struct upload *u, const struct qr_web_reply *reply) {
     u->at = have;
     if (have <= u->best) return true;
     u->best = have;
-    qr_web_retry_begin(&u->retry, &u->g->opt.waits); /* progress restarts the deadline */
+    qr_web_retry_begin(&u->retry, u->bucket->web_bucket.waits); /* progress restarts the deadline */
     return true;
 }
 
@@ -177,48 +176,51 @@ static enum next upload_next_action(struct upload *u, enum qr_code code,
     return qr_web_retryable(reply->status) ? ASK : END;
 }
 
-static enum qr_code upload_resumable(struct upload *u, int *ret_status, struct qr_err *err) {
-    upload_put_url(u, "resumable");
-    enum qr_code code = open_session(u, ret_status, err);
-    enum next next = SEND;
-    while (code == QR_OK && *ret_status == 308) {
-        struct qr_web_reply reply = {0};
-        bool asked = next == ASK, wait;
-        enum qr_code sent = put_chunk(u, asked, &reply, err);
-        next = upload_next_action(u, sent, &reply, &wait);
-        if (asked && next == SEND) wait = false; /* the query was already delayed */
-        if (next == RESTART && u->restarts++ == MAX_RESTARTS) next = END;
-        if (next == END)
-            code = sent != QR_OK ? qr_wrap(err, "gs://%s/%s: upload", u->g->bucket, u->name)
-                                 : upload_conclude(u, &reply, ret_status, err);
-        else if (wait && !qr_web_wait(&u->g->web_bucket, &u->retry, &u->call, &reply, err))
-            code = qr_web_gave_up(&u->g->web_bucket, &u->retry, &u->call, &reply, err);
-        else if (next == RESTART) {
-            code = open_session(u, ret_status, err);
-            next = SEND;
-        }
-        qr_web_reply_fini(&reply);
-    }
-    return code;
+/* One PUT and what follows from its reply. */
+static enum qr_code upload_step(struct upload *u, enum next *next, struct qr_err *err) {
+    qr_auto(qr_web_reply_fini) struct qr_web_reply reply = {0};
+    const struct qr_web_bucket *p = &u->bucket->web_bucket;
+    bool asked = *next == ASK, wait;
+    enum qr_code sent = put_chunk(u, asked, &reply, err);
+    *next = upload_next_action(u, sent, &reply, &wait);
+    if (asked && *next == SEND) wait = false; /* the query was already delayed */
+    if (*next == RESTART && u->restarts++ == MAX_RESTARTS) *next = END;
+    if (*next == END)
+        return sent != QR_OK ? qr_web_wrap(p, &u->call, err) : upload_conclude(u, &reply, err);
+    if (wait && !qr_web_wait(p, &u->retry, &u->call, &reply, err))
+        return qr_web_gave_up(p, &u->retry, &u->call, &reply, err);
+    if (*next == SEND || *next == ASK) return QR_OK;
+    *next = SEND;
+    return open_session(u, err);
 }
 
-enum qr_code qr_gcs_upload(struct qr_gcs *g, const char *name, struct qr_bytes content,
-                           uint64_t generation, const char *write_id, struct qr_gcs_object *ret,
-                           int *ret_status, struct qr_err *err) {
-    struct upload u = {.g = g,
-                       .name = name,
-                       .write_id = write_id,
-                       .content = content,
-                       .generation = generation,
-                       .object = ret};
+static enum qr_code upload_resumable(struct upload *u, struct qr_err *err) {
+    enum next next = SEND;
+    upload_put_url(u, "resumable");
+    QR_TRY(open_session(u, err));
+    while (u->open) QR_TRY(upload_step(u, &next, err));
+    return QR_OK;
+}
+
+static void upload_fini(struct upload *u) {
+    qr_buf_free(&u->metadata);
+    qr_buf_free(&u->url);
+    qr_buf_free(&u->session);
+}
+
+enum qr_code qr_gcs_upload(struct qr_bucket *b, const struct qr_web_call *c,
+                           struct qr_bytes content, const struct qr_web_object *only,
+                           const char *write_id, struct qr_web_object *ret,
+                           enum qr_bucket_outcome *ret_outcome, struct qr_err *err) {
+    qr_auto(upload_fini) struct upload u = {.bucket = b,
+                                            .write_id = write_id,
+                                            .content = content,
+                                            .generation = only->generation,
+                                            .object = ret,
+                                            .outcome = ret_outcome};
     qr_web_id(u.token);
-    u.call = (struct qr_web_call){name, "upload", u.token};
-    qr_web_retry_begin(&u.retry, &g->opt.waits);
+    u.call = (struct qr_web_call){c->name, c->doing, u.token};
+    qr_web_retry_begin(&u.retry, b->web_bucket.waits);
     upload_put_metadata(&u);
-    enum qr_code code = content.n <= QR_GCS_CHUNK_BYTES ? upload_multipart(&u, ret_status, err)
-                                                        : upload_resumable(&u, ret_status, err);
-    qr_buf_free(&u.metadata);
-    qr_buf_free(&u.url);
-    qr_buf_free(&u.session);
-    return code;
+    return content.n <= QR_GCS_CHUNK_BYTES ? upload_multipart(&u, err) : upload_resumable(&u, err);
 }

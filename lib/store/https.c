@@ -147,10 +147,6 @@ static enum qr_code https_attempt(void *store, const struct qr_web_call *c,
     return code;
 }
 
-static bool https_retryable(const struct qr_web_reply *reply) {
-    return qr_web_retryable(reply->status);
-}
-
 /* An error page in HTML has no reason that fits into one line. */
 static void no_reason(struct qr_bytes body, char *ret, size_t bytes) {
     (void)body, (void)bytes;
@@ -184,8 +180,8 @@ static enum qr_code https_refused(void *store, const struct qr_web_call *c,
 }
 
 static const struct qr_web_api apis[] = {
-    {"http", https_attempt, https_retryable, no_reason, https_refused},
-    {"https", https_attempt, https_retryable, no_reason, https_refused}};
+    {"http", https_attempt, qr_web_reply_retryable, no_reason, https_refused},
+    {"https", https_attempt, qr_web_reply_retryable, no_reason, https_refused}};
 
 /* ---- get ---- */
 
@@ -226,13 +222,15 @@ static enum qr_code https_resume(struct https *s, const struct qr_web_call *c, c
                                  struct qr_web_reply *reply, struct qr_buf *ret,
                                  struct qr_err *err) {
     qr_auto(qr_free_p) char *match = qr_xasprintf("If-Match: %s", reply->etag);
-    const struct qr_web_object object = {
-        .url = url, .header = match, .size = reply->length, .etag = reply->etag, .strict = true};
+    const struct qr_web_request first = {
+        .method = "GET", .url = url, .headers = {match}, .n_headers = 1};
+    struct qr_web_object object = {.size = reply->length, .strict = true};
+    memcpy(object.etag, reply->etag, sizeof object.etag);
     qr_buf_free(ret);
     *ret = reply->body;
     reply->body = (struct qr_buf){0};
     ret->max = (size_t)reply->length + 1;
-    return qr_web_download(&s->web_bucket, c, &object, ret, err);
+    return qr_web_download(&s->web_bucket, c, &first, &object, ret, err);
 }
 
 /* Downloads the complete file into ret. */
@@ -257,7 +255,7 @@ static enum qr_code https_fetch(struct https *s, const struct qr_web_call *c, co
         } else if (code == QR_UNAVAILABLE && can_resume(&reply)) {
             code = https_resume(s, c, url, &reply, ret, err);
             again = (code == QR_ABORTED || code == QR_DATA_LOSS) && ++tries < MAX_TRIES;
-        } else if (code == QR_UNAVAILABLE || (code == QR_OK && https_retryable(&reply))) {
+        } else if (code == QR_UNAVAILABLE || (code == QR_OK && qr_web_reply_retryable(&reply))) {
             again = true;
         } else if (code == QR_OK) {
             code = https_refused(s, c, &reply, err);
@@ -280,17 +278,9 @@ static enum qr_code https_get(struct qr_store *store, const char *name, size_t m
     qr_auto(qr_free_p) char *url = qr_xasprintf("%s/%s", s->base, name),
                             *shown = qr_web_url_redacted(url);
     const struct qr_web_call c = {shown + strlen(s->base) + 1, "download", NULL};
-    struct qr_buf content = {0};
-    enum qr_code code = https_fetch(s, &c, url, max_bytes, &content, err);
-    if (code == QR_OK) {
-        qr_buf_clear(ret);
-        qr_buf_put(ret, content.p, content.n);
-        if (!qr_buf_ok(ret))
-            code =
-                qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s: %zu bytes are too many", shown, content.n);
-    }
-    qr_buf_free(&content);
-    return code;
+    qr_auto(qr_buf_free) struct qr_buf content = {0};
+    QR_TRY(https_fetch(s, &c, url, max_bytes, &content, err));
+    return qr_web_deliver(&s->web_bucket, c.name, &content, ret, err);
 }
 
 static enum qr_code https_get_version(struct qr_store *store, const char *name, size_t max_bytes,

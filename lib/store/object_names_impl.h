@@ -11,11 +11,10 @@ struct qr_names {
     size_t n;
 };
 
-/* Takes ownership of the name (heap). Returns false when the list is full (QR_NAMES_MAX); the
- * caller then still owns the name. */
-QR_MUST_CHECK bool qr_names_add(struct qr_names *names, char *name);
-/* Writes the sorted names, separated by '\n', as the content of *ret (NULL: discards them), and
- * empties the list. */
+/* Adds a copy of the name; false when the list is full (QR_NAMES_MAX). */
+QR_MUST_CHECK bool qr_names_add(struct qr_names *names, const char *name);
+void qr_names_cut(struct qr_names *names, size_t n); /* keeps the first n; 0 frees the list */
+/* Writes the names, sorted and separated by '\n', as the content of *ret. */
 void qr_names_write_sorted(struct qr_names *names, struct qr_buf *ret);
 
 #endif

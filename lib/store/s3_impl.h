@@ -2,37 +2,37 @@
 #ifndef QR_STORE_S3_IMPL_H
 #define QR_STORE_S3_IMPL_H
 
+#include "store/bucket_store_impl.h"
 #include "store/s3.h"
-#include "store/web/bucket.h"
 
 /* ---- one store ---- */
 
 struct qr_s3 {
-    struct qr_store store;
+    struct qr_bucket bucket; /* base: of the bucket, "https://host/bucket", "https://bucket.host" */
     struct qr_s3_options opt;
-    char *bucket, *region;
-    char *base, *host; /* base: of the bucket, "https://host/bucket" or "https://bucket.host" */
-    struct qr_web *web;
+    char *region, *host;
     struct qr_s3_auth *auth;
     struct qr_s3_profile profile;
-    struct qr_web_bucket web_bucket;
 };
-struct qr_s3_object {
-    uint64_t size;
-    char etag[QR_WEB_TEXT_BYTES], write_id[QR_WEB_ID_BYTES];
-    bool has_crc32c;
-    uint32_t crc32c;
-};
-/* Reads the headers of an object into a struct qr_s3_object: a `read` of qr_web_request. */
+/* Read the headers of an object, and those of an upload's reply, which lack the size, into a struct
+ * qr_web_object: a `read` of qr_web_request. */
 QR_MUST_CHECK enum qr_code qr_s3_read_object(void *ctx, const struct qr_web_reply *reply,
                                              struct qr_err *err);
-
-/* Signs each attempt; renews rejected keys once. */
-extern const struct qr_web_api qr_s3_api;
-/* Message and code for an error status. */
-enum qr_code qr_s3_refused(const struct qr_s3 *s, const struct qr_web_call *c,
-                           const struct qr_web_reply *reply, struct qr_err *err);
+QR_MUST_CHECK enum qr_code qr_s3_read_stored(void *ctx, const struct qr_web_reply *reply,
+                                             struct qr_err *err);
 /* Appends ".../NAME". */
-void qr_s3_object_url(const struct qr_s3 *s, const char *name, struct qr_buf *ret);
+void qr_s3_object_url(const struct qr_bucket *b, const char *name, struct qr_buf *ret);
+/* True when the error reply has one of the codes (NULL-terminated). */
+bool qr_s3_is_error(const struct qr_web_reply *reply, const char *const *codes);
+
+/* Functions of struct qr_bucket_api and struct qr_web_api. */
+QR_MUST_CHECK enum qr_code qr_s3_sign(struct qr_bucket *b, const struct qr_web_call *c,
+                                      struct qr_bucket_request *req, struct qr_err *err);
+bool qr_s3_renew(struct qr_bucket *b, const struct qr_web_request *req,
+                 const struct qr_web_reply *reply);
+bool qr_s3_retryable(const struct qr_web_reply *reply);
+void qr_s3_error_code(struct qr_bytes body, char *ret, size_t bytes);
+enum qr_code qr_s3_refused(void *bucket, const struct qr_web_call *c,
+                           const struct qr_web_reply *reply, struct qr_err *err);
 
 #endif

@@ -117,8 +117,7 @@ static enum qr_code walk_directory(struct qr_store *s, const char *dir, const ch
             qr_auto(qr_free_p) char *below = qr_xasprintf("%s/", name);
             code = walk_directory(s, below, prefix, depth + 1, names, err);
         } else if (S_ISREG(st.st_mode) && strlen(name) >= strlen(prefix)) {
-            if (qr_names_add(names, name)) name = NULL;
-            else
+            if (!qr_names_add(names, name))
                 code = qr_fail(err, QR_RESOURCE_EXHAUSTED, "cannot list %s: more than %d files",
                                path, (int)QR_NAMES_MAX);
         }
@@ -135,7 +134,8 @@ static enum qr_code file_list(struct qr_store *s, const char *prefix, struct qr_
     qr_auto(qr_free_p) char *dir = qr_xstrndup(prefix, slash ? (size_t)(slash - prefix) + 1 : 0);
     struct qr_names names = {0};
     enum qr_code code = walk_directory(s, dir, prefix, 0, &names, err);
-    qr_names_write_sorted(&names, code == QR_OK ? ret : NULL);
+    if (code == QR_OK) qr_names_write_sorted(&names, ret);
+    qr_names_cut(&names, 0);
     return code;
 }
 

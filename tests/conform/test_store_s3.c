@@ -115,8 +115,8 @@ static void addresses(void) {
         o.endpoint = rows[i].endpoint, o.region = rows[i].region, o.config_file = path;
         struct qr_store *s = open_with(rows[i].bucket, &o, NULL);
         const struct qr_s3 *at = (const struct qr_s3 *)s;
-        CHECK(strcmp(at->base, rows[i].base) == 0 && strcmp(at->host, rows[i].host) == 0,
-              "%zu: %s %s", i, at->base, at->host);
+        CHECK(strcmp(at->bucket.base, rows[i].base) == 0 && strcmp(at->host, rows[i].host) == 0,
+              "%zu: %s %s", i, at->bucket.base, at->host);
         s->ops->close(s);
     }
     struct qr_s3_options o = options();

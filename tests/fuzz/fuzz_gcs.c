@@ -8,7 +8,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     struct qr_web_reply r = {0};
-    struct qr_gcs_object o = {.size = 77};
+    struct qr_web_object o = {.size = 77};
     struct qr_err err;
     char text[40], crc[9];
     size_t at = 0;

@@ -4,7 +4,7 @@
 #include "base/checksum.h"
 #include "tests/fuzz/gcs_replies.h"
 
-static bool announces(char *text, struct qr_gcs_object *ret) {
+static bool announces(char *text, struct qr_web_object *ret) {
     const struct qr_web_reply reply = {.status = 200,
                                        .body = {.p = (uint8_t *)text, .n = strlen(text)}};
     struct qr_err err;
@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct qr_store *s = NULL;
     struct qr_err err = {0};
     struct qr_buf b = {0};
-    struct qr_gcs_object o;
+    struct qr_web_object o;
     if (size == 0) return 0;
     parts_of(data + 1, size - 1, 0, part, MAX_PARTS, &a.n);
     virtual_ns = QR_SECOND;

@@ -10,7 +10,7 @@
 struct s3_answers {
     struct answers a;
     bool announced; /* what the last object's description says */
-    struct qr_s3_object object;
+    struct qr_web_object object;
 };
 
 static enum qr_code answer(struct qr_web *h, const struct qr_web_request *req,

@@ -6,6 +6,11 @@
 
 #include "base/mem.h"
 
+enum qr_code qr_web_wrap(const struct qr_web_bucket *p, const struct qr_web_call *c,
+                         struct qr_err *err) {
+    return qr_wrap(err, "%s://%s/%s: %s", p->api->scheme, p->bucket, c->name, c->doing);
+}
+
 enum qr_code qr_web_read(const struct qr_web_request *req, const struct qr_web_reply *reply,
                          struct qr_err *err) {
     enum qr_code code = req->read(req->ctx, reply, err);
@@ -20,9 +25,7 @@ enum qr_code qr_web_send(const struct qr_web_bucket *p, struct qr_web_retry *r,
     for (;;) {
         enum qr_code code = p->api->attempt(p->store, c, req, ret, err);
         if (code == QR_OK ? !p->api->retryable(ret) : code != QR_UNAVAILABLE)
-            return code == QR_OK ? code
-                                 : qr_wrap(err, "%s://%s/%s: %s", p->api->scheme, p->bucket,
-                                           c->name, c->doing);
+            return code == QR_OK ? code : qr_web_wrap(p, c, err);
         if (!qr_web_wait(p, r, c, ret, err)) return qr_web_gave_up(p, r, c, ret, err);
         qr_web_reply_fini(ret);
     }
@@ -57,7 +60,7 @@ enum qr_code qr_web_gave_up(const struct qr_web_bucket *p, const struct qr_web_r
     char reason[300];
     describe_reply(p, reply, err, reason, sizeof reason);
     long long seconds = (long long)((qr_web_awake_ns(p->waits) - r->began_ns) / QR_SECOND);
-    return qr_fail(err, QR_UNAVAILABLE,
-                   "%s://%s/%s: %s: no success in %lld s, last error: %s; please retry",
-                   p->api->scheme, p->bucket, c->name, c->doing, seconds, reason);
+    return qr_web_fail(p, err, QR_UNAVAILABLE, c->name,
+                       ": %s: no success in %lld s, last error: %s; please retry", c->doing,
+                       seconds, reason);
 }

@@ -41,6 +41,13 @@ struct qr_web_bucket { /* borrowed all */
     const struct qr_web_waits *waits;
 };
 
+/* Fails with a message that begins with the URL of an object, "gs://bucket/name". */
+#define qr_web_fail(p, err, code, name, fmt, ...)                                                  \
+    qr_fail(err, code, "%s://%s/%s" fmt, (p)->api->scheme, (p)->bucket, name, ##__VA_ARGS__)
+
+/* Puts the URL and the operation in front of the message. */
+enum qr_code qr_web_wrap(const struct qr_web_bucket *p, const struct qr_web_call *c,
+                         struct qr_err *err);
 /* Parses a success by req->read. UNAVAILABLE when it is malformed: the request may or may not have
  * succeeded. */
 QR_MUST_CHECK enum qr_code qr_web_read(const struct qr_web_request *req,
@@ -59,25 +66,31 @@ enum qr_code qr_web_gave_up(const struct qr_web_bucket *p, const struct qr_web_r
                             const struct qr_web_call *c, const struct qr_web_reply *reply,
                             struct qr_err *err);
 
-/* An object as its server described it. */
+/* An object as its server described it; all-zero: none. */
 struct qr_web_object {
-    const char *url, *header; /* header: sent with each request */
     uint64_t size;
-    uint64_t generation; /* 0, NULL: not used by this server. A reply with another one is ABORTED */
-    const char *etag;
+    uint64_t generation; /* 0, "": not used by this server. A reply with another one is ABORTED */
+    char etag[QR_WEB_TEXT_BYTES];
+    char write_id[QR_WEB_ID_BYTES]; /* of the upload that wrote it; "": not by qring */
     bool has_crc32c;
     uint32_t crc32c;
     bool strict; /* require an ETag in each reply, and 206 with Content-Range for a part */
 };
 /* Downloads an object and checks its crc32c; resumes a broken transfer.
  *
- * Args:     ret   empty, or the first bytes of the object, with a limit that fits all
+ * Args:     first   the request for the whole object
+ *           ret     empty, or the first bytes of the object, with a limit that fits all
  * Errors:   ABORTED (the object was replaced or removed), DATA_LOSS (wrong bytes): after both, read
  *           the metadata again and retry; UNAVAILABLE after the deadline
  */
 QR_MUST_CHECK enum qr_code qr_web_download(const struct qr_web_bucket *p,
                                            const struct qr_web_call *c,
+                                           const struct qr_web_request *first,
                                            const struct qr_web_object *o, struct qr_buf *ret,
                                            struct qr_err *err);
+/* Copies downloaded bytes to the caller's buffer; RESOURCE_EXHAUSTED above its limit. */
+QR_MUST_CHECK enum qr_code qr_web_deliver(const struct qr_web_bucket *p, const char *name,
+                                          const struct qr_buf *content, struct qr_buf *ret,
+                                          struct qr_err *err);
 
 #endif

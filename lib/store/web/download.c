@@ -9,22 +9,22 @@
 struct download {
     const struct qr_web_bucket *web_bucket;
     const struct qr_web_call *call;
+    const struct qr_web_request *first; /* for the whole object */
     const struct qr_web_object *object;
     struct qr_buf *content; /* the object's first bytes */
     size_t best;            /* maximum received so far: only more bytes count as progress */
 };
 
 static enum qr_code download_replaced(const struct download *d, struct qr_err *err) {
-    return qr_fail(err, QR_ABORTED,
-                   "%s://%s/%s is being replaced faster than it can be read; please retry",
-                   d->web_bucket->api->scheme, d->web_bucket->bucket, d->call->name);
+    return qr_web_fail(d->web_bucket, err, QR_ABORTED, d->call->name,
+                       " is being replaced faster than it can be read; please retry");
 }
 
 static bool is_other_version(const struct download *d, const struct qr_web_reply *reply) {
     const struct qr_web_object *o = d->object;
     if (o->strict) return strcmp(reply->etag, o->etag) != 0;
     return (o->generation && reply->generation && reply->generation != o->generation) ||
-           (o->etag && *reply->etag && strcmp(reply->etag, o->etag) != 0);
+           (*o->etag && *reply->etag && strcmp(reply->etag, o->etag) != 0);
 }
 
 /* Offset in the object of a reply's first byte. Some servers send the whole object, or another
@@ -49,15 +49,15 @@ static enum qr_code download_accept(struct download *d, const struct qr_web_repl
         return QR_OK;
     }
     if (reply->body.n > d->object->size - (all ? 0 : content->n))
-        return qr_fail(err, QR_DATA_LOSS, "%s://%s/%s: received more than its %llu bytes",
-                       d->web_bucket->api->scheme, d->web_bucket->bucket, d->call->name,
-                       (unsigned long long)d->object->size);
+        return qr_web_fail(d->web_bucket, err, QR_DATA_LOSS, d->call->name,
+                           ": received more than its %llu bytes",
+                           (unsigned long long)d->object->size);
     if (all && reply->body.n <= content->n) return QR_OK; /* no new bytes */
     if (all) qr_buf_clear(content);
     qr_buf_put(content, reply->body.p, reply->body.n);
     if (qr_buf_ok(content)) return QR_OK;
-    return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s://%s/%s: out of memory for its bytes",
-                   d->web_bucket->api->scheme, d->web_bucket->bucket, d->call->name);
+    return qr_web_fail(d->web_bucket, err, QR_RESOURCE_EXHAUSTED, d->call->name,
+                       ": out of memory for its bytes");
 }
 
 /* One attempt, from the end of the content. OK: the download may continue. The caller frees
@@ -67,17 +67,14 @@ static enum qr_code download_attempt(struct download *d, struct qr_web_reply *re
     const struct qr_web_bucket *p = d->web_bucket;
     const struct qr_web_call *c = d->call;
     qr_auto(qr_free_p) char *range = qr_xasprintf("Range: bytes=%zu-", d->content->n);
-    struct qr_web_request req = {.method = "GET",
-                                 .url = d->object->url,
-                                 .headers = {d->object->header, range},
-                                 .n_headers = d->content->n ? 2 : 1,
-                                 .max_reply_bytes = (size_t)d->object->size};
+    struct qr_web_request req = *d->first;
+    if (d->content->n) req.headers[req.n_headers++] = range;
+    req.max_reply_bytes = (size_t)d->object->size;
     if (req.max_reply_bytes < QR_WEB_REPLY_BYTES)
         req.max_reply_bytes = QR_WEB_REPLY_BYTES; /* an error body may be longer than the object */
     enum qr_code code = p->api->attempt(p->store, c, &req, ret_reply, err);
     int status = ret_reply->status;
-    if (code != QR_OK && code != QR_UNAVAILABLE)
-        return qr_wrap(err, "%s://%s/%s: %s", p->api->scheme, p->bucket, c->name, c->doing);
+    if (code != QR_OK && code != QR_UNAVAILABLE) return qr_web_wrap(p, c, err);
     if (status == 200 || status == 206) {
         if (code == QR_OK)
             qr_fail(err, QR_UNAVAILABLE, "received fewer than its %llu bytes",
@@ -90,26 +87,32 @@ static enum qr_code download_attempt(struct download *d, struct qr_web_reply *re
 }
 
 enum qr_code qr_web_download(const struct qr_web_bucket *p, const struct qr_web_call *c,
-                             const struct qr_web_object *o, struct qr_buf *ret,
-                             struct qr_err *err) {
-    struct download d = {p, c, o, ret, ret->n};
+                             const struct qr_web_request *first, const struct qr_web_object *o,
+                             struct qr_buf *ret, struct qr_err *err) {
+    struct download d = {p, c, first, o, ret, ret->n};
     struct qr_web_retry retry;
-    enum qr_code code = QR_OK;
     qr_web_retry_begin(&retry, p->waits);
-    while (code == QR_OK && ret->n < o->size) {
-        struct qr_web_reply reply = {0};
-        code = download_attempt(&d, &reply, err);
+    while (ret->n < o->size) {
+        qr_auto(qr_web_reply_fini) struct qr_web_reply reply = {0};
+        QR_TRY(download_attempt(&d, &reply, err));
         if (ret->n > d.best) {
             qr_web_retry_progress(&retry, ret->n - d.best);
             d.best = ret->n;
         }
-        if (code == QR_OK && ret->n < o->size && !qr_web_wait(p, &retry, c, &reply, err))
-            code = qr_web_gave_up(p, &retry, c, &reply, err);
-        qr_web_reply_fini(&reply);
+        if (ret->n < o->size && !qr_web_wait(p, &retry, c, &reply, err))
+            return qr_web_gave_up(p, &retry, c, &reply, err);
     }
-    if (code == QR_OK && o->has_crc32c && qr_crc32c(0, ret->p, ret->n) != o->crc32c)
-        code = qr_fail(err, QR_DATA_LOSS,
-                       "%s://%s/%s: the received bytes do not match the object's crc32c",
-                       p->api->scheme, p->bucket, c->name);
-    return code;
+    if (o->has_crc32c && qr_crc32c(0, ret->p, ret->n) != o->crc32c)
+        return qr_web_fail(p, err, QR_DATA_LOSS, c->name,
+                           ": the received bytes do not match the object's crc32c");
+    return QR_OK;
+}
+
+enum qr_code qr_web_deliver(const struct qr_web_bucket *p, const char *name,
+                            const struct qr_buf *content, struct qr_buf *ret, struct qr_err *err) {
+    qr_buf_clear(ret);
+    qr_buf_put(ret, content->p, content->n);
+    return qr_buf_ok(ret) ? QR_OK
+                          : qr_web_fail(p, err, QR_RESOURCE_EXHAUSTED, name,
+                                        ": %zu bytes are too many", content->n);
 }

@@ -29,6 +29,10 @@ bool qr_web_retryable(int status) {
     return status == 408 || status == 429 || (status >= 500 && status <= 599);
 }
 
+bool qr_web_reply_retryable(const struct qr_web_reply *reply) {
+    return qr_web_retryable(reply->status);
+}
+
 bool qr_web_retry_wait(struct qr_web_retry *r, int64_t retry_after_s) {
     const struct qr_web_waits *o = r->waits;
     bool stopping = o->stopping && o->stopping();

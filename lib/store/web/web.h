@@ -151,7 +151,8 @@ void qr_web_retry_progress(struct qr_web_retry *r, size_t bytes);
 bool qr_web_retry_wait(struct qr_web_retry *r, int64_t retry_after_s);
 /* True when a notice is due: after 5 s, then every minute. *ret_seconds: length of the outage. */
 bool qr_web_retry_notice(struct qr_web_retry *r, int64_t *ret_seconds);
-bool qr_web_retryable(int status); /* 408, 429, 5xx */
-bool qr_web_success(int status);   /* 2xx */
+bool qr_web_retryable(int status);                             /* 408, 429, 5xx */
+bool qr_web_reply_retryable(const struct qr_web_reply *reply); /* by its status */
+bool qr_web_success(int status);                               /* 2xx */
 
 #endif
