@@ -55,8 +55,7 @@ enum qr_code qr_bucket_url(const char *url, const char *service, const struct qr
                            struct qr_web_waits *waits, char **ret_bucket, const char **ret_name,
                            struct qr_err *err) {
     const char *bucket = strstr(url, "://") + 3, *slash = strchr(bucket, '/');
-    enum qr_code code = qr_bucket_waits_of(url, service, own, waits, err);
-    if (code != QR_OK) return code;
+    QR_TRY(qr_bucket_waits_of(url, service, own, waits, err));
     if (!slash || slash == bucket || !slash[1])
         return qr_fail(err, QR_INVALID_ARGUMENT, "%s: give bucket and name, %.*sbucket/dir/name",
                        url, (int)(bucket - url), url);

@@ -39,8 +39,7 @@ struct qr_gcs_auth *qr_gcs_auth_new(const struct qr_gcs_options *opt, struct qr_
 
 bool qr_gcs_auth_drop(struct qr_gcs_auth *a) {
     if (!a->header) return false;
-    OPENSSL_cleanse(a->header, strlen(a->header));
-    free(QR_MOVE(a->header));
+    qr_web_wipe_text(&a->header);
     return true;
 }
 
@@ -76,13 +75,12 @@ static enum qr_code credentials_url(const struct qr_gcs_auth *a, const char *key
                                     const char *standard, const char **ret, struct qr_err *err) {
     *ret = standard;
     if (!qr_json_get(a->file, key) && standard) return QR_OK;
-    enum qr_code code = credentials_text(a, key, ret, err);
-    if (code == QR_OK && !qr_web_url_trusted(*ret, trusted, sizeof trusted / sizeof *trusted))
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "credentials %s: %s is not an https address below googleapis.com; secrets "
-                       "are sent to no other host",
-                       a->path, key);
-    return code;
+    QR_TRY(credentials_text(a, key, ret, err));
+    if (qr_web_url_trusted(*ret, trusted, sizeof trusted / sizeof *trusted)) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "credentials %s: %s is not an https address below googleapis.com; secrets are "
+                   "sent to no other host",
+                   a->path, key);
 }
 
 static enum qr_code read_credentials(struct qr_gcs_auth *a, const char *path, struct qr_err *err) {
@@ -92,16 +90,14 @@ static enum qr_code read_credentials(struct qr_gcs_auth *a, const char *path, st
     } types[] = {{"service_account", SERVICE_ACCOUNT},
                  {"authorized_user", USER},
                  {"external_account", EXTERNAL}};
-    struct qr_buf text = {0};
+    qr_auto(qr_web_wipe) struct qr_buf text = {0};
     const char *type;
     qr_auto(qr_free_p) char *what = qr_xasprintf("credentials %s", path);
-    enum qr_code code = qr_file_read(path, MAX_FILE_BYTES, &text, err);
-    if (code == QR_OK) code = qr_json_parse(qr_buf_view(&text), what, &a->file, err);
-    if (text.p) OPENSSL_cleanse(text.p, text.n);
-    qr_buf_free(&text);
-    if (code != QR_OK) return qr_wrap(err, "cannot read Cloud Storage credentials");
+    if (qr_file_read(path, MAX_FILE_BYTES, &text, err) != QR_OK ||
+        qr_json_parse(qr_buf_view(&text), what, &a->file, err) != QR_OK)
+        return qr_wrap(err, "cannot read Cloud Storage credentials");
     a->path = qr_xstrdup(path);
-    if ((code = credentials_text(a, "type", &type, err)) != QR_OK) return code;
+    QR_TRY(credentials_text(a, "type", &type, err));
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(types[i].type, type) == 0) return a->source = types[i].source, QR_OK;
     return qr_fail(err, QR_INVALID_ARGUMENT,
@@ -140,79 +136,64 @@ static void auth_keep_token(struct qr_gcs_auth *a, const char *token, int64_t se
     a->expires_ns = qr_now_ns(a->opt->waits.clock) + seconds * QR_SECOND;
 }
 
-static bool gcs_is_token(const char *t) {
-    for (const char *c = t; *c; c++)
-        if (*c <= ' ' || *c > '~') return false;
-    return *t != 0;
+/* The message quotes only the two fields that OAuth defines for display. root NULL: not JSON. */
+static enum qr_code token_refused(const char *what, const struct qr_web_reply *r,
+                                  const struct qr_json *root, struct qr_err *err) {
+    const char *reason = qr_json_text(qr_json_get(root, "error"), "no reason given"),
+               *description = qr_json_text(qr_json_get(root, "error_description"), "");
+    /* RFC 6749, 5.2: a rejection has its reason in JSON. */
+    bool cut = !root && (r->status == 400 || r->status == 401);
+    bool again = cut || qr_web_retryable(r->status) || strcmp(reason, "internal_failure") == 0 ||
+                 strcmp(reason, "server_error") == 0 ||
+                 strcmp(reason, "temporarily_unavailable") == 0;
+    return qr_fail(err, again ? QR_UNAVAILABLE : QR_UNAUTHENTICATED,
+                   "%s returned no token: %d, %.80s%s%.200s%s", what, r->status, reason,
+                   *description ? ": " : "", description, again ? "" : "; check the credentials");
 }
 
-/* what: name of the server, for messages. Of a rejection, the message quotes only the two fields
- * that OAuth defines for display. */
+/* what: name of the server, for messages. */
 static enum qr_code gcs_read_token(struct qr_gcs_auth *a, const char *what, const char *key,
                                    const struct qr_web_reply *r, struct qr_err *err) {
-    struct qr_json *root = NULL;
-    const char *token = NULL, *reason = "", *description = "";
-    int64_t seconds = 3600;
-    enum qr_code code = qr_json_parse(qr_buf_view(&r->body), what, &root, QR_IGNORED);
-    if (r->status != 200) {
-        if (code != QR_OK ||
-            qr_json_string(qr_json_get(root, "error"), "error", &reason, QR_IGNORED) != QR_OK)
-            reason = "no reason given";
-        if (code != QR_OK || qr_json_string(qr_json_get(root, "error_description"), "",
-                                            &description, QR_IGNORED) != QR_OK)
-            description = "";
-        /* RFC 6749, 5.2: a rejection has its reason in JSON. */
-        bool cut = code != QR_OK && (r->status == 400 || r->status == 401);
-        bool again =
-            cut || qr_web_retryable(r->status) || strcmp(reason, "internal_failure") == 0 ||
-            strcmp(reason, "server_error") == 0 || strcmp(reason, "temporarily_unavailable") == 0;
-        code =
-            qr_fail(err, again ? QR_UNAVAILABLE : QR_UNAUTHENTICATED,
-                    "%s returned no token: %d, %.80s%s%.200s%s", what, r->status, reason,
-                    *description ? ": " : "", description, again ? "" : "; check the credentials");
-    } else if (code != QR_OK ||
-               qr_json_string(qr_json_get(root, key), key, &token, QR_IGNORED) != QR_OK ||
-               !gcs_is_token(token)) {
-        code = qr_fail(err, QR_UNAVAILABLE, "%s returned 200 without a token", what);
-    } else {
-        const struct qr_json *e = qr_json_get(root, "expires_in");
-        if (e && qr_json_i64(e, "expires_in", 0, 1 << 24, &seconds, QR_IGNORED) != QR_OK)
-            seconds = 3600;
-        auth_keep_token(a, token, seconds);
-    }
-    qr_json_free(root);
-    return code;
+    qr_auto(qr_json_free_p) struct qr_json *root = NULL;
+    int64_t seconds;
+    bool parsed = qr_json_parse(qr_buf_view(&r->body), what, &root, QR_IGNORED) == QR_OK;
+    if (r->status != 200) return token_refused(what, r, parsed ? root : NULL, err);
+    const char *token = parsed ? qr_json_text(qr_json_get(root, key), "") : "";
+    if (!qr_web_is_token(token, strlen(token)))
+        return qr_fail(err, QR_UNAVAILABLE, "%s returned 200 without a token", what);
+    if (qr_json_i64(qr_json_get(root, "expires_in"), "expires_in", 0, 1 << 24, &seconds,
+                    QR_IGNORED) != QR_OK)
+        seconds = 3600;
+    auth_keep_token(a, token, seconds);
+    return QR_OK;
 }
 
 static enum qr_code post_token_request(struct qr_gcs_auth *a, const char *url, const char *type,
-                                       const char *extra, struct qr_bytes body, const char *what,
-                                       const char *key, struct qr_err *err) {
+                                       const char *extra, const struct qr_buf *body,
+                                       const char *what, const char *key, struct qr_err *err) {
     struct qr_web_request req = {.method = "POST",
                                  .url = url,
                                  .headers = {type, extra},
                                  .n_headers = extra ? 2 : 1,
                                  .has_body = true,
-                                 .body = body,
+                                 .body = qr_buf_view(body),
                                  .max_reply_bytes = MAX_TOKEN_BYTES,
                                  .timeout_ms = TOKEN_TIMEOUT_MS};
-    struct qr_web_reply reply = {0};
-    enum qr_code code = a->http->send(a->http, &req, &reply, err);
-    if (code == QR_OK) code = gcs_read_token(a, what, key, &reply, err);
-    if (reply.body.p) OPENSSL_cleanse(reply.body.p, reply.body.n);
-    qr_web_reply_fini(&reply);
-    return code;
+    qr_auto(qr_web_reply_wipe) struct qr_web_reply reply = {0};
+    QR_TRY(a->http->send(a->http, &req, &reply, err));
+    return gcs_read_token(a, what, key, &reply, err);
 }
 
-static const char form[] = "Content-Type: application/x-www-form-urlencoded";
-
-static void gcs_put_field(struct qr_buf *b, const char *name, const char *value) {
-    qr_buf_printf(b, "%s%s=", b->n ? "&" : "", name);
-    qr_web_escape(b, value);
+/* Posts a form to the token endpoint. */
+static enum qr_code post_form(struct qr_gcs_auth *a, const char *url, const struct qr_buf *form,
+                              const char *what, struct qr_err *err) {
+    return post_token_request(a, url, "Content-Type: application/x-www-form-urlencoded", NULL, form,
+                              what, "access_token", err);
 }
 
 /* ---- metadata server ---- */
 
-static enum qr_code gcs_fetch_metadata(struct qr_gcs_auth *a, struct qr_err *err) {
+static enum qr_code request_metadata(struct qr_gcs_auth *a, struct qr_err *err) {
     const char *host = a->opt->metadata_host && *a->opt->metadata_host ? a->opt->metadata_host
                                                                        : "metadata.google.internal";
     if (strncmp(host, "http://", 7) == 0) host += 7;
@@ -226,26 +207,27 @@ static enum qr_code gcs_fetch_metadata(struct qr_gcs_auth *a, struct qr_err *err
                                  .max_reply_bytes = MAX_TOKEN_BYTES,
                                  .timeout_ms = TOKEN_TIMEOUT_MS,
                                  .direct = true};
-    struct qr_web_reply reply = {0};
-    if (!a->began_ns) a->began_ns = qr_web_awake_ns(&a->opt->waits) + 1;
+    qr_auto(qr_web_reply_wipe) struct qr_web_reply reply = {0};
     enum qr_code code = a->http->send(a->http, &req, &reply, err);
     a->there |= reply.from_metadata;
     if (code == QR_OK && reply.status == 200 && !reply.from_metadata)
-        code = qr_fail(err, QR_UNAVAILABLE, "%s is not a metadata server", host);
-    else if (code == QR_OK)
-        code = gcs_read_token(a, "the metadata server", "access_token", &reply, err);
-    if (reply.body.p) OPENSSL_cleanse(reply.body.p, reply.body.n);
-    qr_web_reply_fini(&reply);
-    if (code == QR_UNAVAILABLE && !a->there &&
-        qr_web_awake_ns(&a->opt->waits) - a->began_ns > patience_ns) {
-        struct qr_err last = *err;
-        return qr_fail(err, QR_UNAUTHENTICATED,
-                       "no credentials for Cloud Storage: GOOGLE_APPLICATION_CREDENTIALS is not "
-                       "set, gcloud has no file (gcloud auth "
-                       "application-default login), and there is no metadata server (%.200s)",
-                       last.msg);
-    }
-    return code;
+        return qr_fail(err, QR_UNAVAILABLE, "%s is not a metadata server", host);
+    return code == QR_OK ? gcs_read_token(a, "the metadata server", "access_token", &reply, err)
+                         : code;
+}
+
+static enum qr_code gcs_fetch_metadata(struct qr_gcs_auth *a, struct qr_err *err) {
+    if (!a->began_ns) a->began_ns = qr_web_awake_ns(&a->opt->waits) + 1;
+    enum qr_code code = request_metadata(a, err);
+    if (code != QR_UNAVAILABLE || a->there ||
+        qr_web_awake_ns(&a->opt->waits) - a->began_ns <= patience_ns)
+        return code;
+    struct qr_err last = *err;
+    return qr_fail(err, QR_UNAUTHENTICATED,
+                   "no credentials for Cloud Storage: GOOGLE_APPLICATION_CREDENTIALS is not set, "
+                   "gcloud has no file (gcloud auth application-default login), and there is no "
+                   "metadata server (%.200s)",
+                   last.msg);
 }
 
 /* ---- service account ---- */
@@ -283,189 +265,152 @@ static bool sign_jwt(const char *pem, struct qr_buf *jwt) {
 }
 
 static enum qr_code gcs_fetch_service_account(struct qr_gcs_auth *a, struct qr_err *err) {
-    const char *email, *pem, *url, *id = "";
-    struct qr_buf part = {0}, jwt = {0}, body = {0};
-    enum qr_code code = credentials_text(a, "client_email", &email, err);
-    if (code == QR_OK) code = credentials_text(a, "private_key", &pem, err);
-    if (code == QR_OK) code = credentials_url(a, "token_uri", google_token_url, &url, err);
-    if (code != QR_OK) return code;
-    if (qr_json_string(qr_json_get(a->file, "private_key_id"), "", &id, QR_IGNORED) != QR_OK)
-        id = "";
+    const char *email, *pem, *url, *id = qr_json_text(qr_json_get(a->file, "private_key_id"), "");
+    qr_auto(qr_buf_free) struct qr_buf part = {0}, jwt = {0}, body = {0};
+    QR_TRY(credentials_text(a, "client_email", &email, err));
+    QR_TRY(credentials_text(a, "private_key", &pem, err));
+    QR_TRY(credentials_url(a, "token_uri", google_token_url, &url, err));
     int64_t now = qr_now_ns(a->opt->waits.wall) / QR_SECOND;
     struct qr_json_writer w = qr_json_writer(&part, 0);
     qr_json_open(&w, '{');
-    qr_json_put_key(&w, "alg"), qr_json_put_string(&w, "RS256");
-    qr_json_put_key(&w, "typ"), qr_json_put_string(&w, "JWT");
-    if (*id) qr_json_put_key(&w, "kid"), qr_json_put_string(&w, id);
+    qr_json_key_string(&w, "alg", "RS256");
+    qr_json_key_string(&w, "typ", "JWT");
+    if (*id) qr_json_key_string(&w, "kid", id);
     qr_json_close(&w, '}');
     base64url(&jwt, part.p, part.n);
     qr_buf_clear(&part);
     w = qr_json_writer(&part, 0);
     qr_json_open(&w, '{');
-    qr_json_put_key(&w, "iss"), qr_json_put_string(&w, email);
-    qr_json_put_key(&w, "scope"), qr_json_put_string(&w, storage_scope);
-    qr_json_put_key(&w, "aud"), qr_json_put_string(&w, url);
-    qr_json_put_key(&w, "iat"), qr_json_put_i64(&w, now);
-    qr_json_put_key(&w, "exp"), qr_json_put_i64(&w, now + 3600);
+    qr_json_key_string(&w, "iss", email);
+    qr_json_key_string(&w, "scope", storage_scope);
+    qr_json_key_string(&w, "aud", url);
+    qr_json_key_i64(&w, "iat", now);
+    qr_json_key_i64(&w, "exp", now + 3600);
     qr_json_close(&w, '}');
     qr_buf_puts(&jwt, ".");
     base64url(&jwt, part.p, part.n);
-    if (sign_jwt(pem, &jwt)) {
-        gcs_put_field(&body, "grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer");
-        gcs_put_field(&body, "assertion", qr_buf_string(&jwt));
-        code = post_token_request(a, url, form, NULL, qr_buf_view(&body), "the token endpoint",
-                                  "access_token", err);
-    } else {
-        code = qr_fail(err, QR_INVALID_ARGUMENT,
+    if (!sign_jwt(pem, &jwt))
+        return qr_fail(err, QR_INVALID_ARGUMENT,
                        "credentials %s: private_key is not an RSA key in PEM form without a pass "
                        "phrase; download the key file again",
                        a->path);
-    }
-    qr_buf_free(&part);
-    qr_buf_free(&jwt);
-    qr_buf_free(&body);
-    return code;
+    qr_web_put_field(&body, "grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer");
+    qr_web_put_field(&body, "assertion", qr_buf_string(&jwt));
+    return post_form(a, url, &body, "the token endpoint", err);
 }
 
 /* ---- gcloud login ---- */
 
 static enum qr_code gcs_fetch_user(struct qr_gcs_auth *a, struct qr_err *err) {
-    const char *id, *secret, *refresh, *url;
-    struct qr_buf body = {0};
-    enum qr_code code = credentials_text(a, "client_id", &id, err);
-    if (code == QR_OK) code = credentials_text(a, "client_secret", &secret, err);
-    if (code == QR_OK) code = credentials_text(a, "refresh_token", &refresh, err);
-    if (code == QR_OK) code = credentials_url(a, "token_uri", google_token_url, &url, err);
-    if (code != QR_OK) return code;
-    gcs_put_field(&body, "grant_type", "refresh_token");
-    gcs_put_field(&body, "client_id", id);
-    gcs_put_field(&body, "client_secret", secret);
-    gcs_put_field(&body, "refresh_token", refresh);
-    code = post_token_request(a, url, form, NULL, qr_buf_view(&body), "the token endpoint",
-                              "access_token", err);
-    if (body.p) OPENSSL_cleanse(body.p, body.n);
-    qr_buf_free(&body);
-    return code;
+    static const char *const keys[] = {"client_id", "client_secret", "refresh_token"};
+    const char *url, *value;
+    qr_auto(qr_web_wipe) struct qr_buf body = {0};
+    qr_web_put_field(&body, "grant_type", "refresh_token");
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        QR_TRY(credentials_text(a, keys[i], &value, err));
+        qr_web_put_field(&body, keys[i], value);
+    }
+    QR_TRY(credentials_url(a, "token_uri", google_token_url, &url, err));
+    return post_form(a, url, &body, "the token endpoint", err);
 }
 
 /* ---- federation ---- */
 
 static enum qr_code fetch_subject(struct qr_gcs_auth *a, const struct qr_json *source,
                                   const char *url, struct qr_buf *ret, struct qr_err *err) {
-    struct qr_web_request req = {.method = "GET",
-                                 .url = url,
-                                 .max_reply_bytes = MAX_TOKEN_BYTES,
-                                 .timeout_ms = TOKEN_TIMEOUT_MS,
-                                 .direct = true};
-    char *lines[QR_WEB_MAX_HEADERS];
-    const char *value;
+    qr_auto(qr_bucket_request_fini) struct qr_bucket_request req = {
+        .web = {.method = "GET",
+                .url = url,
+                .max_reply_bytes = MAX_TOKEN_BYTES,
+                .timeout_ms = TOKEN_TIMEOUT_MS,
+                .direct = true}};
+    qr_auto(qr_web_reply_fini) struct qr_web_reply reply = {0};
     for (const struct qr_json *h = qr_json_first(qr_json_get(source, "headers"));
-         h && req.n_headers < QR_WEB_MAX_HEADERS; h = qr_json_next(h)) {
-        if (qr_json_string(h, "headers", &value, QR_IGNORED) != QR_OK) continue;
-        lines[req.n_headers] = qr_xasprintf("%s: %s", qr_json_key(h), value);
-        req.headers[req.n_headers] = lines[req.n_headers];
-        req.n_headers++;
+         h && req.web.n_headers < QR_WEB_MAX_HEADERS; h = qr_json_next(h)) {
+        const char *value = qr_json_text(h, NULL);
+        if (value) qr_bucket_header(&req, qr_xasprintf("%s: %s", qr_json_key(h), value));
     }
-    struct qr_web_reply reply = {0};
-    enum qr_code code = a->http->send(a->http, &req, &reply, err);
-    for (size_t i = 0; i < req.n_headers; i++) free(lines[i]);
-    if (code == QR_OK && reply.status != 200)
-        code = qr_fail(err, qr_web_retryable(reply.status) ? QR_UNAVAILABLE : QR_UNAUTHENTICATED,
+    QR_TRY(a->http->send(a->http, &req.web, &reply, err));
+    if (reply.status != 200)
+        return qr_fail(err, qr_web_retryable(reply.status) ? QR_UNAVAILABLE : QR_UNAUTHENTICATED,
                        "credentials %s: credential_source.url returned %d", a->path, reply.status);
-    if (code == QR_OK) qr_buf_put(ret, reply.body.p, reply.body.n);
-    qr_web_reply_fini(&reply);
-    return code;
+    qr_buf_put(ret, reply.body.p, reply.body.n);
+    return QR_OK;
+}
+
+/* Replaces a subject token in JSON by its field. malformed: the code when it is not JSON. */
+static enum qr_code extract_subject(const struct qr_gcs_auth *a, const struct qr_json *format,
+                                    enum qr_code malformed, struct qr_buf *ret,
+                                    struct qr_err *err) {
+    qr_auto(qr_json_free_p) struct qr_json *root = NULL;
+    const char *key, *token;
+    QR_TRY(qr_json_string(qr_json_get(format, "subject_token_field_name"),
+                          "credential_source.format.subject_token_field_name", &key, err));
+    if (qr_json_parse(qr_buf_view(ret), "the subject token", &root, err) != QR_OK)
+        return qr_fail(err, malformed, "credentials %s: the subject token is not JSON", a->path);
+    QR_TRY(qr_json_string(qr_json_get(root, key), key, &token, err));
+    qr_buf_clear(ret);
+    qr_buf_puts(ret, token);
+    return QR_OK;
 }
 
 /* Reads the token anew each time: a projected token is renewed in place. */
 static enum qr_code subject_token(struct qr_gcs_auth *a, struct qr_buf *ret, struct qr_err *err) {
     const struct qr_json *source = qr_json_get(a->file, "credential_source"),
                          *format = qr_json_get(source, "format");
-    const char *file, *url, *type = "text", *key;
-    struct qr_json *root = NULL;
-    /* A malformed file is final; the reply of a server may have been truncated. */
-    enum qr_code code, lost = QR_INVALID_ARGUMENT;
-    if (qr_json_string(qr_json_get(source, "file"), "file", &file, QR_IGNORED) == QR_OK)
-        code = qr_file_read(file, MAX_TOKEN_BYTES, ret, err);
-    else if (qr_json_string(qr_json_get(source, "url"), "url", &url, QR_IGNORED) == QR_OK)
-        code = fetch_subject(a, source, url, ret, err), lost = QR_UNAVAILABLE;
-    else
+    const char *file = qr_json_text(qr_json_get(source, "file"), NULL),
+               *url = qr_json_text(qr_json_get(source, "url"), NULL);
+    if (!file && !url)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "credentials %s: credential_source has neither a file nor a url; other "
                        "sources are not supported",
                        a->path);
+    enum qr_code code = file ? qr_file_read(file, MAX_TOKEN_BYTES, ret, err)
+                             : fetch_subject(a, source, url, ret, err);
     if (code != QR_OK) return qr_wrap(err, "cannot read the subject token");
-    if (format && qr_json_string(qr_json_get(format, "type"), "type", &type, QR_IGNORED) != QR_OK)
-        type = "text";
-    if (strcmp(type, "json") == 0) {
-        const char *token;
-        code = qr_json_string(qr_json_get(format, "subject_token_field_name"),
-                              "credential_source.format.subject_token_field_name", &key, err);
-        if (code == QR_OK &&
-            qr_json_parse(qr_buf_view(ret), "the subject token", &root, err) != QR_OK)
-            code = qr_fail(err, lost, "credentials %s: the subject token is not JSON", a->path);
-        if (code == QR_OK) code = qr_json_string(qr_json_get(root, key), key, &token, err);
-        if (code == QR_OK) {
-            qr_buf_clear(ret);
-            qr_buf_puts(ret, token);
-        }
-        qr_json_free(root);
-    }
-    while (ret->n &&
-           (ret->p[ret->n - 1] == '\n' || ret->p[ret->n - 1] == '\r' || ret->p[ret->n - 1] == ' '))
-        ret->p[--ret->n] = 0;
-    if (code == QR_OK && ret->n == 0)
-        return qr_fail(err, lost == QR_UNAVAILABLE ? lost : QR_UNAUTHENTICATED,
-                       "credentials %s: the subject token is empty", a->path);
-    return code;
+    /* A malformed file is final; the reply of a server may have been truncated. */
+    if (strcmp(qr_json_text(qr_json_get(format, "type"), "text"), "json") == 0)
+        QR_TRY(extract_subject(a, format, file ? QR_INVALID_ARGUMENT : QR_UNAVAILABLE, ret, err));
+    qr_web_trim(ret);
+    return ret->n ? QR_OK
+                  : qr_fail(err, file ? QR_UNAUTHENTICATED : QR_UNAVAILABLE,
+                            "credentials %s: the subject token is empty", a->path);
 }
 
 static enum qr_code impersonate(struct qr_gcs_auth *a, const char *url, struct qr_err *err) {
-    qr_auto(qr_free_p) char *bearer = QR_MOVE(a->header);
-    struct qr_buf body = {0};
+    qr_auto(qr_web_wipe_text) char *bearer = QR_MOVE(a->header);
+    qr_auto(qr_buf_free) struct qr_buf body = {0};
     qr_buf_printf(&body, "{\"scope\":[\"%s\"],\"lifetime\":\"3600s\"}", storage_scope);
-    enum qr_code code =
-        post_token_request(a, url, "Content-Type: application/json", bearer, qr_buf_view(&body),
-                           "the impersonated account", "accessToken", err);
-    qr_buf_free(&body);
-    OPENSSL_cleanse(bearer, strlen(bearer));
-    return code;
+    return post_token_request(a, url, "Content-Type: application/json", bearer, &body,
+                              "the impersonated account", "accessToken", err);
 }
 
 static enum qr_code gcs_fetch_external(struct qr_gcs_auth *a, struct qr_err *err) {
     const char *audience, *type, *url, *account = NULL;
-    struct qr_buf subject = {0}, body = {0};
-    enum qr_code code = credentials_text(a, "audience", &audience, err);
-    if (code == QR_OK) code = credentials_text(a, "subject_token_type", &type, err);
-    if (code == QR_OK)
-        code = credentials_url(a, "token_url", "https://sts.googleapis.com/v1/token", &url, err);
-    if (code == QR_OK && qr_json_get(a->file, "service_account_impersonation_url"))
-        code = credentials_url(a, "service_account_impersonation_url", NULL, &account, err);
-    if (code == QR_OK) code = subject_token(a, &subject, err);
-    if (code == QR_OK) {
-        gcs_put_field(&body, "grant_type", "urn:ietf:params:oauth:grant-type:token-exchange");
-        gcs_put_field(&body, "audience", audience);
-        gcs_put_field(&body, "scope", cloud_scope);
-        gcs_put_field(&body, "requested_token_type",
-                      "urn:ietf:params:oauth:token-type:access_token");
-        gcs_put_field(&body, "subject_token", qr_buf_string(&subject));
-        gcs_put_field(&body, "subject_token_type", type);
-        code = post_token_request(a, url, form, NULL, qr_buf_view(&body), "the token exchange",
-                                  "access_token", err);
-    }
-    if (code == QR_OK && account) code = impersonate(a, account, err);
-    if (body.p) OPENSSL_cleanse(body.p, body.n);
-    qr_buf_free(&body);
-    qr_buf_free(&subject);
-    return code;
+    qr_auto(qr_web_wipe) struct qr_buf subject = {0}, body = {0};
+    QR_TRY(credentials_text(a, "audience", &audience, err));
+    QR_TRY(credentials_text(a, "subject_token_type", &type, err));
+    QR_TRY(credentials_url(a, "token_url", "https://sts.googleapis.com/v1/token", &url, err));
+    if (qr_json_get(a->file, "service_account_impersonation_url"))
+        QR_TRY(credentials_url(a, "service_account_impersonation_url", NULL, &account, err));
+    QR_TRY(subject_token(a, &subject, err));
+    qr_web_put_field(&body, "grant_type", "urn:ietf:params:oauth:grant-type:token-exchange");
+    qr_web_put_field(&body, "audience", audience);
+    qr_web_put_field(&body, "scope", cloud_scope);
+    qr_web_put_field(&body, "requested_token_type",
+                     "urn:ietf:params:oauth:token-type:access_token");
+    qr_web_put_field(&body, "subject_token", qr_buf_string(&subject));
+    qr_web_put_field(&body, "subject_token_type", type);
+    QR_TRY(post_form(a, url, &body, "the token exchange", err));
+    return account ? impersonate(a, account, err) : QR_OK;
 }
 
 /* ---- all sources ---- */
 
 enum qr_code qr_gcs_auth_header(struct qr_gcs_auth *a, const char **ret, struct qr_err *err) {
-    enum qr_code code = QR_OK;
+    enum qr_code code;
     int64_t left = a->header ? a->expires_ns - qr_now_ns(a->opt->waits.clock) : 0;
-    if (a->source == UNDECIDED && (code = gcs_choose_source(a, err)) != QR_OK) return code;
+    if (a->source == UNDECIDED) QR_TRY(gcs_choose_source(a, err));
     if (a->source == NONE || left > early_ns) return *ret = a->header, QR_OK;
     switch (a->source) {
     case METADATA: code = gcs_fetch_metadata(a, err); break;

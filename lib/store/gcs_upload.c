@@ -32,11 +32,11 @@ static void upload_put_metadata(struct upload *u) {
     qr_web_crc32c_text(qr_crc32c(0, u->content.p, u->content.n), crc);
     struct qr_json_writer w = qr_json_writer(&u->metadata, 0);
     qr_json_open(&w, '{');
-    qr_json_put_key(&w, "name"), qr_json_put_string(&w, u->call.name);
-    qr_json_put_key(&w, "contentType"), qr_json_put_string(&w, "application/octet-stream");
-    qr_json_put_key(&w, "crc32c"), qr_json_put_string(&w, crc);
+    qr_json_key_string(&w, "name", u->call.name);
+    qr_json_key_string(&w, "contentType", "application/octet-stream");
+    qr_json_key_string(&w, "crc32c", crc);
     qr_json_key_open(&w, "metadata", '{');
-    qr_json_put_key(&w, "qring-write-id"), qr_json_put_string(&w, u->write_id);
+    qr_json_key_string(&w, "qring-write-id", u->write_id);
     qr_json_close(&w, '}');
     qr_json_close(&w, '}');
 }

@@ -50,10 +50,8 @@ enum qr_code qr_https_token(struct qr_bytes file, const char *host, char **ret,
         size_t token_n = strcspn(token, blanks);
         number++;
         if (!*word || *word == '#') continue;
-        bool plain =
-            strlen(line) == n && token_n > 0 && !token[token_n + strspn(token + token_n, blanks)];
-        for (size_t i = 0; i < token_n; i++) plain = plain && token[i] > ' ' && token[i] <= '~';
-        if (!plain)
+        if (strlen(line) != n || !qr_web_is_token(token, token_n) ||
+            token[token_n + strspn(token + token_n, blanks)])
             return qr_fail(err, QR_INVALID_ARGUMENT,
                            "line %zu is malformed; write HOST TOKEN, as in: example.com abcdef",
                            number);
@@ -67,13 +65,11 @@ enum qr_code qr_https_token(struct qr_bytes file, const char *host, char **ret,
 /* *ret NULL: no token for this host. */
 static enum qr_code token_for(const struct https *s, const char *host, char **ret,
                               struct qr_err *err) {
-    struct qr_buf file = {0};
+    qr_auto(qr_web_wipe) struct qr_buf file = {0};
     *ret = NULL;
-    if (!s->opt.tokens) return QR_OK;
-    enum qr_code code = qr_file_read(s->opt.tokens, MAX_TOKENS_BYTES, &file, err);
-    if (code == QR_OK) code = qr_https_token(qr_buf_view(&file), host, ret, err);
-    qr_buf_free(&file);
-    if (code == QR_OK) return code;
+    if (!s->opt.tokens || (qr_file_read(s->opt.tokens, MAX_TOKENS_BYTES, &file, err) == QR_OK &&
+                           qr_https_token(qr_buf_view(&file), host, ret, err) == QR_OK))
+        return QR_OK;
     struct qr_err no_reason = *err;
     return qr_fail(err, QR_INVALID_ARGUMENT, "QRING_HTTPS_TOKENS (%.200s): %.300s", s->opt.tokens,
                    no_reason.msg);
@@ -88,21 +84,20 @@ static bool is_redirect(int status) {
 /* Replaces `at` by the target of a redirect. */
 static enum qr_code follow_redirect(const struct qr_web_reply *reply, struct qr_web_url *at,
                                     struct qr_err *err) {
-    struct qr_web_url next = {0};
+    qr_auto(qr_web_url_fini) struct qr_web_url next = {0};
     if (!reply->location || !*reply->location)
         return qr_fail(err, QR_INVALID_ARGUMENT, "redirect (%d) without a Location header",
                        reply->status);
-    enum qr_code code = qr_web_url_parse(at->whole, reply->location, &next, err);
-    if (code != QR_OK) return qr_wrap(err, "redirect (%d)", reply->status);
+    if (qr_web_url_parse(at->whole, reply->location, &next, err) != QR_OK)
+        return qr_wrap(err, "redirect (%d)", reply->status);
     if (!next.https && (at->https || !next.loopback)) {
         qr_auto(qr_free_p) char *shown = qr_web_url_redacted(next.whole);
-        qr_web_url_fini(&next);
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "the server redirects to %.200s, which is not encrypted and is not followed",
                        shown);
     }
     qr_web_url_fini(at);
-    *at = next;
+    *at = QR_MOVE(next);
     return QR_OK;
 }
 
@@ -110,16 +105,15 @@ static enum qr_code send_one(const struct https *s, const struct qr_web_request 
                              const struct qr_web_url *at, struct qr_web_reply *ret,
                              struct qr_err *err) {
     struct qr_web_request r = *req;
-    qr_auto(qr_free_p) char *token = NULL;
-    enum qr_code code = token_for(s, at->host, &token, err);
-    if (code != QR_OK) return code;
+    qr_auto(qr_web_wipe_text) char *token = NULL;
+    QR_TRY(token_for(s, at->host, &token, err));
     r.url = at->whole;
     r.headers[r.n_headers++] = "Accept-Encoding: identity";
     if (token) r.headers[r.n_headers++] = token;
     r.direct = at->loopback;
     r.ca_file = s->opt.ca_file;
     r.max_unsized_bytes = max_unsized_bytes;
-    code = s->web->send(s->web, &r, ret, err);
+    enum qr_code code = s->web->send(s->web, &r, ret, err);
     if (code != QR_UNAUTHENTICATED) return code;
     struct qr_err no_reason = *err;
     return qr_fail(err, code, "%.300s; set SSL_CERT_FILE to a file of CAs to trust", no_reason.msg);
@@ -131,20 +125,17 @@ static enum qr_code https_attempt(void *store, const struct qr_web_call *c,
                                   const struct qr_web_request *req, struct qr_web_reply *ret,
                                   struct qr_err *err) {
     struct https *s = store;
-    struct qr_web_url at = {0};
+    qr_auto(qr_web_url_fini) struct qr_web_url at = {0};
     (void)c;
     *ret = (struct qr_web_reply){0};
-    enum qr_code code = qr_web_url_parse(NULL, req->url, &at, err);
-    for (int n = 0; code == QR_OK; n++) {
-        code = send_one(s, req, &at, ret, err);
-        if (code != QR_OK || !is_redirect(ret->status)) break;
-        code = n < MAX_REDIRECTS
-                   ? follow_redirect(ret, &at, err)
-                   : qr_fail(err, QR_INVALID_ARGUMENT, "more than %d redirects", MAX_REDIRECTS);
-        if (code == QR_OK) qr_web_reply_fini(ret);
+    QR_TRY(qr_web_url_parse(NULL, req->url, &at, err));
+    for (int n = 0; n <= MAX_REDIRECTS; n++) {
+        if (n) QR_TRY(follow_redirect(ret, &at, err));
+        qr_web_reply_fini(ret);
+        QR_TRY(send_one(s, req, &at, ret, err));
+        if (!is_redirect(ret->status)) return QR_OK;
     }
-    qr_web_url_fini(&at);
-    return code;
+    return qr_fail(err, QR_INVALID_ARGUMENT, "more than %d redirects", MAX_REDIRECTS);
 }
 
 /* An error page in HTML has no reason that fits into one line. */
@@ -159,23 +150,23 @@ static enum qr_code https_refused(void *store, const struct qr_web_call *c,
     switch (reply->status) {
     case 401:
     case 407:
-        return qr_fail(
-            err, QR_UNAUTHENTICATED,
-            "%s/%s: %s rejected (%d): the token is missing or not accepted; add a line HOST TOKEN "
+        return qr_web_fail(
+            &s->web_bucket, err, QR_UNAUTHENTICATED, c->name,
+            ": %s rejected (%d): the token is missing or not accepted; add a line HOST TOKEN "
             "to the file that QRING_HTTPS_TOKENS names",
-            s->base, c->name, c->doing, reply->status);
+            c->doing, reply->status);
     case 403:
-        return qr_fail(err, QR_PERMISSION_DENIED,
-                       "%s/%s: %s rejected (403): the signed URL has expired, or the token "
-                       "(QRING_HTTPS_TOKENS) is missing or lacks permission",
-                       s->base, c->name, c->doing);
+        return qr_web_fail(&s->web_bucket, err, QR_PERMISSION_DENIED, c->name,
+                           ": %s rejected (403): the signed URL has expired, or the token "
+                           "(QRING_HTTPS_TOKENS) is missing or lacks permission",
+                           c->doing);
     case 404:
     case 410:
-        return qr_fail(err, QR_NOT_FOUND, "%s/%s: %s: not found (%d); check the URL", s->base,
-                       c->name, c->doing, reply->status);
+        return qr_web_fail(&s->web_bucket, err, QR_NOT_FOUND, c->name,
+                           ": %s: not found (%d); check the URL", c->doing, reply->status);
     default:
-        return qr_fail(err, QR_INVALID_ARGUMENT, "%s/%s: %s rejected (%d)", s->base, c->name,
-                       c->doing, reply->status);
+        return qr_web_fail(&s->web_bucket, err, QR_INVALID_ARGUMENT, c->name, ": %s rejected (%d)",
+                           c->doing, reply->status);
     }
 }
 
@@ -189,25 +180,24 @@ static enum qr_code https_too_long(const struct https *s, const struct qr_web_ca
                                    const struct qr_web_reply *reply, size_t max,
                                    struct qr_err *err) {
     if (reply->has_length && reply->length > max)
-        return qr_fail(err, QR_RESOURCE_EXHAUSTED, "%s/%s has %llu bytes; at most %zu are read",
-                       s->base, c->name, (unsigned long long)reply->length, max);
-    return qr_fail(err, QR_RESOURCE_EXHAUSTED,
-                   "%s/%s: the server sent more than %zu bytes without a Content-Length", s->base,
-                   c->name, max < max_unsized_bytes ? max : max_unsized_bytes);
+        return qr_web_fail(&s->web_bucket, err, QR_RESOURCE_EXHAUSTED, c->name,
+                           " has %llu bytes; at most %zu are read",
+                           (unsigned long long)reply->length, max);
+    return qr_web_fail(&s->web_bucket, err, QR_RESOURCE_EXHAUSTED, c->name,
+                       ": the server sent more than %zu bytes without a Content-Length",
+                       max < max_unsized_bytes ? max : max_unsized_bytes);
 }
 
 /* Checks that a complete reply of 200 is the file. */
 static enum qr_code check_body(const struct https *s, const struct qr_web_call *c,
                                const struct qr_web_reply *reply, struct qr_err *err) {
     if (reply->packed)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s/%s: the server sent a compressed body (Content-Encoding) unasked",
-                       s->base, c->name);
+        return qr_web_fail(&s->web_bucket, err, QR_INVALID_ARGUMENT, c->name,
+                           ": the server sent a compressed body (Content-Encoding) unasked");
     if (!reply->has_length && !reply->chunked)
-        return qr_fail(err, QR_INVALID_ARGUMENT,
-                       "%s/%s: the server sent neither Content-Length nor chunked encoding, so a "
-                       "truncated reply could not be detected",
-                       s->base, c->name);
+        return qr_web_fail(&s->web_bucket, err, QR_INVALID_ARGUMENT, c->name,
+                           ": the server sent neither Content-Length nor chunked encoding, so a "
+                           "truncated reply could not be detected");
     return QR_OK;
 }
 
@@ -233,39 +223,40 @@ static enum qr_code https_resume(struct https *s, const struct qr_web_call *c, c
     return qr_web_download(&s->web_bucket, c, &first, &object, ret, err);
 }
 
-/* Downloads the complete file into ret. */
+/* One attempt to download the complete file into ret. *ret_again: the error is temporary. */
+static enum qr_code fetch_once(struct https *s, const struct qr_web_call *c, const char *url,
+                               size_t max, struct qr_web_reply *reply, struct qr_buf *ret,
+                               bool *ret_again, struct qr_err *err) {
+    const struct qr_web_request req = {.method = "GET", .url = url, .max_reply_bytes = max};
+    enum qr_code code = https_attempt(s, c, &req, reply, err);
+    if (reply->too_long && reply->status == 200) return https_too_long(s, c, reply, max, err);
+    if (code == QR_UNAVAILABLE && can_resume(reply)) {
+        code = https_resume(s, c, url, reply, ret, err);
+        *ret_again = code == QR_ABORTED || code == QR_DATA_LOSS;
+        return code;
+    }
+    *ret_again = code == QR_UNAVAILABLE || (code == QR_OK && qr_web_reply_retryable(reply));
+    if (*ret_again) return code;
+    if (code != QR_OK) return qr_web_wrap(&s->web_bucket, c, err);
+    if (reply->status != 200) return https_refused(s, c, reply, err);
+    QR_TRY(check_body(s, c, reply, err));
+    qr_buf_free(ret); /* bytes of an earlier attempt */
+    *ret = QR_MOVE(reply->body);
+    return QR_OK;
+}
+
 static enum qr_code https_fetch(struct https *s, const struct qr_web_call *c, const char *url,
                                 size_t max, struct qr_buf *ret, struct qr_err *err) {
-    const struct qr_web_request req = {.method = "GET", .url = url, .max_reply_bytes = max};
     struct qr_web_retry retry;
     qr_web_retry_begin(&retry, &s->opt.waits);
     for (int tries = 0;;) {
-        struct qr_web_reply reply = {0};
-        enum qr_code code = https_attempt(s, c, &req, &reply, err);
+        qr_auto(qr_web_reply_fini) struct qr_web_reply reply = {0};
         bool again = false;
-        if (reply.too_long && reply.status == 200) {
-            code = https_too_long(s, c, &reply, max, err);
-        } else if (code == QR_OK && reply.status == 200) {
-            code = check_body(s, c, &reply, err);
-            if (code == QR_OK) {
-                qr_buf_free(ret); /* bytes of an earlier attempt */
-                *ret = reply.body;
-                reply.body = (struct qr_buf){0};
-            }
-        } else if (code == QR_UNAVAILABLE && can_resume(&reply)) {
-            code = https_resume(s, c, url, &reply, ret, err);
-            again = (code == QR_ABORTED || code == QR_DATA_LOSS) && ++tries < MAX_TRIES;
-        } else if (code == QR_UNAVAILABLE || (code == QR_OK && qr_web_reply_retryable(&reply))) {
-            again = true;
-        } else if (code == QR_OK) {
-            code = https_refused(s, c, &reply, err);
-        } else {
-            qr_wrap(err, "%s/%s: %s", s->base, c->name, c->doing);
-        }
-        if (again && !qr_web_wait(&s->web_bucket, &retry, c, &reply, err))
-            again = false, code = qr_web_gave_up(&s->web_bucket, &retry, c, &reply, err);
-        qr_web_reply_fini(&reply);
-        if (!again) return code;
+        enum qr_code code = fetch_once(s, c, url, max, &reply, ret, &again, err);
+        bool resumed = code == QR_ABORTED || code == QR_DATA_LOSS;
+        if (!again || (resumed && ++tries == MAX_TRIES)) return code;
+        if (!qr_web_wait(&s->web_bucket, &retry, c, &reply, err))
+            return qr_web_gave_up(&s->web_bucket, &retry, c, &reply, err);
     }
 }
 
@@ -343,12 +334,9 @@ enum qr_code qr_store_https_new(const char *url, const struct qr_https_options *
                                 struct qr_err *err) {
     static const struct qr_store_ops ops = {https_get, https_put,         read_only,  https_list,
                                             read_only, https_get_version, https_swap, https_close};
-    struct qr_web_url u = {0};
-    enum qr_code code = qr_web_url_parse(NULL, url, &u, err);
-    if (code == QR_OK) code = check_url(&u, err);
-    if (code != QR_OK) {
+    qr_auto(qr_web_url_fini) struct qr_web_url u = {0};
+    if (qr_web_url_parse(NULL, url, &u, err) != QR_OK || check_url(&u, err) != QR_OK) {
         qr_auto(qr_free_p) char *shown = qr_web_url_redacted(url);
-        qr_web_url_fini(&u);
         if (web) web->close(web);
         return qr_wrap(err, "%.300s", shown);
     }
@@ -362,6 +350,5 @@ enum qr_code qr_store_https_new(const char *url, const struct qr_https_options *
     s->web = web ? web : qr_web_curl();
     *ret = &s->store;
     *ret_name = qr_xstrdup(u.whole + u.path + 1);
-    qr_web_url_fini(&u);
     return QR_OK;
 }

@@ -21,6 +21,6 @@ void qr_store_https_configure(char *const *environment, bool (*stopping)(void),
 enum qr_code qr_store_https_open(const char *url, const struct qr_store_waits *waits,
                                  struct qr_store **ret, char **ret_name, struct qr_err *err) {
     struct qr_https_options o = process_options;
-    enum qr_code code = qr_bucket_waits_of(url, "HTTPS", waits, &o.waits, err);
-    return code == QR_OK ? qr_store_https_new(url, &o, NULL, ret, ret_name, err) : code;
+    QR_TRY(qr_bucket_waits_of(url, "HTTPS", waits, &o.waits, err));
+    return qr_store_https_new(url, &o, NULL, ret, ret_name, err);
 }

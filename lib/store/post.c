@@ -4,13 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "format/json.h"
 #include "store/web/web.h"
 
-enum { MAX_TOKEN_BYTES = 64 << 10, MAX_REPLY_BYTES = 1 << 20, REASON_BYTES = 200 };
+enum { MAX_REPLY_BYTES = 1 << 20, REASON_BYTES = 200 };
 
 struct qr_poster {
     struct qr_web *(*make)(void);
@@ -46,20 +45,14 @@ void qr_post_reason(struct qr_bytes body, char *ret, size_t bytes) {
     qr_text_cut(ret, bytes, json ? qr_json_text(qr_json_get(root, "message"), "") : "");
 }
 
-/* *ret: "Authorization: Bearer ..." on the heap; the caller wipes it. */
+/* *ret: "Authorization: Bearer ..." on the heap. */
 static enum qr_code post_read_token(const char *path, char **ret, struct qr_err *err) {
-    struct qr_buf b = {0};
-    enum qr_code code = qr_file_read(path, MAX_TOKEN_BYTES, &b, err);
-    size_t n = b.n;
-    if (code != QR_OK) return qr_wrap(err, "cannot read the token");
-    while (n && (b.p[n - 1] == '\n' || b.p[n - 1] == '\r' || b.p[n - 1] == ' ')) n--;
-    bool plain = n > 0; /* A control character would start another header line. */
-    for (size_t i = 0; i < n; i++) plain = plain && b.p[i] > ' ' && b.p[i] <= '~';
-    if (plain) *ret = qr_xasprintf("Authorization: Bearer %.*s", (int)n, (const char *)b.p);
-    else code = qr_fail(err, QR_UNAUTHENTICATED, "%s holds no token", path);
-    if (b.p) explicit_bzero(b.p, b.n);
-    qr_buf_free(&b);
-    return code;
+    qr_auto(qr_web_wipe) struct qr_buf b = {0};
+    if (qr_web_read_secret(path, &b, err) != QR_OK) return qr_wrap(err, "cannot read the token");
+    if (!qr_web_is_token((const char *)b.p, b.n))
+        return qr_fail(err, QR_UNAUTHENTICATED, "%s holds no token", path);
+    *ret = qr_xasprintf("Authorization: Bearer %s", qr_buf_string(&b));
+    return QR_OK;
 }
 
 static enum qr_code post_code(int status) {
@@ -82,10 +75,10 @@ static enum qr_code post_refused(const struct qr_post *post, const struct qr_web
 
 enum qr_code qr_poster_send(struct qr_poster *p, const struct qr_post *post, struct qr_bytes body,
                             struct qr_err *err) {
-    qr_auto(qr_free_p) char *type = qr_xasprintf("Content-Type: %s", post->type), *token = NULL;
-    struct qr_web_reply reply = {0};
-    enum qr_code code = post->token_file ? post_read_token(post->token_file, &token, err) : QR_OK;
-    if (code != QR_OK) return code;
+    qr_auto(qr_free_p) char *type = qr_xasprintf("Content-Type: %s", post->type);
+    qr_auto(qr_web_wipe_text) char *token = NULL;
+    qr_auto(qr_web_reply_fini) struct qr_web_reply reply = {0};
+    if (post->token_file) QR_TRY(post_read_token(post->token_file, &token, err));
     const struct qr_web_request req = {.method = post->method,
                                        .url = post->url,
                                        .headers = {type, token},
@@ -96,10 +89,7 @@ enum qr_code qr_poster_send(struct qr_poster *p, const struct qr_post *post, str
                                        .timeout_ms = post->timeout_ms,
                                        .ca_file = post->ca_file};
     if (!p->web) p->web = p->make();
-    code = p->web->send(p->web, &req, &reply, err);
-    if (code != QR_OK) poster_close_web(p);
-    else if (!qr_web_success(reply.status)) code = post_refused(post, &reply, err);
-    if (token) explicit_bzero(token, strlen(token));
-    qr_web_reply_fini(&reply);
-    return code;
+    enum qr_code code = p->web->send(p->web, &req, &reply, err);
+    if (code != QR_OK) return poster_close_web(p), code;
+    return qr_web_success(reply.status) ? QR_OK : post_refused(post, &reply, err);
 }

@@ -63,10 +63,8 @@ enum qr_code qr_store_s3_open(const char *url, const struct qr_store_waits *wait
     struct qr_s3_options o = process_options;
     qr_auto(qr_free_p) char *bucket = NULL;
     const char *name;
-    enum qr_code code = qr_bucket_url(url, "S3", waits, &o.waits, &bucket, &name, err);
-    if (code != QR_OK) return code;
-    code = qr_store_s3_new(bucket, &o, NULL, ret, err);
-    if (code != QR_OK) return qr_wrap(err, "%s", url);
+    QR_TRY(qr_bucket_url(url, "S3", waits, &o.waits, &bucket, &name, err));
+    if (qr_store_s3_new(bucket, &o, NULL, ret, err) != QR_OK) return qr_wrap(err, "%s", url);
     *ret_name = qr_xstrdup(name);
     return QR_OK;
 }

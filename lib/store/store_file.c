@@ -32,37 +32,36 @@ static enum qr_code file_get(struct qr_store *s, const char *name, size_t max_by
     return qr_file_read(path, max_bytes, ret, err);
 }
 
+static enum qr_code file_exists_already(const char *path, struct qr_err *err) {
+    return qr_fail(err, QR_FAILED_PRECONDITION, "%s already exists and is not replaced", path);
+}
+
+/* For a file system without hard links. */
+static enum qr_code create_in_place(const char *path, struct qr_bytes content, struct qr_err *err) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0 && errno == EEXIST) return file_exists_already(path, err);
+    if (fd < 0) return qr_fail_errno(err, errno, "cannot write %s", path);
+    close(fd);
+    enum qr_code code = qr_file_replace(path, content, err);
+    /* Otherwise an empty object would remain, which no process may replace. */
+    if (code != QR_OK) unlink(path);
+    return code;
+}
+
 /* Creates a file exactly once, whatever other processes do: link(2) fails when the name exists. The
  * content is complete and synced before the link. */
 static enum qr_code file_create(const char *path, struct qr_bytes content, struct qr_err *err) {
-    if (qr_file_exists(path))
-        return qr_fail(err, QR_FAILED_PRECONDITION, "%s already exists and is not replaced", path);
+    if (qr_file_exists(path)) return file_exists_already(path, err);
     qr_auto(qr_free_p) char *whole = qr_file_temporary(path);
     enum qr_code code = qr_file_replace(whole, content, err);
-    if (code != QR_OK) {
-        unlink(whole); /* The file exists when only the sync of its directory failed. */
-        return qr_wrap(err, "cannot write %s", path);
-    }
-    bool linked = link(whole, path) == 0;
+    bool linked = code == QR_OK && link(whole, path) == 0;
     int sys = linked ? qr_sync_parent(path) : errno;
-    unlink(whole);
-    if (linked) return sys ? qr_fail_errno(err, sys, "cannot write %s", path) : QR_OK;
-    if (sys == EEXIST)
-        return qr_fail(err, QR_FAILED_PRECONDITION, "%s already exists and is not replaced", path);
-    /* The file system has no hard links. */
-    if (sys == EPERM || sys == ENOTSUP || sys == ENOSYS || sys == EMLINK) {
-        int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd < 0 && errno == EEXIST)
-            return qr_fail(err, QR_FAILED_PRECONDITION, "%s already exists and is not replaced",
-                           path);
-        if (fd < 0) return qr_fail_errno(err, errno, "cannot write %s", path);
-        close(fd);
-        code = qr_file_replace(path, content, err);
-        /* Otherwise an empty object would remain, which no process may replace. */
-        if (code != QR_OK) unlink(path);
-        return code;
-    }
-    return qr_fail_errno(err, sys, "cannot write %s", path);
+    unlink(whole); /* exists also when only the sync of its directory failed */
+    if (code != QR_OK) return qr_wrap(err, "cannot write %s", path);
+    if (!linked && sys == EEXIST) return file_exists_already(path, err);
+    if (!linked && (sys == EPERM || sys == ENOTSUP || sys == ENOSYS || sys == EMLINK))
+        return create_in_place(path, content, err);
+    return sys ? qr_fail_errno(err, sys, "cannot write %s", path) : QR_OK;
 }
 
 static enum qr_code file_put(struct qr_store *s, const char *name, struct qr_bytes content,
@@ -87,41 +86,50 @@ static bool is_temporary(const char *name) {
            (name[0] == '.' && n > 6 && strcmp(name + n - 5, ".lock") == 0);
 }
 
-/* Adds the names below `dir` ("" or "a/b/") that begin with prefix. Links to directories are not
- * followed. */
-static enum qr_code walk_directory(struct qr_store *s, const char *dir, const char *prefix,
-                                   unsigned depth, struct qr_names *names, struct qr_err *err) {
-    qr_auto(qr_free_p) char *path = file_path(s, *dir ? dir : *file_store_of(s)->root ? "" : ".");
+struct walk {
+    struct qr_store *store;
+    const char *prefix;
+    struct qr_names names;
+};
+static enum qr_code walk_directory(struct walk *w, const char *dir, unsigned depth,
+                                   struct qr_err *err);
+
+/* Adds the name of a file, or those below a directory, that begin with the prefix. Links to
+ * directories are not followed. */
+static enum qr_code walk_entry(struct walk *w, DIR *d, const char *path, const char *dir,
+                               const char *entry, unsigned depth, struct qr_err *err) {
+    if (strcmp(entry, ".") == 0 || strcmp(entry, "..") == 0 || is_temporary(entry)) return QR_OK;
+    qr_auto(qr_free_p) char *name = qr_xasprintf("%s%s", dir, entry);
+    size_t n = strlen(name), prefix = strlen(w->prefix);
+    struct stat st;
+    if (strncmp(name, w->prefix, n < prefix ? n : prefix) != 0) return QR_OK;
+    int sys = fstatat(dirfd(d), entry, &st, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
+    bool link = !sys && S_ISLNK(st.st_mode);
+    if (link) sys = fstatat(dirfd(d), entry, &st, 0) == 0 ? 0 : errno;
+    /* Removed since readdir, or a dangling link. */
+    if (sys == ENOENT || sys == ELOOP) return QR_OK;
+    if (sys) return qr_fail_errno(err, sys, "cannot list %s: %s", path, entry);
+    if (S_ISDIR(st.st_mode) && !link && depth < MAX_DEPTH) {
+        qr_auto(qr_free_p) char *below = qr_xasprintf("%s/", name);
+        return walk_directory(w, below, depth + 1, err);
+    }
+    if (!S_ISREG(st.st_mode) || n < prefix || qr_names_add(&w->names, name)) return QR_OK;
+    return qr_fail(err, QR_RESOURCE_EXHAUSTED, "cannot list %s: more than %d files", path,
+                   (int)QR_NAMES_MAX);
+}
+
+/* dir: "" or "a/b/". */
+static enum qr_code walk_directory(struct walk *w, const char *dir, unsigned depth,
+                                   struct qr_err *err) {
+    const char *below_root = *dir ? dir : *file_store_of(w->store)->root ? "" : ".";
+    qr_auto(qr_free_p) char *path = file_path(w->store, below_root);
     DIR *d = opendir(path);
-    if (!d)
-        return errno == ENOENT || errno == ENOTDIR
-                   ? QR_OK
-                   : qr_fail_errno(err, errno, "cannot list %s", path);
+    if (!d && (errno == ENOENT || errno == ENOTDIR)) return QR_OK;
+    if (!d) return qr_fail_errno(err, errno, "cannot list %s", path);
     enum qr_code code = QR_OK;
     const struct dirent *e;
-    while (code == QR_OK && (errno = 0, e = readdir(d))) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || is_temporary(e->d_name))
-            continue;
-        qr_auto(qr_free_p) char *name = qr_xasprintf("%s%s", dir, e->d_name);
-        size_t common = strlen(name) < strlen(prefix) ? strlen(name) : strlen(prefix);
-        struct stat st;
-        if (strncmp(name, prefix, common) != 0) continue;
-        int sys = fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
-        bool link = !sys && S_ISLNK(st.st_mode);
-        if (link) sys = fstatat(dirfd(d), e->d_name, &st, 0) == 0 ? 0 : errno;
-        /* Removed since readdir, or a dangling link. */
-        if (sys == ENOENT || sys == ELOOP) continue;
-        if (sys) code = qr_fail_errno(err, sys, "cannot list %s: %s", path, e->d_name);
-        if (sys || (link && S_ISDIR(st.st_mode))) continue;
-        if (S_ISDIR(st.st_mode) && depth < MAX_DEPTH) {
-            qr_auto(qr_free_p) char *below = qr_xasprintf("%s/", name);
-            code = walk_directory(s, below, prefix, depth + 1, names, err);
-        } else if (S_ISREG(st.st_mode) && strlen(name) >= strlen(prefix)) {
-            if (!qr_names_add(names, name))
-                code = qr_fail(err, QR_RESOURCE_EXHAUSTED, "cannot list %s: more than %d files",
-                               path, (int)QR_NAMES_MAX);
-        }
-    }
+    while (code == QR_OK && (errno = 0, e = readdir(d)))
+        code = walk_entry(w, d, path, dir, e->d_name, depth, err);
     /* readdir failed: the list is incomplete. */
     if (code == QR_OK && errno) code = qr_fail_errno(err, errno, "cannot list %s", path);
     closedir(d);
@@ -132,10 +140,10 @@ static enum qr_code file_list(struct qr_store *s, const char *prefix, struct qr_
                               struct qr_err *err) {
     const char *slash = strrchr(prefix, '/');
     qr_auto(qr_free_p) char *dir = qr_xstrndup(prefix, slash ? (size_t)(slash - prefix) + 1 : 0);
-    struct qr_names names = {0};
-    enum qr_code code = walk_directory(s, dir, prefix, 0, &names, err);
-    if (code == QR_OK) qr_names_write_sorted(&names, ret);
-    qr_names_cut(&names, 0);
+    struct walk w = {.store = s, .prefix = prefix};
+    enum qr_code code = walk_directory(&w, dir, 0, err);
+    if (code == QR_OK) qr_names_write_sorted(&w.names, ret);
+    qr_names_cut(&w.names, 0);
     return code;
 }
 
@@ -161,14 +169,14 @@ static enum qr_code file_check_writable(struct qr_store *s, const char *prefix,
 static enum qr_code file_get_version(struct qr_store *s, const char *name, size_t max_bytes,
                                      struct qr_buf *ret, struct qr_store_version *ret_version,
                                      struct qr_err *err) {
-    struct qr_buf content = {0};
-    struct qr_store_version v = {.there = true};
+    qr_auto(qr_buf_free) struct qr_buf content = {0};
+    struct qr_store_version v = {0};
     enum qr_code code = file_get(s, name, max_bytes, &content, err);
-    if (code == QR_NOT_FOUND) v.there = false;
-    else if (code != QR_OK) return code;
-    else qr_xxh3(content.p, content.n, v.id);
+    if (code != QR_OK && code != QR_NOT_FOUND) return code;
+    v.there = code == QR_OK;
+    if (v.there) qr_xxh3(content.p, content.n, v.id);
     qr_buf_free(ret);
-    *ret = content;
+    *ret = QR_MOVE(content);
     *ret_version = v;
     return QR_OK;
 }
@@ -185,16 +193,14 @@ static enum qr_code file_lock(const char *path, int *ret_fd, struct qr_err *err)
     int fd = -1;
     if (qr_file_open(file, O_RDWR | O_CREAT | O_NOFOLLOW, &fd, err) != QR_OK)
         return qr_wrap(err, "cannot lock %s", path);
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        int sys = errno;
-        close(fd);
-        if (sys == EWOULDBLOCK)
-            return qr_fail(err, QR_UNAVAILABLE,
-                           "%s is being changed by another process; please retry", path);
-        fd = -1;
-    }
-    *ret_fd = fd;
-    return QR_OK;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0) return *ret_fd = fd, QR_OK;
+    int sys = errno;
+    close(fd);
+    *ret_fd = -1;
+    return sys == EWOULDBLOCK
+               ? qr_fail(err, QR_UNAVAILABLE,
+                         "%s is being changed by another process; please retry", path)
+               : QR_OK;
 }
 
 static enum qr_code file_swap(struct qr_store *s, const char *name, struct qr_bytes content,
@@ -203,16 +209,13 @@ static enum qr_code file_swap(struct qr_store *s, const char *name, struct qr_by
     qr_auto(qr_free_p) char *path = file_path(s, name);
     qr_auto(qr_close_p) int held = -1;
     struct qr_store_version now;
-    struct qr_buf there = {0};
-    enum qr_code code = file_lock(path, &held, err);
-    if (code == QR_OK) code = file_get_version(s, name, MAX_BYTES, &there, &now, err);
-    if (code == QR_OK &&
-        (now.there != seen->there || (now.there && memcmp(now.id, seen->id, sizeof now.id) != 0)))
-        code = qr_fail(err, QR_FAILED_PRECONDITION,
+    qr_auto(qr_buf_free) struct qr_buf there = {0};
+    QR_TRY(file_lock(path, &held, err));
+    QR_TRY(file_get_version(s, name, MAX_BYTES, &there, &now, err));
+    if (now.there != seen->there || (now.there && memcmp(now.id, seen->id, sizeof now.id) != 0))
+        return qr_fail(err, QR_FAILED_PRECONDITION,
                        "%s was changed by another writer and is not replaced", path);
-    if (code == QR_OK) code = file_put(s, name, content, false, err);
-    qr_buf_free(&there);
-    return code;
+    return file_put(s, name, content, false, err);
 }
 
 static void file_close(struct qr_store *s) {

@@ -55,13 +55,11 @@ static enum qr_code memory_put(struct qr_store *s, const char *name, struct qr_b
     if (o && if_absent)
         return qr_fail(err, QR_FAILED_PRECONDITION, "memory:%s already exists and is not replaced",
                        name);
-    struct qr_buf copy = {0};
+    qr_auto(qr_buf_free) struct qr_buf copy = {0};
     qr_buf_put(&copy, content.p, content.n);
-    if (!qr_buf_ok(&copy)) {
-        qr_buf_free(&copy);
+    if (!qr_buf_ok(&copy))
         return qr_fail(err, QR_RESOURCE_EXHAUSTED, "memory:%s: %zu bytes are too many", name,
                        content.n);
-    }
     if (!o) {
         size_t i = memory_lower_bound(m, name);
         m->v = qr_xreallocarray(m->v, m->n + 1, sizeof *m->v);
@@ -71,7 +69,7 @@ static enum qr_code memory_put(struct qr_store *s, const char *name, struct qr_b
         *o = (struct object){.name = qr_xstrdup(name)};
     }
     qr_buf_free(&o->content);
-    o->content = copy;
+    o->content = QR_MOVE(copy);
     return QR_OK;
 }
 
@@ -113,12 +111,8 @@ static enum qr_code memory_get_version(struct qr_store *s, const char *name, siz
                                        struct qr_buf *ret, struct qr_store_version *ret_version,
                                        struct qr_err *err) {
     const struct object *o = memory_find(memory_of(s), name);
-    if (o) {
-        enum qr_code code = memory_get(s, name, max_bytes, ret, err);
-        if (code != QR_OK) return code;
-    } else {
-        qr_buf_clear(ret);
-    }
+    if (o) QR_TRY(memory_get(s, name, max_bytes, ret, err));
+    else qr_buf_clear(ret);
     *ret_version = memory_version(o);
     return QR_OK;
 }

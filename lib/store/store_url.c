@@ -58,18 +58,15 @@ enum qr_code qr_url_check_writable(const char *url, struct qr_err *err) {
 static enum qr_code url_unsupported(const char *url, struct qr_err *err) {
     /* A scheme followed by ":" alone: slashes are missing. */
     const struct qr_store_kind *lost = scheme_kind(url, ":");
-    struct qr_buf forms = {0};
+    qr_auto(qr_buf_free) struct qr_buf forms = {0};
     if (lost)
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "%s: %s has %s slashes; for a file of this name give ./%s", url, lost->form,
                        lost->slashes, url);
     for (size_t i = 0; i < N_KINDS; i++)
         qr_buf_printf(&forms, "%s%s", i ? ", " : "", kinds[i].form);
-    enum qr_code code =
-        qr_fail(err, QR_INVALID_ARGUMENT, "%s: unknown kind of URL; give %s or a plain path", url,
-                qr_buf_string(&forms));
-    qr_buf_free(&forms);
-    return code;
+    return qr_fail(err, QR_INVALID_ARGUMENT, "%s: unknown kind of URL; give %s or a plain path",
+                   url, qr_buf_string(&forms));
 }
 
 enum qr_code qr_store_resolve_waiting(const char *url, const struct qr_store_waits *waits,
@@ -77,11 +74,9 @@ enum qr_code qr_store_resolve_waiting(const char *url, const struct qr_store_wai
     const struct qr_store_kind *k = scheme_kind(url, "://");
     struct qr_store *bare;
     if (!k && (scheme_kind(url, ":") || strstr(url, "://"))) return url_unsupported(url, err);
-    enum qr_code code = k ? k->open(url, waits, &bare, ret_name, err) : QR_OK;
-    if (code != QR_OK) return code;
-    if (!k) {
-        if (!*url)
-            return qr_fail(err, QR_INVALID_ARGUMENT, "an empty path: give the name of a file");
+    if (!*url) return qr_fail(err, QR_INVALID_ARGUMENT, "an empty path: give the name of a file");
+    if (k) QR_TRY(k->open(url, waits, &bare, ret_name, err));
+    else {
         bare = qr_store_file_new("");
         *ret_name = qr_xstrdup(url);
     }
@@ -98,9 +93,8 @@ enum qr_code qr_url_read(const char *url, size_t max_bytes, struct qr_buf *ret,
                          struct qr_err *err) {
     struct qr_store *s;
     qr_auto(qr_free_p) char *name = NULL;
-    enum qr_code code = qr_store_resolve(url, &s, &name, err);
-    if (code != QR_OK) return code;
-    code = s->ops->get(s, name, max_bytes, ret, err);
+    QR_TRY(qr_store_resolve(url, &s, &name, err));
+    enum qr_code code = s->ops->get(s, name, max_bytes, ret, err);
     s->ops->close(s);
     return code;
 }
@@ -108,9 +102,8 @@ enum qr_code qr_url_read(const char *url, size_t max_bytes, struct qr_buf *ret,
 enum qr_code qr_url_write(const char *url, struct qr_bytes content, struct qr_err *err) {
     struct qr_store *s;
     qr_auto(qr_free_p) char *name = NULL;
-    enum qr_code code = qr_store_resolve(url, &s, &name, err);
-    if (code != QR_OK) return code;
-    code = s->ops->put(s, name, content, false, err);
+    QR_TRY(qr_store_resolve(url, &s, &name, err));
+    enum qr_code code = s->ops->put(s, name, content, false, err);
     s->ops->close(s);
     return code;
 }

@@ -1,10 +1,8 @@
 /* store/aws/auth.c — access keys for S3 from the environment, STS, profiles, containers and
  * instance metadata. Start reading at qr_s3_auth_keys(). */
-#include <openssl/crypto.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/mem.h"
 #include "base/parse.h"
 #include "format/json.h"
@@ -50,24 +48,15 @@ bool qr_s3_auth_drop(struct qr_s3_auth *a) {
     return true;
 }
 
-/* True for text that may be part of a header or a signature: no blanks, no line breaks. */
-static bool is_header_value(const char *t) {
-    for (const char *c = t; *c; c++)
-        if (*c <= ' ' || *c > '~') return false;
-    return *t != 0;
-}
+static bool is_token(const char *text) { return text && qr_web_is_token(text, strlen(text)); }
 
-/* Takes ownership of the texts of k. */
+/* Takes the texts of k, unless the keys are malformed. */
 static enum qr_code auth_store_keys(struct qr_s3_auth *a, const char *what, struct qr_s3_keys *k,
                                     enum qr_code bad, struct qr_err *err) {
-    if (!k->id || !k->secret || !is_header_value(k->id) || !is_header_value(k->secret) ||
-        (k->session && !is_header_value(k->session))) {
-        qr_s3_keys_fini(k);
+    if (!is_token(k->id) || !is_token(k->secret) || (k->session && !is_token(k->session)))
         return qr_fail(err, bad, "%s has no access key and secret key", what);
-    }
     qr_s3_keys_fini(&a->keys);
-    a->keys = *k;
-    *k = (struct qr_s3_keys){0};
+    a->keys = QR_MOVE(*k);
     return QR_OK;
 }
 
@@ -78,11 +67,6 @@ static enum qr_code auth_send(struct qr_s3_auth *a, struct qr_web_request *req,
     req->max_reply_bytes = MAX_TOKEN_BYTES;
     if (!req->timeout_ms) req->timeout_ms = TIMEOUT_MS;
     return a->web->send(a->web, req, reply, err);
-}
-
-static void wipe_reply(struct qr_web_reply *reply) {
-    if (reply->body.p) OPENSSL_cleanse(reply->body.p, reply->body.n);
-    qr_web_reply_fini(reply);
 }
 
 /* The message quotes only the code and the message of the error reply. */
@@ -110,11 +94,6 @@ static void sts_leaf(void *ctx, const char *parent, const char *name, const char
         k->expires_ns = expires;
 }
 
-static void aws_put_field(struct qr_buf *b, const char *name, const char *value) {
-    qr_buf_printf(b, "%s%s=", b->n ? "&" : "", name);
-    qr_web_escape(b, value);
-}
-
 static char *sts_url(const struct qr_s3_auth *a) {
     const char *china = a->region && strncmp(a->region, "cn-", 3) == 0 ? ".cn" : "";
     if (a->opt->sts_endpoint) {
@@ -128,18 +107,15 @@ static char *sts_url(const struct qr_s3_auth *a) {
 
 /* Reads the token anew each time: a projected token is renewed in place. */
 static enum qr_code aws_fetch_web_identity(struct qr_s3_auth *a, struct qr_err *err) {
-    struct qr_buf token = {0}, body = {0};
-    enum qr_code code = qr_file_read(a->token_file, MAX_TOKEN_BYTES, &token, err);
-    if (code != QR_OK) {
-        qr_buf_free(&token);
+    qr_auto(qr_web_wipe) struct qr_buf token = {0}, body = {0};
+    if (qr_web_read_secret(a->token_file, &token, err) != QR_OK)
         return qr_wrap(err, "AWS_WEB_IDENTITY_TOKEN_FILE");
-    }
-    while (token.n && strchr(" \r\n", token.p[token.n - 1])) token.p[--token.n] = 0;
-    aws_put_field(&body, "Action", "AssumeRoleWithWebIdentity");
-    aws_put_field(&body, "RoleArn", a->role);
-    aws_put_field(&body, "RoleSessionName", a->opt->role_session ? a->opt->role_session : "qring");
-    aws_put_field(&body, "Version", "2011-06-15");
-    aws_put_field(&body, "WebIdentityToken", qr_buf_string(&token));
+    qr_web_put_field(&body, "Action", "AssumeRoleWithWebIdentity");
+    qr_web_put_field(&body, "RoleArn", a->role);
+    qr_web_put_field(&body, "RoleSessionName",
+                     a->opt->role_session ? a->opt->role_session : "qring");
+    qr_web_put_field(&body, "Version", "2011-06-15");
+    qr_web_put_field(&body, "WebIdentityToken", qr_buf_string(&token));
     qr_auto(qr_free_p) char *url = sts_url(a);
     struct qr_web_request req = {.method = "POST",
                                  .url = url,
@@ -148,33 +124,23 @@ static enum qr_code aws_fetch_web_identity(struct qr_s3_auth *a, struct qr_err *
                                  .has_body = true,
                                  .body = qr_buf_view(&body),
                                  .ca_file = a->opt->ca_file};
-    struct qr_web_reply reply = {0};
-    struct qr_s3_keys k = {0};
-    code = auth_send(a, &req, &reply, err);
-    if (code == QR_OK && reply.status != 200) {
-        code = auth_refused("STS (AssumeRoleWithWebIdentity)", &reply, err);
-    } else if (code == QR_OK) {
-        struct qr_err why;
-        if (qr_s3_xml(qr_buf_view(&reply.body), "AssumeRoleWithWebIdentityResponse", sts_leaf, &k,
-                      &why) != QR_OK)
-            code = qr_fail(err, QR_UNAVAILABLE, "STS: malformed reply (200): %.200s", why.msg);
-        else code = auth_store_keys(a, "STS", &k, QR_UNAVAILABLE, err);
-    }
-    qr_s3_keys_fini(&k);
-    wipe_reply(&reply);
-    if (token.p) OPENSSL_cleanse(token.p, token.n);
-    if (body.p) OPENSSL_cleanse(body.p, body.n);
-    qr_buf_free(&token);
-    qr_buf_free(&body);
-    return code;
+    qr_auto(qr_web_reply_wipe) struct qr_web_reply reply = {0};
+    qr_auto(qr_s3_keys_fini) struct qr_s3_keys k = {0};
+    struct qr_err why;
+    QR_TRY(auth_send(a, &req, &reply, err));
+    if (reply.status != 200) return auth_refused("STS (AssumeRoleWithWebIdentity)", &reply, err);
+    if (qr_s3_xml(qr_buf_view(&reply.body), "AssumeRoleWithWebIdentityResponse", sts_leaf, &k,
+                  &why) != QR_OK)
+        return qr_fail(err, QR_UNAVAILABLE, "STS: malformed reply (200): %.200s", why.msg);
+    return auth_store_keys(a, "STS", &k, QR_UNAVAILABLE, err);
 }
 
 /* ---- JSON endpoints ---- */
 
 static enum qr_code aws_read_json(struct qr_s3_auth *a, const char *what,
                                   const struct qr_web_reply *reply, struct qr_err *err) {
-    struct qr_json *root = NULL;
-    struct qr_s3_keys k = {0};
+    qr_auto(qr_json_free_p) struct qr_json *root = NULL;
+    qr_auto(qr_s3_keys_fini) struct qr_s3_keys k = {0};
     if (reply->status != 200) return auth_refused(what, reply, err);
     if (qr_json_parse(qr_buf_view(&reply->body), what, &root, QR_IGNORED) != QR_OK)
         return qr_fail(err, QR_UNAVAILABLE, "%s: the reply (200) is not JSON", what);
@@ -183,9 +149,7 @@ static enum qr_code aws_read_json(struct qr_s3_auth *a, const char *what,
     k.session = copy_of(qr_json_text(qr_json_get(root, "Token"), NULL));
     if (!qr_s3_time_parse(qr_json_text(qr_json_get(root, "Expiration"), ""), &k.expires_ns))
         k.expires_ns = 0;
-    enum qr_code code = auth_store_keys(a, what, &k, QR_UNAVAILABLE, err);
-    qr_json_free(root);
-    return code;
+    return auth_store_keys(a, what, &k, QR_UNAVAILABLE, err);
 }
 
 /* Secrets are exchanged only with https hosts, this machine, and the addresses of the agents of ECS
@@ -202,8 +166,8 @@ static const struct qr_web_trusted trusted[] = {
 
 static enum qr_code aws_fetch_container(struct qr_s3_auth *a, struct qr_err *err) {
     const struct qr_s3_options *o = a->opt;
-    struct qr_buf token = {0};
-    enum qr_code code = QR_OK;
+    qr_auto(qr_web_wipe) struct qr_buf token = {0};
+    qr_auto(qr_web_wipe_text) char *authorization = NULL;
     qr_auto(qr_free_p) char *url = o->container_path
                                        ? qr_xasprintf("http://169.254.170.2%s", o->container_path)
                                        : qr_xstrdup(o->container_url);
@@ -212,32 +176,23 @@ static enum qr_code aws_fetch_container(struct qr_s3_auth *a, struct qr_err *err
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "AWS_CONTAINER_CREDENTIALS_FULL_URI is neither https nor an address of this "
                        "machine or container; keys are requested from no other host");
-    if (o->container_token_file)
-        code = qr_file_read(o->container_token_file, MAX_TOKEN_BYTES, &token, err);
-    else if (o->container_token) qr_buf_puts(&token, o->container_token);
-    while (token.n && strchr(" \r\n", token.p[token.n - 1])) token.p[--token.n] = 0;
-    if (code != QR_OK) qr_wrap(err, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+    if (!o->container_token_file) qr_buf_puts(&token, o->container_token ? o->container_token : "");
+    else if (qr_web_read_secret(o->container_token_file, &token, err) != QR_OK)
+        return qr_wrap(err, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+    qr_web_trim(&token);
     /* A token such as "Basic ..." contains a blank. */
-    if (code == QR_OK && token.n && strpbrk(qr_buf_string(&token), "\r\n"))
-        code = qr_fail(err, QR_INVALID_ARGUMENT, "the container's token has more than one line");
-    if (code == QR_OK) {
-        qr_auto(qr_free_p) char *authorization =
-            token.n ? qr_xasprintf("Authorization: %s", qr_buf_string(&token)) : NULL;
-        struct qr_web_request req = {.method = "GET",
-                                     .url = url,
-                                     .headers = {authorization},
-                                     .n_headers = authorization != NULL,
-                                     .direct = true,
-                                     .ca_file = o->ca_file};
-        struct qr_web_reply reply = {0};
-        code = auth_send(a, &req, &reply, err);
-        if (code == QR_OK) code = aws_read_json(a, "the container's endpoint", &reply, err);
-        wipe_reply(&reply);
-        if (authorization) OPENSSL_cleanse(authorization, strlen(authorization));
-    }
-    if (token.p) OPENSSL_cleanse(token.p, token.n);
-    qr_buf_free(&token);
-    return code;
+    if (strpbrk(qr_buf_string(&token), "\r\n"))
+        return qr_fail(err, QR_INVALID_ARGUMENT, "the container's token has more than one line");
+    if (token.n) authorization = qr_xasprintf("Authorization: %s", qr_buf_string(&token));
+    struct qr_web_request req = {.method = "GET",
+                                 .url = url,
+                                 .headers = {authorization},
+                                 .n_headers = authorization != NULL,
+                                 .direct = true,
+                                 .ca_file = o->ca_file};
+    qr_auto(qr_web_reply_wipe) struct qr_web_reply reply = {0};
+    QR_TRY(auth_send(a, &req, &reply, err));
+    return aws_read_json(a, "the container's endpoint", &reply, err);
 }
 
 /* Reads one line of the instance metadata; method PUT: the session token. */
@@ -255,72 +210,62 @@ static enum qr_code metadata_line(struct qr_s3_auth *a, const char *method, cons
                                  .has_body = strcmp(method, "PUT") == 0,
                                  .timeout_ms = METADATA_TIMEOUT_MS,
                                  .direct = true};
-    bool has_body = req.has_body;
     enum qr_code code = auth_send(a, &req, reply, err);
     a->there |= reply->status != 0;
-    if (code == QR_OK && reply->status != 200)
-        code = auth_refused("the instance's metadata", reply, err);
-    else if (code == QR_OK && has_body && !is_header_value(qr_buf_string(&reply->body)))
-        code = qr_fail(err, QR_UNAVAILABLE, "the instance's metadata returned no token");
-    return code;
+    QR_TRY(code);
+    if (reply->status != 200) return auth_refused("the instance's metadata", reply, err);
+    if (req.has_body && !is_token(qr_buf_string(&reply->body)))
+        return qr_fail(err, QR_UNAVAILABLE, "the instance's metadata returned no token");
+    return QR_OK;
+}
+
+static enum qr_code request_metadata(struct qr_s3_auth *a, struct qr_err *err) {
+    static const char path_prefix[] = "meta-data/iam/security-credentials/";
+    qr_auto(qr_web_reply_wipe) struct qr_web_reply token = {0}, role = {0}, keys = {0};
+    qr_auto(qr_buf_free) struct qr_buf path = {0};
+    QR_TRY(metadata_line(a, "PUT", "api/token", "X-aws-ec2-metadata-token-ttl-seconds: 21600",
+                         &token, err));
+    qr_auto(qr_free_p) char *header =
+        qr_xasprintf("X-aws-ec2-metadata-token: %s", qr_buf_string(&token.body));
+    QR_TRY(metadata_line(a, "GET", path_prefix, header, &role, err));
+    const char *name = qr_buf_string(&role.body);
+    qr_auto(qr_free_p) char *first = qr_xstrndup(name, strcspn(name, "\r\n"));
+    qr_buf_puts(&path, path_prefix);
+    qr_web_escape(&path, first);
+    QR_TRY(metadata_line(a, "GET", qr_buf_string(&path), header, &keys, err));
+    return aws_read_json(a, "the instance's metadata", &keys, err);
 }
 
 static enum qr_code aws_fetch_metadata(struct qr_s3_auth *a, struct qr_err *err) {
-    static const char path_prefix[] = "meta-data/iam/security-credentials/";
-    struct qr_web_reply token = {0}, role = {0}, keys = {0};
-    qr_auto(qr_free_p) char *header = NULL, *path = NULL;
     if (!a->began_ns) a->began_ns = qr_web_awake_ns(&a->opt->waits) + 1;
-    enum qr_code code = metadata_line(a, "PUT", "api/token",
-                                      "X-aws-ec2-metadata-token-ttl-seconds: 21600", &token, err);
-    if (code == QR_OK) {
-        header = qr_xasprintf("X-aws-ec2-metadata-token: %s", qr_buf_string(&token.body));
-        code = metadata_line(a, "GET", path_prefix, header, &role, err);
-    }
-    if (code == QR_OK) {
-        struct qr_buf escaped = {0};
-        const char *name = qr_buf_string(&role.body);
-        qr_auto(qr_free_p) char *first = qr_xstrndup(name, strcspn(name, "\r\n"));
-        qr_web_escape(&escaped, first);
-        path = qr_xasprintf("%s%s", path_prefix, qr_buf_string(&escaped));
-        qr_buf_free(&escaped);
-        code = metadata_line(a, "GET", path, header, &keys, err);
-    }
-    if (code == QR_OK) code = aws_read_json(a, "the instance's metadata", &keys, err);
-    wipe_reply(&token), wipe_reply(&role), wipe_reply(&keys);
-    if (code == QR_UNAVAILABLE && !a->there &&
-        qr_web_awake_ns(&a->opt->waits) - a->began_ns > patience_ns) {
-        struct qr_err last = *err;
-        return qr_fail(err, QR_UNAUTHENTICATED,
-                       "no credentials for S3: neither AWS_ACCESS_KEY_ID, nor "
-                       "AWS_WEB_IDENTITY_TOKEN_FILE, nor a profile in ~/.aws, nor a container's "
-                       "endpoint, and there is no instance metadata (%.200s)",
-                       last.msg);
-    }
-    return code;
+    enum qr_code code = request_metadata(a, err);
+    if (code != QR_UNAVAILABLE || a->there ||
+        qr_web_awake_ns(&a->opt->waits) - a->began_ns <= patience_ns)
+        return code;
+    struct qr_err last = *err;
+    return qr_fail(err, QR_UNAUTHENTICATED,
+                   "no credentials for S3: neither AWS_ACCESS_KEY_ID, nor "
+                   "AWS_WEB_IDENTITY_TOKEN_FILE, nor a profile in ~/.aws, nor a container's "
+                   "endpoint, and there is no instance metadata (%.200s)",
+                   last.msg);
 }
 
 /* ---- environment, profile; all sources ---- */
 
 static enum qr_code aws_read_environment(struct qr_s3_auth *a, struct qr_err *err) {
-    struct qr_s3_keys k = {.id = copy_of(a->opt->key_id),
-                           .secret = copy_of(a->opt->secret),
-                           .session = copy_of(a->opt->session)};
+    qr_auto(qr_s3_keys_fini) struct qr_s3_keys k = {.id = copy_of(a->opt->key_id),
+                                                    .secret = copy_of(a->opt->secret),
+                                                    .session = copy_of(a->opt->session)};
     return auth_store_keys(a, "AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY", &k,
                            QR_UNAUTHENTICATED, err);
 }
 
 static enum qr_code aws_read_profile(struct qr_s3_auth *a, struct qr_err *err) {
-    struct qr_s3_profile p = {0};
-    enum qr_code code = qr_s3_profile_read(a->opt, &p, err);
-    struct qr_s3_keys k = {0};
-    k.id = QR_MOVE(p.key_id);
-    k.secret = QR_MOVE(p.secret);
-    k.session = QR_MOVE(p.session);
-    qr_s3_profile_fini(&p);
-    if (code == QR_OK)
-        code = auth_store_keys(a, "the profile in ~/.aws", &k, QR_UNAUTHENTICATED, err);
-    qr_s3_keys_fini(&k);
-    return code;
+    qr_auto(qr_s3_profile_fini) struct qr_s3_profile p = {0};
+    QR_TRY(qr_s3_profile_read(a->opt, &p, err));
+    qr_auto(qr_s3_keys_fini) struct qr_s3_keys k = {
+        .id = QR_MOVE(p.key_id), .secret = QR_MOVE(p.secret), .session = QR_MOVE(p.session)};
+    return auth_store_keys(a, "the profile in ~/.aws", &k, QR_UNAUTHENTICATED, err);
 }
 
 static enum qr_code aws_choose_source(struct qr_s3_auth *a, struct qr_err *err) {
@@ -335,8 +280,7 @@ static enum qr_code aws_choose_source(struct qr_s3_auth *a, struct qr_err *err) 
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "AWS_WEB_IDENTITY_TOKEN_FILE is set, but AWS_ROLE_ARN is not; set both");
     qr_s3_profile_fini(p);
-    enum qr_code code = qr_s3_profile_read(o, p, err);
-    if (code != QR_OK) return code;
+    QR_TRY(qr_s3_profile_read(o, p, err));
     if (p->key_id) return a->source = PROFILE, QR_OK;
     if (p->role && p->token_file) {
         a->role = p->role, a->token_file = p->token_file;
@@ -362,7 +306,7 @@ static enum qr_code aws_choose_source(struct qr_s3_auth *a, struct qr_err *err) 
 enum qr_code qr_s3_auth_keys(struct qr_s3_auth *a, const struct qr_s3_keys **ret,
                              struct qr_err *err) {
     enum qr_code code = QR_OK;
-    if (a->source == UNDECIDED && (code = aws_choose_source(a, err)) != QR_OK) return code;
+    if (a->source == UNDECIDED) QR_TRY(aws_choose_source(a, err));
     int64_t left = a->keys.expires_ns - qr_now_ns(a->opt->waits.wall);
     bool lasting = a->keys.id && !a->keys.expires_ns;
     if (!lasting && !(a->keys.id && left > early_ns)) {

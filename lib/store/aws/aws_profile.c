@@ -83,24 +83,18 @@ enum qr_code qr_s3_profile_read(const struct qr_s3_options *o, struct qr_s3_prof
                                 struct qr_err *err) {
     const char *name = o->profile ? o->profile : "default";
     const char *const paths[] = {o->credentials_file, o->config_file};
-    struct qr_s3_profile p = {0};
+    qr_auto(qr_s3_profile_fini) struct qr_s3_profile p = {0};
     for (size_t i = 0; i < 2; i++) {
-        struct qr_buf text = {0};
+        qr_auto(qr_web_wipe) struct qr_buf text = {0};
         if (!paths[i] || !qr_file_exists(paths[i])) continue;
-        enum qr_code code = qr_file_read(paths[i], MAX_FILE_BYTES, &text, err);
-        if (code == QR_OK) qr_s3_profile_parse(qr_buf_view(&text), name, i == 1, &p);
-        if (text.p) memset(text.p, 0, text.n);
-        qr_buf_free(&text);
-        if (code == QR_OK) continue;
-        qr_s3_profile_fini(&p);
-        return qr_wrap(err, "cannot read an AWS profile");
+        if (qr_file_read(paths[i], MAX_FILE_BYTES, &text, err) != QR_OK)
+            return qr_wrap(err, "cannot read an AWS profile");
+        qr_s3_profile_parse(qr_buf_view(&text), name, i == 1, &p);
     }
-    if (o->profile && !p.there) {
-        qr_s3_profile_fini(&p);
+    if (o->profile && !p.there)
         return qr_fail(
             err, QR_INVALID_ARGUMENT, "AWS_PROFILE=%.80s: %s and %s have no such profile", name,
             paths[0] ? paths[0] : "~/.aws/credentials", paths[1] ? paths[1] : "~/.aws/config");
-    }
-    *ret = p;
+    *ret = QR_MOVE(p);
     return QR_OK;
 }

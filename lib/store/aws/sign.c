@@ -14,15 +14,10 @@
 #include "base/parse.h"
 #include "store/aws/aws.h"
 
-static void free_secret(char *text) {
-    if (text) OPENSSL_cleanse(text, strlen(text));
-    free(text);
-}
-
 void qr_s3_keys_fini(struct qr_s3_keys *k) {
     free(k->id);
-    free_secret(k->secret);
-    free_secret(k->session);
+    qr_web_wipe_text(&k->secret);
+    qr_web_wipe_text(&k->session);
     *k = (struct qr_s3_keys){0};
 }
 
@@ -97,7 +92,7 @@ static void hmac(const void *key, size_t n, const char *text, uint8_t ret[QR_SHA
 }
 
 char *qr_s3_authorization(const struct qr_s3_signing *s, const struct qr_s3_keys *keys) {
-    struct qr_buf request = {0}, names = {0}, text = {0};
+    qr_auto(qr_buf_free) struct qr_buf request = {0}, names = {0}, text = {0};
     char hash[QR_S3_HASH_BYTES], signature[QR_S3_HASH_BYTES];
     uint8_t key[QR_SHA256_BYTES];
     qr_buf_printf(&request, "%s\n%s\n%s\n", s->method, s->path, s->query);
@@ -108,20 +103,15 @@ char *qr_s3_authorization(const struct qr_s3_signing *s, const struct qr_s3_keys
     qr_auto(qr_free_p) char *scope =
         qr_xasprintf("%s/%s/%s/aws4_request", day, s->region, s->service);
     qr_buf_printf(&text, "AWS4-HMAC-SHA256\n%s\n%s\n%s", s->time, scope, hash);
-    char *first = qr_xasprintf("AWS4%s", keys->secret);
+    qr_auto(qr_web_wipe_text) char *first = qr_xasprintf("AWS4%s", keys->secret);
     hmac(first, strlen(first), day, key);
     hmac(key, sizeof key, s->region, key);
     hmac(key, sizeof key, s->service, key);
     hmac(key, sizeof key, "aws4_request", key);
     hmac(key, sizeof key, qr_buf_string(&text), key);
     qr_hex(key, sizeof key, signature);
-    char *header = qr_xasprintf(
+    OPENSSL_cleanse(key, sizeof key);
+    return qr_xasprintf(
         "Authorization: AWS4-HMAC-SHA256 Credential=%s/%s, SignedHeaders=%s, Signature=%s",
         keys->id, scope, qr_buf_string(&names), signature);
-    free_secret(first);
-    OPENSSL_cleanse(key, sizeof key);
-    qr_buf_free(&request);
-    qr_buf_free(&names);
-    qr_buf_free(&text);
-    return header;
 }

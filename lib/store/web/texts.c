@@ -1,9 +1,10 @@
-/* store/web/texts.c — UUIDs, URL escapes and base64 checksums of requests; texts of replies. */
+/* store/web/texts.c — UUIDs, URL escapes, forms, base64 checksums and secrets of requests. */
 #include <curl/curl.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "store/web/web.h"
 
@@ -40,4 +41,44 @@ bool qr_web_crc32c_parse(const char *base64, uint32_t *ret) {
         return false;
     *ret = (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
     return true;
+}
+
+/* ---- secrets ---- */
+
+enum { MAX_SECRET_BYTES = 64 << 10 };
+
+bool qr_web_is_token(const char *text, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (text[i] <= ' ' || text[i] > '~') return false;
+    return n > 0;
+}
+
+void qr_web_trim(struct qr_buf *b) {
+    while (b->n && strchr(" \r\n", b->p[b->n - 1])) b->p[--b->n] = 0;
+}
+
+enum qr_code qr_web_read_secret(const char *path, struct qr_buf *ret, struct qr_err *err) {
+    QR_TRY(qr_file_read(path, MAX_SECRET_BYTES, ret, err));
+    qr_web_trim(ret);
+    return QR_OK;
+}
+
+void qr_web_put_field(struct qr_buf *form, const char *name, const char *value) {
+    qr_buf_printf(form, "%s%s=", form->n ? "&" : "", name);
+    qr_web_escape(form, value);
+}
+
+void qr_web_wipe(struct qr_buf *b) {
+    if (b->p) OPENSSL_cleanse(b->p, b->n);
+    qr_buf_free(b);
+}
+
+void qr_web_wipe_text(char **text) {
+    if (*text) OPENSSL_cleanse(*text, strlen(*text));
+    free(QR_MOVE(*text));
+}
+
+void qr_web_reply_wipe(struct qr_web_reply *r) {
+    qr_web_wipe(&r->body);
+    qr_web_reply_fini(r);
 }

@@ -89,6 +89,21 @@ void qr_web_id(char ret[QR_WEB_ID_BYTES]);                /* a random UUID */
 void qr_web_crc32c_text(uint32_t crc, char ret[9]);
 bool qr_web_crc32c_parse(const char *base64, uint32_t *ret); /* false: malformed */
 
+/* ---- secrets ---- */
+
+/* True for text that may be part of a header or a signature: visible ASCII, at least one character
+ * (a line break would start another header). */
+bool qr_web_is_token(const char *text, size_t n);
+/* Reads a secret from a file, without the blanks and line breaks at its end. */
+QR_MUST_CHECK enum qr_code qr_web_read_secret(const char *path, struct qr_buf *ret,
+                                              struct qr_err *err);
+void qr_web_trim(struct qr_buf *b); /* removes blanks and line breaks at the end */
+/* Appends "&name=value", escaped, to a form; the first field without "&". */
+void qr_web_put_field(struct qr_buf *form, const char *name, const char *value);
+void qr_web_wipe(struct qr_buf *b); /* overwrites and frees */
+void qr_web_wipe_text(char **text);
+void qr_web_reply_wipe(struct qr_web_reply *r);
+
 /* ---- addresses ---- */
 
 /* An http or https URL as libcurl parses it: without fragment and default port, characters that a
