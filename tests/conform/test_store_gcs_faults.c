@@ -477,6 +477,7 @@ int main(void) {
     silence();
     if (!bench) {
         for (size_t i = 0; i < COUNT(ours); i++) conform(&ours[i]);
+        damaged_uploads();
         unreadable();
         odd_downloads();
         without_end();

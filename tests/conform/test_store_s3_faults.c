@@ -15,6 +15,8 @@ static const struct row faults[] = {
     {0, TO "return-503 return-500 return-503", CHECK_WRITE, 0, QR_OK, "", true, NULL},
     {0, TO "return-412 return-503", CREATE, 100, QR_FAILED_PRECONDITION,
      "s3://conform/new already exists", false, NULL},
+    {0, TO "return-412 return-412 return-412 return-412", PUT, 100, QR_ABORTED, "please retry",
+     true, NULL},
     {0, TO "return-412", SWAP, 100, QR_FAILED_PRECONDITION, "was changed by another writer", true,
      NULL},
     {0, TO "return-403 return-503", CREATE, 100, QR_PERMISSION_DENIED, "s3:PutObject", false, NULL},
@@ -58,8 +60,10 @@ static const struct row faults[] = {
     {0, FROM "wrong-crc32c wrong-crc32c wrong-crc32c wrong-crc32c", GET, 10, QR_DATA_LOSS, "crc32c",
      true, NULL},
     {0, LISTS "return-503 return-reset-connection", LIST, 0, QR_OK, "", true, NULL},
-    {0, LISTS "cut-reply-after-0B cut-reply-after-20B short-reply chunked-reply html-reply", LIST,
-     0, QR_OK, "", true, NULL},
+    {0,
+     LISTS "cut-reply-after-0B cut-reply-after-20B cut-reply-after-200B short-reply chunked-reply "
+           "html-reply",
+     LIST, 0, QR_OK, "", true, NULL},
     {0, LISTS "return-403 return-503", LIST, 0, QR_PERMISSION_DENIED, "s3:ListBucket", false, NULL},
     {0, GONE "return-503 return-reset-connection lost-acknowledgement", REMOVE, 0, QR_OK, "", true,
      NULL},
@@ -120,6 +124,7 @@ int main(void) {
     make_pattern();
     for (size_t i = 0; i < COUNT(faults); i++) conform(&faults[i]);
     outages();
+    damaged_uploads();
     between();
     kill(pid, SIGTERM);
     waitpid(pid, NULL, 0);
