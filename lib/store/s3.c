@@ -125,11 +125,11 @@ static enum qr_code s3_read_page(struct qr_bytes body, struct qr_bucket_page *pa
 
 /* ---- put ---- */
 
-/* Uploads once. condition: a header as "If-None-Match: *" (heap, owned), or NULL. */
+/* Uploads once. condition: a header as "If-None-Match: *", or NULL. */
 static enum qr_code send_object(struct qr_bucket *b, const struct qr_web_call *c,
-                                struct qr_bytes content, char *condition, const char *write_id,
-                                struct qr_web_object *ret, struct qr_web_reply *reply,
-                                struct qr_err *err) {
+                                struct qr_bytes content, const char *condition,
+                                const char *write_id, struct qr_web_object *ret,
+                                struct qr_web_reply *reply, struct qr_err *err) {
     qr_auto(qr_bucket_request_fini) struct qr_bucket_request req = {
         .web = {.method = "PUT",
                 .headers = {"Content-Type: application/octet-stream"},
@@ -144,7 +144,7 @@ static enum qr_code send_object(struct qr_bucket *b, const struct qr_web_call *c
     qr_bucket_header(&req, qr_xasprintf("x-amz-checksum-crc32c: %s", crc));
     qr_bucket_header(&req, qr_xasprintf("x-amz-meta-qring-crc32c: %s", crc));
     qr_bucket_header(&req, qr_xasprintf("x-amz-meta-qring-write-id: %s", write_id));
-    if (condition) qr_bucket_header(&req, condition);
+    if (condition) req.web.headers[req.web.n_headers++] = condition;
     return qr_bucket_send(b, c, &req, reply, err);
 }
 
@@ -165,9 +165,9 @@ static enum qr_code s3_put(struct qr_bucket *b, const struct qr_web_call *c,
                                           "InvalidDigest",  "XAmzContentChecksumMismatch",
                                           "IncompleteBody", NULL};
     qr_auto(qr_web_reply_fini) struct qr_web_reply reply = {0};
-    char *condition = !only         ? NULL
-                      : *only->etag ? qr_xasprintf("If-Match: %s", only->etag)
-                                    : qr_xstrdup("If-None-Match: *");
+    qr_auto(qr_free_p) char *condition = !only         ? NULL
+                                         : *only->etag ? qr_xasprintf("If-Match: %s", only->etag)
+                                                       : qr_xstrdup("If-None-Match: *");
     QR_TRY(send_object(b, c, content, condition, write_id, ret, &reply, err));
     ret->size = content.n; /* the reply does not say */
     *ret_outcome = QR_BUCKET_STORED;
@@ -185,8 +185,7 @@ static enum qr_code check_condition_refused(struct qr_bucket *b, const struct qr
                                             const char *condition, struct qr_err *err) {
     struct qr_web_object stored;
     qr_auto(qr_web_reply_fini) struct qr_web_reply reply = {0};
-    QR_TRY(send_object(b, c, qr_bytes_of_string("?"), qr_xstrdup(condition), "none", &stored,
-                       &reply, err));
+    QR_TRY(send_object(b, c, qr_bytes_of_string("?"), condition, "none", &stored, &reply, err));
     if (reply.status == 412) return QR_OK;
     if (!qr_web_success(reply.status)) return qr_s3_refused(b, c, &reply, err);
     return qr_fail(err, QR_UNIMPLEMENTED,
@@ -205,8 +204,8 @@ static enum qr_code s3_check_writable(struct qr_bucket *b, const char *prefix, s
     if (qr_bucket_check_name(b, name, err) != QR_OK) return qr_bucket_check_name(b, prefix, err);
     struct qr_web_object stored = {0};
     qr_auto(qr_web_reply_fini) struct qr_web_reply reply = {0};
-    QR_TRY(send_object(b, &probe, qr_bytes_of_string(""), qr_xstrdup("If-None-Match: *"), id,
-                       &stored, &reply, err));
+    QR_TRY(send_object(b, &probe, qr_bytes_of_string(""), "If-None-Match: *", id, &stored, &reply,
+                       err));
     /* 412 is a success of an earlier attempt: the random name is unique to this call. */
     if (!qr_web_success(reply.status) && reply.status != 412)
         return qr_s3_refused(b, &c, &reply, err);

@@ -263,8 +263,8 @@ static enum qr_code aws_read_environment(struct qr_s3_auth *a, struct qr_err *er
 static enum qr_code aws_read_profile(struct qr_s3_auth *a, struct qr_err *err) {
     qr_auto(qr_s3_profile_fini) struct qr_s3_profile p = {0};
     QR_TRY(qr_s3_profile_read(a->opt, &p, err));
-    qr_auto(qr_s3_keys_fini) struct qr_s3_keys k = {
-        .id = QR_MOVE(p.key_id), .secret = QR_MOVE(p.secret), .session = QR_MOVE(p.session)};
+    qr_auto(qr_s3_keys_fini) struct qr_s3_keys k = {p.key_id, p.secret, p.session, 0};
+    p.key_id = p.secret = p.session = NULL;
     return auth_store_keys(a, "the profile in ~/.aws", &k, QR_UNAUTHENTICATED, err);
 }
 
