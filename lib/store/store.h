@@ -58,6 +58,7 @@ struct qr_store {
     const struct qr_store_ops *ops;
 };
 
+void qr_store_close_p(struct qr_store **s); /* for qr_auto; NULL is fine */
 struct qr_store *qr_store_memory_new(void); /* for tests; all objects are in memory */
 /* Names are paths relative to root ("": names are used as given). */
 struct qr_store *qr_store_file_new(const char *root);

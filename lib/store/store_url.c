@@ -89,21 +89,22 @@ enum qr_code qr_store_resolve(const char *url, struct qr_store **ret, char **ret
     return qr_store_resolve_waiting(url, NULL, ret, ret_name, err);
 }
 
+void qr_store_close_p(struct qr_store **s) {
+    if (*s) (*s)->ops->close(*s);
+    *s = NULL;
+}
+
 enum qr_code qr_url_read(const char *url, size_t max_bytes, struct qr_buf *ret,
                          struct qr_err *err) {
-    struct qr_store *s;
+    qr_auto(qr_store_close_p) struct qr_store *s = NULL;
     qr_auto(qr_free_p) char *name = NULL;
     QR_TRY(qr_store_resolve(url, &s, &name, err));
-    enum qr_code code = s->ops->get(s, name, max_bytes, ret, err);
-    s->ops->close(s);
-    return code;
+    return s->ops->get(s, name, max_bytes, ret, err);
 }
 
 enum qr_code qr_url_write(const char *url, struct qr_bytes content, struct qr_err *err) {
-    struct qr_store *s;
+    qr_auto(qr_store_close_p) struct qr_store *s = NULL;
     qr_auto(qr_free_p) char *name = NULL;
     QR_TRY(qr_store_resolve(url, &s, &name, err));
-    enum qr_code code = s->ops->put(s, name, content, false, err);
-    s->ops->close(s);
-    return code;
+    return s->ops->put(s, name, content, false, err);
 }
