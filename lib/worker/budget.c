@@ -1,6 +1,7 @@
 /* worker/budget.c — the cost of a run, its end at --max-cost, and reports of progress. Start
  * reading at worker_open_progress_reporter() and worker_over_budget().
  */
+#include "base/mem.h"
 #include "worker/worker_impl.h"
 
 static const int64_t last_checkpoint_ns = 620 * QR_SECOND;
@@ -10,12 +11,11 @@ static const char *cost_url(const struct worker *w) {
 }
 
 enum qr_code worker_find_cost(struct worker *w, struct qr_err *err) {
-    enum qr_code code = cost_url(w) ? qr_cost_read_url(cost_url(w), &w->pod_ms, err) : QR_OK;
-    if (code != QR_OK || !w->pod_ms) return code;
-    struct qr_buf text = {0};
+    if (cost_url(w)) QR_TRY(qr_cost_read_url(cost_url(w), &w->pod_ms, err));
+    if (!w->pod_ms) return QR_OK;
+    qr_auto(qr_buf_free) struct qr_buf text = {0};
     qr_cost_text(&w->price, w->pod_ms, &text);
     qr_info(&w->log, "worker", "the run has cost %s so far", qr_buf_string(&text));
-    qr_buf_free(&text);
     return QR_OK;
 }
 
@@ -34,10 +34,7 @@ void worker_find_progress_target(struct worker *w, char *const *environment) {
 enum qr_code worker_open_progress_reporter(struct worker *w, struct qr_err *err) {
     struct qr_progress_sink to[QR_PROGRESS_SINKS];
     size_t n = 0;
-    if (cost_url(w)) {
-        if (qr_cost_sink(cost_url(w), &w->price, &to[n], err) != QR_OK) return err->code;
-        n++;
-    }
+    if (cost_url(w)) QR_TRY(qr_cost_sink(cost_url(w), &w->price, &to[n++], err));
     if (w->progress_target.what) to[n++] = qr_progress_target_sink(&w->progress_target, NULL);
     enum qr_code code =
         n ? qr_progress_reporter_new(to, n, &w->log, &w->progress_reporter, err) : QR_OK;
@@ -47,22 +44,18 @@ enum qr_code worker_open_progress_reporter(struct worker *w, struct qr_err *err)
 
 enum qr_code worker_over_budget(struct worker *w, const struct qr_train_result *result,
                                 struct qr_err *err) {
-    struct qr_buf text = {0};
+    qr_auto(qr_buf_free) struct qr_buf text = {0};
     bool checkpoint = w->publisher != NULL;
     qr_info(&w->log, "worker", "--max-cost reached after step %llu%s",
             (unsigned long long)result->steps,
             checkpoint ? "; writing a checkpoint and stopping" : "");
-    enum qr_code code = qr_outputs_flush(&w->outputs, err);
-    if (code == QR_OK && checkpoint)
-        code = qr_publisher_finish(w->publisher, false, last_checkpoint_ns, err);
-    if (code != QR_OK) return code;
+    QR_TRY(qr_outputs_flush(&w->outputs, err));
+    if (checkpoint) QR_TRY(qr_publisher_finish(w->publisher, false, last_checkpoint_ns, err));
     qr_cost_text(&w->price, result->pod_ms, &text);
-    code = qr_fail(err, QR_OVER_BUDGET,
+    return qr_fail(err, QR_OVER_BUDGET,
                    "the run has cost %s, and --max-cost is %s: ended after step %llu, %s",
                    qr_buf_string(&text), w->settings.max_cost ? w->settings.max_cost : "less",
                    (unsigned long long)result->steps,
                    checkpoint ? "with a checkpoint; a larger --max-cost continues from it"
                               : "without a checkpoint (--checkpoints none)");
-    qr_buf_free(&text);
-    return code;
 }

@@ -54,8 +54,8 @@ static enum qr_code try_threads(struct qr_err *err) {
 }
 
 enum qr_code qr_limits_raise(struct qr_err *err) {
-    enum qr_code code = raise_descriptor_limit(err);
-    return code == QR_OK ? try_threads(err) : code;
+    QR_TRY(raise_descriptor_limit(err));
+    return try_threads(err);
 }
 
 void qr_limits_text(unsigned n_threads, bool as_set, struct qr_buf *ret) {

@@ -16,13 +16,12 @@ enum qr_code worker_choose_address(struct worker *w, struct qr_err *err) {
     const struct qr_identity *id = &w->identity;
     bool local;
     unsigned unused;
-    enum qr_code code;
     qr_auto(qr_free_p) char *own = NULL;
-    if (qr_ring_network(s, id, &local, err) != QR_OK) return err->code;
+    QR_TRY(qr_ring_network(s, id, &local, err));
     w->local = local;
     if (!qr_address_split(id->address, 2222, &own, &unused))
         return qr_fail(err, QR_INTERNAL, "own address %s", id->address);
-    if ((code = qr_tls_open(s, &w->log, &w->tls, err)) != QR_OK) return code;
+    QR_TRY(qr_tls_open(s, &w->log, &w->tls, err));
     if (!local && !w->tls)
         qr_warn(&w->log, "worker",
                 "--plaintext: gradients and weights are sent between the workers unencrypted and "
@@ -72,7 +71,6 @@ enum qr_code worker_open_group(struct worker *w, struct qr_err *err) {
                                               : 10 * QR_SECOND;
     bool solo = id->role == QR_ROLE_SINGLE;
     unsigned port = 0;
-    enum qr_code code = QR_OK;
     free(w->fields);
     w->fields = qr_xcalloc(w->canonical.n, sizeof *w->fields);
     for (size_t i = 0; i < w->canonical.n; i++)
@@ -104,7 +102,7 @@ enum qr_code worker_open_group(struct worker *w, struct qr_err *err) {
         w->group = qr_group_solo(&opt);
         qr_info(&w->log, "worker", "working alone: no ports are bound");
     } else {
-        if ((code = open_links(w, &opt, &port, err)) != QR_OK) return code;
+        QR_TRY(open_links(w, &opt, &port, err));
         qr_info(&w->log, "worker", "listening on %s (control port %u, data port %lld%s)", w->listen,
                 port, (long long)s->data_port, s->data_port ? "" : ": any");
         qr_outputs_report_listening(&w->outputs, port);
@@ -118,7 +116,7 @@ enum qr_code worker_open_http(struct worker *w, struct qr_err *err) {
     enum qr_isa isa = QR_ISA_PORTABLE;
     unsigned port = 0;
     if (s->http_port <= 0) return QR_OK;
-    enum qr_code code = qr_isa_parse(s->isa, &isa, err);
+    QR_TRY(qr_isa_parse(s->isa, &isa, err));
     const struct qr_http_options opt = {
         .bind = s->http_bind ? s->http_bind
                 : w->local   ? "127.0.0.1"
@@ -128,8 +126,7 @@ enum qr_code worker_open_http(struct worker *w, struct qr_err *err) {
         .build = {QR_VERSION, qr_contract_name(w->job->precision), qr_isa_name(isa)},
         .clock = &qr_clock_monotonic,
     };
-    if (code == QR_OK) code = qr_http_open(&opt, &w->http, &port, err);
-    if (code != QR_OK) return code;
+    QR_TRY(qr_http_open(&opt, &w->http, &port, err));
     qr_http_ready(w->http, true);
     qr_http_watch(w->http, QR_HTTP_CONTROL, w->identity.role != QR_ROLE_SINGLE);
     qr_info(&w->log, "worker", "probes and metrics on port %u%s%s: /healthz, /readyz, /metrics",
@@ -161,8 +158,8 @@ enum qr_code worker_open_profiler(struct worker *w, struct qr_err *err) {
         .wall = &qr_clock_wall,
         .log = &w->log,
     };
-    enum qr_code code = qr_profiler_open(&opt, &w->profiler, &port, err);
-    if (code != QR_OK) return qr_wrap(err, "--profiler-port");
+    if (qr_profiler_open(&opt, &w->profiler, &port, err) != QR_OK)
+        return qr_wrap(err, "--profiler-port");
     if (port)
         qr_info(&w->log, "worker",
                 "profiler on port %u of %s: TensorBoard's \"Capture profile\" takes HOST:%u", port,

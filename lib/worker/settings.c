@@ -124,9 +124,9 @@ static enum qr_code setting_apply(struct qr_settings *s, const struct setting *t
         if (setting_is_text(t)) free(*setting_text(&scratch, t));
         return code;
     }
-    enum qr_code code = setting_set(s, t, value, where, err);
-    if (code == QR_OK) *have = (uint8_t)origin;
-    return code;
+    QR_TRY(setting_set(s, t, value, where, err));
+    *have = (uint8_t)origin;
+    return QR_OK;
 }
 
 void qr_settings_init(struct qr_settings *s) {
@@ -191,9 +191,7 @@ enum qr_code qr_settings_flags(struct qr_settings *s, int argc, char *const *arg
         if (!only_names && strcmp(a, "--") == 0) {
             only_names = true;
         } else if (!only_names && strncmp(a, "--", 2) == 0) {
-            enum qr_code code =
-                parse_flag(s, a + 2, i + 1 < argc ? argv[i + 1] : NULL, &took_next, err);
-            if (code != QR_OK) return code;
+            QR_TRY(parse_flag(s, a + 2, i + 1 < argc ? argv[i + 1] : NULL, &took_next, err));
             i += took_next;
         } else if (!only_names && strcmp(a, "-h") == 0) {
             s->help = true;
@@ -253,8 +251,7 @@ enum qr_code qr_settings_environment(struct qr_settings *s, char *const *environ
         }
         const struct setting *t = settings_find(name);
         if (t && t->allowed != COMMAND_LINE) {
-            enum qr_code code = setting_apply(s, t, equals + 1, QR_ORIGIN_ENVIRONMENT, where, err);
-            if (code != QR_OK) return code;
+            QR_TRY(setting_apply(s, t, equals + 1, QR_ORIGIN_ENVIRONMENT, where, err));
         } else if (*ret_n_unknown < max_unknown) {
             const char *near = nearest_setting(name);
             qr_auto(qr_free_p) char *variable = qr_xasprintf("QRING_%s", near ? near : "");
@@ -318,9 +315,8 @@ enum qr_code qr_settings_job(struct qr_settings *s, const struct qr_json *worker
                            "%s is not a setting; qringd --help lists them", where);
         }
         if (qr_json_type(m) == QR_JSON_NULL) continue; /* not set */
-        enum qr_code code = setting_json_text(m, where, &value, err);
-        if (code == QR_OK) code = setting_apply(s, t, value, QR_ORIGIN_JOB, where, err);
-        if (code != QR_OK) return code;
+        QR_TRY(setting_json_text(m, where, &value, err));
+        QR_TRY(setting_apply(s, t, value, QR_ORIGIN_JOB, where, err));
     }
     return QR_OK;
 }
@@ -328,9 +324,9 @@ enum qr_code qr_settings_job(struct qr_settings *s, const struct qr_json *worker
 enum qr_code qr_settings_load_job(struct qr_settings *s,
                                   void (*report)(void *context, const struct qr_err *err),
                                   void *context, struct qr_job **ret, struct qr_err *err) {
-    enum qr_code code = qr_job_load_all(s->job, &s->set, report, context, ret, err);
-    if (code == QR_OK && (code = qr_settings_job(s, (*ret)->worker, err)) != QR_OK)
-        qr_overrides_attribute(&s->set, err);
+    QR_TRY(qr_job_load_all(s->job, &s->set, report, context, ret, err));
+    enum qr_code code = qr_settings_job(s, (*ret)->worker, err);
+    if (code != QR_OK) qr_overrides_attribute(&s->set, err);
     return code;
 }
 
@@ -348,10 +344,10 @@ enum qr_code qr_settings_check(const struct qr_settings *s, struct qr_err *err) 
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "--plaintext and --tls-dir (or --tls-cert, --tls-key, --tls-ca) exclude "
                        "each other: remove one");
-    if (qr_progress_check(s->progress_to, err) != QR_OK) return err->code;
+    QR_TRY(qr_progress_check(s->progress_to, err));
     struct qr_price price;
     uint64_t most;
-    if (qr_settings_price(s, &price, &most, err) != QR_OK) return err->code;
+    QR_TRY(qr_settings_price(s, &price, &most, err));
     if (s->min_workers > s->max_workers)
         return qr_fail(err, QR_INVALID_ARGUMENT, "--min-workers is %lld, but --max-workers is %lld",
                        (long long)s->min_workers, (long long)s->max_workers);

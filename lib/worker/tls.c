@@ -40,12 +40,10 @@ static enum qr_code tls_find_paths(const struct qr_settings *s, struct paths *re
 
 static enum qr_code tls_check_at(const struct qr_settings *s, const struct qr_clock *wall,
                                  struct qr_certificate_own *ret, struct qr_err *err) {
-    struct paths p;
-    enum qr_code code = tls_find_paths(s, &p, err);
+    qr_auto(paths_fini) struct paths p = {0};
+    QR_TRY(tls_find_paths(s, &p, err));
     const struct qr_certificate_files files = {p.certificate, p.key, p.ca};
-    if (code == QR_OK) code = qr_certificate_check(&files, qr_now_ns(wall) / QR_SECOND, ret, err);
-    paths_fini(&p);
-    return code;
+    return qr_certificate_check(&files, qr_now_ns(wall) / QR_SECOND, ret, err);
 }
 
 enum qr_code qr_tls_check(const struct qr_settings *s, struct qr_certificate_own *ret,
@@ -82,20 +80,18 @@ static void tls_log(const struct qr_certificate_own *own, const struct qr_log *l
 enum qr_code qr_tls_open(const struct qr_settings *s, const struct qr_log *log,
                          struct qr_link_tls **ret, struct qr_err *err) {
     struct qr_certificate_own own;
-    struct paths p;
+    qr_auto(paths_fini) struct paths p = {0};
     *ret = NULL;
     if (!qr_tls_given(s)) return QR_OK;
-    enum qr_code code = qr_tls_await(s, &qr_clock_wall, qr_sleep_ns, log, &own, err);
-    if (code != QR_OK) return code;
-    code = tls_find_paths(s, &p, err);
+    QR_TRY(qr_tls_await(s, &qr_clock_wall, qr_sleep_ns, log, &own, err));
+    QR_TRY(tls_find_paths(s, &p, err));
     const struct qr_link_tls_options opt = {
         .files = {p.certificate, p.key, p.ca},
         .clock = &qr_clock_monotonic,
         .wall = &qr_clock_wall,
         .log = log,
     };
-    if (code == QR_OK) code = qr_link_tls_new(&opt, ret, err);
-    if (code == QR_OK) tls_log(qr_link_tls_own(*ret), log);
-    paths_fini(&p);
-    return code;
+    QR_TRY(qr_link_tls_new(&opt, ret, err));
+    tls_log(qr_link_tls_own(*ret), log);
+    return QR_OK;
 }

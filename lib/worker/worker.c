@@ -162,15 +162,12 @@ static void worker_log_warnings(const struct worker *w) {
 static enum qr_code worker_prepare(struct worker *w, struct qr_err *err) {
     const struct qr_settings *s = &w->settings;
     unsigned n_threads = s->threads > 0 ? (unsigned)s->threads : 0;
-    enum qr_code code = w->identity.role == QR_ROLE_PS
-                            ? qr_workload_load_idle(w->job, s->isa, n_threads, &w->load, err)
-                            : qr_workload_load(w->job, s->isa, n_threads, &w->load, err);
-    if (code == QR_OK) worker_log_warnings(w);
-    if (code == QR_OK) code = qr_workload_check_training(&w->load, err);
-    if (code == QR_OK) code = qr_outputs_check(&w->outputs, err);
-    if (code == QR_OK && s->lock_fd < 0)
-        code = qr_outputs_lock(&w->outputs, w->job->name, &w->identity, err);
-    if (code != QR_OK) return code;
+    QR_TRY((w->identity.role == QR_ROLE_PS ? qr_workload_load_idle : qr_workload_load)(
+        w->job, s->isa, n_threads, &w->load, err));
+    worker_log_warnings(w);
+    QR_TRY(qr_workload_check_training(&w->load, err));
+    QR_TRY(qr_outputs_check(&w->outputs, err));
+    if (s->lock_fd < 0) QR_TRY(qr_outputs_lock(&w->outputs, w->job->name, &w->identity, err));
     qr_job_canonical(w->job, &w->load.data,
                      w->load.initial_from_file ? w->load.initial_digest : NULL, &w->canonical);
     size_t n_frozen = qr_model_n_frozen(w->load.model);
@@ -228,8 +225,8 @@ static enum qr_code look_for_checkpoint(struct worker *w, struct qr_resume_point
 static enum qr_code delete_checkpoints(void *ctx, struct qr_err *err) {
     struct worker *w = ctx;
     if (!w->outputs.checkpoints_url) return QR_OK;
-    enum qr_code code = qr_run_checkpoints_delete(w->outputs.checkpoints_url, err);
-    return code == QR_OK ? worker_delete_cost(w, err) : code;
+    QR_TRY(qr_run_checkpoints_delete(w->outputs.checkpoints_url, err));
+    return worker_delete_cost(w, err);
 }
 
 /* Decides where training begins, by the checkpoints found; w->finished: training has ended
@@ -242,8 +239,8 @@ static enum qr_code find_start(struct worker *w, struct qr_err *err) {
     /* Files stay until everything that can fail before training has been done:
      * delete_checkpoints(). */
     if (w->settings.fresh) return QR_OK;
-    enum qr_code code = worker_find_cost(w, err);
-    if (code == QR_OK) code = look_for_checkpoint(w, start, err);
+    QR_TRY(worker_find_cost(w, err));
+    enum qr_code code = look_for_checkpoint(w, start, err);
     if (code == QR_OK && solo)
         code = qr_run_checkpoints_check_epochs(url, &w->load, worker_epochs(w), start, err);
     w->finished = w->ended;
@@ -385,8 +382,7 @@ static enum qr_code worker_train(struct worker *w, struct qr_err *err) {
     char host[256] = "";
     uint64_t epochs = worker_epochs(w);
     gethostname(host, sizeof host - 1);
-    if (qr_outputs_open_events(&w->outputs, &w->load, &w->canonical, epochs, host, err) != QR_OK)
-        return err->code;
+    QR_TRY(qr_outputs_open_events(&w->outputs, &w->load, &w->canonical, epochs, host, err));
     if (open_publisher(w, err) != QR_OK || worker_open_progress_reporter(w, err) != QR_OK)
         return err->code;
     w->pool = qr_pool_new(w->load.n_threads);
@@ -436,19 +432,16 @@ static enum qr_code worker_train(struct worker *w, struct qr_err *err) {
 
 static enum qr_code worker_run(struct worker *w, int argc, char *const *argv,
                                char *const *environment, struct qr_err *err) {
-    enum qr_code code = read_settings(w, argc, argv, environment, err);
-    if (code != QR_OK) return code;
+    QR_TRY(read_settings(w, argc, argv, environment, err));
     if (print_texts(&w->settings)) return w->finished = true, QR_OK;
-    if ((code = qr_ring_identity(&w->settings, environment, &w->identity, err)) != QR_OK)
-        return code;
+    QR_TRY(qr_ring_identity(&w->settings, environment, &w->identity, err));
     if (w->settings.print_identity) {
         print_identity(w);
         w->finished = true;
         return QR_OK;
     }
     log_settings(w);
-    if ((code = qr_settings_price(&w->settings, &w->price, &w->max_pod_ms, err)) != QR_OK)
-        return code;
+    QR_TRY(qr_settings_price(&w->settings, &w->price, &w->max_pod_ms, err));
     worker_find_progress_target(w, environment);
     struct qr_outputs_options where = qr_results_options(&w->settings, &w->log);
     where.price = w->price;
@@ -457,15 +450,15 @@ static enum qr_code worker_run(struct worker *w, int argc, char *const *argv,
     w->has_outputs = true;
     log_role(w);
     if (where.evaluator) return worker_evaluate(w, err);
-    if (w->identity.role != QR_ROLE_SINGLE && (code = worker_choose_address(w, err)) != QR_OK)
-        return code;
-    if ((code = worker_prepare(w, err)) != QR_OK) return code;
-    if ((code = find_start(w, err)) != QR_OK || w->finished) return code;
+    if (w->identity.role != QR_ROLE_SINGLE) QR_TRY(worker_choose_address(w, err));
+    QR_TRY(worker_prepare(w, err));
+    QR_TRY(find_start(w, err));
+    if (w->finished) return QR_OK;
     if (qr_stop_requested())
         return qr_fail(err, QR_CANCELLED, "asked to stop before training began");
-    if ((code = worker_await_port(w, worker_open_group, err)) != QR_OK) return code;
-    if ((code = worker_await_port(w, worker_open_http, err)) != QR_OK) return code;
-    if ((code = worker_await_port(w, worker_open_profiler, err)) != QR_OK) return code;
+    QR_TRY(worker_await_port(w, worker_open_group, err));
+    QR_TRY(worker_await_port(w, worker_open_http, err));
+    QR_TRY(worker_await_port(w, worker_open_profiler, err));
     return worker_train(w, err);
 }
 

@@ -39,12 +39,11 @@ static enum qr_code evaluator_prepare(struct worker *w, struct qr_err *err) {
         return qr_fail(err, QR_INVALID_ARGUMENT,
                        "cannot evaluate: an evaluator reads a run's checkpoints, and --checkpoints "
                        "is none; set one location for it and the workers");
-    enum qr_code code =
-        qr_workload_load(w->job, s->isa, s->threads > 0 ? (unsigned)s->threads : 0, &w->load, err);
-    if (code == QR_OK) code = qr_workload_check_validation(&w->load, err);
-    if (code == QR_OK) code = qr_outputs_check_folders(&w->outputs, err);
-    if (code == QR_OK) code = qr_outputs_check_logdir(&w->outputs, err);
-    if (code != QR_OK) return code;
+    QR_TRY(
+        qr_workload_load(w->job, s->isa, s->threads > 0 ? (unsigned)s->threads : 0, &w->load, err));
+    QR_TRY(qr_workload_check_validation(&w->load, err));
+    QR_TRY(qr_outputs_check_folders(&w->outputs, err));
+    QR_TRY(qr_outputs_check_logdir(&w->outputs, err));
     qr_job_canonical(w->job, &w->load.data,
                      w->load.initial_from_file ? w->load.initial_digest : NULL, &w->canonical);
     gethostname(host, sizeof host - 1);
@@ -55,10 +54,9 @@ static enum qr_code evaluator_prepare(struct worker *w, struct qr_err *err) {
 enum qr_code worker_evaluate(struct worker *w, struct qr_err *err) {
     const struct qr_settings *s = &w->settings;
     struct qr_checkpoint_folder place;
-    enum qr_code code = evaluator_prepare(w, err);
-    if (code == QR_OK) code = worker_await_port(w, worker_open_http, err);
-    if (code == QR_OK) code = qr_checkpoint_folder_open(w->outputs.checkpoints_url, &place, err);
-    if (code != QR_OK) return code;
+    QR_TRY(evaluator_prepare(w, err));
+    QR_TRY(worker_await_port(w, worker_open_http, err));
+    QR_TRY(qr_checkpoint_folder_open(w->outputs.checkpoints_url, &place, err));
     w->pool = qr_pool_new(w->load.n_threads);
     const struct qr_evaluator_options opt = {
         .place = &place.at,
@@ -79,7 +77,7 @@ enum qr_code worker_evaluate(struct worker *w, struct qr_err *err) {
         .computing = evaluator_computing,
         .show = evaluator_show,
     };
-    code = qr_evaluator_run(&opt, err);
+    enum qr_code code = qr_evaluator_run(&opt, err);
     w->outputs.ended_well = code == QR_OK;
     qr_checkpoint_folder_close(&place);
     return code;
