@@ -48,38 +48,34 @@ void qr_cost_json(const struct qr_price *p, uint64_t pod_ms, struct qr_json_writ
 
 enum qr_code qr_cost_decode(struct qr_bytes text, const char *what, uint64_t *ret_ms,
                             struct qr_err *err) {
-    struct qr_json *o = NULL;
+    qr_auto(qr_json_free_p) struct qr_json *o = NULL;
     double seconds;
     struct qr_err why = {0};
-    enum qr_code code = qr_json_parse(text, what, &o, &why);
-    if (code == QR_OK) code = qr_json_want(o, what, QR_JSON_OBJECT, &why);
-    if (code == QR_OK)
-        code = qr_json_double(qr_json_get(o, "pod_seconds"), "pod_seconds", 0, MOST_SECONDS,
-                              &seconds, &why);
-    if (code == QR_OK) *ret_ms = (uint64_t)(seconds * 1e3 + 0.5);
-    qr_json_free(o);
-    if (code == QR_OK) return QR_OK;
-    return qr_fail(err, QR_DATA_LOSS,
-                   "cannot read the cost of the run from %s; delete it to count from 0 (%s)", what,
-                   why.msg);
+    if (qr_json_parse(text, what, &o, &why) != QR_OK ||
+        qr_json_want(o, what, QR_JSON_OBJECT, &why) != QR_OK ||
+        qr_json_double(qr_json_get(o, "pod_seconds"), "pod_seconds", 0, MOST_SECONDS, &seconds,
+                       &why) != QR_OK)
+        return qr_fail(err, QR_DATA_LOSS,
+                       "cannot read the cost of the run from %s; delete it to count from 0 (%s)",
+                       what, why.msg);
+    *ret_ms = (uint64_t)(seconds * 1e3 + 0.5);
+    return QR_OK;
 }
 
 /* ---- in a store ---- */
 
 static enum qr_code cost_read_version(struct qr_store *store, const char *name, uint64_t *ret_ms,
                                       struct qr_store_version *ret_version, struct qr_err *err) {
-    struct qr_buf text = {0};
+    qr_auto(qr_buf_free) struct qr_buf text = {0};
     *ret_ms = 0;
     enum qr_code code = store->ops->get_version(store, name, MAX_BYTES, &text, ret_version, err);
     if (code == QR_RESOURCE_EXHAUSTED)
-        code = qr_fail(
+        return qr_fail(
             err, QR_DATA_LOSS,
             "cannot read the cost of the run from %s: it is too large; delete it to count from 0",
             name);
-    if (code == QR_OK && ret_version->there)
-        code = qr_cost_decode(qr_buf_view(&text), name, ret_ms, err);
-    qr_buf_free(&text);
-    return code;
+    QR_TRY(code);
+    return ret_version->there ? qr_cost_decode(qr_buf_view(&text), name, ret_ms, err) : QR_OK;
 }
 
 enum qr_code qr_cost_read(struct qr_store *store, const char *name, uint64_t *ret_ms,
@@ -91,42 +87,33 @@ enum qr_code qr_cost_read(struct qr_store *store, const char *name, uint64_t *re
 enum qr_code qr_cost_write(struct qr_store *store, const char *name, const struct qr_price *p,
                            uint64_t pod_ms, struct qr_err *err) {
     struct qr_store_version version;
-    struct qr_buf text = {0};
+    qr_auto(qr_buf_free) struct qr_buf text = {0};
     struct qr_json_writer w = qr_json_writer(&text, 2);
     uint64_t there;
     qr_json_open(&w, '{');
     qr_cost_json(p, pod_ms, &w);
     qr_json_close(&w, '}');
     qr_buf_puts(&text, "\n");
-    enum qr_code code = QR_FAILED_PRECONDITION;
-    for (int i = 0; i < TRIES && code == QR_FAILED_PRECONDITION; i++) {
-        code = cost_read_version(store, name, &there, &version, err);
-        if (code != QR_OK || there >= pod_ms) break;
-        code = store->ops->swap(store, name, qr_buf_view(&text), &version, err);
+    for (int i = 0; i < TRIES; i++) {
+        QR_TRY(cost_read_version(store, name, &there, &version, err));
+        if (there >= pod_ms) return QR_OK;
+        enum qr_code code = store->ops->swap(store, name, qr_buf_view(&text), &version, err);
+        if (code != QR_FAILED_PRECONDITION) return code;
     }
-    qr_buf_free(&text);
-    if (code == QR_FAILED_PRECONDITION)
-        return qr_fail(err, QR_UNAVAILABLE, "cannot write %s: other processes keep changing it",
-                       name);
-    return code;
+    return qr_fail(err, QR_UNAVAILABLE, "cannot write %s: other processes keep changing it", name);
 }
 
 enum qr_code qr_cost_read_url(const char *url, uint64_t *ret_ms, struct qr_err *err) {
-    struct qr_checkpoint_folder p;
-    enum qr_code code = qr_checkpoint_folder_open(url, &p, err);
-    if (code != QR_OK) return code;
+    qr_auto(qr_checkpoint_folder_close) struct qr_checkpoint_folder p = {0};
+    QR_TRY(qr_checkpoint_folder_open(url, &p, err));
     qr_auto(qr_free_p) char *name = qr_xasprintf("%s/cost.json", p.dir);
-    code = qr_cost_read(p.at.store, name, ret_ms, err);
-    qr_checkpoint_folder_close(&p);
-    return code;
+    return qr_cost_read(p.at.store, name, ret_ms, err);
 }
 
 enum qr_code qr_cost_delete(const char *url, struct qr_err *err) {
-    struct qr_checkpoint_folder p;
-    enum qr_code code = qr_checkpoint_folder_open(url, &p, err);
-    if (code != QR_OK) return code;
+    qr_auto(qr_checkpoint_folder_close) struct qr_checkpoint_folder p = {0};
+    QR_TRY(qr_checkpoint_folder_open(url, &p, err));
     qr_auto(qr_free_p) char *name = qr_xasprintf("%s/cost.json", p.dir);
-    code = p.at.store->ops->remove(p.at.store, name, err);
-    qr_checkpoint_folder_close(&p);
+    enum qr_code code = p.at.store->ops->remove(p.at.store, name, err);
     return code == QR_NOT_FOUND ? QR_OK : code;
 }

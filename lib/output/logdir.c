@@ -97,19 +97,16 @@ static bool has_unsent_bytes(const struct qr_logdir *l) {
 
 static enum qr_code upload(struct qr_logdir *l, const char *name, size_t bytes, bool create,
                            struct qr_err *err) {
-    struct qr_buf content = {0};
+    qr_auto(qr_buf_free) struct qr_buf content = {0};
     qr_auto(qr_free_p) char *path = qr_path_join(l->folder, name),
                             *object = *l->prefix ? qr_path_join(l->prefix, name) : qr_xstrdup(name);
-    enum qr_code code = qr_file_read(path, READ_MAX_BYTES, &content, err);
-    if (code == QR_OK && content.n < bytes)
-        code =
-            qr_fail(err, QR_DATA_LOSS, "%s has %zu bytes, but %zu were written: it was truncated",
-                    path, content.n, bytes);
+    QR_TRY(qr_file_read(path, READ_MAX_BYTES, &content, err));
+    if (content.n < bytes)
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s has %zu bytes, but %zu were written: it was truncated", path, content.n,
+                       bytes);
     /* Only whole records. */
-    if (code == QR_OK)
-        code = l->store->ops->put(l->store, object, qr_bytes_of(content.p, bytes), create, err);
-    qr_buf_free(&content);
-    return code;
+    return l->store->ops->put(l->store, object, qr_bytes_of(content.p, bytes), create, err);
 }
 
 /* Uploads every file that has grown, once. The lock is held at entry and exit. */
@@ -203,15 +200,13 @@ static char *trimmed(const char *url) {
 }
 
 enum qr_code qr_logdir_check(const char *url, struct qr_err *err) {
-    struct qr_store *store;
+    qr_auto(qr_store_close_p) struct qr_store *store = NULL;
     qr_auto(qr_free_p) char *root = trimmed(url), *below = qr_xasprintf("%s/train/", root),
                             *name = NULL;
-    enum qr_code code = qr_store_resolve(below, &store, &name, err);
-    if (code == QR_OK) {
-        code = store->ops->check_writable(store, name, err);
-        store->ops->close(store);
-    }
-    return code == QR_OK ? code : qr_wrap(err, "TensorBoard events (--logdir)");
+    if (qr_store_resolve(below, &store, &name, err) == QR_OK &&
+        store->ops->check_writable(store, name, err) == QR_OK)
+        return QR_OK;
+    return qr_wrap(err, "TensorBoard events (--logdir)");
 }
 
 enum qr_code qr_logdir_open(const struct qr_logdir_options *opt, struct qr_logdir **ret,

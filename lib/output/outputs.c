@@ -141,36 +141,35 @@ static enum qr_code check_replaceable(const char *path, struct qr_err *err) {
                    qr_file_irregular(path));
 }
 
-enum qr_code qr_outputs_check_weights(struct qr_outputs *o, struct qr_err *err) {
+static enum qr_code check_weights(const char *url, struct qr_err *err) {
     enum qr_weights_format format;
-    struct qr_store *store;
-    char *name;
-    enum qr_code code = qr_weights_format_of(o->weights_url, &format, err);
-    if (code == QR_OK) code = qr_store_resolve(o->weights_url, &store, &name, err);
-    if (code == QR_OK) {
-        if (!qr_url_remote(o->weights_url)) code = check_replaceable(name, err);
-        if (code == QR_OK) code = store->ops->check_writable(store, name, err);
-        store->ops->close(store);
-        free(name);
-    }
-    return code == QR_OK ? code : qr_wrap(err, "trained weights (--weights)");
+    qr_auto(qr_store_close_p) struct qr_store *store = NULL;
+    qr_auto(qr_free_p) char *name = NULL;
+    QR_TRY(qr_weights_format_of(url, &format, err));
+    QR_TRY(qr_store_resolve(url, &store, &name, err));
+    if (!qr_url_remote(url)) QR_TRY(check_replaceable(name, err));
+    return store->ops->check_writable(store, name, err);
+}
+
+enum qr_code qr_outputs_check_weights(struct qr_outputs *o, struct qr_err *err) {
+    if (check_weights(o->weights_url, err) == QR_OK) return QR_OK;
+    return qr_wrap(err, "trained weights (--weights)");
+}
+
+static enum qr_code check_checkpoints(const char *url, struct qr_err *err) {
+    qr_auto(qr_checkpoint_folder_close) struct qr_checkpoint_folder p = {0};
+    struct stat st;
+    QR_TRY(qr_checkpoint_folder_open(url, &p, err));
+    QR_TRY(p.at.store->ops->check_writable(p.at.store, p.dir, err));
+    if (qr_url_remote(p.url) || stat(p.dir, &st) != 0 || S_ISDIR(st.st_mode)) return QR_OK;
+    return qr_fail(err, QR_INVALID_ARGUMENT,
+                   "cannot create the folder %s: it is a file; remove it, or choose another folder",
+                   p.dir);
 }
 
 enum qr_code qr_outputs_check_checkpoints(struct qr_outputs *o, struct qr_err *err) {
-    struct qr_checkpoint_folder p;
-    struct stat st;
-    if (!o->checkpoints_url) return QR_OK;
-    enum qr_code code = qr_checkpoint_folder_open(o->checkpoints_url, &p, err);
-    if (code == QR_OK) {
-        code = p.at.store->ops->check_writable(p.at.store, p.dir, err);
-        if (code == QR_OK && !qr_url_remote(p.url) && stat(p.dir, &st) == 0 && !S_ISDIR(st.st_mode))
-            code = qr_fail(
-                err, QR_INVALID_ARGUMENT,
-                "cannot create the folder %s: it is a file; remove it, or choose another folder",
-                p.dir);
-        qr_checkpoint_folder_close(&p);
-    }
-    return code == QR_OK ? code : qr_wrap(err, "checkpoints (--checkpoints)");
+    if (!o->checkpoints_url || check_checkpoints(o->checkpoints_url, err) == QR_OK) return QR_OK;
+    return qr_wrap(err, "checkpoints (--checkpoints)");
 }
 
 enum qr_code qr_outputs_check_logdir(struct qr_outputs *o, struct qr_err *err) {

@@ -43,7 +43,7 @@ static enum qr_code replace_one(const struct qr_previous_run *f, int i, const st
                                 uint64_t epochs, struct qr_err *err) {
     qr_auto(qr_free_p) char *path = qr_path_join(f->dir, names[i]);
     bool same;
-    if (check_unchanged(f, i, path, &same, err) != QR_OK) return err->code;
+    QR_TRY(check_unchanged(f, i, path, &same, err));
     if (!same) return QR_OK;
     if (i == JOB) return job ? qr_job_file_write(f->dir, job, epochs, err) : QR_OK;
     if (unlink(path) == 0 || errno == ENOENT) return QR_OK;
@@ -53,11 +53,10 @@ static enum qr_code replace_one(const struct qr_previous_run *f, int i, const st
 enum qr_code qr_previous_run_replace(struct qr_previous_run *f, struct qr_steps_log *steps,
                                      const struct qr_job *job, uint64_t epochs,
                                      struct qr_err *err) {
-    enum qr_code code = QR_OK;
     if (f->replaced) return QR_OK;
-    for (int i = 0; i < JOB && code == QR_OK; i++) code = replace_one(f, i, job, epochs, err);
-    if (code == QR_OK) code = qr_steps_log_truncate(steps, err);
-    if (code == QR_OK) code = replace_one(f, JOB, job, epochs, err);
-    f->replaced = code == QR_OK;
-    return code;
+    for (int i = 0; i < JOB; i++) QR_TRY(replace_one(f, i, job, epochs, err));
+    QR_TRY(qr_steps_log_truncate(steps, err));
+    QR_TRY(replace_one(f, JOB, job, epochs, err));
+    f->replaced = true;
+    return QR_OK;
 }

@@ -139,7 +139,7 @@ static enum qr_code find_object(const char *target, const char *account, char *c
         return qr_fail(
             err, QR_FAILED_PRECONDITION,
             "KUBERNETES_SERVICE_HOST is not set: this process is not in a Kubernetes pod");
-    if (read_namespace(account, &name, err) != QR_OK) return err->code;
+    QR_TRY(read_namespace(account, &name, err));
     const char *open = strchr(host, ':') ? "[" : "", *close = *open ? "]" : "";
     char *url = qr_xasprintf("https://%s%s%s:%s/%s/namespaces/%s/%s/%s", open, host, close,
                              port ? port : "443", kinds[k].api, name, kinds[k].plural,
@@ -161,7 +161,7 @@ static enum qr_code find_object(const char *target, const char *account, char *c
 enum qr_code qr_progress_find(const char *target, const char *account, char *const *environment,
                               struct qr_progress_target *ret, struct qr_err *err) {
     *ret = (struct qr_progress_target){0};
-    if (qr_progress_check(target, err) != QR_OK) return err->code;
+    QR_TRY(qr_progress_check(target, err));
     if (!target || !*target) return find_trainjob(environment, ret, err);
     if (strcmp(target, "none") == 0) return QR_OK;
     if (!is_url(target)) return find_object(target, account, environment, ret, err);

@@ -284,10 +284,9 @@ enum qr_code qr_publisher_new_with(const struct qr_publisher_options *opt,
 enum qr_code qr_publisher_new(const struct qr_publisher_options *opt, struct qr_publisher **ret,
                               struct qr_err *err) {
     struct qr_checkpoint_folder place;
-    enum qr_code code = qr_checkpoint_folder_open(opt->url, &place, err);
-    if (code != QR_OK) return code;
+    QR_TRY(qr_checkpoint_folder_open(opt->url, &place, err));
     const struct qr_publisher_threads threads = system_thread(opt->clock);
-    code = qr_publisher_new_with(opt, &place, &threads, ret, err);
+    enum qr_code code = qr_publisher_new_with(opt, &place, &threads, ret, err);
     if (code != QR_OK) free_thread(threads.ctx);
     return code;
 }

@@ -14,17 +14,15 @@ enum qr_code qr_run_checkpoints_load_from(const struct qr_checkpoint_folder *p,
                                           const struct qr_workload *w, const char *job_hash,
                                           uint64_t epochs, struct qr_resume_point *ret,
                                           struct qr_err *err) {
-    struct qr_checkpoint c = {0};
+    qr_auto(qr_checkpoint_fini) struct qr_checkpoint c = {0};
     *ret = (struct qr_resume_point){0};
     struct qr_state *s = &ret->state;
     size_t n_batches = qr_batch_count(w->data.n_train, w->job->train.batch_size);
     bool done = false;
-    enum qr_code code = qr_checkpoint_load(&p->at, job_hash, &c, &done, &ret->notes, err);
-    if (code != QR_OK || !*c.job_hash) return code;
+    QR_TRY(qr_checkpoint_load(&p->at, job_hash, &c, &done, &ret->notes, err));
+    if (!*c.job_hash) return QR_OK;
     qr_state_init(s, w->job, w->model);
-    code = qr_state_load(&c, w->job, w->model, s, err);
-    qr_checkpoint_fini(&c);
-    if (code != QR_OK) return qr_wrap(err, "%s", p->url);
+    if (qr_state_load(&c, w->job, w->model, s, err) != QR_OK) return qr_wrap(err, "%s", p->url);
     bool complete = done && (s->epoch >= epochs || s->stop[QR_STOP_STOPPED] > 0);
     ret->found = complete                       ? QR_FOUND_DONE
                  : s->step > epochs * n_batches ? QR_FOUND_BEYOND
@@ -62,16 +60,13 @@ enum qr_code qr_run_checkpoints_load(const char *url, const char *dir, const str
                                      uint64_t epochs, struct qr_resume_point *ret,
                                      struct qr_err *err) {
     struct qr_job_canonical canonical;
-    struct qr_checkpoint_folder p;
+    qr_auto(qr_checkpoint_folder_close) struct qr_checkpoint_folder p = {0};
     *ret = (struct qr_resume_point){0};
-    enum qr_code code = qr_checkpoint_folder_open(url, &p, err);
-    if (code != QR_OK) return code;
+    QR_TRY(qr_checkpoint_folder_open(url, &p, err));
     qr_job_canonical(w->job, &w->data, w->initial_from_file ? w->initial_digest : NULL, &canonical);
-    code = qr_run_checkpoints_load_from(&p, w, canonical.hex, epochs, ret, err);
-    code = explain_mismatch(dir, w, epochs, code, ret, err);
+    enum qr_code code = qr_run_checkpoints_load_from(&p, w, canonical.hex, epochs, ret, err);
     qr_job_canonical_fini(&canonical);
-    qr_checkpoint_folder_close(&p);
-    return code;
+    return explain_mismatch(dir, w, epochs, code, ret, err);
 }
 
 void qr_resume_point_fini(struct qr_resume_point *s) {
@@ -89,10 +84,7 @@ void qr_run_checkpoints_warn(const struct qr_buf *notes, const struct qr_log *lo
 }
 
 enum qr_code qr_run_checkpoints_delete(const char *url, struct qr_err *err) {
-    struct qr_checkpoint_folder p;
-    enum qr_code code = qr_checkpoint_folder_open(url, &p, err);
-    if (code != QR_OK) return code;
-    code = qr_checkpoint_delete_all(&p.at, err);
-    qr_checkpoint_folder_close(&p);
-    return code;
+    qr_auto(qr_checkpoint_folder_close) struct qr_checkpoint_folder p = {0};
+    QR_TRY(qr_checkpoint_folder_open(url, &p, err));
+    return qr_checkpoint_delete_all(&p.at, err);
 }

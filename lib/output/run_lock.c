@@ -118,11 +118,10 @@ static enum qr_code take_run(const struct qr_run_lock_options *opt, struct qr_ru
                              bool *ret_held, struct qr_err *err) {
     int sys = set_lock(l->fd, F_WRLCK, RUN);
     if (sys == 0) {
-        enum qr_code code = write_text(opt, l, err);
-        if (code == QR_OK) remove_leftovers(opt, l);
-        if (code == QR_OK && opt->n_peers) sys = set_lock(l->fd, F_RDLCK, RUN);
-        return code != QR_OK || sys == 0 ? code
-                                         : qr_fail_errno(err, sys, "cannot lock %s", l->path);
+        QR_TRY(write_text(opt, l, err));
+        remove_leftovers(opt, l);
+        if (opt->n_peers) sys = set_lock(l->fd, F_RDLCK, RUN);
+        return sys ? qr_fail_errno(err, sys, "cannot lock %s", l->path) : QR_OK;
     }
     if (!is_held(sys)) return qr_fail_errno(err, sys, "cannot lock %s", l->path);
     qr_auto(qr_json_free_p) struct qr_json *holder = read_text(l->fd);
@@ -135,11 +134,10 @@ static enum qr_code take_run(const struct qr_run_lock_options *opt, struct qr_ru
 static enum qr_code try_lock(const struct qr_run_lock_options *opt, struct qr_run_lock *l,
                              bool *ret_held, int *ret_sys, struct qr_err *err) {
     *ret_held = false;
-    enum qr_code code = qr_file_open(l->path, O_RDWR | O_CREAT | O_NOFOLLOW, &l->fd, err);
-    if (code != QR_OK) return code;
+    QR_TRY(qr_file_open(l->path, O_RDWR | O_CREAT | O_NOFOLLOW, &l->fd, err));
     int sys = set_lock(l->fd, F_WRLCK, GATE);
     if (sys == 0 && is_current_file(l)) {
-        code = take_run(opt, l, ret_held, err);
+        enum qr_code code = take_run(opt, l, ret_held, err);
         set_lock(l->fd, F_UNLCK, GATE);
         return code;
     }

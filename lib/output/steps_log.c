@@ -41,8 +41,8 @@ static enum qr_code fail_errno(const struct qr_steps_log *l, const char *what, s
 /* Does not follow a link, which may have been created since the folder was checked. */
 static enum qr_code open_log(struct qr_steps_log *l, int flags, struct qr_err *err) {
     if (l->fd >= 0) return QR_OK;
-    enum qr_code code = qr_file_open(l->path, O_RDWR | O_NOFOLLOW | flags, &l->fd, err);
-    return code == QR_OK ? code : qr_wrap(err, "open");
+    if (qr_file_open(l->path, O_RDWR | O_NOFOLLOW | flags, &l->fd, err) == QR_OK) return QR_OK;
+    return qr_wrap(err, "open");
 }
 
 /* ---- the end of the file ---- */
@@ -144,7 +144,7 @@ static enum qr_code find_known_line(struct qr_steps_log *l, long long from, long
         if (*ret || older || from == 0) return QR_OK;
         end = from + (long long)cut;
         from = end > QR_STEPS_WINDOW_BYTES ? end - QR_STEPS_WINDOW_BYTES : 0;
-        if (read_range(l, from, end, err) != QR_OK) return err->code;
+        QR_TRY(read_range(l, from, end, err));
     }
 }
 
@@ -155,7 +155,7 @@ static enum qr_code read_end(struct qr_steps_log *l, long long size, long long *
     long long from = size > QR_STEPS_WINDOW_BYTES ? size - QR_STEPS_WINDOW_BYTES : 0;
     *ret_whole = 0;
     *ret_line = (struct qr_bytes){0};
-    if (read_range(l, from, size, err) != QR_OK) return err->code;
+    QR_TRY(read_range(l, from, size, err));
     size_t n = l->tail.n;
     while (n > 0 && l->tail.p[n - 1] != '\n') n--;
     if (!n) return QR_OK;
@@ -174,7 +174,7 @@ static enum qr_code check_end(struct qr_steps_log *l, long long size, const stru
     struct qr_bytes end;
     struct stat st;
     bool ours = false;
-    if (read_end(l, size, &whole, &end, err) != QR_OK) return err->code;
+    QR_TRY(read_end(l, size, &whole, &end, err));
     uint64_t last = end.n ? bytes_position(end) : 0;
     if (last >= k->oldest && last <= k->newest) ours = last && has_known_line(end, k);
     if (last > k->newest && find_known_line(l, from, whole, k, &ours, err) != QR_OK)
@@ -286,7 +286,7 @@ static enum qr_code write_locked(struct qr_steps_log *l, const struct reported *
     size_t at = 0, behind = 0;
     while (next_line(all, &at, &line) && bytes_position(line) <= last) behind = at;
     l->last = last;
-    if (append_text(l, qr_bytes_of(all.p + behind, all.n - behind), err) != QR_OK) return err->code;
+    QR_TRY(append_text(l, qr_bytes_of(all.p + behind, all.n - behind), err));
     l->end += (long long)(all.n - behind);
     if (k.newest > last) l->last = k.newest;
     if (l->kept.cap > QR_STEPS_WINDOW_BYTES) qr_buf_free(&l->kept);
