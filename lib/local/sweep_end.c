@@ -26,9 +26,8 @@ static enum qr_code write_to_both(const struct qr_local_sweep_options *opt, cons
                                   struct qr_bytes bytes, struct qr_err *err) {
     qr_auto(qr_free_p) char *here = join_url(opt->out, name),
                             *there = join_url(opt->board_url, name);
-    enum qr_code code = qr_file_replace(here, bytes, err);
-    if (code == QR_OK && strcmp(here, there) != 0) code = qr_url_write(there, bytes, err);
-    return code;
+    QR_TRY(qr_file_replace(here, bytes, err));
+    return strcmp(here, there) == 0 ? QR_OK : qr_url_write(there, bytes, err);
 }
 
 /* ---- best/ ---- */
@@ -58,18 +57,14 @@ static bool has_digest(struct qr_bytes bytes, const char *hex) {
 /* Checks that the row follows from this result.json. */
 static bool result_matches_row(struct qr_bytes text, const char *from,
                                const struct qr_sweep_row *row) {
-    struct qr_sweep_row found;
-    struct qr_buf there = {0}, here = {0};
+    qr_auto(qr_sweep_row_fini) struct qr_sweep_row found = {0};
+    qr_auto(qr_buf_free) struct qr_buf there = {0}, here = {0};
     struct qr_err unread;
     if (qr_sweep_row_of_result(text, from, row->trial, row->rung, &found, &unread) != QR_OK)
         return false;
     qr_sweep_row_json(row, &there);
     qr_sweep_row_json(&found, &here);
-    bool same = there.n == here.n && memcmp(there.p, here.p, here.n) == 0;
-    qr_sweep_row_fini(&found);
-    qr_buf_free(&there);
-    qr_buf_free(&here);
-    return same;
+    return there.n == here.n && memcmp(there.p, here.p, here.n) == 0;
 }
 
 /* Reads a file of the best trial, and checks it against the trial's row. */
@@ -90,11 +85,14 @@ static enum qr_code trial_job_record(const struct qr_local_sweep_options *opt, s
                                      struct qr_buf *ret, struct qr_err *err) {
     const struct qr_sweep_spec *s = opt->job->sweep;
     struct qr_job *job = NULL;
-    enum qr_code code = qr_job_trial(opt->job, trial, &job, err);
-    if (code != QR_OK) return code;
+    QR_TRY(qr_job_trial(opt->job, trial, &job, err));
     qr_job_record(job, s->n_rungs > 1 ? s->epochs[s->n_rungs - 1] : job->train.epochs, ret);
     qr_job_free(job);
     return QR_OK;
+}
+
+static void free_files(struct qr_buf (*file)[FILES]) {
+    for (size_t i = 0; i < FILES; i++) qr_buf_free(&(*file)[i]);
 }
 
 /* A board elsewhere has the weights; this machine may have none. */
@@ -105,37 +103,31 @@ static enum qr_code publish_best(const struct qr_local_sweep_options *opt,
                             *there = qr_local_trial_weights(opt->board_url, opt->job->sweep,
                                                             row->trial, row->rung);
     size_t n = strcmp(opt->board_url, opt->out) == 0 ? FILES : 1;
-    struct qr_buf file[FILES] = {0}, job = {0};
-    enum qr_code code = trial_job_record(opt, row->trial, &job, err);
-    for (size_t i = 0; i < n && code == QR_OK; i++) { /* check all before writing one */
+    qr_auto(free_files) struct qr_buf file[FILES] = {0};
+    qr_auto(qr_buf_free) struct qr_buf job = {0};
+    QR_TRY(trial_job_record(opt, row->trial, &job, err));
+    for (size_t i = 0; i < n; i++) { /* check all before writing one */
         qr_auto(qr_free_p) char *from = n == 1 ? qr_xstrdup(there) : join_url(dir, names[i]);
-        code = read_best(opt, row, i, from, &file[i], err);
+        QR_TRY(read_best(opt, row, i, from, &file[i], err));
     }
-    if (code == QR_OK) code = qr_dir_make(best, err);
-    for (size_t i = 0; i < n && code == QR_OK; i++) {
+    QR_TRY(qr_dir_make(best, err));
+    for (size_t i = 0; i < n; i++) {
         qr_auto(qr_free_p) char *to = join_url("best", names[i]);
-        code = write_to_both(opt, to, qr_buf_view(&file[i]), err);
+        QR_TRY(write_to_both(opt, to, qr_buf_view(&file[i]), err));
     }
-    if (code == QR_OK) code = write_to_both(opt, "best/job.json", qr_buf_view(&job), err);
-    for (size_t i = 0; i < n; i++) qr_buf_free(&file[i]);
-    qr_buf_free(&job);
-    return code;
+    return write_to_both(opt, "best/job.json", qr_buf_view(&job), err);
 }
 
 enum qr_code qr_local_sweep_publish(const struct qr_local_sweep_options *opt,
                                     const struct qr_sweep_rows *rows, struct qr_err *err) {
     qr_auto(qr_free_p) size_t *best = qr_xcalloc(rows->sweep->n_trials, sizeof *best);
-    struct qr_buf csv = {0}, json = {0};
+    qr_auto(qr_buf_free) struct qr_buf csv = {0}, json = {0};
     qr_sweep_csv(rows, &csv);
     qr_sweep_json(rows, &json);
-    enum qr_code code = QR_OK;
     if (qr_sweep_best(rows, best))
-        code = publish_best(opt, qr_sweep_row_at(rows, rows->sweep->n_rungs - 1, best[0]), err);
-    if (code == QR_OK) code = write_to_both(opt, "sweep.csv", qr_buf_view(&csv), err);
-    if (code == QR_OK) code = write_to_both(opt, "sweep.json", qr_buf_view(&json), err);
-    qr_buf_free(&csv);
-    qr_buf_free(&json);
-    return code;
+        QR_TRY(publish_best(opt, qr_sweep_row_at(rows, rows->sweep->n_rungs - 1, best[0]), err));
+    QR_TRY(write_to_both(opt, "sweep.csv", qr_buf_view(&csv), err));
+    return write_to_both(opt, "sweep.json", qr_buf_view(&json), err);
 }
 
 /* Checks the folders of a trial: files below a symbolic link do not belong to the sweep. */
@@ -144,28 +136,27 @@ static enum qr_code check_trial_folders(const char *url, size_t trial, struct qr
                             *dir = qr_local_trial_folder(url, trial);
     qr_auto(qr_free_p) char *checkpoints = join_url(dir, "checkpoints");
     if (qr_url_remote(url)) return QR_OK;
-    enum qr_code code = qr_dir_check_no_link(trials, err);
-    if (code == QR_OK) code = qr_dir_check_no_link(dir, err);
-    return code == QR_OK ? qr_dir_check_no_link(checkpoints, err) : code;
+    QR_TRY(qr_dir_check_no_link(trials, err));
+    QR_TRY(qr_dir_check_no_link(dir, err));
+    return qr_dir_check_no_link(checkpoints, err);
 }
 
 enum qr_code qr_local_sweep_delete(const struct qr_local_sweep_options *opt,
                                    struct qr_sweep_board *board, struct qr_err *err) {
     size_t n = opt->job->sweep->n_trials;
-    enum qr_code code = QR_OK;
-    for (size_t t = 0; t < n && code == QR_OK; t++) {
-        code = check_trial_folders(opt->out, t, err);
-        if (code == QR_OK) code = check_trial_folders(opt->board_url, t, err);
+    for (size_t t = 0; t < n; t++) {
+        QR_TRY(check_trial_folders(opt->out, t, err));
+        QR_TRY(check_trial_folders(opt->board_url, t, err));
     }
-    if (code == QR_OK) code = qr_sweep_board_delete(board, err);
-    for (size_t t = 0; t < n && code == QR_OK; t++) {
+    QR_TRY(qr_sweep_board_delete(board, err));
+    for (size_t t = 0; t < n; t++) {
         qr_auto(qr_free_p) char *here = qr_local_trial_folder(opt->out, t),
                                 *there = qr_local_trial_folder(opt->board_url, t);
         qr_auto(qr_free_p) char *result = join_url(here, "result.json"),
                                 *checkpoints = join_url(there, "checkpoints");
         if (unlink(result) != 0 && errno != ENOENT && errno != ENOTDIR)
             return qr_fail_errno(err, errno, "remove %s", result);
-        code = qr_run_checkpoints_delete(checkpoints, err);
+        QR_TRY(qr_run_checkpoints_delete(checkpoints, err));
     }
-    return code;
+    return QR_OK;
 }

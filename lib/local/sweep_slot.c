@@ -296,13 +296,12 @@ static enum qr_code slot_check_checkpoints(struct slot *s) {
     qr_auto(qr_free_p) char *there = qr_local_trial_folder(s->opt->board_url, s->trial),
                             *url = qr_path_join(there, "checkpoints");
     const char *expected = s->opt->hash[s->trial];
-    struct qr_checkpoint_folder p;
+    qr_auto(qr_checkpoint_folder_close) struct qr_checkpoint_folder p = {0};
     struct qr_checkpoint_latest l = {0};
     struct qr_err unread;
-    if (qr_checkpoint_folder_open(url, &p, &s->err) != QR_OK) return s->err.code;
+    QR_TRY(qr_checkpoint_folder_open(url, &p, &s->err));
     bool other = qr_checkpoint_peek(&p.at, &l, &unread) == QR_OK && *l.job_hash && *expected &&
                  strcmp(l.job_hash, expected) != 0;
-    qr_checkpoint_folder_close(&p);
     if (!other) return QR_OK;
     return qr_fail(&s->err, QR_INVALID_ARGUMENT,
                    "cannot continue the sweep in %.200s: trial %zu has checkpoints of other data "

@@ -113,10 +113,9 @@ static enum qr_code hash_trial(const struct qr_job *trial, struct inputs *data,
     const struct input *d = NULL, *w = NULL;
     struct qr_job_canonical c;
     *ret = 0;
-    if (hash_data(data, trial, &d, err) != QR_OK) return err->code;
+    QR_TRY(hash_data(data, trial, &d, err));
     if (d->invalid) return QR_OK;
-    if (trial->train.initial_weights && hash_initial(initial, trial, &w, err) != QR_OK)
-        return err->code;
+    if (trial->train.initial_weights) QR_TRY(hash_initial(initial, trial, &w, err));
     if (w && w->invalid) return QR_OK;
     qr_job_canonical(trial, &d->data, w ? w->initial : NULL, &c);
     memcpy(ret, c.hex, sizeof c.hex);
@@ -124,22 +123,18 @@ static enum qr_code hash_trial(const struct qr_job *trial, struct inputs *data,
     return QR_OK;
 }
 
+static void free_job(struct qr_job **job) { qr_job_free(*job); }
+
 enum qr_code qr_local_trial_hashes(const struct qr_job *job, struct qr_workload *first,
                                    char (*ret_hash)[65], struct qr_err *err) {
-    struct inputs data = {0}, initial = {0};
-    enum qr_code code = QR_OK;
+    qr_auto(free_inputs) struct inputs data = {0}, initial = {0};
     add_first_trial(first, &data, &initial);
     qr_workload_fini(first);
-    for (size_t t = 0; t < job->sweep->n_trials && code == QR_OK; t++) {
-        struct qr_job *trial = NULL;
-        code = qr_job_trial(job, t, &trial, err);
-        if (code == QR_OK) {
-            code = hash_trial(trial, &data, &initial, ret_hash[t], err);
-            if (code != QR_OK) qr_wrap(err, "trial %zu", t);
-        }
-        qr_job_free(trial);
+    for (size_t t = 0; t < job->sweep->n_trials; t++) {
+        qr_auto(free_job) struct qr_job *trial = NULL;
+        QR_TRY(qr_job_trial(job, t, &trial, err));
+        if (hash_trial(trial, &data, &initial, ret_hash[t], err) != QR_OK)
+            return qr_wrap(err, "trial %zu", t);
     }
-    free_inputs(&data);
-    free_inputs(&initial);
-    return code;
+    return QR_OK;
 }
