@@ -42,7 +42,7 @@ enum qr_counter_kind { QR_KIND_COUNT, QR_KIND_GAUGE, QR_KIND_REAL, QR_KIND_SECON
       "words, state digests.")                                                                     \
     X(QR_COVERAGE_TIME, SECONDS, "qring_overhead_seconds_total", "part=\"coverage\"", "")          \
     X(QR_DIGEST_TIME, SECONDS, "qring_overhead_seconds_total", "part=\"digest\"", "")              \
-    X(QR_MICRO_BATCHES, COUNT, "qring_blocks_total", "",                                           \
+    X(QR_MICRO_BATCHES, COUNT, "qring_micro_batches_total", "",                                    \
       "Micro-batches that this worker computed.")                                                  \
     X(QR_SAMPLES, COUNT, "qring_samples_total", "", "Samples that this worker computed.")          \
     X(QR_PEERS_CONNECTED, GAUGE, "qring_peers_connected", "",                                      \

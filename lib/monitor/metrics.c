@@ -64,11 +64,11 @@ static void metrics_put_peers(struct qr_buf *b) {
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
         if (qr_peer_get(i) != QR_PEER_UNKNOWN)
             qr_buf_printf(b, "qring_peer_no_data{index=\"%u\"} %d\n", i, qr_peer_get_no_data(i));
-    metrics_put_head(b, "qring_member_blocks_per_second", "gauge",
+    metrics_put_head(b, "qring_member_micro_batches_per_second", "gauge",
                      "Micro-batches per second that a member computes, smoothed.");
     for (uint32_t i = 0; i < QR_MAX_MEMBERS; i++)
         if (qr_peer_get(i) == QR_PEER_MEMBER && qr_peer_get_speed(i) > 0)
-            qr_buf_printf(b, "qring_member_blocks_per_second{index=\"%u\"} %.6g\n", i,
+            qr_buf_printf(b, "qring_member_micro_batches_per_second{index=\"%u\"} %.6g\n", i,
                           qr_peer_get_speed(i));
     metrics_put_head(b, "qring_member_rtt_seconds", "gauge",
                      "Round-trip time of 2 KB between this worker and a member, smoothed.");

@@ -148,7 +148,7 @@ static bool metric_apply(const struct metric_sample *s, struct qr_status *st) {
     else if (metric_text_equals(s->name, "qring_parameter_server") &&
              metric_parse_index(s->labels, &index))
         st->serves[index] = s->value == 1;
-    else if (metric_text_equals(s->name, "qring_member_blocks_per_second") &&
+    else if (metric_text_equals(s->name, "qring_member_micro_batches_per_second") &&
              metric_parse_index(s->labels, &index))
         st->speed[index] = s->value;
     else if (metric_text_equals(s->name, "qring_member_rtt_seconds") &&

@@ -268,7 +268,7 @@ static void status_json_put_peers(const struct qr_status *s, struct qr_json_writ
         qr_json_key_bool(w, "member", s->peer[i] == QR_PEER_MEMBER);
         qr_json_key_bool(w, "parameter_server", s->serves[i]);
         qr_json_key_bool(w, "no_data", s->no_data[i]);
-        status_json_put_double(w, "blocks_per_second", s->speed[i] > 0 ? s->speed[i] : -1);
+        status_json_put_double(w, "micro_batches_per_second", s->speed[i] > 0 ? s->speed[i] : -1);
         status_json_put_double(w, "rtt_seconds", s->rtt_s[i] > 0 ? s->rtt_s[i] : -1);
         qr_json_close(w, '}');
     }

@@ -274,7 +274,7 @@ static void time_json(const struct qr_validation *v, struct qr_json_writer *w) {
     bool known = v->timing != QR_TIMING_NONE;
     report_text(w, "timing", timing_name(v->timing));
     report_number(w, "seconds_per_wave", known, f->train_wave_s);
-    report_number(w, "blocks_per_wave", known, f->lanes);
+    report_number(w, "micro_batches_per_wave", known, f->lanes);
     report_number(w, "message_seconds_assumed", known, f->message_s);
     report_number(w, "bytes_per_second_assumed", known, f->bytes_per_s);
     report_number(w, "best_workers", known, v->best);

@@ -49,7 +49,7 @@ def one(name, job_file, n, tls):
         for i in range(1, n): r.start(i)
         if not until(lambda: r.lines() > 20, 120): raise SystemExit(f"{name} does not train: {r.last_words()}")
         began, m0, c0 = time.monotonic(), metrics(port), cpu(r.worker[0].pid)
-        enough = lambda m: m["qring_steps_total"] >= m0["qring_steps_total"] + 20 and m["qring_blocks_total"] > m0["qring_blocks_total"]
+        enough = lambda m: m["qring_steps_total"] >= m0["qring_steps_total"] + 20 and m["qring_micro_batches_total"] > m0["qring_micro_batches_total"]
         time.sleep(SECONDS)
         if not until(lambda: enough(metrics(port)), 300, 0.5): raise SystemExit(f"{name} stands still: {r.last_words()}")
         m1, c1, ended = metrics(port), cpu(r.worker[0].pid), time.monotonic()
@@ -59,7 +59,7 @@ def one(name, job_file, n, tls):
 
 def shares(qubits, job_file, n, tls, blocks):
     m, c, s = one("shares", job_file, n, tls)
-    steps, own = m["qring_steps_total"], m["qring_blocks_total"]
+    steps, own = m["qring_steps_total"], m["qring_micro_batches_total"]
     control = c["qring-control"] + c.get("qring-acceptor", 0) + c.get("qring-guard", 0)
     coverage = m[OVERHEAD % "coverage"] / own * (own + steps * blocks)
     digest, spans = m[OVERHEAD % "digest"], m[OVERHEAD % "membership"]

@@ -97,7 +97,7 @@ def not_finite():
 
 def micro_batches(port):
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as f:
-        return int(re.search(rb"^qring_blocks_total (\d+)", f.read(), re.M)[1])
+        return int(re.search(rb"^qring_micro_batches_total (\d+)", f.read(), re.M)[1])
 
 
 def shares(r, ports, seconds):

@@ -89,7 +89,7 @@ if until_true 60 "worker 0 does not answer" listens "$h0"; then
     all_three "$h0" "worker 0 trains"
     check "one peer, two members, generation 1 or more" test "$(value qring_peers_connected) $(value qring_members) $(($(value qring_generation) >= 1))" = "1 2 1"
     for m in qring_loss 'qring_phase_seconds_total{phase="compute"}' 'qring_phase_seconds_total{phase="reduce"}' 'qring_phase_seconds_total{phase="update"}' \
-        qring_blocks_total qring_samples_total qring_link_sent_bytes_total qring_link_received_bytes_total 'qring_turns_total{thread="control"}' \
+        qring_micro_batches_total qring_samples_total qring_link_sent_bytes_total qring_link_received_bytes_total 'qring_turns_total{thread="control"}' \
         'qring_store_operations_total{op="get"}' qring_uptime_seconds; do
         v=$(value "$m")
         check "$m is above 0, not '$v'" awk "BEGIN { exit !(\"$v\" + 0 > 0) }"
