@@ -6,6 +6,12 @@
 #include "base/parse.h"
 #include "store/bucket_url_impl.h"
 
+enum qr_code qr_url_read_only(const char *shown, const char *scheme, struct qr_err *err) {
+    return qr_fail(err, QR_UNIMPLEMENTED,
+                   "%.300s: %s:// URLs are read-only; give a folder, gs:// or s3://", shown,
+                   scheme);
+}
+
 const char *qr_bucket_given(char *const *environment, const char *name) {
     const char *value = qr_variable(environment, name);
     return value && *value ? value : NULL;
@@ -36,7 +42,7 @@ enum qr_code qr_bucket_waits_of(const char *url, const char *service,
                                 const struct qr_store_waits *own, struct qr_web_waits *waits,
                                 struct qr_err *err) {
     if (!waits->clock) {
-        qr_auto(qr_free_p) char *shown = qr_url_redacted(url);
+        qr_auto(qr_free_p) char *shown = qr_web_url_redacted(url);
         return qr_fail(err, QR_FAILED_PRECONDITION,
                        "%s: %s is not configured in this program; give a local path", shown,
                        service);

@@ -7,6 +7,9 @@
 #include "store/store.h"
 #include "store/web/web.h"
 
+/* Fails for an operation that writes; shown: the redacted URL. */
+QR_MUST_CHECK enum qr_code qr_url_read_only(const char *shown, const char *scheme,
+                                            struct qr_err *err);
 /* Returns an environment variable, borrowed, or NULL when it is unset or empty. */
 const char *qr_bucket_given(char *const *environment, const char *name);
 /* Returns a boolean environment variable; false when it is unset or malformed. */

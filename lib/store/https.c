@@ -9,6 +9,7 @@
 #include "base/checksum.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "store/bucket_url_impl.h"
 #include "store/web/bucket.h"
 
 enum { MAX_TRIES = 4, MAX_REDIRECTS = 10, MAX_TOKENS_BYTES = 1 << 20 };
@@ -288,8 +289,9 @@ static enum qr_code https_get_version(struct qr_store *store, const char *name, 
 /* ---- unsupported operations ---- */
 
 static enum qr_code read_only(struct qr_store *store, const char *name, struct qr_err *err) {
-    qr_auto(qr_free_p) char *url = qr_xasprintf("%s/%s", https_of(store)->base, name);
-    return qr_url_check_writable(url, err);
+    qr_auto(qr_free_p) char *url = qr_xasprintf("%s/%s", https_of(store)->base, name),
+                            *shown = qr_web_url_redacted(url);
+    return qr_url_read_only(shown, "https", err);
 }
 
 static enum qr_code https_put(struct qr_store *s, const char *name, struct qr_bytes content,

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "store/bucket_url_impl.h"
 #include "store/kind_impl.h"
 #include "store/web/web.h"
 
@@ -50,9 +51,7 @@ enum qr_code qr_url_check_writable(const char *url, struct qr_err *err) {
     const struct qr_store_kind *k = scheme_kind(url, "://");
     if (!k || !k->read_only) return QR_OK;
     qr_auto(qr_free_p) char *shown = qr_url_redacted(url);
-    return qr_fail(err, QR_UNIMPLEMENTED,
-                   "%.300s: %s:// URLs are read-only; give a folder, gs:// or s3://", shown,
-                   k->scheme);
+    return qr_url_read_only(shown, k->scheme, err);
 }
 
 static enum qr_code url_unsupported(const char *url, struct qr_err *err) {
