@@ -65,8 +65,8 @@ static void number_names(struct qr_gate_reader *r, struct qr_circuit *c) {
     free(added);
 }
 
-static enum qr_code build_circuit(struct qr_gate_reader *r, const char *where,
-                                  struct qr_circuit **ret) {
+enum qr_code qr_circuit_build(struct qr_gate_reader *r, const char *where,
+                              struct qr_circuit **ret) {
     struct qr_circuit *c = qr_circuit_new(r->n_qubits, r->n_columns + r->n_named);
     number_names(r, c);
     c->n_named = r->n_named;
@@ -105,7 +105,7 @@ static enum qr_code read_gate_list(struct qr_gate_reader *r, const struct qr_jso
     if (!r->list.n)
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
                        "%s has no gates: all its repeats have 0 repetitions", path.s);
-    return build_circuit(r, where, ret);
+    return qr_circuit_build(r, where, ret);
 }
 
 static enum qr_code read_qcnn(struct qr_gate_reader *r, const struct qr_json *circuit,
@@ -144,7 +144,7 @@ static enum qr_code read_ansatz_circuit(struct qr_gate_reader *r, const struct q
         qr_qubits_add(ret_readouts, q);
     }
     enum qr_code code = qr_ansatz_read(r, circuit, where, row, qubits, r->n_qubits);
-    return code ? code : build_circuit(r, where, ret);
+    return code ? code : qr_circuit_build(r, where, ret);
 }
 
 /* Fails on a circuit with neither "ansatz" nor "gates"; suggests a key. */

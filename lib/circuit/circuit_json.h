@@ -53,4 +53,9 @@ QR_MUST_CHECK enum qr_code qr_circuit_from_json(const struct qr_json *circuit, c
                                                 struct qr_qubits *ret_default_readouts,
                                                 struct qr_err *err);
 
+/* Writes the circuit as an object that reads back as the same circuit, bit by bit: native gates,
+ * inputs by number. No expression may be shared (circuits from this reader share them only for an
+ * ansatz that prepares a state of inputs). */
+void qr_circuit_put_json(const struct qr_circuit *c, struct qr_json_writer *w);
+
 #endif

@@ -50,6 +50,10 @@ static inline unsigned qr_gate_qubits(const struct qr_gate_reader *r) {
 QR_MUST_CHECK enum qr_code qr_gate_read(struct qr_gate_reader *r, const struct qr_json *gate,
                                         const char *where);
 
+/* Makes the circuit of all gates that were read; the reader can then only be freed. */
+QR_MUST_CHECK enum qr_code qr_circuit_build(struct qr_gate_reader *r, const char *where,
+                                            struct qr_circuit **ret);
+
 /* Counts n more numbers or names; fails when repeats read too many (bounds their time). */
 QR_MUST_CHECK enum qr_code qr_gate_add_reads(struct qr_gate_reader *r, const char *path, size_t n);
 /* An integer; inside a repeat also an index expression (ansatz/index.h). */

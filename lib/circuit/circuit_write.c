@@ -1,0 +1,96 @@
+/* circuit/circuit_write.c — a circuit as the object of a job file that reads back as the same
+ * circuit. Start reading at qr_circuit_put_json(). */
+#include <math.h>
+#include <string.h>
+
+#include "base/parse.h"
+#include "circuit/circuit_json.h"
+
+/* The value of an argument with another scale: a number, or the text of an expression. */
+static void put_argument(struct qr_json_writer *w, const struct qr_circuit *c,
+                         const struct qr_gate_arg *arg, double scale) {
+    struct qr_expression_node leaf = {.op = arg->kind == QR_ARG_DATA ? QR_EXPRESSION_INPUT
+                                                                     : QR_EXPRESSION_PARAMETER,
+                                      .index = arg->index};
+    const struct qr_expression one = {.n = 1, .node = &leaf}, *e = arg->kind == QR_ARG_EXPRESSION
+                                                                       ? &c->expressions[arg->index]
+                                                                       : &one;
+    struct qr_buf text = {0};
+    if (arg->kind == QR_ARG_CONSTANT) {
+        qr_json_put_number(w, scale);
+        return;
+    }
+    qr_expression_print(e, scale, c->param_names, NULL, false, &text);
+    qr_json_put_string(w, qr_buf_string(&text));
+    qr_buf_free(&text);
+}
+
+/* Finds the angle whose exponent, angle / pi, has these bits: the shortest of the numbers near
+ * exponent * pi. */
+static bool angle_of(double exponent, double *ret) {
+    uint64_t bits = qr_bits_of_double(exponent * M_PI);
+    double candidates[] = {qr_double_of_bits(bits), qr_double_of_bits(bits + 1),
+                           qr_double_of_bits(bits - 1)};
+    size_t best = 32;
+    for (size_t i = 0; i < 3; i++) {
+        char text[32];
+        qr_number_text(candidates[i], text);
+        if (!isfinite(candidates[i]) || candidates[i] / M_PI != exponent || strlen(text) >= best)
+            continue;
+        best = strlen(text);
+        *ret = candidates[i];
+    }
+    return best < 32;
+}
+
+static void put_qubits(struct qr_json_writer *w, const char *key, const struct qr_qubits *list,
+                       const struct qr_qubits *values) {
+    qr_json_key_open(w, key, '[');
+    for (unsigned q = qr_qubits_first(list); q < QR_MAX_QUBITS; q = qr_qubits_next(list, q))
+        qr_json_put_i64(w, values ? qr_qubits_has(values, q) : q);
+    qr_json_close(w, ']');
+}
+
+static void put_gate(struct qr_json_writer *w, const struct qr_circuit *c,
+                     const struct qr_gate *g) {
+    const struct qr_gate_info *info = qr_gate_info(g->kind);
+    double angle = 0;
+    bool rotation = info->rotation && g->global_shift == -0.5 && angle_of(g->args[0].scale, &angle);
+    unsigned indent = w->indent;
+    qr_json_open(w, '{');
+    w->indent = 0; /* one gate on each line */
+    qr_json_key_string(w, "gate", rotation ? info->rotation : info->name);
+    qr_json_key_open(w, "qubits", '[');
+    for (unsigned k = 0; k < g->n_targets; k++) qr_json_put_i64(w, g->targets[k]);
+    qr_json_close(w, ']');
+    for (unsigned k = 0; k < g->n_args && !rotation; k++) {
+        const struct qr_gate_arg *a = &g->args[k];
+        bool last = info->has_exponent && k + 1u == g->n_args;
+        if (last && a->kind == QR_ARG_CONSTANT && a->scale == 1) continue; /* the default */
+        qr_json_put_key(w, info->arg_names[k]);
+        put_argument(w, c, a, a->scale);
+    }
+    if (rotation) {
+        qr_json_put_key(w, "angle");
+        put_argument(w, c, &g->args[0], angle);
+    } else if (g->global_shift != 0) {
+        qr_json_key_number(w, "global_shift", g->global_shift);
+    }
+    if (!qr_qubits_is_empty(&g->controls)) {
+        put_qubits(w, "controls", &g->controls, NULL);
+        if (!qr_qubits_equal(&g->controls, &g->control_values))
+            put_qubits(w, "control_values", &g->controls, &g->control_values);
+    }
+    qr_json_close(w, '}');
+    w->indent = indent;
+}
+
+void qr_circuit_put_json(const struct qr_circuit *c, struct qr_json_writer *w) {
+    qr_json_open(w, '{');
+    qr_json_key_i64(w, "qubits", c->n_qubits);
+    if (c->n_columns) qr_json_key_i64(w, "columns", c->n_columns);
+    qr_json_key_open(w, "gates", '[');
+    for (size_t i = 0; i < c->n_gates; i++) put_gate(w, c, &c->gates[i]);
+    qr_json_close(w, ']');
+    qr_json_close(w, '}');
+}
