@@ -1,0 +1,58 @@
+/* qasm/qasm.h — reads OpenQASM 2 and 3 into a circuit and its read-outs.
+ *
+ * Use       qr_qasm_read, then the circuit and the read-outs; qr_qasm_fini. README.md says what is
+ *           read, and how gates are mapped.
+ * Method    the text is executed once: loops, definitions, constants and modifiers are expanded
+ *           while reading, and only gates and free symbols remain.
+ * Symbols   `input float` and `input angle` become parameters of the same name (an element of an
+ *           array w[3]), or columns of data where the caller names them. A symbol that no
+ *           expression can contain (x) gets an underscore.
+ * Bounds    QR_QASM_BYTES of text, QR_MAX_QUBITS qubits, QR_QASM_GATES gates, QR_QASM_STEPS tokens
+ *           executed, QR_QASM_DEPTH nested blocks, calls and brackets: any text ends within
+ *           seconds.
+ * Threads   any; one call is one thread.
+ */
+#ifndef QR_QASM_QASM_H
+#define QR_QASM_QASM_H
+
+#include "base/bytes.h"
+#include "circuit/circuit.h"
+
+enum {
+    QR_QASM_BYTES = 64 << 20,
+    QR_QASM_DEPTH = 100,
+    QR_QASM_STEPS = 1 << 25,
+    QR_QASM_GATES = 1 << 20
+};
+
+struct qr_qasm_options {
+    /* Names of free symbols that are data: the columns 0, 1 ... in this order; an array takes one
+     * column for each element. */
+    const char *const *inputs;
+    size_t n_inputs;
+    uint32_t max_steps, max_gates; /* 0: QR_QASM_STEPS, QR_QASM_GATES */
+};
+
+struct qr_qasm {
+    struct qr_circuit *circuit;
+    size_t n_readouts;
+    /* Z of the measured qubits in order of measurement, then the expectation values of Braket's
+     * result pragmas, in the syntax of observable/observable.h */
+    char **readouts;
+};
+
+/* Reads a text.
+ *
+ * Args:     text      UTF-8
+ *           ret       freed with qr_qasm_fini
+ *           excerpt   receives, when the text has an error, the line of the text and a second line
+ *                     with a caret below the place; printable
+ * Errors:   INVALID_ARGUMENT: "line 3, column 7: reason; what to do"; UNIMPLEMENTED with the same
+ *           form: valid OpenQASM that cannot be simulated
+ */
+QR_MUST_CHECK enum qr_code qr_qasm_read(struct qr_bytes text, const struct qr_qasm_options *options,
+                                        struct qr_qasm *ret, struct qr_buf *excerpt,
+                                        struct qr_err *err);
+void qr_qasm_fini(struct qr_qasm *q);
+
+#endif

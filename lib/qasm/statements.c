@@ -1,0 +1,396 @@
+/* qasm/statements.c — executes statements: includes, measurements, control flow. Start reading at
+ * qasm_program(). */
+#include <string.h>
+
+#include "qasm/qasm_impl.h"
+
+/* ---- skipping ---- */
+
+/* Past the bracket that closes the one at the token. */
+static void skip_brackets(struct qasm_reader *r) {
+    unsigned depth = 0;
+    do {
+        depth += qasm_is(r, '(') || qasm_is(r, '[');
+        depth -= qasm_is(r, ')') || qasm_is(r, ']');
+        if (qasm_is(r, '{')) r->at = qasm_here(r)->value;
+        qasm_next(r);
+    } while (depth && !qasm_is(r, QASM_END));
+}
+
+/* Past a statement that is not executed. */
+static enum qr_code skip_statement(struct qasm_reader *r) {
+    QR_TRY(qasm_enter(r, r->at));
+    bool branch = qasm_is_key(r, QASM_KEY_if);
+    if (branch || qasm_is_key(r, QASM_KEY_while)) {
+        qasm_next(r);
+        skip_brackets(r);
+        QR_TRY(skip_statement(r));
+        if (branch && qasm_is_key(r, QASM_KEY_else)) {
+            qasm_next(r);
+            QR_TRY(skip_statement(r));
+        }
+    } else if (qasm_is_key(r, QASM_KEY_for)) {
+        while (!qasm_is_key(r, QASM_KEY_in) && !qasm_is(r, QASM_END)) qasm_next(r);
+        qasm_next(r);
+        skip_brackets(r);
+        QR_TRY(skip_statement(r));
+    } else if (qasm_is(r, '{')) {
+        r->at = qasm_here(r)->value + 1;
+    } else {
+        while (!qasm_is(r, ';') && !qasm_is(r, QASM_END)) {
+            bool block = qasm_is(r, '{');
+            if (block) r->at = qasm_here(r)->value;
+            qasm_next(r);
+            if (block && !qasm_is(r, ';') && !qasm_is(r, ',')) break;
+        }
+        qasm_skip(r, ';');
+    }
+    r->depth--;
+    return QR_OK;
+}
+
+/* ---- blocks ---- */
+
+enum qr_code qasm_block(struct qasm_reader *r) {
+    uint32_t token = r->at;
+    QR_TRY(qasm_expect(r, '{', "'{'"));
+    uint32_t end = r->tokens[token].value;
+    struct qasm_scope scope = qasm_scope_open(r);
+    while (r->at < end && r->flow == QASM_ON) QR_TRY(qasm_statement(r));
+    if (r->at > end) return qasm_fail(r, end, "unexpected '}'; expected the end of a statement");
+    qasm_scope_close(r, &scope);
+    r->at = end + 1;
+    r->steps++;
+    return QR_OK;
+}
+
+/* A block, or one statement. */
+static enum qr_code run_body(struct qasm_reader *r) {
+    QR_TRY(qasm_enter(r, r->at));
+    if (qasm_is(r, ';')) return qasm_fail(r, r->at, "a statement is missing; write one or { }");
+    if (qasm_is(r, '{')) {
+        QR_TRY(qasm_block(r));
+    } else {
+        struct qasm_scope scope = qasm_scope_open(r);
+        QR_TRY(qasm_statement(r));
+        qasm_scope_close(r, &scope);
+    }
+    r->depth--;
+    return QR_OK;
+}
+
+/* Jumps past the body after break, continue and return; true: the loop ends. */
+static bool loop_ends(struct qasm_reader *r) {
+    if (r->flow == QASM_CONTINUE) r->flow = QASM_ON;
+    if (r->flow != QASM_BREAK) return r->flow != QASM_ON;
+    r->flow = QASM_ON;
+    return true;
+}
+
+/* ---- control flow ---- */
+
+static enum qr_code read_condition(struct qasm_reader *r, bool *ret) {
+    struct qasm_value v;
+    QR_TRY(qasm_expect(r, '(', "'(' and a condition"));
+    uint32_t token = r->at;
+    QR_TRY(qasm_expression(r, &v));
+    QR_TRY(qasm_truth(r, token, v, ret));
+    return qasm_expect(r, ')', "')' after the condition");
+}
+
+static enum qr_code run_if(struct qasm_reader *r) {
+    bool truth;
+    qasm_next(r);
+    QR_TRY(read_condition(r, &truth));
+    uint32_t body = r->at;
+    QR_TRY(skip_statement(r));
+    uint32_t end = r->at, other = end;
+    if (qasm_is_key(r, QASM_KEY_else)) {
+        qasm_next(r);
+        other = r->at;
+        QR_TRY(skip_statement(r));
+        end = r->at;
+    }
+    r->at = truth ? body : other;
+    if (truth || other != end) QR_TRY(run_body(r));
+    r->at = end;
+    return QR_OK;
+}
+
+/* for type name in [0 : 3] body; in a set; in the bits of a register or the elements of an array */
+static enum qr_code run_for(struct qasm_reader *r) {
+    enum qasm_type type = QASM_INT;
+    unsigned width = 0;
+    uint32_t name, first, n;
+    bool one, cells = false;
+    qasm_next(r);
+    QR_TRY(qasm_type(r, &type, &width));
+    uint32_t token = r->at;
+    QR_TRY(qasm_expect_name(r, "the name of the loop's variable", &name));
+    if (!qasm_is_key(r, QASM_KEY_in)) return qasm_fail(r, r->at, "expected 'in' and a range");
+    qasm_next(r);
+    bool range = qasm_skip(r, '[');
+    if (range || qasm_is(r, '{')) {
+        QR_TRY(qasm_range(r, 0, &first, &n, &one));
+        if (range) QR_TRY(qasm_expect(r, ']', "']' after the range"));
+    } else {
+        struct qasm_selection s;
+        uint32_t at = r->at;
+        QR_TRY(qasm_select(r, &s));
+        if (s.qubits || s.n_dims != 1)
+            return qasm_fail(
+                r, at, "a loop goes over integers or an array of one dimension; index the array");
+        first = s.first, n = s.n, cells = true;
+    }
+    uint32_t body = r->at;
+    QR_TRY(skip_statement(r));
+    uint32_t end = r->at;
+    for (uint32_t i = 0; i < n; i++) {
+        struct qasm_scope scope = qasm_scope_open(r);
+        struct qasm_value v =
+            cells ? r->cells[r->pool[first + i]] : qasm_whole((int32_t)r->pool[first + i]);
+        QR_TRY(qasm_declare_value(r, token, type, width, v));
+        r->at = body;
+        QR_TRY(run_body(r));
+        qasm_scope_close(r, &scope);
+        r->steps++;
+        QR_TRY(qasm_bounded(r, token));
+        if (loop_ends(r)) break;
+    }
+    r->at = end;
+    return QR_OK;
+}
+
+static enum qr_code run_while(struct qasm_reader *r) {
+    uint32_t condition = ++r->at;
+    for (;;) {
+        bool truth;
+        r->at = condition;
+        QR_TRY(read_condition(r, &truth));
+        uint32_t body = r->at;
+        if (truth) QR_TRY(run_body(r));
+        QR_TRY(qasm_bounded(r, condition));
+        if (!truth || loop_ends(r)) {
+            r->at = body;
+            return skip_statement(r);
+        }
+    }
+}
+
+/* switch (value) { case 1, 2 { } default { } } */
+static enum qr_code run_switch(struct qasm_reader *r) {
+    struct qasm_value v;
+    int64_t value, label;
+    qasm_next(r);
+    QR_TRY(qasm_expect(r, '(', "'(' and an integer"));
+    uint32_t token = r->at, body = 0;
+    QR_TRY(qasm_expression(r, &v));
+    QR_TRY(qasm_integer(r, token, v, "the value of the switch", INT64_MIN, INT64_MAX, &value));
+    QR_TRY(qasm_expect(r, ')', "')'"));
+    QR_TRY(qasm_expect(r, '{', "'{' and the cases"));
+    while (!qasm_is(r, '}')) {
+        bool otherwise = qasm_is_key(r, QASM_KEY_default), taken = otherwise && !body;
+        if (!otherwise && !qasm_is_key(r, QASM_KEY_case))
+            return qasm_fail(r, r->at, "expected case or default");
+        qasm_next(r);
+        while (!otherwise) {
+            uint32_t at = r->at;
+            QR_TRY(qasm_expression(r, &v));
+            QR_TRY(qasm_integer(r, at, v, "the case", INT64_MIN, INT64_MAX, &label));
+            taken |= label == value && !body;
+            if (!qasm_skip(r, ',')) break;
+        }
+        if (!qasm_is(r, '{')) return qasm_expect(r, '{', "'{' and the statements of the case");
+        if (taken) body = r->at;
+        QR_TRY(skip_statement(r));
+    }
+    uint32_t end = r->at + 1;
+    if (body) {
+        r->at = body;
+        QR_TRY(run_body(r));
+    }
+    r->at = end;
+    return QR_OK;
+}
+
+static enum qr_code run_return(struct qasm_reader *r) {
+    qasm_next(r);
+    r->returned = qasm_whole(0);
+    if (qasm_is_key(r, QASM_KEY_measure)) {
+        struct qasm_selection q;
+        QR_TRY(qasm_measure(r, &q));
+        r->returned.kind = QASM_UNKNOWN;
+    } else if (!qasm_is(r, ';')) {
+        QR_TRY(qasm_expression(r, &r->returned));
+    }
+    QR_TRY(qasm_expect(r, ';', "';' after return"));
+    r->flow = QASM_RETURN;
+    return QR_OK;
+}
+
+static enum qr_code run_jump(struct qasm_reader *r, enum qasm_flow flow) {
+    qasm_next(r);
+    QR_TRY(qasm_expect(r, ';', "';'"));
+    r->flow = flow;
+    return QR_OK;
+}
+
+/* ---- qubits ---- */
+
+enum qr_code qasm_measure(struct qasm_reader *r, struct qasm_selection *ret) {
+    uint32_t token = r->at;
+    qasm_next(r);
+    if (r->in_gate) return qasm_fail(r, token, "a gate measures no qubits; measure outside");
+    QR_TRY(qasm_select_qubits(r, ret));
+    for (uint32_t i = 0; i < ret->n; i++) {
+        uint32_t q = r->pool[ret->first + i];
+        if (qr_qubits_has(&r->measured, q)) continue;
+        qr_qubits_add(&r->measured, q);
+        r->measured_at[q] = token;
+        r->measured_order[r->n_measured++] = (uint16_t)q;
+    }
+    return QR_OK;
+}
+
+/* measure q -> c; */
+static enum qr_code run_measure(struct qasm_reader *r) {
+    struct qasm_selection q, c;
+    QR_TRY(qasm_measure(r, &q));
+    if (qasm_skip(r, QASM_ARROW)) {
+        uint32_t token = r->at;
+        QR_TRY(qasm_select(r, &c));
+        if (c.qubits || c.type > QASM_BOOL)
+            return qasm_fail(r, token, "a measurement gives bits; measure into a bit");
+        if (c.n != q.n)
+            return qasm_fail(r, token, "%u qubits are measured into %u bits; give the same number",
+                             q.n, c.n);
+        for (uint32_t i = 0; i < c.n; i++)
+            r->cells[r->pool[c.first + i]] = (struct qasm_value){.kind = QASM_UNKNOWN};
+    }
+    return qasm_expect(r, ';', "';' after the measurement");
+}
+
+/* Qubits begin as 0. */
+static enum qr_code run_reset(struct qasm_reader *r) {
+    struct qasm_selection q;
+    uint32_t token = r->at;
+    qasm_next(r);
+    if (r->in_gate) return qasm_fail(r, token, "a gate resets no qubits; reset outside");
+    QR_TRY(qasm_select_qubits(r, &q));
+    for (uint32_t i = 0; i < q.n; i++)
+        if (qr_qubits_has(&r->touched, r->pool[q.first + i]) ||
+            qr_qubits_has(&r->measured, r->pool[q.first + i]))
+            return qasm_refuse(r, token,
+                               "qring cannot reset a qubit after gates; use another qubit");
+    return qasm_expect(r, ';', "';' after the qubits");
+}
+
+static enum qr_code run_barrier(struct qasm_reader *r) {
+    struct qasm_selection q;
+    qasm_next(r);
+    while (!qasm_is(r, ';')) {
+        QR_TRY(qasm_select_qubits(r, &q));
+        if (!qasm_skip(r, ',')) break;
+    }
+    return qasm_expect(r, ';', "';' after the qubits");
+}
+
+/* ---- others ---- */
+
+static enum qr_code run_include(struct qasm_reader *r) {
+    static const struct {
+        const char *name;
+        unsigned set;
+    } known[] = {{"qelib1.inc", QASM_QELIB}, {"stdgates.inc", QASM_STDGATES}};
+    qasm_next(r);
+    const struct qasm_token *t = qasm_here(r);
+    uint32_t token = r->at;
+    QR_TRY(qasm_expect(r, QASM_STRING, "the name of a file in quotes"));
+    QR_TRY(qasm_expect(r, ';', "';' after the include"));
+    for (size_t i = 0; i < 2; i++)
+        if (strlen(known[i].name) == t->bytes - 2 &&
+            memcmp(known[i].name, r->text.p + t->at + 1, t->bytes - 2) == 0) {
+            r->sets |= known[i].set;
+            return QR_OK;
+        }
+    return qasm_refuse(r, token,
+                       "only qelib1.inc and stdgates.inc can be included; paste the file's text");
+}
+
+/* Statements that qring cannot simulate. */
+static const char *reason_to_refuse(uint32_t key) {
+    switch (key) {
+    case QASM_KEY_opaque: return "an opaque gate has no definition; define it as a gate";
+    case QASM_KEY_extern: return "an extern function is not known here; compute its value before";
+    case QASM_KEY_delay:
+    case QASM_KEY_box:
+    case QASM_KEY_duration:
+    case QASM_KEY_stretch: return "qring has no timing; remove it";
+    case QASM_KEY_cal:
+    case QASM_KEY_defcal:
+    case QASM_KEY_defcalgrammar: return "qring has no pulses; remove the calibration";
+    case QASM_KEY_complex: return "qring has no complex variables; use float";
+    default: return NULL;
+    }
+}
+
+static enum qr_code run_call(struct qasm_reader *r) {
+    const struct qasm_symbol *s =
+        qasm_is_identifier(r, r->at) ? qasm_find(r, qasm_here(r)->value) : NULL;
+    struct qasm_value unused;
+    if (s && s->kind == QASM_SUBROUTINE) {
+        QR_TRY(qasm_subroutine_call(r, s, &unused));
+        return qasm_expect(r, ';', "';' after the call");
+    }
+    return s && s->kind < QASM_GATE ? qasm_assignment(r) : qasm_gate_call(r);
+}
+
+static enum qr_code run_statement(struct qasm_reader *r) {
+    uint32_t key = qasm_is(r, QASM_NAME) ? qasm_here(r)->value : QASM_N_KEYWORDS;
+    const char *reason = reason_to_refuse(key);
+    if (reason) return qasm_refuse(r, r->at, "%s", reason);
+    if ((key == QASM_KEY_gate || key == QASM_KEY_def) && (r->in_gate || r->frame))
+        return qasm_fail(r, r->at, "a definition is inside of another; move it outside");
+    switch (key) {
+    case QASM_KEY_include: return run_include(r);
+    case QASM_KEY_gate: return qasm_gate_definition(r);
+    case QASM_KEY_def: return qasm_subroutine_definition(r);
+    case QASM_KEY_barrier:
+    case QASM_KEY_nop: return run_barrier(r);
+    case QASM_KEY_measure: return run_measure(r);
+    case QASM_KEY_reset: return run_reset(r);
+    case QASM_KEY_if: return run_if(r);
+    case QASM_KEY_for: return run_for(r);
+    case QASM_KEY_while: return run_while(r);
+    case QASM_KEY_switch: return run_switch(r);
+    case QASM_KEY_return: return run_return(r);
+    case QASM_KEY_break: return run_jump(r, QASM_BREAK);
+    case QASM_KEY_continue: return run_jump(r, QASM_CONTINUE);
+    case QASM_KEY_end: return run_jump(r, QASM_STOP);
+    }
+    if (qasm_is_declaration(r)) return qasm_declaration(r);
+    return run_call(r);
+}
+
+enum qr_code qasm_statement(struct qasm_reader *r) {
+    uint32_t token = r->at, n_symbols = r->n_symbols, n_pool = r->n_pool;
+    QR_TRY(qasm_bounded(r, token));
+    r->steps++;
+    if (qasm_is(r, QASM_PRAGMA)) return qasm_result_pragma(r);
+    if (qasm_is(r, '{')) return run_body(r);
+    if (!qasm_is(r, QASM_NAME)) return qasm_expect(r, QASM_NAME, "a statement");
+    QR_TRY(run_statement(r));
+    if (r->n_symbols == n_symbols) r->n_pool = n_pool;
+    return QR_OK;
+}
+
+enum qr_code qasm_program(struct qasm_reader *r) {
+    while (!qasm_is(r, QASM_END) && r->flow != QASM_STOP) {
+        uint32_t token = r->at;
+        QR_TRY(qasm_statement(r));
+        if (r->flow != QASM_ON && r->flow != QASM_STOP)
+            return qasm_fail(
+                r, token, "this statement is outside of a loop or a subroutine; move or remove it");
+    }
+    return QR_OK;
+}

@@ -1,0 +1,444 @@
+/* qasm/tokens.c — the text as tokens, numbers of names, errors with their place. Start reading at
+ * qasm_tokens_read(). */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+#include "qasm/qasm_impl.h"
+
+/* Columns of the excerpt of a long line, and how many of them precede the place. */
+enum { EXCERPT_COLUMNS = 100, EXCERPT_BEFORE = 60 };
+
+enum { MAX_TOKENS = 1 << 24 };
+
+/* ---- errors ---- */
+
+static size_t count_characters(const uint8_t *p, size_t n) {
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) count += (p[i] & 0xc0) != 0x80;
+    return count;
+}
+
+static void put_excerpt_line(struct qr_buf *to, const uint8_t *p, size_t n) {
+    qr_auto(qr_free_p) char *line = qr_xstrndup((const char *)p, n);
+    char shown[4 * EXCERPT_COLUMNS + 8];
+    for (char *s = line; *s; s++)
+        if (*s == '\t' || *s == '\r') *s = ' ';
+    qr_text_cut(shown, sizeof shown, line);
+    qr_buf_printf(to, "  %s\n", shown);
+}
+
+/* Appends the line of the place, at most EXCERPT_COLUMNS bytes of it, and the caret. */
+static void put_excerpt(struct qasm_reader *r, size_t line, size_t at) {
+    const uint8_t *p = r->text.p;
+    size_t first = line, end = at;
+    if (at - line > EXCERPT_BEFORE) first = at - EXCERPT_BEFORE;
+    while (first < at && (p[first] & 0xc0) == 0x80) first++;
+    while (end < r->text.n && p[end] != '\n' && end - first < EXCERPT_COLUMNS) end++;
+    while (end > at && end < r->text.n && (p[end] & 0xc0) == 0x80) end--;
+    put_excerpt_line(r->excerpt, p + first, end - first);
+    qr_buf_printf(r->excerpt, "  %*s^\n", (int)count_characters(p + first, at - first), "");
+}
+
+static enum qr_code fail_at_byte(struct qasm_reader *r, enum qr_code code, size_t at,
+                                 const char *why) {
+    size_t line = 0, number = 1;
+    for (size_t i = 0; i < at; i++)
+        if (r->text.p[i] == '\n') line = i + 1, number++;
+    put_excerpt(r, line, at);
+    return qr_fail(r->err, code, "line %zu, column %zu: %s", number,
+                   count_characters(r->text.p + line, at - line) + 1, why);
+}
+
+static enum qr_code fail_at_token(struct qasm_reader *r, enum qr_code code, uint32_t token,
+                                  const char *fmt, va_list ap) {
+    char why[QR_ERR_MSG_BYTES];
+    vsnprintf(why, sizeof why, fmt, ap);
+    return fail_at_byte(r, code, r->tokens[token].at, why);
+}
+
+enum qr_code qasm_fail(struct qasm_reader *r, uint32_t token, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    enum qr_code code = fail_at_token(r, QR_INVALID_ARGUMENT, token, fmt, ap);
+    va_end(ap);
+    return code;
+}
+
+enum qr_code qasm_refuse(struct qasm_reader *r, uint32_t token, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    enum qr_code code = fail_at_token(r, QR_UNIMPLEMENTED, token, fmt, ap);
+    va_end(ap);
+    return code;
+}
+
+unsigned qasm_line_of(const struct qasm_reader *r, uint32_t token) {
+    unsigned line = 1;
+    for (size_t i = 0; i < r->tokens[token].at; i++) line += r->text.p[i] == '\n';
+    return line;
+}
+
+/* ---- names ---- */
+
+static uint32_t name_hash(const uint8_t *p, size_t n) {
+    uint32_t h = 2166136261u;
+    for (size_t i = 0; i < n; i++) h = (h ^ p[i]) * 16777619u;
+    return h ^ h >> 15;
+}
+
+static uint32_t *name_slot(const struct qasm_reader *r, const uint8_t *p, size_t n) {
+    uint32_t last = 2 * r->cap_names - 1, at = name_hash(p, n) & last;
+    for (; r->name_slots[at]; at = (at + 1) & last) {
+        const struct qasm_name *name = &r->names[r->name_slots[at] - 1];
+        if (name->bytes == n && memcmp(name->text, p, n) == 0) break;
+    }
+    return &r->name_slots[at];
+}
+
+/* Number of the name; hidden: later names do not find this one. */
+static uint32_t name_number(struct qasm_reader *r, const uint8_t *p, size_t n, bool hidden) {
+    if (r->n_names == r->cap_names) {
+        r->cap_names = r->cap_names ? 2 * r->cap_names : 256;
+        r->names = qr_xreallocarray(r->names, r->cap_names, sizeof *r->names);
+        free(r->name_slots);
+        r->name_slots = qr_xcalloc(2 * (size_t)r->cap_names, sizeof *r->name_slots);
+        for (uint32_t i = 0; i < r->n_names; i++)
+            if (i >= QASM_N_KEYWORDS || r->version > 2 || i < QASM_N_KEYWORDS_2)
+                *name_slot(r, (const uint8_t *)r->names[i].text, r->names[i].bytes) = i + 1;
+    }
+    uint32_t *slot = name_slot(r, p, n);
+    if (*slot && !hidden) return *slot - 1;
+    r->names[r->n_names] = (struct qasm_name){.text = (const char *)p, .bytes = (uint32_t)n};
+    if (!hidden) *slot = r->n_names + 1;
+    return r->n_names++;
+}
+
+static void add_keywords(struct qasm_reader *r) {
+    static const char *const words[] = {
+#define WORD(word) #word,
+        QASM_KEYWORDS(WORD)};
+    for (uint32_t i = 0; i < QASM_N_KEYWORDS; i++)
+        name_number(r, (const uint8_t *)words[i], strlen(words[i]),
+                    r->version == 2 && i >= QASM_N_KEYWORDS_2);
+}
+
+/* ---- tokens ---- */
+
+static bool token_is_digit(uint8_t ch) { return ch >= '0' && ch <= '9'; }
+static bool token_is_letter(uint8_t ch) {
+    return ch == '_' || (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || ch >= 0x80;
+}
+static uint8_t byte_at(const struct qasm_reader *r, size_t at) {
+    return at < r->text.n ? r->text.p[at] : 0;
+}
+static bool text_has(const struct qasm_reader *r, size_t at, const char *word) {
+    size_t n = strlen(word);
+    return r->text.n - at >= n && memcmp(r->text.p + at, word, n) == 0;
+}
+
+static void add_token(struct qasm_reader *r, unsigned kind, size_t from, size_t to,
+                      uint32_t value) {
+    if (r->n_tokens == r->cap_tokens) {
+        r->cap_tokens = r->cap_tokens ? 2 * r->cap_tokens : 1024;
+        r->tokens = qr_xreallocarray(r->tokens, r->cap_tokens, sizeof *r->tokens);
+    }
+    r->tokens[r->n_tokens++] = (struct qasm_token){.kind = (uint8_t)kind,
+                                                   .at = (uint32_t)from,
+                                                   .bytes = (uint32_t)(to - from),
+                                                   .value = value};
+}
+
+static size_t word_end(const struct qasm_reader *r, size_t at) {
+    while (token_is_letter(byte_at(r, at)) || token_is_digit(byte_at(r, at))) at++;
+    return at;
+}
+
+/* Past digits and underscores between them. */
+static size_t digits_end(const struct qasm_reader *r, size_t at) {
+    while (token_is_digit(byte_at(r, at)) || (byte_at(r, at) == '_' && byte_at(r, at + 1) != '_'))
+        at++;
+    return at;
+}
+
+static enum qr_code read_number(struct qasm_reader *r, size_t *at) {
+    size_t p = *at;
+    unsigned kind = QASM_INTEGER;
+    uint8_t base = byte_at(r, p + 1);
+    if (byte_at(r, p) == '0' && base && strchr("xXbBoO", base)) {
+        p = word_end(r, p + 2);
+        add_token(r, kind, *at, p, 0);
+        *at = p;
+        return QR_OK;
+    }
+    p = digits_end(r, p);
+    if (byte_at(r, p) == '.') kind = QASM_FLOAT, p = digits_end(r, p + 1);
+    size_t sign = byte_at(r, p + 1) == '+' || byte_at(r, p + 1) == '-';
+    if ((byte_at(r, p) | 0x20) == 'e' && token_is_digit(byte_at(r, p + 1 + sign)))
+        kind = QASM_FLOAT, p = digits_end(r, p + 1 + sign);
+    size_t end = word_end(r, p), n = end - p;
+    if (n) {
+        static const char *const units[] = {"ns", "us", "ms", "s", "dt", "µs", "μs"};
+        bool unit = false;
+        for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+            unit |= strlen(units[i]) == n && text_has(r, p, units[i]);
+        if (!unit && !(n == 2 && text_has(r, p, "im")))
+            return fail_at_byte(r, QR_INVALID_ARGUMENT, p,
+                                "letters follow a number; put an operator or a blank between them");
+        kind = unit ? QASM_TIMING : QASM_IMAGINARY;
+    }
+    add_token(r, kind, *at, end, 0);
+    *at = end;
+    return QR_OK;
+}
+
+static enum qr_code read_string(struct qasm_reader *r, size_t *at) {
+    uint8_t quote = r->text.p[*at];
+    size_t p = *at + 1;
+    while (byte_at(r, p) && byte_at(r, p) != quote && byte_at(r, p) != '\n') p++;
+    if (byte_at(r, p) != quote)
+        return fail_at_byte(r, QR_INVALID_ARGUMENT, *at,
+                            "this quote is not closed on its line; close it");
+    add_token(r, QASM_STRING, *at, p + 1, 0);
+    *at = p + 1;
+    return QR_OK;
+}
+
+static enum qr_code read_hardware(struct qasm_reader *r, size_t *at) {
+    size_t p = *at + 1;
+    uint32_t qubit = 0;
+    for (; token_is_digit(byte_at(r, p)); p++)
+        if (qubit < QR_MAX_QUBITS) qubit = 10 * qubit + byte_at(r, p) - '0';
+    if (p == *at + 1)
+        return fail_at_byte(r, QR_INVALID_ARGUMENT, *at,
+                            "'$' is not followed by the number of a qubit; write $0");
+    add_token(r, QASM_HARDWARE, *at, p, qubit);
+    *at = p;
+    return QR_OK;
+}
+
+static enum qr_code read_punctuation(struct qasm_reader *r, size_t *at) {
+    static const struct {
+        char text[4];
+        uint8_t kind, op;
+    } longer[] = {{"**=", QASM_ASSIGN, QASM_POWER},
+                  {"<<=", QASM_ASSIGN, QASM_LEFT},
+                  {">>=", QASM_ASSIGN, QASM_RIGHT},
+                  {"->", QASM_ARROW, 0},
+                  {"**", QASM_POWER, 0},
+                  {"++", QASM_CONCAT, 0},
+                  {"==", QASM_EQUAL, 0},
+                  {"!=", QASM_UNEQUAL, 0},
+                  {"<=", QASM_AT_MOST, 0},
+                  {">=", QASM_AT_LEAST, 0},
+                  {"&&", QASM_AND, 0},
+                  {"||", QASM_OR, 0},
+                  {"<<", QASM_LEFT, 0},
+                  {">>", QASM_RIGHT, 0},
+                  {"+=", QASM_ASSIGN, '+'},
+                  {"-=", QASM_ASSIGN, '-'},
+                  {"*=", QASM_ASSIGN, '*'},
+                  {"/=", QASM_ASSIGN, '/'},
+                  {"%=", QASM_ASSIGN, '%'},
+                  {"&=", QASM_ASSIGN, '&'},
+                  {"|=", QASM_ASSIGN, '|'},
+                  {"^=", QASM_ASSIGN, '^'}};
+    uint8_t next = byte_at(r, *at + 1);
+    for (size_t i = 0; i < sizeof longer / sizeof *longer && next && strchr("=>*+&|<", next); i++)
+        if (text_has(r, *at, longer[i].text)) {
+            size_t n = strlen(longer[i].text);
+            add_token(r, longer[i].kind, *at, *at + n, longer[i].op);
+            *at += n;
+            return QR_OK;
+        }
+    uint8_t ch = r->text.p[*at];
+    if (!strchr("[]{}():;,.=+-*/%<>&|^~!@#", ch) || !ch)
+        return fail_at_byte(r, QR_INVALID_ARGUMENT, *at,
+                            "this character has no meaning in OpenQASM; remove it");
+    add_token(r, ch, *at, *at + 1, 0);
+    ++*at;
+    return QR_OK;
+}
+
+static size_t line_end(const struct qasm_reader *r, size_t at) {
+    while (at < r->text.n && r->text.p[at] != '\n') at++;
+    return at;
+}
+
+/* Blanks and comments; *at stays where there are none. A newline ends a line of Braket's. */
+static enum qr_code skip_blanks(struct qasm_reader *r, size_t *at, bool *in_pragma) {
+    for (size_t p = *at;; *at = p) {
+        uint8_t ch = byte_at(r, p);
+        if (ch == '\n' && *in_pragma) {
+            *in_pragma = false;
+            add_token(r, QASM_PRAGMA_END, p, p, 0);
+        }
+        if (ch == ' ' || ch == '\t' || ch == '\r' || ch == '\n') p++;
+        else if (ch == '/' && byte_at(r, p + 1) == '/') p = line_end(r, p);
+        else if (ch == '/' && byte_at(r, p + 1) == '*') {
+            for (p += 2; !(byte_at(r, p) == '*' && byte_at(r, p + 1) == '/'); p++)
+                if (p >= r->text.n)
+                    return fail_at_byte(r, QR_INVALID_ARGUMENT, *at,
+                                        "this comment is not closed; close it with */");
+            p += 2;
+        } else return QR_OK;
+    }
+}
+
+/* The line of a pragma or an annotation. Only Braket's pragmas have a meaning here. */
+static size_t read_directive(struct qasm_reader *r, size_t at, bool *in_pragma) {
+    size_t p = at + (byte_at(r, at) == '#') + strlen("pragma");
+    while (byte_at(r, p) == ' ' || byte_at(r, p) == '\t') p++;
+    if (byte_at(r, at) == '@' || !text_has(r, p, "braket ")) return line_end(r, at);
+    *in_pragma = true;
+    add_token(r, QASM_PRAGMA, at, p, 0);
+    return p + strlen("braket ");
+}
+
+/* The first word of a statement. */
+static bool begins_statement(const struct qasm_reader *r) {
+    unsigned kind = r->n_tokens ? r->tokens[r->n_tokens - 1].kind : ';';
+    return kind == ';' || kind == '{' || kind == '}' || kind == QASM_PRAGMA_END;
+}
+
+static enum qr_code read_token(struct qasm_reader *r, size_t *at, bool *in_pragma) {
+    uint8_t ch = r->text.p[*at];
+    uint32_t code_point;
+    if ((ch == '#' || ch == 'p' || ch == '@') && begins_statement(r) &&
+        (text_has(r, *at, "#pragma ") || text_has(r, *at, "pragma ") ||
+         (ch == '@' && token_is_letter(byte_at(r, *at + 1))))) {
+        *at = read_directive(r, *at, in_pragma);
+        return QR_OK;
+    }
+    if (ch >= 0x80 && !qr_utf8_next(r->text.p + *at, r->text.n - *at, &code_point))
+        return fail_at_byte(r, QR_INVALID_ARGUMENT, *at, "this byte is not UTF-8; remove it");
+    if (token_is_letter(ch)) {
+        size_t end = word_end(r, *at);
+        add_token(r, QASM_NAME, *at, end, name_number(r, r->text.p + *at, end - *at, false));
+        *at = end;
+        return QR_OK;
+    }
+    if (token_is_digit(ch) || (ch == '.' && token_is_digit(byte_at(r, *at + 1))))
+        return read_number(r, at);
+    if (ch == '"' || ch == '\'') return read_string(r, at);
+    if (ch == '$') return read_hardware(r, at);
+    return read_punctuation(r, at);
+}
+
+/* Connects each "{" with its "}". */
+static enum qr_code match_braces(struct qasm_reader *r) {
+    size_t n = 0, cap = 0;
+    qr_auto(qr_free_p) uint32_t *open = NULL;
+    for (uint32_t i = 0; i < r->n_tokens; i++) {
+        if (r->tokens[i].kind == '{') {
+            if (n == cap) open = qr_xreallocarray(open, cap = cap ? 2 * cap : 64, sizeof *open);
+            open[n++] = i;
+        } else if (r->tokens[i].kind == '}') {
+            if (!n) return qasm_fail(r, i, "this } closes nothing; remove it");
+            r->tokens[open[--n]].value = i;
+        }
+    }
+    return n ? qasm_fail(r, open[n - 1], "this { is not closed; close it with }") : QR_OK;
+}
+
+/* The version of the first line, which determines the keywords. */
+static enum qr_code read_version(struct qasm_reader *r, size_t *at) {
+    bool in_pragma = false;
+    r->version = 3;
+    QR_TRY(skip_blanks(r, at, &in_pragma));
+    if (!text_has(r, *at, "OPENQASM")) return QR_OK;
+    size_t p = *at + strlen("OPENQASM");
+    while (byte_at(r, p) == ' ' || byte_at(r, p) == '\t') p++;
+    size_t end = p;
+    while (token_is_digit(byte_at(r, end)) || byte_at(r, end) == '.') end++;
+    char text[8] = "";
+    if (end - p < sizeof text) memcpy(text, r->text.p + p, end - p);
+    bool two = strcmp(text, "2") == 0 || strcmp(text, "2.0") == 0;
+    if (!two && strcmp(text, "3") != 0 && strcmp(text, "3.0") != 0 && strcmp(text, "3.1") != 0)
+        return fail_at_byte(r, QR_INVALID_ARGUMENT, p,
+                            "this is no version of OpenQASM that is known here; write OPENQASM "
+                            "2.0; or OPENQASM 3.0;");
+    r->version = two ? 2 : 3;
+    while (byte_at(r, end) == ' ') end++;
+    if (byte_at(r, end) != ';')
+        return fail_at_byte(r, QR_INVALID_ARGUMENT, end, "expected ';' after the version");
+    *at = end + 1;
+    return QR_OK;
+}
+
+enum qr_code qasm_tokens_read(struct qasm_reader *r) {
+    size_t at = text_has(r, 0, "\xef\xbb\xbf") ? 3 : 0; /* a byte order mark */
+    bool in_pragma = false;
+    if (r->text.n > QR_QASM_BYTES)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                       "the text has %zu bytes, more than %d; split the circuit", r->text.n,
+                       QR_QASM_BYTES);
+    QR_TRY(read_version(r, &at));
+    add_keywords(r);
+    for (;;) {
+        QR_TRY(skip_blanks(r, &at, &in_pragma));
+        if (at >= r->text.n) break;
+        QR_TRY(read_token(r, &at, &in_pragma));
+        if (r->n_tokens > MAX_TOKENS)
+            return qasm_fail(r, MAX_TOKENS, "the text has more than %d words; split the circuit",
+                             MAX_TOKENS);
+    }
+    if (in_pragma) add_token(r, QASM_PRAGMA_END, at, at, 0);
+    add_token(r, QASM_END, r->text.n, r->text.n, 0);
+    return match_braces(r);
+}
+
+/* ---- reading tokens ---- */
+
+enum qr_code qasm_expect(struct qasm_reader *r, unsigned kind, const char *what) {
+    if (qasm_skip(r, kind)) return QR_OK;
+    if (qasm_is(r, QASM_END))
+        return qasm_fail(r, r->at, "expected %s, but the text ends here", what);
+    const struct qasm_token *t = qasm_here(r);
+    return qasm_fail(r, r->at, "expected %s, not '%.*s'", what,
+                     (int)(t->bytes > 40 ? 40 : t->bytes), (const char *)r->text.p + t->at);
+}
+
+enum qr_code qasm_expect_name(struct qasm_reader *r, const char *what, uint32_t *ret) {
+    if (qasm_is(r, QASM_NAME) && !qasm_is_identifier(r, r->at))
+        return qasm_fail(r, r->at, "expected %s, but '%.*s' is a keyword; choose another name",
+                         what, QASM_TEXT(r, qasm_here(r)->value));
+    *ret = qasm_here(r)->value;
+    return qasm_expect(r, QASM_NAME, what);
+}
+
+enum qr_code qasm_bounded(struct qasm_reader *r, uint32_t token) {
+    if (r->steps > r->max_steps)
+        return qasm_fail(r, token, "up to here reading takes more than %u steps; repeat less often",
+                         r->max_steps);
+    if (r->gates.list.n > r->max_gates)
+        return qasm_fail(r, token, "here the circuit exceeds %u gates; use fewer", r->max_gates);
+    return QR_OK;
+}
+
+enum qr_code qasm_enter(struct qasm_reader *r, uint32_t token) {
+    if (r->depth == QR_QASM_DEPTH)
+        return qasm_fail(r, token,
+                         "more than %d blocks, calls and brackets are nested here; nest fewer",
+                         QR_QASM_DEPTH);
+    r->depth++;
+    return QR_OK;
+}
+
+void qasm_reader_fini(struct qasm_reader *r) {
+    for (uint32_t i = 0; i < r->n_leaves; i++) free(r->leaves[i]);
+    for (size_t i = 0; i < r->n_readouts; i++) free(r->readouts[i]);
+    qr_gate_reader_fini(&r->gates);
+    free(r->leaves);
+    free(r->readouts);
+    free(r->tokens);
+    free(r->names);
+    free(r->name_slots);
+    free(r->symbols);
+    free(r->pool);
+    free(r->cells);
+    free(r->nodes);
+    free(r->input_sizes);
+}

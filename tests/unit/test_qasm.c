@@ -1,0 +1,447 @@
+/* OpenQASM: gates and modifiers against matrices of the specification's formulas, texts against
+ * texts that mean the same, free symbols, read-outs, places of errors, bounds of time. */
+#include <complex.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "circuit/circuit_json.h"
+#include "qasm/qasm.h"
+#include "tests/ref/dense.h"
+#include "tests/same_circuit.h"
+#include "tests/t.h"
+
+enum { MOST_QUBITS = 5, MOST_ENTRIES = 1 << (2 * MOST_QUBITS) };
+
+static const double complex i1 = __builtin_complex(0.0, 1.0);
+
+/* A matrix has at most 40 gates here, each with entries within a few 2^-53. */
+#define TOLERANCE 1e-13
+
+static enum qr_code read_with(const char *text, const char *const *inputs, size_t n,
+                              struct qr_qasm *ret, struct qr_buf *excerpt, struct qr_err *err) {
+    const struct qr_qasm_options options = {.inputs = inputs, .n_inputs = n};
+    return qr_qasm_read(qr_bytes_of_string(text), &options, ret, excerpt, err);
+}
+
+/* The text must be read. */
+static struct qr_qasm read_text(const char *text, const char *const *inputs, size_t n) {
+    struct qr_qasm q = {0};
+    struct qr_err err = {0};
+    struct qr_buf excerpt = {0};
+    CHECK(read_with(text, inputs, n, &q, &excerpt, &err) == QR_OK, "%s\n%s%s", text, err.msg,
+          qr_buf_string(&excerpt));
+    qr_buf_free(&excerpt);
+    if (!q.circuit) exit(1);
+    return q;
+}
+
+static char *json_of(const struct qr_circuit *c) {
+    struct qr_buf text = {0};
+    struct qr_json_writer w = qr_json_writer(&text, 0);
+    qr_circuit_put_json(c, &w);
+    char *ret = qr_xstrdup(qr_buf_string(&text));
+    qr_buf_free(&text);
+    return ret;
+}
+
+/* What is written reads back as the same circuit. */
+static void check_round_trip(const struct qr_circuit *c) {
+    char *json = json_of(c);
+    struct qr_json *root = NULL;
+    struct qr_circuit *again = NULL;
+    struct qr_qubits readouts;
+    struct qr_err err = {0};
+    CHECK(qr_json_parse(qr_bytes_of_string(json), "json", &root, &err) == QR_OK &&
+              qr_circuit_from_json(root, "json", &again, &readouts, &err) == QR_OK,
+          "%s: %s", json, err.msg);
+    CHECK(again && same_circuit(c, again), "%s", json);
+    qr_circuit_free(again);
+    qr_json_free(root);
+    free(json);
+}
+
+/* ---- matrices ---- */
+
+/* The product of all gates of a text without symbols, which is freed. */
+static unsigned matrix_of(const char *text, double complex *ret) {
+    static double complex gate[MOST_ENTRIES], before[MOST_ENTRIES];
+    struct qr_qasm q = read_text(text, NULL, 0);
+    check_round_trip(q.circuit);
+    size_t dim = (size_t)1 << q.circuit->n_qubits;
+    for (size_t i = 0; i < dim * dim; i++) ret[i] = i % (dim + 1) == 0;
+    for (size_t i = 0; i < q.circuit->n_gates; i++) {
+        double a[2] = {0, 0};
+        const struct qr_gate *g = &q.circuit->gates[i];
+        for (unsigned k = 0; k < g->n_args; k++) a[k] = qr_gate_arg_value(&g->args[k], NULL, NULL);
+        ref_gate_full(g, q.circuit->n_qubits, a, gate);
+        memcpy(before, ret, dim * dim * sizeof *ret);
+        for (size_t r = 0; r < dim; r++)
+            for (size_t k = 0; k < dim; k++) {
+                double complex sum = 0;
+                for (size_t j = 0; j < dim; j++) sum += gate[r * dim + j] * before[j * dim + k];
+                ret[r * dim + k] = sum;
+            }
+    }
+    qr_qasm_fini(&q);
+    return (unsigned)dim;
+}
+
+/* The largest difference up to a global phase. */
+static double distance(const double complex *a, const double complex *b, unsigned dim) {
+    double complex overlap = 0;
+    double worst = 0;
+    for (unsigned i = 0; i < dim * dim; i++) overlap += conj(b[i]) * a[i];
+    double complex turn = overlap / cabs(overlap);
+    for (unsigned i = 0; i < dim * dim; i++) worst = fmax(worst, cabs(a[i] - turn * b[i]));
+    return worst;
+}
+
+/* OpenQASM 3's formula. */
+static void spec_u(double theta, double phi, double lambda, double complex *u) {
+    double complex t = cexp(i1 * theta), p = cexp(i1 * phi), l = cexp(i1 * lambda);
+    u[0] = (1 + t) / 2;
+    u[1] = -i1 * l * (1 - t) / 2;
+    u[2] = i1 * p * (1 - t) / 2;
+    u[3] = p * l * (1 + t) / 2;
+}
+
+/* The text, on two qubits, is u on the second where the first is 1 (or 0). */
+static void check_controlled(const char *text, const double complex *u, bool one) {
+    double complex wanted[16] = {0};
+    static double complex found[MOST_ENTRIES];
+    unsigned at = one ? 2 : 0, other = 2 - at;
+    wanted[5 * other] = wanted[5 * (other + 1)] = 1;
+    for (unsigned r = 0; r < 2; r++)
+        for (unsigned c = 0; c < 2; c++) wanted[4 * (at + r) + at + c] = u[2 * r + c];
+    unsigned dim = matrix_of(text, found);
+    CHECK(dim == 4 && distance(found, wanted, 4) < TOLERANCE, "%s: %g", text,
+          distance(found, wanted, 4));
+}
+
+#define TWO "include \"stdgates.inc\"; include \"qelib1.inc\"; qubit[2] q; "
+
+static void modifiers(void) {
+    double complex u[4], v[4], adjoint[4], phase = cexp(0.7 * i1), half[4];
+    spec_u(0.3, 0.5, 1.1, u);
+    for (unsigned i = 0; i < 4; i++) adjoint[i] = conj(u[i % 2 * 2 + i / 2]);
+    check_controlled(TWO "ctrl @ U(0.3, 0.5, 1.1) q[0], q[1];", u, true);
+    check_controlled(TWO "negctrl @ U(0.3, 0.5, 1.1) q[0], q[1];", u, false);
+    check_controlled(TWO "ctrl @ inv @ U(0.3, 0.5, 1.1) q[0], q[1];", adjoint, true);
+    check_controlled(TWO "pow(-1) @ ctrl @ U(0.3, 0.5, 1.1) q[0], q[1];", adjoint, true);
+    check_controlled(
+        TWO "gate g q { U(0.3, 0.5, 1.1) q; gphase(0.7); }\n"
+            "ctrl @ inv @ pow(2) @ inv @ inv @ pow(-0) @ g q[0], q[1]; "
+            "negctrl @ pow(2) @ inv @ g q[0], q[1]; negctrl @ pow(3) @ g q[0], q[1];",
+        (spec_u(0.3, 0.5, 1.1, v), v[0] *= phase, v[1] *= phase, v[2] *= phase, v[3] *= phase, v),
+        false);
+    double complex turn[4] = {phase, 0, 0, phase},
+                   root[4] = {(1 + i1) / 2, (1 - i1) / 2, (1 - i1) / 2, (1 + i1) / 2};
+    check_controlled(TWO "ctrl @ gphase(0.7) q[0];", turn, true);
+    check_controlled(TWO "negctrl @ gphase(0.7) q[0];", turn, false);
+    check_controlled(TWO "ctrl @ pow(0.5) @ x q[0], q[1];", root, true);
+    /* rx(3 pi) has the eigenvalues i and -i, whose principal roots are those of rx(-pi). */
+    double complex c = M_SQRT1_2;
+    half[0] = half[3] = c, half[1] = half[2] = c * i1;
+    check_controlled(TWO "ctrl @ pow(1/2.) @ rx(3*pi) q[0], q[1];", half, true);
+    spec_u(0.3, 0.5, 1.1, u); /* u3's determinant is 1 */
+    for (unsigned i = 0; i < 4; i++) u[i] *= cexp(-0.95 * i1);
+    check_controlled(TWO "ctrl @ u3(0.3, 0.5, 1.1) q[0], q[1];", u, true);
+    spec_u(M_PI_2, 0.5, 1.1, u);
+    for (unsigned i = 0; i < 4; i++) u[i] *= cexp(-i1 * (1.6 + M_PI_2) / 2);
+    check_controlled(TWO "ctrl @ u2(0.5, 1.1) q[0], q[1];", u, true);
+}
+
+#define FIVE "include \"stdgates.inc\"; include \"qelib1.inc\"; qubit[5] q; "
+#define A "q[0]"
+#define B "q[0], q[1]"
+#define C "q[0], q[1], q[2]"
+#define D "q[0], q[1], q[2], q[3]"
+#define H3 "h q[2]; t q[2]; cx q[1], q[2]; tdg q[2]; "
+
+/* Both texts follow FIVE; ctrl(1) in the first makes phases count. */
+static const char *const equal_matrix_texts[][2] = {
+    {"ctrl @ x q[4]," A ";", "ctrl @ U(pi, 0, pi) q[4]," A "; ctrl @ gphase(-pi/2) q[4];"},
+    {"ctrl @ y q[4]," A ";", "ctrl @ U(pi, pi/2, pi/2) q[4]," A "; ctrl @ gphase(-pi/2) q[4];"},
+    {"ctrl @ z q[4]," A ";", "ctrl @ U(0, 0, pi) q[4]," A ";"},
+    {"ctrl @ h q[4]," A ";", "ctrl @ U(pi/2, 0, pi) q[4]," A "; ctrl @ gphase(-pi/4) q[4];"},
+    {"ctrl @ s q[4]," A ";", "ctrl @ U(0, pi/2, 0) q[4]," A ";"},
+    {"ctrl @ tdg q[4]," A ";", "ctrl @ U(0, 0, -pi/4) q[4]," A ";"},
+    {"ctrl @ sx q[4]," A ";", "ctrl @ h q[4], q[0]; ctrl @ s q[4], q[0]; ctrl @ h q[4], q[0];"},
+    {"ctrl @ sxdg q[4]," A ";", "inv @ ctrl @ sx q[4]," A ";"},
+    {"ctrl @ rx(0.3) q[4]," A ";",
+     "ctrl @ U(0.3, -pi/2, pi/2) q[4]," A "; ctrl @ gphase(-0.15) q[4];"},
+    {"ctrl @ ry(0.3) q[4]," A ";", "ctrl @ U(0.3, 0, 0) q[4]," A "; ctrl @ gphase(-0.15) q[4];"},
+    {"ctrl @ rz(0.3) q[4]," A ";", "ctrl @ U(0, 0, 0.3) q[4]," A "; ctrl @ gphase(-0.15) q[4];"},
+    {"ctrl @ p(0.3) q[4]," A ";", "ctrl @ ctrl @ gphase(0.3) q[4]," A ";"},
+    {"ctrl @ phase(0.3) q[4]," A ";", "ctrl @ u1(0.3) q[4]," A ";"},
+    {"cy " B ";", "ctrl @ y " B ";"},
+    {"ch " B ";", "ctrl @ h " B ";"},
+    {"csx " B ";", "ctrl @ sx " B ";"},
+    {"cp(0.3) " B ";", "ctrl @ p(0.3) " B ";"},
+    {"cphase(0.3) " B ";", "cu1(0.3) " B ";"},
+    {"crx(0.3) " B ";", "ctrl @ rx(0.3) " B ";"},
+    {"cry(0.3) " B ";", "ctrl @ ry(0.3) " B ";"},
+    {"crz(0.3) " B ";", "ctrl @ rz(0.3) " B ";"},
+    {"cu(0.3, 0.5, 1.1, 0.7) " B ";", "p(0.55) q[0]; ctrl @ U(0.3, 0.5, 1.1) " B ";"},
+    {"cu3(0.3, 0.5, 1.1) " B ";", "p(-0.15) q[0]; ctrl @ U(0.3, 0.5, 1.1) " B ";"},
+    {"swap " B ";", "cx " B "; cx q[1], q[0]; cx " B ";"},
+    {"rxx(0.3) " B ";", "h " A "; h q[1]; rzz(0.3) " B "; h " A "; h q[1];"},
+    {"rzz(0.3) " B ";", "cx " B "; rz(0.3) q[1]; cx " B ";"},
+    {"ccx " C ";", "ctrl(2) @ x " C ";"},
+    {"cswap " C ";", "ctrl @ swap " C ";"},
+    {"c3x " D ";", "ctrl(3) @ x " D ";"},
+    {"c4x " D ", q[4];", "ctrl(2) @ ctrl(2) @ x " D ", q[4];"},
+    {"c3sqrtx " D ";", "ctrl(3) @ pow(0.5) @ x " D ";"},
+    {"rccx " C ";", H3 "cx q[0], q[2]; t q[2]; cx q[1], q[2]; tdg q[2]; h q[2];"},
+    {"rc3x " D ";", "h q[3]; t q[3]; cx q[2], q[3]; tdg q[3]; h q[3]; cx q[0], q[3]; t q[3]; "
+                    "cx q[1], q[3]; tdg q[3]; cx q[0], q[3]; t q[3]; cx q[1], q[3]; tdg q[3]; "
+                    "h q[3]; t q[3]; cx q[2], q[3]; tdg q[3]; h q[3];"},
+    {"ctrl @ negctrl(2) @ ctrl @ x q[0], q[1], q[2], q[3], q[4];",
+     "x q[1]; x q[2]; ctrl(4) @ x q[0], q[1], q[2], q[3], q[4]; x q[1]; x q[2];"},
+};
+
+/* Braket's gates are known where nothing is included. */
+static const char *const braket[][2] = {
+    {"qubit[2] q; cphaseshift00(0.3) " B ";", "qubit[2] q; negctrl(2) @ gphase(0.3) " B ";"},
+    {"qubit[2] q; cphaseshift01(0.3) " B ";", "qubit[2] q; negctrl @ ctrl @ gphase(0.3) " B ";"},
+    {"qubit[2] q; cphaseshift10(0.3) " B ";", "qubit[2] q; ctrl @ negctrl @ gphase(0.3) " B ";"},
+    {"qubit[2] q; xy(0.6) " B ";", "qubit[2] q; xx(-0.3) " B "; yy(-0.3) " B ";"},
+    {"qubit[2] q; iswap " B ";", "qubit[2] q; xy(pi) " B ";"},
+    {"qubit[2] q; v " A "; cv " B ";", "qubit[2] q; pow(0.5) @ x " A "; ctrl @ v " B ";"},
+    {"qubit[2] q; prx(0.3, 0.5) " A ";",
+     "qubit[2] q; rz(-0.5) " A "; rx(0.3) " A "; rz(0.5) " A ";"},
+};
+
+static void equal_matrices(const char *before, const char *const (*rows)[2], size_t n) {
+    static double complex a[MOST_ENTRIES], b[MOST_ENTRIES];
+    for (size_t i = 0; i < n; i++) {
+        char *first = qr_xasprintf("%s%s", before, rows[i][0]),
+             *second = qr_xasprintf("%s%s", before, rows[i][1]);
+        unsigned dim = matrix_of(first, a);
+        CHECK(dim == matrix_of(second, b) && distance(a, b, dim) < TOLERANCE, "%s: %g", rows[i][0],
+              distance(a, b, dim));
+        free(first);
+        free(second);
+    }
+}
+
+/* ---- texts that mean the same ---- */
+
+#define STD "include \"stdgates.inc\"; "
+
+static const char *const equal_texts[][2] = {
+    {STD "qubit[3] q; h q;", STD "qubit[3] q; h q[0]; h q[1]; h q[2];"},
+    {STD "qubit[2] a; qubit[2] b; qubit c; ccx a, b, c;",
+     STD "qubit[5] q; ccx q[0], q[2], q[4]; ccx q[1], q[3], q[4];"},
+    {STD "qubit[4] q; for int i in [0:2] cx q[i], q[i + 1];",
+     STD "qubit[4] q; cx q[0], q[1]; cx q[1], q[2]; cx q[2], q[3];"},
+    {STD "qubit[4] q; for uint[8] i in [3:-2:0] x q[i];", STD "qubit[4] q; x q[3]; x q[1];"},
+    {STD "qubit[4] q; for int i in {2, 0} x q[i];", STD "qubit[4] q; x q[2]; x q[0];"},
+    {STD "qubit[4] q; let a = q[1:2] ++ q[{0}]; x a; y a[-1];",
+     STD "qubit[4] q; x q[1]; x q[2]; x q[0]; y q[0];"},
+    {STD "qubit[4] q; let a = q[:2:]; let b = a[1]; x b; x q[3:-1:2];",
+     STD "qubit[4] q; x q[2]; x q[3]; x q[2];"},
+    {STD "const int n = 2; const float t = pi / n; qubit[n] q; rx(t * 0.5) q[n - 1];",
+     STD "qubit[2] q; rx(pi / 4) q[1];"},
+    {STD "qubit q; int a = 7 / 2; uint[3] b = 9; rx(a + b) q;", STD "qubit q; rx(4) q;"},
+    {STD "qubit q; int[4] a = 9; bool b = 2 > 1 && !(3 <= 2); rx(a) q; if (b) x q; else y q;",
+     STD "qubit q; rx(-7) q; x q;"},
+    {STD "qubit q; rx(2 ** 3 ** 2 / 2 - -2 ** 2) q;", STD "qubit q; rx(260) q;"},
+    {STD "qubit q; rx(1 + 2 * 3 << 1 & 12 | 1 ^ 4) q;", STD "qubit q; rx(13) q;"},
+    {STD "qubit q; rx(float(0x1f) + 0b101 + 0o17 + 1_000 + .5 + 1e-1) q;",
+     STD "qubit q; rx(1051.6) q;"},
+    {STD "qubit q; rx(arccos(cos(0.5)) * 0 + mod(7, 4) + popcount(7) + ceiling(0.2)) q;",
+     STD "qubit q; rx(7) q;"},
+    {STD "bit[4] m = \"0110\"; qubit[4] q; for int i in [0:3] if (m[i]) x q[i];",
+     STD "qubit[4] q; x q[1]; x q[2];"},
+    {STD "uint[4] m = 5; qubit[4] q; m[1] = 1; m <<= 1; for int i in [0:3] if (bool(m[i])) x q[i];",
+     STD "qubit[4] q; x q[1]; x q[2]; x q[3];"},
+    {STD "array[float, 2, 2] m = {{1, 2}, {3, 4}}; array[float, 2] r = m[1]; m[0] = r; qubit q; "
+         "rx(m[0, 1] + sizeof(m, 1) + m[1][0]) q;",
+     STD "qubit q; rx(9) q;"},
+    {STD "array[int, 3] a = {4, 5, 6}; qubit q; for int v in a rx(v) q;",
+     STD "qubit q; rx(4) q; rx(5) q; rx(6) q;"},
+    {STD "gate g(a, b) p, q { rx(a / b) p; for int i in [0:1] cx p, q; } qubit[2] q; g(1, 4) q[1], "
+         "q[0];",
+     STD "qubit[2] q; rx(0.25) q[1]; cx q[1], q[0]; cx q[1], q[0];"},
+    {STD
+     "def f(qubit[2] q, int n) -> int { if (n == 0) return 3; x q[n - 1]; return f(q, n - 1); }\n"
+     "qubit[2] q; int r = f(q, 2); rx(r) q[0];",
+     STD "qubit[2] q; x q[1]; x q[0]; rx(3) q[0];"},
+    {STD "def set(mutable array[int, #dim = 1] a, readonly array[int, 2] b) { a[0] = b[1]; }\n"
+         "array[int, 2] a = {1, 2}; array[int, 2] b = {7, 8}; set(a, b); qubit q; rx(a[0]) q;",
+     STD "qubit q; rx(8) q;"},
+    {STD "qubit q; int i = 0; while (true) { i += 1; if (i == 2) continue; if (i > 3) break; rx(i) "
+         "q; }",
+     STD "qubit q; rx(1) q; rx(3) q;"},
+    {STD "qubit q; int i = 2; switch (i) { case 0, 1 { x q; } case 2 { y q; } default { z q; } }",
+     STD "qubit q; y q;"},
+    {STD "qubit[2] q; reset q; x q[0]; end; foo;", STD "qubit[2] q; x q[0];"},
+    {STD "x $1; cx $1, $0;", STD "qubit[2] q; x q[1]; cx q[1], q[0];"},
+    {STD "/* a */ qubit q; // b\n@bind c\n#pragma other d\nbarrier q; x q;", STD "qubit q; x q;"},
+    {"OPENQASM 2.0; include \"qelib1.inc\"; qreg ctrl[2]; creg angle[2]; rx(2^3/2*1/2) ctrl[0]; "
+     "if (angle == 0) x ctrl; cx ctrl[0], ctrl[1];",
+     STD "qubit[2] q; rx(2) q[0]; x q; cx q[0], q[1];"},
+    {STD "gate x a { U(1, 2, 3) a; } qubit q; x q;", "qubit q; U(1, 2, 3) q;"},
+    {STD "gate a q { h q; } gate h q { x q; } qubit q; a q; h q;", STD "qubit q; h q; x q;"},
+    {"qubit q;", STD "qubit q; id q;"},
+};
+
+static void equal_circuits(void) {
+    for (size_t i = 0; i < COUNT(equal_texts); i++) {
+        struct qr_qasm a = read_text(equal_texts[i][0], NULL, 0),
+                       b = read_text(equal_texts[i][1], NULL, 0);
+        char *first = json_of(a.circuit), *second = json_of(b.circuit);
+        CHECK(strcmp(first, second) == 0, "%s\n%s\n%s", equal_texts[i][0], first, second);
+        free(first);
+        free(second);
+        qr_qasm_fini(&a);
+        qr_qasm_fini(&b);
+    }
+}
+
+/* ---- symbols, read-outs, JSON ---- */
+
+static void symbols(void) {
+    static const char *const inputs[] = {"v", "b"};
+    struct qr_qasm q = read_text(STD "input float b; input float x; input angle[32] θ; "
+                                     "input array[float, 2] v; input array[float, 2] w; qubit q; "
+                                     "gate g(t) a { rx(t / 2 + θ) a; } "
+                                     "rx(2 * b) q; g(v[1]) q; ry(-x ** 2) q; rz(w[1] * v[0]) q;",
+                                 inputs, 2);
+    const struct qr_circuit *c = q.circuit;
+    char *json = json_of(c);
+    CHECK(c->n_params == 3 && c->n_columns == 3, "%u %u", c->n_params, c->n_columns);
+    CHECK(strcmp(c->param_names[0], "w[1]") == 0 && strcmp(c->param_names[1], "x_") == 0 &&
+              strcmp(c->param_names[2], "θ") == 0,
+          "%s", json);
+    CHECK(strcmp(json, "{\"qubits\":1,\"columns\":3,\"gates\":["
+                       "{\"gate\":\"RX\",\"qubits\":[0],\"angle\":\"2*x[2]\"},"
+                       "{\"gate\":\"RX\",\"qubits\":[0],\"angle\":\"x[1]/2 + θ\"},"
+                       "{\"gate\":\"RY\",\"qubits\":[0],\"angle\":\"-pow(x_, 2)\"},"
+                       "{\"gate\":\"RZ\",\"qubits\":[0],\"angle\":\"w[1]*x[0]\"}]}") == 0,
+          "%s", json);
+    check_round_trip(c);
+    free(json);
+    qr_qasm_fini(&q);
+}
+
+static void readouts(void) {
+    static const char *const wanted[] = {"Z2", "Z0", "1*Z0", "1*Z0 Y1 + 0.5*Z0 Z1"};
+    struct qr_qasm q = read_text(
+        "qubit[3] q; bit[2] c; h q;\n"
+        "#pragma braket result expectation z(q[0])\n"
+        "#pragma braket result expectation z(q[0]) @ hermitian([[0.5, -1im], [1im, -0.5]]) q[1]\n"
+        "c[0] = measure q[2]; measure q[0] -> c[1]; measure q[2] -> c[0];",
+        NULL, 0);
+    CHECK(q.n_readouts == COUNT(wanted), "%zu", q.n_readouts);
+    for (size_t i = 0; i < q.n_readouts && i < COUNT(wanted); i++)
+        CHECK(strcmp(q.readouts[i], wanted[i]) == 0, "%s", q.readouts[i]);
+    qr_qasm_fini(&q);
+}
+
+/* ---- errors ---- */
+
+static const struct {
+    const char *text, *place, *words;
+    bool valid; /* OpenQASM that cannot be simulated */
+} refused[] = {
+    {"qubit q;\n\tfoo q;", "line 2, column 2", "'foo' is not defined", false},
+    {"OPENQASM 2.0; qreg q[1]; h q;", "line 1, column 26", "add include \"qelib1.inc\"", false},
+    {STD "h q;", "column 27", "'q' is not declared", false},
+    {STD "qubit q; h q, q;", "column 34", "acts on 1 qubit here, but 2 are given", false},
+    {STD "qubit q; rx q;", "column 34", "takes 1 angle, but 0 are given", false},
+    {STD "qubit[2] q; cx q, q[0];", "column 37", "is an operand already", false},
+    {STD "qubit[2] q; qubit[3] r; cx q, r;", "column 55", "3 qubits, but another operand has 2",
+     false},
+    {STD "qubit[2] q; x q[2];", "column 41", "index 2 is out of range; there are 0 to 1", false},
+    {STD "qubit q; gate g a { h a; foo a; }", "column 50", "'foo' is not defined", false},
+    {STD "qubit q; gate g a { g a; }", "column 45", "'g' is not defined", false},
+    {STD "qubit q; gate g a { measure a; }", "column 45", "a gate measures no qubits", false},
+    {STD "qubit q; int q;", "column 38", "declared already", false},
+    {STD "qubit q; const int n = 2; n = 3;", "column 51", "a constant", false},
+    {STD "qubit q; rx(1/0) q;", "column 38", "division by zero", false},
+    {STD "qubit q; rx(sqrt(-1)) q;", "column 37", "not a finite number", false},
+    {STD "qubit q; x q", "column 37", "the text ends here", false},
+    {STD "qubit q; { x q;", "column 34", "this { is not closed", false},
+    {"qubit q; input float w; input int n;", "column 31", "only float and angle", true},
+    {STD "qubit q; bit c; c = measure q; x q;", "column 56", "was measured in line 1", true},
+    {STD "qubit[2] q; bit c; c = measure q[0];\nif (c) x q[1];", "line 2, column 5",
+     "no feed-forward", true},
+    {STD "qubit q; x q; reset q;", "column 39", "cannot reset a qubit after gates", true},
+    {STD "qubit q; delay[10ns] q;", "column 34", "no timing", true},
+    {STD "qubit q; box { x q; }", "column 34", "no timing", true},
+    {"defcal x $0 { }", "column 1", "no pulses", true},
+    {"opaque g a;", "column 1", "no definition", true},
+    {"extern f(int) -> int;", "column 1", "not known here", true},
+    {"include \"other.inc\";", "column 9", "only qelib1.inc and stdgates.inc", true},
+    {STD "qubit q; pow(0.5) @ inv @ U(1, 2, 3) q;", "column 34", "fractional power", true},
+    {STD "input float w; qubit q; if (w > 1) x q;", "column 55", "free symbols have", true},
+    {"qubit[1025] q;", "column 13", "exceeds 1024 qubits", true},
+    /* bounds */
+    {"qubit q; while (true) { }", "column 16", "more than 33554432 steps", false},
+    {"qubit q; for int i in [0:1000000000] { }", "column 24", "more than 1048576 elements", false},
+    {STD "gate g a { x a; y a; } qubit q; pow(1000000000) @ g q;", "column 57",
+     "exceeds 1048576 gates", false},
+    {"def f(qubit q) { f(q); } qubit q; f(q);", "column 18", "nested", false},
+    {"bit[1000000000] c;", "column 5", "from 1 to 1048576", false},
+    {"input float w; qubit q; float v = w; for int i in [0:60] { v = v + v; } U(v, 0, 0) q;",
+     "column 73", "exceeds 1024 bytes", false},
+};
+
+static void errors(void) {
+    for (size_t i = 0; i < COUNT(refused); i++) {
+        struct qr_qasm q;
+        struct qr_err err = {0};
+        struct qr_buf excerpt = {0};
+        int64_t begin = qr_now_ns(&qr_clock_monotonic);
+        enum qr_code code = read_with(refused[i].text, NULL, 0, &q, &excerpt, &err);
+        CHECK(code == (refused[i].valid ? QR_UNIMPLEMENTED : QR_INVALID_ARGUMENT), "%s: %s",
+              refused[i].text, err.msg);
+        CHECK(strstr(err.msg, refused[i].place) && strstr(err.msg, refused[i].words), "%s: %s",
+              refused[i].text, err.msg);
+        CHECK(qr_now_ns(&qr_clock_monotonic) - begin < T_MINUTE, "%s", refused[i].text);
+        if (i == 0)
+            CHECK(strcmp(qr_buf_string(&excerpt), "   foo q;\n   ^\n") == 0, "%s",
+                  qr_buf_string(&excerpt));
+        qr_buf_free(&excerpt);
+    }
+}
+
+/* Nested brackets, blocks and signs end before the stack does. */
+static void nesting(void) {
+    static const char *const parts[][3] = {{"qubit q; U(", "(", "1"},
+                                           {"qubit q; U(", "-", "1"},
+                                           {"qubit q; U(", "2**", "1"},
+                                           {"qubit q; ", "if (true) ", "x q;"},
+                                           {"qubit q; if (false) ", "if (true) ", "x q;"},
+                                           {"qubit q; ", "inv @ ", "x q;"}};
+    enum { DEEP = 100000 };
+    for (size_t i = 0; i < COUNT(parts); i++) {
+        struct qr_buf text = {0}, excerpt = {0};
+        struct qr_qasm q;
+        struct qr_err err = {0};
+        qr_buf_puts(&text, parts[i][0]);
+        for (int k = 0; k < DEEP; k++) qr_buf_puts(&text, parts[i][1]);
+        qr_buf_puts(&text, parts[i][2]);
+        CHECK(read_with(qr_buf_string(&text), NULL, 0, &q, &excerpt, &err) == QR_INVALID_ARGUMENT &&
+                  (strstr(err.msg, "nested here") || strstr(err.msg, "at most 32 modifiers")),
+              "%s: %s", parts[i][1], err.msg);
+        qr_buf_free(&text);
+        qr_buf_free(&excerpt);
+    }
+}
+
+int main(void) {
+    modifiers();
+    equal_matrices(FIVE, equal_matrix_texts, COUNT(equal_matrix_texts));
+    equal_matrices("", braket, COUNT(braket));
+    equal_circuits();
+    symbols();
+    readouts();
+    errors();
+    nesting();
+    return t_end();
+}
