@@ -53,7 +53,7 @@ enum qring_code {
     QRING_RESOURCE_EXHAUSTED = 8,  /* more memory than this process may use, or a full disk */
     QRING_FAILED_PRECONDITION = 9, /* another thread is using the handle; a URL of a bucket */
     QRING_OUT_OF_RANGE = 11,       /* a number is not finite, or 2^40 or more in magnitude */
-    QRING_UNIMPLEMENTED = 12,      /* the function was compiled without what the call needs */
+    QRING_UNIMPLEMENTED = 12,      /* compiled without what the call needs; cannot be simulated */
     QRING_UNAVAILABLE = 14,        /* memory that other programs use now: retry */
     QRING_DATA_LOSS = 15           /* a damaged file, or bad values in the data */
 };
@@ -104,6 +104,22 @@ struct qring_options {
 QRING_EXPORT enum qring_code qring_circuit_function(
     const char *circuit, size_t circuit_bytes, const char *const *observables, size_t n_observables,
     const struct qring_options *options, struct qring_function **ret, struct qring_error *err);
+/* Reads OpenQASM 2 or 3 (`qring import`; lib/qasm/README.md says what is read).
+ *
+ * Args:     text          UTF-8, bytes long
+ *           inputs        n_inputs names of free symbols (input float, input angle) that are inputs
+ *                         0, 1 ... in this order; the other free symbols are parameters
+ *           ret_circuit   JSON for qring_circuit_function; freed with qring_text_free
+ *           ret_readouts  JSON list of observables: "Z0" of the measured qubits, and the results of
+ *                         Braket's pragmas; freed with qring_text_free. NULL: not wanted
+ * Errors:   INVALID_ARGUMENT: "line 3, column 7: ...", then the line and a caret on lines of their
+ *           own; UNIMPLEMENTED: the same, where the text is valid but cannot be simulated
+ * Cost:     linear in the text and in the gates; any text ends within seconds
+ */
+QRING_EXPORT enum qring_code qring_circuit_from_qasm(const char *text, size_t bytes,
+                                                     const char *const *inputs, size_t n_inputs,
+                                                     char **ret_circuit, char **ret_readouts,
+                                                     struct qring_error *err);
 /* f may be NULL. No call may be running. */
 QRING_EXPORT void qring_function_free(struct qring_function *f);
 

@@ -628,6 +628,39 @@ static void names(void) {
     qring_function_free(f);
 }
 
+/* OpenQASM becomes the text that qring_circuit_function takes; errors show their line. */
+static void openqasm(void) {
+    static const char text[] = "input float w; input float a; qubit[2] q; bit c;\n"
+                               "U(w, 0, 0) q[0]; ctrl @ U(a, 0, 0) q[0], q[1]; c = measure q[1];",
+                      bad[] = "qubit q;\n foo q;";
+    const char *inputs[] = {"a"}, *z[] = {"Z1"};
+    char *circuit = NULL, *readouts = NULL;
+    struct qring_error err = {0};
+    struct qring_function *f = NULL;
+    CHECK(qring_circuit_from_qasm(text, sizeof text - 1, inputs, 1, &circuit, &readouts, &err) ==
+                  QRING_OK &&
+              strcmp(readouts, "[\"Z1\"]") == 0,
+          "%s", err.message);
+    CHECK(qring_circuit_function(circuit, strlen(circuit), z, 1, NULL, &f, &err) == QRING_OK &&
+              qring_n_inputs(f) == 1 && strcmp(qring_parameter_name(f, 0), "w") == 0,
+          "%s", err.message);
+    qring_function_free(f);
+    qring_text_free(circuit);
+    qring_text_free(readouts);
+    CHECK(qring_circuit_from_qasm(text, sizeof text - 1, NULL, 0, &circuit, NULL, NULL) == QRING_OK,
+          "without read-outs");
+    qring_text_free(circuit);
+    CHECK(qring_circuit_from_qasm(bad, sizeof bad - 1, NULL, 0, &circuit, NULL, &err) ==
+                  QRING_INVALID_ARGUMENT &&
+              strstr(err.message, "line 2, column 2: ") && strstr(err.message, "\n   foo q;\n   ^"),
+          "%s", err.message);
+    CHECK(qring_circuit_from_qasm(bad, sizeof bad - 1, NULL, 0, &circuit, NULL, NULL) ==
+                  QRING_INVALID_ARGUMENT &&
+              qring_circuit_from_qasm(NULL, 0, NULL, 0, &circuit, NULL, &err) ==
+                  QRING_INVALID_ARGUMENT,
+          "%s", err.message);
+}
+
 int main(void) {
     for (uint64_t seed = 1; seed <= 40; seed++) {
         against_dense(seed, 1 + seed % 6, QRING_FLOAT64);
@@ -647,5 +680,6 @@ int main(void) {
     misuse();
     bad_numbers();
     names();
+    openqasm();
     return t_end();
 }

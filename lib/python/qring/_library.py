@@ -109,6 +109,10 @@ def _declare(lib: ctypes.CDLL) -> None:
             code,
             [text, size, ctypes.POINTER(text), size, pointer, pointer, pointer],
         ),
+        "qring_circuit_from_qasm": (
+            code,
+            [text, size, ctypes.POINTER(text), size, pointer, pointer, pointer],
+        ),
         "qring_function_free": (None, [handle]),
         "qring_n_qubits": (size, [handle]),
         "qring_n_parameters": (size, [handle]),
@@ -134,6 +138,14 @@ def _declare(lib: ctypes.CDLL) -> None:
         function = getattr(lib, name)
         function.restype = result
         function.argtypes = arguments
+
+
+def owned_text(address: ctypes.c_void_p) -> str:
+    """Return the text at an address from the library, which is freed."""
+    try:
+        return ctypes.string_at(address).decode()
+    finally:
+        lib.qring_text_free(address)
 
 
 def candidates() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import operator
 import re
@@ -66,11 +67,17 @@ class Circuit(GateMethods):
         )
         self._items: list[Item] = []  # never changed in place: circuits share them
         self._whole: Item | None = None  # a circuit that is no list of gates
+        self._readouts: tuple[str, ...] = ()
 
     @property
     def n_qubits(self) -> int:
         """Number of qubits."""
         return self._n_qubits
+
+    @property
+    def readouts(self) -> tuple[str, ...]:
+        """Observables that the text of :meth:`from_qasm` measures, for :func:`qring.expval`."""
+        return self._readouts
 
     # ---- gates ----
 
@@ -197,6 +204,7 @@ class Circuit(GateMethods):
         """Return a copy; gates added to it are not added to this circuit."""
         ret = self._with(list(self._items))
         ret._whole = self._whole
+        ret._readouts = self._readouts
         return ret
 
     def repeat(self, n: int, index: str | None = None) -> Circuit:
@@ -317,6 +325,95 @@ class Circuit(GateMethods):
         if not isinstance(gates, list) or not all(isinstance(g, dict) for g in gates):
             raise TypeError('cannot read the circuit: "gates" must be a list of objects')
         ret._items = gates
+        return ret
+
+    @classmethod
+    def from_qasm(cls, text: str, inputs: Iterable[str] = ()) -> Circuit:
+        """Return the circuit of an OpenQASM 2 or 3 program, in native gates.
+
+        Free symbols, ``input float`` and ``input angle``, become parameters of the same name.
+        Measurements at the end become :attr:`readouts`.
+
+        Parameters
+        ----------
+        text : str
+            The program.
+        inputs : sequence of str, optional
+            Free symbols that are inputs 0, 1 ... instead, in this order.
+
+        Raises
+        ------
+        QringError
+            With the line and column of what is malformed or cannot be simulated.
+
+        Examples
+        --------
+        >>> c = Circuit.from_qasm("input float w; qubit q; U(w, 0, 0) q;")
+        >>> c.to_json()["gates"]
+        [{'gate': 'RY', 'qubits': [0], 'angle': 'w'}]
+        """
+        from ._library import Error, failure, lib, owned_text
+
+        if not isinstance(text, str):
+            raise TypeError(f"cannot read {text!r} as OpenQASM: it is no text; give a str")
+        source, names = text.encode(), [str(name).encode() for name in _listed(inputs)]
+        circuit, readouts, error = ctypes.c_void_p(), ctypes.c_void_p(), Error()
+        if lib.qring_circuit_from_qasm(
+            source,
+            len(source),
+            (ctypes.c_char_p * max(len(names), 1))(*names),
+            len(names),
+            ctypes.byref(circuit),
+            ctypes.byref(readouts),
+            ctypes.byref(error),
+        ):
+            raise failure(error)
+        found = json.loads(owned_text(readouts))
+        ret = cls.from_json(owned_text(circuit))
+        ret._readouts = tuple(found)
+        return ret
+
+    @classmethod
+    def from_qiskit(cls, circuit: Any, inputs: Iterable[Any] = ()) -> Circuit:
+        """Return the circuit of a Qiskit ``QuantumCircuit``, through Qiskit's OpenQASM 3.
+
+        Qubit 0 is Qiskit's qubit 0. Free parameters have the names that Qiskit's exporter gives
+        them: ``theta`` stays, ``v[0]`` becomes ``_v_0_``.
+
+        Parameters
+        ----------
+        circuit : qiskit.QuantumCircuit
+            Measurements may stand at its end.
+        inputs : sequence of qiskit.circuit.Parameter or str, optional
+            Parameters, or their names in Qiskit, that are inputs 0, 1 ... in this order.
+        """
+        from qiskit import qasm3
+
+        text = qasm3.dumps(circuit)
+        exported = re.findall(r"^input float\[64\] (\S+);$", text, re.MULTILINE)
+        names = dict(zip((p.name for p in circuit.parameters), exported))
+        wanted = [getattr(name, "name", name) for name in _listed(inputs)]
+        return cls.from_qasm(text, [names.get(name, name) for name in wanted])
+
+    @classmethod
+    def from_pennylane(cls, circuit: Any, *args: Any, **kwargs: Any) -> Circuit:
+        """Return the circuit of a PennyLane QNode or tape, through PennyLane's OpenQASM 2.
+
+        This text has numbers instead of free parameters; :func:`qring.from_qnode` keeps the
+        parameters trainable.
+
+        Parameters
+        ----------
+        circuit : pennylane.QNode or pennylane.tape.QuantumScript
+            Wires become qubits in their order.
+        *args, **kwargs
+            Arguments of the QNode.
+        """
+        import pennylane
+
+        text = pennylane.to_openqasm(circuit, rotations=False, measure_all=False)
+        ret = cls.from_qasm(text(*args, **kwargs) if callable(text) else text)
+        ret._readouts = ()  # the text measures wires, not the QNode's observables
         return ret
 
     def _text(self) -> bytes:

@@ -306,3 +306,75 @@ def test_draw() -> None:
     assert "RY(w0)" in drawing
     assert "reads" not in drawing
     assert "2 qubits" in repr(Circuit(2))
+
+
+QASM = """
+OPENQASM 3.0; include "stdgates.inc";
+input float a; input array[angle, 2] v; input float b;
+qubit[3] q; bit[2] c;
+ry(v[1] * a) q[0]; rx(b) q[2]; ctrl @ U(0.3, v[0], -0.2) q[0], q[1];
+measure q[0:1] -> c;
+"""
+
+
+def test_qasm() -> None:
+    c = Circuit.from_qasm(QASM, ["b", "a"])
+    assert c.n_qubits == 3
+    assert c.readouts == c.copy().readouts == ("Z0", "Z1")
+    assert Circuit(2).readouts == ()
+    f = qring.expval(c, c.readouts)
+    assert f.parameters == ("v[0]", "v[1]")
+    assert len(f.inputs) == 2
+    v, b, a = (0.4, 0.7), 1.1, 0.9
+    theta = v[1] * a
+    # OpenQASM 3's U(t, 0, 0) is cos, -sin, sin, cos of t/2, times a phase.
+    one = math.sin(theta / 2) ** 2
+    wanted = [math.cos(theta), 1 - one * (1 - math.cos(0.3))]
+    assert np.abs(f.forward(v, [b, a]) - wanted).max() < TOLERANCE
+
+
+def test_qasm_errors() -> None:
+    with pytest.raises(qring.QringError) as error:
+        Circuit.from_qasm("qubit q;\n  foo q;")
+    assert error.value.code == qring.Code.INVALID_ARGUMENT
+    assert str(error.value) == (
+        "cannot read the OpenQASM text: line 2, column 3: the gate 'foo' is not defined; define it "
+        "before\n    foo q;\n    ^"
+    )
+    with pytest.raises(qring.QringError) as error:
+        Circuit.from_qasm("qubit q; delay[1ns] q;")
+    assert error.value.code == qring.Code.UNIMPLEMENTED
+    with pytest.raises(qring.QringError, match="no free symbol 'w'"):
+        Circuit.from_qasm("qubit q;", "w")
+    with pytest.raises(TypeError, match="give a str"):
+        Circuit.from_qasm(b"qubit q;")  # type: ignore[arg-type]
+
+
+def test_qiskit() -> None:
+    qiskit = pytest.importorskip("qiskit")
+    t, v = qiskit.circuit.Parameter("t"), qiskit.circuit.ParameterVector("v", 2)
+    theirs = qiskit.QuantumCircuit(2, 1)
+    theirs.rx(v[0] * t, 0)
+    theirs.cry(v[1], 0, 1)
+    theirs.measure(1, 0)
+    c = Circuit.from_qiskit(theirs, [v[1], "t"])
+    assert c.readouts == ("Z1",)
+    f = qring.expval(c, c.readouts)
+    assert f.parameters == ("_v_0_",)
+    angle, turn = 0.4 * 0.7, 0.9
+    wanted = 1 - math.sin(angle / 2) ** 2 * (1 - math.cos(turn))
+    assert abs(f.forward([0.4], [turn, 0.7])[0] - wanted) < TOLERANCE
+
+
+def test_pennylane_text() -> None:
+    qml = pytest.importorskip("pennylane")
+
+    @qml.qnode(qml.device("default.qubit", wires=2))  # type: ignore[untyped-decorator]
+    def circuit(angle: float) -> Any:
+        qml.RX(angle, 0)
+        qml.IsingXY(0.3, [0, 1])
+        return qml.expval(qml.Y(1))
+
+    c = Circuit.from_pennylane(circuit, 0.7)
+    assert c.readouts == ()
+    assert abs(qring.expval(c, "Y1").forward([])[0] - circuit(0.7)) < TOLERANCE

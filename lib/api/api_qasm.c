@@ -1,0 +1,64 @@
+/* api/api_qasm.c — OpenQASM as the circuit object of a job file. */
+#include <stdio.h>
+#include <string.h>
+
+#include "api/arguments.h"
+#include "base/mem.h"
+#include "circuit/circuit_json.h"
+#include "qasm/qasm.h"
+
+/* Returns the text of a buffer as memory of its own. */
+static char *own_text(struct qr_buf *text) {
+    char *ret = qr_xstrdup(qr_buf_string(text));
+    qr_buf_free(text);
+    return ret;
+}
+
+static char *circuit_text(const struct qr_circuit *c) {
+    struct qr_buf text = {0};
+    struct qr_json_writer w = qr_json_writer(&text, 0);
+    qr_circuit_put_json(c, &w);
+    return own_text(&text);
+}
+
+static char *readouts_text(const struct qr_qasm *q) {
+    struct qr_buf text = {0};
+    struct qr_json_writer w = qr_json_writer(&text, 0);
+    qr_json_open(&w, '[');
+    for (size_t i = 0; i < q->n_readouts; i++) qr_json_put_string(&w, q->readouts[i]);
+    qr_json_close(&w, ']');
+    return own_text(&text);
+}
+
+/* Appends the line with the error and its caret to the message, if there is room. */
+static void append_excerpt(struct qring_error *err, const struct qr_buf *excerpt) {
+    size_t n = err ? strlen(err->message) : 0;
+    if (!err || !excerpt->n || n + excerpt->n + 1 > sizeof err->message) return;
+    snprintf(err->message + n, sizeof err->message - n, "\n%.*s", (int)excerpt->n - 1,
+             qr_buf_string(excerpt));
+}
+
+enum qring_code qring_circuit_from_qasm(const char *text, size_t bytes, const char *const *inputs,
+                                        size_t n_inputs, char **ret_circuit, char **ret_readouts,
+                                        struct qring_error *ret_err) {
+    struct qr_err err = {0};
+    struct qr_qasm q = {0};
+    struct qr_buf excerpt = {0};
+    enum qr_code code =
+        !text || (n_inputs && !inputs)
+            ? qr_fail(&err, QR_INVALID_ARGUMENT, "%s is NULL", text ? "inputs" : "text")
+            : qr_qasm_read((struct qr_bytes){(const uint8_t *)text, bytes},
+                           &(struct qr_qasm_options){.inputs = inputs, .n_inputs = n_inputs}, &q,
+                           &excerpt, &err);
+    if (code != QR_OK) code = qr_wrap(&err, "cannot read the OpenQASM text");
+    enum qring_code ret = qr_api_report(ret_err, code, &err);
+    if (code == QR_OK) {
+        *ret_circuit = circuit_text(q.circuit);
+        if (ret_readouts) *ret_readouts = readouts_text(&q);
+    } else {
+        append_excerpt(ret_err, &excerpt);
+    }
+    qr_qasm_fini(&q);
+    qr_buf_free(&excerpt);
+    return ret;
+}
