@@ -39,6 +39,8 @@ static const struct qr_command commands[] = {
      qr_command_status},
     {"show", "show [JOB]", "draw the circuit; list parameters, fused gates and cost", qr_help_show,
      qr_command_show},
+    {"import", "import FILE [--inputs a,b]", "print an OpenQASM file as the circuit of a job file",
+     qr_help_import, qr_command_import},
     {"weights", "weights FILE...", "list, compare or convert weights", qr_help_weights,
      qr_command_weights},
     {"certs", "certs JOB --out DIR|--secret",
