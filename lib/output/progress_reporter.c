@@ -29,6 +29,7 @@ struct qr_progress_reporter {
     uint64_t n_updates;  /* 0: no snapshot yet */
     const char *pending; /* sink of the current request; NULL: none */
     bool leader, closing, ended_well, finished;
+    bool abandoned; /* the thread frees the reporter */
 };
 
 static int64_t reporter_now(void) { return qr_now_ns(&qr_clock_monotonic); }
@@ -122,6 +123,14 @@ static void send_last(struct qr_progress_reporter *t, bool ended_well) {
             send_report(t, &t->to[i], n_updates, ended_well ? QR_REPORT_DONE : QR_REPORT_LAST);
 }
 
+static void progress_reporter_free(struct qr_progress_reporter *t) {
+    for (size_t i = 0; i < t->n; i++)
+        if (t->to[i].to.free) t->to[i].to.free(t->to[i].to.ctx);
+    pthread_cond_destroy(&t->changed);
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+}
+
 static void *run_reports(void *arg) {
     struct qr_progress_reporter *t = arg;
     current_reporter = t;
@@ -137,20 +146,14 @@ static void *run_reports(void *arg) {
     send_last(t, ended_well);
     pthread_mutex_lock(&t->lock);
     t->finished = true;
+    bool abandoned = t->abandoned;
     pthread_cond_broadcast(&t->changed);
     pthread_mutex_unlock(&t->lock);
+    if (abandoned) progress_reporter_free(t);
     return NULL;
 }
 
 /* ---- the training thread ---- */
-
-static void progress_reporter_free(struct qr_progress_reporter *t) {
-    for (size_t i = 0; i < t->n; i++)
-        if (t->to[i].to.free) t->to[i].to.free(t->to[i].to.ctx);
-    pthread_cond_destroy(&t->changed);
-    pthread_mutex_destroy(&t->lock);
-    free(t);
-}
 
 enum qr_code qr_progress_reporter_new(const struct qr_progress_sink *to, size_t n,
                                       const struct qr_log *log, struct qr_progress_reporter **ret,
@@ -193,19 +196,20 @@ bool qr_progress_reporter_close(struct qr_progress_reporter *t, bool ended_well,
     t->ended_well = ended_well;
     pthread_cond_broadcast(&t->changed);
     while (!t->finished && reporter_now() < deadline_ns) reporter_wait_until(t, deadline_ns);
-    bool finished = t->finished;
+    bool in_time = t->finished;
     const char *pending = t->pending;
     pthread_mutex_unlock(&t->lock);
-    if (!finished) {
-        if (pending)
-            qr_warn(&t->log, "worker", "cannot update %s: no response by the end of the run",
-                    pending);
-        pthread_detach(t->thread);
-        return false;
-    }
+    if (!in_time && pending)
+        qr_warn(&t->log, "worker", "cannot update %s: no response by the end of the run", pending);
+    pthread_mutex_lock(&t->lock);
+    bool finished = t->finished;
+    t->abandoned = !finished;
+    if (!finished) pthread_detach(t->thread);
+    pthread_mutex_unlock(&t->lock);
+    if (!finished) return false;
     pthread_join(t->thread, NULL);
     progress_reporter_free(t);
-    return true;
+    return in_time;
 }
 
 /* ---- the cost ---- */
