@@ -93,6 +93,8 @@ static enum qr_code read_credentials(struct qr_gcs_auth *a, const char *path, st
     qr_auto(qr_web_wipe) struct qr_buf text = {0};
     const char *type;
     qr_auto(qr_free_p) char *what = qr_xasprintf("credentials %s", path);
+    qr_json_free(QR_MOVE(a->file)); /* of an earlier try */
+    free(QR_MOVE(a->path));
     if (qr_file_read(path, MAX_FILE_BYTES, &text, err) != QR_OK ||
         qr_json_parse(qr_buf_view(&text), what, &a->file, err) != QR_OK)
         return qr_wrap(err, "cannot read Cloud Storage credentials");
