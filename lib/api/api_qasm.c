@@ -45,8 +45,11 @@ enum qring_code qring_circuit_from_qasm(const char *text, size_t bytes, const ch
     struct qr_qasm q = {0};
     struct qr_buf excerpt = {0};
     enum qr_code code =
-        !text || (n_inputs && !inputs)
-            ? qr_fail(&err, QR_INVALID_ARGUMENT, "%s is NULL", text ? "inputs" : "text")
+        !text || !ret_circuit || (n_inputs && !inputs)
+            ? qr_fail(&err, QR_INVALID_ARGUMENT, "%s is NULL",
+                      !text          ? "text"
+                      : !ret_circuit ? "ret_circuit"
+                                     : "inputs")
             : qr_qasm_read((struct qr_bytes){(const uint8_t *)text, bytes},
                            &(struct qr_qasm_options){.inputs = inputs, .n_inputs = n_inputs}, &q,
                            &excerpt, &err);

@@ -657,6 +657,8 @@ static void openqasm(void) {
     CHECK(qring_circuit_from_qasm(bad, sizeof bad - 1, NULL, 0, &circuit, NULL, NULL) ==
                   QRING_INVALID_ARGUMENT &&
               qring_circuit_from_qasm(NULL, 0, NULL, 0, &circuit, NULL, &err) ==
+                  QRING_INVALID_ARGUMENT &&
+              qring_circuit_from_qasm(text, sizeof text - 1, inputs, 1, NULL, NULL, &err) ==
                   QRING_INVALID_ARGUMENT,
           "%s", err.message);
 }

@@ -364,17 +364,3 @@ def test_qiskit() -> None:
     angle, turn = 0.4 * 0.7, 0.9
     wanted = 1 - math.sin(angle / 2) ** 2 * (1 - math.cos(turn))
     assert abs(f.forward([0.4], [turn, 0.7])[0] - wanted) < TOLERANCE
-
-
-def test_pennylane_text() -> None:
-    qml = pytest.importorskip("pennylane")
-
-    @qml.qnode(qml.device("default.qubit", wires=2))  # type: ignore[untyped-decorator]
-    def circuit(angle: float) -> Any:
-        qml.RX(angle, 0)
-        qml.IsingXY(0.3, [0, 1])
-        return qml.expval(qml.Y(1))
-
-    c = Circuit.from_pennylane(circuit, 0.7)
-    assert c.readouts == ()
-    assert abs(qring.expval(c, "Y1").forward([])[0] - circuit(0.7)) < TOLERANCE

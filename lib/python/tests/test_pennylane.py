@@ -407,3 +407,15 @@ def test_from_qnode_refuses_unused():
         from_qnode(_qnode(lambda w: (qml.RX(w[0], 0), qml.expval(qml.Z(0)))[1]), np.zeros(2))
     with pytest.raises(TypeError, match="no QNode"):
         from_qnode(lambda: None)
+
+
+def test_circuit_from_pennylane():
+    @qml.qnode(qml.device("default.qubit", wires=2))
+    def circuit(angle):
+        qml.RX(angle, 0)
+        qml.IsingXY(0.3, [0, 1])
+        return qml.expval(qml.Y(1))
+
+    c = qring.Circuit.from_pennylane(circuit, 0.7)
+    assert c.readouts == ()
+    assert abs(qring.expval(c, "Y1").forward([])[0] - circuit(0.7)) < 1e-12
