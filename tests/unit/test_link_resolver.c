@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -191,12 +192,13 @@ static void found(void *ctx) {
     (void)ctx;
     n_found++;
 }
-static struct qr_resolver *resolver(void) {
+static struct qr_resolver *resolver_in(const char *domain) {
     char at[64];
     snprintf(at, sizeof at, "127.0.0.1:%u", server.port);
     return qr_resolver_new(&(struct qr_resolver_options){
-        .wall = &wall, .found = found, .server = at, .domain = "svc.cluster.local"});
+        .wall = &wall, .found = found, .server = at, .domain = domain});
 }
+static struct qr_resolver *resolver(void) { return resolver_in("svc.cluster.local"); }
 /* In how many ms; -1: not at all. */
 static int64_t until_found(struct qr_resolver *r, const char *host, int64_t *seen) {
     char ip[QR_IP_BYTES];
@@ -239,6 +241,18 @@ static void test_domains(void) {
     CHECK(!qr_resolver_find(r, "w0.other.", &seen, ip), "%s", ip);
     CHECK(!qr_resolver_find(r, "nobody wants it", &seen, ip));
     qr_resolver_free(r);
+}
+
+/* The search list of the system; resolver(5): this variable replaces that of resolv.conf. */
+static void test_search_list(void) {
+    setenv("LOCALDOMAIN", "default.svc.example svc.example", 1);
+    struct qr_resolver *r = resolver_in(NULL);
+    int64_t seen = 0;
+    exists("w0.listed.svc.example");
+    qr_resolver_want(r, "w0.listed");
+    CHECK(until_found(r, "w0.listed", &seen) >= 0, "each domain of the list is tried");
+    qr_resolver_free(r);
+    unsetenv("LOCALDOMAIN");
 }
 
 /* Whoever asks, and whenever: it is found in the next form, or, on a machine that is busy, in one
@@ -364,6 +378,7 @@ int main(void) {
     open_server();
     test_there();
     test_domains();
+    test_search_list();
     test_remembered();
     test_addresses_alone();
     test_dropped();
