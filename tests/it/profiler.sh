@@ -77,7 +77,7 @@ listens() { # PORT ADDRESS FLAGS...: in /proc/net, the address in hexadecimal
         --http-port 0 --profiler-port "$free" "$@" >"$work/address.log" 2>&1 </dev/null &
     address=$!; started="$started $address"
     within=0
-    until grep -q 'profiler on port' "$work/address.log" || [ $within -ge 300 ]; do sleep 0.1; within=$((within + 1)); done
+    until grep -q 'profiler on port' "$work/address.log" || [ $within -ge 1200 ]; do sleep 0.1; within=$((within + 1)); done
     grep -Eq " (0{16}FFFF0000|0{24})?$at 0*:0000 0A" /proc/net/tcp /proc/net/tcp6; found=$?
     kill -TERM $address; wait $address
     return $found

@@ -97,9 +97,13 @@ until [ -n "$hit" ] || [ $tries -ge 500 ]; do
     tries=$((tries + 1)); sleep 0.02
 done
 tries=0; while ! holds "$work/killed.log" 'its worker was terminated by signal 9' && [ $tries -lt 1200 ]; do tries=$((tries + 1)); sleep 0.05; done
+resumed='' # looked for more than once: each start of a worker writes its log anew
+looked() { [ -n "$resumed" ] || ! grep -qs 'resuming from step' "$work"/killed/trials/*/worker-0.log || resumed=yes; [ -n "$resumed" ]; }
+tries=0; until looked || [ $tries -ge 40 ]; do tries=$((tries + 1)); sleep 0.05; done
 for slot in $(below $r); do kill -9 "$slot"; break; done
 tries=0; while ! holds "$work/killed.log" 'a process for trials was terminated by signal 9' && [ $tries -lt 1200 ]; do tries=$((tries + 1)); sleep 0.05; done
 until_steps "$work/killed" 0000 900
+looked
 kill -9 $r; wait $r 2>/dev/null
 left=$(rows "$work/killed")
 check "it was killed before the end: $left rows" test "$left" -lt 6
@@ -111,8 +115,8 @@ wait $first; rc=$?
 check "who is left ends it: exit 0, not $rc" test $rc = 0
 as "$work/killed" "$work/long" "kill -9"
 check "a worker's death was said" grep -q 'its worker was terminated by signal 9' "$work/killed.log"
+check "a worker went on from its checkpoint" looked
 check "and that of who had a trial" grep -q 'a process for trials was terminated by signal 9' "$work/killed.log"
-check "a worker went on from its checkpoint" grep -qs 'resuming from step' "$work"/killed/trials/*/worker-0.log
 
 # SIGTERM: 143, within a moment, and who comes next need not wait
 background "$work/asked" "$work/asked.log" "$work/long.json" -n 2 --lease 60s
