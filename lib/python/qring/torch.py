@@ -30,7 +30,8 @@ _NAMES = {torch.float32: "float32", torch.float64: "float64"}
 # qring::expval and qring::expval_vjp are operators of PyTorch, so torch.compile traces them as one
 # node each. Their arguments are tensors and numbers; a function set is found by its number.
 # n_outputs is an argument because a compiled graph may be read from PyTorch's cache in a process
-# where the number belongs to another set.
+# where the number belongs to another set. PyTorch's Python code around an operator with autograd
+# costs more than a small circuit, so a call outside torch.compile and torch.func goes by _Eager.
 
 _numbers = itertools.count(1)
 _sets: weakref.WeakValueDictionary[int, FunctionSet] = weakref.WeakValueDictionary()
@@ -101,7 +102,7 @@ def _(
     return weights.new_empty(weights.shape), inputs.new_empty(inputs.shape if by_inputs else 0)
 
 
-def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any = None) -> None:
     weights, samples, number, _, by_inputs = inputs
     ctx.save_for_backward(weights, samples)
     ctx.number, ctx.by_inputs = number, by_inputs
@@ -126,6 +127,22 @@ def _backward(ctx: Any, cotangents: Tensor) -> tuple[Tensor | None, ...]:
 
 
 _expval.register_autograd(_backward, setup_context=_setup_context)
+
+
+class _Eager(torch.autograd.Function):
+    """The operator and its derivative, without the setup that torch.func needs."""
+
+    @staticmethod
+    def forward(ctx: Any, *arguments: Any) -> Tensor:
+        _setup_context(ctx, arguments)
+        ret: Tensor = torch.ops.qring.expval(*arguments)
+        return ret
+
+    backward = staticmethod(_backward)
+
+
+# A private function of PyTorch 2.0 and later; without it every call takes the longer way.
+_is_transformed = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 
 
 def _lanes(tensor: Tensor, dim: int | None, size: int) -> Tensor:
@@ -168,9 +185,16 @@ def _call(functions: FunctionSet, number: int, weights: Tensor, inputs: Tensor |
             "torch.float32 or torch.float64"
         )
     by_inputs = samples.requires_grad and torch.is_grad_enabled()
-    rows = samples.cpu().reshape(math.prod(samples.shape[:-1]), n_inputs)
-    ret: Tensor = torch.ops.qring.expval(weights.cpu(), rows, number, n_outputs, by_inputs)
-    return ret.reshape(*(shape or (0,))[:-1], n_outputs).to(weights.device)
+    call = torch.ops.qring.expval
+    if not torch.compiler.is_compiling() and not _is_transformed():
+        call = _Eager.apply
+    rows = samples.cpu()
+    if rows.dim() != 2:
+        rows = rows.reshape(math.prod(rows.shape[:-1]), n_inputs)
+    ret: Tensor = call(weights.cpu(), rows, number, n_outputs, by_inputs)
+    if shape is None or len(shape) != 2:
+        ret = ret.reshape(*(shape or (0,))[:-1], n_outputs)
+    return ret.to(weights.device)
 
 
 # ---- module ----
