@@ -199,19 +199,22 @@ static void put_kinds(struct qr_buf *b, const struct qr_job_object *o, size_t fi
     qr_buf_puts(b, "]}, ");
 }
 
-/* A circuit is an ansatz, or a list of items: gates, ansätze other than qcnn, repeats. */
+/* A circuit is an ansatz, or a list of items, each with the key that names its kind. */
 static void put_circuits(struct qr_buf *b, const struct qr_job_object *o) {
     enum { FIRST_ANSATZ = 1, FIRST_ITEM = 2 }; /* after "gates" and "qcnn" */
+    static const char *const items[] = {"gate", "ansatz", "adjoint", "control", "power"};
     put_kinds(b, o, FIRST_ANSATZ, "circuit", &(struct variant){.item = false});
     put_kinds(b, o, FIRST_ITEM, "item", &(struct variant){.item = true});
     qr_buf_puts(b, "\"circuit\": {\"type\": \"object\", \"if\": {\"required\": [\"ansatz\"]}, "
                    "\"then\": {\"$ref\": \"#/$defs/circuit.ansatz\"}, "
                    "\"else\": {\"$ref\": \"#/$defs/circuit.gates\"}}, "
-                   "\"item\": {\"type\": \"object\", \"if\": {\"required\": [\"gate\"]}, "
-                   "\"then\": {\"$ref\": \"#/$defs/gate\"}, "
-                   "\"else\": {\"if\": {\"required\": [\"ansatz\"]}, "
-                   "\"then\": {\"$ref\": \"#/$defs/item.ansatz\"}, "
-                   "\"else\": {\"$ref\": \"#/$defs/repeat\"}}}, "
+                   "\"item\": {\"type\": \"object\", ");
+    for (size_t i = 0; i < sizeof items / sizeof *items; i++)
+        qr_buf_printf(b,
+                      "\"if\": {\"required\": [\"%s\"]}, \"then\": {\"$ref\": \"#/$defs/%s%s\"}, "
+                      "\"else\": {",
+                      items[i], strcmp(items[i], "ansatz") == 0 ? "item." : "", items[i]);
+    qr_buf_puts(b, "\"$ref\": \"#/$defs/repeat\"}}}}}}, "
                    "\"complex\": {\"anyOf\": [{\"type\": \"number\"}, {\"type\": \"array\", "
                    "\"minItems\": 2, \"maxItems\": 2, \"items\": {\"type\": \"number\"}}]}, ");
 }

@@ -49,7 +49,9 @@ static void add_native_gate(struct ansatz_reader *at, const struct qr_ansatz_gat
                            .n_targets = (uint8_t)g->n_positions,
                            .n_args = qr_gate_info(kind)->n_args,
                            .targets = {qubits[0], g->n_positions > 1 ? qubits[1] : 0},
-                           .args = {arg}};
+                           .args = {arg},
+                           .controls = at->r->controls,
+                           .control_values = at->r->control_values};
     if (g->n_angles) {
         gate.args[0].scale /= M_PI;
         gate.global_shift = -0.5;
@@ -60,7 +62,11 @@ static void add_native_gate(struct ansatz_reader *at, const struct qr_ansatz_gat
 static enum qr_code ansatz_host_add(void *host, const struct qr_ansatz_gate *g) {
     struct ansatz_reader *at = host;
     uint16_t qubits[QR_MAX_QUBITS];
-    struct qr_gate_use use = {.qubits = qubits, .n_qubits = g->n_positions, .paulis = g->paulis};
+    struct qr_gate_use use = {.qubits = qubits,
+                              .n_qubits = g->n_positions,
+                              .paulis = g->paulis,
+                              .controls = at->r->controls,
+                              .control_values = at->r->control_values};
     use.args[0] = (struct qr_gate_arg){QR_ARG_CONSTANT, 1, 0};
     for (unsigned i = 0; i < g->n_positions; i++) qubits[i] = at->qubits[g->positions[i]];
     for (unsigned k = 0; k < g->n_angles; k++) {
@@ -75,6 +81,17 @@ static enum qr_code ansatz_host_add(void *host, const struct qr_ansatz_gate *g) 
         QR_ASSERT(use.gate);
         qr_gate_expand(&use, &at->r->list);
     }
+    return qr_items_bounded(at->r, at->where);
+}
+
+static enum qr_code ansatz_host_add_phase(void *host, const struct qr_ansatz_angle *angle) {
+    struct ansatz_reader *at = host;
+    struct qr_gate_arg arg;
+    if (qr_qubits_is_empty(&at->r->controls)) return QR_OK;
+    enum qr_code code = read_angle(at, angle, &arg);
+    if (code) return code;
+    arg.scale /= M_PI;
+    qr_gate_list_add_phase(&at->r->list, &at->r->controls, &at->r->control_values, arg);
     return qr_items_bounded(at->r, at->where);
 }
 
@@ -150,8 +167,7 @@ static enum qr_code append_cost_terms(struct ansatz_reader *at, const struct qr_
                            "%s: a cost has only Z, but \"%.80s\" has X or Y on qubit %u", path,
                            o->text, qr_qubits_first(&term->x));
         unsigned n = qr_qubits_count(&term->z);
-        if (!n) continue; /* a constant rotates nothing */
-        to->positions = qr_xreallocarray(to->positions, n_positions + n, sizeof *to->positions);
+        to->positions = qr_xreallocarray(to->positions, n_positions + n + 1, sizeof *to->positions);
         to->terms[to->n].coefficient = term->coefficient;
         to->terms[to->n++].first = n_positions;
         for (unsigned q = qr_qubits_first(&term->z); q < QR_MAX_QUBITS;
@@ -197,7 +213,7 @@ static enum qr_code ansatz_host_read_terms(void *host, const struct qr_json *v, 
             struct qr_path item = qr_path_of("%s[%zu]", path, i);
             code = read_cost_observable(at, s, item.s, ret);
         }
-    if (!code && !ret->n)
+    if (!code && !(ret->n && ret->terms[ret->n].first))
         code = qr_fail(at->r->err, QR_INVALID_ARGUMENT,
                        "%s has no Z; give at least one term with Z", path);
     return code;
@@ -219,14 +235,20 @@ static enum qr_code read_ansatz_prefix(struct qr_gate_reader *r, const struct qr
 enum qr_code qr_ansatz_read(struct qr_gate_reader *r, const struct qr_json *ansatz,
                             const char *where, const struct qr_ansatz *row, const uint16_t *qubits,
                             unsigned n_qubits) {
-    static const struct qr_ansatz_host host = {ansatz_host_add,        ansatz_host_combine,
-                                               ansatz_host_count,      ansatz_host_add_list,
-                                               ansatz_host_read_terms, ansatz_host_read_columns};
+    static const struct qr_ansatz_host host = {
+        ansatz_host_add,      ansatz_host_add_phase,  ansatz_host_combine,     ansatz_host_count,
+        ansatz_host_add_list, ansatz_host_read_terms, ansatz_host_read_columns};
     struct ansatz_reader at = {r, where, qubits, n_qubits};
     struct qr_ansatz_use use = {ansatz, where, qubits, n_qubits, &host, &at, r->err};
     const char *around = r->prefix;
     char prefix[QR_PATH_BYTES];
     enum qr_code code = read_ansatz_prefix(r, ansatz, where, prefix);
+    for (unsigned i = 0; i < n_qubits && !code; i++)
+        if (qr_qubits_has(&r->controls, qubits[i]))
+            code = qr_fail(r->err, QR_INVALID_ARGUMENT,
+                           "%s: qubit %u of the ansatz is a control of an enclosing item; give "
+                           "other \"qubits\"",
+                           where, qubits[i]);
     if (code) return code;
     r->prefix = prefix;
     code = row->build(&use);

@@ -104,7 +104,7 @@ static enum qr_code read_gate_list(struct qr_gate_reader *r, const struct qr_jso
     if ((code = qr_items_read(r, gates, path.s))) return code;
     if (!r->list.n)
         return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                       "%s has no gates: all its repeats have 0 repetitions", path.s);
+                       "%s has no gates: all its repeats have 0 repetitions, or powers 0", path.s);
     return qr_circuit_build(r, where, ret);
 }
 

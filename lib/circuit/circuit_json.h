@@ -7,14 +7,17 @@
  * Gates     {"qubits", "columns"?, "gates": [ITEM, ..]}. Without "columns" the circuit takes 1 +
  *           the highest data column in use, and the data may have more. An item is
  *           {"gate", "qubits": [..], ARGUMENTS, "controls"?: [..], "control_values"?: [0 | 1, ..],
- *           "global_shift"?}; {"repeat", "index"?, "gates": [ITEM, ..]}; or {"ansatz": NAME,
- *           "qubits"?: [..], "prefix"?, KEYS}, on these qubits or all.
+ *           "global_shift"?}; {"ansatz": NAME, "qubits"?: [..], "prefix"?, KEYS}, on these qubits
+ *           or all; {"repeat", "index"?, "gates": [ITEM, ..]}; or a block.
  * Repeats   the items this many times (0 to 2^20), with the index from 0 on. Inside, an integer may
  *           be an index expression ("(i+1)%n", ansatz/index.h); parameter names and expressions
  *           contain index expressions in braces ("w{i}"). n is the number of qubits.
+ * Blocks    {"adjoint": true, "gates"}: the inverse. {"control": [..], "control_values"?, "gates"}:
+ *           these controls on all gates but changes of basis; global phases are kept. {"power":
+ *           p, "gates"}: qr_gate_list_power.
  * Prefix    of the names of an ansatz's parameters; a nested prefix follows the outer one.
- * Bounds    2^20 gates after expansion; QR_MAX_REPEATS nested repeats, which read 2^22 numbers and
- *           names in all (seconds).
+ * Bounds    2^20 gates after expansion; QR_MAX_REPEATS nested repeats and blocks; repeats read 2^22
+ *           numbers and names in all (seconds).
  * Names     I X Y Z H XX YY ZZ CZ CNOT (CX) SWAP ISWAP PhasedX PhasedISwap FSIM, and RX RY RZ (X Y
  *           Z with an angle); case is ignored. TFQ's names (XP ... PISP) and Cirq's PhasedXPow,
  *           PhasedISwapPow mean the same. Gates of composite_gates.c are expanded to native gates.

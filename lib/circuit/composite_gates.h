@@ -3,7 +3,7 @@
  * One table has for each gate its names, number of qubits, arguments and native gates. The readers
  * of circuits expand them, so a circuit contains native gates only and engines know no others.
  * Phases   A sequence equals the gate including its phase, so it is correct with controls. A global
- *          phase is dropped only where there are no controls (Unitary).
+ *          phase is dropped only where there are no controls (qr_gate_list_add_phase).
  * Controls apply to each native gate except those that only change the basis for the others and are
  *          undone afterwards.
  */
@@ -12,7 +12,12 @@
 
 #include "circuit/circuit.h"
 
-enum { QR_COMPOSITE_NAMES = 4, QR_COMPOSITE_ARGS = 4, QR_COMPOSITE_PARTS = 6 };
+enum {
+    QR_COMPOSITE_NAMES = 4,
+    QR_COMPOSITE_ARGS = 4,
+    QR_COMPOSITE_PARTS = 6,
+    QR_UNITARY_QUBITS = 6
+};
 
 /* Input of a gate besides angles. */
 enum qr_composite_takes {
@@ -32,7 +37,7 @@ struct qr_gate_use {
     /* 0 or 1 of each qubit; NULL: data from this column on */
     const char *state;
     uint32_t column;
-    double complex matrix[16]; /* unitary, row-major, 2^n_qubits rows */
+    const double complex *matrix; /* unitary, row-major, 2^n_qubits rows */
     struct qr_qubits controls, control_values;
 };
 
@@ -74,6 +79,21 @@ void qr_gate_expand(const struct qr_gate_use *use, struct qr_gate_list *to);
 
 void qr_gate_list_add(struct qr_gate_list *to, const struct qr_gate *g);
 void qr_gate_list_fini(struct qr_gate_list *l);
+/* Appends a global phase under these controls, as a power of Z of one of them; without controls
+ * nothing. */
+void qr_gate_list_add_phase(struct qr_gate_list *to, const struct qr_qubits *controls,
+                            const struct qr_qubits *values, struct qr_gate_arg half_turns);
+/* Replaces the gates from number `from` on by their inverse: backwards, each inverted. */
+void qr_gate_list_invert(struct qr_gate_list *l, size_t from);
+/* Replaces them by a power. An integer repeats them (negative: their inverse); a fraction is taken
+ * of one gate: the principal power of a constant one, that of the arguments of another.
+ *
+ * Args:     most  number of gates that the power may have
+ * Errors:   UNIMPLEMENTED: the fraction is not known; INVALID_ARGUMENT: too many gates. The message
+ *           has no path
+ */
+QR_MUST_CHECK enum qr_code qr_gate_list_power(struct qr_gate_list *l, size_t from, double power,
+                                              size_t most, struct qr_err *err);
 
 /* Returns a power of a one-qubit gate with the controls of the use, to be changed further and
  * appended.

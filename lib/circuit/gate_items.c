@@ -1,5 +1,5 @@
-/* circuit/gate_items.c — items of a gate list: gates, repeats, ansätze. Start reading at
- * qr_items_read(). */
+/* circuit/gate_items.c — items of a gate list: gates, ansätze, repeats, and blocks, which invert,
+ * control or repeat their gates. Start reading at qr_items_read(). */
 #include "circuit/gate_items.h"
 
 #include <stdio.h>
@@ -7,13 +7,46 @@
 
 #include "base/parse.h"
 
-enum { MAX_ROUNDS = 1 << 20 };
+enum { MAX_ROUNDS = 1 << 20, MAX_POWER = 1 << 20 };
 
 enum qr_code qr_items_bounded(const struct qr_gate_reader *r, const char *where) {
     if (r->list.n <= QR_MAX_GATES) return QR_OK;
     return qr_fail(r->err, QR_INVALID_ARGUMENT,
                    "%s: here the circuit exceeds %d gates (after expanding composite gates)", where,
                    QR_MAX_GATES);
+}
+
+/* ---- gates of an item ---- */
+
+/* Inside, index expressions are known, and n. */
+static enum qr_code enter_item(struct qr_gate_reader *r, const char *where) {
+    if (r->n_enclosing == QR_MAX_REPEATS)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                       "%s: repeats and blocks are nested more than %d deep; nest fewer", where,
+                       QR_MAX_REPEATS);
+    r->n_enclosing++;
+    if (r->scope.n) return QR_OK;
+    r->scope.known[0].name = "n";
+    r->scope.known[0].value = qr_gate_qubits(r);
+    r->scope.n = 1;
+    return QR_OK;
+}
+
+static enum qr_code find_item_gates(struct qr_gate_reader *r, const struct qr_json *item,
+                                    const struct qr_path *path, const struct qr_json **ret) {
+    *ret = qr_json_get(item, "gates");
+    enum qr_code code = qr_json_want(*ret, path->s, QR_JSON_ARRAY, r->err);
+    if (!code && !qr_json_size(*ret))
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has no gates", path->s);
+    return code;
+}
+
+static enum qr_code read_item_gates(struct qr_gate_reader *r, const struct qr_json *item,
+                                    const char *where) {
+    struct qr_path path = qr_path_of("%s.gates", where);
+    const struct qr_json *gates;
+    enum qr_code code = find_item_gates(r, item, &path, &gates);
+    return code ? code : qr_items_read(r, gates, path.s);
 }
 
 /* ---- repeats ---- */
@@ -49,12 +82,10 @@ static enum qr_code read_repeat_index(struct qr_gate_reader *r, const struct qr_
 static enum qr_code read_repeat_rounds(struct qr_gate_reader *r, const struct qr_json *repeat,
                                        const char *where, int64_t n) {
     struct qr_path path = qr_path_of("%s.gates", where);
-    const struct qr_json *gates = qr_json_get(repeat, "gates");
+    const struct qr_json *gates;
     const char *index;
     enum qr_code code = read_repeat_index(r, repeat, where, &index);
-    if (!code) code = qr_json_want(gates, path.s, QR_JSON_ARRAY, r->err);
-    if (!code && !qr_json_size(gates))
-        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has no gates", path.s);
+    if (!code) code = find_item_gates(r, repeat, &path, &gates);
     unsigned at = r->scope.n;
     if (index) r->scope.known[r->scope.n++].name = index;
     for (int64_t i = 0; i < n && !code; i++) {
@@ -70,24 +101,66 @@ static enum qr_code read_repeat(struct qr_gate_reader *r, const struct qr_json *
                                 const char *where) {
     static const char *const known[] = {"repeat", "index", "gates"};
     struct qr_path path = qr_path_of("%s.repeat", where);
-    struct qr_index_scope around = r->scope;
     int64_t n = 0;
     enum qr_code code = qr_json_known(repeat, where, known, 3, r->err);
-    if (code) return code;
-    if (r->n_repeats == QR_MAX_REPEATS)
-        return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                       "%s: repeats are nested more than %d deep; nest fewer", where,
-                       QR_MAX_REPEATS);
-    if (!r->n_repeats++) {
-        r->scope.known[0].name = "n";
-        r->scope.known[0].value = qr_gate_qubits(r);
-        r->scope.n = 1;
-    }
-    code = qr_gate_integer(r, qr_json_get(repeat, "repeat"), path.s, 0, MAX_ROUNDS, &n);
+    r->n_repeats++;
+    if (!code) code = qr_gate_integer(r, qr_json_get(repeat, "repeat"), path.s, 0, MAX_ROUNDS, &n);
     if (!code) code = read_repeat_rounds(r, repeat, where, n);
     r->n_repeats--;
-    r->scope = around;
     return code;
+}
+
+/* ---- blocks ---- */
+
+static enum qr_code read_adjoint(struct qr_gate_reader *r, const struct qr_json *item,
+                                 const char *where) {
+    static const char *const known[] = {"adjoint", "gates"};
+    struct qr_path path = qr_path_of("%s.adjoint", where);
+    size_t from = r->list.n;
+    bool adjoint;
+    enum qr_code code = qr_json_known(item, where, known, 2, r->err);
+    if (!code) code = qr_json_bool(qr_json_get(item, "adjoint"), path.s, &adjoint, r->err);
+    if (!code) code = read_item_gates(r, item, where);
+    if (!code && adjoint) qr_gate_list_invert(&r->list, from);
+    return code;
+}
+
+static enum qr_code read_control(struct qr_gate_reader *r, const struct qr_json *item,
+                                 const char *where) {
+    static const char *const known[] = {"control", "control_values", "gates"};
+    struct qr_qubits controls = r->controls, values = r->control_values;
+    enum qr_code code = qr_json_known(item, where, known, 3, r->err);
+    if (!code)
+        code = qr_gate_read_controls(r, item, where, "control", &r->controls, &r->control_values);
+    if (!code) code = read_item_gates(r, item, where);
+    r->controls = controls, r->control_values = values;
+    return code;
+}
+
+static enum qr_code read_power(struct qr_gate_reader *r, const struct qr_json *item,
+                               const char *where) {
+    static const char *const known[] = {"power", "gates"};
+    struct qr_path path = qr_path_of("%s.power", where);
+    const struct qr_json *v = qr_json_get(item, "power"), *gates;
+    size_t from = r->list.n;
+    int64_t whole = 0;
+    double power = 0;
+    enum qr_code code = qr_json_known(item, where, known, 2, r->err);
+    if (!code && v && qr_json_type(v) == QR_JSON_STRING) {
+        code = qr_gate_integer(r, v, path.s, -MAX_POWER, MAX_POWER, &whole);
+        power = (double)whole;
+    } else if (!code && !(code = qr_gate_add_reads(r, path.s, 1))) {
+        code = qr_json_double(v, path.s, -MAX_POWER, MAX_POWER, &power, r->err);
+    }
+    if (!code && power == 0) { /* as a repeat of 0 */
+        struct qr_path inner = qr_path_of("%s.gates", where);
+        return find_item_gates(r, item, &inner, &gates);
+    }
+    if (!code) code = read_item_gates(r, item, where);
+    if (code) return code;
+    struct qr_err why;
+    code = qr_gate_list_power(&r->list, from, power, QR_MAX_GATES, &why);
+    return code ? qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: %s", path.s, why.msg) : QR_OK;
 }
 
 /* ---- any item ---- */
@@ -114,40 +187,61 @@ static enum qr_code read_ansatz_item(struct qr_gate_reader *r, const struct qr_j
     return code ? code : qr_ansatz_read(r, item, where, row, qubits, n);
 }
 
-/* Fails on an item with none, or two, of the keys "gate", "repeat" and "ansatz". */
+/* The key that an item of each kind has, and no other. */
+static const struct {
+    const char *key;
+    enum qr_code (*read)(struct qr_gate_reader *r, const struct qr_json *item, const char *where);
+    bool has_gates;
+} kinds[] = {{"gate", qr_gate_read, false},       {"repeat", read_repeat, true},
+             {"ansatz", read_ansatz_item, false}, {"adjoint", read_adjoint, true},
+             {"control", read_control, true},     {"power", read_power, true}};
+enum { N_KINDS = sizeof kinds / sizeof *kinds };
+
+/* Fails on an item with none of these keys. */
 static enum qr_code reject_item(struct qr_gate_reader *r, const struct qr_json *item,
                                 const char *where) {
-    static const char *const kinds[] = {"gate", "repeat", "ansatz"};
-    const char *has[3];
-    unsigned n = 0;
-    for (unsigned k = 0; k < 3; k++)
-        if (qr_json_get(item, kinds[k])) has[n++] = kinds[k];
-    if (n > 1)
-        return qr_fail(
-            r->err, QR_INVALID_ARGUMENT, "%s has both \"%s\" and \"%s\"; give one%s", where, has[0],
-            has[1], qr_json_get(item, "repeat") ? " (the items to repeat go into \"gates\")" : "");
+    const char *names[N_KINDS];
+    for (unsigned k = 0; k < N_KINDS; k++) names[k] = kinds[k].key;
     const struct qr_json *gates = qr_json_get(item, "gates");
     for (const struct qr_json *v = qr_json_first(item); v; v = qr_json_next(v)) {
-        const char *near = v == gates ? NULL : qr_nearest(qr_json_key(v), kinds, 3);
+        const char *near = v == gates ? NULL : qr_nearest(qr_json_key(v), names, N_KINDS);
         if (near)
             return qr_fail(r->err, QR_INVALID_ARGUMENT,
                            "%s: unknown key '%.40s'; did you mean '%s'?", where, qr_json_key(v),
                            near);
     }
     if (gates)
-        return qr_fail(r->err, QR_INVALID_ARGUMENT,
-                       "%s has \"gates\" but no \"repeat\" (the number of repetitions)", where);
+        return qr_fail(
+            r->err, QR_INVALID_ARGUMENT,
+            "%s has \"gates\" but no \"repeat\" (the number of repetitions), \"adjoint\", "
+            "\"control\" or \"power\"",
+            where);
     return qr_gate_read(r, item, where);
 }
 
 static enum qr_code read_item(struct qr_gate_reader *r, const struct qr_json *item,
                               const char *where) {
     enum qr_code code = qr_json_want(item, where, QR_JSON_OBJECT, r->err);
+    unsigned n = 0, has[N_KINDS];
+    for (unsigned k = 0; k < N_KINDS && !code; k++)
+        if (qr_json_get(item, kinds[k].key)) has[n++] = k;
     if (code) return code;
-    bool gate = qr_json_get(item, "gate"), repeat = qr_json_get(item, "repeat"),
-         ansatz = qr_json_get(item, "ansatz");
-    if (gate + repeat + ansatz != 1) return reject_item(r, item, where);
-    code = (gate ? qr_gate_read : repeat ? read_repeat : read_ansatz_item)(r, item, where);
+    if (!n) return reject_item(r, item, where);
+    if (n > 1)
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has both \"%s\" and \"%s\"; give one%s",
+                       where, kinds[has[0]].key, kinds[has[1]].key,
+                       kinds[has[0]].has_gates || kinds[has[1]].has_gates
+                           ? " (items inside another go into its \"gates\")"
+                           : "");
+    if (!kinds[*has].has_gates) {
+        code = kinds[*has].read(r, item, where);
+        return code ? code : qr_items_bounded(r, where);
+    }
+    struct qr_index_scope around = r->scope;
+    if ((code = enter_item(r, where))) return code;
+    code = kinds[*has].read(r, item, where);
+    r->n_enclosing--;
+    r->scope = around;
     return code ? code : qr_items_bounded(r, where);
 }
 

@@ -1,4 +1,4 @@
-/* circuit/gate_items.h — the items of a gate list: gates, repeats, ansätze. */
+/* circuit/gate_items.h — the items of a gate list: gates, ansätze, repeats, blocks. */
 #ifndef QR_CIRCUIT_GATE_ITEMS_H
 #define QR_CIRCUIT_GATE_ITEMS_H
 

@@ -422,9 +422,13 @@ static enum qr_code read_composite(struct qr_gate_reader *r, const struct qr_jso
         code = read_composite_arg(r, gate, where, w->args[k], &use->args[k]);
     if (!code && w->takes == QR_COMPOSITE_PAULIS) code = read_gate_paulis(r, gate, where, use);
     if (!code && w->takes == QR_COMPOSITE_STATE) code = read_basis_state(r, gate, where, use);
-    if (!code && w->takes == QR_COMPOSITE_MATRIX)
-        code = read_matrix(r, gate, where, use->n_qubits, use->matrix);
+    double complex *matrix = NULL;
+    if (!code && w->takes == QR_COMPOSITE_MATRIX) {
+        use->matrix = matrix = qr_xcalloc((size_t)1 << 2 * use->n_qubits, sizeof *matrix);
+        code = read_matrix(r, gate, where, use->n_qubits, matrix);
+    }
     if (!code) qr_gate_expand(use, &r->list);
+    free(matrix);
     return code;
 }
 
@@ -469,27 +473,28 @@ enum qr_code qr_gate_read_qubits(struct qr_gate_reader *r, const struct qr_json 
     return code;
 }
 
-static enum qr_code read_controls(struct qr_gate_reader *r, const struct qr_json *gate,
-                                  const char *where, struct qr_gate_use *use) {
-    const struct qr_json *controls = qr_json_get(gate, "controls"),
-                         *values = qr_json_get(gate, "control_values");
+enum qr_code qr_gate_read_controls(struct qr_gate_reader *r, const struct qr_json *item,
+                                   const char *where, const char *key, struct qr_qubits *controls,
+                                   struct qr_qubits *values) {
+    const struct qr_json *list = qr_json_get(item, key),
+                         *given = qr_json_get(item, "control_values");
     uint16_t qubit[QR_MAX_QUBITS], value[QR_MAX_QUBITS];
     unsigned n = 0, n_values = 0;
-    if (!controls && values)
-        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has control_values, but no controls",
-                       where);
-    if (!controls) return QR_OK;
-    enum qr_code code = qr_gate_read_qubits(r, controls, where, "controls", qubit, &n);
-    if (!code && values)
-        code = read_gate_integers(r, values, where, "control_values", 1, QR_MAX_QUBITS, value,
+    enum qr_code code = qr_gate_read_qubits(r, list, where, key, qubit, &n);
+    if (!code && given)
+        code = read_gate_integers(r, given, where, "control_values", 1, QR_MAX_QUBITS, value,
                                   &n_values);
     if (code) return code;
-    if (values && n != n_values)
+    if (given && n != n_values)
         return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has %u controls, but %u control_values",
                        where, n, n_values);
     for (unsigned i = 0; i < n; i++) {
-        qr_qubits_add(&use->controls, qubit[i]);
-        if (!values || value[i]) qr_qubits_add(&use->control_values, qubit[i]);
+        if (qr_qubits_has(controls, qubit[i]))
+            return qr_fail(r->err, QR_INVALID_ARGUMENT,
+                           "%s.%s: qubit %u is a control of an enclosing item already; remove it",
+                           where, key, qubit[i]);
+        qr_qubits_add(controls, qubit[i]);
+        if (!given || value[i]) qr_qubits_add(values, qubit[i]);
     }
     return QR_OK;
 }
@@ -539,15 +544,23 @@ static enum qr_code read_gate_qubits(struct qr_gate_reader *r, const struct qr_j
     enum qr_code code =
         qr_gate_read_qubits(r, qr_json_get(gate, "qubits"), where, "qubits", qubits, &n);
     if (code) return code;
+    char to[16] = "";
+    if (named->most > named->least) snprintf(to, sizeof to, " or %u", named->most);
     if (n < named->least || (named->most && n > named->most))
         return qr_fail(
             r->err, QR_INVALID_ARGUMENT, "%s.qubits: %s acts on %s%u%s qubit%s, but %u %s given",
-            where, named->name, named->most ? "" : "at least ", named->least,
-            named->most > named->least ? " or 2" : "",
+            where, named->name, named->most ? "" : "at least ", named->least, to,
             (named->most ? named->most : named->least) == 1 ? "" : "s", n, n == 1 ? "is" : "are");
     use->qubits = qubits;
     use->n_qubits = n;
-    if ((code = read_controls(r, gate, where, use))) return code;
+    use->controls = r->controls, use->control_values = r->control_values;
+    if (qr_json_get(gate, "controls"))
+        code =
+            qr_gate_read_controls(r, gate, where, "controls", &use->controls, &use->control_values);
+    else if (qr_json_get(gate, "control_values"))
+        return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s has control_values, but no controls",
+                       where);
+    if (code) return code;
     for (unsigned k = 0; k < n; k++)
         if (qr_qubits_has(&use->controls, qubits[k]))
             return qr_fail(r->err, QR_INVALID_ARGUMENT, "%s: qubit %u is a target and a control",

@@ -34,9 +34,10 @@ struct qr_gate_reader {
     struct qr_index_scope scope;       /* of the enclosing repeats */
     const uint16_t *map;               /* maps a block's qubits to the circuit's; NULL: identity */
     unsigned n_map;
-    const char *prefix; /* of parameter names, or NULL */
-    unsigned n_repeats; /* enclosing this gate */
-    uint64_t n_read;    /* numbers and names read inside repeats, counted each time */
+    const char *prefix;                        /* of parameter names, or NULL */
+    struct qr_qubits controls, control_values; /* that all gates get besides their own */
+    unsigned n_repeats, n_enclosing;           /* repeats, and all items, that enclose this gate */
+    uint64_t n_read; /* numbers and names read inside repeats, counted each time */
     struct qr_err *err;
 };
 /* Frees the reader's contents. */
@@ -44,6 +45,12 @@ void qr_gate_reader_fini(struct qr_gate_reader *r);
 /* Number of qubits that a gate may refer to here. */
 static inline unsigned qr_gate_qubits(const struct qr_gate_reader *r) {
     return r->map ? r->n_map : r->n_qubits;
+}
+
+/* Adds a control on `value` of all gates from here on. */
+static inline void qr_gate_reader_control(struct qr_gate_reader *r, unsigned qubit, bool value) {
+    qr_qubits_add(&r->controls, qubit);
+    if (value) qr_qubits_add(&r->control_values, qubit);
 }
 
 /* where: path of the gate in messages. */
@@ -64,6 +71,12 @@ QR_MUST_CHECK enum qr_code qr_gate_integer(struct qr_gate_reader *r, const struc
 QR_MUST_CHECK enum qr_code qr_gate_read_qubits(struct qr_gate_reader *r, const struct qr_json *v,
                                                const char *where, const char *key, uint16_t *ret,
                                                unsigned *ret_n);
+/* Reads the controls in `key` and their "control_values", if any; adds them to sets that have none
+ * of them yet. */
+QR_MUST_CHECK enum qr_code qr_gate_read_controls(struct qr_gate_reader *r,
+                                                 const struct qr_json *item, const char *where,
+                                                 const char *key, struct qr_qubits *controls,
+                                                 struct qr_qubits *ret_values);
 /* The first of n columns; optional: 0 where v is NULL. */
 QR_MUST_CHECK enum qr_code qr_gate_read_columns(struct qr_gate_reader *r, const struct qr_json *v,
                                                 bool optional, const char *path, unsigned n,

@@ -186,7 +186,7 @@ static const struct qr_job_key circuit_keys[] = {
         "the qubits that the ansatz is on",
         INTEGER(1, 1024), .required = true),
     KEY("gates",
-        "gates, ansätze and repeats in order of time; the limit counts what they expand to",
+        "gates, ansätze, repeats and blocks in order of time; the limit counts what they expand to",
         OTHER("list of 1 to 2^20 gates", LIST_OF("1", "1048576", REF("item"))), .of = "gates",
         .required = true),
     KEY("columns",
@@ -257,14 +257,36 @@ static const struct qr_job_key circuit_keys[] = {
         .value = "false for a state, true for inputs"),
 };
 
+#define GATES_KEY(about_) KEY("gates", about_, OTHER("list of gates", GATES), .required = true)
 static const struct qr_job_key repeat_keys[] = {
     KEY("repeat", "number of repetitions",
         OTHER("integer, 0 to 2^20, or text",
               ANY_OF(BETWEEN("integer", "0", "1048576"), IS("string"))),
         .required = true),
     KEY("index", "name of the loop index, from 0", STRING),
-    KEY("gates", "gates, ansätze and repeats, nested up to eight deep",
-        OTHER("list of gates", GATES), .required = true),
+    GATES_KEY("gates, ansätze, repeats and blocks, nested up to eight deep"),
+};
+
+static const struct qr_job_key adjoint_keys[] = {
+    KEY("adjoint", "true: the inverse; false: the gates as they are", BOOLEAN, .required = true),
+    GATES_KEY("as in a repeat; they act in reverse order, each inverted"),
+};
+
+static const struct qr_job_key control_keys[] = {
+    KEY("control", "control qubits, which the gates do not act on",
+        OTHER("list of integers or texts", LIST(INDEX)), .required = true),
+    KEY("control_values", "the value at which each control acts: 0 or 1",
+        OTHER("list of integers or texts", LIST(INDEX)), .value = "1 for each control"),
+    GATES_KEY("as in a repeat; all act where the controls have their values, phases included"),
+};
+
+static const struct qr_job_key power_keys[] = {
+    KEY("power",
+        "-2^20 to 2^20: an integer repeats the gates, a negative one their inverse; a fraction "
+        "multiplies the exponent or angle of one native gate (constant: its principal power)",
+        OTHER("number or text", ANY_OF(BETWEEN("number", "-1048576", "1048576"), IS("string"))),
+        .required = true),
+    GATES_KEY("as in a repeat"),
 };
 
 #define ANGLE_KEY(name_, about_) KEY(name_, about_, OTHER("angle", ANGLE), .required = true)
@@ -610,6 +632,9 @@ const struct qr_job_object qr_job_objects[] = {
                         "\"then\": {\"minProperties\": 2}"),
     OBJECT_AT("circuit", "model[].circuit", ROWS(circuit_keys), KINDS("ansatz", circuits)),
     OBJECT_AT("repeat", "model[].circuit.gates[]", ROWS(repeat_keys)),
+    OBJECT_AT("adjoint", "model[].circuit.gates[]", ROWS(adjoint_keys)),
+    OBJECT_AT("control", "model[].circuit.gates[]", ROWS(control_keys)),
+    OBJECT_AT("power", "model[].circuit.gates[]", ROWS(power_keys)),
     OBJECT_AT("gate", "model[].circuit.gates[]", ROWS(gate_keys)),
     OBJECT_AT("argument", "model[].circuit.gates[].angle", ROWS(argument_keys),
               .schema = "\"oneOf\": [{\"required\": [\"parameter\"]}, {\"required\": [\"data\"]}]"),

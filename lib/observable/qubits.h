@@ -22,6 +22,9 @@ static inline bool qr_qubits_has(const struct qr_qubits *s, unsigned q) {
 static inline void qr_qubits_add(struct qr_qubits *s, unsigned q) {
     s->word[q / 64] |= UINT64_C(1) << q % 64;
 }
+static inline void qr_qubits_remove(struct qr_qubits *s, unsigned q) {
+    s->word[q / 64] &= ~(UINT64_C(1) << q % 64);
+}
 static inline void qr_qubits_add_all(struct qr_qubits *s, const struct qr_qubits *more) {
     for (unsigned w = 0; w < QR_QUBITS_WORDS; w++) s->word[w] |= more->word[w];
 }

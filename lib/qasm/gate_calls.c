@@ -174,24 +174,38 @@ static enum qr_code check_operands(struct qasm_reader *r, const struct gate_call
     return QR_OK;
 }
 
+static void add_controls(struct qasm_reader *r, const struct gate_call *call,
+                         const uint16_t *qubits) {
+    for (unsigned i = 0; i < call->n_modifiers; i++) {
+        const struct gate_modifier *m = &call->modifiers[i];
+        for (unsigned k = 0; k < m->n; k++)
+            if (m->kind == QASM_KEY_ctrl || m->kind == QASM_KEY_negctrl)
+                qr_gate_reader_control(&r->gates, qubits[m->from + k], m->kind == QASM_KEY_ctrl);
+    }
+}
+
+/* inv and pow; controls commute with both. */
 static enum qr_code apply_modifiers(struct qasm_reader *r, const struct gate_call *call,
-                                    const uint16_t *qubits, size_t from) {
+                                    size_t from) {
+    struct qr_gate_list *list = &r->gates.list;
     for (unsigned i = call->n_modifiers; i-- > 0;) {
         const struct gate_modifier *m = &call->modifiers[i];
-        if (m->kind == QASM_KEY_inv) qasm_gates_invert(r, from);
-        else if (m->kind == QASM_KEY_pow) QR_TRY(qasm_gates_power(r, m->token, from, m->power));
-        else
-            for (unsigned k = 0; k < m->n; k++)
-                qasm_gates_control(r, from, qubits[m->from + k], m->kind == QASM_KEY_ctrl);
+        struct qr_err why;
+        enum qr_code code = QR_OK;
+        if (m->kind == QASM_KEY_inv) qr_gate_list_invert(list, from);
+        if (m->kind == QASM_KEY_pow)
+            code = qr_gate_list_power(list, from, m->power, r->max_gates, &why);
+        if (code)
+            return (code == QR_UNIMPLEMENTED ? qasm_refuse : qasm_fail)(r, m->token, "%s", why.msg);
+        r->steps += list->n - from;
     }
     return QR_OK;
 }
 
-/* A global phase, or the power 0 of a gate, which U(w, 0, 0) consists of but for one. */
+/* The power 0 of a gate, which U(w, 0, 0) consists of but for one. */
 static bool has_no_effect(const struct qr_gate *g) {
     const struct qr_gate_arg *last = g->n_args ? &g->args[g->n_args - 1] : NULL;
-    return !g->n_targets || (qr_gate_info(g->kind)->has_exponent && last->kind == QR_ARG_CONSTANT &&
-                             last->scale == 0);
+    return qr_gate_info(g->kind)->has_exponent && last->kind == QR_ARG_CONSTANT && last->scale == 0;
 }
 
 /* Drops the gates without effect from number `from` on. */
@@ -210,16 +224,17 @@ static void drop_gates(struct qasm_reader *r, size_t from) {
 static enum qr_code apply_gate(struct qasm_reader *r, const struct qasm_symbol *gate, bool phase,
                                const struct gate_call *call, const uint16_t *qubits) {
     size_t from = r->gates.list.n;
+    struct qr_qubits controls = r->gates.controls, values = r->gates.control_values;
     QR_TRY(check_operands(r, call, qubits));
     if (r->checking) return QR_OK;
     const uint16_t *own = qubits + call->n_controls;
-    r->n_controls += call->n_controls;
+    add_controls(r, call, qubits);
     if (gate) QR_TRY(run_gate(r, gate, call, own));
     else if (phase) QR_TRY(qasm_phase_add(r, call->token, r->cells[call->angles]));
     else QR_TRY(qasm_library_add(r, call->token, call->name, &r->cells[call->angles], own));
-    r->n_controls -= call->n_controls;
-    QR_TRY(apply_modifiers(r, call, qubits, from));
-    if (!r->n_controls) drop_gates(r, from);
+    r->gates.controls = controls, r->gates.control_values = values;
+    QR_TRY(apply_modifiers(r, call, from));
+    if (qr_qubits_is_empty(&controls)) drop_gates(r, from);
     r->steps += r->gates.list.n - from;
     return qasm_bounded(r, call->token);
 }

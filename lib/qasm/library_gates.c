@@ -155,10 +155,11 @@ static void resolve_gate(struct qasm_name *n, const struct library_gate *row) {
 /* ---- adding gates ---- */
 
 enum qr_code qasm_phase_add(struct qasm_reader *r, uint32_t token, struct qasm_value angle) {
-    struct qr_gate g = {.kind = QR_GATE_I, .n_args = 1};
-    QR_TRY(qasm_angle(r, token, angle, &g.args[0]));
-    g.args[0].scale /= M_PI;
-    qr_gate_list_add(&r->gates.list, &g);
+    struct qr_gate_arg arg;
+    if (qr_qubits_is_empty(&r->gates.controls)) return QR_OK;
+    QR_TRY(qasm_angle(r, token, angle, &arg));
+    arg.scale /= M_PI;
+    qr_gate_list_add_phase(&r->gates.list, &r->gates.controls, &r->gates.control_values, arg);
     return QR_OK;
 }
 
@@ -185,7 +186,9 @@ static void add_native(struct qasm_reader *r, const struct library_gate *row,
                         .n_targets = info->n_targets,
                         .n_args = info->n_args,
                         .targets = {qubits[0], info->n_targets > 1 ? qubits[1] : 0},
-                        .args = {{QR_ARG_CONSTANT, info->n_args ? 1 : 0, 0}}};
+                        .args = {{QR_ARG_CONSTANT, info->n_args ? 1 : 0, 0}},
+                        .controls = r->gates.controls,
+                        .control_values = r->gates.control_values};
     if (rotation) {
         g.args[0] = *angle;
         g.args[0].scale /= M_PI;
@@ -198,19 +201,22 @@ enum qr_code qasm_library_add(struct qasm_reader *r, uint32_t token, uint32_t na
                               const struct qasm_value *angles, const uint16_t *qubits) {
     const struct library_gate *row = find_row(r, name);
     struct qasm_name *n = &r->names[name];
-    struct qr_gate_use use = {.qubits = qubits, .n_qubits = row->n_qubits};
+    struct qr_gate_use use = {.qubits = qubits,
+                              .n_qubits = row->n_qubits,
+                              .controls = r->gates.controls,
+                              .control_values = r->gates.control_values};
     if (row->phase_only) {
-        size_t from = r->gates.list.n;
-        QR_TRY(qasm_phase_add(r, token, angles[0]));
         for (unsigned k = 0; k < row->n_qubits; k++)
-            qasm_gates_control(r, from, qubits[k], !(row->off >> k & 1));
+            qr_gate_reader_control(&r->gates, qubits[k], !(row->off >> k & 1));
+        QR_TRY(qasm_phase_add(r, token, angles[0]));
+        r->gates.controls = use.controls, r->gates.control_values = use.control_values;
         return QR_OK;
     }
     resolve_gate(n, row);
     for (unsigned k = 0; k < row->n_angles; k++)
         QR_TRY(qasm_angle(r, token, angles[k], &use.args[k]));
-    /* Global phases do not matter outside controlled gates. */
-    if (r->n_controls && r->version == 3) QR_TRY(add_row_phase(r, token, row, angles));
+    if (r->version == 3 && !qr_qubits_is_empty(&use.controls))
+        QR_TRY(add_row_phase(r, token, row, angles));
     if (n->kind >= 0) {
         add_native(r, row, (enum qr_gate_kind)n->kind, &use.args[0], qubits);
         return QR_OK;

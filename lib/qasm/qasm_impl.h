@@ -157,7 +157,6 @@ struct qasm_reader {
     struct qasm_value returned;
     unsigned sets;          /* included gates, a mask of enum qasm_set */
     bool in_gate, checking; /* checking: a definition's body is executed, but adds no gates */
-    unsigned n_controls;    /* of the enclosing calls: 0: global phases do not matter */
 
     unsigned n_qubits;
     bool physical, virtual;
@@ -300,16 +299,9 @@ const char *qasm_library_include(const struct qasm_reader *r, uint32_t name);
 QR_MUST_CHECK enum qr_code qasm_library_add(struct qasm_reader *r, uint32_t token, uint32_t name,
                                             const struct qasm_value *angles,
                                             const uint16_t *qubits);
-/* A global phase. Until it is controlled it has no target. */
+/* A global phase, which matters in controlled gates only. */
 QR_MUST_CHECK enum qr_code qasm_phase_add(struct qasm_reader *r, uint32_t token,
                                           struct qasm_value angle);
-
-/* ---- gate_modifiers.c: on the gates from number `from` on ---- */
-
-void qasm_gates_invert(struct qasm_reader *r, size_t from);
-void qasm_gates_control(struct qasm_reader *r, size_t from, unsigned qubit, bool value);
-QR_MUST_CHECK enum qr_code qasm_gates_power(struct qasm_reader *r, uint32_t token, size_t from,
-                                            double power);
 
 /* ---- gate_calls.c ---- */
 

@@ -1,5 +1,5 @@
-/* Repeats, indices, ansätze in lists: to the last bit what one would write by hand; how they are
- * refused, and that small texts end soon. */
+/* Repeats, indices, blocks and ansätze in lists: to the last bit what one would write by hand; how
+ * they are refused, and that small texts end soon. */
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "circuit/circuit_json.h"
@@ -55,6 +55,12 @@ static bool same_circuit(const struct qr_circuit *a, const struct qr_circuit *b)
 #define CX(p, q) "{\"gate\": \"CX\", \"qubits\": [" p ", " q "]}"
 #define RY(q, angle) "{\"gate\": \"RY\", \"qubits\": [" q "], \"angle\": " angle "}"
 #define W(name) "{\"parameter\": \"" name "\"}"
+#define FSIM(theta, phi)                                                                           \
+    "{\"gate\": \"FSIM\", \"qubits\": [0, 1], \"theta\": " theta ", \"phi\": " phi "}"
+#define ADJOINT(gates) "{\"adjoint\": true, \"gates\": [" gates "]}"
+#define POWER(p, gates) "{\"power\": " p ", \"gates\": [" gates "]}"
+#define CONTROL(qubits, values, gates)                                                             \
+    "{\"control\": [" qubits "], " values "\"gates\": [" gates "]}"
 #define REPEAT(n, index, gates)                                                                    \
     "{\"repeat\": " n ", \"index\": \"" index "\", \"gates\": [" gates "]}"
 
@@ -130,6 +136,30 @@ static const struct {
             "\"block\": [" H("\"n-1\"") "," RY("0", W("{k}")) "]}") "," REPEAT("1", "k",
                                                                                H("\"n-1\"")),
      H("3") "," RY("1", W("b0_0")) "," H("3")},
+    /* blocks: order, names, one gate scaled, fractions; bases are changed without the control */
+    {ADJOINT(H("0") "," CX("0", "1") "," RY("2", W("w")) "," FSIM("0.5", W("v"))),
+     FSIM("-0.5", "{\"parameter\": \"v\", \"scale\": -1}") "," RY(
+         "2", "{\"parameter\": \"w\", \"scale\": -1}") "," CX("0", "1") "," H("0")},
+    {ADJOINT(REPEAT("2", "i", RY("\"i\"", "\"w{i} + x[0]\""))),
+     RY("1", "\"-(w1 + x[0])\"") "," RY("0", "\"-(w0 + x[0])\"")},
+    {ADJOINT(H("\"n-1\"")), H("3")},
+    {POWER("3", RY("0", W("w"))), RY("0", "{\"parameter\": \"w\", \"scale\": 3}")},
+    {POWER("-0.5", RY("0", W("w"))), RY("0", "{\"parameter\": \"w\", \"scale\": -0.5}")},
+    {POWER("0.5", "{\"gate\": \"X\", \"qubits\": [1]}"), "{\"gate\": \"SX\", \"qubits\": [1]}"},
+    {POWER("2", H("0") "," H("1")), H("0") "," H("1") "," H("0") "," H("1")},
+    {H("1") "," POWER("\"n-4\"", H("0")), H("1")},
+    {CONTROL("3, 2", "\"control_values\": [1, 0], ", CX("0", "1")),
+     "{\"gate\": \"CX\", \"qubits\": [0, 1], \"controls\": [3, 2], \"control_values\": [1, 0]}"},
+    {CONTROL("3", "", CONTROL("2", "", "{\"gate\": \"H\", \"qubits\": [0], \"controls\": [1]}")),
+     "{\"gate\": \"H\", \"qubits\": [0], \"controls\": [1, 2, 3]}"},
+    {CONTROL("3", "", "{\"gate\": \"RZX\", \"qubits\": [0, 1], \"angle\": 0.3}"),
+     H("1") ", {\"gate\": \"RZZ\", \"qubits\": [0, 1], \"angle\": 0.3, \"controls\": [3]}," H("1")},
+    {CONTROL("0", "", "{\"ansatz\": \"basic-entangler\", \"qubits\": [1]}") "," H("0"),
+     "{\"gate\": \"RX\", \"qubits\": [1], \"angle\": " W("w0_0") ", \"controls\": [0]}," H("0")},
+    /* a block of a network has its own numbers of qubits */
+    {"{\"ansatz\": \"tensor-network\", \"kind\": \"mps\", \"qubits\": [3, 1], \"block\": [" CONTROL(
+         "1", "", H("0")) "]}",
+     "{\"gate\": \"H\", \"qubits\": [3], \"controls\": [1]}"},
     {"{\"ansatz\": \"amplitude\", \"qubits\": [2], \"state\": [1, 0]}",
      "{\"gate\": \"I\", \"qubits\": [2]}"},
 };
@@ -174,9 +204,36 @@ static const struct {
     {"{\"repeat\": 1048577, \"gates\": [" H("0") "]}", "gates[0].repeat is 1048577"},
     {"{\"repeat\": 2, \"gates\": []}", "gates[0].gates has no gates"},
     {"{\"repeat\": 2}", "gates[0].gates is missing"},
+    {"{\"adjoint\": 1, \"gates\": [" H("0") "]}", "gates[0].adjoint must be"},
+    {"{\"adjoint\": true}", "gates[0].gates is missing"},
+    {"{\"adjoint\": true, \"gates\": [" H("4") "]}", "gates[0].gates[0].qubits[0] is 4"},
+    {"{\"adjoint\": true, \"index\": \"i\", \"gates\": []}", "gates[0]: unknown key 'index'"},
+    {"{\"adjiont\": true, \"gates\": []}", "unknown key 'adjiont'; did you mean 'adjoint'?"},
+    {"{\"control\": [1], \"controls\": [1], \"gates\": []}", "gates[0]: unknown key 'controls'"},
+    {"{\"control\": 1, \"gates\": [" H("0") "]}", "gates[0].control must be an array"},
+    {CONTROL("1, 2", "\"control_values\": [1], ", H("0")),
+     "gates[0] has 2 controls, but 1 control_values"},
+    {CONTROL("1", "\"control_values\": [2], ", H("0")), "gates[0].control_values[0] is 2"},
+    {CONTROL("1", "", H("1")), "gates[0].gates[0]: qubit 1 is a target and a control"},
+    {CONTROL("1", "", CONTROL("1", "", H("0"))),
+     "gates[0].gates[0].control: qubit 1 is a control of an enclosing item already; remove it"},
+    {CONTROL("1", "", "{\"gate\": \"H\", \"qubits\": [0], \"controls\": [1]}"),
+     "gates[0].gates[0].controls: qubit 1 is a control of an enclosing item already"},
+    {CONTROL("1", "", "{\"ansatz\": \"angle\"}"),
+     "gates[0].gates[0]: qubit 1 of the ansatz is a control of an enclosing item; give other "
+     "\"qubits\""},
+    {"{\"power\": true, \"gates\": [" H("0") "]}", "gates[0].power must be a number"},
+    {POWER("\"n/2\"", H("0")), "gates[0].power: \"n/2\""},
+    {POWER("1e9", H("0")), "gates[0].power is 1000000000"},
+    {POWER("0.5", H("0") "," H("1")), "gates[0].power: a fractional power of 2 gates is not known"},
+    {POWER("0.5", FSIM("0.5", "1")), "gates[0].power: a fractional power of FSIM is not known"},
+    {POWER("0", "") "," H("0"), "gates[0].gates has no gates"},
+    {POWER("1048576", H("0") "," H("1")), "here the circuit exceeds 1048576 gates; use a smaller"},
+    {POWER("1000", POWER("1000", POWER("1000", H("0") "," H("1")))),
+     "gates[0].gates[0].power: here the circuit exceeds 1048576 gates"},
     {"{\"repeat\": 2, \"gate\": \"X\", \"qubits\": [0]}",
-     "gates[0] has both \"gate\" and \"repeat\"; give one (the items to repeat go "
-     "in"},
+     "gates[0] has both \"gate\" and \"repeat\"; give one (items inside another go into its "
+     "\"gates\")"},
     {"{\"repeat\": 2, \"ansatz\": \"angle\"}", "gates[0] has both \"repeat\" and \"ansatz\""},
     {"{\"gate\": \"X\", \"ansatz\": \"angle\"}",
      "gates[0] has both \"gate\" and \"ansatz\"; give one"},
@@ -238,6 +295,10 @@ static const struct {
                  "{\"gate\": \"X\", \"qubits\": [0], \"controls\": [\"1\", \"2\", "
                  "\"3\"], \"exponent\": " W("{i}{j}{i}{j}{i}{j}{i}{j}") "}")),
      "read more than"},
+    {NEST(POWER("0", POWER("2", H("0")))), "has no gates: all its repeats have 0 repetitions"},
+    {NEST(REPEAT("1024", "j", REPEAT("1024", "k", POWER("0", H("0"))))), "repeat less often"},
+    {ADJOINT(ADJOINT(ADJOINT(ADJOINT(ADJOINT(ADJOINT(ADJOINT(ADJOINT(ADJOINT(H("0")))))))))),
+     "repeats and blocks are nested more than 8 deep"},
     {REPEAT("1", "a",
             REPEAT("1", "b",
                    REPEAT("1", "c",

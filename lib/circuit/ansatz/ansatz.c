@@ -16,6 +16,10 @@ void qr_ansatz_emit(struct qr_ansatz_builder *b, const struct qr_ansatz_gate *g)
     b->n_emitted++;
 }
 
+void qr_ansatz_emit_phase(struct qr_ansatz_builder *b, const struct qr_ansatz_angle *angle) {
+    if (!b->code) b->code = b->use->host->add_phase(b->use->at, angle);
+}
+
 void qr_ansatz_emit_one(struct qr_ansatz_builder *b, const char *gate, unsigned place,
                         const struct qr_ansatz_angle *angle) {
     uint16_t at = (uint16_t)place;

@@ -44,7 +44,7 @@ struct qr_ansatz_gate {
     const char *paulis; /* of a PauliRot, not all are I */
 };
 
-/* Products of Z with their coefficients. */
+/* Products of Z with their coefficients; one of none is a constant. */
 struct qr_ansatz_terms {
     size_t n;
     struct {
@@ -57,6 +57,8 @@ void qr_ansatz_terms_fini(struct qr_ansatz_terms *t);
 
 struct qr_ansatz_host {
     enum qr_code (*add)(void *host, const struct qr_ansatz_gate *g);
+    /* Adds a global phase e^(i angle), which matters where the ansatz is controlled. */
+    enum qr_code (*add_phase)(void *host, const struct qr_ansatz_angle *angle);
     /* Combines two numbers, each NUMBER, INPUT or a SHARED that this function returned. Any number
      * of other numbers and angles may use the result. */
     enum qr_code (*combine)(void *host, enum qr_expression_op op, struct qr_expression_node a,

@@ -13,6 +13,7 @@ struct qr_ansatz_builder {
 };
 
 void qr_ansatz_emit(struct qr_ansatz_builder *b, const struct qr_ansatz_gate *g);
+void qr_ansatz_emit_phase(struct qr_ansatz_builder *b, const struct qr_ansatz_angle *angle);
 /* angle NULL: a gate without arguments */
 void qr_ansatz_emit_one(struct qr_ansatz_builder *b, const char *gate, unsigned place,
                         const struct qr_ansatz_angle *angle);

@@ -16,6 +16,11 @@ static void qaoa_add_cost(struct qr_ansatz_builder *b, const struct qr_ansatz_te
         unsigned n = (unsigned)(cost->terms[t + 1].first - first);
         struct qr_ansatz_angle a =
             qr_ansatz_weight(2 * cost->terms[t].coefficient, "gamma_%u", layer);
+        if (!n) {
+            a.factor *= -0.5;
+            qr_ansatz_emit_phase(b, &a);
+            continue;
+        }
         qr_ansatz_emit(
             b, &(struct qr_ansatz_gate){"MultiRZ", cost->positions + first, n, 1, &a, NULL});
     }

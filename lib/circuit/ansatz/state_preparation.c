@@ -100,6 +100,7 @@ static void state_add_phases(struct qr_ansatz_builder *b, double *phase,
         }
         add_multiplexed(b, "RZ", k, 1, angles);
     }
+    qr_ansatz_emit_phase(b, &(struct qr_ansatz_angle){QR_ANSATZ_NUMBER, phase[0], 0, ""});
 }
 
 /* Reads a number, or [re, im]. */
