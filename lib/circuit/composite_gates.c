@@ -290,7 +290,7 @@ static const struct qr_composite_gate composite_gates[] = {
     {{"MS"}, .least = 2, ANGLE, .expand = expand_ms},
     {{"Unitary", "QubitUnitary", "UnitaryGate"},
      .least = 1,
-     .most = 2,
+     .most = QR_UNITARY_QUBITS,
      .takes = QR_COMPOSITE_MATRIX,
      .expand = qr_gate_expand_unitary},
     {{"Basis", "BasisEmbedding", "BasisState"},

@@ -32,12 +32,13 @@ static const struct {
     {"globalphase gphase phase0 gp",
      "a global phase changes no read-out; with a control it is a 'P' on the control"},
     {"u4 u5 su4 su2 specialunitary arbitraryunitary matrix twoqubitunitary",
-     "a constant unitary on one or two qubits is 'Unitary' with \"matrix\"; 'U' rotates one qubit "
+     "a constant unitary on one to six qubits is 'Unitary' with \"matrix\"; 'U' rotates one qubit "
      "by theta, phi and lambda"},
     {"controlled control ctrl controlledgate controlledqubitunitary c",
-     "any gate takes \"controls\": [qubits]"},
-    {"adjoint inverse inv dagger dg dag",
-     "write the gate with negative angles or exponent; 'Sdg', 'Tdg' and 'SXdg' have names"},
+     "any gate takes \"controls\": [qubits], and several gates are controlled by {\"control\": "
+     "[qubits], \"gates\": [gates]}"},
+    {"adjoint inverse inv dagger dg dag", "write {\"adjoint\": true, \"gates\": [gates]}"},
+    {"power pow", "write {\"power\": number, \"gates\": [gates]}"},
     {"sdag sdagger sadj sadjoint sinv sinverse si", "did you mean 'Sdg'?"},
     {"tdag tdagger tadj tadjoint tinv tinverse ti", "did you mean 'Tdg'?"},
     {"sxdag sxdagger sxadj sxinv vdg vdagger", "did you mean 'SXdg'?"},
@@ -60,7 +61,8 @@ static const struct {
      "write {\"repeat\": times, \"index\": \"i\", \"gates\": [gates]}"},
     {"qft iqft invqft inverseqft qftinverse aqft quantumfouriertransform",
      "write its gates: for each qubit 'H', then 'CP' with it and each later qubit, by angles pi/2, "
-     "pi/4 and so on, and 'SWAP' at the end; the inverse has them backwards with negative angles"},
+     "pi/4 and so on, and 'SWAP' at the end; {\"adjoint\": true, \"gates\": [gates]} is the "
+     "inverse"},
     {"diagonal hamiltonian evolve approxtimeevolution trotterproduct",
      "write its gates: 'PauliRot' is e^(-i angle/2 P) for a product of Paulis"},
 };
@@ -136,7 +138,7 @@ static bool hint_derived(const char *name, const char *const *known, size_t n, s
         if (whole <= length || strcmp(name + whole - length, suffixes[i]) != 0) continue;
         snprintf(stem, sizeof stem, "%.*s", (int)(whole - length), name);
         if (!(gate = find_normalized(stem, known, n))) continue;
-        qr_buf_printf(to, "; write '%s' with negative angles or exponent", gate);
+        qr_buf_printf(to, "; write {\"adjoint\": true, \"gates\": [gates]} with '%s'", gate);
         return true;
     }
     return false;

@@ -545,7 +545,7 @@ static enum qr_code read_gate_qubits(struct qr_gate_reader *r, const struct qr_j
         qr_gate_read_qubits(r, qr_json_get(gate, "qubits"), where, "qubits", qubits, &n);
     if (code) return code;
     char to[16] = "";
-    if (named->most > named->least) snprintf(to, sizeof to, " or %u", named->most);
+    if (named->most > named->least) snprintf(to, sizeof to, " to %u", named->most);
     if (n < named->least || (named->most && n > named->most))
         return qr_fail(
             r->err, QR_INVALID_ARGUMENT, "%s.qubits: %s acts on %s%u%s qubit%s, but %u %s given",

@@ -10,7 +10,7 @@
 #include "tests/ref/field.h"
 #include "tests/ref/problem.h"
 
-enum { MAX_QUBITS_HERE = 6, MAX_ENTRIES = 1 << (2 * MAX_QUBITS_HERE) };
+enum { MAX_QUBITS_HERE = 7, MAX_ENTRIES = 1 << (2 * MAX_QUBITS_HERE) };
 
 static struct qr_circuit *circuit_of(const struct qr_json *json) {
     struct qr_circuit *c = NULL;
@@ -532,7 +532,50 @@ static void one_unitary(const double complex *u, unsigned n, size_t most_gates, 
     }
 }
 
+/* The matrix of a random circuit on n qubits, after rotations of all and a control's. */
+static void wide_unitary(unsigned n, uint64_t seed) {
+    static double complex u[MAX_ENTRIES], before[1 << MAX_QUBITS_HERE], after[1 << MAX_QUBITS_HERE];
+    unsigned dim = 1u << n;
+    double theta[64], x[MAX_QUBITS_HERE];
+    struct qr_circuit *random = ref_random_circuit(seed, n, 30);
+    ref_random_numbers(seed, 64, -3, 3, theta);
+    ref_random_numbers(seed + 1, MAX_QUBITS_HERE, -3, 3, x);
+    matrix_of(random, theta, x, u);
+    qr_circuit_free(random);
+    struct qr_buf b = {0};
+    qr_buf_printf(&b, "{\"qubits\": %u, \"gates\": [", n + 1);
+    turns_of(n + 1, 5, &b);
+    size_t turns = b.n;
+    qr_buf_puts(&b, "]}");
+    struct qr_circuit *c = read_circuit(qr_buf_string(&b));
+    ref_state(c, NULL, NULL, before);
+    qr_circuit_free(c);
+    b.n = turns;
+    qr_buf_puts(&b, ", {\"gate\": \"Unitary\", \"qubits\": [");
+    for (unsigned q = 0; q < n; q++) qr_buf_printf(&b, "%s%u", q ? ", " : "", q);
+    qr_buf_printf(&b, "], \"controls\": [%u], \"matrix\": ", n);
+    put_matrix(&b, u, dim);
+    qr_buf_puts(&b, "}]}");
+    c = read_circuit(qr_buf_string(&b));
+    ref_state(c, NULL, NULL, after);
+    double worst = 0;
+    for (unsigned i = 0; i < 2 * dim; i++) {
+        double complex want = i & 1 ? 0 : before[i];
+        for (unsigned k = 0; k < dim && (i & 1); k++)
+            want += u[i / 2 * dim + k] * before[2 * k + 1];
+        worst = fmax(worst, cabs(after[i] - want));
+    }
+    /* A row takes part in dim rotations of the decomposition and of the gates. */
+    CHECK(worst < 4 * dim * DBL_EPSILON, "%u qubits: %g", n, worst);
+    CHECK(c->n_gates <= 2 * (n + 1) + dim * (dim - 1) / 2 + dim, "%u qubits: %zu gates", n,
+          c->n_gates);
+    qr_circuit_free(c);
+    qr_buf_free(&b);
+}
+
 static void unitaries(void) {
+    for (unsigned n = 3; n <= QR_UNITARY_QUBITS; n++)
+        for (uint64_t seed = 0; seed < (n < 6 ? 8 : 2); seed++) wide_unitary(n, seed);
     const double complex i = __builtin_complex(0.0, 1.0);
     const double r = sqrt(0.5);
     for (int seed = 0; seed < 200; seed++) { /* a random circuit's matrix */

@@ -329,11 +329,11 @@ class GateMethods:
         return self._add("MS", list(qubits), {"angle": angle})
 
     def unitary(self, matrix: Any, qubits: Qubit | Iterable[Qubit]) -> Self:
-        """Add a matrix on one or two qubits.
+        """Add a matrix on one to six qubits.
 
         Parameters
         ----------
-        matrix : array_like, complex, (2, 2) or (4, 4)
+        matrix : array_like, complex, (2^n, 2^n)
             Unitary within 1e-6. The first qubit is the most significant.
         qubits : int or sequence of int
             The qubits that the matrix acts on.

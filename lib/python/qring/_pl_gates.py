@@ -67,7 +67,7 @@ GATES: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 """Name in PennyLane -> name in qring and the arguments in the order of PennyLane's parameters."""
 
-UNITARY_WIRES = 2
+UNITARY_WIRES = 6
 """Most wires of a QubitUnitary that the circuit reader decomposes."""
 
 
