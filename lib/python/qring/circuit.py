@@ -6,13 +6,15 @@ import ctypes
 import json
 import operator
 import re
-from typing import Any, Iterable, Sequence
+from typing import Any, Dict, Iterable, Sequence
 
 from ._gates import Angle, GateMethods, Qubit
-from ._inverse import Item, inverse
 from .expression import Expression, Input, Parameter, real
 
 __all__ = ["Angle", "Circuit", "Expression", "Input", "Parameter", "Qubit"]
+
+Item = Dict[str, Any]
+"""A gate, an ansatz, a repeat or a block of a job file."""
 
 _MAX_QUBITS = 1024
 _MAX_REPEATS = 1 << 20
@@ -240,7 +242,21 @@ class Circuit(GateMethods):
     def adjoint(self) -> Circuit:
         """Return the inverse: the inverse gates in reverse order."""
         self._require_list("invert the circuit")
-        return self._with(_inverted(self._items))
+        if len(self._items) == 1 and "adjoint" in self._items[0]:
+            return self._with(self._items[0]["gates"][:])
+        return self._with(self._block({"adjoint": True}))
+
+    def power(self, exponent: float) -> Circuit:
+        """Return a power of this circuit.
+
+        Parameters
+        ----------
+        exponent : float
+            An integer repeats the circuit, a negative one its inverse. A fraction is known of one
+            gate with an exponent or an angle.
+        """
+        self._require_list("raise the circuit to a power")
+        return self._with(self._block({"power": real(exponent, "an exponent")}))
 
     def controlled(
         self, qubits: int | Iterable[int], values: int | Iterable[int] | None = None
@@ -265,10 +281,15 @@ class Circuit(GateMethods):
                 "qubits, and a value for each"
             )
         n = max([self._n_qubits, *(q + 1 for q in at)])
-        items = self._items_on(n)
-        ret = self._with(_controlled(items, at, on) if at else items)
+        ret = self._with(self._items_on(n))
         ret._n_qubits = n
+        if at:
+            ret._items = ret._block({"control": at, **({"control_values": on} if 0 in on else {})})
         return ret
+
+    def _block(self, keys: Item) -> list[Item]:
+        """Return the items as one; a job file has no empty lists of gates."""
+        return [{**keys, "gates": self._items[:]}] if self._items else []
 
     def _items_on(self, n: int) -> list[Item]:
         """Return a list of the items with the same meaning in a circuit of n qubits."""
@@ -437,7 +458,7 @@ class Circuit(GateMethods):
         return drawing.partition("\n\nreads: ")[0] + "\n"  # observables are not the circuit's
 
     def __len__(self) -> int:
-        """Return the number of items: gates, repeats and ansätze."""
+        """Return the number of items: gates, ansätze, repeats and blocks."""
         return len(self._items)
 
     def __bool__(self) -> bool:
@@ -479,30 +500,6 @@ def _fixed(item: Item, n: int) -> Item:
     return fixed
 
 
-def _inverted(items: Sequence[Item]) -> list[Item]:
-    ret: list[Item] = []
-    for item in reversed(items):
-        if "ansatz" in item:
-            raise ValueError(
-                f"cannot invert the ansatz {item['ansatz']!r}: its gates are known to the library "
-                "only; write its gates one by one"
-            )
-        if "repeat" in item:
-            ret.append(_inverted_repeat(item))
-        else:
-            ret.extend(inverse(item))
-    return ret
-
-
-def _inverted_repeat(item: Item) -> Item:
-    gates = _inverted(item["gates"])
-    index = item.get("index")
-    if index is not None:
-        last = f"({item['repeat']}-1-{index})"
-        gates = [_substituted(g, index, last, "") for g in gates]
-    return {**item, "gates": gates}
-
-
 def _substituted(value: Any, index: str, by: str, key: str) -> Any:
     """Replace the index in index expressions: all of a qubit's text, a name's text in braces."""
     if isinstance(value, dict):
@@ -512,32 +509,6 @@ def _substituted(value: Any, index: str, by: str, key: str) -> Any:
     if not isinstance(value, str):
         return value
     word = re.compile(rf"\b{re.escape(index)}\b")
-    if key in ("qubits", "controls", "control_values", "data", "repeat"):
+    if key in ("qubits", "control", "controls", "control_values", "data", "repeat", "power"):
         return word.sub(by, value)
     return re.sub(r"\{[^{}]*\}", lambda found: word.sub(by, found.group()), value)
-
-
-def _controlled(items: Sequence[Item], qubits: list[int], values: list[int]) -> list[Item]:
-    ret: list[Item] = []
-    for item in items:
-        if "ansatz" in item:
-            raise ValueError(
-                f"cannot control the ansatz {item['ansatz']!r}: its gates are known to the "
-                "library only; write its gates one by one"
-            )
-        if "repeat" in item:
-            ret.append({**item, "gates": _controlled(item["gates"], qubits, values)})
-            continue
-        used = {q for q in (*item.get("qubits", ()), *item.get("controls", ())) if q in qubits}
-        if used:
-            raise ValueError(
-                f"cannot control {item.get('gate')} by qubits {sorted(used)}: it acts on them; "
-                "give other qubits"
-            )
-        before = list(item.get("controls", ()))
-        controls: Item = {"controls": before + qubits}
-        old = item.get("control_values")
-        if old is not None or 0 in values:
-            controls["control_values"] = list([1] * len(before) if old is None else old) + values
-        ret.append({**item, **controls})
-    return ret

@@ -234,20 +234,35 @@ def simulate(
     n = circuit["qubits"]
     state = np.zeros(1 << n, complex)
     state[0] = 1
-    for item, scope in flat(circuit["gates"], {"n": n}):
-        state = step(state, item, n, weights, inputs or {}, scope)
+    for item, scope, inverse in flat(circuit["gates"], {"n": n}, False):
+        state = step(state, item, n, weights, inputs or {}, scope, inverse)
     return state
 
 
-def flat(items: list[dict[str, Any]], scope: dict[str, int]) -> Any:
-    for item in items:
-        if "repeat" not in item:
-            yield item, scope
-            continue
-        for i in range(item["repeat"]):
-            yield from flat(
-                item["gates"], {**scope, item["index"]: i} if "index" in item else scope
-            )
+def flat(items: list[dict[str, Any]], scope: dict[str, int], inverse: bool) -> Any:
+    """Each gate, with the values of indices and whether its inverse is meant."""
+    for item in reversed(items) if inverse else items:
+        if "adjoint" in item:
+            yield from flat(item["gates"], scope, not inverse)
+        elif "control" in item:
+            for gate, *rest in flat(item["gates"], scope, inverse):
+                both = {
+                    "controls": [*gate.get("controls", []), *item["control"]],
+                    "control_values": [*values(gate, "controls"), *values(item, "control")],
+                }
+                yield {**gate, **both}, *rest
+        elif "repeat" in item or "power" in item:
+            n = item.get("repeat", abs(item.get("power", 0)))
+            back = inverse != (item.get("power", 0) < 0)
+            for i in reversed(range(n)) if inverse else range(n):
+                inside = {**scope, item["index"]: i} if "index" in item else scope
+                yield from flat(item["gates"], inside, back)
+        else:
+            yield item, scope, inverse
+
+
+def values(item: dict[str, Any], key: str) -> list[int]:
+    return list(item.get("control_values", [1] * len(item.get(key, []))))
 
 
 def step(
@@ -257,6 +272,7 @@ def step(
     weights: dict[str, float],
     inputs: dict[Any, float],
     scope: dict[str, int],
+    inverse: bool,
 ) -> np.ndarray:
     def fill(text: str) -> str:
         return re.sub(r"\{([^{}]*)\}", lambda m: str(eval(m[1], {}, scope)), text)
@@ -275,10 +291,8 @@ def step(
     def qubits(key: str) -> list[int]:
         return [eval(q, {}, scope) if isinstance(q, str) else q for q in item.get(key, [])]
 
-    controls = qubits("controls")
-    values = tuple(item.get("control_values", [1] * len(controls)))
-    u = controlled(matrix(item, value), values)
-    return apply(state, u, controls + qubits("qubits"), n)
+    u = controlled(matrix(item, value), tuple(values(item, "controls")))
+    return apply(state, u.conj().T if inverse else u, qubits("controls") + qubits("qubits"), n)
 
 
 def observable(text: str, n: int) -> np.ndarray:

@@ -16,6 +16,7 @@ from qring import Circuit, Input, Parameter
 RNG = np.random.default_rng(7)
 U2 = np.linalg.qr(RNG.normal(size=(2, 2)) + 1j * RNG.normal(size=(2, 2)))[0]
 U4 = np.linalg.qr(RNG.normal(size=(4, 4)) + 1j * RNG.normal(size=(4, 4)))[0]
+U8 = np.linalg.qr(RNG.normal(size=(8, 8)) + 1j * RNG.normal(size=(8, 8)))[0]
 # Amplitudes differ by rounding of about one hundred float64 operations of numbers below 1.
 TOLERANCE = 100 * np.finfo(float).eps
 
@@ -65,6 +66,7 @@ GATES: dict[str, Callable[[Circuit], Circuit]] = {
     "ms": lambda c: c.ms(0.7, [3, 0, 1]),
     "unitary1": lambda c: c.unitary(U2, 2),
     "unitary2": lambda c: c.unitary(U4, [2, 0]),
+    "unitary3": lambda c: c.unitary(U8, [3, 0, 1]),
     "basis": lambda c: c.basis("101", [3, 0, 1]),
     "basis list": lambda c: c.basis([1, 0, 1], [3, 0, 1]),
 }
@@ -100,10 +102,12 @@ def test_inverse(name: str) -> None:
     c = GATES[name](Circuit(4))
     both = prepared() + c + c.adjoint()
     assert same(qring.state(both), qring.state(prepared()), "unitary" in name)
+    assert c.adjoint().adjoint() == c
     # The same with controls, where phases count, and on either value
-    if "unitary" not in name:
-        both = prepared(6) + c.controlled([4, 5], [1, 0]) + c.adjoint().controlled([4, 5], [1, 0])
-        assert same(qring.state(both), qring.state(prepared(6)))
+    both = prepared(6) + c.controlled([4, 5], [1, 0]) + c.adjoint().controlled([4, 5], [1, 0])
+    assert same(qring.state(both), qring.state(prepared(6)))
+    both = prepared() + c.power(2) + c.power(-2)
+    assert same(qring.state(both), qring.state(prepared()), "unitary" in name)
 
 
 @pytest.mark.parametrize("name", GATES)
@@ -111,8 +115,7 @@ def test_controlled(name: str) -> None:
     c = prepared(6) + GATES[name](Circuit(4)).controlled([5, 4], [0, 1])
     assert c.n_qubits == 6
     got = qring.state(c)
-    if "unitary" not in name:
-        assert same(got, dense.simulate(c.to_json(), {}))
+    assert same(got, dense.simulate(c.to_json(), {}))
     # Twice controlled is controlled by both
     twice = prepared(6) + GATES[name](Circuit(4)).controlled(5, 0).controlled(4)
     assert same(got, qring.state(twice))
@@ -134,6 +137,14 @@ def test_gate_by_name() -> None:
     a.gate("x", [3], controls=[0, 1], control_values=[0, 1])
     b = prepared().crx("w", 0, 1).u(1, 2, 0.5, 2) + Circuit(4).x(3).controlled([0, 1], [0, 1])
     assert same(qring.state(a, [0.3]), qring.state(b, [0.3]))
+
+
+def test_ansatz_inverted_and_controlled() -> None:
+    c = Circuit(3).ansatz("iqp").ansatz("basic-entangler", layers=2)
+    x, w = [0.3, -1.2, 0.8], np.arange(6) / 7
+    assert same(qring.state(prepared(3) + c + c.adjoint(), w, x), qring.state(prepared(3)))
+    on = qring.state(prepared(3) + c, w, x).reshape(-1, 1) * [1, 0]
+    assert same(qring.state(prepared(3) + c.controlled(3, 0), w, x), on.ravel())
 
 
 def test_adjoint_of_expressions() -> None:

@@ -238,7 +238,11 @@ MISUSES: dict[str, tuple[Callable[[], Any], Kind, str]] = {
     "matrix NaN": (build(lambda c: c.unitary([[NAN, 0], [0, 1]], 0)), ValueError, "finite"),
     "matrix of texts": (build(lambda c: c.unitary([["a"]], 0)), TypeError, "matrix"),
     "matrix number": (build(lambda c: c.unitary(3, 0)), TypeError, "matrix"),
-    "matrix on 3 qubits": (build(lambda c: c.unitary(np.eye(8), [0, 1, 2])), QringError, "qubit"),
+    "matrix on 7 qubits": (
+        build(lambda c: (c + Circuit(7)).unitary(np.eye(128), range(7))),
+        QringError,
+        "qubit",
+    ),
     "state digits": (build(lambda c: c.basis("012", [0, 1, 2])), QringError, "state"),
     "state list": (build(lambda c: c.basis([0, 5], [0, 1])), ValueError, "state"),
     "state of a named input": (build(lambda c: c.basis(Input("a"), [0])), ValueError, "columns"),
@@ -250,9 +254,9 @@ MISUSES: dict[str, tuple[Callable[[], Any], Kind, str]] = {
     "repeat index n": (build(lambda c: c.h(0).repeat(2, index="n")), QringError, "index"),
     "index outside a repeat": (build(lambda c: c.h("i")), QringError, "qubits"),
     "unknown ansatz": (build(lambda c: c.ansatz("foo")), QringError, "foo"),
-    "ansatz inverted": (lambda: Circuit(4).ansatz("iqp").adjoint(), ValueError, "iqp"),
-    "ansatz controlled": (lambda: Circuit(4).ansatz("iqp").controlled(4), ValueError, "iqp"),
-    "controlled by itself": (lambda: model().controlled(0), ValueError, "acts on"),
+    "controlled by itself": (build(lambda c: c.h(0).controlled(0)), QringError, "a control"),
+    "power of a text": (lambda: model().power("2"), TypeError, "exponent"),  # type: ignore
+    "root of two gates": (build(lambda c: c.h(0).h(1).power(0.5)), QringError, "fractional"),
     "controlled twice": (lambda: model().controlled([3, 3]), ValueError, "different"),
     "controlled at 2": (lambda: model().controlled(3, 2), ValueError, "control value"),
     "circuit plus number": (lambda: model() + 3, TypeError, ""),  # type: ignore
@@ -261,7 +265,7 @@ MISUSES: dict[str, tuple[Callable[[], Any], Kind, str]] = {
         ValueError,
         "qcnn",
     ),
-    "unknown gate inverted": (lambda: Circuit(1).gate("foo", 0).adjoint(), ValueError, "foo"),
+    "unknown gate inverted": (build(lambda c: c.gate("foo", 0).adjoint()), QringError, "foo"),
     "hash of a circuit": (lambda: hash(model()), TypeError, "hash"),
     # ---- circuits from JSON ----
     "circuit None": (lambda: qring.expval(None, "Z0"), TypeError, "None"),  # type: ignore

@@ -322,6 +322,57 @@ def test_mid_circuit_measurement():
     np.testing.assert_allclose(*values, atol=WITHIN)
 
 
+W = np.random.default_rng(1).normal(size=(2, 4, 3))
+U16 = _random_unitary(4, np.random.default_rng(2))
+BLOCKS = {
+    "unitary": (lambda c: c.unitary(U16, range(4)), lambda: qml.QubitUnitary(U16, range(4))),
+    "state": (
+        lambda c: c.ansatz("amplitude", range(4), state=[[z.real, z.imag] for z in U16[0]]),
+        lambda: qml.MottonenStatePreparation(U16[0], range(4)),
+    ),
+    "layers": (
+        lambda c: c.ansatz("strongly-entangling", range(4), layers=2),
+        lambda: qml.StronglyEntanglingLayers(W, range(4)),
+    ),
+    "inputs": (
+        lambda c: c.ansatz("iqp", range(4)),
+        lambda: qml.IQPEmbedding(W[0, :, 0], range(4)),
+    ),
+    "gates": (
+        lambda c: c.ecr(0, 1).rot(0.1, 0.2, 0.3, 2).pauli_rot(0.7, "XYZ", [3, 1, 0]).iswap(2, 3),
+        lambda: (
+            qml.ECR([0, 1]),
+            qml.Rot(0.1, 0.2, 0.3, 2),
+            qml.PauliRot(0.7, "XYZ", [3, 1, 0]),
+            qml.ISWAP([2, 3]),
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_inverse_control_and_power(name):
+    """Circuits in blocks have the matrices of qml.adjoint, ctrl and pow."""
+    build, gates = BLOCKS[name]
+    prepared = qring.Circuit(6)
+    for q in range(6):
+        prepared.ry(0.3 + q, q).rz(0.8 - q, q)
+    before, c = qring.state(prepared), build(qring.Circuit(6))
+    on, off = (qml.ctrl(gates, control=[5, 4], control_values=v) for v in ([1, 0], [0, 1]))
+    for ours, theirs, phase in (
+        (c.adjoint(), qml.adjoint(gates), name in ("unitary", "state")),
+        (c.controlled([5, 4], [1, 0]), on, False),
+        (c.adjoint().controlled([5, 4], [0, 1]), qml.adjoint(off), False),
+        (c.controlled(4).power(2).controlled(5, 0), lambda: (off(), off()), False),
+    ):
+        f = qring.StateFunction(prepared + ours)
+        got = f(W.ravel()[: len(f.parameters)], W[0, :, 0][: len(f.inputs)])
+        want = qml.matrix(theirs, wire_order=range(6))() @ before
+        if phase:
+            got = got * (np.vdot(got, want) / abs(np.vdot(got, want)))
+        np.testing.assert_allclose(got, want, rtol=0, atol=WITHIN)
+
+
 def test_errors():
     dev = QringDevice(wires=2)
     with pytest.raises(DeviceError, match="shots"):
