@@ -14,7 +14,7 @@
 /* Entries with seven digits are accurate enough. */
 #define UNITARY_WITHIN 1e-6
 
-/* A state on 10 qubits takes about eleven thousand. */
+/* A state on 14 qubits takes 229 thousand, on 10 about eleven thousand. */
 enum { MAX_COMBINED = 1 << 18 };
 
 /* ---- one argument ---- */

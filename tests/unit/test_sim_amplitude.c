@@ -194,7 +194,7 @@ static void nothing(void) {
 
 /* As many as there may be, in double. */
 static void large(unsigned n) {
-    enum { MOST = 1 << 10 };
+    enum { MOST = 1 << 14 };
     static double x[2 * MOST], dx[2 * MOST], want[MOST];
     static uint8_t wanted[MOST];
     char text[64];
@@ -241,6 +241,8 @@ int main(void) {
     nothing();
     large(8);
     large(10);
+    large(12);
+    large(14);
     printf("    worst %.2g of the largest component in single precision, %.2g in double\n",
            worst[QR_SINGLE], worst[QR_DOUBLE]);
     return t_end();

@@ -15,7 +15,7 @@
 #include "circuit/ansatz/ansatz_impl.h"
 #include "exact/functions.h"
 
-enum { MAX_STATE_QUBITS = 20, MAX_INPUT_QUBITS = 10 };
+enum { MAX_STATE_QUBITS = 20, MAX_INPUT_QUBITS = 14 };
 
 /* A norm with seven digits is accurate enough: only the ratios of amplitudes matter. */
 #define NORM_WITHIN 1e-6
