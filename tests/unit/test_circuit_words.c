@@ -273,7 +273,8 @@ static const char *const random_gates[] = {
     "\"CCX\"|3", "\"CSWAP\"|3", "\"MCP\", \"angle\": $|3", "\"DoubleExcitation\", \"angle\": $|4"};
 enum { N_NARROW = COUNT(random_gates) - 4 };
 
-/* `$` is a parameter of p0 to p9, a constant, or data. */
+/* `$` is a parameter of p0 to p9, a constant, or data. Some gates are inverted, doubled, or
+ * controlled by the qubit before theirs. */
 static struct qr_circuit *random_words(uint64_t seed, unsigned n, unsigned n_gates, size_t kinds,
                                        bool data) {
     struct qr_buf b = {0};
@@ -286,7 +287,15 @@ static struct qr_circuit *random_words(uint64_t seed, unsigned n, unsigned n_gat
                       q);
     for (unsigned i = 0; i < n_gates; i++) {
         const char *s = random_gates[(size_t)(u[at++] * (double)kinds)];
-        qr_buf_puts(&b, i ? ", {\"gate\": " : "{\"gate\": ");
+        double block = u[at++];
+        unsigned first = (unsigned)(u[at++] * n), step = n % 2 && u[at++] < 0.5 ? 2 : 1;
+        bool inverse = block < 0.2, power = block >= 0.2 && block < 0.3,
+             control = block >= 0.9 && kinds == COUNT(random_gates) && step == 1 && n > 4;
+        if (i) qr_buf_puts(&b, ", ");
+        if (inverse) qr_buf_puts(&b, "{\"adjoint\": true, \"gates\": [");
+        if (power) qr_buf_puts(&b, "{\"power\": 2, \"gates\": [");
+        if (control) qr_buf_printf(&b, "{\"control\": [%u], \"gates\": [", (first + n - 1) % n);
+        qr_buf_puts(&b, "{\"gate\": ");
         for (; *s != '|'; s++) {
             double what = *s == '$' ? u[at++] : 0;
             if (*s != '$') qr_buf_put(&b, s, 1);
@@ -294,11 +303,10 @@ static struct qr_circuit *random_words(uint64_t seed, unsigned n, unsigned n_gat
             else if (what < 0.3 && data) qr_buf_printf(&b, "{\"data\": %u, \"scale\": 0.5}", i % n);
             else qr_buf_printf(&b, "{\"parameter\": \"p%d\", \"scale\": -0.8}", (int)(what * 10));
         }
-        unsigned first = (unsigned)(u[at++] * n), step = n % 2 && u[at++] < 0.5 ? 2 : 1;
         qr_buf_puts(&b, ", \"qubits\": [");
         for (unsigned k = 0; k < (unsigned)(s[1] - '0'); k++)
             qr_buf_printf(&b, "%s%u", k ? ", " : "", (first + k * step) % n);
-        qr_buf_puts(&b, "]}");
+        qr_buf_puts(&b, inverse || power || control ? "]}]}" : "]}");
     }
     qr_buf_puts(&b, "]}");
     struct qr_circuit *c = read_circuit(qr_buf_string(&b));
