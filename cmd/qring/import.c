@@ -46,7 +46,7 @@ static enum qr_code split_inputs(char *names, const char *ret[MAX_INPUTS], size_
     return QR_OK;
 }
 
-static void print_imported(const struct qr_qasm *q, bool layer) {
+static void print_imported(const struct qr_program *q, bool layer) {
     struct qr_buf text = {0};
     struct qr_json_writer w = qr_json_writer(&text, 2);
     if (layer) {
@@ -69,7 +69,7 @@ static enum qr_code import_file(const char *file, char *inputs, bool layer, stru
                                 struct qr_err *err) {
     const char *names[MAX_INPUTS];
     struct qr_qasm_options options = {.inputs = names};
-    struct qr_qasm q = {0};
+    struct qr_program q = {0};
     qr_auto(qr_buf_free) struct qr_buf text = {0};
     if (!file)
         return qr_fail(err, QR_INVALID_ARGUMENT, "cannot import: no file is given; give a path");
@@ -82,7 +82,7 @@ static enum qr_code import_file(const char *file, char *inputs, bool layer, stru
         return qr_wrap(err, "cannot import %s", shown);
     }
     print_imported(&q, layer);
-    qr_qasm_fini(&q);
+    qr_program_fini(&q);
     return QR_OK;
 }
 

@@ -21,7 +21,7 @@ static char *circuit_text(const struct qr_circuit *c) {
     return own_text(&text);
 }
 
-static char *readouts_text(const struct qr_qasm *q) {
+static char *readouts_text(const struct qr_program *q) {
     struct qr_buf text = {0};
     struct qr_json_writer w = qr_json_writer(&text, 0);
     qr_json_open(&w, '[');
@@ -42,7 +42,7 @@ enum qring_code qring_circuit_from_qasm(const char *text, size_t bytes, const ch
                                         size_t n_inputs, char **ret_circuit, char **ret_readouts,
                                         struct qring_error *ret_err) {
     struct qr_err err = {0};
-    struct qr_qasm q = {0};
+    struct qr_program q = {0};
     struct qr_buf excerpt = {0};
     enum qr_code code =
         !text || !ret_circuit || (n_inputs && !inputs)
@@ -61,7 +61,7 @@ enum qring_code qring_circuit_from_qasm(const char *text, size_t bytes, const ch
     } else {
         append_excerpt(ret_err, &excerpt);
     }
-    qr_qasm_fini(&q);
+    qr_program_fini(&q);
     qr_buf_free(&excerpt);
     return ret;
 }

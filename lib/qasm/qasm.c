@@ -50,7 +50,7 @@ static enum qr_code number_columns(struct qasm_reader *r) {
 
 /* ---- reading ---- */
 
-static enum qr_code build_circuit(struct qasm_reader *r, struct qr_qasm *ret) {
+static enum qr_code build_circuit(struct qasm_reader *r, struct qr_program *ret) {
     if (!r->n_qubits)
         return qasm_fail(r, (uint32_t)r->n_tokens - 1, "the text has no qubits; declare some");
     QR_TRY(number_columns(r));
@@ -62,7 +62,7 @@ static enum qr_code build_circuit(struct qasm_reader *r, struct qr_qasm *ret) {
     return qr_circuit_build(&r->gates, "the text", &ret->circuit);
 }
 
-static void take_readouts(struct qasm_reader *r, struct qr_qasm *ret) {
+static void take_readouts(struct qasm_reader *r, struct qr_program *ret) {
     ret->readouts = qr_xcalloc(r->n_measured + r->n_readouts + 1, sizeof *ret->readouts);
     for (unsigned i = 0; i < r->n_measured; i++)
         ret->readouts[ret->n_readouts++] = qr_xasprintf("Z%u", r->measured_order[i]);
@@ -70,7 +70,7 @@ static void take_readouts(struct qasm_reader *r, struct qr_qasm *ret) {
     r->n_readouts = 0;
 }
 
-static enum qr_code read_text(struct qasm_reader *r, struct qr_qasm *ret) {
+static enum qr_code read_text(struct qasm_reader *r, struct qr_program *ret) {
     QR_TRY(qasm_tokens_read(r));
     QR_TRY(qasm_program(r));
     QR_TRY(build_circuit(r, ret));
@@ -79,8 +79,8 @@ static enum qr_code read_text(struct qasm_reader *r, struct qr_qasm *ret) {
 }
 
 enum qr_code qr_qasm_read(struct qr_bytes text, const struct qr_qasm_options *options,
-                          struct qr_qasm *ret, struct qr_buf *excerpt, struct qr_err *err) {
-    struct qr_qasm q = {0};
+                          struct qr_program *ret, struct qr_buf *excerpt, struct qr_err *err) {
+    struct qr_program q = {0};
     size_t n_inputs = options->n_inputs;
     if (n_inputs > QASM_INPUT_ELEMENTS)
         return qr_fail(err, QR_INVALID_ARGUMENT, "%zu inputs are named, more than %d; use an array",
@@ -98,13 +98,6 @@ enum qr_code qr_qasm_read(struct qr_bytes text, const struct qr_qasm_options *op
     qasm_reader_fini(r);
     free(r);
     if (code == QR_OK) *ret = q;
-    else qr_qasm_fini(&q);
+    else qr_program_fini(&q);
     return code;
-}
-
-void qr_qasm_fini(struct qr_qasm *q) {
-    qr_circuit_free(q->circuit);
-    for (size_t i = 0; i < q->n_readouts; i++) free(q->readouts[i]);
-    free(q->readouts);
-    *q = (struct qr_qasm){0};
 }

@@ -1,7 +1,7 @@
 /* qasm/qasm.h — reads OpenQASM 2 and 3 into a circuit and its read-outs.
  *
- * Use       qr_qasm_read, then the circuit and the read-outs; qr_qasm_fini. README.md says what is
- *           read, and how gates are mapped.
+ * Use       qr_qasm_read, then the circuit and the read-outs; qr_program_fini. README.md says what
+ *           is read, and how gates are mapped.
  * Method    the text is executed once: loops, definitions, constants and modifiers are expanded
  *           while reading, and only gates and free symbols remain.
  * Symbols   `input float` and `input angle` become parameters of the same name (an element of an
@@ -16,7 +16,7 @@
 #define QR_QASM_QASM_H
 
 #include "base/bytes.h"
-#include "circuit/circuit.h"
+#include "circuit/circuit_program.h"
 
 enum {
     QR_QASM_BYTES = 64 << 20,
@@ -33,26 +33,18 @@ struct qr_qasm_options {
     uint32_t max_steps, max_gates; /* 0: QR_QASM_STEPS, QR_QASM_GATES */
 };
 
-struct qr_qasm {
-    struct qr_circuit *circuit;
-    size_t n_readouts;
-    /* Z of the measured qubits in order of measurement, then the expectation values of Braket's
-     * result pragmas, in the syntax of observable/observable.h */
-    char **readouts;
-};
-
 /* Reads a text.
  *
  * Args:     text      UTF-8
- *           ret       freed with qr_qasm_fini
+ *           ret       freed with qr_program_fini. Its read-outs are Z of the measured qubits in
+ *                     order of measurement, then the expectation values of Braket's result pragmas
  *           excerpt   receives, when the text has an error, the line of the text and a second line
  *                     with a caret below the place; printable
  * Errors:   INVALID_ARGUMENT: "line 3, column 7: reason; what to do"; UNIMPLEMENTED with the same
  *           form: valid OpenQASM that cannot be simulated
  */
 QR_MUST_CHECK enum qr_code qr_qasm_read(struct qr_bytes text, const struct qr_qasm_options *options,
-                                        struct qr_qasm *ret, struct qr_buf *excerpt,
+                                        struct qr_program *ret, struct qr_buf *excerpt,
                                         struct qr_err *err);
-void qr_qasm_fini(struct qr_qasm *q);
 
 #endif

@@ -24,7 +24,7 @@ static void check_round_trip(const struct qr_circuit *c) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     const char *inputs[] = {"x"};
-    struct qr_qasm q;
+    struct qr_program q;
     struct qr_err err = {0};
     struct qr_buf excerpt = {0};
     struct qr_observable o;
@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
         for (size_t i = 0; i < q.n_readouts; i++)
             if (qr_observable_parse(q.readouts[i], q.circuit->n_qubits, &o, &err) == QR_OK)
                 qr_observable_fini(&o);
-        qr_qasm_fini(&q);
+        qr_program_fini(&q);
     } else {
         QR_ASSERT(err.msg[0]);
     }

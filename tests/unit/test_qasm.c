@@ -20,14 +20,14 @@ static const double complex i1 = __builtin_complex(0.0, 1.0);
 #define TOLERANCE 1e-13
 
 static enum qr_code read_with(const char *text, const char *const *inputs, size_t n,
-                              struct qr_qasm *ret, struct qr_buf *excerpt, struct qr_err *err) {
+                              struct qr_program *ret, struct qr_buf *excerpt, struct qr_err *err) {
     const struct qr_qasm_options options = {.inputs = inputs, .n_inputs = n};
     return qr_qasm_read(qr_bytes_of_string(text), &options, ret, excerpt, err);
 }
 
 /* The text must be read. */
-static struct qr_qasm read_text(const char *text, const char *const *inputs, size_t n) {
-    struct qr_qasm q = {0};
+static struct qr_program read_text(const char *text, const char *const *inputs, size_t n) {
+    struct qr_program q = {0};
     struct qr_err err = {0};
     struct qr_buf excerpt = {0};
     CHECK(read_with(text, inputs, n, &q, &excerpt, &err) == QR_OK, "%s\n%s%s", text, err.msg,
@@ -67,7 +67,7 @@ static void check_round_trip(const struct qr_circuit *c) {
 /* The product of all gates of a text without symbols, which is freed. */
 static unsigned matrix_of(const char *text, double complex *ret) {
     static double complex gate[MOST_ENTRIES], before[MOST_ENTRIES];
-    struct qr_qasm q = read_text(text, NULL, 0);
+    struct qr_program q = read_text(text, NULL, 0);
     check_round_trip(q.circuit);
     size_t dim = (size_t)1 << q.circuit->n_qubits;
     for (size_t i = 0; i < dim * dim; i++) ret[i] = i % (dim + 1) == 0;
@@ -84,7 +84,7 @@ static unsigned matrix_of(const char *text, double complex *ret) {
                 ret[r * dim + k] = sum;
             }
     }
-    qr_qasm_fini(&q);
+    qr_program_fini(&q);
     return (unsigned)dim;
 }
 
@@ -291,14 +291,14 @@ static const char *const equal_texts[][2] = {
 
 static void equal_circuits(void) {
     for (size_t i = 0; i < COUNT(equal_texts); i++) {
-        struct qr_qasm a = read_text(equal_texts[i][0], NULL, 0),
-                       b = read_text(equal_texts[i][1], NULL, 0);
+        struct qr_program a = read_text(equal_texts[i][0], NULL, 0),
+                          b = read_text(equal_texts[i][1], NULL, 0);
         char *first = json_of(a.circuit), *second = json_of(b.circuit);
         CHECK(strcmp(first, second) == 0, "%s\n%s\n%s", equal_texts[i][0], first, second);
         free(first);
         free(second);
-        qr_qasm_fini(&a);
-        qr_qasm_fini(&b);
+        qr_program_fini(&a);
+        qr_program_fini(&b);
     }
 }
 
@@ -306,11 +306,12 @@ static void equal_circuits(void) {
 
 static void symbols(void) {
     static const char *const inputs[] = {"v", "b"};
-    struct qr_qasm q = read_text(STD "input float b; input float x; input angle[32] θ; "
-                                     "input array[float, 2] v; input array[float, 2] w; qubit q; "
-                                     "gate g(t) a { rx(t / 2 + θ) a; } "
-                                     "rx(2 * b) q; g(v[1]) q; ry(-x ** 2) q; rz(w[1] * v[0]) q;",
-                                 inputs, 2);
+    struct qr_program q =
+        read_text(STD "input float b; input float x; input angle[32] θ; "
+                      "input array[float, 2] v; input array[float, 2] w; qubit q; "
+                      "gate g(t) a { rx(t / 2 + θ) a; } "
+                      "rx(2 * b) q; g(v[1]) q; ry(-x ** 2) q; rz(w[1] * v[0]) q;",
+                  inputs, 2);
     const struct qr_circuit *c = q.circuit;
     char *json = json_of(c);
     CHECK(c->n_params == 3 && c->n_columns == 3, "%u %u", c->n_params, c->n_columns);
@@ -325,12 +326,12 @@ static void symbols(void) {
           "%s", json);
     check_round_trip(c);
     free(json);
-    qr_qasm_fini(&q);
+    qr_program_fini(&q);
 }
 
 static void readouts(void) {
     static const char *const wanted[] = {"Z2", "Z0", "1*Z0", "1*Z0 Y1 + 0.5*Z0 Z1"};
-    struct qr_qasm q = read_text(
+    struct qr_program q = read_text(
         "qubit[3] q; bit[2] c; h q;\n"
         "#pragma braket result expectation z(q[0])\n"
         "#pragma braket result expectation z(q[0]) @ hermitian([[0.5, -1im], [1im, -0.5]]) q[1]\n"
@@ -339,7 +340,7 @@ static void readouts(void) {
     CHECK(q.n_readouts == COUNT(wanted), "%zu", q.n_readouts);
     for (size_t i = 0; i < q.n_readouts && i < COUNT(wanted); i++)
         CHECK(strcmp(q.readouts[i], wanted[i]) == 0, "%s", q.readouts[i]);
-    qr_qasm_fini(&q);
+    qr_program_fini(&q);
 }
 
 /* ---- errors ---- */
@@ -393,7 +394,7 @@ static const struct {
 
 static void errors(void) {
     for (size_t i = 0; i < COUNT(refused); i++) {
-        struct qr_qasm q;
+        struct qr_program q;
         struct qr_err err = {0};
         struct qr_buf excerpt = {0};
         int64_t begin = qr_now_ns(&qr_clock_monotonic);
@@ -421,7 +422,7 @@ static void nesting(void) {
     enum { DEEP = 100000 };
     for (size_t i = 0; i < COUNT(parts); i++) {
         struct qr_buf text = {0}, excerpt = {0};
-        struct qr_qasm q;
+        struct qr_program q;
         struct qr_err err = {0};
         qr_buf_puts(&text, parts[i][0]);
         for (int k = 0; k < DEEP; k++) qr_buf_puts(&text, parts[i][1]);
