@@ -7,11 +7,12 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/parse.h"
 #include "format/element_impl.h"
 #include "format/zip/zip.h"
 
 static const char npy_magic[] = "\x93NUMPY";
-enum { MAGIC_BYTES = 6, MAX_HEADER_BYTES = 1 << 16, HEADER_ALIGN = 64 };
+enum { MAGIC_BYTES = 6, MAX_HEADER_BYTES = 1 << 16, HEADER_ALIGN = 64, MAX_BYTES_WIDTH = 1 << 30 };
 
 /* Parser state for the Python dict literal of an npy header. */
 struct npy_header {
@@ -112,7 +113,12 @@ static bool npy_parse_header(struct npy_header *h) {
 static bool npy_element_type(const char *descr, struct qr_element *ret) {
     static const char *const known[] = {"f4", "f8", "i1", "i2", "i4", "i8",
                                         "u1", "u2", "u4", "u8", "b1"};
+    uint64_t width;
     if (!descr[0] || !strchr("<>|=", descr[0])) return false;
+    if (descr[1] == 'S' && qr_parse_u64(descr + 2, &width) && width && width <= MAX_BYTES_WIDTH) {
+        *ret = (struct qr_element){.kind = 'S', .bytes = (unsigned)width};
+        return true;
+    }
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (strcmp(descr + 1, known[i]) != 0) continue;
         *ret = (struct qr_element){.kind = known[i][0],
@@ -158,6 +164,13 @@ struct npz_array {
     char descr[32];
 };
 
+static enum qr_code npz_fail_type(const char *what, const char *name, const char *descr,
+                                  struct qr_err *err) {
+    return qr_fail(err, QR_DATA_LOSS,
+                   "%s: member '%s' has dtype '%s'; supported are f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 b1",
+                   what, name, descr);
+}
+
 /* Reads the npy header and checks that the remaining bytes match its shape. */
 static enum qr_code npz_read_header(struct qr_zip_stream *s, const char *what,
                                     struct npz_array *ret, struct qr_err *err) {
@@ -187,10 +200,7 @@ static enum qr_code npz_read_header(struct qr_zip_stream *s, const char *what,
     bool good = npy_parse_header(&h), huge = false;
     /* An unsupported type is reported before any other problem. */
     if ((good || h.descr[0]) && !npy_element_type(h.descr, &ret->e))
-        return qr_fail(
-            err, QR_DATA_LOSS,
-            "%s: member '%s' has dtype '%s'; supported are f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 b1", what,
-            name, h.descr);
+        return npz_fail_type(what, name, h.descr, err);
     if (!good)
         return qr_fail(err, QR_DATA_LOSS, "%s: member '%s': malformed npy header at character %zu",
                        what, name, h.at);
@@ -322,6 +332,7 @@ static enum qr_code npz_check_memory(const struct npz_archive *a, const char *co
         const struct npz_array *x = &a->arrays[i];
         uint64_t bytes = 0;
         if (!npz_is_requested(x, names)) continue;
+        if (x->e.kind == 'S') return npz_fail_type(what, x->name, x->descr, err);
         /* An array in Fortran order exists twice while it is transposed */
         bool huge =
             __builtin_mul_overflow((uint64_t)x->n, (x->fortran ? 2 : 1) * sizeof(double), &bytes) ||
@@ -347,6 +358,49 @@ enum qr_code qr_npz_read(struct qr_bytes file, const char *what, const char *con
             QR_TRY(npz_read_array(&a.zip, &a.arrays[i], what, &t, err));
     *ret = QR_MOVE(t);
     return QR_OK;
+}
+
+/* Reads an array of bytes. */
+static enum qr_code npz_read_texts(const struct qr_zip *z, const struct npz_array *a,
+                                   const char *what, size_t max_bytes, struct qr_npz_texts *ret,
+                                   struct qr_err *err) {
+    struct npz_array again = *a;
+    size_t n = a->n * a->e.bytes; /* as the header was checked */
+    void *p;
+    qr_auto(npz_close_stream) struct qr_zip_stream *s = NULL;
+    if (a->e.kind != 'S')
+        return qr_fail(err, QR_DATA_LOSS,
+                       "%s: member '%s' has dtype '%s'; it must have bytes, dtype 'S'", what,
+                       a->name, a->descr);
+    if (n > max_bytes)
+        return qr_fail(err, QR_RESOURCE_EXHAUSTED,
+                       "%s: member '%s' takes %zu bytes; at most %zu may be used", what, a->name, n,
+                       max_bytes);
+    QR_TRY(npz_check_inflation(z->file.n, n, what, err));
+    QR_TRY(qr_zip_stream_open(z, a->member, &s, err));
+    QR_TRY(npz_read_header(s, what, &again, err));
+    QR_TRY(qr_large_new(n + 1, 1, what, &p, err));
+    *ret = (struct qr_npz_texts){a->n, a->e.bytes, p};
+    QR_TRY(qr_zip_stream_read(s, p, n, err));
+    return qr_zip_stream_end(s, err);
+}
+
+enum qr_code qr_npz_read_texts(struct qr_bytes file, const char *what, const char *name,
+                               size_t max_bytes, struct qr_npz_texts *ret, struct qr_err *err) {
+    qr_auto(npz_archive_fini) struct npz_archive a = {0};
+    qr_auto(qr_npz_texts_fini) struct qr_npz_texts t = {0};
+    const char *const names[] = {name, NULL};
+    QR_TRY(npz_open_archive(file, what, &a, err));
+    for (size_t i = 0; i < a.zip.n_members; i++)
+        if (npz_is_requested(&a.arrays[i], names))
+            QR_TRY(npz_read_texts(&a.zip, &a.arrays[i], what, max_bytes, &t, err));
+    *ret = QR_MOVE(t);
+    return QR_OK;
+}
+
+void qr_npz_texts_fini(struct qr_npz_texts *t) {
+    free(t->bytes);
+    *t = (struct qr_npz_texts){0};
 }
 
 void qr_npz_write(const struct qr_tensors *t, struct qr_buf *ret) {

@@ -2,7 +2,7 @@
  *
  * Source    NEP 1 (npy 1.0, 2.0, 3.0); zip64 as numpy.savez writes it; inflate by zlib. dtypes f4
  *           f8 i1 i2 i4 i8 u1 u2 u4 u8 b1, either byte order, C or Fortran order (transposed to C).
- *           '|O' and other dtypes are rejected by name.
+ *           'S' (bytes) by qr_npz_read_texts. '|O' and other dtypes are rejected by name.
  * Bounds    All headers are read first: the zip directory, each member, each npy array. Rejected
  *           before any memory is allocated for values: members that overlap; sizes that disagree,
  *           that deflate cannot produce from so few bytes, or that do not match the shape; a total
@@ -36,6 +36,16 @@ QR_MUST_CHECK enum qr_code qr_npz_shapes(struct qr_bytes file, const char *what,
 QR_MUST_CHECK enum qr_code qr_npz_read(struct qr_bytes file, const char *what,
                                        const char *const *names, size_t max_bytes,
                                        struct qr_tensors *ret, struct qr_err *err);
+/* Elements of bytes, each padded with NULs to the same width. */
+struct qr_npz_texts {
+    size_t n, width;
+    uint8_t *bytes; /* n * width; NULL: the file has no array of the name */
+};
+/* Reads one array of bytes, of any shape, in the order of the file; free with qr_npz_texts_fini. */
+QR_MUST_CHECK enum qr_code qr_npz_read_texts(struct qr_bytes file, const char *what,
+                                             const char *name, size_t max_bytes,
+                                             struct qr_npz_texts *ret, struct qr_err *err);
+void qr_npz_texts_fini(struct qr_npz_texts *t);
 /* Appends an npz file: stored, float64 ("<f8"), members "<name>.npy" in order; '/' is kept in
  * names. No time stamps: equal input gives equal bytes. */
 void qr_npz_write(const struct qr_tensors *t, struct qr_buf *ret);

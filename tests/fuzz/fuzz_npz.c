@@ -8,7 +8,10 @@ enum { MAX_BYTES = 1 << 20 };
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     struct qr_tensors t = {0}, back = {0};
+    struct qr_npz_texts texts = {0};
     struct qr_err err;
+    if (qr_npz_read_texts(qr_bytes_of(data, n), "file", "x", MAX_BYTES, &texts, &err) == QR_OK)
+        qr_npz_texts_fini(&texts);
     if (qr_npz_read(qr_bytes_of(data, n), "file", NULL, MAX_BYTES, &t, &err) != QR_OK) return 0;
     struct qr_buf once = {0}, twice = {0};
     qr_npz_write(&t, &once);

@@ -194,8 +194,37 @@ static void ours(void) {
     qr_buf_free(&b);
 }
 
+static void texts(void) {
+    struct qr_buf b = {0};
+    struct qr_npz_texts t = {0};
+    struct qr_tensors numbers = {0};
+    struct qr_err err;
+    static const char *const y[] = {"y", NULL}, *const x[] = {"x", NULL};
+    CHECK(qr_file_read("tests/fuzz/corpus/npz/good-bytes.npz", MAX_BYTES, &b, &err) == QR_OK);
+    struct qr_bytes file = qr_buf_view(&b);
+    CHECK(qr_npz_read_texts(file, "f", "x", MAX_BYTES, &t, &err) == QR_OK && t.n == 2 &&
+              t.width == 3 && memcmp(t.bytes, "ab\0c\0d", 6) == 0,
+          "%s", err.msg);
+    qr_npz_texts_fini(&t);
+    CHECK(qr_npz_read_texts(file, "f", "z", MAX_BYTES, &t, &err) == QR_OK && !t.bytes);
+    CHECK(qr_npz_read_texts(file, "f", "x", 5, &t, &err) == QR_RESOURCE_EXHAUSTED &&
+              strstr(err.msg, "takes 6 bytes; at most 5 may be used"),
+          "%s", err.msg);
+    CHECK(qr_npz_read_texts(file, "f", "y", MAX_BYTES, &t, &err) == QR_DATA_LOSS &&
+              strstr(err.msg, "'y' has dtype '<f8'; it must have bytes, dtype 'S'"),
+          "%s", err.msg);
+    CHECK(qr_npz_read(file, "f", y, MAX_BYTES, &numbers, &err) == QR_OK && numbers.n == 1, "%s",
+          err.msg);
+    qr_tensors_free(&numbers);
+    CHECK(qr_npz_read(file, "f", x, MAX_BYTES, &numbers, &err) == QR_DATA_LOSS &&
+              strstr(err.msg, "'x' has dtype '|S3'; supported are f4"),
+          "%s", err.msg);
+    qr_buf_free(&b);
+}
+
 int main(void) {
     good();
+    texts();
     bad();
     too_large();
     inflation();
